@@ -1,0 +1,98 @@
+# moire - build, test, demo.  `make help` lists the targets.
+#
+# Sources are found by folder: a new file needs no edit here.
+#   library   runtime/*/*.c codegen/{.,import,passes}/*.c variants/*.c variants/generic/*.c
+#   simd      variants/simd/*.c, compiled once for every ISA level (-DMO_ISA_<LEVEL>)
+#   tool      codegen/{family,emit,search,compile}/*.c models/*.c bench/*.c tools/moire/*.c
+#   tests     tests/unit/test_*.c: one cmocka program each
+B        ?= build
+CC       ?= gcc
+O        ?= -O2
+SAN      ?=
+VENV     ?= .venv
+PREFIX   ?= /usr/local
+DESTDIR  ?=
+ONNX_PROTO ?= /usr/include/onnx/onnx.proto
+VERSION  := $(shell sed -n 's/.*MOIRE_VERSION_STRING "\(.*\)"/\1/p' include/moire.h)
+ARCH     := $(shell $(CC) -dumpmachine | cut -d- -f1)
+
+WARN     := -Wall -Wextra -Werror -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wvla
+CPPFLAGS += -I. -Iinclude -I$(B)/gen -D_FILE_OFFSET_BITS=64
+CFLAGS   += -std=c11 $(O) -g -fPIC -fvisibility=hidden -fno-math-errno $(WARN) $(SAN)
+LDFLAGS  += $(SAN)
+LDLIBS   += -lprotobuf-c -lhwloc -ljansson -ldl -lpthread -lm
+
+LIB_SRC  := $(wildcard runtime/*/*.c codegen/*.c codegen/import/*.c codegen/passes/*.c variants/*.c variants/generic/*.c)
+SIMD_SRC := $(wildcard variants/simd/*.c)
+GEN_SRC  := $(wildcard codegen/family/*.c codegen/emit/*.c codegen/search/*.c codegen/compile/*.c)
+TOOL_SRC := $(wildcard models/*.c bench/*.c tools/moire/*.c)
+TEST_SRC := $(wildcard tests/unit/test_*.c)
+HELP_SRC := $(filter-out $(TEST_SRC),$(wildcard tests/unit/*.c))
+
+ISAS     := base
+ISA_base :=
+ifeq ($(ARCH),x86_64)
+ISAS     += avx2 avx512
+ISA_base := -march=x86-64-v2
+ISA_avx2 := -march=x86-64-v3
+ISA_avx512 := -march=x86-64-v4 -mprefer-vector-width=512
+endif
+
+LIB_OBJ  := $(LIB_SRC:%.c=$(B)/obj/%.o) $(foreach i,$(ISAS),$(SIMD_SRC:%.c=$(B)/obj/$(i)/%.o)) $(B)/obj/onnx.pb-c.o
+GEN_OBJ  := $(GEN_SRC:%.c=$(B)/obj/%.o)
+TOOL_OBJ := $(TOOL_SRC:%.c=$(B)/obj/%.o)
+MAIN_OBJ := $(B)/obj/tools/moire/main.o
+HELP_OBJ := $(HELP_SRC:%.c=$(B)/obj/%.o)
+TESTS    := $(TEST_SRC:tests/unit/%.c=$(B)/tests/%)
+
+.PHONY: all help
+all: $(B)/moire $(B)/libmoire.a $(B)/libmoire.so
+
+help: ## list the targets
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## / \t/' | sort | awk -F'\t' '{printf "  make %-12s %s\n",$$1,$$2}'
+
+include $(wildcard tools/make/*.mk)
+
+# --- generated: ONNX messages from Debian's onnx.proto -------------------------------------------------
+$(B)/gen/onnx.pb-c.c $(B)/gen/onnx.pb-c.h &: $(ONNX_PROTO)
+	@mkdir -p $(B)/gen
+	protoc-c --c_out=$(B)/gen -I$(dir $(ONNX_PROTO)) $(notdir $(ONNX_PROTO))
+$(B)/obj/onnx.pb-c.o: $(B)/gen/onnx.pb-c.c
+	@mkdir -p $(@D)
+	$(CC) $(CPPFLAGS) $(filter-out $(WARN),$(CFLAGS)) -c $< -o $@
+$(LIB_OBJ) $(GEN_OBJ) $(TOOL_OBJ) $(HELP_OBJ): | $(B)/gen/onnx.pb-c.h
+
+# --- objects -------------------------------------------------------------------------------------------
+$(B)/obj/%.o: %.c
+	@mkdir -p $(@D)
+	$(CC) $(CPPFLAGS) $(CFLAGS) -MMD -MP -c $< -o $@
+
+define simd_rule
+$(B)/obj/$(1)/%.o: %.c
+	@mkdir -p $$(@D)
+	$$(CC) $$(CPPFLAGS) $$(CFLAGS) -O3 $$(ISA_$(1)) -DMO_ISA_LEVEL=$(1) -DMO_ISA_IS_$(1)=1 -MMD -MP -c $$< -o $$@
+endef
+$(foreach i,$(ISAS),$(eval $(call simd_rule,$(i))))
+
+# --- products ------------------------------------------------------------------------------------------
+$(B)/libmoire.a: $(LIB_OBJ)
+	@rm -f $@
+	$(AR) rcs $@ $^
+$(B)/libmoire.so: $(LIB_OBJ)
+	$(CC) -shared -Wl,-soname,libmoire.so.0 $(LDFLAGS) -o $@ $^ $(LDLIBS)
+$(B)/moire: $(MAIN_OBJ) $(filter-out $(MAIN_OBJ),$(TOOL_OBJ)) $(GEN_OBJ) $(LIB_OBJ)
+	$(CC) $(LDFLAGS) -rdynamic -o $@ $^ $(LDLIBS)
+
+$(B)/tests/%: $(B)/obj/tests/unit/%.o $(HELP_OBJ) $(filter-out $(MAIN_OBJ),$(TOOL_OBJ)) $(GEN_OBJ) $(LIB_OBJ)
+	@mkdir -p $(@D)
+	$(CC) $(LDFLAGS) -o $@ $^ -lcmocka $(LDLIBS)
+
+.PHONY: unit clean
+unit: $(TESTS) ## build and run the unit tests
+	@tools/run-tests $(TESTS)
+
+clean: ## remove what was built
+	rm -rf $(B) build-*
+
+.PRECIOUS: $(B)/obj/%.o
+-include $(shell find $(B)/obj -name '*.d' 2>/dev/null)

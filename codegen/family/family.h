@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * family.h - kernel families of the generator (contract 5): which layers a family takes, its search points,
+ * their predicted cost, and the C it emits.  Adding a family = one file + one row in families.c.
+ *
+ * Emitted C is standalone and header-free (vector extensions and, for AVX-512/AVX2, one asm template for the
+ * FMA), compiles with gcc and clang, and contains no byte of the model: names come from the layer's shape. */
+#ifndef MO_EMIT_FAMILY_H
+#define MO_EMIT_FAMILY_H
+#include <stdio.h>
+#include "variants/kernel.h"
+
+/* One layer as the generator sees it: everything static that may shape the code. */
+struct mo_problem {
+    char signature[256]; /* mo_layer_signature() */
+    enum mo_isa isa;
+    int64_t n, c, h, w, o, oh, ow; /* images, channels and extents in and out; GEMM: h = 1, w = rows */
+    int kh, kw, sh, sw, dh, dw;    /* kernel, stride, dilation */
+    int pt, pl, pb, pr;            /* pads */
+    int groups;
+    struct mo_fuse fuse;           /* residual >= 0 means: there is one, in C16 layout */
+    enum mo_layout in_layout, out_layout;
+};
+
+enum { MO_KNOBS = 8, MO_MAX_POINTS = 64 };
+
+/* One candidate implementation. */
+struct mo_point {
+    int knob[MO_KNOBS];   /* meaning is the family's; names in mo_emit_family.knobs */
+    double cost_ns;       /* predicted by the cost model, for ranking */
+};
+
+struct mo_emit_family {
+    const char *name;                  /* "direct", "pointwise", "depthwise", "first", "gemm" */
+    const char *knobs[MO_KNOBS];       /* names, NULL past the last */
+    bool (*takes)(const struct mo_problem *problem);
+    /* Fills points in order of predicted cost, returns their number (0 = none legal). */
+    int (*points)(const struct mo_problem *problem, struct mo_point *points, int cap);
+    /* Writes the C of one point; the object exports `const struct mo_variant mo_variant` (kernel.h). */
+    int (*emit)(const struct mo_problem *problem, const struct mo_point *point, FILE *out, moire_error *err);
+};
+
+const struct mo_emit_family *const *mo_emit_families(void); /* NULL-terminated */
+/* Fills a problem from a layer of a graph whose layouts are final; false when no family could take it. */
+bool mo_problem_from_node(const struct mo_graph *graph, const struct mo_node *node, enum mo_isa isa,
+                          struct mo_problem *out);
+/* Bumped whenever emitted code changes; part of the store's key. */
+#define MO_GENERATOR_VERSION 1
+#endif

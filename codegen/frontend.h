@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * frontend.h - from an ONNX file to a graph of layers: import, bind shapes, infer, fold, passes. */
+#ifndef MO_FRONTEND_H
+#define MO_FRONTEND_H
+#include "runtime/graph/graph.h"
+
+struct mo_frontend_options {
+    const moire_shape *shapes; /* bindings of symbolic or unknown input shapes */
+    int n_shapes;
+    int64_t batch;             /* value of an otherwise unbound first dimension; 0 = 1 */
+    bool no_passes;            /* only import, inference and folding (what `inspect` shows as "before") */
+    bool no_layout;            /* all passes but the layout ones */
+};
+
+/* Reads and prepares `path`.  Errors name file, node, operator and what to do. */
+int mo_frontend_load(const struct mo_env *env, const char *path, const struct mo_frontend_options *options,
+                     struct mo_graph **out, moire_error *err);
+/* The same from memory (fuzzing, tests); `folder` is where external data is looked up, NULL = refuse it. */
+int mo_frontend_parse(const struct mo_env *env, const void *bytes, size_t n, const char *folder,
+                      const struct mo_frontend_options *options, struct mo_graph **out, moire_error *err);
+#endif

@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * env.c - default environment, logging, regions.
+ * A region is a list of chunks; a request larger than a chunk gets one of its own. */
+#include "runtime/base/env.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { CHUNK_BYTES = 64 * 1024, ALIGN = 64 };
+
+struct chunk {
+    struct chunk *next;
+    size_t used, size; /* of the payload, which begins one ALIGN after the head */
+};
+
+struct mo_region {
+    const struct mo_env *env;
+    struct chunk *chunks;
+    size_t bytes;
+};
+
+struct mo_env mo_env_default(void) {
+    return (struct mo_env){.sys = mo_sys_posix(), .limits = mo_limits_default()};
+}
+
+void mo_log(const struct mo_env *env, int level, const char *format, ...) {
+    if (!env->log) return;
+    char line[1024];
+    va_list ap;
+    va_start(ap, format);
+    vsnprintf(line, sizeof line, format, ap);
+    va_end(ap);
+    for (char *s = line; *s; s++)
+        if ((unsigned char)*s < 32 || *s == 127) *s = '?';
+    env->log(env->log_user, level, line);
+}
+
+struct mo_region *mo_region_create(const struct mo_env *env) {
+    struct mo_region *region = mo_alloc(env, sizeof *region);
+    if (region) region->env = env;
+    return region;
+}
+
+void mo_region_destroy(struct mo_region *region) {
+    if (!region) return;
+    struct chunk *c = region->chunks;
+    while (c) {
+        struct chunk *next = c->next;
+        mo_free(region->env, c);
+        c = next;
+    }
+    mo_free(region->env, region);
+}
+
+static struct chunk *add_chunk(struct mo_region *region, size_t size) {
+    struct chunk *c = mo_alloc(region->env, ALIGN + size);
+    if (!c) return NULL;
+    c->size = size;
+    region->bytes += size;
+    /* keep the roomier chunk in front, so that one huge request does not strand the current one */
+    struct chunk *head = region->chunks;
+    if (head && head->size - head->used > size) {
+        c->next = head->next;
+        head->next = c;
+    } else {
+        c->next = head;
+        region->chunks = c;
+    }
+    return c;
+}
+
+void *mo_region_alloc(struct mo_region *region, size_t bytes) {
+    if (bytes > SIZE_MAX / 2) return NULL;
+    bytes = (bytes + ALIGN - 1) / ALIGN * ALIGN;
+    if (!bytes) bytes = ALIGN;
+    struct chunk *c = region->chunks;
+    if (!c || c->size - c->used < bytes) {
+        c = add_chunk(region, bytes > CHUNK_BYTES ? bytes : CHUNK_BYTES);
+        if (!c) return NULL;
+    }
+    void *p = (char *)c + ALIGN + c->used;
+    c->used += bytes;
+    return p;
+}
+
+void *mo_region_array(struct mo_region *region, size_t count, size_t size) {
+    size_t bytes;
+    if (__builtin_mul_overflow(count, size, &bytes)) return NULL;
+    return mo_region_alloc(region, bytes);
+}
+
+char *mo_region_string(struct mo_region *region, const char *s, size_t n) {
+    char *copy = mo_region_alloc(region, n + 1);
+    if (copy && n) memcpy(copy, s, n);
+    return copy;
+}
+
+size_t mo_region_bytes(const struct mo_region *region) {
+    return region->bytes;
+}

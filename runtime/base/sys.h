@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * sys.h - the one table under everything that can fail or must be replayed.
+ *
+ * Memory, files, threads, futex, clock, random streams, dlopen, processes and affinity are reached only
+ * through a `struct mo_sys`.  Tests and the simulator hand in another table; the code above never knows.
+ * All functions take `self` first.  Return values are those of the POSIX call with -errno for failures,
+ * unless said otherwise. */
+#ifndef MO_SYS_H
+#define MO_SYS_H
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+struct mo_thread {
+    uintptr_t handle;
+};
+
+struct mo_sys {
+    void *self;
+    /* memory: zero-filled, aligned (a power of two >= 16); NULL when out of memory */
+    void *(*alloc)(void *self, size_t align, size_t bytes);
+    void (*free)(void *self, void *p);
+    /* clock: monotonic nanoseconds; sleep until such a time (returns early on a signal) */
+    int64_t (*now)(void *self);
+    void (*sleep_until)(void *self, int64_t when);
+    /* files */
+    int (*open)(void *self, const char *path, int flags, int mode);
+    ssize_t (*read)(void *self, int fd, void *buffer, size_t n);
+    ssize_t (*write)(void *self, int fd, const void *buffer, size_t n);
+    int64_t (*size)(void *self, int fd); /* bytes of a regular file; -EINVAL for anything else */
+    int64_t (*seek)(void *self, int fd, int64_t offset);
+    int (*fsync)(void *self, int fd);
+    int (*close)(void *self, int fd);
+    int (*rename)(void *self, const char *from, const char *to);
+    int (*unlink)(void *self, const char *path);
+    int (*mkdir)(void *self, const char *path, int mode);
+    int (*lock)(void *self, int fd); /* exclusive advisory lock on an open file; waits */
+    /* threads: start returns 0 or -errno; all signals are masked on the new thread */
+    int (*thread_start)(void *self, struct mo_thread *out, void *(*fn)(void *), void *arg);
+    int (*thread_join)(void *self, struct mo_thread thread);
+    int (*pin)(void *self, int cpu); /* pins the calling thread to one OS cpu; -1 = all allowed */
+    /* futex: wait while *word == value, at most until `deadline` (0 = no limit); may return spuriously */
+    void (*futex_wait)(void *self, _Atomic uint32_t *word, uint32_t value, int64_t deadline);
+    void (*futex_wake)(void *self, _Atomic uint32_t *word, int n);
+    /* shared objects; dl_open returns NULL on failure and writes the reason */
+    void *(*dl_open)(void *self, const char *path, char *reason, size_t n);
+    void *(*dl_sym)(void *self, void *object, const char *symbol);
+    void (*dl_close)(void *self, void *object);
+    /* runs argv[0] (searched in PATH) and waits; output of the child goes to the file `log` or nowhere.
+     * Returns the exit status (128+n for signal n) or -errno. */
+    int (*spawn)(void *self, const char *const *argv, const char *log);
+};
+
+/* The real machine. */
+const struct mo_sys *mo_sys_posix(void);
+#endif

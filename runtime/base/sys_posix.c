@@ -1,0 +1,235 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * sys_posix.c - the sys table of the real machine (Linux). */
+#define _GNU_SOURCE
+#include "runtime/base/sys.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/futex.h>
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+extern char **environ;
+
+static void *px_alloc(void *self, size_t align, size_t bytes) {
+    (void)self;
+    void *p = NULL;
+    if (posix_memalign(&p, align, bytes ? bytes : 1)) return NULL;
+    memset(p, 0, bytes);
+    return p;
+}
+
+static void px_free(void *self, void *p) {
+    (void)self;
+    free(p);
+}
+
+static int64_t px_now(void *self) {
+    (void)self;
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}
+
+static struct timespec to_timespec(int64_t ns) {
+    return (struct timespec){.tv_sec = ns / 1000000000, .tv_nsec = ns % 1000000000};
+}
+
+static void px_sleep_until(void *self, int64_t when) {
+    (void)self;
+    struct timespec t = to_timespec(when);
+    clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &t, NULL);
+}
+
+static int px_open(void *self, const char *path, int flags, int mode) {
+    (void)self;
+    int fd = open(path, flags | O_CLOEXEC, mode);
+    return fd < 0 ? -errno : fd;
+}
+
+static ssize_t px_read(void *self, int fd, void *buffer, size_t n) {
+    (void)self;
+    ssize_t got;
+    do got = read(fd, buffer, n);
+    while (got < 0 && errno == EINTR);
+    return got < 0 ? -errno : got;
+}
+
+static ssize_t px_write(void *self, int fd, const void *buffer, size_t n) {
+    (void)self;
+    ssize_t put;
+    do put = write(fd, buffer, n);
+    while (put < 0 && errno == EINTR);
+    return put < 0 ? -errno : put;
+}
+
+static int64_t px_size(void *self, int fd) {
+    (void)self;
+    struct stat st;
+    if (fstat(fd, &st)) return -errno;
+    return S_ISREG(st.st_mode) ? (int64_t)st.st_size : -EINVAL;
+}
+
+static int64_t px_seek(void *self, int fd, int64_t offset) {
+    (void)self;
+    off_t at = lseek(fd, offset, SEEK_SET);
+    return at < 0 ? -errno : at;
+}
+
+static int px_fsync(void *self, int fd) {
+    (void)self;
+    return fsync(fd) ? -errno : 0;
+}
+
+static int px_close(void *self, int fd) {
+    (void)self;
+    return close(fd) ? -errno : 0;
+}
+
+static int px_rename(void *self, const char *from, const char *to) {
+    (void)self;
+    return rename(from, to) ? -errno : 0;
+}
+
+static int px_unlink(void *self, const char *path) {
+    (void)self;
+    return unlink(path) ? -errno : 0;
+}
+
+static int px_mkdir(void *self, const char *path, int mode) {
+    (void)self;
+    return mkdir(path, (mode_t)mode) ? -errno : 0;
+}
+
+static int px_lock(void *self, int fd) {
+    (void)self;
+    int rc;
+    do rc = flock(fd, LOCK_EX);
+    while (rc && errno == EINTR);
+    return rc ? -errno : 0;
+}
+
+static int px_thread_start(void *self, struct mo_thread *out, void *(*fn)(void *), void *arg) {
+    (void)self;
+    sigset_t all, old;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &old);
+    pthread_t thread;
+    int rc = pthread_create(&thread, NULL, fn, arg);
+    pthread_sigmask(SIG_SETMASK, &old, NULL);
+    if (!rc) out->handle = (uintptr_t)thread;
+    return -rc;
+}
+
+static int px_thread_join(void *self, struct mo_thread thread) {
+    (void)self;
+    return -pthread_join((pthread_t)thread.handle, NULL);
+}
+
+static int px_pin(void *self, int cpu) {
+    (void)self;
+    cpu_set_t set;
+    CPU_ZERO(&set);
+    if (cpu >= 0 && cpu < CPU_SETSIZE) {
+        CPU_SET((size_t)cpu, &set);
+    } else {
+        for (size_t i = 0; i < CPU_SETSIZE; i++) CPU_SET(i, &set);
+    }
+    return -pthread_setaffinity_np(pthread_self(), sizeof set, &set);
+}
+
+static void px_futex_wait(void *self, _Atomic uint32_t *word, uint32_t value, int64_t deadline) {
+    (void)self;
+    struct timespec t = to_timespec(deadline);
+    /* FUTEX_WAIT_BITSET takes an absolute time on the monotonic clock */
+    syscall(SYS_futex, word, FUTEX_WAIT_BITSET | FUTEX_PRIVATE_FLAG, value, deadline ? &t : NULL, NULL,
+            FUTEX_BITSET_MATCH_ANY);
+}
+
+static void px_futex_wake(void *self, _Atomic uint32_t *word, int n) {
+    (void)self;
+    syscall(SYS_futex, word, FUTEX_WAKE | FUTEX_PRIVATE_FLAG, n, NULL, NULL, 0);
+}
+
+static void *px_dl_open(void *self, const char *path, char *reason, size_t n) {
+    (void)self;
+    void *object = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    if (!object) {
+        const char *why = dlerror();
+        snprintf(reason, n, "%s", why ? why : "unknown reason");
+    }
+    return object;
+}
+
+static void *px_dl_sym(void *self, void *object, const char *symbol) {
+    (void)self;
+    return dlsym(object, symbol);
+}
+
+static void px_dl_close(void *self, void *object) {
+    (void)self;
+    dlclose(object);
+}
+
+static int wait_for(pid_t pid) {
+    int status;
+    while (waitpid(pid, &status, 0) < 0)
+        if (errno != EINTR) return -errno;
+    return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+}
+
+static int px_spawn(void *self, const char *const *argv, const char *log) {
+    (void)self;
+    posix_spawn_file_actions_t actions;
+    int rc = posix_spawn_file_actions_init(&actions);
+    if (rc) return -rc;
+    posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0);
+    posix_spawn_file_actions_addopen(&actions, 1, log ? log : "/dev/null", O_WRONLY | O_CREAT | O_TRUNC, 0600);
+    posix_spawn_file_actions_adddup2(&actions, 1, 2);
+    pid_t pid;
+    rc = posix_spawnp(&pid, argv[0], &actions, NULL, (char *const *)argv, environ);
+    posix_spawn_file_actions_destroy(&actions);
+    return rc ? -rc : wait_for(pid);
+}
+
+const struct mo_sys *mo_sys_posix(void) {
+    static const struct mo_sys table = {
+        .alloc = px_alloc,
+        .free = px_free,
+        .now = px_now,
+        .sleep_until = px_sleep_until,
+        .open = px_open,
+        .read = px_read,
+        .write = px_write,
+        .size = px_size,
+        .seek = px_seek,
+        .fsync = px_fsync,
+        .close = px_close,
+        .rename = px_rename,
+        .unlink = px_unlink,
+        .mkdir = px_mkdir,
+        .lock = px_lock,
+        .thread_start = px_thread_start,
+        .thread_join = px_thread_join,
+        .pin = px_pin,
+        .futex_wait = px_futex_wait,
+        .futex_wake = px_futex_wake,
+        .dl_open = px_dl_open,
+        .dl_sym = px_dl_sym,
+        .dl_close = px_dl_close,
+        .spawn = px_spawn,
+    };
+    return &table;
+}

@@ -1,0 +1,169 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * graph.h - the intermediate representation of a model: tensors, nodes, attributes.
+ *
+ * A graph owns everything it points to through one region; destroying the graph frees all.  Nodes are kept
+ * in a topological order.  Tensors are named by index (`id`), so arrays may grow.  After the passes one node
+ * is one *layer*: an operator with its fused epilogue (struct mo_fuse).
+ *
+ * Invariants (mo_graph_check): every tensor has at most one producer; ids are in range; a node's inputs are
+ * graph inputs, constants or outputs of earlier nodes; node->in[i] == -1 means "optional input not given". */
+#ifndef MO_GRAPH_H
+#define MO_GRAPH_H
+#include <stdbool.h>
+#include "runtime/base/env.h"
+
+struct mo_op; /* runtime/ops/op.h */
+
+/* How the elements of a tensor lie in memory.
+ * MO_C16 (fp32, rank >= 3): [N][ceil(C/16)][spatial...][16]; lanes beyond C hold finite values. */
+enum mo_layout { MO_PLAIN = 0, MO_C16 = 1 };
+
+struct mo_shape {
+    int rank; /* -1: unknown until run time */
+    int64_t d[MOIRE_MAX_RANK];
+};
+
+/* A tensor's type, shape and (when known) contents; what operators see. Plain layout always. */
+struct mo_value {
+    moire_dtype dtype; /* MOIRE_NONE: optional input or output not present */
+    struct mo_shape shape;
+    void *data; /* NULL: not known */
+};
+
+struct mo_tensor {
+    int id;
+    const char *name; /* from the model: untrusted text */
+    moire_dtype dtype;
+    struct mo_shape shape;
+    enum mo_layout layout;
+    bool is_input, is_output;
+    bool dynamic;  /* shape depends on data: storage is allocated when it is produced */
+    void *data;    /* constant contents (plain layout), or NULL */
+    int producer;  /* index of the producing node, or -1 */
+    int n_uses;    /* consumers + graph output; kept by mo_graph_index() */
+    /* Storage shared with another tensor: this tensor starts alias_offset bytes into every image
+     * (outermost index) of tensor `alias`.  Set by the views and concat passes; -1 = own storage. */
+    int alias;
+    int64_t alias_offset;
+};
+
+enum mo_attr_type { MO_ATTR_INT, MO_ATTR_FLOAT, MO_ATTR_STRING, MO_ATTR_TENSOR, MO_ATTR_GRAPH, MO_ATTR_INTS,
+                    MO_ATTR_FLOATS, MO_ATTR_STRINGS, MO_ATTR_OTHER };
+
+struct mo_attr {
+    const char *name;
+    enum mo_attr_type type;
+    int64_t i;
+    float f;
+    const char *s; /* NUL-terminated; s_len bytes */
+    size_t s_len;
+    struct mo_value tensor;
+    int n; /* elements of the list forms */
+    const int64_t *ints;
+    const float *floats;
+    const char *const *strings;
+};
+
+/* Activation of a fused epilogue, with parameters a, b. */
+enum mo_act {
+    MO_ACT_NONE,
+    MO_ACT_RELU,
+    MO_ACT_CLIP,      /* min(max(x, a), b) */
+    MO_ACT_LEAKY,     /* x < 0 ? a x : x */
+    MO_ACT_SIGMOID,
+    MO_ACT_SILU,      /* x sigmoid(x) */
+    MO_ACT_HSIGMOID,  /* clip(a x + b, 0, 1) */
+    MO_ACT_HSWISH,    /* x clip(a x + b, 0, 1); ONNX HardSwish has a = 1/6, b = 1/2 */
+    MO_ACT_TANH,
+    MO_ACT_GELU,      /* x/2 (1 + erf(x / sqrt 2)) */
+    MO_ACT_COUNT
+};
+
+/* y = act(op(x) + bias + residual), or act(op(x) + bias) + residual when residual_last. */
+struct mo_fuse {
+    enum mo_act act;
+    float a, b;
+    int residual; /* index into node->in, or -1 */
+    bool residual_last;
+};
+
+struct mo_node {
+    int id; /* index in graph->nodes */
+    const char *name;    /* untrusted text */
+    const char *op_type; /* as in the model, e.g. "Conv"; domain "" for ai.onnx, "moire" for our own */
+    const char *domain;
+    const struct mo_op *op; /* row of the operator table */
+    int opset;              /* version of the domain the model imports */
+    int n_in, n_out;
+    int *in, *out; /* tensor ids, -1 = absent */
+    int n_attrs;
+    struct mo_attr *attrs;
+    struct mo_fuse fuse; /* residual = -1, act = NONE unless a pass fused something */
+    bool dead;           /* removed by a pass; swept by mo_graph_compact() */
+};
+
+struct mo_graph {
+    const struct mo_env *env;
+    struct mo_region *region;
+    const char *name;
+    int opset; /* of the default domain */
+    int n_tensors, cap_tensors;
+    struct mo_tensor **tensors;
+    int n_nodes, cap_nodes;
+    struct mo_node **nodes;
+    int n_inputs, n_outputs;
+    int *inputs, *outputs; /* tensor ids; initializers are not inputs */
+    int n_meta;            /* metadata_props of the model */
+    const char **meta_key, **meta_value;
+};
+
+struct mo_graph *mo_graph_create(const struct mo_env *env); /* NULL: out of memory */
+void mo_graph_destroy(struct mo_graph *g);
+
+/* New tensor / node / attribute, owned by the graph; NULL when out of memory or over a limit.  Strings are copied.
+ * A node is appended at the end; mo_graph_sort() restores topological order afterwards. */
+struct mo_tensor *mo_graph_add_tensor(struct mo_graph *g, const char *name, moire_dtype dtype,
+                                      const struct mo_shape *shape);
+struct mo_node *mo_graph_add_node(struct mo_graph *g, const char *name, const char *op_type,
+                                  const char *domain, int n_in, int n_out);
+struct mo_attr *mo_node_add_attr(struct mo_graph *g, struct mo_node *node, const char *name,
+                                 enum mo_attr_type type);
+/* A constant tensor whose zeroed storage (shape x dtype bytes) belongs to the graph. */
+struct mo_tensor *mo_graph_add_const(struct mo_graph *g, const char *name, moire_dtype dtype,
+                                     const struct mo_shape *shape);
+
+/* Recomputes producer and n_uses of all tensors. */
+void mo_graph_index(struct mo_graph *g);
+/* Topological order of live nodes; MOIRE_EFORMAT naming a node when there is a cycle. */
+int mo_graph_sort(struct mo_graph *g, moire_error *err);
+/* Drops dead nodes, renumbers, re-indexes. */
+void mo_graph_compact(struct mo_graph *g);
+/* Every reader of tensor `from` (and the graph outputs) reads `to` instead. */
+void mo_graph_replace(struct mo_graph *g, int from, int to);
+/* Checks the invariants above; used by tests and after each pass in debug runs. */
+int mo_graph_check(const struct mo_graph *g, moire_error *err);
+/* The only consumer of a tensor that has exactly one use and is no graph output; NULL otherwise. */
+struct mo_node *mo_graph_sole_consumer(const struct mo_graph *g, int tensor);
+
+/* Attributes by name, with the default when absent (or of another type). */
+const struct mo_attr *mo_attr_find(const struct mo_node *node, const char *name);
+int64_t mo_attr_int(const struct mo_node *node, const char *name, int64_t fallback);
+float mo_attr_float(const struct mo_node *node, const char *name, float fallback);
+const char *mo_attr_string(const struct mo_node *node, const char *name, const char *fallback);
+/* Copies up to cap ints into out and returns how many there are, or -1 when the attribute is absent. */
+int mo_attr_ints(const struct mo_node *node, const char *name, int64_t *out, int cap);
+
+/* Shapes.  Element count, or -1 on unknown rank, negative dimension or overflow. */
+int64_t mo_shape_count(const struct mo_shape *s);
+bool mo_shape_equal(const struct mo_shape *a, const struct mo_shape *b);
+/* "[1,3,224,224]" into out; returns out. */
+char *mo_shape_text(const struct mo_shape *s, char *out, size_t n);
+/* Bytes of one element; 0 for MOIRE_STRING and MOIRE_NONE. */
+size_t mo_dtype_bytes(moire_dtype dtype);
+const char *mo_dtype_name(moire_dtype dtype);
+/* Bytes a tensor occupies in its layout (C16 padding included), whole and per image (outermost index). */
+int64_t mo_tensor_bytes(const struct mo_tensor *t);
+int64_t mo_tensor_image_bytes(const struct mo_tensor *t);
+/* The tensor as operators see it. */
+struct mo_value mo_tensor_value(const struct mo_tensor *t);
+#endif

@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * plan.h - a model made ready to run: steps, packed weights, memory plan; and one query's activations.
+ *
+ * A plan is immutable and shared by every query of a tenant.  An instance is the activation memory of one
+ * query: one arena laid out by the plan, with kernel arguments resolved once.  A preempted query keeps its
+ * instance.  Threads: any number of instances run at once; one instance is run by one team at a time. */
+#ifndef MO_PLAN_H
+#define MO_PLAN_H
+#include "variants/kernel.h"
+
+struct mo_store; /* variants/store.h: reader of compiled variants */
+
+struct mo_plan_options {
+    enum mo_isa isa;              /* at most this level */
+    const struct mo_store *store; /* NULL: generic kernels only */
+    bool reference_only;          /* every layer by its reference (the oracle) */
+};
+
+struct mo_plan {
+    const struct mo_env *env;
+    struct mo_region *region;
+    struct mo_graph *graph; /* owned */
+    int n_steps;
+    struct mo_step *steps;   /* in execution order; step i belongs to graph->nodes[i] */
+    int64_t *offset;         /* arena offset of every tensor, -1 = not in the arena */
+    int64_t arena_bytes;     /* what one query needs */
+    int64_t arena_lower;     /* lower bound: largest sum of live tensors at any step */
+    int64_t weight_bytes;    /* packed */
+    int64_t scratch_bytes;   /* per worker: the largest of all steps */
+};
+
+/* Takes ownership of the graph in every case (also on failure). */
+int mo_plan_build(struct mo_graph *graph, const struct mo_plan_options *options, struct mo_plan **out,
+                  moire_error *err);
+void mo_plan_destroy(struct mo_plan *plan);
+
+struct mo_instance;
+int mo_instance_create(const struct mo_plan *plan, struct mo_instance **out, moire_error *err);
+void mo_instance_destroy(struct mo_instance *instance);
+
+/* Checks type and shape against the graph input and copies the contents in. */
+int mo_instance_set_input(struct mo_instance *instance, int input, const moire_tensor *tensor,
+                          moire_error *err);
+/* Describes output `index` (valid until the instance is reused); data points into the instance. */
+int mo_instance_output(struct mo_instance *instance, int index, moire_tensor *out);
+/* Frees what dynamic layers allocated; call before the instance serves the next query. */
+void mo_instance_reset(struct mo_instance *instance);
+
+/* Threads that run layers together.  The one that leads has worker 0. */
+struct mo_team; /* runtime/device/team.h: barrier and size */
+
+/* Runs layers [begin, end) as `worker` of `n_workers`; every worker of the team calls it with the same
+ * range.  barrier(ctx) separates layers; NULL with one worker.  Returns 0 or the code of the layer that
+ * failed (all workers return; the message is kept in the instance). */
+int mo_instance_run(struct mo_instance *instance, int begin, int end, int worker, int n_workers,
+                    void (*barrier)(void *ctx, int worker), void *ctx, void *scratch);
+const char *mo_instance_message(const struct mo_instance *instance);
+#endif

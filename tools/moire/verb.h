@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * verb.h - the verbs of the `moire` command: one file verb_<name>.c each, one row in main.c. */
+#ifndef MO_VERB_H
+#define MO_VERB_H
+#include <stdbool.h>
+#include "runtime/base/env.h"
+
+/* Exit codes of the command; documented in `moire --help` and the man page. */
+enum mo_exit {
+    MO_EXIT_OK = 0,
+    MO_EXIT_USAGE = 2,       /* bad flags or arguments */
+    MO_EXIT_INPUT = 3,       /* a file is malformed, unsupported or does not fit */
+    MO_EXIT_SYSTEM = 4,      /* file system, memory, compiler, threads */
+    MO_EXIT_FAILED = 5,      /* ran, but a check or a goal was not met */
+    MO_EXIT_INTERRUPTED = 130
+};
+
+struct mo_verb {
+    const char *name;
+    const char *summary;  /* one line */
+    const char *usage;    /* flags, one a line, and examples; shown by --help and turned into the man page */
+    /* argv[0] is the verb; returns an exit code */
+    int (*run)(const struct mo_env *env, int argc, char **argv);
+};
+
+extern const struct mo_verb mo_verb_zoo, mo_verb_compile, mo_verb_run, mo_verb_inspect, mo_verb_bench,
+    mo_verb_check_model;
+
+/* Prints "moire VERB: message" and what to do to stderr; returns the exit code that suits the error. */
+int mo_verb_fail(const char *verb, const moire_error *err);
+
+/* Command-line scanning shared by the verbs (args.c).  Flags are "--name value" or "--name=value". */
+struct mo_args {
+    int argc, at;
+    char **argv;
+    const char *value; /* of the last flag that takes one */
+};
+/* If argv[at] is flag `name`, consumes it (and its value into args->value when takes_value) and returns true.
+ * A missing value sets value = NULL and returns true. */
+bool mo_args_flag(struct mo_args *args, const char *name, bool takes_value);
+#endif

@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * kernel.h - what a kernel is to the runtime: a function over a range of independent units, its arguments,
+ * and the families that bind a layer to a kernel.
+ *
+ * A kernel does one layer.  Its work is `units` independent pieces, numbered from 0; any split of
+ * [0, units) over any number of threads gives the same bytes.  Batch is part of the units (image outermost).
+ * The same signature serves built-in (generic, shape-parametric) kernels and emitted, specialised ones;
+ * emitted C repeats `struct mo_kargs` as text, so its layout is ABI: change MO_KERNEL_ABI with it. */
+#ifndef MO_KERNEL_H
+#define MO_KERNEL_H
+#include "runtime/graph/graph.h"
+
+enum { MO_KERNEL_ABI = 1, MO_KERNEL_IN = 16, MO_KERNEL_OUT = 4 };
+
+/* Arguments of one layer of one query; filled once when an activation arena is bound. */
+struct mo_kargs {
+    const void *in[MO_KERNEL_IN];       /* node->in order; constants too; NULL = absent */
+    void *out[MO_KERNEL_OUT];           /* node->out order */
+    int64_t in_image[MO_KERNEL_IN];     /* bytes from one image (outermost index) to the next */
+    int64_t out_image[MO_KERNEL_OUT];
+    const void *weights;                /* packed, read-only, shared by all queries; NULL if none */
+    const float *bias;                  /* padded to the packing's channel count; never NULL for conv/GEMM */
+    const void *residual;               /* = in[fuse.residual], or NULL */
+    int64_t residual_image;
+    const void *params;                 /* what bind() prepared; NULL for specialised kernels */
+};
+
+/* Runs units [begin, end).  scratch: 64-byte aligned, step->scratch_bytes, private to the caller. */
+typedef void mo_kernel(const struct mo_kargs *args, int64_t begin, int64_t end, void *scratch);
+
+/* Instruction set levels a kernel may need; detected by CPUID and what the OS enabled (XCR0). */
+enum mo_isa { MO_ISA_BASE = 0, MO_ISA_AVX2 = 1, MO_ISA_AVX512 = 2, MO_ISA_COUNT };
+enum mo_isa mo_isa_detect(void);
+const char *mo_isa_name(enum mo_isa isa); /* "base", "avx2", "avx512" */
+
+/* How weights are packed; kernels with the same packing share one copy.  OCB, ICB: blocks of 16. */
+enum mo_packing {
+    MO_PACK_NONE = 0,
+    MO_PACK_CONV16,  /* [group][OC/16][IC/16][KH][KW][16 ic][16 oc]: direct conv and 1x1 on C16 input */
+    MO_PACK_FIRST16, /* [OC/16][IC][KH][KW][16 oc]: conv that reads a plain NCHW input */
+    MO_PACK_DW16,    /* [C/16][KH][KW][16]: depthwise */
+    MO_PACK_GEMM16,  /* [N/16][K][16 n]: right operand of MatMul/Gemm */
+    MO_PACK_COUNT
+};
+
+/* One layer bound to a kernel: everything that does not depend on the query. */
+struct mo_step {
+    const struct mo_node *node;
+    mo_kernel *run;           /* NULL: the operator's reference runs, as one unit */
+    const char *kernel;       /* name for inspect, profiles and traces */
+    const char *kind;         /* "specialised", "generic", "reference", "view" */
+    const void *params;
+    enum mo_packing packing;
+    const void *weights;
+    const float *bias;
+    int64_t units, scratch_bytes;
+    int64_t flops, bytes;     /* nominal 2*MACs; bytes moved at least once (inputs + weights + outputs) */
+    bool dynamic;             /* shapes known at run time only: reference with allocation */
+};
+
+/* Layouts in which a family can run a node. */
+enum {
+    MO_CAN_PLAIN = 1,   /* activations in and out plain */
+    MO_CAN_C16 = 2,     /* activations in and out MO_C16 (constants stay plain) */
+    MO_CAN_ENTER = 4,   /* plain in, C16 out (first layers, reorder) */
+    MO_CAN_LEAVE = 8    /* C16 in, plain out */
+};
+
+/* What bind() may use: memory that lives as long as the plan, and packed weights found by key. */
+struct mo_binder {
+    const struct mo_env *env;
+    struct mo_region *region; /* of the plan: params, packed weights */
+    enum mo_isa isa;
+    const struct mo_graph *graph;
+};
+
+/* A family of generic kernels: a layer predicate and a binder.  One file + one row in variants/families.c. */
+struct mo_family {
+    const char *name;
+    /* Bit set of MO_CAN_*; 0 = not mine.  Looks at node, shapes and attributes, not at tensor layouts. */
+    unsigned (*layouts)(const struct mo_graph *graph, const struct mo_node *node);
+    /* Tensor layouts are final now: fills step (run, params, weights, bias, units, scratch, kernel).
+     * MOIRE_EUNSUPPORTED: not in these layouts, ask the next family. */
+    int (*bind)(const struct mo_binder *binder, const struct mo_node *node, struct mo_step *step,
+                moire_error *err);
+};
+
+/* Families in order of preference, NULL-terminated. */
+const struct mo_family *const *mo_families(void);
+/* Union of MO_CAN_* over the families, MO_CAN_PLAIN always (the reference). */
+unsigned mo_layouts_of(const struct mo_graph *graph, const struct mo_node *node);
+/* First family that binds; falls back to the reference (step->run == NULL). */
+int mo_bind_generic(const struct mo_binder *binder, const struct mo_node *node, struct mo_step *step,
+                    moire_error *err);
+
+/* What an emitted shared object exports as `const struct mo_variant mo_variant`. */
+struct mo_variant {
+    int32_t abi;      /* MO_KERNEL_ABI */
+    int32_t packing;  /* enum mo_packing it expects */
+    int64_t units, scratch_bytes;
+    int64_t parallelism_milli; /* 1000 * units * ilp / 28 */
+    int64_t block_bytes, l3_bytes, flops_executed;
+    mo_kernel *run;
+    const char *name;
+};
+
+/* Canonical text of a layer for the store and for reports: operator, shapes, attributes, epilogue, layouts;
+ * no byte of the model's names.  E.g. "conv:f32:n1:c64:h56:w56:o64:k3x3:s1x1:p1,1,1,1:d1x1:g1:relu:c16>c16".
+ * False when the layer has no specialised family or out is too small. */
+bool mo_layer_signature(const struct mo_graph *graph, const struct mo_node *node, char *out, size_t n);
+#endif
