@@ -34,3 +34,10 @@ $(B)/fuzz/%: $(B)/obj/tests/fuzz/%.o $(filter-out $(MAIN_OBJ),$(TOOL_OBJ)) $(GEN
 docs: ## API and developer documentation into build/docs
 	doxygen docs/Doxyfile
 	@echo "docs: build/docs/html/index.html"
+
+.PHONY: check demo
+check: ## install what is missing and pass every test
+	@tools/check
+
+demo: ## install, build, compile real models, serve a mixed load, write the report
+	@tools/demo
