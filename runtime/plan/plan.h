@@ -21,12 +21,14 @@ struct mo_plan {
     struct mo_region *region;
     struct mo_graph *graph; /* owned */
     int n_steps;
-    struct mo_step *steps;   /* in execution order; step i belongs to graph->nodes[i] */
-    int64_t *offset;         /* arena offset of every tensor, -1 = not in the arena */
-    int64_t arena_bytes;     /* what one query needs */
-    int64_t arena_lower;     /* lower bound: largest sum of live tensors at any step */
-    int64_t weight_bytes;    /* packed */
-    int64_t scratch_bytes;   /* per worker: the largest of all steps */
+    struct mo_step *steps; /* in execution order; step i belongs to graph->nodes[i] */
+    int64_t *offset;       /* arena offset of every tensor, -1 = not in the arena */
+    int64_t *image;        /* bytes from one image of a tensor to the next, slices included */
+    bool *dynamic;         /* tensors whose storage is allocated when they are produced */
+    int64_t arena_bytes;   /* what one query needs */
+    int64_t arena_lower;   /* lower bound: largest sum of live tensors at any step */
+    int64_t weight_bytes;  /* packed */
+    int64_t scratch_bytes; /* per worker: the largest of all steps */
 };
 
 /* Takes ownership of the graph in every case (also on failure). */

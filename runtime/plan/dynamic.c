@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * dynamic.c - layers whose output shapes are known only when their inputs are: shapes are inferred again
+ * with the actual contents, outputs allocated, and the reference runs.  The storage stays until the
+ * instance is reset or the layer runs again. */
+#include "runtime/plan/internal.h"
+
+static int allocate_output(struct mo_instance *instance, const struct mo_node *node, int index,
+                           struct mo_value *out) {
+    int id = node->out[index];
+    int64_t count = mo_shape_count(&out->shape), bytes;
+    const char *name = instance->plan->graph->tensors[id]->name;
+    if (count < 0 || __builtin_mul_overflow(count, (int64_t)mo_dtype_bytes(out->dtype), &bytes))
+        return mo_fail(&instance->err, MOIRE_ESHAPE, "node '%s' (%s): output '%s' has no definite shape",
+                       node->name, node->op_type, name);
+    if (bytes > instance->env->limits.tensor_bytes)
+        return mo_fail(&instance->err, MOIRE_ELIMIT, "tensor '%s' is too large (limit tensor_bytes)", name);
+    if (instance->owned[id]) mo_free(instance->env, instance->owned[id]);
+    instance->owned[id] = mo_alloc(instance->env, (size_t)bytes + 64);
+    if (!instance->owned[id]) {
+        instance->value[id] = mo_tensor_value(instance->plan->graph->tensors[id]);
+        return mo_fail(&instance->err, MOIRE_ENOMEM, "out of memory for '%s' (%lld bytes)", name,
+                       (long long)bytes);
+    }
+    out->data = instance->owned[id];
+    instance->value[id] = *out;
+    return MOIRE_OK;
+}
+
+int mo_dynamic_run(struct mo_instance *instance, const struct mo_step *step) {
+    const struct mo_node *node = step->node;
+    struct mo_value *in = instance->io, *out = instance->io + node->n_in;
+    struct mo_op_ctx ctx = {.node = node,
+                            .env = instance->env,
+                            .n_in = node->n_in,
+                            .n_out = node->n_out,
+                            .in = in,
+                            .out = out,
+                            .err = &instance->err};
+    for (int i = 0; i < node->n_in; i++)
+        in[i] = node->in[i] >= 0 ? instance->value[node->in[i]] : (struct mo_value){.dtype = MOIRE_NONE};
+    for (int i = 0; i < node->n_out; i++)
+        out[i] = (struct mo_value){.shape.rank = -1};
+    int rc = node->op->infer(&ctx);
+    if (rc > 0)
+        return mo_fail(&instance->err, MOIRE_EFAILED, "node '%s' (%s): its output shape stays unknown",
+                       node->name, node->op_type);
+    for (int i = 0; !rc && i < node->n_out; i++)
+        if (node->out[i] >= 0) rc = allocate_output(instance, node, i, &out[i]);
+    return rc ? rc : node->op->run(&ctx);
+}

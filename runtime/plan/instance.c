@@ -1,0 +1,146 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * instance.c - the activations of one query: an arena laid out by the plan, kernel arguments resolved once,
+ * inputs copied in and outputs described. */
+#include <string.h>
+#include "runtime/plan/internal.h"
+
+/* From this size on the arena asks for pages of 2 MiB (sys->alloc serves that alignment with them). */
+enum { HUGE_PAGE = 2 << 20 };
+
+static void *tensor_address(const struct mo_instance *instance, int id) {
+    const struct mo_plan *plan = instance->plan;
+    int64_t inside;
+    int root = mo_plan_root(plan->graph, id, &inside);
+    if (plan->graph->tensors[id]->data) return plan->graph->tensors[id]->data;
+    if (plan->graph->tensors[root]->data) return (char *)plan->graph->tensors[root]->data + inside;
+    return plan->offset[id] >= 0 ? instance->arena + plan->offset[id] : NULL;
+}
+
+static void resolve_args(const struct mo_instance *instance, const struct mo_step *step,
+                         struct mo_kargs *args) {
+    const struct mo_plan *plan = instance->plan;
+    const struct mo_node *node = step->node;
+    for (int i = 0; i < node->n_in && i < MO_KERNEL_IN; i++) {
+        if (node->in[i] < 0) continue;
+        args->in[i] = instance->value[node->in[i]].data;
+        args->in_image[i] = plan->image[node->in[i]];
+    }
+    for (int i = 0; i < node->n_out && i < MO_KERNEL_OUT; i++) {
+        if (node->out[i] < 0) continue;
+        args->out[i] = instance->value[node->out[i]].data;
+        args->out_image[i] = plan->image[node->out[i]];
+    }
+    if (node->fuse.residual >= 0 && node->fuse.residual < MO_KERNEL_IN) {
+        args->residual = args->in[node->fuse.residual];
+        args->residual_image = args->in_image[node->fuse.residual];
+    }
+    args->weights = step->weights;
+    args->bias = step->bias;
+    args->params = step->params;
+}
+
+static bool allocate(struct mo_instance *instance) {
+    const struct mo_plan *plan = instance->plan;
+    const struct mo_env *env = instance->env;
+    size_t tensors = (size_t)plan->graph->n_tensors, most = 0;
+    for (int k = 0; k < plan->n_steps; k++) {
+        size_t n = (size_t)plan->steps[k].node->n_in + (size_t)plan->steps[k].node->n_out;
+        if (n > most) most = n;
+    }
+    size_t arena = (size_t)plan->arena_bytes + 64;
+    instance->arena = env->sys->alloc(env->sys->self, arena >= HUGE_PAGE ? HUGE_PAGE : 64, arena);
+    instance->args = mo_alloc(env, ((size_t)plan->n_steps + 1) * sizeof *instance->args);
+    instance->value = mo_alloc(env, (tensors + 1) * sizeof *instance->value);
+    instance->owned = mo_alloc(env, (tensors + 1) * sizeof *instance->owned);
+    instance->io = mo_alloc(env, (most + 1) * sizeof *instance->io);
+    instance->temp = mo_alloc(env, (most + 1) * sizeof *instance->temp);
+    return instance->arena && instance->args && instance->value && instance->owned && instance->io &&
+           instance->temp;
+}
+
+int mo_instance_create(const struct mo_plan *plan, struct mo_instance **out, moire_error *err) {
+    struct mo_instance *instance = mo_alloc(plan->env, sizeof *instance);
+    *out = NULL;
+    if (instance) {
+        instance->plan = plan;
+        instance->env = plan->env;
+    }
+    if (!instance || !allocate(instance)) {
+        mo_instance_destroy(instance);
+        return mo_fail(err, MOIRE_ENOMEM, "out of memory: a query of '%s' needs %lld bytes",
+                       plan->graph->name, (long long)plan->arena_bytes);
+    }
+    for (int i = 0; i < plan->graph->n_tensors; i++) {
+        instance->value[i] = mo_tensor_value(plan->graph->tensors[i]);
+        instance->value[i].data = tensor_address(instance, i);
+    }
+    for (int k = 0; k < plan->n_steps; k++)
+        resolve_args(instance, &plan->steps[k], &instance->args[k]);
+    *out = instance;
+    return MOIRE_OK;
+}
+
+void mo_instance_destroy(struct mo_instance *instance) {
+    if (!instance) return;
+    if (instance->owned && instance->value) mo_instance_reset(instance);
+    void *parts[] = {instance->arena, instance->args, instance->value,
+                     instance->owned, instance->io,   instance->temp};
+    const struct mo_env *env = instance->env;
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
+        mo_free(env, parts[i]);
+    mo_free(env, instance);
+}
+
+void mo_instance_reset(struct mo_instance *instance) {
+    for (int i = 0; i < instance->plan->graph->n_tensors; i++) {
+        if (!instance->owned[i]) continue;
+        mo_free(instance->env, instance->owned[i]);
+        instance->owned[i] = NULL;
+        instance->value[i] = mo_tensor_value(instance->plan->graph->tensors[i]);
+    }
+    atomic_store(&instance->rc, MOIRE_OK);
+    instance->err = (moire_error){0};
+}
+
+int mo_instance_set_input(struct mo_instance *instance, int input, const moire_tensor *tensor,
+                          moire_error *err) {
+    const struct mo_graph *graph = instance->plan->graph;
+    if (input < 0 || input >= graph->n_inputs)
+        return mo_fail(err, MOIRE_EINVAL, "input %d does not exist: the model has %d", input,
+                       graph->n_inputs);
+    const struct mo_tensor *t = graph->tensors[graph->inputs[input]];
+    struct mo_shape shape = {.rank = tensor->rank};
+    char want[160], got[160];
+    for (int i = 0; i < tensor->rank && i < MOIRE_MAX_RANK; i++)
+        shape.d[i] = tensor->shape[i];
+    if (tensor->dtype != t->dtype)
+        return mo_fail(err, MOIRE_ESHAPE, "input '%s' is %s, the model wants %s", t->name,
+                       mo_dtype_name(tensor->dtype), mo_dtype_name(t->dtype));
+    if (tensor->rank < 0 || tensor->rank > MOIRE_MAX_RANK || !mo_shape_equal(&shape, &t->shape))
+        return mo_fail(err, MOIRE_ESHAPE, "input '%s' has shape %s, the model was loaded for %s", t->name,
+                       mo_shape_text(&shape, got, sizeof got), mo_shape_text(&t->shape, want, sizeof want));
+    int64_t bytes = mo_tensor_bytes(t);
+    if (bytes < 0 || tensor->bytes != (size_t)bytes || (bytes && !tensor->data))
+        return mo_fail(err, MOIRE_ESHAPE, "input '%s' has %zu bytes, shape %s needs %lld", t->name,
+                       tensor->bytes, mo_shape_text(&t->shape, want, sizeof want), (long long)bytes);
+    if (bytes && instance->plan->offset[t->id] >= 0)
+        memcpy(instance->value[t->id].data, tensor->data, (size_t)bytes);
+    return MOIRE_OK;
+}
+
+int mo_instance_output(struct mo_instance *instance, int index, moire_tensor *out) {
+    const struct mo_graph *graph = instance->plan->graph;
+    if (index < 0 || index >= graph->n_outputs) return MOIRE_EINVAL;
+    const struct mo_value *v = &instance->value[graph->outputs[index]];
+    int64_t count = mo_shape_count(&v->shape);
+    if (count < 0 || !v->data) return MOIRE_EFAILED; /* a dynamic layer has not run */
+    *out = (moire_tensor){.dtype = v->dtype, .rank = v->shape.rank, .data = v->data};
+    for (int i = 0; i < v->shape.rank; i++)
+        out->shape[i] = v->shape.d[i];
+    out->bytes = (size_t)count * mo_dtype_bytes(v->dtype);
+    return MOIRE_OK;
+}
+
+const char *mo_instance_message(const struct mo_instance *instance) {
+    return instance->err.message;
+}

@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * internal.h - what the files of runtime/plan share: the instance, and the parts of building and running. */
+#ifndef MO_PLAN_INTERNAL_H
+#define MO_PLAN_INTERNAL_H
+#include <stdatomic.h>
+#include "runtime/ops/op.h"
+#include "runtime/plan/plan.h"
+
+struct mo_instance {
+    const struct mo_plan *plan;
+    const struct mo_env *env;
+    char *arena;
+    struct mo_kargs *args;  /* of every step; unused by reference, view and dynamic steps */
+    struct mo_value *value; /* of every tensor, as operators see it */
+    void **owned;           /* of every tensor: storage of dynamic layers, freed by reset */
+    struct mo_value *io;    /* inputs, then outputs, of the reference step that runs now (worker 0 only) */
+    void **temp;            /* of every entry of io: a plain contiguous copy, or NULL */
+    _Atomic int rc;         /* first failure; layers after it are skipped */
+    moire_error err;
+};
+
+/* memory.c: storage groups, lifetimes, offsets.  Fills offset, image, arena_bytes and arena_lower. */
+int mo_plan_memory(struct mo_plan *plan, moire_error *err);
+/* The tensor whose storage `tensor` lives in, and the byte where it begins in every image. */
+int mo_plan_root(const struct mo_graph *graph, int tensor, int64_t *offset);
+
+/* cost.c: nominal work and bytes of a layer. */
+void mo_plan_cost(const struct mo_graph *graph, const struct mo_node *node, int64_t *flops, int64_t *bytes);
+/* True when the layer moves no bytes: its outputs already lie where its inputs are. */
+bool mo_plan_is_view(const struct mo_graph *graph, const struct mo_node *node);
+
+/* reference.c: runs a layer by its operator's plain C; worker 0 only. */
+int mo_reference_run(struct mo_instance *instance, const struct mo_step *step);
+/* dynamic.c: the same for layers whose shapes are known only now. */
+int mo_dynamic_run(struct mo_instance *instance, const struct mo_step *step);
+#endif

@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * plan.c - from a graph of layers to a plan: memory, then one kernel a layer.
+ *
+ * A layer is bound to a generic kernel or, failing that, to its operator's reference.  A compiled variant
+ * from the store then replaces the generic kernel when it reads weights packed the same way. */
+#include <string.h>
+#include "runtime/plan/internal.h"
+
+/* A tensor whose size is not known now: it is allocated by the layer that makes it. */
+static bool unsized(const struct mo_tensor *t) {
+    return t->dynamic || mo_shape_count(&t->shape) < 0 || t->dtype == MOIRE_NONE;
+}
+
+static int mark_dynamic(struct mo_plan *plan, moire_error *err) {
+    const struct mo_graph *graph = plan->graph;
+    for (int k = 0; k < graph->n_nodes; k++) {
+        const struct mo_node *node = graph->nodes[k];
+        bool dynamic = false;
+        for (int i = 0; i < node->n_in; i++)
+            dynamic = dynamic || (node->in[i] >= 0 && plan->dynamic[node->in[i]]);
+        for (int i = 0; i < node->n_out; i++)
+            dynamic = dynamic || (node->out[i] >= 0 && unsized(graph->tensors[node->out[i]]));
+        plan->steps[k].dynamic = dynamic;
+        for (int i = 0; i < node->n_out; i++)
+            if (node->out[i] >= 0) plan->dynamic[node->out[i]] = dynamic;
+    }
+    for (int i = 0; i < graph->n_inputs; i++) {
+        const struct mo_tensor *t = graph->tensors[graph->inputs[i]];
+        if (unsized(t))
+            return mo_fail(err, MOIRE_ESHAPE, "input '%s' has an open shape: bind it with --shape %s=d,d,...",
+                           t->name, t->name);
+    }
+    return MOIRE_OK;
+}
+
+static int check_runnable(const struct mo_node *node, moire_error *err) {
+    if (node->op && node->op->run) return MOIRE_OK;
+    return mo_fail(err, MOIRE_EUNSUPPORTED, "node '%s': operator %s%s%s is not supported", node->name,
+                   node->domain, *node->domain ? "." : "", node->op_type);
+}
+
+static int bind_step(struct mo_plan *plan, const struct mo_plan_options *options, int k, moire_error *err) {
+    struct mo_step *step = &plan->steps[k];
+    const struct mo_node *node = plan->graph->nodes[k];
+    struct mo_binder binder = {
+        .env = plan->env, .region = plan->region, .isa = options->isa, .graph = plan->graph};
+    bool dynamic = step->dynamic;
+    step->node = node;
+    step->units = 1;
+    mo_plan_cost(plan->graph, node, &step->flops, &step->bytes);
+    if (!dynamic && mo_plan_is_view(plan->graph, node)) {
+        step->kernel = step->kind = "view";
+        step->flops = step->bytes = step->units = 0;
+        return MOIRE_OK;
+    }
+    if (!dynamic && !options->reference_only) {
+        int rc = mo_bind_generic(&binder, node, step, err);
+        if (rc && rc != MOIRE_EUNSUPPORTED) return rc;
+    }
+    if (!step->run) {
+        step->kernel = step->kind = "reference";
+        step->units = 1;
+        return check_runnable(node, err);
+    }
+    step->node = node;
+    step->kind = "generic";
+    return MOIRE_OK;
+}
+
+static int fill(struct mo_plan *plan, const struct mo_plan_options *options, moire_error *err) {
+    struct mo_graph *graph = plan->graph;
+    size_t tensors = (size_t)graph->n_tensors;
+    if (graph->n_nodes > plan->env->limits.layers)
+        return mo_fail(err, MOIRE_ELIMIT, "%d layers (limit layers)", graph->n_nodes);
+    plan->n_steps = graph->n_nodes;
+    plan->steps = mo_region_array(plan->region, (size_t)graph->n_nodes, sizeof *plan->steps);
+    plan->offset = mo_region_array(plan->region, tensors, sizeof *plan->offset);
+    plan->image = mo_region_array(plan->region, tensors, sizeof *plan->image);
+    plan->dynamic = mo_region_array(plan->region, tensors, sizeof *plan->dynamic);
+    if (!plan->steps || !plan->offset || !plan->image || !plan->dynamic)
+        return mo_fail(err, MOIRE_ENOMEM, "out of memory while planning %d layers", graph->n_nodes);
+    int rc = mark_dynamic(plan, err);
+    if (!rc) rc = mo_plan_memory(plan, err);
+    size_t before = mo_region_bytes(plan->region);
+    for (int k = 0; !rc && k < plan->n_steps; k++) {
+        rc = bind_step(plan, options, k, err);
+        if (plan->steps[k].scratch_bytes > plan->scratch_bytes)
+            plan->scratch_bytes = plan->steps[k].scratch_bytes;
+    }
+    plan->weight_bytes = (int64_t)(mo_region_bytes(plan->region) - before);
+    return rc;
+}
+
+int mo_plan_build(struct mo_graph *graph, const struct mo_plan_options *options, struct mo_plan **out,
+                  moire_error *err) {
+    const struct mo_env *env = graph->env;
+    struct mo_region *region = mo_region_create(env);
+    struct mo_plan *plan = region ? mo_region_alloc(region, sizeof *plan) : NULL;
+    *out = NULL;
+    if (!plan) {
+        mo_region_destroy(region);
+        mo_graph_destroy(graph);
+        return mo_fail(err, MOIRE_ENOMEM, "out of memory while building a plan");
+    }
+    mo_graph_compact(graph);
+    *plan = (struct mo_plan){.env = env, .region = region, .graph = graph};
+    int rc = fill(plan, options, err);
+    if (rc)
+        mo_plan_destroy(plan);
+    else
+        *out = plan;
+    return rc;
+}
+
+void mo_plan_destroy(struct mo_plan *plan) {
+    if (!plan) return;
+    struct mo_region *region = plan->region;
+    mo_graph_destroy(plan->graph);
+    mo_region_destroy(region);
+}

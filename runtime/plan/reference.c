@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * reference.c - runs a layer by its operator's plain C.
+ *
+ * Operators see plain, contiguous tensors.  Where the plan put a blocked tensor or a slice of a concat, a
+ * copy stands in: gathered before the operator runs, scattered after.  Slow and always right: the seam that
+ * lets any operator stand anywhere in a graph.  Worker 0 only. */
+#include <string.h>
+#include "runtime/plan/internal.h"
+
+enum direction { GATHER, SCATTER };
+
+/* Copies between a tensor's storage and a plain contiguous buffer. */
+static void repack(const struct mo_plan *plan, int id, char *storage, char *plain, enum direction way) {
+    const struct mo_tensor *t = plan->graph->tensors[id];
+    size_t size = mo_dtype_bytes(t->dtype);
+    int64_t images = t->shape.rank > 0 ? t->shape.d[0] : 1;
+    int64_t image = images > 0 ? mo_shape_count(&t->shape) / images : 0;
+    int64_t channels = t->layout == MO_C16 ? t->shape.d[1] : 1, area = channels ? image / channels : 0;
+    for (int64_t n = 0; n < images; n++) {
+        char *there = storage + n * plan->image[id], *here = plain + n * image * (int64_t)size;
+        if (t->layout == MO_PLAIN) {
+            memcpy(way == GATHER ? here : there, way == GATHER ? there : here, (size_t)image * size);
+            continue;
+        }
+        for (int64_t c = 0; c < channels; c++)
+            for (int64_t p = 0; p < area; p++) {
+                char *a = there + ((c / 16 * area + p) * 16 + c % 16) * (int64_t)size;
+                char *b = here + (c * area + p) * (int64_t)size;
+                memcpy(way == GATHER ? b : a, way == GATHER ? a : b, size);
+            }
+    }
+}
+
+static bool needs_copy(const struct mo_plan *plan, int id) {
+    const struct mo_tensor *t = plan->graph->tensors[id];
+    if (plan->offset[id] < 0) return false;
+    if (t->layout != MO_PLAIN) return true;
+    return t->shape.rank > 0 && t->shape.d[0] > 1 && plan->image[id] != mo_tensor_image_bytes(t);
+}
+
+static int stand_in(struct mo_instance *instance, int slot, int id) {
+    int64_t count = mo_shape_count(&instance->io[slot].shape);
+    void *plain = mo_alloc(instance->env, (size_t)count * mo_dtype_bytes(instance->io[slot].dtype) + 64);
+    if (!plain)
+        return mo_fail(&instance->err, MOIRE_ENOMEM, "out of memory for a copy of '%s'",
+                       instance->plan->graph->tensors[id]->name);
+    instance->temp[slot] = plain;
+    instance->io[slot].data = plain;
+    return MOIRE_OK;
+}
+
+static int gather_io(struct mo_instance *instance, const struct mo_node *node) {
+    const struct mo_plan *plan = instance->plan;
+    for (int i = 0; i < node->n_in + node->n_out; i++) {
+        int id = i < node->n_in ? node->in[i] : node->out[i - node->n_in];
+        instance->temp[i] = NULL;
+        instance->io[i] = id >= 0 ? instance->value[id] : (struct mo_value){.dtype = MOIRE_NONE};
+    }
+    for (int i = 0; i < node->n_in + node->n_out; i++) {
+        int id = i < node->n_in ? node->in[i] : node->out[i - node->n_in];
+        if (id < 0 || !needs_copy(plan, id)) continue;
+        char *storage = instance->io[i].data;
+        int rc = stand_in(instance, i, id);
+        if (rc) return rc;
+        if (i < node->n_in) repack(plan, id, storage, instance->io[i].data, GATHER);
+    }
+    return MOIRE_OK;
+}
+
+int mo_reference_run(struct mo_instance *instance, const struct mo_step *step) {
+    const struct mo_node *node = step->node;
+    struct mo_op_ctx ctx = {.node = node,
+                            .env = instance->env,
+                            .n_in = node->n_in,
+                            .n_out = node->n_out,
+                            .in = instance->io,
+                            .out = instance->io + node->n_in,
+                            .err = &instance->err};
+    int rc = gather_io(instance, node);
+    if (!rc) rc = node->op->run(&ctx);
+    for (int i = 0; i < node->n_in + node->n_out; i++) {
+        if (!instance->temp[i]) continue;
+        int id = i < node->n_in ? node->in[i] : node->out[i - node->n_in];
+        if (!rc && i >= node->n_in)
+            repack(instance->plan, id, instance->value[id].data, instance->temp[i], SCATTER);
+        mo_free(instance->env, instance->temp[i]);
+        instance->temp[i] = NULL;
+    }
+    return rc;
+}

@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * run.c - runs a range of layers on a team.
+ *
+ * Every worker walks the same layers.  Units are split statically; small layers and references run on
+ * worker 0 alone.  A barrier stands between two layers unless both belong to worker 0, and at the end of the
+ * range.  After a failure the remaining layers are skipped but the barriers are kept, so that the workers
+ * cannot part ways. */
+#include "runtime/plan/internal.h"
+
+/* Below this, waking the others costs more than they save (a barrier is some 0.3 us). */
+enum { SMALL_FLOPS = 40000, SMALL_BYTES = 16384 };
+
+static bool is_view(const struct mo_step *step) {
+    return !step->run && !step->units;
+}
+
+/* Layers that one worker runs. */
+static bool is_single(const struct mo_step *step) {
+    return !step->run || step->units < 2 || (step->flops < SMALL_FLOPS && step->bytes < SMALL_BYTES);
+}
+
+static void run_single(struct mo_instance *instance, int k, void *scratch) {
+    const struct mo_step *step = &instance->plan->steps[k];
+    int rc = MOIRE_OK;
+    if (step->run)
+        step->run(&instance->args[k], 0, step->units, scratch);
+    else
+        rc = step->dynamic ? mo_dynamic_run(instance, step) : mo_reference_run(instance, step);
+    if (rc) atomic_store(&instance->rc, rc);
+}
+
+static void run_share(struct mo_instance *instance, int k, int worker, int n_workers, void *scratch) {
+    const struct mo_step *step = &instance->plan->steps[k];
+    int64_t begin = step->units * worker / n_workers, end = step->units * (worker + 1) / n_workers;
+    if (begin < end) step->run(&instance->args[k], begin, end, scratch);
+}
+
+int mo_instance_run(struct mo_instance *instance, int begin, int end, int worker, int n_workers,
+                    void (*barrier)(void *ctx, int worker), void *ctx, void *scratch) {
+    bool apart = false;  /* layers were run since the last barrier */
+    bool shared = false; /* ... by all workers */
+    for (int k = begin; k < end; k++) {
+        const struct mo_step *step = &instance->plan->steps[k];
+        if (is_view(step)) continue;
+        bool single = n_workers == 1 || is_single(step);
+        if (n_workers > 1 && apart && (shared || !single)) barrier(ctx, worker);
+        if (!atomic_load_explicit(&instance->rc, memory_order_relaxed)) {
+            if (!single)
+                run_share(instance, k, worker, n_workers, scratch);
+            else if (worker == 0)
+                run_single(instance, k, scratch);
+        }
+        apart = true;
+        shared = !single;
+    }
+    if (n_workers > 1 && apart) barrier(ctx, worker);
+    return atomic_load(&instance->rc);
+}

@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * families.c - the families of built-in kernels, one row each, and how a layer finds one. */
+#include "variants/kernel.h"
+
+static const struct mo_family *const families[] = {
+    NULL,
+};
+
+const struct mo_family *const *mo_families(void) {
+    return families;
+}
+
+unsigned mo_layouts_of(const struct mo_graph *graph, const struct mo_node *node) {
+    unsigned can = MO_CAN_PLAIN;
+    for (int i = 0; families[i]; i++)
+        can |= families[i]->layouts(graph, node);
+    return can;
+}
+
+int mo_bind_generic(const struct mo_binder *binder, const struct mo_node *node, struct mo_step *step,
+                    moire_error *err) {
+    if (node->n_in > MO_KERNEL_IN || node->n_out > MO_KERNEL_OUT) return MOIRE_EUNSUPPORTED;
+    for (int i = 0; families[i]; i++) {
+        if (!families[i]->layouts(binder->graph, node)) continue;
+        struct mo_step bound = *step;
+        int rc = families[i]->bind(binder, node, &bound, err);
+        if (rc == MOIRE_EUNSUPPORTED) continue;
+        if (!rc) *step = bound;
+        return rc;
+    }
+    return MOIRE_OK;
+}

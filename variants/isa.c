@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * isa.c - the instruction set level this machine can run: what the processor has and the system enabled. */
+#include "variants/kernel.h"
+
+#if defined(__x86_64__)
+#include <cpuid.h>
+
+/* Bits of XCR0: SSE and AVX state; opmask and the upper halves and upper 16 of zmm. */
+enum { XCR0_AVX = 0x6, XCR0_AVX512 = 0xe6 };
+
+static unsigned long long enabled_state(void) {
+    unsigned low, high;
+    __asm__("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
+    return (unsigned long long)high << 32 | low;
+}
+
+enum mo_isa mo_isa_detect(void) {
+    unsigned a, b, c, d;
+    /* leaf 1 ecx: FMA 12, MOVBE 22, OSXSAVE 27, AVX 28, F16C 29 */
+    const unsigned leaf1 = 1u << 12 | 1u << 22 | 1u << 27 | 1u << 28 | 1u << 29;
+    if (!__get_cpuid(1, &a, &b, &c, &d) || (c & leaf1) != leaf1) return MO_ISA_BASE;
+    unsigned long long state = enabled_state();
+    if ((state & XCR0_AVX) != XCR0_AVX) return MO_ISA_BASE;
+    /* leaf 7 ebx: BMI1 3, AVX2 5, BMI2 8 */
+    const unsigned leaf7 = 1u << 3 | 1u << 5 | 1u << 8;
+    if (!__get_cpuid_count(7, 0, &a, &b, &c, &d) || (b & leaf7) != leaf7) return MO_ISA_BASE;
+    /* leaf 7 ebx: AVX512 F 16, DQ 17, CD 28, BW 30, VL 31 */
+    const unsigned wide = 1u << 16 | 1u << 17 | 1u << 28 | 1u << 30 | 1u << 31;
+    if ((b & wide) != wide || (state & XCR0_AVX512) != XCR0_AVX512) return MO_ISA_AVX2;
+    return MO_ISA_AVX512;
+}
+#else
+enum mo_isa mo_isa_detect(void) {
+    return MO_ISA_BASE;
+}
+#endif
+
+const char *mo_isa_name(enum mo_isa isa) {
+    static const char *const names[MO_ISA_COUNT] = {"base", "avx2", "avx512"};
+    return isa >= 0 && isa < MO_ISA_COUNT ? names[isa] : "unknown";
+}
