@@ -16,6 +16,13 @@ struct mo_thread {
     uintptr_t handle;
 };
 
+/* What the trust rules ask of an open file or folder. */
+struct mo_stat {
+    uint32_t uid, mode; /* mode: permission bits and sticky bit only */
+    int64_t size;
+    int is_folder, is_file;
+};
+
 struct mo_sys {
     void *self;
     /* memory: zero-filled, aligned (a power of two >= 16); NULL when out of memory */
@@ -36,6 +43,15 @@ struct mo_sys {
     int (*unlink)(void *self, const char *path);
     int (*mkdir)(void *self, const char *path, int mode);
     int (*lock)(void *self, int fd); /* exclusive advisory lock on an open file; waits */
+    int (*try_lock)(void *self, int fd); /* the same; -EWOULDBLOCK instead of waiting */
+    int (*open_at)(void *self, int folder, const char *name, int flags, int mode);
+    int (*stat)(void *self, int fd, struct mo_stat *out);
+    uint32_t (*euid)(void *self);
+    /* calls fn for every name in a folder but "." and ".."; stops when fn returns non-zero */
+    int (*list)(void *self, const char *folder, int (*fn)(void *ctx, const char *name), void *ctx);
+    /* anonymous file in memory, and what makes it immutable */
+    int (*memfd)(void *self, const char *name);
+    int (*seal)(void *self, int fd);
     /* threads: start returns 0 or -errno; all signals are masked on the new thread */
     int (*thread_start)(void *self, struct mo_thread *out, void *(*fn)(void *), void *arg);
     int (*thread_join)(void *self, struct mo_thread thread);

@@ -3,6 +3,7 @@
 #define _GNU_SOURCE
 #include "runtime/base/sys.h"
 
+#include <dirent.h>
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -15,6 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -62,7 +64,8 @@ static int px_open(void *self, const char *path, int flags, int mode) {
 static ssize_t px_read(void *self, int fd, void *buffer, size_t n) {
     (void)self;
     ssize_t got;
-    do got = read(fd, buffer, n);
+    do
+        got = read(fd, buffer, n);
     while (got < 0 && errno == EINTR);
     return got < 0 ? -errno : got;
 }
@@ -70,7 +73,8 @@ static ssize_t px_read(void *self, int fd, void *buffer, size_t n) {
 static ssize_t px_write(void *self, int fd, const void *buffer, size_t n) {
     (void)self;
     ssize_t put;
-    do put = write(fd, buffer, n);
+    do
+        put = write(fd, buffer, n);
     while (put < 0 && errno == EINTR);
     return put < 0 ? -errno : put;
 }
@@ -116,9 +120,60 @@ static int px_mkdir(void *self, const char *path, int mode) {
 static int px_lock(void *self, int fd) {
     (void)self;
     int rc;
-    do rc = flock(fd, LOCK_EX);
+    do
+        rc = flock(fd, LOCK_EX);
     while (rc && errno == EINTR);
     return rc ? -errno : 0;
+}
+
+static int px_try_lock(void *self, int fd) {
+    (void)self;
+    return flock(fd, LOCK_EX | LOCK_NB) ? -errno : 0;
+}
+
+static int px_open_at(void *self, int folder, const char *name, int flags, int mode) {
+    (void)self;
+    int fd = openat(folder, name, flags | O_CLOEXEC, mode);
+    return fd < 0 ? -errno : fd;
+}
+
+static int px_stat(void *self, int fd, struct mo_stat *out) {
+    (void)self;
+    struct stat st;
+    if (fstat(fd, &st)) return -errno;
+    *out = (struct mo_stat){.uid = st.st_uid,
+                            .mode = st.st_mode & 07777,
+                            .size = (int64_t)st.st_size,
+                            .is_folder = S_ISDIR(st.st_mode),
+                            .is_file = S_ISREG(st.st_mode)};
+    return 0;
+}
+
+static uint32_t px_euid(void *self) {
+    (void)self;
+    return (uint32_t)geteuid();
+}
+
+static int px_list(void *self, const char *folder, int (*fn)(void *ctx, const char *name), void *ctx) {
+    (void)self;
+    DIR *dir = opendir(folder);
+    if (!dir) return -errno;
+    int rc = 0;
+    for (struct dirent *e; !rc && (e = readdir(dir));)
+        if (strcmp(e->d_name, ".") && strcmp(e->d_name, "..")) rc = fn(ctx, e->d_name);
+    closedir(dir);
+    return rc;
+}
+
+static int px_memfd(void *self, const char *name) {
+    (void)self;
+    int fd = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    return fd < 0 ? -errno : fd;
+}
+
+static int px_seal(void *self, int fd) {
+    (void)self;
+    return fcntl(fd, F_ADD_SEALS, F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE) ? -errno : 0;
 }
 
 static int px_thread_start(void *self, struct mo_thread *out, void *(*fn)(void *), void *arg) {
@@ -145,7 +200,8 @@ static int px_pin(void *self, int cpu) {
     if (cpu >= 0 && cpu < CPU_SETSIZE) {
         CPU_SET((size_t)cpu, &set);
     } else {
-        for (size_t i = 0; i < CPU_SETSIZE; i++) CPU_SET(i, &set);
+        for (size_t i = 0; i < CPU_SETSIZE; i++)
+            CPU_SET(i, &set);
     }
     return -pthread_setaffinity_np(pthread_self(), sizeof set, &set);
 }
@@ -196,7 +252,8 @@ static int px_spawn(void *self, const char *const *argv, const char *log) {
     int rc = posix_spawn_file_actions_init(&actions);
     if (rc) return -rc;
     posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0);
-    posix_spawn_file_actions_addopen(&actions, 1, log ? log : "/dev/null", O_WRONLY | O_CREAT | O_TRUNC, 0600);
+    posix_spawn_file_actions_addopen(&actions, 1, log ? log : "/dev/null", O_WRONLY | O_CREAT | O_TRUNC,
+                                     0600);
     posix_spawn_file_actions_adddup2(&actions, 1, 2);
     pid_t pid;
     rc = posix_spawnp(&pid, argv[0], &actions, NULL, (char *const *)argv, environ);
@@ -221,6 +278,13 @@ const struct mo_sys *mo_sys_posix(void) {
         .unlink = px_unlink,
         .mkdir = px_mkdir,
         .lock = px_lock,
+        .try_lock = px_try_lock,
+        .open_at = px_open_at,
+        .stat = px_stat,
+        .euid = px_euid,
+        .list = px_list,
+        .memfd = px_memfd,
+        .seal = px_seal,
         .thread_start = px_thread_start,
         .thread_join = px_thread_join,
         .pin = px_pin,

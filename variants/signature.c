@@ -1,0 +1,172 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * signature.c - the canonical text of a layer: the name under which its variants are stored and shared.
+ *
+ * Two layers with the same signature can run the same machine code: it holds everything static that may
+ * shape the code and nothing else.  Weights, tensor names and node names are no part of it, so no byte of
+ * a model reaches the store or emitted C, and equal layers of different models share one variant.
+ * Parameters of the epilogue are written as hexadecimal floats: exact, and the same in every locale.
+ *
+ *   conv:f32:n1:c64:h56:w56:o64:k3x3:s1x1:p1,1,1,1:d1x1:g1:relu:c16>c16
+ *   gemm:f32:m128:k768:n3072:gelu:res-plain:plain>plain */
+#include "variants/kernel.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+struct text {
+    char *at;
+    size_t left;
+    bool full;
+};
+
+static void put(struct text *t, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+static void put(struct text *t, const char *format, ...) {
+    va_list ap;
+    va_start(ap, format);
+    int n = vsnprintf(t->at, t->left, format, ap);
+    va_end(ap);
+    if (n < 0 || (size_t)n >= t->left) {
+        t->full = true;
+        return;
+    }
+    t->at += n;
+    t->left -= (size_t)n;
+}
+
+static const char *const layout_names[] = {[MO_PLAIN] = "plain", [MO_C16] = "c16"};
+
+/* Name of an activation and how many of its parameters (a, b) count. */
+static const struct {
+    const char *name;
+    int params;
+} acts[MO_ACT_COUNT] = {
+    [MO_ACT_NONE] = {"none", 0},         [MO_ACT_RELU] = {"relu", 0},       [MO_ACT_CLIP] = {"clip", 2},
+    [MO_ACT_LEAKY] = {"leaky", 1},       [MO_ACT_SIGMOID] = {"sigmoid", 0}, [MO_ACT_SILU] = {"silu", 0},
+    [MO_ACT_HSIGMOID] = {"hsigmoid", 2}, [MO_ACT_HSWISH] = {"hswish", 2},   [MO_ACT_TANH] = {"tanh", 0},
+    [MO_ACT_GELU] = {"gelu", 0},
+};
+
+static const struct mo_tensor *tensor_of(const struct mo_graph *graph, int id) {
+    return id >= 0 && id < graph->n_tensors ? graph->tensors[id] : NULL;
+}
+
+static const struct mo_tensor *input_of(const struct mo_graph *graph, const struct mo_node *node, int i) {
+    return i < node->n_in ? tensor_of(graph, node->in[i]) : NULL;
+}
+
+/* A float tensor whose every dimension is known and positive. */
+static bool solid(const struct mo_tensor *t, int min_rank, int max_rank) {
+    if (!t || t->dtype != MOIRE_F32 || t->dynamic) return false;
+    if (t->shape.rank < min_rank || t->shape.rank > max_rank) return false;
+    for (int i = 0; i < t->shape.rank; i++)
+        if (t->shape.d[i] < 1) return false;
+    return mo_shape_count(&t->shape) > 0;
+}
+
+/* Absent, or a constant vector of n floats (leading dimensions of 1 allowed). */
+static bool bias_fits(const struct mo_tensor *bias, int64_t n) {
+    if (!bias) return true;
+    if (!bias->data || !solid(bias, 1, MOIRE_MAX_RANK)) return false;
+    return mo_shape_count(&bias->shape) == n && bias->shape.d[bias->shape.rank - 1] == n;
+}
+
+static bool put_epilogue(struct text *t, const struct mo_graph *graph, const struct mo_node *node,
+                         const struct mo_tensor *in, const struct mo_tensor *out) {
+    const struct mo_fuse *f = &node->fuse;
+    if (f->act < 0 || f->act >= MO_ACT_COUNT) return false;
+    put(t, ":%s", acts[f->act].name);
+    if (acts[f->act].params == 1) put(t, "(%a)", (double)f->a);
+    if (acts[f->act].params == 2) put(t, "(%a,%a)", (double)f->a, (double)f->b);
+    if (f->residual >= 0) {
+        const struct mo_tensor *r = input_of(graph, node, f->residual);
+        if (!solid(r, 1, MOIRE_MAX_RANK) || !mo_shape_equal(&r->shape, &out->shape)) return false;
+        put(t, ":%s-%s", f->residual_last ? "reslast" : "res", layout_names[r->layout]);
+    }
+    put(t, ":%s>%s", layout_names[in->layout], layout_names[out->layout]);
+    return true;
+}
+
+/* Two ints of an attribute, both `fallback` when it is absent; false when it has another length. */
+static bool pair(const struct mo_node *node, const char *name, int64_t fallback, int64_t out[2]) {
+    out[0] = out[1] = fallback;
+    int n = mo_attr_ints(node, name, out, 2);
+    return n == -1 || n == 2;
+}
+
+/* Total padding of one axis for auto_pad SAME, split by `upper`. */
+static void same_pads(int64_t in, int64_t out, int64_t kernel, int64_t stride, int64_t dilation, bool upper,
+                      int64_t *begin, int64_t *end) {
+    int64_t total = (out - 1) * stride + (kernel - 1) * dilation + 1 - in;
+    if (total < 0) total = 0;
+    *begin = upper ? total / 2 : total - total / 2;
+    *end = total - *begin;
+}
+
+static bool conv_pads(const struct mo_node *node, const struct mo_tensor *x, const struct mo_tensor *y,
+                      const int64_t k[2], const int64_t s[2], const int64_t d[2], int64_t p[4]) {
+    memset(p, 0, 4 * sizeof *p);
+    const char *mode = mo_attr_string(node, "auto_pad", "NOTSET");
+    if (!strcmp(mode, "VALID")) return true;
+    if (!strcmp(mode, "SAME_UPPER") || !strcmp(mode, "SAME_LOWER")) {
+        for (int i = 0; i < 2; i++)
+            same_pads(x->shape.d[2 + i], y->shape.d[2 + i], k[i], s[i], d[i], !strcmp(mode, "SAME_UPPER"),
+                      &p[i], &p[2 + i]);
+        return true;
+    }
+    int n = mo_attr_ints(node, "pads", p, 4);
+    return n == -1 || n == 4;
+}
+
+static bool conv_signature(const struct mo_graph *graph, const struct mo_node *node, struct text *t) {
+    const struct mo_tensor *x = input_of(graph, node, 0), *w = input_of(graph, node, 1);
+    const struct mo_tensor *b = node->fuse.residual == 2 ? NULL : input_of(graph, node, 2);
+    const struct mo_tensor *y = tensor_of(graph, node->out[0]);
+    if (!solid(x, 4, 4) || !solid(w, 4, 4) || !solid(y, 4, 4) || !w->data) return false;
+    int64_t k[2], s[2], d[2], p[4], g = mo_attr_int(node, "group", 1);
+    k[0] = w->shape.d[2], k[1] = w->shape.d[3];
+    if (!pair(node, "strides", 1, s) || !pair(node, "dilations", 1, d)) return false;
+    if (!conv_pads(node, x, y, k, s, d, p)) return false;
+    if (g < 1 || x->shape.d[1] % g || w->shape.d[1] != x->shape.d[1] / g || w->shape.d[0] != y->shape.d[1])
+        return false;
+    if (!bias_fits(b, y->shape.d[1])) return false;
+    put(t, "conv:f32:n%lld:c%lld:h%lld:w%lld:o%lld:k%lldx%lld", (long long)x->shape.d[0],
+        (long long)x->shape.d[1], (long long)x->shape.d[2], (long long)x->shape.d[3],
+        (long long)y->shape.d[1], (long long)k[0], (long long)k[1]);
+    put(t, ":s%lldx%lld:p%lld,%lld,%lld,%lld:d%lldx%lld:g%lld", (long long)s[0], (long long)s[1],
+        (long long)p[0], (long long)p[1], (long long)p[2], (long long)p[3], (long long)d[0], (long long)d[1],
+        (long long)g);
+    return put_epilogue(t, graph, node, x, y);
+}
+
+/* Gemm and MatMul with a constant right operand; leading dimensions of the left one count as rows. */
+static bool gemm_signature(const struct mo_graph *graph, const struct mo_node *node, struct text *t) {
+    bool gemm = !strcmp(node->op_type, "Gemm");
+    const struct mo_tensor *a = input_of(graph, node, 0), *w = input_of(graph, node, 1);
+    const struct mo_tensor *c = node->fuse.residual == 2 ? NULL : input_of(graph, node, 2);
+    const struct mo_tensor *y = tensor_of(graph, node->out[0]);
+    if (!solid(a, 2, MOIRE_MAX_RANK) || !solid(w, 2, 2) || !solid(y, 2, MOIRE_MAX_RANK) || !w->data)
+        return false;
+    bool trans_b = gemm && mo_attr_int(node, "transB", 0);
+    if (gemm && (mo_attr_int(node, "transA", 0) || mo_attr_float(node, "alpha", 1) != 1 ||
+                 (c && mo_attr_float(node, "beta", 1) != 1)))
+        return false;
+    int64_t k = a->shape.d[a->shape.rank - 1], n = y->shape.d[y->shape.rank - 1];
+    if (w->shape.d[trans_b] != k || w->shape.d[!trans_b] != n || !bias_fits(c, n)) return false;
+    int64_t m = mo_shape_count(&a->shape) / k;
+    if (mo_shape_count(&y->shape) / n != m) return false;
+    put(t, "gemm:f32:m%lld:k%lld:n%lld", (long long)m, (long long)k, (long long)n);
+    return put_epilogue(t, graph, node, a, y);
+}
+
+bool mo_layer_signature(const struct mo_graph *graph, const struct mo_node *node, char *out, size_t n) {
+    struct text t = {out, n, n == 0};
+    if (t.full || node->n_in < 2 || node->n_out < 1 || node->domain[0]) return false;
+    bool ok = false;
+    if (!strcmp(node->op_type, "Conv")) ok = conv_signature(graph, node, &t);
+    if (!strcmp(node->op_type, "Gemm") || !strcmp(node->op_type, "MatMul"))
+        ok = gemm_signature(graph, node, &t);
+    if (!ok || t.full) out[0] = 0;
+    return ok && !t.full;
+}
