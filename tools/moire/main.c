@@ -6,6 +6,7 @@
 
 /* One row a verb. */
 static const struct mo_verb *const verbs[] = {
+    &mo_verb_zoo,
     NULL,
 };
 

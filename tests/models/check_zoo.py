@@ -1,0 +1,161 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""check_zoo.py - builds zoo models, checks them with the ONNX checker and ONNX Runtime, and compares what
+`moire run` computes (with compiled variants and --generic) with ONNX Runtime's answer.
+
+Prints one row for each model: output scale, largest absolute error and that error relative to the output's
+range; ends with "N passed, N failed, N skipped".  --small leaves out what takes long on two cores.
+
+  tests/models/check_zoo.py --moire build/moire --folder build/zoo [--small] [--no-run] [NAME...]
+"""
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+
+import numpy as np
+import onnx
+import onnxruntime
+
+LARGE = {"vgg16", "vgg19", "resnet152", "resnext101", "ssd-resnet34-1200", "bert-base", "bert-large"}
+SEQUENCE = 48  # of BERT inputs here; any length up to 512 is legal
+TOLERANCE = 1e-3  # relative to the output range
+
+
+def arguments():
+    p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    p.add_argument("--moire", default="build/moire")
+    p.add_argument("--folder", default="build/zoo", help="where the model files are (made when missing)")
+    p.add_argument("--small", action="store_true", help="only models that run within seconds")
+    p.add_argument("--no-run", action="store_true", help="check the files only, do not call `moire run`")
+    p.add_argument("--modes", default="generic,specialised")
+    p.add_argument("--batch", type=int, default=1)
+    p.add_argument("names", nargs="*")
+    return p.parse_args()
+
+
+def build(moire, row, folder):
+    path = os.path.join(folder, row["name"] + ".onnx")
+    if not os.path.exists(path):
+        subprocess.run([moire, "zoo", "build", row["name"], "-o", path], check=True,
+                       stdout=subprocess.DEVNULL)
+    return path
+
+
+def make_inputs(row, batch):
+    rng = np.random.default_rng(7)
+    feed = {}
+    for i in row["inputs"]:
+        shape = [batch] + i["shape"][1:]
+        if i["type"] == "float32":
+            feed[i["name"]] = rng.standard_normal(shape).astype(np.float32)
+            continue
+        shape[1] = SEQUENCE
+        if i["name"] == "attention_mask":
+            feed[i["name"]] = np.ones(shape, np.int64)
+            feed[i["name"]][:, -5:] = 0
+        else:
+            feed[i["name"]] = rng.integers(0, 2 if i["name"] == "token_type_ids" else 30522, shape)
+    return feed
+
+
+def reference(path, feed):
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = 2
+    session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+    names = [o.name for o in session.get_outputs()]
+    return dict(zip(names, session.run(names, feed)))
+
+
+def healthy(outputs):
+    """Finite, of order one, and not the same number everywhere."""
+    for name, y in outputs.items():
+        if not np.isfinite(y).all():
+            return f"{name} is not finite"
+        if not 0.05 < np.sqrt(np.mean(y.astype(np.float64) ** 2)) < 20:
+            return f"{name} has root mean square {np.sqrt(np.mean(y ** 2)):.3g}"
+        if y.std() < 0.01:
+            return f"{name} is constant"
+    return None
+
+
+def run_moire(moire, path, feed, mode):
+    with tempfile.TemporaryDirectory() as tmp:
+        command = [moire, "run", path, "--output-dir", tmp]
+        if mode == "generic":
+            command.append("--generic")
+        for name, x in feed.items():
+            file = os.path.join(tmp, "in_" + name + ".npy")
+            np.save(file, x)
+            command += ["--input", f"{name}={file}", "--shape", f"{name}={','.join(map(str, x.shape))}"]
+        done = subprocess.run(command, capture_output=True, text=True)
+        if done.returncode:
+            raise RuntimeError((done.stderr or done.stdout).strip().splitlines()[-1])
+        return {f[:-4]: np.load(os.path.join(tmp, f)) for f in os.listdir(tmp)
+                if f.endswith(".npy") and not f.startswith("in_")}
+
+
+def compare(got, want):
+    """Largest absolute error, and that relative to the range of its output."""
+    worst_abs = worst_rel = 0.0
+    for name, y in want.items():
+        if name not in got:
+            raise RuntimeError(f"no output {name}")
+        if got[name].shape != y.shape:
+            raise RuntimeError(f"output {name} has shape {got[name].shape}, not {y.shape}")
+        error = float(np.abs(got[name].astype(np.float64) - y).max())
+        if not np.isfinite(error):
+            raise RuntimeError(f"output {name} is not finite")
+        worst_abs = max(worst_abs, error)
+        worst_rel = max(worst_rel, error / float(y.max() - y.min()))
+    return worst_abs, worst_rel
+
+
+def main():
+    args = arguments()
+    os.makedirs(args.folder, exist_ok=True)
+    table = json.loads(subprocess.run([args.moire, "zoo", "list", "--json"], check=True,
+                                      capture_output=True).stdout)
+    count = {"passed": 0, "failed": 0, "skipped": 0}
+
+    def report(name, what, result, text):
+        count[result] += 1
+        print(f"{name:18s} {what:12s} {result:8s} {text}", flush=True)
+
+    for row in table:
+        name = row["name"]
+        if args.names and name not in args.names:
+            continue
+        if args.small and name in LARGE:
+            report(name, "all", "skipped", "large; run without --small")
+            continue
+        path = build(args.moire, row, args.folder)
+        feed = make_inputs(row, args.batch)
+        try:
+            onnx.checker.check_model(path, full_check=True)
+            start = time.time()
+            want = reference(path, feed)
+            seconds = time.time() - start
+        except Exception as e:  # the checker and the runtime raise many kinds
+            report(name, "onnxruntime", "failed", str(e).splitlines()[0])
+            continue
+        rms = ", ".join(f"{k}{list(v.shape)} rms {np.sqrt(np.mean(v ** 2)):.2f}" for k, v in want.items())
+        sick = healthy(want)
+        report(name, "onnxruntime", "failed" if sick else "passed", sick or f"{rms} ({seconds:.1f} s)")
+        for mode in [] if args.no_run else args.modes.split(","):
+            try:
+                start = time.time()
+                error, relative = compare(run_moire(args.moire, path, feed, mode), want)
+                text = f"max abs error {error:.2e}, relative to range {relative:.2e} ({time.time() - start:.1f} s)"
+                report(name, mode, "passed" if relative <= TOLERANCE else "failed", text)
+            except RuntimeError as e:
+                report(name, mode, "failed", str(e))
+    print(f"{count['passed']} passed, {count['failed']} failed, {count['skipped']} skipped")
+    return 1 if count["failed"] else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,164 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * verb_zoo.c - `moire zoo`: lists the built-in networks and writes them as ONNX files. */
+#include <errno.h>
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "models/zoo.h"
+#include "tools/moire/verb.h"
+
+static const char usage[] =
+    "usage: moire zoo list [--json]\n"
+    "       moire zoo build NAME -o FILE.onnx [--seed S] [--json]\n"
+    "       moire zoo build all -o FOLDER [--seed S] [--json]\n\n"
+    "list   shows every network with its size, latency target and class\n"
+    "build  writes one network (or all) with weights drawn from the seed\n\n"
+    "  -o, --output PATH  file to write; a folder for `all`\n"
+    "  --seed S           seed of the weights, 1 by default; the same seed gives the same file\n"
+    "  --json             machine-readable output\n\n"
+    "Examples:\n"
+    "  moire zoo list\n"
+    "  moire zoo build resnet50 -o resnet50.onnx\n"
+    "  moire zoo build all -o models/ --seed 7\n";
+
+static json_t *row_json(const struct mo_zoo_model *m, const struct mo_zoo_stats *s) {
+    json_t *inputs = json_array();
+    for (int i = 0; i < 3 && m->inputs[i].name; i++) {
+        json_t *shape = json_array();
+        for (int j = 0; j < m->inputs[i].rank; j++)
+            json_array_append_new(shape, json_integer(m->inputs[i].shape[j]));
+        json_array_append_new(inputs, json_pack("{s:s, s:s, s:o}", "name", m->inputs[i].name, "type",
+                                                m->inputs[i].dtype == MOIRE_F32 ? "float32" : "int64",
+                                                "shape", shape));
+    }
+    return json_pack("{s:s, s:s, s:s, s:I, s:I, s:i, s:f, s:s, s:s, s:s, s:I, s:f, s:o}", "name", m->name,
+                     "family", m->family, "served_in", m->paper, "params", (json_int_t)s->params, "macs",
+                     (json_int_t)s->macs, "nodes", s->nodes, "qos_ms", m->qos_ms, "qos_from", m->qos_from,
+                     "class", mo_weight_class_name(m->cls), "source", m->source, "published_params",
+                     (json_int_t)m->params, "published_mmacs", m->mmacs, "inputs", inputs);
+}
+
+static int print_json(json_t *all) {
+    int rc = all ? json_dumpf(all, stdout, JSON_INDENT(1)) : -1;
+    json_decref(all);
+    putchar('\n');
+    return rc ? MO_EXIT_SYSTEM : MO_EXIT_OK;
+}
+
+static void print_row(const struct mo_zoo_model *m, const struct mo_zoo_stats *s) {
+    char shape[64];
+    int used = 0;
+    for (int i = 0; i < m->inputs[0].rank; i++)
+        used += snprintf(shape + used, sizeof shape - (size_t)used, "%s%lld", i ? "x" : "",
+                         (long long)m->inputs[0].shape[i]);
+    printf("%-18s %-14s %10.2f %10.1f %7.0f %-7s %s\n", m->name, shape, (double)s->params / 1e6,
+           (double)s->macs / 1e6, m->qos_ms, mo_weight_class_name(m->cls), m->paper);
+}
+
+static int list(const struct mo_env *env, bool json) {
+    int n;
+    const struct mo_zoo_model *table = mo_zoo_table(&n);
+    json_t *all = json ? json_array() : NULL;
+    if (!json)
+        printf("%-18s %-14s %10s %10s %7s %-7s %s\n", "name", "input", "M params", "M MACs", "QoS ms",
+               "class", "served in");
+    for (int i = 0; i < n; i++) {
+        struct mo_zoo_stats stats;
+        moire_error err;
+        if (mo_zoo_count(env, &table[i], &stats, &err)) {
+            json_decref(all);
+            return mo_verb_fail("zoo", &err);
+        }
+        if (json)
+            json_array_append_new(all, row_json(&table[i], &stats));
+        else
+            print_row(&table[i], &stats);
+    }
+    return json ? print_json(all) : MO_EXIT_OK;
+}
+
+static int build_one(const struct mo_env *env, const struct mo_zoo_model *m, uint64_t seed, const char *path,
+                     json_t *all) {
+    struct mo_zoo_stats stats;
+    moire_error err;
+    if (mo_zoo_build(env, m, seed, path, &stats, &err)) return mo_verb_fail("zoo", &err);
+    if (all) {
+        json_t *row = row_json(m, &stats);
+        json_object_set_new(row, "file", json_string(path));
+        json_array_append_new(all, row);
+    } else {
+        printf("%s: %d nodes, %.2f M parameters, %.1f M MACs\n", path, stats.nodes,
+               (double)stats.params / 1e6, (double)stats.macs / 1e6);
+    }
+    return MO_EXIT_OK;
+}
+
+static int build_all(const struct mo_env *env, uint64_t seed, const char *folder, json_t *all) {
+    int n;
+    const struct mo_zoo_model *table = mo_zoo_table(&n);
+    int made = env->sys->mkdir(env->sys->self, folder, 0777);
+    if (made && made != -EEXIST) {
+        fprintf(stderr, "moire zoo: %s: cannot make the folder: %s\n", folder, strerror(-made));
+        return MO_EXIT_SYSTEM;
+    }
+    for (int i = 0; i < n; i++) {
+        char path[4096];
+        if (snprintf(path, sizeof path, "%s/%s.onnx", folder, table[i].name) >= (int)sizeof path)
+            return MO_EXIT_USAGE;
+        int rc = build_one(env, &table[i], seed, path, all);
+        if (rc) return rc;
+    }
+    return MO_EXIT_OK;
+}
+
+static int build(const struct mo_env *env, const char *name, const char *output, uint64_t seed, bool json) {
+    const struct mo_zoo_model *model = mo_zoo_find(name);
+    bool every = !strcmp(name, "all");
+    if (!model && !every) {
+        fprintf(stderr, "moire zoo: no model '%s'; `moire zoo list` shows all\n", name);
+        return MO_EXIT_USAGE;
+    }
+    json_t *all = json ? json_array() : NULL;
+    int rc = every ? build_all(env, seed, output, all) : build_one(env, model, seed, output, all);
+    if (rc || !json) {
+        json_decref(all);
+        return rc;
+    }
+    return print_json(all);
+}
+
+static int bad(const char *message) {
+    fprintf(stderr, "moire zoo: %s; `moire zoo --help` explains\n", message);
+    return MO_EXIT_USAGE;
+}
+
+static int run(const struct mo_env *env, int argc, char **argv) {
+    struct mo_args args = {.argc = argc, .at = 1, .argv = argv};
+    const char *word[2] = {NULL, NULL}, *output = NULL;
+    uint64_t seed = MO_ZOO_SEED;
+    int n = 0;
+    bool json = false;
+    while (args.at < argc) {
+        if (mo_args_flag(&args, "--json", false)) {
+            json = true;
+        } else if (mo_args_flag(&args, "-o", true) || mo_args_flag(&args, "--output", true)) {
+            if (!(output = args.value)) return bad("-o needs a path");
+        } else if (mo_args_flag(&args, "--seed", true)) {
+            char *end = NULL;
+            if (!args.value || !*args.value) return bad("--seed needs a number");
+            seed = strtoull(args.value, &end, 10);
+            if (*end) return bad("--seed needs a number");
+        } else if (argv[args.at][0] == '-' || n == 2) {
+            return bad("unknown argument");
+        } else {
+            word[n++] = argv[args.at++];
+        }
+    }
+    if (n == 1 && !strcmp(word[0], "list")) return list(env, json);
+    if (n != 2 || strcmp(word[0], "build")) return bad("needs `list` or `build NAME -o FILE`");
+    if (!output) return bad("build needs -o PATH");
+    return build(env, word[1], output, seed, json);
+}
+
+const struct mo_verb mo_verb_zoo = {"zoo", "list and build the networks of the model zoo", usage, run};
