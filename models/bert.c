@@ -12,6 +12,11 @@ struct dims {
 
 enum { VOCABULARY = 30522, POSITIONS = 512 };
 
+/* Root mean square of a residual branch beside the 1 of its trunk, and of queries and keys.  Attention
+ * averages over tokens: strong branches or flat attention would make all tokens alike after a few layers. */
+#define BRANCH    0.2
+#define SHARPNESS 1.7
+
 static const char *scalar_op(struct mo_build *b, const char *op, const char *x, float value) {
     return mo_b_op2(b, op, x, mo_b_f32(b, "value", value));
 }
@@ -51,7 +56,7 @@ static const char *layer_norm(struct mo_build *b, const char *x, int64_t n) {
     const char *deviation = mo_b_op1(b, "Sqrt", scalar_op(b, "Add", variance, 1e-12f));
     const char *y = mo_b_op2(b, "Div", centred, deviation);
     y = mo_b_op2(b, "Mul", y, mo_b_normal(b, "norm_weight", &n, 1, 1, 0.1));
-    return mo_b_op2(b, "Add", y, mo_b_normal(b, "norm_bias", &n, 1, 0, 0.1));
+    return mo_b_op2(b, "Add", y, mo_b_normal(b, "norm_bias", &n, 1, 0, 0.05));
 }
 
 /* x W + bias; ms is the mean square of x, gain the wanted root mean square of the result */
@@ -66,7 +71,7 @@ static const char *linear(struct mo_build *b, const struct dims *d, const char *
 static const char *attention(struct mo_build *b, const struct dims *d, const char *x, const char *mask) {
     const char *part[3];
     for (int i = 0; i < 3; i++) {
-        const char *y = linear(b, d, x, d->hidden, d->hidden, 1, 1);
+        const char *y = linear(b, d, x, d->hidden, d->hidden, 1, i < 2 ? SHARPNESS : 1);
         y = reshape(b, y, (int64_t[]){d->heads, d->head}, 2);
         part[i] = i == 1 ? transpose(b, y, 0, 2, 3, 1) : transpose(b, y, 0, 2, 1, 3);
     }
@@ -77,7 +82,7 @@ static const char *attention(struct mo_build *b, const struct dims *d, const cha
     const char *y = transpose(b, mo_b_op2(b, "MatMul", score, part[2]), 0, 2, 1, 3);
     b->macs += 2 * d->sequence * d->sequence * d->hidden;
     y = reshape(b, y, &d->hidden, 1);
-    return linear(b, d, y, d->hidden, d->hidden, 0.2, 0.5); /* an average over the sequence is small */
+    return linear(b, d, y, d->hidden, d->hidden, 0.2, BRANCH); /* an average over the sequence is small */
 }
 
 static const char *gelu(struct mo_build *b, const char *x) {
@@ -88,7 +93,7 @@ static const char *gelu(struct mo_build *b, const char *x) {
 static const char *encoder_layer(struct mo_build *b, const struct dims *d, const char *x, const char *mask) {
     x = layer_norm(b, mo_b_op2(b, "Add", attention(b, d, x, mask), x), d->hidden);
     const char *y = gelu(b, linear(b, d, x, d->hidden, 4 * d->hidden, 1, 1));
-    y = linear(b, d, y, 4 * d->hidden, d->hidden, 0.43, 0.5);
+    y = linear(b, d, y, 4 * d->hidden, d->hidden, 0.43, BRANCH);
     return layer_norm(b, mo_b_op2(b, "Add", y, x), d->hidden);
 }
 

@@ -83,6 +83,7 @@ struct mo_conv_spec {
     int pad_more;       /* added to the end of both spatial axes: TensorFlow's SAME with stride 2 */
     int64_t groups;     /* 0 = 1 */
     bool bias;
+    double lean; /* mean of the weights: the output follows the level of the input, times this */
     double gain; /* wanted root mean square of the output; 0 = 1 */
 };
 

@@ -37,9 +37,10 @@ struct mo_bv mo_b_conv(struct mo_build *b, struct mo_bv x, struct mo_conv_spec s
     double gain = s.gain > 0 ? s.gain : 1;
     double fan_in = (double)(x.c / groups * s.k * s.k) * inside(x.h, y.h, s.k, stride, s.pad) *
                     inside(x.w, y.w, s.k, stride, s.pad);
-    y.ms = gain * gain;
+    y.ms = gain * gain + 0.25 * s.lean * s.lean;
+    double lean = s.lean / (fan_in * sqrt(x.ms));
     const int64_t dims[] = {s.out, x.c / groups, s.k, s.k};
-    const char *in[] = {x.name, mo_b_normal(b, "weight", dims, 4, 0, gain / sqrt(fan_in * x.ms)), NULL};
+    const char *in[] = {x.name, mo_b_normal(b, "weight", dims, 4, lean, gain / sqrt(fan_in * x.ms)), NULL};
     if (s.bias) in[2] = mo_b_normal(b, "bias", &s.out, 1, 0, 0.05 * gain);
     y.name = mo_b_node(b, "Conv", s.bias ? 3 : 2, in);
     mo_b_ints(b, "dilations", (int64_t[]){1, 1}, 2);
@@ -101,7 +102,7 @@ struct mo_bv mo_b_relu6(struct mo_build *b, struct mo_bv x) {
 struct mo_bv mo_b_silu(struct mo_build *b, struct mo_bv x) {
     struct mo_bv gate = mo_b_sigmoid(b, x);
     x.name = mo_b_op2(b, "Mul", x.name, gate.name);
-    x.ms *= 0.356;
+    x.ms *= 0.25 + 0.25 * x.ms / (1 + 1.36 * x.ms); /* x/2 when small, Relu when large */
     return x;
 }
 struct mo_bv mo_b_add(struct mo_build *b, struct mo_bv x, struct mo_bv y) {

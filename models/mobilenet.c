@@ -98,10 +98,14 @@ static struct mo_bv unit(struct mo_build *b, struct mo_bv x, const struct net *n
     return net->act == RELU ? mo_b_relu(b, x) : net->act == RELU6 ? mo_b_relu6(b, x) : mo_b_silu(b, x);
 }
 
+/* The gate closes as the level of x rises: SiLU is not homogeneous, so deviations from the expected scale
+ * would otherwise grow from layer to layer. */
 static struct mo_bv squeeze_excite(struct mo_build *b, struct mo_bv x, int64_t width) {
-    struct mo_bv gate = mo_b_global_pool(b, x);
-    gate = mo_b_silu(b, mo_b_conv(b, gate, (struct mo_conv_spec){.out = width, .k = 1, .bias = true}));
-    gate = mo_b_sigmoid(b, mo_b_conv(b, gate, (struct mo_conv_spec){.out = x.c, .k = 1, .bias = true}));
+    struct mo_conv_spec squeeze = {.out = width, .k = 1, .bias = true, .gain = 0.3, .lean = 2};
+    struct mo_conv_spec excite = {.out = x.c, .k = 1, .bias = true, .gain = 0.3, .lean = -1.5};
+    struct mo_bv gate = mo_b_silu(b, mo_b_conv(b, mo_b_global_pool(b, x), squeeze));
+    gate = mo_b_sigmoid(b, mo_b_conv(b, gate, excite));
+    gate.ms = 0.06; /* of a sigmoid around -1.3 */
     return mo_b_mul(b, x, gate);
 }
 

@@ -61,7 +61,7 @@ static const struct mo_zoo_model table[] = {
      130, "veltair", MO_HEAVY, 334094338, 123212, TOKENS},
 };
 /* clang-format on */
-enum { N_MODELS = sizeof table / sizeof *table, REVISION = 1 /* of the builders; part of cached names */ };
+enum { N_MODELS = sizeof table / sizeof *table, REVISION = 2 /* of the builders; part of cached names */ };
 
 const struct mo_zoo_model *mo_zoo_table(int *n) {
     *n = N_MODELS;
