@@ -1,0 +1,250 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * store.c - finds, checks, loads and remembers compiled variants; see store.h for the rules.
+ *
+ * Answers, good and bad, are kept in a small hash table under one lock: a layer is looked up once, and a bad
+ * entry costs one log line however many tenants ask for it.  The lock is held while loading; lookups happen
+ * when plans are built, never on the path of a query. */
+#include "variants/store.h"
+
+#include <stdio.h>
+#include <string.h>
+#include "codegen/family/family.h"
+#include "variants/cpu.h"
+#include "variants/store_format.h"
+
+enum { BUCKETS = 256 };
+
+struct answer {
+    struct answer *next;
+    char layer[MO_SHA256_HEX];
+    bool found;
+    void *object;
+    struct mo_variant variant;
+};
+
+/* What changes while the store is in use. */
+struct cache {
+    _Atomic uint32_t lock; /* 0 free, 1 held, 2 held and somebody waits */
+    struct answer *bucket[BUCKETS];
+    struct mo_store_stats stats;
+};
+
+struct mo_store {
+    const struct mo_env *env;
+    struct mo_env env_copy;
+    int folder; /* of this CPU; -1: nothing there */
+    struct cache *cache;
+};
+
+static void lock(const struct mo_store *store) {
+    _Atomic uint32_t *word = &store->cache->lock;
+    uint32_t seen = 0;
+    if (atomic_compare_exchange_strong(word, &seen, 1)) return;
+    while (atomic_exchange(word, 2))
+        store->env->sys->futex_wait(store->env->sys->self, word, 2, 0);
+}
+
+static void unlock(const struct mo_store *store) {
+    _Atomic uint32_t *word = &store->cache->lock;
+    if (atomic_exchange(word, 0) == 2) store->env->sys->futex_wake(store->env->sys->self, word, 1);
+}
+
+/* Opens v1/<cpu> below the store's folder; -1 when it is not there yet. */
+static int open_cpu_folder(const struct mo_env *env, int root, int *folder, moire_error *err) {
+    char cpu[MO_CPU_FOLDER];
+    mo_cpu_folder(cpu);
+    int version;
+    int rc = mo_store_enter(env, root, "v1", &version, err);
+    if (rc || version < 0) return rc;
+    rc = mo_store_enter(env, version, cpu, folder, err);
+    env->sys->close(env->sys->self, version);
+    return rc;
+}
+
+int mo_store_open(const struct mo_env *env, const char *path, struct mo_store **out, moire_error *err) {
+    *out = NULL;
+    struct mo_store *store = mo_alloc(env, sizeof *store);
+    struct cache *cache = store ? mo_alloc(env, sizeof *cache) : NULL;
+    if (!cache) {
+        mo_free(env, store);
+        return mo_fail(err, MOIRE_ENOMEM, "out of memory opening the variant store");
+    }
+    store->env_copy = *env;
+    store->env = &store->env_copy;
+    store->cache = cache;
+    store->folder = -1;
+    int root;
+    int rc = mo_store_walk(env, path, &root, err);
+    if (!rc && root >= 0) {
+        rc = open_cpu_folder(env, root, &store->folder, err);
+        env->sys->close(env->sys->self, root);
+    }
+    if (rc) {
+        mo_store_close(store);
+        return mo_fail_context(err, rc, "variant store '%.150s'", path ? path : "");
+    }
+    *out = store;
+    return MOIRE_OK;
+}
+
+void mo_store_close(struct mo_store *store) {
+    if (!store) return;
+    struct mo_env env = store->env_copy;
+    for (int i = 0; i < BUCKETS; i++) {
+        for (struct answer *a = store->cache->bucket[i]; a;) {
+            struct answer *next = a->next;
+            if (a->object) env.sys->dl_close(env.sys->self, a->object);
+            mo_free(&env, a);
+            a = next;
+        }
+    }
+    if (store->folder >= 0) env.sys->close(env.sys->self, store->folder);
+    mo_free(&env, store->cache);
+    mo_free(&env, store);
+}
+
+/* One lookup in progress. */
+struct search {
+    const struct mo_store *store;
+    const char *signature;
+    enum mo_isa isa;
+    bool stale;
+    moire_error err;
+};
+
+static int stale(struct search *s, const char *what) {
+    s->stale = true;
+    return mo_fail(&s->err, MOIRE_ESTORE, "%s; run `moire compile` again", what);
+}
+
+/* Reads <hh>/<name>.<suffix>; *bytes = NULL when it is not there. */
+static int read_named(struct search *s, const char *name, const char *suffix, int64_t limit, char **bytes,
+                      size_t *n, int *fd) {
+    const struct mo_env *env = s->store->env;
+    char folder_name[3] = {name[0], name[1], 0}, file[MO_SHA256_HEX + 16];
+    *bytes = NULL;
+    int folder;
+    int rc = mo_store_enter(env, s->store->folder, folder_name, &folder, &s->err);
+    if (rc || folder < 0) return rc;
+    snprintf(file, sizeof file, "%s%s", name, suffix);
+    rc = mo_store_read(env, folder, file, limit, bytes, n, fd, &s->err);
+    env->sys->close(env->sys->self, folder);
+    return rc;
+}
+
+/* The index of the layer; best is empty when there is none. */
+static int read_index(struct search *s, const char *layer, struct mo_store_index *index) {
+    char *bytes;
+    size_t n;
+    *index = (struct mo_store_index){0};
+    int rc = read_named(s, layer, ".best.json", s->store->env->limits.variant_json_bytes, &bytes, &n, NULL);
+    if (rc || !bytes) return rc;
+    rc = mo_store_parse_index(bytes, n, index, &s->err);
+    mo_free(s->store->env, bytes);
+    if (rc) return rc;
+    if (index->abi != MO_KERNEL_ABI || index->generator != MO_GENERATOR_VERSION)
+        return stale(s, "index of another version of moire");
+    if (strcmp(index->signature, s->signature) || index->isa != s->isa)
+        return mo_fail(&s->err, MOIRE_ESTORE, "index of another layer");
+    return MOIRE_OK;
+}
+
+static int read_entry(struct search *s, const char *key, struct mo_store_entry *entry) {
+    char *bytes, hex[MO_SHA256_HEX];
+    size_t n;
+    int rc = read_named(s, key, ".json", s->store->env->limits.variant_json_bytes, &bytes, &n, NULL);
+    if (rc) return rc;
+    if (!bytes) return mo_fail(&s->err, MOIRE_ESTORE, "its description is missing");
+    rc = mo_store_parse_entry(bytes, n, entry, &s->err);
+    mo_free(s->store->env, bytes);
+    if (rc) return rc;
+    mo_store_key(entry, hex);
+    if (strcmp(hex, key) || strcmp(entry->signature, s->signature))
+        return mo_fail(&s->err, MOIRE_ESTORE, "description of another variant");
+    if (entry->abi != MO_KERNEL_ABI || entry->generator != MO_GENERATOR_VERSION)
+        return stale(s, "made by another version of moire");
+    if (entry->isa > s->isa) return stale(s, "needs a higher ISA level than allowed");
+    return MOIRE_OK;
+}
+
+static int load_object(struct search *s, const char *key, const struct mo_store_entry *entry,
+                       struct answer *a) {
+    const struct mo_env *env = s->store->env;
+    char *bytes, hex[MO_SHA256_HEX];
+    size_t n;
+    int fd;
+    int rc = read_named(s, key, ".so", env->limits.variant_bytes, &bytes, &n, &fd);
+    if (rc) return rc;
+    if (!bytes) return mo_fail(&s->err, MOIRE_ESTORE, "its object is missing");
+    mo_sha256_hex(bytes, n, hex);
+    if ((int64_t)n != entry->object_bytes || strcmp(hex, entry->object))
+        rc = mo_fail(&s->err, MOIRE_ESTORE, "checksum of the object does not match");
+    if (!rc) rc = mo_store_load(env, bytes, n, fd, &a->object, &a->variant, &s->err);
+    mo_free(env, bytes);
+    if (fd >= 0) env->sys->close(env->sys->self, fd);
+    return rc;
+}
+
+static int search_store(struct search *s, struct answer *a) {
+    struct mo_store_index index;
+    struct mo_store_entry entry;
+    int rc = read_index(s, a->layer, &index);
+    if (rc || !*index.best) return rc;
+    rc = read_entry(s, index.best, &entry);
+    if (!rc) rc = load_object(s, index.best, &entry, a);
+    a->found = !rc;
+    return rc;
+}
+
+static void count(const struct search *s, const struct answer *a, int rc) {
+    struct mo_store_stats *stats = &s->store->cache->stats;
+    if (a->found) stats->found++;
+    if (!rc && !a->found) stats->missing++;
+    if (rc && s->stale) stats->stale++;
+    if (rc && !s->stale) stats->damaged++;
+    if (rc)
+        mo_log(s->store->env, MOIRE_LOG_WARN, "variant store: %.255s: skipped, generic kernel serves: %s",
+               s->signature, s->err.message);
+}
+
+/* Under the lock: the remembered answer, or a new one; NULL when out of memory. */
+static const struct answer *answer_for(const struct mo_store *store, const char *signature, enum mo_isa isa) {
+    char layer[MO_SHA256_HEX];
+    mo_store_layer(signature, isa, layer);
+    int bucket = 0;
+    for (int i = 0; i < 2; i++)
+        bucket = bucket * 16 + (layer[i] <= '9' ? layer[i] - '0' : layer[i] - 'a' + 10);
+    for (struct answer *a = store->cache->bucket[bucket]; a; a = a->next)
+        if (!strcmp(a->layer, layer)) return a;
+    struct answer *a = mo_alloc(store->env, sizeof *a);
+    if (!a) return NULL;
+    memcpy(a->layer, layer, sizeof layer);
+    struct search s = {.store = store, .signature = signature, .isa = isa};
+    int rc = search_store(&s, a);
+    count(&s, a, rc);
+    if (rc == MOIRE_ENOMEM) { /* not the entry's fault: ask again next time */
+        mo_free(store->env, a);
+        return NULL;
+    }
+    a->next = store->cache->bucket[bucket];
+    store->cache->bucket[bucket] = a;
+    return a;
+}
+
+bool mo_store_find(const struct mo_store *store, const char *signature, enum mo_isa isa,
+                   struct mo_variant *out) {
+    if (!store || store->folder < 0 || strlen(signature) >= MO_STORE_TEXT) return false;
+    lock(store);
+    const struct answer *a = answer_for(store, signature, isa);
+    bool found = a && a->found;
+    if (found) *out = a->variant;
+    unlock(store);
+    return found;
+}
+
+struct mo_store_stats mo_store_stats(const struct mo_store *store) {
+    lock(store);
+    struct mo_store_stats stats = store->cache->stats;
+    unlock(store);
+    return stats;
+}

@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * store.h - the reader of the variant store: finds the best compiled variant of a layer and loads it.
+ *
+ * Trust: the store belongs to the effective user or root, nobody else may write into it or into a folder
+ * above it, and no component of its path is a symbolic link (give the real path).  A folder that breaks this
+ * is refused as a whole.  An entry that is stale, damaged or does not fit is skipped with one log line and
+ * counted; the generic kernel serves.  Nothing here writes.  Layout and file forms: store_format.h. */
+#ifndef MO_STORE_H
+#define MO_STORE_H
+#include "variants/kernel.h"
+
+struct mo_store;
+
+/* What happened since the store was opened. */
+struct mo_store_stats {
+    int64_t found;   /* layers served by a compiled variant */
+    int64_t missing; /* no variant there: run `moire compile` */
+    int64_t stale;   /* made by another generator or ABI version, or for more ISA than allowed */
+    int64_t damaged; /* checksum, form, ownership or ELF policy */
+};
+
+/* Opens the store at `path`.  A store that does not exist yet is an empty one.  MOIRE_ESTORE: it breaks the
+ * trust rule or cannot be read; the caller goes on without a store. */
+int mo_store_open(const struct mo_env *env, const char *path, struct mo_store **out, moire_error *err);
+void mo_store_close(struct mo_store *store); /* unloads the code: no variant may be in use; NULL is fine */
+
+/* The best variant of a layer for an ISA level.  False when there is none that can be trusted.  Thread-safe;
+ * answers are cached.  out->run and out->name stay valid until mo_store_close(). */
+bool mo_store_find(const struct mo_store *store, const char *signature, enum mo_isa isa,
+                   struct mo_variant *out);
+struct mo_store_stats mo_store_stats(const struct mo_store *store);
+#endif

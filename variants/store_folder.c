@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * store_folder.c - walking to the store and reading its files under the trust rule.
+ *
+ * Every step opens one component relative to the one before with O_NOFOLLOW and checks what was opened, not
+ * what a path named a moment ago.  A folder above the store may be writable by others only when it is
+ * root's and sticky (like /tmp): there nobody can replace what is ours. */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include "variants/store_format.h"
+
+enum { OTHERS_WRITE = 022, STICKY = 01000 };
+
+static void close_fd(const struct mo_env *env, int fd) {
+    if (fd >= 0) env->sys->close(env->sys->self, fd);
+}
+
+/* NULL, or why an opened file or folder is not to be trusted. */
+static const char *distrust(const struct mo_env *env, const struct mo_stat *st, bool above) {
+    if (st->uid != 0 && st->uid != env->sys->euid(env->sys->self))
+        return "belongs to another user; use a store of your own (--store)";
+    if (!(st->mode & OTHERS_WRITE)) return NULL;
+    if (above && st->is_folder && st->uid == 0 && st->mode & STICKY) return NULL;
+    return "can be written by others; run chmod go-w on it";
+}
+
+static int open_folder(const struct mo_env *env, int parent, const char *name, bool above, int *folder,
+                       moire_error *err) {
+    const struct mo_sys *sys = env->sys;
+    int flags = O_PATH | O_DIRECTORY | O_NOFOLLOW;
+    int fd =
+        parent < 0 ? sys->open(sys->self, name, flags, 0) : sys->open_at(sys->self, parent, name, flags, 0);
+    if (fd == -ENOTDIR || fd == -ELOOP)
+        return mo_fail(err, MOIRE_ESTORE, "'%s' is not a folder or is a symbolic link; give the real path",
+                       name);
+    if (fd < 0) {
+        mo_fail(err, MOIRE_ESTORE, "cannot open folder '%s': %s", name, strerror(-fd));
+        return fd == -ENOENT ? 1 : MOIRE_ESTORE;
+    }
+    struct mo_stat st;
+    int rc = sys->stat(sys->self, fd, &st);
+    const char *why = rc < 0 ? strerror(-rc) : distrust(env, &st, above);
+    if (why) {
+        close_fd(env, fd);
+        return mo_fail(err, MOIRE_ESTORE, "folder '%s' %s", name, why);
+    }
+    *folder = fd;
+    return MOIRE_OK;
+}
+
+int mo_store_enter(const struct mo_env *env, int parent, const char *name, int *folder, moire_error *err) {
+    *folder = -1;
+    int rc = open_folder(env, parent, name, false, folder, err);
+    return rc == 1 ? MOIRE_OK : rc;
+}
+
+/* Copies the next component of *path into name and steps over it and its slashes; false at the end. */
+static bool next_component(const char **path, char *name, size_t cap) {
+    while (**path == '/')
+        ++*path;
+    size_t n = strcspn(*path, "/");
+    if (!n || n >= cap) return false;
+    memcpy(name, *path, n);
+    name[n] = 0;
+    *path += n;
+    while (**path == '/')
+        ++*path;
+    return true;
+}
+
+int mo_store_walk(const struct mo_env *env, const char *path, int *folder, moire_error *err) {
+    *folder = -1;
+    if (!path || !*path || strlen(path) > 4000)
+        return mo_fail(err, MOIRE_ESTORE, "store path is empty or too long");
+    int at = -1;
+    int rc = open_folder(env, -1, *path == '/' ? "/" : ".", true, &at, err);
+    char name[256];
+    while (!rc && next_component(&path, name, sizeof name)) {
+        int next = -1;
+        rc = open_folder(env, at, name, *path != 0, &next, err);
+        close_fd(env, at);
+        at = next;
+    }
+    if (!rc && *path) rc = mo_fail(err, MOIRE_ESTORE, "a name in the store's path is too long");
+    if (rc) {
+        close_fd(env, at);
+        return rc == 1 ? MOIRE_OK : rc;
+    }
+    *folder = at;
+    return MOIRE_OK;
+}
+
+static int read_all(const struct mo_env *env, int fd, const char *name, int64_t size, char **bytes,
+                    moire_error *err) {
+    char *p = mo_alloc(env, (size_t)size + 1);
+    if (!p) return mo_fail(err, MOIRE_ENOMEM, "out of memory reading '%s'", name);
+    int64_t at = 0;
+    while (at < size) {
+        ssize_t got = env->sys->read(env->sys->self, fd, p + at, (size_t)(size - at));
+        if (got <= 0) {
+            mo_free(env, p);
+            return mo_fail(err, MOIRE_ESTORE, "'%s': %s", name,
+                           got ? strerror((int)-got) : "it was truncated");
+        }
+        at += got;
+    }
+    *bytes = p;
+    return MOIRE_OK;
+}
+
+static int read_opened(const struct mo_env *env, int fd, const char *name, int64_t limit, char **bytes,
+                       size_t *n, moire_error *err) {
+    struct mo_stat st;
+    int rc = env->sys->stat(env->sys->self, fd, &st);
+    if (rc < 0) return mo_fail(err, MOIRE_ESTORE, "'%s': %s", name, strerror(-rc));
+    if (!st.is_file) return mo_fail(err, MOIRE_ESTORE, "'%s' is not a regular file", name);
+    const char *why = distrust(env, &st, false);
+    if (why) return mo_fail(err, MOIRE_ESTORE, "'%s' %s", name, why);
+    if (st.size < 1 || st.size > limit)
+        return mo_fail(err, MOIRE_ESTORE, "'%s' has %lld bytes, allowed are 1 to %lld", name,
+                       (long long)st.size, (long long)limit);
+    *n = (size_t)st.size;
+    return read_all(env, fd, name, st.size, bytes, err);
+}
+
+int mo_store_read(const struct mo_env *env, int folder, const char *name, int64_t limit, char **bytes,
+                  size_t *n, int *fd, moire_error *err) {
+    *bytes = NULL;
+    *n = 0;
+    if (fd) *fd = -1;
+    int file =
+        env->sys->open_at(env->sys->self, folder, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY, 0);
+    if (file == -ENOENT) return MOIRE_OK;
+    if (file < 0) return mo_fail(err, MOIRE_ESTORE, "cannot open '%s': %s", name, strerror(-file));
+    int rc = read_opened(env, file, name, limit, bytes, n, err);
+    if (fd && !rc)
+        *fd = file;
+    else
+        close_fd(env, file);
+    return rc;
+}

@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * store_format.h - files of the variant store, for its reader (library) and its writer (moire compile).
+ *
+ *   <store>/v1/<cpu folder>/<hh>/<key>.json .so .c    one variant; <hh> = first two digits of the name
+ *   <store>/v1/<cpu folder>/<hh>/<layer>.best.json    the best variant of one (signature, ISA level)
+ *   <store>/v1/<cpu folder>/lock, work-<n>/           the writer's
+ *
+ * <key> is the SHA-256 of everything the object depends on, <layer> that of signature and ISA level.  Every
+ * JSON file is an envelope: {"sha256":"<digest of the body's bytes>",\n"body":<body>}\n, so that each byte
+ * of it is covered.  Files appear by rename and are never rewritten, except that a newer index replaces an
+ * older one as a whole. */
+#ifndef MO_STORE_FORMAT_H
+#define MO_STORE_FORMAT_H
+#include "runtime/base/sha256.h"
+#include "variants/kernel.h"
+
+enum { MO_STORE_FORMAT = 1, MO_STORE_TEXT = 256, MO_STORE_KNOBS = 192 };
+
+/* Description of one variant. */
+struct mo_store_entry {
+    int abi, generator;
+    enum mo_isa isa;
+    char signature[MO_STORE_TEXT];
+    char family[32], knobs[MO_STORE_KNOBS]; /* knobs: "tile=14,unroll=4" */
+    char compiler[MO_STORE_TEXT], flags[MO_STORE_TEXT];
+    char object[MO_SHA256_HEX];
+    int64_t object_bytes, source_bytes;
+    double min_ns, generic_ns,
+        gflops; /* profile: best time on one core, and the generic kernel's beside it */
+};
+
+/* The index of one layer. */
+struct mo_store_index {
+    int abi, generator;
+    enum mo_isa isa;
+    char signature[MO_STORE_TEXT];
+    char best[MO_SHA256_HEX]; /* key; empty: nothing beat the generic kernel */
+    char family[32], knobs[MO_STORE_KNOBS];
+    int tried; /* candidates measured or discarded so far */
+    int64_t source_bytes, flops;
+    double min_ns, generic_ns;
+};
+
+/* Names. */
+void mo_store_key(const struct mo_store_entry *entry, char hex[MO_SHA256_HEX]);
+void mo_store_layer(const char *signature, enum mo_isa isa, char hex[MO_SHA256_HEX]);
+
+/* Bytes of a JSON file to a struct; MOIRE_ESTORE with the reason when anything is off.  Hostile input. */
+int mo_store_parse_entry(const char *bytes, size_t n, struct mo_store_entry *out, moire_error *err);
+int mo_store_parse_index(const char *bytes, size_t n, struct mo_store_index *out, moire_error *err);
+
+/* Folders and files under the trust rule (store_folder.c). */
+int mo_store_walk(const struct mo_env *env, const char *path, int *folder, moire_error *err);
+/* Opens folder `name` of an open folder; *folder = -1 and MOIRE_OK when it does not exist. */
+int mo_store_enter(const struct mo_env *env, int parent, const char *name, int *folder, moire_error *err);
+/* Reads a file whole into memory of the environment (*bytes, to be freed by mo_free); *bytes = NULL and
+ * MOIRE_OK when it does not exist.  *fd, when asked for, stays open. */
+int mo_store_read(const struct mo_env *env, int folder, const char *name, int64_t limit, char **bytes,
+                  size_t *n, int *fd, moire_error *err);
+
+/* Refuses an object file that could do more than hold functions (elf_policy.c). */
+int mo_elf_check(const void *bytes, size_t n, moire_error *err);
+/* Loads checked bytes as code: from a sealed copy in memory, or from `fd` where that is forbidden. */
+int mo_store_load(const struct mo_env *env, const char *bytes, size_t n, int fd, void **object,
+                  struct mo_variant *out, moire_error *err);
+#endif

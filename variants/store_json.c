@@ -1,0 +1,179 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * store_json.c - names and JSON files of the variant store, read with nothing taken on trust: envelope and
+ * digest first, then types, lengths, ranges and character set of every field that is used. */
+#include <jansson.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+#include "variants/store_format.h"
+
+void mo_store_key(const struct mo_store_entry *e, char hex[MO_SHA256_HEX]) {
+    char text[2048];
+    int n = snprintf(text, sizeof text,
+                     "moire variant %d\nabi %d\ngenerator %d\nsignature %s\nisa %s\nfamily %s\nknobs %s\n"
+                     "compiler %s\nflags %s\n",
+                     MO_STORE_FORMAT, e->abi, e->generator, e->signature, mo_isa_name(e->isa), e->family,
+                     e->knobs, e->compiler, e->flags);
+    mo_sha256_hex(text, (size_t)n, hex);
+}
+
+void mo_store_layer(const char *signature, enum mo_isa isa, char hex[MO_SHA256_HEX]) {
+    char text[MO_STORE_TEXT + 64];
+    int n = snprintf(text, sizeof text, "moire layer %d\n%s\n%.255s\n", MO_STORE_FORMAT, mo_isa_name(isa),
+                     signature);
+    mo_sha256_hex(text, (size_t)n, hex);
+}
+
+/* {"sha256":"<64 digits>",\n"body":...}\n */
+static const char open_text[] = "{\"sha256\":\"", middle_text[] = "\",\n\"body\":", close_text[] = "}\n";
+enum {
+    OPEN = sizeof open_text - 1,
+    MIDDLE = sizeof middle_text - 1,
+    CLOSE = sizeof close_text - 1,
+    HEAD = OPEN + 64 + MIDDLE
+};
+
+/* The body of an envelope whose digest is right, parsed; NULL with the reason otherwise. */
+static json_t *open_envelope(const char *bytes, size_t n, moire_error *err) {
+    if (n <= HEAD + CLOSE || memcmp(bytes, open_text, OPEN) ||
+        memcmp(bytes + OPEN + 64, middle_text, MIDDLE) || memcmp(bytes + n - CLOSE, close_text, CLOSE)) {
+        mo_fail(err, MOIRE_ESTORE, "not a description written by moire");
+        return NULL;
+    }
+    char hex[MO_SHA256_HEX];
+    mo_sha256_hex(bytes + HEAD, n - HEAD - CLOSE, hex);
+    if (memcmp(hex, bytes + OPEN, 64)) {
+        mo_fail(err, MOIRE_ESTORE, "checksum of the description does not match");
+        return NULL;
+    }
+    json_error_t why;
+    json_t *body = json_loadb(bytes + HEAD, n - HEAD - CLOSE, JSON_REJECT_DUPLICATES, &why);
+    if (!body) mo_fail(err, MOIRE_ESTORE, "malformed JSON at byte %d: %s", why.position, why.text);
+    if (body && !json_is_object(body)) {
+        json_decref(body);
+        mo_fail(err, MOIRE_ESTORE, "the description is not an object");
+        return NULL;
+    }
+    return body;
+}
+
+/* One field of a description and where it goes. */
+struct field {
+    const char *name;
+    enum { TEXT, DIGEST, COUNT, NUMBER, ISA } type;
+    void *to;
+    size_t cap; /* of TEXT */
+};
+
+static bool take_text(const json_t *v, char *to, size_t cap) {
+    const char *s = json_string_value(v);
+    size_t n = json_string_length(v);
+    if (!s || n >= cap) return false;
+    for (size_t i = 0; i < n; i++)
+        if ((unsigned char)s[i] < 32 || (unsigned char)s[i] > 126) return false;
+    memcpy(to, s, n + 1);
+    return true;
+}
+
+static bool take_digest(const json_t *v, char *to) {
+    return take_text(v, to, MO_SHA256_HEX) &&
+           (!*to || (strlen(to) == 64 && strspn(to, "0123456789abcdef") == 64));
+}
+
+static bool take_isa(const json_t *v, enum mo_isa *to) {
+    const char *s = json_string_value(v);
+    for (int i = 0; s && i < MO_ISA_COUNT; i++) {
+        if (strcmp(s, mo_isa_name((enum mo_isa)i))) continue;
+        *to = (enum mo_isa)i;
+        return true;
+    }
+    return false;
+}
+
+static bool take(const json_t *v, const struct field *f) {
+    switch (f->type) {
+    case TEXT:
+        return take_text(v, f->to, f->cap);
+    case DIGEST:
+        return take_digest(v, f->to);
+    case ISA:
+        return take_isa(v, f->to);
+    case COUNT:
+        *(int64_t *)f->to = json_integer_value(v);
+        return json_is_integer(v) && *(int64_t *)f->to >= 0;
+    case NUMBER:
+        *(double *)f->to = json_number_value(v);
+        return json_is_number(v) && isfinite(*(double *)f->to) && *(double *)f->to >= 0;
+    }
+    return false;
+}
+
+/* Parses an envelope into the fields (name NULL ends); checks the format number. */
+static int parse(const char *bytes, size_t n, const struct field *fields, moire_error *err) {
+    json_t *body = open_envelope(bytes, n, err);
+    if (!body) return MOIRE_ESTORE;
+    int rc = MOIRE_OK;
+    if (json_integer_value(json_object_get(body, "format")) != MO_STORE_FORMAT)
+        rc = mo_fail(err, MOIRE_ESTORE, "unknown format of the description");
+    for (const struct field *f = fields; f->name && !rc; f++)
+        if (!take(json_object_get(body, f->name), f))
+            rc = mo_fail(err, MOIRE_ESTORE, "field '%s' is missing or malformed", f->name);
+    json_decref(body);
+    return rc;
+}
+
+static int narrow(int64_t value) {
+    return value < INT32_MAX ? (int)value : INT32_MAX;
+}
+
+int mo_store_parse_entry(const char *bytes, size_t n, struct mo_store_entry *e, moire_error *err) {
+    *e = (struct mo_store_entry){0};
+    int64_t abi = 0, generator = 0;
+    const struct field fields[] = {
+        {"abi", COUNT, &abi, 0},
+        {"generator", COUNT, &generator, 0},
+        {"isa", ISA, &e->isa, 0},
+        {"signature", TEXT, e->signature, sizeof e->signature},
+        {"family", TEXT, e->family, sizeof e->family},
+        {"knobs", TEXT, e->knobs, sizeof e->knobs},
+        {"compiler", TEXT, e->compiler, sizeof e->compiler},
+        {"flags", TEXT, e->flags, sizeof e->flags},
+        {"object_sha256", DIGEST, e->object, 0},
+        {"object_bytes", COUNT, &e->object_bytes, 0},
+        {"source_bytes", COUNT, &e->source_bytes, 0},
+        {"min_ns", NUMBER, &e->min_ns, 0},
+        {"generic_ns", NUMBER, &e->generic_ns, 0},
+        {"gflops", NUMBER, &e->gflops, 0},
+        {NULL, TEXT, NULL, 0},
+    };
+    int rc = parse(bytes, n, fields, err);
+    e->abi = narrow(abi);
+    e->generator = narrow(generator);
+    if (!rc && !*e->object) rc = mo_fail(err, MOIRE_ESTORE, "field 'object_sha256' is empty");
+    return rc;
+}
+
+int mo_store_parse_index(const char *bytes, size_t n, struct mo_store_index *x, moire_error *err) {
+    *x = (struct mo_store_index){0};
+    int64_t abi = 0, generator = 0, tried = 0;
+    const struct field fields[] = {
+        {"abi", COUNT, &abi, 0},
+        {"generator", COUNT, &generator, 0},
+        {"isa", ISA, &x->isa, 0},
+        {"signature", TEXT, x->signature, sizeof x->signature},
+        {"best", DIGEST, x->best, 0},
+        {"family", TEXT, x->family, sizeof x->family},
+        {"knobs", TEXT, x->knobs, sizeof x->knobs},
+        {"tried", COUNT, &tried, 0},
+        {"source_bytes", COUNT, &x->source_bytes, 0},
+        {"flops", COUNT, &x->flops, 0},
+        {"min_ns", NUMBER, &x->min_ns, 0},
+        {"generic_ns", NUMBER, &x->generic_ns, 0},
+        {NULL, TEXT, NULL, 0},
+    };
+    int rc = parse(bytes, n, fields, err);
+    x->abi = narrow(abi);
+    x->generator = narrow(generator);
+    x->tried = narrow(tried);
+    return rc;
+}
