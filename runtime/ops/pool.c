@@ -1,0 +1,186 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * pool.c - MaxPool (with indices), AveragePool, LpPool, their global forms, and MaxUnpool. */
+#include <math.h>
+#include <string.h>
+#include "runtime/ops/util.h"
+
+enum kind { POOL_MAX, POOL_AVERAGE, POOL_LP };
+
+static enum kind kind_of(const struct mo_op_ctx *ctx) {
+    const char *type = ctx->node->op_type;
+    return strstr(type, "Max") ? POOL_MAX : strstr(type, "Lp") ? POOL_LP : POOL_AVERAGE;
+}
+
+static int window_of(const struct mo_op_ctx *ctx, struct mo_window *w) {
+    const struct mo_shape *x = &ctx->in[0].shape;
+    if (strncmp(ctx->node->op_type, "Global", 6)) return mo_window_init(ctx, x, NULL, w);
+    /* any rank: the window is everything after the channels */
+    *w = (struct mo_window){.nd = 1};
+    for (int i = 0; i < 3; i++)
+        w->in[i] = w->out[i] = w->k[i] = w->stride[i] = w->dilation[i] = 1;
+    w->in[2] = w->k[2] = mo_extent(x, 2, x->rank);
+    return w->in[2] > 0 ? MOIRE_OK : mo_op_fail(ctx, MOIRE_ESHAPE, "the input has no elements");
+}
+
+static int infer_pool(const struct mo_op_ctx *ctx) {
+    unsigned types = kind_of(ctx) == POOL_MAX ? (unsigned)MO_NUMBERS : (unsigned)MO_FLOATS;
+    int rc = mo_check_type(ctx, 0, types);
+    if (rc || (rc = mo_check_rank(ctx, 0, 3, 5))) return rc;
+    struct mo_window w;
+    if ((rc = window_of(ctx, &w))) return rc;
+    struct mo_shape y = mo_window_shape(&w, ctx->in[0].shape.d[0], ctx->in[0].shape.d[1]);
+    rc = mo_set_out(ctx, 0, ctx->in[0].dtype, &y);
+    return rc ? rc : mo_set_out(ctx, 1, MOIRE_I64, &y);
+}
+
+static int infer_global(const struct mo_op_ctx *ctx) {
+    unsigned types = kind_of(ctx) == POOL_MAX ? (unsigned)MO_NUMBERS : (unsigned)MO_FLOATS;
+    int rc = mo_check_type(ctx, 0, types);
+    if (rc || (rc = mo_check_rank(ctx, 0, 3, MOIRE_MAX_RANK))) return rc;
+    struct mo_shape y = ctx->in[0].shape;
+    struct mo_window w;
+    if ((rc = window_of(ctx, &w))) return rc;
+    for (int i = 2; i < y.rank; i++)
+        y.d[i] = 1;
+    return mo_set_out(ctx, 0, ctx->in[0].dtype, &y);
+}
+
+/* What one window yields: value, and for max the position inside the plane. */
+struct pooled {
+    double value;
+    int64_t at;
+};
+
+/* Positions the average divides by: inside the input, or inside input and padding. */
+static int64_t divisor(const struct mo_window *w, const int64_t *o, bool with_pads) {
+    int64_t count = 1;
+    for (int i = 0; i < 3; i++) {
+        int64_t low = with_pads ? -w->pad[i] : 0, high = w->in[i] + (with_pads ? w->pad_end[i] : 0),
+                inside = 0;
+        for (int64_t k = 0; k < w->k[i]; k++) {
+            int64_t at = o[i] * w->stride[i] + k * w->dilation[i] - w->pad[i];
+            inside += at >= low && at < high;
+        }
+        count *= inside;
+    }
+    return count ? count : 1;
+}
+
+static struct pooled pool_one(const struct mo_window *w, const double *x, const int64_t *o, enum kind kind,
+                              double p) {
+    struct pooled r = {.value = kind == POOL_MAX ? -INFINITY : 0, .at = -1};
+    for (int64_t kd = 0; kd < w->k[0]; kd++) {
+        int64_t d = o[0] * w->stride[0] + kd * w->dilation[0] - w->pad[0];
+        if (d < 0 || d >= w->in[0]) continue;
+        for (int64_t kh = 0; kh < w->k[1]; kh++) {
+            int64_t h = o[1] * w->stride[1] + kh * w->dilation[1] - w->pad[1];
+            if (h < 0 || h >= w->in[1]) continue;
+            for (int64_t kw = 0; kw < w->k[2]; kw++) {
+                int64_t c = o[2] * w->stride[2] + kw * w->dilation[2] - w->pad[2];
+                if (c < 0 || c >= w->in[2]) continue;
+                int64_t at = (d * w->in[1] + h) * w->in[2] + c;
+                if (kind == POOL_AVERAGE) r.value += x[at];
+                if (kind == POOL_LP) r.value += pow(fabs(x[at]), p);
+                if (kind == POOL_MAX && (r.at < 0 || x[at] > r.value || x[at] != x[at]))
+                    r = (struct pooled){x[at], at};
+            }
+        }
+    }
+    return r;
+}
+
+/* Index as MaxPool reports it: over the whole tensor, row-major or (storage_order 1) column-major planes. */
+static int64_t report_index(const struct mo_window *w, int64_t at, int64_t plane, bool column_major) {
+    int64_t size = w->in[0] * w->in[1] * w->in[2];
+    if (column_major) {
+        int64_t d = at / (w->in[1] * w->in[2]), h = at / w->in[2] % w->in[1], c = at % w->in[2];
+        at = (c * w->in[1] + h) * w->in[0] + d;
+    }
+    return plane * size + at;
+}
+
+static int run_pool(const struct mo_op_ctx *ctx) {
+    struct mo_window w;
+    int rc = window_of(ctx, &w);
+    if (rc) return rc;
+    const struct mo_value *x = &ctx->in[0], *y = &ctx->out[0];
+    enum kind kind = kind_of(ctx);
+    bool with_pads = mo_attr_int(ctx->node, "count_include_pad", 0) != 0;
+    bool column_major = mo_attr_int(ctx->node, "storage_order", 0) == 1;
+    double p = (double)mo_attr_int(ctx->node, "p", 2);
+    int64_t planes = x->shape.d[0] * x->shape.d[1], size = mo_extent(&x->shape, 2, x->shape.rank);
+    double *plane = mo_scratch(ctx, size, sizeof *plane);
+    if (!plane) return MOIRE_ENOMEM;
+    int64_t at = 0;
+    for (int64_t c = 0; c < planes; c++) {
+        mo_load_span(x, c * size, 1, size, plane);
+        for (int64_t d = 0; d < w.out[0]; d++)
+            for (int64_t h = 0; h < w.out[1]; h++)
+                for (int64_t o = 0; o < w.out[2]; o++, at++) {
+                    const int64_t where[3] = {d, h, o};
+                    struct pooled r = pool_one(&w, plane, where, kind, p);
+                    if (kind == POOL_AVERAGE) r.value /= (double)divisor(&w, where, with_pads);
+                    if (kind == POOL_LP) r.value = pow(r.value, 1 / p);
+                    if (mo_wanted(ctx, 0)) mo_store(y, at, r.value);
+                    if (mo_wanted(ctx, 1))
+                        mo_store_int(&ctx->out[1], at,
+                                     report_index(&w, r.at < 0 ? 0 : r.at, c, column_major));
+                }
+    }
+    mo_free(ctx->env, plane);
+    return mo_wanted(ctx, 0) ? mo_epilogue(ctx) : MOIRE_OK;
+}
+
+/* --- MaxUnpool --- */
+static int infer_unpool(const struct mo_op_ctx *ctx) {
+    int rc = mo_check_type(ctx, 0, MO_NUMBERS);
+    if (rc || (rc = mo_check_type(ctx, 1, MO_TYPE(MOIRE_I64))) || (rc = mo_check_rank(ctx, 0, 3, 5)))
+        return rc;
+    const struct mo_shape *x = &ctx->in[0].shape;
+    if (!mo_shape_equal(x, &ctx->in[1].shape))
+        return mo_op_fail(ctx, MOIRE_ESHAPE, "values and indices differ in shape");
+    struct mo_shape y = *x;
+    int64_t k[8], stride[8] = {1, 1, 1}, pads[16] = {0};
+    int nd = x->rank - 2, n_k = mo_attr_sizes(ctx, "kernel_shape", k, 8);
+    int n_s = mo_attr_sizes(ctx, "strides", stride, 8), n_p = mo_attr_sizes(ctx, "pads", pads, 16);
+    if (n_k != nd || (n_s && n_s != nd) || (n_p && n_p != 2 * nd))
+        return mo_op_fail(ctx, MOIRE_EINVAL, "kernel_shape, strides and pads must fit %d dimensions", nd);
+    for (int i = 0; i < nd; i++)
+        if (__builtin_mul_overflow(x->d[2 + i] - 1, stride[i], &y.d[2 + i]) ||
+            __builtin_add_overflow(y.d[2 + i], k[i] - pads[i] - pads[i + nd], &y.d[2 + i]))
+            return mo_op_fail(ctx, MOIRE_ESHAPE, "the output is too large");
+    if (mo_given(ctx, 2)) {
+        bool need = false;
+        int n = mo_read_ints(ctx, 2, y.d, MOIRE_MAX_RANK, &need);
+        if (n < 0) return n;
+        if (need) return MO_NEED_DATA;
+        y.rank = n;
+    }
+    return mo_set_out(ctx, 0, ctx->in[0].dtype, &y);
+}
+
+/* Indices count over the shape that the pads and strides give; output_shape may be larger. */
+static int run_unpool(const struct mo_op_ctx *ctx) {
+    const struct mo_value *x = &ctx->in[0], *y = &ctx->out[0];
+    int64_t n = mo_count(x), total = mo_count(y);
+    if (!mo_wanted(ctx, 0)) return MOIRE_OK;
+    memset(y->data, 0, (size_t)total * mo_dtype_bytes(y->dtype));
+    for (int64_t i = 0; i < n; i++) {
+        int64_t at = ((const int64_t *)ctx->in[1].data)[i];
+        if (at < 0 || at >= total)
+            return mo_op_fail(ctx, MOIRE_EINVAL, "index %lld is outside the output", (long long)at);
+        mo_copy_elem(y, at, x, i, 1);
+    }
+    return MOIRE_OK;
+}
+
+const struct mo_op mo_ops_pool[] = {
+    {"MaxPool", "", 1, 1, 1, 1, 2, infer_pool, run_pool, 0},
+    {"AveragePool", "", 1, 1, 1, 1, 1, infer_pool, run_pool, 0},
+    {"LpPool", "", 2, 1, 1, 1, 1, infer_pool, run_pool, 0},
+    {"GlobalMaxPool", "", 1, 1, 1, 1, 1, infer_global, run_pool, 0},
+    {"GlobalAveragePool", "", 1, 1, 1, 1, 1, infer_global, run_pool, 0},
+    {"GlobalLpPool", "", 2, 1, 1, 1, 1, infer_global, run_pool, 0},
+    {"MaxUnpool", "", 9, 2, 3, 1, 1, infer_unpool, run_unpool, 0},
+    {0},
+};
