@@ -1,0 +1,156 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * arrivals.c - seeded Poisson schedules; see arrivals.h. */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "bench/arrivals.h"
+
+enum { MAX_ARRIVALS = 10 * 1000 * 1000 };
+
+static uint64_t splitmix(uint64_t *x) {
+    uint64_t z = *x += 0x9e3779b97f4a7c15u;
+    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
+    z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
+    return z ^ (z >> 31);
+}
+
+void mo_rng_seed(struct mo_rng *rng, uint64_t seed, uint64_t stream) {
+    uint64_t x = seed;
+    uint64_t mixed = splitmix(&x) ^ (stream * 0xd1342543de82ef95u + 1);
+    for (int i = 0; i < 4; i++)
+        rng->s[i] = splitmix(&mixed);
+}
+
+static uint64_t rotate(uint64_t x, int k) {
+    return (x << k) | (x >> (64 - k));
+}
+
+uint64_t mo_rng_next(struct mo_rng *rng) {
+    uint64_t *s = rng->s, result = rotate(s[1] * 5, 7) * 9, t = s[1] << 17;
+    s[2] ^= s[0];
+    s[3] ^= s[1];
+    s[1] ^= s[2];
+    s[0] ^= s[3];
+    s[2] ^= t;
+    s[3] = rotate(s[3], 45);
+    return result;
+}
+
+double mo_rng_uniform(struct mo_rng *rng) {
+    return (double)(mo_rng_next(rng) >> 11) * 0x1p-53;
+}
+
+double mo_rng_exponential(struct mo_rng *rng) {
+    return -log1p(-mo_rng_uniform(rng));
+}
+
+/* Walks one tenant's stream; stores when `to` is given.  Returns the number of arrivals, -1 for too many. */
+static int walk(uint64_t seed, int tenant, double rate, int64_t total_ns, struct mo_bench_arrival *to) {
+    struct mo_rng rng;
+    mo_rng_seed(&rng, seed, (uint64_t)tenant);
+    int n = 0;
+    double at = 0;
+    for (;;) {
+        at += mo_rng_exponential(&rng) / rate * 1e9;
+        if (!(at < (double)total_ns)) return n;
+        if (n == MAX_ARRIVALS) return -1;
+        if (to) to[n] = (struct mo_bench_arrival){(int64_t)at, tenant};
+        n++;
+    }
+}
+
+static int by_time(const void *pa, const void *pb) {
+    const struct mo_bench_arrival *a = pa, *b = pb;
+    if (a->at_ns != b->at_ns) return a->at_ns < b->at_ns ? -1 : 1;
+    return (a->tenant > b->tenant) - (a->tenant < b->tenant);
+}
+
+int mo_bench_schedule_draw(const struct mo_env *env, uint64_t seed, const double *rates, int n_tenants,
+                           int64_t warmup_ns, int64_t window_ns, int64_t total_ns,
+                           struct mo_bench_schedule *out, moire_error *err) {
+    memset(out, 0, sizeof *out);
+    int64_t n = 0;
+    for (int i = 0; i < n_tenants; i++) {
+        if (!(rates[i] > 0) || !isfinite(rates[i]))
+            return mo_fail(err, MOIRE_EINVAL, "tenant %d: the arrival rate must be positive", i);
+        int k = walk(seed, i, rates[i], total_ns, NULL);
+        if (k < 0 || (n += k) > MAX_ARRIVALS)
+            return mo_fail(err, MOIRE_ELIMIT, "more than %d arrivals; lower the load or the seconds",
+                           MAX_ARRIVALS);
+    }
+    out->items = mo_alloc(env, ((size_t)n + 1) * sizeof *out->items);
+    if (!out->items) return mo_fail(err, MOIRE_ENOMEM, "no memory for %lld arrivals", (long long)n);
+    for (int i = 0; i < n_tenants; i++)
+        out->n += walk(seed, i, rates[i], total_ns, out->items + out->n);
+    qsort(out->items, (size_t)out->n, sizeof *out->items, by_time);
+    out->warmup_ns = warmup_ns;
+    out->window_ns = window_ns;
+    out->total_ns = total_ns;
+    return MOIRE_OK;
+}
+
+void mo_bench_schedule_free(const struct mo_env *env, struct mo_bench_schedule *schedule) {
+    mo_free(env, schedule->items);
+    memset(schedule, 0, sizeof *schedule);
+}
+
+int mo_bench_schedule_write(const struct mo_bench_schedule *s, const char *path, moire_error *err) {
+    FILE *f = fopen(path, "we");
+    if (!f) return mo_fail(err, MOIRE_EIO, "%s: %s", path, strerror(errno));
+    fprintf(f, "# moire schedule 1 warmup_ns %lld window_ns %lld total_ns %lld n %d\n",
+            (long long)s->warmup_ns, (long long)s->window_ns, (long long)s->total_ns, s->n);
+    for (int i = 0; i < s->n; i++)
+        fprintf(f, "%lld,%d\n", (long long)s->items[i].at_ns, s->items[i].tenant);
+    bool bad = ferror(f) != 0;
+    if (fclose(f) || bad) return mo_fail(err, MOIRE_EIO, "%s: cannot be written", path);
+    return MOIRE_OK;
+}
+
+/* "123,4\n" */
+static int parse_line(const char *line, int n_tenants, int64_t after, struct mo_bench_arrival *out) {
+    char *end;
+    errno = 0;
+    long long at = strtoll(line, &end, 10);
+    if (errno || end == line || *end != ',' || at < after) return -1;
+    const char *second = end + 1;
+    long tenant = strtol(second, &end, 10);
+    if (errno || end == second || *end != '\n' || tenant < 0 || tenant >= n_tenants) return -1;
+    *out = (struct mo_bench_arrival){at, (int)tenant};
+    return 0;
+}
+
+int mo_bench_schedule_read(const struct mo_env *env, const char *path, int n_tenants,
+                           struct mo_bench_schedule *out, moire_error *err) {
+    memset(out, 0, sizeof *out);
+    FILE *f = fopen(path, "re");
+    if (!f) return mo_fail(err, MOIRE_EIO, "%s: %s", path, strerror(errno));
+    long long warmup, window, total;
+    int n, code = MOIRE_OK;
+    char line[256];
+    // NOLINTNEXTLINE(cert-err34-c): ranges are checked below
+    if (!fgets(line, sizeof line, f) ||
+        sscanf(line, "# moire schedule 1 warmup_ns %lld window_ns %lld total_ns %lld n %d", &warmup, &window,
+               &total, &n) != 4 ||
+        n < 0 || n > MAX_ARRIVALS || warmup < 0 || window < 0)
+        code = mo_fail(err, MOIRE_EFORMAT, "%s:1: not a moire schedule", path);
+    if (!code && !(out->items = mo_alloc(env, ((size_t)n + 1) * sizeof *out->items)))
+        code = mo_fail(err, MOIRE_ENOMEM, "%s: out of memory", path);
+    for (int64_t after = 0; !code && out->n < n; out->n++) {
+        if (!fgets(line, sizeof line, f) || parse_line(line, n_tenants, after, &out->items[out->n]))
+            code = mo_fail(err, MOIRE_EFORMAT, "%s:%d: not \"time_ns,tenant\" in order", path, out->n + 2);
+        else
+            after = out->items[out->n].at_ns;
+    }
+    fclose(f);
+    if (code) {
+        mo_bench_schedule_free(env, out);
+        return code;
+    }
+    out->warmup_ns = warmup;
+    out->window_ns = window;
+    out->total_ns = total;
+    return MOIRE_OK;
+}

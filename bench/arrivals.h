@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * arrivals.h - open-loop Poisson arrivals, drawn ahead of the run from a printed seed.
+ *
+ * Every tenant has its own random stream, so a tenant's arrivals do not depend on who else is there, and the
+ * same seed at another load gives the same gaps, stretched.  The schedule is what every system is fed. */
+#ifndef MO_BENCH_ARRIVALS_H
+#define MO_BENCH_ARRIVALS_H
+#include <stdbool.h>
+#include "runtime/base/env.h"
+
+/* xoshiro256**; seeded through splitmix64 so that near seeds give unrelated streams */
+struct mo_rng {
+    uint64_t s[4];
+};
+void mo_rng_seed(struct mo_rng *rng, uint64_t seed, uint64_t stream);
+uint64_t mo_rng_next(struct mo_rng *rng);
+double mo_rng_uniform(struct mo_rng *rng);     /* [0, 1) */
+double mo_rng_exponential(struct mo_rng *rng); /* mean 1 */
+
+struct mo_bench_arrival {
+    int64_t at_ns; /* from the start of the run */
+    int tenant;
+};
+
+struct mo_bench_schedule {
+    struct mo_bench_arrival *items; /* in order of time, then tenant */
+    int n;
+    int64_t warmup_ns; /* arrivals before this do not count */
+    int64_t window_ns; /* arrivals in [warmup, warmup + window) count */
+    int64_t total_ns;  /* arrivals go on until here, so that the last ones that count meet the same load */
+};
+
+/* Draws arrivals at rates[i] queries a second for each tenant.  Free with mo_bench_schedule_free(). */
+int mo_bench_schedule_draw(const struct mo_env *env, uint64_t seed, const double *rates, int n_tenants,
+                           int64_t warmup_ns, int64_t window_ns, int64_t total_ns,
+                           struct mo_bench_schedule *out, moire_error *err);
+void mo_bench_schedule_free(const struct mo_env *env, struct mo_bench_schedule *schedule);
+
+/* The file that peers read: a comment line, then "time_ns,tenant" lines. */
+int mo_bench_schedule_write(const struct mo_bench_schedule *schedule, const char *path, moire_error *err);
+int mo_bench_schedule_read(const struct mo_env *env, const char *path, int n_tenants,
+                           struct mo_bench_schedule *out, moire_error *err);
+static inline int mo_bench_counts(const struct mo_bench_schedule *s, int64_t at_ns) {
+    return at_ns >= s->warmup_ns && at_ns < s->warmup_ns + s->window_ns;
+}
+#endif

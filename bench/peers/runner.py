@@ -1,0 +1,127 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""runner.py - the protocol of `moire bench` for systems reached from Python; see bench/peers/README.md.
+
+A backend has open(job), solo(tenant), issue(index, tenant, done), stop() and close(); done(index, start, end)
+may be called from any thread."""
+import ctypes
+import json
+import sys
+import threading
+import time
+
+NEVER = (1 << 63) - 1
+LEAD_NS, TICK_S, SCAN_EVERY, MAX_SOLO = 20_000_000, 0.002, 32, 4000
+EFAILED = -12
+
+
+class Drive:
+    """Plays one schedule, open loop; latency is counted by the conductor from the scheduled arrival."""
+
+    def __init__(self, backend, path, qos):
+        with open(path) as f:
+            head = f.readline().split()
+            self.arrivals = [tuple(map(int, line.split(","))) for line in f]
+        self.warmup, self.window, self.total = (int(head[i]) for i in (5, 7, 9))
+        self.backend, self.qos = backend, qos
+        self.records = [[-1, -1, -1, 0] for _ in self.arrivals]
+        self.over = bytearray(len(self.arrivals))
+        self.n_done = self.misses = 0
+        self.lock = threading.Lock()
+
+    def counts(self, i):
+        return self.warmup <= self.arrivals[i][0] < self.warmup + self.window
+
+    def due(self, i):
+        return self.arrivals[i][0] + self.qos[self.arrivals[i][1]]
+
+    def done(self, i, start, end, code=0):
+        record = self.records[i]
+        record[1], record[2], record[3] = start - self.t0, end - self.t0 if code == 0 else -1, code
+        with self.lock:
+            self.n_done += 1
+            self.over[i] = 1
+            if self.counts(i) and (code != 0 or record[2] > self.due(i)):
+                self.misses += 1
+
+    def missed(self, issued, now):
+        waiting = sum(1 for i in range(issued) if not self.over[i] and self.counts(i) and self.due(i) < now)
+        return self.misses + waiting
+
+    def play(self, give_up):
+        self.t0 = time.monotonic_ns() + LEAD_NS
+        cut = NEVER
+        for i, (at, tenant) in enumerate(self.arrivals):
+            while (left := self.t0 + at - time.monotonic_ns()) > 0:
+                time.sleep(left * 1e-9)
+            now = time.monotonic_ns() - self.t0
+            if give_up >= 0 and i % SCAN_EVERY == 0 and self.missed(i, now) > give_up:
+                cut = now
+                break
+            self.records[i][0] = now
+            self.backend.issue(i, tenant, self.done)
+        else:
+            while self.n_done < len(self.arrivals) and time.monotonic_ns() - self.t0 < self.total:
+                time.sleep(TICK_S)
+        self.backend.stop()
+        return cut
+
+    def write(self, path, cut):
+        with open(path, "w") as f:
+            f.write(f"# moire records 1 cut_ns {cut}\n")
+            for i, r in enumerate(self.records):
+                f.write(f"{i},{r[0]},{r[1]},{r[2]},{r[3]}\n")
+
+
+def solo(backend, tenant, ms):
+    backend.solo(tenant)
+    took = []
+    start = now = time.monotonic_ns()
+    while len(took) < MAX_SOLO and (not took or now - start <= ms * 1_000_000):
+        begin = now
+        backend.solo(tenant)
+        now = time.monotonic_ns()
+        took.append(now - begin)
+    return took
+
+
+def one_line(e):
+    return " ".join(str(e).split())[:300]
+
+
+def answer(backend, job, line):
+    command, _, arguments = line.partition(" ")
+    if command == "solo":
+        tenant, ms = map(int, arguments.split())
+        took = solo(backend, tenant, ms)
+        return f"solo {len(took)} " + " ".join(map(str, took))
+    if command == "serve":
+        schedule, records, give_up = arguments.split("\t")
+        drive = Drive(backend, schedule, [t["qos_ns"] for t in job["tenants"]])
+        cut = drive.play(int(give_up))
+        drive.write(records, cut)
+        return f"served {len(drive.arrivals)}"
+    return f"error -1 no command '{command}'"
+
+
+def main(backend):
+    """The command loop; returns the exit code."""
+    ctypes.CDLL(None).prctl(29, 1, 0, 0, 0)  # PR_SET_TIMERSLACK: the generator must wake on time
+    with open(sys.argv[1]) as f:
+        job = json.load(f)
+    try:
+        backend.open(job)
+    except Exception as e:  # whatever a peer throws is a message to the conductor
+        print(f"error {EFAILED} {one_line(e)}", flush=True)
+        return 4
+    print("ready", flush=True)
+    for line in sys.stdin:
+        line = line.rstrip("\n")
+        if line == "quit":
+            break
+        try:
+            print(answer(backend, job, line), flush=True)
+        except Exception as e:
+            print(f"error {EFAILED} {one_line(e)}", flush=True)
+    backend.close()
+    return 0

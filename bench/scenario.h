@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * scenario.h - a load scenario as data: which models share the machine, how often each is asked, how soon
+ * each must answer.  The file format is described in bench/scenarios/README.md. */
+#ifndef MO_BENCH_SCENARIO_H
+#define MO_BENCH_SCENARIO_H
+#include "bench/json_read.h"
+
+enum { MO_BENCH_MAX_TENANTS = 64, MO_BENCH_MAX_INPUTS = 16 };
+
+struct mo_bench_qos {
+    double ms;         /* absolute target; 0 = use times_solo */
+    double times_solo; /* multiple of the best peer's solo latency */
+    int64_t cores;     /* of that solo run; 0 = all cores */
+};
+
+struct mo_bench_tenant {
+    const char *name;  /* shown in reports */
+    const char *model; /* zoo name or file */
+    double weight;     /* relative arrival frequency; 0 = 1 / QoS */
+    struct mo_bench_qos qos;
+    enum moire_class cls;
+    int priority;
+    bool shed_late;
+    moire_shape shapes[MO_BENCH_MAX_INPUTS];
+    int n_shapes;
+};
+
+struct mo_bench_scenario {
+    const char *name, *about;
+    struct mo_bench_tenant tenants[MO_BENCH_MAX_TENANTS];
+    int n_tenants;
+    struct mo_json_file file; /* owns every string above */
+};
+
+/* Reads a scenario file.  On success *out must be closed.  `path` must outlive it. */
+int mo_bench_scenario_load(const struct mo_env *env, const char *path, struct mo_bench_scenario *out,
+                           moire_error *err);
+int mo_bench_scenario_parse(const struct mo_env *env, const char *path, const char *text, size_t n,
+                            struct mo_bench_scenario *out, moire_error *err);
+/* Reads {"input": [dims], ...} into t->shapes. */
+int mo_bench_read_shapes(const struct mo_json_file *file, const char *where, const json_t *object,
+                         struct mo_bench_tenant *t, moire_error *err);
+void mo_bench_scenario_close(struct mo_bench_scenario *scenario);
+#endif

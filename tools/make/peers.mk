@@ -1,0 +1,15 @@
+# peers.mk - the systems that moire is compared with; they live in $(VENV) and are never a dependency.
+OV_ROOT = $(firstword $(wildcard $(VENV)/lib/python3*/site-packages/openvino))
+OV_C    = $(firstword $(wildcard $(OV_ROOT)/libs/libopenvino_c.so*))
+PEER_OBJ = $(addprefix $(B)/obj/bench/,json_read.o scenario.o arrivals.o score.o drive.o runner.o)
+
+.PHONY: peers
+peers: ## set up and build the peers (OpenVINO, ONNX Runtime, ncnn) in a git-ignored venv
+	@VENV=$(VENV) tools/setup --peers
+	@$(MAKE) --no-print-directory $(B)/peers/openvino-runner
+
+$(B)/peers/openvino-runner: bench/peers/openvino_runner.c $(PEER_OBJ) $(B)/libmoire.a
+	@mkdir -p $(@D)
+	@test -n "$(OV_C)" || { echo "peers: no OpenVINO in $(VENV); run make peers" >&2; exit 4; }
+	$(CC) $(CPPFLAGS) -isystem $(OV_ROOT)/include $(CFLAGS) $(LDFLAGS) -o $@ $^ $(OV_C) \
+	    -Wl,-rpath,$(abspath $(OV_ROOT)/libs) -Wl,-rpath-link,$(OV_ROOT)/libs $(LDLIBS)
