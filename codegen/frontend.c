@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * frontend.c - ties the frontend together: read, check, unpack, import, bind, infer, fold, passes.
+ *
+ * Messages are unpacked into the graph's region, through an allocator that packs small pieces and refuses to
+ * hand out more than a bound that follows from the file's size: a hostile file cannot ask for more. */
+#include "codegen/frontend.h"
+
+#include <string.h>
+#include "codegen/passes/passes.h"
+#include "codegen/prepare.h"
+
+enum { SMALL = 512, POOL = 32 * 1024, FLOOR_BYTES = 64 << 20, FACTOR = 16 };
+
+/* protobuf-c's allocator: pieces up to SMALL bytes come from pools, 16-byte aligned; nothing is given back
+ * before the region is. */
+struct unpacker {
+    struct mo_region *region;
+    char *pool;
+    size_t pool_left, budget;
+    bool exhausted;
+};
+
+static void *unpack_alloc(void *self, size_t size) {
+    struct unpacker *u = self;
+    if (size > u->budget) {
+        u->exhausted = true;
+        return NULL;
+    }
+    u->budget -= size;
+    if (size > SMALL) return mo_region_alloc(u->region, size);
+    size = (size + 15) / 16 * 16;
+    if (u->pool_left < size) {
+        u->pool = mo_region_alloc(u->region, POOL);
+        u->pool_left = u->pool ? POOL : 0;
+        if (!u->pool) return NULL;
+    }
+    void *p = u->pool;
+    u->pool += size;
+    u->pool_left -= size;
+    return p;
+}
+
+static void unpack_free(void *self, void *p) {
+    (void)self;
+    (void)p;
+}
+
+static int unpack(const struct mo_env *env, struct mo_region *region, const void *bytes, size_t n,
+                  Onnx__ModelProto **model, moire_error *err) {
+    if (!n) return mo_fail(err, MOIRE_EFORMAT, "the file is empty");
+    int rc = mo_wire_check(&env->limits, &onnx__model_proto__descriptor, bytes, n, err);
+    if (rc) return rc;
+    struct unpacker u = {.region = region, .budget = FLOOR_BYTES + FACTOR * n};
+    ProtobufCAllocator allocator = {.alloc = unpack_alloc, .free = unpack_free, .allocator_data = &u};
+    *model = onnx__model_proto__unpack(&allocator, n, bytes);
+    if (*model) return MOIRE_OK;
+    if (u.exhausted)
+        return mo_fail(err, MOIRE_ELIMIT, "unpacking the model would take more than %d times its size",
+                       FACTOR);
+    return mo_fail(err, MOIRE_EFORMAT, "malformed ONNX data (or out of memory); is it an ONNX model?");
+}
+
+static int import_bound(const struct mo_env *env, struct mo_graph *g, struct mo_region *tmp,
+                        const Onnx__ModelProto *model, const char *folder,
+                        const struct mo_frontend_options *options, moire_error *err) {
+    struct mo_import im = {.env = env, .graph = g, .tmp = tmp, .model = model, .folder = folder, .err = err};
+    int rc = mo_import_model(&im);
+    if (!rc) rc = mo_bind_shapes(g, im.symbols, options, err);
+    return rc;
+}
+
+static int finish(const struct mo_env *env, struct mo_graph *g, const Onnx__ModelProto *model,
+                  const char *folder, const struct mo_frontend_options *options, moire_error *err) {
+    struct mo_region *tmp = mo_region_create(env);
+    if (!tmp) return mo_fail(err, MOIRE_ENOMEM, "out of memory importing the model");
+    int rc = import_bound(env, g, tmp, model, folder, options, err);
+    mo_region_destroy(tmp);
+    if (!rc) rc = mo_infer_and_fold(g, err);
+    if (!rc && !options->no_passes) rc = mo_run_passes(g, options, err);
+    if (!rc) rc = mo_graph_check(g, err);
+    return rc;
+}
+
+/* `owned`: bytes that are given back as soon as they are unpacked, so that a model is in memory twice at
+ * most; NULL when the caller keeps them. */
+static int parse(const struct mo_env *env, const void *bytes, size_t n, uint8_t *owned, const char *folder,
+                 const struct mo_frontend_options *options, struct mo_graph **out, moire_error *err) {
+    static const struct mo_frontend_options none;
+    moire_error local = {0};
+    if (!err) err = &local;
+    err->code = 0;
+    *out = NULL;
+    struct mo_graph *g = mo_graph_create(env);
+    Onnx__ModelProto *model = NULL;
+    int rc = g ? unpack(env, g->region, bytes, n, &model, err) : mo_fail(err, MOIRE_ENOMEM, "out of memory");
+    mo_free(env, owned);
+    if (!rc) rc = finish(env, g, model, folder, options ? options : &none, err);
+    if (rc)
+        mo_graph_destroy(g);
+    else
+        *out = g;
+    return rc;
+}
+
+int mo_frontend_parse(const struct mo_env *env, const void *bytes, size_t n, const char *folder,
+                      const struct mo_frontend_options *options, struct mo_graph **out, moire_error *err) {
+    return parse(env, bytes, n, NULL, folder, options, out, err);
+}
+
+/* The folder part of a path, "." when it has none; freed with mo_free(). */
+static char *folder_of(const struct mo_env *env, const char *path) {
+    const char *slash = strrchr(path, '/');
+    size_t n = slash ? (size_t)(slash - path) : 1;
+    if (slash == path) n = 1;
+    char *folder = mo_alloc(env, n + 1);
+    if (folder) memcpy(folder, slash ? path : ".", n);
+    return folder;
+}
+
+int mo_frontend_load(const struct mo_env *env, const char *path, const struct mo_frontend_options *options,
+                     struct mo_graph **out, moire_error *err) {
+    uint8_t *bytes;
+    size_t n;
+    *out = NULL;
+    int rc = mo_read_file(env, path, &bytes, &n, err);
+    if (rc) return rc;
+    char *folder = folder_of(env, path);
+    if (!folder) {
+        mo_free(env, bytes);
+        return mo_fail(err, MOIRE_ENOMEM, "out of memory");
+    }
+    rc = parse(env, bytes, n, bytes, folder, options, out, err);
+    mo_free(env, folder);
+    return rc ? mo_fail_context(err, rc, "%.150s", path) : MOIRE_OK;
+}

@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * import.h - inside the ONNX importer: bytes -> checked messages -> graph.
+ *
+ * The bytes are untrusted.  wire.c walks them once and refuses what is malformed, too deep or too long, with
+ * the byte offset; only then does protobuf-c unpack them, into memory of the graph's region and under a
+ * bound. Everything the graph points to lives in that region, so a failed import is undone by destroying the
+ * graph. */
+#ifndef MO_IMPORT_H
+#define MO_IMPORT_H
+#include "onnx.pb-c.h"
+#include "runtime/graph/graph.h"
+
+enum { MO_OPSET_MIN = 7, MO_OPSET_MAX = 25 };
+
+/* Name of a symbolic dimension ("N", "seq") of a graph input, NULL where the dimension has none. */
+struct mo_symbols {
+    const char *dim[MOIRE_MAX_RANK];
+};
+
+struct mo_import {
+    const struct mo_env *env;
+    struct mo_graph *graph;
+    struct mo_region *tmp;  /* lives until the import ends */
+    struct mo_names *names; /* tensor name -> id */
+    const Onnx__ModelProto *model;
+    const char *folder;         /* where external data lies; NULL: refuse it */
+    struct mo_symbols *symbols; /* one for each graph input; in `tmp` */
+    moire_error *err;
+};
+
+/* import_names.c: a map from names to ids; names are not copied. */
+struct mo_names;
+struct mo_names *mo_names_create(const struct mo_env *env, struct mo_region *region, int64_t expected);
+/* 0: added; 1: the name is there already; MOIRE_ENOMEM. */
+int mo_names_add(struct mo_names *names, const char *name, int id);
+int mo_names_find(const struct mo_names *names, const char *name); /* -1: not there */
+
+/* import_wire.c */
+int mo_wire_check(const struct mo_limits *limits, const ProtobufCMessageDescriptor *root,
+                  const uint8_t *bytes, size_t n, moire_error *err);
+
+/* import_file.c: a whole regular file into memory that the caller frees with mo_free(). */
+int mo_read_file(const struct mo_env *env, const char *path, uint8_t **bytes, size_t *n, moire_error *err);
+/* Bytes of an external tensor into `out`; location, offset and length come from the message. */
+int mo_read_external(const struct mo_import *im, const Onnx__TensorProto *tensor, const char *what, void *out,
+                     int64_t bytes);
+
+/* import_tensor.c: the one function that reads tensors.  Strings give dtype MOIRE_STRING and no data.
+ * `what` names the owner for messages, e.g. "initializer 'w'". */
+int mo_read_tensor(const struct mo_import *im, const Onnx__TensorProto *tensor, const char *what,
+                   struct mo_value *out);
+
+/* import_attr.c */
+int mo_read_attributes(const struct mo_import *im, const Onnx__NodeProto *proto, struct mo_node *node);
+
+/* import_graph.c: fills im->graph and im->symbols from im->model. */
+int mo_import_model(struct mo_import *im);
+#endif

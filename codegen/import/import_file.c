@@ -1,0 +1,167 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * import_file.c - reading the model file and the external data files it names.
+ *
+ * The model's own path comes from the operator and may be anything that opens as a regular file.  A location
+ * inside a model is untrusted: relative, below the model's folder, no "..", no symbolic link on the way, a
+ * regular file, and the wanted range inside it.  Everything is read() into owned memory, never mapped. */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include "codegen/import/import.h"
+
+/* Reads exactly n bytes; -EIO when the file ends early. */
+static int read_all(const struct mo_sys *sys, int fd, uint8_t *out, size_t n) {
+    size_t at = 0;
+    while (at < n) {
+        size_t want = n - at < ((size_t)1 << 30) ? n - at : (size_t)1 << 30;
+        ssize_t got = sys->read(sys->self, fd, out + at, want);
+        if (got < 0) return (int)got;
+        if (got == 0) return -EIO;
+        at += (size_t)got;
+    }
+    return 0;
+}
+
+static int io_fail(moire_error *err, const char *path, int rc) {
+    return mo_fail(err, MOIRE_EIO, "cannot read '%.300s': %s", path, strerror(-rc));
+}
+
+static int read_open(const struct mo_env *env, const char *path, int fd, uint8_t **bytes, size_t *n,
+                     moire_error *err) {
+    int64_t size = env->sys->size(env->sys->self, fd);
+    if (size < 0) return mo_fail(err, MOIRE_EIO, "cannot read '%.300s': not a regular file", path);
+    if (size > env->limits.model_bytes)
+        return mo_fail(err, MOIRE_ELIMIT, "'%.300s' has %lld bytes, more than the limit model_bytes (%lld)",
+                       path, (long long)size, (long long)env->limits.model_bytes);
+    *bytes = mo_alloc(env, (size_t)size);
+    if (!*bytes) return mo_fail(err, MOIRE_ENOMEM, "out of memory reading '%.300s'", path);
+    *n = (size_t)size;
+    int rc = read_all(env->sys, fd, *bytes, *n);
+    if (!rc) return MOIRE_OK;
+    mo_free(env, *bytes);
+    *bytes = NULL;
+    return io_fail(err, path, rc);
+}
+
+int mo_read_file(const struct mo_env *env, const char *path, uint8_t **bytes, size_t *n, moire_error *err) {
+    *bytes = NULL;
+    /* O_NONBLOCK: a FIFO must not hang us; it is refused as not regular */
+    int fd = env->sys->open(env->sys->self, path, O_RDONLY | O_NONBLOCK, 0);
+    if (fd < 0) return io_fail(err, path, fd);
+    int rc = read_open(env, path, fd, bytes, n, err);
+    env->sys->close(env->sys->self, fd);
+    return rc;
+}
+
+/* --- external data ------------------------------------------------------------------------------------ */
+
+struct external {
+    const char *location;
+    int64_t offset, length; /* length -1: not given */
+};
+
+static bool parse_size(const char *s, int64_t *out) {
+    *out = 0;
+    if (!*s) return false;
+    for (; *s; s++) {
+        if (*s < '0' || *s > '9') return false;
+        if (__builtin_mul_overflow(*out, 10, out) || __builtin_add_overflow(*out, *s - '0', out))
+            return false;
+    }
+    return true;
+}
+
+static int parse_external(const struct mo_import *im, const Onnx__TensorProto *t, const char *what,
+                          struct external *out) {
+    *out = (struct external){.length = -1};
+    for (size_t i = 0; i < t->n_external_data; i++) {
+        const char *key = t->external_data[i]->key, *value = t->external_data[i]->value;
+        if (!key || !value) continue;
+        bool ok = true;
+        if (!strcmp(key, "location")) out->location = value;
+        if (!strcmp(key, "offset")) ok = parse_size(value, &out->offset);
+        if (!strcmp(key, "length")) ok = parse_size(value, &out->length);
+        if (!ok)
+            return mo_fail(im->err, MOIRE_EFORMAT, "%s: external data %s '%.40s' is not a size", what, key,
+                           value);
+    }
+    if (!out->location || !*out->location)
+        return mo_fail(im->err, MOIRE_EFORMAT, "%s: external data without a location", what);
+    return MOIRE_OK;
+}
+
+/* Relative, and no component is "..": what remains stays below the folder if no component is a link. */
+static bool safe_location(const char *s) {
+    if (*s == '/' || strchr(s, '\\')) return false;
+    for (const char *part = s; part; part = strchr(part, '/')) {
+        if (*part == '/') part++;
+        size_t n = strcspn(part, "/");
+        if (n == 2 && part[0] == '.' && part[1] == '.') return false;
+    }
+    return true;
+}
+
+/* Opens folder/location; every folder on the way is opened first to be sure that it is no link. */
+static int open_below(const struct mo_import *im, char *path) {
+    const struct mo_sys *sys = im->env->sys;
+    size_t base = strlen(im->folder) + 1;
+    for (char *slash = strchr(path + base, '/'); slash; slash = strchr(slash + 1, '/')) {
+        *slash = 0;
+        int fd = sys->open(sys->self, path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_NONBLOCK, 0);
+        *slash = '/';
+        if (fd < 0) return fd;
+        sys->close(sys->self, fd);
+    }
+    return sys->open(sys->self, path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK, 0);
+}
+
+static int read_range(const struct mo_import *im, const char *what, const struct external *e, int fd,
+                      void *out, int64_t bytes) {
+    const struct mo_sys *sys = im->env->sys;
+    int64_t size = sys->size(sys->self, fd);
+    if (size < 0)
+        return mo_fail(im->err, MOIRE_EIO, "%s: external data '%.200s' is not a regular file", what,
+                       e->location);
+    if (e->length >= 0 && e->length != bytes)
+        return mo_fail(im->err, MOIRE_EFORMAT,
+                       "%s: external data has length %lld, its shape and type need %lld", what,
+                       (long long)e->length, (long long)bytes);
+    if (e->offset > size || bytes > size - e->offset)
+        return mo_fail(im->err, MOIRE_EFORMAT,
+                       "%s: external data at offset %lld, %lld bytes, runs past the end of '%.200s' "
+                       "(%lld bytes)",
+                       what, (long long)e->offset, (long long)bytes, e->location, (long long)size);
+    int64_t at = sys->seek(sys->self, fd, e->offset);
+    int rc = at < 0 ? (int)at : read_all(sys, fd, out, (size_t)bytes);
+    return rc ? io_fail(im->err, e->location, rc) : MOIRE_OK;
+}
+
+int mo_read_external(const struct mo_import *im, const Onnx__TensorProto *t, const char *what, void *out,
+                     int64_t bytes) {
+    struct external e;
+    int rc = parse_external(im, t, what, &e);
+    if (rc) return rc;
+    if (!im->folder)
+        return mo_fail(im->err, MOIRE_EFORMAT,
+                       "%s keeps its data in the file '%.200s', and a model read from memory has no folder",
+                       what, e.location);
+    if (!safe_location(e.location))
+        return mo_fail(im->err, MOIRE_EFORMAT,
+                       "%s: external data location '%.200s' leaves the folder of the model; use a "
+                       "relative path without '..'",
+                       what, e.location);
+    size_t a = strlen(im->folder), b = strlen(e.location);
+    char *path = mo_region_alloc(im->tmp, a + b + 2);
+    if (!path) return mo_fail(im->err, MOIRE_ENOMEM, "out of memory reading %s", what);
+    memcpy(path, im->folder, a);
+    path[a] = '/';
+    memcpy(path + a + 1, e.location, b);
+    int fd = open_below(im, path);
+    if (fd < 0)
+        return mo_fail(im->err, MOIRE_EIO, "%s: cannot open external data '%.200s': %s%s", what, e.location,
+                       strerror(-fd), fd == -ELOOP || fd == -ENOTDIR ? " (symbolic links are refused)" : "");
+    rc = read_range(im, what, &e, fd, out, bytes);
+    im->env->sys->close(im->env->sys->self, fd);
+    return rc;
+}

@@ -1,0 +1,377 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * import_graph.c - from an unpacked ModelProto to a graph.
+ *
+ * Order: opsets, initializers, inputs, the outputs of all nodes (so that nodes may come in any order), nodes,
+ * graph outputs; then a topological sort, which finds cycles.  Names are looked up in one map; a name defined
+ * twice breaks ONNX's single-assignment rule and is refused. */
+#include <stdio.h>
+#include <string.h>
+#include "codegen/import/import.h"
+#include "runtime/ops/op.h"
+
+static const char *text(const char *s) {
+    return s ? s : "";
+}
+
+static int out_of_memory(const struct mo_import *im) {
+    int64_t tensors = im->graph->n_tensors, nodes = im->graph->n_nodes;
+    const struct mo_limits *limits = &im->env->limits;
+    if (tensors >= limits->tensors)
+        return mo_fail(im->err, MOIRE_ELIMIT, "the model has more tensors than the limit tensors (%lld)",
+                       (long long)limits->tensors);
+    if (nodes >= limits->nodes)
+        return mo_fail(im->err, MOIRE_ELIMIT, "the model has more nodes than the limit nodes (%lld)",
+                       (long long)limits->nodes);
+    return mo_fail(im->err, MOIRE_ENOMEM, "out of memory importing the model");
+}
+
+/* "ai.onnx" is the long name of the default domain. */
+static const char *domain_of(const char *s) {
+    return !s || !strcmp(s, "ai.onnx") ? "" : s;
+}
+
+/* --- operator sets ------------------------------------------------------------------------------------- */
+
+static int opset_of(const struct mo_import *im, const char *domain) {
+    for (size_t i = 0; i < im->model->n_opset_import; i++) {
+        const Onnx__OperatorSetIdProto *o = im->model->opset_import[i];
+        if (!strcmp(domain_of(o->domain), domain))
+            return o->version > 0 && o->version < 10000 ? (int)o->version : 0;
+    }
+    return -1;
+}
+
+static int read_opsets(struct mo_import *im) {
+    int version = opset_of(im, "");
+    if (version < 0 && im->model->n_opset_import == 0) version = 1;
+    if (version >= 0 && (version < MO_OPSET_MIN || version > MO_OPSET_MAX))
+        return mo_fail(
+            im->err, MOIRE_EUNSUPPORTED,
+            "opset %d is not supported (known: %d to %d); convert the model with ONNX's version converter",
+            version, MO_OPSET_MIN, MO_OPSET_MAX);
+    im->graph->opset = version < 0 ? MO_OPSET_MAX : version;
+    return MOIRE_OK;
+}
+
+/* --- tensors ------------------------------------------------------------------------------------------- */
+
+static int define(struct mo_import *im, const char *name, int id, const char *what) {
+    int rc = mo_names_add(im->names, name, id);
+    if (rc == 1)
+        return mo_fail(
+            im->err, MOIRE_EFORMAT,
+            "%s: the name is already defined by another tensor; every tensor must be assigned once", what);
+    return rc ? out_of_memory(im) : MOIRE_OK;
+}
+
+static int add_constant(struct mo_import *im, const char *name, const struct mo_value *value,
+                        const char *what) {
+    struct mo_tensor *t = mo_graph_add_tensor(im->graph, name, value->dtype, &value->shape);
+    if (!t) return out_of_memory(im);
+    t->data = value->data;
+    return define(im, t->name, t->id, what);
+}
+
+static int read_initializers(struct mo_import *im, const Onnx__GraphProto *graph) {
+    if (graph->n_sparse_initializer)
+        return mo_fail(im->err, MOIRE_EUNSUPPORTED,
+                       "sparse initializers are not supported; store them dense");
+    for (size_t i = 0; i < graph->n_initializer; i++) {
+        const Onnx__TensorProto *t = graph->initializer[i];
+        char what[200];
+        snprintf(what, sizeof what, "initializer '%.100s'", text(t->name));
+        if (!t->name || !*t->name) return mo_fail(im->err, MOIRE_EFORMAT, "initializer %zu has no name", i);
+        struct mo_value value;
+        int rc = mo_read_tensor(im, t, what, &value);
+        if (!rc) rc = add_constant(im, t->name, &value, what);
+        if (rc) return rc;
+    }
+    return MOIRE_OK;
+}
+
+/* Type and shape as declared; a dimension without a value becomes -1 and its symbol goes to *symbols. */
+static int read_shape(const struct mo_import *im, const Onnx__TensorShapeProto *proto, const char *what,
+                      struct mo_shape *shape, struct mo_symbols *symbols) {
+    *shape = (struct mo_shape){.rank = -1};
+    if (!proto) return MOIRE_OK;
+    if (proto->n_dim > MOIRE_MAX_RANK)
+        return mo_fail(im->err, MOIRE_ELIMIT, "%s has rank %zu; at most %d is supported", what, proto->n_dim,
+                       MOIRE_MAX_RANK);
+    shape->rank = (int)proto->n_dim;
+    for (int i = 0; i < shape->rank; i++) {
+        const Onnx__TensorShapeProto__Dimension *d = proto->dim[i];
+        bool has_value = d->value_case == ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_VALUE;
+        bool has_name = d->value_case == ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_PARAM;
+        shape->d[i] = has_value && d->dim_value >= 0 ? d->dim_value : -1;
+        if (has_name && symbols && d->dim_param && *d->dim_param) symbols->dim[i] = d->dim_param;
+    }
+    return MOIRE_OK;
+}
+
+static int read_input(struct mo_import *im, const Onnx__ValueInfoProto *info) {
+    char what[200];
+    snprintf(what, sizeof what, "input '%.100s'", text(info->name));
+    if (!info->name || !*info->name) return mo_fail(im->err, MOIRE_EFORMAT, "a graph input has no name");
+    if (!info->type || info->type->value_case != ONNX__TYPE_PROTO__VALUE_TENSOR_TYPE ||
+        !info->type->tensor_type)
+        return mo_fail(
+            im->err, MOIRE_EUNSUPPORTED,
+            "%s is not a dense tensor (sequences, maps, optionals and sparse tensors are not supported)",
+            what);
+    moire_dtype dtype = (moire_dtype)info->type->tensor_type->elem_type;
+    if (!mo_dtype_bytes(dtype))
+        return mo_fail(im->err, MOIRE_EUNSUPPORTED, "%s has element type %d (%s), which is not supported",
+                       what, (int)dtype, mo_dtype_name(dtype));
+    struct mo_shape shape;
+    int rc = read_shape(im, info->type->tensor_type->shape, what, &shape, &im->symbols[im->graph->n_inputs]);
+    if (rc) return rc;
+    struct mo_tensor *t = mo_graph_add_tensor(im->graph, info->name, dtype, &shape);
+    if (!t) return out_of_memory(im);
+    t->is_input = true;
+    im->graph->inputs[im->graph->n_inputs++] = t->id;
+    return define(im, t->name, t->id, what);
+}
+
+/* Models of IR version 3 list their initializers among the inputs; those are constants. */
+static int read_inputs(struct mo_import *im, const Onnx__GraphProto *graph) {
+    im->graph->inputs = mo_region_array(im->graph->region, graph->n_input + 1, sizeof(int));
+    im->symbols = mo_region_array(im->tmp, graph->n_input + 1, sizeof *im->symbols);
+    if (!im->graph->inputs || !im->symbols) return out_of_memory(im);
+    for (size_t i = 0; i < graph->n_input; i++) {
+        int known = graph->input[i]->name ? mo_names_find(im->names, graph->input[i]->name) : -1;
+        if (known >= 0 && !im->graph->tensors[known]->is_input) continue;
+        int rc = read_input(im, graph->input[i]);
+        if (rc) return rc;
+    }
+    return MOIRE_OK;
+}
+
+/* Declared element types serve where inference cannot tell (data-dependent shapes). */
+static void read_declared_types(struct mo_import *im, Onnx__ValueInfoProto **infos, size_t n) {
+    for (size_t i = 0; i < n; i++) {
+        const Onnx__ValueInfoProto *info = infos[i];
+        int id = info->name ? mo_names_find(im->names, info->name) : -1;
+        if (id < 0 || im->graph->tensors[id]->dtype != MOIRE_NONE) continue;
+        if (info->type && info->type->value_case == ONNX__TYPE_PROTO__VALUE_TENSOR_TYPE &&
+            info->type->tensor_type && mo_dtype_bytes((moire_dtype)info->type->tensor_type->elem_type))
+            im->graph->tensors[id]->dtype = (moire_dtype)info->type->tensor_type->elem_type;
+    }
+}
+
+/* --- nodes --------------------------------------------------------------------------------------------- */
+
+static int node_fail(const struct mo_import *im, size_t index, const Onnx__NodeProto *p, int code,
+                     const char *problem, const char *name) {
+    return mo_fail(im->err, code, "node %zu '%.100s' (%.60s): %s%s%.100s%s", index, text(p->name),
+                   text(p->op_type), problem, name ? " '" : "", name ? name : "", name ? "'" : "");
+}
+
+/* A Constant node's value as a tensor, whichever of its forms is used. */
+static int constant_value(const struct mo_import *im, const struct mo_node *node, struct mo_value *out) {
+    *out = (struct mo_value){.dtype = MOIRE_NONE};
+    const struct mo_attr *a = node->n_attrs == 1 ? &node->attrs[0] : NULL;
+    size_t bytes = 0;
+    const void *from = NULL;
+    if (!a) return MOIRE_OK;
+    if (!strcmp(a->name, "value") && a->type == MO_ATTR_TENSOR) {
+        *out = a->tensor;
+        return MOIRE_OK;
+    }
+    if (!strcmp(a->name, "value_float") && a->type == MO_ATTR_FLOAT) {
+        *out = (struct mo_value){.dtype = MOIRE_F32};
+        from = &a->f;
+        bytes = sizeof a->f;
+    } else if (!strcmp(a->name, "value_int") && a->type == MO_ATTR_INT) {
+        *out = (struct mo_value){.dtype = MOIRE_I64};
+        from = &a->i;
+        bytes = sizeof a->i;
+    } else if (!strcmp(a->name, "value_floats") && a->type == MO_ATTR_FLOATS) {
+        *out = (struct mo_value){.dtype = MOIRE_F32, .shape = {.rank = 1, .d = {a->n}}};
+        from = a->floats;
+        bytes = (size_t)a->n * sizeof *a->floats;
+    } else if (!strcmp(a->name, "value_ints") && a->type == MO_ATTR_INTS) {
+        *out = (struct mo_value){.dtype = MOIRE_I64, .shape = {.rank = 1, .d = {a->n}}};
+        from = a->ints;
+        bytes = (size_t)a->n * sizeof *a->ints;
+    } else if (!strcmp(a->name, "value_string") || !strcmp(a->name, "value_strings")) {
+        *out = (struct mo_value){.dtype = MOIRE_STRING};
+        return MOIRE_OK;
+    } else {
+        return MOIRE_OK;
+    }
+    out->data = mo_region_alloc(im->graph->region, bytes);
+    if (!out->data) return out_of_memory(im);
+    if (bytes) memcpy(out->data, from, bytes);
+    return MOIRE_OK;
+}
+
+/* Gives the node's already defined output its contents and drops the node. */
+static int import_constant(struct mo_import *im, struct mo_node *node, size_t index,
+                           const Onnx__NodeProto *p) {
+    struct mo_value value;
+    int rc = constant_value(im, node, &value);
+    if (rc) return rc;
+    if (value.dtype == MOIRE_NONE)
+        return node_fail(im, index, p, MOIRE_EUNSUPPORTED,
+                         "needs exactly one dense value attribute (sparse constants are not supported)",
+                         NULL);
+    if (node->n_out != 1 || node->out[0] < 0)
+        return node_fail(im, index, p, MOIRE_EFORMAT, "must have one output", NULL);
+    struct mo_tensor *t = im->graph->tensors[node->out[0]];
+    t->dtype = value.dtype;
+    t->shape = value.shape;
+    t->data = value.data;
+    node->dead = true;
+    return MOIRE_OK;
+}
+
+static int find_operator(struct mo_import *im, struct mo_node *node, size_t index, const Onnx__NodeProto *p) {
+    char problem[200];
+    int version = opset_of(im, node->domain);
+    node->opset = *node->domain ? version : im->graph->opset;
+    node->op = mo_op_find(node->op_type, node->domain);
+    const struct mo_op *op = node->op;
+    if (!op) {
+        snprintf(
+            problem, sizeof problem,
+            "operator not supported (domain '%.60s'); replace it in the exporter or add it under runtime/ops",
+            *node->domain ? node->domain : "ai.onnx");
+        return node_fail(im, index, p, MOIRE_EUNSUPPORTED, problem, NULL);
+    }
+    if (version < 0) {
+        snprintf(problem, sizeof problem, "domain '%.60s' is missing from opset_import",
+                 *node->domain ? node->domain : "ai.onnx");
+        return node_fail(im, index, p, MOIRE_EFORMAT, problem, NULL);
+    }
+    if (node->opset < op->min_opset) {
+        snprintf(problem, sizeof problem, "operator needs opset %d or newer, the model imports %d",
+                 op->min_opset, node->opset);
+        return node_fail(im, index, p, MOIRE_EUNSUPPORTED, problem, NULL);
+    }
+    if (node->n_in < op->min_in || (op->max_in >= 0 && node->n_in > op->max_in)) {
+        snprintf(problem, sizeof problem, "has %d inputs, the operator takes %d to %d", node->n_in,
+                 op->min_in, op->max_in);
+        return node_fail(im, index, p, MOIRE_EFORMAT, problem, NULL);
+    }
+    if (node->n_out < op->min_out || (op->max_out >= 0 && node->n_out > op->max_out)) {
+        snprintf(problem, sizeof problem, "has %d outputs, the operator gives %d to %d", node->n_out,
+                 op->min_out, op->max_out);
+        return node_fail(im, index, p, MOIRE_EFORMAT, problem, NULL);
+    }
+    return MOIRE_OK;
+}
+
+static int resolve_inputs(struct mo_import *im, struct mo_node *node, size_t index,
+                          const Onnx__NodeProto *p) {
+    for (int k = 0; k < node->n_in; k++) {
+        const char *name = text(p->input[k]);
+        if (!*name) continue;
+        node->in[k] = mo_names_find(im->names, name);
+        if (node->in[k] < 0)
+            return node_fail(im, index, p, MOIRE_EFORMAT,
+                             "reads a tensor that no input, initializer or node defines:", name);
+        if (im->graph->tensors[node->in[k]]->dtype == MOIRE_STRING)
+            return node_fail(im, index, p, MOIRE_EUNSUPPORTED,
+                             "reads a string tensor; strings are not supported:", name);
+    }
+    return MOIRE_OK;
+}
+
+/* The node and its outputs; inputs are resolved when all nodes have defined theirs. */
+static int declare_node(struct mo_import *im, size_t index, const Onnx__NodeProto *p) {
+    char what[300];
+    snprintf(what, sizeof what, "node %zu '%.100s' (%.60s)", index, text(p->name), text(p->op_type));
+    if (!p->op_type || !*p->op_type) return mo_fail(im->err, MOIRE_EFORMAT, "%s has no operator type", what);
+    if (p->n_input > 1 << 20 || p->n_output > 1 << 20)
+        return mo_fail(im->err, MOIRE_ELIMIT, "%s has more than a million inputs or outputs", what);
+    struct mo_node *node = mo_graph_add_node(im->graph, text(p->name), p->op_type, domain_of(p->domain),
+                                             (int)p->n_input, (int)p->n_output);
+    if (!node) return out_of_memory(im);
+    for (int k = 0; k < node->n_out; k++) {
+        const char *name = text(p->output[k]);
+        if (!*name) continue;
+        struct mo_tensor *t = mo_graph_add_tensor(im->graph, name, MOIRE_NONE, NULL);
+        if (!t) return out_of_memory(im);
+        char out_what[420];
+        snprintf(out_what, sizeof out_what, "%s, output '%.100s'", what, name);
+        int rc = define(im, t->name, t->id, out_what);
+        if (rc) return rc;
+        node->out[k] = t->id;
+    }
+    return mo_read_attributes(im, p, node);
+}
+
+static int read_nodes(struct mo_import *im, const Onnx__GraphProto *graph) {
+    for (size_t i = 0; i < graph->n_node; i++) {
+        int rc = declare_node(im, i, graph->node[i]);
+        if (rc) return rc;
+        struct mo_node *node = im->graph->nodes[i];
+        if (!strcmp(node->op_type, "Constant") && !*node->domain)
+            rc = import_constant(im, node, i, graph->node[i]);
+        if (rc) return rc;
+    }
+    for (size_t i = 0; i < graph->n_node; i++) {
+        struct mo_node *node = im->graph->nodes[i];
+        if (node->dead) continue;
+        int rc = find_operator(im, node, i, graph->node[i]);
+        if (!rc) rc = resolve_inputs(im, node, i, graph->node[i]);
+        if (rc) return rc;
+    }
+    return MOIRE_OK;
+}
+
+/* --- the whole ----------------------------------------------------------------------------------------- */
+
+static int read_outputs(struct mo_import *im, const Onnx__GraphProto *graph) {
+    if (!graph->n_output) return mo_fail(im->err, MOIRE_EFORMAT, "the graph has no outputs");
+    im->graph->outputs = mo_region_array(im->graph->region, graph->n_output, sizeof(int));
+    if (!im->graph->outputs) return out_of_memory(im);
+    for (size_t i = 0; i < graph->n_output; i++) {
+        const char *name = text(graph->output[i]->name);
+        int id = mo_names_find(im->names, name);
+        if (id < 0)
+            return mo_fail(im->err, MOIRE_EFORMAT,
+                           "graph output '%.100s' is not defined by any node, input or "
+                           "initializer",
+                           name);
+        if (im->graph->tensors[id]->dtype == MOIRE_STRING)
+            return mo_fail(im->err, MOIRE_EUNSUPPORTED, "graph output '%.100s' is a string tensor", name);
+        if (im->graph->tensors[id]->is_output)
+            return mo_fail(im->err, MOIRE_EFORMAT, "graph output '%.100s' is listed twice", name);
+        im->graph->tensors[id]->is_output = true;
+        im->graph->outputs[im->graph->n_outputs++] = id;
+    }
+    return MOIRE_OK;
+}
+
+static int read_meta(struct mo_import *im) {
+    size_t n = im->model->n_metadata_props;
+    struct mo_region *region = im->graph->region;
+    im->graph->meta_key = mo_region_array(region, n, sizeof(char *));
+    im->graph->meta_value = mo_region_array(region, n, sizeof(char *));
+    if (!im->graph->meta_key || !im->graph->meta_value) return out_of_memory(im);
+    for (size_t i = 0; i < n; i++) {
+        /* the messages live in the graph's region */
+        im->graph->meta_key[i] = text(im->model->metadata_props[i]->key);
+        im->graph->meta_value[i] = text(im->model->metadata_props[i]->value);
+    }
+    im->graph->n_meta = (int)n;
+    return MOIRE_OK;
+}
+
+int mo_import_model(struct mo_import *im) {
+    const Onnx__GraphProto *graph = im->model->graph;
+    if (!graph) return mo_fail(im->err, MOIRE_EFORMAT, "the file holds no graph; is it an ONNX model?");
+    im->graph->name = text(graph->name);
+    im->names = mo_names_create(im->env, im->tmp, (int64_t)(graph->n_initializer + graph->n_node));
+    if (!im->names) return out_of_memory(im);
+    int rc = read_opsets(im);
+    if (!rc) rc = read_meta(im);
+    if (!rc) rc = read_initializers(im, graph);
+    if (!rc) rc = read_inputs(im, graph);
+    if (!rc) rc = read_nodes(im, graph);
+    if (!rc) read_declared_types(im, graph->value_info, graph->n_value_info);
+    if (!rc) read_declared_types(im, graph->output, graph->n_output);
+    if (!rc) rc = read_outputs(im, graph);
+    return rc ? rc : mo_graph_sort(im->graph, im->err);
+}

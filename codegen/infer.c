@@ -1,0 +1,200 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * infer.c - shape inference and constant folding in one walk over the nodes in topological order.
+ *
+ * All input shapes are static, so most shape arithmetic (Shape, Gather, Concat, Reshape...) folds away: a
+ * node whose inputs are all constants is computed by its reference, and Shape and Size need no more than a
+ * static shape.  Where an output shape needs contents that are known only at run time, the tensor is
+ * `dynamic`, and so is all that follows from it. */
+#include <string.h>
+#include "codegen/prepare.h"
+#include "runtime/ops/op.h"
+
+enum { SPARE = 16 }; /* absent operands after the last, so that an operator may look at optional ones */
+
+struct operands {
+    struct mo_value *in, *out;
+};
+
+static bool gather_operands(const struct mo_graph *g, const struct mo_node *node, struct mo_region *tmp,
+                            struct operands *ops) {
+    ops->in = mo_region_array(tmp, (size_t)node->n_in + SPARE, sizeof *ops->in);
+    ops->out = mo_region_array(tmp, (size_t)node->n_out + SPARE, sizeof *ops->out);
+    if (!ops->in || !ops->out) return false;
+    for (int k = 0; k < node->n_in; k++)
+        if (node->in[k] >= 0) ops->in[k] = mo_tensor_value(g->tensors[node->in[k]]);
+    return true;
+}
+
+static struct mo_op_ctx context_of(const struct mo_graph *g, const struct mo_node *node,
+                                   const struct operands *ops, moire_error *err) {
+    return (struct mo_op_ctx){.node = node,
+                              .env = g->env,
+                              .n_in = node->n_in,
+                              .n_out = node->n_out,
+                              .in = ops->in,
+                              .out = ops->out,
+                              .err = err};
+}
+
+static int out_of_memory(const struct mo_node *node, moire_error *err) {
+    return mo_fail(err, MOIRE_ENOMEM, "out of memory inferring node '%.100s' (%.60s)", node->name,
+                   node->op_type);
+}
+
+/* Stores what an operator's infer said; an output of absurd size is refused here, once for all operators. */
+static int accept(struct mo_graph *g, const struct mo_node *node, const struct operands *ops,
+                  moire_error *err) {
+    for (int k = 0; k < node->n_out; k++) {
+        if (node->out[k] < 0) continue;
+        struct mo_tensor *t = g->tensors[node->out[k]];
+        int64_t count = mo_shape_count(&ops->out[k].shape), bytes;
+        if (ops->out[k].dtype == MOIRE_NONE || ops->out[k].shape.rank < 0)
+            return mo_fail(err, MOIRE_EUNSUPPORTED,
+                           "node '%.100s' (%.60s): output %d ('%.60s') is not supported in this form",
+                           node->name, node->op_type, k, t->name);
+        if (count < 0 || __builtin_mul_overflow(count, (int64_t)mo_dtype_bytes(ops->out[k].dtype), &bytes) ||
+            bytes > g->env->limits.tensor_bytes)
+            return mo_fail(
+                err, MOIRE_ELIMIT,
+                "node '%.100s' (%.60s): output '%.60s' is larger than the limit tensor_bytes (%lld)",
+                node->name, node->op_type, t->name, (long long)g->env->limits.tensor_bytes);
+        t->dtype = ops->out[k].dtype;
+        t->shape = ops->out[k].shape;
+        t->dynamic = false;
+    }
+    return MOIRE_OK;
+}
+
+static void make_dynamic(struct mo_graph *g, const struct mo_node *node) {
+    for (int k = 0; k < node->n_out; k++) {
+        if (node->out[k] < 0) continue;
+        g->tensors[node->out[k]]->dynamic = true;
+        g->tensors[node->out[k]]->shape = (struct mo_shape){.rank = -1};
+    }
+}
+
+static bool reads_dynamic(const struct mo_graph *g, const struct mo_node *node) {
+    for (int k = 0; k < node->n_in; k++)
+        if (node->in[k] >= 0 && g->tensors[node->in[k]]->dynamic) return true;
+    return false;
+}
+
+static int infer_with(struct mo_graph *g, const struct mo_node *node, const struct operands *ops,
+                      moire_error *err) {
+    struct mo_op_ctx ctx = context_of(g, node, ops, err);
+    int rc = node->op->infer(&ctx);
+    if (rc == MO_NEED_DATA) make_dynamic(g, node);
+    return rc ? rc : accept(g, node, ops, err);
+}
+
+int mo_infer_node(struct mo_graph *g, const struct mo_node *node, moire_error *err) {
+    struct mo_region *tmp = mo_region_create(g->env);
+    struct operands ops;
+    int rc;
+    if (reads_dynamic(g, node)) {
+        make_dynamic(g, node);
+        rc = MO_NEED_DATA;
+    } else {
+        rc = tmp && gather_operands(g, node, tmp, &ops) ? infer_with(g, node, &ops, err)
+                                                        : out_of_memory(node, err);
+    }
+    mo_region_destroy(tmp);
+    return rc;
+}
+
+/* --- folding ------------------------------------------------------------------------------------------- */
+
+static bool all_constant(const struct mo_graph *g, const struct mo_node *node) {
+    for (int k = 0; k < node->n_in; k++)
+        if (node->in[k] >= 0 && !g->tensors[node->in[k]]->data) return false;
+    return true;
+}
+
+static bool outputs_fit(const struct mo_graph *g, const struct mo_node *node) {
+    for (int k = 0; k < node->n_out; k++)
+        if (node->out[k] >= 0 && mo_tensor_bytes(g->tensors[node->out[k]]) > g->env->limits.fold_bytes)
+            return false;
+    return true;
+}
+
+/* Shape and Size need only the shape of their input. */
+static bool is_shape_query(const struct mo_node *node) {
+    return !*node->domain && (!strcmp(node->op_type, "Shape") || !strcmp(node->op_type, "Size"));
+}
+
+static int64_t clamp_axis(int64_t axis, int rank) {
+    if (axis < 0) axis += rank;
+    return axis < 0 ? 0 : axis > rank ? rank : axis;
+}
+
+static void answer_shape_query(const struct mo_graph *g, struct mo_node *node) {
+    const struct mo_shape *in = &g->tensors[node->in[0]]->shape;
+    struct mo_tensor *out = g->tensors[node->out[0]];
+    int64_t *data = out->data;
+    if (!strcmp(node->op_type, "Size")) {
+        data[0] = mo_shape_count(in);
+        return;
+    }
+    int64_t start = clamp_axis(mo_attr_int(node, "start", 0), in->rank);
+    for (int64_t i = 0, n = mo_shape_count(&out->shape); i < n; i++)
+        data[i] = in->d[start + i];
+}
+
+static int fold(struct mo_graph *g, struct mo_node *node, struct operands *ops, moire_error *err) {
+    for (int k = 0; k < node->n_out; k++) {
+        if (node->out[k] < 0) continue;
+        struct mo_tensor *t = g->tensors[node->out[k]];
+        t->data = mo_region_alloc(g->region, (size_t)mo_tensor_bytes(t));
+        if (!t->data) return out_of_memory(node, err);
+        ops->out[k] = mo_tensor_value(t);
+    }
+    struct mo_op_ctx ctx = context_of(g, node, ops, err);
+    int rc = MOIRE_OK;
+    if (is_shape_query(node))
+        answer_shape_query(g, node);
+    else
+        rc = node->op->run(&ctx);
+    node->dead = true;
+    return rc;
+}
+
+static int visit(struct mo_graph *g, struct mo_node *node, struct mo_region *tmp, moire_error *err) {
+    struct operands ops;
+    if (reads_dynamic(g, node)) {
+        make_dynamic(g, node);
+        return MOIRE_OK;
+    }
+    if (!gather_operands(g, node, tmp, &ops)) return out_of_memory(node, err);
+    int rc = infer_with(g, node, &ops, err);
+    if (rc) return rc == MO_NEED_DATA ? MOIRE_OK : rc;
+    bool known = is_shape_query(node) || (all_constant(g, node) && !(node->op->flags & MO_OP_RANDOM));
+    return known && outputs_fit(g, node) ? fold(g, node, &ops, err) : MOIRE_OK;
+}
+
+/* Nodes that nobody reads are dropped, last to first so that chains go at once. */
+static void drop_unread(struct mo_graph *g) {
+    mo_graph_index(g);
+    for (int i = g->n_nodes - 1; i >= 0; i--) {
+        struct mo_node *node = g->nodes[i];
+        bool read = node->dead;
+        for (int k = 0; k < node->n_out; k++)
+            if (node->out[k] >= 0 && g->tensors[node->out[k]]->n_uses) read = true;
+        if (read) continue;
+        node->dead = true;
+        for (int k = 0; k < node->n_in; k++)
+            if (node->in[k] >= 0) g->tensors[node->in[k]]->n_uses--;
+    }
+    mo_graph_compact(g);
+}
+
+int mo_infer_and_fold(struct mo_graph *g, moire_error *err) {
+    int rc = MOIRE_OK;
+    for (int i = 0; !rc && i < g->n_nodes; i++) {
+        if (g->nodes[i]->dead) continue;
+        struct mo_region *tmp = mo_region_create(g->env);
+        rc = tmp ? visit(g, g->nodes[i], tmp, err) : out_of_memory(g->nodes[i], err);
+        mo_region_destroy(tmp);
+    }
+    if (!rc) drop_unread(g);
+    return rc;
+}

@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * prepare.h - the steps between import and passes: bind the input shapes, infer all others, fold constants.
+ */
+#ifndef MO_PREPARE_H
+#define MO_PREPARE_H
+#include "codegen/frontend.h"
+#include "codegen/import/import.h"
+
+/* bind.c: gives every graph input a static shape from options, symbols and the default batch. */
+int mo_bind_shapes(struct mo_graph *g, const struct mo_symbols *symbols,
+                   const struct mo_frontend_options *options, moire_error *err);
+/* infer.c: types and shapes of all tensors; nodes with constant inputs are computed and removed. */
+int mo_infer_and_fold(struct mo_graph *g, moire_error *err);
+/* The same for one node, used by passes that make nodes: shapes of its outputs. 0, MO_NEED_DATA or an error.
+ */
+int mo_infer_node(struct mo_graph *g, const struct mo_node *node, moire_error *err);
+#endif
