@@ -112,24 +112,30 @@ static int read_input(struct mo_import *im, const Onnx__ValueInfoProto *info) {
     char what[200];
     snprintf(what, sizeof what, "input '%.100s'", text(info->name));
     if (!info->name || !*info->name) return mo_fail(im->err, MOIRE_EFORMAT, "a graph input has no name");
-    if (!info->type || info->type->value_case != ONNX__TYPE_PROTO__VALUE_TENSOR_TYPE ||
-        !info->type->tensor_type)
-        return mo_fail(
-            im->err, MOIRE_EUNSUPPORTED,
-            "%s is not a dense tensor (sequences, maps, optionals and sparse tensors are not supported)",
-            what);
-    moire_dtype dtype = (moire_dtype)info->type->tensor_type->elem_type;
-    if (!mo_dtype_bytes(dtype))
-        return mo_fail(im->err, MOIRE_EUNSUPPORTED, "%s has element type %d (%s), which is not supported",
-                       what, (int)dtype, mo_dtype_name(dtype));
+    bool dense = info->type && info->type->value_case == ONNX__TYPE_PROTO__VALUE_TENSOR_TYPE &&
+                 info->type->tensor_type;
+    moire_dtype dtype = dense ? (moire_dtype)info->type->tensor_type->elem_type : MOIRE_NONE;
+    if (!mo_dtype_bytes(dtype)) dtype = MOIRE_STRING; /* refused when read, or at the end */
     struct mo_shape shape;
-    int rc = read_shape(im, info->type->tensor_type->shape, what, &shape, &im->symbols[im->graph->n_inputs]);
+    int rc = read_shape(im, dense ? info->type->tensor_type->shape : NULL, what, &shape,
+                        &im->symbols[im->graph->n_inputs]);
     if (rc) return rc;
     struct mo_tensor *t = mo_graph_add_tensor(im->graph, info->name, dtype, &shape);
     if (!t) return out_of_memory(im);
     t->is_input = true;
     im->graph->inputs[im->graph->n_inputs++] = t->id;
     return define(im, t->name, t->id, what);
+}
+
+/* An input of a type that is not supported, which no node reads. */
+static int check_inputs(const struct mo_import *im) {
+    for (int i = 0; i < im->graph->n_inputs; i++) {
+        const struct mo_tensor *t = im->graph->tensors[im->graph->inputs[i]];
+        if (t->dtype == MOIRE_STRING)
+            return mo_fail(im->err, MOIRE_EUNSUPPORTED, "input '%.100s' is not a dense tensor of numbers",
+                           t->name);
+    }
+    return MOIRE_OK;
 }
 
 /* Models of IR version 3 list their initializers among the inputs; those are constants. */
@@ -248,6 +254,10 @@ static int find_operator(struct mo_import *im, struct mo_node *node, size_t inde
                  op->min_opset, node->opset);
         return node_fail(im, index, p, MOIRE_EUNSUPPORTED, problem, NULL);
     }
+    if (!*node->domain && version < MO_OPSET_BROADCAST && mo_attr_int(node, "broadcast", 0))
+        return node_fail(im, index, p, MOIRE_EUNSUPPORTED,
+                         "broadcasting by attribute (before opset 7) is not supported; convert the model",
+                         NULL);
     if (node->n_in < op->min_in || (op->max_in >= 0 && node->n_in > op->max_in)) {
         snprintf(problem, sizeof problem, "has %d inputs, the operator takes %d to %d", node->n_in,
                  op->min_in, op->max_in);
@@ -271,8 +281,11 @@ static int resolve_inputs(struct mo_import *im, struct mo_node *node, size_t ind
             return node_fail(im, index, p, MOIRE_EFORMAT,
                              "reads a tensor that no input, initializer or node defines:", name);
         if (im->graph->tensors[node->in[k]]->dtype == MOIRE_STRING)
-            return node_fail(im, index, p, MOIRE_EUNSUPPORTED,
-                             "reads a string tensor; strings are not supported:", name);
+            return node_fail(
+                im, index, p, MOIRE_EUNSUPPORTED,
+                "reads a tensor of a type that is not supported (strings, complex numbers, sequences, "
+                "maps, optionals, sparse):",
+                name);
     }
     return MOIRE_OK;
 }
@@ -373,5 +386,6 @@ int mo_import_model(struct mo_import *im) {
     if (!rc) read_declared_types(im, graph->value_info, graph->n_value_info);
     if (!rc) read_declared_types(im, graph->output, graph->n_output);
     if (!rc) rc = read_outputs(im, graph);
+    if (!rc) rc = check_inputs(im);
     return rc ? rc : mo_graph_sort(im->graph, im->err);
 }

@@ -8,6 +8,18 @@ static const struct pass {
     bool layout;
 } passes[] = {
     {"dead", mo_pass_dead, false},
+    {"identity", mo_pass_identity, false},
+    {"explicit pads", mo_pass_explicit_pads, false},
+    {"matmul", mo_pass_matmul, false},
+    {"affine", mo_pass_affine, false},
+    {"activation", mo_pass_activation, false},
+    {"dead", mo_pass_dead, false},
+    {"fuse", mo_pass_fuse, false},
+    {"absorb pad", mo_pass_absorb_pad, false},
+    {"dead", mo_pass_dead, false},
+    {"layout", mo_pass_layout, true},
+    {"view", mo_pass_view, true},
+    {"concat", mo_pass_concat, true},
 };
 
 int mo_run_passes(struct mo_graph *g, const struct mo_frontend_options *options, moire_error *err) {

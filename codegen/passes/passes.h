@@ -2,7 +2,15 @@
  * passes.h - graph passes: each takes a valid graph (shapes inferred) and leaves a valid, equal one.
  *
  * A pass may leave dead nodes and a stale index behind; mo_run_passes() sorts, compacts and checks after
- * each.  Adding a pass = one file + one row in passes.c. */
+ * each.  Adding a pass = one file + one row in passes.c.
+ *
+ * Operators of domain "moire", made only by passes (references in runtime/ops/moire_ops.c):
+ *   MatMul      A [..,M,K], B [K,N] or [..,K,N] with the leading dimensions of A, optional bias [N];
+ *               fused epilogue.  Every Gemm and most MatMuls become this.
+ *   Activation  y = act(x), act in node->fuse.  Every activation that was not fused becomes this.
+ *   Attention   Q, K, V [B,H,S,D] (S of Q may differ from that of K and V), optional mask that broadcasts
+ *               to [B,H,Sq,Sk]; attribute scale: softmax(scale Q K^T + mask) V over the last axis.
+ *   Reorder     y = x in another layout. */
 #ifndef MO_PASSES_H
 #define MO_PASSES_H
 #include "codegen/frontend.h"
@@ -12,6 +20,47 @@ typedef int mo_pass_fn(struct mo_graph *g, moire_error *err);
 /* All passes in order; layout passes last, skipped when options->no_layout. */
 int mo_run_passes(struct mo_graph *g, const struct mo_frontend_options *options, moire_error *err);
 
-/* Drops nodes that nobody reads, and absent trailing outputs of the others. */
+/* pass_dead.c: drops nodes that nobody reads, and absent trailing outputs of the others. */
 mo_pass_fn mo_pass_dead;
+/* pass_identity.c: drops nodes that change nothing. */
+mo_pass_fn mo_pass_identity;
+/* pass_pads.c: makes auto_pad explicit; takes Pad nodes into the conv or pool that follows. */
+mo_pass_fn mo_pass_explicit_pads;
+mo_pass_fn mo_pass_absorb_pad;
+/* pass_matmul.c: Gemm and MatMul become moire.MatMul. */
+mo_pass_fn mo_pass_matmul;
+/* pass_affine.c: batch-norm and per-channel scale and shift go into weights and bias. */
+mo_pass_fn mo_pass_affine;
+/* pass_activation.c: every form of an activation becomes moire.Activation. */
+mo_pass_fn mo_pass_activation;
+/* pass_fuse.c: activations and residual adds go into the epilogue of what they follow. */
+mo_pass_fn mo_pass_fuse;
+/* pass_layout.c: which tensors are MO_C16, and the Reorders between. */
+mo_pass_fn mo_pass_layout;
+/* pass_alias.c: views share storage with their input; concat inputs lie in the output. */
+mo_pass_fn mo_pass_view;
+mo_pass_fn mo_pass_concat;
+
+/* --- util.c: what passes share ------------------------------------------------------------------------- */
+/* The node is operator `op` of the default domain / of domain "moire". */
+bool mo_is(const struct mo_node *node, const char *op);
+bool mo_is_moire(const struct mo_node *node, const char *op);
+/* Producer of a tensor, NULL for inputs and constants. */
+struct mo_node *mo_producer(const struct mo_graph *g, int tensor);
+/* Input k of a node or NULL when absent. */
+struct mo_tensor *mo_in(const struct mo_graph *g, const struct mo_node *node, int k);
+/* A static fp32 tensor. */
+bool mo_is_f32(const struct mo_tensor *t);
+/* The value of a constant with one fp32 element. */
+bool mo_scalar(const struct mo_graph *g, int tensor, float *out);
+/* Expands a constant that broadcasts along `axis` of shape `to` only (all others 1) into out[to->d[axis]]. */
+bool mo_per_channel(const struct mo_tensor *t, const struct mo_shape *to, int axis, float *out);
+/* Turns a node into operator `op` of domain "moire" with n_in inputs (the first ones are kept). */
+int mo_become(struct mo_graph *g, struct mo_node *node, const char *op, int n_in, moire_error *err);
+/* Sets or adds an attribute. */
+int mo_set_ints(struct mo_graph *g, struct mo_node *node, const char *name, const int64_t *values, int n,
+                moire_error *err);
+int mo_set_string(struct mo_graph *g, struct mo_node *node, const char *name, const char *value,
+                  moire_error *err);
+int mo_no_memory(moire_error *err);
 #endif

@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * pass_identity.c - drops nodes whose output equals their first input: Identity, Dropout at inference, Cast
+ * to the same type, Reshape/Squeeze/... that keep the shape, Transpose that moves nothing, Pad by zero, Slice
+ * of everything, arithmetic with a neutral constant.
+ *
+ * One walk in topological order with a map from dropped tensors to what stands for them.  A graph output
+ * keeps its name: there the producer of the input is made to write the output tensor instead, if it may. */
+#include <string.h>
+#include "codegen/passes/passes.h"
+#include "runtime/ops/op.h"
+
+static bool same(const struct mo_tensor *a, const struct mo_tensor *b) {
+    return !a->dynamic && !b->dynamic && a->dtype == b->dtype && a->shape.rank >= 0 &&
+           mo_shape_equal(&a->shape, &b->shape);
+}
+
+/* Moving axes of extent 1 moves nothing. */
+static bool transpose_moves(const struct mo_node *node, const struct mo_shape *in) {
+    int64_t perm[MOIRE_MAX_RANK];
+    int n = mo_attr_ints(node, "perm", perm, MOIRE_MAX_RANK);
+    int64_t last = -1;
+    for (int i = 0; i < in->rank; i++) {
+        int64_t from = n == in->rank ? perm[i] : in->rank - 1 - i;
+        if (from < 0 || from >= in->rank) return true;
+        if (in->d[from] == 1) continue;
+        if (from < last) return true;
+        last = from;
+    }
+    return false;
+}
+
+static bool all_ones(const struct mo_tensor *t, int from) {
+    const int64_t *v = t ? t->data : NULL;
+    if (!v || t->dtype != MOIRE_I64) return false;
+    for (int64_t i = from, n = mo_shape_count(&t->shape); i < n; i++)
+        if (v[i] != 1) return false;
+    return true;
+}
+
+/* x + 0, x - 0, x * 1, x / 1; *input tells which operand stays. */
+static bool neutral(const struct mo_graph *g, const struct mo_node *node, int *input) {
+    bool sum = mo_is(node, "Add") || mo_is(node, "Sub"), product = mo_is(node, "Mul") || mo_is(node, "Div");
+    bool commutes = mo_is(node, "Add") || mo_is(node, "Mul");
+    float c;
+    if (!sum && !product) return false;
+    for (*input = 0; *input <= (commutes ? 1 : 0); ++*input)
+        if (mo_scalar(g, node->in[1 - *input], &c) && c == (sum ? 0.0f : 1.0f)) return true;
+    *input = 0;
+    return false;
+}
+
+/* Dropout with training_mode on, or not known to be off. */
+static bool trains(const struct mo_graph *g, const struct mo_node *node) {
+    const struct mo_tensor *mode = mo_is(node, "Dropout") ? mo_in(g, node, 2) : NULL;
+    return mode && (!mode->data || *(const uint8_t *)mode->data);
+}
+
+/* True when output 0 equals input *input and nothing else is asked of the node. */
+static bool changes_nothing(const struct mo_graph *g, const struct mo_node *node, int *input) {
+    static const char *const always[] = {"Identity", "Dropout", NULL};
+    static const char *const by_shape[] = {"Cast",   "Reshape", "Flatten", "Squeeze", "Unsqueeze",
+                                           "Expand", "Concat",  "Sum",     "Max",     "Min",
+                                           "Mean",   "Pad",     NULL};
+    *input = 0;
+    if (*node->domain || node->n_in < 1 || node->n_out != 1 || node->in[0] < 0 || node->out[0] < 0)
+        return false;
+    for (int i = 0; always[i]; i++)
+        if (mo_is(node, always[i])) return !trains(g, node);
+    bool binary = neutral(g, node, input);
+    const struct mo_tensor *in = g->tensors[node->in[*input]], *out = g->tensors[node->out[0]];
+    if (!same(in, out)) return false;
+    if (binary) return true;
+    bool many = mo_is(node, "Concat") || mo_is(node, "Sum") || mo_is(node, "Max") || mo_is(node, "Min") ||
+                mo_is(node, "Mean");
+    for (int i = 0; by_shape[i]; i++)
+        if (mo_is(node, by_shape[i])) return !many || node->n_in == 1;
+    if (mo_is(node, "Transpose")) return !transpose_moves(node, &in->shape);
+    /* a slice as large as its input takes everything, unless it walks backwards */
+    if (mo_is(node, "Slice")) return node->n_in < 5 || node->in[4] < 0 || all_ones(mo_in(g, node, 4), 0);
+    return false;
+}
+
+/* The input's producer writes the graph output itself; false when the input must stay as it is. */
+static bool move_output(struct mo_graph *g, struct mo_node *node, int from, int *map) {
+    struct mo_tensor *in = g->tensors[from], *out = g->tensors[node->out[0]];
+    struct mo_node *producer = mo_producer(g, from);
+    if (!producer || in->is_output || in->is_input || in->data) return false;
+    for (int k = 0; k < producer->n_out; k++)
+        if (producer->out[k] == from) producer->out[k] = out->id;
+    out->dtype = in->dtype;
+    out->shape = in->shape;
+    out->producer = in->producer;
+    map[from] = out->id;
+    map[out->id] = out->id;
+    return true;
+}
+
+int mo_pass_identity(struct mo_graph *g, moire_error *err) {
+    int *map = mo_region_array(g->region, (size_t)g->n_tensors, sizeof *map);
+    if (!map) return mo_no_memory(err);
+    for (int i = 0; i < g->n_tensors; i++)
+        map[i] = i;
+    for (int i = 0; i < g->n_nodes; i++) {
+        struct mo_node *node = g->nodes[i];
+        int input;
+        for (int k = 0; k < node->n_in; k++)
+            if (node->in[k] >= 0) node->in[k] = map[node->in[k]];
+        if (!changes_nothing(g, node, &input)) continue;
+        int from = node->in[input], to = node->out[0];
+        if (g->tensors[to]->is_output) {
+            if (!move_output(g, node, from, map)) continue;
+        } else {
+            map[to] = from;
+        }
+        node->dead = true;
+    }
+    /* nodes before the one whose output moved may have read the old tensor */
+    for (int i = 0; i < g->n_nodes; i++)
+        for (int k = 0; k < g->nodes[i]->n_in; k++)
+            if (g->nodes[i]->in[k] >= 0) g->nodes[i]->in[k] = map[g->nodes[i]->in[k]];
+    return MOIRE_OK;
+}

@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * pass_layout.c - layout propagation: from the first conv to the last, activations stay in MO_C16.
+ *
+ * One walk in topological order.  A layer runs blocked when a family can and it pays: a conv always, anything
+ * else when an input is blocked already.  Inputs in the other layout are converted by a moire.Reorder, one a
+ * tensor at most.  Graph inputs, graph outputs and constants are plain; a layer whose blocked result is a
+ * graph output writes a new tensor, and a Reorder writes the output. */
+#include <string.h>
+#include "codegen/passes/passes.h"
+#include "runtime/ops/op.h"
+#include "variants/kernel.h"
+
+struct walk {
+    struct mo_graph *g;
+    int *twin; /* of every tensor: the same contents in the other layout, or -1 */
+    int n_twin;
+    moire_error *err;
+};
+
+static bool can_block(const struct mo_tensor *t) {
+    return mo_is_f32(t) && !t->data && t->shape.rank >= 3;
+}
+
+static bool is_conv(const struct mo_node *node) {
+    return mo_is(node, "Conv") || mo_is(node, "ConvTranspose");
+}
+
+/* A new node that converts tensor `from` into tensor `to`; appended, sorted into place after the pass. */
+static int add_reorder(struct walk *w, int from, int to) {
+    struct mo_node *node = mo_graph_add_node(w->g, "reorder", "Reorder", "moire", 1, 1);
+    if (!node) return mo_no_memory(w->err);
+    node->op = mo_op_find("Reorder", "moire");
+    if (!node->op) return mo_fail(w->err, MOIRE_EINTERNAL, "no operator moire.Reorder");
+    node->in[0] = from;
+    node->out[0] = to;
+    return MOIRE_OK;
+}
+
+/* The tensor that holds what `id` holds, in `layout`; <0 when out of memory. */
+static int in_layout(struct walk *w, int id, enum mo_layout layout) {
+    const struct mo_tensor *t = w->g->tensors[id];
+    if (t->layout == layout || !can_block(t)) return id;
+    if (w->twin[id] >= 0) return w->twin[id];
+    struct mo_tensor *copy = mo_graph_add_tensor(w->g, t->name, t->dtype, &t->shape);
+    if (!copy) {
+        mo_no_memory(w->err);
+        return MOIRE_ENOMEM;
+    }
+    copy->layout = layout;
+    int rc = add_reorder(w, id, copy->id);
+    if (rc) return rc;
+    w->twin[id] = copy->id;
+    return copy->id;
+}
+
+static bool blocked_input(const struct mo_graph *g, const struct mo_node *node) {
+    for (int k = 0; k < node->n_in; k++)
+        if (node->in[k] >= 0 && g->tensors[node->in[k]]->layout == MO_C16) return true;
+    return false;
+}
+
+static bool outputs_block(const struct mo_graph *g, const struct mo_node *node) {
+    for (int k = 0; k < node->n_out; k++)
+        if (node->out[k] >= 0 && !can_block(g->tensors[node->out[k]])) return false;
+    return node->n_out > 0;
+}
+
+struct choice {
+    enum mo_layout in, out;
+};
+
+static struct choice choose(const struct mo_graph *g, const struct mo_node *node) {
+    unsigned can = mo_layouts_of(g, node);
+    bool blocked = blocked_input(g, node), room = outputs_block(g, node);
+    if (room && !blocked && is_conv(node) && can & MO_CAN_ENTER) return (struct choice){MO_PLAIN, MO_C16};
+    if (room && can & MO_CAN_C16 && (blocked || is_conv(node))) return (struct choice){MO_C16, MO_C16};
+    if (blocked && can & MO_CAN_LEAVE) return (struct choice){MO_C16, MO_PLAIN};
+    return (struct choice){MO_PLAIN, MO_PLAIN};
+}
+
+static int set_output(struct walk *w, struct mo_node *node, int k) {
+    struct mo_tensor *t = w->g->tensors[node->out[k]];
+    if (!t->is_output) {
+        t->layout = MO_C16;
+        return MOIRE_OK;
+    }
+    struct mo_tensor *inner = mo_graph_add_tensor(w->g, t->name, t->dtype, &t->shape);
+    if (!inner) return mo_no_memory(w->err);
+    inner->layout = MO_C16;
+    node->out[k] = inner->id;
+    w->twin[t->id] = inner->id; /* blocked readers of the output take the inner tensor */
+    return add_reorder(w, inner->id, t->id);
+}
+
+static int place(struct walk *w, struct mo_node *node) {
+    struct choice c = choose(w->g, node);
+    for (int k = 0; k < node->n_in; k++) {
+        if (node->in[k] < 0 || w->g->tensors[node->in[k]]->data) continue;
+        /* the residual is added where the result is written, so it has the layout of the output */
+        int id = in_layout(w, node->in[k], k == node->fuse.residual ? c.out : c.in);
+        if (id < 0) return id;
+        node->in[k] = id;
+    }
+    for (int k = 0; c.out == MO_C16 && k < node->n_out; k++) {
+        int rc = node->out[k] >= 0 ? set_output(w, node, k) : MOIRE_OK;
+        if (rc) return rc;
+    }
+    return MOIRE_OK;
+}
+
+int mo_pass_layout(struct mo_graph *g, moire_error *err) {
+    struct walk w = {.g = g, .err = err, .n_twin = g->n_tensors};
+    w.twin = mo_region_array(g->region, (size_t)w.n_twin, sizeof *w.twin);
+    if (!w.twin) return mo_no_memory(err);
+    for (int i = 0; i < w.n_twin; i++)
+        w.twin[i] = -1;
+    int n = g->n_nodes; /* Reorders are appended behind */
+    for (int i = 0; i < n; i++) {
+        int rc = g->nodes[i]->dead ? MOIRE_OK : place(&w, g->nodes[i]);
+        if (rc) return rc;
+    }
+    return MOIRE_OK;
+}

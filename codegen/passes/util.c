@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * util.c - small questions and edits that passes share. */
+#include <string.h>
+#include "codegen/passes/passes.h"
+#include "runtime/ops/op.h"
+
+int mo_no_memory(moire_error *err) {
+    return mo_fail(err, MOIRE_ENOMEM, "out of memory optimising the graph");
+}
+
+bool mo_is(const struct mo_node *node, const char *op) {
+    return node && !*node->domain && !strcmp(node->op_type, op);
+}
+
+bool mo_is_moire(const struct mo_node *node, const char *op) {
+    return node && !strcmp(node->domain, "moire") && !strcmp(node->op_type, op);
+}
+
+struct mo_node *mo_producer(const struct mo_graph *g, int tensor) {
+    int p = tensor < 0 ? -1 : g->tensors[tensor]->producer;
+    return p < 0 || g->nodes[p]->dead ? NULL : g->nodes[p];
+}
+
+struct mo_tensor *mo_in(const struct mo_graph *g, const struct mo_node *node, int k) {
+    return k < node->n_in && node->in[k] >= 0 ? g->tensors[node->in[k]] : NULL;
+}
+
+bool mo_is_f32(const struct mo_tensor *t) {
+    return t && t->dtype == MOIRE_F32 && !t->dynamic && t->shape.rank >= 0;
+}
+
+bool mo_scalar(const struct mo_graph *g, int tensor, float *out) {
+    const struct mo_tensor *t = tensor < 0 ? NULL : g->tensors[tensor];
+    if (!mo_is_f32(t) || !t->data || mo_shape_count(&t->shape) != 1) return false;
+    *out = *(const float *)t->data;
+    return true;
+}
+
+bool mo_per_channel(const struct mo_tensor *t, const struct mo_shape *to, int axis, float *out) {
+    if (!mo_is_f32(t) || !t->data || t->shape.rank > to->rank) return false;
+    int64_t n = mo_shape_count(&t->shape), channels = to->d[axis];
+    int at = axis - (to->rank - t->shape.rank); /* the axis in t, right-aligned */
+    for (int i = 0; i < t->shape.rank; i++)
+        if (t->shape.d[i] != 1 && i != at) return false;
+    if (n != 1 && n != channels) return false;
+    for (int64_t c = 0; c < channels; c++)
+        out[c] = ((const float *)t->data)[n == 1 ? 0 : c];
+    return true;
+}
+
+int mo_become(struct mo_graph *g, struct mo_node *node, const char *op, int n_in, moire_error *err) {
+    if (n_in > node->n_in) {
+        int *in = mo_region_array(g->region, (size_t)n_in + 1, sizeof *in);
+        if (!in) return mo_no_memory(err);
+        for (int i = 0; i <= n_in; i++)
+            in[i] = i < node->n_in ? node->in[i] : -1;
+        node->in = in;
+    }
+    node->n_in = n_in;
+    node->op_type = op;
+    node->domain = "moire";
+    node->opset = 1;
+    node->op = mo_op_find(op, "moire");
+    node->n_attrs = 0;
+    return node->op ? MOIRE_OK : mo_fail(err, MOIRE_EINTERNAL, "no operator moire.%s", op);
+}
+
+static struct mo_attr *slot(struct mo_graph *g, struct mo_node *node, const char *name,
+                            enum mo_attr_type type) {
+    for (int i = 0; i < node->n_attrs; i++) {
+        if (strcmp(node->attrs[i].name, name)) continue;
+        node->attrs[i] = (struct mo_attr){.name = node->attrs[i].name, .type = type};
+        return &node->attrs[i];
+    }
+    return mo_node_add_attr(g, node, name, type);
+}
+
+int mo_set_ints(struct mo_graph *g, struct mo_node *node, const char *name, const int64_t *values, int n,
+                moire_error *err) {
+    struct mo_attr *attr = slot(g, node, name, MO_ATTR_INTS);
+    int64_t *copy = mo_region_array(g->region, (size_t)n, sizeof *copy);
+    if (!attr || !copy) return mo_no_memory(err);
+    if (n) memcpy(copy, values, (size_t)n * sizeof *copy);
+    attr->ints = copy;
+    attr->n = n;
+    return MOIRE_OK;
+}
+
+int mo_set_string(struct mo_graph *g, struct mo_node *node, const char *name, const char *value,
+                  moire_error *err) {
+    struct mo_attr *attr = slot(g, node, name, MO_ATTR_STRING);
+    if (!attr) return mo_no_memory(err);
+    attr->s = value;
+    attr->s_len = strlen(value);
+    return MOIRE_OK;
+}

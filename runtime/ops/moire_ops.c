@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * moire_ops.c - references of the operators that only graph passes make, domain "moire".
+ *
+ *   MatMul      A [..,M,K] times B [K,N], or times B [..,K,N] with the leading dimensions of A; optional bias
+ *               [N]; fused epilogue (act, residual).
+ *   Activation  act(x) of the fused epilogue.
+ *   Attention   softmax(scale Q K^T + mask) V.  Q [B,H,Sq,D], K [B,H,Sk,D], V [B,H,Sk,E], mask optional and
+ *               broadcasting to [B,H,Sq,Sk]; out [B,H,Sq,E].  Attribute scale, 1 when absent.
+ *   Reorder     a copy; layouts are the business of tensors, and references see plain ones. */
+#include <math.h>
+#include <string.h>
+#include "runtime/ops/util.h"
+
+static int check_f32(const struct mo_op_ctx *ctx) {
+    return mo_check_same(ctx, MO_TYPE(MOIRE_F32));
+}
+
+/* --- MatMul -------------------------------------------------------------------------------------------- */
+
+static int infer_matmul(const struct mo_op_ctx *ctx) {
+    int rc = check_f32(ctx);
+    if (!rc) rc = mo_check_rank(ctx, 0, 2, MOIRE_MAX_RANK);
+    if (!rc) rc = mo_check_rank(ctx, 1, 2, MOIRE_MAX_RANK);
+    if (rc) return rc;
+    const struct mo_shape *a = &ctx->in[0].shape, *b = &ctx->in[1].shape;
+    struct mo_shape out = *a;
+    if (b->rank != 2 && b->rank != a->rank) return mo_op_fail(ctx, MOIRE_ESHAPE, "operands of unequal rank");
+    for (int i = 0; b->rank != 2 && i < a->rank - 2; i++)
+        if (a->d[i] != b->d[i]) return mo_op_fail(ctx, MOIRE_ESHAPE, "leading dimensions differ");
+    if (a->d[a->rank - 1] != b->d[b->rank - 2])
+        return mo_op_fail(ctx, MOIRE_ESHAPE, "inner dimensions differ");
+    out.d[out.rank - 1] = b->d[b->rank - 1];
+    if (mo_given(ctx, 2) && (ctx->in[2].shape.rank != 1 || ctx->in[2].shape.d[0] != out.d[out.rank - 1]))
+        return mo_op_fail(ctx, MOIRE_ESHAPE, "the bias must be a row of the output");
+    return mo_set_out(ctx, 0, MOIRE_F32, &out);
+}
+
+/* One row of the output, summed in double. */
+static void matmul_row(const float *a, const float *b, const float *bias, int64_t k, int64_t n, double *sum,
+                       float *y) {
+    for (int64_t j = 0; j < n; j++)
+        sum[j] = bias ? bias[j] : 0;
+    for (int64_t p = 0; p < k; p++)
+        for (int64_t j = 0; j < n; j++)
+            sum[j] += (double)a[p] * b[p * n + j];
+    for (int64_t j = 0; j < n; j++)
+        y[j] = (float)sum[j];
+}
+
+static int run_matmul(const struct mo_op_ctx *ctx) {
+    const struct mo_shape *a = &ctx->in[0].shape, *b = &ctx->in[1].shape;
+    int64_t k = a->d[a->rank - 1], n = b->d[b->rank - 1], m = a->d[a->rank - 2];
+    int64_t rows = mo_extent(a, 0, a->rank - 1);
+    const float *bias = mo_given(ctx, 2) ? ctx->in[2].data : NULL;
+    if (!mo_wanted(ctx, 0)) return MOIRE_OK;
+    double *sum = mo_scratch(ctx, n, sizeof *sum);
+    if (!sum) return MOIRE_ENOMEM;
+    for (int64_t i = 0; i < rows; i++) {
+        const float *right = (const float *)ctx->in[1].data + (b->rank == 2 ? 0 : i / m * k * n);
+        matmul_row((const float *)ctx->in[0].data + i * k, right, bias, k, n, sum,
+                   (float *)ctx->out[0].data + i * n);
+    }
+    mo_free(ctx->env, sum);
+    return mo_epilogue(ctx);
+}
+
+/* --- Activation, Reorder ------------------------------------------------------------------------------- */
+
+static int infer_same_f32(const struct mo_op_ctx *ctx) {
+    int rc = mo_check_type(ctx, 0, MO_TYPE(MOIRE_F32));
+    return rc ? rc : mo_set_out(ctx, 0, MOIRE_F32, &ctx->in[0].shape);
+}
+
+static int run_copy(const struct mo_op_ctx *ctx) {
+    if (!mo_wanted(ctx, 0)) return MOIRE_OK;
+    memmove(ctx->out[0].data, ctx->in[0].data, (size_t)mo_count(&ctx->in[0]) * sizeof(float));
+    return mo_epilogue(ctx);
+}
+
+/* --- Attention ----------------------------------------------------------------------------------------- */
+
+static int infer_attention(const struct mo_op_ctx *ctx) {
+    int rc = check_f32(ctx);
+    for (int i = 0; !rc && i < 3; i++)
+        rc = mo_check_rank(ctx, i, 4, 4);
+    if (rc) return rc;
+    const struct mo_shape *q = &ctx->in[0].shape, *k = &ctx->in[1].shape, *v = &ctx->in[2].shape;
+    bool ok = q->d[3] == k->d[3] && k->d[2] == v->d[2];
+    for (int i = 0; i < 2; i++)
+        ok = ok && q->d[i] == k->d[i] && q->d[i] == v->d[i];
+    struct mo_shape scores = {.rank = 4, .d = {q->d[0], q->d[1], q->d[2], k->d[2]}}, all;
+    if (ok && mo_given(ctx, 3))
+        ok = mo_broadcast(&scores, &ctx->in[3].shape, &all) && mo_shape_equal(&scores, &all);
+    if (!ok) return mo_op_fail(ctx, MOIRE_ESHAPE, "the shapes of query, key, value and mask do not fit");
+    struct mo_shape out = {.rank = 4, .d = {q->d[0], q->d[1], q->d[2], v->d[3]}};
+    return mo_set_out(ctx, 0, MOIRE_F32, &out);
+}
+
+/* Index into a mask that broadcasts to [B,H,Sq,Sk]. */
+static int64_t mask_index(const struct mo_shape *mask, const int64_t at[4]) {
+    int64_t index = 0;
+    for (int i = 0; i < mask->rank; i++)
+        index = index * mask->d[i] + (mask->d[i] == 1 ? 0 : at[4 - mask->rank + i]);
+    return index;
+}
+
+static void softmax(double *p, int64_t n) {
+    double top = -INFINITY, sum = 0;
+    for (int64_t j = 0; j < n; j++)
+        if (p[j] > top) top = p[j];
+    for (int64_t j = 0; j < n; j++)
+        sum += p[j] = exp(p[j] - top);
+    for (int64_t j = 0; j < n; j++)
+        p[j] /= sum;
+}
+
+/* One query position `at` = {b, h, i, -}. */
+static void attend(const struct mo_op_ctx *ctx, const int64_t at[4], double *p) {
+    const struct mo_shape *q = &ctx->in[0].shape, *v = &ctx->in[2].shape;
+    int64_t d = q->d[3], keys = v->d[2], e = v->d[3], head = at[0] * q->d[1] + at[1];
+    const float *row = (const float *)ctx->in[0].data + (head * q->d[2] + at[2]) * d;
+    float *y = (float *)ctx->out[0].data + (head * q->d[2] + at[2]) * e;
+    float scale = mo_attr_float(ctx->node, "scale", 1);
+    for (int64_t j = 0; j < keys; j++) {
+        const float *key = (const float *)ctx->in[1].data + (head * keys + j) * d;
+        int64_t here[4] = {at[0], at[1], at[2], j};
+        p[j] = 0;
+        for (int64_t c = 0; c < d; c++)
+            p[j] += (double)row[c] * key[c];
+        p[j] *= scale;
+        if (mo_given(ctx, 3)) p[j] += ((const float *)ctx->in[3].data)[mask_index(&ctx->in[3].shape, here)];
+    }
+    softmax(p, keys);
+    for (int64_t c = 0; c < e; c++) {
+        double sum = 0;
+        for (int64_t j = 0; j < keys; j++)
+            sum += p[j] * ((const float *)ctx->in[2].data)[(head * keys + j) * e + c];
+        y[c] = (float)sum;
+    }
+}
+
+static int run_attention(const struct mo_op_ctx *ctx) {
+    const struct mo_shape *q = &ctx->in[0].shape;
+    if (!mo_wanted(ctx, 0)) return MOIRE_OK;
+    double *p = mo_scratch(ctx, ctx->in[1].shape.d[2], sizeof *p);
+    if (!p) return MOIRE_ENOMEM;
+    for (int64_t n = 0; n < mo_extent(q, 0, 3); n++) {
+        int64_t at[4] = {n / q->d[2] / q->d[1], n / q->d[2] % q->d[1], n % q->d[2], 0};
+        attend(ctx, at, p);
+    }
+    mo_free(ctx->env, p);
+    return MOIRE_OK;
+}
+
+const struct mo_op mo_ops_moire_ops[] = {
+    {"MatMul", "moire", 1, 2, 3, 1, 1, infer_matmul, run_matmul, 0},
+    {"Activation", "moire", 1, 1, 1, 1, 1, infer_same_f32, run_copy, MO_OP_POINTWISE},
+    {"Attention", "moire", 1, 3, 4, 1, 1, infer_attention, run_attention, 0},
+    {"Reorder", "moire", 1, 1, 1, 1, 1, infer_same_f32, run_copy, MO_OP_VIEW},
+    {0},
+};
