@@ -82,7 +82,7 @@ static bool reads_dynamic(const struct mo_graph *g, const struct mo_node *node) 
 static int infer_with(struct mo_graph *g, const struct mo_node *node, const struct operands *ops,
                       moire_error *err) {
     struct mo_op_ctx ctx = context_of(g, node, ops, err);
-    int rc = node->op->infer(&ctx);
+    int rc = mo_op_infer(&ctx);
     if (rc == MO_NEED_DATA) make_dynamic(g, node);
     return rc ? rc : accept(g, node, ops, err);
 }

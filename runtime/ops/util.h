@@ -10,6 +10,7 @@
 /* Every family of operators: X(file) stands for `mo_ops_<file>`, the rows at the end of that file. */
 #define MO_OP_FAMILIES(X)                                                                                    \
     X(unary)                                                                                                 \
+    X(moire_ops)                                                                                             \
     X(binary)                                                                                                \
     X(conv)                                                                                                  \
     X(pool)                                                                                                  \
