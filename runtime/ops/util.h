@@ -14,7 +14,12 @@
     X(binary)                                                                                                \
     X(conv)                                                                                                  \
     X(pool)                                                                                                  \
-    X(matmul)
+    X(matmul)                                                                                                \
+    X(norm)                                                                                                  \
+    X(softmax)                                                                                               \
+    X(shape)                                                                                                 \
+    X(cast)                                                                                                  \
+    X(move)
 #define MO_OP_EXTERN(file) extern const struct mo_op mo_ops_##file[];
 MO_OP_FAMILIES(MO_OP_EXTERN)
 #undef MO_OP_EXTERN
