@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  * families.c - the families of built-in kernels, one row each, and how a layer finds one. */
-#include "variants/kernel.h"
+#include "variants/generic/bind.h"
 
 static const struct mo_family *const families[] = {
-    NULL,
+    &mo_family_gemm,    &mo_family_matmul,    &mo_family_attention, &mo_family_unary,
+    &mo_family_affine,  &mo_family_binary,    &mo_family_pool,      &mo_family_reduce,
+    &mo_family_softmax, &mo_family_layernorm, &mo_family_reorder,   &mo_family_copy,
+    &mo_family_resize,  &mo_family_lrn,       &mo_family_deconv,    NULL,
 };
 
 const struct mo_family *const *mo_families(void) {

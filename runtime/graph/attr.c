@@ -9,7 +9,8 @@ const struct mo_attr *mo_attr_find(const struct mo_node *node, const char *name)
     return NULL;
 }
 
-static const struct mo_attr *find_typed(const struct mo_node *node, const char *name, enum mo_attr_type type) {
+static const struct mo_attr *find_typed(const struct mo_node *node, const char *name,
+                                        enum mo_attr_type type) {
     const struct mo_attr *attr = mo_attr_find(node, name);
     return attr && attr->type == type ? attr : NULL;
 }
@@ -32,6 +33,7 @@ const char *mo_attr_string(const struct mo_node *node, const char *name, const c
 int mo_attr_ints(const struct mo_node *node, const char *name, int64_t *out, int cap) {
     const struct mo_attr *attr = find_typed(node, name, MO_ATTR_INTS);
     if (!attr) return -1;
-    for (int i = 0; i < attr->n && i < cap; i++) out[i] = attr->ints[i];
+    for (int i = 0; i < attr->n && i < cap; i++)
+        out[i] = attr->ints[i];
     return attr->n;
 }

@@ -77,8 +77,10 @@ struct mo_node *mo_graph_add_node(struct mo_graph *g, const char *name, const ch
     node->in = mo_region_array(g->region, (size_t)n_in + 1, sizeof(int)); /* +1: room for a fused residual */
     node->out = mo_region_array(g->region, (size_t)n_out, sizeof(int));
     if (!node->name || !node->op_type || !node->domain || !node->in || !node->out) return NULL;
-    for (int i = 0; i <= n_in; i++) node->in[i] = -1;
-    for (int i = 0; i < n_out; i++) node->out[i] = -1;
+    for (int i = 0; i <= n_in; i++)
+        node->in[i] = -1;
+    for (int i = 0; i < n_out; i++)
+        node->out[i] = -1;
     node->id = g->n_nodes;
     node->n_in = n_in;
     node->n_out = n_out;
@@ -116,7 +118,8 @@ void mo_graph_index(struct mo_graph *g) {
         for (int k = 0; k < node->n_out; k++)
             if (node->out[k] >= 0) g->tensors[node->out[k]]->producer = i;
     }
-    for (int i = 0; i < g->n_outputs; i++) g->tensors[g->outputs[i]]->n_uses++;
+    for (int i = 0; i < g->n_outputs; i++)
+        g->tensors[g->outputs[i]]->n_uses++;
 }
 
 /* Inputs of `node` that some live, not yet placed node produces. */
@@ -134,7 +137,8 @@ static bool consumer_lists(const struct mo_graph *g, struct mo_region *tmp, int 
     for (int i = 0; i < g->n_nodes; i++)
         for (int k = 0; k < g->nodes[i]->n_in; k++)
             if (!g->nodes[i]->dead && g->nodes[i]->in[k] >= 0) at[g->nodes[i]->in[k] + 2]++;
-    for (int t = 0; t < g->n_tensors; t++) at[t + 2] += at[t + 1];
+    for (int t = 0; t < g->n_tensors; t++)
+        at[t + 2] += at[t + 1];
     int *items = mo_region_array(tmp, (size_t)at[g->n_tensors + 1] + 1, sizeof(int));
     if (!items) return false;
     for (int i = 0; i < g->n_nodes; i++)
@@ -184,7 +188,8 @@ int mo_graph_sort(struct mo_graph *g, moire_error *err) {
     bool sorted = true;
     for (int i = 0; i < g->n_nodes && sorted; i++)
         for (int k = 0; k < g->nodes[i]->n_in; k++)
-            if (!g->nodes[i]->dead && g->nodes[i]->in[k] >= 0 && g->tensors[g->nodes[i]->in[k]]->producer >= i)
+            if (!g->nodes[i]->dead && g->nodes[i]->in[k] >= 0 &&
+                g->tensors[g->nodes[i]->in[k]]->producer >= i)
                 sorted = false;
     if (!sorted) {
         struct mo_region *tmp = mo_region_create(g->env);

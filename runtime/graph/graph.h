@@ -164,6 +164,11 @@ const char *mo_dtype_name(moire_dtype dtype);
 /* Bytes a tensor occupies in its layout (C16 padding included), whole and per image (outermost index). */
 int64_t mo_tensor_bytes(const struct mo_tensor *t);
 int64_t mo_tensor_image_bytes(const struct mo_tensor *t);
+/* The tensor whose storage `tensor` lives in (itself without an alias), and the byte where it begins in every
+ * image.  With a cycle of aliases the answer still has an alias: callers refuse that. */
+int mo_alias_root(const struct mo_graph *g, int tensor, int64_t *offset);
+/* Bytes from one image to the next: its own image size, or its parent's when it is a slice of one. */
+int64_t mo_alias_stride(const struct mo_graph *g, int tensor);
 /* The tensor as operators see it. */
 struct mo_value mo_tensor_value(const struct mo_tensor *t);
 #endif

@@ -65,7 +65,7 @@ bool mo_plan_is_view(const struct mo_graph *graph, const struct mo_node *node) {
     int64_t at;
     for (int i = 0; i < (concat ? node->n_in : node->n_out); i++) {
         int a = concat ? node->in[i] : node->in[0], b = concat ? node->out[0] : node->out[i];
-        if (a < 0 || b < 0 || mo_plan_root(graph, a, &at) != mo_plan_root(graph, b, &at)) return false;
+        if (a < 0 || b < 0 || mo_alias_root(graph, a, &at) != mo_alias_root(graph, b, &at)) return false;
         if (concat && graph->tensors[a]->alias < 0) return false;
     }
     return true;

@@ -40,7 +40,7 @@ int mo_dynamic_run(struct mo_instance *instance, const struct mo_step *step) {
         in[i] = node->in[i] >= 0 ? instance->value[node->in[i]] : (struct mo_value){.dtype = MOIRE_NONE};
     for (int i = 0; i < node->n_out; i++)
         out[i] = (struct mo_value){.shape.rank = -1};
-    int rc = node->op->infer(&ctx);
+    int rc = mo_op_infer(&ctx);
     if (rc > 0)
         return mo_fail(&instance->err, MOIRE_EFAILED, "node '%s' (%s): its output shape stays unknown",
                        node->name, node->op_type);

@@ -10,7 +10,7 @@ enum { HUGE_PAGE = 2 << 20 };
 static void *tensor_address(const struct mo_instance *instance, int id) {
     const struct mo_plan *plan = instance->plan;
     int64_t inside;
-    int root = mo_plan_root(plan->graph, id, &inside);
+    int root = mo_alias_root(plan->graph, id, &inside);
     if (plan->graph->tensors[id]->data) return plan->graph->tensors[id]->data;
     if (plan->graph->tensors[root]->data) return (char *)plan->graph->tensors[root]->data + inside;
     return plan->offset[id] >= 0 ? instance->arena + plan->offset[id] : NULL;

@@ -21,8 +21,6 @@ struct mo_instance {
 
 /* memory.c: storage groups, lifetimes, offsets.  Fills offset, image, arena_bytes and arena_lower. */
 int mo_plan_memory(struct mo_plan *plan, moire_error *err);
-/* The tensor whose storage `tensor` lives in, and the byte where it begins in every image. */
-int mo_plan_root(const struct mo_graph *graph, int tensor, int64_t *offset);
 
 /* cost.c: nominal work and bytes of a layer. */
 void mo_plan_cost(const struct mo_graph *graph, const struct mo_node *node, int64_t *flops, int64_t *bytes);

@@ -31,28 +31,6 @@ struct layout {
     int n;
 };
 
-int mo_plan_root(const struct mo_graph *graph, int tensor, int64_t *offset) {
-    int64_t at = 0;
-    for (int hops = 0; graph->tensors[tensor]->alias >= 0 && hops < graph->n_tensors; hops++) {
-        at += graph->tensors[tensor]->alias_offset;
-        tensor = graph->tensors[tensor]->alias;
-    }
-    if (offset) *offset = at;
-    return tensor;
-}
-
-/* A view keeps its own image size unless what it views is itself a slice; a slice has its parent's. */
-static int64_t image_stride(const struct mo_graph *graph, int tensor) {
-    const struct mo_tensor *t = graph->tensors[tensor];
-    int64_t stride = mo_tensor_image_bytes(t);
-    for (int hops = 0; t->alias >= 0 && hops < graph->n_tensors; hops++) {
-        const struct mo_tensor *parent = graph->tensors[t->alias];
-        if (mo_tensor_bytes(parent) != mo_tensor_bytes(t)) stride = mo_tensor_image_bytes(parent);
-        t = parent;
-    }
-    return stride;
-}
-
 /* The group a tensor ended up in; NULL when it is not in the arena. */
 static struct group *group_of(const struct layout *l, int tensor) {
     if (l->root[tensor] < 0) return NULL;
@@ -72,7 +50,7 @@ static int check_alias(const struct mo_graph *graph, int tensor, int root, int64
     if (r->alias >= 0) return mo_fail(err, MOIRE_EINTERNAL, "aliases of tensor '%s' form a cycle", t->name);
     int64_t have = mo_tensor_bytes(r), own = mo_tensor_bytes(t);
     int64_t images = t->shape.rank > 0 && t->shape.d[0] > 0 ? t->shape.d[0] : 1;
-    int64_t reach = offset + (images - 1) * image_stride(graph, tensor) + mo_tensor_image_bytes(t);
+    int64_t reach = offset + (images - 1) * mo_alias_stride(graph, tensor) + mo_tensor_image_bytes(t);
     if (own > 0 && (offset < 0 || reach > have || offset % (int64_t)mo_dtype_bytes(t->dtype)))
         return mo_fail(err, MOIRE_EINTERNAL, "tensor '%s' lies outside the storage of '%s'", t->name,
                        r->name);
@@ -85,9 +63,9 @@ static int find_groups(struct mo_plan *plan, struct layout *l, moire_error *err)
     for (int i = 0; i < graph->n_tensors; i++) {
         const struct mo_tensor *t = graph->tensors[i];
         int64_t offset;
-        int root = mo_plan_root(graph, i, &offset);
+        int root = mo_alias_root(graph, i, &offset);
         l->root[i] = -1;
-        plan->image[i] = plan->dynamic[i] ? 0 : image_stride(graph, i);
+        plan->image[i] = plan->dynamic[i] ? 0 : mo_alias_stride(graph, i);
         if (t->data || graph->tensors[root]->data || plan->dynamic[i]) continue;
         if (t->producer < 0 && !t->is_input && t->n_uses == 0) continue; /* left behind by a pass */
         int rc = root == i ? MOIRE_OK : check_alias(graph, i, root, offset, err);
@@ -239,7 +217,7 @@ static int lay_out(struct mo_plan *plan, struct layout *l, struct mo_region *tmp
         const struct group *g = group_of(l, i);
         plan->offset[i] = -1;
         if (!g || g->last < g->first) continue;
-        mo_plan_root(l->graph, i, &inside);
+        mo_alias_root(l->graph, i, &inside);
         plan->offset[i] = g->offset + g->phase + inside;
     }
     return MOIRE_OK;

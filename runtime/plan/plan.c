@@ -5,6 +5,7 @@
  * from the store then replaces the generic kernel when it reads weights packed the same way. */
 #include <string.h>
 #include "runtime/plan/internal.h"
+#include "variants/store.h"
 
 /* A tensor whose size is not known now: it is allocated by the layer that makes it. */
 static bool unsized(const struct mo_tensor *t) {
@@ -39,6 +40,21 @@ static int check_runnable(const struct mo_node *node, moire_error *err) {
                    node->domain, *node->domain ? "." : "", node->op_type);
 }
 
+/* A compiled variant takes over a bound layer when it reads weights packed the same way. */
+static void specialise(const struct mo_plan *plan, const struct mo_plan_options *options, struct mo_step *step) {
+    char signature[256];
+    struct mo_variant variant;
+    if (!options->store || !mo_layer_signature(plan->graph, step->node, signature, sizeof signature)) return;
+    if (!mo_store_find(options->store, signature, options->isa, &variant)) return;
+    if (variant.packing != (int32_t)step->packing || variant.units < 1 || !variant.run) return;
+    step->run = variant.run;
+    step->kernel = variant.name;
+    step->kind = "specialised";
+    step->params = NULL;
+    step->units = variant.units;
+    step->scratch_bytes = variant.scratch_bytes;
+}
+
 static int bind_step(struct mo_plan *plan, const struct mo_plan_options *options, int k, moire_error *err) {
     struct mo_step *step = &plan->steps[k];
     const struct mo_node *node = plan->graph->nodes[k];
@@ -64,6 +80,7 @@ static int bind_step(struct mo_plan *plan, const struct mo_plan_options *options
     }
     step->node = node;
     step->kind = "generic";
+    specialise(plan, options, step);
     return MOIRE_OK;
 }
 

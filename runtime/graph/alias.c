@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * alias.c - tensors that live in the storage of others: views and slices of a concat. */
+#include "runtime/graph/graph.h"
+
+int mo_alias_root(const struct mo_graph *g, int tensor, int64_t *offset) {
+    int64_t at = 0;
+    for (int hops = 0; g->tensors[tensor]->alias >= 0 && hops < g->n_tensors; hops++) {
+        at += g->tensors[tensor]->alias_offset;
+        tensor = g->tensors[tensor]->alias;
+    }
+    if (offset) *offset = at;
+    return tensor;
+}
+
+/* A view has as many bytes as what it views, a slice has fewer. */
+int64_t mo_alias_stride(const struct mo_graph *g, int tensor) {
+    const struct mo_tensor *t = g->tensors[tensor];
+    int64_t stride = mo_tensor_image_bytes(t);
+    for (int hops = 0; t->alias >= 0 && hops < g->n_tensors; hops++) {
+        const struct mo_tensor *parent = g->tensors[t->alias];
+        if (mo_tensor_bytes(parent) != mo_tensor_bytes(t)) stride = mo_tensor_image_bytes(parent);
+        t = parent;
+    }
+    return stride;
+}

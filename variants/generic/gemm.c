@@ -1,0 +1,171 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * gemm.c - binds matrix products: Gemm and MatMul with constant weights (packed once), and MatMul of two
+ * activations (packed as it runs). */
+#include "variants/generic/bind.h"
+
+enum { SIDE_BYTES = 4096, MOST_ROWS = 512, LEAST_ROWS = 56, K_BLOCK = 320, UNITS_WANTED = 8, SLIM = 3 };
+
+static bool is_product(const struct mo_node *node) {
+    return mo_node_is(node, "Gemm") || mo_node_is(node, "MatMul") || mo_node_is_ours(node, "MatMul");
+}
+
+/* The right operand is a constant matrix. */
+static bool constant_right(const struct mo_graph *g, const struct mo_node *node) {
+    const struct mo_tensor *b = mo_arg(g, node, 1);
+    return mo_f32(b) && b->data && b->shape.rank == 2;
+}
+
+static unsigned gemm_layouts(const struct mo_graph *g, const struct mo_node *node) {
+    if (!is_product(node) || !mo_f32(mo_arg(g, node, 0)) || !mo_f32(mo_result(g, node, 0))) return 0;
+    return constant_right(g, node) ? MO_CAN_PLAIN : 0;
+}
+
+/* [ceil(N/16)][K][16]: element (k, n) is b[k * row + n * step] * scale; zeros beyond N. */
+static float *pack(const struct mo_binder *binder, const float *b, int64_t k, int64_t n, int64_t row,
+                   int64_t step, float scale) {
+    int64_t panels = (n + 15) / 16;
+    float *to = mo_region_array(binder->region, (size_t)(panels * 16), (size_t)k * sizeof *to);
+    for (int64_t p = 0; to && p < panels; p++)
+        for (int64_t i = 0; i < k; i++)
+            for (int64_t j = 0; j < 16 && p * 16 + j < n; j++)
+                to[(p * k + i) * 16 + j] = b[i * row + (p * 16 + j) * step] * scale;
+    return to;
+}
+
+/* The added vector, scaled by beta; NULL with *fits = false when it is no constant row. */
+static float *pack_bias(const struct mo_binder *binder, const struct mo_node *node, int64_t n, bool *fits) {
+    const struct mo_tensor *c = node->fuse.residual == 2 ? NULL : mo_arg(binder->graph, node, 2);
+    float beta = mo_node_is(node, "Gemm") ? mo_attr_float(node, "beta", 1.0f) : 1.0f;
+    *fits = true;
+    if (!c) return mo_keep_padded(binder, NULL, n, 0.0f);
+    int64_t count = mo_shape_count(&c->shape), row = c->shape.rank ? c->shape.d[c->shape.rank - 1] : 1;
+    *fits = c->dtype == MOIRE_F32 && c->data && (count == 1 || (count == n && row == n));
+    if (!*fits) return NULL;
+    float *to = mo_keep_padded(binder, count == n ? c->data : NULL, n, 0.0f);
+    for (int64_t i = 0; to && i < n; i++)
+        to[i] = beta * ((const float *)c->data)[count == 1 ? 0 : i];
+    return to;
+}
+
+/* Rows of A in the shape the kernel walks: rank 2 is one image of d0 rows, images apart by their stride. */
+static bool shape_rows(const struct mo_graph *g, const struct mo_node *node, struct mo_gemm_params *p) {
+    const struct mo_tensor *a = mo_arg(g, node, 0), *y = mo_result(g, node, 0);
+    const struct mo_tensor *residual = node->fuse.residual >= 0 ? mo_arg(g, node, node->fuse.residual) : NULL;
+    bool transposed = mo_node_is(node, "Gemm") && mo_attr_int(node, "transA", 0);
+    int rank = a->shape.rank;
+    if (node->fuse.residual >= 0 && (!mo_f32(residual) || !mo_shape_equal(&residual->shape, &y->shape)))
+        return false;
+    p->a_step = 1;
+    p->images = 1;
+    p->k = a->shape.d[transposed ? 0 : rank - 1];
+    if (transposed) {
+        p->rows = a->shape.d[1];
+        p->a_row = 1;
+        p->a_step = p->rows;
+        return mo_dense(g, a) && mo_dense(g, y) && (!residual || mo_dense(g, residual));
+    }
+    bool dense = mo_dense(g, a) && mo_dense(g, y) && (!residual || mo_dense(g, residual));
+    p->a_row = dense || rank > 2 ? p->k : 0;
+    p->rows = dense ? mo_span(a, 0, rank - 1) : rank > 2 ? mo_span(a, 1, rank - 1) : a->shape.d[0];
+    p->images = dense || rank <= 2 ? 1 : a->shape.d[0];
+    return true;
+}
+
+static void split(struct mo_gemm_params *p) {
+    int64_t panels = (p->n + 15) / 16;
+    p->group = p->rows <= SLIM ? 4 : 2;
+    p->groups = (panels + p->group - 1) / p->group;
+    p->chunks = (p->rows + MOST_ROWS - 1) / MOST_ROWS;
+    p->chunk = (p->rows + p->chunks - 1) / p->chunks;
+    while (p->images * p->chunks * p->groups < UNITS_WANTED && p->chunk >= 2 * LEAST_ROWS) {
+        p->chunk = (p->chunk + 1) / 2;
+        p->chunks = (p->rows + p->chunk - 1) / p->chunk;
+    }
+    int64_t blocks = p->rows <= SLIM ? 1 : (p->k + K_BLOCK - 1) / K_BLOCK;
+    p->k_block = (p->k + blocks - 1) / blocks;
+}
+
+static int gemm_bind(const struct mo_binder *binder, const struct mo_node *node, struct mo_step *step,
+                     moire_error *err) {
+    const struct mo_graph *g = binder->graph;
+    const struct mo_tensor *a = mo_arg(g, node, 0), *b = mo_arg(g, node, 1), *y = mo_result(g, node, 0);
+    struct mo_gemm_params p = {.fuse = node->fuse};
+    bool gemm = mo_node_is(node, "Gemm"), turned = gemm && mo_attr_int(node, "transB", 0), fits;
+    if (a->layout != MO_PLAIN || y->layout != MO_PLAIN || a->shape.rank < 1) return MOIRE_EUNSUPPORTED;
+    if (!shape_rows(g, node, &p)) return MOIRE_EUNSUPPORTED;
+    p.n = b->shape.d[turned ? 0 : 1];
+    if (b->shape.d[turned ? 1 : 0] != p.k) return MOIRE_EUNSUPPORTED;
+    split(&p);
+    step->bias = pack_bias(binder, node, p.n, &fits);
+    if (!fits) return MOIRE_EUNSUPPORTED;
+    step->weights = pack(binder, b->data, p.k, p.n, turned ? 1 : p.n, turned ? p.k : 1,
+                         gemm ? mo_attr_float(node, "alpha", 1.0f) : 1.0f);
+    if (!step->weights || !step->bias)
+        return mo_fail(err, MOIRE_ENOMEM, "out of memory for the weights of node '%s'", node->name);
+    step->packing = MO_PACK_GEMM16;
+    step->scratch_bytes = SIDE_BYTES + p.chunk * p.k_block * 4;
+    return mo_bound(step, mo_simd_of(binder->isa)->gemm, "gemm", mo_keep(binder, &p, sizeof p),
+                    p.images * p.chunks * p.groups, err);
+}
+
+const struct mo_family mo_family_gemm = {"gemm", gemm_layouts, gemm_bind};
+
+static unsigned matmul_layouts(const struct mo_graph *g, const struct mo_node *node) {
+    const struct mo_tensor *a = mo_arg(g, node, 0), *b = mo_arg(g, node, 1), *y = mo_result(g, node, 0);
+    bool scaled = mo_attr_float(node, "alpha", 1.0f) != 1.0f;
+    if (!is_product(node) || constant_right(g, node) || scaled || !mo_f32(a) || !mo_f32(b) || !mo_f32(y))
+        return 0;
+    const struct mo_tensor *residual = node->fuse.residual >= 0 ? mo_arg(g, node, node->fuse.residual) : NULL;
+    if (node->fuse.residual >= 0 && (!mo_f32(residual) || !mo_shape_equal(&residual->shape, &y->shape)))
+        return 0;
+    return a->shape.rank >= 2 && b->shape.rank >= 2 ? MO_CAN_PLAIN : 0;
+}
+
+/* Strides of the leading dimensions of one operand, 0 where it is broadcast. */
+static void leading(const struct mo_tensor *t, int rank, int64_t *stride) {
+    int own = t->shape.rank - 2;
+    int64_t step = t->shape.d[own] * t->shape.d[own + 1];
+    for (int i = 1; i <= rank; i++) {
+        int64_t d = i <= own ? t->shape.d[own - i] : 1;
+        stride[rank - i] = d == 1 ? 0 : step;
+        step *= d;
+    }
+}
+
+static int matmul_bind(const struct mo_binder *binder, const struct mo_node *node, struct mo_step *step,
+                       moire_error *err) {
+    const struct mo_graph *g = binder->graph;
+    const struct mo_tensor *a = mo_arg(g, node, 0), *b = mo_arg(g, node, 1), *y = mo_result(g, node, 0);
+    bool gemm = mo_node_is(node, "Gemm"), turn_a = gemm && mo_attr_int(node, "transA", 0);
+    bool turn_b = gemm && mo_attr_int(node, "transB", 0);
+    int ar = a->shape.rank, br = b->shape.rank, rank = y->shape.rank - 2;
+    if (a->layout || b->layout || y->layout || !mo_dense(g, a) || !mo_dense(g, b) || !mo_dense(g, y) ||
+        rank < 0)
+        return MOIRE_EUNSUPPORTED;
+    struct mo_matmul_params p = {.rank = rank, .fuse = node->fuse};
+    bool fits;
+    if (node->fuse.residual >= 0 && !mo_dense(g, mo_arg(g, node, node->fuse.residual)))
+        return MOIRE_EUNSUPPORTED;
+    p.rows = a->shape.d[ar - (turn_a ? 1 : 2)];
+    p.k = a->shape.d[ar - (turn_a ? 2 : 1)];
+    p.n = b->shape.d[br - (turn_b ? 2 : 1)];
+    if (b->shape.d[br - (turn_b ? 1 : 2)] != p.k) return MOIRE_EUNSUPPORTED;
+    p.a_row = turn_a ? 1 : p.k;
+    p.a_step = turn_a ? p.rows : 1;
+    p.b_row = turn_b ? 1 : p.n;
+    p.b_step = turn_b ? p.k : 1;
+    p.group = 4;
+    p.groups = ((p.n + 15) / 16 + p.group - 1) / p.group;
+    for (int i = 0; i < rank; i++)
+        p.dims[i] = y->shape.d[i];
+    leading(a, rank, p.a_dims);
+    leading(b, rank, p.b_dims);
+    step->bias = pack_bias(binder, node, p.n, &fits);
+    if (!fits) return MOIRE_EUNSUPPORTED;
+    if (!step->bias) return mo_fail(err, MOIRE_ENOMEM, "out of memory for the bias of node '%s'", node->name);
+    step->scratch_bytes = SIDE_BYTES + (14 + 16 * p.group) * p.k * 4;
+    return mo_bound(step, mo_simd_of(binder->isa)->matmul, "matmul", mo_keep(binder, &p, sizeof p),
+                    mo_span(y, 0, rank) * p.groups, err);
+}
+
+const struct mo_family mo_family_matmul = {"matmul", matmul_layouts, matmul_bind};

@@ -1,0 +1,173 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * gemm.h - the register tile all matrix products share: `rows` rows of A against panels of 16 columns of B.
+ *
+ * A is packed k-major for the tile, a[k * rows + t], so that broadcasts come from one stream; B is read as
+ * panels of 16 columns, row k at b + k * ldb.  The tile adds k_count products to what `c` starts from and
+ * writes c row by row.  The k order is fixed by the shape alone: any split of the work gives equal bytes. */
+#ifndef MO_SIMD_GEMM_H
+#define MO_SIMD_GEMM_H
+#include <stdint.h>
+
+#if defined(MO_ISA_IS_avx512)
+enum { LANES = 16, TILE_ROWS = 14, TILE_PANELS = 2 };
+#elif defined(MO_ISA_IS_avx2)
+enum { LANES = 8, TILE_ROWS = 6, TILE_PANELS = 1 };
+#else
+enum { LANES = 4, TILE_ROWS = 3, TILE_PANELS = 1 };
+#endif
+enum { PANEL_VECTORS = 16 / LANES, SLIM_ROWS = 3, SLIM_PANELS = LANES == 16 ? 4 : 2 };
+
+typedef float vec __attribute__((vector_size(4 * LANES), aligned(4), may_alias));
+
+struct tile {
+    const float *a;
+    const float *b;
+    int64_t ldb, panel; /* floats from one k to the next, and from one panel to the next */
+    float *c;
+    int64_t ldc;
+    int64_t k_count;
+    const float *start; /* bias of the first panel, read once a tile; NULL: continue from c */
+};
+
+/* rows and panels are compile-time constants of each caller, so `acc` lives in registers. */
+static inline __attribute__((always_inline)) void tile_body(const struct tile *t, const int rows,
+                                                            const int panels) {
+    const int width = panels * PANEL_VECTORS;
+    vec acc[TILE_ROWS][SLIM_PANELS * PANEL_VECTORS];
+    const float *a = t->a, *b = t->b;
+    const int64_t ldb = t->ldb, panel = t->panel;
+#pragma GCC unroll 16
+    for (int r = 0; r < rows; r++)
+#pragma GCC unroll 16
+        for (int w = 0; w < width; w++)
+            acc[r][w] = *(const vec *)((t->start ? t->start : t->c + r * t->ldc) + w * LANES);
+    for (int64_t k = 0; k < t->k_count; k++) {
+        vec bw[SLIM_PANELS * PANEL_VECTORS];
+#pragma GCC unroll 16
+        for (int w = 0; w < width; w++)
+            bw[w] = *(const vec *)(b + w / PANEL_VECTORS * panel + w % PANEL_VECTORS * LANES);
+#pragma GCC unroll 16
+        for (int r = 0; r < rows; r++) {
+            const vec x = a[r] - (vec){0};
+#pragma GCC unroll 16
+            for (int w = 0; w < width; w++)
+                acc[r][w] += bw[w] * x;
+        }
+        a += rows;
+        b += ldb;
+    }
+#pragma GCC unroll 16
+    for (int r = 0; r < rows; r++)
+#pragma GCC unroll 16
+        for (int w = 0; w < width; w++)
+            *(vec *)(t->c + r * t->ldc + w * LANES) = acc[r][w];
+}
+
+/* One case a height, for tiles of 1, TILE_PANELS or (few rows) SLIM_PANELS panels. */
+static inline __attribute__((always_inline)) void tile_rows(const struct tile *t, int rows, const int panels,
+                                                            const int most_rows) {
+    switch (rows) {
+    case 1:
+        tile_body(t, 1, panels);
+        return;
+    case 2:
+        tile_body(t, 2, panels);
+        return;
+    case 3:
+        tile_body(t, 3, panels);
+        return;
+    default:
+        break;
+    }
+    if (most_rows <= 3) return;
+    switch (rows) {
+    case 4:
+        tile_body(t, 4, panels);
+        return;
+    case 5:
+        tile_body(t, 5, panels);
+        return;
+    case 6:
+        tile_body(t, 6, panels);
+        return;
+    default:
+        break;
+    }
+    if (most_rows <= 6) return;
+    switch (rows) {
+    case 7:
+        tile_body(t, 7, panels);
+        return;
+    case 8:
+        tile_body(t, 8, panels);
+        return;
+    case 9:
+        tile_body(t, 9, panels);
+        return;
+    case 10:
+        tile_body(t, 10, panels);
+        return;
+    case 11:
+        tile_body(t, 11, panels);
+        return;
+    case 12:
+        tile_body(t, 12, panels);
+        return;
+    case 13:
+        tile_body(t, 13, panels);
+        return;
+    default:
+        tile_body(t, 14, panels);
+        return;
+    }
+}
+
+static __attribute__((noinline)) void tile_single(const struct tile *t, int rows) {
+    tile_rows(t, rows, 1, TILE_ROWS);
+}
+
+static __attribute__((noinline)) void tile_full(const struct tile *t, int rows) {
+    tile_rows(t, rows, TILE_PANELS, TILE_ROWS);
+}
+
+static __attribute__((noinline)) void tile_slim(const struct tile *t, int rows) {
+    tile_rows(t, rows, SLIM_PANELS, SLIM_ROWS);
+}
+
+/* How many of `left` panels the next tile takes, given its height. */
+static inline int tile_width(int rows, int64_t left) {
+    if (rows <= SLIM_ROWS && left >= SLIM_PANELS) return SLIM_PANELS;
+    return left >= TILE_PANELS ? TILE_PANELS : 1;
+}
+
+static inline void tile_run(const struct tile *t, int rows, int panels) {
+    if (rows <= SLIM_ROWS && panels == SLIM_PANELS)
+        tile_slim(t, rows);
+    else if (panels == TILE_PANELS)
+        tile_full(t, rows);
+    else
+        tile_single(t, rows);
+}
+
+/* k-major copy of a block of A: element (r, k) is a[r * row + k * step]. */
+static inline void tile_pack(const float *a, int64_t row, int64_t step, int rows, int64_t k_count,
+                             float *to) {
+    if (step == 1 && rows > 1) {
+        for (int r = 0; r < rows; r++) {
+            const float *from = a + r * row;
+            for (int64_t k = 0; k < k_count; k++)
+                to[k * rows + r] = from[k];
+        }
+        return;
+    }
+    for (int64_t k = 0; k < k_count; k++)
+        for (int r = 0; r < rows; r++)
+            to[k * rows + r] = a[r * row + k * step];
+}
+
+/* Rows [first, first + count) of block `i` of `blocks` equal shares of `rows`. */
+static inline int tile_block(int64_t rows, int64_t blocks, int64_t i, int64_t *first) {
+    *first = rows * i / blocks;
+    return (int)(rows * (i + 1) / blocks - *first);
+}
+#endif

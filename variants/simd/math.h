@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * math.h - elementary functions as branch-free arithmetic, so that loops over them become vector code.
+ * Errors are a few 1e-7, relative for exp and absolute for the bounded ones.  NaN stays NaN. */
+#ifndef MO_SIMD_MATH_H
+#define MO_SIMD_MATH_H
+#include <math.h>
+#include <stdint.h>
+#include <string.h>
+#include "variants/kernel.h"
+
+static inline float bits_to_float(int32_t i) {
+    float f;
+    memcpy(&f, &i, sizeof f);
+    return f;
+}
+
+static inline int32_t float_to_bits(float f) {
+    int32_t i;
+    memcpy(&i, &f, sizeof i);
+    return i;
+}
+
+static inline float least(float a, float b) {
+    return a < b ? a : b;
+}
+
+static inline float most(float a, float b) {
+    return a > b ? a : b;
+}
+
+/* e^x: x = n ln 2 + r, a polynomial in r, and n put into the exponent.  Adding 1.5 * 2^23 rounds to an
+ * integer that then sits in the low bits, which avoids a float to int conversion. */
+static inline float fast_exp(float x) {
+    const float magic = 12582912.0f;
+    x = x > 88.37f ? 88.37f : x;
+    x = x < -87.33f ? -87.33f : x;
+    float shifted = x * 1.44269504088896341f + magic;
+    float n = shifted - magic;
+    float r = x - n * 0.693359375f - n * -2.12194440e-4f;
+    float p = 1.9875691500e-4f;
+    p = p * r + 1.3981999507e-3f;
+    p = p * r + 8.3334519073e-3f;
+    p = p * r + 4.1665795894e-2f;
+    p = p * r + 1.6666665459e-1f;
+    p = p * r + 5.0000001201e-1f;
+    p = p * r * r + r + 1.0f;
+    int32_t exponent = (int32_t)((uint32_t)(float_to_bits(shifted) - float_to_bits(magic) + 127) << 23);
+    return p * bits_to_float(exponent);
+}
+
+static inline float fast_sigmoid(float x) {
+    return 1.0f / (1.0f + fast_exp(-x));
+}
+
+static inline float fast_tanh(float x) {
+    float ax = fabsf(x), e = fast_exp(-2.0f * ax), t = (1.0f - e) / (1.0f + e);
+    float x2 = x * x, series = ax * (1.0f + x2 * (-1.0f / 3.0f + x2 * (2.0f / 15.0f)));
+    return copysignf(ax < 0.04f ? series : t, x);
+}
+
+/* Abramowitz and Stegun 7.1.26, error at most 1.5e-7. */
+static inline float fast_erf(float x) {
+    float ax = fabsf(x), t = 1.0f / (1.0f + 0.3275911f * ax);
+    float p = 1.061405429f;
+    p = p * t - 1.453152027f;
+    p = p * t + 1.421413741f;
+    p = p * t - 0.284496736f;
+    p = p * t + 0.254829592f;
+    return copysignf(1.0f - p * t * fast_exp(-ax * ax), x);
+}
+
+static inline float fast_gelu(float x) {
+    return 0.5f * x * (1.0f + fast_erf(x * 0.70710678118654752f));
+}
+
+/* y = act(x) over n contiguous elements; y may be x.  The switch stands outside the loops. */
+static inline void activate_row(enum mo_act act, float a, float b, const float *x, float *y, int64_t n) {
+    switch (act) {
+    case MO_ACT_RELU:
+        for (int64_t i = 0; i < n; i++)
+            y[i] = x[i] < 0.0f ? 0.0f : x[i];
+        return;
+    case MO_ACT_CLIP:
+        for (int64_t i = 0; i < n; i++) {
+            float low = x[i] < a ? a : x[i];
+            y[i] = low > b ? b : low;
+        }
+        return;
+    case MO_ACT_LEAKY:
+        for (int64_t i = 0; i < n; i++)
+            y[i] = x[i] < 0.0f ? a * x[i] : x[i];
+        return;
+    case MO_ACT_SIGMOID:
+        for (int64_t i = 0; i < n; i++)
+            y[i] = fast_sigmoid(x[i]);
+        return;
+    case MO_ACT_SILU:
+        for (int64_t i = 0; i < n; i++)
+            y[i] = x[i] * fast_sigmoid(x[i]);
+        return;
+    case MO_ACT_HSIGMOID:
+        for (int64_t i = 0; i < n; i++) {
+            float v = a * x[i] + b, low = v < 0.0f ? 0.0f : v;
+            y[i] = low > 1.0f ? 1.0f : low;
+        }
+        return;
+    case MO_ACT_HSWISH:
+        for (int64_t i = 0; i < n; i++) {
+            float v = a * x[i] + b, low = v < 0.0f ? 0.0f : v;
+            y[i] = x[i] * (low > 1.0f ? 1.0f : low);
+        }
+        return;
+    case MO_ACT_TANH:
+        for (int64_t i = 0; i < n; i++)
+            y[i] = fast_tanh(x[i]);
+        return;
+    case MO_ACT_GELU:
+        for (int64_t i = 0; i < n; i++)
+            y[i] = fast_gelu(x[i]);
+        return;
+    default:
+        if (y != x && n > 0) memmove(y, x, (size_t)n * sizeof *y);
+    }
+}
+
+/* The epilogue of one row: y = act(y + residual), or act(y) + residual; residual NULL = none. */
+static inline void finish_row(const struct mo_fuse *fuse, const float *residual, float *y, int64_t n) {
+    if (residual && !fuse->residual_last)
+        for (int64_t i = 0; i < n; i++)
+            y[i] += residual[i];
+    if (fuse->act != MO_ACT_NONE) activate_row(fuse->act, fuse->a, fuse->b, y, y, n);
+    if (residual && fuse->residual_last)
+        for (int64_t i = 0; i < n; i++)
+            y[i] += residual[i];
+}
+#endif

@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * move.c - kernels that only move data: change of layout, boxes between strided places. */
+#include "variants/simd/math.h"
+#include "variants/simd/params.h"
+#include "variants/simd/simd.h"
+
+/* 16 pixels of 16 channels: rows of one side are columns of the other. */
+static void transpose16(const float *from, int64_t from_row, float *to, int64_t to_row) {
+    float tile[16][16];
+    for (int r = 0; r < 16; r++)
+        memcpy(tile[r], from + r * from_row, sizeof tile[r]);
+    for (int r = 0; r < 16; r++) {
+        float line[16];
+        for (int c = 0; c < 16; c++)
+            line[c] = tile[c][r];
+        memcpy(to + r * to_row, line, sizeof line);
+    }
+}
+
+/* `x` is the plain side: channel c of pixel i at x[c * area + i]; `y` the blocked one. */
+static void to_blocked(const float *x, float *y, int64_t area, int64_t n, int64_t valid) {
+    int64_t i = 0;
+    for (; valid == 16 && i + 16 <= n; i += 16)
+        transpose16(x + i, area, y + i * 16, 16);
+    for (; i < n; i++)
+        for (int64_t c = 0; c < 16; c++)
+            y[i * 16 + c] = c < valid ? x[c * area + i] : 0.0f;
+}
+
+static void to_plain(const float *y, float *x, int64_t area, int64_t n, int64_t valid) {
+    int64_t i = 0;
+    for (; valid == 16 && i + 16 <= n; i += 16)
+        transpose16(y + i * 16, 16, x + i, area);
+    for (int64_t c = 0; c < valid; c++)
+        for (int64_t j = i; j < n; j++)
+            x[c * area + j] = y[j * 16 + c];
+}
+
+void MO_SIMD(reorder)(const struct mo_kargs *args, int64_t begin, int64_t end, void *scratch) {
+    const struct mo_reorder_params *p = args->params;
+    (void)scratch;
+    for (int64_t unit = begin; unit < end; unit++) {
+        int64_t first = unit % p->chunks * p->chunk, block = unit / p->chunks % p->blocks;
+        int64_t image = unit / p->chunks / p->blocks,
+                n = p->area - first < p->chunk ? p->area - first : p->chunk;
+        int64_t valid = p->channels - block * 16 < 16 ? p->channels - block * 16 : 16;
+        const float *in = (const float *)((const char *)args->in[0] + image * args->in_image[0]);
+        float *out = (float *)((char *)args->out[0] + image * args->out_image[0]);
+        int64_t plain = block * 16 * p->area + first, blocked = (block * p->area + first) * 16;
+        if (p->to_blocked)
+            to_blocked(in + plain, out + blocked, p->area, n, valid);
+        else
+            to_plain(in + blocked, out + plain, p->area, n, valid);
+    }
+}
+
+static inline __attribute__((always_inline)) void copy_strided(const char *from, char *to, int64_t n,
+                                                               int64_t stride, const size_t element) {
+    for (int64_t i = 0; i < n; i++)
+        memcpy(to + i * (int64_t)element, from + i * stride, element);
+}
+
+static void copy_line(const char *from, char *to, int64_t n, int64_t stride, size_t element) {
+    if (stride == (int64_t)element)
+        memcpy(to, from, (size_t)n * element);
+    else if (element == 4)
+        copy_strided(from, to, n, stride, 4);
+    else if (element == 8)
+        copy_strided(from, to, n, stride, 8);
+    else
+        copy_strided(from, to, n, stride, element);
+}
+
+static void copy_rows(const struct mo_box *box, const char *in, char *out, int64_t first, int64_t last,
+                      size_t element) {
+    for (int64_t row = first; row < last; row++) {
+        int64_t left = row, from = box->in_at, to = box->out_at;
+        for (int d = box->rank - 2; d >= 0; d--) {
+            int64_t i = left % box->dims[d];
+            left /= box->dims[d];
+            from += i * box->in_stride[d];
+            to += i * box->out_stride[d];
+        }
+        copy_line(in + from, out + to, box->dims[box->rank - 1], box->in_stride[box->rank - 1], element);
+    }
+}
+
+/* The last two dimensions swapped: the input is contiguous along the rows.  Tiles of 16 x 16. */
+static void copy_swapped(const struct mo_box *box, const char *in, char *out, int64_t first, int64_t last) {
+    int r = box->rank;
+    int64_t rows = box->dims[r - 2], columns = box->dims[r - 1];
+    for (int64_t row = first; row < last;) {
+        int64_t left = row / rows, at = row % rows, n = rows - at < last - row ? rows - at : last - row;
+        int64_t from = box->in_at + at * 4, to = box->out_at + at * box->out_stride[r - 2];
+        for (int d = r - 3; d >= 0; d--) {
+            from += left % box->dims[d] * box->in_stride[d];
+            to += left % box->dims[d] * box->out_stride[d];
+            left /= box->dims[d];
+        }
+        int64_t step = box->in_stride[r - 1] / 4, line = box->out_stride[r - 2] / 4;
+        const float *x = (const float *)(in + from);
+        float *y = (float *)(out + to);
+        for (int64_t i = 0; i < n; i += 16)
+            for (int64_t j = 0; j < columns; j += 16) {
+                if (n - i >= 16 && columns - j >= 16) {
+                    transpose16(x + j * step + i, step, y + i * line + j, line);
+                    continue;
+                }
+                for (int64_t a = i; a < n && a < i + 16; a++)
+                    for (int64_t b = j; b < columns && b < j + 16; b++)
+                        y[a * line + b] = x[b * step + a];
+            }
+        row += n;
+    }
+}
+
+void MO_SIMD(copy)(const struct mo_kargs *args, int64_t begin, int64_t end, void *scratch) {
+    const struct mo_copy_params *p = args->params;
+    int b = 0;
+    (void)scratch;
+    for (int64_t unit = begin; unit < end; unit++) {
+        while (b + 1 < p->n_boxes && unit >= p->boxes[b + 1].first_unit)
+            b++;
+        const struct mo_box *box = &p->boxes[b];
+        int64_t first = (unit - box->first_unit) * box->group;
+        int64_t last = first + box->group < box->rows ? first + box->group : box->rows;
+        const char *in = box->in < 0 ? p->fill : args->in[box->in];
+        char *out = args->out[box->out];
+        if (p->element == 4 && box->rank >= 2 && box->in_stride[box->rank - 2] == 4 &&
+            box->in_stride[box->rank - 1] != 4)
+            copy_swapped(box, in, out, first, last);
+        else
+            copy_rows(box, in, out, first, last, (size_t)p->element);
+    }
+}

@@ -1,0 +1,175 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * params.h - what the binders (variants/generic) hand the built-in kernels through mo_kargs.params.
+ * Strides are in elements unless a name ends in _bytes. */
+#ifndef MO_SIMD_PARAMS_H
+#define MO_SIMD_PARAMS_H
+#include "variants/kernel.h"
+
+enum { MO_MAX_DIMS = 2 * MOIRE_MAX_RANK, MO_CHUNK = 4096, MO_SLICE = 256 };
+
+/* gemm: C[image][rows][n] = A[image][rows][k] x packed B + bias, then the epilogue.
+ * unit = (image, chunk of rows, group of panels), group innermost. */
+struct mo_gemm_params {
+    int64_t images, rows, k, n;
+    int64_t a_row, a_step; /* from row to row and from k to k of A; a_row 0: the image stride is the row's */
+    int64_t chunk, chunks; /* rows a chunk, chunks an image */
+    int64_t k_block;       /* products added before C is written back */
+    int64_t group, groups; /* panels a unit */
+    struct mo_fuse fuse;
+};
+
+/* matmul: both operands are activations, B is packed into scratch; bias and epilogue as gemm.  unit =
+ * (matrix, group of panels). */
+struct mo_matmul_params {
+    int64_t rows, k, n;
+    int64_t a_row, a_step, b_row, b_step; /* b_row: from k to k; b_step: from column to column */
+    int64_t group, groups;
+    int rank; /* leading dimensions, broadcast */
+    int64_t dims[MOIRE_MAX_RANK], a_dims[MOIRE_MAX_RANK], b_dims[MOIRE_MAX_RANK];
+    struct mo_fuse fuse;
+};
+
+/* attention: softmax(scale Q K^T + mask) V, [batch][heads][s][d].  unit = (batch, head, chunk of queries). */
+struct mo_attention_params {
+    int64_t heads, queries, keys, depth; /* depth of Q and K */
+    int64_t width;                       /* depth of V and of the output */
+    int64_t chunk, chunks;
+    float scale;
+    bool masked;
+    int64_t mask_batch, mask_head, mask_query, mask_key; /* strides, 0 = broadcast */
+};
+
+/* Elementwise functions beyond the fused activations, numbered after them. */
+enum mo_unary {
+    MO_UNARY_EXP = MO_ACT_COUNT,
+    MO_UNARY_ERF,
+    MO_UNARY_ABS,
+    MO_UNARY_NEG,
+    MO_UNARY_SQRT,
+    MO_UNARY_RECIPROCAL,
+    MO_UNARY_COPY
+};
+
+/* unary: y = f(x) over the elements of an image.  unit = (image, chunk of MO_CHUNK elements). */
+struct mo_unary_params {
+    int function; /* enum mo_act or enum mo_unary */
+    float a, b;
+    int64_t images, count, chunks;
+};
+
+enum mo_binary {
+    MO_BINARY_ADD,
+    MO_BINARY_SUB,
+    MO_BINARY_MUL,
+    MO_BINARY_DIV,
+    MO_BINARY_MIN,
+    MO_BINARY_MAX,
+    MO_BINARY_POW,
+    MO_BINARY_PRELU
+};
+
+/* One operand of binary: strides over the outer dimensions, over rows of the inner pair, and 0 or 1 inside.
+ */
+struct mo_operand {
+    int64_t outer[MO_MAX_DIMS], row;
+    int64_t step;
+    bool per_image;       /* moves on by in_image */
+    const float *blocked; /* a per-channel constant padded for MO_C16, or NULL: as in kargs */
+};
+
+/* binary: y = act(a op b), broadcast.  An image is [dims...][rows][columns], out contiguous.
+ * unit = (image, index over dims, group of rows, group of columns). */
+struct mo_binary_params {
+    enum mo_binary op;
+    struct mo_fuse fuse;
+    int rank;
+    int64_t images, dims[MO_MAX_DIMS], outer, rows, columns;
+    int64_t row_group, row_groups, column_group, column_groups;
+    struct mo_operand a, b;
+};
+
+/* affine: y = act(x * scale[c] + shift[c]).  unit = (image, channel or block of 16 channels). */
+struct mo_affine_params {
+    const float *scale, *shift; /* padded to 16 */
+    int64_t channels, area;
+    int lanes; /* 1: plain, 16: MO_C16 */
+    struct mo_fuse fuse;
+};
+
+/* softmax over the middle of [outer][n][inner].  unit = outer row, times chunks of inner. */
+struct mo_softmax_params {
+    int64_t outer, n, inner, chunks;
+    bool log;
+};
+
+/* layernorm over rows of n, scale in[1], bias in[2] (may be absent). unit = row. */
+struct mo_layernorm_params {
+    int64_t rows, n;
+    float epsilon;
+};
+
+enum mo_reduction { MO_REDUCE_MEAN, MO_REDUCE_SUM, MO_REDUCE_MAX, MO_REDUCE_MIN };
+
+/* reduce the middle of [outer][n][inner].  unit = outer, times chunks of inner. */
+struct mo_reduce_params {
+    enum mo_reduction op;
+    int64_t outer, n, inner, chunks;
+};
+
+/* pool over windows of [channels][h][w] (lanes 1) or [blocks][h][w][16].
+ * unit = (image, channel or block, output row); a global pool has one output row of one pixel. */
+struct mo_pool_params {
+    bool max, include_pad;
+    int lanes, out_lanes;     /* out_lanes 1 with lanes 16: a global pool that leaves the blocked layout */
+    int64_t channels, planes; /* real channels; channels or blocks of an image */
+    int64_t h, w, oh, ow, kh, kw, sh, sw, dh, dw, pt, pl, pb, pr;
+    struct mo_fuse fuse;
+};
+
+/* reorder between plain and MO_C16.  unit = (image, block of 16 channels, chunk of pixels). */
+struct mo_reorder_params {
+    int64_t channels, blocks, area, chunk, chunks;
+    bool to_blocked;
+};
+
+/* copy: boxes of elements between strided places; the last dimension of `out` is contiguous in out.
+ * unit = (box, group of rows); rows = all dimensions but the last. */
+struct mo_box {
+    int in, out; /* index into kargs; in -1: the fill element, read with strides of 0 */
+    int rank;
+    int64_t dims[MOIRE_MAX_RANK + 1], in_stride[MOIRE_MAX_RANK + 1],
+        out_stride[MOIRE_MAX_RANK + 1]; /* bytes */
+    int64_t in_at, out_at;              /* bytes */
+    int64_t rows, group, first_unit;
+};
+struct mo_copy_params {
+    int n_boxes, element; /* bytes of an element */
+    const struct mo_box *boxes;
+    const void *fill; /* one element, for boxes of padding */
+};
+
+/* resize of the last two dimensions by two taps a dimension (one when nearest).
+ * unit = (image, plane, output row). */
+struct mo_resize_params {
+    int64_t planes, h, w, oh, ow;
+    int lanes;
+    bool nearest;
+    const int32_t *y0, *y1, *x0, *x1; /* source rows and columns */
+    const float *fy, *fx;             /* weight of the second tap */
+};
+
+/* lrn across channels.  unit = (image, row of pixels). */
+struct mo_lrn_params {
+    int64_t channels, area, chunk, chunks;
+    int lanes;
+    int64_t before, after;   /* channels of the window on either side */
+    float alpha, beta, bias; /* alpha already divided by the window size */
+};
+
+/* deconv: transposed convolution, MO_C16 in and out, weights [OC/16][KH][KW][ICB*16][16].
+ * unit = (image, block of output channels, output row). */
+struct mo_deconv_params {
+    int64_t blocks_in, blocks_out, h, w, oh, ow, kh, kw, sh, sw, dh, dw, pt, pl;
+    struct mo_fuse fuse;
+};
+#endif

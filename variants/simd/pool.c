@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * pool.c - max and average pooling over windows, and global pooling, in both layouts.
+ * Windows are clipped to the input, so padding costs nothing; 16 channels move together when blocked. */
+#include "variants/simd/math.h"
+#include "variants/simd/params.h"
+#include "variants/simd/simd.h"
+
+/* First tap and one past the last whose input coordinate lies in [0, size). */
+static inline void clip(int64_t start, int64_t taps, int64_t dilation, int64_t size, int64_t *lo,
+                        int64_t *hi) {
+    *lo = start < 0 ? (-start + dilation - 1) / dilation : 0;
+    *hi = start >= size ? 0 : (size - start + dilation - 1) / dilation;
+    if (*hi > taps) *hi = taps;
+    if (*lo > *hi) *lo = *hi;
+}
+
+/* Elements an average divides by: taps inside the input, or inside the padded input. */
+static float divisor(const struct mo_pool_params *p, int64_t y0, int64_t x0, int64_t inside) {
+    if (!p->include_pad) return (float)(inside ? inside : 1);
+    int64_t lo, hi, rows, columns;
+    clip(y0 + p->pt, p->kh, p->dh, p->h + p->pt + p->pb, &lo, &hi);
+    rows = hi - lo;
+    clip(x0 + p->pl, p->kw, p->dw, p->w + p->pl + p->pr, &lo, &hi);
+    columns = hi - lo;
+    return rows > 0 && columns > 0 ? (float)(rows * columns) : 1.0f;
+}
+
+static inline __attribute__((always_inline)) void window(const struct mo_pool_params *p, const float *x,
+                                                         float *y, const int lanes, const bool max,
+                                                         int64_t y0, int64_t x0) {
+    int64_t top, bottom, left, right;
+    float acc[16];
+    clip(y0, p->kh, p->dh, p->h, &top, &bottom);
+    clip(x0, p->kw, p->dw, p->w, &left, &right);
+    for (int l = 0; l < lanes; l++)
+        acc[l] = max ? -INFINITY : 0.0f;
+    for (int64_t i = top; i < bottom; i++) {
+        const float *row = x + ((y0 + i * p->dh) * p->w + x0) * lanes;
+        for (int64_t j = left; j < right; j++) {
+            const float *at = row + j * p->dw * lanes;
+            for (int l = 0; l < lanes; l++)
+                acc[l] = max ? most(acc[l], at[l]) : acc[l] + at[l];
+        }
+    }
+    float scale = max ? 1.0f : 1.0f / divisor(p, y0, x0, (bottom - top) * (right - left));
+    for (int l = 0; l < lanes; l++)
+        y[l] = max ? acc[l] : acc[l] * scale;
+}
+
+static inline __attribute__((always_inline)) void window_row(const struct mo_pool_params *p, const float *x,
+                                                             float *y, const int lanes, const bool max,
+                                                             int64_t y0) {
+    for (int64_t i = 0; i < p->ow; i++)
+        window(p, x, y + i * lanes, lanes, max, y0, i * p->sw - p->pl);
+}
+
+/* Whole-plane average or maximum: four accumulators hide the latency of the additions. */
+static void global_blocked(const struct mo_pool_params *p, const float *x, float *y) {
+    float acc[4][16];
+    int64_t area = p->h * p->w, i = 0;
+    for (int k = 0; k < 4; k++)
+        for (int l = 0; l < 16; l++)
+            acc[k][l] = p->max ? -INFINITY : 0.0f;
+    if (p->max) {
+        for (; i < area; i++)
+            for (int l = 0; l < 16; l++)
+                acc[0][l] = most(acc[0][l], x[i * 16 + l]);
+        memcpy(y, acc[0], 64);
+        return;
+    }
+    for (; i + 4 <= area; i += 4)
+        for (int k = 0; k < 4; k++)
+            for (int l = 0; l < 16; l++)
+                acc[k][l] += x[(i + k) * 16 + l];
+    for (; i < area; i++)
+        for (int l = 0; l < 16; l++)
+            acc[0][l] += x[i * 16 + l];
+    const float scale = 1.0f / (float)area;
+    for (int l = 0; l < 16; l++)
+        y[l] = ((acc[0][l] + acc[1][l]) + (acc[2][l] + acc[3][l])) * scale;
+}
+
+static void global_plain(const struct mo_pool_params *p, const float *x, float *y) {
+    float lane[16];
+    int64_t area = p->h * p->w, whole = area / 16 * 16;
+    for (int l = 0; l < 16; l++)
+        lane[l] = p->max ? -INFINITY : 0.0f;
+    for (int64_t i = 0; i < whole; i += 16)
+        for (int l = 0; l < 16; l++)
+            lane[l] = p->max ? most(lane[l], x[i + l]) : lane[l] + x[i + l];
+    for (int64_t i = whole; i < area; i++)
+        lane[i - whole] = p->max ? most(lane[i - whole], x[i]) : lane[i - whole] + x[i];
+    for (int step = 8; step; step /= 2)
+        for (int l = 0; l < step; l++)
+            lane[l] = p->max ? most(lane[l], lane[l + step]) : lane[l] + lane[l + step];
+    *y = p->max ? lane[0] : lane[0] / (float)area;
+}
+
+static void pool_global(const struct mo_pool_params *p, const float *x, float *y, int64_t plane) {
+    if (p->lanes == 1) {
+        global_plain(p, x, y);
+    } else if (p->out_lanes == 16) {
+        global_blocked(p, x, y);
+    } else { /* only real channels exist in a plain output */
+        float all[16];
+        int64_t valid = p->channels - plane * 16 < 16 ? p->channels - plane * 16 : 16;
+        global_blocked(p, x, all);
+        memcpy(y, all, (size_t)valid * sizeof *y);
+    }
+}
+
+void MO_SIMD(pool)(const struct mo_kargs *args, int64_t begin, int64_t end, void *scratch) {
+    const struct mo_pool_params *p = args->params;
+    bool whole = p->oh == 1 && p->ow == 1 && p->kh == p->h && p->kw == p->w && !p->pt && !p->pl;
+    (void)scratch;
+    for (int64_t unit = begin; unit < end; unit++) {
+        int64_t row = unit % p->oh, plane = unit / p->oh % p->planes, image = unit / p->oh / p->planes;
+        const float *x = (const float *)((const char *)args->in[0] + image * args->in_image[0]) +
+                         plane * p->h * p->w * p->lanes;
+        float *y = (float *)((char *)args->out[0] + image * args->out_image[0]) +
+                   (p->lanes == p->out_lanes ? (plane * p->oh + row) * p->ow * p->lanes : plane * 16);
+        int64_t y0 = row * p->sh - p->pt;
+        if (whole)
+            pool_global(p, x, y, plane);
+        else if (p->lanes == 16 && p->max)
+            window_row(p, x, y, 16, true, y0);
+        else if (p->lanes == 16)
+            window_row(p, x, y, 16, false, y0);
+        else
+            window_row(p, x, y, 1, p->max, y0);
+        if (p->fuse.act != MO_ACT_NONE && p->lanes == p->out_lanes)
+            finish_row(&p->fuse, NULL, y, p->ow * p->lanes);
+    }
+}

@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * simd.h - the built-in kernels that are not convolutions: one C source, compiled once for every ISA level.
+ *
+ * Files here are compiled with -DMO_ISA_LEVEL=<base|avx2|avx512> and the matching -march; each defines
+ * kernels named mo_simd_<kernel>_<level>.  table.c collects one level's kernels; binders in variants/generic
+ * choose a table at load time.  Loops over 16 lanes are plain C that gcc and clang turn into vectors. */
+#ifndef MO_SIMD_H
+#define MO_SIMD_H
+#include "variants/kernel.h"
+
+/* Every kernel of a table.  Adding one = a row here, its function, its binder. */
+#define MO_SIMD_KERNELS(X)                                                                                   \
+    X(gemm)                                                                                                  \
+    X(matmul)                                                                                                \
+    X(attention)                                                                                             \
+    X(unary)                                                                                                 \
+    X(binary)                                                                                                \
+    X(affine)                                                                                                \
+    X(softmax)                                                                                               \
+    X(layernorm)                                                                                             \
+    X(reduce)                                                                                                \
+    X(pool)                                                                                                  \
+    X(reorder)                                                                                               \
+    X(copy)                                                                                                  \
+    X(resize)                                                                                                \
+    X(lrn)                                                                                                   \
+    X(deconv)
+
+struct mo_simd_table {
+#define MO_SIMD_FIELD(name) mo_kernel *name;
+    MO_SIMD_KERNELS(MO_SIMD_FIELD)
+#undef MO_SIMD_FIELD
+};
+
+/* The table of a level; levels this build does not have fall back to the next lower one. */
+const struct mo_simd_table *mo_simd_of(enum mo_isa isa);
+
+#ifdef MO_ISA_LEVEL
+#define MO_SIMD_PASTE(name, level) mo_simd_##name##_##level
+#define MO_SIMD_NAME(name, level)  MO_SIMD_PASTE(name, level)
+#define MO_SIMD(name)              MO_SIMD_NAME(name, MO_ISA_LEVEL)
+#define MO_SIMD_DECLARE(name)      mo_kernel MO_SIMD(name);
+MO_SIMD_KERNELS(MO_SIMD_DECLARE)
+#undef MO_SIMD_DECLARE
+#endif
+#endif
