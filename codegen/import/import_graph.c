@@ -103,7 +103,9 @@ static int read_shape(const struct mo_import *im, const Onnx__TensorShapeProto *
         bool has_value = d->value_case == ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_VALUE;
         bool has_name = d->value_case == ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_PARAM;
         shape->d[i] = has_value && d->dim_value >= 0 ? d->dim_value : -1;
-        if (has_name && symbols && d->dim_param && *d->dim_param) symbols->dim[i] = d->dim_param;
+        /* "?" is how some exporters write "unknown": two of them need not be equal */
+        if (has_name && symbols && d->dim_param && *d->dim_param && strcmp(d->dim_param, "?"))
+            symbols->dim[i] = d->dim_param;
     }
     return MOIRE_OK;
 }
