@@ -19,7 +19,13 @@
     X(softmax)                                                                                               \
     X(shape)                                                                                                 \
     X(cast)                                                                                                  \
-    X(move)
+    X(move)                                                                                                  \
+    X(gather)                                                                                                \
+    X(reduce)                                                                                                \
+    X(pad)                                                                                                   \
+    X(resize)                                                                                                \
+    X(select)                                                                                                \
+    X(vision)
 #define MO_OP_EXTERN(file) extern const struct mo_op mo_ops_##file[];
 MO_OP_FAMILIES(MO_OP_EXTERN)
 #undef MO_OP_EXTERN

@@ -1,0 +1,298 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * vision.c - NonMaxSuppression, RoiAlign, GridSample. */
+#include <math.h>
+#include <string.h>
+#include "runtime/ops/util.h"
+
+/* --- NonMaxSuppression: boxes [batch][n][4], scores [batch][class][n] --- */
+struct nms {
+    const float *boxes, *scores;
+    int64_t batches, classes, n, limit;
+    float overlap, threshold;
+    bool center; /* boxes are x, y, w, h of the centre */
+};
+
+static double scalar_or(const struct mo_op_ctx *ctx, int i, double fallback) {
+    return mo_given(ctx, i) && mo_count(&ctx->in[i]) ? mo_load(&ctx->in[i], 0) : fallback;
+}
+
+/* 0, MO_NEED_DATA or an error. */
+static int nms_of(const struct mo_op_ctx *ctx, struct nms *s) {
+    int rc = mo_check_type(ctx, 0, MO_TYPE(MOIRE_F32));
+    if (rc || (rc = mo_check_type(ctx, 1, MO_TYPE(MOIRE_F32))) || (rc = mo_check_rank(ctx, 0, 3, 3)) ||
+        (rc = mo_check_rank(ctx, 1, 3, 3)))
+        return rc;
+    const int64_t *b = ctx->in[0].shape.d, *c = ctx->in[1].shape.d;
+    if (b[2] != 4 || b[0] != c[0] || b[1] != c[2])
+        return mo_op_fail(ctx, MOIRE_ESHAPE, "boxes and scores do not fit each other");
+    ctx->out[0].dtype = MOIRE_I64;
+    for (int i = 0; i < ctx->n_in; i++)
+        if (mo_given(ctx, i) && mo_count(&ctx->in[i]) && !ctx->in[i].data) return MO_NEED_DATA;
+    int64_t limit = mo_given(ctx, 2) ? mo_load_int(&ctx->in[2], 0) : 0;
+    *s = (struct nms){
+        .boxes = ctx->in[0].data, .scores = ctx->in[1].data, .batches = b[0], .classes = c[1], .n = b[1]};
+    s->limit = limit < 0 ? 0 : limit > s->n ? s->n : limit;
+    s->overlap = (float)scalar_or(ctx, 3, 0);
+    s->threshold = (float)scalar_or(ctx, 4, -INFINITY);
+    s->center = mo_attr_int(ctx->node, "center_point_box", 0) != 0;
+    return MOIRE_OK;
+}
+
+struct box {
+    float y1, x1, y2, x2;
+};
+
+static struct box box_at(const struct nms *s, int64_t batch, int64_t i) {
+    const float *b = s->boxes + (batch * s->n + i) * 4;
+    if (s->center) return (struct box){b[1] - b[3] / 2, b[0] - b[2] / 2, b[1] + b[3] / 2, b[0] + b[2] / 2};
+    return (struct box){fminf(b[0], b[2]), fminf(b[1], b[3]), fmaxf(b[0], b[2]), fmaxf(b[1], b[3])};
+}
+
+static float iou(struct box a, struct box b) {
+    float h = fminf(a.y2, b.y2) - fmaxf(a.y1, b.y1), w = fminf(a.x2, b.x2) - fmaxf(a.x1, b.x1);
+    if (h <= 0 || w <= 0) return 0;
+    float both = h * w, sum = (a.y2 - a.y1) * (a.x2 - a.x1) + (b.y2 - b.y1) * (b.x2 - b.x1);
+    return sum - both > 0 ? both / (sum - both) : 0;
+}
+
+/* Chosen boxes of one class, best first, into `chosen`; marks them in `state` (1 chosen, 2 suppressed). */
+static int64_t nms_class(const struct nms *s, int64_t batch, int64_t cls, uint8_t *state, int64_t *chosen) {
+    const float *score = s->scores + (batch * s->classes + cls) * s->n;
+    int64_t count = 0;
+    memset(state, 0, (size_t)s->n);
+    while (count < s->limit) {
+        int64_t best = -1;
+        for (int64_t i = 0; i < s->n; i++)
+            if (!state[i] && score[i] > s->threshold && (best < 0 || score[i] > score[best])) best = i;
+        if (best < 0) break;
+        state[best] = 1;
+        chosen[count++] = best;
+        for (int64_t i = 0; i < s->n; i++)
+            if (!state[i] && iou(box_at(s, batch, best), box_at(s, batch, i)) > s->overlap) state[i] = 2;
+    }
+    return count;
+}
+
+/* All classes; writes triples (batch, class, box) when out is not NULL.  Count, or -1: out of memory. */
+static int64_t nms_all(const struct mo_op_ctx *ctx, const struct nms *s, int64_t *out) {
+    uint8_t *state = mo_scratch(ctx, s->n, 1);
+    int64_t *chosen = mo_scratch(ctx, s->n, sizeof *chosen), total = 0;
+    for (int64_t b = 0; state && chosen && b < s->batches; b++)
+        for (int64_t c = 0; c < s->classes; c++) {
+            int64_t n = nms_class(s, b, c, state, chosen);
+            for (int64_t i = 0; out && i < n; i++) {
+                int64_t *triple = out + (total + i) * 3;
+                triple[0] = b;
+                triple[1] = c;
+                triple[2] = chosen[i];
+            }
+            total += n;
+        }
+    if (!state || !chosen) total = -1;
+    mo_free(ctx->env, state);
+    mo_free(ctx->env, chosen);
+    return total;
+}
+
+static int infer_nms(const struct mo_op_ctx *ctx) {
+    struct nms s;
+    int rc = nms_of(ctx, &s);
+    if (rc) return rc;
+    int64_t n = nms_all(ctx, &s, NULL);
+    if (n < 0) return MOIRE_ENOMEM;
+    struct mo_shape y = {.rank = 2, .d = {n, 3}};
+    return mo_set_out(ctx, 0, MOIRE_I64, &y);
+}
+
+static int run_nms(const struct mo_op_ctx *ctx) {
+    struct nms s;
+    int rc = nms_of(ctx, &s);
+    if (rc || !mo_wanted(ctx, 0)) return rc;
+    return nms_all(ctx, &s, ctx->out[0].data) < 0 ? MOIRE_ENOMEM : MOIRE_OK;
+}
+
+/* --- RoiAlign: x [N][C][H][W], rois [R][4], batch_indices [R] --- */
+static int infer_roi(const struct mo_op_ctx *ctx) {
+    int rc = mo_check_type(ctx, 0, MO_FLOATS);
+    if (rc || (rc = mo_check_rank(ctx, 0, 4, 4)) || (rc = mo_check_rank(ctx, 1, 2, 2))) return rc;
+    if ((rc = mo_check_type(ctx, 2, MO_TYPE(MOIRE_I64)))) return rc;
+    int64_t rois = ctx->in[1].shape.d[0], h = mo_attr_int(ctx->node, "output_height", 1);
+    int64_t w = mo_attr_int(ctx->node, "output_width", 1);
+    if (ctx->in[1].shape.d[1] != 4 || mo_count(&ctx->in[2]) != rois || h < 1 || w < 1)
+        return mo_op_fail(ctx, MOIRE_ESHAPE, "rois, batch_indices or the output size do not fit");
+    struct mo_shape y = {.rank = 4, .d = {rois, ctx->in[0].shape.d[1], h, w}};
+    return mo_set_out(ctx, 0, ctx->in[0].dtype, &y);
+}
+
+struct bilinear {
+    int64_t at[4];
+    double weight[4]; /* all 0 outside */
+};
+
+static struct bilinear bilinear_at(double y, double x, int64_t h, int64_t w) {
+    struct bilinear b = {{0}, {0}};
+    if (!(y >= -1 && y <= (double)h && x >= -1 && x <= (double)w)) return b;
+    y = fmax(y, 0);
+    x = fmax(x, 0);
+    int64_t y0 = (int64_t)y, x0 = (int64_t)x;
+    if (y0 >= h - 1) y = (double)(y0 = h - 1);
+    if (x0 >= w - 1) x = (double)(x0 = w - 1);
+    int64_t y1 = y0 < h - 1 ? y0 + 1 : y0, x1 = x0 < w - 1 ? x0 + 1 : x0;
+    double fy = y - (double)y0, fx = x - (double)x0;
+    return (struct bilinear){{y0 * w + x0, y0 * w + x1, y1 * w + x0, y1 * w + x1},
+                             {(1 - fy) * (1 - fx), (1 - fy) * fx, fy * (1 - fx), fy * fx}};
+}
+
+struct roi {
+    double y, x, bin_h, bin_w; /* start and bin size */
+    int64_t grid_h, grid_w;    /* samples of a bin */
+};
+
+static struct roi roi_at(const struct mo_op_ctx *ctx, int64_t r) {
+    double scale = (double)mo_attr_float(ctx->node, "spatial_scale", 1), box[4];
+    int64_t samples = mo_attr_int(ctx->node, "sampling_ratio", 0);
+    bool half = !strcmp(mo_attr_string(ctx->node, "coordinate_transformation_mode",
+                                       ctx->node->opset < 16 ? "output_half_pixel" : "half_pixel"),
+                        "half_pixel");
+    for (int i = 0; i < 4; i++)
+        box[i] = mo_load(&ctx->in[1], r * 4 + i) * scale - (half ? 0.5 : 0);
+    double w = box[2] - box[0], h = box[3] - box[1];
+    if (!half) w = fmax(w, 1), h = fmax(h, 1);
+    double out_h = (double)ctx->out[0].shape.d[2], out_w = (double)ctx->out[0].shape.d[3];
+    struct roi roi = {.y = box[1], .x = box[0], .bin_h = h / out_h, .bin_w = w / out_w};
+    roi.grid_h = samples > 0 ? samples : mo_saturate(ceil(h / out_h), 1, 1 << 16);
+    roi.grid_w = samples > 0 ? samples : mo_saturate(ceil(w / out_w), 1, 1 << 16);
+    return roi;
+}
+
+static double roi_bin(const struct mo_op_ctx *ctx, const struct roi *roi, int64_t plane, int64_t oy,
+                      int64_t ox, bool max) {
+    const struct mo_value *x = &ctx->in[0];
+    int64_t h = x->shape.d[2], w = x->shape.d[3];
+    double sum = 0, top = -INFINITY;
+    for (int64_t iy = 0; iy < roi->grid_h; iy++)
+        for (int64_t ix = 0; ix < roi->grid_w; ix++) {
+            double py = roi->y + ((double)oy + ((double)iy + 0.5) / (double)roi->grid_h) * roi->bin_h;
+            double px = roi->x + ((double)ox + ((double)ix + 0.5) / (double)roi->grid_w) * roi->bin_w;
+            struct bilinear b = bilinear_at(py, px, h, w);
+            for (int k = 0; k < 4; k++) {
+                double v = b.weight[k] * mo_load(x, plane * h * w + b.at[k]);
+                sum += v;
+                top = fmax(top, v);
+            }
+        }
+    return max ? top : sum / (double)(roi->grid_h * roi->grid_w);
+}
+
+static int run_roi(const struct mo_op_ctx *ctx) {
+    const int64_t *y = ctx->out[0].shape.d;
+    bool max = !strcmp(mo_attr_string(ctx->node, "mode", "avg"), "max");
+    if (!mo_wanted(ctx, 0) || !mo_count(&ctx->in[0])) return MOIRE_OK;
+    if (mo_attr_int(ctx->node, "sampling_ratio", 0) > INT16_MAX)
+        return mo_op_fail(ctx, MOIRE_EINVAL, "sampling_ratio is too large");
+    for (int64_t r = 0; r < y[0]; r++) {
+        int64_t image = mo_load_int(&ctx->in[2], r);
+        if (image < 0 || image >= ctx->in[0].shape.d[0])
+            return mo_op_fail(ctx, MOIRE_EINVAL, "batch index %lld is out of range", (long long)image);
+        struct roi roi = roi_at(ctx, r);
+        for (int64_t c = 0; c < y[1]; c++)
+            for (int64_t i = 0; i < y[2] * y[3]; i++)
+                mo_store(&ctx->out[0], (r * y[1] + c) * y[2] * y[3] + i,
+                         roi_bin(ctx, &roi, image * y[1] + c, i / y[3], i % y[3], max));
+    }
+    return MOIRE_OK;
+}
+
+/* --- GridSample: x [N][C][H][W], grid [N][h][w][2] --- */
+static int infer_grid(const struct mo_op_ctx *ctx) {
+    int rc = mo_check_type(ctx, 0, MO_FLOATS);
+    if (rc || (rc = mo_check_rank(ctx, 0, 4, 4)) || (rc = mo_check_rank(ctx, 1, 4, 4))) return rc;
+    const int64_t *x = ctx->in[0].shape.d, *g = ctx->in[1].shape.d;
+    if (g[3] != 2 || g[0] != x[0]) return mo_op_fail(ctx, MOIRE_ESHAPE, "the grid does not fit the input");
+    struct mo_shape y = {.rank = 4, .d = {x[0], x[1], g[1], g[2]}};
+    return mo_set_out(ctx, 0, ctx->in[0].dtype, &y);
+}
+
+struct grid {
+    const struct mo_value *x;
+    bool align;
+    char padding; /* z, b, r */
+};
+
+/* Coordinate of the grid ([-1, 1]) in pixels. */
+static double denormalize(double g, int64_t n, bool align) {
+    return align ? (g + 1) / 2 * (double)(n - 1) : ((g + 1) * (double)n - 1) / 2;
+}
+
+static double reflect(double x, int64_t n, bool align) {
+    double low = align ? 0 : -0.5, span = align ? (double)(n - 1) : (double)n;
+    if (span <= 0) return 0;
+    x = fmod(fabs(x - low), 2 * span);
+    return (x > span ? 2 * span - x : x) + low;
+}
+
+/* Pixel (row, col) of a plane under the padding rule. */
+static double pixel(const struct grid *g, int64_t plane, double row, double col) {
+    int64_t h = g->x->shape.d[2], w = g->x->shape.d[3];
+    if (g->padding == 'r') row = reflect(row, h, g->align), col = reflect(col, w, g->align);
+    bool inside = row >= 0 && row <= (double)(h - 1) && col >= 0 && col <= (double)(w - 1);
+    if (!inside && g->padding == 'z') return 0;
+    int64_t r = mo_saturate(row, 0, h - 1), c = mo_saturate(col, 0, w - 1);
+    return mo_load(g->x, (plane * h + r) * w + c);
+}
+
+static double cubic_weight(double x) {
+    x = fabs(x);
+    const double a = -0.75;
+    if (x <= 1) return ((a + 2) * x - (a + 3)) * x * x + 1;
+    return x < 2 ? ((a * x - 5 * a) * x + 8 * a) * x - 4 * a : 0;
+}
+
+/* mode: n nearest, l linear, c cubic */
+static double sample(const struct grid *g, int64_t plane, double row, double col, char mode) {
+    if (mode == 'n') return pixel(g, plane, nearbyint(row), nearbyint(col));
+    int taps = mode == 'l' ? 2 : 4, before = taps / 2 - 1;
+    double sum = 0, r0 = floor(row) - before, c0 = floor(col) - before;
+    for (int i = 0; i < taps; i++)
+        for (int j = 0; j < taps; j++) {
+            double dy = row - (r0 + i), dx = col - (c0 + j);
+            double weight =
+                mode == 'l' ? (1 - fabs(dy)) * (1 - fabs(dx)) : cubic_weight(dy) * cubic_weight(dx);
+            sum += weight * pixel(g, plane, r0 + i, c0 + j);
+        }
+    return sum;
+}
+
+static int run_grid(const struct mo_op_ctx *ctx) {
+    if (!mo_wanted(ctx, 0) || !mo_count(&ctx->out[0])) return MOIRE_OK;
+    const int64_t *y = ctx->out[0].shape.d, *x = ctx->in[0].shape.d;
+    const char *mode = mo_attr_string(ctx->node, "mode", "bilinear");
+    char kind = !strcmp(mode, "nearest")                             ? 'n'
+                : !strcmp(mode, "bicubic") || !strcmp(mode, "cubic") ? 'c'
+                                                                     : 'l';
+    struct grid g = {.x = &ctx->in[0],
+                     .align = mo_attr_int(ctx->node, "align_corners", 0) != 0,
+                     .padding = *mo_attr_string(ctx->node, "padding_mode", "zeros")};
+    if (!mo_count(g.x)) return mo_op_fail(ctx, MOIRE_ESHAPE, "the input is empty");
+    for (int64_t i = 0; i < mo_count(&ctx->out[0]); i++) {
+        int64_t plane = i / (y[2] * y[3]), at = (plane / y[1] * y[2] * y[3] + i % (y[2] * y[3])) * 2;
+        double col = denormalize(mo_load(&ctx->in[1], at), x[3], g.align);
+        double row = denormalize(mo_load(&ctx->in[1], at + 1), x[2], g.align);
+        if (g.padding == 'b') {
+            row = fmin(fmax(row, 0), (double)(x[2] - 1));
+            col = fmin(fmax(col, 0), (double)(x[3] - 1));
+        } else if (g.padding == 'r') {
+            row = reflect(row, x[2], g.align);
+            col = reflect(col, x[3], g.align);
+        }
+        mo_store(&ctx->out[0], i, sample(&g, plane, row, col, kind));
+    }
+    return MOIRE_OK;
+}
+
+const struct mo_op mo_ops_vision[] = {
+    {"NonMaxSuppression", "", 10, 2, 5, 1, 1, infer_nms, run_nms, 0},
+    {"RoiAlign", "", 10, 3, 3, 1, 1, infer_roi, run_roi, 0},
+    {"GridSample", "", 16, 2, 2, 1, 1, infer_grid, run_grid, 0},
+    {0},
+};
