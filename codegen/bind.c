@@ -31,18 +31,14 @@ static void flag_text(const struct mo_tensor *t, const struct mo_symbols *symbol
     }
 }
 
-static int symbol_set(struct binder *b, const struct mo_tensor *t, const char *symbol, int64_t value) {
-    int at = mo_names_find(b->known, symbol);
-    if (at < 0) {
-        b->values[b->n_values] = value;
-        return mo_names_add(b->known, symbol, b->n_values++)
-                   ? mo_fail(b->err, MOIRE_ENOMEM, "out of memory binding shapes")
-                   : MOIRE_OK;
-    }
-    if (b->values[at] == value) return MOIRE_OK;
-    return mo_fail(b->err, MOIRE_ESHAPE,
-                   "input '%.100s': dimension '%.60s' is bound to %lld here and to %lld elsewhere", t->name,
-                   symbol, (long long)value, (long long)b->values[at]);
+/* The first binding of a symbol counts: exporters reuse names ("?") for unrelated dimensions, so a second,
+ * different one is no error where the user gave it. */
+static int symbol_set(struct binder *b, const char *symbol, int64_t value) {
+    if (!strcmp(symbol, "?") || mo_names_find(b->known, symbol) >= 0) return MOIRE_OK;
+    b->values[b->n_values] = value;
+    return mo_names_add(b->known, symbol, b->n_values++)
+               ? mo_fail(b->err, MOIRE_ENOMEM, "out of memory binding shapes")
+               : MOIRE_OK;
 }
 
 static int apply(struct binder *b, int index, const moire_shape *given) {
@@ -64,7 +60,7 @@ static int apply(struct binder *b, int index, const moire_shape *given) {
                            "input '%.100s': dimension %d is fixed to %lld, the given shape has %lld", t->name,
                            i, (long long)t->shape.d[i], (long long)given->shape[i]);
         t->shape.d[i] = given->shape[i];
-        int rc = symbol ? symbol_set(b, t, symbol, given->shape[i]) : MOIRE_OK;
+        int rc = symbol ? symbol_set(b, symbol, given->shape[i]) : MOIRE_OK;
         if (rc) return rc;
     }
     return MOIRE_OK;
@@ -101,7 +97,7 @@ static int complete(struct binder *b, int index, int64_t batch) {
         if (at >= 0) t->shape.d[i] = b->values[at];
         if (at < 0 && i == 0) {
             t->shape.d[0] = batch;
-            int rc = symbols->dim[0] ? symbol_set(b, t, symbols->dim[0], batch) : MOIRE_OK;
+            int rc = symbols->dim[0] ? symbol_set(b, symbols->dim[0], batch) : MOIRE_OK;
             if (rc) return rc;
         }
         if (t->shape.d[i] < 0) open = true;

@@ -65,12 +65,24 @@ static bool outputs_block(const struct mo_graph *g, const struct mo_node *node) 
     return node->n_out > 0;
 }
 
+/* A concat of whole channel blocks is the same in blocks; mostly its inputs will lie in place. */
+static bool concats_blocks(const struct mo_graph *g, const struct mo_node *node) {
+    const struct mo_tensor *y = g->tensors[node->out[0]];
+    int64_t axis = mo_attr_int(node, "axis", 1);
+    if (!mo_is(node, "Concat") || y->shape.rank < 3 || (axis != 1 && axis != 1 - y->shape.rank)) return false;
+    for (int k = 0; k < node->n_in; k++) {
+        const struct mo_tensor *x = mo_in(g, node, k);
+        if (!x || !can_block(x) || (k + 1 < node->n_in && x->shape.d[1] % 16)) return false;
+    }
+    return true;
+}
+
 struct choice {
     enum mo_layout in, out;
 };
 
 static struct choice choose(const struct mo_graph *g, const struct mo_node *node) {
-    unsigned can = mo_layouts_of(g, node);
+    unsigned can = mo_layouts_of(g, node) | (concats_blocks(g, node) ? MO_CAN_C16 : 0);
     bool blocked = blocked_input(g, node), room = outputs_block(g, node);
     if (room && !blocked && is_conv(node) && can & MO_CAN_ENTER) return (struct choice){MO_PLAIN, MO_C16};
     if (room && can & MO_CAN_C16 && (blocked || is_conv(node))) return (struct choice){MO_C16, MO_C16};
