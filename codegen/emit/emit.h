@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * emit.h - small text emitters shared by the kernel families and by the built-in generic kernels.
+ *
+ * Everything they write is header-free C: GNU vector extensions, and on x86 one asm template each for the
+ * FMA, the broadcast, the minimum and the maximum.  One row describes an instruction set; nothing else knows
+ * it.
+ *
+ * Names in the emitted text: `v` a vector of floats, `vi` of ints; accumulators a<r>_<t> (vector r of the
+ * output channels, pixel t), weights w<r> read from the stream of block b at q<b>, pixels read from x<row>.
+ * Named scalars, never arrays: compilers turn arrays into registers too late. */
+#ifndef MO_EMIT_H
+#define MO_EMIT_H
+#include <stdio.h>
+#include "variants/kernel.h"
+
+struct mo_emit_isa {
+    const char *name;
+    int lanes;              /* floats of a vector */
+    int regs;               /* vector registers */
+    int vectors;            /* vectors of a block of 16 channels = 16 / lanes */
+    int max_acc;            /* accumulators that fit beside weights and broadcast */
+    const char *constraint; /* of an asm register operand; NULL: no asm, plain C */
+};
+const struct mo_emit_isa *mo_emit_isa(enum mo_isa isa);
+
+/* Types, loads, stores, mac(), mac_load(), broadcast(), vmax(), vmin(). */
+void mo_emit_prelude(FILE *out, const struct mo_emit_isa *isa);
+/* The inline function `v <name>(v x, float a, float b)`. */
+void mo_emit_activation(FILE *out, enum mo_act act, const char *name);
+/* vexp(), vsigmoid(): needed before SIGMOID, SILU, TANH and GELU. */
+void mo_emit_exp(FILE *out);
+bool mo_emit_act_needs_exp(enum mo_act act);
+/* struct mo_kargs and struct mo_variant as text, the same layout as variants/kernel.h. */
+void mo_emit_abi(FILE *out);
+/* A float as an exact C constant. */
+void mo_emit_float(FILE *out, float x);
+
+/* A multiply-accumulate tile: r vectors of output channels by t pixels. */
+struct mo_mac {
+    const struct mo_emit_isa *isa;
+    int blocks;     /* blocks of 16 output channels */
+    int rows, cols; /* pixels */
+    long px;        /* bytes from a pixel to the next in its row; 0 = run-time variable `px` */
+    bool vector_x;  /* depthwise: a pixel is a vector, not a broadcast scalar */
+};
+int mo_mac_vectors(const struct mo_mac *m);
+/* "v a0_0, a0_1, ...;" */
+void mo_mac_declare(FILE *out, const struct mo_mac *m, const char *indent);
+/* All accumulators of vector r start from the expression's value, e.g. "load(b + 16)". */
+void mo_mac_start(FILE *out, const struct mo_mac *m, const char *indent, const char *bias);
+/* One step: weights of every block b from `q<b> + woff`, pixels of row i from `x<i> + xoff`; only pixels t
+ * whose bit is set in `mask`.  prefetch > 0: prefetch the weight streams that many bytes ahead. */
+void mo_mac_step(FILE *out, const struct mo_mac *m, const char *indent, long woff, long xoff, uint64_t mask,
+                 long prefetch);
+#endif

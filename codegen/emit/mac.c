@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * mac.c - the multiply-accumulate tile as text: declarations, start values, one step.
+ *
+ * A step reads one weight vector for each vector of output channels and one scalar for each pixel.  With one
+ * weight vector a broadcast is no dearer folded into the FMA, but cores with two loads a cycle are then bound
+ * by loads; sharing a broadcast register between two or more weight vectors halves them. */
+#include "codegen/emit/emit.h"
+
+int mo_mac_vectors(const struct mo_mac *m) {
+    return m->blocks * m->isa->vectors;
+}
+
+void mo_mac_declare(FILE *out, const struct mo_mac *m, const char *indent) {
+    for (int r = 0; r < mo_mac_vectors(m); r++) {
+        fprintf(out, "%sv", indent);
+        for (int t = 0; t < m->rows * m->cols; t++)
+            fprintf(out, "%s a%d_%d", t ? "," : "", r, t);
+        fputs(";\n", out);
+    }
+}
+
+void mo_mac_start(FILE *out, const struct mo_mac *m, const char *indent, const char *bias) {
+    for (int r = 0; r < mo_mac_vectors(m); r++) {
+        fputs(indent, out);
+        for (int t = 0; t < m->rows * m->cols; t++)
+            fprintf(out, "a%d_%d = ", r, t);
+        fprintf(out, "load(%s + %d);\n", bias, r * m->isa->lanes * 4);
+    }
+}
+
+/* Address of pixel t: "x1 + 132" or "x1 + 2 * px + 4". */
+static void emit_pixel(FILE *out, const struct mo_mac *m, int t, long offset) {
+    int row = t / m->cols, col = t % m->cols;
+    if (m->px)
+        fprintf(out, "x%d + %ld", row, col * m->px + offset);
+    else
+        fprintf(out, "x%d + %d * px + %ld", row, col, offset);
+}
+
+static void step_broadcast(FILE *out, const struct mo_mac *m, const char *indent, long xoff, uint64_t mask) {
+    for (int t = 0; t < m->rows * m->cols; t++) {
+        if (!(mask >> t & 1)) continue;
+        fprintf(out, "%sx = broadcast(", indent);
+        emit_pixel(out, m, t, xoff);
+        fputs(");", out);
+        for (int r = 0; r < mo_mac_vectors(m); r++)
+            fprintf(out, " a%d_%d = mac(a%d_%d, w%d, x);", r, t, r, t, r);
+        fputc('\n', out);
+    }
+}
+
+static void step_vector(FILE *out, const struct mo_mac *m, const char *indent, long xoff, uint64_t mask) {
+    for (int t = 0; t < m->rows * m->cols; t++) {
+        if (!(mask >> t & 1)) continue;
+        fputs(indent, out);
+        for (int r = 0; r < mo_mac_vectors(m); r++) {
+            fprintf(out, "%sa%d_%d = mac_load(a%d_%d, w%d, ", r ? " " : "", r, t, r, t, r);
+            emit_pixel(out, m, t, xoff + r * m->isa->lanes * 4);
+            fputs(");", out);
+        }
+        fputc('\n', out);
+    }
+}
+
+void mo_mac_step(FILE *out, const struct mo_mac *m, const char *indent, long woff, long xoff, uint64_t mask,
+                 long prefetch) {
+    for (int r = 0; r < mo_mac_vectors(m); r++) {
+        int block = r / m->isa->vectors, part = r % m->isa->vectors;
+        fprintf(out, "%sw%d = load(q%d + %ld);", indent, r, block, woff + part * m->isa->lanes * 4);
+        if (prefetch && !part) fprintf(out, " __builtin_prefetch(q%d + %ld);", block, woff + prefetch);
+        fputc('\n', out);
+    }
+    if (m->vector_x)
+        step_vector(out, m, indent, xoff, mask);
+    else
+        step_broadcast(out, m, indent, xoff, mask);
+}

@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * prelude.c - the table of instruction sets and what every emitted file begins with.
+ *
+ * The asm templates are opaque to the compiler's optimizers: with plain expressions gcc hoists loads and
+ * broadcasts until it runs out of registers and spills. */
+#include "codegen/emit/emit.h"
+
+#include <math.h>
+
+static const struct mo_emit_isa isas[MO_ISA_COUNT] = {
+    [MO_ISA_BASE] = {.name = "base", .lanes = 4, .regs = 16, .vectors = 4, .max_acc = 12},
+    [MO_ISA_AVX2] = {.name = "avx2", .lanes = 8, .regs = 16, .vectors = 2, .max_acc = 12, .constraint = "x"},
+    [MO_ISA_AVX512] =
+        {.name = "avx512", .lanes = 16, .regs = 32, .vectors = 1, .max_acc = 28, .constraint = "v"},
+};
+
+const struct mo_emit_isa *mo_emit_isa(enum mo_isa isa) {
+    return &isas[isa];
+}
+
+static void emit_types(FILE *out, const struct mo_emit_isa *isa) {
+    int bytes = isa->lanes * 4;
+    fprintf(out,
+            "typedef __INT64_TYPE__ i64;\n"
+            "typedef float v __attribute__((vector_size(%d)));\n"
+            "typedef int vi __attribute__((vector_size(%d)));\n"
+            "typedef float vu __attribute__((vector_size(%d), aligned(4), may_alias));\n"
+            "typedef float f32 __attribute__((may_alias));\n"
+            "#define INLINE static inline __attribute__((always_inline, unused))\n\n"
+            "INLINE v load(const char *p) { return *(const vu *)p; }\n"
+            "INLINE void store(char *p, v x) { *(vu *)p = x; }\n"
+            "INLINE v splat(float x) { return (v){",
+            bytes, bytes, bytes);
+    for (int i = 0; i < isa->lanes; i++)
+        fprintf(out, "%sx", i ? ", " : "");
+    fputs("}; }\n", out);
+}
+
+static void emit_asm(FILE *out, const struct mo_emit_isa *isa) {
+    const char *c = isa->constraint;
+    fprintf(out,
+            "INLINE v mac(v a, v w, v x) {\n"
+            "    __asm__(\"vfmadd231ps %%1, %%2, %%0\" : \"+%s\"(a) : \"%s\"(w), \"%s\"(x));\n"
+            "    return a;\n}\n"
+            "INLINE v mac_load(v a, v w, const char *p) {\n"
+            "    __asm__(\"vfmadd231ps %%1, %%2, %%0\" : \"+%s\"(a) : \"m\"(*(const vu *)p), \"%s\"(w));\n"
+            "    return a;\n}\n"
+            "INLINE v broadcast(const char *p) {\n"
+            "    v x;\n"
+            "    __asm__(\"vbroadcastss %%1, %%0\" : \"=%s\"(x) : \"m\"(*(const f32 *)p));\n"
+            "    return x;\n}\n"
+            "/* x when either is NaN */\n"
+            "INLINE v vmax(v lo, v x) {\n"
+            "    v r;\n"
+            "    __asm__(\"vmaxps %%2, %%1, %%0\" : \"=%s\"(r) : \"%s\"(lo), \"%s\"(x));\n"
+            "    return r;\n}\n"
+            "INLINE v vmin(v hi, v x) {\n"
+            "    v r;\n"
+            "    __asm__(\"vminps %%2, %%1, %%0\" : \"=%s\"(r) : \"%s\"(hi), \"%s\"(x));\n"
+            "    return r;\n}\n",
+            c, c, c, c, c, c, c, c, c, c, c, c);
+}
+
+static void emit_plain(FILE *out) {
+    fputs("INLINE v mac(v a, v w, v x) { return a + w * x; }\n"
+          "INLINE v mac_load(v a, v w, const char *p) { return a + w * load(p); }\n"
+          "INLINE v broadcast(const char *p) { return splat(*(const f32 *)p); }\n"
+          "/* x when either is NaN */\n"
+          "INLINE v vmax(v lo, v x) { vi m = lo > x; return (v)(((vi)lo & m) | ((vi)x & ~m)); }\n"
+          "INLINE v vmin(v hi, v x) { vi m = hi < x; return (v)(((vi)hi & m) | ((vi)x & ~m)); }\n",
+          out);
+}
+
+void mo_emit_prelude(FILE *out, const struct mo_emit_isa *isa) {
+    emit_types(out, isa);
+    if (isa->constraint)
+        emit_asm(out, isa);
+    else
+        emit_plain(out);
+    fputs("INLINE v vselect(vi m, v a, v b) { return (v)(((vi)a & m) | ((vi)b & ~m)); }\n"
+          "INLINE v vrelu(v x) { return vmax(splat(0.0f), x); }\n\n",
+          out);
+}
+
+void mo_emit_float(FILE *out, float x) {
+    if (isnan(x))
+        fputs("__builtin_nanf(\"\")", out);
+    else if (isinf(x))
+        fputs(x < 0 ? "-__builtin_inff()" : "__builtin_inff()", out);
+    else
+        fprintf(out, "%af", (double)x);
+}
+
+void mo_emit_abi(FILE *out) {
+    fprintf(out,
+            "struct mo_kargs {\n"
+            "    const void *in[%d];\n"
+            "    void *out[%d];\n"
+            "    i64 in_image[%d], out_image[%d];\n"
+            "    const void *weights;\n"
+            "    const float *bias;\n"
+            "    const void *residual;\n"
+            "    i64 residual_image;\n"
+            "    const void *params;\n"
+            "};\n"
+            "struct mo_variant {\n"
+            "    int abi, packing;\n"
+            "    i64 units, scratch_bytes, parallelism_milli, block_bytes, l3_bytes, flops_executed;\n"
+            "    void (*run)(const struct mo_kargs *, i64, i64, void *);\n"
+            "    const char *name;\n"
+            "};\n\n",
+            MO_KERNEL_IN, MO_KERNEL_OUT, MO_KERNEL_IN, MO_KERNEL_OUT);
+}

@@ -1,0 +1,145 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * test_conv.c - the built-in convolution kernels of every instruction set against the reference: ragged
+ * shapes, pads, strides, dilations, groups, channel tails, activations, residuals, batches, any split of the
+ * units. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <stdio.h>
+#include "tests/unit/conv_case.h"
+
+extern const struct mo_family mo_family_conv_direct, mo_family_conv_pointwise, mo_family_conv_depthwise,
+    mo_family_conv_first, mo_family_conv_grouped;
+
+static void check_shape(const struct mo_family *family, const struct conv_shape *shape, enum mo_layout in,
+                        unsigned seed) {
+    struct conv_case c;
+    if (!conv_case_open(&c, shape, in, seed)) return;
+    unsigned need = in == MO_PLAIN ? MO_CAN_ENTER : MO_CAN_C16;
+    if (!(family->layouts(c.graph, c.node) & need)) fail_msg("%s: not taken", conv_case_text(shape));
+    for (enum mo_isa isa = MO_ISA_BASE; isa <= mo_isa_detect(); isa++) {
+        struct mo_binder binder = {&c.env, mo_region_create(&c.env), isa, c.graph};
+        struct mo_step step = {.node = c.node};
+        moire_error err = {0};
+        if (family->bind(&binder, c.node, &step, &err))
+            fail_msg("%s: %s", conv_case_text(shape), err.message);
+        c.args.weights = step.weights, c.args.bias = step.bias, c.args.params = step.params;
+        int parts = 1 + (int)(seed % 5) * 3;
+        conv_case_run(&c, step.run, step.units, step.scratch_bytes, parts);
+        const char *wrong = conv_case_check(&c);
+        if (wrong) fail_msg("%s, %s, %d parts: %s", step.kernel, conv_case_text(shape), parts, wrong);
+        mo_region_destroy(binder.region);
+    }
+    conv_case_close(&c);
+}
+
+/* Small deterministic choices. */
+static unsigned pick(unsigned *seed, unsigned n) {
+    *seed = *seed * 1664525u + 1013904223u;
+    return (*seed >> 16) % n;
+}
+
+static struct conv_shape random_shape(unsigned *seed, const int *channels, int n_channels) {
+    struct conv_shape s = {.n = 1 + (int)pick(seed, 2), .groups = 1};
+    s.c = channels[pick(seed, (unsigned)n_channels)];
+    s.o = 1 + (int)pick(seed, 70);
+    s.h = 1 + (int)pick(seed, 20), s.w = 1 + (int)pick(seed, 35);
+    s.kh = 1 + (int)pick(seed, 5), s.kw = 1 + (int)pick(seed, 5);
+    s.sh = 1 + (int)pick(seed, 3), s.sw = 1 + (int)pick(seed, 3);
+    s.dh = 1 + (int)pick(seed, 2), s.dw = 1 + (int)pick(seed, 2);
+    s.pt = (int)pick(seed, 4), s.pl = (int)pick(seed, 4), s.pb = (int)pick(seed, 4),
+    s.pr = (int)pick(seed, 4);
+    s.act = pick(seed, MO_ACT_COUNT);
+    s.residual = (int)pick(seed, 3);
+    return s;
+}
+
+static void direct_matches(void **state) {
+    (void)state;
+    static const int channels[] = {1, 3, 16, 17, 24, 32, 40};
+    unsigned seed = 1;
+    for (unsigned i = 0; i < 120; i++) {
+        struct conv_shape s = random_shape(&seed, channels, 7);
+        if (s.kh * s.kw == 1) s.kw = 3;
+        check_shape(&mo_family_conv_direct, &s, MO_C16, i);
+    }
+}
+
+static void narrow_maps_match(void **state) {
+    (void)state;
+    for (int w = 1; w <= 9; w++)
+        for (int h = 1; h <= 8; h += 3) {
+            struct conv_shape s = {1, 32, h, w, 48, 3, 3, 1, 1, 1, 1, 1, 1, 1, 1, 1, MO_ACT_RELU, w % 3};
+            check_shape(&mo_family_conv_direct, &s, MO_C16, (unsigned)(w + h));
+        }
+    struct conv_shape pad = {1, 16, 2, 2, 16, 3, 3, 1, 1, 1, 1, 6, 5, 4, 7, 1, MO_ACT_NONE, 0};
+    check_shape(&mo_family_conv_direct, &pad, MO_C16, 3);
+}
+
+static void pointwise_matches(void **state) {
+    (void)state;
+    static const int channels[] = {1, 16, 24, 48, 96};
+    unsigned seed = 2;
+    for (unsigned i = 0; i < 60; i++) {
+        struct conv_shape s = random_shape(&seed, channels, 5);
+        s.kh = s.kw = 1;
+        if (i % 2) s.sh = s.sw = 1, s.pt = s.pl = s.pb = s.pr = 0;
+        check_shape(&mo_family_conv_pointwise, &s, MO_C16, i);
+    }
+}
+
+static void depthwise_matches(void **state) {
+    (void)state;
+    static const int channels[] = {8, 16, 24, 32, 40};
+    unsigned seed = 3;
+    for (unsigned i = 0; i < 60; i++) {
+        struct conv_shape s = random_shape(&seed, channels, 5);
+        s.groups = s.o = s.c;
+        check_shape(&mo_family_conv_depthwise, &s, MO_C16, i);
+    }
+}
+
+static void first_matches(void **state) {
+    (void)state;
+    static const int channels[] = {1, 2, 3, 4};
+    unsigned seed = 4;
+    for (unsigned i = 0; i < 60; i++) {
+        struct conv_shape s = random_shape(&seed, channels, 4);
+        check_shape(&mo_family_conv_first, &s, MO_PLAIN, i);
+    }
+}
+
+static void groups_match(void **state) {
+    (void)state;
+    static const int table[][3] = {{32, 32, 2},  {64, 64, 8}, {48, 96, 3},  {32, 64, 8},   {32, 64, 32},
+                                   {64, 32, 16}, {96, 96, 4}, {64, 128, 2}, {256, 256, 32}};
+    for (unsigned i = 0; i < sizeof table / sizeof *table; i++) {
+        struct conv_shape s = {2, table[i][0], 6, 9, table[i][1], 3, 3,           1 + i % 2,   1,
+                               1, 1,           1, 1, 1,           0, table[i][2], MO_ACT_SILU, 1};
+        check_shape(&mo_family_conv_grouped, &s, MO_C16, i);
+    }
+}
+
+static void odd_layers_are_refused(void **state) {
+    (void)state;
+    struct conv_shape s = {1, 9, 6, 6, 12, 3, 3, 1, 1, 1, 1, 0, 0, 0, 0, 3, MO_ACT_NONE, 0};
+    struct conv_case c;
+    assert_true(conv_case_open(&c, &s, MO_C16, 1));
+    assert_int_equal(mo_family_conv_grouped.layouts(c.graph, c.node), 0);
+    assert_int_equal(mo_family_conv_direct.layouts(c.graph, c.node), 0);
+    c.graph->tensors[c.node->in[1]]->data = NULL; /* weights known at run time only */
+    assert_int_equal(mo_family_conv_direct.layouts(c.graph, c.node), 0);
+    conv_case_close(&c);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(direct_matches),         cmocka_unit_test(narrow_maps_match),
+        cmocka_unit_test(pointwise_matches),      cmocka_unit_test(depthwise_matches),
+        cmocka_unit_test(first_matches),          cmocka_unit_test(groups_match),
+        cmocka_unit_test(odd_layers_are_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,181 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * emit-generic.c - build-time tool: writes the built-in micro-kernels (variants/tiles.h) of one instruction
+ * set. Usage: emit-generic base|avx2|avx512 > tiles_<isa>.c */
+#include <string.h>
+#include "codegen/emit/emit.h"
+#include "variants/tiles.h"
+
+enum kind { CONV, FIRST, DEPTHWISE, KINDS };
+
+static const struct {
+    const char *name;
+    int steps; /* input channels of a tap */
+    int unroll;
+    long element; /* bytes from pixel to pixel at stride 1 */
+} kinds[KINDS] = {{"conv", 16, 4, 64}, {"first", 1, 1, 4}, {"dw", 1, 1, 64}};
+
+static const long strides[MO_TILE_STRIDES] = {1, 2, 0};
+
+static void tile_name(FILE *out, enum kind kind, const struct mo_mac *m, int stride) {
+    fprintf(out, "%s_%d_%dx%d_s%d", kinds[kind].name, m->blocks, m->rows, m->cols, stride);
+}
+
+static void emit_registers(FILE *out, const struct mo_mac *m) {
+    fputs("    v x", out);
+    for (int r = 0; r < mo_mac_vectors(m); r++)
+        fprintf(out, ", w%d", r);
+    fputs(";\n", out);
+    mo_mac_declare(out, m, "    ");
+    fputs("    const char *b = (const char *)a->bias;\n", out);
+    mo_mac_start(out, m, "    ", "b");
+    if (!m->px) fputs("    const i64 px = a->px;\n", out);
+    if (m->vector_x) fputs("    (void)x;\n", out);
+}
+
+/* Base pointers of a tap: x0, x1 into the input, q0, q1 into the weights. */
+static void emit_bases(FILE *out, const struct mo_mac *m) {
+    fputs("            const char *x0 = xo + tap->x, *q0 = wo + tap->w;\n", out);
+    if (m->rows > 1) fputs("            const char *x1 = x0 + a->x_row;\n", out);
+    if (m->blocks > 1) fputs("            const char *q1 = q0 + a->w_block;\n", out);
+}
+
+static void emit_advance(FILE *out, const struct mo_mac *m, int unroll) {
+    fprintf(out, "                x0 += %d; q0 += %d;", unroll * 4, unroll * 64);
+    if (m->rows > 1) fprintf(out, " x1 += %d;", unroll * 4);
+    if (m->blocks > 1) fprintf(out, " q1 += %d;", unroll * 64);
+    fputc('\n', out);
+}
+
+static void emit_loops(FILE *out, enum kind kind, const struct mo_mac *m) {
+    int steps = kinds[kind].steps, unroll = kinds[kind].unroll;
+    const char *in = steps > 1 ? "                " : "            ";
+    fputs("    const char *xo = a->x, *wo = a->w;\n"
+          "    for (i64 i = a->n_outer; i > 0; i--) {\n"
+          "        const struct mo_tap *tap = a->taps, *end = tap + a->n_taps;\n"
+          "        for (; tap < end; tap++) {\n",
+          out);
+    emit_bases(out, m);
+    if (steps > 1) fprintf(out, "            for (int s = 0; s < %d; s++) {\n", steps / unroll);
+    for (int u = 0; u < unroll; u++)
+        mo_mac_step(out, m, in, u * 64, u * 4, ~0ull, 0);
+    if (steps > 1) {
+        emit_advance(out, m, unroll);
+        fputs("            }\n", out);
+    }
+    fputs("        }\n        xo += a->x_outer; wo += a->w_outer;\n    }\n", out);
+}
+
+/* Residual, clamp and store of every accumulator. */
+static void emit_finish(FILE *out, const struct mo_mac *m) {
+    fputs("    const v lo = splat(a->lo), hi = splat(a->hi);\n    const char *res = a->res;\n    char *y = "
+          "a->y;\n",
+          out);
+    for (int phase = 0; phase < 3; phase++) {
+        static const char *const open[3] = {"    if (res && !a->res_last) {\n", "    {\n",
+                                            "    if (res && a->res_last) {\n"};
+        fputs(open[phase], out);
+        for (int r = 0; r < mo_mac_vectors(m); r++)
+            for (int t = 0; t < m->rows * m->cols; t++) {
+                int block = r / m->isa->vectors, part = r % m->isa->vectors, row = t / m->cols,
+                    col = t % m->cols;
+                if (phase == 1)
+                    fprintf(out, "        a%d_%d = vmin(hi, vmax(lo, a%d_%d));\n", r, t, r, t);
+                else
+                    fprintf(out, "        a%d_%d += load(res + %d * a->res_block + %d * a->y_row + %d);\n", r,
+                            t, block, row, col * 64 + part * m->isa->lanes * 4);
+            }
+        fputs("    }\n", out);
+    }
+    for (int r = 0; r < mo_mac_vectors(m); r++)
+        for (int t = 0; t < m->rows * m->cols; t++)
+            fprintf(out, "    store(y + %d * a->y_block + %d * a->y_row + %d, a%d_%d);\n",
+                    r / m->isa->vectors, t / m->cols,
+                    t % m->cols * 64 + r % m->isa->vectors * m->isa->lanes * 4, r, t);
+}
+
+static void emit_tile(FILE *out, enum kind kind, const struct mo_mac *m, int stride) {
+    fputs("static void ", out);
+    tile_name(out, kind, m, stride);
+    fputs("(const struct mo_tile *a) {\n", out);
+    emit_registers(out, m);
+    emit_loops(out, kind, m);
+    emit_finish(out, m);
+    fputs("}\n\n", out);
+}
+
+/* Calls fn for every tile the instruction set has registers for. */
+static void each_tile(FILE *out, const struct mo_emit_isa *isa, enum kind kind, int rows,
+                      void (*fn)(FILE *, enum kind, const struct mo_mac *, int)) {
+    int blocks_max = kind == DEPTHWISE ? 1 : MO_TILE_BLOCKS;
+    int cols_max = rows == 2 ? MO_TILE_ROW2 : MO_TILE_PIXELS;
+    for (int blocks = 1; blocks <= blocks_max; blocks++)
+        for (int cols = rows == 2 ? 3 : 1; cols <= cols_max; cols++)
+            for (int s = 0; s < MO_TILE_STRIDES; s++) {
+                struct mo_mac m = {.isa = isa,
+                                   .blocks = blocks,
+                                   .rows = rows,
+                                   .cols = cols,
+                                   .px = strides[s] * kinds[kind].element,
+                                   .vector_x = kind == DEPTHWISE};
+                if (blocks > 1 && isa->vectors > 1)
+                    continue; /* two blocks pay only when a block is one vector */
+                if (mo_mac_vectors(&m) * rows * cols <= isa->max_acc) fn(out, kind, &m, s);
+            }
+}
+
+static void emit_row(FILE *out, enum kind kind, const struct mo_mac *m, int stride) {
+    static const char *const fields[KINDS] = {"conv", "first", "depthwise"};
+    fprintf(out, "    .%s%s", fields[kind], m->rows == 2 ? "2" : "");
+    if (kind != DEPTHWISE) fprintf(out, "[%d]", m->blocks);
+    fprintf(out, "[%d][%d] = ", m->cols, stride);
+    tile_name(out, kind, m, stride);
+    fputs(",\n", out);
+}
+
+static void emit_activate(FILE *out) {
+    mo_emit_exp(out);
+    for (int act = 0; act < MO_ACT_COUNT; act++) {
+        char name[16];
+        snprintf(name, sizeof name, "act%d", act);
+        mo_emit_activation(out, act, name);
+    }
+    fputs("static void activate(enum mo_act act, float a, float b, float *y, const float *res, i64 n) {\n"
+          "    char *p = (char *)y, *end = p + n * 4;\n    switch (act) {\n",
+          out);
+    for (int act = 1; act < MO_ACT_COUNT; act++)
+        fprintf(out, "    case %d: for (; p < end; p += sizeof(v)) store(p, act%d(load(p), a, b)); break;\n",
+                act, act);
+    fputs("    default: break;\n    }\n    const char *r = (const char *)res;\n    if (r)\n"
+          "        for (p = (char *)y; p < end; p += sizeof(v), r += sizeof(v)) store(p, load(p) + "
+          "load(r));\n}\n\n",
+          out);
+}
+
+static void emit_table(FILE *out, const struct mo_emit_isa *isa) {
+    int one = isa->max_acc / isa->vectors < MO_TILE_PIXELS ? isa->max_acc / isa->vectors : MO_TILE_PIXELS;
+    fprintf(out, "const struct mo_tiles mo_tiles_%s = {\n    .max_pixels = {0, %d, %d},\n", isa->name, one,
+            isa->vectors > 1 ? 0 : isa->max_acc / 2);
+    for (int kind = 0; kind < KINDS; kind++)
+        each_tile(out, isa, kind, 1, emit_row);
+    each_tile(out, isa, CONV, 2, emit_row);
+    fputs("    .activate = activate,\n};\n", out);
+}
+
+int main(int argc, char **argv) {
+    for (int isa = 0; argc == 2 && isa < MO_ISA_COUNT; isa++) {
+        const struct mo_emit_isa *row = mo_emit_isa(isa);
+        if (strcmp(row->name, argv[1])) continue;
+        printf("/* Written by tools/emit-generic.c: the built-in micro-kernels for %s. */\n"
+               "#include \"variants/tiles.h\"\n\n",
+               row->name);
+        mo_emit_prelude(stdout, row);
+        for (int kind = 0; kind < KINDS; kind++)
+            each_tile(stdout, row, kind, 1, emit_tile);
+        each_tile(stdout, row, CONV, 2, emit_tile);
+        emit_activate(stdout);
+        emit_table(stdout, row);
+        return fflush(stdout) ? 1 : 0;
+    }
+    fprintf(stderr, "usage: emit-generic base|avx2|avx512\n");
+    return 2;
+}

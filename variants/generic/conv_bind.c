@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * conv_bind.c - plans the walk of a built-in convolution: tile size, taps, units.
+ *
+ * Tiles split a row evenly (never 14 + 2).  The larger of weights and input is the outer loop's, so that it
+ * is streamed once.  A unit is worth a few microseconds, and there are at least 64 of them where the layer
+ * allows. */
+#include "variants/generic/conv_walk.h"
+
+#include <math.h>
+
+enum { UNIT_FLOPS = 1000000, MIN_UNITS = 64 };
+
+static void copy_geometry(const struct mo_conv *v, struct mo_conv_walk *c) {
+    c->n = v->n, c->groups = v->groups;
+    c->h = v->h, c->w = v->w, c->oh = v->oh, c->ow = v->ow;
+    c->kh = v->kh, c->kw = v->kw, c->sh = v->sh, c->sw = v->sw, c->dh = v->dh, c->dw = v->dw;
+    c->pt = v->pt, c->pl = v->pl;
+    bool flat = v->kh == 1 && v->kw == 1 && v->sh == 1 && v->sw == 1 && v->h == v->oh && v->w == v->ow;
+    if (flat && v->pt == 0 && v->pl == 0) {
+        c->w = c->ow = v->h * v->w;
+        c->h = c->oh = 1;
+    }
+}
+
+static void choose_tile(struct mo_conv_walk *c) {
+    c->blocks = c->kind != MO_CONV_DEPTHWISE && c->ocb > 1 && c->tiles->max_pixels[2] ? 2 : 1;
+    int64_t most = c->tiles->max_pixels[c->blocks];
+    c->rows = 1;
+    if (c->kind == MO_CONV_BLOCKED && c->oh > 1 && c->ow <= MO_TILE_ROW2 &&
+        c->tiles->conv2[c->blocks][c->ow][c->stride] && c->tiles->conv2[1][c->ow][c->stride])
+        c->rows = 2;
+    c->cols = (c->ow + most - 1) / most;
+    c->grid = (c->oh + c->rows - 1) / c->rows * c->cols;
+    c->sets = c->groups * ((c->ocb + c->blocks - 1) / c->blocks);
+}
+
+static void choose_units(struct mo_conv_walk *c, const struct mo_conv *v) {
+    double flops = 2.0 * (double)v->oh * (double)v->ow * (double)v->o * (double)(v->kh * v->kw);
+    if (c->kind != MO_CONV_DEPTHWISE) flops *= (double)v->cg;
+    double most = (double)c->n * (double)c->sets * (double)c->grid, want = flops * (double)c->n / UNIT_FLOPS;
+    if (want < MIN_UNITS) want = MIN_UNITS;
+    if (c->kind == MO_CONV_DEPTHWISE && want > 4 * MIN_UNITS) want = 4 * MIN_UNITS;
+    if (want > most) want = most;
+    c->chunks = (int64_t)ceil(want / ((double)c->n * (double)c->sets));
+    if (c->chunks > c->grid) c->chunks = c->grid;
+    if (c->chunks < 1) c->chunks = 1;
+    double weights = (double)v->o * (double)v->cg * (double)(v->kh * v->kw),
+           in = (double)v->c * (double)v->h * (double)v->w;
+    c->sets_outer = c->kind == MO_CONV_DEPTHWISE || weights >= in;
+}
+
+static void set_strides(struct mo_conv_walk *c) {
+    struct mo_tile *t = &c->tile;
+    int64_t taps = c->kh * c->kw;
+    t->n_outer = c->kind == MO_CONV_BLOCKED ? c->planes : 1;
+    t->x_outer = c->h * c->w * c->element;
+    t->w_outer = taps * 1024;
+    t->w_block = c->kind == MO_CONV_BLOCKED ? c->planes * taps * 1024
+                 : c->kind == MO_CONV_FIRST ? c->planes * taps * 64
+                                            : taps * 64;
+    t->y_block = t->res_block = c->oh * c->ow * 64;
+    t->y_row = c->ow * 64;
+    t->x_row = c->sh * c->w * c->element;
+    t->px = c->sw * c->element;
+    int64_t most = c->tiles->max_pixels[c->blocks] < c->ow ? c->tiles->max_pixels[c->blocks] : c->ow;
+    c->copy_cols = (most - 1) * c->sw + (c->kw - 1) * c->dw + 1;
+    c->copy_rows = c->rows == 1 ? c->kh : (c->rows - 1) * c->sh + (c->kh - 1) * c->dh + 1;
+}
+
+static bool fill_taps(struct mo_region *region, struct mo_conv_walk *c) {
+    bool first = c->kind == MO_CONV_FIRST;
+    int64_t planes = first ? c->planes : 1, step = c->kind == MO_CONV_BLOCKED ? 1024 : 64;
+    int64_t n = planes * c->kh * c->kw, i = 0;
+    struct mo_tap *taps = mo_region_array(region, (size_t)n, sizeof *taps);
+    struct mo_tap *copy = mo_region_array(region, (size_t)n, sizeof *copy);
+    if (!taps || !copy) return false;
+    for (int64_t p = 0; p < planes; p++)
+        for (int64_t kh = 0; kh < c->kh; kh++)
+            for (int64_t kw = 0; kw < c->kw; kw++, i++) {
+                int64_t row = c->rows == 1 ? kh : kh * c->dh;
+                taps[i].x = ((p * c->h + kh * c->dh) * c->w + kw * c->dw) * c->element;
+                copy[i].x = ((p * c->copy_rows + row) * c->copy_cols + kw * c->dw) * c->element;
+                taps[i].w = copy[i].w = i * step;
+            }
+    c->taps = taps, c->copy_taps = copy;
+    return true;
+}
+
+static void set_epilogue(struct mo_conv_walk *c, const struct mo_fuse *f) {
+    bool clamp = f->act == MO_ACT_NONE || f->act == MO_ACT_RELU || f->act == MO_ACT_CLIP;
+    c->act = clamp ? MO_ACT_NONE : f->act;
+    c->a = f->a, c->b = f->b;
+    c->res_late = f->residual_last;
+    c->tile.res_last = f->residual_last;
+    c->tile.lo = f->act == MO_ACT_RELU ? 0 : f->act == MO_ACT_CLIP ? f->a : -INFINITY;
+    c->tile.hi = f->act == MO_ACT_CLIP ? f->b : INFINITY;
+}
+
+static void describe(const struct mo_conv *v, const struct mo_conv_walk *c, struct mo_step *step) {
+    int64_t taps = v->kh * v->kw, cg = v->cg / v->merge;
+    if (v->depthwise) cg = 1;
+    step->units = c->n * c->sets * c->chunks;
+    int64_t window = c->planes * c->copy_rows * c->copy_cols * c->element;
+    step->scratch_bytes = window > step->scratch_bytes ? window : step->scratch_bytes;
+    step->flops = 2 * v->n * v->o * v->oh * v->ow * taps * cg;
+    step->bytes =
+        4 * (v->n * (v->c * v->h * v->w + v->o * v->oh * v->ow * (v->residual ? 2 : 1)) + v->o * cg * taps);
+}
+
+int mo_conv_walk_bind(const struct mo_binder *binder, const struct mo_node *node, const struct mo_conv *v,
+                      enum mo_conv_kind kind, const char *const names[MO_ISA_COUNT], struct mo_step *step,
+                      moire_error *err) {
+    static const enum mo_packing packings[] = {MO_PACK_CONV16, MO_PACK_FIRST16, MO_PACK_DW16};
+    struct mo_conv_walk *c = mo_region_alloc(binder->region, sizeof *c);
+    if (!c) return mo_fail(err, MOIRE_ENOMEM, "node '%s': out of memory", node->name);
+    copy_geometry(v, c);
+    c->kind = kind;
+    c->tiles = mo_tiles_of(binder->isa);
+    c->stride = v->sw == 1 ? MO_TILE_S1 : v->sw == 2 ? MO_TILE_S2 : MO_TILE_SX;
+    c->element = kind == MO_CONV_FIRST ? 4 : 64;
+    c->planes = kind == MO_CONV_BLOCKED ? v->icb : kind == MO_CONV_FIRST ? v->c : 1;
+    c->ocb = kind == MO_CONV_DEPTHWISE ? (v->o + 15) / 16 : v->ocb;
+    if (kind == MO_CONV_DEPTHWISE) c->groups = 1;
+    choose_tile(c);
+    choose_units(c, v);
+    set_strides(c);
+    set_epilogue(c, &node->fuse);
+    if (!fill_taps(binder->region, c))
+        return mo_fail(err, MOIRE_ENOMEM, "node '%s': out of memory", node->name);
+    int rc = mo_pack_weights(packings[kind], binder->graph, node, binder->region, &step->weights, &step->bias,
+                             err);
+    if (rc) return rc;
+    step->packing = packings[kind];
+    step->run = mo_conv_walk_run;
+    step->kernel = names[binder->isa];
+    step->kind = "generic";
+    step->params = c;
+    describe(v, c, step);
+    return MOIRE_OK;
+}

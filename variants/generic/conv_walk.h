@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * conv_walk.h - what the built-in convolution kernels know about a bound layer: the grid of output tiles, the
+ * offsets of the filter taps, and how work is cut into units.
+ *
+ * Tiles are numbered row by row.  A unit is a run of consecutive tiles of one image and one or two blocks of
+ * output channels.  Tiles whose window lies inside the image read the input in place (rows above and below
+ * are clipped by taking fewer taps); the others read a zero-padded copy of their window in the caller's
+ * scratch. */
+#ifndef MO_CONV_WALK_H
+#define MO_CONV_WALK_H
+#include "variants/conv.h"
+#include "variants/tiles.h"
+
+enum mo_conv_kind { MO_CONV_BLOCKED, MO_CONV_FIRST, MO_CONV_DEPTHWISE };
+
+struct mo_conv_walk {
+    enum mo_conv_kind kind;
+    const struct mo_tiles *tiles;
+    int stride; /* MO_TILE_S* */
+    int64_t n, groups, h, w, oh, ow, kh, kw, sh, sw, dh, dw, pt, pl;
+    int64_t element;                       /* bytes of a pixel: 64, or 4 in a plain input */
+    int64_t planes;                        /* blocks (or channels) of one group's input */
+    int64_t ocb;                           /* output blocks of a group */
+    int blocks;                            /* output blocks of a tile */
+    int64_t sets;                          /* tiles' worth of output blocks in all groups */
+    int64_t rows, cols;                    /* output rows of a tile; number of tiles in a row */
+    int64_t grid, chunks;                  /* tiles of an image; units they are cut into */
+    bool sets_outer;                       /* unit order: output blocks outer, or chunks outer */
+    const struct mo_tap *taps, *copy_taps; /* [plane, first only][kh][kw] */
+    int64_t copy_rows, copy_cols;          /* of a window copy */
+    struct mo_tile tile;                   /* all that does not depend on the tile */
+    enum mo_act act;                       /* applied after the tile is stored; NONE if the clamp does it */
+    float a, b;
+    bool res_late; /* the residual is added after `act` */
+};
+
+mo_kernel mo_conv_walk_run;
+
+/* Fills a step for the layer; `flat`: no pads, 1x1, stride 1: rows are joined into one. */
+int mo_conv_walk_bind(const struct mo_binder *binder, const struct mo_node *node, const struct mo_conv *conv,
+                      enum mo_conv_kind kind, const char *const names[MO_ISA_COUNT], struct mo_step *step,
+                      moire_error *err);
+#endif

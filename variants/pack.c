@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * pack.c - weights from the model's order to the order kernels stream them in (enum mo_packing).
+ * One copy of a layer's weights serves every kernel of the same packing, generic or specialised. */
+#include "variants/conv.h"
+
+#include <string.h>
+
+static int64_t blocks(int64_t channels) {
+    return (channels + 15) / 16;
+}
+
+/* [group][OC/16][IC/16][KH][KW][16 ic][16 oc]; merged groups leave zeros off the diagonal */
+static void pack_conv(const struct mo_conv *c, float *out) {
+    const float *w = c->weights->data;
+    int64_t taps = c->kh * c->kw, cg = c->cg / c->merge, og = c->og / c->merge;
+    for (int64_t o = 0; o < c->o; o++) {
+        int64_t group = o / c->og, ob = o % c->og / 16, first = o % c->og / og * cg;
+        for (int64_t i = 0; i < cg; i++) {
+            int64_t ic = first + i;
+            float *to = out + (((group * c->ocb + ob) * c->icb + ic / 16) * taps * 16 + ic % 16) * 16 +
+                        o % c->og % 16;
+            for (int64_t t = 0; t < taps; t++)
+                to[t * 256] = w[(o * cg + i) * taps + t];
+        }
+    }
+}
+
+/* [OC/16][IC][KH][KW][16 oc] */
+static void pack_first(const struct mo_conv *c, float *out) {
+    const float *w = c->weights->data;
+    int64_t k = c->c * c->kh * c->kw;
+    for (int64_t o = 0; o < c->o; o++)
+        for (int64_t i = 0; i < k; i++)
+            out[(o / 16 * k + i) * 16 + o % 16] = w[o * k + i];
+}
+
+/* [C/16][KH][KW][16] */
+static void pack_depthwise(const struct mo_conv *c, float *out) {
+    const float *w = c->weights->data;
+    int64_t taps = c->kh * c->kw;
+    for (int64_t o = 0; o < c->o; o++)
+        for (int64_t t = 0; t < taps; t++)
+            out[(o / 16 * taps + t) * 16 + o % 16] = w[o * taps + t];
+}
+
+static bool fits(enum mo_packing packing, const struct mo_conv *c) {
+    int64_t groups = c->groups * c->merge;
+    switch (packing) {
+    case MO_PACK_CONV16:
+        return !c->depthwise;
+    case MO_PACK_FIRST16:
+        return groups == 1;
+    case MO_PACK_DW16:
+        return c->depthwise;
+    default:
+        return false;
+    }
+}
+
+static int64_t conv_floats(enum mo_packing packing, const struct mo_conv *c) {
+    int64_t taps = c->kh * c->kw;
+    if (!fits(packing, c)) return -1;
+    if (packing == MO_PACK_CONV16) return c->groups * c->ocb * c->icb * taps * 256;
+    if (packing == MO_PACK_FIRST16) return blocks(c->o) * c->c * taps * 16;
+    return blocks(c->o) * taps * 16;
+}
+
+/* The right operand of Gemm and MatMul as K x N, with its strides. */
+struct gemm {
+    const struct mo_tensor *b, *c;
+    int64_t k, n, k_stride, n_stride;
+    float alpha, beta;
+};
+
+static bool gemm_read(const struct mo_graph *graph, const struct mo_node *node, struct gemm *g) {
+    bool gemm = !strcmp(node->op_type, "Gemm");
+    if ((!gemm && strcmp(node->op_type, "MatMul")) || node->domain[0] || node->n_in < 2 || node->in[1] < 0)
+        return false;
+    g->b = graph->tensors[node->in[1]];
+    g->c =
+        node->n_in > 2 && node->in[2] >= 0 && node->fuse.residual != 2 ? graph->tensors[node->in[2]] : NULL;
+    if (g->b->dtype != MOIRE_F32 || !g->b->data || g->b->shape.rank != 2) return false;
+    bool trans = gemm && mo_attr_int(node, "transB", 0);
+    g->k = g->b->shape.d[trans], g->n = g->b->shape.d[!trans];
+    g->k_stride = trans ? 1 : g->n, g->n_stride = trans ? g->k : 1;
+    g->alpha = gemm ? mo_attr_float(node, "alpha", 1) : 1;
+    g->beta = gemm ? mo_attr_float(node, "beta", 1) : 1;
+    if (g->k < 1 || g->n < 1) return false;
+    if (!g->c) return true;
+    int64_t count = mo_shape_count(&g->c->shape);
+    bool row = g->c->shape.rank > 0 && g->c->shape.d[g->c->shape.rank - 1] == count;
+    return g->c->data && g->c->dtype == MOIRE_F32 && (count == 1 || (count == g->n && row));
+}
+
+/* [N/16][K][16 n], scaled by alpha */
+static void pack_gemm(const struct gemm *g, float *out) {
+    const float *b = g->b->data;
+    for (int64_t nb = 0; nb < blocks(g->n); nb++)
+        for (int64_t k = 0; k < g->k; k++)
+            for (int64_t n = nb * 16; n < nb * 16 + 16 && n < g->n; n++)
+                out[(nb * g->k + k) * 16 + n % 16] = g->alpha * b[k * g->k_stride + n * g->n_stride];
+}
+
+static float *pack_bias(struct mo_region *region, int64_t channels, int64_t padded,
+                        const struct mo_tensor *bias, float scale) {
+    float *out = mo_region_array(region, (size_t)padded, sizeof *out);
+    if (!out || !bias) return out;
+    const float *b = bias->data;
+    bool scalar = mo_shape_count(&bias->shape) == 1;
+    for (int64_t i = 0; i < channels; i++)
+        out[i] = scale * b[scalar ? 0 : i];
+    return out;
+}
+
+int64_t mo_pack_bytes(enum mo_packing packing, const struct mo_graph *graph, const struct mo_node *node) {
+    struct mo_conv c;
+    struct gemm g;
+    int64_t floats = -1;
+    if (packing == MO_PACK_GEMM16)
+        floats = gemm_read(graph, node, &g) ? blocks(g.n) * g.k * 16 : -1;
+    else if (mo_conv_read(graph, node, &c))
+        floats = conv_floats(packing, &c);
+    return floats < 0 ? -1 : floats * 4;
+}
+
+int mo_pack_weights(enum mo_packing packing, const struct mo_graph *graph, const struct mo_node *node,
+                    struct mo_region *region, const void **weights, const float **bias, moire_error *err) {
+    struct mo_conv c = {0};
+    struct gemm g = {0};
+    int64_t bytes = mo_pack_bytes(packing, graph, node);
+    if (bytes < 0)
+        return mo_fail(err, MOIRE_EUNSUPPORTED, "node '%s' (%s): weights do not fit packing %d", node->name,
+                       node->op_type, (int)packing);
+    float *w = mo_region_alloc(region, (size_t)bytes), *b;
+    if (packing == MO_PACK_GEMM16) {
+        gemm_read(graph, node, &g);
+        b = pack_bias(region, g.n, blocks(g.n) * 16, g.c, g.beta);
+        if (w && b) pack_gemm(&g, w);
+    } else {
+        mo_conv_read(graph, node, &c);
+        b = pack_bias(region, c.o, blocks(c.o) * 16, c.bias, 1);
+        if (w && b && packing == MO_PACK_CONV16) pack_conv(&c, w);
+        if (w && b && packing == MO_PACK_FIRST16) pack_first(&c, w);
+        if (w && b && packing == MO_PACK_DW16) pack_depthwise(&c, w);
+    }
+    if (!w || !b)
+        return mo_fail(err, MOIRE_ENOMEM, "node '%s': out of memory for packed weights", node->name);
+    *weights = w;
+    *bias = b;
+    return MOIRE_OK;
+}

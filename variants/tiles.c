@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * tiles.c - the built-in micro-kernels by instruction set. */
+#include "variants/tiles.h"
+
+const struct mo_tiles *mo_tiles_of(enum mo_isa isa) {
+#if defined(__x86_64__)
+    if (isa == MO_ISA_AVX512) return &mo_tiles_avx512;
+    if (isa == MO_ISA_AVX2) return &mo_tiles_avx2;
+#endif
+    (void)isa;
+    return &mo_tiles_base;
+}

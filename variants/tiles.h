@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * tiles.h - the built-in micro-kernels: one output tile (1 or 2 blocks of 16 channels by some pixels) of a
+ * convolution whose shape is known at run time only.
+ *
+ * tools/emit-generic.c writes them with the emitters of codegen/emit, once for each instruction set; the
+ * drivers in variants/generic/conv*.c walk the layer tile by tile.  A tile reads its input through a list of
+ * taps, so stride, dilation, clipped rows and padded copies are all the caller's choice of offsets. */
+#ifndef MO_TILES_H
+#define MO_TILES_H
+#include "variants/kernel.h"
+
+/* Byte offsets of one filter tap: into the input and into the weights of a block. */
+struct mo_tap {
+    int64_t x, w;
+};
+
+struct mo_tile {
+    const char *x, *w; /* first pixel, first weight */
+    const struct mo_tap *taps;
+    int64_t n_taps;
+    int64_t n_outer;          /* blocks of input channels; 1 for first layers and depthwise */
+    int64_t x_outer, w_outer; /* bytes from one to the next */
+    int64_t w_block, y_block; /* bytes from one block of output channels to the next */
+    int64_t x_row, y_row;     /* tiles of two rows: bytes from the first to the second */
+    int64_t px;               /* bytes between pixels, for the run-time stride class */
+    const float *bias;        /* of the first block; the next follows it */
+    char *y;
+    const char *res;   /* residual at y's place in its own tensor, or NULL */
+    int64_t res_block; /* like y_block */
+    float lo, hi;      /* clamp: -inf, +inf for none */
+    int res_last;      /* residual is added after the clamp */
+};
+typedef void mo_tile_fn(const struct mo_tile *tile);
+
+enum { MO_TILE_BLOCKS = 2, MO_TILE_PIXELS = 14, MO_TILE_ROW2 = 7 };
+/* Distance between pixels: 1 or 2 elements (a float of a plain input, 16 floats of a blocked one), or
+ * tile->px. */
+enum { MO_TILE_S1, MO_TILE_S2, MO_TILE_SX, MO_TILE_STRIDES };
+
+/* NULL entries: the instruction set has too few registers. */
+struct mo_tiles {
+    int max_pixels[MO_TILE_BLOCKS +
+                   1]; /* of one row, by number of blocks; 0 = that many blocks not available */
+    mo_tile_fn *conv[MO_TILE_BLOCKS + 1][MO_TILE_PIXELS + 1][MO_TILE_STRIDES];  /* C16 input */
+    mo_tile_fn *conv2[MO_TILE_BLOCKS + 1][MO_TILE_ROW2 + 1][MO_TILE_STRIDES];   /* two rows */
+    mo_tile_fn *first[MO_TILE_BLOCKS + 1][MO_TILE_PIXELS + 1][MO_TILE_STRIDES]; /* plain input */
+    mo_tile_fn *depthwise[MO_TILE_PIXELS + 1][MO_TILE_STRIDES];
+    /* y = act(y), then y += res (same layout) when res is not NULL; n floats, a multiple of 16 */
+    void (*activate)(enum mo_act act, float a, float b, float *y, const float *res, int64_t n);
+};
+extern const struct mo_tiles mo_tiles_base, mo_tiles_avx2, mo_tiles_avx512;
+const struct mo_tiles *mo_tiles_of(enum mo_isa isa);
+#endif
