@@ -1,0 +1,171 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * npy.c - NumPy files: a magic string, a version, the length of a header, the header (a Python dictionary
+ * with descr, fortran_order and shape), then the bytes. */
+#include "tools/moire/npy.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "runtime/graph/graph.h"
+
+enum { MAGIC = 6, FIXED = 10, HEADER_MAX = 4096 };
+static const char magic[] = "\x93NUMPY";
+
+static const struct {
+    moire_dtype dtype;
+    const char *descr;
+} types[] = {{MOIRE_F32, "<f4"}, {MOIRE_F64, "<f8"}, {MOIRE_F16, "<f2"}, {MOIRE_I64, "<i8"},
+             {MOIRE_I32, "<i4"}, {MOIRE_I16, "<i2"}, {MOIRE_I8, "|i1"},  {MOIRE_U64, "<u8"},
+             {MOIRE_U32, "<u4"}, {MOIRE_U16, "<u2"}, {MOIRE_U8, "|u1"},  {MOIRE_BOOL, "|b1"}};
+enum { TYPES = sizeof types / sizeof *types };
+
+/* --- reading --- */
+
+/* What follows "'key':" in the header, blanks skipped; NULL when the key is missing. */
+static const char *value_of(const char *header, const char *key) {
+    char quoted[32];
+    snprintf(quoted, sizeof quoted, "'%s':", key);
+    const char *at = strstr(header, quoted);
+    return at ? at + strlen(quoted) + strspn(at + strlen(quoted), " ") : NULL;
+}
+
+static bool parse_shape(const char *s, moire_tensor *t) {
+    if (!s || *s++ != '(') return false;
+    for (t->rank = 0; *(s += strspn(s, " ")) != ')';) {
+        char *end;
+        if (t->rank == MOIRE_MAX_RANK || *s < '0' || *s > '9') return false;
+        errno = 0;
+        t->shape[t->rank++] = strtoll(s, &end, 10);
+        if (errno) return false;
+        s = end + strspn(end, " ");
+        if (*s == ',')
+            s++;
+        else if (*s != ')')
+            return false;
+    }
+    return true;
+}
+
+static int parse_header(const char *path, const char *header, moire_tensor *t, moire_error *err) {
+    const char *descr = value_of(header, "descr"), *order = value_of(header, "fortran_order");
+    if (!descr || !order || !parse_shape(value_of(header, "shape"), t))
+        return mo_fail(err, MOIRE_EFORMAT, "%s: bad NumPy header; write the file with numpy.save", path);
+    if (strncmp(order, "False", 5))
+        return mo_fail(err, MOIRE_EUNSUPPORTED, "%s: Fortran order; save numpy.ascontiguousarray(x)", path);
+    for (int i = 0; i < TYPES; i++)
+        if (*descr == '\'' && !strncmp(descr + 1, types[i].descr, 3) && descr[4] == '\'')
+            t->dtype = types[i].dtype;
+    if (t->dtype == MOIRE_NONE)
+        return mo_fail(err, MOIRE_EUNSUPPORTED, "%s: element type %.12s; little-endian numbers are read",
+                       path, descr);
+    struct mo_shape shape = {.rank = t->rank};
+    memcpy(shape.d, t->shape, sizeof shape.d);
+    int64_t count = mo_shape_count(&shape);
+    if (count < 0 || __builtin_mul_overflow((size_t)count, mo_dtype_bytes(t->dtype), &t->bytes))
+        return mo_fail(err, MOIRE_EFORMAT, "%s: bad shape", path);
+    return MOIRE_OK;
+}
+
+static bool read_full(const struct mo_env *env, int fd, void *buffer, size_t n) {
+    for (size_t at = 0; at < n;) {
+        ssize_t got = env->sys->read(env->sys->self, fd, (char *)buffer + at, n - at);
+        if (got <= 0) return false;
+        at += (size_t)got;
+    }
+    return true;
+}
+
+static int read_open(const struct mo_env *env, int fd, const char *path, moire_tensor *t, moire_error *err) {
+    unsigned char fixed[FIXED + 2];
+    char header[HEADER_MAX + 1];
+    if (!read_full(env, fd, fixed, FIXED) || memcmp(fixed, magic, MAGIC))
+        return mo_fail(err, MOIRE_EFORMAT, "%s: not a NumPy file (.npy)", path);
+    size_t length = (size_t)fixed[8] | (size_t)fixed[9] << 8, start = FIXED;
+    if (fixed[6] > 1) { /* versions 2 and 3 have a length of four bytes */
+        if (!read_full(env, fd, fixed + FIXED, 2))
+            length = SIZE_MAX;
+        else
+            length |= (size_t)fixed[10] << 16 | (size_t)fixed[11] << 24;
+        start += 2;
+    }
+    if (length > HEADER_MAX || !read_full(env, fd, header, length))
+        return mo_fail(err, MOIRE_EFORMAT, "%s: bad NumPy header", path);
+    header[length] = 0;
+    int code = parse_header(path, header, t, err);
+    if (code) return code;
+    int64_t size = env->sys->size(env->sys->self, fd);
+    if (t->bytes > (size_t)env->limits.tensor_bytes)
+        return mo_fail(err, MOIRE_ELIMIT, "%s: larger than the limit tensor_bytes", path);
+    if (size < 0 || (size_t)size < start + length || (size_t)size - start - length < t->bytes)
+        return mo_fail(err, MOIRE_EFORMAT, "%s: the file ends before its last element", path);
+    t->data = mo_alloc(env, t->bytes);
+    if (!t->data) return mo_fail(err, MOIRE_ENOMEM, "%s: out of memory", path);
+    if (read_full(env, fd, t->data, t->bytes)) return MOIRE_OK;
+    mo_free(env, t->data);
+    t->data = NULL;
+    return mo_fail(err, MOIRE_EIO, "%s: cannot read", path);
+}
+
+int mo_npy_read(const struct mo_env *env, const char *path, moire_tensor *out, moire_error *err) {
+    *out = (moire_tensor){.dtype = MOIRE_NONE};
+    int fd = env->sys->open(env->sys->self, path, O_RDONLY, 0);
+    if (fd < 0) return mo_fail(err, MOIRE_EIO, "%s: cannot open: %s", path, strerror(-fd));
+    int code = read_open(env, fd, path, out, err);
+    env->sys->close(env->sys->self, fd);
+    return code;
+}
+
+/* --- writing --- */
+
+/* The header padded so that the data begins at a multiple of 64; 0 when the type has no NumPy name. */
+static size_t make_header(const moire_tensor *t, char *out, size_t n) {
+    const char *descr = NULL;
+    for (int i = 0; i < TYPES; i++)
+        if (types[i].dtype == t->dtype) descr = types[i].descr;
+    if (!descr) return 0;
+    size_t at = FIXED;
+    at += (size_t)snprintf(out + at, n - at, "{'descr': '%s', 'fortran_order': False, 'shape': (", descr);
+    for (int i = 0; i < t->rank; i++)
+        at +=
+            (size_t)snprintf(out + at, n - at, "%lld,%s", (long long)t->shape[i], i + 1 < t->rank ? " " : "");
+    at += (size_t)snprintf(out + at, n - at, "), }");
+    while ((at + 1) % 64)
+        out[at++] = ' ';
+    out[at++] = '\n';
+    memcpy(out, magic, MAGIC);
+    out[6] = 1;
+    out[7] = 0;
+    out[8] = (char)((at - FIXED) & 255);
+    out[9] = (char)((at - FIXED) >> 8);
+    return at;
+}
+
+static int write_full(const struct mo_env *env, int fd, const void *data, size_t n) {
+    for (size_t at = 0; at < n;) {
+        ssize_t done = env->sys->write(env->sys->self, fd, (const char *)data + at, n - at);
+        if (done <= 0) return done ? (int)done : -EIO;
+        at += (size_t)done;
+    }
+    return 0;
+}
+
+int mo_npy_write(const struct mo_env *env, const char *path, const moire_tensor *tensor, moire_error *err) {
+    const struct mo_sys *sys = env->sys;
+    char part[4096], header[512];
+    size_t length = make_header(tensor, header, sizeof header);
+    if (!length) return mo_fail(err, MOIRE_EUNSUPPORTED, "%s: NumPy has no such element type", path);
+    if (snprintf(part, sizeof part, "%s.part", path) >= (int)sizeof part)
+        return mo_fail(err, MOIRE_EINVAL, "%s: file name too long", path);
+    int fd = sys->open(sys->self, part, O_WRONLY | O_CREAT | O_TRUNC, 0666);
+    if (fd < 0)
+        return mo_fail(err, MOIRE_EIO, "%s: cannot create: %s; check the folder", part, strerror(-fd));
+    int code = write_full(env, fd, header, length);
+    if (!code) code = write_full(env, fd, tensor->data, tensor->bytes);
+    int closed = sys->close(sys->self, fd);
+    if (!code) code = closed;
+    if (!code) code = sys->rename(sys->self, part, path);
+    if (!code) return MOIRE_OK;
+    sys->unlink(sys->self, part);
+    return mo_fail(err, MOIRE_EIO, "%s: cannot write: %s", path, strerror(-code));
+}
