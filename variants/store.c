@@ -242,6 +242,17 @@ bool mo_store_find(const struct mo_store *store, const char *signature, enum mo_
     return found;
 }
 
+bool mo_store_peek(const struct mo_store *store, const char *signature, enum mo_isa isa,
+                   struct mo_store_index *index) {
+    if (!store || store->folder < 0 || strlen(signature) >= MO_STORE_TEXT) return false;
+    char layer[MO_SHA256_HEX];
+    mo_store_layer(signature, isa, layer);
+    struct search s = {.store = store, .signature = signature, .isa = isa};
+    struct mo_variant variant;
+    if (read_index(&s, layer, index) || !index->signature[0]) return false;
+    return !index->best[0] || mo_store_find(store, signature, isa, &variant);
+}
+
 struct mo_store_stats mo_store_stats(const struct mo_store *store) {
     lock(store);
     struct mo_store_stats stats = store->cache->stats;

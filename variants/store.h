@@ -10,6 +10,7 @@
 #include "variants/kernel.h"
 
 struct mo_store;
+struct mo_store_index; /* store_format.h */
 
 /* What happened since the store was opened. */
 struct mo_store_stats {
@@ -28,5 +29,8 @@ void mo_store_close(struct mo_store *store); /* unloads the code: no variant may
  * answers are cached.  out->run and out->name stay valid until mo_store_close(). */
 bool mo_store_find(const struct mo_store *store, const char *signature, enum mo_isa isa,
                    struct mo_variant *out);
+/* The index of a layer when it and what it points to are intact and current; not counted, not cached. */
+bool mo_store_peek(const struct mo_store *store, const char *signature, enum mo_isa isa,
+                   struct mo_store_index *index);
 struct mo_store_stats mo_store_stats(const struct mo_store *store);
 #endif

@@ -1,0 +1,167 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * candidates.c - from a layer to candidate objects: points of the families, emitted C, compilers in parallel.
+ */
+#define _GNU_SOURCE
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "codegen/search/internal.h"
+
+enum { DEFAULT_POINTS = 8, MAX_JOBS = 64, STEM_CAP = 4300 };
+
+static void insert_by_cost(struct candidate *list, int *n, int cap, const struct candidate *c) {
+    if (*n == cap && c->point.cost_ns >= list[cap - 1].point.cost_ns) return;
+    int at = *n < cap ? (*n)++ : cap - 1;
+    while (at > 0 && list[at - 1].point.cost_ns > c->point.cost_ns) {
+        list[at] = list[at - 1];
+        at--;
+    }
+    list[at] = *c;
+}
+
+int mo_job_points(const struct mo_search *s, struct job *job, moire_error *err) {
+    const struct mo_emit_family *const *families = s->options.families;
+    int cap = s->options.points > 0 ? s->options.points : DEFAULT_POINTS;
+    struct mo_point *points = mo_alloc(s->env, MO_MAX_POINTS * sizeof *points);
+    job->candidate = mo_alloc(s->env, (size_t)cap * sizeof *job->candidate);
+    if (!points || !job->candidate) {
+        mo_free(s->env, points);
+        return mo_fail(err, MOIRE_ENOMEM, "out of memory listing candidates");
+    }
+    for (int f = 0; families[f]; f++) {
+        if (!families[f]->takes(&job->layer.problem)) continue;
+        int n = families[f]->points(&job->layer.problem, points, MO_MAX_POINTS);
+        for (int i = 0; i < n && i < MO_MAX_POINTS; i++)
+            insert_by_cost(job->candidate, &job->n, cap,
+                           &(struct candidate){.family = families[f], .point = points[i]});
+    }
+    mo_free(s->env, points);
+    return MOIRE_OK;
+}
+
+void mo_candidate_knobs(const struct candidate *c, char out[MO_STORE_KNOBS]) {
+    size_t at = 0;
+    out[0] = 0;
+    for (int i = 0; i < MO_KNOBS && c->family->knobs[i] && at < MO_STORE_KNOBS; i++)
+        at += (size_t)snprintf(out + at, MO_STORE_KNOBS - at, "%s%s=%d", i ? "," : "", c->family->knobs[i],
+                               c->point.knob[i]);
+}
+
+void mo_candidate_release(const struct mo_search *s, struct candidate *c, bool unload) {
+    free(c->source);
+    mo_free(s->env, c->object);
+    c->source = c->object = NULL;
+    if (unload && c->code) s->env->sys->dl_close(s->env->sys->self, c->code);
+    if (unload) c->code = NULL;
+}
+
+static void stem_of(const struct mo_search *s, const struct candidate *c, char stem[STEM_CAP]) {
+    snprintf(stem, STEM_CAP, "%s/c%d", mo_writer_work(s->writer), c->number);
+}
+
+static int emit(const struct candidate *c, const struct mo_problem *problem, char **source, size_t *bytes,
+                moire_error *err) {
+    FILE *out = open_memstream(source, bytes);
+    if (!out) return mo_fail(err, MOIRE_ENOMEM, "out of memory emitting C");
+    int rc = c->family->emit(problem, &c->point, out, err);
+    bool bad = ferror(out);
+    bad |= fclose(out) != 0;
+    return rc ? rc : bad ? mo_fail(err, MOIRE_ENOMEM, "out of memory emitting C") : MOIRE_OK;
+}
+
+/* Reads the object the compiler made; a compiler that says yes and makes none is caught here. */
+static int read_object(const struct mo_search *s, const char *path, struct candidate *c) {
+    const struct mo_sys *sys = s->env->sys;
+    int fd = sys->open(sys->self, path, O_RDONLY | O_NOFOLLOW, 0);
+    int64_t size = fd < 0 ? fd : sys->size(sys->self, fd);
+    int rc = MOIRE_OK;
+    if (size < 1 || size > s->env->limits.variant_bytes)
+        rc = mo_fail(&c->err, MOIRE_ECOMPILER, "the compiler made no usable object");
+    if (!rc && !(c->object = mo_alloc(s->env, (size_t)size)))
+        rc = mo_fail(&c->err, MOIRE_ENOMEM, "out of memory reading an object");
+    c->object_bytes = 0;
+    while (!rc && (int64_t)c->object_bytes < size) {
+        ssize_t got = sys->read(sys->self, fd, c->object + c->object_bytes, (size_t)size - c->object_bytes);
+        if (got <= 0) rc = mo_fail(&c->err, MOIRE_EIO, "cannot read the compiled object");
+        if (got > 0) c->object_bytes += (size_t)got;
+    }
+    if (fd >= 0) sys->close(sys->self, fd);
+    return rc;
+}
+
+static void remove_files(const struct mo_search *s, const char *stem) {
+    static const char *const suffixes[] = {".c", ".so", ".log"};
+    char path[STEM_CAP + 8];
+    for (int i = 0; i < 3; i++) {
+        snprintf(path, sizeof path, "%s%s", stem, suffixes[i]);
+        s->env->sys->unlink(s->env->sys->self, path);
+    }
+}
+
+/* Emits, compiles and reads back one candidate; its outcome is in c->state and c->err. */
+static void build(const struct mo_search *s, struct candidate *c, const struct mo_problem *problem) {
+    char stem[STEM_CAP], path[STEM_CAP + 8];
+    stem_of(s, c, stem);
+    snprintf(path, sizeof path, "%s.c", stem);
+    const char *verdict = "not emitted";
+    int rc = emit(c, problem, &c->source, &c->source_bytes, &c->err);
+    if (!rc) {
+        verdict = "does not compile";
+        rc = mo_write_file(s->env, path, c->source, c->source_bytes, &c->err);
+    }
+    if (!rc) rc = mo_cc_compile(s->env, &s->cc, problem->isa, stem, &c->err);
+    snprintf(path, sizeof path, "%s.so", stem);
+    if (!rc) rc = read_object(s, path, c);
+    remove_files(s, stem);
+    c->state = rc ? CANDIDATE_REJECTED : CANDIDATE_COMPILED;
+    if (rc) snprintf(c->verdict, sizeof c->verdict, "%s", verdict);
+}
+
+/* A batch that several threads work off. */
+struct batch {
+    const struct mo_search *s;
+    struct candidate *const *candidate;
+    struct job *const *of;
+    int n;
+    _Atomic int next;
+};
+
+static void *work(void *arg) {
+    struct batch *b = arg;
+    for (;;) {
+        int i = atomic_fetch_add(&b->next, 1);
+        if (i >= b->n || mo_search_interrupted(b->s)) return NULL;
+        build(b->s, b->candidate[i], &b->of[i]->layer.problem);
+    }
+}
+
+/* Errors that are no candidate's fault end the search. */
+static bool is_systemic(int code) {
+    return code == MOIRE_ENOMEM || code == MOIRE_ESTORE || code == MOIRE_EIO;
+}
+
+int mo_compile_batch(struct mo_search *s, struct candidate *const *candidate, struct job *const *of, int n,
+                     moire_error *err) {
+    const struct mo_sys *sys = s->env->sys;
+    struct batch b = {.s = s, .candidate = candidate, .of = of, .n = n};
+    struct mo_thread thread[MAX_JOBS];
+    int threads = s->options.jobs < MAX_JOBS ? s->options.jobs : MAX_JOBS, started = 0;
+    for (int i = 0; i < n; i++)
+        candidate[i]->number = s->numbers++;
+    while (started < threads - 1 && !sys->thread_start(sys->self, &thread[started], work, &b))
+        started++;
+    work(&b); /* this thread too; alone when no other could be started */
+    for (int i = 0; i < started; i++)
+        sys->thread_join(sys->self, thread[i]);
+    if (mo_search_interrupted(s)) return mo_fail(err, MOIRE_EINTERRUPTED, "interrupted");
+    for (int i = 0; i < n; i++) {
+        const struct candidate *c = candidate[i];
+        s->compiled += c->state == CANDIDATE_COMPILED;
+        if (c->state != CANDIDATE_REJECTED) continue;
+        if (is_systemic(c->err.code)) return mo_fail(err, c->err.code, "%s", c->err.message);
+        if (c->err.code == MOIRE_ECOMPILER && !s->refused++) s->compiler_err = c->err;
+    }
+    if (s->compiled || !s->refused) return MOIRE_OK;
+    return mo_fail(err, MOIRE_ECOMPILER, "nothing compiles: %s", s->compiler_err.message);
+}

@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * internal.h - what the files of the search share: jobs and their candidates. */
+#ifndef MO_SEARCH_INTERNAL_H
+#define MO_SEARCH_INTERNAL_H
+#include "codegen/search/cc.h"
+#include "codegen/search/search.h"
+#include "codegen/search/writer.h"
+#include "variants/store.h"
+
+enum candidate_state { CANDIDATE_NEW, CANDIDATE_COMPILED, CANDIDATE_REJECTED, CANDIDATE_GOOD };
+
+struct candidate {
+    const struct mo_emit_family *family;
+    struct mo_point point;
+    enum candidate_state state;
+    int number;   /* of the search: names its files in the work folder */
+    char *source; /* from open_memstream */
+    size_t source_bytes;
+    char *object; /* of the environment */
+    size_t object_bytes;
+    void *code;
+    struct mo_variant variant;
+    double min_ns;
+    char verdict[64];
+    moire_error err;
+    bool reported;
+};
+
+/* One layer and its candidates in order of predicted cost. */
+struct job {
+    struct mo_layer layer;
+    struct mo_layer_result result;
+    int n, next; /* candidates; the first not yet compiled */
+    struct candidate *candidate;
+    struct candidate *best;      /* of this run; NULL: none yet */
+    struct mo_store_index index; /* as published last, also by an earlier run */
+    bool stored;                 /* an earlier run stored a best one: */
+    struct mo_variant earlier;
+};
+
+struct mo_search {
+    const struct mo_env *env;
+    struct mo_search_options options;
+    int n, cap;
+    struct job **jobs;
+    struct mo_store *store; /* as it was at the start; NULL: none */
+    struct mo_writer *writer;
+    struct mo_cc cc;
+    int numbers;
+    int compiled, refused; /* by the compiler, over the whole run */
+    moire_error compiler_err;
+    int64_t started;
+};
+
+static inline bool mo_search_interrupted(const struct mo_search *s) {
+    return s->options.interrupted && atomic_load(s->options.interrupted);
+}
+
+/* candidates.c: the legal points of a job; emits and compiles a batch; releases what a candidate holds. */
+int mo_job_points(const struct mo_search *s, struct job *job, moire_error *err);
+int mo_compile_batch(struct mo_search *s, struct candidate *const *batch, struct job *const *of, int n,
+                     moire_error *err);
+void mo_candidate_release(const struct mo_search *s, struct candidate *c, bool unload);
+void mo_candidate_knobs(const struct candidate *c, char out[MO_STORE_KNOBS]);
+
+/* tune.c: loads, verifies and measures the compiled candidates of a job, publishes the best. */
+int mo_job_tune(struct mo_search *s, struct job *job, moire_error *err);
+#endif

@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * measure.c - interleaved timing.
+ *
+ * A machine has slow phases (a neighbour, a clock that steps down) that last longer than one kernel run.  So
+ * every round times all contenders one after the other, the reference first and last, and a round in which
+ * the reference is more than 5 % off its best is thrown away; what is left is compared by minima. */
+#include "codegen/search/measure.h"
+
+#include <math.h>
+
+enum { MIN_ROUNDS = 5, MAX_ROUNDS = 12, SLICE_NS = 3000000, CPUS_TRIED = 64 };
+
+struct round {
+    double ns[MO_CONTENDERS]; /* INFINITY: left out */
+    double reference;         /* the worse of the reference's two runs */
+};
+
+struct session {
+    struct mo_harness *h;
+    struct mo_measure *m;
+    struct round round[MAX_ROUNDS];
+    int rounds;
+};
+
+/* Best time of one run within a slice of time; short kernels are timed in batches. */
+static double time_slice(struct mo_harness *h, const struct mo_runnable *r, int64_t slice) {
+    int64_t begin = mo_now(h->env), end = begin, batch = 1;
+    double best = INFINITY;
+    do {
+        int64_t start = end;
+        for (int64_t i = 0; i < batch; i++)
+            mo_harness_run(h, r, 1);
+        end = mo_now(h->env);
+        double each = (double)(end - start) / (double)batch;
+        if (each < best) best = each;
+        if (end - start < 20000 && batch < 1 << 20) batch *= 2;
+    } while (end - begin < slice);
+    return best > 1 ? best : 1;
+}
+
+static bool interrupted(const struct mo_measure *m) {
+    return m->interrupted && atomic_load(m->interrupted);
+}
+
+/* Whether contender i takes part after the first round: those within 1.6 of the best so far. */
+static bool still_in(const struct session *s, int i) {
+    if (i == 0 || s->rounds == 0) return true;
+    double best = INFINITY;
+    for (int k = 0; k < s->m->n; k++)
+        best = fmin(best, s->round[0].ns[k]);
+    return s->round[0].ns[i] <= 1.6 * best;
+}
+
+static void run_round(struct session *s) {
+    struct round *r = &s->round[s->rounds];
+    for (int i = 0; i < s->m->n; i++)
+        r->ns[i] = still_in(s, i) ? time_slice(s->h, &s->m->contender[i], SLICE_NS) : INFINITY;
+    double again = time_slice(s->h, &s->m->contender[0], SLICE_NS / 2);
+    r->reference = fmax(r->ns[0], again);
+    r->ns[0] = fmin(r->ns[0], again);
+    s->rounds++;
+}
+
+static double reference_best(const struct session *s) {
+    double best = INFINITY;
+    for (int k = 0; k < s->rounds; k++)
+        best = fmin(best, s->round[k].ns[0]);
+    return best;
+}
+
+static int good_rounds(const struct session *s) {
+    double best = reference_best(s);
+    int good = 0;
+    for (int k = 0; k < s->rounds; k++)
+        good += s->round[k].reference <= 1.05 * best;
+    return good;
+}
+
+/* Minima of the good rounds; of all when a contender ran in no good one. */
+static void settle(const struct session *s) {
+    double best = reference_best(s);
+    for (int i = 0; i < s->m->n; i++) {
+        double good = INFINITY, all = INFINITY;
+        for (int k = 0; k < s->rounds; k++) {
+            all = fmin(all, s->round[k].ns[i]);
+            if (s->round[k].reference <= 1.05 * best) good = fmin(good, s->round[k].ns[i]);
+        }
+        s->m->min_ns[i] = isfinite(good) ? good : all;
+    }
+}
+
+/* Pins the calling thread to the highest core it may use: interrupts and other work prefer the lowest. */
+static void pin_somewhere(const struct mo_env *env) {
+    for (int cpu = CPUS_TRIED; cpu-- > 0;)
+        if (env->sys->pin(env->sys->self, cpu) >= 0) return;
+}
+
+static void *session_main(void *arg) {
+    struct session *s = arg;
+    pin_somewhere(s->h->env);
+    while (s->rounds < MAX_ROUNDS && !interrupted(s->m)) {
+        run_round(s);
+        if (s->rounds >= MIN_ROUNDS && good_rounds(s) >= 3) break;
+    }
+    if (s->rounds) settle(s);
+    return NULL;
+}
+
+int mo_measure_run(struct mo_harness *h, struct mo_measure *m, moire_error *err) {
+    struct session s = {.h = h, .m = m};
+    int64_t scratch = 0;
+    for (int i = 0; i < m->n; i++)
+        if (m->contender[i].scratch_bytes > scratch) scratch = m->contender[i].scratch_bytes;
+    int rc = mo_harness_reserve(h, (size_t)scratch, err);
+    if (rc) return rc;
+    struct mo_thread thread;
+    if (h->env->sys->thread_start(h->env->sys->self, &thread, session_main, &s))
+        return mo_fail(err, MOIRE_EIO, "cannot start a thread to measure on");
+    h->env->sys->thread_join(h->env->sys->self, thread);
+    return interrupted(m) ? mo_fail(err, MOIRE_EINTERRUPTED, "interrupted") : MOIRE_OK;
+}

@@ -1,0 +1,235 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * search.c - the passes over all layers; see search.h.
+ *
+ * A pass takes the next few candidates of every layer, largest share of the work first, in chunks: a chunk
+ * is compiled on all cores, then measured with the machine to itself. */
+#include "codegen/search/search.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "codegen/search/internal.h"
+
+enum { FIRST_PASS = 3, LATER_PASS = 4, CHUNK = 32 };
+
+int mo_search_create(const struct mo_env *env, const struct mo_search_options *options,
+                     struct mo_search **out, moire_error *err) {
+    *out = NULL;
+    struct mo_search *s = mo_alloc(env, sizeof *s);
+    if (!s) return mo_fail(err, MOIRE_ENOMEM, "out of memory starting a search");
+    s->env = env;
+    s->options = *options;
+    s->started = mo_now(env);
+    *out = s;
+    return MOIRE_OK;
+}
+
+static void destroy_job(struct mo_search *s, struct job *job) {
+    for (int i = 0; job->candidate && i < job->n; i++)
+        mo_candidate_release(s, &job->candidate[i], true);
+    mo_free(s->env, job->candidate);
+    mo_layer_destroy(&job->layer);
+    mo_free(s->env, job);
+}
+
+void mo_search_destroy(struct mo_search *s) {
+    if (!s) return;
+    for (int i = 0; i < s->n; i++)
+        destroy_job(s, s->jobs[i]);
+    mo_free(s->env, s->jobs);
+    mo_writer_close(s->writer);
+    mo_store_close(s->store);
+    mo_free(s->env, s);
+}
+
+static struct job *find_job(const struct mo_search *s, const char *signature) {
+    for (int i = 0; i < s->n; i++)
+        if (!strcmp(s->jobs[i]->result.signature, signature)) return s->jobs[i];
+    return NULL;
+}
+
+static bool grow(struct mo_search *s) {
+    if (s->n < s->cap) return true;
+    int cap = s->cap ? 2 * s->cap : 64;
+    struct job **jobs = mo_alloc(s->env, (size_t)cap * sizeof *jobs);
+    if (!jobs) return false;
+    if (s->n) memcpy(jobs, s->jobs, (size_t)s->n * sizeof *jobs);
+    mo_free(s->env, s->jobs);
+    s->jobs = jobs;
+    s->cap = cap;
+    return true;
+}
+
+static bool any_family(const struct mo_search *s, const struct mo_problem *problem) {
+    for (int i = 0; s->options.families[i]; i++)
+        if (s->options.families[i]->takes(problem)) return true;
+    return false;
+}
+
+static int add_layer(struct mo_search *s, const struct mo_graph *graph, const struct mo_node *node,
+                     moire_error *err) {
+    struct mo_problem problem = {0};
+    if (!mo_layer_signature(graph, node, problem.signature, sizeof problem.signature)) return MOIRE_OK;
+    struct job *known = find_job(s, problem.signature);
+    if (known) {
+        known->result.uses++;
+        return MOIRE_OK;
+    }
+    if (!s->options.problem(graph, node, s->options.isa, &problem) || !any_family(s, &problem))
+        return MOIRE_OK;
+    struct job *job = grow(s) ? mo_alloc(s->env, sizeof *job) : NULL;
+    if (!job) return mo_fail(err, MOIRE_ENOMEM, "out of memory collecting layers");
+    int rc = mo_layer_create(graph, node, &problem, &job->layer, err);
+    if (rc) {
+        mo_free(s->env, job);
+        return rc;
+    }
+    job->result.signature = job->layer.problem.signature;
+    job->result.uses = 1;
+    job->result.flops = job->layer.flops;
+    s->jobs[s->n++] = job;
+    return MOIRE_OK;
+}
+
+int mo_search_add(struct mo_search *s, const struct mo_graph *graph, moire_error *err) {
+    int rc = MOIRE_OK;
+    for (int i = 0; i < graph->n_nodes && !rc; i++)
+        rc = add_layer(s, graph, graph->nodes[i], err);
+    return rc;
+}
+
+int mo_search_count(const struct mo_search *s) {
+    return s->n;
+}
+
+const struct mo_layer_result *mo_search_result(const struct mo_search *s, int index) {
+    return &s->jobs[index]->result;
+}
+
+/* --- the run --- */
+
+static int by_work(const void *a, const void *b) {
+    const struct job *x = *(struct job *const *)a, *y = *(struct job *const *)b;
+    double p = (double)x->layer.flops * x->result.uses, q = (double)y->layer.flops * y->result.uses;
+    if (p != q) return p < q ? 1 : -1;
+    return strcmp(x->result.signature, y->result.signature);
+}
+
+static void reuse(struct mo_search *s, struct job *job) {
+    struct mo_store_index *x = &job->index;
+    if (!mo_store_peek(s->store, job->result.signature, job->layer.problem.isa, x)) {
+        *x = (struct mo_store_index){0};
+        return;
+    }
+    struct mo_layer_result *r = &job->result;
+    r->state = MO_LAYER_REUSED;
+    r->tried = x->tried;
+    r->min_ns = x->min_ns;
+    r->generic_ns = x->generic_ns;
+    r->source_bytes = x->source_bytes;
+    memcpy(r->family, x->family, sizeof r->family);
+    memcpy(r->knobs, x->knobs, sizeof r->knobs);
+    job->stored = x->best[0] && mo_store_find(s->store, r->signature, job->layer.problem.isa, &job->earlier);
+}
+
+static bool over_budget(const struct mo_search *s) {
+    return s->options.budget_s > 0 && (double)(mo_now(s->env) - s->started) * 1e-9 >= s->options.budget_s;
+}
+
+static bool wants_more(const struct mo_search *s, const struct job *job) {
+    return job->next < job->n && (job->result.state != MO_LAYER_REUSED || s->options.refine);
+}
+
+static int steps_left(const struct mo_search *s, int first) {
+    int steps = 0;
+    for (int i = 0; i < s->n; i++) {
+        const struct job *job = s->jobs[i];
+        if (!wants_more(s, job)) continue;
+        int left = job->n - job->next;
+        if (job->next == 0) {
+            steps++;
+            left -= first;
+        }
+        if (left > 0) steps += (left + LATER_PASS - 1) / LATER_PASS;
+    }
+    return steps;
+}
+
+/* Fills a chunk with the next candidates of jobs from *at on; returns the number of jobs taken. */
+static int next_chunk(const struct mo_search *s, int *at, int first, struct job **jobs,
+                      struct candidate **batch, struct job **of, int *n) {
+    int taken = 0;
+    *n = 0;
+    for (; *at < s->n && *n < CHUNK; ++*at) {
+        struct job *job = s->jobs[*at];
+        if (!wants_more(s, job)) continue;
+        int quota = job->next ? LATER_PASS : first;
+        for (; quota-- > 0 && job->next < job->n; job->next++) {
+            batch[*n] = &job->candidate[job->next];
+            of[(*n)++] = job;
+        }
+        jobs[taken++] = job;
+    }
+    return taken;
+}
+
+struct pass {
+    int first, done, total;
+};
+
+static int run_pass(struct mo_search *s, struct pass *pass, moire_error *err) {
+    struct job *jobs[CHUNK], *of[CHUNK + LATER_PASS];
+    struct candidate *batch[CHUNK + LATER_PASS];
+    int at = 0, n;
+    while (!over_budget(s)) {
+        if (mo_search_interrupted(s)) return mo_fail(err, MOIRE_EINTERRUPTED, "interrupted");
+        int taken = next_chunk(s, &at, pass->first, jobs, batch, of, &n);
+        if (!taken) return MOIRE_OK;
+        int rc = mo_compile_batch(s, batch, of, n, err);
+        for (int i = 0; i < taken && !rc; i++) {
+            jobs[i]->result.tried = jobs[i]->next;
+            rc = mo_job_tune(s, jobs[i], err);
+            if (!rc && s->options.progress)
+                s->options.progress(s->options.ctx, ++pass->done, pass->total, &jobs[i]->result);
+        }
+        if (rc) return rc;
+    }
+    return MOIRE_OK;
+}
+
+/* Candidates of the first pass: fewer when the budget is tight (about a second a layer for three). */
+static int first_quota(const struct mo_search *s, int pending) {
+    if (s->options.budget_s <= 0 || s->options.budget_s > 1.2 * pending) return FIRST_PASS;
+    return s->options.budget_s > 0.7 * pending ? 2 : 1;
+}
+
+static int prepare(struct mo_search *s, int *pending, moire_error *err) {
+    if (s->n) qsort(s->jobs, (size_t)s->n, sizeof *s->jobs, by_work);
+    moire_error why;
+    if (mo_store_open(s->env, s->options.store, &s->store, &why) == MOIRE_ENOMEM)
+        return mo_fail(err, MOIRE_ENOMEM, "%s", why.message);
+    *pending = 0;
+    for (int i = 0; i < s->n; i++) {
+        if (s->store) reuse(s, s->jobs[i]);
+        int rc = mo_job_points(s, s->jobs[i], err);
+        if (rc) return rc;
+        if (s->jobs[i]->result.state == MO_LAYER_REUSED)
+            s->jobs[i]->next =
+                s->jobs[i]->result.tried < s->jobs[i]->n ? s->jobs[i]->result.tried : s->jobs[i]->n;
+        *pending += wants_more(s, s->jobs[i]);
+    }
+    return MOIRE_OK;
+}
+
+int mo_search_run(struct mo_search *s, moire_error *err) {
+    int pending;
+    int rc = prepare(s, &pending, err);
+    if (rc || !pending) return rc;
+    rc = mo_writer_open(s->env, s->options.store, &s->writer, err);
+    if (!rc) rc = mo_cc_find(s->env, s->options.cc, mo_writer_work(s->writer), &s->cc, err);
+    struct pass pass = {.first = first_quota(s, pending)};
+    pass.total = steps_left(s, pass.first);
+    while (!rc && !over_budget(s) && steps_left(s, pass.first) > 0)
+        rc = run_pass(s, &pass, err);
+    return rc;
+}

@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * search.h - finds and stores the best variant of every layer of one or more models.
+ *
+ * Layers are collected first (equal ones once, whatever model they come from), then searched in passes: a
+ * few candidates of every layer in order of its share of the work, then more while the budget lasts.  Every
+ * layer is published as soon as it is measured, so an interrupted or killed search loses at most one chunk.
+ */
+#ifndef MO_SEARCH_H
+#define MO_SEARCH_H
+#include "codegen/search/harness.h"
+#include "variants/store_format.h"
+
+enum mo_layer_state {
+    MO_LAYER_PENDING,  /* not reached within the budget */
+    MO_LAYER_REUSED,   /* was in the store already */
+    MO_LAYER_COMPILED, /* a variant was stored */
+    MO_LAYER_GENERIC,  /* no candidate is faster than the generic kernel */
+    MO_LAYER_FAILED,   /* no candidate compiles and computes right: the generic kernel serves */
+};
+
+struct mo_layer_result {
+    const char *signature;
+    enum mo_layer_state state;
+    int uses; /* layers of the models that share it */
+    int64_t flops, source_bytes;
+    int tried, rejected;
+    double min_ns, generic_ns; /* 0: not known */
+    char family[32], knobs[MO_STORE_KNOBS];
+    char trouble[200]; /* the first rejection, "" when none */
+};
+
+struct mo_search_options {
+    const char *store; /* folder; created when missing */
+    const char *cc;    /* compiler; NULL = the usual ones */
+    enum mo_isa isa;
+    int jobs;        /* compilers at a time; 0 = 1 */
+    double budget_s; /* 0 = no limit */
+    int points;      /* most candidates a layer; 0 = 8 */
+    bool refine;     /* go on with layers that the store already has */
+    /* the generator: mo_emit_families() and mo_problem_from_node, or a test's own */
+    const struct mo_emit_family *const *families;
+    bool (*problem)(const struct mo_graph *graph, const struct mo_node *node, enum mo_isa isa,
+                    struct mo_problem *out);
+    const _Atomic int *interrupted; /* set it to end soon with MOIRE_EINTERRUPTED; may be NULL */
+    /* after every layer of a pass: `done` of `total` steps; may be NULL */
+    void (*progress)(void *ctx, int done, int total, const struct mo_layer_result *layer);
+    void *ctx;
+};
+
+struct mo_search;
+int mo_search_create(const struct mo_env *env, const struct mo_search_options *options,
+                     struct mo_search **out, moire_error *err);
+void mo_search_destroy(struct mo_search *search);
+/* Adds the layers of a graph whose layouts are final; the graph may be destroyed afterwards. */
+int mo_search_add(struct mo_search *search, const struct mo_graph *graph, moire_error *err);
+/* MOIRE_OK also when the budget ran out or single layers failed: see the results. */
+int mo_search_run(struct mo_search *search, moire_error *err);
+int mo_search_count(const struct mo_search *search);
+const struct mo_layer_result *mo_search_result(const struct mo_search *search, int index);
+#endif

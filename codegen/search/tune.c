@@ -1,0 +1,224 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * tune.c - one layer's compiled candidates: load, verify, measure, publish the best.
+ *
+ * A candidate that disagrees with the oracle never reaches the store, whatever its speed. */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+#include "codegen/search/internal.h"
+#include "codegen/search/measure.h"
+
+static void reject(struct mo_search *s, struct candidate *c, const char *verdict) {
+    c->state = CANDIDATE_REJECTED;
+    snprintf(c->verdict, sizeof c->verdict, "%s", verdict);
+    mo_candidate_release(s, c, true);
+}
+
+/* Counts a rejection in the result and logs it, once. */
+static void report(struct mo_search *s, struct job *job, struct candidate *c) {
+    char knobs[MO_STORE_KNOBS];
+    if (c->state != CANDIDATE_REJECTED || c->reported) return;
+    c->reported = true;
+    mo_candidate_knobs(c, knobs);
+    job->result.rejected++;
+    if (!job->result.trouble[0])
+        snprintf(job->result.trouble, sizeof job->result.trouble, "%s %.60s: %.110s", c->family->name, knobs,
+                 c->err.message);
+    mo_log(s->env, MOIRE_LOG_WARN, "%s: %s %s: %s: %s", job->result.signature, c->family->name, knobs,
+           c->verdict, c->err.message);
+}
+
+static struct mo_runnable runnable(const struct mo_variant *v) {
+    return (struct mo_runnable){v->run, NULL, v->units, v->scratch_bytes};
+}
+
+static int examine(struct mo_search *s, struct mo_harness *h, struct candidate *c) {
+    int rc = mo_store_load(s->env, c->object, c->object_bytes, -1, &c->code, &c->variant, &c->err);
+    if (rc) {
+        reject(s, c, "object refused");
+        return rc;
+    }
+    struct mo_runnable r = runnable(&c->variant);
+    if (!mo_harness_fits(h, &c->variant)) {
+        mo_fail(&c->err, MOIRE_EUNSUPPORTED, "it packs weights as %d, the runtime has %d", c->variant.packing,
+                (int)h->step.packing);
+        reject(s, c, "other packing");
+    } else if (!mo_verify(h, &r, &c->err)) {
+        rc = c->err.code == MOIRE_ENOMEM ? MOIRE_ENOMEM : MOIRE_OK;
+        reject(s, c, "wrong result");
+    } else {
+        c->state = CANDIDATE_GOOD;
+        snprintf(c->verdict, sizeof c->verdict, "ok");
+    }
+    return rc;
+}
+
+/* The generic kernel passes the same examination and becomes the golden reference of the others. */
+static void examine_generic(struct mo_search *s, struct job *job, struct mo_harness *h) {
+    if (!h->step.run) return;
+    struct mo_runnable r = mo_harness_generic(h);
+    moire_error why = {0};
+    if (mo_verify(h, &r, &why) && !mo_harness_keep_golden(h, &why)) return;
+    mo_log(s->env, MOIRE_LOG_ERROR, "%s: the generic kernel '%s' fails its check: %s", job->result.signature,
+           h->step.kernel ? h->step.kernel : "?", why.message);
+}
+
+/* Who takes part in a measurement, by contender; -1 = does not. */
+struct lineup {
+    struct mo_measure m;
+    struct candidate *who[MO_CONTENDERS];
+    int generic, earlier;
+};
+
+/* The generic kernel, what an earlier run stored, the best of earlier passes and the new good ones. */
+static void line_up(const struct job *job, const struct mo_harness *h, struct lineup *l) {
+    struct mo_measure *m = &l->m;
+    l->generic = l->earlier = -1;
+    if (h->step.run) {
+        l->generic = m->n;
+        m->contender[m->n++] = mo_harness_generic(h);
+    }
+    if (job->stored && mo_harness_fits(h, &job->earlier)) {
+        l->earlier = m->n;
+        m->contender[m->n++] = runnable(&job->earlier);
+    }
+    for (int i = 0; i < job->next && m->n < MO_CONTENDERS; i++) {
+        struct candidate *c = &job->candidate[i];
+        if (c->state != CANDIDATE_GOOD || !c->code) continue;
+        l->who[m->n] = c;
+        m->contender[m->n++] = runnable(&c->variant);
+    }
+}
+
+static void take_times(struct job *job, const struct lineup *l) {
+    double best = INFINITY;
+    if (l->generic >= 0) job->result.generic_ns = l->m.min_ns[l->generic];
+    if (l->earlier >= 0) best = l->m.min_ns[l->earlier];
+    job->best = NULL;
+    for (int i = 0; i < l->m.n; i++) {
+        if (!l->who[i]) continue;
+        l->who[i]->min_ns = l->m.min_ns[i];
+        if (l->m.min_ns[i] >= best) continue;
+        best = l->m.min_ns[i];
+        job->best = l->who[i];
+    }
+    job->result.min_ns = isfinite(best) ? best : 0;
+}
+
+static void describe(const struct mo_search *s, const struct job *job, const struct candidate *c,
+                     struct mo_store_entry *e) {
+    *e = (struct mo_store_entry){.abi = MO_KERNEL_ABI,
+                                 .generator = MO_GENERATOR_VERSION,
+                                 .isa = job->layer.problem.isa,
+                                 .object_bytes = (int64_t)c->object_bytes,
+                                 .source_bytes = (int64_t)c->source_bytes,
+                                 .min_ns = c->min_ns,
+                                 .generic_ns = job->result.generic_ns,
+                                 .gflops = (double)job->layer.flops / c->min_ns};
+    snprintf(e->signature, sizeof e->signature, "%s", job->result.signature);
+    snprintf(e->family, sizeof e->family, "%s", c->family->name);
+    mo_candidate_knobs(c, e->knobs);
+    snprintf(e->compiler, sizeof e->compiler, "%s", s->cc.id);
+    mo_cc_flags(e->isa, e->flags);
+    mo_sha256_hex(c->object, c->object_bytes, e->object);
+}
+
+/* The measured ones by time, then the rest; returns how many. */
+static int rank(const struct job *job, struct mo_ranked *out, int cap) {
+    int n = 0;
+    for (int i = 0; i < job->next && n < cap; i++) {
+        const struct candidate *c = &job->candidate[i];
+        if (!c->verdict[0]) continue;
+        struct mo_ranked r = {.predicted_ns = c->point.cost_ns, .min_ns = c->min_ns};
+        snprintf(r.family, sizeof r.family, "%s", c->family->name);
+        mo_candidate_knobs(c, r.knobs);
+        snprintf(r.verdict, sizeof r.verdict, "%s", c->verdict);
+        int at = n++;
+        while (at > 0 && r.min_ns > 0 && (out[at - 1].min_ns <= 0 || out[at - 1].min_ns > r.min_ns)) {
+            out[at] = out[at - 1];
+            at--;
+        }
+        out[at] = r;
+    }
+    return n;
+}
+
+static void settle_result(struct job *job, const struct mo_store_index *x) {
+    struct mo_layer_result *r = &job->result;
+    r->source_bytes = x->source_bytes;
+    memcpy(r->family, x->family, sizeof r->family);
+    memcpy(r->knobs, x->knobs, sizeof r->knobs);
+    r->state = x->best[0] ? MO_LAYER_COMPILED : r->min_ns > 0 ? MO_LAYER_GENERIC : MO_LAYER_FAILED;
+}
+
+/* Stores the best candidate unless it is there; job->index then names it. */
+static int store_best(struct mo_search *s, struct job *job, moire_error *err) {
+    struct mo_store_entry e;
+    if (!job->best || !job->best->object) return MOIRE_OK;
+    describe(s, job, job->best, &e);
+    memcpy(job->index.family, e.family, sizeof e.family);
+    memcpy(job->index.knobs, e.knobs, sizeof e.knobs);
+    job->index.source_bytes = e.source_bytes;
+    return mo_writer_add(s->writer, &e, job->best->object, job->best->source, job->index.best, err);
+}
+
+static int publish(struct mo_search *s, struct job *job, moire_error *err) {
+    struct mo_layer_result *r = &job->result;
+    struct mo_store_index *x = &job->index;
+    bool worth = r->min_ns > 0 && (r->generic_ns <= 0 || r->min_ns <= r->generic_ns);
+    int rc = worth ? store_best(s, job, err) : MOIRE_OK;
+    if (rc) return rc;
+    if (!worth) x->best[0] = 0;
+    x->abi = MO_KERNEL_ABI;
+    x->generator = MO_GENERATOR_VERSION;
+    x->isa = job->layer.problem.isa;
+    snprintf(x->signature, sizeof x->signature, "%s", r->signature);
+    x->tried = r->tried;
+    x->flops = job->layer.flops;
+    x->min_ns = r->min_ns;
+    x->generic_ns = r->generic_ns;
+    struct mo_ranked ranked[MO_CONTENDERS];
+    rc = mo_writer_set(s->writer, x, ranked, rank(job, ranked, MO_CONTENDERS), err);
+    if (!rc) settle_result(job, x);
+    return rc;
+}
+
+/* Lets go of everything but the best so far, which the next pass must beat. */
+static void clean_up(struct mo_search *s, struct job *job) {
+    for (int i = 0; i < job->next; i++) {
+        struct candidate *c = &job->candidate[i];
+        if (c != job->best)
+            mo_candidate_release(s, c, true);
+        else if (job->index.best[0]) /* published: the bytes are no longer needed, the code is */
+            mo_candidate_release(s, c, false);
+    }
+}
+
+static int examine_new(struct mo_search *s, struct job *job, struct mo_harness *h, moire_error *err) {
+    for (int i = 0; i < job->next; i++) {
+        struct candidate *c = &job->candidate[i];
+        if (mo_search_interrupted(s)) return mo_fail(err, MOIRE_EINTERRUPTED, "interrupted");
+        if (c->state == CANDIDATE_COMPILED && examine(s, h, c) == MOIRE_ENOMEM)
+            return mo_fail(err, MOIRE_ENOMEM, "%s", c->err.message);
+        report(s, job, c);
+    }
+    return MOIRE_OK;
+}
+
+int mo_job_tune(struct mo_search *s, struct job *job, moire_error *err) {
+    struct mo_harness h;
+    struct lineup l = {.m = {.interrupted = s->options.interrupted}};
+    int rc = mo_harness_create(s->env, &job->layer, &h, err);
+    if (rc) return rc;
+    examine_generic(s, job, &h);
+    rc = examine_new(s, job, &h, err);
+    if (!rc) {
+        line_up(job, &h, &l);
+        if (l.m.n) rc = mo_measure_run(&h, &l.m, err);
+    }
+    if (!rc) take_times(job, &l);
+    mo_harness_destroy(&h);
+    if (!rc) rc = publish(s, job, err);
+    if (!rc) clean_up(s, job); /* otherwise the search ends and lets go of all */
+    return rc;
+}

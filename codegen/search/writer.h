@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * writer.h - the writing side of the variant store (only `moire compile` has one).
+ *
+ * A writer has a work folder of its own inside the store, held by a lock, so that what a killed run left
+ * behind is found and cleared by the next.  Files are written there, made durable and renamed into place
+ * under the store's lock: a reader sees an entry whole or not at all. */
+#ifndef MO_WRITER_H
+#define MO_WRITER_H
+#include "variants/store_format.h"
+
+struct mo_writer;
+
+/* Creates what is missing of the path; MOIRE_ESTORE when it cannot be written or breaks the trust rule. */
+int mo_writer_open(const struct mo_env *env, const char *path, struct mo_writer **out, moire_error *err);
+void mo_writer_close(struct mo_writer *writer);
+/* Folder for the caller's temporary files; emptied at open and close. */
+const char *mo_writer_work(const struct mo_writer *writer);
+
+/* A new file with these bytes; nothing is left behind on failure. */
+int mo_write_file(const struct mo_env *env, const char *path, const void *bytes, size_t n, moire_error *err);
+
+/* Puts a variant into the store; one that is there and intact is kept.  key receives its name. */
+int mo_writer_add(struct mo_writer *writer, const struct mo_store_entry *entry, const void *object,
+                  const char *source, char key[MO_SHA256_HEX], moire_error *err);
+
+/* One measured or discarded candidate, for the ranked list in the index. */
+struct mo_ranked {
+    char family[32], knobs[MO_STORE_KNOBS];
+    double predicted_ns, min_ns; /* min_ns 0: discarded */
+    char verdict[64];            /* "ok", "does not compile", "wrong result", ... */
+};
+/* Makes `index` (and the list behind it) the answer for its layer. */
+int mo_writer_set(struct mo_writer *writer, const struct mo_store_index *index,
+                  const struct mo_ranked *ranked, int n, moire_error *err);
+#endif
