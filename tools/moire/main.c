@@ -7,6 +7,7 @@
 /* One row a verb. */
 static const struct mo_verb *const verbs[] = {
     &mo_verb_zoo,
+    &mo_verb_run,
     NULL,
 };
 

@@ -1,0 +1,286 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * verb_run.c - `moire run`: one model, its inputs from files or a seed, its outputs to the terminal and
+ * files. */
+#include <errno.h>
+#include <fcntl.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "codegen/frontend.h"
+#include "tools/moire/npy.h"
+#include "tools/moire/run.h"
+#include "tools/moire/verb.h"
+#include "variants/store.h"
+
+static const char usage[] =
+    "usage: moire run FILE.onnx [--input NAME=FILE.npy ...] [--shape NAME=d,d,... ...] [--output-dir DIR]\n"
+    "                 [--threads N] [--generic] [--store DIR] [--repeat K] [--profile] [--json]\n\n"
+    "  --input NAME=FILE.npy  contents of an input; inputs left out are filled from the seed\n"
+    "  --shape NAME=d,d,...   binds an input whose shape is open\n"
+    "  --output-dir DIR       writes every output as DIR/<output name>.npy\n"
+    "  --threads N            cores that work on the query together, 1 by default\n"
+    "  --generic              built-in kernels only, even where compiled variants exist\n"
+    "  --reference            every layer by its plain C reference (slow; the oracle)\n"
+    "  --no-passes            the graph as imported, without fusion and layout passes\n"
+    "  --store DIR            folder of compiled variants (see `moire compile`)\n"
+    "  --isa LEVEL            base, avx2 or avx512: at most this instruction set\n"
+    "  --repeat K             runs K times and reports the shortest and median time\n"
+    "  --profile              time, rate and kernel of every layer\n"
+    "  --seed S               seed of generated inputs, 1 by default\n"
+    "  --json                 machine-readable output\n\n"
+    "Examples:\n"
+    "  moire run resnet50.onnx --input data=image.npy --output-dir out\n"
+    "  moire run resnet50.onnx --repeat 20 --threads 2\n"
+    "  moire run detector.onnx --shape x=1,3,640,640 --profile\n";
+
+static int usage_error(const char *text, const char *detail) {
+    fprintf(stderr, "moire run: %s%s%s; see `moire run --help`\n", text, detail ? " " : "",
+            detail ? detail : "");
+    return MO_EXIT_USAGE;
+}
+
+/* A positive number up to `most`, or -1. */
+static int64_t number(const char *text, int64_t most) {
+    char *end;
+    errno = 0;
+    long long v = text && *text ? strtoll(text, &end, 10) : -1;
+    return text && *text && !*end && !errno && v >= 0 && v <= most ? v : -1;
+}
+
+/* "NAME=1,3,224,224", in place. */
+static bool parse_shape(char *text, moire_shape *out) {
+    char *at = strrchr(text, '=');
+    if (!at || at == text) return false;
+    *at++ = 0;
+    out->input = text;
+    for (out->rank = 0; out->rank < MOIRE_MAX_RANK;) {
+        char *end;
+        errno = 0;
+        long long d = strtoll(at, &end, 10);
+        if (end == at || d < 1 || errno) return false;
+        out->shape[out->rank++] = d;
+        if (!*end) return true;
+        if (*end != ',') return false;
+        at = end + 1;
+    }
+    return false;
+}
+
+static bool parse_isa(const char *text, enum mo_isa *out) {
+    for (int i = 0; i < MO_ISA_COUNT; i++)
+        if (text && !strcmp(text, mo_isa_name((enum mo_isa)i)) && (enum mo_isa)i <= mo_isa_detect()) {
+            *out = (enum mo_isa)i;
+            return true;
+        }
+    return false;
+}
+
+/* Flags without a value. */
+static bool parse_switch(struct mo_args *args, struct mo_run_options *o) {
+    const struct {
+        const char *name;
+        bool *flag;
+    } switches[] = {{"--generic", &o->generic},
+                    {"--reference", &o->reference},
+                    {"--no-passes", &o->no_passes},
+                    {"--profile", &o->profile},
+                    {"--json", &o->json}};
+    for (size_t i = 0; i < sizeof switches / sizeof *switches; i++)
+        if (mo_args_flag(args, switches[i].name, false)) {
+            *switches[i].flag = true;
+            return true;
+        }
+    return false;
+}
+
+/* Flags with a value; 0 taken, -1 not one of them, else an exit code. */
+static int parse_valued(struct mo_args *args, struct mo_run_options *o) {
+    if (mo_args_flag(args, "--input", true)) {
+        char *at = args->value ? strchr(args->value, '=') : NULL;
+        if (!at || o->n_inputs == MO_RUN_INPUTS) return usage_error("--input wants NAME=FILE.npy", NULL);
+        o->input_name[o->n_inputs] = args->value;
+        o->input_split[o->n_inputs] = (size_t)(at - args->value);
+        o->input_file[o->n_inputs++] = at + 1;
+    } else if (mo_args_flag(args, "--shape", true)) {
+        if (!args->value || o->n_shapes == MO_RUN_INPUTS ||
+            !parse_shape((char *)args->value, &o->shapes[o->n_shapes]))
+            return usage_error("--shape wants NAME=d,d,...", NULL);
+        o->n_shapes++;
+    } else if (mo_args_flag(args, "--output-dir", true)) {
+        if (!(o->output_dir = args->value)) return usage_error("--output-dir wants a folder", NULL);
+    } else if (mo_args_flag(args, "--store", true)) {
+        if (!(o->store = args->value)) return usage_error("--store wants a folder", NULL);
+    } else if (mo_args_flag(args, "--threads", true)) {
+        if ((o->threads = (int)number(args->value, 1024)) < 1)
+            return usage_error("--threads wants 1 to 1024", NULL);
+    } else if (mo_args_flag(args, "--repeat", true)) {
+        if ((o->repeat = (int)number(args->value, 1000000)) < 1)
+            return usage_error("--repeat wants 1 or more", NULL);
+    } else if (mo_args_flag(args, "--seed", true)) {
+        if ((o->seed = number(args->value, INT64_MAX)) < 0) return usage_error("--seed wants a number", NULL);
+    } else if (mo_args_flag(args, "--isa", true)) {
+        if (!parse_isa(args->value, &o->isa))
+            return usage_error("--isa wants a level this machine has", NULL);
+    } else {
+        return -1;
+    }
+    return 0;
+}
+
+static int parse(int argc, char **argv, struct mo_run_options *o) {
+    struct mo_args args = {.argc = argc, .argv = argv, .at = 1};
+    *o = (struct mo_run_options){.threads = 1, .repeat = 1, .seed = 1, .isa = mo_isa_detect()};
+    while (args.at < argc) {
+        if (parse_switch(&args, o)) continue;
+        int rc = parse_valued(&args, o);
+        if (rc > 0) return rc;
+        if (!rc) continue;
+        if (argv[args.at][0] == '-') return usage_error("unknown flag", argv[args.at]);
+        if (o->file) return usage_error("one model at a time, not also", argv[args.at]);
+        o->file = argv[args.at++];
+    }
+    return o->file ? 0 : usage_error("which model? FILE.onnx is missing", NULL);
+}
+
+/* --- inputs ------------------------------------------------------------------------------------------ */
+
+static uint64_t next_random(uint64_t *state) {
+    uint64_t z = *state += 0x9e3779b97f4a7c15u;
+    z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
+    z = (z ^ z >> 27) * 0x94d049bb133111ebu;
+    return z ^ z >> 31;
+}
+
+/* Floats in [-1, 1), integers in {0, 1}: valid token ids, masks and segment ids everywhere. */
+static void fill_random(moire_tensor *t, uint64_t *state) {
+    size_t size = mo_dtype_bytes(t->dtype);
+    for (size_t i = 0; size && i < t->bytes / size; i++) {
+        uint64_t r = next_random(state);
+        double real = (double)(r >> 11) / 4503599627370496.0 - 1.0;
+        float single = (float)real;
+        uint64_t bit = r & 1;
+        uint16_t half = (uint16_t)(0x3000 | (r & 0x83ff)); /* some number below 1 in float16 */
+        const void *from = t->dtype == MOIRE_F32   ? (const void *)&single
+                           : t->dtype == MOIRE_F64 ? (const void *)&real
+                           : t->dtype == MOIRE_F16 ? (const void *)&half
+                                                   : (const void *)&bit;
+        memcpy((char *)t->data + i * size, from, size);
+    }
+}
+
+static int refuse_nan(const char *name, const char *path, const moire_tensor *t, moire_error *err) {
+    for (size_t i = 0; t->dtype == MOIRE_F32 && i < t->bytes / 4; i++)
+        if (!isfinite(((const float *)t->data)[i]))
+            return mo_fail(err, MOIRE_EFORMAT, "input '%s': %s holds NaN or infinity at element %zu", name,
+                           path, i);
+    return MOIRE_OK;
+}
+
+static int set_input(const struct mo_env *env, const struct mo_run_options *o, struct mo_instance *instance,
+                     const struct mo_tensor *t, int index, uint64_t *state, moire_error *err) {
+    moire_tensor value = {.dtype = t->dtype, .rank = t->shape.rank};
+    int from = -1, rc;
+    for (int i = 0; i < o->n_inputs; i++)
+        if (!strncmp(o->input_name[i], t->name, o->input_split[i]) && !t->name[o->input_split[i]]) from = i;
+    if (from >= 0) {
+        rc = mo_npy_read(env, o->input_file[from], &value, err);
+        if (!rc) rc = refuse_nan(t->name, o->input_file[from], &value, err);
+    } else {
+        for (int i = 0; i < t->shape.rank; i++)
+            value.shape[i] = t->shape.d[i];
+        value.bytes = (size_t)mo_tensor_bytes(t);
+        value.data = mo_alloc(env, value.bytes + 1);
+        rc = value.data ? MOIRE_OK : mo_fail(err, MOIRE_ENOMEM, "out of memory for input '%s'", t->name);
+        if (!rc) fill_random(&value, state);
+    }
+    if (!rc) rc = mo_instance_set_input(instance, index, &value, err);
+    mo_free(env, value.data);
+    return rc;
+}
+
+static int set_inputs(const struct mo_env *env, const struct mo_run_options *o, const struct mo_graph *g,
+                      struct mo_instance *instance, moire_error *err) {
+    uint64_t state = (uint64_t)o->seed;
+    for (int i = 0; i < o->n_inputs; i++) {
+        bool known = false;
+        for (int k = 0; k < g->n_inputs; k++) {
+            const char *name = g->tensors[g->inputs[k]]->name;
+            known =
+                known || (!strncmp(o->input_name[i], name, o->input_split[i]) && !name[o->input_split[i]]);
+        }
+        if (!known)
+            return mo_fail(err, MOIRE_EINVAL, "the model has no input '%.*s'; its first is '%s'",
+                           (int)o->input_split[i], o->input_name[i],
+                           g->n_inputs ? g->tensors[g->inputs[0]]->name : "none");
+    }
+    for (int i = 0; i < g->n_inputs; i++) {
+        int rc = set_input(env, o, instance, g->tensors[g->inputs[i]], i, &state, err);
+        if (rc) return rc;
+    }
+    return MOIRE_OK;
+}
+
+/* --- outputs ----------------------------------------------------------------------------------------- */
+
+/* File name of an output: characters that could leave the folder become '_'. */
+static void output_path(const char *folder, const char *name, char *out, size_t n) {
+    int at = snprintf(out, n, "%s/", folder);
+    for (const char *s = name; *s && at > 0 && (size_t)at + 5 < n; s++)
+        out[at++] = *s == '/' || *s == '\\' || (unsigned char)*s < 32 ? '_' : *s;
+    if (at > 0 && (size_t)at + 5 <= n) memcpy(out + at, ".npy", 5);
+}
+
+static int save_outputs(const struct mo_env *env, const struct mo_run_options *o, const struct mo_graph *g,
+                        struct mo_instance *instance, moire_error *err) {
+    int rc = env->sys->mkdir(env->sys->self, o->output_dir, 0755);
+    if (rc && rc != -EEXIST)
+        return mo_fail(err, MOIRE_EIO, "cannot create the folder %s: %s", o->output_dir, strerror(-rc));
+    for (int i = 0; i < g->n_outputs; i++) {
+        char path[4096];
+        moire_tensor value;
+        output_path(o->output_dir, g->tensors[g->outputs[i]]->name, path, sizeof path);
+        rc = mo_instance_output(instance, i, &value);
+        rc = rc ? mo_fail(err, rc, "output '%s' was not computed", g->tensors[g->outputs[i]]->name)
+                : mo_npy_write(env, path, &value, err);
+        if (rc) return rc;
+    }
+    return MOIRE_OK;
+}
+
+/* --- the run ----------------------------------------------------------------------------------------- */
+
+static int run_plan(const struct mo_env *env, const struct mo_run_options *o, const struct mo_plan *plan,
+                    moire_error *err) {
+    struct mo_instance *instance = NULL;
+    struct mo_run_times times = {0};
+    int rc = mo_instance_create(plan, &instance, err);
+    if (!rc) rc = set_inputs(env, o, plan->graph, instance, err);
+    if (!rc) rc = mo_run_repeat(env, o, plan, instance, &times, err);
+    if (!rc && o->output_dir) rc = save_outputs(env, o, plan->graph, instance, err);
+    if (!rc) mo_run_report(o, plan, instance, &times);
+    mo_run_times_free(env, &times);
+    mo_instance_destroy(instance);
+    return rc;
+}
+
+static int run(const struct mo_env *env, int argc, char **argv) {
+    struct mo_run_options o;
+    int rc = parse(argc, argv, &o);
+    if (rc) return rc;
+    struct mo_frontend_options front = {.shapes = o.shapes, .n_shapes = o.n_shapes, .no_passes = o.no_passes};
+    struct mo_store *store = NULL;
+    struct mo_graph *graph = NULL;
+    struct mo_plan *plan = NULL;
+    moire_error err = {0};
+    if (o.store && !o.generic) rc = mo_store_open(env, o.store, &store, &err);
+    if (!rc) rc = mo_frontend_load(env, o.file, &front, &graph, &err);
+    struct mo_plan_options planning = {.isa = o.isa, .store = store, .reference_only = o.reference};
+    if (!rc) rc = mo_plan_build(graph, &planning, &plan, &err);
+    if (!rc) rc = run_plan(env, &o, plan, &err);
+    mo_plan_destroy(plan);
+    mo_store_close(store);
+    return rc ? mo_verb_fail("run", &err) : MO_EXIT_OK;
+}
+
+const struct mo_verb mo_verb_run = {"run", "runs a model on given or generated inputs", usage, run};
