@@ -6,15 +6,10 @@
  * takes epilogues and layouts like any other. */
 #include <math.h>
 #include <string.h>
-#include "codegen/passes/passes.h"
+#include "codegen/passes/affine.h"
 #include "runtime/ops/op.h"
 
-struct affine {
-    int64_t n;
-    float *s, *t;
-};
-
-static bool batch_norm(const struct mo_graph *g, const struct mo_node *node, struct affine *f) {
+static bool batch_norm(const struct mo_graph *g, const struct mo_node *node, struct mo_affine *f) {
     const float *p[4];
     if (node->n_out != 1 || mo_attr_int(node, "training_mode", 0) || mo_attr_int(node, "spatial", 1) != 1)
         return false;
@@ -34,7 +29,7 @@ static bool batch_norm(const struct mo_graph *g, const struct mo_node *node, str
 
 /* x op c and c op x, for the four operations. */
 static bool binary(const struct mo_graph *g, const struct mo_node *node, int x, const struct mo_shape *shape,
-                   int axis, struct affine *f) {
+                   int axis, struct mo_affine *f) {
     bool first = node->in[0] == x;
     const struct mo_tensor *c = mo_in(g, node, first ? 1 : 0);
     if (node->n_in != 2 || node->in[0] == node->in[1] || !c || !mo_per_channel(c, shape, axis, f->t))
@@ -59,9 +54,8 @@ static bool binary(const struct mo_graph *g, const struct mo_node *node, int x, 
     return true;
 }
 
-/* Is `node` an affine function of tensor x along `axis`?  Fills f, whose arrays hold shape.d[axis] floats. */
-static bool affine_of(const struct mo_graph *g, const struct mo_node *node, int x, int axis,
-                      struct affine *f) {
+bool mo_affine_of(const struct mo_graph *g, const struct mo_node *node, int x, int axis,
+                  struct mo_affine *f) {
     const struct mo_tensor *in = g->tensors[x], *out = g->tensors[node->out[0]];
     if (!mo_is_f32(out) || !mo_shape_equal(&in->shape, &out->shape) || node->fuse.act != MO_ACT_NONE)
         return false;
@@ -92,7 +86,7 @@ static bool foldable(const struct mo_graph *g, const struct mo_node *node) {
     return !b || (mo_is_f32(b) && b->data && b->shape.rank == 1);
 }
 
-static int scale_weights(struct mo_graph *g, struct mo_node *node, const struct affine *f, moire_error *err) {
+int mo_scale_weights(struct mo_graph *g, struct mo_node *node, const struct mo_affine *f, moire_error *err) {
     const struct mo_tensor *w = mo_in(g, node, 1);
     bool plain = true;
     for (int64_t c = 0; c < f->n; c++)
@@ -108,8 +102,7 @@ static int scale_weights(struct mo_graph *g, struct mo_node *node, const struct 
     return MOIRE_OK;
 }
 
-/* Input 2 becomes s * bias + t. */
-static int shift_bias(struct mo_graph *g, struct mo_node *node, const struct affine *f, moire_error *err) {
+int mo_shift_bias(struct mo_graph *g, struct mo_node *node, const struct mo_affine *f, moire_error *err) {
     const struct mo_tensor *old = mo_in(g, node, 2);
     const char *name = old ? old->name : g->tensors[node->out[0]]->name;
     struct mo_tensor *bias =
@@ -134,13 +127,13 @@ static int absorb(struct mo_graph *g, struct mo_node *node, struct mo_region *tm
         int axis = mo_is_moire(node, "MatMul") ? y->shape.rank - 1 : 1;
         struct mo_node *next = mo_graph_sole_consumer(g, y->id);
         if (!mo_is_f32(y) || y->shape.rank < 2 || !next || next->n_out < 1) return MOIRE_OK;
-        struct affine f = {.n = y->shape.d[axis]};
+        struct mo_affine f = {.n = y->shape.d[axis]};
         f.s = mo_region_array(tmp, (size_t)f.n, sizeof(float));
         f.t = mo_region_array(tmp, (size_t)f.n, sizeof(float));
         if (!f.s || !f.t) return mo_no_memory(err);
-        if (!affine_of(g, next, y->id, axis, &f)) return MOIRE_OK;
-        int rc = scale_weights(g, node, &f, err);
-        if (!rc) rc = shift_bias(g, node, &f, err);
+        if (!mo_affine_of(g, next, y->id, axis, &f)) return MOIRE_OK;
+        int rc = mo_scale_weights(g, node, &f, err);
+        if (!rc) rc = mo_shift_bias(g, node, &f, err);
         if (rc) return rc;
         node->out[0] = next->out[0];
         g->tensors[node->out[0]]->producer = node->id;
@@ -154,11 +147,11 @@ static int absorb(struct mo_graph *g, struct mo_node *node, struct mo_region *tm
 static int to_depthwise(struct mo_graph *g, struct mo_node *node, struct mo_region *tmp, moire_error *err) {
     const struct mo_tensor *x = mo_in(g, node, 0);
     if (!mo_is(node, "BatchNormalization") || !mo_is_f32(x) || x->shape.rank != 4) return MOIRE_OK;
-    struct affine f = {.n = x->shape.d[1]};
+    struct mo_affine f = {.n = x->shape.d[1]};
     f.s = mo_region_array(tmp, (size_t)f.n, sizeof(float));
     f.t = mo_region_array(tmp, (size_t)f.n, sizeof(float));
     if (!f.s || !f.t) return mo_no_memory(err);
-    if (!f.n || !affine_of(g, node, x->id, 1, &f)) return MOIRE_OK;
+    if (!f.n || !mo_affine_of(g, node, x->id, 1, &f)) return MOIRE_OK;
     struct mo_tensor *w =
         mo_graph_add_const(g, "scale", MOIRE_F32, &(struct mo_shape){.rank = 4, .d = {f.n, 1, 1, 1}});
     if (!w) return mo_no_memory(err);
@@ -174,7 +167,7 @@ static int to_depthwise(struct mo_graph *g, struct mo_node *node, struct mo_regi
     if (!group || !node->op) return mo_no_memory(err);
     group->i = f.n;
     int rc = mo_set_ints(g, node, "kernel_shape", (const int64_t[]){1, 1}, 2, err);
-    return rc ? rc : shift_bias(g, node, &f, err);
+    return rc ? rc : mo_shift_bias(g, node, &f, err);
 }
 
 static int each_node(struct mo_graph *g, struct mo_region *tmp, moire_error *err) {

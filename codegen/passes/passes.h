@@ -27,6 +27,10 @@ mo_pass_fn mo_pass_identity;
 /* pass_pads.c: makes auto_pad explicit; takes Pad nodes into the conv or pool that follows. */
 mo_pass_fn mo_pass_explicit_pads;
 mo_pass_fn mo_pass_absorb_pad;
+/* pass_norm.c: layer normalization in single steps becomes LayerNormalization. */
+mo_pass_fn mo_pass_norm;
+/* pass_attention.c: attention in single steps becomes moire.Attention. */
+mo_pass_fn mo_pass_attention;
 /* pass_matmul.c: Gemm and MatMul become moire.MatMul. */
 mo_pass_fn mo_pass_matmul;
 /* pass_affine.c: batch-norm and per-channel scale and shift go into weights and bias. */
@@ -35,6 +39,8 @@ mo_pass_fn mo_pass_affine;
 mo_pass_fn mo_pass_activation;
 /* pass_fuse.c: activations and residual adds go into the epilogue of what they follow. */
 mo_pass_fn mo_pass_fuse;
+/* pass_carry.c: scales and shifts that come after an activation. */
+mo_pass_fn mo_pass_carry;
 /* pass_layout.c: which tensors are MO_C16, and the Reorders between. */
 mo_pass_fn mo_pass_layout;
 /* pass_alias.c: views share storage with their input; concat inputs lie in the output. */

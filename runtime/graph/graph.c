@@ -122,64 +122,68 @@ void mo_graph_index(struct mo_graph *g) {
         g->tensors[g->outputs[i]]->n_uses++;
 }
 
-/* Inputs of `node` that some live, not yet placed node produces. */
-static int waiting_inputs(const struct mo_graph *g, const struct mo_node *node) {
-    int n = 0;
-    for (int k = 0; k < node->n_in; k++)
-        if (node->in[k] >= 0 && g->tensors[node->in[k]]->producer >= 0) n++;
-    return n;
-}
+/* One node on the way to being placed: its producers come first, input by input. */
+struct visit {
+    int node, next_in;
+};
 
-/* For every tensor the list of nodes that read it, as one array with offsets (counting sort). */
-static bool consumer_lists(const struct mo_graph *g, struct mo_region *tmp, int **start, int **list) {
-    int *at = mo_region_array(tmp, (size_t)g->n_tensors + 2, sizeof(int));
-    if (!at) return false;
-    for (int i = 0; i < g->n_nodes; i++)
-        for (int k = 0; k < g->nodes[i]->n_in; k++)
-            if (!g->nodes[i]->dead && g->nodes[i]->in[k] >= 0) at[g->nodes[i]->in[k] + 2]++;
-    for (int t = 0; t < g->n_tensors; t++)
-        at[t + 2] += at[t + 1];
-    int *items = mo_region_array(tmp, (size_t)at[g->n_tensors + 1] + 1, sizeof(int));
-    if (!items) return false;
-    for (int i = 0; i < g->n_nodes; i++)
-        for (int k = 0; k < g->nodes[i]->n_in; k++)
-            if (!g->nodes[i]->dead && g->nodes[i]->in[k] >= 0) items[at[g->nodes[i]->in[k] + 1]++] = i;
-    *start = at;
-    *list = items;
-    return true;
-}
+enum { WAITING = 0, ON_STACK = 1, PLACED = 2 };
 
-/* Kahn's algorithm; a binary heap is not needed: the ready set is a queue seeded in present order,
- * which keeps the order of models that are already sorted. */
-static int sort_into(struct mo_graph *g, struct mo_region *tmp, moire_error *err) {
-    int *start, *list;
-    int *missing = mo_region_array(tmp, (size_t)g->n_nodes, sizeof(int));
-    struct mo_node **order = mo_region_array(g->region, (size_t)g->n_nodes, sizeof *order);
-    if (!missing || !order || !consumer_lists(g, tmp, &start, &list))
-        return mo_fail(err, MOIRE_ENOMEM, "out of memory while sorting the graph");
-    int n = 0, live = 0;
-    for (int i = 0; i < g->n_nodes; i++) {
-        if (g->nodes[i]->dead) continue;
-        live++;
-        missing[i] = waiting_inputs(g, g->nodes[i]);
-        if (!missing[i]) order[n++] = g->nodes[i];
+/* The producer of the next input that is not placed yet; -1 when there is none. */
+static int missing_producer(const struct mo_graph *g, struct visit *v, const char *state) {
+    const struct mo_node *node = g->nodes[v->node];
+    while (v->next_in < node->n_in) {
+        int id = node->in[v->next_in++];
+        int from = id >= 0 ? g->tensors[id]->producer : -1;
+        if (from >= 0 && state[from] != PLACED) return from;
     }
-    for (int at = 0; at < n; at++) {
-        const struct mo_node *node = order[at];
-        for (int k = 0; k < node->n_out; k++) {
-            if (node->out[k] < 0) continue;
-            for (int j = start[node->out[k]]; j < start[node->out[k] + 1]; j++)
-                if (--missing[list[j]] == 0) order[n++] = g->nodes[list[j]];
+    return -1;
+}
+
+/* Depth first in present order: every node comes right after the last of its producers that was missing, so
+ * models that are already sorted keep their order, and a node made by a pass lands before its first reader.
+ * An explicit stack; a producer that is on it already closes a cycle. */
+static int place(const struct mo_graph *g, int root, char *state, struct visit *stack, struct mo_node **order,
+                 int *n, moire_error *err) {
+    int depth = 0;
+    stack[depth++] = (struct visit){root, 0};
+    state[root] = ON_STACK;
+    while (depth) {
+        struct visit *top = &stack[depth - 1];
+        int from = missing_producer(g, top, state);
+        if (from < 0) {
+            state[top->node] = PLACED;
+            order[(*n)++] = g->nodes[top->node];
+            depth--;
+            continue;
         }
+        if (state[from] == ON_STACK)
+            return mo_fail(
+                err, MOIRE_EFORMAT,
+                "the graph has a cycle through node '%.100s' (%.60s): an ONNX graph must be acyclic",
+                g->nodes[from]->name, g->nodes[from]->op_type);
+        state[from] = ON_STACK;
+        stack[depth++] = (struct visit){from, 0};
     }
-    for (int i = 0; n < live && i < g->n_nodes; i++)
-        if (!g->nodes[i]->dead && missing[i] > 0)
-            return mo_fail(err, MOIRE_EFORMAT,
-                           "the graph has a cycle through node '%s' (%s): an ONNX graph must be acyclic",
-                           g->nodes[i]->name, g->nodes[i]->op_type);
+    return MOIRE_OK;
+}
+
+static int sort_into(struct mo_graph *g, struct mo_region *tmp, moire_error *err) {
+    size_t nodes = (size_t)g->n_nodes;
+    char *state = mo_region_array(tmp, nodes + 1, 1); /* WAITING */
+    struct visit *stack = mo_region_array(tmp, nodes + 1, sizeof *stack);
+    struct mo_node **order = mo_region_array(g->region, nodes + 1, sizeof *order);
+    if (!state || !stack || !order)
+        return mo_fail(err, MOIRE_ENOMEM, "out of memory while sorting the graph");
+    int n = 0;
+    for (int i = 0; i < g->n_nodes; i++) {
+        if (g->nodes[i]->dead || state[i] == PLACED) continue;
+        int rc = place(g, i, state, stack, order, &n, err);
+        if (rc) return rc;
+    }
     g->nodes = order;
     g->n_nodes = n;
-    g->cap_nodes = n;
+    g->cap_nodes = (int)nodes;
     return MOIRE_OK;
 }
 
