@@ -54,6 +54,7 @@ static int bind(const struct mo_binder *binder, const struct mo_node *node, stru
     }
     p.h = w.h, p.w = w.w, p.oh = w.oh, p.ow = w.ow, p.kh = w.kh, p.kw = w.kw, p.sh = w.sh, p.sw = w.sw;
     p.dh = w.dh, p.dw = w.dw, p.pt = w.pt, p.pl = w.pl, p.pb = w.pb, p.pr = w.pr;
+    step->scratch_bytes = p.w * p.lanes * 4;
     return mo_bound(step, mo_simd_of(binder->isa)->pool, "pool", mo_keep(binder, &p, sizeof p),
                     x->shape.d[0] * p.planes * p.oh, err);
 }

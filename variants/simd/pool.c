@@ -25,33 +25,104 @@ static float divisor(const struct mo_pool_params *p, int64_t y0, int64_t x0, int
     return rows > 0 && columns > 0 ? (float)(rows * columns) : 1.0f;
 }
 
-static inline __attribute__((always_inline)) void window(const struct mo_pool_params *p, const float *x,
-                                                         float *y, const int lanes, const bool max,
-                                                         int64_t y0, int64_t x0) {
-    int64_t top, bottom, left, right;
-    float acc[16];
-    clip(y0, p->kh, p->dh, p->h, &top, &bottom);
-    clip(x0, p->kw, p->dw, p->w, &left, &right);
-    for (int l = 0; l < lanes; l++)
-        acc[l] = max ? -INFINITY : 0.0f;
-    for (int64_t i = top; i < bottom; i++) {
-        const float *row = x + ((y0 + i * p->dh) * p->w + x0) * lanes;
-        for (int64_t j = left; j < right; j++) {
-            const float *at = row + j * p->dw * lanes;
-            for (int l = 0; l < lanes; l++)
-                acc[l] = max ? most(acc[l], at[l]) : acc[l] + at[l];
-        }
+static inline __attribute__((always_inline)) float join(const bool max, float a, float b) {
+    return max ? most(a, b) : a + b;
+}
+
+/* Down the columns: line = join of the rows [first, last) of the window, two at a time. */
+static inline __attribute__((always_inline)) void join_rows(const struct mo_pool_params *p, const float *x,
+                                                            float *restrict line, const bool max, int64_t y0,
+                                                            int64_t first, int64_t last) {
+    const int64_t n = p->w * p->lanes;
+    const float *a = x + (y0 + first * p->dh) * n;
+    int64_t i = first + 1;
+    if (first >= last) {
+        for (int64_t j = 0; j < n; j++)
+            line[j] = max ? -INFINITY : 0.0f;
+        return;
     }
-    float scale = max ? 1.0f : 1.0f / divisor(p, y0, x0, (bottom - top) * (right - left));
+    if ((last - first) % 2) {
+        memcpy(line, a, (size_t)n * sizeof *line);
+    } else {
+        const float *b = x + (y0 + i * p->dh) * n;
+        for (int64_t j = 0; j < n; j++)
+            line[j] = join(max, a[j], b[j]);
+        i++;
+    }
+    for (; i < last; i += 2) {
+        const float *b = x + (y0 + i * p->dh) * n, *c = x + (y0 + (i + 1) * p->dh) * n;
+        for (int64_t j = 0; j < n; j++)
+            line[j] = join(max, line[j], join(max, b[j], c[j]));
+    }
+}
+
+/* Along the line: one output of `lanes` channels from taps [left, right). */
+static inline __attribute__((always_inline)) void join_taps(const struct mo_pool_params *p, const float *line,
+                                                            float *y, const int lanes, const bool max,
+                                                            int64_t x0, int64_t left, int64_t right,
+                                                            float scale) {
+    float acc[16], tap[16];
+    const int64_t step = p->dw * lanes;
+    const float *at = line + (x0 + left * p->dw) * lanes;
     for (int l = 0; l < lanes; l++)
-        y[l] = max ? acc[l] : acc[l] * scale;
+        acc[l] = left < right ? at[l] : max ? -INFINITY : 0.0f;
+    for (int64_t j = left + 1; j < right; j++) {
+        at += step;
+        memcpy(tap, at, (size_t)lanes * sizeof *tap);
+        for (int l = 0; l < lanes; l++)
+            acc[l] = join(max, acc[l], tap[l]);
+    }
+    for (int l = 0; l < lanes; l++)
+        acc[l] = max ? acc[l] : acc[l] * scale;
+    memcpy(y, acc, (size_t)lanes * sizeof *y);
+}
+
+/* The most common windows, 2 and 3 wide, away from the edges: no loop over taps. */
+static inline __attribute__((always_inline)) void join_inside(const struct mo_pool_params *p,
+                                                              const float *line, float *y, const int lanes,
+                                                              const bool max, const int taps, int64_t first,
+                                                              int64_t last, float scale) {
+    for (int64_t i = first; i < last; i++) {
+        const float *at = line + (i * p->sw - p->pl) * lanes;
+        float a[16], b[16], c[16];
+        memcpy(a, at, (size_t)lanes * sizeof *a);
+        memcpy(b, at + p->dw * lanes, (size_t)lanes * sizeof *b);
+        if (taps == 3) memcpy(c, at + 2 * p->dw * lanes, (size_t)lanes * sizeof *c);
+        for (int l = 0; l < lanes; l++) {
+            float v = join(max, a[l], b[l]);
+            if (taps == 3) v = join(max, v, c[l]);
+            a[l] = max ? v : v * scale;
+        }
+        memcpy(y + i * lanes, a, (size_t)lanes * sizeof *y);
+    }
 }
 
 static inline __attribute__((always_inline)) void window_row(const struct mo_pool_params *p, const float *x,
-                                                             float *y, const int lanes, const bool max,
-                                                             int64_t y0) {
-    for (int64_t i = 0; i < p->ow; i++)
-        window(p, x, y + i * lanes, lanes, max, y0, i * p->sw - p->pl);
+                                                             float *y, float *line, const int lanes,
+                                                             const bool max, int64_t y0) {
+    int64_t top, bottom, left, right, i = 0;
+    int64_t first = (p->pl + p->sw - 1) / p->sw, last = (p->w + p->pl - (p->kw - 1) * p->dw - 1) / p->sw + 1;
+    clip(y0, p->kh, p->dh, p->h, &top, &bottom);
+    join_rows(p, x, line, max, y0, top, bottom);
+    if (last > p->ow) last = p->ow;
+    bool quick = (p->kw == 2 || p->kw == 3) && p->w + p->pl > (p->kw - 1) * p->dw && first < last;
+    if (!quick) first = last = 0;
+    while (i < p->ow) {
+        if (i == first && first < last) {
+            float scale = max ? 1.0f : 1.0f / divisor(p, y0, i * p->sw - p->pl, (bottom - top) * p->kw);
+            if (p->kw == 3)
+                join_inside(p, line, y, lanes, max, 3, first, last, scale);
+            else
+                join_inside(p, line, y, lanes, max, 2, first, last, scale);
+            i = last;
+            continue;
+        }
+        int64_t x0 = i * p->sw - p->pl;
+        clip(x0, p->kw, p->dw, p->w, &left, &right);
+        float scale = max ? 1.0f : 1.0f / divisor(p, y0, x0, (bottom - top) * (right - left));
+        join_taps(p, line, y + i * lanes, lanes, max, x0, left, right, scale);
+        i++;
+    }
 }
 
 /* Whole-plane average or maximum: four accumulators hide the latency of the additions. */
@@ -112,7 +183,7 @@ static void pool_global(const struct mo_pool_params *p, const float *x, float *y
 void MO_SIMD(pool)(const struct mo_kargs *args, int64_t begin, int64_t end, void *scratch) {
     const struct mo_pool_params *p = args->params;
     bool whole = p->oh == 1 && p->ow == 1 && p->kh == p->h && p->kw == p->w && !p->pt && !p->pl;
-    (void)scratch;
+    float *line = scratch;
     for (int64_t unit = begin; unit < end; unit++) {
         int64_t row = unit % p->oh, plane = unit / p->oh % p->planes, image = unit / p->oh / p->planes;
         const float *x = (const float *)((const char *)args->in[0] + image * args->in_image[0]) +
@@ -123,11 +194,11 @@ void MO_SIMD(pool)(const struct mo_kargs *args, int64_t begin, int64_t end, void
         if (whole)
             pool_global(p, x, y, plane);
         else if (p->lanes == 16 && p->max)
-            window_row(p, x, y, 16, true, y0);
+            window_row(p, x, y, line, 16, true, y0);
         else if (p->lanes == 16)
-            window_row(p, x, y, 16, false, y0);
+            window_row(p, x, y, line, 16, false, y0);
         else
-            window_row(p, x, y, 1, p->max, y0);
+            window_row(p, x, y, line, 1, p->max, y0);
         if (p->fuse.act != MO_ACT_NONE && p->lanes == p->out_lanes)
             finish_row(&p->fuse, NULL, y, p->ow * p->lanes);
     }
