@@ -39,12 +39,14 @@ def decode(session, probabilities):
     return "".join(characters[i] for i in best[keep])
 
 
-def read_page(moire, models, image, mode, folder):
+def read_page(moire, models, image, mode, folder, store):
     command = [moire, "ocr", image, "--dump", folder, "--json"]
     for stage, name in FILES.items():
         command += [f"--{stage}", os.path.join(models, name)]
     if mode == "generic":
         command.append("--generic")
+    elif store:
+        command += ["--store", store]
     done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode:
         raise RuntimeError((done.stderr or done.stdout).strip().splitlines()[-1])
@@ -91,6 +93,7 @@ def main():
     p.add_argument("--models", default=package_models())
     p.add_argument("--image", help="PPM; a page is rendered when not given")
     p.add_argument("--modes", default="generic,specialised")
+    p.add_argument("--store", help="folder of compiled variants for the specialised mode")
     args = p.parse_args()
     if not args.models or not os.path.exists(os.path.join(args.models, FILES["rec"])):
         print("ocr: the networks of rapidocr_onnxruntime are not installed\n0 passed, 0 failed, 1 skipped")
@@ -112,7 +115,7 @@ def main():
         for mode in args.modes.split(","):
             folder = os.path.join(tmp, mode)
             try:
-                page = read_page(args.moire, args.models, image, mode, folder)
+                page = read_page(args.moire, args.models, image, mode, folder, args.store)
                 worst, texts = check_calls(sessions, folder)
             except RuntimeError as e:
                 report(mode, False, str(e))

@@ -4,7 +4,9 @@
 `moire run` computes (with compiled variants and --generic) with ONNX Runtime's answer.
 
 Prints one row for each model: output scale, largest absolute error and that error relative to the output's
-range; ends with "N passed, N failed, N skipped".  --small leaves out what takes long on two cores.
+range; ends with "N passed, N failed, N skipped".  --small leaves out what takes long on two cores.  The mode
+"specialised" first lets `moire compile` work on each model of --compile for --budget seconds; "threads" is the
+generic mode on two cores.
 
   tests/models/check_zoo.py --moire build/moire --folder build/zoo [--small] [--no-run] [NAME...]
 """
@@ -31,7 +33,10 @@ def arguments():
     p.add_argument("--folder", default="build/zoo", help="where the model files are (made when missing)")
     p.add_argument("--small", action="store_true", help="only models that run within seconds")
     p.add_argument("--no-run", action="store_true", help="check the files only, do not call `moire run`")
-    p.add_argument("--modes", default="generic,specialised")
+    p.add_argument("--modes", default="generic,threads,specialised")
+    p.add_argument("--compile", default="all", help="models of the specialised mode, by comma; or all")
+    p.add_argument("--budget", type=int, default=60, help="seconds of `moire compile` for each")
+    p.add_argument("--store", help="folder of compiled variants; FOLDER/store when not given")
     p.add_argument("--batch", type=int, default=1)
     p.add_argument("names", nargs="*")
     return p.parse_args()
@@ -82,18 +87,27 @@ def healthy(outputs):
     return None
 
 
-def run_moire(moire, path, feed, mode):
+def call(command):
+    done = subprocess.run(command, capture_output=True, text=True)
+    if done.returncode:
+        text = (done.stderr or done.stdout).strip()
+        raise RuntimeError(text.splitlines()[-1] if text else f"{command[1]}: exit status {done.returncode}")
+
+
+def run_moire(args, path, feed, mode):
     with tempfile.TemporaryDirectory() as tmp:
-        command = [moire, "run", path, "--output-dir", tmp]
-        if mode == "generic":
-            command.append("--generic")
+        command = [args.moire, "run", path, "--output-dir", tmp]
+        command += ["--store", args.store] if mode == "specialised" else ["--generic"]
+        command += ["--threads", "2"] if mode == "threads" else []
+        shapes = []
         for name, x in feed.items():
             file = os.path.join(tmp, "in_" + name + ".npy")
             np.save(file, x)
-            command += ["--input", f"{name}={file}", "--shape", f"{name}={','.join(map(str, x.shape))}"]
-        done = subprocess.run(command, capture_output=True, text=True)
-        if done.returncode:
-            raise RuntimeError((done.stderr or done.stdout).strip().splitlines()[-1])
+            command += ["--input", f"{name}={file}"]
+            shapes += ["--shape", f"{name}={','.join(map(str, x.shape))}"]
+        if mode == "specialised":
+            call([args.moire, "compile", path, "--store", args.store, "--budget", str(args.budget), *shapes])
+        call(command + shapes)
         return {f[:-4]: np.load(os.path.join(tmp, f)) for f in os.listdir(tmp)
                 if f.endswith(".npy") and not f.startswith("in_")}
 
@@ -116,6 +130,7 @@ def compare(got, want):
 
 def main():
     args = arguments()
+    args.store = args.store or os.path.join(args.folder, "store")
     os.makedirs(args.folder, exist_ok=True)
     table = json.loads(subprocess.run([args.moire, "zoo", "list", "--json"], check=True,
                                       capture_output=True).stdout)
@@ -146,9 +161,11 @@ def main():
         sick = healthy(want)
         report(name, "onnxruntime", "failed" if sick else "passed", sick or f"{rms} ({seconds:.1f} s)")
         for mode in [] if args.no_run else args.modes.split(","):
+            if mode == "specialised" and args.compile != "all" and name not in args.compile.split(","):
+                continue
             try:
                 start = time.time()
-                error, relative = compare(run_moire(args.moire, path, feed, mode), want)
+                error, relative = compare(run_moire(args, path, feed, mode), want)
                 text = f"max abs error {error:.2e}, relative to range {relative:.2e} ({time.time() - start:.1f} s)"
                 report(name, mode, "passed" if relative <= TOLERANCE else "failed", text)
             except RuntimeError as e:
