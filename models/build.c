@@ -62,13 +62,13 @@ static Onnx__AttributeProto *add_attribute(struct mo_build *b, const char *name,
     if (b->code || !b->nodes.n) return NULL;
     Onnx__NodeProto *node = b->nodes.at[b->nodes.n - 1];
     Onnx__AttributeProto *a = get(b, 1, sizeof *a);
-    Onnx__AttributeProto **list = get(b, node->n_attribute + 1, sizeof *list);
+    Onnx__AttributeProto **list = get(b, node->n_attribute + 1, sizeof(void *));
     if (!a || !list) return NULL;
     onnx__attribute_proto__init(a);
     a->name = copy(b, name);
     a->has_type = 1;
     a->type = type;
-    if (node->n_attribute) memcpy(list, node->attribute, node->n_attribute * sizeof *list);
+    if (node->n_attribute) memcpy(list, node->attribute, node->n_attribute * sizeof(void *));
     list[node->n_attribute++] = a;
     node->attribute = list;
     return a;
@@ -235,7 +235,7 @@ const char *mo_b_f32(struct mo_build *b, const char *stem, float value) {
 
 static Onnx__TensorShapeProto *make_shape(struct mo_build *b, const int64_t *dims, int rank) {
     Onnx__TensorShapeProto *shape = get(b, 1, sizeof *shape);
-    Onnx__TensorShapeProto__Dimension **list = get(b, (size_t)rank, sizeof *list);
+    Onnx__TensorShapeProto__Dimension **list = get(b, (size_t)rank, sizeof(void *));
     if (!shape || !list) return NULL;
     onnx__tensor_shape_proto__init(shape);
     for (int i = 0; i < rank; i++) {

@@ -35,8 +35,9 @@ struct mo_bv mo_b_conv(struct mo_build *b, struct mo_bv x, struct mo_conv_spec s
                       .h = out_size(x.h, s.k, stride, s.pad + end),
                       .w = out_size(x.w, s.k, stride, s.pad + end)};
     double gain = s.gain > 0 ? s.gain : 1;
-    double fan_in = (double)(x.c / groups * s.k * s.k) * inside(x.h, y.h, s.k, stride, s.pad) *
-                    inside(x.w, y.w, s.k, stride, s.pad);
+    int64_t taps = x.c / groups * s.k * s.k;
+    double fan_in =
+        (double)taps * inside(x.h, y.h, s.k, stride, s.pad) * inside(x.w, y.w, s.k, stride, s.pad);
     y.ms = gain * gain + 0.25 * s.lean * s.lean;
     double lean = s.lean / (fan_in * sqrt(x.ms));
     const int64_t dims[] = {s.out, x.c / groups, s.k, s.k};
@@ -48,7 +49,7 @@ struct mo_bv mo_b_conv(struct mo_build *b, struct mo_bv x, struct mo_conv_spec s
     mo_b_ints(b, "kernel_shape", (int64_t[]){s.k, s.k}, 2);
     mo_b_ints(b, "pads", (int64_t[]){s.pad, s.pad, end, end}, 4);
     mo_b_ints(b, "strides", (int64_t[]){stride, stride}, 2);
-    b->macs += s.out * (x.c / groups) * s.k * s.k * y.h * y.w;
+    b->macs += s.out * taps * y.h * y.w;
     return y;
 }
 

@@ -34,7 +34,8 @@ struct work {
 };
 
 static int out_of_memory(const struct reader *r) {
-    return mo_fail(r->err, MOIRE_ENOMEM, "reading text: out of memory");
+    mo_fail(r->err, MOIRE_ENOMEM, "reading text: out of memory");
+    return MOIRE_ENOMEM;
 }
 
 static int whole_steps(double size) {
@@ -135,8 +136,8 @@ int mo_ocr_read(struct mo_region *region, const struct mo_image *image,
                 const struct mo_ocr_dictionary *dictionary, const struct mo_ocr_runner *runner,
                 struct mo_ocr_page *page, moire_error *err) {
     struct reader r = {region, image, dictionary, runner, err};
-    struct mo_quad *boxes;
-    int n;
+    struct mo_quad *boxes = NULL;
+    int n = 0;
     page->n = 0;
     int code = detect(&r, &boxes, &n);
     if (code) return code;

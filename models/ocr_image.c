@@ -59,7 +59,7 @@ int mo_image_read(const struct mo_env *env, struct mo_region *region, const char
     size_t n = 0, at = 2;
     int code = read_all(env, region, path, &s, &n, err);
     if (code) return code;
-    if (n < 2 || s[0] != 'P' || s[1] != '6')
+    if (!s || n < 2 || s[0] != 'P' || s[1] != '6')
         return mo_fail(err, MOIRE_EFORMAT, "%s: not a binary PPM (P6); convert the image to PPM first", path);
     int w = header_number(s, n, &at), h = header_number(s, n, &at), top = header_number(s, n, &at);
     at++;

@@ -71,7 +71,7 @@ static void bad_ppm_is_refused(void **state) {
 }
 
 static struct mo_image gradient(struct fixture *f, int w, int h) {
-    struct mo_image image = {.w = w, .h = h, .px = mo_region_alloc(f->region, (size_t)(3 * w * h))};
+    struct mo_image image = {.w = w, .h = h, .px = mo_region_alloc(f->region, (size_t)w * 3 * (size_t)h)};
     for (int i = 0; i < 3 * w * h; i++)
         image.px[i] = (uint8_t)(i * 7 % 251);
     return image;

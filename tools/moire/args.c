@@ -22,12 +22,16 @@ bool mo_args_flag(struct mo_args *args, const char *name, bool takes_value) {
 int mo_verb_fail(const char *verb, const moire_error *err) {
     fprintf(stderr, "moire %s: %s\n", verb, err->message);
     switch (err->code) {
-    case MOIRE_EINVAL: return MO_EXIT_USAGE;
+    case MOIRE_EINVAL:
+        return MO_EXIT_USAGE;
     case MOIRE_EFORMAT:
     case MOIRE_EUNSUPPORTED:
     case MOIRE_ESHAPE:
-    case MOIRE_ELIMIT: return MO_EXIT_INPUT;
-    case MOIRE_EINTERRUPTED: return MO_EXIT_INTERRUPTED;
-    default: return MO_EXIT_SYSTEM;
+    case MOIRE_ELIMIT:
+        return MO_EXIT_INPUT;
+    case MOIRE_EINTERRUPTED:
+        return MO_EXIT_INTERRUPTED;
+    default:
+        return MO_EXIT_SYSTEM;
     }
 }

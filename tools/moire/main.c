@@ -13,7 +13,8 @@ static const struct mo_verb *const verbs[] = {
 
 static void print_help(void) {
     printf("usage: moire VERB [ARGUMENT...]\n\n");
-    for (int i = 0; verbs[i]; i++) printf("  %-12s %s\n", verbs[i]->name, verbs[i]->summary);
+    for (int i = 0; verbs[i]; i++)
+        printf("  %-12s %s\n", verbs[i]->name, verbs[i]->summary);
     printf("\n`moire VERB --help` explains a verb and gives examples.\n"
            "Exit codes: 0 done, 2 usage, 3 bad model or data, 4 system, 5 check failed, 130 interrupted.\n");
 }

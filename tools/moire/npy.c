@@ -51,7 +51,7 @@ static int parse_header(const char *path, const char *header, moire_tensor *t, m
     const char *descr = value_of(header, "descr"), *order = value_of(header, "fortran_order");
     if (!descr || !order || !parse_shape(value_of(header, "shape"), t))
         return mo_fail(err, MOIRE_EFORMAT, "%s: bad NumPy header; write the file with numpy.save", path);
-    if (strncmp(order, "False", 5))
+    if (strncmp(order, "False", 5) != 0)
         return mo_fail(err, MOIRE_EUNSUPPORTED, "%s: Fortran order; save numpy.ascontiguousarray(x)", path);
     for (int i = 0; i < TYPES; i++)
         if (*descr == '\'' && !strncmp(descr + 1, types[i].descr, 3) && descr[4] == '\'')
@@ -79,7 +79,7 @@ static bool read_full(const struct mo_env *env, int fd, void *buffer, size_t n) 
 static int read_open(const struct mo_env *env, int fd, const char *path, moire_tensor *t, moire_error *err) {
     unsigned char fixed[FIXED + 2];
     char header[HEADER_MAX + 1];
-    if (!read_full(env, fd, fixed, FIXED) || memcmp(fixed, magic, MAGIC))
+    if (!read_full(env, fd, fixed, FIXED) || memcmp(fixed, magic, MAGIC) != 0)
         return mo_fail(err, MOIRE_EFORMAT, "%s: not a NumPy file (.npy)", path);
     size_t length = (size_t)fixed[8] | (size_t)fixed[9] << 8, start = FIXED;
     if (fixed[6] > 1) { /* versions 2 and 3 have a length of four bytes */

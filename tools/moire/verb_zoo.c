@@ -156,7 +156,7 @@ static int run(const struct mo_env *env, int argc, char **argv) {
         }
     }
     if (n == 1 && !strcmp(word[0], "list")) return list(env, json);
-    if (n != 2 || strcmp(word[0], "build")) return bad("needs `list` or `build NAME -o FILE`");
+    if (n != 2 || strcmp(word[0], "build") != 0) return bad("needs `list` or `build NAME -o FILE`");
     if (!output) return bad("build needs -o PATH");
     return build(env, word[1], output, seed, json);
 }
