@@ -46,8 +46,8 @@ const struct mo_op *mo_op_find(const char *name, const char *domain);
 /* All rows in order, for listings and tests; NULL past the end. */
 const struct mo_op *mo_op_at(int index);
 
-/* What loaders and executors call: checks the number of inputs and outputs, answers MO_NEED_DATA when the rank
- * of an input is not known, then asks node->op->infer. */
+/* What loaders and executors call: checks the number of inputs and outputs, answers MO_NEED_DATA when the
+ * rank of an input is not known, then asks node->op->infer. */
 int mo_op_infer(const struct mo_op_ctx *ctx);
 
 /* Error that names node and operator: "node 'n' (Op): message". */

@@ -42,7 +42,7 @@ static int scaled_size(const struct mo_op_ctx *ctx, struct resize *r, int axis, 
 static int read_scales(const struct mo_op_ctx *ctx, struct resize *r, int slot, const int *axes, int n_axes) {
     const struct mo_attr *attr = mo_attr_find(ctx->node, "scales");
     bool listed = attr && attr->type == MO_ATTR_FLOATS;
-    if (slot < ctx->n_in && mo_given(ctx, slot) && !ctx->in[slot].data) return MO_NEED_DATA;
+    if (has_elements(ctx, slot) && !ctx->in[slot].data) return MO_NEED_DATA;
     int64_t n = has_elements(ctx, slot) ? mo_count(&ctx->in[slot]) : listed ? attr->n : 0;
     if (!n) return mo_op_fail(ctx, MOIRE_EINVAL, "neither scales nor sizes are given");
     if (n != n_axes) return mo_op_fail(ctx, MOIRE_EINVAL, "%lld scales for %d axes", (long long)n, n_axes);

@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * interpret.h - runs a graph node by node with the references: the oracle that every other way of running a
+ * model is compared with.  Shapes are inferred again with the data at hand, so everything that has a
+ * reference runs, also where shapes depend on data.  Layouts and aliases of tensors play no role: operators
+ * see plain values. */
+#ifndef MO_INTERPRET_H
+#define MO_INTERPRET_H
+#include "runtime/ops/op.h"
+
+/* inputs: one for each graph input, in order.  outputs: n_outputs of the graph; on success outputs[i].data
+ * belongs to the caller (mo_interpret_free).  Errors name the node. */
+int mo_interpret(const struct mo_graph *graph, const moire_tensor *inputs, int n_inputs,
+                 struct mo_value *outputs, moire_error *err);
+void mo_interpret_free(const struct mo_env *env, struct mo_value *outputs, int n);
+#endif

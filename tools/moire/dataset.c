@@ -1,0 +1,167 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * dataset.c - reads test data (.pb, .npy) of a model and compares tensors. */
+#include "tools/moire/dataset.h"
+
+#include <fcntl.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+#include "codegen/import/import.h"
+#include "runtime/ops/util.h"
+#include "tools/moire/npy.h"
+
+static bool is_initializer(const Onnx__GraphProto *graph, const char *name) {
+    for (size_t i = 0; i < graph->n_initializer; i++)
+        if (graph->initializer[i]->name && !strcmp(graph->initializer[i]->name, name)) return true;
+    return false;
+}
+
+static int add_name(struct mo_dataset *data, const char *name, const char **list, int *n, moire_error *err) {
+    if (*n >= MO_DATASET_PORTS)
+        return mo_fail(err, MOIRE_ELIMIT, "the model has more than %d inputs or outputs", MO_DATASET_PORTS);
+    list[*n] = mo_region_string(data->store->region, name ? name : "", name ? strlen(name) : 0);
+    return list[(*n)++] ? MOIRE_OK : mo_fail(err, MOIRE_ENOMEM, "out of memory");
+}
+
+static int read_names(struct mo_dataset *data, const char *model, moire_error *err) {
+    uint8_t *bytes;
+    size_t n;
+    int rc = mo_read_file(data->env, model, &bytes, &n, err);
+    if (rc) return rc;
+    rc = mo_wire_check(&data->env->limits, &onnx__model_proto__descriptor, bytes, n, err);
+    Onnx__ModelProto *proto = rc ? NULL : onnx__model_proto__unpack(NULL, n, bytes);
+    mo_free(data->env, bytes);
+    if (rc) return rc;
+    if (!proto || !proto->graph) rc = mo_fail(err, MOIRE_EFORMAT, "'%s' is not an ONNX model", model);
+    for (size_t i = 0; !rc && i < proto->graph->n_input; i++) {
+        const char *name = proto->graph->input[i]->name;
+        if (name && !is_initializer(proto->graph, name))
+            rc = add_name(data, name, data->in_name, &data->n_in, err);
+    }
+    for (size_t i = 0; !rc && i < proto->graph->n_output; i++)
+        rc = add_name(data, proto->graph->output[i]->name, data->out_name, &data->n_out, err);
+    if (proto) onnx__model_proto__free_unpacked(proto, NULL);
+    return rc;
+}
+
+static bool exists(const struct mo_env *env, const char *path) {
+    int fd = env->sys->open(env->sys->self, path, O_RDONLY, 0);
+    if (fd >= 0) env->sys->close(env->sys->self, fd);
+    return fd >= 0;
+}
+
+static int copy_value(struct mo_dataset *data, const struct mo_value *v, moire_tensor *out,
+                      moire_error *err) {
+    *out = (moire_tensor){.dtype = v->dtype, .rank = v->shape.rank};
+    out->bytes = (size_t)mo_shape_count(&v->shape) * mo_dtype_bytes(v->dtype);
+    memcpy(out->shape, v->shape.d, sizeof out->shape);
+    out->data = mo_region_alloc(data->store->region, out->bytes + 1);
+    if (!out->data) return mo_fail(err, MOIRE_ENOMEM, "out of memory");
+    if (out->bytes) memcpy(out->data, v->data, out->bytes);
+    return MOIRE_OK;
+}
+
+/* A serialized TensorProto. */
+static int read_pb(struct mo_dataset *data, const char *path, moire_tensor *out, moire_error *err) {
+    uint8_t *bytes;
+    size_t n;
+    int rc = mo_read_file(data->env, path, &bytes, &n, err);
+    if (rc) return rc;
+    Onnx__TensorProto *proto = onnx__tensor_proto__unpack(NULL, n, bytes);
+    if (!proto || !proto->data_type)
+        rc = mo_fail(err, MOIRE_EUNSUPPORTED, "'%s' holds no dense tensor", path);
+    struct mo_import im = {.env = data->env, .graph = data->store, .err = err};
+    struct mo_value value = {0};
+    if (!rc) rc = mo_read_tensor(&im, proto, path, &value);
+    if (!rc && value.dtype == MOIRE_STRING) rc = mo_fail(err, MOIRE_EUNSUPPORTED, "'%s' holds strings", path);
+    if (!rc) rc = copy_value(data, &value, out, err);
+    if (proto) onnx__tensor_proto__free_unpacked(proto, NULL);
+    mo_free(data->env, bytes);
+    return rc;
+}
+
+static int read_npy(struct mo_dataset *data, const char *path, moire_tensor *out, moire_error *err) {
+    moire_tensor read = {0};
+    int rc = mo_npy_read(data->env, path, &read, err);
+    if (rc) return rc;
+    struct mo_value v = {.dtype = read.dtype, .shape = {.rank = read.rank}, .data = read.data};
+    memcpy(v.shape.d, read.shape, sizeof v.shape.d);
+    rc = copy_value(data, &v, out, err);
+    mo_free(data->env, read.data);
+    return rc;
+}
+
+static int read_port(struct mo_dataset *data, const char *folder, const char *kind, int index,
+                     const char *name, moire_tensor *out, moire_error *err) {
+    char path[1024];
+    snprintf(path, sizeof path, "%s/%s_%d.pb", folder, kind, index);
+    if (exists(data->env, path)) return read_pb(data, path, out, err);
+    snprintf(path, sizeof path, "%s/%s.npy", folder, name);
+    if (!strchr(name, '/') && exists(data->env, path)) return read_npy(data, path, out, err);
+    return MOIRE_OK;
+}
+
+int mo_dataset_open(const struct mo_env *env, const char *model, const char *folder, struct mo_dataset *data,
+                    moire_error *err) {
+    *data = (struct mo_dataset){.env = env, .store = mo_graph_create(env)};
+    if (!data->store) return mo_fail(err, MOIRE_ENOMEM, "out of memory");
+    int rc = read_names(data, model, err);
+    for (int i = 0; !rc && i < data->n_in; i++) {
+        rc = read_port(data, folder, "input", i, data->in_name[i], &data->in[i], err);
+        data->shape[i] = (moire_shape){.input = data->in_name[i], .rank = data->in[i].rank};
+        memcpy(data->shape[i].shape, data->in[i].shape, sizeof data->shape[i].shape);
+    }
+    for (int i = 0; !rc && i < data->n_out; i++)
+        rc = read_port(data, folder, "output", i, data->out_name[i], &data->out[i], err);
+    return rc;
+}
+
+void mo_dataset_close(struct mo_dataset *data) {
+    mo_graph_destroy(data->store);
+    data->store = NULL;
+}
+
+/* --- comparison --- */
+static struct mo_value view(const moire_tensor *t) {
+    struct mo_value v = {.dtype = t->dtype, .shape = {.rank = t->rank}, .data = t->data};
+    memcpy(v.shape.d, t->shape, sizeof v.shape.d);
+    return v;
+}
+
+static bool close_enough(double want, double got, double rtol, double atol) {
+    if (isnan(want) || isnan(got)) return isnan(want) && isnan(got);
+    if (isinf(want) || isinf(got)) return want == got;
+    return fabs(got - want) <= atol + rtol * fabs(want);
+}
+
+static double range_of(const struct mo_value *v, int64_t n) {
+    double low = INFINITY, high = -INFINITY;
+    for (int64_t i = 0; i < n; i++) {
+        double x = mo_load(v, i);
+        if (!isfinite(x)) continue;
+        low = fmin(low, x);
+        high = fmax(high, x);
+    }
+    return high > low ? high - low : high != 0 && isfinite(high) ? fabs(high) : 1;
+}
+
+bool mo_tensors_agree(const moire_tensor *want, const moire_tensor *got, double rtol, double atol,
+                      struct mo_difference *d) {
+    struct mo_value a = view(want), b = view(got);
+    *d = (struct mo_difference){.first_bad = -1};
+    if (a.dtype != b.dtype) d->shape = "the types differ";
+    if (!mo_shape_equal(&a.shape, &b.shape)) d->shape = "the shapes differ";
+    if (d->shape) return false;
+    int64_t n = mo_shape_count(&a.shape);
+    bool floats = mo_type_in(a.dtype, MO_FLOATS);
+    double range = floats ? range_of(&a, n) : 1;
+    for (int64_t i = 0; i < n; i++) {
+        double w = mo_load(&a, i), g = mo_load(&b, i);
+        bool good = floats ? close_enough(w, g, rtol, atol) : mo_load_int(&a, i) == mo_load_int(&b, i);
+        if (isfinite(w) && isfinite(g)) d->max_abs = fmax(d->max_abs, fabs(w - g));
+        if (good) continue;
+        if (!d->n_bad++) d->first_bad = i, d->got = g, d->want = w;
+    }
+    d->max_rel = d->max_abs / range;
+    return d->n_bad == 0;
+}
