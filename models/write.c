@@ -63,9 +63,11 @@ static int write_file(const struct mo_env *env, const Onnx__ModelProto *model, c
                       moire_error *err) {
     char part[4096];
     const struct mo_sys *sys = env->sys;
-    if (snprintf(part, sizeof part, "%s.part", path) >= (int)sizeof part)
+    /* the time makes the name this process's own: two may build the same file at once */
+    if (snprintf(part, sizeof part, "%s.%llx.part", path, (unsigned long long)mo_now(env)) >=
+        (int)sizeof part)
         return mo_fail(err, MOIRE_EINVAL, "%s: file name too long", path);
-    int fd = sys->open(sys->self, part, O_WRONLY | O_CREAT | O_TRUNC, 0666);
+    int fd = sys->open(sys->self, part, O_WRONLY | O_CREAT | O_EXCL, 0666);
     if (fd < 0)
         return mo_fail(err, MOIRE_EIO, "%s: cannot create: %s; check the folder", part, strerror(-fd));
     int code = write_message(env, model, fd);

@@ -241,6 +241,44 @@ static void page_is_read(void **state) {
     }
 }
 
+/* A sys table whose k-th allocation fails, and all after it. */
+struct weak {
+    struct mo_sys sys;
+    int left;
+};
+static void *weak_alloc(void *self, size_t align, size_t bytes) {
+    struct weak *w = self;
+    return w->left-- > 0 ? mo_sys_posix()->alloc(NULL, align, bytes) : NULL;
+}
+
+static void lack_of_memory_is_reported(void **state) {
+    (void)state;
+    static struct script s = {.turned = {0.98f, 0.02f}, .fail_at = -1};
+    for (int y = 100; y < 120; y++)
+        for (int x = 100; x < 500; x++)
+            s.map[y * 736 + x] = 0.9f;
+    struct weak weak = {.sys = *mo_sys_posix()};
+    weak.sys.self = &weak;
+    weak.sys.alloc = weak_alloc;
+    struct mo_env env = mo_env_default();
+    env.sys = &weak.sys;
+    struct mo_image image = {.w = 736, .h = 736, .px = calloc(736, 3 * 736)};
+    int code = MOIRE_ENOMEM;
+    for (int k = 2; code == MOIRE_ENOMEM && k < 200; k++) {
+        weak.left = k;
+        struct mo_region *region = mo_region_create(&env);
+        struct mo_ocr_dictionary d;
+        struct mo_ocr_page page;
+        struct mo_ocr_runner runner = {&s, answer};
+        code = mo_ocr_dictionary(region, "x\ny", &d);
+        if (!code) code = mo_ocr_read(region, &image, &d, &runner, &page, NULL);
+        mo_region_destroy(region);
+    }
+    assert_int_equal(code, MOIRE_OK);
+    assert_true(weak.left == 0); /* the last run used all it was given, so every allocation has failed once */
+    free(image.px);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(ppm_is_read, setup, teardown),
@@ -252,6 +290,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(boxes_come_from_the_map_in_reading_order, setup, teardown),
         cmocka_unit_test_setup_teardown(decoding_merges_repeats, setup, teardown),
         cmocka_unit_test_setup_teardown(page_is_read, setup, teardown),
+        cmocka_unit_test(lack_of_memory_is_reported),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
