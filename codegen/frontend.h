@@ -7,9 +7,9 @@
 struct mo_frontend_options {
     const moire_shape *shapes; /* bindings of symbolic or unknown input shapes */
     int n_shapes;
-    int64_t batch;             /* value of an otherwise unbound first dimension; 0 = 1 */
-    bool no_passes;            /* only import, inference and folding (what `inspect` shows as "before") */
-    bool no_layout;            /* all passes but the layout ones */
+    int64_t batch;  /* value of an otherwise unbound first dimension; 0 = 1 */
+    bool no_passes; /* only import, inference and folding (what `inspect` shows as "before") */
+    bool no_layout; /* all passes but the layout ones */
 };
 
 /* Reads and prepares `path`.  Errors name file, node, operator and what to do. */

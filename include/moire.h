@@ -21,8 +21,8 @@
 extern "C" {
 #endif
 
-#define MOIRE_VERSION_MAJOR 0
-#define MOIRE_VERSION_MINOR 1
+#define MOIRE_VERSION_MAJOR  0
+#define MOIRE_VERSION_MINOR  1
 #define MOIRE_VERSION_STRING "0.1.0"
 
 #if defined(__GNUC__)
@@ -111,13 +111,13 @@ enum { MOIRE_LOG_ERROR = 0, MOIRE_LOG_WARN = 1, MOIRE_LOG_INFO = 2, MOIRE_LOG_DE
 /* Set `size` to sizeof(moire_config), or use moire_config_init(); zero fields mean the default. */
 typedef struct moire_config {
     size_t size;
-    int threads;           /* cores to use; 0 = all that affinity and cgroup quota allow */
-    const char *policy;    /* name of a policy; NULL = "moire" */
-    const char *store;     /* folder of compiled variants; NULL = the user's cache folder */
-    int generic_only;      /* 1: ignore the store, use the built-in kernels */
-    int64_t block_ns;      /* bound on a block's predicted time; 0 = policy's default */
-    int max_queries;       /* accepted and unanswered queries over all tenants; 0 = limits table */
-    int no_pin;            /* 1: leave worker threads unpinned */
+    int threads;        /* cores to use; 0 = all that affinity and cgroup quota allow */
+    const char *policy; /* name of a policy; NULL = "moire" */
+    const char *store;  /* folder of compiled variants; NULL = the user's cache folder */
+    int generic_only;   /* 1: ignore the store, use the built-in kernels */
+    int64_t block_ns;   /* bound on a block's predicted time; 0 = policy's default */
+    int max_queries;    /* accepted and unanswered queries over all tenants; 0 = limits table */
+    int no_pin;         /* 1: leave worker threads unpinned */
     void (*log)(void *user, int level, const char *line); /* NULL = silent */
     void *log_user;
 } moire_config;
@@ -134,12 +134,12 @@ enum moire_class { MOIRE_LATENCY_CRITICAL = 0, MOIRE_BEST_EFFORT = 1 };
 
 typedef struct moire_tenant_config {
     size_t size;
-    const char *name;      /* for reports; NULL = the file name */
-    int64_t qos_ns;        /* latency target; 0 = none */
+    const char *name; /* for reports; NULL = the file name */
+    int64_t qos_ns;   /* latency target; 0 = none */
     enum moire_class cls;
-    int priority;          /* higher first among equals */
-    int queue;             /* accepted and waiting queries; 0 = limits table */
-    int shed_late;         /* 1: a query that can no longer make its deadline is answered MOIRE_ESHED */
+    int priority;  /* higher first among equals */
+    int queue;     /* accepted and waiting queries; 0 = limits table */
+    int shed_late; /* 1: a query that can no longer make its deadline is answered MOIRE_ESHED */
     const moire_shape *shapes;
     int n_shapes;
 } moire_tenant_config;
@@ -160,7 +160,7 @@ MOIRE_API int moire_unload(moire_tenant *tenant, moire_error *err);
 typedef struct moire_port {
     const char *name;
     moire_dtype dtype;
-    int rank;                       /* -1: known only after a run */
+    int rank; /* -1: known only after a run */
     int64_t shape[MOIRE_MAX_RANK];
 } moire_port;
 MOIRE_API int moire_n_inputs(const moire_tenant *tenant);

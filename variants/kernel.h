@@ -14,15 +14,15 @@ enum { MO_KERNEL_ABI = 1, MO_KERNEL_IN = 16, MO_KERNEL_OUT = 4 };
 
 /* Arguments of one layer of one query; filled once when an activation arena is bound. */
 struct mo_kargs {
-    const void *in[MO_KERNEL_IN];       /* node->in order; constants too; NULL = absent */
-    void *out[MO_KERNEL_OUT];           /* node->out order */
-    int64_t in_image[MO_KERNEL_IN];     /* bytes from one image (outermost index) to the next */
+    const void *in[MO_KERNEL_IN];   /* node->in order; constants too; NULL = absent */
+    void *out[MO_KERNEL_OUT];       /* node->out order */
+    int64_t in_image[MO_KERNEL_IN]; /* bytes from one image (outermost index) to the next */
     int64_t out_image[MO_KERNEL_OUT];
-    const void *weights;                /* packed, read-only, shared by all queries; NULL if none */
-    const float *bias;                  /* padded to the packing's channel count; never NULL for conv/GEMM */
-    const void *residual;               /* = in[fuse.residual], or NULL */
+    const void *weights;  /* packed, read-only, shared by all queries; NULL if none */
+    const float *bias;    /* padded to the packing's channel count; never NULL for conv/GEMM */
+    const void *residual; /* = in[fuse.residual], or NULL */
     int64_t residual_image;
-    const void *params;                 /* what bind() prepared; NULL for specialised kernels */
+    const void *params; /* what bind() prepared; NULL for specialised kernels */
 };
 
 /* Runs units [begin, end).  scratch: 64-byte aligned, step->scratch_bytes, private to the caller. */
@@ -46,24 +46,24 @@ enum mo_packing {
 /* One layer bound to a kernel: everything that does not depend on the query. */
 struct mo_step {
     const struct mo_node *node;
-    mo_kernel *run;           /* NULL: the operator's reference runs, as one unit */
-    const char *kernel;       /* name for inspect, profiles and traces */
-    const char *kind;         /* "specialised", "generic", "reference", "view" */
+    mo_kernel *run;     /* NULL: the operator's reference runs, as one unit */
+    const char *kernel; /* name for inspect, profiles and traces */
+    const char *kind;   /* "specialised", "generic", "reference", "view" */
     const void *params;
     enum mo_packing packing;
     const void *weights;
     const float *bias;
     int64_t units, scratch_bytes;
-    int64_t flops, bytes;     /* nominal 2*MACs; bytes moved at least once (inputs + weights + outputs) */
-    bool dynamic;             /* shapes known at run time only: reference with allocation */
+    int64_t flops, bytes; /* nominal 2*MACs; bytes moved at least once (inputs + weights + outputs) */
+    bool dynamic;         /* shapes known at run time only: reference with allocation */
 };
 
 /* Layouts in which a family can run a node. */
 enum {
-    MO_CAN_PLAIN = 1,   /* activations in and out plain */
-    MO_CAN_C16 = 2,     /* activations in and out MO_C16 (constants stay plain) */
-    MO_CAN_ENTER = 4,   /* plain in, C16 out (first layers, reorder) */
-    MO_CAN_LEAVE = 8    /* C16 in, plain out */
+    MO_CAN_PLAIN = 1, /* activations in and out plain */
+    MO_CAN_C16 = 2,   /* activations in and out MO_C16 (constants stay plain) */
+    MO_CAN_ENTER = 4, /* plain in, C16 out (first layers, reorder) */
+    MO_CAN_LEAVE = 8  /* C16 in, plain out */
 };
 
 /* What bind() may use: memory that lives as long as the plan, and packed weights found by key. */
@@ -95,8 +95,8 @@ int mo_bind_generic(const struct mo_binder *binder, const struct mo_node *node, 
 
 /* What an emitted shared object exports as `const struct mo_variant mo_variant`. */
 struct mo_variant {
-    int32_t abi;      /* MO_KERNEL_ABI */
-    int32_t packing;  /* enum mo_packing it expects */
+    int32_t abi;     /* MO_KERNEL_ABI */
+    int32_t packing; /* enum mo_packing it expects */
     int64_t units, scratch_bytes;
     int64_t parallelism_milli; /* 1000 * units * ilp / 28 */
     int64_t block_bytes, l3_bytes, flops_executed;

@@ -17,7 +17,7 @@ struct mo_problem {
     int kh, kw, sh, sw, dh, dw;    /* kernel, stride, dilation */
     int pt, pl, pb, pr;            /* pads */
     int groups;
-    struct mo_fuse fuse;           /* residual >= 0 means: there is one, in C16 layout */
+    struct mo_fuse fuse; /* residual >= 0 means: there is one, in C16 layout */
     enum mo_layout in_layout, out_layout;
 };
 
@@ -25,13 +25,13 @@ enum { MO_KNOBS = 8, MO_MAX_POINTS = 64 };
 
 /* One candidate implementation. */
 struct mo_point {
-    int knob[MO_KNOBS];   /* meaning is the family's; names in mo_emit_family.knobs */
-    double cost_ns;       /* predicted by the cost model, for ranking */
+    int knob[MO_KNOBS]; /* meaning is the family's; names in mo_emit_family.knobs */
+    double cost_ns;     /* predicted by the cost model, for ranking */
 };
 
 struct mo_emit_family {
-    const char *name;                  /* "direct", "pointwise", "depthwise", "first", "gemm" */
-    const char *knobs[MO_KNOBS];       /* names, NULL past the last */
+    const char *name;            /* "direct", "pointwise", "depthwise", "first", "gemm" */
+    const char *knobs[MO_KNOBS]; /* names, NULL past the last */
     bool (*takes)(const struct mo_problem *problem);
     /* Fills points in order of predicted cost, returns their number (0 = none legal). */
     int (*points)(const struct mo_problem *problem, struct mo_point *points, int cap);

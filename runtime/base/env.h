@@ -18,7 +18,8 @@ struct mo_env {
 struct mo_env mo_env_default(void);
 
 /* One formatted line to the log (level: MOIRE_LOG_*); control characters are escaped. */
-void mo_log(const struct mo_env *env, int level, const char *format, ...) __attribute__((format(printf, 3, 4)));
+void mo_log(const struct mo_env *env, int level, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
 
 static inline void *mo_alloc(const struct mo_env *env, size_t bytes) {
     return env->sys->alloc(env->sys->self, 64, bytes);

@@ -42,7 +42,7 @@ struct mo_sys {
     int (*rename)(void *self, const char *from, const char *to);
     int (*unlink)(void *self, const char *path);
     int (*mkdir)(void *self, const char *path, int mode);
-    int (*lock)(void *self, int fd); /* exclusive advisory lock on an open file; waits */
+    int (*lock)(void *self, int fd);     /* exclusive advisory lock on an open file; waits */
     int (*try_lock)(void *self, int fd); /* the same; -EWOULDBLOCK instead of waiting */
     int (*open_at)(void *self, int folder, const char *name, int flags, int mode);
     int (*stat)(void *self, int fd, struct mo_stat *out);

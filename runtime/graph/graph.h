@@ -37,18 +37,27 @@ struct mo_tensor {
     struct mo_shape shape;
     enum mo_layout layout;
     bool is_input, is_output;
-    bool dynamic;  /* shape depends on data: storage is allocated when it is produced */
-    void *data;    /* constant contents (plain layout), or NULL */
-    int producer;  /* index of the producing node, or -1 */
-    int n_uses;    /* consumers + graph output; kept by mo_graph_index() */
+    bool dynamic; /* shape depends on data: storage is allocated when it is produced */
+    void *data;   /* constant contents (plain layout), or NULL */
+    int producer; /* index of the producing node, or -1 */
+    int n_uses;   /* consumers + graph output; kept by mo_graph_index() */
     /* Storage shared with another tensor: this tensor starts alias_offset bytes into every image
      * (outermost index) of tensor `alias`.  Set by the views and concat passes; -1 = own storage. */
     int alias;
     int64_t alias_offset;
 };
 
-enum mo_attr_type { MO_ATTR_INT, MO_ATTR_FLOAT, MO_ATTR_STRING, MO_ATTR_TENSOR, MO_ATTR_GRAPH, MO_ATTR_INTS,
-                    MO_ATTR_FLOATS, MO_ATTR_STRINGS, MO_ATTR_OTHER };
+enum mo_attr_type {
+    MO_ATTR_INT,
+    MO_ATTR_FLOAT,
+    MO_ATTR_STRING,
+    MO_ATTR_TENSOR,
+    MO_ATTR_GRAPH,
+    MO_ATTR_INTS,
+    MO_ATTR_FLOATS,
+    MO_ATTR_STRINGS,
+    MO_ATTR_OTHER
+};
 
 struct mo_attr {
     const char *name;
@@ -68,14 +77,14 @@ struct mo_attr {
 enum mo_act {
     MO_ACT_NONE,
     MO_ACT_RELU,
-    MO_ACT_CLIP,      /* min(max(x, a), b) */
-    MO_ACT_LEAKY,     /* x < 0 ? a x : x */
+    MO_ACT_CLIP,  /* min(max(x, a), b) */
+    MO_ACT_LEAKY, /* x < 0 ? a x : x */
     MO_ACT_SIGMOID,
-    MO_ACT_SILU,      /* x sigmoid(x) */
-    MO_ACT_HSIGMOID,  /* clip(a x + b, 0, 1) */
-    MO_ACT_HSWISH,    /* x clip(a x + b, 0, 1); ONNX HardSwish has a = 1/6, b = 1/2 */
+    MO_ACT_SILU,     /* x sigmoid(x) */
+    MO_ACT_HSIGMOID, /* clip(a x + b, 0, 1) */
+    MO_ACT_HSWISH,   /* x clip(a x + b, 0, 1); ONNX HardSwish has a = 1/6, b = 1/2 */
     MO_ACT_TANH,
-    MO_ACT_GELU,      /* x/2 (1 + erf(x / sqrt 2)) */
+    MO_ACT_GELU, /* x/2 (1 + erf(x / sqrt 2)) */
     MO_ACT_COUNT
 };
 
@@ -88,7 +97,7 @@ struct mo_fuse {
 };
 
 struct mo_node {
-    int id; /* index in graph->nodes */
+    int id;              /* index in graph->nodes */
     const char *name;    /* untrusted text */
     const char *op_type; /* as in the model, e.g. "Conv"; domain "" for ai.onnx, "moire" for our own */
     const char *domain;
@@ -120,8 +129,8 @@ struct mo_graph {
 struct mo_graph *mo_graph_create(const struct mo_env *env); /* NULL: out of memory */
 void mo_graph_destroy(struct mo_graph *g);
 
-/* New tensor / node / attribute, owned by the graph; NULL when out of memory or over a limit.  Strings are copied.
- * A node is appended at the end; mo_graph_sort() restores topological order afterwards. */
+/* New tensor / node / attribute, owned by the graph; NULL when out of memory or over a limit.  Strings are
+ * copied. A node is appended at the end; mo_graph_sort() restores topological order afterwards. */
 struct mo_tensor *mo_graph_add_tensor(struct mo_graph *g, const char *name, moire_dtype dtype,
                                       const struct mo_shape *shape);
 struct mo_node *mo_graph_add_node(struct mo_graph *g, const char *name, const char *op_type,

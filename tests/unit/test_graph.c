@@ -21,7 +21,8 @@ static void sort_orders_nodes(void **state) {
     struct mo_env env = mo_env_default();
     struct mo_graph *g = mo_graph_create(&env);
     struct mo_shape s = {.rank = 1, .d = {4}};
-    for (int i = 0; i < 3; i++) mo_graph_add_tensor(g, "t", MOIRE_F32, &s);
+    for (int i = 0; i < 3; i++)
+        mo_graph_add_tensor(g, "t", MOIRE_F32, &s);
     unary(g, "second", 1, 2);
     unary(g, "first", 0, 1);
     assert_int_equal(mo_graph_sort(g, NULL), MOIRE_OK);
@@ -35,7 +36,8 @@ static void sort_reports_cycles(void **state) {
     struct mo_env env = mo_env_default();
     struct mo_graph *g = mo_graph_create(&env);
     struct mo_shape s = {.rank = 1, .d = {4}};
-    for (int i = 0; i < 2; i++) mo_graph_add_tensor(g, "t", MOIRE_F32, &s);
+    for (int i = 0; i < 2; i++)
+        mo_graph_add_tensor(g, "t", MOIRE_F32, &s);
     unary(g, "a", 0, 1);
     unary(g, "b", 1, 0);
     moire_error err;

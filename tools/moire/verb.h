@@ -8,17 +8,17 @@
 /* Exit codes of the command; documented in `moire --help` and the man page. */
 enum mo_exit {
     MO_EXIT_OK = 0,
-    MO_EXIT_USAGE = 2,       /* bad flags or arguments */
-    MO_EXIT_INPUT = 3,       /* a file is malformed, unsupported or does not fit */
-    MO_EXIT_SYSTEM = 4,      /* file system, memory, compiler, threads */
-    MO_EXIT_FAILED = 5,      /* ran, but a check or a goal was not met */
+    MO_EXIT_USAGE = 2,  /* bad flags or arguments */
+    MO_EXIT_INPUT = 3,  /* a file is malformed, unsupported or does not fit */
+    MO_EXIT_SYSTEM = 4, /* file system, memory, compiler, threads */
+    MO_EXIT_FAILED = 5, /* ran, but a check or a goal was not met */
     MO_EXIT_INTERRUPTED = 130
 };
 
 struct mo_verb {
     const char *name;
-    const char *summary;  /* one line */
-    const char *usage;    /* flags, one a line, and examples; shown by --help and turned into the man page */
+    const char *summary; /* one line */
+    const char *usage;   /* flags, one a line, and examples; shown by --help and turned into the man page */
     /* argv[0] is the verb; returns an exit code */
     int (*run)(const struct mo_env *env, int argc, char **argv);
 };
