@@ -193,6 +193,14 @@ static int px_thread_join(void *self, struct mo_thread thread) {
     return -pthread_join((pthread_t)thread.handle, NULL);
 }
 
+static int64_t px_thread_cpu(void *self, struct mo_thread thread) {
+    (void)self;
+    clockid_t clock;
+    struct timespec t;
+    if (pthread_getcpuclockid((pthread_t)thread.handle, &clock) || clock_gettime(clock, &t)) return 0;
+    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}
+
 static int px_pin(void *self, int cpu) {
     (void)self;
     cpu_set_t set;
@@ -287,6 +295,7 @@ const struct mo_sys *mo_sys_posix(void) {
         .seal = px_seal,
         .thread_start = px_thread_start,
         .thread_join = px_thread_join,
+        .thread_cpu = px_thread_cpu,
         .pin = px_pin,
         .futex_wait = px_futex_wait,
         .futex_wake = px_futex_wake,

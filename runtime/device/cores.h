@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * cores.h - a let: a set of cores as a bit mask, numbered as the runtime numbers them (0..n-1).
+ * Plain values, no allocation; every function is total for indices below MO_MAX_CORES. */
+#ifndef MO_CORES_H
+#define MO_CORES_H
+#include <stdbool.h>
+#include <stdint.h>
+
+enum { MO_MAX_CORES = 1024, MO_CORES_WORDS = MO_MAX_CORES / 64 };
+
+struct mo_cores {
+    uint64_t w[MO_CORES_WORDS];
+};
+
+static inline void mo_cores_add(struct mo_cores *s, int core) {
+    s->w[core >> 6] |= UINT64_C(1) << (core & 63);
+}
+static inline void mo_cores_remove(struct mo_cores *s, int core) {
+    s->w[core >> 6] &= ~(UINT64_C(1) << (core & 63));
+}
+static inline bool mo_cores_has(const struct mo_cores *s, int core) {
+    return s->w[core >> 6] >> (core & 63) & 1;
+}
+/* The first n cores. */
+static inline struct mo_cores mo_cores_first(int n) {
+    struct mo_cores s = {{0}};
+    for (int i = 0; i < n; i++)
+        mo_cores_add(&s, i);
+    return s;
+}
+static inline int mo_cores_count(const struct mo_cores *s) {
+    int n = 0;
+    for (int i = 0; i < MO_CORES_WORDS; i++)
+        n += __builtin_popcountll(s->w[i]);
+    return n;
+}
+/* Smallest member > after (after = -1 begins); -1 when there is none. */
+static inline int mo_cores_next(const struct mo_cores *s, int after) {
+    for (int i = (after + 1) >> 6, from = (after + 1) & 63; i < MO_CORES_WORDS; i++, from = 0) {
+        uint64_t rest = s->w[i] >> from;
+        if (rest) return i * 64 + from + __builtin_ctzll(rest);
+    }
+    return -1;
+}
+static inline bool mo_cores_subset(const struct mo_cores *part, const struct mo_cores *whole) {
+    for (int i = 0; i < MO_CORES_WORDS; i++)
+        if (part->w[i] & ~whole->w[i]) return false;
+    return true;
+}
+static inline void mo_cores_subtract(struct mo_cores *s, const struct mo_cores *gone) {
+    for (int i = 0; i < MO_CORES_WORDS; i++)
+        s->w[i] &= ~gone->w[i];
+}
+static inline void mo_cores_join(struct mo_cores *s, const struct mo_cores *more) {
+    for (int i = 0; i < MO_CORES_WORDS; i++)
+        s->w[i] |= more->w[i];
+}
+/* Moves n cores from *pool to the result, `prefer` (or -1) first when it is there; n <= count(pool). */
+static inline struct mo_cores mo_cores_take(struct mo_cores *pool, int n, int prefer) {
+    struct mo_cores got = {{0}};
+    if (n > 0 && prefer >= 0 && mo_cores_has(pool, prefer)) {
+        mo_cores_add(&got, prefer);
+        n--;
+    }
+    for (int c = mo_cores_next(pool, -1); n > 0 && c >= 0; c = mo_cores_next(pool, c)) {
+        if (mo_cores_has(&got, c)) continue;
+        mo_cores_add(&got, c);
+        n--;
+    }
+    mo_cores_subtract(pool, &got);
+    return got;
+}
+#endif

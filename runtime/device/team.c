@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * team.c - mailboxes and worker threads. */
+#include "runtime/device/team.h"
+
+#include <string.h>
+#include "runtime/device/fpu.h"
+#include "runtime/device/lock.h"
+
+struct worker {
+    _Atomic uint32_t posted; /* jobs posted; the futex word */
+    _Atomic uint32_t asleep;
+    struct mo_job job; /* written before posted grows, read after */
+    struct mo_team *team;
+    struct mo_thread thread;
+    int core, cpu;
+    bool started;
+    char pad[40];
+};
+
+struct mo_team {
+    const struct mo_env *env;
+    int n;
+    int64_t spin_ns;
+    _Atomic int unpinned;
+    struct worker *worker;
+};
+
+/* The mailbox word: jobs posted in the low bits, and a bit that says no more will come. */
+#define STOP UINT32_C(0x80000000)
+
+static bool has_job(uint32_t posted, uint32_t seen) {
+    return ((posted ^ seen) & ~STOP) != 0;
+}
+
+/* Waits for the mailbox to pass `seen`; false when the team stops and nothing is there. */
+static bool await_job(struct worker *w, uint32_t seen) {
+    struct mo_team *team = w->team;
+    const struct mo_sys *sys = team->env->sys;
+    int64_t until = sys->now(sys->self) + team->spin_ns;
+    do {
+        for (int i = 0; i < 64; i++) {
+            uint32_t posted = atomic_load_explicit(&w->posted, memory_order_acquire);
+            if (has_job(posted, seen)) return true;
+            if (posted & STOP) return false;
+            mo_cpu_relax();
+        }
+    } while (sys->now(sys->self) < until);
+    for (;;) {
+        atomic_store(&w->asleep, 1);
+        uint32_t posted = atomic_load(&w->posted);
+        if (!has_job(posted, seen) && !(posted & STOP)) sys->futex_wait(sys->self, &w->posted, posted, 0);
+        atomic_store(&w->asleep, 0);
+        posted = atomic_load(&w->posted);
+        if (has_job(posted, seen)) return true;
+        if (posted & STOP) return false;
+    }
+}
+
+static void *work(void *arg) {
+    struct worker *w = arg;
+    struct mo_team *team = w->team;
+    if (w->cpu >= 0 && team->env->sys->pin(team->env->sys->self, w->cpu) < 0)
+        atomic_fetch_add(&team->unpinned, 1);
+    mo_fpu_flush();
+    for (uint32_t seen = 0; await_job(w, seen); seen++) {
+        struct mo_job job = w->job;
+        job.run(job.ctx, w->core, job.worker, job.n_workers);
+    }
+    return NULL;
+}
+
+void mo_team_post(struct mo_team *team, int core, const struct mo_job *job) {
+    struct worker *w = &team->worker[core];
+    w->job = *job;
+    atomic_fetch_add(&w->posted, 1);
+    if (atomic_load(&w->asleep)) team->env->sys->futex_wake(team->env->sys->self, &w->posted, 1);
+}
+
+int mo_team_create(const struct mo_team_config *c, struct mo_team **out, moire_error *err) {
+    const struct mo_sys *sys = c->env->sys;
+    struct mo_team *team = mo_alloc(c->env, sizeof *team);
+    if (!team) return mo_fail(err, MOIRE_ENOMEM, "out of memory for %d workers", c->n);
+    team->env = c->env;
+    team->spin_ns = c->spin_ns;
+    team->worker = mo_alloc(c->env, (size_t)c->n * sizeof *team->worker);
+    int rc = team->worker ? 0 : -1;
+    for (; !rc && team->n < c->n; team->n++) {
+        struct worker *w = &team->worker[team->n];
+        w->team = team;
+        w->core = team->n;
+        w->cpu = c->cpu ? c->cpu[team->n] : -1;
+        rc = sys->thread_start(sys->self, &w->thread, work, w);
+        w->started = !rc;
+        if (rc) break;
+    }
+    if (rc) {
+        int n = team->n;
+        bool memory = !team->worker;
+        mo_team_destroy(team);
+        if (memory) return mo_fail(err, MOIRE_ENOMEM, "out of memory for %d workers", c->n);
+        return mo_fail(err, MOIRE_EIO, "cannot start worker thread %d of %d: %s; use fewer threads", n + 1,
+                       c->n, strerror(-rc));
+    }
+    *out = team;
+    return MOIRE_OK;
+}
+
+void mo_team_destroy(struct mo_team *team) {
+    if (!team) return;
+    const struct mo_sys *sys = team->env->sys;
+    for (int i = 0; i < team->n; i++) {
+        atomic_fetch_or(&team->worker[i].posted, STOP);
+        sys->futex_wake(sys->self, &team->worker[i].posted, 1);
+    }
+    for (int i = 0; i < team->n; i++)
+        if (team->worker[i].started) sys->thread_join(sys->self, team->worker[i].thread);
+    mo_free(team->env, team->worker);
+    mo_free(team->env, team);
+}
+
+int mo_team_size(const struct mo_team *team) {
+    return team->n;
+}
+int mo_team_unpinned(const struct mo_team *team) {
+    return atomic_load(&team->unpinned);
+}
+
+int64_t mo_team_cpu_ns(const struct mo_team *team) {
+    int64_t sum = 0;
+    for (int i = 0; i < team->n; i++)
+        sum += team->env->sys->thread_cpu(team->env->sys->self, team->worker[i].thread);
+    return sum;
+}

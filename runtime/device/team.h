@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * team.h - worker threads, one a core, each with a mailbox for one job.
+ *
+ * A let is any set of workers: whoever starts a job on a let posts it to every member.  A worker with an
+ * empty mailbox spins for a bounded time and then sleeps on a futex.  Posting to a worker whose last job has
+ * not returned is the caller's mistake; the scheduler core's idle set excludes it.  Workers flush denormals.
+ */
+#ifndef MO_TEAM_H
+#define MO_TEAM_H
+#include "runtime/base/env.h"
+
+/* run(ctx, core, worker, n_workers) on the worker thread of `core`; worker 0 leads. */
+struct mo_job {
+    void (*run)(void *ctx, int core, int worker, int n_workers);
+    void *ctx;
+    int worker, n_workers;
+};
+
+struct mo_team_config {
+    const struct mo_env *env;
+    int n;
+    const int *cpu;  /* OS cpu of each worker; NULL = unpinned */
+    int64_t spin_ns; /* how long an idle worker spins before it sleeps */
+};
+
+struct mo_team;
+int mo_team_create(const struct mo_team_config *config, struct mo_team **out, moire_error *err);
+/* Waits for running jobs and joins the threads.  NULL is fine. */
+void mo_team_destroy(struct mo_team *team);
+void mo_team_post(struct mo_team *team, int core, const struct mo_job *job);
+int mo_team_size(const struct mo_team *team);
+/* Workers that could not be pinned (the run goes on unpinned). */
+int mo_team_unpinned(const struct mo_team *team);
+/* CPU time used by all workers so far. */
+int64_t mo_team_cpu_ns(const struct mo_team *team);
+#endif

@@ -1,0 +1,315 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * moire.c - deadline-aware at block boundaries.
+ *
+ * At every event with an idle core:
+ * 1. Candidates: queries that run, are paused, or lead their tenant's queue among those that can still make
+ * it.
+ * 2. In order of deadline, the core time due until each deadline must fit the cores until then, less what
+ *    tenants with tighter targets are expected to bring in the meantime.  Where it does not fit, the query
+ * that frees most time for least harm is set aside (Moore and Hodgson's rule, weighted): a tenant well above
+ * its target attainment can spare a miss, one below it cannot.  The weights fade as the attainment of all
+ * queries nears its limit: then every miss counts the same and the heaviest query goes.
+ * 3. Idle cores go to the kept queries by deadline: one each, more to a query that needs them to be in time
+ * (its block then ends when the others' do, so that the cores meet) or when nobody else wants them.
+ * 4. What is set aside, hopeless, best-effort or without target runs on what is left, oldest first; a small
+ *    share of blocks always goes to the oldest that waits far beyond its target, so nothing starves. Hopeless
+ *    queries of tenants that allow it are shed.
+ *
+ * The rule is memoryless but for the starvation counter and scratch memory; stability comes from work done:
+ * what has run is cheaper to keep. */
+#include <string.h>
+#include "runtime/policy/policy.h"
+
+enum { CANDIDATES = 128, PER_TENANT = 12, SHED_AT_ONCE = 16, STARVED_SHARE = 20 };
+static const int64_t STARVED_NS = 1000000000;
+static const double MARGIN = 0.02;     /* a query must fit with so much of its rest to spare */
+static const double WIDE_MARGIN = 0.3; /* takes more cores already with this little slack */
+static const double MEET = 0.3; /* waits for the others' cores when they end within this share of a block */
+static const double TARGET = 0.97; /* attainment above which a tenant can spare misses */
+static const double SPARE = 100, DEAR = 1000;
+static const double BALANCE_FROM = 0.965, BALANCE_SPAN = 0.02;
+
+struct candidate {
+    int query, tenant;
+    bool running, keep;
+    int64_t deadline, order; /* order: of acceptance */
+    double left, weight;     /* core time to finish; harm of setting it aside */
+};
+
+struct state {
+    struct candidate list[CANDIDATES];
+    int n, n_aside, blocks;
+    short by_deadline[CANDIDATES], aside[CANDIDATES]; /* indices into list */
+    double balance; /* 0: every miss counts the same .. 1: tenants are balanced */
+};
+
+/* --- weights --- */
+/* Attainment over all queries decides how much the balance between tenants may cost. */
+static double balance_of(const struct mo_view *view) {
+    double rate = 0, good = 0;
+    for (int i = 0; i < view->n_tenants; i++) {
+        const struct mo_view_tenant *t = &view->tenants[i];
+        if (!t->open || !t->qos_ns || t->best_effort) continue;
+        double r = t->load / (double)mo_profile_time(t->profile, 1, 0, t->profile->n_layers);
+        rate += r;
+        good += r * t->attained;
+    }
+    double b = rate > 0 ? (good / rate - BALANCE_FROM) / BALANCE_SPAN : 1;
+    return b < 0 ? 0 : b > 1 ? 1 : b;
+}
+
+static double weight_of(const struct state *s, const struct mo_view_tenant *t) {
+    double above = t->attained - TARGET;
+    return above > 0 ? 1 / (1 + s->balance * SPARE * above) : 1 - s->balance * DEAR * above;
+}
+
+/* --- 1. candidates --- */
+static bool earlier(const struct candidate *a, const struct candidate *b) {
+    return a->deadline != b->deadline ? a->deadline < b->deadline : a->order < b->order;
+}
+static bool older(const struct candidate *a, const struct candidate *b) {
+    return a->order < b->order;
+}
+
+/* Inserts index `at` into a sorted list of n indices. */
+static void insert(const struct state *s, short *list, int n, int at,
+                   bool (*before)(const struct candidate *, const struct candidate *)) {
+    int lo = 0, hi = n;
+    while (lo < hi) {
+        int mid = (lo + hi) / 2;
+        if (before(&s->list[list[mid]], &s->list[at]))
+            lo = mid + 1;
+        else
+            hi = mid;
+    }
+    memmove(&list[lo + 1], &list[lo], (size_t)(n - lo) * sizeof *list);
+    list[lo] = (short)at;
+}
+
+static void set_aside(struct state *s, int at) {
+    s->list[at].keep = false;
+    if (!s->list[at].running) insert(s, s->aside, s->n_aside++, at, older);
+}
+
+/* wide: the core count at which the tenant is fastest.  run: the block that runs, or NULL. */
+static void add(struct state *s, const struct mo_view *view, int slot, int wide,
+                const struct mo_view_run *run) {
+    if (s->n == CANDIDATES) return;
+    const struct mo_view_query *q = &view->queries[slot];
+    const struct mo_view_tenant *t = &view->tenants[q->tenant];
+    int begin = run ? run->end : q->next_layer, layers = t->profile->n_layers, at = s->n++;
+    int64_t rest = run && run->predicted_end > view->now ? run->predicted_end - view->now : 0;
+    double best = (double)(rest + mo_view_time(t, wide, begin, layers)) * (1 + MARGIN);
+    struct candidate *c = &s->list[at];
+    *c = (struct candidate){.query = slot,
+                            .tenant = q->tenant,
+                            .running = run != NULL,
+                            .deadline = q->deadline,
+                            .order = q->order,
+                            .weight = weight_of(s, t)};
+    c->left = (double)mo_view_time(t, 1, begin, layers) + (double)rest * (run ? run->n_cores : 0);
+    c->keep = !t->best_effort && q->deadline != MO_NEVER && best <= (double)(q->deadline - view->now);
+    insert(s, s->by_deadline, at, at, earlier);
+    if (!c->keep) set_aside(s, at);
+}
+
+/* First waiting query of a tenant that can make it on an empty machine; all share one time, and deadlines
+ * come in order, so the hopeless ones are in front. */
+static int first_feasible(const struct mo_view *view, const struct mo_view_tenant *t, int wide) {
+    int64_t whole = mo_view_time(t, wide, 0, t->profile->n_layers);
+    int lo = 0, hi = t->n_waiting;
+    while (lo < hi) {
+        int mid = (lo + hi) / 2;
+        if (view->queries[t->waiting[mid]].deadline - view->now < whole)
+            lo = mid + 1;
+        else
+            hi = mid;
+    }
+    return lo;
+}
+
+static void gather(struct state *s, const struct mo_view *view) {
+    s->n = s->n_aside = 0;
+    s->balance = balance_of(view);
+    for (int i = 0; i < view->n_cores; i++) {
+        const struct mo_view_run *run = &view->runs[i];
+        if (run->query >= 0) add(s, view, run->query, run->n_cores, run);
+    }
+    for (int i = 0; i < view->n_tenants; i++) {
+        const struct mo_view_tenant *t = &view->tenants[i];
+        if (!t->open || (!t->n_waiting && !t->n_paused)) continue;
+        int wide = mo_profile_fastest(t->profile, 0, view->n_cores);
+        for (int k = 0; k < t->n_paused; k++)
+            add(s, view, t->paused[k], wide, NULL);
+        if (!t->free_instances || !t->n_waiting) continue;
+        int first = first_feasible(view, t, wide);
+        if (first > 0) add(s, view, t->waiting[0], wide, NULL);
+        for (int k = first; k < t->n_waiting && k < first + PER_TENANT; k++)
+            add(s, view, t->waiting[k], wide, NULL);
+    }
+}
+
+/* --- 2. what fits --- */
+/* Core time until a deadline, less what tenants with tighter targets will ask for before it. */
+static double room_until(const struct state *s, const struct mo_view *view, int64_t deadline) {
+    double span = (double)(deadline - view->now), room = span * view->n_cores;
+    for (int i = 0; i < view->n_tenants && s->balance > 0; i++) {
+        const struct mo_view_tenant *t = &view->tenants[i];
+        double ahead = span - (double)t->qos_ns;
+        if (t->open && t->qos_ns && !t->best_effort && ahead > 0) room -= s->balance * t->load * ahead;
+    }
+    return room;
+}
+
+static int costliest(const struct state *s, int last) {
+    int worst = -1;
+    double most = 0;
+    for (int k = 0; k <= last; k++) {
+        const struct candidate *c = &s->list[s->by_deadline[k]];
+        if (!c->keep || c->left <= most * c->weight) continue;
+        most = c->left / c->weight;
+        worst = s->by_deadline[k];
+    }
+    return worst;
+}
+
+static void fit(struct state *s, const struct mo_view *view) {
+    double load = 0;
+    for (int i = 0; i < s->n; i++) {
+        const struct candidate *c = &s->list[s->by_deadline[i]];
+        if (!c->keep) continue;
+        load += c->left;
+        double room = room_until(s, view, c->deadline);
+        while (load > room) {
+            int victim = costliest(s, i);
+            if (victim < 0) break;
+            load -= s->list[victim].left;
+            set_aside(s, victim);
+        }
+    }
+}
+
+/* --- 3. and 4. cores --- */
+/* What is being given away in one dispatch. */
+struct hand {
+    const struct mo_view *view;
+    struct mo_decisions *out;
+    struct mo_cores pool;
+    int idle, rivals; /* rivals: others that wait for a core */
+};
+
+static int cores_for(const struct hand *h, const struct candidate *c) {
+    const struct mo_view *view = h->view;
+    const struct mo_view_tenant *t = &view->tenants[c->tenant];
+    int begin = view->queries[c->query].next_layer, layers = t->profile->n_layers, n = 1;
+    double slack = (double)(c->deadline - view->now);
+    if (c->keep)
+        while (n < view->n_cores && (double)mo_view_time(t, n, begin, layers) * (1 + WIDE_MARGIN) > slack)
+            n++;
+    int spare = h->idle - h->rivals;
+    return spare > n ? spare : n;
+}
+
+/* Time until the last of the running blocks ends; 0 when none runs. */
+static int64_t others_end_in(const struct mo_view *view) {
+    int64_t last = 0;
+    for (int i = 0; i < view->n_cores; i++)
+        if (view->runs[i].query >= 0 && view->runs[i].predicted_end > last)
+            last = view->runs[i].predicted_end;
+    return last > view->now ? last - view->now : 0;
+}
+
+/* Instances of the tenant that blocks decided in this dispatch have taken. */
+static int taken_instances(const struct hand *h, int tenant) {
+    int n = 0;
+    for (int i = 0; i < h->out->n; i++) {
+        const struct mo_decision *d = &h->out->list[i];
+        if (d->kind != MO_RUN) continue;
+        const struct mo_view_query *q = &h->view->queries[d->query];
+        n += q->tenant == tenant && !q->started;
+    }
+    return n;
+}
+
+/* Gives cores to one query; false: leave what is idle for it, its partners come in a moment. */
+static bool serve(struct hand *h, const struct candidate *c) {
+    const struct mo_view *view = h->view;
+    const struct mo_view_query *q = &view->queries[c->query];
+    const struct mo_view_tenant *t = &view->tenants[c->tenant];
+    h->rivals--;
+    if (!q->started && taken_instances(h, c->tenant) >= t->free_instances) return true;
+    int n = cores_for(h, c);
+    int64_t bound = view->block_ns;
+    if (n > h->idle) {
+        int64_t gap = others_end_in(view);
+        if (gap && (double)gap < MEET * (double)bound) return false;
+        if (gap && gap < bound) bound = gap;
+        n = h->idle;
+    }
+    int end = mo_profile_block(t->profile, n, q->next_layer, (int64_t)((double)bound / t->residual));
+    mo_decide_run(h->out, c->query, end, mo_cores_take(&h->pool, n, q->last_core));
+    h->idle -= n;
+    return true;
+}
+
+/* The oldest set-aside query when it has waited far beyond its target and its turn has come. */
+static bool serve_starved(struct state *s, struct hand *h) {
+    if (!s->n_aside || s->blocks < STARVED_SHARE) return false;
+    const struct candidate *c = &s->list[s->aside[0]];
+    const struct mo_view_query *q = &h->view->queries[c->query];
+    int64_t patience = h->view->tenants[c->tenant].qos_ns * 10;
+    if (h->view->now - q->arrival < (patience > STARVED_NS ? patience : STARVED_NS)) return false;
+    s->blocks = 0;
+    serve(h, c);
+    return true;
+}
+
+static void shed_hopeless(const struct mo_view *view, struct mo_decisions *out) {
+    for (int i = 0; i < view->n_tenants; i++) {
+        const struct mo_view_tenant *t = &view->tenants[i];
+        if (!t->open || !t->shed_late || !t->qos_ns) continue;
+        int wide = mo_profile_fastest(t->profile, 0, view->n_cores);
+        int n = first_feasible(view, t, wide);
+        for (int k = 0; k < n && k < SHED_AT_ONCE; k++)
+            mo_decide_shed(out, t->waiting[k]);
+        for (int k = 0; k < t->n_paused; k++)
+            if (mo_view_left(view, t->paused[k], wide) > view->queries[t->paused[k]].deadline - view->now)
+                mo_decide_shed(out, t->paused[k]);
+    }
+}
+
+static bool is_shed(const struct mo_decisions *out, int query) {
+    for (int i = 0; i < out->n; i++)
+        if (out->list[i].kind == MO_SHED && out->list[i].query == query) return true;
+    return false;
+}
+
+static void dispatch(void *state, const struct mo_view *view, const struct mo_event *event,
+                     struct mo_decisions *out) {
+    (void)event;
+    struct state *s = state;
+    shed_hopeless(view, out);
+    if (!view->n_idle) return;
+    gather(s, view);
+    fit(s, view);
+    struct hand h = {.view = view, .out = out, .pool = view->idle, .idle = view->n_idle};
+    for (int i = 0; i < s->n; i++)
+        h.rivals += !s->list[i].running;
+    bool served = serve_starved(s, &h);
+    for (int i = 0; i < s->n && h.idle > 0; i++) {
+        const struct candidate *c = &s->list[s->by_deadline[i]];
+        if (c->keep && !c->running && !serve(&h, c)) return;
+    }
+    for (int i = served; i < s->n_aside && h.idle > 0; i++) {
+        const struct candidate *c = &s->list[s->aside[i]];
+        if (!is_shed(out, c->query)) serve(&h, c);
+    }
+    s->blocks += out->n;
+}
+
+const struct mo_policy mo_policy_moire = {
+    .name = "moire",
+    .description = "deadlines at block boundaries: what fits by deadline, cores by need, tenants in balance",
+    .state_bytes = sizeof(struct state),
+    .dispatch = dispatch,
+};

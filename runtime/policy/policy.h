@@ -1,0 +1,138 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * policy.h - what a policy sees and what it may ask for.
+ *
+ * A policy is a pure function of the view, the event and its own state: given the same events it decides the
+ * same, live or in virtual time.  It never touches a clock, a device or memory of its own making.  The core
+ * (runtime/sched/sched.c) checks every decision before it is carried out; a bad one is refused and counted.
+ *
+ * Adding a policy = one file here and one row in table.c. */
+#ifndef MO_POLICY_H
+#define MO_POLICY_H
+#include "runtime/device/cores.h"
+#include "runtime/sched/profile.h"
+
+#define MO_NEVER INT64_MAX
+
+/* What happened. */
+enum mo_event_kind {
+    MO_EVENT_ARRIVAL, /* query was accepted */
+    MO_EVENT_DONE,    /* a block of query ended: its let is idle */
+    MO_EVENT_TIMER,   /* the time the policy asked for has come */
+    MO_EVENT_FREED,   /* an instance came free, a query was cancelled, a tenant went */
+};
+
+struct mo_event {
+    enum mo_event_kind kind;
+    int query, tenant; /* -1 = none */
+};
+
+/* A query that was accepted and is not answered.  Index = its slot. */
+struct mo_view_query {
+    int tenant;
+    int next_layer;            /* first layer that has not run */
+    int64_t arrival, deadline; /* deadline MO_NEVER: no QoS */
+    int64_t started;           /* when its first block was dispatched; 0 = not yet */
+    int64_t order;             /* counts acceptances: breaks ties */
+    int last_core;             /* lead core of its latest block, -1 = none: its cache is warm there */
+    int last_cores;            /* size of that let */
+    int run;                   /* index into view.runs while a block runs, else -1 */
+};
+
+/* A block on its let. */
+struct mo_view_run {
+    int query; /* slot, -1 = entry unused */
+    int begin, end, n_cores;
+    struct mo_cores cores;
+    int64_t start, predicted_end;
+};
+
+struct mo_view_tenant {
+    bool open; /* false: unused, or being unloaded */
+    int priority;
+    bool best_effort, shed_late;
+    int64_t qos_ns; /* 0 = none */
+    const struct mo_profile *profile;
+    double residual; /* observed / profiled block time, recent mean */
+    double attained; /* share of its recent answers within QoS, 0..1; starts at 1 */
+    double load;     /* recent arrivals per ns x one-core time: cores it needs */
+    int64_t answered, in_time;
+    int free_instances; /* queries that may start beside those that have started */
+    int n_waiting, n_paused;
+    const int *waiting; /* slots not started, by (deadline, order) */
+    const int *paused;  /* slots between two blocks, by (deadline, order) */
+};
+
+struct mo_view {
+    int64_t now, block_ns; /* block_ns: bound on a block's predicted time */
+    int n_cores, n_idle;
+    struct mo_cores idle;
+    int n_tenants;      /* entries of tenants, open or not */
+    int n_in_system;    /* accepted and not answered */
+    int64_t min_qos_ns; /* tightest of the open tenants, 0 = none */
+    const struct mo_view_tenant *tenants;
+    const struct mo_view_query *queries;
+    const struct mo_view_run *runs; /* n_cores entries */
+    double pressure[3];             /* compute, bandwidth, cache; 0 = none */
+};
+
+enum mo_decision_kind {
+    MO_RUN,   /* layers [next_layer, end) of query on cores */
+    MO_SHED,  /* answer query without a result; only waiting or paused ones of shed_late tenants */
+    MO_TIMER, /* dispatch again at `when` at the latest; replaces an earlier wish */
+};
+
+struct mo_decision {
+    enum mo_decision_kind kind;
+    int query, end;
+    struct mo_cores cores;
+    int64_t when; /* TIMER: the time; RUN: latest start, MO_NEVER = any */
+};
+
+struct mo_decisions {
+    int n, cap;
+    struct mo_decision *list;
+};
+
+struct mo_policy {
+    const char *name, *description;
+    size_t state_bytes;                                    /* zeroed by the core, 64-byte aligned */
+    void (*init)(void *state, const struct mo_view *view); /* may be NULL */
+    void (*plan)(void *state, const struct mo_view *view); /* each period; may be NULL */
+    int64_t plan_period_ns;
+    void (*dispatch)(void *state, const struct mo_view *view, const struct mo_event *event,
+                     struct mo_decisions *out);
+};
+
+/* All policies, NULL-terminated; and one by name (NULL: none such). */
+const struct mo_policy *const *mo_policies(void);
+const struct mo_policy *mo_policy_find(const char *name);
+
+/* Appends a decision; when the list is full it is dropped, and the query simply waits for the next event. */
+static inline void mo_decide_run(struct mo_decisions *out, int query, int end, struct mo_cores cores) {
+    if (out->n < out->cap) out->list[out->n++] = (struct mo_decision){MO_RUN, query, end, cores, MO_NEVER};
+}
+static inline void mo_decide_shed(struct mo_decisions *out, int query) {
+    if (out->n < out->cap) out->list[out->n++] = (struct mo_decision){.kind = MO_SHED, .query = query};
+}
+static inline void mo_decide_timer(struct mo_decisions *out, int64_t when) {
+    if (out->n < out->cap) out->list[out->n++] = (struct mo_decision){.kind = MO_TIMER, .when = when};
+}
+
+/* Predicted time of layers [begin, end) of a tenant on `cores`, with its residual. */
+static inline int64_t mo_view_time(const struct mo_view_tenant *t, int cores, int begin, int end) {
+    return (int64_t)((double)mo_profile_time(t->profile, cores, begin, end) * t->residual);
+}
+/* What is left of a query on `cores`, not counting a block that runs now. */
+static inline int64_t mo_view_left(const struct mo_view *view, int query, int cores) {
+    const struct mo_view_query *q = &view->queries[query];
+    const struct mo_view_tenant *t = &view->tenants[q->tenant];
+    return mo_view_time(t, cores, q->next_layer, t->profile->n_layers);
+}
+/* End of the next block of a query on `cores` under the view's bound. */
+static inline int mo_view_block(const struct mo_view *view, int query, int cores) {
+    const struct mo_view_query *q = &view->queries[query];
+    const struct mo_view_tenant *t = &view->tenants[q->tenant];
+    return mo_profile_block(t->profile, cores, q->next_layer,
+                            (int64_t)((double)view->block_ns / t->residual));
+}
+#endif

@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * calibrate.c - layer times through exclusive jobs. */
+#include "runtime/sched/calibrate.h"
+
+#include "runtime/device/barrier.h"
+
+enum { FIRST_CHUNK = 8, HOLD_NS = 2000000, SPIN = 4000 };
+
+struct job {
+    struct mo_engine *engine;
+    const struct mo_env *env;
+    const struct mo_model_ops *ops;
+    void *model;
+    int instance, begin, end;
+    struct mo_barrier barrier;
+    int64_t *layer_ns;
+    _Atomic int rc;
+};
+
+/* All members walk the layers together; the lead reads the clock. */
+static void measure(void *ctx, int core, int worker, int n_workers) {
+    struct job *job = ctx;
+    void *scratch = mo_engine_scratch_of(job->engine, core);
+    for (int k = job->begin; k < job->end; k++) {
+        if (n_workers > 1) mo_barrier_wait(&job->barrier, worker);
+        int64_t start = worker ? 0 : mo_now(job->env);
+        int rc = job->ops->run(job->model, job->instance, k, k + 1, worker, n_workers, mo_barrier_wait,
+                               &job->barrier, scratch);
+        if (rc) atomic_store(&job->rc, rc);
+        if (!worker) job->layer_ns[k] = mo_now(job->env) - start;
+    }
+}
+
+/* End of the next chunk: what took HOLD_NS the last time, or a few layers when nothing is known. */
+static int chunk_end(const int64_t *known, int begin, int n) {
+    int64_t sum = 0;
+    if (!known) return begin + FIRST_CHUNK < n ? begin + FIRST_CHUNK : n;
+    int k = begin;
+    while (k < n && (k == begin || sum + known[k] <= HOLD_NS))
+        sum += known[k++];
+    return k;
+}
+
+static int measure_pass(struct job *job, int cores, int n_layers, const int64_t *known) {
+    for (int k = 0; k < n_layers; k = job->end) {
+        job->begin = k;
+        job->end = chunk_end(known, k, n_layers);
+        mo_barrier_begin(&job->barrier, cores);
+        mo_engine_exclusive(job->engine, cores, measure, job);
+        int rc = atomic_load(&job->rc);
+        if (rc) return rc;
+    }
+    return MOIRE_OK;
+}
+
+/* 1, 2, 4, ... and n itself. */
+static int next_count(int cores, int n) {
+    return cores < n && cores * 2 > n ? n : cores * 2;
+}
+
+int mo_calibrate(struct mo_engine *engine, const struct mo_env *env, const struct mo_model_ops *ops,
+                 void *model, int instance, int n_layers, int repetitions, struct mo_profile **out,
+                 moire_error *err) {
+    int n = mo_engine_cores(engine), rc = MOIRE_OK;
+    struct mo_profile *profile = mo_profile_create(env, n_layers, n);
+    int64_t *layer_ns = mo_alloc(env, (size_t)n_layers * sizeof *layer_ns);
+    struct mo_barrier_flag *flags = mo_alloc(env, (size_t)n * sizeof *flags);
+    if (!profile || !layer_ns || !flags) rc = mo_fail(err, MOIRE_ENOMEM, "out of memory for a profile");
+    if (!rc) {
+        struct job job = {.engine = engine,
+                          .env = env,
+                          .ops = ops,
+                          .model = model,
+                          .instance = instance,
+                          .layer_ns = layer_ns};
+        mo_barrier_init(&job.barrier, env, flags, SPIN);
+        bool known = false;
+        for (int cores = 1; !rc && cores <= n; cores = next_count(cores, n))
+            for (int r = 0; !rc && r < repetitions; r++, known = true) {
+                rc = measure_pass(&job, cores, n_layers, known ? layer_ns : NULL);
+                if (!rc) mo_profile_record(profile, cores, layer_ns);
+            }
+        if (rc) mo_fail(err, rc, "the calibration run failed");
+    }
+    mo_free(env, layer_ns);
+    mo_free(env, flags);
+    if (rc) {
+        mo_profile_destroy(profile);
+        return rc;
+    }
+    mo_profile_finish(profile);
+    *out = profile;
+    return MOIRE_OK;
+}

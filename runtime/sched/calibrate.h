@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * calibrate.h - measures a model's solo profile on the engine's own cores: time of every layer at 1, 2, 4,
+ * ... and all cores, the minimum of a few repetitions.  Cores are held for some milliseconds at a time, so
+ * that tenants that already serve wait little. */
+#ifndef MO_CALIBRATE_H
+#define MO_CALIBRATE_H
+#include "runtime/sched/engine_live.h"
+
+/* `run` of ops is called on `instance` with some input in it.  The result is finished and belongs to the
+ * caller. */
+int mo_calibrate(struct mo_engine *engine, const struct mo_env *env, const struct mo_model_ops *ops,
+                 void *model, int instance, int n_layers, int repetitions, struct mo_profile **out,
+                 moire_error *err);
+#endif

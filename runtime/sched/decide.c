@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * decide.c - asking the policy, checking what it wants, carrying it out.
+ *
+ * Rules of a decision: RUN names a query that waits (and its tenant has a free instance) or is paused; its
+ * end lies in (next_layer, n_layers]; its cores are idle and at least one.  SHED names a waiting or paused
+ * query of a tenant that allows it.  TIMER lies in the future.  Whatever breaks a rule is refused and
+ * counted; nothing else is disturbed by it. */
+#include "runtime/sched/impl.h"
+
+static bool is_waiting(const struct mo_sched *s, int slot) {
+    return slot >= 0 && slot < s->queries.cap && mo_query_is_live(&s->queries, slot) &&
+           s->queries.face[slot].run < 0;
+}
+
+static bool may_run(const struct mo_sched *s, const struct mo_decision *d) {
+    if (!is_waiting(s, d->query)) return false;
+    const struct mo_view_query *q = &s->queries.face[d->query];
+    if (d->end <= q->next_layer || d->end > s->faces[q->tenant].profile->n_layers) return false;
+    if (s->queries.body[d->query].instance < 0 && !s->tenants[q->tenant].n_free) return false;
+    return mo_cores_next(&d->cores, -1) >= 0 && mo_cores_subset(&d->cores, &s->view.idle);
+}
+
+static void start_run(struct mo_sched *s, const struct mo_decision *d, int64_t now) {
+    struct mo_view_query *q = &s->queries.face[d->query];
+    struct mo_query *body = &s->queries.body[d->query];
+    struct mo_sched_tenant *t = &s->tenants[q->tenant];
+    bool first = body->instance < 0;
+    if (first) {
+        mo_slot_remove(&t->waiting, s->queries.face, d->query);
+        body->instance = t->free_instance[--t->n_free];
+        q->started = now;
+    } else {
+        mo_slot_remove(&t->paused, s->queries.face, d->query);
+    }
+    int lead = mo_cores_next(&d->cores, -1), n = mo_cores_count(&d->cores);
+    if (q->last_core >= 0 && (q->last_core != lead || q->last_cores != n)) s->stats.switches++;
+    int64_t predicted = mo_view_time(&s->faces[q->tenant], n, q->next_layer, d->end);
+    s->runs[lead] = (struct mo_view_run){.query = d->query,
+                                         .begin = q->next_layer,
+                                         .end = d->end,
+                                         .n_cores = n,
+                                         .cores = d->cores,
+                                         .start = now,
+                                         .predicted_end = now + predicted};
+    s->run_first[lead] = first;
+    q->run = lead;
+    q->last_core = lead;
+    q->last_cores = n;
+    mo_cores_subtract(&s->view.idle, &d->cores);
+    s->view.n_idle -= n;
+    s->stats.blocks++;
+    mo_sched_mirror(s, q->tenant);
+    mo_sched_log(s, now, MO_LOG_DISPATCH, d->query, q->tenant, q->next_layer, d->end, n);
+    struct mo_run run = {.query = d->query,
+                         .tenant = q->tenant,
+                         .instance = body->instance,
+                         .begin = q->next_layer,
+                         .end = d->end,
+                         .lead = lead,
+                         .n_cores = n,
+                         .cores = d->cores,
+                         .latest_start = d->when,
+                         .first = first};
+    s->ops->start(s->engine, &run);
+}
+
+static bool apply(struct mo_sched *s, const struct mo_decision *d, int64_t now) {
+    switch (d->kind) {
+    case MO_RUN:
+        if (!may_run(s, d)) return false;
+        start_run(s, d, now);
+        return true;
+    case MO_SHED: {
+        if (!is_waiting(s, d->query)) return false;
+        const struct mo_view_query *q = &s->queries.face[d->query];
+        if (!s->faces[q->tenant].shed_late) return false;
+        mo_sched_resolve(s, d->query, q->deadline <= now ? MOIRE_EEXPIRED : MOIRE_ESHED, now);
+        return true;
+    }
+    case MO_TIMER:
+        if (d->when <= now) return false;
+        s->timer_at = d->when;
+        s->ops->set_timer(s->engine, d->when);
+        return true;
+    }
+    return false;
+}
+
+/* The oldest query that could run, -1 when there is none. */
+static int oldest_runnable(const struct mo_sched *s) {
+    int best = -1;
+    for (int i = 0; i < s->view.n_tenants; i++) {
+        const struct mo_view_tenant *t = &s->faces[i];
+        int candidates[2] = {t->n_paused ? t->paused[0] : -1,
+                             t->n_waiting && t->free_instances ? t->waiting[0] : -1};
+        for (int k = 0; k < 2; k++) {
+            int c = candidates[k];
+            if (c >= 0 && (best < 0 || s->queries.face[c].order < s->queries.face[best].order)) best = c;
+        }
+    }
+    return best;
+}
+
+/* Liveness whatever the policy does: with every core idle, no timer asked for and work at hand, the oldest
+ * query runs a block on one core. */
+static void rescue(struct mo_sched *s, int64_t now) {
+    if (s->view.n_idle < s->n_cores || s->timer_at != MO_NEVER) return;
+    int slot = oldest_runnable(s);
+    if (slot < 0) return;
+    s->stats.rescues++;
+    struct mo_decision d = {MO_RUN, slot, mo_view_block(&s->view, slot, 1), mo_cores_first(1), MO_NEVER};
+    start_run(s, &d, now);
+}
+
+void mo_sched_dispatch(struct mo_sched *s, enum mo_event_kind kind, int query, int tenant, int64_t now) {
+    if (s->held) {
+        s->missed = true;
+        return;
+    }
+    int64_t begin = s->cost_clock ? s->cost_clock(s->engine) : 0;
+    struct mo_event event = {kind, query, tenant};
+    s->view.now = now;
+    s->decisions.n = 0;
+    s->policy->dispatch(s->policy_state, &s->view, &event, &s->decisions);
+    int n = s->decisions.n > s->decisions.cap ? s->decisions.cap : s->decisions.n;
+    for (int i = 0; i < n; i++)
+        if (!apply(s, &s->decisions.list[i], now)) s->stats.refused++;
+    rescue(s, now);
+    if (s->cost_clock) mo_histogram_add(&s->stats.decision_ns, s->cost_clock(s->engine) - begin);
+}

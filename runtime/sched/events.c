@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * events.c - event rings and their dump. */
+#include "runtime/sched/events.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+const char *mo_event_name(int kind) {
+    static const char *const names[] = {
+#define NAME(name, text) #name,
+        MO_EVENT_KINDS(NAME)
+#undef NAME
+    };
+    return kind >= 0 && kind < MO_LOG_KINDS ? names[kind] : "UNKNOWN";
+}
+
+struct mo_events *mo_events_create(const struct mo_env *env, int n_rings, int64_t capacity) {
+    uint64_t size = 16;
+    while (size < (uint64_t)capacity && size < UINT64_C(1) << 30)
+        size *= 2;
+    struct mo_events *e = mo_alloc(env, sizeof *e);
+    if (!e) return NULL;
+    e->env = env;
+    e->ring = mo_alloc(env, (size_t)n_rings * sizeof *e->ring);
+    for (e->n_rings = 0; e->ring && e->n_rings < n_rings; e->n_rings++) {
+        struct mo_event_entry *entry = mo_alloc(env, size * sizeof *entry);
+        if (!entry) break;
+        e->ring[e->n_rings] =
+            (struct mo_ring){.entry = entry, .mask = size - 1, .seq = &e->seq, .id = e->n_rings};
+    }
+    if (e->n_rings == n_rings) return e;
+    mo_events_destroy(e);
+    return NULL;
+}
+
+void mo_events_destroy(struct mo_events *e) {
+    if (!e) return;
+    for (int i = 0; i < e->n_rings; i++)
+        mo_free(e->env, e->ring[i].entry);
+    mo_free(e->env, e->ring);
+    mo_free(e->env, e);
+}
+
+/* A small write buffer over the sys table. */
+struct text {
+    const struct mo_sys *sys;
+    int fd, rc;
+    size_t n;
+    char buffer[16384];
+};
+
+static void flush_text(struct text *t) {
+    for (size_t at = 0; at < t->n && !t->rc;) {
+        ssize_t put = t->sys->write(t->sys->self, t->fd, t->buffer + at, t->n - at);
+        if (put <= 0)
+            t->rc = put < 0 ? (int)put : -EIO;
+        else
+            at += (size_t)put;
+    }
+    t->n = 0;
+}
+
+static void put_line(struct text *t, const char *line, size_t n) {
+    if (t->n + n > sizeof t->buffer) flush_text(t);
+    memcpy(t->buffer + t->n, line, n);
+    t->n += n;
+}
+
+static void put_event(struct text *t, const struct mo_event_entry *e) {
+    char line[256];
+    int n = snprintf(line, sizeof line,
+                     "%" PRIu64 " %" PRId64 " %d %s %" PRIu64 " %d %" PRId64 " %" PRId64 " %" PRId64 "\n",
+                     e->seq, e->time, e->ring, mo_event_name(e->kind), e->query, e->tenant, e->a, e->b, e->c);
+    put_line(t, line, (size_t)n);
+}
+
+/* Merges the rings by seq; the number of rings is small, so the next event is found by looking at each. */
+static void put_all(struct text *t, const struct mo_events *e, uint64_t *at) {
+    for (;;) {
+        int best = -1;
+        for (int i = 0; i < e->n_rings; i++) {
+            if (at[i] >= e->ring[i].n) continue;
+            if (best < 0 || mo_ring_at(&e->ring[i], at[i])->seq < mo_ring_at(&e->ring[best], at[best])->seq)
+                best = i;
+        }
+        if (best < 0) return;
+        put_event(t, mo_ring_at(&e->ring[best], at[best]++));
+    }
+}
+
+int mo_events_dump(const struct mo_events *e, int n_cores, const char *path, moire_error *err) {
+    const struct mo_sys *sys = e->env->sys;
+    uint64_t *at = mo_alloc(e->env, (size_t)e->n_rings * sizeof *at);
+    struct text *t = mo_alloc(e->env, sizeof *t);
+    int fd = at && t ? sys->open(sys->self, path, O_WRONLY | O_CREAT | O_TRUNC, 0644) : -ENOMEM;
+    int rc = fd < 0 ? fd : 0;
+    if (fd >= 0) {
+        *t = (struct text){.sys = sys, .fd = fd};
+        uint64_t dropped = 0;
+        for (int i = 0; i < e->n_rings; i++)
+            dropped += at[i] = mo_ring_first(&e->ring[i]);
+        char line[128];
+        int n = snprintf(line, sizeof line, "# moire-history 1\n# cores %d\n# dropped %" PRIu64 "\n", n_cores,
+                         dropped);
+        put_line(t, line, (size_t)n);
+        put_all(t, e, at);
+        flush_text(t);
+        rc = t->rc;
+        int closed = sys->close(sys->self, fd);
+        if (!rc) rc = closed;
+    }
+    mo_free(e->env, at);
+    mo_free(e->env, t);
+    if (rc) return mo_fail(err, MOIRE_EIO, "%s: cannot write the event history: %s", path, strerror(-rc));
+    return MOIRE_OK;
+}

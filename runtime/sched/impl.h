@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * impl.h - the inside of the core, shared by its files only (sched.c, tenant.c, decide.c). */
+#ifndef MO_SCHED_IMPL_H
+#define MO_SCHED_IMPL_H
+#include "runtime/sched/sched.h"
+
+/* Slots ordered by (deadline, order). */
+struct mo_slot_list {
+    int n, cap;
+    int *slot;
+};
+
+struct mo_sched_tenant {
+    bool used;
+    int queue, pending, instances;
+    int n_free; /* free instances are free_instance[0 .. n_free) */
+    int *free_instance;
+    struct mo_slot_list waiting, paused;
+    int64_t last_arrival;
+    double gap; /* recent mean of the time between arrivals */
+    void *memory;
+};
+
+struct mo_sched {
+    const struct mo_env *env;
+    const struct mo_policy *policy;
+    const struct mo_engine_ops *ops;
+    void *engine;
+    int64_t (*cost_clock)(void *engine);
+    struct mo_ring *ring;
+    int64_t block_config, order, timer_at;
+    int n_cores, max_tenants, held;
+    bool missed; /* something happened while held */
+    struct mo_view view;
+    struct mo_view_tenant *faces;
+    struct mo_sched_tenant *tenants;
+    struct mo_view_run *runs; /* by lead core */
+    bool *run_first;
+    struct mo_queries queries;
+    struct mo_decisions decisions;
+    void *policy_state;
+    struct mo_sched_stats stats;
+};
+
+/* list of slots (sched_list.c) */
+void mo_slot_insert(struct mo_slot_list *list, const struct mo_view_query *face, int slot);
+bool mo_slot_remove(struct mo_slot_list *list, const struct mo_view_query *face, int slot);
+
+/* Mirrors a tenant's lists and instances into its face. */
+void mo_sched_mirror(struct mo_sched *s, int tenant);
+/* Asks the policy and applies what it decided. */
+void mo_sched_dispatch(struct mo_sched *s, enum mo_event_kind kind, int query, int tenant, int64_t now);
+/* Decides the outcome of a live query, takes it out of the lists and tells the engine. */
+bool mo_sched_resolve(struct mo_sched *s, int slot, int code, int64_t now);
+/* Releases slot and instance when nothing needs them any more; true when it did. */
+bool mo_sched_try_release(struct mo_sched *s, int slot, int64_t now);
+void mo_sched_log(struct mo_sched *s, int64_t now, int kind, int slot, int tenant, int64_t a, int64_t b,
+                  int64_t c);
+#endif

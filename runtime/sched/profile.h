@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * profile.h - measured solo time of every layer of a model by number of cores, as prefix sums, so that the
+ * time of any block on any let is one subtraction.
+ *
+ * Core counts that were not measured are interpolated on the line through (1/c, time) of the measured
+ * neighbours, which is Amdahl's law between two points.  Immutable after mo_profile_finish(). */
+#ifndef MO_PROFILE_H
+#define MO_PROFILE_H
+#include <stdbool.h>
+#include "runtime/base/env.h"
+
+struct mo_profile {
+    const struct mo_env *env;
+    int n_layers, max_cores;
+    int64_t *sum;   /* [max_cores + 1][n_layers + 1]: row c holds the prefix sums at c cores */
+    bool *measured; /* [max_cores + 1] */
+};
+
+/* NULL: out of memory.  max_cores >= 1, n_layers >= 1. */
+struct mo_profile *mo_profile_create(const struct mo_env *env, int n_layers, int max_cores);
+void mo_profile_destroy(struct mo_profile *profile);
+/* Records layer times (ns, n_layers of them) at c cores; the minimum is kept when it is called again. */
+void mo_profile_record(struct mo_profile *profile, int cores, const int64_t *layer_ns);
+/* Fills the rows that were not measured. */
+void mo_profile_finish(struct mo_profile *profile);
+
+static inline const int64_t *mo_profile_row(const struct mo_profile *p, int cores) {
+    int c = cores < 1 ? 1 : cores > p->max_cores ? p->max_cores : cores;
+    return p->sum + (int64_t)c * (p->n_layers + 1);
+}
+/* Predicted solo time of layers [begin, end) on `cores` cores. */
+static inline int64_t mo_profile_time(const struct mo_profile *p, int cores, int begin, int end) {
+    const int64_t *row = mo_profile_row(p, cores);
+    return row[end] - row[begin];
+}
+/* Core count with the least predicted time for layers [begin, n_layers), at most `limit`. */
+int mo_profile_fastest(const struct mo_profile *p, int begin, int limit);
+/* End of the longest run of layers from `begin` with predicted time <= bound; at least begin + 1. */
+int mo_profile_block(const struct mo_profile *p, int cores, int begin, int64_t bound_ns);
+#endif

@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * query.h - the life of a query: slots, handles with generations, and the one place where outcomes race.
+ *
+ *   free -> live (accepted) -> resolved(outcome) -> free
+ *
+ * A handle is (generation << 32 | slot + 1); a slot's generation changes whenever it is accepted anew, so an
+ * old handle never names a new query.  One compare-and-swap on the state word (mo_query_resolve) decides the
+ * outcome: completion, cancel, shedding, unload and shutdown meet there and nowhere else.
+ * A slot is released when its query is resolved, its callback has returned and no block of it runs. */
+#ifndef MO_QUERY_H
+#define MO_QUERY_H
+#include <stdatomic.h>
+#include "runtime/policy/policy.h"
+
+struct mo_query {
+    _Atomic uint64_t state; /* generation << 8 | 0 free, 1 live, 2 - code: resolved with code */
+    void *user;             /* the engine's */
+    int instance;           /* index into the tenant's pool, -1 = none yet */
+    int next;               /* link of the free list or of the resolved list */
+    bool answered;          /* callback has returned */
+    int64_t end;            /* when it was resolved */
+};
+
+struct mo_queries {
+    const struct mo_env *env;
+    int cap, n_live, free_head;
+    struct mo_view_query *face; /* what policies see */
+    struct mo_query *body;
+};
+
+int mo_queries_init(struct mo_queries *table, const struct mo_env *env, int cap); /* 0 or MOIRE_ENOMEM */
+void mo_queries_free(struct mo_queries *table);
+/* A live slot, or -1 when all are taken. */
+int mo_query_open(struct mo_queries *table);
+void mo_query_release(struct mo_queries *table, int slot);
+uint64_t mo_query_handle(const struct mo_queries *table, int slot);
+/* Slot of a handle whose query has not been released, -1 otherwise. */
+int mo_query_slot(const struct mo_queries *table, uint64_t handle);
+/* True when this call decided the outcome (a moire_code <= 0). */
+bool mo_query_resolve(struct mo_queries *table, int slot, int code);
+bool mo_query_is_live(const struct mo_queries *table, int slot);
+/* Outcome of a resolved query. */
+int mo_query_outcome(const struct mo_queries *table, int slot);
+#endif

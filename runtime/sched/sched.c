@@ -1,0 +1,273 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * sched.c - events into the core: arrival, block done, timer, cancel, answered. */
+#include "runtime/sched/impl.h"
+
+static const double RESIDUAL_GAIN = 0.05, RESIDUAL_MIN = 0.5, RESIDUAL_MAX = 4;
+static const double ATTAINED_GAIN = 1.0 / 64, GAP_GAIN = 1.0 / 32;
+
+void mo_sched_log(struct mo_sched *s, int64_t now, int kind, int slot, int tenant, int64_t a, int64_t b,
+                  int64_t c) {
+    if (!s->ring) return;
+    mo_event_put(s->ring, now, kind, slot < 0 ? 0 : mo_query_handle(&s->queries, slot), tenant, a, b, c);
+}
+
+static bool allocate(struct mo_sched *s, const struct mo_sched_config *c) {
+    const struct mo_env *env = c->env;
+    int cap = 2 * c->n_cores + 64;
+    s->faces = mo_alloc(env, (size_t)c->max_tenants * sizeof *s->faces);
+    s->tenants = mo_alloc(env, (size_t)c->max_tenants * sizeof *s->tenants);
+    s->runs = mo_alloc(env, (size_t)c->n_cores * sizeof *s->runs);
+    s->run_first = mo_alloc(env, (size_t)c->n_cores * sizeof *s->run_first);
+    s->decisions =
+        (struct mo_decisions){.cap = cap, .list = mo_alloc(env, (size_t)cap * sizeof(struct mo_decision))};
+    s->policy_state = mo_alloc(env, c->policy->state_bytes);
+    return s->faces && s->tenants && s->runs && s->run_first && s->decisions.list && s->policy_state &&
+           !mo_queries_init(&s->queries, env, c->max_queries);
+}
+
+int mo_sched_create(const struct mo_sched_config *c, struct mo_sched **out, moire_error *err) {
+    struct mo_sched *s = mo_alloc(c->env, sizeof *s);
+    if (s) {
+        *s = (struct mo_sched){.env = c->env,
+                               .policy = c->policy,
+                               .ops = c->ops,
+                               .engine = c->engine,
+                               .cost_clock = c->cost_clock,
+                               .ring = c->ring,
+                               .block_config = c->block_ns,
+                               .timer_at = MO_NEVER,
+                               .n_cores = c->n_cores,
+                               .max_tenants = c->max_tenants};
+    }
+    if (!s || !allocate(s, c)) {
+        mo_sched_destroy(s);
+        return mo_fail(err, MOIRE_ENOMEM, "out of memory for %d queries and %d tenants", c->max_queries,
+                       c->max_tenants);
+    }
+    for (int i = 0; i < c->n_cores; i++)
+        s->runs[i].query = -1;
+    s->view = (struct mo_view){.block_ns = c->block_ns ? c->block_ns : 1000000,
+                               .n_cores = c->n_cores,
+                               .n_idle = c->n_cores,
+                               .idle = mo_cores_first(c->n_cores),
+                               .tenants = s->faces,
+                               .queries = s->queries.face,
+                               .runs = s->runs};
+    if (c->policy->init) c->policy->init(s->policy_state, &s->view);
+    *out = s;
+    return MOIRE_OK;
+}
+
+void mo_sched_destroy(struct mo_sched *s) {
+    if (!s) return;
+    for (int i = 0; s->tenants && i < s->max_tenants; i++)
+        mo_free(s->env, s->tenants[i].memory);
+    mo_queries_free(&s->queries);
+    mo_free(s->env, s->policy_state);
+    mo_free(s->env, s->decisions.list);
+    mo_free(s->env, s->run_first);
+    mo_free(s->env, s->runs);
+    mo_free(s->env, s->tenants);
+    mo_free(s->env, s->faces);
+    mo_free(s->env, s);
+}
+
+static int reject(struct mo_sched *s, int64_t *counter, int tenant, int code, int64_t now) {
+    ++*counter;
+    mo_sched_log(s, now, MO_LOG_REJECT, -1, tenant, code, 0, 0);
+    return code;
+}
+
+/* Recent arrival rate in cores of one-core time. */
+static void note_arrival(struct mo_sched *s, int tenant, int64_t arrival) {
+    struct mo_sched_tenant *t = &s->tenants[tenant];
+    struct mo_view_tenant *face = &s->faces[tenant];
+    double gap = (double)(arrival - t->last_arrival);
+    if (t->last_arrival && gap > 0) t->gap = t->gap > 0 ? t->gap + GAP_GAIN * (gap - t->gap) : gap;
+    t->last_arrival = arrival;
+    if (t->gap > 0)
+        face->load = (double)mo_profile_time(face->profile, 1, 0, face->profile->n_layers) / t->gap;
+}
+
+int mo_sched_arrival(struct mo_sched *s, int tenant, int64_t arrival, void *user, int64_t now, int *out,
+                     moire_error *err) {
+    struct mo_sched_tenant *t = &s->tenants[tenant];
+    struct mo_view_tenant *face = &s->faces[tenant];
+    if (!face->open)
+        return mo_fail(err, reject(s, &s->stats.rejected_closed, tenant, MOIRE_EUNLOADED, now),
+                       "the tenant is being unloaded");
+    if (t->waiting.n >= t->queue)
+        return mo_fail(err, reject(s, &s->stats.rejected_queue, tenant, MOIRE_EBUSY, now),
+                       "limit 'queue' (%d waiting queries of the tenant) reached: try later", t->queue);
+    int slot = mo_query_open(&s->queries);
+    if (slot < 0)
+        return mo_fail(err, reject(s, &s->stats.rejected_limit, tenant, MOIRE_EBUSY, now),
+                       "limit 'queries' (%d unanswered queries) reached: try later", s->queries.cap);
+    int64_t deadline = MO_NEVER;
+    if (face->qos_ns && __builtin_add_overflow(arrival, face->qos_ns, &deadline)) deadline = MO_NEVER;
+    s->queries.face[slot] = (struct mo_view_query){.tenant = tenant,
+                                                   .arrival = arrival,
+                                                   .deadline = deadline,
+                                                   .order = s->order++,
+                                                   .last_core = -1,
+                                                   .run = -1};
+    s->queries.body[slot].user = user;
+    t->pending++;
+    s->stats.accepted++;
+    if (++s->view.n_in_system > s->stats.in_system_max) s->stats.in_system_max = s->view.n_in_system;
+    mo_slot_insert(&t->waiting, s->queries.face, slot);
+    mo_sched_mirror(s, tenant);
+    note_arrival(s, tenant, arrival);
+    mo_sched_log(s, now, MO_LOG_ACCEPT, slot, tenant, arrival, deadline, 0);
+    *out = slot;
+    mo_sched_dispatch(s, MO_EVENT_ARRIVAL, slot, tenant, now);
+    return MOIRE_OK;
+}
+
+/* One counter an outcome; and whether the answer counts for or against attainment. */
+static void count_outcome(struct mo_sched *s, const struct mo_view_query *q, int code, int64_t now) {
+    struct mo_sched_stats *st = &s->stats;
+    int64_t *counter = code == MOIRE_OK           ? &st->ok
+                       : code == MOIRE_EEXPIRED   ? &st->expired
+                       : code == MOIRE_ESHED      ? &st->shed
+                       : code == MOIRE_ECANCELLED ? &st->cancelled
+                       : code == MOIRE_EUNLOADED  ? &st->unloaded
+                       : code == MOIRE_ESHUTDOWN  ? &st->shutdown
+                                                  : &st->failed;
+    ++*counter;
+    bool in_time = code == MOIRE_OK && now <= q->deadline;
+    st->in_time += in_time;
+    if (code == MOIRE_ECANCELLED || code == MOIRE_EUNLOADED || code == MOIRE_ESHUTDOWN) return;
+    struct mo_view_tenant *face = &s->faces[q->tenant];
+    face->answered++;
+    face->in_time += in_time;
+    face->attained += ATTAINED_GAIN * ((in_time ? 1.0 : 0.0) - face->attained);
+}
+
+bool mo_sched_resolve(struct mo_sched *s, int slot, int code, int64_t now) {
+    struct mo_view_query *q = &s->queries.face[slot];
+    struct mo_query *body = &s->queries.body[slot];
+    if (!mo_query_resolve(&s->queries, slot, code)) return false;
+    struct mo_sched_tenant *t = &s->tenants[q->tenant];
+    if (q->run < 0 && !mo_slot_remove(&t->waiting, s->queries.face, slot))
+        mo_slot_remove(&t->paused, s->queries.face, slot);
+    mo_sched_mirror(s, q->tenant);
+    body->end = now;
+    s->view.n_in_system--;
+    count_outcome(s, q, code, now);
+    mo_sched_log(s, now, MO_LOG_RESOLVE, slot, q->tenant, code, q->deadline, 0);
+    s->ops->resolved(s->engine, slot);
+    return true;
+}
+
+bool mo_sched_try_release(struct mo_sched *s, int slot, int64_t now) {
+    struct mo_view_query *q = &s->queries.face[slot];
+    struct mo_query *body = &s->queries.body[slot];
+    if (!body->answered || q->run >= 0) return false;
+    struct mo_sched_tenant *t = &s->tenants[q->tenant];
+    if (body->instance >= 0) t->free_instance[t->n_free++] = body->instance;
+    t->pending--;
+    mo_sched_log(s, now, MO_LOG_RELEASE, slot, q->tenant, 0, 0, 0);
+    mo_sched_mirror(s, q->tenant);
+    mo_query_release(&s->queries, slot);
+    return true;
+}
+
+/* Observed against predicted block time, clamped so that one stall does not poison the estimate. */
+static void learn(struct mo_sched *s, const struct mo_view_run *run, int tenant, int64_t observed) {
+    struct mo_view_tenant *face = &s->faces[tenant];
+    int64_t base = mo_profile_time(face->profile, run->n_cores, run->begin, run->end);
+    if (base <= 0) return;
+    double ratio = (double)observed / (double)base;
+    if (ratio > 2 * face->residual) ratio = 2 * face->residual;
+    /* long blocks tell more */
+    double gain = RESIDUAL_GAIN * (base < 1000000 ? (double)base / 1e6 : 1);
+    face->residual += gain * (ratio - face->residual);
+    if (face->residual < RESIDUAL_MIN) face->residual = RESIDUAL_MIN;
+    if (face->residual > RESIDUAL_MAX) face->residual = RESIDUAL_MAX;
+}
+
+void mo_sched_block_done(struct mo_sched *s, int lead, bool ran, int code, int64_t start, int64_t end,
+                         int64_t now) {
+    struct mo_view_run run = s->runs[lead];
+    int slot = run.query;
+    struct mo_view_query *q = &s->queries.face[slot];
+    int tenant = q->tenant;
+    s->runs[lead].query = -1;
+    q->run = -1;
+    mo_cores_join(&s->view.idle, &run.cores);
+    s->view.n_idle += run.n_cores;
+    if (ran && code == MOIRE_OK) {
+        q->next_layer = run.end;
+        learn(s, &run, tenant, end - start);
+        mo_histogram_add(&s->stats.block_ns, end - start);
+    } else if (!ran) {
+        s->stats.late_drops++;
+    }
+    if (!mo_query_is_live(&s->queries, slot)) {
+        mo_sched_try_release(s, slot, now);
+    } else if (code != MOIRE_OK) {
+        q->run = lead; /* in no list: keeps resolve from looking for it */
+        mo_sched_resolve(s, slot, MOIRE_EFAILED, now);
+        q->run = -1;
+    } else if (q->next_layer >= s->faces[tenant].profile->n_layers) {
+        q->run = lead;
+        mo_sched_resolve(s, slot, MOIRE_OK, now);
+        q->run = -1;
+    } else {
+        mo_slot_insert(&s->tenants[tenant].paused, s->queries.face, slot);
+        mo_sched_mirror(s, tenant);
+    }
+    mo_sched_dispatch(s, MO_EVENT_DONE, slot, tenant, now);
+}
+
+void mo_sched_timer(struct mo_sched *s, int64_t now) {
+    if (s->timer_at > now) return;
+    s->timer_at = MO_NEVER;
+    mo_sched_dispatch(s, MO_EVENT_TIMER, -1, -1, now);
+}
+
+int mo_sched_cancel(struct mo_sched *s, uint64_t handle, int code, int64_t now) {
+    int slot = mo_query_slot(&s->queries, handle);
+    if (slot < 0) return MOIRE_ESTALE;
+    int tenant = s->queries.face[slot].tenant;
+    bool decided = mo_sched_resolve(s, slot, code, now);
+    mo_sched_log(s, now, MO_LOG_CANCEL, slot, tenant, decided, 0, 0);
+    if (!decided) return MOIRE_ESTALE;
+    mo_sched_dispatch(s, MO_EVENT_FREED, slot, tenant, now);
+    return MOIRE_OK;
+}
+
+void mo_sched_answered(struct mo_sched *s, int slot, int64_t now) {
+    s->queries.body[slot].answered = true;
+    int tenant = s->queries.face[slot].tenant;
+    bool waited = s->faces[tenant].free_instances == 0 && s->faces[tenant].n_waiting > 0;
+    if (mo_sched_try_release(s, slot, now) && waited) mo_sched_dispatch(s, MO_EVENT_FREED, -1, tenant, now);
+}
+
+void mo_sched_abort(struct mo_sched *s, int code, int64_t now) {
+    s->held++; /* nothing new starts while the rest is resolved */
+    for (int i = 0; i < s->queries.cap; i++)
+        if (mo_query_is_live(&s->queries, i)) mo_sched_resolve(s, i, code, now);
+    mo_sched_unhold(s, now);
+}
+
+void mo_sched_hold(struct mo_sched *s) {
+    s->held++;
+}
+
+void mo_sched_unhold(struct mo_sched *s, int64_t now) {
+    if (--s->held || !s->missed) return;
+    s->missed = false;
+    mo_sched_dispatch(s, MO_EVENT_FREED, -1, -1, now);
+}
+
+const struct mo_view *mo_sched_view(const struct mo_sched *s) {
+    return &s->view;
+}
+struct mo_queries *mo_sched_queries(struct mo_sched *s) {
+    return &s->queries;
+}
+struct mo_sched_stats *mo_sched_stats(struct mo_sched *s) {
+    return &s->stats;
+}

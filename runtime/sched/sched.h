@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * sched.h - the event-driven core: tenants, bounded queues, blocks, lets, decisions.
+ *
+ * The core owns no thread, asks no clock and runs no kernel.  An engine feeds it events (arrival, block done,
+ * timer, cancel) with the time they happened; the core keeps the view, asks the policy, checks each decision,
+ * applies the good ones and starts blocks through the engine's table.  The live engine and the simulator run
+ * this same object.
+ *
+ * Threads: none of its own.  The engine calls every function under one lock that it never holds across a
+ * kernel or a callback.  Engine functions are called with that lock held and must not call back.
+ * After mo_sched_create() nothing allocates but mo_sched_tenant_open(). */
+#ifndef MO_SCHED_H
+#define MO_SCHED_H
+#include "runtime/sched/events.h"
+#include "runtime/sched/query.h"
+#include "runtime/sched/stats.h"
+
+/* A block that begins: layers [begin, end) of query on cores; the lead is the smallest core. */
+struct mo_run {
+    int query, tenant, instance, begin, end, lead, n_cores;
+    struct mo_cores cores;
+    int64_t latest_start;
+    bool first; /* the query's first block: its input is not in the instance yet */
+};
+
+struct mo_engine_ops {
+    void (*start)(void *engine, const struct mo_run *run);
+    /* The core wants mo_sched_timer() at `when`; replaces an earlier wish; MO_NEVER = none. */
+    void (*set_timer)(void *engine, int64_t when);
+    /* The outcome of a query is decided: deliver the answer, then call mo_sched_answered(). */
+    void (*resolved)(void *engine, int query);
+};
+
+struct mo_sched_config {
+    const struct mo_env *env;
+    const struct mo_policy *policy;
+    int n_cores, max_queries, max_tenants;
+    int64_t block_ns; /* 0 = from the tightest QoS, see mo_sched_block_bound() */
+    const struct mo_engine_ops *ops;
+    void *engine;
+    struct mo_ring *ring;                /* events of the core; NULL = none */
+    int64_t (*cost_clock)(void *engine); /* for decision cost; NULL = not measured */
+};
+
+struct mo_sched_tenant_config {
+    int64_t qos_ns;
+    bool best_effort, shed_late;
+    int priority, queue, instances;
+    const struct mo_profile *profile; /* lives as long as the tenant */
+};
+
+struct mo_sched;
+int mo_sched_create(const struct mo_sched_config *config, struct mo_sched **out, moire_error *err);
+void mo_sched_destroy(struct mo_sched *sched); /* NULL is fine */
+
+/* Index of a new tenant through *out. */
+int mo_sched_tenant_open(struct mo_sched *sched, const struct mo_sched_tenant_config *config, int64_t now,
+                         int *out, moire_error *err);
+/* Takes no more queries and resolves the open ones with `code`. */
+void mo_sched_tenant_close(struct mo_sched *sched, int tenant, int code, int64_t now);
+/* Queries of a tenant whose slots are not released. */
+int mo_sched_tenant_pending(const struct mo_sched *sched, int tenant);
+/* Forgets a closed tenant without pending queries. */
+void mo_sched_tenant_free(struct mo_sched *sched, int tenant);
+
+/* Accepts a query: MOIRE_OK and its slot, or MOIRE_EBUSY / MOIRE_ELIMIT / MOIRE_EUNLOADED. */
+int mo_sched_arrival(struct mo_sched *sched, int tenant, int64_t arrival, void *user, int64_t now, int *slot,
+                     moire_error *err);
+/* The block led by core `lead` ended.  ran: false when it came after its latest start.  code: MOIRE_OK, or
+ * why the query failed.  Times are the worker's own. */
+void mo_sched_block_done(struct mo_sched *sched, int lead, bool ran, int code, int64_t start, int64_t end,
+                         int64_t now);
+void mo_sched_timer(struct mo_sched *sched, int64_t now);
+/* Resolves an open query with `code`; MOIRE_ESTALE when there is none of that handle or it is decided. */
+int mo_sched_cancel(struct mo_sched *sched, uint64_t handle, int code, int64_t now);
+/* The callback of a resolved query has returned. */
+void mo_sched_answered(struct mo_sched *sched, int slot, int64_t now);
+/* Resolves everything with `code` (shutdown without drain). */
+void mo_sched_abort(struct mo_sched *sched, int code, int64_t now);
+
+/* While held, no block starts; held by several callers at once it counts. */
+void mo_sched_hold(struct mo_sched *sched);
+void mo_sched_unhold(struct mo_sched *sched, int64_t now);
+
+const struct mo_view *mo_sched_view(const struct mo_sched *sched);
+struct mo_queries *mo_sched_queries(struct mo_sched *sched);
+struct mo_sched_stats *mo_sched_stats(struct mo_sched *sched);
+#endif

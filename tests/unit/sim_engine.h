@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * sim_engine.h - a virtual-time engine for tests: runs the scheduler core against synthetic profiles.
+ * Single-threaded and deterministic; events at one instant are handled in order of creation. */
+#ifndef SIM_ENGINE_H
+#define SIM_ENGINE_H
+#include "runtime/sched/sched.h"
+
+enum { SIM_MAX_TENANTS = 16, SIM_MAX_CORES = 64 };
+
+struct sim_tenant {
+    int64_t solo_ns; /* one-core time of the whole model */
+    int n_layers;
+    double speedup2; /* time on one core / time on two */
+    int64_t qos_ns;
+    double rate; /* arrivals per second */
+    bool best_effort, shed_late;
+    int instances, queue;
+};
+
+struct sim_config {
+    const struct mo_policy *policy;
+    int n_cores, n_tenants;
+    struct sim_tenant tenant[SIM_MAX_TENANTS];
+    int64_t block_ns;
+    int64_t duration_ns, warmup_ns;
+    uint64_t seed;
+    double noise;       /* relative spread of true block times around the profile */
+    double slowdown;    /* true times are this multiple of the profile */
+    double corun;       /* further relative slowdown while another let is busy */
+    double cancel_rate; /* share of queries that are cancelled at a random moment */
+    bool drain;         /* run until empty after the last arrival */
+    struct mo_ring *ring;
+};
+
+struct sim_tenant_result {
+    int n, in_time, ok, rejected;
+    double p50_ms, p99_ms;
+};
+
+struct sim_result {
+    double overall, worst; /* share within QoS: of all queries, of the worst tenant */
+    struct sim_tenant_result tenant[SIM_MAX_TENANTS];
+    struct mo_sched_stats stats;
+    int violations; /* invariants that did not hold (over-commit, answered twice, ...) */
+    int unanswered;
+    double utilisation;
+};
+
+int sim_run(const struct sim_config *config, struct sim_result *out);
+/* The six-model mix: one-core times of the network, QoS = `factor` x solo on two cores, rates for `load`. */
+void sim_mix(struct sim_config *config, double load, double factor, double speed);
+#endif
