@@ -140,7 +140,8 @@ static bool conv_signature(const struct mo_graph *graph, const struct mo_node *n
     return put_epilogue(t, graph, node, x, y);
 }
 
-/* Gemm and MatMul with a constant right operand; leading dimensions of the left one count as rows. */
+/* Gemm, MatMul and moire.MatMul (which has a bias row) with a constant right operand; leading dimensions of
+ * the left one count as rows. */
 static bool gemm_signature(const struct mo_graph *graph, const struct mo_node *node, struct text *t) {
     bool gemm = !strcmp(node->op_type, "Gemm");
     const struct mo_tensor *a = input_of(graph, node, 0), *w = input_of(graph, node, 1);
@@ -162,10 +163,11 @@ static bool gemm_signature(const struct mo_graph *graph, const struct mo_node *n
 
 bool mo_layer_signature(const struct mo_graph *graph, const struct mo_node *node, char *out, size_t n) {
     struct text t = {out, n, n == 0};
-    if (t.full || node->n_in < 2 || node->n_out < 1 || node->domain[0]) return false;
+    bool ours = !strcmp(node->domain, "moire");
+    if (t.full || node->n_in < 2 || node->n_out < 1 || (node->domain[0] && !ours)) return false;
     bool ok = false;
-    if (!strcmp(node->op_type, "Conv")) ok = conv_signature(graph, node, &t);
-    if (!strcmp(node->op_type, "Gemm") || !strcmp(node->op_type, "MatMul"))
+    if (!strcmp(node->op_type, "Conv") && !ours) ok = conv_signature(graph, node, &t);
+    if (!strcmp(node->op_type, "MatMul") || (!strcmp(node->op_type, "Gemm") && !ours))
         ok = gemm_signature(graph, node, &t);
     if (!ok || t.full) out[0] = 0;
     return ok && !t.full;
