@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * args.c - command-line scanning and error reporting shared by the verbs. */
+#include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include "tools/moire/verb.h"
 
@@ -17,6 +19,24 @@ bool mo_args_flag(struct mo_args *args, const char *name, bool takes_value) {
     args->at++;
     if (takes_value) args->value = args->at < args->argc ? args->argv[args->at++] : NULL;
     return true;
+}
+
+bool mo_args_shape(const char *text, moire_shape *out) {
+    char *at = text ? strrchr(text, '=') : NULL;
+    if (!at || at == text) return false;
+    *at++ = 0;
+    out->input = text;
+    for (out->rank = 0; out->rank < MOIRE_MAX_RANK;) {
+        char *end;
+        errno = 0;
+        long long d = strtoll(at, &end, 10);
+        if (end == at || d < 1 || errno) return false;
+        out->shape[out->rank++] = d;
+        if (!*end) return true;
+        if (*end != ',') return false;
+        at = end + 1;
+    }
+    return false;
 }
 
 int mo_verb_fail(const char *verb, const moire_error *err) {

@@ -8,6 +8,7 @@
 static const struct mo_verb *const verbs[] = {
     &mo_verb_zoo,
     &mo_verb_run,
+    &mo_verb_inspect,
     NULL,
 };
 

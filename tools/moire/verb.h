@@ -38,4 +38,6 @@ struct mo_args {
 /* If argv[at] is flag `name`, consumes it (and its value into args->value when takes_value) and returns true.
  * A missing value sets value = NULL and returns true. */
 bool mo_args_flag(struct mo_args *args, const char *name, bool takes_value);
+/* Parses "NAME=d,d,..." for --shape, in place: text must live as long as the result. */
+bool mo_args_shape(const char *text, moire_shape *out);
 #endif

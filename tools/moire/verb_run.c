@@ -48,25 +48,6 @@ static int64_t number(const char *text, int64_t most) {
     return text && *text && !*end && !errno && v >= 0 && v <= most ? v : -1;
 }
 
-/* "NAME=1,3,224,224", in place. */
-static bool parse_shape(char *text, moire_shape *out) {
-    char *at = strrchr(text, '=');
-    if (!at || at == text) return false;
-    *at++ = 0;
-    out->input = text;
-    for (out->rank = 0; out->rank < MOIRE_MAX_RANK;) {
-        char *end;
-        errno = 0;
-        long long d = strtoll(at, &end, 10);
-        if (end == at || d < 1 || errno) return false;
-        out->shape[out->rank++] = d;
-        if (!*end) return true;
-        if (*end != ',') return false;
-        at = end + 1;
-    }
-    return false;
-}
-
 static bool parse_isa(const char *text, enum mo_isa *out) {
     for (int i = 0; i < MO_ISA_COUNT; i++)
         if (text && !strcmp(text, mo_isa_name((enum mo_isa)i)) && (enum mo_isa)i <= mo_isa_detect()) {
@@ -104,7 +85,7 @@ static int parse_valued(struct mo_args *args, struct mo_run_options *o) {
         o->input_file[o->n_inputs++] = at + 1;
     } else if (mo_args_flag(args, "--shape", true)) {
         if (!args->value || o->n_shapes == MO_RUN_INPUTS ||
-            !parse_shape((char *)args->value, &o->shapes[o->n_shapes]))
+            !mo_args_shape(args->value, &o->shapes[o->n_shapes]))
             return usage_error("--shape wants NAME=d,d,...", NULL);
         o->n_shapes++;
     } else if (mo_args_flag(args, "--output-dir", true)) {

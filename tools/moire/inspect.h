@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * inspect.h - what `moire inspect` knows about a model, and the three ways it is shown. */
+#ifndef MO_INSPECT_H
+#define MO_INSPECT_H
+#include "runtime/plan/plan.h"
+
+/* Operators of a graph by how often they occur, most frequent first. */
+struct mo_census_row {
+    const char *op; /* untrusted text */
+    int n;
+};
+
+struct mo_inspection {
+    const struct mo_env *env;
+    struct mo_region *region; /* of the census and texts */
+    const char *file;
+    const struct mo_graph *before; /* imported, inferred and folded, no passes */
+    const struct mo_plan *plan;    /* after the passes, with kernels and memory */
+    struct mo_census_row *ops_before, *ops_after;
+    int n_before, n_after;
+    int64_t parameters, parameter_bytes, macs;
+};
+
+/* "Conv 3x3/2 g32 +relu +add" into out; only text of our own. */
+void mo_layer_text(const struct mo_graph *g, const struct mo_node *node, char *out, size_t n);
+/* Name of an activation, "relu"; "" for none. */
+const char *mo_act_text(enum mo_act act);
+/* Multiply-adds of a step; 0 for layers that have none. */
+int64_t mo_step_macs(const struct mo_step *step);
+/* "float32 [1,3,224,224]" of a tensor. */
+void mo_tensor_text(const struct mo_tensor *t, char *out, size_t n);
+
+void mo_inspect_text(const struct mo_inspection *in);
+int mo_inspect_json(const struct mo_inspection *in, moire_error *err); /* inspect_json.c, to stdout */
+/* inspect_svg.c: the layer graph as a drawing. */
+int mo_inspect_svg(const struct mo_inspection *in, const char *path, moire_error *err);
+#endif

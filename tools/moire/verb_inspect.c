@@ -1,0 +1,165 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * verb_inspect.c - `moire inspect`: what is in a model, what the passes made of it, and which kernels run it.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "codegen/frontend.h"
+#include "tools/moire/inspect.h"
+#include "tools/moire/verb.h"
+#include "variants/store.h"
+
+enum { MAX_SHAPES = 64 };
+
+static const char usage[] =
+    "usage: moire inspect FILE.onnx [--shape NAME=d,d,... ...] [--batch N] [--store DIR] [--json] [--svg "
+    "FILE]\n\n"
+    "Shows inputs and outputs, operators before and layers after the graph passes, and for every layer its\n"
+    "fused epilogue, output shape and layout, multiply-adds, bytes moved and kernel; then parameters and "
+    "memory.\n\n"
+    "  --shape NAME=d,d,...  binds an input whose shape is open\n"
+    "  --batch N             first dimension where it is open, 1 by default\n"
+    "  --store DIR           folder of compiled variants (see `moire compile`)\n"
+    "  --json                machine-readable output\n"
+    "  --svg FILE            draws the graph of layers\n\n"
+    "Examples:\n"
+    "  moire inspect resnet50.onnx\n"
+    "  moire inspect detector.onnx --shape x=1,3,640,640 --svg detector.svg\n";
+
+struct options {
+    const char *file, *svg, *store;
+    moire_shape shapes[MAX_SHAPES];
+    int n_shapes;
+    int64_t batch;
+    bool json;
+};
+
+static int usage_error(const char *text, const char *detail) {
+    fprintf(stderr, "moire inspect: %s%s%s; see `moire inspect --help`\n", text, detail ? " " : "",
+            detail ? detail : "");
+    return MO_EXIT_USAGE;
+}
+
+static int parse_flag(struct mo_args *args, struct options *o) {
+    if (mo_args_flag(args, "--json", false)) {
+        o->json = true;
+    } else if (mo_args_flag(args, "--shape", true)) {
+        if (o->n_shapes == MAX_SHAPES || !mo_args_shape(args->value, &o->shapes[o->n_shapes]))
+            return usage_error("--shape wants NAME=d,d,...", NULL);
+        o->n_shapes++;
+    } else if (mo_args_flag(args, "--batch", true)) {
+        char *end = NULL;
+        o->batch = args->value ? strtoll(args->value, &end, 10) : 0;
+        if (!end || *end || o->batch < 1) return usage_error("--batch wants 1 or more", NULL);
+    } else if (mo_args_flag(args, "--svg", true)) {
+        if (!(o->svg = args->value)) return usage_error("--svg wants a file", NULL);
+    } else if (mo_args_flag(args, "--store", true)) {
+        if (!(o->store = args->value)) return usage_error("--store wants a folder", NULL);
+    } else {
+        return -1;
+    }
+    return 0;
+}
+
+static int parse(int argc, char **argv, struct options *o) {
+    struct mo_args args = {.argc = argc, .argv = argv, .at = 1};
+    *o = (struct options){.batch = 0};
+    while (args.at < argc) {
+        int rc = parse_flag(&args, o);
+        if (rc > 0) return rc;
+        if (!rc) continue;
+        if (argv[args.at][0] == '-') return usage_error("unknown flag", argv[args.at]);
+        if (o->file) return usage_error("one model at a time, not also", argv[args.at]);
+        o->file = argv[args.at++];
+    }
+    return o->file ? 0 : usage_error("which model? FILE.onnx is missing", NULL);
+}
+
+/* --- counting ------------------------------------------------------------------------------------------ */
+
+static int by_count(const void *a, const void *b) {
+    const struct mo_census_row *x = a, *y = b;
+    return x->n != y->n ? y->n - x->n : strcmp(x->op, y->op);
+}
+
+static struct mo_census_row *census(struct mo_region *region, const struct mo_graph *g, int *n) {
+    struct mo_census_row *rows = mo_region_array(region, (size_t)g->n_nodes + 1, sizeof *rows);
+    *n = 0;
+    for (int i = 0; rows && i < g->n_nodes; i++) {
+        int at = 0;
+        while (at < *n && strcmp(rows[at].op, g->nodes[i]->op_type))
+            at++;
+        if (at == *n) rows[(*n)++].op = g->nodes[i]->op_type;
+        rows[at].n++;
+    }
+    if (rows) qsort(rows, (size_t)*n, sizeof *rows, by_count);
+    return rows;
+}
+
+/* Elements of the floating-point constants that nodes read, each once. */
+static bool count_parameters(struct mo_inspection *in) {
+    const struct mo_graph *g = in->before;
+    char *seen = mo_region_array(in->region, (size_t)g->n_tensors + 1, 1);
+    for (int i = 0; seen && i < g->n_nodes; i++)
+        for (int k = 0; k < g->nodes[i]->n_in; k++) {
+            const struct mo_tensor *t = g->nodes[i]->in[k] < 0 ? NULL : g->tensors[g->nodes[i]->in[k]];
+            bool real = t && (t->dtype == MOIRE_F32 || t->dtype == MOIRE_F16 || t->dtype == MOIRE_F64 ||
+                              t->dtype == MOIRE_BF16);
+            if (!real || !t->data || seen[t->id]) continue;
+            seen[t->id] = 1;
+            in->parameters += mo_shape_count(&t->shape);
+            in->parameter_bytes += mo_tensor_bytes(t);
+        }
+    return seen;
+}
+
+static int show(struct mo_inspection *in, const struct options *o, moire_error *err) {
+    in->region = mo_region_create(in->env);
+    int rc = MOIRE_OK;
+    if (in->region) in->ops_before = census(in->region, in->before, &in->n_before);
+    if (in->region) in->ops_after = census(in->region, in->plan->graph, &in->n_after);
+    if (!in->ops_before || !in->ops_after || !count_parameters(in))
+        rc = mo_fail(err, MOIRE_ENOMEM, "out of memory");
+    for (int i = 0; i < in->plan->n_steps; i++)
+        in->macs += mo_step_macs(&in->plan->steps[i]);
+    if (!rc && o->svg) rc = mo_inspect_svg(in, o->svg, err);
+    if (!rc && o->json) rc = mo_inspect_json(in, err);
+    if (!rc && !o->json) mo_inspect_text(in);
+    mo_region_destroy(in->region);
+    return rc;
+}
+
+static int load(const struct mo_env *env, const struct options *o, struct mo_graph **before,
+                struct mo_plan **plan, const struct mo_store *store, moire_error *err) {
+    struct mo_frontend_options front = {.shapes = o->shapes, .n_shapes = o->n_shapes, .batch = o->batch};
+    struct mo_frontend_options bare = front;
+    struct mo_graph *after = NULL;
+    bare.no_passes = true;
+    int rc = mo_frontend_load(env, o->file, &bare, before, err);
+    if (!rc) rc = mo_frontend_load(env, o->file, &front, &after, err);
+    struct mo_plan_options planning = {.isa = mo_isa_detect(), .store = store};
+    return rc ? rc : mo_plan_build(after, &planning, plan, err);
+}
+
+static int run(const struct mo_env *env, int argc, char **argv) {
+    struct options o;
+    struct mo_graph *before = NULL;
+    struct mo_plan *plan = NULL;
+    struct mo_store *store = NULL;
+    moire_error err = {0};
+    int rc = parse(argc, argv, &o);
+    if (rc) return rc;
+    if (o.store) rc = mo_store_open(env, o.store, &store, &err);
+    if (!rc) rc = load(env, &o, &before, &plan, store, &err);
+    if (!rc) {
+        struct mo_inspection in = {.env = env, .file = o.file, .before = before, .plan = plan};
+        rc = show(&in, &o, &err);
+    }
+    mo_plan_destroy(plan);
+    mo_graph_destroy(before);
+    mo_store_close(store);
+    return rc ? mo_verb_fail("inspect", &err) : MO_EXIT_OK;
+}
+
+const struct mo_verb mo_verb_inspect = {"inspect", "shows a model before and after the graph passes", usage,
+                                        run};
