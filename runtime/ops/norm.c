@@ -14,7 +14,8 @@ static int check_vectors(const struct mo_op_ctx *ctx, int n, int64_t count) {
 
 /* --- BatchNormalization: scale, B, mean, var --- */
 static bool is_training(const struct mo_op_ctx *ctx) {
-    return mo_attr_int(ctx->node, "training_mode", 0) != 0;
+    return mo_attr_int(ctx->node, "training_mode", 0) != 0 ||
+           (ctx->node->opset < 7 && !mo_attr_int(ctx->node, "is_test", 0));
 }
 
 static int infer_batch(const struct mo_op_ctx *ctx) {
@@ -250,12 +251,65 @@ static int run_lp(const struct mo_op_ctx *ctx) {
     return MOIRE_OK;
 }
 
+/* --- MeanVarianceNormalization over the listed axes --- */
+static int mvn_axes(const struct mo_op_ctx *ctx, bool *over) {
+    int64_t axes[MOIRE_MAX_RANK] = {0, 2, 3};
+    int n = mo_attr_sizes(ctx, "axes", axes, MOIRE_MAX_RANK);
+    if (n < 0) return n;
+    for (int i = 0; i < (mo_attr_find(ctx->node, "axes") ? n : 3); i++) {
+        int axis = mo_axis(ctx, axes[i], ctx->in[0].shape.rank);
+        if (axis < 0) return MOIRE_EINVAL;
+        over[axis] = true;
+    }
+    return MOIRE_OK;
+}
+
+static int infer_mvn(const struct mo_op_ctx *ctx) {
+    bool over[MOIRE_MAX_RANK] = {false};
+    int rc = mvn_axes(ctx, over);
+    return rc ? rc : mo_infer_float(ctx);
+}
+
+/* Two passes over the input add up sums, then squared distances; a third writes. */
+static void mvn(const struct mo_op_ctx *ctx, const struct mo_shape *kept, double *mean, double *var) {
+    const struct mo_value *x = &ctx->in[0];
+    const struct mo_shape *operands[] = {&x->shape, kept};
+    double count = (double)mo_count(x) / (double)mo_shape_count(kept);
+    for (int pass = 0; pass < 3; pass++) {
+        struct mo_walk w;
+        for (mo_walk_init(&w, &x->shape, operands, 2); w.more; mo_walk_next(&w))
+            for (int64_t i = 0; i < w.row; i++) {
+                int64_t to = w.off[1] + i * w.step[1], at = w.off[0] + i * w.step[0];
+                double v = mo_load(x, at), d = v - mean[to] / count;
+                if (pass == 0) mean[to] += v;
+                if (pass == 1) var[to] += d * d;
+                if (pass == 2) mo_store(&ctx->out[0], at, d / (sqrt(var[to] / count) + 1e-9));
+            }
+    }
+}
+
+static int run_mvn(const struct mo_op_ctx *ctx) {
+    bool over[MOIRE_MAX_RANK] = {false};
+    int rc = mvn_axes(ctx, over);
+    if (rc || !mo_wanted(ctx, 0) || !mo_count(&ctx->in[0])) return rc;
+    struct mo_shape kept = ctx->in[0].shape;
+    for (int i = 0; i < kept.rank; i++)
+        if (over[i]) kept.d[i] = 1;
+    int64_t n = mo_shape_count(&kept);
+    double *sums = mo_scratch(ctx, 2 * n, sizeof *sums); /* zeroed */
+    if (!sums) return MOIRE_ENOMEM;
+    mvn(ctx, &kept, sums, sums + n);
+    mo_free(ctx->env, sums);
+    return MOIRE_OK;
+}
+
 const struct mo_op mo_ops_norm[] = {
-    {"BatchNormalization", "", 7, 5, 5, 1, 5, infer_batch, run_batch, 0},
+    {"BatchNormalization", "", 6, 5, 5, 1, 5, infer_batch, run_batch, 0},
     {"LayerNormalization", "", 17, 2, 3, 1, 3, infer_layer, run_layer, 0},
     {"InstanceNormalization", "", 1, 3, 3, 1, 1, infer_group, run_group, 0},
     {"GroupNormalization", "", 18, 3, 3, 1, 1, infer_group, run_group, 0},
     {"LRN", "", 1, 1, 1, 1, 1, infer_lrn, run_lrn, 0},
     {"LpNormalization", "", 1, 1, 1, 1, 1, infer_lp, run_lp, 0},
+    {"MeanVarianceNormalization", "", 9, 1, 1, 1, 1, infer_mvn, run_mvn, 0},
     {0},
 };

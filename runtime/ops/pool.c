@@ -132,44 +132,68 @@ static int run_pool(const struct mo_op_ctx *ctx) {
 }
 
 /* --- MaxUnpool --- */
+
+/* The shape that kernel, strides and pads give; indices count over it. */
+static int unpool_shape(const struct mo_op_ctx *ctx, struct mo_shape *y) {
+    const struct mo_shape *x = &ctx->in[0].shape;
+    int64_t k[8], stride[8] = {1, 1, 1}, pads[16] = {0};
+    int nd = x->rank - 2, n_k = mo_attr_sizes(ctx, "kernel_shape", k, 8);
+    int n_s = mo_attr_sizes(ctx, "strides", stride, 8), n_p = mo_attr_sizes(ctx, "pads", pads, 16);
+    if (n_k != nd || (n_s != nd && n_s != 0) || (n_p != 2 * nd && n_p != 0))
+        return mo_op_fail(ctx, MOIRE_EINVAL, "kernel_shape, strides and pads must fit %d dimensions", nd);
+    *y = *x;
+    for (int i = 0; i < nd; i++)
+        if (__builtin_mul_overflow(x->d[2 + i] - 1, stride[i], &y->d[2 + i]) ||
+            __builtin_add_overflow(y->d[2 + i], k[i] - pads[i] - pads[i + nd], &y->d[2 + i]) ||
+            y->d[2 + i] < 1)
+            return mo_op_fail(ctx, MOIRE_ESHAPE, "the output is empty or too large");
+    return MOIRE_OK;
+}
+
 static int infer_unpool(const struct mo_op_ctx *ctx) {
     int rc = mo_check_type(ctx, 0, MO_NUMBERS);
     if (rc || (rc = mo_check_type(ctx, 1, MO_TYPE(MOIRE_I64))) || (rc = mo_check_rank(ctx, 0, 3, 5)))
         return rc;
-    const struct mo_shape *x = &ctx->in[0].shape;
-    if (!mo_shape_equal(x, &ctx->in[1].shape))
+    if (!mo_shape_equal(&ctx->in[0].shape, &ctx->in[1].shape))
         return mo_op_fail(ctx, MOIRE_ESHAPE, "values and indices differ in shape");
-    struct mo_shape y = *x;
-    int64_t k[8], stride[8] = {1, 1, 1}, pads[16] = {0};
-    int nd = x->rank - 2, n_k = mo_attr_sizes(ctx, "kernel_shape", k, 8);
-    int n_s = mo_attr_sizes(ctx, "strides", stride, 8), n_p = mo_attr_sizes(ctx, "pads", pads, 16);
-    if (n_k != nd || (n_s && n_s != nd) || (n_p && n_p != 2 * nd))
-        return mo_op_fail(ctx, MOIRE_EINVAL, "kernel_shape, strides and pads must fit %d dimensions", nd);
-    for (int i = 0; i < nd; i++)
-        if (__builtin_mul_overflow(x->d[2 + i] - 1, stride[i], &y.d[2 + i]) ||
-            __builtin_add_overflow(y.d[2 + i], k[i] - pads[i] - pads[i + nd], &y.d[2 + i]))
-            return mo_op_fail(ctx, MOIRE_ESHAPE, "the output is too large");
+    struct mo_shape y, given = {0};
+    if ((rc = unpool_shape(ctx, &y))) return rc;
     if (mo_given(ctx, 2)) {
         bool need = false;
-        int n = mo_read_ints(ctx, 2, y.d, MOIRE_MAX_RANK, &need);
-        if (n < 0) return n;
-        if (need) return MO_NEED_DATA;
-        y.rank = n;
+        ctx->out[0].dtype = ctx->in[0].dtype;
+        given.rank = mo_read_ints(ctx, 2, given.d, MOIRE_MAX_RANK, &need);
+        if (given.rank < 0 || need) return need ? MO_NEED_DATA : given.rank;
+        for (int i = 0; i < y.rank; i++)
+            if (given.rank != y.rank || given.d[i] < y.d[i])
+                return mo_op_fail(ctx, MOIRE_ESHAPE, "output_shape is smaller than the unpooled input");
+        y = given;
     }
     return mo_set_out(ctx, 0, ctx->in[0].dtype, &y);
 }
 
-/* Indices count over the shape that the pads and strides give; output_shape may be larger. */
+/* The place in `large` of element `at` of `small`. */
+static int64_t relocate(int64_t at, const struct mo_shape *small, const struct mo_shape *large) {
+    int64_t to = 0, stride = 1;
+    for (int i = small->rank - 1; i >= 0; i--) {
+        to += at % small->d[i] * stride;
+        at /= small->d[i];
+        stride *= large->d[i];
+    }
+    return to;
+}
+
 static int run_unpool(const struct mo_op_ctx *ctx) {
     const struct mo_value *x = &ctx->in[0], *y = &ctx->out[0];
-    int64_t n = mo_count(x), total = mo_count(y);
-    if (!mo_wanted(ctx, 0)) return MOIRE_OK;
-    memset(y->data, 0, (size_t)total * mo_dtype_bytes(y->dtype));
+    struct mo_shape natural;
+    int rc = unpool_shape(ctx, &natural);
+    if (rc || !mo_wanted(ctx, 0)) return rc;
+    int64_t n = mo_count(x), places = mo_shape_count(&natural);
+    memset(y->data, 0, (size_t)mo_count(y) * mo_dtype_bytes(y->dtype));
     for (int64_t i = 0; i < n; i++) {
         int64_t at = ((const int64_t *)ctx->in[1].data)[i];
-        if (at < 0 || at >= total)
+        if (at < 0 || at >= places)
             return mo_op_fail(ctx, MOIRE_EINVAL, "index %lld is outside the output", (long long)at);
-        mo_copy_elem(y, at, x, i, 1);
+        mo_copy_elem(y, relocate(at, &natural, &y->shape), x, i, 1);
     }
     return MOIRE_OK;
 }

@@ -170,7 +170,9 @@ struct taps {
 static double source_coordinate(const struct resize *r, int axis, double out, double n_in, double n_out) {
     double scale = r->scale[axis];
     if (!strcmp(r->transform, "asymmetric")) return out / scale;
-    if (!strcmp(r->transform, "align_corners")) return n_out == 1 ? 0 : out * (n_in - 1) / (n_out - 1);
+    if (!strcmp(r->transform,
+                "align_corners")) /* the resized length before it is rounded, as the tests have it */
+        return n_out == 1 || scale * n_in <= 1 ? 0 : out * (n_in - 1) / (scale * n_in - 1);
     if (!strcmp(r->transform, "pytorch_half_pixel")) return n_out > 1 ? (out + 0.5) / scale - 0.5 : 0;
     if (!strcmp(r->transform, "tf_half_pixel_for_nn")) return (out + 0.5) / scale;
     if (!strcmp(r->transform, "half_pixel_symmetric")) {

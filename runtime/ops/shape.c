@@ -108,21 +108,27 @@ static int infer_unsqueeze(const struct mo_op_ctx *ctx) {
     return set_view(ctx, &y);
 }
 
-/* --- Dropout in inference: identity and a mask of ones --- */
+/* --- Dropout: identity and a mask of ones; training with a ratio above 0 is refused --- */
+
+/* Training that would drop something; inputs not yet known count as inference. */
+static bool drops(const struct mo_op_ctx *ctx) {
+    bool training =
+        mo_given(ctx, 2) && mo_count(&ctx->in[2]) == 1 && ctx->in[2].data && mo_load_int(&ctx->in[2], 0);
+    bool ratio_known = mo_given(ctx, 1) && mo_count(&ctx->in[1]) == 1;
+    if (ratio_known && !ctx->in[1].data) return false;
+    return training && (ratio_known ? mo_load(&ctx->in[1], 0) : 0.5) > 0;
+}
+
 static int infer_dropout(const struct mo_op_ctx *ctx) {
     int rc = mo_check_type(ctx, 0, MO_FLOATS);
-    if (rc) return rc;
-    if (mo_given(ctx, 2) && !ctx->in[2].data)
-        return mo_op_fail(ctx, MOIRE_EUNSUPPORTED, "a training_mode that is not constant is not supported");
-    if (mo_given(ctx, 2) && mo_load_int(&ctx->in[2], 0) &&
-        (!mo_given(ctx, 1) || !ctx->in[1].data || mo_load(&ctx->in[1], 0) > 0))
-        return mo_op_fail(ctx, MOIRE_EUNSUPPORTED, "training mode is not supported");
-    if ((rc = mo_set_out(ctx, 0, ctx->in[0].dtype, &ctx->in[0].shape))) return rc;
+    if (rc || (rc = mo_set_out(ctx, 0, ctx->in[0].dtype, &ctx->in[0].shape))) return rc;
+    if (drops(ctx)) return mo_op_fail(ctx, MOIRE_EUNSUPPORTED, "training mode is not supported");
     return mo_set_out(ctx, 1, ctx->node->opset < 10 ? ctx->in[0].dtype : MOIRE_BOOL, &ctx->in[0].shape);
 }
 
 static int run_dropout(const struct mo_op_ctx *ctx) {
     int64_t n = mo_count(&ctx->in[0]);
+    if (drops(ctx)) return mo_op_fail(ctx, MOIRE_EUNSUPPORTED, "training mode is not supported");
     for (int64_t i = 0; mo_wanted(ctx, 1) && i < n; i++)
         mo_store_int(&ctx->out[1], i, 1);
     return run_view(ctx);

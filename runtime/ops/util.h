@@ -25,7 +25,11 @@
     X(pad)                                                                                                   \
     X(resize)                                                                                                \
     X(select)                                                                                                \
-    X(vision)
+    X(vision)                                                                                                \
+    X(loss)                                                                                                  \
+    X(einsum)                                                                                                \
+    X(signal)                                                                                                \
+    X(linalg)
 #define MO_OP_EXTERN(file) extern const struct mo_op mo_ops_##file[];
 MO_OP_FAMILIES(MO_OP_EXTERN)
 #undef MO_OP_EXTERN

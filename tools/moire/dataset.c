@@ -16,10 +16,28 @@ static bool is_initializer(const Onnx__GraphProto *graph, const char *name) {
     return false;
 }
 
-static int add_name(struct mo_dataset *data, const char *name, const char **list, int *n, moire_error *err) {
+/* What the model says about a port: dtype goes to out->dtype, sizes (-1 = open) to out->shape. */
+static void read_declared(const Onnx__ValueInfoProto *info, moire_tensor *out) {
+    const Onnx__TypeProto *type = info->type;
+    out->rank = -1;
+    if (!type || type->value_case != ONNX__TYPE_PROTO__VALUE_TENSOR_TYPE || !type->tensor_type) return;
+    out->dtype = (moire_dtype)type->tensor_type->elem_type;
+    const Onnx__TensorShapeProto *shape = type->tensor_type->shape;
+    if (!shape || shape->n_dim > MOIRE_MAX_RANK) return;
+    out->rank = (int)shape->n_dim;
+    for (int i = 0; i < out->rank; i++) {
+        bool fixed = shape->dim[i]->value_case == ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_VALUE;
+        out->shape[i] = fixed ? shape->dim[i]->dim_value : -1;
+    }
+}
+
+static int add_port(struct mo_dataset *data, const Onnx__ValueInfoProto *info, const char **list,
+                    moire_tensor *ports, int *n, moire_error *err) {
+    const char *name = info->name ? info->name : "";
     if (*n >= MO_DATASET_PORTS)
         return mo_fail(err, MOIRE_ELIMIT, "the model has more than %d inputs or outputs", MO_DATASET_PORTS);
-    list[*n] = mo_region_string(data->store->region, name ? name : "", name ? strlen(name) : 0);
+    read_declared(info, &ports[*n]);
+    list[*n] = mo_region_string(data->store->region, name, strlen(name));
     return list[(*n)++] ? MOIRE_OK : mo_fail(err, MOIRE_ENOMEM, "out of memory");
 }
 
@@ -36,10 +54,10 @@ static int read_names(struct mo_dataset *data, const char *model, moire_error *e
     for (size_t i = 0; !rc && i < proto->graph->n_input; i++) {
         const char *name = proto->graph->input[i]->name;
         if (name && !is_initializer(proto->graph, name))
-            rc = add_name(data, name, data->in_name, &data->n_in, err);
+            rc = add_port(data, proto->graph->input[i], data->in_name, data->in, &data->n_in, err);
     }
     for (size_t i = 0; !rc && i < proto->graph->n_output; i++)
-        rc = add_name(data, proto->graph->output[i]->name, data->out_name, &data->n_out, err);
+        rc = add_port(data, proto->graph->output[i], data->out_name, data->out, &data->n_out, err);
     if (proto) onnx__model_proto__free_unpacked(proto, NULL);
     return rc;
 }
@@ -91,13 +109,31 @@ static int read_npy(struct mo_dataset *data, const char *path, moire_tensor *out
     return rc;
 }
 
+static bool fits(const moire_tensor *declared, const moire_tensor *read) {
+    if (declared->rank < 0) return true;
+    if (declared->rank != read->rank) return false;
+    for (int i = 0; i < read->rank; i++)
+        if (declared->shape[i] >= 0 && declared->shape[i] != read->shape[i]) return false;
+    return true;
+}
+
+/* Replaces the declaration in *port by the tensor of its file, or by nothing. */
 static int read_port(struct mo_dataset *data, const char *folder, const char *kind, int index,
-                     const char *name, moire_tensor *out, moire_error *err) {
+                     const char *name, moire_tensor *port, moire_error *err) {
     char path[1024];
+    moire_tensor declared = *port;
+    int rc = MOIRE_OK;
+    *port = (moire_tensor){.dtype = MOIRE_NONE};
     snprintf(path, sizeof path, "%s/%s_%d.pb", folder, kind, index);
-    if (exists(data->env, path)) return read_pb(data, path, out, err);
-    snprintf(path, sizeof path, "%s/%s.npy", folder, name);
-    if (!strchr(name, '/') && exists(data->env, path)) return read_npy(data, path, out, err);
+    if (exists(data->env, path)) {
+        rc = read_pb(data, path, port, err);
+    } else {
+        snprintf(path, sizeof path, "%s/%s.npy", folder, name);
+        if (!strchr(name, '/') && exists(data->env, path)) rc = read_npy(data, path, port, err);
+    }
+    if (rc || port->dtype == MOIRE_NONE) return rc;
+    if (port->dtype == MOIRE_U16 && declared.dtype == MOIRE_BF16) port->dtype = MOIRE_BF16;
+    if (*kind == 'i' && !fits(&declared, port)) data->contradicts = index + 1;
     return MOIRE_OK;
 }
 

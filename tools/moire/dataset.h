@@ -15,10 +15,12 @@ struct mo_dataset {
     const char *in_name[MO_DATASET_PORTS], *out_name[MO_DATASET_PORTS];
     moire_tensor in[MO_DATASET_PORTS], out[MO_DATASET_PORTS]; /* dtype MOIRE_NONE: no file */
     moire_shape shape[MO_DATASET_PORTS];                      /* of the inputs, for mo_frontend_options */
+    int contradicts; /* 1 + index of an input file whose shape is not what the model declares; 0 = none */
 };
 
 /* Reads the model's input and output names (initializers are no inputs) and the files of `folder`.  A missing
- * file leaves its port empty; one that is no dense tensor of numbers is MOIRE_EUNSUPPORTED. */
+ * file leaves its port empty; a 16-bit file of a port declared bfloat16 holds its bits; one that is no dense
+ * tensor of numbers is MOIRE_EUNSUPPORTED. */
 int mo_dataset_open(const struct mo_env *env, const char *model, const char *folder, struct mo_dataset *out,
                     moire_error *err);
 void mo_dataset_close(struct mo_dataset *data);

@@ -1,0 +1,251 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * signal.c - windows, mel filter bank, DFT and STFT (direct sums, any length). */
+#include <math.h>
+#include <string.h>
+#include "runtime/ops/util.h"
+
+static const double PI = 3.14159265358979323846;
+enum { INDEX_TYPES = MO_TYPE(MOIRE_I32) | MO_TYPE(MOIRE_I64), MAX_LENGTH = 1 << 28 };
+
+/* Scalar integer input; 0, MO_NEED_DATA or an error. */
+static int read_scalar(const struct mo_op_ctx *ctx, int i, int64_t *out) {
+    int rc = mo_check_type(ctx, i, INDEX_TYPES);
+    if (rc) return rc;
+    if (mo_count(&ctx->in[i]) != 1) return mo_op_fail(ctx, MOIRE_ESHAPE, "input %d must be a scalar", i);
+    if (!ctx->in[i].data) return MO_NEED_DATA;
+    *out = mo_load_int(&ctx->in[i], 0);
+    return MOIRE_OK;
+}
+
+static moire_dtype output_type(const struct mo_op_ctx *ctx) {
+    int64_t type = mo_attr_int(ctx->node, "output_datatype", MOIRE_F32);
+    return type > 0 && type < 32 && mo_type_in((moire_dtype)type, MO_NUMBERS) ? (moire_dtype)type
+                                                                              : MOIRE_NONE;
+}
+
+/* --- HannWindow, HammingWindow, BlackmanWindow: a0 - a1 cos(2 pi i / N) + a2 cos(4 pi i / N) --- */
+static int infer_window(const struct mo_op_ctx *ctx) {
+    int64_t n;
+    ctx->out[0].dtype = output_type(ctx);
+    if (!ctx->out[0].dtype) return mo_op_fail(ctx, MOIRE_EUNSUPPORTED, "the output type is not supported");
+    int rc = read_scalar(ctx, 0, &n);
+    if (rc) return rc;
+    if (n < 0 || n > MAX_LENGTH)
+        return mo_op_fail(ctx, MOIRE_EINVAL, "size %lld is out of range", (long long)n);
+    struct mo_shape y = {.rank = 1, .d = {n}};
+    return mo_set_out(ctx, 0, ctx->out[0].dtype, &y);
+}
+
+static int run_window(const struct mo_op_ctx *ctx) {
+    static const struct {
+        const char *op;
+        double a0, a1, a2;
+    } windows[] = {{"HannWindow", 0.5, 0.5, 0},
+                   {"HammingWindow", 25.0 / 46, 1 - 25.0 / 46, 0},
+                   {"BlackmanWindow", 0.42, 0.5, 0.08}};
+    int64_t n = mo_count(&ctx->out[0]);
+    double period = (double)(mo_attr_int(ctx->node, "periodic", 1) ? n : n - 1);
+    for (size_t w = 0; w < sizeof windows / sizeof *windows; w++) {
+        if (strcmp(windows[w].op, ctx->node->op_type) || !mo_wanted(ctx, 0)) continue;
+        for (int64_t i = 0; i < n; i++) {
+            double angle = period > 0 ? 2 * PI * (double)i / period : 0;
+            mo_store(&ctx->out[0], i,
+                     windows[w].a0 - windows[w].a1 * cos(angle) + windows[w].a2 * cos(2 * angle));
+        }
+    }
+    return MOIRE_OK;
+}
+
+/* --- MelWeightMatrix(num_mel_bins, dft_length, sample_rate, lower_hz, upper_hz) --- */
+static int infer_mel(const struct mo_op_ctx *ctx) {
+    int64_t bins, length, rate;
+    ctx->out[0].dtype = output_type(ctx);
+    if (!ctx->out[0].dtype) return mo_op_fail(ctx, MOIRE_EUNSUPPORTED, "the output type is not supported");
+    int rc = read_scalar(ctx, 0, &bins);
+    if (rc || (rc = read_scalar(ctx, 1, &length)) || (rc = read_scalar(ctx, 2, &rate))) return rc;
+    for (int i = 3; i < 5; i++)
+        if (mo_count(&ctx->in[i]) != 1 || (rc = mo_check_type(ctx, i, MO_FLOATS)))
+            return rc ? rc : mo_op_fail(ctx, MOIRE_ESHAPE, "the band edges must be scalars");
+    if (bins < 1 || bins > 1 << 20 || length < 1 || length > MAX_LENGTH || rate < 1)
+        return mo_op_fail(ctx, MOIRE_EINVAL, "bins, length or rate are out of range");
+    struct mo_shape y = {.rank = 2, .d = {length / 2 + 1, bins}};
+    return mo_set_out(ctx, 0, ctx->out[0].dtype, &y);
+}
+
+static double to_mel(double hz) {
+    return 2595 * log10(1 + hz / 700);
+}
+
+/* Spectrogram bin of the k-th edge of the filters. */
+static int64_t mel_edge(const struct mo_op_ctx *ctx, int64_t k, int64_t bins) {
+    int64_t length = mo_load_int(&ctx->in[1], 0), rate = mo_load_int(&ctx->in[2], 0);
+    double low = to_mel(mo_load(&ctx->in[3], 0)), high = to_mel(mo_load(&ctx->in[4], 0));
+    double mel = (double)k * ((high - low) / (double)(bins + 2)) + low;
+    return mo_saturate(floor((double)(length + 1) * (700 * (pow(10, mel / 2595) - 1)) / (double)rate), 0,
+                       length);
+}
+
+static int run_mel(const struct mo_op_ctx *ctx) {
+    const struct mo_value *y = &ctx->out[0];
+    int64_t rows = y->shape.d[0], bins = y->shape.d[1];
+    if (!mo_wanted(ctx, 0)) return MOIRE_OK;
+    for (int64_t i = 0; i < rows * bins; i++)
+        mo_store(y, i, 0);
+    for (int64_t b = 0; b < bins; b++) {
+        int64_t low = mel_edge(ctx, b, bins), mid = mel_edge(ctx, b + 1, bins),
+                high = mel_edge(ctx, b + 2, bins);
+        for (int64_t i = low; i <= mid && i < rows; i++) /* a band without width has its peak only */
+            if (low == mid)
+                mo_store(y, i * bins + b, 1);
+            else
+                mo_store(y, i * bins + b, (double)(i - low) / (double)(mid - low));
+        for (int64_t i = mid; i < high && i < rows; i++)
+            mo_store(y, i * bins + b, (double)(high - i) / (double)(high - mid));
+    }
+    return MOIRE_OK;
+}
+
+/* --- DFT of strided complex or real data --- */
+struct signal {
+    const struct mo_value *x;
+    int64_t at, stride;            /* first element and distance, in samples */
+    int64_t n;                     /* samples that exist; the rest are zero */
+    int parts;                     /* 1 real, 2 complex */
+    const struct mo_value *window; /* NULL: none */
+    int64_t window_offset;
+};
+
+/* One output bin: sum over samples of x w e^(-+ 2 pi i k t / length). */
+static void dft_bin(const struct signal *s, int64_t k, int64_t length, bool inverse, double *re, double *im) {
+    double sum_re = 0, sum_im = 0;
+    int64_t n = s->n < length ? s->n : length;
+    for (int64_t t = 0; t < n; t++) {
+        double angle = 2 * PI * (double)((k * t) % length) / (double)length * (inverse ? 1 : -1);
+        double c = cos(angle), sn = sin(angle), w = 1;
+        if (s->window) {
+            int64_t i = t - s->window_offset;
+            w = i >= 0 && i < mo_count(s->window) ? mo_load(s->window, i) : 0;
+        }
+        double a = w * mo_load(s->x, (s->at + t * s->stride) * s->parts);
+        double b = s->parts == 2 ? w * mo_load(s->x, (s->at + t * s->stride) * 2 + 1) : 0;
+        sum_re += a * c - b * sn;
+        sum_im += a * sn + b * c;
+    }
+    *re = inverse ? sum_re / (double)length : sum_re;
+    *im = inverse ? sum_im / (double)length : sum_im;
+}
+
+/* Axis: attribute (17) or third input (20).  Length: second input. */
+static int dft_of(const struct mo_op_ctx *ctx, int *axis, int64_t *length) {
+    int rank = ctx->in[0].shape.rank, rc;
+    int64_t value = mo_attr_int(ctx->node, "axis", ctx->node->opset < 20 ? 1 : -2);
+    if (mo_given(ctx, 2) && (rc = read_scalar(ctx, 2, &value))) return rc;
+    if ((*axis = mo_axis(ctx, value, rank)) < 0) return MOIRE_EINVAL;
+    if (*axis == rank - 1)
+        return mo_op_fail(ctx, MOIRE_EINVAL, "the last axis holds real and imaginary parts");
+    *length = ctx->in[0].shape.d[*axis];
+    if (mo_given(ctx, 1) && mo_count(&ctx->in[1]) && (rc = read_scalar(ctx, 1, length))) return rc;
+    if (*length < 1 || *length > MAX_LENGTH)
+        return mo_op_fail(ctx, MOIRE_EINVAL, "the length is out of range");
+    return MOIRE_OK;
+}
+
+static int infer_dft(const struct mo_op_ctx *ctx) {
+    int axis, rc = mo_check_type(ctx, 0, MO_FLOATS);
+    int64_t length;
+    if (rc || (rc = mo_check_rank(ctx, 0, 2, MOIRE_MAX_RANK))) return rc;
+    struct mo_shape y = ctx->in[0].shape;
+    ctx->out[0].dtype = ctx->in[0].dtype;
+    if (y.d[y.rank - 1] != 1 && y.d[y.rank - 1] != 2)
+        return mo_op_fail(ctx, MOIRE_ESHAPE, "the last axis must have 1 (real) or 2 (complex) elements");
+    if ((rc = dft_of(ctx, &axis, &length))) return rc;
+    y.d[axis] = mo_attr_int(ctx->node, "onesided", 0) ? length / 2 + 1 : length;
+    y.d[y.rank - 1] = 2;
+    return mo_set_out(ctx, 0, ctx->in[0].dtype, &y);
+}
+
+static int run_dft(const struct mo_op_ctx *ctx) {
+    int axis, rc;
+    int64_t length;
+    if ((rc = dft_of(ctx, &axis, &length)) || !mo_wanted(ctx, 0)) return rc;
+    const struct mo_shape *x = &ctx->in[0].shape, *y = &ctx->out[0].shape;
+    bool inverse = mo_attr_int(ctx->node, "inverse", 0) != 0;
+    int64_t inner = mo_extent(x, axis + 1, x->rank - 1), outer = mo_extent(x, 0, axis), bins = y->d[axis];
+    for (int64_t row = 0; row < outer * inner; row++) {
+        struct signal s = {
+            .x = &ctx->in[0], .stride = inner, .n = x->d[axis], .parts = (int)x->d[x->rank - 1]};
+        s.at = row / inner * x->d[axis] * inner + row % inner;
+        for (int64_t k = 0; k < bins; k++) {
+            double re, im;
+            int64_t at = ((row / inner * bins + k) * inner + row % inner) * 2;
+            dft_bin(&s, k, length, inverse, &re, &im);
+            mo_store(&ctx->out[0], at, re);
+            mo_store(&ctx->out[0], at + 1, im);
+        }
+    }
+    return MOIRE_OK;
+}
+
+/* --- STFT(signal [B][L][1 or 2], frame_step, window, frame_length) --- */
+struct frames {
+    int64_t step, length, count, bins;
+};
+
+static int frames_of(const struct mo_op_ctx *ctx, struct frames *f) {
+    int rc = read_scalar(ctx, 1, &f->step);
+    if (rc) return rc;
+    if (!mo_given(ctx, 2) && !mo_given(ctx, 3))
+        return mo_op_fail(ctx, MOIRE_EINVAL, "neither a window nor a frame length is given");
+    f->length = mo_given(ctx, 2) ? mo_count(&ctx->in[2]) : 0;
+    if (mo_given(ctx, 3) && (rc = read_scalar(ctx, 3, &f->length))) return rc;
+    int64_t samples = ctx->in[0].shape.d[1];
+    if (f->step < 1 || f->length < 1 || f->length > samples)
+        return mo_op_fail(ctx, MOIRE_EINVAL, "frame step or length is out of range");
+    f->count = (samples - f->length) / f->step + 1;
+    f->bins = mo_attr_int(ctx->node, "onesided", 1) ? f->length / 2 + 1 : f->length;
+    return MOIRE_OK;
+}
+
+static int infer_stft(const struct mo_op_ctx *ctx) {
+    struct frames f;
+    int rc = mo_check_type(ctx, 0, MO_FLOATS);
+    if (rc || (rc = mo_check_rank(ctx, 0, 3, 3))) return rc;
+    ctx->out[0].dtype = ctx->in[0].dtype;
+    if (ctx->in[0].shape.d[2] != 1 && ctx->in[0].shape.d[2] != 2)
+        return mo_op_fail(ctx, MOIRE_ESHAPE, "the last axis must have 1 or 2 elements");
+    if ((rc = frames_of(ctx, &f))) return rc;
+    struct mo_shape y = {.rank = 4, .d = {ctx->in[0].shape.d[0], f.count, f.bins, 2}};
+    return mo_set_out(ctx, 0, ctx->in[0].dtype, &y);
+}
+
+static int run_stft(const struct mo_op_ctx *ctx) {
+    struct frames f;
+    int rc = frames_of(ctx, &f);
+    if (rc || !mo_wanted(ctx, 0)) return rc;
+    const struct mo_shape *x = &ctx->in[0].shape;
+    for (int64_t i = 0; i < x->d[0] * f.count; i++) {
+        struct signal s = {.x = &ctx->in[0], .stride = 1, .n = f.length, .parts = (int)x->d[2]};
+        s.at = i / f.count * x->d[1] + i % f.count * f.step;
+        if (mo_given(ctx, 2)) {
+            s.window = &ctx->in[2];
+            s.window_offset = (f.length - mo_count(s.window)) / 2;
+        }
+        for (int64_t k = 0; k < f.bins; k++) {
+            double re, im;
+            dft_bin(&s, k, f.length, false, &re, &im);
+            mo_store(&ctx->out[0], (i * f.bins + k) * 2, re);
+            mo_store(&ctx->out[0], (i * f.bins + k) * 2 + 1, im);
+        }
+    }
+    return MOIRE_OK;
+}
+
+const struct mo_op mo_ops_signal[] = {
+    {"HannWindow", "", 17, 1, 1, 1, 1, infer_window, run_window, 0},
+    {"HammingWindow", "", 17, 1, 1, 1, 1, infer_window, run_window, 0},
+    {"BlackmanWindow", "", 17, 1, 1, 1, 1, infer_window, run_window, 0},
+    {"MelWeightMatrix", "", 17, 5, 5, 1, 1, infer_mel, run_mel, 0},
+    {"DFT", "", 17, 1, 3, 1, 1, infer_dft, run_dft, 0},
+    {"STFT", "", 17, 2, 4, 1, 1, infer_stft, run_stft, 0},
+    {0},
+};
