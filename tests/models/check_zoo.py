@@ -6,7 +6,7 @@
 Prints one row for each model: output scale, largest absolute error and that error relative to the output's
 range; ends with "N passed, N failed, N skipped".  --small leaves out what takes long on two cores.  The mode
 "specialised" first lets `moire compile` work on each model of --compile for --budget seconds; "threads" is the
-generic mode on two cores.
+generic mode on two cores, "avx2" and "base" hold it to that instruction set.
 
   tests/models/check_zoo.py --moire build/moire --folder build/zoo [--small] [--no-run] [NAME...]
 """
@@ -22,7 +22,7 @@ import numpy as np
 import onnx
 import onnxruntime
 
-LARGE = {"vgg16", "vgg19", "resnet152", "resnext101", "ssd-resnet34-1200", "bert-base", "bert-large"}
+LARGE = {"vgg16", "vgg19", "resnext101", "ssd-resnet34-1200", "bert-large"}
 SEQUENCE = 48  # of BERT inputs here; any length up to 512 is legal
 TOLERANCE = 1e-3  # relative to the output range
 
@@ -33,7 +33,7 @@ def arguments():
     p.add_argument("--folder", default="build/zoo", help="where the model files are (made when missing)")
     p.add_argument("--small", action="store_true", help="only models that run within seconds")
     p.add_argument("--no-run", action="store_true", help="check the files only, do not call `moire run`")
-    p.add_argument("--modes", default="generic,threads,specialised")
+    p.add_argument("--modes", default="generic,threads,avx2,base,specialised")
     p.add_argument("--compile", default="all", help="models of the specialised mode, by comma; or all")
     p.add_argument("--budget", type=int, default=60, help="seconds of `moire compile` for each")
     p.add_argument("--store", help="folder of compiled variants; FOLDER/store when not given")
@@ -99,6 +99,7 @@ def run_moire(args, path, feed, mode):
         command = [args.moire, "run", path, "--output-dir", tmp]
         command += ["--store", args.store] if mode == "specialised" else ["--generic"]
         command += ["--threads", "2"] if mode == "threads" else []
+        command += ["--isa", mode] if mode in ("avx2", "base") else []
         shapes = []
         for name, x in feed.items():
             file = os.path.join(tmp, "in_" + name + ".npy")
