@@ -84,6 +84,11 @@ int mo_bench_play(const struct mo_env *env, const struct mo_bench_backend *backe
     if (!d.over) return mo_fail(err, MOIRE_ENOMEM, "no memory for %d queries", schedule->n);
     for (int i = 0; i < schedule->n; i++)
         records[i] = (struct mo_bench_record){-1, -1, -1, MOIRE_OK};
+    int code = backend->begin ? backend->begin(self, schedule->n) : MOIRE_OK;
+    if (code) {
+        mo_free(env, (void *)d.over);
+        return mo_fail(err, code, "a run of %d queries could not be prepared", schedule->n);
+    }
     *cut_ns = INT64_MAX;
     d.t0 = mo_now(env) + lead_ns;
     int issued = generate(env, &d, backend, self, give_up, cut_ns);

@@ -31,6 +31,8 @@ struct mo_bench_backend {
     int (*open)(const struct mo_env *env, const struct mo_bench_job *job, void **self, moire_error *err);
     /* One query alone, blocking. */
     int (*solo)(void *self, int tenant, moire_error *err);
+    /* A run of n queries begins; NULL = nothing to prepare. */
+    int (*begin)(void *self, int n);
     /* Begins query `index` and returns at once; mo_bench_done() must follow exactly once, from any thread.  A
      * refusal returns its code, and mo_bench_done() must not follow. */
     int (*issue)(void *self, struct mo_bench_drive *drive, int index, int tenant, int64_t arrival_ns);

@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * report_page.h - the parts of the HTML page, and how they read the document. */
+#ifndef MO_BENCH_REPORT_PAGE_H
+#define MO_BENCH_REPORT_PAGE_H
+#include <jansson.h>
+#include <stdio.h>
+
+/* A member of an object as text or number; "" or 0 when absent. */
+const char *mo_doc_text(const json_t *object, const char *key);
+double mo_doc_number(const json_t *object, const char *key);
+
+/* One curve of the load charts: a system's points, averaged over seeds, in order of load. */
+enum { MO_CURVE_POINTS = 96, MO_CURVES = 24 };
+struct mo_curve {
+    const char *name;
+    int moire; /* a policy of moire, not a peer */
+    double load[MO_CURVE_POINTS], overall[MO_CURVE_POINTS], worst[MO_CURVE_POINTS];
+    int seeds[MO_CURVE_POINTS], n;
+    double max_overall, max_every; /* means over seeds; -1 = not searched */
+};
+/* Fills curves from the document's results; returns how many. */
+int mo_doc_curves(const json_t *document, struct mo_curve *curves);
+/* The highest load at which most systems were measured; 0 = none. */
+double mo_doc_common_load(const json_t *document);
+/* The point of a result at a load; NULL = not measured there. */
+const json_t *mo_doc_point(const json_t *result, double load);
+
+void mo_page_timeline(FILE *out, const json_t *document);
+#endif

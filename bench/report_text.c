@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * report_text.c - the tables of `moire bench serve` for the terminal. */
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+#include "bench/report.h"
+#include "bench/report_page.h"
+
+static void tenants(const json_t *document) {
+    size_t i;
+    json_t *t;
+    printf("%-28s %10s %14s\n", "tenant", "QoS ms", "solo 1-core ms");
+    json_array_foreach(json_object_get(json_object_get(document, "calibration"), "tenants"), i, t)
+        printf("%-28.28s %10.2f %14.2f\n", mo_doc_text(t, "name"), mo_doc_number(t, "qos_ms"),
+               mo_doc_number(t, "solo_ms"));
+}
+
+static void point(const json_t *result, const json_t *p) {
+    size_t i;
+    json_t *t;
+    printf("\n%s, seed %.0f, load %.2f (%.1f queries/s): %.2f %% of %.0f queries within QoS%s\n",
+           mo_doc_text(result, "name"), mo_doc_number(result, "seed"), mo_doc_number(p, "load"),
+           mo_doc_number(p, "qps"), 100 * mo_doc_number(p, "overall"), mo_doc_number(p, "n"),
+           json_is_true(json_object_get(p, "stopped_early")) ? ", stopped early" : "");
+    printf("  %-26s %7s %9s %9s %9s %9s %6s %6s\n", "tenant", "n", "within", "p50 ms", "p95 ms", "p99 ms",
+           "shed", "open");
+    json_array_foreach(json_object_get(p, "tenants"), i, t)
+        printf("  %-26.26s %7.0f %7.2f %% %9.2f %9.2f %9.2f %6.0f %6.0f\n", mo_doc_text(t, "name"),
+               mo_doc_number(t, "n"), 100 * mo_doc_number(t, "within_qos"), mo_doc_number(t, "p50_ms"),
+               mo_doc_number(t, "p95_ms"), mo_doc_number(t, "p99_ms"), mo_doc_number(t, "shed"),
+               mo_doc_number(t, "unfinished"));
+}
+
+/* Loads asked for are shown tenant by tenant; the probes of a search only as one line each while they run. */
+static void points(const json_t *document) {
+    size_t i, k;
+    json_t *result, *p;
+    bool searched = mo_doc_number(document, "goal") > 0;
+    json_array_foreach(json_object_get(document, "results"), i, result)
+        json_array_foreach(json_object_get(result, "loads"), k, p) if (!searched) point(result, p);
+}
+
+static void cell(const json_t *result, const char *key) {
+    if (json_is_number(json_object_get(result, key)))
+        printf(" %12.2f", mo_doc_number(result, key));
+    else
+        printf(" %12s", "-");
+}
+
+static void summary(const json_t *document) {
+    size_t i;
+    json_t *r;
+    double goal = mo_doc_number(document, "goal");
+    if (goal > 0) printf("\nhighest load with %.0f %% within QoS (1.00 = all cores busy)\n", 100 * goal);
+    printf("%-28s %5s %12s %12s %9s %9s %9s %9s\n", "system", "seed", "all queries", "every tenant",
+           "RSS MiB", "decide us", "p99 us", "outside");
+    json_array_foreach(json_object_get(document, "results"), i, r) {
+        const json_t *m = json_object_get(r, "memory"), *d = json_object_get(r, "scheduling");
+        printf("%-28.28s %5.0f", mo_doc_text(r, "name"), mo_doc_number(r, "seed"));
+        cell(r, "max_load_overall");
+        cell(r, "max_load_every_tenant");
+        if (m) printf(" %9.0f", mo_doc_number(m, "rss_mib"));
+        if (d)
+            printf(" %9.2f %9.2f %7.1f %%", mo_doc_number(d, "mean_us"), mo_doc_number(d, "p99_us"),
+                   100 * mo_doc_number(d, "outside_kernels"));
+        printf("\n");
+    }
+    json_array_foreach(json_object_get(document, "left_out"), i, r)
+        printf("left out: %s: %s\n", mo_doc_text(r, "system"), mo_doc_text(r, "why"));
+}
+
+static double best(const struct mo_curve *c, int n, int moire, int every) {
+    double most = -1;
+    for (int i = 0; i < n; i++) {
+        double v = every ? c[i].max_every : c[i].max_overall;
+        if (c[i].moire == moire && v > most) most = v;
+    }
+    return most;
+}
+
+static double of(const struct mo_curve *c, int n, const char *name, int every) {
+    for (int i = 0; i < n; i++)
+        if (!strcmp(c[i].name, name)) return every ? c[i].max_every : c[i].max_overall;
+    return -1;
+}
+
+static void ratio(const char *text, double a, double b) {
+    if (a > 0 && b > 0) printf("%s: %.2f / %.2f = %.2fx\n", text, a, b, a / b);
+    if (a > 0 && b == 0) printf("%s: %.2f / below the grid\n", text, a);
+}
+
+static void comparison(const struct mo_curve *c, int n) {
+    ratio("moire against the best peer, all queries  ", of(c, n, "moire/moire", 0), best(c, n, 0, 0));
+    ratio("moire against the best peer, every tenant ", of(c, n, "moire/moire", 1), best(c, n, 0, 1));
+    ratio("moire against its own fcfs, all queries   ", of(c, n, "moire/moire", 0),
+          of(c, n, "moire/fcfs", 0));
+    ratio("moire against its own fcfs, every tenant  ", of(c, n, "moire/moire", 1),
+          of(c, n, "moire/fcfs", 1));
+}
+
+void mo_bench_serve_print(const json_t *document) {
+    static const size_t room = MO_CURVES * sizeof(struct mo_curve);
+    struct mo_env env = mo_env_default();
+    printf("scenario %s: %s\n", mo_doc_text(document, "scenario"), mo_doc_text(document, "about"));
+    tenants(document);
+    points(document);
+    summary(document);
+    struct mo_curve *curves = mo_alloc(&env, room);
+    if (curves) comparison(curves, mo_doc_curves(document, curves));
+    mo_free(&env, curves);
+    if (!json_is_true(json_object_get(document, "complete")))
+        printf("interrupted: the tables are not complete\n");
+}

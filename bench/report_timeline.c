@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * report_timeline.c - which core ran which block when: as SVG for the page, as a Chrome trace for Perfetto.
+ *
+ * A result of moire carries "timeline": {"cores": N, "blocks": [[core, tenant, query, start_us, end_us, first
+ * layer, last layer], ...]} in order of time. */
+#include <stdlib.h>
+#include <string.h>
+#include "bench/plot.h"
+#include "bench/report.h"
+#include "bench/report_page.h"
+
+enum { LANE = 34, GAP = 8, TOP = 26, LEFT = 60, WIDTH = 1120 };
+static const double shown_us = 400e3; /* the page shows this much of the end; the trace has all */
+
+struct block {
+    int core, tenant;
+    double query, start, end, first, last;
+};
+
+static bool read_block(const json_t *row, struct block *b) {
+    double v[7];
+    if (json_array_size(row) != 7) return false;
+    for (size_t i = 0; i < 7; i++)
+        v[i] = json_number_value(json_array_get(row, i));
+    *b = (struct block){(int)v[0], (int)v[1], v[2], v[3], v[4], v[5], v[6]};
+    return b->core >= 0 && b->core < 1024 && b->tenant >= 0 && b->end >= b->start;
+}
+
+static const char *tenant_name(const json_t *document, int i) {
+    const json_t *list = json_object_get(json_object_get(document, "calibration"), "tenants");
+    return mo_doc_text(json_array_get(list, (size_t)i), "name");
+}
+
+static double last_end(const json_t *blocks) {
+    double end = 0;
+    size_t i;
+    json_t *row;
+    struct block b;
+    json_array_foreach((json_t *)blocks, i, row) if (read_block(row, &b) && b.end > end) end = b.end;
+    return end;
+}
+
+static void draw_block(FILE *out, const json_t *document, const struct block *b, double from) {
+    double scale = (WIDTH - LEFT - 10) / shown_us, x = LEFT + (b->start - from) * scale;
+    double w = (b->end - b->start) * scale;
+    fprintf(out,
+            "<rect x=\"%.2f\" y=\"%d\" width=\"%.2f\" height=\"%d\" fill=\"%s\" stroke=\"var(--card)\" "
+            "stroke-width=\".4\"><title>",
+            x, TOP + b->core * (LANE + GAP), w < 0.4 ? 0.4 : w, LANE, mo_plot_colour(b->tenant));
+    mo_html_text(out, tenant_name(document, b->tenant));
+    fprintf(out, ", query %.0f, layers %.0f-%.0f, %.0f us</title></rect>\n", b->query, b->first, b->last,
+            b->end - b->start);
+}
+
+static void draw(FILE *out, const json_t *document, const json_t *result, const json_t *timeline) {
+    const json_t *blocks = json_object_get(timeline, "blocks");
+    int cores = (int)mo_doc_number(timeline, "cores");
+    double end = last_end(blocks), from = end > shown_us ? end - shown_us : 0;
+    if (cores < 1 || cores > 64 || json_array_size(blocks) == 0) return;
+    fprintf(out,
+            "<div class=\"card\"><svg viewBox=\"0 0 %d %d\" width=\"%d\" height=\"%d\"><text class=\"t\" "
+            "x=\"%d\" y=\"16\">",
+            WIDTH, TOP + cores * (LANE + GAP) + 18, WIDTH, TOP + cores * (LANE + GAP) + 18, LEFT);
+    mo_html_text(out, mo_doc_text(result, "name"));
+    fprintf(out, ", load %.2f: %.0f ms of cores and blocks</text>\n", mo_doc_number(timeline, "load"),
+            (end - from) * 1e-3);
+    for (int c = 0; c < cores; c++)
+        fprintf(out, "<text x=\"%d\" y=\"%d\" text-anchor=\"end\">core %d</text>\n", LEFT - 6,
+                TOP + c * (LANE + GAP) + LANE / 2 + 4, c);
+    for (int ms = 0; ms <= (int)(shown_us * 1e-3); ms += 50)
+        fprintf(out, "<text x=\"%.1f\" y=\"%d\" text-anchor=\"middle\">%d ms</text>\n",
+                LEFT + ms * 1e3 * (WIDTH - LEFT - 10) / shown_us, TOP + cores * (LANE + GAP) + 10, ms);
+    size_t i;
+    json_t *row;
+    struct block b;
+    json_array_foreach((json_t *)blocks, i, row) if (read_block(row, &b) && b.start >= from && b.core < cores)
+        draw_block(out, document, &b, from);
+    fprintf(out, "</svg></div>\n");
+}
+
+void mo_page_timeline(FILE *out, const json_t *document) {
+    size_t i;
+    json_t *result, *target;
+    bool any = false;
+    json_array_foreach(json_object_get(document, "results"), i, result) {
+        const json_t *timeline = json_object_get(result, "timeline");
+        if (!timeline) continue;
+        if (!any) {
+            size_t k;
+            fprintf(out, "<h2>Timeline</h2>\n<p class=\"legend\">");
+            json_array_foreach(json_object_get(json_object_get(document, "calibration"), "tenants"), k,
+                               target) {
+                fprintf(out, "<span><i class=\"k\" style=\"background:%s\"></i>", mo_plot_colour((int)k));
+                mo_html_text(out, mo_doc_text(target, "name"));
+                fprintf(out, "</span>");
+            }
+            fprintf(out, "</p>\n");
+        }
+        any = true;
+        draw(out, document, result, timeline);
+    }
+}
+
+/* --- Chrome trace ------------------------------------------------------------------------------------- */
+static void name_threads(json_t *events, const char *process, int pid, int cores) {
+    json_array_append_new(events, json_pack("{s:s, s:s, s:i, s:{s:s}}", "ph", "M", "name", "process_name",
+                                            "pid", pid, "args", "name", process));
+    for (int c = 0; c < cores && c < 1024; c++) {
+        char name[32];
+        snprintf(name, sizeof name, "core %d", c);
+        json_array_append_new(events, json_pack("{s:s, s:s, s:i, s:i, s:{s:s}}", "ph", "M", "name",
+                                                "thread_name", "pid", pid, "tid", c, "args", "name", name));
+    }
+}
+
+int mo_bench_write_trace(const struct mo_env *env, const json_t *document, const char *path,
+                         moire_error *err) {
+    json_t *events = json_array(), *result, *row;
+    size_t i, k;
+    json_array_foreach(json_object_get(document, "results"), i, result) {
+        const json_t *timeline = json_object_get(result, "timeline");
+        if (!timeline) continue;
+        int pid = (int)i + 1;
+        struct block b;
+        name_threads(events, mo_doc_text(result, "name"), pid, (int)mo_doc_number(timeline, "cores"));
+        json_array_foreach(json_object_get(timeline, "blocks"), k, row) {
+            if (!read_block(row, &b)) continue;
+            json_array_append_new(events, json_pack("{s:s, s:s, s:s, s:i, s:i, s:f, s:f, s:{s:f, s:f, s:f}}",
+                                                    "ph", "X", "name", tenant_name(document, b.tenant), "cat",
+                                                    "block", "pid", pid, "tid", b.core, "ts", b.start, "dur",
+                                                    b.end - b.start, "args", "query", b.query, "first_layer",
+                                                    b.first, "last_layer", b.last));
+        }
+    }
+    json_t *trace = json_pack("{s:o, s:s}", "traceEvents", events, "displayTimeUnit", "ms");
+    int code =
+        trace ? mo_bench_write_json(env, trace, path, err) : mo_fail(err, MOIRE_ENOMEM, "%s: memory", path);
+    json_decref(trace);
+    return code;
+}

@@ -1,0 +1,212 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * serve.c - the `moire bench serve` command: systems x seeds x loads, and the search for the highest load.
+ *
+ * One system is up at a time.  All its seeds and loads run in one process, whose memory is read at the end.
+ */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "bench/experiment.h"
+#include "bench/search.h"
+#include "bench/serve.h"
+
+struct run {
+    struct mo_bench_session *session;
+    const struct mo_bench_serve_options *options;
+    const struct mo_bench_mix *mix;
+    struct mo_bench_child *child;
+    uint64_t seed;
+    json_t *loads; /* of the present system and seed */
+};
+
+static double grid_load(const struct mo_bench_serve_options *o, int i) {
+    return round((i + 1) * o->step * 1e6) * 1e-6;
+}
+
+static int measure(struct run *r, double load, double give_up, json_t **point, moire_error *err) {
+    int code = mo_bench_point(r->child, r->mix, r->options, load, r->seed, give_up, point, err);
+    if (code) return code;
+    json_array_append_new(r->loads, *point);
+    mo_bench_say(r->session, "bench: %-26s seed %llu load %.2f: %6.2f %% within QoS, worst tenant %6.2f %%%s",
+                 r->child->system->name, (unsigned long long)r->seed, load,
+                 100 * json_number_value(json_object_get(*point, "overall")),
+                 100 * json_number_value(json_object_get(*point, "worst_tenant")),
+                 json_is_true(json_object_get(*point, "stopped_early")) ? " (stopped early)" : "");
+    return MOIRE_OK;
+}
+
+static void remember(const struct run *r, struct mo_bench_search *search, int i, const json_t *point) {
+    double goal = r->options->find_max;
+    search->known[MO_BENCH_OVERALL][i] = json_number_value(json_object_get(point, "overall")) >= goal;
+    search->known[MO_BENCH_EVERY_TENANT][i] =
+        json_number_value(json_object_get(point, "worst_tenant")) >= goal;
+}
+
+static int probe(void *user, int i, struct mo_bench_search *search, moire_error *err) {
+    struct run *r = user;
+    json_t *point;
+    int code = measure(r, grid_load(r->options, i), 1 - r->options->find_max, &point, err);
+    if (!code) remember(r, search, i, point);
+    return code;
+}
+
+/* All loads of one seed on the system that is up; guess[] carries the answers from seed to seed. */
+static int run_seed(struct run *r, int *guess, double *max_load, moire_error *err) {
+    const struct mo_bench_serve_options *o = r->options;
+    struct mo_bench_search search;
+    int code = MOIRE_OK;
+    mo_bench_search_init(&search, (int)(o->max_load / o->step + 1e-9), probe, r);
+    for (int i = 0; !code && i < o->n_loads; i++) {
+        json_t *point;
+        code = measure(r, o->loads[i], -1, &point, err);
+        int at = (int)(o->loads[i] / o->step + 0.5) - 1;
+        if (!code && at >= 0 && at < search.n && fabs(grid_load(o, at) - o->loads[i]) < 1e-9)
+            remember(r, &search, at, point);
+    }
+    for (int c = 0; c < MO_BENCH_CRITERIA; c++)
+        max_load[c] = -1;
+    for (int c = 0; !code && o->find_max > 0 && c < MO_BENCH_CRITERIA; c++) {
+        int best = -1;
+        code = mo_bench_search_max(&search, (enum mo_bench_criterion)c, guess[c], &best, err);
+        if (code) break;
+        guess[c] = best < 0 ? 0 : best;
+        if (c + 1 < MO_BENCH_CRITERIA && guess[c + 1] > guess[c]) guess[c + 1] = guess[c];
+        max_load[c] = best < 0 ? 0 : grid_load(o, best);
+    }
+    return code;
+}
+
+static int by_load(const void *pa, const void *pb) {
+    double a = json_number_value(json_object_get(*(json_t *const *)pa, "load"));
+    double b = json_number_value(json_object_get(*(json_t *const *)pb, "load"));
+    return (a > b) - (a < b);
+}
+
+/* The same points in order of load. */
+static json_t *sorted(json_t *loads) {
+    size_t n = json_array_size(loads);
+    json_t **items = calloc(n + 1, sizeof(json_t *));
+    json_t *out = json_array();
+    for (size_t i = 0; items && i < n; i++)
+        items[i] = json_array_get(loads, i);
+    if (items) qsort((void *)items, n, sizeof *items, by_load);
+    for (size_t i = 0; items && i < n; i++)
+        json_array_append(out, items[i]);
+    free((void *)items);
+    json_decref(loads);
+    return out;
+}
+
+static json_t *result_json(struct run *r, const double *max_load) {
+    const struct mo_bench_system *system = r->child->system;
+    json_t *row =
+        json_pack("{s:s, s:s, s:s, s:s, s:I}", "system", system->family, "policy", system->arrangement,
+                  "name", system->name, "about", system->about, "seed", (json_int_t)r->seed);
+    static const char *const keys[] = {"max_load_overall", "max_load_every_tenant"};
+    for (int c = 0; c < MO_BENCH_CRITERIA; c++)
+        json_object_set_new(row, keys[c], max_load[c] >= 0 ? json_real(max_load[c]) : json_null());
+    json_object_set_new(row, "loads", sorted(r->loads));
+    r->loads = NULL;
+    return row;
+}
+
+/* What the system says about itself, and the memory of its process, go to its last result. */
+static void self_report(struct run *r, json_t *row) {
+    double now, peak;
+    mo_bench_child_memory(r->child, &now, &peak);
+    json_object_set_new(row, "memory", json_pack("{s:f, s:f}", "rss_mib", now, "peak_mib", peak));
+    if (strcmp(r->child->system->family, "moire") != 0) return;
+    char path[256], command[300];
+    const char *answer;
+    moire_error ignored;
+    mo_bench_temporary(r->session, ".report", path, sizeof path);
+    snprintf(command, sizeof command, "report %s", path);
+    if (mo_bench_child_ask(r->child, command, 60, &answer, &ignored)) return;
+    json_t *report = json_load_file(path, 0, NULL);
+    if (report) json_object_update(row, report);
+    json_decref(report);
+}
+
+static int run_system(struct mo_bench_session *session, const struct mo_bench_serve_options *options,
+                      const struct mo_bench_mix *mix, const struct mo_bench_system *system, json_t *results,
+                      moire_error *err) {
+    struct mo_bench_child child;
+    bool moire = !strcmp(system->family, "moire");
+    mo_bench_say(session, "bench: starting %s", system->name);
+    int code =
+        mo_bench_child_start(session, system, mix->scenario.tenants, mix->qos_ns, mix->scenario.n_tenants,
+                             mix->cores, session->generic, moire && options->timeline, &child, err);
+    if (code) return code;
+    int guess[MO_BENCH_CRITERIA];
+    int middle = (int)(0.5 / options->step);
+    for (int c = 0; c < MO_BENCH_CRITERIA; c++)
+        guess[c] = middle;
+    for (int i = 0; !code && i < options->n_seeds; i++) {
+        double max_load[MO_BENCH_CRITERIA];
+        struct run r = {session, options, mix, &child, options->seeds[i], json_array()};
+        code = run_seed(&r, guess, max_load, err);
+        json_t *row = result_json(&r, max_load);
+        if (code || i + 1 == options->n_seeds) self_report(&r, row);
+        json_array_append_new(results, row);
+    }
+    mo_bench_child_stop(&child);
+    return code;
+}
+
+static int run_peers(struct mo_bench_session *s, const struct mo_bench_serve_options *o,
+                     const struct mo_bench_mix *mix, json_t *results, json_t *left_out, moire_error *err) {
+    int code = MOIRE_OK;
+    for (int i = 0; !code && i < o->n_peers; i++) {
+        const char *why = mo_bench_missing(s, o->peers[i]->family);
+        if (!why && (code = run_system(s, o, mix, o->peers[i], results, err)) && code != MOIRE_EINTERRUPTED) {
+            why = err->message; /* a peer's failure is a finding, not ours */
+            code = MOIRE_OK;
+        }
+        if (!why) continue;
+        mo_bench_say(s, "bench: left out: %s: %s", o->peers[i]->name, why);
+        json_array_append_new(left_out, json_pack("{s:s, s:s}", "system", o->peers[i]->name, "why", why));
+    }
+    return code;
+}
+
+static int run_policies(struct mo_bench_session *s, const struct mo_bench_serve_options *o,
+                        const struct mo_bench_mix *mix, json_t *results, moire_error *err) {
+    int code = MOIRE_OK;
+    for (int i = 0; !code && i < o->n_policies; i++) {
+        char name[64];
+        snprintf(name, sizeof name, "moire/%.40s", o->policies[i]);
+        const struct mo_bench_system system = {name, "moire", o->policies[i], "policy of moire"};
+        code = run_system(s, o, mix, &system, results, err);
+    }
+    return code;
+}
+
+static json_t *seeds_json(const struct mo_bench_serve_options *o) {
+    json_t *list = json_array();
+    for (int i = 0; i < o->n_seeds; i++)
+        json_array_append_new(list, json_integer((json_int_t)o->seeds[i]));
+    return list;
+}
+
+int mo_bench_serve(struct mo_bench_session *session, const struct mo_bench_serve_options *options,
+                   json_t **out, moire_error *err) {
+    struct mo_bench_mix mix;
+    json_t *experiment = mo_bench_experiment(session->command, session->cores);
+    int code = mo_bench_calibrate(session, options, &mix, err);
+    if (code) {
+        json_decref(experiment);
+        return code;
+    }
+    json_t *results = json_array(), *left_out = json_array();
+    code = run_policies(session, options, &mix, results, err);
+    if (!code) code = run_peers(session, options, &mix, results, left_out, err);
+    json_object_set_new(experiment, "seeds", seeds_json(options));
+    *out = json_pack("{s:o, s:s, s:s, s:I, s:o, s:f, s:f, s:f, s:O, s:o, s:o, s:b}", "experiment", experiment,
+                     "scenario", mix.scenario.name, "about", mix.scenario.about, "seed",
+                     (json_int_t)options->seeds[0], "seeds", seeds_json(options), "seconds", options->seconds,
+                     "warmup_s", options->warmup, "goal", options->find_max, "calibration", mix.calibration,
+                     "results", results, "left_out", left_out, "complete", code == MOIRE_OK);
+    mo_bench_mix_close(&mix);
+    return !*out && !code ? mo_fail(err, MOIRE_ENOMEM, "out of memory") : code;
+}

@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * serve.h - `moire bench serve`: a scenario under Poisson load on policies of moire and arrangements of
+ * peers, all fed the same arrivals. */
+#ifndef MO_BENCH_SERVE_H
+#define MO_BENCH_SERVE_H
+#include "bench/latency.h"
+#include "bench/score.h"
+
+enum { MO_BENCH_MAX_LOADS = 32, MO_BENCH_MAX_SEEDS = 16 };
+
+struct mo_bench_serve_options {
+    const char *scenario;
+    const char *policies[MO_BENCH_MAX_SYSTEMS];
+    int n_policies;
+    const struct mo_bench_system *peers[MO_BENCH_MAX_SYSTEMS];
+    int n_peers;
+    double loads[MO_BENCH_MAX_LOADS];
+    int n_loads;
+    double find_max; /* share within QoS that must hold; 0 = no search */
+    double step, max_load;
+    double seconds, warmup;
+    uint64_t seeds[MO_BENCH_MAX_SEEDS];
+    int n_seeds;
+    double calibration_seconds;
+    const char *calibration; /* an earlier result whose QoS targets and solo times are used again */
+    bool timeline;           /* record cores and blocks of moire's policies */
+};
+
+/* A scenario with files, targets and rates: what a load needs. */
+struct mo_bench_mix {
+    struct mo_bench_scenario scenario;
+    struct mo_region *region;
+    int64_t qos_ns[MO_BENCH_MAX_TENANTS];
+    double solo_ms[MO_BENCH_MAX_TENANTS]; /* one core, fastest system measured */
+    double weight[MO_BENCH_MAX_TENANTS];
+    int cores;
+    json_t *calibration; /* for the document */
+};
+
+/* Loads the scenario, finds its models and measures (or reads) the solo times that targets and loads rest on.
+ */
+int mo_bench_calibrate(struct mo_bench_session *session, const struct mo_bench_serve_options *options,
+                       struct mo_bench_mix *out, moire_error *err);
+void mo_bench_mix_close(struct mo_bench_mix *mix);
+/* Arrival rates, queries a second, that make the given load: sum of rate x solo one-core time = load x cores.
+ */
+void mo_bench_rates(const struct mo_bench_mix *mix, double load, double *rates);
+
+/* One run of one system: draws the schedule, has it played, scores it, and describes it as one element of
+ * "loads".  give_up < 0: never stops early, else the share of misses beyond which the run is hopeless. */
+int mo_bench_point(struct mo_bench_child *child, const struct mo_bench_mix *mix,
+                   const struct mo_bench_serve_options *options, double load, uint64_t seed, double give_up,
+                   json_t **out, moire_error *err);
+
+/* The whole command: fills *out with the JSON document, also when interrupted (what has been measured). */
+int mo_bench_serve(struct mo_bench_session *session, const struct mo_bench_serve_options *options,
+                   json_t **out, moire_error *err);
+#endif

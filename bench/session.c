@@ -1,0 +1,178 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * session.c - set-up and lookup for one `moire bench` command; see session.h. */
+#define _GNU_SOURCE
+#include <dirent.h>
+#include <errno.h>
+#include <glob.h>
+#include <sched.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/signalfd.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include "bench/session.h"
+#include "models/zoo.h"
+
+static const struct mo_bench_system peers[] = {
+    {"ort-fcfs-all", "onnxruntime", "fcfs-all", "ONNX Runtime, FCFS, each query on all cores"},
+    {"ort-core-per-query", "onnxruntime", "core-per-query", "ONNX Runtime, FCFS, each query on one core"},
+    {"ort-all-at-once-1t", "onnxruntime", "all-at-once-1t",
+     "ONNX Runtime, every query at once on one thread"},
+    {"ort-all-at-once-nt", "onnxruntime", "all-at-once-nt",
+     "ONNX Runtime, every query at once on all threads"},
+    {"ort-all-at-once-nt-nospin", "onnxruntime", "all-at-once-nt-nospin",
+     "the same without spinning workers"},
+    {"openvino-latency", "openvino", "latency", "OpenVINO, latency mode"},
+    {"openvino-throughput", "openvino", "throughput", "OpenVINO, throughput mode"},
+};
+
+const struct mo_bench_system *mo_bench_peers(int *n) {
+    *n = (int)(sizeof peers / sizeof peers[0]);
+    return peers;
+}
+
+static void default_folder(char *out, size_t n) {
+    const char *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
+    if (cache && *cache)
+        snprintf(out, n, "%s/moire/models", cache);
+    else
+        snprintf(out, n, "%s/.cache/moire/models", home && *home ? home : "/tmp");
+}
+
+static char *join(struct mo_bench_session *s, int argc, char **argv) {
+    size_t n = 16;
+    for (int i = 0; i < argc; i++)
+        n += strlen(argv[i]) + 1;
+    char *text = mo_alloc(s->env, n);
+    if (!text) return NULL;
+    size_t at = (size_t)snprintf(text, n, "moire");
+    for (int i = 0; i < argc; i++)
+        at += (size_t)snprintf(text + at, n - at, " %s", argv[i]);
+    return text;
+}
+
+int mo_bench_session_open(const struct mo_env *env, int argc, char **argv, struct mo_bench_session *out,
+                          moire_error *err) {
+    memset(out, 0, sizeof *out);
+    out->env = env;
+    out->signal_fd = -1;
+    const char *venv = getenv("VENV");
+    out->venv = venv && *venv ? venv : ".venv";
+    ssize_t n = readlink("/proc/self/exe", out->exe, sizeof out->exe - 1);
+    if (n <= 0) return mo_fail(err, MOIRE_EIO, "/proc/self/exe: %s", strerror(errno));
+    char folder[512];
+    default_folder(folder, sizeof folder);
+    char *models = mo_alloc(env, strlen(folder) + 1);
+    out->command = join(out, argc, argv);
+    if (models) memcpy(models, folder, strlen(folder));
+    out->models = out->models_default = models;
+    cpu_set_t set;
+    out->cores = sched_getaffinity(0, sizeof set, &set) ? 1 : CPU_COUNT(&set);
+    snprintf(out->folder, sizeof out->folder, "/tmp/moire-bench-XXXXXX");
+    if (!models || !out->command || !mkdtemp(out->folder)) {
+        out->folder[0] = 0;
+        int code = mo_fail(err, MOIRE_EIO, "no temporary folder below /tmp");
+        mo_bench_session_close(out);
+        return code;
+    }
+    sigset_t mask;
+    sigemptyset(&mask);
+    sigaddset(&mask, SIGINT);
+    sigaddset(&mask, SIGTERM);
+    sigprocmask(SIG_BLOCK, &mask, NULL);
+    signal(SIGPIPE, SIG_IGN);
+    out->signal_fd = signalfd(-1, &mask, SFD_CLOEXEC | SFD_NONBLOCK);
+    return MOIRE_OK;
+}
+
+static void remove_folder(const char *folder) {
+    DIR *dir = opendir(folder);
+    if (!dir) return;
+    for (struct dirent *e; (e = readdir(dir));)
+        if (e->d_name[0] != '.') unlinkat(dirfd(dir), e->d_name, 0);
+    closedir(dir);
+    rmdir(folder);
+}
+
+void mo_bench_session_close(struct mo_bench_session *session) {
+    if (session->folder[0]) remove_folder(session->folder);
+    if (session->signal_fd >= 0) close(session->signal_fd);
+    mo_free(session->env, session->models_default);
+    mo_free(session->env, (void *)session->command);
+    memset(session, 0, sizeof *session);
+}
+
+void mo_bench_say(const struct mo_bench_session *session, const char *format, ...) {
+    if (session->quiet) return;
+    va_list args;
+    va_start(args, format);
+    vfprintf(stderr, format, args);
+    va_end(args);
+    fputc('\n', stderr);
+}
+
+bool mo_bench_interrupted(struct mo_bench_session *session) {
+    struct signalfd_siginfo info;
+    if (read(session->signal_fd, &info, sizeof info) == (ssize_t)sizeof info) session->interrupted = true;
+    return session->interrupted;
+}
+
+void mo_bench_temporary(struct mo_bench_session *session, const char *suffix, char *out, size_t n) {
+    snprintf(out, n, "%s/%d%s", session->folder, session->files++, suffix);
+}
+
+static bool is_file(const char *path) {
+    struct stat st;
+    return stat(path, &st) == 0 && S_ISREG(st.st_mode);
+}
+
+/* Looks for `model` below the peers' packages: a pattern "rapidocr_onnxruntime/models/x.onnx". */
+static bool find_in_venv(const struct mo_bench_session *s, const char *model, char *out, size_t n) {
+    if (strpbrk(model, "*?[") || strstr(model, "..")) return false;
+    char pattern[1024];
+    snprintf(pattern, sizeof pattern, "%s/lib/python3*/site-packages/%s", s->venv, model);
+    glob_t found;
+    bool ok = glob(pattern, 0, NULL, &found) == 0 && found.gl_pathc > 0 && is_file(found.gl_pathv[0]);
+    if (ok) snprintf(out, n, "%s", found.gl_pathv[0]);
+    globfree(&found);
+    return ok;
+}
+
+static void zoo_shapes(const struct mo_zoo_model *zoo, struct mo_bench_tenant *t) {
+    for (int i = 0; i < 3 && zoo->inputs[i].name; i++) {
+        const struct mo_zoo_input *in = &zoo->inputs[i];
+        bool given = false;
+        for (int k = 0; k < t->n_shapes; k++)
+            given |= !strcmp(t->shapes[k].input, in->name);
+        if (given || t->n_shapes == MO_BENCH_MAX_INPUTS) continue;
+        moire_shape *shape = &t->shapes[t->n_shapes++];
+        *shape = (moire_shape){.input = in->name, .rank = in->rank};
+        for (int k = 0; k < in->rank; k++)
+            shape->shape[k] = in->shape[k];
+    }
+}
+
+int mo_bench_resolve(struct mo_bench_session *s, struct mo_region *region, struct mo_bench_tenant *tenant,
+                     moire_error *err) {
+    char path[1024], full[4096];
+    const struct mo_zoo_model *zoo = is_file(tenant->model) ? NULL : mo_zoo_find(tenant->model);
+    if (zoo) {
+        zoo_shapes(zoo, tenant);
+        int code = mo_zoo_path(s->env, tenant->model, s->models, path, sizeof path, err);
+        if (code) return code;
+    } else if (is_file(tenant->model)) {
+        snprintf(path, sizeof path, "%s", tenant->model);
+    } else if (!find_in_venv(s, tenant->model, path, sizeof path)) {
+        return mo_fail(err, MOIRE_EINVAL,
+                       "%s: neither a file nor a name of `moire zoo list` nor a file of the packages in %s "
+                       "(`make peers` sets those up)",
+                       tenant->model, s->venv);
+    }
+    if (!realpath(path, full)) return mo_fail(err, MOIRE_EIO, "%s: %s", path, strerror(errno));
+    tenant->model = mo_region_string(region, full, strlen(full));
+    return tenant->model ? MOIRE_OK : mo_fail(err, MOIRE_ENOMEM, "out of memory");
+}

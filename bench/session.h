@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * session.h - one `moire bench` command: what it was asked, where things are, and the runner processes it
+ * starts.  One runner process works at a time; the others block in a read. */
+#ifndef MO_BENCH_SESSION_H
+#define MO_BENCH_SESSION_H
+#include <sys/types.h>
+#include "bench/scenario.h"
+
+struct mo_bench_system {
+    const char *name;        /* "openvino-latency"; policies of moire are made up at run time */
+    const char *family;      /* "moire", "openvino", "onnxruntime", "ncnn" */
+    const char *arrangement; /* what the runner is told */
+    const char *about;
+};
+/* The peers' arrangements under load; *n rows. */
+const struct mo_bench_system *mo_bench_peers(int *n);
+
+struct mo_bench_session {
+    const struct mo_env *env;
+    char exe[512];      /* this program */
+    char folder[64];    /* temporary; removed at the end */
+    const char *venv;   /* where the peers live */
+    const char *models; /* folder of zoo files */
+    char *models_default;
+    const char *store;   /* NULL = default */
+    const char *command; /* the command line, for the report */
+    bool generic, quiet;
+    int cores;
+    int signal_fd;
+    bool interrupted;
+    int files; /* numbers of temporary files */
+};
+
+/* Blocks SIGINT and SIGTERM, to be read from signal_fd, so that a Ctrl-C ends the command in good order. */
+int mo_bench_session_open(const struct mo_env *env, int argc, char **argv, struct mo_bench_session *out,
+                          moire_error *err);
+void mo_bench_session_close(struct mo_bench_session *session);
+/* Progress on stderr unless quiet; `\r` lines only on a terminal. */
+void mo_bench_say(const struct mo_bench_session *session, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+/* True from the first SIGINT or SIGTERM on. */
+bool mo_bench_interrupted(struct mo_bench_session *session);
+/* A fresh path in the temporary folder. */
+void mo_bench_temporary(struct mo_bench_session *session, const char *suffix, char *out, size_t n);
+
+/* Turns a tenant's model into a file: itself, a zoo name (built on first use) or a file of the peers'
+ * packages; fills in shapes that a zoo row knows.  *path lives in `region`. */
+int mo_bench_resolve(struct mo_bench_session *session, struct mo_region *region,
+                     struct mo_bench_tenant *tenant, moire_error *err);
+
+struct mo_bench_child {
+    struct mo_bench_session *session;
+    const struct mo_bench_system *system;
+    pid_t pid; /* 0 = not running */
+    int to, from;
+    char *line;
+    size_t used, cap;
+};
+
+/* NULL when the system can be run here, else why not and what to do. */
+const char *mo_bench_missing(const struct mo_bench_session *session, const char *family);
+/* Starts a runner for tenants and waits until it has loaded them. */
+int mo_bench_child_start(struct mo_bench_session *session, const struct mo_bench_system *system,
+                         const struct mo_bench_tenant *tenants, const int64_t *qos_ns, int n_tenants,
+                         int threads, bool generic, bool trace, struct mo_bench_child *out, moire_error *err);
+/* Sends one command and waits for its answer; *answer stays valid until the next call. */
+int mo_bench_child_ask(struct mo_bench_child *child, const char *command, int timeout_s, const char **answer,
+                       moire_error *err);
+/* Resident memory in MiB, now and at its highest; 0 = unknown. */
+void mo_bench_child_memory(const struct mo_bench_child *child, double *now_mib, double *peak_mib);
+void mo_bench_child_stop(struct mo_bench_child *child);
+#endif

@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * test_arrivals.c - Poisson schedules: determinism, independence, statistics, files. */
+#define _GNU_SOURCE
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include "bench/arrivals.h"
+
+static const int64_t second = 1000000000;
+
+static struct mo_bench_schedule draw(uint64_t seed, const double *rates, int n, int64_t seconds) {
+    struct mo_env env = mo_env_default();
+    struct mo_bench_schedule s;
+    assert_int_equal(
+        mo_bench_schedule_draw(&env, seed, rates, n, 0, seconds * second, seconds * second, &s, NULL), 0);
+    return s;
+}
+
+static void drop(struct mo_bench_schedule *s) {
+    struct mo_env env = mo_env_default();
+    mo_bench_schedule_free(&env, s);
+}
+
+static void same_seed_same_arrivals(void **state) {
+    (void)state;
+    const double rates[] = {50, 20};
+    struct mo_bench_schedule a = draw(7, rates, 2, 20), b = draw(7, rates, 2, 20), c = draw(8, rates, 2, 20);
+    assert_int_equal(a.n, b.n);
+    assert_memory_equal(a.items, b.items, (size_t)a.n * sizeof *a.items);
+    assert_true(a.items[0].at_ns != c.items[0].at_ns);
+    drop(&a);
+    drop(&b);
+    drop(&c);
+}
+
+/* A tenant's arrivals do not depend on the others, and another rate only stretches the gaps. */
+static void streams_are_independent(void **state) {
+    (void)state;
+    const double both[] = {50, 20}, one[] = {50}, twice[] = {100};
+    struct mo_bench_schedule a = draw(3, both, 2, 20), b = draw(3, one, 1, 20), c = draw(3, twice, 1, 20);
+    int k = 0;
+    for (int i = 0; i < a.n; i++)
+        if (a.items[i].tenant == 0) assert_int_equal(a.items[i].at_ns, b.items[k++].at_ns);
+    assert_int_equal(k, b.n);
+    for (int i = 0; i < 100; i++)
+        assert_true(llabs(b.items[i].at_ns - 2 * c.items[i].at_ns) <= 2);
+    drop(&a);
+    drop(&b);
+    drop(&c);
+}
+
+/* Over 20,000 gaps: the mean within 3 %, variance = mean squared, P(gap > mean) = 1/e, counts of equal
+ * windows with variance = mean. */
+static void gaps_are_exponential(void **state) {
+    (void)state;
+    const double rates[] = {100};
+    enum { SECONDS = 200 };
+    struct mo_bench_schedule s = draw(1, rates, 1, SECONDS);
+    double sum = 0, squares = 0, count_squares = 0;
+    int longer = 0, counts[SECONDS] = {0};
+    for (int i = 0; i < s.n; i++) {
+        double gap = (double)(s.items[i].at_ns - (i ? s.items[i - 1].at_ns : 0)) * 1e-9;
+        sum += gap;
+        squares += gap * gap;
+        longer += gap > 0.01;
+        counts[s.items[i].at_ns / second]++;
+    }
+    double n = s.n, mean = sum / n, variance = squares / n - mean * mean;
+    assert_true(fabs(mean * 100 - 1) < 0.03);
+    assert_true(fabs(variance / (mean * mean) - 1) < 0.06);
+    assert_true(fabs(longer / n - exp(-1)) < 0.015);
+    for (int i = 0; i < SECONDS; i++)
+        count_squares += (counts[i] - 100.0) * (counts[i] - 100.0);
+    assert_true(fabs(count_squares / SECONDS / 100 - 1) < 0.35);
+    drop(&s);
+}
+
+static void in_order_and_inside(void **state) {
+    (void)state;
+    const double rates[] = {30, 30, 30};
+    struct mo_bench_schedule s = draw(5, rates, 3, 10);
+    for (int i = 0; i < s.n; i++) {
+        assert_true(s.items[i].at_ns >= 0 && s.items[i].at_ns < 10 * second);
+        if (i) assert_true(s.items[i].at_ns >= s.items[i - 1].at_ns);
+    }
+    drop(&s);
+}
+
+static void bad_rates_and_floods_are_refused(void **state) {
+    (void)state;
+    struct mo_env env = mo_env_default();
+    struct mo_bench_schedule s;
+    const double bad[] = {0, -1, NAN, INFINITY}, flood[] = {1e12};
+    for (int i = 0; i < 4; i++)
+        assert_int_equal(mo_bench_schedule_draw(&env, 1, &bad[i], 1, 0, second, second, &s, NULL),
+                         MOIRE_EINVAL);
+    assert_int_equal(mo_bench_schedule_draw(&env, 1, flood, 1, 0, second, second, &s, NULL), MOIRE_ELIMIT);
+}
+
+static void write_text(const char *path, const char *text) {
+    FILE *f = fopen(path, "w");
+    assert_non_null(f);
+    fputs(text, f);
+    fclose(f);
+}
+
+static void files_round_trip(void **state) {
+    (void)state;
+    struct mo_env env = mo_env_default();
+    const double rates[] = {40, 10};
+    char path[] = "/tmp/moire-test-XXXXXX";
+    int fd = mkstemp(path);
+    assert_true(fd >= 0);
+    close(fd);
+    struct mo_bench_schedule a = draw(9, rates, 2, 5), b;
+    assert_int_equal(mo_bench_schedule_write(&a, path, NULL), 0);
+    assert_int_equal(mo_bench_schedule_read(&env, path, 2, &b, NULL), 0);
+    assert_int_equal(a.n, b.n);
+    assert_memory_equal(a.items, b.items, (size_t)a.n * sizeof *a.items);
+    assert_int_equal(a.window_ns, b.window_ns);
+    drop(&b);
+    assert_int_equal(mo_bench_schedule_read(&env, path, 1, &b, NULL),
+                     MOIRE_EFORMAT); /* tenant 1 is unknown */
+    static const char *const broken[] = {
+        "",
+        "nonsense\n",
+        "# moire schedule 1 warmup_ns 0 window_ns 9 total_ns 9 n 2\n1,0\n",
+        "# moire schedule 1 warmup_ns 0 window_ns 9 total_ns 9 n 2\n5,0\n4,0\n",
+        "# moire schedule 1 warmup_ns 0 window_ns 9 total_ns 9 n 1\n5,0x\n",
+        "# moire schedule 1 warmup_ns 0 window_ns 9 total_ns 9 n -1\n",
+        "# moire schedule 1 warmup_ns 0 window_ns 9 total_ns 9 n 99999999999\n"};
+    for (size_t i = 0; i < sizeof broken / sizeof broken[0]; i++) {
+        write_text(path, broken[i]);
+        assert_int_equal(mo_bench_schedule_read(&env, path, 2, &b, NULL), MOIRE_EFORMAT);
+    }
+    drop(&a);
+    unlink(path);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(same_seed_same_arrivals),
+        cmocka_unit_test(streams_are_independent),
+        cmocka_unit_test(gaps_are_exponential),
+        cmocka_unit_test(in_order_and_inside),
+        cmocka_unit_test(bad_rates_and_floods_are_refused),
+        cmocka_unit_test(files_round_trip),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * test_scenario.c - scenario files: good ones, and a table of bad ones with the place each message must name.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <stdio.h>
+#include <string.h>
+#include "bench/scenario.h"
+
+static int parse(const char *text, struct mo_bench_scenario *out, moire_error *err) {
+    struct mo_env env = mo_env_default();
+    return mo_bench_scenario_parse(&env, "f.json", text, strlen(text), out, err);
+}
+
+static void reads_all_keys(void **state) {
+    (void)state;
+    struct mo_bench_scenario s;
+    moire_error err = {0};
+    const char *text =
+        "{\"name\": \"n\", \"about\": \"a\", \"qos\": {\"times_solo\": 4}, \"tenants\": [\n"
+        " {\"model\": \"m\"},\n"
+        " {\"model\": \"m\", \"name\": \"second\", \"weight\": 2.5, \"qos\": {\"ms\": 10}, \"priority\": "
+        "-3,\n"
+        "  \"class\": \"best-effort\", \"shed_late\": true, \"shapes\": {\"x\": [1, 3, 32, 48]}}]}";
+    assert_int_equal(parse(text, &s, &err), MOIRE_OK);
+    assert_int_equal(s.n_tenants, 2);
+    assert_string_equal(s.tenants[0].name, "m");
+    assert_true(s.tenants[0].qos.times_solo == 4 && s.tenants[0].qos.cores == 1 && s.tenants[0].weight == 0);
+    const struct mo_bench_tenant *t = &s.tenants[1];
+    assert_string_equal(t->name, "second");
+    assert_true(t->qos.ms == 10 && t->qos.times_solo == 0 && t->weight == 2.5 && t->shed_late);
+    assert_int_equal(t->cls, MOIRE_BEST_EFFORT);
+    assert_int_equal(t->priority, -3);
+    assert_int_equal(t->n_shapes, 1);
+    assert_int_equal(t->shapes[0].rank, 4);
+    assert_int_equal(t->shapes[0].shape[3], 48);
+    mo_bench_scenario_close(&s);
+}
+
+static void names_place_of_errors(void **state) {
+    (void)state;
+    static const struct {
+        const char *text, *message; /* what the message must contain */
+    } rows[] = {
+        {"", "f.json:1:0"},
+        {"[]", "f.json:1:1: must be an object"},
+        {"{\"name\": \"n\"", "f.json:1:"},
+        {"{\"tenants\": []}", "the key \"name\" is missing"},
+        {"{\"name\": \"n\"}", "the key \"tenants\" is missing"},
+        {"{\"name\": 3, \"tenants\": []}", "f.json:1:2: name: must be a string"},
+        {"{\"name\": \"n\", \"tenants\": []}", "tenants: needs 1 to"},
+        {"{\"name\": \"n\", \"tenants\": {}}", "tenants: must be an array"},
+        {"{\"name\": \"n\",\n \"nme\": 1, \"tenants\": []}", "f.json:2:2: nme: unknown key"},
+        {"{\"name\": \"n\", \"name\": \"n\", \"tenants\": []}", "duplicate"},
+        {"{\"name\": \"n\", \"tenants\": [\n  {\"model\": \"m\"}]}",
+         "f.json:2:3: tenants[0]: has no \"qos\""},
+        {"{\"name\": \"n\", \"tenants\": [3]}", "f.json:1:27: tenants[0]: must be an object"},
+        {"{\"name\": \"n\", \"tenants\": [{\"qos\": {\"ms\": 1}}]}", "\"model\" is missing"},
+        {"{\"name\": \"n\", \"qos\": {}, \"tenants\": []}", "qos: needs exactly one"},
+        {"{\"name\": \"n\", \"qos\": {\"ms\": 1, \"times_solo\": 2}, \"tenants\": []}",
+         "qos: needs exactly one"},
+        {"{\"name\": \"n\", \"qos\": {\"ms\": 0}, \"tenants\": []}", "qos.ms: must lie between"},
+        {"{\"name\": \"n\", \"qos\": {\"ms\": \"1\"}, \"tenants\": []}", "qos.ms: must be a number"},
+        {"{\"name\": \"n\", \"qos\": {\"ms\": 1, \"cores\": 1.5}, \"tenants\": []}",
+         "must be a whole number"},
+        {"{\"name\": \"n\", \"qos\": {\"ms\": 1}, \"tenants\": [{\"model\": \"m\", \"weight\": -1}]}",
+         "tenants[0].weight: must lie between"},
+        {"{\"name\": \"n\", \"qos\": {\"ms\": 1}, \"tenants\": [{\"model\": \"m\", \"class\": \"x\"}]}",
+         "tenants[0].class: must be \"latency-critical\""},
+        {"{\"name\": \"n\", \"qos\": {\"ms\": 1}, \"tenants\": [{\"model\": \"m\"},\n\n   {\"model\": "
+         "\"m\"}]}",
+         "f.json:3:4: tenants[1]: a second tenant"},
+        {"{\"name\": \"n\", \"qos\": {\"ms\": 1}, \"tenants\": [{\"model\": \"\"}]}", "an empty name"},
+        {"{\"name\": \"n\", \"qos\": {\"ms\": 1}, \"tenants\": [{\"model\": \"m\", \"shapes\": {\"x\": "
+         "[0]}}]}",
+         "tenants[0].shapes.x: dimension 0 must be"},
+        {"{\"name\": \"n\", \"qos\": {\"ms\": 1}, \"tenants\": [{\"model\": \"m\", \"shapes\": {\"x\": 3}}]}",
+         "tenants[0].shapes.x: must be an array"},
+        {"{\"name\": \"n\", \"qos\": {\"ms\": 1}, \"tenants\": [{\"model\": \"m\",\n\"shapes\": "
+         "{\"x\": [1,1,1,1,1,1,1,1,1]}}]}",
+         "f.json:2:12: tenants[0].shapes.x: must be an array of at most"},
+        {"{\"name\": \"n\", \"qos\": {\"ms\": 1}, \"tenants\": [{\"model\": \"m\", \"prio\": 1}]}",
+         "tenants[0].prio: unknown key"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        struct mo_bench_scenario s;
+        moire_error err = {0};
+        assert_int_equal(parse(rows[i].text, &s, &err), MOIRE_EFORMAT);
+        if (!strstr(err.message, rows[i].message)) fail_msg("row %zu: %s", i, err.message);
+    }
+}
+
+static void refuses_unreadable_and_oversized(void **state) {
+    (void)state;
+    struct mo_bench_scenario s;
+    struct mo_env env = mo_env_default();
+    moire_error err = {0};
+    assert_int_equal(mo_bench_scenario_load(&env, "/nonexistent/x.json", &s, &err), MOIRE_EIO);
+    assert_int_equal(mo_bench_scenario_load(&env, "/", &s, &err), MOIRE_EIO);
+    env.limits.json_bytes = 10;
+    assert_int_equal(mo_bench_scenario_parse(&env, "f", "{\"name\": \"n\"}", 13, &s, &err), MOIRE_ELIMIT);
+    assert_non_null(strstr(err.message, "json_bytes"));
+}
+
+static void shipped_scenarios_are_valid(void **state) {
+    (void)state;
+    static const char *const names[] = {"mix", "light", "medium", "heavy", "ocr"};
+    struct mo_env env = mo_env_default();
+    for (int i = 0; i < 5; i++) {
+        char path[64];
+        struct mo_bench_scenario s;
+        moire_error err = {0};
+        snprintf(path, sizeof path, "bench/scenarios/%s.json", names[i]);
+        if (mo_bench_scenario_load(&env, path, &s, &err)) fail_msg("%s", err.message);
+        assert_string_equal(s.name, names[i]);
+        assert_true(s.n_tenants >= 2);
+        mo_bench_scenario_close(&s);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(reads_all_keys),
+        cmocka_unit_test(names_place_of_errors),
+        cmocka_unit_test(refuses_unreadable_and_oversized),
+        cmocka_unit_test(shipped_scenarios_are_valid),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
