@@ -11,7 +11,7 @@ struct result {
     char name[160]; /* "node/test_relu" */
     enum verdict verdict;
     char reason[80];   /* skipped: the operator or type that is missing */
-    char message[400]; /* failed or skipped: what was said */
+    char message[600]; /* failed or skipped: what was said */
 };
 
 /* Runs one case folder (model.onnx, test_data_set_k) three ways: the references on the imported graph, the

@@ -8,17 +8,12 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
-#include "codegen/frontend.h"
-#include "runtime/ops/interpret.h"
-#include "runtime/plan/plan.h"
 #include "tests/conformance/conformance.h"
 #include "tools/moire/dataset.h"
+#include "tools/moire/ways.h"
 
 static const double RTOL = 1e-3, ATOL = 1e-6;
 static const double RTOL_BF16 = 0x1p-7; /* one place: the package truncates where we round to nearest */
-
-enum way { REFERENCE, PASSES, PLAN, WAYS };
-static const char *const way_names[] = {"reference", "reference after passes", "plan"};
 
 static bool exists(const char *path) {
     struct stat st;
@@ -58,63 +53,16 @@ static int compare(const struct mo_dataset *data, int i, const moire_tensor *got
                    (long long)d.n_bad, (long long)d.first_bad, d.got, d.want);
 }
 
-static int interpret(const struct mo_graph *g, const struct mo_dataset *data, moire_error *err) {
-    struct mo_value out[MO_DATASET_PORTS] = {{0}};
-    int rc = mo_interpret(g, data->in, data->n_in, out, err);
-    for (int i = 0; !rc && i < g->n_outputs && i < data->n_out; i++) {
-        moire_tensor got = {.dtype = out[i].dtype, .rank = out[i].shape.rank, .data = out[i].data};
-        memcpy(got.shape, out[i].shape.d, sizeof got.shape);
-        rc = compare(data, i, &got, err);
-    }
-    mo_interpret_free(g->env, out, g->n_outputs);
-    return rc;
-}
-
-static int run_instance(const struct mo_plan *plan, const struct mo_dataset *data, moire_error *err) {
-    struct mo_instance *instance;
-    void *scratch = mo_alloc(plan->env, (size_t)plan->scratch_bytes + 64);
-    int rc = scratch ? mo_instance_create(plan, &instance, err) : mo_fail(err, MOIRE_ENOMEM, "out of memory");
-    if (rc) {
-        mo_free(plan->env, scratch);
-        return rc;
-    }
-    for (int i = 0; !rc && i < data->n_in; i++)
-        rc = mo_instance_set_input(instance, i, &data->in[i], err);
-    if (!rc && (rc = mo_instance_run(instance, 0, plan->n_steps, 0, 1, NULL, NULL, scratch)))
-        mo_fail(err, rc, "%s", mo_instance_message(instance));
-    for (int i = 0; !rc && i < plan->graph->n_outputs && i < data->n_out; i++) {
-        moire_tensor got;
-        rc = mo_instance_output(instance, i, &got);
-        rc = rc ? mo_fail(err, rc, "output %d is not there", i) : compare(data, i, &got, err);
-    }
-    mo_instance_destroy(instance);
-    mo_free(plan->env, scratch);
-    return rc;
-}
-
-/* Consumes the graph. */
-static int run_plan(struct mo_graph *g, const struct mo_dataset *data, moire_error *err) {
-    struct mo_plan *plan;
-    struct mo_plan_options options = {.isa = mo_isa_detect()};
-    int rc = mo_plan_build(g, &options, &plan, err);
+static int run_way(const struct mo_env *env, enum mo_way way, const char *model,
+                   const struct mo_dataset *data, moire_error *err) {
+    struct mo_frontend_options options = {.shapes = data->shape, .n_shapes = data->n_in};
+    moire_tensor got[MO_DATASET_PORTS];
+    int n, rc = mo_way_run(env, way, model, &options, NULL, data->in, data->n_in, got, MO_DATASET_PORTS, &n,
+                           err);
     if (rc) return rc;
-    rc = run_instance(plan, data, err);
-    mo_plan_destroy(plan);
-    return rc;
-}
-
-static int run_way(const struct mo_env *env, enum way way, const char *model, const struct mo_dataset *data,
-                   moire_error *err) {
-    struct mo_frontend_options options = {
-        .shapes = data->shape, .n_shapes = data->n_in, .no_passes = way == REFERENCE};
-    struct mo_graph *g;
-    int rc = mo_frontend_load(env, model, &options, &g, err);
-    if (rc) return rc;
-    if (g->n_inputs != data->n_in)
-        rc = mo_fail(err, MOIRE_EFORMAT, "the model lists other inputs than its data");
-    if (!rc && way == PLAN) return run_plan(g, data, err);
-    if (!rc) rc = interpret(g, data, err);
-    mo_graph_destroy(g);
+    for (int i = 0; !rc && i < n && i < data->n_out; i++)
+        rc = compare(data, i, &got[i], err);
+    mo_way_free(env, got, n);
     return rc;
 }
 
@@ -128,11 +76,11 @@ static void run_set(const struct mo_env *env, const char *model, const char *fol
         snprintf(r->reason, sizeof r->reason, "the package's data contradicts its model");
         snprintf(r->message, sizeof r->message, "input %d has not the declared shape", data.contradicts - 1);
     }
-    for (int way = 0; way < WAYS && r->verdict == PASSED; way++) {
-        int rc = run_way(env, (enum way)way, model, &data, &err);
+    for (int way = MO_WAY_REFERENCE; way <= MO_WAY_PLAN && r->verdict == PASSED; way++) {
+        int rc = run_way(env, (enum mo_way)way, model, &data, &err);
         /* a model that cannot be run says so itself; only then does unreadable data not matter */
         if (read && rc != MOIRE_EUNSUPPORTED) rc = read, err = data_err;
-        if (rc) conclude(r, rc, way_names[way], err.message);
+        if (rc) conclude(r, rc, mo_way_name((enum mo_way)way), err.message);
     }
     mo_dataset_close(&data);
 }

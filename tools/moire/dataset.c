@@ -184,7 +184,7 @@ static double range_of(const struct mo_value *v, int64_t n) {
 bool mo_tensors_agree(const moire_tensor *want, const moire_tensor *got, double rtol, double atol,
                       struct mo_difference *d) {
     struct mo_value a = view(want), b = view(got);
-    *d = (struct mo_difference){.first_bad = -1};
+    *d = (struct mo_difference){.first_bad = -1, .finite = true};
     if (a.dtype != b.dtype) d->shape = "the types differ";
     if (!mo_shape_equal(&a.shape, &b.shape)) d->shape = "the shapes differ";
     if (d->shape) return false;
@@ -196,6 +196,7 @@ bool mo_tensors_agree(const moire_tensor *want, const moire_tensor *got, double 
         bool good = floats ? close_enough(w, g, rtol, atol) : mo_load_int(&a, i) == mo_load_int(&b, i);
         if (isfinite(w) && isfinite(g)) d->max_abs = fmax(d->max_abs, fabs(w - g));
         if (good) continue;
+        if (!isfinite(w) || !isfinite(g)) d->finite = false;
         if (!d->n_bad++) d->first_bad = i, d->got = g, d->want = w;
     }
     d->max_rel = d->max_abs / range;

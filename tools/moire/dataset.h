@@ -29,6 +29,7 @@ struct mo_difference {
     double max_abs, max_rel; /* relative to the range of the expected values */
     int64_t n_bad, first_bad;
     double got, want;  /* at first_bad */
+    bool finite;       /* NaN and infinity are where they should be */
     const char *shape; /* not NULL: type or shape differ */
 };
 

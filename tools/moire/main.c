@@ -9,6 +9,7 @@ static const struct mo_verb *const verbs[] = {
     &mo_verb_zoo,
     &mo_verb_run,
     &mo_verb_inspect,
+    &mo_verb_check_model,
     NULL,
 };
 

@@ -26,6 +26,9 @@ struct mo_run_times {
     int n;
 };
 
+/* verb_run.c: random contents; floats in [-1, 1), integers in {0, 1}: valid token ids, masks and segment ids.
+ */
+void mo_run_fill(moire_tensor *t, uint64_t *state);
 /* run_time.c */
 int mo_run_repeat(const struct mo_env *env, const struct mo_run_options *o, const struct mo_plan *plan,
                   struct mo_instance *instance, struct mo_run_times *times, moire_error *err);

@@ -133,8 +133,7 @@ static uint64_t next_random(uint64_t *state) {
     return z ^ z >> 31;
 }
 
-/* Floats in [-1, 1), integers in {0, 1}: valid token ids, masks and segment ids everywhere. */
-static void fill_random(moire_tensor *t, uint64_t *state) {
+void mo_run_fill(moire_tensor *t, uint64_t *state) {
     size_t size = mo_dtype_bytes(t->dtype);
     for (size_t i = 0; size && i < t->bytes / size; i++) {
         uint64_t r = next_random(state);
@@ -173,7 +172,7 @@ static int set_input(const struct mo_env *env, const struct mo_run_options *o, s
         value.bytes = (size_t)mo_tensor_bytes(t);
         value.data = mo_alloc(env, value.bytes + 1);
         rc = value.data ? MOIRE_OK : mo_fail(err, MOIRE_ENOMEM, "out of memory for input '%s'", t->name);
-        if (!rc) fill_random(&value, state);
+        if (!rc) mo_run_fill(&value, state);
     }
     if (!rc) rc = mo_instance_set_input(instance, index, &value, err);
     mo_free(env, value.data);

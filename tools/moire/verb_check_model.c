@@ -1,0 +1,329 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * verb_check_model.c - `moire check-model`: can moire run this model, and does it run it right?
+ *
+ * Three questions, each answered only when the one before is yes: are all operators there; does the model
+ * import with these shapes; do the ways of running it agree with given data or with the reference. */
+#include <errno.h>
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "tools/moire/census.h"
+#include "tools/moire/dataset.h"
+#include "tools/moire/run.h"
+#include "tools/moire/verb.h"
+#include "tools/moire/ways.h"
+#include "variants/store.h"
+
+static const char usage[] =
+    "usage: moire check-model FILE.onnx [--shape NAME=d,d,... ...] [--data DIR] [--verify] [--store DIR]\n"
+    "                         [--seed S] [--tolerance T] [--json]\n\n"
+    "  Lists every operator with its version, and names those that are missing.\n\n"
+    "  --shape NAME=d,d,...  binds an input whose shape is open\n"
+    "  --data DIR            runs on input_K.pb (or <input name>.npy) and compares with output_K.pb\n"
+    "                        (or <output name>.npy), as the ONNX backend tests do\n"
+    "  --verify              runs on random inputs and compares the kernels with the reference\n"
+    "  --store DIR           with --verify: compiled variants of that folder as well\n"
+    "  --seed S              seed of the random inputs, 1 by default\n"
+    "  --tolerance T         largest error relative to the output's range, 0.001 by default\n"
+    "  --json                machine-readable output\n\n"
+    "Exit codes: 0 runs and agrees, 3 cannot be run (the reason is named), 5 outputs differ.\n\n"
+    "Examples:\n"
+    "  moire check-model resnet50.onnx\n"
+    "  moire check-model detector.onnx --shape x=1,3,640,640 --verify\n"
+    "  moire check-model relu/model.onnx --data relu/test_data_set_0\n";
+
+struct options {
+    const char *file, *data, *store;
+    moire_shape shapes[MO_DATASET_PORTS];
+    int n_shapes;
+    int64_t seed;
+    double tolerance;
+    bool verify, json;
+};
+
+/* What was found; `checks` is the JSON list of comparisons. */
+struct findings {
+    const struct mo_env *env;
+    const struct options *o;
+    struct mo_census census;
+    json_t *checks;
+    int n_checks, n_wrong;
+};
+
+static int usage_error(const char *text) {
+    fprintf(stderr, "moire check-model: %s; see `moire check-model --help`\n", text);
+    return MO_EXIT_USAGE;
+}
+
+static bool real_number(const char *text, double *out) {
+    char *end;
+    if (!text || !*text) return false;
+    errno = 0;
+    *out = strtod(text, &end);
+    return !*end && !errno && *out >= 0;
+}
+
+/* 0 taken, -1 not a flag of ours, else an exit code. */
+static int parse_flag(struct mo_args *args, struct options *o) {
+    double seed;
+    if (mo_args_flag(args, "--json", false)) {
+        o->json = true;
+    } else if (mo_args_flag(args, "--verify", false)) {
+        o->verify = true;
+    } else if (mo_args_flag(args, "--shape", true)) {
+        if (!args->value || o->n_shapes == MO_DATASET_PORTS ||
+            !mo_args_shape(args->value, &o->shapes[o->n_shapes]))
+            return usage_error("--shape wants NAME=d,d,...");
+        o->n_shapes++;
+    } else if (mo_args_flag(args, "--data", true)) {
+        if (!(o->data = args->value)) return usage_error("--data wants a folder");
+    } else if (mo_args_flag(args, "--store", true)) {
+        if (!(o->store = args->value)) return usage_error("--store wants a folder");
+    } else if (mo_args_flag(args, "--seed", true)) {
+        if (!real_number(args->value, &seed) || seed > 1e15) return usage_error("--seed wants a number");
+        o->seed = (int64_t)seed;
+    } else if (mo_args_flag(args, "--tolerance", true)) {
+        if (!real_number(args->value, &o->tolerance)) return usage_error("--tolerance wants a number");
+    } else {
+        return -1;
+    }
+    return 0;
+}
+
+static int parse(int argc, char **argv, struct options *o) {
+    struct mo_args args = {.argc = argc, .argv = argv, .at = 1};
+    *o = (struct options){.seed = 1, .tolerance = 1e-3};
+    while (args.at < argc) {
+        int rc = parse_flag(&args, o);
+        if (rc > 0) return rc;
+        if (!rc) continue;
+        if (argv[args.at][0] == '-') return usage_error("unknown flag");
+        if (o->file) return usage_error("one model at a time");
+        o->file = argv[args.at++];
+    }
+    return o->file ? 0 : usage_error("which model? FILE.onnx is missing");
+}
+
+/* --- operators --- */
+static const char *domain_text(const char *domain) {
+    return *domain ? domain : "ai.onnx";
+}
+
+static void state_text(const struct mo_census_row *row, char *out, size_t n) {
+    if (row->supported)
+        snprintf(out, n, "yes");
+    else if (row->since)
+        snprintf(out, n, "NO: needs version %d", row->since);
+    else
+        snprintf(out, n, "NO: no such operator");
+}
+
+static void print_census(const struct mo_census *c) {
+    char state[60];
+    printf("graph '%s' by '%s', IR %lld, opset %d: %d nodes, %d operators\n\n", c->graph, c->producer,
+           (long long)c->ir_version, c->opset, c->n_nodes, c->n_rows);
+    printf("%-28s %-10s %7s %6s  %s\n", "operator", "domain", "version", "nodes", "supported");
+    for (int i = 0; i < c->n_rows; i++) {
+        const struct mo_census_row *row = &c->rows[i];
+        state_text(row, state, sizeof state);
+        printf("%-28s %-10s %7d %6d  %s\n", row->op, domain_text(row->domain), row->version, row->count,
+               state);
+    }
+    if (c->n_strings)
+        printf("\n%d inputs or initializers are no dense tensors of numbers: NO\n", c->n_strings);
+    putchar('\n');
+}
+
+static json_t *census_json(const struct mo_census *c) {
+    json_t *rows = json_array();
+    for (int i = 0; i < c->n_rows; i++) {
+        const struct mo_census_row *row = &c->rows[i];
+        json_array_append_new(rows, json_pack("{s:s, s:s, s:i, s:i, s:b, s:i}", "operator", row->op, "domain",
+                                              domain_text(row->domain), "version", row->version, "nodes",
+                                              row->count, "supported", row->supported, "since", row->since));
+    }
+    return rows;
+}
+
+/* --- comparisons --- */
+static void add_check(struct findings *f, const char *way, const char *against, const char *output,
+                      const struct mo_difference *d, bool good) {
+    f->n_checks++;
+    f->n_wrong += !good;
+    if (!f->o->json)
+        printf("%-24s against %-10s  %-24.24s max abs %-10.3g of range %-10.3g %s%s\n", way, against, output,
+               d->max_abs, d->max_rel, good ? "ok" : "DIFFERS ",
+               good       ? ""
+               : d->shape ? d->shape
+                          : "");
+    json_array_append_new(f->checks, json_pack("{s:s, s:s, s:s, s:f, s:f, s:b}", "way", way, "against",
+                                               against, "output", output, "max_abs", d->max_abs, "max_rel",
+                                               d->max_rel, "agrees", good));
+}
+
+/* With the data of a folder: ONNX's own rule (relative 1e-3 an element). */
+static int check_data(struct findings *f, struct mo_dataset *data, const struct mo_frontend_options *front,
+                      moire_error *err) {
+    int rc = MOIRE_OK, n;
+    for (int way = MO_WAY_REFERENCE; !rc && way <= MO_WAY_PLAN; way++) {
+        moire_tensor got[MO_DATASET_PORTS];
+        rc = mo_way_run(f->env, (enum mo_way)way, f->o->file, front, NULL, data->in, data->n_in, got,
+                        MO_DATASET_PORTS, &n, err);
+        for (int i = 0; !rc && i < n && i < data->n_out; i++) {
+            struct mo_difference d;
+            if (data->out[i].dtype == MOIRE_NONE) continue;
+            bool good = mo_tensors_agree(&data->out[i], &got[i], 1e-3, 1e-5, &d);
+            add_check(f, mo_way_name((enum mo_way)way), "data", data->out_name[i], &d, good);
+        }
+        if (!rc) mo_way_free(f->env, got, n);
+    }
+    return rc;
+}
+
+/* The kernels against the reference, on the same inputs. */
+static int verify(struct findings *f, const moire_tensor *in, int n_in, const struct mo_dataset *names,
+                  const struct mo_frontend_options *front, const struct mo_store *store, moire_error *err) {
+    moire_tensor want[MO_DATASET_PORTS], got[MO_DATASET_PORTS];
+    int n, rc = mo_way_run(f->env, MO_WAY_REFERENCE, f->o->file, front, NULL, in, n_in, want,
+                           MO_DATASET_PORTS, &n, err);
+    if (rc) return rc;
+    for (int way = MO_WAY_PASSES; !rc && way < (store ? MO_WAYS : MO_WAY_STORE); way++) {
+        int m;
+        rc = mo_way_run(f->env, (enum mo_way)way, f->o->file, front, store, in, n_in, got, MO_DATASET_PORTS,
+                        &m, err);
+        for (int i = 0; !rc && i < n && i < m; i++) {
+            struct mo_difference d;
+            bool same = mo_tensors_agree(&want[i], &got[i], f->o->tolerance, 1e-6, &d);
+            bool good = same || (!d.shape && d.finite && d.max_rel <= f->o->tolerance);
+            add_check(f, mo_way_name((enum mo_way)way), "reference", names->out_name[i], &d, good);
+        }
+        if (!rc) mo_way_free(f->env, got, m);
+    }
+    mo_way_free(f->env, want, n);
+    return rc;
+}
+
+/* Random contents for every input, in the shapes that the import settled. */
+static int fill_inputs(const struct mo_env *env, const struct mo_graph *g, int64_t seed, moire_tensor *in,
+                       moire_error *err) {
+    uint64_t state = (uint64_t)seed;
+    for (int i = 0; i < g->n_inputs; i++) {
+        const struct mo_tensor *t = g->tensors[g->inputs[i]];
+        in[i] = (moire_tensor){.dtype = t->dtype, .rank = t->shape.rank, .bytes = (size_t)mo_tensor_bytes(t)};
+        memcpy(in[i].shape, t->shape.d, sizeof in[i].shape);
+        in[i].data = mo_alloc(env, in[i].bytes + 1);
+        if (!in[i].data) return mo_fail(err, MOIRE_ENOMEM, "out of memory for input '%s'", t->name);
+        mo_run_fill(&in[i], &state);
+    }
+    return MOIRE_OK;
+}
+
+static int run_verify(struct findings *f, const struct mo_frontend_options *front,
+                      const struct mo_dataset *data, moire_error *err) {
+    moire_tensor in[MO_DATASET_PORTS] = {{0}};
+    struct mo_store *store = NULL;
+    struct mo_frontend_options plain = *front;
+    struct mo_graph *g = NULL;
+    plain.no_passes = true;
+    int rc = mo_frontend_load(f->env, f->o->file, &plain, &g, err);
+    if (!rc && g->n_inputs > MO_DATASET_PORTS) rc = mo_fail(err, MOIRE_ELIMIT, "too many inputs");
+    if (!rc) rc = fill_inputs(f->env, g, f->o->seed, in, err);
+    if (!rc && f->o->store) rc = mo_store_open(f->env, f->o->store, &store, err);
+    if (!rc) rc = verify(f, in, g->n_inputs, data, front, store, err);
+    mo_store_close(store);
+    mo_way_free(f->env, in, MO_DATASET_PORTS);
+    mo_graph_destroy(g);
+    return rc;
+}
+
+/* Imports, and runs what was asked for. */
+static int check_running(struct findings *f, moire_error *err) {
+    const struct options *o = f->o;
+    struct mo_frontend_options front = {.shapes = o->shapes, .n_shapes = o->n_shapes};
+    struct mo_dataset data;
+    struct mo_graph *g = NULL;
+    int rc = mo_dataset_open(f->env, o->file, o->data ? o->data : "", &data, err);
+    if (!rc && o->data && !o->n_shapes) {
+        front.shapes = data.shape;
+        front.n_shapes = data.n_in;
+    }
+    for (int i = 0; !rc && o->data && i < data.n_in; i++)
+        if (data.in[i].dtype == MOIRE_NONE)
+            rc = mo_fail(err, MOIRE_EIO, "'%s' has no file for input %d ('%.60s'): input_%d.pb or %.60s.npy",
+                         o->data, i, data.in_name[i], i, data.in_name[i]);
+    if (!rc) rc = mo_frontend_load(f->env, o->file, &front, &g, err);
+    mo_graph_destroy(g);
+    if (!rc && o->data) rc = check_data(f, &data, &front, err);
+    if (!rc && o->verify) rc = run_verify(f, &front, &data, err);
+    mo_dataset_close(&data);
+    return rc;
+}
+
+/* --- conclusion --- */
+static void print_json(struct findings *f, bool runs, const char *reason) {
+    json_t *all =
+        json_pack("{s:s, s:b, s:s, s:i, s:i, s:i, s:o, s:O}", "model", f->o->file, "runs", runs, "reason",
+                  reason, "opset", f->census.opset, "nodes", f->census.n_nodes, "unsupported_nodes",
+                  f->census.n_unsupported, "operators", census_json(&f->census), "checks", f->checks);
+    if (all) json_dumpf(all, stdout, JSON_INDENT(1));
+    putchar('\n');
+    json_decref(all);
+}
+
+/* One line that names what is missing, and what to do. */
+static int refuse(const struct mo_census *c) {
+    char list[300] = "";
+    size_t at = 0;
+    for (int i = 0; i < c->n_rows && at < sizeof list; i++) {
+        const struct mo_census_row *row = &c->rows[i];
+        if (row->supported) continue;
+        at += (size_t)snprintf(list + at, sizeof list - at, "%s%.60s-%d", at ? ", " : "", row->op,
+                               row->version);
+    }
+    moire_error err;
+    if (c->n_unsupported)
+        mo_fail(&err, MOIRE_EUNSUPPORTED,
+                "%d of %d nodes use operators that are not supported: %s; export the model without them",
+                c->n_unsupported, c->n_nodes, list);
+    else
+        mo_fail(&err, MOIRE_EUNSUPPORTED, "%d inputs or initializers are no dense tensors of numbers",
+                c->n_strings);
+    return mo_verb_fail("check-model", &err);
+}
+
+static int conclude(struct findings *f, int rc, const moire_error *err) {
+    bool missing = f->census.n_unsupported || f->census.n_strings;
+    bool runs = !rc && !missing;
+    if (f->o->json)
+        print_json(f, runs, rc ? err->message : missing ? "operators or types are not supported" : "");
+    else if (runs && !f->n_checks)
+        printf("moire can run this model\n");
+    else if (runs)
+        printf("\n%d of %d comparisons agree\n", f->n_checks - f->n_wrong, f->n_checks);
+    if (rc) return mo_verb_fail("check-model", err);
+    if (missing) return refuse(&f->census);
+    return f->n_wrong ? MO_EXIT_FAILED : MO_EXIT_OK;
+}
+
+static int run(const struct mo_env *env, int argc, char **argv) {
+    struct options o;
+    moire_error err = {0};
+    int rc = parse(argc, argv, &o);
+    if (rc) return rc;
+    struct findings f = {.env = env, .o = &o, .checks = json_array()};
+    rc = mo_census_take(env, o.file, &f.census, &err);
+    if (rc) {
+        rc = mo_verb_fail("check-model", &err);
+    } else {
+        if (!o.json) print_census(&f.census);
+        if (!f.census.n_unsupported && !f.census.n_strings) rc = check_running(&f, &err);
+        rc = conclude(&f, rc, &err);
+    }
+    json_decref(f.checks);
+    mo_census_free(&f.census);
+    return rc;
+}
+
+const struct mo_verb mo_verb_check_model = {
+    "check-model", "says whether a model runs, and whether it runs right", usage, run};

@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * ways.c - runs a model by its references or by a plan. */
+#include "tools/moire/ways.h"
+
+#include <string.h>
+#include "runtime/ops/interpret.h"
+#include "runtime/plan/plan.h"
+
+const char *mo_way_name(enum mo_way way) {
+    static const char *const names[] = {"reference", "reference after passes", "generic", "specialised"};
+    return way >= 0 && way < MO_WAYS ? names[way] : "unknown";
+}
+
+void mo_way_free(const struct mo_env *env, moire_tensor *outputs, int n) {
+    for (int i = 0; i < n; i++) {
+        mo_free(env, outputs[i].data);
+        outputs[i].data = NULL;
+    }
+}
+
+static int interpret(const struct mo_graph *g, const moire_tensor *inputs, int n_inputs,
+                     moire_tensor *outputs, moire_error *err) {
+    struct mo_value *values = mo_alloc(g->env, (size_t)g->n_outputs * sizeof *values + 1);
+    int rc =
+        values ? mo_interpret(g, inputs, n_inputs, values, err) : mo_fail(err, MOIRE_ENOMEM, "out of memory");
+    for (int i = 0; !rc && i < g->n_outputs; i++) {
+        outputs[i] =
+            (moire_tensor){.dtype = values[i].dtype, .rank = values[i].shape.rank, .data = values[i].data};
+        outputs[i].bytes = (size_t)mo_shape_count(&values[i].shape) * mo_dtype_bytes(values[i].dtype);
+        memcpy(outputs[i].shape, values[i].shape.d, sizeof outputs[i].shape);
+    }
+    mo_free(g->env, values);
+    return rc;
+}
+
+static int copy_outputs(struct mo_instance *instance, const struct mo_graph *g, moire_tensor *outputs,
+                        moire_error *err) {
+    for (int i = 0; i < g->n_outputs; i++) {
+        moire_tensor t;
+        int rc = mo_instance_output(instance, i, &t);
+        if (rc) return mo_fail(err, rc, "output %d was not computed", i);
+        void *copy = mo_alloc(g->env, t.bytes + 1);
+        if (!copy) return mo_fail(err, MOIRE_ENOMEM, "out of memory");
+        if (t.bytes) memcpy(copy, t.data, t.bytes);
+        outputs[i] = t;
+        outputs[i].data = copy;
+    }
+    return MOIRE_OK;
+}
+
+static int run_instance(const struct mo_plan *plan, const moire_tensor *inputs, int n_inputs,
+                        moire_tensor *outputs, moire_error *err) {
+    struct mo_instance *instance = NULL;
+    void *scratch = mo_alloc(plan->env, (size_t)plan->scratch_bytes + 64);
+    int rc = scratch ? mo_instance_create(plan, &instance, err) : mo_fail(err, MOIRE_ENOMEM, "out of memory");
+    for (int i = 0; !rc && i < n_inputs; i++)
+        rc = mo_instance_set_input(instance, i, &inputs[i], err);
+    if (!rc && (rc = mo_instance_run(instance, 0, plan->n_steps, 0, 1, NULL, NULL, scratch)))
+        mo_fail(err, rc, "%s", mo_instance_message(instance));
+    if (!rc) rc = copy_outputs(instance, plan->graph, outputs, err);
+    mo_instance_destroy(instance);
+    mo_free(plan->env, scratch);
+    return rc;
+}
+
+static int run_plan(struct mo_graph *g, const struct mo_store *store, const moire_tensor *inputs,
+                    int n_inputs, moire_tensor *outputs, moire_error *err) {
+    struct mo_plan *plan;
+    struct mo_plan_options options = {.isa = mo_isa_detect(), .store = store};
+    int rc = mo_plan_build(g, &options, &plan, err);
+    if (rc) return rc;
+    rc = run_instance(plan, inputs, n_inputs, outputs, err);
+    mo_plan_destroy(plan);
+    return rc;
+}
+
+int mo_way_run(const struct mo_env *env, enum mo_way way, const char *model,
+               const struct mo_frontend_options *options, const struct mo_store *store,
+               const moire_tensor *inputs, int n_inputs, moire_tensor *outputs, int cap, int *n_outputs,
+               moire_error *err) {
+    struct mo_frontend_options front = *options;
+    struct mo_graph *g;
+    front.no_passes = way == MO_WAY_REFERENCE;
+    *n_outputs = 0;
+    memset(outputs, 0, (size_t)cap * sizeof *outputs);
+    int rc = mo_frontend_load(env, model, &front, &g, err);
+    if (rc) return rc;
+    if (g->n_inputs != n_inputs)
+        rc = mo_fail(err, MOIRE_EINVAL, "the model has %d inputs, %d are given", g->n_inputs, n_inputs);
+    else if (g->n_outputs > cap)
+        rc = mo_fail(err, MOIRE_ELIMIT, "the model has more than %d outputs", cap);
+    *n_outputs = rc ? 0 : g->n_outputs;
+    bool planned = !rc && way >= MO_WAY_PLAN;
+    if (planned) /* takes the graph */
+        rc = run_plan(g, way == MO_WAY_STORE ? store : NULL, inputs, n_inputs, outputs, err);
+    else if (!rc)
+        rc = interpret(g, inputs, n_inputs, outputs, err);
+    if (!planned) mo_graph_destroy(g);
+    if (rc) mo_way_free(env, outputs, *n_outputs);
+    return rc;
+}

@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * ways.h - the ways in which moire can run a model, from the oracle to the compiled kernels, behind one call:
+ * what conformance tests and `moire check-model` compare. */
+#ifndef MO_WAYS_H
+#define MO_WAYS_H
+#include "codegen/frontend.h"
+
+struct mo_store;
+
+enum mo_way {
+    MO_WAY_REFERENCE, /* the graph as imported, every node by its reference */
+    MO_WAY_PASSES,    /* after the graph passes, still by references */
+    MO_WAY_PLAN,      /* passes, built-in kernels, memory plan */
+    MO_WAY_STORE,     /* the same with compiled variants */
+    MO_WAYS
+};
+const char *mo_way_name(enum mo_way way);
+
+/* Runs `model` with one input for each graph input.  outputs (cap of them) are filled in the model's order;
+ * their data belongs to the caller, who gives it back with mo_way_free.  store may be NULL but for
+ * MO_WAY_STORE. */
+int mo_way_run(const struct mo_env *env, enum mo_way way, const char *model,
+               const struct mo_frontend_options *options, const struct mo_store *store,
+               const moire_tensor *inputs, int n_inputs, moire_tensor *outputs, int cap, int *n_outputs,
+               moire_error *err);
+void mo_way_free(const struct mo_env *env, moire_tensor *outputs, int n);
+#endif
