@@ -21,15 +21,15 @@ static void tile_name(FILE *out, enum kind kind, const struct mo_mac *m, int str
 }
 
 static void emit_registers(FILE *out, const struct mo_mac *m) {
-    fputs("    v x", out);
+    fputs("    v x_", out);
     for (int r = 0; r < mo_mac_vectors(m); r++)
         fprintf(out, ", w%d", r);
     fputs(";\n", out);
-    mo_mac_declare(out, m, "    ");
+    mo_mac_declare(out, m, 4);
     fputs("    const char *b = (const char *)a->bias;\n", out);
-    mo_mac_start(out, m, "    ", "b");
+    mo_mac_start(out, m, 4, "b");
     if (!m->px) fputs("    const i64 px = a->px;\n", out);
-    if (m->vector_x) fputs("    (void)x;\n", out);
+    if (m->vector_x) fputs("    (void)x_;\n", out);
 }
 
 /* Base pointers of a tap: x0, x1 into the input, q0, q1 into the weights. */
@@ -48,7 +48,7 @@ static void emit_advance(FILE *out, const struct mo_mac *m, int unroll) {
 
 static void emit_loops(FILE *out, enum kind kind, const struct mo_mac *m) {
     int steps = kinds[kind].steps, unroll = kinds[kind].unroll;
-    const char *in = steps > 1 ? "                " : "            ";
+    int in = steps > 1 ? 16 : 12;
     fputs("    const char *xo = a->x, *wo = a->w;\n"
           "    for (i64 i = a->n_outer; i > 0; i--) {\n"
           "        const struct mo_tap *tap = a->taps, *end = tap + a->n_taps;\n"

@@ -45,11 +45,11 @@ struct mo_mac {
 };
 int mo_mac_vectors(const struct mo_mac *m);
 /* "v a0_0, a0_1, ...;" */
-void mo_mac_declare(FILE *out, const struct mo_mac *m, const char *indent);
+void mo_mac_declare(FILE *out, const struct mo_mac *m, int indent);
 /* All accumulators of vector r start from the expression's value, e.g. "load(b + 16)". */
-void mo_mac_start(FILE *out, const struct mo_mac *m, const char *indent, const char *bias);
+void mo_mac_start(FILE *out, const struct mo_mac *m, int indent, const char *bias);
 /* One step: weights of every block b from `q<b> + woff`, pixels of row i from `x<i> + xoff`; only pixels t
  * whose bit is set in `mask`.  prefetch > 0: prefetch the weight streams that many bytes ahead. */
-void mo_mac_step(FILE *out, const struct mo_mac *m, const char *indent, long woff, long xoff, uint64_t mask,
+void mo_mac_step(FILE *out, const struct mo_mac *m, int indent, long woff, long xoff, uint64_t mask,
                  long prefetch);
 #endif

@@ -10,18 +10,18 @@ int mo_mac_vectors(const struct mo_mac *m) {
     return m->blocks * m->isa->vectors;
 }
 
-void mo_mac_declare(FILE *out, const struct mo_mac *m, const char *indent) {
+void mo_mac_declare(FILE *out, const struct mo_mac *m, int indent) {
     for (int r = 0; r < mo_mac_vectors(m); r++) {
-        fprintf(out, "%sv", indent);
+        fprintf(out, "%*sv", indent, "");
         for (int t = 0; t < m->rows * m->cols; t++)
             fprintf(out, "%s a%d_%d", t ? "," : "", r, t);
         fputs(";\n", out);
     }
 }
 
-void mo_mac_start(FILE *out, const struct mo_mac *m, const char *indent, const char *bias) {
+void mo_mac_start(FILE *out, const struct mo_mac *m, int indent, const char *bias) {
     for (int r = 0; r < mo_mac_vectors(m); r++) {
-        fputs(indent, out);
+        fprintf(out, "%*s", indent, "");
         for (int t = 0; t < m->rows * m->cols; t++)
             fprintf(out, "a%d_%d = ", r, t);
         fprintf(out, "load(%s + %d);\n", bias, r * m->isa->lanes * 4);
@@ -37,22 +37,22 @@ static void emit_pixel(FILE *out, const struct mo_mac *m, int t, long offset) {
         fprintf(out, "x%d + %d * px + %ld", row, col, offset);
 }
 
-static void step_broadcast(FILE *out, const struct mo_mac *m, const char *indent, long xoff, uint64_t mask) {
+static void step_broadcast(FILE *out, const struct mo_mac *m, int indent, long xoff, uint64_t mask) {
     for (int t = 0; t < m->rows * m->cols; t++) {
         if (!(mask >> t & 1)) continue;
-        fprintf(out, "%sx = broadcast(", indent);
+        fprintf(out, "%*sx_ = broadcast(", indent, "");
         emit_pixel(out, m, t, xoff);
         fputs(");", out);
         for (int r = 0; r < mo_mac_vectors(m); r++)
-            fprintf(out, " a%d_%d = mac(a%d_%d, w%d, x);", r, t, r, t, r);
+            fprintf(out, " a%d_%d = mac(a%d_%d, w%d, x_);", r, t, r, t, r);
         fputc('\n', out);
     }
 }
 
-static void step_vector(FILE *out, const struct mo_mac *m, const char *indent, long xoff, uint64_t mask) {
+static void step_vector(FILE *out, const struct mo_mac *m, int indent, long xoff, uint64_t mask) {
     for (int t = 0; t < m->rows * m->cols; t++) {
         if (!(mask >> t & 1)) continue;
-        fputs(indent, out);
+        fprintf(out, "%*s", indent, "");
         for (int r = 0; r < mo_mac_vectors(m); r++) {
             fprintf(out, "%sa%d_%d = mac_load(a%d_%d, w%d, ", r ? " " : "", r, t, r, t, r);
             emit_pixel(out, m, t, xoff + r * m->isa->lanes * 4);
@@ -62,11 +62,11 @@ static void step_vector(FILE *out, const struct mo_mac *m, const char *indent, l
     }
 }
 
-void mo_mac_step(FILE *out, const struct mo_mac *m, const char *indent, long woff, long xoff, uint64_t mask,
+void mo_mac_step(FILE *out, const struct mo_mac *m, int indent, long woff, long xoff, uint64_t mask,
                  long prefetch) {
     for (int r = 0; r < mo_mac_vectors(m); r++) {
         int block = r / m->isa->vectors, part = r % m->isa->vectors;
-        fprintf(out, "%sw%d = load(q%d + %ld);", indent, r, block, woff + part * m->isa->lanes * 4);
+        fprintf(out, "%*sw%d = load(q%d + %ld);", indent, "", r, block, woff + part * m->isa->lanes * 4);
         if (prefetch && !part) fprintf(out, " __builtin_prefetch(q%d + %ld);", block, woff + prefetch);
         fputc('\n', out);
     }

@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * problem.c - a layer of a graph as the generator sees it. */
+#include <string.h>
+#include "codegen/family/family.h"
+#include "variants/conv.h"
+
+static bool conv_problem(const struct mo_graph *graph, const struct mo_node *node, struct mo_problem *p) {
+    struct mo_conv c;
+    if (!mo_conv_read(graph, node, &c)) return false;
+    p->n = c.n, p->c = c.c, p->h = c.h, p->w = c.w, p->o = c.o, p->oh = c.oh, p->ow = c.ow;
+    p->kh = (int)c.kh, p->kw = (int)c.kw, p->sh = (int)c.sh, p->sw = (int)c.sw, p->dh = (int)c.dh,
+    p->dw = (int)c.dw;
+    p->pt = (int)c.pt, p->pl = (int)c.pl, p->pb = (int)c.pb, p->pr = (int)c.pr;
+    p->groups = c.depthwise ? (int)c.c : (int)c.groups;
+    p->in_layout = c.x->layout, p->out_layout = c.y->layout;
+    return p->out_layout == MO_C16 && (!c.residual || c.residual->layout == MO_C16);
+}
+
+/* Rows of the left operand become the width of a 1x1 layer: c = K, w = M, o = N. */
+static bool gemm_problem(const struct mo_graph *graph, const struct mo_node *node, struct mo_problem *p) {
+    const struct mo_tensor *a = graph->tensors[node->in[0]], *y = graph->tensors[node->out[0]];
+    if (a->layout != MO_PLAIN || y->layout != MO_PLAIN) return false;
+    if (node->fuse.residual >= 0 && graph->tensors[node->in[node->fuse.residual]]->layout != MO_PLAIN)
+        return false;
+    p->n = p->h = p->oh = 1;
+    p->c = a->shape.d[a->shape.rank - 1];
+    p->o = y->shape.d[y->shape.rank - 1];
+    p->w = p->ow = mo_shape_count(&a->shape) / p->c;
+    p->kh = p->kw = p->sh = p->sw = p->dh = p->dw = 1;
+    p->groups = 1;
+    return true;
+}
+
+bool mo_problem_from_node(const struct mo_graph *graph, const struct mo_node *node, enum mo_isa isa,
+                          struct mo_problem *p) {
+    memset(p, 0, sizeof *p);
+    if (!mo_layer_signature(graph, node, p->signature, sizeof p->signature)) return false;
+    p->isa = isa;
+    p->fuse = node->fuse;
+    bool ok = !strcmp(node->op_type, "Conv") ? conv_problem(graph, node, p) : gemm_problem(graph, node, p);
+    for (int i = 0; ok && mo_emit_families()[i]; i++)
+        if (mo_emit_families()[i]->takes(p)) return true;
+    return false;
+}

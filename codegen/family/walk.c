@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * walk.c - describes a layer as a walk over static tiles, and applies the knobs of a point. */
+#include "codegen/family/walk.h"
+
+#include <string.h>
+
+enum { MAX_FUNCTIONS = 24 };
+
+static int64_t blocks(int64_t channels) {
+    return (channels + 15) / 16;
+}
+
+static void describe_axes(const struct mo_problem *p, struct mo_walk *w) {
+    w->row = (struct mo_axis){
+        .in = p->h, .out = p->oh, .taps = p->kh, .stride = p->sh, .dilation = p->dh, .pad = p->pt};
+    w->col = (struct mo_axis){
+        .in = p->w, .out = p->ow, .taps = p->kw, .stride = p->sw, .dilation = p->dw, .pad = p->pl};
+    bool one = p->kh == 1 && p->kw == 1 && p->sh == 1 && p->sw == 1;
+    if (w->kind == MO_WALK_GEMM || (one && p->pt + p->pl + p->pb + p->pr == 0)) {
+        w->flat = true;
+        w->row.in = w->row.out = p->h * p->w;
+        w->col.in = w->col.out = 1;
+    }
+}
+
+/* Strides in bytes of a layer whose output is blocked. */
+static void describe_blocked(const struct mo_problem *p, struct mo_walk *w) {
+    int64_t taps = w->row.taps * w->col.taps, plain = w->kind == MO_WALK_FIRST;
+    w->x_pixel = plain ? 4 : 64;
+    w->x_row = w->col.in * w->x_pixel;
+    w->x_plane = w->row.in * w->x_row;
+    w->y_pixel = 64;
+    w->y_row = w->col.out * 64;
+    w->y_block = w->row.out * w->y_row;
+    w->groups = w->kind == MO_WALK_BLOCKED ? p->groups : 1;
+    w->channels = p->c / w->groups;
+    w->ocb = blocks(p->o / w->groups);
+    w->planes = w->kind == MO_WALK_BLOCKED ? blocks(w->channels) : plain ? p->c : 1;
+    w->x_group = w->kind == MO_WALK_DEPTHWISE ? w->x_plane : w->planes * w->x_plane;
+    w->w_tap = w->kind == MO_WALK_BLOCKED ? 1024 : 64;
+    w->w_plane = taps * w->w_tap;
+    w->w_block = w->planes * w->w_plane;
+}
+
+/* [M][K] by [N/16][K][16] to [M][N], all plain. */
+static void describe_gemm(const struct mo_problem *p, struct mo_walk *w) {
+    w->groups = 1;
+    w->channels = p->c;
+    w->planes = 1;
+    w->ocb = blocks(p->o);
+    w->x_row = w->x_pixel = p->c * 4;
+    w->y_row = w->y_pixel = p->o * 4;
+    w->y_block = 64;
+    w->w_tap = 64;
+    w->w_plane = w->w_block = p->c * 64;
+}
+
+bool mo_walk_describe(const struct mo_problem *p, enum mo_walk_kind kind, struct mo_walk *w) {
+    static const enum mo_packing packings[] = {MO_PACK_CONV16, MO_PACK_FIRST16, MO_PACK_DW16, MO_PACK_GEMM16};
+    memset(w, 0, sizeof *w);
+    w->p = p;
+    w->isa = mo_emit_isa(p->isa);
+    w->kind = kind;
+    w->n = p->n;
+    w->outs = p->o;
+    w->packing = packings[kind];
+    describe_axes(p, w);
+    if (kind == MO_WALK_GEMM)
+        describe_gemm(p, w);
+    else
+        describe_blocked(p, w);
+    return p->kh <= MO_AXIS_TAPS && p->kw <= MO_AXIS_TAPS;
+}
+
+/* Registers: accumulators, one weight vector for each of the tile's, one broadcast. */
+static bool fits_registers(const struct mo_walk *w, int64_t pixels) {
+    int64_t vectors = w->blocks * w->isa->vectors, acc = vectors * pixels;
+    if (!w->isa->constraint) return acc <= w->isa->max_acc;
+    return acc + vectors + 1 <= w->isa->regs && pixels <= 30;
+}
+
+bool mo_walk_apply(struct mo_walk *w, const struct mo_point *point) {
+    const int *knob = point->knob;
+    w->blocks = knob[MO_KNOB_BLOCKS];
+    w->unroll = knob[MO_KNOB_UNROLL];
+    w->prefetch = knob[MO_KNOB_PREFETCH];
+    w->sets_outer = !knob[MO_KNOB_ORDER];
+    if (w->blocks < 1 || w->blocks > w->ocb || w->unroll < 1) return false;
+    if (!mo_axis_cut(&w->row, knob[MO_KNOB_ROWS]) || !mo_axis_cut(&w->col, knob[MO_KNOB_COLS])) return false;
+    int64_t rows = w->row.size + !!w->row.extra, cols = w->col.size + !!w->col.extra;
+    if (!fits_registers(w, rows * cols)) return false;
+    w->sets_group = (w->ocb + w->blocks - 1) / w->blocks;
+    w->sets = w->groups * w->sets_group;
+    if (w->row.n_classes * w->col.n_classes * (w->ocb % w->blocks ? 2 : 1) > MAX_FUNCTIONS) return false;
+    w->unit_tiles = knob[MO_KNOB_UNIT];
+    if (w->unit_tiles < 1) return false;
+    w->chunks = (w->row.tiles + w->unit_tiles - 1) / w->unit_tiles;
+    return true;
+}
+
+int mo_walk_emit_point(const struct mo_problem *p, enum mo_walk_kind kind, const char *family,
+                       const struct mo_point *point, FILE *out, moire_error *err) {
+    struct mo_walk w;
+    char name[120];
+    const int *k = point->knob;
+    if (!mo_walk_describe(p, kind, &w) || !mo_walk_apply(&w, point))
+        return mo_fail(err, MOIRE_EINVAL, "illegal point for family %s", family);
+    snprintf(name, sizeof name, "%s %s b%d %dx%d u%d p%d o%d n%d", family, w.isa->name, k[MO_KNOB_BLOCKS],
+             k[MO_KNOB_ROWS], k[MO_KNOB_COLS], k[MO_KNOB_UNROLL], k[MO_KNOB_PREFETCH], k[MO_KNOB_ORDER],
+             k[MO_KNOB_UNIT]);
+    return mo_walk_emit(&w, name, out, err);
+}

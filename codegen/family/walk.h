@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * walk.h - what the convolution and GEMM families share: a layer cut into static tiles, and its C.
+ *
+ * Each of the two output axes is cut into tiles of nearly equal size; tiles whose filter taps see the same
+ * part of the image form a class.  One function is emitted for each pair of a row class and a column class
+ * (and for a shorter last set of output blocks): inside it every tap's pixels are known, so padding costs
+ * neither a test nor a copy nor a flop.  A family fills the description; walk_emit.c writes the C. */
+#ifndef MO_WALK_H
+#define MO_WALK_H
+#include "codegen/emit/emit.h"
+#include "codegen/family/family.h"
+
+enum { MO_AXIS_CLASSES = 8, MO_AXIS_RUNS = 24, MO_AXIS_TAPS = 16 };
+
+/* One output axis cut into tiles. */
+struct mo_axis {
+    int64_t in, out;
+    int64_t taps, stride, dilation, pad;
+    int64_t tiles, size, extra; /* the first `extra` tiles have size + 1 positions, the others size */
+    int n_classes;
+    struct {
+        int size;
+        uint32_t valid[MO_AXIS_TAPS]; /* by tap: bit i: position i of the tile is inside the input */
+    } cls[MO_AXIS_CLASSES];
+    int n_runs; /* consecutive tiles of one class */
+    struct {
+        int64_t first;
+        int cls;
+    } run[MO_AXIS_RUNS];
+};
+/* Cuts into ceil(out / most) tiles; false when there are too many classes or runs. */
+bool mo_axis_cut(struct mo_axis *axis, int64_t most);
+int64_t mo_axis_start(const struct mo_axis *axis, int64_t tile);
+/* Positions times taps that are inside the input, over the whole axis. */
+int64_t mo_axis_work(const struct mo_axis *axis);
+
+enum mo_walk_kind { MO_WALK_BLOCKED, MO_WALK_FIRST, MO_WALK_DEPTHWISE, MO_WALK_GEMM };
+
+/* Knobs, common to the families. */
+enum {
+    MO_KNOB_BLOCKS,
+    MO_KNOB_ROWS,
+    MO_KNOB_COLS,
+    MO_KNOB_UNROLL,
+    MO_KNOB_PREFETCH,
+    MO_KNOB_ORDER,
+    MO_KNOB_UNIT
+};
+#define MO_WALK_KNOBS                                                                                        \
+    { "blocks", "rows", "cols", "unroll", "prefetch", "order", "unit" }
+
+struct mo_walk {
+    const struct mo_problem *p;
+    const struct mo_emit_isa *isa;
+    enum mo_walk_kind kind;
+    struct mo_axis row, col;
+    int64_t n, groups;
+    int64_t planes;    /* input blocks (or channels) of a group */
+    int64_t channels;  /* input channels of a group: the last block may have fewer than 16 */
+    int64_t ocb, outs; /* output blocks of a group; channels of the last group's output (GEMM: N) */
+    /* bytes */
+    int64_t x_pixel, x_row, x_plane, x_group;
+    int64_t y_pixel, y_row, y_block;
+    int64_t w_tap, w_plane, w_block;
+    enum mo_packing packing;
+    /* the point */
+    int blocks, unroll, prefetch;
+    bool sets_outer;
+    int64_t unit_tiles; /* row tiles of a unit */
+    /* derived */
+    int64_t sets_group, sets, chunks;
+    bool flat; /* one column: a tile's rows are consecutive pixels */
+};
+/* Describes a layer for a kind; false when the kind cannot take it. */
+bool mo_walk_describe(const struct mo_problem *p, enum mo_walk_kind kind, struct mo_walk *out);
+/* Applies the knobs; false when illegal (registers, classes, code size). */
+bool mo_walk_apply(struct mo_walk *w, const struct mo_point *point);
+double mo_walk_cost(const struct mo_walk *w); /* nanoseconds on one core, for ranking */
+int64_t mo_walk_parallelism_milli(const struct mo_walk *w);
+int64_t mo_walk_block_bytes(const struct mo_walk *w);
+int64_t mo_walk_l3_bytes(const struct mo_walk *w);
+int64_t mo_walk_flops(const struct mo_walk *w); /* executed, padding skipped */
+int mo_walk_emit(const struct mo_walk *w, const char *name, FILE *out, moire_error *err);
+
+/* The same from a point of a family: describe, apply, emit. */
+int mo_walk_emit_point(const struct mo_problem *p, enum mo_walk_kind kind, const char *name,
+                       const struct mo_point *point, FILE *out, moire_error *err);
+
+/* Tries every combination of the candidate tiles, sorts by cost, keeps the best `cap`. */
+int mo_walk_points(const struct mo_problem *p, enum mo_walk_kind kind, struct mo_point *points, int cap);
+
+extern const struct mo_emit_family mo_emit_family_pointwise, mo_emit_family_direct, mo_emit_family_depthwise,
+    mo_emit_family_first, mo_emit_family_gemm;
+#endif

@@ -1,0 +1,173 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * walk_cost.c - the cost model of a walk, its figures for the descriptor, and the choice of points.
+ *
+ * Cycles of a step are the largest of what FMAs, loads, instruction issue and the FMA's latency need;
+ * executed steps are exact, from the classes.  Weights that leave L1 are charged at L2's rate, data that
+ * leaves L2 at L3's. The model only ranks: a few per cent of error is what the measured search is for. */
+#include "codegen/family/walk.h"
+
+#include <stdlib.h>
+
+enum { L1_BYTES = 32 << 10, L2_BYTES = 768 << 10, MIN_UNITS = 256 };
+static const double l2_rate = 40, l3_rate = 14, ghz = 4.2; /* bytes a cycle */
+
+static double most(double a, double b) {
+    return a > b ? a : b;
+}
+
+/* Channels of a group's input that are multiplied, padding of the last block skipped. */
+static int64_t depth(const struct mo_walk *w) {
+    if (w->kind == MO_WALK_DEPTHWISE) return 1;
+    return w->kind == MO_WALK_FIRST ? w->planes : w->channels;
+}
+
+static double step_cycles(const struct mo_walk *w, int blocks, int pixels) {
+    double vectors = blocks * w->isa->vectors, fma = vectors * pixels, loads = vectors + pixels,
+           ops = fma + loads;
+    if (!pixels) return 0;
+    if (w->kind == MO_WALK_DEPTHWISE) loads = fma + vectors, ops = loads;
+    if (!w->isa->constraint) ops += fma; /* separate multiply and add */
+    return most(most(fma / 2, loads / 2 * 1.03), most(ops / 6, 4));
+}
+
+static double tile_cycles(const struct mo_walk *w, int blocks, int r, int c) {
+    double cycles = 0;
+    for (int64_t i = 0; i < w->row.taps; i++)
+        for (int64_t k = 0; k < w->col.taps; k++)
+            cycles += step_cycles(w, blocks,
+                                  __builtin_popcount(w->row.cls[r].valid[i]) *
+                                      __builtin_popcount(w->col.cls[c].valid[k]));
+    double slice = (double)(w->w_block * blocks), per_tap = w->kind == MO_WALK_BLOCKED ? 6 : 2;
+    cycles = cycles * (double)depth(w) + per_tap * (double)(w->planes * w->row.taps * w->col.taps);
+    if (slice > L1_BYTES) cycles = most(cycles, slice / l2_rate);
+    return cycles + 40 + 3.0 * blocks * w->isa->vectors * w->row.cls[r].size * w->col.cls[c].size;
+}
+
+static int64_t class_tiles(const struct mo_axis *a, int cls) {
+    int64_t n = 0;
+    for (int i = 0; i < a->n_runs; i++)
+        if (a->run[i].cls == cls) n += (i + 1 < a->n_runs ? a->run[i + 1].first : a->tiles) - a->run[i].first;
+    return n;
+}
+
+static double compute_cycles(const struct mo_walk *w) {
+    double cycles = 0;
+    int tail = (int)(w->ocb % w->blocks);
+    for (int r = 0; r < w->row.n_classes; r++)
+        for (int c = 0; c < w->col.n_classes; c++) {
+            double set = tile_cycles(w, w->blocks, r, c) * (double)(w->ocb / w->blocks);
+            if (tail) set += tile_cycles(w, tail, r, c);
+            cycles += set * (double)(class_tiles(&w->row, r) * class_tiles(&w->col, c));
+        }
+    return cycles * (double)(w->n * w->groups);
+}
+
+static int64_t in_bytes(const struct mo_walk *w) {
+    int64_t planes = w->kind == MO_WALK_DEPTHWISE ? w->ocb : w->planes * w->groups;
+    if (w->kind == MO_WALK_GEMM) return w->row.in * w->x_row;
+    return planes * w->row.in * w->x_row;
+}
+
+static int64_t out_bytes(const struct mo_walk *w) {
+    return w->groups * w->ocb * w->row.out * w->col.out * 64;
+}
+
+int64_t mo_walk_l3_bytes(const struct mo_walk *w) {
+    int64_t in = in_bytes(w), weights = w->groups * w->ocb * w->w_block;
+    bool pass = w->kind == MO_WALK_DEPTHWISE;
+    if (w->sets_outer)
+        return w->n * (in * (in > L2_BYTES && !pass ? w->sets_group : 1) + out_bytes(w)) + weights;
+    return w->n * (in + out_bytes(w) + weights * (weights > L2_BYTES ? w->chunks : 1));
+}
+
+int64_t mo_walk_block_bytes(const struct mo_walk *w) {
+    int64_t rows = w->row.cls[0].size,
+            window = (rows - 1) * w->row.stride + (w->row.taps - 1) * w->row.dilation + 1;
+    return w->w_block * w->blocks + w->planes * window * w->x_row + rows * w->y_row * w->blocks;
+}
+
+int64_t mo_walk_flops(const struct mo_walk *w) {
+    int64_t out = w->kind == MO_WALK_DEPTHWISE ? w->ocb * 16 : w->groups * w->ocb * 16;
+    return 2 * w->n * out * depth(w) * mo_axis_work(&w->row) * mo_axis_work(&w->col);
+}
+
+int64_t mo_walk_parallelism_milli(const struct mo_walk *w) {
+    int64_t ilp = w->blocks * w->isa->vectors * w->row.cls[0].size * w->col.cls[0].size;
+    return 1000 * w->n * w->sets * w->chunks * ilp / 28;
+}
+
+double mo_walk_cost(const struct mo_walk *w) {
+    double cycles = compute_cycles(w), memory = (double)mo_walk_l3_bytes(w) / l3_rate;
+    return (most(cycles, memory) + 0.2 * (cycles < memory ? cycles : memory)) / ghz;
+}
+
+struct list {
+    struct mo_point *points;
+    int n, cap;
+};
+
+/* Keeps the list sorted by cost and no longer than its capacity. */
+static void insert(struct list *list, const struct mo_point *point) {
+    int at = list->n;
+    while (at > 0 && list->points[at - 1].cost_ns > point->cost_ns)
+        at--;
+    if (at >= list->cap) return;
+    if (list->n < list->cap) list->n++;
+    for (int i = list->n - 1; i > at; i--)
+        list->points[i] = list->points[i - 1];
+    list->points[at] = *point;
+}
+
+/* Row tiles of a unit: a few microseconds of work, but enough units for many cores. */
+static int unit_tiles(struct mo_walk *w) {
+    double ns = compute_cycles(w) / ghz / (double)(w->n * w->sets * w->row.tiles);
+    int64_t want = (int64_t)(3000 / (ns > 1 ? ns : 1)), spread = w->n * w->sets * w->row.tiles / MIN_UNITS;
+    if (want > spread) want = spread;
+    return want < 1 ? 1 : want > 4096 ? 4096 : (int)want;
+}
+
+/* The orders and prefetch distances worth trying for one tile. */
+static void try_tile(const struct mo_problem *p, enum mo_walk_kind kind, struct mo_point *point,
+                     struct list *list) {
+    struct mo_walk w;
+    if (!mo_walk_describe(p, kind, &w)) return;
+    point->knob[MO_KNOB_UNIT] = 1;
+    if (!mo_walk_apply(&w, point)) return;
+    point->knob[MO_KNOB_UNIT] = unit_tiles(&w);
+    int64_t weights = w.groups * w.ocb * w.w_block, in = in_bytes(&w);
+    int prefetches = weights > L2_BYTES && kind != MO_WALK_DEPTHWISE ? 2 : 1;
+    int orders =
+        kind != MO_WALK_DEPTHWISE && (in > L2_BYTES / 2 || weights > L2_BYTES / 2) && w.sets > 1 ? 2 : 1;
+    for (int i = 0; i < prefetches; i++)
+        for (int k = 0; k < orders; k++) {
+            point->knob[MO_KNOB_PREFETCH] = i ? 2048 : 0;
+            point->knob[MO_KNOB_ORDER] = orders > 1 ? k : weights < in && kind != MO_WALK_DEPTHWISE;
+            if (!mo_walk_apply(&w, point)) continue;
+            point->cost_ns = mo_walk_cost(&w) * (i ? 0.999 : 1);
+            insert(list, point);
+        }
+}
+
+/* Tile extents along an axis of n: only those that a balanced split produces. */
+static bool balanced(int64_t n, int64_t most_size) {
+    if (most_size > n) return false;
+    int64_t tiles = (n + most_size - 1) / most_size;
+    return (n + tiles - 1) / tiles == most_size;
+}
+
+int mo_walk_points(const struct mo_problem *p, enum mo_walk_kind kind, struct mo_point *points, int cap) {
+    struct list list = {points, 0, cap};
+    struct mo_walk w;
+    if (cap < 1 || !mo_walk_describe(p, kind, &w)) return 0;
+    int max_blocks = kind == MO_WALK_DEPTHWISE ? 1 : 4;
+    int limit = w.isa->constraint ? w.isa->regs - 2 : w.isa->max_acc;
+    for (int blocks = 1; blocks <= max_blocks && blocks <= w.ocb; blocks++)
+        for (int rows = 1; rows <= limit; rows++)
+            for (int cols = 1; cols * rows * blocks * w.isa->vectors <= limit; cols++) {
+                struct mo_point point = {.knob = {blocks, rows, cols, 4}};
+                if (kind == MO_WALK_FIRST || kind == MO_WALK_DEPTHWISE) point.knob[MO_KNOB_UNROLL] = 1;
+                if (!balanced(w.row.out, rows) || !balanced(w.col.out, cols)) continue;
+                try_tile(p, kind, &point, &list);
+            }
+    return list.n;
+}
