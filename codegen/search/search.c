@@ -10,7 +10,7 @@
 #include <string.h>
 #include "codegen/search/internal.h"
 
-enum { FIRST_PASS = 3, LATER_PASS = 4, CHUNK = 32 };
+enum { FIRST_PASS = 3, LATER_PASS = 4, CHUNK = 32, BUDGET_CHUNK = 12 };
 
 int mo_search_create(const struct mo_env *env, const struct mo_search_options *options,
                      struct mo_search **out, moire_error *err) {
@@ -160,7 +160,8 @@ static int next_chunk(const struct mo_search *s, int *at, int first, struct job 
                       struct candidate **batch, struct job **of, int *n) {
     int taken = 0;
     *n = 0;
-    for (; *at < s->n && *n < CHUNK; ++*at) {
+    int cap = s->options.budget_s > 0 ? BUDGET_CHUNK : CHUNK; /* small ones end nearer to the budget */
+    for (; *at < s->n && *n < cap; ++*at) {
         struct job *job = s->jobs[*at];
         if (!wants_more(s, job)) continue;
         int quota = job->next ? LATER_PASS : first;
@@ -187,6 +188,7 @@ static int run_pass(struct mo_search *s, struct pass *pass, moire_error *err) {
         if (!taken) return MOIRE_OK;
         int rc = mo_compile_batch(s, batch, of, n, err);
         for (int i = 0; i < taken && !rc; i++) {
+            if (over_budget(s) && jobs[i]->index.signature[0]) return MOIRE_OK; /* it has a variant */
             jobs[i]->result.tried = jobs[i]->next;
             rc = mo_job_tune(s, jobs[i], err);
             if (!rc && s->options.progress)

@@ -6,6 +6,7 @@
 
 /* One row a verb. */
 static const struct mo_verb *const verbs[] = {
+    &mo_verb_compile,
     &mo_verb_zoo,
     &mo_verb_run,
     &mo_verb_inspect,

@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * paths.c - default folders and real paths; see paths.h. */
+#define _GNU_SOURCE
+#include "tools/moire/paths.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+int mo_path_default(const char *name, char *out, size_t n, moire_error *err) {
+    const char *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
+    int used = -1;
+    if (cache && *cache == '/')
+        used = snprintf(out, n, "%s/moire/%s", cache, name);
+    else if (home && *home == '/')
+        used = snprintf(out, n, "%s/.cache/moire/%s", home, name);
+    if (used < 0) return mo_fail(err, MOIRE_EINVAL, "neither HOME nor XDG_CACHE_HOME is set: name a folder");
+    return (size_t)used < n ? MOIRE_OK : mo_fail(err, MOIRE_EINVAL, "path of the cache folder is too long");
+}
+
+int mo_path_real(const char *path, char *out, size_t n, moire_error *err) {
+    char head[PATH_MAX], real[PATH_MAX];
+    size_t length = strlen(path);
+    if (!length || length >= sizeof head) return mo_fail(err, MOIRE_EINVAL, "a path is empty or too long");
+    for (size_t cut = length;; cut--) {
+        /* the longest part that exists, resolved; then the rest as given */
+        if (cut && cut < length && path[cut] != '/') continue;
+        snprintf(head, sizeof head, "%.*s", (int)cut, path);
+        if (!cut) snprintf(head, sizeof head, "%s", path[0] == '/' ? "/" : ".");
+        if (!realpath(head, real)) {
+            if (errno == ENOENT && cut) continue;
+            return mo_fail(err, MOIRE_EINVAL, "'%.300s': %s", path, strerror(errno));
+        }
+        const char *rest = path + cut + strspn(path + cut, "/");
+        bool root = !strcmp(real, "/");
+        int used = snprintf(out, n, "%s%s%s", root ? "" : real, *rest || root ? "/" : "", rest);
+        return used > 0 && (size_t)used < n ? MOIRE_OK : mo_fail(err, MOIRE_EINVAL, "a path is too long");
+    }
+}
+
+int mo_path_store(const char *given, char *out, size_t n, moire_error *err) {
+    char path[PATH_MAX];
+    if (given) return mo_path_real(given, out, n, err);
+    int rc = mo_path_default("store", path, sizeof path, err);
+    return rc ? rc : mo_path_real(path, out, n, err);
+}
