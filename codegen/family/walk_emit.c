@@ -35,13 +35,20 @@ static void emit_name(FILE *out, const struct tile *t) {
     fprintf(out, "tile_b%d_r%d_c%d", t->mac.blocks, t->r, t->c);
 }
 
-/* x0.. and q0..: where tap (kh, kw) begins; kh and kw are text, maybe loop variables. */
-static void emit_bases(FILE *out, const struct tile *t, int indent, const char *kh, const char *kw) {
+static bool row_used(const struct tile *t, uint64_t mask, int row) {
+    return mask >> (row * t->mac.cols) & ((1ull << t->mac.cols) - 1);
+}
+
+/* x<row>, for the rows in `mask`, and q<block>: where tap (kh, kw) begins; kh and kw are text, maybe loop
+ * variables. */
+static void emit_bases(FILE *out, const struct tile *t, int indent, const char *kh, const char *kw,
+                       uint64_t mask) {
     const struct mo_walk *w = t->w;
-    fprintf(out, "%*sconst char *x0 = xp + (%s * %lld + %s * %lld)", indent, "", kh,
+    fprintf(out, "%*sconst char *x = xp + (%s * %lld + %s * %lld)", indent, "", kh,
             (long long)(w->row.dilation * w->x_row), kw, (long long)(w->col.dilation * w->x_pixel));
-    for (int i = 1; i < t->mac.rows; i++)
-        fprintf(out, ", *x%d = x0 + %lld", i, (long long)(i * w->row.stride * w->x_row));
+    for (int i = 0; i < t->mac.rows; i++)
+        if (row_used(t, mask, i))
+            fprintf(out, ", *x%d = x + %lld", i, (long long)(i * w->row.stride * w->x_row));
     fprintf(out, ";\n%*sconst char *q0 = wp + (%s * %lld + %s) * %lld", indent, "", kh,
             (long long)w->col.taps, kw, (long long)w->w_tap);
     for (int b = 1; b < t->mac.blocks; b++)
@@ -54,12 +61,11 @@ static void emit_channels(FILE *out, const struct tile *t, int indent, uint64_t 
     int unroll = t->w->unroll;
     int64_t loops = steps / unroll;
     if (loops) {
-        fprintf(out, "%*sfor (i64 s = 0; s < %lld; s++, x0 += %d, q0 += %d", indent, "", (long long)loops,
-                unroll * 4, unroll * 64);
-        for (int i = 1; i < t->mac.rows; i++)
-            fprintf(out, ", x%d += %d", i, unroll * 4);
+        fprintf(out, "%*sfor (i64 s = 0; s < %lld; s++, q0 += %d", indent, "", (long long)loops, unroll * 64);
         for (int b = 1; b < t->mac.blocks; b++)
             fprintf(out, ", q%d += %d", b, unroll * 64);
+        for (int i = 0; i < t->mac.rows; i++)
+            if (row_used(t, mask, i)) fprintf(out, ", x%d += %d", i, unroll * 4);
         fputs(") {\n", out);
         for (int u = 0; u < unroll; u++)
             mo_mac_step(out, &t->mac, indent + 4, u * 64, u * 4, mask, t->w->prefetch);
@@ -76,7 +82,10 @@ static void emit_tap_row(FILE *out, const struct tile *t, int indent, int64_t h,
     const struct mo_walk *w = t->w;
     if (w->kind == MO_WALK_FIRST || w->kind == MO_WALK_DEPTHWISE) {
         fprintf(out, "%*s{\n", indent, "");
-        emit_bases(out, t, indent + 4, kh, "0");
+        uint64_t any = 0;
+        for (int64_t k = 0; k < w->col.taps; k++)
+            any |= tap_mask(t, h, k);
+        emit_bases(out, t, indent + 4, kh, "0", any);
         for (int64_t k = 0; k < w->col.taps; k++)
             if (tap_mask(t, h, k))
                 mo_mac_step(out, &t->mac, indent + 4, (long)(k * w->w_tap),
@@ -89,7 +98,7 @@ static void emit_tap_row(FILE *out, const struct tile *t, int indent, int64_t h,
             end++;
         if (!tap_mask(t, h, k)) continue;
         fprintf(out, "%*sfor (i64 kw = %lld; kw < %lld; kw++) {\n", indent, "", (long long)k, (long long)end);
-        emit_bases(out, t, indent + 4, kh, "kw");
+        emit_bases(out, t, indent + 4, kh, "kw", tap_mask(t, h, k));
         emit_channels(out, t, indent + 4, tap_mask(t, h, k), steps);
         fprintf(out, "%*s}\n", indent, "");
     }
