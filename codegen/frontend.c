@@ -17,7 +17,7 @@ struct unpacker {
     struct mo_region *region;
     char *pool;
     size_t pool_left, budget;
-    bool exhausted;
+    bool exhausted, no_memory;
 };
 
 static void *unpack_alloc(void *self, size_t size) {
@@ -27,11 +27,16 @@ static void *unpack_alloc(void *self, size_t size) {
         return NULL;
     }
     u->budget -= size;
-    if (size > SMALL) return mo_region_alloc(u->region, size);
+    if (size > SMALL) {
+        void *own = mo_region_alloc(u->region, size);
+        u->no_memory = u->no_memory || !own;
+        return own;
+    }
     size = (size + 15) / 16 * 16;
     if (u->pool_left < size) {
         u->pool = mo_region_alloc(u->region, POOL);
         u->pool_left = u->pool ? POOL : 0;
+        u->no_memory = u->no_memory || !u->pool;
         if (!u->pool) return NULL;
     }
     void *p = u->pool;
@@ -57,7 +62,8 @@ static int unpack(const struct mo_env *env, struct mo_region *region, const void
     if (u.exhausted)
         return mo_fail(err, MOIRE_ELIMIT, "unpacking the model would take more than %d times its size",
                        FACTOR);
-    return mo_fail(err, MOIRE_EFORMAT, "malformed ONNX data (or out of memory); is it an ONNX model?");
+    if (u.no_memory) return mo_fail(err, MOIRE_ENOMEM, "out of memory unpacking the model");
+    return mo_fail(err, MOIRE_EFORMAT, "malformed ONNX data; is it an ONNX model?");
 }
 
 static int import_bound(const struct mo_env *env, struct mo_graph *g, struct mo_region *tmp,
