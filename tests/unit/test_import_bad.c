@@ -481,7 +481,7 @@ static void bytes_that_are_no_model(void **state) {
         {"", 0, "empty"},
         {"\x9b\x06", 2, "byte 0: unknown wire type"},
         {"\x00\x00", 2, "byte 0: field number"},
-        {"\x0a", 1, "byte 1: the data ends inside a length"},
+        {"\x3a", 1, "byte 1: the data ends inside a length"},
         {"\x08\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01", 12, "inside a number"},
         {"\x3a\x05\x0a", 3, "byte 0: a field runs past"},
         {"\x3a\xff\xff\xff\xff\x7f", 6, "longer than 2 GiB"},
