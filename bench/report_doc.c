@@ -95,7 +95,10 @@ double mo_doc_common_load(const json_t *document) {
         json_array_foreach(json_object_get(result, "loads"), k, point) {
             double load = mo_doc_number(point, "load");
             int count = 0;
-            json_array_foreach((json_t *)results, j, other) count += mo_doc_point(other, load) != NULL;
+            json_array_foreach((json_t *)results, j, other) {
+                const json_t *there = mo_doc_point(other, load);
+                count += there && !json_is_true(json_object_get(there, "stopped_early"));
+            }
             if (count < best_count || (count == best_count && load <= best_load)) continue;
             best_count = count;
             best_load = load;

@@ -99,7 +99,8 @@ static const json_t *tenant_of(const json_t *point, const char *name) {
     return NULL;
 }
 
-static int cdf(const json_t *tenant, double *x, double *y) {
+/* Points of the distribution up to x_max; the last one lies on the edge of the frame. */
+static int cdf(const json_t *tenant, double x_max, double *x, double *y) {
     double n = mo_doc_number(tenant, "n"),
            lost = mo_doc_number(tenant, "shed") + mo_doc_number(tenant, "failed");
     double share = n > 0 ? (n - lost) / n : 0; /* a lost query never arrives at any latency */
@@ -107,9 +108,16 @@ static int cdf(const json_t *tenant, double *x, double *y) {
     size_t i;
     json_t *pair;
     json_array_foreach(json_object_get(tenant, "quantiles"), i, pair) {
-        if (count == CDF_POINTS) break;
+        if (count == CDF_POINTS || (count && x[count - 1] >= x_max)) break;
         x[count] = json_number_value(json_array_get(pair, 1));
-        y[count++] = json_number_value(json_array_get(pair, 0)) * 0.01 * share;
+        y[count] = json_number_value(json_array_get(pair, 0)) * 0.01 * share;
+        if (x[count] > x_max) {
+            if (!count) break;
+            y[count] =
+                y[count - 1] + (y[count] - y[count - 1]) * (x_max - x[count - 1]) / (x[count] - x[count - 1]);
+            x[count] = x_max;
+        }
+        count++;
     }
     return count;
 }
@@ -145,7 +153,7 @@ static void cdf_chart(FILE *out, const json_t *document, const json_t *target, d
         const json_t *point, *tenant;
         if (!first_result(document, curves[i].name, load, &point) || !(tenant = tenant_of(point, name)))
             continue;
-        mo_plot_line(&plot, x, y, cdf(tenant, x, y), mo_plot_colour(i), !curves[i].moire, false,
+        mo_plot_line(&plot, x, y, cdf(tenant, plot.x1, x, y), mo_plot_colour(i), !curves[i].moire, false,
                      curves[i].name);
     }
     mo_plot_end(&plot);
