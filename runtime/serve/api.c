@@ -1,0 +1,216 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * api.c - the public interface: runtimes and queries. */
+#include <stdio.h>
+#include <string.h>
+#include "runtime/serve/runtime.h"
+#include "variants/store.h"
+
+void moire_config_init(moire_config *config) {
+    *config = (moire_config){.size = sizeof *config};
+}
+
+static int read_config(const moire_config *given, moire_config *out, moire_error *err) {
+    moire_config_init(out);
+    if (!given) return MOIRE_OK;
+    if (given->size < sizeof(size_t) || given->size > 4096)
+        return mo_fail(err, MOIRE_EINVAL, "config: size is %zu; use moire_config_init()", given->size);
+    memcpy(out, given, given->size < sizeof *out ? given->size : sizeof *out);
+    if (out->threads < 0 || out->block_ns < 0 || out->max_queries < 0)
+        return mo_fail(err, MOIRE_EINVAL, "config: threads, block_ns and max_queries must not be negative");
+    return MOIRE_OK;
+}
+
+/* "a, b, c" of the policies there are. */
+static int unknown_policy(const char *name, moire_error *err) {
+    char list[200] = "";
+    size_t at = 0;
+    for (const struct mo_policy *const *p = mo_policies(); *p && at < sizeof list; p++)
+        at += (size_t)snprintf(list + at, sizeof list - at, "%s%s", at ? ", " : "", (*p)->name);
+    return mo_fail(err, MOIRE_EINVAL, "no policy '%s'; there are: %s", name, list);
+}
+
+/* A store that cannot be used costs speed, never service: one warning, and the built-in kernels serve. */
+static void open_store(moire_runtime *rt, const moire_config *c) {
+    char path[1024];
+    const char *at = c->store;
+    if (c->generic_only) return;
+    if (!at) {
+        char home[900];
+        if (rt->env.sys->home(rt->env.sys->self, home, sizeof home)) return;
+        snprintf(path, sizeof path, "%s/.cache/moire", home);
+        at = path;
+    }
+    moire_error why;
+    if (mo_store_open(&rt->env, at, &rt->store, &why)) {
+        rt->store = NULL;
+        mo_log(&rt->env, MOIRE_LOG_WARN, "variant store not used: %s", why.message);
+    }
+}
+
+static int start(moire_runtime *rt, const moire_config *c, int64_t events, moire_error *err) {
+    const char *name = c->policy ? c->policy : "moire";
+    const struct mo_policy *policy = mo_policy_find(name);
+    if (!policy) return unknown_policy(name, err);
+    const struct mo_limits *limits = &rt->env.limits;
+    if (c->max_queries > limits->queries)
+        return mo_fail(err, MOIRE_ELIMIT, "limit 'queries' is %lld, the config asks for %d",
+                       (long long)limits->queries, c->max_queries);
+    int rc = mo_topology_create(&rt->env, NULL, c->threads, "", &rt->topology, err);
+    if (rc) return rc;
+    rt->isa = mo_isa_detect();
+    open_store(rt, c);
+    struct mo_engine_config ec = {.env = &rt->env,
+                                  .topology = rt->topology,
+                                  .policy = policy,
+                                  .max_queries = c->max_queries ? c->max_queries : (int)limits->queries,
+                                  .max_tenants = (int)limits->tenants,
+                                  .block_ns = c->block_ns,
+                                  .no_pin = c->no_pin != 0,
+                                  .events = events};
+    return mo_engine_create(&ec, &rt->engine, err);
+}
+
+static void release(moire_runtime *rt) {
+    mo_engine_destroy(rt->engine);
+    mo_store_close(rt->store);
+    mo_topology_destroy(rt->topology);
+    struct mo_env env = rt->env;
+    mo_free(&env, rt);
+}
+
+int mo_runtime_create(const moire_config *config, const struct mo_env *env, int64_t events,
+                      moire_runtime **out, moire_error *err) {
+    if (!out) return mo_fail(err, MOIRE_EINVAL, "moire_runtime_create: out must be given");
+    *out = NULL;
+    moire_config c;
+    int rc = read_config(config, &c, err);
+    if (rc) return rc;
+    struct mo_env base = env ? *env : mo_env_default();
+    if (c.log) {
+        base.log = c.log;
+        base.log_user = c.log_user;
+    }
+    moire_runtime *rt = mo_alloc(&base, sizeof *rt);
+    if (!rt) return mo_fail(err, MOIRE_ENOMEM, "out of memory for a runtime");
+    rt->env = base;
+    rc = start(rt, &c, events, err);
+    if (rc)
+        release(rt);
+    else
+        *out = rt;
+    return rc;
+}
+
+int moire_runtime_create(const moire_config *config, moire_runtime **out, moire_error *err) {
+    return mo_runtime_create(config, NULL, 0, out, err);
+}
+
+void moire_runtime_destroy(moire_runtime *rt, int drain) {
+    if (!rt) return;
+    atomic_store(&rt->closing, true);
+    if (drain)
+        mo_engine_drain(rt->engine);
+    else
+        mo_engine_abort(rt->engine, MOIRE_ESHUTDOWN);
+    while (rt->tenants)
+        mo_tenant_close(rt->tenants, MOIRE_ESHUTDOWN);
+    release(rt);
+}
+
+int64_t moire_now(const moire_runtime *rt) {
+    return rt ? mo_now(&rt->env) : 0;
+}
+
+int moire_drain(moire_runtime *rt) {
+    if (!rt) return MOIRE_EINVAL;
+    mo_engine_drain(rt->engine);
+    return MOIRE_OK;
+}
+
+int moire_cancel(moire_runtime *rt, moire_query query) {
+    return rt ? mo_engine_cancel(rt->engine, query) : MOIRE_EINVAL;
+}
+
+int moire_submit(moire_tenant *t, const moire_tensor *inputs, int n_inputs, int64_t arrival_ns,
+                 moire_callback callback, void *user, moire_query *handle, moire_error *err) {
+    if (!t) return mo_fail(err, MOIRE_EINVAL, "moire_submit: no tenant given");
+    if (arrival_ns < 0) return mo_fail(err, MOIRE_EINVAL, "moire_submit: arrival_ns is negative");
+    moire_runtime *rt = t->runtime;
+    if (atomic_load(&rt->closing)) return mo_fail(err, MOIRE_ESHUTDOWN, "the runtime is shutting down");
+    int rc = mo_request_check(t, inputs, n_inputs, err);
+    if (rc) return rc;
+    struct mo_request *request = mo_request_take(t);
+    if (!request)
+        return mo_fail(err, MOIRE_ENOMEM, "out of memory for the inputs of a query of '%s'", t->name);
+    request->callback = callback;
+    request->user = user;
+    mo_request_fill(t, request, inputs);
+    rc = mo_engine_submit(rt->engine, t->index, arrival_ns, request, handle, err);
+    if (rc) mo_request_give(t, request);
+    return rc;
+}
+
+/* --- the blocking form --- */
+struct waiter {
+    const struct mo_sys *sys;
+    const moire_tenant *tenant;
+    moire_tensor *outputs;
+    _Atomic uint32_t done;
+    int code;
+    moire_error err;
+};
+
+static int copy_output(struct waiter *w, int i, const moire_tensor *from) {
+    moire_tensor *to = &w->outputs[i];
+    moire_port port;
+    moire_output(w->tenant, i, &port);
+    if (!to->data || to->bytes < from->bytes)
+        return mo_fail(&w->err, MOIRE_ESHAPE, "output %d '%s' needs %zu bytes, the tensor given has %zu", i,
+                       port.name, from->bytes, to->data ? to->bytes : 0);
+    void *data = to->data;
+    memcpy(data, from->data, from->bytes);
+    *to = *from;
+    to->data = data;
+    return MOIRE_OK;
+}
+
+static void finish(void *user, const moire_answer *answer) {
+    struct waiter *w = user;
+    w->code = answer->code;
+    if (w->code) mo_fail(&w->err, w->code, "%s", answer->message);
+    for (int i = 0; i < answer->n_outputs && !w->code; i++)
+        w->code = copy_output(w, i, &answer->outputs[i]);
+    const struct mo_sys *sys = w->sys;
+    atomic_store(&w->done, 1); /* w belongs to the waiter again: only its address is used below */
+    sys->futex_wake(sys->self, &w->done, 1);
+}
+
+int moire_run(moire_tenant *t, const moire_tensor *inputs, int n_inputs, moire_tensor *outputs, int n_outputs,
+              moire_error *err) {
+    if (!t) return mo_fail(err, MOIRE_EINVAL, "moire_run: no tenant given");
+    if (n_outputs != moire_n_outputs(t) || (n_outputs && !outputs))
+        return mo_fail(err, MOIRE_EINVAL, "'%s' has %d outputs, %d were given", t->name, moire_n_outputs(t),
+                       outputs ? n_outputs : 0);
+    struct waiter w = {.sys = t->runtime->env.sys, .tenant = t, .outputs = outputs};
+    int rc = moire_submit(t, inputs, n_inputs, 0, finish, &w, NULL, err);
+    if (rc) return rc;
+    while (!atomic_load(&w.done))
+        w.sys->futex_wait(w.sys->self, &w.done, 0, 0);
+    if (w.code && err) *err = w.err;
+    return w.code;
+}
+
+/* --- for the bench --- */
+void mo_runtime_stats(moire_runtime *rt, struct mo_sched_stats *out) {
+    mo_engine_stats(rt->engine, out);
+}
+
+void mo_runtime_stats_reset(moire_runtime *rt) {
+    mo_engine_stats_reset(rt->engine);
+}
+
+int mo_runtime_dump(moire_runtime *rt, const char *path, moire_error *err) {
+    struct mo_events *events = mo_engine_events(rt->engine);
+    if (!events) return mo_fail(err, MOIRE_EINVAL, "the runtime records no events");
+    return mo_events_dump(events, mo_engine_cores(rt->engine), path, err);
+}

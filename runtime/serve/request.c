@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * request.c - a query between submit and answer: its copied inputs, its callback.
+ *
+ * Inputs are copied twice: into a pooled request at submit, because a waiting query has no arena, and into
+ * the arena by the worker that starts it.  The pool grows to the largest number of queries that were open at
+ * once and is bounded by the queue limit; in steady state nothing is allocated. */
+#include <string.h>
+#include "runtime/serve/runtime.h"
+
+static size_t align64(size_t n) {
+    return (n + 63) / 64 * 64;
+}
+
+static size_t head_bytes(const struct mo_graph *graph) {
+    return align64(sizeof(struct mo_request) + (size_t)graph->n_inputs * sizeof(char *));
+}
+
+size_t mo_request_size(const struct mo_graph *graph) {
+    size_t total = head_bytes(graph);
+    for (int i = 0; i < graph->n_inputs; i++) {
+        int64_t bytes = mo_tensor_bytes(graph->tensors[graph->inputs[i]]);
+        if (bytes < 0 || __builtin_add_overflow(total, align64((size_t)bytes), &total)) return 0;
+    }
+    return total;
+}
+
+struct mo_request *mo_request_take(moire_tenant *tenant) {
+    const struct mo_env *env = &tenant->runtime->env;
+    mo_lock_take(env->sys, &tenant->pool_lock);
+    struct mo_request *r = tenant->pool;
+    if (r) tenant->pool = r->next;
+    mo_lock_drop(env->sys, &tenant->pool_lock);
+    if (r) return r;
+    r = mo_alloc(env, tenant->request_bytes);
+    if (!r) return NULL;
+    const struct mo_graph *graph = tenant->plan->graph;
+    char *at = (char *)r + head_bytes(graph);
+    for (int i = 0; i < graph->n_inputs; i++) {
+        r->input[i] = at;
+        at += align64((size_t)mo_tensor_bytes(graph->tensors[graph->inputs[i]]));
+    }
+    return r;
+}
+
+void mo_request_give(moire_tenant *tenant, struct mo_request *request) {
+    const struct mo_sys *sys = tenant->runtime->env.sys;
+    mo_lock_take(sys, &tenant->pool_lock);
+    request->next = tenant->pool;
+    tenant->pool = request;
+    mo_lock_drop(sys, &tenant->pool_lock);
+}
+
+static int check_input(const struct mo_tensor *want, int i, const moire_tensor *got, moire_error *err) {
+    char have[160], need[160];
+    struct mo_shape shape = {.rank = got->rank};
+    if (got->rank < 0 || got->rank > MOIRE_MAX_RANK)
+        return mo_fail(err, MOIRE_ESHAPE, "input %d '%s': rank %d is outside 0..%d", i, want->name, got->rank,
+                       MOIRE_MAX_RANK);
+    for (int k = 0; k < got->rank; k++)
+        shape.d[k] = got->shape[k];
+    if (got->dtype != want->dtype)
+        return mo_fail(err, MOIRE_ESHAPE, "input %d '%s' is %s, the model wants %s", i, want->name,
+                       mo_dtype_name(got->dtype), mo_dtype_name(want->dtype));
+    if (!mo_shape_equal(&shape, &want->shape))
+        return mo_fail(err, MOIRE_ESHAPE, "input %d '%s' has shape %s, the model was loaded for %s", i,
+                       want->name, mo_shape_text(&shape, have, sizeof have),
+                       mo_shape_text(&want->shape, need, sizeof need));
+    int64_t bytes = mo_tensor_bytes(want);
+    if (got->bytes != (size_t)bytes || (bytes && !got->data))
+        return mo_fail(err, MOIRE_ESHAPE, "input %d '%s' has %zu bytes, shape %s needs %lld", i, want->name,
+                       got->data ? got->bytes : 0, mo_shape_text(&want->shape, need, sizeof need),
+                       (long long)bytes);
+    return MOIRE_OK;
+}
+
+int mo_request_check(const moire_tenant *tenant, const moire_tensor *inputs, int n_inputs, moire_error *err) {
+    const struct mo_graph *graph = tenant->plan->graph;
+    if (n_inputs != graph->n_inputs || (n_inputs && !inputs))
+        return mo_fail(err, MOIRE_EINVAL, "'%s' has %d inputs, %d were given", tenant->name, graph->n_inputs,
+                       inputs ? n_inputs : 0);
+    for (int i = 0; i < n_inputs; i++) {
+        int rc = check_input(graph->tensors[graph->inputs[i]], i, &inputs[i], err);
+        if (rc) return rc;
+    }
+    return MOIRE_OK;
+}
+
+void mo_request_fill(const moire_tenant *tenant, struct mo_request *request, const moire_tensor *inputs) {
+    for (int i = 0; i < tenant->plan->graph->n_inputs; i++)
+        if (inputs[i].bytes) memcpy(request->input[i], inputs[i].data, inputs[i].bytes);
+}
+
+/* --- the engine's view of a tenant --- */
+static int model_begin(void *model, int instance, void *user) {
+    const moire_tenant *t = model;
+    const struct mo_request *request = user;
+    const struct mo_graph *graph = t->plan->graph;
+    mo_instance_reset(t->instances[instance]);
+    for (int i = 0; i < graph->n_inputs; i++) {
+        const struct mo_tensor *in = graph->tensors[graph->inputs[i]];
+        moire_tensor tensor = {.dtype = in->dtype,
+                               .rank = in->shape.rank,
+                               .data = request->input[i],
+                               .bytes = (size_t)mo_tensor_bytes(in)};
+        for (int k = 0; k < in->shape.rank; k++)
+            tensor.shape[k] = in->shape.d[k];
+        int rc = mo_instance_set_input(t->instances[instance], i, &tensor, NULL);
+        if (rc) return rc;
+    }
+    return MOIRE_OK;
+}
+
+static int model_run(void *model, int instance, int begin, int end, int worker, int n_workers,
+                     void (*barrier)(void *ctx, int worker), void *ctx, void *scratch) {
+    const moire_tenant *t = model;
+    return mo_instance_run(t->instances[instance], begin, end, worker, n_workers, barrier, ctx, scratch);
+}
+
+static const char *reason(const moire_tenant *t, const struct mo_answer *a) {
+    if (a->code == MOIRE_EFAILED && a->instance >= 0) {
+        const char *message = mo_instance_message(t->instances[a->instance]);
+        if (message && *message) return message;
+    }
+    return moire_code_text(a->code);
+}
+
+static void model_answer(void *model, const struct mo_answer *a) {
+    moire_tenant *t = model;
+    struct mo_request *request = a->user;
+    int n = t->plan->graph->n_outputs, code = a->code;
+    moire_tensor *outputs = NULL;
+    if (code == MOIRE_OK && a->instance >= 0) {
+        outputs = &t->outputs[(size_t)a->instance * (size_t)n];
+        for (int i = 0; i < n && code == MOIRE_OK; i++)
+            code = mo_instance_output(t->instances[a->instance], i, &outputs[i]);
+    }
+    moire_answer answer = {.query = a->query,
+                           .code = code,
+                           .message = reason(t, a),
+                           .outputs = code == MOIRE_OK ? outputs : NULL,
+                           .n_outputs = code == MOIRE_OK ? n : 0,
+                           .arrival_ns = a->arrival,
+                           .start_ns = a->start,
+                           .end_ns = a->end,
+                           .deadline_ns = a->deadline};
+    moire_callback callback = request->callback;
+    if (callback) callback(request->user, &answer);
+    mo_request_give(t, request);
+}
+
+const struct mo_model_ops mo_serve_model = {model_begin, model_run, model_answer};

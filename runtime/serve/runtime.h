@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * runtime.h - the inside of the public handles, shared by the files of runtime/serve and by the bench, which
+ * wants events and statistics that the public header does not show. */
+#ifndef MO_SERVE_RUNTIME_H
+#define MO_SERVE_RUNTIME_H
+#include "runtime/plan/plan.h"
+#include "runtime/sched/engine_live.h"
+
+struct mo_store;
+
+struct moire_runtime {
+    struct mo_env env;
+    struct mo_topology *topology;
+    struct mo_engine *engine;
+    struct mo_store *store; /* NULL: generic kernels only */
+    enum mo_isa isa;
+    struct mo_lock loading; /* one load or unload at a time */
+    int n_tenants;
+    moire_tenant *tenants; /* linked by next */
+    _Atomic bool closing;
+};
+
+/* What a query needs beside its slot; pooled by tenant.  Input bytes follow the head. */
+struct mo_request {
+    struct mo_request *next;
+    moire_callback callback;
+    void *user;
+    char *input[]; /* n_inputs pointers into this allocation */
+};
+
+struct moire_tenant {
+    moire_runtime *runtime;
+    moire_tenant *next;
+    char *name;
+    struct mo_plan *plan;
+    struct mo_profile *profile;
+    int index, n_instances;
+    struct mo_instance **instances;
+    moire_tensor *outputs; /* n_instances rows of n_outputs */
+    size_t request_bytes;
+    struct mo_lock pool_lock;
+    struct mo_request *pool; /* free requests */
+};
+
+/* As moire_runtime_create(), with another environment (NULL = POSIX) and event rings of `events` entries. */
+int mo_runtime_create(const moire_config *config, const struct mo_env *env, int64_t events,
+                      moire_runtime **out, moire_error *err);
+void mo_runtime_stats(moire_runtime *runtime, struct mo_sched_stats *out);
+void mo_runtime_stats_reset(moire_runtime *runtime);
+/* Writes the event history; MOIRE_EINVAL when the runtime was made without events.  Drain first. */
+int mo_runtime_dump(moire_runtime *runtime, const char *path, moire_error *err);
+/* Predicted solo time of a tenant on so many cores. */
+int64_t mo_tenant_solo_ns(const moire_tenant *tenant, int cores);
+
+/* --- inside runtime/serve --- */
+/* Ends the open queries with `code` and frees the tenant. */
+void mo_tenant_close(moire_tenant *tenant, int code);
+extern const struct mo_model_ops mo_serve_model; /* request.c: the engine's view of a tenant */
+int mo_request_check(const moire_tenant *tenant, const moire_tensor *inputs, int n_inputs, moire_error *err);
+struct mo_request *mo_request_take(moire_tenant *tenant);
+void mo_request_give(moire_tenant *tenant, struct mo_request *request);
+void mo_request_fill(const moire_tenant *tenant, struct mo_request *request, const moire_tensor *inputs);
+/* Size of a request; 0 when it overflows. */
+size_t mo_request_size(const struct mo_graph *graph);
+#endif

@@ -1,0 +1,231 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * tenant.c - loading and unloading models.  Everything slow (import, packing, the solo profile) happens
+ * before the tenant is open; neighbours are held for some milliseconds at a time by the profile runs only. */
+#include <string.h>
+#include "codegen/frontend.h"
+#include "runtime/sched/calibrate.h"
+#include "runtime/serve/runtime.h"
+
+enum { REPETITIONS = 3, SPARE_INSTANCES = 2, MAX_NAME = 200 };
+
+void moire_tenant_config_init(moire_tenant_config *config) {
+    *config = (moire_tenant_config){.size = sizeof *config};
+}
+
+/* The caller may have been built against an older, shorter struct. */
+static int read_config(const moire_tenant_config *given, moire_tenant_config *out, moire_error *err) {
+    moire_tenant_config_init(out);
+    if (!given) return MOIRE_OK;
+    if (given->size < sizeof(size_t) || given->size > 4096)
+        return mo_fail(err, MOIRE_EINVAL, "tenant config: size is %zu; use moire_tenant_config_init()",
+                       given->size);
+    memcpy(out, given, given->size < sizeof *out ? given->size : sizeof *out);
+    if (out->qos_ns < 0 || out->queue < 0 || out->n_shapes < 0 || (out->n_shapes && !out->shapes))
+        return mo_fail(err, MOIRE_EINVAL, "tenant config: qos_ns, queue and n_shapes must not be negative");
+    if (out->cls != MOIRE_LATENCY_CRITICAL && out->cls != MOIRE_BEST_EFFORT)
+        return mo_fail(err, MOIRE_EINVAL, "tenant config: unknown class %d", (int)out->cls);
+    return MOIRE_OK;
+}
+
+static const char *base_name(const char *path) {
+    const char *slash = strrchr(path, '/');
+    return slash ? slash + 1 : path;
+}
+
+static int build_plan(moire_tenant *t, const char *path, const moire_tenant_config *c, moire_error *err) {
+    struct mo_frontend_options front = {.shapes = c->shapes, .n_shapes = c->n_shapes};
+    struct mo_graph *graph;
+    int rc = mo_frontend_load(&t->runtime->env, path, &front, &graph, err);
+    if (rc) return rc;
+    struct mo_plan_options options = {.isa = t->runtime->isa, .store = t->runtime->store};
+    rc = mo_plan_build(graph, &options, &t->plan, err);
+    if (rc) return rc;
+    if (t->plan->n_steps < 1)
+        return mo_fail(err, MOIRE_EUNSUPPORTED, "%s: the graph has no layer to run", path);
+    if (t->plan->arena_bytes > t->runtime->env.limits.arena_bytes)
+        return mo_fail(err, MOIRE_ELIMIT, "%s: limit 'arena_bytes' (%lld) exceeded: a query needs %lld", path,
+                       (long long)t->runtime->env.limits.arena_bytes, (long long)t->plan->arena_bytes);
+    t->request_bytes = mo_request_size(t->plan->graph);
+    return t->request_bytes ? MOIRE_OK : mo_fail(err, MOIRE_ELIMIT, "%s: the inputs are too large", path);
+}
+
+static int build_instances(moire_tenant *t, moire_error *err) {
+    const struct mo_env *env = &t->runtime->env;
+    int n = mo_engine_cores(t->runtime->engine) + SPARE_INSTANCES;
+    if (n > env->limits.arenas) n = (int)env->limits.arenas;
+    size_t outputs = (size_t)t->plan->graph->n_outputs;
+    t->instances = mo_alloc(env, (size_t)n * sizeof *t->instances);
+    t->outputs = mo_alloc(env, ((size_t)n * outputs + 1) * sizeof *t->outputs);
+    if (!t->instances || !t->outputs) return mo_fail(err, MOIRE_ENOMEM, "out of memory for '%s'", t->name);
+    for (; t->n_instances < n; t->n_instances++) {
+        int rc = mo_instance_create(t->plan, &t->instances[t->n_instances], err);
+        if (rc) return rc;
+    }
+    return MOIRE_OK;
+}
+
+/* Small positive numbers: no denormals, and no path of a kernel that zeros would make faster. */
+static void fill_sample(const struct mo_tensor *t, void *data) {
+    int64_t n = mo_shape_count(&t->shape);
+    for (int64_t i = 0; t->dtype == MOIRE_F32 && i < n; i++)
+        ((float *)data)[i] = (float)(i % 251) / 251;
+}
+
+static int sample_input(moire_tenant *t, moire_error *err) {
+    struct mo_request *r = mo_request_take(t);
+    if (!r) return mo_fail(err, MOIRE_ENOMEM, "out of memory for the inputs of '%s'", t->name);
+    const struct mo_graph *graph = t->plan->graph;
+    for (int i = 0; i < graph->n_inputs; i++)
+        fill_sample(graph->tensors[graph->inputs[i]], r->input[i]);
+    int rc = mo_serve_model.begin(t, 0, r);
+    mo_request_give(t, r);
+    return rc ? mo_fail(err, rc, "'%s': the sample input was refused", t->name) : MOIRE_OK;
+}
+
+static int measure(moire_tenant *t, moire_error *err) {
+    moire_runtime *rt = t->runtime;
+    int rc = mo_engine_scratch(rt->engine, t->plan->scratch_bytes + 64, err);
+    if (!rc) rc = sample_input(t, err);
+    if (rc) return rc;
+    rc = mo_calibrate(rt->engine, &rt->env, &mo_serve_model, t, 0, t->plan->n_steps, REPETITIONS, &t->profile,
+                      err);
+    if (rc && rc != MOIRE_ENOMEM) {
+        const char *why = mo_instance_message(t->instances[0]);
+        mo_fail(err, rc, "'%s': the first run failed: %s", t->name, why && *why ? why : moire_code_text(rc));
+    }
+    return rc;
+}
+
+static int open_tenant(moire_tenant *t, const moire_tenant_config *c, moire_error *err) {
+    const struct mo_limits *limits = &t->runtime->env.limits;
+    int64_t queue = c->queue ? c->queue : limits->queue;
+    if (queue > limits->queue)
+        return mo_fail(err, MOIRE_ELIMIT, "limit 'queue' is %lld, the tenant asks for %lld",
+                       (long long)limits->queue, (long long)queue);
+    struct mo_sched_tenant_config sc = {.qos_ns = c->qos_ns,
+                                        .best_effort = c->cls == MOIRE_BEST_EFFORT,
+                                        .shed_late = c->shed_late != 0,
+                                        .priority = c->priority,
+                                        .queue = (int)queue,
+                                        .instances = t->n_instances,
+                                        .profile = t->profile};
+    return mo_engine_open(t->runtime->engine, &sc, &mo_serve_model, t, &t->index, err);
+}
+
+static void destroy(moire_tenant *t) {
+    if (!t) return;
+    const struct mo_env *env = &t->runtime->env;
+    for (int i = 0; i < t->n_instances; i++)
+        mo_instance_destroy(t->instances[i]);
+    while (t->pool) {
+        struct mo_request *r = t->pool;
+        t->pool = r->next;
+        mo_free(env, r);
+    }
+    mo_profile_destroy(t->profile);
+    mo_free(env, t->instances);
+    mo_free(env, t->outputs);
+    mo_plan_destroy(t->plan);
+    mo_free(env, t->name);
+    mo_free(env, t);
+}
+
+static int load(moire_tenant *t, const char *path, const moire_tenant_config *c, moire_error *err) {
+    const struct mo_env *env = &t->runtime->env;
+    const char *name = c->name ? c->name : base_name(path);
+    const char *stop = memchr(name, 0, MAX_NAME);
+    size_t length = stop ? (size_t)(stop - name) : MAX_NAME;
+    t->name = mo_alloc(env, length + 1);
+    if (!t->name) return mo_fail(err, MOIRE_ENOMEM, "out of memory for '%s'", path);
+    memcpy(t->name, name, length);
+    int rc = build_plan(t, path, c, err);
+    if (!rc) rc = build_instances(t, err);
+    if (!rc) rc = measure(t, err);
+    if (!rc) rc = open_tenant(t, c, err);
+    return rc;
+}
+
+int moire_load(moire_runtime *rt, const char *path, const moire_tenant_config *config, moire_tenant **out,
+               moire_error *err) {
+    if (!rt || !path || !out)
+        return mo_fail(err, MOIRE_EINVAL, "moire_load: runtime, path and out must be given");
+    *out = NULL;
+    moire_tenant_config c;
+    int rc = read_config(config, &c, err);
+    if (rc) return rc;
+    mo_lock_take(rt->env.sys, &rt->loading);
+    moire_tenant *t = NULL;
+    if (rt->n_tenants >= rt->env.limits.tenants) {
+        rc = mo_fail(err, MOIRE_ELIMIT, "limit 'tenants' (%lld) reached: unload a model first",
+                     (long long)rt->env.limits.tenants);
+    } else if (!(t = mo_alloc(&rt->env, sizeof *t))) {
+        rc = mo_fail(err, MOIRE_ENOMEM, "out of memory for '%s'", path);
+    } else {
+        t->runtime = rt;
+        rc = load(t, path, &c, err);
+    }
+    if (rc) {
+        destroy(t);
+    } else {
+        rt->n_tenants++;
+        t->next = rt->tenants;
+        rt->tenants = t;
+        *out = t;
+        mo_log(&rt->env, MOIRE_LOG_INFO,
+               "loaded '%s': %d layers, %lld bytes of weights, %lld a query, %.2f ms solo", t->name,
+               t->plan->n_steps, (long long)t->plan->weight_bytes, (long long)t->plan->arena_bytes,
+               (double)mo_tenant_solo_ns(t, 1) / 1e6);
+    }
+    mo_lock_drop(rt->env.sys, &rt->loading);
+    return rc;
+}
+
+void mo_tenant_close(moire_tenant *t, int code) {
+    moire_runtime *rt = t->runtime;
+    mo_engine_close(rt->engine, t->index, code);
+    mo_lock_take(rt->env.sys, &rt->loading);
+    rt->n_tenants--;
+    moire_tenant **at = &rt->tenants;
+    while (*at && *at != t)
+        at = &(*at)->next;
+    if (*at) *at = t->next;
+    mo_lock_drop(rt->env.sys, &rt->loading);
+    destroy(t);
+}
+
+int moire_unload(moire_tenant *t, moire_error *err) {
+    if (!t) return mo_fail(err, MOIRE_EINVAL, "moire_unload: no tenant given");
+    mo_tenant_close(t, MOIRE_EUNLOADED);
+    return MOIRE_OK;
+}
+
+int64_t mo_tenant_solo_ns(const moire_tenant *t, int cores) {
+    return mo_profile_time(t->profile, cores, 0, t->profile->n_layers);
+}
+
+/* --- ports --- */
+static int describe(const struct mo_graph *graph, int n, const int *ids, int index, moire_port *out) {
+    if (index < 0 || index >= n || !out) return MOIRE_EINVAL;
+    const struct mo_tensor *t = graph->tensors[ids[index]];
+    *out = (moire_port){.name = t->name, .dtype = t->dtype, .rank = t->shape.rank};
+    for (int i = 0; i < t->shape.rank; i++) {
+        out->shape[i] = t->shape.d[i];
+        if (t->shape.d[i] < 0) out->rank = -1;
+    }
+    return MOIRE_OK;
+}
+
+int moire_n_inputs(const moire_tenant *t) {
+    return t ? t->plan->graph->n_inputs : 0;
+}
+int moire_n_outputs(const moire_tenant *t) {
+    return t ? t->plan->graph->n_outputs : 0;
+}
+int moire_input(const moire_tenant *t, int index, moire_port *out) {
+    return t ? describe(t->plan->graph, t->plan->graph->n_inputs, t->plan->graph->inputs, index, out)
+             : MOIRE_EINVAL;
+}
+int moire_output(const moire_tenant *t, int index, moire_port *out) {
+    return t ? describe(t->plan->graph, t->plan->graph->n_outputs, t->plan->graph->outputs, index, out)
+             : MOIRE_EINVAL;
+}
