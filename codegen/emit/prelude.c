@@ -77,9 +77,13 @@ void mo_emit_prelude(FILE *out, const struct mo_emit_isa *isa) {
         emit_asm(out, isa);
     else
         emit_plain(out);
-    fputs("INLINE v vselect(vi m, v a, v b) { return (v)(((vi)a & m) | ((vi)b & ~m)); }\n"
-          "INLINE v vrelu(v x) { return vmax(splat(0.0f), x); }\n\n",
-          out);
+    fputs(
+        "INLINE v load_part(const char *p, int n) {\n"
+        "    v x = {0};\n    for (int i = 0; i < n; i++) x[i] = ((const f32 *)p)[i];\n    return x;\n}\n"
+        "INLINE void store_part(char *p, v x, int n) { for (int i = 0; i < n; i++) ((f32 *)p)[i] = x[i]; }\n"
+        "INLINE v vselect(vi m, v a, v b) { return (v)(((vi)a & m) | ((vi)b & ~m)); }\n"
+        "INLINE v vrelu(v x) { return vmax(splat(0.0f), x); }\n\n",
+        out);
 }
 
 void mo_emit_float(FILE *out, float x) {

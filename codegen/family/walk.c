@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-enum { MAX_FUNCTIONS = 24 };
+enum { MAX_FUNCTIONS = 24, IN_PLACE_ROWS = 4 };
 
 static int64_t blocks(int64_t channels) {
     return (channels + 15) / 16;
@@ -79,6 +79,20 @@ static bool fits_registers(const struct mo_walk *w, int64_t pixels) {
     return acc + vectors + 1 <= w->isa->regs && pixels <= 30;
 }
 
+/* A unit is one row tile against some sets.  Few rows are read where they are: they cannot crowd a cache set.
+ */
+static void apply_gemm(struct mo_walk *w, int64_t rows) {
+    w->chunks = w->row.tiles;
+    w->unit_sets = (w->sets + w->unit_tiles - 1) / w->unit_tiles;
+    w->packed = rows > IN_PLACE_ROWS;
+    if (!w->packed) return;
+    w->planes = blocks(w->channels);
+    w->x_row = 64;
+    w->x_plane = rows * 64;
+    w->w_plane = 1024;
+    w->scratch_bytes = w->planes * w->x_plane;
+}
+
 bool mo_walk_apply(struct mo_walk *w, const struct mo_point *point) {
     const int *knob = point->knob;
     w->blocks = knob[MO_KNOB_BLOCKS];
@@ -91,10 +105,12 @@ bool mo_walk_apply(struct mo_walk *w, const struct mo_point *point) {
     if (!fits_registers(w, rows * cols)) return false;
     w->sets_group = (w->ocb + w->blocks - 1) / w->blocks;
     w->sets = w->groups * w->sets_group;
-    if (w->row.n_classes * w->col.n_classes * (w->ocb % w->blocks ? 2 : 1) > MAX_FUNCTIONS) return false;
+    if (w->row.n_classes * w->col.n_classes * (mo_walk_last_differs(w) ? 2 : 1) > MAX_FUNCTIONS) return false;
     w->unit_tiles = knob[MO_KNOB_UNIT];
     if (w->unit_tiles < 1) return false;
+    w->unit_sets = w->sets;
     w->chunks = (w->row.tiles + w->unit_tiles - 1) / w->unit_tiles;
+    if (w->kind == MO_WALK_GEMM) apply_gemm(w, rows);
     return true;
 }
 

@@ -68,8 +68,10 @@ struct mo_walk {
     bool sets_outer;
     int64_t unit_tiles; /* row tiles of a unit */
     /* derived */
-    int64_t sets_group, sets, chunks;
-    bool flat; /* one column: a tile's rows are consecutive pixels */
+    int64_t sets_group, sets, unit_sets, chunks;
+    int64_t scratch_bytes;
+    bool packed; /* GEMM: a tile's rows are first copied to the scratch */
+    bool flat;   /* one column: a tile's rows are consecutive pixels */
 };
 /* Describes a layer for a kind; false when the kind cannot take it. */
 bool mo_walk_describe(const struct mo_problem *p, enum mo_walk_kind kind, struct mo_walk *out);
@@ -80,6 +82,9 @@ int64_t mo_walk_parallelism_milli(const struct mo_walk *w);
 int64_t mo_walk_block_bytes(const struct mo_walk *w);
 int64_t mo_walk_l3_bytes(const struct mo_walk *w);
 int64_t mo_walk_flops(const struct mo_walk *w); /* executed, padding skipped */
+void mo_walk_emit_tiles(FILE *out, const struct mo_walk *w);
+/* The last set of output blocks needs functions of its own: it is shorter, or its last block is partial. */
+bool mo_walk_last_differs(const struct mo_walk *w);
 int mo_walk_emit(const struct mo_walk *w, const char *name, FILE *out, moire_error *err);
 
 /* The same from a point of a family: describe, apply, emit. */

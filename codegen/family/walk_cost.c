@@ -59,12 +59,13 @@ static double compute_cycles(const struct mo_walk *w) {
             if (tail) set += tile_cycles(w, tail, r, c);
             cycles += set * (double)(class_tiles(&w->row, r) * class_tiles(&w->col, c));
         }
+    if (w->packed) cycles += (double)(w->unit_sets * w->row.out * w->channels) / 8;
     return cycles * (double)(w->n * w->groups);
 }
 
 static int64_t in_bytes(const struct mo_walk *w) {
     int64_t planes = w->kind == MO_WALK_DEPTHWISE ? w->ocb : w->planes * w->groups;
-    if (w->kind == MO_WALK_GEMM) return w->row.in * w->x_row;
+    if (w->kind == MO_WALK_GEMM) return w->row.in * w->channels * 4;
     return planes * w->row.in * w->x_row;
 }
 
@@ -93,7 +94,7 @@ int64_t mo_walk_flops(const struct mo_walk *w) {
 
 int64_t mo_walk_parallelism_milli(const struct mo_walk *w) {
     int64_t ilp = w->blocks * w->isa->vectors * w->row.cls[0].size * w->col.cls[0].size;
-    return 1000 * w->n * w->sets * w->chunks * ilp / 28;
+    return 1000 * w->n * w->unit_sets * w->chunks * ilp / 28;
 }
 
 double mo_walk_cost(const struct mo_walk *w) {
@@ -126,26 +127,39 @@ static int unit_tiles(struct mo_walk *w) {
     return want < 1 ? 1 : want > 4096 ? 4096 : (int)want;
 }
 
-/* The orders and prefetch distances worth trying for one tile. */
-static void try_tile(const struct mo_problem *p, enum mo_walk_kind kind, struct mo_point *point,
-                     struct list *list) {
-    struct mo_walk w;
-    if (!mo_walk_describe(p, kind, &w)) return;
-    point->knob[MO_KNOB_UNIT] = 1;
-    if (!mo_walk_apply(&w, point)) return;
-    point->knob[MO_KNOB_UNIT] = unit_tiles(&w);
-    int64_t weights = w.groups * w.ocb * w.w_block, in = in_bytes(&w);
-    int prefetches = weights > L2_BYTES && kind != MO_WALK_DEPTHWISE ? 2 : 1;
+/* The orders and prefetch distances worth trying for one tile and unit. */
+static void try_orders(struct mo_walk *w, struct mo_point *point, struct list *list) {
+    bool depthwise = w->kind == MO_WALK_DEPTHWISE;
+    int64_t weights = w->groups * w->ocb * w->w_block, in = in_bytes(w);
+    int prefetches = weights > L2_BYTES && !depthwise ? 2 : 1;
     int orders =
-        kind != MO_WALK_DEPTHWISE && (in > L2_BYTES / 2 || weights > L2_BYTES / 2) && w.sets > 1 ? 2 : 1;
+        !depthwise && (in > L2_BYTES / 2 || weights > L2_BYTES / 2) && w->unit_sets > 1 && w->chunks > 1 ? 2
+                                                                                                         : 1;
     for (int i = 0; i < prefetches; i++)
         for (int k = 0; k < orders; k++) {
             point->knob[MO_KNOB_PREFETCH] = i ? 2048 : 0;
-            point->knob[MO_KNOB_ORDER] = orders > 1 ? k : weights < in && kind != MO_WALK_DEPTHWISE;
-            if (!mo_walk_apply(&w, point)) continue;
-            point->cost_ns = mo_walk_cost(&w) * (i ? 0.999 : 1);
+            point->knob[MO_KNOB_ORDER] = orders > 1 ? k : weights < in && !depthwise;
+            if (!mo_walk_apply(w, point)) continue;
+            point->cost_ns = mo_walk_cost(w) * (i ? 0.999 : 1);
             insert(list, point);
         }
+}
+
+static void try_tile(const struct mo_problem *p, enum mo_walk_kind kind, struct mo_point *point,
+                     struct list *list) {
+    struct mo_walk w;
+    point->knob[MO_KNOB_UNIT] = 1;
+    if (!mo_walk_describe(p, kind, &w) || !mo_walk_apply(&w, point)) return;
+    if (kind != MO_WALK_GEMM) {
+        point->knob[MO_KNOB_UNIT] = unit_tiles(&w);
+        try_orders(&w, point, list);
+        return;
+    }
+    for (int sets = 1; sets <= 8 && sets <= w.sets; sets *= 2) {
+        point->knob[MO_KNOB_UNIT] = sets;
+        if (mo_walk_describe(p, kind, &w) && mo_walk_apply(&w, point)) try_orders(&w, point, list);
+        if (!w.packed) break;
+    }
 }
 
 /* Tile extents along an axis of n: only those that a balanced split produces. */
@@ -159,7 +173,7 @@ int mo_walk_points(const struct mo_problem *p, enum mo_walk_kind kind, struct mo
     struct list list = {points, 0, cap};
     struct mo_walk w;
     if (cap < 1 || !mo_walk_describe(p, kind, &w)) return 0;
-    int max_blocks = kind == MO_WALK_DEPTHWISE ? 1 : 4;
+    int max_blocks = kind == MO_WALK_DEPTHWISE ? 1 : w.row.out * w.col.out < 4 ? 8 : 4;
     int limit = w.isa->constraint ? w.isa->regs - 2 : w.isa->max_acc;
     for (int blocks = 1; blocks <= max_blocks && blocks <= w.ocb; blocks++)
         for (int rows = 1; rows <= limit; rows++)

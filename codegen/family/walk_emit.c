@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * walk_emit.c - the C of one walk: tile functions by class, the units that call them, the descriptor. */
+ * walk_emit.c - the tile functions of a walk: one for each row class, column class and set of output blocks.
+ */
 #include "codegen/family/walk.h"
 
 #include <string.h>
@@ -9,11 +10,13 @@ struct tile {
     const struct mo_walk *w;
     struct mo_mac mac;
     int r, c;
+    bool last; /* ends with the layer's last block, of which only some channels exist (GEMM) */
 };
 
-static struct tile tile_of(const struct mo_walk *w, int blocks, int r, int c) {
+static struct tile tile_of(const struct mo_walk *w, bool last_set, int r, int c) {
     int rows = w->row.cls[r].size, cols = w->col.cls[c].size;
-    struct tile t = {.w = w, .r = r, .c = c};
+    int blocks = last_set && w->ocb % w->blocks ? (int)(w->ocb % w->blocks) : w->blocks;
+    struct tile t = {.w = w, .r = r, .c = c, .last = last_set && w->kind == MO_WALK_GEMM && w->outs % 16};
     t.mac = (struct mo_mac){.isa = w->isa, .blocks = blocks, .vector_x = w->kind == MO_WALK_DEPTHWISE};
     t.mac.rows = w->flat ? 1 : rows;
     t.mac.cols = w->flat ? rows : cols;
@@ -32,7 +35,7 @@ static uint64_t tap_mask(const struct tile *t, int64_t kh, int64_t kw) {
 }
 
 static void emit_name(FILE *out, const struct tile *t) {
-    fprintf(out, "tile_b%d_r%d_c%d", t->mac.blocks, t->r, t->c);
+    fprintf(out, "tile_b%d%s_r%d_c%d", t->mac.blocks, t->last ? "_last" : "", t->r, t->c);
 }
 
 static bool row_used(const struct tile *t, uint64_t mask, int row) {
@@ -138,9 +141,9 @@ static void emit_taps(FILE *out, const struct tile *t, int indent, int64_t steps
 
 static void emit_planes(FILE *out, const struct tile *t) {
     const struct mo_walk *w = t->w;
-    bool blocked = w->kind == MO_WALK_BLOCKED;
-    int64_t tail = blocked ? w->channels % 16 : 0, full = w->planes - (tail ? 1 : 0);
-    int64_t steps = w->kind == MO_WALK_GEMM ? w->channels : 16;
+    bool by_16 = w->kind == MO_WALK_BLOCKED || w->packed;
+    int64_t tail = by_16 ? w->channels % 16 : 0, full = w->planes - (tail ? 1 : 0);
+    int64_t steps = by_16 ? 16 : w->channels;
     fputs("        const char *xp = x, *wp = w;\n", out);
     if (full > 1)
         fprintf(out, "        for (i64 i = 0; i < %lld; i++, xp += %lld, wp += %lld) {\n", (long long)full,
@@ -167,41 +170,79 @@ static long y_offset(const struct tile *t, int r, int pixel) {
                   col * w->y_pixel);
 }
 
-static void emit_each(FILE *out, const struct tile *t, const char *format) {
+/* Channels of accumulator vector r that the output has room for: all but in a last, partial block of plain
+ * rows. */
+static int lanes_of(const struct tile *t, int r) {
+    int lanes = t->w->isa->lanes, left = (int)(t->w->outs % 16) - r % t->w->isa->vectors * lanes;
+    if (!t->last || r / t->w->isa->vectors < t->mac.blocks - 1) return lanes;
+    return left < 0 ? 0 : left < lanes ? left : lanes;
+}
+
+static void emit_load(FILE *out, const struct tile *t, int r, const char *pointer, long offset) {
+    if (lanes_of(t, r) == t->w->isa->lanes)
+        fprintf(out, "load(%s + %ld)", pointer, offset);
+    else
+        fprintf(out, "load_part(%s + %ld, %d)", pointer, offset, lanes_of(t, r));
+}
+
+static void emit_store(FILE *out, const struct tile *t, int r, int pixel) {
+    if (lanes_of(t, r) == t->w->isa->lanes)
+        fprintf(out, "        store(y + %ld, a%d_%d);\n", y_offset(t, r, pixel), r, pixel);
+    else
+        fprintf(out, "        store_part(y + %ld, a%d_%d, %d);\n", y_offset(t, r, pixel), r, pixel,
+                lanes_of(t, r));
+}
+
+enum { ADD_RESIDUAL, ACTIVATE, STORE };
+
+static void emit_each(FILE *out, const struct tile *t, int what) {
     for (int r = 0; r < mo_mac_vectors(&t->mac); r++)
-        for (int i = 0; i < t->mac.rows * t->mac.cols; i++) {
-            for (const char *s = format; *s; s++) {
-                if (*s == '@')
-                    fprintf(out, "a%d_%d", r, i);
-                else if (*s == '#')
-                    fprintf(out, "%ld", y_offset(t, r, i));
-                else
-                    fputc(*s, out);
-            }
+        for (int i = 0; i < t->mac.rows * t->mac.cols && lanes_of(t, r); i++) {
+            if (what == STORE) emit_store(out, t, r, i);
+            if (what == ACTIVATE) fprintf(out, "        a%d_%d = act(a%d_%d);\n", r, i, r, i);
+            if (what != ADD_RESIDUAL) continue;
+            fprintf(out, "        a%d_%d += ", r, i);
+            emit_load(out, t, r, "res", y_offset(t, r, i));
+            fputs(";\n", out);
         }
+}
+
+/* The activation of vector r of `count` stored pixels, `step` bytes apart. */
+static void emit_stored(FILE *out, const struct tile *t, int r, long at, int count, long step) {
+    bool late = t->w->p->fuse.residual >= 0 && t->w->p->fuse.residual_last;
+    int lanes = lanes_of(t, r);
+    if (!lanes) return;
+    fprintf(out, "        for (i64 i = 0; i < %d; i++)\n            %s(y + %ld + i * %ld, act(", count,
+            lanes == t->w->isa->lanes ? "store" : "store_part", at, step);
+    char text[48];
+    snprintf(text, sizeof text, "y + i * %ld", step);
+    emit_load(out, t, r, text, at);
+    fputc(')', out);
+    snprintf(text, sizeof text, "res + i * %ld", step);
+    if (late) {
+        fputs(" + ", out);
+        emit_load(out, t, r, text, at);
+    }
+    if (lanes != t->w->isa->lanes) fprintf(out, ", %d", lanes);
+    fputs(");\n", out);
 }
 
 /* Activation and residual, then the stores.  Cheap activations act on the accumulators; long ones on the
  * stored tile, where they need no registers of their own. */
 static void emit_finish(FILE *out, const struct tile *t) {
     const struct mo_fuse *f = &t->w->p->fuse;
+    const struct mo_walk *w = t->w;
     if (clamp_act(f->act)) {
-        if (f->act != MO_ACT_NONE) emit_each(out, t, "        @ = act(@);\n");
-        if (f->residual >= 0 && f->residual_last) emit_each(out, t, "        @ += load(res + #);\n");
-        emit_each(out, t, "        store(y + #, @);\n");
+        if (f->act != MO_ACT_NONE) emit_each(out, t, ACTIVATE);
+        if (f->residual >= 0 && f->residual_last) emit_each(out, t, ADD_RESIDUAL);
+        emit_each(out, t, STORE);
         return;
     }
-    emit_each(out, t, "        store(y + #, @);\n");
-    bool late = f->residual >= 0 && f->residual_last;
-    int rows = t->w->flat ? 1 : t->mac.rows, run = t->mac.cols * (int)t->w->y_pixel;
-    for (int b = 0; b < t->mac.blocks; b++)
-        for (int r = 0; r < rows; r++) {
-            long at = (long)(b * t->w->y_block + r * t->w->y_row);
-            fprintf(out,
-                    "        for (i64 i = %ld; i < %ld; i += sizeof(v))\n            store(y + i, act(load(y "
-                    "+ i))%s);\n",
-                    at, at + run, late ? " + load(res + i)" : "");
-        }
+    emit_each(out, t, STORE);
+    long step = w->flat ? (long)w->y_row : (long)w->y_pixel;
+    for (int r = 0; r < mo_mac_vectors(&t->mac); r++)
+        for (int row = 0; row < t->mac.rows; row++)
+            emit_stored(out, t, r, y_offset(t, r, row * t->mac.cols), t->mac.cols, step);
 }
 
 static void emit_tile(FILE *out, const struct tile *t) {
@@ -222,33 +263,30 @@ static void emit_tile(FILE *out, const struct tile *t) {
     if (residual) fprintf(out, ", res += %lld", (long long)(size * w->y_row));
     fputs(") {\n", out);
     mo_mac_start(out, &t->mac, 8, "b");
-    if (residual && !w->p->fuse.residual_last) emit_each(out, t, "        @ += load(res + #);\n");
+    if (residual && !w->p->fuse.residual_last) emit_each(out, t, ADD_RESIDUAL);
     emit_planes(out, t);
     emit_finish(out, t);
     fputs("    }\n}\n\n", out);
 }
 
-static void emit_runs(FILE *out, const struct mo_axis *axis, const char *name) {
-    fprintf(out, "static const struct { i64 first; int cls; } %s_run[] = {", name);
-    for (int i = 0; i < axis->n_runs; i++)
-        fprintf(out, "{%lld, %d}, ", (long long)axis->run[i].first, axis->run[i].cls);
-    fprintf(out, "{%lld, 0}};\n", (long long)axis->tiles);
-    fprintf(out, "INLINE i64 %s_at(i64 tile) { return tile * %lld + (tile < %lld ? tile : %lld); }\n", name,
-            (long long)axis->size, (long long)axis->extra, (long long)axis->extra);
-}
-
-/* tile_fn[tail][row class][column class] */
-static void emit_table(FILE *out, const struct mo_walk *w, int tail) {
+void mo_walk_emit_tiles(FILE *out, const struct mo_walk *w) {
+    int sets = mo_walk_last_differs(w) ? 2 : 1;
+    for (int k = 0; k < sets; k++)
+        for (int r = 0; r < w->row.n_classes; r++)
+            for (int c = 0; c < w->col.n_classes; c++) {
+                struct tile t = tile_of(w, k, r, c);
+                emit_tile(out, &t);
+            }
     fprintf(out,
             "typedef void tile_fn(const char *, const char *, const char *, char *, const char *, i64);\n"
             "static tile_fn *const tiles[%d][%d][%d] = {\n",
-            tail ? 2 : 1, w->row.n_classes, w->col.n_classes);
-    for (int k = 0; k < (tail ? 2 : 1); k++) {
+            sets, w->row.n_classes, w->col.n_classes);
+    for (int k = 0; k < sets; k++) {
         fputs("    {", out);
         for (int r = 0; r < w->row.n_classes; r++) {
             fputc('{', out);
             for (int c = 0; c < w->col.n_classes; c++) {
-                struct tile t = tile_of(w, k ? tail : w->blocks, r, c);
+                struct tile t = tile_of(w, k, r, c);
                 emit_name(out, &t);
                 fputs(", ", out);
             }
@@ -257,99 +295,4 @@ static void emit_table(FILE *out, const struct mo_walk *w, int tail) {
         fputs("},\n", out);
     }
     fputs("};\n", out);
-}
-
-/* Row tiles [r0, r1) of one set of output blocks of one image. */
-static void emit_unit(FILE *out, const struct mo_walk *w, int tail) {
-    const char *res = w->p->fuse.residual >= 0 ? "res + yo" : "0";
-    fputs("static void run_tiles(const struct mo_kargs *a, i64 image, i64 set, i64 r0, i64 r1) {\n", out);
-    fprintf(out, "    const i64 group = set / %lld, first = group * %lld + set %% %lld * %d;\n",
-            (long long)w->sets_group, (long long)w->ocb, (long long)w->sets_group, w->blocks);
-    if (tail)
-        fprintf(out, "    tile_fn *const(*fn)[%d] = tiles[set %% %lld == %lld];\n", w->col.n_classes,
-                (long long)w->sets_group, (long long)(w->sets_group - 1));
-    else
-        fprintf(out, "    tile_fn *const(*fn)[%d] = tiles[0];\n", w->col.n_classes);
-    fprintf(out, "    const char *x = (const char *)a->in[0] + image * a->in_image[0] + %s * %lld;\n",
-            w->kind == MO_WALK_DEPTHWISE ? "first" : "group", (long long)w->x_group);
-    fprintf(out,
-            "    const char *w = (const char *)a->weights + first * %lld, *b = (const char *)a->bias + first "
-            "* 64;\n",
-            (long long)w->w_block);
-    fprintf(out, "    char *y = (char *)a->out[0] + image * a->out_image[0] + first * %lld;\n",
-            (long long)w->y_block);
-    if (w->p->fuse.residual >= 0)
-        fprintf(
-            out,
-            "    const char *res = (const char *)a->residual + image * a->residual_image + first * %lld;\n",
-            (long long)w->y_block);
-    fprintf(out,
-            "    for (int j = 0; j < %d; j++)\n"
-            "        for (i64 c = col_run[j].first; c < col_run[j + 1].first; c++)\n"
-            "            for (int k = 0; k < %d; k++) {\n"
-            "                i64 lo = row_run[k].first > r0 ? row_run[k].first : r0;\n"
-            "                i64 hi = row_run[k + 1].first < r1 ? row_run[k + 1].first : r1;\n"
-            "                if (lo >= hi) continue;\n"
-            "                i64 xo = (row_at(lo) * %lld - %lld) * %lld + (col_at(c) * %lld - %lld) * %lld;\n"
-            "                i64 yo = row_at(lo) * %lld + col_at(c) * %lld;\n"
-            "                fn[row_run[k].cls][col_run[j].cls](x + xo, w, b, y + yo, %s, hi - lo);\n"
-            "            }\n}\n\n",
-            w->col.n_runs, w->row.n_runs, (long long)w->row.stride, (long long)w->row.pad,
-            (long long)w->x_row, (long long)w->col.stride, (long long)w->col.pad, (long long)w->x_pixel,
-            (long long)w->y_row, (long long)w->y_pixel, res);
-}
-
-static void emit_run(FILE *out, const struct mo_walk *w, const char *name) {
-    long long per_image = (long long)(w->sets * w->chunks);
-    fputs("static void run(const struct mo_kargs *a, i64 begin, i64 end, void *scratch) {\n"
-          "    (void)scratch;\n    for (i64 u = begin; u < end; u++) {\n",
-          out);
-    fprintf(out, "        i64 k = u %% %lld, set = k %s %lld, chunk = k %s %lld;\n", per_image,
-            w->sets_outer ? "/" : "%", (long long)(w->sets_outer ? w->chunks : w->sets),
-            w->sets_outer ? "%" : "/", (long long)(w->sets_outer ? w->chunks : w->sets));
-    fprintf(
-        out,
-        "        run_tiles(a, u / %lld, set, chunk * %lld / %lld, (chunk + 1) * %lld / %lld);\n    }\n}\n\n",
-        per_image, (long long)w->row.tiles, (long long)w->chunks, (long long)w->row.tiles,
-        (long long)w->chunks);
-    fprintf(out,
-            "__attribute__((visibility(\"default\"))) extern const struct mo_variant mo_variant;\n"
-            "const struct mo_variant mo_variant = {\n"
-            "    .abi = %d, .packing = %d, .units = %lld, .scratch_bytes = 0,\n"
-            "    .parallelism_milli = %lld, .block_bytes = %lld, .l3_bytes = %lld, .flops_executed = %lld,\n"
-            "    .run = run, .name = \"%s\",\n};\n",
-            MO_KERNEL_ABI, w->packing, (long long)(w->n * per_image), (long long)mo_walk_parallelism_milli(w),
-            (long long)mo_walk_block_bytes(w), (long long)mo_walk_l3_bytes(w), (long long)mo_walk_flops(w),
-            name);
-}
-
-static void emit_head(FILE *out, const struct mo_walk *w, const char *name) {
-    const struct mo_fuse *f = &w->p->fuse;
-    fprintf(out, "/* %s\n * %s, %s */\n", w->p->signature, name, w->isa->name);
-    mo_emit_prelude(out, w->isa);
-    mo_emit_abi(out);
-    if (mo_emit_act_needs_exp(f->act)) mo_emit_exp(out);
-    mo_emit_activation(out, f->act, "activation");
-    fputs("INLINE v act(v x) { return activation(x, ", out);
-    mo_emit_float(out, f->a);
-    fputs(", ", out);
-    mo_emit_float(out, f->b);
-    fputs("); }\n\n", out);
-}
-
-int mo_walk_emit(const struct mo_walk *w, const char *name, FILE *out, moire_error *err) {
-    int tail = (int)(w->ocb % w->blocks);
-    emit_head(out, w, name);
-    for (int k = 0; k < (tail ? 2 : 1); k++)
-        for (int r = 0; r < w->row.n_classes; r++)
-            for (int c = 0; c < w->col.n_classes; c++) {
-                struct tile t = tile_of(w, k ? tail : w->blocks, r, c);
-                emit_tile(out, &t);
-            }
-    emit_runs(out, &w->row, "row");
-    emit_runs(out, &w->col, "col");
-    emit_table(out, w, tail);
-    emit_unit(out, w, tail);
-    emit_run(out, w, name);
-    return ferror(out) ? mo_fail(err, MOIRE_EIO, "cannot write the C of %s", name) : MOIRE_OK;
 }

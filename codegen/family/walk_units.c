@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * walk_units.c - the rest of a walk's C: the tiles of a unit, the range of units, the descriptor. */
+#include "codegen/family/walk.h"
+
+bool mo_walk_last_differs(const struct mo_walk *w) {
+    return w->ocb % w->blocks || (w->kind == MO_WALK_GEMM && w->outs % 16);
+}
+
+static void emit_runs(FILE *out, const struct mo_axis *axis, const char *name) {
+    fprintf(out, "static const struct { i64 first; int cls; } %s_run[] = {", name);
+    for (int i = 0; i < axis->n_runs; i++)
+        fprintf(out, "{%lld, %d}, ", (long long)axis->run[i].first, axis->run[i].cls);
+    fprintf(out, "{%lld, 0}};\n", (long long)axis->tiles);
+    fprintf(out, "INLINE i64 %s_at(i64 tile) { return tile * %lld + (tile < %lld ? tile : %lld); }\n", name,
+            (long long)axis->size, (long long)axis->extra, (long long)axis->extra);
+}
+
+/* Pointers to a set's weights, bias, output and residual, and its row of the table of tile functions. */
+static void emit_set(FILE *out, const struct mo_walk *w, int indent) {
+    long long per = (long long)w->sets_group;
+    fprintf(out, "%*sconst i64 group = set / %lld, first = group * %lld + set %% %lld * %d;\n", indent, "",
+            per, (long long)w->ocb, per, w->blocks);
+    fprintf(out, "%*stile_fn *const(*fn)[%d] = tiles[", indent, "", w->col.n_classes);
+    if (mo_walk_last_differs(w))
+        fprintf(out, "set %% %lld == %lld];\n", per, per - 1);
+    else
+        fputs("0];\n", out);
+    fprintf(out, "%*sconst char *w = (const char *)a->weights + first * %lld;\n", indent, "",
+            (long long)w->w_block);
+    fprintf(out, "%*sconst char *b = (const char *)a->bias + first * 64;\n", indent, "");
+    fprintf(out, "%*schar *y = (char *)a->out[0] + image * a->out_image[0] + first * %lld;\n", indent, "",
+            (long long)w->y_block);
+    if (w->p->fuse.residual >= 0)
+        fprintf(
+            out,
+            "%*sconst char *res = (const char *)a->residual + image * a->residual_image + first * %lld;\n",
+            indent, "", (long long)w->y_block);
+}
+
+/* Row tiles [r0, r1) of one set of output blocks of one image. */
+static void emit_conv_unit(FILE *out, const struct mo_walk *w) {
+    const char *res = w->p->fuse.residual >= 0 ? "res + yo" : "0";
+    fputs("static void unit(const struct mo_kargs *a, i64 image, i64 set, i64 r0, i64 r1, void *scratch) {\n"
+          "    (void)scratch;\n",
+          out);
+    emit_set(out, w, 4);
+    fprintf(out, "    const char *x = (const char *)a->in[0] + image * a->in_image[0] + %s * %lld;\n",
+            w->kind == MO_WALK_DEPTHWISE ? "first" : "group", (long long)w->x_group);
+    fprintf(out,
+            "    for (int j = 0; j < %d; j++)\n"
+            "        for (i64 c = col_run[j].first; c < col_run[j + 1].first; c++)\n"
+            "            for (int k = 0; k < %d; k++) {\n"
+            "                i64 lo = row_run[k].first > r0 ? row_run[k].first : r0;\n"
+            "                i64 hi = row_run[k + 1].first < r1 ? row_run[k + 1].first : r1;\n"
+            "                if (lo >= hi) continue;\n",
+            w->col.n_runs, w->row.n_runs);
+    fprintf(out,
+            "                i64 xo = (row_at(lo) * %lld - %lld) * %lld + (col_at(c) * %lld - %lld) * %lld;\n"
+            "                i64 yo = row_at(lo) * %lld + col_at(c) * %lld;\n"
+            "                fn[row_run[k].cls][col_run[j].cls](x + xo, w, b, y + yo, %s, hi - lo);\n"
+            "            }\n}\n\n",
+            (long long)w->row.stride, (long long)w->row.pad, (long long)w->x_row, (long long)w->col.stride,
+            (long long)w->col.pad, (long long)w->x_pixel, (long long)w->y_row, (long long)w->y_pixel, res);
+}
+
+/* Copies the rows of one tile to the scratch as [K/16][row][16]: consecutive lines, where rows of the matrix
+ * may all fall into one set of the cache. */
+static void emit_pack(FILE *out, const struct mo_walk *w) {
+    long long k = (long long)w->channels, row = k * 4;
+    fprintf(out,
+            "static void pack(const char *x, char *to, i64 rows) {\n"
+            "    for (i64 k = 0; k < %lld; k++)\n"
+            "        for (i64 t = 0; t < rows; t++)\n"
+            "            for (i64 i = 0; i < 64; i += sizeof(v))\n"
+            "                store(to + k * %lld + t * 64 + i, load(x + t * %lld + k * 64 + i));\n",
+            k / 16, (long long)w->x_plane, row);
+    if (k % 16)
+        fprintf(out,
+                "    for (i64 t = 0; t < rows; t++)\n"
+                "        for (i64 i = 0; i < %lld; i++)\n"
+                "            ((f32 *)(to + %lld + t * 64))[i] = ((const f32 *)(x + t * %lld + %lld))[i];\n",
+                k % 16, k / 16 * (long long)w->x_plane, row, k / 16 * 64);
+    fputs("}\n\n", out);
+}
+
+/* One row tile against the sets of one chunk. */
+static void emit_gemm_unit(FILE *out, const struct mo_walk *w) {
+    long long chunk = (long long)w->unit_tiles;
+    if (w->packed) emit_pack(out, w);
+    fputs(
+        "static void unit(const struct mo_kargs *a, i64 image, i64 chunk, i64 r0, i64 r1, void *scratch) {\n"
+        "    (void)r1, (void)scratch;\n    int k = 0;\n",
+        out);
+    fprintf(out, "    while (k < %d && row_run[k + 1].first <= r0) k++;\n", w->row.n_runs - 1);
+    fprintf(out, "    const char *x = (const char *)a->in[0] + row_at(r0) * %lld;\n",
+            (long long)w->channels * 4);
+    if (w->packed) fputs("    pack(x, scratch, row_at(r0 + 1) - row_at(r0));\n    x = scratch;\n", out);
+    fprintf(out, "    for (i64 set = chunk * %lld; set < (chunk + 1) * %lld && set < %lld; set++) {\n", chunk,
+            chunk, (long long)w->sets);
+    emit_set(out, w, 8);
+    fprintf(out, "        i64 yo = row_at(r0) * %lld;\n", (long long)w->y_row);
+    fprintf(out, "        fn[row_run[k].cls][0](x, w, b, y + yo, %s, 1);\n    }\n}\n\n",
+            w->p->fuse.residual >= 0 ? "res + yo" : "0");
+}
+
+static void emit_run(FILE *out, const struct mo_walk *w) {
+    long long per_image = (long long)(w->unit_sets * w->chunks),
+              inner = (long long)(w->sets_outer ? w->chunks : w->unit_sets);
+    fprintf(out,
+            "static void run(const struct mo_kargs *a, i64 begin, i64 end, void *scratch) {\n"
+            "    for (i64 u = begin; u < end; u++) {\n"
+            "        i64 k = u %% %lld, set = k %s %lld, chunk = k %s %lld;\n"
+            "        unit(a, u / %lld, set, chunk * %lld / %lld, (chunk + 1) * %lld / %lld, scratch);\n    "
+            "}\n}\n\n",
+            per_image, w->sets_outer ? "/" : "%", inner, w->sets_outer ? "%" : "/", inner, per_image,
+            (long long)w->row.tiles, (long long)w->chunks, (long long)w->row.tiles, (long long)w->chunks);
+}
+
+static void emit_descriptor(FILE *out, const struct mo_walk *w, const char *name) {
+    fprintf(out,
+            "__attribute__((visibility(\"default\"))) extern const struct mo_variant mo_variant;\n"
+            "const struct mo_variant mo_variant = {\n"
+            "    .abi = %d, .packing = %d, .units = %lld, .scratch_bytes = %lld,\n"
+            "    .parallelism_milli = %lld, .block_bytes = %lld, .l3_bytes = %lld, .flops_executed = %lld,\n"
+            "    .run = run, .name = \"%s\",\n};\n",
+            MO_KERNEL_ABI, w->packing, (long long)(w->n * w->unit_sets * w->chunks),
+            (long long)w->scratch_bytes, (long long)mo_walk_parallelism_milli(w),
+            (long long)mo_walk_block_bytes(w), (long long)mo_walk_l3_bytes(w), (long long)mo_walk_flops(w),
+            name);
+}
+
+static void emit_head(FILE *out, const struct mo_walk *w, const char *name) {
+    const struct mo_fuse *f = &w->p->fuse;
+    fprintf(out, "/* %s\n * %s */\n", w->p->signature, name);
+    mo_emit_prelude(out, w->isa);
+    mo_emit_abi(out);
+    if (mo_emit_act_needs_exp(f->act)) mo_emit_exp(out);
+    mo_emit_activation(out, f->act, "activation");
+    fputs("INLINE v act(v x) { return activation(x, ", out);
+    mo_emit_float(out, f->a);
+    fputs(", ", out);
+    mo_emit_float(out, f->b);
+    fputs("); }\n\n", out);
+}
+
+int mo_walk_emit(const struct mo_walk *w, const char *name, FILE *out, moire_error *err) {
+    emit_head(out, w, name);
+    mo_walk_emit_tiles(out, w);
+    emit_runs(out, &w->row, "row");
+    if (w->kind == MO_WALK_GEMM) {
+        emit_gemm_unit(out, w);
+    } else {
+        emit_runs(out, &w->col, "col");
+        emit_conv_unit(out, w);
+    }
+    emit_run(out, w);
+    emit_descriptor(out, w, name);
+    return ferror(out) ? mo_fail(err, MOIRE_EIO, "cannot write the C of %s", name) : MOIRE_OK;
+}

@@ -1,0 +1,244 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * test_emit.c - the generator's kernels: points of every family and instruction set are emitted, compiled,
+ * loaded and compared with the reference.  Skipped where there is no compiler. */
+#define _POSIX_C_SOURCE 200809L
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include "codegen/family/family.h"
+#include "tests/unit/conv_case.h"
+#include "variants/conv.h"
+
+static struct mo_env env;
+static char folder[] = "/tmp/moire-emit-XXXXXX";
+
+static const char *const march[MO_ISA_COUNT] = {"-march=x86-64-v2", "-march=x86-64-v3", "-march=x86-64-v4"};
+
+static bool have(const char *compiler) {
+    return env.sys->spawn(env.sys->self, (const char *const[]){compiler, "--version", NULL}, NULL) == 0;
+}
+
+/* Emits, compiles and loads one point; the handle is left open. */
+static const struct mo_variant *build(const char *compiler, const struct mo_emit_family *family,
+                                      const struct mo_problem *p, const struct mo_point *point) {
+    static int serial;
+    char c_file[80], so_file[80], log[80], reason[200];
+    snprintf(c_file, sizeof c_file, "%s/k%d.c", folder, serial);
+    snprintf(so_file, sizeof so_file, "%s/k%d.so", folder, serial++);
+    snprintf(log, sizeof log, "%s/log", folder);
+    FILE *out = fopen(c_file, "w");
+    moire_error err = {0};
+    assert_non_null(out);
+    if (family->emit(p, point, out, &err)) fail_msg("%s: %s", p->signature, err.message);
+    assert_int_equal(fclose(out), 0);
+    const char *const argv[] = {
+        compiler, "-std=c11", "-O1",     "-fPIC",      "-shared",     "-fvisibility=hidden",
+        "-Wall",  "-Wextra",  "-Werror", "-Wno-psabi", march[p->isa], "-o",
+        so_file,  c_file,     NULL};
+    if (env.sys->spawn(env.sys->self, argv, log))
+        fail_msg("%s: %s does not compile %s", p->signature, compiler, c_file);
+    void *object = env.sys->dl_open(env.sys->self, so_file, reason, sizeof reason);
+    if (!object) fail_msg("%s", reason);
+    remove(c_file);
+    remove(so_file);
+    const struct mo_variant *v = env.sys->dl_sym(env.sys->self, object, "mo_variant");
+    assert_non_null(v);
+    assert_int_equal(v->abi, MO_KERNEL_ABI);
+    return v;
+}
+
+static const struct mo_emit_family *family_of(const struct mo_problem *p) {
+    for (int i = 0; mo_emit_families()[i]; i++)
+        if (mo_emit_families()[i]->takes(p)) return mo_emit_families()[i];
+    return NULL;
+}
+
+static void check_conv(const char *compiler, const struct conv_shape *s, enum mo_layout in,
+                       const char *family_name, enum mo_isa isa, int which) {
+    struct conv_case c;
+    struct mo_problem p;
+    struct mo_point points[MO_MAX_POINTS];
+    assert_true(conv_case_open(&c, s, in, (unsigned)which + 1));
+    if (!mo_problem_from_node(c.graph, c.node, isa, &p)) fail_msg("%s: no problem", conv_case_text(s));
+    const struct mo_emit_family *family = family_of(&p);
+    assert_string_equal(family->name, family_name);
+    int n = family->points(&p, points, 12);
+    if (n < 1) fail_msg("%s: no points", conv_case_text(s));
+    const struct mo_variant *v = build(compiler, family, &p, &points[which % n]);
+    struct mo_region *region = mo_region_create(&env);
+    moire_error err = {0};
+    if (mo_pack_weights(v->packing, c.graph, c.node, region, &c.args.weights, &c.args.bias, &err))
+        fail_msg("%s", err.message);
+    for (int parts = 1; parts <= 7; parts += 3) {
+        conv_case_run(&c, v->run, v->units, v->scratch_bytes, parts);
+        const char *wrong = conv_case_check(&c);
+        if (wrong) fail_msg("%s (%s), %s: %s", v->name, compiler, conv_case_text(s), wrong);
+    }
+    mo_region_destroy(region);
+    conv_case_close(&c);
+}
+
+static const struct {
+    struct conv_shape shape;
+    const char *family;
+} shapes[] = {
+    {{1, 32, 14, 14, 32, 3, 3, 1, 1, 1, 1, 1, 1, 1, 1, 1, MO_ACT_RELU, 0}, "direct"},
+    {{2, 40, 7, 7, 56, 3, 3, 1, 1, 1, 1, 1, 1, 1, 1, 1, MO_ACT_CLIP, 2}, "direct"},
+    {{1, 16, 9, 11, 48, 3, 5, 2, 1, 1, 2, 0, 2, 1, 1, 1, MO_ACT_SILU, 1}, "direct"},
+    {{2, 64, 6, 9, 96, 3, 3, 1, 2, 1, 1, 1, 1, 1, 0, 2, MO_ACT_GELU, 2}, "direct"},
+    {{1, 64, 5, 6, 64, 3, 3, 1, 1, 1, 1, 1, 1, 1, 1, 8, MO_ACT_LEAKY, 0}, "direct"},
+    {{2, 24, 9, 13, 80, 1, 1, 1, 1, 1, 1, 0, 0, 0, 0, 1, MO_ACT_HSWISH, 1}, "pointwise"},
+    {{1, 48, 9, 13, 40, 1, 1, 2, 2, 1, 1, 0, 0, 0, 0, 1, MO_ACT_NONE, 1}, "pointwise"},
+    {{1, 32, 1, 1, 20, 1, 1, 1, 1, 1, 1, 0, 0, 0, 0, 1, MO_ACT_SIGMOID, 0}, "pointwise"},
+    {{2, 40, 14, 14, 40, 3, 3, 1, 1, 1, 1, 1, 1, 1, 1, 40, MO_ACT_CLIP, 0}, "depthwise"},
+    {{1, 24, 15, 12, 24, 5, 5, 2, 2, 1, 1, 2, 1, 2, 2, 24, MO_ACT_SILU, 1}, "depthwise"},
+    {{2, 3, 23, 20, 40, 7, 7, 2, 2, 1, 1, 3, 3, 3, 3, 1, MO_ACT_RELU, 0}, "first"},
+    {{1, 1, 17, 19, 16, 5, 5, 1, 1, 1, 1, 0, 1, 2, 3, 1, MO_ACT_TANH, 2}, "first"},
+};
+enum { N_SHAPES = sizeof shapes / sizeof *shapes };
+
+static void every_shape(const char *compiler, int first_isa, int step) {
+    if (!have(compiler)) skip();
+    for (int i = 0, k = 0; i < N_SHAPES; i++)
+        for (int isa = first_isa; isa <= (int)mo_isa_detect(); isa++, k++)
+            if (k % step == 0)
+                check_conv(compiler, &shapes[i].shape, shapes[i].shape.c <= 8 ? MO_PLAIN : MO_C16,
+                           shapes[i].family, isa, k);
+}
+
+static void gcc_kernels_match(void **state) {
+    (void)state;
+    every_shape("gcc", MO_ISA_BASE, 2);
+}
+
+static void clang_kernels_match(void **state) {
+    (void)state;
+    every_shape("clang", MO_ISA_BASE, 5);
+}
+
+/* y = act(a b + c + r), plain rows; guards after every buffer. */
+static void check_gemm(int m, int k, int n, enum mo_act act, int residual, enum mo_isa isa, int which) {
+    struct mo_graph *g = mo_graph_create(&env);
+    struct mo_shape as = {2, {m, k}}, bs = {2, {k, n}}, cs = {1, {n}}, ys = {2, {m, n}};
+    struct mo_tensor *a = mo_graph_add_tensor(g, "a", MOIRE_F32, &as),
+                     *b = mo_graph_add_const(g, "b", MOIRE_F32, &bs);
+    struct mo_tensor *c = mo_graph_add_const(g, "c", MOIRE_F32, &cs),
+                     *r = mo_graph_add_tensor(g, "r", MOIRE_F32, &ys);
+    struct mo_tensor *y = mo_graph_add_tensor(g, "y", MOIRE_F32, &ys);
+    struct mo_node *node = mo_graph_add_node(g, "fc", "Gemm", "", residual ? 4 : 3, 1);
+    node->in[0] = a->id, node->in[1] = b->id, node->in[2] = c->id, node->out[0] = y->id;
+    if (residual) node->in[3] = r->id;
+    node->fuse = (struct mo_fuse){act, 0, 0, residual ? 3 : -1, residual == 2};
+    float *av = malloc((size_t)m * k * 4), *rv = malloc((size_t)m * n * 4),
+          *yv = malloc(((size_t)m * n + 64) * 4);
+    for (int i = 0; i < m * k; i++)
+        av[i] = (float)((i * 37 + 11) % 101) / 50 - 1;
+    for (int i = 0; i < m * n; i++)
+        rv[i] = (float)((i * 29 + 5) % 97) / 48 - 1;
+    for (int i = 0; i < k * n; i++)
+        ((float *)b->data)[i] = (float)((i * 41 + 3) % 89) / 44 - 1;
+    for (int i = 0; i < n; i++)
+        ((float *)c->data)[i] = (float)(i % 7);
+    for (int i = 0; i < m * n + 64; i++)
+        yv[i] = -777;
+    struct mo_problem p;
+    struct mo_point points[MO_MAX_POINTS];
+    assert_true(mo_problem_from_node(g, node, isa, &p));
+    const struct mo_emit_family *family = family_of(&p);
+    assert_string_equal(family->name, "gemm");
+    int count = family->points(&p, points, 12);
+    assert_true(count > 0);
+    const struct mo_variant *v = build("gcc", family, &p, &points[which % count]);
+    struct mo_kargs args = {.in = {av, b->data, c->data, rv}, .out = {yv}, .residual = residual ? rv : NULL};
+    assert_int_equal(mo_pack_weights(v->packing, g, node, g->region, &args.weights, &args.bias, NULL),
+                     MOIRE_OK);
+    void *scratch = aligned_alloc(64, (size_t)v->scratch_bytes + 64);
+    for (int64_t u = v->units - 1; u >= 0; u--)
+        v->run(&args, u, u + 1, scratch);
+    for (int i = 0; i < 64; i++)
+        assert_true(yv[m * n + i] == -777);
+    for (int i = 0; i < m; i++)
+        for (int j = 0; j < n; j++) {
+            double sum = ((float *)c->data)[j];
+            for (int q = 0; q < k; q++)
+                sum += (double)av[i * k + q] * ((float *)b->data)[q * n + j];
+            if (residual == 1) sum += rv[i * n + j];
+            if (act == MO_ACT_GELU) sum = sum / 2 * (1 + erf(sum / sqrt(2)));
+            if (act == MO_ACT_RELU && sum < 0) sum = 0;
+            if (residual == 2) sum += rv[i * n + j];
+            if (fabs(sum - yv[i * n + j]) > 1e-4 * (1 + fabs(sum)))
+                fail_msg("%s: row %d column %d: %g, want %g", v->name, i, j, (double)yv[i * n + j], sum);
+        }
+    free(scratch);
+    free(av);
+    free(rv);
+    free(yv);
+    mo_graph_destroy(g);
+}
+
+static void gemm_kernels_match(void **state) {
+    (void)state;
+    if (!have("gcc")) skip();
+    static const struct {
+        int m, k, n;
+        enum mo_act act;
+        int residual;
+    } table[] = {{1, 40, 36, MO_ACT_NONE, 0},
+                 {1, 64, 160, MO_ACT_RELU, 2},
+                 {3, 33, 24, MO_ACT_GELU, 1},
+                 {29, 48, 64, MO_ACT_GELU, 2},
+                 {16, 37, 52, MO_ACT_RELU, 1}};
+    int k = 0;
+    for (int i = 0; i < 5; i++)
+        for (int isa = 0; isa <= (int)mo_isa_detect(); isa++, k++)
+            check_gemm(table[i].m, table[i].k, table[i].n, table[i].act, table[i].residual, isa, k);
+}
+
+/* Points are legal, distinct and in order of predicted cost. */
+static void points_are_ordered(void **state) {
+    (void)state;
+    struct conv_case c;
+    struct mo_problem p;
+    struct mo_point points[MO_MAX_POINTS];
+    assert_true(conv_case_open(&c, &shapes[0].shape, MO_C16, 1));
+    assert_true(mo_problem_from_node(c.graph, c.node, MO_ISA_AVX512, &p));
+    int n = family_of(&p)->points(&p, points, MO_MAX_POINTS);
+    assert_true(n >= 8);
+    for (int i = 1; i < n; i++) {
+        assert_true(points[i].cost_ns >= points[i - 1].cost_ns);
+        for (int k = 0; k < i; k++)
+            assert_memory_not_equal(points[i].knob, points[k].knob, sizeof points[i].knob);
+    }
+    conv_case_close(&c);
+}
+
+static int open_folder(void **state) {
+    (void)state;
+    env = mo_env_default();
+    return mkdtemp(folder) ? 0 : -1;
+}
+
+static int close_folder(void **state) {
+    char log[80];
+    (void)state;
+    snprintf(log, sizeof log, "%s/log", folder);
+    remove(log);
+    return rmdir(folder);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(gcc_kernels_match),
+        cmocka_unit_test(clang_kernels_match),
+        cmocka_unit_test(gemm_kernels_match),
+        cmocka_unit_test(points_are_ordered),
+    };
+    return cmocka_run_group_tests(tests, open_folder, close_folder);
+}
