@@ -96,6 +96,19 @@ char *mo_region_string(struct mo_region *region, const char *s, size_t n) {
     return copy;
 }
 
+bool mo_region_release(struct mo_region *region, void *p) {
+    for (struct chunk **link = &region->chunks; *link; link = &(*link)->next) {
+        struct chunk *c = *link;
+        if ((char *)c + ALIGN != (char *)p) continue;
+        if (c->size <= CHUNK_BYTES) return false; /* others may live behind it */
+        *link = c->next;
+        region->bytes -= c->size;
+        mo_free(region->env, c);
+        return true;
+    }
+    return false;
+}
+
 size_t mo_region_bytes(const struct mo_region *region) {
     return region->bytes;
 }

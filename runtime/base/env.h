@@ -3,6 +3,7 @@
  * and the region allocator, with which most structures live and die as a whole. */
 #ifndef MO_ENV_H
 #define MO_ENV_H
+#include <stdbool.h>
 #include "runtime/base/error.h"
 #include "runtime/base/limits.h"
 #include "runtime/base/sys.h"
@@ -39,5 +40,7 @@ void *mo_region_alloc(struct mo_region *region, size_t bytes);
 /* count * size with overflow check */
 void *mo_region_array(struct mo_region *region, size_t count, size_t size);
 char *mo_region_string(struct mo_region *region, const char *s, size_t n);
+/* Gives a large allocation back early; false (and nothing happens) for one that shares its chunk. */
+bool mo_region_release(struct mo_region *region, void *p);
 size_t mo_region_bytes(const struct mo_region *region);
 #endif

@@ -56,6 +56,9 @@ void mo_plan_cost(const struct mo_graph *graph, const struct mo_node *node, int6
     } else {
         *flops = saturating(macs ? 2 * macs : 1, out);
     }
+    /* a gather reads what it writes, not its whole table */
+    if (!strcmp(node->op_type, "Gather") && node->n_out && node->out[0] >= 0)
+        moved = 2 * mo_tensor_bytes(graph->tensors[node->out[0]]);
     *bytes = moved;
 }
 

@@ -27,6 +27,9 @@ void mo_plan_cost(const struct mo_graph *graph, const struct mo_node *node, int6
 /* True when the layer moves no bytes: its outputs already lie where its inputs are. */
 bool mo_plan_is_view(const struct mo_graph *graph, const struct mo_node *node);
 
+/* trim.c: releases constants that no step reads any more because it has packed its own copy. */
+void mo_plan_trim(struct mo_plan *plan);
+
 /* reference.c: runs a layer by its operator's plain C; worker 0 only. */
 int mo_reference_run(struct mo_instance *instance, const struct mo_step *step);
 /* dynamic.c: the same for layers whose shapes are known only now. */

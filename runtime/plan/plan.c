@@ -105,6 +105,7 @@ static int fill(struct mo_plan *plan, const struct mo_plan_options *options, moi
             plan->scratch_bytes = plan->steps[k].scratch_bytes;
     }
     plan->weight_bytes = (int64_t)(mo_region_bytes(plan->region) - before);
+    if (!rc) mo_plan_trim(plan);
     return rc;
 }
 

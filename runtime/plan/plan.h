@@ -35,6 +35,8 @@ struct mo_plan {
 int mo_plan_build(struct mo_graph *graph, const struct mo_plan_options *options, struct mo_plan **out,
                   moire_error *err);
 void mo_plan_destroy(struct mo_plan *plan);
+/* A weight or other constant.  Its contents may be gone: a plan keeps packed copies instead. */
+bool mo_plan_is_constant(const struct mo_graph *graph, int tensor);
 
 struct mo_instance;
 int mo_instance_create(const struct mo_plan *plan, struct mo_instance **out, moire_error *err);

@@ -51,7 +51,7 @@ static json_t *layer(const struct mo_plan *plan, int i) {
     json_t *inputs = json_array(), *outputs = json_array();
     const char *layout = "plain";
     for (int k = 0; k < node->n_in; k++)
-        if (node->in[k] >= 0 && !plan->graph->tensors[node->in[k]]->data)
+        if (node->in[k] >= 0 && !mo_plan_is_constant(plan->graph, node->in[k]))
             json_array_append_new(inputs, shape_of(&plan->graph->tensors[node->in[k]]->shape));
     for (int k = 0; k < node->n_out; k++) {
         if (node->out[k] < 0) continue;
