@@ -4,7 +4,6 @@
 #include <dirent.h>
 #include <errno.h>
 #include <glob.h>
-#include <sched.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -16,6 +15,7 @@
 #include <unistd.h>
 #include "bench/session.h"
 #include "models/zoo.h"
+#include "runtime/device/topology.h"
 
 static const struct mo_bench_system peers[] = {
     {"ort-fcfs-all", "onnxruntime", "fcfs-all", "ONNX Runtime, FCFS, each query on all cores"},
@@ -70,8 +70,11 @@ int mo_bench_session_open(const struct mo_env *env, int argc, char **argv, struc
     out->command = join(out, argc, argv);
     if (models) memcpy(models, folder, strlen(folder));
     out->models = out->models_default = models;
-    cpu_set_t set;
-    out->cores = sched_getaffinity(0, sizeof set, &set) ? 1 : CPU_COUNT(&set);
+    struct mo_topology *topology;
+    int cores_code = mo_topology_create(env, NULL, 0, "", &topology, err);
+    if (cores_code) return cores_code;
+    out->cores = topology->n_cores;
+    mo_topology_destroy(topology);
     snprintf(out->folder, sizeof out->folder, "/tmp/moire-bench-XXXXXX");
     if (!models || !out->command || !mkdtemp(out->folder)) {
         out->folder[0] = 0;

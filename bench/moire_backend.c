@@ -1,0 +1,223 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * moire_backend.c - moire under load, through its public interface; see moire_backend.h.
+ *
+ * Inputs are prepared once a tenant; moire_submit() copies them, and that copy is part of what is measured.
+ */
+#define _GNU_SOURCE
+#include <semaphore.h>
+#include <stdio.h>
+#include <string.h>
+#include "bench/moire_backend.h"
+#include "bench/moire_report.h"
+
+enum { EVENTS = 1 << 16 };
+
+struct target {
+    moire_tenant *tenant;
+    moire_tensor inputs[MO_BENCH_MAX_INPUTS];
+    int n_inputs;
+};
+
+/* One accepted query on its way to its callback. */
+struct ticket {
+    struct self *self;
+    struct mo_bench_drive *drive;
+    int index;
+    moire_query query;
+};
+
+struct self {
+    const struct mo_env *env;
+    moire_runtime *runtime;
+    struct target targets[MO_BENCH_MAX_TENANTS];
+    int n_targets;
+    bool trace;
+    struct ticket *tickets; /* by query index; grown between runs only */
+    int n_tickets, issued;
+    sem_t solo_done;
+    int solo_code;
+};
+
+static void log_line(void *user, int level, const char *line) {
+    (void)user;
+    if (level <= MOIRE_LOG_WARN) fprintf(stderr, "moire: %s\n", line);
+}
+
+/* --- loading ------------------------------------------------------------------------------------------ */
+static size_t width(moire_dtype dtype) {
+    switch (dtype) {
+    case MOIRE_F64:
+    case MOIRE_I64:
+    case MOIRE_U64:
+        return 8;
+    case MOIRE_F32:
+    case MOIRE_I32:
+    case MOIRE_U32:
+        return 4;
+    case MOIRE_F16:
+    case MOIRE_BF16:
+    case MOIRE_I16:
+    case MOIRE_U16:
+        return 2;
+    default:
+        return 1;
+    }
+}
+
+static void fill(moire_tensor *t, size_t n) {
+    for (size_t i = 0; i < n; i++) {
+        if (t->dtype == MOIRE_F32)
+            ((float *)t->data)[i] = (float)(i * 2654435761u % 1000) * 1e-3f;
+        else if (t->dtype == MOIRE_I64)
+            ((int64_t *)t->data)[i] = 1;
+        else if (t->dtype == MOIRE_I32)
+            ((int32_t *)t->data)[i] = 1;
+    }
+}
+
+static int make_input(struct self *self, struct target *target, int i, const char *model, moire_error *err) {
+    moire_port port;
+    int code = moire_input(target->tenant, i, &port);
+    if (code) return mo_fail(err, code, "%s: input %d", model, i);
+    moire_tensor *t = &target->inputs[i];
+    *t = (moire_tensor){.dtype = port.dtype, .rank = port.rank};
+    size_t n = 1;
+    for (int k = 0; k < port.rank; k++) {
+        t->shape[k] = port.shape[k];
+        if (port.shape[k] < 1 || __builtin_mul_overflow(n, (size_t)port.shape[k], &n))
+            return mo_fail(err, MOIRE_ESHAPE, "%s: input '%s' needs a shape (--shape %s=...)", model,
+                           port.name, port.name);
+    }
+    t->bytes = n * width(port.dtype);
+    t->data = mo_alloc(self->env, t->bytes + 64);
+    if (!t->data) return mo_fail(err, MOIRE_ENOMEM, "%s: out of memory", model);
+    fill(t, n);
+    return MOIRE_OK;
+}
+
+static int load_tenant(struct self *self, const struct mo_bench_job *job, int i, moire_error *err) {
+    const struct mo_bench_tenant *want = &job->tenants[i];
+    struct target *target = &self->targets[i];
+    moire_tenant_config config;
+    moire_tenant_config_init(&config);
+    config.name = want->name;
+    config.qos_ns = job->qos_ns[i];
+    config.cls = want->cls;
+    config.priority = want->priority;
+    config.shed_late = want->shed_late;
+    config.shapes = want->shapes;
+    config.n_shapes = want->n_shapes;
+    int code = moire_load(self->runtime, want->model, &config, &target->tenant, err);
+    if (code) return code;
+    self->n_targets = i + 1;
+    int n = moire_n_inputs(target->tenant);
+    if (n > MO_BENCH_MAX_INPUTS)
+        return mo_fail(err, MOIRE_ELIMIT, "%s: more than %d inputs", want->model, MO_BENCH_MAX_INPUTS);
+    for (int k = 0; !code && k < n; k++)
+        code = make_input(self, target, k, want->model, err);
+    target->n_inputs = n;
+    return code;
+}
+
+static void backend_close(void *opaque) {
+    struct self *self = opaque;
+    if (self->runtime) moire_runtime_destroy(self->runtime, 0);
+    for (int i = 0; i < self->n_targets; i++)
+        for (int k = 0; k < self->targets[i].n_inputs; k++)
+            mo_free(self->env, self->targets[i].inputs[k].data);
+    sem_destroy(&self->solo_done);
+    mo_free(self->env, self->tickets);
+    mo_free(self->env, self);
+}
+
+static int backend_open(const struct mo_env *env, const struct mo_bench_job *job, void **out,
+                        moire_error *err) {
+    struct self *self = mo_alloc(env, sizeof *self);
+    if (!self) return mo_fail(err, MOIRE_ENOMEM, "out of memory");
+    self->env = env;
+    self->trace = job->trace;
+    sem_init(&self->solo_done, 0, 0);
+    moire_config config;
+    moire_config_init(&config);
+    config.threads = (int)job->threads;
+    config.policy = job->arrangement;
+    config.store = job->store;
+    config.generic_only = job->generic;
+    config.log = log_line;
+    int code = mo_runtime_create(&config, NULL, job->trace ? EVENTS : 0, &self->runtime, err);
+    for (int i = 0; !code && i < job->n_tenants; i++)
+        code = load_tenant(self, job, i, err);
+    if (code)
+        backend_close(self);
+    else
+        *out = self;
+    return code;
+}
+
+/* --- running ------------------------------------------------------------------------------------------ */
+static void on_solo(void *user, const moire_answer *answer) {
+    struct self *self = user;
+    self->solo_code = answer->code;
+    sem_post(&self->solo_done);
+}
+
+static int backend_solo(void *opaque, int tenant, moire_error *err) {
+    struct self *self = opaque;
+    const struct target *t = &self->targets[tenant];
+    int code = moire_submit(t->tenant, t->inputs, t->n_inputs, 0, on_solo, self, NULL, err);
+    if (code) return code;
+    while (sem_wait(&self->solo_done))
+        continue;
+    return self->solo_code ? mo_fail(err, self->solo_code, "%s", moire_code_text(self->solo_code)) : MOIRE_OK;
+}
+
+static void on_answer(void *user, const moire_answer *answer) {
+    const struct ticket *ticket = user;
+    mo_bench_done(ticket->drive, ticket->index, answer->start_ns, answer->end_ns, answer->code);
+}
+
+/* Statistics and reports so describe the last run. */
+static int backend_begin(void *opaque, int n) {
+    struct self *self = opaque;
+    self->issued = 0;
+    mo_runtime_stats_reset(self->runtime);
+    if (n <= self->n_tickets) return MOIRE_OK;
+    mo_free(self->env, self->tickets);
+    self->tickets = mo_alloc(self->env, (size_t)n * sizeof *self->tickets);
+    self->n_tickets = self->tickets ? n : 0;
+    return self->tickets ? MOIRE_OK : MOIRE_ENOMEM;
+}
+
+static int backend_issue(void *opaque, struct mo_bench_drive *drive, int index, int tenant,
+                         int64_t arrival_ns) {
+    struct self *self = opaque;
+    const struct target *t = &self->targets[tenant];
+    struct ticket *ticket = &self->tickets[index];
+    *ticket = (struct ticket){.self = self, .drive = drive, .index = index};
+    self->issued = index + 1;
+    return moire_submit(t->tenant, t->inputs, t->n_inputs, arrival_ns, on_answer, ticket, &ticket->query,
+                        NULL);
+}
+
+static void backend_stop(void *opaque) {
+    struct self *self = opaque;
+    for (int i = 0; i < self->issued; i++)
+        if (self->tickets[i].query) moire_cancel(self->runtime, self->tickets[i].query);
+    moire_drain(self->runtime);
+}
+
+static int backend_report(void *opaque, const char *path, moire_error *err) {
+    const struct self *self = opaque;
+    return mo_bench_moire_report(self->runtime, self->trace, path, err);
+}
+
+const struct mo_bench_backend *mo_bench_moire_backend(void) {
+    static const struct mo_bench_backend backend = {.open = backend_open,
+                                                    .solo = backend_solo,
+                                                    .begin = backend_begin,
+                                                    .issue = backend_issue,
+                                                    .stop = backend_stop,
+                                                    .report = backend_report,
+                                                    .close = backend_close};
+    return &backend;
+}

@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * moire_report.c - statistics and event rings of a runtime as JSON; see moire_report.h. */
+#include <jansson.h>
+#include <string.h>
+#include "bench/moire_report.h"
+#include "runtime/sched/events.h"
+
+enum { MAX_BLOCKS = 20000 };
+
+static json_t *scheduling(const struct mo_sched_stats *s) {
+    const struct mo_histogram *d = &s->decision_ns, *b = &s->block_ns;
+    double cpu = (double)s->worker_cpu_ns, kernels = (double)s->kernel_core_ns;
+    return json_pack("{s:I, s:f, s:f, s:f, s:f, s:f, s:f, s:I, s:I, s:I, s:I, s:I, s:I}", "decisions",
+                     (json_int_t)d->n, "mean_us", d->n ? (double)d->sum / (double)d->n * 1e-3 : 0.0, "p99_us",
+                     (double)mo_histogram_quantile(d, 0.99) * 1e-3, "max_us", (double)d->max * 1e-3,
+                     "outside_kernels", cpu > kernels && cpu > 0 ? 1 - kernels / cpu : 0.0, "block_mean_us",
+                     b->n ? (double)b->sum / (double)b->n * 1e-3 : 0.0, "block_p99_us",
+                     (double)mo_histogram_quantile(b, 0.99) * 1e-3, "blocks", (json_int_t)s->blocks,
+                     "switches", (json_int_t)s->switches, "refused_decisions", (json_int_t)s->refused,
+                     "accepted", (json_int_t)s->accepted, "in_time", (json_int_t)s->in_time, "shed",
+                     (json_int_t)s->shed);
+}
+
+/* Time of the oldest and the newest event that every ring still has. */
+static void span(const struct mo_events *events, int64_t *from, int64_t *to) {
+    *from = INT64_MIN;
+    *to = INT64_MIN;
+    for (int r = 0; r < events->n_rings; r++) {
+        const struct mo_ring *ring = &events->ring[r];
+        if (!ring->n) continue;
+        uint64_t first = mo_ring_first(ring);
+        if (first > 0 && mo_ring_at(ring, first)->time > *from) *from = mo_ring_at(ring, first)->time;
+        if (mo_ring_at(ring, ring->n - 1)->time > *to) *to = mo_ring_at(ring, ring->n - 1)->time;
+    }
+}
+
+/* Pairs the block starts and ends of one ring: a worker runs one block at a time. */
+static void pair(const struct mo_ring *ring, int64_t from, int64_t origin, json_t *blocks) {
+    const struct mo_event_entry *start = NULL;
+    for (uint64_t i = mo_ring_first(ring); i < ring->n; i++) {
+        const struct mo_event_entry *e = mo_ring_at(ring, i);
+        if (e->kind == MO_LOG_BLOCK_START && e->time >= from) start = e;
+        if (e->kind != MO_LOG_BLOCK_END || !start || start->query != e->query || start->c != e->c) continue;
+        json_array_append_new(blocks, json_pack("[i,i,I,f,f,i,i]", (int)e->c, (int)e->tenant,
+                                                (json_int_t)(e->query & 0xffffffffu),
+                                                (double)(start->time - origin) * 1e-3,
+                                                (double)(e->time - origin) * 1e-3, (int)e->a, (int)e->b));
+        start = NULL;
+    }
+}
+
+static json_t *timeline(moire_runtime *runtime) {
+    const struct mo_events *events = mo_engine_events(runtime->engine);
+    if (!events) return NULL;
+    int64_t from, to;
+    json_t *blocks = json_array();
+    span(events, &from, &to);
+    int64_t last = to - (int64_t)2e9; /* the last two seconds are plenty */
+    if (from < last) from = last;
+    for (int r = 0; r < events->n_rings && json_array_size(blocks) < MAX_BLOCKS; r++)
+        pair(&events->ring[r], from, from, blocks);
+    return json_pack("{s:i, s:o}", "cores", mo_engine_cores(runtime->engine), "blocks", blocks);
+}
+
+int mo_bench_moire_report(moire_runtime *runtime, bool with_timeline, const char *path, moire_error *err) {
+    struct mo_sched_stats stats;
+    mo_runtime_stats(runtime, &stats);
+    json_t *report = json_pack("{s:o}", "scheduling", scheduling(&stats));
+    json_t *line = with_timeline ? timeline(runtime) : NULL;
+    if (line) json_object_set_new(report, "timeline", line);
+    int bad = !report || json_dump_file(report, path, JSON_COMPACT | JSON_REAL_PRECISION(9));
+    json_decref(report);
+    return bad ? mo_fail(err, MOIRE_EIO, "%s: cannot be written", path) : MOIRE_OK;
+}

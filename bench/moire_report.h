@@ -1,0 +1,10 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * moire_report.h - what moire knows about its last run: cost of decisions, work outside kernels, timeline. */
+#ifndef MO_BENCH_MOIRE_REPORT_H
+#define MO_BENCH_MOIRE_REPORT_H
+#include "runtime/serve/runtime.h"
+
+/* Writes {"scheduling": {...}, "timeline": {...}} to `path`; the runtime must be drained.  The timeline needs
+ * a runtime with events. */
+int mo_bench_moire_report(moire_runtime *runtime, bool timeline, const char *path, moire_error *err);
+#endif

@@ -1,0 +1,409 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * verb_bench.c - `moire bench`: solo latency and service under load, with peers beside. */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "bench/drive.h"
+#include "bench/moire_backend.h"
+#include "bench/report.h"
+#include "bench/serve.h"
+#include "tools/moire/verb.h"
+
+static const char usage[] =
+    "usage: moire bench latency FILE.onnx|NAME ... [--threads 1,2] [--peers P,...] [--shape NAME=d,d,...]\n"
+    "                           [--generic] [--only-generic] [--seconds S] [--store DIR] [--json]\n"
+    "       moire bench serve SCENARIO [--policy P,...] [--load L,...] [--find-max SHARE] [--seconds S]\n"
+    "                           [--seed K,...] [--peers P,...] [--report F.html] [--trace F.json] [--json]\n"
+    "       moire bench report RESULT.json --report F.html\n\n"
+    "latency  time of one model alone on the machine; all systems in turn, in slices of one run\n"
+    "serve    open-loop Poisson arrivals on several models; latency counts from the scheduled arrival\n"
+    "report   draws the page of an earlier `serve --json` again\n\n"
+    "SCENARIO is a file, or the name of one in bench/scenarios (mix, light, medium, heavy, ocr).\n"
+    "Load 1.0 means: arrival rate x one-core solo time of the fastest system measured = all cores busy.\n\n"
+    "  --peers P,...        latency: openvino, onnxruntime, ncnn; serve: these, all, or single arrangements\n"
+    "                       (ort-fcfs-all, ort-core-per-query, ort-all-at-once-1t, ort-all-at-once-nt,\n"
+    "                       ort-all-at-once-nt-nospin, openvino-latency, openvino-throughput)\n"
+    "  --threads N,...      latency: thread counts, all cores by default\n"
+    "  --shape NAME=d,d,... latency: shape of an input that the file leaves open\n"
+    "  --generic            latency: the built-in kernels besides; serve: only the built-in kernels\n"
+    "  --only-generic       latency: the built-in kernels, without the specialised ones\n"
+    "  --policy P,...       serve: policies of moire (moire, fcfs, fcfs-1), or none\n"
+    "  --load L,...         serve: loads to measure\n"
+    "  --find-max SHARE     serve: highest load at which SHARE of all queries, and of every tenant's, is in "
+    "time\n"
+    "  --step S             serve: grid of that search, 0.05 by default\n"
+    "  --max-load L         serve: end of that grid, 1.2 by default\n"
+    "  --seconds S          measured time of one run (serve, 10) or of each system (latency, 2)\n"
+    "  --warmup S           serve: time before it that does not count, 1 by default\n"
+    "  --seed K,...         serve: seeds of the arrivals, 1 by default; every system gets the same arrivals\n"
+    "  --calibrate S        serve: solo time measured of each model and system, 0.6 by default\n"
+    "  --calibration F      serve: take QoS targets and solo times from an earlier result\n"
+    "  --store DIR          folder of compiled variants\n"
+    "  --models DIR         folder of zoo files, built on first use\n"
+    "  --report F.html      serve: a self-contained page with plots and a timeline\n"
+    "  --trace F.json       serve: the timeline as a Chrome trace (opens in Perfetto)\n"
+    "  --json               the result document on stdout instead of the tables\n"
+    "  --output F.json      the result document to a file besides\n"
+    "  --quiet              no progress on stderr\n\n"
+    "Examples:\n"
+    "  moire bench latency resnet50 mobilenet-v2 --threads 1,2 --peers openvino,onnxruntime\n"
+    "  moire bench serve mix --policy moire,fcfs --load 0.5 --seconds 5 --report mix.html\n"
+    "  moire bench serve mix --find-max 0.95 --peers all --seed 1,2,3 --output mix.json --report mix.html\n"
+    "Ctrl-C ends a run in good order; what has been measured is reported, and the exit code is 130.\n";
+
+enum { MAX_MODELS = 64 };
+
+struct options {
+    struct mo_bench_latency_options latency;
+    struct mo_bench_serve_options serve;
+    const char *models[MAX_MODELS], *families[8];
+    moire_shape shapes[MO_BENCH_MAX_INPUTS];
+    const char *peers, *report, *trace, *output, *store, *models_folder;
+    double seconds;
+    bool json, quiet, generic, only_generic;
+};
+
+/* --- parsing ------------------------------------------------------------------------------------------ */
+static int bad(moire_error *err, const char *flag, const char *value, const char *wanted) {
+    return mo_fail(err, MOIRE_EINVAL, "%s %s: %s", flag, value ? value : "", wanted);
+}
+
+/* Cuts `text` at commas, in place; returns the number of parts or -1. */
+static int split(char *text, char **parts, int most) {
+    int n = 0;
+    char *save;
+    for (char *p = strtok_r(text, ",", &save); p; p = strtok_r(NULL, ",", &save)) {
+        if (n == most) return -1;
+        parts[n++] = p;
+    }
+    return n;
+}
+
+static int number(const char *flag, const char *text, double min, double max, double *out, moire_error *err) {
+    char *end;
+    errno = 0;
+    *out = text ? strtod(text, &end) : 0;
+    if (!text || errno || end == text || *end || !(*out >= min && *out <= max)) {
+        char wanted[80];
+        snprintf(wanted, sizeof wanted, "must be a number between %g and %g", min, max);
+        return bad(err, flag, text, wanted);
+    }
+    return MOIRE_OK;
+}
+
+static int numbers(const char *flag, char *text, double min, double max, double *out, int most, int *n,
+                   moire_error *err) {
+    char *parts[64];
+    *n = text ? split(text, parts, most < 64 ? most : 64) : 0;
+    if (*n <= 0) return bad(err, flag, text, "needs values with commas between");
+    for (int i = 0; i < *n; i++) {
+        int code = number(flag, parts[i], min, max, &out[i], err);
+        if (code) return code;
+    }
+    return MOIRE_OK;
+}
+
+static int shape(struct options *o, char *text, moire_error *err) {
+    char *equals = text ? strchr(text, '=') : NULL;
+    if (!equals || o->latency.n_shapes == MO_BENCH_MAX_INPUTS)
+        return bad(err, "--shape", text, "must look like NAME=1,3,224,224");
+    double dims[MOIRE_MAX_RANK];
+    int rank;
+    *equals = 0;
+    int code = numbers("--shape", equals + 1, 1, 1e9, dims, MOIRE_MAX_RANK, &rank, err);
+    if (code) return code;
+    moire_shape *s = &o->shapes[o->latency.n_shapes++];
+    *s = (moire_shape){.input = text, .rank = rank};
+    for (int i = 0; i < rank; i++)
+        s->shape[i] = (int64_t)dims[i];
+    return MOIRE_OK;
+}
+
+static int policies(struct options *o, char *text, moire_error *err) {
+    char *parts[MO_BENCH_MAX_SYSTEMS];
+    int n = text ? split(text, parts, MO_BENCH_MAX_SYSTEMS) : 0;
+    if (n <= 0) return bad(err, "--policy", text, "needs names with commas between, or none");
+    o->serve.n_policies = 0;
+    for (int i = 0; i < n; i++)
+        if (strcmp(parts[i], "none") != 0) o->serve.policies[o->serve.n_policies++] = parts[i];
+    return MOIRE_OK;
+}
+
+static int lists(struct options *o, struct mo_args *args, bool *took, moire_error *err) {
+    double values[64];
+    int n, code = MOIRE_OK;
+    *took = true;
+    if (mo_args_flag(args, "--threads", true)) {
+        code = numbers("--threads", (char *)args->value, 1, 1024, values, 8, &n, err);
+        for (int i = 0; !code && i < n; i++)
+            o->latency.threads[i] = (int)values[i];
+        o->latency.n_threads = n;
+    } else if (mo_args_flag(args, "--load", true)) {
+        code = numbers("--load", (char *)args->value, 0.001, 10, o->serve.loads, MO_BENCH_MAX_LOADS,
+                       &o->serve.n_loads, err);
+    } else if (mo_args_flag(args, "--seed", true)) {
+        code = numbers("--seed", (char *)args->value, 0, 9e15, values, MO_BENCH_MAX_SEEDS, &n, err);
+        for (int i = 0; !code && i < n; i++)
+            o->serve.seeds[i] = (uint64_t)values[i];
+        o->serve.n_seeds = n;
+    } else if (mo_args_flag(args, "--shape", true)) {
+        code = shape(o, (char *)args->value, err);
+    } else if (mo_args_flag(args, "--policy", true)) {
+        code = policies(o, (char *)args->value, err);
+    } else {
+        *took = false;
+    }
+    return code;
+}
+
+static int scalars(struct options *o, struct mo_args *args, bool *took, moire_error *err) {
+    const struct {
+        const char *flag;
+        double *to, min, max;
+    } rows[] = {
+        {"--find-max", &o->serve.find_max, 0.01, 1},
+        {"--step", &o->serve.step, 0.005, 1},
+        {"--max-load", &o->serve.max_load, 0.01, 10},
+        {"--seconds", &o->seconds, 0.05, 86400},
+        {"--warmup", &o->serve.warmup, 0, 3600},
+        {"--calibrate", &o->serve.calibration_seconds, 0.01, 600},
+    };
+    *took = true;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
+        if (mo_args_flag(args, rows[i].flag, true))
+            return number(rows[i].flag, args->value, rows[i].min, rows[i].max, rows[i].to, err);
+    *took = false;
+    return MOIRE_OK;
+}
+
+static int texts(struct options *o, struct mo_args *args, bool *took, moire_error *err) {
+    const struct {
+        const char *flag, **to;
+    } rows[] = {
+        {"--peers", &o->peers},
+        {"--report", &o->report},
+        {"--trace", &o->trace},
+        {"--output", &o->output},
+        {"--store", &o->store},
+        {"--models", &o->models_folder},
+        {"--calibration", &o->serve.calibration},
+    };
+    const struct {
+        const char *flag;
+        bool *to;
+    } switches[] = {{"--json", &o->json},
+                    {"--quiet", &o->quiet},
+                    {"--generic", &o->generic},
+                    {"--only-generic", &o->only_generic}};
+    *took = true;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        if (!mo_args_flag(args, rows[i].flag, true)) continue;
+        *rows[i].to = args->value;
+        return args->value ? MOIRE_OK : bad(err, rows[i].flag, NULL, "needs a value");
+    }
+    for (size_t i = 0; i < sizeof switches / sizeof switches[0]; i++)
+        if (mo_args_flag(args, switches[i].flag, false)) {
+            *switches[i].to = true;
+            return MOIRE_OK;
+        }
+    *took = false;
+    return MOIRE_OK;
+}
+
+static int parse(struct options *o, struct mo_args *args, moire_error *err) {
+    static int (*const parsers[])(struct options *, struct mo_args *, bool *,
+                                  moire_error *) = {lists, scalars, texts};
+    while (args->at < args->argc) {
+        bool took = false;
+        for (size_t i = 0; !took && i < sizeof parsers / sizeof parsers[0]; i++) {
+            int code = parsers[i](o, args, &took, err);
+            if (code) return code;
+        }
+        if (took) continue;
+        const char *word = args->argv[args->at++];
+        if (word[0] == '-' && word[1]) return bad(err, word, NULL, "no such flag; see moire bench --help");
+        if (o->latency.n_models == MAX_MODELS)
+            return mo_fail(err, MOIRE_ELIMIT, "more than %d models", MAX_MODELS);
+        o->models[o->latency.n_models++] = word;
+    }
+    return MOIRE_OK;
+}
+
+/* --- latency ------------------------------------------------------------------------------------------ */
+static int pick_families(struct options *o, moire_error *err) {
+    static const char *const known[] = {"openvino", "onnxruntime", "ncnn"};
+    char *parts[8];
+    int n = o->peers ? split((char *)o->peers, parts, 8) : 0;
+    if (n < 0) return bad(err, "--peers", NULL, "too many names");
+    for (int i = 0; i < n; i++) {
+        size_t k = 0;
+        while (k < 3 && strcmp(parts[i], known[k]) != 0)
+            k++;
+        if (k < 3)
+            o->families[o->latency.spec.n_families++] = known[k];
+        else if (strcmp(parts[i], "none") != 0)
+            return bad(err, "--peers", parts[i], "must be openvino, onnxruntime, ncnn or none");
+    }
+    o->latency.spec.families = o->families;
+    return MOIRE_OK;
+}
+
+static int latency(struct mo_bench_session *s, struct options *o, json_t **document, moire_error *err) {
+    if (o->latency.n_models == 0) return mo_fail(err, MOIRE_EINVAL, "latency needs a file or a zoo name");
+    int code = pick_families(o, err);
+    if (code) return code;
+    o->latency.models = o->models;
+    o->latency.shapes = o->shapes;
+    if (!o->latency.n_threads) o->latency.threads[o->latency.n_threads++] = s->cores;
+    o->latency.spec.moire = !o->only_generic;
+    o->latency.spec.generic = o->generic || o->only_generic;
+    o->latency.spec.seconds = o->seconds > 0 ? o->seconds : 2;
+    o->latency.spec.slices = 5;
+    return mo_bench_latency(s, &o->latency, document, err);
+}
+
+/* --- serve -------------------------------------------------------------------------------------------- */
+static int add_peers(struct options *o, const char *word, moire_error *err) {
+    int n, before = o->serve.n_peers;
+    const struct mo_bench_system *all = mo_bench_peers(&n);
+    for (int i = 0; i < n && o->serve.n_peers < MO_BENCH_MAX_SYSTEMS; i++)
+        if (!strcmp(word, "all") || !strcmp(word, all[i].family) || !strcmp(word, all[i].name))
+            o->serve.peers[o->serve.n_peers++] = &all[i];
+    if (o->serve.n_peers == before && strcmp(word, "none") != 0)
+        return bad(err, "--peers", word, "no such peer; see moire bench --help");
+    return MOIRE_OK;
+}
+
+/* A scenario by name is looked for where the repository keeps them, beside the program's folder. */
+static const char *find_scenario(const struct mo_bench_session *s, const char *word, char *path, size_t n) {
+    FILE *f = fopen(word, "re");
+    if (!f && !strchr(word, '/')) {
+        const char *slash = strrchr(s->exe, '/');
+        const int dir = (int)(slash ? slash - s->exe : 0);
+        static const char *const places[] = {"/../bench/scenarios", "/../share/moire/scenarios"};
+        snprintf(path, n, "bench/scenarios/%s.json", word);
+        f = fopen(path, "re");
+        for (int i = 0; !f && i < 2; i++) {
+            snprintf(path, n, "%.*s%s/%s.json", dir, s->exe, places[i], word);
+            f = fopen(path, "re");
+        }
+        if (f) word = path;
+    }
+    if (f) fclose(f);
+    return word;
+}
+
+static int serve(struct mo_bench_session *s, struct options *o, json_t **document, moire_error *err) {
+    char path[1024], *parts[16];
+    if (o->latency.n_models != 1) return mo_fail(err, MOIRE_EINVAL, "serve needs exactly one scenario");
+    int n = o->peers ? split((char *)o->peers, parts, 16) : 0, code = MOIRE_OK;
+    for (int i = 0; !code && i < n; i++)
+        code = add_peers(o, parts[i], err);
+    if (code) return code;
+    if (!o->serve.n_loads && !(o->serve.find_max > 0)) o->serve.loads[o->serve.n_loads++] = 0.5;
+    if (o->serve.max_load / o->serve.step > 64)
+        return mo_fail(err, MOIRE_EINVAL, "--step: over 64 steps to --max-load");
+    if (!o->serve.n_policies && !o->serve.n_peers)
+        return mo_fail(err, MOIRE_EINVAL, "neither a policy nor a peer");
+    o->serve.scenario = find_scenario(s, o->models[0], path, sizeof path);
+    o->serve.timeline = o->report || o->trace;
+    if (o->seconds > 0) o->serve.seconds = o->seconds;
+    s->generic = o->generic || o->only_generic;
+    return mo_bench_serve(s, &o->serve, document, err);
+}
+
+/* --- output ------------------------------------------------------------------------------------------- */
+static int write_outputs(struct mo_bench_session *s, const struct options *o, json_t *document, bool is_serve,
+                         moire_error *err) {
+    int code = MOIRE_OK;
+    if (o->json && json_dumpf(document, stdout, JSON_INDENT(1)))
+        code = mo_fail(err, MOIRE_EIO, "stdout: write failed");
+    if (o->json) putchar('\n');
+    if (!o->json && is_serve) mo_bench_serve_print(document);
+    if (!o->json && !is_serve) mo_bench_latency_print(document);
+    if (!code && o->output) code = mo_bench_write_json(s->env, document, o->output, err);
+    if (!code && is_serve && o->trace) code = mo_bench_write_trace(s->env, document, o->trace, err);
+    if (!code && is_serve && o->report) code = mo_bench_write_html(s->env, document, o->report, err);
+    if (!code && is_serve && o->report) mo_bench_say(s, "bench: report in %s", o->report);
+    return code;
+}
+
+static int again(struct mo_bench_session *s, const struct options *o, moire_error *err) {
+    if (o->latency.n_models != 1 || (!o->report && !o->trace))
+        return mo_fail(err, MOIRE_EINVAL,
+                       "report needs one result file and --report F.html or --trace F.json");
+    struct mo_json_file file;
+    int code = mo_json_load(s->env, o->models[0], &file, err);
+    if (code) return code;
+    if (!json_is_array(json_object_get(file.root, "results")))
+        code = mo_json_fail(&file, "", err, "not a result of `moire bench serve`");
+    if (!code && o->trace) code = mo_bench_write_trace(s->env, file.root, o->trace, err);
+    if (!code && o->report) code = mo_bench_write_html(s->env, file.root, o->report, err);
+    mo_json_close(&file);
+    return code;
+}
+
+static int dispatch(const struct mo_env *env, int argc, char **argv, moire_error *err) {
+    struct options *o = mo_alloc(env, sizeof *o);
+    struct mo_bench_session session;
+    if (!o) return mo_fail(err, MOIRE_ENOMEM, "out of memory");
+    o->serve = (struct mo_bench_serve_options){.policies = {"moire", "fcfs", "fcfs-1"},
+                                               .n_policies = 3,
+                                               .step = 0.05,
+                                               .max_load = 1.2,
+                                               .seconds = 10,
+                                               .warmup = 1,
+                                               .seeds = {1},
+                                               .n_seeds = 1,
+                                               .calibration_seconds = 0.6};
+    int code = mo_bench_session_open(env, argc, argv, &session, err);
+    struct mo_args args = {.argc = argc, .argv = argv, .at = 2};
+    json_t *document = NULL;
+    bool is_serve = argc > 1 && !strcmp(argv[1], "serve");
+    if (code) goto out;
+    if (!(code = parse(o, &args, err))) {
+        session.quiet = o->quiet;
+        session.store = o->store;
+        if (o->models_folder) session.models = o->models_folder;
+        if (is_serve)
+            code = serve(&session, o, &document, err);
+        else if (argc > 1 && !strcmp(argv[1], "latency"))
+            code = latency(&session, o, &document, err);
+        else if (argc > 1 && !strcmp(argv[1], "report"))
+            code = again(&session, o, err);
+        else
+            code = mo_fail(err, MOIRE_EINVAL, "needs latency, serve or report; see moire bench --help");
+    }
+    if (document) {
+        moire_error why;
+        int wrote = write_outputs(&session, o, document, is_serve, &why);
+        if (wrote && !code) *err = why;
+        if (wrote && !code) code = wrote;
+    }
+    json_decref(document);
+    mo_bench_session_close(&session);
+out:
+    mo_free(env, o);
+    return code;
+}
+
+static int run(const struct mo_env *env, int argc, char **argv) {
+    moire_error err = {0};
+    if (argc > 1 && !strcmp(argv[1], "--help")) {
+        printf("moire bench - %s\n\n%s", mo_verb_bench.summary, usage);
+        return MO_EXIT_OK;
+    }
+    if (argc == 3 && !strcmp(argv[1], "runner"))
+        return mo_bench_runner(env, mo_bench_moire_backend(), argv[2]);
+    int code = dispatch(env, argc, argv, &err);
+    return code ? mo_verb_fail("bench", &err) : MO_EXIT_OK;
+}
+
+const struct mo_verb mo_verb_bench = {
+    .name = "bench",
+    .summary = "measure latency alone and service under load, beside other systems",
+    .usage = usage,
+    .run = run,
+};
