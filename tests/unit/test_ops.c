@@ -1,0 +1,469 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * test_ops.c - references: what the backend tests do not cover: refusals of bad input, fused epilogues,
+ * number formats, corner cases of old versions, running out of memory. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <math.h>
+#include <string.h>
+#include "runtime/ops/util.h"
+#include "tests/unit/op_case.h"
+
+/* --- every family refuses what does not fit, and says why --- */
+struct bad {
+    const char *op;
+    int opset;
+    const char *attrs;
+    struct {
+        moire_dtype dtype;
+        const char *shape;
+        double values[8];
+        bool unknown;
+    } in[5];
+    int code;
+    const char *says;
+};
+
+#define F MOIRE_F32
+#define I MOIRE_I64
+static const struct bad bad_cases[] = {
+    {"Relu", 13, "", {{MOIRE_BOOL, "2", {0}, 0}}, MOIRE_EUNSUPPORTED, "bool"},
+    {"Conv", 13, "", {{F, "1x3x8x8", {0}, 0}, {F, "4x2x3x3", {0}, 0}}, MOIRE_ESHAPE, "groups"},
+    {"Conv", 13, "group=0", {{F, "1x3x8x8", {0}, 0}, {F, "4x3x3x3", {0}, 0}}, MOIRE_ESHAPE, "groups"},
+    {"Conv", 13, "strides=0,1", {{F, "1x3x8x8", {0}, 0}, {F, "4x3x3x3", {0}, 0}}, MOIRE_EINVAL, "strides"},
+    {"Conv", 13, "strides=1,1,1", {{F, "1x3x8x8", {0}, 0}, {F, "4x3x3x3", {0}, 0}}, MOIRE_EINVAL, "strides"},
+    {"Conv", 13, "pads=-1,0,0,0", {{F, "1x3x8x8", {0}, 0}, {F, "4x3x3x3", {0}, 0}}, MOIRE_EINVAL, "pads"},
+    {"Conv", 13, "dilations=9,9", {{F, "1x3x8x8", {0}, 0}, {F, "4x3x3x3", {0}, 0}}, MOIRE_ESHAPE, "larger"},
+    {"Conv",
+     13,
+     "auto_pad:MIDDLE",
+     {{F, "1x3x8x8", {0}, 0}, {F, "4x3x3x3", {0}, 0}},
+     MOIRE_EINVAL,
+     "auto_pad"},
+    {"Conv",
+     13,
+     "kernel_shape=5,5",
+     {{F, "1x3x8x8", {0}, 0}, {F, "4x3x3x3", {0}, 0}},
+     MOIRE_ESHAPE,
+     "weights"},
+    {"Conv", 13, "", {{F, "3x8", {0}, 0}, {F, "4x3", {0}, 0}}, MOIRE_ESHAPE, "rank"},
+    {"Conv",
+     13,
+     "",
+     {{F, "1x3x8x8", {0}, 0}, {F, "4x3x3x3", {0}, 0}, {F, "3", {0}, 0}},
+     MOIRE_ESHAPE,
+     "bias"},
+    {"ConvTranspose",
+     13,
+     "output_padding=1,1,1",
+     {{F, "1x2x4x4", {0}, 0}, {F, "2x2x3x3", {0}, 0}},
+     MOIRE_EINVAL,
+     "output_padding"},
+    {"ConvTranspose",
+     13,
+     "pads=9,9,9,9",
+     {{F, "1x2x4x4", {0}, 0}, {F, "2x2x3x3", {0}, 0}},
+     MOIRE_ESHAPE,
+     "empty"},
+    {"MaxPool", 12, "", {{F, "1x1x4x4", {0}, 0}}, MOIRE_EINVAL, "kernel_shape"},
+    {"MaxPool", 12, "kernel_shape=0,1", {{F, "1x1x4x4", {0}, 0}}, MOIRE_EINVAL, "kernel_shape"},
+    {"MaxUnpool",
+     11,
+     "kernel_shape=2,2 strides=2,2",
+     {{F, "1x1x1x1", {5}, 0}, {I, "1x1x1x1", {99}, 0}},
+     MOIRE_EINVAL,
+     "index"},
+    {"MatMul", 13, "", {{F, "2x3", {0}, 0}, {F, "4x2", {0}, 0}}, MOIRE_ESHAPE, "inner"},
+    {"MatMul", 13, "", {{F, "2x2x3", {0}, 0}, {F, "3x3x2", {0}, 0}}, MOIRE_ESHAPE, "batch"},
+    {"MatMul", 13, "", {{F, "", {0}, 0}, {F, "3x2", {0}, 0}}, MOIRE_ESHAPE, "scalar"},
+    {"Gemm", 13, "transA=1", {{F, "2x3", {0}, 0}, {F, "3x2", {0}, 0}}, MOIRE_ESHAPE, "inner"},
+    {"Gemm", 13, "", {{F, "2x3", {0}, 0}, {F, "3x2", {0}, 0}, {F, "3", {0}, 0}}, MOIRE_ESHAPE, "C"},
+    {"Add", 13, "", {{F, "2x3", {0}, 0}, {F, "2x4", {0}, 0}}, MOIRE_ESHAPE, "broadcast"},
+    {"Add", 13, "", {{F, "2", {0}, 0}, {I, "2", {0}, 0}}, MOIRE_EINVAL, "int64"},
+    {"Div", 13, "", {{I, "2", {7, 8}, 0}, {I, "2", {1, 0}, 0}}, MOIRE_EINVAL, "division"},
+    {"Mod", 13, "", {{I, "2", {7, 8}, 0}, {I, "2", {0, 1}, 0}}, MOIRE_EINVAL, "division"},
+    {"Mod", 13, "", {{F, "2", {0}, 0}, {F, "2", {0}, 0}}, MOIRE_EINVAL, "fmod"},
+    {"PRelu", 13, "", {{F, "3", {0}, 0}, {F, "2x3", {0}, 0}}, MOIRE_ESHAPE, "slope"},
+    {"Where", 9, "", {{MOIRE_BOOL, "2", {0}, 0}, {F, "2", {0}, 0}, {I, "2", {0}, 0}}, MOIRE_EINVAL, "types"},
+    {"BatchNormalization",
+     13,
+     "",
+     {{F, "1x3x2x2", {0}, 0}, {F, "3", {0}, 0}, {F, "3", {0}, 0}, {F, "2", {0}, 0}, {F, "3", {0}, 0}},
+     MOIRE_ESHAPE,
+     "3 elements"},
+    {"LayerNormalization", 17, "axis=3", {{F, "2x3", {0}, 0}, {F, "3", {0}, 0}}, MOIRE_EINVAL, "axis"},
+    {"GroupNormalization",
+     18,
+     "num_groups=2",
+     {{F, "1x3x2", {0}, 0}, {F, "2", {0}, 0}, {F, "2", {0}, 0}},
+     MOIRE_EINVAL,
+     "groups"},
+    {"LRN", 13, "size=0", {{F, "1x3x2x2", {0}, 0}}, MOIRE_EINVAL, "size"},
+    {"Softmax", 13, "axis=2", {{F, "2x3", {0}, 0}}, MOIRE_EINVAL, "axis"},
+    {"Reshape", 13, "", {{F, "2x3", {0}, 0}, {I, "2", {-1, -1}, 0}}, MOIRE_ESHAPE, "-1"},
+    {"Reshape", 13, "", {{F, "2x3", {0}, 0}, {I, "2", {4, 2}, 0}}, MOIRE_ESHAPE, "[4,2]"},
+    {"Reshape", 13, "", {{F, "2x3", {0}, 0}, {I, "3", {6, 1, 0}, 0}}, MOIRE_ESHAPE, "not there"},
+    {"Reshape", 13, "", {{F, "2x3", {0}, 0}, {F, "2", {3, 2}, 0}}, MOIRE_EUNSUPPORTED, "int"},
+    {"Squeeze", 13, "", {{F, "2x3", {0}, 0}, {I, "1", {0}, 0}}, MOIRE_ESHAPE, "not 1"},
+    {"Unsqueeze", 13, "", {{F, "2x3", {0}, 0}, {I, "2", {1, 1}, 0}}, MOIRE_EINVAL, "twice"},
+    {"Expand", 13, "", {{F, "2x3", {0}, 0}, {I, "2", {2, 4}, 0}}, MOIRE_ESHAPE, "broadcast"},
+    {"Range", 13, "", {{I, "", {0}, 0}, {I, "", {9}, 0}, {I, "", {0}, 0}}, MOIRE_EINVAL, "end"},
+    {"ConstantOfShape", 13, "", {{I, "2", {-1, 2}, 0}}, MOIRE_ESHAPE, "shape"},
+    {"ConstantOfShape", 13, "", {{I, "2", {1e6, 1e9}, 0}}, MOIRE_ELIMIT, "tensor_bytes"},
+    {"Cast", 13, "to=8", {{F, "2", {0}, 0}}, MOIRE_EUNSUPPORTED, "string"},
+    {"Transpose", 13, "perm=0,0", {{F, "2x3", {0}, 0}}, MOIRE_EINVAL, "permutation"},
+    {"Transpose", 13, "perm=0,2", {{F, "2x3", {0}, 0}}, MOIRE_EINVAL, "permutation"},
+    {"Concat", 13, "axis=0", {{F, "2x3", {0}, 0}, {F, "2x4", {0}, 0}}, MOIRE_ESHAPE, "input 1"},
+    {"Split", 13, "", {{F, "4", {0}, 0}, {I, "1", {3}, 0}}, MOIRE_ESHAPE, "over"},
+    {"Slice",
+     13,
+     "",
+     {{F, "4", {0}, 0}, {I, "1", {0}, 0}, {I, "1", {4}, 0}, {I, "1", {0}, 0}, {I, "1", {0}, 0}},
+     MOIRE_EINVAL,
+     "step"},
+    {"Slice", 13, "", {{F, "4", {0}, 0}, {I, "1", {0}, 0}, {I, "2", {4, 4}, 0}}, MOIRE_EINVAL, "length"},
+    {"Tile", 13, "", {{F, "2x2", {0}, 0}, {I, "2", {-1, 2}, 0}}, MOIRE_EINVAL, "repeat"},
+    {"Tile", 13, "", {{F, "2x2", {0}, 0}, {I, "2", {9e18, 2}, 0}}, MOIRE_EINVAL, "repeat"},
+    {"DepthToSpace", 13, "blocksize=2", {{F, "1x3x2x2", {0}, 0}}, MOIRE_ESHAPE, "blocksize"},
+    {"Pad", 13, "", {{F, "2x2", {0}, 0}, {I, "4", {-2, 0, -1, 0}, 0}}, MOIRE_ESHAPE, "leave no"},
+    {"Pad", 13, "mode:mirror", {{F, "2x2", {0}, 0}, {I, "4", {0}, 0}}, MOIRE_EINVAL, "mode"},
+    {"Gather", 13, "", {{F, "3x2", {0}, 0}, {I, "2", {0, 3}, 0}}, MOIRE_EINVAL, "index 3"},
+    {"Gather", 13, "", {{F, "3x2", {0}, 0}, {I, "2", {0, -4}, 0}}, MOIRE_EINVAL, "index -4"},
+    {"GatherElements", 13, "", {{F, "2x2", {0}, 0}, {I, "1x2", {0, 2}, 0}}, MOIRE_EINVAL, "index 2"},
+    {"GatherND", 13, "", {{F, "2x2", {0}, 0}, {I, "1x2", {0, 2}, 0}}, MOIRE_EINVAL, "index 2"},
+    {"ScatterND",
+     13,
+     "",
+     {{F, "2x2", {0}, 0}, {I, "1x2", {2, 0}, 0}, {F, "1", {0}, 0}},
+     MOIRE_EINVAL,
+     "index 2"},
+    {"ScatterND",
+     16,
+     "reduction:mean",
+     {{F, "2", {0}, 0}, {I, "1x1", {0}, 0}, {F, "1", {0}, 0}},
+     MOIRE_EINVAL,
+     "reduction"},
+    {"ScatterElements",
+     13,
+     "",
+     {{F, "2x2", {0}, 0}, {I, "1x1", {5}, 0}, {F, "1x1", {0}, 0}},
+     MOIRE_EINVAL,
+     "index 5"},
+    {"Compress", 11, "axis=0", {{F, "2x2", {0}, 0}, {MOIRE_BOOL, "3", {0}, 0}}, MOIRE_ESHAPE, "longer"},
+    {"OneHot", 11, "", {{I, "2", {0}, 0}, {I, "", {-1}, 0}, {F, "2", {0}, 0}}, MOIRE_ESHAPE, "depth"},
+    {"ReduceSum", 13, "", {{F, "2x3", {0}, 0}, {I, "1", {2}, 0}}, MOIRE_EINVAL, "axis 2"},
+    {"ArgMax", 13, "axis=0", {{F, "0x3", {0}, 0}}, MOIRE_ESHAPE, "empty"},
+    {"CumSum", 14, "", {{F, "2x3", {0}, 0}, {I, "", {5}, 0}}, MOIRE_EINVAL, "axis 5"},
+    {"Resize", 13, "", {{F, "1x1x2x2", {0}, 0}}, MOIRE_EINVAL, "neither"},
+    {"Resize",
+     13,
+     "",
+     {{F, "1x1x2x2", {0}, 0}, {F, "-", {0}, 0}, {F, "4", {1, 1, -2, 2}, 0}},
+     MOIRE_EINVAL,
+     "scale"},
+    {"Resize",
+     13,
+     "mode:magic",
+     {{F, "1x1x2x2", {0}, 0}, {F, "-", {0}, 0}, {F, "4", {1, 1, 2, 2}, 0}},
+     MOIRE_EUNSUPPORTED,
+     "mode"},
+    {"TopK", 11, "", {{F, "3", {0}, 0}, {I, "1", {4}, 0}}, MOIRE_EINVAL, "k is 4"},
+    {"NonMaxSuppression", 11, "", {{F, "1x2x4", {0}, 0}, {F, "1x1x3", {0}, 0}}, MOIRE_ESHAPE, "boxes"},
+    {"RoiAlign",
+     16,
+     "",
+     {{F, "1x1x4x4", {0}, 0}, {F, "1x4", {0}, 0}, {I, "1", {1}, 0}},
+     MOIRE_EINVAL,
+     "batch index"},
+    {"Einsum", 12, "equation:ij,jk->il", {{F, "2x3", {0}, 0}, {F, "3x2", {0}, 0}}, MOIRE_EINVAL, "output"},
+    {"Einsum", 12, "equation:ij,jk", {{F, "2x3", {0}, 0}, {F, "4x2", {0}, 0}}, MOIRE_ESHAPE, "fit"},
+    {"Einsum", 12, "equation:i?", {{F, "2x3", {0}, 0}}, MOIRE_EINVAL, "equation"},
+    {"NegativeLogLikelihoodLoss", 13, "", {{F, "2x3", {0}, 0}, {I, "2", {0, 3}, 0}}, MOIRE_EINVAL, "label 3"},
+    {"Det", 11, "", {{F, "2x3", {0}, 0}}, MOIRE_ESHAPE, "square"},
+    {"DFT", 17, "axis=-1", {{F, "1x4x1", {0}, 0}}, MOIRE_EINVAL, "last axis"},
+    {"ReverseSequence", 10, "", {{F, "3x2", {0}, 0}, {I, "2", {4, 1}, 0}}, MOIRE_EINVAL, "length 4"},
+    {"Dropout",
+     13,
+     "",
+     {{F, "2", {0}, 0}, {F, "", {0.5}, 0}, {MOIRE_BOOL, "", {1}, 0}},
+     MOIRE_EUNSUPPORTED,
+     "training"},
+    {"HannWindow", 17, "", {{I, "", {-3}, 0}}, MOIRE_EINVAL, "size"},
+    /* contents that are not known yet ask for data instead of failing */
+    {"Reshape", 13, "", {{F, "2x3", {0}, 0}, {I, "2", {0}, 1}}, MO_NEED_DATA, NULL},
+    {"Slice", 13, "", {{F, "4", {0}, 0}, {I, "1", {0}, 1}, {I, "1", {4}, 0}}, MO_NEED_DATA, NULL},
+    {"Resize", 13, "", {{F, "1x1x2x2", {0}, 0}, {F, "-", {0}, 0}, {F, "4", {0}, 1}}, MO_NEED_DATA, NULL},
+    {"NonZero", 13, "", {{F, "4", {0}, 1}}, MO_NEED_DATA, NULL},
+    {"TopK", 13, "", {{F, "4", {0}, 0}, {I, "1", {0}, 1}}, MO_NEED_DATA, NULL},
+    {"Range", 13, "", {{I, "", {0}, 0}, {I, "", {0}, 1}, {I, "", {1}, 0}}, MO_NEED_DATA, NULL},
+};
+
+static void bad_input_is_refused(void **state) {
+    (void)state;
+    for (size_t i = 0; i < sizeof bad_cases / sizeof *bad_cases; i++) {
+        const struct bad *b = &bad_cases[i];
+        struct op_case c;
+        op_case_open(&c, NULL, b->op, b->opset);
+        op_case_attrs(&c, b->attrs);
+        for (int k = 0; k < 5 && b->in[k].shape; k++)
+            if (b->in[k].unknown)
+                op_case_unknown(&c, b->in[k].dtype, b->in[k].shape);
+            else if (b->in[k].dtype == F && b->in[k].values[0] == 0 && b->in[k].values[1] == 0)
+                op_case_input(&c, F, b->in[k].shape, NULL);
+            else
+                op_case_input(&c, b->in[k].dtype, b->in[k].shape, b->in[k].values);
+        int rc = op_case_run(&c, 1);
+        if (rc != b->code || (b->says && !strstr(c.err.message, b->says)))
+            fail_msg("case %zu, %s %s: code %d, '%s'", i, b->op, b->attrs, rc, c.err.message);
+        if (b->says) assert_non_null(strstr(c.err.message, "'the node'"));
+        op_case_close(&c);
+    }
+}
+
+/* No operator crashes or accepts nothing, scalars, or an input of rank 8 where it should not. */
+static void odd_ranks_never_crash(void **state) {
+    (void)state;
+    static const char *const shapes[] = {"", "0", "1", "1x1x1x1x1x1x1x1", "2x0x3"};
+    for (int i = 0; mo_op_at(i); i++)
+        for (size_t s = 0; s < sizeof shapes / sizeof *shapes; s++)
+            for (int type = 0; type < 3; type++) {
+                const struct mo_op *op = mo_op_at(i);
+                static const moire_dtype types[] = {MOIRE_F32, MOIRE_I64, MOIRE_BOOL};
+                struct op_case c;
+                if (*op->domain) continue;
+                op_case_open(&c, NULL, op->name, 13);
+                for (int k = 0; k < op->min_in; k++)
+                    op_case_input(&c, types[type], shapes[s], NULL);
+                (void)op_case_run(&c, op->min_out);
+                op_case_close(&c);
+            }
+}
+
+/* --- epilogues --- */
+static void conv_applies_its_epilogue(void **state) {
+    (void)state;
+    /* 1x1 conv with weight 2, bias -3 over 0..3; residual 1, 1, 1, -9 */
+    const double weight[] = {2}, bias[] = {-3}, residual[] = {1, 1, 1, -9};
+    const double before[] = {0, 0, 2, 0}, after[] = {1, 1, 2, -6};
+    for (int last = 0; last < 2; last++) {
+        struct op_case c;
+        op_case_open(&c, NULL, "Conv", 13);
+        op_case_input(&c, F, "1x1x2x2", NULL);
+        op_case_input(&c, F, "1x1x1x1", weight);
+        op_case_input(&c, F, "1", bias);
+        op_case_input(&c, F, "1x1x2x2", residual);
+        c.node->fuse = (struct mo_fuse){.act = MO_ACT_RELU, .residual = 3, .residual_last = last};
+        assert_int_equal(op_case_run(&c, 1), MOIRE_OK);
+        for (int i = 0; i < 4; i++)
+            assert_true(op_case_out(&c, 0, i) == (last ? after[i] : before[i]));
+        op_case_close(&c);
+    }
+}
+
+/* Without a bias the residual may sit in its place. */
+static void residual_is_no_bias(void **state) {
+    (void)state;
+    const double weight[] = {2};
+    struct op_case c;
+    op_case_open(&c, NULL, "Conv", 13);
+    op_case_input(&c, F, "1x1x2x2", NULL);
+    op_case_input(&c, F, "1x1x1x1", weight);
+    op_case_input(&c, F, "1x1x2x2", NULL);
+    c.node->fuse = (struct mo_fuse){.residual = 2};
+    assert_int_equal(op_case_run(&c, 1), MOIRE_OK);
+    for (int i = 0; i < 4; i++)
+        assert_true(op_case_out(&c, 0, i) == 3 * i);
+    op_case_close(&c);
+}
+
+static void activations_match_their_formulas(void **state) {
+    (void)state;
+    static const struct {
+        enum mo_act act;
+        float a, b, x, y;
+    } rows[] = {{MO_ACT_NONE, 0, 0, -2, -2},
+                {MO_ACT_RELU, 0, 0, -2, 0},
+                {MO_ACT_CLIP, 0, 6, 7, 6},
+                {MO_ACT_LEAKY, 0.1f, 0, -2, -0.2f},
+                {MO_ACT_SIGMOID, 0, 0, 0, 0.5f},
+                {MO_ACT_SILU, 0, 0, 0, 0},
+                {MO_ACT_HSIGMOID, 0.2f, 0.5f, 1, 0.7f},
+                {MO_ACT_HSWISH, 1 / 6.f, 0.5f, 3, 3},
+                {MO_ACT_TANH, 0, 0, 0, 0},
+                {MO_ACT_GELU, 0, 0, 1, 0.841344746f}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        assert_true(fabsf(mo_activate(rows[i].act, rows[i].a, rows[i].b, rows[i].x) - rows[i].y) < 1e-6f);
+    assert_true(isnan(mo_activate(MO_ACT_RELU, 0, 0, NAN)));
+}
+
+/* --- numbers --- */
+static void half_floats_round_trip(void **state) {
+    (void)state;
+    for (uint32_t h = 0; h < 65536; h++) {
+        float f = mo_half_to_float((uint16_t)h);
+        if (isnan(f))
+            assert_true(isnan(mo_half_to_float(mo_float_to_half(f))));
+        else
+            assert_int_equal(mo_float_to_half(f), h);
+    }
+    assert_int_equal(mo_float_to_half(65519.f), 0x7bff); /* rounds down to the largest */
+    assert_int_equal(mo_float_to_half(65520.f), 0x7c00);
+    assert_int_equal(mo_float_to_half(1.00048828125f), 0x3c00); /* a tie goes to even */
+    assert_int_equal(mo_float_to_half(0x1p-25f), 0);
+}
+
+static void casts_saturate_and_wrap(void **state) {
+    (void)state;
+    const double x[] = {1e30, -1e30, NAN, -1.9};
+    const double want[] = {INT32_MAX, INT32_MIN, 0, -1};
+    struct op_case c;
+    op_case_open(&c, NULL, "Cast", 13);
+    op_case_attrs(&c, "to=6");
+    op_case_input(&c, F, "4", x);
+    assert_int_equal(op_case_run(&c, 1), MOIRE_OK);
+    for (int i = 0; i < 4; i++)
+        assert_true(op_case_out(&c, 0, i) == want[i]);
+    op_case_close(&c);
+    const double ints[] = {300, -1};
+    op_case_open(&c, NULL, "Cast", 13);
+    op_case_attrs(&c, "to=2");
+    op_case_input(&c, I, "2", ints);
+    assert_int_equal(op_case_run(&c, 1), MOIRE_OK);
+    assert_true(op_case_out(&c, 0, 0) == 44 && op_case_out(&c, 0, 1) == 255);
+    op_case_close(&c);
+}
+
+static void integer_division_never_traps(void **state) {
+    (void)state;
+    struct op_case c;
+    op_case_open(&c, NULL, "Div", 13);
+    op_case_input(&c, I, "1", NULL);
+    op_case_input(&c, I, "1", (const double[]){-1});
+    *(int64_t *)c.in[0].data = INT64_MIN;
+    assert_int_equal(op_case_run(&c, 1), MOIRE_OK);
+    assert_true(*(int64_t *)c.out[0].data == INT64_MIN);
+    op_case_close(&c);
+}
+
+/* --- versions --- */
+static void softmax_flattens_before_13(void **state) {
+    (void)state;
+    struct op_case c;
+    op_case_open(&c, NULL, "Softmax", 11);
+    op_case_attrs(&c, "axis=1");
+    op_case_input(&c, F, "1x2x2", (const double[]){1, 1, 1, 1});
+    assert_int_equal(op_case_run(&c, 1), MOIRE_OK);
+    assert_true(fabs(op_case_out(&c, 0, 3) - 0.25) < 1e-7);
+    c.g->opset = 13;
+    assert_int_equal(op_case_run(&c, 1), MOIRE_OK);
+    assert_true(fabs(op_case_out(&c, 0, 3) - 0.5) < 1e-7);
+    op_case_close(&c);
+}
+
+static void slice_accepts_extreme_bounds(void **state) {
+    (void)state;
+    struct op_case c;
+    op_case_open(&c, NULL, "Slice", 13);
+    op_case_input(&c, F, "4", NULL);
+    for (int i = 0; i < 4; i++)
+        op_case_input(&c, I, "1", (const double[]){0});
+    *(int64_t *)c.in[1].data = INT64_MAX;
+    *(int64_t *)c.in[2].data = INT64_MIN;
+    *(int64_t *)c.in[4].data = -1;
+    assert_int_equal(op_case_run(&c, 1), MOIRE_OK);
+    assert_int_equal(c.out[0].shape.d[0], 4);
+    assert_true(op_case_out(&c, 0, 0) == 3 && op_case_out(&c, 0, 3) == 0);
+    *(int64_t *)c.in[4].data = INT64_MIN;
+    assert_int_equal(op_case_run(&c, 1), MOIRE_OK);
+    assert_int_equal(c.out[0].shape.d[0], 1);
+    op_case_close(&c);
+}
+
+static void ceil_mode_drops_windows_in_the_padding(void **state) {
+    (void)state;
+    struct op_case c;
+    op_case_open(&c, NULL, "MaxPool", 12);
+    op_case_attrs(&c, "kernel_shape=1,1 strides=2,2 ceil_mode=1 pads=0,0,1,1");
+    op_case_input(&c, F, "1x1x2x2", NULL);
+    assert_int_equal(op_case_run(&c, 1), MOIRE_OK);
+    assert_int_equal(c.out[0].shape.d[2], 1);
+    assert_true(op_case_out(&c, 0, 0) == 0);
+    op_case_close(&c);
+}
+
+/* --- out of memory: every scratch allocation may fail, without leak or crash --- */
+struct failing {
+    struct mo_sys sys;
+    const struct mo_sys *real;
+    int left;
+};
+
+static void *failing_alloc(void *self, size_t align, size_t bytes) {
+    struct failing *f = self;
+    return f->left-- > 0 ? f->real->alloc(f->real->self, align, bytes) : NULL;
+}
+
+static void failing_free(void *self, void *p) {
+    struct failing *f = self;
+    f->real->free(f->real->self, p);
+}
+
+static void out_of_memory_is_reported(void **state) {
+    (void)state;
+    static const struct {
+        const char *op, *attrs, *shapes[5];
+        moire_dtype types[5];
+    } rows[] = {
+        {"Gemm", "", {"2x3", "3x2"}, {F, F}},
+        {"Softmax", "", {"2x3"}, {F}},
+        {"MaxPool", "kernel_shape=2,2", {"1x1x4x4"}, {F}},
+        {"ReduceSum", "", {"2x3"}, {F}},
+        {"Unique", "", {"6"}, {F}},
+        {"NonMaxSuppression", "", {"1x2x4", "1x1x2", "1"}, {F, F, I}},
+        {"Upsample", "scales~1,1,2,2 mode:linear", {"1x1x2x2"}, {F}},
+        {"Det", "", {"2x2"}, {F}},
+        {"MeanVarianceNormalization", "", {"1x1x2x2"}, {F}},
+        {"SoftmaxCrossEntropyLoss", "", {"2x3", "2"}, {F, I}},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        int rc = MOIRE_ENOMEM;
+        for (int allowed = 0; rc == MOIRE_ENOMEM; allowed++) {
+            struct failing f = {.sys = *mo_sys_posix(), .real = mo_sys_posix(), .left = allowed};
+            f.sys.self = &f;
+            f.sys.alloc = failing_alloc;
+            f.sys.free = failing_free;
+            struct op_case c;
+            op_case_open(&c, &f.sys, rows[i].op, 13);
+            if (!strcmp(rows[i].op, "Upsample")) c.g->opset = 9;
+            op_case_attrs(&c, rows[i].attrs);
+            for (int k = 0; k < 5 && rows[i].shapes[k]; k++)
+                op_case_input(&c, rows[i].types[k], rows[i].shapes[k], NULL);
+            c.env.sys = &f.sys;
+            rc = op_case_run(&c, 1);
+            if (rc == MOIRE_ENOMEM) assert_non_null(strstr(c.err.message, "out of memory"));
+            if (allowed == 0) assert_int_equal(rc, MOIRE_ENOMEM);
+            op_case_close(&c);
+        }
+        if (rc) fail_msg("%s: code %d", rows[i].op, rc);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(bad_input_is_refused),
+        cmocka_unit_test(odd_ranks_never_crash),
+        cmocka_unit_test(conv_applies_its_epilogue),
+        cmocka_unit_test(residual_is_no_bias),
+        cmocka_unit_test(activations_match_their_formulas),
+        cmocka_unit_test(half_floats_round_trip),
+        cmocka_unit_test(casts_saturate_and_wrap),
+        cmocka_unit_test(integer_division_never_traps),
+        cmocka_unit_test(softmax_flattens_before_13),
+        cmocka_unit_test(slice_accepts_extreme_bounds),
+        cmocka_unit_test(ceil_mode_drops_windows_in_the_padding),
+        cmocka_unit_test(out_of_memory_is_reported),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
