@@ -13,6 +13,7 @@ static const struct pass {
     {"norm", mo_pass_norm, false},
     {"attention", mo_pass_attention, false},
     {"dead", mo_pass_dead, false},
+    {"gate", mo_pass_gate, false},
     {"matmul", mo_pass_matmul, false},
     {"affine", mo_pass_affine, false},
     {"activation", mo_pass_activation, false},

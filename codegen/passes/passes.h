@@ -31,6 +31,8 @@ mo_pass_fn mo_pass_absorb_pad;
 mo_pass_fn mo_pass_norm;
 /* pass_attention.c: attention in single steps becomes moire.Attention. */
 mo_pass_fn mo_pass_attention;
+/* pass_gate.c: x + x * s becomes x * (s + 1). */
+mo_pass_fn mo_pass_gate;
 /* pass_matmul.c: Gemm and MatMul become moire.MatMul. */
 mo_pass_fn mo_pass_matmul;
 /* pass_affine.c: batch-norm and per-channel scale and shift go into weights and bias. */
