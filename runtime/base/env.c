@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { CHUNK_BYTES = 64 * 1024, ALIGN = 64 };
+enum { CHUNK_BYTES = 64 * 1024, ALIGN = 64, HUGE_PAGE = 2 << 20 };
 
 struct chunk {
     struct chunk *next;
@@ -54,7 +54,9 @@ void mo_region_destroy(struct mo_region *region) {
 }
 
 static struct chunk *add_chunk(struct mo_region *region, size_t size) {
-    struct chunk *c = mo_alloc(region->env, ALIGN + size);
+    /* weights of megabytes are streamed: large pages save their misses */
+    const struct mo_sys *sys = region->env->sys;
+    struct chunk *c = sys->alloc(sys->self, size >= 2 * HUGE_PAGE ? HUGE_PAGE : ALIGN, ALIGN + size);
     if (!c) return NULL;
     c->size = size;
     region->bytes += size;
