@@ -105,6 +105,7 @@ def main():
     p.add_argument("--moire", default="build/moire")
     p.add_argument("--models", default=package_models())
     p.add_argument("--image", help="PPM; a page is rendered when not given")
+    p.add_argument("--print", action="store_true", help="show the lines that were read")
     p.add_argument("--modes", default="generic,specialised")
     p.add_argument("--store", help="folder of compiled variants for the specialised mode")
     p.add_argument("--budget", type=int, default=0, help="seconds to compile each network before that mode")
@@ -120,6 +121,7 @@ def main():
 
     sessions = {k: onnxruntime.InferenceSession(os.path.join(args.models, f), providers=["CPUExecutionProvider"])
                 for k, f in FILES.items()}
+    page = None
     with tempfile.TemporaryDirectory() as tmp:
         image = args.image
         if not image:
@@ -144,6 +146,8 @@ def main():
                    f"{len(lines)} lines equal to ONNX Runtime's: {lines}")
             if theirs is not None:
                 report(f"{mode} package", lines == theirs, f"rapidocr reads {theirs}")
+    for line in page["lines"] if args.print and page else []:
+        print(f"   | {line['text']:44s} {line['score']:.3f}{'  (was upside down)' if line['flipped'] else ''}")
     print(f"{count['passed']} passed, {count['failed']} failed, 0 skipped")
     return 1 if count["failed"] else 0
 
