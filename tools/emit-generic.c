@@ -26,8 +26,9 @@ static void emit_registers(FILE *out, const struct mo_mac *m) {
         fprintf(out, ", w%d", r);
     fputs(";\n", out);
     mo_mac_declare(out, m, 4);
-    fputs("    const char *b = (const char *)a->bias;\n", out);
-    mo_mac_start(out, m, 4, "b");
+    fputs("    const char *b = (const char *)a->bias, *x = a->x, *res = a->res;\n    char *y = a->y;\n"
+          "    const v lo = splat(a->lo), hi = splat(a->hi);\n",
+          out);
     if (!m->px) fputs("    const i64 px = a->px;\n", out);
     if (m->vector_x) fputs("    (void)x_;\n", out);
 }
@@ -49,7 +50,7 @@ static void emit_advance(FILE *out, const struct mo_mac *m, int unroll) {
 static void emit_loops(FILE *out, enum kind kind, const struct mo_mac *m) {
     int steps = kinds[kind].steps, unroll = kinds[kind].unroll;
     int in = steps > 1 ? 16 : 12;
-    fputs("    const char *xo = a->x, *wo = a->w;\n"
+    fputs("    const char *xo = x, *wo = a->w;\n"
           "    for (i64 i = a->n_outer; i > 0; i--) {\n"
           "        const struct mo_tap *tap = a->taps, *end = tap + a->n_taps;\n"
           "        for (; tap < end; tap++) {\n",
@@ -67,9 +68,6 @@ static void emit_loops(FILE *out, enum kind kind, const struct mo_mac *m) {
 
 /* Residual, clamp and store of every accumulator. */
 static void emit_finish(FILE *out, const struct mo_mac *m) {
-    fputs("    const v lo = splat(a->lo), hi = splat(a->hi);\n    const char *res = a->res;\n    char *y = "
-          "a->y;\n",
-          out);
     for (int phase = 0; phase < 3; phase++) {
         static const char *const open[3] = {"    if (res && !a->res_last) {\n", "    {\n",
                                             "    if (res && a->res_last) {\n"};
@@ -98,8 +96,12 @@ static void emit_tile(FILE *out, enum kind kind, const struct mo_mac *m, int str
     tile_name(out, kind, m, stride);
     fputs("(const struct mo_tile *a) {\n", out);
     emit_registers(out, m);
+    if (kind == DEPTHWISE) fputs("    for (i64 rep = a->repeat; rep > 0; rep--) {\n", out);
+    mo_mac_start(out, m, 4, "b");
     emit_loops(out, kind, m);
     emit_finish(out, m);
+    if (kind == DEPTHWISE)
+        fputs("    x += a->x_row, y += a->y_row, res += res ? a->y_row : 0;\n    }\n", out);
     fputs("}\n\n", out);
 }
 
@@ -132,6 +134,16 @@ static void emit_row(FILE *out, enum kind kind, const struct mo_mac *m, int stri
     fputs(",\n", out);
 }
 
+static void emit_copy(FILE *out) {
+    fputs("static void copy(char *to, const char *from, i64 before, i64 n, i64 after) {\n"
+          "    const v zero = splat(0.0f);\n"
+          "    for (char *end = to + before * 64; to < end; to += sizeof(v)) store(to, zero);\n"
+          "    for (char *end = to + n * 64; to < end; to += sizeof(v), from += sizeof(v)) store(to, "
+          "load(from));\n"
+          "    for (char *end = to + after * 64; to < end; to += sizeof(v)) store(to, zero);\n}\n\n",
+          out);
+}
+
 static void emit_activate(FILE *out) {
     mo_emit_exp(out);
     for (int act = 0; act < MO_ACT_COUNT; act++) {
@@ -158,7 +170,7 @@ static void emit_table(FILE *out, const struct mo_emit_isa *isa) {
     for (int kind = 0; kind < KINDS; kind++)
         each_tile(out, isa, kind, 1, emit_row);
     each_tile(out, isa, CONV, 2, emit_row);
-    fputs("    .activate = activate,\n};\n", out);
+    fputs("    .copy = copy,\n    .activate = activate,\n};\n", out);
 }
 
 int main(int argc, char **argv) {
@@ -172,6 +184,7 @@ int main(int argc, char **argv) {
         for (int kind = 0; kind < KINDS; kind++)
             each_tile(stdout, row, kind, 1, emit_tile);
         each_tile(stdout, row, CONV, 2, emit_tile);
+        emit_copy(stdout);
         emit_activate(stdout);
         emit_table(stdout, row);
         return fflush(stdout) ? 1 : 0;

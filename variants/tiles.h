@@ -21,7 +21,8 @@ struct mo_tile {
     int64_t n_outer;          /* blocks of input channels; 1 for first layers and depthwise */
     int64_t x_outer, w_outer; /* bytes from one to the next */
     int64_t w_block, y_block; /* bytes from one block of output channels to the next */
-    int64_t x_row, y_row;     /* tiles of two rows: bytes from the first to the second */
+    int64_t x_row, y_row;     /* bytes from a row of the tile to the next, in and out */
+    int64_t repeat;           /* depthwise: rows of the tile, each like the first */
     int64_t px;               /* bytes between pixels, for the run-time stride class */
     const float *bias;        /* of the first block; the next follows it */
     char *y;
@@ -45,6 +46,8 @@ struct mo_tiles {
     mo_tile_fn *conv2[MO_TILE_BLOCKS + 1][MO_TILE_ROW2 + 1][MO_TILE_STRIDES];   /* two rows */
     mo_tile_fn *first[MO_TILE_BLOCKS + 1][MO_TILE_PIXELS + 1][MO_TILE_STRIDES]; /* plain input */
     mo_tile_fn *depthwise[MO_TILE_PIXELS + 1][MO_TILE_STRIDES];
+    /* pixels of 16 floats: `before` zeros, `n` copied, `after` zeros */
+    void (*copy)(char *to, const char *from, int64_t before, int64_t n, int64_t after);
     /* y = act(y), then y += res (same layout) when res is not NULL; n floats, a multiple of 16 */
     void (*activate)(enum mo_act act, float a, float b, float *y, const float *res, int64_t n);
 };

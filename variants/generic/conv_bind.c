@@ -8,7 +8,7 @@
 
 #include <math.h>
 
-enum { UNIT_FLOPS = 1000000, MIN_UNITS = 64 };
+enum { UNIT_FLOPS = 1000000, MIN_UNITS = 64, DEPTHWISE_ROWS = 14, WINDOW_BYTES = 16 << 10 };
 
 static void copy_geometry(const struct mo_conv *v, struct mo_conv_walk *c) {
     c->n = v->n, c->groups = v->groups;
@@ -22,6 +22,17 @@ static void copy_geometry(const struct mo_conv *v, struct mo_conv_walk *c) {
     }
 }
 
+/* As many rows as keep the copy of a window in L1, but enough units for many cores. */
+static int64_t depthwise_rows(const struct mo_conv_walk *c) {
+    int64_t rows = WINDOW_BYTES / (c->w * c->sh * 64);
+    rows = rows < 2 ? 2 : rows > DEPTHWISE_ROWS ? DEPTHWISE_ROWS : rows;
+    if (rows > c->oh) rows = c->oh;
+    while (rows > 2 && c->n * c->ocb * ((c->oh + rows - 1) / rows) < MIN_UNITS)
+        rows = (rows + 1) / 2;
+    int64_t parts = (c->oh + rows - 1) / rows;
+    return (c->oh + parts - 1) / parts;
+}
+
 static void choose_tile(struct mo_conv_walk *c) {
     c->blocks = c->kind != MO_CONV_DEPTHWISE && c->ocb > 1 && c->tiles->max_pixels[2] ? 2 : 1;
     int64_t most = c->tiles->max_pixels[c->blocks];
@@ -29,9 +40,12 @@ static void choose_tile(struct mo_conv_walk *c) {
     if (c->kind == MO_CONV_BLOCKED && c->oh > 1 && c->ow <= MO_TILE_ROW2 &&
         c->tiles->conv2[c->blocks][c->ow][c->stride] && c->tiles->conv2[1][c->ow][c->stride])
         c->rows = 2;
+    if (c->kind == MO_CONV_DEPTHWISE) c->rows = depthwise_rows(c);
     c->cols = (c->ow + most - 1) / most;
     c->grid = (c->oh + c->rows - 1) / c->rows * c->cols;
-    c->sets = c->groups * ((c->ocb + c->blocks - 1) / c->blocks);
+    c->col_size = c->ow / c->cols, c->col_extra = c->ow % c->cols;
+    c->group_sets = (c->ocb + c->blocks - 1) / c->blocks;
+    c->sets = c->groups * c->group_sets;
 }
 
 static void choose_units(struct mo_conv_walk *c, const struct mo_conv *v) {
@@ -39,11 +53,11 @@ static void choose_units(struct mo_conv_walk *c, const struct mo_conv *v) {
     if (c->kind != MO_CONV_DEPTHWISE) flops *= (double)v->cg;
     double most = (double)c->n * (double)c->sets * (double)c->grid, want = flops * (double)c->n / UNIT_FLOPS;
     if (want < MIN_UNITS) want = MIN_UNITS;
-    if (c->kind == MO_CONV_DEPTHWISE && want > 4 * MIN_UNITS) want = 4 * MIN_UNITS;
     if (want > most) want = most;
     c->chunks = (int64_t)ceil(want / ((double)c->n * (double)c->sets));
     if (c->chunks > c->grid) c->chunks = c->grid;
     if (c->chunks < 1) c->chunks = 1;
+    if (c->kind == MO_CONV_DEPTHWISE) c->chunks = c->grid / c->cols;
     double weights = (double)v->o * (double)v->cg * (double)(v->kh * v->kw),
            in = (double)v->c * (double)v->h * (double)v->w;
     c->sets_outer = c->kind == MO_CONV_DEPTHWISE || weights >= in;

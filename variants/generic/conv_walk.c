@@ -28,7 +28,7 @@ static void clip_rows(const struct mo_conv_walk *c, struct spot *s) {
 /* The window can be read in place: all columns inside, and rows inside or clippable. */
 static bool in_place(const struct mo_conv_walk *c, const struct spot *s) {
     if (s->ix < 0 || s->ix + (s->cols - 1) * c->sw + (c->kw - 1) * c->dw >= c->w) return false;
-    if (s->rows == 1 && c->kind != MO_CONV_FIRST) return true;
+    if (c->kind == MO_CONV_DEPTHWISE || (s->rows == 1 && c->kind == MO_CONV_BLOCKED)) return true;
     return s->iy >= 0 && s->iy + (s->rows - 1) * c->sh + (c->kh - 1) * c->dh < c->h;
 }
 
@@ -36,6 +36,10 @@ static void copy_row(const struct mo_conv_walk *c, char *to, const char *from, i
     int64_t skip = ix < 0 ? -ix : 0, n = c->w - ix < cols ? c->w - ix : cols;
     if (skip > cols) skip = cols;
     if (n < skip) n = skip;
+    if (c->element == 64) {
+        c->tiles->copy(to, from + (ix + skip) * 64 * (n > skip), skip, n - skip, cols - n);
+        return;
+    }
     memset(to, 0, (size_t)(skip * c->element));
     memcpy(to + skip * c->element, from + (ix + skip) * c->element * (n > skip),
            (size_t)((n - skip) * c->element));
@@ -43,12 +47,13 @@ static void copy_row(const struct mo_conv_walk *c, char *to, const char *from, i
 }
 
 /* A zero-padded copy of the tile's window: [plane][row][copy_cols].  A tile of one row copies the kh rows it
- * reads; a tile of two the whole span. */
+ * reads; a tile of several the whole span. */
 static void copy_window(const struct mo_conv_walk *c, const struct spot *s, const char *x, char *to) {
     int64_t cols = (s->cols - 1) * c->sw + (c->kw - 1) * c->dw + 1;
     int64_t step = c->rows == 1 ? c->dh : 1, row_bytes = c->copy_cols * c->element;
+    int64_t rows = c->copy_rows - (c->rows - s->rows) * c->sh;
     for (int64_t plane = 0; plane < c->planes; plane++)
-        for (int64_t r = 0; r < c->copy_rows; r++) {
+        for (int64_t r = 0; r < rows; r++) {
             char *row = to + (plane * c->copy_rows + r) * row_bytes;
             int64_t iy = s->iy + r * step;
             if (iy < 0 || iy >= c->h)
@@ -75,6 +80,52 @@ static void finish(const struct mo_conv_walk *c, const struct spot *s, const str
         }
 }
 
+/* A depthwise tile read in place: rows that are clipped one by one, the others in one call. */
+static void run_rows(const struct mo_conv_walk *c, struct spot *s, struct mo_tile *t, const char *x) {
+    int64_t rows = s->rows, taps_rows = (c->kh - 1) * c->dh, first = s->iy;
+    for (int64_t r = 0; r < rows; r += t->repeat) {
+        s->iy = first + r * c->sh;
+        clip_rows(c, s);
+        t->repeat = 1;
+        if (s->iy >= 0 && s->iy + taps_rows < c->h) {
+            t->repeat = (c->h - 1 - taps_rows - s->iy) / c->sh + 1;
+            if (t->repeat > rows - r) t->repeat = rows - r;
+        }
+        t->x = x + (s->iy * c->w + s->ix) * c->element;
+        t->taps = c->taps + s->k0 * c->kw;
+        t->n_taps = (s->k1 - s->k0) * c->kw;
+        tile_fn(c, s)(t);
+        t->y += t->repeat * t->y_row;
+        if (t->res) t->res += t->repeat * t->y_row;
+    }
+    t->y -= rows * t->y_row;
+}
+
+static void run_in_place(const struct mo_conv_walk *c, struct spot *s, struct mo_tile *t, const char *x) {
+    if (c->kind == MO_CONV_DEPTHWISE) {
+        run_rows(c, s, t, x);
+        return;
+    }
+    bool all = c->kind == MO_CONV_FIRST;
+    clip_rows(c, s);
+    t->x = x + (s->iy * c->w + s->ix) * c->element;
+    t->taps = c->taps + (all ? 0 : s->k0 * c->kw);
+    t->n_taps = all ? c->planes * c->kh * c->kw : (s->k1 - s->k0) * c->kw;
+    tile_fn(c, s)(t);
+}
+
+static void run_copied(const struct mo_conv_walk *c, struct spot *s, struct mo_tile *t, const char *x,
+                       char *scratch) {
+    copy_window(c, s, x, scratch);
+    t->x = scratch;
+    t->taps = c->copy_taps;
+    t->n_taps = (c->kind == MO_CONV_FIRST ? c->planes : 1) * c->kh * c->kw;
+    t->x_outer = c->copy_rows * c->copy_cols * c->element;
+    t->x_row = c->sh * c->copy_cols * c->element;
+    t->repeat = s->rows;
+    tile_fn(c, s)(t);
+}
+
 static void run_tile(const struct mo_conv_walk *c, const struct mo_kargs *args, struct spot *s,
                      char *scratch) {
     struct mo_tile t = c->tile;
@@ -90,40 +141,37 @@ static void run_tile(const struct mo_conv_walk *c, const struct mo_kargs *args, 
     const char *x =
         (const char *)args->in[0] + s->image * args->in_image[0] + in_plane * c->h * c->w * c->element;
     s->iy = s->row * c->sh - c->pt, s->ix = s->col * c->sw - c->pl;
-    if (in_place(c, s)) {
-        clip_rows(c, s);
-        t.x = x + (s->iy * c->w + s->ix) * c->element;
-        bool all = c->kind == MO_CONV_FIRST;
-        t.taps = c->taps + (all ? 0 : s->k0 * c->kw);
-        t.n_taps = all ? c->planes * c->kh * c->kw : (s->k1 - s->k0) * c->kw;
-    } else {
-        copy_window(c, s, x, scratch);
-        t.x = scratch;
-        t.taps = c->copy_taps;
-        t.n_taps = (c->kind == MO_CONV_FIRST ? c->planes : 1) * c->kh * c->kw;
-        t.x_outer = c->copy_rows * c->copy_cols * c->element;
-        t.x_row = c->sh * c->copy_cols * c->element;
-    }
-    tile_fn(c, s)(&t);
+    if (in_place(c, s))
+        run_in_place(c, s, &t, x);
+    else
+        run_copied(c, s, &t, x, scratch);
     if (c->act != MO_ACT_NONE) finish(c, s, &t, res);
+}
+
+/* 32-bit division is much the faster; a small layer is nothing but such overhead. */
+static int64_t divide(int64_t a, int64_t b) {
+    return (uint32_t)a == (uint64_t)a && (uint32_t)b == (uint64_t)b ? (uint32_t)a / (uint32_t)b : a / b;
 }
 
 /* Work of one unit: which image, output blocks and tiles. */
 static void run_unit(const struct mo_conv_walk *c, const struct mo_kargs *args, int64_t unit, char *scratch) {
-    int64_t per_image = c->sets * c->chunks, in_image = unit % per_image;
-    int64_t set = c->sets_outer ? in_image / c->chunks : in_image % c->sets;
-    int64_t chunk = c->sets_outer ? in_image % c->chunks : in_image / c->sets;
-    int64_t per_group = (c->ocb + c->blocks - 1) / c->blocks;
-    struct spot s = {
-        .image = unit / per_image, .group = set / per_group, .block = set % per_group * c->blocks};
+    int64_t per_image = c->sets * c->chunks, inner = c->sets_outer ? c->chunks : c->sets;
+    struct spot s = {.image = c->n == 1 ? 0 : divide(unit, per_image)};
+    unit -= s.image * per_image;
+    int64_t outer = divide(unit, inner), set = outer, chunk = unit - outer * inner;
+    if (!c->sets_outer) set = chunk, chunk = outer;
+    s.group = c->groups == 1 ? 0 : divide(set, c->group_sets);
+    s.block = (set - s.group * c->group_sets) * c->blocks;
     s.blocks = c->ocb - s.block < c->blocks ? (int)(c->ocb - s.block) : c->blocks;
-    for (int64_t t = chunk * c->grid / c->chunks; t < (chunk + 1) * c->grid / c->chunks; t++) {
-        int64_t col = t % c->cols;
-        s.row = t / c->cols * c->rows;
+    int64_t tile = divide(chunk * c->grid, c->chunks), end = divide((chunk + 1) * c->grid, c->chunks);
+    int64_t tile_row = divide(tile, c->cols), col = tile - tile_row * c->cols;
+    for (; tile < end; tile++) {
+        s.row = tile_row * c->rows;
         s.rows = c->oh - s.row < c->rows ? c->oh - s.row : c->rows;
-        s.col = col * c->ow / c->cols;
-        s.cols = (col + 1) * c->ow / c->cols - s.col;
+        s.col = col * c->col_size + (col < c->col_extra ? col : c->col_extra);
+        s.cols = c->col_size + (col < c->col_extra);
         run_tile(c, args, &s, scratch);
+        if (++col == c->cols) col = 0, tile_row++;
     }
 }
 

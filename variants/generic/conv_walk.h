@@ -18,14 +18,15 @@ struct mo_conv_walk {
     const struct mo_tiles *tiles;
     int stride; /* MO_TILE_S* */
     int64_t n, groups, h, w, oh, ow, kh, kw, sh, sw, dh, dw, pt, pl;
-    int64_t element;                       /* bytes of a pixel: 64, or 4 in a plain input */
-    int64_t planes;                        /* blocks (or channels) of one group's input */
-    int64_t ocb;                           /* output blocks of a group */
-    int blocks;                            /* output blocks of a tile */
-    int64_t sets;                          /* tiles' worth of output blocks in all groups */
-    int64_t rows, cols;                    /* output rows of a tile; number of tiles in a row */
-    int64_t grid, chunks;                  /* tiles of an image; units they are cut into */
-    bool sets_outer;                       /* unit order: output blocks outer, or chunks outer */
+    int64_t element;             /* bytes of a pixel: 64, or 4 in a plain input */
+    int64_t planes;              /* blocks (or channels) of one group's input */
+    int64_t ocb;                 /* output blocks of a group */
+    int blocks;                  /* output blocks of a tile */
+    int64_t group_sets, sets;    /* tiles' worth of output blocks in a group, in all groups */
+    int64_t rows, cols;          /* output rows of a tile; number of tiles in a row */
+    int64_t col_size, col_extra; /* the first col_extra tiles of a row are one pixel wider than col_size */
+    int64_t grid, chunks;        /* tiles of an image; units they are cut into */
+    bool sets_outer;             /* unit order: output blocks outer, or chunks outer */
     const struct mo_tap *taps, *copy_taps; /* [plane, first only][kh][kw] */
     int64_t copy_rows, copy_cols;          /* of a window copy */
     struct mo_tile tile;                   /* all that does not depend on the tile */
