@@ -37,7 +37,7 @@ static void open_store(moire_runtime *rt, const moire_config *c) {
     if (!at) {
         char home[900];
         if (rt->env.sys->home(rt->env.sys->self, home, sizeof home)) return;
-        snprintf(path, sizeof path, "%s/.cache/moire", home);
+        snprintf(path, sizeof path, "%s/.cache/moire/store", home);
         at = path;
     }
     moire_error why;

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include "variants/store.h"
 
 int mo_path_default(const char *name, char *out, size_t n, moire_error *err) {
     const char *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
@@ -46,4 +47,16 @@ int mo_path_store(const char *given, char *out, size_t n, moire_error *err) {
     if (given) return mo_path_real(given, out, n, err);
     int rc = mo_path_default("store", path, sizeof path, err);
     return rc ? rc : mo_path_real(path, out, n, err);
+}
+
+int mo_path_open_store(const struct mo_env *env, const char *given, struct mo_store **out, moire_error *err) {
+    char path[PATH_MAX];
+    moire_error why = {0};
+    *out = NULL;
+    int rc = mo_path_store(given, path, sizeof path, &why);
+    if (!rc) rc = mo_store_open(env, path, out, &why);
+    if (!rc) return MOIRE_OK;
+    if (given) return mo_fail(err, rc, "%s", why.message);
+    fprintf(stderr, "moire: compiled variants are not used: %s\n", why.message);
+    return MOIRE_OK;
 }

@@ -11,4 +11,10 @@ int mo_path_default(const char *name, char *out, size_t n, moire_error *err);
 int mo_path_real(const char *path, char *out, size_t n, moire_error *err);
 /* The store: --store's value or the default one, as a real path. */
 int mo_path_store(const char *given, char *out, size_t n, moire_error *err);
+
+struct mo_env;
+struct mo_store;
+/* Opens that store for reading.  One that was asked for must be usable; for the default one a warning on
+ * standard error is enough, *out is NULL and the built-in kernels serve. */
+int mo_path_open_store(const struct mo_env *env, const char *given, struct mo_store **out, moire_error *err);
 #endif

@@ -9,6 +9,7 @@
 #include "bench/moire_backend.h"
 #include "bench/report.h"
 #include "bench/serve.h"
+#include "tools/moire/paths.h"
 #include "tools/moire/verb.h"
 
 static const char usage[] =
@@ -61,6 +62,7 @@ struct options {
     const char *models[MAX_MODELS], *families[8];
     moire_shape shapes[MO_BENCH_MAX_INPUTS];
     const char *peers, *report, *trace, *output, *store, *models_folder;
+    char store_path[4096]; /* --store or the default, without symbolic links */
     double seconds;
     bool json, quiet, generic, only_generic;
 };
@@ -365,7 +367,8 @@ static int dispatch(const struct mo_env *env, int argc, char **argv, moire_error
     if (code) goto out;
     if (!(code = parse(o, &args, err))) {
         session.quiet = o->quiet;
-        session.store = o->store;
+        session.store =
+            mo_path_store(o->store, o->store_path, sizeof o->store_path, NULL) ? o->store : o->store_path;
         if (o->models_folder) session.models = o->models_folder;
         if (is_serve)
             code = serve(&session, o, &document, err);

@@ -7,6 +7,7 @@
 #include "codegen/frontend.h"
 #include "tools/moire/inspect.h"
 #include "tools/moire/verb.h"
+#include "tools/moire/paths.h"
 #include "variants/store.h"
 
 enum { MAX_SHAPES = 64 };
@@ -19,7 +20,7 @@ static const char usage[] =
     "memory.\n\n"
     "  --shape NAME=d,d,...  binds an input whose shape is open\n"
     "  --batch N             first dimension where it is open, 1 by default\n"
-    "  --store DIR           folder of compiled variants (see `moire compile`)\n"
+    "  --store DIR           folder of compiled variants; the one of `moire compile` by default\n"
     "  --json                machine-readable output\n"
     "  --svg FILE            draws the graph of layers\n\n"
     "Examples:\n"
@@ -149,7 +150,7 @@ static int run(const struct mo_env *env, int argc, char **argv) {
     moire_error err = {0};
     int rc = parse(argc, argv, &o);
     if (rc) return rc;
-    if (o.store) rc = mo_store_open(env, o.store, &store, &err);
+    rc = mo_path_open_store(env, o.store, &store, &err);
     if (!rc) rc = load(env, &o, &before, &plan, store, &err);
     if (!rc) {
         struct mo_inspection in = {.env = env, .file = o.file, .before = before, .plan = plan};

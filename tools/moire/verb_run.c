@@ -10,6 +10,7 @@
 #include "codegen/frontend.h"
 #include "tools/moire/npy.h"
 #include "tools/moire/run.h"
+#include "tools/moire/paths.h"
 #include "tools/moire/verb.h"
 #include "variants/store.h"
 
@@ -23,7 +24,7 @@ static const char usage[] =
     "  --generic              built-in kernels only, even where compiled variants exist\n"
     "  --reference            every layer by its plain C reference (slow; the oracle)\n"
     "  --no-passes            the graph as imported, without fusion and layout passes\n"
-    "  --store DIR            folder of compiled variants (see `moire compile`)\n"
+    "  --store DIR            folder of compiled variants; the one of `moire compile` by default\n"
     "  --isa LEVEL            base, avx2 or avx512: at most this instruction set\n"
     "  --repeat K             runs K times and reports the shortest and median time\n"
     "  --profile              time, rate and kernel of every layer\n"
@@ -253,7 +254,7 @@ static int run(const struct mo_env *env, int argc, char **argv) {
     struct mo_graph *graph = NULL;
     struct mo_plan *plan = NULL;
     moire_error err = {0};
-    if (o.store && !o.generic) rc = mo_store_open(env, o.store, &store, &err);
+    if (!o.generic && !o.reference) rc = mo_path_open_store(env, o.store, &store, &err);
     if (!rc) rc = mo_frontend_load(env, o.file, &front, &graph, &err);
     struct mo_plan_options planning = {.isa = o.isa, .store = store, .reference_only = o.reference};
     if (!rc) rc = mo_plan_build(graph, &planning, &plan, &err);
