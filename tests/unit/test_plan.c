@@ -8,7 +8,8 @@
 #include <stdint.h>
 #include <cmocka.h>
 #include <string.h>
-#include "runtime/plan/internal.h"
+#include "tests/unit/fault_sys.h"
+#include "tests/unit/layer_case.h"
 
 /* --- operators of our own: a plan needs only flags and functions ---------------------------------------- */
 
@@ -304,11 +305,70 @@ static void wrong_inputs_are_refused(void **state) {
     mo_plan_destroy(plan);
 }
 
+struct attempt {
+    struct mo_env good, bad; /* graphs are built with memory, planned and run without */
+    const struct layer_case *c;
+    bool reference;
+};
+
+static int plan_and_run(void *ctx) {
+    struct attempt *a = ctx;
+    char why[200];
+    struct mo_graph *g = layer_case_graph(&a->good, a->c, why, sizeof why);
+    assert_non_null(g);
+    g->env = &a->bad;
+    struct mo_plan *plan = NULL;
+    struct mo_instance *instance = NULL;
+    moire_error err = {0};
+    void *scratch = NULL;
+    int rc = mo_plan_build(g, &(struct mo_plan_options){.reference_only = a->reference}, &plan, &err);
+    if (!rc) rc = mo_instance_create(plan, &instance, &err);
+    if (!rc) rc = (scratch = mo_alloc(&a->good, (size_t)plan->scratch_bytes + 64)) ? MOIRE_OK : MOIRE_ENOMEM;
+    if (!rc) {
+        rc = mo_instance_run(instance, 0, plan->n_steps, 0, 1, NULL, NULL, scratch);
+        if (rc) assert_true(mo_instance_message(instance)[0] != 0);
+    } else {
+        assert_true(err.message[0] != 0);
+    }
+    mo_free(&a->good, scratch);
+    mo_instance_destroy(instance);
+    mo_plan_destroy(plan);
+    return rc;
+}
+
+/* Every allocation of planning and running fails once, and from then on: an error, no leak. */
+static void failing_allocations_are_survived(void **state) {
+    (void)state;
+    static const struct layer_case cases[] = {
+        {"MatMul", "moire", 13, "29x700 c700x33 c33", "act:i=1", LAYER_PLAIN, 0},
+        {"ConvTranspose", "", 11, "2x20x9x7 c20x19x2x2 c19", "strides:v=2,2", LAYER_C16, 0},
+        {"BatchNormalization", "", 14, "2x19x5x3 c19 c19 c19 p19", "", LAYER_C16, 0},
+        {"Resize", "", 13, "2x20x5x7 - f:1,1,2,2", "mode:s=linear", LAYER_C16, 0},
+        {"Div", "", 13, "2x20x9x7 p20x1x1", "", LAYER_C16, 0},
+        {"Concat", "", 13, "2x5x7 2x3x7 2x1x7", "axis:i=1", LAYER_PLAIN, 0},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        for (int reference = 0; reference < 2; reference++) {
+            struct fault_sys f;
+            struct attempt a = {.good = mo_env_default(),
+                                .bad = mo_env_default(),
+                                .c = &cases[i],
+                                .reference = reference != 0};
+            fault_sys_init(&f);
+            a.bad.sys = &f.table;
+            assert_true(fault_sys_sweep(&f, plan_and_run, &a, MOIRE_ENOMEM) > 5);
+        }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(arena_never_overlaps),           cmocka_unit_test(slices_lie_in_the_concat),
-        cmocka_unit_test(bad_alias_is_refused),           cmocka_unit_test(dynamic_layers_allocate),
-        cmocka_unit_test(failure_keeps_workers_together), cmocka_unit_test(wrong_inputs_are_refused),
+        cmocka_unit_test(arena_never_overlaps),
+        cmocka_unit_test(slices_lie_in_the_concat),
+        cmocka_unit_test(bad_alias_is_refused),
+        cmocka_unit_test(dynamic_layers_allocate),
+        cmocka_unit_test(failure_keeps_workers_together),
+        cmocka_unit_test(wrong_inputs_are_refused),
+        cmocka_unit_test(failing_allocations_are_survived),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
