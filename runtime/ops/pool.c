@@ -51,17 +51,23 @@ struct pooled {
     int64_t at;
 };
 
+/* Taps [*lo, *hi) of dimension i whose position for output o lies in [low, high). */
+static void tap_range(const struct mo_window *w, int i, int64_t o, int64_t low, int64_t high, int64_t *lo,
+                      int64_t *hi) {
+    int64_t start = o * w->stride[i] - w->pad[i], step = w->dilation[i];
+    int64_t first = start < low ? (low - start + step - 1) / step : 0;
+    int64_t end = high > start ? (high - start + step - 1) / step : 0;
+    *hi = end < w->k[i] ? end : w->k[i];
+    *lo = first < *hi ? first : *hi;
+}
+
 /* Positions the average divides by: inside the input, or inside input and padding. */
 static int64_t divisor(const struct mo_window *w, const int64_t *o, bool with_pads) {
-    int64_t count = 1;
+    int64_t count = 1, lo, hi;
     for (int i = 0; i < 3; i++) {
-        int64_t low = with_pads ? -w->pad[i] : 0, high = w->in[i] + (with_pads ? w->pad_end[i] : 0),
-                inside = 0;
-        for (int64_t k = 0; k < w->k[i]; k++) {
-            int64_t at = o[i] * w->stride[i] + k * w->dilation[i] - w->pad[i];
-            inside += at >= low && at < high;
-        }
-        count *= inside;
+        int64_t low = with_pads ? -w->pad[i] : 0, high = w->in[i] + (with_pads ? w->pad_end[i] : 0);
+        tap_range(w, i, o[i], low, high, &lo, &hi);
+        if (__builtin_mul_overflow(count, hi - lo, &count)) return INT64_MAX;
     }
     return count ? count : 1;
 }
@@ -69,23 +75,21 @@ static int64_t divisor(const struct mo_window *w, const int64_t *o, bool with_pa
 static struct pooled pool_one(const struct mo_window *w, const double *x, const int64_t *o, enum kind kind,
                               double p) {
     struct pooled r = {.value = kind == POOL_MAX ? -INFINITY : 0, .at = -1};
-    for (int64_t kd = 0; kd < w->k[0]; kd++) {
-        int64_t d = o[0] * w->stride[0] + kd * w->dilation[0] - w->pad[0];
-        if (d < 0 || d >= w->in[0]) continue;
-        for (int64_t kh = 0; kh < w->k[1]; kh++) {
-            int64_t h = o[1] * w->stride[1] + kh * w->dilation[1] - w->pad[1];
-            if (h < 0 || h >= w->in[1]) continue;
-            for (int64_t kw = 0; kw < w->k[2]; kw++) {
-                int64_t c = o[2] * w->stride[2] + kw * w->dilation[2] - w->pad[2];
-                if (c < 0 || c >= w->in[2]) continue;
-                int64_t at = (d * w->in[1] + h) * w->in[2] + c;
+    int64_t lo[3], hi[3], start[3];
+    for (int i = 0; i < 3; i++) {
+        tap_range(w, i, o[i], 0, w->in[i], &lo[i], &hi[i]);
+        start[i] = o[i] * w->stride[i] - w->pad[i];
+    }
+    for (int64_t kd = lo[0]; kd < hi[0]; kd++)
+        for (int64_t kh = lo[1]; kh < hi[1]; kh++)
+            for (int64_t kw = lo[2]; kw < hi[2]; kw++) {
+                int64_t d = start[0] + kd * w->dilation[0], h = start[1] + kh * w->dilation[1];
+                int64_t at = (d * w->in[1] + h) * w->in[2] + start[2] + kw * w->dilation[2];
                 if (kind == POOL_AVERAGE) r.value += x[at];
                 if (kind == POOL_LP) r.value += pow(fabs(x[at]), p);
                 if (kind == POOL_MAX && (r.at < 0 || x[at] > r.value || x[at] != x[at]))
                     r = (struct pooled){x[at], at};
             }
-        }
-    }
     return r;
 }
 

@@ -213,7 +213,7 @@ static void fill_taps(const struct resize *r, struct taps *t, int axis, int64_t 
     for (int k = 0; k < t->n; k++) {
         double at = first + k, w = r->mode == 'n' ? 1 : filter(r, (at - x) * stretch);
         bool in = at >= 0 && at <= (double)(n_in - 1);
-        if (!in && (r->exclude_outside || r->antialias)) w = 0;
+        if (!in && r->exclude_outside) w = 0;
         source[k] = (int32_t)mo_saturate(at, 0, n_in - 1);
         weight[k] = (float)w;
         sum += w;

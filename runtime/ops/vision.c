@@ -143,6 +143,8 @@ static struct bilinear bilinear_at(double y, double x, int64_t h, int64_t w) {
                              {(1 - fy) * (1 - fx), (1 - fy) * fx, fy * (1 - fx), fy * fx}};
 }
 
+enum { MAX_SAMPLES = 1 << 20 };
+
 struct roi {
     double y, x, bin_h, bin_w; /* start and bin size */
     int64_t grid_h, grid_w;    /* samples of a bin */
@@ -150,7 +152,7 @@ struct roi {
 
 static struct roi roi_at(const struct mo_op_ctx *ctx, int64_t r) {
     double scale = (double)mo_attr_float(ctx->node, "spatial_scale", 1), box[4];
-    int64_t samples = mo_attr_int(ctx->node, "sampling_ratio", 0);
+    int64_t samples = mo_saturate((double)mo_attr_int(ctx->node, "sampling_ratio", 0), 0, 1 << 16);
     bool half = !strcmp(mo_attr_string(ctx->node, "coordinate_transformation_mode",
                                        ctx->node->opset < 16 ? "output_half_pixel" : "half_pixel"),
                         "half_pixel");
@@ -188,13 +190,14 @@ static int run_roi(const struct mo_op_ctx *ctx) {
     const int64_t *y = ctx->out[0].shape.d;
     bool max = !strcmp(mo_attr_string(ctx->node, "mode", "avg"), "max");
     if (!mo_wanted(ctx, 0) || !mo_count(&ctx->in[0])) return MOIRE_OK;
-    if (mo_attr_int(ctx->node, "sampling_ratio", 0) > INT16_MAX)
-        return mo_op_fail(ctx, MOIRE_EINVAL, "sampling_ratio is too large");
     for (int64_t r = 0; r < y[0]; r++) {
         int64_t image = mo_load_int(&ctx->in[2], r);
         if (image < 0 || image >= ctx->in[0].shape.d[0])
             return mo_op_fail(ctx, MOIRE_EINVAL, "batch index %lld is out of range", (long long)image);
         struct roi roi = roi_at(ctx, r);
+        if (roi.grid_h * roi.grid_w > MAX_SAMPLES)
+            return mo_op_fail(ctx, MOIRE_ELIMIT, "region %lld needs more than %d samples a bin", (long long)r,
+                              MAX_SAMPLES);
         for (int64_t c = 0; c < y[1]; c++)
             for (int64_t i = 0; i < y[2] * y[3]; i++)
                 mo_store(&ctx->out[0], (r * y[1] + c) * y[2] * y[3] + i,
@@ -278,10 +281,10 @@ static int run_grid(const struct mo_op_ctx *ctx) {
         int64_t plane = i / (y[2] * y[3]), at = (plane / y[1] * y[2] * y[3] + i % (y[2] * y[3])) * 2;
         double col = denormalize(mo_load(&ctx->in[1], at), x[3], g.align);
         double row = denormalize(mo_load(&ctx->in[1], at + 1), x[2], g.align);
-        if (g.padding == 'b') {
+        if (g.padding == 'b' && kind != 'c') { /* cubic taps are bounded one by one */
             row = fmin(fmax(row, 0), (double)(x[2] - 1));
             col = fmin(fmax(col, 0), (double)(x[3] - 1));
-        } else if (g.padding == 'r') {
+        } else if (g.padding == 'r' && kind != 'c') {
             row = reflect(row, x[2], g.align);
             col = reflect(col, x[3], g.align);
         }

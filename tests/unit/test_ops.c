@@ -7,6 +7,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 #include "runtime/ops/util.h"
 #include "tests/unit/op_case.h"
@@ -241,6 +242,74 @@ static void odd_ranks_never_crash(void **state) {
             }
 }
 
+static uint64_t next_random(uint64_t *state) {
+    uint64_t z = *state += 0x9e3779b97f4a7c15u;
+    z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
+    return z ^ z >> 27;
+}
+
+/* Some attributes with values that a hostile model would try. */
+static void random_attrs(uint64_t *state, char *out, size_t n) {
+    static const char *const names[] = {
+        "axis",         "axes",           "kernel_shape",  "strides",    "pads",
+        "dilations",    "group",          "perm",          "starts",     "ends",
+        "size",         "blocksize",      "keepdims",      "p",          "k",
+        "to",           "split",          "batch_dims",    "num_groups", "num_outputs",
+        "output_shape", "output_padding", "ceil_mode",     "dtype",      "onesided",
+        "upper",        "sampling_ratio", "output_height", "scales",     "start",
+        "end",          "time_axis"};
+    static const char *const values[] = {
+        "0",          "1",     "2", "3", "-1", "-2", "9223372036854775807", "-9223372036854775808",
+        "2147483647", "65536", "7"};
+    int at = 0;
+    *out = 0;
+    for (uint64_t i = 0, count = next_random(state) % 5; i < count && at >= 0 && (size_t)at + 200 < n; i++) {
+        at += snprintf(out + at, n - (size_t)at, "%s%s=", i ? " " : "", names[next_random(state) % 32]);
+        for (uint64_t k = 0, m = next_random(state) % 5; k <= m; k++)
+            at += snprintf(out + at, n - (size_t)at, "%s%s", k ? "," : "",
+                           values[next_random(state) % 4 ? next_random(state) % 5 : next_random(state) % 11]);
+    }
+}
+
+/* Any operator, any attributes, any small inputs: an answer or an error, never a crash or an endless loop. */
+static void random_operators_never_crash(void **state) {
+    (void)state;
+    static const char *const shapes[] = {"",    "1", "2",     "2x3", "1x2x4x4", "2x2x3x3",
+                                         "0x2", "4", "1x1x5", "3x3", "8"};
+    static const moire_dtype types[] = {MOIRE_F32, MOIRE_F32,  MOIRE_F32, MOIRE_I64,
+                                        MOIRE_I64, MOIRE_BOOL, MOIRE_F16, MOIRE_U8};
+    uint64_t random = 1;
+    int n_ops = 0;
+    while (mo_op_at(n_ops))
+        n_ops++;
+    for (int round = 0; round < 20000; round++) {
+        const struct mo_op *op = mo_op_at((int)(next_random(&random) % (uint64_t)n_ops));
+        struct op_case c;
+        char attrs[1200];
+        if (*op->domain) continue;
+        op_case_open(&c, NULL, op->name, 7 + (int)(next_random(&random) % 14));
+        c.env.limits.tensor_bytes = 1 << 16;
+        random_attrs(&random, attrs, sizeof attrs);
+        op_case_attrs(&c, attrs);
+        const char *shape = shapes[next_random(&random) % 11];
+        int n_in = op->min_in + (int)(next_random(&random) % 3);
+        if (op->max_in >= 0 && n_in > op->max_in) n_in = op->max_in;
+        for (int k = 0; k < n_in; k++) {
+            double values[64];
+            for (int i = 0; i < 64; i++) {
+                uint64_t r = next_random(&random);
+                values[i] = r % 16 ? (double)(int)(r / 16 % 9) - 3 : r % 32 ? 9.2e18 : (double)NAN;
+            }
+            if (next_random(&random) % 2) shape = shapes[next_random(&random) % 11];
+            op_case_input(&c, types[next_random(&random) % 8], shape, values);
+        }
+        int n_out = op->min_out + (op->max_out != op->min_out && next_random(&random) % 2);
+        int rc = op_case_run(&c, n_out);
+        if (rc < 0 && !*c.err.message) fail_msg("%s %s: code %d without a message", op->name, attrs, rc);
+        op_case_close(&c);
+    }
+}
+
 /* --- epilogues --- */
 static void conv_applies_its_epilogue(void **state) {
     (void)state;
@@ -454,6 +523,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(bad_input_is_refused),
         cmocka_unit_test(odd_ranks_never_crash),
+        cmocka_unit_test(random_operators_never_crash),
         cmocka_unit_test(conv_applies_its_epilogue),
         cmocka_unit_test(residual_is_no_bias),
         cmocka_unit_test(activations_match_their_formulas),

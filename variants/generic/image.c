@@ -20,7 +20,7 @@ static bool sampling_of(const struct mo_node *node, struct sampling *s) {
     s->linear = !strcmp(mode, "linear") || !strcmp(mode, "bilinear");
     s->coordinates =
         old ? "asymmetric" : mo_attr_string(node, "coordinate_transformation_mode", "half_pixel");
-    s->nearest = old ? "floor" : mo_attr_string(node, "nearest_mode", "round_prefer_floor");
+    s->nearest = old ? "simple" : mo_attr_string(node, "nearest_mode", "round_prefer_floor");
     if (!s->linear && strcmp(mode, "nearest")) return false;
     if (mo_attr_int(node, "antialias", 0) || mo_attr_int(node, "exclude_outside", 0) ||
         mo_attr_find(node, "axes"))
@@ -61,13 +61,16 @@ static unsigned resize_layouts(const struct mo_graph *g, const struct mo_node *n
 
 static double source_of(const struct sampling *s, int64_t i, int64_t in, int64_t out, double scale) {
     if (!strcmp(s->coordinates, "asymmetric")) return (double)i / scale;
+    double length = scale * (double)in; /* of the output before it is rounded, as the reference has it */
     if (!strcmp(s->coordinates, "align_corners"))
-        return out == 1 ? 0 : (double)i * (double)(in - 1) / (double)(out - 1);
+        return out == 1 || length <= 1 ? 0 : (double)i * (double)(in - 1) / (length - 1);
     if (!strcmp(s->coordinates, "pytorch_half_pixel") && out == 1) return 0;
     return ((double)i + 0.5) / scale - 0.5;
 }
 
-static double round_by(const char *how, double x) {
+/* "simple" is what was meant before there were modes. */
+static double round_by(const char *how, double x, double scale) {
+    if (!strcmp(how, "simple")) return scale < 1 ? ceil(x) : floor(x);
     if (!strcmp(how, "floor")) return floor(x);
     if (!strcmp(how, "ceil")) return ceil(x);
     return !strcmp(how, "round_prefer_ceil") ? floor(x + 0.5) : ceil(x - 0.5);
@@ -85,7 +88,8 @@ static bool tables(const struct mo_binder *binder, const struct sampling *s, int
     float *f = mo_region_array(binder->region, (size_t)out, sizeof *f);
     if (!a || !b || !f) return false;
     for (int64_t i = 0; i < out; i++) {
-        double at = source_of(s, i, in, out, scale), base = s->linear ? floor(at) : round_by(s->nearest, at);
+        double at = source_of(s, i, in, out, scale),
+               base = s->linear ? floor(at) : round_by(s->nearest, at, scale);
         a[i] = clamp_to(base, in);
         b[i] = clamp_to(base + 1, in);
         f[i] = (float)(at - base);
