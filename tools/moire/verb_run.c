@@ -9,6 +9,7 @@
 #include <string.h>
 #include "codegen/frontend.h"
 #include "tools/moire/npy.h"
+#include "tools/moire/paths.h"
 #include "tools/moire/run.h"
 #include "tools/moire/paths.h"
 #include "tools/moire/verb.h"
