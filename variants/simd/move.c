@@ -3,37 +3,34 @@
 #include "variants/simd/math.h"
 #include "variants/simd/params.h"
 #include "variants/simd/simd.h"
+#include "variants/simd/transpose.h"
 
-/* 16 pixels of 16 channels: rows of one side are columns of the other. */
-static void transpose16(const float *from, int64_t from_row, float *to, int64_t to_row) {
-    float tile[16][16];
-    for (int r = 0; r < 16; r++)
-        memcpy(tile[r], from + r * from_row, sizeof tile[r]);
-    for (int r = 0; r < 16; r++) {
-        float line[16];
-        for (int c = 0; c < 16; c++)
-            line[c] = tile[c][r];
-        memcpy(to + r * to_row, line, sizeof line);
-    }
-}
-
-/* `x` is the plain side: channel c of pixel i at x[c * area + i]; `y` the blocked one. */
+/* `x` is the plain side: channel c of pixel i at x[c * area + i]; `y` the blocked one.  The last 16 pixels
+ * may overlap the 16 before them: the same bytes are written twice. */
 static void to_blocked(const float *x, float *y, int64_t area, int64_t n, int64_t valid) {
-    int64_t i = 0;
-    for (; valid == 16 && i + 16 <= n; i += 16)
-        transpose16(x + i, area, y + i * 16, 16);
-    for (; i < n; i++)
+    for (int64_t i = 0; n >= 16 && i < n; i += 16) {
+        int64_t at = n - i < 16 ? n - 16 : i;
+        if (valid == 16)
+            transpose16(x + at, area, y + at * 16, 16);
+        else
+            transpose16_from(x + at, area, y + at * 16, 16, (int)valid);
+    }
+    for (int64_t i = 0; n < 16 && i < n; i++)
         for (int64_t c = 0; c < 16; c++)
             y[i * 16 + c] = c < valid ? x[c * area + i] : 0.0f;
 }
 
 static void to_plain(const float *y, float *x, int64_t area, int64_t n, int64_t valid) {
-    int64_t i = 0;
-    for (; valid == 16 && i + 16 <= n; i += 16)
-        transpose16(y + i * 16, 16, x + i, area);
-    for (int64_t c = 0; c < valid; c++)
-        for (int64_t j = i; j < n; j++)
-            x[c * area + j] = y[j * 16 + c];
+    for (int64_t i = 0; n >= 16 && i < n; i += 16) {
+        int64_t at = n - i < 16 ? n - 16 : i;
+        if (valid == 16)
+            transpose16(y + at * 16, 16, x + at, area);
+        else
+            transpose16_to(y + at * 16, 16, x + at, area, (int)valid);
+    }
+    for (int64_t c = 0; n < 16 && c < valid; c++)
+        for (int64_t i = 0; i < n; i++)
+            x[c * area + i] = y[i * 16 + c];
 }
 
 void MO_SIMD(reorder)(const struct mo_kargs *args, int64_t begin, int64_t end, void *scratch) {
@@ -85,7 +82,22 @@ static void copy_rows(const struct mo_box *box, const char *in, char *out, int64
     }
 }
 
-/* The last two dimensions swapped: the input is contiguous along the rows.  Tiles of 16 x 16. */
+/* n x columns of a swapped copy in tiles of 16 x 16; the last tiles overlap the ones before them. */
+static void swap_tiles(const float *x, int64_t step, float *y, int64_t line, int64_t n, int64_t columns) {
+    if (n < 16 || columns < 16) {
+        for (int64_t i = 0; i < n; i++)
+            for (int64_t j = 0; j < columns; j++)
+                y[i * line + j] = x[j * step + i];
+        return;
+    }
+    for (int64_t i = 0; i < n; i += 16)
+        for (int64_t j = 0; j < columns; j += 16) {
+            int64_t a = n - i < 16 ? n - 16 : i, b = columns - j < 16 ? columns - 16 : j;
+            transpose16(x + b * step + a, step, y + a * line + b, line);
+        }
+}
+
+/* The last two dimensions swapped: the input is contiguous along the rows. */
 static void copy_swapped(const struct mo_box *box, const char *in, char *out, int64_t first, int64_t last) {
     int r = box->rank;
     int64_t rows = box->dims[r - 2], columns = box->dims[r - 1];
@@ -97,19 +109,8 @@ static void copy_swapped(const struct mo_box *box, const char *in, char *out, in
             to += left % box->dims[d] * box->out_stride[d];
             left /= box->dims[d];
         }
-        int64_t step = box->in_stride[r - 1] / 4, line = box->out_stride[r - 2] / 4;
-        const float *x = (const float *)(in + from);
-        float *y = (float *)(out + to);
-        for (int64_t i = 0; i < n; i += 16)
-            for (int64_t j = 0; j < columns; j += 16) {
-                if (n - i >= 16 && columns - j >= 16) {
-                    transpose16(x + j * step + i, step, y + i * line + j, line);
-                    continue;
-                }
-                for (int64_t a = i; a < n && a < i + 16; a++)
-                    for (int64_t b = j; b < columns && b < j + 16; b++)
-                        y[a * line + b] = x[b * step + a];
-            }
+        swap_tiles((const float *)(in + from), box->in_stride[r - 1] / 4, (float *)(out + to),
+                   box->out_stride[r - 2] / 4, n, columns);
         row += n;
     }
 }
