@@ -110,6 +110,11 @@ static void engine_resolved(void *self, int slot) {
     e->last_resolved = slot;
 }
 
+static void engine_released(void *self, int tenant, void *user) {
+    const struct tenant *t = &((struct mo_engine *)self)->tenants[tenant];
+    t->ops->release(t->model, user);
+}
+
 static int64_t engine_clock(void *self) {
     return mo_now(((struct mo_engine *)self)->env);
 }
@@ -274,7 +279,8 @@ static int allocate(struct mo_engine *e, const struct mo_engine_config *c, moire
 }
 
 int mo_engine_create(const struct mo_engine_config *c, struct mo_engine **out, moire_error *err) {
-    static const struct mo_engine_ops ops = {engine_start, engine_set_timer, engine_resolved};
+    static const struct mo_engine_ops ops = {engine_start, engine_set_timer, engine_resolved,
+                                             engine_released};
     struct mo_engine *e = mo_alloc(c->env, sizeof *e);
     if (!e) return mo_fail(err, MOIRE_ENOMEM, "out of memory for an engine");
     e->env = c->env;

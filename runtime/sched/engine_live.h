@@ -30,6 +30,9 @@ struct mo_model_ops {
                void (*barrier)(void *ctx, int worker), void *ctx, void *scratch);
     /* Delivers; the instance may be used until it returns, then it serves another query. */
     void (*answer)(void *model, const struct mo_answer *answer);
+    /* The query is gone for good, after its answer and its last block: `user` may be reused.  The engine's
+     * lock is held, so this must be short and must not call back. */
+    void (*release)(void *model, void *user);
 };
 
 struct mo_engine_config {

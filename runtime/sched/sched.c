@@ -169,6 +169,7 @@ bool mo_sched_try_release(struct mo_sched *s, int slot, int64_t now) {
     t->pending--;
     mo_sched_log(s, now, MO_LOG_RELEASE, slot, q->tenant, 0, 0, 0);
     mo_sched_mirror(s, q->tenant);
+    s->ops->released(s->engine, q->tenant, body->user);
     mo_query_release(&s->queries, slot);
     return true;
 }

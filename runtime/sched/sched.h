@@ -29,6 +29,8 @@ struct mo_engine_ops {
     void (*set_timer)(void *engine, int64_t when);
     /* The outcome of a query is decided: deliver the answer, then call mo_sched_answered(). */
     void (*resolved)(void *engine, int query);
+    /* Nothing refers to the query any more, no block of it runs: what belongs to `user` may be reused. */
+    void (*released)(void *engine, int tenant, void *user);
 };
 
 struct mo_sched_config {

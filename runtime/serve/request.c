@@ -145,7 +145,11 @@ static void model_answer(void *model, const struct mo_answer *a) {
                            .deadline_ns = a->deadline};
     moire_callback callback = request->callback;
     if (callback) callback(request->user, &answer);
-    mo_request_give(t, request);
 }
 
-const struct mo_model_ops mo_serve_model = {model_begin, model_run, model_answer};
+/* Not at the answer: a cancelled query is answered while its first block may still read the inputs. */
+static void model_release(void *model, void *user) {
+    mo_request_give(model, user);
+}
+
+const struct mo_model_ops mo_serve_model = {model_begin, model_run, model_answer, model_release};

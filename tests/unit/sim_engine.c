@@ -29,7 +29,7 @@ struct sim {
     int tenant_of[SIM_MAX_TENANTS];
     int *resolved;
     int n_resolved, cap_resolved;
-    int accepted, answered, violations;
+    int accepted, answered, released, violations;
     double busy;
     struct mo_profile *profile[SIM_MAX_TENANTS];
     float *lat[SIM_MAX_TENANTS];
@@ -110,6 +110,12 @@ static void resolved(void *self, int slot) {
         s->resolved = realloc(s->resolved, (size_t)s->cap_resolved * sizeof *s->resolved);
     }
     s->resolved[s->n_resolved++] = slot;
+}
+
+static void released(void *self, int tenant, void *user) {
+    struct sim *s = self;
+    if (user != s || tenant < 0 || tenant >= s->c->n_tenants) s->violations++;
+    s->released++;
 }
 
 static void note_latency(struct sim *s, int tenant, int64_t ns) {
@@ -243,7 +249,7 @@ static void summarise(struct sim *s) {
 }
 
 int sim_run(const struct sim_config *c, struct sim_result *out) {
-    static const struct mo_engine_ops ops = {start, set_timer, resolved};
+    static const struct mo_engine_ops ops = {start, set_timer, resolved, released};
     struct sim s = {
         .c = c, .env = mo_env_default(), .rng = c->seed * 7919 + 1, .timer = MO_NEVER, .out = out};
     *out = (struct sim_result){0};
