@@ -109,5 +109,5 @@ void mo_bench_serve_print(const json_t *document) {
     if (curves) comparison(curves, mo_doc_curves(document, curves));
     mo_free(&env, curves);
     if (!json_is_true(json_object_get(document, "complete")))
-        printf("interrupted: the tables are not complete\n");
+        printf("not complete: the run was cut short\n");
 }

@@ -10,6 +10,7 @@
 #include "bench/report.h"
 #include "bench/serve.h"
 #include "tools/moire/paths.h"
+#include "runtime/policy/policy.h"
 #include "tools/moire/verb.h"
 
 static const char usage[] =
@@ -128,8 +129,18 @@ static int policies(struct options *o, char *text, moire_error *err) {
     int n = text ? split(text, parts, MO_BENCH_MAX_SYSTEMS) : 0;
     if (n <= 0) return bad(err, "--policy", text, "needs names with commas between, or none");
     o->serve.n_policies = 0;
-    for (int i = 0; i < n; i++)
-        if (strcmp(parts[i], "none") != 0) o->serve.policies[o->serve.n_policies++] = parts[i];
+    for (int i = 0; i < n; i++) {
+        if (!strcmp(parts[i], "none")) continue;
+        if (!mo_policy_find(parts[i])) {
+            char known[200] = "no such policy; there are";
+            for (const struct mo_policy *const *p = mo_policies(); *p; p++) {
+                size_t used = strlen(known);
+                snprintf(known + used, sizeof known - used, " %s", (*p)->name);
+            }
+            return bad(err, "--policy", parts[i], known);
+        }
+        o->serve.policies[o->serve.n_policies++] = parts[i];
+    }
     return MOIRE_OK;
 }
 
@@ -279,7 +290,8 @@ static int add_peers(struct options *o, const char *word, moire_error *err) {
 }
 
 /* A scenario by name is looked for where the repository keeps them, beside the program's folder. */
-static const char *find_scenario(const struct mo_bench_session *s, const char *word, char *path, size_t n) {
+static const char *find_scenario(const struct mo_bench_session *s, const char *word, char *path, size_t n,
+                                 moire_error *err) {
     FILE *f = fopen(word, "re");
     if (!f && !strchr(word, '/')) {
         const char *slash = strrchr(s->exe, '/');
@@ -293,7 +305,9 @@ static const char *find_scenario(const struct mo_bench_session *s, const char *w
         }
         if (f) word = path;
     }
-    if (f) fclose(f);
+    if (!f) mo_fail(err, MOIRE_EINVAL, "%s: neither a file nor a scenario in bench/scenarios", word);
+    if (!f) return NULL;
+    fclose(f);
     return word;
 }
 
@@ -309,7 +323,8 @@ static int serve(struct mo_bench_session *s, struct options *o, json_t **documen
         return mo_fail(err, MOIRE_EINVAL, "--step: over 64 steps to --max-load");
     if (!o->serve.n_policies && !o->serve.n_peers)
         return mo_fail(err, MOIRE_EINVAL, "neither a policy nor a peer");
-    o->serve.scenario = find_scenario(s, o->models[0], path, sizeof path);
+    o->serve.scenario = find_scenario(s, o->models[0], path, sizeof path, err);
+    if (!o->serve.scenario) return MOIRE_EINVAL;
     o->serve.timeline = o->report || o->trace;
     if (o->seconds > 0) o->serve.seconds = o->seconds;
     s->generic = o->generic || o->only_generic;
@@ -323,8 +338,9 @@ static int write_outputs(struct mo_bench_session *s, const struct options *o, js
     if (o->json && json_dumpf(document, stdout, JSON_INDENT(1)))
         code = mo_fail(err, MOIRE_EIO, "stdout: write failed");
     if (o->json) putchar('\n');
-    if (!o->json && is_serve) mo_bench_serve_print(document);
-    if (!o->json && !is_serve) mo_bench_latency_print(document);
+    bool any = json_array_size(json_object_get(document, "results")) > 0;
+    if (!o->json && is_serve && any) mo_bench_serve_print(document);
+    if (!o->json && !is_serve && any) mo_bench_latency_print(document);
     if (!code && o->output) code = mo_bench_write_json(s->env, document, o->output, err);
     if (!code && is_serve && o->trace) code = mo_bench_write_trace(s->env, document, o->trace, err);
     if (!code && is_serve && o->report) code = mo_bench_write_html(s->env, document, o->report, err);
