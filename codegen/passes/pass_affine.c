@@ -92,12 +92,15 @@ int mo_scale_weights(struct mo_graph *g, struct mo_node *node, const struct mo_a
     for (int64_t c = 0; c < f->n; c++)
         plain = plain && f->s[c] == 1;
     if (plain) return MOIRE_OK;
-    struct mo_tensor *scaled = mo_graph_add_const(g, w->name, MOIRE_F32, &w->shape);
+    /* in place when nobody else reads them */
+    bool own = w->n_uses == 1 && !w->is_output;
+    struct mo_tensor *scaled = own ? g->tensors[w->id] : mo_graph_add_const(g, w->name, MOIRE_F32, &w->shape);
     if (!scaled) return mo_no_memory(err);
     const float *from = w->data;
     float *to = scaled->data;
     for (int64_t i = 0, n = mo_shape_count(&w->shape); i < n; i++)
         to[i] = from[i] * f->s[weight_channel(node, w, i)];
+    if (!own) mo_drop_constant(g, w->id);
     node->in[1] = scaled->id;
     return MOIRE_OK;
 }

@@ -107,6 +107,7 @@ static int push_through(struct mo_graph *g, struct mo_node *conv, const struct m
         out->s[i] = 1;
         out->t[i] = (float)shift;
     }
+    mo_drop_constant(g, w->id);
     conv->in[1] = scaled->id;
     return MOIRE_OK;
 }

@@ -44,6 +44,7 @@ static int convert_gemm(struct mo_graph *g, struct mo_node *node, moire_error *e
     if (c && !row_of(g, c, &y->shape, mo_attr_float(node, "beta", 1), &bias)) return 0;
     struct mo_tensor *w = right_operand(g, b, transposed, mo_attr_float(node, "alpha", 1));
     if (!w || (c && !bias)) return mo_no_memory(err);
+    if (w != b) mo_drop_constant(g, b->id);
     node->in[1] = w->id;
     if (c) node->in[2] = bias->id;
     return mo_become(g, node, "MatMul", 3, err);

@@ -65,6 +65,9 @@ bool mo_scalar(const struct mo_graph *g, int tensor, float *out);
 bool mo_per_channel(const struct mo_tensor *t, const struct mo_shape *to, int axis, float *out);
 /* Turns a node into operator `op` of domain "moire" with n_in inputs (the first ones are kept). */
 int mo_become(struct mo_graph *g, struct mo_node *node, const char *op, int n_in, moire_error *err);
+/* One reader of constant `id` is gone; its memory is given back with the last.  Large models would otherwise
+ * be in memory once more for every pass that rewrites weights. */
+void mo_drop_constant(struct mo_graph *g, int id);
 /* Sets or adds an attribute. */
 int mo_set_ints(struct mo_graph *g, struct mo_node *node, const char *name, const int64_t *values, int n,
                 moire_error *err);

@@ -65,6 +65,11 @@ int mo_become(struct mo_graph *g, struct mo_node *node, const char *op, int n_in
     return node->op ? MOIRE_OK : mo_fail(err, MOIRE_EINTERNAL, "no operator moire.%s", op);
 }
 
+void mo_drop_constant(struct mo_graph *g, int id) {
+    struct mo_tensor *t = g->tensors[id];
+    if (--t->n_uses <= 0 && !t->is_output && mo_region_release(g->region, t->data)) t->data = NULL;
+}
+
 static struct mo_attr *slot(struct mo_graph *g, struct mo_node *node, const char *name,
                             enum mo_attr_type type) {
     for (int i = 0; i < node->n_attrs; i++) {
