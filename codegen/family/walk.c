@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-enum { MAX_FUNCTIONS = 24, IN_PLACE_ROWS = 4 };
+enum { MAX_FUNCTIONS = 24, IN_PLACE_ROWS = 4, MIN_UNITS = 64 };
 
 static int64_t blocks(int64_t channels) {
     return (channels + 15) / 16;
@@ -82,7 +82,7 @@ static bool fits_registers(const struct mo_walk *w, int64_t pixels) {
 /* A unit is one row tile against some sets.  Few rows are read where they are: they cannot crowd a cache set.
  */
 static void apply_gemm(struct mo_walk *w, int64_t rows) {
-    w->chunks = w->row.tiles;
+    w->chunks = w->row_chunks = w->row.tiles;
     w->unit_sets = (w->sets + w->unit_tiles - 1) / w->unit_tiles;
     w->packed = rows > IN_PLACE_ROWS;
     if (!w->packed) return;
@@ -91,6 +91,13 @@ static void apply_gemm(struct mo_walk *w, int64_t rows) {
     w->x_plane = rows * 64;
     w->w_plane = 1024;
     w->scratch_bytes = w->planes * w->x_plane;
+}
+
+/* Tall tiles leave few row chunks: then the columns are cut as well, for the sake of many cores. */
+static int64_t split_columns(const struct mo_walk *w) {
+    int64_t units = w->n * w->sets * w->row_chunks;
+    if (units >= MIN_UNITS) return 1;
+    return (MIN_UNITS + units - 1) / units < w->col.tiles ? (MIN_UNITS + units - 1) / units : w->col.tiles;
 }
 
 bool mo_walk_apply(struct mo_walk *w, const struct mo_point *point) {
@@ -109,7 +116,8 @@ bool mo_walk_apply(struct mo_walk *w, const struct mo_point *point) {
     w->unit_tiles = knob[MO_KNOB_UNIT];
     if (w->unit_tiles < 1) return false;
     w->unit_sets = w->sets;
-    w->chunks = (w->row.tiles + w->unit_tiles - 1) / w->unit_tiles;
+    w->row_chunks = (w->row.tiles + w->unit_tiles - 1) / w->unit_tiles;
+    w->chunks = w->row_chunks * split_columns(w);
     if (w->kind == MO_WALK_GEMM) apply_gemm(w, rows);
     return true;
 }

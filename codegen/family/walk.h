@@ -68,7 +68,8 @@ struct mo_walk {
     bool sets_outer;
     int64_t unit_tiles; /* row tiles of a unit */
     /* derived */
-    int64_t sets_group, sets, unit_sets, chunks;
+    int64_t sets_group, sets, unit_sets;
+    int64_t chunks, row_chunks; /* of an image's tiles; row_chunks of them one below the other */
     int64_t scratch_bytes;
     bool packed; /* GEMM: a tile's rows are first copied to the scratch */
     bool flat;   /* one column: a tile's rows are consecutive pixels */

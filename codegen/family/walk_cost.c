@@ -6,9 +6,9 @@
  * leaves L2 at L3's. The model only ranks: a few per cent of error is what the measured search is for. */
 #include "codegen/family/walk.h"
 
-#include <stdlib.h>
+#include <string.h>
 
-enum { L1_BYTES = 32 << 10, L2_BYTES = 768 << 10, MIN_UNITS = 256 };
+enum { L1_BYTES = 32 << 10, L2_BYTES = 768 << 10, MIN_UNITS = 256, TILE_VARIANTS = 2 };
 static const double l2_rate = 40, l3_rate = 14, ghz = 4.2; /* bytes a cycle */
 
 static double most(double a, double b) {
@@ -107,8 +107,22 @@ struct list {
     int n, cap;
 };
 
-/* Keeps the list sorted by cost and no longer than its capacity. */
+static void drop(struct list *list, int at) {
+    list->n--;
+    for (int i = at; i < list->n; i++)
+        list->points[i] = list->points[i + 1];
+}
+
+/* Keeps the list sorted by cost, no longer than its capacity, and with few variants of one tile: variants of
+ * nearly the same cost must not crowd out other tiles. */
 static void insert(struct list *list, const struct mo_point *point) {
+    int same = 0, worst = 0;
+    for (int i = 0; i < list->n; i++)
+        if (!memcmp(list->points[i].knob, point->knob, 3 * sizeof point->knob[0])) same++, worst = i;
+    if (same >= TILE_VARIANTS) {
+        if (list->points[worst].cost_ns <= point->cost_ns) return;
+        drop(list, worst);
+    }
     int at = list->n;
     while (at > 0 && list->points[at - 1].cost_ns > point->cost_ns)
         at--;

@@ -37,19 +37,24 @@ static void emit_set(FILE *out, const struct mo_walk *w, int indent) {
             indent, "", (long long)w->y_block);
 }
 
-/* Row tiles [r0, r1) of one set of output blocks of one image. */
+/* Row tiles [r0, r1) by column tiles [c0, c1) of one set of output blocks of one image. */
 static void emit_conv_unit(FILE *out, const struct mo_walk *w) {
     const char *res = w->p->fuse.residual >= 0 ? "res + yo" : "0";
-    fputs("static void unit(const struct mo_kargs *a, i64 image, i64 set, i64 r0, i64 r1, void *scratch) {\n"
+    long long rows = (long long)w->row_chunks, cols = (long long)(w->chunks / w->row_chunks);
+    fputs("static void unit(const struct mo_kargs *a, i64 image, i64 set, i64 chunk, void *scratch) {\n"
           "    (void)scratch;\n",
           out);
+    fprintf(out, "    const i64 r0 = chunk %% %lld * %lld / %lld, r1 = (chunk %% %lld + 1) * %lld / %lld;\n",
+            rows, (long long)w->row.tiles, rows, rows, (long long)w->row.tiles, rows);
+    fprintf(out, "    const i64 c0 = chunk / %lld * %lld / %lld, c1 = (chunk / %lld + 1) * %lld / %lld;\n",
+            rows, (long long)w->col.tiles, cols, rows, (long long)w->col.tiles, cols);
     emit_set(out, w, 4);
     fprintf(out, "    const char *x = (const char *)a->in[0] + image * a->in_image[0] + %s * %lld;\n",
             w->kind == MO_WALK_DEPTHWISE ? "first" : "group", (long long)w->x_group);
     fprintf(out,
             "    for (int j = 0; j < %d; j++)\n"
             "        for (i64 c = col_run[j].first; c < col_run[j + 1].first; c++)\n"
-            "            for (int k = 0; k < %d; k++) {\n"
+            "            for (int k = 0; c >= c0 && c < c1 && k < %d; k++) {\n"
             "                i64 lo = row_run[k].first > r0 ? row_run[k].first : r0;\n"
             "                i64 hi = row_run[k + 1].first < r1 ? row_run[k + 1].first : r1;\n"
             "                if (lo >= hi) continue;\n",
@@ -110,10 +115,8 @@ static void emit_run(FILE *out, const struct mo_walk *w) {
             "static void run(const struct mo_kargs *a, i64 begin, i64 end, void *scratch) {\n"
             "    for (i64 u = begin; u < end; u++) {\n"
             "        i64 k = u %% %lld, set = k %s %lld, chunk = k %s %lld;\n"
-            "        unit(a, u / %lld, set, chunk * %lld / %lld, (chunk + 1) * %lld / %lld, scratch);\n    "
-            "}\n}\n\n",
-            per_image, w->sets_outer ? "/" : "%", inner, w->sets_outer ? "%" : "/", inner, per_image,
-            (long long)w->row.tiles, (long long)w->chunks, (long long)w->row.tiles, (long long)w->chunks);
+            "        unit(a, u / %lld, set, chunk, scratch);\n    }\n}\n\n",
+            per_image, w->sets_outer ? "/" : "%", inner, w->sets_outer ? "%" : "/", inner, per_image);
 }
 
 static void emit_descriptor(FILE *out, const struct mo_walk *w, const char *name) {
