@@ -148,6 +148,19 @@ struct mo_copy_params {
     const void *fill; /* one element, for boxes of padding */
 };
 
+/* concat of channels in MO_C16, where inputs may begin inside a block: runs of lanes by output block.
+ * unit = (image, output block, chunk of pixels). */
+struct mo_lanes {
+    int in;        /* index into kargs; -1: zeros (padding of the last block) */
+    int64_t block; /* of the input */
+    int from, to, count;
+};
+struct mo_concat_params {
+    int64_t area, blocks, chunk, chunks;
+    const int *first; /* of every block: its first run; blocks + 1 entries */
+    const struct mo_lanes *runs;
+};
+
 /* resize of the last two dimensions by two taps a dimension (one when nearest).
  * unit = (image, plane, output row). */
 struct mo_resize_params {

@@ -22,6 +22,7 @@
     X(pool)                                                                                                  \
     X(reorder)                                                                                               \
     X(copy)                                                                                                  \
+    X(concat)                                                                                                \
     X(resize)                                                                                                \
     X(lrn)                                                                                                   \
     X(deconv)
