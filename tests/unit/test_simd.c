@@ -138,6 +138,8 @@ static const struct layer_case images[] = {
      0},
     {"LRN", "", 13, "2x37x5x6", "size:i=5 alpha:f=0.5", LAYER_C16, 0},
     {"LRN", "", 13, "2x37x5x6", "size:i=4 alpha:f=0.5 beta:f=0.6", LAYER_PLAIN, 0},
+    {"ConvTranspose", "", 11, "2x20x9x15 c20x1x2x2 c1", "strides:v=2,2 act:i=4", LAYER_LEAVE, 0},
+    {"ConvTranspose", "", 11, "1x7x5x6 c7x3x1x4", "strides:v=1,4", LAYER_LEAVE, 0},
     {"ConvTranspose", "", 11, "2x20x9x7 c20x19x2x2 c19", "strides:v=2,2 act:i=1", LAYER_C16, 0},
     {"ConvTranspose", "", 11, "1x17x9x19 c17x5x3x3", "strides:v=2,2 pads:v=1,1,1,1 output_padding:v=1,1",
      LAYER_C16, 0},

@@ -158,6 +158,14 @@ const struct mo_family mo_family_lrn = {"lrn", lrn_layouts, lrn_bind};
 
 /* --- ConvTranspose ----------------------------------------------------------------------------------- */
 
+/* Windows side by side, so few results a pixel that they fit the lanes: a last layer, whose output is plain.
+ */
+static bool is_narrow(const struct mo_node *node, const struct mo_tensor *y, const struct mo_window2 *v) {
+    return v->kh == v->sh && v->kw == v->sw && v->dh == 1 && v->dw == 1 && v->oh == v->h * v->kh &&
+           v->ow == v->w * v->kw && !v->pt && !v->pl && y->shape.d[1] * v->kh * v->kw <= 16 &&
+           node->fuse.residual < 0;
+}
+
 static unsigned deconv_layouts(const struct mo_graph *g, const struct mo_node *node) {
     const struct mo_tensor *x = mo_arg(g, node, 0), *w = mo_arg(g, node, 1), *y = mo_result(g, node, 0);
     const struct mo_tensor *bias = node->fuse.residual == 2 ? NULL : mo_arg(g, node, 2);
@@ -172,7 +180,8 @@ static unsigned deconv_layouts(const struct mo_graph *g, const struct mo_node *n
     if (w->shape.d[0] != x->shape.d[1] || w->shape.d[1] != y->shape.d[1]) return 0;
     /* output_shape makes pads of its own */
     if (mo_attr_find(node, "output_shape")) return 0;
-    return mo_window_of(node, x, y, w->shape.d + 2, true, &window) ? MO_CAN_C16 : 0;
+    if (!mo_window_of(node, x, y, w->shape.d + 2, true, &window)) return 0;
+    return is_narrow(node, y, &window) ? MO_CAN_LEAVE : MO_CAN_C16;
 }
 
 /* [OC/16][KH][KW][IC padded][16], zeros beyond the real channels. */
@@ -188,14 +197,43 @@ static float *deconv_pack(const struct mo_binder *binder, const struct mo_tensor
     return to;
 }
 
+/* Lanes are (channel, row, column) of the window. */
+static int narrow_bind(const struct mo_binder *binder, const struct mo_node *node, const struct mo_window2 *v,
+                       struct mo_step *step, moire_error *err) {
+    const struct mo_tensor *x = mo_arg(binder->graph, node, 0), *w = mo_arg(binder->graph, node, 1);
+    const struct mo_tensor *bias = mo_arg(binder->graph, node, 2);
+    int64_t ic = x->shape.d[1], taps = v->kh * v->kw;
+    int lanes = (int)(w->shape.d[1] * taps);
+    struct mo_narrow_params p = {.blocks_in = (ic + 15) / 16,
+                                 .h = v->h,
+                                 .w = v->w,
+                                 .channels = (int)w->shape.d[1],
+                                 .kh = (int)v->kh,
+                                 .kw = (int)v->kw,
+                                 .fuse = node->fuse};
+    float *packed = mo_region_array(binder->region, (size_t)(p.blocks_in * 256), sizeof *packed);
+    float *start = mo_keep_padded(binder, NULL, 16, 0.0f);
+    if (!packed || !start)
+        return mo_fail(err, MOIRE_ENOMEM, "out of memory for the weights of node '%s'", node->name);
+    for (int64_t c = 0; c < ic; c++)
+        memcpy(packed + c * 16, (const float *)w->data + c * lanes, (size_t)lanes * sizeof *packed);
+    for (int64_t i = 0; bias && i < lanes; i++)
+        start[i] = ((const float *)bias->data)[i / taps];
+    step->weights = packed;
+    step->bias = start;
+    return mo_bound(step, mo_simd_of(binder->isa)->deconv_narrow, "deconv narrow",
+                    mo_keep(binder, &p, sizeof p), x->shape.d[0] * v->h, err);
+}
+
 static int deconv_bind(const struct mo_binder *binder, const struct mo_node *node, struct mo_step *step,
                        moire_error *err) {
     const struct mo_graph *g = binder->graph;
     const struct mo_tensor *x = mo_arg(g, node, 0), *w = mo_arg(g, node, 1), *y = mo_result(g, node, 0);
     const struct mo_tensor *bias = node->fuse.residual == 2 ? NULL : mo_arg(g, node, 2);
     struct mo_window2 v;
-    if (x->layout != MO_C16 || y->layout != MO_C16 || !mo_window_of(node, x, y, w->shape.d + 2, true, &v))
-        return MOIRE_EUNSUPPORTED;
+    if (x->layout != MO_C16 || !mo_window_of(node, x, y, w->shape.d + 2, true, &v)) return MOIRE_EUNSUPPORTED;
+    if (is_narrow(node, y, &v) && y->layout == MO_PLAIN) return narrow_bind(binder, node, &v, step, err);
+    if (y->layout != MO_C16) return MOIRE_EUNSUPPORTED;
     struct mo_deconv_params p = {.h = v.h,
                                  .w = v.w,
                                  .oh = v.oh,

@@ -106,3 +106,60 @@ void MO_SIMD(deconv)(const struct mo_kargs *args, int64_t begin, int64_t end, vo
                    s.y, p->ow * 16);
     }
 }
+
+/* `n` pixels of one input row from column ix on: all results of a pixel side by side. */
+static inline __attribute__((always_inline)) void narrow_pixels(const struct mo_narrow_params *p,
+                                                                const float *x, const float *w,
+                                                                const float *bias, float (*to)[16],
+                                                                const int n) {
+    vec acc[RUN][PANEL_VECTORS];
+    for (int i = 0; i < n; i++)
+        for (int v = 0; v < PANEL_VECTORS; v++)
+            acc[i][v] = *(const vec *)(bias + v * LANES);
+    for (int64_t b = 0; b < p->blocks_in; b++, x += p->h * p->w * 16)
+        for (int c = 0; c < 16; c++, w += 16) {
+            vec wv[PANEL_VECTORS];
+#pragma GCC unroll 4
+            for (int v = 0; v < PANEL_VECTORS; v++)
+                wv[v] = *(const vec *)(w + v * LANES);
+#pragma GCC unroll 16
+            for (int i = 0; i < n; i++) {
+                const vec xv = x[i * 16 + c] - (vec){0};
+#pragma GCC unroll 4
+                for (int v = 0; v < PANEL_VECTORS; v++)
+                    acc[i][v] += wv[v] * xv;
+            }
+        }
+    for (int i = 0; i < n; i++)
+        for (int v = 0; v < PANEL_VECTORS; v++)
+            *(vec *)(to[i] + v * LANES) = acc[i][v];
+}
+
+void MO_SIMD(deconv_narrow)(const struct mo_kargs *args, int64_t begin, int64_t end, void *scratch) {
+    const struct mo_narrow_params *p = args->params;
+    int64_t ow = p->w * p->kw, plane = p->h * p->kh * ow;
+    (void)scratch;
+    for (int64_t unit = begin; unit < end; unit++) {
+        int64_t image = unit / p->h, row = unit % p->h;
+        const float *x =
+            (const float *)((const char *)args->in[0] + image * args->in_image[0]) + row * p->w * 16;
+        float *y = (float *)((char *)args->out[0] + image * args->out_image[0]) + row * p->kh * ow;
+        for (int64_t ix = 0; ix < p->w;) {
+            float to[RUN][16];
+            int n = p->w - ix >= RUN ? RUN : 1;
+            if (n == RUN)
+                narrow_pixels(p, x + ix * 16, args->weights, args->bias, to, RUN);
+            else
+                narrow_pixels(p, x + ix * 16, args->weights, args->bias, to, 1);
+            for (int lane = 0; lane < p->channels * p->kh * p->kw; lane++) {
+                int64_t j = lane % p->kw, i = lane / p->kw % p->kh, c = lane / p->kw / p->kh;
+                float *line = y + c * plane + i * ow + ix * p->kw + j;
+                for (int k = 0; k < n; k++)
+                    line[k * p->kw] = to[k][lane];
+            }
+            ix += n;
+        }
+        for (int c = 0; c < p->channels; c++)
+            finish_row(&p->fuse, NULL, y + c * plane, p->kh * ow);
+    }
+}

@@ -179,6 +179,15 @@ struct mo_lrn_params {
     float alpha, beta, bias; /* alpha already divided by the window size */
 };
 
+/* deconv_narrow: transposed convolution whose windows neither overlap nor leave gaps (kernel = stride, no
+ * pads) and have at most 16 results (channels x kernel), which then are the lanes.  MO_C16 in, plain out,
+ * weights [IC padded][16], bias by lane.  unit = (image, input row). */
+struct mo_narrow_params {
+    int64_t blocks_in, h, w;
+    int channels, kh, kw;
+    struct mo_fuse fuse;
+};
+
 /* deconv: transposed convolution, MO_C16 in and out, weights [OC/16][KH][KW][ICB*16][16].
  * unit = (image, block of output channels, output row). */
 struct mo_deconv_params {

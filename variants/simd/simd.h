@@ -25,6 +25,7 @@
     X(concat)                                                                                                \
     X(resize)                                                                                                \
     X(lrn)                                                                                                   \
+    X(deconv_narrow)                                                                                         \
     X(deconv)
 
 struct mo_simd_table {
