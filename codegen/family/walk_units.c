@@ -92,10 +92,9 @@ static void emit_pack(FILE *out, const struct mo_walk *w) {
 static void emit_gemm_unit(FILE *out, const struct mo_walk *w) {
     long long chunk = (long long)w->unit_tiles;
     if (w->packed) emit_pack(out, w);
-    fputs(
-        "static void unit(const struct mo_kargs *a, i64 image, i64 chunk, i64 r0, i64 r1, void *scratch) {\n"
-        "    (void)r1, (void)scratch;\n    int k = 0;\n",
-        out);
+    fputs("static void unit(const struct mo_kargs *a, i64 image, i64 chunk, i64 r0, void *scratch) {\n"
+          "    (void)scratch;\n    int k = 0;\n",
+          out);
     fprintf(out, "    while (k < %d && row_run[k + 1].first <= r0) k++;\n", w->row.n_runs - 1);
     fprintf(out, "    const char *x = (const char *)a->in[0] + row_at(r0) * %lld;\n",
             (long long)w->channels * 4);
