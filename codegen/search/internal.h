@@ -24,6 +24,7 @@ struct candidate {
     char verdict[64];
     moire_error err;
     bool reported;
+    char key[MO_SHA256_HEX]; /* of its entry in the store; "": not published */
 };
 
 /* One layer and its candidates in order of predicted cost. */
@@ -36,6 +37,7 @@ struct job {
     struct mo_store_index index; /* as published last, also by an earlier run */
     bool stored;                 /* an earlier run stored a best one: */
     struct mo_variant earlier;
+    struct mo_store_index earlier_index;
 };
 
 struct mo_search {

@@ -129,6 +129,7 @@ static void reuse(struct mo_search *s, struct job *job) {
     r->source_bytes = x->source_bytes;
     memcpy(r->family, x->family, sizeof r->family);
     memcpy(r->knobs, x->knobs, sizeof r->knobs);
+    job->earlier_index = *x;
     job->stored = x->best[0] && mo_store_find(s->store, r->signature, job->layer.problem.isa, &job->earlier);
 }
 

@@ -151,15 +151,28 @@ static void settle_result(struct job *job, const struct mo_store_index *x) {
     r->state = x->best[0] ? MO_LAYER_COMPILED : r->min_ns > 0 ? MO_LAYER_GENERIC : MO_LAYER_FAILED;
 }
 
-/* Stores the best candidate unless it is there; job->index then names it. */
+/* Makes the index name the best: of an earlier run, or a candidate, which is stored unless it is there. */
 static int store_best(struct mo_search *s, struct job *job, moire_error *err) {
+    struct mo_store_index *x = &job->index;
+    struct candidate *c = job->best;
     struct mo_store_entry e;
-    if (!job->best || !job->best->object) return MOIRE_OK;
-    describe(s, job, job->best, &e);
-    memcpy(job->index.family, e.family, sizeof e.family);
-    memcpy(job->index.knobs, e.knobs, sizeof e.knobs);
-    job->index.source_bytes = e.source_bytes;
-    return mo_writer_add(s->writer, &e, job->best->object, job->best->source, job->index.best, err);
+    if (!c) {
+        *x = job->earlier_index;
+        return MOIRE_OK;
+    }
+    if (!c->key[0]) {
+        describe(s, job, c, &e);
+        int rc = mo_writer_add(s->writer, &e, c->object, c->source, c->key, err);
+        if (rc) {
+            c->key[0] = 0;
+            return rc;
+        }
+    }
+    memcpy(x->best, c->key, sizeof x->best);
+    snprintf(x->family, sizeof x->family, "%s", c->family->name);
+    mo_candidate_knobs(c, x->knobs);
+    x->source_bytes = (int64_t)c->source_bytes;
+    return MOIRE_OK;
 }
 
 static int publish(struct mo_search *s, struct job *job, moire_error *err) {
@@ -189,7 +202,7 @@ static void clean_up(struct mo_search *s, struct job *job) {
         struct candidate *c = &job->candidate[i];
         if (c != job->best)
             mo_candidate_release(s, c, true);
-        else if (job->index.best[0]) /* published: the bytes are no longer needed, the code is */
+        else if (c->key[0]) /* published: the bytes are no longer needed, the code is */
             mo_candidate_release(s, c, false);
     }
 }

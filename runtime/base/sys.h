@@ -31,6 +31,8 @@ struct mo_sys {
     /* clock: monotonic nanoseconds; sleep until such a time (returns early on a signal) */
     int64_t (*now)(void *self);
     void (*sleep_until)(void *self, int64_t when);
+    /* processor time of the calling thread, ns: time in which it was not running does not count */
+    int64_t (*thread_time)(void *self);
     /* files */
     int (*open)(void *self, const char *path, int flags, int mode);
     ssize_t (*read)(void *self, int fd, void *buffer, size_t n);

@@ -50,6 +50,13 @@ static int64_t px_now(void *self) {
     return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
 }
 
+static int64_t px_thread_time(void *self) {
+    (void)self;
+    struct timespec t;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}
+
 static struct timespec to_timespec(int64_t ns) {
     return (struct timespec){.tv_sec = ns / 1000000000, .tv_nsec = ns % 1000000000};
 }
@@ -291,6 +298,7 @@ const struct mo_sys *mo_sys_posix(void) {
         .free = px_free,
         .now = px_now,
         .sleep_until = px_sleep_until,
+        .thread_time = px_thread_time,
         .open = px_open,
         .read = px_read,
         .write = px_write,

@@ -451,7 +451,7 @@ static void failing_allocations(void **state) {
     assert_int_equal(nftw(origin, find_object, 16, FTW_PHYS), 1);
     s->object = found_object;
     fault_sys_init(&s->fault);
-    s->fault.table.now = quick_now;
+    s->fault.table.now = s->fault.table.thread_time = quick_now;
     s->fault.table.spawn = fake_spawn;
     s->env = mo_env_default();
     s->env.sys = &s->fault.table;
