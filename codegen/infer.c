@@ -11,18 +11,22 @@
 
 enum { SPARE = 16 }; /* absent operands after the last, so that an operator may look at optional ones */
 
+/* Values of one node's operands; room for the widest node, used again for every node. */
 struct operands {
     struct mo_value *in, *out;
 };
 
-static bool gather_operands(const struct mo_graph *g, const struct mo_node *node, struct mo_region *tmp,
-                            struct operands *ops) {
-    ops->in = mo_region_array(tmp, (size_t)node->n_in + SPARE, sizeof *ops->in);
-    ops->out = mo_region_array(tmp, (size_t)node->n_out + SPARE, sizeof *ops->out);
-    if (!ops->in || !ops->out) return false;
+static bool make_operands(struct mo_region *tmp, int n_in, int n_out, struct operands *ops) {
+    ops->in = mo_region_array(tmp, (size_t)n_in + SPARE, sizeof *ops->in);
+    ops->out = mo_region_array(tmp, (size_t)n_out + SPARE, sizeof *ops->out);
+    return ops->in && ops->out;
+}
+
+static void gather_operands(const struct mo_graph *g, const struct mo_node *node, struct operands *ops) {
+    memset(ops->in, 0, ((size_t)node->n_in + SPARE) * sizeof *ops->in);
+    memset(ops->out, 0, ((size_t)node->n_out + SPARE) * sizeof *ops->out);
     for (int k = 0; k < node->n_in; k++)
         if (node->in[k] >= 0) ops->in[k] = mo_tensor_value(g->tensors[node->in[k]]);
-    return true;
 }
 
 static struct mo_op_ctx context_of(const struct mo_graph *g, const struct mo_node *node,
@@ -87,21 +91,6 @@ static int infer_with(struct mo_graph *g, const struct mo_node *node, const stru
     return rc ? rc : accept(g, node, ops, err);
 }
 
-int mo_infer_node(struct mo_graph *g, const struct mo_node *node, moire_error *err) {
-    struct mo_region *tmp = mo_region_create(g->env);
-    struct operands ops;
-    int rc;
-    if (reads_dynamic(g, node)) {
-        make_dynamic(g, node);
-        rc = MO_NEED_DATA;
-    } else {
-        rc = tmp && gather_operands(g, node, tmp, &ops) ? infer_with(g, node, &ops, err)
-                                                        : out_of_memory(node, err);
-    }
-    mo_region_destroy(tmp);
-    return rc;
-}
-
 /* --- folding ------------------------------------------------------------------------------------------- */
 
 static bool all_constant(const struct mo_graph *g, const struct mo_node *node) {
@@ -158,17 +147,16 @@ static int fold(struct mo_graph *g, struct mo_node *node, struct operands *ops, 
     return rc;
 }
 
-static int visit(struct mo_graph *g, struct mo_node *node, struct mo_region *tmp, moire_error *err) {
-    struct operands ops;
+static int visit(struct mo_graph *g, struct mo_node *node, struct operands *ops, moire_error *err) {
     if (reads_dynamic(g, node)) {
         make_dynamic(g, node);
         return MOIRE_OK;
     }
-    if (!gather_operands(g, node, tmp, &ops)) return out_of_memory(node, err);
-    int rc = infer_with(g, node, &ops, err);
+    gather_operands(g, node, ops);
+    int rc = infer_with(g, node, ops, err);
     if (rc) return rc == MO_NEED_DATA ? MOIRE_OK : rc;
     bool known = is_shape_query(node) || (all_constant(g, node) && !(node->op->flags & MO_OP_RANDOM));
-    return known && outputs_fit(g, node) ? fold(g, node, &ops, err) : MOIRE_OK;
+    return known && outputs_fit(g, node) ? fold(g, node, ops, err) : MOIRE_OK;
 }
 
 /* Nodes that nobody reads are dropped, last to first so that chains go at once. */
@@ -187,14 +175,24 @@ static void drop_unread(struct mo_graph *g) {
     mo_graph_compact(g);
 }
 
-int mo_infer_and_fold(struct mo_graph *g, moire_error *err) {
-    int rc = MOIRE_OK;
-    for (int i = 0; !rc && i < g->n_nodes; i++) {
-        if (g->nodes[i]->dead) continue;
-        struct mo_region *tmp = mo_region_create(g->env);
-        rc = tmp ? visit(g, g->nodes[i], tmp, err) : out_of_memory(g->nodes[i], err);
-        mo_region_destroy(tmp);
+static int visit_all(struct mo_graph *g, struct mo_region *tmp, moire_error *err) {
+    struct operands ops;
+    int n_in = 0, n_out = 0, rc = MOIRE_OK;
+    for (int i = 0; i < g->n_nodes; i++) {
+        if (g->nodes[i]->n_in > n_in) n_in = g->nodes[i]->n_in;
+        if (g->nodes[i]->n_out > n_out) n_out = g->nodes[i]->n_out;
     }
+    if (!make_operands(tmp, n_in, n_out, &ops))
+        return mo_fail(err, MOIRE_ENOMEM, "out of memory inferring shapes");
+    for (int i = 0; !rc && i < g->n_nodes; i++)
+        if (!g->nodes[i]->dead) rc = visit(g, g->nodes[i], &ops, err);
+    return rc;
+}
+
+int mo_infer_and_fold(struct mo_graph *g, moire_error *err) {
+    struct mo_region *tmp = mo_region_create(g->env);
+    int rc = tmp ? visit_all(g, tmp, err) : mo_fail(err, MOIRE_ENOMEM, "out of memory inferring shapes");
+    mo_region_destroy(tmp);
     if (!rc) drop_unread(g);
     return rc;
 }

@@ -11,7 +11,4 @@ int mo_bind_shapes(struct mo_graph *g, const struct mo_symbols *symbols,
                    const struct mo_frontend_options *options, moire_error *err);
 /* infer.c: types and shapes of all tensors; nodes with constant inputs are computed and removed. */
 int mo_infer_and_fold(struct mo_graph *g, moire_error *err);
-/* The same for one node, used by passes that make nodes: shapes of its outputs. 0, MO_NEED_DATA or an error.
- */
-int mo_infer_node(struct mo_graph *g, const struct mo_node *node, moire_error *err);
 #endif

@@ -102,18 +102,26 @@ static bool safe_location(const char *s) {
     return true;
 }
 
-/* Opens folder/location; every folder on the way is opened first to be sure that it is no link. */
-static int open_below(const struct mo_import *im, char *path) {
+/* Walks down from the model's folder, component by component and by descriptor, following no link. */
+static int open_below(const struct mo_import *im, const char *location) {
     const struct mo_sys *sys = im->env->sys;
-    size_t base = strlen(im->folder) + 1;
-    for (char *slash = strchr(path + base, '/'); slash; slash = strchr(slash + 1, '/')) {
-        *slash = 0;
-        int fd = sys->open(sys->self, path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_NONBLOCK, 0);
-        *slash = '/';
-        if (fd < 0) return fd;
+    int fd = sys->open(sys->self, im->folder, O_RDONLY | O_DIRECTORY, 0);
+    for (const char *part = location; fd >= 0 && *part;) {
+        char name[256];
+        size_t n = strcspn(part, "/"), skip = n + strspn(part + n, "/");
+        int kind = part[skip] ? O_DIRECTORY : 0;
+        if (n >= sizeof name) {
+            sys->close(sys->self, fd);
+            return -ENAMETOOLONG;
+        }
+        memcpy(name, part, n);
+        name[n] = 0;
+        int next = sys->open_at(sys->self, fd, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | kind, 0);
         sys->close(sys->self, fd);
+        fd = next;
+        part += skip;
     }
-    return sys->open(sys->self, path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK, 0);
+    return fd;
 }
 
 static int read_range(const struct mo_import *im, const char *what, const struct external *e, int fd,
@@ -151,13 +159,7 @@ int mo_read_external(const struct mo_import *im, const Onnx__TensorProto *t, con
                        "%s: external data location '%.200s' leaves the folder of the model; use a "
                        "relative path without '..'",
                        what, e.location);
-    size_t a = strlen(im->folder), b = strlen(e.location);
-    char *path = mo_region_alloc(im->tmp, a + b + 2);
-    if (!path) return mo_fail(im->err, MOIRE_ENOMEM, "out of memory reading %s", what);
-    memcpy(path, im->folder, a);
-    path[a] = '/';
-    memcpy(path + a + 1, e.location, b);
-    int fd = open_below(im, path);
+    int fd = open_below(im, e.location);
     if (fd < 0)
         return mo_fail(im->err, MOIRE_EIO, "%s: cannot open external data '%.200s': %s%s", what, e.location,
                        strerror(-fd), fd == -ELOOP || fd == -ENOTDIR ? " (symbolic links are refused)" : "");

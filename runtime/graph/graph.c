@@ -49,7 +49,7 @@ struct mo_tensor *mo_graph_add_tensor(struct mo_graph *g, const char *name, moir
     t->id = g->n_tensors;
     t->dtype = dtype;
     t->shape = shape ? *shape : (struct mo_shape){.rank = -1};
-    t->producer = t->alias = -1;
+    t->producer = t->alias = t->consumer = -1;
     g->tensors[g->n_tensors++] = t;
     return t;
 }
@@ -108,13 +108,17 @@ void mo_graph_index(struct mo_graph *g) {
     for (int i = 0; i < g->n_tensors; i++) {
         g->tensors[i]->producer = -1;
         g->tensors[i]->n_uses = 0;
+        g->tensors[i]->consumer = -1;
     }
     for (int i = 0; i < g->n_nodes; i++) {
         struct mo_node *node = g->nodes[i];
         node->id = i;
         if (node->dead) continue;
         for (int k = 0; k < node->n_in; k++)
-            if (node->in[k] >= 0) g->tensors[node->in[k]]->n_uses++;
+            if (node->in[k] >= 0) {
+                g->tensors[node->in[k]]->n_uses++;
+                g->tensors[node->in[k]]->consumer = i;
+            }
         for (int k = 0; k < node->n_out; k++)
             if (node->out[k] >= 0) g->tensors[node->out[k]]->producer = i;
     }
@@ -241,13 +245,18 @@ int mo_graph_check(const struct mo_graph *g, moire_error *err) {
     return MOIRE_OK;
 }
 
+static bool reads(const struct mo_node *node, int tensor) {
+    for (int k = 0; !node->dead && k < node->n_in; k++)
+        if (node->in[k] == tensor) return true;
+    return false;
+}
+
 struct mo_node *mo_graph_sole_consumer(const struct mo_graph *g, int tensor) {
     const struct mo_tensor *t = g->tensors[tensor];
     if (t->n_uses != 1) return NULL;
-    for (int i = t->producer + 1; i < g->n_nodes; i++) {
-        if (g->nodes[i]->dead) continue;
-        for (int k = 0; k < g->nodes[i]->n_in; k++)
-            if (g->nodes[i]->in[k] == tensor) return g->nodes[i];
-    }
+    if (t->consumer >= 0 && t->consumer < g->n_nodes && reads(g->nodes[t->consumer], tensor))
+        return g->nodes[t->consumer];
+    for (int i = t->producer + 1; i < g->n_nodes; i++) /* a pass has rewired it since the last index */
+        if (reads(g->nodes[i], tensor)) return g->nodes[i];
     return NULL;
 }

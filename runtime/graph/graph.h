@@ -41,6 +41,7 @@ struct mo_tensor {
     void *data;   /* constant contents (plain layout), or NULL */
     int producer; /* index of the producing node, or -1 */
     int n_uses;   /* consumers + graph output; kept by mo_graph_index() */
+    int consumer; /* last node that reads it, a hint for mo_graph_sole_consumer(), or -1 */
     /* Storage shared with another tensor: this tensor starts alias_offset bytes into every image
      * (outermost index) of tensor `alias`.  Set by the views and concat passes; -1 = own storage. */
     int alias;
@@ -141,7 +142,7 @@ struct mo_attr *mo_node_add_attr(struct mo_graph *g, struct mo_node *node, const
 struct mo_tensor *mo_graph_add_const(struct mo_graph *g, const char *name, moire_dtype dtype,
                                      const struct mo_shape *shape);
 
-/* Recomputes producer and n_uses of all tensors. */
+/* Recomputes producer, n_uses and consumer of all tensors. */
 void mo_graph_index(struct mo_graph *g);
 /* Topological order of live nodes; MOIRE_EFORMAT naming a node when there is a cycle. */
 int mo_graph_sort(struct mo_graph *g, moire_error *err);
