@@ -122,35 +122,54 @@ static int parse_line(const char *line, int n_tenants, int64_t after, struct mo_
     return 0;
 }
 
+/* The number after `key` in a header line; -1 when there is none or it is negative. */
+static int64_t header_number(const char *line, const char *key) {
+    const char *at = strstr(line, key);
+    char *end;
+    if (!at) return -1;
+    at += strlen(key);
+    errno = 0;
+    long long v = strtoll(at, &end, 10);
+    return errno || end == at || v < 0 ? -1 : v;
+}
+
+static int read_header(FILE *f, const char *path, struct mo_bench_schedule *out, int64_t *n,
+                       moire_error *err) {
+    char line[256];
+    *n = -1;
+    if (fgets(line, sizeof line, f) && !strncmp(line, "# moire schedule 1 ", 19)) {
+        out->warmup_ns = header_number(line, " warmup_ns ");
+        out->window_ns = header_number(line, " window_ns ");
+        out->total_ns = header_number(line, " total_ns ");
+        *n = header_number(line, " n ");
+    }
+    if (*n < 0 || *n > MAX_ARRIVALS || out->warmup_ns < 0 || out->window_ns < 0 || out->total_ns < 0)
+        return mo_fail(err, MOIRE_EFORMAT, "%s:1: not a moire schedule", path);
+    return MOIRE_OK;
+}
+
+static int read_lines(FILE *f, const char *path, int n_tenants, int64_t n, struct mo_bench_schedule *out,
+                      moire_error *err) {
+    char line[256];
+    for (int64_t after = 0; out->n < n; out->n++) {
+        if (!fgets(line, sizeof line, f) || parse_line(line, n_tenants, after, &out->items[out->n]))
+            return mo_fail(err, MOIRE_EFORMAT, "%s:%d: not \"time_ns,tenant\" in order", path, out->n + 2);
+        after = out->items[out->n].at_ns;
+    }
+    return MOIRE_OK;
+}
+
 int mo_bench_schedule_read(const struct mo_env *env, const char *path, int n_tenants,
                            struct mo_bench_schedule *out, moire_error *err) {
     memset(out, 0, sizeof *out);
     FILE *f = fopen(path, "re");
     if (!f) return mo_fail(err, MOIRE_EIO, "%s: %s", path, strerror(errno));
-    long long warmup, window, total;
-    int n, code = MOIRE_OK;
-    char line[256];
-    // NOLINTNEXTLINE(cert-err34-c): ranges are checked below
-    if (!fgets(line, sizeof line, f) ||
-        sscanf(line, "# moire schedule 1 warmup_ns %lld window_ns %lld total_ns %lld n %d", &warmup, &window,
-               &total, &n) != 4 ||
-        n < 0 || n > MAX_ARRIVALS || warmup < 0 || window < 0)
-        code = mo_fail(err, MOIRE_EFORMAT, "%s:1: not a moire schedule", path);
-    if (!code && !(out->items = mo_alloc(env, ((size_t)n + 1) * sizeof *out->items)))
-        code = mo_fail(err, MOIRE_ENOMEM, "%s: out of memory", path);
-    for (int64_t after = 0; !code && out->n < n; out->n++) {
-        if (!fgets(line, sizeof line, f) || parse_line(line, n_tenants, after, &out->items[out->n]))
-            code = mo_fail(err, MOIRE_EFORMAT, "%s:%d: not \"time_ns,tenant\" in order", path, out->n + 2);
-        else
-            after = out->items[out->n].at_ns;
-    }
+    int64_t n;
+    int code = read_header(f, path, out, &n, err);
+    if (!code) out->items = mo_alloc(env, ((size_t)n + 1) * sizeof *out->items);
+    if (!code && !out->items) code = mo_fail(err, MOIRE_ENOMEM, "%s: out of memory", path);
+    if (out->items) code = read_lines(f, path, n_tenants, n, out, err);
     fclose(f);
-    if (code) {
-        mo_bench_schedule_free(env, out);
-        return code;
-    }
-    out->warmup_ns = warmup;
-    out->window_ns = window;
-    out->total_ns = total;
-    return MOIRE_OK;
+    if (code) mo_bench_schedule_free(env, out);
+    return code;
 }

@@ -108,6 +108,5 @@ void mo_bench_serve_print(const json_t *document) {
     struct mo_curve *curves = mo_alloc(&env, room);
     if (curves) comparison(curves, mo_doc_curves(document, curves));
     mo_free(&env, curves);
-    if (!json_is_true(json_object_get(document, "complete")))
-        printf("not complete: the run was cut short\n");
+    if (!json_is_true(json_object_get(document, "complete"))) printf("not complete: the run was cut short\n");
 }

@@ -143,13 +143,13 @@ int mo_bench_records_read(const char *path, struct mo_bench_record *records, int
     FILE *f = fopen(path, "re");
     if (!f) return mo_fail(err, MOIRE_EIO, "%s: %s", path, strerror(errno));
     char line[256];
-    long long v[5], cut;
+    static const char head[] = "# moire records 1 cut_ns ";
+    long long v[5];
     int code = MOIRE_OK, at = 1;
-    // NOLINTNEXTLINE(cert-err34-c): any value is a legal time
-    if (!fgets(line, sizeof line, f) || sscanf(line, "# moire records 1 cut_ns %lld", &cut) != 1)
+    if (!fgets(line, sizeof line, f) || strncmp(line, head, sizeof head - 1) != 0)
         code = mo_fail(err, MOIRE_EFORMAT, "%s:1: not a file of moire records", path);
     else
-        *cut_ns = cut;
+        *cut_ns = strtoll(line + sizeof head - 1, NULL, 10);
     while (!code && fgets(line, sizeof line, f)) {
         at++;
         if (parse_record(line, v) || v[0] < 0 || v[0] >= n)

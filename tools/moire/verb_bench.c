@@ -1,16 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  * verb_bench.c - `moire bench`: solo latency and service under load, with peers beside. */
 #define _GNU_SOURCE
-#include <errno.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include "bench/drive.h"
 #include "bench/moire_backend.h"
 #include "bench/report.h"
 #include "bench/serve.h"
+#include "tools/moire/bench_options.h"
 #include "tools/moire/paths.h"
-#include "runtime/policy/policy.h"
 #include "tools/moire/verb.h"
 
 static const char usage[] =
@@ -55,201 +53,12 @@ static const char usage[] =
     "  moire bench serve mix --find-max 0.95 --peers all --seed 1,2,3 --output mix.json --report mix.html\n"
     "Ctrl-C ends a run in good order; what has been measured is reported, and the exit code is 130.\n";
 
-enum { MAX_MODELS = 64 };
-
-struct options {
-    struct mo_bench_latency_options latency;
-    struct mo_bench_serve_options serve;
-    const char *models[MAX_MODELS], *families[8];
-    moire_shape shapes[MO_BENCH_MAX_INPUTS];
-    const char *peers, *report, *trace, *output, *store, *models_folder;
-    char store_path[4096]; /* --store or the default, without symbolic links */
-    double seconds;
-    bool json, quiet, generic, only_generic;
-};
-
-/* --- parsing ------------------------------------------------------------------------------------------ */
-static int bad(moire_error *err, const char *flag, const char *value, const char *wanted) {
-    return mo_fail(err, MOIRE_EINVAL, "%s %s: %s", flag, value ? value : "", wanted);
-}
-
-/* Cuts `text` at commas, in place; returns the number of parts or -1. */
-static int split(char *text, char **parts, int most) {
-    int n = 0;
-    char *save;
-    for (char *p = strtok_r(text, ",", &save); p; p = strtok_r(NULL, ",", &save)) {
-        if (n == most) return -1;
-        parts[n++] = p;
-    }
-    return n;
-}
-
-static int number(const char *flag, const char *text, double min, double max, double *out, moire_error *err) {
-    char *end;
-    errno = 0;
-    *out = text ? strtod(text, &end) : 0;
-    if (!text || errno || end == text || *end || !(*out >= min && *out <= max)) {
-        char wanted[80];
-        snprintf(wanted, sizeof wanted, "must be a number between %g and %g", min, max);
-        return bad(err, flag, text, wanted);
-    }
-    return MOIRE_OK;
-}
-
-static int numbers(const char *flag, char *text, double min, double max, double *out, int most, int *n,
-                   moire_error *err) {
-    char *parts[64];
-    *n = text ? split(text, parts, most < 64 ? most : 64) : 0;
-    if (*n <= 0) return bad(err, flag, text, "needs values with commas between");
-    for (int i = 0; i < *n; i++) {
-        int code = number(flag, parts[i], min, max, &out[i], err);
-        if (code) return code;
-    }
-    return MOIRE_OK;
-}
-
-static int shape(struct options *o, char *text, moire_error *err) {
-    char *equals = text ? strchr(text, '=') : NULL;
-    if (!equals || o->latency.n_shapes == MO_BENCH_MAX_INPUTS)
-        return bad(err, "--shape", text, "must look like NAME=1,3,224,224");
-    double dims[MOIRE_MAX_RANK];
-    int rank;
-    *equals = 0;
-    int code = numbers("--shape", equals + 1, 1, 1e9, dims, MOIRE_MAX_RANK, &rank, err);
-    if (code) return code;
-    moire_shape *s = &o->shapes[o->latency.n_shapes++];
-    *s = (moire_shape){.input = text, .rank = rank};
-    for (int i = 0; i < rank; i++)
-        s->shape[i] = (int64_t)dims[i];
-    return MOIRE_OK;
-}
-
-static int policies(struct options *o, char *text, moire_error *err) {
-    char *parts[MO_BENCH_MAX_SYSTEMS];
-    int n = text ? split(text, parts, MO_BENCH_MAX_SYSTEMS) : 0;
-    if (n <= 0) return bad(err, "--policy", text, "needs names with commas between, or none");
-    o->serve.n_policies = 0;
-    for (int i = 0; i < n; i++) {
-        if (!strcmp(parts[i], "none")) continue;
-        if (!mo_policy_find(parts[i])) {
-            char known[200] = "no such policy; there are";
-            for (const struct mo_policy *const *p = mo_policies(); *p; p++) {
-                size_t used = strlen(known);
-                snprintf(known + used, sizeof known - used, " %s", (*p)->name);
-            }
-            return bad(err, "--policy", parts[i], known);
-        }
-        o->serve.policies[o->serve.n_policies++] = parts[i];
-    }
-    return MOIRE_OK;
-}
-
-static int lists(struct options *o, struct mo_args *args, bool *took, moire_error *err) {
-    double values[64];
-    int n, code = MOIRE_OK;
-    *took = true;
-    if (mo_args_flag(args, "--threads", true)) {
-        code = numbers("--threads", (char *)args->value, 1, 1024, values, 8, &n, err);
-        for (int i = 0; !code && i < n; i++)
-            o->latency.threads[i] = (int)values[i];
-        o->latency.n_threads = n;
-    } else if (mo_args_flag(args, "--load", true)) {
-        code = numbers("--load", (char *)args->value, 0.001, 10, o->serve.loads, MO_BENCH_MAX_LOADS,
-                       &o->serve.n_loads, err);
-    } else if (mo_args_flag(args, "--seed", true)) {
-        code = numbers("--seed", (char *)args->value, 0, 9e15, values, MO_BENCH_MAX_SEEDS, &n, err);
-        for (int i = 0; !code && i < n; i++)
-            o->serve.seeds[i] = (uint64_t)values[i];
-        o->serve.n_seeds = n;
-    } else if (mo_args_flag(args, "--shape", true)) {
-        code = shape(o, (char *)args->value, err);
-    } else if (mo_args_flag(args, "--policy", true)) {
-        code = policies(o, (char *)args->value, err);
-    } else {
-        *took = false;
-    }
-    return code;
-}
-
-static int scalars(struct options *o, struct mo_args *args, bool *took, moire_error *err) {
-    const struct {
-        const char *flag;
-        double *to, min, max;
-    } rows[] = {
-        {"--find-max", &o->serve.find_max, 0.01, 1},
-        {"--step", &o->serve.step, 0.005, 1},
-        {"--max-load", &o->serve.max_load, 0.01, 10},
-        {"--seconds", &o->seconds, 0.05, 86400},
-        {"--warmup", &o->serve.warmup, 0, 3600},
-        {"--calibrate", &o->serve.calibration_seconds, 0.01, 600},
-    };
-    *took = true;
-    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
-        if (mo_args_flag(args, rows[i].flag, true))
-            return number(rows[i].flag, args->value, rows[i].min, rows[i].max, rows[i].to, err);
-    *took = false;
-    return MOIRE_OK;
-}
-
-static int texts(struct options *o, struct mo_args *args, bool *took, moire_error *err) {
-    const struct {
-        const char *flag, **to;
-    } rows[] = {
-        {"--peers", &o->peers},
-        {"--report", &o->report},
-        {"--trace", &o->trace},
-        {"--output", &o->output},
-        {"--store", &o->store},
-        {"--models", &o->models_folder},
-        {"--calibration", &o->serve.calibration},
-    };
-    const struct {
-        const char *flag;
-        bool *to;
-    } switches[] = {{"--json", &o->json},
-                    {"--quiet", &o->quiet},
-                    {"--generic", &o->generic},
-                    {"--only-generic", &o->only_generic}};
-    *took = true;
-    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        if (!mo_args_flag(args, rows[i].flag, true)) continue;
-        *rows[i].to = args->value;
-        return args->value ? MOIRE_OK : bad(err, rows[i].flag, NULL, "needs a value");
-    }
-    for (size_t i = 0; i < sizeof switches / sizeof switches[0]; i++)
-        if (mo_args_flag(args, switches[i].flag, false)) {
-            *switches[i].to = true;
-            return MOIRE_OK;
-        }
-    *took = false;
-    return MOIRE_OK;
-}
-
-static int parse(struct options *o, struct mo_args *args, moire_error *err) {
-    static int (*const parsers[])(struct options *, struct mo_args *, bool *,
-                                  moire_error *) = {lists, scalars, texts};
-    while (args->at < args->argc) {
-        bool took = false;
-        for (size_t i = 0; !took && i < sizeof parsers / sizeof parsers[0]; i++) {
-            int code = parsers[i](o, args, &took, err);
-            if (code) return code;
-        }
-        if (took) continue;
-        const char *word = args->argv[args->at++];
-        if (word[0] == '-' && word[1]) return bad(err, word, NULL, "no such flag; see moire bench --help");
-        if (o->latency.n_models == MAX_MODELS)
-            return mo_fail(err, MOIRE_ELIMIT, "more than %d models", MAX_MODELS);
-        o->models[o->latency.n_models++] = word;
-    }
-    return MOIRE_OK;
-}
-
 /* --- latency ------------------------------------------------------------------------------------------ */
-static int pick_families(struct options *o, moire_error *err) {
+static int pick_families(struct mo_bench_options *o, moire_error *err) {
     static const char *const known[] = {"openvino", "onnxruntime", "ncnn"};
     char *parts[8];
-    int n = o->peers ? split((char *)o->peers, parts, 8) : 0;
-    if (n < 0) return bad(err, "--peers", NULL, "too many names");
+    int n = o->peers ? mo_bench_split((char *)o->peers, parts, 8) : 0;
+    if (n < 0) return mo_bench_bad_flag(err, "--peers", NULL, "too many names");
     for (int i = 0; i < n; i++) {
         size_t k = 0;
         while (k < 3 && strcmp(parts[i], known[k]) != 0)
@@ -257,13 +66,14 @@ static int pick_families(struct options *o, moire_error *err) {
         if (k < 3)
             o->families[o->latency.spec.n_families++] = known[k];
         else if (strcmp(parts[i], "none") != 0)
-            return bad(err, "--peers", parts[i], "must be openvino, onnxruntime, ncnn or none");
+            return mo_bench_bad_flag(err, "--peers", parts[i], "must be openvino, onnxruntime, ncnn or none");
     }
     o->latency.spec.families = o->families;
     return MOIRE_OK;
 }
 
-static int latency(struct mo_bench_session *s, struct options *o, json_t **document, moire_error *err) {
+static int latency(struct mo_bench_session *s, struct mo_bench_options *o, json_t **document,
+                   moire_error *err) {
     if (o->latency.n_models == 0) return mo_fail(err, MOIRE_EINVAL, "latency needs a file or a zoo name");
     int code = pick_families(o, err);
     if (code) return code;
@@ -278,14 +88,14 @@ static int latency(struct mo_bench_session *s, struct options *o, json_t **docum
 }
 
 /* --- serve -------------------------------------------------------------------------------------------- */
-static int add_peers(struct options *o, const char *word, moire_error *err) {
+static int add_peers(struct mo_bench_options *o, const char *word, moire_error *err) {
     int n, before = o->serve.n_peers;
     const struct mo_bench_system *all = mo_bench_peers(&n);
     for (int i = 0; i < n && o->serve.n_peers < MO_BENCH_MAX_SYSTEMS; i++)
         if (!strcmp(word, "all") || !strcmp(word, all[i].family) || !strcmp(word, all[i].name))
             o->serve.peers[o->serve.n_peers++] = &all[i];
     if (o->serve.n_peers == before && strcmp(word, "none") != 0)
-        return bad(err, "--peers", word, "no such peer; see moire bench --help");
+        return mo_bench_bad_flag(err, "--peers", word, "no such peer; see moire bench --help");
     return MOIRE_OK;
 }
 
@@ -311,10 +121,11 @@ static const char *find_scenario(const struct mo_bench_session *s, const char *w
     return word;
 }
 
-static int serve(struct mo_bench_session *s, struct options *o, json_t **document, moire_error *err) {
+static int serve(struct mo_bench_session *s, struct mo_bench_options *o, json_t **document,
+                 moire_error *err) {
     char path[1024], *parts[16];
     if (o->latency.n_models != 1) return mo_fail(err, MOIRE_EINVAL, "serve needs exactly one scenario");
-    int n = o->peers ? split((char *)o->peers, parts, 16) : 0, code = MOIRE_OK;
+    int n = o->peers ? mo_bench_split((char *)o->peers, parts, 16) : 0, code = MOIRE_OK;
     for (int i = 0; !code && i < n; i++)
         code = add_peers(o, parts[i], err);
     if (code) return code;
@@ -332,8 +143,8 @@ static int serve(struct mo_bench_session *s, struct options *o, json_t **documen
 }
 
 /* --- output ------------------------------------------------------------------------------------------- */
-static int write_outputs(struct mo_bench_session *s, const struct options *o, json_t *document, bool is_serve,
-                         moire_error *err) {
+static int write_outputs(struct mo_bench_session *s, const struct mo_bench_options *o, json_t *document,
+                         bool is_serve, moire_error *err) {
     int code = MOIRE_OK;
     if (o->json && json_dumpf(document, stdout, JSON_INDENT(1)))
         code = mo_fail(err, MOIRE_EIO, "stdout: write failed");
@@ -348,7 +159,7 @@ static int write_outputs(struct mo_bench_session *s, const struct options *o, js
     return code;
 }
 
-static int again(struct mo_bench_session *s, const struct options *o, moire_error *err) {
+static int again(struct mo_bench_session *s, const struct mo_bench_options *o, moire_error *err) {
     if (o->latency.n_models != 1 || (!o->report && !o->trace))
         return mo_fail(err, MOIRE_EINVAL,
                        "report needs one result file and --report F.html or --trace F.json");
@@ -364,7 +175,7 @@ static int again(struct mo_bench_session *s, const struct options *o, moire_erro
 }
 
 static int dispatch(const struct mo_env *env, int argc, char **argv, moire_error *err) {
-    struct options *o = mo_alloc(env, sizeof *o);
+    struct mo_bench_options *o = mo_alloc(env, sizeof *o);
     struct mo_bench_session session;
     if (!o) return mo_fail(err, MOIRE_ENOMEM, "out of memory");
     o->serve = (struct mo_bench_serve_options){.policies = {"moire", "fcfs", "fcfs-1"},
@@ -381,7 +192,7 @@ static int dispatch(const struct mo_env *env, int argc, char **argv, moire_error
     json_t *document = NULL;
     bool is_serve = argc > 1 && !strcmp(argv[1], "serve");
     if (code) goto out;
-    if (!(code = parse(o, &args, err))) {
+    if (!(code = mo_bench_options_parse(o, &args, err))) {
         session.quiet = o->quiet;
         session.store =
             mo_path_store(o->store, o->store_path, sizeof o->store_path, NULL) ? o->store : o->store_path;

@@ -1,0 +1,184 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * bench_options.c - the command line of `moire bench`; see bench_options.h. */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "runtime/policy/policy.h"
+#include "tools/moire/bench_options.h"
+
+int mo_bench_bad_flag(moire_error *err, const char *flag, const char *value, const char *wanted) {
+    return mo_fail(err, MOIRE_EINVAL, "%s %s: %s", flag, value ? value : "", wanted);
+}
+
+int mo_bench_split(char *text, char **parts, int most) {
+    int n = 0;
+    char *save;
+    for (char *p = strtok_r(text, ",", &save); p; p = strtok_r(NULL, ",", &save)) {
+        if (n == most) return -1;
+        parts[n++] = p;
+    }
+    return n;
+}
+
+static int number(const char *flag, const char *text, double min, double max, double *out, moire_error *err) {
+    char *end;
+    errno = 0;
+    *out = text ? strtod(text, &end) : 0;
+    if (!text || errno || end == text || *end || !(*out >= min && *out <= max)) {
+        char wanted[80];
+        snprintf(wanted, sizeof wanted, "must be a number between %g and %g", min, max);
+        return mo_bench_bad_flag(err, flag, text, wanted);
+    }
+    return MOIRE_OK;
+}
+
+static int numbers(const char *flag, char *text, double min, double max, double *out, int most, int *n,
+                   moire_error *err) {
+    char *parts[64] = {0};
+    *n = text ? mo_bench_split(text, parts, most < 64 ? most : 64) : 0;
+    if (*n <= 0) return mo_bench_bad_flag(err, flag, text, "needs values with commas between");
+    for (int i = 0; i < *n; i++) {
+        int code = number(flag, parts[i], min, max, &out[i], err);
+        if (code) return code;
+    }
+    return MOIRE_OK;
+}
+
+static int shape(struct mo_bench_options *o, char *text, moire_error *err) {
+    char *equals = text ? strchr(text, '=') : NULL;
+    if (!equals || o->latency.n_shapes == MO_BENCH_MAX_INPUTS)
+        return mo_bench_bad_flag(err, "--shape", text, "must look like NAME=1,3,224,224");
+    double dims[MOIRE_MAX_RANK];
+    int rank;
+    *equals = 0;
+    int code = numbers("--shape", equals + 1, 1, 1e9, dims, MOIRE_MAX_RANK, &rank, err);
+    if (code) return code;
+    moire_shape *s = &o->shapes[o->latency.n_shapes++];
+    *s = (moire_shape){.input = text, .rank = rank};
+    for (int i = 0; i < rank; i++)
+        s->shape[i] = (int64_t)dims[i];
+    return MOIRE_OK;
+}
+
+static int policies(struct mo_bench_options *o, char *text, moire_error *err) {
+    char *parts[MO_BENCH_MAX_SYSTEMS] = {0};
+    int n = text ? mo_bench_split(text, parts, MO_BENCH_MAX_SYSTEMS) : 0;
+    if (n <= 0) return mo_bench_bad_flag(err, "--policy", text, "needs names with commas between, or none");
+    o->serve.n_policies = 0;
+    for (int i = 0; i < n; i++) {
+        if (!strcmp(parts[i], "none")) continue;
+        if (!mo_policy_find(parts[i])) {
+            char known[200] = "no such policy; there are";
+            for (const struct mo_policy *const *p = mo_policies(); *p; p++) {
+                size_t used = strlen(known);
+                snprintf(known + used, sizeof known - used, " %s", (*p)->name);
+            }
+            return mo_bench_bad_flag(err, "--policy", parts[i], known);
+        }
+        o->serve.policies[o->serve.n_policies++] = parts[i];
+    }
+    return MOIRE_OK;
+}
+
+static int lists(struct mo_bench_options *o, struct mo_args *args, bool *took, moire_error *err) {
+    double values[64];
+    int n, code = MOIRE_OK;
+    *took = true;
+    if (mo_args_flag(args, "--threads", true)) {
+        code = numbers("--threads", (char *)args->value, 1, 1024, values, 8, &n, err);
+        for (int i = 0; !code && i < n; i++)
+            o->latency.threads[i] = (int)values[i];
+        o->latency.n_threads = n;
+    } else if (mo_args_flag(args, "--load", true)) {
+        code = numbers("--load", (char *)args->value, 0.001, 10, o->serve.loads, MO_BENCH_MAX_LOADS,
+                       &o->serve.n_loads, err);
+    } else if (mo_args_flag(args, "--seed", true)) {
+        code = numbers("--seed", (char *)args->value, 0, 9e15, values, MO_BENCH_MAX_SEEDS, &n, err);
+        for (int i = 0; !code && i < n; i++)
+            o->serve.seeds[i] = (uint64_t)values[i];
+        o->serve.n_seeds = n;
+    } else if (mo_args_flag(args, "--shape", true)) {
+        code = shape(o, (char *)args->value, err);
+    } else if (mo_args_flag(args, "--policy", true)) {
+        code = policies(o, (char *)args->value, err);
+    } else {
+        *took = false;
+    }
+    return code;
+}
+
+static int scalars(struct mo_bench_options *o, struct mo_args *args, bool *took, moire_error *err) {
+    const struct {
+        const char *flag;
+        double *to, min, max;
+    } rows[] = {
+        {"--find-max", &o->serve.find_max, 0.01, 1},
+        {"--step", &o->serve.step, 0.005, 1},
+        {"--max-load", &o->serve.max_load, 0.01, 10},
+        {"--seconds", &o->seconds, 0.05, 86400},
+        {"--warmup", &o->serve.warmup, 0, 3600},
+        {"--calibrate", &o->serve.calibration_seconds, 0.01, 600},
+    };
+    *took = true;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
+        if (mo_args_flag(args, rows[i].flag, true))
+            return number(rows[i].flag, args->value, rows[i].min, rows[i].max, rows[i].to, err);
+    *took = false;
+    return MOIRE_OK;
+}
+
+static int texts(struct mo_bench_options *o, struct mo_args *args, bool *took, moire_error *err) {
+    const struct {
+        const char *flag, **to;
+    } rows[] = {
+        {"--peers", &o->peers},
+        {"--report", &o->report},
+        {"--trace", &o->trace},
+        {"--output", &o->output},
+        {"--store", &o->store},
+        {"--models", &o->models_folder},
+        {"--calibration", &o->serve.calibration},
+    };
+    const struct {
+        const char *flag;
+        bool *to;
+    } switches[] = {{"--json", &o->json},
+                    {"--quiet", &o->quiet},
+                    {"--generic", &o->generic},
+                    {"--only-generic", &o->only_generic}};
+    *took = true;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        if (!mo_args_flag(args, rows[i].flag, true)) continue;
+        *rows[i].to = args->value;
+        return args->value ? MOIRE_OK : mo_bench_bad_flag(err, rows[i].flag, NULL, "needs a value");
+    }
+    for (size_t i = 0; i < sizeof switches / sizeof switches[0]; i++)
+        if (mo_args_flag(args, switches[i].flag, false)) {
+            *switches[i].to = true;
+            return MOIRE_OK;
+        }
+    *took = false;
+    return MOIRE_OK;
+}
+
+int mo_bench_options_parse(struct mo_bench_options *o, struct mo_args *args, moire_error *err) {
+    static int (*const parsers[])(struct mo_bench_options *, struct mo_args *, bool *,
+                                  moire_error *) = {lists, scalars, texts};
+    while (args->at < args->argc) {
+        bool took = false;
+        for (size_t i = 0; !took && i < sizeof parsers / sizeof parsers[0]; i++) {
+            int code = parsers[i](o, args, &took, err);
+            if (code) return code;
+        }
+        if (took) continue;
+        const char *word = args->argv[args->at++];
+        if (word[0] == '-' && word[1])
+            return mo_bench_bad_flag(err, word, NULL, "no such flag; see moire bench --help");
+        if (o->latency.n_models == MO_BENCH_MAX_MODELS)
+            return mo_fail(err, MOIRE_ELIMIT, "more than %d models", MO_BENCH_MAX_MODELS);
+        o->models[o->latency.n_models++] = word;
+    }
+    return MOIRE_OK;
+}
