@@ -57,8 +57,9 @@ static int run_way(const struct mo_env *env, enum mo_way way, const char *model,
                    const struct mo_dataset *data, moire_error *err) {
     struct mo_frontend_options options = {.shapes = data->shape, .n_shapes = data->n_in};
     moire_tensor got[MO_DATASET_PORTS];
-    int n, rc = mo_way_run(env, way, model, &options, NULL, data->in, data->n_in, got, MO_DATASET_PORTS, &n,
-                           err);
+    struct mo_way_target target = {.way = way, .isa = mo_isa_detect()};
+    int n,
+        rc = mo_way_run(env, &target, model, &options, data->in, data->n_in, got, MO_DATASET_PORTS, &n, err);
     if (rc) return rc;
     for (int i = 0; !rc && i < n && i < data->n_out; i++)
         rc = compare(data, i, &got[i], err);

@@ -162,41 +162,61 @@ static void add_check(struct findings *f, const char *way, const char *against, 
                                                d->max_rel, "agrees", good));
 }
 
+/* "generic avx2": how a target is called in reports. */
+static void target_text(const struct mo_way_target *t, char *out, size_t n) {
+    snprintf(out, n, "%s%s%s", mo_way_name(t->way), t->way >= MO_WAY_PLAN ? " " : "",
+             t->way >= MO_WAY_PLAN ? mo_isa_name(t->isa) : "");
+}
+
 /* With the data of a folder: ONNX's own rule (relative 1e-3 an element). */
 static int check_data(struct findings *f, struct mo_dataset *data, const struct mo_frontend_options *front,
                       moire_error *err) {
     int rc = MOIRE_OK, n;
     for (int way = MO_WAY_REFERENCE; !rc && way <= MO_WAY_PLAN; way++) {
+        struct mo_way_target target = {.way = (enum mo_way)way, .isa = mo_isa_detect()};
         moire_tensor got[MO_DATASET_PORTS];
-        rc = mo_way_run(f->env, (enum mo_way)way, f->o->file, front, NULL, data->in, data->n_in, got,
-                        MO_DATASET_PORTS, &n, err);
+        char text[60];
+        target_text(&target, text, sizeof text);
+        rc = mo_way_run(f->env, &target, f->o->file, front, data->in, data->n_in, got, MO_DATASET_PORTS, &n,
+                        err);
         for (int i = 0; !rc && i < n && i < data->n_out; i++) {
             struct mo_difference d;
             if (data->out[i].dtype == MOIRE_NONE) continue;
             bool good = mo_tensors_agree(&data->out[i], &got[i], 1e-3, 1e-5, &d);
-            add_check(f, mo_way_name((enum mo_way)way), "data", data->out_name[i], &d, good);
+            add_check(f, text, "data", data->out_name[i], &d, good);
         }
         if (!rc) mo_way_free(f->env, got, n);
     }
     return rc;
 }
 
+/* Everything that --verify compares: passes, built-in kernels of every level this machine has, the store. */
+static int list_targets(const struct mo_store *store, struct mo_way_target *out) {
+    int n = 0;
+    out[n++] = (struct mo_way_target){.way = MO_WAY_PASSES};
+    for (int isa = 0; isa <= (int)mo_isa_detect() && isa < MO_ISA_COUNT; isa++)
+        out[n++] = (struct mo_way_target){.way = MO_WAY_PLAN, .isa = (enum mo_isa)isa};
+    if (store) out[n++] = (struct mo_way_target){.way = MO_WAY_STORE, .isa = mo_isa_detect(), .store = store};
+    return n;
+}
+
 /* The kernels against the reference, on the same inputs. */
 static int verify(struct findings *f, const moire_tensor *in, int n_in, const struct mo_dataset *names,
                   const struct mo_frontend_options *front, const struct mo_store *store, moire_error *err) {
     moire_tensor want[MO_DATASET_PORTS], got[MO_DATASET_PORTS];
-    int n, rc = mo_way_run(f->env, MO_WAY_REFERENCE, f->o->file, front, NULL, in, n_in, want,
-                           MO_DATASET_PORTS, &n, err);
+    struct mo_way_target targets[MO_ISA_COUNT + 2], reference = {.way = MO_WAY_REFERENCE};
+    int n, m, n_targets = list_targets(store, targets);
+    int rc = mo_way_run(f->env, &reference, f->o->file, front, in, n_in, want, MO_DATASET_PORTS, &n, err);
     if (rc) return rc;
-    for (int way = MO_WAY_PASSES; !rc && way < (store ? MO_WAYS : MO_WAY_STORE); way++) {
-        int m;
-        rc = mo_way_run(f->env, (enum mo_way)way, f->o->file, front, store, in, n_in, got, MO_DATASET_PORTS,
-                        &m, err);
+    for (int t = 0; !rc && t < n_targets; t++) {
+        char text[60];
+        target_text(&targets[t], text, sizeof text);
+        rc = mo_way_run(f->env, &targets[t], f->o->file, front, in, n_in, got, MO_DATASET_PORTS, &m, err);
         for (int i = 0; !rc && i < n && i < m; i++) {
             struct mo_difference d;
             bool same = mo_tensors_agree(&want[i], &got[i], f->o->tolerance, 1e-6, &d);
             bool good = same || (!d.shape && d.finite && d.max_rel <= f->o->tolerance);
-            add_check(f, mo_way_name((enum mo_way)way), "reference", names->out_name[i], &d, good);
+            add_check(f, text, "reference", names->out_name[i], &d, good);
         }
         if (!rc) mo_way_free(f->env, got, m);
     }

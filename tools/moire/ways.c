@@ -4,7 +4,6 @@
 
 #include <string.h>
 #include "runtime/ops/interpret.h"
-#include "runtime/plan/plan.h"
 
 const char *mo_way_name(enum mo_way way) {
     static const char *const names[] = {"reference", "reference after passes", "generic", "specialised"};
@@ -18,8 +17,8 @@ void mo_way_free(const struct mo_env *env, moire_tensor *outputs, int n) {
     }
 }
 
-static int interpret(const struct mo_graph *g, const moire_tensor *inputs, int n_inputs,
-                     moire_tensor *outputs, moire_error *err) {
+int mo_way_run_reference(const struct mo_graph *g, const moire_tensor *inputs, int n_inputs,
+                         moire_tensor *outputs, moire_error *err) {
     struct mo_value *values = mo_alloc(g->env, (size_t)g->n_outputs * sizeof *values + 1);
     int rc =
         values ? mo_interpret(g, inputs, n_inputs, values, err) : mo_fail(err, MOIRE_ENOMEM, "out of memory");
@@ -63,24 +62,24 @@ static int run_instance(const struct mo_plan *plan, const moire_tensor *inputs, 
     return rc;
 }
 
-static int run_plan(struct mo_graph *g, const struct mo_store *store, const moire_tensor *inputs,
+int mo_way_run_plan(struct mo_graph *g, const struct mo_plan_options *options, const moire_tensor *inputs,
                     int n_inputs, moire_tensor *outputs, moire_error *err) {
     struct mo_plan *plan;
-    struct mo_plan_options options = {.isa = mo_isa_detect(), .store = store};
-    int rc = mo_plan_build(g, &options, &plan, err);
+    int rc = mo_plan_build(g, options, &plan, err);
     if (rc) return rc;
     rc = run_instance(plan, inputs, n_inputs, outputs, err);
     mo_plan_destroy(plan);
     return rc;
 }
 
-int mo_way_run(const struct mo_env *env, enum mo_way way, const char *model,
-               const struct mo_frontend_options *options, const struct mo_store *store,
-               const moire_tensor *inputs, int n_inputs, moire_tensor *outputs, int cap, int *n_outputs,
-               moire_error *err) {
+int mo_way_run(const struct mo_env *env, const struct mo_way_target *target, const char *model,
+               const struct mo_frontend_options *options, const moire_tensor *inputs, int n_inputs,
+               moire_tensor *outputs, int cap, int *n_outputs, moire_error *err) {
     struct mo_frontend_options front = *options;
+    struct mo_plan_options plan = {.isa = target->isa,
+                                   .store = target->way == MO_WAY_STORE ? target->store : NULL};
     struct mo_graph *g;
-    front.no_passes = way == MO_WAY_REFERENCE;
+    front.no_passes = target->way == MO_WAY_REFERENCE;
     *n_outputs = 0;
     memset(outputs, 0, (size_t)cap * sizeof *outputs);
     int rc = mo_frontend_load(env, model, &front, &g, err);
@@ -90,11 +89,11 @@ int mo_way_run(const struct mo_env *env, enum mo_way way, const char *model,
     else if (g->n_outputs > cap)
         rc = mo_fail(err, MOIRE_ELIMIT, "the model has more than %d outputs", cap);
     *n_outputs = rc ? 0 : g->n_outputs;
-    bool planned = !rc && way >= MO_WAY_PLAN;
-    if (planned) /* takes the graph */
-        rc = run_plan(g, way == MO_WAY_STORE ? store : NULL, inputs, n_inputs, outputs, err);
+    bool planned = !rc && target->way >= MO_WAY_PLAN;
+    if (planned)
+        rc = mo_way_run_plan(g, &plan, inputs, n_inputs, outputs, err);
     else if (!rc)
-        rc = interpret(g, inputs, n_inputs, outputs, err);
+        rc = mo_way_run_reference(g, inputs, n_inputs, outputs, err);
     if (!planned) mo_graph_destroy(g);
     if (rc) mo_way_free(env, outputs, *n_outputs);
     return rc;

@@ -4,8 +4,7 @@
 #ifndef MO_WAYS_H
 #define MO_WAYS_H
 #include "codegen/frontend.h"
-
-struct mo_store;
+#include "runtime/plan/plan.h"
 
 enum mo_way {
     MO_WAY_REFERENCE, /* the graph as imported, every node by its reference */
@@ -16,12 +15,21 @@ enum mo_way {
 };
 const char *mo_way_name(enum mo_way way);
 
+struct mo_way_target {
+    enum mo_way way;
+    enum mo_isa isa;              /* of the kernels; MO_WAY_PLAN and MO_WAY_STORE */
+    const struct mo_store *store; /* MO_WAY_STORE */
+};
+
 /* Runs `model` with one input for each graph input.  outputs (cap of them) are filled in the model's order;
- * their data belongs to the caller, who gives it back with mo_way_free.  store may be NULL but for
- * MO_WAY_STORE. */
-int mo_way_run(const struct mo_env *env, enum mo_way way, const char *model,
-               const struct mo_frontend_options *options, const struct mo_store *store,
-               const moire_tensor *inputs, int n_inputs, moire_tensor *outputs, int cap, int *n_outputs,
-               moire_error *err);
+ * their data belongs to the caller, who gives it back with mo_way_free. */
+int mo_way_run(const struct mo_env *env, const struct mo_way_target *target, const char *model,
+               const struct mo_frontend_options *options, const moire_tensor *inputs, int n_inputs,
+               moire_tensor *outputs, int cap, int *n_outputs, moire_error *err);
+/* The same for a graph at hand, whose outputs must have room.  run_plan takes ownership of the graph. */
+int mo_way_run_reference(const struct mo_graph *graph, const moire_tensor *inputs, int n_inputs,
+                         moire_tensor *outputs, moire_error *err);
+int mo_way_run_plan(struct mo_graph *graph, const struct mo_plan_options *options, const moire_tensor *inputs,
+                    int n_inputs, moire_tensor *outputs, moire_error *err);
 void mo_way_free(const struct mo_env *env, moire_tensor *outputs, int n);
 #endif
