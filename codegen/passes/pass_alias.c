@@ -60,18 +60,23 @@ static int storage_of(const struct mo_graph *g, int id) {
     return id;
 }
 
-/* Every view of `root` (slices of it included) has the same number of images. */
-static bool views_keep_images(const struct mo_graph *g, int root) {
-    const struct mo_shape *r = &g->tensors[root]->shape;
-    for (int i = 0; i < g->n_tensors; i++) {
-        int id = i;
-        while (g->tensors[id]->alias >= 0 && id != root)
-            id = g->tensors[id]->alias;
-        if (id != root) continue;
-        const struct mo_shape *s = &g->tensors[i]->shape;
-        if (s->rank < 1 || r->rank < 1 || s->d[0] != r->d[0]) return false;
+struct slices {
+    struct mo_graph *g;
+    bool *odd;  /* of every tensor: some view of it has another number of images */
+    int *taken; /* of every tensor: the last Concat that placed it, plus one */
+    int *root;  /* of every input of the Concat at hand */
+    int64_t *offset;
+};
+
+/* Views that exist before any slice; slices later keep the number of images, so this need not be redone. */
+static void find_odd_views(struct slices *s) {
+    for (int i = 0; i < s->g->n_tensors; i++) {
+        const struct mo_shape *view = &s->g->tensors[i]->shape;
+        for (int id = i; id >= 0; id = s->g->tensors[id]->alias) {
+            const struct mo_shape *base = &s->g->tensors[id]->shape;
+            if (view->rank < 1 || base->rank < 1 || view->d[0] != base->d[0]) s->odd[id] = true;
+        }
     }
-    return true;
 }
 
 /* Where input k of a Concat begins in every image of the output, in bytes; -1 when it cannot lie there. */
@@ -92,51 +97,59 @@ static bool axis_fits(const struct mo_tensor *out, int axis) {
     return true;
 }
 
-/* Fills root[] and offset[] for every input, or says no. */
-static bool plan_slices(const struct mo_graph *g, const struct mo_node *node, int axis, int *root,
-                        int64_t *offset) {
+/* Finds a place for every input, or says no. */
+static bool plan_slices(struct slices *s, const struct mo_node *node, int axis) {
+    const struct mo_graph *g = s->g;
     const struct mo_tensor *out = g->tensors[node->out[0]];
     int64_t before = 0;
     for (int k = 0; k < node->n_in; k++) {
         const struct mo_tensor *in = node->in[k] < 0 ? NULL : g->tensors[node->in[k]];
         if (!in || in->dynamic || in->data || in->shape.rank != out->shape.rank) return false;
-        root[k] = storage_of(g, in->id);
-        if (root[k] < 0 || !is_free(g, root[k])) return false;
-        offset[k] = slice_offset(in, out, axis, before);
-        if (offset[k] < 0 || g->tensors[root[k]]->layout != in->layout || !views_keep_images(g, root[k]))
-            return false;
-        for (int j = 0; j < k; j++)
-            if (root[j] == root[k]) return false;
+        int root = storage_of(g, in->id);
+        if (root < 0 || !is_free(g, root) || s->odd[root] || s->taken[root] == node->id + 1) return false;
+        s->offset[k] = slice_offset(in, out, axis, before);
+        if (s->offset[k] < 0 || g->tensors[root]->layout != in->layout) return false;
+        s->root[k] = root;
+        s->taken[root] = node->id + 1;
         before += in->shape.d[axis];
     }
     return true;
 }
 
-static int place_slices(struct mo_graph *g, struct mo_node *node, struct mo_region *tmp, moire_error *err) {
-    const struct mo_tensor *out = g->tensors[node->out[0]];
-    int *root = mo_region_array(tmp, (size_t)node->n_in, sizeof *root);
-    int64_t *offset = mo_region_array(tmp, (size_t)node->n_in, sizeof *offset);
-    if (!root || !offset) return mo_no_memory(err);
+static void place_slices(struct slices *s, const struct mo_node *node) {
+    const struct mo_tensor *out = s->g->tensors[node->out[0]];
     int64_t axis = mo_attr_int(node, "axis", 1);
     if (axis < 0) axis += out->shape.rank;
-    if (axis < 0 || axis >= out->shape.rank || !axis_fits(out, (int)axis)) return MOIRE_OK;
-    if (!plan_slices(g, node, (int)axis, root, offset)) return MOIRE_OK;
+    if (axis < 0 || axis >= out->shape.rank || !axis_fits(out, (int)axis)) return;
+    if (!plan_slices(s, node, (int)axis)) return;
     for (int k = 0; k < node->n_in; k++) {
-        g->tensors[root[k]]->alias = out->id;
-        g->tensors[root[k]]->alias_offset = offset[k];
+        s->g->tensors[s->root[k]]->alias = out->id;
+        s->g->tensors[s->root[k]]->alias_offset = s->offset[k];
+    }
+}
+
+static int each_concat(struct slices *s, struct mo_region *tmp, moire_error *err) {
+    int most = 0;
+    for (int i = 0; i < s->g->n_nodes; i++)
+        if (s->g->nodes[i]->n_in > most) most = s->g->nodes[i]->n_in;
+    s->odd = mo_region_array(tmp, (size_t)s->g->n_tensors + 1, sizeof *s->odd);
+    s->taken = mo_region_array(tmp, (size_t)s->g->n_tensors + 1, sizeof *s->taken);
+    s->root = mo_region_array(tmp, (size_t)most + 1, sizeof *s->root);
+    s->offset = mo_region_array(tmp, (size_t)most + 1, sizeof *s->offset);
+    if (!s->odd || !s->taken || !s->root || !s->offset) return mo_no_memory(err);
+    find_odd_views(s);
+    for (int i = 0; i < s->g->n_nodes; i++) {
+        struct mo_node *node = s->g->nodes[i];
+        if (mo_is(node, "Concat") && node->n_out == 1 && !s->g->tensors[node->out[0]]->dynamic)
+            place_slices(s, node);
     }
     return MOIRE_OK;
 }
 
 int mo_pass_concat(struct mo_graph *g, moire_error *err) {
-    int rc = MOIRE_OK;
     struct mo_region *tmp = mo_region_create(g->env);
-    if (!tmp) return mo_no_memory(err);
-    for (int i = 0; !rc && i < g->n_nodes; i++) {
-        struct mo_node *node = g->nodes[i];
-        if (!mo_is(node, "Concat") || node->n_out != 1 || g->tensors[node->out[0]]->dynamic) continue;
-        rc = place_slices(g, node, tmp, err);
-    }
+    struct slices s = {.g = g};
+    int rc = tmp ? each_concat(&s, tmp, err) : mo_no_memory(err);
     mo_region_destroy(tmp);
     return rc;
 }
