@@ -29,6 +29,7 @@ static void emit_registers(FILE *out, const struct mo_mac *m) {
     fputs("    const char *b = (const char *)a->bias, *x = a->x, *res = a->res;\n    char *y = a->y;\n"
           "    const v lo = splat(a->lo), hi = splat(a->hi);\n",
           out);
+    if (m->ahead) fputs("    const i64 ahead = a->w_ahead;\n", out);
     if (!m->px) fputs("    const i64 px = a->px;\n", out);
     if (m->vector_x) fputs("    (void)x_;\n", out);
 }
@@ -58,7 +59,7 @@ static void emit_loops(FILE *out, enum kind kind, const struct mo_mac *m) {
     emit_bases(out, m);
     if (steps > 1) fprintf(out, "            for (int s = 0; s < %d; s++) {\n", steps / unroll);
     for (int u = 0; u < unroll; u++)
-        mo_mac_step(out, m, in, u * 64, u * 4, ~0ull, 0);
+        mo_mac_step(out, m, in, u * 64, u * 4, ~0ull);
     if (steps > 1) {
         emit_advance(out, m, unroll);
         fputs("            }\n", out);
@@ -118,7 +119,8 @@ static void each_tile(FILE *out, const struct mo_emit_isa *isa, enum kind kind, 
                                    .rows = rows,
                                    .cols = cols,
                                    .px = strides[s] * kinds[kind].element,
-                                   .vector_x = kind == DEPTHWISE};
+                                   .vector_x = kind == DEPTHWISE,
+                                   .ahead = kind == CONV ? "ahead" : NULL};
                 if (blocks > 1 && isa->vectors > 1)
                     continue; /* two blocks pay only when a block is one vector */
                 if (mo_mac_vectors(&m) * rows * cols <= isa->max_acc) fn(out, kind, &m, s);

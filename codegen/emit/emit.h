@@ -19,6 +19,7 @@ struct mo_emit_isa {
     int regs;               /* vector registers */
     int vectors;            /* vectors of a block of 16 channels = 16 / lanes */
     int max_acc;            /* accumulators that fit beside weights and broadcast */
+    const char *rcp;        /* instruction that estimates a reciprocal */
     const char *constraint; /* of an asm register operand; NULL: no asm, plain C */
 };
 const struct mo_emit_isa *mo_emit_isa(enum mo_isa isa);
@@ -38,10 +39,11 @@ void mo_emit_float(FILE *out, float x);
 /* A multiply-accumulate tile: r vectors of output channels by t pixels. */
 struct mo_mac {
     const struct mo_emit_isa *isa;
-    int blocks;     /* blocks of 16 output channels */
-    int rows, cols; /* pixels */
-    long px;        /* bytes from a pixel to the next in its row; 0 = run-time variable `px` */
-    bool vector_x;  /* depthwise: a pixel is a vector, not a broadcast scalar */
+    int blocks;        /* blocks of 16 output channels */
+    int rows, cols;    /* pixels */
+    long px;           /* bytes from a pixel to the next in its row; 0 = run-time variable `px` */
+    const char *ahead; /* text: bytes ahead at which weights are prefetched; NULL = not */
+    bool vector_x;     /* depthwise: a pixel is a vector, not a broadcast scalar */
 };
 int mo_mac_vectors(const struct mo_mac *m);
 /* "v a0_0, a0_1, ...;" */
@@ -49,7 +51,6 @@ void mo_mac_declare(FILE *out, const struct mo_mac *m, int indent);
 /* All accumulators of vector r start from the expression's value, e.g. "load(b + 16)". */
 void mo_mac_start(FILE *out, const struct mo_mac *m, int indent, const char *bias);
 /* One step: weights of every block b from `q<b> + woff`, pixels of row i from `x<i> + xoff`; only pixels t
- * whose bit is set in `mask`.  prefetch > 0: prefetch the weight streams that many bytes ahead. */
-void mo_mac_step(FILE *out, const struct mo_mac *m, int indent, long woff, long xoff, uint64_t mask,
-                 long prefetch);
+ * whose bit is set in `mask`. */
+void mo_mac_step(FILE *out, const struct mo_mac *m, int indent, long woff, long xoff, uint64_t mask);
 #endif

@@ -62,12 +62,11 @@ static void step_vector(FILE *out, const struct mo_mac *m, int indent, long xoff
     }
 }
 
-void mo_mac_step(FILE *out, const struct mo_mac *m, int indent, long woff, long xoff, uint64_t mask,
-                 long prefetch) {
+void mo_mac_step(FILE *out, const struct mo_mac *m, int indent, long woff, long xoff, uint64_t mask) {
     for (int r = 0; r < mo_mac_vectors(m); r++) {
         int block = r / m->isa->vectors, part = r % m->isa->vectors;
         fprintf(out, "%*sw%d = load(q%d + %ld);", indent, "", r, block, woff + part * m->isa->lanes * 4);
-        if (prefetch && !part) fprintf(out, " __builtin_prefetch(q%d + %ld);", block, woff + prefetch);
+        if (m->ahead && !part) fprintf(out, " __builtin_prefetch(q%d + %ld + %s);", block, woff, m->ahead);
         fputc('\n', out);
     }
     if (m->vector_x)

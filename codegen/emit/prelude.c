@@ -9,9 +9,20 @@
 
 static const struct mo_emit_isa isas[MO_ISA_COUNT] = {
     [MO_ISA_BASE] = {.name = "base", .lanes = 4, .regs = 16, .vectors = 4, .max_acc = 12},
-    [MO_ISA_AVX2] = {.name = "avx2", .lanes = 8, .regs = 16, .vectors = 2, .max_acc = 12, .constraint = "x"},
-    [MO_ISA_AVX512] =
-        {.name = "avx512", .lanes = 16, .regs = 32, .vectors = 1, .max_acc = 28, .constraint = "v"},
+    [MO_ISA_AVX2] = {.name = "avx2",
+                     .lanes = 8,
+                     .regs = 16,
+                     .vectors = 2,
+                     .max_acc = 12,
+                     .constraint = "x",
+                     .rcp = "vrcpps"},
+    [MO_ISA_AVX512] = {.name = "avx512",
+                       .lanes = 16,
+                       .regs = 32,
+                       .vectors = 1,
+                       .max_acc = 28,
+                       .constraint = "v",
+                       .rcp = "vrcp14ps"},
 };
 
 const struct mo_emit_isa *mo_emit_isa(enum mo_isa isa) {
@@ -59,12 +70,20 @@ static void emit_asm(FILE *out, const struct mo_emit_isa *isa) {
             "    __asm__(\"vminps %%2, %%1, %%0\" : \"=%s\"(r) : \"%s\"(hi), \"%s\"(x));\n"
             "    return r;\n}\n",
             c, c, c, c, c, c, c, c, c, c, c, c);
+    fprintf(out,
+            "/* 1 / x for normal x, by the estimate and a Newton step */\n"
+            "INLINE v vrecip(v x) {\n"
+            "    v r;\n"
+            "    __asm__(\"%s %%1, %%0\" : \"=%s\"(r) : \"%s\"(x));\n"
+            "    return mac(r, r, splat(1.0f) - x * r);\n}\n",
+            isa->rcp, c, c);
 }
 
 static void emit_plain(FILE *out) {
     fputs("INLINE v mac(v a, v w, v x) { return a + w * x; }\n"
           "INLINE v mac_load(v a, v w, const char *p) { return a + w * load(p); }\n"
           "INLINE v broadcast(const char *p) { return splat(*(const f32 *)p); }\n"
+          "INLINE v vrecip(v x) { return splat(1.0f) / x; }\n"
           "/* x when either is NaN */\n"
           "INLINE v vmax(v lo, v x) { vi m = lo > x; return (v)(((vi)lo & m) | ((vi)x & ~m)); }\n"
           "INLINE v vmin(v hi, v x) { vi m = hi < x; return (v)(((vi)hi & m) | ((vi)x & ~m)); }\n",

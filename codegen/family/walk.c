@@ -105,6 +105,8 @@ bool mo_walk_apply(struct mo_walk *w, const struct mo_point *point) {
     w->blocks = knob[MO_KNOB_BLOCKS];
     w->unroll = knob[MO_KNOB_UNROLL];
     w->prefetch = knob[MO_KNOB_PREFETCH];
+    snprintf(w->ahead, sizeof w->ahead, "%lld",
+             w->prefetch == MO_PREFETCH_SET ? (long long)w->w_block * knob[MO_KNOB_BLOCKS] : w->prefetch);
     w->sets_outer = !knob[MO_KNOB_ORDER];
     if (w->blocks < 1 || w->blocks > w->ocb || w->unroll < 1) return false;
     if (!mo_axis_cut(&w->row, knob[MO_KNOB_ROWS]) || !mo_axis_cut(&w->col, knob[MO_KNOB_COLS])) return false;

@@ -34,6 +34,7 @@ int64_t mo_axis_start(const struct mo_axis *axis, int64_t tile);
 /* Positions times taps that are inside the input, over the whole axis. */
 int64_t mo_axis_work(const struct mo_axis *axis);
 
+enum { MO_PREFETCH_SET = 1 };
 enum mo_walk_kind { MO_WALK_BLOCKED, MO_WALK_FIRST, MO_WALK_DEPTHWISE, MO_WALK_GEMM };
 
 /* Knobs, common to the families. */
@@ -64,7 +65,9 @@ struct mo_walk {
     int64_t w_tap, w_plane, w_block;
     enum mo_packing packing;
     /* the point */
-    int blocks, unroll, prefetch;
+    int blocks, unroll;
+    int prefetch;   /* bytes ahead; MO_PREFETCH_SET: what the next set of output blocks will read here */
+    char ahead[24]; /* the same as text */
     bool sets_outer;
     int64_t unit_tiles; /* row tiles of a unit */
     /* derived */

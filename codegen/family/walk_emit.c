@@ -18,6 +18,7 @@ static struct tile tile_of(const struct mo_walk *w, bool last_set, int r, int c)
     int blocks = last_set && w->ocb % w->blocks ? (int)(w->ocb % w->blocks) : w->blocks;
     struct tile t = {.w = w, .r = r, .c = c, .last = last_set && w->kind == MO_WALK_GEMM && w->outs % 16};
     t.mac = (struct mo_mac){.isa = w->isa, .blocks = blocks, .vector_x = w->kind == MO_WALK_DEPTHWISE};
+    t.mac.ahead = w->prefetch ? w->ahead : NULL;
     t.mac.rows = w->flat ? 1 : rows;
     t.mac.cols = w->flat ? rows : cols;
     t.mac.px = (long)(w->flat ? w->row.stride * w->x_row : w->col.stride * w->x_pixel);
@@ -71,11 +72,11 @@ static void emit_channels(FILE *out, const struct tile *t, int indent, uint64_t 
             if (row_used(t, mask, i)) fprintf(out, ", x%d += %d", i, unroll * 4);
         fputs(") {\n", out);
         for (int u = 0; u < unroll; u++)
-            mo_mac_step(out, &t->mac, indent + 4, u * 64, u * 4, mask, t->w->prefetch);
+            mo_mac_step(out, &t->mac, indent + 4, u * 64, u * 4, mask);
         fprintf(out, "%*s}\n", indent, "");
     }
     for (int64_t u = 0; u < steps % unroll; u++)
-        mo_mac_step(out, &t->mac, indent, (long)u * 64, (long)u * 4, mask, 0);
+        mo_mac_step(out, &t->mac, indent, (long)u * 64, (long)u * 4, mask);
 }
 
 /* Taps of one filter row (or of a loop over like rows; `kh` is its text).  Blocked channels: one loop over
@@ -92,7 +93,7 @@ static void emit_tap_row(FILE *out, const struct tile *t, int indent, int64_t h,
         for (int64_t k = 0; k < w->col.taps; k++)
             if (tap_mask(t, h, k))
                 mo_mac_step(out, &t->mac, indent + 4, (long)(k * w->w_tap),
-                            (long)(k * w->col.dilation * w->x_pixel), tap_mask(t, h, k), 0);
+                            (long)(k * w->col.dilation * w->x_pixel), tap_mask(t, h, k));
         fprintf(out, "%*s}\n", indent, "");
         return;
     }

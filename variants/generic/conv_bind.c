@@ -72,6 +72,7 @@ static void set_strides(struct mo_conv_walk *c) {
     t->w_block = c->kind == MO_CONV_BLOCKED ? c->planes * taps * 1024
                  : c->kind == MO_CONV_FIRST ? c->planes * taps * 64
                                             : taps * 64;
+    t->w_ahead = t->w_block * c->blocks;
     t->y_block = t->res_block = c->oh * c->ow * 64;
     t->y_row = c->ow * 64;
     t->x_row = c->sh * c->w * c->element;
