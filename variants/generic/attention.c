@@ -2,7 +2,7 @@
  * attention.c - binds moire.Attention: Q, K, V [B,H,S,D], optional mask that broadcasts to [B,H,Sq,Sk]. */
 #include "variants/generic/bind.h"
 
-enum { TILE = 14, QUERIES_PER_UNIT = 140 };
+enum { TILE = 14, SLACK = 16, QUERIES_PER_UNIT = 140 };
 
 static unsigned layouts(const struct mo_graph *g, const struct mo_node *node) {
     if (!mo_node_is_ours(node, "Attention") || !mo_f32(mo_result(g, node, 0)) || node->n_in < 3) return 0;
@@ -52,7 +52,7 @@ static int bind(const struct mo_binder *binder, const struct mo_node *node, stru
     p.chunk = (p.queries + p.chunks - 1) / p.chunks;
     int64_t keys = (p.keys + 15) / 16 * 16, width = (p.width + 15) / 16 * 16;
     int64_t longest = p.depth > p.keys ? p.depth : p.keys;
-    step->scratch_bytes = 4 * (keys * p.depth + width * p.keys + TILE * (longest + keys + width));
+    step->scratch_bytes = 4 * (keys * p.depth + width * p.keys + TILE * (longest + keys + width) + SLACK);
     return mo_bound(step, mo_simd_of(binder->isa)->attention, "attention", mo_keep(binder, &p, sizeof p),
                     q->shape.d[0] * p.heads * p.chunks, err);
 }

@@ -3,7 +3,15 @@
  * activations (packed as it runs). */
 #include "variants/generic/bind.h"
 
-enum { SIDE_BYTES = 4096, MOST_ROWS = 512, LEAST_ROWS = 56, K_BLOCK = 320, UNITS_WANTED = 8, SLIM = 3 };
+enum {
+    SIDE_BYTES = 4096,
+    SLACK_BYTES = 64,
+    MOST_ROWS = 512,
+    LEAST_ROWS = 56,
+    K_BLOCK = 320,
+    UNITS_WANTED = 8,
+    SLIM = 3
+};
 
 static bool is_product(const struct mo_node *node) {
     return mo_node_is(node, "Gemm") || mo_node_is(node, "MatMul") || mo_node_is_ours(node, "MatMul");
@@ -103,7 +111,7 @@ static int gemm_bind(const struct mo_binder *binder, const struct mo_node *node,
     if (!step->weights || !step->bias)
         return mo_fail(err, MOIRE_ENOMEM, "out of memory for the weights of node '%s'", node->name);
     step->packing = MO_PACK_GEMM16;
-    step->scratch_bytes = SIDE_BYTES + p.chunk * p.k_block * 4;
+    step->scratch_bytes = SIDE_BYTES + SLACK_BYTES + p.chunk * p.k_block * 4;
     return mo_bound(step, mo_simd_of(binder->isa)->gemm, "gemm", mo_keep(binder, &p, sizeof p),
                     p.images * p.chunks * p.groups, err);
 }
@@ -163,7 +171,7 @@ static int matmul_bind(const struct mo_binder *binder, const struct mo_node *nod
     step->bias = pack_bias(binder, node, p.n, &fits);
     if (!fits) return MOIRE_EUNSUPPORTED;
     if (!step->bias) return mo_fail(err, MOIRE_ENOMEM, "out of memory for the bias of node '%s'", node->name);
-    step->scratch_bytes = SIDE_BYTES + (14 + 16 * p.group) * p.k * 4;
+    step->scratch_bytes = SIDE_BYTES + SLACK_BYTES + (14 + 16 * p.group) * p.k * 4;
     return mo_bound(step, mo_simd_of(binder->isa)->matmul, "matmul", mo_keep(binder, &p, sizeof p),
                     mo_span(y, 0, rank) * p.groups, err);
 }

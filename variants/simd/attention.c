@@ -22,17 +22,15 @@ static struct room divide(const struct mo_attention_params *p, float *scratch) {
     r.keys = scratch;
     r.values = r.keys + round16(p->keys) * p->depth;
     r.tile = r.values + round16(p->width) * p->keys;
-    r.scores = r.tile + TILE_ROWS * (p->depth > p->keys ? p->depth : p->keys);
+    r.scores = r.tile + TILE_ROWS * (p->depth > p->keys ? p->depth : p->keys) + PACK_SLACK;
     r.result = r.scores + TILE_ROWS * round16(p->keys);
     return r;
 }
 
 static void pack_keys(const float *k, const struct mo_attention_params *p, float *to) {
-    for (int64_t n = 0; n < round16(p->keys); n++) {
-        float *panel = to + n / 16 * 16 * p->depth + n % 16;
-        for (int64_t d = 0; d < p->depth; d++)
-            panel[d * 16] = n < p->keys ? k[n * p->depth + d] : 0.0f;
-    }
+    for (int64_t n = 0; n < p->keys; n += 16)
+        pack_columns(k + n * p->depth, p->depth, p->keys - n < 16 ? (int)(p->keys - n) : 16, p->depth,
+                     to + n * p->depth);
 }
 
 static void pack_values(const float *v, const struct mo_attention_params *p, float *to) {

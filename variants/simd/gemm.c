@@ -117,7 +117,6 @@ void MO_SIMD(gemm)(const struct mo_kargs *args, int64_t begin, int64_t end, void
                            ? (const float *)((const char *)args->residual + image * args->residual_image) +
                                  row * job.residual_row
                            : NULL;
-        if (job.rows == 1 && p->a_step != 1) job.packed = (float *)scratch + TAIL;
         run_chunk(&job, group * p->group, stop * p->group < panels ? stop * p->group : panels);
         begin += stop - group;
     }
@@ -133,6 +132,8 @@ static void pack_panels(const float *b, const struct mo_matmul_params *p, int64_
         if (p->b_step == 1) {
             for (int64_t k = 0; k < p->k; k++)
                 memcpy(panel + k * 16, b + k * p->b_row + at, (size_t)valid * 4);
+        } else if (p->b_row == 1) {
+            pack_columns(b + at * p->b_step, p->b_step, (int)valid, p->k, panel);
         } else {
             for (int64_t n = 0; n < valid; n++)
                 for (int64_t k = 0; k < p->k; k++)
@@ -143,7 +144,7 @@ static void pack_panels(const float *b, const struct mo_matmul_params *p, int64_
 
 void MO_SIMD(matmul)(const struct mo_kargs *args, int64_t begin, int64_t end, void *scratch) {
     const struct mo_matmul_params *p = args->params;
-    float *side = scratch, *a_tile = side + TAIL, *b_panels = a_tile + TILE_ROWS * p->k;
+    float *side = scratch, *a_tile = side + TAIL, *b_panels = a_tile + TILE_ROWS * p->k + PACK_SLACK;
     int64_t blocks = (p->rows + TILE_ROWS - 1) / TILE_ROWS, all = (p->n + 15) / 16, top;
     for (int64_t unit = begin; unit < end; unit++) {
         int64_t matrix = unit / p->groups, first = unit % p->groups * p->group;

@@ -6,18 +6,17 @@
  * writes c row by row.  The k order is fixed by the shape alone: any split of the work gives equal bytes. */
 #ifndef MO_SIMD_GEMM_H
 #define MO_SIMD_GEMM_H
-#include <stdint.h>
+#include "variants/simd/transpose.h"
 
 #if defined(MO_ISA_IS_avx512)
-enum { LANES = 16, TILE_ROWS = 14, TILE_PANELS = 2 };
+enum { TILE_ROWS = 14, TILE_PANELS = 2 };
 #elif defined(MO_ISA_IS_avx2)
-enum { LANES = 8, TILE_ROWS = 6, TILE_PANELS = 1 };
+enum { TILE_ROWS = 6, TILE_PANELS = 1 };
 #else
-enum { LANES = 4, TILE_ROWS = 3, TILE_PANELS = 1 };
+enum { TILE_ROWS = 3, TILE_PANELS = 1 };
 #endif
-enum { PANEL_VECTORS = 16 / LANES, SLIM_ROWS = 3, SLIM_PANELS = LANES == 16 ? 4 : 2 };
-
-typedef float vec __attribute__((vector_size(4 * LANES), aligned(4), may_alias));
+/* PACK_SLACK: floats that tile_pack() may write beyond its tile. */
+enum { PANEL_VECTORS = 16 / LANES, SLIM_ROWS = 3, SLIM_PANELS = LANES == 16 ? 4 : 2, PACK_SLACK = 16 };
 
 struct tile {
     const float *a;
@@ -149,20 +148,26 @@ static inline void tile_run(const struct tile *t, int rows, int panels) {
         tile_single(t, rows);
 }
 
-/* k-major copy of a block of A: element (r, k) is a[r * row + k * step]. */
+/* k-major copy of a block of A: element (r, k) is a[r * row + k * step].  Squares are written whole, each row
+ * over the end of the one before: the copy must go upwards, and PACK_SLACK floats follow the last. */
 static inline void tile_pack(const float *a, int64_t row, int64_t step, int rows, int64_t k_count,
                              float *to) {
-    if (step == 1 && rows > 1) {
-        for (int r = 0; r < rows; r++) {
-            const float *from = a + r * row;
-            for (int64_t k = 0; k < k_count; k++)
-                to[k * rows + r] = from[k];
-        }
-        return;
-    }
-    for (int64_t k = 0; k < k_count; k++)
+    int64_t k = 0;
+    for (; step == 1 && rows > 1 && k + LANES <= k_count; k += LANES)
+        transpose_square(a + k, row, to + k * rows, rows, rows, LANES);
+    for (; k < k_count; k++)
         for (int r = 0; r < rows; r++)
             to[k * rows + r] = a[r * row + k * step];
+}
+
+/* A panel from `valid` rows of k_count floats each, `row` apart: row n becomes column n. */
+static inline void pack_columns(const float *from, int64_t row, int valid, int64_t k_count, float *panel) {
+    int64_t k = 0;
+    for (; k + 16 <= k_count; k += 16)
+        transpose16_from(from + k, row, panel + k * 16, 16, valid);
+    for (; k < k_count; k++)
+        for (int n = 0; n < 16; n++)
+            panel[k * 16 + n] = n < valid ? from[n * row + k] : 0.0f;
 }
 
 /* Rows [first, first + count) of block `i` of `blocks` equal shares of `rows`. */

@@ -5,7 +5,7 @@
  * into rows 2i and 2i + 1. */
 #ifndef MO_SIMD_TRANSPOSE_H
 #define MO_SIMD_TRANSPOSE_H
-#include "variants/simd/gemm.h"
+#include "variants/simd/vec.h"
 
 #if defined(MO_ISA_IS_avx512)
 #define LOW_HALVES  0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23
