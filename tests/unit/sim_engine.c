@@ -75,6 +75,17 @@ static struct event pop(struct sim *s) {
     return top;
 }
 
+static void log_event(struct sim *s, int kind, int slot, int tenant, int64_t a, int64_t b, int64_t c) {
+    if (!s->c->ring) return;
+    uint64_t handle = slot < 0 ? 0 : mo_query_handle(mo_sched_queries(s->sched), slot);
+    mo_event_put(s->c->ring, s->now, kind, handle, tenant, a, b, c);
+}
+
+static void log_members(struct sim *s, int kind, const struct mo_run *run) {
+    for (int c = mo_cores_next(&run->cores, -1); c >= 0; c = mo_cores_next(&run->cores, c))
+        log_event(s, kind, run->query, run->tenant, run->begin, run->end, c);
+}
+
 /* The engine's table: the checks here are the test's own view of the rules, apart from the core's. */
 static void start(void *self, const struct mo_run *run) {
     struct sim *s = self;
@@ -94,6 +105,7 @@ static void start(void *self, const struct mo_run *run) {
     s->run[run->lead] = *run;
     s->run_start[run->lead] = s->now;
     s->busy += t * n;
+    log_members(s, MO_LOG_BLOCK_START, run);
     push(s, (struct event){.time = s->now + 3000 + (int64_t)t, .kind = DONE, .arg = run->lead});
 }
 
@@ -142,6 +154,8 @@ static void answer(struct sim *s) {
             r->in_time += code == MOIRE_OK && s->now <= q->deadline;
             note_latency(s, q->tenant, s->now - q->arrival);
         }
+        log_event(s, MO_LOG_CALLBACK_IN, slot, q->tenant, code, 0, 0);
+        log_event(s, MO_LOG_CALLBACK_OUT, slot, q->tenant, code, 0, 0);
         mo_sched_answered(s->sched, slot, s->now);
     }
 }
@@ -149,6 +163,7 @@ static void answer(struct sim *s) {
 static void arrive(struct sim *s, int tenant) {
     const struct sim_tenant *t = &s->c->tenant[tenant];
     int slot;
+    log_event(s, MO_LOG_SUBMIT, -1, tenant, s->now, 0, 0);
     if (mo_sched_arrival(s->sched, tenant, s->now, s, s->now, &slot, NULL) == MOIRE_OK) {
         s->accepted++;
         if (uniform(&s->rng) < s->c->cancel_rate) {
@@ -169,6 +184,7 @@ static void done(struct sim *s, int lead) {
     struct mo_run *run = &s->run[lead];
     for (int c = mo_cores_next(&run->cores, -1); c >= 0; c = mo_cores_next(&run->cores, c))
         s->core_busy[c] = false;
+    log_members(s, MO_LOG_BLOCK_END, run);
     mo_sched_block_done(s->sched, lead, true, MOIRE_OK, s->run_start[lead], s->now, s->now);
 }
 

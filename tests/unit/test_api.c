@@ -15,6 +15,7 @@
 #include <unistd.h>
 #include "models/zoo.h"
 #include "runtime/serve/runtime.h"
+#include "tests/unit/fault_sys.h"
 
 enum { SIDE = 32, PIXELS = SIDE * SIDE, MAX_QUERIES = 4096, RECORDS = 512 };
 
@@ -318,6 +319,36 @@ static void answers_are_not_mixed_up(void **state) {
     moire_runtime_destroy(rt, 1);
 }
 
+/* The k-th allocation fails, for every k: an error and nothing leaked, or an answer. */
+static int serve_once(void *ctx) {
+    struct mo_env env = mo_env_default();
+    env.sys = &((struct fault_sys *)ctx)->table;
+    moire_config c;
+    moire_config_init(&c);
+    c.generic_only = 1;
+    c.threads = 2;
+    moire_runtime *rt = NULL;
+    moire_tenant *t = NULL;
+    int rc = mo_runtime_create(&c, &env, 64, &rt, NULL);
+    if (rc) return rc;
+    rc = moire_load(rt, model, NULL, &t, NULL);
+    if (!rc) {
+        static float pixels[PIXELS];
+        float out[10];
+        moire_tensor in = image(pixels), result = {.data = out, .bytes = sizeof out};
+        rc = moire_run(t, &in, 1, &result, 1, NULL);
+    }
+    moire_runtime_destroy(rt, 1);
+    return rc;
+}
+
+static void failing_allocations_are_errors(void **state) {
+    (void)state;
+    struct fault_sys f;
+    fault_sys_init(&f);
+    assert_true(fault_sys_sweep(&f, serve_once, &f, 0) > 20);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(run_gives_the_same_on_every_policy),
@@ -328,6 +359,7 @@ int main(void) {
         cmocka_unit_test(the_queue_is_bounded),
         cmocka_unit_test(callbacks_may_submit),
         cmocka_unit_test(answers_are_not_mixed_up),
+        cmocka_unit_test(failing_allocations_are_errors),
     };
     return cmocka_run_group_tests(tests, make_model, remove_model);
 }

@@ -1,0 +1,423 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * check.c - the rules.  The first breach ends the check. */
+#include "tests/history/check.h"
+
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MAX_CORES = 1024, MAX_TENANTS = 1024, MAX_RINGS = 2048, LINE = 400 };
+enum { CODE_OK = 0, CODE_EXPIRED = -9 };
+static const int64_t IDLE_LIMIT_NS = 1000000000;
+
+struct event {
+    uint64_t seq, query;
+    int64_t time, a, b, c;
+    int ring, tenant;
+    char kind[24];
+};
+
+struct query {
+    uint64_t handle;
+    int tenant, next, code; /* next: first layer not run; code: of RESOLVE */
+    int64_t deadline;
+    bool resolved, in, out, released, started;
+    int begin, end, want, starts, ends, drops; /* of the block under way; want = cores, 0 = none */
+};
+
+struct tenant {
+    bool opened, closed;
+    int layers, queue, instances, waiting, holding;
+};
+
+struct core {
+    uint64_t query; /* 0 = idle */
+    int64_t begin, end;
+};
+
+struct check {
+    struct history_verdict v;
+    int n_cores, busy;
+    bool submitted; /* the last event of the lock's ring was SUBMIT */
+    int submit_ring;
+    uint64_t last_seq;
+    bool any;
+    int64_t last_time[MAX_RINGS];
+    struct tenant tenant[MAX_TENANTS];
+    struct core core[MAX_CORES];
+    struct query *table; /* open addressing, size a power of two */
+    size_t size, used;
+    long accepted, resolved, released;
+    int64_t stalled_since; /* all cores idle and a query could run; -1 = not so */
+};
+
+static bool fail(struct check *k, const char *rule, const char *format, ...) {
+    if (k->v.rule[0]) return false;
+    snprintf(k->v.rule, sizeof k->v.rule, "%s", rule);
+    va_list ap;
+    va_start(ap, format);
+    vsnprintf(k->v.message, sizeof k->v.message, format, ap);
+    va_end(ap);
+    return false;
+}
+
+/* --- queries by handle --- */
+static struct query *slot_of(struct query *table, size_t size, uint64_t handle) {
+    size_t at = (size_t)(handle * UINT64_C(0x9e3779b97f4a7c15) >> 20) & (size - 1);
+    while (table[at].handle && table[at].handle != handle)
+        at = (at + 1) & (size - 1);
+    return &table[at];
+}
+
+static struct query *find(struct check *k, uint64_t handle) {
+    struct query *q = k->size && handle ? slot_of(k->table, k->size, handle) : NULL;
+    return q && q->handle ? q : NULL;
+}
+
+static struct query *insert(struct check *k, uint64_t handle) {
+    if (2 * k->used >= k->size) {
+        size_t size = k->size ? 2 * k->size : 1024;
+        struct query *fresh = calloc(size, sizeof *fresh);
+        if (!fresh) return NULL;
+        for (size_t i = 0; i < k->size; i++)
+            if (k->table[i].handle) *slot_of(fresh, size, k->table[i].handle) = k->table[i];
+        free(k->table);
+        k->table = fresh;
+        k->size = size;
+    }
+    struct query *q = slot_of(k->table, k->size, handle);
+    q->handle = handle;
+    k->used++;
+    return q;
+}
+
+/* --- one function a kind of event; true = fine --- */
+static bool on_open(struct check *k, const struct event *e) {
+    struct tenant *t = &k->tenant[e->tenant];
+    if (t->opened && !t->closed) return fail(k, "H10", "tenant %d opened twice", e->tenant);
+    if (t->waiting || t->holding)
+        return fail(k, "H10", "tenant %d reused while queries of it are open", e->tenant);
+    if (e->a < 1 || e->a > INT32_MAX || e->b < 0 || e->b > INT32_MAX || e->c < 1 || e->c > INT32_MAX)
+        return fail(k, "FORM", "OPEN of tenant %d with odd numbers", e->tenant);
+    *t = (struct tenant){.opened = true, .layers = (int)e->a, .queue = (int)e->b, .instances = (int)e->c};
+    return true;
+}
+
+static bool on_close(struct check *k, const struct event *e) {
+    struct tenant *t = &k->tenant[e->tenant];
+    if (!t->opened || t->closed) return fail(k, "H10", "CLOSE of tenant %d, which is not open", e->tenant);
+    t->closed = true;
+    return true;
+}
+
+static bool on_submit(struct check *k, const struct event *e) {
+    if (k->submitted) return fail(k, "H1", "SUBMIT without ACCEPT or REJECT before the next");
+    k->submitted = true;
+    k->submit_ring = e->ring;
+    return true;
+}
+
+static bool answer_submit(struct check *k, const struct event *e) {
+    if (!k->submitted || k->submit_ring != e->ring) return fail(k, "H1", "%s without SUBMIT", e->kind);
+    k->submitted = false;
+    return true;
+}
+
+static bool on_accept(struct check *k, const struct event *e) {
+    struct tenant *t = &k->tenant[e->tenant];
+    if (!answer_submit(k, e)) return false;
+    if (!t->opened || t->closed) return fail(k, "H10", "tenant %d accepts but is not open", e->tenant);
+    if (!e->query) return fail(k, "FORM", "ACCEPT without a query");
+    if (find(k, e->query)) return fail(k, "H1", "query %llu accepted twice", (unsigned long long)e->query);
+    struct query *q = insert(k, e->query);
+    if (!q) return fail(k, "FORM", "out of memory for the history");
+    q->tenant = e->tenant;
+    q->deadline = e->b;
+    k->accepted++;
+    if (++t->waiting > t->queue)
+        return fail(k, "H7", "tenant %d: %d queries wait, bound %d", e->tenant, t->waiting, t->queue);
+    return true;
+}
+
+static bool on_reject(struct check *k, const struct event *e) {
+    if (e->a >= 0) return fail(k, "FORM", "REJECT with code %lld", (long long)e->a);
+    return answer_submit(k, e);
+}
+
+static bool on_dispatch(struct check *k, const struct event *e, struct query *q) {
+    struct tenant *t = &k->tenant[e->tenant];
+    if (q->resolved) return fail(k, "H3", "block of a resolved query dispatched");
+    if (q->want) return fail(k, "H3", "two blocks of one query at a time");
+    if (e->a != q->next || e->b <= e->a || e->b > t->layers)
+        return fail(k, "H3", "block [%lld,%lld) after layer %d of %d", (long long)e->a, (long long)e->b,
+                    q->next, t->layers);
+    if (e->c < 1 || e->c > k->n_cores) return fail(k, "H4", "let of %lld cores", (long long)e->c);
+    if (!q->started) {
+        q->started = true;
+        t->waiting--;
+        if (++t->holding > t->instances)
+            return fail(k, "H7", "tenant %d: %d instances in use, it has %d", e->tenant, t->holding,
+                        t->instances);
+    }
+    q->begin = (int)e->a;
+    q->end = (int)e->b;
+    q->want = (int)e->c;
+    q->starts = q->ends = q->drops = 0;
+    return true;
+}
+
+static bool is_current(const struct query *q, const struct event *e) {
+    return q->want && e->a == q->begin && e->b == q->end;
+}
+
+/* A member's part is over: with the last one the block is. */
+static void close_block(struct query *q) {
+    if (q->ends + q->drops < q->want) return;
+    if (!q->drops) q->next = q->end;
+    q->want = 0;
+}
+
+static bool on_block_start(struct check *k, const struct event *e, struct query *q) {
+    if (e->c < 0 || e->c >= k->n_cores) return fail(k, "H4", "core %lld does not exist", (long long)e->c);
+    struct core *core = &k->core[e->c];
+    if (core->query) return fail(k, "H4", "core %lld starts a block while it runs another", (long long)e->c);
+    if (!is_current(q, e)) return fail(k, "H3", "a block starts that was not dispatched");
+    if (++q->starts > q->want) return fail(k, "H4", "more cores start the block than its let has");
+    *core = (struct core){.query = e->query, .begin = e->a, .end = e->b};
+    k->busy++;
+    return true;
+}
+
+static bool on_block_end(struct check *k, const struct event *e, struct query *q) {
+    if (e->c < 0 || e->c >= k->n_cores) return fail(k, "H4", "core %lld does not exist", (long long)e->c);
+    struct core *core = &k->core[e->c];
+    if (core->query != e->query || core->begin != e->a || core->end != e->b)
+        return fail(k, "H4", "core %lld ends a block that it does not run", (long long)e->c);
+    if (!is_current(q, e)) return fail(k, "H3", "a block ends that was not dispatched");
+    core->query = 0;
+    k->busy--;
+    q->ends++;
+    close_block(q);
+    return true;
+}
+
+static bool on_block_drop(struct check *k, const struct event *e, struct query *q) {
+    if (!is_current(q, e)) return fail(k, "H3", "a block is dropped that was not dispatched");
+    if (q->starts) return fail(k, "H4", "a block both runs and is dropped");
+    q->drops++;
+    close_block(q);
+    return true;
+}
+
+static bool on_resolve(struct check *k, const struct event *e, struct query *q) {
+    if (q->resolved) return fail(k, "H1", "query %llu resolved twice", (unsigned long long)e->query);
+    if (e->a > 0) return fail(k, "FORM", "RESOLVE with code %lld", (long long)e->a);
+    if (e->a == CODE_OK && (q->next != k->tenant[q->tenant].layers || q->want))
+        return fail(k, "H3", "OK after %d of %d layers", q->next, k->tenant[q->tenant].layers);
+    if (e->a == CODE_EXPIRED && e->time < q->deadline)
+        return fail(k, "H2", "expired %lld ns before its deadline", (long long)(q->deadline - e->time));
+    if (e->b != q->deadline) return fail(k, "FORM", "the deadline changed");
+    q->resolved = true;
+    q->code = (int)e->a;
+    k->resolved++;
+    if (!q->started) k->tenant[q->tenant].waiting--;
+    return true;
+}
+
+static bool on_callback_in(struct check *k, const struct event *e, struct query *q) {
+    if (!q->resolved) return fail(k, "H1", "callback before the outcome was decided");
+    if (q->in) return fail(k, "H1", "query %llu called back twice", (unsigned long long)e->query);
+    if (e->a != q->code)
+        return fail(k, "H1", "callback with code %lld, decided was %d", (long long)e->a, q->code);
+    if (q->released) return fail(k, "H1", "callback after release");
+    q->in = true;
+    return true;
+}
+
+static bool on_callback_out(struct check *k, const struct event *e, struct query *q) {
+    (void)e;
+    if (!q->in || q->out) return fail(k, "H1", "callback returns that did not begin");
+    q->out = true;
+    return true;
+}
+
+static bool on_release(struct check *k, const struct event *e, struct query *q) {
+    (void)e;
+    if (q->released) return fail(k, "H1", "released twice");
+    if (!q->out) return fail(k, "H1", "released before its callback returned");
+    if (q->want) return fail(k, "H4", "released while a block of it runs");
+    q->released = true;
+    k->released++;
+    if (q->started) k->tenant[q->tenant].holding--;
+    return true;
+}
+
+static bool on_cancel(struct check *k, const struct event *e, struct query *q) {
+    if (e->a && !q->resolved) return fail(k, "H1", "CANCEL says it decided, but nothing was");
+    return true;
+}
+
+static bool on_drained(struct check *k) {
+    if (k->accepted != k->released)
+        return fail(k, "H5", "drained, but %ld of %ld queries are open", k->accepted - k->released,
+                    k->accepted);
+    return true;
+}
+
+static bool on_sample(struct check *k, const struct event *e) {
+    if (e->a != k->accepted || e->b != k->resolved || e->c != k->accepted - k->resolved)
+        return fail(k, "H5", "sample says %lld accepted, %lld resolved; the history has %ld and %ld",
+                    (long long)e->a, (long long)e->b, k->accepted, k->resolved);
+    return true;
+}
+
+static const struct {
+    const char *kind;
+    bool (*on)(struct check *k, const struct event *e, struct query *q);
+} query_events[] = {
+    {"DISPATCH", on_dispatch},         {"BLOCK_START", on_block_start}, {"BLOCK_END", on_block_end},
+    {"BLOCK_DROP", on_block_drop},     {"RESOLVE", on_resolve},         {"CALLBACK_IN", on_callback_in},
+    {"CALLBACK_OUT", on_callback_out}, {"RELEASE", on_release},         {"CANCEL", on_cancel},
+};
+
+static bool dispatch_query_event(struct check *k, const struct event *e, bool *known) {
+    for (size_t i = 0; i < sizeof query_events / sizeof *query_events; i++) {
+        if (strcmp(e->kind, query_events[i].kind)) continue;
+        *known = true;
+        struct query *q = find(k, e->query);
+        if (!q) return fail(k, "H1", "%s of a query that was never accepted", e->kind);
+        if (q->tenant != e->tenant)
+            return fail(k, "H10", "%s names tenant %d, the query is of %d", e->kind, e->tenant, q->tenant);
+        return query_events[i].on(k, e, q);
+    }
+    return true;
+}
+
+/* --- idle cores beside runnable work --- */
+static bool could_run(const struct check *k) {
+    for (int i = 0; i < MAX_TENANTS; i++) {
+        const struct tenant *t = &k->tenant[i];
+        if (t->opened && t->waiting > 0 && t->holding < t->instances) return true;
+    }
+    return false;
+}
+
+static bool watch_idle(struct check *k, const struct event *e) {
+    if (k->stalled_since >= 0 && e->time - k->stalled_since > IDLE_LIMIT_NS)
+        return fail(k, "H9", "all cores were idle for %lld ms while a query could run",
+                    (long long)((e->time - k->stalled_since) / 1000000));
+    bool stalled = !k->busy && could_run(k);
+    if (!stalled)
+        k->stalled_since = -1;
+    else if (k->stalled_since < 0)
+        k->stalled_since = e->time;
+    return true;
+}
+
+/* --- reading --- */
+static bool parse(struct check *k, const char *line, struct event *e) {
+    int used = 0;
+    unsigned long long seq, query;
+    long long time, a, b, c;
+    if (sscanf(line, "%llu %lld %d %23s %llu %d %lld %lld %lld%n", &seq, &time, &e->ring, e->kind, &query,
+               &e->tenant, &a, &b, &c, &used) != 9 ||
+        line[used])
+        return fail(k, "FORM", "not an event: %.80s", line);
+    e->seq = seq, e->query = query, e->time = time, e->a = a, e->b = b, e->c = c;
+    if (e->ring < 0 || e->ring >= MAX_RINGS || e->tenant < -1 || e->tenant >= MAX_TENANTS)
+        return fail(k, "FORM", "ring %d or tenant %d out of range", e->ring, e->tenant);
+    return true;
+}
+
+static bool event(struct check *k, const char *line) {
+    struct event e;
+    if (!parse(k, line, &e)) return false;
+    if (k->any && e.seq <= k->last_seq) return fail(k, "FORM", "sequence numbers go back");
+    if (e.time < k->last_time[e.ring]) return fail(k, "FORM", "time goes back on thread %d", e.ring);
+    k->any = true;
+    k->last_seq = e.seq;
+    k->last_time[e.ring] = e.time;
+    k->v.events++;
+    bool known = false, ok = dispatch_query_event(k, &e, &known);
+    bool of_tenant = e.tenant >= 0;
+    if (known) return ok && watch_idle(k, &e);
+    if (!strcmp(e.kind, "DRAINED"))
+        ok = on_drained(k);
+    else if (!strcmp(e.kind, "SAMPLE"))
+        ok = on_sample(k, &e);
+    else if (!strcmp(e.kind, "SHUTDOWN"))
+        ok = true;
+    else if (!of_tenant)
+        ok = fail(k, "FORM", "%s without a tenant", e.kind);
+    else if (!strcmp(e.kind, "OPEN"))
+        ok = on_open(k, &e);
+    else if (!strcmp(e.kind, "CLOSE"))
+        ok = on_close(k, &e);
+    else if (!strcmp(e.kind, "SUBMIT"))
+        ok = on_submit(k, &e);
+    else if (!strcmp(e.kind, "ACCEPT"))
+        ok = on_accept(k, &e);
+    else if (!strcmp(e.kind, "REJECT"))
+        ok = on_reject(k, &e);
+    else
+        ok = fail(k, "FORM", "unknown event %s", e.kind);
+    return ok && watch_idle(k, &e);
+}
+
+static bool header(struct check *k, const char *line) {
+    long long n;
+    if (sscanf(line, "# cores %lld", &n) == 1) {
+        if (n < 1 || n > MAX_CORES) return fail(k, "FORM", "%lld cores", n);
+        k->n_cores = (int)n;
+    } else if (sscanf(line, "# dropped %lld", &n) == 1 && n) {
+        return fail(k, "FORM", "%lld events were dropped: the history is not whole", n);
+    }
+    return true;
+}
+
+static bool at_end(struct check *k) {
+    if (!k->n_cores) return fail(k, "FORM", "no '# cores' line");
+    if (k->submitted) return fail(k, "H1", "the last SUBMIT has no ACCEPT or REJECT");
+    for (size_t i = 0; i < k->size; i++) {
+        const struct query *q = &k->table[i];
+        if (q->handle && !q->out)
+            return fail(k, "H1", "query %llu was accepted and never answered", (unsigned long long)q->handle);
+    }
+    if (k->accepted != k->released)
+        return fail(k, "H5", "%ld queries were never released", k->accepted - k->released);
+    return k->busy ? fail(k, "H4", "%d cores still run blocks", k->busy) : true;
+}
+
+struct history_verdict history_check(const char *text, size_t n) {
+    struct check *k = calloc(1, sizeof *k);
+    struct history_verdict v = {.rule = "FORM", .message = "out of memory"};
+    if (!k) return v;
+    k->stalled_since = -1;
+    bool ok = true;
+    for (size_t at = 0; at < n && ok;) {
+        const char *end = memchr(text + at, '\n', n - at);
+        size_t length = end ? (size_t)(end - text) - at : n - at;
+        char line[LINE];
+        k->v.line++;
+        if (length >= sizeof line || !end) {
+            ok = fail(k, "FORM", end ? "a line is too long" : "the last line is cut");
+            break;
+        }
+        memcpy(line, text + at, length);
+        line[length] = 0;
+        at += length + 1;
+        if (line[0] == '#')
+            ok = header(k, line);
+        else
+            ok = k->n_cores ? event(k, line) : fail(k, "FORM", "events before the '# cores' line");
+    }
+    if (ok) at_end(k);
+    k->v.queries = k->accepted;
+    v = k->v;
+    free(k->table);
+    free(k);
+    return v;
+}

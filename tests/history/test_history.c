@@ -1,0 +1,278 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * test_history.c - the checker's own canaries: a good history passes, each of its spoilt copies is refused
+ * for the right reason; and histories of virtual and live runs pass. */
+#define _GNU_SOURCE
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include "models/zoo.h"
+#include "runtime/serve/runtime.h"
+#include "tests/history/check.h"
+#include "tests/unit/sim_engine.h"
+
+/* Two tenants, two cores: query 11 runs on both cores and then on one; query 12 is cancelled while it runs.
+ */
+static const char *const good[] = {
+    /* 0 */ "# moire-history 1",
+    /* 1 */ "# cores 2",
+    /* 2 */ "# dropped 0",
+    /* 3 */ "0 100 2 OPEN 0 0 2 2 1",
+    /* 4 */ "10 100 2 OPEN 0 1 1 1 1",
+    /* 5 */ "20 200 2 SUBMIT 0 0 200 0 0",
+    /* 6 */ "30 200 2 ACCEPT 11 0 200 1200 0",
+    /* 7 */ "40 201 2 DISPATCH 11 0 0 1 2",
+    /* 8 */ "50 210 0 BLOCK_START 11 0 0 1 0",
+    /* 9 */ "60 211 1 BLOCK_START 11 0 0 1 1",
+    /* 10 */ "70 220 2 SUBMIT 0 1 220 0 0",
+    /* 11 */ "80 220 2 ACCEPT 12 1 220 420 0",
+    /* 12 */ "90 300 0 BLOCK_END 11 0 0 1 0",
+    /* 13 */ "100 301 1 BLOCK_END 11 0 0 1 1",
+    /* 14 */ "110 310 2 DISPATCH 11 0 1 2 1",
+    /* 15 */ "120 311 2 DISPATCH 12 1 0 1 1",
+    /* 16 */ "130 312 0 BLOCK_START 11 0 1 2 0",
+    /* 17 */ "140 313 1 BLOCK_START 12 1 0 1 1",
+    /* 18 */ "150 350 2 RESOLVE 12 1 -11 420 0",
+    /* 19 */ "160 350 2 CANCEL 12 1 1 0 0",
+    /* 20 */ "170 351 3 CALLBACK_IN 12 1 -11 0 0",
+    /* 21 */ "180 352 3 CALLBACK_OUT 12 1 -11 0 0",
+    /* 22 */ "190 400 0 BLOCK_END 11 0 1 2 0",
+    /* 23 */ "200 401 2 RESOLVE 11 0 0 1200 0",
+    /* 24 */ "210 402 0 CALLBACK_IN 11 0 0 0 0",
+    /* 25 */ "220 403 0 CALLBACK_OUT 11 0 0 0 0",
+    /* 26 */ "230 404 2 RELEASE 11 0 0 0 0",
+    /* 27 */ "240 500 1 BLOCK_END 12 1 0 1 1",
+    /* 28 */ "250 501 2 RELEASE 12 1 0 0 0",
+    /* 29 */ "260 510 2 SUBMIT 0 1 510 0 0",
+    /* 30 */ "270 510 2 REJECT 0 1 -8 0 0",
+    /* 31 */ "280 520 2 SAMPLE 0 -1 2 2 0",
+    /* 32 */ "290 600 2 DRAINED 0 -1 0 0 0",
+    /* 33 */ "300 700 2 CLOSE 0 0 0 0 0",
+};
+enum { GOOD = sizeof good / sizeof *good };
+
+/* How a copy is spoilt: lines from..to go, text (or nothing) comes in their place; from > to only inserts. */
+static const struct {
+    const char *rule, *what;
+    int from, to;
+    const char *text;
+} bad[] = {
+    {"FORM", "no number of cores", 1, 1, NULL},
+    {"FORM", "events were dropped", 2, 2, "# dropped 3"},
+    {"FORM", "a line that is no event", 5, 5, "hello"},
+    {"FORM", "a field too many", 5, 5, "20 200 2 SUBMIT 0 0 200 0 0 7"},
+    {"FORM", "an unknown kind", 31, 31, "280 520 2 TEA 0 0 2 2 0"},
+    {"FORM", "sequence goes back", 31, 31, "28 520 2 SAMPLE 0 -1 2 2 0"},
+    {"FORM", "time of a thread goes back", 31, 31, "280 90 2 SAMPLE 0 -1 2 2 0"},
+    {"FORM", "the deadline changes", 23, 23, "200 401 2 RESOLVE 11 0 0 1300 0"},
+    {"H1", "accepted, never answered", 18, 32, NULL},
+    {"H1", "resolved, callback never ran", 20, 21, NULL},
+    {"H1", "callback ran twice", 22, 21, "185 353 3 CALLBACK_IN 12 1 -11 0 0"},
+    {"H1", "callback began, never returned", 25, 32, NULL},
+    {"H1", "resolved twice", 24, 23, "205 401 2 RESOLVE 11 0 -11 1200 0"},
+    {"H1", "callback before the outcome", 18, 19, NULL},
+    {"H1", "callback with another code", 20, 20, "170 351 3 CALLBACK_IN 12 1 0 0 0"},
+    {"H1", "callback of a rejected query", 31, 30, "275 511 3 CALLBACK_IN 13 1 -8 0 0"},
+    {"H1", "accepted twice", 12, 11, "81 220 2 SUBMIT 0 1 220 0 0\n82 220 2 ACCEPT 12 1 220 420 0"},
+    {"H1", "submit without an answer", 30, 30, NULL},
+    {"H1", "accepted out of the blue", 10, 10, NULL},
+    {"H1", "released before the callback returned", 21, 21, "180 352 2 RELEASE 12 1 0 0 0"},
+    {"H1", "released twice", 27, 26, "235 405 2 RELEASE 11 0 0 0 0"},
+    {"H2", "expired early", 18, 18, "150 350 2 RESOLVE 12 1 -9 420 0"},
+    {"H3", "OK without its last block", 14, 14, NULL},
+    {"H3", "OK with a layer run twice", 14, 14, "110 310 2 DISPATCH 11 0 0 2 1"},
+    {"H3", "a layer skipped", 7, 7, "40 201 2 DISPATCH 11 0 1 2 2"},
+    {"H3", "more layers than the model has", 14, 14, "110 310 2 DISPATCH 11 0 1 3 1"},
+    {"H3", "an empty block", 14, 14, "110 310 2 DISPATCH 11 0 1 1 1"},
+    {"H3", "OK while the block still runs", 22, 22, NULL},
+    {"H3", "a block nobody dispatched", 15, 15, NULL},
+    {"H3", "dispatched after its outcome", 24, 23, "205 401 2 DISPATCH 11 0 1 2 1"},
+    {"H3", "two blocks of a query at once", 8, 7, "45 202 2 DISPATCH 11 0 0 1 1"},
+    {"H4", "a core runs two blocks", 17, 17, "140 313 1 BLOCK_START 12 1 0 1 0"},
+    {"H4", "a core ends what another began", 27, 27, "240 500 1 BLOCK_END 12 1 0 1 0"},
+    {"H4", "a core that does not exist", 9, 9, "60 211 1 BLOCK_START 11 0 0 1 2"},
+    {"H4", "more members than the let has", 7, 7, "40 201 2 DISPATCH 11 0 0 1 1"},
+    {"H4", "a let of no cores", 7, 7, "40 201 2 DISPATCH 11 0 0 1 0"},
+    {"H4", "released while its block runs", 27, 26, "235 499 2 RELEASE 12 1 0 0 0"},
+    {"H5", "drained with a query open", 28, 28, NULL},
+    {"H5", "a sample that lies", 31, 31, "280 520 2 SAMPLE 0 -1 3 2 1"},
+    {"H7", "more waiting than the bound", 12, 11,
+     "81 221 2 SUBMIT 0 1 221 0 0\n82 221 2 ACCEPT 14 1 221 421 0"},
+    {"H7", "more instances than there are", 12, 13,
+     "81 221 2 SUBMIT 0 0 221 0 0\n82 221 2 ACCEPT 15 0 221 1221 0\n83 222 2 DISPATCH 15 0 0 1 1"},
+    {"H9", "idle for ever beside work", 7, 7, "40 2000000201 2 DISPATCH 11 0 0 1 2"},
+    {"H10", "an event under another tenant", 18, 18, "150 350 2 RESOLVE 12 0 -11 420 0"},
+    {"H10", "a tenant that was never opened", 10, 11,
+     "70 220 2 SUBMIT 0 5 220 0 0\n80 220 2 ACCEPT 12 5 220 420 0"},
+    {"H10", "accepted after CLOSE", 10, 9, "65 219 2 CLOSE 0 1 0 0 0"},
+    {"H10", "closed twice", 34, 33, "310 700 2 CLOSE 0 0 0 0 0"},
+};
+
+static size_t assemble(char *out, size_t size, int from, int to, const char *text) {
+    size_t n = 0;
+    for (int i = 0; i <= GOOD; i++) {
+        if (i == from && text) n += (size_t)snprintf(out + n, size - n, "%s\n", text);
+        if (i == GOOD || (i >= from && i <= to)) continue;
+        n += (size_t)snprintf(out + n, size - n, "%s\n", good[i]);
+    }
+    return n;
+}
+
+static void the_good_history_passes(void **state) {
+    (void)state;
+    char text[8192];
+    struct history_verdict v = history_check(text, assemble(text, sizeof text, -1, -2, NULL));
+    if (v.rule[0]) print_message("line %ld: %s %s\n", v.line, v.rule, v.message);
+    assert_string_equal(v.rule, "");
+    assert_int_equal(v.queries, 2);
+}
+
+static void every_bad_history_is_refused_for_its_reason(void **state) {
+    (void)state;
+    size_t n = sizeof bad / sizeof *bad;
+    int wrong = 0;
+    assert_true(n >= 25);
+    for (size_t i = 0; i < n; i++) {
+        char text[8192];
+        struct history_verdict v =
+            history_check(text, assemble(text, sizeof text, bad[i].from, bad[i].to, bad[i].text));
+        if (strcmp(v.rule, bad[i].rule))
+            print_message("%s: wanted %s, got '%s' at line %ld: %s\n", bad[i].what, bad[i].rule, v.rule,
+                          v.line, v.message);
+        wrong += strcmp(v.rule, bad[i].rule) != 0;
+    }
+    assert_int_equal(wrong, 0);
+}
+
+static void cut_and_random_text_is_refused(void **state) {
+    (void)state;
+    char text[8192];
+    size_t n = assemble(text, sizeof text, -1, -2, NULL);
+    /* the last lines but CLOSE and DRAINED may go: they promise nothing */
+    for (size_t cut = 1; cut + 200 < n; cut += 7) {
+        struct history_verdict v = history_check(text, n - 200 - cut % (n - 200));
+        assert_true(v.rule[0]);
+    }
+    unsigned rng = 1;
+    for (int round = 0; round < 200; round++) {
+        for (size_t i = 0; i < 500; i++) {
+            rng = rng * 1103515245u + 12345;
+            text[i] = (char)(rng >> 16);
+        }
+        assert_true(history_check(text, 500).rule[0]);
+    }
+}
+
+static struct history_verdict check_file(const char *path) {
+    FILE *f = fopen(path, "rb");
+    assert_non_null(f);
+    char *text = malloc(64 << 20);
+    size_t n = fread(text, 1, 64 << 20, f);
+    fclose(f);
+    struct history_verdict v = history_check(text, n);
+    free(text);
+    if (v.rule[0]) print_message("%s line %ld: %s %s\n", path, v.line, v.rule, v.message);
+    return v;
+}
+
+static void virtual_runs_keep_the_promises(void **state) {
+    (void)state;
+    struct mo_env env = mo_env_default();
+    char path[] = "/tmp/moire-history-XXXXXX";
+    int fd = mkstemp(path);
+    assert_true(fd >= 0);
+    close(fd);
+    for (const struct mo_policy *const *p = mo_policies(); *p; p++) {
+        struct mo_events *events = mo_events_create(&env, 1, 1 << 19);
+        struct sim_config c = {.policy = *p,
+                               .n_cores = 3,
+                               .duration_ns = 5000000000,
+                               .seed = 11,
+                               .cancel_rate = 0.2,
+                               .drain = true,
+                               .ring = &events->ring[0]};
+        sim_mix(&c, 0.9, 4, 1);
+        for (int i = 0; i < c.n_tenants; i++) {
+            c.tenant[i].queue = 4 << i;
+            c.tenant[i].shed_late = i % 2;
+        }
+        struct sim_result r;
+        assert_int_equal(sim_run(&c, &r), MOIRE_OK);
+        assert_int_equal(mo_events_dump(events, c.n_cores, path, NULL), MOIRE_OK);
+        struct history_verdict v = check_file(path);
+        assert_string_equal(v.rule, "");
+        assert_int_equal(v.queries, r.stats.accepted);
+        mo_events_destroy(events);
+    }
+    unlink(path);
+}
+
+static void count(void *user, const moire_answer *answer) {
+    (void)answer;
+    __atomic_fetch_add((int *)user, 1, __ATOMIC_RELAXED);
+}
+
+/* A live run with cancels, shedding, a full queue and an unload in the middle. */
+static void live_runs_keep_the_promises(void **state) {
+    (void)state;
+    struct mo_env env = mo_env_default();
+    char folder[] = "/tmp/moire-history-XXXXXX", model[512], dump[600];
+    assert_non_null(mkdtemp(folder));
+    assert_int_equal(mo_zoo_path(&env, "lenet", folder, model, sizeof model, NULL), MOIRE_OK);
+    snprintf(dump, sizeof dump, "%s/history", folder);
+    static float pixels[32 * 32];
+    moire_tensor in = {
+        .dtype = MOIRE_F32, .rank = 4, .shape = {1, 1, 32, 32}, .data = pixels, .bytes = sizeof pixels};
+    for (const struct mo_policy *const *p = mo_policies(); *p; p++) {
+        moire_config c;
+        moire_config_init(&c);
+        c.policy = (*p)->name;
+        c.generic_only = 1;
+        c.threads = 2;
+        moire_runtime *rt;
+        moire_tenant *t[2];
+        assert_int_equal(mo_runtime_create(&c, NULL, 1 << 16, &rt, NULL), MOIRE_OK);
+        for (int i = 0; i < 2; i++) {
+            moire_tenant_config tc;
+            moire_tenant_config_init(&tc);
+            tc.qos_ns = i ? 400000 : 50000000;
+            tc.shed_late = i;
+            tc.queue = i ? 16 : 0;
+            assert_int_equal(moire_load(rt, model, &tc, &t[i], NULL), MOIRE_OK);
+        }
+        int answers = 0, accepted = 0;
+        for (int i = 0; i < 600; i++) {
+            moire_query q;
+            if (i == 500) moire_unload(t[1], NULL);
+            if (moire_submit(t[i < 500 && i % 3 == 0], &in, 1, 0, count, &answers, &q, NULL)) continue;
+            accepted++;
+            if (i % 7 == 0) moire_cancel(rt, q);
+        }
+        moire_drain(rt);
+        assert_int_equal(mo_runtime_dump(rt, dump, NULL), MOIRE_OK);
+        moire_runtime_destroy(rt, 1);
+        assert_int_equal(answers, accepted);
+        struct history_verdict v = check_file(dump);
+        assert_string_equal(v.rule, "");
+        assert_int_equal(v.queries, accepted);
+    }
+    unlink(dump);
+    unlink(model);
+    rmdir(folder);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_good_history_passes),
+        cmocka_unit_test(every_bad_history_is_refused_for_its_reason),
+        cmocka_unit_test(cut_and_random_text_is_refused),
+        cmocka_unit_test(virtual_runs_keep_the_promises),
+        cmocka_unit_test(live_runs_keep_the_promises),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,13 @@
+# History checker: the program moire-history, and its test, which runs with the unit tests.
+HISTORY_OBJ := $(B)/obj/tests/history/check.o
+TESTS += $(B)/tests/test_history
+
+$(B)/moire-history: $(B)/obj/tests/history/main.o $(HISTORY_OBJ)
+	$(CC) $(LDFLAGS) -o $@ $^
+
+$(B)/tests/test_history: $(B)/obj/tests/history/test_history.o $(HISTORY_OBJ) $(HELP_OBJ) \
+                         $(filter-out $(MAIN_OBJ),$(TOOL_OBJ)) $(GEN_OBJ) $(LIB_OBJ)
+	@mkdir -p $(@D)
+	$(CC) $(LDFLAGS) -o $@ $^ -lcmocka $(LDLIBS)
+
+$(B)/obj/tests/history/test_history.o: | $(B)/gen/onnx.pb-c.h
