@@ -4,6 +4,9 @@
 
 #include <math.h>
 #include <string.h>
+#include "variants/conv.h"
+
+enum { CACHE_BYTES = 6 << 20 };
 
 /* Copies one node and its tensors; constants get zeroed storage when with_data. */
 static int clone(const struct mo_env *env, const struct mo_graph *from, const struct mo_node *node,
@@ -174,6 +177,19 @@ static bool make_bias(struct mo_harness *h) {
     return true;
 }
 
+/* Copies enough to fill a private cache a few times over; one is enough for weights larger than that. */
+static bool copy_weights(struct mo_harness *h) {
+    int64_t bytes = h->step.weights ? mo_pack_bytes(h->step.packing, h->graph, h->node) : -1;
+    if (bytes <= 0 || bytes > CACHE_BYTES) return true;
+    while (h->n_copies < MO_WEIGHT_COPIES && h->n_copies * bytes < CACHE_BYTES + bytes) {
+        void *copy = mo_region_alloc(h->region, (size_t)bytes);
+        if (!copy) return false;
+        memcpy(copy, h->step.weights, (size_t)bytes);
+        h->copy[h->n_copies++] = copy;
+    }
+    return true;
+}
+
 int mo_harness_create(const struct mo_env *env, const struct mo_layer *layer, struct mo_harness *h,
                       moire_error *err) {
     *h = (struct mo_harness){.env = env};
@@ -187,7 +203,7 @@ int mo_harness_create(const struct mo_env *env, const struct mo_layer *layer, st
         h->step = (struct mo_step){.node = h->node, .units = 1};
         rc = mo_bind_generic(&binder, h->node, &h->step, err);
         if (rc == MOIRE_EUNSUPPORTED) rc = MOIRE_OK;
-        if (!rc && (!make_buffers(h) || !make_bias(h))) rc = MOIRE_ENOMEM;
+        if (!rc && (!make_buffers(h) || !make_bias(h) || !copy_weights(h))) rc = MOIRE_ENOMEM;
     }
     if (!rc && !h->region) rc = MOIRE_ENOMEM;
     if (!rc) return MOIRE_OK;
@@ -228,6 +244,7 @@ int mo_harness_reserve(struct mo_harness *h, size_t bytes, moire_error *err) {
 void mo_harness_run(struct mo_harness *h, const struct mo_runnable *r, int pieces) {
     struct mo_kargs args = h->args;
     args.params = r->params;
+    if (h->n_copies) args.weights = h->copy[h->turn++ % h->n_copies];
     for (int i = pieces; i-- > 0;) {
         /* uneven: the square of i spreads the ends */
         int64_t begin = r->units * i * i / ((int64_t)pieces * pieces);

@@ -22,7 +22,7 @@ int mo_layer_create(const struct mo_graph *graph, const struct mo_node *node,
 void mo_layer_destroy(struct mo_layer *layer);
 
 enum mo_dataset { MO_DATA_RANDOM, MO_DATA_EDGES, MO_DATA_COUNT };
-enum { MO_GUARD_BYTES = 4096 };
+enum { MO_GUARD_BYTES = 4096, MO_WEIGHT_COPIES = 24 };
 
 struct mo_harness {
     const struct mo_env *env;
@@ -32,6 +32,11 @@ struct mo_harness {
     const struct mo_tensor *out;
     struct mo_step step; /* the generic kernel; step.run NULL: there is none for this layer */
     struct mo_kargs args;
+    /* Equal copies of the packed weights, used in turn: in a network other layers have pushed a layer's
+     * weights out of the private cache by the time it runs again, and kernels must be ranked as they will
+     * run. */
+    const void *copy[MO_WEIGHT_COPIES];
+    int n_copies, turn;
     float *bias; /* zeros or the layer's, padded; used when binding gave none */
     float *input[MO_KERNEL_IN];
     char *output; /* guard, tensor, guard */
