@@ -109,12 +109,15 @@ static bool may_take(const struct mo_graph *g, const struct mo_node *node, const
 
 static int take(struct mo_graph *g, struct mo_node *pad, struct mo_node *node, const struct window *w,
                 moire_error *err) {
-    struct mo_attr *count;
+    struct mo_attr *count = NULL;
     int rc = mo_set_ints(g, node, "pads", w->pads, 2 * w->n, err);
     if (rc) return rc;
     if (mo_is(node, "AveragePool") && !mo_attr_int(node, "count_include_pad", 0)) {
-        count = mo_node_add_attr(g, node, "count_include_pad", MO_ATTR_INT);
+        for (int i = 0; i < node->n_attrs; i++) /* given as 0 */
+            if (!strcmp(node->attrs[i].name, "count_include_pad")) count = &node->attrs[i];
+        if (!count) count = mo_node_add_attr(g, node, "count_include_pad", MO_ATTR_INT);
         if (!count) return mo_no_memory(err);
+        count->type = MO_ATTR_INT;
         count->i = 1;
     }
     node->in[0] = pad->in[0];
