@@ -11,7 +11,8 @@
 #include "bench/scenario.h"
 
 static int parse(const char *text, struct mo_bench_scenario *out, moire_error *err) {
-    struct mo_env env = mo_env_default();
+    static struct mo_env env; /* a scenario keeps a pointer to it */
+    env = mo_env_default();
     return mo_bench_scenario_parse(&env, "f.json", text, strlen(text), out, err);
 }
 
