@@ -29,12 +29,22 @@ static bool transpose_moves(const struct mo_node *node, const struct mo_shape *i
     return false;
 }
 
-static bool all_ones(const struct mo_tensor *t, int from) {
+static bool all_equal(const struct mo_tensor *t, int64_t value) {
     const int64_t *v = t ? t->data : NULL;
     if (!v || t->dtype != MOIRE_I64) return false;
-    for (int64_t i = from, n = mo_shape_count(&t->shape); i < n; i++)
-        if (v[i] != 1) return false;
+    for (int64_t i = 0, n = mo_shape_count(&t->shape); i < n; i++)
+        if (v[i] != value) return false;
     return true;
+}
+
+/* A Pad by zero everywhere: the same size is not enough, one side may be cropped as the other grows. */
+static bool pads_nothing(const struct mo_graph *g, const struct mo_node *node) {
+    int64_t pads[2 * MOIRE_MAX_RANK];
+    if (node->n_in > 1) return all_equal(mo_in(g, node, 1), 0);
+    int n = mo_attr_ints(node, "pads", pads, 2 * MOIRE_MAX_RANK);
+    for (int i = 0; i < n && i < 2 * MOIRE_MAX_RANK; i++)
+        if (pads[i]) return false;
+    return n >= 0;
 }
 
 /* x + 0, x - 0, x * 1, x / 1; *input tells which operand stays. */
@@ -58,9 +68,8 @@ static bool trains(const struct mo_graph *g, const struct mo_node *node) {
 /* True when output 0 equals input *input and nothing else is asked of the node. */
 static bool changes_nothing(const struct mo_graph *g, const struct mo_node *node, int *input) {
     static const char *const always[] = {"Identity", "Dropout", NULL};
-    static const char *const by_shape[] = {"Cast",   "Reshape", "Flatten", "Squeeze", "Unsqueeze",
-                                           "Expand", "Concat",  "Sum",     "Max",     "Min",
-                                           "Mean",   "Pad",     NULL};
+    static const char *const by_shape[] = {"Cast",   "Reshape", "Flatten", "Squeeze", "Unsqueeze", "Expand",
+                                           "Concat", "Sum",     "Max",     "Min",     "Mean",      NULL};
     *input = 0;
     if (*node->domain || node->n_in < 1 || node->n_out != 1 || node->in[0] < 0 || node->out[0] < 0)
         return false;
@@ -75,8 +84,9 @@ static bool changes_nothing(const struct mo_graph *g, const struct mo_node *node
     for (int i = 0; by_shape[i]; i++)
         if (mo_is(node, by_shape[i])) return !many || node->n_in == 1;
     if (mo_is(node, "Transpose")) return !transpose_moves(node, &in->shape);
+    if (mo_is(node, "Pad")) return pads_nothing(g, node);
     /* a slice as large as its input takes everything, unless it walks backwards */
-    if (mo_is(node, "Slice")) return node->n_in < 5 || node->in[4] < 0 || all_ones(mo_in(g, node, 4), 0);
+    if (mo_is(node, "Slice")) return node->n_in < 5 || node->in[4] < 0 || all_equal(mo_in(g, node, 4), 1);
     return false;
 }
 

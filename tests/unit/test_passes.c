@@ -222,6 +222,34 @@ static void padding_that_stays(struct ob *b) {
     ob_output(b, "y");
 }
 
+/* The same size, but moved by one: not nothing. */
+static void padding_that_moves(struct ob *b) {
+    ob_input(b, "x", MOIRE_F32, "N,3,5,5");
+    ob_int64s(b, "p", "0,0,1,-1,0,0,-1,1");
+    ob_int64s(b, "none", "0,0,0,0,0,0,0,0");
+    ob_node(b, "Pad", "x p", "a");
+    ob_node(b, "Pad", "a none", "c");
+    ob_node(b, "Relu", "c", "y");
+    ob_output(b, "y");
+}
+
+/* min(max(x, 1), -1) is -1 everywhere */
+static void crossed_clip(struct ob *b) {
+    ob_input(b, "x", MOIRE_F32, "N,9");
+    ob_scalar(b, "low", 0.5f);
+    ob_scalar(b, "high", -0.5f);
+    ob_node(b, "Clip", "x low high", "y");
+    ob_output(b, "y");
+}
+
+static void add_and_relu(struct ob *b) {
+    ob_input(b, "x", MOIRE_F32, "N,18,5,5");
+    ob_input(b, "z", MOIRE_F32, "N,1,5,5");
+    ob_node(b, "Add", "x z", "a");
+    ob_node(b, "Relu", "a", "y");
+    ob_output(b, "y");
+}
+
 static void automatic_padding(struct ob *b) {
     ob_input(b, "x", MOIRE_F32, "N,3,7,8");
     ob_random(b, "w", "8,3,3,3");
@@ -396,6 +424,9 @@ static const struct pass_case {
     {"clip", clip_forms, 13, "clip; relu; clip"},
     {"padding", padding, 13, "Conv 3x3 +relu; MaxPool 3x3; AveragePool 3x3/2"},
     {"padding that stays", padding_that_stays, 13, "Pad; MaxPool 2x2"},
+    {"padding that moves", padding_that_moves, 13, "Pad; relu"},
+    {"crossed clip", crossed_clip, 13, "Clip"},
+    {"add and relu", add_and_relu, 13, "Add +relu"},
     {"automatic padding", automatic_padding, 13, "Conv 3x3/2; AveragePool 2x2"},
     {"nothing happens", nothing_happens, 13, "Transpose; Transpose; Neg"},
     {"outputs keep their names", outputs_keep_their_names, 13, "Identity; relu; Identity"},
