@@ -14,16 +14,19 @@ static const char *kind_of(const struct mo_bench_solo *solo) {
 static void add_rows(json_t *results, json_t *left_out, const char *model, const struct mo_bench_solo *solo,
                      int n) {
     for (int i = 0; i < n; i++) {
-        if (solo[i].n)
-            json_array_append_new(results,
-                                  json_pack("{s:s, s:s, s:s, s:s, s:i, s:f, s:f, s:i}", "model", model,
-                                            "system", solo[i].system->family, "kind", kind_of(&solo[i]),
-                                            "precision", "f32", "threads", solo[i].threads, "min_ms",
-                                            solo[i].min_ms, "median_ms", solo[i].median_ms, "n", solo[i].n));
-        else if (solo[i].system && solo[i].why[0])
+        if (solo[i].n) {
+            json_t *row = json_pack("{s:s, s:s, s:s, s:s, s:i, s:f, s:f, s:i}", "model", model, "system",
+                                    solo[i].system->family, "kind", kind_of(&solo[i]), "precision", "fp32",
+                                    "threads", solo[i].threads, "min_ms", solo[i].min_ms, "median_ms",
+                                    solo[i].median_ms, "n", solo[i].n);
+            if (solo[i].specialised >= 0)
+                json_object_set_new(row, "specialised_share", json_real(solo[i].specialised));
+            json_array_append_new(results, row);
+        } else if (solo[i].system && solo[i].why[0]) {
             json_array_append_new(left_out, json_pack("{s:s, s:s, s:i, s:s}", "model", model, "system",
                                                       solo[i].system->family, "threads", solo[i].threads,
                                                       "why", solo[i].why));
+        }
     }
 }
 
@@ -116,6 +119,7 @@ int mo_bench_latency(struct mo_bench_session *session, const struct mo_bench_lat
                      json_t **out, moire_error *err) {
     json_t *results = json_array(), *left_out = json_array();
     json_t *experiment = mo_bench_experiment(session->command, session->cores);
+    json_object_set_new(experiment, "peers", mo_bench_peer_versions(session));
     int code = MOIRE_OK;
     for (int i = 0; !code && i < options->n_models; i++)
         code = measure_model(session, options, options->models[i], results, left_out, err);

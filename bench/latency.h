@@ -12,7 +12,8 @@ struct mo_bench_solo {
     bool generic;
     int threads;
     double min_ms, median_ms;
-    double *samples; /* ms */
+    double specialised; /* moire: share of the work in compiled kernels; -1 = not moire */
+    double *samples;    /* ms */
     int n;
     char why[200];
 };

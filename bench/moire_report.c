@@ -62,10 +62,29 @@ static json_t *timeline(moire_runtime *runtime) {
     return json_pack("{s:i, s:o}", "cores", mo_engine_cores(runtime->engine), "blocks", blocks);
 }
 
+/* How much of each tenant's work runs in specialised kernels, and how many layers in references. */
+static json_t *kernels(const moire_runtime *runtime) {
+    json_t *list = json_array();
+    for (const moire_tenant *t = runtime->tenants; t; t = t->next) {
+        int64_t all = 0, special = 0;
+        int references = 0;
+        for (int i = 0; i < t->plan->n_steps; i++) {
+            const struct mo_step *step = &t->plan->steps[i];
+            all += step->flops;
+            if (!strcmp(step->kind, "specialised")) special += step->flops;
+            references += !strcmp(step->kind, "reference");
+        }
+        json_array_append_new(list, json_pack("{s:s, s:f, s:i}", "name", t->name, "specialised_share",
+                                              all > 0 ? (double)special / (double)all : 0.0,
+                                              "reference_layers", references));
+    }
+    return json_pack("{s:o}", "tenants", list);
+}
+
 int mo_bench_moire_report(moire_runtime *runtime, bool with_timeline, const char *path, moire_error *err) {
     struct mo_sched_stats stats;
     mo_runtime_stats(runtime, &stats);
-    json_t *report = json_pack("{s:o}", "scheduling", scheduling(&stats));
+    json_t *report = json_pack("{s:o, s:o}", "scheduling", scheduling(&stats), "kernels", kernels(runtime));
     json_t *line = with_timeline ? timeline(runtime) : NULL;
     if (line) json_object_set_new(report, "timeline", line);
     int bad = !report || json_dump_file(report, path, JSON_COMPACT | JSON_REAL_PRECISION(9));

@@ -77,6 +77,21 @@ int mo_doc_curves(const json_t *document, struct mo_curve *curves) {
     return n;
 }
 
+double mo_doc_best(const struct mo_curve *c, int n, int moire, int every) {
+    double most = -1;
+    for (int i = 0; i < n; i++) {
+        double v = every ? c[i].max_every : c[i].max_overall;
+        if (c[i].moire == moire && v > most) most = v;
+    }
+    return most;
+}
+
+double mo_doc_of(const struct mo_curve *c, int n, const char *name, int every) {
+    for (int i = 0; i < n; i++)
+        if (!strcmp(c[i].name, name)) return every ? c[i].max_every : c[i].max_overall;
+    return -1;
+}
+
 const json_t *mo_doc_point(const json_t *result, double load) {
     size_t k;
     json_t *point;

@@ -30,7 +30,7 @@ static const char head[] =
     "svg{max-width:100%;height:auto}svg text{font:11px system-ui,sans-serif;fill:var(--soft)}"
     "svg .t{font-size:13px;font-weight:600;fill:var(--ink)}\n"
     ".g{stroke:var(--grid)}.m{stroke:var(--ink);stroke-dasharray:2 3}.f{fill:none;stroke:var(--grid)}\n"
-    ".k{display:inline-block;width:18px;height:4px;border-radius:2px;margin:0 6px 3px 0}"
+    ".big{font-size:30px}.k{display:inline-block;width:18px;height:4px;border-radius:2px;margin:0 6px 3px 0}"
     ".legend span{margin-right:18px;white-space:nowrap;font-size:13px}\n</style>\n";
 
 static void legend(FILE *out, const struct mo_curve *curves, int n) {
@@ -48,6 +48,21 @@ static void load_cell(FILE *out, double v) {
         fprintf(out, "<td>-</td>");
     else
         fprintf(out, "<td>%.2f</td>", v);
+}
+
+/* "4.5x": moire's policy against the best peer, the page's first number. */
+static void headline(FILE *out, const struct mo_curve *curves, int n) {
+    static const char *const texts[] = {"of all queries in time", "of every tenant's queries in time"};
+    fprintf(out, "<div class=\"row\">\n");
+    for (int every = 0; every < 2; every++) {
+        double own = mo_doc_of(curves, n, "moire/moire", every), peer = mo_doc_best(curves, n, 0, every);
+        if (!(own > 0) || !(peer > 0)) continue;
+        fprintf(out,
+                "<div class=\"card\"><b class=\"big\">%.1f&times;</b> the best peer's load<br>"
+                "<p>with the goal share %s: %.2f against %.2f</p></div>\n",
+                own / peer, texts[every], own, peer);
+    }
+    fprintf(out, "</div>\n");
 }
 
 static void max_table(FILE *out, const json_t *document, const struct mo_curve *curves, int n) {
@@ -240,6 +255,7 @@ static void page(FILE *out, const json_t *document, struct mo_curve *curves) {
         out,
         "</p><p>Open-loop Poisson arrivals, the same for every system; latency from the scheduled arrival; "
         "shed and unfinished queries are misses.</p>\n");
+    headline(out, curves, n);
     max_table(out, document, curves, n);
     fprintf(out, "<h2>Within QoS against load</h2>\n");
     legend(out, curves, n);

@@ -20,6 +20,10 @@ struct mo_curve {
 };
 /* Fills curves from the document's results; returns how many. */
 int mo_doc_curves(const json_t *document, struct mo_curve *curves);
+/* The best value among policies of moire (or peers), and of one system; -1 = none.  every: of every tenant's.
+ */
+double mo_doc_best(const struct mo_curve *curves, int n, int moire, int every);
+double mo_doc_of(const struct mo_curve *curves, int n, const char *name, int every);
 /* The highest load at which most systems were measured; 0 = none. */
 double mo_doc_common_load(const json_t *document);
 /* The point of a result at a load; NULL = not measured there. */

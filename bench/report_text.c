@@ -69,33 +69,20 @@ static void summary(const json_t *document) {
         printf("left out: %s: %s\n", mo_doc_text(r, "system"), mo_doc_text(r, "why"));
 }
 
-static double best(const struct mo_curve *c, int n, int moire, int every) {
-    double most = -1;
-    for (int i = 0; i < n; i++) {
-        double v = every ? c[i].max_every : c[i].max_overall;
-        if (c[i].moire == moire && v > most) most = v;
-    }
-    return most;
-}
-
-static double of(const struct mo_curve *c, int n, const char *name, int every) {
-    for (int i = 0; i < n; i++)
-        if (!strcmp(c[i].name, name)) return every ? c[i].max_every : c[i].max_overall;
-    return -1;
-}
-
 static void ratio(const char *text, double a, double b) {
     if (a > 0 && b > 0) printf("%s: %.2f / %.2f = %.2fx\n", text, a, b, a / b);
     if (a > 0 && b == 0) printf("%s: %.2f / below the grid\n", text, a);
 }
 
 static void comparison(const struct mo_curve *c, int n) {
-    ratio("moire against the best peer, all queries  ", of(c, n, "moire/moire", 0), best(c, n, 0, 0));
-    ratio("moire against the best peer, every tenant ", of(c, n, "moire/moire", 1), best(c, n, 0, 1));
-    ratio("moire against its own fcfs, all queries   ", of(c, n, "moire/moire", 0),
-          of(c, n, "moire/fcfs", 0));
-    ratio("moire against its own fcfs, every tenant  ", of(c, n, "moire/moire", 1),
-          of(c, n, "moire/fcfs", 1));
+    ratio("moire against the best peer, all queries  ", mo_doc_of(c, n, "moire/moire", 0),
+          mo_doc_best(c, n, 0, 0));
+    ratio("moire against the best peer, every tenant ", mo_doc_of(c, n, "moire/moire", 1),
+          mo_doc_best(c, n, 0, 1));
+    ratio("moire against its own fcfs, all queries   ", mo_doc_of(c, n, "moire/moire", 0),
+          mo_doc_of(c, n, "moire/fcfs", 0));
+    ratio("moire against its own fcfs, every tenant  ", mo_doc_of(c, n, "moire/moire", 1),
+          mo_doc_of(c, n, "moire/fcfs", 1));
 }
 
 void mo_bench_serve_print(const json_t *document) {

@@ -226,6 +226,7 @@ int mo_bench_serve(struct mo_bench_session *session, const struct mo_bench_serve
     code = run_policies(session, options, &mix, results, err);
     if (!code) code = run_peers(session, options, &mix, results, left_out, err);
     json_object_set_new(experiment, "seeds", seeds_json(options));
+    json_object_set_new(experiment, "peers", mo_bench_peer_versions(session));
     *out = json_pack("{s:o, s:s, s:s, s:I, s:o, s:f, s:f, s:f, s:O, s:o, s:o, s:b}", "experiment", experiment,
                      "scenario", mix.scenario.name, "about", mix.scenario.about, "seed",
                      (json_int_t)options->seeds[0], "seeds", seeds_json(options), "seconds", options->seconds,

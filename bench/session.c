@@ -145,6 +145,24 @@ static bool find_in_venv(const struct mo_bench_session *s, const char *model, ch
     return ok;
 }
 
+json_t *mo_bench_peer_versions(const struct mo_bench_session *session) {
+    static const char *const packages[] = {"openvino", "onnxruntime", "ncnn"};
+    static const char suffix[] = ".dist-info";
+    json_t *list = json_array();
+    for (int i = 0; i < 3; i++) {
+        char pattern[1024];
+        glob_t found;
+        snprintf(pattern, sizeof pattern, "%s/lib/python3*/site-packages/%s-[0-9]*%s", session->venv,
+                 packages[i], suffix);
+        if (glob(pattern, 0, NULL, &found) == 0 && found.gl_pathc > 0) {
+            const char *name = strrchr(found.gl_pathv[0], '/') + 1;
+            json_array_append_new(list, json_stringn(name, strlen(name) - (sizeof suffix - 1)));
+        }
+        globfree(&found);
+    }
+    return list;
+}
+
 static void zoo_shapes(const struct mo_zoo_model *zoo, struct mo_bench_tenant *t) {
     for (int i = 0; i < 3 && zoo->inputs[i].name; i++) {
         const struct mo_zoo_input *in = &zoo->inputs[i];

@@ -40,6 +40,8 @@ void mo_bench_say(const struct mo_bench_session *session, const char *format, ..
     __attribute__((format(printf, 2, 3)));
 /* True from the first SIGINT or SIGTERM on. */
 bool mo_bench_interrupted(struct mo_bench_session *session);
+/* Names and versions of the peers' packages found in the environment, a new list. */
+json_t *mo_bench_peer_versions(const struct mo_bench_session *session);
 /* A fresh path in the temporary folder. */
 void mo_bench_temporary(struct mo_bench_session *session, const char *suffix, char *out, size_t n);
 

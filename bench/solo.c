@@ -79,6 +79,24 @@ static int tolerate(struct mo_bench_session *s, struct mo_bench_solo *solo, int 
     return MOIRE_OK;
 }
 
+/* Asks moire how much of the model its store covers, and says so when the answer is little. */
+static void ask_coverage(struct mo_bench_session *s, const char *model, struct mo_bench_child *child,
+                         struct mo_bench_solo *solo) {
+    char path[256], command[300];
+    const char *answer;
+    moire_error ignored;
+    mo_bench_temporary(s, ".report", path, sizeof path);
+    snprintf(command, sizeof command, "report %s", path);
+    if (mo_bench_child_ask(child, command, 60, &answer, &ignored)) return;
+    json_t *report = json_load_file(path, 0, NULL);
+    const json_t *tenants = json_object_get(json_object_get(report, "kernels"), "tenants");
+    solo->specialised = json_number_value(json_object_get(json_array_get(tenants, 0), "specialised_share"));
+    json_decref(report);
+    if (!solo->generic && solo->specialised < 0.5)
+        mo_bench_say(s, "bench: %s: %.0f %% of the work has compiled kernels; `moire compile` makes the rest",
+                     model, 100 * solo->specialised);
+}
+
 static int load_all(struct mo_bench_session *s, const struct mo_bench_tenant *tenant,
                     struct mo_bench_solo *solo, struct mo_bench_child *children, int n, moire_error *err) {
     const int64_t no_qos = 0;
@@ -87,6 +105,8 @@ static int load_all(struct mo_bench_session *s, const struct mo_bench_tenant *te
         if (solo[i].why[0]) continue;
         code = mo_bench_child_start(s, solo[i].system, tenant, &no_qos, 1, solo[i].threads, solo[i].generic,
                                     false, &children[i], err);
+        if (!code && !strcmp(solo[i].system->family, "moire"))
+            ask_coverage(s, tenant->name, &children[i], &solo[i]);
         code = tolerate(s, &solo[i], code, err);
     }
     return code;

@@ -70,7 +70,7 @@ static void fresh_path(char *path, size_t n) {
 
 /* Tags close in the order they were opened; only void elements stand alone. */
 static void check_tags(const char *html) {
-    static const char *const alone[] = {"meta", "!doctype", "line", "rect", "circle", "polyline"};
+    static const char *const alone[] = {"meta", "!doctype", "line", "rect", "circle", "polyline", "br"};
     char stack[64][16];
     int depth = 0;
     for (const char *p = strchr(html, '<'); p; p = strchr(p + 1, '<')) {
@@ -83,7 +83,7 @@ static void check_tags(const char *html) {
         assert_non_null(end);
         bool single = end[-1] == '/';
         for (size_t i = 0; i < sizeof alone / sizeof alone[0]; i++)
-            single |= !strcmp(name, alone[i]) && (i < 2 || end[-1] == '/');
+            single |= !strcmp(name, alone[i]) && (i < 2 || i == 6 || end[-1] == '/');
         if (closing) {
             assert_true(depth > 0);
             if (strcmp(stack[--depth], name) != 0) fail_msg("</%s> closes <%s>", name, stack[depth]);

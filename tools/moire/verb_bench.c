@@ -146,7 +146,7 @@ static int serve(struct mo_bench_session *s, struct mo_bench_options *o, json_t 
 static int write_outputs(struct mo_bench_session *s, const struct mo_bench_options *o, json_t *document,
                          bool is_serve, moire_error *err) {
     int code = MOIRE_OK;
-    if (o->json && json_dumpf(document, stdout, JSON_INDENT(1)))
+    if (o->json && json_dumpf(document, stdout, JSON_INDENT(1) | JSON_REAL_PRECISION(9)))
         code = mo_fail(err, MOIRE_EIO, "stdout: write failed");
     if (o->json) putchar('\n');
     bool any = json_array_size(json_object_get(document, "results")) > 0;
