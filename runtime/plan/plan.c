@@ -41,7 +41,8 @@ static int check_runnable(const struct mo_node *node, moire_error *err) {
 }
 
 /* A compiled variant takes over a bound layer when it reads weights packed the same way. */
-static void specialise(const struct mo_plan *plan, const struct mo_plan_options *options, struct mo_step *step) {
+static void specialise(const struct mo_plan *plan, const struct mo_plan_options *options,
+                       struct mo_step *step) {
     char signature[256];
     struct mo_variant variant;
     if (!options->store || !mo_layer_signature(plan->graph, step->node, signature, sizeof signature)) return;

@@ -173,8 +173,9 @@ static int set_input(const struct mo_env *env, const struct mo_run_options *o, s
             value.shape[i] = t->shape.d[i];
         value.bytes = (size_t)mo_tensor_bytes(t);
         value.data = mo_alloc(env, value.bytes + 1);
-        rc = value.data ? MOIRE_OK : mo_fail(err, MOIRE_ENOMEM, "out of memory for input '%s'", t->name);
-        if (!rc) mo_run_fill(&value, state);
+        if (!value.data) return mo_fail(err, MOIRE_ENOMEM, "out of memory for input '%s'", t->name);
+        mo_run_fill(&value, state);
+        rc = MOIRE_OK;
     }
     if (!rc) rc = mo_instance_set_input(instance, index, &value, err);
     mo_free(env, value.data);

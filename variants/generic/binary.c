@@ -100,7 +100,7 @@ static void operand_strides(const struct mo_tensor *t, const struct mo_tensor *y
 /* Folds dimensions [from, rank) that advance together; innermost first in d and stride afterwards. */
 static int fold(const struct space *s, int from, int64_t *d, int64_t stride[2][MO_MAX_DIMS]) {
     int n = 0;
-    for (int i = s->rank - 1; i >= from; i--) {
+    for (int i = s->rank - 1; i >= from && i < MO_MAX_DIMS; i--) {
         if (s->d[i] == 1) continue;
         bool joins = n > 0;
         for (int k = 0; k < 2; k++)
@@ -145,10 +145,10 @@ static int bind(const struct mo_binder *binder, const struct mo_node *node, stru
     const struct mo_tensor *in[2] = {mo_arg(g, node, 0), mo_arg(g, node, 1)}, *y = mo_result(g, node, 0);
     struct mo_binary_params p = {.op = operators[find(node)].op, .fuse = node->fuse, .images = 1};
     struct mo_operand *operand[2] = {&p.a, &p.b};
-    struct space s;
+    struct space s = {0};
     int64_t d[MO_MAX_DIMS], stride[2][MO_MAX_DIMS];
     bool blocked = y->layout == MO_C16, dense = mo_dense(g, y);
-    if (blocked && !(layouts(g, node) & MO_CAN_C16)) return MOIRE_EUNSUPPORTED;
+    if (!in[0] || !in[1] || (blocked && !(layouts(g, node) & MO_CAN_C16))) return MOIRE_EUNSUPPORTED;
     output_dims(y, &s);
     for (int k = 0; k < 2; k++) {
         if (!in[k]->data && in[k]->layout != y->layout) return MOIRE_EUNSUPPORTED;

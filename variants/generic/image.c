@@ -51,7 +51,7 @@ static bool scales_of(const struct mo_graph *g, const struct mo_node *node, doub
 static unsigned resize_layouts(const struct mo_graph *g, const struct mo_node *node) {
     const struct mo_tensor *x = mo_arg(g, node, 0), *y = mo_result(g, node, 0);
     struct sampling s;
-    double scale[MOIRE_MAX_RANK];
+    double scale[MOIRE_MAX_RANK] = {0};
     if (!mo_node_is(node, "Resize") && !mo_node_is(node, "Upsample")) return 0;
     if (!mo_f32(x) || !mo_f32(y) || x->shape.rank < 3 || x->shape.rank > 4) return 0;
     if (x->shape.d[0] != y->shape.d[0] || x->shape.d[1] != y->shape.d[1]) return 0;
@@ -104,7 +104,7 @@ static int resize_bind(const struct mo_binder *binder, const struct mo_node *nod
                        moire_error *err) {
     const struct mo_tensor *x = mo_arg(binder->graph, node, 0), *y = mo_result(binder->graph, node, 0);
     struct sampling s;
-    double scale[MOIRE_MAX_RANK];
+    double scale[MOIRE_MAX_RANK] = {0};
     int rank = x->shape.rank;
     if (x->layout != y->layout || !sampling_of(node, &s) || !scales_of(binder->graph, node, scale))
         return MOIRE_EUNSUPPORTED;
