@@ -116,20 +116,22 @@ static int complete(struct binder *b, int index, int64_t batch) {
     return MOIRE_OK;
 }
 
+static int bind_all(struct binder *b, const struct mo_frontend_options *options) {
+    b->known = mo_names_create(b->g->env, b->tmp, 16);
+    b->values = mo_region_array(b->tmp, (size_t)b->g->n_inputs * MOIRE_MAX_RANK + 1, sizeof *b->values);
+    if (!b->known || !b->values) return mo_fail(b->err, MOIRE_ENOMEM, "out of memory binding shapes");
+    if (options->batch < 0) return mo_fail(b->err, MOIRE_EINVAL, "the batch must not be negative");
+    int rc = apply_all(b, options);
+    for (int i = 0; !rc && i < b->g->n_inputs; i++)
+        rc = complete(b, i, options->batch ? options->batch : 1);
+    return rc;
+}
+
 int mo_bind_shapes(struct mo_graph *g, const struct mo_symbols *symbols,
                    const struct mo_frontend_options *options, moire_error *err) {
     struct binder b = {.g = g, .symbols = symbols, .err = err, .tmp = mo_region_create(g->env)};
-    int rc = MOIRE_OK;
-    if (b.tmp) b.known = mo_names_create(g->env, b.tmp, 16);
-    if (b.tmp) b.values = mo_region_array(b.tmp, (size_t)g->n_inputs * MOIRE_MAX_RANK + 1, sizeof *b.values);
-    if (!b.known || !b.values)
-        rc = mo_fail(err, MOIRE_ENOMEM, "out of memory binding shapes");
-    else if (options->batch < 0)
-        rc = mo_fail(err, MOIRE_EINVAL, "the batch must not be negative");
-    else
-        rc = apply_all(&b, options);
-    for (int i = 0; !rc && i < g->n_inputs; i++)
-        rc = complete(&b, i, options->batch ? options->batch : 1);
+    if (!b.tmp) return mo_fail(err, MOIRE_ENOMEM, "out of memory binding shapes");
+    int rc = bind_all(&b, options);
     mo_region_destroy(b.tmp);
     return rc;
 }

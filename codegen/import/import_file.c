@@ -149,7 +149,7 @@ int mo_read_external(const struct mo_import *im, const Onnx__TensorProto *t, con
                      int64_t bytes) {
     struct external e;
     int rc = parse_external(im, t, what, &e);
-    if (rc) return rc;
+    if (rc || !e.location) return rc;
     if (!im->folder)
         return mo_fail(im->err, MOIRE_EFORMAT,
                        "%s keeps its data in the file '%.200s', and a model read from memory has no folder",

@@ -43,7 +43,7 @@ static int squared(const struct mo_graph *g, int tensor) {
 static int deviation(const struct mo_graph *g, int tensor, float *eps) {
     const struct mo_node *root = mo_producer(g, tensor),
                          *add = mo_is(root, "Sqrt") ? mo_producer(g, root->in[0]) : NULL;
-    if (!mo_is(add, "Add")) return -1;
+    if (!add || !mo_is(add, "Add")) return -1;
     int k = mo_scalar(g, add->in[1], eps) ? 0 : 1;
     if (!mo_scalar(g, add->in[1 - k], eps)) return -1;
     const struct mo_node *mean = mo_producer(g, add->in[k]);
@@ -59,7 +59,8 @@ static struct mo_node *row_step(const struct mo_graph *g, const struct mo_node *
     if (!mo_is(next, op) || next->n_in != 2) return NULL;
     *row = next->in[next->in[0] == node->out[0] ? 1 : 0];
     const struct mo_tensor *c = *row < 0 ? NULL : g->tensors[*row];
-    bool fits = mo_is_f32(c) && c->data && c->shape.rank == 1 && c->shape.d[0] == shape->d[shape->rank - 1];
+    bool fits =
+        c && mo_is_f32(c) && c->data && c->shape.rank == 1 && c->shape.d[0] == shape->d[shape->rank - 1];
     return fits ? next : NULL;
 }
 

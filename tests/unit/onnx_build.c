@@ -13,9 +13,8 @@ void *ob_alloc(struct ob *b, size_t bytes) {
 }
 
 char *ob_text(struct ob *b, const char *s) {
-    char *copy = ob_alloc(b, strlen(s) + 1);
-    strcpy(copy, s);
-    return copy;
+    size_t n = strlen(s) + 1;
+    return memcpy(ob_alloc(b, n), s, n);
 }
 
 struct ob *ob_create(int opset) {

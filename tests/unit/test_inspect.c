@@ -127,7 +127,7 @@ static void drawing_is_well_formed(void **state) {
 static void errors_have_their_exit_codes(void **state) {
     (void)state;
     static const struct {
-        const char *args[6];
+        const char *args[7];
         int n, code;
         const char *text;
     } bad[] = {
@@ -135,9 +135,12 @@ static void errors_have_their_exit_codes(void **state) {
         {{"inspect", "x.onnx", "--colour"}, 3, MO_EXIT_USAGE, "unknown flag"},
         {{"inspect", "x.onnx", "--shape", "x"}, 4, MO_EXIT_USAGE, "NAME=d,d"},
         {{"inspect", "x.onnx", "--batch", "0"}, 4, MO_EXIT_USAGE, "--batch"},
-        {{"inspect", "/nowhere/x.onnx"}, 2, MO_EXIT_SYSTEM, "/nowhere/x.onnx"},
-        {{"inspect", model}, 2, MO_EXIT_INPUT, "--shape"},
-        {{"inspect", model, "--shape", shape, "--svg", "/nowhere/x.svg"}, 6, MO_EXIT_SYSTEM, "cannot write"},
+        {{"inspect", "/nowhere/x.onnx", "--generic"}, 3, MO_EXIT_SYSTEM, "/nowhere/x.onnx"},
+        {{"inspect", model, "--generic"}, 3, MO_EXIT_INPUT, "--shape"},
+        {{"inspect", model, "--shape", shape, "--generic", "--svg", "/nowhere/x.svg"},
+         7,
+         MO_EXIT_SYSTEM,
+         "cannot write"},
     };
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         char out[4000];

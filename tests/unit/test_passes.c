@@ -496,7 +496,7 @@ static double difference(struct ob *b, const struct setting *one, const struct s
         assert_int_equal(mo_instance_output(x, k, &s) | mo_instance_output(y, k, &t), 0);
         assert_int_equal(s.bytes, t.bytes);
         for (size_t i = 0; i < s.bytes / 4; i++) {
-            float u = ((const float *)s.data)[i], v = ((const float *)t.data)[i];
+            double u = ((const float *)s.data)[i], v = ((const float *)t.data)[i];
             range = fmax(range, fabs(u));
             most = fmax(most, isnan(u - v) ? INFINITY : fabs(u - v));
         }

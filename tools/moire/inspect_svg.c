@@ -40,7 +40,7 @@ static int add_box(struct drawing *d, const struct mo_node *node, const struct m
             int from = node->in[k] < 0 ? -1 : d->maker[node->in[k]];
             if (from >= 0 && d->boxes[from].row >= b->row) b->row = d->boxes[from].row + 1;
         }
-    else if (d->maker[port->id] >= 0)
+    else if (port && d->maker[port->id] >= 0)
         b->row = d->boxes[d->maker[port->id]].row + 1;
     if (b->row >= d->rows) d->rows = b->row + 1;
     return d->n++;
@@ -146,7 +146,8 @@ struct edge {
 
 static void draw_edge(void *ctx, const struct box *from, int tensor) {
     const struct edge *e = ctx;
-    double x0 = from->x + BOX_W / 2, y0 = top_of(from) + BOX_H, x1 = e->to->x + BOX_W / 2, y1 = top_of(e->to);
+    double x0 = from->x + BOX_W / 2.0, y0 = top_of(from) + BOX_H, x1 = e->to->x + BOX_W / 2.0,
+           y1 = top_of(e->to);
     bool blocked = e->d->g->tensors[tensor]->layout == MO_C16;
     fprintf(e->d->out, "<path d=\"M%.0f %.0fC%.0f %.0f %.0f %.0f %.0f %.0f\" stroke=\"%s\"/>\n", x0, y0, x0,
             y0 + GAP_Y, x1, y1 - GAP_Y, x1, y1, blocked ? "#2563a8" : "#8a8a8a");
@@ -175,7 +176,7 @@ static void draw_box(const struct drawing *d, const struct box *b) {
     char line[100], shape[160] = "";
     if (b->node && b->node->n_out && b->node->out[0] >= 0) t = d->g->tensors[b->node->out[0]];
     if (t) mo_shape_text(&t->shape, shape, sizeof shape);
-    double y = top_of(b), middle = b->x + BOX_W / 2;
+    double y = top_of(b), middle = b->x + BOX_W / 2.0;
     fprintf(d->out, "<g><rect x=\"%.0f\" y=\"%.0f\" width=\"%d\" height=\"%d\" rx=\"%d\" fill=\"%s\"/>", b->x,
             y, BOX_W, BOX_H, b->node ? 4 : 18, color_of(d, b));
     if (b->node) {

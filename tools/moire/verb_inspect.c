@@ -13,14 +13,15 @@
 enum { MAX_SHAPES = 64 };
 
 static const char usage[] =
-    "usage: moire inspect FILE.onnx [--shape NAME=d,d,... ...] [--batch N] [--store DIR] [--json] [--svg "
-    "FILE]\n\n"
+    "usage: moire inspect FILE.onnx [--shape NAME=d,d,... ...] [--batch N] [--store DIR] "
+    "[--generic] [--json] [--svg FILE]\n\n"
     "Shows inputs and outputs, operators before and layers after the graph passes, and for every layer its\n"
     "fused epilogue, output shape and layout, multiply-adds, bytes moved and kernel; then parameters and "
     "memory.\n\n"
     "  --shape NAME=d,d,...  binds an input whose shape is open\n"
     "  --batch N             first dimension where it is open, 1 by default\n"
     "  --store DIR           folder of compiled variants; the one of `moire compile` by default\n"
+    "  --generic             built-in kernels only, even where compiled variants exist\n"
     "  --json                machine-readable output\n"
     "  --svg FILE            draws the graph of layers\n\n"
     "Examples:\n"
@@ -32,7 +33,7 @@ struct options {
     moire_shape shapes[MAX_SHAPES];
     int n_shapes;
     int64_t batch;
-    bool json;
+    bool json, generic;
 };
 
 static int usage_error(const char *text, const char *detail) {
@@ -44,6 +45,8 @@ static int usage_error(const char *text, const char *detail) {
 static int parse_flag(struct mo_args *args, struct options *o) {
     if (mo_args_flag(args, "--json", false)) {
         o->json = true;
+    } else if (mo_args_flag(args, "--generic", false)) {
+        o->generic = true;
     } else if (mo_args_flag(args, "--shape", true)) {
         if (o->n_shapes == MAX_SHAPES || !mo_args_shape(args->value, &o->shapes[o->n_shapes]))
             return usage_error("--shape wants NAME=d,d,...", NULL);
@@ -150,7 +153,7 @@ static int run(const struct mo_env *env, int argc, char **argv) {
     moire_error err = {0};
     int rc = parse(argc, argv, &o);
     if (rc) return rc;
-    rc = mo_path_open_store(env, o.store, &store, &err);
+    if (!o.generic) rc = mo_path_open_store(env, o.store, &store, &err);
     if (!rc) rc = load(env, &o, &before, &plan, store, &err);
     if (!rc) {
         struct mo_inspection in = {.env = env, .file = o.file, .before = before, .plan = plan};
