@@ -102,7 +102,7 @@ static int parse(const struct mo_op_ctx *ctx, struct term *terms, struct term *o
 }
 
 static int resolve(const struct mo_op_ctx *ctx, struct einsum *e) {
-    struct term terms[MAX_OPERANDS], out;
+    struct term terms[MAX_OPERANDS] = {{0}}, out = {0};
     *e = (struct einsum){0};
     if (ctx->n_in > MAX_OPERANDS)
         return mo_op_fail(ctx, MOIRE_EUNSUPPORTED, "more than %d operands", MAX_OPERANDS);

@@ -57,7 +57,7 @@ static int matmul_shapes(const struct mo_op_ctx *ctx, struct mo_shape *a, struct
 }
 
 static int infer_matmul(const struct mo_op_ctx *ctx) {
-    struct mo_shape a, b, out;
+    struct mo_shape a = {0}, b = {0}, out = {0};
     int rc = mo_check_same(ctx, MO_NUMBERS);
     if (rc || (rc = matmul_shapes(ctx, &a, &b, &out))) return rc;
     if (out.rank + 2 > MOIRE_MAX_RANK) return mo_op_fail(ctx, MOIRE_ESHAPE, "rank over the limit");
@@ -67,7 +67,7 @@ static int infer_matmul(const struct mo_op_ctx *ctx) {
 }
 
 static int run_matmul(const struct mo_op_ctx *ctx) {
-    struct mo_shape a, b, batch;
+    struct mo_shape a = {0}, b = {0}, batch = {0};
     int rc = matmul_shapes(ctx, &a, &b, &batch);
     if (rc || !mo_wanted(ctx, 0)) return rc;
     const struct mo_value *y = &ctx->out[0];

@@ -46,7 +46,7 @@ static int infer_transpose(const struct mo_op_ctx *ctx) {
 }
 
 static int run_transpose(const struct mo_op_ctx *ctx) {
-    int64_t perm[MOIRE_MAX_RANK], own[MOIRE_MAX_RANK], stride[MOIRE_MAX_RANK];
+    int64_t perm[MOIRE_MAX_RANK], own[MOIRE_MAX_RANK] = {0}, stride[MOIRE_MAX_RANK] = {0};
     int rc = permutation(ctx, perm);
     if (rc || !mo_wanted(ctx, 0)) return rc;
     mo_strides(&ctx->in[0].shape, own);
@@ -199,7 +199,7 @@ static int infer_slice(const struct mo_op_ctx *ctx) {
 
 static int run_slice(const struct mo_op_ctx *ctx) {
     struct slice s;
-    int64_t own[MOIRE_MAX_RANK], stride[MOIRE_MAX_RANK], at = 0;
+    int64_t own[MOIRE_MAX_RANK] = {0}, stride[MOIRE_MAX_RANK] = {0}, at = 0;
     int rc = resolve_slice(ctx, &s);
     if (rc || !mo_wanted(ctx, 0)) return rc;
     mo_strides(&ctx->in[0].shape, own);

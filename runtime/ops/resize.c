@@ -41,15 +41,15 @@ static int scaled_size(const struct mo_op_ctx *ctx, struct resize *r, int axis, 
 
 static int read_scales(const struct mo_op_ctx *ctx, struct resize *r, int slot, const int *axes, int n_axes) {
     const struct mo_attr *attr = mo_attr_find(ctx->node, "scales");
-    bool listed = attr && attr->type == MO_ATTR_FLOATS;
-    if (has_elements(ctx, slot) && !ctx->in[slot].data) return MO_NEED_DATA;
-    int64_t n = has_elements(ctx, slot) ? mo_count(&ctx->in[slot]) : listed ? attr->n : 0;
-    if (!n) return mo_op_fail(ctx, MOIRE_EINVAL, "neither scales nor sizes are given");
+    const float *listed = attr && attr->type == MO_ATTR_FLOATS ? attr->floats : NULL;
+    bool given = has_elements(ctx, slot);
+    if (given && !ctx->in[slot].data) return MO_NEED_DATA;
+    if (!given && !listed) return mo_op_fail(ctx, MOIRE_EINVAL, "neither scales nor sizes are given");
+    int64_t n = given ? mo_count(&ctx->in[slot]) : attr->n;
     if (n != n_axes) return mo_op_fail(ctx, MOIRE_EINVAL, "%lld scales for %d axes", (long long)n, n_axes);
     int rc = MOIRE_OK;
     for (int i = 0; i < n_axes && !rc; i++)
-        rc = scaled_size(ctx, r, axes[i],
-                         has_elements(ctx, slot) ? mo_load(&ctx->in[slot], i) : (double)attr->floats[i]);
+        rc = scaled_size(ctx, r, axes[i], given ? mo_load(&ctx->in[slot], i) : (double)listed[i]);
     return rc;
 }
 
@@ -205,8 +205,9 @@ static double filter(const struct resize *r, double distance) {
 /* Taps of one output coordinate; weights sum to 1. */
 static void fill_taps(const struct resize *r, struct taps *t, int axis, int64_t o, int64_t n_in) {
     double x = source_coordinate(r, axis, (double)o, (double)n_in, (double)r->y.d[axis]);
+    int half = t->n / 2;
     double stretch = r->antialias && r->scale[axis] < 1 ? r->scale[axis] : 1;
-    double first = r->mode == 'n' ? nearest_of(r, x, r->scale[axis]) : floor(x) - t->n / 2 + 1, sum = 0;
+    double first = r->mode == 'n' ? nearest_of(r, x, r->scale[axis]) : floor(x) - half + 1, sum = 0;
     int32_t *source = t->source + o * t->n;
     float *weight = t->weight + o * t->n;
     t->outside[o] = !strcmp(r->transform, "tf_crop_and_resize") && (x < 0 || x > (double)(n_in - 1));
@@ -226,8 +227,10 @@ static int make_taps(const struct mo_op_ctx *ctx, const struct resize *r, int ax
     int64_t n_in = ctx->in[0].shape.d[axis], n_out = r->y.d[axis];
     double wide = r->mode == 'n' ? 1 : r->mode == 'l' ? 2 : 4;
     if (r->antialias && r->scale[axis] < 1) wide = 2 * ceil(wide / 2 / r->scale[axis]);
-    if (wide > MAX_TAPS || n_in > INT32_MAX)
-        return mo_op_fail(ctx, MOIRE_EUNSUPPORTED, "a scale of %g is not supported", r->scale[axis]);
+    if (wide > MAX_TAPS || n_in > INT32_MAX) {
+        mo_op_fail(ctx, MOIRE_EUNSUPPORTED, "a scale of %g is not supported", r->scale[axis]);
+        return MOIRE_EUNSUPPORTED;
+    }
     bool unchanged = n_in == n_out && r->scale[axis] == 1 && strcmp(r->transform, "tf_crop_and_resize");
     t->n = unchanged ? 1 : (int)wide;
     t->source = mo_scratch(ctx, n_out * t->n, sizeof *t->source);
@@ -245,9 +248,9 @@ static int make_taps(const struct mo_op_ctx *ctx, const struct resize *r, int ax
 }
 
 /* Sum over the product of the axes' taps for the output element at `index`. */
-static double interpolate(const struct mo_value *x, const struct taps *taps, const int64_t *index,
+static double interpolate(const struct mo_value *x, int rank, const struct taps *taps, const int64_t *index,
                           const int64_t *stride) {
-    int at[MOIRE_MAX_RANK] = {0}, rank = x->shape.rank;
+    int at[MOIRE_MAX_RANK] = {0};
     double sum = 0;
     for (bool more = true; more;) {
         double weight = 1;
@@ -274,7 +277,7 @@ static void resize_all(const struct mo_op_ctx *ctx, const struct resize *r, cons
         bool outside = false;
         for (int d = 0; d < r->y.rank; d++)
             outside = outside || taps[d].outside[index[d]];
-        double v = outside ? r->extrapolation : interpolate(x, taps, index, stride);
+        double v = outside ? r->extrapolation : interpolate(x, r->y.rank, taps, index, stride);
         mo_store(y, i, v);
         for (int d = r->y.rank - 1; d >= 0; d--) {
             if (++index[d] < r->y.d[d]) break;

@@ -196,11 +196,11 @@ static int infer_constant(const struct mo_op_ctx *ctx) {
 }
 
 static int run_constant(const struct mo_op_ctx *ctx) {
-    const struct mo_attr *a;
+    const struct mo_attr *a = NULL;
     moire_dtype dtype;
     struct mo_shape shape;
     int rc = constant_value(ctx, &a, &dtype, &shape);
-    if (rc || !mo_wanted(ctx, 0)) return rc;
+    if (rc || !a || !mo_wanted(ctx, 0)) return rc;
     struct mo_value from = {.dtype = dtype, .shape = shape};
     union {
         const void *source;

@@ -25,7 +25,7 @@ static moire_dtype output_type(const struct mo_op_ctx *ctx) {
 
 /* --- HannWindow, HammingWindow, BlackmanWindow: a0 - a1 cos(2 pi i / N) + a2 cos(4 pi i / N) --- */
 static int infer_window(const struct mo_op_ctx *ctx) {
-    int64_t n;
+    int64_t n = 0;
     ctx->out[0].dtype = output_type(ctx);
     if (!ctx->out[0].dtype) return mo_op_fail(ctx, MOIRE_EUNSUPPORTED, "the output type is not supported");
     int rc = read_scalar(ctx, 0, &n);
@@ -58,7 +58,7 @@ static int run_window(const struct mo_op_ctx *ctx) {
 
 /* --- MelWeightMatrix(num_mel_bins, dft_length, sample_rate, lower_hz, upper_hz) --- */
 static int infer_mel(const struct mo_op_ctx *ctx) {
-    int64_t bins, length, rate;
+    int64_t bins = 0, length = 0, rate = 0;
     ctx->out[0].dtype = output_type(ctx);
     if (!ctx->out[0].dtype) return mo_op_fail(ctx, MOIRE_EUNSUPPORTED, "the output type is not supported");
     int rc = read_scalar(ctx, 0, &bins);
@@ -151,8 +151,8 @@ static int dft_of(const struct mo_op_ctx *ctx, int *axis, int64_t *length) {
 }
 
 static int infer_dft(const struct mo_op_ctx *ctx) {
-    int axis, rc = mo_check_type(ctx, 0, MO_FLOATS);
-    int64_t length;
+    int axis = 0, rc = mo_check_type(ctx, 0, MO_FLOATS);
+    int64_t length = 0;
     if (rc || (rc = mo_check_rank(ctx, 0, 2, MOIRE_MAX_RANK))) return rc;
     struct mo_shape y = ctx->in[0].shape;
     ctx->out[0].dtype = ctx->in[0].dtype;
@@ -165,8 +165,8 @@ static int infer_dft(const struct mo_op_ctx *ctx) {
 }
 
 static int run_dft(const struct mo_op_ctx *ctx) {
-    int axis, rc;
-    int64_t length;
+    int axis = 0, rc;
+    int64_t length = 0;
     if ((rc = dft_of(ctx, &axis, &length)) || !mo_wanted(ctx, 0)) return rc;
     const struct mo_shape *x = &ctx->in[0].shape, *y = &ctx->out[0].shape;
     bool inverse = mo_attr_int(ctx->node, "inverse", 0) != 0;
@@ -207,7 +207,7 @@ static int frames_of(const struct mo_op_ctx *ctx, struct frames *f) {
 }
 
 static int infer_stft(const struct mo_op_ctx *ctx) {
-    struct frames f;
+    struct frames f = {0};
     int rc = mo_check_type(ctx, 0, MO_FLOATS);
     if (rc || (rc = mo_check_rank(ctx, 0, 3, 3))) return rc;
     ctx->out[0].dtype = ctx->in[0].dtype;
@@ -219,7 +219,7 @@ static int infer_stft(const struct mo_op_ctx *ctx) {
 }
 
 static int run_stft(const struct mo_op_ctx *ctx) {
-    struct frames f;
+    struct frames f = {0};
     int rc = frames_of(ctx, &f);
     if (rc || !mo_wanted(ctx, 0)) return rc;
     const struct mo_shape *x = &ctx->in[0].shape;

@@ -95,7 +95,7 @@ static int64_t nms_all(const struct mo_op_ctx *ctx, const struct nms *s, int64_t
 }
 
 static int infer_nms(const struct mo_op_ctx *ctx) {
-    struct nms s;
+    struct nms s = {0};
     int rc = nms_of(ctx, &s);
     if (rc) return rc;
     int64_t n = nms_all(ctx, &s, NULL);
@@ -105,7 +105,7 @@ static int infer_nms(const struct mo_op_ctx *ctx) {
 }
 
 static int run_nms(const struct mo_op_ctx *ctx) {
-    struct nms s;
+    struct nms s = {0};
     int rc = nms_of(ctx, &s);
     if (rc || !mo_wanted(ctx, 0)) return rc;
     return nms_all(ctx, &s, ctx->out[0].data) < 0 ? MOIRE_ENOMEM : MOIRE_OK;

@@ -279,7 +279,7 @@ static void random_operators_never_crash(void **state) {
     static const moire_dtype types[] = {MOIRE_F32, MOIRE_F32,  MOIRE_F32, MOIRE_I64,
                                         MOIRE_I64, MOIRE_BOOL, MOIRE_F16, MOIRE_U8};
     uint64_t random = 1;
-    int n_ops = 0;
+    int n_ops = 1;
     while (mo_op_at(n_ops))
         n_ops++;
     for (int round = 0; round < 20000; round++) {

@@ -85,9 +85,10 @@ int mo_census_take(const struct mo_env *env, const char *path, struct mo_census 
     rc = mo_wire_check(&env->limits, &onnx__model_proto__descriptor, bytes, n, err);
     Onnx__ModelProto *model = rc ? NULL : onnx__model_proto__unpack(NULL, n, bytes);
     mo_free(env, bytes);
-    if (!rc && (!model || !model->graph))
-        rc = mo_fail(err, MOIRE_EFORMAT, "the file holds no graph; is it an ONNX model?");
-    if (!rc) rc = take(model, c, err);
+    if (!rc)
+        rc = model && model->graph
+                 ? take(model, c, err)
+                 : mo_fail(err, MOIRE_EFORMAT, "the file holds no graph; is it an ONNX model?");
     if (model) onnx__model_proto__free_unpacked(model, NULL);
     return rc ? mo_fail_context(err, rc, "%.150s", path) : MOIRE_OK;
 }

@@ -41,6 +41,18 @@ static int add_port(struct mo_dataset *data, const Onnx__ValueInfoProto *info, c
     return list[(*n)++] ? MOIRE_OK : mo_fail(err, MOIRE_ENOMEM, "out of memory");
 }
 
+static int read_ports(struct mo_dataset *data, const Onnx__GraphProto *graph, moire_error *err) {
+    int rc = MOIRE_OK;
+    for (size_t i = 0; !rc && i < graph->n_input; i++) {
+        const char *name = graph->input[i]->name;
+        if (name && !is_initializer(graph, name))
+            rc = add_port(data, graph->input[i], data->in_name, data->in, &data->n_in, err);
+    }
+    for (size_t i = 0; !rc && i < graph->n_output; i++)
+        rc = add_port(data, graph->output[i], data->out_name, data->out, &data->n_out, err);
+    return rc;
+}
+
 static int read_names(struct mo_dataset *data, const char *model, moire_error *err) {
     uint8_t *bytes;
     size_t n;
@@ -50,14 +62,8 @@ static int read_names(struct mo_dataset *data, const char *model, moire_error *e
     Onnx__ModelProto *proto = rc ? NULL : onnx__model_proto__unpack(NULL, n, bytes);
     mo_free(data->env, bytes);
     if (rc) return rc;
-    if (!proto || !proto->graph) rc = mo_fail(err, MOIRE_EFORMAT, "'%s' is not an ONNX model", model);
-    for (size_t i = 0; !rc && i < proto->graph->n_input; i++) {
-        const char *name = proto->graph->input[i]->name;
-        if (name && !is_initializer(proto->graph, name))
-            rc = add_port(data, proto->graph->input[i], data->in_name, data->in, &data->n_in, err);
-    }
-    for (size_t i = 0; !rc && i < proto->graph->n_output; i++)
-        rc = add_port(data, proto->graph->output[i], data->out_name, data->out, &data->n_out, err);
+    rc = proto && proto->graph ? read_ports(data, proto->graph, err)
+                               : mo_fail(err, MOIRE_EFORMAT, "'%s' is not an ONNX model", model);
     if (proto) onnx__model_proto__free_unpacked(proto, NULL);
     return rc;
 }

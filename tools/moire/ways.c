@@ -20,8 +20,8 @@ void mo_way_free(const struct mo_env *env, moire_tensor *outputs, int n) {
 int mo_way_run_reference(const struct mo_graph *g, const moire_tensor *inputs, int n_inputs,
                          moire_tensor *outputs, moire_error *err) {
     struct mo_value *values = mo_alloc(g->env, (size_t)g->n_outputs * sizeof *values + 1);
-    int rc =
-        values ? mo_interpret(g, inputs, n_inputs, values, err) : mo_fail(err, MOIRE_ENOMEM, "out of memory");
+    if (!values) return mo_fail(err, MOIRE_ENOMEM, "out of memory");
+    int rc = mo_interpret(g, inputs, n_inputs, values, err);
     for (int i = 0; !rc && i < g->n_outputs; i++) {
         outputs[i] =
             (moire_tensor){.dtype = values[i].dtype, .rank = values[i].shape.rank, .data = values[i].data};
