@@ -118,6 +118,9 @@ static int in_place_input(const struct layout *l, const struct mo_node *node) {
     if (in->layout != out->layout || in->dtype != out->dtype || !mo_shape_equal(&in->shape, &out->shape))
         return -1;
     if (mo_tensor_bytes(l->graph->tensors[l->root[in->id]]) != mo_tensor_bytes(in)) return -1;
+    for (int i = 1; i < node->n_in;
+         i++) /* another view of the same bytes is read while they are overwritten */
+        if (node->in[i] >= 0 && node->in[i] != in->id && group_of(l, node->in[i]) == from) return -1;
     return from->last == node->id && to->first == node->id ? in->id : -1;
 }
 

@@ -79,8 +79,8 @@ static void output_dims(const struct mo_tensor *y, struct space *s) {
 
 static void operand_strides(const struct mo_tensor *t, const struct mo_tensor *y, const struct space *s,
                             int64_t *stride) {
-    int lead = y->shape.rank - t->shape.rank;
-    int64_t own[MO_MAX_DIMS], step = 1;
+    int lead = y->shape.rank - t->shape.rank, rank = s->rank < MO_MAX_DIMS ? s->rank : MO_MAX_DIMS;
+    int64_t own[MO_MAX_DIMS] = {0}, step = 1;
     memset(stride, 0, MO_MAX_DIMS * sizeof *stride);
     if (y->layout == MO_C16 && t->data) {
         if (is_scalar(t)) return;
@@ -88,10 +88,10 @@ static void operand_strides(const struct mo_tensor *t, const struct mo_tensor *y
         stride[s->rank - 1] = 1;
         return;
     }
-    for (int i = 0; i < s->rank; i++)
+    for (int i = 0; i < rank; i++)
         own[i] = i < lead ? 1 : i - lead < t->shape.rank ? t->shape.d[i - lead] : 16;
     if (y->layout == MO_C16) own[1] = (own[1] + 15) / 16;
-    for (int i = s->rank - 1; i >= 0; i--) {
+    for (int i = rank - 1; i >= 0; i--) {
         stride[i] = own[i] == 1 ? 0 : step;
         step *= own[i];
     }
