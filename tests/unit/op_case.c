@@ -11,7 +11,7 @@
 #include <string.h>
 #include "runtime/ops/util.h"
 
-void op_case_open(struct op_case *c, const struct mo_sys *sys, const char *op, int opset) {
+void op_case_open(struct op_case *c, const char *op, int opset) {
     memset(c, 0, sizeof *c);
     c->env = mo_env_default();
     c->g = mo_graph_create(&c->env);
@@ -20,11 +20,9 @@ void op_case_open(struct op_case *c, const struct mo_sys *sys, const char *op, i
     c->node = mo_graph_add_node(c->g, "the node", op, "", OP_CASE_PORTS, OP_CASE_PORTS);
     c->node->op = mo_op_find(op, "");
     assert_non_null(c->node->op);
-    if (sys) c->env.sys = sys;
 }
 
 void op_case_close(struct op_case *c) {
-    c->env = mo_env_default();
     mo_graph_destroy(c->g);
 }
 
@@ -113,9 +111,18 @@ static struct mo_op_ctx context(struct op_case *c, int n_out) {
                               .err = &c->err};
 }
 
+/* The graph's own memory never fails; the operator's does when c->scratch says so. */
+static int call(struct op_case *c, const struct mo_op_ctx *ctx, int (*fn)(const struct mo_op_ctx *)) {
+    const struct mo_sys *real = c->env.sys;
+    if (c->scratch) c->env.sys = c->scratch;
+    int rc = fn(ctx);
+    c->env.sys = real;
+    return rc;
+}
+
 int op_case_infer(struct op_case *c, int n_out) {
     struct mo_op_ctx ctx = context(c, n_out);
-    return mo_op_infer(&ctx);
+    return call(c, &ctx, mo_op_infer);
 }
 
 int op_case_run(struct op_case *c, int n_out) {
@@ -126,7 +133,7 @@ int op_case_run(struct op_case *c, int n_out) {
         c->out[i].data = mo_region_alloc(c->g->region, bytes + 1);
         assert_non_null(c->out[i].data);
     }
-    return rc ? rc : c->node->op->run(&ctx);
+    return rc ? rc : call(c, &ctx, c->node->op->run);
 }
 
 double op_case_out(const struct op_case *c, int output, int64_t index) {

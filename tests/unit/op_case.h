@@ -13,10 +13,10 @@ struct op_case {
     struct mo_value in[OP_CASE_PORTS + 16], out[OP_CASE_PORTS + 16];
     int n_in, n_out;
     moire_error err;
+    const struct mo_sys *scratch; /* what the operator allocates from; NULL = the real machine */
 };
 
-/* sys: NULL = the real machine */
-void op_case_open(struct op_case *c, const struct mo_sys *sys, const char *op, int opset);
+void op_case_open(struct op_case *c, const char *op, int opset);
 void op_case_close(struct op_case *c);
 /* Attributes from text: "strides=2,2 group=1 alpha=0.5 mode:linear scales~1,2.5"
  * ('=' one int or, with ',', a list; a '.' makes it a float; ':' a string; '~' a list of floats). */

@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 #include "runtime/ops/util.h"
+#include "tests/unit/fault_sys.h"
 #include "tests/unit/op_case.h"
 
 /* --- every family refuses what does not fit, and says why --- */
@@ -206,7 +207,7 @@ static void bad_input_is_refused(void **state) {
     for (size_t i = 0; i < sizeof bad_cases / sizeof *bad_cases; i++) {
         const struct bad *b = &bad_cases[i];
         struct op_case c;
-        op_case_open(&c, NULL, b->op, b->opset);
+        op_case_open(&c, b->op, b->opset);
         op_case_attrs(&c, b->attrs);
         for (int k = 0; k < 5 && b->in[k].shape; k++)
             if (b->in[k].unknown)
@@ -234,7 +235,7 @@ static void odd_ranks_never_crash(void **state) {
                 static const moire_dtype types[] = {MOIRE_F32, MOIRE_I64, MOIRE_BOOL};
                 struct op_case c;
                 if (*op->domain) continue;
-                op_case_open(&c, NULL, op->name, 13);
+                op_case_open(&c, op->name, 13);
                 for (int k = 0; k < op->min_in; k++)
                     op_case_input(&c, types[type], shapes[s], NULL);
                 (void)op_case_run(&c, op->min_out);
@@ -287,7 +288,7 @@ static void random_operators_never_crash(void **state) {
         struct op_case c;
         char attrs[1200];
         if (*op->domain) continue;
-        op_case_open(&c, NULL, op->name, 7 + (int)(next_random(&random) % 14));
+        op_case_open(&c, op->name, 7 + (int)(next_random(&random) % 14));
         c.env.limits.tensor_bytes = 1 << 16;
         random_attrs(&random, attrs, sizeof attrs);
         op_case_attrs(&c, attrs);
@@ -318,7 +319,7 @@ static void conv_applies_its_epilogue(void **state) {
     const double before[] = {0, 0, 2, 0}, after[] = {1, 1, 2, -6};
     for (int last = 0; last < 2; last++) {
         struct op_case c;
-        op_case_open(&c, NULL, "Conv", 13);
+        op_case_open(&c, "Conv", 13);
         op_case_input(&c, F, "1x1x2x2", NULL);
         op_case_input(&c, F, "1x1x1x1", weight);
         op_case_input(&c, F, "1", bias);
@@ -336,7 +337,7 @@ static void residual_is_no_bias(void **state) {
     (void)state;
     const double weight[] = {2};
     struct op_case c;
-    op_case_open(&c, NULL, "Conv", 13);
+    op_case_open(&c, "Conv", 13);
     op_case_input(&c, F, "1x1x2x2", NULL);
     op_case_input(&c, F, "1x1x1x1", weight);
     op_case_input(&c, F, "1x1x2x2", NULL);
@@ -388,7 +389,7 @@ static void casts_saturate_and_wrap(void **state) {
     const double x[] = {1e30, -1e30, NAN, -1.9};
     const double want[] = {INT32_MAX, INT32_MIN, 0, -1};
     struct op_case c;
-    op_case_open(&c, NULL, "Cast", 13);
+    op_case_open(&c, "Cast", 13);
     op_case_attrs(&c, "to=6");
     op_case_input(&c, F, "4", x);
     assert_int_equal(op_case_run(&c, 1), MOIRE_OK);
@@ -396,7 +397,7 @@ static void casts_saturate_and_wrap(void **state) {
         assert_true(op_case_out(&c, 0, i) == want[i]);
     op_case_close(&c);
     const double ints[] = {300, -1};
-    op_case_open(&c, NULL, "Cast", 13);
+    op_case_open(&c, "Cast", 13);
     op_case_attrs(&c, "to=2");
     op_case_input(&c, I, "2", ints);
     assert_int_equal(op_case_run(&c, 1), MOIRE_OK);
@@ -407,7 +408,7 @@ static void casts_saturate_and_wrap(void **state) {
 static void integer_division_never_traps(void **state) {
     (void)state;
     struct op_case c;
-    op_case_open(&c, NULL, "Div", 13);
+    op_case_open(&c, "Div", 13);
     op_case_input(&c, I, "1", NULL);
     op_case_input(&c, I, "1", (const double[]){-1});
     *(int64_t *)c.in[0].data = INT64_MIN;
@@ -420,7 +421,7 @@ static void integer_division_never_traps(void **state) {
 static void softmax_flattens_before_13(void **state) {
     (void)state;
     struct op_case c;
-    op_case_open(&c, NULL, "Softmax", 11);
+    op_case_open(&c, "Softmax", 11);
     op_case_attrs(&c, "axis=1");
     op_case_input(&c, F, "1x2x2", (const double[]){1, 1, 1, 1});
     assert_int_equal(op_case_run(&c, 1), MOIRE_OK);
@@ -434,7 +435,7 @@ static void softmax_flattens_before_13(void **state) {
 static void slice_accepts_extreme_bounds(void **state) {
     (void)state;
     struct op_case c;
-    op_case_open(&c, NULL, "Slice", 13);
+    op_case_open(&c, "Slice", 13);
     op_case_input(&c, F, "4", NULL);
     for (int i = 0; i < 4; i++)
         op_case_input(&c, I, "1", (const double[]){0});
@@ -453,7 +454,7 @@ static void slice_accepts_extreme_bounds(void **state) {
 static void ceil_mode_drops_windows_in_the_padding(void **state) {
     (void)state;
     struct op_case c;
-    op_case_open(&c, NULL, "MaxPool", 12);
+    op_case_open(&c, "MaxPool", 12);
     op_case_attrs(&c, "kernel_shape=1,1 strides=2,2 ceil_mode=1 pads=0,0,1,1");
     op_case_input(&c, F, "1x1x2x2", NULL);
     assert_int_equal(op_case_run(&c, 1), MOIRE_OK);
@@ -463,20 +464,15 @@ static void ceil_mode_drops_windows_in_the_padding(void **state) {
 }
 
 /* --- out of memory: every scratch allocation may fail, without leak or crash --- */
-struct failing {
-    struct mo_sys sys;
-    const struct mo_sys *real;
-    int left;
+struct starved {
+    struct op_case *c;
+    struct fault_sys *f;
 };
 
-static void *failing_alloc(void *self, size_t align, size_t bytes) {
-    struct failing *f = self;
-    return f->left-- > 0 ? f->real->alloc(f->real->self, align, bytes) : NULL;
-}
-
-static void failing_free(void *self, void *p) {
-    struct failing *f = self;
-    f->real->free(f->real->self, p);
+static int run_starved(void *ctx) {
+    const struct starved *s = ctx;
+    s->c->scratch = &s->f->table;
+    return op_case_run(s->c, 1);
 }
 
 static void out_of_memory_is_reported(void **state) {
@@ -497,25 +493,15 @@ static void out_of_memory_is_reported(void **state) {
         {"SoftmaxCrossEntropyLoss", "", {"2x3", "2"}, {F, I}},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        int rc = MOIRE_ENOMEM;
-        for (int allowed = 0; rc == MOIRE_ENOMEM; allowed++) {
-            struct failing f = {.sys = *mo_sys_posix(), .real = mo_sys_posix(), .left = allowed};
-            f.sys.self = &f;
-            f.sys.alloc = failing_alloc;
-            f.sys.free = failing_free;
-            struct op_case c;
-            op_case_open(&c, &f.sys, rows[i].op, 13);
-            if (!strcmp(rows[i].op, "Upsample")) c.g->opset = 9;
-            op_case_attrs(&c, rows[i].attrs);
-            for (int k = 0; k < 5 && rows[i].shapes[k]; k++)
-                op_case_input(&c, rows[i].types[k], rows[i].shapes[k], NULL);
-            c.env.sys = &f.sys;
-            rc = op_case_run(&c, 1);
-            if (rc == MOIRE_ENOMEM) assert_non_null(strstr(c.err.message, "out of memory"));
-            if (allowed == 0) assert_int_equal(rc, MOIRE_ENOMEM);
-            op_case_close(&c);
-        }
-        if (rc) fail_msg("%s: code %d", rows[i].op, rc);
+        struct op_case c;
+        struct fault_sys f;
+        op_case_open(&c, rows[i].op, strcmp(rows[i].op, "Upsample") ? 13 : 9);
+        op_case_attrs(&c, rows[i].attrs);
+        for (int k = 0; k < 5 && rows[i].shapes[k]; k++)
+            op_case_input(&c, rows[i].types[k], rows[i].shapes[k], NULL);
+        fault_sys_init(&f);
+        assert_true(fault_sys_sweep(&f, run_starved, &(struct starved){&c, &f}, MOIRE_ENOMEM) > 0);
+        op_case_close(&c);
     }
 }
 
