@@ -135,7 +135,7 @@ static int read_named(struct search *s, const char *name, const char *suffix, in
 /* The index of the layer; best is empty when there is none. */
 static int read_index(struct search *s, const char *layer, struct mo_store_index *index) {
     char *bytes;
-    size_t n;
+    size_t n = 0;
     *index = (struct mo_store_index){0};
     int rc = read_named(s, layer, ".best.json", s->store->env->limits.variant_json_bytes, &bytes, &n, NULL);
     if (rc || !bytes) return rc;
@@ -151,7 +151,7 @@ static int read_index(struct search *s, const char *layer, struct mo_store_index
 
 static int read_entry(struct search *s, const char *key, struct mo_store_entry *entry) {
     char *bytes, hex[MO_SHA256_HEX];
-    size_t n;
+    size_t n = 0;
     int rc = read_named(s, key, ".json", s->store->env->limits.variant_json_bytes, &bytes, &n, NULL);
     if (rc) return rc;
     if (!bytes) return mo_fail(&s->err, MOIRE_ESTORE, "its description is missing");
@@ -171,8 +171,8 @@ static int load_object(struct search *s, const char *key, const struct mo_store_
                        struct answer *a) {
     const struct mo_env *env = s->store->env;
     char *bytes, hex[MO_SHA256_HEX];
-    size_t n;
-    int fd;
+    size_t n = 0;
+    int fd = -1;
     int rc = read_named(s, key, ".so", env->limits.variant_bytes, &bytes, &n, &fd);
     if (rc) return rc;
     if (!bytes) return mo_fail(&s->err, MOIRE_ESTORE, "its object is missing");
@@ -187,7 +187,7 @@ static int load_object(struct search *s, const char *key, const struct mo_store_
 
 static int search_store(struct search *s, struct answer *a) {
     struct mo_store_index index;
-    struct mo_store_entry entry;
+    struct mo_store_entry entry = {0};
     int rc = read_index(s, a->layer, &index);
     if (rc || !*index.best) return rc;
     rc = read_entry(s, index.best, &entry);

@@ -15,8 +15,8 @@ static int pick_shapes(const struct mo_env *env, const struct mo_compile_options
     *n = 0;
     if (!o->n_shapes) return MOIRE_OK;
     if (o->n_files == 1) { /* the only model: it must know them all */
-        memcpy(out, o->shapes, (size_t)o->n_shapes * sizeof *out);
-        *n = o->n_shapes;
+        for (; *n < o->n_shapes; ++*n)
+            out[*n] = o->shapes[*n];
         return MOIRE_OK;
     }
     int rc = mo_frontend_load(env, file, &plain, &graph, err);
@@ -32,6 +32,7 @@ static int pick_shapes(const struct mo_env *env, const struct mo_compile_options
 static int add_model(const struct mo_env *env, const struct mo_compile_options *o, const char *file,
                      moire_shape *shapes, struct mo_search *search, moire_error *err) {
     struct mo_frontend_options front = {.shapes = shapes};
+    if (!shapes) return mo_fail(err, MOIRE_ENOMEM, "out of memory binding shapes");
     struct mo_graph *graph;
     int rc = pick_shapes(env, o, file, shapes, &front.n_shapes, err);
     if (!rc) rc = mo_frontend_load(env, file, &front, &graph, err);
@@ -48,8 +49,7 @@ int mo_compile_models(const struct mo_env *env, const struct mo_compile_options 
     if (!search.problem) search.problem = mo_problem_from_node;
     moire_shape *shapes = mo_alloc(env, ((size_t)o->n_shapes + 1) * sizeof *shapes);
     *out = NULL;
-    int rc = shapes ? mo_search_create(env, &search, out, err)
-                    : mo_fail(err, MOIRE_ENOMEM, "out of memory starting a compilation");
+    int rc = mo_search_create(env, &search, out, err);
     for (int i = 0; i < o->n_files && !rc; i++)
         rc = add_model(env, o, o->files[i], shapes, *out, err);
     mo_free(env, shapes);

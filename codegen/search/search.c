@@ -225,7 +225,7 @@ static int prepare(struct mo_search *s, int *pending, moire_error *err) {
 }
 
 int mo_search_run(struct mo_search *s, moire_error *err) {
-    int pending;
+    int pending = 0;
     int rc = prepare(s, &pending, err);
     if (rc || !pending) return rc;
     rc = mo_writer_open(s->env, s->options.store, &s->writer, err);

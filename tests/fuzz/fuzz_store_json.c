@@ -27,7 +27,8 @@ static void parse_wrapped(const uint8_t *data, size_t size) {
     mo_sha256_hex(data, size, hex);
     size_t at = (size_t)sprintf(file, "{\"sha256\":\"%s\",\n\"body\":", hex);
     memcpy(file + at, data, size);
-    memcpy(file + at + size, "}\n", 2);
+    file[at + size] = '}';
+    file[at + size + 1] = '\n';
     parse(file, at + size + 2);
     free(file);
 }

@@ -108,7 +108,7 @@ static void flip_everywhere(struct fixture *f, const char *path, size_t count) {
     for (size_t i = 0; i < n; i += step) {
         bytes[i] ^= (char)(1 << i % 8);
         spit(path, bytes, n, 0444);
-        struct mo_store_stats stats;
+        struct mo_store_stats stats = {0};
         assert_false(served(f, &stats));
         assert_int_equal(stats.damaged, 1);
         bytes[i] ^= (char)(1 << i % 8);
@@ -137,7 +137,7 @@ static void truncated_files_are_refused(void **state) {
             assert_false(served(f, NULL));
         }
         unlink(paths[i]);
-        struct mo_store_stats stats;
+        struct mo_store_stats stats = {0};
         assert_false(served(f, &stats));
         assert_int_equal(i == 0 ? stats.missing : stats.damaged, 1);
         bytes[n] = '\n'; /* and one byte too many */
@@ -232,7 +232,7 @@ static void other_versions_are_stale(void **state) {
     struct fixture *f = *state;
     char best[MO_SHA256_HEX], *name = strrchr(f->json, '/') + 1;
     snprintf(best, sizeof best, "%.64s", name);
-    struct mo_store_stats stats;
+    struct mo_store_stats stats = {0};
     write_index(f, MO_KERNEL_ABI + 1, MO_GENERATOR_VERSION, best);
     assert_false(served(f, &stats));
     assert_int_equal(stats.stale, 1);
@@ -262,7 +262,7 @@ static void moved_entries_are_refused(void **state) {
         spit(path, bytes, slurp(from[i], bytes), 0444);
     }
     write_index(f, MO_KERNEL_ABI, MO_GENERATOR_VERSION, best);
-    struct mo_store_stats stats;
+    struct mo_store_stats stats = {0};
     assert_false(served(f, &stats));
     assert_int_equal(stats.damaged, 1);
     free(bytes);

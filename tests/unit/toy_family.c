@@ -83,7 +83,7 @@ static int emit(const struct mo_problem *p, const struct mo_point *point, FILE *
             "  }\n}\n__attribute__((visibility(\"default\"))) const struct mo_variant mo_variant = {%d, 0, "
             "%lld,\n"
             "  0, 0, 0, 0, 0, run, \"toy\"};\n",
-            mode == TOY_ABI ? 999 : MO_KERNEL_ABI, (long long)(p->n * p->o));
+            mode == TOY_ABI ? 999 : MO_KERNEL_ABI, (long long)p->n * p->o);
     return MOIRE_OK;
 }
 
