@@ -118,6 +118,7 @@ static int start_process(struct mo_bench_child *child, char a[3][1024], const ch
     }
     child->pid = fork();
     if (child->pid == 0) become(a, job, to[0], from[1]);
+    if (child->pid > 0) setpgid(child->pid, child->pid); /* here too: whoever comes first */
     close(to[0]);
     close(from[1]);
     child->to = to[1];
@@ -223,7 +224,7 @@ void mo_bench_child_stop(struct mo_bench_child *child) {
     close(child->to);
     for (int i = 0; i < 200 && child->pid; i++) {
         if (waitpid(child->pid, NULL, WNOHANG) == child->pid) child->pid = 0;
-        if (child->pid && (child->session->interrupted || i == 150)) kill(child->pid, SIGKILL);
+        if (child->pid && (child->session->interrupted || i == 150)) kill(-child->pid, SIGKILL);
         if (child->pid) poll(NULL, 0, 10);
     }
     if (child->pid) waitpid(child->pid, NULL, 0);

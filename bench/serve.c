@@ -28,11 +28,15 @@ static int measure(struct run *r, double load, double give_up, json_t **point, m
     int code = mo_bench_point(r->child, r->mix, r->options, load, r->seed, give_up, point, err);
     if (code) return code;
     json_array_append_new(r->loads, *point);
-    mo_bench_say(r->session, "bench: %-26s seed %llu load %.2f: %6.2f %% within QoS, worst tenant %6.2f %%%s",
+    double late = json_number_value(json_object_get(*point, "issue_late_p99_ms"));
+    char note[64] = "";
+    if (late > 2) snprintf(note, sizeof note, ", arrivals issued %.0f ms late", late);
+    mo_bench_say(r->session,
+                 "bench: %-26s seed %llu load %.2f: %6.2f %% within QoS, worst tenant %6.2f %%%s%s",
                  r->child->system->name, (unsigned long long)r->seed, load,
                  100 * json_number_value(json_object_get(*point, "overall")),
                  100 * json_number_value(json_object_get(*point, "worst_tenant")),
-                 json_is_true(json_object_get(*point, "stopped_early")) ? " (stopped early)" : "");
+                 json_is_true(json_object_get(*point, "stopped_early")) ? ", stopped early" : "", note);
     return MOIRE_OK;
 }
 

@@ -92,6 +92,14 @@ int mo_bench_session_open(const struct mo_env *env, int argc, char **argv, struc
     return MOIRE_OK;
 }
 
+void mo_bench_warn_busy(const struct mo_bench_session *session) {
+    double load;
+    if (getloadavg(&load, 1) == 1 && load > 0.3 * session->cores)
+        mo_bench_say(session,
+                     "bench: the machine is busy (load average %.1f): times will be too long and noisy",
+                     load);
+}
+
 static void remove_folder(const char *folder) {
     DIR *dir = opendir(folder);
     if (!dir) return;

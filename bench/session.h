@@ -38,6 +38,8 @@ void mo_bench_session_close(struct mo_bench_session *session);
 /* Progress on stderr unless quiet; `\r` lines only on a terminal. */
 void mo_bench_say(const struct mo_bench_session *session, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
+/* Says so when other work would spoil a measurement. */
+void mo_bench_warn_busy(const struct mo_bench_session *session);
 /* True from the first SIGINT or SIGTERM on. */
 bool mo_bench_interrupted(struct mo_bench_session *session);
 /* Names and versions of the peers' packages found in the environment, a new list. */

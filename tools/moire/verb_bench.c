@@ -197,6 +197,7 @@ static int dispatch(const struct mo_env *env, int argc, char **argv, moire_error
         session.store =
             mo_path_store(o->store, o->store_path, sizeof o->store_path, NULL) ? o->store : o->store_path;
         if (o->models_folder) session.models = o->models_folder;
+        if (argc > 1 && strcmp(argv[1], "report") != 0) mo_bench_warn_busy(&session);
         if (is_serve)
             code = serve(&session, o, &document, err);
         else if (argc > 1 && !strcmp(argv[1], "latency"))
