@@ -20,7 +20,7 @@ struct mo_tile {
     int64_t n_taps;
     int64_t n_outer;          /* blocks of input channels; 1 for first layers and depthwise */
     int64_t x_outer, w_outer; /* bytes from one to the next */
-    int64_t w_ahead;          /* distance of weight prefetches: one set of output blocks */
+    int64_t w_ahead; /* distance of weight prefetches: the next output blocks' if they fit the cache */
     int64_t w_block, y_block; /* bytes from one block of output channels to the next */
     int64_t x_row, y_row;     /* bytes from a row of the tile to the next, in and out */
     int64_t repeat;           /* depthwise: rows of the tile, each like the first */

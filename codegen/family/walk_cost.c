@@ -8,7 +8,7 @@
 
 #include <string.h>
 
-enum { L1_BYTES = 32 << 10, L2_BYTES = 768 << 10, MIN_UNITS = 256, TILE_VARIANTS = 3 };
+enum { L1_BYTES = 32 << 10, L2_BYTES = 768 << 10, MIN_UNITS = 256, TILE_VARIANTS = 2 };
 static const double l2_rate = 40, l3_rate = 14, ghz = 4.2; /* bytes a cycle */
 
 static double most(double a, double b) {
@@ -145,17 +145,16 @@ static int unit_tiles(struct mo_walk *w) {
 static void try_orders(struct mo_walk *w, struct mo_point *point, struct list *list) {
     bool depthwise = w->kind == MO_WALK_DEPTHWISE;
     int64_t weights = w->groups * w->ocb * w->w_block, in = in_bytes(w);
-    static const int distance[] = {MO_PREFETCH_SET, 0, 2048};
-    int prefetches = depthwise || w->kind == MO_WALK_FIRST ? 0
-                     : weights > L2_BYTES                  ? 3
-                     : weights > L1_BYTES                  ? 2
-                                                           : 0;
+    int64_t slice = w->w_block * w->blocks;
+    int distance = slice <= L2_BYTES / 3 ? MO_PREFETCH_SET : 2048;
+    bool reused = w->kind == MO_WALK_GEMM && w->row.tiles > 4;
+    int prefetches = depthwise || w->kind == MO_WALK_FIRST || reused || weights < L1_BYTES ? 0 : 2;
     int orders =
         !depthwise && (in > L2_BYTES / 2 || weights > L2_BYTES / 2) && w->unit_sets > 1 && w->chunks > 1 ? 2
                                                                                                          : 1;
     for (int i = 0; i < (prefetches ? prefetches : 1); i++)
         for (int k = 0; k < orders; k++) {
-            point->knob[MO_KNOB_PREFETCH] = prefetches ? distance[i] : 0;
+            point->knob[MO_KNOB_PREFETCH] = prefetches && !i ? distance : 0;
             point->knob[MO_KNOB_ORDER] = orders > 1 ? k : weights < in && !depthwise;
             if (!mo_walk_apply(w, point)) continue;
             point->cost_ns = mo_walk_cost(w) * (1 + 0.001 * i);

@@ -8,7 +8,15 @@
 
 #include <math.h>
 
-enum { UNIT_FLOPS = 1000000, MIN_UNITS = 64, DEPTHWISE_ROWS = 14, WINDOW_BYTES = 16 << 10 };
+enum {
+    UNIT_FLOPS = 1000000,
+    MIN_UNITS = 64,
+    DEPTHWISE_ROWS = 14,
+    WINDOW_BYTES = 16 << 10,
+    SLICE_BYTES = 256 << 10,
+    NEAR_BYTES = 2048,
+    MAX_WINDOW_BYTES = 64 << 20
+};
 
 static void copy_geometry(const struct mo_conv *v, struct mo_conv_walk *c) {
     c->n = v->n, c->groups = v->groups;
@@ -72,7 +80,7 @@ static void set_strides(struct mo_conv_walk *c) {
     t->w_block = c->kind == MO_CONV_BLOCKED ? c->planes * taps * 1024
                  : c->kind == MO_CONV_FIRST ? c->planes * taps * 64
                                             : taps * 64;
-    t->w_ahead = t->w_block * c->blocks;
+    t->w_ahead = t->w_block * c->blocks <= SLICE_BYTES ? t->w_block * c->blocks : NEAR_BYTES;
     t->y_block = t->res_block = c->oh * c->ow * 64;
     t->y_row = c->ow * 64;
     t->x_row = c->sh * c->w * c->element;
@@ -139,6 +147,9 @@ int mo_conv_walk_bind(const struct mo_binder *binder, const struct mo_node *node
     choose_tile(c);
     choose_units(c, v);
     set_strides(c);
+    /* absurd dilations of a padded input: the reference needs no copy of the window */
+    if ((double)c->planes * (double)c->copy_rows * (double)(c->copy_cols * c->element) > MAX_WINDOW_BYTES)
+        return MOIRE_EUNSUPPORTED;
     set_epilogue(c, &node->fuse);
     if (!fill_taps(binder->region, c))
         return mo_fail(err, MOIRE_ENOMEM, "node '%s': out of memory", node->name);
