@@ -56,6 +56,8 @@ static unsigned resize_layouts(const struct mo_graph *g, const struct mo_node *n
     if (!mo_f32(x) || !mo_f32(y) || x->shape.rank < 3 || x->shape.rank > 4) return 0;
     if (x->shape.d[0] != y->shape.d[0] || x->shape.d[1] != y->shape.d[1]) return 0;
     if (node->fuse.act != MO_ACT_NONE || node->fuse.residual >= 0 || !sampling_of(node, &s)) return 0;
+    for (int i = 2; i < x->shape.rank; i++) /* positions are kept as int32 */
+        if (x->shape.d[i] > INT32_MAX || y->shape.d[i] > INT32_MAX) return 0;
     return scales_of(g, node, scale) ? MO_CAN_PLAIN | MO_CAN_C16 : 0;
 }
 

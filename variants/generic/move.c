@@ -134,7 +134,7 @@ static bool slice(struct boxes *b) {
         if (from + (y->shape.d[axis] - 1) * by < 0 || from + (y->shape.d[axis] - 1) * by >= size)
             return false;
         box->in_at += from * box->in_stride[axis];
-        box->in_stride[axis] *= by;
+        if (y->shape.d[axis] > 1) box->in_stride[axis] *= by;
     }
     return true;
 }
