@@ -20,14 +20,14 @@
 #include <string.h>
 #include "runtime/policy/policy.h"
 
-enum { CANDIDATES = 128, PER_TENANT = 12, SHED_AT_ONCE = 16, STARVED_SHARE = 20 };
+enum { CANDIDATES = 128, PER_TENANT = 12, SHED_AT_ONCE = 16, STARVED_SHARE = 40 };
 static const int64_t STARVED_NS = 1000000000;
-static const double MARGIN = 0.02;     /* a query must fit with so much of its rest to spare */
-static const double WIDE_MARGIN = 0.3; /* takes more cores already with this little slack */
-static const double MEET = 0.3; /* waits for the others' cores when they end within this share of a block */
+static const double MARGIN = 0.02;   /* a query must fit with so much of its rest to spare */
+static const double WIDE_MARGIN = 1; /* takes more cores already with this little slack */
+static const double MEET = 0.6; /* waits for the others' cores when they end within this share of a block */
 static const double TARGET = 0.97; /* attainment above which a tenant can spare misses */
 static const double SPARE = 100, DEAR = 1000;
-static const double BALANCE_FROM = 0.965, BALANCE_SPAN = 0.02;
+static const double BALANCE_FROM = 0.975, BALANCE_SPAN = 0.01;
 
 struct candidate {
     int query, tenant;
