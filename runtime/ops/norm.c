@@ -133,6 +133,11 @@ static void scale_and_shift(const struct mo_op_ctx *ctx) {
         }
 }
 
+/* RMSNormalization takes no mean away. */
+static bool is_rms(const struct mo_op_ctx *ctx) {
+    return !strcmp(ctx->node->op_type, "RMSNormalization");
+}
+
 static int run_layer(const struct mo_op_ctx *ctx) {
     const struct mo_value *x = &ctx->in[0];
     int axis = mo_axis(ctx, mo_attr_int(ctx->node, "axis", -1), x->shape.rank);
@@ -141,6 +146,10 @@ static int run_layer(const struct mo_op_ctx *ctx) {
     double epsilon = (double)mo_attr_float(ctx->node, "epsilon", 1e-5f), mean, var;
     for (int64_t r = 0; size && r < rows; r++) {
         run_moments(x, r * size, size, &mean, &var);
+        if (is_rms(ctx)) {
+            var += mean * mean;
+            mean = 0;
+        }
         double inverse = 1 / sqrt(var + epsilon);
         if (mo_wanted(ctx, 1)) mo_store(&ctx->out[1], r, mean);
         if (mo_wanted(ctx, 2)) mo_store(&ctx->out[2], r, inverse);
@@ -306,6 +315,7 @@ static int run_mvn(const struct mo_op_ctx *ctx) {
 const struct mo_op mo_ops_norm[] = {
     {"BatchNormalization", "", 6, 5, 5, 1, 5, infer_batch, run_batch, 0},
     {"LayerNormalization", "", 17, 2, 3, 1, 3, infer_layer, run_layer, 0},
+    {"RMSNormalization", "", 23, 2, 2, 1, 1, infer_layer, run_layer, 0},
     {"InstanceNormalization", "", 1, 3, 3, 1, 1, infer_group, run_group, 0},
     {"GroupNormalization", "", 18, 3, 3, 1, 1, infer_group, run_group, 0},
     {"LRN", "", 1, 1, 1, 1, 1, infer_lrn, run_lrn, 0},

@@ -157,6 +157,9 @@ static double f_gelu_tanh(double x, const struct param *p) {
     (void)p;
     return 0.5 * x * (1 + tanh(0.79788456080286535588 * (x + 0.044715 * x * x * x)));
 }
+static double f_swish(double x, const struct param *p) {
+    return x / (1 + exp(-p->a * x));
+}
 static double f_isnan(double x, const struct param *p) {
     (void)p;
     return isnan(x);
@@ -214,6 +217,7 @@ static const struct formula {
     {"Shrink", f_shrink, "lambd", "bias", 0.5f, 0},
     {"Clip", f_clip, "min", "max", -INFINITY, INFINITY},
     {"Gelu", f_gelu, 0, 0, 0, 0},
+    {"Swish", f_swish, "alpha", 0, 1, 0},
     {"IsNaN", f_isnan, 0, 0, 0, 0},
     {"IsInf", f_isinf, 0, 0, 0, 0},
     {"Not", f_not, 0, 0, 0, 0},
@@ -236,21 +240,32 @@ static struct formula formula_of(const struct mo_op_ctx *ctx, struct param *p) {
     return row;
 }
 
-/* Integers that a double may not hold exactly. */
-static int run_int64(const struct mo_op_ctx *ctx, const struct formula *row) {
+/* 64-bit integers, which a double may not hold exactly.  False: the formula has no integer form. */
+static bool run_int64(const struct mo_op_ctx *ctx, const struct formula *row) {
     const struct mo_value *x = &ctx->in[0], *y = &ctx->out[0];
+    bool is_unsigned = x->dtype == MOIRE_U64, clip = row->f == f_clip;
+    if (!clip && row->f != f_abs && row->f != f_neg && row->f != f_relu && row->f != f_sign) return false;
+    const uint64_t flip = is_unsigned ? 0 : 1ull << 63; /* makes signed order unsigned */
+    uint64_t low = clip && mo_given(ctx, 1) ? (uint64_t)mo_load_int(&ctx->in[1], 0) ^ flip : 0;
+    uint64_t high = clip && mo_given(ctx, 2) ? (uint64_t)mo_load_int(&ctx->in[2], 0) ^ flip : UINT64_MAX;
     int64_t n = mo_count(x);
-    int64_t low = row->f == f_clip && mo_given(ctx, 1) ? mo_load_int(&ctx->in[1], 0) : INT64_MIN;
-    int64_t high = row->f == f_clip && mo_given(ctx, 2) ? mo_load_int(&ctx->in[2], 0) : INT64_MAX;
-    bool flip_negative = row->f == f_abs, flip = row->f == f_neg;
-    if (row->f == f_relu) low = 0;
     for (int64_t i = 0; i < n; i++) {
-        int64_t v = mo_load_int(x, i);
-        if (flip || (flip_negative && v < 0)) v = (int64_t)(0 - (uint64_t)v);
-        if (row->f == f_sign) v = (v > 0) - (v < 0);
-        v = v < low ? low : v;
-        mo_store_int(y, i, v > high ? high : v);
+        uint64_t v = (uint64_t)mo_load_int(x, i);
+        bool negative = !is_unsigned && v >> 63;
+        if (row->f == f_neg || (row->f == f_abs && negative)) v = 0 - v;
+        if (row->f == f_relu && negative) v = 0;
+        if (row->f == f_sign) v = negative ? UINT64_MAX : v != 0;
+        if (clip && (v ^ flip) < low) v = low ^ flip;
+        if (clip && (v ^ flip) > high) v = high ^ flip;
+        mo_store_int(y, i, (int64_t)v);
     }
+    return true;
+}
+
+static int run_bitwise_not(const struct mo_op_ctx *ctx) {
+    int64_t n = mo_count(&ctx->in[0]);
+    for (int64_t i = 0; mo_wanted(ctx, 0) && i < n; i++)
+        mo_store_int(&ctx->out[0], i, ~mo_load_int(&ctx->in[0], i));
     return MOIRE_OK;
 }
 
@@ -260,7 +275,8 @@ static int run_unary(const struct mo_op_ctx *ctx) {
     struct param p = {0};
     const struct formula row = formula_of(ctx, &p);
     const struct mo_value *x = &ctx->in[0], *y = &ctx->out[0];
-    if (x->dtype == MOIRE_I64 && y->dtype == MOIRE_I64) return run_int64(ctx, &row);
+    bool wide = y->dtype == x->dtype && (x->dtype == MOIRE_I64 || x->dtype == MOIRE_U64);
+    if (wide && run_int64(ctx, &row)) return MOIRE_OK;
     double span[SPAN];
     int64_t n = mo_count(x);
     for (int64_t i = 0; i < n; i += SPAN) {
@@ -289,6 +305,11 @@ static int infer_test(const struct mo_op_ctx *ctx) {
 static int infer_not(const struct mo_op_ctx *ctx) {
     int rc = mo_check_type(ctx, 0, MO_BOOLS);
     return rc ? rc : mo_set_out(ctx, 0, MOIRE_BOOL, &ctx->in[0].shape);
+}
+
+static int infer_bits(const struct mo_op_ctx *ctx) {
+    int rc = mo_check_type(ctx, 0, MO_INTS);
+    return rc ? rc : mo_set_out(ctx, 0, ctx->in[0].dtype, &ctx->in[0].shape);
 }
 
 static int infer_celu(const struct mo_op_ctx *ctx) {
@@ -338,8 +359,10 @@ const struct mo_op mo_ops_unary[] = {
     FLOAT_ROW("Selu", 1),
     FLOAT_ROW("ThresholdedRelu", 10),
     FLOAT_ROW("Gelu", 20),
+    FLOAT_ROW("Swish", 24),
     {"Celu", "", 12, 1, 1, 1, 1, infer_celu, run_unary, MO_OP_POINTWISE},
     {"Clip", "", 1, 1, 3, 1, 1, infer_clip, run_unary, MO_OP_POINTWISE},
+    {"BitwiseNot", "", 18, 1, 1, 1, 1, infer_bits, run_bitwise_not, 0},
     {"IsNaN", "", 9, 1, 1, 1, 1, infer_test, run_unary, 0},
     {"IsInf", "", 10, 1, 1, 1, 1, infer_test, run_unary, 0},
     {"Not", "", 1, 1, 1, 1, 1, infer_not, run_unary, 0},
