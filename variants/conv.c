@@ -76,7 +76,9 @@ bool mo_conv_read(const struct mo_graph *graph, const struct mo_node *node, stru
     c->x = input(graph, node, 0), c->weights = input(graph, node, 1), c->y = graph->tensors[node->out[0]];
     c->residual = input(graph, node, node->fuse.residual);
     c->bias = node->fuse.residual == 2 ? NULL : input(graph, node, 2);
-    if (!solid(c->x) || !solid(c->weights) || !solid(c->y) || !c->weights->data) return false;
+    if (!c->x || !c->weights || !c->y || !solid(c->x) || !solid(c->weights) || !solid(c->y) ||
+        !c->weights->data)
+        return false;
     if (c->bias && (c->bias->dtype != MOIRE_F32 || !c->bias->data)) return false;
     if (node->fuse.residual >= 0 &&
         (!solid(c->residual) || !mo_shape_equal(&c->residual->shape, &c->y->shape)))

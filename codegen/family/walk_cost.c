@@ -52,10 +52,11 @@ static int64_t class_tiles(const struct mo_axis *a, int cls) {
 
 static double compute_cycles(const struct mo_walk *w) {
     double cycles = 0;
+    int64_t whole = w->ocb / w->blocks;
     int tail = (int)(w->ocb % w->blocks);
     for (int r = 0; r < w->row.n_classes; r++)
         for (int c = 0; c < w->col.n_classes; c++) {
-            double set = tile_cycles(w, w->blocks, r, c) * (double)(w->ocb / w->blocks);
+            double set = tile_cycles(w, w->blocks, r, c) * (double)whole;
             if (tail) set += tile_cycles(w, tail, r, c);
             cycles += set * (double)(class_tiles(&w->row, r) * class_tiles(&w->col, c));
         }

@@ -5,6 +5,10 @@
 
 #include <string.h>
 
+static long long ll(int64_t x) {
+    return x;
+}
+
 /* A tile function: `blocks` output blocks, row class r, column class c. */
 struct tile {
     const struct mo_walk *w;
@@ -49,14 +53,13 @@ static void emit_bases(FILE *out, const struct tile *t, int indent, const char *
                        uint64_t mask) {
     const struct mo_walk *w = t->w;
     fprintf(out, "%*sconst char *x = xp + (%s * %lld + %s * %lld)", indent, "", kh,
-            (long long)(w->row.dilation * w->x_row), kw, (long long)(w->col.dilation * w->x_pixel));
+            ll(w->row.dilation * w->x_row), kw, ll(w->col.dilation * w->x_pixel));
     for (int i = 0; i < t->mac.rows; i++)
-        if (row_used(t, mask, i))
-            fprintf(out, ", *x%d = x + %lld", i, (long long)(i * w->row.stride * w->x_row));
+        if (row_used(t, mask, i)) fprintf(out, ", *x%d = x + %lld", i, ll(i * w->row.stride * w->x_row));
     fprintf(out, ";\n%*sconst char *q0 = wp + (%s * %lld + %s) * %lld", indent, "", kh,
             (long long)w->col.taps, kw, (long long)w->w_tap);
     for (int b = 1; b < t->mac.blocks; b++)
-        fprintf(out, ", *q%d = q0 + %lld", b, (long long)(b * w->w_block));
+        fprintf(out, ", *q%d = q0 + %lld", b, ll(b * w->w_block));
     fputs(";\n", out);
 }
 
@@ -259,9 +262,9 @@ static void emit_tile(FILE *out, const struct tile *t) {
     mo_mac_declare(out, &t->mac, 4);
     fputs("    (void)x_, (void)res;\n", out);
     int size = w->row.cls[t->r].size;
-    fprintf(out, "    for (; n > 0; n--, x += %lld, y += %lld%s",
-            (long long)(size * w->row.stride * w->x_row), (long long)(size * w->y_row), "");
-    if (residual) fprintf(out, ", res += %lld", (long long)(size * w->y_row));
+    fprintf(out, "    for (; n > 0; n--, x += %lld, y += %lld", ll(size * w->row.stride * w->x_row),
+            ll(size * w->y_row));
+    if (residual) fprintf(out, ", res += %lld", ll(size * w->y_row));
     fputs(") {\n", out);
     mo_mac_start(out, &t->mac, 8, "b");
     if (residual && !w->p->fuse.residual_last) emit_each(out, t, ADD_RESIDUAL);

@@ -108,7 +108,7 @@ static void emit_gemm_unit(FILE *out, const struct mo_walk *w) {
 }
 
 static void emit_run(FILE *out, const struct mo_walk *w) {
-    long long per_image = (long long)(w->unit_sets * w->chunks),
+    long long per_image = w->unit_sets * w->chunks,
               inner = (long long)(w->sets_outer ? w->chunks : w->unit_sets);
     fprintf(out,
             "static void run(const struct mo_kargs *a, i64 begin, i64 end, void *scratch) {\n"
@@ -119,16 +119,16 @@ static void emit_run(FILE *out, const struct mo_walk *w) {
 }
 
 static void emit_descriptor(FILE *out, const struct mo_walk *w, const char *name) {
+    long long units = w->n * w->unit_sets * w->chunks;
     fprintf(out,
             "__attribute__((visibility(\"default\"))) extern const struct mo_variant mo_variant;\n"
             "const struct mo_variant mo_variant = {\n"
             "    .abi = %d, .packing = %d, .units = %lld, .scratch_bytes = %lld,\n"
             "    .parallelism_milli = %lld, .block_bytes = %lld, .l3_bytes = %lld, .flops_executed = %lld,\n"
             "    .run = run, .name = \"%s\",\n};\n",
-            MO_KERNEL_ABI, w->packing, (long long)(w->n * w->unit_sets * w->chunks),
-            (long long)w->scratch_bytes, (long long)mo_walk_parallelism_milli(w),
-            (long long)mo_walk_block_bytes(w), (long long)mo_walk_l3_bytes(w), (long long)mo_walk_flops(w),
-            name);
+            MO_KERNEL_ABI, w->packing, units, (long long)w->scratch_bytes,
+            (long long)mo_walk_parallelism_milli(w), (long long)mo_walk_block_bytes(w),
+            (long long)mo_walk_l3_bytes(w), (long long)mo_walk_flops(w), name);
 }
 
 static void emit_head(FILE *out, const struct mo_walk *w, const char *name) {

@@ -85,7 +85,8 @@ static float *fill_blocked(const float *plain, int n, int ch, int64_t pixels, in
 }
 
 static float *random_plain(int64_t n, unsigned *seed) {
-    float *p = malloc((size_t)n * 4);
+    float *p = calloc((size_t)n, 4);
+    if (!p) abort();
     for (int64_t i = 0; i < n; i++)
         p[i] = noise(seed);
     return p;
@@ -102,7 +103,7 @@ static void reference(struct conv_case *c, float *x, const float *res) {
     in[0].data = x;
     struct mo_value out = mo_tensor_value(g->tensors[plain.out[0]]);
     int64_t n = mo_shape_count(&out.shape);
-    out.data = c->want = malloc((size_t)n * 4);
+    out.data = c->want = calloc((size_t)n, 4);
     struct mo_op_ctx ctx = {.node = &plain, .env = &c->env, .n_in = 3, .n_out = 1, .in = in, .out = &out};
     if (mo_op_find("Conv", "")->run(&ctx)) abort();
     const struct mo_fuse *f = &c->node->fuse;
