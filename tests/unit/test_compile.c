@@ -401,13 +401,14 @@ static int64_t quick_now(void *self) {
 }
 
 static int copy_object(struct sweep *s, const char *to) {
-    static char bytes[1 << 18];
+    char bytes[4096];
     int from = open(s->object, O_RDONLY), fd = open(to, O_WRONLY | O_CREAT | O_TRUNC, 0644);
-    ssize_t n = read(from, bytes, sizeof bytes);
-    int rc = n > 0 && write(fd, bytes, (size_t)n) == n ? 0 : 1;
+    ssize_t n = 0;
+    while (from >= 0 && fd >= 0 && (n = read(from, bytes, sizeof bytes)) > 0)
+        if (write(fd, bytes, (size_t)n) != n) break;
     close(from);
     close(fd);
-    return rc;
+    return n != 0;
 }
 
 static int fake_spawn(void *self, const char *const *argv, const char *log) {
