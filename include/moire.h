@@ -120,8 +120,16 @@ typedef struct moire_config {
     int no_pin;         /* 1: leave worker threads unpinned */
     void (*log)(void *user, int level, const char *line); /* NULL = silent */
     void *log_user;
+    int lend_workers; /* 1: start no worker threads; the host's threads work by moire_work() */
 } moire_config;
 MOIRE_API void moire_config_init(moire_config *config);
+
+/* Lends the calling thread as worker `core` (0 .. threads-1) of a runtime made with lend_workers; returns
+ * when the runtime is destroyed.  Every core needs one before models load.  For hosts that have a team
+ * already: #pragma omp parallel num_threads(n + 1) { if (omp_get_thread_num()) moire_work(rt,
+ * omp_get_thread_num() - 1); else { serve(rt); destroy(rt); } } MOIRE_EINVAL: no such core, or it has its
+ * worker. */
+MOIRE_API int moire_work(moire_runtime *runtime, int core);
 
 /* Binds a symbolic or unknown input shape at load: name of the graph input and its whole shape. */
 typedef struct moire_shape {

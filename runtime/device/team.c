@@ -14,7 +14,8 @@ struct worker {
     struct mo_thread thread;
     int core, cpu;
     bool started;
-    char pad[40];
+    _Atomic uint32_t lent; /* a host's thread: 0 not come, 1 at work, 2 gone (the futex word) */
+    char pad[36];
 };
 
 struct mo_team {
@@ -56,17 +57,35 @@ static bool await_job(struct worker *w, uint32_t seen) {
     }
 }
 
+static void run_jobs(struct worker *w) {
+    for (uint32_t seen = 0; await_job(w, seen); seen++) {
+        struct mo_job job = w->job;
+        job.run(job.ctx, w->core, job.worker, job.n_workers);
+    }
+}
+
 static void *work(void *arg) {
     struct worker *w = arg;
     struct mo_team *team = w->team;
     if (w->cpu >= 0 && team->env->sys->pin(team->env->sys->self, w->cpu) < 0)
         atomic_fetch_add(&team->unpinned, 1);
     mo_fpu_flush();
-    for (uint32_t seen = 0; await_job(w, seen); seen++) {
-        struct mo_job job = w->job;
-        job.run(job.ctx, w->core, job.worker, job.n_workers);
-    }
+    run_jobs(w);
     return NULL;
+}
+
+int mo_team_work(struct mo_team *team, int core) {
+    if (core < 0 || core >= team->n || team->worker[core].started) return MOIRE_EINVAL;
+    struct worker *w = &team->worker[core];
+    const struct mo_sys *sys = team->env->sys;
+    uint32_t none = 0;
+    if (!atomic_compare_exchange_strong(&w->lent, &none, 1)) return MOIRE_EINVAL;
+    unsigned before = mo_fpu_flush();
+    run_jobs(w);
+    mo_fpu_restore(before);
+    atomic_store(&w->lent, 2); /* the team may be gone from here on: only an address is used below */
+    sys->futex_wake(sys->self, &w->lent, 1);
+    return MOIRE_OK;
 }
 
 void mo_team_post(struct mo_team *team, int core, const struct mo_job *job) {
@@ -89,6 +108,7 @@ int mo_team_create(const struct mo_team_config *c, struct mo_team **out, moire_e
         w->team = team;
         w->core = team->n;
         w->cpu = c->cpu ? c->cpu[team->n] : -1;
+        if (c->lent) continue;
         rc = sys->thread_start(sys->self, &w->thread, work, w);
         w->started = !rc;
         if (rc) break;
@@ -105,6 +125,15 @@ int mo_team_create(const struct mo_team_config *c, struct mo_team **out, moire_e
     return MOIRE_OK;
 }
 
+/* Waits for a host's thread to leave its loop; one that never came is told that it is too late. */
+static void await_guest(const struct mo_team *team, struct worker *w) {
+    const struct mo_sys *sys = team->env->sys;
+    uint32_t none = 0;
+    if (atomic_compare_exchange_strong(&w->lent, &none, 2)) return;
+    while (atomic_load(&w->lent) == 1)
+        sys->futex_wait(sys->self, &w->lent, 1, 0);
+}
+
 void mo_team_destroy(struct mo_team *team) {
     if (!team) return;
     const struct mo_sys *sys = team->env->sys;
@@ -113,7 +142,10 @@ void mo_team_destroy(struct mo_team *team) {
         sys->futex_wake(sys->self, &team->worker[i].posted, 1);
     }
     for (int i = 0; i < team->n; i++)
-        if (team->worker[i].started) sys->thread_join(sys->self, team->worker[i].thread);
+        if (team->worker[i].started)
+            sys->thread_join(sys->self, team->worker[i].thread);
+        else
+            await_guest(team, &team->worker[i]);
     mo_free(team->env, team->worker);
     mo_free(team->env, team);
 }
@@ -128,6 +160,7 @@ int mo_team_unpinned(const struct mo_team *team) {
 int64_t mo_team_cpu_ns(const struct mo_team *team) {
     int64_t sum = 0;
     for (int i = 0; i < team->n; i++)
-        sum += team->env->sys->thread_cpu(team->env->sys->self, team->worker[i].thread);
+        if (team->worker[i].started)
+            sum += team->env->sys->thread_cpu(team->env->sys->self, team->worker[i].thread);
     return sum;
 }

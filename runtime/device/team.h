@@ -7,6 +7,7 @@
  */
 #ifndef MO_TEAM_H
 #define MO_TEAM_H
+#include <stdbool.h>
 #include "runtime/base/env.h"
 
 /* run(ctx, core, worker, n_workers) on the worker thread of `core`; worker 0 leads. */
@@ -21,12 +22,16 @@ struct mo_team_config {
     int n;
     const int *cpu;  /* OS cpu of each worker; NULL = unpinned */
     int64_t spin_ns; /* how long an idle worker spins before it sleeps */
+    bool lent;       /* start no threads: the host's threads come by mo_team_work() */
 };
 
 struct mo_team;
 int mo_team_create(const struct mo_team_config *config, struct mo_team **out, moire_error *err);
 /* Waits for running jobs and joins the threads.  NULL is fine. */
 void mo_team_destroy(struct mo_team *team);
+/* Makes the calling thread the worker of `core` until the team is destroyed; MOIRE_EINVAL when that core has
+ * a worker.  For hosts with a thread pool of their own, an OpenMP team for instance. */
+int mo_team_work(struct mo_team *team, int core);
 void mo_team_post(struct mo_team *team, int core, const struct mo_job *job);
 int mo_team_size(const struct mo_team *team);
 /* Workers that could not be pinned (the run goes on unpinned). */

@@ -97,7 +97,8 @@ struct mo_policy {
     const char *name, *description;
     size_t state_bytes;                                    /* zeroed by the core, 64-byte aligned */
     void (*init)(void *state, const struct mo_view *view); /* may be NULL */
-    void (*plan)(void *state, const struct mo_view *view); /* each period; may be NULL */
+    void (*plan)(void *state, const struct mo_view *view); /* may be NULL; else before the first dispatch
+                                                               after each plan_period_ns */
     int64_t plan_period_ns;
     void (*dispatch)(void *state, const struct mo_view *view, const struct mo_event *event,
                      struct mo_decisions *out);

@@ -121,6 +121,10 @@ void mo_sched_dispatch(struct mo_sched *s, enum mo_event_kind kind, int query, i
     struct mo_event event = {kind, query, tenant};
     s->view.now = now;
     s->decisions.n = 0;
+    if (s->policy->plan && now - s->planned_at >= s->policy->plan_period_ns) {
+        s->planned_at = now;
+        s->policy->plan(s->policy_state, &s->view);
+    }
     s->policy->dispatch(s->policy_state, &s->view, &event, &s->decisions);
     int n = s->decisions.n > s->decisions.cap ? s->decisions.cap : s->decisions.n;
     for (int i = 0; i < n; i++)

@@ -251,8 +251,11 @@ static void *serve(void *arg) {
 
 /* --- create, destroy ------------------------------------------------------------------------------------ */
 static int start_threads(struct mo_engine *e, const struct mo_engine_config *c, moire_error *err) {
-    struct mo_team_config team = {
-        .env = c->env, .n = e->n_cores, .spin_ns = IDLE_SPIN_NS, .cpu = c->no_pin ? NULL : c->topology->cpu};
+    struct mo_team_config team = {.env = c->env,
+                                  .n = e->n_cores,
+                                  .spin_ns = IDLE_SPIN_NS,
+                                  .cpu = c->no_pin ? NULL : c->topology->cpu,
+                                  .lent = c->lent};
     int rc = mo_team_create(&team, &e->team, err);
     if (rc) return rc;
     rc = c->env->sys->thread_start(c->env->sys->self, &e->service, serve, e);
@@ -477,6 +480,10 @@ int mo_engine_scratch(struct mo_engine *e, int64_t bytes, moire_error *err) {
 
 void *mo_engine_scratch_of(struct mo_engine *e, int core) {
     return e->scratch[core];
+}
+
+int mo_engine_work(struct mo_engine *e, int core) {
+    return mo_team_work(e->team, core);
 }
 
 int mo_engine_cores(const struct mo_engine *e) {

@@ -41,8 +41,8 @@ struct mo_engine_config {
     const struct mo_policy *policy;
     int max_queries, max_tenants;
     int64_t block_ns;
-    bool no_pin;
-    int64_t events; /* entries of each event ring, 0 = no events */
+    bool no_pin, lent; /* lent: workers come by mo_engine_work() */
+    int64_t events;    /* entries of each event ring, 0 = no events */
 };
 
 struct mo_engine;
@@ -71,6 +71,9 @@ void mo_engine_abort(struct mo_engine *engine, int code);
 void mo_engine_exclusive(struct mo_engine *engine, int n,
                          void (*fn)(void *ctx, int core, int worker, int n_workers), void *ctx);
 void *mo_engine_scratch_of(struct mo_engine *engine, int core);
+
+/* The calling thread becomes the worker of a core; see mo_team_work(). */
+int mo_engine_work(struct mo_engine *engine, int core);
 
 int mo_engine_cores(const struct mo_engine *engine);
 void mo_engine_stats(struct mo_engine *engine, struct mo_sched_stats *out);

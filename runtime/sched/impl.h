@@ -28,7 +28,7 @@ struct mo_sched {
     void *engine;
     int64_t (*cost_clock)(void *engine);
     struct mo_ring *ring;
-    int64_t block_config, order, timer_at;
+    int64_t block_config, order, timer_at, planned_at;
     int n_cores, max_tenants, held;
     bool missed; /* something happened while held */
     struct mo_view view;

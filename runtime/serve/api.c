@@ -66,6 +66,7 @@ static int start(moire_runtime *rt, const moire_config *c, int64_t events, moire
                                   .max_tenants = (int)limits->tenants,
                                   .block_ns = c->block_ns,
                                   .no_pin = c->no_pin != 0,
+                                  .lent = c->lend_workers != 0,
                                   .events = events};
     return mo_engine_create(&ec, &rt->engine, err);
 }
@@ -115,6 +116,10 @@ void moire_runtime_destroy(moire_runtime *rt, int drain) {
     while (rt->tenants)
         mo_tenant_close(rt->tenants, MOIRE_ESHUTDOWN);
     release(rt);
+}
+
+int moire_work(moire_runtime *rt, int core) {
+    return rt ? mo_engine_work(rt->engine, core) : MOIRE_EINVAL;
 }
 
 int64_t moire_now(const moire_runtime *rt) {

@@ -6,7 +6,8 @@
 #include "runtime/sched/calibrate.h"
 #include "runtime/serve/runtime.h"
 
-enum { REPETITIONS = 3, SPARE_INSTANCES = 2, MAX_NAME = 200 };
+enum { REPETITIONS = 3, SPARE_INSTANCES = 2, MAX_NAME = 200, LEAST_INSTANCES = 3 };
+static const int64_t POOL_BYTES = INT64_C(1) << 30; /* arenas of one tenant */
 
 void moire_tenant_config_init(moire_tenant_config *config) {
     *config = (moire_tenant_config){.size = sizeof *config};
@@ -49,10 +50,17 @@ static int build_plan(moire_tenant *t, const char *path, const moire_tenant_conf
     return t->request_bytes ? MOIRE_OK : mo_fail(err, MOIRE_ELIMIT, "%s: the inputs are too large", path);
 }
 
+/* One a core and some that are paused; fewer of large ones, but never too few to change between queries. */
+static int pool_size(const moire_tenant *t) {
+    int64_t n = mo_engine_cores(t->runtime->engine) + SPARE_INSTANCES;
+    int64_t fit = POOL_BYTES / (t->plan->arena_bytes + 1), most = t->runtime->env.limits.arenas;
+    if (n > fit) n = fit < LEAST_INSTANCES ? LEAST_INSTANCES : fit;
+    return (int)(n > most ? most : n);
+}
+
 static int build_instances(moire_tenant *t, moire_error *err) {
     const struct mo_env *env = &t->runtime->env;
-    int n = mo_engine_cores(t->runtime->engine) + SPARE_INSTANCES;
-    if (n > env->limits.arenas) n = (int)env->limits.arenas;
+    int n = pool_size(t);
     size_t outputs = (size_t)t->plan->graph->n_outputs;
     t->instances = mo_alloc(env, (size_t)n * sizeof *t->instances);
     t->outputs = mo_alloc(env, ((size_t)n * outputs + 1) * sizeof *t->outputs);

@@ -319,6 +319,49 @@ static void answers_are_not_mixed_up(void **state) {
     moire_runtime_destroy(rt, 1);
 }
 
+/* Workers that belong to the host. */
+struct guest {
+    moire_runtime *rt;
+    int core, rc;
+};
+
+static void *lend(void *arg) {
+    struct guest *g = arg;
+    g->rc = moire_work(g->rt, g->core);
+    return NULL;
+}
+
+static void the_host_may_lend_its_threads(void **state) {
+    (void)state;
+    moire_config c;
+    moire_config_init(&c);
+    c.generic_only = c.lend_workers = 1;
+    c.threads = 2;
+    moire_runtime *rt;
+    assert_int_equal(moire_runtime_create(&c, &rt, NULL), MOIRE_OK);
+    struct guest g[3];
+    pthread_t thread[3];
+    int cores = mo_engine_cores(rt->engine);
+    for (int i = 0; i < cores; i++) {
+        g[i] = (struct guest){rt, i, 1};
+        pthread_create(&thread[i], NULL, lend, &g[i]);
+    }
+    float pixels[PIXELS] = {0}, out[10];
+    moire_tensor in = image(pixels), result = {.data = out, .bytes = sizeof out};
+    moire_tenant *t = load(rt, 0, 0, 0);
+    for (int i = 0; i < 50; i++)
+        assert_int_equal(moire_run(t, &in, 1, &result, 1, NULL), MOIRE_OK);
+    assert_int_equal(moire_work(rt, 0), MOIRE_EINVAL);
+    assert_int_equal(moire_work(rt, cores), MOIRE_EINVAL);
+    moire_runtime_destroy(rt, 1);
+    for (int i = 0; i < cores; i++) {
+        pthread_join(thread[i], NULL);
+        assert_int_equal(g[i].rc, MOIRE_OK);
+    }
+    assert_int_equal(moire_runtime_create(&c, &rt, NULL), MOIRE_OK); /* nobody comes */
+    moire_runtime_destroy(rt, 1);
+}
+
 /* The k-th allocation fails, for every k: an error and nothing leaked, or an answer. */
 static int serve_once(void *ctx) {
     struct mo_env env = mo_env_default();
@@ -359,6 +402,7 @@ int main(void) {
         cmocka_unit_test(the_queue_is_bounded),
         cmocka_unit_test(callbacks_may_submit),
         cmocka_unit_test(answers_are_not_mixed_up),
+        cmocka_unit_test(the_host_may_lend_its_threads),
         cmocka_unit_test(failing_allocations_are_errors),
     };
     return cmocka_run_group_tests(tests, make_model, remove_model);
