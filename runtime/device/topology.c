@@ -4,7 +4,7 @@
 
 #include <hwloc.h>
 #include "runtime/device/cgroup.h"
-#include "runtime/device/cores.h"
+#include "runtime/base/cores.h"
 
 static int load(hwloc_topology_t *out, const char *synthetic, moire_error *err) {
     if (hwloc_topology_init(out)) return mo_fail(err, MOIRE_ENOMEM, "out of memory for the topology");

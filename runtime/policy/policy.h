@@ -8,7 +8,7 @@
  * Adding a policy = one file here and one row in table.c. */
 #ifndef MO_POLICY_H
 #define MO_POLICY_H
-#include "runtime/device/cores.h"
+#include "runtime/base/cores.h"
 #include "runtime/sched/profile.h"
 
 #define MO_NEVER INT64_MAX

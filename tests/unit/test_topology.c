@@ -13,7 +13,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 #include "runtime/device/cgroup.h"
-#include "runtime/device/cores.h"
+#include "runtime/base/cores.h"
 #include "runtime/device/topology.h"
 
 /* A folder tree that stands for "/": files made by the test, removed at its end. */
