@@ -12,6 +12,11 @@ int mo_alias_root(const struct mo_graph *g, int tensor, int64_t *offset) {
     return tensor;
 }
 
+bool mo_alias_lies_at(const struct mo_graph *g, int part, int whole, int64_t offset) {
+    int64_t a, b;
+    return mo_alias_root(g, part, &a) == mo_alias_root(g, whole, &b) && a == b + offset;
+}
+
 /* A view has as many bytes as what it views, a slice has fewer. */
 int64_t mo_alias_stride(const struct mo_graph *g, int tensor) {
     const struct mo_tensor *t = g->tensors[tensor];

@@ -177,6 +177,8 @@ int64_t mo_tensor_image_bytes(const struct mo_tensor *t);
 /* The tensor whose storage `tensor` lives in (itself without an alias), and the byte where it begins in every
  * image.  With a cycle of aliases the answer still has an alias: callers refuse that. */
 int mo_alias_root(const struct mo_graph *g, int tensor, int64_t *offset);
+/* The bytes of `part` lie `offset` behind those of `whole` in every image. */
+bool mo_alias_lies_at(const struct mo_graph *g, int part, int whole, int64_t offset);
 /* Bytes from one image to the next: its own image size, or its parent's when it is a slice of one. */
 int64_t mo_alias_stride(const struct mo_graph *g, int tensor);
 /* The tensor as operators see it. */

@@ -62,23 +62,17 @@ void mo_plan_cost(const struct mo_graph *graph, const struct mo_node *node, int6
     *bytes = moved;
 }
 
-/* The bytes of `part` lie `offset` behind those of `whole`. */
-static bool lies_at(const struct mo_graph *graph, int part, int whole, int64_t offset) {
-    int64_t a, b;
-    if (part < 0 || whole < 0 || mo_alias_root(graph, part, &a) != mo_alias_root(graph, whole, &b))
-        return false;
-    return a == b + offset;
-}
-
 bool mo_plan_is_view(const struct mo_graph *graph, const struct mo_node *node) {
     bool concat = !strcmp(node->op_type, "Concat");
     if (!node->op || node->n_out < 1 || (!concat && !(node->op->flags & MO_OP_VIEW))) return false;
     for (int i = 0; !concat && i < node->n_out; i++)
-        if (!lies_at(graph, node->out[i], node->in[0], 0)) return false;
+        if (node->out[i] < 0 || node->in[0] < 0 || !mo_alias_lies_at(graph, node->out[i], node->in[0], 0))
+            return false;
     int64_t before = 0; /* in every image of the concat's output */
     for (int i = 0; concat && i < node->n_in; i++) {
         int in = node->in[i];
-        if (in < 0 || graph->tensors[in]->alias < 0 || !lies_at(graph, in, node->out[0], before))
+        if (in < 0 || node->out[0] < 0 || graph->tensors[in]->alias < 0 ||
+            !mo_alias_lies_at(graph, in, node->out[0], before))
             return false;
         before += mo_tensor_image_bytes(graph->tensors[in]);
     }

@@ -21,12 +21,13 @@ static unsigned layouts(const struct mo_graph *g, const struct mo_node *node) {
 static int cut(const struct mo_graph *g, const struct mo_node *node, int64_t blocks, int *first,
                struct mo_lanes *runs) {
     const struct mo_tensor *y = mo_result(g, node, 0);
-    int64_t channel = 0;
+    int64_t channel = 0, area = mo_span(y, 2, y->shape.rank);
     int n = 0;
     for (int i = 0; i <= node->n_in; i++) {
         const struct mo_tensor *x = i < node->n_in ? mo_arg(g, node, i) : NULL;
         int64_t own = x ? x->shape.d[1] : blocks * 16 - y->shape.d[1];
-        bool placed = x && x->alias >= 0 && mo_alias_root(g, x->id, NULL) == mo_alias_root(g, y->id, NULL);
+        bool placed = x && x->alias >= 0 && channel % 16 == 0 &&
+                      mo_alias_lies_at(g, x->id, y->id, channel * area * (int64_t)sizeof(float));
         for (int64_t c = 0; c < own;) {
             int from = (int)(c % 16), to = (int)(channel % 16), count = 16 - (from > to ? from : to);
             if (count > own - c) count = (int)(own - c);

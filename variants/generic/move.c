@@ -81,7 +81,7 @@ static bool concat(struct boxes *b) {
         const struct mo_tensor *x = mo_arg(b->g, b->node, i);
         if (!x || x->layout != MO_PLAIN || x->shape.rank != y->shape.rank || x->dtype != y->dtype)
             return false;
-        bool placed = x->alias >= 0 && mo_alias_root(b->g, x->id, NULL) == mo_alias_root(b->g, y->id, NULL);
+        bool placed = axis > 0 && x->alias >= 0 && mo_alias_lies_at(b->g, x->id, y->id, at);
         if (!placed && mo_shape_count(&x->shape) > 0) {
             struct mo_box *box = add_box(b, i, 0, x);
             if (!box) return false;
