@@ -49,7 +49,8 @@ struct mo_sys {
     int (*open_at)(void *self, int folder, const char *name, int flags, int mode);
     int (*stat)(void *self, int fd, struct mo_stat *out);
     uint32_t (*euid)(void *self);
-    int (*home)(void *self, char *out, size_t n); /* home folder of the effective user, from the user database */
+    int (*home)(void *self, char *out,
+                size_t n); /* home folder of the effective user, from the user database */
     /* calls fn for every name in a folder but "." and ".."; stops when fn returns non-zero */
     int (*list)(void *self, const char *folder, int (*fn)(void *ctx, const char *name), void *ctx);
     /* anonymous file in memory, and what makes it immutable */

@@ -91,7 +91,8 @@ static void failures_name_the_system(void **state) {
         {"exit 3", MOIRE_EFAILED, "a-peer: its runner died"},
         {"echo nonsense; sleep 5", MOIRE_EFAILED, "a-peer: unexpected answer"},
         {"kill -9 $$", MOIRE_EFAILED, "a-peer: its runner died"},
-        {"exec 2>/dev/null; yes | tr -d '\\n' | head -c 3000000 2>/dev/null", MOIRE_EFAILED, "a-peer: answer too long"},
+        {"exec 2>/dev/null; yes | tr -d '\\n' | head -c 3000000 2>/dev/null", MOIRE_EFAILED,
+         "a-peer: answer too long"},
     };
     struct place p;
     open_place(&p);
