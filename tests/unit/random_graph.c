@@ -151,7 +151,7 @@ static void batch_norm(struct maker *m, int x, const struct mo_shape *s) {
 static void activation(struct maker *m, int x, const struct mo_shape *s) {
     static const char *const names[] = {"Relu",      "Relu", "Relu",      "Sigmoid",  "HardSigmoid",
                                         "HardSwish", "Tanh", "LeakyRelu", "Elu",      "Neg",
-                                        "Softplus",       "Erf",  "Abs",       "Identity", "Dropout"};
+                                        "Softplus",  "Erf",  "Abs",       "Identity", "Dropout"};
     int which = pick(m, 19);
     if (which < 15) {
         keep(m, node(m, names[which], 1, &x, 1));
