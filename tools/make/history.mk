@@ -11,3 +11,5 @@ $(B)/tests/test_history: $(B)/obj/tests/history/test_history.o $(HISTORY_OBJ) $(
 	$(CC) $(LDFLAGS) -o $@ $^ -lcmocka $(LDLIBS)
 
 $(B)/obj/tests/history/test_history.o: | $(B)/gen/onnx.pb-c.h
+# Tests that build models see the generated messages too.
+$(TEST_SRC:%.c=$(B)/obj/%.o): | $(B)/gen/onnx.pb-c.h
