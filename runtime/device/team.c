@@ -88,11 +88,19 @@ int mo_team_work(struct mo_team *team, int core) {
     return MOIRE_OK;
 }
 
-void mo_team_post(struct mo_team *team, int core, const struct mo_job *job) {
+bool mo_team_put(struct mo_team *team, int core, const struct mo_job *job) {
     struct worker *w = &team->worker[core];
     w->job = *job;
     atomic_fetch_add(&w->posted, 1);
-    if (atomic_load(&w->asleep)) team->env->sys->futex_wake(team->env->sys->self, &w->posted, 1);
+    return atomic_load(&w->asleep);
+}
+
+void mo_team_wake(struct mo_team *team, int core) {
+    team->env->sys->futex_wake(team->env->sys->self, &team->worker[core].posted, 1);
+}
+
+void mo_team_post(struct mo_team *team, int core, const struct mo_job *job) {
+    if (mo_team_put(team, core, job)) mo_team_wake(team, core);
 }
 
 int mo_team_create(const struct mo_team_config *c, struct mo_team **out, moire_error *err) {
