@@ -110,7 +110,11 @@ int mo_team_create(const struct mo_team_config *c, struct mo_team **out, moire_e
     team->env = c->env;
     team->spin_ns = c->spin_ns;
     team->worker = mo_alloc(c->env, (size_t)c->n * sizeof *team->worker);
-    int rc = team->worker ? 0 : -1;
+    if (!team->worker) {
+        mo_free(c->env, team);
+        return mo_fail(err, MOIRE_ENOMEM, "out of memory for %d workers", c->n);
+    }
+    int rc = 0;
     for (; !rc && team->n < c->n; team->n++) {
         struct worker *w = &team->worker[team->n];
         w->team = team;
@@ -123,9 +127,7 @@ int mo_team_create(const struct mo_team_config *c, struct mo_team **out, moire_e
     }
     if (rc) {
         int n = team->n;
-        bool memory = !team->worker;
         mo_team_destroy(team);
-        if (memory) return mo_fail(err, MOIRE_ENOMEM, "out of memory for %d workers", c->n);
         return mo_fail(err, MOIRE_EIO, "cannot start worker thread %d of %d: %s; use fewer threads", n + 1,
                        c->n, strerror(-rc));
     }

@@ -153,6 +153,31 @@ static int load(moire_tenant *t, const char *path, const moire_tenant_config *c,
     return rc;
 }
 
+/* Under the loading lock. */
+static int add_tenant(moire_runtime *rt, const char *path, const moire_tenant_config *c, moire_tenant **out,
+                      moire_error *err) {
+    if (rt->n_tenants >= rt->env.limits.tenants)
+        return mo_fail(err, MOIRE_ELIMIT, "limit 'tenants' (%lld) reached: unload a model first",
+                       (long long)rt->env.limits.tenants);
+    moire_tenant *t = mo_alloc(&rt->env, sizeof *t);
+    if (!t) return mo_fail(err, MOIRE_ENOMEM, "out of memory for '%s'", path);
+    t->runtime = rt;
+    int rc = load(t, path, c, err);
+    if (rc) {
+        destroy(t);
+        return rc;
+    }
+    rt->n_tenants++;
+    t->next = rt->tenants;
+    rt->tenants = t;
+    *out = t;
+    mo_log(&rt->env, MOIRE_LOG_INFO,
+           "loaded '%s': %d layers, %lld bytes of weights, %lld a query, %.2f ms solo", t->name,
+           t->plan->n_steps, (long long)t->plan->weight_bytes, (long long)t->plan->arena_bytes,
+           (double)mo_tenant_solo_ns(t, 1) / 1e6);
+    return MOIRE_OK;
+}
+
 int moire_load(moire_runtime *rt, const char *path, const moire_tenant_config *config, moire_tenant **out,
                moire_error *err) {
     if (!rt || !path || !out)
@@ -162,28 +187,7 @@ int moire_load(moire_runtime *rt, const char *path, const moire_tenant_config *c
     int rc = read_config(config, &c, err);
     if (rc) return rc;
     mo_lock_take(rt->env.sys, &rt->loading);
-    moire_tenant *t = NULL;
-    if (rt->n_tenants >= rt->env.limits.tenants) {
-        rc = mo_fail(err, MOIRE_ELIMIT, "limit 'tenants' (%lld) reached: unload a model first",
-                     (long long)rt->env.limits.tenants);
-    } else if (!(t = mo_alloc(&rt->env, sizeof *t))) {
-        rc = mo_fail(err, MOIRE_ENOMEM, "out of memory for '%s'", path);
-    } else {
-        t->runtime = rt;
-        rc = load(t, path, &c, err);
-    }
-    if (rc) {
-        destroy(t);
-    } else {
-        rt->n_tenants++;
-        t->next = rt->tenants;
-        rt->tenants = t;
-        *out = t;
-        mo_log(&rt->env, MOIRE_LOG_INFO,
-               "loaded '%s': %d layers, %lld bytes of weights, %lld a query, %.2f ms solo", t->name,
-               t->plan->n_steps, (long long)t->plan->weight_bytes, (long long)t->plan->arena_bytes,
-               (double)mo_tenant_solo_ns(t, 1) / 1e6);
-    }
+    rc = add_tenant(rt, path, &c, out, err);
     mo_lock_drop(rt->env.sys, &rt->loading);
     return rc;
 }

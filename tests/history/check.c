@@ -2,6 +2,7 @@
  * check.c - the rules.  The first breach ends the check. */
 #include "tests/history/check.h"
 
+#include <errno.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -318,17 +319,38 @@ static bool watch_idle(struct check *k, const struct event *e) {
 }
 
 /* --- reading --- */
+/* Reads one number and the blank or end after it. */
+static bool number(const char **at, long long *out) {
+    char *end;
+    errno = 0;
+    *out = strtoll(*at, &end, 10);
+    if (end == *at || errno || (*end && *end != ' ')) return false;
+    *at = *end ? end + 1 : end;
+    return true;
+}
+
+static bool word(const char **at, char *out, size_t n) {
+    const char *end = strchr(*at, ' ');
+    size_t length = end ? (size_t)(end - *at) : 0;
+    if (!length || length >= n) return false;
+    memcpy(out, *at, length);
+    out[length] = 0;
+    *at = end + 1;
+    return true;
+}
+
 static bool parse(struct check *k, const char *line, struct event *e) {
-    int used = 0;
-    unsigned long long seq, query;
-    long long time, a, b, c;
-    if (sscanf(line, "%llu %lld %d %23s %llu %d %lld %lld %lld%n", &seq, &time, &e->ring, e->kind, &query,
-               &e->tenant, &a, &b, &c, &used) != 9 ||
-        line[used])
-        return fail(k, "FORM", "not an event: %.80s", line);
-    e->seq = seq, e->query = query, e->time = time, e->a = a, e->b = b, e->c = c;
-    if (e->ring < 0 || e->ring >= MAX_RINGS || e->tenant < -1 || e->tenant >= MAX_TENANTS)
-        return fail(k, "FORM", "ring %d or tenant %d out of range", e->ring, e->tenant);
+    const char *at = line;
+    long long v[8] = {0}; /* seq, time, ring; query, tenant, a, b, c */
+    bool ok =
+        number(&at, &v[0]) && number(&at, &v[1]) && number(&at, &v[2]) && word(&at, e->kind, sizeof e->kind);
+    for (int i = 3; i < 8 && ok; i++)
+        ok = number(&at, &v[i]);
+    if (!ok || *at || v[0] < 0 || v[3] < 0) return fail(k, "FORM", "not an event: %.80s", line);
+    if (v[2] < 0 || v[2] >= MAX_RINGS || v[4] < -1 || v[4] >= MAX_TENANTS)
+        return fail(k, "FORM", "ring %lld or tenant %lld out of range", v[2], v[4]);
+    e->seq = (uint64_t)v[0], e->time = v[1], e->ring = (int)v[2];
+    e->query = (uint64_t)v[3], e->tenant = (int)v[4], e->a = v[5], e->b = v[6], e->c = v[7];
     return true;
 }
 
@@ -368,12 +390,15 @@ static bool event(struct check *k, const char *line) {
 }
 
 static bool header(struct check *k, const char *line) {
+    static const char cores[] = "# cores ", dropped[] = "# dropped ";
     long long n;
-    if (sscanf(line, "# cores %lld", &n) == 1) {
-        if (n < 1 || n > MAX_CORES) return fail(k, "FORM", "%lld cores", n);
+    if (!strncmp(line, cores, sizeof cores - 1)) {
+        line += sizeof cores - 1;
+        if (!number(&line, &n) || n < 1 || n > MAX_CORES) return fail(k, "FORM", "an odd number of cores");
         k->n_cores = (int)n;
-    } else if (sscanf(line, "# dropped %lld", &n) == 1 && n) {
-        return fail(k, "FORM", "%lld events were dropped: the history is not whole", n);
+    } else if (!strncmp(line, dropped, sizeof dropped - 1)) {
+        line += sizeof dropped - 1;
+        if (!number(&line, &n) || n) return fail(k, "FORM", "events were dropped: the history is not whole");
     }
     return true;
 }

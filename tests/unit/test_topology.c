@@ -26,7 +26,7 @@ static void make_file(const char *path, const char *text) {
     snprintf(whole, sizeof whole, "%s%s", root, path);
     for (char *slash = strchr(whole + strlen(root) + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
         *slash = 0;
-        if (!mkdir(whole, 0755)) strcpy(made[n_made++], whole);
+        if (!mkdir(whole, 0755)) memcpy(made[n_made++], whole, sizeof whole);
         *slash = '/';
     }
     bool fresh = access(whole, F_OK) != 0;
@@ -34,12 +34,12 @@ static void make_file(const char *path, const char *text) {
     assert_non_null(f);
     fputs(text, f);
     fclose(f);
-    if (fresh) strcpy(made[n_made++], whole);
+    if (fresh) memcpy(made[n_made++], whole, sizeof whole);
 }
 
 static int open_root(void **state) {
     (void)state;
-    strcpy(root, "/tmp/moire-root-XXXXXX");
+    memcpy(root, "/tmp/moire-root-XXXXXX", sizeof "/tmp/moire-root-XXXXXX");
     n_made = 0;
     return mkdtemp(root) ? 0 : -1;
 }
