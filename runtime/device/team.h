@@ -33,7 +33,8 @@ void mo_team_destroy(struct mo_team *team);
  * a worker.  For hosts with a thread pool of their own, an OpenMP team for instance. */
 int mo_team_work(struct mo_team *team, int core);
 void mo_team_post(struct mo_team *team, int core, const struct mo_job *job);
-/* The same in two steps, for callers that hold a lock: true = the worker sleeps, call mo_team_wake() later. */
+/* The same in two steps, for callers that hold a lock: true = the worker sleeps, call mo_team_wake() later.
+ */
 bool mo_team_put(struct mo_team *team, int core, const struct mo_job *job);
 void mo_team_wake(struct mo_team *team, int core);
 int mo_team_size(const struct mo_team *team);

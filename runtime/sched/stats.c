@@ -18,7 +18,8 @@ static int64_t upper_edge(int bucket) {
 
 void mo_histogram_add(struct mo_histogram *h, int64_t value) {
     h->n++;
-    h->sum += value;
+    /* the sum saturates: a mean over absurd values is absurd, but it must not overflow */
+    if (__builtin_add_overflow(h->sum, value, &h->sum)) h->sum = INT64_MAX;
     if (value > h->max) h->max = value;
     h->bucket[bucket_of(value)]++;
 }
