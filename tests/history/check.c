@@ -355,7 +355,7 @@ static bool parse(struct check *k, const char *line, struct event *e) {
 }
 
 static bool event(struct check *k, const char *line) {
-    struct event e;
+    struct event e = {0};
     if (!parse(k, line, &e)) return false;
     if (k->any && e.seq <= k->last_seq) return fail(k, "FORM", "sequence numbers go back");
     if (e.time < k->last_time[e.ring]) return fail(k, "FORM", "time goes back on thread %d", e.ring);
