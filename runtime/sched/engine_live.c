@@ -276,7 +276,10 @@ void mo_engine_stats(struct mo_engine *e, struct mo_sched_stats *out) {
     mo_engine_take(e);
     *out = *mo_sched_stats(e->sched);
     out->worker_cpu_ns = cpu - e->cpu_before;
-    out->wall_ns = mo_now(e->env) - e->since;
+    int64_t now = mo_now(e->env), accepted = mo_sched_accepted(e->sched);
+    int64_t open = mo_sched_view(e->sched)->n_in_system;
+    out->wall_ns = now - e->since;
+    mo_event_put(mo_engine_ring(e, e->n_cores), now, MO_LOG_SAMPLE, 0, -1, accepted, accepted - open, open);
     mo_engine_drop(e);
 }
 

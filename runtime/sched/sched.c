@@ -263,6 +263,9 @@ void mo_sched_unhold(struct mo_sched *s, int64_t now) {
     mo_sched_dispatch(s, MO_EVENT_FREED, -1, -1, now);
 }
 
+int64_t mo_sched_accepted(const struct mo_sched *s) {
+    return s->order;
+}
 const struct mo_view *mo_sched_view(const struct mo_sched *s) {
     return &s->view;
 }

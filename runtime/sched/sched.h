@@ -84,6 +84,8 @@ void mo_sched_abort(struct mo_sched *sched, int code, int64_t now);
 void mo_sched_hold(struct mo_sched *sched);
 void mo_sched_unhold(struct mo_sched *sched, int64_t now);
 
+/* Queries accepted since the core was made. */
+int64_t mo_sched_accepted(const struct mo_sched *sched);
 const struct mo_view *mo_sched_view(const struct mo_sched *sched);
 struct mo_queries *mo_sched_queries(struct mo_sched *sched);
 struct mo_sched_stats *mo_sched_stats(struct mo_sched *sched);

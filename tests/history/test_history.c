@@ -252,6 +252,8 @@ static void live_runs_keep_the_promises(void **state) {
             if (moire_submit(t[i < 500 && i % 3 == 0], &in, 1, 0, count, &answers, &q, NULL)) continue;
             accepted++;
             if (i % 7 == 0) moire_cancel(rt, q);
+            struct mo_sched_stats st;
+            if (i % 50 == 0) mo_runtime_stats(rt, &st); /* puts a sample into the history */
         }
         moire_drain(rt);
         assert_int_equal(mo_runtime_dump(rt, dump, NULL), MOIRE_OK);
