@@ -73,13 +73,13 @@ static void add_attribute(struct mo_graph *g, struct mo_node *node, char *token)
     double list[16];
     *colon = 0;
     if (!strcmp(token, "act")) {
-        node->fuse.act = (enum mo_act)atoi(value);
+        node->fuse.act = (enum mo_act)strtol(value, NULL, 10);
         node->fuse.a = 0.25f;
         node->fuse.b = 0.5f;
         return;
     }
     if (!strcmp(token, "residual")) {
-        node->fuse.residual = atoi(value);
+        node->fuse.residual = (int)strtol(value, NULL, 10);
         return;
     }
     struct mo_attr *a = mo_node_add_attr(g, node, token,
