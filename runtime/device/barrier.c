@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * barrier.c - gather by flags, release by gate. */
+ * barrier.c - gather by flags, release by gate; two members exchange flags. */
 #include "runtime/device/barrier.h"
 #include "runtime/device/lock.h"
 
@@ -9,8 +9,9 @@ void mo_barrier_init(struct mo_barrier *b, const struct mo_env *env, struct mo_b
 }
 
 void mo_barrier_begin(struct mo_barrier *b, int n) {
-    uint32_t base = atomic_load(&b->gate);
+    uint32_t base = b->flag[0].mine;
     b->n = n;
+    atomic_store(&b->gate, base);
     for (int i = 0; i < n; i++) {
         atomic_store(&b->flag[i].round, base);
         b->flag[i].mine = base;
@@ -48,6 +49,12 @@ void mo_barrier_wait(void *barrier, int worker) {
     struct mo_barrier *b = barrier;
     struct mo_barrier_flag *own = &b->flag[worker];
     uint32_t round = ++own->mine;
+    if (b->n == 2) { /* each looks at the other's flag: one trip between the cores instead of two */
+        struct mo_barrier_flag *other = &b->flag[!worker];
+        announce(b, &own->round, &own->asleep, round);
+        await(b, &other->round, &other->asleep, round);
+        return;
+    }
     if (worker) {
         announce(b, &own->round, &own->asleep, round);
         await(b, &b->gate, &b->sleepers, round);

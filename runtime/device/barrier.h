@@ -21,7 +21,7 @@ struct mo_barrier {
     struct mo_barrier_flag *flag; /* one entry, a cache line, for each possible member */
 };
 
-/* Once, before use.  spin: polls before a waiter sleeps. */
+/* Once, before use, with zeroed flags.  spin: polls before a waiter sleeps. */
 void mo_barrier_init(struct mo_barrier *b, const struct mo_env *env, struct mo_barrier_flag *flags, int spin);
 /* Sets the number of members for the next rounds.  Nobody may be before or in mo_barrier_wait() but for
  * members of a finished round that have yet to see its gate open: nothing they read is touched. */
