@@ -5,6 +5,7 @@
  * system's state.  A record belongs to the generator until issue() and to the completing thread after it;
  * `over[i]` publishes it (release) and lets the generator count queries that are overdue but not answered. */
 #define _GNU_SOURCE
+#include <sched.h>
 #include <stdatomic.h>
 #include <string.h>
 #include "bench/drive.h"
@@ -76,6 +77,14 @@ static void settle(const struct mo_env *env, struct mo_bench_drive *d, int issue
         env->sys->sleep_until(env->sys->self, now + tick_ns < end ? now + tick_ns : end);
 }
 
+/* The clients of a server do not queue for its cores: where the machine allows, the generator runs ahead of
+ * the system under test (any system: the peers' runners do the same), so that arrivals are not issued a
+ * scheduler tick late.  Threads that it starts do not inherit this. */
+static void step_ahead(bool ahead) {
+    struct sched_param param = {.sched_priority = ahead ? 1 : 0};
+    (void)sched_setscheduler(0, ahead ? SCHED_FIFO | SCHED_RESET_ON_FORK : SCHED_OTHER, &param);
+}
+
 int mo_bench_play(const struct mo_env *env, const struct mo_bench_backend *backend, void *self,
                   const struct mo_bench_schedule *schedule, const int64_t *qos_ns, int give_up,
                   struct mo_bench_record *records, int64_t *cut_ns, moire_error *err) {
@@ -91,7 +100,9 @@ int mo_bench_play(const struct mo_env *env, const struct mo_bench_backend *backe
     }
     *cut_ns = INT64_MAX;
     d.t0 = mo_now(env) + lead_ns;
+    step_ahead(true);
     int issued = generate(env, &d, backend, self, give_up, cut_ns);
+    step_ahead(false);
     if (*cut_ns == INT64_MAX) settle(env, &d, issued);
     backend->stop(self);
     mo_free(env, (void *)d.over);

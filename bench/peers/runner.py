@@ -6,6 +6,7 @@ A backend has open(job), solo(tenant), issue(index, tenant, done), stop() and cl
 may be called from any thread."""
 import ctypes
 import json
+import os
 import sys
 import threading
 import time
@@ -49,6 +50,13 @@ class Drive:
         return self.misses + waiting
 
     def play(self, give_up):
+        step_ahead(True)
+        try:
+            return self.generate(give_up)
+        finally:
+            step_ahead(False)
+
+    def generate(self, give_up):
         self.t0 = time.monotonic_ns() + LEAD_NS
         cut = NEVER
         for i, (at, tenant) in enumerate(self.arrivals):
@@ -71,6 +79,15 @@ class Drive:
             f.write(f"# moire records 1 cut_ns {cut}\n")
             for i, r in enumerate(self.records):
                 f.write(f"{i},{r[0]},{r[1]},{r[2]},{r[3]}\n")
+
+
+def step_ahead(ahead):
+    """The generator runs ahead of the system under test where the machine allows, as in bench/drive.c."""
+    try:
+        policy = os.SCHED_FIFO | os.SCHED_RESET_ON_FORK if ahead else os.SCHED_OTHER
+        os.sched_setscheduler(0, policy, os.sched_param(1 if ahead else 0))
+    except OSError:
+        pass
 
 
 def solo(backend, tenant, ms):
