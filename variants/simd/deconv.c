@@ -17,25 +17,30 @@ struct strip {
     int64_t oy, phase;  /* outputs phase, phase + sw, ... */
 };
 
+/* acc += one input channel of n neighbouring pixels (16 floats apart) times its 16 weights. */
+static inline __attribute__((always_inline)) void channel(vec (*acc)[PANEL_VECTORS], const float *x,
+                                                          const float *w, const int n) {
+    vec wv[PANEL_VECTORS];
+#pragma GCC unroll 4
+    for (int v = 0; v < PANEL_VECTORS; v++)
+        wv[v] = *(const vec *)(w + v * LANES);
+#pragma GCC unroll 16
+    for (int i = 0; i < n; i++) {
+        const vec xv = x[i * 16] - (vec){0};
+#pragma GCC unroll 4
+        for (int v = 0; v < PANEL_VECTORS; v++)
+            acc[i][v] += wv[v] * xv;
+    }
+}
+
 /* acc += taps of one (i, j): n pixels from column ix on, all input channels. */
 static inline __attribute__((always_inline)) void tap(const struct strip *s, vec (*acc)[PANEL_VECTORS],
                                                       int64_t iy, int64_t ix, const float *w, const int n) {
     const struct mo_deconv_params *p = s->p;
     for (int64_t b = 0; b < p->blocks_in; b++) {
         const float *x = s->x + ((b * p->h + iy) * p->w + ix) * 16;
-        for (int c = 0; c < 16; c++, w += 16) {
-            vec wv[PANEL_VECTORS];
-#pragma GCC unroll 4
-            for (int v = 0; v < PANEL_VECTORS; v++)
-                wv[v] = *(const vec *)(w + v * LANES);
-#pragma GCC unroll 16
-            for (int i = 0; i < n; i++) {
-                const vec xv = x[i * 16 + c] - (vec){0};
-#pragma GCC unroll 4
-                for (int v = 0; v < PANEL_VECTORS; v++)
-                    acc[i][v] += wv[v] * xv;
-            }
-        }
+        for (int c = 0; c < 16; c++, w += 16)
+            channel(acc, x + c, w, n);
     }
 }
 
@@ -117,19 +122,8 @@ static inline __attribute__((always_inline)) void narrow_pixels(const struct mo_
         for (int v = 0; v < PANEL_VECTORS; v++)
             acc[i][v] = *(const vec *)(bias + v * LANES);
     for (int64_t b = 0; b < p->blocks_in; b++, x += p->h * p->w * 16)
-        for (int c = 0; c < 16; c++, w += 16) {
-            vec wv[PANEL_VECTORS];
-#pragma GCC unroll 4
-            for (int v = 0; v < PANEL_VECTORS; v++)
-                wv[v] = *(const vec *)(w + v * LANES);
-#pragma GCC unroll 16
-            for (int i = 0; i < n; i++) {
-                const vec xv = x[i * 16 + c] - (vec){0};
-#pragma GCC unroll 4
-                for (int v = 0; v < PANEL_VECTORS; v++)
-                    acc[i][v] += wv[v] * xv;
-            }
-        }
+        for (int c = 0; c < 16; c++, w += 16)
+            channel(acc, x + c, w, n);
     for (int i = 0; i < n; i++)
         for (int v = 0; v < PANEL_VECTORS; v++)
             *(vec *)(to[i] + v * LANES) = acc[i][v];
