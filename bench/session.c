@@ -121,6 +121,7 @@ void mo_bench_say(const struct mo_bench_session *session, const char *format, ..
     if (session->quiet) return;
     va_list args;
     va_start(args, format);
+    fflush(stdout); /* both may go to one file: lines stay whole and in order */
     vfprintf(stderr, format, args);
     va_end(args);
     fputc('\n', stderr);

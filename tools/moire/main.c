@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * main.c - the `moire` command: finds the verb and runs it. */
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 #include "tools/moire/verb.h"
@@ -9,6 +10,13 @@ static const struct mo_verb *const verbs[] = {
     &mo_verb_compile, &mo_verb_run,         &mo_verb_inspect, &mo_verb_bench,
     &mo_verb_zoo,     &mo_verb_check_model, &mo_verb_ocr,     NULL,
 };
+
+/* `moire bench serve --help` asks for the same page as `moire bench --help`. */
+static bool asks_help(int argc, char **argv) {
+    for (int i = 2; i < argc; i++)
+        if (!strcmp(argv[i], "--help")) return true;
+    return false;
+}
 
 static void print_help(void) {
     printf("usage: moire VERB [ARGUMENT...]\n\n");
@@ -30,7 +38,7 @@ int main(int argc, char **argv) {
     }
     for (int i = 0; verbs[i]; i++) {
         if (strcmp(verbs[i]->name, argv[1])) continue;
-        if (argc > 2 && !strcmp(argv[2], "--help")) {
+        if (asks_help(argc, argv)) {
             printf("moire %s - %s\n\n%s", verbs[i]->name, verbs[i]->summary, verbs[i]->usage);
             return MO_EXIT_OK;
         }

@@ -222,10 +222,6 @@ out:
 
 static int run(const struct mo_env *env, int argc, char **argv) {
     moire_error err = {0};
-    if (argc > 1 && !strcmp(argv[1], "--help")) {
-        printf("moire bench - %s\n\n%s", mo_verb_bench.summary, usage);
-        return MO_EXIT_OK;
-    }
     if (argc == 3 && !strcmp(argv[1], "runner"))
         return mo_bench_runner(env, mo_bench_moire_backend(), argv[2]);
     int code = dispatch(env, argc, argv, &err);
