@@ -5,7 +5,7 @@
 #include "runtime/plan/plan.h"
 
 /* Operators of a graph by how often they occur, most frequent first. */
-struct mo_census_row {
+struct mo_op_count {
     const char *op; /* untrusted text */
     int n;
 };
@@ -16,7 +16,7 @@ struct mo_inspection {
     const char *file;
     const struct mo_graph *before; /* imported, inferred and folded, no passes */
     const struct mo_plan *plan;    /* after the passes, with kernels and memory */
-    struct mo_census_row *ops_before, *ops_after;
+    struct mo_op_count *ops_before, *ops_after;
     int n_before, n_after;
     int64_t parameters, parameter_bytes, macs;
 };

@@ -36,7 +36,7 @@ static json_t *ports(const struct mo_graph *g, const int *ids, int n) {
     return list;
 }
 
-static json_t *census(const struct mo_census_row *rows, int n) {
+static json_t *census(const struct mo_op_count *rows, int n) {
     json_t *object = json_object();
     for (int i = 0; i < n; i++)
         json_object_set_new(object, rows[i].op, json_integer(rows[i].n));

@@ -87,7 +87,7 @@ static void print_ports(const struct mo_graph *g, const char *title, const int *
     }
 }
 
-static void print_census(const char *title, int total, const struct mo_census_row *rows, int n) {
+static void print_census(const char *title, int total, const struct mo_op_count *rows, int n) {
     printf("%s: %d  (", title, total);
     for (int i = 0; i < n; i++)
         printf("%s%s %d", i ? ", " : "", rows[i].op, rows[i].n);

@@ -82,12 +82,12 @@ static int parse(int argc, char **argv, struct options *o) {
 /* --- counting ------------------------------------------------------------------------------------------ */
 
 static int by_count(const void *a, const void *b) {
-    const struct mo_census_row *x = a, *y = b;
+    const struct mo_op_count *x = a, *y = b;
     return x->n != y->n ? y->n - x->n : strcmp(x->op, y->op);
 }
 
-static struct mo_census_row *census(struct mo_region *region, const struct mo_graph *g, int *n) {
-    struct mo_census_row *rows = mo_region_array(region, (size_t)g->n_nodes + 1, sizeof *rows);
+static struct mo_op_count *census(struct mo_region *region, const struct mo_graph *g, int *n) {
+    struct mo_op_count *rows = mo_region_array(region, (size_t)g->n_nodes + 1, sizeof *rows);
     *n = 0;
     for (int i = 0; rows && i < g->n_nodes; i++) {
         int at = 0;
