@@ -40,6 +40,8 @@ enum mo_packing {
     MO_PACK_FIRST16, /* [OC/16][IC][KH][KW][16 oc]: conv that reads a plain NCHW input */
     MO_PACK_DW16,    /* [C/16][KH][KW][16]: depthwise */
     MO_PACK_GEMM16,  /* [N/16][K][16 n]: right operand of MatMul/Gemm */
+    MO_PACK_WINO43,  /* [OC/16][36][IC/16][16 ic][16 oc]: 3x3 filters as G g G^T of F(4x4,3x3), winograd.h */
+    MO_PACK_WINO23,  /* [OC/16][16][IC/16][16 ic][16 oc]: the same of F(2x2,3x3) */
     MO_PACK_COUNT
 };
 

@@ -2,6 +2,7 @@
  * pack.c - weights from the model's order to the order kernels stream them in (enum mo_packing).
  * One copy of a layer's weights serves every kernel of the same packing, generic or specialised. */
 #include "variants/conv.h"
+#include "variants/winograd.h"
 
 #include <string.h>
 
@@ -43,6 +44,28 @@ static void pack_depthwise(const struct mo_conv *c, float *out) {
             out[(o / 16 * taps + t) * 16 + o % 16] = w[o * taps + t];
 }
 
+/* u = G g G^T of one 3 x 3 filter, to every `step`-th float of out */
+static void transform_filter(const struct mo_winograd *w, const float *filter, int64_t step, float *out) {
+    double half[MO_WINO_ALPHA][3];
+    for (int i = 0; i < w->alpha; i++)
+        for (int k = 0; k < 3; k++)
+            half[i][k] = w->g[i][0] * filter[k] + w->g[i][1] * filter[3 + k] + w->g[i][2] * filter[6 + k];
+    for (int i = 0; i < w->alpha; i++)
+        for (int j = 0; j < w->alpha; j++)
+            out[(i * w->alpha + j) * step] =
+                (float)(half[i][0] * w->g[j][0] + half[i][1] * w->g[j][1] + half[i][2] * w->g[j][2]);
+}
+
+/* [OC/16][alpha^2][IC/16][16 ic][16 oc] */
+static void pack_winograd(const struct mo_conv *c, const struct mo_winograd *w, float *out) {
+    const float *filters = c->weights->data;
+    int64_t square = w->alpha * w->alpha;
+    for (int64_t o = 0; o < c->o; o++)
+        for (int64_t i = 0; i < c->c; i++)
+            transform_filter(w, filters + (o * c->c + i) * 9, c->icb * 256,
+                             out + (o / 16 * square * c->icb + i / 16) * 256 + i % 16 * 16 + o % 16);
+}
+
 static bool fits(enum mo_packing packing, const struct mo_conv *c) {
     int64_t groups = c->groups * c->merge;
     switch (packing) {
@@ -52,6 +75,10 @@ static bool fits(enum mo_packing packing, const struct mo_conv *c) {
         return groups == 1;
     case MO_PACK_DW16:
         return c->depthwise;
+    case MO_PACK_WINO43:
+    case MO_PACK_WINO23:
+        return groups == 1 && c->kh == 3 && c->kw == 3 && c->sh == 1 && c->sw == 1 && c->dh == 1 &&
+               c->dw == 1;
     default:
         return false;
     }
@@ -59,7 +86,9 @@ static bool fits(enum mo_packing packing, const struct mo_conv *c) {
 
 static int64_t conv_floats(enum mo_packing packing, const struct mo_conv *c) {
     int64_t taps = c->kh * c->kw;
+    struct mo_winograd w;
     if (!fits(packing, c)) return -1;
+    if (mo_winograd_of(packing, &w)) return c->ocb * w.alpha * w.alpha * c->icb * 256;
     if (packing == MO_PACK_CONV16) return c->groups * c->ocb * c->icb * taps * 256;
     if (packing == MO_PACK_FIRST16) return blocks(c->o) * c->c * taps * 16;
     return blocks(c->o) * taps * 16;
@@ -142,6 +171,8 @@ int mo_pack_weights(enum mo_packing packing, const struct mo_graph *graph, const
         if (w && b && packing == MO_PACK_CONV16) pack_conv(&c, w);
         if (w && b && packing == MO_PACK_FIRST16) pack_first(&c, w);
         if (w && b && packing == MO_PACK_DW16) pack_depthwise(&c, w);
+        struct mo_winograd m;
+        if (w && b && mo_winograd_of(packing, &m)) pack_winograd(&c, &m, w);
     }
     if (!w || !b)
         return mo_fail(err, MOIRE_ENOMEM, "node '%s': out of memory for packed weights", node->name);

@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * test_winograd.c - the matrices of Winograd's filtering, and its packed weights. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <math.h>
+#include "tests/unit/conv_case.h"
+#include "variants/conv.h"
+#include "variants/winograd.h"
+
+static const enum mo_packing packings[] = {MO_PACK_WINO43, MO_PACK_WINO23};
+
+/* AT [(G g) . (BT d)] is the filter of d by g, in one dimension, for unit vectors g and d: exactly linear. */
+static void matrices_filter(void **state) {
+    (void)state;
+    struct mo_winograd w;
+    assert_false(mo_winograd_of(MO_PACK_CONV16, &w));
+    for (int p = 0; p < 2; p++) {
+        assert_true(mo_winograd_of(packings[p], &w));
+        assert_int_equal(w.alpha, w.m + 2);
+        for (int tap = 0; tap < 3; tap++)
+            for (int at = 0; at < w.alpha; at++)
+                for (int y = 0; y < w.m; y++) {
+                    double sum = 0;
+                    for (int i = 0; i < w.alpha; i++)
+                        sum += w.at[y][i] * w.g[i][tap] * w.bt[i][at];
+                    assert_true(fabs(sum - (y + tap == at)) < 1e-14);
+                }
+    }
+}
+
+/* Every packed value is G g G^T of its filter; channels beyond the layer's are zero. */
+static void weights_are_transformed(void **state) {
+    (void)state;
+    struct conv_shape shape = {1, 20, 5, 5, 36, 3, 3, 1, 1, 1, 1, 1, 1, 1, 1, 1, MO_ACT_NONE, 0};
+    struct conv_case c;
+    assert_true(conv_case_open(&c, &shape, MO_C16, 1));
+    const float *g = c.graph->tensors[c.node->in[1]]->data;
+    for (int p = 0; p < 2; p++) {
+        struct mo_winograd w;
+        const void *packed;
+        const float *bias;
+        assert_true(mo_winograd_of(packings[p], &w));
+        assert_int_equal(mo_pack_bytes(packings[p], c.graph, c.node), 3 * w.alpha * w.alpha * 2 * 1024);
+        assert_int_equal(mo_pack_weights(packings[p], c.graph, c.node, c.graph->region, &packed, &bias, NULL),
+                         MOIRE_OK);
+        const float *u = packed;
+        for (int o = 0; o < 48; o++)
+            for (int i = 0; i < 32; i++)
+                for (int k = 0; k < w.alpha * w.alpha; k++) {
+                    double want = 0;
+                    for (int t = 0; t < 9 && o < 36 && i < 20; t++)
+                        want += w.g[k / w.alpha][t / 3] * g[(o * 20 + i) * 9 + t] * w.g[k % w.alpha][t % 3];
+                    int64_t at =
+                        (((o / 16 * w.alpha * w.alpha + k) * 2 + i / 16) * 16 + i % 16) * 16 + o % 16;
+                    assert_true(fabs(u[at] - want) <= 1e-7 * fabs(want) + 1e-12);
+                }
+    }
+    conv_case_close(&c);
+}
+
+/* Strided, dilated, grouped and other filters are refused. */
+static void other_layers_are_refused(void **state) {
+    (void)state;
+    static const struct conv_shape shapes[] = {
+        {1, 32, 9, 9, 32, 3, 3, 2, 1, 1, 1, 1, 1, 1, 1, 1, MO_ACT_NONE, 0},
+        {1, 32, 9, 9, 32, 3, 3, 1, 1, 1, 2, 1, 1, 1, 1, 1, MO_ACT_NONE, 0},
+        {1, 32, 9, 9, 32, 3, 3, 1, 1, 1, 1, 1, 1, 1, 1, 2, MO_ACT_NONE, 0},
+        {1, 32, 9, 9, 32, 3, 5, 1, 1, 1, 1, 1, 1, 1, 1, 1, MO_ACT_NONE, 0},
+    };
+    for (int i = 0; i < 4; i++) {
+        struct conv_case c;
+        assert_true(conv_case_open(&c, &shapes[i], MO_C16, 1));
+        assert_int_equal(mo_pack_bytes(MO_PACK_WINO43, c.graph, c.node), -1);
+        assert_int_equal(mo_pack_bytes(MO_PACK_WINO23, c.graph, c.node), -1);
+        conv_case_close(&c);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(matrices_filter),
+        cmocka_unit_test(weights_are_transformed),
+        cmocka_unit_test(other_layers_are_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
