@@ -57,6 +57,8 @@ struct mo_step {
     const float *bias;
     int64_t units, scratch_bytes;
     int64_t flops, bytes; /* nominal 2*MACs; bytes moved at least once (inputs + weights + outputs) */
+    int64_t executed;     /* flops the kernel does: fewer with Winograd or skipped padding; set by a binder
+                             that knows, else as nominal */
     bool dynamic;         /* shapes known at run time only: reference with allocation */
 };
 

@@ -54,6 +54,7 @@ static void specialise(const struct mo_plan *plan, const struct mo_plan_options 
     step->params = NULL;
     step->units = variant.units;
     step->scratch_bytes = variant.scratch_bytes;
+    step->executed = variant.flops_executed;
 }
 
 static int bind_step(struct mo_plan *plan, const struct mo_plan_options *options, int k, moire_error *err) {
@@ -77,11 +78,13 @@ static int bind_step(struct mo_plan *plan, const struct mo_plan_options *options
     if (!step->run) {
         step->kernel = step->kind = "reference";
         step->units = 1;
+        step->executed = step->flops;
         return check_runnable(node, err);
     }
     step->node = node;
     step->kind = "generic";
     specialise(plan, options, step);
+    if (step->executed <= 0) step->executed = step->flops;
     return MOIRE_OK;
 }
 

@@ -58,5 +58,7 @@ struct mo_team; /* runtime/device/team.h: barrier and size */
  * failed (all workers return; the message is kept in the instance). */
 int mo_instance_run(struct mo_instance *instance, int begin, int end, int worker, int n_workers,
                     void (*barrier)(void *ctx, int worker), void *ctx, void *scratch);
+/* How many of a team's workers get a share of the layer. */
+int mo_step_workers(const struct mo_step *step, int n_workers);
 const char *mo_instance_message(const struct mo_instance *instance);
 #endif

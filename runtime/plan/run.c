@@ -19,6 +19,11 @@ static bool is_single(const struct mo_step *step) {
     return !step->run || step->units < 2 || (step->flops < SMALL_FLOPS && step->bytes < SMALL_BYTES);
 }
 
+int mo_step_workers(const struct mo_step *step, int n_workers) {
+    if (is_single(step)) return 1;
+    return step->units < n_workers ? (int)step->units : n_workers;
+}
+
 static void run_single(struct mo_instance *instance, int k, void *scratch) {
     const struct mo_step *step = &instance->plan->steps[k];
     int rc = MOIRE_OK;

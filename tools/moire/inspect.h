@@ -2,7 +2,7 @@
  * inspect.h - what `moire inspect` knows about a model, and the three ways it is shown. */
 #ifndef MO_INSPECT_H
 #define MO_INSPECT_H
-#include "runtime/plan/plan.h"
+#include "runtime/plan/describe.h"
 
 /* Operators of a graph by how often they occur, most frequent first. */
 struct mo_op_count {
@@ -21,12 +21,6 @@ struct mo_inspection {
     int64_t parameters, parameter_bytes, macs;
 };
 
-/* "Conv 3x3/2 g32 +relu +add" into out; only text of our own. */
-void mo_layer_text(const struct mo_graph *g, const struct mo_node *node, char *out, size_t n);
-/* Name of an activation, "relu"; "" for none. */
-const char *mo_act_text(enum mo_act act);
-/* Multiply-adds of a step; 0 for layers that have none. */
-int64_t mo_step_macs(const struct mo_step *step);
 /* "float32 [1,3,224,224]" of a tensor. */
 void mo_tensor_text(const struct mo_tensor *t, char *out, size_t n);
 

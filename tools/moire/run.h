@@ -2,38 +2,28 @@
  * run.h - the parts of `moire run`: options, timing, report. */
 #ifndef MO_TOOLS_RUN_H
 #define MO_TOOLS_RUN_H
-#include "runtime/plan/plan.h"
+#include "bench/profile.h"
 
 enum { MO_RUN_INPUTS = 64 };
 
 struct mo_run_options {
-    const char *file, *output_dir, *store;
+    const char *file, *output_dir, *store, *trace;
     const char *input_name[MO_RUN_INPUTS]; /* "NAME=FILE"; the name ends at input_split */
     size_t input_split[MO_RUN_INPUTS];
     const char *input_file[MO_RUN_INPUTS];
     int n_inputs;
     moire_shape shapes[MO_RUN_INPUTS];
     int n_shapes;
-    int threads, repeat;
+    int threads, repeat; /* repeat 0: 1, or half a second of them with a profile */
     int64_t seed;
     enum mo_isa isa;
     bool generic, reference, no_passes, profile, json;
 };
 
-struct mo_run_times {
-    int64_t *run_ns;   /* of every repetition, sorted */
-    int64_t *layer_ns; /* shortest of every layer, with --profile */
-    int n;
-};
-
 /* verb_run.c: random contents; floats in [-1, 1), integers in {0, 1}: valid token ids, masks and segment ids.
  */
 void mo_run_fill(moire_tensor *t, uint64_t *state);
-/* run_time.c */
-int mo_run_repeat(const struct mo_env *env, const struct mo_run_options *o, const struct mo_plan *plan,
-                  struct mo_instance *instance, struct mo_run_times *times, moire_error *err);
-void mo_run_times_free(const struct mo_env *env, struct mo_run_times *times);
-/* run_report.c */
+/* run_report.c; ceiling: of the profile, NULL without one */
 void mo_run_report(const struct mo_run_options *o, const struct mo_plan *plan, struct mo_instance *instance,
-                   const struct mo_run_times *times);
+                   const struct mo_timing *times, const struct mo_ceiling *ceiling);
 #endif

@@ -67,33 +67,9 @@ static const char *clean(const char *name, char *out, size_t n) {
     return out;
 }
 
-static struct mo_shape output_shape(const struct mo_plan *plan, const struct mo_step *step) {
-    int id = step->node->n_out ? step->node->out[0] : -1;
-    return id >= 0 ? plan->graph->tensors[id]->shape : (struct mo_shape){.rank = -1};
-}
-
-static void print_profile(const struct mo_plan *plan, const struct mo_run_times *times) {
-    int64_t total = 0;
-    char shape[96], name[64];
-    for (int k = 0; k < plan->n_steps; k++)
-        total += times->layer_ns[k];
-    printf("\n%4s %-18s %-20s %9s %5s %8s %7s  %-11s %s\n", "#", "operator", "output", "ms", "%", "GF/s",
-           "GB/s", "kind", "kernel");
-    for (int k = 0; k < plan->n_steps; k++) {
-        const struct mo_step *s = &plan->steps[k];
-        double t = (double)times->layer_ns[k];
-        struct mo_shape out = output_shape(plan, s);
-        if (!strcmp(s->kind, "view")) continue;
-        printf("%4d %-18s %-20s %9.4f %5.1f %8.1f %7.1f  %-11s %s\n", k,
-               clean(s->node->op_type, name, sizeof name), mo_shape_text(&out, shape, sizeof shape), t / 1e6,
-               total ? 100 * t / (double)total : 0.0, t > 0 ? (double)s->flops / t : 0.0,
-               t > 0 ? (double)s->bytes / t : 0.0, s->kind, s->kernel);
-    }
-    printf("sum of layers %.3f ms\n", ms(total));
-}
-
 static void print_text(const struct mo_run_options *o, const struct mo_plan *plan,
-                       struct mo_instance *instance, const struct mo_run_times *times) {
+                       struct mo_instance *instance, const struct mo_timing *times,
+                       const struct mo_ceiling *ceiling) {
     char shape[128], name[256];
     if (o->n_inputs < plan->graph->n_inputs) printf("inputs generated from seed %lld\n", (long long)o->seed);
     for (int i = 0; i < plan->graph->n_outputs; i++) {
@@ -113,20 +89,7 @@ static void print_text(const struct mo_run_options *o, const struct mo_plan *pla
     printf("%d run%s: min %.3f ms, median %.3f ms (%s, %d thread%s)\n", times->n, times->n == 1 ? "" : "s",
            ms(times->run_ns[0]), ms(times->run_ns[times->n / 2]), kind_of(plan), o->threads,
            o->threads == 1 ? "" : "s");
-    if (times->layer_ns) print_profile(plan, times);
-}
-
-static json_t *layers_json(const struct mo_plan *plan, const struct mo_run_times *times) {
-    json_t *layers = json_array();
-    for (int k = 0; k < plan->n_steps; k++) {
-        const struct mo_step *s = &plan->steps[k];
-        json_array_append_new(layers,
-                              json_pack("{s:i, s:s%, s:s, s:s, s:f, s:I, s:I}", "layer", k, "operator",
-                                        s->node->op_type, strlen(s->node->op_type), "kernel", s->kernel,
-                                        "kind", s->kind, "ms", ms(times->layer_ns[k]), "flops",
-                                        (json_int_t)s->flops, "bytes", (json_int_t)s->bytes));
-    }
-    return layers;
+    if (ceiling) mo_profile_print(plan, times, ceiling);
 }
 
 static json_t *outputs_json(const struct mo_plan *plan, struct mo_instance *instance) {
@@ -152,7 +115,8 @@ static json_t *outputs_json(const struct mo_plan *plan, struct mo_instance *inst
 }
 
 static void print_json(const struct mo_run_options *o, const struct mo_plan *plan,
-                       struct mo_instance *instance, const struct mo_run_times *times) {
+                       struct mo_instance *instance, const struct mo_timing *times,
+                       const struct mo_ceiling *ceiling) {
     json_t *result =
         json_pack("{s:s, s:s, s:s, s:s, s:i, s:i, s:f, s:f, s:I, s:I, s:I, s:I, s:o}", "model", o->file,
                   "system", "moire", "kind", kind_of(plan), "precision", "fp32", "threads", o->threads,
@@ -160,16 +124,19 @@ static void print_json(const struct mo_run_options *o, const struct mo_plan *pla
                   ms(times->run_ns[times->n / 2]), "seed", (json_int_t)o->seed, "arena_bytes",
                   (json_int_t)plan->arena_bytes, "arena_lower_bytes", (json_int_t)plan->arena_lower,
                   "weight_bytes", (json_int_t)plan->weight_bytes, "outputs", outputs_json(plan, instance));
-    if (result && times->layer_ns) json_object_set_new(result, "layers", layers_json(plan, times));
+    if (result && ceiling) {
+        json_object_set_new(result, "ceilings", mo_ceiling_json(ceiling));
+        json_object_set_new(result, "layers", mo_profile_json(plan, times, ceiling));
+    }
     if (result) json_dumpf(result, stdout, JSON_INDENT(1));
     printf("\n");
     json_decref(result);
 }
 
 void mo_run_report(const struct mo_run_options *o, const struct mo_plan *plan, struct mo_instance *instance,
-                   const struct mo_run_times *times) {
+                   const struct mo_timing *times, const struct mo_ceiling *ceiling) {
     if (o->json)
-        print_json(o, plan, instance, times);
+        print_json(o, plan, instance, times, ceiling);
     else
-        print_text(o, plan, instance, times);
+        print_text(o, plan, instance, times, ceiling);
 }

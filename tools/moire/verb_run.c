@@ -11,13 +11,13 @@
 #include "tools/moire/npy.h"
 #include "tools/moire/paths.h"
 #include "tools/moire/run.h"
-#include "tools/moire/paths.h"
 #include "tools/moire/verb.h"
 #include "variants/store.h"
 
 static const char usage[] =
     "usage: moire run FILE.onnx [--input NAME=FILE.npy ...] [--shape NAME=d,d,... ...] [--output-dir DIR]\n"
-    "                 [--threads N] [--generic] [--store DIR] [--repeat K] [--profile] [--json]\n\n"
+    "                 [--threads N] [--generic] [--store DIR] [--repeat K] [--profile] [--trace F.json] "
+    "[--json]\n\n"
     "  --input NAME=FILE.npy  contents of an input; inputs left out are filled from the seed\n"
     "  --shape NAME=d,d,...   binds an input whose shape is open\n"
     "  --output-dir DIR       writes every output as DIR/<output name>.npy\n"
@@ -28,13 +28,17 @@ static const char usage[] =
     "  --store DIR            folder of compiled variants; the one of `moire compile` by default\n"
     "  --isa LEVEL            base, avx2 or avx512: at most this instruction set\n"
     "  --repeat K             runs K times and reports the shortest and median time\n"
-    "  --profile              time, rate and kernel of every layer\n"
+    "  --profile              time, rate and kernel of every layer, against what the machine can do at most\n"
+    "                         (measured first); half a second of runs unless --repeat says how many\n"
+    "  --trace F.json         the same as a Chrome trace, by worker (opens in Perfetto)\n"
     "  --seed S               seed of generated inputs, 1 by default\n"
     "  --json                 machine-readable output\n\n"
     "Examples:\n"
     "  moire run resnet50.onnx --input data=image.npy --output-dir out\n"
     "  moire run resnet50.onnx --repeat 20 --threads 2\n"
-    "  moire run detector.onnx --shape x=1,3,640,640 --profile\n";
+    "  moire run detector.onnx --shape x=1,3,640,640 --profile --threads 2 --trace layers.json\n";
+
+enum { PROFILE_NS = 500000000 };
 
 static int usage_error(const char *text, const char *detail) {
     fprintf(stderr, "moire run: %s%s%s; see `moire run --help`\n", text, detail ? " " : "",
@@ -94,6 +98,9 @@ static int parse_valued(struct mo_args *args, struct mo_run_options *o) {
         if (!(o->output_dir = args->value)) return usage_error("--output-dir wants a folder", NULL);
     } else if (mo_args_flag(args, "--store", true)) {
         if (!(o->store = args->value)) return usage_error("--store wants a folder", NULL);
+    } else if (mo_args_flag(args, "--trace", true)) {
+        if (!(o->trace = args->value)) return usage_error("--trace wants a file", NULL);
+        o->profile = true;
     } else if (mo_args_flag(args, "--threads", true)) {
         if ((o->threads = (int)number(args->value, 1024)) < 1)
             return usage_error("--threads wants 1 to 1024", NULL);
@@ -113,7 +120,7 @@ static int parse_valued(struct mo_args *args, struct mo_run_options *o) {
 
 static int parse(int argc, char **argv, struct mo_run_options *o) {
     struct mo_args args = {.argc = argc, .argv = argv, .at = 1};
-    *o = (struct mo_run_options){.threads = 1, .repeat = 1, .seed = 1, .isa = mo_isa_detect()};
+    *o = (struct mo_run_options){.threads = 1, .seed = 1, .isa = mo_isa_detect()};
     while (args.at < argc) {
         if (parse_switch(&args, o)) continue;
         int rc = parse_valued(&args, o);
@@ -236,13 +243,20 @@ static int save_outputs(const struct mo_env *env, const struct mo_run_options *o
 static int run_plan(const struct mo_env *env, const struct mo_run_options *o, const struct mo_plan *plan,
                     moire_error *err) {
     struct mo_instance *instance = NULL;
-    struct mo_run_times times = {0};
+    struct mo_timing times = {0};
+    struct mo_ceiling ceiling;
+    const struct mo_timing_options timing = {.threads = o->threads,
+                                             .repeat = o->repeat || o->profile ? o->repeat : 1,
+                                             .budget_ns = PROFILE_NS,
+                                             .by_layer = o->profile};
     int rc = mo_instance_create(plan, &instance, err);
     if (!rc) rc = set_inputs(env, o, plan->graph, instance, err);
-    if (!rc) rc = mo_run_repeat(env, o, plan, instance, &times, err);
+    if (!rc && o->profile) rc = mo_ceiling_measure(env, o->isa, o->threads, &ceiling, err);
+    if (!rc) rc = mo_timing_run(env, plan, instance, &timing, &times, err);
     if (!rc && o->output_dir) rc = save_outputs(env, o, plan->graph, instance, err);
-    if (!rc) mo_run_report(o, plan, instance, &times);
-    mo_run_times_free(env, &times);
+    if (!rc && o->trace) rc = mo_profile_write_trace(env, plan, &times, &ceiling, o->trace, err);
+    if (!rc) mo_run_report(o, plan, instance, &times, o->profile ? &ceiling : NULL);
+    mo_timing_free(env, &times);
     mo_instance_destroy(instance);
     return rc;
 }

@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * probe_table.c - picks the ceiling loops of an ISA level; see probe/probe.h. */
+#include "bench/probe/probe.h"
+
+extern const struct mo_probe mo_probe_base;
+#if defined(__x86_64__)
+extern const struct mo_probe mo_probe_avx2, mo_probe_avx512;
+#endif
+
+const struct mo_probe *mo_probe_of(enum mo_isa isa) {
+#if defined(__x86_64__)
+    if (isa == MO_ISA_AVX512) return &mo_probe_avx512;
+    if (isa == MO_ISA_AVX2) return &mo_probe_avx2;
+#endif
+    (void)isa;
+    return &mo_probe_base;
+}
