@@ -47,6 +47,12 @@ static inline bool mo_cores_subset(const struct mo_cores *part, const struct mo_
         if (part->w[i] & ~whole->w[i]) return false;
     return true;
 }
+static inline bool mo_cores_meet(const struct mo_cores *a, const struct mo_cores *b) {
+    uint64_t common = 0;
+    for (int i = 0; i < MO_CORES_WORDS; i++)
+        common |= a->w[i] & b->w[i];
+    return common != 0;
+}
 static inline void mo_cores_subtract(struct mo_cores *s, const struct mo_cores *gone) {
     for (int i = 0; i < MO_CORES_WORDS; i++)
         s->w[i] &= ~gone->w[i];

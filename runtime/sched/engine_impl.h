@@ -33,7 +33,8 @@ struct mo_engine {
     struct mo_engine_tenant *tenants;
     void **scratch;
     int64_t scratch_bytes, timer_at, since;
-    int n_cores, first_resolved, last_resolved;
+    int n_cores;
+    struct mo_query_list resolved;
     struct mo_lock exclusive; /* one exclusive job at a time */
     struct mo_thread service;
     bool service_started, stop;

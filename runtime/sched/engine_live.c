@@ -47,7 +47,7 @@ int mo_engine_create(const struct mo_engine_config *c, struct mo_engine **out, m
     e->env = c->env;
     e->n_cores = c->topology->n_cores;
     e->timer_at = MO_NEVER;
-    e->first_resolved = -1;
+    e->resolved = MO_QUERY_LIST_EMPTY;
     e->since = mo_now(c->env);
     int rc = allocate(e, c, err);
     struct mo_sched_config sc = {.env = c->env,
@@ -97,7 +97,7 @@ void mo_engine_destroy(struct mo_engine *e) {
 /* --- tenants and queries -------------------------------------------------------------------------------- */
 /* After a locked section on a thread of the user's: answers are not its business. */
 static void drop_and_ring(struct mo_engine *e) {
-    if (e->first_resolved >= 0) e->bell_due = true;
+    if (e->resolved.first >= 0) e->bell_due = true;
     mo_engine_drop(e);
 }
 

@@ -13,14 +13,6 @@
 #include "runtime/device/topology.h"
 #include "runtime/sched/sched.h"
 
-/* The answer of a query, copied out of the core. */
-struct mo_answer {
-    uint64_t query;
-    void *user;         /* given at submit */
-    int code, instance; /* instance -1: never started */
-    int64_t arrival, start, end, deadline;
-};
-
 /* What the engine asks of a tenant's model.  Functions run on workers without a lock. */
 struct mo_model_ops {
     /* Before the first block: puts the query's input into the instance.  0 or a code. */

@@ -65,13 +65,7 @@ static void engine_set_timer(void *self, int64_t when) {
 
 static void engine_resolved(void *self, int slot) {
     struct mo_engine *e = self;
-    struct mo_queries *q = mo_sched_queries(e->sched);
-    q->body[slot].next = -1;
-    if (e->first_resolved < 0)
-        e->first_resolved = slot;
-    else
-        q->body[e->last_resolved].next = slot;
-    e->last_resolved = slot;
+    mo_query_list_put(mo_sched_queries(e->sched), &e->resolved, slot);
 }
 
 static void engine_released(void *self, int tenant, void *user) {
@@ -83,22 +77,11 @@ static void engine_released(void *self, int tenant, void *user) {
 /* Takes the oldest resolved query out of the list; the lock is held. */
 static bool next_answer(struct mo_engine *e, int *slot, struct mo_engine_tenant *tenant, int *tenant_id,
                         struct mo_answer *out) {
-    *slot = e->first_resolved;
-    if (*slot < 0) return false;
     struct mo_queries *q = mo_sched_queries(e->sched);
-    struct mo_query *body = &q->body[*slot];
-    struct mo_view_query *face = &q->face[*slot];
-    e->first_resolved = body->next;
-    *tenant = e->tenants[face->tenant];
-    *tenant_id = face->tenant;
-    *out = (struct mo_answer){.query = mo_query_handle(q, *slot),
-                              .user = body->user,
-                              .code = mo_query_outcome(q, *slot),
-                              .instance = body->instance,
-                              .arrival = face->arrival,
-                              .start = face->started,
-                              .end = body->end,
-                              .deadline = face->deadline == MO_NEVER ? 0 : face->deadline};
+    *slot = mo_query_list_take(q, &e->resolved, out);
+    if (*slot < 0) return false;
+    *tenant_id = q->face[*slot].tenant;
+    *tenant = e->tenants[*tenant_id];
     return true;
 }
 
@@ -132,7 +115,7 @@ static void complete(struct mo_let *let, int core) {
     int64_t end = mo_now(e->env);
     mo_sched_stats(e->sched)->kernel_core_ns += (end - start) * let->run.n_cores;
     mo_sched_block_done(e->sched, lead, !dropped, code, start, end, end); /* may reuse *let at once */
-    bool due = e->first_resolved >= 0;
+    bool due = e->resolved.first >= 0;
     mo_engine_drop(e);
     mo_engine_note_change(e);
     if (due) deliver(e, mo_engine_ring(e, core));
@@ -191,7 +174,7 @@ void *mo_engine_serve(void *arg) {
             mo_sched_timer(e->sched, mo_now(e->env));
         }
         int64_t wake = e->timer_at == MO_NEVER ? 0 : e->timer_at;
-        bool due = e->first_resolved >= 0, stop = e->stop;
+        bool due = e->resolved.first >= 0, stop = e->stop;
         mo_engine_drop(e);
         if (due)
             deliver(e, ring);

@@ -13,7 +13,8 @@ struct mo_profile *mo_profile_create(const struct mo_env *env, int n_layers, int
         cells < SIZE_MAX / sizeof *p->sum)
         p->sum = mo_alloc(env, cells * sizeof *p->sum);
     p->measured = mo_alloc(env, (size_t)max_cores + 1);
-    if (p->sum && p->measured) return p;
+    p->bytes = mo_alloc(env, ((size_t)n_layers + 1) * sizeof *p->bytes);
+    if (p->sum && p->measured && p->bytes) return p;
     mo_profile_destroy(p);
     return NULL;
 }
@@ -22,6 +23,7 @@ void mo_profile_destroy(struct mo_profile *p) {
     if (!p) return;
     mo_free(p->env, p->sum);
     mo_free(p->env, p->measured);
+    mo_free(p->env, p->bytes);
     mo_free(p->env, p);
 }
 
@@ -37,6 +39,11 @@ void mo_profile_record(struct mo_profile *p, int cores, const int64_t *layer_ns)
         row[i + 1] = row[i] + (p->measured[cores] && old < t ? old : t);
     }
     p->measured[cores] = true;
+}
+
+void mo_profile_traffic(struct mo_profile *p, const int64_t *layer_bytes) {
+    for (int i = 0; i < p->n_layers; i++)
+        p->bytes[i + 1] = p->bytes[i] + (layer_bytes[i] > 0 ? layer_bytes[i] : 0);
 }
 
 /* Time of one layer at c cores on the line through (1/lo, a) and (1/hi, b). */
@@ -55,7 +62,7 @@ static void fill_row(struct mo_profile *p, int c) {
     for (int i = 0; i < p->n_layers; i++) {
         int64_t a = lo >= 1 ? row_of(p, lo)[i + 1] - row_of(p, lo)[i] : -1;
         int64_t b = hi <= p->max_cores ? row_of(p, hi)[i + 1] - row_of(p, hi)[i] : -1;
-        int64_t t = a < 0 ? b : b < 0 ? a : between(c, lo, a, hi, b);
+        int64_t t = a < 0 ? b * hi / c : b < 0 ? a : between(c, lo, a, hi, b);
         row[i + 1] = row[i] + (t > 0 ? t : 1);
     }
 }

@@ -3,7 +3,9 @@
  * time of any block on any let is one subtraction.
  *
  * Core counts that were not measured are interpolated on the line through (1/c, time) of the measured
- * neighbours, which is Amdahl's law between two points.  Immutable after mo_profile_finish(). */
+ * neighbours, which is Amdahl's law between two points.  Below the smallest measured count the core time is
+ * that of the smallest, which is the most favourable guess; above the largest the time is that of the
+ * largest.  Immutable after mo_profile_finish(). */
 #ifndef MO_PROFILE_H
 #define MO_PROFILE_H
 #include <stdbool.h>
@@ -13,6 +15,7 @@ struct mo_profile {
     const struct mo_env *env;
     int n_layers, max_cores;
     int64_t *sum;   /* [max_cores + 1][n_layers + 1]: row c holds the prefix sums at c cores */
+    int64_t *bytes; /* [n_layers + 1]: prefix sums of least memory traffic; zeros = not known */
     bool *measured; /* [max_cores + 1] */
 };
 
@@ -21,6 +24,8 @@ struct mo_profile *mo_profile_create(const struct mo_env *env, int n_layers, int
 void mo_profile_destroy(struct mo_profile *profile);
 /* Records layer times (ns, n_layers of them) at c cores; the minimum is kept when it is called again. */
 void mo_profile_record(struct mo_profile *profile, int cores, const int64_t *layer_ns);
+/* Least memory traffic of every layer, bytes. */
+void mo_profile_traffic(struct mo_profile *profile, const int64_t *layer_bytes);
 /* Fills the rows that were not measured. */
 void mo_profile_finish(struct mo_profile *profile);
 
@@ -32,6 +37,9 @@ static inline const int64_t *mo_profile_row(const struct mo_profile *p, int core
 static inline int64_t mo_profile_time(const struct mo_profile *p, int cores, int begin, int end) {
     const int64_t *row = mo_profile_row(p, cores);
     return row[end] - row[begin];
+}
+static inline int64_t mo_profile_bytes(const struct mo_profile *p, int begin, int end) {
+    return p->bytes[end] - p->bytes[begin];
 }
 /* Core count with the least predicted time for layers [begin, n_layers), at most `limit`. */
 int mo_profile_fastest(const struct mo_profile *p, int begin, int limit);

@@ -72,3 +72,29 @@ bool mo_query_is_live(const struct mo_queries *t, int slot) {
 int mo_query_outcome(const struct mo_queries *t, int slot) {
     return RESOLVED - (int)(atomic_load(&t->body[slot].state) & 255);
 }
+
+void mo_query_list_put(struct mo_queries *t, struct mo_query_list *list, int slot) {
+    t->body[slot].next = -1;
+    if (list->first < 0)
+        list->first = slot;
+    else
+        t->body[list->last].next = slot;
+    list->last = slot;
+}
+
+int mo_query_list_take(struct mo_queries *t, struct mo_query_list *list, struct mo_answer *out) {
+    int slot = list->first;
+    if (slot < 0) return -1;
+    const struct mo_query *body = &t->body[slot];
+    const struct mo_view_query *face = &t->face[slot];
+    list->first = body->next;
+    *out = (struct mo_answer){.query = mo_query_handle(t, slot),
+                              .user = body->user,
+                              .code = mo_query_outcome(t, slot),
+                              .instance = body->instance,
+                              .arrival = face->arrival,
+                              .start = face->started,
+                              .end = body->end,
+                              .deadline = face->deadline == MO_NEVER ? 0 : face->deadline};
+    return slot;
+}

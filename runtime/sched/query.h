@@ -21,6 +21,14 @@ struct mo_query {
     int64_t end;            /* when it was resolved */
 };
 
+/* The answer of a query, copied out of the core: what an engine delivers. */
+struct mo_answer {
+    uint64_t query;
+    void *user;         /* given at submit */
+    int code, instance; /* instance -1: never started */
+    int64_t arrival, start, end, deadline;
+};
+
 struct mo_queries {
     const struct mo_env *env;
     int cap, n_live, free_head;
@@ -41,4 +49,13 @@ bool mo_query_resolve(struct mo_queries *table, int slot, int code);
 bool mo_query_is_live(const struct mo_queries *table, int slot);
 /* Outcome of a resolved query. */
 int mo_query_outcome(const struct mo_queries *table, int slot);
+
+/* Resolved queries whose answers an engine has yet to deliver, oldest first; linked through the slots. */
+struct mo_query_list {
+    int first, last;
+};
+#define MO_QUERY_LIST_EMPTY ((struct mo_query_list){-1, -1})
+void mo_query_list_put(struct mo_queries *table, struct mo_query_list *list, int slot);
+/* Takes the oldest out and describes it; its slot, -1 when there is none. */
+int mo_query_list_take(struct mo_queries *table, struct mo_query_list *list, struct mo_answer *out);
 #endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * sim_engine.h - a virtual-time engine for tests: runs the scheduler core against synthetic profiles.
- * Single-threaded and deterministic; events at one instant are handled in order of creation. */
+ * sim_engine.h - the simulated engine under synthetic tenants, Poisson arrivals and random cancels. */
 #ifndef SIM_ENGINE_H
 #define SIM_ENGINE_H
 #include "runtime/sched/sched.h"

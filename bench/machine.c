@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * machine.c - reading machine files; see machine.h. */
+#include "bench/machine.h"
+
+#include <stdio.h>
+#include <string.h>
+#include "runtime/sched/profile_table.h"
+
+struct machine_raw {
+    const char *name, *about, *profiles;
+    int64_t cores;
+    json_t *caches, *isa;
+    double memory_gib_s, block_us, query_us, noise, corun;
+};
+
+/* The folder beside the machine file: "dir/cores64.json" keeps its profiles in "dir/cores64". */
+static const char *folder_of(struct mo_region *region, const char *path, const char *given) {
+    char out[1024];
+    const char *slash = strrchr(path, '/');
+    int dir = slash ? (int)(slash - path + 1) : 0;
+    if (given)
+        snprintf(out, sizeof out, "%.*s%s", given[0] == '/' ? 0 : dir, path, given);
+    else
+        snprintf(out, sizeof out, "%.*s", (int)strlen(path) - 5, path);
+    return mo_region_string(region, out, strlen(out));
+}
+
+static int read_machine(struct mo_bench_machine *m, moire_error *err) {
+    const struct mo_json_field fields[] = {
+        {"name", MO_JSON_STRING, true, offsetof(struct machine_raw, name), 0, 0},
+        {"about", MO_JSON_STRING, false, offsetof(struct machine_raw, about), 0, 0},
+        {"cores", MO_JSON_INT, true, offsetof(struct machine_raw, cores), 1, MO_MAX_CORES},
+        {"caches", MO_JSON_ARRAY, false, offsetof(struct machine_raw, caches), 0, 0},
+        {"isa", MO_JSON_ARRAY, false, offsetof(struct machine_raw, isa), 0, 0},
+        {"memory_gib_s", MO_JSON_NUMBER, false, offsetof(struct machine_raw, memory_gib_s), 0, 1e5},
+        {"profiles", MO_JSON_STRING, false, offsetof(struct machine_raw, profiles), 0, 0},
+        {"block_us", MO_JSON_NUMBER, false, offsetof(struct machine_raw, block_us), 0, 1e5},
+        {"query_us", MO_JSON_NUMBER, false, offsetof(struct machine_raw, query_us), 0, 1e6},
+        {"noise", MO_JSON_NUMBER, false, offsetof(struct machine_raw, noise), 0, 1},
+        {"corun", MO_JSON_NUMBER, false, offsetof(struct machine_raw, corun), 0, 100},
+    };
+    struct machine_raw raw = {0};
+    const struct mo_json_file *f = &m->file;
+    int code = mo_json_fields(f, "", f->root, fields, (int)(sizeof fields / sizeof fields[0]), &raw, err);
+    if (code) return code;
+    size_t n = strlen(f->path);
+    if (!raw.profiles && (n < 6 || strcmp(f->path + n - 5, ".json") != 0))
+        return mo_json_fail(f, "", err, "needs \"profiles\": the file's own name does not end in .json");
+    m->name = raw.name;
+    m->about = raw.about ? raw.about : "";
+    m->profiles = folder_of(f->region, f->path, raw.profiles);
+    m->sim = (struct mo_sim_machine){.n_cores = (int)raw.cores,
+                                     .block_ns = (int64_t)(raw.block_us * 1e3),
+                                     .query_ns = (int64_t)(raw.query_us * 1e3),
+                                     .noise = raw.noise,
+                                     .corun = raw.corun,
+                                     .bytes_ns = raw.memory_gib_s * 1.073741824};
+    return m->profiles ? MOIRE_OK : mo_fail(err, MOIRE_ENOMEM, "%s: out of memory", f->path);
+}
+
+int mo_bench_machine_load(const struct mo_env *env, const char *path, struct mo_bench_machine *out,
+                          moire_error *err) {
+    memset(out, 0, sizeof *out);
+    int code = mo_json_load(env, path, &out->file, err);
+    if (!code && (code = read_machine(out, err))) mo_bench_machine_close(out);
+    return code;
+}
+
+void mo_bench_machine_close(struct mo_bench_machine *machine) {
+    mo_json_close(&machine->file);
+    memset(machine, 0, sizeof *machine);
+}
+
+int mo_bench_machine_profile(const struct mo_env *env, const struct mo_bench_machine *machine,
+                             const char *model, struct mo_profile **out, moire_error *err) {
+    char path[1200];
+    const char *slash = strrchr(model, '/'), *base = slash ? slash + 1 : model;
+    size_t n = strlen(base);
+    if (n > 5 && !strcmp(base + n - 5, ".onnx")) n -= 5;
+    snprintf(path, sizeof path, "%s/%.*s.csv", machine->profiles, (int)(n < 128 ? n : 128), base);
+    struct mo_profile_table table;
+    int code = mo_profile_table_read(env, path, &table, err);
+    if (code == MOIRE_EIO)
+        return mo_fail(err, MOIRE_EINVAL,
+                       "%s: no profile of '%.*s' on machine '%s' (`moire profile` measures one there)", path,
+                       (int)n, base, machine->name);
+    if (code) return code;
+    code = mo_profile_table_profile(env, &table, 0, machine->sim.n_cores, out, err);
+    mo_profile_table_free(&table);
+    return code;
+}

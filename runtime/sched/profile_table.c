@@ -1,0 +1,280 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * profile_table.c - reading, writing and using profile files; see profile_table.h. */
+#define _GNU_SOURCE
+#include "runtime/sched/profile_table.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "runtime/base/cores.h"
+
+static const char magic[] = "# moire-profile 1";
+static const char columns[] = "layer,name,variant,batch,pressure,kib";
+enum { FIXED = 6, MAX_LINES = 1 << 20 };
+static const double most_us = 1e9, grows_us = 20;
+
+/* Where the parser is. */
+struct reader {
+    const char *path;
+    int line;
+    struct mo_profile_table *t;
+    moire_error *err;
+};
+
+static int fail(const struct reader *r, const char *why) {
+    return mo_fail(r->err, MOIRE_EFORMAT, "%s:%d: %s", r->path, r->line, why);
+}
+
+/* Cuts the next cell off *at, in place; NULL when the line is over. */
+static char *next_cell(char **at) {
+    char *cell = *at;
+    if (!cell) return NULL;
+    char *comma = strchr(cell, ',');
+    *at = comma ? comma + 1 : NULL;
+    if (comma) *comma = 0;
+    return cell;
+}
+
+static bool number(const char *text, double min, double max, double *out) {
+    char *end;
+    if (!text || !*text) return false;
+    errno = 0;
+    *out = strtod(text, &end);
+    return !errno && !*end && *out >= min && *out <= max;
+}
+
+static int read_remark(struct reader *r, char *line) {
+    struct {
+        const char *key, **to;
+    } rows[] = {{"# model ", &r->t->model},
+                {"# machine ", &r->t->machine},
+                {"# source ", &r->t->source},
+                {"# note ", &r->t->note}};
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
+        if (!strncmp(line, rows[i].key, strlen(rows[i].key))) *rows[i].to = line + strlen(rows[i].key);
+    return MOIRE_OK;
+}
+
+static int read_header(struct reader *r, char *line) {
+    struct mo_profile_table *t = r->t;
+    size_t n = sizeof columns - 1;
+    double v;
+    if (strncmp(line, columns, n) != 0 || line[n] != ',') {
+        mo_fail(r->err, MOIRE_EFORMAT, "%s:%d: the header must begin with %s", r->path, r->line, columns);
+        return MOIRE_EFORMAT;
+    }
+    line += n + 1;
+    for (char *cell; (cell = next_cell(&line));) {
+        if (!number(cell, 1, MO_MAX_CORES, &v) || v != floor(v))
+            return fail(r, "a column after kib must be a number of cores");
+        if (t->n_counts == MO_PROFILE_COUNTS) return fail(r, "too many columns of core counts");
+        if (t->n_counts && (int)v <= t->counts[t->n_counts - 1])
+            return fail(r, "core counts must rise from column to column");
+        t->counts[t->n_counts++] = (int)v;
+    }
+    return MOIRE_OK;
+}
+
+static int read_times(struct reader *r, char *line, double *us) {
+    const struct mo_profile_table *t = r->t;
+    double least = INFINITY;
+    for (int i = 0; i < t->n_counts; i++) {
+        const char *cell = next_cell(&line);
+        if (!cell || !*cell) {
+            mo_fail(r->err, MOIRE_EFORMAT, "%s:%d: no time at %d cores", r->path, r->line, t->counts[i]);
+            return MOIRE_EFORMAT;
+        }
+        if (!number(cell, 1e-3, most_us, &us[i])) {
+            mo_fail(r->err, MOIRE_EFORMAT, "%s:%d: '%.32s' at %d cores is not a time in microseconds",
+                    r->path, r->line, cell, t->counts[i]);
+            return MOIRE_EFORMAT;
+        }
+        if (us[i] > 2 * least && us[i] > least + grows_us) {
+            mo_fail(r->err, MOIRE_EFORMAT,
+                    "%s:%d: %g us at %d cores but %g us at fewer: measure again, or leave that column out",
+                    r->path, r->line, us[i], t->counts[i], least);
+            return MOIRE_EFORMAT;
+        }
+        if (us[i] < least) least = us[i];
+    }
+    return line ? fail(r, "more cells than columns") : MOIRE_OK;
+}
+
+static int read_line(struct reader *r, char *line) {
+    struct mo_profile_table *t = r->t;
+    struct mo_profile_line *out = &t->lines[t->n_lines];
+    double v[FIXED] = {0};
+    static const double most[FIXED] = {1e6, 0, 1e3, 1e5, 1e3, 1e12};
+    for (int i = 0; i < FIXED; i++) {
+        const char *cell = next_cell(&line);
+        if (i == 1)
+            snprintf(out->name, sizeof out->name, "%s", cell ? cell : "");
+        else if (!number(cell, 0, most[i], &v[i]))
+            return fail(r, "layer, variant, batch, pressure and kib must be numbers from 0 on");
+    }
+    out->layer = (int)v[0];
+    out->variant = (int)v[2];
+    out->batch = (int)v[3];
+    out->pressure = v[4];
+    out->kib = v[5];
+    if (out->layer > t->n_layers || (t->n_lines && out->layer < t->lines[t->n_lines - 1].layer))
+        return fail(r, "layers must count from 0 without a gap");
+    if (out->layer == t->n_layers) {
+        if (out->variant || out->batch != 1 || out->pressure > 0)
+            return fail(r, "the first line of a layer must be variant 0, batch 1, pressure 0");
+        t->n_layers++;
+    }
+    double *us = mo_region_array(t->region, (size_t)t->n_counts, sizeof *us);
+    if (!us) return mo_fail(r->err, MOIRE_ENOMEM, "%s: out of memory", r->path);
+    out->us = us;
+    t->n_lines++;
+    return read_times(r, line, us);
+}
+
+static int read_lines(struct reader *r, char *text) {
+    int code = MOIRE_OK;
+    for (char *line = text; !code && line && *line;) {
+        char *end = strchr(line, '\n');
+        if (end) *end = 0;
+        r->line++;
+        if (r->line == 1)
+            code = strcmp(line, magic) ? fail(r, "not a profile: the first line must be '# moire-profile 1'")
+                                       : MOIRE_OK;
+        else if (*line == '#')
+            code = read_remark(r, line);
+        else if (!r->t->n_counts)
+            code = read_header(r, line);
+        else
+            code = read_line(r, line);
+        line = end ? end + 1 : NULL;
+    }
+    r->line++;
+    return code || r->t->n_layers ? code : fail(r, "the file ends before the first layer");
+}
+
+int mo_profile_table_parse(const struct mo_env *env, const char *path, const char *text, size_t n,
+                           struct mo_profile_table *out, moire_error *err) {
+    struct reader r = {.path = path, .t = out, .err = err};
+    size_t lines = 1;
+    for (size_t i = 0; i < n; i++)
+        lines += text[i] == '\n';
+    *out = (struct mo_profile_table){.model = "", .machine = "", .source = "", .note = ""};
+    if (lines > MAX_LINES || memchr(text, 0, n))
+        return mo_fail(err, MOIRE_EFORMAT, "%s: not a profile", path);
+    out->region = mo_region_create(env);
+    char *copy = out->region ? mo_region_string(out->region, text, n) : NULL;
+    if (copy) out->lines = mo_region_array(out->region, lines, sizeof *out->lines);
+    int code = out->lines ? read_lines(&r, copy) : mo_fail(err, MOIRE_ENOMEM, "%s: out of memory", path);
+    if (code) mo_profile_table_free(out);
+    return code;
+}
+
+int mo_profile_table_read(const struct mo_env *env, const char *path, struct mo_profile_table *out,
+                          moire_error *err) {
+    const struct mo_sys *sys = env->sys;
+    int fd = sys->open(sys->self, path, O_RDONLY | O_CLOEXEC, 0);
+    if (fd < 0) return mo_fail(err, MOIRE_EIO, "%s: %s", path, strerror(-fd));
+    int64_t size = sys->size(sys->self, fd), at = 0;
+    int code = size < 0 || size > env->limits.json_bytes
+                   ? mo_fail(err, MOIRE_EIO, "%s: not a file, or over the limit 'json_bytes'", path)
+                   : MOIRE_OK;
+    char *text = code ? NULL : mo_alloc(env, (size_t)size + 1);
+    if (!code && !text) code = mo_fail(err, MOIRE_ENOMEM, "%s: out of memory", path);
+    for (ssize_t got; !code && at < size; at += got) {
+        got = sys->read(sys->self, fd, text + at, (size_t)(size - at));
+        if (got < 0) code = mo_fail(err, MOIRE_EIO, "%s: %s", path, strerror((int)-got));
+        if (got <= 0) break;
+    }
+    sys->close(sys->self, fd);
+    if (!code) code = mo_profile_table_parse(env, path, text, (size_t)at, out, err);
+    mo_free(env, text);
+    return code;
+}
+
+void mo_profile_table_free(struct mo_profile_table *table) {
+    mo_region_destroy(table->region);
+    *table = (struct mo_profile_table){0};
+}
+
+static void write_table(FILE *f, const struct mo_profile_table *t) {
+    fprintf(f, "%s\n", magic);
+    if (t->model && *t->model) fprintf(f, "# model %s\n", t->model);
+    if (t->machine && *t->machine) fprintf(f, "# machine %s\n", t->machine);
+    if (t->source && *t->source) fprintf(f, "# source %s\n", t->source);
+    if (t->note && *t->note) fprintf(f, "# note %s\n", t->note);
+    fprintf(f, "%s", columns);
+    for (int i = 0; i < t->n_counts; i++)
+        fprintf(f, ",%d", t->counts[i]);
+    fprintf(f, "\n");
+    for (int i = 0; i < t->n_lines; i++) {
+        const struct mo_profile_line *l = &t->lines[i];
+        fprintf(f, "%d,", l->layer);
+        for (const char *c = l->name; *c; c++)
+            fputc(*c == ',' || *c < ' ' ? '_' : *c, f);
+        fprintf(f, ",%d,%d,%g,%.6g", l->variant, l->batch, l->pressure, l->kib);
+        for (int c = 0; c < t->n_counts; c++)
+            fprintf(f, ",%.5g", l->us[c]);
+        fprintf(f, "\n");
+    }
+}
+
+char *mo_profile_table_text(const struct mo_profile_table *t, size_t *n) {
+    char *text = NULL, *copy = NULL;
+    FILE *f = open_memstream(&text, n);
+    if (!f) return NULL;
+    write_table(f, t);
+    bool bad = ferror(f) != 0;
+    if (!fclose(f) && !bad) copy = mo_region_string(t->region, text, *n);
+    free(text);
+    return copy;
+}
+
+/* Times of one variant's layers at one column; false when a layer lacks that variant. */
+static bool column(const struct mo_profile_table *t, int variant, int at, int64_t *ns) {
+    int n = 0;
+    for (int i = 0; i < t->n_lines; i++) {
+        const struct mo_profile_line *l = &t->lines[i];
+        if (l->variant != variant || l->batch != 1 || l->pressure > 0) continue;
+        ns[l->layer] = (int64_t)(l->us[at] * 1e3 + 0.5);
+        n++;
+    }
+    return n == t->n_layers;
+}
+
+int mo_profile_table_profile(const struct mo_env *env, const struct mo_profile_table *t, int variant,
+                             int max_cores, struct mo_profile **out, moire_error *err) {
+    struct mo_profile *p = mo_profile_create(env, t->n_layers, max_cores);
+    int64_t *ns = mo_alloc(env, (size_t)t->n_layers * sizeof *ns);
+    bool any = false, whole = true;
+    int code = MOIRE_OK;
+    if (!p || !ns) code = mo_fail(err, MOIRE_ENOMEM, "out of memory for the profile of '%s'", t->model);
+    for (int i = 0; !code && i < t->n_counts; i++) {
+        int cores = t->counts[i];
+        if (cores > max_cores && any) break;
+        whole &= column(t, variant, i, ns);
+        /* a machine smaller than any that was measured: at best the same core time */
+        for (int k = 0; cores > max_cores && k < t->n_layers; k++)
+            ns[k] = ns[k] * cores / max_cores;
+        mo_profile_record(p, cores < max_cores ? cores : max_cores, ns);
+        any = true;
+    }
+    for (int i = 0; !code && i < t->n_lines; i++)
+        if (t->lines[i].variant == variant && t->lines[i].batch == 1 && !(t->lines[i].pressure > 0))
+            ns[t->lines[i].layer] = (int64_t)(t->lines[i].kib * 1024);
+    if (!code && !whole)
+        code =
+            mo_fail(err, MOIRE_EINVAL, "the profile of '%s' lacks variant %d of a layer", t->model, variant);
+    if (!code) {
+        mo_profile_traffic(p, ns);
+        mo_profile_finish(p);
+    }
+    mo_free(env, ns);
+    if (code)
+        mo_profile_destroy(p);
+    else
+        *out = p;
+    return code;
+}

@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * profile_table.h - profiles as data: the file that measurements, converters and models of machines write,
+ * and that the engines, the policies and the reports read.
+ *
+ * CSV.  The first line is "# moire-profile 1"; further lines that begin with '#' say "# KEY TEXT" (model,
+ * machine, source, note).  Then one header line and one line for each layer, variant, batch and pressure:
+ *
+ *   layer,name,variant,batch,pressure,kib,1,2,4,8
+ *   0,conv1,0,1,0,1540,812.4,420.1,230.0,141.7
+ *
+ * The numbers after `kib` are core counts in rising order, the cells below them microseconds; kib is the
+ * layer's least memory traffic (0 = not known), pressure the slowdown of the neighbours minus one that was in
+ * force.  Layers count from 0 without a gap, and every layer has variant 0, batch 1, pressure 0.
+ * Refused, with file and line: missing, extra or unreadable cells, times that are not positive, and times
+ * that grow with the cores beyond what synchronisation explains (more than twofold and 20 us). */
+#ifndef MO_PROFILE_TABLE_H
+#define MO_PROFILE_TABLE_H
+#include "runtime/sched/profile.h"
+
+enum { MO_PROFILE_COUNTS = 64, MO_PROFILE_NAME = 48 };
+
+struct mo_profile_line {
+    int layer, variant, batch;
+    double pressure, kib;
+    char name[MO_PROFILE_NAME];
+    const double *us; /* n_counts times */
+};
+
+struct mo_profile_table {
+    struct mo_region *region;                    /* owns everything below */
+    const char *model, *machine, *source, *note; /* "" = not said */
+    int n_layers, n_counts, n_lines;
+    int counts[MO_PROFILE_COUNTS];
+    struct mo_profile_line *lines;
+};
+
+/* On success *out must be freed before `env` goes; `path` is for messages. */
+int mo_profile_table_parse(const struct mo_env *env, const char *path, const char *text, size_t n,
+                           struct mo_profile_table *out, moire_error *err);
+int mo_profile_table_read(const struct mo_env *env, const char *path, struct mo_profile_table *out,
+                          moire_error *err);
+void mo_profile_table_free(struct mo_profile_table *table);
+
+/* The text of a table, n bytes and a NUL, in its region; NULL: out of memory. */
+char *mo_profile_table_text(const struct mo_profile_table *table, size_t *n);
+
+/* The profile of one variant at batch 1 without pressure, for up to max_cores cores; the caller's. */
+int mo_profile_table_profile(const struct mo_env *env, const struct mo_profile_table *table, int variant,
+                             int max_cores, struct mo_profile **out, moire_error *err);
+#endif

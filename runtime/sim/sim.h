@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * sim.h - the second engine: carries decisions out against profiles in virtual time.
+ *
+ * The scheduler core, queues, policies, admission and statistics are the objects of the live engine
+ * (engine_live.h); only the clock and the kernels are not real.  Single-threaded and deterministic: the same
+ * calls with the same seed give the same answers, whatever the machine.  The driver owns the arrivals: it
+ * advances the clock to the next one and submits.
+ *
+ * How long a block takes: the profile's time of its layers on its cores, times one draw of the noise, at a
+ * speed that depends on who else runs (struct mo_sim_machine) and is revised whenever that changes; plus the
+ * constant costs of a block and of a query. */
+#ifndef MO_SIM_H
+#define MO_SIM_H
+#include "runtime/sched/sched.h"
+
+/* What the simulator knows about a machine beside its profiles.  Zeros: an ideal machine. */
+struct mo_sim_machine {
+    int n_cores;
+    int64_t block_ns; /* from a decision to the block's first layer, and from its last layer to the core */
+    int64_t query_ns; /* once a query, with its first block: its input is brought in */
+    double noise;     /* block times are uniform within this relative width around the profile */
+    double slowdown;  /* true times are this multiple of the profile; 0 = 1 */
+    double corun;     /* blocks run slower by this share while another let is busy */
+    double bytes_ns;  /* memory ceiling; with profiles that know their traffic, blocks share it */
+};
+
+struct mo_sim_config {
+    const struct mo_env *env;
+    const struct mo_policy *policy;
+    struct mo_sim_machine machine;
+    int max_queries, max_tenants;
+    int64_t block_ns; /* bound on blocks, as mo_sched_config.block_ns */
+    uint64_t seed;    /* of the noise */
+    struct mo_ring *ring;
+    int64_t (*cost_clock)(void *ctx); /* real time for the cost of decisions; NULL = not measured */
+    /* The answer of a query; must not call back. */
+    void (*answer)(void *ctx, int tenant, const struct mo_answer *answer);
+    void *ctx;
+};
+
+struct mo_sim;
+int mo_sim_create(const struct mo_sim_config *config, struct mo_sim **out, moire_error *err);
+void mo_sim_destroy(struct mo_sim *sim); /* NULL is fine */
+
+int mo_sim_open(struct mo_sim *sim, const struct mo_sched_tenant_config *config, int *tenant,
+                moire_error *err);
+/* A query arrives now.  MOIRE_OK and its handle, or why it was refused. */
+int mo_sim_submit(struct mo_sim *sim, int tenant, void *user, uint64_t *handle, moire_error *err);
+int mo_sim_cancel(struct mo_sim *sim, uint64_t handle);
+
+int64_t mo_sim_now(const struct mo_sim *sim);
+/* When something happens by itself next: a block ends, a timer is due.  MO_NEVER = nothing will. */
+int64_t mo_sim_next(const struct mo_sim *sim);
+/* Lets everything happen that is due until `to`, which becomes now. */
+void mo_sim_advance(struct mo_sim *sim, int64_t to);
+/* Goes on until no accepted query is unanswered; returns how many are, when nothing more can happen. */
+int64_t mo_sim_drain(struct mo_sim *sim);
+
+struct mo_sched *mo_sim_sched(struct mo_sim *sim);
+/* Decisions that the core let through and that no machine could carry out: a core twice, none, beyond the
+ * last.  Anything but 0 is a defect of the core. */
+int64_t mo_sim_broken(const struct mo_sim *sim);
+#endif

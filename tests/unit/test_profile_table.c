@@ -1,0 +1,138 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * test_profile_table.c - profile files: what is read, written again, used and refused. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "runtime/sched/profile_table.h"
+
+#define HEAD    "# moire-profile 1\n"
+#define COLUMNS "layer,name,variant,batch,pressure,kib,2,4\n"
+
+static const char good[] = HEAD "# model tiny\n# machine a test\n" COLUMNS "0,first,0,1,0,100,400,200\n"
+                                "0,first,1,1,0,100,440,210\n"
+                                "0,first,0,1,0.5,100,500,300\n"
+                                "1,second,0,1,0,50,40,25\n";
+
+/* Outlives every table: their regions point to it. */
+static const struct mo_env *the_env(void) {
+    static struct mo_env env;
+    if (!env.sys) env = mo_env_default();
+    return &env;
+}
+
+static int parse(const char *text, struct mo_profile_table *t, moire_error *err) {
+    return mo_profile_table_parse(the_env(), "p.csv", text, strlen(text), t, err);
+}
+
+static void a_table_becomes_a_profile(void **state) {
+    (void)state;
+    struct mo_profile_table t;
+    struct mo_profile *p;
+    assert_int_equal(parse(good, &t, NULL), MOIRE_OK);
+    assert_string_equal(t.model, "tiny");
+    assert_int_equal(t.n_layers, 2);
+    assert_int_equal(t.n_lines, 4);
+    assert_int_equal(mo_profile_table_profile(the_env(), &t, 0, 8, &p, NULL), MOIRE_OK);
+    assert_int_equal(mo_profile_time(p, 4, 0, 2), 225000);
+    assert_int_equal(mo_profile_time(p, 2, 0, 1), 400000);
+    assert_int_equal(mo_profile_time(p, 1, 0, 1), 800000); /* the core time of the smallest count */
+    assert_int_equal(mo_profile_time(p, 8, 0, 1), 200000);
+    assert_int_equal(mo_profile_bytes(p, 0, 2), 150 * 1024);
+    mo_profile_destroy(p);
+    /* one core only: the times at two cores, twice as long */
+    assert_int_equal(mo_profile_table_profile(the_env(), &t, 0, 1, &p, NULL), MOIRE_OK);
+    assert_int_equal(mo_profile_time(p, 1, 0, 1), 800000);
+    mo_profile_destroy(p);
+    assert_int_equal(mo_profile_table_profile(the_env(), &t, 1, 8, &p, NULL),
+                     MOIRE_EINVAL); /* not of layer 1 */
+    mo_profile_table_free(&t);
+}
+
+static void what_is_written_reads_the_same(void **state) {
+    (void)state;
+    struct mo_profile_table a, b;
+    assert_int_equal(parse(good, &a, NULL), MOIRE_OK);
+    size_t n;
+    const char *text = mo_profile_table_text(&a, &n);
+    assert_non_null(text);
+    assert_int_equal(n, strlen(text));
+    assert_string_equal(text, good);
+    assert_int_equal(parse(text, &b, NULL), MOIRE_OK);
+    assert_int_equal(b.n_lines, a.n_lines);
+    mo_profile_table_free(&a);
+    mo_profile_table_free(&b);
+}
+
+static void bad_tables_are_refused_with_their_line(void **state) {
+    (void)state;
+    static const struct {
+        const char *text, *where, *why;
+    } rows[] = {
+        {"", "p.csv:1:", "before the first layer"},
+        {"layer,name\n", "p.csv:1:", "not a profile"},
+        {HEAD, "p.csv:2:", "before the first layer"},
+        {HEAD "layer,name,variant\n", "p.csv:2:", "header"},
+        {HEAD "layer,name,variant,batch,pressure,kib,4,2\n", "p.csv:2:", "rise"},
+        {HEAD "layer,name,variant,batch,pressure,kib,0\n", "p.csv:2:", "number of cores"},
+        {HEAD "layer,name,variant,batch,pressure,kib,1.5\n", "p.csv:2:", "number of cores"},
+        {HEAD COLUMNS, "p.csv:3:", "before the first layer"},
+        {HEAD COLUMNS "0,a,0,1,0,1,5\n", "p.csv:3:", "no time at 4 cores"},
+        {HEAD COLUMNS "0,a,0,1,0,1,5,\n", "p.csv:3:", "no time at 4 cores"},
+        {HEAD COLUMNS "0,a,0,1,0,1,5,4,3\n", "p.csv:3:", "more cells"},
+        {HEAD COLUMNS "0,a,0,1,0,1,5,-4\n", "p.csv:3:", "not a time"},
+        {HEAD COLUMNS "0,a,0,1,0,1,5,nan\n", "p.csv:3:", "not a time"},
+        {HEAD COLUMNS "0,a,0,1,0,1,5,4x\n", "p.csv:3:", "not a time"},
+        {HEAD COLUMNS "0,a,0,1,0,1,50,101\n", "p.csv:3:", "at fewer"},
+        {HEAD COLUMNS "1,a,0,1,0,1,5,4\n", "p.csv:3:", "gap"},
+        {HEAD COLUMNS "0,a,0,1,0,1,5,4\n2,b,0,1,0,1,5,4\n", "p.csv:4:", "gap"},
+        {HEAD COLUMNS "0,a,1,1,0,1,5,4\n", "p.csv:3:", "variant 0"},
+        {HEAD COLUMNS "0,a,0,1,x,1,5,4\n", "p.csv:3:", "must be numbers"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        struct mo_profile_table t;
+        moire_error err = {0};
+        assert_int_equal(parse(rows[i].text, &t, &err), MOIRE_EFORMAT);
+        if (!strstr(err.message, rows[i].where) || !strstr(err.message, rows[i].why))
+            fail_msg("row %zu: '%s' names neither %s nor '%s'", i, err.message, rows[i].where, rows[i].why);
+    }
+}
+
+static void every_cut_and_flip_is_survived(void **state) {
+    (void)state;
+    struct mo_profile_table t;
+    unsigned rng = 7;
+    for (int round = 0; round < 4000; round++) {
+        char text[sizeof good];
+        memcpy(text, good, sizeof text);
+        size_t n = sizeof good - 1;
+        for (int k = 0; k < round % 3; k++) {
+            rng = rng * 1103515245u + 12345;
+            text[rng / 65536 % n] = (char)(rng >> 8);
+        }
+        if (round % 2) n = (size_t)(round / 2) % n;
+        moire_error err;
+        if (mo_profile_table_parse(the_env(), "p.csv", text, n, &t, &err)) continue;
+        struct mo_profile *p;
+        if (!mo_profile_table_profile(the_env(), &t, 0, 4, &p, NULL)) {
+            for (int c = 1; c <= 4; c++)
+                assert_true(mo_profile_time(p, c, 0, t.n_layers) > 0);
+            mo_profile_destroy(p);
+        }
+        mo_profile_table_free(&t);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_table_becomes_a_profile),
+        cmocka_unit_test(what_is_written_reads_the_same),
+        cmocka_unit_test(bad_tables_are_refused_with_their_line),
+        cmocka_unit_test(every_cut_and_flip_is_survived),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
