@@ -233,6 +233,11 @@ int mo_sim_cancel(struct mo_sim *s, uint64_t handle) {
     return code;
 }
 
+static int64_t cost_clock(void *self) {
+    const struct mo_sim *s = self;
+    return s->config.cost_clock(s->config.ctx);
+}
+
 /* --- create, destroy ------------------------------------------------------------------------------------ */
 int mo_sim_create(const struct mo_sim_config *c, struct mo_sim **out, moire_error *err) {
     static const struct mo_engine_ops ops = {start, set_timer, resolved, released};
@@ -261,7 +266,7 @@ int mo_sim_create(const struct mo_sim_config *c, struct mo_sim **out, moire_erro
                                  .ops = &ops,
                                  .engine = s,
                                  .ring = c->ring,
-                                 .cost_clock = c->cost_clock};
+                                 .cost_clock = c->cost_clock ? cost_clock : NULL};
     if (!code) code = mo_sched_create(&sc, &s->sched, err);
     if (code)
         mo_sim_destroy(s);
