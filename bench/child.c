@@ -81,8 +81,9 @@ static int write_job(struct mo_bench_session *s, const char *path, const struct 
                                               "priority", t->priority, "shed_late", (int)t->shed_late,
                                               "shapes", shapes_json(t)));
     }
-    json_t *job = json_pack("{s:s, s:i, s:b, s:b, s:o}", "arrangement", system->arrangement, "threads",
-                            threads, "generic", (int)generic, "trace", (int)trace, "tenants", list);
+    json_t *job =
+        json_pack("{s:s, s:i, s:b, s:b, s:b, s:o}", "arrangement", system->arrangement, "threads", threads,
+                  "generic", (int)generic, "exact", (int)s->exact, "trace", (int)trace, "tenants", list);
     if (s->store) json_object_set_new(job, "store", json_string(s->store));
     int bad = !job || json_dump_file(job, path, JSON_INDENT(1));
     json_decref(job);

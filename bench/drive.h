@@ -14,7 +14,7 @@ struct mo_bench_job {
     const char *arrangement; /* policy of moire, mode of a peer; "solo" for latency alone */
     const char *store;       /* moire: folder of variants, NULL = default */
     int64_t threads;
-    bool generic, trace;
+    bool generic, exact, trace;
     struct mo_bench_tenant tenants[MO_BENCH_MAX_TENANTS];
     int64_t qos_ns[MO_BENCH_MAX_TENANTS];
     int n_tenants;

@@ -107,6 +107,7 @@ static int load_tenant(struct self *self, const struct mo_bench_job *job, int i,
     config.shed_late = want->shed_late;
     config.shapes = want->shapes;
     config.n_shapes = want->n_shapes;
+    config.exact = job->exact;
     int code = moire_load(self->runtime, want->model, &config, &target->tenant, err);
     if (code) return code;
     self->n_targets = i + 1;

@@ -50,6 +50,7 @@ static int read_job(struct mo_bench_job *job, moire_error *err) {
         {"store", MO_JSON_STRING, false, offsetof(struct mo_bench_job, store), 0, 0},
         {"threads", MO_JSON_INT, true, offsetof(struct mo_bench_job, threads), 1, 1024},
         {"generic", MO_JSON_BOOL, false, offsetof(struct mo_bench_job, generic), 0, 0},
+        {"exact", MO_JSON_BOOL, false, offsetof(struct mo_bench_job, exact), 0, 0},
         {"trace", MO_JSON_BOOL, false, offsetof(struct mo_bench_job, trace), 0, 0},
         {"tenants", MO_JSON_ARRAY, true, offsetof(struct mo_bench_job, raw_tenants), 0, 0},
     };

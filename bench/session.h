@@ -24,7 +24,7 @@ struct mo_bench_session {
     char *models_default;
     const char *store;   /* NULL = default */
     const char *command; /* the command line, for the report */
-    bool generic, quiet;
+    bool generic, exact, quiet;
     int cores;
     int signal_fd;
     bool interrupted;

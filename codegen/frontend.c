@@ -100,7 +100,9 @@ static int parse(const struct mo_env *env, const void *bytes, size_t n, uint8_t 
     Onnx__ModelProto *model = NULL;
     int rc = g ? unpack(env, g->region, bytes, n, &model, err) : mo_fail(err, MOIRE_ENOMEM, "out of memory");
     mo_free(env, owned);
-    if (!rc) rc = finish(env, g, model, folder, options ? options : &none, err);
+    if (!options) options = &none;
+    if (g) g->exact = options->exact;
+    if (!rc) rc = finish(env, g, model, folder, options, err);
     if (rc)
         mo_graph_destroy(g);
     else

@@ -10,6 +10,7 @@ struct mo_frontend_options {
     int64_t batch;  /* value of an otherwise unbound first dimension; 0 = 1 */
     bool no_passes; /* only import, inference and folding (what `inspect` shows as "before") */
     bool no_layout; /* all passes but the layout ones */
+    bool exact;     /* of the graph: see moire_tenant_config.exact */
 };
 
 /* Reads and prepares `path`.  Errors name file, node, operator and what to do. */

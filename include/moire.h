@@ -150,6 +150,11 @@ typedef struct moire_tenant_config {
     int shed_late; /* 1: a query that can no longer make its deadline is answered MOIRE_ESHED */
     const moire_shape *shapes;
     int n_shapes;
+    /* 1: convolutions are summed as ONNX writes them.  0: 3x3 ones may go by Winograd's algorithm, which does
+     * 2 to 4 times less work; its rounding errors are up to ten times larger (some 1e-5 of an output's
+     * range), and a NaN, an infinity or a value beyond 1e37 spreads over up to six pixels instead of three.
+     */
+    int exact;
 } moire_tenant_config;
 MOIRE_API void moire_tenant_config_init(moire_tenant_config *config);
 

@@ -7,7 +7,10 @@
  * Parameters of the epilogue are written as hexadecimal floats: exact, and the same in every locale.
  *
  *   conv:f32:n1:c64:h56:w56:o64:k3x3:s1x1:p1,1,1,1:d1x1:g1:relu:c16>c16
- *   gemm:f32:m128:k768:n3072:gelu:res-plain:plain>plain */
+ *   gemm:f32:m128:k768:n3072:gelu:res-plain:plain>plain
+ *
+ * A layer that could go by Winograd's algorithm but must not (graph->exact) ends in ":exact": its variants
+ * are others. */
 #include "variants/kernel.h"
 
 #include <stdarg.h>
@@ -137,7 +140,10 @@ static bool conv_signature(const struct mo_graph *graph, const struct mo_node *n
     put(t, ":s%lldx%lld:p%lld,%lld,%lld,%lld:d%lldx%lld:g%lld", (long long)s[0], (long long)s[1],
         (long long)p[0], (long long)p[1], (long long)p[2], (long long)p[3], (long long)d[0], (long long)d[1],
         (long long)g);
-    return put_epilogue(t, graph, node, x, y);
+    bool winograd = k[0] == 3 && k[1] == 3 && s[0] == 1 && s[1] == 1 && d[0] == 1 && d[1] == 1 && g == 1;
+    if (!put_epilogue(t, graph, node, x, y)) return false;
+    if (winograd && graph->exact) put(t, ":exact");
+    return true;
 }
 
 /* Gemm, MatMul and moire.MatMul (which has a bias row) with a constant right operand; leading dimensions of

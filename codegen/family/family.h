@@ -19,6 +19,7 @@ struct mo_problem {
     int groups;
     struct mo_fuse fuse; /* residual >= 0 means: there is one, in C16 layout */
     enum mo_layout in_layout, out_layout;
+    bool exact; /* of the graph: no point whose algorithm only approximates the sum of products */
 };
 
 enum { MO_KNOBS = 8, MO_MAX_POINTS = 64 };

@@ -15,6 +15,7 @@ static int clone(const struct mo_env *env, const struct mo_graph *from, const st
     *copy = *graph ? mo_graph_add_node(*graph, "layer", node->op_type, node->domain, node->n_in, node->n_out)
                    : NULL;
     if (!*copy) return MOIRE_ENOMEM;
+    (*graph)->exact = from->exact;
     struct mo_node *n = *copy;
     n->op = node->op;
     n->opset = node->opset;

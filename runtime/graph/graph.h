@@ -116,7 +116,8 @@ struct mo_graph {
     const struct mo_env *env;
     struct mo_region *region;
     const char *name;
-    int opset; /* of the default domain */
+    int opset;  /* of the default domain */
+    bool exact; /* kernels must sum the products that the operator names: none of a faster algorithm */
     int n_tensors, cap_tensors;
     struct mo_tensor **tensors;
     int n_nodes, cap_nodes;

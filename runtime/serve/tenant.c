@@ -34,7 +34,7 @@ static const char *base_name(const char *path) {
 }
 
 static int build_plan(moire_tenant *t, const char *path, const moire_tenant_config *c, moire_error *err) {
-    struct mo_frontend_options front = {.shapes = c->shapes, .n_shapes = c->n_shapes};
+    struct mo_frontend_options front = {.shapes = c->shapes, .n_shapes = c->n_shapes, .exact = c->exact};
     struct mo_graph *graph;
     int rc = mo_frontend_load(&t->runtime->env, path, &front, &graph, err);
     if (rc) return rc;

@@ -146,6 +146,7 @@ bool conv_case_open(struct conv_case *c, const struct conv_shape *s, enum mo_lay
         ow = s->w + s->pl + s->pr - (s->kw - 1) * s->dw - 1;
     if (oh < 0 || ow < 0) return false;
     c->shape = *s;
+    c->allowed = 1e-4f;
     c->env = mo_env_default();
     c->graph = mo_graph_create(&c->env);
     build_node(c, in, &seed, oh / s->sh + 1, ow / s->sw + 1);
@@ -194,7 +195,7 @@ const char *conv_case_check(const struct conv_case *c) {
                 float got = c->y[n * step + (k / 16 * pixels + p) * 16 + k % 16];
                 if (k >= o && isfinite(got)) continue;
                 float want = k < o ? c->want[(n * o + k) * pixels + p] : 0;
-                if (k < o && fabsf(got - want) <= 1e-4f + 2e-5f * fabsf(want)) continue;
+                if (k < o && fabsf(got - want) <= c->allowed + 2e-5f * fabsf(want)) continue;
                 snprintf(text, sizeof text, "image %d channel %d pixel %d: %g, want %g", (int)n, (int)k,
                          (int)p, (double)got, (double)want);
                 return text;

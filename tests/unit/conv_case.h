@@ -18,6 +18,7 @@ struct conv_case {
     struct conv_shape shape;
     struct mo_kargs args;
     float *x, *y, *res, *want;        /* x, y, res in their layouts with gaps between images; want: plain */
+    float allowed;                    /* absolute error; 1e-4, for outputs of some units */
     int64_t y_floats, y_image, y_gap; /* floats between images = y_image + y_gap */
 };
 

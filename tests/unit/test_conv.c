@@ -7,16 +7,29 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <cmocka.h>
+#include <math.h>
 #include <stdio.h>
 #include "tests/unit/conv_case.h"
 
 extern const struct mo_family mo_family_conv_direct, mo_family_conv_pointwise, mo_family_conv_depthwise,
-    mo_family_conv_first, mo_family_conv_grouped;
+    mo_family_conv_first, mo_family_conv_grouped, mo_family_winograd;
 
-static void check_shape(const struct mo_family *family, const struct conv_shape *shape, enum mo_layout in,
-                        unsigned seed) {
+/* Winograd's rounding: 1e-4 of the outputs' root mean square. */
+static void allow_winograd(struct conv_case *c) {
+    double sum = 0;
+    int64_t n = mo_shape_count(&c->graph->tensors[c->node->out[0]]->shape);
+    for (int64_t i = 0; i < n; i++)
+        sum += (double)c->want[i] * (double)c->want[i];
+    c->allowed = fmaxf(1e-4f, (float)(1e-4 * sqrt(sum / (double)n)));
+}
+
+/* The packing that the family chose. */
+static enum mo_packing check_shape(const struct mo_family *family, const struct conv_shape *shape,
+                                   enum mo_layout in, unsigned seed) {
     struct conv_case c;
-    if (!conv_case_open(&c, shape, in, seed)) return;
+    enum mo_packing packing = MO_PACK_NONE;
+    if (!conv_case_open(&c, shape, in, seed)) return packing;
+    if (family == &mo_family_winograd) allow_winograd(&c);
     unsigned need = in == MO_PLAIN ? MO_CAN_ENTER : MO_CAN_C16;
     if (!(family->layouts(c.graph, c.node) & need)) fail_msg("%s: not taken", conv_case_text(shape));
     for (enum mo_isa isa = MO_ISA_BASE; isa <= mo_isa_detect(); isa++) {
@@ -31,8 +44,10 @@ static void check_shape(const struct mo_family *family, const struct conv_shape 
         const char *wrong = conv_case_check(&c);
         if (wrong) fail_msg("%s, %s, %d parts: %s", step.kernel, conv_case_text(shape), parts, wrong);
         mo_region_destroy(binder.region);
+        packing = step.packing;
     }
     conv_case_close(&c);
+    return packing;
 }
 
 /* Small deterministic choices. */
@@ -134,12 +149,63 @@ static void odd_layers_are_refused(void **state) {
     conv_case_close(&c);
 }
 
+/* Both forms, with every remainder of a tile, lopsided pads, batches, channel tails. */
+static void winograd_matches(void **state) {
+    (void)state;
+    unsigned seed = 6, f4 = 0, f2 = 0;
+    for (unsigned i = 0; i < 80; i++) {
+        struct conv_shape s = {.n = 1 + (int)pick(&seed, 3), .groups = 1, .kh = 3, .kw = 3};
+        s.sh = s.sw = s.dh = s.dw = 1;
+        s.c = 33 + (int)pick(&seed, 60), s.o = 33 + (int)pick(&seed, 90);
+        s.h = 6 + (int)pick(&seed, 16), s.w = 6 + (int)pick(&seed, 16);
+        s.pt = (int)pick(&seed, 3), s.pl = (int)pick(&seed, 3), s.pb = (int)pick(&seed, 3),
+        s.pr = (int)pick(&seed, 3);
+        s.act = pick(&seed, MO_ACT_COUNT);
+        s.residual = (int)pick(&seed, 3);
+        struct conv_case c;
+        assert_true(conv_case_open(&c, &s, MO_C16, i));
+        bool taken = mo_family_winograd.layouts(c.graph, c.node);
+        conv_case_close(&c);
+        enum mo_packing packing = taken ? check_shape(&mo_family_winograd, &s, MO_C16, i) : MO_PACK_NONE;
+        f4 += packing == MO_PACK_WINO43, f2 += packing == MO_PACK_WINO23;
+    }
+    assert_in_range(f4, 10, 80);
+    assert_in_range(f2, 10, 80);
+}
+
+static void exact_models_take_the_plain_sum(void **state) {
+    (void)state;
+    struct conv_shape s = {1, 64, 28, 28, 64, 3, 3, 1, 1, 1, 1, 1, 1, 1, 1, 1, MO_ACT_RELU, 0};
+    struct conv_case c;
+    char fast[256], exact[256];
+    assert_true(conv_case_open(&c, &s, MO_C16, 1));
+    assert_int_equal(mo_family_winograd.layouts(c.graph, c.node), MO_CAN_C16);
+    assert_true(mo_layer_signature(c.graph, c.node, fast, sizeof fast));
+    c.graph->exact = true;
+    assert_int_equal(mo_family_winograd.layouts(c.graph, c.node), 0);
+    assert_true(mo_layer_signature(c.graph, c.node, exact, sizeof exact));
+    assert_string_not_equal(fast, exact); /* compiled variants of the two are kept apart */
+    conv_case_close(&c);
+    s.sh = s.sw = 2; /* nothing but the plain sum there: one signature */
+    assert_true(conv_case_open(&c, &s, MO_C16, 1));
+    assert_true(mo_layer_signature(c.graph, c.node, fast, sizeof fast));
+    c.graph->exact = true;
+    assert_true(mo_layer_signature(c.graph, c.node, exact, sizeof exact));
+    assert_string_equal(fast, exact);
+    conv_case_close(&c);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(direct_matches),         cmocka_unit_test(narrow_maps_match),
-        cmocka_unit_test(pointwise_matches),      cmocka_unit_test(depthwise_matches),
-        cmocka_unit_test(first_matches),          cmocka_unit_test(groups_match),
+        cmocka_unit_test(direct_matches),
+        cmocka_unit_test(narrow_maps_match),
+        cmocka_unit_test(pointwise_matches),
+        cmocka_unit_test(depthwise_matches),
+        cmocka_unit_test(first_matches),
+        cmocka_unit_test(groups_match),
         cmocka_unit_test(odd_layers_are_refused),
+        cmocka_unit_test(winograd_matches),
+        cmocka_unit_test(exact_models_take_the_plain_sum),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

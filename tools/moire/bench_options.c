@@ -147,6 +147,7 @@ static int texts(struct mo_bench_options *o, struct mo_args *args, bool *took, m
     } switches[] = {{"--json", &o->json},
                     {"--quiet", &o->quiet},
                     {"--generic", &o->generic},
+                    {"--exact", &o->exact},
                     {"--only-generic", &o->only_generic}};
     *took = true;
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {

@@ -15,7 +15,7 @@ struct mo_bench_options {
     const char *peers, *report, *trace, *output, *store, *models_folder;
     char store_path[4096]; /* --store or the default, without symbolic links */
     double seconds;
-    bool json, quiet, generic, only_generic;
+    bool json, quiet, generic, only_generic, exact;
 };
 
 /* Reads everything after the sub-command; list values are cut up in place. */

@@ -17,7 +17,7 @@ struct mo_run_options {
     int threads, repeat; /* repeat 0: 1, or half a second of them with a profile */
     int64_t seed;
     enum mo_isa isa;
-    bool generic, reference, no_passes, profile, json;
+    bool generic, reference, no_passes, profile, json, exact;
 };
 
 /* verb_run.c: random contents; floats in [-1, 1), integers in {0, 1}: valid token ids, masks and segment ids.

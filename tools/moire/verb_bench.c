@@ -13,7 +13,8 @@
 
 static const char usage[] =
     "usage: moire bench latency FILE.onnx|NAME ... [--threads 1,2] [--peers P,...] [--shape NAME=d,d,...]\n"
-    "                           [--generic] [--only-generic] [--seconds S] [--store DIR] [--json]\n"
+    "                           [--generic] [--only-generic] [--exact] [--seconds S] [--store DIR]\n"
+    "                           [--json]\n"
     "       moire bench serve SCENARIO [--policy P,...] [--load L,...] [--find-max SHARE] [--seconds S]\n"
     "                           [--seed K,...] [--peers P,...] [--report F.html] [--trace F.json] [--json]\n"
     "       moire bench report RESULT.json --report F.html\n\n"
@@ -29,6 +30,8 @@ static const char usage[] =
     "  --shape NAME=d,d,... latency: shape of an input that the file leaves open\n"
     "  --generic            latency: the built-in kernels besides; serve: only the built-in kernels\n"
     "  --only-generic       latency: the built-in kernels, without the specialised ones\n"
+    "  --exact              models loaded with `exact`: convolutions summed as ONNX writes them, no "
+    "Winograd\n"
     "  --policy P,...       serve: policies of moire (moire, fcfs, fcfs-1), or none\n"
     "  --load L,...         serve: loads to measure\n"
     "  --find-max SHARE     serve: highest load at which SHARE of all queries, and of every tenant's, is in "
@@ -82,6 +85,7 @@ static int latency(struct mo_bench_session *s, struct mo_bench_options *o, json_
     if (!o->latency.n_threads) o->latency.threads[o->latency.n_threads++] = s->cores;
     o->latency.spec.moire = !o->only_generic;
     o->latency.spec.generic = o->generic || o->only_generic;
+    s->exact = o->exact;
     o->latency.spec.seconds = o->seconds > 0 ? o->seconds : 2;
     o->latency.spec.slices = 5;
     return mo_bench_latency(s, &o->latency, document, err);
@@ -139,6 +143,7 @@ static int serve(struct mo_bench_session *s, struct mo_bench_options *o, json_t 
     o->serve.timeline = o->report || o->trace;
     if (o->seconds > 0) o->serve.seconds = o->seconds;
     s->generic = o->generic || o->only_generic;
+    s->exact = o->exact;
     return mo_bench_serve(s, &o->serve, document, err);
 }
 

@@ -19,8 +19,8 @@
 
 static const char usage[] =
     "usage: moire compile FILE.onnx|NAME ... [--shape INPUT=d,d,...] [--threads N] [--budget SECONDS]\n"
-    "                     [--store DIR] [--cc CC] [--isa avx512|avx2|base] [--candidates N] [--refine]\n"
-    "                     [--verbose] [--json]\n\n"
+    "                     [--store DIR] [--cc CC] [--isa avx512|avx2|base] [--candidates N] [--exact]\n"
+    "                     [--refine] [--verbose] [--json]\n\n"
     "Emits C for every convolution and matrix product, compiles it, checks it against a reference, times it\n"
     "and stores the fastest.  Layers that the store already has are skipped, so the command can be "
     "repeated,\n"
@@ -34,6 +34,8 @@ static const char usage[] =
     "  --cc CC                C compiler; the first of gcc, clang, cc by default\n"
     "  --isa LEVEL            avx512, avx2 or base; what the machine has by default\n"
     "  --candidates N         most candidates of a layer\n"
+    "  --exact                for models run with --exact: no algorithm that rounds more than the sum of "
+    "products\n"
     "  --refine               try more candidates of layers that the store already has\n"
     "  --verbose              say why candidates are rejected\n"
     "  --json                 results as JSON on standard output\n\n"
@@ -112,6 +114,8 @@ static int take_argument(struct mo_args *a, struct options *o) {
         o->json = true;
     } else if (mo_args_flag(a, "--verbose", false)) {
         o->verbose = true;
+    } else if (mo_args_flag(a, "--exact", false)) {
+        c->exact = true;
     } else if (mo_args_flag(a, "--refine", false)) {
         c->search.refine = true;
     } else if (mo_args_flag(a, "--store", true)) {

@@ -14,7 +14,7 @@ enum { MAX_SHAPES = 64 };
 
 static const char usage[] =
     "usage: moire inspect FILE.onnx [--shape NAME=d,d,... ...] [--batch N] [--store DIR] "
-    "[--generic] [--json] [--svg FILE]\n\n"
+    "[--generic] [--exact] [--json] [--svg FILE]\n\n"
     "Shows inputs and outputs, operators before and layers after the graph passes, and for every layer its\n"
     "fused epilogue, output shape and layout, multiply-adds, bytes moved and kernel; then parameters and "
     "memory.\n\n"
@@ -22,6 +22,7 @@ static const char usage[] =
     "  --batch N             first dimension where it is open, 1 by default\n"
     "  --store DIR           folder of compiled variants; the one of `moire compile` by default\n"
     "  --generic             built-in kernels only, even where compiled variants exist\n"
+    "  --exact               as run with --exact: no Winograd\n"
     "  --json                machine-readable output\n"
     "  --svg FILE            draws the graph of layers\n\n"
     "Examples:\n"
@@ -33,7 +34,7 @@ struct options {
     moire_shape shapes[MAX_SHAPES];
     int n_shapes;
     int64_t batch;
-    bool json, generic;
+    bool json, generic, exact;
 };
 
 static int usage_error(const char *text, const char *detail) {
@@ -47,6 +48,8 @@ static int parse_flag(struct mo_args *args, struct options *o) {
         o->json = true;
     } else if (mo_args_flag(args, "--generic", false)) {
         o->generic = true;
+    } else if (mo_args_flag(args, "--exact", false)) {
+        o->exact = true;
     } else if (mo_args_flag(args, "--shape", true)) {
         if (o->n_shapes == MAX_SHAPES || !mo_args_shape(args->value, &o->shapes[o->n_shapes]))
             return usage_error("--shape wants NAME=d,d,...", NULL);
@@ -135,7 +138,8 @@ static int show(struct mo_inspection *in, const struct options *o, moire_error *
 
 static int load(const struct mo_env *env, const struct options *o, struct mo_graph **before,
                 struct mo_plan **plan, const struct mo_store *store, moire_error *err) {
-    struct mo_frontend_options front = {.shapes = o->shapes, .n_shapes = o->n_shapes, .batch = o->batch};
+    struct mo_frontend_options front = {
+        .shapes = o->shapes, .n_shapes = o->n_shapes, .batch = o->batch, .exact = o->exact};
     struct mo_frontend_options bare = front;
     struct mo_graph *after = NULL;
     bare.no_passes = true;

@@ -16,8 +16,8 @@
 
 static const char usage[] =
     "usage: moire run FILE.onnx [--input NAME=FILE.npy ...] [--shape NAME=d,d,... ...] [--output-dir DIR]\n"
-    "                 [--threads N] [--generic] [--store DIR] [--repeat K] [--profile] [--trace F.json] "
-    "[--json]\n\n"
+    "                 [--threads N] [--generic] [--exact] [--store DIR] [--repeat K] [--profile]\n"
+    "                 [--trace F.json] [--json]\n\n"
     "  --input NAME=FILE.npy  contents of an input; inputs left out are filled from the seed\n"
     "  --shape NAME=d,d,...   binds an input whose shape is open\n"
     "  --output-dir DIR       writes every output as DIR/<output name>.npy\n"
@@ -25,6 +25,7 @@ static const char usage[] =
     "  --generic              built-in kernels only, even where compiled variants exist\n"
     "  --reference            every layer by its plain C reference (slow; the oracle)\n"
     "  --no-passes            the graph as imported, without fusion and layout passes\n"
+    "  --exact                convolutions summed as ONNX writes them: no Winograd\n"
     "  --store DIR            folder of compiled variants; the one of `moire compile` by default\n"
     "  --isa LEVEL            base, avx2 or avx512: at most this instruction set\n"
     "  --repeat K             runs K times and reports the shortest and median time\n"
@@ -68,11 +69,9 @@ static bool parse_switch(struct mo_args *args, struct mo_run_options *o) {
     const struct {
         const char *name;
         bool *flag;
-    } switches[] = {{"--generic", &o->generic},
-                    {"--reference", &o->reference},
-                    {"--no-passes", &o->no_passes},
-                    {"--profile", &o->profile},
-                    {"--json", &o->json}};
+    } switches[] = {{"--generic", &o->generic},     {"--reference", &o->reference},
+                    {"--no-passes", &o->no_passes}, {"--profile", &o->profile},
+                    {"--exact", &o->exact},         {"--json", &o->json}};
     for (size_t i = 0; i < sizeof switches / sizeof *switches; i++)
         if (mo_args_flag(args, switches[i].name, false)) {
             *switches[i].flag = true;
@@ -265,7 +264,8 @@ static int run(const struct mo_env *env, int argc, char **argv) {
     struct mo_run_options o;
     int rc = parse(argc, argv, &o);
     if (rc) return rc;
-    struct mo_frontend_options front = {.shapes = o.shapes, .n_shapes = o.n_shapes, .no_passes = o.no_passes};
+    struct mo_frontend_options front = {
+        .shapes = o.shapes, .n_shapes = o.n_shapes, .no_passes = o.no_passes, .exact = o.exact};
     struct mo_store *store = NULL;
     struct mo_graph *graph = NULL;
     struct mo_plan *plan = NULL;

@@ -3,7 +3,8 @@
  * Strides are in elements unless a name ends in _bytes. */
 #ifndef MO_SIMD_PARAMS_H
 #define MO_SIMD_PARAMS_H
-#include "variants/kernel.h"
+#include "variants/tiles.h"
+#include "variants/winograd.h"
 
 enum { MO_MAX_DIMS = 2 * MOIRE_MAX_RANK, MO_CHUNK = 4096, MO_SLICE = 256 };
 
@@ -186,6 +187,22 @@ struct mo_narrow_params {
     int64_t blocks_in, h, w;
     int channels, kh, kw;
     struct mo_fuse fuse;
+};
+
+/* winograd: 3x3 convolution of stride 1 in MO_C16, F(m x m, 3 x 3), weights MO_PACK_WINO43 or _WINO23.  Tiles
+ * are numbered over all images.  unit = (chunk of tiles, group of sets of output blocks), group innermost. */
+struct mo_winograd_params {
+    const struct mo_tiles *tiles; /* micro-kernels of the products */
+    struct mo_tile tile;          /* what all products have in common */
+    int m, set;                   /* side of a tile; output blocks of a product */
+    int64_t blocks_in, blocks_out, h, w, oh, ow, pt, pl;
+    int64_t columns, image_tiles, total, chunks; /* tiles of a row, of an image, of all; chunks of them */
+    int64_t sets, groups;
+    int64_t v_plane, v_block, m_block, m_at; /* floats; m_at: where M begins in the scratch */
+    float bt[MO_WINO_ALPHA][MO_WINO_ALPHA], at[MO_WINO_M][MO_WINO_ALPHA];
+    struct mo_fuse fuse;
+    bool clamp; /* the epilogue is: add the residual, clamp to [lo, hi] */
+    float lo, hi;
 };
 
 /* deconv: transposed convolution, MO_C16 in and out, weights [OC/16][KH][KW][ICB*16][16].

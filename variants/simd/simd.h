@@ -25,6 +25,7 @@
     X(concat)                                                                                                \
     X(resize)                                                                                                \
     X(lrn)                                                                                                   \
+    X(winograd)                                                                                              \
     X(deconv_narrow)                                                                                         \
     X(deconv)
 

@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * winograd.c - binds 3x3 convolutions to the built-in Winograd kernels where these do less work in all.
+ *
+ * F(4x4,3x3) needs 4 times fewer products than the sum itself, F(2x2,3x3) 2.25 times; both pay with
+ * transforms of the tiles, with tiles that hang over the border, and with weights 4 or 1.8 times as large,
+ * which narrow maps read for few tiles.  The choice counts all three in units of one product (costs measured
+ * on two AVX-512 cores). */
+#include <math.h>
+#include "variants/conv.h"
+#include "variants/generic/bind.h"
+#include "variants/winograd.h"
+
+enum {
+    MIN_UNITS = 64,
+    V_BYTES = 512 << 10, /* of a chunk of tiles: stays in a private cache */
+    MIN_CHUNK = 28,      /* tiles: with fewer, weights arrive slower than they are used */
+    NEAR_BYTES = 2048,
+    SLICE_BYTES = 32 << 10
+};
+
+/* Costs in products of vectors: an element of a transformed tile, a vector of weights. */
+static const double transform_cost = 8, weight_cost = 10;
+
+static const struct form {
+    enum mo_packing packing;
+    const char *names[MO_ISA_COUNT];
+} forms[] = {{MO_PACK_WINO43, {"conv F(4x4,3x3) base", "conv F(4x4,3x3) avx2", "conv F(4x4,3x3) avx512"}},
+             {MO_PACK_WINO23, {"conv F(2x2,3x3) base", "conv F(2x2,3x3) avx2", "conv F(2x2,3x3) avx512"}}};
+enum { N_FORMS = sizeof forms / sizeof *forms };
+
+static int64_t tiles_along(int64_t pixels, int m) {
+    return (pixels + m - 1) / m;
+}
+
+static double form_cost(const struct mo_conv *c, int m) {
+    double tiles = (double)(c->n * tiles_along(c->oh, m) * tiles_along(c->ow, m));
+    double in = (double)c->icb, out = (double)c->ocb;
+    return (m + 2) * (m + 2) * (16 * in * out * (tiles + weight_cost) + transform_cost * (in + out) * tiles);
+}
+
+static double direct_cost(const struct mo_conv *c) {
+    /* taps outside the image are skipped */
+    double rows = 3 * (double)c->oh - (c->pt > 0) - (c->pb > 0),
+           cols = 3 * (double)c->ow - (c->pl > 0) - (c->pr > 0);
+    return 16 * (double)c->icb * (double)c->ocb * ((double)c->n * rows * cols + 9 * weight_cost);
+}
+
+/* The form to use, or NULL: the plain sum is as fast, or asked for. */
+static const struct form *choose(const struct mo_graph *graph, const struct mo_conv *c) {
+    bool fits = c->groups == 1 && c->merge == 1 && !c->depthwise && c->kh == 3 && c->kw == 3 && c->sh == 1 &&
+                c->sw == 1 && c->dh == 1 && c->dw == 1;
+    if (!fits || graph->exact) return NULL;
+    const struct form *best = NULL;
+    double least = direct_cost(c);
+    for (int i = 0; i < N_FORMS; i++) {
+        struct mo_winograd w;
+        double cost = mo_winograd_of(forms[i].packing, &w) ? form_cost(c, w.m) : INFINITY;
+        if (cost < least) least = cost, best = &forms[i];
+    }
+    return best;
+}
+
+static unsigned layouts(const struct mo_graph *graph, const struct mo_node *node) {
+    struct mo_conv c;
+    return mo_conv_read(graph, node, &c) && choose(graph, &c) ? MO_CAN_C16 : 0;
+}
+
+/* Chunks of tiles as large as a private cache allows; groups of sets where the chunks are few. */
+static void choose_units(struct mo_winograd_params *p) {
+    int64_t square = (p->m + 2) * (p->m + 2), most = V_BYTES / (square * p->blocks_in * 64);
+    if (most < MIN_CHUNK) most = MIN_CHUNK;
+    p->chunks = (p->total + most - 1) / most;
+    p->groups = (MIN_UNITS + p->chunks - 1) / p->chunks;
+    if (p->groups > p->sets) p->groups = p->sets;
+    /* an odd number of lines between blocks, one more between planes: no two planes in the same cache sets */
+    int64_t tiles = (p->total + p->chunks - 1) / p->chunks | 1;
+    p->v_block = p->m_block = tiles * 16;
+    p->v_plane = p->blocks_in * p->v_block + 16;
+    p->m_at = square * p->v_plane;
+}
+
+static void describe_tile(struct mo_winograd_params *p, const float *zeros) {
+    int64_t slice = p->blocks_in * 1024, square = (p->m + 2) * (p->m + 2);
+    p->tile = (struct mo_tile){.n_taps = 1,
+                               .n_outer = p->blocks_in,
+                               .x_outer = p->v_block * 4,
+                               .w_outer = 1024,
+                               .w_ahead = slice <= SLICE_BYTES ? slice : NEAR_BYTES,
+                               .w_block = square * slice,
+                               .y_block = p->m_block * 4,
+                               .px = 64,
+                               .bias = zeros,
+                               .lo = -INFINITY,
+                               .hi = INFINITY};
+}
+
+static void describe_epilogue(struct mo_winograd_params *p, const struct mo_fuse *f) {
+    p->fuse = *f;
+    p->clamp = (f->act == MO_ACT_NONE || f->act == MO_ACT_RELU || f->act == MO_ACT_CLIP) &&
+               (f->residual < 0 || !f->residual_last || f->act == MO_ACT_NONE);
+    p->lo = f->act == MO_ACT_RELU ? 0 : f->act == MO_ACT_CLIP ? f->a : -INFINITY;
+    p->hi = f->act == MO_ACT_CLIP ? f->b : INFINITY;
+}
+
+static struct mo_winograd_params *describe(const struct mo_binder *binder, const struct mo_conv *c,
+                                           const struct form *form, const struct mo_fuse *fuse) {
+    struct mo_winograd_params *p = mo_region_alloc(binder->region, sizeof *p);
+    const float *zeros = mo_keep_padded(binder, NULL, 16 * MO_TILE_BLOCKS, 0);
+    struct mo_winograd w;
+    if (!p || !zeros || !mo_winograd_of(form->packing, &w)) return NULL;
+    p->tiles = mo_tiles_of(binder->isa);
+    p->m = w.m;
+    p->blocks_in = c->icb, p->blocks_out = c->ocb;
+    p->h = c->h, p->w = c->w, p->oh = c->oh, p->ow = c->ow, p->pt = c->pt, p->pl = c->pl;
+    p->columns = tiles_along(c->ow, w.m);
+    p->image_tiles = tiles_along(c->oh, w.m) * p->columns;
+    p->total = c->n * p->image_tiles;
+    p->set = c->ocb > 1 && p->tiles->max_pixels[2] ? 2 : 1;
+    p->sets = (c->ocb + p->set - 1) / p->set;
+    for (int i = 0; i < MO_WINO_ALPHA; i++)
+        for (int j = 0; j < MO_WINO_ALPHA; j++) {
+            p->bt[i][j] = (float)w.bt[i][j];
+            if (i < MO_WINO_M) p->at[i][j] = (float)w.at[i][j];
+        }
+    choose_units(p);
+    describe_tile(p, zeros);
+    describe_epilogue(p, fuse);
+    return p;
+}
+
+static int bind(const struct mo_binder *binder, const struct mo_node *node, struct mo_step *step,
+                moire_error *err) {
+    struct mo_conv c;
+    if (!mo_conv_read(binder->graph, node, &c) || c.x->layout != MO_C16 || c.y->layout != MO_C16 ||
+        (c.residual && c.residual->layout != MO_C16))
+        return MOIRE_EUNSUPPORTED;
+    const struct form *form = choose(binder->graph, &c);
+    if (!form) return MOIRE_EUNSUPPORTED;
+    const struct mo_winograd_params *p = describe(binder, &c, form, &node->fuse);
+    if (!p) return mo_fail(err, MOIRE_ENOMEM, "node '%s': out of memory", node->name);
+    int rc =
+        mo_pack_weights(form->packing, binder->graph, node, binder->region, &step->weights, &step->bias, err);
+    if (rc) return rc;
+    int64_t square = (p->m + 2) * (p->m + 2);
+    step->packing = form->packing;
+    step->scratch_bytes = 4 * (p->m_at + square * p->set * p->m_block);
+    return mo_bound(step, mo_simd_of(binder->isa)->winograd, form->names[binder->isa], p,
+                    p->chunks * p->groups, err);
+}
+
+const struct mo_family mo_family_winograd = {"winograd", layouts, bind};
