@@ -103,7 +103,9 @@ struct gemm {
 
 static bool gemm_read(const struct mo_graph *graph, const struct mo_node *node, struct gemm *g) {
     bool gemm = !strcmp(node->op_type, "Gemm");
-    if ((!gemm && strcmp(node->op_type, "MatMul")) || node->domain[0] || node->n_in < 2 || node->in[1] < 0)
+    bool ours = !gemm && !strcmp(node->domain, "moire"); /* MatMul with a bias row */
+    if ((!gemm && strcmp(node->op_type, "MatMul")) || (node->domain[0] && !ours) || node->n_in < 2 ||
+        node->in[1] < 0)
         return false;
     g->b = graph->tensors[node->in[1]];
     g->c =

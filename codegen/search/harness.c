@@ -179,16 +179,37 @@ static bool make_bias(struct mo_harness *h) {
 }
 
 /* Copies enough to fill a private cache a few times over; one is enough for weights larger than that. */
-static bool copy_weights(struct mo_harness *h) {
-    int64_t bytes = h->step.weights ? mo_pack_bytes(h->step.packing, h->graph, h->node) : -1;
-    if (bytes <= 0 || bytes > CACHE_BYTES) return true;
-    while (h->n_copies < MO_WEIGHT_COPIES && h->n_copies * bytes < CACHE_BYTES + bytes) {
+static bool replicate(struct mo_harness *h, const void *first, int64_t bytes, struct mo_packed *p) {
+    p->copy[p->n++] = first;
+    while (bytes > 0 && bytes <= CACHE_BYTES && p->n < MO_WEIGHT_COPIES &&
+           p->n * bytes < CACHE_BYTES + bytes) {
         void *copy = mo_region_alloc(h->region, (size_t)bytes);
         if (!copy) return false;
-        memcpy(copy, h->step.weights, (size_t)bytes);
-        h->copy[h->n_copies++] = copy;
+        memcpy(copy, first, (size_t)bytes);
+        p->copy[p->n++] = copy;
     }
     return true;
+}
+
+int mo_harness_pack(struct mo_harness *h, int32_t packing, moire_error *err) {
+    if (packing < MO_PACK_NONE || packing >= MO_PACK_COUNT)
+        return mo_fail(err, MOIRE_EUNSUPPORTED, "weights have no packing %d", (int)packing);
+    if (packing == MO_PACK_NONE || h->packed[packing].n) return MOIRE_OK;
+    const float *bias;
+    const void *first;
+    int rc = mo_pack_weights((enum mo_packing)packing, h->graph, h->node, h->region, &first, &bias, err);
+    if (rc) return rc;
+    int64_t bytes = mo_pack_bytes((enum mo_packing)packing, h->graph, h->node);
+    return replicate(h, first, bytes, &h->packed[packing])
+               ? MOIRE_OK
+               : mo_fail(err, MOIRE_ENOMEM, "out of memory: copies of the packed weights");
+}
+
+/* Copies of what the generic kernel packed. */
+static bool copy_weights(struct mo_harness *h) {
+    if (!h->step.weights) return true;
+    return replicate(h, h->step.weights, mo_pack_bytes(h->step.packing, h->graph, h->node),
+                     &h->packed[h->step.packing]);
 }
 
 int mo_harness_create(const struct mo_env *env, const struct mo_layer *layer, struct mo_harness *h,
@@ -226,12 +247,8 @@ void mo_harness_destroy(struct mo_harness *h) {
 }
 
 struct mo_runnable mo_harness_generic(const struct mo_harness *h) {
-    return (struct mo_runnable){h->step.run, h->step.params, h->step.units, h->step.scratch_bytes};
-}
-
-bool mo_harness_fits(const struct mo_harness *h, const struct mo_variant *variant) {
-    return variant->packing == MO_PACK_NONE ||
-           (h->step.weights && variant->packing == (int32_t)h->step.packing);
+    return (struct mo_runnable){h->step.run, h->step.params, h->step.units, h->step.scratch_bytes,
+                                h->step.weights ? h->step.packing : MO_PACK_NONE};
 }
 
 int mo_harness_reserve(struct mo_harness *h, size_t bytes, moire_error *err) {
@@ -245,7 +262,8 @@ int mo_harness_reserve(struct mo_harness *h, size_t bytes, moire_error *err) {
 void mo_harness_run(struct mo_harness *h, const struct mo_runnable *r, int pieces) {
     struct mo_kargs args = h->args;
     args.params = r->params;
-    if (h->n_copies) args.weights = h->copy[h->turn++ % h->n_copies];
+    const struct mo_packed *packed = &h->packed[r->packing];
+    if (packed->n) args.weights = packed->copy[h->turn++ % packed->n];
     for (int i = pieces; i-- > 0;) {
         /* uneven: the square of i spreads the ends */
         int64_t begin = r->units * i * i / ((int64_t)pieces * pieces);

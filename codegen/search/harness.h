@@ -32,11 +32,14 @@ struct mo_harness {
     const struct mo_tensor *out;
     struct mo_step step; /* the generic kernel; step.run NULL: there is none for this layer */
     struct mo_kargs args;
-    /* Equal copies of the packed weights, used in turn: in a network other layers have pushed a layer's
+    /* By packing: equal copies of the weights, used in turn.  In a network other layers have pushed a layer's
      * weights out of the private cache by the time it runs again, and kernels must be ranked as they will
      * run. */
-    const void *copy[MO_WEIGHT_COPIES];
-    int n_copies, turn;
+    struct mo_packed {
+        const void *copy[MO_WEIGHT_COPIES];
+        int n;
+    } packed[MO_PACK_COUNT];
+    int turn;
     float *bias; /* zeros or the layer's, padded; used when binding gave none */
     float *input[MO_KERNEL_IN];
     char *output; /* guard, tensor, guard */
@@ -55,10 +58,11 @@ struct mo_runnable {
     mo_kernel *run;
     const void *params;
     int64_t units, scratch_bytes;
+    enum mo_packing packing; /* mo_harness_pack() must have been called with it */
 };
 struct mo_runnable mo_harness_generic(const struct mo_harness *h);
-/* True when the variant reads the weights in a packing that the harness (and so the runtime) has. */
-bool mo_harness_fits(const struct mo_harness *h, const struct mo_variant *variant);
+/* Packs the weights so (once); MOIRE_EUNSUPPORTED: this layer's cannot be, MOIRE_ENOMEM. */
+int mo_harness_pack(struct mo_harness *h, int32_t packing, moire_error *err);
 /* Makes scratch memory of exactly this size. */
 int mo_harness_reserve(struct mo_harness *h, size_t bytes, moire_error *err);
 /* Runs all units in `pieces` uneven ranges, last first, as several workers might. */

@@ -29,7 +29,7 @@ static void report(struct mo_search *s, struct job *job, struct candidate *c) {
 }
 
 static struct mo_runnable runnable(const struct mo_variant *v) {
-    return (struct mo_runnable){v->run, NULL, v->units, v->scratch_bytes};
+    return (struct mo_runnable){v->run, NULL, v->units, v->scratch_bytes, (enum mo_packing)v->packing};
 }
 
 static int examine(struct mo_search *s, struct mo_harness *h, struct candidate *c) {
@@ -39,10 +39,9 @@ static int examine(struct mo_search *s, struct mo_harness *h, struct candidate *
         return rc;
     }
     struct mo_runnable r = runnable(&c->variant);
-    if (!mo_harness_fits(h, &c->variant)) {
-        mo_fail(&c->err, MOIRE_EUNSUPPORTED, "it packs weights as %d, the runtime has %d", c->variant.packing,
-                (int)h->step.packing);
-        reject(s, c, "other packing");
+    if ((rc = mo_harness_pack(h, c->variant.packing, &c->err))) {
+        rc = rc == MOIRE_ENOMEM ? rc : MOIRE_OK;
+        reject(s, c, "unknown packing");
     } else if (!mo_verify(h, &r, &c->err)) {
         rc = c->err.code == MOIRE_ENOMEM ? MOIRE_ENOMEM : MOIRE_OK;
         reject(s, c, "wrong result");
@@ -71,14 +70,14 @@ struct lineup {
 };
 
 /* The generic kernel, what an earlier run stored, the best of earlier passes and the new good ones. */
-static void line_up(const struct job *job, const struct mo_harness *h, struct lineup *l) {
+static void line_up(const struct job *job, struct mo_harness *h, struct lineup *l) {
     struct mo_measure *m = &l->m;
     l->generic = l->earlier = -1;
     if (h->step.run) {
         l->generic = m->n;
         m->contender[m->n++] = mo_harness_generic(h);
     }
-    if (job->stored && mo_harness_fits(h, &job->earlier)) {
+    if (job->stored && !mo_harness_pack(h, job->earlier.packing, NULL)) {
         l->earlier = m->n;
         m->contender[m->n++] = runnable(&job->earlier);
     }

@@ -2,9 +2,10 @@
  * plan.c - from a graph of layers to a plan: memory, then one kernel a layer.
  *
  * A layer is bound to a generic kernel or, failing that, to its operator's reference.  A compiled variant
- * from the store then replaces the generic kernel when it reads weights packed the same way. */
+ * from the store then replaces the generic kernel; it may want the weights packed otherwise. */
 #include <string.h>
 #include "runtime/plan/internal.h"
+#include "variants/conv.h"
 #include "variants/store.h"
 
 /* A tensor whose size is not known now: it is allocated by the layer that makes it. */
@@ -40,14 +41,27 @@ static int check_runnable(const struct mo_node *node, moire_error *err) {
                    node->domain, *node->domain ? "." : "", node->op_type);
 }
 
-/* A compiled variant takes over a bound layer when it reads weights packed the same way. */
-static void specialise(const struct mo_plan *plan, const struct mo_plan_options *options,
-                       struct mo_step *step) {
+/* The layer's weights as the variant reads them, in place of the generic kernel's.  False: not possible. */
+static bool repack(struct mo_plan *plan, const struct mo_variant *variant, struct mo_step *step) {
+    const void *before = step->weights;
+    bool known = variant->packing > MO_PACK_NONE && variant->packing < MO_PACK_COUNT;
+    if (variant->packing == (int32_t)step->packing) return true;
+    if (!before || !known ||
+        mo_pack_weights((enum mo_packing)variant->packing, plan->graph, step->node, plan->region,
+                        &step->weights, &step->bias, NULL))
+        return false;
+    mo_region_release(plan->region, (void *)before);
+    step->packing = (enum mo_packing)variant->packing;
+    return true;
+}
+
+/* A compiled variant takes over a bound layer. */
+static void specialise(struct mo_plan *plan, const struct mo_plan_options *options, struct mo_step *step) {
     char signature[256];
     struct mo_variant variant;
     if (!options->store || !mo_layer_signature(plan->graph, step->node, signature, sizeof signature)) return;
     if (!mo_store_find(options->store, signature, options->isa, &variant)) return;
-    if (variant.packing != (int32_t)step->packing || variant.units < 1 || !variant.run) return;
+    if (variant.units < 1 || !variant.run || !repack(plan, &variant, step)) return;
     step->run = variant.run;
     step->kernel = variant.name;
     step->kind = "specialised";
