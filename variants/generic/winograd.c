@@ -143,6 +143,7 @@ static int bind(const struct mo_binder *binder, const struct mo_node *node, stru
     if (rc) return rc;
     int64_t square = (p->m + 2) * (p->m + 2);
     step->packing = form->packing;
+    step->executed = 512 * square * p->total * p->blocks_in * p->blocks_out; /* of the products */
     step->scratch_bytes = 4 * (p->m_at + square * p->set * p->m_block);
     return mo_bound(step, mo_simd_of(binder->isa)->winograd, form->names[binder->isa], p,
                     p->chunks * p->groups, err);
