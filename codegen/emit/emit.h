@@ -19,12 +19,13 @@ struct mo_emit_isa {
     int regs;               /* vector registers */
     int vectors;            /* vectors of a block of 16 channels = 16 / lanes */
     int max_acc;            /* accumulators that fit beside weights and broadcast */
+    bool folds;             /* an FMA can broadcast its memory operand */
     const char *rcp;        /* instruction that estimates a reciprocal */
     const char *constraint; /* of an asm register operand; NULL: no asm, plain C */
 };
 const struct mo_emit_isa *mo_emit_isa(enum mo_isa isa);
 
-/* Types, loads, stores, mac(), mac_load(), broadcast(), vmax(), vmin(). */
+/* Types, loads, stores, mac(), mac_load(), mac_fold() where the set has it, broadcast(), vmax(), vmin(). */
 void mo_emit_prelude(FILE *out, const struct mo_emit_isa *isa);
 /* The inline function `v <name>(v x, float a, float b)`. */
 void mo_emit_activation(FILE *out, enum mo_act act, const char *name);
@@ -43,6 +44,7 @@ struct mo_mac {
     int rows, cols;    /* pixels */
     long px;           /* bytes from a pixel to the next in its row; 0 = run-time variable `px` */
     const char *ahead; /* text: bytes ahead at which weights are prefetched; NULL = not */
+    bool fold;         /* pixels are broadcast by the FMA itself; needs isa->folds */
     bool vector_x;     /* depthwise: a pixel is a vector, not a broadcast scalar */
 };
 int mo_mac_vectors(const struct mo_mac *m);

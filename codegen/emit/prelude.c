@@ -21,6 +21,7 @@ static const struct mo_emit_isa isas[MO_ISA_COUNT] = {
                        .regs = 32,
                        .vectors = 1,
                        .max_acc = 28,
+                       .folds = true,
                        .constraint = "v",
                        .rcp = "vrcp14ps"},
 };
@@ -70,6 +71,13 @@ static void emit_asm(FILE *out, const struct mo_emit_isa *isa) {
             "    __asm__(\"vminps %%2, %%1, %%0\" : \"=%s\"(r) : \"%s\"(hi), \"%s\"(x));\n"
             "    return r;\n}\n",
             c, c, c, c, c, c, c, c, c, c, c, c);
+    if (isa->folds)
+        fprintf(out,
+                "INLINE v mac_fold(v a, v w, const char *p) {\n"
+                "    __asm__(\"vfmadd231ps %%1%%{1to%d%%}, %%2, %%0\" : \"+%s\"(a) : \"m\"(*(const f32 *)p), "
+                "\"%s\"(w));\n"
+                "    return a;\n}\n",
+                isa->lanes, c, c);
     fprintf(out,
             "/* 1 / x for normal x, by the estimate and a Newton step */\n"
             "INLINE v vrecip(v x) {\n"

@@ -22,7 +22,7 @@ struct mo_problem {
     bool exact; /* of the graph: no point whose algorithm only approximates the sum of products */
 };
 
-enum { MO_KNOBS = 8, MO_MAX_POINTS = 64 };
+enum { MO_KNOBS = 10, MO_MAX_POINTS = 64 };
 
 /* One candidate implementation. */
 struct mo_point {
@@ -45,5 +45,5 @@ const struct mo_emit_family *const *mo_emit_families(void); /* NULL-terminated *
 bool mo_problem_from_node(const struct mo_graph *graph, const struct mo_node *node, enum mo_isa isa,
                           struct mo_problem *out);
 /* Bumped whenever emitted code changes; part of the store's key. */
-#define MO_GENERATOR_VERSION 4
+#define MO_GENERATOR_VERSION 5
 #endif

@@ -108,6 +108,8 @@ bool mo_walk_apply(struct mo_walk *w, const struct mo_point *point) {
     snprintf(w->ahead, sizeof w->ahead, "%lld",
              w->prefetch == MO_PREFETCH_SET ? (long long)w->w_block * knob[MO_KNOB_BLOCKS] : w->prefetch);
     w->sets_outer = !knob[MO_KNOB_ORDER];
+    w->fold = knob[MO_KNOB_FOLD];
+    if (w->fold && !w->isa->folds) return false;
     if (w->blocks < 1 || w->blocks > w->ocb || w->unroll < 1) return false;
     if (!mo_axis_cut(&w->row, knob[MO_KNOB_ROWS]) || !mo_axis_cut(&w->col, knob[MO_KNOB_COLS])) return false;
     int64_t rows = w->row.size + !!w->row.extra, cols = w->col.size + !!w->col.extra;
@@ -131,8 +133,8 @@ int mo_walk_emit_point(const struct mo_problem *p, enum mo_walk_kind kind, const
     const int *k = point->knob;
     if (!mo_walk_describe(p, kind, &w) || !mo_walk_apply(&w, point))
         return mo_fail(err, MOIRE_EINVAL, "illegal point for family %s", family);
-    snprintf(name, sizeof name, "%s %s b%d %dx%d u%d p%d o%d n%d", family, w.isa->name, k[MO_KNOB_BLOCKS],
+    snprintf(name, sizeof name, "%s %s b%d %dx%d u%d p%d o%d n%d%s", family, w.isa->name, k[MO_KNOB_BLOCKS],
              k[MO_KNOB_ROWS], k[MO_KNOB_COLS], k[MO_KNOB_UNROLL], k[MO_KNOB_PREFETCH], k[MO_KNOB_ORDER],
-             k[MO_KNOB_UNIT]);
+             k[MO_KNOB_UNIT], w.fold ? " fold" : "");
     return mo_walk_emit(&w, name, out, err);
 }

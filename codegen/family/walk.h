@@ -45,10 +45,11 @@ enum {
     MO_KNOB_UNROLL,
     MO_KNOB_PREFETCH,
     MO_KNOB_ORDER,
-    MO_KNOB_UNIT
+    MO_KNOB_UNIT,
+    MO_KNOB_FOLD
 };
 #define MO_WALK_KNOBS                                                                                        \
-    { "blocks", "rows", "cols", "unroll", "prefetch", "order", "unit" }
+    { "blocks", "rows", "cols", "unroll", "prefetch", "order", "unit", "fold" }
 
 struct mo_walk {
     const struct mo_problem *p;
@@ -69,6 +70,7 @@ struct mo_walk {
     int prefetch;   /* bytes ahead; MO_PREFETCH_SET: what the next set of output blocks will read here */
     char ahead[24]; /* the same as text */
     bool sets_outer;
+    bool fold;          /* broadcasts are folded into the FMAs also where several blocks could share them */
     int64_t unit_tiles; /* row tiles of a unit */
     /* derived */
     int64_t sets_group, sets, unit_sets;

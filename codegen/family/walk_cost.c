@@ -119,7 +119,9 @@ static void drop(struct list *list, int at) {
 static void insert(struct list *list, const struct mo_point *point) {
     int same = 0, worst = 0;
     for (int i = 0; i < list->n; i++)
-        if (!memcmp(list->points[i].knob, point->knob, 3 * sizeof point->knob[0])) same++, worst = i;
+        if (!memcmp(list->points[i].knob, point->knob, 3 * sizeof point->knob[0]) &&
+            list->points[i].knob[MO_KNOB_FOLD] == point->knob[MO_KNOB_FOLD])
+            same++, worst = i;
     if (same >= TILE_VARIANTS) {
         if (list->points[worst].cost_ns <= point->cost_ns) return;
         drop(list, worst);
@@ -158,7 +160,7 @@ static void try_orders(struct mo_walk *w, struct mo_point *point, struct list *l
             point->knob[MO_KNOB_PREFETCH] = prefetches && !i ? distance : 0;
             point->knob[MO_KNOB_ORDER] = orders > 1 ? k : weights < in && !depthwise;
             if (!mo_walk_apply(w, point)) continue;
-            point->cost_ns = mo_walk_cost(w) * (1 + 0.001 * i);
+            point->cost_ns = mo_walk_cost(w) * (1 + 0.001 * i + 0.002 * point->knob[MO_KNOB_FOLD]);
             insert(list, point);
         }
 }
@@ -187,6 +189,11 @@ static bool balanced(int64_t n, int64_t most_size) {
     return (n + tiles - 1) / tiles == most_size;
 }
 
+/* Three weight vectors to a broadcast: the one case where neither form is always better. */
+static bool folds_pay(const struct mo_walk *w, int blocks) {
+    return blocks == 3 && w->isa->folds && w->kind != MO_WALK_DEPTHWISE;
+}
+
 int mo_walk_points(const struct mo_problem *p, enum mo_walk_kind kind, struct mo_point *points, int cap) {
     struct list list = {points, 0, cap};
     struct mo_walk w;
@@ -200,6 +207,8 @@ int mo_walk_points(const struct mo_problem *p, enum mo_walk_kind kind, struct mo
                 if (kind == MO_WALK_FIRST || kind == MO_WALK_DEPTHWISE) point.knob[MO_KNOB_UNROLL] = 1;
                 if (!balanced(w.row.out, rows) || !balanced(w.col.out, cols)) continue;
                 try_tile(p, kind, &point, &list);
+                point.knob[MO_KNOB_FOLD] = 1;
+                if (folds_pay(&w, blocks)) try_tile(p, kind, &point, &list);
             }
     return list.n;
 }

@@ -22,6 +22,7 @@ static struct tile tile_of(const struct mo_walk *w, bool last_set, int r, int c)
     int blocks = last_set && w->ocb % w->blocks ? (int)(w->ocb % w->blocks) : w->blocks;
     struct tile t = {.w = w, .r = r, .c = c, .last = last_set && w->kind == MO_WALK_GEMM && w->outs % 16};
     t.mac = (struct mo_mac){.isa = w->isa, .blocks = blocks, .vector_x = w->kind == MO_WALK_DEPTHWISE};
+    t.mac.fold = w->isa->folds && (w->fold || blocks == 1);
     t.mac.ahead = w->prefetch ? w->ahead : NULL;
     t.mac.rows = w->flat ? 1 : rows;
     t.mac.cols = w->flat ? rows : cols;
