@@ -147,8 +147,8 @@ static void emit_copy(FILE *out) {
           out);
 }
 
-static void emit_activate(FILE *out) {
-    mo_emit_exp(out);
+static void emit_activate(FILE *out, const struct mo_emit_isa *isa) {
+    mo_emit_exp(out, isa);
     for (int act = 0; act < MO_ACT_COUNT; act++) {
         char name[16];
         snprintf(name, sizeof name, "act%d", act);
@@ -188,7 +188,7 @@ int main(int argc, char **argv) {
             each_tile(stdout, row, kind, 1, emit_tile);
         each_tile(stdout, row, CONV, 2, emit_tile);
         emit_copy(stdout);
-        emit_activate(stdout);
+        emit_activate(stdout, row);
         emit_table(stdout, row);
         return fflush(stdout) ? 1 : 0;
     }

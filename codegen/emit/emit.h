@@ -30,7 +30,7 @@ void mo_emit_prelude(FILE *out, const struct mo_emit_isa *isa);
 /* The inline function `v <name>(v x, float a, float b)`. */
 void mo_emit_activation(FILE *out, enum mo_act act, const char *name);
 /* vexp(), vsigmoid(): needed before SIGMOID, SILU, TANH and GELU. */
-void mo_emit_exp(FILE *out);
+void mo_emit_exp(FILE *out, const struct mo_emit_isa *isa);
 bool mo_emit_act_needs_exp(enum mo_act act);
 /* struct mo_kargs and struct mo_variant as text, the same layout as variants/kernel.h. */
 void mo_emit_abi(FILE *out);

@@ -136,7 +136,7 @@ static void emit_head(FILE *out, const struct mo_walk *w, const char *name) {
     fprintf(out, "/* %s\n * %s */\n", w->p->signature, name);
     mo_emit_prelude(out, w->isa);
     mo_emit_abi(out);
-    if (mo_emit_act_needs_exp(f->act)) mo_emit_exp(out);
+    if (mo_emit_act_needs_exp(f->act)) mo_emit_exp(out, w->isa);
     mo_emit_activation(out, f->act, "activation");
     fputs("INLINE v act(v x) { return activation(x, ", out);
     mo_emit_float(out, f->a);

@@ -4,7 +4,7 @@ HOSTCC ?= cc
 EMIT_SRC := tools/emit-generic.c $(wildcard codegen/emit/*.c)
 $(B)/emit-generic: $(EMIT_SRC) $(wildcard codegen/emit/*.h) variants/tiles.h variants/kernel.h
 	@mkdir -p $(@D)
-	$(HOSTCC) -std=c11 -O1 -I. -Iinclude -Wall -Wextra -o $@ $(EMIT_SRC)
+	$(HOSTCC) -std=c11 -O1 -I. -Iinclude -Wall -Wextra -o $@ $(EMIT_SRC) -lm
 
 define tiles_rule
 $(B)/gen/tiles_$(1).c: $(B)/emit-generic
