@@ -1,21 +1,31 @@
 /* SPDX-License-Identifier: Apache-2.0
- * pass_attention.c - the exported form of attention becomes moire.Attention:
+ * pass_attention.c - the exported forms of attention become moire.Attention:
  *
- *   MatMul(Softmax([mask +] [scale *] MatMul([scale *] Q, [scale *] K^T)), V)
+ *   MatMul(Softmax(masked(MatMul([scale *] Q, [scale *] K^T) [* scale])), V)
  *
- * with rank-4 operands [B,H,S,D] and constant scales.  K^T mostly comes from a Transpose; one that leaves the
- * two last axes in order (or none) takes its place. */
+ * with operands of rank 4, [B,H,S,D], or of rank 3, [B H,S,D] (which become [1,B H,S,D]).  The mask is an
+ * Add, or a Where that replaces scores by a constant.  A Transpose that only brings the heads of an operand
+ * before its rows, or those of the result behind, is taken in: attention reads and writes [B,S,H,D] in place.
+ */
 #include <string.h>
 #include "codegen/passes/passes.h"
 #include "runtime/ops/op.h"
 
 struct attention {
+    int rank; /* of all operands */
     int q, kt, v, mask;
-    float scale;
+    float scale, fill;
+    bool replaces, keep; /* the mask is bool; it tells which scores stay */
 };
 
-static bool rank4(const struct mo_graph *g, int tensor) {
-    return tensor >= 0 && mo_is_f32(g->tensors[tensor]) && g->tensors[tensor]->shape.rank == 4;
+/* Where one operand or the result lies. */
+struct place {
+    int tensor;
+    bool rows_first; /* [B,S,H,D] */
+};
+
+static bool of_rank(const struct mo_graph *g, int tensor, int rank) {
+    return tensor >= 0 && mo_is_f32(g->tensors[tensor]) && g->tensors[tensor]->shape.rank == rank;
 }
 
 /* Skips a Mul or Div by a scalar constant; returns the tensor below, and the factor is multiplied in. */
@@ -39,86 +49,204 @@ static bool scores(const struct mo_graph *g, int tensor, struct attention *a) {
     a->scale = 1;
     int below = unscale(g, tensor, &a->scale);
     const struct mo_node *node = mo_producer(g, below);
-    if (!mo_is(node, "MatMul") || !rank4(g, below)) return false;
+    if (!mo_is(node, "MatMul") || !of_rank(g, below, a->rank)) return false;
     a->q = unscale(g, node->in[0], &a->scale);
     a->kt = unscale(g, node->in[1], &a->scale);
-    return rank4(g, a->q) && rank4(g, a->kt);
+    return of_rank(g, a->q, a->rank) && of_rank(g, a->kt, a->rank);
+}
+
+static bool same_shape(const struct mo_graph *g, int a, int b) {
+    return mo_shape_equal(&g->tensors[a]->shape, &g->tensors[b]->shape);
+}
+
+/* Where(mask, constant, scores) or Where(mask, scores, constant). */
+static bool replaced_scores(const struct mo_graph *g, const struct mo_node *where, struct attention *a) {
+    for (int k = 1; k <= 2; k++) {
+        if (!mo_scalar(g, where->in[3 - k], &a->fill) || !scores(g, where->in[k], a)) continue;
+        const struct mo_tensor *mask = g->tensors[where->in[0]];
+        a->mask = mask->id;
+        a->replaces = true;
+        a->keep = k == 1;
+        return mask->dtype == MOIRE_BOOL && !mask->dynamic && mask->shape.rank <= a->rank &&
+               same_shape(g, where->out[0], where->in[k]);
+    }
+    return false;
 }
 
 static bool masked_scores(const struct mo_graph *g, int tensor, struct attention *a) {
-    const struct mo_node *add = mo_producer(g, tensor);
+    const struct mo_node *node = mo_producer(g, tensor);
     a->mask = -1;
     if (scores(g, tensor, a)) return true;
-    for (int k = 0; k < 2 && mo_is(add, "Add"); k++) {
-        if (!scores(g, add->in[k], a)) continue;
-        const struct mo_tensor *mask = g->tensors[add->in[1 - k]];
+    if (mo_is(node, "Where")) return replaced_scores(g, node, a);
+    for (int k = 0; k < 2 && mo_is(node, "Add"); k++) {
+        if (!scores(g, node->in[k], a)) continue;
+        const struct mo_tensor *mask = g->tensors[node->in[1 - k]];
         a->mask = mask->id;
-        return mo_is_f32(mask) && mask->shape.rank <= 4 &&
-               mo_shape_equal(&g->tensors[tensor]->shape, &g->tensors[add->in[k]]->shape);
+        return mo_is_f32(mask) && mask->shape.rank <= a->rank && same_shape(g, tensor, node->in[k]);
     }
     return false;
 }
 
 static bool matches(const struct mo_graph *g, const struct mo_node *node, struct attention *a) {
-    if (!mo_is(node, "MatMul") || !rank4(g, node->out[0])) return false;
+    *a = (struct attention){.mask = -1};
+    if (!mo_is(node, "MatMul") || node->out[0] < 0) return false;
+    a->rank = g->tensors[node->out[0]]->shape.rank;
+    if ((a->rank != 3 && a->rank != 4) || !of_rank(g, node->out[0], a->rank)) return false;
     const struct mo_node *softmax = mo_producer(g, node->in[0]);
     a->v = node->in[1];
-    if (!mo_is(softmax, "Softmax") || !rank4(g, a->v) || !rank4(g, softmax->in[0])) return false;
+    if (!mo_is(softmax, "Softmax") || !of_rank(g, a->v, a->rank) || !of_rank(g, softmax->in[0], a->rank))
+        return false;
     int64_t axis = mo_attr_int(softmax, "axis", softmax->opset >= 13 ? -1 : 1);
-    if ((axis != -1 && axis != 3) || !masked_scores(g, softmax->in[0], a)) return false;
-    const struct mo_shape *q = &g->tensors[a->q]->shape, *kt = &g->tensors[a->kt]->shape,
-                          *v = &g->tensors[a->v]->shape;
-    bool fits = q->d[3] == kt->d[2] && kt->d[3] == v->d[2];
-    for (int i = 0; i < 2; i++)
-        fits = fits && q->d[i] == kt->d[i] && q->d[i] == v->d[i];
+    if ((axis != -1 && axis != a->rank - 1) || !masked_scores(g, softmax->in[0], a)) return false;
+    const int64_t *q = g->tensors[a->q]->shape.d, *kt = g->tensors[a->kt]->shape.d,
+                  *v = g->tensors[a->v]->shape.d;
+    int r = a->rank;
+    bool fits = q[r - 1] == kt[r - 2] && kt[r - 1] == v[r - 2];
+    for (int i = 0; i < r - 2; i++)
+        fits = fits && q[i] == kt[i] && q[i] == v[i];
     return fits;
 }
 
-/* A tensor [B,H,S,D] with what kt [B,H,D,S] holds; <0 is an error. */
-static int keys(struct mo_graph *g, int kt, moire_error *err) {
-    int64_t perm[4] = {0, 1, 2, 3};
-    const struct mo_node *turn = mo_producer(g, kt);
-    int from = kt;
-    if (mo_is(turn, "Transpose") && rank4(g, turn->in[0]) && mo_attr_ints(turn, "perm", perm, 4) == 4)
-        from = turn->in[0];
-    else
-        for (int i = 0; i < 4; i++)
-            perm[i] = i;
-    int64_t last = perm[3];
-    perm[3] = perm[2];
-    perm[2] = last;
-    if (perm[0] == 0 && perm[1] == 1 && perm[2] == 2 && perm[3] == 3) return from;
-    const struct mo_tensor *t = g->tensors[kt];
-    struct mo_shape shape = {.rank = 4, .d = {t->shape.d[0], t->shape.d[1], t->shape.d[3], t->shape.d[2]}};
-    struct mo_tensor *k = mo_graph_add_tensor(g, t->name, MOIRE_F32, &shape);
-    struct mo_node *node = mo_graph_add_node(g, "keys", "Transpose", "", 1, 1);
-    if (!k || !node || !(node->op = mo_op_find("Transpose", ""))) return mo_no_memory(err);
-    node->in[0] = from;
-    node->out[0] = k->id;
-    int rc = mo_set_ints(g, node, "perm", perm, 4, err);
-    return rc ? rc : k->id;
+/* --- operands ------------------------------------------------------------------------------------------ */
+
+/* The permutation of a Transpose with a leading axis added to rank 3; false when it is none. */
+static bool permutation(const struct mo_node *node, int rank, int64_t perm[4]) {
+    int64_t own[MOIRE_MAX_RANK];
+    if (!mo_is(node, "Transpose") || mo_attr_ints(node, "perm", own, MOIRE_MAX_RANK) != rank) return false;
+    perm[0] = 0;
+    for (int i = 0; i < rank; i++)
+        perm[i + 4 - rank] = own[i] + 4 - rank;
+    return true;
 }
 
-static int rewrite(struct mo_graph *g, struct mo_node *node, const struct attention *a, moire_error *err) {
-    int k = keys(g, a->kt, err);
-    if (k < 0) return k;
-    int rc = mo_become(g, node, "Attention", a->mask >= 0 ? 4 : 3, err);
-    if (rc) return rc;
-    node->in[0] = a->q;
-    node->in[1] = k;
-    node->in[2] = a->v;
-    if (a->mask >= 0) node->in[3] = a->mask;
-    struct mo_attr *scale = mo_node_add_attr(g, node, "scale", MO_ATTR_FLOAT);
-    if (!scale) return mo_no_memory(err);
-    scale->f = a->scale;
+static bool is_perm(const int64_t perm[4], int a, int b, int c) {
+    return perm[0] == 0 && perm[1] == a && perm[2] == b && perm[3] == c;
+}
+
+static struct mo_node *add_node(struct mo_graph *g, const char *op, int n_in, int from, int to) {
+    struct mo_node *node = mo_graph_add_node(g, "attention", op, "", n_in, 1);
+    if (!node || !(node->op = mo_op_find(op, ""))) return NULL;
+    node->opset = 13;
+    node->in[0] = from;
+    node->out[0] = to;
+    return node;
+}
+
+/* A Reshape from one tensor to another. */
+static int add_reshape(struct mo_graph *g, int from, int to, moire_error *err) {
+    const struct mo_shape *s = &g->tensors[to]->shape;
+    struct mo_tensor *shape =
+        mo_graph_add_const(g, "shape", MOIRE_I64, &(struct mo_shape){.rank = 1, .d = {s->rank}});
+    struct mo_node *node = shape ? add_node(g, "Reshape", 2, from, to) : NULL;
+    if (!node) return mo_no_memory(err);
+    memcpy(shape->data, s->d, (size_t)s->rank * sizeof *s->d);
+    node->in[1] = shape->id;
     return MOIRE_OK;
 }
 
+static int new_tensor(struct mo_graph *g, const struct mo_shape *shape, moire_error *err) {
+    const struct mo_tensor *t = mo_graph_add_tensor(g, "attention", MOIRE_F32, shape);
+    return t ? t->id : mo_no_memory(err);
+}
+
+/* A tensor of rank 4 with the bytes of `id`; <0 is an error. */
+static int lifted(struct mo_graph *g, int id, moire_error *err) {
+    const int64_t *d = g->tensors[id]->shape.d;
+    if (g->tensors[id]->shape.rank == 4) return id;
+    int to = new_tensor(g, &(struct mo_shape){.rank = 4, .d = {1, d[0], d[1], d[2]}}, err);
+    int rc = to < 0 ? to : add_reshape(g, id, to, err);
+    return rc ? rc : to;
+}
+
+/* A new tensor with the last two axes of `id` exchanged. */
+static int turned(struct mo_graph *g, int id, moire_error *err) {
+    struct mo_shape shape = g->tensors[id]->shape;
+    int64_t perm[4] = {0, 1, 2, 3};
+    int r = shape.rank, to;
+    shape.d[r - 2] = g->tensors[id]->shape.d[r - 1];
+    shape.d[r - 1] = g->tensors[id]->shape.d[r - 2];
+    perm[r - 2] = r - 1;
+    perm[r - 1] = r - 2;
+    if ((to = new_tensor(g, &shape, err)) < 0) return to;
+    struct mo_node *node = add_node(g, "Transpose", 1, id, to);
+    if (!node) return mo_no_memory(err);
+    int rc = mo_set_ints(g, node, "perm", perm, r, err);
+    return rc ? rc : to;
+}
+
+/* Finds the operand at rest: below the Transpose that moved its heads, of rank 4.  `is_kt`: its last two axes
+ * are exchanged. */
+static int operand(struct mo_graph *g, int id, bool is_kt, struct place *out, moire_error *err) {
+    const struct mo_node *turn = mo_producer(g, id);
+    int64_t perm[4] = {0, 1, 2, 3}, last;
+    int from = id;
+    if (permutation(turn, g->tensors[id]->shape.rank, perm)) from = turn->in[0];
+    if (is_kt) {
+        last = perm[3];
+        perm[3] = perm[2];
+        perm[2] = last;
+    }
+    out->rows_first = is_perm(perm, 2, 1, 3);
+    if (!out->rows_first && !is_perm(perm, 1, 2, 3)) from = is_kt ? turned(g, id, err) : id;
+    out->tensor = from < 0 ? from : lifted(g, from, err);
+    return out->tensor < 0 ? out->tensor : MOIRE_OK;
+}
+
+/* Where the result goes: through the Transpose behind it when that moves the heads back. */
+static int result(struct mo_graph *g, struct mo_node *node, int rank, struct place *out, moire_error *err) {
+    struct mo_node *turn = mo_graph_sole_consumer(g, node->out[0]);
+    int64_t perm[4];
+    out->rows_first = permutation(turn, rank, perm) && is_perm(perm, 2, 1, 3);
+    int to = out->rows_first ? turn->out[0] : node->out[0];
+    if (out->rows_first) turn->dead = true;
+    out->tensor = to;
+    if (rank == 4) return MOIRE_OK;
+    const int64_t *d = g->tensors[to]->shape.d;
+    out->tensor = new_tensor(g, &(struct mo_shape){.rank = 4, .d = {1, d[0], d[1], d[2]}}, err);
+    return out->tensor < 0 ? out->tensor : add_reshape(g, out->tensor, to, err);
+}
+
+/* --- the rewrite --------------------------------------------------------------------------------------- */
+
+static int set_attributes(struct mo_graph *g, struct mo_node *node, const struct attention *a,
+                          const struct place p[4], moire_error *err) {
+    int64_t order[4];
+    for (int i = 0; i < 4; i++)
+        order[i] = p[i].rows_first;
+    struct mo_attr *scale = mo_node_add_attr(g, node, "scale", MO_ATTR_FLOAT);
+    if (!scale) return mo_no_memory(err);
+    scale->f = a->scale;
+    if (a->replaces) {
+        struct mo_attr *fill = mo_node_add_attr(g, node, "fill", MO_ATTR_FLOAT);
+        if (!fill) return mo_no_memory(err);
+        fill->f = a->fill;
+        struct mo_attr *keep = mo_node_add_attr(g, node, "keep", MO_ATTR_INT);
+        if (!keep) return mo_no_memory(err);
+        keep->i = a->keep;
+    }
+    return mo_set_ints(g, node, "order", order, 4, err);
+}
+
+static int rewrite(struct mo_graph *g, struct mo_node *node, const struct attention *a, moire_error *err) {
+    struct place p[4];
+    int rc = operand(g, a->q, false, &p[0], err);
+    if (!rc) rc = operand(g, a->kt, true, &p[1], err);
+    if (!rc) rc = operand(g, a->v, false, &p[2], err);
+    if (!rc) rc = result(g, node, a->rank, &p[3], err);
+    if (!rc) rc = mo_become(g, node, "Attention", a->mask >= 0 ? 4 : 3, err);
+    if (rc) return rc;
+    for (int i = 0; i < 3; i++)
+        node->in[i] = p[i].tensor;
+    node->out[0] = p[3].tensor;
+    if (a->mask >= 0) node->in[3] = a->mask;
+    return set_attributes(g, node, a, p, err);
+}
+
 int mo_pass_attention(struct mo_graph *g, moire_error *err) {
-    int n = g->n_nodes; /* Transposes are appended behind */
+    int n = g->n_nodes; /* Reshapes and Transposes are appended behind */
     for (int i = 0; i < n; i++) {
         struct attention a;
-        if (!matches(g, g->nodes[i], &a)) continue;
+        if (g->nodes[i]->dead || !matches(g, g->nodes[i], &a)) continue;
         int rc = rewrite(g, g->nodes[i], &a, err);
         if (rc) return rc;
     }

@@ -8,8 +8,7 @@
  *   MatMul      A [..,M,K], B [K,N] or [..,K,N] with the leading dimensions of A, optional bias [N];
  *               fused epilogue.  Every Gemm and most MatMuls become this.
  *   Activation  y = act(x), act in node->fuse.  Every activation that was not fused becomes this.
- *   Attention   Q, K, V [B,H,S,D] (S of Q may differ from that of K and V), optional mask that broadcasts
- *               to [B,H,Sq,Sk]; attribute scale: softmax(scale Q K^T + mask) V over the last axis.
+ *   Attention   softmax(scale Q K^T + mask) V; heads before or behind the rows (runtime/ops/attention.c).
  *   Reorder     y = x in another layout. */
 #ifndef MO_PASSES_H
 #define MO_PASSES_H

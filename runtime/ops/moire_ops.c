@@ -4,10 +4,8 @@
  *   MatMul      A [..,M,K] times B [K,N], or times B [..,K,N] with the leading dimensions of A; optional bias
  *               [N]; fused epilogue (act, residual).
  *   Activation  act(x) of the fused epilogue.
- *   Attention   softmax(scale Q K^T + mask) V.  Q [B,H,Sq,D], K [B,H,Sk,D], V [B,H,Sk,E], mask optional and
- *               broadcasting to [B,H,Sq,Sk]; out [B,H,Sq,E].  Attribute scale, 1 when absent.
- *   Reorder     a copy; layouts are the business of tensors, and references see plain ones. */
-#include <math.h>
+ *   Reorder     a copy; layouts are the business of tensors, and references see plain ones.
+ * Attention has a file of its own. */
 #include <string.h>
 #include "runtime/ops/util.h"
 
@@ -77,85 +75,9 @@ static int run_copy(const struct mo_op_ctx *ctx) {
     return mo_epilogue(ctx);
 }
 
-/* --- Attention ----------------------------------------------------------------------------------------- */
-
-static int infer_attention(const struct mo_op_ctx *ctx) {
-    int rc = check_f32(ctx);
-    for (int i = 0; !rc && i < 3; i++)
-        rc = mo_check_rank(ctx, i, 4, 4);
-    if (rc) return rc;
-    const struct mo_shape *q = &ctx->in[0].shape, *k = &ctx->in[1].shape, *v = &ctx->in[2].shape;
-    bool ok = q->d[3] == k->d[3] && k->d[2] == v->d[2];
-    for (int i = 0; i < 2; i++)
-        ok = ok && q->d[i] == k->d[i] && q->d[i] == v->d[i];
-    struct mo_shape scores = {.rank = 4, .d = {q->d[0], q->d[1], q->d[2], k->d[2]}}, all;
-    if (ok && mo_given(ctx, 3))
-        ok = mo_broadcast(&scores, &ctx->in[3].shape, &all) && mo_shape_equal(&scores, &all);
-    if (!ok) return mo_op_fail(ctx, MOIRE_ESHAPE, "the shapes of query, key, value and mask do not fit");
-    struct mo_shape out = {.rank = 4, .d = {q->d[0], q->d[1], q->d[2], v->d[3]}};
-    return mo_set_out(ctx, 0, MOIRE_F32, &out);
-}
-
-/* Index into a mask that broadcasts to [B,H,Sq,Sk]. */
-static int64_t mask_index(const struct mo_shape *mask, const int64_t at[4]) {
-    int64_t index = 0;
-    for (int i = 0; i < mask->rank; i++)
-        index = index * mask->d[i] + (mask->d[i] == 1 ? 0 : at[4 - mask->rank + i]);
-    return index;
-}
-
-static void softmax(double *p, int64_t n) {
-    double top = -INFINITY, sum = 0;
-    for (int64_t j = 0; j < n; j++)
-        if (p[j] > top) top = p[j];
-    for (int64_t j = 0; j < n; j++)
-        sum += p[j] = exp(p[j] - top);
-    for (int64_t j = 0; j < n; j++)
-        p[j] /= sum;
-}
-
-/* One query position `at` = {b, h, i, -}. */
-static void attend(const struct mo_op_ctx *ctx, const int64_t at[4], double *p) {
-    const struct mo_shape *q = &ctx->in[0].shape, *v = &ctx->in[2].shape;
-    int64_t d = q->d[3], keys = v->d[2], e = v->d[3], head = at[0] * q->d[1] + at[1];
-    const float *row = (const float *)ctx->in[0].data + (head * q->d[2] + at[2]) * d;
-    float *y = (float *)ctx->out[0].data + (head * q->d[2] + at[2]) * e;
-    float scale = mo_attr_float(ctx->node, "scale", 1);
-    for (int64_t j = 0; j < keys; j++) {
-        const float *key = (const float *)ctx->in[1].data + (head * keys + j) * d;
-        int64_t here[4] = {at[0], at[1], at[2], j};
-        p[j] = 0;
-        for (int64_t c = 0; c < d; c++)
-            p[j] += (double)row[c] * key[c];
-        p[j] *= scale;
-        if (mo_given(ctx, 3)) p[j] += ((const float *)ctx->in[3].data)[mask_index(&ctx->in[3].shape, here)];
-    }
-    softmax(p, keys);
-    for (int64_t c = 0; c < e; c++) {
-        double sum = 0;
-        for (int64_t j = 0; j < keys; j++)
-            sum += p[j] * ((const float *)ctx->in[2].data)[(head * keys + j) * e + c];
-        y[c] = (float)sum;
-    }
-}
-
-static int run_attention(const struct mo_op_ctx *ctx) {
-    const struct mo_shape *q = &ctx->in[0].shape;
-    if (!mo_wanted(ctx, 0)) return MOIRE_OK;
-    double *p = mo_scratch(ctx, ctx->in[1].shape.d[2], sizeof *p);
-    if (!p) return MOIRE_ENOMEM;
-    for (int64_t n = 0; n < mo_extent(q, 0, 3); n++) {
-        int64_t at[4] = {n / q->d[2] / q->d[1], n / q->d[2] % q->d[1], n % q->d[2], 0};
-        attend(ctx, at, p);
-    }
-    mo_free(ctx->env, p);
-    return MOIRE_OK;
-}
-
 const struct mo_op mo_ops_moire_ops[] = {
     {"MatMul", "moire", 1, 2, 3, 1, 1, infer_matmul, run_matmul, 0},
     {"Activation", "moire", 1, 1, 1, 1, 1, infer_same_f32, run_copy, MO_OP_POINTWISE},
-    {"Attention", "moire", 1, 3, 4, 1, 1, infer_attention, run_attention, 0},
     {"Reorder", "moire", 1, 1, 1, 1, 1, infer_same_f32, run_copy, MO_OP_VIEW},
     {0},
 };

@@ -11,6 +11,7 @@
 #define MO_OP_FAMILIES(X)                                                                                    \
     X(unary)                                                                                                 \
     X(moire_ops)                                                                                             \
+    X(attention)                                                                                             \
     X(binary)                                                                                                \
     X(conv)                                                                                                  \
     X(pool)                                                                                                  \

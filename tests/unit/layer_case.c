@@ -52,6 +52,13 @@ static int add_input(struct mo_graph *g, const char *token, unsigned *seed) {
                 ((float *)t->data)[i] = (float)list[i];
         return t->id;
     }
+    if (token[0] == 'b') {
+        struct mo_shape s = parse_shape(token + 1);
+        struct mo_tensor *t = mo_graph_add_const(g, token, MOIRE_BOOL, &s);
+        for (int64_t i = 0; i < mo_shape_count(&s); i++)
+            ((uint8_t *)t->data)[i] = noise(seed) < 0;
+        return t->id;
+    }
     if (token[0] == 'c' || token[0] == 'p') {
         struct mo_shape s = parse_shape(token + 1);
         struct mo_tensor *t = mo_graph_add_const(g, token, MOIRE_F32, &s);

@@ -2,7 +2,7 @@
  * layer_case.h - one layer to test against its reference, described by text.
  *
  * inputs: tokens by blanks.  "2x24x7x5" activation; "c24x3" constant of noise; "p24" constant of positive
- * noise; "i:1,-1" int64 constant; "f:1,2" float constant; "-" absent.
+ * noise; "b2x3" constant of random bools; "i:1,-1" int64 constant; "f:1,2" float constant; "-" absent.
  * attributes: tokens "name:i=1", "name:f=0.5", "name:s=linear", "name:v=1,1,2,2" (list of ints);
  * "act:i=1" sets the fused activation (enum mo_act), "residual:i=2" the fused residual. */
 #ifndef LAYER_CASE_H

@@ -330,6 +330,61 @@ static void attention(struct ob *b) {
     ob_output(b, "y");
 }
 
+/* Projections, heads moved before the rows and back, scores replaced where a bool mask says so. */
+static void attention_of_projections(struct ob *b) {
+    ob_input(b, "x", MOIRE_F32, "N,5,8");
+    ob_input(b, "s", MOIRE_F32, "N,1,1,5");
+    ob_random(b, "wq", "8,8");
+    ob_random(b, "wk", "8,8");
+    ob_random(b, "wv", "8,8");
+    ob_random(b, "wo", "8,8");
+    ob_scalar(b, "zero", 0);
+    ob_scalar(b, "low", -1e4f);
+    ob_scalar(b, "c", 0.5f);
+    ob_int64s(b, "apart", "0,0,2,4");
+    ob_int64s(b, "flat", "0,0,8");
+    ob_node(b, "Less", "s zero", "m");
+    const char *const names[3][4] = {
+        {"x wq", "a1", "a2", "q"}, {"x wk", "b1", "b2", "k"}, {"x wv", "c1", "c2", "v"}};
+    for (int i = 0; i < 3; i++) {
+        char text[32];
+        ob_node(b, "MatMul", names[i][0], names[i][1]);
+        snprintf(text, sizeof text, "%s apart", names[i][1]);
+        ob_node(b, "Reshape", text, names[i][2]);
+        ob_node(b, "Transpose", names[i][2], names[i][3]);
+        ob_ints(b, "perm", i == 1 ? "0,2,3,1" : "0,2,1,3");
+    }
+    ob_node(b, "Mul", "q c", "qs");
+    ob_node(b, "MatMul", "qs k", "e");
+    ob_node(b, "Where", "m low e", "f");
+    ob_node(b, "Softmax", "f", "p");
+    ob_node(b, "MatMul", "p v", "r");
+    ob_node(b, "Transpose", "r", "t");
+    ob_ints(b, "perm", "0,2,1,3");
+    ob_node(b, "Reshape", "t flat", "u");
+    ob_node(b, "MatMul", "u wo", "y");
+    ob_output(b, "y");
+}
+
+/* Batch and heads in one axis, rows first in memory: [S, B H, D]. */
+static void attention_of_rank_3(struct ob *b) {
+    ob_input(b, "q", MOIRE_F32, "5,6,4");
+    ob_input(b, "k", MOIRE_F32, "7,6,4");
+    ob_input(b, "v", MOIRE_F32, "6,7,3");
+    ob_input(b, "m", MOIRE_F32, "5,7");
+    ob_node(b, "Transpose", "q", "qt");
+    ob_ints(b, "perm", "1,0,2");
+    ob_node(b, "Transpose", "k", "kt");
+    ob_ints(b, "perm", "1,2,0");
+    ob_node(b, "MatMul", "qt kt", "a");
+    ob_node(b, "Add", "m a", "e");
+    ob_node(b, "Softmax", "e", "p");
+    ob_node(b, "MatMul", "p v", "r");
+    ob_node(b, "Transpose", "r", "y");
+    ob_ints(b, "perm", "1,0,2");
+    ob_output(b, "y");
+}
+
 /* Concat in whole channel blocks, of two convs and a pool; then one that cannot lie in place. */
 static void concat(struct ob *b) {
     ob_input(b, "x", MOIRE_F32, "N,16,6,6");
@@ -431,7 +486,10 @@ static const struct pass_case {
     {"nothing happens", nothing_happens, 13, "Transpose; Transpose; Neg"},
     {"outputs keep their names", outputs_keep_their_names, 13, "Identity; relu; Identity"},
     {"layer norm", layer_norm, 13, "LayerNormalization"},
-    {"attention", attention, 13, "Transpose; Attention"},
+    {"attention", attention, 13, "Attention"},
+    {"attention of projections", attention_of_projections, 13,
+     "Less; MatMul; Reshape; MatMul; Reshape; MatMul; Reshape; Attention; Reshape; MatMul"},
+    {"attention of rank 3", attention_of_rank_3, 13, "Reshape; Reshape; Reshape; Attention; Reshape"},
     {"concat", concat, 13, "Conv 1x1; MaxPool 3x3; Conv 3x3; Concat; Concat; relu"},
     {"concat of views", concat_of_views, 13,
      "Conv 1x1; Conv 2x2; Transpose; Transpose; Reshape; Reshape; Concat"},

@@ -25,6 +25,13 @@ static const struct layer_case products[] = {
     {"Attention", "moire", 1, "2x3x19x16 2x3x23x16 2x3x23x16", "scale:f=0.25", LAYER_PLAIN, 0},
     {"Attention", "moire", 1, "1x2x150x20 1x2x150x20 1x2x150x24 1x1x1x150", "scale:f=0.2", LAYER_PLAIN, 0},
     {"Attention", "moire", 1, "2x2x5x4 2x2x40x4 2x2x40x17 2x1x5x40", "", LAYER_PLAIN, 0},
+    {"Attention", "moire", 1, "2x19x3x16 2x23x3x16 2x23x3x20", "order:v=1,1,1,1", LAYER_PLAIN, 0},
+    {"Attention", "moire", 1, "2x19x3x16 2x3x23x16 2x23x3x5 b3x1x23", "order:v=1,0,1,0 fill:f=-9",
+     LAYER_PLAIN, 0},
+    {"Attention", "moire", 1, "2x9x2x8 2x2x30x8 2x30x2x16 b9x30", "order:v=1,0,1,1 fill:f=-3 keep:i=1",
+     LAYER_PLAIN, 0},
+    {"Attention", "moire", 1, "1x33x6x8 1x33x6x8 1x33x6x8 b1",
+     "order:v=1,1,1,1 heads:i=2 first:v=0,2,4 fill:f=-1", LAYER_PLAIN, 0},
 };
 
 static const struct layer_case elementwise[] = {

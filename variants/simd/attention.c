@@ -17,29 +17,29 @@ struct room {
 };
 
 /* The binder sizes scratch with the same sums. */
-static struct room divide(const struct mo_attention_params *p, float *scratch) {
+static struct room divide(const struct mo_attention_view *w, float *scratch) {
     struct room r;
     r.keys = scratch;
-    r.values = r.keys + round16(p->keys) * p->depth;
-    r.tile = r.values + round16(p->width) * p->keys;
-    r.scores = r.tile + TILE_ROWS * (p->depth > p->keys ? p->depth : p->keys) + PACK_SLACK;
-    r.result = r.scores + TILE_ROWS * round16(p->keys);
+    r.values = r.keys + round16(w->keys) * w->depth;
+    r.tile = r.values + round16(w->width) * w->keys;
+    r.scores = r.tile + TILE_ROWS * (w->depth > w->keys ? w->depth : w->keys) + PACK_SLACK;
+    r.result = r.scores + TILE_ROWS * round16(w->keys);
     return r;
 }
 
-static void pack_keys(const float *k, const struct mo_attention_params *p, float *to) {
-    for (int64_t n = 0; n < p->keys; n += 16)
-        pack_columns(k + n * p->depth, p->depth, p->keys - n < 16 ? (int)(p->keys - n) : 16, p->depth,
-                     to + n * p->depth);
+static void pack_keys(const float *k, const struct mo_attention_view *w, float *to) {
+    for (int64_t n = 0; n < w->keys; n += 16)
+        pack_columns(k + n * w->k.row, w->k.row, w->keys - n < 16 ? (int)(w->keys - n) : 16, w->depth,
+                     to + n * w->depth);
 }
 
-static void pack_values(const float *v, const struct mo_attention_params *p, float *to) {
-    for (int64_t c = 0; c < p->width; c += 16) {
-        int64_t valid = p->width - c < 16 ? p->width - c : 16;
-        for (int64_t n = 0; n < p->keys; n++) {
-            float *row = to + (c / 16 * p->keys + n) * 16;
+static void pack_values(const float *v, const struct mo_attention_view *w, float *to) {
+    for (int64_t c = 0; c < w->width; c += 16) {
+        int64_t valid = w->width - c < 16 ? w->width - c : 16;
+        for (int64_t n = 0; n < w->keys; n++) {
+            float *row = to + (c / 16 * w->keys + n) * 16;
             for (int64_t j = 0; j < 16; j++)
-                row[j] = j < valid ? v[n * p->width + c + j] : 0.0f;
+                row[j] = j < valid ? v[n * w->v.row + c + j] : 0.0f;
         }
     }
 }
@@ -63,16 +63,36 @@ static void product(const float *a, const float *b, int64_t k, int64_t n, int ro
     }
 }
 
-/* softmax(scale * s + mask) in place; `step` is 0 or 1. */
-static void soften(const struct mo_attention_params *p, float *s, const float *mask) {
+/* s = the masked, scaled scores of one query; `mask` is its row. */
+static void mask_row(const struct mo_attention_params *p, float *s, const void *mask) {
+    const int64_t n = p->view.keys, step = p->mask_stride[3];
+    const float scale = p->view.scale, fill = p->fill;
+    const float *add = mask;
+    const uint8_t *flag = mask;
+    const uint8_t hit = p->mask == MO_MASK_FILL;
+    switch (p->mask) {
+    case MO_MASK_ADD:
+        if (step)
+            for (int64_t i = 0; i < n; i++)
+                s[i] = s[i] * scale + add[i];
+        else
+            for (int64_t i = 0; i < n; i++)
+                s[i] = s[i] * scale + *add;
+        return;
+    case MO_MASK_FILL:
+    case MO_MASK_KEEP:
+        for (int64_t i = 0; i < n; i++)
+            s[i] = (flag[i * step] != 0) == hit ? fill : s[i] * scale;
+        return;
+    case MO_MASK_NONE:
+        for (int64_t i = 0; i < n; i++)
+            s[i] *= scale;
+    }
+}
+
+static float largest(const float *s, int64_t n) {
     float lane[16], top;
-    int64_t n = p->keys, whole = n / 16 * 16;
-    if (mask && p->mask_key)
-        for (int64_t i = 0; i < n; i++)
-            s[i] = s[i] * p->scale + mask[i];
-    else
-        for (int64_t i = 0; i < n; i++)
-            s[i] = s[i] * p->scale + (mask ? *mask : 0.0f);
+    int64_t whole = n / 16 * 16;
     for (int l = 0; l < 16; l++)
         lane[l] = s[0];
     for (int64_t i = 0; i < whole; i += 16)
@@ -83,8 +103,14 @@ static void soften(const struct mo_attention_params *p, float *s, const float *m
     top = lane[0];
     for (int l = 1; l < 16; l++)
         top = most(lane[l], top);
-    for (int l = 0; l < 16; l++)
-        lane[l] = 0.0f;
+    return top;
+}
+
+/* s = e^(s - largest); returns one over the sum, which the caller multiplies into the shorter result. */
+static float soften(float *s, int64_t n) {
+    const float top = largest(s, n);
+    float lane[16] = {0};
+    int64_t whole = n / 16 * 16;
     for (int64_t i = 0; i < whole; i += 16)
         for (int l = 0; l < 16; l++) {
             s[i + l] = fast_exp(s[i + l] - top);
@@ -97,48 +123,56 @@ static void soften(const struct mo_attention_params *p, float *s, const float *m
     for (int step = 8; step; step /= 2)
         for (int l = 0; l < step; l++)
             lane[l] += lane[l + step];
-    const float scale = 1.0f / lane[0];
-    for (int64_t i = 0; i < n; i++)
-        s[i] *= scale;
+    return 1.0f / lane[0];
 }
 
+/* `mask` and `y` belong to the first of `count` queries at q. */
 static void run_queries(const struct mo_attention_params *p, const struct room *r, const float *q,
-                        const float *mask, float *y, int64_t count) {
-    int64_t blocks = (count + TILE_ROWS - 1) / TILE_ROWS, top, wide = round16(p->keys),
-            out = round16(p->width);
+                        const char *mask, float *y, int64_t count) {
+    const struct mo_attention_view *w = &p->view;
+    int64_t blocks = (count + TILE_ROWS - 1) / TILE_ROWS, top, wide = round16(w->keys),
+            out = round16(w->width), mask_row_bytes = p->mask_stride[2] * (p->mask == MO_MASK_ADD ? 4 : 1);
     for (int64_t i = 0; i < blocks; i++) {
+        float part[TILE_ROWS];
         int rows = tile_block(count, blocks, i, &top);
-        tile_pack(q + top * p->depth, p->depth, 1, rows, p->depth, r->tile);
-        product(r->tile, r->keys, p->depth, p->keys, rows, r->scores, wide);
-        for (int t = 0; t < rows; t++)
-            soften(p, r->scores + t * wide, mask ? mask + (top + t) * p->mask_query : NULL);
-        tile_pack(r->scores, wide, 1, rows, p->keys, r->tile);
-        if (out == p->width) {
-            product(r->tile, r->values, p->keys, p->width, rows, y + top * p->width, p->width);
-            continue;
+        tile_pack(q + top * w->q.row, w->q.row, 1, rows, w->depth, r->tile);
+        product(r->tile, r->keys, w->depth, w->keys, rows, r->scores, wide);
+        for (int t = 0; t < rows; t++) {
+            mask_row(p, r->scores + t * wide, mask ? mask + (top + t) * mask_row_bytes : NULL);
+            part[t] = soften(r->scores + t * wide, w->keys);
         }
-        product(r->tile, r->values, p->keys, p->width, rows, r->result, out);
+        tile_pack(r->scores, wide, 1, rows, w->keys, r->tile);
+        product(r->tile, r->values, w->keys, w->width, rows, r->result, out);
         for (int t = 0; t < rows; t++)
-            memcpy(y + (top + t) * p->width, r->result + t * out, (size_t)p->width * sizeof *y);
+            for (int64_t c = 0; c < w->width; c++)
+                y[(top + t) * w->y.row + c] = r->result[t * out + c] * part[t];
     }
+}
+
+static const float *at(const void *base, const struct mo_attention_operand *o, int64_t b, int64_t h) {
+    return (const float *)base + o->at + b * o->batch + h * o->head;
 }
 
 void MO_SIMD(attention)(const struct mo_kargs *args, int64_t begin, int64_t end, void *scratch) {
     const struct mo_attention_params *p = args->params;
-    struct room r = divide(p, scratch);
+    const struct mo_attention_view *w = &p->view;
+    struct room r = divide(w, scratch);
     int64_t packed = -1;
     for (int64_t unit = begin; unit < end; unit++) {
         int64_t head = unit / p->chunks, first = unit % p->chunks * p->chunk;
-        int64_t count = p->queries - first < p->chunk ? p->queries - first : p->chunk;
-        const float *mask = p->masked ? (const float *)args->in[3] + head / p->heads * p->mask_batch +
-                                            head % p->heads * p->mask_head + first * p->mask_query
-                                      : NULL;
+        int64_t count = w->queries - first < p->chunk ? w->queries - first : p->chunk;
+        int64_t b = head / w->heads, h = head % w->heads;
+        const char *mask = NULL;
+        if (p->mask != MO_MASK_NONE)
+            mask = (const char *)args->in[3] +
+                   (b * p->mask_stride[0] + h * p->mask_stride[1] + first * p->mask_stride[2]) *
+                       (p->mask == MO_MASK_ADD ? 4 : 1);
         if (head != packed) {
-            pack_keys((const float *)args->in[1] + head * p->keys * p->depth, p, r.keys);
-            pack_values((const float *)args->in[2] + head * p->keys * p->width, p, r.values);
+            pack_keys(at(args->in[1], &w->k, b, h), w, r.keys);
+            pack_values(at(args->in[2], &w->v, b, h), w, r.values);
             packed = head;
         }
-        run_queries(p, &r, (const float *)args->in[0] + (head * p->queries + first) * p->depth, mask,
-                    (float *)args->out[0] + (head * p->queries + first) * p->width, count);
+        run_queries(p, &r, at(args->in[0], &w->q, b, h) + first * w->q.row, mask,
+                    (float *)args->out[0] + b * w->y.batch + h * w->y.head + first * w->y.row, count);
     }
 }

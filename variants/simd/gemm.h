@@ -32,7 +32,7 @@ struct tile {
 static inline __attribute__((always_inline)) void tile_body(const struct tile *t, const int rows,
                                                             const int panels) {
     const int width = panels * PANEL_VECTORS;
-    vec acc[TILE_ROWS][SLIM_PANELS * PANEL_VECTORS];
+    vec_value acc[TILE_ROWS][SLIM_PANELS * PANEL_VECTORS];
     const float *a = t->a, *b = t->b;
     const int64_t ldb = t->ldb, panel = t->panel;
 #pragma GCC unroll 16
@@ -41,16 +41,16 @@ static inline __attribute__((always_inline)) void tile_body(const struct tile *t
         for (int w = 0; w < width; w++)
             acc[r][w] = *(const vec *)((t->start ? t->start : t->c + r * t->ldc) + w * LANES);
     for (int64_t k = 0; k < t->k_count; k++) {
-        vec bw[SLIM_PANELS * PANEL_VECTORS];
+        vec_value bw[SLIM_PANELS * PANEL_VECTORS];
 #pragma GCC unroll 16
         for (int w = 0; w < width; w++)
             bw[w] = *(const vec *)(b + w / PANEL_VECTORS * panel + w % PANEL_VECTORS * LANES);
 #pragma GCC unroll 16
         for (int r = 0; r < rows; r++) {
-            const vec x = a[r] - (vec){0};
+            const vec_value x = vec_broadcast(a + r);
 #pragma GCC unroll 16
             for (int w = 0; w < width; w++)
-                acc[r][w] += bw[w] * x;
+                acc[r][w] = vec_mac(acc[r][w], bw[w], x);
         }
         a += rows;
         b += ldb;

@@ -3,6 +3,7 @@
  * Strides are in elements unless a name ends in _bytes. */
 #ifndef MO_SIMD_PARAMS_H
 #define MO_SIMD_PARAMS_H
+#include "runtime/ops/attention.h"
 #include "variants/tiles.h"
 #include "variants/winograd.h"
 
@@ -30,14 +31,14 @@ struct mo_matmul_params {
     struct mo_fuse fuse;
 };
 
-/* attention: softmax(scale Q K^T + mask) V, [batch][heads][s][d].  unit = (batch, head, chunk of queries). */
+/* attention: softmax(scale Q K^T + mask) V, operands as runtime/ops/attention.h tells.  unit = (batch, head,
+ * chunk of queries). */
 struct mo_attention_params {
-    int64_t heads, queries, keys, depth; /* depth of Q and K */
-    int64_t width;                       /* depth of V and of the output */
+    struct mo_attention_view view;
     int64_t chunk, chunks;
-    float scale;
-    bool masked;
-    int64_t mask_batch, mask_head, mask_query, mask_key; /* strides, 0 = broadcast */
+    enum mo_attention_mask mask;
+    float fill;
+    int64_t mask_stride[4]; /* along batch, head, query and key; 0 = broadcast */
 };
 
 /* Elementwise functions beyond the fused activations, numbered after them. */

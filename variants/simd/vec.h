@@ -13,4 +13,27 @@ enum { LANES = 4 };
 #endif
 
 typedef float vec __attribute__((vector_size(4 * LANES), aligned(4), may_alias));
+/* The same as a value: aligned, so that it may live in a register of an asm statement. */
+typedef float vec_value __attribute__((vector_size(4 * LANES)));
+
+/* a + w x, and x in every lane, as one instruction each that compilers cannot take apart: given expressions,
+ * they hoist the broadcasts of a whole tile above its arithmetic and spill the accumulators. */
+#if defined(MO_ISA_IS_avx512) || defined(MO_ISA_IS_avx2)
+static inline __attribute__((always_inline)) vec_value vec_mac(vec_value a, vec_value w, vec_value x) {
+    __asm__("vfmadd231ps %1, %2, %0" : "+v"(a) : "v"(w), "v"(x));
+    return a;
+}
+static inline __attribute__((always_inline)) vec_value vec_broadcast(const float *p) {
+    vec_value x;
+    __asm__("vbroadcastss %1, %0" : "=v"(x) : "m"(*p));
+    return x;
+}
+#else
+static inline vec_value vec_mac(vec_value a, vec_value w, vec_value x) {
+    return a + w * x;
+}
+static inline vec_value vec_broadcast(const float *p) {
+    return *p - (vec_value){0};
+}
+#endif
 #endif
