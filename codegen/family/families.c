@@ -1,10 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0
  * families.c - the generator's kernel families, one row each. */
 #include "codegen/family/walk.h"
+#include "codegen/family/winograd.h"
 
 static const struct mo_emit_family *const families[] = {
-    &mo_emit_family_pointwise, &mo_emit_family_direct, &mo_emit_family_depthwise,
-    &mo_emit_family_first,     &mo_emit_family_gemm,   NULL,
+    &mo_emit_family_pointwise,
+    &mo_emit_family_direct,
+    &mo_emit_family_depthwise,
+    &mo_emit_family_first,
+    &mo_emit_family_gemm,
+    &mo_emit_family_winograd,
+    NULL,
 };
 
 const struct mo_emit_family *const *mo_emit_families(void) {

@@ -93,6 +93,11 @@ void mo_walk_emit_tiles(FILE *out, const struct mo_walk *w);
 bool mo_walk_last_differs(const struct mo_walk *w);
 int mo_walk_emit(const struct mo_walk *w, const char *name, FILE *out, moire_error *err);
 
+/* Of any family: what emitted files begin with (types, ABI, `v act(v)`) and end with (the exported descriptor
+ * of `static void run()`; abi and run of `figures` are not read). */
+void mo_emit_head(FILE *out, const struct mo_problem *p, const char *name);
+void mo_emit_descriptor(FILE *out, const struct mo_variant *figures);
+
 /* The same from a point of a family: describe, apply, emit. */
 int mo_walk_emit_point(const struct mo_problem *p, enum mo_walk_kind kind, const char *name,
                        const struct mo_point *point, FILE *out, moire_error *err);

@@ -118,23 +118,22 @@ static void emit_run(FILE *out, const struct mo_walk *w) {
             per_image, w->sets_outer ? "/" : "%", inner, w->sets_outer ? "%" : "/", inner, per_image);
 }
 
-static void emit_descriptor(FILE *out, const struct mo_walk *w, const char *name) {
-    long long units = w->n * w->unit_sets * w->chunks;
+void mo_emit_descriptor(FILE *out, const struct mo_variant *v) {
     fprintf(out,
             "__attribute__((visibility(\"default\"))) extern const struct mo_variant mo_variant;\n"
             "const struct mo_variant mo_variant = {\n"
             "    .abi = %d, .packing = %d, .units = %lld, .scratch_bytes = %lld,\n"
             "    .parallelism_milli = %lld, .block_bytes = %lld, .l3_bytes = %lld, .flops_executed = %lld,\n"
             "    .run = run, .name = \"%s\",\n};\n",
-            MO_KERNEL_ABI, w->packing, units, (long long)w->scratch_bytes,
-            (long long)mo_walk_parallelism_milli(w), (long long)mo_walk_block_bytes(w),
-            (long long)mo_walk_l3_bytes(w), (long long)mo_walk_flops(w), name);
+            MO_KERNEL_ABI, (int)v->packing, (long long)v->units, (long long)v->scratch_bytes,
+            (long long)v->parallelism_milli, (long long)v->block_bytes, (long long)v->l3_bytes,
+            (long long)v->flops_executed, v->name);
 }
 
-static void emit_head(FILE *out, const struct mo_walk *w, const char *name) {
-    const struct mo_fuse *f = &w->p->fuse;
-    fprintf(out, "/* %s\n * %s */\n", w->p->signature, name);
-    mo_emit_prelude(out, w->isa);
+void mo_emit_head(FILE *out, const struct mo_problem *p, const char *name) {
+    const struct mo_fuse *f = &p->fuse;
+    fprintf(out, "/* %s\n * %s */\n", p->signature, name);
+    mo_emit_prelude(out, mo_emit_isa(p->isa));
     mo_emit_abi(out);
     if (mo_emit_act_needs_exp(f->act)) mo_emit_exp(out, w->isa);
     mo_emit_activation(out, f->act, "activation");
@@ -146,7 +145,7 @@ static void emit_head(FILE *out, const struct mo_walk *w, const char *name) {
 }
 
 int mo_walk_emit(const struct mo_walk *w, const char *name, FILE *out, moire_error *err) {
-    emit_head(out, w, name);
+    mo_emit_head(out, w->p, name);
     mo_walk_emit_tiles(out, w);
     emit_runs(out, &w->row, "row");
     if (w->kind == MO_WALK_GEMM) {
@@ -156,6 +155,13 @@ int mo_walk_emit(const struct mo_walk *w, const char *name, FILE *out, moire_err
         emit_conv_unit(out, w);
     }
     emit_run(out, w);
-    emit_descriptor(out, w, name);
+    mo_emit_descriptor(out, &(struct mo_variant){.packing = (int32_t)w->packing,
+                                                 .units = w->n * w->unit_sets * w->chunks,
+                                                 .scratch_bytes = w->scratch_bytes,
+                                                 .parallelism_milli = mo_walk_parallelism_milli(w),
+                                                 .block_bytes = mo_walk_block_bytes(w),
+                                                 .l3_bytes = mo_walk_l3_bytes(w),
+                                                 .flops_executed = mo_walk_flops(w),
+                                                 .name = name});
     return ferror(out) ? mo_fail(err, MOIRE_EIO, "cannot write the C of %s", name) : MOIRE_OK;
 }

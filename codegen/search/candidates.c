@@ -8,35 +8,49 @@
 #include <string.h>
 #include "codegen/search/internal.h"
 
-enum { DEFAULT_POINTS = 8, MAX_JOBS = 64, STEM_CAP = 4300 };
+enum { DEFAULT_POINTS = 8, FAMILY_SHARE = 3, MAX_JOBS = 64, STEM_CAP = 4300 };
 
-static void insert_by_cost(struct candidate *list, int *n, int cap, const struct candidate *c) {
-    if (*n == cap && c->point.cost_ns >= list[cap - 1].point.cost_ns) return;
-    int at = *n < cap ? (*n)++ : cap - 1;
-    while (at > 0 && list[at - 1].point.cost_ns > c->point.cost_ns) {
-        list[at] = list[at - 1];
-        at--;
+static int by_cost(const void *a, const void *b) {
+    const struct candidate *x = a, *y = b;
+    if (x->point.cost_ns != y->point.cost_ns) return x->point.cost_ns < y->point.cost_ns ? -1 : 1;
+    return 0;
+}
+
+/* The best of a list sorted by cost, at most cap, moved to its front in their order.  Costs of different
+ * algorithms compare badly: every family keeps at least cap / FAMILY_SHARE of its best. */
+static int choose(struct candidate *list, int n, int cap) {
+    int share = cap / FAMILY_SHARE + 1, over = n - cap;
+    for (int i = n; i-- > 0 && over > 0;) {
+        int better = 0;
+        for (int k = 0; k < i; k++)
+            better += list[k].family == list[i].family;
+        if (better < share) continue;
+        memmove(list + i, list + i + 1, (size_t)(--n - i) * sizeof *list);
+        over--;
     }
-    list[at] = *c;
+    return n < cap ? n : cap;
 }
 
 int mo_job_points(const struct mo_search *s, struct job *job, moire_error *err) {
     const struct mo_emit_family *const *families = s->options.families;
-    int cap = s->options.points > 0 ? s->options.points : DEFAULT_POINTS;
+    int cap = s->options.points > 0 ? s->options.points : DEFAULT_POINTS, count = 0;
+    while (families[count])
+        count++;
     struct mo_point *points = mo_alloc(s->env, MO_MAX_POINTS * sizeof *points);
-    job->candidate = mo_alloc(s->env, (size_t)cap * sizeof *job->candidate);
+    job->candidate = mo_alloc(s->env, ((size_t)count * MO_MAX_POINTS + 1) * sizeof *job->candidate);
     if (!points || !job->candidate) {
         mo_free(s->env, points);
         return mo_fail(err, MOIRE_ENOMEM, "out of memory listing candidates");
     }
-    for (int f = 0; families[f]; f++) {
+    for (int f = 0; f < count; f++) {
         if (!families[f]->takes(&job->layer.problem)) continue;
         int n = families[f]->points(&job->layer.problem, points, MO_MAX_POINTS);
         for (int i = 0; i < n && i < MO_MAX_POINTS; i++)
-            insert_by_cost(job->candidate, &job->n, cap,
-                           &(struct candidate){.family = families[f], .point = points[i]});
+            job->candidate[job->n++] = (struct candidate){.family = families[f], .point = points[i]};
     }
     mo_free(s->env, points);
+    qsort(job->candidate, (size_t)job->n, sizeof *job->candidate, by_cost);
+    job->n = choose(job->candidate, job->n, cap);
     return MOIRE_OK;
 }
 

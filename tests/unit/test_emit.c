@@ -14,43 +14,21 @@
 #include <unistd.h>
 #include "codegen/family/family.h"
 #include "tests/unit/conv_case.h"
+#include "tests/unit/emit_case.h"
 #include "variants/conv.h"
 
 static struct mo_env env;
 static char folder[] = "/tmp/moire-emit-XXXXXX";
 
-static const char *const march[MO_ISA_COUNT] = {"-march=x86-64-v2", "-march=x86-64-v3", "-march=x86-64-v4"};
-
 static bool have(const char *compiler) {
-    return env.sys->spawn(env.sys->self, (const char *const[]){compiler, "--version", NULL}, NULL) == 0;
+    return emit_case_have(&env, compiler);
 }
 
-/* Emits, compiles and loads one point; the handle is left open. */
 static const struct mo_variant *build(const char *compiler, const struct mo_emit_family *family,
                                       const struct mo_problem *p, const struct mo_point *point) {
-    static int serial;
-    char c_file[80], so_file[80], log[80], reason[200];
-    snprintf(c_file, sizeof c_file, "%s/k%d.c", folder, serial);
-    snprintf(so_file, sizeof so_file, "%s/k%d.so", folder, serial++);
-    snprintf(log, sizeof log, "%s/log", folder);
-    FILE *out = fopen(c_file, "w");
-    moire_error err = {0};
-    assert_non_null(out);
-    if (family->emit(p, point, out, &err)) fail_msg("%s: %s", p->signature, err.message);
-    assert_int_equal(fclose(out), 0);
-    const char *const argv[] = {
-        compiler, "-std=c11", "-O1",     "-fPIC",      "-shared",     "-fvisibility=hidden",
-        "-Wall",  "-Wextra",  "-Werror", "-Wno-psabi", march[p->isa], "-o",
-        so_file,  c_file,     NULL};
-    if (env.sys->spawn(env.sys->self, argv, log))
-        fail_msg("%s: %s does not compile %s", p->signature, compiler, c_file);
-    void *object = env.sys->dl_open(env.sys->self, so_file, reason, sizeof reason);
-    if (!object) fail_msg("%s", reason);
-    remove(c_file);
-    remove(so_file);
-    const struct mo_variant *v = env.sys->dl_sym(env.sys->self, object, "mo_variant");
-    assert_non_null(v);
-    assert_int_equal(v->abi, MO_KERNEL_ABI);
+    char why[300];
+    const struct mo_variant *v = emit_case_build(&env, folder, compiler, family, p, point, why, sizeof why);
+    if (!v) fail_msg("%s: %s", p->signature, why);
     return v;
 }
 

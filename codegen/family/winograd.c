@@ -1,0 +1,208 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * winograd.c - the Winograd family: which layers it takes, geometry, cost model, points; see winograd.h. */
+#include "codegen/family/winograd.h"
+
+#include <string.h>
+#include "codegen/family/walk.h"
+
+enum { L1_BYTES = 32 << 10, L2_BYTES = 768 << 10, MAX_SCRATCH = 256 << 20, MAX_CUTS = 12 };
+static const double l2_rate = 40, l3_rate = 14, ghz = 4.2; /* bytes a cycle; as in walk_cost.c */
+
+static int64_t ceil_div(int64_t a, int64_t b) {
+    return (a + b - 1) / b;
+}
+
+static int64_t smaller(int64_t a, int64_t b) {
+    return a < b ? a : b;
+}
+
+static double most(double a, double b) {
+    return a > b ? a : b;
+}
+
+/* Bytes of a plane of `lines` cache lines: an odd number of them. */
+static int64_t plane(int64_t lines) {
+    return (lines | 1) * 64;
+}
+
+static bool takes(const struct mo_problem *p) {
+    return !p->exact && p->kh == 3 && p->kw == 3 && p->sh == 1 && p->sw == 1 && p->dh == 1 && p->dw == 1 &&
+           p->groups == 1 && p->c >= 16 && p->o >= 16 && p->oh * p->ow > 1 && p->in_layout == MO_C16 &&
+           p->out_layout == MO_C16;
+}
+
+void mo_wino_cuts(const struct mo_wino *w, int *least, int *most_tiles) {
+    *least = *most_tiles = 0;
+    for (int64_t size = w->size; size <= w->size + (w->extra > 0); size++) {
+        int64_t cuts = ceil_div(size, w->cut), low = size / cuts, high = ceil_div(size, cuts);
+        if (!*least || low < *least) *least = (int)low;
+        if (high > *most_tiles) *most_tiles = (int)high;
+    }
+}
+
+static bool fits_registers(const struct mo_emit_isa *isa, int blocks, int tiles) {
+    int vectors = blocks * isa->vectors;
+    if (!isa->constraint) return vectors * tiles <= isa->max_acc;
+    return vectors * tiles + vectors + 1 <= isa->regs;
+}
+
+bool mo_wino_describe(const struct mo_problem *p, const struct mo_point *point, struct mo_wino *w) {
+    const int *knob = point->knob;
+    memset(w, 0, sizeof *w);
+    w->p = p;
+    w->isa = mo_emit_isa(p->isa);
+    w->packing = knob[MO_WINO_KNOB_M] == 4 ? MO_PACK_WINO43 : MO_PACK_WINO23;
+    if (!mo_winograd_of(w->packing, &w->matrix) || w->matrix.m != knob[MO_WINO_KNOB_M]) return false;
+    w->rows = ceil_div(p->oh, w->matrix.m), w->cols = ceil_div(p->ow, w->matrix.m);
+    w->tiles = p->n * w->rows * w->cols;
+    w->icb = ceil_div(p->c, 16), w->ocb = ceil_div(p->o, 16);
+    w->square = w->matrix.alpha * w->matrix.alpha;
+    w->blocks = knob[MO_WINO_KNOB_BLOCKS], w->cut = knob[MO_WINO_KNOB_TILES];
+    w->sets = knob[MO_WINO_KNOB_SETS];
+    if (w->blocks < 1 || w->blocks > w->ocb || w->cut < 1 || w->sets < 1 || knob[MO_WINO_KNOB_BLOCK] < 1 ||
+        !fits_registers(w->isa, w->blocks, w->cut))
+        return false;
+    w->ahead = knob[MO_WINO_KNOB_PREFETCH] == 1 ? w->icb * 1024 : knob[MO_WINO_KNOB_PREFETCH];
+    w->tile_blocks = ceil_div(w->tiles, knob[MO_WINO_KNOB_BLOCK]);
+    w->size = w->tiles / w->tile_blocks, w->extra = w->tiles % w->tile_blocks;
+    w->oc_groups = ceil_div(w->ocb, w->blocks * w->sets);
+    int64_t largest = w->size + (w->extra > 0);
+    w->v_plane = plane(largest * w->icb);
+    w->m_plane = plane(largest);
+    w->m_block = w->square * w->m_plane;
+    w->scratch_bytes = w->square * w->v_plane + w->blocks * w->sets * w->m_block;
+    return w->scratch_bytes <= MAX_SCRATCH;
+}
+
+/* --- figures --- */
+
+static int64_t weight_bytes(const struct mo_wino *w) {
+    return w->ocb * w->icb * w->square * 1024;
+}
+
+int64_t mo_wino_l3_bytes(const struct mo_wino *w) {
+    const struct mo_problem *p = w->p;
+    int64_t in = p->n * w->icb * p->h * p->w * 64, out = p->n * w->ocb * p->oh * p->ow * 64;
+    int64_t v = w->square * w->v_plane, weights = weight_bytes(w);
+    int64_t passes = weights + v > L2_BYTES ? w->tile_blocks : 1;
+    int64_t spilled = v > L2_BYTES ? v * (w->oc_groups + 1) * w->tile_blocks : 0;
+    return in + out * (p->fuse.residual >= 0 ? 2 : 1) + weights * passes + spilled;
+}
+
+int64_t mo_wino_block_bytes(const struct mo_wino *w) {
+    return w->scratch_bytes + w->icb * w->blocks * 1024;
+}
+
+int64_t mo_wino_flops(const struct mo_wino *w) {
+    return 2 * w->tiles * w->square * w->p->c * w->ocb * 16;
+}
+
+/* Cycles of the products of one block of `size` tiles. */
+static double product_cycles(const struct mo_wino *w, int64_t size) {
+    int64_t cuts = ceil_div(size, w->cut), whole = w->ocb / w->blocks;
+    double vectors = w->blocks * w->isa->vectors, cycles = 0;
+    for (int64_t j = 0; j < cuts; j++) {
+        double tiles = (double)(size / cuts + (j < size % cuts)), fma = vectors * tiles;
+        double step = most(fma / 2, (vectors * (w->ahead ? 2 : 1) + tiles) / 2 * 1.03);
+        if (!w->isa->constraint) step += fma / 2;
+        double slice = (double)(w->icb * 1024 * w->blocks), one = most(step, 4) * (double)w->p->c;
+        if (slice > L1_BYTES) one = most(one, slice / l2_rate);
+        cycles += one + 30 + 1.5 * fma;
+    }
+    double last = (double)(w->ocb % w->blocks) / w->blocks;
+    return cycles * (double)w->square * ((double)whole + (last > 0 ? most(last, 0.4) : 0));
+}
+
+double mo_wino_cost(const struct mo_wino *w) {
+    double vectors = w->isa->vectors, alpha = w->matrix.alpha, m = w->matrix.m;
+    double in = (double)(w->tiles * w->icb) * vectors * alpha * alpha * 5,
+           out = (double)(w->tiles * w->ocb) * vectors * (alpha * alpha * 3 + m * m * 4);
+    double cycles = product_cycles(w, w->size) * (double)(w->tile_blocks - w->extra) + in + out;
+    if (w->extra) cycles += product_cycles(w, w->size + 1) * (double)w->extra;
+    double memory = (double)mo_wino_l3_bytes(w) / l3_rate;
+    if (!w->ahead) memory *= 1.2;
+    return (most(cycles, memory) + 0.2 * (cycles < memory ? cycles : memory)) / ghz;
+}
+
+/* --- points --- */
+
+struct list {
+    struct mo_point *points;
+    int n, cap;
+};
+
+/* Keeps the list sorted by cost, with no more than two points of one m, register tile and block of tiles. */
+static void insert(struct list *list, const struct mo_point *point) {
+    int same = 0, worst = 0;
+    for (int i = 0; i < list->n; i++)
+        if (!memcmp(list->points[i].knob, point->knob, MO_WINO_KNOB_SETS * sizeof point->knob[0]))
+            same++, worst = i;
+    if (same >= 2) {
+        if (list->points[worst].cost_ns <= point->cost_ns) return;
+        list->n--;
+        for (int i = worst; i < list->n; i++)
+            list->points[i] = list->points[i + 1];
+    }
+    int at = list->n;
+    while (at > 0 && list->points[at - 1].cost_ns > point->cost_ns)
+        at--;
+    if (at >= list->cap) return;
+    if (list->n < list->cap) list->n++;
+    for (int i = list->n - 1; i > at; i--)
+        list->points[i] = list->points[i - 1];
+    list->points[at] = *point;
+}
+
+static void try_point(const struct mo_problem *p, struct mo_point *point, struct list *list) {
+    struct mo_wino w;
+    static const int ahead[] = {0, 2048, 1};
+    for (int sets = 1; sets <= 4; sets *= 2)
+        for (int k = 0; k < 3; k++) {
+            point->knob[MO_WINO_KNOB_SETS] = sets;
+            point->knob[MO_WINO_KNOB_PREFETCH] = ahead[k];
+            if (!mo_wino_describe(p, point, &w) || (sets > 1 && w.oc_groups * sets * w.blocks > w.ocb))
+                continue;
+            point->cost_ns = mo_wino_cost(&w) * (1 + 0.001 * sets);
+            insert(list, point);
+        }
+}
+
+/* Blocks of tiles: a few register tiles each, as even as the number of tiles allows, up to all tiles. */
+static void try_blocks(const struct mo_problem *p, int m, int blocks, int cut, struct list *list) {
+    int64_t tiles = p->n * ceil_div(p->oh, m) * ceil_div(p->ow, m), before = 0;
+    for (int64_t cuts = 1; cuts <= MAX_CUTS; cuts += cuts < 4 ? 1 : cuts / 2) {
+        int64_t number = ceil_div(tiles, smaller(cuts * cut, tiles)), block = ceil_div(tiles, number);
+        if (block == before) continue;
+        before = block;
+        struct mo_point point = {.knob = {m, blocks, cut, (int)block}};
+        try_point(p, &point, list);
+    }
+}
+
+static int points(const struct mo_problem *p, struct mo_point *out, int cap) {
+    struct list list = {out, 0, cap};
+    const struct mo_emit_isa *isa = mo_emit_isa(p->isa);
+    for (int m = 2; m <= 4 && cap > 0; m += 2)
+        for (int blocks = 1; blocks <= 4; blocks++) {
+            int cut = 30;
+            while (cut > 1 && !fits_registers(isa, blocks, cut))
+                cut--;
+            try_blocks(p, m, blocks, cut, &list);
+        }
+    return list.n;
+}
+
+static int emit(const struct mo_problem *p, const struct mo_point *point, FILE *out, moire_error *err) {
+    struct mo_wino w;
+    char name[120];
+    const int *k = point->knob;
+    if (!mo_wino_describe(p, point, &w))
+        return mo_fail(err, MOIRE_EINVAL, "illegal point for family winograd");
+    snprintf(name, sizeof name, "winograd %s f%d b%d t%d n%d s%d p%d", w.isa->name, k[MO_WINO_KNOB_M],
+             k[MO_WINO_KNOB_BLOCKS], k[MO_WINO_KNOB_TILES], k[MO_WINO_KNOB_BLOCK], k[MO_WINO_KNOB_SETS],
+             k[MO_WINO_KNOB_PREFETCH]);
+    return mo_wino_emit(&w, name, out, err);
+}
+
+const struct mo_emit_family mo_emit_family_winograd = {
+    "winograd", {"m", "blocks", "tiles", "block", "sets", "prefetch"}, takes, points, emit};

@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * winograd_lines.c - one dimension of the input and output transforms as straight vector code, from the
+ * matrices.
+ *
+ * Rows 2k+1 and 2k+2 of BT belong to the points +p and -p: their even coefficients are equal, their odd ones
+ * opposite, so the two sums are computed once and added and subtracted.  The same holds for the columns of
+ * AT. */
+#include <math.h>
+#include "codegen/family/winograd.h"
+
+enum { MAX_TERMS = MO_WINO_ALPHA };
+
+/* A sum of terms coefficient * name<index>. */
+struct sum {
+    int n;
+    struct {
+        double factor;
+        const char *name;
+        int index;
+    } term[MAX_TERMS];
+};
+
+static bool is_zero(double x) {
+    return fabs(x) < 1e-12;
+}
+
+static void add(struct sum *s, double factor, const char *name, int index) {
+    if (is_zero(factor)) return;
+    s->term[s->n].factor = factor;
+    s->term[s->n].name = name;
+    s->term[s->n++].index = index;
+}
+
+/* Terms with factor 1 come first: the others then become multiply-adds. */
+static void print_sum(FILE *out, const struct sum *s) {
+    int printed = 0;
+    for (int pass = 0; pass < 2; pass++)
+        for (int i = 0; i < s->n; i++) {
+            float f = (float)s->term[i].factor;
+            if ((f == 1) != !pass) continue;
+            if (printed++) fputs(f < 0 ? " - " : " + ", out);
+            if (printed == 1 && f < 0) fputs("-", out);
+            if (fabsf(f) != 1) {
+                fputs("splat(", out);
+                mo_emit_float(out, fabsf(f));
+                fputs(") * ", out);
+            }
+            fprintf(out, "%s%d", s->term[i].name, s->term[i].index);
+        }
+}
+
+static void print_assignment(FILE *out, const char *name, int index, const struct sum *s) {
+    fprintf(out, "    v %s%d = ", name, index);
+    print_sum(out, s);
+    fputs(";\n", out);
+}
+
+/* y = BT x for vectors dx apart, stored dy apart. */
+static void emit_input_line(FILE *out, const struct mo_winograd *w) {
+    fputs("INLINE void input_line(const char *x, i64 dx, char *y, i64 dy) {\n", out);
+    for (int i = 0; i < w->alpha; i++)
+        fprintf(out, "    v d%d = load(x + %d * dx);\n", i, i);
+    for (int i = 0; i < w->alpha; i += w->alpha - 1) {
+        struct sum s = {0};
+        for (int j = 0; j < w->alpha; j++)
+            add(&s, w->bt[i][j], "d", j);
+        print_assignment(out, "y", i, &s);
+    }
+    for (int i = 1; i < w->alpha - 1; i += 2) {
+        struct sum even = {0}, odd = {0};
+        double scale = 0;
+        for (int j = 0; j < w->alpha; j++) {
+            double o = (w->bt[i][j] - w->bt[i + 1][j]) / 2;
+            add(&even, (w->bt[i][j] + w->bt[i + 1][j]) / 2, "d", j);
+            if (!is_zero(o)) scale = o;
+        }
+        for (int j = 0; j < w->alpha; j++)
+            add(&odd, (w->bt[i][j] - w->bt[i + 1][j]) / 2 / scale, "d", j);
+        print_assignment(out, "e", i, &even);
+        print_assignment(out, "o", i, &odd);
+        for (int k = 0; k < 2; k++) {
+            struct sum s = {0};
+            add(&s, 1, "e", i);
+            add(&s, k ? -scale : scale, "o", i);
+            print_assignment(out, "y", i + k, &s);
+        }
+    }
+    for (int i = 0; i < w->alpha; i++)
+        fprintf(out, "    store(y + %d * dy, y%d);\n", i, i);
+    fputs("}\n", out);
+}
+
+/* y[k] = AT x. */
+static void emit_output_line(FILE *out, const struct mo_winograd *w) {
+    int last = w->alpha - 1;
+    fputs("INLINE void output_line(const char *x, i64 dx, v *y) {\n", out);
+    for (int i = 0; i < w->alpha; i++)
+        fprintf(out, "    v d%d = load(x + %d * dx);\n", i, i);
+    for (int i = 1; i < last; i += 2)
+        fprintf(out, "    v e%d = d%d + d%d, o%d = d%d - d%d;\n", i, i, i + 1, i, i, i + 1);
+    for (int k = 0; k < w->m; k++) {
+        struct sum s = {0};
+        add(&s, w->at[k][0], "d", 0);
+        for (int i = 1; i < last; i += 2)
+            add(&s, w->at[k][i], k % 2 ? "o" : "e", i);
+        add(&s, w->at[k][last], "d", last);
+        fprintf(out, "    y[%d] = ", k);
+        print_sum(out, &s);
+        fputs(";\n", out);
+    }
+    fputs("}\n\n", out);
+}
+
+void mo_wino_emit_lines(FILE *out, const struct mo_wino *w) {
+    emit_input_line(out, &w->matrix);
+    emit_output_line(out, &w->matrix);
+}

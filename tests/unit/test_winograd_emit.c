@@ -1,0 +1,250 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * test_winograd_emit.c - the generator's Winograd kernels against the reference and against double precision.
+ * Skipped where there is no compiler. */
+#define _POSIX_C_SOURCE 200809L
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include "codegen/family/winograd.h"
+#include "tests/unit/conv_case.h"
+#include "tests/unit/emit_case.h"
+#include "variants/conv.h"
+
+static struct mo_env env;
+static char folder[] = "/tmp/moire-winograd-XXXXXX";
+static const struct mo_emit_family *const family = &mo_emit_family_winograd;
+
+/* A case with the kernel of one point, and its weights packed. */
+struct kernel {
+    struct conv_case c;
+    struct mo_problem p;
+    const struct mo_variant *v;
+};
+
+static void open_kernel(struct kernel *k, const struct conv_shape *s, enum mo_isa isa, const char *compiler,
+                        const struct mo_point *point, unsigned seed) {
+    char why[300];
+    assert_true(conv_case_open(&k->c, s, MO_C16, seed));
+    assert_true(mo_problem_from_node(k->c.graph, k->c.node, isa, &k->p));
+    assert_true(family->takes(&k->p));
+    k->v = emit_case_build(&env, folder, compiler, family, &k->p, point, why, sizeof why);
+    if (!k->v) fail_msg("%s: %s", conv_case_text(s), why);
+    assert_int_equal(mo_pack_weights(k->v->packing, k->c.graph, k->c.node, k->c.graph->region,
+                                     &k->c.args.weights, &k->c.args.bias, NULL),
+                     MOIRE_OK);
+}
+
+static void run(struct kernel *k, int parts) {
+    conv_case_run(&k->c, k->v->run, k->v->units, k->v->scratch_bytes, parts);
+}
+
+/* Ragged extents, asymmetric pads, pads wider than a tile, batches, partial blocks of channels, every order
+ * of epilogue; points whose last tiles, register tiles, output blocks and groups are shorter than the others.
+ */
+static const struct {
+    struct conv_shape shape;
+    int knob[MO_ISA_COUNT][MO_KNOBS];
+} cases[] = {
+    {{1, 32, 14, 14, 48, 3, 3, 1, 1, 1, 1, 1, 1, 1, 1, 1, MO_ACT_RELU, 0},
+     {{4, 1, 3, 16, 1, 0}, {4, 2, 2, 7, 1, 1}, {4, 2, 14, 16, 1, 2048}}},
+    {{2, 20, 7, 9, 40, 3, 3, 1, 1, 1, 1, 1, 1, 1, 1, 1, MO_ACT_CLIP, 1},
+     {{2, 1, 2, 9, 2, 1}, {2, 1, 6, 40, 1, 0}, {2, 2, 7, 11, 1, 1}}},
+    {{3, 16, 5, 3, 16, 3, 3, 1, 1, 1, 1, 0, 2, 1, 0, 1, MO_ACT_SILU, 2},
+     {{4, 1, 1, 2, 1, 0}, {4, 1, 4, 12, 1, 0}, {4, 1, 5, 5, 1, 0}}},
+    {{1, 40, 10, 23, 72, 3, 3, 1, 1, 1, 1, 2, 0, 0, 2, 1, MO_ACT_LEAKY, 1},
+     {{4, 1, 3, 9, 3, 1}, {4, 2, 2, 4, 2, 2048}, {4, 4, 6, 18, 1, 1}}},
+    {{2, 32, 9, 4, 32, 3, 3, 1, 1, 1, 1, 7, 6, 5, 7, 1, MO_ACT_NONE, 2},
+     {{4, 1, 2, 5, 1, 0}, {2, 1, 5, 30, 2, 0}, {4, 2, 14, 28, 1, 0}}},
+};
+enum { N_CASES = sizeof cases / sizeof *cases };
+
+static void compare_all(const char *compiler, int step) {
+    if (!emit_case_have(&env, compiler)) skip();
+    for (int i = 0, n = 0; i < N_CASES; i++)
+        for (int isa = 0; isa <= (int)mo_isa_detect(); isa++, n++) {
+            if (n % step) continue;
+            struct kernel k;
+            struct mo_point point = {.cost_ns = 0};
+            memcpy(point.knob, cases[i].knob[isa], sizeof point.knob);
+            open_kernel(&k, &cases[i].shape, isa, compiler, &point, (unsigned)n + 1);
+            run(&k, 1);
+            const char *wrong = conv_case_check(&k.c);
+            if (wrong) fail_msg("%s (%s), %s: %s", k.v->name, compiler, conv_case_text(&k.c.shape), wrong);
+            size_t bytes = (size_t)k.c.y_floats * 4;
+            float *whole = malloc(bytes);
+            memcpy(whole, k.c.y, bytes);
+            for (int parts = 2; parts <= 7; parts += 5) {
+                run(&k, parts);
+                assert_memory_equal(whole, k.c.y, bytes);
+            }
+            free(whole);
+            conv_case_close(&k.c);
+        }
+}
+
+static void gcc_kernels_match(void **state) {
+    (void)state;
+    compare_all("gcc", 1);
+}
+
+static void clang_kernels_match(void **state) {
+    (void)state;
+    compare_all("clang", 4);
+}
+
+/* Double precision, from the definition. */
+static double exact(const struct conv_case *c, int o, int y, int x) {
+    const struct conv_shape *s = &c->shape;
+    const float *w = c->graph->tensors[c->node->in[1]]->data;
+    double sum = 0;
+    for (int i = 0; i < s->c; i++)
+        for (int r = 0; r < 9; r++) {
+            int iy = y + r / 3 - s->pt, ix = x + r % 3 - s->pl;
+            if (iy < 0 || ix < 0 || iy >= s->h || ix >= s->w) continue;
+            sum += (double)w[(o * s->c + i) * 9 + r] *
+                   c->x[((int64_t)(i / 16 * s->h + iy) * s->w + ix) * 16 + i % 16];
+        }
+    int b = c->node->in[2];
+    return b < 0 ? sum : sum + ((const float *)c->graph->tensors[b]->data)[o];
+}
+
+static float *output_at(const struct conv_case *c, int o, int y, int x) {
+    int64_t h = c->graph->tensors[c->node->out[0]]->shape.d[2],
+            w = c->graph->tensors[c->node->out[0]]->shape.d[3];
+    return &c->y[((o / 16 * h + y) * w + x) * 16 + o % 16];
+}
+
+/* Largest and root mean square error, both relative to the output's root mean square. */
+static void errors(const struct kernel *k, double *largest, double *rms) {
+    double squares = 0, wrong = 0, worst = 0;
+    int count = 0;
+    for (int o = 0; o < k->c.shape.o; o++)
+        for (int y = 0; y < k->c.shape.h; y++)
+            for (int x = 0; x < k->c.shape.w; x++, count++) {
+                double want = exact(&k->c, o, y, x), e = fabs(*output_at(&k->c, o, y, x) - want);
+                squares += want * want;
+                wrong += e * e;
+                worst = fmax(worst, e);
+            }
+    *rms = sqrt(wrong / squares);
+    *largest = worst / sqrt(squares / count);
+}
+
+/* Errors of both sizes on ReLU-like and on zero-mean input stay below the bounds of the literature. */
+static void errors_are_bounded(void **state) {
+    (void)state;
+    if (!emit_case_have(&env, "gcc")) skip();
+    static const struct conv_shape shape = {1, 128, 12, 12, 32, 3, 3, 1,           1,
+                                            1, 1,   1,  1,  1,  1, 1, MO_ACT_NONE, 0};
+    for (int m = 2; m <= 4; m += 2)
+        for (int positive = 0; positive < 2; positive++) {
+            struct kernel k;
+            struct mo_point point = {.knob = {m, 1, 3, 12, 1, 0}};
+            double largest, rms;
+            open_kernel(&k, &shape, mo_isa_detect(), "gcc", &point, 5);
+            for (int i = 0; positive && i < 128 * 144; i++)
+                k.c.x[i] = fmaxf(k.c.x[i], 0);
+            run(&k, 1);
+            errors(&k, &largest, &rms);
+            print_message("F(%d,3), %s input: error rms %.2g, largest %.2g of the output's rms\n", m,
+                          positive ? "ReLU-like" : "zero-mean", rms, largest);
+            assert_true(largest < (m == 4 ? 1e-4 : 2e-5) && rms < (m == 4 ? 1e-5 : 3e-6));
+            conv_case_close(&k.c);
+        }
+}
+
+/* One NaN, one infinity, one huge value: outputs of tiles that do not read it keep their bytes. */
+static void odd_values_stay_in_their_tiles(void **state) {
+    (void)state;
+    if (!emit_case_have(&env, "gcc")) skip();
+    static const struct conv_shape shape = {1, 16, 16, 16, 16, 3, 3, 1,           1,
+                                            1, 1,  1,  1,  1,  1, 1, MO_ACT_NONE, 0};
+    static const float odd[] = {NAN, INFINITY, -INFINITY, 1e30f};
+    struct kernel k;
+    struct mo_point point = {.knob = {4, 1, 3, 16, 1, 0}};
+    open_kernel(&k, &shape, mo_isa_detect(), "gcc", &point, 5);
+    run(&k, 1);
+    size_t bytes = (size_t)k.c.y_floats * 4;
+    float *clean = malloc(bytes);
+    memcpy(clean, k.c.y, bytes);
+    for (int i = 0; i < 4; i++) {
+        float *at = &k.c.x[(6 * 16 + 9) * 16 + 3],
+              saved = *at; /* row 6, column 9: tile (1, 2) and no other */
+        *at = odd[i];
+        run(&k, 1);
+        *at = saved;
+        for (int y = 0; y < 16; y++)
+            for (int x = 0; x < 16; x++)
+                for (int o = 0; o < 16; o++) {
+                    float got = *output_at(&k.c, o, y, x), want = clean[output_at(&k.c, o, y, x) - k.c.y];
+                    bool touched = y / 4 == 1 && x / 4 == 2;
+                    if (!touched) assert_memory_equal(&got, &want, 4);
+                    bool reads = abs(y - 6) <= 1 && abs(x - 9) <= 1;
+                    if (touched && reads && i < 3) assert_false(isfinite(got));
+                }
+    }
+    free(clean);
+    conv_case_close(&k.c);
+}
+
+/* Points are legal, distinct and in order of predicted cost; other layers are not taken. */
+static void points_are_ordered(void **state) {
+    (void)state;
+    struct mo_problem p = {.isa = MO_ISA_AVX512, .n = 1, .c = 64, .h = 28, .w = 28, .o = 96, .oh = 28};
+    p.ow = 28, p.kh = p.kw = 3, p.sh = p.sw = p.dh = p.dw = p.groups = 1;
+    p.pt = p.pl = p.pb = p.pr = 1;
+    p.in_layout = p.out_layout = MO_C16;
+    p.fuse.residual = -1;
+    assert_true(family->takes(&p));
+    for (int isa = 0; isa < MO_ISA_COUNT; isa++) {
+        struct mo_point points[MO_MAX_POINTS];
+        struct mo_wino w;
+        p.isa = isa;
+        int n = family->points(&p, points, MO_MAX_POINTS);
+        assert_true(n >= 8);
+        for (int i = 0; i < n; i++) {
+            assert_true(mo_wino_describe(&p, &points[i], &w));
+            assert_true(w.v_plane % 4096 && w.m_plane % 4096);
+            assert_true(i == 0 || points[i].cost_ns >= points[i - 1].cost_ns);
+            for (int j = 0; j < i; j++)
+                assert_memory_not_equal(points[i].knob, points[j].knob, sizeof points[i].knob);
+        }
+        assert_int_equal(family->points(&p, points, 3), 3);
+    }
+    p.sw = 2;
+    assert_false(family->takes(&p));
+    p.sw = 1, p.in_layout = MO_PLAIN;
+    assert_false(family->takes(&p));
+    p.in_layout = MO_C16, p.exact = true;
+    assert_false(family->takes(&p));
+}
+
+static int open_folder(void **state) {
+    (void)state;
+    env = mo_env_default();
+    return mkdtemp(folder) ? 0 : -1;
+}
+
+static int close_folder(void **state) {
+    char log[80];
+    (void)state;
+    snprintf(log, sizeof log, "%s/log", folder);
+    remove(log);
+    return rmdir(folder);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(gcc_kernels_match),  cmocka_unit_test(clang_kernels_match),
+        cmocka_unit_test(errors_are_bounded), cmocka_unit_test(odd_values_stay_in_their_tiles),
+        cmocka_unit_test(points_are_ordered),
+    };
+    return cmocka_run_group_tests(tests, open_folder, close_folder);
+}
