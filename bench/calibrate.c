@@ -95,9 +95,9 @@ static int reuse_tenant(const struct mo_json_file *f, struct mo_bench_mix *mix, 
     return mo_json_fail(f, "calibration.tenants", err, "no tenant '%s'", mix->scenario.tenants[i].name);
 }
 
-static int reuse(struct mo_bench_session *s, const char *path, struct mo_bench_mix *mix, moire_error *err) {
+int mo_bench_reuse(const struct mo_env *env, const char *path, struct mo_bench_mix *mix, moire_error *err) {
     struct mo_json_file file;
-    int code = mo_json_load(s->env, path, &file, err);
+    int code = mo_json_load(env, path, &file, err);
     if (code) return code;
     json_t *calibration = json_object_get(file.root, "calibration");
     const json_t *list = json_object_get(calibration, "tenants");
@@ -130,14 +130,21 @@ int mo_bench_calibrate(struct mo_bench_session *session, const struct mo_bench_s
     for (int i = 0; !code && i < out->scenario.n_tenants; i++)
         code = mo_bench_resolve(session, out->region, &out->scenario.tenants[i], err);
     if (!code && options->calibration)
-        code = reuse(session, options->calibration, out, err);
+        code = mo_bench_reuse(session->env, options->calibration, out, err);
     else if (!code)
         code = measure_all(session, options, out, err);
-    for (int i = 0; !code && i < out->scenario.n_tenants; i++)
-        out->weight[i] = out->scenario.tenants[i].weight > 0 ? out->scenario.tenants[i].weight
-                                                             : 1e9 / (double)out->qos_ns[i];
-    if (code) mo_bench_mix_close(out);
+    if (code)
+        mo_bench_mix_close(out);
+    else
+        mo_bench_weigh(out);
     return code;
+}
+
+void mo_bench_weigh(struct mo_bench_mix *mix) {
+    for (int i = 0; i < mix->scenario.n_tenants; i++) {
+        double weight = mix->scenario.tenants[i].weight;
+        mix->weight[i] = weight > 0 ? weight : 1e9 / (double)mix->qos_ns[i];
+    }
 }
 
 void mo_bench_mix_close(struct mo_bench_mix *mix) {

@@ -7,7 +7,7 @@
 
 enum { MAX_BLOCKS = 20000 };
 
-static json_t *scheduling(const struct mo_sched_stats *s) {
+json_t *mo_bench_scheduling_json(const struct mo_sched_stats *s) {
     const struct mo_histogram *d = &s->decision_ns, *b = &s->block_ns;
     double cpu = (double)s->worker_cpu_ns, kernels = (double)s->kernel_core_ns;
     return json_pack("{s:I, s:f, s:f, s:f, s:f, s:f, s:f, s:I, s:I, s:I, s:I, s:I, s:I}", "decisions",
@@ -84,7 +84,8 @@ static json_t *kernels(const moire_runtime *runtime) {
 int mo_bench_moire_report(moire_runtime *runtime, bool with_timeline, const char *path, moire_error *err) {
     struct mo_sched_stats stats;
     mo_runtime_stats(runtime, &stats);
-    json_t *report = json_pack("{s:o, s:o}", "scheduling", scheduling(&stats), "kernels", kernels(runtime));
+    json_t *report =
+        json_pack("{s:o, s:o}", "scheduling", mo_bench_scheduling_json(&stats), "kernels", kernels(runtime));
     json_t *line = with_timeline ? timeline(runtime) : NULL;
     if (line) json_object_set_new(report, "timeline", line);
     int bad = !report || json_dump_file(report, path, JSON_COMPACT | JSON_REAL_PRECISION(9));

@@ -2,8 +2,11 @@
  * moire_report.h - what moire knows about its last run: cost of decisions, work outside kernels, timeline. */
 #ifndef MO_BENCH_MOIRE_REPORT_H
 #define MO_BENCH_MOIRE_REPORT_H
+#include <jansson.h>
 #include "runtime/serve/runtime.h"
 
+/* Counters of a scheduler, live or simulated. */
+json_t *mo_bench_scheduling_json(const struct mo_sched_stats *stats);
 /* Writes {"scheduling": {...}, "timeline": {...}} to `path`; the runtime must be drained.  The timeline needs
  * a runtime with events. */
 int mo_bench_moire_report(moire_runtime *runtime, bool timeline, const char *path, moire_error *err);

@@ -54,8 +54,9 @@ static int counted(const struct mo_bench_schedule *s) {
 }
 
 /* Has the runner play the schedule; fills records. */
-static int play(struct mo_bench_child *child, const struct mo_bench_schedule *schedule, int give_up,
+static int play(void *self, const struct mo_bench_schedule *schedule, int give_up,
                 struct mo_bench_record *records, int64_t *cut_ns, moire_error *err) {
+    struct mo_bench_child *child = self;
     char from[256], to[256], command[600];
     const char *answer;
     mo_bench_temporary(child->session, ".schedule", from, sizeof from);
@@ -70,10 +71,13 @@ static int play(struct mo_bench_child *child, const struct mo_bench_schedule *sc
     return code;
 }
 
-int mo_bench_point(struct mo_bench_child *child, const struct mo_bench_mix *mix,
-                   const struct mo_bench_serve_options *options, double load, uint64_t seed, double give_up,
-                   json_t **out, moire_error *err) {
-    const struct mo_env *env = child->session->env;
+struct mo_bench_player mo_bench_child_player(struct mo_bench_child *child) {
+    return (struct mo_bench_player){.system = child->system, .play = play, .self = child};
+}
+
+int mo_bench_point(const struct mo_env *env, const struct mo_bench_player *player,
+                   const struct mo_bench_mix *mix, const struct mo_bench_serve_options *options, double load,
+                   uint64_t seed, double give_up, json_t **out, moire_error *err) {
     double rates[MO_BENCH_MAX_TENANTS];
     struct mo_bench_schedule schedule;
     struct mo_bench_score score;
@@ -84,7 +88,7 @@ int mo_bench_point(struct mo_bench_child *child, const struct mo_bench_mix *mix,
     struct mo_bench_record *records = mo_alloc(env, ((size_t)schedule.n + 1) * sizeof *records);
     if (!records) code = mo_fail(err, MOIRE_ENOMEM, "out of memory");
     int misses = give_up < 0 ? -1 : (int)(give_up * counted(&schedule) + 1e-9);
-    if (!code) code = play(child, &schedule, misses, records, &cut_ns, err);
+    if (!code) code = player->play(player->self, &schedule, misses, records, &cut_ns, err);
     if (!code)
         code = mo_bench_score(env, &schedule, records, mix->qos_ns, mix->scenario.n_tenants, cut_ns, &score,
                               err);

@@ -5,6 +5,7 @@
 #include <string.h>
 #include "bench/report.h"
 #include "bench/report_page.h"
+#include "bench/simulate_summary.h"
 
 static void tenants(const json_t *document) {
     size_t i;
@@ -95,5 +96,7 @@ void mo_bench_serve_print(const json_t *document) {
     struct mo_curve *curves = mo_alloc(&env, room);
     if (curves) comparison(curves, mo_doc_curves(document, curves));
     mo_free(&env, curves);
+    if (json_array_size(json_object_get(document, "seeds")) > 1 && json_object_get(document, "summary"))
+        mo_bench_summary_print(json_object_get(document, "summary"));
     if (!json_is_true(json_object_get(document, "complete"))) printf("not complete: the run was cut short\n");
 }

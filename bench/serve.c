@@ -15,7 +15,7 @@ struct run {
     struct mo_bench_session *session;
     const struct mo_bench_serve_options *options;
     const struct mo_bench_mix *mix;
-    struct mo_bench_child *child;
+    const struct mo_bench_player *player;
     uint64_t seed;
     json_t *loads; /* of the present system and seed */
 };
@@ -25,7 +25,8 @@ static double grid_load(const struct mo_bench_serve_options *o, int i) {
 }
 
 static int measure(struct run *r, double load, double give_up, json_t **point, moire_error *err) {
-    int code = mo_bench_point(r->child, r->mix, r->options, load, r->seed, give_up, point, err);
+    int code =
+        mo_bench_point(r->session->env, r->player, r->mix, r->options, load, r->seed, give_up, point, err);
     if (code) return code;
     json_array_append_new(r->loads, *point);
     double late = json_number_value(json_object_get(*point, "issue_late_p99_ms"));
@@ -33,7 +34,7 @@ static int measure(struct run *r, double load, double give_up, json_t **point, m
     if (late > 2) snprintf(note, sizeof note, ", arrivals issued %.0f ms late", late);
     mo_bench_say(r->session,
                  "bench: %-26s seed %llu load %.2f: %6.2f %% within QoS, worst tenant %6.2f %%%s%s",
-                 r->child->system->name, (unsigned long long)r->seed, load,
+                 r->player->system->name, (unsigned long long)r->seed, load,
                  100 * json_number_value(json_object_get(*point, "overall")),
                  100 * json_number_value(json_object_get(*point, "worst_tenant")),
                  json_is_true(json_object_get(*point, "stopped_early")) ? ", stopped early" : "", note);
@@ -55,8 +56,8 @@ static int probe(void *user, int i, struct mo_bench_search *search, moire_error 
     return code;
 }
 
-/* All loads of one seed on the system that is up; guess[] carries the answers from seed to seed. */
-static int run_seed(struct run *r, int *guess, double *max_load, moire_error *err) {
+/* All loads of one seed; found carries the answers from seed to seed. */
+static int run_seed(struct run *r, struct mo_bench_found *found, moire_error *err) {
     const struct mo_bench_serve_options *o = r->options;
     struct mo_bench_search search;
     int code = MOIRE_OK;
@@ -69,16 +70,25 @@ static int run_seed(struct run *r, int *guess, double *max_load, moire_error *er
             remember(r, &search, at, point);
     }
     for (int c = 0; c < MO_BENCH_CRITERIA; c++)
-        max_load[c] = -1;
+        found->max_load[c] = -1;
     for (int c = 0; !code && o->find_max > 0 && c < MO_BENCH_CRITERIA; c++) {
-        int best = -1;
+        int best = -1, *guess = found->guess;
         code = mo_bench_search_max(&search, (enum mo_bench_criterion)c, guess[c], &best, err);
         if (code) break;
         guess[c] = best < 0 ? 0 : best;
         if (c + 1 < MO_BENCH_CRITERIA && guess[c + 1] > guess[c]) guess[c + 1] = guess[c];
-        max_load[c] = best < 0 ? 0 : grid_load(o, best);
+        found->max_load[c] = best < 0 ? 0 : grid_load(o, best);
     }
     return code;
+}
+
+struct mo_bench_found mo_bench_no_guess(const struct mo_bench_serve_options *options) {
+    struct mo_bench_found found;
+    for (int c = 0; c < MO_BENCH_CRITERIA; c++) {
+        found.max_load[c] = -1;
+        found.guess[c] = (int)(0.5 / options->step);
+    }
+    return found;
 }
 
 static int by_load(const void *pa, const void *pb) {
@@ -102,41 +112,53 @@ static json_t *sorted(json_t *loads) {
     return out;
 }
 
-static json_t *result_json(struct run *r, const double *max_load) {
-    const struct mo_bench_system *system = r->child->system;
+static json_t *result_json(struct run *r, const struct mo_bench_found *found) {
+    const struct mo_bench_system *system = r->player->system;
     json_t *row =
         json_pack("{s:s, s:s, s:s, s:s, s:I}", "system", system->family, "policy", system->arrangement,
                   "name", system->name, "about", system->about, "seed", (json_int_t)r->seed);
     static const char *const keys[] = {"max_load_overall", "max_load_every_tenant"};
     for (int c = 0; c < MO_BENCH_CRITERIA; c++)
-        json_object_set_new(row, keys[c], max_load[c] >= 0 ? json_real(max_load[c]) : json_null());
+        json_object_set_new(row, keys[c],
+                            found->max_load[c] >= 0 ? json_real(found->max_load[c]) : json_null());
     json_object_set_new(row, "loads", sorted(r->loads));
     r->loads = NULL;
     return row;
 }
 
-/* The load at which moire describes itself: the highest that held, or the highest asked for. */
-static double telling_load(const struct mo_bench_serve_options *o, const double *max_load) {
-    double load = max_load[MO_BENCH_OVERALL];
-    for (int i = 0; !(max_load[MO_BENCH_OVERALL] > 0) && i < o->n_loads; i++)
+int mo_bench_seed(struct mo_bench_session *session, const struct mo_bench_player *player,
+                  const struct mo_bench_mix *mix, const struct mo_bench_serve_options *options, uint64_t seed,
+                  struct mo_bench_found *found, json_t **row, moire_error *err) {
+    struct run r = {session, options, mix, player, seed, json_array()};
+    int code = run_seed(&r, found, err);
+    *row = result_json(&r, found);
+    return code;
+}
+
+double mo_bench_telling_load(const struct mo_bench_serve_options *o, const struct mo_bench_found *found) {
+    double load = found->max_load[MO_BENCH_OVERALL];
+    for (int i = 0; !(found->max_load[MO_BENCH_OVERALL] > 0) && i < o->n_loads; i++)
         if (o->loads[i] > load) load = o->loads[i];
     return load > 0 ? load : o->step;
 }
 
 /* moire plays a short run of its own for its report, so that cost and timeline belong to one known load. */
-static void self_report(struct run *r, const double *max_load, json_t *row) {
+static void self_report(struct mo_bench_child *child, const struct mo_bench_mix *mix,
+                        const struct mo_bench_serve_options *options, const struct mo_bench_found *found,
+                        uint64_t seed, json_t *row) {
     char path[256], command[300];
     const char *answer;
     moire_error ignored;
     json_t *point = NULL;
-    struct mo_bench_serve_options brief = *r->options;
-    double load = telling_load(r->options, max_load);
+    struct mo_bench_serve_options brief = *options;
+    struct mo_bench_player player = mo_bench_child_player(child);
+    double load = mo_bench_telling_load(options, found);
     if (brief.seconds > 3) brief.seconds = 3;
-    if (mo_bench_point(r->child, r->mix, &brief, load, r->seed, -1, &point, &ignored)) return;
+    if (mo_bench_point(child->session->env, &player, mix, &brief, load, seed, -1, &point, &ignored)) return;
     json_decref(point);
-    mo_bench_temporary(r->session, ".report", path, sizeof path);
+    mo_bench_temporary(child->session, ".report", path, sizeof path);
     snprintf(command, sizeof command, "report %s", path);
-    if (mo_bench_child_ask(r->child, command, 60, &answer, &ignored)) return;
+    if (mo_bench_child_ask(child, command, 60, &answer, &ignored)) return;
     json_t *report = json_load_file(path, 0, NULL), *part;
     const char *key;
     json_object_foreach(report, key, part) {
@@ -147,9 +169,9 @@ static void self_report(struct run *r, const double *max_load, json_t *row) {
 }
 
 /* The last result of a system carries the memory of its process. */
-static void add_memory(const struct run *r, json_t *row) {
+static void add_memory(const struct mo_bench_child *child, json_t *row) {
     double now, peak;
-    mo_bench_child_memory(r->child, &now, &peak);
+    mo_bench_child_memory(child, &now, &peak);
     json_object_set_new(row, "memory", json_pack("{s:f, s:f}", "rss_mib", now, "peak_mib", peak));
 }
 
@@ -163,18 +185,14 @@ static int run_system(struct mo_bench_session *session, const struct mo_bench_se
         mo_bench_child_start(session, system, mix->scenario.tenants, mix->qos_ns, mix->scenario.n_tenants,
                              mix->cores, session->generic, moire && options->timeline, &child, err);
     if (code) return code;
-    int guess[MO_BENCH_CRITERIA];
-    int middle = (int)(0.5 / options->step);
-    for (int c = 0; c < MO_BENCH_CRITERIA; c++)
-        guess[c] = middle;
+    const struct mo_bench_player player = mo_bench_child_player(&child);
+    struct mo_bench_found found = mo_bench_no_guess(options);
     for (int i = 0; !code && i < options->n_seeds; i++) {
-        double max_load[MO_BENCH_CRITERIA];
-        struct run r = {session, options, mix, &child, options->seeds[i], json_array()};
-        code = run_seed(&r, guess, max_load, err);
-        json_t *row = result_json(&r, max_load);
+        json_t *row;
+        code = mo_bench_seed(session, &player, mix, options, options->seeds[i], &found, &row, err);
         if (code || i + 1 == options->n_seeds) {
-            add_memory(&r, row);
-            if (!code && moire) self_report(&r, max_load, row);
+            add_memory(&child, row);
+            if (!code && moire) self_report(&child, mix, options, &found, options->seeds[i], row);
         }
         json_array_append_new(results, row);
     }
@@ -210,7 +228,7 @@ static int run_policies(struct mo_bench_session *s, const struct mo_bench_serve_
     return code;
 }
 
-static json_t *seeds_json(const struct mo_bench_serve_options *o) {
+json_t *mo_bench_seeds_json(const struct mo_bench_serve_options *o) {
     json_t *list = json_array();
     for (int i = 0; i < o->n_seeds; i++)
         json_array_append_new(list, json_integer((json_int_t)o->seeds[i]));
@@ -229,13 +247,13 @@ int mo_bench_serve(struct mo_bench_session *session, const struct mo_bench_serve
     json_t *results = json_array(), *left_out = json_array();
     code = run_policies(session, options, &mix, results, err);
     if (!code) code = run_peers(session, options, &mix, results, left_out, err);
-    json_object_set_new(experiment, "seeds", seeds_json(options));
+    json_object_set_new(experiment, "seeds", mo_bench_seeds_json(options));
     json_object_set_new(experiment, "peers", mo_bench_peer_versions(session));
     *out = json_pack("{s:o, s:s, s:s, s:I, s:o, s:f, s:f, s:f, s:O, s:o, s:o, s:b}", "experiment", experiment,
                      "scenario", mix.scenario.name, "about", mix.scenario.about, "seed",
-                     (json_int_t)options->seeds[0], "seeds", seeds_json(options), "seconds", options->seconds,
-                     "warmup_s", options->warmup, "goal", options->find_max, "calibration", mix.calibration,
-                     "results", results, "left_out", left_out, "complete", code == MOIRE_OK);
+                     (json_int_t)options->seeds[0], "seeds", mo_bench_seeds_json(options), "seconds",
+                     options->seconds, "warmup_s", options->warmup, "goal", options->find_max, "calibration",
+                     mix.calibration, "results", results, "left_out", left_out, "complete", code == MOIRE_OK);
     mo_bench_mix_close(&mix);
     return !*out && !code ? mo_fail(err, MOIRE_ENOMEM, "out of memory") : code;
 }

@@ -6,7 +6,7 @@
 #include "bench/latency.h"
 #include "bench/score.h"
 
-enum { MO_BENCH_MAX_LOADS = 32, MO_BENCH_MAX_SEEDS = 16 };
+enum { MO_BENCH_MAX_LOADS = 32, MO_BENCH_MAX_SEEDS = 64 };
 
 struct mo_bench_serve_options {
     const char *scenario;
@@ -46,11 +46,42 @@ void mo_bench_mix_close(struct mo_bench_mix *mix);
  */
 void mo_bench_rates(const struct mo_bench_mix *mix, double load, double *rates);
 
+/* Who plays a schedule: a runner process in real time (mo_bench_child_player), or the simulator. */
+struct mo_bench_player {
+    const struct mo_bench_system *system;
+    /* As mo_bench_play(), give_up and records included. */
+    int (*play)(void *self, const struct mo_bench_schedule *schedule, int give_up,
+                struct mo_bench_record *records, int64_t *cut_ns, moire_error *err);
+    void *self;
+};
+struct mo_bench_player mo_bench_child_player(struct mo_bench_child *child);
+
 /* One run of one system: draws the schedule, has it played, scores it, and describes it as one element of
  * "loads".  give_up < 0: never stops early, else the share of misses beyond which the run is hopeless. */
-int mo_bench_point(struct mo_bench_child *child, const struct mo_bench_mix *mix,
-                   const struct mo_bench_serve_options *options, double load, uint64_t seed, double give_up,
-                   json_t **out, moire_error *err);
+int mo_bench_point(const struct mo_env *env, const struct mo_bench_player *player,
+                   const struct mo_bench_mix *mix, const struct mo_bench_serve_options *options, double load,
+                   uint64_t seed, double give_up, json_t **out, moire_error *err);
+
+/* Highest load that held the goal, by criterion (bench/search.h): -1 = not searched, 0 = none did. */
+struct mo_bench_found {
+    double max_load[2];
+    int guess[2]; /* where the next search begins, on the grid */
+};
+struct mo_bench_found mo_bench_no_guess(const struct mo_bench_serve_options *options);
+/* All loads of one seed, and the search when one is asked for; *row is one element of "results", also after
+ * an error (what has been measured). */
+int mo_bench_seed(struct mo_bench_session *session, const struct mo_bench_player *player,
+                  const struct mo_bench_mix *mix, const struct mo_bench_serve_options *options, uint64_t seed,
+                  struct mo_bench_found *found, json_t **row, moire_error *err);
+/* The load at which a system describes itself: the highest that held, or the highest asked for. */
+double mo_bench_telling_load(const struct mo_bench_serve_options *options,
+                             const struct mo_bench_found *found);
+/* The seeds as a list. */
+json_t *mo_bench_seeds_json(const struct mo_bench_serve_options *options);
+/* Fills weights that the scenario leaves to the targets. */
+void mo_bench_weigh(struct mo_bench_mix *mix);
+/* QoS targets and solo times from an earlier result, "calibration" of `path`. */
+int mo_bench_reuse(const struct mo_env *env, const char *path, struct mo_bench_mix *mix, moire_error *err);
 
 /* The whole command: fills *out with the JSON document, also when interrupted (what has been measured). */
 int mo_bench_serve(struct mo_bench_session *session, const struct mo_bench_serve_options *options,

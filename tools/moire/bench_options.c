@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include "bench/report.h"
 #include "runtime/policy/policy.h"
 #include "tools/moire/bench_options.h"
 
@@ -164,22 +165,87 @@ static int texts(struct mo_bench_options *o, struct mo_args *args, bool *took, m
     return MOIRE_OK;
 }
 
-int mo_bench_options_parse(struct mo_bench_options *o, struct mo_args *args, moire_error *err) {
+int mo_bench_options_take(struct mo_bench_options *o, struct mo_args *args, bool *took, moire_error *err) {
     static int (*const parsers[])(struct mo_bench_options *, struct mo_args *, bool *,
                                   moire_error *) = {lists, scalars, texts};
+    *took = false;
+    for (size_t i = 0; !*took && i < sizeof parsers / sizeof parsers[0]; i++) {
+        int code = parsers[i](o, args, took, err);
+        if (code) return code;
+    }
+    if (*took || args->argv[args->at][0] == '-') return MOIRE_OK;
+    if (o->latency.n_models == MO_BENCH_MAX_MODELS)
+        return mo_fail(err, MOIRE_ELIMIT, "more than %d models", MO_BENCH_MAX_MODELS);
+    o->models[o->latency.n_models++] = args->argv[args->at++];
+    *took = true;
+    return MOIRE_OK;
+}
+
+int mo_bench_options_parse(struct mo_bench_options *o, struct mo_args *args, moire_error *err) {
     while (args->at < args->argc) {
-        bool took = false;
-        for (size_t i = 0; !took && i < sizeof parsers / sizeof parsers[0]; i++) {
-            int code = parsers[i](o, args, &took, err);
-            if (code) return code;
-        }
-        if (took) continue;
-        const char *word = args->argv[args->at++];
-        if (word[0] == '-' && word[1])
-            return mo_bench_bad_flag(err, word, NULL, "no such flag; see moire bench --help");
-        if (o->latency.n_models == MO_BENCH_MAX_MODELS)
-            return mo_fail(err, MOIRE_ELIMIT, "more than %d models", MO_BENCH_MAX_MODELS);
-        o->models[o->latency.n_models++] = word;
+        bool took;
+        int code = mo_bench_options_take(o, args, &took, err);
+        if (code) return code;
+        if (!took)
+            return mo_bench_bad_flag(err, args->argv[args->at], NULL, "no such flag; see moire bench --help");
     }
     return MOIRE_OK;
+}
+
+/* --- defaults and results, for the verbs that serve a scenario ------------------------------------------ */
+struct mo_bench_serve_options mo_bench_serve_defaults(void) {
+    return (struct mo_bench_serve_options){.policies = {"moire", "fcfs", "fcfs-1"},
+                                           .n_policies = 3,
+                                           .step = 0.05,
+                                           .max_load = 1.2,
+                                           .seconds = 10,
+                                           .warmup = 1,
+                                           .seeds = {1},
+                                           .n_seeds = 1,
+                                           .calibration_seconds = 0.6};
+}
+
+int mo_bench_find_data(const struct mo_bench_session *s, const char *folder, const char *word, char *path,
+                       size_t n, moire_error *err) {
+    FILE *f = fopen(word, "re");
+    snprintf(path, n, "%s", word);
+    if (!f && !strchr(word, '/')) {
+        const char *slash = strrchr(s->exe, '/');
+        const int dir = (int)(slash ? slash - s->exe : 0);
+        static const char *const places[] = {"../bench", "../share/moire"};
+        snprintf(path, n, "bench/%s/%s.json", folder, word);
+        f = fopen(path, "re");
+        for (int i = 0; !f && i < 2; i++) {
+            snprintf(path, n, "%.*s/%s/%s/%s.json", dir, s->exe, places[i], folder, word);
+            f = fopen(path, "re");
+        }
+    }
+    if (!f) return mo_fail(err, MOIRE_EINVAL, "%s: neither a file nor a name in bench/%s", word, folder);
+    fclose(f);
+    return MOIRE_OK;
+}
+
+int mo_bench_check_serve(const struct mo_bench_options *o, moire_error *err) {
+    if (o->latency.n_models != 1) return mo_fail(err, MOIRE_EINVAL, "needs exactly one scenario");
+    if (o->serve.max_load / o->serve.step > 64)
+        return mo_fail(err, MOIRE_EINVAL, "--step: over 64 steps to --max-load");
+    if (!o->serve.n_policies && !o->serve.n_peers)
+        return mo_fail(err, MOIRE_EINVAL, "neither a policy nor a peer");
+    return MOIRE_OK;
+}
+
+int mo_bench_write_outputs(struct mo_bench_session *s, const struct mo_bench_options *o, json_t *document,
+                           bool is_serve, moire_error *err) {
+    int code = MOIRE_OK;
+    if (o->json && json_dumpf(document, stdout, JSON_INDENT(1) | JSON_REAL_PRECISION(9)))
+        code = mo_fail(err, MOIRE_EIO, "stdout: write failed");
+    if (o->json) putchar('\n');
+    bool any = json_array_size(json_object_get(document, "results")) > 0;
+    if (!o->json && is_serve && any) mo_bench_serve_print(document);
+    if (!o->json && !is_serve && any) mo_bench_latency_print(document);
+    if (!code && o->output) code = mo_bench_write_json(s->env, document, o->output, err);
+    if (!code && is_serve && o->trace) code = mo_bench_write_trace(s->env, document, o->trace, err);
+    if (!code && is_serve && o->report) code = mo_bench_write_html(s->env, document, o->report, err);
+    if (!code && is_serve && o->report) mo_bench_say(s, "report in %s", o->report);
+    return code;
 }

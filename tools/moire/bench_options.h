@@ -20,6 +20,19 @@ struct mo_bench_options {
 
 /* Reads everything after the sub-command; list values are cut up in place. */
 int mo_bench_options_parse(struct mo_bench_options *options, struct mo_args *args, moire_error *err);
+/* One word, or one flag with its value; *took = false: a flag that is not known here. */
+int mo_bench_options_take(struct mo_bench_options *options, struct mo_args *args, bool *took,
+                          moire_error *err);
+struct mo_bench_serve_options mo_bench_serve_defaults(void);
+/* What holds for every command that serves a scenario: one scenario, a policy or peer, a grid that fits. */
+int mo_bench_check_serve(const struct mo_bench_options *options, moire_error *err);
+/* A file, or the name of one in bench/FOLDER ("scenarios", "machines") as the repository or an installation
+ * keeps them: its path. */
+int mo_bench_find_data(const struct mo_bench_session *session, const char *folder, const char *word,
+                       char *path, size_t n, moire_error *err);
+/* Tables or JSON to stdout, and the files that were asked for. */
+int mo_bench_write_outputs(struct mo_bench_session *session, const struct mo_bench_options *options,
+                           json_t *document, bool is_serve, moire_error *err);
 /* Cuts `text` at commas, in place; returns the number of parts, -1 for more than `most`. */
 int mo_bench_split(char *text, char **parts, int most);
 /* MOIRE_EINVAL with the flag, its value (may be NULL) and what it should be. */

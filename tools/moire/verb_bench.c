@@ -103,43 +103,17 @@ static int add_peers(struct mo_bench_options *o, const char *word, moire_error *
     return MOIRE_OK;
 }
 
-/* A scenario by name is looked for where the repository keeps them, beside the program's folder. */
-static const char *find_scenario(const struct mo_bench_session *s, const char *word, char *path, size_t n,
-                                 moire_error *err) {
-    FILE *f = fopen(word, "re");
-    if (!f && !strchr(word, '/')) {
-        const char *slash = strrchr(s->exe, '/');
-        const int dir = (int)(slash ? slash - s->exe : 0);
-        static const char *const places[] = {"/../bench/scenarios", "/../share/moire/scenarios"};
-        snprintf(path, n, "bench/scenarios/%s.json", word);
-        f = fopen(path, "re");
-        for (int i = 0; !f && i < 2; i++) {
-            snprintf(path, n, "%.*s%s/%s.json", dir, s->exe, places[i], word);
-            f = fopen(path, "re");
-        }
-        if (f) word = path;
-    }
-    if (!f) mo_fail(err, MOIRE_EINVAL, "%s: neither a file nor a scenario in bench/scenarios", word);
-    if (!f) return NULL;
-    fclose(f);
-    return word;
-}
-
 static int serve(struct mo_bench_session *s, struct mo_bench_options *o, json_t **document,
                  moire_error *err) {
     char path[1024], *parts[16];
-    if (o->latency.n_models != 1) return mo_fail(err, MOIRE_EINVAL, "serve needs exactly one scenario");
     int n = o->peers ? mo_bench_split((char *)o->peers, parts, 16) : 0, code = MOIRE_OK;
     for (int i = 0; !code && i < n; i++)
         code = add_peers(o, parts[i], err);
     if (code) return code;
     if (!o->serve.n_loads && !(o->serve.find_max > 0)) o->serve.loads[o->serve.n_loads++] = 0.5;
-    if (o->serve.max_load / o->serve.step > 64)
-        return mo_fail(err, MOIRE_EINVAL, "--step: over 64 steps to --max-load");
-    if (!o->serve.n_policies && !o->serve.n_peers)
-        return mo_fail(err, MOIRE_EINVAL, "neither a policy nor a peer");
-    o->serve.scenario = find_scenario(s, o->models[0], path, sizeof path, err);
-    if (!o->serve.scenario) return MOIRE_EINVAL;
+    if ((code = mo_bench_check_serve(o, err))) return code;
+    if ((code = mo_bench_find_data(s, "scenarios", o->models[0], path, sizeof path, err))) return code;
+    o->serve.scenario = path;
     o->serve.timeline = o->report || o->trace;
     if (o->seconds > 0) o->serve.seconds = o->seconds;
     s->generic = o->generic || o->only_generic;
@@ -147,23 +121,7 @@ static int serve(struct mo_bench_session *s, struct mo_bench_options *o, json_t 
     return mo_bench_serve(s, &o->serve, document, err);
 }
 
-/* --- output ------------------------------------------------------------------------------------------- */
-static int write_outputs(struct mo_bench_session *s, const struct mo_bench_options *o, json_t *document,
-                         bool is_serve, moire_error *err) {
-    int code = MOIRE_OK;
-    if (o->json && json_dumpf(document, stdout, JSON_INDENT(1) | JSON_REAL_PRECISION(9)))
-        code = mo_fail(err, MOIRE_EIO, "stdout: write failed");
-    if (o->json) putchar('\n');
-    bool any = json_array_size(json_object_get(document, "results")) > 0;
-    if (!o->json && is_serve && any) mo_bench_serve_print(document);
-    if (!o->json && !is_serve && any) mo_bench_latency_print(document);
-    if (!code && o->output) code = mo_bench_write_json(s->env, document, o->output, err);
-    if (!code && is_serve && o->trace) code = mo_bench_write_trace(s->env, document, o->trace, err);
-    if (!code && is_serve && o->report) code = mo_bench_write_html(s->env, document, o->report, err);
-    if (!code && is_serve && o->report) mo_bench_say(s, "bench: report in %s", o->report);
-    return code;
-}
-
+/* --- the verb ------------------------------------------------------------------------------------------ */
 static int again(struct mo_bench_session *s, const struct mo_bench_options *o, moire_error *err) {
     if (o->latency.n_models != 1 || (!o->report && !o->trace))
         return mo_fail(err, MOIRE_EINVAL,
@@ -183,15 +141,7 @@ static int dispatch(const struct mo_env *env, int argc, char **argv, moire_error
     struct mo_bench_options *o = mo_alloc(env, sizeof *o);
     struct mo_bench_session session;
     if (!o) return mo_fail(err, MOIRE_ENOMEM, "out of memory");
-    o->serve = (struct mo_bench_serve_options){.policies = {"moire", "fcfs", "fcfs-1"},
-                                               .n_policies = 3,
-                                               .step = 0.05,
-                                               .max_load = 1.2,
-                                               .seconds = 10,
-                                               .warmup = 1,
-                                               .seeds = {1},
-                                               .n_seeds = 1,
-                                               .calibration_seconds = 0.6};
+    o->serve = mo_bench_serve_defaults();
     int code = mo_bench_session_open(env, argc, argv, &session, err);
     struct mo_args args = {.argc = argc, .argv = argv, .at = 2};
     json_t *document = NULL;
@@ -214,7 +164,7 @@ static int dispatch(const struct mo_env *env, int argc, char **argv, moire_error
     }
     if (document) {
         moire_error why;
-        int wrote = write_outputs(&session, o, document, is_serve, &why);
+        int wrote = mo_bench_write_outputs(&session, o, document, is_serve, &why);
         if (wrote && !code) *err = why;
         if (wrote && !code) code = wrote;
     }

@@ -1,0 +1,242 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * simulate.c - `moire sim`: policies x seeds in worker processes, and the document; see simulate.h.
+ *
+ * Worker k does the pieces k, k + jobs, ... and writes one line of JSON a piece; the lines are put together
+ * in the order of the pieces, so the number of workers shows in nothing but the time. */
+#define _GNU_SOURCE
+#include "bench/simulate.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include "bench/moire_report.h"
+#include "bench/simulate_summary.h"
+
+enum { MAX_JOBS = 64, MAX_PATH = 128 };
+
+/* --- what a run needs to know --------------------------------------------------------------------------- */
+/* Solo times come from the profile: one core for the load's unit, the scenario's count for the target. */
+static int aim(struct mo_bench_simulation *m, int i, json_t *list) {
+    const struct mo_bench_tenant *t = &m->mix.scenario.tenants[i];
+    const struct mo_profile *p = m->profile[i];
+    int cores = t->qos.cores > 0 ? (int)t->qos.cores : m->machine.sim.n_cores;
+    double one = (double)mo_profile_time(p, 1, 0, p->n_layers) * 1e-6;
+    double solo = (double)mo_profile_time(p, cores, 0, p->n_layers) * 1e-6;
+    double qos = t->qos.ms > 0 ? t->qos.ms : t->qos.times_solo * solo;
+    m->mix.qos_ns[i] = (int64_t)(qos * 1e6);
+    m->mix.solo_ms[i] = one;
+    return json_array_append_new(list, json_pack("{s:s, s:f, s:f, s:[{s:s, s:i, s:f, s:f}]}", "name", t->name,
+                                                 "qos_ms", qos, "solo_ms", one, "solo", "system", "moire",
+                                                 "threads", cores, "min_ms", solo, "median_ms", solo));
+}
+
+static int aim_all(struct mo_bench_simulation *m, const char *calibration, moire_error *err) {
+    if (calibration) return mo_bench_reuse(m->env, calibration, &m->mix, err);
+    json_t *list = json_array();
+    int bad = 0;
+    for (int i = 0; i < m->mix.scenario.n_tenants; i++)
+        bad |= aim(m, i, list);
+    m->mix.calibration = json_pack("{s:o}", "tenants", list);
+    return bad || !m->mix.calibration ? mo_fail(err, MOIRE_ENOMEM, "out of memory") : MOIRE_OK;
+}
+
+int mo_bench_simulation_open(const struct mo_env *env, const struct mo_bench_simulate_options *o,
+                             struct mo_bench_simulation *out, moire_error *err) {
+    memset(out, 0, sizeof *out);
+    out->env = env;
+    out->cost = o->cost;
+    int code = mo_bench_machine_load(env, o->machine, &out->machine, err);
+    if (!code) code = mo_bench_scenario_load(env, o->serve.scenario, &out->mix.scenario, err);
+    out->mix.cores = out->machine.sim.n_cores;
+    for (int i = 0; !code && i < out->mix.scenario.n_tenants; i++)
+        code = mo_bench_machine_profile(env, &out->machine, out->mix.scenario.tenants[i].model,
+                                        &out->profile[i], err);
+    if (!code) code = aim_all(out, o->serve.calibration, err);
+    if (!code) mo_bench_weigh(&out->mix);
+    if (code) mo_bench_simulation_close(out);
+    return code;
+}
+
+void mo_bench_simulation_close(struct mo_bench_simulation *m) {
+    for (int i = 0; i < MO_BENCH_MAX_TENANTS; i++)
+        mo_profile_destroy(m->profile[i]);
+    mo_bench_mix_close(&m->mix);
+    mo_bench_machine_close(&m->machine);
+    memset(m, 0, sizeof *m);
+}
+
+/* --- pieces of work ------------------------------------------------------------------------------------- */
+/* One policy and one seed; the player's self. */
+struct piece {
+    const struct mo_bench_simulation *simulation;
+    const struct mo_policy *policy;
+    uint64_t seed;
+    struct mo_sched_stats stats; /* of the last run */
+    int64_t decisions;           /* of all runs */
+};
+
+static int play(void *self, const struct mo_bench_schedule *schedule, int give_up,
+                struct mo_bench_record *records, int64_t *cut_ns, moire_error *err) {
+    struct piece *p = self;
+    int code = mo_bench_simulate_play(p->simulation, p->policy, p->seed, schedule, give_up, records, cut_ns,
+                                      &p->stats, err);
+    p->decisions += p->stats.blocks;
+    return code;
+}
+
+/* Counters of a run at the load that tells most, as a live system reports them. */
+static void self_report(struct piece *p, const struct mo_bench_player *player,
+                        const struct mo_bench_serve_options *o, const struct mo_bench_found *found,
+                        json_t *row) {
+    json_t *point = NULL;
+    moire_error ignored;
+    double load = mo_bench_telling_load(o, found);
+    if (mo_bench_point(p->simulation->env, player, &p->simulation->mix, o, load, p->seed, -1, &point,
+                       &ignored))
+        return;
+    json_decref(point);
+    json_t *report = mo_bench_scheduling_json(&p->stats);
+    json_object_set_new(report, "load", json_real(load));
+    json_object_set_new(row, "scheduling", report);
+}
+
+static int work(struct mo_bench_session *session, const struct mo_bench_simulation *m,
+                const struct mo_bench_serve_options *o, int index, json_t **row, int64_t *decisions,
+                moire_error *err) {
+    const char *name = o->policies[index / o->n_seeds];
+    struct piece piece = {
+        .simulation = m, .policy = mo_policy_find(name), .seed = o->seeds[index % o->n_seeds]};
+    char label[64];
+    snprintf(label, sizeof label, "moire/%.40s", name);
+    const struct mo_bench_system system = {label, "moire", name, "policy of moire, simulated"};
+    const struct mo_bench_player player = {&system, play, &piece};
+    struct mo_bench_found found = mo_bench_no_guess(o);
+    *row = NULL;
+    if (!piece.policy) return mo_fail(err, MOIRE_EINVAL, "no policy '%s'", name);
+    int code = mo_bench_seed(session, &player, &m->mix, o, piece.seed, &found, row, err);
+    if (!code) self_report(&piece, &player, o, &found, *row);
+    *decisions += piece.decisions;
+    return code;
+}
+
+/* --- worker processes ----------------------------------------------------------------------------------- */
+struct crew {
+    struct mo_bench_session *session;
+    const struct mo_bench_simulation *simulation;
+    const struct mo_bench_serve_options *options;
+    int n_jobs, n_pieces;
+    pid_t pid[MAX_JOBS];
+    char path[MAX_JOBS][MAX_PATH];
+};
+
+/* Writes {"row": ..., "code": ..., "message": ...} a piece; stops at the first failure. */
+static int worker(const struct crew *crew, int k) {
+    FILE *f = fopen(crew->path[k], "we");
+    crew->session->quiet = true; /* workers would talk all at once */
+    int code = f ? MOIRE_OK : MOIRE_EIO;
+    for (int i = k; f && !code && i < crew->n_pieces; i += crew->n_jobs) {
+        moire_error err = {0};
+        json_t *row;
+        int64_t decisions = 0;
+        if (mo_bench_interrupted(crew->session))
+            code = mo_fail(&err, MOIRE_EINTERRUPTED, "interrupted");
+        else
+            code = work(crew->session, crew->simulation, crew->options, i, &row, &decisions, &err);
+        json_t *line = json_pack("{s:o?, s:i, s:s, s:I}", "row", code == MOIRE_EINTERRUPTED ? NULL : row,
+                                 "code", code, "message", err.message, "decisions", (json_int_t)decisions);
+        if (!line || json_dumpf(line, f, JSON_COMPACT | JSON_REAL_PRECISION(12)) || fputc('\n', f) == EOF)
+            code = MOIRE_EIO;
+        json_decref(line);
+    }
+    return (f && fclose(f)) || code ? 1 : 0;
+}
+
+static int start(struct crew *crew, moire_error *err) {
+    fflush(NULL); /* or each worker would write it again */
+    for (int k = 0; k < crew->n_jobs; k++) {
+        mo_bench_temporary(crew->session, ".sim", crew->path[k], sizeof crew->path[k]);
+        crew->pid[k] = fork();
+        if (crew->pid[k] < 0) return mo_fail(err, MOIRE_EIO, "fork: %s", strerror(errno));
+        if (crew->pid[k] == 0) _exit(worker(crew, k));
+    }
+    return MOIRE_OK;
+}
+
+static void finish(struct crew *crew) {
+    for (int k = 0; k < crew->n_jobs; k++)
+        while (crew->pid[k] > 0 && waitpid(crew->pid[k], NULL, 0) < 0 && errno == EINTR)
+            continue;
+}
+
+/* The pieces' lines in their order; an error is the first piece's that has one. */
+static int collect(struct crew *crew, json_t *results, int64_t *decisions, moire_error *err) {
+    FILE *files[MAX_JOBS];
+    int code = MOIRE_OK;
+    for (int k = 0; k < crew->n_jobs; k++)
+        files[k] = fopen(crew->path[k], "re");
+    for (int i = 0; !code && i < crew->n_pieces; i++) {
+        FILE *f = files[i % crew->n_jobs];
+        json_t *line = f ? json_loadf(f, JSON_DISABLE_EOF_CHECK, NULL) : NULL;
+        json_t *row = json_object_get(line, "row");
+        if (json_is_object(row)) json_array_append(results, row);
+        if (!line)
+            code = mo_fail(err, MOIRE_EFAILED, "a worker process ended without an answer");
+        else if ((code = (int)json_integer_value(json_object_get(line, "code"))))
+            mo_fail(err, code, "%s", json_string_value(json_object_get(line, "message")));
+        *decisions += json_integer_value(json_object_get(line, "decisions"));
+        json_decref(line);
+    }
+    for (int k = 0; k < crew->n_jobs; k++) {
+        if (files[k]) fclose(files[k]);
+        unlink(crew->path[k]);
+    }
+    return code;
+}
+
+static int run_crew(struct mo_bench_session *session, const struct mo_bench_simulate_options *o,
+                    const struct mo_bench_simulation *m, json_t *results, moire_error *err) {
+    struct crew crew = {.session = session,
+                        .simulation = m,
+                        .options = &o->serve,
+                        .n_pieces = o->serve.n_policies * o->serve.n_seeds};
+    int64_t decisions = 0, since = mo_now(session->env);
+    crew.n_jobs = o->jobs > 0 ? o->jobs : session->cores;
+    if (crew.n_jobs > crew.n_pieces) crew.n_jobs = crew.n_pieces;
+    if (crew.n_jobs > MAX_JOBS) crew.n_jobs = MAX_JOBS;
+    int code = start(&crew, err);
+    finish(&crew);
+    moire_error why;
+    int answer = collect(&crew, results, &decisions, &why);
+    if (answer && !code) *err = why;
+    double seconds = (double)(mo_now(session->env) - since) * 1e-9;
+    if (!code && !answer)
+        mo_bench_say(session,
+                     "sim: %lld blocks decided in %.1f s by %d process%s: %.2f million a second each",
+                     (long long)decisions, seconds, crew.n_jobs, crew.n_jobs > 1 ? "es" : "",
+                     (double)decisions * 1e-6 / seconds / crew.n_jobs);
+    return code ? code : answer;
+}
+
+int mo_bench_simulate(struct mo_bench_session *session, const struct mo_bench_simulate_options *o,
+                      json_t **out, moire_error *err) {
+    struct mo_bench_simulation m;
+    int code = mo_bench_simulation_open(session->env, o, &m, err);
+    if (code) return code;
+    json_t *results = json_array();
+    code = run_crew(session, o, &m, results, err);
+    json_t *experiment =
+        json_pack("{s:O, s:s, s:s, s:o}", "machine", m.machine.file.root, "moire", moire_version(), "command",
+                  session->command, "seeds", mo_bench_seeds_json(&o->serve));
+    *out = json_pack("{s:o, s:s, s:s, s:I, s:o, s:f, s:f, s:f, s:O, s:o, s:o, s:[], s:b}", "experiment",
+                     experiment, "scenario", m.mix.scenario.name, "about", m.mix.scenario.about, "seed",
+                     (json_int_t)o->serve.seeds[0], "seeds", mo_bench_seeds_json(&o->serve), "seconds",
+                     o->serve.seconds, "warmup_s", o->serve.warmup, "goal", o->serve.find_max, "calibration",
+                     m.mix.calibration, "summary", mo_bench_summary(results), "results", results, "left_out",
+                     "complete", code == MOIRE_OK);
+    mo_bench_simulation_close(&m);
+    return !*out && !code ? mo_fail(err, MOIRE_ENOMEM, "out of memory") : code;
+}

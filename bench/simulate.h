@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * simulate.h - `moire sim`: a scenario under load on a simulated machine.
+ *
+ * Arrivals, scoring, search and document are those of `bench serve`; only who plays a schedule differs. Every
+ * pair of policy and seed is a piece of work of its own, dealt out to worker processes; the document does not
+ * depend on how many there are, nor on anything but the command. */
+#ifndef MO_BENCH_SIMULATE_H
+#define MO_BENCH_SIMULATE_H
+#include "bench/machine.h"
+#include "bench/serve.h"
+
+struct mo_bench_simulate_options {
+    struct mo_bench_serve_options serve; /* peers are not asked for */
+    const char *machine;                 /* file */
+    int jobs;                            /* worker processes; 0 = as many as cores here */
+    bool cost;                           /* measure what decisions cost in real time */
+};
+
+/* What one run needs to know. */
+struct mo_bench_simulation {
+    const struct mo_env *env;
+    struct mo_bench_machine machine;
+    struct mo_bench_mix mix;
+    struct mo_profile *profile[MO_BENCH_MAX_TENANTS];
+    bool cost;
+};
+/* Machine, scenario, profiles, targets and solo times; close it also after an error. */
+int mo_bench_simulation_open(const struct mo_env *env, const struct mo_bench_simulate_options *options,
+                             struct mo_bench_simulation *out, moire_error *err);
+void mo_bench_simulation_close(struct mo_bench_simulation *simulation);
+
+/* Plays a schedule in virtual time, as mo_bench_play() does in real time; stats may be NULL. */
+int mo_bench_simulate_play(const struct mo_bench_simulation *simulation, const struct mo_policy *policy,
+                           uint64_t seed, const struct mo_bench_schedule *schedule, int give_up,
+                           struct mo_bench_record *records, int64_t *cut_ns, struct mo_sched_stats *stats,
+                           moire_error *err);
+
+/* The whole command: fills *out with the JSON document, also when interrupted. */
+int mo_bench_simulate(struct mo_bench_session *session, const struct mo_bench_simulate_options *options,
+                      json_t **out, moire_error *err);
+#endif

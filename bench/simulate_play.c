@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * simulate_play.c - one schedule on the simulated engine; see simulate.h. */
+#include "bench/simulate.h"
+
+#include <string.h>
+
+enum { SCAN_EVERY = 32, START_NS = 1, INSTANCES_SPARE = 2 };
+
+/* One run.  Times of the engine are those of the schedule plus START_NS, for 0 means "never" to the core. */
+struct run {
+    const struct mo_bench_simulation *simulation;
+    const struct mo_bench_schedule *schedule;
+    struct mo_bench_record *records;
+    int misses, first_open;
+};
+
+static bool open_still(const struct mo_bench_record *r) {
+    return r->end_ns < 0 && r->code == MOIRE_OK;
+}
+
+static int64_t due(const struct run *run, int index) {
+    const struct mo_bench_arrival *a = &run->schedule->items[index];
+    return a->at_ns + run->simulation->mix.qos_ns[a->tenant];
+}
+
+static void note(struct run *run, int index, int code, int64_t start_ns, int64_t end_ns) {
+    struct mo_bench_record *r = &run->records[index];
+    r->code = code;
+    r->start_ns = start_ns;
+    if (code == MOIRE_OK) r->end_ns = end_ns;
+    if (mo_bench_counts(run->schedule, run->schedule->items[index].at_ns) &&
+        (code != MOIRE_OK || end_ns > due(run, index)))
+        run->misses++;
+}
+
+static void answer(void *ctx, int tenant, const struct mo_answer *a) {
+    struct run *run = ctx;
+    (void)tenant;
+    int index = (int)((struct mo_bench_record *)a->user - run->records);
+    note(run, index, a->code, a->start ? a->start - START_NS : -1, a->end - START_NS);
+}
+
+/* Misses so far, and queries that are overdue but not answered. */
+static int missed(struct run *run, int issued, int64_t now_ns) {
+    int n = run->misses;
+    while (run->first_open < issued && !open_still(&run->records[run->first_open]))
+        run->first_open++;
+    for (int i = run->first_open; i < issued; i++)
+        n += open_still(&run->records[i]) && due(run, i) < now_ns &&
+             mo_bench_counts(run->schedule, run->schedule->items[i].at_ns);
+    return n;
+}
+
+/* The drawn schedule against the engine; the answer to what is still open at its end is "unfinished". */
+static void drive(struct run *run, struct mo_sim *sim, int give_up, int64_t *cut_ns) {
+    const struct mo_bench_schedule *s = run->schedule;
+    for (int i = 0; i < s->n; i++) {
+        int64_t at = s->items[i].at_ns;
+        if (give_up >= 0 && i % SCAN_EVERY == 0 && missed(run, i, at) > give_up) {
+            *cut_ns = at;
+            return;
+        }
+        mo_sim_advance(sim, at + START_NS);
+        run->records[i].issue_ns = at;
+        int code = mo_sim_submit(sim, s->items[i].tenant, &run->records[i], NULL, NULL);
+        if (code) note(run, i, code, -1, at);
+    }
+    mo_sim_advance(sim, s->total_ns + START_NS);
+}
+
+static int open_tenants(const struct mo_bench_simulation *m, struct mo_sim *sim, moire_error *err) {
+    for (int i = 0; i < m->mix.scenario.n_tenants; i++) {
+        const struct mo_bench_tenant *t = &m->mix.scenario.tenants[i];
+        int64_t arenas = m->machine.sim.n_cores + INSTANCES_SPARE, most = m->env->limits.arenas;
+        struct mo_sched_tenant_config c = {.qos_ns = m->mix.qos_ns[i],
+                                           .best_effort = t->cls == MOIRE_BEST_EFFORT,
+                                           .shed_late = t->shed_late,
+                                           .priority = t->priority,
+                                           .queue = (int)m->env->limits.queue,
+                                           .instances = (int)(arenas < most ? arenas : most),
+                                           .profile = m->profile[i]};
+        int index, code = mo_sim_open(sim, &c, &index, err);
+        if (code) return code;
+    }
+    return MOIRE_OK;
+}
+
+static int64_t real_clock(void *ctx) {
+    return mo_now(((const struct run *)ctx)->simulation->env);
+}
+
+int mo_bench_simulate_play(const struct mo_bench_simulation *m, const struct mo_policy *policy, uint64_t seed,
+                           const struct mo_bench_schedule *schedule, int give_up,
+                           struct mo_bench_record *records, int64_t *cut_ns, struct mo_sched_stats *stats,
+                           moire_error *err) {
+    struct run run = {.simulation = m, .schedule = schedule, .records = records};
+    struct mo_sim_config config = {.env = m->env,
+                                   .policy = policy,
+                                   .machine = m->machine.sim,
+                                   .max_queries = (int)m->env->limits.queries,
+                                   .max_tenants = m->mix.scenario.n_tenants,
+                                   .seed = seed,
+                                   .cost_clock = m->cost ? real_clock : NULL,
+                                   .answer = answer,
+                                   .ctx = &run};
+    struct mo_sim *sim;
+    int code = mo_sim_create(&config, &sim, err);
+    if (code) return code;
+    for (int i = 0; i < schedule->n; i++)
+        records[i] = (struct mo_bench_record){-1, -1, -1, MOIRE_OK};
+    *cut_ns = INT64_MAX;
+    code = open_tenants(m, sim, err);
+    if (!code) drive(&run, sim, give_up, cut_ns);
+    if (!code && mo_sim_broken(sim))
+        code = mo_fail(err, MOIRE_EFAILED, "policy '%s': %lld blocks that no machine could run", policy->name,
+                       (long long)mo_sim_broken(sim));
+    if (!code && stats) *stats = *mo_sched_stats(mo_sim_sched(sim));
+    mo_sim_destroy(sim);
+    return code;
+}

@@ -1,0 +1,225 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * test_simulate.c - the simulator against theory, against itself, and against bad input. */
+#define _GNU_SOURCE
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include "bench/simulate.h"
+
+/* A folder with a machine, two profiles and a scenario. */
+struct place {
+    struct mo_env env;
+    char folder[64], machine[128], scenario[128];
+};
+
+static void put(const struct place *p, const char *name, const char *text) {
+    char path[256];
+    snprintf(path, sizeof path, "%s/%s", p->folder, name);
+    FILE *f = fopen(path, "w");
+    assert_non_null(f);
+    fputs(text, f);
+    fclose(f);
+}
+
+static void set_up(struct place *p, const char *machine, const char *scenario) {
+    *p = (struct place){.env = mo_env_default()};
+    strcpy(p->folder, "/tmp/moire-simulate-XXXXXX");
+    assert_non_null(mkdtemp(p->folder));
+    snprintf(p->machine, sizeof p->machine, "%s/m.json", p->folder);
+    snprintf(p->scenario, sizeof p->scenario, "%s/s.json", p->folder);
+    put(p, "m.json", machine);
+    put(p, "s.json", scenario);
+    put(p, "a.csv",
+        "# moire-profile 1\nlayer,name,variant,batch,pressure,kib,1,2\n0,x,0,1,0,1000,1000,520\n");
+    put(p, "b.csv",
+        "# moire-profile "
+        "1\nlayer,name,variant,batch,pressure,kib,1,4\n0,x,0,1,0,0,500,130\n1,y,0,1,0,0,400,300\n");
+}
+
+static void tear_down(const struct place *p) {
+    static const char *const names[] = {"m.json", "s.json", "a.csv", "b.csv"};
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        char path[256];
+        snprintf(path, sizeof path, "%s/%s", p->folder, names[i]);
+        unlink(path);
+    }
+    rmdir(p->folder);
+}
+
+#define ONE_CORE "{\"name\": \"m\", \"cores\": 1, \"profiles\": \".\"}"
+#define FOUR_CORES                                                                                           \
+    "{\"name\": \"m\", \"cores\": 4, \"profiles\": \".\", \"block_us\": 2, \"noise\": 0.1, \"corun\": 0.05}"
+#define ONE_TENANT "{\"name\": \"s\", \"qos\": {\"ms\": 4}, \"tenants\": [{\"model\": \"a\"}]}"
+#define TWO_TENANTS                                                                                          \
+    "{\"name\": \"s\", \"qos\": {\"times_solo\": 4}, \"tenants\": [{\"model\": \"a\"}, {\"model\": "         \
+    "\"x/b.onnx\"}]}"
+
+static struct mo_bench_simulate_options options(const struct place *p) {
+    return (struct mo_bench_simulate_options){.machine = p->machine,
+                                              .serve = {.scenario = p->scenario,
+                                                        .policies = {"moire", "fcfs-1"},
+                                                        .n_policies = 2,
+                                                        .loads = {0.4, 0.7},
+                                                        .n_loads = 2,
+                                                        .step = 0.1,
+                                                        .max_load = 1,
+                                                        .seconds = 2,
+                                                        .warmup = 0.2,
+                                                        .seeds = {1, 2, 3},
+                                                        .n_seeds = 3}};
+}
+
+/* Poisson arrivals, constant service, one server: the mean wait is r / (2 (1 - r)) services. */
+static void one_server_queues_as_theory_says(void **state) {
+    (void)state;
+    struct place p;
+    struct mo_bench_simulation m;
+    set_up(&p, ONE_CORE, ONE_TENANT);
+    struct mo_bench_simulate_options o = options(&p);
+    assert_int_equal(mo_bench_simulation_open(&p.env, &o, &m, NULL), MOIRE_OK);
+    for (double r = 0.3; r < 0.85; r += 0.25) {
+        struct mo_bench_schedule s;
+        double rate = r * 1000, wait = 0;
+        assert_int_equal(mo_bench_schedule_draw(&p.env, 5, &rate, 1, 0, 200000000000, 201000000000, &s, NULL),
+                         MOIRE_OK);
+        struct mo_bench_record *records = calloc((size_t)s.n, sizeof *records);
+        int64_t cut;
+        assert_int_equal(
+            mo_bench_simulate_play(&m, mo_policy_find("fcfs"), 1, &s, -1, records, &cut, NULL, NULL),
+            MOIRE_OK);
+        int n = 0;
+        for (int i = 0; i < s.n; i++) {
+            if (records[i].end_ns < 0) continue;
+            assert_int_equal(records[i].end_ns - records[i].start_ns, 1000000);
+            wait += (double)(records[i].start_ns - s.items[i].at_ns) / 1e6;
+            n++;
+        }
+        double expect = r / (2 * (1 - r));
+        assert_true(n > s.n - 100);
+        if (fabs(wait / n - expect) > 0.05 * expect)
+            fail_msg("load %.2f: mean wait %.4f services, theory %.4f", r, wait / n, expect);
+        free(records);
+        mo_bench_schedule_free(&p.env, &s);
+    }
+    mo_bench_simulation_close(&m);
+    tear_down(&p);
+}
+
+static char *document(const struct place *p, int jobs) {
+    struct mo_bench_simulate_options o = options(p);
+    struct mo_bench_session session = {.env = &p->env, .command = "test", .quiet = true, .cores = 2};
+    o.jobs = jobs;
+    o.serve.find_max = 0.9;
+    snprintf(session.folder, sizeof session.folder, "%.60s", p->folder);
+    session.signal_fd = -1;
+    json_t *doc = NULL;
+    moire_error err = {0};
+    int code = mo_bench_simulate(&session, &o, &doc, &err);
+    if (code) fail_msg("%s", err.message);
+    char *text = json_dumps(doc, JSON_INDENT(1) | JSON_REAL_PRECISION(12));
+    json_decref(doc);
+    return text;
+}
+
+static void the_document_depends_on_nothing_but_the_command(void **state) {
+    (void)state;
+    struct place p;
+    set_up(&p, FOUR_CORES, TWO_TENANTS);
+    char *one = document(&p, 1), *again = document(&p, 1), *three = document(&p, 3);
+    assert_non_null(strstr(one, "ci95"));
+    assert_string_equal(one, again);
+    assert_string_equal(one, three);
+    free(one);
+    free(again);
+    free(three);
+    tear_down(&p);
+}
+
+static void bad_input_is_named(void **state) {
+    (void)state;
+    static const struct {
+        const char *machine, *scenario, *file, *why;
+    } rows[] = {
+        {"{\"name\": \"m\", \"profiles\": \".\"}", ONE_TENANT, "m.json:1:", "cores"},
+        {"{\"name\": \"m\", \"cores\": 0, \"profiles\": \".\"}", ONE_TENANT, "m.json:1:", "cores"},
+        {"{\"name\": \"m\", \"cores\": 2, \"core\": 2}", ONE_TENANT, "m.json:1:", "core"},
+        {"{\"name\": \"m\"", ONE_TENANT, "m.json:1:", ""},
+        {FOUR_CORES, "{\"name\": \"s\", \"qos\": {\"ms\": 1}, \"tenants\": [{\"model\": \"c\"}]}", "c.csv",
+         "no profile of 'c'"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        struct place p;
+        struct mo_bench_simulation m;
+        moire_error err = {0};
+        set_up(&p, rows[i].machine, rows[i].scenario);
+        struct mo_bench_simulate_options o = options(&p);
+        assert_int_not_equal(mo_bench_simulation_open(&p.env, &o, &m, &err), MOIRE_OK);
+        if (!strstr(err.message, rows[i].file) || !strstr(err.message, rows[i].why))
+            fail_msg("row %zu: '%s' names neither %s nor '%s'", i, err.message, rows[i].file, rows[i].why);
+        tear_down(&p);
+    }
+}
+
+/* --- contention ----------------------------------------------------------------------------------------- */
+struct ends {
+    int64_t at[4];
+    int n;
+};
+static void note_end(void *ctx, int tenant, const struct mo_answer *a) {
+    struct ends *e = ctx;
+    (void)tenant;
+    e->at[e->n++] = a->end;
+}
+
+/* Two queries of 1 ms each, the second 0.5 ms after the first; each alone asks for 2/3 of the ceiling. */
+static void blocks_slow_each_other_down_only_while_they_overlap(void **state) {
+    (void)state;
+    struct mo_env env = mo_env_default();
+    struct mo_profile *profile = mo_profile_create(&env, 1, 2);
+    struct ends ends = {.n = 0};
+    mo_profile_record(profile, 1, (int64_t[]){1000000});
+    mo_profile_traffic(profile, (int64_t[]){2000000});
+    mo_profile_finish(profile);
+    struct mo_sim_config c = {.env = &env,
+                              .policy = mo_policy_find("fcfs-1"),
+                              .machine = {.n_cores = 2, .bytes_ns = 3},
+                              .max_queries = 8,
+                              .max_tenants = 1,
+                              .answer = note_end,
+                              .ctx = &ends};
+    struct mo_sched_tenant_config tc = {.qos_ns = 9000000, .queue = 4, .instances = 4, .profile = profile};
+    struct mo_sim *sim;
+    int tenant;
+    assert_int_equal(mo_sim_create(&c, &sim, NULL), MOIRE_OK);
+    assert_int_equal(mo_sim_open(sim, &tc, &tenant, NULL), MOIRE_OK);
+    mo_sim_advance(sim, 1);
+    assert_int_equal(mo_sim_submit(sim, tenant, NULL, NULL, NULL), MOIRE_OK);
+    mo_sim_advance(sim, 500001);
+    assert_int_equal(mo_sim_submit(sim, tenant, NULL, NULL, NULL), MOIRE_OK);
+    assert_int_equal(mo_sim_drain(sim), 0);
+    /* both overlap at the pace 1 + 2/3 (4/3 - 1) = 11/9: the first has 0.5 ms left and takes 0.6111; the
+     * second has then done 0.5 and goes on alone */
+    assert_int_equal(ends.n, 2);
+    assert_in_range(ends.at[0], 1111100, 1111125);
+    assert_in_range(ends.at[1], 1611100, 1611135);
+    assert_int_equal(mo_sim_broken(sim), 0);
+    mo_sim_destroy(sim);
+    mo_profile_destroy(profile);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(one_server_queues_as_theory_says),
+        cmocka_unit_test(the_document_depends_on_nothing_but_the_command),
+        cmocka_unit_test(bad_input_is_named),
+        cmocka_unit_test(blocks_slow_each_other_down_only_while_they_overlap),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

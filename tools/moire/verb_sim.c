@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * verb_sim.c - `moire sim`: a scenario under load on a simulated machine. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "bench/simulate.h"
+#include "tools/moire/bench_options.h"
+#include "tools/moire/verb.h"
+
+static const char usage[] =
+    "usage: moire sim SCENARIO --machine FILE.json [--policy P,...] [--load L,...] [--find-max SHARE]\n"
+    "                 [--seconds S] [--seeds N | --seed K,...] [--jobs N] [--report F.html] [--json]\n\n"
+    "Plays a scenario of `moire bench serve` in virtual time: the scheduler and its policies are the live\n"
+    "ones, block times come from measured profiles.  Same arrivals, scoring and result document.  The same\n"
+    "command gives the same bytes, however many processes work on it.\n\n"
+    "SCENARIO is a file or a name in bench/scenarios, the machine a file or a name in bench/machines;\n"
+    "profiles are MODEL.csv files in the folder that the machine file names.  Targets that are multiples of\n"
+    "the solo time count in the profile's; load 1.0 = rate x one-core solo time keeps all cores busy.\n\n"
+    "  --machine FILE       the machine, needed\n"
+    "  --policy P,...       policies (moire, fcfs, fcfs-1, ...)\n"
+    "  --load L,...         loads to simulate, 0.5 by default\n"
+    "  --find-max SHARE     highest load at which SHARE of all queries, and of every tenant's, is in time\n"
+    "  --step S             grid of that search, 0.05 by default\n"
+    "  --max-load L         end of that grid, 1.2 by default\n"
+    "  --seconds S          simulated time that counts, 10 by default\n"
+    "  --warmup S           simulated time before it, 1 by default\n"
+    "  --seeds N            seeds 1 to N; the summary then has means and 95 % confidence intervals\n"
+    "  --seed K,...         these seeds\n"
+    "  --jobs N             worker processes, one a core of this machine by default\n"
+    "  --cost               measure what decisions cost (real time, so not the same each time)\n"
+    "  --calibration F      take QoS targets and solo times from an earlier result\n"
+    "  --report F.html      a self-contained page with plots\n"
+    "  --json               the result document on stdout instead of the tables\n"
+    "  --output F.json      the result document to a file besides\n"
+    "  --quiet              no progress on stderr\n\n"
+    "Examples:\n"
+    "  moire sim medium --machine cores64 --policy moire,fcfs --load 0.6 --seconds 60\n"
+    "  moire sim medium --machine cores64 --find-max 0.95 --seeds 10 --json\n";
+
+struct sim_options {
+    struct mo_bench_options bench;
+    const char *machine;
+    int jobs;
+    bool cost;
+};
+
+static int whole(const char *flag, const char *text, int most, int *out, moire_error *err) {
+    char *end;
+    long v = text ? strtol(text, &end, 10) : 0;
+    if (!text || end == text || *end || v < 1 || v > most) {
+        char wanted[64];
+        snprintf(wanted, sizeof wanted, "must be a whole number from 1 to %d", most);
+        return mo_bench_bad_flag(err, flag, text, wanted);
+    }
+    *out = (int)v;
+    return MOIRE_OK;
+}
+
+/* The flags that only this verb has. */
+static int own(struct sim_options *o, struct mo_args *args, bool *took, moire_error *err) {
+    int code = MOIRE_OK, seeds;
+    *took = true;
+    if (mo_args_flag(args, "--machine", true)) {
+        o->machine = args->value;
+        if (!o->machine) code = mo_bench_bad_flag(err, "--machine", NULL, "needs a file");
+    } else if (mo_args_flag(args, "--jobs", true)) {
+        code = whole("--jobs", args->value, 64, &o->jobs, err);
+    } else if (mo_args_flag(args, "--seeds", true)) {
+        code = whole("--seeds", args->value, MO_BENCH_MAX_SEEDS, &seeds, err);
+        for (int i = 0; !code && i < seeds; i++)
+            o->bench.serve.seeds[i] = (uint64_t)i + 1;
+        if (!code) o->bench.serve.n_seeds = seeds;
+    } else if (mo_args_flag(args, "--cost", false)) {
+        o->cost = true;
+    } else {
+        *took = false;
+    }
+    return code;
+}
+
+static int parse(struct sim_options *o, struct mo_args *args, moire_error *err) {
+    while (args->at < args->argc) {
+        bool took;
+        int code = own(o, args, &took, err);
+        if (!code && !took) code = mo_bench_options_take(&o->bench, args, &took, err);
+        if (code) return code;
+        if (!took)
+            return mo_bench_bad_flag(err, args->argv[args->at], NULL, "no such flag; see moire sim --help");
+    }
+    if (o->bench.peers || o->bench.trace || o->bench.generic || o->bench.only_generic)
+        return mo_fail(err, MOIRE_EINVAL, "--peers, --trace and --generic mean nothing to a simulation");
+    if (!o->machine) return mo_fail(err, MOIRE_EINVAL, "--machine is needed; see moire sim --help");
+    return mo_bench_check_serve(&o->bench, err);
+}
+
+static int simulate(struct mo_bench_session *session, struct sim_options *o, json_t **document,
+                    moire_error *err) {
+    char scenario[1024], machine[1024];
+    int code = mo_bench_find_data(session, "scenarios", o->bench.models[0], scenario, sizeof scenario, err);
+    if (!code) code = mo_bench_find_data(session, "machines", o->machine, machine, sizeof machine, err);
+    if (code) return code;
+    struct mo_bench_simulate_options s = {
+        .serve = o->bench.serve, .machine = machine, .jobs = o->jobs, .cost = o->cost};
+    s.serve.scenario = scenario;
+    if (o->bench.seconds > 0) s.serve.seconds = o->bench.seconds;
+    if (!s.serve.n_loads && !(s.serve.find_max > 0)) s.serve.loads[s.serve.n_loads++] = 0.5;
+    return mo_bench_simulate(session, &s, document, err);
+}
+
+static int dispatch(const struct mo_env *env, int argc, char **argv, moire_error *err) {
+    struct sim_options *o = mo_alloc(env, sizeof *o);
+    struct mo_bench_session session;
+    if (!o) return mo_fail(err, MOIRE_ENOMEM, "out of memory");
+    o->bench.serve = mo_bench_serve_defaults();
+    int code = mo_bench_session_open(env, argc, argv, &session, err);
+    if (code) {
+        mo_free(env, o);
+        return code;
+    }
+    struct mo_args args = {.argc = argc, .argv = argv, .at = 1};
+    json_t *document = NULL;
+    code = parse(o, &args, err);
+    session.quiet = o->bench.quiet;
+    if (!code) code = simulate(&session, o, &document, err);
+    if (document) {
+        moire_error why;
+        int wrote = mo_bench_write_outputs(&session, &o->bench, document, true, &why);
+        if (wrote && !code) *err = why;
+        if (wrote && !code) code = wrote;
+    }
+    json_decref(document);
+    mo_bench_session_close(&session);
+    mo_free(env, o);
+    return code;
+}
+
+static int run(const struct mo_env *env, int argc, char **argv) {
+    moire_error err = {0};
+    int code = dispatch(env, argc, argv, &err);
+    return code ? mo_verb_fail("sim", &err) : MO_EXIT_OK;
+}
+
+const struct mo_verb mo_verb_sim = {
+    .name = "sim",
+    .summary = "serve a scenario on a simulated machine, with the live scheduler in virtual time",
+    .usage = usage,
+    .run = run,
+};
