@@ -135,7 +135,7 @@ void mo_emit_head(FILE *out, const struct mo_problem *p, const char *name) {
     fprintf(out, "/* %s\n * %s */\n", p->signature, name);
     mo_emit_prelude(out, mo_emit_isa(p->isa));
     mo_emit_abi(out);
-    if (mo_emit_act_needs_exp(f->act)) mo_emit_exp(out, w->isa);
+    if (mo_emit_act_needs_exp(f->act)) mo_emit_exp(out, mo_emit_isa(p->isa));
     mo_emit_activation(out, f->act, "activation");
     fputs("INLINE v act(v x) { return activation(x, ", out);
     mo_emit_float(out, f->a);
