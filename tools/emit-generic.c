@@ -137,6 +137,65 @@ static void emit_row(FILE *out, enum kind kind, const struct mo_mac *m, int stri
     fputs(",\n", out);
 }
 
+/* A depthwise tile of a 3x3 or 5x5 filter. */
+struct window {
+    struct mo_mac mac;
+    int side, index, stride, left, right;
+};
+
+static void window_name(FILE *out, const struct window *w) {
+    fprintf(out, "window%d_%d_s%d_l%d_r%d", w->side, w->mac.cols, w->stride, w->left, w->right);
+}
+
+/* Pixels that see tap k of a filter row inside the image. */
+static uint64_t window_mask(const struct window *w, int k) {
+    uint64_t mask = 0;
+    for (int p = 0; p < w->mac.cols; p++)
+        if (p * w->stride + k >= w->left && (w->mac.cols - 1 - p) * w->stride + w->side - 1 - k >= w->right)
+            mask |= 1ull << p;
+    return mask;
+}
+
+static void emit_window(FILE *out, const struct window *w) {
+    const struct mo_mac *m = &w->mac;
+    fputs("static void ", out);
+    window_name(out, w);
+    fputs("(const struct mo_tile *a) {\n", out);
+    emit_registers(out, m);
+    fputs("    for (i64 rep = a->repeat; rep > 0; rep--) {\n", out);
+    mo_mac_start(out, m, 4, "b");
+    fputs("    const char *x0 = x, *q0 = a->w;\n"
+          "    for (i64 i = a->n_outer; i > 0; i--, x0 += a->x_outer, q0 += a->w_outer) {\n",
+          out);
+    for (int k = 0; k < w->side; k++)
+        if (window_mask(w, k)) mo_mac_step(out, m, 8, k * 64, k * 64, window_mask(w, k));
+    fputs("    }\n", out);
+    emit_finish(out, m);
+    fputs("    x += a->x_row, y += a->y_row, res += res ? a->y_row : 0;\n    }\n}\n\n", out);
+}
+
+static void emit_window_row(FILE *out, const struct window *w) {
+    fprintf(out, "    .window[%d][%d][%d][%d][%d] = ", w->index, w->mac.cols, w->stride - 1, w->left,
+            w->right);
+    window_name(out, w);
+    fputs(",\n", out);
+}
+
+static void each_window(FILE *out, const struct mo_emit_isa *isa, void (*fn)(FILE *, const struct window *)) {
+    int overhangs = MO_TILE_OVERHANG + 1;
+    for (int i = 0; i < MO_TILE_SIDES * MO_TILE_SX * overhangs * overhangs; i++) {
+        struct window w = {.index = i % MO_TILE_SIDES, .stride = 1 + i / MO_TILE_SIDES % MO_TILE_SX};
+        w.side = mo_tile_side(w.index);
+        w.left = i / MO_TILE_SIDES / MO_TILE_SX % overhangs;
+        w.right = i / MO_TILE_SIDES / MO_TILE_SX / overhangs;
+        w.mac = (struct mo_mac){
+            .isa = isa, .blocks = 1, .rows = 1, .px = w.stride * kinds[DEPTHWISE].element, .vector_x = true};
+        for (w.mac.cols = 1; w.mac.cols <= MO_TILE_PIXELS && w.mac.cols * isa->vectors <= isa->max_acc;
+             w.mac.cols++)
+            if (w.left <= w.side / 2 && w.right <= w.side / 2) fn(out, &w);
+    }
+}
+
 static void emit_copy(FILE *out) {
     fputs("static void copy(char *to, const char *from, i64 before, i64 n, i64 after) {\n"
           "    const v zero = splat(0.0f);\n"
@@ -173,6 +232,7 @@ static void emit_table(FILE *out, const struct mo_emit_isa *isa) {
     for (int kind = 0; kind < KINDS; kind++)
         each_tile(out, isa, kind, 1, emit_row);
     each_tile(out, isa, CONV, 2, emit_row);
+    each_window(out, isa, emit_window_row);
     fputs("    .copy = copy,\n    .activate = activate,\n};\n", out);
 }
 
@@ -187,6 +247,7 @@ int main(int argc, char **argv) {
         for (int kind = 0; kind < KINDS; kind++)
             each_tile(stdout, row, kind, 1, emit_tile);
         each_tile(stdout, row, CONV, 2, emit_tile);
+        each_window(stdout, row, emit_window);
         emit_copy(stdout);
         emit_activate(stdout, row);
         emit_table(stdout, row);

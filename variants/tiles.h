@@ -35,6 +35,13 @@ struct mo_tile {
 typedef void mo_tile_fn(const struct mo_tile *tile);
 
 enum { MO_TILE_BLOCKS = 2, MO_TILE_PIXELS = 14, MO_TILE_ROW2 = 7 };
+/* Depthwise kernels of 3x3 and 5x5: n_outer is the number of filter rows, x_outer and w_outer the bytes
+ * between them, n_taps and taps are not read.  `left` columns before the first pixel's window and `right`
+ * behind the last one's lie outside the image: those taps are left out. */
+enum { MO_TILE_SIDES = 2, MO_TILE_OVERHANG = 2 };
+static inline int mo_tile_side(int index) {
+    return 3 + 2 * index;
+}
 /* Distance between pixels: 1 or 2 elements (a float of a plain input, 16 floats of a blocked one), or
  * tile->px. */
 enum { MO_TILE_S1, MO_TILE_S2, MO_TILE_SX, MO_TILE_STRIDES };
@@ -47,6 +54,9 @@ struct mo_tiles {
     mo_tile_fn *conv2[MO_TILE_BLOCKS + 1][MO_TILE_ROW2 + 1][MO_TILE_STRIDES];   /* two rows */
     mo_tile_fn *first[MO_TILE_BLOCKS + 1][MO_TILE_PIXELS + 1][MO_TILE_STRIDES]; /* plain input */
     mo_tile_fn *depthwise[MO_TILE_PIXELS + 1][MO_TILE_STRIDES];
+    /* [side][pixels][stride 1 or 2][left][right] */
+    mo_tile_fn
+        *window[MO_TILE_SIDES][MO_TILE_PIXELS + 1][MO_TILE_SX][MO_TILE_OVERHANG + 1][MO_TILE_OVERHANG + 1];
     /* pixels of 16 floats: `before` zeros, `n` copied, `after` zeros */
     void (*copy)(char *to, const char *from, int64_t before, int64_t n, int64_t after);
     /* y = act(y), then y += res (same layout) when res is not NULL; n floats, a multiple of 16 */

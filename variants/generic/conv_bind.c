@@ -41,6 +41,14 @@ static int64_t depthwise_rows(const struct mo_conv_walk *c) {
     return (c->oh + parts - 1) / parts;
 }
 
+/* Which of the kernels made for one size of filter serves the layer; -1: none. */
+static int window_side(const struct mo_conv_walk *c) {
+    if (c->kind != MO_CONV_DEPTHWISE || c->stride == MO_TILE_SX || c->dw != 1) return -1;
+    for (int i = 0; i < MO_TILE_SIDES; i++)
+        if (c->kh == mo_tile_side(i) && c->kw == mo_tile_side(i)) return i;
+    return -1;
+}
+
 static void choose_tile(struct mo_conv_walk *c) {
     c->blocks = c->kind != MO_CONV_DEPTHWISE && c->ocb > 1 && c->tiles->max_pixels[2] ? 2 : 1;
     int64_t most = c->tiles->max_pixels[c->blocks];
@@ -77,6 +85,7 @@ static void set_strides(struct mo_conv_walk *c) {
     t->n_outer = c->kind == MO_CONV_BLOCKED ? c->planes : 1;
     t->x_outer = c->h * c->w * c->element;
     t->w_outer = taps * 1024;
+    if (c->side >= 0) t->x_outer = c->dh * c->w * 64, t->w_outer = c->kw * 64;
     t->w_block = c->kind == MO_CONV_BLOCKED ? c->planes * taps * 1024
                  : c->kind == MO_CONV_FIRST ? c->planes * taps * 64
                                             : taps * 64;
@@ -140,6 +149,7 @@ int mo_conv_walk_bind(const struct mo_binder *binder, const struct mo_node *node
     c->kind = kind;
     c->tiles = mo_tiles_of(binder->isa);
     c->stride = v->sw == 1 ? MO_TILE_S1 : v->sw == 2 ? MO_TILE_S2 : MO_TILE_SX;
+    c->side = window_side(c);
     c->element = kind == MO_CONV_FIRST ? 4 : 64;
     c->planes = kind == MO_CONV_BLOCKED ? v->icb : kind == MO_CONV_FIRST ? v->c : 1;
     c->ocb = kind == MO_CONV_DEPTHWISE ? (v->o + 15) / 16 : v->ocb;

@@ -11,6 +11,7 @@ struct spot {
     int64_t iy, ix; /* first input row and column, may be negative */
     int64_t k0, k1; /* filter rows that touch the image (tiles of one row) */
     int blocks;
+    mo_tile_fn *window; /* depthwise: the kernel made for this size of filter and overhang, or NULL */
 };
 
 static int64_t floor_div(int64_t a, int64_t b) {
@@ -27,9 +28,19 @@ static void clip_rows(const struct mo_conv_walk *c, struct spot *s) {
 
 /* The window can be read in place: all columns inside, and rows inside or clippable. */
 static bool in_place(const struct mo_conv_walk *c, const struct spot *s) {
+    if (s->window) return true;
     if (s->ix < 0 || s->ix + (s->cols - 1) * c->sw + (c->kw - 1) * c->dw >= c->w) return false;
     if (c->kind == MO_CONV_DEPTHWISE || (s->rows == 1 && c->kind == MO_CONV_BLOCKED)) return true;
     return s->iy >= 0 && s->iy + (s->rows - 1) * c->sh + (c->kh - 1) * c->dh < c->h;
+}
+
+/* Depthwise: the kernel for a window that begins `left` columns before the image and ends `right` behind it;
+ * NULL: there is none. */
+static mo_tile_fn *window_fn(const struct mo_conv_walk *c, const struct spot *s) {
+    int64_t left = s->ix < 0 ? -s->ix : 0, end = s->ix + (s->cols - 1) * c->sw + c->kw;
+    int64_t right = end > c->w ? end - c->w : 0;
+    if (c->side < 0 || left > MO_TILE_OVERHANG || right > MO_TILE_OVERHANG) return NULL;
+    return c->tiles->window[c->side][s->cols][c->stride][left][right];
 }
 
 static void copy_row(const struct mo_conv_walk *c, char *to, const char *from, int64_t ix, int64_t cols) {
@@ -65,6 +76,7 @@ static void copy_window(const struct mo_conv_walk *c, const struct spot *s, cons
 
 static mo_tile_fn *tile_fn(const struct mo_conv_walk *c, const struct spot *s) {
     if (c->kind == MO_CONV_FIRST) return c->tiles->first[s->blocks][s->cols][c->stride];
+    if (s->window) return s->window;
     if (c->kind == MO_CONV_DEPTHWISE) return c->tiles->depthwise[s->cols][c->stride];
     if (s->rows == 2) return c->tiles->conv2[s->blocks][s->cols][c->stride];
     return c->tiles->conv[s->blocks][s->cols][c->stride];
@@ -80,9 +92,24 @@ static void finish(const struct mo_conv_walk *c, const struct spot *s, const str
         }
 }
 
+/* Points a depthwise tile at the filter rows [k0, k1) of its first row. */
+static void aim(const struct mo_conv_walk *c, const struct spot *s, struct mo_tile *t, const char *x,
+                const char *w) {
+    t->x = x + (s->iy * c->w + s->ix) * c->element;
+    if (s->window) {
+        t->x += s->k0 * t->x_outer;
+        t->w = w + s->k0 * t->w_outer;
+        t->n_outer = s->k1 - s->k0;
+        return;
+    }
+    t->taps = c->taps + s->k0 * c->kw;
+    t->n_taps = (s->k1 - s->k0) * c->kw;
+}
+
 /* A depthwise tile read in place: rows that are clipped one by one, the others in one call. */
 static void run_rows(const struct mo_conv_walk *c, struct spot *s, struct mo_tile *t, const char *x) {
     int64_t rows = s->rows, taps_rows = (c->kh - 1) * c->dh, first = s->iy;
+    const char *w = t->w;
     for (int64_t r = 0; r < rows; r += t->repeat) {
         s->iy = first + r * c->sh;
         clip_rows(c, s);
@@ -91,9 +118,7 @@ static void run_rows(const struct mo_conv_walk *c, struct spot *s, struct mo_til
             t->repeat = (c->h - 1 - taps_rows - s->iy) / c->sh + 1;
             if (t->repeat > rows - r) t->repeat = rows - r;
         }
-        t->x = x + (s->iy * c->w + s->ix) * c->element;
-        t->taps = c->taps + s->k0 * c->kw;
-        t->n_taps = (s->k1 - s->k0) * c->kw;
+        aim(c, s, t, x, w);
         tile_fn(c, s)(t);
         t->y += t->repeat * t->y_row;
         if (t->res) t->res += t->repeat * t->y_row;
@@ -141,6 +166,7 @@ static void run_tile(const struct mo_conv_walk *c, const struct mo_kargs *args, 
     const char *x =
         (const char *)args->in[0] + s->image * args->in_image[0] + in_plane * c->h * c->w * c->element;
     s->iy = s->row * c->sh - c->pt, s->ix = s->col * c->sw - c->pl;
+    s->window = window_fn(c, s);
     if (in_place(c, s))
         run_in_place(c, s, &t, x);
     else

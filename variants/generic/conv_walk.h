@@ -17,6 +17,7 @@ struct mo_conv_walk {
     enum mo_conv_kind kind;
     const struct mo_tiles *tiles;
     int stride; /* MO_TILE_S* */
+    int side;   /* depthwise: index of the window kernels (tiles.h), or -1 */
     int64_t n, groups, h, w, oh, ow, kh, kw, sh, sw, dh, dw, pt, pl;
     int64_t element;             /* bytes of a pixel: 64, or 4 in a plain input */
     int64_t planes;              /* blocks (or channels) of one group's input */
