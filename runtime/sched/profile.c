@@ -14,7 +14,8 @@ struct mo_profile *mo_profile_create(const struct mo_env *env, int n_layers, int
         p->sum = mo_alloc(env, cells * sizeof *p->sum);
     p->measured = mo_alloc(env, (size_t)max_cores + 1);
     p->bytes = mo_alloc(env, ((size_t)n_layers + 1) * sizeof *p->bytes);
-    if (p->sum && p->measured && p->bytes) return p;
+    p->fastest = mo_alloc(env, (size_t)n_layers * sizeof *p->fastest);
+    if (p->sum && p->measured && p->bytes && p->fastest) return p;
     mo_profile_destroy(p);
     return NULL;
 }
@@ -24,6 +25,7 @@ void mo_profile_destroy(struct mo_profile *p) {
     mo_free(p->env, p->sum);
     mo_free(p->env, p->measured);
     mo_free(p->env, p->bytes);
+    mo_free(p->env, p->fastest);
     mo_free(p->env, p);
 }
 
@@ -67,17 +69,24 @@ static void fill_row(struct mo_profile *p, int c) {
     }
 }
 
-void mo_profile_finish(struct mo_profile *p) {
-    for (int c = 1; c <= p->max_cores; c++)
-        if (!p->measured[c]) fill_row(p, c);
-}
-
-int mo_profile_fastest(const struct mo_profile *p, int begin, int limit) {
-    int best = 1, top = limit < p->max_cores ? limit : p->max_cores;
+static int find_fastest(const struct mo_profile *p, int begin, int top) {
+    int best = 1;
     for (int c = 2; c <= top; c++)
         if (mo_profile_time(p, c, begin, p->n_layers) < mo_profile_time(p, best, begin, p->n_layers))
             best = c;
     return best;
+}
+
+void mo_profile_finish(struct mo_profile *p) {
+    for (int c = 1; c <= p->max_cores; c++)
+        if (!p->measured[c]) fill_row(p, c);
+    for (int i = 0; i < p->n_layers; i++)
+        p->fastest[i] = find_fastest(p, i, p->max_cores);
+}
+
+int mo_profile_fastest(const struct mo_profile *p, int begin, int limit) {
+    if (begin < p->n_layers && p->fastest[begin] <= limit) return p->fastest[begin];
+    return find_fastest(p, begin, limit < p->max_cores ? limit : p->max_cores);
 }
 
 int mo_profile_block(const struct mo_profile *p, int cores, int begin, int64_t bound_ns) {

@@ -17,6 +17,7 @@ struct mo_profile {
     int64_t *sum;   /* [max_cores + 1][n_layers + 1]: row c holds the prefix sums at c cores */
     int64_t *bytes; /* [n_layers + 1]: prefix sums of least memory traffic; zeros = not known */
     bool *measured; /* [max_cores + 1] */
+    int *fastest;   /* [n_layers]: core count with the least time from that layer to the end */
 };
 
 /* NULL: out of memory.  max_cores >= 1, n_layers >= 1. */

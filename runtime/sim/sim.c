@@ -33,7 +33,7 @@ struct mo_sim {
     struct work *work;                 /* by lead core */
     int *running;                      /* lead cores of running blocks */
     int n_running, first;              /* first: of them, the one that ends first; -1 = none */
-    struct mo_cores busy;
+    struct mo_cores all, busy;
     struct mo_query_list resolved;
     int64_t now, timer, unanswered, broken;
     double demand; /* of all running blocks */
@@ -101,10 +101,8 @@ static void log_members(const struct mo_sim *s, int kind, const struct mo_run *r
 }
 
 static bool possible(const struct mo_sim *s, const struct mo_run *run) {
-    int n = mo_cores_count(&run->cores), last = -1;
-    for (int c = mo_cores_next(&run->cores, -1); c >= 0; c = mo_cores_next(&run->cores, c))
-        last = c;
-    return n > 0 && n == run->n_cores && last < s->machine.n_cores && run->begin < run->end &&
+    int n = mo_cores_count(&run->cores);
+    return n > 0 && n == run->n_cores && mo_cores_subset(&run->cores, &s->all) && run->begin < run->end &&
            !mo_cores_meet(&run->cores, &s->busy);
 }
 
@@ -247,6 +245,7 @@ int mo_sim_create(const struct mo_sim_config *c, struct mo_sim **out, moire_erro
     *s = (struct mo_sim){.env = c->env,
                          .machine = c->machine,
                          .config = *c,
+                         .all = mo_cores_first(c->machine.n_cores),
                          .first = -1,
                          .resolved = MO_QUERY_LIST_EMPTY,
                          .timer = MO_NEVER,
