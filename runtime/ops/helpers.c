@@ -66,6 +66,11 @@ int mo_read_ints(const struct mo_op_ctx *ctx, int input, int64_t *out, int cap, 
     return (int)n;
 }
 
+/* Into [0, 1]; a NaN stays one. */
+static float unit(float x) {
+    return x < 0 ? 0 : x > 1 ? 1 : x;
+}
+
 float mo_activate(enum mo_act act, float a, float b, float x) {
     switch (act) {
     case MO_ACT_RELU:
@@ -79,9 +84,9 @@ float mo_activate(enum mo_act act, float a, float b, float x) {
     case MO_ACT_SILU:
         return x / (1 + expf(-x));
     case MO_ACT_HSIGMOID:
-        return fminf(fmaxf(a * x + b, 0), 1);
+        return unit(a * x + b);
     case MO_ACT_HSWISH:
-        return x * fminf(fmaxf(a * x + b, 0), 1);
+        return x * unit(a * x + b);
     case MO_ACT_TANH:
         return tanhf(x);
     case MO_ACT_GELU:

@@ -117,15 +117,18 @@ static double f_softsign(double x, const struct param *p) {
     (void)p;
     return x / (1 + fabs(x));
 }
+static double f_unit(double x) { /* into [0, 1]; a NaN stays one */
+    return x < 0 ? 0 : x > 1 ? 1 : x;
+}
 static double f_hard_swish(double x, const struct param *p) {
     (void)p;
-    return x * fmin(fmax(x / 6 + 0.5, 0), 1);
+    return x * f_unit(x / 6 + 0.5);
 }
 static double f_mish(double x, const struct param *p) {
     return x * tanh(f_softplus(x, p));
 }
 static double f_hard_sigmoid(double x, const struct param *p) {
-    return fmin(fmax(p->a * x + p->b, 0), 1);
+    return f_unit(p->a * x + p->b);
 }
 static double f_leaky(double x, const struct param *p) {
     return x < 0 ? p->a * x : x;
@@ -137,7 +140,8 @@ static double f_selu(double x, const struct param *p) {
     return p->b * (x > 0 ? x : p->a * expm1(x));
 }
 static double f_celu(double x, const struct param *p) {
-    return fmax(x, 0) + fmin(0, p->a * expm1(x / p->a));
+    double below = p->a * expm1(x / p->a);
+    return (x < 0 ? 0 : x) + (below > 0 ? 0 : below);
 }
 static double f_thresholded(double x, const struct param *p) {
     return x > p->a ? x : 0;

@@ -154,6 +154,44 @@ static const struct layer_case images[] = {
      LAYER_C16, 0},
 };
 
+/* Layers whose results ONNX defines for every number, NaN and infinities among them. */
+static const struct layer_case special[] = {
+    {"Max", "", 13, "40x50 40x50", "", LAYER_PLAIN, 0},
+    {"Min", "", 13, "2x20x9x7 2x20x9x7", "", LAYER_C16, 0},
+    {"Max", "", 13, "2x20x9x7 f:0.5", "", LAYER_C16, 0},
+    {"Add", "", 13, "2x20x9x7 2x20x9x7", "act:i=1", LAYER_C16, 0},
+    {"Mul", "", 13, "30x70 30x70", "", LAYER_PLAIN, 0},
+    {"PRelu", "", 13, "2x20x9x7 c20x1x1", "", LAYER_C16, 0},
+    {"Relu", "", 13, "2x19x5x3", "", LAYER_C16, 0},
+    {"LeakyRelu", "", 13, "777", "alpha:f=0.3", LAYER_PLAIN, 0},
+    {"Clip", "", 13, "9x90 f:-0.5 f:0.5", "", LAYER_PLAIN, 0},
+    {"Sigmoid", "", 13, "9x90", "", LAYER_PLAIN, 0},
+    {"Tanh", "", 13, "9x90", "", LAYER_PLAIN, 0},
+    {"HardSigmoid", "", 13, "9x90", "", LAYER_PLAIN, 0},
+    {"Exp", "", 13, "9x90", "", LAYER_PLAIN, 0},
+    {"Erf", "", 13, "9x90", "", LAYER_PLAIN, 0},
+    {"ReduceMax", "", 13, "40x53", "axes:v=1", LAYER_PLAIN, 0},
+    {"ReduceMin", "", 13, "40x53", "axes:v=1", LAYER_PLAIN, 0},
+    {"ReduceMax", "", 13, "40x53", "axes:v=0", LAYER_PLAIN, 0},
+    {"ReduceMin", "", 13, "4x6x50", "axes:v=1", LAYER_PLAIN, 0},
+    {"Transpose", "", 13, "33x47", "", LAYER_PLAIN, 0},
+    {"Concat", "", 13, "2x24x5x7 2x24x5x7", "axis:i=1", LAYER_C16, 0},
+};
+
+static void special_values_match(void **state) {
+    (void)state;
+    int wrong = 0;
+    for (size_t i = 0; i < sizeof special / sizeof *special; i++)
+        for (int isa = 0; isa <= (int)mo_isa_detect(); isa++) {
+            const char *bad = layer_case_check_special(&special[i], (enum mo_isa)isa);
+            if (!bad) continue;
+            wrong++;
+            print_error("%s(%s), %s: %s\n", special[i].op_type, special[i].inputs,
+                        mo_isa_name((enum mo_isa)isa), bad);
+        }
+    assert_int_equal(wrong, 0);
+}
+
 static void check(const struct layer_case *cases, size_t n) {
     int wrong = 0;
     for (size_t i = 0; i < n; i++)
@@ -211,7 +249,7 @@ int main(void) {
         cmocka_unit_test(products_match), cmocka_unit_test(elementwise_match),
         cmocka_unit_test(binaries_match), cmocka_unit_test(pools_match),
         cmocka_unit_test(rows_match),     cmocka_unit_test(moves_match),
-        cmocka_unit_test(images_match),
+        cmocka_unit_test(images_match),   cmocka_unit_test(special_values_match),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

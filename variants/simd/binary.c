@@ -18,9 +18,9 @@ static inline __attribute__((always_inline)) float combine(const enum mo_binary 
     case MO_BINARY_DIV:
         return a / b;
     case MO_BINARY_MIN:
-        return a < b ? a : b;
+        return nan_least(a, b);
     case MO_BINARY_MAX:
-        return a > b ? a : b;
+        return nan_most(a, b);
     case MO_BINARY_PRELU:
         return a < 0.0f ? a * b : a;
     default:

@@ -28,6 +28,17 @@ static inline float most(float a, float b) {
     return a > b ? a : b;
 }
 
+/* Min and Max of ONNX: a NaN on either side is the result. */
+static inline float nan_least(float a, float b) {
+    float smaller = a < b ? a : b;
+    return a != a ? a : smaller;
+}
+
+static inline float nan_most(float a, float b) {
+    float larger = a > b ? a : b;
+    return a != a ? a : larger;
+}
+
 /* e^x: x = n ln 2 + r, a polynomial in r, and n put into the exponent.  Adding 1.5 * 2^23 rounds to an
  * integer that then sits in the low bits, which avoids a float to int conversion. */
 static inline float fast_exp(float x) {

@@ -25,7 +25,7 @@ static float row_sum(const float *x, int64_t n) {
     return sum_lanes(lane);
 }
 
-/* Largest element (sign 1) or smallest (sign -1).  A NaN anywhere is found by the caller's arithmetic. */
+/* Largest element (sign 1) or smallest (sign -1), or NaN when there is one. */
 static float row_extreme(const float *x, int64_t n, float sign) {
     float lane[LANE_COUNT];
     int64_t whole = n / LANE_COUNT * LANE_COUNT;
@@ -33,12 +33,12 @@ static float row_extreme(const float *x, int64_t n, float sign) {
         lane[l] = sign * x[0];
     for (int64_t i = 0; i < whole; i += LANE_COUNT)
         for (int l = 0; l < LANE_COUNT; l++)
-            lane[l] = most(sign * x[i + l], lane[l]);
+            lane[l] = nan_most(sign * x[i + l], lane[l]);
     for (int64_t i = whole; i < n; i++)
-        lane[0] = most(sign * x[i], lane[0]);
+        lane[0] = nan_most(sign * x[i], lane[0]);
     float best = lane[0];
     for (int l = 1; l < LANE_COUNT; l++)
-        best = most(lane[l], best);
+        best = nan_most(lane[l], best);
     return sign * best;
 }
 
@@ -151,10 +151,10 @@ static void reduce_columns(const struct mo_reduce_params *p, const float *x, flo
         const float *row = x + i * p->inner;
         if (p->op == MO_REDUCE_MAX)
             for (int64_t j = 0; j < width; j++)
-                y[j] = most(row[j], y[j]);
+                y[j] = nan_most(row[j], y[j]);
         else if (p->op == MO_REDUCE_MIN)
             for (int64_t j = 0; j < width; j++)
-                y[j] = least(row[j], y[j]);
+                y[j] = nan_least(row[j], y[j]);
         else
             for (int64_t j = 0; j < width; j++)
                 y[j] += row[j];
