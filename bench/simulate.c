@@ -88,6 +88,13 @@ static int play(void *self, const struct mo_bench_schedule *schedule, int give_u
     return code;
 }
 
+static int play_bound(void *self, const struct mo_bench_schedule *schedule, int give_up,
+                      struct mo_bench_record *records, int64_t *cut_ns, moire_error *err) {
+    (void)give_up;
+    *cut_ns = INT64_MAX;
+    return mo_bench_simulate_bound(((struct piece *)self)->simulation, schedule, records, err);
+}
+
 /* Counters of a run at the load that tells most, as a live system reports them. */
 static void self_report(struct piece *p, const struct mo_bench_player *player,
                         const struct mo_bench_serve_options *o, const struct mo_bench_found *found,
@@ -112,13 +119,15 @@ static int work(struct mo_bench_session *session, const struct mo_bench_simulati
         .simulation = m, .policy = mo_policy_find(name), .seed = o->seeds[index % o->n_seeds]};
     char label[64];
     snprintf(label, sizeof label, "moire/%.40s", name);
-    const struct mo_bench_system system = {label, "moire", name, "policy of moire, simulated"};
-    const struct mo_bench_player player = {&system, play, &piece};
+    bool bound = !strcmp(name, "bound");
+    const struct mo_bench_system system = {
+        label, "moire", name, bound ? "upper limit for any scheduler" : "policy of moire, simulated"};
+    const struct mo_bench_player player = {&system, bound ? play_bound : play, &piece};
     struct mo_bench_found found = mo_bench_no_guess(o);
     *row = NULL;
-    if (!piece.policy) return mo_fail(err, MOIRE_EINVAL, "no policy '%s'", name);
+    if (!piece.policy && !bound) return mo_fail(err, MOIRE_EINVAL, "no policy '%s'", name);
     int code = mo_bench_seed(session, &player, &m->mix, o, piece.seed, &found, row, err);
-    if (!code) self_report(&piece, &player, o, &found, *row);
+    if (!code && !bound) self_report(&piece, &player, o, &found, *row);
     *decisions += piece.decisions;
     return code;
 }

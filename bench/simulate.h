@@ -35,6 +35,12 @@ int mo_bench_simulate_play(const struct mo_bench_simulation *simulation, const s
                            struct mo_bench_record *records, int64_t *cut_ns, struct mo_sched_stats *stats,
                            moire_error *err);
 
+/* The upper limit of runtime/sim/bound.h as if it were a run: that share of the queries of every tenant is in
+ * time, with the target as its latency. */
+int mo_bench_simulate_bound(const struct mo_bench_simulation *simulation,
+                            const struct mo_bench_schedule *schedule, struct mo_bench_record *records,
+                            moire_error *err);
+
 /* The whole command: fills *out with the JSON document, also when interrupted. */
 int mo_bench_simulate(struct mo_bench_session *session, const struct mo_bench_simulate_options *options,
                       json_t **out, moire_error *err);

@@ -55,10 +55,21 @@ static void answer(void *ctx, int tenant, const struct mo_answer *a) {
     note_latency(s, tenant, a->end - a->arrival);
 }
 
+static void note_arrival(struct sim *s, int tenant, int64_t now) {
+    struct sim_trace *trace = s->c->trace;
+    int64_t qos = s->c->tenant[tenant].qos_ns, least = mo_bound_least_time(s->profile[tenant], s->c->n_cores);
+    if (!trace || trace->n == SIM_MAX_ARRIVALS) return;
+    trace->query[trace->n++] =
+        (struct mo_bound_query){.arrival = now,
+                                .deadline = now + (least > qos ? 0 : qos),
+                                .need = mo_bound_need(s->profile[tenant], s->c->n_cores)};
+}
+
 static void arrive(struct sim *s, int tenant) {
     const struct sim_tenant *t = &s->c->tenant[tenant];
     int64_t now = mo_sim_now(s->engine);
     uint64_t handle;
+    note_arrival(s, tenant, now);
     if (mo_sim_submit(s->engine, tenant, s, &handle, NULL) == MOIRE_OK) {
         s->accepted++;
         if (uniform(&s->rng) < s->c->cancel_rate && s->n_cancels < MAX_CANCELS) {

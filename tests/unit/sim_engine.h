@@ -3,8 +3,9 @@
 #ifndef SIM_ENGINE_H
 #define SIM_ENGINE_H
 #include "runtime/sched/sched.h"
+#include "runtime/sim/bound.h"
 
-enum { SIM_MAX_TENANTS = 16, SIM_MAX_CORES = 64 };
+enum { SIM_MAX_TENANTS = 16, SIM_MAX_ARRIVALS = 16384 };
 
 struct sim_tenant {
     int64_t solo_ns; /* one-core time of the whole model */
@@ -14,6 +15,12 @@ struct sim_tenant {
     double rate; /* arrivals per second */
     bool best_effort, shed_late;
     int instances, queue;
+};
+
+/* The arrivals of a run, as the bound wants them. */
+struct sim_trace {
+    int n;
+    struct mo_bound_query query[SIM_MAX_ARRIVALS];
 };
 
 struct sim_config {
@@ -29,6 +36,7 @@ struct sim_config {
     double cancel_rate; /* share of queries that are cancelled at a random moment */
     bool drain;         /* run until empty after the last arrival */
     struct mo_ring *ring;
+    struct sim_trace *trace; /* may be NULL */
 };
 
 struct sim_tenant_result {

@@ -16,6 +16,7 @@ struct mo_bench_options {
     char store_path[4096]; /* --store or the default, without symbolic links */
     double seconds;
     bool json, quiet, generic, only_generic, exact;
+    bool simulated; /* the pseudo-policy "bound" is a policy too */
 };
 
 /* Reads everything after the sub-command; list values are cut up in place. */

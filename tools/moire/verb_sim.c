@@ -17,7 +17,7 @@ static const char usage[] =
     "profiles are MODEL.csv files in the folder that the machine file names.  Targets that are multiples of\n"
     "the solo time count in the profile's; load 1.0 = rate x one-core solo time keeps all cores busy.\n\n"
     "  --machine FILE       the machine, needed\n"
-    "  --policy P,...       policies (moire, fcfs, fcfs-1, ...)\n"
+    "  --policy P,...       policies (moire, fcfs, fcfs-1, ...); bound: an upper limit for any scheduler\n"
     "  --load L,...         loads to simulate, 0.5 by default\n"
     "  --find-max SHARE     highest load at which SHARE of all queries, and of every tenant's, is in time\n"
     "  --step S             grid of that search, 0.05 by default\n"
@@ -112,6 +112,7 @@ static int dispatch(const struct mo_env *env, int argc, char **argv, moire_error
     struct mo_bench_session session;
     if (!o) return mo_fail(err, MOIRE_ENOMEM, "out of memory");
     o->bench.serve = mo_bench_serve_defaults();
+    o->bench.simulated = true;
     int code = mo_bench_session_open(env, argc, argv, &session, err);
     if (code) {
         mo_free(env, o);

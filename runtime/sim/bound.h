@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * bound.h - a proved upper limit on how many queries any scheduler can answer in time, arrivals known.
+ *
+ * Relaxation: the m cores become one machine that does m ns of core time a ns, may switch at any moment and
+ * works on a query from its arrival to its deadline.  Query j needs at least e_j core time there, the sum
+ * over its layers of the least cores x time over all core counts, and is out of reach when the sum of its
+ * layers' least times exceeds its target.  A fraction of a query counts as that fraction.  Amounts of work
+ * that fit form a polymatroid (a set fits when no interval holds more work than the machine), so taking
+ * queries by rising e_j, each as far as it still fits, is the exact optimum of the relaxation; no policy,
+ * preemptive or not, on any core counts, can answer more.  Valid while no block is faster than the profile
+ * says: where times spread around it, the caller takes the fast end for `need`.  The optimum may starve a
+ * tenant, so it limits the share of all queries, and thereby the share of the worst tenant, but says nothing
+ * of any other one. */
+#ifndef MO_BOUND_H
+#define MO_BOUND_H
+#include "runtime/sched/profile.h"
+
+struct mo_bound_query {
+    int64_t arrival, deadline; /* deadline <= arrival: out of reach */
+    double need;               /* core time, ns, > 0 */
+    double fraction;           /* result: 0..1 */
+};
+
+/* Least core time and least time of a model on at most `cores` cores. */
+double mo_bound_need(const struct mo_profile *profile, int cores);
+int64_t mo_bound_least_time(const struct mo_profile *profile, int cores);
+
+/* Queries in order of arrival; fills their fractions.  0 or MOIRE_ENOMEM. */
+int mo_bound_solve(const struct mo_env *env, struct mo_bound_query *queries, int n, int cores);
+#endif
