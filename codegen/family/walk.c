@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-enum { MAX_FUNCTIONS = 24, IN_PLACE_ROWS = 4, MIN_UNITS = 64 };
+enum { MAX_FUNCTIONS = 24, IN_PLACE_ROWS = 8, MIN_UNITS = 64 };
 
 static int64_t blocks(int64_t channels) {
     return (channels + 15) / 16;
@@ -79,13 +79,13 @@ static bool fits_registers(const struct mo_walk *w, int64_t pixels) {
     return acc + vectors + 1 <= w->isa->regs && pixels <= 30;
 }
 
-/* A unit is one row tile against some sets.  Few rows are read where they are: they cannot crowd a cache set.
- */
+/* Few rows are read where they are: they cannot crowd a cache set.  More are copied first; a unit is then one
+ * row tile against some sets. */
 static void apply_gemm(struct mo_walk *w, int64_t rows) {
-    w->chunks = w->row_chunks = w->row.tiles;
-    w->unit_sets = (w->sets + w->unit_tiles - 1) / w->unit_tiles;
     w->packed = rows > IN_PLACE_ROWS;
     if (!w->packed) return;
+    w->chunks = w->row_chunks = w->row.tiles;
+    w->unit_sets = (w->sets + w->unit_tiles - 1) / w->unit_tiles;
     w->planes = blocks(w->channels);
     w->x_row = 64;
     w->x_plane = rows * 64;
@@ -98,6 +98,17 @@ static int64_t split_columns(const struct mo_walk *w) {
     int64_t units = w->n * w->sets * w->row_chunks;
     if (units >= MIN_UNITS) return 1;
     return (MIN_UNITS + units - 1) / units < w->col.tiles ? (MIN_UNITS + units - 1) / units : w->col.tiles;
+}
+
+/* Whole parts only: the loops of a tile have constant lengths.  A residual added last may share its memory
+ * with the output, where the sums of the parts rest. */
+static bool apply_parts(struct mo_walk *w, int parts) {
+    w->parts = parts > 1 ? parts : 1;
+    if (w->parts == 1) return true;
+    if (w->packed || w->p->fuse.residual_last || w->channels % (16 * w->parts)) return false;
+    w->x_part = w->kind == MO_WALK_GEMM ? w->channels / w->parts * 4 : w->planes / w->parts * w->x_plane;
+    w->w_part = w->kind == MO_WALK_GEMM ? w->channels / w->parts * 64 : w->planes / w->parts * w->w_plane;
+    return w->kind == MO_WALK_BLOCKED || w->kind == MO_WALK_GEMM;
 }
 
 bool mo_walk_apply(struct mo_walk *w, const struct mo_point *point) {
@@ -123,18 +134,19 @@ bool mo_walk_apply(struct mo_walk *w, const struct mo_point *point) {
     w->row_chunks = (w->row.tiles + w->unit_tiles - 1) / w->unit_tiles;
     w->chunks = w->row_chunks * split_columns(w);
     if (w->kind == MO_WALK_GEMM) apply_gemm(w, rows);
-    return true;
+    return apply_parts(w, knob[MO_KNOB_PARTS]);
 }
 
 int mo_walk_emit_point(const struct mo_problem *p, enum mo_walk_kind kind, const char *family,
                        const struct mo_point *point, FILE *out, moire_error *err) {
     struct mo_walk w;
-    char name[120];
+    char name[128], parts[16] = "";
     const int *k = point->knob;
     if (!mo_walk_describe(p, kind, &w) || !mo_walk_apply(&w, point))
         return mo_fail(err, MOIRE_EINVAL, "illegal point for family %s", family);
-    snprintf(name, sizeof name, "%s %s b%d %dx%d u%d p%d o%d n%d%s", family, w.isa->name, k[MO_KNOB_BLOCKS],
+    if (w.parts > 1) snprintf(parts, sizeof parts, " k%d", (int)w.parts);
+    snprintf(name, sizeof name, "%s %s b%d %dx%d u%d p%d o%d n%d%s%s", family, w.isa->name, k[MO_KNOB_BLOCKS],
              k[MO_KNOB_ROWS], k[MO_KNOB_COLS], k[MO_KNOB_UNROLL], k[MO_KNOB_PREFETCH], k[MO_KNOB_ORDER],
-             k[MO_KNOB_UNIT], w.fold ? " fold" : "");
+             k[MO_KNOB_UNIT], w.fold ? " fold" : "", parts);
     return mo_walk_emit(&w, name, out, err);
 }

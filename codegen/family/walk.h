@@ -46,10 +46,11 @@ enum {
     MO_KNOB_PREFETCH,
     MO_KNOB_ORDER,
     MO_KNOB_UNIT,
-    MO_KNOB_FOLD
+    MO_KNOB_FOLD,
+    MO_KNOB_PARTS
 };
 #define MO_WALK_KNOBS                                                                                        \
-    { "blocks", "rows", "cols", "unroll", "prefetch", "order", "unit", "fold" }
+    { "blocks", "rows", "cols", "unroll", "prefetch", "order", "unit", "fold", "parts" }
 
 struct mo_walk {
     const struct mo_problem *p;
@@ -72,6 +73,9 @@ struct mo_walk {
     bool sets_outer;
     bool fold;          /* broadcasts are folded into the FMAs also where several blocks could share them */
     int64_t unit_tiles; /* row tiles of a unit */
+    /* Input channels are taken in so many equal parts, sums rest in the output between them: the weights of a
+     * part stay in the private cache while all tiles of a unit use them. */
+    int64_t parts, x_part, w_part; /* their number; bytes from one to the next */
     /* derived */
     int64_t sets_group, sets, unit_sets;
     int64_t chunks, row_chunks; /* of an image's tiles; row_chunks of them one below the other */

@@ -6,9 +6,10 @@
  * leaves L2 at L3's. The model only ranks: a few per cent of error is what the measured search is for. */
 #include "codegen/family/walk.h"
 
+#include <stdlib.h>
 #include <string.h>
 
-enum { L1_BYTES = 32 << 10, L2_BYTES = 768 << 10, MIN_UNITS = 256, TILE_VARIANTS = 2 };
+enum { L1_BYTES = 32 << 10, L2_BYTES = 768 << 10, MIN_UNITS = 256, PART_UNITS = 64, TILE_VARIANTS = 2 };
 static const double l2_rate = 40, l3_rate = 14, ghz = 4.2; /* bytes a cycle */
 
 static double most(double a, double b) {
@@ -74,18 +75,24 @@ static int64_t out_bytes(const struct mo_walk *w) {
     return w->groups * w->ocb * w->row.out * w->col.out * 64;
 }
 
+/* Weights that every tile of a set uses, in one part. */
+static int64_t slice_bytes(const struct mo_walk *w) {
+    return w->w_block * w->blocks / w->parts;
+}
+
 int64_t mo_walk_l3_bytes(const struct mo_walk *w) {
     int64_t in = in_bytes(w), weights = w->groups * w->ocb * w->w_block;
     bool pass = w->kind == MO_WALK_DEPTHWISE;
+    int64_t passes = slice_bytes(w) > L2_BYTES ? w->row.tiles * w->col.tiles : w->parts > 1 ? w->chunks : 1;
     if (w->sets_outer)
-        return w->n * (in * (in > L2_BYTES && !pass ? w->sets_group : 1) + out_bytes(w)) + weights;
+        return w->n * (in * (in > L2_BYTES && !pass ? w->sets_group : 1) + out_bytes(w)) + weights * passes;
     return w->n * (in + out_bytes(w) + weights * (weights > L2_BYTES ? w->chunks : 1));
 }
 
 int64_t mo_walk_block_bytes(const struct mo_walk *w) {
     int64_t rows = w->row.cls[0].size,
             window = (rows - 1) * w->row.stride + (w->row.taps - 1) * w->row.dilation + 1;
-    return w->w_block * w->blocks + w->planes * window * w->x_row + rows * w->y_row * w->blocks;
+    return slice_bytes(w) + w->planes / w->parts * window * w->x_row + rows * w->y_row * w->blocks;
 }
 
 int64_t mo_walk_flops(const struct mo_walk *w) {
@@ -100,6 +107,10 @@ int64_t mo_walk_parallelism_milli(const struct mo_walk *w) {
 
 double mo_walk_cost(const struct mo_walk *w) {
     double cycles = compute_cycles(w), memory = (double)mo_walk_l3_bytes(w) / l3_rate;
+    /* weights that are used once come at memory's rate; a few streams fetch best */
+    if (w->kind == MO_WALK_GEMM && w->row.tiles == 1)
+        return most(cycles, memory) * (1 + 0.002 * abs(w->blocks - 3)) / ghz;
+    cycles += (double)(w->parts - 1) * 2 * (double)out_bytes(w) / l2_rate;
     return (most(cycles, memory) + 0.2 * (cycles < memory ? cycles : memory)) / ghz;
 }
 
@@ -120,7 +131,8 @@ static void insert(struct list *list, const struct mo_point *point) {
     int same = 0, worst = 0;
     for (int i = 0; i < list->n; i++)
         if (!memcmp(list->points[i].knob, point->knob, 3 * sizeof point->knob[0]) &&
-            list->points[i].knob[MO_KNOB_FOLD] == point->knob[MO_KNOB_FOLD])
+            list->points[i].knob[MO_KNOB_FOLD] == point->knob[MO_KNOB_FOLD] &&
+            list->points[i].knob[MO_KNOB_PARTS] == point->knob[MO_KNOB_PARTS])
             same++, worst = i;
     if (same >= TILE_VARIANTS) {
         if (list->points[worst].cost_ns <= point->cost_ns) return;
@@ -140,7 +152,8 @@ static void insert(struct list *list, const struct mo_point *point) {
 static int unit_tiles(struct mo_walk *w) {
     double ns = compute_cycles(w) / ghz / (double)(w->n * w->sets * w->row.tiles);
     int64_t want = (int64_t)(3000 / (ns > 1 ? ns : 1)), spread = w->n * w->sets * w->row.tiles / MIN_UNITS;
-    if (want > spread) want = spread;
+    if (w->parts > 1) spread *= MIN_UNITS / PART_UNITS; /* tiles of a unit share what it fetches */
+    if (want > spread || w->parts > 1) want = spread;
     return want < 1 ? 1 : want > 4096 ? 4096 : (int)want;
 }
 
@@ -165,12 +178,12 @@ static void try_orders(struct mo_walk *w, struct mo_point *point, struct list *l
         }
 }
 
-static void try_tile(const struct mo_problem *p, enum mo_walk_kind kind, struct mo_point *point,
-                     struct list *list) {
+static void try_units(const struct mo_problem *p, enum mo_walk_kind kind, struct mo_point *point,
+                      struct list *list) {
     struct mo_walk w;
     point->knob[MO_KNOB_UNIT] = 1;
     if (!mo_walk_describe(p, kind, &w) || !mo_walk_apply(&w, point)) return;
-    if (kind != MO_WALK_GEMM) {
+    if (!w.packed) {
         point->knob[MO_KNOB_UNIT] = unit_tiles(&w);
         try_orders(&w, point, list);
         return;
@@ -178,8 +191,22 @@ static void try_tile(const struct mo_problem *p, enum mo_walk_kind kind, struct 
     for (int sets = 1; sets <= 8 && sets <= w.sets; sets *= 2) {
         point->knob[MO_KNOB_UNIT] = sets;
         if (mo_walk_describe(p, kind, &w) && mo_walk_apply(&w, point)) try_orders(&w, point, list);
-        if (!w.packed) break;
     }
+}
+
+/* Also in parts of the input channels, when the weights of a tile's blocks would fill the private cache. */
+static void try_tile(const struct mo_problem *p, enum mo_walk_kind kind, struct mo_point *point,
+                     struct list *list) {
+    struct mo_walk w;
+    point->knob[MO_KNOB_UNIT] = 1;
+    point->knob[MO_KNOB_PARTS] = 1;
+    if (!mo_walk_describe(p, kind, &w) || !mo_walk_apply(&w, point)) return;
+    try_units(p, kind, point, list);
+    if (slice_bytes(&w) <= L2_BYTES / 2 || w.row.tiles * w.col.tiles < 3) return;
+    point->knob[MO_KNOB_PARTS] = 2;
+    while (slice_bytes(&w) / point->knob[MO_KNOB_PARTS] > L2_BYTES / 2)
+        point->knob[MO_KNOB_PARTS] *= 2;
+    try_units(p, kind, point, list);
 }
 
 /* Tile extents along an axis of n: only those that a balanced split produces. */

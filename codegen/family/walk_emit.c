@@ -149,6 +149,10 @@ static void emit_planes(FILE *out, const struct tile *t) {
     bool by_16 = w->kind == MO_WALK_BLOCKED || w->packed;
     int64_t tail = by_16 ? w->channels % 16 : 0, full = w->planes - (tail ? 1 : 0);
     int64_t steps = by_16 ? 16 : w->channels;
+    if (by_16)
+        full /= w->parts;
+    else
+        steps /= w->parts;
     fputs("        const char *xp = x, *wp = w;\n", out);
     if (full > 1)
         fprintf(out, "        for (i64 i = 0; i < %lld; i++, xp += %lld, wp += %lld) {\n", (long long)full,
@@ -198,16 +202,17 @@ static void emit_store(FILE *out, const struct tile *t, int r, int pixel) {
                 lanes_of(t, r));
 }
 
-enum { ADD_RESIDUAL, ACTIVATE, STORE };
+enum { ADD_RESIDUAL, ACTIVATE, STORE, RESUME };
 
 static void emit_each(FILE *out, const struct tile *t, int what) {
     for (int r = 0; r < mo_mac_vectors(&t->mac); r++)
-        for (int i = 0; i < t->mac.rows * t->mac.cols && lanes_of(t, r); i++) {
+        for (int i = 0; i < t->mac.rows * t->mac.cols; i++) {
+            if (!lanes_of(t, r) && what != RESUME) continue;
             if (what == STORE) emit_store(out, t, r, i);
             if (what == ACTIVATE) fprintf(out, "        a%d_%d = act(a%d_%d);\n", r, i, r, i);
-            if (what != ADD_RESIDUAL) continue;
-            fprintf(out, "        a%d_%d += ", r, i);
-            emit_load(out, t, r, "res", y_offset(t, r, i));
+            if (what != ADD_RESIDUAL && what != RESUME) continue;
+            fprintf(out, "        a%d_%d %s ", r, i, what == RESUME ? "=" : "+=");
+            emit_load(out, t, r, what == RESUME ? "y" : "res", y_offset(t, r, i));
             fputs(";\n", out);
         }
 }
@@ -250,26 +255,46 @@ static void emit_finish(FILE *out, const struct tile *t) {
             emit_stored(out, t, r, y_offset(t, r, row * t->mac.cols), t->mac.cols, step);
 }
 
+/* Accumulators start from the bias and an early residual; parts after the first from what the one before
+ * left in the output. */
+static void emit_start(FILE *out, const struct tile *t) {
+    const struct mo_fuse *f = &t->w->p->fuse;
+    if (t->w->parts > 1) {
+        fputs("        if (part) {\n", out);
+        emit_each(out, t, RESUME);
+        fputs("        } else {\n", out);
+    }
+    mo_mac_start(out, &t->mac, 8, "b");
+    if (f->residual >= 0 && !f->residual_last) emit_each(out, t, ADD_RESIDUAL);
+    if (t->w->parts > 1) fputs("        }\n", out);
+}
+
 static void emit_tile(FILE *out, const struct tile *t) {
     const struct mo_walk *w = t->w;
     bool residual = w->p->fuse.residual >= 0;
     fprintf(out, "/* %d x %d pixels */\nstatic __attribute__((noinline)) void ", w->row.cls[t->r].size,
             w->col.cls[t->c].size);
     emit_name(out, t);
-    fputs("(const char *x, const char *w, const char *b, char *y, const char *res, i64 n) {\n    v x_", out);
+    fputs("(const char *x, const char *w, const char *b, char *y, const char *res, i64 n, i64 part) {\n"
+          "    v x_",
+          out);
     for (int r = 0; r < mo_mac_vectors(&t->mac); r++)
         fprintf(out, ", w%d", r);
     fputs(";\n", out);
     mo_mac_declare(out, &t->mac, 4);
-    fputs("    (void)x_, (void)res;\n", out);
+    fputs("    (void)x_, (void)res, (void)part;\n", out);
     int size = w->row.cls[t->r].size;
     fprintf(out, "    for (; n > 0; n--, x += %lld, y += %lld", ll(size * w->row.stride * w->x_row),
             ll(size * w->y_row));
     if (residual) fprintf(out, ", res += %lld", ll(size * w->y_row));
     fputs(") {\n", out);
-    mo_mac_start(out, &t->mac, 8, "b");
-    if (residual && !w->p->fuse.residual_last) emit_each(out, t, ADD_RESIDUAL);
+    emit_start(out, t);
     emit_planes(out, t);
+    if (w->parts > 1) {
+        fprintf(out, "        if (part < %lld) {\n", ll(w->parts - 1));
+        emit_each(out, t, STORE);
+        fputs("            continue;\n        }\n", out);
+    }
     emit_finish(out, t);
     fputs("    }\n}\n\n", out);
 }
@@ -282,10 +307,11 @@ void mo_walk_emit_tiles(FILE *out, const struct mo_walk *w) {
                 struct tile t = tile_of(w, k, r, c);
                 emit_tile(out, &t);
             }
-    fprintf(out,
-            "typedef void tile_fn(const char *, const char *, const char *, char *, const char *, i64);\n"
-            "static tile_fn *const tiles[%d][%d][%d] = {\n",
-            sets, w->row.n_classes, w->col.n_classes);
+    fprintf(
+        out,
+        "typedef void tile_fn(const char *, const char *, const char *, char *, const char *, i64, i64);\n"
+        "static tile_fn *const tiles[%d][%d][%d] = {\n",
+        sets, w->row.n_classes, w->col.n_classes);
     for (int k = 0; k < sets; k++) {
         fputs("    {", out);
         for (int r = 0; r < w->row.n_classes; r++) {

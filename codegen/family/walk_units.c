@@ -37,7 +37,7 @@ static void emit_set(FILE *out, const struct mo_walk *w, int indent) {
             indent, "", (long long)w->y_block);
 }
 
-/* Row tiles [r0, r1) by column tiles [c0, c1) of one set of output blocks of one image. */
+/* Row tiles [r0, r1) by column tiles [c0, c1) of one set of output blocks of one image, part by part. */
 static void emit_conv_unit(FILE *out, const struct mo_walk *w) {
     const char *res = w->p->fuse.residual >= 0 ? "res + yo" : "0";
     long long rows = (long long)w->row_chunks, cols = (long long)(w->chunks / w->row_chunks);
@@ -51,6 +51,12 @@ static void emit_conv_unit(FILE *out, const struct mo_walk *w) {
     emit_set(out, w, 4);
     fprintf(out, "    const char *x = (const char *)a->in[0] + image * a->in_image[0] + %s * %lld;\n",
             w->kind == MO_WALK_DEPTHWISE ? "first" : "group", (long long)w->x_group);
+    char from[80] = "x + xo, w";
+    if (w->parts > 1) {
+        fprintf(out, "    for (i64 part = 0; part < %lld; part++)\n", (long long)w->parts);
+        snprintf(from, sizeof from, "x + xo + part * %lld, w + part * %lld", (long long)w->x_part,
+                 (long long)w->w_part);
+    }
     fprintf(out,
             "    for (int j = 0; j < %d; j++)\n"
             "        for (i64 c = col_run[j].first; c < col_run[j + 1].first; c++)\n"
@@ -62,10 +68,11 @@ static void emit_conv_unit(FILE *out, const struct mo_walk *w) {
     fprintf(out,
             "                i64 xo = (row_at(lo) * %lld - %lld) * %lld + (col_at(c) * %lld - %lld) * %lld;\n"
             "                i64 yo = row_at(lo) * %lld + col_at(c) * %lld;\n"
-            "                fn[row_run[k].cls][col_run[j].cls](x + xo, w, b, y + yo, %s, hi - lo);\n"
+            "                fn[row_run[k].cls][col_run[j].cls](%s, b, y + yo, %s, hi - lo, %s);\n"
             "            }\n}\n\n",
             (long long)w->row.stride, (long long)w->row.pad, (long long)w->x_row, (long long)w->col.stride,
-            (long long)w->col.pad, (long long)w->x_pixel, (long long)w->y_row, (long long)w->y_pixel, res);
+            (long long)w->col.pad, (long long)w->x_pixel, (long long)w->y_row, (long long)w->y_pixel, from,
+            res, w->parts > 1 ? "part" : "0");
 }
 
 /* Copies the rows of one tile to the scratch as [K/16][row][16]: consecutive lines, where rows of the matrix
@@ -88,22 +95,22 @@ static void emit_pack(FILE *out, const struct mo_walk *w) {
     fputs("}\n\n", out);
 }
 
-/* One row tile against the sets of one chunk. */
-static void emit_gemm_unit(FILE *out, const struct mo_walk *w) {
+/* GEMM: one row tile, copied to the scratch, against the sets of one chunk. */
+static void emit_packed_unit(FILE *out, const struct mo_walk *w) {
     long long chunk = (long long)w->unit_tiles;
-    if (w->packed) emit_pack(out, w);
+    emit_pack(out, w);
     fputs("static void unit(const struct mo_kargs *a, i64 image, i64 chunk, i64 r0, void *scratch) {\n"
           "    (void)scratch;\n    int k = 0;\n",
           out);
     fprintf(out, "    while (k < %d && row_run[k + 1].first <= r0) k++;\n", w->row.n_runs - 1);
     fprintf(out, "    const char *x = (const char *)a->in[0] + row_at(r0) * %lld;\n",
             (long long)w->channels * 4);
-    if (w->packed) fputs("    pack(x, scratch, row_at(r0 + 1) - row_at(r0));\n    x = scratch;\n", out);
+    fputs("    pack(x, scratch, row_at(r0 + 1) - row_at(r0));\n    x = scratch;\n", out);
     fprintf(out, "    for (i64 set = chunk * %lld; set < (chunk + 1) * %lld && set < %lld; set++) {\n", chunk,
             chunk, (long long)w->sets);
     emit_set(out, w, 8);
     fprintf(out, "        i64 yo = row_at(r0) * %lld;\n", (long long)w->y_row);
-    fprintf(out, "        fn[row_run[k].cls][0](x, w, b, y + yo, %s, 1);\n    }\n}\n\n",
+    fprintf(out, "        fn[row_run[k].cls][0](x, w, b, y + yo, %s, 1, 0);\n    }\n}\n\n",
             w->p->fuse.residual >= 0 ? "res + yo" : "0");
 }
 
@@ -148,8 +155,8 @@ int mo_walk_emit(const struct mo_walk *w, const char *name, FILE *out, moire_err
     mo_emit_head(out, w->p, name);
     mo_walk_emit_tiles(out, w);
     emit_runs(out, &w->row, "row");
-    if (w->kind == MO_WALK_GEMM) {
-        emit_gemm_unit(out, w);
+    if (w->packed) {
+        emit_packed_unit(out, w);
     } else {
         emit_runs(out, &w->col, "col");
         emit_conv_unit(out, w);

@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-#include "codegen/family/family.h"
+#include "codegen/family/walk.h"
 #include "tests/unit/conv_case.h"
 #include "tests/unit/emit_case.h"
 #include "variants/conv.h"
@@ -38,24 +38,37 @@ static const struct mo_emit_family *family_of(const struct mo_problem *p) {
     return NULL;
 }
 
+/* Point `which` of a family; parts > 1: in so many parts of the input channels, and with folded broadcasts
+ * where the level has them, which search points of small layers do not ask for. */
+static struct mo_point choose(const struct mo_emit_family *family, const struct mo_problem *p, int which,
+                              int parts) {
+    struct mo_point points[MO_MAX_POINTS];
+    int n = family->points(p, points, 12);
+    if (n < 1) fail_msg("%s: no points", p->signature);
+    struct mo_point point = points[which % n];
+    if (parts > 1) {
+        point.knob[MO_KNOB_PARTS] = parts;
+        point.knob[MO_KNOB_FOLD] = p->isa == MO_ISA_AVX512;
+    }
+    return point;
+}
+
 static void check_conv(const char *compiler, const struct conv_shape *s, enum mo_layout in,
-                       const char *family_name, enum mo_isa isa, int which) {
+                       const char *family_name, enum mo_isa isa, int which, int parts) {
     struct conv_case c;
     struct mo_problem p;
-    struct mo_point points[MO_MAX_POINTS];
     assert_true(conv_case_open(&c, s, in, (unsigned)which + 1));
     if (!mo_problem_from_node(c.graph, c.node, isa, &p)) fail_msg("%s: no problem", conv_case_text(s));
     const struct mo_emit_family *family = family_of(&p);
     assert_string_equal(family->name, family_name);
-    int n = family->points(&p, points, 12);
-    if (n < 1) fail_msg("%s: no points", conv_case_text(s));
-    const struct mo_variant *v = build(compiler, family, &p, &points[which % n]);
+    struct mo_point point = choose(family, &p, which, parts);
+    const struct mo_variant *v = build(compiler, family, &p, &point);
     struct mo_region *region = mo_region_create(&env);
     moire_error err = {0};
     if (mo_pack_weights(v->packing, c.graph, c.node, region, &c.args.weights, &c.args.bias, &err))
         fail_msg("%s", err.message);
-    for (int parts = 1; parts <= 7; parts += 3) {
-        conv_case_run(&c, v->run, v->units, v->scratch_bytes, parts);
+    for (int ranges = 1; ranges <= 7; ranges += 3) {
+        conv_case_run(&c, v->run, v->units, v->scratch_bytes, ranges);
         const char *wrong = conv_case_check(&c);
         if (wrong) fail_msg("%s (%s), %s: %s", v->name, compiler, conv_case_text(s), wrong);
     }
@@ -88,7 +101,7 @@ static void every_shape(const char *compiler, int first_isa, int step) {
         for (int isa = first_isa; isa <= (int)mo_isa_detect(); isa++, k++)
             if (k % step == 0)
                 check_conv(compiler, &shapes[i].shape, shapes[i].shape.c <= 8 ? MO_PLAIN : MO_C16,
-                           shapes[i].family, isa, k);
+                           shapes[i].family, isa, k, 1);
 }
 
 static void gcc_kernels_match(void **state) {
@@ -102,7 +115,8 @@ static void clang_kernels_match(void **state) {
 }
 
 /* y = act(a b + c + r), plain rows; guards after every buffer. */
-static void check_gemm(int m, int k, int n, enum mo_act act, int residual, enum mo_isa isa, int which) {
+static void check_gemm(int m, int k, int n, enum mo_act act, int residual, enum mo_isa isa, int which,
+                       int parts) {
     struct mo_graph *g = mo_graph_create(&env);
     struct mo_shape as = {2, {m, k}}, bs = {2, {k, n}}, cs = {1, {n}}, ys = {2, {m, n}};
     struct mo_tensor *a = mo_graph_add_tensor(g, "a", MOIRE_F32, &as),
@@ -127,13 +141,11 @@ static void check_gemm(int m, int k, int n, enum mo_act act, int residual, enum 
     for (int i = 0; i < m * n + 64; i++)
         yv[i] = -777;
     struct mo_problem p;
-    struct mo_point points[MO_MAX_POINTS];
     assert_true(mo_problem_from_node(g, node, isa, &p));
     const struct mo_emit_family *family = family_of(&p);
     assert_string_equal(family->name, "gemm");
-    int count = family->points(&p, points, 12);
-    assert_true(count > 0);
-    const struct mo_variant *v = build("gcc", family, &p, &points[which % count]);
+    struct mo_point point = choose(family, &p, which, parts);
+    const struct mo_variant *v = build("gcc", family, &p, &point);
     struct mo_kargs args = {.in = {av, b->data, c->data, rv}, .out = {yv}, .residual = residual ? rv : NULL};
     assert_int_equal(mo_pack_weights(v->packing, g, node, g->region, &args.weights, &args.bias, NULL),
                      MOIRE_OK);
@@ -176,7 +188,24 @@ static void gemm_kernels_match(void **state) {
     int k = 0;
     for (int i = 0; i < 5; i++)
         for (int isa = 0; isa <= (int)mo_isa_detect(); isa++, k++)
-            check_gemm(table[i].m, table[i].k, table[i].n, table[i].act, table[i].residual, isa, k);
+            check_gemm(table[i].m, table[i].k, table[i].n, table[i].act, table[i].residual, isa, k, 1);
+}
+
+/* Sums that rest in the output between parts of the input channels. */
+static void parts_match(void **state) {
+    (void)state;
+    if (!have("gcc")) skip();
+    static const struct conv_shape convs[] = {
+        {2, 64, 6, 9, 40, 3, 3, 1, 1, 1, 1, 1, 1, 1, 1, 1, MO_ACT_RELU, 1},
+        {1, 128, 5, 7, 48, 1, 1, 1, 1, 1, 1, 0, 0, 0, 0, 1, MO_ACT_GELU, 0},
+        {1, 128, 7, 5, 64, 3, 1, 2, 1, 1, 1, 1, 0, 0, 0, 2, MO_ACT_NONE, 0},
+    };
+    for (int isa = 0; isa <= (int)mo_isa_detect(); isa++) {
+        for (int i = 0; i < 3; i++)
+            check_conv("gcc", &convs[i], MO_C16, i == 1 ? "pointwise" : "direct", isa, isa + i, 2);
+        check_gemm(6, 64, 52, MO_ACT_RELU, 1, isa, isa, 4);
+        check_gemm(8, 96, 24, MO_ACT_GELU, 0, isa, isa + 1, 2);
+    }
 }
 
 /* Points are legal, distinct and in order of predicted cost. */
@@ -213,9 +242,8 @@ static int close_folder(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(gcc_kernels_match),
-        cmocka_unit_test(clang_kernels_match),
-        cmocka_unit_test(gemm_kernels_match),
+        cmocka_unit_test(gcc_kernels_match),  cmocka_unit_test(clang_kernels_match),
+        cmocka_unit_test(gemm_kernels_match), cmocka_unit_test(parts_match),
         cmocka_unit_test(points_are_ordered),
     };
     return cmocka_run_group_tests(tests, open_folder, close_folder);
