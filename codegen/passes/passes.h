@@ -9,6 +9,7 @@
  *               fused epilogue.  Every Gemm and most MatMuls become this.
  *   Activation  y = act(x), act in node->fuse.  Every activation that was not fused becomes this.
  *   Attention   softmax(scale Q K^T + mask) V; heads before or behind the rows (runtime/ops/attention.c).
+ *   Fused       a tree of pointwise operators (runtime/ops/fused.h).
  *   Reorder     y = x in another layout. */
 #ifndef MO_PASSES_H
 #define MO_PASSES_H
@@ -42,6 +43,8 @@ mo_pass_fn mo_pass_activation;
 mo_pass_fn mo_pass_fuse;
 /* pass_carry.c: scales and shifts that come after an activation. */
 mo_pass_fn mo_pass_carry;
+/* pass_pointwise.c: trees of pointwise operators become moire.Fused. */
+mo_pass_fn mo_pass_pointwise;
 /* pass_layout.c: which tensors are MO_C16, and the Reorders between. */
 mo_pass_fn mo_pass_layout;
 /* pass_alias.c: views share storage with their input; concat inputs lie in the output. */

@@ -12,6 +12,7 @@
     X(unary)                                                                                                 \
     X(moire_ops)                                                                                             \
     X(attention)                                                                                             \
+    X(fused)                                                                                                 \
     X(binary)                                                                                                \
     X(conv)                                                                                                  \
     X(pool)                                                                                                  \

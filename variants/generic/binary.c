@@ -6,6 +6,7 @@
  * once, a scalar stays.  Div reads ones in the padding of its divisor, so that no NaN appears there. */
 #include <string.h>
 #include "variants/generic/bind.h"
+#include "variants/generic/broadcast.h"
 
 static const struct {
     const char *op_type;
@@ -23,101 +24,27 @@ static int find(const struct mo_node *node) {
     return -1;
 }
 
-static bool is_scalar(const struct mo_tensor *t) {
-    return mo_shape_count(&t->shape) == 1;
-}
-
-/* A constant of one number a channel: [C,1,...,1] or [1,C,1,...,1] against `y`. */
-static bool per_channel(const struct mo_tensor *t, const struct mo_tensor *y) {
-    int lead = y->shape.rank - t->shape.rank;
-    for (int i = 0; i < t->shape.rank; i++)
-        if (t->shape.d[i] != (i + lead == 1 ? y->shape.d[1] : 1)) return false;
-    return lead <= 1 && t->shape.rank > 0;
-}
-
 static bool blocked_operand(const struct mo_tensor *t, const struct mo_tensor *y, bool divisor) {
     if (t->data) {
         for (int64_t i = 0; divisor && i < mo_shape_count(&t->shape); i++)
             if (((const float *)t->data)[i] == 0.0f) return false;
-        return is_scalar(t) || per_channel(t, y);
+        return mo_is_scalar(t) || mo_is_per_channel(t, y);
     }
     if (divisor || t->shape.rank != y->shape.rank || t->shape.d[1] != y->shape.d[1]) return false;
     return true;
-}
-
-static bool broadcasts(const struct mo_tensor *t, const struct mo_tensor *y) {
-    int lead = y->shape.rank - t->shape.rank;
-    for (int i = 0; i < t->shape.rank; i++)
-        if (lead < 0 || (t->shape.d[i] != 1 && t->shape.d[i] != y->shape.d[i + lead])) return false;
-    return lead >= 0;
 }
 
 static unsigned layouts(const struct mo_graph *g, const struct mo_node *node) {
     const struct mo_tensor *a = mo_arg(g, node, 0), *b = mo_arg(g, node, 1), *y = mo_result(g, node, 0);
     int i = find(node);
     if (i < 0 || node->n_in != 2 || !mo_f32(a) || !mo_f32(b) || !mo_f32(y) || (a->data && b->data)) return 0;
-    if (!broadcasts(a, y) || !broadcasts(b, y)) return 0;
+    if (!mo_broadcasts(a, y) || !mo_broadcasts(b, y)) return 0;
     bool blocked = operators[i].blocked && y->shape.rank >= 3 && blocked_operand(a, y, false) &&
                    blocked_operand(b, y, operators[i].op == MO_BINARY_DIV);
     return MO_CAN_PLAIN | (blocked ? MO_CAN_C16 : 0);
 }
 
-/* All dimensions of the output in its layout, and an operand's stride along each; 0 = broadcast. */
-struct space {
-    int rank;
-    int64_t d[MO_MAX_DIMS], stride[2][MO_MAX_DIMS];
-};
-
-static void output_dims(const struct mo_tensor *y, struct space *s) {
-    s->rank = y->shape.rank;
-    for (int i = 0; i < s->rank; i++)
-        s->d[i] = y->shape.d[i];
-    if (y->layout != MO_C16) return;
-    s->d[1] = (s->d[1] + 15) / 16;
-    s->d[s->rank++] = 16;
-}
-
-static void operand_strides(const struct mo_tensor *t, const struct mo_tensor *y, const struct space *s,
-                            int64_t *stride) {
-    int lead = y->shape.rank - t->shape.rank, rank = s->rank < MO_MAX_DIMS ? s->rank : MO_MAX_DIMS;
-    int64_t own[MO_MAX_DIMS] = {0}, step = 1;
-    memset(stride, 0, MO_MAX_DIMS * sizeof *stride);
-    if (y->layout == MO_C16 && t->data) {
-        if (is_scalar(t)) return;
-        stride[1] = 16;
-        stride[s->rank - 1] = 1;
-        return;
-    }
-    for (int i = 0; i < rank; i++)
-        own[i] = i < lead ? 1 : i - lead < t->shape.rank ? t->shape.d[i - lead] : 16;
-    if (y->layout == MO_C16) own[1] = (own[1] + 15) / 16;
-    for (int i = rank - 1; i >= 0; i--) {
-        stride[i] = own[i] == 1 ? 0 : step;
-        step *= own[i];
-    }
-}
-
-/* Folds dimensions [from, rank) that advance together; innermost first in d and stride afterwards. */
-static int fold(const struct space *s, int from, int64_t *d, int64_t stride[2][MO_MAX_DIMS]) {
-    int n = 0;
-    for (int i = s->rank - 1; i >= from && i < MO_MAX_DIMS; i--) {
-        if (s->d[i] == 1) continue;
-        bool joins = n > 0;
-        for (int k = 0; k < 2; k++)
-            joins = joins && s->stride[k][i] == stride[k][n - 1] * d[n - 1];
-        if (joins) {
-            d[n - 1] *= s->d[i];
-            continue;
-        }
-        d[n] = s->d[i];
-        for (int k = 0; k < 2; k++)
-            stride[k][n] = s->stride[k][i];
-        n++;
-    }
-    return n;
-}
-
-static void fill(struct mo_binary_params *p, int n, const int64_t *d, int64_t stride[2][MO_MAX_DIMS]) {
+static void fill(struct mo_binary_params *p, int n, const int64_t *d, int64_t stride[][MO_MAX_DIMS]) {
     struct mo_operand *operand[2] = {&p->a, &p->b};
     p->columns = n > 0 ? d[0] : 1;
     p->rows = n > 1 ? d[1] : 1;
@@ -145,16 +72,16 @@ static int bind(const struct mo_binder *binder, const struct mo_node *node, stru
     const struct mo_tensor *in[2] = {mo_arg(g, node, 0), mo_arg(g, node, 1)}, *y = mo_result(g, node, 0);
     struct mo_binary_params p = {.op = operators[find(node)].op, .fuse = node->fuse, .images = 1};
     struct mo_operand *operand[2] = {&p.a, &p.b};
-    struct space s = {0};
+    struct mo_space s = {.operands = 2};
     int64_t d[MO_MAX_DIMS], stride[2][MO_MAX_DIMS];
     bool blocked = y->layout == MO_C16, dense = mo_dense(g, y);
     if (!in[0] || !in[1] || (blocked && !(layouts(g, node) & MO_CAN_C16))) return MOIRE_EUNSUPPORTED;
-    output_dims(y, &s);
+    mo_space_output(&s, y);
     for (int k = 0; k < 2; k++) {
         if (!in[k]->data && in[k]->layout != y->layout) return MOIRE_EUNSUPPORTED;
-        operand_strides(in[k], y, &s, s.stride[k]);
+        mo_space_operand(&s, k, in[k], y);
         dense = dense && mo_dense(g, in[k]);
-        if (!blocked || !in[k]->data || is_scalar(in[k])) continue;
+        if (!blocked || !in[k]->data || mo_is_scalar(in[k])) continue;
         operand[k]->blocked =
             mo_keep_padded(binder, in[k]->data, y->shape.d[1], p.op == MO_BINARY_DIV && k == 1 ? 1.0f : 0.0f);
         if (!operand[k]->blocked)
@@ -165,7 +92,7 @@ static int bind(const struct mo_binder *binder, const struct mo_node *node, stru
         for (int k = 0; k < 2; k++)
             operand[k]->per_image = s.stride[k][0] != 0;
     }
-    fill(&p, fold(&s, dense ? 0 : 1, d, stride), d, stride);
+    fill(&p, mo_space_fold(&s, dense ? 0 : 1, d, stride), d, stride);
     return mo_bound(step, mo_simd_of(binder->isa)->binary, "binary", mo_keep(binder, &p, sizeof p),
                     p.images * p.outer * p.row_groups * p.column_groups, err);
 }

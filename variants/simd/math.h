@@ -59,6 +59,36 @@ static inline float fast_exp(float x) {
     return p * bits_to_float(exponent);
 }
 
+/* The same over the whole range: overflows to infinity and underflows to 0, where fast_exp() stops at its
+ * last normal values. */
+static inline float full_exp(float x) {
+    float root = fast_exp(0.5f * x);
+    return root * root;
+}
+
+/* ln x: x = 2^n m with m in [sqrt 1/2, sqrt 2), and a polynomial in m - 1 (Cephes logf).  0 gives -inf,
+ * negative numbers NaN; denormals are scaled up first. */
+static inline float fast_log(float x) {
+    bool tiny = x < 1.17549435e-38f;
+    float y = tiny ? x * 8388608.0f : x;
+    int32_t bits = float_to_bits(y), exponent = (bits - 0x3f3504f3) >> 23;
+    float m = bits_to_float(bits - (int32_t)((uint32_t)exponent << 23)) - 1.0f, m2 = m * m;
+    float n = (float)exponent - (tiny ? 23.0f : 0.0f);
+    float p = 7.0376836292e-2f;
+    p = p * m - 1.1514610310e-1f;
+    p = p * m + 1.1676998740e-1f;
+    p = p * m - 1.2420140846e-1f;
+    p = p * m + 1.4249322787e-1f;
+    p = p * m - 1.6668057665e-1f;
+    p = p * m + 2.0000714765e-1f;
+    p = p * m - 2.4999993993e-1f;
+    p = p * m + 3.3333331174e-1f;
+    float result = m + (m2 * (p * m - 0.5f) + n * -2.12194440e-4f) + n * 0.693359375f;
+    result = x < INFINITY ? result : x; /* infinity and NaN */
+    result = x > 0.0f ? result : x == 0.0f ? -INFINITY : x < 0.0f ? NAN : x;
+    return result;
+}
+
 static inline float fast_sigmoid(float x) {
     return 1.0f / (1.0f + fast_exp(-x));
 }

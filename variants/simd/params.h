@@ -4,6 +4,7 @@
 #ifndef MO_SIMD_PARAMS_H
 #define MO_SIMD_PARAMS_H
 #include "runtime/ops/attention.h"
+#include "runtime/ops/fused.h"
 #include "variants/tiles.h"
 #include "variants/winograd.h"
 
@@ -88,6 +89,20 @@ struct mo_binary_params {
     int64_t images, dims[MO_MAX_DIMS], outer, rows, columns;
     int64_t row_group, row_groups, column_group, column_groups;
     struct mo_operand a, b;
+};
+
+/* fused: a program of pointwise steps over strips of MO_STRIP elements, which stay in the L1 cache.  Values
+ * are floats, bools 0 and 1; `program` names them by buffer: inputs first, then n_buffers of results, which
+ * steps share as values die.  Dimensions, groups and units as binary. */
+enum { MO_STRIP = 512 };
+struct mo_fused_params {
+    struct mo_fused program;
+    int n_buffers, result[MO_FUSED_STEPS]; /* of every step: its buffer */
+    moire_dtype dtype[MO_FUSED_INPUTS], out_dtype;
+    struct mo_operand in[MO_FUSED_INPUTS];
+    int rank;
+    int64_t images, dims[MO_MAX_DIMS], outer, rows, columns;
+    int64_t row_group, row_groups, column_group, column_groups;
 };
 
 /* affine: y = act(x * scale[c] + shift[c]).  unit = (image, channel or block of 16 channels). */

@@ -14,6 +14,7 @@
     X(matmul)                                                                                                \
     X(attention)                                                                                             \
     X(unary)                                                                                                 \
+    X(fused)                                                                                                 \
     X(binary)                                                                                                \
     X(affine)                                                                                                \
     X(softmax)                                                                                               \

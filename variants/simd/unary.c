@@ -7,10 +7,8 @@
 static void apply(const struct mo_unary_params *p, const float *x, float *y, int64_t n) {
     switch (p->function) {
     case MO_UNARY_EXP:
-        for (int64_t i = 0; i < n; i++) {
-            float half = fast_exp(0.5f * x[i]); /* squared: it ends in infinity and in zero */
-            y[i] = half * half;
-        }
+        for (int64_t i = 0; i < n; i++)
+            y[i] = full_exp(x[i]);
         return;
     case MO_UNARY_ERF:
         for (int64_t i = 0; i < n; i++)
