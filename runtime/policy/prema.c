@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * prema.c - temporal sharing with tokens and preemption (PREMA: Choi and Rhu, HPCA 2020, algorithm 2).
+ *
+ * One query at a time has the machine.  Each collects tokens: its priority, and again its priority for every
+ * solo time that it has waited.  Candidates are those whose tokens reach the largest of the levels 1, 3, 9,
+ * ... that any of them reaches; among them the one with the least left runs next.  It runs a block, bounded
+ * in time, and then the choice is made anew: that is where preemption happens here. */
+#include "runtime/policy/hand.h"
+
+static const double LEVEL_STEP = 3;
+
+struct state {
+    struct mo_hand hand;
+    int blocks;
+};
+
+enum { OLDEST_EVERY = 12 };
+
+static int wide(const struct mo_view *view, const struct mo_view_tenant *t) {
+    return mo_profile_fastest(t->profile, 0, view->n_cores);
+}
+
+static double tokens(const struct mo_view *view, int query) {
+    const struct mo_view_query *q = &view->queries[query];
+    const struct mo_view_tenant *t = &view->tenants[q->tenant];
+    double solo = (double)mo_view_time(t, wide(view, t), 0, t->profile->n_layers);
+    double spent = solo - (double)mo_view_left(view, query, wide(view, t));
+    double waited = (double)(view->now - q->arrival) - spent;
+    return (t->priority > 0 ? t->priority : 1) * (1 + (waited > 0 ? waited / solo : 0));
+}
+
+static double most_first(const struct mo_view *view, int query) {
+    return -tokens(view, query);
+}
+
+static double least_left(const struct mo_view *view, int query) {
+    const struct mo_view_tenant *t = &view->tenants[view->queries[query].tenant];
+    return (double)mo_view_left(view, query, wide(view, t));
+}
+
+static void serve(struct mo_hand *h, int query) {
+    int n = wide(h->view, &h->view->tenants[h->view->queries[query].tenant]);
+    mo_hand_run(h, query, mo_view_block(h->view, query, n), n);
+}
+
+static void dispatch(void *state, const struct mo_view *view, const struct mo_event *event,
+                     struct mo_decisions *out) {
+    (void)event;
+    struct state *s = state;
+    struct mo_hand *h = &s->hand;
+    if (view->n_idle < view->n_cores) return;
+    mo_hand_open(h, view, out);
+    int query = mo_hand_best(h, most_first);
+    if (query < 0) return;
+    if (++s->blocks % OLDEST_EVERY == 0) {
+        serve(h, mo_hand_best(h, mo_by_arrival));
+        return;
+    }
+    double level = 1;
+    for (double most = tokens(view, query); level * LEVEL_STEP <= most;)
+        level *= LEVEL_STEP;
+    for (int q; (q = mo_hand_best(h, least_left)) >= 0; mo_hand_pass(h, q)) {
+        if (tokens(view, q) < level) continue;
+        serve(h, q);
+        return;
+    }
+}
+
+const struct mo_policy mo_policy_prema = {
+    .name = "prema",
+    .description = "one query at a time on all cores, chosen by tokens, preempted between blocks (PREMA)",
+    .state_bytes = sizeof(struct state),
+    .dispatch = dispatch,
+};
