@@ -5,6 +5,7 @@
 #include "variants/winograd.h"
 
 #include <string.h>
+#include "variants/packed.h"
 
 static int64_t blocks(int64_t channels) {
     return (channels + 15) / 16;
@@ -162,19 +163,21 @@ int mo_pack_weights(enum mo_packing packing, const struct mo_graph *graph, const
     if (bytes < 0)
         return mo_fail(err, MOIRE_EUNSUPPORTED, "node '%s' (%s): weights do not fit packing %d", node->name,
                        node->op_type, (int)packing);
-    float *w = mo_region_alloc(region, (size_t)bytes), *b;
+    bool filled;
+    float *w = mo_packed_take(graph, node, region, (size_t)bytes, &filled), *b;
     if (packing == MO_PACK_GEMM16) {
         gemm_read(graph, node, &g);
         b = pack_bias(region, g.n, blocks(g.n) * 16, g.c, g.beta);
-        if (w && b) pack_gemm(&g, w);
+        if (w && b && !filled) pack_gemm(&g, w);
     } else {
         mo_conv_read(graph, node, &c);
         b = pack_bias(region, c.o, blocks(c.o) * 16, c.bias, 1);
-        if (w && b && packing == MO_PACK_CONV16) pack_conv(&c, w);
-        if (w && b && packing == MO_PACK_FIRST16) pack_first(&c, w);
-        if (w && b && packing == MO_PACK_DW16) pack_depthwise(&c, w);
         struct mo_winograd m;
-        if (w && b && mo_winograd_of(packing, &m)) pack_winograd(&c, &m, w);
+        bool fill = w && b && !filled;
+        if (fill && packing == MO_PACK_CONV16) pack_conv(&c, w);
+        if (fill && packing == MO_PACK_FIRST16) pack_first(&c, w);
+        if (fill && packing == MO_PACK_DW16) pack_depthwise(&c, w);
+        if (fill && mo_winograd_of(packing, &m)) pack_winograd(&c, &m, w);
     }
     if (!w || !b)
         return mo_fail(err, MOIRE_ENOMEM, "node '%s': out of memory for packed weights", node->name);

@@ -253,6 +253,35 @@ bool mo_store_peek(const struct mo_store *store, const char *signature, enum mo_
     return !index->best[0] || mo_store_find(store, signature, isa, &variant);
 }
 
+int mo_store_open_file(const struct mo_store *store, const char *name, const char *suffix, int64_t limit,
+                       struct mo_store_file *out, moire_error *err) {
+    char folder_name[3] = {name[0], name[1], 0}, file[MO_SHA256_HEX + 16];
+    *out = (struct mo_store_file){0};
+    int folder;
+    if (store->folder < 0) return MOIRE_OK;
+    int rc = mo_store_enter(store->env, store->folder, folder_name, &folder, err);
+    if (rc || folder < 0) return rc;
+    snprintf(file, sizeof file, "%s%s", name, suffix);
+    rc = mo_store_map(store->env, folder, file, limit, out, err);
+    store->env->sys->close(store->env->sys->self, folder);
+    return rc;
+}
+
+void mo_store_close_file(const struct mo_env *env, struct mo_store_file *file) {
+    if (file->mapped)
+        env->sys->unmap(env->sys->self, file->bytes, file->n);
+    else
+        mo_free(env, (void *)(uintptr_t)file->bytes);
+    *file = (struct mo_store_file){0};
+}
+
+void mo_store_note(const struct mo_store *store, bool stale) {
+    lock(store);
+    struct mo_store_stats *stats = &store->cache->stats;
+    *(stale ? &stats->stale : &stats->damaged) += 1;
+    unlock(store);
+}
+
 struct mo_store_stats mo_store_stats(const struct mo_store *store) {
     lock(store);
     struct mo_store_stats stats = store->cache->stats;

@@ -11,7 +11,7 @@
 #include <string.h>
 #include "variants/store_format.h"
 
-enum { OTHERS_WRITE = 022, STICKY = 01000 };
+enum { OTHERS_WRITE = 022, ANYBODY_WRITES = 0222, STICKY = 01000 };
 
 static void close_fd(const struct mo_env *env, int fd) {
     if (fd >= 0) env->sys->close(env->sys->self, fd);
@@ -110,34 +110,64 @@ static int read_all(const struct mo_env *env, int fd, const char *name, int64_t 
     return MOIRE_OK;
 }
 
-static int read_opened(const struct mo_env *env, int fd, const char *name, int64_t limit, char **bytes,
-                       size_t *n, moire_error *err) {
-    struct mo_stat st;
-    int rc = env->sys->stat(env->sys->self, fd, &st);
+/* What an opened file is, when it may be used. */
+static int examine(const struct mo_env *env, int fd, const char *name, int64_t limit, struct mo_stat *st,
+                   moire_error *err) {
+    int rc = env->sys->stat(env->sys->self, fd, st);
     if (rc < 0) return mo_fail(err, MOIRE_ESTORE, "'%s': %s", name, strerror(-rc));
-    if (!st.is_file) return mo_fail(err, MOIRE_ESTORE, "'%s' is not a regular file", name);
-    const char *why = distrust(env, &st, false);
+    if (!st->is_file) return mo_fail(err, MOIRE_ESTORE, "'%s' is not a regular file", name);
+    const char *why = distrust(env, st, false);
     if (why) return mo_fail(err, MOIRE_ESTORE, "'%s' %s", name, why);
-    if (st.size < 1 || st.size > limit)
+    if (st->size < 1 || st->size > limit)
         return mo_fail(err, MOIRE_ESTORE, "'%s' has %lld bytes, allowed are 1 to %lld", name,
-                       (long long)st.size, (long long)limit);
-    *n = (size_t)st.size;
-    return read_all(env, fd, name, st.size, bytes, err);
+                       (long long)st->size, (long long)limit);
+    return MOIRE_OK;
+}
+
+/* *file = -1 and MOIRE_OK when it does not exist. */
+static int open_file(const struct mo_env *env, int folder, const char *name, int *file, moire_error *err) {
+    *file = env->sys->open_at(env->sys->self, folder, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY, 0);
+    if (*file >= 0) return MOIRE_OK;
+    int rc = *file;
+    *file = -1;
+    return rc == -ENOENT ? MOIRE_OK : mo_fail(err, MOIRE_ESTORE, "cannot open '%s': %s", name, strerror(-rc));
 }
 
 int mo_store_read(const struct mo_env *env, int folder, const char *name, int64_t limit, char **bytes,
                   size_t *n, int *fd, moire_error *err) {
+    struct mo_stat st;
+    int file;
     *bytes = NULL;
     *n = 0;
     if (fd) *fd = -1;
-    int file =
-        env->sys->open_at(env->sys->self, folder, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY, 0);
-    if (file == -ENOENT) return MOIRE_OK;
-    if (file < 0) return mo_fail(err, MOIRE_ESTORE, "cannot open '%s': %s", name, strerror(-file));
-    int rc = read_opened(env, file, name, limit, bytes, n, err);
+    int rc = open_file(env, folder, name, &file, err);
+    if (rc || file < 0) return rc;
+    rc = examine(env, file, name, limit, &st, err);
+    if (!rc) rc = read_all(env, file, name, st.size, bytes, err);
+    if (!rc) *n = (size_t)st.size;
     if (fd && !rc)
         *fd = file;
     else
         close_fd(env, file);
+    return rc;
+}
+
+int mo_store_map(const struct mo_env *env, int folder, const char *name, int64_t limit,
+                 struct mo_store_file *out, moire_error *err) {
+    struct mo_stat st;
+    int file;
+    *out = (struct mo_store_file){0};
+    int rc = open_file(env, folder, name, &file, err);
+    if (rc || file < 0) return rc;
+    rc = examine(env, file, name, limit, &st, err);
+    if (!rc && !(st.mode & ANYBODY_WRITES))
+        out->mapped = !env->sys->map(env->sys->self, file, (size_t)st.size, &out->bytes);
+    char *copy = NULL;
+    if (!rc && !out->mapped) {
+        rc = read_all(env, file, name, st.size, &copy, err);
+        out->bytes = copy;
+    }
+    if (!rc) out->n = (size_t)st.size;
+    close_fd(env, file);
     return rc;
 }

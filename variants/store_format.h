@@ -3,16 +3,18 @@
  *
  *   <store>/v1/<cpu folder>/<hh>/<key>.json .so .c    one variant; <hh> = first two digits of the name
  *   <store>/v1/<cpu folder>/<hh>/<layer>.best.json    the best variant of one (signature, ISA level)
+ *   <store>/v1/<cpu folder>/<hh>/<key>.model          a compiled model (runtime/plan/image.h)
+ *   <store>/v1/<cpu folder>/<hh>/<stamp>.stamp.json   the compiled model of one version of one ONNX file
  *   <store>/v1/<cpu folder>/lock, work-<n>/           the writer's
  *
  * <key> is the SHA-256 of everything the object depends on, <layer> that of signature and ISA level.  Every
  * JSON file is an envelope: {"sha256":"<digest of the body's bytes>",\n"body":<body>}\n, so that each byte
  * of it is covered.  Files appear by rename and are never rewritten, except that a newer index replaces an
- * older one as a whole. */
+ * older one as a whole, and a newer stamp an older one. */
 #ifndef MO_STORE_FORMAT_H
 #define MO_STORE_FORMAT_H
 #include "runtime/base/sha256.h"
-#include "variants/kernel.h"
+#include "variants/store.h"
 
 enum { MO_STORE_FORMAT = 1, MO_STORE_TEXT = 256, MO_STORE_KNOBS = 192 };
 
@@ -41,6 +43,12 @@ struct mo_store_index {
     double min_ns, generic_ns;
 };
 
+/* Which compiled model belongs to an ONNX file, as it was when that was made. */
+struct mo_store_stamp {
+    char model[MO_SHA256_HEX];   /* key */
+    char outside[MO_SHA256_HEX]; /* digest of the state of the files beside it that hold its data; "": none */
+};
+
 /* Names. */
 void mo_store_key(const struct mo_store_entry *entry, char hex[MO_SHA256_HEX]);
 void mo_store_layer(const char *signature, enum mo_isa isa, char hex[MO_SHA256_HEX]);
@@ -48,6 +56,8 @@ void mo_store_layer(const char *signature, enum mo_isa isa, char hex[MO_SHA256_H
 /* Bytes of a JSON file to a struct; MOIRE_ESTORE with the reason when anything is off.  Hostile input. */
 int mo_store_parse_entry(const char *bytes, size_t n, struct mo_store_entry *out, moire_error *err);
 int mo_store_parse_index(const char *bytes, size_t n, struct mo_store_index *out, moire_error *err);
+
+int mo_store_parse_stamp(const char *bytes, size_t n, struct mo_store_stamp *out, moire_error *err);
 
 /* Folders and files under the trust rule (store_folder.c). */
 int mo_store_walk(const struct mo_env *env, const char *path, int *folder, moire_error *err);
@@ -57,6 +67,10 @@ int mo_store_enter(const struct mo_env *env, int parent, const char *name, int *
  * MOIRE_OK when it does not exist.  *fd, when asked for, stays open. */
 int mo_store_read(const struct mo_env *env, int folder, const char *name, int64_t limit, char **bytes,
                   size_t *n, int *fd, moire_error *err);
+
+/* The same for struct mo_store_file: mapped when nobody may write to it. */
+int mo_store_map(const struct mo_env *env, int folder, const char *name, int64_t limit,
+                 struct mo_store_file *out, moire_error *err);
 
 /* Refuses an object file that could do more than hold functions (elf_policy.c). */
 int mo_elf_check(const void *bytes, size_t n, moire_error *err);

@@ -153,6 +153,18 @@ int mo_store_parse_entry(const char *bytes, size_t n, struct mo_store_entry *e, 
     return rc;
 }
 
+int mo_store_parse_stamp(const char *bytes, size_t n, struct mo_store_stamp *s, moire_error *err) {
+    *s = (struct mo_store_stamp){0};
+    const struct field fields[] = {
+        {"model", DIGEST, s->model, 0},
+        {"outside", DIGEST, s->outside, 0},
+        {NULL, TEXT, NULL, 0},
+    };
+    int rc = parse(bytes, n, fields, err);
+    if (!rc && !*s->model) rc = mo_fail(err, MOIRE_ESTORE, "field 'model' is empty");
+    return rc;
+}
+
 int mo_store_parse_index(const char *bytes, size_t n, struct mo_store_index *x, moire_error *err) {
     *x = (struct mo_store_index){0};
     int64_t abi = 0, generator = 0, tried = 0;

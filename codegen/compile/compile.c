@@ -7,9 +7,8 @@
 #include <string.h>
 #include "codegen/frontend.h"
 
-/* The bindings that a model has an input for. */
-static int pick_shapes(const struct mo_env *env, const struct mo_compile_options *o, const char *file,
-                       moire_shape *out, int *n, moire_error *err) {
+int mo_compile_shapes(const struct mo_env *env, const struct mo_compile_options *o, const char *file,
+                      moire_shape *out, int *n, moire_error *err) {
     struct mo_frontend_options plain = {.no_passes = true};
     struct mo_graph *graph;
     *n = 0;
@@ -34,7 +33,7 @@ static int add_model(const struct mo_env *env, const struct mo_compile_options *
     struct mo_frontend_options front = {.shapes = shapes, .exact = o->exact};
     if (!shapes) return mo_fail(err, MOIRE_ENOMEM, "out of memory binding shapes");
     struct mo_graph *graph;
-    int rc = pick_shapes(env, o, file, shapes, &front.n_shapes, err);
+    int rc = mo_compile_shapes(env, o, file, shapes, &front.n_shapes, err);
     if (!rc) rc = mo_frontend_load(env, file, &front, &graph, err);
     if (rc) return rc;
     rc = mo_search_add(search, graph, err);

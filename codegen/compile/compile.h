@@ -18,6 +18,11 @@ struct mo_compile_options {
 int mo_compile_models(const struct mo_env *env, const struct mo_compile_options *options,
                       struct mo_search **out, moire_error *err);
 
+/* The bindings that a model has an input for, into out (room for n_shapes); all of them for the only model.
+ */
+int mo_compile_shapes(const struct mo_env *env, const struct mo_compile_options *options, const char *file,
+                      moire_shape *out, int *n, moire_error *err);
+
 /* Sums over layers as often as they are used. */
 struct mo_compile_totals {
     int layers, reused, compiled, generic, failed, pending, rejected;

@@ -159,6 +159,7 @@ int mo_read_external(const struct mo_import *im, const Onnx__TensorProto *t, con
                        "%s: external data location '%.200s' leaves the folder of the model; use a "
                        "relative path without '..'",
                        what, e.location);
+    if (!mo_graph_add_outside(im->graph, e.location)) return mo_fail(im->err, MOIRE_ENOMEM, "out of memory");
     int fd = open_below(im, e.location);
     if (fd < 0)
         return mo_fail(im->err, MOIRE_EIO, "%s: cannot open external data '%.200s': %s%s", what, e.location,

@@ -9,6 +9,7 @@
 #include "codegen/search/internal.h"
 
 enum { DEFAULT_POINTS = 8, FAMILY_SHARE = 3, MAX_JOBS = 64, STEM_CAP = 4300 };
+static const int64_t COMPILE_NS = INT64_C(60000000000); /* one candidate, on a busy machine */
 
 static int by_cost(const void *a, const void *b) {
     const struct candidate *x = a, *y = b;
@@ -124,7 +125,7 @@ static void build(const struct mo_search *s, struct candidate *c, const struct m
         verdict = "does not compile";
         rc = mo_write_file(s->env, path, c->source, c->source_bytes, &c->err);
     }
-    if (!rc) rc = mo_cc_compile(s->env, &s->cc, problem->isa, stem, &c->err);
+    if (!rc) rc = mo_cc_compile(s->env, &s->cc, problem->isa, stem, COMPILE_NS, &c->err);
     snprintf(path, sizeof path, "%s.so", stem);
     if (!rc) rc = read_object(s, path, c);
     remove_files(s, stem);

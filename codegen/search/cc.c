@@ -11,6 +11,7 @@
 #include <string.h>
 
 enum { PATH_CAP = 4400, MAX_ARGS = 40 };
+static const int64_t ASK_NS = INT64_C(20000000000); /* for --version */
 
 /* One table: the flags that are part of the key and of the command. */
 static const char *const common_flags[] = {"-std=gnu11",
@@ -78,7 +79,7 @@ static int ask(const struct mo_env *env, const char *program, const char *work, 
     char log[PATH_CAP];
     snprintf(log, sizeof log, "%s/version", work);
     const char *const argv[] = {program, "--version", NULL};
-    int rc = env->sys->spawn(env->sys->self, argv, log);
+    int rc = env->sys->spawn(env->sys->self, argv, log, ASK_NS);
     if (!rc) first_line(env, log, out->id, sizeof out->id);
     env->sys->unlink(env->sys->self, log);
     snprintf(out->program, sizeof out->program, "%s", program);
@@ -97,7 +98,7 @@ int mo_cc_find(const struct mo_env *env, const char *wanted, const char *work, s
 }
 
 int mo_cc_compile(const struct mo_env *env, const struct mo_cc *cc, enum mo_isa isa, const char *stem,
-                  moire_error *err) {
+                  int64_t limit_ns, moire_error *err) {
     char source[PATH_CAP], object[PATH_CAP], log[PATH_CAP];
     snprintf(source, sizeof source, "%s.c", stem);
     snprintf(object, sizeof object, "%s.so", stem);
@@ -108,10 +109,13 @@ int mo_cc_compile(const struct mo_env *env, const struct mo_cc *cc, enum mo_isa 
     for (int i = 0; rest[i]; i++)
         argv[n++] = rest[i];
     argv[n] = NULL;
-    int rc = env->sys->spawn(env->sys->self, argv, log);
+    int rc = env->sys->spawn(env->sys->self, argv, log, limit_ns);
     if (!rc) return MOIRE_OK;
     char line[200];
     first_line(env, log, line, sizeof line);
+    if (rc == -ETIMEDOUT)
+        return mo_fail(err, MOIRE_ECOMPILER, "%.80s took longer than %lld s", cc->program,
+                       (long long)(limit_ns / 1000000000));
     if (rc < 0) return mo_fail(err, MOIRE_ECOMPILER, "cannot run %.80s: %s", cc->program, strerror(-rc));
     return mo_fail(err, MOIRE_ECOMPILER, "%.80s failed with status %d: %s", cc->program, rc, line);
 }

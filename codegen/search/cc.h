@@ -15,7 +15,8 @@ int mo_cc_find(const struct mo_env *env, const char *wanted, const char *work, s
                moire_error *err);
 /* The flags for an ISA level as one text (part of the key).  Explicit levels, never -march=native. */
 void mo_cc_flags(enum mo_isa isa, char out[MO_STORE_TEXT]);
-/* Compiles <stem>.c to <stem>.so; MOIRE_ECOMPILER with the compiler's first line when it fails. */
+/* Compiles <stem>.c to <stem>.so; MOIRE_ECOMPILER with the compiler's first line when it fails, or when it
+ * had to be stopped after limit_ns (0 = no limit). */
 int mo_cc_compile(const struct mo_env *env, const struct mo_cc *cc, enum mo_isa isa, const char *stem,
-                  moire_error *err);
+                  int64_t limit_ns, moire_error *err);
 #endif

@@ -285,6 +285,66 @@ int mo_writer_add(struct mo_writer *w, const struct mo_store_entry *entry, const
     return rc;
 }
 
+/* A file that is being streamed. */
+struct stream {
+    const struct mo_env *env;
+    const char *path;
+    int fd;
+    moire_error *err;
+};
+
+static int put_stream(void *ctx, const void *bytes, size_t n) {
+    const struct stream *s = ctx;
+    int rc = write_all(s->env, s->fd, bytes, n);
+    return rc < 0 ? failed(s->err, "write", s->path, rc) : MOIRE_OK;
+}
+
+int mo_writer_stream(struct mo_writer *w, const char *name, const char *suffix,
+                     int (*fill)(void *ctx, mo_writer_put *put, void *put_ctx, moire_error *err), void *ctx,
+                     moire_error *err) {
+    const struct mo_sys *sys = w->env->sys;
+    char from[PATH_CAP + 32], to[PATH_CAP + 128], shelf[PATH_CAP + 8];
+    snprintf(from, sizeof from, "%s/stream", w->work);
+    snprintf(to, sizeof to, "%s/%.2s/%s%s", w->base, name, name, suffix);
+    sys->unlink(sys->self, from);
+    int fd = sys->open(sys->self, from, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, 0444);
+    if (fd < 0) return failed(err, "create", from, fd);
+    struct stream stream = {w->env, from, fd, err};
+    int rc = fill(ctx, put_stream, &stream, err), sync = rc ? 0 : sys->fsync(sys->self, fd);
+    if (!rc && sync < 0) rc = failed(err, "write", from, sync);
+    sys->close(sys->self, fd);
+    int lock = rc ? -1 : lock_store(w, err);
+    if (!rc && lock < 0) rc = MOIRE_ESTORE;
+    if (!rc) rc = make_shelf(w, name, shelf, err);
+    int moved = rc ? 0 : sys->rename(sys->self, from, to);
+    if (!rc && moved < 0) rc = failed(err, "rename to", to, moved);
+    if (!rc) rc = sync_folder(w->env, shelf, err);
+    if (rc) sys->unlink(sys->self, from);
+    quiet_close(w->env, lock);
+    return rc;
+}
+
+void mo_writer_remove(struct mo_writer *w, const char *name, const char *suffix) {
+    char path[PATH_CAP + 128];
+    snprintf(path, sizeof path, "%s/%.2s/%s%s", w->base, name, name, suffix);
+    w->env->sys->unlink(w->env->sys->self, path);
+}
+
+int mo_writer_stamp(struct mo_writer *w, const char *name, const struct mo_store_stamp *stamp,
+                    moire_error *err) {
+    char shelf[PATH_CAP + 8];
+    int lock = lock_store(w, err);
+    if (lock < 0) return MOIRE_ESTORE;
+    int rc = make_shelf(w, name, shelf, err);
+    json_t *body =
+        json_pack("{si ss ss}", "format", MO_STORE_FORMAT, "model", stamp->model, "outside", stamp->outside);
+    if (!rc) rc = place_json(w, name, ".stamp.json", body, err);
+    json_decref(body);
+    if (!rc) rc = sync_folder(w->env, shelf, err);
+    quiet_close(w->env, lock);
+    return rc;
+}
+
 static json_t *ranked_json(const struct mo_ranked *ranked, int n) {
     json_t *list = json_array();
     for (int i = 0; i < n; i++)

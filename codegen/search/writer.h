@@ -23,6 +23,18 @@ int mo_write_file(const struct mo_env *env, const char *path, const void *bytes,
 int mo_writer_add(struct mo_writer *writer, const struct mo_store_entry *entry, const void *object,
                   const char *source, char key[MO_SHA256_HEX], moire_error *err);
 
+/* Streams a file into the store, as <hh>/<name><suffix>: `fill` calls put(put_ctx, ...) for the bytes in
+ * order and stops when that returns an error code. */
+typedef int mo_writer_put(void *put_ctx, const void *bytes, size_t n);
+int mo_writer_stream(struct mo_writer *writer, const char *name, const char *suffix,
+                     int (*fill)(void *ctx, mo_writer_put *put, void *put_ctx, moire_error *err), void *ctx,
+                     moire_error *err);
+/* Takes a file out of the store again; nothing happens when it is not there. */
+void mo_writer_remove(struct mo_writer *writer, const char *name, const char *suffix);
+/* Makes a compiled model the answer for a stamp. */
+int mo_writer_stamp(struct mo_writer *writer, const char *name, const struct mo_store_stamp *stamp,
+                    moire_error *err);
+
 /* One measured or discarded candidate, for the ranked list in the index. */
 struct mo_ranked {
     char family[32], knobs[MO_STORE_KNOBS];

@@ -17,6 +17,7 @@
     X(fold_bytes, 256LL << 20, "size of a constant made by folding")                                         \
     X(json_bytes, 64LL << 20, "size of a JSON file")                                                         \
     X(variant_bytes, 8LL << 20, "size of a compiled variant in the store")                                   \
+    X(model_image_bytes, 64LL << 30, "size of a compiled model in the store")                                \
     X(variant_json_bytes, 256LL << 10, "size of a description in the store")                                 \
     X(tenants, 256, "loaded models")                                                                         \
     X(queue, 1024, "accepted and waiting queries of one tenant")                                             \

@@ -16,16 +16,19 @@ struct mo_thread {
     uintptr_t handle;
 };
 
-/* What the trust rules ask of an open file or folder. */
+/* What the trust rules ask of an open file or folder, and what tells one version of a file from another. */
 struct mo_stat {
     uint32_t uid, mode; /* mode: permission bits and sticky bit only */
     int64_t size;
     int is_folder, is_file;
+    uint64_t device, inode;
+    int64_t modified, changed; /* ns since 1970; every change of contents or owner moves `changed` */
 };
 
 struct mo_sys {
     void *self;
-    /* memory: zero-filled, aligned (a power of two >= 16); NULL when out of memory */
+    /* memory: zero-filled, aligned (a power of two >= 16); NULL when out of memory.  Pages of a large block
+     * that nobody touches take no memory. */
     void *(*alloc)(void *self, size_t align, size_t bytes);
     void (*free)(void *self, void *p);
     /* clock: monotonic nanoseconds; sleep until such a time (returns early on a signal) */
@@ -53,6 +56,10 @@ struct mo_sys {
                 size_t n); /* home folder of the effective user, from the user database */
     /* calls fn for every name in a folder but "." and ".."; stops when fn returns non-zero */
     int (*list)(void *self, const char *folder, int (*fn)(void *ctx, const char *name), void *ctx);
+    /* read-only view of the first `bytes` of an open file, shared with every process that maps it; 0 or
+     * -errno */
+    int (*map)(void *self, int fd, size_t bytes, const void **out);
+    void (*unmap)(void *self, const void *at, size_t bytes);
     /* anonymous file in memory, and what makes it immutable */
     int (*memfd)(void *self, const char *name);
     int (*seal)(void *self, int fd);
@@ -69,8 +76,16 @@ struct mo_sys {
     void *(*dl_sym)(void *self, void *object, const char *symbol);
     void (*dl_close)(void *self, void *object);
     /* runs argv[0] (searched in PATH) and waits; output of the child goes to the file `log` or nowhere.
-     * Returns the exit status (128+n for signal n) or -errno. */
-    int (*spawn)(void *self, const char *const *argv, const char *log);
+     * Returns the exit status (128+n for signal n), or -errno: -ETIMEDOUT when it had to be killed, with all
+     * that it started, after `limit` ns (0 = no limit). */
+    int (*spawn)(void *self, const char *const *argv, const char *log, int64_t limit);
+    /* runs fn in a copy of this process (its other threads do not exist there) and waits; both see `shared`,
+     * which comes from share().  Returns as spawn; 0 when fn returned.  Only for programs, never for servers.
+     */
+    int (*fork)(void *self, void (*fn)(void *ctx, void *shared), void *ctx, void *shared, int64_t limit);
+    /* zeroed memory that a forked copy writes to and we read; NULL when there is none */
+    void *(*share)(void *self, size_t bytes);
+    void (*unshare)(void *self, void *shared, size_t bytes);
 };
 
 /* The real machine. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * sys_posix.c - the sys table of the real machine (Linux). */
 #define _GNU_SOURCE
-#include "runtime/base/sys.h"
+#include "runtime/base/sys_posix.h"
 
 #include <dirent.h>
 #include <dlfcn.h>
@@ -12,7 +12,6 @@
 #include <pwd.h>
 #include <sched.h>
 #include <signal.h>
-#include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,41 +19,50 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
-#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
-
-extern char **environ;
 
 /* Who asks for this alignment wants pages of this size; the rest of the block keeps small ones. */
 enum { HUGE_PAGE = 2 << 20 };
 
+/* calloc() knows which pages come zeroed from the system and leaves them alone.  It aligns to 16 only: the
+ * block's true beginning is kept in the word before what is handed out. */
 static void *px_alloc(void *self, size_t align, size_t bytes) {
     (void)self;
-    void *p = NULL;
-    if (posix_memalign(&p, align, bytes ? bytes : 1)) return NULL;
+    size_t total;
+    if (__builtin_add_overflow(bytes, align, &total)) return NULL;
+    char *block = calloc(1, total);
+    if (!block) return NULL;
+    char *p = block + (align - (uintptr_t)block % align); /* at least 16 bytes on */
+    memcpy(p - sizeof block, &block, sizeof block);
     if (align >= HUGE_PAGE && bytes >= HUGE_PAGE) madvise(p, bytes / 4096 * 4096, MADV_HUGEPAGE);
-    memset(p, 0, bytes);
     return p;
 }
 
 static void px_free(void *self, void *p) {
     (void)self;
-    free(p);
+    char *block;
+    if (!p) return;
+    memcpy(&block, (char *)p - sizeof block, sizeof block);
+    free(block);
+}
+
+static int64_t to_ns(struct timespec t) {
+    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
 }
 
 static int64_t px_now(void *self) {
     (void)self;
     struct timespec t;
     clock_gettime(CLOCK_MONOTONIC, &t);
-    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+    return to_ns(t);
 }
 
 static int64_t px_thread_time(void *self) {
     (void)self;
     struct timespec t;
     clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
-    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+    return to_ns(t);
 }
 
 static struct timespec to_timespec(int64_t ns) {
@@ -157,7 +165,11 @@ static int px_stat(void *self, int fd, struct mo_stat *out) {
                             .mode = st.st_mode & 07777,
                             .size = (int64_t)st.st_size,
                             .is_folder = S_ISDIR(st.st_mode),
-                            .is_file = S_ISREG(st.st_mode)};
+                            .is_file = S_ISREG(st.st_mode),
+                            .device = (uint64_t)st.st_dev,
+                            .inode = (uint64_t)st.st_ino,
+                            .modified = to_ns(st.st_mtim),
+                            .changed = to_ns(st.st_ctim)};
     return 0;
 }
 
@@ -186,6 +198,20 @@ static int px_list(void *self, const char *folder, int (*fn)(void *ctx, const ch
         if (strcmp(e->d_name, ".") && strcmp(e->d_name, "..")) rc = fn(ctx, e->d_name);
     closedir(dir);
     return rc;
+}
+
+/* Populated at once: one pass over the page tables instead of a fault for every few pages. */
+static int px_map(void *self, int fd, size_t bytes, const void **out) {
+    (void)self;
+    void *at = mmap(NULL, bytes, PROT_READ, MAP_SHARED | MAP_POPULATE, fd, 0);
+    if (at == MAP_FAILED) return -errno;
+    *out = at;
+    return 0;
+}
+
+static void px_unmap(void *self, const void *at, size_t bytes) {
+    (void)self;
+    munmap((void *)(uintptr_t)at, bytes);
 }
 
 static int px_memfd(void *self, const char *name) {
@@ -221,7 +247,7 @@ static int64_t px_thread_cpu(void *self, struct mo_thread thread) {
     clockid_t clock;
     struct timespec t;
     if (pthread_getcpuclockid((pthread_t)thread.handle, &clock) || clock_gettime(clock, &t)) return 0;
-    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+    return to_ns(t);
 }
 
 static int px_pin(void *self, int cpu) {
@@ -270,28 +296,6 @@ static void px_dl_close(void *self, void *object) {
     dlclose(object);
 }
 
-static int wait_for(pid_t pid) {
-    int status;
-    while (waitpid(pid, &status, 0) < 0)
-        if (errno != EINTR) return -errno;
-    return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
-}
-
-static int px_spawn(void *self, const char *const *argv, const char *log) {
-    (void)self;
-    posix_spawn_file_actions_t actions;
-    int rc = posix_spawn_file_actions_init(&actions);
-    if (rc) return -rc;
-    posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0);
-    posix_spawn_file_actions_addopen(&actions, 1, log ? log : "/dev/null", O_WRONLY | O_CREAT | O_TRUNC,
-                                     0600);
-    posix_spawn_file_actions_adddup2(&actions, 1, 2);
-    pid_t pid;
-    rc = posix_spawnp(&pid, argv[0], &actions, NULL, (char *const *)argv, environ);
-    posix_spawn_file_actions_destroy(&actions);
-    return rc ? -rc : wait_for(pid);
-}
-
 const struct mo_sys *mo_sys_posix(void) {
     static const struct mo_sys table = {
         .alloc = px_alloc,
@@ -316,6 +320,8 @@ const struct mo_sys *mo_sys_posix(void) {
         .euid = px_euid,
         .home = px_home,
         .list = px_list,
+        .map = px_map,
+        .unmap = px_unmap,
         .memfd = px_memfd,
         .seal = px_seal,
         .thread_start = px_thread_start,
@@ -327,7 +333,10 @@ const struct mo_sys *mo_sys_posix(void) {
         .dl_open = px_dl_open,
         .dl_sym = px_dl_sym,
         .dl_close = px_dl_close,
-        .spawn = px_spawn,
+        .spawn = mo_px_spawn,
+        .fork = mo_px_fork,
+        .share = mo_px_share,
+        .unshare = mo_px_unshare,
     };
     return &table;
 }

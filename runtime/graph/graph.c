@@ -104,6 +104,16 @@ struct mo_attr *mo_node_add_attr(struct mo_graph *g, struct mo_node *node, const
     return attr;
 }
 
+bool mo_graph_add_outside(struct mo_graph *g, const char *location) {
+    for (int i = 0; i < g->n_outside; i++)
+        if (!strcmp(g->outside[i], location)) return true;
+    const char **wider = mo_region_array(g->region, (size_t)g->n_outside + 1, sizeof *wider);
+    if (!wider) return false;
+    if (g->n_outside) memcpy(wider, g->outside, (size_t)g->n_outside * sizeof *wider);
+    g->outside = wider;
+    return (wider[g->n_outside++] = copy_string(g, location)) != NULL;
+}
+
 void mo_graph_index(struct mo_graph *g) {
     for (int i = 0; i < g->n_tensors; i++) {
         g->tensors[i]->producer = -1;

@@ -12,7 +12,8 @@
 #include <stdbool.h>
 #include "runtime/base/env.h"
 
-struct mo_op; /* runtime/ops/op.h */
+struct mo_op;     /* runtime/ops/op.h */
+struct mo_packed_places; /* variants/packed.h */
 
 /* How the elements of a tensor lie in memory.
  * MO_C16 (fp32, rank >= 3): [N][ceil(C/16)][spatial...][16]; lanes beyond C hold finite values. */
@@ -126,6 +127,9 @@ struct mo_graph {
     int *inputs, *outputs; /* tensor ids; initializers are not inputs */
     int n_meta;            /* metadata_props of the model */
     const char **meta_key, **meta_value;
+    int n_outside; /* files beside the model that hold contents of tensors, relative to its folder */
+    const char **outside;
+    struct mo_packed_places *packed; /* where binders put or find packed weights; NULL: in new memory */
 };
 
 struct mo_graph *mo_graph_create(const struct mo_env *env); /* NULL: out of memory */
@@ -142,6 +146,9 @@ struct mo_attr *mo_node_add_attr(struct mo_graph *g, struct mo_node *node, const
 /* A constant tensor whose zeroed storage (shape x dtype bytes) belongs to the graph. */
 struct mo_tensor *mo_graph_add_const(struct mo_graph *g, const char *name, moire_dtype dtype,
                                      const struct mo_shape *shape);
+
+/* Notes that contents come from a file beside the model; false: out of memory. */
+bool mo_graph_add_outside(struct mo_graph *g, const char *location);
 
 /* Recomputes producer, n_uses and consumer of all tensors. */
 void mo_graph_index(struct mo_graph *g);

@@ -29,6 +29,8 @@ bool mo_plan_is_view(const struct mo_graph *graph, const struct mo_node *node);
 
 /* trim.c: releases constants that no step reads any more because it has packed its own copy. */
 void mo_plan_trim(struct mo_plan *plan);
+/* MOIRE_ESTORE: a plan built from a compiled model needs weights in a form that the model does not have. */
+int mo_plan_check_packed(const struct mo_plan *plan, moire_error *err);
 
 /* reference.c: runs a layer by its operator's plain C; worker 0 only. */
 int mo_reference_run(struct mo_instance *instance, const struct mo_step *step);

@@ -6,6 +6,7 @@
 #include <string.h>
 #include "runtime/plan/internal.h"
 #include "variants/conv.h"
+#include "variants/packed.h"
 #include "variants/store.h"
 
 /* A tensor whose size is not known now: it is allocated by the layer that makes it. */
@@ -50,6 +51,7 @@ static bool repack(struct mo_plan *plan, const struct mo_variant *variant, struc
         mo_pack_weights((enum mo_packing)variant->packing, plan->graph, step->node, plan->region,
                         &step->weights, &step->bias, NULL))
         return false;
+    mo_packed_drop(plan->graph, before);
     mo_region_release(plan->region, (void *)before);
     step->packing = (enum mo_packing)variant->packing;
     return true;
@@ -123,6 +125,7 @@ static int fill(struct mo_plan *plan, const struct mo_plan_options *options, moi
             plan->scratch_bytes = plan->steps[k].scratch_bytes;
     }
     plan->weight_bytes = (int64_t)(mo_region_bytes(plan->region) - before);
+    if (!rc) rc = mo_plan_check_packed(plan, err);
     if (!rc) mo_plan_trim(plan);
     return rc;
 }

@@ -1,12 +1,28 @@
 /* SPDX-License-Identifier: Apache-2.0
  * trim.c - after every layer is bound, weights exist twice: as the model gave them and packed.  The first
- * copy is released where no step reads it, so that a tenant holds its weights once. */
+ * copy is released where no step reads it, so that a tenant holds its weights once.
+ *
+ * While places of packed weights are recorded, only what a compiled model need not hold is released: large
+ * weights behind such a place.  When a plan is built from a compiled model, its hollow tensors may be read by
+ * no step, and a step that has one must have its packed weights from the model. */
 #include "runtime/plan/internal.h"
+#include "variants/packed.h"
+
+enum { SMALL_BYTES = 32 << 10 };
 
 /* Step `step` may read input `i` through its arguments. */
 static bool reads(const struct mo_step *step, int i) {
     if (!step->run) return step->units > 0; /* a reference reads all, a view nothing */
     return !step->weights || i == 0 || i == step->node->fuse.residual;
+}
+
+/* The same with the recording rule. */
+static bool keeps(const struct mo_graph *graph, const struct mo_step *step, int i) {
+    const struct mo_packed_places *packed = graph->packed;
+    if (reads(step, i)) return true;
+    if (!packed || packed->ready || !step->units) return false;
+    return mo_tensor_bytes(graph->tensors[step->node->in[i]]) < SMALL_BYTES ||
+           !mo_packed_find(packed, step->weights);
 }
 
 static void mark(const struct mo_graph *graph, bool *needed, int id) {
@@ -27,7 +43,7 @@ void mo_plan_trim(struct mo_plan *plan) {
     for (int k = 0; k < plan->n_steps; k++) {
         const struct mo_node *node = plan->steps[k].node;
         for (int i = 0; i < node->n_in; i++)
-            if (node->in[i] >= 0 && reads(&plan->steps[k], i)) mark(graph, needed, node->in[i]);
+            if (node->in[i] >= 0 && keeps(graph, &plan->steps[k], i)) mark(graph, needed, node->in[i]);
         for (int i = 0; i < node->n_out; i++) /* a view of a constant */
             if (node->out[i] >= 0) mark(graph, needed, node->out[i]);
     }
@@ -37,11 +53,32 @@ void mo_plan_trim(struct mo_plan *plan) {
         struct mo_tensor *t = graph->tensors[i];
         if (!t->data || needed[i] || shared(graph, needed, i)) continue;
         void *data = t->data;
-        if (!mo_region_release(graph->region, data)) continue;
+        bool released = mo_region_release(graph->region, data); /* false: it shares its memory with others */
+        if (!released && !graph->packed) continue;
         for (int k = 0; k < graph->n_tensors; k++)
             if (graph->tensors[k]->data == data) graph->tensors[k]->data = NULL;
     }
     mo_free(plan->env, needed);
+}
+
+int mo_plan_check_packed(const struct mo_plan *plan, moire_error *err) {
+    const struct mo_graph *graph = plan->graph;
+    const struct mo_packed_places *packed = graph->packed;
+    for (int k = 0; packed && packed->ready && k < plan->n_steps; k++) {
+        const struct mo_step *step = &plan->steps[k];
+        for (int i = 0; i < step->node->n_in; i++) {
+            int id = step->node->in[i];
+            if (id < 0 || graph->tensors[id]->data != packed->hollow) continue;
+            if (reads(step, i) || !mo_packed_find(packed, step->weights))
+                return mo_fail(err, MOIRE_ESTORE,
+                               "layer '%.100s' is bound to kernel %s, which packs its weights in another way",
+                               step->node->name, step->kernel);
+        }
+        if (step->weights && mo_packed_is_absent(step->weights))
+            return mo_fail(err, MOIRE_ESTORE, "layer '%.100s': kernel %s wants weights that are not there",
+                           step->node->name, step->kernel);
+    }
+    return MOIRE_OK;
 }
 
 bool mo_plan_is_constant(const struct mo_graph *graph, int tensor) {

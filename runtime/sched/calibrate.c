@@ -53,8 +53,7 @@ static int measure_pass(struct job *job, int cores, int n_layers, const int64_t 
     return MOIRE_OK;
 }
 
-/* 1, 2, 4, ... and n itself. */
-static int next_count(int cores, int n) {
+int mo_calibrate_next(int cores, int n) {
     return cores < n && cores * 2 > n ? n : cores * 2;
 }
 
@@ -75,7 +74,7 @@ int mo_calibrate(struct mo_engine *engine, const struct mo_env *env, const struc
                           .layer_ns = layer_ns};
         mo_barrier_init(&job.barrier, env, flags, SPIN);
         bool known = false;
-        for (int cores = 1; !rc && cores <= n; cores = next_count(cores, n))
+        for (int cores = 1; !rc && cores <= n; cores = mo_calibrate_next(cores, n))
             for (int r = 0; !rc && r < repetitions; r++, known = true) {
                 rc = measure_pass(&job, cores, n_layers, known ? layer_ns : NULL);
                 if (!rc) mo_profile_record(profile, cores, layer_ns);

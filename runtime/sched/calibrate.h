@@ -11,4 +11,6 @@
 int mo_calibrate(struct mo_engine *engine, const struct mo_env *env, const struct mo_model_ops *ops,
                  void *model, int instance, int n_layers, int repetitions, struct mo_profile **out,
                  moire_error *err);
+/* The core count measured after `cores` of n: 1, 2, 4, ... and n itself; more than n when it was the last. */
+int mo_calibrate_next(int cores, int n);
 #endif

@@ -3,7 +3,7 @@
  * wants events and statistics that the public header does not show. */
 #ifndef MO_SERVE_RUNTIME_H
 #define MO_SERVE_RUNTIME_H
-#include "runtime/plan/plan.h"
+#include "runtime/plan/compiled.h"
 #include "runtime/sched/engine_live.h"
 
 struct mo_store;
@@ -14,6 +14,7 @@ struct moire_runtime {
     struct mo_engine *engine;
     struct mo_store *store; /* NULL: generic kernels only */
     enum mo_isa isa;
+    bool recording;         /* plans are to be stored: always from ONNX, see mo_image_record() */
     struct mo_lock loading; /* one load or unload at a time */
     int n_tenants;
     moire_tenant *tenants; /* linked by next */
@@ -33,6 +34,7 @@ struct moire_tenant {
     moire_tenant *next;
     char *name;
     struct mo_plan *plan;
+    struct mo_compiled compiled; /* what the plan lies in, when it came from the store */
     struct mo_profile *profile;
     int index, n_instances;
     struct mo_instance **instances;

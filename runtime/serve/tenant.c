@@ -33,13 +33,41 @@ static const char *base_name(const char *path) {
     return slash ? slash + 1 : path;
 }
 
-static int build_plan(moire_tenant *t, const char *path, const moire_tenant_config *c, moire_error *err) {
+/* From the store.  Whatever is wrong there costs time, never service: one line, and ONNX it is. */
+static int build_compiled(moire_tenant *t, const char *path, const moire_tenant_config *c, moire_error *err) {
+    const moire_runtime *rt = t->runtime;
+    struct mo_compiled_request request = {path, c->shapes, c->n_shapes, c->exact != 0, rt->isa};
+    struct mo_plan_options options = {.isa = rt->isa, .store = rt->store};
+    moire_error why;
+    int rc = mo_compiled_open(rt->store, &rt->env, &request, &t->compiled, &why);
+    if (!rc && !t->compiled.graph) return MOIRE_OK;
+    if (!rc) rc = mo_plan_build(t->compiled.graph, &options, &t->plan, &why);
+    if (!rc) return MOIRE_OK;
+    t->plan = NULL;
+    mo_compiled_close(&t->compiled);
+    if (rc == MOIRE_ENOMEM) return mo_fail(err, rc, "%s", why.message);
+    mo_store_note(rt->store, false);
+    mo_log(&rt->env, MOIRE_LOG_WARN, "compiled model of '%s' skipped, loading ONNX: %s", path, why.message);
+    return MOIRE_OK;
+}
+
+static int build_from_onnx(moire_tenant *t, const char *path, const moire_tenant_config *c,
+                           moire_error *err) {
     struct mo_frontend_options front = {.shapes = c->shapes, .n_shapes = c->n_shapes, .exact = c->exact};
+    struct mo_plan_options options = {.isa = t->runtime->isa, .store = t->runtime->store};
     struct mo_graph *graph;
     int rc = mo_frontend_load(&t->runtime->env, path, &front, &graph, err);
     if (rc) return rc;
-    struct mo_plan_options options = {.isa = t->runtime->isa, .store = t->runtime->store};
-    rc = mo_plan_build(graph, &options, &t->plan, err);
+    if (t->runtime->recording && !mo_image_record(graph)) {
+        mo_graph_destroy(graph);
+        return mo_fail(err, MOIRE_ENOMEM, "out of memory loading '%s'", path);
+    }
+    return mo_plan_build(graph, &options, &t->plan, err);
+}
+
+static int build_plan(moire_tenant *t, const char *path, const moire_tenant_config *c, moire_error *err) {
+    int rc = t->runtime->store && !t->runtime->recording ? build_compiled(t, path, c, err) : MOIRE_OK;
+    if (!rc && !t->plan) rc = build_from_onnx(t, path, c, err);
     if (rc) return rc;
     if (t->plan->n_steps < 1)
         return mo_fail(err, MOIRE_EUNSUPPORTED, "%s: the graph has no layer to run", path);
@@ -90,9 +118,31 @@ static int sample_input(moire_tenant *t, moire_error *err) {
     return rc ? mo_fail(err, rc, "'%s': the sample input was refused", t->name) : MOIRE_OK;
 }
 
+/* The profile that `moire compile` took, when it covers the core counts that a calibration would measure;
+ * NULL otherwise. */
+static struct mo_profile *stored_profile(const moire_tenant *t) {
+    const struct mo_image_times *times = &t->compiled.times;
+    int n = mo_engine_cores(t->runtime->engine);
+    if (!t->compiled.file.bytes || times->n_layers != t->plan->n_steps) return NULL;
+    struct mo_profile *p = mo_profile_create(&t->runtime->env, times->n_layers, n);
+    for (int i = 0; p && i < times->n; i++)
+        if (times->cores[i] >= 1 && times->cores[i] <= n)
+            mo_profile_record(p, (int)times->cores[i], times->ns + (int64_t)i * times->n_layers);
+    bool covered = p != NULL;
+    for (int cores = 1; covered && cores <= n; cores = mo_calibrate_next(cores, n))
+        covered = p->measured[cores];
+    if (covered) {
+        mo_profile_finish(p);
+        return p;
+    }
+    mo_profile_destroy(p);
+    return NULL;
+}
+
 static int measure(moire_tenant *t, moire_error *err) {
     moire_runtime *rt = t->runtime;
     int rc = mo_engine_scratch(rt->engine, t->plan->scratch_bytes + 64, err);
+    if (!rc && (t->profile = stored_profile(t))) return MOIRE_OK;
     if (!rc) rc = sample_input(t, err);
     if (rc) return rc;
     rc = mo_calibrate(rt->engine, &rt->env, &mo_serve_model, t, 0, t->plan->n_steps, REPETITIONS, &t->profile,
@@ -134,6 +184,7 @@ static void destroy(moire_tenant *t) {
     mo_free(env, t->instances);
     mo_free(env, t->outputs);
     mo_plan_destroy(t->plan);
+    mo_compiled_close(&t->compiled);
     mo_free(env, t->name);
     mo_free(env, t);
 }

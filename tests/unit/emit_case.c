@@ -7,7 +7,7 @@
 static const char *const march[MO_ISA_COUNT] = {"-march=x86-64-v2", "-march=x86-64-v3", "-march=x86-64-v4"};
 
 bool emit_case_have(const struct mo_env *env, const char *compiler) {
-    return env->sys->spawn(env->sys->self, (const char *const[]){compiler, "--version", NULL}, NULL) == 0;
+    return env->sys->spawn(env->sys->self, (const char *const[]){compiler, "--version", NULL}, NULL, 0) == 0;
 }
 
 static bool write_source(const char *path, const struct mo_emit_family *family, const struct mo_problem *p,
@@ -33,7 +33,7 @@ const struct mo_variant *emit_case_build(const struct mo_env *env, const char *f
         compiler, "-std=c11", "-O1",     "-fPIC",      "-shared",     "-fvisibility=hidden",
         "-Wall",  "-Wextra",  "-Werror", "-Wno-psabi", march[p->isa], "-o",
         so_file,  c_file,     NULL};
-    if (env->sys->spawn(env->sys->self, argv, log)) {
+    if (env->sys->spawn(env->sys->self, argv, log, 0)) {
         snprintf(why, n, "%s does not compile %s", compiler, c_file);
         return NULL;
     }

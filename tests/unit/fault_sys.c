@@ -124,10 +124,30 @@ static void fs_dl_close(void *self, void *object) {
     f->real->dl_close(f->real->self, object);
 }
 
-static int fs_spawn(void *self, const char *const *argv, const char *log) {
+static int fs_spawn(void *self, const char *const *argv, const char *log, int64_t limit) {
     struct fault_sys *f = self;
     file_operation(f);
-    return f->no_spawn ? -ENOENT : f->real->spawn(f->real->self, argv, log);
+    return f->no_spawn ? -ENOENT : f->real->spawn(f->real->self, argv, log, limit);
+}
+
+/* In this process: what fails there must be seen here. */
+static int fs_fork(void *self, void (*fn)(void *ctx, void *shared), void *ctx, void *shared, int64_t limit) {
+    (void)self, (void)limit;
+    fn(ctx, shared);
+    return 0;
+}
+
+static int fs_map(void *self, int fd, size_t bytes, const void **out) {
+    struct fault_sys *f = self;
+    int rc = f->real->map(f->real->self, fd, bytes, out);
+    if (!rc) f->opened++;
+    return rc;
+}
+
+static void fs_unmap(void *self, const void *at, size_t bytes) {
+    struct fault_sys *f = self;
+    f->closed++;
+    f->real->unmap(f->real->self, at, bytes);
 }
 
 void fault_sys_init(struct fault_sys *f) {
@@ -149,6 +169,9 @@ void fault_sys_init(struct fault_sys *f) {
     f->table.dl_open = fs_dl_open;
     f->table.dl_close = fs_dl_close;
     f->table.spawn = fs_spawn;
+    f->table.fork = fs_fork;
+    f->table.map = fs_map;
+    f->table.unmap = fs_unmap;
 }
 
 long fault_sys_live(const struct fault_sys *f) {

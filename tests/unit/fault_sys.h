@@ -15,7 +15,7 @@ struct fault_sys {
     struct mo_sys table; /* first: its self points to this struct */
     const struct mo_sys *real;
     _Atomic long allocs, frees;  /* so far */
-    _Atomic long opened, closed; /* descriptors, and objects loaded by dl_open */
+    _Atomic long opened, closed; /* descriptors, mappings, objects loaded by dl_open */
     _Atomic long files;          /* file operations so far: open, write, fsync, rename, unlink, mkdir */
     _Atomic long fail_alloc;     /* counts down; 0 = off */
     int ever_after;              /* every allocation after the failing one fails too */

@@ -14,6 +14,7 @@
 #include "codegen/compile/compile.h"
 #include "models/zoo.h"
 #include "tools/moire/paths.h"
+#include "tools/moire/publish.h"
 #include "tools/moire/verb.h"
 #include "variants/store.h"
 
@@ -54,6 +55,8 @@ struct options {
     char store[PATH_CAP], paths[MAX_FILES][PATH_CAP];
     moire_shape shapes[MAX_SHAPES];
     bool json, verbose;
+    int published; /* compiled models in the store */
+    int64_t published_bytes;
 };
 
 /* The one thing a signal handler may touch.  A second Ctrl-C ends at once: the store is valid at any time. */
@@ -266,6 +269,24 @@ static int print_json(const struct mo_search *search, const struct options *o, d
     return rc ? MO_EXIT_SYSTEM : MO_EXIT_OK;
 }
 
+/* Compiled models of all files; what one misses is said and costs only start-up time. */
+static void publish_all(const struct mo_env *env, struct options *o) {
+    moire_shape shapes[MAX_SHAPES];
+    for (int i = 0; i < o->compile.n_files && !atomic_load(&stop_requested); i++) {
+        struct mo_compiled_request request = {
+            .path = o->names[i], .shapes = shapes, .exact = o->compile.exact, .isa = o->compile.search.isa};
+        struct mo_published done;
+        moire_error err = {0};
+        int rc = mo_compile_shapes(env, &o->compile, o->names[i], shapes, &request.n_shapes, &err);
+        if (!rc) rc = mo_publish(env, o->store, &request, &done, &err);
+        if (rc && rc != MOIRE_EUNSUPPORTED)
+            fprintf(stderr, "moire compile: %s; it will load from ONNX\n", err.message);
+        if (rc) continue;
+        o->published++;
+        o->published_bytes += done.bytes;
+    }
+}
+
 static void catch_interrupts(void) {
     struct sigaction action = {.sa_handler = on_interrupt, .sa_flags = SA_RESETHAND};
     sigaction(SIGINT, &action, NULL);
@@ -289,6 +310,7 @@ static int run_with(const struct mo_env *outer, struct options *o) {
     catch_interrupts();
     int rc = resolve_files(&env, o, &err);
     if (!rc) rc = mo_compile_models(&env, &o->compile, &search, &err);
+    if (!rc) publish_all(&env, o);
     double seconds = (double)(mo_now(&env) - progress.started) * 1e-9;
     if (rc && progress.terminal) fputc('\n', stderr);
     int code = rc ? mo_verb_fail("compile", &err) : MO_EXIT_OK;

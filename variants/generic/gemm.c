@@ -2,6 +2,7 @@
  * gemm.c - binds matrix products: Gemm and MatMul with constant weights (packed once), and MatMul of two
  * activations (packed as it runs). */
 #include "variants/generic/bind.h"
+#include "variants/packed.h"
 
 enum {
     SIDE_BYTES = 4096,
@@ -29,11 +30,13 @@ static unsigned gemm_layouts(const struct mo_graph *g, const struct mo_node *nod
 }
 
 /* [ceil(N/16)][K][16]: element (k, n) is b[k * row + n * step] * scale; zeros beyond N. */
-static float *pack(const struct mo_binder *binder, const float *b, int64_t k, int64_t n, int64_t row,
-                   int64_t step, float scale) {
+static float *pack(const struct mo_binder *binder, const struct mo_node *node, const float *b, int64_t k,
+                   int64_t n, int64_t row, int64_t step, float scale) {
     int64_t panels = (n + 15) / 16;
-    float *to = mo_region_array(binder->region, (size_t)(panels * 16), (size_t)k * sizeof *to);
-    for (int64_t p = 0; to && p < panels; p++)
+    bool filled;
+    float *to = mo_packed_take(binder->graph, node, binder->region,
+                               (size_t)(panels * 16) * (size_t)k * sizeof *to, &filled);
+    for (int64_t p = 0; to && !filled && p < panels; p++)
         for (int64_t i = 0; i < k; i++)
             for (int64_t j = 0; j < 16 && p * 16 + j < n; j++)
                 to[(p * k + i) * 16 + j] = b[i * row + (p * 16 + j) * step] * scale;
@@ -106,7 +109,7 @@ static int gemm_bind(const struct mo_binder *binder, const struct mo_node *node,
     split(&p);
     step->bias = pack_bias(binder, node, p.n, &fits);
     if (!fits) return MOIRE_EUNSUPPORTED;
-    step->weights = pack(binder, b->data, p.k, p.n, turned ? 1 : p.n, turned ? p.k : 1,
+    step->weights = pack(binder, node, b->data, p.k, p.n, turned ? 1 : p.n, turned ? p.k : 1,
                          gemm ? mo_attr_float(node, "alpha", 1.0f) : 1.0f);
     if (!step->weights || !step->bias)
         return mo_fail(err, MOIRE_ENOMEM, "out of memory for the weights of node '%s'", node->name);

@@ -3,6 +3,7 @@
 #include <math.h>
 #include <string.h>
 #include "variants/generic/bind.h"
+#include "variants/packed.h"
 
 enum { PIXELS_PER_UNIT = 256, LRN_REACH = 16 };
 
@@ -187,11 +188,14 @@ static unsigned deconv_layouts(const struct mo_graph *g, const struct mo_node *n
 }
 
 /* [OC/16][KH][KW][IC padded][16], zeros beyond the real channels. */
-static float *deconv_pack(const struct mo_binder *binder, const struct mo_tensor *w) {
+static float *deconv_pack(const struct mo_binder *binder, const struct mo_node *node,
+                          const struct mo_tensor *w) {
     int64_t ic = w->shape.d[0], oc = w->shape.d[1], taps = w->shape.d[2] * w->shape.d[3];
     int64_t in = (ic + 15) / 16 * 16, out = (oc + 15) / 16;
-    float *to = mo_region_array(binder->region, (size_t)(out * 16), (size_t)(taps * in) * sizeof *to);
-    for (int64_t c = 0; to && c < ic; c++)
+    bool filled;
+    float *to = mo_packed_take(binder->graph, node, binder->region,
+                               (size_t)(out * 16) * (size_t)(taps * in) * sizeof *to, &filled);
+    for (int64_t c = 0; to && !filled && c < ic; c++)
         for (int64_t o = 0; o < oc; o++)
             for (int64_t t = 0; t < taps; t++)
                 to[((o / 16 * taps + t) * in + c) * 16 + o % 16] =
@@ -251,7 +255,7 @@ static int deconv_bind(const struct mo_binder *binder, const struct mo_node *nod
                                  .fuse = node->fuse};
     p.blocks_in = (x->shape.d[1] + 15) / 16;
     p.blocks_out = (y->shape.d[1] + 15) / 16;
-    step->weights = deconv_pack(binder, w);
+    step->weights = deconv_pack(binder, node, w);
     step->bias = mo_keep_padded(binder, bias ? bias->data : NULL, y->shape.d[1], 0.0f);
     if (!step->weights || !step->bias)
         return mo_fail(err, MOIRE_ENOMEM, "out of memory for the weights of node '%s'", node->name);

@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * sys_process.c - child processes: a program, or a copy of this one, under a time limit.
+ *
+ * A child has a process group of its own, so that what it started (a compiler's passes) dies with it, and
+ * dies with us.  Waiting polls: a pidfd would be neater and is missing from older kernels. */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <spawn.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+#include "runtime/base/sys_posix.h"
+
+extern char **environ;
+
+enum { FIRST_NAP_NS = 200000, LONGEST_NAP_NS = 5000000 };
+
+static int64_t now_ns(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}
+
+static void nap(long ns) {
+    nanosleep(&(struct timespec){.tv_nsec = ns}, NULL);
+}
+
+static int reap(pid_t pid, int flags, int *status) {
+    pid_t got;
+    do
+        got = waitpid(pid, status, flags);
+    while (got < 0 && errno == EINTR);
+    return got < 0 ? -errno : got > 0;
+}
+
+/* Exit status of a child (128+n for signal n), or -errno. */
+static int wait_for(pid_t pid, int64_t limit) {
+    int status = 0;
+    int64_t end = limit ? now_ns() + limit : 0;
+    int rc = reap(pid, limit ? WNOHANG : 0, &status);
+    for (long ns = FIRST_NAP_NS; !rc; ns = ns < LONGEST_NAP_NS ? 2 * ns : ns) {
+        if (now_ns() >= end) {
+            kill(-pid, SIGKILL);
+            kill(pid, SIGKILL);
+            reap(pid, 0, &status);
+            return -ETIMEDOUT;
+        }
+        nap(ns);
+        rc = reap(pid, WNOHANG, &status);
+    }
+    if (rc < 0) return rc;
+    return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+}
+
+int mo_px_spawn(void *self, const char *const *argv, const char *log, int64_t limit) {
+    (void)self;
+    posix_spawn_file_actions_t actions;
+    posix_spawnattr_t attr;
+    int rc = posix_spawn_file_actions_init(&actions);
+    if (rc) return -rc;
+    rc = posix_spawnattr_init(&attr);
+    if (rc) {
+        posix_spawn_file_actions_destroy(&actions);
+        return -rc;
+    }
+    posix_spawnattr_setflags(&attr, POSIX_SPAWN_SETPGROUP);
+    posix_spawnattr_setpgroup(&attr, 0);
+    posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0);
+    posix_spawn_file_actions_addopen(&actions, 1, log ? log : "/dev/null", O_WRONLY | O_CREAT | O_TRUNC,
+                                     0600);
+    posix_spawn_file_actions_adddup2(&actions, 1, 2);
+    pid_t pid;
+    rc = posix_spawnp(&pid, argv[0], &actions, &attr, (char *const *)argv, environ);
+    posix_spawnattr_destroy(&attr);
+    posix_spawn_file_actions_destroy(&actions);
+    return rc ? -rc : wait_for(pid, limit);
+}
+
+int mo_px_fork(void *self, void (*fn)(void *ctx, void *shared), void *ctx, void *shared, int64_t limit) {
+    (void)self;
+    pid_t pid = fork();
+    if (pid < 0) return -errno;
+    if (pid == 0) {
+        setpgid(0, 0);
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        fn(ctx, shared);
+        _exit(0);
+    }
+    setpgid(pid, pid); /* here too: whoever comes first */
+    return wait_for(pid, limit);
+}
+
+void *mo_px_share(void *self, size_t bytes) {
+    (void)self;
+    void *at = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    return at == MAP_FAILED ? NULL : at;
+}
+
+void mo_px_unshare(void *self, void *shared, size_t bytes) {
+    (void)self;
+    if (shared) munmap(shared, bytes);
+}

@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * compiled.h - compiled models in the store: which one belongs to an ONNX file, and opening it.
+ *
+ * An ONNX file is recognised by what the file system says of it (device, inode, size, times of modification
+ * and of change), not by its contents, which a start has no time to read: `changed` moves with every write
+ * and no program can set it.  That state, the shapes asked for and the version of moire name a *stamp*, a
+ * small file that names the compiled model.  A file that was copied, touched or edited has another stamp: no
+ * compiled model then, the model loads from ONNX, and `moire compile` (which does read the contents) makes a
+ * new stamp. */
+#ifndef MO_COMPILED_H
+#define MO_COMPILED_H
+#include "runtime/plan/image.h"
+#include "variants/store_format.h"
+
+#define MO_MODEL_SUFFIX ".model"
+#define MO_STAMP_SUFFIX ".stamp.json"
+
+/* What is asked for. */
+struct mo_compiled_request {
+    const char *path; /* of the ONNX file */
+    const moire_shape *shapes;
+    int n_shapes;
+    bool exact;
+    enum mo_isa isa;
+};
+
+struct mo_compiled {
+    const struct mo_env *env;
+    struct mo_store_file file;
+    struct mo_graph *graph; /* to be taken over by mo_plan_build() */
+    struct mo_image_times times;
+};
+
+/* Opens the compiled model of a file; out->graph is NULL when there is none.  MOIRE_ESTORE: there is one and
+ * it cannot be used; load from ONNX then. */
+int mo_compiled_open(const struct mo_store *store, const struct mo_env *env,
+                     const struct mo_compiled_request *request, struct mo_compiled *out, moire_error *err);
+/* After everything made from it is gone. */
+void mo_compiled_close(struct mo_compiled *compiled);
+
+/* --- for the writer --- */
+/* Name of the stamp of a file in its present state. */
+int mo_compiled_stamp(const struct mo_env *env, const struct mo_compiled_request *request,
+                      char name[MO_SHA256_HEX], moire_error *err);
+/* Digest of the state of the files beside it that hold its data; "" when there are none. */
+int mo_compiled_outside(const struct mo_env *env, const char *path, const struct mo_graph *graph,
+                        char digest[MO_SHA256_HEX], moire_error *err);
+/* Key of the compiled model: contents of all files, shapes, version, and the kernel and packing of every
+ * step. */
+int mo_compiled_key(const struct mo_plan *plan, const struct mo_compiled_request *request,
+                    char key[MO_SHA256_HEX], moire_error *err);
+#endif

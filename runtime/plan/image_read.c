@@ -1,0 +1,316 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * image_read.c - an image to a graph that uses it where it lies; see image.h.
+ *
+ * Numbers come through a cursor that notices the end; every count, index and range is checked before use. */
+#include <stdlib.h>
+#include <string.h>
+#include "runtime/ops/op.h"
+#include "runtime/plan/image.h"
+#include "variants/packed.h"
+
+enum { HOLLOW_BYTES = 128 << 10, MOST_CORE_COUNTS = 1024 };
+
+struct reader {
+    const char *at, *end;
+    const char *data; /* the data part */
+    int64_t data_bytes;
+    struct mo_graph *g;
+    int64_t hollow_bytes; /* of the largest hollow tensor */
+    bool bad, no_memory;
+};
+
+static void get(struct reader *r, void *out, size_t n) {
+    if (r->bad || (size_t)(r->end - r->at) < n) {
+        r->bad = true;
+        memset(out, 0, n);
+        return;
+    }
+    memcpy(out, r->at, n);
+    r->at += n;
+}
+
+static int64_t get_int(struct reader *r) {
+    int64_t value;
+    get(r, &value, sizeof value);
+    return value;
+}
+
+/* A number in [least, most]; `least` when it is not. */
+static int64_t get_between(struct reader *r, int64_t least, int64_t most) {
+    int64_t value = get_int(r);
+    if (value >= least && value <= most) return value;
+    r->bad = true;
+    return least;
+}
+
+static float get_float(struct reader *r) {
+    float value;
+    get(r, &value, sizeof value);
+    return value;
+}
+
+/* A count of things of which each takes at least `size` bytes of what is left. */
+static int get_count(struct reader *r, size_t size) {
+    int64_t left = (int64_t)((size_t)(r->end - r->at) / size);
+    return (int)get_between(r, 0, left < INT32_MAX ? left : INT32_MAX);
+}
+
+static void *room(struct reader *r, size_t n, size_t size) {
+    void *p = r->bad ? NULL : mo_region_array(r->g->region, n + 1, size);
+    if (!p) r->no_memory = r->no_memory || !r->bad;
+    if (!p) r->bad = true;
+    return p;
+}
+
+/* Never NULL. */
+static const char *get_bytes(struct reader *r, size_t *n) {
+    *n = (size_t)get_count(r, 1);
+    char *s = room(r, *n, 1);
+    if (!s) return "";
+    get(r, s, *n);
+    return s;
+}
+
+static const char *get_text(struct reader *r) {
+    size_t n;
+    const char *s = get_bytes(r, &n);
+    if (strlen(s) != n) r->bad = true;
+    return s;
+}
+
+static struct mo_shape get_shape(struct reader *r) {
+    struct mo_shape s = {.rank = (int)get_between(r, -1, MOIRE_MAX_RANK)};
+    for (int i = 0; i < s.rank; i++)
+        s.d[i] = get_int(r);
+    return s;
+}
+
+static const int64_t *get_ints(struct reader *r, int *n) {
+    *n = get_count(r, sizeof(int64_t));
+    int64_t *list = room(r, (size_t)*n, sizeof *list);
+    if (list) get(r, list, (size_t)*n * sizeof *list);
+    return list;
+}
+
+/* `n` ids in [least, limit). */
+static void get_ids(struct reader *r, int *out, int n, int least, int limit) {
+    for (int i = 0; i < n; i++)
+        out[i] = (int)get_between(r, least, limit - 1);
+}
+
+/* Contents of `bytes` bytes; NULL: none, or *hollow. */
+static void *get_data(struct reader *r, int64_t bytes, bool *hollow) {
+    int64_t offset = get_int(r), size = get_int(r);
+    *hollow = offset == -2;
+    if (offset < 0) return NULL;
+    if (size != bytes || size < 0 || offset > r->data_bytes || size > r->data_bytes - offset) {
+        r->bad = true;
+        return NULL;
+    }
+    return (void *)(uintptr_t)(r->data + offset);
+}
+
+static void get_tensor(struct reader *r, bool *hollow, int n_tensors) {
+    const char *name = get_text(r);
+    moire_dtype dtype = (moire_dtype)get_between(r, 0, 255);
+    struct mo_shape shape = get_shape(r);
+    struct mo_tensor *t = r->bad ? NULL : mo_graph_add_tensor(r->g, name, dtype, &shape);
+    if (!t) {
+        r->no_memory = r->no_memory || !r->bad;
+        r->bad = true;
+        return;
+    }
+    t->layout = (enum mo_layout)get_between(r, MO_PLAIN, MO_C16);
+    int64_t flags = get_between(r, 0, 7);
+    t->is_input = flags & 1, t->is_output = flags >> 1 & 1, t->dynamic = flags >> 2 & 1;
+    t->alias = (int)get_between(r, -1, n_tensors - 1);
+    t->alias_offset = get_int(r);
+    int64_t bytes = mo_tensor_bytes(t);
+    t->data = get_data(r, bytes, hollow);
+    if (*hollow && bytes > r->hollow_bytes) r->hollow_bytes = bytes;
+}
+
+static void get_list(struct reader *r, struct mo_attr *a) {
+    int64_t *ints = a->type == MO_ATTR_INTS ? room(r, (size_t)a->n, sizeof *ints) : NULL;
+    float *floats = a->type == MO_ATTR_FLOATS ? room(r, (size_t)a->n, sizeof *floats) : NULL;
+    const char **strings = a->type == MO_ATTR_STRINGS ? room(r, (size_t)a->n, sizeof *strings) : NULL;
+    for (int i = 0; i < a->n && !r->bad; i++) {
+        if (ints) ints[i] = get_int(r);
+        if (floats) floats[i] = get_float(r);
+        if (strings) strings[i] = get_text(r);
+    }
+    a->ints = ints, a->floats = floats, a->strings = strings;
+}
+
+static void get_attr(struct reader *r, struct mo_node *node) {
+    bool hollow;
+    const char *name = get_text(r);
+    enum mo_attr_type type = (enum mo_attr_type)get_between(r, MO_ATTR_INT, MO_ATTR_OTHER);
+    struct mo_attr *a = r->bad ? NULL : mo_node_add_attr(r->g, node, name, type);
+    if (!a) {
+        r->no_memory = r->no_memory || !r->bad;
+        r->bad = true;
+        return;
+    }
+    a->i = get_int(r);
+    a->f = get_float(r);
+    a->s = get_bytes(r, &a->s_len);
+    a->tensor.dtype = (moire_dtype)get_between(r, 0, 255);
+    a->tensor.shape = get_shape(r);
+    int64_t count = type == MO_ATTR_TENSOR ? mo_shape_count(&a->tensor.shape) : 0;
+    a->tensor.data = get_data(r, count * (int64_t)mo_dtype_bytes(a->tensor.dtype), &hollow);
+    a->n = get_count(r, sizeof(float));
+    get_list(r, a);
+}
+
+static void get_node(struct reader *r) {
+    struct mo_graph *g = r->g;
+    const char *name = get_text(r), *op_type = get_text(r), *domain = get_text(r);
+    int opset = (int)get_between(r, 0, INT32_MAX), n_in = get_count(r, sizeof(int64_t));
+    int *in = room(r, (size_t)n_in, sizeof *in);
+    if (in) get_ids(r, in, n_in, -1, g->n_tensors);
+    int n_out = get_count(r, sizeof(int64_t));
+    struct mo_node *node = r->bad ? NULL : mo_graph_add_node(g, name, op_type, domain, n_in, n_out);
+    if (!node) {
+        r->no_memory = r->no_memory || !r->bad;
+        r->bad = true;
+        return;
+    }
+    memcpy(node->in, in, (size_t)n_in * sizeof *in);
+    get_ids(r, node->out, n_out, -1, g->n_tensors);
+    node->opset = opset;
+    node->op = mo_op_find(op_type, domain);
+    node->fuse.act = (enum mo_act)get_between(r, 0, MO_ACT_COUNT - 1);
+    node->fuse.a = get_float(r);
+    node->fuse.b = get_float(r);
+    node->fuse.residual = (int)get_between(r, -1, n_in - 1);
+    node->fuse.residual_last = get_between(r, 0, 1);
+    int n = get_count(r, sizeof(int64_t));
+    for (int i = 0; i < n && !r->bad; i++)
+        get_attr(r, node);
+}
+
+static int *get_ports(struct reader *r, int *n) {
+    *n = get_count(r, sizeof(int64_t));
+    int *ids = room(r, (size_t)*n, sizeof *ids);
+    if (ids) get_ids(r, ids, *n, 0, r->g->n_tensors);
+    return ids;
+}
+
+static const char **get_texts(struct reader *r, int n) {
+    const char **texts = room(r, (size_t)n, sizeof *texts);
+    for (int i = 0; i < n && !r->bad; i++)
+        texts[i] = get_text(r);
+    return texts;
+}
+
+/* Hollow tensors get an address that looks like contents: nobody may read it, and pages that nobody touches
+ * take no memory. */
+static void fill_hollow(struct reader *r, const bool *hollow) {
+    struct mo_graph *g = r->g;
+    size_t bytes = r->hollow_bytes > HOLLOW_BYTES ? (size_t)r->hollow_bytes : HOLLOW_BYTES;
+    void *nothing = r->bad ? NULL : mo_region_alloc(g->region, bytes);
+    if (!nothing) {
+        r->no_memory = r->no_memory || !r->bad;
+        r->bad = true;
+        return;
+    }
+    g->packed->hollow = nothing;
+    for (int i = 0; i < g->n_tensors; i++)
+        if (hollow[i]) g->tensors[i]->data = nothing;
+}
+
+static void get_graph(struct reader *r) {
+    struct mo_graph *g = r->g;
+    g->name = get_text(r);
+    g->opset = (int)get_between(r, 0, INT32_MAX);
+    g->exact = get_between(r, 0, 1);
+    int n = get_count(r, sizeof(int64_t));
+    bool *hollow = room(r, (size_t)n, sizeof *hollow);
+    for (int i = 0; i < n && !r->bad; i++)
+        get_tensor(r, &hollow[i], n);
+    n = get_count(r, sizeof(int64_t));
+    for (int i = 0; i < n && !r->bad; i++)
+        get_node(r);
+    g->inputs = get_ports(r, &g->n_inputs);
+    g->outputs = get_ports(r, &g->n_outputs);
+    g->n_meta = get_count(r, 2 * sizeof(int64_t));
+    g->meta_key = room(r, (size_t)g->n_meta, sizeof *g->meta_key);
+    g->meta_value = room(r, (size_t)g->n_meta, sizeof *g->meta_value);
+    for (int i = 0; i < g->n_meta && !r->bad; i++) {
+        g->meta_key[i] = get_text(r);
+        g->meta_value[i] = get_text(r);
+    }
+    g->n_outside = get_count(r, sizeof(int64_t));
+    g->outside = get_texts(r, g->n_outside);
+    fill_hollow(r, hollow);
+}
+
+static void get_packed(struct reader *r) {
+    struct mo_packed_places *p = r->g->packed;
+    p->n = p->cap = get_count(r, 5 * sizeof(int64_t));
+    p->place = room(r, (size_t)p->n, sizeof *p->place);
+    for (int i = 0; i < p->n && !r->bad; i++) {
+        bool hollow;
+        struct mo_packed_place *place = &p->place[i];
+        place->node = (int)get_between(r, 0, r->g->n_nodes - 1);
+        place->turn = (int)get_between(r, 0, INT32_MAX);
+        place->bytes = get_int(r);
+        place->data = get_data(r, place->bytes, &hollow);
+        if (!place->data) r->bad = true;
+    }
+}
+
+static void get_times(struct reader *r, struct mo_image_times *times) {
+    int cells;
+    times->cores = get_ints(r, &times->n);
+    times->ns = get_ints(r, &cells);
+    times->n_layers = r->g->n_nodes;
+    if (times->n > MOST_CORE_COUNTS || cells != times->n * times->n_layers) r->bad = true;
+}
+
+/* NULL, or why these bytes are no image. */
+static const char *odd(const void *image, size_t n, const char key[MO_IMAGE_KEY]) {
+    const struct mo_image_head *head = image;
+    if (n < sizeof *head || memcmp(head->magic, "MOIREIMG", 8)) return "not a compiled model";
+    if (head->format != MO_IMAGE_FORMAT || head->endian != 0x01020304) return "of another version of moire";
+    if (head->bytes != n || n % MO_SUM_STRIPE) return "truncated";
+    if (head->meta_bytes > n - sizeof *head || head->data_offset > n ||
+        head->data_offset < sizeof *head + head->meta_bytes || head->data_offset % MO_SUM_STRIPE)
+        return "malformed head";
+    if (memcmp(head->key, key, MO_IMAGE_KEY)) return "of another model";
+    struct mo_sum sum;
+    mo_sum_init(&sum);
+    mo_sum_add(&sum, head + 1, n - sizeof *head);
+    return memcmp(&sum, &head->sum, sizeof sum) ? "checksum does not match" : NULL;
+}
+
+int mo_image_load(const struct mo_env *env, const void *image, size_t n, const char key[MO_IMAGE_KEY],
+                  struct mo_graph **out, struct mo_image_times *times, moire_error *err) {
+    const char *why = odd(image, n, key);
+    *out = NULL;
+    if (why) return mo_fail(err, MOIRE_ESTORE, "%s", why);
+    const struct mo_image_head *head = image;
+    struct mo_graph *g = mo_graph_create(env);
+    if (!g || !mo_image_record(g)) {
+        mo_graph_destroy(g);
+        return mo_fail(err, MOIRE_ENOMEM, "out of memory reading a compiled model");
+    }
+    g->packed->ready = true;
+    struct reader r = {.g = g,
+                       .at = (const char *)(head + 1),
+                       .end = (const char *)(head + 1) + head->meta_bytes,
+                       .data = (const char *)image + head->data_offset,
+                       .data_bytes = (int64_t)(n - head->data_offset)};
+    get_graph(&r);
+    get_packed(&r);
+    get_times(&r, times);
+    if (!r.bad) mo_graph_index(g);
+    if (!r.bad && !mo_graph_check(g, err)) {
+        *out = g;
+        return MOIRE_OK;
+    }
+    mo_graph_destroy(g);
+    return r.no_memory ? mo_fail(err, MOIRE_ENOMEM, "out of memory reading a compiled model")
+                       : mo_fail(err, MOIRE_ESTORE, "malformed compiled model");
+}

@@ -1,0 +1,221 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * publish.c - a served model into the store; see publish.h. */
+#include "tools/moire/publish.h"
+
+#include <string.h>
+#include "codegen/search/writer.h"
+#include "runtime/serve/runtime.h"
+#include "variants/packed.h"
+
+enum { MAX_PORTS = 64, RACE_NS = 30000000 };
+
+/* --- writing --- */
+struct source {
+    const moire_tenant *tenant;
+    const char *key;
+    struct mo_image_times times;
+};
+
+static int fill(void *ctx, mo_writer_put *put, void *put_ctx, moire_error *err) {
+    const struct source *s = ctx;
+    return mo_image_write(s->tenant->plan, s->key, &s->times, put, put_ctx, err);
+}
+
+/* The measured rows of a profile, as layer times.  Two arrays for mo_free(). */
+static int take_times(const struct mo_env *env, const struct mo_profile *p, int64_t **cores, int64_t **ns,
+                      struct mo_image_times *times, moire_error *err) {
+    *cores = mo_alloc(env, ((size_t)p->max_cores + 1) * sizeof **cores);
+    *ns = mo_alloc(env, ((size_t)p->max_cores + 1) * (size_t)p->n_layers * sizeof **ns);
+    if (!*cores || !*ns) return mo_fail(err, MOIRE_ENOMEM, "out of memory for a profile");
+    int n = 0;
+    for (int c = 1; c <= p->max_cores; c++) {
+        if (!p->measured[c]) continue;
+        for (int k = 0; k < p->n_layers; k++)
+            (*ns)[n * p->n_layers + k] = mo_profile_time(p, c, k, k + 1);
+        (*cores)[n++] = c;
+    }
+    *times = (struct mo_image_times){n, p->n_layers, *cores, *ns};
+    return MOIRE_OK;
+}
+
+static int write_model(struct mo_writer *writer, const moire_tenant *tenant, const char *key,
+                       moire_error *err) {
+    const struct mo_env *env = &tenant->runtime->env;
+    struct source s = {.tenant = tenant, .key = key};
+    int64_t *cores = NULL, *ns = NULL;
+    int rc = take_times(env, tenant->profile, &cores, &ns, &s.times, err);
+    if (!rc) rc = mo_writer_stream(writer, key, MO_MODEL_SUFFIX, fill, &s, err);
+    mo_free(env, cores);
+    mo_free(env, ns);
+    return rc;
+}
+
+/* Whether the stamp names this very model and the model is intact. */
+static bool is_there(const moire_runtime *rt, const struct mo_compiled_request *request, const char *key,
+                     int64_t *bytes) {
+    struct mo_compiled c;
+    if (mo_compiled_open(rt->store, &rt->env, request, &c, NULL) || !c.graph) return false;
+    bool same = !memcmp(((const struct mo_image_head *)c.file.bytes)->key, key, MO_IMAGE_KEY);
+    *bytes = (int64_t)c.file.n;
+    mo_graph_destroy(c.graph);
+    mo_compiled_close(&c);
+    return same;
+}
+
+/* --- checking --- */
+static void fill_input(const struct mo_env *env, const moire_tenant *t, int i, moire_tensor *in) {
+    moire_port port;
+    if (moire_input(t, i, &port)) return;
+    size_t n = 1;
+    *in = (moire_tensor){.dtype = port.dtype, .rank = port.rank};
+    for (int k = 0; k < port.rank; k++)
+        n *= (size_t)(in->shape[k] = port.shape[k]);
+    in->bytes = n * mo_dtype_bytes(port.dtype);
+    in->data = mo_alloc(env, in->bytes + 1);
+    for (size_t k = 0; in->data && port.dtype == MOIRE_F32 && k < n; k++)
+        ((float *)in->data)[k] = (float)(k * 2654435761u % 1000) * 1e-3f;
+}
+
+/* The answers of one query, as a digest of their bytes. */
+struct answers {
+    const struct mo_env *env;
+    _Atomic uint32_t done;
+    int code;
+    uint8_t digest[MO_SHA256_BYTES];
+};
+
+static void on_answer(void *user, const moire_answer *answer) {
+    struct answers *a = user;
+    struct mo_sha256 h;
+    mo_sha256_init(&h);
+    for (int i = 0; i < answer->n_outputs && !answer->code; i++)
+        mo_sha256_add(&h, answer->outputs[i].data, answer->outputs[i].bytes);
+    mo_sha256_end(&h, a->digest);
+    a->code = answer->code;
+    const struct mo_sys *sys = a->env->sys;
+    atomic_store(&a->done, 1);
+    sys->futex_wake(sys->self, &a->done, 1);
+}
+
+static int ask(moire_tenant *t, struct answers *a, moire_error *err) {
+    const struct mo_env *env = &t->runtime->env;
+    moire_tensor in[MAX_PORTS] = {{0}};
+    int n = moire_n_inputs(t), rc = MOIRE_OK;
+    *a = (struct answers){.env = env};
+    if (n > MAX_PORTS) return mo_fail(err, MOIRE_ELIMIT, "more than %d inputs", MAX_PORTS);
+    for (int i = 0; i < n; i++) {
+        fill_input(env, t, i, &in[i]);
+        if (!in[i].data) rc = mo_fail(err, MOIRE_ENOMEM, "out of memory for an input");
+    }
+    if (!rc) rc = moire_submit(t, in, n, 0, on_answer, a, NULL, err);
+    while (!rc && !atomic_load(&a->done))
+        env->sys->futex_wait(env->sys->self, &a->done, 0, 0);
+    for (int i = 0; i < n; i++)
+        mo_free(env, in[i].data);
+    return rc ? rc : a->code ? mo_fail(err, a->code, "%s", moire_code_text(a->code)) : MOIRE_OK;
+}
+
+/* Loads the model from the store and compares an answer. */
+static int check(moire_runtime *rt, const struct mo_compiled_request *request,
+                 const moire_tenant_config *config, const struct answers *want, moire_error *err) {
+    moire_tenant *t;
+    struct answers got;
+    rt->recording = false;
+    int rc = moire_load(rt, request->path, config, &t, err);
+    if (rc) return rc;
+    if (!t->compiled.file.bytes) rc = mo_fail(err, MOIRE_EFAILED, "the compiled model does not load");
+    if (!rc) rc = ask(t, &got, err);
+    if (!rc && memcmp(got.digest, want->digest, MO_SHA256_BYTES))
+        rc = mo_fail(err, MOIRE_EFAILED, "the compiled model answers differently");
+    moire_unload(t, NULL);
+    return rc;
+}
+
+/* --- the whole --- */
+static int64_t packed_bytes(const struct mo_plan *plan) {
+    int64_t sum = 0;
+    for (int k = 0; k < plan->n_steps; k++) {
+        const struct mo_packed_place *p = mo_packed_find(plan->graph->packed, plan->steps[k].weights);
+        if (p) sum += p->bytes;
+    }
+    return sum;
+}
+
+struct names {
+    char stamp[MO_SHA256_HEX], key[MO_SHA256_HEX];
+};
+
+/* Names of what will be stored.  A file that is written while it is read is noticed: a pause longer than the
+ * grain of file times lies before, and its state must be the same after. */
+static int make_names(const moire_tenant *t, const struct mo_compiled_request *request, struct names *out,
+                      struct mo_store_stamp *stamp, moire_error *err) {
+    const struct mo_env *env = &t->runtime->env;
+    char after[MO_SHA256_HEX];
+    int rc = mo_compiled_stamp(env, request, out->stamp, err);
+    if (!rc) rc = mo_compiled_outside(env, request->path, t->plan->graph, stamp->outside, err);
+    env->sys->sleep_until(env->sys->self, mo_now(env) + RACE_NS);
+    if (!rc) rc = mo_compiled_key(t->plan, request, out->key, err);
+    if (!rc) rc = mo_compiled_stamp(env, request, after, err);
+    if (!rc && strcmp(after, out->stamp))
+        rc = mo_fail(err, MOIRE_EIO, "'%.300s' is being written", request->path);
+    memcpy(stamp->model, out->key, sizeof stamp->model);
+    return rc;
+}
+
+static int store_tenant(moire_runtime *rt, moire_tenant *t, struct mo_writer *writer,
+                        const struct mo_compiled_request *request, const moire_tenant_config *config,
+                        struct mo_published *out, moire_error *err) {
+    struct mo_store_stamp stamp = {{0}, {0}};
+    struct names names;
+    struct answers want;
+    out->packed_bytes = packed_bytes(t->plan);
+    int rc = make_names(t, request, &names, &stamp, err);
+    if (rc) return rc;
+    out->reused = is_there(rt, request, names.key, &out->bytes);
+    if (out->reused) return MOIRE_OK;
+    rc = ask(t, &want, err);
+    if (!rc) rc = write_model(writer, t, names.key, err);
+    if (!rc) rc = mo_writer_stamp(writer, names.stamp, &stamp, err);
+    if (!rc && (rc = check(rt, request, config, &want, err)))
+        mo_writer_remove(writer, names.stamp, MO_STAMP_SUFFIX);
+    if (!rc) is_there(rt, request, names.key, &out->bytes);
+    return rc;
+}
+
+static int publish_with(const struct mo_env *env, const char *store, struct mo_writer *writer,
+                        const struct mo_compiled_request *request, struct mo_published *out,
+                        moire_error *err) {
+    moire_config config;
+    moire_tenant_config tenant_config;
+    moire_runtime *rt;
+    moire_tenant *t;
+    moire_config_init(&config);
+    config.store = store;
+    config.log = env->log;
+    config.log_user = env->log_user;
+    moire_tenant_config_init(&tenant_config);
+    tenant_config.shapes = request->shapes;
+    tenant_config.n_shapes = request->n_shapes;
+    tenant_config.exact = request->exact;
+    int rc = mo_runtime_create(&config, env, 0, &rt, err);
+    if (rc) return rc;
+    rt->recording = true;
+    rc = rt->store ? moire_load(rt, request->path, &tenant_config, &t, err)
+                   : mo_fail(err, MOIRE_ESTORE, "variant store '%.200s' cannot be used", store);
+    if (!rc) rc = store_tenant(rt, t, writer, request, &tenant_config, out, err);
+    moire_runtime_destroy(rt, 0);
+    return rc;
+}
+
+int mo_publish(const struct mo_env *env, const char *store, const struct mo_compiled_request *request,
+               struct mo_published *out, moire_error *err) {
+    struct mo_writer *writer;
+    *out = (struct mo_published){0};
+    if (request->isa != mo_isa_detect())
+        return mo_fail(err, MOIRE_EUNSUPPORTED, "servers here run another ISA level");
+    int rc = mo_writer_open(env, store, &writer, err);
+    if (rc) return rc;
+    rc = publish_with(env, store, writer, request, out, err);
+    mo_writer_close(writer);
+    return rc ? mo_fail_context(err, rc, "compiled model of '%.150s'", request->path) : MOIRE_OK;
+}

@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * publish.h - puts a compiled model into the store: the plan that a server would make from the ONNX file,
+ * with its packed weights and solo profile, so that the next server finds it ready. */
+#ifndef MO_PUBLISH_H
+#define MO_PUBLISH_H
+#include "runtime/plan/compiled.h"
+
+struct mo_published {
+    bool reused;          /* the store had it already */
+    int64_t bytes;        /* of the compiled model */
+    int64_t packed_bytes; /* packed weights in it */
+};
+
+/* Loads request->path on all cores with the store at `store`, measures its profile, writes the compiled
+ * model, and loads that again: an answer that differs in one bit takes the stamp back and is MOIRE_EFAILED.
+ * ISA levels other than the machine's best are MOIRE_EUNSUPPORTED: no server would ask for them. */
+int mo_publish(const struct mo_env *env, const char *store, const struct mo_compiled_request *request,
+               struct mo_published *out, moire_error *err);
+#endif
