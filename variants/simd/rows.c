@@ -4,6 +4,7 @@
 #include "variants/simd/math.h"
 #include "variants/simd/params.h"
 #include "variants/simd/simd.h"
+#include "variants/simd/vec.h"
 
 enum { LANE_COUNT = 16 };
 
@@ -27,18 +28,18 @@ static float row_sum(const float *x, int64_t n) {
 
 /* Largest element (sign 1) or smallest (sign -1), or NaN when there is one. */
 static float row_extreme(const float *x, int64_t n, float sign) {
-    float lane[LANE_COUNT];
-    int64_t whole = n / LANE_COUNT * LANE_COUNT;
-    for (int l = 0; l < LANE_COUNT; l++)
-        lane[l] = sign * x[0];
-    for (int64_t i = 0; i < whole; i += LANE_COUNT)
-        for (int l = 0; l < LANE_COUNT; l++)
-            lane[l] = nan_most(sign * x[i + l], lane[l]);
-    for (int64_t i = whole; i < n; i++)
-        lane[0] = nan_most(sign * x[i], lane[0]);
-    float best = lane[0];
-    for (int l = 1; l < LANE_COUNT; l++)
-        best = nan_most(lane[l], best);
+    float best = sign * x[0], lane[LANES];
+    int64_t i = 0;
+    if (n >= LANES) {
+        vec most = sign * *(const vec *)x;
+        for (i = LANES; i + LANES <= n; i += LANES)
+            most = vec_most(sign * *(const vec *)(x + i), most);
+        memcpy(lane, &most, sizeof lane);
+        for (int l = 0; l < LANES; l++)
+            best = nan_most(lane[l], best);
+    }
+    for (; i < n; i++)
+        best = nan_most(sign * x[i], best);
     return sign * best;
 }
 

@@ -13,6 +13,13 @@ enum { LANES = 4 };
 #endif
 
 typedef float vec __attribute__((vector_size(4 * LANES), aligned(4), may_alias));
+typedef int32_t ivec __attribute__((vector_size(4 * LANES), aligned(4), may_alias));
+
+/* The larger of every pair, or the NaN among them.  (As a loop over lanes gcc leaves this scalar.) */
+static inline vec vec_most(vec a, vec b) {
+    ivec mine = (a > b) | (a != a);
+    return (vec)(((ivec)a & mine) | ((ivec)b & ~mine));
+}
 /* The same as a value: aligned, so that it may live in a register of an asm statement. */
 typedef float vec_value __attribute__((vector_size(4 * LANES)));
 
