@@ -65,6 +65,12 @@ static void a_good_model_passes(void **state) {
     assert_int_equal(check(p, p->model, "--verify", "--json"), MO_EXIT_OK);
 }
 
+static void layers_are_checked_one_by_one(void **state) {
+    struct place *p = *state;
+    assert_int_equal(check(p, p->model, "--layers", NULL), MO_EXIT_OK);
+    assert_int_equal(check(p, p->model, "--layers", "--tolerance=0"), MO_EXIT_FAILED); /* all sums round */
+}
+
 static void bad_arguments_are_usage_errors(void **state) {
     struct place *p = *state;
     assert_int_equal(check(p, p->model, "--nonsense", NULL), MO_EXIT_USAGE);
@@ -196,6 +202,7 @@ static void the_oracle_checks_its_inputs(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(layers_are_checked_one_by_one, make_place, remove_place),
         cmocka_unit_test_setup_teardown(a_good_model_passes, make_place, remove_place),
         cmocka_unit_test_setup_teardown(bad_arguments_are_usage_errors, make_place, remove_place),
         cmocka_unit_test_setup_teardown(damaged_models_are_refused, make_place, remove_place),

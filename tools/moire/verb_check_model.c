@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "tools/moire/census.h"
+#include "tools/moire/check_layers.h"
 #include "tools/moire/dataset.h"
 #include "tools/moire/run.h"
 #include "tools/moire/verb.h"
@@ -16,14 +17,20 @@
 #include "variants/store.h"
 
 static const char usage[] =
-    "usage: moire check-model FILE.onnx [--shape NAME=d,d,... ...] [--data DIR] [--verify] [--store DIR]\n"
-    "                         [--seed S] [--tolerance T] [--json]\n\n"
+    "usage: moire check-model FILE.onnx [--shape NAME=d,d,... ...] [--data DIR] [--verify] [--layers]\n"
+    "                         [--exact] [--store DIR] [--seed S] [--tolerance T] [--json]\n\n"
     "  Lists every operator with its version, and names those that are missing.\n\n"
     "  --shape NAME=d,d,...  binds an input whose shape is open\n"
     "  --data DIR            runs on input_K.pb (or <input name>.npy) and compares with output_K.pb\n"
     "                        (or <output name>.npy), as the ONNX backend tests do\n"
     "  --verify              runs on random inputs and compares the kernels with the reference\n"
-    "  --store DIR           with --verify: compiled variants of that folder as well\n"
+    "  --layers              runs every distinct layer alone, on random and adversarial inputs (zeros of "
+    "both\n"
+    "                        signs, denormals, large values, NaN, infinities), and compares its kernels "
+    "with\n"
+    "                        the reference; the error limit is a tenth of the tolerance\n"
+    "  --exact               as run with --exact: no Winograd\n"
+    "  --store DIR           with --verify and --layers: compiled variants of that folder as well\n"
     "  --seed S              seed of the random inputs, 1 by default\n"
     "  --tolerance T         largest error relative to the output's range, 0.001 by default\n"
     "  --json                machine-readable output\n\n"
@@ -39,7 +46,7 @@ struct options {
     int n_shapes;
     int64_t seed;
     double tolerance;
-    bool verify, json;
+    bool verify, layers, exact, json;
 };
 
 /* What was found; `checks` is the JSON list of comparisons. */
@@ -47,7 +54,7 @@ struct findings {
     const struct mo_env *env;
     const struct options *o;
     struct mo_census census;
-    json_t *checks;
+    json_t *checks, *layers;
     int n_checks, n_wrong;
 };
 
@@ -71,6 +78,10 @@ static int parse_flag(struct mo_args *args, struct options *o) {
         o->json = true;
     } else if (mo_args_flag(args, "--verify", false)) {
         o->verify = true;
+    } else if (mo_args_flag(args, "--layers", false)) {
+        o->layers = true;
+    } else if (mo_args_flag(args, "--exact", false)) {
+        o->exact = true;
     } else if (mo_args_flag(args, "--shape", true)) {
         if (!args->value || o->n_shapes == MO_DATASET_PORTS ||
             !mo_args_shape(args->value, &o->shapes[o->n_shapes]))
@@ -224,6 +235,48 @@ static int verify(struct findings *f, const moire_tensor *in, int n_in, const st
     return rc;
 }
 
+static void add_layer(void *ctx, const struct mo_layer_check *c) {
+    static const char *const data[] = {"random", "edges", "special"};
+    struct findings *f = ctx;
+    char way[60];
+    target_text(&c->target, way, sizeof way);
+    f->n_checks++;
+    f->n_wrong += !c->good;
+    if (!f->o->json)
+        printf("%5d  %-60.60s %-26.26s error %-9.2g edges %-9.2g %s%s\n", c->layer, c->text, c->kernel,
+               c->error[MO_LAYER_RANDOM], c->error[MO_LAYER_EDGES],
+               c->good    ? "ok"
+               : c->wrong ? "WRONG on "
+                          : "TOO FAR",
+               c->wrong ? data[c->data] : "");
+    json_array_append_new(f->layers,
+                          json_pack("{s:i, s:s, s:s, s:s, s:f, s:f, s:I, s:b}", "layer", c->layer, "text",
+                                    c->text, "way", way, "kernel", c->kernel, "error",
+                                    c->error[MO_LAYER_RANDOM], "error_edges", c->error[MO_LAYER_EDGES],
+                                    "wrong", (json_int_t)c->wrong, "agrees", (int)c->good));
+}
+
+/* Every layer by itself. */
+static int check_layers(struct findings *f, const struct mo_frontend_options *front, moire_error *err) {
+    struct mo_way_target targets[MO_ISA_COUNT + 2];
+    struct mo_store *store = NULL;
+    struct mo_graph *g = NULL;
+    int rc = f->o->store ? mo_store_open(f->env, f->o->store, &store, err) : MOIRE_OK;
+    if (!rc) rc = mo_frontend_load(f->env, f->o->file, front, &g, err);
+    int n = list_targets(store, targets) - 1; /* without the first, which has no kernels */
+    struct mo_layer_checker checker = {.graph = g,
+                                       .targets = targets + 1,
+                                       .n_targets = n,
+                                       .seed = (uint64_t)f->o->seed,
+                                       .tolerance = f->o->tolerance / 10,
+                                       .report = add_layer,
+                                       .ctx = f};
+    if (!rc) rc = mo_check_layers(&checker, err);
+    mo_graph_destroy(g);
+    mo_store_close(store);
+    return rc;
+}
+
 /* Random contents for every input, in the shapes that the import settled. */
 static int fill_inputs(const struct mo_env *env, const struct mo_graph *g, int64_t seed, moire_tensor *in,
                        moire_error *err) {
@@ -260,7 +313,7 @@ static int run_verify(struct findings *f, const struct mo_frontend_options *fron
 /* Imports, and runs what was asked for. */
 static int check_running(struct findings *f, moire_error *err) {
     const struct options *o = f->o;
-    struct mo_frontend_options front = {.shapes = o->shapes, .n_shapes = o->n_shapes};
+    struct mo_frontend_options front = {.shapes = o->shapes, .n_shapes = o->n_shapes, .exact = o->exact};
     struct mo_dataset data;
     struct mo_graph *g = NULL;
     int rc = mo_dataset_open(f->env, o->file, o->data ? o->data : "", &data, err);
@@ -275,6 +328,7 @@ static int check_running(struct findings *f, moire_error *err) {
     if (!rc) rc = mo_frontend_load(f->env, o->file, &front, &g, err);
     mo_graph_destroy(g);
     if (!rc && o->data) rc = check_data(f, &data, &front, err);
+    if (!rc && o->layers) rc = check_layers(f, &front, err);
     if (!rc && o->verify) rc = run_verify(f, &front, &data, err);
     mo_dataset_close(&data);
     return rc;
@@ -282,10 +336,10 @@ static int check_running(struct findings *f, moire_error *err) {
 
 /* --- conclusion --- */
 static void print_json(struct findings *f, bool runs, const char *reason) {
-    json_t *all =
-        json_pack("{s:s, s:b, s:s, s:i, s:i, s:i, s:o, s:O}", "model", f->o->file, "runs", runs, "reason",
-                  reason, "opset", f->census.opset, "nodes", f->census.n_nodes, "unsupported_nodes",
-                  f->census.n_unsupported, "operators", census_json(&f->census), "checks", f->checks);
+    json_t *all = json_pack("{s:s, s:b, s:s, s:i, s:i, s:i, s:o, s:O, s:O}", "model", f->o->file, "runs",
+                            runs, "reason", reason, "opset", f->census.opset, "nodes", f->census.n_nodes,
+                            "unsupported_nodes", f->census.n_unsupported, "operators",
+                            census_json(&f->census), "checks", f->checks, "layers", f->layers);
     if (all) json_dumpf(all, stdout, JSON_INDENT(1));
     putchar('\n');
     json_decref(all);
@@ -331,7 +385,7 @@ static int run(const struct mo_env *env, int argc, char **argv) {
     moire_error err = {0};
     int rc = parse(argc, argv, &o);
     if (rc) return rc;
-    struct findings f = {.env = env, .o = &o, .checks = json_array()};
+    struct findings f = {.env = env, .o = &o, .checks = json_array(), .layers = json_array()};
     rc = mo_census_take(env, o.file, &f.census, &err);
     if (rc) {
         rc = mo_verb_fail("check-model", &err);
@@ -341,6 +395,7 @@ static int run(const struct mo_env *env, int argc, char **argv) {
         rc = conclude(&f, rc, &err);
     }
     json_decref(f.checks);
+    json_decref(f.layers);
     mo_census_free(&f.census);
     return rc;
 }

@@ -47,8 +47,8 @@ static int copy_outputs(struct mo_instance *instance, const struct mo_graph *g, 
     return MOIRE_OK;
 }
 
-static int run_instance(const struct mo_plan *plan, const moire_tensor *inputs, int n_inputs,
-                        moire_tensor *outputs, moire_error *err) {
+int mo_way_run_built(const struct mo_plan *plan, const moire_tensor *inputs, int n_inputs,
+                     moire_tensor *outputs, moire_error *err) {
     struct mo_instance *instance = NULL;
     void *scratch = mo_alloc(plan->env, (size_t)plan->scratch_bytes + 64);
     int rc = scratch ? mo_instance_create(plan, &instance, err) : mo_fail(err, MOIRE_ENOMEM, "out of memory");
@@ -67,7 +67,7 @@ int mo_way_run_plan(struct mo_graph *g, const struct mo_plan_options *options, c
     struct mo_plan *plan;
     int rc = mo_plan_build(g, options, &plan, err);
     if (rc) return rc;
-    rc = run_instance(plan, inputs, n_inputs, outputs, err);
+    rc = mo_way_run_built(plan, inputs, n_inputs, outputs, err);
     mo_plan_destroy(plan);
     return rc;
 }

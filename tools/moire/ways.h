@@ -31,5 +31,8 @@ int mo_way_run_reference(const struct mo_graph *graph, const moire_tensor *input
                          moire_tensor *outputs, moire_error *err);
 int mo_way_run_plan(struct mo_graph *graph, const struct mo_plan_options *options, const moire_tensor *inputs,
                     int n_inputs, moire_tensor *outputs, moire_error *err);
+/* With a plan at hand, which must live as long as the call. */
+int mo_way_run_built(const struct mo_plan *plan, const moire_tensor *inputs, int n_inputs,
+                     moire_tensor *outputs, moire_error *err);
 void mo_way_free(const struct mo_env *env, moire_tensor *outputs, int n);
 #endif
