@@ -45,10 +45,10 @@ static const struct {
     const char *name;
     int params;
 } acts[MO_ACT_COUNT] = {
-    [MO_ACT_NONE] = {"none", 0},         [MO_ACT_RELU] = {"relu", 0},       [MO_ACT_CLIP] = {"clip", 2},
-    [MO_ACT_LEAKY] = {"leaky", 1},       [MO_ACT_SIGMOID] = {"sigmoid", 0}, [MO_ACT_SILU] = {"silu", 0},
-    [MO_ACT_HSIGMOID] = {"hsigmoid", 2}, [MO_ACT_HSWISH] = {"hswish", 2},   [MO_ACT_TANH] = {"tanh", 0},
-    [MO_ACT_GELU] = {"gelu", 0},
+    [MO_ACT_NONE] = {"none", 0},         [MO_ACT_RELU] = {"relu", 0},          [MO_ACT_CLIP] = {"clip", 2},
+    [MO_ACT_LEAKY] = {"leaky", 1},       [MO_ACT_SIGMOID] = {"sigmoid", 0},    [MO_ACT_SILU] = {"silu", 0},
+    [MO_ACT_HSIGMOID] = {"hsigmoid", 2}, [MO_ACT_HSWISH] = {"hswish", 2},      [MO_ACT_TANH] = {"tanh", 0},
+    [MO_ACT_GELU] = {"gelu", 0},         [MO_ACT_GELU_TANH] = {"gelutanh", 0},
 };
 
 static const struct mo_tensor *tensor_of(const struct mo_graph *graph, int id) {

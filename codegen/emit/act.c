@@ -13,7 +13,8 @@
 #include <string.h>
 
 bool mo_emit_act_needs_exp(enum mo_act act) {
-    return act == MO_ACT_SIGMOID || act == MO_ACT_SILU || act == MO_ACT_TANH || act == MO_ACT_GELU;
+    return act == MO_ACT_SIGMOID || act == MO_ACT_SILU || act == MO_ACT_TANH || act == MO_ACT_GELU ||
+           act == MO_ACT_GELU_TANH;
 }
 
 /* vexp_parts(): exp(x) = the result times *p, so that 1 + exp(x) is one FMA. */
@@ -92,6 +93,8 @@ static const char *const bodies[MO_ACT_COUNT] = {
     [MO_ACT_HSIGMOID] = "vmin(splat(1.0f), vmax(splat(0.0f), splat(a) * x + splat(b)))",
     [MO_ACT_HSWISH] = "x * vmin(splat(1.0f), vmax(splat(0.0f), splat(a) * x + splat(b)))",
     [MO_ACT_TANH] = "vtanh(x)",
+    /* (1 + tanh u) / 2 is the sigmoid of 2 u */
+    [MO_ACT_GELU_TANH] = "x * vsigmoid(splat(1.5957691f) * x * mac(splat(1.0f), splat(0.044715f), x * x))",
     [MO_ACT_GELU] = "splat(0.5f) * x * (splat(1.0f) + verf(x * splat(0.70710678f)))",
 };
 

@@ -4,8 +4,8 @@
  * Simple operators are read from a table of functions.  Products are taken apart: the tree of Mul and
  * Div-by-constant above a root is flattened into a scalar and at most two other factors, and then
  *   Clip(x+b, 0, M) / M           is a hard sigmoid,      x times it a hard swish (ReLU6 and HardSigmoid
- * forms) x * Sigmoid(x)                is SiLU, x * (1 + Erf(x/sqrt 2)) / 2   is GELU, in whatever order the
- * exporter multiplied.  Nodes that are left without a reader die in the next pass. */
+ * forms), x * Sigmoid(x) is SiLU, x * (1 + Erf(x/sqrt 2)) / 2 is GELU and so is its Tanh form, in whatever
+ * order the exporter multiplied.  Nodes that are left without a reader die in the next pass. */
 #include <float.h>
 #include <math.h>
 #include <string.h>
@@ -47,8 +47,9 @@ static bool simple(const struct mo_graph *g, const struct mo_node *node, struct 
         *out = (struct activation){.act = MO_ACT_HSIGMOID,
                                    .a = mo_attr_float(node, "alpha", 0.2f),
                                    .b = mo_attr_float(node, "beta", 0.5f)};
-    if (mo_is(node, "Gelu") && !strcmp(mo_attr_string(node, "approximate", "none"), "none"))
-        out->act = MO_ACT_GELU;
+    if (mo_is(node, "Gelu"))
+        out->act =
+            strcmp(mo_attr_string(node, "approximate", "none"), "tanh") ? MO_ACT_GELU : MO_ACT_GELU_TANH;
     if (mo_is(node, "Clip") && !clip_bounds(g, node, out)) return false;
     if (mo_is(node, "PRelu") && mo_scalar(g, node->in[1], &out->a)) out->act = MO_ACT_LEAKY;
     out->x = node->in[0];
@@ -143,6 +144,36 @@ static bool erf_term(const struct mo_graph *g, int tensor, int *x) {
     return n == 1 && near(c, 0.70710678f);
 }
 
+static bool is_cube(const struct mo_graph *g, int tensor, int x) {
+    const struct mo_node *node = mo_producer(g, tensor);
+    float three;
+    if (mo_is(node, "Pow")) return node->in[0] == x && mo_scalar(g, node->in[1], &three) && three == 3;
+    for (int k = 0; k < 2 && mo_is(node, "Mul"); k++) {
+        const struct mo_node *square = mo_producer(g, node->in[1 - k]);
+        if (node->in[k] == x && mo_is(square, "Mul") && square->in[0] == x && square->in[1] == x) return true;
+    }
+    return false;
+}
+
+/* 1 + Tanh(sqrt(2/pi) (x + 0.044715 x^3)) */
+static bool tanh_term(const struct mo_graph *g, int tensor, int *x) {
+    float one, c;
+    int below, operand[2], n;
+    if (!add_constant(g, tensor, &below, &one) || one != 1) return false;
+    const struct mo_node *node = mo_producer(g, below);
+    if (!mo_is_moire(node, "Activation") || node->fuse.act != MO_ACT_TANH) return false;
+    if (!split(g, mo_producer(g, node->in[0]), &c, operand, &n) || n != 1 || !near(c, 0.79788456f))
+        return false;
+    node = mo_producer(g, operand[0]);
+    for (int k = 0; k < 2 && mo_is(node, "Add"); k++) {
+        *x = node->in[k];
+        if (split(g, mo_producer(g, node->in[1 - k]), &c, operand, &n) && n == 1 && near(c, 0.044715f) &&
+            is_cube(g, operand[0], *x))
+            return true;
+    }
+    return false;
+}
+
 /* leaf is f(x) such that scale * x * leaf is an activation of x. */
 static bool gate(const struct mo_graph *g, float scale, int x, int leaf, struct activation *out) {
     const struct mo_node *node = mo_producer(g, leaf);
@@ -163,6 +194,10 @@ static bool gate(const struct mo_graph *g, float scale, int x, int leaf, struct 
     }
     if (erf_term(g, leaf, &of) && of == x && near(scale, 0.5f)) {
         out->act = MO_ACT_GELU;
+        return true;
+    }
+    if (tanh_term(g, leaf, &of) && of == x && near(scale, 0.5f)) {
+        out->act = MO_ACT_GELU_TANH;
         return true;
     }
     return false;

@@ -3,7 +3,8 @@
  *
  *   d = x - mean(x);  y = d / sqrt(mean(d^2) + eps) [* gamma] [+ beta]
  *
- * d may be computed once or twice; d^2 is Pow(d, 2) or Mul(d, d); gamma and beta are constants [D]. */
+ * The division may be a product with the reciprocal; d may be computed once or twice; d^2 is Pow(d, 2) or
+ * Mul(d, d); gamma and beta are constants [D]. */
 #include <string.h>
 #include "codegen/passes/passes.h"
 #include "runtime/ops/op.h"
@@ -106,14 +107,36 @@ static int rewrite(struct mo_graph *g, struct mo_node *div, int x, float eps, mo
     return axis && epsilon && last->op ? MOIRE_OK : mo_no_memory(err);
 }
 
+/* What a tensor is the reciprocal of; -1 = nothing. */
+static int reciprocal_of(const struct mo_graph *g, int tensor) {
+    const struct mo_node *node = mo_producer(g, tensor);
+    float one;
+    if (mo_is(node, "Reciprocal")) return node->in[0];
+    return mo_is(node, "Div") && mo_scalar(g, node->in[0], &one) && one == 1 ? node->in[1] : -1;
+}
+
+/* x when the node is (x - mean x) over its deviation. */
+static int normalized(const struct mo_graph *g, const struct mo_node *node, float *eps) {
+    int x, root;
+    if (node->dead || node->n_in != 2 || !mo_is_f32(g->tensors[node->out[0]])) return -1;
+    if (mo_is(node, "Div")) {
+        x = centred(g, node->in[0]);
+        return x >= 0 && deviation(g, node->in[1], eps) == x ? x : -1;
+    }
+    for (int k = 0; k < 2 && mo_is(node, "Mul"); k++) {
+        x = centred(g, node->in[k]);
+        root = x < 0 ? -1 : reciprocal_of(g, node->in[1 - k]);
+        if (root >= 0 && deviation(g, root, eps) == x) return x;
+    }
+    return -1;
+}
+
 int mo_pass_norm(struct mo_graph *g, moire_error *err) {
     for (int i = 0; i < g->n_nodes; i++) {
-        struct mo_node *div = g->nodes[i];
         float eps = 0;
-        if (!mo_is(div, "Div") || div->n_in != 2) continue;
-        int x = centred(g, div->in[0]);
-        if (x < 0 || !mo_is_f32(g->tensors[div->out[0]]) || deviation(g, div->in[1], &eps) != x) continue;
-        int rc = rewrite(g, div, x, eps, err);
+        int x = normalized(g, g->nodes[i], &eps);
+        if (x < 0) continue;
+        int rc = rewrite(g, g->nodes[i], x, eps, err);
         if (rc) return rc;
     }
     return MOIRE_OK;

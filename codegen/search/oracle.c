@@ -36,6 +36,8 @@ static double activate(enum mo_act act, double a, double b, double x) {
         return tanh(x);
     case MO_ACT_GELU:
         return x / 2 * (1 + erf(x * 0.70710678118654752440));
+    case MO_ACT_GELU_TANH:
+        return x / 2 * (1 + tanh(0.79788456080286535588 * (x + 0.044715 * x * x * x)));
     case MO_ACT_NONE:
     case MO_ACT_COUNT:
         break;

@@ -86,7 +86,8 @@ enum mo_act {
     MO_ACT_HSIGMOID, /* clip(a x + b, 0, 1) */
     MO_ACT_HSWISH,   /* x clip(a x + b, 0, 1); ONNX HardSwish has a = 1/6, b = 1/2 */
     MO_ACT_TANH,
-    MO_ACT_GELU, /* x/2 (1 + erf(x / sqrt 2)) */
+    MO_ACT_GELU,      /* x/2 (1 + erf(x / sqrt 2)) */
+    MO_ACT_GELU_TANH, /* x/2 (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))) */
     MO_ACT_COUNT
 };
 

@@ -91,6 +91,8 @@ float mo_activate(enum mo_act act, float a, float b, float x) {
         return tanhf(x);
     case MO_ACT_GELU:
         return 0.5f * x * (1 + erff(x * 0.70710678f));
+    case MO_ACT_GELU_TANH:
+        return 0.5f * x * (1 + tanhf(0.79788456f * (x + 0.044715f * x * x * x)));
     default:
         return x;
     }

@@ -7,8 +7,8 @@
 #include "runtime/plan/describe.h"
 
 const char *mo_act_text(enum mo_act act) {
-    static const char *const names[MO_ACT_COUNT] = {"",     "relu",     "clip",   "leaky", "sigmoid",
-                                                    "silu", "hsigmoid", "hswish", "tanh",  "gelu"};
+    static const char *const names[MO_ACT_COUNT] = {"",         "relu",   "clip", "leaky", "sigmoid", "silu",
+                                                    "hsigmoid", "hswish", "tanh", "gelu",  "gelutanh"};
     return act >= 0 && act < MO_ACT_COUNT ? names[act] : "";
 }
 

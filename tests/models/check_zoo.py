@@ -23,7 +23,6 @@ import onnx
 import onnxruntime
 
 LARGE = {"vgg16", "vgg19", "resnext101", "ssd-resnet34-1200", "bert-large"}
-SEQUENCE = 48  # of BERT inputs here; any length up to 512 is legal
 TOLERANCE = 1e-3  # relative to the output range
 
 
@@ -38,6 +37,7 @@ def arguments():
     p.add_argument("--budget", type=int, default=60, help="seconds of `moire compile` for each")
     p.add_argument("--store", help="folder of compiled variants; FOLDER/store when not given")
     p.add_argument("--batch", type=int, default=1)
+    p.add_argument("--sequence", type=int, default=48, help="length of BERT inputs, at most 512")
     p.add_argument("names", nargs="*")
     return p.parse_args()
 
@@ -50,7 +50,7 @@ def build(moire, row, folder):
     return path
 
 
-def make_inputs(row, batch):
+def make_inputs(row, batch, sequence):
     rng = np.random.default_rng(7)
     feed = {}
     for i in row["inputs"]:
@@ -58,10 +58,11 @@ def make_inputs(row, batch):
         if i["type"] == "float32":
             feed[i["name"]] = rng.standard_normal(shape).astype(np.float32)
             continue
-        shape[1] = SEQUENCE
+        shape[1] = sequence
         if i["name"] == "attention_mask":
             feed[i["name"]] = np.ones(shape, np.int64)
-            feed[i["name"]][:, -5:] = 0
+            for n in range(batch):  # every sequence of the batch ends elsewhere
+                feed[i["name"]][n, sequence - 5 - n:] = 0
         else:
             feed[i["name"]] = rng.integers(0, 2 if i["name"] == "token_type_ids" else 30522, shape)
     return feed
@@ -159,7 +160,7 @@ def main():
             report(name, "all", "skipped", "large; run without --small")
             continue
         path = build(args.moire, row, args.folder)
-        feed = make_inputs(row, args.batch)
+        feed = make_inputs(row, args.batch, args.sequence)
         try:
             onnx.checker.check_model(path, full_check=True)
             start = time.time()

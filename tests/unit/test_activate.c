@@ -38,6 +38,9 @@ static double silu(double x) {
 static double gelu(double x) {
     return x / 2 * (1 + erf(x * 0.70710678118654752440));
 }
+static double gelu_tanh(double x) {
+    return x / 2 * (1 + tanh(0.79788456080286535588 * (x + 0.044715 * x * x * x)));
+}
 
 static void activations_are_accurate(void **state) {
     (void)state;
@@ -46,9 +49,10 @@ static void activations_are_accurate(void **state) {
         double (*want)(double);
         double least, from, to, bound;
     } table[] = {
-        {MO_ACT_SIGMOID, sigmoid, 0, -25, 25, 1e-6}, {MO_ACT_SILU, silu, 1e-30, -25, 25, 1e-6},
-        {MO_ACT_SIGMOID, sigmoid, 0, -86, 86, 2e-6}, {MO_ACT_SILU, silu, 1e-30, -86, 86, 2e-6},
-        {MO_ACT_TANH, tanh, 1, -20, 20, 1e-6},       {MO_ACT_GELU, gelu, 1, -20, 20, 1e-6},
+        {MO_ACT_SIGMOID, sigmoid, 0, -25, 25, 1e-6},     {MO_ACT_SILU, silu, 1e-30, -25, 25, 1e-6},
+        {MO_ACT_SIGMOID, sigmoid, 0, -86, 86, 2e-6},     {MO_ACT_SILU, silu, 1e-30, -86, 86, 2e-6},
+        {MO_ACT_TANH, tanh, 1, -20, 20, 1e-6},           {MO_ACT_GELU, gelu, 1, -20, 20, 1e-6},
+        {MO_ACT_GELU_TANH, gelu_tanh, 1, -20, 20, 1e-6},
     };
     for (int isa = 0; isa <= (int)mo_isa_detect(); isa++)
         for (size_t i = 0; i < sizeof table / sizeof *table; i++) {

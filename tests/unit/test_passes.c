@@ -176,6 +176,38 @@ static void gelu(struct ob *b) {
     ob_output(b, "y");
 }
 
+/* The tanh form, with the cube as a power and as products. */
+static void gelu_tanh(struct ob *b) {
+    ob_input(b, "x", MOIRE_F32, "N,5,8");
+    ob_random(b, "w", "8,12");
+    ob_random(b, "v", "12,6");
+    ob_scalar(b, "root", 0.7978845608f);
+    ob_scalar(b, "small", 0.044715f);
+    ob_scalar(b, "three", 3);
+    ob_scalar(b, "one", 1);
+    ob_scalar(b, "half", 0.5f);
+    ob_node(b, "MatMul", "x w", "a");
+    ob_node(b, "Pow", "a three", "c");
+    ob_node(b, "Mul", "c small", "d");
+    ob_node(b, "Add", "a d", "e");
+    ob_node(b, "Mul", "e root", "f");
+    ob_node(b, "Tanh", "f", "h");
+    ob_node(b, "Add", "h one", "i");
+    ob_node(b, "Mul", "a half", "j");
+    ob_node(b, "Mul", "j i", "k");
+    ob_node(b, "MatMul", "k v", "a2");
+    ob_node(b, "Mul", "a2 a2", "b2");
+    ob_node(b, "Mul", "a2 b2", "c2");
+    ob_node(b, "Mul", "small c2", "d2");
+    ob_node(b, "Add", "d2 a2", "e2");
+    ob_node(b, "Mul", "root e2", "f2");
+    ob_node(b, "Tanh", "f2", "h2");
+    ob_node(b, "Add", "one h2", "i2");
+    ob_node(b, "Mul", "a2 i2", "j2");
+    ob_node(b, "Mul", "half j2", "y");
+    ob_output(b, "y");
+}
+
 /* Looks like GELU, but the divisor is another one. */
 static void not_gelu(struct ob *b) {
     gelu(b);
@@ -311,6 +343,28 @@ static void layer_norm(struct ob *b) {
     ob_node(b, "Div", "d s", "n");
     ob_node(b, "Mul", "n g", "k");
     ob_node(b, "Add", "k h", "y");
+    ob_output(b, "y");
+}
+
+/* The deviation as a factor: its reciprocal, as an operator and as a division. */
+static void layer_norm_reciprocal(struct ob *b) {
+    ob_input(b, "x", MOIRE_F32, "N,6,8");
+    ob_random(b, "g", "8");
+    ob_scalar(b, "one", 1);
+    ob_scalar(b, "eps", 1e-5f);
+    for (int i = 0; i < 2; i++) {
+        ob_node(b, "ReduceMean", i ? "y0" : "x", i ? "m1" : "m0");
+        ob_ints(b, "axes", "-1");
+        ob_node(b, "Sub", i ? "y0 m1" : "x m0", i ? "d1" : "d0");
+        ob_node(b, "Mul", i ? "d1 d1" : "d0 d0", i ? "q1" : "q0");
+        ob_node(b, "ReduceMean", i ? "q1" : "q0", i ? "v1" : "v0");
+        ob_ints(b, "axes", "-1");
+        ob_node(b, "Add", i ? "eps v1" : "v0 eps", i ? "w1" : "w0");
+        ob_node(b, "Sqrt", i ? "w1" : "w0", i ? "s1" : "s0");
+        ob_node(b, i ? "Div" : "Reciprocal", i ? "one s1" : "s0", i ? "r1" : "r0");
+        ob_node(b, "Mul", i ? "r1 d1" : "d0 r0", i ? "n1" : "n0");
+        ob_node(b, "Mul", i ? "g n1" : "n0 g", i ? "y" : "y0");
+    }
     ob_output(b, "y");
 }
 
@@ -475,6 +529,7 @@ static const struct pass_case {
     {"hard sigmoid product", hard_sigmoid_product, 13, "Conv 1x1 +hswish"},
     {"silu", silu, 13, "Conv 1x1 +silu"},
     {"gelu", gelu, 13, "MatMul +gelu"},
+    {"gelu, tanh form", gelu_tanh, 13, "MatMul +gelutanh; MatMul +gelutanh"},
     {"not gelu", not_gelu, 13, "MatMul; Fused"},
     {"clip", clip_forms, 13, "clip; relu; clip"},
     {"padding", padding, 13, "Conv 3x3 +relu; MaxPool 3x3; AveragePool 3x3/2"},
@@ -486,6 +541,7 @@ static const struct pass_case {
     {"nothing happens", nothing_happens, 13, "Transpose; Transpose; Neg"},
     {"outputs keep their names", outputs_keep_their_names, 13, "Identity; relu; Identity"},
     {"layer norm", layer_norm, 13, "LayerNormalization"},
+    {"layer norm by reciprocals", layer_norm_reciprocal, 13, "LayerNormalization; LayerNormalization"},
     {"attention", attention, 13, "Attention"},
     {"attention of projections", attention_of_projections, 13,
      "Fused; MatMul; Reshape; MatMul; Reshape; MatMul; Reshape; Attention; Reshape; MatMul"},

@@ -63,8 +63,8 @@ static bool find(const struct mo_graph *g, const struct mo_node *node, struct mo
             functions[i].a ? mo_attr_float(node, functions[i].a, functions[i].a_value) : functions[i].a_value;
         p->b =
             functions[i].b ? mo_attr_float(node, functions[i].b, functions[i].b_value) : functions[i].b_value;
-        if (!strcmp(node->op_type, "Gelu") && strcmp(mo_attr_string(node, "approximate", "none"), "none"))
-            return false;
+        if (!strcmp(node->op_type, "Gelu") && !strcmp(mo_attr_string(node, "approximate", "none"), "tanh"))
+            p->function = MO_ACT_GELU_TANH;
         *finite = functions[i].finite;
         return p->function != MO_ACT_CLIP || clip_bounds(g, node, &p->a, &p->b);
     }

@@ -114,6 +114,11 @@ static inline float fast_gelu(float x) {
     return 0.5f * x * (1.0f + fast_erf(x * 0.70710678118654752f));
 }
 
+/* (1 + tanh u) / 2 is the sigmoid of 2 u. */
+static inline float fast_gelu_tanh(float x) {
+    return x * fast_sigmoid(1.5957691216f * x * (1.0f + 0.044715f * x * x));
+}
+
 /* y = act(x) over n contiguous elements; y may be x.  The switch stands outside the loops. */
 static inline void activate_row(enum mo_act act, float a, float b, const float *x, float *y, int64_t n) {
     switch (act) {
@@ -154,6 +159,10 @@ static inline void activate_row(enum mo_act act, float a, float b, const float *
     case MO_ACT_TANH:
         for (int64_t i = 0; i < n; i++)
             y[i] = fast_tanh(x[i]);
+        return;
+    case MO_ACT_GELU_TANH:
+        for (int64_t i = 0; i < n; i++)
+            y[i] = fast_gelu_tanh(x[i]);
         return;
     case MO_ACT_GELU:
         for (int64_t i = 0; i < n; i++)
