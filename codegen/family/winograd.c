@@ -62,7 +62,7 @@ bool mo_wino_describe(const struct mo_problem *p, const struct mo_point *point, 
     if (w->blocks < 1 || w->blocks > w->ocb || w->cut < 1 || w->sets < 1 || knob[MO_WINO_KNOB_BLOCK] < 1 ||
         !fits_registers(w->isa, w->blocks, w->cut))
         return false;
-    w->ahead = knob[MO_WINO_KNOB_PREFETCH] == 1 ? w->icb * 1024 : knob[MO_WINO_KNOB_PREFETCH];
+    w->ahead = knob[MO_WINO_KNOB_PREFETCH];
     w->tile_blocks = ceil_div(w->tiles, knob[MO_WINO_KNOB_BLOCK]);
     w->size = w->tiles / w->tile_blocks, w->extra = w->tiles % w->tile_blocks;
     w->oc_groups = ceil_div(w->ocb, w->blocks * w->sets);
@@ -131,17 +131,25 @@ struct list {
     int n, cap;
 };
 
-/* Keeps the list sorted by cost, with no more than two points of one m, register tile and block of tiles. */
+static void drop(struct list *list, int at) {
+    list->n--;
+    for (int i = at; i < list->n; i++)
+        list->points[i] = list->points[i + 1];
+}
+
+/* Keeps the list sorted by cost, with at most two points of one m and number of blocks, and the second only
+ * when it costs hardly more: other algorithms and register tiles must not be crowded out. */
 static void insert(struct list *list, const struct mo_point *point) {
-    int same = 0, worst = 0;
-    for (int i = 0; i < list->n; i++)
-        if (!memcmp(list->points[i].knob, point->knob, MO_WINO_KNOB_SETS * sizeof point->knob[0]))
-            same++, worst = i;
-    if (same >= 2) {
-        if (list->points[worst].cost_ns <= point->cost_ns) return;
-        list->n--;
-        for (int i = worst; i < list->n; i++)
-            list->points[i] = list->points[i + 1];
+    int same = 0, first = -1, last = -1;
+    for (int i = 0; i < list->n; i++) {
+        if (memcmp(list->points[i].knob, point->knob, MO_WINO_KNOB_TILES * sizeof point->knob[0])) continue;
+        same++, last = i;
+        if (first < 0) first = i;
+    }
+    if (same && point->cost_ns > 1.04 * list->points[first].cost_ns) return;
+    if (same && (same == 2 || list->points[last].cost_ns > 1.04 * point->cost_ns)) {
+        if (list->points[last].cost_ns <= point->cost_ns) return;
+        drop(list, last);
     }
     int at = list->n;
     while (at > 0 && list->points[at - 1].cost_ns > point->cost_ns)
@@ -153,42 +161,46 @@ static void insert(struct list *list, const struct mo_point *point) {
     list->points[at] = *point;
 }
 
-static void try_point(const struct mo_problem *p, struct mo_point *point, struct list *list) {
+/* Work of the slowest of `cores` over the mean. */
+static double imbalance(const struct mo_wino *w, int64_t cores) {
+    int64_t units = w->tile_blocks * w->oc_groups;
+    return (double)(ceil_div(units, cores) * cores) / (double)units;
+}
+
+static void try_point(const struct mo_problem *p, struct mo_point *point, bool even, struct list *list) {
     struct mo_wino w;
-    static const int ahead[] = {0, 2048, 1};
-    for (int sets = 1; sets <= 4; sets *= 2)
-        for (int k = 0; k < 3; k++) {
-            point->knob[MO_WINO_KNOB_SETS] = sets;
-            point->knob[MO_WINO_KNOB_PREFETCH] = ahead[k];
-            if (!mo_wino_describe(p, point, &w) || (sets > 1 && w.oc_groups * sets * w.blocks > w.ocb))
-                continue;
-            point->cost_ns = mo_wino_cost(&w) * (1 + 0.001 * sets);
-            insert(list, point);
-        }
+    for (int sets = 1; sets <= 4; sets *= 2) {
+        point->knob[MO_WINO_KNOB_SETS] = sets;
+        point->knob[MO_WINO_KNOB_PREFETCH] = 2048;
+        if (!mo_wino_describe(p, point, &w) || (sets > 1 && w.oc_groups * sets * w.blocks > w.ocb)) continue;
+        if (even && most(imbalance(&w, 2), imbalance(&w, 4)) > 1.15) continue;
+        point->cost_ns = mo_wino_cost(&w) * (1 + 0.001 * sets);
+        insert(list, point);
+    }
 }
 
 /* Blocks of tiles: a few register tiles each, as even as the number of tiles allows, up to all tiles. */
-static void try_blocks(const struct mo_problem *p, int m, int blocks, int cut, struct list *list) {
+static void try_blocks(const struct mo_problem *p, int m, int blocks, bool even, struct list *list) {
     int64_t tiles = p->n * ceil_div(p->oh, m) * ceil_div(p->ow, m), before = 0;
+    int cut = 30;
+    while (cut > 1 && !fits_registers(mo_emit_isa(p->isa), blocks, cut))
+        cut--;
     for (int64_t cuts = 1; cuts <= MAX_CUTS; cuts += cuts < 4 ? 1 : cuts / 2) {
         int64_t number = ceil_div(tiles, smaller(cuts * cut, tiles)), block = ceil_div(tiles, number);
         if (block == before) continue;
         before = block;
         struct mo_point point = {.knob = {m, blocks, cut, (int)block}};
-        try_point(p, &point, list);
+        try_point(p, &point, even, list);
     }
 }
 
+/* Points whose units split evenly over a few cores; if there are none, all. */
 static int points(const struct mo_problem *p, struct mo_point *out, int cap) {
     struct list list = {out, 0, cap};
-    const struct mo_emit_isa *isa = mo_emit_isa(p->isa);
-    for (int m = 2; m <= 4 && cap > 0; m += 2)
-        for (int blocks = 1; blocks <= 4; blocks++) {
-            int cut = 30;
-            while (cut > 1 && !fits_registers(isa, blocks, cut))
-                cut--;
-            try_blocks(p, m, blocks, cut, &list);
-        }
+    for (int even = 1; even >= 0 && cap > 0 && !list.n; even--)
+        for (int m = 2; m <= 4; m += 2)
+            for (int blocks = 1; blocks <= 4; blocks++)
+                try_blocks(p, m, blocks, even, &list);
     return list.n;
 }
 

@@ -6,7 +6,7 @@
 #include <string.h>
 #include "variants/conv.h"
 
-enum { CACHE_BYTES = 6 << 20 };
+enum { CACHE_BYTES = 40 << 20 };
 
 /* Copies one node and its tensors; constants get zeroed storage when with_data. */
 static int clone(const struct mo_env *env, const struct mo_graph *from, const struct mo_node *node,
@@ -178,7 +178,7 @@ static bool make_bias(struct mo_harness *h) {
     return true;
 }
 
-/* Copies enough to fill a private cache a few times over; one is enough for weights larger than that. */
+/* Copies enough to fill a shared cache; one is enough for weights larger than that. */
 static bool replicate(struct mo_harness *h, const void *first, int64_t bytes, struct mo_packed *p) {
     p->copy[p->n++] = first;
     while (bytes > 0 && bytes <= CACHE_BYTES && p->n < MO_WEIGHT_COPIES &&
