@@ -5,7 +5,6 @@
  * the machine was slow does not lower the ceiling.  Buffers are the worker's own and written before they are
  * read, so that its pages are near it and real. */
 #include <math.h>
-#include <stdio.h>
 #include <string.h>
 #include "bench/ceiling.h"
 #include "bench/together.h"
@@ -190,14 +189,4 @@ json_t *mo_ceiling_json(const struct mo_ceiling *c) {
     return json_pack("{s:s, s:i, s:f, s:{s:f, s:f}, s:o}", "isa", mo_isa_name(c->isa), "threads", c->threads,
                      "fma_gflops", c->fma_gf, "forms", "paired_broadcasts", c->gf[MO_PROBE_PAIRED],
                      "folded_broadcasts", c->gf[MO_PROBE_FOLDED], "levels", levels);
-}
-
-void mo_ceiling_text(const struct mo_ceiling *c, char *out, size_t n) {
-    snprintf(out, n,
-             "ceilings, %d thread%s, %s: %.1f GF/s on operands in L1 (paired %.1f, folded %.1f); GB/s read "
-             "L1 %.0f, L2 %.0f, L3 %.0f, memory %.1f, copied %.0f, %.0f, %.0f, %.1f",
-             c->threads, c->threads == 1 ? "" : "s", mo_isa_name(c->isa), c->fma_gf, c->gf[MO_PROBE_PAIRED],
-             c->gf[MO_PROBE_FOLDED], c->level[0].read_gb, c->level[1].read_gb, c->level[2].read_gb,
-             c->level[3].read_gb, c->level[0].copy_gb, c->level[1].copy_gb, c->level[2].copy_gb,
-             c->level[3].copy_gb);
 }

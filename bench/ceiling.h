@@ -34,6 +34,6 @@ double mo_ceiling_bound(const struct mo_ceiling *c, double flops, double bytes, 
 const char *mo_level_name(enum mo_level level);
 /* {"isa", "threads", "fma_gflops", "forms": {...}, "levels": [{"level", "read_gb_s", "copy_gb_s", ...}]} */
 json_t *mo_ceiling_json(const struct mo_ceiling *c);
-/* "ceilings, 1 thread, avx512: 288.1 GF/s; read L1 .., L2 .., L3 .., memory .. GB/s" */
-void mo_ceiling_text(const struct mo_ceiling *c, char *out, size_t n);
+/* Prints such an object; after_gf: the multiply-adds at the end of the run, 0 = not measured. */
+void mo_ceiling_print(const json_t *ceiling, double after_gf);
 #endif

@@ -46,8 +46,13 @@ static bool runner_argv(const struct mo_bench_session *s, const char *family, ch
         snprintf(a[2], sizeof a[2], "runner");
         return true;
     }
-    if (!strcmp(family, "openvino")) return beside_exe(s, "peers/openvino-runner", a[0], sizeof a[0]);
     char script[64];
+    static const char *const in_c[] = {"openvino", "onednn"};
+    for (size_t i = 0; i < sizeof in_c / sizeof *in_c; i++) {
+        if (strcmp(family, in_c[i]) != 0) continue;
+        snprintf(script, sizeof script, "peers/%s-runner", family);
+        return beside_exe(s, script, a[0], sizeof a[0]);
+    }
     snprintf(script, sizeof script, "%.40s_runner.py", family);
     snprintf(a[0], sizeof a[0], "%s/bin/python", s->venv);
     return access(a[0], X_OK) == 0 && find_script(s, script, a[1], sizeof a[1]);

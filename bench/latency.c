@@ -3,8 +3,12 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
-#include "bench/experiment.h"
+#include "bench/journal.h"
+#include "bench/kernels.h"
 #include "bench/latency.h"
+#include "bench/profile.h"
+
+enum { PROFILE_NS = 500000000 };
 
 static const char *kind_of(const struct mo_bench_solo *solo) {
     if (strcmp(solo->system->family, "moire") != 0) return "peer";
@@ -40,20 +44,60 @@ static int prepare(struct mo_bench_session *s, const struct mo_bench_latency_opt
     return mo_bench_resolve(s, region, t, err);
 }
 
-static int measure_model(struct mo_bench_session *s, const struct mo_bench_latency_options *o,
-                         const char *model, json_t *results, json_t *left_out, moire_error *err) {
+/* Time by layer of the kernels that the runtime would choose, to the list "profiles" of the document. */
+static int profile(struct mo_bench_journal *journal, const struct mo_bench_session *s,
+                   const struct mo_bench_latency_options *o, const struct mo_bench_tenant *tenant,
+                   int threads, moire_error *err) {
+    const struct mo_frontend_options front = {
+        .shapes = tenant->shapes, .n_shapes = tenant->n_shapes, .exact = s->exact};
+    const struct mo_timing_options by_layer = {.threads = threads, .budget_ns = PROFILE_NS, .by_layer = true};
+    struct mo_bench_layers layers;
+    struct mo_ceiling ceiling;
+    struct mo_timing timing = {0};
+    int code = mo_ceiling_measure(s->env, mo_isa_detect(), threads, &ceiling, err);
+    if (code) return code;
+    code = mo_bench_layers_open(s->env, tenant->model, &front, o->spec.moire ? s->store : NULL, &layers, err);
+    if (code) return code;
+    code = mo_timing_run(s->env, layers.plan, layers.instance, &by_layer, &timing, err);
+    json_t *row = code ? NULL
+                       : json_pack("{s:s, s:i, s:o, s:o}", "model", tenant->name, "threads", threads,
+                                   "ceilings", mo_ceiling_json(&ceiling), "layers",
+                                   mo_profile_json(layers.plan, &timing, &ceiling));
+    json_t *list = json_object_get(journal->document, "profiles");
+    if (!list && row) json_object_set_new(journal->document, "profiles", list = json_array());
+    if (!code && json_array_append_new(list, row)) code = mo_fail(err, MOIRE_ENOMEM, "out of memory");
+    mo_timing_free(s->env, &timing);
+    mo_bench_layers_close(&layers);
+    return code;
+}
+
+/* What was measured of one model on one number of threads. */
+static int measure_piece(struct mo_bench_journal *journal, struct mo_bench_session *s,
+                         const struct mo_bench_latency_options *o, const struct mo_bench_tenant *tenant,
+                         int threads, moire_error *err) {
+    struct mo_bench_solo solo[MO_BENCH_MAX_SYSTEMS];
+    char key[200];
+    int n = 0;
+    snprintf(key, sizeof key, "%.160s x%d", tenant->name, threads);
+    if (mo_bench_journal_has(journal, key)) return MOIRE_OK;
+    mo_bench_say(s, "%s, %d thread%s", tenant->name, threads, threads == 1 ? "" : "s");
+    int code = mo_bench_solo_measure(s, tenant, threads, &o->spec, solo, &n, err);
+    if (!code)
+        add_rows(mo_bench_journal_results(journal), mo_bench_journal_left_out(journal), tenant->name, solo,
+                 n);
+    mo_bench_solo_free(solo, n);
+    if (!code && o->profile) code = profile(journal, s, o, tenant, threads, err);
+    return code ? code : mo_bench_journal_note(journal, key, err);
+}
+
+static int measure_model(struct mo_bench_journal *journal, struct mo_bench_session *s,
+                         const struct mo_bench_latency_options *o, const char *model, moire_error *err) {
     struct mo_region *region = mo_region_create(s->env);
     if (!region) return mo_fail(err, MOIRE_ENOMEM, "out of memory");
     struct mo_bench_tenant tenant;
     int code = prepare(s, o, model, region, &tenant, err);
-    for (int i = 0; !code && i < o->n_threads; i++) {
-        struct mo_bench_solo solo[MO_BENCH_MAX_SYSTEMS];
-        int n = 0;
-        mo_bench_say(s, "bench: %s, %d thread%s", tenant.name, o->threads[i], o->threads[i] == 1 ? "" : "s");
-        code = mo_bench_solo_measure(s, &tenant, o->threads[i], &o->spec, solo, &n, err);
-        add_rows(results, left_out, tenant.name, solo, n);
-        mo_bench_solo_free(solo, n);
-    }
+    for (int i = 0; !code && i < o->n_threads; i++)
+        code = measure_piece(journal, s, o, &tenant, o->threads[i], err);
     mo_region_destroy(region);
     return code;
 }
@@ -117,16 +161,13 @@ static json_t *summarize(json_t *results, const struct mo_bench_latency_options 
 
 int mo_bench_latency(struct mo_bench_session *session, const struct mo_bench_latency_options *options,
                      json_t **out, moire_error *err) {
-    json_t *results = json_array(), *left_out = json_array();
-    json_t *experiment = mo_bench_experiment(session->command, session->cores);
-    json_object_set_new(experiment, "peers", mo_bench_peer_versions(session));
-    int code = MOIRE_OK;
+    struct mo_bench_journal journal;
+    int code = mo_bench_journal_open(session, "latency", options->save, options->resume, &journal, err);
+    if (code) return code;
     for (int i = 0; !code && i < options->n_models; i++)
-        code = measure_model(session, options, options->models[i], results, left_out, err);
-    json_t *summary = summarize(results, options);
-    *out = json_pack("{s:o, s:o, s:o, s:o, s:b}", "experiment", experiment, "results", results, "summary",
-                     summary, "left_out", left_out, "complete", code == MOIRE_OK);
-    if (!*out && !code) return mo_fail(err, MOIRE_ENOMEM, "out of memory");
+        code = measure_model(&journal, session, options, options->models[i], err);
+    json_object_set_new(journal.document, "summary", summarize(mo_bench_journal_results(&journal), options));
+    *out = mo_bench_journal_finish(&journal, code == MOIRE_OK);
     return code;
 }
 
@@ -151,4 +192,9 @@ void mo_bench_latency_print(const json_t *document) {
         printf("%s, %d thread%s: speed against the best peer, geometric mean over %d models: %.2fx\n",
                text_of(row, "kind"), (int)number_of(row, "threads"), number_of(row, "threads") > 1 ? "s" : "",
                (int)number_of(row, "models"), number_of(row, "geomean_speed_vs_best_peer"));
+    json_array_foreach(json_object_get(document, "profiles"), i, row) {
+        printf("\n%s, %d thread%s", text_of(row, "model"), (int)number_of(row, "threads"),
+               number_of(row, "threads") > 1 ? "s" : "");
+        mo_profile_print(json_object_get(row, "layers"), json_object_get(row, "ceilings"));
+    }
 }

@@ -33,6 +33,9 @@ int mo_bench_solo_measure(struct mo_bench_session *session, const struct mo_benc
                           const struct mo_bench_solo_spec *spec, struct mo_bench_solo *out, int *n,
                           moire_error *err);
 void mo_bench_solo_free(struct mo_bench_solo *solo, int n);
+/* Adds the samples of one answer to `solo MS`; and makes minimum and median of all of them. */
+int mo_bench_solo_append(struct mo_bench_solo *solo, const char *answer, moire_error *err);
+void mo_bench_solo_summarize(struct mo_bench_solo *solo);
 
 struct mo_bench_latency_options {
     const char *const *models;
@@ -42,6 +45,9 @@ struct mo_bench_latency_options {
     int threads[8];
     int n_threads;
     struct mo_bench_solo_spec spec;
+    const char *save; /* the document is written here after each model and thread count; may be NULL */
+    bool resume;      /* go on with the document that is there */
+    bool profile;     /* besides, moire's time by layer */
 };
 /* The whole command: fills *out with the JSON document, also when interrupted (what has been measured). */
 int mo_bench_latency(struct mo_bench_session *session, const struct mo_bench_latency_options *options,

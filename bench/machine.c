@@ -9,7 +9,7 @@
 struct machine_raw {
     const char *name, *about, *profiles;
     int64_t cores;
-    json_t *caches, *isa;
+    json_t *caches, *isa, *ceilings;
     double memory_gib_s, block_us, query_us, noise, corun;
 };
 
@@ -33,6 +33,7 @@ static int read_machine(struct mo_bench_machine *m, moire_error *err) {
         {"caches", MO_JSON_ARRAY, false, offsetof(struct machine_raw, caches), 0, 0},
         {"isa", MO_JSON_ARRAY, false, offsetof(struct machine_raw, isa), 0, 0},
         {"memory_gib_s", MO_JSON_NUMBER, false, offsetof(struct machine_raw, memory_gib_s), 0, 1e5},
+        {"ceilings", MO_JSON_ARRAY, false, offsetof(struct machine_raw, ceilings), 0, 0},
         {"profiles", MO_JSON_STRING, false, offsetof(struct machine_raw, profiles), 0, 0},
         {"block_us", MO_JSON_NUMBER, false, offsetof(struct machine_raw, block_us), 0, 1e5},
         {"query_us", MO_JSON_NUMBER, false, offsetof(struct machine_raw, query_us), 0, 1e6},

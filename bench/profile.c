@@ -27,8 +27,6 @@ void mo_profile_judge(const struct mo_plan *plan, int layer, const struct mo_tim
                                    .threads = mo_step_workers(s, timing->threads)};
     mo_layer_text(plan->graph, s->node, out->text, sizeof out->text);
     mo_shape_text(&shape, out->shape, sizeof out->shape);
-    if (!mo_layer_signature(plan->graph, s->node, out->signature, sizeof out->signature))
-        out->signature[0] = 0;
     double bound = mo_ceiling_bound(ceiling, (double)s->executed, (double)s->bytes, &out->limit);
     if (!(ns > 0)) return;
     out->gf = (double)s->flops / ns;
@@ -42,40 +40,16 @@ static bool is_view(const struct mo_step *step) {
     return !strcmp(step->kind, "view");
 }
 
-void mo_profile_print(const struct mo_plan *plan, const struct mo_timing *timing,
-                      const struct mo_ceiling *ceiling) {
-    char text[400];
-    double sum = 0;
-    struct mo_profile_row r;
-    mo_ceiling_text(ceiling, text, sizeof text);
-    printf("\n%s\n\n", text);
-    printf("%4s %-26s %-18s %8s %8s %5s %7s %7s %6s %5s %6s %-6s %3s %6s  %-11s %s\n", "#", "layer", "output",
-           "min ms", "median", "%", "GF/s", "execut.", "GB/s", "% fma", "% roof", "limit", "thr", "units",
-           "kind", "kernel");
-    for (int k = 0; k < plan->n_steps; k++) {
-        const struct mo_step *s = &plan->steps[k];
-        if (is_view(s)) continue;
-        mo_profile_judge(plan, k, timing, ceiling, &r);
-        sum += r.min_ms;
-        printf(
-            "%4d %-26.26s %-18s %8.4f %8.4f %5.1f %7.1f %7.1f %6.1f %5.1f %6.1f %-6s %3d %6lld  %-11s %s\n",
-            k, r.text, r.shape, r.min_ms, r.median_ms, 100 * r.share, r.gf, r.executed_gf, r.gb,
-            100 * r.fma_share, 100 * r.bound_share, r.limit, r.threads, (long long)s->units, s->kind,
-            s->kernel);
-    }
-    printf("sum of layers %.3f ms (each one's shortest time)\n", sum);
-}
-
 static json_t *row_json(const struct mo_step *s, int layer, const struct mo_profile_row *r) {
     return json_pack(
-        "{s:i, s:s, s:s, s:s, s:s, s:s, s:s, s:f, s:f, s:f, s:f, s:I, s:I, s:I, s:f, s:f, s:f, s:f, s:f, "
+        "{s:i, s:s, s:s, s:s, s:s, s:s, s:f, s:f, s:f, s:f, s:I, s:I, s:I, s:f, s:f, s:f, s:f, s:f, "
         "s:s, s:I, s:i}",
         "layer", layer, "operator", s->node->op ? s->node->op->name : "", "text", r->text, "output", r->shape,
-        "signature", r->signature, "kernel", s->kernel, "kind", s->kind, "ms", r->min_ms, "min_ms", r->min_ms,
-        "median_ms", r->median_ms, "share", r->share, "flops", (json_int_t)s->flops, "executed_flops",
-        (json_int_t)s->executed, "bytes", (json_int_t)s->bytes, "gflops", r->gf, "executed_gflops",
-        r->executed_gf, "gb_s", r->gb, "fma_share", r->fma_share, "roofline_share", r->bound_share, "limit",
-        r->limit, "units", (json_int_t)s->units, "threads", r->threads);
+        "kernel", s->kernel, "kind", s->kind, "ms", r->min_ms, "min_ms", r->min_ms, "median_ms", r->median_ms,
+        "share", r->share, "flops", (json_int_t)s->flops, "executed_flops", (json_int_t)s->executed, "bytes",
+        (json_int_t)s->bytes, "gflops", r->gf, "executed_gflops", r->executed_gf, "gb_s", r->gb, "fma_share",
+        r->fma_share, "roofline_share", r->bound_share, "limit", r->limit, "units", (json_int_t)s->units,
+        "threads", r->threads);
 }
 
 json_t *mo_profile_json(const struct mo_plan *plan, const struct mo_timing *timing,

@@ -9,7 +9,6 @@
 /* One layer, judged.  Rates come from the shortest time. */
 struct mo_profile_row {
     char text[80], shape[96];   /* "Conv 3x3 +relu", "[1,64,56,56]" */
-    char signature[256];        /* "" when the layer has none */
     double min_ms, median_ms;   /* wall time, barrier included */
     double share;               /* of the sum over layers */
     double gf, executed_gf, gb; /* GF/s nominal and executed, GB/s that have to move at least */
@@ -21,12 +20,12 @@ struct mo_profile_row {
 void mo_profile_judge(const struct mo_plan *plan, int layer, const struct mo_timing *timing,
                       const struct mo_ceiling *ceiling, struct mo_profile_row *out);
 
-/* Layers that move nothing (views) are left out of the table. */
-void mo_profile_print(const struct mo_plan *plan, const struct mo_timing *timing,
-                      const struct mo_ceiling *ceiling);
 /* A list with one object a layer; NULL when out of memory. */
 json_t *mo_profile_json(const struct mo_plan *plan, const struct mo_timing *timing,
                         const struct mo_ceiling *ceiling);
+/* The table for the terminal, of such a list and mo_ceiling_json(); layers that move nothing (views) are left
+ * out. */
+void mo_profile_print(const json_t *layers, const json_t *ceiling);
 /* The fastest repetition as Chrome trace JSON (opens in Perfetto): one row a worker, its share of every
  * layer; the gap behind a share is waiting for the others. */
 int mo_profile_write_trace(const struct mo_env *env, const struct mo_plan *plan,

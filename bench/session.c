@@ -155,10 +155,10 @@ static bool find_in_venv(const struct mo_bench_session *s, const char *model, ch
 }
 
 json_t *mo_bench_peer_versions(const struct mo_bench_session *session) {
-    static const char *const packages[] = {"openvino", "onnxruntime", "ncnn"};
+    static const char *const packages[] = {"openvino", "onnxruntime", "ncnn", "mnn", "onednn_cpu_gomp"};
     static const char suffix[] = ".dist-info";
     json_t *list = json_array();
-    for (int i = 0; i < 3; i++) {
+    for (size_t i = 0; i < sizeof packages / sizeof *packages; i++) {
         char pattern[1024];
         glob_t found;
         snprintf(pattern, sizeof pattern, "%s/lib/python3*/site-packages/%s-[0-9]*%s", session->venv,

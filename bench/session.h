@@ -8,7 +8,7 @@
 
 struct mo_bench_system {
     const char *name;        /* "openvino-latency"; policies of moire are made up at run time */
-    const char *family;      /* "moire", "openvino", "onnxruntime", "ncnn" */
+    const char *family;      /* "moire", "openvino", "onnxruntime", "ncnn", "mnn", "onednn" */
     const char *arrangement; /* what the runner is told */
     const char *about;
 };

@@ -19,6 +19,7 @@ static const struct mo_bench_system solo_systems[] = {
     {"openvino", "openvino", "solo", "OpenVINO"},
     {"onnxruntime", "onnxruntime", "solo", "ONNX Runtime"},
     {"ncnn", "ncnn", "solo", "ncnn"},
+    {"mnn", "mnn", "solo", "MNN"},
 };
 
 static const struct mo_bench_system *find(const char *family) {
@@ -27,7 +28,7 @@ static const struct mo_bench_system *find(const char *family) {
     return NULL;
 }
 
-static int append(struct mo_bench_solo *solo, const char *answer, moire_error *err) {
+int mo_bench_solo_append(struct mo_bench_solo *solo, const char *answer, moire_error *err) {
     char *at;
     if (strncmp(answer, "solo ", 5) != 0) return mo_fail(err, MOIRE_EFAILED, "unexpected answer");
     long n = strtol(answer + 5, &at, 10);
@@ -45,7 +46,7 @@ static int by_value(const void *pa, const void *pb) {
     return (a > b) - (a < b);
 }
 
-static void summarize(struct mo_bench_solo *solo) {
+void mo_bench_solo_summarize(struct mo_bench_solo *solo) {
     if (!solo->n) return;
     qsort(solo->samples, (size_t)solo->n, sizeof *solo->samples, by_value);
     solo->min_ms = solo->samples[0];
@@ -126,13 +127,13 @@ int mo_bench_solo_measure(struct mo_bench_session *session, const struct mo_benc
             if (!children[i].pid) continue;
             poll(NULL, 0, PAUSE_MS);
             code = mo_bench_child_ask(&children[i], command, SLICE_TIMEOUT_S, &answer, err);
-            if (!code) code = append(&out[i], answer, err);
+            if (!code) code = mo_bench_solo_append(&out[i], answer, err);
             if (code) code = tolerate(session, &out[i], code, err);
         }
     }
     for (int i = 0; i < *n; i++) {
         mo_bench_child_stop(&children[i]);
-        summarize(&out[i]);
+        mo_bench_solo_summarize(&out[i]);
     }
     return code;
 }

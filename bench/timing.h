@@ -28,5 +28,10 @@ struct mo_timing_options {
 /* The instance has its inputs.  Free with mo_timing_free(), also after an error. */
 int mo_timing_run(const struct mo_env *env, const struct mo_plan *plan, struct mo_instance *instance,
                   const struct mo_timing_options *options, struct mo_timing *out, moire_error *err);
+/* One layer again and again for about budget_ns, as its plan runs it, barrier included; *best and *median of
+ * one run, ns.  Everything it touches is as warm as its size allows. */
+int mo_timing_layer(const struct mo_env *env, const struct mo_plan *plan, struct mo_instance *instance,
+                    int layer, int threads, int64_t budget_ns, double *best, double *median,
+                    moire_error *err);
 void mo_timing_free(const struct mo_env *env, struct mo_timing *timing);
 #endif

@@ -3,13 +3,22 @@ OV_ROOT = $(firstword $(wildcard $(VENV)/lib/python3*/site-packages/openvino))
 OV_C    = $(firstword $(wildcard $(OV_ROOT)/libs/libopenvino_c.so*))
 PEER_OBJ = $(addprefix $(B)/obj/bench/,json_read.o scenario.o arrivals.o score.o drive.o runner.o)
 
+DNNL_LIB     ?= $(firstword $(wildcard $(VENV)/lib/libdnnl.so.*))
+DNNL_INCLUDE ?= $(VENV)/include
+
 .PHONY: peers
-peers: ## set up and build the peers (OpenVINO, ONNX Runtime, ncnn) in a git-ignored venv
+peers: ## set up and build the peers (OpenVINO, ONNX Runtime, ncnn, MNN, oneDNN) in a git-ignored venv
 	@VENV=$(VENV) tools/setup --peers
-	@$(MAKE) --no-print-directory $(B)/peers/openvino-runner
+	@$(MAKE) --no-print-directory $(B)/peers/openvino-runner $(B)/peers/onednn-runner
 
 $(B)/peers/openvino-runner: bench/peers/openvino_runner.c $(PEER_OBJ) $(B)/libmoire.a
 	@mkdir -p $(@D)
 	@test -n "$(OV_C)" || { echo "peers: no OpenVINO in $(VENV); run make peers" >&2; exit 4; }
 	$(CC) $(CPPFLAGS) -isystem $(OV_ROOT)/include $(CFLAGS) $(LDFLAGS) -o $@ $^ $(OV_C) \
 	    -Wl,-rpath,$(abspath $(OV_ROOT)/libs) -Wl,-rpath-link,$(OV_ROOT)/libs $(LDLIBS)
+
+$(B)/peers/onednn-runner: bench/peers/onednn_runner.c $(PEER_OBJ) $(B)/obj/bench/layer_spec.o $(B)/libmoire.a
+	@mkdir -p $(@D)
+	@test -n "$(DNNL_LIB)" || { echo "peers: no oneDNN in $(VENV); run make peers" >&2; exit 4; }
+	$(CC) $(CPPFLAGS) -isystem $(DNNL_INCLUDE) $(CFLAGS) $(LDFLAGS) -o $@ $^ $(DNNL_LIB) \
+	    -Wl,-rpath,$(abspath $(dir $(DNNL_LIB))) $(LDLIBS)

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include "bench/kernels.h"
 #include "bench/report.h"
 #include "runtime/policy/policy.h"
 #include "tools/moire/bench_options.h"
@@ -118,7 +119,7 @@ static int scalars(struct mo_bench_options *o, struct mo_args *args, bool *took,
         {"--find-max", &o->serve.find_max, 0.01, 1},
         {"--step", &o->serve.step, 0.005, 1},
         {"--max-load", &o->serve.max_load, 0.01, 10},
-        {"--seconds", &o->seconds, 0.05, 86400},
+        {"--seconds", &o->seconds, 0.001, 86400},
         {"--warmup", &o->serve.warmup, 0, 3600},
         {"--calibrate", &o->serve.calibration_seconds, 0.01, 600},
     };
@@ -134,13 +135,10 @@ static int texts(struct mo_bench_options *o, struct mo_args *args, bool *took, m
     const struct {
         const char *flag, **to;
     } rows[] = {
-        {"--peers", &o->peers},
-        {"--report", &o->report},
-        {"--trace", &o->trace},
-        {"--output", &o->output},
-        {"--store", &o->store},
-        {"--models", &o->models_folder},
-        {"--calibration", &o->serve.calibration},
+        {"--peers", &o->peers},          {"--peer", &o->peers},
+        {"--report", &o->report},        {"--trace", &o->trace},
+        {"--output", &o->output},        {"--store", &o->store},
+        {"--models", &o->models_folder}, {"--calibration", &o->serve.calibration},
     };
     const struct {
         const char *flag;
@@ -149,6 +147,8 @@ static int texts(struct mo_bench_options *o, struct mo_args *args, bool *took, m
                     {"--quiet", &o->quiet},
                     {"--generic", &o->generic},
                     {"--exact", &o->exact},
+                    {"--resume", &o->resume},
+                    {"--profile", &o->profile},
                     {"--only-generic", &o->only_generic}};
     *took = true;
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
@@ -235,17 +235,23 @@ int mo_bench_check_serve(const struct mo_bench_options *o, moire_error *err) {
 }
 
 int mo_bench_write_outputs(struct mo_bench_session *s, const struct mo_bench_options *o, json_t *document,
-                           bool is_serve, moire_error *err) {
+                           moire_error *err) {
+    static const struct {
+        const char *kind;
+        void (*print)(const json_t *document);
+    } printers[] = {{"latency", mo_bench_latency_print}, {"kernels", mo_bench_kernels_print}};
+    const char *kind = json_string_value(json_object_get(document, "kind"));
+    void (*print)(const json_t *) = mo_bench_serve_print; /* a served scenario has no "kind" */
+    for (size_t i = 0; kind && i < sizeof printers / sizeof *printers; i++)
+        if (!strcmp(kind, printers[i].kind)) print = printers[i].print;
     int code = MOIRE_OK;
     if (o->json && json_dumpf(document, stdout, JSON_INDENT(1) | JSON_REAL_PRECISION(9)))
         code = mo_fail(err, MOIRE_EIO, "stdout: write failed");
     if (o->json) putchar('\n');
-    bool any = json_array_size(json_object_get(document, "results")) > 0;
-    if (!o->json && is_serve && any) mo_bench_serve_print(document);
-    if (!o->json && !is_serve && any) mo_bench_latency_print(document);
+    if (!o->json && json_array_size(json_object_get(document, "results")) > 0) print(document);
     if (!code && o->output) code = mo_bench_write_json(s->env, document, o->output, err);
-    if (!code && is_serve && o->trace) code = mo_bench_write_trace(s->env, document, o->trace, err);
-    if (!code && is_serve && o->report) code = mo_bench_write_html(s->env, document, o->report, err);
-    if (!code && is_serve && o->report) mo_bench_say(s, "report in %s", o->report);
+    if (!code && !kind && o->trace) code = mo_bench_write_trace(s->env, document, o->trace, err);
+    if (!code && !kind && o->report) code = mo_bench_write_html(s->env, document, o->report, err);
+    if (!code && !kind && o->report) mo_bench_say(s, "report in %s", o->report);
     return code;
 }

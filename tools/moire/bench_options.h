@@ -15,7 +15,7 @@ struct mo_bench_options {
     const char *peers, *report, *trace, *output, *store, *models_folder;
     char store_path[4096]; /* --store or the default, without symbolic links */
     double seconds;
-    bool json, quiet, generic, only_generic, exact;
+    bool json, quiet, generic, only_generic, exact, resume, profile;
     bool simulated; /* the pseudo-policy "bound" is a policy too */
 };
 
@@ -33,7 +33,14 @@ int mo_bench_find_data(const struct mo_bench_session *session, const char *folde
                        char *path, size_t n, moire_error *err);
 /* Tables or JSON to stdout, and the files that were asked for. */
 int mo_bench_write_outputs(struct mo_bench_session *session, const struct mo_bench_options *options,
-                           json_t *document, bool is_serve, moire_error *err);
+                           json_t *document, moire_error *err);
+/* bench_alone.c: the commands that run one thing at a time. */
+int mo_bench_run_latency(struct mo_bench_session *session, struct mo_bench_options *options,
+                         json_t **document, moire_error *err);
+int mo_bench_run_kernels(struct mo_bench_session *session, struct mo_bench_options *options,
+                         json_t **document, moire_error *err);
+int mo_bench_run_machine(struct mo_bench_session *session, struct mo_bench_options *options,
+                         json_t **document, moire_error *err);
 /* Cuts `text` at commas, in place; returns the number of parts, -1 for more than `most`. */
 int mo_bench_split(char *text, char **parts, int most);
 /* MOIRE_EINVAL with the flag, its value (may be NULL) and what it should be. */

@@ -89,7 +89,11 @@ static void print_text(const struct mo_run_options *o, const struct mo_plan *pla
     printf("%d run%s: min %.3f ms, median %.3f ms (%s, %d thread%s)\n", times->n, times->n == 1 ? "" : "s",
            ms(times->run_ns[0]), ms(times->run_ns[times->n / 2]), kind_of(plan), o->threads,
            o->threads == 1 ? "" : "s");
-    if (ceiling) mo_profile_print(plan, times, ceiling);
+    if (!ceiling) return;
+    json_t *layers = mo_profile_json(plan, times, ceiling), *json = mo_ceiling_json(ceiling);
+    mo_profile_print(layers, json);
+    json_decref(layers);
+    json_decref(json);
 }
 
 static json_t *outputs_json(const struct mo_plan *plan, struct mo_instance *instance) {

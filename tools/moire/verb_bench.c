@@ -14,31 +14,43 @@
 static const char usage[] =
     "usage: moire bench latency FILE.onnx|NAME ... [--threads 1,2] [--peers P,...] [--shape NAME=d,d,...]\n"
     "                           [--generic] [--only-generic] [--exact] [--seconds S] [--store DIR]\n"
-    "                           [--json]\n"
+    "                           [--profile] [--output F.json [--resume]] [--json]\n"
+    "       moire bench kernels FILE.onnx|NAME ... [--threads 1,2] [--peer onednn] [--generic] [--exact]\n"
+    "                           [--seconds S] [--store DIR] [--output F.json [--resume]] [--json]\n"
+    "       moire bench machine [--output F.json]\n"
     "       moire bench serve SCENARIO [--policy P,...] [--load L,...] [--find-max SHARE] [--seconds S]\n"
     "                           [--seed K,...] [--peers P,...] [--report F.html] [--trace F.json] [--json]\n"
     "       moire bench report RESULT.json --report F.html\n\n"
     "latency  time of one model alone on the machine; all systems in turn, in slices of one run\n"
+    "kernels  every distinct layer alone: rates, share of the ceilings measured at the start, roofline, and\n"
+    "         the same layer on oneDNN beside\n"
+    "machine  those ceilings, as a file for bench/machines\n"
     "serve    open-loop Poisson arrivals on several models; latency counts from the scheduled arrival\n"
     "report   draws the page of an earlier `serve --json` again\n\n"
     "SCENARIO is a file, or the name of one in bench/scenarios (mix, light, medium, heavy, ocr).\n"
     "Load 1.0 means: arrival rate x one-core solo time of the fastest system measured = all cores busy.\n\n"
-    "  --peers P,...        latency: openvino, onnxruntime, ncnn; serve: these, all, or single arrangements\n"
+    "NAME is a model of `moire zoo list`; zoo stands for all of them.\n\n"
+    "  --peers P,...        latency: openvino, onnxruntime, ncnn, mnn or all; kernels: onednn; serve: the "
+    "first\n"
+    "                       two, all, or single arrangements\n"
     "                       (ort-fcfs-all, ort-core-per-query, ort-all-at-once-1t, ort-all-at-once-nt,\n"
     "                       ort-all-at-once-nt-nospin, openvino-latency, openvino-throughput)\n"
-    "  --threads N,...      latency: thread counts, all cores by default\n"
-    "  --shape NAME=d,d,... latency: shape of an input that the file leaves open\n"
-    "  --generic            latency: the built-in kernels besides; serve: only the built-in kernels\n"
+    "  --threads N,...      latency, kernels: thread counts, all cores (1 for kernels) by default\n"
+    "  --shape NAME=d,d,... latency, kernels: shape of an input that the file leaves open\n"
+    "  --generic            latency: the built-in kernels besides; serve, kernels: only these\n"
     "  --only-generic       latency: the built-in kernels, without the specialised ones\n"
     "  --exact              models loaded with `exact`: convolutions summed as ONNX writes them, no "
     "Winograd\n"
+    "  --profile            latency: moire's time by layer besides\n"
+    "  --resume             latency, kernels: skip what the file of --output holds already\n"
     "  --policy P,...       serve: policies of moire (moire, fcfs, fcfs-1), or none\n"
     "  --load L,...         serve: loads to measure\n"
     "  --find-max SHARE     serve: highest load at which SHARE of all queries, and of every tenant's, is in "
     "time\n"
     "  --step S             serve: grid of that search, 0.05 by default\n"
     "  --max-load L         serve: end of that grid, 1.2 by default\n"
-    "  --seconds S          measured time of one run (serve, 10) or of each system (latency, 2)\n"
+    "  --seconds S          measured time of one run (serve, 10) or of each system (latency, 2; kernels,\n"
+    "                       0.15 a layer)\n"
     "  --warmup S           serve: time before it that does not count, 1 by default\n"
     "  --seed K,...         serve: seeds of the arrivals, 1 by default; every system gets the same arrivals\n"
     "  --calibrate S        serve: solo time measured of each model and system, 0.6 by default\n"
@@ -48,48 +60,15 @@ static const char usage[] =
     "  --report F.html      serve: a self-contained page with plots and a timeline\n"
     "  --trace F.json       serve: the timeline as a Chrome trace (opens in Perfetto)\n"
     "  --json               the result document on stdout instead of the tables\n"
-    "  --output F.json      the result document to a file besides\n"
+    "  --output F.json      the result document to a file besides; latency, kernels: after every step\n"
     "  --quiet              no progress on stderr\n\n"
     "Examples:\n"
     "  moire bench latency resnet50 mobilenet-v2 --threads 1,2 --peers openvino,onnxruntime\n"
+    "  moire bench latency zoo --peers all --output zoo.json --resume\n"
+    "  moire bench kernels resnet50 mobilenet-v2 vgg16 --threads 1,2 --peer onednn\n"
     "  moire bench serve mix --policy moire,fcfs --load 0.5 --seconds 5 --report mix.html\n"
     "  moire bench serve mix --find-max 0.95 --peers all --seed 1,2,3 --output mix.json --report mix.html\n"
     "Ctrl-C ends a run in good order; what has been measured is reported, and the exit code is 130.\n";
-
-/* --- latency ------------------------------------------------------------------------------------------ */
-static int pick_families(struct mo_bench_options *o, moire_error *err) {
-    static const char *const known[] = {"openvino", "onnxruntime", "ncnn"};
-    char *parts[8];
-    int n = o->peers ? mo_bench_split((char *)o->peers, parts, 8) : 0;
-    if (n < 0) return mo_bench_bad_flag(err, "--peers", NULL, "too many names");
-    for (int i = 0; i < n; i++) {
-        size_t k = 0;
-        while (k < 3 && strcmp(parts[i], known[k]) != 0)
-            k++;
-        if (k < 3)
-            o->families[o->latency.spec.n_families++] = known[k];
-        else if (strcmp(parts[i], "none") != 0)
-            return mo_bench_bad_flag(err, "--peers", parts[i], "must be openvino, onnxruntime, ncnn or none");
-    }
-    o->latency.spec.families = o->families;
-    return MOIRE_OK;
-}
-
-static int latency(struct mo_bench_session *s, struct mo_bench_options *o, json_t **document,
-                   moire_error *err) {
-    if (o->latency.n_models == 0) return mo_fail(err, MOIRE_EINVAL, "latency needs a file or a zoo name");
-    int code = pick_families(o, err);
-    if (code) return code;
-    o->latency.models = o->models;
-    o->latency.shapes = o->shapes;
-    if (!o->latency.n_threads) o->latency.threads[o->latency.n_threads++] = s->cores;
-    o->latency.spec.moire = !o->only_generic;
-    o->latency.spec.generic = o->generic || o->only_generic;
-    s->exact = o->exact;
-    o->latency.spec.seconds = o->seconds > 0 ? o->seconds : 2;
-    o->latency.spec.slices = 5;
-    return mo_bench_latency(s, &o->latency, document, err);
-}
 
 /* --- serve -------------------------------------------------------------------------------------------- */
 static int add_peers(struct mo_bench_options *o, const char *word, moire_error *err) {
@@ -122,7 +101,9 @@ static int serve(struct mo_bench_session *s, struct mo_bench_options *o, json_t 
 }
 
 /* --- the verb ------------------------------------------------------------------------------------------ */
-static int again(struct mo_bench_session *s, const struct mo_bench_options *o, moire_error *err) {
+static int again(struct mo_bench_session *s, struct mo_bench_options *o, json_t **document,
+                 moire_error *err) {
+    (void)document;
     if (o->latency.n_models != 1 || (!o->report && !o->trace))
         return mo_fail(err, MOIRE_EINVAL,
                        "report needs one result file and --report F.html or --trace F.json");
@@ -137,40 +118,55 @@ static int again(struct mo_bench_session *s, const struct mo_bench_options *o, m
     return code;
 }
 
+static const struct {
+    const char *name;
+    int (*run)(struct mo_bench_session *session, struct mo_bench_options *options, json_t **document,
+               moire_error *err);
+    bool measures;
+} commands[] = {{"latency", mo_bench_run_latency, true},
+                {"kernels", mo_bench_run_kernels, true},
+                {"machine", mo_bench_run_machine, true},
+                {"serve", serve, true},
+                {"report", again, false}};
+enum { COMMANDS = sizeof commands / sizeof *commands };
+
+static int run_command(struct mo_bench_session *session, struct mo_bench_options *o, struct mo_args *args,
+                       const char *word, json_t **document, moire_error *err) {
+    int at = 0;
+    while (at < COMMANDS && strcmp(word, commands[at].name) != 0)
+        at++;
+    if (at == COMMANDS)
+        return mo_fail(err, MOIRE_EINVAL,
+                       "needs latency, kernels, machine, serve or report; see moire bench --help");
+    int code = mo_bench_options_parse(o, args, err);
+    if (code) return code;
+    session->quiet = o->quiet;
+    session->store =
+        mo_path_store(o->store, o->store_path, sizeof o->store_path, NULL) ? o->store : o->store_path;
+    if (o->models_folder) session->models = o->models_folder;
+    if (commands[at].measures) mo_bench_warn_busy(session);
+    return commands[at].run(session, o, document, err);
+}
+
 static int dispatch(const struct mo_env *env, int argc, char **argv, moire_error *err) {
     struct mo_bench_options *o = mo_alloc(env, sizeof *o);
     struct mo_bench_session session;
+    struct mo_args args = {.argc = argc, .argv = argv, .at = 2};
+    json_t *document = NULL;
     if (!o) return mo_fail(err, MOIRE_ENOMEM, "out of memory");
     o->serve = mo_bench_serve_defaults();
     int code = mo_bench_session_open(env, argc, argv, &session, err);
-    struct mo_args args = {.argc = argc, .argv = argv, .at = 2};
-    json_t *document = NULL;
-    bool is_serve = argc > 1 && !strcmp(argv[1], "serve");
-    if (code) goto out;
-    if (!(code = mo_bench_options_parse(o, &args, err))) {
-        session.quiet = o->quiet;
-        session.store =
-            mo_path_store(o->store, o->store_path, sizeof o->store_path, NULL) ? o->store : o->store_path;
-        if (o->models_folder) session.models = o->models_folder;
-        if (argc > 1 && strcmp(argv[1], "report") != 0) mo_bench_warn_busy(&session);
-        if (is_serve)
-            code = serve(&session, o, &document, err);
-        else if (argc > 1 && !strcmp(argv[1], "latency"))
-            code = latency(&session, o, &document, err);
-        else if (argc > 1 && !strcmp(argv[1], "report"))
-            code = again(&session, o, err);
-        else
-            code = mo_fail(err, MOIRE_EINVAL, "needs latency, serve or report; see moire bench --help");
-    }
-    if (document) {
+    if (!code) {
+        code = run_command(&session, o, &args, argc > 1 ? argv[1] : "", &document, err);
         moire_error why;
-        int wrote = mo_bench_write_outputs(&session, o, document, is_serve, &why);
-        if (wrote && !code) *err = why;
-        if (wrote && !code) code = wrote;
+        int wrote = document ? mo_bench_write_outputs(&session, o, document, &why) : MOIRE_OK;
+        if (wrote && !code) {
+            *err = why;
+            code = wrote;
+        }
+        json_decref(document);
+        mo_bench_session_close(&session);
     }
-    json_decref(document);
-    mo_bench_session_close(&session);
-out:
     mo_free(env, o);
     return code;
 }

@@ -125,7 +125,7 @@ static int dispatch(const struct mo_env *env, int argc, char **argv, moire_error
     if (!code) code = simulate(&session, o, &document, err);
     if (document) {
         moire_error why;
-        int wrote = mo_bench_write_outputs(&session, &o->bench, document, true, &why);
+        int wrote = mo_bench_write_outputs(&session, &o->bench, document, &why);
         if (wrote && !code) *err = why;
         if (wrote && !code) code = wrote;
     }
