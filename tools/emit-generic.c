@@ -118,7 +118,7 @@ static void each_tile(FILE *out, const struct mo_emit_isa *isa, enum kind kind, 
                                    .blocks = blocks,
                                    .rows = rows,
                                    .cols = cols,
-                                   .fold = isa->folds && blocks == 1,
+                                   .fold = isa->folds && (blocks == 1 || kind == FIRST),
                                    .px = strides[s] * kinds[kind].element,
                                    .vector_x = kind == DEPTHWISE,
                                    .ahead = kind == CONV ? "ahead" : NULL};
