@@ -19,6 +19,7 @@ static const struct pass {
     {"activation", mo_pass_activation, false},
     {"dead", mo_pass_dead, false},
     {"fuse", mo_pass_fuse, false},
+    {"projections", mo_pass_projections, false},
     {"carry", mo_pass_carry, false},
     {"absorb pad", mo_pass_absorb_pad, false},
     {"dead", mo_pass_dead, false},

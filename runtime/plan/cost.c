@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * cost.c - nominal work and least traffic of a layer; and which layers move nothing at all. */
 #include <string.h>
+#include "runtime/ops/attention.h"
 #include "runtime/plan/internal.h"
 
 static int64_t dim(const struct mo_tensor *t, int i) {
@@ -17,6 +18,25 @@ static int64_t elements(const struct mo_tensor *t) {
     return n > 0 ? n : 0;
 }
 
+/* Every element of the result costs a sum over the keys, and its share of the scores of its query. */
+static int64_t attention_macs(const struct mo_graph *graph, const struct mo_node *node) {
+    const struct mo_shape *s[3];
+    struct mo_attention_view w;
+    for (int i = 0; i < 3; i++) {
+        if (i >= node->n_in || node->in[i] < 0) return 0;
+        s[i] = &graph->tensors[node->in[i]]->shape;
+    }
+    if (!mo_attention_view_of(node, s[0], s[1], s[2], &w) || w.width < 1) return 0;
+    return saturating(w.keys, (w.depth + w.width) / w.width);
+}
+
+/* A tensor that an earlier input names too. */
+static bool is_repeated(const struct mo_node *node, int i) {
+    for (int k = 0; k < i && i < node->n_in; k++)
+        if (node->in[k] == node->in[i]) return true;
+    return false;
+}
+
 /* Multiply-adds behind one output element of the operators that have them; 0 for all others. */
 static int64_t macs_each(const struct mo_graph *graph, const struct mo_node *node) {
     if (node->n_in < 2 || node->in[0] < 0 || node->in[1] < 0) return 0;
@@ -30,8 +50,7 @@ static int64_t macs_each(const struct mo_graph *graph, const struct mo_node *nod
     }
     if (!strcmp(node->op_type, "MatMul")) return a->shape.rank > 0 ? dim(a, a->shape.rank - 1) : 1;
     if (!strcmp(node->op_type, "Gemm")) return mo_attr_int(node, "transA", 0) ? dim(a, 0) : dim(a, 1);
-    /* Q K^T and P V: two products over the sequence and the head */
-    if (!strcmp(node->op_type, "Attention")) return 2 * (a->shape.rank >= 2 ? dim(a, a->shape.rank - 2) : 1);
+    if (!strcmp(node->op_type, "Attention")) return attention_macs(graph, node);
     return 0;
 }
 
@@ -39,7 +58,7 @@ void mo_plan_cost(const struct mo_graph *graph, const struct mo_node *node, int6
     int64_t out = 0, moved = 0;
     for (int i = 0; i < node->n_in + node->n_out; i++) {
         int id = i < node->n_in ? node->in[i] : node->out[i - node->n_in];
-        if (id < 0) continue;
+        if (id < 0 || is_repeated(node, i)) continue;
         int64_t size = mo_tensor_bytes(graph->tensors[id]);
         if (size > 0) moved += size;
         if (i >= node->n_in) out += elements(graph->tensors[id]);

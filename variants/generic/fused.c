@@ -46,14 +46,27 @@ static bool blocked(const struct mo_graph *g, const struct mo_node *node, const 
     return true;
 }
 
+/* Steps compute with floats and bools; integers are only cast. */
+static bool good_input(const struct mo_fused *f, int i, moire_dtype dtype) {
+    if (dtype == MOIRE_F32 || dtype == MOIRE_BOOL) return true;
+    for (int s = 0; s < f->n; s++)
+        for (int k = 0; k < 3; k++)
+            if (f->step[s].arg[k] == i && f->step[s].op != MO_FUSED_TO_FLOAT &&
+                f->step[s].op != MO_FUSED_TO_BOOL)
+                return false;
+    return dtype == MOIRE_U8 || dtype == MOIRE_I32 || dtype == MOIRE_I64;
+}
+
 static unsigned layouts(const struct mo_graph *g, const struct mo_node *node) {
     struct mo_fused f;
     const struct mo_tensor *y = mo_result(g, node, 0);
     if (!mo_node_is_ours(node, "Fused") || node->n_in > MO_FUSED_INPUTS || !mo_fused_read(node, &f)) return 0;
     if (!y || y->dynamic || mo_shape_count(&y->shape) < 1) return 0;
+    if (y->dtype != MOIRE_F32 && y->dtype != MOIRE_BOOL) return 0;
     for (int i = 0; i < node->n_in; i++) {
         const struct mo_tensor *t = mo_arg(g, node, i);
         if (!t || t->dynamic || mo_shape_count(&t->shape) < 1 || !mo_broadcasts(t, y)) return 0;
+        if (!good_input(&f, i, t->dtype)) return 0;
     }
     return MO_CAN_PLAIN | (blocked(g, node, &f) ? MO_CAN_C16 : 0);
 }
