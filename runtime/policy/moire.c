@@ -9,8 +9,10 @@
  * that frees most time for least harm is set aside (Moore and Hodgson's rule, weighted): a tenant well above
  * its target attainment can spare a miss, one below it cannot.  The weights fade as the attainment of all
  * queries nears its limit: then every miss counts the same and the heaviest query goes.
- * 3. Idle cores go to the kept queries by deadline: one each, more to a query that needs them to be in time
- * (its block then ends when the others' do, so that the cores meet) or when nobody else wants them.
+ * 3. Idle cores go to the kept queries by deadline: the fewest that make it in time with a margin (constant
+ *    speed until the deadline costs the least core time), more when cores would idle, shared evenly with
+ * those that wait.  With too few cores idle, it waits for the blocks that end soon, or takes what there is
+ * for a block that ends when they do, so that the cores meet.
  * 4. What is set aside, hopeless, best-effort or without target runs on what is left, oldest first; a small
  *    share of blocks always goes to the oldest that waits far beyond its target, so nothing starves. Hopeless
  *    queries of tenants that allow it are shed.
@@ -22,8 +24,9 @@
 
 enum { CANDIDATES = 128, PER_TENANT = 12, SHED_AT_ONCE = 16, STARVED_SHARE = 40 };
 static const int64_t STARVED_NS = 1000000000;
-static const double MARGIN = 0.02;   /* a query must fit with so much of its rest to spare */
-static const double WIDE_MARGIN = 1; /* takes more cores already with this little slack */
+static const double MARGIN = 0.02;     /* a query must fit with so much of its rest to spare */
+static const double LEAN_MARGIN = 0.1; /* slack that the fewest cores must leave */
+static const double WIDE_MARGIN = 0.5; /* takes more cores already with this little slack */
 static const double MEET = 0.6; /* waits for the others' cores when they end within this share of a block */
 static const double TARGET = 0.97; /* attainment above which a tenant can spare misses */
 static const double SPARE = 100, DEAR = 1000;
@@ -33,7 +36,8 @@ struct candidate {
     int query, tenant;
     bool running, keep;
     int64_t deadline, order; /* order: of acceptance */
-    double left, weight;     /* core time to finish; harm of setting it aside */
+    int lean;                /* fewest cores that make it in time; 1 where none does */
+    double left, weight;     /* core time to finish on those; harm of setting it aside */
 };
 
 struct state {
@@ -91,6 +95,15 @@ static void set_aside(struct state *s, int at) {
     if (!s->list[at].running) insert(s, s->aside, s->n_aside++, at, older);
 }
 
+/* Fewest cores on which layers [begin, end of the model) take at most `budget` ns, at most `wide`. */
+static int fewest(const struct mo_view_tenant *t, int begin, double budget, int wide) {
+    int n = 1, layers = t->profile->n_layers;
+    int64_t most = (int64_t)(budget / t->residual);
+    while (n < wide && mo_profile_time(t->profile, n, begin, layers) > most)
+        n++;
+    return n;
+}
+
 /* wide: the core count at which the tenant is fastest.  run: the block that runs, or NULL. */
 static void add(struct state *s, const struct mo_view *view, int slot, int wide,
                 const struct mo_view_run *run) {
@@ -107,8 +120,11 @@ static void add(struct state *s, const struct mo_view *view, int slot, int wide,
                             .deadline = q->deadline,
                             .order = q->order,
                             .weight = weight_of(s, t)};
-    c->left = (double)mo_view_time(t, 1, begin, layers) + (double)rest * (run ? run->n_cores : 0);
     c->keep = !t->best_effort && q->deadline != MO_NEVER && best <= (double)(q->deadline - view->now);
+    double slack = (double)(q->deadline - view->now - rest);
+    c->lean = c->keep && begin < layers ? fewest(t, begin, slack / (1 + LEAN_MARGIN), wide) : 1;
+    c->left =
+        (double)mo_view_time(t, c->lean, begin, layers) * c->lean + (double)rest * (run ? run->n_cores : 0);
     insert(s, s->by_deadline, at, at, earlier);
     if (!c->keep) set_aside(s, at);
 }
@@ -195,28 +211,42 @@ struct hand {
     const struct mo_view *view;
     struct mo_decisions *out;
     struct mo_cores pool;
-    int idle, rivals; /* rivals: others that wait for a core */
+    int idle, rivals, wanted; /* rivals: others that wait for a core; wanted: cores they need */
 };
 
+/* What the query needs to be early, and an even part of what nobody needs: cores that would idle cost
+ * nothing, they come back with the next block, while every core beyond the need costs throughput when others
+ * wait. */
 static int cores_for(const struct hand *h, const struct candidate *c) {
     const struct mo_view *view = h->view;
     const struct mo_view_tenant *t = &view->tenants[c->tenant];
-    int begin = view->queries[c->query].next_layer, layers = t->profile->n_layers, n = 1;
+    int begin = view->queries[c->query].next_layer, n = 1;
     double slack = (double)(c->deadline - view->now);
-    if (c->keep)
-        while (n < view->n_cores && (double)mo_view_time(t, n, begin, layers) * (1 + WIDE_MARGIN) > slack)
-            n++;
-    int spare = h->idle - h->rivals;
+    int wide = mo_profile_fastest(t->profile, begin, view->n_cores);
+    if (c->keep) n = fewest(t, begin, slack / (1 + WIDE_MARGIN), wide);
+    int over = h->idle - h->wanted - c->lean;
+    int spare = c->lean + (over > 0 ? over / (h->rivals + 1) : 0);
+    if (spare > wide) spare = wide;
     return spare > n ? spare : n;
 }
 
-/* Time until the last of the running blocks ends; 0 when none runs. */
-static int64_t others_end_in(const struct mo_view *view) {
-    int64_t last = 0;
-    for (int i = 0; i < view->n_cores; i++)
-        if (view->runs[i].query >= 0 && view->runs[i].predicted_end > last)
-            last = view->runs[i].predicted_end;
-    return last > view->now ? last - view->now : 0;
+/* Time until the blocks that end first have given back `missing` cores; 0 when they never do. */
+static int64_t freed_in(const struct mo_view *view, int missing) {
+    int64_t after = INT64_MIN;
+    while (missing > 0) {
+        int64_t next = INT64_MAX;
+        int cores = 0;
+        for (int i = 0; i < view->n_cores; i++) {
+            const struct mo_view_run *r = &view->runs[i];
+            if (r->query < 0 || r->predicted_end <= after || r->predicted_end > next) continue;
+            cores = (r->predicted_end == next ? cores : 0) + r->n_cores;
+            next = r->predicted_end;
+        }
+        if (next == INT64_MAX) return 0;
+        missing -= cores;
+        after = next;
+    }
+    return after > view->now ? after - view->now : 0;
 }
 
 /* Instances of the tenant that blocks decided in this dispatch have taken. */
@@ -237,12 +267,14 @@ static bool serve(struct hand *h, const struct candidate *c) {
     const struct mo_view_query *q = &view->queries[c->query];
     const struct mo_view_tenant *t = &view->tenants[c->tenant];
     h->rivals--;
+    h->wanted -= c->lean;
     if (!q->started && taken_instances(h, c->tenant) >= t->free_instances) return true;
     int n = cores_for(h, c);
     int64_t bound = view->block_ns;
     if (n > h->idle) {
-        int64_t gap = others_end_in(view);
-        if (gap && (double)gap < MEET * (double)bound) return false;
+        int64_t gap = freed_in(view, n - h->idle);
+        bool poor = 2 * h->idle <= n || h->idle < c->lean;
+        if (gap && poor && (double)gap < MEET * (double)bound) return false;
         if (gap && gap < bound) bound = gap;
         n = h->idle;
     }
@@ -294,7 +326,10 @@ static void dispatch(void *state, const struct mo_view *view, const struct mo_ev
     fit(s, view);
     struct hand h = {.view = view, .out = out, .pool = view->idle, .idle = view->n_idle};
     for (int i = 0; i < s->n; i++)
-        h.rivals += !s->list[i].running;
+        if (!s->list[i].running) {
+            h.rivals++;
+            h.wanted += s->list[i].lean;
+        }
     bool served = serve_starved(s, &h);
     for (int i = 0; i < s->n && h.idle > 0; i++) {
         const struct candidate *c = &s->list[s->by_deadline[i]];
