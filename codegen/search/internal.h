@@ -65,6 +65,12 @@ int mo_compile_batch(struct mo_search *s, struct candidate *const *batch, struct
 void mo_candidate_release(const struct mo_search *s, struct candidate *c, bool unload);
 void mo_candidate_knobs(const struct candidate *c, char out[MO_STORE_KNOBS]);
 
-/* tune.c: loads, verifies and measures the compiled candidates of a job, publishes the best. */
+/* probation.c: tries the compiled candidates of a job in a copy of this process; loads the good ones, rejects
+ * the others. */
+int mo_job_examine(struct mo_search *s, struct job *job, struct mo_harness *h, moire_error *err);
+
+/* tune.c: has the compiled candidates of a job tried, measures the good ones, publishes the best. */
+struct mo_runnable mo_variant_runnable(const struct mo_variant *variant);
+void mo_candidate_reject(const struct mo_search *s, struct candidate *c, const char *verdict);
 int mo_job_tune(struct mo_search *s, struct job *job, moire_error *err);
 #endif

@@ -33,10 +33,11 @@ struct mo_search_options {
     const char *store; /* folder; created when missing */
     const char *cc;    /* compiler; NULL = the usual ones */
     enum mo_isa isa;
-    int jobs;        /* compilers at a time; 0 = 1 */
-    double budget_s; /* 0 = no limit */
-    int points;      /* most candidates a layer; 0 = 8 */
-    bool refine;     /* go on with layers that the store already has */
+    int jobs;           /* compilers at a time; 0 = 1 */
+    double budget_s;    /* 0 = no limit */
+    int points;         /* most candidates a layer; 0 = 8 */
+    double probation_s; /* time in which the candidates of one pass over a layer must compute right; 0 = 60 */
+    bool refine;        /* go on with layers that the store already has */
     /* the generator: mo_emit_families() and mo_problem_from_node, or a test's own */
     const struct mo_emit_family *const *families;
     bool (*problem)(const struct mo_graph *graph, const struct mo_node *node, enum mo_isa isa,

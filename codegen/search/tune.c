@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * tune.c - one layer's compiled candidates: load, verify, measure, publish the best.
+ * tune.c - one layer's compiled candidates: try (probation.c), measure, publish the best.
  *
  * A candidate that disagrees with the oracle never reaches the store, whatever its speed. */
 #include <math.h>
@@ -8,7 +8,7 @@
 #include "codegen/search/internal.h"
 #include "codegen/search/measure.h"
 
-static void reject(struct mo_search *s, struct candidate *c, const char *verdict) {
+void mo_candidate_reject(const struct mo_search *s, struct candidate *c, const char *verdict) {
     c->state = CANDIDATE_REJECTED;
     snprintf(c->verdict, sizeof c->verdict, "%s", verdict);
     mo_candidate_release(s, c, true);
@@ -28,28 +28,8 @@ static void report(struct mo_search *s, struct job *job, struct candidate *c) {
            c->verdict, c->err.message);
 }
 
-static struct mo_runnable runnable(const struct mo_variant *v) {
+struct mo_runnable mo_variant_runnable(const struct mo_variant *v) {
     return (struct mo_runnable){v->run, NULL, v->units, v->scratch_bytes, (enum mo_packing)v->packing};
-}
-
-static int examine(struct mo_search *s, struct mo_harness *h, struct candidate *c) {
-    int rc = mo_store_load(s->env, c->object, c->object_bytes, -1, &c->code, &c->variant, &c->err);
-    if (rc) {
-        reject(s, c, "object refused");
-        return rc;
-    }
-    struct mo_runnable r = runnable(&c->variant);
-    if ((rc = mo_harness_pack(h, c->variant.packing, &c->err))) {
-        rc = rc == MOIRE_ENOMEM ? rc : MOIRE_OK;
-        reject(s, c, "unknown packing");
-    } else if (!mo_verify(h, &r, &c->err)) {
-        rc = c->err.code == MOIRE_ENOMEM ? MOIRE_ENOMEM : MOIRE_OK;
-        reject(s, c, "wrong result");
-    } else {
-        c->state = CANDIDATE_GOOD;
-        snprintf(c->verdict, sizeof c->verdict, "ok");
-    }
-    return rc;
 }
 
 /* The generic kernel passes the same examination and becomes the golden reference of the others. */
@@ -79,13 +59,13 @@ static void line_up(const struct job *job, struct mo_harness *h, struct lineup *
     }
     if (job->stored && !mo_harness_pack(h, job->earlier.packing, NULL)) {
         l->earlier = m->n;
-        m->contender[m->n++] = runnable(&job->earlier);
+        m->contender[m->n++] = mo_variant_runnable(&job->earlier);
     }
     for (int i = 0; i < job->next && m->n < MO_CONTENDERS; i++) {
         struct candidate *c = &job->candidate[i];
-        if (c->state != CANDIDATE_GOOD || !c->code) continue;
+        if (c->state != CANDIDATE_GOOD || !c->code || mo_harness_pack(h, c->variant.packing, NULL)) continue;
         l->who[m->n] = c;
-        m->contender[m->n++] = runnable(&c->variant);
+        m->contender[m->n++] = mo_variant_runnable(&c->variant);
     }
 }
 
@@ -206,24 +186,15 @@ static void clean_up(struct mo_search *s, struct job *job) {
     }
 }
 
-static int examine_new(struct mo_search *s, struct job *job, struct mo_harness *h, moire_error *err) {
-    for (int i = 0; i < job->next; i++) {
-        struct candidate *c = &job->candidate[i];
-        if (mo_search_interrupted(s)) return mo_fail(err, MOIRE_EINTERRUPTED, "interrupted");
-        if (c->state == CANDIDATE_COMPILED && examine(s, h, c) == MOIRE_ENOMEM)
-            return mo_fail(err, MOIRE_ENOMEM, "%s", c->err.message);
-        report(s, job, c);
-    }
-    return MOIRE_OK;
-}
-
 int mo_job_tune(struct mo_search *s, struct job *job, moire_error *err) {
     struct mo_harness h;
     struct lineup l = {.m = {.interrupted = s->options.interrupted}};
     int rc = mo_harness_create(s->env, &job->layer, &h, err);
     if (rc) return rc;
     examine_generic(s, job, &h);
-    rc = examine_new(s, job, &h, err);
+    rc = mo_job_examine(s, job, &h, err);
+    for (int i = 0; i < job->next; i++)
+        report(s, job, &job->candidate[i]);
     if (!rc) {
         line_up(job, &h, &l);
         if (l.m.n) rc = mo_measure_run(&h, &l.m, err);

@@ -80,6 +80,13 @@ int mo_px_spawn(void *self, const char *const *argv, const char *log, int64_t li
     return rc ? -rc : wait_for(pid, limit);
 }
 
+/* A fault in the copy ends it: the handlers that our process may have would carry on in the wrong place. */
+static void drop_fault_handlers(void) {
+    static const int faults[] = {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT, SIGTRAP};
+    for (size_t i = 0; i < sizeof faults / sizeof *faults; i++)
+        signal(faults[i], SIG_DFL);
+}
+
 int mo_px_fork(void *self, void (*fn)(void *ctx, void *shared), void *ctx, void *shared, int64_t limit) {
     (void)self;
     pid_t pid = fork();
@@ -87,6 +94,7 @@ int mo_px_fork(void *self, void (*fn)(void *ctx, void *shared), void *ctx, void 
     if (pid == 0) {
         setpgid(0, 0);
         prctl(PR_SET_PDEATHSIG, SIGKILL);
+        drop_fault_handlers();
         fn(ctx, shared);
         _exit(0);
     }

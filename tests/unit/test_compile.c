@@ -57,8 +57,12 @@ static void best_variant_is_stored_and_found(void **state) {
 static int search_one(const struct mo_env *env, const char *folder,
                       const struct mo_emit_family *const *families, struct mo_layer_result *out,
                       moire_error *err) {
-    struct mo_search_options options = {
-        .store = folder, .isa = MO_ISA_BASE, .jobs = 2, .families = families, .problem = toy_problem};
+    struct mo_search_options options = {.store = folder,
+                                        .isa = MO_ISA_BASE,
+                                        .jobs = 2,
+                                        .families = families,
+                                        .problem = toy_problem,
+                                        .probation_s = 2};
     struct mo_search *search;
     struct mo_graph *g = toy_graph(env, 1, "m");
     assert_int_equal(mo_search_create(env, &options, &search, err), MOIRE_OK);
@@ -87,6 +91,24 @@ static void bad_candidates_are_rejected(void **state) {
     assert_int_equal(r.state, MO_LAYER_COMPILED);
     assert_string_equal(r.knobs, "mode=0");
     assert_true(r.trouble[0] != 0);
+    assert_int_equal(served(folder, 1), 1);
+    toy_remove(folder);
+}
+
+/* A crash or an endless loop ends its trial, not the search. */
+static void deadly_candidates_are_survived(void **state) {
+    (void)state;
+    struct mo_env env = mo_env_default();
+    char folder[64];
+    moire_error err = {0};
+    struct mo_layer_result r;
+    toy_folder(folder);
+    assert_int_equal(search_one(&env, folder, toy_deadly_families, &r, &err), MOIRE_OK);
+    assert_int_equal(r.rejected, 3);
+    assert_int_equal(r.tried, 4);
+    assert_int_equal(r.state, MO_LAYER_COMPILED);
+    assert_string_equal(r.knobs, "mode=0");
+    assert_non_null(strstr(r.trouble, "signal 11"));
     assert_int_equal(served(folder, 1), 1);
     toy_remove(folder);
 }
@@ -467,6 +489,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(best_variant_is_stored_and_found),
         cmocka_unit_test(bad_candidates_are_rejected),
+        cmocka_unit_test(deadly_candidates_are_survived),
         cmocka_unit_test(second_run_reuses),
         cmocka_unit_test(names_do_not_reach_emitted_code),
         cmocka_unit_test(useless_compilers_are_reported),

@@ -34,6 +34,11 @@ static int bad_points(const struct mo_problem *problem, struct mo_point *points,
         points, cap);
 }
 
+static int deadly_points(const struct mo_problem *problem, struct mo_point *points, int cap) {
+    (void)problem;
+    return list((const int[]){TOY_CRASH, TOY_HANG, TOY_RIGHT, TOY_CRASH}, 4, points, cap);
+}
+
 static const char *const head =
     "struct mo_kargs { const void *in[16]; void *out[4]; long long in_image[16], out_image[4];\n"
     "  const void *weights; const float *bias; const void *residual; long long residual_image;\n"
@@ -78,6 +83,8 @@ static int emit(const struct mo_problem *p, const struct mo_point *point, FILE *
             "      y[i * OW + j] = %s;\n    }\n",
             mode == TOY_UNROLLED ? "\n_Pragma(\"GCC unroll 9\")" : "",
             mode == TOY_WRONG ? "i == OH - 1 && j == 0 ? s + 1 : s" : "s");
+    if (mode == TOY_CRASH) fprintf(out, "    *(volatile int *)8 = 1;\n");
+    if (mode == TOY_HANG) fprintf(out, "    for (volatile int stay = 1; stay;) {}\n");
     if (mode == TOY_OVERRUN) fprintf(out, "    if (u == O - 1) y[OH * OW] = 1;\n");
     fprintf(out,
             "  }\n}\n__attribute__((visibility(\"default\"))) const struct mo_variant mo_variant = {%d, 0, "
@@ -89,8 +96,10 @@ static int emit(const struct mo_problem *p, const struct mo_point *point, FILE *
 
 static const struct mo_emit_family right = {"toy", {"mode"}, takes, right_points, emit};
 static const struct mo_emit_family bad = {"toybad", {"mode"}, takes, bad_points, emit};
+static const struct mo_emit_family deadly = {"toydead", {"mode"}, takes, deadly_points, emit};
 const struct mo_emit_family *const toy_families[] = {&right, NULL};
 const struct mo_emit_family *const toy_bad_families[] = {&bad, NULL};
+const struct mo_emit_family *const toy_deadly_families[] = {&deadly, NULL};
 
 bool toy_problem(const struct mo_graph *graph, const struct mo_node *node, enum mo_isa isa,
                  struct mo_problem *out) {
@@ -182,6 +191,7 @@ int toy_search(const struct mo_env *env, const char *store, int n, const char *n
                                         .cc = cc,
                                         .isa = MO_ISA_BASE,
                                         .jobs = 2,
+                                        .probation_s = 20,
                                         .families = families,
                                         .problem = toy_problem};
     struct mo_search *search = NULL;

@@ -14,11 +14,15 @@ enum toy_mode {
     TOY_NO_C,
     TOY_CONSTRUCTOR,
     TOY_FOREIGN,
-    TOY_ABI
+    TOY_ABI,
+    TOY_CRASH,
+    TOY_HANG
 };
 
 /* NULL-terminated lists: only right ones; everything that must be rejected and one right one. */
 extern const struct mo_emit_family *const toy_families[], *const toy_bad_families[];
+/* Some that would take the process with them, between right ones. */
+extern const struct mo_emit_family *const toy_deadly_families[];
 bool toy_problem(const struct mo_graph *graph, const struct mo_node *node, enum mo_isa isa,
                  struct mo_problem *out);
 /* A graph of `n` different 3x3 convolutions in a row, with `name` as the name of everything. */

@@ -225,7 +225,7 @@ static void print_layer(const struct mo_layer_result *r) {
     if (r->state == MO_LAYER_FAILED && r->trouble[0]) printf("         %s\n", r->trouble);
 }
 
-static void print_table(const struct mo_search *search, const char *store, double seconds) {
+static void print_table(const struct mo_search *search, const struct options *o, double seconds) {
     int n = mo_search_count(search);
     if (n)
         printf("%-8s %3s %9s %7s %7s %7s  %-34s %s\n", "state", "use", "us", "GF/s", "speedup", "KB of C",
@@ -240,7 +240,10 @@ static void print_table(const struct mo_search *search, const char *store, doubl
         printf("all layers on one core: %.2f ms, %.1f GF/s (built-in kernels %.2f ms; geometric mean speedup "
                "%.2f)\n",
                t.min_ms, (double)t.flops / t.min_ms * 1e-6, t.generic_ms, t.speedup);
-    printf("%.1f s; store %s\n", seconds, store);
+    if (o->published)
+        printf("%d compiled model%s ready to be mapped, %.1f MB with packed weights\n", o->published,
+               o->published > 1 ? "s" : "", (double)o->published_bytes * 1e-6);
+    printf("%.1f s; store %s\n", seconds, o->store);
 }
 
 static json_t *layer_json(const struct mo_layer_result *r) {
@@ -318,7 +321,7 @@ static int run_with(const struct mo_env *outer, struct options *o) {
         if (o->json)
             code = print_json(search, o, seconds);
         else
-            print_table(search, o->store, seconds);
+            print_table(search, o, seconds);
     } else if (search && rc == MOIRE_EINTERRUPTED) {
         struct mo_compile_totals t = mo_compile_totals(search);
         fprintf(stderr, "moire compile: %d of %d layers are in the store; run the command again to go on\n",
