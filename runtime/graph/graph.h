@@ -12,7 +12,7 @@
 #include <stdbool.h>
 #include "runtime/base/env.h"
 
-struct mo_op;     /* runtime/ops/op.h */
+struct mo_op;            /* runtime/ops/op.h */
 struct mo_packed_places; /* variants/packed.h */
 
 /* How the elements of a tensor lie in memory.

@@ -22,7 +22,8 @@ struct layer_case {
 /* Compares generic kernels of one ISA level, whole and unit by unit, with the reference.  NULL when all is
  * well; otherwise what is wrong (valid until the next call). */
 const char *layer_case_check(const struct layer_case *c, enum mo_isa isa);
-/* The same on inputs with NaN, infinities, zeros of both signs, denormal and very large numbers among them. */
+/* The same on inputs with NaN, infinities, zeros of both signs, denormal and very large numbers among them.
+ */
 const char *layer_case_check_special(const struct layer_case *c, enum mo_isa isa);
 /* Builds the graph of a case; NULL and a message in `why` when it cannot be. */
 struct mo_graph *layer_case_graph(const struct mo_env *env, const struct layer_case *c, char *why, size_t n);
