@@ -25,7 +25,8 @@ struct mo_emit_isa {
 };
 const struct mo_emit_isa *mo_emit_isa(enum mo_isa isa);
 
-/* Types, loads, stores, mac(), mac_load(), mac_fold() where the set has it, broadcast(), vmax(), vmin(). */
+/* Types, loads, stores, mac(), mac_load(), mac_fold() and the half-wide mac_half() and
+ * mac_fold_half() where the set has them, broadcast(), vmax(), vmin(). */
 void mo_emit_prelude(FILE *out, const struct mo_emit_isa *isa);
 /* The inline function `v <name>(v x, float a, float b)`. */
 void mo_emit_activation(FILE *out, enum mo_act act, const char *name);
@@ -45,9 +46,12 @@ struct mo_mac {
     long px;           /* bytes from a pixel to the next in its row; 0 = run-time variable `px` */
     const char *ahead; /* text: bytes ahead at which weights are prefetched; NULL = not */
     bool fold;         /* pixels are broadcast by the FMA itself; needs isa->folds */
+    int used;          /* channels of the last block that exist; 0 = all 16: no FMA is spent on the others */
     bool vector_x;     /* depthwise: a pixel is a vector, not a broadcast scalar */
 };
 int mo_mac_vectors(const struct mo_mac *m);
+/* The first ones, which take FMAs: those after them are padding and keep their start values. */
+int mo_mac_active(const struct mo_mac *m);
 /* "v a0_0, a0_1, ...;" */
 void mo_mac_declare(FILE *out, const struct mo_mac *m, int indent);
 /* All accumulators of vector r start from the expression's value, e.g. "load(b + 16)". */

@@ -29,6 +29,24 @@ void mo_mac_start(FILE *out, const struct mo_mac *m, int indent, const char *bia
     }
 }
 
+/* How much of vector r an FMA must cover: nothing where all its channels are padding of the last block, half
+ * where at most the lower half exists.  Half costs half on cores that split a vector of 512 bits in two. */
+enum width { NOTHING, HALF, FULL };
+
+static enum width width_of(const struct mo_mac *m, int r) {
+    int lanes = m->isa->lanes, left = m->used - r % m->isa->vectors * lanes;
+    if (!m->used || r / m->isa->vectors < m->blocks - 1) return FULL;
+    if (left <= 0) return NOTHING;
+    return lanes == 16 && left <= 8 ? HALF : FULL;
+}
+
+int mo_mac_active(const struct mo_mac *m) {
+    int n = mo_mac_vectors(m);
+    while (n > 0 && width_of(m, n - 1) == NOTHING)
+        n--;
+    return n;
+}
+
 /* Address of pixel t: "x1 + 132" or "x1 + 2 * px + 4". */
 static void emit_pixel(FILE *out, const struct mo_mac *m, int t, long offset) {
     int row = t / m->cols, col = t % m->cols;
@@ -42,8 +60,9 @@ static void step_fold(FILE *out, const struct mo_mac *m, int indent, long xoff, 
     for (int t = 0; t < m->rows * m->cols; t++) {
         if (!(mask >> t & 1)) continue;
         fprintf(out, "%*s", indent, "");
-        for (int r = 0; r < mo_mac_vectors(m); r++) {
-            fprintf(out, "%sa%d_%d = mac_fold(a%d_%d, w%d, ", r ? " " : "", r, t, r, t, r);
+        for (int r = 0; r < mo_mac_active(m); r++) {
+            fprintf(out, "%sa%d_%d = mac_fold%s(a%d_%d, w%d, ", r ? " " : "", r, t,
+                    width_of(m, r) == HALF ? "_half" : "", r, t, r);
             emit_pixel(out, m, t, xoff);
             fputs(");", out);
         }
@@ -57,8 +76,9 @@ static void step_broadcast(FILE *out, const struct mo_mac *m, int indent, long x
         fprintf(out, "%*sx_ = broadcast(", indent, "");
         emit_pixel(out, m, t, xoff);
         fputs(");", out);
-        for (int r = 0; r < mo_mac_vectors(m); r++)
-            fprintf(out, " a%d_%d = mac(a%d_%d, w%d, x_);", r, t, r, t, r);
+        for (int r = 0; r < mo_mac_active(m); r++)
+            fprintf(out, " a%d_%d = mac%s(a%d_%d, w%d, x_);", r, t, width_of(m, r) == HALF ? "_half" : "", r,
+                    t, r);
         fputc('\n', out);
     }
 }
@@ -77,7 +97,7 @@ static void step_vector(FILE *out, const struct mo_mac *m, int indent, long xoff
 }
 
 void mo_mac_step(FILE *out, const struct mo_mac *m, int indent, long woff, long xoff, uint64_t mask) {
-    for (int r = 0; r < mo_mac_vectors(m); r++) {
+    for (int r = 0; r < mo_mac_active(m); r++) {
         int block = r / m->isa->vectors, part = r % m->isa->vectors;
         fprintf(out, "%*sw%d = load(q%d + %ld);", indent, "", r, block, woff + part * m->isa->lanes * 4);
         if (m->ahead && !part) fprintf(out, " __builtin_prefetch(q%d + %ld + %s);", block, woff, m->ahead);

@@ -48,6 +48,15 @@ static void emit_types(FILE *out, const struct mo_emit_isa *isa) {
     fputs("}; }\n", out);
 }
 
+static void emit_folds(FILE *out, const struct mo_emit_isa *isa) {
+    fprintf(out,
+            "INLINE v mac_fold(v a, v w, const char *p) {\n"
+            "    __asm__(\"vfmadd231ps %%1%%{1to%d%%}, %%2, %%0\" : \"+%s\"(a) : \"m\"(*(const f32 *)p), "
+            "\"%s\"(w));\n"
+            "    return a;\n}\n",
+            isa->lanes, isa->constraint, isa->constraint);
+}
+
 static void emit_asm(FILE *out, const struct mo_emit_isa *isa) {
     const char *c = isa->constraint;
     fprintf(out,
@@ -71,13 +80,17 @@ static void emit_asm(FILE *out, const struct mo_emit_isa *isa) {
             "    __asm__(\"vminps %%2, %%1, %%0\" : \"=%s\"(r) : \"%s\"(hi), \"%s\"(x));\n"
             "    return r;\n}\n",
             c, c, c, c, c, c, c, c, c, c, c, c);
-    if (isa->folds)
-        fprintf(out,
-                "INLINE v mac_fold(v a, v w, const char *p) {\n"
-                "    __asm__(\"vfmadd231ps %%1%%{1to%d%%}, %%2, %%0\" : \"+%s\"(a) : \"m\"(*(const f32 *)p), "
-                "\"%s\"(w));\n"
-                "    return a;\n}\n",
-                isa->lanes, c, c);
+    if (isa->folds) emit_folds(out, isa);
+    if (isa->lanes == 16)
+        fputs("/* the lower half; the upper one becomes zero */\n"
+              "INLINE v mac_half(v a, v w, v x) {\n"
+              "    __asm__(\"vfmadd231ps %t1, %t2, %t0\" : \"+v\"(a) : \"v\"(w), \"v\"(x));\n"
+              "    return a;\n}\n"
+              "INLINE v mac_fold_half(v a, v w, const char *p) {\n"
+              "    __asm__(\"vfmadd231ps %1%{1to8%}, %t2, %t0\" : \"+v\"(a) : \"m\"(*(const f32 *)p), "
+              "\"v\"(w));\n"
+              "    return a;\n}\n",
+              out);
     fprintf(out,
             "/* 1 / x for normal x, by the estimate and a Newton step */\n"
             "INLINE v vrecip(v x) {\n"

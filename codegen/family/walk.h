@@ -95,6 +95,9 @@ int64_t mo_walk_flops(const struct mo_walk *w); /* executed, padding skipped */
 void mo_walk_emit_tiles(FILE *out, const struct mo_walk *w);
 /* The last set of output blocks needs functions of its own: it is shorter, or its last block is partial. */
 bool mo_walk_last_differs(const struct mo_walk *w);
+/* Channels of the last output block that FMAs must cover; 0 = all: padding costs FMAs only by halves of a
+ * block. */
+int mo_walk_used(const struct mo_walk *w);
 int mo_walk_emit(const struct mo_walk *w, const char *name, FILE *out, moire_error *err);
 
 /* Of any family: what emitted files begin with (types, ABI, `v act(v)`) and end with (the exported descriptor

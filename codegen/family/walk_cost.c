@@ -22,7 +22,7 @@ static int64_t depth(const struct mo_walk *w) {
     return w->kind == MO_WALK_FIRST ? w->planes : w->channels;
 }
 
-static double step_cycles(const struct mo_walk *w, int blocks, int pixels) {
+static double step_cycles(const struct mo_walk *w, double blocks, int pixels) {
     double vectors = blocks * w->isa->vectors, fma = vectors * pixels, loads = vectors + pixels,
            ops = fma + loads;
     if (!pixels) return 0;
@@ -31,14 +31,14 @@ static double step_cycles(const struct mo_walk *w, int blocks, int pixels) {
     return most(most(fma / 2, loads / 2 * 1.03), most(ops / 6, 4));
 }
 
-static double tile_cycles(const struct mo_walk *w, int blocks, int r, int c) {
+static double tile_cycles(const struct mo_walk *w, double blocks, int r, int c) {
     double cycles = 0;
     for (int64_t i = 0; i < w->row.taps; i++)
         for (int64_t k = 0; k < w->col.taps; k++)
             cycles += step_cycles(w, blocks,
                                   __builtin_popcount(w->row.cls[r].valid[i]) *
                                       __builtin_popcount(w->col.cls[c].valid[k]));
-    double slice = (double)(w->w_block * blocks), per_tap = w->kind == MO_WALK_BLOCKED ? 6 : 2;
+    double slice = (double)w->w_block * blocks, per_tap = w->kind == MO_WALK_BLOCKED ? 6 : 2;
     cycles = cycles * (double)depth(w) + per_tap * (double)(w->planes * w->row.taps * w->col.taps);
     if (slice > L1_BYTES) cycles = most(cycles, slice / l2_rate);
     return cycles + 40 + 3.0 * blocks * w->isa->vectors * w->row.cls[r].size * w->col.cls[c].size;
@@ -59,6 +59,10 @@ static double compute_cycles(const struct mo_walk *w) {
         for (int c = 0; c < w->col.n_classes; c++) {
             double set = tile_cycles(w, w->blocks, r, c) * (double)whole;
             if (tail) set += tile_cycles(w, tail, r, c);
+            if (mo_walk_used(w)) { /* half of the last block costs nothing */
+                int last = tail ? tail : w->blocks;
+                set -= tile_cycles(w, last, r, c) - tile_cycles(w, last - 0.5, r, c);
+            }
             cycles += set * (double)(class_tiles(&w->row, r) * class_tiles(&w->col, c));
         }
     if (w->packed) cycles += (double)(w->unit_sets * w->row.out * w->channels) / 8;
@@ -97,6 +101,7 @@ int64_t mo_walk_block_bytes(const struct mo_walk *w) {
 
 int64_t mo_walk_flops(const struct mo_walk *w) {
     int64_t out = w->kind == MO_WALK_DEPTHWISE ? w->ocb * 16 : w->groups * w->ocb * 16;
+    if (mo_walk_used(w)) out -= 8;
     return 2 * w->n * out * depth(w) * mo_axis_work(&w->row) * mo_axis_work(&w->col);
 }
 

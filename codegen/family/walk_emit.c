@@ -14,15 +14,18 @@ struct tile {
     const struct mo_walk *w;
     struct mo_mac mac;
     int r, c;
-    bool last; /* ends with the layer's last block, of which only some channels exist (GEMM) */
+    bool last; /* ends with the layer's last block, of which only some channels exist */
 };
 
 static struct tile tile_of(const struct mo_walk *w, bool last_set, int r, int c) {
     int rows = w->row.cls[r].size, cols = w->col.cls[c].size;
     int blocks = last_set && w->ocb % w->blocks ? (int)(w->ocb % w->blocks) : w->blocks;
-    struct tile t = {.w = w, .r = r, .c = c, .last = last_set && w->kind == MO_WALK_GEMM && w->outs % 16};
+    bool last = last_set || w->sets_group == 1;
+    struct tile t = {.w = w, .r = r, .c = c};
+    t.last = last && ((w->kind == MO_WALK_GEMM && w->outs % 16) || mo_walk_used(w));
     t.mac = (struct mo_mac){.isa = w->isa, .blocks = blocks, .vector_x = w->kind == MO_WALK_DEPTHWISE};
     t.mac.fold = w->isa->folds && (w->fold || blocks == 1);
+    t.mac.used = last ? mo_walk_used(w) : 0;
     t.mac.ahead = w->prefetch ? w->ahead : NULL;
     t.mac.rows = w->flat ? 1 : rows;
     t.mac.cols = w->flat ? rows : cols;
@@ -183,7 +186,7 @@ static long y_offset(const struct tile *t, int r, int pixel) {
  * rows. */
 static int lanes_of(const struct tile *t, int r) {
     int lanes = t->w->isa->lanes, left = (int)(t->w->outs % 16) - r % t->w->isa->vectors * lanes;
-    if (!t->last || r / t->w->isa->vectors < t->mac.blocks - 1) return lanes;
+    if (!t->last || t->w->kind != MO_WALK_GEMM || r / t->w->isa->vectors < t->mac.blocks - 1) return lanes;
     return left < 0 ? 0 : left < lanes ? left : lanes;
 }
 
@@ -278,7 +281,7 @@ static void emit_tile(FILE *out, const struct tile *t) {
     fputs("(const char *x, const char *w, const char *b, char *y, const char *res, i64 n, i64 part) {\n"
           "    v x_",
           out);
-    for (int r = 0; r < mo_mac_vectors(&t->mac); r++)
+    for (int r = 0; r < mo_mac_active(&t->mac); r++)
         fprintf(out, ", w%d", r);
     fputs(";\n", out);
     mo_mac_declare(out, &t->mac, 4);
@@ -289,6 +292,9 @@ static void emit_tile(FILE *out, const struct tile *t) {
     if (residual) fprintf(out, ", res += %lld", ll(size * w->y_row));
     fputs(") {\n", out);
     emit_start(out, t);
+    for (int r = mo_mac_active(&t->mac); r < mo_mac_vectors(&t->mac); r++)
+        for (int i = 0; i < t->mac.rows * t->mac.cols && !lanes_of(t, r); i++)
+            fprintf(out, "        (void)a%d_%d;\n", r, i);
     emit_planes(out, t);
     if (w->parts > 1) {
         fprintf(out, "        if (part < %lld) {\n", ll(w->parts - 1));

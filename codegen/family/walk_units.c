@@ -3,7 +3,13 @@
 #include "codegen/family/walk.h"
 
 bool mo_walk_last_differs(const struct mo_walk *w) {
-    return w->ocb % w->blocks || (w->kind == MO_WALK_GEMM && w->outs % 16);
+    bool part = mo_walk_used(w) || (w->kind == MO_WALK_GEMM && w->outs % 16);
+    return w->ocb % w->blocks || (part && w->sets_group > 1);
+}
+
+int mo_walk_used(const struct mo_walk *w) {
+    int used = (int)(w->outs % 16);
+    return w->groups == 1 && w->kind != MO_WALK_DEPTHWISE && used > 0 && used <= 8 ? used : 0;
 }
 
 static void emit_runs(FILE *out, const struct mo_axis *axis, const char *name) {
