@@ -167,16 +167,19 @@ static double imbalance(const struct mo_wino *w, int64_t cores) {
     return (double)(ceil_div(units, cores) * cores) / (double)units;
 }
 
+/* The best number of sets for a block of tiles. */
 static void try_point(const struct mo_problem *p, struct mo_point *point, bool even, struct list *list) {
     struct mo_wino w;
+    struct mo_point best = {.cost_ns = 0};
     for (int sets = 1; sets <= 4; sets *= 2) {
         point->knob[MO_WINO_KNOB_SETS] = sets;
         point->knob[MO_WINO_KNOB_PREFETCH] = 2048;
         if (!mo_wino_describe(p, point, &w) || (sets > 1 && w.oc_groups * sets * w.blocks > w.ocb)) continue;
         if (even && most(imbalance(&w, 2), imbalance(&w, 4)) > 1.15) continue;
         point->cost_ns = mo_wino_cost(&w) * (1 + 0.001 * sets);
-        insert(list, point);
+        if (best.cost_ns <= 0 || point->cost_ns < best.cost_ns) best = *point;
     }
+    if (best.cost_ns > 0) insert(list, &best);
 }
 
 /* Blocks of tiles: a few register tiles each, as even as the number of tiles allows, up to all tiles. */
@@ -194,12 +197,13 @@ static void try_blocks(const struct mo_problem *p, int m, int blocks, bool even,
     }
 }
 
-/* Points whose units split evenly over a few cores; if there are none, all. */
+/* Points whose units split evenly over a few cores; if there are none, all.  A register tile shares a
+ * broadcast between two weight vectors at least, where the layer has them: with one it is bound by loads. */
 static int points(const struct mo_problem *p, struct mo_point *out, int cap) {
     struct list list = {out, 0, cap};
     for (int even = 1; even >= 0 && cap > 0 && !list.n; even--)
         for (int m = 2; m <= 4; m += 2)
-            for (int blocks = 1; blocks <= 4; blocks++)
+            for (int blocks = p->o > 16 && mo_emit_isa(p->isa)->vectors == 1 ? 2 : 1; blocks <= 4; blocks++)
                 try_blocks(p, m, blocks, even, &list);
     return list.n;
 }
