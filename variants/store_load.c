@@ -12,7 +12,7 @@
 #include <string.h>
 #include "variants/store_format.h"
 
-enum { TAG_BITS = 128, PATH_BYTES = 32 + 2 * TAG_BITS };
+enum { TAG_BITS = 128, PATH_BYTES = 32 + 2 * TAG_BITS, LABEL_BYTES = 200 };
 
 static void tagged_path(const char *bytes, size_t n, int fd, char path[PATH_BYTES]) {
     struct mo_sha256 h;
@@ -29,9 +29,11 @@ static void tagged_path(const char *bytes, size_t n, int fd, char path[PATH_BYTE
 }
 
 /* A sealed memory file with these bytes, or -errno. */
-static int sealed_copy(const struct mo_env *env, const char *bytes, size_t n) {
+static int sealed_copy(const struct mo_env *env, const char *label, const char *bytes, size_t n) {
     const struct mo_sys *sys = env->sys;
-    int fd = sys->memfd(sys->self, "moire-variant");
+    char name[LABEL_BYTES];
+    snprintf(name, sizeof name, "moire-%s", label ? label : "variant");
+    int fd = sys->memfd(sys->self, name);
     if (fd < 0) return fd;
     int rc = 0;
     for (size_t at = 0; at < n && rc >= 0;) {
@@ -47,10 +49,11 @@ static int sealed_copy(const struct mo_env *env, const char *bytes, size_t n) {
     return fd;
 }
 
-static void *open_code(const struct mo_env *env, const char *bytes, size_t n, int fd, char *why, size_t cap) {
+static void *open_code(const struct mo_env *env, const char *label, const char *bytes, size_t n, int fd,
+                       char *why, size_t cap) {
     const struct mo_sys *sys = env->sys;
     char path[PATH_BYTES];
-    int copy = sealed_copy(env, bytes, n);
+    int copy = sealed_copy(env, label, bytes, n);
     void *object = NULL;
     if (copy >= 0) {
         tagged_path(bytes, n, copy, path);
@@ -76,12 +79,12 @@ static const char *odd_variant(const struct mo_env *env, const struct mo_variant
     return NULL;
 }
 
-int mo_store_load(const struct mo_env *env, const char *bytes, size_t n, int fd, void **object,
-                  struct mo_variant *out, moire_error *err) {
+int mo_store_load(const struct mo_env *env, const char *bytes, size_t n, int fd, const char *label,
+                  void **object, struct mo_variant *out, moire_error *err) {
     int rc = mo_elf_check(bytes, n, err);
     if (rc) return rc;
     char why[256] = "unknown reason";
-    *object = open_code(env, bytes, n, fd, why, sizeof why);
+    *object = open_code(env, label, bytes, n, fd, why, sizeof why);
     if (!*object) return mo_fail(err, MOIRE_ESTORE, "cannot load the object: %.200s", why);
     const struct mo_variant *v = env->sys->dl_sym(env->sys->self, *object, "mo_variant");
     const char *odd = v ? odd_variant(env, v) : "no descriptor";

@@ -26,7 +26,7 @@ static const char *const common_flags[] = {"-std=gnu11",
                                            "-w",
                                            "-shared",
                                            "-nostartfiles",
-                                           "-Wl,--hash-style=sysv,--as-needed,--build-id=none",
+                                           "-Wl,--hash-style=sysv,--as-needed,--build-id=sha1",
                                            "-Wl,-z,noexecstack,-z,relro,-z,now,-z,defs",
                                            NULL};
 #if defined(__x86_64__)

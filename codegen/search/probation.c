@@ -40,7 +40,7 @@ static void examine(struct mo_search *s, struct mo_harness *h, const struct cand
     struct mo_variant variant;
     moire_error err = {0};
     void *code;
-    if (mo_store_load(s->env, c->object, c->object_bytes, -1, &code, &variant, &err)) {
+    if (mo_store_load(s->env, c->object, c->object_bytes, -1, NULL, &code, &variant, &err)) {
         tell(o, "object refused", &err);
         return;
     }
@@ -72,7 +72,7 @@ static int take(struct mo_search *s, struct candidate *c, const struct outcome *
         mo_candidate_reject(s, c, o->verdict);
         return o->code == MOIRE_ENOMEM ? mo_fail(err, MOIRE_ENOMEM, "%s", o->message) : MOIRE_OK;
     }
-    int rc = mo_store_load(s->env, c->object, c->object_bytes, -1, &c->code, &c->variant, &c->err);
+    int rc = mo_store_load(s->env, c->object, c->object_bytes, -1, NULL, &c->code, &c->variant, &c->err);
     if (rc) return mo_fail(err, rc, "%s", c->err.message);
     c->state = CANDIDATE_GOOD;
     snprintf(c->verdict, sizeof c->verdict, "ok");

@@ -91,6 +91,8 @@ static void json_parses(void **state) {
     const json_t *first = json_array_get(json_object_get(root, "layers"), 0);
     assert_string_equal(json_string_value(json_object_get(first, "layer")), "Conv 3x3 +relu");
     assert_int_equal(json_integer_value(json_object_get(first, "macs")), 36 * 16 * 27);
+    /* a first layer: three plain channels in */
+    assert_string_equal(json_string_value(json_array_get(json_object_get(first, "families"), 0)), "first");
     assert_true(json_integer_value(json_object_get(json_object_get(root, "memory"), "arena_bytes")) > 0);
     json_decref(root);
 }
@@ -103,6 +105,7 @@ static void text_is_safe(void **state) {
     assert_int_equal(inspect(out, sizeof out, 4, args), MO_EXIT_OK);
     assert_null(strchr(out, '\x1b'));
     assert_non_null(strstr(out, "Conv 3x3 +relu"));
+    assert_non_null(strstr(out, "generic; to compile: first"));
     assert_non_null(strstr(out, "lower bound"));
 }
 

@@ -10,12 +10,15 @@ struct mo_op_count {
     int n;
 };
 
+enum { MO_INSPECT_FAMILIES = 96 };
+
 struct mo_inspection {
     const struct mo_env *env;
     struct mo_region *region; /* of the census and texts */
     const char *file;
-    const struct mo_graph *before; /* imported, inferred and folded, no passes */
-    const struct mo_plan *plan;    /* after the passes, with kernels and memory */
+    const struct mo_graph *before;         /* imported, inferred and folded, no passes */
+    const struct mo_plan *plan;            /* after the passes, with kernels and memory */
+    char (*families)[MO_INSPECT_FAMILIES]; /* by layer: generated families that take it, "winograd direct" */
     struct mo_op_count *ops_before, *ops_after;
     int n_before, n_after;
     int64_t parameters, parameter_bytes, macs;

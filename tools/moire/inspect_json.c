@@ -43,7 +43,19 @@ static json_t *census(const struct mo_op_count *rows, int n) {
     return object;
 }
 
-static json_t *layer(const struct mo_plan *plan, int i) {
+/* "winograd direct" as a list. */
+static json_t *words(const char *text) {
+    json_t *list = json_array();
+    while (*text) {
+        size_t n = strcspn(text, " ");
+        json_array_append_new(list, json_stringn(text, n));
+        text += n + (text[n] == ' ');
+    }
+    return list;
+}
+
+static json_t *layer(const struct mo_inspection *in, int i) {
+    const struct mo_plan *plan = in->plan;
     const struct mo_step *step = &plan->steps[i];
     const struct mo_node *node = step->node;
     char text[80];
@@ -58,11 +70,12 @@ static json_t *layer(const struct mo_plan *plan, int i) {
         json_array_append_new(outputs, shape_of(&plan->graph->tensors[node->out[k]]->shape));
         if (plan->graph->tensors[node->out[k]]->layout == MO_C16) layout = "c16";
     }
-    return json_pack("{s:i, s:s, s:o, s:s, s:s, s:b, s:o, s:o, s:s, s:I, s:I, s:s, s:s}", "index", i, "op",
-                     node->op->name, "node", safe_string(node->name), "layer", text, "activation",
+    return json_pack("{s:i, s:s, s:o, s:s, s:s, s:b, s:o, s:o, s:s, s:I, s:I, s:s, s:s, s:o}", "index", i,
+                     "op", node->op->name, "node", safe_string(node->name), "layer", text, "activation",
                      mo_act_text(node->fuse.act), "residual", node->fuse.residual >= 0, "inputs", inputs,
                      "outputs", outputs, "layout", layout, "macs", (json_int_t)mo_step_macs(step), "bytes",
-                     (json_int_t)step->bytes, "kernel", step->kernel, "kind", step->kind);
+                     (json_int_t)step->bytes, "kernel", step->kernel, "kind", step->kind, "families",
+                     words(in->families[i]));
 }
 
 static json_t *report(const struct mo_inspection *in) {
@@ -70,7 +83,7 @@ static json_t *report(const struct mo_inspection *in) {
     const struct mo_graph *g = in->before;
     json_t *layers = json_array();
     for (int i = 0; i < plan->n_steps; i++)
-        json_array_append_new(layers, layer(plan, i));
+        json_array_append_new(layers, layer(in, i));
     return json_pack(
         "{s:o, s:i, s:o, s:o, s:{s:i, s:o}, s:{s:i, s:o}, s:o, s:I, s:I, s:I, s:{s:I, s:I, s:I}}", "file",
         safe_string(in->file), "opset", g->opset, "inputs", ports(g, g->inputs, g->n_inputs), "outputs",

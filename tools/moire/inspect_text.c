@@ -36,7 +36,21 @@ static void print_census(const char *title, int total, const struct mo_op_count 
     printf(")\n");
 }
 
-static void print_layer(const struct mo_plan *plan, int i) {
+/* Who runs a layer, and who else could. */
+static void print_choice(const struct mo_step *step, const char *families) {
+    if (!strcmp(step->kind, "reference"))
+        printf("reference; no family takes it\n");
+    else if (!strcmp(step->kind, "generic"))
+        printf("%s, generic; %s%s\n", step->kernel, *families ? "to compile: " : "no generated family",
+               families);
+    else if (!strcmp(step->kind, step->kernel))
+        printf("%s\n", step->kind);
+    else
+        printf("%s, %s\n", step->kernel, step->kind);
+}
+
+static void print_layer(const struct mo_inspection *in, int i) {
+    const struct mo_plan *plan = in->plan;
     const struct mo_step *step = &plan->steps[i];
     const struct mo_tensor *y =
         step->node->n_out && step->node->out[0] >= 0 ? plan->graph->tensors[step->node->out[0]] : NULL;
@@ -44,9 +58,8 @@ static void print_layer(const struct mo_plan *plan, int i) {
     mo_layer_text(plan->graph, step->node, layer, sizeof layer);
     if (y) mo_shape_text(&y->shape, shape, sizeof shape);
     printf("%5d  %-34s %-22s %-5s", i, layer, shape, y && y->layout == MO_C16 ? "c16" : "plain");
-    printf(" %10.2f %9.3f  %s", (double)mo_step_macs(step) / 1e6, (double)step->bytes / 1e6, step->kernel);
-    printf("%s%s\n", strcmp(step->kind, step->kernel) ? ", " : "",
-           strcmp(step->kind, step->kernel) ? step->kind : "");
+    printf(" %10.2f %9.3f  ", (double)mo_step_macs(step) / 1e6, (double)step->bytes / 1e6);
+    print_choice(step, in->families[i]);
 }
 
 void mo_inspect_text(const struct mo_inspection *in) {
@@ -59,7 +72,7 @@ void mo_inspect_text(const struct mo_inspection *in) {
     print_census("layers after", plan->n_steps, in->ops_after, in->n_after);
     printf("\nlayer  %-34s %-22s %-5s %10s %9s  kernel\n", "operator", "output", "form", "MMAC", "MB");
     for (int i = 0; i < plan->n_steps; i++)
-        print_layer(plan, i);
+        print_layer(in, i);
     printf("\nparameters %.3f M (%.1f MB), multiply-adds %.3f G\n", (double)in->parameters / 1e6,
            (double)in->parameter_bytes / 1e6, (double)in->macs / 1e9);
     printf("activations %.2f MB a query, lower bound %.2f MB (%.2fx); packed weights %.1f MB\n",

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "codegen/frontend.h"
+#include "codegen/family/family.h"
 #include "tools/moire/inspect.h"
 #include "tools/moire/verb.h"
 #include "tools/moire/paths.h"
@@ -16,8 +17,8 @@ static const char usage[] =
     "usage: moire inspect FILE.onnx [--shape NAME=d,d,... ...] [--batch N] [--store DIR] "
     "[--generic] [--exact] [--json] [--svg FILE]\n\n"
     "Shows inputs and outputs, operators before and layers after the graph passes, and for every layer its\n"
-    "fused epilogue, output shape and layout, multiply-adds, bytes moved and kernel; then parameters and "
-    "memory.\n\n"
+    "fused epilogue, output shape and layout, multiply-adds, bytes moved, kernel and kind, and the\n"
+    "families that `moire compile` has for it; then parameters and memory.\n\n"
     "  --shape NAME=d,d,...  binds an input whose shape is open\n"
     "  --batch N             first dimension where it is open, 1 by default\n"
     "  --store DIR           folder of compiled variants; the one of `moire compile` by default\n"
@@ -121,10 +122,9 @@ static bool count_parameters(struct mo_inspection *in) {
 }
 
 static int show(struct mo_inspection *in, const struct options *o, moire_error *err) {
-    in->region = mo_region_create(in->env);
     int rc = MOIRE_OK;
-    if (in->region) in->ops_before = census(in->region, in->before, &in->n_before);
-    if (in->region) in->ops_after = census(in->region, in->plan->graph, &in->n_after);
+    in->ops_before = census(in->region, in->before, &in->n_before);
+    in->ops_after = census(in->region, in->plan->graph, &in->n_after);
     if (!in->ops_before || !in->ops_after || !count_parameters(in))
         rc = mo_fail(err, MOIRE_ENOMEM, "out of memory");
     for (int i = 0; i < in->plan->n_steps; i++)
@@ -132,12 +132,29 @@ static int show(struct mo_inspection *in, const struct options *o, moire_error *
     if (!rc && o->svg) rc = mo_inspect_svg(in, o->svg, err);
     if (!rc && o->json) rc = mo_inspect_json(in, err);
     if (!rc && !o->json) mo_inspect_text(in);
-    mo_region_destroy(in->region);
     return rc;
 }
 
-static int load(const struct mo_env *env, const struct options *o, struct mo_graph **before,
+/* Before the plan is built: that releases the constants which families look at. */
+static int find_families(struct mo_inspection *in, const struct mo_graph *g, moire_error *err) {
+    in->families = mo_region_array(in->region, (size_t)g->n_nodes + 1, sizeof *in->families);
+    struct mo_problem *problem = mo_region_alloc(in->region, sizeof *problem);
+    if (!in->families || !problem) return mo_fail(err, MOIRE_ENOMEM, "out of memory");
+    for (int k = 0; k < g->n_nodes; k++) {
+        if (!mo_problem_from_node(g, g->nodes[k], mo_isa_detect(), problem)) continue;
+        char *to = in->families[k];
+        for (const struct mo_emit_family *const *f = mo_emit_families(); *f; f++) {
+            size_t used = strlen(to);
+            if ((*f)->takes(problem))
+                snprintf(to + used, MO_INSPECT_FAMILIES - used, "%s%s", used ? " " : "", (*f)->name);
+        }
+    }
+    return MOIRE_OK;
+}
+
+static int load(struct mo_inspection *in, const struct options *o, struct mo_graph **before,
                 struct mo_plan **plan, const struct mo_store *store, moire_error *err) {
+    const struct mo_env *env = in->env;
     struct mo_frontend_options front = {
         .shapes = o->shapes, .n_shapes = o->n_shapes, .batch = o->batch, .exact = o->exact};
     struct mo_frontend_options bare = front;
@@ -146,6 +163,8 @@ static int load(const struct mo_env *env, const struct options *o, struct mo_gra
     int rc = mo_frontend_load(env, o->file, &bare, before, err);
     if (!rc) rc = mo_frontend_load(env, o->file, &front, &after, err);
     struct mo_plan_options planning = {.isa = mo_isa_detect(), .store = store};
+    if (!rc) mo_graph_compact(after);
+    if (!rc && (rc = find_families(in, after, err))) mo_graph_destroy(after);
     return rc ? rc : mo_plan_build(after, &planning, plan, err);
 }
 
@@ -157,12 +176,14 @@ static int run(const struct mo_env *env, int argc, char **argv) {
     moire_error err = {0};
     int rc = parse(argc, argv, &o);
     if (rc) return rc;
-    if (!o.generic) rc = mo_path_open_store(env, o.store, &store, &err);
-    if (!rc) rc = load(env, &o, &before, &plan, store, &err);
-    if (!rc) {
-        struct mo_inspection in = {.env = env, .file = o.file, .before = before, .plan = plan};
-        rc = show(&in, &o, &err);
-    }
+    struct mo_inspection in = {.env = env, .file = o.file, .region = mo_region_create(env)};
+    if (!in.region) rc = mo_fail(&err, MOIRE_ENOMEM, "out of memory");
+    if (!rc && !o.generic) rc = mo_path_open_store(env, o.store, &store, &err);
+    if (!rc) rc = load(&in, &o, &before, &plan, store, &err);
+    in.before = before;
+    in.plan = plan;
+    if (!rc) rc = show(&in, &o, &err);
+    mo_region_destroy(in.region);
     mo_plan_destroy(plan);
     mo_graph_destroy(before);
     mo_store_close(store);
