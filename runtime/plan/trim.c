@@ -20,9 +20,9 @@ static bool reads(const struct mo_step *step, int i) {
 static bool keeps(const struct mo_graph *graph, const struct mo_step *step, int i) {
     const struct mo_packed_places *packed = graph->packed;
     if (reads(step, i)) return true;
-    if (!packed || packed->ready || !step->units) return false;
-    return mo_tensor_bytes(graph->tensors[step->node->in[i]]) < SMALL_BYTES ||
-           !mo_packed_find(packed, step->weights);
+    if (!packed || packed->ready) return false;
+    if (mo_tensor_bytes(graph->tensors[step->node->in[i]]) < SMALL_BYTES) return true;
+    return step->units > 0 && !mo_packed_find(packed, step->weights);
 }
 
 static void mark(const struct mo_graph *graph, bool *needed, int id) {
@@ -66,7 +66,7 @@ int mo_plan_check_packed(const struct mo_plan *plan, moire_error *err) {
     const struct mo_packed_places *packed = graph->packed;
     for (int k = 0; packed && packed->ready && k < plan->n_steps; k++) {
         const struct mo_step *step = &plan->steps[k];
-        for (int i = 0; i < step->node->n_in; i++) {
+        for (int i = 0; i < step->node->n_in && step->units; i++) { /* a view reads nothing */
             int id = step->node->in[i];
             if (id < 0 || graph->tensors[id]->data != packed->hollow) continue;
             if (reads(step, i) || !mo_packed_find(packed, step->weights))

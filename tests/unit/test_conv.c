@@ -116,6 +116,24 @@ static void depthwise_matches(void **state) {
     }
 }
 
+/* The kernels for 3x3 and 5x5: every overhang on either side, with narrow maps and several tiles of a row. */
+static void depthwise_windows_match(void **state) {
+    (void)state;
+    unsigned seed = 9;
+    for (unsigned i = 0; i < 160; i++) {
+        int side = i % 2 ? 5 : 3, stride = 1 + (int)(i / 2 % 2), most = side / 2 + 1;
+        struct conv_shape s = {.n = 1, .c = 24, .o = 24, .groups = 24, .kh = side, .kw = side};
+        s.h = 1 + (int)pick(&seed, 18), s.w = 1 + (int)pick(&seed, i % 3 ? 12 : 40);
+        s.sh = s.sw = stride;
+        s.dh = 1 + (int)pick(&seed, 2), s.dw = 1;
+        s.pt = (int)pick(&seed, 4), s.pb = (int)pick(&seed, 4);
+        s.pl = (int)pick(&seed, (unsigned)most), s.pr = (int)pick(&seed, (unsigned)most);
+        s.act = pick(&seed, MO_ACT_COUNT);
+        s.residual = (int)pick(&seed, 3);
+        check_shape(&mo_family_conv_depthwise, &s, MO_C16, i);
+    }
+}
+
 static void first_matches(void **state) {
     (void)state;
     static const int channels[] = {1, 2, 3, 4};
@@ -197,15 +215,11 @@ static void exact_models_take_the_plain_sum(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(direct_matches),
-        cmocka_unit_test(narrow_maps_match),
-        cmocka_unit_test(pointwise_matches),
-        cmocka_unit_test(depthwise_matches),
-        cmocka_unit_test(first_matches),
-        cmocka_unit_test(groups_match),
-        cmocka_unit_test(odd_layers_are_refused),
-        cmocka_unit_test(winograd_matches),
-        cmocka_unit_test(exact_models_take_the_plain_sum),
+        cmocka_unit_test(direct_matches),          cmocka_unit_test(narrow_maps_match),
+        cmocka_unit_test(pointwise_matches),       cmocka_unit_test(depthwise_matches),
+        cmocka_unit_test(first_matches),           cmocka_unit_test(groups_match),
+        cmocka_unit_test(depthwise_windows_match), cmocka_unit_test(odd_layers_are_refused),
+        cmocka_unit_test(winograd_matches),        cmocka_unit_test(exact_models_take_the_plain_sum),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
