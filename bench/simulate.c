@@ -149,7 +149,7 @@ static int worker(const struct crew *crew, int k) {
     int code = f ? MOIRE_OK : MOIRE_EIO;
     for (int i = k; f && !code && i < crew->n_pieces; i += crew->n_jobs) {
         moire_error err = {0};
-        json_t *row;
+        json_t *row = NULL;
         int64_t decisions = 0;
         if (mo_bench_interrupted(crew->session))
             code = mo_fail(&err, MOIRE_EINTERRUPTED, "interrupted");
@@ -183,7 +183,7 @@ static void finish(struct crew *crew) {
 
 /* The pieces' lines in their order; an error is the first piece's that has one. */
 static int collect(struct crew *crew, json_t *results, int64_t *decisions, moire_error *err) {
-    FILE *files[MAX_JOBS];
+    FILE *files[MAX_JOBS] = {NULL};
     int code = MOIRE_OK;
     for (int k = 0; k < crew->n_jobs; k++)
         files[k] = fopen(crew->path[k], "re");

@@ -102,7 +102,8 @@ static double product_cycles(const struct mo_wino *w, int64_t size) {
     int64_t cuts = ceil_div(size, w->cut), whole = w->ocb / w->blocks;
     double vectors = w->blocks * w->isa->vectors, cycles = 0;
     for (int64_t j = 0; j < cuts; j++) {
-        double tiles = (double)(size / cuts + (j < size % cuts)), fma = vectors * tiles;
+        int64_t width = size / cuts + (j < size % cuts);
+        double tiles = (double)width, fma = vectors * tiles;
         double step = most(fma / 2, (vectors * (w->ahead ? 2 : 1) + tiles) / 2 * 1.03);
         if (!w->isa->constraint) step += fma / 2;
         double slice = (double)(w->icb * 1024 * w->blocks), one = most(step, 4) * (double)w->p->c;

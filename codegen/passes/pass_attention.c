@@ -113,9 +113,9 @@ static bool matches(const struct mo_graph *g, const struct mo_node *node, struct
 static bool permutation(const struct mo_node *node, int rank, int64_t perm[4]) {
     int64_t own[MOIRE_MAX_RANK];
     if (!mo_is(node, "Transpose") || mo_attr_ints(node, "perm", own, MOIRE_MAX_RANK) != rank) return false;
-    perm[0] = 0;
-    for (int i = 0; i < rank; i++)
-        perm[i + 4 - rank] = own[i] + 4 - rank;
+    int lead = 4 - rank;
+    for (int i = 0; i < 4; i++)
+        perm[i] = i < lead ? i : own[i - lead] + lead;
     return true;
 }
 

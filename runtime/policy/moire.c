@@ -225,7 +225,7 @@ static int cores_for(const struct hand *h, const struct candidate *c) {
     int wide = mo_profile_fastest(t->profile, begin, view->n_cores);
     if (c->keep) n = fewest(t, begin, slack / (1 + WIDE_MARGIN), wide);
     int over = h->idle - h->wanted - c->lean;
-    int spare = c->lean + (over > 0 ? over / (h->rivals + 1) : 0);
+    int spare = c->lean + (over > 0 && h->rivals >= 0 ? over / (h->rivals + 1) : 0);
     if (spare > wide) spare = wide;
     return spare > n ? spare : n;
 }

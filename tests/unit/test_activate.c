@@ -17,9 +17,9 @@ static double worst(const struct mo_tiles *tiles, enum mo_act act, double (*want
                     double from, double to) {
     _Alignas(64) float x[N], y[N];
     double most = 0, step = (to - from) / 40000;
-    for (double at = from; at < to; at += N * step) {
+    for (int k = 0; k < 40000; k += N) {
         for (int i = 0; i < N; i++)
-            y[i] = x[i] = (float)(at + i * step);
+            y[i] = x[i] = (float)(from + (k + i) * step);
         tiles->activate(act, 0, 0, y, NULL, N);
         for (int i = 0; i < N; i++) {
             double w = want((double)x[i]);

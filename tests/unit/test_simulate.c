@@ -84,8 +84,9 @@ static void one_server_queues_as_theory_says(void **state) {
     set_up(&p, ONE_CORE, ONE_TENANT);
     struct mo_bench_simulate_options o = options(&p);
     assert_int_equal(mo_bench_simulation_open(&p.env, &o, &m, NULL), MOIRE_OK);
-    for (double r = 0.3; r < 0.85; r += 0.25) {
+    for (int percent = 30; percent <= 80; percent += 25) {
         struct mo_bench_schedule s;
+        double r = percent / 100.0;
         double rate = r * 1000, wait = 0;
         assert_int_equal(mo_bench_schedule_draw(&p.env, 5, &rate, 1, 0, 200000000000, 201000000000, &s, NULL),
                          MOIRE_OK);

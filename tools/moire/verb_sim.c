@@ -58,7 +58,7 @@ static int whole(const char *flag, const char *text, int most, int *out, moire_e
 
 /* The flags that only this verb has. */
 static int own(struct sim_options *o, struct mo_args *args, bool *took, moire_error *err) {
-    int code = MOIRE_OK, seeds;
+    int code = MOIRE_OK, seeds = 0;
     *took = true;
     if (mo_args_flag(args, "--machine", true)) {
         o->machine = args->value;

@@ -74,13 +74,15 @@ static unsigned layouts(const struct mo_graph *g, const struct mo_node *node) {
 /* Results share buffers: one is free again after the last step that reads it. */
 static void assign_buffers(struct mo_fused_params *p) {
     struct mo_fused *f = &p->program;
-    int last[MO_FUSED_STEPS] = {0}, owner[MO_FUSED_STEPS];
+    int last[MO_FUSED_STEPS] = {0}, owner[MO_FUSED_STEPS]; /* owner: whose result a buffer holds, or -1 */
+    for (int b = 0; b < MO_FUSED_STEPS; b++)
+        owner[b] = -1;
     for (int i = 0; i < f->n; i++)
         for (int k = 0; k < 3; k++)
             if (f->step[i].arg[k] >= f->n_in) last[f->step[i].arg[k] - f->n_in] = i;
     for (int i = 0; i < f->n; i++) {
         int at = 0;
-        while (at < p->n_buffers && owner[at] >= 0)
+        while (owner[at] >= 0)
             at++;
         if (at == p->n_buffers) p->n_buffers++;
         owner[at] = i;

@@ -72,7 +72,7 @@ static inline float fast_log(float x) {
     bool tiny = x < 1.17549435e-38f;
     float y = tiny ? x * 8388608.0f : x;
     int32_t bits = float_to_bits(y), exponent = (int32_t)((uint32_t)bits - 0x3f3504f3u) >> 23;
-    float m = bits_to_float(bits - (int32_t)((uint32_t)exponent << 23)) - 1.0f, m2 = m * m;
+    float m = bits_to_float((int32_t)((uint32_t)bits - ((uint32_t)exponent << 23))) - 1.0f, m2 = m * m;
     float n = (float)exponent - (tiny ? 23.0f : 0.0f);
     float p = 7.0376836292e-2f;
     p = p * m - 1.1514610310e-1f;
