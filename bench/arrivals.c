@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * arrivals.c - seeded Poisson schedules; see arrivals.h. */
+ * arrivals.c - seeded schedules; see arrivals.h. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <math.h>
@@ -10,51 +10,15 @@
 
 enum { MAX_ARRIVALS = 10 * 1000 * 1000 };
 
-static uint64_t splitmix(uint64_t *x) {
-    uint64_t z = *x += 0x9e3779b97f4a7c15u;
-    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
-    z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
-    return z ^ (z >> 31);
-}
-
-void mo_rng_seed(struct mo_rng *rng, uint64_t seed, uint64_t stream) {
-    uint64_t x = seed;
-    uint64_t mixed = splitmix(&x) ^ (stream * 0xd1342543de82ef95u + 1);
-    for (int i = 0; i < 4; i++)
-        rng->s[i] = splitmix(&mixed);
-}
-
-static uint64_t rotate(uint64_t x, int k) {
-    return (x << k) | (x >> (64 - k));
-}
-
-uint64_t mo_rng_next(struct mo_rng *rng) {
-    uint64_t *s = rng->s, result = rotate(s[1] * 5, 7) * 9, t = s[1] << 17;
-    s[2] ^= s[0];
-    s[3] ^= s[1];
-    s[1] ^= s[2];
-    s[0] ^= s[3];
-    s[2] ^= t;
-    s[3] = rotate(s[3], 45);
-    return result;
-}
-
-double mo_rng_uniform(struct mo_rng *rng) {
-    return (double)(mo_rng_next(rng) >> 11) * 0x1p-53;
-}
-
-double mo_rng_exponential(struct mo_rng *rng) {
-    return -log1p(-mo_rng_uniform(rng));
-}
-
 /* Walks one tenant's stream; stores when `to` is given.  Returns the number of arrivals, -1 for too many. */
-static int walk(uint64_t seed, int tenant, double rate, int64_t total_ns, struct mo_bench_arrival *to) {
-    struct mo_rng rng;
-    mo_rng_seed(&rng, seed, (uint64_t)tenant);
+static int walk(const struct mo_process *process, uint64_t seed, int tenant, double rate, int64_t total_ns,
+                struct mo_bench_arrival *to) {
+    struct mo_process_state state;
+    mo_process_start(&state, process, seed, (uint64_t)tenant);
     int n = 0;
     double at = 0;
     for (;;) {
-        at += mo_rng_exponential(&rng) / rate * 1e9;
+        at += mo_process_gap(&state) / rate * 1e9;
         if (!(at < (double)total_ns)) return n;
         if (n == MAX_ARRIVALS) return -1;
         if (to) to[n] = (struct mo_bench_arrival){(int64_t)at, tenant};
@@ -68,15 +32,15 @@ static int by_time(const void *pa, const void *pb) {
     return (a->tenant > b->tenant) - (a->tenant < b->tenant);
 }
 
-int mo_bench_schedule_draw(const struct mo_env *env, uint64_t seed, const double *rates, int n_tenants,
-                           int64_t warmup_ns, int64_t window_ns, int64_t total_ns,
-                           struct mo_bench_schedule *out, moire_error *err) {
+int mo_bench_schedule_draw(const struct mo_env *env, const struct mo_process *process, uint64_t seed,
+                           const double *rates, int n_tenants, int64_t warmup_ns, int64_t window_ns,
+                           int64_t total_ns, struct mo_bench_schedule *out, moire_error *err) {
     memset(out, 0, sizeof *out);
     int64_t n = 0;
     for (int i = 0; i < n_tenants; i++) {
         if (!(rates[i] > 0) || !isfinite(rates[i]))
             return mo_fail(err, MOIRE_EINVAL, "tenant %d: the arrival rate must be positive", i);
-        int k = walk(seed, i, rates[i], total_ns, NULL);
+        int k = walk(process, seed, i, rates[i], total_ns, NULL);
         if (k < 0 || (n += k) > MAX_ARRIVALS)
             return mo_fail(err, MOIRE_ELIMIT, "more than %d arrivals; lower the load or the seconds",
                            MAX_ARRIVALS);
@@ -84,7 +48,7 @@ int mo_bench_schedule_draw(const struct mo_env *env, uint64_t seed, const double
     out->items = mo_alloc(env, ((size_t)n + 1) * sizeof *out->items);
     if (!out->items) return mo_fail(err, MOIRE_ENOMEM, "no memory for %lld arrivals", (long long)n);
     for (int i = 0; i < n_tenants; i++)
-        out->n += walk(seed, i, rates[i], total_ns, out->items + out->n);
+        out->n += walk(process, seed, i, rates[i], total_ns, out->items + out->n);
     qsort(out->items, (size_t)out->n, sizeof *out->items, by_time);
     out->warmup_ns = warmup_ns;
     out->window_ns = window_ns;

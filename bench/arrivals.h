@@ -1,21 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
- * arrivals.h - open-loop Poisson arrivals, drawn ahead of the run from a printed seed.
+ * arrivals.h - open-loop arrivals, Poisson or burstier (bench/process.h), drawn ahead of the run from a
+ * printed seed.
  *
  * Every tenant has its own random stream, so a tenant's arrivals do not depend on who else is there, and the
  * same seed at another load gives the same gaps, stretched.  The schedule is what every system is fed. */
 #ifndef MO_BENCH_ARRIVALS_H
 #define MO_BENCH_ARRIVALS_H
 #include <stdbool.h>
+#include "bench/process.h"
 #include "runtime/base/env.h"
-
-/* xoshiro256**; seeded through splitmix64 so that near seeds give unrelated streams */
-struct mo_rng {
-    uint64_t s[4];
-};
-void mo_rng_seed(struct mo_rng *rng, uint64_t seed, uint64_t stream);
-uint64_t mo_rng_next(struct mo_rng *rng);
-double mo_rng_uniform(struct mo_rng *rng);     /* [0, 1) */
-double mo_rng_exponential(struct mo_rng *rng); /* mean 1 */
 
 struct mo_bench_arrival {
     int64_t at_ns; /* from the start of the run */
@@ -31,9 +24,9 @@ struct mo_bench_schedule {
 };
 
 /* Draws arrivals at rates[i] queries a second for each tenant.  Free with mo_bench_schedule_free(). */
-int mo_bench_schedule_draw(const struct mo_env *env, uint64_t seed, const double *rates, int n_tenants,
-                           int64_t warmup_ns, int64_t window_ns, int64_t total_ns,
-                           struct mo_bench_schedule *out, moire_error *err);
+int mo_bench_schedule_draw(const struct mo_env *env, const struct mo_process *process, uint64_t seed,
+                           const double *rates, int n_tenants, int64_t warmup_ns, int64_t window_ns,
+                           int64_t total_ns, struct mo_bench_schedule *out, moire_error *err);
 void mo_bench_schedule_free(const struct mo_env *env, struct mo_bench_schedule *schedule);
 
 /* The file that peers read: a comment line, then "time_ns,tenant" lines. */

@@ -2,9 +2,9 @@
  * machine.c - reading machine files; see machine.h. */
 #include "bench/machine.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
-#include "runtime/sched/profile_table.h"
 
 struct machine_raw {
     const char *name, *about, *profiles;
@@ -23,6 +23,21 @@ static const char *folder_of(struct mo_region *region, const char *path, const c
     else
         snprintf(out, sizeof out, "%.*s", (int)strlen(path) - 5, path);
     return mo_region_string(region, out, strlen(out));
+}
+
+/* All caches of the last level together, in bytes. */
+static double shared_cache(const json_t *caches, int cores) {
+    double kib = 0, level = 0;
+    size_t i;
+    json_t *c;
+    json_array_foreach((json_t *)caches, i, c) {
+        double l = json_number_value(json_object_get(c, "level"));
+        double by = json_number_value(json_object_get(c, "shared_by"));
+        if (l < level || l < 2) continue;
+        level = l;
+        kib = json_number_value(json_object_get(c, "kib")) * (by > 0 ? ceil(cores / by) : 1);
+    }
+    return kib * 1024;
 }
 
 static int read_machine(struct mo_bench_machine *m, moire_error *err) {
@@ -55,7 +70,8 @@ static int read_machine(struct mo_bench_machine *m, moire_error *err) {
                                      .query_ns = (int64_t)(raw.query_us * 1e3),
                                      .noise = raw.noise,
                                      .corun = raw.corun,
-                                     .bytes_ns = raw.memory_gib_s * 1.073741824};
+                                     .bytes_ns = raw.memory_gib_s * 1.073741824,
+                                     .cache_bytes = shared_cache(raw.caches, (int)raw.cores)};
     return m->profiles ? MOIRE_OK : mo_fail(err, MOIRE_ENOMEM, "%s: out of memory", f->path);
 }
 
@@ -72,19 +88,24 @@ void mo_bench_machine_close(struct mo_bench_machine *machine) {
     memset(machine, 0, sizeof *machine);
 }
 
-int mo_bench_machine_profile(const struct mo_env *env, const struct mo_bench_machine *machine,
-                             const char *model, struct mo_profile **out, moire_error *err) {
+int mo_bench_machine_table(const struct mo_env *env, const struct mo_bench_machine *machine,
+                           const char *model, struct mo_profile_table *out, moire_error *err) {
     char path[1200];
     const char *slash = strrchr(model, '/'), *base = slash ? slash + 1 : model;
     size_t n = strlen(base);
     if (n > 5 && !strcmp(base + n - 5, ".onnx")) n -= 5;
     snprintf(path, sizeof path, "%s/%.*s.csv", machine->profiles, (int)(n < 128 ? n : 128), base);
+    int code = mo_profile_table_read(env, path, out, err);
+    if (code != MOIRE_EIO) return code;
+    return mo_fail(err, MOIRE_EINVAL,
+                   "%s: no profile of '%.*s' on machine '%s' (`moire profile` measures one there)", path,
+                   (int)n, base, machine->name);
+}
+
+int mo_bench_machine_profile(const struct mo_env *env, const struct mo_bench_machine *machine,
+                             const char *model, struct mo_profile **out, moire_error *err) {
     struct mo_profile_table table;
-    int code = mo_profile_table_read(env, path, &table, err);
-    if (code == MOIRE_EIO)
-        return mo_fail(err, MOIRE_EINVAL,
-                       "%s: no profile of '%.*s' on machine '%s' (`moire profile` measures one there)", path,
-                       (int)n, base, machine->name);
+    int code = mo_bench_machine_table(env, machine, model, &table, err);
     if (code) return code;
     code = mo_profile_table_profile(env, &table, 0, machine->sim.n_cores, out, err);
     mo_profile_table_free(&table);

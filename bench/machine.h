@@ -4,7 +4,7 @@
 #ifndef MO_BENCH_MACHINE_H
 #define MO_BENCH_MACHINE_H
 #include "bench/scenario.h"
-#include "runtime/sched/profile.h"
+#include "runtime/sched/profile_table.h"
 #include "runtime/sim/sim.h"
 
 struct mo_bench_machine {
@@ -19,7 +19,10 @@ int mo_bench_machine_load(const struct mo_env *env, const char *path, struct mo_
                           moire_error *err);
 void mo_bench_machine_close(struct mo_bench_machine *machine);
 
-/* The profile of a tenant's model on the machine: PROFILES/MODEL.csv, MODEL without folder and ".onnx". */
+/* What is known of a model on the machine: PROFILES/MODEL.csv, MODEL without folder and ".onnx"; and the
+ * profile of its first variants for that many cores. */
+int mo_bench_machine_table(const struct mo_env *env, const struct mo_bench_machine *machine,
+                           const char *model, struct mo_profile_table *out, moire_error *err);
 int mo_bench_machine_profile(const struct mo_env *env, const struct mo_bench_machine *machine,
                              const char *model, struct mo_profile **out, moire_error *err);
 #endif

@@ -42,7 +42,7 @@ static int draw(const struct mo_env *env, const struct mo_bench_mix *mix,
     int64_t longest = 0, warmup = (int64_t)(o->warmup * 1e9), window = (int64_t)(o->seconds * 1e9);
     for (int i = 0; i < mix->scenario.n_tenants; i++)
         if (mix->qos_ns[i] > longest) longest = mix->qos_ns[i];
-    return mo_bench_schedule_draw(env, seed, rates, mix->scenario.n_tenants, warmup, window,
+    return mo_bench_schedule_draw(env, &o->process, seed, rates, mix->scenario.n_tenants, warmup, window,
                                   warmup + window + longest, out, err);
 }
 

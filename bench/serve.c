@@ -235,6 +235,11 @@ json_t *mo_bench_seeds_json(const struct mo_bench_serve_options *o) {
     return list;
 }
 
+json_t *mo_bench_process_json(const struct mo_bench_serve_options *o) {
+    const char *name = mo_process_name(o->process.kind);
+    return o->process.kind ? json_sprintf("%s:%g", name, o->process.cv) : json_string(name);
+}
+
 int mo_bench_serve(struct mo_bench_session *session, const struct mo_bench_serve_options *options,
                    json_t **out, moire_error *err) {
     struct mo_bench_mix mix;
@@ -249,11 +254,12 @@ int mo_bench_serve(struct mo_bench_session *session, const struct mo_bench_serve
     if (!code) code = run_peers(session, options, &mix, results, left_out, err);
     json_object_set_new(experiment, "seeds", mo_bench_seeds_json(options));
     json_object_set_new(experiment, "peers", mo_bench_peer_versions(session));
-    *out = json_pack("{s:o, s:s, s:s, s:I, s:o, s:f, s:f, s:f, s:O, s:o, s:o, s:b}", "experiment", experiment,
-                     "scenario", mix.scenario.name, "about", mix.scenario.about, "seed",
+    *out = json_pack("{s:o, s:s, s:s, s:I, s:o, s:f, s:f, s:f, s:o, s:O, s:o, s:o, s:b}", "experiment",
+                     experiment, "scenario", mix.scenario.name, "about", mix.scenario.about, "seed",
                      (json_int_t)options->seeds[0], "seeds", mo_bench_seeds_json(options), "seconds",
-                     options->seconds, "warmup_s", options->warmup, "goal", options->find_max, "calibration",
-                     mix.calibration, "results", results, "left_out", left_out, "complete", code == MOIRE_OK);
+                     options->seconds, "warmup_s", options->warmup, "goal", options->find_max, "arrivals",
+                     mo_bench_process_json(options), "calibration", mix.calibration, "results", results,
+                     "left_out", left_out, "complete", code == MOIRE_OK);
     mo_bench_mix_close(&mix);
     return !*out && !code ? mo_fail(err, MOIRE_ENOMEM, "out of memory") : code;
 }

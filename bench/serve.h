@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * serve.h - `moire bench serve`: a scenario under Poisson load on policies of moire and arrangements of
+ * serve.h - `moire bench serve`: a scenario under load on policies of moire and arrangements of
  * peers, all fed the same arrivals. */
 #ifndef MO_BENCH_SERVE_H
 #define MO_BENCH_SERVE_H
@@ -19,6 +19,7 @@ struct mo_bench_serve_options {
     double find_max; /* share within QoS that must hold; 0 = no search */
     double step, max_load;
     double seconds, warmup;
+    struct mo_process process; /* of the arrivals */
     uint64_t seeds[MO_BENCH_MAX_SEEDS];
     int n_seeds;
     double calibration_seconds;
@@ -76,8 +77,9 @@ int mo_bench_seed(struct mo_bench_session *session, const struct mo_bench_player
 /* The load at which a system describes itself: the highest that held, or the highest asked for. */
 double mo_bench_telling_load(const struct mo_bench_serve_options *options,
                              const struct mo_bench_found *found);
-/* The seeds as a list. */
+/* The seeds as a list; the process as the command line has it. */
 json_t *mo_bench_seeds_json(const struct mo_bench_serve_options *options);
+json_t *mo_bench_process_json(const struct mo_bench_serve_options *options);
 /* Fills weights that the scenario leaves to the targets. */
 void mo_bench_weigh(struct mo_bench_mix *mix);
 /* QoS targets and solo times from an earlier result, "calibration" of `path`. */

@@ -240,12 +240,12 @@ int mo_bench_simulate(struct mo_bench_session *session, const struct mo_bench_si
     json_t *experiment =
         json_pack("{s:O, s:s, s:s, s:o}", "machine", m.machine.file.root, "moire", moire_version(), "command",
                   session->command, "seeds", mo_bench_seeds_json(&o->serve));
-    *out = json_pack("{s:o, s:s, s:s, s:I, s:o, s:f, s:f, s:f, s:O, s:o, s:o, s:[], s:b}", "experiment",
+    *out = json_pack("{s:o, s:s, s:s, s:I, s:o, s:f, s:f, s:f, s:o, s:O, s:o, s:o, s:[], s:b}", "experiment",
                      experiment, "scenario", m.mix.scenario.name, "about", m.mix.scenario.about, "seed",
                      (json_int_t)o->serve.seeds[0], "seeds", mo_bench_seeds_json(&o->serve), "seconds",
-                     o->serve.seconds, "warmup_s", o->serve.warmup, "goal", o->serve.find_max, "calibration",
-                     m.mix.calibration, "summary", mo_bench_summary(results), "results", results, "left_out",
-                     "complete", code == MOIRE_OK);
+                     o->serve.seconds, "warmup_s", o->serve.warmup, "goal", o->serve.find_max, "arrivals",
+                     mo_bench_process_json(&o->serve), "calibration", m.mix.calibration, "summary",
+                     mo_bench_summary(results), "results", results, "left_out", "complete", code == MOIRE_OK);
     mo_bench_simulation_close(&m);
     return !*out && !code ? mo_fail(err, MOIRE_ENOMEM, "out of memory") : code;
 }

@@ -13,7 +13,8 @@
 
 static const char magic[] = "# moire-profile 1";
 static const char columns[] = "layer,name,variant,batch,pressure,kib";
-enum { FIXED = 6, MAX_LINES = 1 << 20 };
+static const char units_column[] = "units";
+enum { FIXED = 7, MAX_LINES = 1 << 20 };
 static const double most_us = 1e9, grows_us = 20;
 
 /* Where the parser is. */
@@ -67,9 +68,12 @@ static int read_header(struct reader *r, char *line) {
         return MOIRE_EFORMAT;
     }
     line += n + 1;
+    n = sizeof units_column - 1;
+    t->units = !strncmp(line, units_column, n) && (!line[n] || line[n] == ',');
+    if (t->units) next_cell(&line);
     for (char *cell; (cell = next_cell(&line));) {
         if (!number(cell, 1, MO_MAX_CORES, &v) || v != floor(v))
-            return fail(r, "a column after kib must be a number of cores");
+            return fail(r, "a column after kib and units must be a number of cores");
         if (t->n_counts == MO_PROFILE_COUNTS) return fail(r, "too many columns of core counts");
         if (t->n_counts && (int)v <= t->counts[t->n_counts - 1])
             return fail(r, "core counts must rise from column to column");
@@ -107,19 +111,20 @@ static int read_line(struct reader *r, char *line) {
     struct mo_profile_table *t = r->t;
     struct mo_profile_line *out = &t->lines[t->n_lines];
     double v[FIXED] = {0};
-    static const double most[FIXED] = {1e6, 0, 1e3, 1e5, 1e3, 1e12};
-    for (int i = 0; i < FIXED; i++) {
+    static const double most[FIXED] = {1e6, 0, 1e3, 1e5, 1e3, 1e12, 1e12};
+    for (int i = 0; i < FIXED - !t->units; i++) {
         const char *cell = next_cell(&line);
         if (i == 1)
             snprintf(out->name, sizeof out->name, "%s", cell ? cell : "");
         else if (!number(cell, 0, most[i], &v[i]))
-            return fail(r, "layer, variant, batch, pressure and kib must be numbers from 0 on");
+            return fail(r, "layer, variant, batch, pressure, kib and units must be numbers from 0 on");
     }
     out->layer = (int)v[0];
     out->variant = (int)v[2];
     out->batch = (int)v[3];
     out->pressure = v[4];
     out->kib = v[5];
+    out->units = v[6];
     if (out->layer > t->n_layers || (t->n_lines && out->layer < t->lines[t->n_lines - 1].layer))
         return fail(r, "layers must count from 0 without a gap");
     if (out->layer == t->n_layers) {
@@ -205,7 +210,7 @@ static void write_table(FILE *f, const struct mo_profile_table *t) {
     if (t->machine && *t->machine) fprintf(f, "# machine %s\n", t->machine);
     if (t->source && *t->source) fprintf(f, "# source %s\n", t->source);
     if (t->note && *t->note) fprintf(f, "# note %s\n", t->note);
-    fprintf(f, "%s", columns);
+    fprintf(f, "%s%s%s", columns, t->units ? "," : "", t->units ? units_column : "");
     for (int i = 0; i < t->n_counts; i++)
         fprintf(f, ",%d", t->counts[i]);
     fprintf(f, "\n");
@@ -215,6 +220,7 @@ static void write_table(FILE *f, const struct mo_profile_table *t) {
         for (const char *c = l->name; *c; c++)
             fputc(*c == ',' || *c < ' ' ? '_' : *c, f);
         fprintf(f, ",%d,%d,%g,%.6g", l->variant, l->batch, l->pressure, l->kib);
+        if (t->units) fprintf(f, ",%.12g", l->units);
         for (int c = 0; c < t->n_counts; c++)
             fprintf(f, ",%.5g", l->us[c]);
         fprintf(f, "\n");

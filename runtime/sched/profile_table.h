@@ -5,12 +5,13 @@
  * CSV.  The first line is "# moire-profile 1"; further lines that begin with '#' say "# KEY TEXT" (model,
  * machine, source, note).  Then one header line and one line for each layer, variant, batch and pressure:
  *
- *   layer,name,variant,batch,pressure,kib,1,2,4,8
- *   0,conv1,0,1,0,1540,812.4,420.1,230.0,141.7
+ *   layer,name,variant,batch,pressure,kib,units,1,2,4,8
+ *   0,conv1,0,1,0,1540,112,812.4,420.1,230.0,141.7
  *
- * The numbers after `kib` are core counts in rising order, the cells below them microseconds; kib is the
- * layer's least memory traffic (0 = not known), pressure the slowdown of the neighbours minus one that was in
- * force.  Layers count from 0 without a gap, and every layer has variant 0, batch 1, pressure 0.
+ * kib is the layer's least memory traffic (0 = not known); `units`, a column that may be missing, into how
+ * many independent pieces its kernel cuts the work (0 = not known); pressure the slowdown of the neighbours
+ * minus one that was in force.  The numbers that follow are core counts in rising order, the cells below them
+ * microseconds.  Layers count from 0 without a gap, and every layer has variant 0, batch 1, pressure 0.
  * Refused, with file and line: missing, extra or unreadable cells, times that are not positive, and times
  * that grow with the cores beyond what synchronisation explains (more than twofold and 20 us). */
 #ifndef MO_PROFILE_TABLE_H
@@ -21,7 +22,7 @@ enum { MO_PROFILE_COUNTS = 64, MO_PROFILE_NAME = 48 };
 
 struct mo_profile_line {
     int layer, variant, batch;
-    double pressure, kib;
+    double pressure, kib, units;
     char name[MO_PROFILE_NAME];
     const double *us; /* n_counts times */
 };
@@ -31,6 +32,7 @@ struct mo_profile_table {
     const char *model, *machine, *source, *note; /* "" = not said */
     int n_layers, n_counts, n_lines;
     int counts[MO_PROFILE_COUNTS];
+    bool units; /* the file has that column */
     struct mo_profile_line *lines;
 };
 

@@ -36,7 +36,9 @@ struct mo_sim {
     struct mo_cores all, busy;
     struct mo_query_list resolved;
     int64_t now, timer, unanswered, broken;
-    double demand; /* of all running blocks */
+    double demand;   /* of all running blocks, bytes a ns */
+    int *active;     /* running blocks by tenant */
+    double resident; /* bytes that the tenants with running blocks touch in a query */
     uint64_t order, rng;
 };
 
@@ -53,15 +55,30 @@ static bool contended(const struct mo_sim *s) {
     return s->machine.corun > 0 || s->machine.bytes_ns > 0;
 }
 
+/* Share of the traffic that the shared cache does not catch: what the active models touch competes for it,
+ * and each keeps its part. */
+static double missed(const struct mo_sim *s) {
+    double cache = s->machine.cache_bytes;
+    return cache <= 0 ? 1 : s->resident > cache ? 1 - cache / s->resident : 0;
+}
+
 /* A block that alone uses the share m of the memory ceiling spends that share of its time on memory; when all
  * together ask for more than there is, that part stretches in proportion (a roofline, shared). */
-static double pace_of(const struct mo_sim *s, const struct work *w) {
+static double pace_of(const struct mo_sim *s, const struct work *w, double miss) {
     double pace = s->n_running > 1 ? 1 + s->machine.corun : 1, ceiling = s->machine.bytes_ns;
-    if (ceiling > 0 && s->demand > ceiling) {
-        double m = w->demand < ceiling ? w->demand / ceiling : 1;
-        pace += m * (s->demand / ceiling - 1);
+    if (ceiling > 0 && s->demand * miss > ceiling) {
+        double m = w->demand * miss < ceiling ? w->demand * miss / ceiling : 1;
+        pace += m * (s->demand * miss / ceiling - 1);
     }
     return pace;
+}
+
+/* A block of the tenant begins (+1) or ends (-1). */
+static void note_active(struct mo_sim *s, int tenant, int change) {
+    const struct mo_profile *p = s->profile[tenant];
+    s->active[tenant] += change;
+    if (s->active[tenant] == (change > 0))
+        s->resident += change * (double)mo_profile_bytes(p, 0, p->n_layers);
 }
 
 static bool sooner(const struct work *a, const struct work *b) {
@@ -77,9 +94,10 @@ static void find_first(struct mo_sim *s) {
 
 /* The set of running blocks has changed: what is left of each goes on at its new pace. */
 static void revise(struct mo_sim *s) {
+    double miss = missed(s);
     for (int i = 0; i < s->n_running; i++) {
         struct work *w = &s->work[s->running[i]];
-        double pace = pace_of(s, w);
+        double pace = pace_of(s, w, miss);
         if (pace == w->pace) continue;
         if (s->now > w->seen) {
             w->left -= (double)(s->now - w->seen) / w->pace;
@@ -126,6 +144,7 @@ static void start(void *self, const struct mo_run *run) {
     mo_cores_join(&s->busy, &run->cores);
     s->running[s->n_running++] = run->lead;
     s->demand += w->demand;
+    note_active(s, run->tenant, 1);
     log_members(s, w->ran ? MO_LOG_BLOCK_START : MO_LOG_BLOCK_DROP, run, s->now);
     if (contended(s))
         revise(s);
@@ -171,6 +190,7 @@ static void end_block(struct mo_sim *s) {
         i++;
     s->running[i] = s->running[--s->n_running];
     s->demand = s->n_running ? s->demand - w->demand : 0;
+    note_active(s, w->run.tenant, -1);
     mo_cores_subtract(&s->busy, &w->run.cores);
     if (contended(s))
         revise(s);
@@ -251,9 +271,10 @@ int mo_sim_create(const struct mo_sim_config *c, struct mo_sim **out, moire_erro
                          .timer = MO_NEVER,
                          .rng = c->seed};
     s->profile = mo_alloc(c->env, (size_t)c->max_tenants * sizeof *s->profile);
+    s->active = mo_alloc(c->env, (size_t)c->max_tenants * sizeof *s->active);
     s->work = mo_alloc(c->env, n * sizeof *s->work);
     s->running = mo_alloc(c->env, n * sizeof *s->running);
-    int code = s->profile && s->work && s->running
+    int code = s->profile && s->active && s->work && s->running
                    ? MOIRE_OK
                    : mo_fail(err, MOIRE_ENOMEM, "out of memory for %d simulated cores", c->machine.n_cores);
     struct mo_sched_config sc = {.env = c->env,
@@ -277,6 +298,7 @@ int mo_sim_create(const struct mo_sim_config *c, struct mo_sim **out, moire_erro
 void mo_sim_destroy(struct mo_sim *s) {
     if (!s) return;
     mo_sched_destroy(s->sched);
+    mo_free(s->env, s->active);
     mo_free(s->env, s->running);
     mo_free(s->env, s->work);
     mo_free(s->env, (void *)s->profile);

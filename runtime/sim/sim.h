@@ -16,12 +16,13 @@
 /* What the simulator knows about a machine beside its profiles.  Zeros: an ideal machine. */
 struct mo_sim_machine {
     int n_cores;
-    int64_t block_ns; /* from a decision to the block's first layer, and from its last layer to the core */
-    int64_t query_ns; /* once a query, with its first block: its input is brought in */
-    double noise;     /* block times are uniform within this relative width around the profile */
-    double slowdown;  /* true times are this multiple of the profile; 0 = 1 */
-    double corun;     /* blocks run slower by this share while another let is busy */
-    double bytes_ns;  /* memory ceiling; with profiles that know their traffic, blocks share it */
+    int64_t block_ns;   /* from a decision to the block's first layer, and from its last layer to the core */
+    int64_t query_ns;   /* once a query, with its first block: its input is brought in */
+    double noise;       /* block times are uniform within this relative width around the profile */
+    double slowdown;    /* true times are this multiple of the profile; 0 = 1 */
+    double corun;       /* blocks run slower by this share while another let is busy */
+    double bytes_ns;    /* memory ceiling; with profiles that know their traffic, blocks share it */
+    double cache_bytes; /* shared cache; what fits it does not go to memory.  0 = all traffic does */
 };
 
 struct mo_sim_config {

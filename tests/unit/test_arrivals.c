@@ -14,12 +14,14 @@
 #include "bench/arrivals.h"
 
 static const int64_t second = 1000000000;
+static const struct mo_process poisson; /* the zero value */
 
 static struct mo_bench_schedule draw(uint64_t seed, const double *rates, int n, int64_t seconds) {
     struct mo_env env = mo_env_default();
     struct mo_bench_schedule s;
-    assert_int_equal(
-        mo_bench_schedule_draw(&env, seed, rates, n, 0, seconds * second, seconds * second, &s, NULL), 0);
+    assert_int_equal(mo_bench_schedule_draw(&env, &poisson, seed, rates, n, 0, seconds * second,
+                                            seconds * second, &s, NULL),
+                     0);
     return s;
 }
 
@@ -99,9 +101,49 @@ static void bad_rates_and_floods_are_refused(void **state) {
     struct mo_bench_schedule s;
     const double bad[] = {0, -1, NAN, INFINITY}, flood[] = {1e12};
     for (int i = 0; i < 4; i++)
-        assert_int_equal(mo_bench_schedule_draw(&env, 1, &bad[i], 1, 0, second, second, &s, NULL),
+        assert_int_equal(mo_bench_schedule_draw(&env, &poisson, 1, &bad[i], 1, 0, second, second, &s, NULL),
                          MOIRE_EINVAL);
-    assert_int_equal(mo_bench_schedule_draw(&env, 1, flood, 1, 0, second, second, &s, NULL), MOIRE_ELIMIT);
+    assert_int_equal(mo_bench_schedule_draw(&env, &poisson, 1, flood, 1, 0, second, second, &s, NULL),
+                     MOIRE_ELIMIT);
+}
+
+/* Bursts: the mean rate holds, gaps of the renewal process have its coefficient of variation, and counts in
+ * long windows have the index of dispersion CV^2 for both kinds. */
+static void bursts_have_the_asked_dispersion(void **state) {
+    (void)state;
+    enum { WINDOWS = 4000, GAPS = 600 };
+    static const char *const texts[] = {"gamma:4", "mmpp:4"};
+    for (int kind = 0; kind < 2; kind++) {
+        struct mo_process p;
+        struct mo_process_state s;
+        static int counts[WINDOWS];
+        double at = 0, gaps = 0, squares = 0, n = 0, dispersion = 0;
+        memset(counts, 0, sizeof counts);
+        assert_true(mo_process_parse(texts[kind], &p));
+        mo_process_start(&s, &p, 3, 0);
+        for (double gap; (at += gap = mo_process_gap(&s)) < (double)WINDOWS * GAPS; n++) {
+            counts[(int)(at / GAPS)]++;
+            gaps += gap;
+            squares += gap * gap;
+        }
+        for (int i = 0; i < WINDOWS; i++)
+            dispersion += (counts[i] - (double)GAPS) * (counts[i] - (double)GAPS) / GAPS / WINDOWS;
+        double cv = sqrt(squares / n - gaps / n * (gaps / n)) / (gaps / n);
+        assert_true(fabs(n / WINDOWS / GAPS - 1) < 0.02);
+        assert_true(fabs(dispersion / 16 - 1) < 0.1);
+        assert_true(kind == 0 ? fabs(cv / 4 - 1) < 0.03 : cv > 1.5 && cv < 4);
+    }
+}
+
+static void processes_are_named(void **state) {
+    (void)state;
+    struct mo_process p;
+    assert_true(mo_process_parse("poisson", &p) && p.kind == MO_PROCESS_POISSON);
+    assert_true(mo_process_parse("mmpp:2.5", &p) && p.kind == MO_PROCESS_MMPP && p.cv == 2.5);
+    static const char *const bad[] = {"",        "gamma",   "gamma:",  "gamma:1",
+                                      "gamma:x", "mmpp:4x", "mmpp:50", "weibull:2"};
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
+        assert_false(mo_process_parse(bad[i], &p));
 }
 
 static void write_text(const char *path, const char *text) {
@@ -149,6 +191,8 @@ int main(void) {
         cmocka_unit_test(same_seed_same_arrivals),
         cmocka_unit_test(streams_are_independent),
         cmocka_unit_test(gaps_are_exponential),
+        cmocka_unit_test(bursts_have_the_asked_dispersion),
+        cmocka_unit_test(processes_are_named),
         cmocka_unit_test(in_order_and_inside),
         cmocka_unit_test(bad_rates_and_floods_are_refused),
         cmocka_unit_test(files_round_trip),

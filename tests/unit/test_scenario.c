@@ -108,9 +108,11 @@ static void refuses_unreadable_and_oversized(void **state) {
 
 static void shipped_scenarios_are_valid(void **state) {
     (void)state;
-    static const char *const names[] = {"mix", "light", "medium", "heavy", "ocr"};
+    static const char *const names[] = {"mix",        "light",         "medium",         "heavy",
+                                        "ocr",        "veltair-light", "veltair-medium", "veltair-heavy",
+                                        "veltair-mix"};
     struct mo_env env = mo_env_default();
-    for (int i = 0; i < 5; i++) {
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         char path[64];
         struct mo_bench_scenario s;
         moire_error err = {0};

@@ -105,6 +105,10 @@ static int lists(struct mo_bench_options *o, struct mo_args *args, bool *took, m
         code = shape(o, (char *)args->value, err);
     } else if (mo_args_flag(args, "--policy", true)) {
         code = policies(o, (char *)args->value, err);
+    } else if (mo_args_flag(args, "--arrivals", true)) {
+        if (!args->value || !mo_process_parse(args->value, &o->serve.process))
+            code = mo_bench_bad_flag(err, "--arrivals", args->value,
+                                     "must be poisson, gamma:CV or mmpp:CV with a CV above 1, up to 20");
     } else {
         *took = false;
     }

@@ -53,6 +53,7 @@ static const char usage[] =
     "                       0.15 a layer)\n"
     "  --warmup S           serve: time before it that does not count, 1 by default\n"
     "  --seed K,...         serve: seeds of the arrivals, 1 by default; every system gets the same arrivals\n"
+    "  --arrivals PROCESS   serve: poisson (default), gamma:CV or mmpp:CV (bursts)\n"
     "  --calibrate S        serve: solo time measured of each model and system, 0.6 by default\n"
     "  --calibration F      serve: take QoS targets and solo times from an earlier result\n"
     "  --store DIR          folder of compiled variants\n"

@@ -6,6 +6,7 @@
 #include <string.h>
 #include "bench/publish.h"
 #include "bench/session.h"
+#include "runtime/plan/describe.h"
 #include "runtime/sched/calibrate.h"
 #include "runtime/sched/profile_table.h"
 #include "runtime/serve/runtime.h"
@@ -49,12 +50,17 @@ static int fill_lines(const moire_tenant *t, const struct mo_profile *p, struct 
     for (int l = 0; l < p->n_layers; l++, us += table->n_counts) {
         const struct mo_step *step = &t->plan->steps[l];
         struct mo_profile_line *line = &table->lines[l];
-        *line = (struct mo_profile_line){.layer = l, .batch = 1, .kib = (double)step->bytes / 1024, .us = us};
-        snprintf(line->name, sizeof line->name, "%s", t->plan->graph->nodes[l]->op_type);
+        *line = (struct mo_profile_line){.layer = l,
+                                         .batch = 1,
+                                         .kib = (double)step->bytes / 1024,
+                                         .units = step->units > 1 ? (double)step->units : 1,
+                                         .us = us};
+        mo_layer_text(t->plan->graph, step->node, line->name, sizeof line->name);
         for (int c = 0; c < table->n_counts; c++)
             us[c] = (double)mo_profile_time(p, table->counts[c], l, l + 1) * 1e-3;
     }
     table->n_layers = table->n_lines = p->n_layers;
+    table->units = true;
     return MOIRE_OK;
 }
 

@@ -22,6 +22,7 @@ static const char usage[] =
     "  --find-max SHARE     highest load at which SHARE of all queries, and of every tenant's, is in time\n"
     "  --step S             grid of that search, 0.05 by default\n"
     "  --max-load L         end of that grid, 1.2 by default\n"
+    "  --arrivals PROCESS   poisson, gamma:CV or mmpp:CV (bursts of the same index of dispersion)\n"
     "  --seconds S          simulated time that counts, 10 by default\n"
     "  --warmup S           simulated time before it, 1 by default\n"
     "  --seeds N            seeds 1 to N; the summary then has means and 95 % confidence intervals\n"

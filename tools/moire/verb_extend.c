@@ -1,0 +1,185 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * verb_extend.c - `moire extend`: profiles for a machine that is not at hand; see bench/extend.h. */
+#include <stdio.h>
+#include <string.h>
+#include "bench/extend.h"
+#include "bench/machine.h"
+#include "bench/publish.h"
+#include "tools/moire/bench_options.h"
+#include "tools/moire/verb.h"
+
+static const char usage[] =
+    "usage: moire extend MODEL ... --from MACHINE --to MACHINE --tie MODEL,... [--output DIR]\n\n"
+    "Writes DIR/MODEL.csv: what each model would take on the machine TO, from its profile on the machine\n"
+    "FROM.  The models named by --tie have profiles on both and tie the two together; the model between\n"
+    "them (core speed, cost of a barrier, memory ceiling) is fitted to those\n"
+    "and nothing else.  Its error is printed first: each tying model as predicted by the others.\n\n"
+    "MACHINE is a file or a name in bench/machines.  A profile that was measured or published on TO is\n"
+    "never replaced.\n\n"
+    "  --from MACHINE       where the models were measured (`moire profile`)\n"
+    "  --to MACHINE         the machine to write profiles for\n"
+    "  --tie MODEL,...      models that are known on both\n"
+    "  --output DIR         the profiles of TO by default\n\n"
+    "Example:\n"
+    "  moire extend mobilenet-v2 bert-large --from cloud-2core-avx512 --to cores64 --tie "
+    "resnet50,googlenet\n";
+
+enum { MAX_MODELS = 64, MAX_TIES = 8 };
+static const char made[] = "predicted by `moire extend`";
+
+struct extend_options {
+    const char *models[MAX_MODELS], *from, *to, *output;
+    char *ties[MAX_TIES];
+    int n_models, n_ties;
+};
+
+struct work {
+    const struct mo_env *env;
+    const struct extend_options *options;
+    struct mo_bench_machine from, to;
+    struct mo_profile_table here[MAX_TIES], there[MAX_TIES];
+    struct mo_extend_tie ties[MAX_TIES];
+    struct mo_extend_model model;
+};
+
+static int parse(struct extend_options *o, struct mo_args *args, moire_error *err) {
+    while (args->at < args->argc) {
+        if (mo_args_flag(args, "--from", true)) {
+            o->from = args->value;
+        } else if (mo_args_flag(args, "--to", true)) {
+            o->to = args->value;
+        } else if (mo_args_flag(args, "--output", true)) {
+            o->output = args->value;
+        } else if (mo_args_flag(args, "--tie", true)) {
+            o->n_ties = args->value ? mo_bench_split((char *)args->value, o->ties, MAX_TIES) : 0;
+            if (o->n_ties < 1) return mo_bench_bad_flag(err, "--tie", args->value, "needs 1 to 8 models");
+        } else if (args->argv[args->at][0] == '-') {
+            return mo_bench_bad_flag(err, args->argv[args->at], NULL,
+                                     "no such flag; see moire extend --help");
+        } else if (o->n_models == MAX_MODELS) {
+            return mo_fail(err, MOIRE_ELIMIT, "more than %d models", MAX_MODELS);
+        } else {
+            o->models[o->n_models++] = args->argv[args->at++];
+        }
+    }
+    if (!o->from || !o->to || !o->n_ties || !o->n_models)
+        return mo_fail(err, MOIRE_EINVAL,
+                       "needs models, --from, --to and --tie; `moire extend --help` explains");
+    return MOIRE_OK;
+}
+
+static int open_machine(const struct mo_bench_session *s, const char *word, struct mo_bench_machine *out,
+                        char *path, size_t n, moire_error *err) {
+    int code = mo_bench_find_data(s, "machines", word, path, n, err);
+    return code ? code : mo_bench_machine_load(s->env, path, out, err);
+}
+
+static int read_ties(struct work *w, moire_error *err) {
+    int code = MOIRE_OK;
+    for (int i = 0; !code && i < w->options->n_ties; i++) {
+        code = mo_bench_machine_table(w->env, &w->from, w->options->ties[i], &w->here[i], err);
+        if (!code) code = mo_bench_machine_table(w->env, &w->to, w->options->ties[i], &w->there[i], err);
+        if (!code && !strncmp(w->there[i].source, made, sizeof made - 1))
+            code = mo_fail(err, MOIRE_EINVAL, "'%s' on '%s' is itself a prediction: it ties nothing",
+                           w->options->ties[i], w->to.name);
+        w->ties[i] = (struct mo_extend_tie){&w->here[i], &w->there[i]};
+    }
+    return code;
+}
+
+/* Each tying model as predicted by the others. */
+static int leave_one_out(struct work *w, moire_error *err) {
+    for (int i = 0; i < w->options->n_ties && w->options->n_ties > 1; i++) {
+        struct mo_extend_tie others[MAX_TIES];
+        struct mo_extend_model model;
+        for (int k = 0, n = 0; k < w->options->n_ties; k++)
+            if (k != i) others[n++] = w->ties[k];
+        int code = mo_extend_fit(others, w->options->n_ties - 1, w->to.sim.bytes_ns * 1e3, &model, err);
+        if (code) return code;
+        struct mo_extend_error e = mo_extend_validate(&model, &w->ties[i]);
+        printf("%s, left out of the fit: off by %.1f %% in the mean over core counts, %.1f %% at worst (%d "
+               "cores)\n",
+               w->options->ties[i], 100 * e.mean, 100 * e.worst, e.worst_cores);
+        for (int k = 0; k < w->ties[i].there->n_counts; k++) {
+            double guess, truth;
+            mo_extend_curve(&model, &w->ties[i], k, &guess, &truth);
+            printf("  %3d cores: predicted %8.3f ms, published %8.3f ms\n", w->ties[i].there->counts[k],
+                   guess * 1e-3, truth * 1e-3);
+        }
+    }
+    return MOIRE_OK;
+}
+
+static int write_one(const struct work *w, const char *name, moire_error *err) {
+    struct mo_profile_table here, old, table;
+    char path[1200], note[256];
+    int code = mo_bench_machine_table(w->env, &w->from, name, &here, err);
+    if (code) return code;
+    const char *folder = w->options->output ? w->options->output : w->to.profiles;
+    snprintf(path, sizeof path, "%s/%s.csv", folder, name);
+    bool known = !mo_profile_table_read(w->env, path, &old, NULL);
+    if (known && strncmp(old.source, made, sizeof made - 1) != 0)
+        code =
+            mo_fail(err, MOIRE_EINVAL, "%s: was measured or published; --output DIR writes elsewhere", path);
+    if (known) mo_profile_table_free(&old);
+    if (!code) code = mo_extend_table(w->env, &w->model, &here, w->to.sim.n_cores, &table, err);
+    mo_profile_table_free(&here);
+    if (code) return code;
+    snprintf(note, sizeof note,
+             "from %s: %.4g x its one-core time shared by whole units + %.4g us + %.4g us a core",
+             w->from.name, w->model.ratio, w->model.sync_us, w->model.sync_core_us);
+    table.machine = w->to.name;
+    table.source = made;
+    table.note = note;
+    size_t n;
+    const char *text = mo_profile_table_text(&table, &n);
+    code = text ? mo_bench_publish(w->env, path, text, n, err)
+                : mo_fail(err, MOIRE_ENOMEM, "%s: out of memory", path);
+    mo_profile_table_free(&table);
+    if (!code) printf("%s\n", path);
+    return code;
+}
+
+static int extend(const struct mo_bench_session *s, struct work *w, moire_error *err) {
+    const struct extend_options *o = w->options;
+    char from[1024], to[1024];
+    int code = open_machine(s, o->from, &w->from, from, sizeof from, err);
+    if (!code) code = open_machine(s, o->to, &w->to, to, sizeof to, err);
+    if (!code) code = read_ties(w, err);
+    if (!code) code = mo_extend_fit(w->ties, o->n_ties, w->to.sim.bytes_ns * 1e3, &w->model, err);
+    if (!code) code = leave_one_out(w, err);
+    if (!code)
+        printf(
+            "fitted to all: %.3f x the one-core time of %s, %.2f us and %.3f us a core for a shared layer\n",
+            w->model.ratio, w->from.name, w->model.sync_us, w->model.sync_core_us);
+    for (int i = 0; !code && i < o->n_models; i++)
+        code = write_one(w, o->models[i], err);
+    return code;
+}
+
+static int run(const struct mo_env *env, int argc, char **argv) {
+    moire_error err = {0};
+    struct extend_options options = {0};
+    struct mo_bench_session session;
+    struct mo_args args = {.argc = argc, .argv = argv, .at = 1};
+    struct work w = {.env = env, .options = &options};
+    int code = parse(&options, &args, &err);
+    if (!code && !(code = mo_bench_session_open(env, argc, argv, &session, &err))) {
+        code = extend(&session, &w, &err);
+        for (int i = 0; i < options.n_ties; i++) {
+            mo_profile_table_free(&w.here[i]);
+            mo_profile_table_free(&w.there[i]);
+        }
+        mo_bench_machine_close(&w.from);
+        mo_bench_machine_close(&w.to);
+        mo_bench_session_close(&session);
+    }
+    return code ? mo_verb_fail("extend", &err) : MO_EXIT_OK;
+}
+
+const struct mo_verb mo_verb_extend = {
+    .name = "extend",
+    .summary = "predict a model's profile on a machine that is not at hand",
+    .usage = usage,
+    .run = run,
+};
