@@ -12,7 +12,7 @@ static int gather(const struct mo_bench_simulation *m, const struct mo_bench_sch
     int n = 0, cores = m->machine.sim.n_cores;
     double fast = 1 - 0.5 * m->machine.sim.noise; /* the fast end of the spread */
     for (int i = 0; i < m->mix.scenario.n_tenants; i++) {
-        need[i] = fast * mo_bound_need(m->profile[i], cores);
+        need[i] = fast * mo_bound_need(m->profile[i], cores, (double)m->mix.qos_ns[i] / fast);
         least[i] = (int64_t)(fast * (double)mo_bound_least_time(m->profile[i], cores));
     }
     for (int i = 0; i < s->n; i++) {

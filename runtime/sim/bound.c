@@ -10,7 +10,11 @@
 #define _GNU_SOURCE
 #include "runtime/sim/bound.h"
 
+#include <math.h>
 #include <stdlib.h>
+
+enum { HALVINGS = 60 };
+static const double DEAREST = 1e6;
 
 struct solver {
     struct mo_bound_query *q;
@@ -24,17 +28,39 @@ struct solver {
     int n_heap;
 };
 
-double mo_bound_need(const struct mo_profile *p, int cores) {
+/* min over core counts of (cores + price) x time, summed over the layers; *time: how long those counts take.
+ * `price`: cores that a unit of time is worth. */
+static double cheapest(const struct mo_profile *p, int cores, double price, double *time) {
     double sum = 0;
+    *time = 0;
     for (int l = 0; l < p->n_layers; l++) {
-        double least = 0;
+        double least = INFINITY, takes = 0;
         for (int c = 1; c <= cores; c++) {
-            double work = (double)mo_profile_time(p, c, l, l + 1) * c;
-            if (c == 1 || work < least) least = work;
+            double t = (double)mo_profile_time(p, c, l, l + 1);
+            if ((c + price) * t >= least) continue;
+            least = (c + price) * t;
+            takes = t;
         }
         sum += least;
+        *time += takes;
     }
     return sum;
+}
+
+/* Every price gives a lower limit, cheapest(price) - price x target; the largest lies where the time meets
+ * the target. */
+double mo_bound_need(const struct mo_profile *p, int cores, double target) {
+    double low = 0, high = DEAREST, time, best = cheapest(p, cores, 0, &time);
+    if (time <= target) return best;
+    for (int i = 0; i < HALVINGS; i++) {
+        double price = (low + high) / 2, need = cheapest(p, cores, price, &time) - price * target;
+        if (need > best) best = need;
+        if (time > target)
+            low = price;
+        else
+            high = price;
+    }
+    return best;
 }
 
 int64_t mo_bound_least_time(const struct mo_profile *p, int cores) {

@@ -62,7 +62,7 @@ static void note_arrival(struct sim *s, int tenant, int64_t now) {
     trace->query[trace->n++] =
         (struct mo_bound_query){.arrival = now,
                                 .deadline = now + (least > qos ? 0 : qos),
-                                .need = mo_bound_need(s->profile[tenant], s->c->n_cores)};
+                                .need = mo_bound_need(s->profile[tenant], s->c->n_cores, (double)qos)};
 }
 
 static void arrive(struct sim *s, int tenant) {

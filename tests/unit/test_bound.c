@@ -40,6 +40,22 @@ static void small_cases_are_exact(void **state) {
     assert_true(fabs(solve(apart, 2, 1) - 1.5) < 1e-9);
 }
 
+/* 100 on one core, 60 on two: 100 of work when there is time; half of it on two cores when 80 is left. */
+static void a_tight_target_costs_core_time(void **state) {
+    (void)state;
+    struct mo_env env = mo_env_default();
+    struct mo_profile *p = mo_profile_create(&env, 1, 2);
+    assert_non_null(p);
+    mo_profile_record(p, 1, (int64_t[]){100});
+    mo_profile_record(p, 2, (int64_t[]){60});
+    mo_profile_finish(p);
+    assert_true(fabs(mo_bound_need(p, 2, 200) - 100) < 1e-9);
+    assert_true(fabs(mo_bound_need(p, 2, 80) - 110) < 1e-6);
+    assert_true(fabs(mo_bound_need(p, 2, 60) - 120) < 1e-3);
+    assert_true(fabs(mo_bound_need(p, 1, 80) - 100) > 1e3); /* out of reach: beyond any amount */
+    mo_profile_destroy(p);
+}
+
 static uint64_t next(uint64_t *s) {
     *s = *s * UINT64_C(6364136223846793005) + 1442695040888963407;
     return *s >> 33;
@@ -114,6 +130,7 @@ static void no_policy_beats_the_bound(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(small_cases_are_exact),
+        cmocka_unit_test(a_tight_target_costs_core_time),
         cmocka_unit_test(grants_fit_and_leave_no_room),
         cmocka_unit_test(no_policy_beats_the_bound),
     };
