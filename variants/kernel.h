@@ -36,14 +36,19 @@ const char *mo_isa_name(enum mo_isa isa); /* "base", "avx2", "avx512" */
 /* How weights are packed; kernels with the same packing share one copy.  OCB, ICB: blocks of 16. */
 enum mo_packing {
     MO_PACK_NONE = 0,
-    MO_PACK_CONV16,  /* [group][OC/16][IC/16][KH][KW][16 ic][16 oc]: direct conv and 1x1 on C16 input */
-    MO_PACK_FIRST16, /* [OC/16][IC][KH][KW][16 oc]: conv that reads a plain NCHW input */
-    MO_PACK_DW16,    /* [C/16][KH][KW][16]: depthwise */
-    MO_PACK_GEMM16,  /* [N/16][K][16 n]: right operand of MatMul/Gemm */
-    MO_PACK_WINO43,  /* [OC/16][36][IC/16][16 ic][16 oc]: 3x3 filters as G g G^T of F(4x4,3x3), winograd.h */
-    MO_PACK_WINO23,  /* [OC/16][16][IC/16][16 ic][16 oc]: the same of F(2x2,3x3) */
+    MO_PACK_CONV16,   /* [group][OC/16][IC/16][KH][KW][16 ic][16 oc]: direct conv and 1x1 on C16 input */
+    MO_PACK_FIRST16,  /* [OC/16][IC][KH][KW][16 oc]: conv that reads a plain NCHW input */
+    MO_PACK_DW16,     /* [C/16][KH][KW][16]: depthwise */
+    MO_PACK_GEMM16,   /* [N/16][K][16 n]: right operand of MatMul/Gemm */
+    MO_PACK_WINO43,   /* [OC/16][36][IC/16][16 ic][16 oc]: 3x3 filters as G g G^T of F(4x4,3x3), winograd.h */
+    MO_PACK_WINO23,   /* [OC/16][16][IC/16][16 ic][16 oc]: the same of F(2x2,3x3) */
+    MO_PACK_STRASSEN, /* [N/32][7][K/2][16 n]: 1x1 filters and right operands, combined by strassen.h */
     MO_PACK_COUNT
 };
+
+/* Kernels of this packing mix pixels before they sum (Winograd, Strassen): their rounding errors are relative
+ * to the largest value of a tile, and a NaN reaches the whole tile. */
+bool mo_packing_mixes(enum mo_packing packing);
 
 /* One layer bound to a kernel: everything that does not depend on the query. */
 struct mo_step {

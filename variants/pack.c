@@ -2,6 +2,7 @@
  * pack.c - weights from the model's order to the order kernels stream them in (enum mo_packing).
  * One copy of a layer's weights serves every kernel of the same packing, generic or specialised. */
 #include "variants/conv.h"
+#include "variants/strassen.h"
 #include "variants/winograd.h"
 
 #include <string.h>
@@ -67,6 +68,38 @@ static void pack_winograd(const struct mo_conv *c, const struct mo_winograd *w, 
                              out + (o / 16 * square * c->icb + i / 16) * 256 + i % 16 * 16 + o % 16);
 }
 
+/* A matrix of weights with its strides, K x N. */
+struct right {
+    const float *data;
+    int64_t k, n, k_stride, n_stride;
+    float scale;
+};
+
+/* [N/32][7][K/2][16 n] of blocks of 16: combinations of the four quarters; what they lack to equal halves
+ * counts as zeros */
+static void pack_strassen(const struct right *b, float *out) {
+    int64_t kh = mo_strassen_half(blocks(b->k)) * 16, nh = mo_strassen_half(blocks(b->n)) * 16;
+    for (int64_t i = 0; i < nh * kh; i++) {
+        int64_t n = i / 16 / kh * 16 + i % 16, k = i / 16 % kh;
+        double quarter[4];
+        for (int q = 0; q < 4; q++) {
+            int64_t row = k + q / 2 * kh, column = n + q % 2 * nh;
+            bool there = row < b->k && column < b->n;
+            quarter[q] = there ? b->scale * b->data[row * b->k_stride + column * b->n_stride] : 0;
+        }
+        for (int p = 0; p < MO_STRASSEN; p++) {
+            double sum = 0;
+            for (int q = 0; q < 4; q++)
+                sum += mo_strassen_table.right[p][q] * quarter[q];
+            out[((n / 16 * MO_STRASSEN + p) * kh + k) * 16 + n % 16] = (float)sum;
+        }
+    }
+}
+
+bool mo_packing_mixes(enum mo_packing packing) {
+    return packing == MO_PACK_WINO43 || packing == MO_PACK_WINO23 || packing == MO_PACK_STRASSEN;
+}
+
 static bool fits(enum mo_packing packing, const struct mo_conv *c) {
     int64_t groups = c->groups * c->merge;
     switch (packing) {
@@ -80,9 +113,15 @@ static bool fits(enum mo_packing packing, const struct mo_conv *c) {
     case MO_PACK_WINO23:
         return groups == 1 && c->kh == 3 && c->kw == 3 && c->sh == 1 && c->sw == 1 && c->dh == 1 &&
                c->dw == 1;
+    case MO_PACK_STRASSEN:
+        return groups == 1 && c->kh == 1 && c->kw == 1 && c->c % 16 == 0;
     default:
         return false;
     }
+}
+
+static int64_t strassen_floats(int64_t k, int64_t n) {
+    return MO_STRASSEN * 256 * mo_strassen_half(blocks(k)) * mo_strassen_half(blocks(n));
 }
 
 static int64_t conv_floats(enum mo_packing packing, const struct mo_conv *c) {
@@ -92,6 +131,7 @@ static int64_t conv_floats(enum mo_packing packing, const struct mo_conv *c) {
     if (mo_winograd_of(packing, &w)) return c->ocb * w.alpha * w.alpha * c->icb * 256;
     if (packing == MO_PACK_CONV16) return c->groups * c->ocb * c->icb * taps * 256;
     if (packing == MO_PACK_FIRST16) return blocks(c->o) * c->c * taps * 16;
+    if (packing == MO_PACK_STRASSEN) return strassen_floats(c->c, c->o);
     return blocks(c->o) * taps * 16;
 }
 
@@ -148,10 +188,12 @@ int64_t mo_pack_bytes(enum mo_packing packing, const struct mo_graph *graph, con
     struct mo_conv c;
     struct gemm g;
     int64_t floats = -1;
-    if (packing == MO_PACK_GEMM16)
-        floats = gemm_read(graph, node, &g) ? blocks(g.n) * g.k * 16 : -1;
-    else if (mo_conv_read(graph, node, &c))
+    if (mo_conv_read(graph, node, &c))
         floats = conv_floats(packing, &c);
+    else if (gemm_read(graph, node, &g) && packing == MO_PACK_GEMM16)
+        floats = blocks(g.n) * g.k * 16;
+    else if (gemm_read(graph, node, &g) && packing == MO_PACK_STRASSEN && g.k % 16 == 0)
+        floats = strassen_floats(g.k, g.n);
     return floats < 0 ? -1 : floats * 4;
 }
 
@@ -165,10 +207,12 @@ int mo_pack_weights(enum mo_packing packing, const struct mo_graph *graph, const
                        node->op_type, (int)packing);
     bool filled;
     float *w = mo_packed_take(graph, node, region, (size_t)bytes, &filled), *b;
-    if (packing == MO_PACK_GEMM16) {
-        gemm_read(graph, node, &g);
+    if (gemm_read(graph, node, &g)) {
         b = pack_bias(region, g.n, blocks(g.n) * 16, g.c, g.beta);
-        if (w && b && !filled) pack_gemm(&g, w);
+        bool fill = w && b && !filled;
+        if (fill && packing == MO_PACK_GEMM16) pack_gemm(&g, w);
+        if (fill && packing == MO_PACK_STRASSEN)
+            pack_strassen(&(struct right){g.b->data, g.k, g.n, g.k_stride, g.n_stride, g.alpha}, w);
     } else {
         mo_conv_read(graph, node, &c);
         b = pack_bias(region, c.o, blocks(c.o) * 16, c.bias, 1);
@@ -177,6 +221,8 @@ int mo_pack_weights(enum mo_packing packing, const struct mo_graph *graph, const
         if (fill && packing == MO_PACK_CONV16) pack_conv(&c, w);
         if (fill && packing == MO_PACK_FIRST16) pack_first(&c, w);
         if (fill && packing == MO_PACK_DW16) pack_depthwise(&c, w);
+        if (fill && packing == MO_PACK_STRASSEN)
+            pack_strassen(&(struct right){c.weights->data, c.c, c.o, 1, c.c, 1}, w);
         if (fill && mo_winograd_of(packing, &m)) pack_winograd(&c, &m, w);
     }
     if (!w || !b)

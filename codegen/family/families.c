@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * families.c - the generator's kernel families, one row each. */
+#include "codegen/family/strassen.h"
 #include "codegen/family/walk.h"
 #include "codegen/family/winograd.h"
 
@@ -10,6 +11,7 @@ static const struct mo_emit_family *const families[] = {
     &mo_emit_family_first,
     &mo_emit_family_gemm,
     &mo_emit_family_winograd,
+    &mo_emit_family_strassen,
     NULL,
 };
 

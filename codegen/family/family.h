@@ -31,7 +31,7 @@ struct mo_point {
 };
 
 struct mo_emit_family {
-    const char *name;            /* "direct", "pointwise", "depthwise", "first", "gemm", "winograd" */
+    const char *name;            /* "direct", "pointwise", "depthwise", "first", "gemm", "winograd", "strassen" */
     const char *knobs[MO_KNOBS]; /* names, NULL past the last */
     bool (*takes)(const struct mo_problem *problem);
     /* Fills points in order of predicted cost, returns their number (0 = none legal). */
@@ -45,5 +45,5 @@ const struct mo_emit_family *const *mo_emit_families(void); /* NULL-terminated *
 bool mo_problem_from_node(const struct mo_graph *graph, const struct mo_node *node, enum mo_isa isa,
                           struct mo_problem *out);
 /* Bumped whenever emitted code changes; part of the store's key. */
-#define MO_GENERATOR_VERSION 9
+#define MO_GENERATOR_VERSION 10
 #endif

@@ -161,8 +161,8 @@ bool mo_oracle(const struct mo_harness *h, int64_t flat, double *want, double *m
 }
 
 /* Largest tolerated error: rounding grows with the magnitude of what was summed; activations that are
- * approximated add their own.  Winograd mixes a whole tile before it sums: its errors are bounded by 1e-4 of
- * the layer's rms before the activation (`rms`; 0 for other kernels). */
+ * approximated add their own.  Kernels that mix a whole tile before they sum have errors bounded by 1e-4
+ * of the layer's rms before the activation (`rms`; 0 for other kernels). */
 static double tolerance(const struct mo_harness *h, double want, double magnitude, double rms) {
     bool smooth = h->node->fuse.act >= MO_ACT_SIGMOID && h->node->fuse.act != MO_ACT_HSIGMOID &&
                   h->node->fuse.act != MO_ACT_HSWISH;
@@ -214,12 +214,12 @@ static double rms_of(const struct mo_harness *h) {
 }
 
 /* A fixed pseudo-random sample of points, fewer for deep sums. */
-static bool check_points(const struct mo_harness *h, bool winograd, moire_error *why) {
+static bool check_points(const struct mo_harness *h, bool mixes, moire_error *why) {
     const struct mo_tensor *weights = operand(h, 1);
     int64_t depth = mo_shape_count(&weights->shape) / weights->shape.d[0];
     int samples = depth > 10000 ? 100 : 400;
     uint64_t state = 88172645463325252ULL;
-    double rms = winograd ? rms_of(h) : 0;
+    double rms = mixes ? rms_of(h) : 0;
     for (int i = 0; i < samples; i++)
         if (!check_point(h, pick_element(h, &state), rms, why)) return false;
     return true;
@@ -293,8 +293,7 @@ static bool verify_on(struct mo_harness *h, const struct mo_runnable *r, enum mo
         mo_fail(why, MOIRE_EFAILED, "it writes outside its output or scratch");
         return false;
     }
-    bool winograd = r->packing == MO_PACK_WINO43 || r->packing == MO_PACK_WINO23;
-    if (!check_points(h, winograd, why)) return false;
+    if (!check_points(h, mo_packing_mixes(r->packing), why)) return false;
     if (data == MO_DATA_RANDOM && h->golden && !check_golden(h, why)) return false;
     uint64_t whole = fingerprint(h);
     mo_harness_poison(h);

@@ -13,9 +13,9 @@ enum mo_layer_data {
 };
 
 /* One kernel of one layer.  A result that the reference has finite must be finite and near; one that is NaN
- * or infinite there must not be finite.  Winograd kernels may spread NaN, infinities and 1e30 to the pixels
- * of a tile (moire_tenant_config.exact); maximum pools may take a NaN for absent, as ONNX does not say what
- * it means there. */
+ * or infinite there must not be finite.  Winograd and Strassen kernels may spread NaN, infinities and 1e30 to
+ * the pixels of a tile (moire_tenant_config.exact); maximum pools may take a NaN for absent, as ONNX does not
+ * say what it means there. */
 struct mo_layer_check {
     int layer;
     const char *text;   /* "Conv 3x3 +relu [1,64,56,56]" */

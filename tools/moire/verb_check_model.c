@@ -29,7 +29,7 @@ static const char usage[] =
     "                        signs, denormals, large values, NaN, infinities), and compares its kernels "
     "with\n"
     "                        the reference; the error limit is a tenth of the tolerance\n"
-    "  --exact               as run with --exact: no Winograd\n"
+    "  --exact               as run with --exact: no Winograd, no Strassen\n"
     "  --store DIR           with --verify and --layers: compiled variants of that folder as well\n"
     "  --seed S              seed of the random inputs, 1 by default\n"
     "  --tolerance T         largest error relative to the output's range, 0.001 by default\n"

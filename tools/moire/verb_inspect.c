@@ -23,7 +23,7 @@ static const char usage[] =
     "  --batch N             first dimension where it is open, 1 by default\n"
     "  --store DIR           folder of compiled variants; the one of `moire compile` by default\n"
     "  --generic             built-in kernels only, even where compiled variants exist\n"
-    "  --exact               as run with --exact: no Winograd\n"
+    "  --exact               as run with --exact: no Winograd, no Strassen\n"
     "  --json                machine-readable output\n"
     "  --svg FILE            draws the graph of layers\n\n"
     "Examples:\n"

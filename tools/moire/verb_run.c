@@ -25,7 +25,7 @@ static const char usage[] =
     "  --generic              built-in kernels only, even where compiled variants exist\n"
     "  --reference            every layer by its plain C reference (slow; the oracle)\n"
     "  --no-passes            the graph as imported, without fusion and layout passes\n"
-    "  --exact                convolutions summed as ONNX writes them: no Winograd\n"
+    "  --exact                sums as ONNX writes them: no Winograd, no Strassen\n"
     "  --store DIR            folder of compiled variants; the one of `moire compile` by default\n"
     "  --isa LEVEL            base, avx2 or avx512: at most this instruction set\n"
     "  --repeat K             runs K times and reports the shortest and median time\n"

@@ -1,0 +1,186 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * strassen.c - the Strassen family: which layers it takes, geometry, cost model, points; see strassen.h. */
+#include "codegen/family/strassen.h"
+
+#include <string.h>
+
+enum { L1_BYTES = 32 << 10, L2_BYTES = 768 << 10, V_BYTES = 512 << 10, MAX_SCRATCH = 64 << 20 };
+enum { LEAST_CHANNELS = 128, LEAST_OUTPUTS = 64, LEAST_PIXELS = 16, PART_GROUPS = 4, MAX_TILES = 12 };
+static const double l2_rate = 40, l3_rate = 14, ghz = 4.2; /* bytes a cycle; as in walk_cost.c */
+
+static int64_t ceil_div(int64_t a, int64_t b) {
+    return (a + b - 1) / b;
+}
+
+static double most(double a, double b) {
+    return a > b ? a : b;
+}
+
+static bool is_rows(const struct mo_problem *p) {
+    return p->in_layout == MO_PLAIN && p->out_layout == MO_PLAIN;
+}
+
+/* The padding of a last block takes part in sums with other channels: none is allowed where it is not surely
+ * zero (input), or not there (plain output). */
+static bool takes(const struct mo_problem *p) {
+    bool pointwise = p->kh == 1 && p->kw == 1 && p->groups == 1 && p->pt + p->pl + p->pb + p->pr == 0;
+    bool layouts = is_rows(p) ? p->o % 16 == 0 : p->in_layout == MO_C16 && p->out_layout == MO_C16;
+    return !p->exact && pointwise && layouts && p->c % 16 == 0 && p->c >= LEAST_CHANNELS &&
+           p->o >= LEAST_OUTPUTS && p->oh * p->ow >= LEAST_PIXELS;
+}
+
+static bool fits_registers(const struct mo_emit_isa *isa, int blocks, int pairs) {
+    int vectors = blocks * isa->vectors;
+    if (!isa->constraint) return vectors * pairs <= isa->max_acc;
+    return vectors * pairs <= isa->max_acc && vectors * pairs + vectors + 1 <= isa->regs;
+}
+
+static int largest_cut(const struct mo_emit_isa *isa, int blocks) {
+    int cut = isa->max_acc;
+    while (cut > 0 && !fits_registers(isa, blocks, cut))
+        cut--;
+    return cut;
+}
+
+void mo_strassen_cuts(const struct mo_strassen *s, int *least, int *most_pairs) {
+    *least = *most_pairs = 0;
+    for (int64_t size = s->size; size <= s->size + (s->extra > 0); size++) {
+        int64_t cuts = ceil_div(size, s->cut), low = size / cuts, high = ceil_div(size, cuts);
+        if (!*least || low < *least) *least = (int)low;
+        if (high > *most_pairs) *most_pairs = (int)high;
+    }
+}
+
+static void describe_layer(const struct mo_problem *p, struct mo_strassen *s) {
+    *s = (struct mo_strassen){.p = p, .isa = mo_emit_isa(p->isa), .rows = is_rows(p)};
+    s->pixels = p->oh * p->ow;
+    s->pairs = (s->pixels + 1) / 2;
+    s->icb = ceil_div(p->c, 16), s->ocb = ceil_div(p->o, 16);
+    s->kb = mo_strassen_half(s->icb), s->nb = mo_strassen_half(s->ocb);
+    s->x_pixel = s->rows ? p->c * 4 : 64, s->x_block = s->rows ? 64 : p->h * p->w * 64;
+    s->y_pixel = s->rows ? p->o * 4 : 64, s->y_block = s->rows ? 64 : s->pixels * 64;
+}
+
+bool mo_strassen_describe(const struct mo_problem *p, const struct mo_point *point, struct mo_strassen *s) {
+    const int *knob = point->knob;
+    describe_layer(p, s);
+    s->blocks = knob[MO_STRASSEN_KNOB_BLOCKS];
+    s->parts = knob[MO_STRASSEN_KNOB_PARTS];
+    s->sets = knob[MO_STRASSEN_KNOB_SETS];
+    s->ahead = knob[MO_STRASSEN_KNOB_PREFETCH];
+    int tiles = knob[MO_STRASSEN_KNOB_TILES];
+    if (s->blocks < 1 || s->blocks > s->nb || s->parts < 1 || s->parts > s->kb || s->sets < 1 || tiles < 1)
+        return false;
+    /* a residual added last may share its memory with the output, where the sums of the parts rest */
+    if (s->parts > 1 && p->fuse.residual >= 0 && p->fuse.residual_last) return false;
+    s->cut = largest_cut(s->isa, s->blocks);
+    if (s->cut < 1) return false;
+    s->chunks = ceil_div(s->pairs, (int64_t)tiles * s->cut);
+    s->size = s->pairs / s->chunks, s->extra = s->pairs % s->chunks;
+    s->groups = ceil_div(s->nb, s->blocks * s->sets);
+    int64_t largest = s->size + (s->extra > 0), depth = ceil_div(s->kb, s->parts);
+    s->v_plane = (largest * depth | 1) * 64;
+    s->m_plane = (largest | 1) * 64;
+    s->m_block = MO_STRASSEN * s->m_plane;
+    s->scratch_bytes = MO_STRASSEN * s->v_plane + s->blocks * s->m_block;
+    return s->scratch_bytes <= MAX_SCRATCH;
+}
+
+/* --- figures --- */
+
+int64_t mo_strassen_flops(const struct mo_strassen *s) {
+    return 2 * s->p->n * MO_STRASSEN * s->pairs * (s->kb * 16) * (s->nb * 16);
+}
+
+int64_t mo_strassen_l3_bytes(const struct mo_strassen *s) {
+    int64_t in = s->pixels * s->icb * 64, out = s->pixels * s->ocb * 64;
+    int64_t weights = MO_STRASSEN * s->kb * s->nb * 1024, v = MO_STRASSEN * s->v_plane;
+    int64_t passes = weights + v > L2_BYTES ? s->p->n * s->chunks : 1;
+    int64_t spilled = v > L2_BYTES ? v * s->chunks * s->groups : 0;
+    return s->p->n *
+               (in * (s->parts > 1 ? s->groups : 1) + out * (s->p->fuse.residual >= 0 ? 2 : 1) + spilled) +
+           weights * passes;
+}
+
+/* Cycles of all products of a chunk of `size` pairs. */
+static double product_cycles(const struct mo_strassen *s, int64_t size) {
+    int64_t cuts = ceil_div(size, s->cut);
+    double vectors = s->blocks * s->isa->vectors, cycles = 0;
+    for (int64_t j = 0; j < cuts; j++) {
+        double pairs = (double)(size / cuts + (j < size % cuts)), fma = vectors * pairs;
+        double step = most(fma / 2, (vectors * (s->ahead ? 2 : 1) + pairs) / 2 * 1.03);
+        if (!s->isa->constraint) step += fma / 2;
+        double slice = (double)(s->kb * 1024 * s->blocks), one = most(step, 4) * (double)s->kb * 16;
+        if (slice > L1_BYTES) one = most(one, slice / l2_rate);
+        cycles += one + (double)s->parts * (30 + 1.5 * fma);
+    }
+    double last = (double)(s->nb % s->blocks) / s->blocks;
+    return cycles * MO_STRASSEN * ((double)(s->nb / s->blocks) + (last > 0 ? most(last, 0.4) : 0));
+}
+
+double mo_strassen_cost(const struct mo_strassen *s) {
+    double vectors = s->isa->vectors, pairs = (double)s->pairs;
+    double in = pairs * (double)(s->kb * (s->parts > 1 ? s->groups : 1)) * vectors * 18,
+           out = pairs * (double)(s->nb * s->parts) * vectors * 18;
+    double cycles = product_cycles(s, s->size) * (double)(s->chunks - s->extra) + in + out;
+    if (s->extra) cycles += product_cycles(s, s->size + 1) * (double)s->extra;
+    cycles *= (double)s->p->n;
+    double memory = (double)mo_strassen_l3_bytes(s) / l3_rate;
+    if (!s->ahead) memory *= 1.2;
+    return (most(cycles, memory) + 0.2 * (cycles < memory ? cycles : memory)) / ghz;
+}
+
+/* --- points --- */
+
+static int insert(struct mo_point *points, int n, int cap, const struct mo_point *point) {
+    int at = n;
+    while (at > 0 && points[at - 1].cost_ns > point->cost_ns)
+        at--;
+    if (at >= cap) return n;
+    if (n < cap) n++;
+    memmove(points + at + 1, points + at, (size_t)(n - 1 - at) * sizeof *points);
+    points[at] = *point;
+    return n;
+}
+
+/* Few enough parts for V to stay in the private cache; a unit of a layer in parts makes V again, so it gets
+ * many sets.  False when no part is small enough. */
+static bool fit_parts(const struct mo_problem *p, struct mo_point *point, struct mo_strassen *s) {
+    int *parts = &point->knob[MO_STRASSEN_KNOB_PARTS], *sets = &point->knob[MO_STRASSEN_KNOB_SETS];
+    *parts = *sets = 1;
+    while (mo_strassen_describe(p, point, s) && MO_STRASSEN * s->v_plane > V_BYTES)
+        ++*parts;
+    if (*parts == 1) return true;
+    *sets = (int)ceil_div(ceil_div(s->nb, s->blocks), PART_GROUPS);
+    return mo_strassen_describe(p, point, s);
+}
+
+static int points(const struct mo_problem *p, struct mo_point *out, int cap) {
+    struct mo_strassen s;
+    int n = 0;
+    for (int blocks = p->isa == MO_ISA_AVX512 ? 2 : 1; blocks <= 4; blocks++)
+        for (int tiles = 1, before = 0; tiles <= MAX_TILES; tiles += tiles < 4 ? 1 : tiles / 2) {
+            struct mo_point point = {.knob = {blocks, tiles, 1, 1, 2048}};
+            if (!mo_strassen_describe(p, &point, &s) || (int)s.chunks == before) continue;
+            before = (int)s.chunks;
+            if (!fit_parts(p, &point, &s)) continue;
+            point.cost_ns = mo_strassen_cost(&s);
+            n = insert(out, n, cap, &point);
+        }
+    return n;
+}
+
+static int emit(const struct mo_problem *p, const struct mo_point *point, FILE *out, moire_error *err) {
+    struct mo_strassen s;
+    char name[120];
+    const int *k = point->knob;
+    if (!mo_strassen_describe(p, point, &s))
+        return mo_fail(err, MOIRE_EINVAL, "illegal point for family strassen");
+    snprintf(name, sizeof name, "strassen %s b%d t%d k%d s%d p%d", s.isa->name, k[MO_STRASSEN_KNOB_BLOCKS],
+             k[MO_STRASSEN_KNOB_TILES], k[MO_STRASSEN_KNOB_PARTS], k[MO_STRASSEN_KNOB_SETS],
+             k[MO_STRASSEN_KNOB_PREFETCH]);
+    return mo_strassen_emit(&s, name, out, err);
+}
+
+const struct mo_emit_family mo_emit_family_strassen = {
+    "strassen", {"blocks", "tiles", "parts", "sets", "prefetch"}, takes, points, emit};

@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * strassen.h - 1x1 convolution and matrix products by one level of Strassen's algorithm: seven
+ * eighths of the multiplications.
+ *
+ * Pixels i and i + P of an image (P = half of them, rounded up) are a pair; the pairs are cut into chunks, a
+ * chunk into register tiles.  Input channels may be taken in parts.  A chunk is worked off as
+ *     V[p][pairs][K/2]     = combinations of the four quarters of its pixels   (p = 0 .. 6)
+ *     M[p][pairs][blocks]  = V[p] U[p], with the packed combinations of weights, for one set of output blocks
+ *     four outputs of each = combinations of M + what earlier parts left in the output, or bias and residual.
+ * A unit is one chunk against one group of sets, groups innermost: without parts V is computed when a range
+ * of units enters a chunk.  V and M lie in the caller's scratch, their planes an odd number of cache lines
+ * apart.  What an image or a matrix lacks to an even number of pixels or blocks counts as zeros.
+ *
+ * Rounding errors are relative to the largest input of a pair, some 1e-6 of the output's rms; a NaN or an
+ * infinity reaches every output of its pair of pixels, and no other. */
+#ifndef MO_EMIT_STRASSEN_H
+#define MO_EMIT_STRASSEN_H
+#include "codegen/emit/emit.h"
+#include "codegen/family/family.h"
+#include "variants/strassen.h"
+
+enum {
+    MO_STRASSEN_KNOB_BLOCKS,   /* output blocks (of each half) of a register tile */
+    MO_STRASSEN_KNOB_TILES,    /* register tiles of a chunk */
+    MO_STRASSEN_KNOB_PARTS,    /* of the input channels */
+    MO_STRASSEN_KNOB_SETS,     /* of output blocks in a unit */
+    MO_STRASSEN_KNOB_PREFETCH, /* bytes ahead in the packed weights, 0: none */
+    MO_STRASSEN_KNOBS
+};
+
+struct mo_strassen {
+    const struct mo_problem *p;
+    const struct mo_emit_isa *isa;
+    bool rows;                /* matrix product of plain rows; else blocked channels */
+    int64_t pixels, pairs;    /* of an image */
+    int64_t icb, ocb, kb, nb; /* blocks of 16 channels in and out, and of the first halves */
+    int64_t x_pixel, x_block, y_pixel, y_block; /* bytes */
+    /* the point */
+    int blocks, cut; /* cut: most pairs of a register tile */
+    int64_t parts, sets, ahead;
+    /* derived: chunks of an image have size or size + 1 pairs, the first `extra` the latter */
+    int64_t chunks, size, extra, groups;
+    int64_t v_plane, m_plane, m_block, scratch_bytes; /* bytes */
+};
+/* Describes a layer at a point; false when the point is illegal for it. */
+bool mo_strassen_describe(const struct mo_problem *p, const struct mo_point *point, struct mo_strassen *out);
+int64_t mo_strassen_l3_bytes(const struct mo_strassen *s);
+int64_t mo_strassen_flops(const struct mo_strassen *s); /* executed, of the products */
+double mo_strassen_cost(const struct mo_strassen *s);   /* nanoseconds on one core, for ranking */
+/* Smallest and largest number of pairs of a register tile over all chunks. */
+void mo_strassen_cuts(const struct mo_strassen *s, int *least, int *most);
+int mo_strassen_emit(const struct mo_strassen *s, const char *name, FILE *out, moire_error *err);
+
+extern const struct mo_emit_family mo_emit_family_strassen;
+#endif
