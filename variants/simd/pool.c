@@ -4,6 +4,7 @@
 #include "variants/simd/math.h"
 #include "variants/simd/params.h"
 #include "variants/simd/simd.h"
+#include "variants/simd/vec.h"
 
 /* First tap and one past the last whose input coordinate lies in [0, size). */
 static inline void clip(int64_t start, int64_t taps, int64_t dilation, int64_t size, int64_t *lo,
@@ -125,6 +126,44 @@ static inline __attribute__((always_inline)) void window_row(const struct mo_poo
     }
 }
 
+/* The largest of column j, clamped into [0, last], of three rows (the same one twice where the window has
+ * fewer). */
+static inline __attribute__((always_inline)) vec_value largest_of(const float *const row[3], int64_t j,
+                                                                  int64_t last) {
+    const int64_t at = (j < 0 ? 0 : j > last ? last : j) * 16;
+    return vec_larger(vec_larger(*(const vec *)(row[0] + at), *(const vec *)(row[1] + at)),
+                      *(const vec *)(row[2] + at));
+}
+
+/* Maxima of 3 x 3 in C16, `step` 1 or 2: a column's maximum is taken once and stays in a register for the
+ * windows that share it.  Every window meets the image, so that a column or row beyond an edge can be
+ * replaced by the one at the edge. */
+static inline __attribute__((always_inline)) void max3_row(const struct mo_pool_params *p, const float *x,
+                                                           float *y, const int step, int64_t y0) {
+    const int64_t line = p->w * 16, last = p->w - 1, bottom = p->h - 1;
+    for (int part = 0; part < 16; part += LANES) {
+        const float *row[3];
+        for (int i = 0; i < 3; i++)
+            row[i] = x + part + (y0 + i < 0 ? 0 : y0 + i > bottom ? bottom : y0 + i) * line;
+        vec_value a = largest_of(row, -p->pl, last), b = largest_of(row, 1 - p->pl, last), c;
+        for (int64_t i = 0; i < p->ow; i++) {
+            const int64_t x0 = i * step - p->pl;
+            if (step == 2) b = largest_of(row, x0 + 1, last);
+            c = largest_of(row, x0 + 2, last);
+            *(vec *)(y + i * 16 + part) = vec_larger(vec_larger(a, b), c);
+            a = step == 2 ? c : b;
+            b = c;
+        }
+    }
+}
+
+/* Whether max3_row() takes the layer. */
+static bool is_max3(const struct mo_pool_params *p) {
+    return p->max && p->lanes == 16 && p->kh == 3 && p->kw == 3 && p->dh == 1 && p->dw == 1 &&
+           (p->sw == 1 || p->sw == 2) && p->pt < 3 && p->pl < 3 && (p->oh - 1) * p->sh - p->pt < p->h &&
+           (p->ow - 1) * p->sw - p->pl < p->w;
+}
+
 /* Whole-plane average or maximum: four accumulators hide the latency of the additions. */
 static void global_blocked(const struct mo_pool_params *p, const float *x, float *y) {
     float acc[4][16];
@@ -183,6 +222,7 @@ static void pool_global(const struct mo_pool_params *p, const float *x, float *y
 void MO_SIMD(pool)(const struct mo_kargs *args, int64_t begin, int64_t end, void *scratch) {
     const struct mo_pool_params *p = args->params;
     bool whole = p->oh == 1 && p->ow == 1 && p->kh == p->h && p->kw == p->w && !p->pt && !p->pl;
+    bool max3 = is_max3(p);
     float *line = scratch;
     for (int64_t unit = begin; unit < end; unit++) {
         int64_t row = unit % p->oh, plane = unit / p->oh % p->planes, image = unit / p->oh / p->planes;
@@ -193,6 +233,10 @@ void MO_SIMD(pool)(const struct mo_kargs *args, int64_t begin, int64_t end, void
         int64_t y0 = row * p->sh - p->pt;
         if (whole)
             pool_global(p, x, y, plane);
+        else if (max3 && p->sw == 1)
+            max3_row(p, x, y, 1, y0);
+        else if (max3)
+            max3_row(p, x, y, 2, y0);
         else if (p->lanes == 16 && p->max)
             window_row(p, x, y, line, 16, true, y0);
         else if (p->lanes == 16)
