@@ -79,6 +79,13 @@ static bool fits_registers(const struct mo_walk *w, int64_t pixels) {
     return acc + vectors + 1 <= w->isa->regs && pixels <= 30;
 }
 
+bool mo_walk_shares_taps(const struct mo_walk *w) {
+    int64_t vectors = w->blocks * w->isa->vectors, rows = w->row.size + !!w->row.extra,
+            cols = w->col.size + !!w->col.extra;
+    return w->kind == MO_WALK_DEPTHWISE && w->isa->constraint &&
+           vectors * (rows * cols + w->col.taps) + 1 <= w->isa->regs;
+}
+
 /* Few rows are read where they are: they cannot crowd a cache set.  More are copied first; a unit is then one
  * row tile against some sets. */
 static void apply_gemm(struct mo_walk *w, int64_t rows) {

@@ -98,6 +98,8 @@ bool mo_walk_last_differs(const struct mo_walk *w);
 /* Channels of the last output block that FMAs must cover; 0 = all: padding costs FMAs only by halves of a
  * block. */
 int mo_walk_used(const struct mo_walk *w);
+/* Depthwise: the weights of a filter row fit the registers beside the tile, and taps share loaded inputs. */
+bool mo_walk_shares_taps(const struct mo_walk *w);
 int mo_walk_emit(const struct mo_walk *w, const char *name, FILE *out, moire_error *err);
 
 /* Of any family: what emitted files begin with (types, ABI, `v act(v)`) and end with (the exported descriptor

@@ -27,6 +27,12 @@ static double step_cycles(const struct mo_walk *w, double blocks, int pixels) {
            ops = fma + loads;
     if (!pixels) return 0;
     if (w->kind == MO_WALK_DEPTHWISE) loads = fma + vectors, ops = loads;
+    if (mo_walk_shares_taps(w)) { /* a row of a tile and the columns beside it are loaded for all taps */
+        double cols = (double)(w->col.size + !!w->col.extra), taps = (double)w->col.taps;
+        loads =
+            fma * (1 + (taps - 1) / cols / (double)w->col.stride) * (double)w->col.stride / taps + vectors;
+        ops = fma + loads;
+    }
     if (!w->isa->constraint) ops += fma; /* separate multiply and add */
     return most(most(fma / 2, loads / 2 * 1.03), most(ops / 6, 4));
 }

@@ -86,6 +86,37 @@ static void emit_channels(FILE *out, const struct tile *t, int indent, uint64_t 
         mo_mac_step(out, &t->mac, indent, (long)u * 64, (long)u * 4, mask);
 }
 
+/* Depthwise, one filter row: every input vector is loaded once and used by all its taps, whose weights stay
+ * in registers.  A load for each multiply-add would keep the load ports as busy as the multipliers. */
+static void emit_shared_taps(FILE *out, const struct tile *t, int indent, int64_t h) {
+    const struct mo_walk *w = t->w;
+    int64_t taps = w->col.taps, stride = w->col.stride, dilation = w->col.dilation;
+    int64_t span = (t->mac.cols - 1) * stride + (taps - 1) * dilation + 1;
+    for (int r = 0; r < mo_mac_vectors(&t->mac); r++)
+        for (int64_t k = 0; k < taps; k++)
+            if (tap_mask(t, h, k))
+                fprintf(out, "%*sconst v w%d_%lld = load(q0 + %lld);\n", indent, "", r, ll(k),
+                        ll(k * w->w_tap + r * w->isa->lanes * 4));
+    for (int i = 0; i < t->mac.rows; i++)
+        for (int r = 0; r < mo_mac_vectors(&t->mac); r++)
+            for (int64_t at = 0; at < span; at++) {
+                bool loaded = false;
+                for (int64_t k = 0; k < taps; k++) {
+                    int64_t col = (at - k * dilation) / stride, pixel = i * t->mac.cols + col;
+                    if (at < k * dilation || (at - k * dilation) % stride || col >= t->mac.cols ||
+                        !(tap_mask(t, h, k) >> pixel & 1))
+                        continue;
+                    if (!loaded)
+                        fprintf(out, "%*sx_ = load(x%d + %lld);", indent, "", i,
+                                ll(at * w->x_pixel + r * w->isa->lanes * 4));
+                    loaded = true;
+                    fprintf(out, " a%d_%lld = mac(a%d_%lld, w%d_%lld, x_);", r, ll(pixel), r, ll(pixel), r,
+                            ll(k));
+                }
+                if (loaded) fputc('\n', out);
+            }
+}
+
 /* Taps of one filter row (or of a loop over like rows; `kh` is its text).  Blocked channels: one loop over
  * the taps that see the same pixels.  Else every tap is one step, all of them straight code. */
 static void emit_tap_row(FILE *out, const struct tile *t, int indent, int64_t h, const char *kh,
@@ -97,7 +128,9 @@ static void emit_tap_row(FILE *out, const struct tile *t, int indent, int64_t h,
         for (int64_t k = 0; k < w->col.taps; k++)
             any |= tap_mask(t, h, k);
         emit_bases(out, t, indent + 4, kh, "0", any);
-        for (int64_t k = 0; k < w->col.taps; k++)
+        bool shared = mo_walk_shares_taps(w);
+        if (shared) emit_shared_taps(out, t, indent + 4, h);
+        for (int64_t k = 0; k < w->col.taps && !shared; k++)
             if (tap_mask(t, h, k))
                 mo_mac_step(out, &t->mac, indent + 4, (long)(k * w->w_tap),
                             (long)(k * w->col.dilation * w->x_pixel), tap_mask(t, h, k));
@@ -281,7 +314,7 @@ static void emit_tile(FILE *out, const struct tile *t) {
     fputs("(const char *x, const char *w, const char *b, char *y, const char *res, i64 n, i64 part) {\n"
           "    v x_",
           out);
-    for (int r = 0; r < mo_mac_active(&t->mac); r++)
+    for (int r = 0; r < mo_mac_active(&t->mac) && !mo_walk_shares_taps(w); r++)
         fprintf(out, ", w%d", r);
     fputs(";\n", out);
     mo_mac_declare(out, &t->mac, 4);
