@@ -226,7 +226,17 @@ static void cost_table(FILE *out, const json_t *document) {
     fprintf(out, "</table></div>\n");
 }
 
-static void experiment(FILE *out, const json_t *document) {
+void mo_page_begin(FILE *out, const char *title, const char *about) {
+    fprintf(out, "%s<title>moire: ", head);
+    mo_html_text(out, title);
+    fprintf(out, "</title></head><body>\n<h1>");
+    mo_html_text(out, title);
+    fprintf(out, "</h1><p>");
+    mo_html_text(out, about);
+    fprintf(out, "</p>");
+}
+
+void mo_page_experiment(FILE *out, const json_t *document) {
     const char *key;
     json_t *v;
     fprintf(out, "<h2>Experiment</h2><div class=\"card\"><table>\n");
@@ -245,16 +255,10 @@ static void experiment(FILE *out, const json_t *document) {
 
 static void page(FILE *out, const json_t *document, struct mo_curve *curves) {
     int n = mo_doc_curves(document, curves);
-    fprintf(out, "%s<title>moire: ", head);
-    mo_html_text(out, mo_doc_text(document, "scenario"));
-    fprintf(out, "</title></head><body>\n<h1>");
-    mo_html_text(out, mo_doc_text(document, "scenario"));
-    fprintf(out, "</h1><p>");
-    mo_html_text(out, mo_doc_text(document, "about"));
-    fprintf(
-        out,
-        "</p><p>Open-loop Poisson arrivals, the same for every system; latency from the scheduled arrival; "
-        "shed and unfinished queries are misses.</p>\n");
+    mo_page_begin(out, mo_doc_text(document, "scenario"), mo_doc_text(document, "about"));
+    fprintf(out,
+            "<p>Open-loop arrivals, the same for every system; latency from the scheduled arrival; shed and "
+            "unfinished queries are misses.</p>\n");
     headline(out, curves, n);
     max_table(out, document, curves, n);
     fprintf(out, "<h2>Within QoS against load</h2>\n");
@@ -267,27 +271,33 @@ static void page(FILE *out, const json_t *document, struct mo_curve *curves) {
     mo_page_timeline(out, document);
     tenants_table(out, document);
     cost_table(out, document);
-    experiment(out, document);
+    mo_page_experiment(out, document);
     fprintf(out, "</body></html>\n");
 }
 
 int mo_bench_write_html(const struct mo_env *env, const json_t *document, const char *path,
                         moire_error *err) {
+    struct mo_curve *curves = mo_alloc(env, MO_CURVES * sizeof *curves);
+    int code = curves ? mo_page_write(env, document, curves, page, path, err)
+                      : mo_fail(err, MOIRE_ENOMEM, "%s: out of memory", path);
+    mo_free(env, curves);
+    return code;
+}
+
+int mo_page_write(const struct mo_env *env, const json_t *document, struct mo_curve *curves,
+                  void (*draw)(FILE *out, const json_t *document, struct mo_curve *curves), const char *path,
+                  moire_error *err) {
     char *text = NULL;
     size_t n = 0;
-    struct mo_curve *curves = mo_alloc(env, MO_CURVES * sizeof *curves);
-    FILE *out = curves ? open_memstream(&text, &n) : NULL;
-    int code = MOIRE_OK;
+    FILE *out = open_memstream(&text, &n);
+    int code = out ? MOIRE_OK : MOIRE_ENOMEM;
     if (out) {
-        page(out, document, curves);
+        draw(out, document, curves);
         bool bad = ferror(out) != 0;
         if (fclose(out) || bad) code = MOIRE_ENOMEM;
     }
-    if (!out || code)
-        code = mo_fail(err, MOIRE_ENOMEM, "%s: out of memory", path);
-    else
-        code = mo_bench_publish(env, path, text, n, err);
+    code = code ? mo_fail(err, MOIRE_ENOMEM, "%s: out of memory", path)
+                : mo_bench_publish(env, path, text, n, err);
     free(text);
-    mo_free(env, curves);
     return code;
 }

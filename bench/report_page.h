@@ -4,6 +4,7 @@
 #define MO_BENCH_REPORT_PAGE_H
 #include <jansson.h>
 #include <stdio.h>
+#include "runtime/base/env.h"
 
 /* A member of an object as text or number; "" or 0 when absent. */
 const char *mo_doc_text(const json_t *object, const char *key);
@@ -30,4 +31,12 @@ double mo_doc_common_load(const json_t *document);
 const json_t *mo_doc_point(const json_t *result, double load);
 
 void mo_page_timeline(FILE *out, const json_t *document);
+
+/* The head of a page with its title, and what it is about; the table of the document's "experiment". */
+void mo_page_begin(FILE *out, const char *title, const char *about);
+void mo_page_experiment(FILE *out, const json_t *document);
+/* Writes what `draw` prints to a file that appears whole or not at all. */
+int mo_page_write(const struct mo_env *env, const json_t *document, struct mo_curve *curves,
+                  void (*draw)(FILE *out, const json_t *document, struct mo_curve *curves), const char *path,
+                  moire_error *err);
 #endif

@@ -26,25 +26,50 @@ static int gather(const struct mo_bench_simulation *m, const struct mo_bench_sch
     return n;
 }
 
+/* Shares of its queries that each tenant gets: `overall` in all, and the tenant with most work no more than
+ * `least` as far as that leaves the others something to have. */
+static void deal(const struct mo_bench_simulation *m, const struct mo_bench_schedule *s, double overall,
+                 double least, double share[MO_BENCH_MAX_TENANTS]) {
+    double count[MO_BENCH_MAX_TENANTS] = {0}, n = 0, most = -1;
+    int tenants = m->mix.scenario.n_tenants, heaviest = 0;
+    for (int i = 0; i < s->n; i++)
+        if (mo_bench_counts(s, s->items[i].at_ns)) count[s->items[i].tenant] += 1;
+    for (int i = 0; i < tenants; i++) {
+        n += count[i];
+        if (!(count[i] > 0) || m->mix.solo_ms[i] <= most) continue;
+        most = m->mix.solo_ms[i];
+        heaviest = i;
+    }
+    double own = count[heaviest], others = n - own, rest = overall;
+    if (least < overall && others > 0) {
+        rest = (overall * n - least * own) / others;
+        if (rest > 1) rest = 1;
+    }
+    for (int i = 0; i < tenants; i++)
+        share[i] = rest;
+    if (own > 0 && others > 0) share[heaviest] = (overall * n - rest * others) / own;
+}
+
 int mo_bench_simulate_bound(const struct mo_bench_simulation *m, const struct mo_bench_schedule *s,
                             struct mo_bench_record *records, moire_error *err) {
     struct mo_bound_query *q = mo_alloc(m->env, ((size_t)s->n + 1) * sizeof *q);
-    double seen[MO_BENCH_MAX_TENANTS] = {0}, share = 0;
+    double seen[MO_BENCH_MAX_TENANTS] = {0}, share[MO_BENCH_MAX_TENANTS];
+    struct mo_bound_shares limit;
     int n = q ? gather(m, s, q) : 0;
     if (!q || mo_bound_solve(m->env, q, n, m->machine.sim.n_cores)) {
         mo_free(m->env, q);
         return mo_fail(err, MOIRE_ENOMEM, "out of memory for the bound of %d queries", s->n);
     }
-    for (int i = 0; i < n; i++)
-        share += q[i].fraction / n;
+    limit = mo_bound_shares(q, n);
     mo_free(m->env, q);
+    deal(m, s, limit.overall, limit.every, share);
     for (int i = 0; i < s->n; i++) {
         const struct mo_bench_arrival *a = &s->items[i];
         records[i] = (struct mo_bench_record){a->at_ns, a->at_ns, -1, MOIRE_ESHED};
         if (!mo_bench_counts(s, a->at_ns)) continue;
-        double before = ceil(seen[a->tenant] * share - 1e-9);
+        double before = ceil(seen[a->tenant] * share[a->tenant] - 1e-9);
         seen[a->tenant] += 1;
-        if (!(ceil(seen[a->tenant] * share - 1e-9) > before)) continue;
+        if (!(ceil(seen[a->tenant] * share[a->tenant] - 1e-9) > before)) continue;
         records[i].end_ns = a->at_ns + m->mix.qos_ns[a->tenant];
         records[i].code = MOIRE_OK;
     }

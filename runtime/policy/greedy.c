@@ -62,10 +62,9 @@ static void run(struct state *s, const struct mo_view *view, struct mo_decisions
         int query = mo_hand_best(h, oldest ? mo_by_arrival : rule->score);
         if (query < 0) return;
         if (rule->sheds && mo_hopeless(view, query) && mo_hand_shed(h, query)) continue;
-        int n = rule->cores(view, query);
-        if (n > h->idle && 2 * h->idle < n) return;
-        if (n > h->idle) n = h->idle;
-        mo_hand_run(h, query, mo_view_block(view, query, n), n);
+        int wanted = rule->cores(view, query), n = wanted < h->idle ? wanted : h->idle;
+        if (2 * n < wanted) return;
+        mo_hand_run(h, query, mo_view_block(view, query, n), n, wanted);
         s->runs = oldest ? 0 : s->runs + 1;
     }
 }

@@ -51,11 +51,11 @@ void mo_hand_pass(struct mo_hand *h, int query) {
         h->waiting[tenant]++;
 }
 
-void mo_hand_run(struct mo_hand *h, int query, int end, int n) {
+void mo_hand_run(struct mo_hand *h, int query, int end, int n, int wanted) {
     const struct mo_view_query *q = &h->view->queries[query];
     if (h->paused[q->tenant] >= h->view->tenants[q->tenant].n_paused) h->begun[q->tenant]++;
     mo_hand_pass(h, query);
-    mo_decide_run(h->out, query, end, mo_cores_take(&h->pool, n, q->last_core));
+    mo_decide_want(h->out, query, end, mo_cores_take(&h->pool, n, q->last_core), wanted);
     h->idle -= n;
     h->runs++;
 }

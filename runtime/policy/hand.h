@@ -26,8 +26,8 @@ void mo_hand_open(struct mo_hand *hand, const struct mo_view *view, struct mo_de
 int mo_hand_best(const struct mo_hand *hand, mo_score *score);
 /* Leaves a head alone for this dispatch. */
 void mo_hand_pass(struct mo_hand *hand, int query);
-/* Runs a head's layers up to `end` on n <= idle cores. */
-void mo_hand_run(struct mo_hand *hand, int query, int end, int n);
+/* Runs a head's layers up to `end` on n <= idle cores; it had wanted `wanted`. */
+void mo_hand_run(struct mo_hand *hand, int query, int end, int n, int wanted);
 /* Sheds a head when its tenant allows that; false: it does not. */
 bool mo_hand_shed(struct mo_hand *hand, int query);
 

@@ -77,7 +77,8 @@ static bool late_on_lane(const struct state *s, const struct mo_view *view, int 
 
 static void serve(struct state *s, int query) {
     const struct mo_view *view = s->hand.view;
-    mo_hand_run(&s->hand, query, view->tenants[view->queries[query].tenant].profile->n_layers, s->cores);
+    mo_hand_run(&s->hand, query, view->tenants[view->queries[query].tenant].profile->n_layers, s->cores,
+                s->cores);
     s->runs++;
 }
 

@@ -269,7 +269,7 @@ static bool serve(struct hand *h, const struct candidate *c) {
     h->rivals--;
     h->wanted -= c->lean;
     if (!q->started && taken_instances(h, c->tenant) >= t->free_instances) return true;
-    int n = cores_for(h, c);
+    int n = cores_for(h, c), wanted = n;
     int64_t bound = view->block_ns;
     if (n > h->idle) {
         int64_t gap = freed_in(view, n - h->idle);
@@ -279,7 +279,7 @@ static bool serve(struct hand *h, const struct candidate *c) {
         n = h->idle;
     }
     int end = mo_profile_block(t->profile, n, q->next_layer, (int64_t)((double)bound / t->residual));
-    mo_decide_run(h->out, c->query, end, mo_cores_take(&h->pool, n, q->last_core));
+    mo_decide_want(h->out, c->query, end, mo_cores_take(&h->pool, n, q->last_core), wanted);
     h->idle -= n;
     return true;
 }

@@ -86,6 +86,7 @@ struct mo_decision {
     int query, end;
     struct mo_cores cores;
     int64_t when; /* TIMER: the time; RUN: latest start, MO_NEVER = any */
+    int wanted;   /* RUN: cores it would have liked; more than it got counts as a conflict */
 };
 
 struct mo_decisions {
@@ -109,8 +110,13 @@ const struct mo_policy *const *mo_policies(void);
 const struct mo_policy *mo_policy_find(const char *name);
 
 /* Appends a decision; when the list is full it is dropped, and the query simply waits for the next event. */
+static inline void mo_decide_want(struct mo_decisions *out, int query, int end, struct mo_cores cores,
+                                  int wanted) {
+    if (out->n < out->cap)
+        out->list[out->n++] = (struct mo_decision){MO_RUN, query, end, cores, MO_NEVER, wanted};
+}
 static inline void mo_decide_run(struct mo_decisions *out, int query, int end, struct mo_cores cores) {
-    if (out->n < out->cap) out->list[out->n++] = (struct mo_decision){MO_RUN, query, end, cores, MO_NEVER};
+    mo_decide_want(out, query, end, cores, 0);
 }
 static inline void mo_decide_shed(struct mo_decisions *out, int query) {
     if (out->n < out->cap) out->list[out->n++] = (struct mo_decision){.kind = MO_SHED, .query = query};

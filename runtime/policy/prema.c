@@ -40,7 +40,7 @@ static double least_left(const struct mo_view *view, int query) {
 
 static void serve(struct mo_hand *h, int query) {
     int n = wide(h->view, &h->view->tenants[h->view->queries[query].tenant]);
-    mo_hand_run(h, query, mo_view_block(h->view, query, n), n);
+    mo_hand_run(h, query, mo_view_block(h->view, query, n), n, n);
 }
 
 static void dispatch(void *state, const struct mo_view *view, const struct mo_event *event,

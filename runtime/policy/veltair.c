@@ -76,12 +76,13 @@ static void run(struct state *s, const struct mo_view *view, struct mo_decisions
             end = size ? q->next_layer + size : first_pivot(view, query, total);
         if (end > layers) end = layers;
         int n = mo_need(view, t, q->next_layer, end, HEADROOM * mo_budget(view, query, end));
+        int wanted = n;
         if (n > h->idle) {
             if (2 * h->idle < n) return;
             n = h->idle;
             end = q->next_layer + 1;
         }
-        mo_hand_run(h, query, end, n);
+        mo_hand_run(h, query, end, n, wanted);
     }
 }
 

@@ -33,6 +33,7 @@ static void start_run(struct mo_sched *s, const struct mo_decision *d, int64_t n
         mo_slot_remove(&t->paused, s->queries.face, d->query);
     }
     int lead = mo_cores_next(&d->cores, -1), n = mo_cores_count(&d->cores);
+    s->stats.conflicts += d->wanted > n;
     if (q->last_core >= 0 && (q->last_core != lead || q->last_cores != n)) s->stats.switches++;
     int64_t predicted = mo_view_time(&s->faces[q->tenant], n, q->next_layer, d->end);
     s->runs[lead] = (struct mo_view_run){.query = d->query,
@@ -108,7 +109,7 @@ static void rescue(struct mo_sched *s, int64_t now) {
     int slot = oldest_runnable(s);
     if (slot < 0) return;
     s->stats.rescues++;
-    struct mo_decision d = {MO_RUN, slot, mo_view_block(&s->view, slot, 1), mo_cores_first(1), MO_NEVER};
+    struct mo_decision d = {MO_RUN, slot, mo_view_block(&s->view, slot, 1), mo_cores_first(1), MO_NEVER, 0};
     start_run(s, &d, now);
 }
 

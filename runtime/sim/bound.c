@@ -181,3 +181,15 @@ int mo_bound_solve(const struct mo_env *env, struct mo_bound_query *queries, int
     mo_free(env, s.left);
     return ok ? MOIRE_OK : MOIRE_ENOMEM;
 }
+
+struct mo_bound_shares mo_bound_shares(const struct mo_bound_query *q, int n) {
+    double met = 0, granted = 0, all = 0;
+    for (int i = 0; i < n; i++) {
+        met += q[i].fraction;
+        granted += q[i].fraction * q[i].need;
+        all += q[i].need;
+    }
+    struct mo_bound_shares s = {n ? met / n : 1, all > 0 ? granted / all : 1};
+    if (s.every > s.overall) s.every = s.overall;
+    return s;
+}

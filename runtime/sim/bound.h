@@ -30,4 +30,10 @@ int64_t mo_bound_least_time(const struct mo_profile *profile, int cores);
 
 /* Queries in order of arrival; fills their fractions.  0 or MOIRE_ENOMEM. */
 int mo_bound_solve(const struct mo_env *env, struct mo_bound_query *queries, int n, int cores);
+
+/* From solved queries: the largest share of all, and of the worst tenant's; 1 when n = 0. */
+struct mo_bound_shares {
+    double overall, every;
+};
+struct mo_bound_shares mo_bound_shares(const struct mo_bound_query *queries, int n);
 #endif

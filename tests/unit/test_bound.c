@@ -56,6 +56,18 @@ static void a_tight_target_costs_core_time(void **state) {
     mo_profile_destroy(p);
 }
 
+/* One core, ten units of time: nine short queries and a long one.  All short ones fit with a tenth of the
+ * long one; but a tenant that only has the long one cannot have more than the work that fits, 10 of 19. */
+static void the_worst_tenant_has_a_limit_of_its_own(void **state) {
+    (void)state;
+    struct mo_bound_query q[10] = {{0, 10, 10, 0}};
+    for (int i = 1; i < 10; i++)
+        q[i] = (struct mo_bound_query){0, 10, 1, 0};
+    assert_true(fabs(solve(q, 10, 1) - 9.1) < 1e-9);
+    struct mo_bound_shares s = mo_bound_shares(q, 10);
+    assert_true(fabs(s.overall - 0.91) < 1e-9 && fabs(s.every - 10.0 / 19) < 1e-9);
+}
+
 static uint64_t next(uint64_t *s) {
     *s = *s * UINT64_C(6364136223846793005) + 1442695040888963407;
     return *s >> 33;
@@ -119,8 +131,11 @@ static void no_policy_beats_the_bound(void **state) {
             assert_int_equal(sim_run(&c, &r), MOIRE_OK);
             double limit = solve(trace.query, trace.n, c.n_cores);
             int met = 0;
+            struct mo_bound_shares most = mo_bound_shares(trace.query, trace.n);
+            assert_true(fabs(most.overall * trace.n - limit) < 1e-6);
             for (int i = 0; i < c.n_tenants; i++)
                 met += r.tenant[i].in_time;
+            assert_true(r.worst <= most.every + 1e-9);
             if (met > limit + 1e-6)
                 fail_msg("%s, seed %d: %d in time, the bound is %.2f", (*p)->name, (int)seed, met, limit);
             assert_true(limit <= trace.n);
@@ -131,6 +146,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(small_cases_are_exact),
         cmocka_unit_test(a_tight_target_costs_core_time),
+        cmocka_unit_test(the_worst_tenant_has_a_limit_of_its_own),
         cmocka_unit_test(grants_fit_and_leave_no_room),
         cmocka_unit_test(no_policy_beats_the_bound),
     };

@@ -12,6 +12,7 @@
 #include <string.h>
 #include <unistd.h>
 #include "bench/simulate.h"
+#include "bench/tables.h"
 
 /* A folder with a machine, two profiles and a scenario. */
 struct place {
@@ -226,12 +227,61 @@ static void blocks_slow_each_other_down_only_while_they_overlap(void **state) {
     }
 }
 
+/* One piece: a row a policy, ratios to the bound and to itself; a second run takes the piece from the file.
+ */
+static void a_table_has_a_row_a_policy_and_resumes(void **state) {
+    (void)state;
+    struct place p;
+    struct mo_bench_session session;
+    char *argv[] = {"moire", "tables"}, path[280];
+    json_t *first, *again;
+    set_up(&p, FOUR_CORES, TWO_TENANTS);
+    snprintf(path, sizeof path, "%s/t.json", p.folder);
+    assert_int_equal(mo_bench_session_open(&p.env, 2, argv, &session, NULL), MOIRE_OK);
+    session.quiet = true;
+    struct mo_bench_tables_options o = {.simulate = options(&p),
+                                        .scenarios = {p.scenario},
+                                        .n_scenarios = 1,
+                                        .processes = {{MO_PROCESS_GAMMA, 4}},
+                                        .n_processes = 1,
+                                        .output = path};
+    o.simulate.serve.find_max = 0.5;
+    o.simulate.serve.n_loads = 0;
+    o.simulate.serve.policies[2] = "bound";
+    o.simulate.serve.n_policies = 3;
+    assert_int_equal(mo_bench_tables(&session, &o, &first, NULL), MOIRE_OK);
+    const json_t *piece = json_array_get(json_object_get(first, "results"), 0);
+    const json_t *rows = json_object_get(piece, "rows");
+    assert_string_equal(json_string_value(json_object_get(piece, "arrivals")), "gamma:4");
+    assert_int_equal(json_array_size(rows), 3);
+    double share = json_number_value(json_object_get(json_array_get(rows, 0), "of_bound_overall"));
+    assert_true(share > 0.1 && share <= 1);
+    assert_true(json_number_value(json_object_get(json_array_get(rows, 2), "of_bound_every_tenant")) == 1);
+    assert_true(json_is_null(json_object_get(json_array_get(rows, 0), "over_layerwise")));
+    assert_true(json_number_value(json_object_get(json_array_get(rows, 0), "latency_over_solo")) > 1);
+    o.resume = true;
+    o.simulate.machine = "/nonexistent/machine.json"; /* would fail if the piece were simulated again */
+    assert_int_equal(mo_bench_tables(&session, &o, &again, NULL), MOIRE_OK);
+    assert_int_equal(json_array_size(json_object_get(again, "results")), 1);
+    char *before = json_dumps(json_object_get(first, "results"), JSON_REAL_PRECISION(6));
+    char *after = json_dumps(json_object_get(again, "results"), JSON_REAL_PRECISION(6));
+    assert_string_equal(before, after);
+    free(before);
+    free(after);
+    json_decref(first);
+    json_decref(again);
+    unlink(path);
+    mo_bench_session_close(&session);
+    tear_down(&p);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(one_server_queues_as_theory_says),
         cmocka_unit_test(the_document_depends_on_nothing_but_the_command),
         cmocka_unit_test(bad_input_is_named),
         cmocka_unit_test(blocks_slow_each_other_down_only_while_they_overlap),
+        cmocka_unit_test(a_table_has_a_row_a_policy_and_resumes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
