@@ -132,6 +132,22 @@ double mo_strassen_cost(const struct mo_strassen *s) {
 
 /* --- points --- */
 
+/* Work of the slowest of `cores` over the mean, when the units are split evenly. */
+static double imbalance(const struct mo_strassen *s, int64_t cores) {
+    const int64_t units = s->p->n * s->chunks * s->groups, per = s->blocks * s->sets;
+    double slowest = 0, total = 0;
+    for (int64_t core = 0; core < cores; core++) {
+        double work = 0;
+        for (int64_t u = units * core / cores; u < units * (core + 1) / cores; u++) {
+            int64_t left = s->nb - u % s->groups * per, chunk = u / s->groups % s->chunks;
+            work += (double)((left < per ? left : per) * (s->size + (chunk < s->extra)));
+        }
+        total += work;
+        slowest = most(slowest, work);
+    }
+    return slowest * (double)cores / total;
+}
+
 static int insert(struct mo_point *points, int n, int cap, const struct mo_point *point) {
     int at = n;
     while (at > 0 && points[at - 1].cost_ns > point->cost_ns)
@@ -164,7 +180,7 @@ static int points(const struct mo_problem *p, struct mo_point *out, int cap) {
             if (!mo_strassen_describe(p, &point, &s) || (int)s.chunks == before) continue;
             before = (int)s.chunks;
             if (!fit_parts(p, &point, &s)) continue;
-            point.cost_ns = mo_strassen_cost(&s);
+            point.cost_ns = mo_strassen_cost(&s) * (imbalance(&s, 2) + imbalance(&s, 4)) / 2;
             n = insert(out, n, cap, &point);
         }
     return n;

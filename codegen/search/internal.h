@@ -20,7 +20,8 @@ struct candidate {
     size_t object_bytes;
     void *code;
     struct mo_variant variant;
-    double min_ns;
+    double min_ns;   /* shortest over all measurements it took part in; 0: in none */
+    double relative; /* the same in times of the generic kernel in the same measurement */
     char verdict[64];
     moire_error err;
     bool reported;
@@ -34,6 +35,7 @@ struct job {
     int n, next; /* candidates; the first not yet compiled */
     struct candidate *candidate;
     struct candidate *best;      /* of this run; NULL: none yet */
+    double relative;             /* its time, or the earlier run's best's, in those of the generic kernel */
     struct mo_store_index index; /* as published last, also by an earlier run */
     bool stored;                 /* an earlier run stored a best one: */
     struct mo_variant earlier;

@@ -69,19 +69,38 @@ static void line_up(const struct job *job, struct mo_harness *h, struct lineup *
     }
 }
 
+/* Shortest of two times, of which 0 means none. */
+static double shorter(double a, double b) {
+    return a > 0 && (b <= 0 || a < b) ? a : b;
+}
+
+/* Takes the times of one measurement.  A whole measurement may fall into a slow phase of the machine, so what
+ * counts is a contender's time in those of the generic kernel beside it, and of that the best so far: one
+ * unlucky comparison does not unseat a better candidate of an earlier one. */
 static void take_times(struct job *job, const struct lineup *l) {
+    struct mo_layer_result *r = &job->result;
+    const double unit = l->generic >= 0 ? l->m.min_ns[l->generic] : 1;
     double best = INFINITY;
-    if (l->generic >= 0) job->result.generic_ns = l->m.min_ns[l->generic];
-    if (l->earlier >= 0) best = l->m.min_ns[l->earlier];
+    if (l->earlier >= 0) {
+        const struct mo_store_index *x = &job->earlier_index;
+        r->min_ns = shorter(x->min_ns, l->m.min_ns[l->earlier]);
+        best = l->m.min_ns[l->earlier] / unit;
+        if (l->generic >= 0 && x->min_ns > 0 && x->generic_ns > 0)
+            best = fmin(best, x->min_ns / x->generic_ns);
+    }
+    if (l->generic >= 0) r->generic_ns = shorter(r->generic_ns, unit);
     job->best = NULL;
     for (int i = 0; i < l->m.n; i++) {
-        if (!l->who[i]) continue;
-        l->who[i]->min_ns = l->m.min_ns[i];
-        if (l->m.min_ns[i] >= best) continue;
-        best = l->m.min_ns[i];
-        job->best = l->who[i];
+        struct candidate *c = l->who[i];
+        if (!c) continue;
+        c->min_ns = shorter(c->min_ns, l->m.min_ns[i]);
+        c->relative = shorter(c->relative, l->m.min_ns[i] / unit);
+        if (c->relative >= best) continue;
+        best = c->relative;
+        job->best = c;
     }
-    job->result.min_ns = isfinite(best) ? best : 0;
+    if (job->best) r->min_ns = job->best->min_ns;
+    job->relative = l->generic >= 0 && isfinite(best) ? best : 0;
 }
 
 static void describe(const struct mo_search *s, const struct job *job, const struct candidate *c,
@@ -157,7 +176,7 @@ static int store_best(struct mo_search *s, struct job *job, moire_error *err) {
 static int publish(struct mo_search *s, struct job *job, moire_error *err) {
     struct mo_layer_result *r = &job->result;
     struct mo_store_index *x = &job->index;
-    bool worth = r->min_ns > 0 && (r->generic_ns <= 0 || r->min_ns <= r->generic_ns);
+    bool worth = r->min_ns > 0 && job->relative <= 1;
     int rc = worth ? store_best(s, job, err) : MOIRE_OK;
     if (rc) return rc;
     if (!worth) x->best[0] = 0;
