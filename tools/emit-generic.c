@@ -20,9 +20,9 @@ static void tile_name(FILE *out, enum kind kind, const struct mo_mac *m, int str
     fprintf(out, "%s_%d_%dx%d_s%d", kinds[kind].name, m->blocks, m->rows, m->cols, stride);
 }
 
-static void emit_registers(FILE *out, const struct mo_mac *m) {
+static void emit_registers(FILE *out, const struct mo_mac *m, bool weights) {
     fputs("    v x_", out);
-    for (int r = 0; r < mo_mac_vectors(m); r++)
+    for (int r = 0; weights && r < mo_mac_vectors(m); r++)
         fprintf(out, ", w%d", r);
     fputs(";\n", out);
     mo_mac_declare(out, m, 4);
@@ -96,7 +96,7 @@ static void emit_tile(FILE *out, enum kind kind, const struct mo_mac *m, int str
     fputs("static void ", out);
     tile_name(out, kind, m, stride);
     fputs("(const struct mo_tile *a) {\n", out);
-    emit_registers(out, m);
+    emit_registers(out, m, true);
     if (kind == DEPTHWISE) fputs("    for (i64 rep = a->repeat; rep > 0; rep--) {\n", out);
     mo_mac_start(out, m, 4, "b");
     emit_loops(out, kind, m);
@@ -161,14 +161,21 @@ static void emit_window(FILE *out, const struct window *w) {
     fputs("static void ", out);
     window_name(out, w);
     fputs("(const struct mo_tile *a) {\n", out);
-    emit_registers(out, m);
+    enum { CLAMP = 2 }; /* registers of its bounds */
+    bool row = mo_mac_row_fits(m, w->side, CLAMP);
+    emit_registers(out, m, !row);
     fputs("    for (i64 rep = a->repeat; rep > 0; rep--) {\n", out);
     mo_mac_start(out, m, 4, "b");
     fputs("    const char *x0 = x, *q0 = a->w;\n"
           "    for (i64 i = a->n_outer; i > 0; i--, x0 += a->x_outer, q0 += a->w_outer) {\n",
           out);
+    uint64_t mask[8] = {0};
     for (int k = 0; k < w->side; k++)
-        if (window_mask(w, k)) mo_mac_step(out, m, 8, k * 64, k * 64, window_mask(w, k));
+        mask[k] = window_mask(w, k);
+    struct mo_mac_taps taps = {w->side, w->stride, 1, kinds[DEPTHWISE].element, 64, mask};
+    if (row) mo_mac_row(out, m, 8, &taps);
+    for (int k = 0; k < w->side && !row; k++)
+        if (mask[k]) mo_mac_step(out, m, 8, k * 64, k * 64, mask[k]);
     fputs("    }\n", out);
     emit_finish(out, m);
     fputs("    x += a->x_row, y += a->y_row, res += res ? a->y_row : 0;\n    }\n}\n\n", out);

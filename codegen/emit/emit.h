@@ -59,4 +59,17 @@ void mo_mac_start(FILE *out, const struct mo_mac *m, int indent, const char *bia
 /* One step: weights of every block b from `q<b> + woff`, pixels of row i from `x<i> + xoff`; only pixels t
  * whose bit is set in `mask`. */
 void mo_mac_step(FILE *out, const struct mo_mac *m, int indent, long woff, long xoff, uint64_t mask);
+
+/* The taps of one filter row of a depthwise tile (vector_x): stride and dilation in inputs, bytes from an
+ * input and from a tap's weights to the next, and by tap the pixels that see it. */
+struct mo_mac_taps {
+    int n, stride, dilation;
+    long input, weight;
+    const uint64_t *mask;
+};
+/* All of them, weights at q0: every input vector is loaded once and used by all its taps, whose weights stay
+ * in registers.  A load for each multiply-add would keep the load ports as busy as the multipliers. */
+void mo_mac_row(FILE *out, const struct mo_mac *m, int indent, const struct mo_mac_taps *taps);
+/* The registers suffice for that, beside the tile, the input and `others`. */
+bool mo_mac_row_fits(const struct mo_mac *m, int taps, int others);
 #endif

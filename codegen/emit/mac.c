@@ -110,3 +110,35 @@ void mo_mac_step(FILE *out, const struct mo_mac *m, int indent, long woff, long 
     else
         step_broadcast(out, m, indent, xoff, mask);
 }
+
+bool mo_mac_row_fits(const struct mo_mac *m, int taps, int others) {
+    return m->isa->constraint && mo_mac_vectors(m) * (m->rows * m->cols + taps) + 1 + others <= m->isa->regs;
+}
+
+/* What vector r of input `at` of a row adds to the pixels of row i. */
+static void row_input(FILE *out, const struct mo_mac *m, int indent, const struct mo_mac_taps *t, int i,
+                      int r, int at) {
+    bool loaded = false;
+    for (int k = 0; k < t->n; k++) {
+        int from = at - k * t->dilation, col = from / t->stride, pixel = i * m->cols + col;
+        if (from < 0 || from % t->stride || col >= m->cols || !(t->mask[k] >> pixel & 1)) continue;
+        if (!loaded)
+            fprintf(out, "%*sx_ = load(x%d + %ld);", indent, "", i, at * t->input + r * m->isa->lanes * 4);
+        loaded = true;
+        fprintf(out, " a%d_%d = mac(a%d_%d, w%d_%d, x_);", r, pixel, r, pixel, r, k);
+    }
+    if (loaded) fputc('\n', out);
+}
+
+void mo_mac_row(FILE *out, const struct mo_mac *m, int indent, const struct mo_mac_taps *t) {
+    int inputs = (m->cols - 1) * t->stride + (t->n - 1) * t->dilation + 1;
+    for (int r = 0; r < mo_mac_vectors(m); r++)
+        for (int k = 0; k < t->n; k++)
+            if (t->mask[k])
+                fprintf(out, "%*sconst v w%d_%d = load(q0 + %ld);\n", indent, "", r, k,
+                        k * t->weight + r * m->isa->lanes * 4);
+    for (int i = 0; i < m->rows; i++)
+        for (int r = 0; r < mo_mac_vectors(m); r++)
+            for (int at = 0; at < inputs; at++)
+                row_input(out, m, indent, t, i, r, at);
+}

@@ -80,10 +80,9 @@ static bool fits_registers(const struct mo_walk *w, int64_t pixels) {
 }
 
 bool mo_walk_shares_taps(const struct mo_walk *w) {
-    int64_t vectors = w->blocks * w->isa->vectors, rows = w->row.size + !!w->row.extra,
-            cols = w->col.size + !!w->col.extra;
-    return w->kind == MO_WALK_DEPTHWISE && w->isa->constraint &&
-           vectors * (rows * cols + w->col.taps) + 1 <= w->isa->regs;
+    struct mo_mac tile = {.isa = w->isa, .blocks = w->blocks};
+    tile.rows = (int)w->row.size + !!w->row.extra, tile.cols = (int)w->col.size + !!w->col.extra;
+    return w->kind == MO_WALK_DEPTHWISE && mo_mac_row_fits(&tile, (int)w->col.taps, 0);
 }
 
 /* Few rows are read where they are: they cannot crowd a cache set.  More are copied first; a unit is then one

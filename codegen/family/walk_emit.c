@@ -86,35 +86,19 @@ static void emit_channels(FILE *out, const struct tile *t, int indent, uint64_t 
         mo_mac_step(out, &t->mac, indent, (long)u * 64, (long)u * 4, mask);
 }
 
-/* Depthwise, one filter row: every input vector is loaded once and used by all its taps, whose weights stay
- * in registers.  A load for each multiply-add would keep the load ports as busy as the multipliers. */
+/* Depthwise: one filter row, whose taps share what they load. */
 static void emit_shared_taps(FILE *out, const struct tile *t, int indent, int64_t h) {
     const struct mo_walk *w = t->w;
-    int64_t taps = w->col.taps, stride = w->col.stride, dilation = w->col.dilation;
-    int64_t span = (t->mac.cols - 1) * stride + (taps - 1) * dilation + 1;
-    for (int r = 0; r < mo_mac_vectors(&t->mac); r++)
-        for (int64_t k = 0; k < taps; k++)
-            if (tap_mask(t, h, k))
-                fprintf(out, "%*sconst v w%d_%lld = load(q0 + %lld);\n", indent, "", r, ll(k),
-                        ll(k * w->w_tap + r * w->isa->lanes * 4));
-    for (int i = 0; i < t->mac.rows; i++)
-        for (int r = 0; r < mo_mac_vectors(&t->mac); r++)
-            for (int64_t at = 0; at < span; at++) {
-                bool loaded = false;
-                for (int64_t k = 0; k < taps; k++) {
-                    int64_t col = (at - k * dilation) / stride, pixel = i * t->mac.cols + col;
-                    if (at < k * dilation || (at - k * dilation) % stride || col >= t->mac.cols ||
-                        !(tap_mask(t, h, k) >> pixel & 1))
-                        continue;
-                    if (!loaded)
-                        fprintf(out, "%*sx_ = load(x%d + %lld);", indent, "", i,
-                                ll(at * w->x_pixel + r * w->isa->lanes * 4));
-                    loaded = true;
-                    fprintf(out, " a%d_%lld = mac(a%d_%lld, w%d_%lld, x_);", r, ll(pixel), r, ll(pixel), r,
-                            ll(k));
-                }
-                if (loaded) fputc('\n', out);
-            }
+    uint64_t mask[MO_AXIS_TAPS];
+    for (int64_t k = 0; k < w->col.taps; k++)
+        mask[k] = tap_mask(t, h, k);
+    mo_mac_row(out, &t->mac, indent,
+               &(struct mo_mac_taps){.n = (int)w->col.taps,
+                                     .stride = (int)w->col.stride,
+                                     .dilation = (int)w->col.dilation,
+                                     .input = (long)w->x_pixel,
+                                     .weight = (long)w->w_tap,
+                                     .mask = mask});
 }
 
 /* Taps of one filter row (or of a loop over like rows; `kh` is its text).  Blocked channels: one loop over
