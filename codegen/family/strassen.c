@@ -4,8 +4,8 @@
 
 #include <string.h>
 
-enum { L1_BYTES = 32 << 10, L2_BYTES = 768 << 10, V_BYTES = 512 << 10, MAX_SCRATCH = 64 << 20 };
-enum { LEAST_CHANNELS = 128, LEAST_OUTPUTS = 64, LEAST_PIXELS = 16, PART_GROUPS = 4, MAX_TILES = 12 };
+enum { L1_BYTES = 32 << 10, L2_BYTES = 768 << 10, MAX_SCRATCH = 64 << 20 };
+enum { LEAST_CHANNELS = 128, LEAST_OUTPUTS = 64, LEAST_PIXELS = 16, PART_UNITS = 16, MAX_TILES = 12 };
 static const double l2_rate = 40, l3_rate = 14, ghz = 4.2; /* bytes a cycle; as in walk_cost.c */
 
 static int64_t ceil_div(int64_t a, int64_t b) {
@@ -159,19 +159,23 @@ static int insert(struct mo_point *points, int n, int cap, const struct mo_point
     return n;
 }
 
-/* Few enough parts for V to stay in the private cache; a unit of a layer in parts makes V again, so it gets
- * many sets.  False when no part is small enough. */
-static bool fit_parts(const struct mo_problem *p, struct mo_point *point, struct mo_strassen *s) {
+/* Few enough parts for V to fit into `bytes`; a unit of a layer in parts makes V again, so it gets many sets,
+ * as long as there are units for some cores.  False when no part is small enough. */
+static bool fit_parts(const struct mo_problem *p, int64_t bytes, struct mo_point *point,
+                      struct mo_strassen *s) {
     int *parts = &point->knob[MO_STRASSEN_KNOB_PARTS], *sets = &point->knob[MO_STRASSEN_KNOB_SETS];
     *parts = *sets = 1;
-    while (mo_strassen_describe(p, point, s) && MO_STRASSEN * s->v_plane > V_BYTES)
+    while (mo_strassen_describe(p, point, s) && MO_STRASSEN * s->v_plane > bytes)
         ++*parts;
     if (*parts == 1) return true;
-    *sets = (int)ceil_div(ceil_div(s->nb, s->blocks), PART_GROUPS);
+    int64_t groups = ceil_div(PART_UNITS, p->n * s->chunks);
+    *sets = (int)ceil_div(ceil_div(s->nb, s->blocks), groups);
     return mo_strassen_describe(p, point, s);
 }
 
+/* V in half of the private cache; where that takes parts, also in most of it. */
 static int points(const struct mo_problem *p, struct mo_point *out, int cap) {
+    static const int64_t v_bytes[] = {MO_STRASSEN_V_BYTES / 2, MO_STRASSEN_V_BYTES};
     struct mo_strassen s;
     int n = 0;
     for (int blocks = p->isa == MO_ISA_AVX512 ? 2 : 1; blocks <= 4; blocks++)
@@ -179,9 +183,13 @@ static int points(const struct mo_problem *p, struct mo_point *out, int cap) {
             struct mo_point point = {.knob = {blocks, tiles, 1, 1, 2048}};
             if (!mo_strassen_describe(p, &point, &s) || (int)s.chunks == before) continue;
             before = (int)s.chunks;
-            if (!fit_parts(p, &point, &s)) continue;
-            point.cost_ns = mo_strassen_cost(&s) * (imbalance(&s, 2) + imbalance(&s, 4)) / 2;
-            n = insert(out, n, cap, &point);
+            int64_t parts = 0;
+            for (int i = 0; i < 2; i++) {
+                if (!fit_parts(p, v_bytes[i], &point, &s) || s.parts == parts) continue;
+                parts = s.parts;
+                point.cost_ns = mo_strassen_cost(&s) * (imbalance(&s, 2) + imbalance(&s, 4)) / 2;
+                n = insert(out, n, cap, &point);
+            }
         }
     return n;
 }

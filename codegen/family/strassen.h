@@ -28,6 +28,8 @@ enum {
     MO_STRASSEN_KNOBS
 };
 
+enum { MO_STRASSEN_V_BYTES = 896 << 10 }; /* most of V: a private cache, but for what streams by */
+
 struct mo_strassen {
     const struct mo_problem *p;
     const struct mo_emit_isa *isa;

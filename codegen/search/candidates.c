@@ -8,7 +8,7 @@
 #include <string.h>
 #include "codegen/search/internal.h"
 
-enum { DEFAULT_POINTS = 8, FAMILY_SHARE = 3, MAX_JOBS = 64, STEM_CAP = 4300 };
+enum { DEFAULT_POINTS = 12, FAMILY_SHARE = 3, MAX_JOBS = 64, STEM_CAP = 4300 };
 static const int64_t COMPILE_NS = INT64_C(60000000000); /* one candidate, on a busy machine */
 
 static int by_cost(const void *a, const void *b) {

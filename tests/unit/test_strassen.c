@@ -202,7 +202,8 @@ static void points_are_ordered(void **state) {
         assert_true(n >= 3);
         for (int i = 0; i < n; i++) {
             assert_true(mo_strassen_describe(&p, &points[i], &s));
-            assert_true(MO_STRASSEN * s.v_plane <= 512 << 10 && s.v_plane % 4096 && s.m_plane % 4096);
+            assert_true(MO_STRASSEN * s.v_plane <= MO_STRASSEN_V_BYTES && s.v_plane % 4096 &&
+                        s.m_plane % 4096);
             assert_true(i == 0 || points[i].cost_ns >= points[i - 1].cost_ns);
         }
         assert_int_equal(family->points(&p, points, 2), 2);

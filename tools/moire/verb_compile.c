@@ -29,7 +29,7 @@ static const char usage[] =
     "  --shape INPUT=d,d,...  binds an input whose shape is open\n"
     "  --threads N            compilers that run at a time; all allowed cores by default\n"
     "  --budget SECONDS       stop after about this time: first a few candidates of every layer, largest\n"
-    "                         first, then more; without it 8 candidates of every layer\n"
+    "                         first, then more; without it 12 candidates of every layer\n"
     "  --store DIR            folder of compiled variants; $XDG_CACHE_HOME/moire/store or\n"
     "                         ~/.cache/moire/store by default\n"
     "  --cc CC                C compiler; the first of gcc, clang, cc by default\n"
