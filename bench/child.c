@@ -90,6 +90,7 @@ static int write_job(struct mo_bench_session *s, const char *path, const struct 
         json_pack("{s:s, s:i, s:b, s:b, s:b, s:o}", "arrangement", system->arrangement, "threads", threads,
                   "generic", (int)generic, "exact", (int)s->exact, "trace", (int)trace, "tenants", list);
     if (s->store) json_object_set_new(job, "store", json_string(s->store));
+    if (s->record) json_object_set_new(job, "record", json_string(s->record));
     int bad = !job || json_dump_file(job, path, JSON_INDENT(1));
     json_decref(job);
     return bad ? mo_fail(err, MOIRE_EIO, "%s: cannot be written", path) : MOIRE_OK;

@@ -10,7 +10,7 @@
 #include "bench/moire_backend.h"
 #include "bench/moire_report.h"
 
-enum { EVENTS = 1 << 16 };
+enum { EVENTS = 1 << 16, RECORD_EVENTS = 1 << 19 };
 
 struct target {
     moire_tenant *tenant;
@@ -32,6 +32,8 @@ struct self {
     struct target targets[MO_BENCH_MAX_TENANTS];
     int n_targets;
     bool trace;
+    const char *record; /* the job's */
+    int64_t since;
     struct ticket *tickets; /* by query index; grown between runs only */
     int n_tickets, issued;
     sem_t solo_done;
@@ -137,6 +139,7 @@ static int backend_open(const struct mo_env *env, const struct mo_bench_job *job
     if (!self) return mo_fail(err, MOIRE_ENOMEM, "out of memory");
     self->env = env;
     self->trace = job->trace;
+    self->record = job->record;
     sem_init(&self->solo_done, 0, 0);
     moire_config config;
     moire_config_init(&config);
@@ -145,6 +148,7 @@ static int backend_open(const struct mo_env *env, const struct mo_bench_job *job
     config.store = job->store;
     config.generic_only = job->generic;
     config.log = log_line;
+    config.record = job->record ? RECORD_EVENTS : 0;
     int code = mo_runtime_create(&config, NULL, job->trace ? EVENTS : 0, &self->runtime, err);
     for (int i = 0; !code && i < job->n_tenants; i++)
         code = load_tenant(self, job, i, err);
@@ -181,6 +185,7 @@ static void on_answer(void *user, const moire_answer *answer) {
 static int backend_begin(void *opaque, int n) {
     struct self *self = opaque;
     self->issued = 0;
+    self->since = mo_now(self->env);
     mo_runtime_stats_reset(self->runtime);
     if (n <= self->n_tickets) return MOIRE_OK;
     mo_free(self->env, self->tickets);
@@ -205,6 +210,9 @@ static void backend_stop(void *opaque) {
     for (int i = 0; i < self->issued; i++)
         if (self->tickets[i].query) moire_cancel(self->runtime, self->tickets[i].query);
     moire_drain(self->runtime);
+    moire_error err;
+    if (self->record && mo_runtime_dump(self->runtime, self->since, self->record, &err))
+        fprintf(stderr, "moire: %s\n", err.message);
 }
 
 static int backend_report(void *opaque, const char *path, moire_error *err) {

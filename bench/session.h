@@ -23,6 +23,7 @@ struct mo_bench_session {
     const char *models; /* folder of zoo files */
     char *models_default;
     const char *store;   /* NULL = default */
+    const char *record;  /* file for the trace of moire's runs; NULL = none */
     const char *command; /* the command line, for the report */
     bool generic, exact, quiet;
     int cores;

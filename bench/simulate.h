@@ -22,6 +22,7 @@ struct mo_bench_simulation {
     struct mo_bench_machine machine;
     struct mo_bench_mix mix;
     struct mo_profile *profile[MO_BENCH_MAX_TENANTS];
+    struct mo_ring *ring; /* events of the next run; NULL = none */
     bool cost;
 };
 /* Machine, scenario, profiles, targets and solo times; close it also after an error. */

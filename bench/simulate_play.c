@@ -100,6 +100,7 @@ int mo_bench_simulate_play(const struct mo_bench_simulation *m, const struct mo_
                                    .max_queries = (int)m->env->limits.queries,
                                    .max_tenants = m->mix.scenario.n_tenants,
                                    .seed = seed,
+                                   .ring = m->ring,
                                    .cost_clock = m->cost ? real_clock : NULL,
                                    .answer = answer,
                                    .ctx = &run};

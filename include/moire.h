@@ -121,6 +121,7 @@ typedef struct moire_config {
     void (*log)(void *user, int level, const char *line); /* NULL = silent */
     void *log_user;
     int lend_workers; /* 1: start no worker threads; the host's threads work by moire_work() */
+    int64_t record;   /* events that every core remembers for moire_record(), 64 bytes each; 0 = none */
 } moire_config;
 MOIRE_API void moire_config_init(moire_config *config);
 
@@ -207,6 +208,10 @@ MOIRE_API int moire_run(moire_tenant *tenant, const moire_tensor *inputs, int n_
 MOIRE_API int moire_cancel(moire_runtime *runtime, moire_query query);
 /* Waits until nothing accepted is unanswered. */
 MOIRE_API int moire_drain(moire_runtime *runtime);
+/* Writes what the runtime has done to a text file, as far as `record` events of every core reach back:
+ * arrivals, decisions, block times, answers, and each tenant's profile.  `moire whatif` reads it. Call it
+ * drained.  MOIRE_EINVAL: the runtime was made without `record`; MOIRE_EIO: not written. */
+MOIRE_API int moire_record(moire_runtime *runtime, const char *path, moire_error *err);
 /* The runtime's clock, ns. */
 MOIRE_API int64_t moire_now(const moire_runtime *runtime);
 

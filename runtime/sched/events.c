@@ -69,6 +69,14 @@ static void put_line(struct text *t, const char *line, size_t n) {
     t->n += n;
 }
 
+/* Of any length. */
+static void put_text(struct text *t, const char *text) {
+    for (size_t n = strlen(text), some; n; n -= some, text += some) {
+        some = n < sizeof t->buffer ? n : sizeof t->buffer;
+        put_line(t, text, some);
+    }
+}
+
 static void put_event(struct text *t, const struct mo_event_entry *e) {
     char line[256];
     int n = snprintf(line, sizeof line,
@@ -78,20 +86,21 @@ static void put_event(struct text *t, const struct mo_event_entry *e) {
 }
 
 /* Merges the rings by seq; the number of rings is small, so the next event is found by looking at each. */
-static void put_all(struct text *t, const struct mo_events *e, uint64_t *at) {
-    for (;;) {
+static uint64_t put_all(struct text *t, const struct mo_events *e, uint64_t *at) {
+    for (uint64_t n = 0;; n++) {
         int best = -1;
         for (int i = 0; i < e->n_rings; i++) {
             if (at[i] >= e->ring[i].n) continue;
             if (best < 0 || mo_ring_at(&e->ring[i], at[i])->seq < mo_ring_at(&e->ring[best], at[best])->seq)
                 best = i;
         }
-        if (best < 0) return;
+        if (best < 0) return n;
         put_event(t, mo_ring_at(&e->ring[best], at[best]++));
     }
 }
 
-int mo_events_dump(const struct mo_events *e, int n_cores, const char *path, moire_error *err) {
+int mo_events_dump(const struct mo_events *e, int n_cores, const char *preface, const char *path,
+                   moire_error *err) {
     const struct mo_sys *sys = e->env->sys;
     uint64_t *at = mo_alloc(e->env, (size_t)e->n_rings * sizeof *at);
     struct text *t = mo_alloc(e->env, sizeof *t);
@@ -106,7 +115,9 @@ int mo_events_dump(const struct mo_events *e, int n_cores, const char *path, moi
         int n = snprintf(line, sizeof line, "# moire-history 1\n# cores %d\n# dropped %" PRIu64 "\n", n_cores,
                          dropped);
         put_line(t, line, (size_t)n);
-        put_all(t, e, at);
+        put_text(t, preface);
+        n = snprintf(line, sizeof line, "# end %" PRIu64 "\n", put_all(t, e, at));
+        put_line(t, line, (size_t)n);
         flush_text(t);
         rc = t->rc;
         int closed = sys->close(sys->self, fd);

@@ -85,6 +85,8 @@ static inline void mo_event_put(struct mo_ring *r, int64_t time, int kind, uint6
                                                          .tenant = tenant};
 }
 
-/* Writes all rings, merged by seq, as text: "# moire-history 1", "# cores N", "# dropped N", then events. */
-int mo_events_dump(const struct mo_events *events, int n_cores, const char *path, moire_error *err);
+/* Writes all rings, merged by seq, as text: "# moire-history 1", "# cores N", "# dropped N", `preface` (lines
+ * of its own that begin with '#'; may be ""), the events, and "# end N" with their number. */
+int mo_events_dump(const struct mo_events *events, int n_cores, const char *preface, const char *path,
+                   moire_error *err);
 #endif

@@ -55,8 +55,12 @@ static int start(moire_runtime *rt, const moire_config *c, int64_t events, moire
     if (c->max_queries > limits->queries)
         return mo_fail(err, MOIRE_ELIMIT, "limit 'queries' is %lld, the config asks for %d",
                        (long long)limits->queries, c->max_queries);
+    if (c->record < 0 || c->record > 1 << 26)
+        return mo_fail(err, MOIRE_EINVAL, "record: %lld events; must be 0 to %d", (long long)c->record,
+                       1 << 26);
     int rc = mo_topology_create(&rt->env, NULL, c->threads, "", &rt->topology, err);
     if (rc) return rc;
+    rt->policy = policy;
     rt->isa = mo_isa_detect();
     open_store(rt, c);
     struct mo_engine_config ec = {.env = &rt->env,
@@ -67,7 +71,7 @@ static int start(moire_runtime *rt, const moire_config *c, int64_t events, moire
                                   .block_ns = c->block_ns,
                                   .no_pin = c->no_pin != 0,
                                   .lent = c->lend_workers != 0,
-                                  .events = events};
+                                  .events = events > c->record ? events : c->record};
     return mo_engine_create(&ec, &rt->engine, err);
 }
 
@@ -212,10 +216,4 @@ void mo_runtime_stats(moire_runtime *rt, struct mo_sched_stats *out) {
 
 void mo_runtime_stats_reset(moire_runtime *rt) {
     mo_engine_stats_reset(rt->engine);
-}
-
-int mo_runtime_dump(moire_runtime *rt, const char *path, moire_error *err) {
-    struct mo_events *events = mo_engine_events(rt->engine);
-    if (!events) return mo_fail(err, MOIRE_EINVAL, "the runtime records no events");
-    return mo_events_dump(events, mo_engine_cores(rt->engine), path, err);
 }

@@ -12,6 +12,7 @@ struct moire_runtime {
     struct mo_env env;
     struct mo_topology *topology;
     struct mo_engine *engine;
+    const struct mo_policy *policy;
     struct mo_store *store; /* NULL: generic kernels only */
     enum mo_isa isa;
     bool recording;         /* plans are to be stored: always from ONNX, see mo_image_record() */
@@ -36,6 +37,7 @@ struct moire_tenant {
     struct mo_plan *plan;
     struct mo_compiled compiled; /* what the plan lies in, when it came from the store */
     struct mo_profile *profile;
+    struct mo_sched_tenant_config serving; /* as the engine was told */
     int index, n_instances;
     struct mo_instance **instances;
     moire_tensor *outputs; /* n_instances rows of n_outputs */
@@ -49,8 +51,8 @@ int mo_runtime_create(const moire_config *config, const struct mo_env *env, int6
                       moire_runtime **out, moire_error *err);
 void mo_runtime_stats(moire_runtime *runtime, struct mo_sched_stats *out);
 void mo_runtime_stats_reset(moire_runtime *runtime);
-/* Writes the event history; MOIRE_EINVAL when the runtime was made without events.  Drain first. */
-int mo_runtime_dump(moire_runtime *runtime, const char *path, moire_error *err);
+/* As moire_record(); what happened before `since` is marked as not of interest. */
+int mo_runtime_dump(moire_runtime *runtime, int64_t since, const char *path, moire_error *err);
 /* Predicted solo time of a tenant on so many cores. */
 int64_t mo_tenant_solo_ns(const moire_tenant *tenant, int cores);
 

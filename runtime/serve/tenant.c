@@ -160,14 +160,14 @@ static int open_tenant(moire_tenant *t, const moire_tenant_config *c, moire_erro
     if (queue > limits->queue)
         return mo_fail(err, MOIRE_ELIMIT, "limit 'queue' is %lld, the tenant asks for %lld",
                        (long long)limits->queue, (long long)queue);
-    struct mo_sched_tenant_config sc = {.qos_ns = c->qos_ns,
-                                        .best_effort = c->cls == MOIRE_BEST_EFFORT,
-                                        .shed_late = c->shed_late != 0,
-                                        .priority = c->priority,
-                                        .queue = (int)queue,
-                                        .instances = t->n_instances,
-                                        .profile = t->profile};
-    return mo_engine_open(t->runtime->engine, &sc, &mo_serve_model, t, &t->index, err);
+    t->serving = (struct mo_sched_tenant_config){.qos_ns = c->qos_ns,
+                                                 .best_effort = c->cls == MOIRE_BEST_EFFORT,
+                                                 .shed_late = c->shed_late != 0,
+                                                 .priority = c->priority,
+                                                 .queue = (int)queue,
+                                                 .instances = t->n_instances,
+                                                 .profile = t->profile};
+    return mo_engine_open(t->runtime->engine, &t->serving, &mo_serve_model, t, &t->index, err);
 }
 
 static void destroy(moire_tenant *t) {

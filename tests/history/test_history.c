@@ -203,7 +203,7 @@ static void virtual_runs_keep_the_promises(void **state) {
         }
         struct sim_result r;
         assert_int_equal(sim_run(&c, &r), MOIRE_OK);
-        assert_int_equal(mo_events_dump(events, c.n_cores, path, NULL), MOIRE_OK);
+        assert_int_equal(mo_events_dump(events, c.n_cores, "", path, NULL), MOIRE_OK);
         struct history_verdict v = check_file(path);
         assert_string_equal(v.rule, "");
         assert_int_equal(v.queries, r.stats.accepted);
@@ -256,7 +256,7 @@ static void live_runs_keep_the_promises(void **state) {
             if (i % 50 == 0) mo_runtime_stats(rt, &st); /* puts a sample into the history */
         }
         moire_drain(rt);
-        assert_int_equal(mo_runtime_dump(rt, dump, NULL), MOIRE_OK);
+        assert_int_equal(mo_runtime_dump(rt, 0, dump, NULL), MOIRE_OK);
         moire_runtime_destroy(rt, 1);
         assert_int_equal(answers, accepted);
         struct history_verdict v = check_file(dump);

@@ -1,0 +1,176 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * replay.c - plays a trace's arrivals on the simulated engine and scores them as the real ones; see replay.h.
+ *
+ * Queries that arrived less than the longest target before the last one are not scored: the recording ended
+ * before they could. */
+#include "bench/replay.h"
+
+#include <stdio.h>
+#include <string.h>
+#include "bench/report_page.h"
+#include "bench/simulate.h"
+
+static const double block_us = 3;
+
+struct replay {
+    const struct mo_env *env;
+    struct mo_trace trace;
+    struct mo_bench_schedule schedule;
+    struct mo_bench_record *records;
+    int64_t qos_ns[MO_BENCH_MAX_TENANTS];
+};
+
+static int make_schedule(struct replay *r, moire_error *err) {
+    const struct mo_trace *t = &r->trace;
+    int64_t first = t->queries[0].arrival, last = t->queries[t->n_queries - 1].arrival, longest = 0;
+    size_t room = (size_t)t->n_queries + 1;
+    r->schedule.items = mo_alloc(r->env, room * sizeof *r->schedule.items);
+    r->records = mo_alloc(r->env, room * sizeof *r->records);
+    if (!r->schedule.items || !r->records) return mo_fail(err, MOIRE_ENOMEM, "out of memory for the replay");
+    for (int i = 0; i < t->n_tenants; i++) {
+        const struct mo_trace_tenant *tenant = &t->tenants[i];
+        r->qos_ns[i] = tenant->qos_ns > 0 ? tenant->qos_ns : last - first + 1;
+        if (tenant->qos_ns > longest) longest = tenant->qos_ns;
+    }
+    for (int i = 0; i < t->n_queries; i++)
+        r->schedule.items[i] = (struct mo_bench_arrival){t->queries[i].arrival - first, t->queries[i].tenant};
+    r->schedule.n = t->n_queries;
+    r->schedule.window_ns = last - first > 2 * longest ? last - first - longest : last - first + 1;
+    r->schedule.total_ns = last - first + longest;
+    return MOIRE_OK;
+}
+
+static void real_records(struct replay *r) {
+    const struct mo_trace *t = &r->trace;
+    int64_t first = t->queries[0].arrival;
+    for (int i = 0; i < t->n_queries; i++) {
+        const struct mo_trace_query *q = &t->queries[i];
+        r->records[i] = (struct mo_bench_record){.issue_ns = q->arrival - first,
+                                                 .start_ns = q->start ? q->start - first : -1,
+                                                 .end_ns = q->end && !q->code ? q->end - first : -1,
+                                                 .code = q->code};
+    }
+}
+
+static json_t *score_json(struct replay *r, const char *policy, int cores, const char *kind,
+                          moire_error *err) {
+    struct mo_bench_score s;
+    json_t *tenants = json_array();
+    if (mo_bench_score(r->env, &r->schedule, r->records, r->qos_ns, r->trace.n_tenants, INT64_MAX, &s, err)) {
+        json_decref(tenants);
+        return NULL;
+    }
+    for (int i = 0; i < r->trace.n_tenants; i++) {
+        const struct mo_bench_tenant_score *t = &s.tenants[i];
+        if (!r->trace.tenants[i].name[0]) continue;
+        json_array_append_new(tenants,
+                              json_pack("{s:s, s:i, s:f, s:f, s:f, s:f}", "name", r->trace.tenants[i].name,
+                                        "n", t->n, "within_qos", t->within, "p50_ms", t->p50_ms, "p95_ms",
+                                        t->p95_ms, "p99_ms", t->p99_ms));
+    }
+    json_t *row = json_pack("{s:s, s:s, s:i, s:f, s:f, s:o}", "kind", kind, "policy", policy, "cores", cores,
+                            "overall", s.overall, "worst_tenant", s.worst, "tenants", tenants);
+    mo_bench_score_free(r->env, &s);
+    if (!row) mo_fail(err, MOIRE_ENOMEM, "out of memory");
+    return row;
+}
+
+/* The simulation that the trace describes, on so many cores. */
+static int describe(struct replay *r, const struct mo_bench_replay_options *o, int cores,
+                    struct mo_bench_simulation *m, moire_error *err) {
+    int code = MOIRE_OK;
+    memset(m, 0, sizeof *m);
+    m->env = r->env;
+    if (o->machine) code = mo_bench_machine_load(r->env, o->machine, &m->machine, err);
+    if (!o->machine) m->machine.sim.block_ns = (int64_t)(block_us * 1e3);
+    m->machine.sim.n_cores = m->mix.cores = cores;
+    if (o->measured && r->trace.predicted_ns > 0)
+        m->machine.sim.slowdown = r->trace.block_ns / r->trace.predicted_ns;
+    for (int i = 0; !code && i < r->trace.n_tenants; i++) {
+        const struct mo_trace_tenant *t = &r->trace.tenants[i];
+        m->mix.scenario.tenants[i] =
+            (struct mo_bench_tenant){.name = t->name,
+                                     .model = t->name,
+                                     .cls = t->best_effort ? MOIRE_BEST_EFFORT : MOIRE_LATENCY_CRITICAL,
+                                     .priority = t->priority,
+                                     .shed_late = t->shed_late};
+        m->mix.qos_ns[i] = t->qos_ns;
+        code = t->name[0] ? mo_trace_profile(r->env, t, cores, &m->profile[i], err)
+                          : mo_fail(err, MOIRE_EFORMAT, "%s: tenant %d is missing", o->trace, i);
+    }
+    m->mix.scenario.n_tenants = r->trace.n_tenants;
+    if (code) mo_bench_simulation_close(m);
+    return code;
+}
+
+static int play_one(struct replay *r, const struct mo_bench_replay_options *o, const char *name, int cores,
+                    json_t *results, moire_error *err) {
+    const struct mo_policy *policy = mo_policy_find(name);
+    struct mo_bench_simulation m;
+    int64_t cut;
+    if (!policy) return mo_fail(err, MOIRE_EINVAL, "no policy '%s'", name);
+    int code = describe(r, o, cores, &m, err);
+    if (code) return code;
+    code = mo_bench_simulate_play(&m, policy, 1, &r->schedule, -1, r->records, &cut, NULL, err);
+    mo_bench_simulation_close(&m);
+    json_t *row = code ? NULL : score_json(r, name, cores, "predicted", err);
+    if (!code && (!row || json_array_append_new(results, row))) code = MOIRE_ENOMEM;
+    return code;
+}
+
+int mo_bench_replay(const struct mo_env *env, const struct mo_bench_replay_options *o, json_t **out,
+                    moire_error *err) {
+    struct replay r = {.env = env};
+    int code = mo_trace_read(env, o->trace, &r.trace, err);
+    if (code) return code;
+    json_t *results = json_array(), *real = NULL;
+    const char *const recorded[] = {r.trace.policy};
+    const char *const *policies = o->n_policies ? o->policies : recorded;
+    code = make_schedule(&r, err);
+    if (!code) {
+        real_records(&r);
+        real = score_json(&r, r.trace.policy, r.trace.cores, "recorded", err);
+        if (!real || json_array_append_new(results, real)) code = MOIRE_ENOMEM;
+    }
+    for (int i = 0; !code && i < (o->n_policies ? o->n_policies : 1); i++)
+        code = play_one(&r, o, policies[i], o->cores ? o->cores : r.trace.cores, results, err);
+    if (!code)
+        *out = json_pack("{s:s, s:s, s:i, s:s, s:f, s:O}", "kind", "replay", "trace", o->trace, "cores",
+                         r.trace.cores, "policy", r.trace.policy, "block_ratio",
+                         r.trace.predicted_ns > 0 ? r.trace.block_ns / r.trace.predicted_ns : 0.0, "results",
+                         results);
+    if (!code && !*out) code = mo_fail(err, MOIRE_ENOMEM, "out of memory");
+    json_decref(results);
+    mo_free(env, r.schedule.items);
+    mo_free(env, r.records);
+    mo_trace_free(&r.trace);
+    return code;
+}
+
+void mo_bench_replay_print(const json_t *document) {
+    const json_t *results = json_object_get(document, "results"), *real = json_array_get(results, 0);
+    size_t i, k;
+    json_t *row, *t;
+    printf("recorded on %.0f cores with policy %s; its blocks took %.3f x their profile\n",
+           mo_doc_number(document, "cores"), mo_doc_text(document, "policy"),
+           mo_doc_number(document, "block_ratio"));
+    json_array_foreach(results, i, row) {
+        printf("\n%s: policy %s, %.0f cores: %.2f %% of all queries in time\n", mo_doc_text(row, "kind"),
+               mo_doc_text(row, "policy"), mo_doc_number(row, "cores"), 100 * mo_doc_number(row, "overall"));
+        printf("  %-26s %7s %9s %9s %9s %s\n", "tenant", "n", "within", "p50 ms", "p95 ms",
+               i ? " against recorded: within, p50, p95" : "");
+        json_array_foreach(json_object_get(row, "tenants"), k, t) {
+            const json_t *was = json_array_get(json_object_get(real, "tenants"), k);
+            double p50 = mo_doc_number(was, "p50_ms"), p95 = mo_doc_number(was, "p95_ms");
+            printf("  %-26.26s %7.0f %7.2f %% %9.2f %9.2f", mo_doc_text(t, "name"), mo_doc_number(t, "n"),
+                   100 * mo_doc_number(t, "within_qos"), mo_doc_number(t, "p50_ms"),
+                   mo_doc_number(t, "p95_ms"));
+            if (i && p50 > 0 && p95 > 0)
+                printf("  %+8.2f points, %+6.1f %%, %+6.1f %%",
+                       100 * (mo_doc_number(t, "within_qos") - mo_doc_number(was, "within_qos")),
+                       100 * (mo_doc_number(t, "p50_ms") / p50 - 1),
+                       100 * (mo_doc_number(t, "p95_ms") / p95 - 1));
+            printf("\n");
+        }
+    }
+}

@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * replay.h - a recorded run (bench/trace.h) played again by the simulator: as it was, to see how well the
+ * simulator predicts, or with other cores and policies, to see what they would have done. */
+#ifndef MO_BENCH_REPLAY_H
+#define MO_BENCH_REPLAY_H
+#include "bench/latency.h"
+#include "bench/trace.h"
+#include "runtime/sim/sim.h"
+
+struct mo_bench_replay_options {
+    const char *trace;
+    const char *machine; /* whose costs beside the kernels hold (block_us, query_us, noise, corun); NULL = a
+                            block 3 us */
+    int cores;           /* 0 = as recorded */
+    const char *policies[MO_BENCH_MAX_SYSTEMS];
+    int n_policies; /* 0 = as recorded */
+    bool measured;  /* block times as they were in the mean of the recording, not as the profiles say */
+};
+
+/* Fills *out: {"kind": "replay", "cores", "policy", "block_ratio", "results": [{"policy", "cores", "overall",
+ * "tenants": [{"name", "n", "within_qos", "p50_ms", "p95_ms"}]}]}; the first result is what was recorded. */
+int mo_bench_replay(const struct mo_env *env, const struct mo_bench_replay_options *options, json_t **out,
+                    moire_error *err);
+void mo_bench_replay_print(const json_t *document);
+#endif

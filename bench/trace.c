@@ -1,0 +1,345 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * trace.c - the reader of trace.h: one pass over the lines; queries are found by handle in a hash table. */
+#define _GNU_SOURCE
+#include "bench/trace.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MAX_FIELDS = 9, MAX_LAYERS = 1 << 16, MAX_TRACE_CORES = 1024 };
+static const int64_t most_bytes = INT64_C(1) << 31;
+
+struct reader {
+    const struct mo_env *env;
+    const char *path;
+    int line;
+    int64_t events, end; /* counted, and as the last line says: -1 = not seen */
+    struct mo_trace *t;
+    int64_t submitted; /* arrival of the latest SUBMIT */
+    int *table;        /* index + 1 into queries, by handle; a power of two entries */
+    size_t mask;
+    struct block {
+        uint64_t query;
+        int64_t start;
+    } * running; /* by core */
+    moire_error *err;
+};
+
+static int fail(const struct reader *r, const char *why) {
+    return mo_fail(r->err, MOIRE_EFORMAT, "%s:%d: %s", r->path, r->line, why);
+}
+
+/* Reads a whole number at *at and steps over it and one separator. */
+static bool number(const char **at, int64_t min, int64_t max, int64_t *out) {
+    char *end;
+    errno = 0;
+    long long v = strtoll(*at, &end, 10);
+    if (errno || end == *at || v < min || v > max || (*end && !strchr(" ,", *end))) return false;
+    *at = *end ? end + 1 : end;
+    *out = v;
+    return true;
+}
+
+static bool starts(const char **at, const char *key) {
+    size_t n = strlen(key);
+    if (strncmp(*at, key, n) != 0) return false;
+    *at += n;
+    return true;
+}
+
+/* --- what comes before the events ----------------------------------------------------------------------- */
+static int read_tenant(struct reader *r, const char *at) {
+    int64_t index, layers, qos, best_effort, shed, priority;
+    if (!number(&at, 0, MO_BENCH_MAX_TENANTS - 1, &index) || !number(&at, 1, MAX_LAYERS, &layers) ||
+        !number(&at, 0, INT64_MAX, &qos) || !number(&at, 0, 1, &best_effort) || !number(&at, 0, 1, &shed) ||
+        !number(&at, INT32_MIN, INT32_MAX, &priority) || !*at)
+        return fail(r, "not \"# tenant INDEX LAYERS QOS_NS BEST_EFFORT SHED_LATE PRIORITY NAME\"");
+    struct mo_trace_tenant *t = &r->t->tenants[index];
+    if (t->name[0]) return fail(r, "a tenant is named twice");
+    t->n_layers = (int)layers;
+    t->qos_ns = qos;
+    t->best_effort = best_effort;
+    t->shed_late = shed;
+    t->priority = (int)priority;
+    strncpy(t->name, at, sizeof t->name - 1);
+    if (index >= r->t->n_tenants) r->t->n_tenants = (int)index + 1;
+    return MOIRE_OK;
+}
+
+static int read_profile(struct reader *r, const char *at) {
+    int64_t index, cores, ns;
+    if (!number(&at, 0, r->t->n_tenants - 1, &index) || !number(&at, 1, MAX_TRACE_CORES, &cores))
+        return fail(r, "not \"# profile INDEX CORES NS,...\" of a tenant named before");
+    struct mo_trace_tenant *t = &r->t->tenants[index];
+    if (t->n_counts == 64 || (t->n_counts && cores <= t->counts[t->n_counts - 1]))
+        return fail(r, "the core counts of a profile must rise");
+    int64_t *times = mo_region_array(r->t->region, (size_t)t->n_layers, sizeof *times);
+    if (!times) return mo_fail(r->err, MOIRE_ENOMEM, "%s: out of memory", r->path);
+    for (int l = 0; l < t->n_layers; l++) {
+        if (!number(&at, 1, INT64_MAX / MAX_LAYERS, &ns))
+            return fail(r, "a profile has fewer times than its tenant layers, or one that is not positive");
+        times[l] = ns;
+    }
+    if (*at) return fail(r, "a profile has more times than its tenant layers");
+    t->counts[t->n_counts] = (int)cores;
+    t->times[t->n_counts++] = times;
+    return MOIRE_OK;
+}
+
+static int read_remark(struct reader *r, const char *at) {
+    int64_t v;
+    if (starts(&at, "# tenant ")) return read_tenant(r, at);
+    if (starts(&at, "# profile ")) return read_profile(r, at);
+    if (starts(&at, "# policy ")) {
+        strncpy(r->t->policy, at, sizeof r->t->policy - 1);
+    } else if (starts(&at, "# cores ")) {
+        if (!number(&at, 1, MAX_TRACE_CORES, &v)) return fail(r, "not a number of cores");
+        r->t->cores = (int)v;
+    } else if (starts(&at, "# since ")) {
+        if (!number(&at, 0, INT64_MAX, &r->t->since)) return fail(r, "not a time");
+    } else if (starts(&at, "# dropped ")) {
+        if (!number(&at, 0, INT64_MAX, &v)) return fail(r, "not a number of events");
+        if (v) return fail(r, "events were lost: record a shorter run, or with more events");
+    } else if (starts(&at, "# end ")) {
+        if (!number(&at, 0, INT64_MAX, &r->end)) return fail(r, "not a number of events");
+    }
+    return MOIRE_OK;
+}
+
+/* --- events --------------------------------------------------------------------------------------------- */
+static size_t slot_of(const struct reader *r, uint64_t handle) {
+    size_t at = (handle * UINT64_C(0x9e3779b97f4a7c15) >> 20) & r->mask;
+    while (r->table[at] && r->t->queries[r->table[at] - 1].handle != handle)
+        at = (at + 1) & r->mask;
+    return at;
+}
+
+static struct mo_trace_query *find(const struct reader *r, uint64_t handle) {
+    int i = r->table[slot_of(r, handle)];
+    return i ? &r->t->queries[i - 1] : NULL;
+}
+
+struct event {
+    int64_t time, tenant, a, b, c;
+    uint64_t query;
+    char kind[16];
+};
+
+static bool read_event(const char *at, struct event *e) {
+    int64_t seq, ring, query;
+    char *end;
+    if (!number(&at, 0, INT64_MAX, &seq) || !number(&at, 0, INT64_MAX, &e->time) ||
+        !number(&at, 0, INT16_MAX, &ring))
+        return false;
+    const char *space = strchr(at, ' ');
+    size_t n = space ? (size_t)(space - at) : 0;
+    if (n < 1 || n >= sizeof e->kind) return false;
+    memcpy(e->kind, at, n);
+    e->kind[n] = 0;
+    errno = 0;
+    e->query = strtoull(space + 1, &end, 10);
+    query = end != space + 1 && *end == ' ' && !errno;
+    at = end + (query != 0);
+    return query && number(&at, -1, INT32_MAX, &e->tenant) && number(&at, INT64_MIN, INT64_MAX, &e->a) &&
+           number(&at, INT64_MIN, INT64_MAX, &e->b) && number(&at, INT64_MIN, INT64_MAX, &e->c) && !*at;
+}
+
+/* A query has arrived; handle 0: it was refused. */
+static int on_arrival(struct reader *r, const struct event *e, uint64_t handle, int64_t arrival, int code) {
+    struct mo_trace *t = r->t;
+    if (e->tenant < 0 || e->tenant >= t->n_tenants || !t->tenants[e->tenant].name[0])
+        return fail(r, "a query of a tenant that the trace does not name");
+    t->queries[t->n_queries++] =
+        (struct mo_trace_query){.handle = handle, .arrival = arrival, .tenant = (int)e->tenant, .code = code};
+    if (!handle) return MOIRE_OK;
+    size_t at = slot_of(r, handle);
+    if (r->table[at]) return fail(r, "a query is accepted twice");
+    r->table[at] = t->n_queries;
+    return MOIRE_OK;
+}
+
+/* Time of a block's layers in the profile of its core count; 0 when that was not measured. */
+static double predicted(const struct mo_trace_tenant *t, int cores, int64_t begin, int64_t end) {
+    double sum = 0;
+    for (int k = 0; k < t->n_counts; k++)
+        for (int64_t l = begin; t->counts[k] == cores && l < end; l++)
+            sum += (double)t->times[k][l];
+    return sum;
+}
+
+static int on_block(struct reader *r, const struct event *e, bool begins) {
+    const struct mo_trace_query *q = find(r, e->query);
+    if (e->c < 0 || e->c >= r->t->cores) return fail(r, "a block on a core that is not there");
+    struct block *b = &r->running[e->c];
+    bool ended = !begins && q && b->query == e->query;
+    struct block was = *b;
+    *b = (struct block){begins ? e->query : 0, e->time};
+    if (!ended) return MOIRE_OK;
+    const struct mo_trace_tenant *t = &r->t->tenants[q->tenant];
+    if (e->a < 0 || e->b > t->n_layers || e->a >= e->b)
+        return fail(r, "a block of layers that are not there");
+    double solo = predicted(t, q->cores, e->a, e->b);
+    if (!(solo > 0)) return MOIRE_OK;
+    r->t->block_ns += (double)(e->time - was.start);
+    r->t->predicted_ns += solo;
+    return MOIRE_OK;
+}
+
+static int on_event(struct reader *r, const char *line) {
+    struct event e;
+    if (!read_event(line, &e)) return fail(r, "not an event: \"seq time ring KIND query tenant a b c\"");
+    if (!r->t->cores) return fail(r, "events before the '# cores' line");
+    r->events++;
+    bool counts = e.time >= r->t->since;
+    if (!strcmp(e.kind, "SUBMIT")) r->submitted = e.a;
+    if (!strcmp(e.kind, "ACCEPT") && counts) return on_arrival(r, &e, e.query, e.a, MOIRE_EUNLOADED);
+    if (!strcmp(e.kind, "REJECT") && counts) return on_arrival(r, &e, 0, r->submitted, (int)e.a);
+    if (!strcmp(e.kind, "BLOCK_START")) return on_block(r, &e, true);
+    if (!strcmp(e.kind, "BLOCK_END")) return on_block(r, &e, false);
+    struct mo_trace_query *q = find(r, e.query);
+    if (!q) return MOIRE_OK;
+    if (!strcmp(e.kind, "DISPATCH")) {
+        if (!q->start) q->start = e.time;
+        q->cores = (int)e.c;
+    } else if (!strcmp(e.kind, "RESOLVE")) {
+        q->end = e.time;
+        q->code = (int)e.a;
+    }
+    return MOIRE_OK;
+}
+
+/* --- the file ------------------------------------------------------------------------------------------- */
+static int by_arrival(const void *pa, const void *pb) {
+    const struct mo_trace_query *a = pa, *b = pb;
+    if (a->arrival != b->arrival) return a->arrival < b->arrival ? -1 : 1;
+    return (a->handle > b->handle) - (a->handle < b->handle);
+}
+
+static int read_lines(struct reader *r, char *text) {
+    int code = MOIRE_OK;
+    for (char *line = text, *end; !code && *line; line = end + 1) {
+        r->line++;
+        end = strchr(line, '\n');
+        if (!end) return fail(r, "the last line is cut off");
+        *end = 0;
+        if (r->line == 1)
+            code = strcmp(line, "# moire-history 1")
+                       ? fail(r, "not a trace: the first line must be '# moire-history 1'")
+                       : MOIRE_OK;
+        else
+            code = r->end >= 0    ? fail(r, "more after the '# end' line")
+                   : *line == '#' ? read_remark(r, line)
+                                  : on_event(r, line);
+    }
+    if (code) return code;
+    if (r->end < 0) return fail(r, "cut off: it does not end with an '# end' line");
+    if (r->end != r->events) return fail(r, "events are missing: the '# end' line tells of another number");
+    if (!r->t->n_queries) return fail(r, "no query in it");
+    return MOIRE_OK;
+}
+
+/* Room for what a text of so many lines can hold. */
+static bool make_room(struct reader *r, size_t lines) {
+    struct mo_trace *t = r->t;
+    size_t entries = 64;
+    while (entries < 2 * lines)
+        entries *= 2;
+    r->mask = entries - 1;
+    t->tenants = mo_region_array(t->region, MO_BENCH_MAX_TENANTS, sizeof *t->tenants);
+    t->queries = mo_region_array(t->region, lines + 1, sizeof *t->queries);
+    r->table = mo_alloc(r->env, entries * sizeof *r->table);
+    r->running = mo_alloc(r->env, MAX_TRACE_CORES * sizeof *r->running);
+    return t->tenants && t->queries && r->table && r->running;
+}
+
+int mo_trace_parse(const struct mo_env *env, const char *path, const char *text, size_t n,
+                   struct mo_trace *out, moire_error *err) {
+    struct reader r = {.env = env, .path = path, .end = -1, .t = out, .err = err};
+    size_t lines = 1;
+    for (size_t i = 0; i < n; i++)
+        lines += text[i] == '\n';
+    *out = (struct mo_trace){.region = mo_region_create(env)};
+    char *copy = out->region && !memchr(text, 0, n) ? mo_region_string(out->region, text, n) : NULL;
+    int code;
+    if (memchr(text, 0, n))
+        code = mo_fail(err, MOIRE_EFORMAT, "%s: not a trace: it has bytes that are no text", path);
+    else
+        code = copy && make_room(&r, lines) ? read_lines(&r, copy)
+                                            : mo_fail(err, MOIRE_ENOMEM, "%s: out of memory", path);
+    mo_free(env, r.table);
+    mo_free(env, r.running);
+    if (code)
+        mo_trace_free(out);
+    else
+        qsort(out->queries, (size_t)out->n_queries, sizeof *out->queries, by_arrival);
+    return code;
+}
+
+int mo_trace_read(const struct mo_env *env, const char *path, struct mo_trace *out, moire_error *err) {
+    const struct mo_sys *sys = env->sys;
+    int fd = sys->open(sys->self, path, O_RDONLY | O_CLOEXEC, 0);
+    if (fd < 0) return mo_fail(err, MOIRE_EIO, "%s: %s", path, strerror(-fd));
+    int64_t size = sys->size(sys->self, fd), at = 0;
+    int code = size < 0 || size > most_bytes ? mo_fail(err, MOIRE_EIO, "%s: not a file, or over 2 GiB", path)
+                                             : MOIRE_OK;
+    char *text = code ? NULL : mo_alloc(env, (size_t)size + 1);
+    if (!code && !text) code = mo_fail(err, MOIRE_ENOMEM, "%s: out of memory", path);
+    for (ssize_t got; !code && at < size; at += got) {
+        got = sys->read(sys->self, fd, text + at, (size_t)(size - at));
+        if (got < 0) code = mo_fail(err, MOIRE_EIO, "%s: %s", path, strerror((int)-got));
+        if (got <= 0) break;
+    }
+    sys->close(sys->self, fd);
+    if (text && !code) code = mo_trace_parse(env, path, text, (size_t)at, out, err);
+    mo_free(env, text);
+    return code;
+}
+
+void mo_trace_free(struct mo_trace *trace) {
+    mo_region_destroy(trace->region);
+    *trace = (struct mo_trace){0};
+}
+
+/* --- profiles ------------------------------------------------------------------------------------------- */
+/* a / c + b through the two largest counts; what grows with the cores stays as it was. */
+static int64_t amdahl(const struct mo_trace_tenant *t, int layer, int cores) {
+    int last = t->n_counts - 1;
+    double high = (double)t->times[last][layer], inverse = 1.0 / t->counts[last];
+    if (last < 1) return (int64_t)high;
+    double low = (double)t->times[last - 1][layer], step = 1.0 / t->counts[last - 1] - inverse;
+    double shared = (low - high) / step, fixed = high - shared * inverse;
+    if (shared <= 0) return (int64_t)high;
+    if (fixed < 0) { /* better than its cores explain: noise; no better than that from here on */
+        fixed = 0;
+        shared = high / inverse;
+    }
+    return (int64_t)(shared / cores + fixed) + 1;
+}
+
+int mo_trace_profile(const struct mo_env *env, const struct mo_trace_tenant *t, int cores,
+                     struct mo_profile **out, moire_error *err) {
+    if (!t->n_counts) return mo_fail(err, MOIRE_EINVAL, "the trace has no profile of tenant '%s'", t->name);
+    struct mo_profile *p = mo_profile_create(env, t->n_layers, cores);
+    int64_t *row = mo_alloc(env, (size_t)t->n_layers * sizeof *row);
+    int code = p && row ? MOIRE_OK : mo_fail(err, MOIRE_ENOMEM, "out of memory for a profile");
+    for (int k = 0; !code && k < t->n_counts; k++)
+        if (t->counts[k] <= cores) mo_profile_record(p, t->counts[k], t->times[k]);
+    for (int l = 0; !code && t->counts[0] > cores && l < t->n_layers; l++) /* at best the same core time */
+        row[l] = t->times[0][l] * t->counts[0] / cores;
+    if (!code && t->counts[0] > cores) mo_profile_record(p, cores, row);
+    for (int c = t->counts[t->n_counts - 1] + 1; !code && c <= cores; c++) {
+        for (int l = 0; l < t->n_layers; l++)
+            row[l] = amdahl(t, l, c);
+        mo_profile_record(p, c, row);
+    }
+    mo_free(env, row);
+    if (code) {
+        mo_profile_destroy(p);
+        return code;
+    }
+    mo_profile_finish(p);
+    *out = p;
+    return MOIRE_OK;
+}

@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * trace.h - reads what moire_record() wrote: queries with what became of them, tenants, profiles.
+ *
+ * Refused with file and line: what is no trace, is cut off (it ends with "# end N", N its events), has lost
+ * events to a ring that was too small, or contradicts itself. */
+#ifndef MO_BENCH_TRACE_H
+#define MO_BENCH_TRACE_H
+#include "bench/scenario.h"
+#include "runtime/sched/profile.h"
+
+struct mo_trace_tenant {
+    char name[128];
+    int n_layers;
+    int64_t qos_ns; /* 0 = none */
+    bool best_effort, shed_late;
+    int priority, n_counts;
+    int counts[64];     /* core counts with times, rising */
+    int64_t *times[64]; /* n_layers each, ns */
+};
+
+struct mo_trace_query {
+    uint64_t handle;
+    int64_t arrival, start, end; /* start 0: never began; end 0: never answered */
+    int tenant, code, cores;     /* cores: of its latest block */
+};
+
+struct mo_trace {
+    struct mo_region *region; /* owns everything below */
+    char policy[48];
+    int cores, n_tenants, n_queries;
+    int64_t since;
+    struct mo_trace_tenant *tenants; /* by index of the trace, MO_BENCH_MAX_TENANTS; name "" = no such */
+    struct mo_trace_query *queries;  /* in order of arrival */
+    double block_ns, predicted_ns;   /* sums over blocks and cores: observed, and what the profiles say */
+};
+
+int mo_trace_parse(const struct mo_env *env, const char *path, const char *text, size_t n,
+                   struct mo_trace *out, moire_error *err);
+int mo_trace_read(const struct mo_env *env, const char *path, struct mo_trace *out, moire_error *err);
+void mo_trace_free(struct mo_trace *trace);
+
+/* The profile of a tenant for up to `cores` cores.  Beyond the largest measured count, layers follow Amdahl's
+ * law through the two largest ones. */
+int mo_trace_profile(const struct mo_env *env, const struct mo_trace_tenant *tenant, int cores,
+                     struct mo_profile **out, moire_error *err);
+#endif

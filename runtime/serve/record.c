@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * record.c - writes what a runtime has done as a trace that `moire whatif` reads: the event history
+ * with everything before it that a replay needs to know.
+ *
+ *   # policy NAME
+ *   # since NS                                    events before it are of no interest
+ *   # tenant INDEX LAYERS QOS_NS BEST_EFFORT SHED_LATE PRIORITY NAME
+ *   # profile INDEX CORES NS,NS,...               the solo time of each layer, a line a measured core count
+ *
+ * A name may hold anything but a line's end, which becomes a space. */
+#define _GNU_SOURCE
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include "runtime/serve/runtime.h"
+
+static void put_profile(FILE *f, const moire_tenant *t) {
+    const struct mo_profile *p = t->profile;
+    for (int c = 1; c <= p->max_cores; c++) {
+        if (!p->measured[c]) continue;
+        fprintf(f, "# profile %d %d ", t->index, c);
+        for (int l = 0; l < p->n_layers; l++)
+            fprintf(f, "%" PRId64 "%c", mo_profile_time(p, c, l, l + 1), l + 1 < p->n_layers ? ',' : '\n');
+    }
+}
+
+static void put_tenant(FILE *f, const moire_tenant *t) {
+    const struct mo_sched_tenant_config *c = &t->serving;
+    fprintf(f, "# tenant %d %d %" PRId64 " %d %d %d ", t->index, t->profile->n_layers, c->qos_ns,
+            c->best_effort, c->shed_late, c->priority);
+    for (const char *s = t->name; *s; s++)
+        fputc(*s == '\n' || *s == '\r' ? ' ' : *s, f);
+    fputc('\n', f);
+    put_profile(f, t);
+}
+
+int mo_runtime_dump(moire_runtime *rt, int64_t since, const char *path, moire_error *err) {
+    struct mo_events *events = mo_engine_events(rt->engine);
+    char *text = NULL;
+    size_t n = 0;
+    if (!events) return mo_fail(err, MOIRE_EINVAL, "the runtime records nothing: set `record` in its config");
+    FILE *f = open_memstream(&text, &n);
+    if (f) {
+        fprintf(f, "# policy %s\n# since %" PRId64 "\n", rt->policy->name, since);
+        for (const moire_tenant *t = rt->tenants; t; t = t->next)
+            put_tenant(f, t);
+    }
+    bool bad = !f || ferror(f);
+    if (f && fclose(f)) bad = true;
+    int code = bad ? mo_fail(err, MOIRE_ENOMEM, "%s: out of memory", path)
+                   : mo_events_dump(events, mo_engine_cores(rt->engine), text, path, err);
+    free(text);
+    return code;
+}
+
+int moire_record(moire_runtime *rt, const char *path, moire_error *err) {
+    if (!rt || !path) return mo_fail(err, MOIRE_EINVAL, "moire_record: runtime and path must be given");
+    return mo_runtime_dump(rt, 0, path, err);
+}

@@ -1,0 +1,212 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * test_trace.c - traces of recorded runs: what is read, what is refused and where, and that a recorded
+ * simulation is predicted by its own replay. */
+#define _GNU_SOURCE
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include "bench/replay.h"
+#include "bench/simulate.h"
+#include "runtime/sched/events.h"
+
+/* Outlives every trace: their regions point to it. */
+static const struct mo_env *the_env(void) {
+    static struct mo_env env;
+    if (!env.sys) env = mo_env_default();
+    return &env;
+}
+
+/* One line a row, so that a test can change one. */
+static const char *const good[] = {
+    "# moire-history 1",
+    "# cores 2",
+    "# dropped 0",
+    "# policy moire",
+    "# since 100",
+    "# tenant 0 2 5000 0 1 3 a name, with more",
+    "# profile 0 1 600,400",
+    "# profile 0 2 350,250",
+    "0 50 0 ACCEPT 7 0 40 5040 0", /* before what is of interest */
+    "1 200 0 SUBMIT 0 0 190 0 0",
+    "2 200 0 ACCEPT 8 0 190 5190 0",
+    "3 210 0 DISPATCH 8 0 0 2 2",
+    "4 220 1 BLOCK_START 8 0 0 2 0",
+    "5 225 2 BLOCK_START 8 0 0 2 1",
+    "6 300 0 SUBMIT 0 0 290 0 0",
+    "7 300 0 REJECT 0 0 -5 0 0",
+    "8 940 1 BLOCK_END 8 0 0 2 0",
+    "9 941 2 BLOCK_END 8 0 0 2 1",
+    "10 950 0 RESOLVE 8 0 0 5190 0",
+    "# end 11",
+};
+enum { LINES = sizeof good / sizeof *good };
+
+/* The text with line `at` (from 0) replaced, or left out when it is NULL; at < 0: as it is. */
+static int parse_with(int at, const char *line, struct mo_trace *t, moire_error *err) {
+    char text[4096];
+    size_t n = 0;
+    for (int i = 0; i < LINES; i++) {
+        const char *put = i == at ? line : good[i];
+        if (put) n += (size_t)snprintf(text + n, sizeof text - n, "%s\n", put);
+    }
+    return mo_trace_parse(the_env(), "t", text, n, t, err);
+}
+
+static void a_trace_is_read(void **state) {
+    (void)state;
+    struct mo_trace t;
+    struct mo_profile *p;
+    assert_int_equal(parse_with(-1, NULL, &t, NULL), MOIRE_OK);
+    assert_int_equal(t.cores, 2);
+    assert_string_equal(t.policy, "moire");
+    assert_string_equal(t.tenants[0].name, "a name, with more");
+    assert_true(t.tenants[0].shed_late && !t.tenants[0].best_effort);
+    assert_int_equal(t.n_queries, 2);
+    assert_int_equal(t.queries[0].arrival, 190);
+    assert_int_equal(t.queries[0].start, 210);
+    assert_int_equal(t.queries[0].end, 950);
+    assert_int_equal(t.queries[1].code, -5);
+    assert_true(fabs(t.block_ns - (720 + 716)) < 1e-9);
+    assert_true(fabs(t.predicted_ns - 2 * 600) < 1e-9);
+    assert_int_equal(mo_trace_profile(the_env(), &t.tenants[0], 8, &p, NULL), MOIRE_OK);
+    assert_int_equal(mo_profile_time(p, 2, 0, 2), 600);
+    /* first layer 500/c + 100, second 300/c + 100 */
+    assert_in_range(mo_profile_time(p, 8, 0, 1), 162, 164);
+    assert_in_range(mo_profile_time(p, 4, 1, 2), 174, 177);
+    mo_profile_destroy(p);
+    mo_trace_free(&t);
+}
+
+static void damage_is_named_with_its_line(void **state) {
+    (void)state;
+    static const struct {
+        int at;
+        const char *line, *says;
+    } cases[] = {
+        {0, "# moire-history 2", "t:1: not a trace"},
+        {1, "# cores 0", "t:2: not a number of cores"},
+        {1, NULL, "before the '# cores' line"},
+        {2, "# dropped 9", "t:3: events were lost"},
+        {5, "# tenant 0 2 5000 0 1 3 ", "t:6: not \"# tenant"},
+        {5, "# tenant 99 2 5000 0 1 3 x", "t:6: not \"# tenant"},
+        {5, NULL, "of a tenant named before"},
+        {6, "# profile 0 1 600", "t:7: a profile has fewer times"},
+        {6, "# profile 0 1 600,-4", "not positive"},
+        {6, "# profile 0 1 600,400,1", "t:7: a profile has more times"},
+        {7, "# profile 0 1 350,250", "t:8: the core counts of a profile must rise"},
+        {10, "2 200 0 ACCEPT 8 5 190 5190 0", "t:11: a query of a tenant"},
+        {9, "1 200 0 ACCEPT 8 0 190 5190 0", "t:11: a query is accepted twice"},
+        {11, "3 210 0 DISPATCH 8 0 0 2", "t:12: not an event"},
+        {11, "3 210 0 DISPATCH 8 0 0 2 2 9", "t:12: not an event"},
+        {11, "3 x 0 DISPATCH 8 0 0 2 2", "t:12: not an event"},
+        {11, "3 210 0 AVERYLONGKINDOFEVENT 8 0 0 2 2", "t:12: not an event"},
+        {12, "4 220 1 BLOCK_START 8 0 0 2 7", "t:13: a block on a core"},
+        {16, "8 940 1 BLOCK_END 8 0 0 3 0", "t:17: a block of layers"},
+        {17, NULL, "events are missing"},
+        {19, NULL, "cut off"},
+        {19, "# end 12", "t:20: events are missing"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct mo_trace t;
+        moire_error err = {0};
+        assert_int_equal(parse_with(cases[i].at, cases[i].line, &t, &err), MOIRE_EFORMAT);
+        if (!strstr(err.message, cases[i].says))
+            fail_msg("case %d: '%s' does not say '%s'", (int)i, err.message, cases[i].says);
+    }
+}
+
+/* Every cut is refused, and no changed byte does harm. */
+static void cuts_and_noise_do_no_harm(void **state) {
+    (void)state;
+    char text[4096];
+    size_t n = 0;
+    struct mo_trace t;
+    for (int i = 0; i < LINES; i++)
+        n += (size_t)snprintf(text + n, sizeof text - n, "%s\n", good[i]);
+    for (size_t cut = 0; cut < n; cut++)
+        assert_true(mo_trace_parse(the_env(), "t", text, cut, &t, NULL) != MOIRE_OK);
+    uint64_t rng = 4;
+    for (int i = 0; i < 20000; i++) {
+        rng = rng * UINT64_C(6364136223846793005) + 1442695040888963407;
+        size_t at = (size_t)(rng >> 33) % n;
+        char was = text[at];
+        text[at] = (char)(rng >> 50);
+        if (!mo_trace_parse(the_env(), "t", text, n, &t, NULL)) mo_trace_free(&t);
+        text[at] = was;
+    }
+}
+
+/* A simulated run, recorded as a live one is, and replayed on the profiles of its trace: the same answers. */
+static void a_replay_of_a_simulation_is_the_simulation(void **state) {
+    (void)state;
+    static const int64_t times[2][2] = {{3000000, 2000000}, {1600000, 1100000}};
+    static const char preface[] = "# policy moire\n# since 0\n# tenant 0 2 20000000 0 0 0 t\n"
+                                  "# profile 0 1 3000000,2000000\n# profile 0 2 1600000,1100000\n";
+    char path[] = "/tmp/moire-trace-XXXXXX";
+    close(mkstemp(path));
+    struct mo_events *events = mo_events_create(the_env(), 1, 1 << 18);
+    struct mo_profile *p = mo_profile_create(the_env(), 2, 2);
+    for (int c = 1; c <= 2; c++)
+        mo_profile_record(p, c, times[c - 1]);
+    mo_profile_finish(p);
+    struct mo_bench_schedule s;
+    struct mo_bench_simulation m = {.env = the_env(),
+                                    .machine.sim = {.n_cores = 2, .block_ns = 3000},
+                                    .mix = {.cores = 2, .qos_ns = {20000000}}};
+    m.mix.scenario.tenants[0] = (struct mo_bench_tenant){.name = "t", .model = "t"};
+    m.mix.scenario.n_tenants = 1;
+    m.profile[0] = p;
+    m.ring = &events->ring[0];
+    const double rate = 330;
+    assert_int_equal(mo_bench_schedule_draw(the_env(), &(struct mo_process){0}, 1, &rate, 1, 0, 4000000000,
+                                            5000000000, &s, NULL),
+                     MOIRE_OK);
+    struct mo_bench_record *records = calloc((size_t)s.n, sizeof *records);
+    int64_t cut;
+    assert_int_equal(
+        mo_bench_simulate_play(&m, mo_policy_find("moire"), 1, &s, -1, records, &cut, NULL, NULL), MOIRE_OK);
+    assert_int_equal(mo_events_dump(events, 2, preface, path, NULL), MOIRE_OK);
+    json_t *doc;
+    struct mo_bench_replay_options o = {.trace = path};
+    moire_error err;
+    if (mo_bench_replay(the_env(), &o, &doc, &err)) fail_msg("%s", err.message);
+    const json_t *real = json_array_get(json_object_get(doc, "results"), 0);
+    const json_t *predicted = json_array_get(json_object_get(doc, "results"), 1);
+    static const char *const keys[] = {"within_qos", "p50_ms", "p95_ms"};
+    for (int i = 0; i < 3; i++) {
+        double a =
+            json_number_value(json_object_get(json_array_get(json_object_get(real, "tenants"), 0), keys[i]));
+        double b = json_number_value(
+            json_object_get(json_array_get(json_object_get(predicted, "tenants"), 0), keys[i]));
+        assert_true(a > 0 && fabs(a - b) < 1e-6);
+    }
+    double before = json_number_value(json_object_get(real, "overall"));
+    json_decref(doc);
+    o.cores = 4; /* twice as many: hardly anything is late any more */
+    assert_int_equal(mo_bench_replay(the_env(), &o, &doc, NULL), MOIRE_OK);
+    predicted = json_array_get(json_object_get(doc, "results"), 1);
+    assert_true(json_number_value(json_object_get(predicted, "overall")) > before);
+    json_decref(doc);
+    free(records);
+    mo_bench_schedule_free(the_env(), &s);
+    mo_profile_destroy(p);
+    mo_events_destroy(events);
+    unlink(path);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_trace_is_read),
+        cmocka_unit_test(damage_is_named_with_its_line),
+        cmocka_unit_test(cuts_and_noise_do_no_harm),
+        cmocka_unit_test(a_replay_of_a_simulation_is_the_simulation),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
