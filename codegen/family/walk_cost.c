@@ -168,6 +168,15 @@ static int unit_tiles(struct mo_walk *w) {
     return want < 1 ? 1 : want > 4096 ? 4096 : (int)want;
 }
 
+/* Two cores that share the sets in order would have work that differs by more than a tenth: the last set is
+ * shorter. */
+static bool uneven(const struct mo_walk *w) {
+    if (!w->sets_outer || w->packed || w->chunks < 2 || w->unit_sets < 2 || w->n * w->groups > 1)
+        return false;
+    double blocks = (double)w->ocb - (mo_walk_used(w) ? 0.5 : 0);
+    return (double)w->unit_sets / 2 * w->blocks > 0.55 * blocks;
+}
+
 /* The orders and prefetch distances worth trying for one tile and unit. */
 static void try_orders(struct mo_walk *w, struct mo_point *point, struct list *list) {
     bool depthwise = w->kind == MO_WALK_DEPTHWISE;
@@ -184,6 +193,11 @@ static void try_orders(struct mo_walk *w, struct mo_point *point, struct list *l
             point->knob[MO_KNOB_PREFETCH] = prefetches && !i ? distance : 0;
             point->knob[MO_KNOB_ORDER] = orders > 1 ? k : weights < in && !depthwise;
             if (!mo_walk_apply(w, point)) continue;
+            if (uneven(w)) {
+                if (orders > 1) continue; /* the other order comes anyway */
+                point->knob[MO_KNOB_ORDER] = 1;
+                if (!mo_walk_apply(w, point)) continue;
+            }
             point->cost_ns = mo_walk_cost(w) * (1 + 0.001 * i + 0.002 * point->knob[MO_KNOB_FOLD]);
             insert(list, point);
         }
