@@ -107,15 +107,17 @@ static double product_cycles(const struct mo_strassen *s, int64_t size) {
     int64_t cuts = ceil_div(size, s->cut);
     double vectors = s->blocks * s->isa->vectors, cycles = 0;
     for (int64_t j = 0; j < cuts; j++) {
-        double pairs = (double)(size / cuts + (j < size % cuts)), fma = vectors * pairs;
+        const int64_t tile = size / cuts + (j < size % cuts);
+        double pairs = (double)tile, fma = vectors * pairs;
         double step = most(fma / 2, (vectors * (s->ahead ? 2 : 1) + pairs) / 2 * 1.03);
         if (!s->isa->constraint) step += fma / 2;
         double slice = (double)(s->kb * 1024 * s->blocks), one = most(step, 4) * (double)s->kb * 16;
         if (slice > L1_BYTES) one = most(one, slice / l2_rate);
         cycles += one + (double)s->parts * (30 + 1.5 * fma);
     }
+    const int64_t whole = s->nb / s->blocks;
     double last = (double)(s->nb % s->blocks) / s->blocks;
-    return cycles * MO_STRASSEN * ((double)(s->nb / s->blocks) + (last > 0 ? most(last, 0.4) : 0));
+    return cycles * MO_STRASSEN * ((double)whole + (last > 0 ? most(last, 0.4) : 0));
 }
 
 double mo_strassen_cost(const struct mo_strassen *s) {
@@ -165,8 +167,10 @@ static bool fit_parts(const struct mo_problem *p, int64_t bytes, struct mo_point
                       struct mo_strassen *s) {
     int *parts = &point->knob[MO_STRASSEN_KNOB_PARTS], *sets = &point->knob[MO_STRASSEN_KNOB_SETS];
     *parts = *sets = 1;
-    while (mo_strassen_describe(p, point, s) && MO_STRASSEN * s->v_plane > bytes)
-        ++*parts;
+    for (;; ++*parts) {
+        if (!mo_strassen_describe(p, point, s)) return false;
+        if (MO_STRASSEN * s->v_plane <= bytes) break;
+    }
     if (*parts == 1) return true;
     int64_t groups = ceil_div(PART_UNITS, p->n * s->chunks);
     *sets = (int)ceil_div(ceil_div(s->nb, s->blocks), groups);

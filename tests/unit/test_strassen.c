@@ -208,6 +208,13 @@ static void points_are_ordered(void **state) {
         }
         assert_int_equal(family->points(&p, points, 2), 2);
     }
+    struct mo_problem deep = p; /* parts are not allowed before a late residual: only small chunks are left */
+    struct mo_point points[MO_MAX_POINTS];
+    deep.isa = MO_ISA_AVX512, deep.c = 16384, deep.fuse.residual = 2, deep.fuse.residual_last = true;
+    assert_int_equal(family->points(&deep, points, MO_MAX_POINTS), 0);
+    deep.c = 4096;
+    for (int i = family->points(&deep, points, MO_MAX_POINTS); i-- > 0;)
+        assert_int_equal(points[i].knob[MO_STRASSEN_KNOB_PARTS], 1);
     struct mo_problem other[4] = {p, p, p, p};
     other[0].exact = true, other[1].pl = 1, other[2].c = 2040, other[3].in_layout = MO_PLAIN;
     for (int i = 0; i < 4; i++)
