@@ -37,6 +37,9 @@ ISA_base := -march=x86-64-v2
 ISA_avx2 := -march=x86-64-v3
 ISA_avx512 := -march=x86-64-v4 -mprefer-vector-width=512
 endif
+ifeq ($(ARCH),aarch64)
+ISAS     += neon
+endif
 
 LIB_OBJ  := $(LIB_SRC:%.c=$(B)/obj/%.o) $(foreach i,$(ISAS),$(SIMD_SRC:%.c=$(B)/obj/$(i)/%.o)) $(B)/obj/onnx.pb-c.o
 GEN_OBJ  := $(GEN_SRC:%.c=$(B)/obj/%.o)

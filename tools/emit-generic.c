@@ -58,8 +58,7 @@ static void emit_loops(FILE *out, enum kind kind, const struct mo_mac *m) {
           out);
     emit_bases(out, m);
     if (steps > 1) fprintf(out, "            for (int s = 0; s < %d; s++) {\n", steps / unroll);
-    for (int u = 0; u < unroll; u++)
-        mo_mac_step(out, m, in, u * 64, u * 4, ~0ull);
+    mo_mac_channels(out, m, in, unroll, ~0ull);
     if (steps > 1) {
         emit_advance(out, m, unroll);
         fputs("            }\n", out);
@@ -260,6 +259,6 @@ int main(int argc, char **argv) {
         emit_table(stdout, row);
         return fflush(stdout) ? 1 : 0;
     }
-    fprintf(stderr, "usage: emit-generic base|avx2|avx512\n");
+    fprintf(stderr, "usage: emit-generic base|avx2|avx512|neon\n");
     return 2;
 }

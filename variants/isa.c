@@ -29,13 +29,21 @@ enum mo_isa mo_isa_detect(void) {
     if ((b & wide) != wide || (state & XCR0_AVX512) != XCR0_AVX512) return MO_ISA_AVX2;
     return MO_ISA_AVX512;
 }
+#elif defined(__aarch64__)
+enum mo_isa mo_isa_detect(void) {
+    return MO_ISA_NEON; /* every system's ABI for AArch64 demands Advanced SIMD */
+}
 #else
 enum mo_isa mo_isa_detect(void) {
     return MO_ISA_BASE;
 }
 #endif
 
+bool mo_isa_covers(enum mo_isa have, enum mo_isa need) {
+    return need == MO_ISA_BASE || need == have || (need < have && have <= MO_ISA_AVX512);
+}
+
 const char *mo_isa_name(enum mo_isa isa) {
-    static const char *const names[MO_ISA_COUNT] = {"base", "avx2", "avx512"};
+    static const char *const names[MO_ISA_COUNT] = {"base", "avx2", "avx512", "neon"};
     return isa >= 0 && isa < MO_ISA_COUNT ? names[isa] : "unknown";
 }

@@ -28,10 +28,16 @@ struct mo_kargs {
 /* Runs units [begin, end).  scratch: 64-byte aligned, step->scratch_bytes, private to the caller. */
 typedef void mo_kernel(const struct mo_kargs *args, int64_t begin, int64_t end, void *scratch);
 
-/* Instruction set levels a kernel may need; detected by CPUID and what the OS enabled (XCR0). */
-enum mo_isa { MO_ISA_BASE = 0, MO_ISA_AVX2 = 1, MO_ISA_AVX512 = 2, MO_ISA_COUNT };
+/* Instruction set levels a kernel may need; detected by CPUID and what the OS enabled (XCR0).  Kernels of
+ * every level can be emitted anywhere. */
+enum mo_isa { MO_ISA_BASE = 0, MO_ISA_AVX2 = 1, MO_ISA_AVX512 = 2, MO_ISA_NEON = 3, MO_ISA_COUNT };
 enum mo_isa mo_isa_detect(void);
-const char *mo_isa_name(enum mo_isa isa); /* "base", "avx2", "avx512" */
+/* Whether a machine of level `have` runs kernels of level `need`: its own, and lesser ones of its family. */
+bool mo_isa_covers(enum mo_isa have, enum mo_isa need);
+const char *mo_isa_name(enum mo_isa isa); /* "base", "avx2", "avx512", "neon" */
+/* A kernel's names by level: an initializer of `const char *[MO_ISA_COUNT]`. */
+#define MO_LEVEL_NAMES(kernel)                                                                               \
+    { kernel " base", kernel " avx2", kernel " avx512", kernel " neon" }
 
 /* How weights are packed; kernels with the same packing share one copy.  OCB, ICB: blocks of 16. */
 enum mo_packing {

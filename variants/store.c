@@ -163,7 +163,7 @@ static int read_entry(struct search *s, const char *key, struct mo_store_entry *
         return mo_fail(&s->err, MOIRE_ESTORE, "description of another variant");
     if (entry->abi != MO_KERNEL_ABI || entry->generator != MO_GENERATOR_VERSION)
         return stale(s, "made by another version of moire");
-    if (entry->isa > s->isa) return stale(s, "needs a higher ISA level than allowed");
+    if (!mo_isa_covers(s->isa, entry->isa)) return stale(s, "needs a higher ISA level than allowed");
     return MOIRE_OK;
 }
 

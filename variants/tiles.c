@@ -6,6 +6,8 @@ const struct mo_tiles *mo_tiles_of(enum mo_isa isa) {
 #if defined(__x86_64__)
     if (isa == MO_ISA_AVX512) return &mo_tiles_avx512;
     if (isa == MO_ISA_AVX2) return &mo_tiles_avx2;
+#elif defined(__aarch64__)
+    if (isa == MO_ISA_NEON) return &mo_tiles_neon;
 #endif
     (void)isa;
     return &mo_tiles_base;

@@ -62,6 +62,6 @@ struct mo_tiles {
     /* y = act(y), then y += res (same layout) when res is not NULL; n floats, a multiple of 16 */
     void (*activate)(enum mo_act act, float a, float b, float *y, const float *res, int64_t n);
 };
-extern const struct mo_tiles mo_tiles_base, mo_tiles_avx2, mo_tiles_avx512;
+extern const struct mo_tiles mo_tiles_base, mo_tiles_avx2, mo_tiles_avx512, mo_tiles_neon;
 const struct mo_tiles *mo_tiles_of(enum mo_isa isa);
 #endif

@@ -2,9 +2,9 @@
  * act.c - activations on vectors, as text.
  *
  * exp: 2^(n + j/L + f) with L entries 2^(j/L), one for each lane, looked up by a permutation, and a
- * polynomial in the small f that is left; n is added to the exponent bits.  Without a permutation (base) a
- * degree-7 polynomial in pairs does it all.  Relative error below 5e-7 + 1.3e-8 |x| (base: 1 ulp).  What
- * limits these loops is the number of instructions on the multipliers' ports. erf: Abramowitz and
+ * polynomial in the small f that is left; n is added to the exponent bits.  Without a permutation (base,
+ * NEON) a degree-7 polynomial in pairs does it all.  Relative error below 5e-7 + 1.3e-8 |x| (else 1 ulp).
+ * What limits these loops is the number of instructions on the multipliers' ports. erf: Abramowitz and
  * Stegun 7.1.26, absolute error below 2e-7.  NaN goes in, NaN comes out.
  */
 #include "codegen/emit/emit.h"
@@ -63,7 +63,7 @@ static void emit_exp_table(FILE *out, const struct mo_emit_isa *isa) {
 }
 
 void mo_emit_exp(FILE *out, const struct mo_emit_isa *isa) {
-    if (isa->constraint)
+    if (isa->permutes)
         emit_exp_table(out, isa);
     else
         emit_exp_polynomial(out);

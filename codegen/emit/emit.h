@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  * emit.h - small text emitters shared by the kernel families and by the built-in generic kernels.
  *
- * Everything they write is header-free C: GNU vector extensions, and on x86 one asm template each for the
- * FMA, the broadcast, the minimum and the maximum.  One row describes an instruction set; nothing else knows
- * it.
+ * Everything they write is header-free C: GNU vector extensions, and but for the portable level one asm
+ * template each for the FMA, the broadcast, the minimum and the maximum.  One row describes an instruction
+ * set; nothing else knows it, and what is written never depends on the machine that writes.
  *
  * Names in the emitted text: `v` a vector of floats, `vi` of ints; accumulators a<r>_<t> (vector r of the
  * output channels, pixel t), weights w<r> read from the stream of block b at q<b>, pixels read from x<row>.
@@ -20,13 +20,16 @@ struct mo_emit_isa {
     int vectors;            /* vectors of a block of 16 channels = 16 / lanes */
     int max_acc;            /* accumulators that fit beside weights and broadcast */
     bool folds;             /* an FMA can broadcast its memory operand */
-    const char *rcp;        /* instruction that estimates a reciprocal */
+    bool by_lane;           /* an FMA can take one lane of a register for all of its own */
+    bool permutes;          /* lanes of a table can be looked up by the lanes of a register */
+    const char *rcp;        /* x86: instruction that estimates a reciprocal */
     const char *constraint; /* of an asm register operand; NULL: no asm, plain C */
+    void (*arithmetic)(FILE *out, const struct mo_emit_isa *isa); /* mac() to vmin(), as text */
 };
 const struct mo_emit_isa *mo_emit_isa(enum mo_isa isa);
 
-/* Types, loads, stores, mac(), mac_load(), mac_fold() and the half-wide mac_half() and
- * mac_fold_half() where the set has them, broadcast(), vmax(), vmin(). */
+/* Types, loads, stores, mac(), mac_load(), mac_fold(), mac_lane<i>() and the half-wide
+ * mac_half() and mac_fold_half() where the set has them, broadcast(), vmax(), vmin(). */
 void mo_emit_prelude(FILE *out, const struct mo_emit_isa *isa);
 /* The inline function `v <name>(v x, float a, float b)`. */
 void mo_emit_activation(FILE *out, enum mo_act act, const char *name);
@@ -52,6 +55,9 @@ struct mo_mac {
 int mo_mac_vectors(const struct mo_mac *m);
 /* The first ones, which take FMAs: those after them are padding and keep their start values. */
 int mo_mac_active(const struct mo_mac *m);
+/* Whether `vectors` of output channels by `pixels` fit the registers, beside one weight vector for each of
+ * the tile's and what holds pixels. */
+bool mo_mac_fits(const struct mo_emit_isa *isa, int64_t vectors, int64_t pixels);
 /* "v a0_0, a0_1, ...;" */
 void mo_mac_declare(FILE *out, const struct mo_mac *m, int indent);
 /* All accumulators of vector r start from the expression's value, e.g. "load(b + 16)". */
@@ -59,6 +65,9 @@ void mo_mac_start(FILE *out, const struct mo_mac *m, int indent, const char *bia
 /* One step: weights of every block b from `q<b> + woff`, pixels of row i from `x<i> + xoff`; only pixels t
  * whose bit is set in `mask`. */
 void mo_mac_step(FILE *out, const struct mo_mac *m, int indent, long woff, long xoff, uint64_t mask);
+/* Steps of the n channels that follow each other from q<b> and x<i> on; by fours of them where lanes of a
+ * pixel's vector are the FMA's operands. */
+void mo_mac_channels(FILE *out, const struct mo_mac *m, int indent, int n, uint64_t mask);
 
 /* The taps of one filter row of a depthwise tile (vector_x): stride and dilation in inputs, bytes from an
  * input and from a tap's weights to the next, and by tap the pixels that see it. */

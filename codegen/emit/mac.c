@@ -11,6 +11,11 @@ int mo_mac_vectors(const struct mo_mac *m) {
     return m->blocks * m->isa->vectors;
 }
 
+bool mo_mac_fits(const struct mo_emit_isa *isa, int64_t vectors, int64_t pixels) {
+    if (!isa->constraint) return vectors * pixels <= isa->max_acc; /* who knows what a compiler keeps */
+    return vectors * pixels + vectors + (isa->by_lane ? pixels : 1) <= isa->regs;
+}
+
 void mo_mac_declare(FILE *out, const struct mo_mac *m, int indent) {
     for (int r = 0; r < mo_mac_vectors(m); r++) {
         fprintf(out, "%*sv", indent, "");
@@ -96,13 +101,53 @@ static void step_vector(FILE *out, const struct mo_mac *m, int indent, long xoff
     }
 }
 
-void mo_mac_step(FILE *out, const struct mo_mac *m, int indent, long woff, long xoff, uint64_t mask) {
+static void load_weights(FILE *out, const struct mo_mac *m, int indent, long woff) {
     for (int r = 0; r < mo_mac_active(m); r++) {
         int block = r / m->isa->vectors, part = r % m->isa->vectors;
         fprintf(out, "%*sw%d = load(q%d + %ld);", indent, "", r, block, woff + part * m->isa->lanes * 4);
         if (m->ahead && !part) fprintf(out, " __builtin_prefetch(q%d + %ld + %s);", block, woff, m->ahead);
         fputc('\n', out);
     }
+}
+
+/* As many channels as a vector has lanes: one load a pixel serves all of them. */
+static void steps_by_lane(FILE *out, const struct mo_mac *m, int indent, int channel, uint64_t mask) {
+    for (int t = 0, first = 1; t < m->rows * m->cols; t++) {
+        if (!(mask >> t & 1)) continue;
+        if (first)
+            fprintf(out, "%*s{\n%*sconst v ", indent, "", indent + 4, "");
+        else
+            fputs(", ", out);
+        first = 0;
+        fprintf(out, "p%d = load(", t);
+        emit_pixel(out, m, t, channel * 4);
+        fputc(')', out);
+    }
+    fputs(";\n", out);
+    for (int lane = 0; lane < m->isa->lanes; lane++) {
+        load_weights(out, m, indent + 4, (channel + lane) * 64L);
+        for (int t = 0; t < m->rows * m->cols; t++) {
+            if (!(mask >> t & 1)) continue;
+            fprintf(out, "%*s", indent + 4, "");
+            for (int r = 0; r < mo_mac_active(m); r++)
+                fprintf(out, "%sa%d_%d = mac_lane%d(a%d_%d, w%d, p%d);", r ? " " : "", r, t, lane, r, t, r,
+                        t);
+            fputc('\n', out);
+        }
+    }
+    fprintf(out, "%*s}\n", indent, "");
+}
+
+void mo_mac_channels(FILE *out, const struct mo_mac *m, int indent, int n, uint64_t mask) {
+    int at = 0;
+    for (; m->isa->by_lane && at + m->isa->lanes <= n; at += m->isa->lanes)
+        steps_by_lane(out, m, indent, at, mask);
+    for (; at < n; at++)
+        mo_mac_step(out, m, indent, at * 64L, at * 4L, mask);
+}
+
+void mo_mac_step(FILE *out, const struct mo_mac *m, int indent, long woff, long xoff, uint64_t mask) {
+    load_weights(out, m, indent, woff);
     if (m->vector_x)
         step_vector(out, m, indent, xoff, mask);
     else if (m->fold)

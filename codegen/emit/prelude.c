@@ -7,29 +7,6 @@
 
 #include <math.h>
 
-static const struct mo_emit_isa isas[MO_ISA_COUNT] = {
-    [MO_ISA_BASE] = {.name = "base", .lanes = 4, .regs = 16, .vectors = 4, .max_acc = 12},
-    [MO_ISA_AVX2] = {.name = "avx2",
-                     .lanes = 8,
-                     .regs = 16,
-                     .vectors = 2,
-                     .max_acc = 12,
-                     .constraint = "x",
-                     .rcp = "vrcpps"},
-    [MO_ISA_AVX512] = {.name = "avx512",
-                       .lanes = 16,
-                       .regs = 32,
-                       .vectors = 1,
-                       .max_acc = 28,
-                       .folds = true,
-                       .constraint = "v",
-                       .rcp = "vrcp14ps"},
-};
-
-const struct mo_emit_isa *mo_emit_isa(enum mo_isa isa) {
-    return &isas[isa];
-}
-
 static void emit_types(FILE *out, const struct mo_emit_isa *isa) {
     int bytes = isa->lanes * 4;
     fprintf(out,
@@ -57,7 +34,7 @@ static void emit_folds(FILE *out, const struct mo_emit_isa *isa) {
             isa->lanes, isa->constraint, isa->constraint);
 }
 
-static void emit_asm(FILE *out, const struct mo_emit_isa *isa) {
+static void emit_x86(FILE *out, const struct mo_emit_isa *isa) {
     const char *c = isa->constraint;
     fprintf(out,
             "INLINE v mac(v a, v w, v x) {\n"
@@ -100,7 +77,8 @@ static void emit_asm(FILE *out, const struct mo_emit_isa *isa) {
             isa->rcp, c, c);
 }
 
-static void emit_plain(FILE *out) {
+static void emit_plain(FILE *out, const struct mo_emit_isa *isa) {
+    (void)isa;
     fputs("INLINE v mac(v a, v w, v x) { return a + w * x; }\n"
           "INLINE v mac_load(v a, v w, const char *p) { return a + w * load(p); }\n"
           "INLINE v broadcast(const char *p) { return splat(*(const f32 *)p); }\n"
@@ -111,12 +89,76 @@ static void emit_plain(FILE *out) {
           out);
 }
 
+static void emit_neon(FILE *out, const struct mo_emit_isa *isa) {
+    for (int lane = -1; lane < isa->lanes; lane++) {
+        char name[24] = "", operand[24] = "%2.4s";
+        if (lane >= 0) {
+            snprintf(name, sizeof name, "_lane%d", lane);
+            snprintf(operand, sizeof operand, "%%2.s[%d]", lane);
+        }
+        fprintf(out,
+                "INLINE v mac%s(v a, v w, v x) {\n"
+                "    __asm__(\"fmla %%0.4s, %%1.4s, %s\" : \"+w\"(a) : \"w\"(w), \"w\"(x));\n"
+                "    return a;\n}\n",
+                name, operand);
+    }
+    fputs("INLINE v mac_load(v a, v w, const char *p) { return mac(a, w, load(p)); }\n"
+          "INLINE v broadcast(const char *p) {\n"
+          "    v x;\n"
+          "    __asm__(\"ld1r {%0.4s}, %1\" : \"=w\"(x) : \"Q\"(*(const f32 *)p));\n"
+          "    return x;\n}\n"
+          "INLINE v vrecip(v x) { return splat(1.0f) / x; }\n"
+          "/* NaN when either is NaN */\n"
+          "INLINE v vmax(v lo, v x) {\n"
+          "    v r;\n"
+          "    __asm__(\"fmax %0.4s, %1.4s, %2.4s\" : \"=w\"(r) : \"w\"(lo), \"w\"(x));\n"
+          "    return r;\n}\n"
+          "INLINE v vmin(v hi, v x) {\n"
+          "    v r;\n"
+          "    __asm__(\"fmin %0.4s, %1.4s, %2.4s\" : \"=w\"(r) : \"w\"(hi), \"w\"(x));\n"
+          "    return r;\n}\n",
+          out);
+}
+
+static const struct mo_emit_isa isas[MO_ISA_COUNT] = {
+    [MO_ISA_BASE] =
+        {.name = "base", .lanes = 4, .regs = 16, .vectors = 4, .max_acc = 12, .arithmetic = emit_plain},
+    [MO_ISA_AVX2] = {.name = "avx2",
+                     .lanes = 8,
+                     .regs = 16,
+                     .vectors = 2,
+                     .max_acc = 12,
+                     .permutes = true,
+                     .constraint = "x",
+                     .rcp = "vrcpps",
+                     .arithmetic = emit_x86},
+    [MO_ISA_AVX512] = {.name = "avx512",
+                       .lanes = 16,
+                       .regs = 32,
+                       .vectors = 1,
+                       .max_acc = 28,
+                       .folds = true,
+                       .permutes = true,
+                       .constraint = "v",
+                       .rcp = "vrcp14ps",
+                       .arithmetic = emit_x86},
+    [MO_ISA_NEON] = {.name = "neon",
+                     .lanes = 4,
+                     .regs = 32,
+                     .vectors = 4,
+                     .max_acc = 20,
+                     .by_lane = true,
+                     .constraint = "w",
+                     .arithmetic = emit_neon},
+};
+
+const struct mo_emit_isa *mo_emit_isa(enum mo_isa isa) {
+    return &isas[isa];
+}
+
 void mo_emit_prelude(FILE *out, const struct mo_emit_isa *isa) {
     emit_types(out, isa);
-    if (isa->constraint)
-        emit_asm(out, isa);
-    else
-        emit_plain(out);
+    isa->arithmetic(out, isa);
     fputs(
         "INLINE v load_part(const char *p, int n) {\n"
         "    v x = {0};\n    for (int i = 0; i < n; i++) x[i] = ((const f32 *)p)[i];\n    return x;\n}\n"

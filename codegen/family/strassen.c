@@ -31,8 +31,7 @@ static bool takes(const struct mo_problem *p) {
 
 static bool fits_registers(const struct mo_emit_isa *isa, int blocks, int pairs) {
     int vectors = blocks * isa->vectors;
-    if (!isa->constraint) return vectors * pairs <= isa->max_acc;
-    return vectors * pairs <= isa->max_acc && vectors * pairs + vectors + 1 <= isa->regs;
+    return vectors * pairs <= isa->max_acc && mo_mac_fits(isa, vectors, pairs);
 }
 
 static int largest_cut(const struct mo_emit_isa *isa, int blocks) {

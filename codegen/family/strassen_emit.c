@@ -106,8 +106,7 @@ static void emit_product(FILE *out, const struct mo_strassen *s, int blocks, int
     for (int b = 0; b < blocks; b++)
         fprintf(out, ", q%d += 256", b);
     fputs(") {\n", out);
-    for (int u = 0; u < 4; u++)
-        mo_mac_step(out, &mac, 12, u * 64, u * 4, ~0ull);
+    mo_mac_channels(out, &mac, 12, 4, ~0ull);
     fputs("        }\n", out);
     for (int r = 0; r < mo_mac_vectors(&mac); r++)
         for (int t = 0; t < pairs; t++)

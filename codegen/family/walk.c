@@ -72,13 +72,6 @@ bool mo_walk_describe(const struct mo_problem *p, enum mo_walk_kind kind, struct
     return p->kh <= MO_AXIS_TAPS && p->kw <= MO_AXIS_TAPS;
 }
 
-/* Registers: accumulators, one weight vector for each of the tile's, one broadcast. */
-static bool fits_registers(const struct mo_walk *w, int64_t pixels) {
-    int64_t vectors = w->blocks * w->isa->vectors, acc = vectors * pixels;
-    if (!w->isa->constraint) return acc <= w->isa->max_acc;
-    return acc + vectors + 1 <= w->isa->regs && pixels <= 30;
-}
-
 bool mo_walk_shares_taps(const struct mo_walk *w) {
     struct mo_mac tile = {.isa = w->isa, .blocks = w->blocks};
     tile.rows = (int)w->row.size + !!w->row.extra, tile.cols = (int)w->col.size + !!w->col.extra;
@@ -130,7 +123,7 @@ bool mo_walk_apply(struct mo_walk *w, const struct mo_point *point) {
     if (w->blocks < 1 || w->blocks > w->ocb || w->unroll < 1) return false;
     if (!mo_axis_cut(&w->row, knob[MO_KNOB_ROWS]) || !mo_axis_cut(&w->col, knob[MO_KNOB_COLS])) return false;
     int64_t rows = w->row.size + !!w->row.extra, cols = w->col.size + !!w->col.extra;
-    if (!fits_registers(w, rows * cols)) return false;
+    if (!mo_mac_fits(w->isa, w->blocks * w->isa->vectors, rows * cols)) return false;
     w->sets_group = (w->ocb + w->blocks - 1) / w->blocks;
     w->sets = w->groups * w->sets_group;
     if (w->row.n_classes * w->col.n_classes * (mo_walk_last_differs(w) ? 2 : 1) > MAX_FUNCTIONS) return false;

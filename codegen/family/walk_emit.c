@@ -78,12 +78,10 @@ static void emit_channels(FILE *out, const struct tile *t, int indent, uint64_t 
         for (int i = 0; i < t->mac.rows; i++)
             if (row_used(t, mask, i)) fprintf(out, ", x%d += %d", i, unroll * 4);
         fputs(") {\n", out);
-        for (int u = 0; u < unroll; u++)
-            mo_mac_step(out, &t->mac, indent + 4, u * 64, u * 4, mask);
+        mo_mac_channels(out, &t->mac, indent + 4, unroll, mask);
         fprintf(out, "%*s}\n", indent, "");
     }
-    for (int64_t u = 0; u < steps % unroll; u++)
-        mo_mac_step(out, &t->mac, indent, (long)u * 64, (long)u * 4, mask);
+    mo_mac_channels(out, &t->mac, indent, (int)(steps % unroll), mask);
 }
 
 /* Depthwise: one filter row, whose taps share what they load. */

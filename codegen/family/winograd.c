@@ -40,12 +40,6 @@ void mo_wino_cuts(const struct mo_wino *w, int *least, int *most_tiles) {
     }
 }
 
-static bool fits_registers(const struct mo_emit_isa *isa, int blocks, int tiles) {
-    int vectors = blocks * isa->vectors;
-    if (!isa->constraint) return vectors * tiles <= isa->max_acc;
-    return vectors * tiles + vectors + 1 <= isa->regs;
-}
-
 bool mo_wino_describe(const struct mo_problem *p, const struct mo_point *point, struct mo_wino *w) {
     const int *knob = point->knob;
     memset(w, 0, sizeof *w);
@@ -60,7 +54,7 @@ bool mo_wino_describe(const struct mo_problem *p, const struct mo_point *point, 
     w->blocks = knob[MO_WINO_KNOB_BLOCKS], w->cut = knob[MO_WINO_KNOB_TILES];
     w->sets = knob[MO_WINO_KNOB_SETS];
     if (w->blocks < 1 || w->blocks > w->ocb || w->cut < 1 || w->sets < 1 || knob[MO_WINO_KNOB_BLOCK] < 1 ||
-        !fits_registers(w->isa, w->blocks, w->cut))
+        !mo_mac_fits(w->isa, w->blocks * w->isa->vectors, w->cut))
         return false;
     w->ahead = knob[MO_WINO_KNOB_PREFETCH];
     w->tile_blocks = ceil_div(w->tiles, knob[MO_WINO_KNOB_BLOCK]);
@@ -186,8 +180,9 @@ static void try_point(const struct mo_problem *p, struct mo_point *point, bool e
 /* Blocks of tiles: a few register tiles each, as even as the number of tiles allows, up to all tiles. */
 static void try_blocks(const struct mo_problem *p, int m, int blocks, bool even, struct list *list) {
     int64_t tiles = p->n * ceil_div(p->oh, m) * ceil_div(p->ow, m), before = 0;
+    const struct mo_emit_isa *isa = mo_emit_isa(p->isa);
     int cut = 30;
-    while (cut > 1 && !fits_registers(mo_emit_isa(p->isa), blocks, cut))
+    while (cut > 1 && !mo_mac_fits(isa, blocks * isa->vectors, cut))
         cut--;
     for (int64_t cuts = 1; cuts <= MAX_CUTS; cuts += cuts < 4 ? 1 : cuts / 2) {
         int64_t number = ceil_div(tiles, smaller(cuts * cut, tiles)), block = ceil_div(tiles, number);

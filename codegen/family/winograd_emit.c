@@ -97,11 +97,9 @@ static void emit_product(FILE *out, const struct mo_wino *w, int blocks, int til
     for (int b = 1; b < blocks; b++)
         fprintf(out, ", q%d += 256", b);
     fputs(", x0 += 16) {\n", out);
-    for (int u = 0; u < 4; u++)
-        mo_mac_step(out, &mac, 12, u * 64, u * 4, ~0ull);
+    mo_mac_channels(out, &mac, 12, 4, ~0ull);
     fputs("        }\n", out);
-    for (int64_t u = 0; u < tail; u++)
-        mo_mac_step(out, &mac, 4, (long)u * 64, (long)u * 4, ~0ull);
+    mo_mac_channels(out, &mac, 4, (int)tail, ~0ull);
     for (int r = 0; r < mo_mac_vectors(&mac); r++)
         for (int t = 0; t < tiles; t++)
             fprintf(out, "    store(m + %lld, a%d_%d);\n",

@@ -35,7 +35,7 @@ static const char *const isa_flags[MO_ISA_COUNT][3] = {
     {"-march=x86-64-v3"},
     {"-march=x86-64-v4", "-mprefer-vector-width=512"},
 };
-#else
+#else /* base is all that other processors are sure to have; AArch64 always has NEON */
 static const char *const isa_flags[MO_ISA_COUNT][3] = {{NULL}};
 #endif
 

@@ -32,8 +32,9 @@ static enum mo_packing check_shape(const struct mo_family *family, const struct 
     if (family == &mo_family_winograd) allow_winograd(&c);
     unsigned need = in == MO_PLAIN ? MO_CAN_ENTER : MO_CAN_C16;
     if (!(family->layouts(c.graph, c.node) & need)) fail_msg("%s: not taken", conv_case_text(shape));
-    for (enum mo_isa isa = MO_ISA_BASE; isa <= mo_isa_detect(); isa++) {
-        struct mo_binder binder = {&c.env, mo_region_create(&c.env), isa, c.graph};
+    for (int isa = 0; isa < MO_ISA_COUNT; isa++) {
+        if (!mo_isa_covers(mo_isa_detect(), (enum mo_isa)isa)) continue;
+        struct mo_binder binder = {&c.env, mo_region_create(&c.env), (enum mo_isa)isa, c.graph};
         struct mo_step step = {.node = c.node};
         moire_error err = {0};
         if (family->bind(&binder, c.node, &step, &err))

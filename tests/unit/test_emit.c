@@ -15,6 +15,7 @@
 #include "codegen/family/walk.h"
 #include "tests/unit/conv_case.h"
 #include "tests/unit/emit_case.h"
+#include "tests/unit/gemm_case.h"
 #include "variants/conv.h"
 
 static struct mo_env env;
@@ -117,83 +118,36 @@ static void clang_kernels_match(void **state) {
     every_shape("clang", MO_ISA_BASE, 5);
 }
 
-/* y = act(a b + c + r), plain rows; guards after every buffer. */
-static void check_gemm(int m, int k, int n, enum mo_act act, int residual, enum mo_isa isa, int which,
-                       int parts) {
-    struct mo_graph *g = mo_graph_create(&env);
-    struct mo_shape as = {2, {m, k}}, bs = {2, {k, n}}, cs = {1, {n}}, ys = {2, {m, n}};
-    struct mo_tensor *a = mo_graph_add_tensor(g, "a", MOIRE_F32, &as),
-                     *b = mo_graph_add_const(g, "b", MOIRE_F32, &bs);
-    struct mo_tensor *c = mo_graph_add_const(g, "c", MOIRE_F32, &cs),
-                     *r = mo_graph_add_tensor(g, "r", MOIRE_F32, &ys);
-    struct mo_tensor *y = mo_graph_add_tensor(g, "y", MOIRE_F32, &ys);
-    struct mo_node *node = mo_graph_add_node(g, "fc", "Gemm", "", residual ? 4 : 3, 1);
-    node->in[0] = a->id, node->in[1] = b->id, node->in[2] = c->id, node->out[0] = y->id;
-    if (residual) node->in[3] = r->id;
-    node->fuse = (struct mo_fuse){act, 0, 0, residual ? 3 : -1, residual == 2};
-    float *av = malloc((size_t)m * k * 4), *rv = malloc((size_t)m * n * 4),
-          *yv = malloc(((size_t)m * n + 64) * 4);
-    for (int i = 0; i < m * k; i++)
-        av[i] = (float)((i * 37 + 11) % 101) / 50 - 1;
-    for (int i = 0; i < m * n; i++)
-        rv[i] = (float)((i * 29 + 5) % 97) / 48 - 1;
-    for (int i = 0; i < k * n; i++)
-        ((float *)b->data)[i] = (float)((i * 41 + 3) % 89) / 44 - 1;
-    for (int i = 0; i < n; i++)
-        ((float *)c->data)[i] = (float)(i % 7);
-    for (int i = 0; i < m * n + 64; i++)
-        yv[i] = -777;
+static void check_gemm(const struct gemm_shape *s, enum mo_isa isa, int which, int parts) {
+    struct gemm_case c;
     struct mo_problem p;
-    assert_true(mo_problem_from_node(g, node, isa, &p));
+    gemm_case_open(&c, s);
+    assert_true(mo_problem_from_node(c.graph, c.node, isa, &p));
     const struct mo_emit_family *family = family_of(&p);
     assert_string_equal(family->name, "gemm");
     struct mo_point point = choose(family, &p, which, parts);
     const struct mo_variant *v = build("gcc", family, &p, &point);
-    struct mo_kargs args = {.in = {av, b->data, c->data, rv}, .out = {yv}, .residual = residual ? rv : NULL};
-    assert_int_equal(mo_pack_weights(v->packing, g, node, g->region, &args.weights, &args.bias, NULL),
-                     MOIRE_OK);
-    void *scratch = aligned_alloc(64, (size_t)v->scratch_bytes + 64);
-    for (int64_t u = v->units - 1; u >= 0; u--)
-        v->run(&args, u, u + 1, scratch);
-    for (int i = 0; i < 64; i++)
-        assert_true(yv[m * n + i] == -777);
-    for (int i = 0; i < m; i++)
-        for (int j = 0; j < n; j++) {
-            double sum = ((float *)c->data)[j];
-            for (int q = 0; q < k; q++)
-                sum += (double)av[i * k + q] * ((float *)b->data)[q * n + j];
-            if (residual == 1) sum += rv[i * n + j];
-            if (act == MO_ACT_GELU) sum = sum / 2 * (1 + erf(sum / sqrt(2)));
-            if (act == MO_ACT_GELU_TANH)
-                sum = sum / 2 * (1 + tanh(0.79788456080286535588 * (sum + 0.044715 * sum * sum * sum)));
-            if (act == MO_ACT_RELU && sum < 0) sum = 0;
-            if (residual == 2) sum += rv[i * n + j];
-            if (fabs(sum - yv[i * n + j]) > 1e-4 * (1 + fabs(sum)))
-                fail_msg("%s: row %d column %d: %g, want %g", v->name, i, j, (double)yv[i * n + j], sum);
-        }
-    free(scratch);
-    free(av);
-    free(rv);
-    free(yv);
-    mo_graph_destroy(g);
+    assert_int_equal(
+        mo_pack_weights(v->packing, c.graph, c.node, c.graph->region, &c.args.weights, &c.args.bias, NULL),
+        MOIRE_OK);
+    gemm_case_run(&c, v->run, v->units, v->scratch_bytes);
+    const char *wrong = gemm_case_check(&c);
+    if (wrong) fail_msg("%s: %s", v->name, wrong);
+    gemm_case_close(&c);
 }
 
 static void gemm_kernels_match(void **state) {
     (void)state;
     if (!have("gcc")) skip();
-    static const struct {
-        int m, k, n;
-        enum mo_act act;
-        int residual;
-    } table[] = {{1, 40, 36, MO_ACT_NONE, 0},
-                 {1, 64, 160, MO_ACT_RELU, 2},
-                 {3, 33, 24, MO_ACT_GELU, 1},
-                 {29, 48, 64, MO_ACT_GELU_TANH, 2},
-                 {16, 37, 52, MO_ACT_RELU, 1}};
+    static const struct gemm_shape table[] = {{1, 40, 36, MO_ACT_NONE, 0},
+                                              {1, 64, 160, MO_ACT_RELU, 2},
+                                              {3, 33, 24, MO_ACT_GELU, 1},
+                                              {29, 48, 64, MO_ACT_GELU_TANH, 2},
+                                              {16, 37, 52, MO_ACT_RELU, 1}};
     int k = 0;
     for (int i = 0; i < 5; i++)
         for (int isa = 0; isa <= (int)mo_isa_detect(); isa++, k++)
-            check_gemm(table[i].m, table[i].k, table[i].n, table[i].act, table[i].residual, isa, k, 1);
+            check_gemm(&table[i], isa, k, 1);
 }
 
 /* Sums that rest in the output between parts of the input channels. */
@@ -208,8 +162,8 @@ static void parts_match(void **state) {
     for (int isa = 0; isa <= (int)mo_isa_detect(); isa++) {
         for (int i = 0; i < 3; i++)
             check_conv("gcc", &convs[i], MO_C16, i == 1 ? "pointwise" : "direct", isa, isa + i, 2);
-        check_gemm(6, 64, 52, MO_ACT_RELU, 1, isa, isa, 4);
-        check_gemm(8, 96, 24, MO_ACT_GELU, 0, isa, isa + 1, 2);
+        check_gemm(&(struct gemm_shape){6, 64, 52, MO_ACT_RELU, 1}, isa, isa, 4);
+        check_gemm(&(struct gemm_shape){8, 96, 24, MO_ACT_GELU, 0}, isa, isa + 1, 2);
     }
 }
 
@@ -231,6 +185,18 @@ static void points_are_ordered(void **state) {
     conv_case_close(&c);
 }
 
+/* A level serves machines of its own family that have it or more; base serves all. */
+static void levels_cover(void **state) {
+    (void)state;
+    for (int have = 0; have < MO_ISA_COUNT; have++) {
+        enum mo_isa level = (enum mo_isa)have;
+        assert_true(mo_isa_covers(level, MO_ISA_BASE) && mo_isa_covers(level, level));
+        assert_int_equal(mo_isa_covers(level, MO_ISA_AVX2), have == MO_ISA_AVX2 || have == MO_ISA_AVX512);
+        assert_int_equal(mo_isa_covers(level, MO_ISA_AVX512), have == MO_ISA_AVX512);
+        assert_int_equal(mo_isa_covers(level, MO_ISA_NEON), have == MO_ISA_NEON);
+    }
+}
+
 static int open_folder(void **state) {
     (void)state;
     env = mo_env_default();
@@ -249,7 +215,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(gcc_kernels_match),  cmocka_unit_test(clang_kernels_match),
         cmocka_unit_test(gemm_kernels_match), cmocka_unit_test(parts_match),
-        cmocka_unit_test(points_are_ordered),
+        cmocka_unit_test(points_are_ordered), cmocka_unit_test(levels_cover),
     };
     return cmocka_run_group_tests(tests, open_folder, close_folder);
 }

@@ -2,3 +2,4 @@
 ISA_base   += -ffp-contract=fast
 ISA_avx2   += -ffp-contract=fast
 ISA_avx512 += -ffp-contract=fast
+ISA_neon   += -ffp-contract=fast

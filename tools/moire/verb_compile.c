@@ -157,7 +157,8 @@ static int parse(int argc, char **argv, struct options *o) {
         if (rc >= 0) return rc;
     }
     if (!o->compile.n_files) return usage_error("which model?", NULL);
-    if (o->compile.search.isa > mo_isa_detect()) return usage_error("this machine has no", "such ISA level");
+    if (!mo_isa_covers(mo_isa_detect(), o->compile.search.isa))
+        return usage_error("this machine has no", "such ISA level");
     o->compile.shapes = o->shapes;
     return -1;
 }

@@ -57,7 +57,8 @@ static int64_t number(const char *text, int64_t most) {
 
 static bool parse_isa(const char *text, enum mo_isa *out) {
     for (int i = 0; i < MO_ISA_COUNT; i++)
-        if (text && !strcmp(text, mo_isa_name((enum mo_isa)i)) && (enum mo_isa)i <= mo_isa_detect()) {
+        if (text && !strcmp(text, mo_isa_name((enum mo_isa)i)) &&
+            mo_isa_covers(mo_isa_detect(), (enum mo_isa)i)) {
             *out = (enum mo_isa)i;
             return true;
         }

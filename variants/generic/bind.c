@@ -4,12 +4,15 @@
 
 #include <string.h>
 
-extern const struct mo_simd_table mo_simd_table_base, mo_simd_table_avx2, mo_simd_table_avx512;
+extern const struct mo_simd_table mo_simd_table_base, mo_simd_table_avx2, mo_simd_table_avx512,
+    mo_simd_table_neon;
 
 const struct mo_simd_table *mo_simd_of(enum mo_isa isa) {
 #if defined(__x86_64__)
     if (isa == MO_ISA_AVX512) return &mo_simd_table_avx512;
     if (isa == MO_ISA_AVX2) return &mo_simd_table_avx2;
+#elif defined(__aarch64__)
+    if (isa == MO_ISA_NEON) return &mo_simd_table_neon;
 #endif
     (void)isa;
     return &mo_simd_table_base;

@@ -4,13 +4,11 @@
 
 enum { FIRST_MAX_CHANNELS = 8 };
 
-#define NAMES(text)                                                                                          \
-    { text " base", text " avx2", text " avx512" }
-static const char *const direct_names[MO_ISA_COUNT] = NAMES("conv direct");
-static const char *const pointwise_names[MO_ISA_COUNT] = NAMES("conv 1x1");
-static const char *const depthwise_names[MO_ISA_COUNT] = NAMES("conv depthwise");
-static const char *const first_names[MO_ISA_COUNT] = NAMES("conv first");
-static const char *const grouped_names[MO_ISA_COUNT] = NAMES("conv grouped");
+static const char *const direct_names[MO_ISA_COUNT] = MO_LEVEL_NAMES("conv direct");
+static const char *const pointwise_names[MO_ISA_COUNT] = MO_LEVEL_NAMES("conv 1x1");
+static const char *const depthwise_names[MO_ISA_COUNT] = MO_LEVEL_NAMES("conv depthwise");
+static const char *const first_names[MO_ISA_COUNT] = MO_LEVEL_NAMES("conv first");
+static const char *const grouped_names[MO_ISA_COUNT] = MO_LEVEL_NAMES("conv grouped");
 
 static bool is_pointwise(const struct mo_conv *c) {
     return c->kh == 1 && c->kw == 1 && c->groups == 1 && c->merge == 1;

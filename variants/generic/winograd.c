@@ -24,8 +24,8 @@ static const double transform_cost = 8, weight_cost = 10;
 static const struct form {
     enum mo_packing packing;
     const char *names[MO_ISA_COUNT];
-} forms[] = {{MO_PACK_WINO43, {"conv F(4x4,3x3) base", "conv F(4x4,3x3) avx2", "conv F(4x4,3x3) avx512"}},
-             {MO_PACK_WINO23, {"conv F(2x2,3x3) base", "conv F(2x2,3x3) avx2", "conv F(2x2,3x3) avx512"}}};
+} forms[] = {{MO_PACK_WINO43, MO_LEVEL_NAMES("conv F(4x4,3x3)")},
+             {MO_PACK_WINO23, MO_LEVEL_NAMES("conv F(2x2,3x3)")}};
 enum { N_FORMS = sizeof forms / sizeof *forms };
 
 static int64_t tiles_along(int64_t pixels, int m) {

@@ -1,0 +1,8 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * kernels.h - the emitted kernels, CROSS_POINTS for each row of cases.h; cross-emit writes the table. */
+#ifndef MO_CROSS_KERNELS_H
+#define MO_CROSS_KERNELS_H
+#include "variants/kernel.h"
+
+extern const struct mo_variant *const cross_kernels[];
+#endif

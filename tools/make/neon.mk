@@ -1,0 +1,36 @@
+# neon.mk - the aarch64 form: kernels that this machine emits at the NEON level, and the library's own for that
+# processor, cross-compiled and run under qemu.
+CROSS        ?= aarch64-linux-gnu
+NEON         := $(B)-neon
+NEON_TESTS   := test_emitted test_conv test_simd test_activate
+CROSS_CASES  := $(addprefix $(B)/obj/tests/,cross/cases.o unit/conv_case.o unit/gemm_case.o)
+
+.PHONY: neon
+neon: $(B)/cross-emit ## kernels for aarch64 NEON, cross-compiled and run under qemu-aarch64
+	@rm -rf $(NEON)/kernels && mkdir -p $(NEON)/kernels
+	@$(B)/cross-emit $(NEON)/kernels neon
+	@ls $(NEON)/kernels/k[0-9]*.c | xargs -P $(shell nproc) -n 4 sh -c 'for f; do $(CROSS)-gcc -std=c11 -O2 \
+	    -ffp-contract=fast -Wall -Wextra -Werror -c $$f -o $${f%.c}.o || exit 255; done' sh
+	@$(MAKE) --no-print-directory B=$(NEON) CC=$(CROSS)-gcc LINKS_FOR=$(CROSS) $(NEON_TESTS:%=$(NEON)/cross/%)
+	@TEST_TIMEOUT=1500 TEST_RUNNER=qemu-aarch64 tools/run-tests $(NEON_TESTS:%=$(NEON)/cross/%)
+
+$(B)/cross-emit: $(B)/obj/tests/cross/emit.o $(CROSS_CASES) $(GEN_OBJ) $(filter-out $(MAIN_OBJ),$(TOOL_OBJ)) $(LIB_OBJ)
+	$(CC) $(LDFLAGS) -o $@ $^ $(LDLIBS)
+
+# What runs there needs no library but libc: plans and kernels, without a variant store.
+ifneq ($(LINKS_FOR),)
+CROSS_SRC := $(wildcard runtime/base/*.c runtime/graph/*.c runtime/ops/*.c runtime/plan/*.c codegen/passes/*.c) \
+             $(filter-out variants/store%,$(wildcard variants/*.c)) $(wildcard variants/generic/*.c)
+CROSS_OBJ := $(CROSS_SRC:%.c=$(B)/obj/%.o) $(foreach i,$(ISAS),$(SIMD_SRC:%.c=$(B)/obj/$(i)/%.o) $(B)/obj/tiles_$(i).o) \
+             $(addprefix $(B)/obj/tests/,cross/cmocka.o cross/no_store.o unit/layer_case.o)
+$(B)/obj/tests/%.o: CPPFLAGS += -Itests/cross
+$(B)/libcross.a: $(CROSS_OBJ) $(CROSS_CASES)
+	@rm -f $@
+	$(CROSS)-ar rcs $@ $^
+$(B)/cross/test_emitted: $(B)/obj/tests/cross/test_emitted.o $(B)/libcross.a
+	@mkdir -p $(@D)
+	$(CC) $(CPPFLAGS) $(CFLAGS) -static -Wl,--no-warnings -o $@ $(B)/kernels/kernels.c $(wildcard $(B)/kernels/k[0-9]*.o) $^ -lm
+$(B)/cross/%: $(B)/obj/tests/unit/%.o $(B)/libcross.a
+	@mkdir -p $(@D)
+	$(CC) $(LDFLAGS) -static -Wl,--no-warnings -o $@ $^ -lm
+endif
