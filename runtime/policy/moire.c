@@ -20,9 +20,9 @@
  * The rule is memoryless but for the starvation counter and scratch memory; stability comes from work done:
  * what has run is cheaper to keep. */
 #include <string.h>
-#include "runtime/policy/policy.h"
+#include "runtime/policy/moire.h"
 
-enum { CANDIDATES = 128, PER_TENANT = 12, SHED_AT_ONCE = 16, STARVED_SHARE = 40 };
+enum { PER_TENANT = 12, SHED_AT_ONCE = 16, STARVED_SHARE = 40 };
 static const int64_t STARVED_NS = 1000000000;
 static const double MARGIN = 0.02;     /* a query must fit with so much of its rest to spare */
 static const double LEAN_MARGIN = 0.1; /* slack that the fewest cores must leave */
@@ -31,21 +31,6 @@ static const double MEET = 0.6; /* waits for the others' cores when they end wit
 static const double TARGET = 0.97; /* attainment above which a tenant can spare misses */
 static const double SPARE = 100, DEAR = 1000;
 static const double BALANCE_FROM = 0.975, BALANCE_SPAN = 0.01;
-
-struct candidate {
-    int query, tenant;
-    bool running, keep;
-    int64_t deadline, order; /* order: of acceptance */
-    int lean;                /* fewest cores that make it in time; 1 where none does */
-    double left, weight;     /* core time to finish on those; harm of setting it aside */
-};
-
-struct state {
-    struct candidate list[CANDIDATES];
-    int n, n_aside, blocks;
-    short by_deadline[CANDIDATES], aside[CANDIDATES]; /* indices into list */
-    double balance; /* 0: every miss counts the same .. 1: tenants are balanced */
-};
 
 /* --- weights --- */
 /* Attainment over all queries decides how much the balance between tenants may cost. */
@@ -62,22 +47,22 @@ static double balance_of(const struct mo_view *view) {
     return b < 0 ? 0 : b > 1 ? 1 : b;
 }
 
-static double weight_of(const struct state *s, const struct mo_view_tenant *t) {
+static double weight_of(const struct mo_moire_state *s, const struct mo_view_tenant *t) {
     double above = t->attained - TARGET;
     return above > 0 ? 1 / (1 + s->balance * SPARE * above) : 1 - s->balance * DEAR * above;
 }
 
 /* --- 1. candidates --- */
-static bool earlier(const struct candidate *a, const struct candidate *b) {
+static bool earlier(const struct mo_moire_candidate *a, const struct mo_moire_candidate *b) {
     return a->deadline != b->deadline ? a->deadline < b->deadline : a->order < b->order;
 }
-static bool older(const struct candidate *a, const struct candidate *b) {
+static bool older(const struct mo_moire_candidate *a, const struct mo_moire_candidate *b) {
     return a->order < b->order;
 }
 
 /* Inserts index `at` into a sorted list of n indices. */
-static void insert(const struct state *s, short *list, int n, int at,
-                   bool (*before)(const struct candidate *, const struct candidate *)) {
+static void insert(const struct mo_moire_state *s, short *list, int n, int at,
+                   bool (*before)(const struct mo_moire_candidate *, const struct mo_moire_candidate *)) {
     int lo = 0, hi = n;
     while (lo < hi) {
         int mid = (lo + hi) / 2;
@@ -90,7 +75,7 @@ static void insert(const struct state *s, short *list, int n, int at,
     list[lo] = (short)at;
 }
 
-static void set_aside(struct state *s, int at) {
+static void set_aside(struct mo_moire_state *s, int at) {
     s->list[at].keep = false;
     if (!s->list[at].running) insert(s, s->aside, s->n_aside++, at, older);
 }
@@ -105,21 +90,21 @@ static int fewest(const struct mo_view_tenant *t, int begin, double budget, int 
 }
 
 /* wide: the core count at which the tenant is fastest.  run: the block that runs, or NULL. */
-static void add(struct state *s, const struct mo_view *view, int slot, int wide,
+static void add(struct mo_moire_state *s, const struct mo_view *view, int slot, int wide,
                 const struct mo_view_run *run) {
-    if (s->n == CANDIDATES) return;
+    if (s->n == MO_MOIRE_CANDIDATES) return;
     const struct mo_view_query *q = &view->queries[slot];
     const struct mo_view_tenant *t = &view->tenants[q->tenant];
     int begin = run ? run->end : q->next_layer, layers = t->profile->n_layers, at = s->n++;
     int64_t rest = run && run->predicted_end > view->now ? run->predicted_end - view->now : 0;
     double best = (double)(rest + mo_view_time(t, wide, begin, layers)) * (1 + MARGIN);
-    struct candidate *c = &s->list[at];
-    *c = (struct candidate){.query = slot,
-                            .tenant = q->tenant,
-                            .running = run != NULL,
-                            .deadline = q->deadline,
-                            .order = q->order,
-                            .weight = weight_of(s, t)};
+    struct mo_moire_candidate *c = &s->list[at];
+    *c = (struct mo_moire_candidate){.query = slot,
+                                     .tenant = q->tenant,
+                                     .running = run != NULL,
+                                     .deadline = q->deadline,
+                                     .order = q->order,
+                                     .weight = weight_of(s, t)};
     c->keep = !t->best_effort && q->deadline != MO_NEVER && best <= (double)(q->deadline - view->now);
     double slack = (double)(q->deadline - view->now - rest);
     c->lean = c->keep && begin < layers ? fewest(t, begin, slack / (1 + LEAN_MARGIN), wide) : 1;
@@ -144,9 +129,9 @@ static int first_feasible(const struct mo_view *view, const struct mo_view_tenan
     return lo;
 }
 
-static void gather(struct state *s, const struct mo_view *view) {
+static void gather(struct mo_moire_state *s, const struct mo_view *view) {
     s->n = s->n_aside = 0;
-    s->balance = balance_of(view);
+    s->balance = s->parts->balance ? balance_of(view) : 0;
     for (int i = 0; i < view->n_cores; i++) {
         const struct mo_view_run *run = &view->runs[i];
         if (run->query >= 0) add(s, view, run->query, run->n_cores, run);
@@ -167,9 +152,9 @@ static void gather(struct state *s, const struct mo_view *view) {
 
 /* --- 2. what fits --- */
 /* Core time until a deadline, less what tenants with tighter targets will ask for before it. */
-static double room_until(const struct state *s, const struct mo_view *view, int64_t deadline) {
+static double room_until(const struct mo_moire_state *s, const struct mo_view *view, int64_t deadline) {
     double span = (double)(deadline - view->now), room = span * view->n_cores;
-    for (int i = 0; i < view->n_tenants && s->balance > 0; i++) {
+    for (int i = 0; i < view->n_tenants && s->parts->reserve && s->balance > 0; i++) {
         const struct mo_view_tenant *t = &view->tenants[i];
         double ahead = span - (double)t->qos_ns;
         if (t->open && t->qos_ns && !t->best_effort && ahead > 0) room -= s->balance * t->load * ahead;
@@ -177,11 +162,11 @@ static double room_until(const struct state *s, const struct mo_view *view, int6
     return room;
 }
 
-static int costliest(const struct state *s, int last) {
+static int costliest(const struct mo_moire_state *s, int last) {
     int worst = -1;
     double most = 0;
     for (int k = 0; k <= last; k++) {
-        const struct candidate *c = &s->list[s->by_deadline[k]];
+        const struct mo_moire_candidate *c = &s->list[s->by_deadline[k]];
         if (!c->keep || c->left <= most * c->weight) continue;
         most = c->left / c->weight;
         worst = s->by_deadline[k];
@@ -189,10 +174,10 @@ static int costliest(const struct state *s, int last) {
     return worst;
 }
 
-static void fit(struct state *s, const struct mo_view *view) {
+static void fit(struct mo_moire_state *s, const struct mo_view *view) {
     double load = 0;
     for (int i = 0; i < s->n; i++) {
-        const struct candidate *c = &s->list[s->by_deadline[i]];
+        const struct mo_moire_candidate *c = &s->list[s->by_deadline[i]];
         if (!c->keep) continue;
         load += c->left;
         double room = room_until(s, view, c->deadline);
@@ -209,6 +194,7 @@ static void fit(struct state *s, const struct mo_view *view) {
 /* What is being given away in one dispatch. */
 struct hand {
     const struct mo_view *view;
+    const struct mo_moire_parts *parts;
     struct mo_decisions *out;
     struct mo_cores pool;
     int idle, rivals, wanted; /* rivals: others that wait for a core; wanted: cores they need */
@@ -217,14 +203,14 @@ struct hand {
 /* What the query needs to be early, and an even part of what nobody needs: cores that would idle cost
  * nothing, they come back with the next block, while every core beyond the need costs throughput when others
  * wait. */
-static int cores_for(const struct hand *h, const struct candidate *c) {
+static int cores_for(const struct hand *h, const struct mo_moire_candidate *c) {
     const struct mo_view *view = h->view;
     const struct mo_view_tenant *t = &view->tenants[c->tenant];
     int begin = view->queries[c->query].next_layer, n = 1;
     double slack = (double)(c->deadline - view->now);
     int wide = mo_profile_fastest(t->profile, begin, view->n_cores);
-    if (c->keep) n = fewest(t, begin, slack / (1 + WIDE_MARGIN), wide);
-    int over = h->idle - h->wanted - c->lean;
+    if (c->keep && h->parts->early) n = fewest(t, begin, slack / (1 + WIDE_MARGIN), wide);
+    int over = h->parts->spare ? h->idle - h->wanted - c->lean : 0;
     int spare = c->lean + (over > 0 && h->rivals >= 0 ? over / (h->rivals + 1) : 0);
     if (spare > wide) spare = wide;
     return spare > n ? spare : n;
@@ -262,7 +248,7 @@ static int taken_instances(const struct hand *h, int tenant) {
 }
 
 /* Gives cores to one query; false: leave what is idle for it, its partners come in a moment. */
-static bool serve(struct hand *h, const struct candidate *c) {
+static bool serve(struct hand *h, const struct mo_moire_candidate *c) {
     const struct mo_view *view = h->view;
     const struct mo_view_query *q = &view->queries[c->query];
     const struct mo_view_tenant *t = &view->tenants[c->tenant];
@@ -272,7 +258,7 @@ static bool serve(struct hand *h, const struct candidate *c) {
     int n = cores_for(h, c), wanted = n;
     int64_t bound = view->block_ns;
     if (n > h->idle) {
-        int64_t gap = freed_in(view, n - h->idle);
+        int64_t gap = h->parts->meet ? freed_in(view, n - h->idle) : 0;
         bool poor = 2 * h->idle <= n || h->idle < c->lean;
         if (gap && poor && (double)gap < MEET * (double)bound) return false;
         if (gap && gap < bound) bound = gap;
@@ -285,9 +271,9 @@ static bool serve(struct hand *h, const struct candidate *c) {
 }
 
 /* The oldest set-aside query when it has waited far beyond its target and its turn has come. */
-static bool serve_starved(struct state *s, struct hand *h) {
+static bool serve_starved(struct mo_moire_state *s, struct hand *h) {
     if (!s->n_aside || s->blocks < STARVED_SHARE) return false;
-    const struct candidate *c = &s->list[s->aside[0]];
+    const struct mo_moire_candidate *c = &s->list[s->aside[0]];
     const struct mo_view_query *q = &h->view->queries[c->query];
     int64_t patience = h->view->tenants[c->tenant].qos_ns * 10;
     if (h->view->now - q->arrival < (patience > STARVED_NS ? patience : STARVED_NS)) return false;
@@ -316,15 +302,14 @@ static bool is_shed(const struct mo_decisions *out, int query) {
     return false;
 }
 
-static void dispatch(void *state, const struct mo_view *view, const struct mo_event *event,
-                     struct mo_decisions *out) {
-    (void)event;
-    struct state *s = state;
+void mo_moire_dispatch(struct mo_moire_state *s, const struct mo_view *view, struct mo_decisions *out,
+                       const struct mo_moire_parts *parts) {
+    s->parts = parts;
     shed_hopeless(view, out);
     if (!view->n_idle) return;
     gather(s, view);
-    fit(s, view);
-    struct hand h = {.view = view, .out = out, .pool = view->idle, .idle = view->n_idle};
+    if (parts->fit) fit(s, view);
+    struct hand h = {.view = view, .parts = parts, .out = out, .pool = view->idle, .idle = view->n_idle};
     for (int i = 0; i < s->n; i++)
         if (!s->list[i].running) {
             h.rivals++;
@@ -332,19 +317,26 @@ static void dispatch(void *state, const struct mo_view *view, const struct mo_ev
         }
     bool served = serve_starved(s, &h);
     for (int i = 0; i < s->n && h.idle > 0; i++) {
-        const struct candidate *c = &s->list[s->by_deadline[i]];
+        const struct mo_moire_candidate *c = &s->list[s->by_deadline[i]];
         if (c->keep && !c->running && !serve(&h, c)) return;
     }
     for (int i = served; i < s->n_aside && h.idle > 0; i++) {
-        const struct candidate *c = &s->list[s->aside[i]];
+        const struct mo_moire_candidate *c = &s->list[s->aside[i]];
         if (!is_shed(out, c->query)) serve(&h, c);
     }
     s->blocks += out->n;
 }
 
+static void dispatch(void *state, const struct mo_view *view, const struct mo_event *event,
+                     struct mo_decisions *out) {
+    static const struct mo_moire_parts whole = {true, true, true, true, true, true};
+    (void)event;
+    mo_moire_dispatch(state, view, out, &whole);
+}
+
 const struct mo_policy mo_policy_moire = {
     .name = "moire",
     .description = "deadlines at block boundaries: what fits by deadline, cores by need, tenants in balance",
-    .state_bytes = sizeof(struct state),
+    .state_bytes = sizeof(struct mo_moire_state),
     .dispatch = dispatch,
 };

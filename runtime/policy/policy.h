@@ -107,6 +107,8 @@ struct mo_policy {
 
 /* All policies, NULL-terminated; and one by name (NULL: none such). */
 const struct mo_policy *const *mo_policies(void);
+/* `moire` less one part each, for the ablation table; NULL-terminated.  mo_policy_find() knows them too. */
+const struct mo_policy *const *mo_policy_ablations(void);
 const struct mo_policy *mo_policy_find(const char *name);
 
 /* Appends a decision; when the list is full it is dropped, and the query simply waits for the next event. */

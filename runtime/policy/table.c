@@ -18,8 +18,26 @@ const struct mo_policy *const *mo_policies(void) {
     return rows;
 }
 
+extern const struct mo_policy mo_policy_without_fit, mo_policy_without_balance, mo_policy_without_reserve,
+    mo_policy_without_spare, mo_policy_without_early, mo_policy_without_meet;
+
+const struct mo_policy *const *mo_policy_ablations(void) {
+    static const struct mo_policy *const rows[] = {
+        &mo_policy_without_fit,
+        &mo_policy_without_balance,
+        &mo_policy_without_reserve,
+        &mo_policy_without_spare,
+        &mo_policy_without_early,
+        &mo_policy_without_meet,
+        NULL,
+    };
+    return rows;
+}
+
 const struct mo_policy *mo_policy_find(const char *name) {
     for (const struct mo_policy *const *p = mo_policies(); *p; p++)
+        if (!strcmp((*p)->name, name)) return *p;
+    for (const struct mo_policy *const *p = mo_policy_ablations(); *p; p++)
         if (!strcmp((*p)->name, name)) return *p;
     return NULL;
 }

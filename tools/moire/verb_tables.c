@@ -21,6 +21,7 @@ static const char usage[] =
     "conflicts a query.  Without scenarios: the paper's light, medium, heavy and mix on its 64 cores.\n\n"
     "  --machine FILE         cores64 by default\n"
     "  --policy P,...         all by default, and the bound\n"
+    "  --ablation             the policies are moire, moire less one part each, and the bound\n"
     "  --arrivals-list A,...  poisson,gamma:4,mmpp:4 by default\n"
     "  --find-max SHARE       0.95 by default\n"
     "  --seconds S            simulated time of a probe, 20 by default\n"
@@ -52,13 +53,25 @@ static int whole(const char *flag, const char *text, int most, int *out, moire_e
     return MOIRE_OK;
 }
 
+/* `first` if given, a list of policies, and the bound. */
+static void choose(struct tables_options *o, const char *first, const struct mo_policy *const *list) {
+    struct mo_bench_serve_options *s = &o->bench.serve;
+    s->n_policies = 0;
+    if (first) s->policies[s->n_policies++] = first;
+    for (; *list && s->n_policies < MO_BENCH_MAX_SYSTEMS - 1; list++)
+        s->policies[s->n_policies++] = (*list)->name;
+    s->policies[s->n_policies++] = "bound";
+}
+
 static int own(struct tables_options *o, struct mo_args *args, bool *took, moire_error *err) {
-    int seeds, code = MOIRE_OK;
+    int seeds = 0, code = MOIRE_OK;
     *took = true;
     if (mo_args_flag(args, "--machine", true)) {
         o->machine = args->value;
     } else if (mo_args_flag(args, "--arrivals-list", true)) {
         o->processes = args->value;
+    } else if (mo_args_flag(args, "--ablation", false)) {
+        choose(o, "moire", mo_policy_ablations());
     } else if (mo_args_flag(args, "--jobs", true)) {
         code = whole("--jobs", args->value, 64, &o->jobs, err);
     } else if (mo_args_flag(args, "--seeds", true)) {
@@ -95,11 +108,7 @@ static int parse(struct tables_options *o, struct mo_args *args, moire_error *er
 static void set_defaults(struct tables_options *o) {
     struct mo_bench_serve_options *s = &o->bench.serve;
     *s = mo_bench_serve_defaults();
-    s->n_policies = 0;
-    for (const struct mo_policy *const *p = mo_policies(); *p && s->n_policies < MO_BENCH_MAX_SYSTEMS - 1;
-         p++)
-        s->policies[s->n_policies++] = (*p)->name;
-    s->policies[s->n_policies++] = "bound";
+    choose(o, NULL, mo_policies());
     s->find_max = 0.95;
     s->seconds = 20;
     s->step = 0.025;
