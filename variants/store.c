@@ -16,7 +16,8 @@ enum { BUCKETS = 256 };
 
 struct answer {
     struct answer *next;
-    char layer[MO_SHA256_HEX];
+    char name[MO_SHA256_HEX]; /* of a layer: its best variant; of an entry: that one */
+    char key[MO_SHA256_HEX];  /* of the entry it found */
     bool found;
     void *object;
     struct mo_variant variant;
@@ -185,20 +186,25 @@ static int load_object(struct search *s, const char *key, const struct mo_store_
     return rc;
 }
 
-static int search_store(struct search *s, struct answer *a) {
-    struct mo_store_index index;
+static int load_entry(struct search *s, const char *key, struct answer *a) {
     struct mo_store_entry entry = {0};
-    int rc = read_index(s, a->layer, &index);
-    if (rc || !*index.best) return rc;
-    rc = read_entry(s, index.best, &entry);
-    if (!rc) rc = load_object(s, index.best, &entry, a);
+    int rc = read_entry(s, key, &entry);
+    if (!rc) rc = load_object(s, key, &entry, a);
     a->found = !rc;
+    memcpy(a->key, key, sizeof a->key);
     return rc;
 }
 
-static void count(const struct search *s, const struct answer *a, int rc) {
+static int search_best(struct search *s, const char *layer, struct answer *a) {
+    struct mo_store_index index;
+    int rc = read_index(s, layer, &index);
+    return rc || !*index.best ? rc : load_entry(s, index.best, a);
+}
+
+/* layer: it was looked for the layer's best, not for one more version. */
+static void count(const struct search *s, const struct answer *a, bool layer, int rc) {
     struct mo_store_stats *stats = &s->store->cache->stats;
-    if (a->found) stats->found++;
+    if (a->found && layer) stats->found++;
     if (!rc && !a->found) stats->missing++;
     if (rc && s->stale) stats->stale++;
     if (rc && !s->stale) stats->damaged++;
@@ -207,21 +213,21 @@ static void count(const struct search *s, const struct answer *a, int rc) {
                s->signature, s->err.message);
 }
 
-/* Under the lock: the remembered answer, or a new one; NULL when out of memory. */
-static const struct answer *answer_for(const struct mo_store *store, const char *signature, enum mo_isa isa) {
-    char layer[MO_SHA256_HEX];
-    mo_store_layer(signature, isa, layer);
+/* Under the lock: the remembered answer of that name, or a new one; NULL when out of memory. */
+static const struct answer *answer_for(const struct mo_store *store, const char *signature, enum mo_isa isa,
+                                       const char *name,
+                                       int (*find)(struct search *s, const char *name, struct answer *a)) {
     int bucket = 0;
     for (int i = 0; i < 2; i++)
-        bucket = bucket * 16 + (layer[i] <= '9' ? layer[i] - '0' : layer[i] - 'a' + 10);
+        bucket = bucket * 16 + (name[i] <= '9' ? name[i] - '0' : name[i] - 'a' + 10);
     for (struct answer *a = store->cache->bucket[bucket]; a; a = a->next)
-        if (!strcmp(a->layer, layer)) return a;
+        if (!strcmp(a->name, name)) return a;
     struct answer *a = mo_alloc(store->env, sizeof *a);
     if (!a) return NULL;
-    memcpy(a->layer, layer, sizeof layer);
+    memcpy(a->name, name, sizeof a->name);
     struct search s = {.store = store, .signature = signature, .isa = isa};
-    int rc = search_store(&s, a);
-    count(&s, a, rc);
+    int rc = find(&s, name, a);
+    count(&s, a, find == search_best, rc);
     if (rc == MOIRE_ENOMEM) { /* not the entry's fault: ask again next time */
         mo_free(store->env, a);
         return NULL;
@@ -231,11 +237,18 @@ static const struct answer *answer_for(const struct mo_store *store, const char 
     return a;
 }
 
+static const struct answer *best_answer(const struct mo_store *store, const char *signature,
+                                        enum mo_isa isa) {
+    char layer[MO_SHA256_HEX];
+    mo_store_layer(signature, isa, layer);
+    return answer_for(store, signature, isa, layer, search_best);
+}
+
 bool mo_store_find(const struct mo_store *store, const char *signature, enum mo_isa isa,
                    struct mo_variant *out) {
     if (!store || store->folder < 0 || strlen(signature) >= MO_STORE_TEXT) return false;
     lock(store);
-    const struct answer *a = answer_for(store, signature, isa);
+    const struct answer *a = best_answer(store, signature, isa);
     bool found = a && a->found;
     if (found) *out = a->variant;
     unlock(store);
@@ -251,6 +264,63 @@ bool mo_store_peek(const struct mo_store *store, const char *signature, enum mo_
     struct mo_variant variant;
     if (read_index(&s, layer, index) || !index->signature[0]) return false;
     return !index->best[0] || mo_store_find(store, signature, isa, &variant);
+}
+
+static int read_front(struct search *s, struct mo_store_front *front) {
+    char *bytes, layer[MO_SHA256_HEX];
+    size_t n = 0;
+    memset(front, 0, sizeof *front);
+    mo_store_layer(s->signature, s->isa, layer);
+    int rc = read_named(s, layer, ".front.json", s->store->env->limits.variant_json_bytes, &bytes, &n, NULL);
+    if (rc || !bytes) return rc;
+    rc = mo_store_parse_front(bytes, n, front, &s->err);
+    mo_free(s->store->env, bytes);
+    if (!rc && (front->abi != MO_KERNEL_ABI || front->generator != MO_GENERATOR_VERSION))
+        rc = stale(s, "versions of another version of moire");
+    if (!rc && (strcmp(front->signature, s->signature) || front->isa != s->isa))
+        rc = mo_fail(&s->err, MOIRE_ESTORE, "versions of another layer");
+    return rc;
+}
+
+bool mo_store_read_front(const struct mo_store *store, const char *signature, enum mo_isa isa,
+                         struct mo_store_front *out) {
+    struct search s = {.store = store, .signature = signature, .isa = isa};
+    if (!store || store->folder < 0 || strlen(signature) >= MO_STORE_TEXT) return false;
+    int rc = read_front(&s, out);
+    if (rc) mo_log(store->env, MOIRE_LOG_WARN, "variant store: %.255s: %s", signature, s.err.message);
+    return !rc && out->signature[0];
+}
+
+/* Under the lock.  An older search may have left a front whose first version is not the best any more. */
+static int take_versions(const struct mo_store *store, const struct mo_store_front *front,
+                         struct mo_store_version out[MO_STORE_VERSIONS]) {
+    const struct answer *best = best_answer(store, front->signature, front->isa);
+    int n = 0;
+    for (int i = 0; best && best->found && i < front->n && n < MO_STORE_VERSIONS; i++) {
+        const struct mo_store_point *p = &front->point[i];
+        if (p->state != MO_POINT_VERSION) continue;
+        const struct answer *a = best;
+        if (!n && strcmp(p->key, best->key)) return 0;
+        if (n) a = answer_for(store, front->signature, front->isa, p->key, load_entry);
+        if (!a || !a->found) return 0;
+        out[n].variant = a->variant;
+        memcpy(out[n++].ns, p->ns, sizeof p->ns);
+    }
+    return n;
+}
+
+int mo_store_versions(const struct mo_store *store, const char *signature, enum mo_isa isa,
+                      struct mo_store_version out[MO_STORE_VERSIONS]) {
+    if (!store || store->folder < 0) return 0;
+    struct mo_store_front *front = mo_alloc(store->env, sizeof *front);
+    int n = 0;
+    if (front && mo_store_read_front(store, signature, isa, front)) {
+        lock(store);
+        n = take_versions(store, front, out);
+        unlock(store);
+    }
+    mo_free(store->env, front);
+    return n;
 }
 
 int mo_store_open_file(const struct mo_store *store, const char *name, const char *suffix, int64_t limit,

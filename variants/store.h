@@ -11,6 +11,7 @@
 
 struct mo_store;
 struct mo_store_index; /* store_format.h */
+struct mo_store_front;
 
 /* What happened since the store was opened. */
 struct mo_store_stats {
@@ -29,6 +30,26 @@ void mo_store_close(struct mo_store *store); /* unloads the code: no variant may
  * answers are cached.  out->run and out->name stay valid until mo_store_close(). */
 bool mo_store_find(const struct mo_store *store, const char *signature, enum mo_isa isa,
                    struct mo_variant *out);
+/* --- versions: several implementations of one layer, for several levels of pressure --- */
+enum { MO_STORE_LEVELS = 6, MO_STORE_VERSIONS = 5 };
+struct mo_store_version {
+    struct mo_variant variant;
+    double ns[MO_STORE_LEVELS]; /* best time on one core at pressure 0, 1/5, ... 1 */
+};
+/* The versions of a layer: what mo_store_find() gives is the first, the others follow; their number, 0 when
+ * there are none beside it or not all can be trusted.  As mo_store_find() otherwise. */
+int mo_store_versions(const struct mo_store *store, const char *signature, enum mo_isa isa,
+                      struct mo_store_version out[MO_STORE_VERSIONS]);
+/* All that `moire tune` measured of a layer; false when there is nothing current. */
+bool mo_store_read_front(const struct mo_store *store, const char *signature, enum mo_isa isa,
+                         struct mo_store_front *out);
+/* Time at a pressure from 0 to 1, between the measured levels. */
+static inline double mo_version_ns(const double ns[MO_STORE_LEVELS], double pressure) {
+    double at = (pressure < 0 ? 0 : pressure > 1 ? 1 : pressure) * (MO_STORE_LEVELS - 1);
+    int i = at < MO_STORE_LEVELS - 1 ? (int)at : MO_STORE_LEVELS - 2;
+    return ns[i] + (at - i) * (ns[i + 1] - ns[i]);
+}
+
 /* The index of a layer when it and what it points to are intact and current; not counted, not cached. */
 bool mo_store_peek(const struct mo_store *store, const char *signature, enum mo_isa isa,
                    struct mo_store_index *index);

@@ -3,6 +3,7 @@
  *
  *   <store>/v1/<cpu folder>/<hh>/<key>.json .so .c    one variant; <hh> = first two digits of the name
  *   <store>/v1/<cpu folder>/<hh>/<layer>.best.json    the best variant of one (signature, ISA level)
+ *   <store>/v1/<cpu folder>/<hh>/<layer>.front.json   its implementations by pressure: moire tune
  *   <store>/v1/<cpu folder>/<hh>/<key>.model          a compiled model (runtime/plan/image.h)
  *   <store>/v1/<cpu folder>/<hh>/<stamp>.stamp.json   the compiled model of one version of one ONNX file
  *   <store>/v1/<cpu folder>/lock, work-<n>/           the writer's
@@ -10,7 +11,7 @@
  * <key> is the SHA-256 of everything the object depends on, <layer> that of signature and ISA level.  Every
  * JSON file is an envelope: {"sha256":"<digest of the body's bytes>",\n"body":<body>}\n, so that each byte
  * of it is covered.  Files appear by rename and are never rewritten, except that a newer index replaces an
- * older one as a whole, and a newer stamp an older one. */
+ * older one as a whole, and so do fronts and stamps. */
 #ifndef MO_STORE_FORMAT_H
 #define MO_STORE_FORMAT_H
 #include "runtime/base/sha256.h"
@@ -43,6 +44,36 @@ struct mo_store_index {
     double min_ns, generic_ns;
 };
 
+/* What became of an implementation that `moire tune` sampled. */
+enum mo_point_state {
+    MO_POINT_VERSION,   /* kept: the runtime chooses among these */
+    MO_POINT_COVERED,   /* other versions are within 90 % of it at every pressure */
+    MO_POINT_SPARE,     /* on the front, and others were picked along it */
+    MO_POINT_DOMINATED, /* another is no worse in parallelism, blocking and traffic */
+    MO_POINT_LATE,      /* misses the layer's share of the target */
+    MO_POINT_STATES
+};
+const char *mo_point_state_name(enum mo_point_state state);
+
+enum { MO_FRONT_POINTS = 24 };
+struct mo_store_point {
+    char key[MO_SHA256_HEX]; /* of its entry; "": not stored */
+    char family[32], knobs[MO_STORE_KNOBS];
+    enum mo_point_state state;
+    int64_t packing, units, parallelism_milli, block_bytes, l3_bytes; /* of its struct mo_variant */
+    double ns[MO_STORE_LEVELS]; /* best time on one core by pressure; 0 = not measured */
+};
+
+/* The sampled implementations of one layer, fastest without pressure first. */
+struct mo_store_front {
+    int abi, generator;
+    enum mo_isa isa;
+    char signature[MO_STORE_TEXT];
+    double share_ns; /* the layer's share of its model's target */
+    int n;
+    struct mo_store_point point[MO_FRONT_POINTS];
+};
+
 /* Which compiled model belongs to an ONNX file, as it was when that was made. */
 struct mo_store_stamp {
     char model[MO_SHA256_HEX];   /* key */
@@ -57,6 +88,7 @@ void mo_store_layer(const char *signature, enum mo_isa isa, char hex[MO_SHA256_H
 int mo_store_parse_entry(const char *bytes, size_t n, struct mo_store_entry *out, moire_error *err);
 int mo_store_parse_index(const char *bytes, size_t n, struct mo_store_index *out, moire_error *err);
 
+int mo_store_parse_front(const char *bytes, size_t n, struct mo_store_front *out, moire_error *err);
 int mo_store_parse_stamp(const char *bytes, size_t n, struct mo_store_stamp *out, moire_error *err);
 
 /* Folders and files under the trust rule (store_folder.c). */

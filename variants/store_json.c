@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  * store_json.c - names and JSON files of the variant store, read with nothing taken on trust: envelope and
  * digest first, then types, lengths, ranges and character set of every field that is used. */
-#include <jansson.h>
+#include "variants/store_json.h"
+
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
-#include "variants/store_format.h"
 
 void mo_store_key(const struct mo_store_entry *e, char hex[MO_SHA256_HEX]) {
     char text[2048];
@@ -33,8 +33,7 @@ enum {
     HEAD = OPEN + 64 + MIDDLE
 };
 
-/* The body of an envelope whose digest is right, parsed; NULL with the reason otherwise. */
-static json_t *open_envelope(const char *bytes, size_t n, moire_error *err) {
+json_t *mo_store_open_envelope(const char *bytes, size_t n, moire_error *err) {
     if (n <= HEAD + CLOSE || memcmp(bytes, open_text, OPEN) ||
         memcmp(bytes + OPEN + 64, middle_text, MIDDLE) || memcmp(bytes + n - CLOSE, close_text, CLOSE)) {
         mo_fail(err, MOIRE_ESTORE, "not a description written by moire");
@@ -54,16 +53,13 @@ static json_t *open_envelope(const char *bytes, size_t n, moire_error *err) {
         mo_fail(err, MOIRE_ESTORE, "the description is not an object");
         return NULL;
     }
+    if (body && json_integer_value(json_object_get(body, "format")) != MO_STORE_FORMAT) {
+        json_decref(body);
+        mo_fail(err, MOIRE_ESTORE, "unknown format of the description");
+        return NULL;
+    }
     return body;
 }
-
-/* One field of a description and where it goes. */
-struct field {
-    const char *name;
-    enum { TEXT, DIGEST, COUNT, NUMBER, ISA } type;
-    void *to;
-    size_t cap; /* of TEXT */
-};
 
 static bool take_text(const json_t *v, char *to, size_t cap) {
     const char *s = json_string_value(v);
@@ -90,34 +86,36 @@ static bool take_isa(const json_t *v, enum mo_isa *to) {
     return false;
 }
 
-static bool take(const json_t *v, const struct field *f) {
+static bool take(const json_t *v, const struct mo_store_field *f) {
     switch (f->type) {
-    case TEXT:
+    case MO_FIELD_TEXT:
         return take_text(v, f->to, f->cap);
-    case DIGEST:
+    case MO_FIELD_DIGEST:
         return take_digest(v, f->to);
-    case ISA:
+    case MO_FIELD_ISA:
         return take_isa(v, f->to);
-    case COUNT:
+    case MO_FIELD_COUNT:
         *(int64_t *)f->to = json_integer_value(v);
         return json_is_integer(v) && *(int64_t *)f->to >= 0;
-    case NUMBER:
+    case MO_FIELD_NUMBER:
         *(double *)f->to = json_number_value(v);
         return json_is_number(v) && isfinite(*(double *)f->to) && *(double *)f->to >= 0;
     }
     return false;
 }
 
-/* Parses an envelope into the fields (name NULL ends); checks the format number. */
-static int parse(const char *bytes, size_t n, const struct field *fields, moire_error *err) {
-    json_t *body = open_envelope(bytes, n, err);
-    if (!body) return MOIRE_ESTORE;
-    int rc = MOIRE_OK;
-    if (json_integer_value(json_object_get(body, "format")) != MO_STORE_FORMAT)
-        rc = mo_fail(err, MOIRE_ESTORE, "unknown format of the description");
-    for (const struct field *f = fields; f->name && !rc; f++)
+int mo_store_take_fields(const json_t *body, const struct mo_store_field *fields, moire_error *err) {
+    for (const struct mo_store_field *f = fields; f->name; f++)
         if (!take(json_object_get(body, f->name), f))
-            rc = mo_fail(err, MOIRE_ESTORE, "field '%s' is missing or malformed", f->name);
+            return mo_fail(err, MOIRE_ESTORE, "field '%s' is missing or malformed", f->name);
+    return MOIRE_OK;
+}
+
+/* Parses an envelope into the fields. */
+static int parse(const char *bytes, size_t n, const struct mo_store_field *fields, moire_error *err) {
+    json_t *body = mo_store_open_envelope(bytes, n, err);
+    if (!body) return MOIRE_ESTORE;
+    int rc = mo_store_take_fields(body, fields, err);
     json_decref(body);
     return rc;
 }
@@ -129,22 +127,22 @@ static int narrow(int64_t value) {
 int mo_store_parse_entry(const char *bytes, size_t n, struct mo_store_entry *e, moire_error *err) {
     *e = (struct mo_store_entry){0};
     int64_t abi = 0, generator = 0;
-    const struct field fields[] = {
-        {"abi", COUNT, &abi, 0},
-        {"generator", COUNT, &generator, 0},
-        {"isa", ISA, &e->isa, 0},
-        {"signature", TEXT, e->signature, sizeof e->signature},
-        {"family", TEXT, e->family, sizeof e->family},
-        {"knobs", TEXT, e->knobs, sizeof e->knobs},
-        {"compiler", TEXT, e->compiler, sizeof e->compiler},
-        {"flags", TEXT, e->flags, sizeof e->flags},
-        {"object_sha256", DIGEST, e->object, 0},
-        {"object_bytes", COUNT, &e->object_bytes, 0},
-        {"source_bytes", COUNT, &e->source_bytes, 0},
-        {"min_ns", NUMBER, &e->min_ns, 0},
-        {"generic_ns", NUMBER, &e->generic_ns, 0},
-        {"gflops", NUMBER, &e->gflops, 0},
-        {NULL, TEXT, NULL, 0},
+    const struct mo_store_field fields[] = {
+        {"abi", MO_FIELD_COUNT, &abi, 0},
+        {"generator", MO_FIELD_COUNT, &generator, 0},
+        {"isa", MO_FIELD_ISA, &e->isa, 0},
+        {"signature", MO_FIELD_TEXT, e->signature, sizeof e->signature},
+        {"family", MO_FIELD_TEXT, e->family, sizeof e->family},
+        {"knobs", MO_FIELD_TEXT, e->knobs, sizeof e->knobs},
+        {"compiler", MO_FIELD_TEXT, e->compiler, sizeof e->compiler},
+        {"flags", MO_FIELD_TEXT, e->flags, sizeof e->flags},
+        {"object_sha256", MO_FIELD_DIGEST, e->object, 0},
+        {"object_bytes", MO_FIELD_COUNT, &e->object_bytes, 0},
+        {"source_bytes", MO_FIELD_COUNT, &e->source_bytes, 0},
+        {"min_ns", MO_FIELD_NUMBER, &e->min_ns, 0},
+        {"generic_ns", MO_FIELD_NUMBER, &e->generic_ns, 0},
+        {"gflops", MO_FIELD_NUMBER, &e->gflops, 0},
+        {NULL, MO_FIELD_TEXT, NULL, 0},
     };
     int rc = parse(bytes, n, fields, err);
     e->abi = narrow(abi);
@@ -155,10 +153,10 @@ int mo_store_parse_entry(const char *bytes, size_t n, struct mo_store_entry *e, 
 
 int mo_store_parse_stamp(const char *bytes, size_t n, struct mo_store_stamp *s, moire_error *err) {
     *s = (struct mo_store_stamp){0};
-    const struct field fields[] = {
-        {"model", DIGEST, s->model, 0},
-        {"outside", DIGEST, s->outside, 0},
-        {NULL, TEXT, NULL, 0},
+    const struct mo_store_field fields[] = {
+        {"model", MO_FIELD_DIGEST, s->model, 0},
+        {"outside", MO_FIELD_DIGEST, s->outside, 0},
+        {NULL, MO_FIELD_TEXT, NULL, 0},
     };
     int rc = parse(bytes, n, fields, err);
     if (!rc && !*s->model) rc = mo_fail(err, MOIRE_ESTORE, "field 'model' is empty");
@@ -168,20 +166,20 @@ int mo_store_parse_stamp(const char *bytes, size_t n, struct mo_store_stamp *s, 
 int mo_store_parse_index(const char *bytes, size_t n, struct mo_store_index *x, moire_error *err) {
     *x = (struct mo_store_index){0};
     int64_t abi = 0, generator = 0, tried = 0;
-    const struct field fields[] = {
-        {"abi", COUNT, &abi, 0},
-        {"generator", COUNT, &generator, 0},
-        {"isa", ISA, &x->isa, 0},
-        {"signature", TEXT, x->signature, sizeof x->signature},
-        {"best", DIGEST, x->best, 0},
-        {"family", TEXT, x->family, sizeof x->family},
-        {"knobs", TEXT, x->knobs, sizeof x->knobs},
-        {"tried", COUNT, &tried, 0},
-        {"source_bytes", COUNT, &x->source_bytes, 0},
-        {"flops", COUNT, &x->flops, 0},
-        {"min_ns", NUMBER, &x->min_ns, 0},
-        {"generic_ns", NUMBER, &x->generic_ns, 0},
-        {NULL, TEXT, NULL, 0},
+    const struct mo_store_field fields[] = {
+        {"abi", MO_FIELD_COUNT, &abi, 0},
+        {"generator", MO_FIELD_COUNT, &generator, 0},
+        {"isa", MO_FIELD_ISA, &x->isa, 0},
+        {"signature", MO_FIELD_TEXT, x->signature, sizeof x->signature},
+        {"best", MO_FIELD_DIGEST, x->best, 0},
+        {"family", MO_FIELD_TEXT, x->family, sizeof x->family},
+        {"knobs", MO_FIELD_TEXT, x->knobs, sizeof x->knobs},
+        {"tried", MO_FIELD_COUNT, &tried, 0},
+        {"source_bytes", MO_FIELD_COUNT, &x->source_bytes, 0},
+        {"flops", MO_FIELD_COUNT, &x->flops, 0},
+        {"min_ns", MO_FIELD_NUMBER, &x->min_ns, 0},
+        {"generic_ns", MO_FIELD_NUMBER, &x->generic_ns, 0},
+        {NULL, MO_FIELD_TEXT, NULL, 0},
     };
     int rc = parse(bytes, n, fields, err);
     x->abi = narrow(abi);

@@ -8,7 +8,8 @@
 #include <string.h>
 #include "codegen/search/internal.h"
 
-enum { DEFAULT_POINTS = 12, FAMILY_SHARE = 3, MAX_JOBS = 64, STEM_CAP = 4300 };
+enum { DEFAULT_POINTS = 12, OTHER_POINTS = 6, FAMILY_SHARE = 3, MAX_JOBS = 64, STEM_CAP = 4300 };
+static const double OTHER_COST = 3;                     /* most, over the best: slower ones are no version */
 static const int64_t COMPILE_NS = INT64_C(60000000000); /* one candidate, on a busy machine */
 
 static int by_cost(const void *a, const void *b) {
@@ -20,16 +21,48 @@ static int by_cost(const void *a, const void *b) {
 /* The best of a list sorted by cost, at most cap, moved to its front in their order.  Costs of different
  * algorithms compare badly: every family keeps at least cap / FAMILY_SHARE of its best. */
 static int choose(struct candidate *list, int n, int cap) {
-    int share = cap / FAMILY_SHARE + 1, over = n - cap;
+    int share = cap / FAMILY_SHARE + 1, over = n - cap, kept = n;
     for (int i = n; i-- > 0 && over > 0;) {
         int better = 0;
         for (int k = 0; k < i; k++)
             better += list[k].family == list[i].family;
         if (better < share) continue;
-        memmove(list + i, list + i + 1, (size_t)(--n - i) * sizeof *list);
+        struct candidate out = list[i];
+        memmove(list + i, list + i + 1, (size_t)(n - 1 - i) * sizeof *list);
+        list[n - 1] = out; /* behind the others, for widen() */
+        kept--;
         over--;
     }
-    return n < cap ? n : cap;
+    return kept < cap ? kept : cap;
+}
+
+/* How many knobs differ; another family differs in all. */
+static int distance(const struct candidate *a, const struct candidate *b) {
+    int n = 0;
+    for (int i = 0; i < MO_KNOBS; i++)
+        n += a->family != b->family || a->point.knob[i] != b->point.knob[i];
+    return n;
+}
+
+/* Moves up to `more` of list[n, all) behind the first n: each time the one whose nearest among those taken is
+ * farthest, the cheaper of equals.  The cheapest of a list differ little in blocking and order; these do. */
+static int widen(struct candidate *list, int n, int all, int more) {
+    for (; more > 0 && n < all; more--, n++) {
+        int farthest = -1, best = 0;
+        for (int i = n; i < all; i++) {
+            int nearest = MO_KNOBS + 1;
+            for (int k = 0; k < n; k++)
+                if (distance(&list[i], &list[k]) < nearest) nearest = distance(&list[i], &list[k]);
+            if (nearest <= best || list[i].point.cost_ns > OTHER_COST * list[0].point.cost_ns) continue;
+            best = nearest;
+            farthest = i;
+        }
+        if (farthest < 0) break;
+        struct candidate taken = list[farthest];
+        memmove(list + n + 1, list + n, (size_t)(farthest - n) * sizeof *list);
+        list[n] = taken;
+    }
+    return n;
 }
 
 int mo_job_points(const struct mo_search *s, struct job *job, moire_error *err) {
@@ -51,7 +84,10 @@ int mo_job_points(const struct mo_search *s, struct job *job, moire_error *err) 
     }
     mo_free(s->env, points);
     qsort(job->candidate, (size_t)job->n, sizeof *job->candidate, by_cost);
-    job->n = choose(job->candidate, job->n, cap);
+    int all = job->n;
+    job->n = choose(job->candidate, all, cap);
+    if (mo_search_versions(s)) job->n = widen(job->candidate, job->n, all, OTHER_POINTS);
+    if (mo_search_versions(s) && job->n > MO_FRONT_POINTS) job->n = MO_FRONT_POINTS;
     return MOIRE_OK;
 }
 

@@ -259,11 +259,16 @@ int mo_harness_reserve(struct mo_harness *h, size_t bytes, moire_error *err) {
     return h->scratch ? MOIRE_OK : mo_fail(err, MOIRE_ENOMEM, "out of memory: scratch of %zu bytes", bytes);
 }
 
-void mo_harness_run(struct mo_harness *h, const struct mo_runnable *r, int pieces) {
+struct mo_kargs mo_harness_args(struct mo_harness *h, const struct mo_runnable *r) {
     struct mo_kargs args = h->args;
     args.params = r->params;
     const struct mo_packed *packed = &h->packed[r->packing];
     if (packed->n) args.weights = packed->copy[h->turn++ % packed->n];
+    return args;
+}
+
+void mo_harness_run(struct mo_harness *h, const struct mo_runnable *r, int pieces) {
+    struct mo_kargs args = mo_harness_args(h, r);
     for (int i = pieces; i-- > 0;) {
         /* uneven: the square of i spreads the ends */
         int64_t begin = r->units * i * i / ((int64_t)pieces * pieces);

@@ -67,6 +67,9 @@ int mo_harness_pack(struct mo_harness *h, int32_t packing, moire_error *err);
 int mo_harness_reserve(struct mo_harness *h, size_t bytes, moire_error *err);
 /* Runs all units in `pieces` uneven ranges, last first, as several workers might. */
 void mo_harness_run(struct mo_harness *h, const struct mo_runnable *r, int pieces);
+/* Arguments of the next run, with the next copy of the weights; for callers that run units themselves, with
+ * h->scratch. */
+struct mo_kargs mo_harness_args(struct mo_harness *h, const struct mo_runnable *r);
 /* Poisons output and guards before a run; false afterwards when a guard was touched. */
 void mo_harness_poison(struct mo_harness *h);
 bool mo_harness_guards(const struct mo_harness *h);

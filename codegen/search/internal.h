@@ -40,6 +40,7 @@ struct job {
     bool stored;                 /* an earlier run stored a best one: */
     struct mo_variant earlier;
     struct mo_store_index earlier_index;
+    struct mo_store_front *front; /* of this run; NULL: no versions are wanted */
 };
 
 struct mo_search {
@@ -60,6 +61,10 @@ static inline bool mo_search_interrupted(const struct mo_search *s) {
     return s->options.interrupted && atomic_load(s->options.interrupted);
 }
 
+static inline bool mo_search_versions(const struct mo_search *s) {
+    return s->options.versions > 1;
+}
+
 /* candidates.c: the legal points of a job; emits and compiles a batch; releases what a candidate holds. */
 int mo_job_points(const struct mo_search *s, struct job *job, moire_error *err);
 int mo_compile_batch(struct mo_search *s, struct candidate *const *batch, struct job *const *of, int n,
@@ -72,7 +77,15 @@ void mo_candidate_knobs(const struct candidate *c, char out[MO_STORE_KNOBS]);
 int mo_job_examine(struct mo_search *s, struct job *job, struct mo_harness *h, moire_error *err);
 
 /* tune.c: has the compiled candidates of a job tried, measures the good ones, publishes the best. */
+int mo_candidate_publish(struct mo_search *s, const struct job *job, struct candidate *c, moire_error *err);
 struct mo_runnable mo_variant_runnable(const struct mo_variant *variant);
 void mo_candidate_reject(const struct mo_search *s, struct candidate *c, const char *verdict);
 int mo_job_tune(struct mo_search *s, struct job *job, moire_error *err);
+
+/* versions.c: measures the good candidates of a job under pressure and chooses its versions (job->front);
+ * writes them. */
+int mo_job_press(struct mo_search *s, struct job *job, struct mo_harness *h, moire_error *err);
+int mo_job_publish_front(struct mo_search *s, struct job *job, moire_error *err);
+/* Whether the store has all versions of the job's layer; takes their number. */
+bool mo_job_has_front(const struct mo_search *s, struct job *job);
 #endif

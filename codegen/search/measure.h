@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
- * measure.h - timing kernels of one layer against each other, alone on one core. */
+ * measure.h - timing kernels of one layer against each other, on one core, alone or under pressure. */
 #ifndef MO_MEASURE_H
 #define MO_MEASURE_H
 #include "codegen/search/harness.h"
+#include "codegen/tune/stress.h"
 
 enum { MO_CONTENDERS = 24 };
 
@@ -11,9 +12,13 @@ struct mo_measure {
     struct mo_runnable contender[MO_CONTENDERS];
     double min_ns[MO_CONTENDERS]; /* out */
     const _Atomic int *interrupted;
+    struct mo_stress *stress; /* NULL = alone */
+    int level;                /* of the neighbour */
 };
 
 /* Interleaved rounds on a pinned thread of its own; minima over the rounds in which the reference kernel
- * was within 5 % of its best.  Contenders far behind after the first round are left out of the others. */
+ * was within 5 % of its best.  Contenders far behind after the first round are left out of the others.  Under
+ * pressure the neighbour is at its level all the time, and what it would do to the private cache is done
+ * before every 100 us of the kernel's work; only the kernel's own time counts. */
 int mo_measure_run(struct mo_harness *h, struct mo_measure *m, moire_error *err);
 #endif

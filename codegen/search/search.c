@@ -10,7 +10,7 @@
 #include <string.h>
 #include "codegen/search/internal.h"
 
-enum { FIRST_PASS = 3, LATER_PASS = 4, CHUNK = 32, BUDGET_CHUNK = 12 };
+enum { FIRST_PASS = 3, LATER_PASS = 4, CHUNK = 32, BUDGET_CHUNK = 12, MOST_POINTS = MO_FRONT_POINTS };
 
 int mo_search_create(const struct mo_env *env, const struct mo_search_options *options,
                      struct mo_search **out, moire_error *err) {
@@ -28,6 +28,7 @@ static void destroy_job(struct mo_search *s, struct job *job) {
     for (int i = 0; job->candidate && i < job->n; i++)
         mo_candidate_release(s, &job->candidate[i], true);
     mo_free(s->env, job->candidate);
+    mo_free(s->env, job->front);
     mo_layer_destroy(&job->layer);
     mo_free(s->env, job);
 }
@@ -117,7 +118,8 @@ static int by_work(const void *a, const void *b) {
 
 static void reuse(struct mo_search *s, struct job *job) {
     struct mo_store_index *x = &job->index;
-    if (!mo_store_peek(s->store, job->result.signature, job->layer.problem.isa, x)) {
+    if (!mo_store_peek(s->store, job->result.signature, job->layer.problem.isa, x) ||
+        (mo_search_versions(s) && !mo_job_has_front(s, job))) {
         *x = (struct mo_store_index){0};
         return;
     }
@@ -180,8 +182,8 @@ struct pass {
 };
 
 static int run_pass(struct mo_search *s, struct pass *pass, moire_error *err) {
-    struct job *jobs[CHUNK], *of[CHUNK + LATER_PASS];
-    struct candidate *batch[CHUNK + LATER_PASS];
+    struct job *jobs[CHUNK], *of[CHUNK + MOST_POINTS];
+    struct candidate *batch[CHUNK + MOST_POINTS];
     int at = 0, n;
     while (!over_budget(s)) {
         if (mo_search_interrupted(s)) return mo_fail(err, MOIRE_EINTERRUPTED, "interrupted");
@@ -202,8 +204,18 @@ static int run_pass(struct mo_search *s, struct pass *pass, moire_error *err) {
 
 /* Candidates of the first pass: fewer when the budget is tight (about a second a layer for three). */
 static int first_quota(const struct mo_search *s, int pending) {
+    if (mo_search_versions(s)) return MOST_POINTS;
     if (s->options.budget_s <= 0 || s->options.budget_s > 1.2 * pending) return FIRST_PASS;
     return s->options.budget_s > 0.7 * pending ? 2 : 1;
+}
+
+/* With versions every candidate of a layer belongs to its one pass: a tight budget means fewer of them, at
+ * about half a second each. */
+static void fit_budget(const struct mo_search *s, int pending) {
+    if (!mo_search_versions(s) || s->options.budget_s <= 0 || !pending) return;
+    double most = s->options.budget_s / pending * 2;
+    for (int i = 0; i < s->n; i++)
+        if (s->jobs[i]->n > most) s->jobs[i]->n = most < 3 ? 3 : (int)most;
 }
 
 static int prepare(struct mo_search *s, int *pending, moire_error *err) {
@@ -221,6 +233,7 @@ static int prepare(struct mo_search *s, int *pending, moire_error *err) {
                 s->jobs[i]->result.tried < s->jobs[i]->n ? s->jobs[i]->result.tried : s->jobs[i]->n;
         *pending += wants_more(s, s->jobs[i]);
     }
+    fit_budget(s, *pending);
     return MOIRE_OK;
 }
 

@@ -8,6 +8,7 @@
 #ifndef MO_SEARCH_H
 #define MO_SEARCH_H
 #include "codegen/search/harness.h"
+#include "codegen/tune/stress.h"
 #include "variants/store_format.h"
 
 enum mo_layer_state {
@@ -27,6 +28,7 @@ struct mo_layer_result {
     double min_ns, generic_ns; /* 0: not known */
     char family[32], knobs[MO_STORE_KNOBS];
     char trouble[200]; /* the first rejection, "" when none */
+    int versions;      /* kept by moire tune; 0: none but the best */
 };
 
 struct mo_search_options {
@@ -38,6 +40,12 @@ struct mo_search_options {
     int points;         /* most candidates a layer; 0 = 8 */
     double probation_s; /* time in which the candidates of one pass over a layer must compute right; 0 = 60 */
     bool refine;        /* go on with layers that the store already has */
+    /* Versions for several levels of pressure (codegen/tune/front.h): one pass over more candidates that
+     * differ in blocking, order and algorithm; a layer is done when its front is in the store. */
+    int versions;             /* most a layer; 0 or 1 = the fastest only */
+    struct mo_stress *stress; /* the neighbour to measure them under; needed for versions */
+    double qos_ns;            /* target of the model; 0 = a layer may take twice its best time */
+    int cores;                /* that a layer may use; 0 = 1 */
     /* the generator: mo_emit_families() and mo_problem_from_node, or a test's own */
     const struct mo_emit_family *const *families;
     bool (*problem)(const struct mo_graph *graph, const struct mo_node *node, enum mo_isa isa,

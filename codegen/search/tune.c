@@ -149,23 +149,25 @@ static void settle_result(struct job *job, const struct mo_store_index *x) {
     r->state = x->best[0] ? MO_LAYER_COMPILED : r->min_ns > 0 ? MO_LAYER_GENERIC : MO_LAYER_FAILED;
 }
 
+int mo_candidate_publish(struct mo_search *s, const struct job *job, struct candidate *c, moire_error *err) {
+    struct mo_store_entry e;
+    if (c->key[0]) return MOIRE_OK;
+    describe(s, job, c, &e);
+    int rc = mo_writer_add(s->writer, &e, c->object, c->source, c->key, err);
+    if (rc) c->key[0] = 0;
+    return rc;
+}
+
 /* Makes the index name the best: of an earlier run, or a candidate, which is stored unless it is there. */
 static int store_best(struct mo_search *s, struct job *job, moire_error *err) {
     struct mo_store_index *x = &job->index;
     struct candidate *c = job->best;
-    struct mo_store_entry e;
     if (!c) {
         *x = job->earlier_index;
         return MOIRE_OK;
     }
-    if (!c->key[0]) {
-        describe(s, job, c, &e);
-        int rc = mo_writer_add(s->writer, &e, c->object, c->source, c->key, err);
-        if (rc) {
-            c->key[0] = 0;
-            return rc;
-        }
-    }
+    int rc = mo_candidate_publish(s, job, c, err);
+    if (rc) return rc;
     memcpy(x->best, c->key, sizeof x->best);
     snprintf(x->family, sizeof x->family, "%s", c->family->name);
     mo_candidate_knobs(c, x->knobs);
@@ -219,8 +221,10 @@ int mo_job_tune(struct mo_search *s, struct job *job, moire_error *err) {
         if (l.m.n) rc = mo_measure_run(&h, &l.m, err);
     }
     if (!rc) take_times(job, &l);
+    if (!rc && mo_search_versions(s)) rc = mo_job_press(s, job, &h, err);
     mo_harness_destroy(&h);
     if (!rc) rc = publish(s, job, err);
+    if (!rc && mo_search_versions(s)) rc = mo_job_publish_front(s, job, err);
     if (!rc) clean_up(s, job); /* otherwise the search ends and lets go of all */
     return rc;
 }

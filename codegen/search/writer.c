@@ -330,19 +330,24 @@ void mo_writer_remove(struct mo_writer *w, const char *name, const char *suffix)
     w->env->sys->unlink(w->env->sys->self, path);
 }
 
-int mo_writer_stamp(struct mo_writer *w, const char *name, const struct mo_store_stamp *stamp,
+/* A description that may replace an older one; takes over the body. */
+static int set_json(struct mo_writer *w, const char *name, const char *suffix, json_t *body,
                     moire_error *err) {
     char shelf[PATH_CAP + 8];
-    int lock = lock_store(w, err);
-    if (lock < 0) return MOIRE_ESTORE;
-    int rc = make_shelf(w, name, shelf, err);
-    json_t *body =
-        json_pack("{si ss ss}", "format", MO_STORE_FORMAT, "model", stamp->model, "outside", stamp->outside);
-    if (!rc) rc = place_json(w, name, ".stamp.json", body, err);
+    int lock = lock_store(w, err), rc = lock < 0 ? MOIRE_ESTORE : make_shelf(w, name, shelf, err);
+    if (!rc) rc = place_json(w, name, suffix, body, err);
     json_decref(body);
     if (!rc) rc = sync_folder(w->env, shelf, err);
     quiet_close(w->env, lock);
     return rc;
+}
+
+int mo_writer_stamp(struct mo_writer *w, const char *name, const struct mo_store_stamp *stamp,
+                    moire_error *err) {
+    return set_json(
+        w, name, ".stamp.json",
+        json_pack("{si ss ss}", "format", MO_STORE_FORMAT, "model", stamp->model, "outside", stamp->outside),
+        err);
 }
 
 static json_t *ranked_json(const struct mo_ranked *ranked, int n) {
@@ -356,20 +361,36 @@ static json_t *ranked_json(const struct mo_ranked *ranked, int n) {
 
 int mo_writer_set(struct mo_writer *w, const struct mo_store_index *x, const struct mo_ranked *ranked, int n,
                   moire_error *err) {
-    char layer[MO_SHA256_HEX], shelf[PATH_CAP + 8];
+    char layer[MO_SHA256_HEX];
     mo_store_layer(x->signature, x->isa, layer);
-    int lock = lock_store(w, err);
-    if (lock < 0) return MOIRE_ESTORE;
-    int rc = make_shelf(w, layer, shelf, err);
     json_t *body =
         json_pack("{si si si ss ss ss ss ss si sI sI sf sf so}", "format", MO_STORE_FORMAT, "abi", x->abi,
                   "generator", x->generator, "isa", mo_isa_name(x->isa), "signature", x->signature, "best",
                   x->best, "family", x->family, "knobs", x->knobs, "tried", x->tried, "source_bytes",
                   (json_int_t)x->source_bytes, "flops", (json_int_t)x->flops, "min_ns", x->min_ns,
                   "generic_ns", x->generic_ns, "ranked", ranked_json(ranked, n));
-    if (!rc) rc = place_json(w, layer, ".best.json", body, err);
-    json_decref(body);
-    if (!rc) rc = sync_folder(w->env, shelf, err);
-    quiet_close(w->env, lock);
-    return rc;
+    return set_json(w, layer, ".best.json", body, err);
+}
+
+static json_t *point_json(const struct mo_store_point *p) {
+    json_t *ns = json_array();
+    for (int i = 0; i < MO_STORE_LEVELS; i++)
+        json_array_append_new(ns, json_real(p->ns[i]));
+    return json_pack("{ss ss ss ss sI sI sI sI sI so}", "key", p->key, "family", p->family, "knobs", p->knobs,
+                     "state", mo_point_state_name(p->state), "packing", (json_int_t)p->packing, "units",
+                     (json_int_t)p->units, "parallelism_milli", (json_int_t)p->parallelism_milli,
+                     "block_bytes", (json_int_t)p->block_bytes, "l3_bytes", (json_int_t)p->l3_bytes, "ns",
+                     ns);
+}
+
+int mo_writer_front(struct mo_writer *w, const struct mo_store_front *f, moire_error *err) {
+    char layer[MO_SHA256_HEX];
+    json_t *points = json_array();
+    mo_store_layer(f->signature, f->isa, layer);
+    for (int i = 0; i < f->n; i++)
+        json_array_append_new(points, point_json(&f->point[i]));
+    json_t *body = json_pack("{si si si ss ss sf so}", "format", MO_STORE_FORMAT, "abi", f->abi, "generator",
+                             f->generator, "isa", mo_isa_name(f->isa), "signature", f->signature, "share_ns",
+                             f->share_ns, "points", points);
+    return set_json(w, layer, ".front.json", body, err);
 }

@@ -44,4 +44,6 @@ struct mo_ranked {
 /* Makes `index` (and the list behind it) the answer for its layer. */
 int mo_writer_set(struct mo_writer *writer, const struct mo_store_index *index,
                   const struct mo_ranked *ranked, int n, moire_error *err);
+/* Makes `front` the list of implementations of its layer; those it names are in the store. */
+int mo_writer_front(struct mo_writer *writer, const struct mo_store_front *front, moire_error *err);
 #endif

@@ -12,6 +12,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 static void parse(const char *bytes, size_t n) {
     struct mo_store_entry entry;
     struct mo_store_index index;
+    struct mo_store_front front;
     moire_error err = {0};
     char hex[MO_SHA256_HEX];
     if (!mo_store_parse_entry(bytes, n, &entry, &err))
@@ -19,6 +20,7 @@ static void parse(const char *bytes, size_t n) {
     else if (!err.message[0])
         abort(); /* every refusal says why */
     if (!mo_store_parse_index(bytes, n, &index, &err)) mo_store_layer(index.signature, index.isa, hex);
+    if (!mo_store_parse_front(bytes, n, &front, &err) && (front.n < 0 || front.n > MO_FRONT_POINTS)) abort();
 }
 
 static void parse_wrapped(const uint8_t *data, size_t size) {

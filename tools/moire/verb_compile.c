@@ -13,6 +13,7 @@
 #include <unistd.h>
 #include "codegen/compile/compile.h"
 #include "models/zoo.h"
+#include "tools/moire/neighbour.h"
 #include "tools/moire/paths.h"
 #include "tools/moire/publish.h"
 #include "tools/moire/verb.h"
@@ -38,6 +39,8 @@ static const char usage[] =
     "  --exact                for models run with --exact: no algorithm that rounds more than the sum of "
     "products\n"
     "  --refine               try more candidates of layers that the store already has\n"
+    "  --versions N           also keep versions for several levels of pressure: see moire tune\n"
+    "  --qos MS               with --versions: target of the model\n"
     "  --verbose              say why candidates are rejected\n"
     "  --json                 results as JSON on standard output\n\n"
     "Exit codes: 0 done (layers without a variant run by built-in kernels), 2 usage, 3 bad model,\n"
@@ -133,6 +136,13 @@ static int take_argument(struct mo_args *a, struct options *o) {
     } else if (mo_args_flag(a, "--candidates", true)) {
         if (!parse_number(a->value, 1, 20, &number)) return usage_error("--candidates wants 1 to 20", NULL);
         c->search.points = (int)number;
+    } else if (mo_args_flag(a, "--versions", true)) {
+        if (!parse_number(a->value, 1, MO_STORE_VERSIONS, &number) || number != (int)number)
+            return usage_error("--versions wants 1 to 5", NULL);
+        c->search.versions = (int)number;
+    } else if (mo_args_flag(a, "--qos", true)) {
+        if (!parse_number(a->value, 0.001, 1e7, &number)) return usage_error("--qos wants ms", NULL);
+        c->search.qos_ns = number * 1e6;
     } else if (mo_args_flag(a, "--budget", true)) {
         if (!parse_number(a->value, 0.001, 1e7, &c->search.budget_s))
             return usage_error("--budget wants seconds", NULL);
@@ -226,6 +236,20 @@ static void print_layer(const struct mo_layer_result *r) {
     if (r->state == MO_LAYER_FAILED && r->trouble[0]) printf("         %s\n", r->trouble);
 }
 
+/* How many layers have how many versions, layers counted as often as the models use them. */
+static void print_versions(const struct mo_search *search) {
+    int layers[MO_STORE_VERSIONS + 1] = {0}, all = 0;
+    for (int i = 0; i < mo_search_count(search); i++) {
+        const struct mo_layer_result *r = mo_search_result(search, i);
+        layers[r->versions] += r->uses;
+        all += r->uses;
+    }
+    printf("versions a layer:");
+    for (int i = 0; i <= MO_STORE_VERSIONS; i++)
+        if (layers[i]) printf(" %d: %d layers (%.0f %%)", i, layers[i], 100.0 * layers[i] / all);
+    printf("\n");
+}
+
 static void print_table(const struct mo_search *search, const struct options *o, double seconds) {
     int n = mo_search_count(search);
     if (n)
@@ -241,6 +265,7 @@ static void print_table(const struct mo_search *search, const struct options *o,
         printf("all layers on one core: %.2f ms, %.1f GF/s (built-in kernels %.2f ms; geometric mean speedup "
                "%.2f)\n",
                t.min_ms, (double)t.flops / t.min_ms * 1e-6, t.generic_ms, t.speedup);
+    if (o->compile.search.versions > 1) print_versions(search);
     if (o->published)
         printf("%d compiled model%s ready to be mapped, %.1f MB with packed weights\n", o->published,
                o->published > 1 ? "s" : "", (double)o->published_bytes * 1e-6);
@@ -248,11 +273,12 @@ static void print_table(const struct mo_search *search, const struct options *o,
 }
 
 static json_t *layer_json(const struct mo_layer_result *r) {
-    return json_pack("{ss ss si ss ss sI sf sf sf sI si si ss}", "layer", r->signature, "state",
-                     mo_layer_state_name(r->state), "uses", r->uses, "family", r->family, "knobs", r->knobs,
-                     "flops", (json_int_t)r->flops, "min_ns", r->min_ns, "generic_ns", r->generic_ns,
-                     "gflops", gflops(r), "source_bytes", (json_int_t)r->source_bytes, "tried", r->tried,
-                     "rejected", r->rejected, "trouble", r->trouble);
+    return json_pack("{ss ss si si ss ss sI sf sf sf sI si si ss}", "layer", r->signature, "state",
+                     mo_layer_state_name(r->state), "versions", r->versions, "uses", r->uses, "family",
+                     r->family, "knobs", r->knobs, "flops", (json_int_t)r->flops, "min_ns", r->min_ns,
+                     "generic_ns", r->generic_ns, "gflops", gflops(r), "source_bytes",
+                     (json_int_t)r->source_bytes, "tried", r->tried, "rejected", r->rejected, "trouble",
+                     r->trouble);
 }
 
 static int print_json(const struct mo_search *search, const struct options *o, double seconds) {
@@ -312,8 +338,13 @@ static int run_with(const struct mo_env *outer, struct options *o) {
     s->progress = show_progress;
     s->ctx = &progress;
     catch_interrupts();
+    struct mo_neighbour neighbour = {NULL, 1};
     int rc = resolve_files(&env, o, &err);
+    if (!rc && s->versions > 1) rc = mo_neighbour_open(&env, &neighbour, &err);
+    s->stress = neighbour.stress;
+    s->cores = neighbour.cores;
     if (!rc) rc = mo_compile_models(&env, &o->compile, &search, &err);
+    mo_neighbour_close(&neighbour);
     if (!rc) publish_all(&env, o);
     double seconds = (double)(mo_now(&env) - progress.started) * 1e-9;
     if (rc && progress.terminal) fputc('\n', stderr);

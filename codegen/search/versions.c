@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * versions.c - from the good candidates of a layer to its versions: sampled points, the choice along their
+ * front (codegen/tune/front.h), times under pressure, and the file that lists them all. */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+#include "codegen/search/internal.h"
+#include "codegen/search/measure.h"
+#include "codegen/tune/front.h"
+
+_Static_assert((int)MO_STORE_LEVELS == (int)MO_STRESS_LEVELS, "a time a level");
+_Static_assert((int)MO_FRONT_POINTS <= (int)MO_CONTENDERS, "all may be measured");
+
+static const double SLACK = 2; /* share of a layer over its best time when the model has no target */
+
+/* Candidates are told by family and knobs. */
+static struct candidate *candidate_of(const struct job *job, const struct mo_store_point *p) {
+    char knobs[MO_STORE_KNOBS];
+    for (int i = 0; i < job->next; i++) {
+        struct candidate *c = &job->candidate[i];
+        mo_candidate_knobs(c, knobs);
+        if (c->state == CANDIDATE_GOOD && !strcmp(c->family->name, p->family) && !strcmp(knobs, p->knobs))
+            return c;
+    }
+    return NULL;
+}
+
+static void sample(const struct job *job, struct mo_store_front *f) {
+    for (int i = 0; i < job->next && f->n < MO_FRONT_POINTS; i++) {
+        const struct candidate *c = &job->candidate[i];
+        if (c->state != CANDIDATE_GOOD || !c->code || !(c->min_ns > 0) || !isfinite(c->min_ns)) continue;
+        const struct mo_variant *v = &c->variant;
+        struct mo_store_point *p = &f->point[f->n++];
+        *p = (struct mo_store_point){.packing = v->packing,
+                                     .units = v->units,
+                                     .parallelism_milli = v->parallelism_milli,
+                                     .block_bytes = v->block_bytes,
+                                     .l3_bytes = v->l3_bytes,
+                                     .ns = {c->min_ns}};
+        snprintf(p->family, sizeof p->family, "%s", c->family->name);
+        mo_candidate_knobs(c, p->knobs);
+    }
+}
+
+/* The layer's share of its model's target goes by operation count. */
+static double share(const struct mo_search *s, const struct job *job) {
+    double all = 0;
+    if (s->options.qos_ns <= 0) return SLACK * job->result.min_ns;
+    for (int i = 0; i < s->n; i++)
+        all += (double)s->jobs[i]->layer.flops * s->jobs[i]->result.uses;
+    return all > 0 ? s->options.qos_ns * (double)job->layer.flops / all : 0;
+}
+
+/* Measures the chosen ones together at one level. */
+static int press(struct mo_search *s, const struct job *job, struct mo_harness *h, int level,
+                 moire_error *err) {
+    struct mo_measure m = {
+        .interrupted = s->options.interrupted, .stress = s->options.stress, .level = level};
+    struct mo_store_point *who[MO_CONTENDERS];
+    for (int i = 0; i < job->front->n; i++) {
+        struct mo_store_point *p = &job->front->point[i];
+        struct candidate *c = p->state == MO_POINT_VERSION ? candidate_of(job, p) : NULL;
+        if (!c) continue;
+        who[m.n] = p;
+        m.contender[m.n++] = mo_variant_runnable(&c->variant);
+    }
+    int rc = m.n ? mo_measure_run(h, &m, err) : MOIRE_OK;
+    for (int i = 0; !rc && i < m.n; i++)
+        who[i]->ns[level] = m.min_ns[i];
+    return rc;
+}
+
+int mo_job_press(struct mo_search *s, struct job *job, struct mo_harness *h, moire_error *err) {
+    struct mo_store_front *f = job->front ? job->front : mo_alloc(s->env, sizeof *f);
+    if (!f) return mo_fail(err, MOIRE_ENOMEM, "out of memory choosing versions");
+    job->front = f;
+    *f = (struct mo_store_front){
+        .abi = MO_KERNEL_ABI, .generator = MO_GENERATOR_VERSION, .isa = job->layer.problem.isa};
+    snprintf(f->signature, sizeof f->signature, "%s", job->result.signature);
+    sample(job, f);
+    struct mo_front_rule rule = {.share_ns = share(s, job),
+                                 .cores = s->options.cores > 0 ? s->options.cores : 1,
+                                 .versions = s->options.versions};
+    if (rule.versions > MO_STORE_VERSIONS) rule.versions = MO_STORE_VERSIONS;
+    mo_front_select(f, &rule);
+    int rc = MOIRE_OK;
+    for (int level = 1; level < MO_STORE_LEVELS && !rc; level++)
+        rc = press(s, job, h, level, err);
+    if (!rc) mo_front_prune(f);
+    return rc;
+}
+
+/* A built-in kernel that is faster than all serves alone: it has no versions. */
+static void withdraw(struct mo_store_front *f) {
+    for (int i = 0; i < f->n; i++)
+        if (f->point[i].state == MO_POINT_VERSION) f->point[i].state = MO_POINT_SPARE;
+}
+
+int mo_job_publish_front(struct mo_search *s, struct job *job, moire_error *err) {
+    struct mo_store_front *f = job->front;
+    int rc = MOIRE_OK;
+    if (!job->index.best[0]) withdraw(f);
+    for (int i = 0; i < f->n && !rc; i++) {
+        struct mo_store_point *p = &f->point[i];
+        struct candidate *c = p->state == MO_POINT_VERSION ? candidate_of(job, p) : NULL;
+        if (!c) continue;
+        rc = mo_candidate_publish(s, job, c, err);
+        memcpy(p->key, c->key, sizeof p->key);
+    }
+    if (!rc) rc = mo_writer_front(s->writer, f, err);
+    job->result.versions = mo_front_versions(f);
+    return rc;
+}
+
+bool mo_job_has_front(const struct mo_search *s, struct job *job) {
+    const char *signature = job->result.signature;
+    enum mo_isa isa = job->layer.problem.isa;
+    struct mo_store_version versions[MO_STORE_VERSIONS];
+    struct mo_store_front *f = mo_alloc(s->env, sizeof *f);
+    bool has = f && mo_store_read_front(s->store, signature, isa, f);
+    int wanted = has ? mo_front_versions(f) : 0;
+    mo_free(s->env, f);
+    if (wanted && mo_store_versions(s->store, signature, isa, versions) != wanted) return false;
+    job->result.versions = wanted;
+    return has;
+}

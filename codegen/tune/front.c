@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * front.c - from sampled points to versions; see front.h. */
+#include "codegen/tune/front.h"
+
+#include <stdlib.h>
+
+static const double COVER = 0.9;
+
+static int by_time(const void *a, const void *b) {
+    double x = ((const struct mo_store_point *)a)->ns[0], y = ((const struct mo_store_point *)b)->ns[0];
+    return x < y ? -1 : x > y;
+}
+
+/* Time on `cores`: units are not divided. */
+static double time_on(const struct mo_store_point *p, int cores) {
+    int64_t units = p->units > 0 ? p->units : 1, each = (units + cores - 1) / cores;
+    return p->ns[0] * (double)each / (double)units;
+}
+
+static bool no_worse(const struct mo_store_point *a, const struct mo_store_point *b) {
+    return a->parallelism_milli >= b->parallelism_milli && a->block_bytes >= b->block_bytes &&
+           a->l3_bytes <= b->l3_bytes;
+}
+
+/* Equal points: the faster one, which stands first, dominates. */
+static bool dominates(const struct mo_store_front *f, int a, int b) {
+    const struct mo_store_point *p = &f->point[a], *q = &f->point[b];
+    if (a == b || p->state == MO_POINT_LATE || !no_worse(p, q)) return false;
+    return !no_worse(q, p) || a < b;
+}
+
+static int by_blocking(const void *a, const void *b) {
+    const struct mo_store_point *x = *(struct mo_store_point *const *)a,
+                                *y = *(struct mo_store_point *const *)b;
+    if (x->block_bytes != y->block_bytes) return x->block_bytes < y->block_bytes ? -1 : 1;
+    return x->ns[0] < y->ns[0] ? -1 : x->ns[0] > y->ns[0];
+}
+
+/* Evenly along the front; the fastest takes the place nearest to it. */
+static void spread(struct mo_store_point **list, int n, int versions, const struct mo_store_point *fastest) {
+    int picks = versions < n ? versions : n, at = 0, nearest = 0;
+    while (at < n - 1 && list[at] != fastest)
+        at++;
+    for (int i = 0; i < picks; i++) {
+        int k = picks > 1 ? (i * (n - 1) + (picks - 1) / 2) / (picks - 1) : at;
+        list[k]->state = MO_POINT_VERSION;
+        if (abs(k - at) < abs(nearest - at) || !i) nearest = k;
+    }
+    list[nearest]->state = MO_POINT_SPARE;
+    list[at]->state = MO_POINT_VERSION;
+}
+
+void mo_front_select(struct mo_store_front *f, const struct mo_front_rule *rule) {
+    struct mo_store_point *list[MO_FRONT_POINTS];
+    int n = 0;
+    qsort(f->point, (size_t)f->n, sizeof *f->point, by_time);
+    f->share_ns = rule->share_ns;
+    for (int i = 0; i < f->n; i++) {
+        bool late = i && rule->share_ns > 0 && time_on(&f->point[i], rule->cores) > rule->share_ns;
+        f->point[i].state = late ? MO_POINT_LATE : MO_POINT_SPARE;
+    }
+    for (int i = 0; i < f->n; i++) {
+        bool dominated = false;
+        for (int k = 0; i && k < f->n; k++)
+            dominated = dominated || dominates(f, k, i);
+        if (f->point[i].state == MO_POINT_LATE) continue;
+        if (dominated)
+            f->point[i].state = MO_POINT_DOMINATED;
+        else
+            list[n++] = &f->point[i];
+    }
+    if (!n) return;
+    qsort(list, (size_t)n, sizeof *list, by_blocking);
+    spread(list, n, rule->versions, &f->point[0]);
+}
+
+/* How much slower the best of the other versions is than this one, at the level where that is most. */
+static double worst_loss(const struct mo_store_front *f, int at) {
+    double worst = 0;
+    for (int level = 0; level < MO_STORE_LEVELS; level++) {
+        double best = 0;
+        for (int i = 0; i < f->n; i++) {
+            double ns = f->point[i].ns[level];
+            if (i != at && f->point[i].state == MO_POINT_VERSION && (best <= 0 || ns < best)) best = ns;
+        }
+        if (best <= 0) return INT32_MAX; /* it is the only one */
+        double loss = best / f->point[at].ns[level];
+        if (loss > worst) worst = loss;
+    }
+    return worst;
+}
+
+void mo_front_prune(struct mo_store_front *f) {
+    for (;;) {
+        int least = -1;
+        double loss = 1 / COVER;
+        for (int i = 1; i < f->n; i++) { /* 0 is the fastest without pressure */
+            if (f->point[i].state != MO_POINT_VERSION) continue;
+            double l = worst_loss(f, i);
+            if (l <= loss) loss = l, least = i;
+        }
+        if (least < 0) return;
+        f->point[least].state = MO_POINT_COVERED;
+    }
+}
+
+int mo_front_versions(const struct mo_store_front *f) {
+    int n = 0;
+    for (int i = 0; i < f->n; i++)
+        n += f->point[i].state == MO_POINT_VERSION;
+    return n;
+}
+
+double mo_front_crossover(const double a[MO_STORE_LEVELS], const double b[MO_STORE_LEVELS]) {
+    for (int i = 0; i < MO_STORE_LEVELS; i++) {
+        double now = a[i] - b[i], before = i ? a[i - 1] - b[i - 1] : 0;
+        if (now <= 0) continue;
+        if (!i) return 0;
+        return (i - 1 + (before < 0 ? before / (before - now) : 0)) / (MO_STORE_LEVELS - 1);
+    }
+    return -1;
+}
