@@ -56,6 +56,7 @@ enum mo_packing {
  * to the largest value of a tile, and a NaN reaches the whole tile. */
 bool mo_packing_mixes(enum mo_packing packing);
 
+struct mo_version;
 /* One layer bound to a kernel: everything that does not depend on the query. */
 struct mo_step {
     const struct mo_node *node;
@@ -70,7 +71,9 @@ struct mo_step {
     int64_t flops, bytes; /* nominal 2*MACs; bytes moved at least once (inputs + weights + outputs) */
     int64_t executed;     /* flops the kernel does: fewer with Winograd or skipped padding; set by a binder
                              that knows, else as nominal */
-    bool dynamic;         /* shapes known at run time only: reference with allocation */
+    int n_versions;       /* 0: this one only */
+    const struct mo_version *version; /* runtime/plan/versions.h; the first is this one */
+    bool dynamic;                     /* shapes known at run time only: reference with allocation */
 };
 
 /* Layouts in which a family can run a node. */

@@ -2,6 +2,7 @@
  * compiled.c - names of compiled models, and opening them; see compiled.h. */
 #define _GNU_SOURCE
 #include "runtime/plan/compiled.h"
+#include "runtime/plan/versions.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -131,8 +132,12 @@ int mo_compiled_key(const struct mo_plan *plan, const struct mo_compiled_request
     add_request(&h, request);
     int rc = add_contents(plan->env, &h, request->path, err);
     if (!rc) rc = add_outside(plan->env, &h, request->path, plan->graph, add_contents, err);
-    for (int k = 0; k < plan->n_steps; k++)
-        add_text(&h, "\n%s %d", plan->steps[k].kernel, (int)plan->steps[k].packing);
+    for (int k = 0; k < plan->n_steps; k++) {
+        const struct mo_step *step = &plan->steps[k];
+        add_text(&h, "\n%s %d", step->kernel, (int)step->packing);
+        for (int i = 1; i < step->n_versions; i++)
+            add_text(&h, "\n+%s %d", step->version[i].kernel, (int)step->version[i].packing);
+    }
     end_hex(&h, key);
     return rc;
 }

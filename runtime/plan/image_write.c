@@ -2,6 +2,7 @@
  * image_write.c - a plan to an image; see image.h.  The bytes are produced twice, first for the sum. */
 #include <string.h>
 #include "runtime/plan/image.h"
+#include "runtime/plan/versions.h"
 #include "variants/packed.h"
 
 enum { ALIGN = 64, PAGE = 4096 };
@@ -181,23 +182,41 @@ static void put_graph(struct writer *w, const struct mo_graph *g) {
         put_text(w, g->outside[i]);
 }
 
-/* The places that steps use; others were made by binders that withdrew or were replaced. */
-static void put_packed(struct writer *w) {
-    const struct mo_packed_places *packed = w->plan->graph->packed;
+/* A place of packed weights; returns how many. */
+static int put_place(struct writer *w, const void *weights, bool write) {
+    const struct mo_packed_place *p = mo_packed_find(w->plan->graph->packed, weights);
+    if (!p) return 0;
+    if (!write) return 1;
+    put_int(w, p->node);
+    put_int(w, p->turn);
+    put_int(w, p->bytes);
+    put_data(w, p->data, p->bytes, false);
+    return 1;
+}
+
+/* Whether an earlier version of the step has the same weights. */
+static bool is_shared(const struct mo_step *step, int version) {
+    for (int i = 0; i < version; i++)
+        if (step->version[i].weights == step->version[version].weights) return true;
+    return false;
+}
+
+/* The places that steps and their versions use; others were made by binders that withdrew or were replaced.
+ * Those of versions come last: what nobody runs lies together. */
+static int put_places(struct writer *w, bool write) {
     int n = 0;
-    for (int pass = 0; pass < 2; pass++) {
-        if (pass) put_int(w, n);
-        for (int k = 0; k < w->plan->n_steps; k++) {
-            const struct mo_packed_place *p = mo_packed_find(packed, w->plan->steps[k].weights);
-            if (!p) continue;
-            n++;
-            if (!pass) continue;
-            put_int(w, p->node);
-            put_int(w, p->turn);
-            put_int(w, p->bytes);
-            put_data(w, p->data, p->bytes, false);
-        }
-    }
+    for (int k = 0; k < w->plan->n_steps; k++)
+        n += put_place(w, w->plan->steps[k].weights, write);
+    for (int k = 0; k < w->plan->n_steps; k++)
+        for (int i = 1; i < w->plan->steps[k].n_versions; i++)
+            if (!is_shared(&w->plan->steps[k], i))
+                n += put_place(w, w->plan->steps[k].version[i].weights, write);
+    return n;
+}
+
+static void put_packed(struct writer *w) {
+    put_int(w, put_places(w, false));
+    put_places(w, true);
 }
 
 static void put_times(struct writer *w, const struct mo_image_times *times) {

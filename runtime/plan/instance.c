@@ -3,6 +3,7 @@
  * inputs copied in and outputs described. */
 #include <string.h>
 #include "runtime/plan/internal.h"
+#include "runtime/plan/versions.h"
 
 /* From this size on the arena asks for pages of 2 MiB (sys->alloc serves that alignment with them). */
 enum { HUGE_PAGE = 2 << 20 };
@@ -50,12 +51,13 @@ static bool allocate(struct mo_instance *instance) {
     size_t arena = (size_t)plan->arena_bytes + 64;
     instance->arena = env->sys->alloc(env->sys->self, arena >= HUGE_PAGE ? HUGE_PAGE : 64, arena);
     instance->args = mo_alloc(env, ((size_t)plan->n_steps + 1) * sizeof *instance->args);
+    instance->pick = mo_alloc(env, (size_t)plan->n_steps + 1);
     instance->value = mo_alloc(env, (tensors + 1) * sizeof *instance->value);
     instance->owned = mo_alloc(env, (tensors + 1) * sizeof *instance->owned);
     instance->io = mo_alloc(env, (most + 1) * sizeof *instance->io);
     instance->temp = mo_alloc(env, (most + 1) * sizeof *instance->temp);
-    return instance->arena && instance->args && instance->value && instance->owned && instance->io &&
-           instance->temp;
+    return instance->arena && instance->args && instance->pick && instance->value && instance->owned &&
+           instance->io && instance->temp;
 }
 
 int mo_instance_create(const struct mo_plan *plan, struct mo_instance **out, moire_error *err) {
@@ -80,10 +82,21 @@ int mo_instance_create(const struct mo_plan *plan, struct mo_instance **out, moi
     return MOIRE_OK;
 }
 
+void mo_instance_press(struct mo_instance *instance, int begin, int end, double pressure) {
+    for (int k = begin; k < end && k < instance->plan->n_steps; k++) {
+        const struct mo_step *step = &instance->plan->steps[k];
+        if (step->n_versions < 2) continue;
+        int pick = mo_version_choose(step, pressure);
+        instance->pick[k] = (unsigned char)pick;
+        instance->args[k].weights = step->version[pick].weights;
+        instance->args[k].bias = step->version[pick].bias;
+    }
+}
+
 void mo_instance_destroy(struct mo_instance *instance) {
     if (!instance) return;
     if (instance->owned && instance->value) mo_instance_reset(instance);
-    void *parts[] = {instance->arena, instance->args, instance->value,
+    void *parts[] = {instance->arena, instance->args, instance->pick, instance->value,
                      instance->owned, instance->io,   instance->temp};
     const struct mo_env *env = instance->env;
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)

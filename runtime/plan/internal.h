@@ -11,6 +11,7 @@ struct mo_instance {
     const struct mo_env *env;
     char *arena;
     struct mo_kargs *args;  /* of every step; unused by reference, view and dynamic steps */
+    unsigned char *pick;    /* of every step: the version that runs */
     struct mo_value *value; /* of every tensor, as operators see it */
     void **owned;           /* of every tensor: storage of dynamic layers, freed by reset */
     struct mo_value *io;    /* inputs, then outputs, of the reference step that runs now (worker 0 only) */

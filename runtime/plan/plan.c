@@ -5,6 +5,7 @@
  * from the store then replaces the generic kernel; it may want the weights packed otherwise. */
 #include <string.h>
 #include "runtime/plan/internal.h"
+#include "runtime/plan/versions.h"
 #include "variants/conv.h"
 #include "variants/packed.h"
 #include "variants/store.h"
@@ -71,6 +72,7 @@ static void specialise(struct mo_plan *plan, const struct mo_plan_options *optio
     step->units = variant.units;
     step->scratch_bytes = variant.scratch_bytes;
     step->executed = variant.flops_executed;
+    mo_plan_versions(plan, options, signature, step);
 }
 
 static int bind_step(struct mo_plan *plan, const struct mo_plan_options *options, int k, moire_error *err) {

@@ -29,6 +29,8 @@ struct mo_plan {
     int64_t arena_lower;   /* lower bound: largest sum of live tensors at any step */
     int64_t weight_bytes;  /* packed */
     int64_t scratch_bytes; /* per worker: the largest of all steps */
+    int64_t packed_bytes;  /* of specialised steps: packed weights, */
+    int64_t version_bytes; /* and those that only their other versions read */
 };
 
 /* Takes ownership of the graph in every case (also on failure). */
@@ -60,5 +62,8 @@ int mo_instance_run(struct mo_instance *instance, int begin, int end, int worker
                     void (*barrier)(void *ctx, int worker), void *ctx, void *scratch);
 /* How many of a team's workers get a share of the layer. */
 int mo_step_workers(const struct mo_step *step, int n_workers);
+/* Before layers [begin, end) run: picks the version of each for a pressure from 0 to 1.  Nobody runs the
+ * instance meanwhile. */
+void mo_instance_press(struct mo_instance *instance, int begin, int end, double pressure);
 const char *mo_instance_message(const struct mo_instance *instance);
 #endif

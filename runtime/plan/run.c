@@ -6,9 +6,18 @@
  * range.  After a failure the remaining layers are skipped but the barriers are kept, so that the workers
  * cannot part ways. */
 #include "runtime/plan/internal.h"
+#include "runtime/plan/versions.h"
 
 /* Below this, waking the others costs more than they save (a barrier is some 0.3 us). */
 enum { SMALL_FLOPS = 40000, SMALL_BYTES = 16384 };
+
+/* What runs a step of this instance, and in how many units. */
+static mo_kernel *kernel_of(const struct mo_instance *instance, int k, int64_t *units) {
+    const struct mo_step *step = &instance->plan->steps[k];
+    const struct mo_version *v = step->n_versions > 1 ? &step->version[instance->pick[k]] : NULL;
+    *units = v ? v->units : step->units;
+    return v ? v->run : step->run;
+}
 
 static bool is_view(const struct mo_step *step) {
     return !step->run && !step->units;
@@ -27,17 +36,20 @@ int mo_step_workers(const struct mo_step *step, int n_workers) {
 static void run_single(struct mo_instance *instance, int k, void *scratch) {
     const struct mo_step *step = &instance->plan->steps[k];
     int rc = MOIRE_OK;
-    if (step->run)
-        step->run(&instance->args[k], 0, step->units, scratch);
+    int64_t units;
+    mo_kernel *run = kernel_of(instance, k, &units);
+    if (run)
+        run(&instance->args[k], 0, units, scratch);
     else
         rc = step->dynamic ? mo_dynamic_run(instance, step) : mo_reference_run(instance, step);
     if (rc) atomic_store(&instance->rc, rc);
 }
 
 static void run_share(struct mo_instance *instance, int k, int worker, int n_workers, void *scratch) {
-    const struct mo_step *step = &instance->plan->steps[k];
-    int64_t begin = step->units * worker / n_workers, end = step->units * (worker + 1) / n_workers;
-    if (begin < end) step->run(&instance->args[k], begin, end, scratch);
+    int64_t units;
+    mo_kernel *run = kernel_of(instance, k, &units);
+    int64_t begin = units * worker / n_workers, end = units * (worker + 1) / n_workers;
+    if (begin < end) run(&instance->args[k], begin, end, scratch);
 }
 
 int mo_instance_run(struct mo_instance *instance, int begin, int end, int worker, int n_workers,

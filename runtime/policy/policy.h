@@ -13,6 +13,9 @@
 
 #define MO_NEVER INT64_MAX
 
+/* Parts of the pressure, each 0 (none) to 1; runtime/sched/pressure.h. */
+enum { MO_PRESSURE_COMPUTE, MO_PRESSURE_BANDWIDTH, MO_PRESSURE_CACHE, MO_PRESSURES };
+
 /* What happened. */
 enum mo_event_kind {
     MO_EVENT_ARRIVAL, /* query was accepted */
@@ -72,7 +75,7 @@ struct mo_view {
     const struct mo_view_tenant *tenants;
     const struct mo_view_query *queries;
     const struct mo_view_run *runs; /* n_cores entries */
-    double pressure[3];             /* compute, bandwidth, cache; 0 = none */
+    double pressure[MO_PRESSURES];
 };
 
 enum mo_decision_kind {
@@ -85,8 +88,9 @@ struct mo_decision {
     enum mo_decision_kind kind;
     int query, end;
     struct mo_cores cores;
-    int64_t when; /* TIMER: the time; RUN: latest start, MO_NEVER = any */
-    int wanted;   /* RUN: cores it would have liked; more than it got counts as a conflict */
+    int64_t when;    /* TIMER: the time; RUN: latest start, MO_NEVER = any */
+    int wanted;      /* RUN: cores it would have liked; more than it got counts as a conflict */
+    double pressure; /* RUN: for which the versions of the layers are chosen; 0 = the fastest alone */
 };
 
 struct mo_decisions {
@@ -115,7 +119,8 @@ const struct mo_policy *mo_policy_find(const char *name);
 static inline void mo_decide_want(struct mo_decisions *out, int query, int end, struct mo_cores cores,
                                   int wanted) {
     if (out->n < out->cap)
-        out->list[out->n++] = (struct mo_decision){MO_RUN, query, end, cores, MO_NEVER, wanted};
+        out->list[out->n++] = (struct mo_decision){
+            .kind = MO_RUN, .query = query, .end = end, .cores = cores, .when = MO_NEVER, .wanted = wanted};
 }
 static inline void mo_decide_run(struct mo_decisions *out, int query, int end, struct mo_cores cores) {
     mo_decide_want(out, query, end, cores, 0);

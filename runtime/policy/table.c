@@ -5,15 +5,28 @@
 
 extern const struct mo_policy mo_policy_moire, mo_policy_fcfs, mo_policy_fcfs_1, mo_policy_lanes,
     mo_policy_lanes_reject, mo_policy_equal, mo_policy_edf_reject, mo_policy_llf, mo_policy_srpt,
-    mo_policy_prema, mo_policy_layerwise, mo_policy_fixed6, mo_policy_fixed11, mo_policy_veltair_as;
+    mo_policy_prema, mo_policy_layerwise, mo_policy_fixed6, mo_policy_fixed11, mo_policy_veltair_as,
+    mo_policy_veltair_ac, mo_policy_veltair;
 
 const struct mo_policy *const *mo_policies(void) {
     static const struct mo_policy *const rows[] = {
-        &mo_policy_moire,      &mo_policy_fcfs,         &mo_policy_fcfs_1,
-        &mo_policy_lanes,      &mo_policy_lanes_reject, &mo_policy_equal,
-        &mo_policy_edf_reject, &mo_policy_llf,          &mo_policy_srpt,
-        &mo_policy_prema,      &mo_policy_layerwise,    &mo_policy_fixed6,
-        &mo_policy_fixed11,    &mo_policy_veltair_as,   NULL,
+        &mo_policy_moire,
+        &mo_policy_fcfs,
+        &mo_policy_fcfs_1,
+        &mo_policy_lanes,
+        &mo_policy_lanes_reject,
+        &mo_policy_equal,
+        &mo_policy_edf_reject,
+        &mo_policy_llf,
+        &mo_policy_srpt,
+        &mo_policy_prema,
+        &mo_policy_layerwise,
+        &mo_policy_fixed6,
+        &mo_policy_fixed11,
+        &mo_policy_veltair_as,
+        &mo_policy_veltair_ac,
+        &mo_policy_veltair,
+        NULL,
     };
     return rows;
 }

@@ -5,6 +5,8 @@
  *   layerwise   a layer at a time (its port of Planaria's scheduler)
  *   fixed6/11   so many layers at a time (its figure 3)
  *   veltair-as  layer blocks: adaptive scheduling without adaptive compilation (algorithms 2 and 3)
+ *   veltair-ac  layerwise with adaptive compilation: versions of the layers by the pressure at hand
+ *   veltair     both
  *
  * All serve in order of arrival and give a unit the fewest cores that keep it within its share of the time
  * left; shares go by one-core time, which stands for the paper's operation count.  Taking the time left, not
@@ -107,6 +109,22 @@ static void veltair_as(void *state, const struct mo_view *view, const struct mo_
     run(state, view, out, 0);
 }
 
+/* The blocks that start now take their versions by the pressure at hand. */
+static void adapt(const struct mo_view *view, struct mo_decisions *out) {
+    for (int i = 0; i < out->n; i++)
+        if (out->list[i].kind == MO_RUN) out->list[i].pressure = view->pressure[MO_PRESSURE_CACHE];
+}
+static void veltair_ac(void *state, const struct mo_view *view, const struct mo_event *event,
+                       struct mo_decisions *out) {
+    layerwise(state, view, event, out);
+    adapt(view, out);
+}
+static void veltair(void *state, const struct mo_view *view, const struct mo_event *event,
+                    struct mo_decisions *out) {
+    veltair_as(state, view, event, out);
+    adapt(view, out);
+}
+
 const struct mo_policy mo_policy_layerwise = {
     .name = "layerwise",
     .description = "a layer at a time on the cores that its share of the target needs",
@@ -130,4 +148,16 @@ const struct mo_policy mo_policy_veltair_as = {
     .description = "layer blocks by dynamic threshold (VELTAIR, scheduling only)",
     .state_bytes = sizeof(struct state),
     .dispatch = veltair_as,
+};
+const struct mo_policy mo_policy_veltair_ac = {
+    .name = "veltair-ac",
+    .description = "a layer at a time, its version by pressure (VELTAIR, compilation only)",
+    .state_bytes = sizeof(struct state),
+    .dispatch = veltair_ac,
+};
+const struct mo_policy mo_policy_veltair = {
+    .name = "veltair",
+    .description = "layer blocks by dynamic threshold, versions by pressure (VELTAIR whole)",
+    .state_bytes = sizeof(struct state),
+    .dispatch = veltair,
 };

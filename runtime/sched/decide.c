@@ -61,6 +61,7 @@ static void start_run(struct mo_sched *s, const struct mo_decision *d, int64_t n
                          .n_cores = n,
                          .cores = d->cores,
                          .latest_start = d->when,
+                         .pressure = d->pressure,
                          .first = first};
     s->ops->start(s->engine, &run);
 }
@@ -109,7 +110,11 @@ static void rescue(struct mo_sched *s, int64_t now) {
     int slot = oldest_runnable(s);
     if (slot < 0) return;
     s->stats.rescues++;
-    struct mo_decision d = {MO_RUN, slot, mo_view_block(&s->view, slot, 1), mo_cores_first(1), MO_NEVER, 0};
+    struct mo_decision d = {.kind = MO_RUN,
+                            .query = slot,
+                            .end = mo_view_block(&s->view, slot, 1),
+                            .cores = mo_cores_first(1),
+                            .when = MO_NEVER};
     start_run(s, &d, now);
 }
 
@@ -121,6 +126,7 @@ void mo_sched_dispatch(struct mo_sched *s, enum mo_event_kind kind, int query, i
     int64_t begin = s->cost_clock ? s->cost_clock(s->engine) : 0;
     struct mo_event event = {kind, query, tenant};
     s->view.now = now;
+    mo_sched_read_pressure(s);
     s->decisions.n = 0;
     if (s->policy->plan && now - s->planned_at >= s->policy->plan_period_ns) {
         s->planned_at = now;

@@ -25,6 +25,9 @@ struct mo_model_ops {
     /* The query is gone for good, after its answer and its last block: `user` may be reused.  The engine's
      * lock is held, so this must be short and must not call back. */
     void (*release)(void *model, void *user);
+    /* May be NULL.  Before layers [begin, end) of an instance start: picks their versions for a pressure. The
+     * engine's lock is held. */
+    void (*press)(void *model, int instance, int begin, int end, double pressure);
 };
 
 struct mo_engine_config {

@@ -44,7 +44,10 @@ static void run_member(void *ctx, int core, int worker, int n_workers);
 static void engine_start(void *self, const struct mo_run *run) {
     struct mo_engine *e = self;
     struct mo_let *let = &e->lets[run->lead];
+    const struct mo_engine_tenant *tenant = &e->tenants[run->tenant];
     let->run = *run;
+    if (tenant->ops->press)
+        tenant->ops->press(tenant->model, run->instance, run->begin, run->end, run->pressure);
     atomic_store_explicit(&let->rc, 0, memory_order_relaxed);
     atomic_store_explicit(&let->drop, false, memory_order_relaxed);
     if (run->n_cores > 1) mo_barrier_begin(&let->barrier, run->n_cores);

@@ -17,7 +17,9 @@ struct mo_sched_tenant {
     int *free_instance;
     struct mo_slot_list waiting, paused;
     int64_t last_arrival;
-    double gap; /* recent mean of the time between arrivals */
+    double gap;                                 /* recent mean of the time between arrivals */
+    bool tuned;                                 /* curve is known: slowdown at each level of pressure */
+    double curve[MO_PRESSURE_LEVELS], slowdown; /* the latter observed, recent mean */
     void *memory;
 };
 
@@ -40,6 +42,8 @@ struct mo_sched {
     struct mo_decisions decisions;
     void *policy_state;
     struct mo_sched_stats stats;
+    struct mo_pressure_source source; /* read NULL: observed slowdown */
+    int tuned;                        /* tenants with a curve */
 };
 
 /* list of slots (sched_list.c) */
@@ -54,6 +58,9 @@ void mo_sched_dispatch(struct mo_sched *s, enum mo_event_kind kind, int query, i
 bool mo_sched_resolve(struct mo_sched *s, int slot, int code, int64_t now);
 /* Releases slot and instance when nothing needs them any more; true when it did. */
 bool mo_sched_try_release(struct mo_sched *s, int slot, int64_t now);
+/* pressure.c: takes a block's observed over its profiled time; brings the view's pressure up to date. */
+void mo_sched_note_slowdown(struct mo_sched_tenant *t, double ratio, int64_t base_ns);
+void mo_sched_read_pressure(struct mo_sched *s);
 void mo_sched_log(struct mo_sched *s, int64_t now, int kind, int slot, int tenant, int64_t a, int64_t b,
                   int64_t c);
 #endif

@@ -34,6 +34,7 @@ int mo_sched_create(const struct mo_sched_config *c, struct mo_sched **out, moir
                                .engine = c->engine,
                                .cost_clock = c->cost_clock,
                                .ring = c->ring,
+                               .source = c->source,
                                .block_config = c->block_ns,
                                .timer_at = MO_NEVER,
                                .n_cores = c->n_cores,
@@ -180,6 +181,7 @@ static void learn(struct mo_sched *s, const struct mo_view_run *run, int tenant,
     int64_t base = mo_profile_time(face->profile, run->n_cores, run->begin, run->end);
     if (base <= 0) return;
     double ratio = (double)observed / (double)base;
+    mo_sched_note_slowdown(&s->tenants[tenant], ratio < RESIDUAL_MAX ? ratio : RESIDUAL_MAX, base);
     if (ratio > 2 * face->residual) ratio = 2 * face->residual;
     /* long blocks tell more */
     double gain = RESIDUAL_GAIN * (base < 1000000 ? (double)base / 1e6 : 1);

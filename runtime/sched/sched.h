@@ -12,6 +12,7 @@
 #ifndef MO_SCHED_H
 #define MO_SCHED_H
 #include "runtime/sched/events.h"
+#include "runtime/sched/pressure.h"
 #include "runtime/sched/query.h"
 #include "runtime/sched/stats.h"
 
@@ -20,7 +21,8 @@ struct mo_run {
     int query, tenant, instance, begin, end, lead, n_cores;
     struct mo_cores cores;
     int64_t latest_start;
-    bool first; /* the query's first block: its input is not in the instance yet */
+    double pressure; /* for which versions of the layers are chosen */
+    bool first;      /* the query's first block: its input is not in the instance yet */
 };
 
 struct mo_engine_ops {
@@ -42,13 +44,15 @@ struct mo_sched_config {
     void *engine;
     struct mo_ring *ring;                /* events of the core; NULL = none */
     int64_t (*cost_clock)(void *engine); /* for decision cost; NULL = not measured */
+    struct mo_pressure_source source;    /* read NULL: observed slowdown */
 };
 
 struct mo_sched_tenant_config {
     int64_t qos_ns;
     bool best_effort, shed_late;
     int priority, queue, instances;
-    const struct mo_profile *profile; /* lives as long as the tenant */
+    const struct mo_profile *profile;    /* lives as long as the tenant */
+    double slowdown[MO_PRESSURE_LEVELS]; /* at each level of pressure; zeros = not known */
 };
 
 struct mo_sched;

@@ -41,6 +41,11 @@ int mo_sched_tenant_open(struct mo_sched *s, const struct mo_sched_tenant_config
     struct mo_sched_tenant *t = &s->tenants[at];
     *t = (struct mo_sched_tenant){
         .used = true, .queue = c->queue, .instances = c->instances, .memory = memory};
+    t->slowdown = 1;
+    t->tuned = c->slowdown[0] > 0;
+    s->tuned += t->tuned;
+    for (int i = 0; i < MO_PRESSURE_LEVELS; i++)
+        t->curve[i] = c->slowdown[i];
     t->waiting = (struct mo_slot_list){.cap = c->queue, .slot = memory};
     t->paused = (struct mo_slot_list){.cap = c->instances, .slot = memory + queue};
     t->free_instance = memory + queue + pool;
@@ -80,6 +85,7 @@ int mo_sched_tenant_pending(const struct mo_sched *s, int tenant) {
 
 void mo_sched_tenant_free(struct mo_sched *s, int tenant) {
     struct mo_sched_tenant *t = &s->tenants[tenant];
+    s->tuned -= t->tuned;
     mo_free(s->env, t->memory);
     *t = (struct mo_sched_tenant){0};
     s->faces[tenant] = (struct mo_view_tenant){0};

@@ -152,4 +152,9 @@ static void model_release(void *model, void *user) {
     mo_request_give(model, user);
 }
 
-const struct mo_model_ops mo_serve_model = {model_begin, model_run, model_answer, model_release};
+static void model_press(void *model, int instance, int begin, int end, double pressure) {
+    const moire_tenant *t = model;
+    mo_instance_press(t->instances[instance], begin, end, pressure);
+}
+
+const struct mo_model_ops mo_serve_model = {model_begin, model_run, model_answer, model_release, model_press};

@@ -3,6 +3,7 @@
  * before the tenant is open; neighbours are held for some milliseconds at a time by the profile runs only. */
 #include <string.h>
 #include "codegen/frontend.h"
+#include "runtime/plan/versions.h"
 #include "runtime/sched/calibrate.h"
 #include "runtime/serve/runtime.h"
 
@@ -167,6 +168,7 @@ static int open_tenant(moire_tenant *t, const moire_tenant_config *c, moire_erro
                                                  .queue = (int)queue,
                                                  .instances = t->n_instances,
                                                  .profile = t->profile};
+    if (!mo_plan_slowdown(t->plan, t->serving.slowdown)) t->serving.slowdown[0] = 0;
     return mo_engine_open(t->runtime->engine, &t->serving, &mo_serve_model, t, &t->index, err);
 }
 
