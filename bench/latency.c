@@ -34,9 +34,9 @@ static void add_rows(json_t *results, json_t *left_out, const char *model, const
     }
 }
 
-/* The tenant that stands for one model of the command line. */
-static int prepare(struct mo_bench_session *s, const struct mo_bench_latency_options *o, const char *model,
-                   struct mo_region *region, struct mo_bench_tenant *t, moire_error *err) {
+int mo_bench_latency_tenant(struct mo_bench_session *s, const struct mo_bench_latency_options *o,
+                            const char *model, struct mo_region *region, struct mo_bench_tenant *t,
+                            moire_error *err) {
     const char *slash = strrchr(model, '/');
     *t = (struct mo_bench_tenant){.name = slash ? slash + 1 : model, .model = model};
     for (int i = 0; i < o->n_shapes && i < MO_BENCH_MAX_INPUTS; i++)
@@ -95,7 +95,7 @@ static int measure_model(struct mo_bench_journal *journal, struct mo_bench_sessi
     struct mo_region *region = mo_region_create(s->env);
     if (!region) return mo_fail(err, MOIRE_ENOMEM, "out of memory");
     struct mo_bench_tenant tenant;
-    int code = prepare(s, o, model, region, &tenant, err);
+    int code = mo_bench_latency_tenant(s, o, model, region, &tenant, err);
     for (int i = 0; !code && i < o->n_threads; i++)
         code = measure_piece(journal, s, o, &tenant, o->threads[i], err);
     mo_region_destroy(region);

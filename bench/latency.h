@@ -26,6 +26,8 @@ struct mo_bench_solo_spec {
     int slices;     /* it is cut into so many slices, dealt out in turn */
 };
 
+/* The system of a family that runs one model at a time; NULL = no such family. */
+const struct mo_bench_system *mo_bench_solo_system(const char *family);
 /* Measures one tenant's model.  out[] has room for MO_BENCH_MAX_SYSTEMS; *n is how many were filled.  A peer
  * that fails is noted in its `why`; only an interrupt or moire's own failure is an error.  Free with
  * mo_bench_solo_free(), also after an error. */
@@ -49,6 +51,10 @@ struct mo_bench_latency_options {
     bool resume;      /* go on with the document that is there */
     bool profile;     /* besides, moire's time by layer */
 };
+/* The tenant that stands for one model of the command line; its strings live in `region`. */
+int mo_bench_latency_tenant(struct mo_bench_session *session, const struct mo_bench_latency_options *options,
+                            const char *model, struct mo_region *region, struct mo_bench_tenant *out,
+                            moire_error *err);
 /* The whole command: fills *out with the JSON document, also when interrupted (what has been measured). */
 int mo_bench_latency(struct mo_bench_session *session, const struct mo_bench_latency_options *options,
                      json_t **out, moire_error *err);

@@ -84,6 +84,7 @@ struct runner {
     const struct mo_bench_backend *backend;
     struct mo_bench_job job;
     void *self;
+    int64_t load_ns; /* what loading all tenants took */
 };
 
 static int do_solo(struct runner *r, const char *arguments, moire_error *err) {
@@ -109,6 +110,16 @@ static int do_solo(struct runner *r, const char *arguments, moire_error *err) {
         printf("\n");
     }
     mo_free(r->env, took);
+    return code;
+}
+
+/* One query of every tenant, in turn. */
+static int do_first(struct runner *r, moire_error *err) {
+    int64_t since = mo_now(r->env);
+    int code = MOIRE_OK;
+    for (int i = 0; !code && i < r->job.n_tenants; i++)
+        code = r->backend->solo(r->self, i, err);
+    if (!code) printf("first %" PRId64 " %" PRId64 "\n", r->load_ns, mo_now(r->env) - since);
     return code;
 }
 
@@ -156,6 +167,8 @@ static void serve_commands(struct runner *r) {
         if (!strcmp(line, "quit")) return;
         if (!strcmp(line, "solo"))
             code = do_solo(r, arguments, &err);
+        else if (!strcmp(line, "first"))
+            code = do_first(r, &err);
         else if (!strcmp(line, "serve"))
             code = do_serve(r, arguments, &err);
         else if (!strcmp(line, "report"))
@@ -175,7 +188,9 @@ int mo_bench_runner(const struct mo_env *env, const struct mo_bench_backend *bac
     /* the generator must wake on time; the default slack is 50 us */
     prctl(PR_SET_TIMERSLACK, 1, 0, 0, 0);
     int code = mo_bench_job_load(env, job_path, &r->job, &err);
+    int64_t since = mo_now(env);
     if (!code) code = backend->open(env, &r->job, &r->self, &err);
+    r->load_ns = mo_now(env) - since;
     if (code)
         printf("error %d %s\n", code, err.message);
     else

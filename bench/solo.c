@@ -22,7 +22,7 @@ static const struct mo_bench_system solo_systems[] = {
     {"mnn", "mnn", "solo", "MNN"},
 };
 
-static const struct mo_bench_system *find(const char *family) {
+const struct mo_bench_system *mo_bench_solo_system(const char *family) {
     for (size_t i = 0; i < sizeof solo_systems / sizeof solo_systems[0]; i++)
         if (!strcmp(solo_systems[i].family, family)) return &solo_systems[i];
     return NULL;
@@ -58,10 +58,10 @@ static int line_up(struct mo_bench_session *s, const struct mo_bench_solo_spec *
                    struct mo_bench_solo *out) {
     int n = 0;
     memset(out, 0, MO_BENCH_MAX_SYSTEMS * sizeof *out);
-    if (spec->moire) out[n++].system = find("moire");
-    if (spec->generic) out[n].generic = true, out[n++].system = find("moire");
+    if (spec->moire) out[n++].system = mo_bench_solo_system("moire");
+    if (spec->generic) out[n].generic = true, out[n++].system = mo_bench_solo_system("moire");
     for (int i = 0; i < spec->n_families && n < MO_BENCH_MAX_SYSTEMS; i++) {
-        out[n].system = find(spec->families[i]);
+        out[n].system = mo_bench_solo_system(spec->families[i]);
         const char *why = mo_bench_missing(s, spec->families[i]);
         if (why) snprintf(out[n].why, sizeof out[n].why, "%s", why);
         n++;

@@ -106,12 +106,21 @@ def one_line(e):
     return " ".join(str(e).split())[:300]
 
 
-def answer(backend, job, line):
+def first(backend, job, load_ns):
+    start = time.monotonic_ns()
+    for tenant in range(len(job["tenants"])):
+        backend.solo(tenant)
+    return f"first {load_ns} {time.monotonic_ns() - start}"
+
+
+def answer(backend, job, line, load_ns):
     command, _, arguments = line.partition(" ")
     if command == "solo":
         tenant, ms = map(int, arguments.split())
         took = solo(backend, tenant, ms)
         return f"solo {len(took)} " + " ".join(map(str, took))
+    if command == "first":
+        return first(backend, job, load_ns)
     if command == "serve":
         schedule, records, give_up = arguments.split("\t")
         drive = Drive(backend, schedule, [t["qos_ns"] for t in job["tenants"]])
@@ -126,18 +135,20 @@ def main(backend):
     ctypes.CDLL(None).prctl(29, 1, 0, 0, 0)  # PR_SET_TIMERSLACK: the generator must wake on time
     with open(sys.argv[1]) as f:
         job = json.load(f)
+    start = time.monotonic_ns()
     try:
         backend.open(job)
     except Exception as e:  # whatever a peer throws is a message to the conductor
         print(f"error {EFAILED} {one_line(e)}", flush=True)
         return 4
+    load_ns = time.monotonic_ns() - start
     print("ready", flush=True)
     for line in sys.stdin:
         line = line.rstrip("\n")
         if line == "quit":
             break
         try:
-            print(answer(backend, job, line), flush=True)
+            print(answer(backend, job, line, load_ns), flush=True)
         except Exception as e:
             print(f"error {EFAILED} {one_line(e)}", flush=True)
     backend.close()

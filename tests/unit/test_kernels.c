@@ -13,6 +13,7 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#include "bench/cold.h"
 #include "bench/kernels.h"
 #include "bench/latency.h"
 #include "bench/layer_spec.h"
@@ -64,7 +65,8 @@ static void open_place(struct place *p, const char *peer) {
 }
 
 static void close_place(struct place *p) {
-    static const char *const made[] = {"peers/onednn-runner", "bin/python", "peers", "bin", "out.json"};
+    static const char *const made[] = {
+        "peers/onednn-runner", "bin/python", "bin/rounds", "peers", "bin", "out.json"};
     char path[128], command[128];
     for (size_t i = 0; i < sizeof made / sizeof *made; i++) {
         snprintf(path, sizeof path, "%s/%s", p->folder, made[i]);
@@ -325,6 +327,39 @@ static void latency_keeps_what_peers_cannot_do(void **state) {
     close_place(&p);
 }
 
+/* --- cold start ----------------------------------------------------------------------------------------- */
+static void cold_starts_keep_the_best_round(void **state) {
+    (void)state;
+    static const char *const models[] = {"lenet", "lenet"}, *const families[] = {"mnn", "onnxruntime"};
+    struct place p;
+    json_t *doc, *row;
+    moire_error err = {0};
+    /* each round is a new process; from the third on it is slower */
+    open_place(&p, "#!/bin/sh\ncase $1 in *mnn*) exit 1;; esac\n"
+                   "f=$(dirname $0)/rounds; echo >>$f; n=$(grep -c '' $f)\necho ready\n"
+                   "while read w l; do case $w in quit) exit;; first) [ $n -lt 3 ] && "
+                   "echo first $((9 - n))000000 2000000 || echo first 9000000 9000000;; esac; done\n");
+    struct mo_bench_latency_options o = {.models = models,
+                                         .n_models = 2,
+                                         .threads = {1},
+                                         .n_threads = 1,
+                                         .spec = {.families = families, .n_families = 2}};
+    if (mo_bench_cold(&p.session, &o, &doc, &err)) fail_msg("%s", err.message);
+    assert_true(json_is_true(json_object_get(doc, "complete")));
+    assert_int_equal(json_array_size(json_object_get(doc, "results")), 1);
+    row = json_array_get(json_object_get(doc, "results"), 0);
+    assert_string_equal(text(row, "system"), "onnxruntime");
+    assert_int_equal(number(row, "rounds"), 5);
+    assert_float_equal(number(row, "load_ms"), 7, 1e-9); /* of the second */
+    assert_float_equal(number(row, "total_ms"), 9, 1e-9);
+    assert_true(number(row, "process_ms") > 0);
+    row = json_array_get(json_object_get(doc, "left_out"), 0);
+    assert_non_null(strstr(text(row, "why"), "died"));
+    mo_bench_cold_print(doc);
+    json_decref(doc);
+    close_place(&p);
+}
+
 /* --- the machine's file --------------------------------------------------------------------------------- */
 static void the_machine_file_is_one_the_reader_takes(void **state) {
     (void)state;
@@ -352,6 +387,7 @@ int main(void) {
         cmocka_unit_test(a_layer_the_peer_refuses_is_measured_alone),
         cmocka_unit_test(a_peer_that_is_missing_or_dies_is_named),
         cmocka_unit_test(runs_are_resumed_and_interrupted),
+        cmocka_unit_test(cold_starts_keep_the_best_round),
         cmocka_unit_test(latency_keeps_what_peers_cannot_do),
         cmocka_unit_test(the_machine_file_is_one_the_reader_takes),
     };

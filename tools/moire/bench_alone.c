@@ -2,6 +2,7 @@
  * bench_alone.c - the commands of `moire bench` that run one thing at a time: models, layers, the machine. */
 #define _GNU_SOURCE
 #include <string.h>
+#include "bench/cold.h"
 #include "bench/kernels.h"
 #include "bench/machine_measure.h"
 #include "models/zoo.h"
@@ -45,9 +46,10 @@ static int pick_families(struct mo_bench_options *o, moire_error *err) {
     return MOIRE_OK;
 }
 
-int mo_bench_run_latency(struct mo_bench_session *s, struct mo_bench_options *o, json_t **document,
-                         moire_error *err) {
-    int code = pick_models(o, "latency", err);
+/* What `latency` and `cold` have in common. */
+static int pick(struct mo_bench_session *s, struct mo_bench_options *o, const char *command,
+                moire_error *err) {
+    int code = pick_models(o, command, err);
     if (!code) code = pick_families(o, err);
     if (code) return code;
     o->latency.models = o->models;
@@ -56,6 +58,19 @@ int mo_bench_run_latency(struct mo_bench_session *s, struct mo_bench_options *o,
     o->latency.spec.moire = !o->only_generic;
     o->latency.spec.generic = o->generic || o->only_generic;
     s->exact = o->exact;
+    return MOIRE_OK;
+}
+
+int mo_bench_run_cold(struct mo_bench_session *s, struct mo_bench_options *o, json_t **document,
+                      moire_error *err) {
+    int code = pick(s, o, "cold", err);
+    return code ? code : mo_bench_cold(s, &o->latency, document, err);
+}
+
+int mo_bench_run_latency(struct mo_bench_session *s, struct mo_bench_options *o, json_t **document,
+                         moire_error *err) {
+    int code = pick(s, o, "latency", err);
+    if (code) return code;
     o->latency.spec.seconds = o->seconds > 0 ? o->seconds : 2;
     o->latency.spec.slices = 5;
     o->latency.save = o->output;

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include "bench/cold.h"
 #include "bench/kernels.h"
 #include "bench/report.h"
 #include "runtime/policy/policy.h"
@@ -242,7 +243,9 @@ int mo_bench_write_outputs(struct mo_bench_session *s, const struct mo_bench_opt
     static const struct {
         const char *kind;
         void (*print)(const json_t *document);
-    } printers[] = {{"latency", mo_bench_latency_print}, {"kernels", mo_bench_kernels_print}};
+    } printers[] = {{"latency", mo_bench_latency_print},
+                    {"cold", mo_bench_cold_print},
+                    {"kernels", mo_bench_kernels_print}};
     const char *kind = json_string_value(json_object_get(document, "kind"));
     void (*print)(const json_t *) = mo_bench_serve_print; /* a served scenario has no "kind" */
     for (size_t i = 0; kind && i < sizeof printers / sizeof *printers; i++)

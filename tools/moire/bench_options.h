@@ -39,6 +39,8 @@ int mo_bench_run_latency(struct mo_bench_session *session, struct mo_bench_optio
                          json_t **document, moire_error *err);
 int mo_bench_run_kernels(struct mo_bench_session *session, struct mo_bench_options *options,
                          json_t **document, moire_error *err);
+int mo_bench_run_cold(struct mo_bench_session *session, struct mo_bench_options *options, json_t **document,
+                      moire_error *err);
 int mo_bench_run_machine(struct mo_bench_session *session, struct mo_bench_options *options,
                          json_t **document, moire_error *err);
 /* Cuts `text` at commas, in place; returns the number of parts, -1 for more than `most`. */

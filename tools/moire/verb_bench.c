@@ -15,6 +15,8 @@ static const char usage[] =
     "usage: moire bench latency FILE.onnx|NAME ... [--threads 1,2] [--peers P,...] [--shape NAME=d,d,...]\n"
     "                           [--generic] [--only-generic] [--exact] [--seconds S] [--store DIR]\n"
     "                           [--profile] [--output F.json [--resume]] [--json]\n"
+    "       moire bench cold FILE.onnx|NAME ... [--threads N] [--peers P,...] [--generic] [--store DIR]\n"
+    "                           [--output F.json] [--json]\n"
     "       moire bench kernels FILE.onnx|NAME ... [--threads 1,2] [--peer onednn] [--generic] [--exact]\n"
     "                           [--seconds S] [--store DIR] [--output F.json [--resume]] [--json]\n"
     "       moire bench machine [--output F.json]\n"
@@ -22,6 +24,8 @@ static const char usage[] =
     "                           [--seed K,...] [--peers P,...] [--report F.html] [--trace F.json] [--json]\n"
     "       moire bench report RESULT.json --report F.html\n\n"
     "latency  time of one model alone on the machine; all systems in turn, in slices of one run\n"
+    "cold     from nothing to the first answer of every model, all in one fresh process; best of 5 rounds,\n"
+    "         files in the page cache\n"
     "kernels  every distinct layer alone: rates, share of the ceilings measured at the start, roofline, and\n"
     "         the same layer on oneDNN beside\n"
     "machine  those ceilings, as a file for bench/machines\n"
@@ -30,7 +34,8 @@ static const char usage[] =
     "SCENARIO is a file, or the name of one in bench/scenarios (mix, light, medium, heavy, ocr).\n"
     "Load 1.0 means: arrival rate x one-core solo time of the fastest system measured = all cores busy.\n\n"
     "NAME is a model of `moire zoo list`; zoo stands for all of them.\n\n"
-    "  --peers P,...        latency: openvino, onnxruntime, ncnn, mnn or all; kernels: onednn; serve: the "
+    "  --peers P,...        latency, cold: openvino, onnxruntime, ncnn, mnn or all; kernels: onednn; serve: "
+    "the "
     "first\n"
     "                       two, all, or single arrangements\n"
     "                       (ort-fcfs-all, ort-core-per-query, ort-all-at-once-1t, ort-all-at-once-nt,\n"
@@ -126,6 +131,7 @@ static const struct {
                moire_error *err);
     bool measures;
 } commands[] = {{"latency", mo_bench_run_latency, true},
+                {"cold", mo_bench_run_cold, true},
                 {"kernels", mo_bench_run_kernels, true},
                 {"machine", mo_bench_run_machine, true},
                 {"serve", serve, true},
@@ -139,7 +145,7 @@ static int run_command(struct mo_bench_session *session, struct mo_bench_options
         at++;
     if (at == COMMANDS)
         return mo_fail(err, MOIRE_EINVAL,
-                       "needs latency, kernels, machine, serve or report; see moire bench --help");
+                       "needs latency, cold, kernels, machine, serve or report; see moire bench --help");
     int code = mo_bench_options_parse(o, args, err);
     if (code) return code;
     session->quiet = o->quiet;
