@@ -31,7 +31,7 @@ struct mo_point {
 };
 
 struct mo_emit_family {
-    const char *name;            /* "direct", "pointwise", "depthwise", "first", "gemm", "winograd", "strassen" */
+    const char *name; /* "direct", "pointwise", "depthwise", "first", "gemm", "winograd", "strassen" */
     const char *knobs[MO_KNOBS]; /* names, NULL past the last */
     bool (*takes)(const struct mo_problem *problem);
     /* Fills points in order of predicted cost, returns their number (0 = none legal). */
