@@ -122,7 +122,7 @@ static bool allocate(struct session *s) {
     struct mo_timing *t = s->timing;
     const size_t layers = (size_t)t->n_layers + 1, threads = (size_t)t->threads;
     s->stride = ((size_t)s->plan->scratch_bytes + 127) / 64 * 64;
-    s->scratch = mo_alloc(env, threads * s->stride);
+    s->scratch = mo_alloc_scratch(env, threads * s->stride);
     t->run_ns = mo_alloc(env, (size_t)s->most * sizeof *t->run_ns);
     if (!s->scratch || !t->run_ns) return false;
     if (!s->options->by_layer) return true;

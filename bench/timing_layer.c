@@ -77,7 +77,7 @@ int mo_timing_layer(const struct mo_env *env, const struct mo_plan *plan, struct
     *s = (struct session){
         .env = env, .instance = instance, .layer = layer, .budget_ns = budget_ns, .batch = 1};
     s->stride = ((size_t)plan->scratch_bytes + 127) / 64 * 64;
-    s->scratch = mo_alloc(env, (size_t)threads * s->stride);
+    s->scratch = mo_alloc_scratch(env, (size_t)threads * s->stride);
     int rc = s->scratch ? mo_together(env, threads, work, s, err)
                         : mo_fail(err, MOIRE_ENOMEM, "out of memory for the scratch of %d threads", threads);
     if (!rc && (rc = atomic_load(&s->rc))) mo_fail(err, rc, "%s", mo_instance_message(instance));

@@ -10,7 +10,7 @@
 #define MO_KERNEL_H
 #include "runtime/graph/graph.h"
 
-enum { MO_KERNEL_ABI = 1, MO_KERNEL_IN = 16, MO_KERNEL_OUT = 4 };
+enum { MO_KERNEL_ABI = 2, MO_KERNEL_IN = 16, MO_KERNEL_OUT = 4 };
 
 /* Arguments of one layer of one query; filled once when an activation arena is bound. */
 struct mo_kargs {
@@ -52,10 +52,6 @@ enum mo_packing {
     MO_PACK_COUNT
 };
 
-/* Kernels of this packing mix pixels before they sum (Winograd, Strassen): their rounding errors are relative
- * to the largest value of a tile, and a NaN reaches the whole tile. */
-bool mo_packing_mixes(enum mo_packing packing);
-
 struct mo_version;
 /* One layer bound to a kernel: everything that does not depend on the query. */
 struct mo_step {
@@ -71,6 +67,8 @@ struct mo_step {
     int64_t flops, bytes; /* nominal 2*MACs; bytes moved at least once (inputs + weights + outputs) */
     int64_t executed;     /* flops the kernel does: fewer with Winograd or skipped padding; set by a binder
                              that knows, else as nominal */
+    bool mixes;           /* pixels before it sums (Winograd, Strassen): rounding errors are relative to the
+                             largest value of a tile, and a NaN reaches the whole tile */
     int n_versions;       /* 0: this one only */
     const struct mo_version *version; /* runtime/plan/versions.h; the first is this one */
     bool dynamic;                     /* shapes known at run time only: reference with allocation */
@@ -118,6 +116,7 @@ struct mo_variant {
     int64_t units, scratch_bytes;
     int64_t parallelism_milli; /* 1000 * units * ilp / 28 */
     int64_t block_bytes, l3_bytes, flops_executed;
+    int64_t mixes; /* 1: as of a step; else 0 */
     mo_kernel *run;
     const char *name;
 };

@@ -96,10 +96,6 @@ static void pack_strassen(const struct right *b, float *out) {
     }
 }
 
-bool mo_packing_mixes(enum mo_packing packing) {
-    return packing == MO_PACK_WINO43 || packing == MO_PACK_WINO23 || packing == MO_PACK_STRASSEN;
-}
-
 static bool fits(enum mo_packing packing, const struct mo_conv *c) {
     int64_t groups = c->groups * c->merge;
     switch (packing) {

@@ -17,6 +17,12 @@
 
 enum { MO_WINO_M = 4, MO_WINO_ALPHA = MO_WINO_M + 2 }; /* largest */
 
+/* Transformed filters are packed only up to this size; larger ones are transformed by the kernel, from the
+ * packing that the direct kernels read.  Packed, they are 5 to 50 % faster for a model alone, the more the
+ * fewer tiles use them, but up to 4 times larger, and models that take turns read all of them from memory
+ * each time: with this limit six models together hold less than their weights once and a half. */
+enum { MO_WINO_PACKED_BYTES = 4 << 20 };
+
 struct mo_winograd {
     int m, alpha;
     double g[MO_WINO_ALPHA][3];

@@ -192,6 +192,7 @@ void mo_emit_abi(FILE *out) {
             "struct mo_variant {\n"
             "    int abi, packing;\n"
             "    i64 units, scratch_bytes, parallelism_milli, block_bytes, l3_bytes, flops_executed;\n"
+            "    i64 mixes;\n"
             "    void (*run)(const struct mo_kargs *, i64, i64, void *);\n"
             "    const char *name;\n"
             "};\n\n",

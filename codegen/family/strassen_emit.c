@@ -246,6 +246,7 @@ int mo_strassen_emit(const struct mo_strassen *s, const char *name, FILE *out, m
                                 .block_bytes = s->scratch_bytes + s->kb / s->parts * s->blocks * 1024,
                                 .l3_bytes = mo_strassen_l3_bytes(s),
                                 .flops_executed = mo_strassen_flops(s),
+                                .mixes = 1,
                                 .name = name});
     return ferror(out) ? mo_fail(err, MOIRE_EIO, "cannot write emitted C") : MOIRE_OK;
 }

@@ -137,10 +137,10 @@ void mo_emit_descriptor(FILE *out, const struct mo_variant *v) {
             "const struct mo_variant mo_variant = {\n"
             "    .abi = %d, .packing = %d, .units = %lld, .scratch_bytes = %lld,\n"
             "    .parallelism_milli = %lld, .block_bytes = %lld, .l3_bytes = %lld, .flops_executed = %lld,\n"
-            "    .run = run, .name = \"%s\",\n};\n",
+            "    .mixes = %lld, .run = run, .name = \"%s\",\n};\n",
             MO_KERNEL_ABI, (int)v->packing, (long long)v->units, (long long)v->scratch_bytes,
             (long long)v->parallelism_milli, (long long)v->block_bytes, (long long)v->l3_bytes,
-            (long long)v->flops_executed, v->name);
+            (long long)v->flops_executed, (long long)v->mixes, v->name);
 }
 
 void mo_emit_head(FILE *out, const struct mo_problem *p, const char *name) {

@@ -265,6 +265,7 @@ int mo_wino_emit(const struct mo_wino *w, const char *name, FILE *out, moire_err
                                                  .block_bytes = mo_wino_block_bytes(w),
                                                  .l3_bytes = mo_wino_l3_bytes(w),
                                                  .flops_executed = mo_wino_flops(w),
+                                                 .mixes = 1,
                                                  .name = name});
     return ferror(out) ? mo_fail(err, MOIRE_EIO, "cannot write emitted C") : MOIRE_OK;
 }

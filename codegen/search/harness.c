@@ -247,8 +247,12 @@ void mo_harness_destroy(struct mo_harness *h) {
 }
 
 struct mo_runnable mo_harness_generic(const struct mo_harness *h) {
-    return (struct mo_runnable){h->step.run, h->step.params, h->step.units, h->step.scratch_bytes,
-                                h->step.weights ? h->step.packing : MO_PACK_NONE};
+    return (struct mo_runnable){h->step.run,
+                                h->step.params,
+                                h->step.units,
+                                h->step.scratch_bytes,
+                                h->step.weights ? h->step.packing : MO_PACK_NONE,
+                                h->step.mixes};
 }
 
 int mo_harness_reserve(struct mo_harness *h, size_t bytes, moire_error *err) {

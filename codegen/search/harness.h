@@ -59,6 +59,7 @@ struct mo_runnable {
     const void *params;
     int64_t units, scratch_bytes;
     enum mo_packing packing; /* mo_harness_pack() must have been called with it */
+    bool mixes;              /* as of a step */
 };
 struct mo_runnable mo_harness_generic(const struct mo_harness *h);
 /* Packs the weights so (once); MOIRE_EUNSUPPORTED: this layer's cannot be, MOIRE_ENOMEM. */

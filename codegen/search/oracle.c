@@ -293,7 +293,7 @@ static bool verify_on(struct mo_harness *h, const struct mo_runnable *r, enum mo
         mo_fail(why, MOIRE_EFAILED, "it writes outside its output or scratch");
         return false;
     }
-    if (!check_points(h, mo_packing_mixes(r->packing), why)) return false;
+    if (!check_points(h, r->mixes, why)) return false;
     if (data == MO_DATA_RANDOM && h->golden && !check_golden(h, why)) return false;
     uint64_t whole = fingerprint(h);
     mo_harness_poison(h);

@@ -29,7 +29,8 @@ static void report(struct mo_search *s, struct job *job, struct candidate *c) {
 }
 
 struct mo_runnable mo_variant_runnable(const struct mo_variant *v) {
-    return (struct mo_runnable){v->run, NULL, v->units, v->scratch_bytes, (enum mo_packing)v->packing};
+    return (struct mo_runnable){v->run,  NULL, v->units, v->scratch_bytes, (enum mo_packing)v->packing,
+                                v->mixes};
 }
 
 /* The generic kernel passes the same examination and becomes the golden reference of the others. */

@@ -25,6 +25,13 @@ void mo_log(const struct mo_env *env, int level, const char *format, ...)
 static inline void *mo_alloc(const struct mo_env *env, size_t bytes) {
     return env->sys->alloc(env->sys->self, 64, bytes);
 }
+/* Memory that kernels use as scratch: in whole large pages, unless it is small.  A kernel that writes to
+ * dozens of planes at a time would miss the TLB with each of them. */
+static inline void *mo_alloc_scratch(const struct mo_env *env, size_t bytes) {
+    const size_t page = 2 << 20, small = 128 << 10;
+    if (bytes < small || bytes > SIZE_MAX - page) return mo_alloc(env, bytes);
+    return env->sys->alloc(env->sys->self, page, (bytes + page - 1) / page * page);
+}
 static inline void mo_free(const struct mo_env *env, void *p) {
     if (p) env->sys->free(env->sys->self, p);
 }

@@ -72,6 +72,7 @@ static void specialise(struct mo_plan *plan, const struct mo_plan_options *optio
     step->units = variant.units;
     step->scratch_bytes = variant.scratch_bytes;
     step->executed = variant.flops_executed;
+    step->mixes = variant.mixes;
     mo_plan_versions(plan, options, signature, step);
 }
 

@@ -238,7 +238,7 @@ int mo_engine_scratch(struct mo_engine *e, int64_t bytes, moire_error *err) {
     struct scratch_job job = {e, mo_alloc(e->env, (size_t)e->n_cores * sizeof(void *))};
     bool ok = job.fresh != NULL;
     for (int i = 0; ok && i < e->n_cores; i++)
-        ok = (job.fresh[i] = mo_alloc(e->env, (size_t)bytes)) != NULL;
+        ok = (job.fresh[i] = mo_alloc_scratch(e->env, (size_t)bytes)) != NULL;
     if (ok) {
         mo_engine_exclusive(e, e->n_cores, swap_scratch, &job);
         e->scratch_bytes = bytes;

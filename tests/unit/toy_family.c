@@ -43,7 +43,8 @@ static const char *const head =
     "struct mo_kargs { const void *in[16]; void *out[4]; long long in_image[16], out_image[4];\n"
     "  const void *weights; const float *bias; const void *residual; long long residual_image;\n"
     "  const void *params; };\n"
-    "struct mo_variant { int abi, packing; long long units, scratch, parallelism, block, l3, flops;\n"
+    "struct mo_variant { int abi, packing; long long units, scratch, parallelism, block, l3, flops, "
+    "mixes;\n"
     "  void (*run)(const struct mo_kargs *, long long, long long, void *); const char *name; };\n";
 
 static const char *extra(int mode) {
@@ -89,7 +90,7 @@ static int emit(const struct mo_problem *p, const struct mo_point *point, FILE *
     fprintf(out,
             "  }\n}\n__attribute__((visibility(\"default\"))) const struct mo_variant mo_variant = {%d, 0, "
             "%lld,\n"
-            "  0, 0, 0, 0, 0, run, \"toy\"};\n",
+            "  0, 0, 0, 0, 0, 0, run, \"toy\"};\n",
             mode == TOY_ABI ? 999 : MO_KERNEL_ABI, (long long)p->n * p->o);
     return MOIRE_OK;
 }

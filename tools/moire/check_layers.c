@@ -179,7 +179,7 @@ static const struct mo_step *layer_step(const struct mo_plan *plan) {
 
 static struct licence licence_of(const struct mo_step *step) {
     const char *op = step->node->op_type;
-    return (struct licence){.spreads = mo_packing_mixes(step->packing),
+    return (struct licence){.spreads = step->mixes,
                             .drops = !strcmp(op, "MaxPool") || !strcmp(op, "GlobalMaxPool")};
 }
 

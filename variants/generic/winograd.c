@@ -2,9 +2,14 @@
  * winograd.c - binds 3x3 convolutions to the built-in Winograd kernels where these do less work in all.
  *
  * F(4x4,3x3) needs 4 times fewer products than the sum itself, F(2x2,3x3) 2.25 times; both pay with
- * transforms of the tiles, with tiles that hang over the border, and with weights 4 or 1.8 times as large,
- * which narrow maps read for few tiles.  The choice counts all three in units of one product (costs measured
- * on two AVX-512 cores). */
+ * transforms of the tiles, with tiles that hang over the border, and with transformed filters U that are 4 or
+ * 1.8 times as large.  U comes in two ways:
+ *   packed, where it is small (MO_WINO_PACKED_BYTES);
+ *   everywhere else transformed by the kernel from the packing of the direct kernels, so that weights are in
+ *   memory once and at their size.  That costs some 6 products for each element of U, which few tiles do not
+ *   repay.
+ * The choice counts in units of one product of vectors (costs measured on two Zen 4 cores with weights out of
+ * cache). */
 #include <math.h>
 #include "variants/conv.h"
 #include "variants/generic/bind.h"
@@ -15,34 +20,53 @@ enum {
     V_BYTES = 512 << 10, /* of a chunk of tiles: stays in a private cache */
     MIN_CHUNK = 28,      /* tiles: with fewer, weights arrive slower than they are used */
     NEAR_BYTES = 2048,
-    SLICE_BYTES = 32 << 10
+    SLICE_BYTES = 32 << 10,
+    U_BYTES = 320 << 10, /* of a set and a part of the input blocks, in the scratch */
+    REUSE_CHUNK = 64     /* tiles that share a transform of the filters, if there are so many */
 };
 
-/* Costs in products of vectors: an element of a transformed tile, a vector of weights. */
-static const double transform_cost = 8, weight_cost = 10;
+/* Costs in products of vectors: an element of a transformed tile; a vector of weights that is streamed; a
+ * transformed vector of weights, and what each filter costs besides; a product of the plain sum, whose tiles
+ * at the border are short. */
+static const double transform_cost = 8, weight_cost = 2.5, element_cost = 4.4, filter_cost = 58,
+                    direct_cost_each = 1.15;
 
 static const struct form {
-    enum mo_packing packing;
+    enum mo_packing matrices;
+    bool transforms;
     const char *names[MO_ISA_COUNT];
-} forms[] = {{MO_PACK_WINO43, MO_LEVEL_NAMES("conv F(4x4,3x3)")},
-             {MO_PACK_WINO23, MO_LEVEL_NAMES("conv F(2x2,3x3)")}};
+} forms[] = {
+    {MO_PACK_WINO43, false, MO_LEVEL_NAMES("conv F(4x4,3x3)")},
+    {MO_PACK_WINO23, false, MO_LEVEL_NAMES("conv F(2x2,3x3)")},
+    {MO_PACK_WINO43, true, MO_LEVEL_NAMES("conv F(4x4,3x3) plain")},
+    {MO_PACK_WINO23, true, MO_LEVEL_NAMES("conv F(2x2,3x3) plain")},
+};
 enum { N_FORMS = sizeof forms / sizeof *forms };
 
 static int64_t tiles_along(int64_t pixels, int m) {
     return (pixels + m - 1) / m;
 }
 
-static double form_cost(const struct mo_conv *c, int m) {
-    double tiles = (double)(c->n * tiles_along(c->oh, m) * tiles_along(c->ow, m));
-    double in = (double)c->icb, out = (double)c->ocb;
-    return (m + 2) * (m + 2) * (16 * in * out * (tiles + weight_cost) + transform_cost * (in + out) * tiles);
+/* INFINITY: not to be used. */
+static double form_cost(const struct mo_conv *c, const struct form *form) {
+    struct mo_winograd w;
+    if (!mo_winograd_of(form->matrices, &w)) return INFINITY;
+    double tiles = (double)(c->n * tiles_along(c->oh, w.m) * tiles_along(c->ow, w.m));
+    double in = (double)c->icb, out = (double)c->ocb, square = w.alpha * w.alpha;
+    double weights = square * weight_cost;
+    if (form->transforms)
+        weights = square * element_cost + filter_cost;
+    else if (square * in * out * 1024 > MO_WINO_PACKED_BYTES)
+        return INFINITY;
+    return square * (16 * in * out * tiles + transform_cost * (in + out) * tiles) + 16 * in * out * weights;
 }
 
 static double direct_cost(const struct mo_conv *c) {
     /* taps outside the image are skipped */
     double rows = 3 * (double)c->oh - (c->pt > 0) - (c->pb > 0),
            cols = 3 * (double)c->ow - (c->pl > 0) - (c->pr > 0);
-    return 16 * (double)c->icb * (double)c->ocb * ((double)c->n * rows * cols + 9 * weight_cost);
+    return 16 * (double)c->icb * (double)c->ocb *
+           (direct_cost_each * (double)c->n * rows * cols + 9 * weight_cost);
 }
 
 /* The form to use, or NULL: the plain sum is as fast, or asked for. */
@@ -53,8 +77,7 @@ static const struct form *choose(const struct mo_graph *graph, const struct mo_c
     const struct form *best = NULL;
     double least = direct_cost(c);
     for (int i = 0; i < N_FORMS; i++) {
-        struct mo_winograd w;
-        double cost = mo_winograd_of(forms[i].packing, &w) ? form_cost(c, w.m) : INFINITY;
+        double cost = form_cost(c, &forms[i]);
         if (cost < least) least = cost, best = &forms[i];
     }
     return best;
@@ -65,10 +88,20 @@ static unsigned layouts(const struct mo_graph *graph, const struct mo_node *node
     return mo_conv_read(graph, node, &c) && choose(graph, &c) ? MO_CAN_C16 : 0;
 }
 
+/* Where transformed filters are: packed, or a part of them in the scratch. */
+static void choose_parts(struct mo_winograd_params *p) {
+    int64_t square = (p->m + 2) * (p->m + 2), depth = U_BYTES / (square * p->set * 1024);
+    p->u_at = p->m_at + square * p->set * p->m_block;
+    p->parts = p->transforms ? (p->blocks_in + depth - 1) / depth : 1;
+    p->u_plane = (p->blocks_in + p->parts - 1) / p->parts * 256;
+    if (p->transforms) p->u_plane += 16; /* planes in different sets, as below */
+}
+
 /* Chunks of tiles as large as a private cache allows; groups of sets where the chunks are few. */
 static void choose_units(struct mo_winograd_params *p) {
     int64_t square = (p->m + 2) * (p->m + 2), most = V_BYTES / (square * p->blocks_in * 64);
-    if (most < MIN_CHUNK) most = MIN_CHUNK;
+    int64_t least = p->transforms ? REUSE_CHUNK : MIN_CHUNK;
+    if (most < least) most = least;
     p->chunks = (p->total + most - 1) / most;
     p->groups = (MIN_UNITS + p->chunks - 1) / p->chunks;
     if (p->groups > p->sets) p->groups = p->sets;
@@ -77,17 +110,18 @@ static void choose_units(struct mo_winograd_params *p) {
     p->v_block = p->m_block = tiles * 16;
     p->v_plane = p->blocks_in * p->v_block + 16;
     p->m_at = square * p->v_plane;
+    choose_parts(p);
 }
 
 static void describe_tile(struct mo_winograd_params *p, const float *zeros) {
-    int64_t slice = p->blocks_in * 1024, square = (p->m + 2) * (p->m + 2);
+    int64_t slice = p->u_plane * 4, square = (p->m + 2) * (p->m + 2);
     p->tile = (struct mo_tile){.n_taps = 1,
-                               .n_outer = p->blocks_in,
                                .x_outer = p->v_block * 4,
                                .w_outer = 1024,
                                .w_ahead = slice <= SLICE_BYTES ? slice : NEAR_BYTES,
                                .w_block = square * slice,
                                .y_block = p->m_block * 4,
+                               .res_block = p->m_block * 4,
                                .px = 64,
                                .bias = zeros,
                                .lo = -INFINITY,
@@ -107,9 +141,10 @@ static struct mo_winograd_params *describe(const struct mo_binder *binder, const
     struct mo_winograd_params *p = mo_region_alloc(binder->region, sizeof *p);
     const float *zeros = mo_keep_padded(binder, NULL, 16 * MO_TILE_BLOCKS, 0);
     struct mo_winograd w;
-    if (!p || !zeros || !mo_winograd_of(form->packing, &w)) return NULL;
+    if (!p || !zeros || !mo_winograd_of(form->matrices, &w)) return NULL;
     p->tiles = mo_tiles_of(binder->isa);
     p->m = w.m;
+    p->transforms = form->transforms;
     p->blocks_in = c->icb, p->blocks_out = c->ocb;
     p->h = c->h, p->w = c->w, p->oh = c->oh, p->ow = c->ow, p->pt = c->pt, p->pl = c->pl;
     p->columns = tiles_along(c->ow, w.m);
@@ -119,6 +154,7 @@ static struct mo_winograd_params *describe(const struct mo_binder *binder, const
     p->sets = (c->ocb + p->set - 1) / p->set;
     for (int i = 0; i < MO_WINO_ALPHA; i++)
         for (int j = 0; j < MO_WINO_ALPHA; j++) {
+            if (j < 3) p->g[i][j] = (float)w.g[i][j];
             p->bt[i][j] = (float)w.bt[i][j];
             if (i < MO_WINO_M) p->at[i][j] = (float)w.at[i][j];
         }
@@ -138,13 +174,14 @@ static int bind(const struct mo_binder *binder, const struct mo_node *node, stru
     if (!form) return MOIRE_EUNSUPPORTED;
     const struct mo_winograd_params *p = describe(binder, &c, form, &node->fuse);
     if (!p) return mo_fail(err, MOIRE_ENOMEM, "node '%s': out of memory", node->name);
+    step->packing = form->transforms ? MO_PACK_CONV16 : form->matrices;
     int rc =
-        mo_pack_weights(form->packing, binder->graph, node, binder->region, &step->weights, &step->bias, err);
+        mo_pack_weights(step->packing, binder->graph, node, binder->region, &step->weights, &step->bias, err);
     if (rc) return rc;
     int64_t square = (p->m + 2) * (p->m + 2);
-    step->packing = form->packing;
+    step->mixes = true;
     step->executed = 512 * square * p->total * p->blocks_in * p->blocks_out; /* of the products */
-    step->scratch_bytes = 4 * (p->m_at + square * p->set * p->m_block);
+    step->scratch_bytes = 4 * (p->u_at + (p->transforms ? square * p->set * p->u_plane : 0));
     return mo_bound(step, mo_simd_of(binder->isa)->winograd, form->names[binder->isa], p,
                     p->chunks * p->groups, err);
 }

@@ -205,8 +205,9 @@ struct mo_narrow_params {
     struct mo_fuse fuse;
 };
 
-/* winograd: 3x3 convolution of stride 1 in MO_C16, F(m x m, 3 x 3), weights MO_PACK_WINO43 or _WINO23.  Tiles
- * are numbered over all images.  unit = (chunk of tiles, group of sets of output blocks), group innermost. */
+/* winograd: 3x3 convolution of stride 1 in MO_C16, F(m x m, 3 x 3), weights MO_PACK_WINO43 or _WINO23, or
+ * MO_PACK_CONV16 when the kernel transforms them.  Tiles are numbered over all images.  unit = (chunk of
+ * tiles, group of sets of output blocks), group innermost. */
 struct mo_winograd_params {
     const struct mo_tiles *tiles; /* micro-kernels of the products */
     struct mo_tile tile;          /* what all products have in common */
@@ -214,7 +215,12 @@ struct mo_winograd_params {
     int64_t blocks_in, blocks_out, h, w, oh, ow, pt, pl;
     int64_t columns, image_tiles, total, chunks; /* tiles of a row, of an image, of all; chunks of them */
     int64_t sets, groups;
-    int64_t v_plane, v_block, m_block, m_at; /* floats; m_at: where M begins in the scratch */
+    bool transforms; /* filters are as the model has them */
+    int64_t parts;   /* of the input blocks; their products are added one after the other */
+    /* floats; *_at: where it begins in the scratch; u_plane: of transformed filters, packed or in the scratch
+     */
+    int64_t v_plane, v_block, m_block, m_at, u_plane, u_at;
+    float g[MO_WINO_ALPHA][3];
     float bt[MO_WINO_ALPHA][MO_WINO_ALPHA], at[MO_WINO_M][MO_WINO_ALPHA];
     struct mo_fuse fuse;
     bool clamp; /* the epilogue is: add the residual, clamp to [lo, hi] */

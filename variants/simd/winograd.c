@@ -6,7 +6,10 @@
  * channels through three steps: BT d BT^T of every tile to V[alpha^2][IC/16][tile][16]; for every set of
  * output blocks alpha^2 products with the packed weights, by the micro-kernels of the 1x1 convolution, to
  * M[alpha^2][block][tile][16]; AT M AT^T, bias and epilogue to the output.  V stays as it is for the next
- * unit of the same tiles.  Tiles at the border are copied with zeros around first, and store what exists. */
+ * unit of the same tiles.  Filters that come as the model has them (p->transforms) become U = G g G^T in the
+ * scratch, for one set of output blocks and some input blocks at a time: U stays in a private cache, and only
+ * the model's nine taps of a filter come from memory, ahead of time.  Tiles at the border are copied with
+ * zeros around first, and store what exists. */
 #include <string.h>
 #include "variants/simd/math.h"
 #include "variants/simd/params.h"
@@ -15,7 +18,7 @@
 #include "variants/tiles.h"
 #include "variants/winograd.h"
 
-enum { PARTS = 16 / LANES, MAX_SQUARE = MO_WINO_ALPHA * MO_WINO_ALPHA };
+enum { PARTS = 16 / LANES, MAX_SQUARE = MO_WINO_ALPHA * MO_WINO_ALPHA, FILTERS = 9 * 256 };
 
 /* Where a tile is: its output pixel (y, x), and how many of its rows and columns the output has. */
 struct place {
@@ -184,28 +187,123 @@ static inline __attribute__((always_inline)) void transform_out(const struct mo_
     }
 }
 
-/* M of `n` tiles for the `count` blocks from `block` on: alpha^2 products with the micro-kernels. */
-static void multiply(const struct mo_winograd_params *p, const struct mo_kargs *args, const float *v,
-                     int64_t n, int64_t block, int count, float *m) {
+/* G g for a row or column g of three weights; rows 2k+1 and 2k+2 share their even and odd parts. */
+static inline __attribute__((always_inline)) void rows_filter(const struct mo_winograd_params *p,
+                                                              const int alpha, const vec *g, vec *out) {
+    const float(*c)[3] = p->g;
+    out[0] = c[0][0] * g[0];
+    for (int i = 1; i < alpha - 1; i += 2) {
+        vec even = c[i][0] * g[0] + c[i][2] * g[2], odd = c[i][1] * g[1];
+        out[i] = even + odd, out[i + 1] = even - odd;
+    }
+    out[alpha - 1] = g[2];
+}
+
+/* G g G^T of LANES filters, whose taps are 256 floats apart, to every `plane`-th float of u.  What the next
+ * filters read and write is fetched first: stores that miss would be done one after the other. */
+static inline __attribute__((always_inline)) void filter(const struct mo_winograd_params *p, const int alpha,
+                                                         const float *g, float *u) {
+    vec half[MO_WINO_ALPHA][3], d[3], out[MO_WINO_ALPHA];
+    for (int j = 0; j < 3; j++) {
+        for (int i = 0; i < 3; i++) {
+            d[i] = *(const vec *)(g + (i * 3 + j) * 256);
+            __builtin_prefetch(g + (i * 3 + j + 9) * 256);
+        }
+        rows_filter(p, alpha, d, out);
+        for (int i = 0; i < alpha; i++)
+            half[i][j] = out[i];
+    }
+    for (int i = 0; i < alpha; i++) {
+        rows_filter(p, alpha, half[i], out);
+        for (int j = 0; j < alpha; j++, u += p->u_plane) {
+            *(vec *)u = out[j];
+            __builtin_prefetch(u + 16);
+        }
+    }
+}
+
+/* U of the input blocks [from, end) and of `count` output blocks from `block` on. */
+static inline __attribute__((always_inline)) void
+transform_filters(const struct mo_winograd_params *p, const int alpha, const struct mo_kargs *args,
+                  int64_t block, int count, int64_t from, int64_t end, float *u) {
+    for (int b = 0; b < count; b++, u += alpha * alpha * p->u_plane) {
+        const float *g = (const float *)args->weights + ((block + b) * p->blocks_in + from) * FILTERS;
+        for (int64_t i = from; i < end; i++, g += FILTERS)
+            for (int k = 0; k < 256; k += LANES)
+                filter(p, alpha, g + k, u + (i - from) * 256 + k);
+    }
+}
+
+/* Filters that will be transformed next: one stream for each of `count` output blocks. */
+struct ahead {
+    const float *from;
+    int64_t stride, lines; /* floats from stream to stream; cache lines of each */
+    int count;
+};
+
+/* The part after the part-th of `count` output blocks from `block` on. */
+static struct ahead next_filters(const struct mo_winograd_params *p, const struct mo_kargs *args,
+                                 int64_t block, int count, int64_t part) {
+    if (++part == p->parts) block += count, part = 0;
+    int64_t from = p->blocks_in * part / p->parts, end = p->blocks_in * (part + 1) / p->parts;
+    struct ahead next = {.stride = p->blocks_in * FILTERS, .lines = (end - from) * FILTERS / 16};
+    next.from = (const float *)args->weights + block * next.stride + from * FILTERS;
+    next.count = p->blocks_out - block < count ? (int)(p->blocks_out - block) : count;
+    return next;
+}
+
+/* Prefetches the part-th of `parts` shares. */
+static void fetch(const struct ahead *next, int64_t part, int64_t parts) {
+    int64_t end = next->lines * (part + 1) / parts;
+    for (int b = 0; b < next->count; b++)
+        for (int64_t i = next->lines * part / parts; i < end; i++)
+            __builtin_prefetch(next->from + b * next->stride + i * 16);
+}
+
+/* Adds the products of `n` tiles with `depth` input blocks to M, or sets it: alpha^2 products with the
+ * micro-kernels.  u: the transformed filters of `count` output blocks. */
+static void multiply(const struct mo_winograd_params *p, const float *u, const float *v, int64_t depth,
+                     bool more, int64_t n, int count, float *m, const struct ahead *next) {
     static const struct mo_tap tap = {0, 0};
-    int64_t square = (p->m + 2) * (p->m + 2), slice = p->blocks_in * 256, most = p->tiles->max_pixels[count];
+    int64_t square = (p->m + 2) * (p->m + 2), most = p->tiles->max_pixels[count];
     int64_t parts = (n + most - 1) / most;
     struct mo_tile tile = p->tile;
     tile.taps = &tap;
+    tile.n_outer = depth;
     for (int64_t a = 0; a < square; a++) {
-        tile.w = (const char *)((const float *)args->weights + (block * square + a) * slice);
+        tile.w = (const char *)(u + a * p->u_plane);
         for (int64_t k = 0; k < parts; k++) {
             int64_t from = n * k / parts, end = n * (k + 1) / parts;
             tile.x = (const char *)(v + a * p->v_plane + from * 16);
             tile.y = (char *)(m + a * p->m_block * count + from * 16);
+            tile.res = more ? tile.y : NULL;
+            fetch(next, a * parts + k, square * parts);
             p->tiles->conv[count][end - from][MO_TILE_S1](&tile);
         }
     }
 }
 
+/* M of `n` tiles for the `count` blocks from `block` on.  Filters that come as the model has them are
+ * transformed for some input blocks at a time, so that U stays in a private cache. */
+static inline __attribute__((always_inline)) void products(const struct mo_winograd_params *p,
+                                                           const int alpha, const struct mo_kargs *args,
+                                                           const float *v, int64_t n, int64_t block,
+                                                           int count, float *m, float *u) {
+    const float *packed = (const float *)args->weights + block * alpha * alpha * p->u_plane;
+    for (int64_t k = 0; k < p->parts; k++) {
+        int64_t from = p->blocks_in * k / p->parts, end = p->blocks_in * (k + 1) / p->parts;
+        struct ahead next = {.count = 0};
+        if (p->transforms) {
+            transform_filters(p, alpha, args, block, count, from, end, u);
+            next = next_filters(p, args, block, count, k);
+        }
+        multiply(p, p->transforms ? u : packed, v + from * p->v_block, end - from, k > 0, n, count, m, &next);
+    }
+}
+
 void MO_SIMD(winograd)(const struct mo_kargs *args, int64_t begin, int64_t end, void *scratch) {
     const struct mo_winograd_params *p = args->params;
-    float *v = scratch, *m = v + p->m_at;
+    float *v = scratch, *m = v + p->m_at, *u = v + p->u_at;
     int64_t ready = -1;
     for (int64_t unit = begin; unit < end; unit++) {
         int64_t chunk = unit / p->groups, group = unit % p->groups;
@@ -218,11 +316,13 @@ void MO_SIMD(winograd)(const struct mo_kargs *args, int64_t begin, int64_t end, 
         for (int64_t set = group * p->sets / p->groups; set < (group + 1) * p->sets / p->groups; set++) {
             int64_t block = set * p->set;
             int count = p->blocks_out - block < p->set ? (int)(p->blocks_out - block) : p->set;
-            multiply(p, args, v, n, block, count, m);
-            if (p->m == MO_WINO_M)
+            if (p->m == MO_WINO_M) {
+                products(p, MO_WINO_ALPHA, args, v, n, block, count, m, u);
                 transform_out(p, MO_WINO_ALPHA, args, first, n, block, count, m);
-            else
+            } else {
+                products(p, 4, args, v, n, block, count, m, u);
                 transform_out(p, 4, args, first, n, block, count, m);
+            }
         }
     }
 }
