@@ -56,16 +56,18 @@ static int press(struct mo_search *s, const struct job *job, struct mo_harness *
                  moire_error *err) {
     struct mo_measure m = {
         .interrupted = s->options.interrupted, .stress = s->options.stress, .level = level};
-    struct mo_store_point *who[MO_CONTENDERS];
-    for (int i = 0; i < job->front->n; i++) {
+    struct mo_store_point *who[MO_CONTENDERS] = {NULL};
+    int n = 0;
+    for (int i = 0; i < job->front->n && n < MO_CONTENDERS; i++) {
         struct mo_store_point *p = &job->front->point[i];
         struct candidate *c = p->state == MO_POINT_VERSION ? candidate_of(job, p) : NULL;
         if (!c) continue;
-        who[m.n] = p;
-        m.contender[m.n++] = mo_variant_runnable(&c->variant);
+        who[n] = p;
+        m.contender[n++] = mo_variant_runnable(&c->variant);
     }
-    int rc = m.n ? mo_measure_run(h, &m, err) : MOIRE_OK;
-    for (int i = 0; !rc && i < m.n; i++)
+    m.n = n;
+    int rc = n ? mo_measure_run(h, &m, err) : MOIRE_OK;
+    for (int i = 0; !rc && i < n; i++)
         who[i]->ns[level] = m.min_ns[i];
     return rc;
 }

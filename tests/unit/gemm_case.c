@@ -12,9 +12,10 @@ static const float guard = -777;
 
 /* n values of a repeating pattern of `period`, from -1 to 1. */
 static float *pattern(float *to, int n, int factor, int offset, int period) {
+    int half = period / 2;
     if (!to) abort();
     for (int i = 0; i < n; i++)
-        to[i] = (float)((i * factor + offset) % period) / (float)(period / 2) - 1;
+        to[i] = (float)((i * factor + offset) % period) / (float)half - 1;
     return to;
 }
 

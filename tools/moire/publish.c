@@ -162,6 +162,30 @@ static int make_names(const moire_tenant *t, const struct mo_compiled_request *r
     return rc;
 }
 
+/* A second stamp: who binds every input to the shape that it has here anyway asks for the same model. */
+static int stamp_bound(moire_runtime *rt, const moire_tenant *t, struct mo_writer *writer,
+                       const struct mo_compiled_request *request, const struct mo_store_stamp *stamp,
+                       moire_error *err) {
+    struct mo_compiled_request bound = *request;
+    moire_shape shapes[MAX_PORTS];
+    char name[MO_SHA256_HEX];
+    int64_t bytes;
+    moire_port port;
+    int n = moire_n_inputs(t);
+    if (n > MAX_PORTS) return MOIRE_OK;
+    for (int i = 0; i < n; i++) {
+        int rc = moire_input(t, i, &port);
+        if (rc) return mo_fail(err, rc, "%s", moire_code_text(rc));
+        shapes[i] = (moire_shape){.input = port.name, .rank = port.rank};
+        memcpy(shapes[i].shape, port.shape, sizeof shapes[i].shape);
+    }
+    bound.shapes = shapes;
+    bound.n_shapes = n;
+    if (is_there(rt, &bound, stamp->model, &bytes)) return MOIRE_OK;
+    int rc = mo_compiled_stamp(&rt->env, &bound, name, err);
+    return rc ? rc : mo_writer_stamp(writer, name, stamp, err);
+}
+
 static int store_tenant(moire_runtime *rt, moire_tenant *t, struct mo_writer *writer,
                         const struct mo_compiled_request *request, const moire_tenant_config *config,
                         struct mo_published *out, moire_error *err) {
@@ -172,14 +196,14 @@ static int store_tenant(moire_runtime *rt, moire_tenant *t, struct mo_writer *wr
     int rc = make_names(t, request, &names, &stamp, err);
     if (rc) return rc;
     out->reused = is_there(rt, request, names.key, &out->bytes);
-    if (out->reused) return MOIRE_OK;
+    if (out->reused) return stamp_bound(rt, t, writer, request, &stamp, err);
     rc = ask(t, &want, err);
     if (!rc) rc = write_model(writer, t, names.key, err);
     if (!rc) rc = mo_writer_stamp(writer, names.stamp, &stamp, err);
     if (!rc && (rc = check(rt, request, config, &want, err)))
         mo_writer_remove(writer, names.stamp, MO_STAMP_SUFFIX);
     if (!rc) is_there(rt, request, names.key, &out->bytes);
-    return rc;
+    return rc ? rc : stamp_bound(rt, t, writer, request, &stamp, err);
 }
 
 static int publish_with(const struct mo_env *env, const char *store, struct mo_writer *writer,
