@@ -86,7 +86,7 @@ static void *walker_main(void *arg) {
     walk(w->buffer, w->buffer_bytes); /* its pages are on this core's node from here on */
     atomic_fetch_add(&s->ready, 1);
     for (;;) {
-        uint32_t level = atomic_load_explicit(&s->level, memory_order_relaxed);
+        uint32_t level = atomic_load_explicit(&s->level, memory_order_acquire); /* with its period */
         if (level == quit) return NULL;
         if (!level)
             sys->futex_wait(sys->self, &s->level, 0, 0);
