@@ -58,6 +58,8 @@ class Ncnn:
                 raise RuntimeError("pnnx could not convert this model")
             self.net = ncnn.Net()
             self.net.opt.use_vulkan_compute = False
+            for reduced in ("fp16_packed", "fp16_storage", "fp16_arithmetic", "bf16_storage"):  # fp32, as all
+                setattr(self.net.opt, "use_" + reduced, False)
             self.net.opt.num_threads = job["threads"]
             ncnn.set_omp_num_threads(job["threads"])
             if self.net.load_param(base + ".param") or self.net.load_model(base + ".bin"):
