@@ -42,7 +42,7 @@ static int match(const char *path, const struct stat *st, int type, struct FTW *
     return 1;
 }
 
-/* Path of the only file with this suffix in the store; "" when there is none. */
+/* Path of the first file with this suffix in the store; "" when there is none. */
 static const char *find(const char *suffix) {
     found[0] = 0;
     wanted_suffix = suffix;
@@ -52,6 +52,16 @@ static const char *find(const char *suffix) {
 
 static struct mo_compiled_request request_of(void) {
     return (struct mo_compiled_request){.path = model, .isa = mo_isa_detect()};
+}
+
+/* Path of the stamp that serve() looks for: publish() may leave another, for the shapes spelled out. */
+static const char *find_stamp(void) {
+    struct mo_compiled_request request = request_of();
+    char name[MO_SHA256_HEX + sizeof MO_STAMP_SUFFIX];
+    moire_error err;
+    assert_int_equal(mo_compiled_stamp(&env, &request, name, &err), MOIRE_OK);
+    strcat(name, MO_STAMP_SUFFIX);
+    return find(name);
 }
 
 static int publish(const struct mo_env *with, struct mo_published *out) {
@@ -193,14 +203,13 @@ static void must_be_skipped(const float *want) {
 
 static void bad_files_are_skipped(void **state) {
     (void)state;
-    static const char *const suffixes[] = {MO_MODEL_SUFFIX, MO_STAMP_SUFFIX};
     float want[CLASSES], got[CLASSES];
     struct mo_published done;
     assert_int_equal(publish(&env, &done), MOIRE_OK);
     assert_true(serve(want));
     for (int f = 0; f < 2; f++) {
         char path[PATH_CAP], *bytes;
-        snprintf(path, sizeof path, "%s", find(suffixes[f]));
+        snprintf(path, sizeof path, "%s", f ? find_stamp() : find(MO_MODEL_SUFFIX));
         size_t n = slurp(path, &bytes);
         const size_t at[] = {0, 9, 30, 50, n / 3, n / 2, n - 1};
         for (size_t i = 0; i < sizeof at / sizeof *at; i++) {
