@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * sha256.c - SHA-256 after FIPS 180-4, plain and portable: the objects hashed are a few kilobytes. */
+ * sha256.c - SHA-256 after FIPS 180-4, plain and portable: the objects hashed are some ten kilobytes each. */
 #include "runtime/base/sha256.h"
 
 #include <string.h>
@@ -30,20 +30,33 @@ static void expand(const uint8_t block[64], uint32_t w[64]) {
     }
 }
 
+/* One round; the roles of the eight words move on by one from round to round. */
+static inline void step(uint32_t a, uint32_t b, uint32_t c, uint32_t *d, uint32_t e, uint32_t f, uint32_t g,
+                        uint32_t *h, uint32_t added) {
+    uint32_t s1 = rotate(e, 6) ^ rotate(e, 11) ^ rotate(e, 25), choose = (e & f) ^ (~e & g);
+    uint32_t s0 = rotate(a, 2) ^ rotate(a, 13) ^ rotate(a, 22), majority = (a & b) ^ (a & c) ^ (b & c);
+    uint32_t t1 = *h + s1 + choose + added;
+    *d += t1;
+    *h = t1 + s0 + majority;
+}
+
 static void compress(uint32_t state[8], const uint8_t block[64]) {
-    uint32_t w[64], v[8];
+    uint32_t w[64];
     expand(block, w);
-    memcpy(v, state, sizeof v);
-    for (int i = 0; i < 64; i++) {
-        uint32_t s1 = rotate(v[4], 6) ^ rotate(v[4], 11) ^ rotate(v[4], 25);
-        uint32_t choose = (v[4] & v[5]) ^ (~v[4] & v[6]);
-        uint32_t t1 = v[7] + s1 + choose + round_constant[i] + w[i];
-        uint32_t s0 = rotate(v[0], 2) ^ rotate(v[0], 13) ^ rotate(v[0], 22);
-        uint32_t majority = (v[0] & v[1]) ^ (v[0] & v[2]) ^ (v[1] & v[2]);
-        memmove(v + 1, v, 7 * sizeof *v);
-        v[4] += t1;
-        v[0] = t1 + s0 + majority;
+    uint32_t a = state[0], b = state[1], c = state[2], d = state[3], e = state[4], f = state[5], g = state[6],
+             h = state[7];
+    for (int i = 0; i < 64; i += 8) {
+        const uint32_t *k = round_constant + i;
+        step(a, b, c, &d, e, f, g, &h, k[0] + w[i]);
+        step(h, a, b, &c, d, e, f, &g, k[1] + w[i + 1]);
+        step(g, h, a, &b, c, d, e, &f, k[2] + w[i + 2]);
+        step(f, g, h, &a, b, c, d, &e, k[3] + w[i + 3]);
+        step(e, f, g, &h, a, b, c, &d, k[4] + w[i + 4]);
+        step(d, e, f, &g, h, a, b, &c, k[5] + w[i + 5]);
+        step(c, d, e, &f, g, h, a, &b, k[6] + w[i + 6]);
+        step(b, c, d, &e, f, g, h, &a, k[7] + w[i + 7]);
     }
+    const uint32_t v[8] = {a, b, c, d, e, f, g, h};
     for (int i = 0; i < 8; i++)
         state[i] += v[i];
 }
