@@ -1,10 +1,28 @@
 /* SPDX-License-Identifier: Apache-2.0
  * emit_case.c - see emit_case.h. */
+#define _GNU_SOURCE
 #include "tests/unit/emit_case.h"
 
 #include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
 
 static const char *const march[MO_ISA_COUNT] = {"-march=x86-64-v2", "-march=x86-64-v3", "-march=x86-64-v4"};
+
+static char folder[] = "/tmp/moire-emit-XXXXXX";
+
+int emit_case_open(void **state) {
+    (void)state;
+    return mkdtemp(folder) ? 0 : -1;
+}
+
+int emit_case_close(void **state) {
+    char log[80];
+    (void)state;
+    snprintf(log, sizeof log, "%s/log", folder);
+    remove(log);
+    return rmdir(folder);
+}
 
 bool emit_case_have(const struct mo_env *env, const char *compiler) {
     return env->sys->spawn(env->sys->self, (const char *const[]){compiler, "--version", NULL}, NULL, 0) == 0;
@@ -20,7 +38,7 @@ static bool write_source(const char *path, const struct mo_emit_family *family, 
     return ok;
 }
 
-const struct mo_variant *emit_case_build(const struct mo_env *env, const char *folder, const char *compiler,
+const struct mo_variant *emit_case_build(const struct mo_env *env, const char *compiler,
                                          const struct mo_emit_family *family, const struct mo_problem *p,
                                          const struct mo_point *point, char *why, size_t n) {
     static int serial;

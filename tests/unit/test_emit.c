@@ -19,7 +19,6 @@
 #include "variants/conv.h"
 
 static struct mo_env env;
-static char folder[] = "/tmp/moire-emit-XXXXXX";
 
 static bool have(const char *compiler) {
     return emit_case_have(&env, compiler);
@@ -28,7 +27,7 @@ static bool have(const char *compiler) {
 static const struct mo_variant *build(const char *compiler, const struct mo_emit_family *family,
                                       const struct mo_problem *p, const struct mo_point *point) {
     char why[300];
-    const struct mo_variant *v = emit_case_build(&env, folder, compiler, family, p, point, why, sizeof why);
+    const struct mo_variant *v = emit_case_build(&env, compiler, family, p, point, why, sizeof why);
     if (!v) fail_msg("%s: %s", p->signature, why);
     return v;
 }
@@ -197,18 +196,9 @@ static void levels_cover(void **state) {
     }
 }
 
-static int open_folder(void **state) {
-    (void)state;
+static int open_case(void **state) {
     env = mo_env_default();
-    return mkdtemp(folder) ? 0 : -1;
-}
-
-static int close_folder(void **state) {
-    char log[80];
-    (void)state;
-    snprintf(log, sizeof log, "%s/log", folder);
-    remove(log);
-    return rmdir(folder);
+    return emit_case_open(state);
 }
 
 int main(void) {
@@ -217,5 +207,5 @@ int main(void) {
         cmocka_unit_test(gemm_kernels_match), cmocka_unit_test(parts_match),
         cmocka_unit_test(points_are_ordered), cmocka_unit_test(levels_cover),
     };
-    return cmocka_run_group_tests(tests, open_folder, close_folder);
+    return cmocka_run_group_tests(tests, open_case, emit_case_close);
 }

@@ -18,7 +18,6 @@
 #include "variants/conv.h"
 
 static struct mo_env env;
-static char folder[] = "/tmp/moire-strassen-XXXXXX";
 static const struct mo_emit_family *const family = &mo_emit_family_strassen;
 
 static const struct mo_variant *build(const struct mo_problem *p, const int *knob, const char *compiler) {
@@ -26,7 +25,7 @@ static const struct mo_variant *build(const struct mo_problem *p, const int *kno
     struct mo_point point = {.cost_ns = 0};
     memcpy(point.knob, knob, MO_STRASSEN_KNOBS * sizeof *knob);
     assert_true(family->takes(p));
-    const struct mo_variant *v = emit_case_build(&env, folder, compiler, family, p, &point, why, sizeof why);
+    const struct mo_variant *v = emit_case_build(&env, compiler, family, p, &point, why, sizeof why);
     if (!v) fail_msg("%s: %s", p->signature, why);
     return v;
 }
@@ -221,18 +220,9 @@ static void points_are_ordered(void **state) {
         assert_false(family->takes(&other[i]));
 }
 
-static int open_folder(void **state) {
-    (void)state;
+static int open_case(void **state) {
     env = mo_env_default();
-    return mkdtemp(folder) ? 0 : -1;
-}
-
-static int close_folder(void **state) {
-    char log[80];
-    (void)state;
-    snprintf(log, sizeof log, "%s/log", folder);
-    remove(log);
-    return rmdir(folder);
+    return emit_case_open(state);
 }
 
 int main(void) {
@@ -241,5 +231,5 @@ int main(void) {
         cmocka_unit_test(rows_match),         cmocka_unit_test(odd_values_stay_in_their_pairs),
         cmocka_unit_test(points_are_ordered),
     };
-    return cmocka_run_group_tests(tests, open_folder, close_folder);
+    return cmocka_run_group_tests(tests, open_case, emit_case_close);
 }

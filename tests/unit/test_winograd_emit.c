@@ -18,7 +18,6 @@
 #include "variants/conv.h"
 
 static struct mo_env env;
-static char folder[] = "/tmp/moire-winograd-XXXXXX";
 static const struct mo_emit_family *const family = &mo_emit_family_winograd;
 
 /* A case with the kernel of one point, and its weights packed. */
@@ -34,7 +33,7 @@ static void open_kernel(struct kernel *k, const struct conv_shape *s, enum mo_is
     assert_true(conv_case_open(&k->c, s, MO_C16, seed));
     assert_true(mo_problem_from_node(k->c.graph, k->c.node, isa, &k->p));
     assert_true(family->takes(&k->p));
-    k->v = emit_case_build(&env, folder, compiler, family, &k->p, point, why, sizeof why);
+    k->v = emit_case_build(&env, compiler, family, &k->p, point, why, sizeof why);
     if (!k->v) fail_msg("%s: %s", conv_case_text(s), why);
     assert_int_equal(mo_pack_weights(k->v->packing, k->c.graph, k->c.node, k->c.graph->region,
                                      &k->c.args.weights, &k->c.args.bias, NULL),
@@ -226,18 +225,9 @@ static void points_are_ordered(void **state) {
     assert_false(family->takes(&p));
 }
 
-static int open_folder(void **state) {
-    (void)state;
+static int open_case(void **state) {
     env = mo_env_default();
-    return mkdtemp(folder) ? 0 : -1;
-}
-
-static int close_folder(void **state) {
-    char log[80];
-    (void)state;
-    snprintf(log, sizeof log, "%s/log", folder);
-    remove(log);
-    return rmdir(folder);
+    return emit_case_open(state);
 }
 
 int main(void) {
@@ -246,5 +236,5 @@ int main(void) {
         cmocka_unit_test(errors_are_bounded), cmocka_unit_test(odd_values_stay_in_their_tiles),
         cmocka_unit_test(points_are_ordered),
     };
-    return cmocka_run_group_tests(tests, open_folder, close_folder);
+    return cmocka_run_group_tests(tests, open_case, emit_case_close);
 }
