@@ -4,12 +4,12 @@
  * jansson keeps no positions, so a message finds its place by walking the text, already known to be valid
  * JSON, along the path of the value.  That happens only when something is wrong. */
 #include <errno.h>
-#include <fcntl.h>
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include "bench/json_read.h"
+#include "runtime/base/file.h"
 
 int mo_json_parse(const struct mo_env *env, const char *path, const char *text, size_t n,
                   struct mo_json_file *out, moire_error *err) {
@@ -33,33 +33,13 @@ int mo_json_parse(const struct mo_env *env, const char *path, const char *text, 
     return code;
 }
 
-static int read_all(const struct mo_env *env, const char *path, int fd, char *buffer, int64_t n,
-                    moire_error *err) {
-    for (int64_t at = 0; at < n;) {
-        ssize_t got = env->sys->read(env->sys->self, fd, buffer + at, (size_t)(n - at));
-        if (got <= 0) return mo_fail(err, MOIRE_EIO, "%s: cannot be read", path);
-        at += got;
-    }
-    return MOIRE_OK;
-}
-
 int mo_json_load(const struct mo_env *env, const char *path, struct mo_json_file *out, moire_error *err) {
+    char *text;
+    size_t n;
     memset(out, 0, sizeof *out);
-    int fd = env->sys->open(env->sys->self, path, O_RDONLY, 0);
-    if (fd < 0) return mo_fail(err, MOIRE_EIO, "%s: %s", path, strerror(-fd));
-    int64_t n = env->sys->size(env->sys->self, fd);
-    int code = MOIRE_OK;
-    char *buffer = NULL;
-    if (n < 0) code = mo_fail(err, MOIRE_EIO, "%s: not a regular file", path);
-    if (!code && n > env->limits.json_bytes)
-        code = mo_fail(err, MOIRE_ELIMIT, "%s: larger than the limit json_bytes (%lld)", path,
-                       (long long)env->limits.json_bytes);
-    if (!code && !(buffer = mo_alloc(env, (size_t)n + 1)))
-        code = mo_fail(err, MOIRE_ENOMEM, "%s: out of memory", path);
-    if (!code) code = read_all(env, path, fd, buffer, n, err);
-    env->sys->close(env->sys->self, fd);
-    if (!code) code = mo_json_parse(env, path, buffer, (size_t)n, out, err);
-    mo_free(env, buffer);
+    int code = mo_file_read(env, path, env->limits.json_bytes, "json_bytes", &text, &n, err);
+    if (!code) code = mo_json_parse(env, path, text, n, out, err);
+    mo_free(env, text);
     return code;
 }
 

@@ -57,9 +57,8 @@ static json_t *describe(const struct mo_bench_session *s, json_t *ceilings, doub
     char name[80], about[400];
     snprintf(name, sizeof name, "%dcore-%s", s->cores, mo_isa_name(mo_isa_detect()));
     snprintf(about, sizeof about, "%.200s, measured %.40s", cpu ? cpu : "unknown", date ? date : "");
-    for (int i = 0; i < MO_ISA_COUNT; i++)
-        if (mo_isa_covers(mo_isa_detect(), (enum mo_isa)i))
-            json_array_append_new(isa, json_string(mo_isa_name((enum mo_isa)i)));
+    for (int i = mo_isa_next(-1); i < MO_ISA_COUNT; i = mo_isa_next(i))
+        json_array_append_new(isa, json_string(mo_isa_name((enum mo_isa)i)));
     json_decref(experiment);
     return json_pack("{s:s, s:s, s:i, s:o, s:o, s:f, s:o}", "name", name, "about", about, "cores", s->cores,
                      "caches", caches(), "isa", isa, "memory_gib_s", memory_gib_s, "ceilings", ceilings);

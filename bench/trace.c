@@ -4,12 +4,11 @@
 #include "bench/trace.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include "runtime/base/file.h"
 
 enum { MAX_FIELDS = 9, MAX_LAYERS = 1 << 16, MAX_TRACE_CORES = 1024 };
-static const int64_t most_bytes = INT64_C(1) << 31;
 
 struct reader {
     const struct mo_env *env;
@@ -278,21 +277,10 @@ int mo_trace_parse(const struct mo_env *env, const char *path, const char *text,
 }
 
 int mo_trace_read(const struct mo_env *env, const char *path, struct mo_trace *out, moire_error *err) {
-    const struct mo_sys *sys = env->sys;
-    int fd = sys->open(sys->self, path, O_RDONLY | O_CLOEXEC, 0);
-    if (fd < 0) return mo_fail(err, MOIRE_EIO, "%s: %s", path, strerror(-fd));
-    int64_t size = sys->size(sys->self, fd), at = 0;
-    int code = size < 0 || size > most_bytes ? mo_fail(err, MOIRE_EIO, "%s: not a file, or over 2 GiB", path)
-                                             : MOIRE_OK;
-    char *text = code ? NULL : mo_alloc(env, (size_t)size + 1);
-    if (!code && !text) code = mo_fail(err, MOIRE_ENOMEM, "%s: out of memory", path);
-    for (ssize_t got; !code && at < size; at += got) {
-        got = sys->read(sys->self, fd, text + at, (size_t)(size - at));
-        if (got < 0) code = mo_fail(err, MOIRE_EIO, "%s: %s", path, strerror((int)-got));
-        if (got <= 0) break;
-    }
-    sys->close(sys->self, fd);
-    if (text && !code) code = mo_trace_parse(env, path, text, (size_t)at, out, err);
+    char *text;
+    size_t n;
+    int code = mo_file_read(env, path, env->limits.trace_bytes, "trace_bytes", &text, &n, err);
+    if (!code) code = mo_trace_parse(env, path, text, n, out, err);
     mo_free(env, text);
     return code;
 }

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  * ocr_image.c - images: reading PPM, resizing, cutting out quadrilaterals, turning into network input. */
-#include <fcntl.h>
 #include <math.h>
 #include <string.h>
 #include "models/ocr.h"
+#include "runtime/base/file.h"
 
 enum { MAX_SIDE = 16384, WEIGHT_BITS = 11, WEIGHT_ONE = 1 << WEIGHT_BITS };
 
@@ -13,30 +13,6 @@ static int new_image(struct mo_region *region, int w, int h, struct mo_image *ou
 }
 
 /* --- PPM --- */
-
-static int read_all(const struct mo_env *env, struct mo_region *region, const char *path, uint8_t **bytes,
-                    size_t *n, moire_error *err) {
-    const struct mo_sys *sys = env->sys;
-    int fd = sys->open(sys->self, path, O_RDONLY, 0);
-    if (fd < 0) return mo_fail(err, MOIRE_EIO, "%s: cannot open: %s", path, strerror(-fd));
-    int64_t size = sys->size(sys->self, fd);
-    int code = MOIRE_OK;
-    *n = 0;
-    *bytes = NULL;
-    if (size < 0 || size > 3LL * MAX_SIDE * MAX_SIDE)
-        code = mo_fail(err, MOIRE_EFORMAT, "%s: not a file of image size", path);
-    else if (!(*bytes = mo_region_alloc(region, (size_t)size)))
-        code = mo_fail(err, MOIRE_ENOMEM, "%s: out of memory", path);
-    while (!code && *n < (size_t)size) {
-        ssize_t got = sys->read(sys->self, fd, *bytes + *n, (size_t)size - *n);
-        if (got <= 0)
-            code = mo_fail(err, MOIRE_EIO, "%s: cannot read", path);
-        else
-            *n += (size_t)got;
-    }
-    sys->close(sys->self, fd);
-    return code;
-}
 
 /* Next number of the header; -1 when there is none.  A '#' comments out the rest of its line. */
 static int header_number(const uint8_t *s, size_t n, size_t *at) {
@@ -53,23 +29,32 @@ static int header_number(const uint8_t *s, size_t n, size_t *at) {
     return value;
 }
 
-int mo_image_read(const struct mo_env *env, struct mo_region *region, const char *path, struct mo_image *out,
-                  moire_error *err) {
-    uint8_t *s = NULL;
-    size_t n = 0, at = 2;
-    int code = read_all(env, region, path, &s, &n, err);
-    if (code) return code;
-    if (!s || n < 2 || s[0] != 'P' || s[1] != '6')
+static int parse_ppm(struct mo_region *region, const char *path, const uint8_t *s, size_t n,
+                     struct mo_image *out, moire_error *err) {
+    size_t at = 2;
+    if (n < 2 || s[0] != 'P' || s[1] != '6')
         return mo_fail(err, MOIRE_EFORMAT, "%s: not a binary PPM (P6); convert the image to PPM first", path);
     int w = header_number(s, n, &at), h = header_number(s, n, &at), top = header_number(s, n, &at);
     at++;
     if (w < 1 || h < 1 || w > MAX_SIDE || h > MAX_SIDE || top != 255)
         return mo_fail(err, MOIRE_EFORMAT, "%s: bad PPM header; sizes up to %d and 8 bits are read", path,
                        MAX_SIDE);
-    if (at > n || n - at < (size_t)w * 3 * (size_t)h)
+    size_t bytes = (size_t)w * 3 * (size_t)h;
+    if (at > n || n - at < bytes)
         return mo_fail(err, MOIRE_EFORMAT, "%s: the file ends before the last pixel", path);
-    *out = (struct mo_image){.w = w, .h = h, .px = s + at};
+    if (new_image(region, w, h, out)) return mo_fail(err, MOIRE_ENOMEM, "%s: out of memory", path);
+    memcpy(out->px, s + at, bytes);
     return MOIRE_OK;
+}
+
+int mo_image_read(const struct mo_env *env, struct mo_region *region, const char *path, struct mo_image *out,
+                  moire_error *err) {
+    char *bytes;
+    size_t n;
+    int code = mo_file_read(env, path, env->limits.image_bytes, "image_bytes", &bytes, &n, err);
+    if (!code) code = parse_ppm(region, path, (const uint8_t *)bytes, n, out, err);
+    mo_free(env, bytes);
+    return code;
 }
 
 /* --- resize --- */

@@ -43,6 +43,13 @@ bool mo_isa_covers(enum mo_isa have, enum mo_isa need) {
     return need == MO_ISA_BASE || need == have || (need < have && have <= MO_ISA_AVX512);
 }
 
+int mo_isa_next(int isa) {
+    enum mo_isa have = mo_isa_detect();
+    while (++isa < MO_ISA_COUNT && !mo_isa_covers(have, (enum mo_isa)isa)) {
+    }
+    return isa;
+}
+
 const char *mo_isa_name(enum mo_isa isa) {
     static const char *const names[MO_ISA_COUNT] = {"base", "avx2", "avx512", "neon"};
     return isa >= 0 && isa < MO_ISA_COUNT ? names[isa] : "unknown";

@@ -34,6 +34,9 @@ enum mo_isa { MO_ISA_BASE = 0, MO_ISA_AVX2 = 1, MO_ISA_AVX512 = 2, MO_ISA_NEON =
 enum mo_isa mo_isa_detect(void);
 /* Whether a machine of level `have` runs kernels of level `need`: its own, and lesser ones of its family. */
 bool mo_isa_covers(enum mo_isa have, enum mo_isa need);
+/* To go through the levels that this machine runs: the next one above `isa` (-1: the first), MO_ISA_COUNT at
+ * the end. */
+int mo_isa_next(int isa);
 const char *mo_isa_name(enum mo_isa isa); /* "base", "avx2", "avx512", "neon" */
 /* A kernel's names by level: an initializer of `const char *[MO_ISA_COUNT]`. */
 #define MO_LEVEL_NAMES(kernel)                                                                               \

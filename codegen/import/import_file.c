@@ -9,48 +9,16 @@
 #include <fcntl.h>
 #include <string.h>
 #include "codegen/import/import.h"
-
-/* Reads exactly n bytes; -EIO when the file ends early. */
-static int read_all(const struct mo_sys *sys, int fd, uint8_t *out, size_t n) {
-    size_t at = 0;
-    while (at < n) {
-        size_t want = n - at < ((size_t)1 << 30) ? n - at : (size_t)1 << 30;
-        ssize_t got = sys->read(sys->self, fd, out + at, want);
-        if (got < 0) return (int)got;
-        if (got == 0) return -EIO;
-        at += (size_t)got;
-    }
-    return 0;
-}
+#include "runtime/base/file.h"
 
 static int io_fail(moire_error *err, const char *path, int rc) {
     return mo_fail(err, MOIRE_EIO, "cannot read '%.300s': %s", path, strerror(-rc));
 }
 
-static int read_open(const struct mo_env *env, const char *path, int fd, uint8_t **bytes, size_t *n,
-                     moire_error *err) {
-    int64_t size = env->sys->size(env->sys->self, fd);
-    if (size < 0) return mo_fail(err, MOIRE_EIO, "cannot read '%.300s': not a regular file", path);
-    if (size > env->limits.model_bytes)
-        return mo_fail(err, MOIRE_ELIMIT, "'%.300s' has %lld bytes, more than the limit model_bytes (%lld)",
-                       path, (long long)size, (long long)env->limits.model_bytes);
-    *bytes = mo_alloc(env, (size_t)size);
-    if (!*bytes) return mo_fail(err, MOIRE_ENOMEM, "out of memory reading '%.300s'", path);
-    *n = (size_t)size;
-    int rc = read_all(env->sys, fd, *bytes, *n);
-    if (!rc) return MOIRE_OK;
-    mo_free(env, *bytes);
-    *bytes = NULL;
-    return io_fail(err, path, rc);
-}
-
 int mo_read_file(const struct mo_env *env, const char *path, uint8_t **bytes, size_t *n, moire_error *err) {
-    *bytes = NULL;
-    /* O_NONBLOCK: a FIFO must not hang us; it is refused as not regular */
-    int fd = env->sys->open(env->sys->self, path, O_RDONLY | O_NONBLOCK, 0);
-    if (fd < 0) return io_fail(err, path, fd);
-    int rc = read_open(env, path, fd, bytes, n, err);
-    env->sys->close(env->sys->self, fd);
+    char *text;
+    int rc = mo_file_read(env, path, env->limits.model_bytes, "model_bytes", &text, n, err);
+    *bytes = (uint8_t *)text;
     return rc;
 }
 
@@ -141,7 +109,7 @@ static int read_range(const struct mo_import *im, const char *what, const struct
                        "(%lld bytes)",
                        what, (long long)e->offset, (long long)bytes, e->location, (long long)size);
     int64_t at = sys->seek(sys->self, fd, e->offset);
-    int rc = at < 0 ? (int)at : read_all(sys, fd, out, (size_t)bytes);
+    int rc = at < 0 ? (int)at : mo_file_read_exactly(sys, fd, out, (size_t)bytes);
     return rc ? io_fail(im->err, e->location, rc) : MOIRE_OK;
 }
 

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "codegen/search/internal.h"
+#include "runtime/base/file.h"
 
 enum { DEFAULT_POINTS = 12, OTHER_POINTS = 6, FAMILY_SHARE = 3, MAX_JOBS = 64, STEM_CAP = 4300 };
 static const double OTHER_COST = 3;                     /* most, over the best: slower ones are no version */
@@ -131,12 +132,9 @@ static int read_object(const struct mo_search *s, const char *path, struct candi
         rc = mo_fail(&c->err, MOIRE_ECOMPILER, "the compiler made no usable object");
     if (!rc && !(c->object = mo_alloc(s->env, (size_t)size)))
         rc = mo_fail(&c->err, MOIRE_ENOMEM, "out of memory reading an object");
-    c->object_bytes = 0;
-    while (!rc && (int64_t)c->object_bytes < size) {
-        ssize_t got = sys->read(sys->self, fd, c->object + c->object_bytes, (size_t)size - c->object_bytes);
-        if (got <= 0) rc = mo_fail(&c->err, MOIRE_EIO, "cannot read the compiled object");
-        if (got > 0) c->object_bytes += (size_t)got;
-    }
+    if (!rc && mo_file_read_exactly(sys, fd, c->object, (size_t)size))
+        rc = mo_fail(&c->err, MOIRE_EIO, "cannot read the compiled object");
+    c->object_bytes = rc ? 0 : (size_t)size;
     if (fd >= 0) sys->close(sys->self, fd);
     return rc;
 }

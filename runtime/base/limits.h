@@ -16,6 +16,8 @@
     X(arena_bytes, 64LL << 30, "activation memory of one query")                                             \
     X(fold_bytes, 256LL << 20, "size of a constant made by folding")                                         \
     X(json_bytes, 64LL << 20, "size of a JSON file")                                                         \
+    X(image_bytes, 768LL << 20, "size of an image file")                                                     \
+    X(trace_bytes, 2LL << 30, "size of a recorded run")                                                      \
     X(variant_bytes, 8LL << 20, "size of a compiled variant in the store")                                   \
     X(model_image_bytes, 64LL << 30, "size of a compiled model in the store")                                \
     X(variant_json_bytes, 256LL << 10, "size of a description in the store")                                 \

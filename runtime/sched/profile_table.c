@@ -4,12 +4,12 @@
 #include "runtime/sched/profile_table.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include "runtime/base/cores.h"
+#include "runtime/base/file.h"
 
 static const char magic[] = "# moire-profile 1";
 static const char columns[] = "layer,name,variant,batch,pressure,kib";
@@ -179,22 +179,10 @@ int mo_profile_table_parse(const struct mo_env *env, const char *path, const cha
 
 int mo_profile_table_read(const struct mo_env *env, const char *path, struct mo_profile_table *out,
                           moire_error *err) {
-    const struct mo_sys *sys = env->sys;
-    int fd = sys->open(sys->self, path, O_RDONLY | O_CLOEXEC, 0);
-    if (fd < 0) return mo_fail(err, MOIRE_EIO, "%s: %s", path, strerror(-fd));
-    int64_t size = sys->size(sys->self, fd), at = 0;
-    int code = size < 0 || size > env->limits.json_bytes
-                   ? mo_fail(err, MOIRE_EIO, "%s: not a file, or over the limit 'json_bytes'", path)
-                   : MOIRE_OK;
-    char *text = code ? NULL : mo_alloc(env, (size_t)size + 1);
-    if (!code && !text) code = mo_fail(err, MOIRE_ENOMEM, "%s: out of memory", path);
-    for (ssize_t got; !code && at < size; at += got) {
-        got = sys->read(sys->self, fd, text + at, (size_t)(size - at));
-        if (got < 0) code = mo_fail(err, MOIRE_EIO, "%s: %s", path, strerror((int)-got));
-        if (got <= 0) break;
-    }
-    sys->close(sys->self, fd);
-    if (!code) code = mo_profile_table_parse(env, path, text, (size_t)at, out, err);
+    char *text;
+    size_t n;
+    int code = mo_file_read(env, path, env->limits.json_bytes, "json_bytes", &text, &n, err);
+    if (!code) code = mo_profile_table_parse(env, path, text, n, out, err);
     mo_free(env, text);
     return code;
 }

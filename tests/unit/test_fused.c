@@ -234,7 +234,7 @@ static int check_ways(struct ob *b, const struct fused_case *c, bool special) {
     int n = plain->n_outputs;
     fill(b, plain, special, in);
     if (mo_way_run_reference(plain, in, plain->n_inputs, want, &err)) fail_msg("%s", err.message);
-    for (int way = -1; way <= (int)mo_isa_detect(); way++) {
+    for (int way = -1; way < MO_ISA_COUNT; way = mo_isa_next(way)) { /* -1: the reference */
         struct mo_plan_options options = {.isa = way < 0 ? MO_ISA_BASE : (enum mo_isa)way,
                                           .reference_only = way < 0};
         if (mo_way_run_plan(graph_of(b, true, way >= 0), &options, in, plain->n_inputs, got, &err))

@@ -37,7 +37,7 @@ static void ceilings_are_measured_on_every_level(void **state) {
     (void)state;
     struct mo_env env = mo_env_default();
     moire_error err = {0};
-    for (int isa = MO_ISA_BASE; isa <= (int)mo_isa_detect(); isa++) {
+    for (int isa = mo_isa_next(-1); isa < MO_ISA_COUNT; isa = mo_isa_next(isa)) {
         struct mo_ceiling c;
         double again;
         if (mo_ceiling_measure(&env, (enum mo_isa)isa, 1, &c, &err)) fail_msg("%s", err.message);
@@ -63,7 +63,7 @@ static void probes_compute_what_they_count(void **state) {
     static _Alignas(64) float w[MO_PROBE_FLOATS], x[MO_PROBE_FLOATS];
     for (int i = 0; i < MO_PROBE_FLOATS; i++)
         w[i] = x[i] = 1;
-    for (int isa = MO_ISA_BASE; isa <= (int)mo_isa_detect(); isa++) {
+    for (int isa = mo_isa_next(-1); isa < MO_ISA_COUNT; isa = mo_isa_next(isa)) {
         const struct mo_probe *p = mo_probe_of((enum mo_isa)isa);
         for (int form = 0; form < MO_PROBE_FORMS; form++) {
             /* all operands are 1: the sum of the accumulators is the number of multiply-adds */

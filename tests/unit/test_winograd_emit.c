@@ -67,7 +67,7 @@ enum { N_CASES = sizeof cases / sizeof *cases };
 static void compare_all(const char *compiler, int step) {
     if (!emit_case_have(&env, compiler)) skip();
     for (int i = 0, n = 0; i < N_CASES; i++)
-        for (int isa = 0; isa <= (int)mo_isa_detect(); isa++, n++) {
+        for (int isa = mo_isa_next(-1); isa < MO_ISA_COUNT; isa = mo_isa_next(isa), n++) {
             if (n % step) continue;
             struct kernel k;
             struct mo_point point = {.cost_ns = 0};

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include "runtime/base/file.h"
 #include "runtime/graph/graph.h"
 
 enum { MAGIC = 6, FIXED = 10, HEADER_MAX = 4096 };
@@ -67,29 +68,20 @@ static int parse_header(const char *path, const char *header, moire_tensor *t, m
     return MOIRE_OK;
 }
 
-static bool read_full(const struct mo_env *env, int fd, void *buffer, size_t n) {
-    for (size_t at = 0; at < n;) {
-        ssize_t got = env->sys->read(env->sys->self, fd, (char *)buffer + at, n - at);
-        if (got <= 0) return false;
-        at += (size_t)got;
-    }
-    return true;
-}
-
 static int read_open(const struct mo_env *env, int fd, const char *path, moire_tensor *t, moire_error *err) {
     unsigned char fixed[FIXED + 2];
     char header[HEADER_MAX + 1];
-    if (!read_full(env, fd, fixed, FIXED) || memcmp(fixed, magic, MAGIC) != 0)
+    if (mo_file_read_exactly(env->sys, fd, fixed, FIXED) || memcmp(fixed, magic, MAGIC) != 0)
         return mo_fail(err, MOIRE_EFORMAT, "%s: not a NumPy file (.npy)", path);
     size_t length = (size_t)fixed[8] | (size_t)fixed[9] << 8, start = FIXED;
     if (fixed[6] > 1) { /* versions 2 and 3 have a length of four bytes */
-        if (!read_full(env, fd, fixed + FIXED, 2))
+        if (mo_file_read_exactly(env->sys, fd, fixed + FIXED, 2))
             length = SIZE_MAX;
         else
             length |= (size_t)fixed[10] << 16 | (size_t)fixed[11] << 24;
         start += 2;
     }
-    if (length > HEADER_MAX || !read_full(env, fd, header, length))
+    if (length > HEADER_MAX || mo_file_read_exactly(env->sys, fd, header, length))
         return mo_fail(err, MOIRE_EFORMAT, "%s: bad NumPy header", path);
     header[length] = 0;
     int code = parse_header(path, header, t, err);
@@ -101,7 +93,7 @@ static int read_open(const struct mo_env *env, int fd, const char *path, moire_t
         return mo_fail(err, MOIRE_EFORMAT, "%s: the file ends before its last element", path);
     t->data = mo_alloc(env, t->bytes);
     if (!t->data) return mo_fail(err, MOIRE_ENOMEM, "%s: out of memory", path);
-    if (read_full(env, fd, t->data, t->bytes)) return MOIRE_OK;
+    if (!mo_file_read_exactly(env->sys, fd, t->data, t->bytes)) return MOIRE_OK;
     mo_free(env, t->data);
     t->data = NULL;
     return mo_fail(err, MOIRE_EIO, "%s: cannot read", path);

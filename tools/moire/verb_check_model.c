@@ -205,9 +205,8 @@ static int check_data(struct findings *f, struct mo_dataset *data, const struct 
 static int list_targets(const struct mo_store *store, struct mo_way_target *out) {
     int n = 0;
     out[n++] = (struct mo_way_target){.way = MO_WAY_PASSES};
-    for (int isa = 0; isa < MO_ISA_COUNT; isa++)
-        if (mo_isa_covers(mo_isa_detect(), (enum mo_isa)isa))
-            out[n++] = (struct mo_way_target){.way = MO_WAY_PLAN, .isa = (enum mo_isa)isa};
+    for (int isa = mo_isa_next(-1); isa < MO_ISA_COUNT; isa = mo_isa_next(isa))
+        out[n++] = (struct mo_way_target){.way = MO_WAY_PLAN, .isa = (enum mo_isa)isa};
     if (store) out[n++] = (struct mo_way_target){.way = MO_WAY_STORE, .isa = mo_isa_detect(), .store = store};
     return n;
 }

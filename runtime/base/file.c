@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * file.c - whole files; see file.h. */
+#define _GNU_SOURCE
+#include "runtime/base/file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+
+enum { PART = 1 << 30 }; /* of one read */
+
+int mo_file_read_exactly(const struct mo_sys *sys, int fd, void *to, size_t n) {
+    for (size_t at = 0; at < n;) {
+        ssize_t got = sys->read(sys->self, fd, (char *)to + at, n - at < PART ? n - at : PART);
+        if (got <= 0) return got ? (int)got : -EIO;
+        at += (size_t)got;
+    }
+    return 0;
+}
+
+static int cannot(moire_error *err, const char *path, int rc) {
+    return mo_fail(err, MOIRE_EIO, "cannot read '%.300s': %s", path, strerror(-rc));
+}
+
+static int read_open(const struct mo_env *env, const char *path, int fd, int64_t most, const char *limit,
+                     char **bytes, size_t *n, moire_error *err) {
+    int64_t size = env->sys->size(env->sys->self, fd);
+    if (size < 0) return mo_fail(err, MOIRE_EIO, "cannot read '%.300s': not a regular file", path);
+    if (size > most)
+        return mo_fail(err, MOIRE_ELIMIT, "'%.300s' has %lld bytes, more than the limit %s (%lld)", path,
+                       (long long)size, limit, (long long)most);
+    char *to = mo_alloc(env, (size_t)size + 1);
+    if (!to) return mo_fail(err, MOIRE_ENOMEM, "out of memory reading '%.300s'", path);
+    int rc = mo_file_read_exactly(env->sys, fd, to, (size_t)size);
+    if (rc) {
+        mo_free(env, to);
+        return cannot(err, path, rc);
+    }
+    to[size] = 0;
+    *bytes = to;
+    *n = (size_t)size;
+    return MOIRE_OK;
+}
+
+int mo_file_read(const struct mo_env *env, const char *path, int64_t most, const char *limit, char **bytes,
+                 size_t *n, moire_error *err) {
+    *bytes = NULL;
+    *n = 0;
+    int fd = env->sys->open(env->sys->self, path, O_RDONLY | O_NONBLOCK | O_CLOEXEC, 0);
+    if (fd < 0) return cannot(err, path, fd);
+    int rc = read_open(env, path, fd, most, limit, bytes, n, err);
+    env->sys->close(env->sys->self, fd);
+    return rc;
+}
