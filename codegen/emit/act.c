@@ -17,10 +17,10 @@ bool mo_emit_act_needs_exp(enum mo_act act) {
            act == MO_ACT_GELU_TANH;
 }
 
-/* vexp_parts(): exp(x) = the result times *p, so that 1 + exp(x) is one FMA. */
+/* vexp_parts(): exp(sign x) = the result times *p, so that 1 + exp(x) is one FMA; sign is 1 or -1. */
 static void emit_exp_polynomial(FILE *out) {
-    fputs("INLINE v vexp_parts(v x, v *p) {\n"
-          "    x = vmax(splat(-87.0f), vmin(splat(88.0f), x));\n"
+    fputs("INLINE v vexp_parts(v x, const float sign, v *p) {\n"
+          "    x = vmax(splat(-87.0f), vmin(splat(88.0f), sign * x));\n"
           "    v t = mac(splat(12582912.0f), x, splat(1.44269504f)); /* n in the low bits */\n"
           "    v n = t - splat(12582912.0f);\n"
           "    v f = mac(mac(x, n, splat(-0.693359375f)), n, splat(2.12194440e-4f));\n"
@@ -50,10 +50,10 @@ static void emit_exp_table(FILE *out, const struct mo_emit_isa *isa) {
     }
     fprintf(out,
             "};\n"
-            "INLINE v vexp_parts(v x, v *p) {\n"
-            "    x = vmax(splat(-87.0f), vmin(splat(88.0f), x));\n"
-            "    v t = mac(splat(%.1ff), x, splat(1.44269504f)); /* n and j in the low bits */\n"
-            "    v s, f = mac(splat(%.1ff) - t, x, splat(1.44269504f));\n"
+            "INLINE v vexp_parts(v x, const float sign, v *p) {\n"
+            "    x = vmax(splat(sign < 0 ? -88.0f : -87.0f), vmin(splat(sign < 0 ? 87.0f : 88.0f), x));\n"
+            "    v t = mac(splat(%.1ff), x, splat(sign * 1.44269504f)); /* n and j in the low bits */\n"
+            "    v s, f = mac(splat(%.1ff) - t, x, splat(sign * 1.44269504f));\n"
             "    __asm__(\"vpermps %%1, %%2, %%0\" : \"=%s\"(s) : \"%s\"(exp_table), \"%s\"(t));\n"
             "    *p = mac(splat(1.0f), f, %s);\n"
             "    return (v)((vi)s + ((vi)t << %d));\n"
@@ -67,8 +67,10 @@ void mo_emit_exp(FILE *out, const struct mo_emit_isa *isa) {
         emit_exp_table(out, isa);
     else
         emit_exp_polynomial(out);
-    fputs("INLINE v vexp(v x) { v p, s = vexp_parts(x, &p); return s * p; }\n"
-          "INLINE v vsigmoid(v x) { v p, s = vexp_parts(-x, &p); return vrecip(mac(splat(1.0f), s, p)); }\n"
+    fputs("INLINE v vexp(v x) { v p, s = vexp_parts(x, 1, &p); return s * p; }\n"
+          "INLINE v vsigmoid(v x) {\n"
+          "    v p, s = vexp_parts(x, -1, &p);\n"
+          "    return vrecip(mac(splat(1.0f), s, p));\n}\n"
           "INLINE v vtanh(v x) { return splat(1.0f) - splat(2.0f) * vrecip(vexp(x + x) + splat(1.0f)); }\n"
           "INLINE v verf(v x) {\n"
           "    v neg = (v)((vi)x & (vi)splat(-0.0f)), y = (v)((vi)x ^ (vi)neg);\n"

@@ -235,42 +235,74 @@ static void emit_each(FILE *out, const struct tile *t, int what) {
         }
 }
 
-/* The activation of vector r of `count` stored pixels, `step` bytes apart. */
-static void emit_stored(FILE *out, const struct tile *t, int r, long at, int count, long step) {
-    bool late = t->w->p->fuse.residual >= 0 && t->w->p->fuse.residual_last;
-    int lanes = lanes_of(t, r);
-    if (!lanes) return;
-    fprintf(out, "        for (i64 i = 0; i < %d; i++)\n            %s(y + %ld + i * %ld, act(", count,
-            lanes == t->w->isa->lanes ? "store" : "store_part", at, step);
-    char text[48];
-    snprintf(text, sizeof text, "y + i * %ld", step);
-    emit_load(out, t, r, text, at);
-    fputc(')', out);
-    snprintf(text, sizeof text, "res + i * %ld", step);
-    if (late) {
-        fputs(" + ", out);
-        emit_load(out, t, r, text, at);
-    }
-    if (lanes != t->w->isa->lanes) fprintf(out, ", %d", lanes);
-    fputs(");\n", out);
+/* Whether long activations wait until all tiles of a call are stored: these follow each other without a gap.
+ */
+static bool finishes_all(const struct mo_walk *w) {
+    return w->flat && !clamp_act(w->p->fuse.act);
 }
 
-/* Activation and residual, then the stores.  Cheap activations act on the accumulators; long ones on the
- * stored tile, where they need no registers of their own. */
+static bool adds_late(const struct mo_walk *w) {
+    return w->p->fuse.residual >= 0 && w->p->fuse.residual_last;
+}
+
+/* finish(): the activation of n stored vectors, `step` bytes apart.  A function of its own, since its
+ * constants need the registers that a tile fills with accumulators. */
+static void emit_finish_function(FILE *out, const struct mo_walk *w) {
+    fprintf(
+        out,
+        "static __attribute__((noinline, unused)) void finish(char *y, const char *res, i64 n, i64 step) {\n"
+        "    (void)res;\n"
+        "    for (i64 i = 0; i < n; i++, y += step%s) store(y, act(load(y))%s);\n}\n\n",
+        adds_late(w) ? ", res += step" : "", adds_late(w) ? " + load(res)" : "");
+}
+
+/* The activation of vector r of `pixels` (text) stored pixels, `at` bytes behind y and `step` apart. */
+static void emit_stored(FILE *out, const struct tile *t, int r, long at, const char *pixels, long step) {
+    int lanes = lanes_of(t, r);
+    if (!lanes) return;
+    if (lanes == t->w->isa->lanes) {
+        char res[32] = "0";
+        if (adds_late(t->w)) snprintf(res, sizeof res, "res + %ld", at);
+        fprintf(out, "        finish(y + %ld, %s, %s, %ld);\n", at, res, pixels, step);
+        return;
+    }
+    fprintf(out,
+            "        for (i64 i = 0; i < %s; i++)\n            store_part(y + %ld + i * %ld, act(load_part(",
+            pixels, at, step);
+    fprintf(out, "y + i * %ld + %ld, %d))", step, at, lanes);
+    if (adds_late(t->w)) fprintf(out, " + load_part(res + i * %ld + %ld, %d)", step, at, lanes);
+    fprintf(out, ", %d);\n", lanes);
+}
+
+/* Activation and residual, then the stores.  Cheap activations act on the accumulators; long ones on what is
+ * stored. */
 static void emit_finish(FILE *out, const struct tile *t) {
     const struct mo_fuse *f = &t->w->p->fuse;
     const struct mo_walk *w = t->w;
+    char pixels[16];
     if (clamp_act(f->act)) {
         if (f->act != MO_ACT_NONE) emit_each(out, t, ACTIVATE);
-        if (f->residual >= 0 && f->residual_last) emit_each(out, t, ADD_RESIDUAL);
+        if (adds_late(w)) emit_each(out, t, ADD_RESIDUAL);
         emit_each(out, t, STORE);
         return;
     }
     emit_each(out, t, STORE);
-    long step = w->flat ? (long)w->y_row : (long)w->y_pixel;
-    for (int r = 0; r < mo_mac_vectors(&t->mac); r++)
+    snprintf(pixels, sizeof pixels, "%d", t->mac.cols);
+    for (int r = 0; r < mo_mac_vectors(&t->mac) && !w->flat; r++)
         for (int row = 0; row < t->mac.rows; row++)
-            emit_stored(out, t, r, y_offset(t, r, row * t->mac.cols), t->mac.cols, step);
+            emit_stored(out, t, r, y_offset(t, r, row * t->mac.cols), pixels, (long)w->y_pixel);
+}
+
+/* Behind the loop over the tiles. */
+static void emit_finish_all(FILE *out, const struct tile *t) {
+    const struct mo_walk *w = t->w;
+    char pixels[32];
+    if (!finishes_all(w)) return;
+    if (w->parts > 1) fprintf(out, "    if (part < %lld) return;\n", ll(w->parts - 1));
+    fputs("    y = first, res = first_res;\n", out);
+    snprintf(pixels, sizeof pixels, "n_tiles * %d", t->mac.cols);
+    for (int r = 0; r < mo_mac_vectors(&t->mac); r++)
+        emit_stored(out, t, r, y_offset(t, r, 0), pixels, (long)w->y_row);
 }
 
 /* Accumulators start from the bias and an early residual; parts after the first from what the one before
@@ -301,6 +333,10 @@ static void emit_tile(FILE *out, const struct tile *t) {
     fputs(";\n", out);
     mo_mac_declare(out, &t->mac, 4);
     fputs("    (void)x_, (void)res, (void)part;\n", out);
+    if (finishes_all(w))
+        fputs("    char *const first = y;\n    const char *const first_res = res;\n    const i64 n_tiles = "
+              "n;\n",
+              out);
     int size = w->row.cls[t->r].size;
     fprintf(out, "    for (; n > 0; n--, x += %lld, y += %lld", ll(size * w->row.stride * w->x_row),
             ll(size * w->y_row));
@@ -317,11 +353,14 @@ static void emit_tile(FILE *out, const struct tile *t) {
         fputs("            continue;\n        }\n", out);
     }
     emit_finish(out, t);
-    fputs("    }\n}\n\n", out);
+    fputs("    }\n", out);
+    emit_finish_all(out, t);
+    fputs("}\n\n", out);
 }
 
 void mo_walk_emit_tiles(FILE *out, const struct mo_walk *w) {
     int sets = mo_walk_last_differs(w) ? 2 : 1;
+    if (!clamp_act(w->p->fuse.act)) emit_finish_function(out, w);
     for (int k = 0; k < sets; k++)
         for (int r = 0; r < w->row.n_classes; r++)
             for (int c = 0; c < w->col.n_classes; c++) {
