@@ -19,6 +19,7 @@ import MNN  # noqa: E402
 import numpy as np  # noqa: E402
 import onnx  # noqa: E402
 
+import converted  # noqa: E402
 import runner  # noqa: E402
 
 TYPE = {
@@ -27,21 +28,6 @@ TYPE = {
     onnx.TensorProto.INT64: (np.int32, MNN.Halide_Type_Int),  # the converter narrows 64-bit integers
 }
 CONVERT = "import _tools, sys; _tools.mnnconvert(['mnnconvert'] + sys.argv[1:])"
-
-
-def inputs_of(path, shapes):
-    graph = onnx.load(path, load_external_data=False).graph
-    weights = {w.name for w in graph.initializer}
-    for port in graph.input:
-        if port.name in weights:
-            continue
-        tensor = port.type.tensor_type
-        dims = shapes.get(port.name) or [d.dim_value or (1 if i == 0 else 0) for i, d in enumerate(tensor.shape.dim)]
-        if 0 in dims:
-            raise ValueError(f"input '{port.name}' needs a shape (--shape {port.name}=...)")
-        if tensor.elem_type not in TYPE:
-            raise ValueError(f"input '{port.name}' has a type that this runner does not feed")
-        yield port.name, tuple(dims), TYPE[tensor.elem_type]
 
 
 def convert(model, folder):
@@ -56,16 +42,14 @@ def convert(model, folder):
 
 class Mnn:
     def open(self, job):
-        tenant = job["tenants"][0]
-        if job["arrangement"] != "solo" or len(job["tenants"]) != 1:
-            raise RuntimeError("MNN is measured alone only")
+        tenant = converted.only_tenant(job, "MNN")
         folder = tempfile.mkdtemp(prefix="moire-mnn-")
         try:
             self.net = MNN.Interpreter(convert(tenant["model"], folder))
         finally:
             shutil.rmtree(folder, ignore_errors=True)
         self.session = self.net.createSession({"backend": "CPU", "precision": "high", "numThread": job["threads"]})
-        ports = list(inputs_of(tenant["model"], tenant.get("shapes", {})))
+        ports = list(converted.inputs_of(tenant, TYPE))
         tensors = self.net.getSessionInputAll(self.session)
         missing = [name for name, _, _ in ports if name not in tensors]
         if missing:

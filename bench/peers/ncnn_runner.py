@@ -15,6 +15,7 @@ import ncnn
 import numpy as np
 import onnx
 
+import converted
 import runner
 
 SUFFIX = {onnx.TensorProto.FLOAT: "f32", onnx.TensorProto.INT64: "i64", onnx.TensorProto.INT32: "i32"}
@@ -28,29 +29,14 @@ def converter():
     return found[0]
 
 
-def inputs_of(path, shapes):
-    graph = onnx.load(path, load_external_data=False).graph
-    weights = {w.name for w in graph.initializer}
-    for port in graph.input:
-        if port.name in weights:
-            continue
-        tensor = port.type.tensor_type
-        dims = shapes.get(port.name) or [d.dim_value or (1 if i == 0 else 0) for i, d in enumerate(tensor.shape.dim)]
-        if 0 in dims:
-            raise ValueError(f"input '{port.name}' needs a shape (--shape {port.name}=...)")
-        yield dims, SUFFIX[tensor.elem_type]
-
-
 class Ncnn:
     def open(self, job):
-        tenant = job["tenants"][0]
-        if job["arrangement"] != "solo" or len(job["tenants"]) != 1:
-            raise RuntimeError("ncnn is measured alone only")
-        ports = list(inputs_of(tenant["model"], tenant.get("shapes", {})))
+        tenant = converted.only_tenant(job, "ncnn")
+        ports = list(converted.inputs_of(tenant, SUFFIX))
         self.folder = tempfile.mkdtemp(prefix="moire-ncnn-")
         try:
             os.symlink(tenant["model"], os.path.join(self.folder, "m.onnx"))
-            shapes = ",".join(f"[{','.join(map(str, d))}]{t}" for d, t in ports)
+            shapes = ",".join(f"[{','.join(map(str, d))}]{t}" for _, d, t in ports)
             made = subprocess.run([converter(), "m.onnx", f"inputshape={shapes}", "fp16=0"], cwd=self.folder,
                                   stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, timeout=300, check=False)
             base = os.path.join(self.folder, "m.ncnn")
@@ -67,7 +53,7 @@ class Ncnn:
         finally:
             shutil.rmtree(self.folder, ignore_errors=True)
         self.inputs = []
-        for dims, kind in ports:
+        for _, dims, kind in ports:
             n = int(np.prod(dims))
             if kind != "f32" or dims[0] != 1:
                 raise RuntimeError("ncnn is fed one f32 image at a time only")

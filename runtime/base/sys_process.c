@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  * sys_process.c - child processes: a program, or a copy of this one, under a time limit.
  *
- * A child has a process group of its own, so that what it started (a compiler's passes) dies with it, and
- * dies with us.  Waiting polls: a pidfd would be neater and is missing from older kernels. */
+ * A child has a process group of its own, so that what it started (a compiler's passes) dies with it.  A copy
+ * dies with us, too; a program may outlive us.  Waiting polls: a pidfd would be neater and is missing from
+ * older kernels. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
