@@ -164,32 +164,90 @@ static int counts_of(int cores, int counts[MO_PROFILE_COUNTS]) {
     return n;
 }
 
+/* An empty table with the counts of *out and room for so many lines. */
+static int make_table(const struct mo_env *env, const char *model, int lines, struct mo_profile_table *out,
+                      double **us, moire_error *err) {
+    out->region = mo_region_create(env);
+    out->units = out->locality = true;
+    out->machine = out->source = out->note = "";
+    if (out->region) out->lines = mo_region_array(out->region, (size_t)lines, sizeof *out->lines);
+    if (out->lines) *us = mo_region_array(out->region, (size_t)lines * (size_t)out->n_counts, sizeof **us);
+    if (*us) out->model = mo_region_string(out->region, model, strlen(model));
+    if (*us && out->model) return MOIRE_OK;
+    mo_profile_table_free(out);
+    return mo_fail(err, MOIRE_ENOMEM, "out of memory for the profile of '%s'", model);
+}
+
+static bool counts(const struct mo_profile_line *l) {
+    return l->batch == 1 && !(l->pressure > 0);
+}
+
 int mo_extend_table(const struct mo_env *env, const struct mo_extend_model *model,
                     const struct mo_profile_table *here, int cores, struct mo_profile_table *out,
                     moire_error *err) {
-    size_t lines = (size_t)here->n_layers;
     double *us = NULL;
     if (here->counts[0] != 1)
         return mo_fail(err, MOIRE_EINVAL, "the profile of '%s' has no times on one core", here->model);
-    *out = (struct mo_profile_table){.region = mo_region_create(env), .units = true};
+    *out = (struct mo_profile_table){0};
     out->n_counts = counts_of(cores, out->counts);
-    if (out->region) out->lines = mo_region_array(out->region, lines, sizeof *out->lines);
-    if (out->lines) us = mo_region_array(out->region, lines * (size_t)out->n_counts, sizeof *us);
-    if (us) out->model = mo_region_string(out->region, here->model, strlen(here->model));
-    if (!us || !out->model) {
-        mo_profile_table_free(out);
-        return mo_fail(err, MOIRE_ENOMEM, "out of memory for the profile of '%s'", here->model);
-    }
-    for (int i = 0; i < here->n_lines; i++) {
+    int code = make_table(env, here->model, here->n_lines, out, &us, err);
+    for (int i = 0; !code && i < here->n_lines; i++) {
         const struct mo_profile_line *from = &here->lines[i];
-        if (from->variant || from->batch != 1 || from->pressure > 0) continue;
+        if (!counts(from)) continue;
         struct mo_profile_line *to = &out->lines[out->n_lines++];
         *to = *from;
         to->us = us;
         for (int k = 0; k < out->n_counts; k++)
             *us++ = mo_extend_time(model, from, out->counts[k]);
     }
-    out->n_layers = out->n_lines;
-    out->machine = out->source = out->note = "";
-    return MOIRE_OK;
+    out->n_layers = code ? 0 : here->n_layers;
+    return code;
+}
+
+/* A published line, or the version `from` of its layer whose first is `first`; all NULL but `old`: as it was.
+ */
+static void carry(const struct mo_extend_model *m, const struct mo_profile_line *old,
+                  const struct mo_profile_line *first, const struct mo_profile_line *from,
+                  struct mo_profile_table *out, double **us) {
+    struct mo_profile_line *to = &out->lines[out->n_lines++];
+    *to = *old;
+    to->us = *us;
+    if (from) {
+        to->variant = from->variant;
+        to->units = from->units;
+        to->block_kib = from->block_kib;
+        to->l3_kib = from->l3_kib;
+    }
+    for (int k = 0; k < out->n_counts; k++) {
+        double ratio =
+            from ? mo_extend_time(m, from, out->counts[k]) / mo_extend_time(m, first, out->counts[k]) : 1;
+        *(*us)++ = old->us[k] * ratio;
+    }
+}
+
+int mo_extend_versions(const struct mo_env *env, const struct mo_extend_model *m,
+                       const struct mo_extend_tie *tie, struct mo_profile_table *out, moire_error *err) {
+    const struct mo_profile_table *here = tie->here, *there = tie->there;
+    double *us = NULL;
+    int next = 0, code = check(tie, err);
+    if (code) return code;
+    *out = (struct mo_profile_table){.n_counts = there->n_counts};
+    memcpy(out->counts, there->counts, sizeof out->counts);
+    code = make_table(env, there->model, here->n_lines + there->n_lines, out, &us, err);
+    for (int i = 0; !code && i < there->n_lines; i++) {
+        const struct mo_profile_line *old = &there->lines[i];
+        if (old->variant || !counts(old)) continue;
+        if (!is_convolution(old)) {
+            carry(m, old, NULL, NULL, out, &us);
+            continue;
+        }
+        while (!is_convolution(&here->lines[next]))
+            next++;
+        const struct mo_profile_line *first = &here->lines[next++];
+        for (const struct mo_profile_line *l = first;
+             l < here->lines + here->n_lines && l->layer == first->layer; l++)
+            if (counts(l)) carry(m, old, first, l, out, &us);
+    }
+    out->n_layers = code ? 0 : there->n_layers;
+    return code;
 }

@@ -13,6 +13,11 @@
  * squares over the curves T(c) of the tying models, each T(c) the sum over the model's convolutions, for
  * those are what has been published.
  *
+ * Each version of a layer has its own t1, and keeps what describes its parallelism and locality; what
+ * pressure does to it there follows from these and the far machine's caches
+ * (runtime/sched/profile_versions.h).  A model that was published, without versions, takes them over: each
+ * with the published time of its convolution times the predicted ratio of the version to the first.
+ *
  * How good that is says the error of the models that were left out of the fit (mo_extend_validate). */
 #ifndef MO_BENCH_EXTEND_H
 #define MO_BENCH_EXTEND_H
@@ -53,4 +58,8 @@ void mo_extend_curve(const struct mo_extend_model *model, const struct mo_extend
 int mo_extend_table(const struct mo_env *env, const struct mo_extend_model *model,
                     const struct mo_profile_table *here, int cores, struct mo_profile_table *out,
                     moire_error *err);
+
+/* The published table of a tying model with the versions measured here; as mo_extend_table(). */
+int mo_extend_versions(const struct mo_env *env, const struct mo_extend_model *model,
+                       const struct mo_extend_tie *tie, struct mo_profile_table *out, moire_error *err);
 #endif

@@ -25,19 +25,23 @@ static const char *folder_of(struct mo_region *region, const char *path, const c
     return mo_region_string(region, out, strlen(out));
 }
 
-/* All caches of the last level together, in bytes. */
-static double shared_cache(const json_t *caches, int cores) {
-    double kib = 0, level = 0;
+/* Cache of one core, and one slice of the last level. */
+static struct mo_profile_machine read_caches(const json_t *caches, int cores, double bytes_ns) {
+    struct mo_profile_machine m = {.cores = cores, .bytes_ns = bytes_ns};
+    double level = 1;
     size_t i;
     json_t *c;
     json_array_foreach((json_t *)caches, i, c) {
         double l = json_number_value(json_object_get(c, "level"));
         double by = json_number_value(json_object_get(c, "shared_by"));
-        if (l < level || l < 2) continue;
+        double bytes = json_number_value(json_object_get(c, "kib")) * 1024;
+        if (l == 2 && by <= 1) m.private_bytes = bytes;
+        if (l <= level) continue;
         level = l;
-        kib = json_number_value(json_object_get(c, "kib")) * (by > 0 ? ceil(cores / by) : 1);
+        m.slice_bytes = bytes;
+        m.slice_cores = by > 1 ? (int)by : 1;
     }
-    return kib * 1024;
+    return m;
 }
 
 static int read_machine(struct mo_bench_machine *m, moire_error *err) {
@@ -70,8 +74,10 @@ static int read_machine(struct mo_bench_machine *m, moire_error *err) {
                                      .query_ns = (int64_t)(raw.query_us * 1e3),
                                      .noise = raw.noise,
                                      .corun = raw.corun,
-                                     .bytes_ns = raw.memory_gib_s * 1.073741824,
-                                     .cache_bytes = shared_cache(raw.caches, (int)raw.cores)};
+                                     .bytes_ns = raw.memory_gib_s * 1.073741824};
+    m->caches = read_caches(raw.caches, m->sim.n_cores, m->sim.bytes_ns);
+    if (m->caches.slice_cores)
+        m->sim.cache_bytes = m->caches.slice_bytes * ceil((double)m->sim.n_cores / m->caches.slice_cores);
     return m->profiles ? MOIRE_OK : mo_fail(err, MOIRE_ENOMEM, "%s: out of memory", f->path);
 }
 
@@ -108,6 +114,8 @@ int mo_bench_machine_profile(const struct mo_env *env, const struct mo_bench_mac
     int code = mo_bench_machine_table(env, machine, model, &table, err);
     if (code) return code;
     code = mo_profile_table_profile(env, &table, 0, machine->sim.n_cores, out, err);
+    if (!code && (code = mo_profile_versions(&machine->caches, &table, *out, err))) mo_profile_destroy(*out);
+    if (code) *out = NULL;
     mo_profile_table_free(&table);
     return code;
 }

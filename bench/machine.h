@@ -4,13 +4,14 @@
 #ifndef MO_BENCH_MACHINE_H
 #define MO_BENCH_MACHINE_H
 #include "bench/scenario.h"
-#include "runtime/sched/profile_table.h"
+#include "runtime/sched/profile_versions.h"
 #include "runtime/sim/sim.h"
 
 struct mo_bench_machine {
     const char *name, *about;
     const char *profiles; /* folder of NAME.csv files */
     struct mo_sim_machine sim;
+    struct mo_profile_machine caches;
     struct mo_json_file file; /* owns the strings */
 };
 
@@ -19,8 +20,8 @@ int mo_bench_machine_load(const struct mo_env *env, const char *path, struct mo_
                           moire_error *err);
 void mo_bench_machine_close(struct mo_bench_machine *machine);
 
-/* What is known of a model on the machine: PROFILES/MODEL.csv, MODEL without folder and ".onnx"; and the
- * profile of its first variants for that many cores. */
+/* What is known of a model on the machine: PROFILES/MODEL.csv, MODEL without folder and ".onnx"; and its
+ * profile for that many cores, with the versions of its layers. */
 int mo_bench_machine_table(const struct mo_env *env, const struct mo_bench_machine *machine,
                            const char *model, struct mo_profile_table *out, moire_error *err);
 int mo_bench_machine_profile(const struct mo_env *env, const struct mo_bench_machine *machine,

@@ -43,6 +43,7 @@ struct mo_search_options {
     /* Versions for several levels of pressure (codegen/tune/front.h): one pass over more candidates that
      * differ in blocking, order and algorithm; a layer is done when its front is in the store. */
     int versions;             /* most a layer; 0 or 1 = the fastest only */
+    bool keep_covered;        /* also those that others cover here: for machines with other caches */
     struct mo_stress *stress; /* the neighbour to measure them under; needed for versions */
     double qos_ns;            /* target of the model; 0 = a layer may take twice its best time */
     int cores;                /* that a layer may use; 0 = 1 */

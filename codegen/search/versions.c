@@ -88,7 +88,7 @@ int mo_job_press(struct mo_search *s, struct job *job, struct mo_harness *h, moi
     int rc = MOIRE_OK;
     for (int level = 1; level < MO_STORE_LEVELS && !rc; level++)
         rc = press(s, job, h, level, err);
-    if (!rc) mo_front_prune(f);
+    if (!rc && !s->options.keep_covered) mo_front_prune(f);
     return rc;
 }
 

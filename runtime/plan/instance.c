@@ -82,14 +82,24 @@ int mo_instance_create(const struct mo_plan *plan, struct mo_instance **out, moi
     return MOIRE_OK;
 }
 
+static void pick_version(struct mo_instance *instance, int k, int pick) {
+    const struct mo_step *step = &instance->plan->steps[k];
+    instance->pick[k] = (unsigned char)pick;
+    instance->args[k].weights = step->version[pick].weights;
+    instance->args[k].bias = step->version[pick].bias;
+}
+
 void mo_instance_press(struct mo_instance *instance, int begin, int end, double pressure) {
     for (int k = begin; k < end && k < instance->plan->n_steps; k++) {
         const struct mo_step *step = &instance->plan->steps[k];
-        if (step->n_versions < 2) continue;
-        int pick = mo_version_choose(step, pressure);
-        instance->pick[k] = (unsigned char)pick;
-        instance->args[k].weights = step->version[pick].weights;
-        instance->args[k].bias = step->version[pick].bias;
+        if (step->n_versions > 1) pick_version(instance, k, mo_version_choose(step, pressure));
+    }
+}
+
+void mo_instance_version(struct mo_instance *instance, int version) {
+    for (int k = 0; k < instance->plan->n_steps; k++) {
+        int n = instance->plan->steps[k].n_versions;
+        if (n > 1) pick_version(instance, k, version < n ? version : n - 1);
     }
 }
 

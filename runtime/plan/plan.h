@@ -65,5 +65,7 @@ int mo_step_workers(const struct mo_step *step, int n_workers);
 /* Before layers [begin, end) run: picks the version of each for a pressure from 0 to 1.  Nobody runs the
  * instance meanwhile. */
 void mo_instance_press(struct mo_instance *instance, int begin, int end, double pressure);
+/* Every layer in that version from now on, or in its last one: to measure them. */
+void mo_instance_version(struct mo_instance *instance, int version);
 const char *mo_instance_message(const struct mo_instance *instance);
 #endif

@@ -45,7 +45,9 @@ void mo_plan_versions(struct mo_plan *plan, const struct mo_plan_options *option
                                  .weights = step->weights,
                                  .bias = step->bias,
                                  .units = from->units,
-                                 .scratch_bytes = from->scratch_bytes};
+                                 .scratch_bytes = from->scratch_bytes,
+                                 .block_bytes = from->block_bytes,
+                                 .l3_bytes = from->l3_bytes};
         memcpy(v->ns, found[i].ns, sizeof v->ns);
         if (from->units < 1 || !from->run || (i && !find_weights(plan, step, list, step->n_versions)))
             continue;

@@ -16,7 +16,7 @@ struct mo_version {
     enum mo_packing packing;
     const void *weights;
     const float *bias;
-    int64_t units, scratch_bytes;
+    int64_t units, scratch_bytes, block_bytes, l3_bytes; /* struct mo_variant */
     double ns[MO_STORE_LEVELS];
 };
 

@@ -13,6 +13,7 @@
  *    speed until the deadline costs the least core time), more when cores would idle, shared evenly with
  * those that wait.  With too few cores idle, it waits for the blocks that end soon, or takes what there is
  * for a block that ends when they do, so that the cores meet.
+ *    Its layers run in the versions that suit the pressure at hand.
  * 4. What is set aside, hopeless, best-effort or without target runs on what is left, oldest first; a small
  *    share of blocks always goes to the oldest that waits far beyond its target, so nothing starves. Hopeless
  *    queries of tenants that allow it are shed.
@@ -302,8 +303,8 @@ static bool is_shed(const struct mo_decisions *out, int query) {
     return false;
 }
 
-void mo_moire_dispatch(struct mo_moire_state *s, const struct mo_view *view, struct mo_decisions *out,
-                       const struct mo_moire_parts *parts) {
+static void decide(struct mo_moire_state *s, const struct mo_view *view, struct mo_decisions *out,
+                   const struct mo_moire_parts *parts) {
     s->parts = parts;
     shed_hopeless(view, out);
     if (!view->n_idle) return;
@@ -327,9 +328,15 @@ void mo_moire_dispatch(struct mo_moire_state *s, const struct mo_view *view, str
     s->blocks += out->n;
 }
 
+void mo_moire_dispatch(struct mo_moire_state *s, const struct mo_view *view, struct mo_decisions *out,
+                       const struct mo_moire_parts *parts) {
+    decide(s, view, out, parts);
+    if (parts->versions) mo_decide_pressure(out, view);
+}
+
 static void dispatch(void *state, const struct mo_view *view, const struct mo_event *event,
                      struct mo_decisions *out) {
-    static const struct mo_moire_parts whole = {true, true, true, true, true, true};
+    static const struct mo_moire_parts whole = {true, true, true, true, true, true, true};
     (void)event;
     mo_moire_dispatch(state, view, out, &whole);
 }

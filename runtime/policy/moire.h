@@ -15,12 +15,13 @@ struct mo_moire_candidate {
 };
 
 struct mo_moire_parts {
-    bool fit;     /* what cannot all make it is thinned out */
-    bool balance; /* tenants below their target attainment are spared */
-    bool reserve; /* room is kept for tenants with tighter targets */
-    bool spare;   /* cores that nobody needs are handed out */
-    bool early;   /* a query takes cores to be early */
-    bool meet;    /* waits for cores that come free in a moment */
+    bool fit;      /* what cannot all make it is thinned out */
+    bool balance;  /* tenants below their target attainment are spared */
+    bool reserve;  /* room is kept for tenants with tighter targets */
+    bool spare;    /* cores that nobody needs are handed out */
+    bool early;    /* a query takes cores to be early */
+    bool meet;     /* waits for cores that come free in a moment */
+    bool versions; /* layers run in the versions that suit the pressure */
 };
 
 struct mo_moire_state {

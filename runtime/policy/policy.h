@@ -132,6 +132,12 @@ static inline void mo_decide_timer(struct mo_decisions *out, int64_t when) {
     if (out->n < out->cap) out->list[out->n++] = (struct mo_decision){.kind = MO_TIMER, .when = when};
 }
 
+/* The blocks of this dispatch take their versions by the pressure at hand. */
+static inline void mo_decide_pressure(struct mo_decisions *out, const struct mo_view *view) {
+    for (int i = 0; i < out->n; i++)
+        if (out->list[i].kind == MO_RUN) out->list[i].pressure = view->pressure[MO_PRESSURE_CACHE];
+}
+
 /* Predicted time of layers [begin, end) of a tenant on `cores`, with its residual. */
 static inline int64_t mo_view_time(const struct mo_view_tenant *t, int cores, int begin, int end) {
     return (int64_t)((double)mo_profile_time(t->profile, cores, begin, end) * t->residual);

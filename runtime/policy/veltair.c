@@ -109,20 +109,15 @@ static void veltair_as(void *state, const struct mo_view *view, const struct mo_
     run(state, view, out, 0);
 }
 
-/* The blocks that start now take their versions by the pressure at hand. */
-static void adapt(const struct mo_view *view, struct mo_decisions *out) {
-    for (int i = 0; i < out->n; i++)
-        if (out->list[i].kind == MO_RUN) out->list[i].pressure = view->pressure[MO_PRESSURE_CACHE];
-}
 static void veltair_ac(void *state, const struct mo_view *view, const struct mo_event *event,
                        struct mo_decisions *out) {
     layerwise(state, view, event, out);
-    adapt(view, out);
+    mo_decide_pressure(out, view);
 }
 static void veltair(void *state, const struct mo_view *view, const struct mo_event *event,
                     struct mo_decisions *out) {
     veltair_as(state, view, event, out);
-    adapt(view, out);
+    mo_decide_pressure(out, view);
 }
 
 const struct mo_policy mo_policy_layerwise = {

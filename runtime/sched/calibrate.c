@@ -58,9 +58,10 @@ int mo_calibrate_next(int cores, int n) {
 }
 
 int mo_calibrate(struct mo_engine *engine, const struct mo_env *env, const struct mo_model_ops *ops,
-                 void *model, int instance, int n_layers, int repetitions, struct mo_profile **out,
+                 void *model, int instance, int n_layers, int repetitions, int most, struct mo_profile **out,
                  moire_error *err) {
     int n = mo_engine_cores(engine), rc = MOIRE_OK;
+    if (most < n) n = most;
     struct mo_profile *profile = mo_profile_create(env, n_layers, n);
     int64_t *layer_ns = mo_alloc(env, (size_t)n_layers * sizeof *layer_ns);
     struct mo_barrier_flag *flags = mo_alloc(env, (size_t)n * sizeof *flags);

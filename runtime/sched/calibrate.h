@@ -6,10 +6,10 @@
 #define MO_CALIBRATE_H
 #include "runtime/sched/engine_live.h"
 
-/* `run` of ops is called on `instance` with some input in it.  The result is finished and belongs to the
- * caller. */
+/* `run` of ops is called on `instance` with some input in it, on up to `most` cores.  The result is finished
+ * and belongs to the caller. */
 int mo_calibrate(struct mo_engine *engine, const struct mo_env *env, const struct mo_model_ops *ops,
-                 void *model, int instance, int n_layers, int repetitions, struct mo_profile **out,
+                 void *model, int instance, int n_layers, int repetitions, int most, struct mo_profile **out,
                  moire_error *err);
 /* The core count measured after `cores` of n: 1, 2, 4, ... and n itself; more than n when it was the last. */
 int mo_calibrate_next(int cores, int n);

@@ -11,6 +11,16 @@
 #include <stdbool.h>
 #include "runtime/base/env.h"
 
+/* Levels of pressure 0, 1/5, ... 1 that versions are chosen for. */
+enum { MO_PROFILE_LEVELS = 6, MO_PROFILE_VERSIONS = 8 };
+
+/* Layers in the versions that are chosen for one level of pressure, and what these do; prefix sums laid out
+ * as mo_profile.sum. */
+struct mo_profile_level {
+    int64_t *solo, *pressed; /* ns alone, and at that level */
+    int64_t *alone, *shared; /* bytes read again past the shared cache: alone, and with all cores busy */
+};
+
 struct mo_profile {
     const struct mo_env *env;
     int n_layers, max_cores;
@@ -18,6 +28,9 @@ struct mo_profile {
     int64_t *bytes; /* [n_layers + 1]: prefix sums of least memory traffic; zeros = not known */
     bool *measured; /* [max_cores + 1] */
     int *fastest;   /* [n_layers]: core count with the least time from that layer to the end */
+    struct mo_profile_level
+        *level; /* [MO_PROFILE_LEVELS] by profile_versions.h, or NULL: one version a layer */
+    int needed[MO_PROFILE_VERSIONS + 1]; /* layers of which so many versions are chosen anywhere */
 };
 
 /* NULL: out of memory.  max_cores >= 1, n_layers >= 1. */
@@ -41,6 +54,18 @@ static inline int64_t mo_profile_time(const struct mo_profile *p, int cores, int
 }
 static inline int64_t mo_profile_bytes(const struct mo_profile *p, int begin, int end) {
     return p->bytes[end] - p->bytes[begin];
+}
+/* A prefix sum of a level for layers [begin, end) on `cores` cores. */
+static inline int64_t mo_profile_part(const struct mo_profile *p, const int64_t *sum, int cores, int begin,
+                                      int end) {
+    int c = cores < 1 ? 1 : cores > p->max_cores ? p->max_cores : cores;
+    const int64_t *row = sum + (int64_t)c * (p->n_layers + 1);
+    return row[end] - row[begin];
+}
+/* The level for a pressure from 0 to 1; the profile has levels. */
+static inline const struct mo_profile_level *mo_profile_at(const struct mo_profile *p, double pressure) {
+    double at = (pressure < 0 ? 0 : pressure > 1 ? 1 : pressure) * (MO_PROFILE_LEVELS - 1) + 0.5;
+    return &p->level[(int)at];
 }
 /* Core count with the least predicted time for layers [begin, n_layers), at most `limit`. */
 int mo_profile_fastest(const struct mo_profile *p, int begin, int limit);

@@ -13,15 +13,16 @@
 
 static const char magic[] = "# moire-profile 1";
 static const char columns[] = "layer,name,variant,batch,pressure,kib";
-static const char units_column[] = "units";
-enum { FIXED = 7, MAX_LINES = 1 << 20 };
-static const double most_us = 1e9, grows_us = 20;
+static const char units_column[] = "units", locality_columns[] = "block_kib,l3_kib";
+enum { FIXED = 9, MAX_LINES = 1 << 20 };
+static const double most_us = 1e9, grows_us = 20, rounding = 0.999;
 
 /* Where the parser is. */
 struct reader {
     const char *path;
     int line;
     struct mo_profile_table *t;
+    int first, known; /* lines of the present variant begin at `first`; pressures that the first layer has */
     moire_error *err;
 };
 
@@ -59,6 +60,14 @@ static int read_remark(struct reader *r, char *line) {
     return MOIRE_OK;
 }
 
+/* Steps over a column, or several, that may be missing. */
+static bool optional(char **line, const char *names) {
+    size_t n = strlen(names);
+    if (!*line || strncmp(*line, names, n) != 0 || ((*line)[n] && (*line)[n] != ',')) return false;
+    *line = (*line)[n] ? *line + n + 1 : NULL;
+    return true;
+}
+
 static int read_header(struct reader *r, char *line) {
     struct mo_profile_table *t = r->t;
     size_t n = sizeof columns - 1;
@@ -68,12 +77,11 @@ static int read_header(struct reader *r, char *line) {
         return MOIRE_EFORMAT;
     }
     line += n + 1;
-    n = sizeof units_column - 1;
-    t->units = !strncmp(line, units_column, n) && (!line[n] || line[n] == ',');
-    if (t->units) next_cell(&line);
+    t->units = optional(&line, units_column);
+    t->locality = optional(&line, locality_columns);
     for (char *cell; (cell = next_cell(&line));) {
         if (!number(cell, 1, MO_MAX_CORES, &v) || v != floor(v))
-            return fail(r, "a column after kib and units must be a number of cores");
+            return fail(r, "a column after kib, units, block_kib and l3_kib must be a number of cores");
         if (t->n_counts == MO_PROFILE_COUNTS) return fail(r, "too many columns of core counts");
         if (t->n_counts && (int)v <= t->counts[t->n_counts - 1])
             return fail(r, "core counts must rise from column to column");
@@ -107,17 +115,69 @@ static int read_times(struct reader *r, char *line, double *us) {
     return line ? fail(r, "more cells than columns") : MOIRE_OK;
 }
 
+/* The pressures of a variant at batch 1 are those of the first. */
+static int end_variant(struct reader *r) {
+    const struct mo_profile_table *t = r->t;
+    const struct mo_profile_line *l = &t->lines[r->first];
+    bool same = true;
+    int n = 0;
+    for (; r->first + n < t->n_lines && l[n].batch == 1; n++)
+        same = same && (!r->known || (n < r->known && l[n].pressure == t->lines[n].pressure));
+    if (r->known && (!same || n != r->known))
+        return mo_fail(
+            r->err, MOIRE_EFORMAT,
+            "%s:%d: variant %d of layer %d ends here without the pressures that the first layer has", r->path,
+            r->line, l->variant, l->layer);
+    r->known = n;
+    r->first = t->n_lines;
+    return MOIRE_OK;
+}
+
+/* Whether a line may follow those before it. */
+static int check_order(struct reader *r, const struct mo_profile_line *l) {
+    struct mo_profile_table *t = r->t;
+    const struct mo_profile_line *last = t->n_lines ? l - 1 : NULL;
+    bool same = last && last->layer == l->layer, next = same && last->variant == l->variant;
+    if (l->layer > t->n_layers || (last && l->layer < last->layer))
+        return fail(r, "layers must count from 0 without a gap");
+    if (!same && (l->variant || l->batch != 1 || l->pressure > 0))
+        return fail(r, "the first line of a layer must be variant 0, batch 1, pressure 0");
+    if (same && !next && (l->variant != last->variant + 1 || l->batch != 1 || l->pressure > 0))
+        return fail(r, "variants must count from 0, each beginning with batch 1, pressure 0");
+    if (next && (l->batch < last->batch || (l->batch == last->batch && l->pressure <= last->pressure)))
+        return fail(r, "the lines of a variant must come in order of batch and pressure, each once");
+    if (!same) t->n_layers++;
+    return last && !next ? end_variant(r) : MOIRE_OK;
+}
+
+/* More pressure makes nothing faster. */
+static int check_pressure(const struct reader *r, int at) {
+    const struct mo_profile_table *t = r->t;
+    const struct mo_profile_line *l = &t->lines[at], *before = l - 1;
+    if (at == r->first || before->batch != l->batch) return MOIRE_OK;
+    for (int i = 0; i < t->n_counts; i++)
+        if (l->us[i] < rounding * before->us[i])
+            return mo_fail(r->err, MOIRE_EFORMAT,
+                           "%s:%d: %g us at %d cores under pressure %g but %g us under %g: measure again",
+                           r->path, r->line, l->us[i], t->counts[i], l->pressure, before->us[i],
+                           before->pressure);
+    return MOIRE_OK;
+}
+
 static int read_line(struct reader *r, char *line) {
     struct mo_profile_table *t = r->t;
     struct mo_profile_line *out = &t->lines[t->n_lines];
     double v[FIXED] = {0};
-    static const double most[FIXED] = {1e6, 0, 1e3, 1e5, 1e3, 1e12, 1e12};
-    for (int i = 0; i < FIXED - !t->units; i++) {
+    static const double most[FIXED] = {1e6, 0, 1e3, 1e5, 1, 1e12, 1e12, 1e12, 1e12};
+    for (int i = 0; i < FIXED; i++) {
+        if (i == 6 ? !t->units : i > 6 && !t->locality) continue;
         const char *cell = next_cell(&line);
         if (i == 1)
             snprintf(out->name, sizeof out->name, "%s", cell ? cell : "");
         else if (!number(cell, 0, most[i], &v[i]))
-            return fail(r, "layer, variant, batch, pressure, kib and units must be numbers from 0 on");
+            return fail(r,
+                        "layer, variant, batch, pressure, kib, units, block_kib and l3_kib must be numbers "
+                        "from 0 on, pressure at most 1");
     }
     out->layer = (int)v[0];
     out->variant = (int)v[2];
@@ -125,18 +185,16 @@ static int read_line(struct reader *r, char *line) {
     out->pressure = v[4];
     out->kib = v[5];
     out->units = v[6];
-    if (out->layer > t->n_layers || (t->n_lines && out->layer < t->lines[t->n_lines - 1].layer))
-        return fail(r, "layers must count from 0 without a gap");
-    if (out->layer == t->n_layers) {
-        if (out->variant || out->batch != 1 || out->pressure > 0)
-            return fail(r, "the first line of a layer must be variant 0, batch 1, pressure 0");
-        t->n_layers++;
-    }
+    out->block_kib = v[7];
+    out->l3_kib = v[8];
+    int code = check_order(r, out);
+    if (code) return code;
     double *us = mo_region_array(t->region, (size_t)t->n_counts, sizeof *us);
     if (!us) return mo_fail(r->err, MOIRE_ENOMEM, "%s: out of memory", r->path);
     out->us = us;
     t->n_lines++;
-    return read_times(r, line, us);
+    code = read_times(r, line, us);
+    return code ? code : check_pressure(r, t->n_lines - 1);
 }
 
 static int read_lines(struct reader *r, char *text) {
@@ -157,7 +215,8 @@ static int read_lines(struct reader *r, char *text) {
         line = end ? end + 1 : NULL;
     }
     r->line++;
-    return code || r->t->n_layers ? code : fail(r, "the file ends before the first layer");
+    if (code) return code;
+    return r->t->n_layers ? end_variant(r) : fail(r, "the file ends before the first layer");
 }
 
 int mo_profile_table_parse(const struct mo_env *env, const char *path, const char *text, size_t n,
@@ -198,7 +257,8 @@ static void write_table(FILE *f, const struct mo_profile_table *t) {
     if (t->machine && *t->machine) fprintf(f, "# machine %s\n", t->machine);
     if (t->source && *t->source) fprintf(f, "# source %s\n", t->source);
     if (t->note && *t->note) fprintf(f, "# note %s\n", t->note);
-    fprintf(f, "%s%s%s", columns, t->units ? "," : "", t->units ? units_column : "");
+    fprintf(f, "%s%s%s%s%s", columns, t->units ? "," : "", t->units ? units_column : "",
+            t->locality ? "," : "", t->locality ? locality_columns : "");
     for (int i = 0; i < t->n_counts; i++)
         fprintf(f, ",%d", t->counts[i]);
     fprintf(f, "\n");
@@ -209,6 +269,7 @@ static void write_table(FILE *f, const struct mo_profile_table *t) {
             fputc(*c == ',' || *c < ' ' ? '_' : *c, f);
         fprintf(f, ",%d,%d,%g,%.6g", l->variant, l->batch, l->pressure, l->kib);
         if (t->units) fprintf(f, ",%.12g", l->units);
+        if (t->locality) fprintf(f, ",%.6g,%.6g", l->block_kib, l->l3_kib);
         for (int c = 0; c < t->n_counts; c++)
             fprintf(f, ",%.5g", l->us[c]);
         fprintf(f, "\n");

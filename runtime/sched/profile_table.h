@@ -5,15 +5,21 @@
  * CSV.  The first line is "# moire-profile 1"; further lines that begin with '#' say "# KEY TEXT" (model,
  * machine, source, note).  Then one header line and one line for each layer, variant, batch and pressure:
  *
- *   layer,name,variant,batch,pressure,kib,units,1,2,4,8
- *   0,conv1,0,1,0,1540,112,812.4,420.1,230.0,141.7
+ *   layer,name,variant,batch,pressure,kib,units,block_kib,l3_kib,1,2,4,8
+ *   0,conv1,0,1,0,1540,112,96,3100,812.4,420.1,230.0,141.7
  *
- * kib is the layer's least memory traffic (0 = not known); `units`, a column that may be missing, into how
- * many independent pieces its kernel cuts the work (0 = not known); pressure the slowdown of the neighbours
- * minus one that was in force.  The numbers that follow are core counts in rising order, the cells below them
- * microseconds.  Layers count from 0 without a gap, and every layer has variant 0, batch 1, pressure 0.
- * Refused, with file and line: missing, extra or unreadable cells, times that are not positive, and times
- * that grow with the cores beyond what synchronisation explains (more than twofold and 20 us). */
+ * A variant is a version of the layer (moire tune), 0 the fastest alone.  kib is the layer's least memory
+ * traffic (0 = not known).  Three columns may be missing: `units`, into how many independent pieces the
+ * kernel cuts the work, and, both or neither, `block_kib`, what a unit touches over and over, and `l3_kib`,
+ * the traffic past the private cache of one core (0 = not known).  Pressure is that of
+ * runtime/sched/pressure.h, 0 to 1.  The numbers that follow are core counts in rising order, the cells below
+ * them microseconds.
+ *
+ * Layers count from 0 without a gap.  The lines of a layer are in order of variant, batch and pressure;
+ * variants count from 0 without a gap, and each has batch 1 under pressure 0, and under all pressures that
+ * the first layer has.  Refused, with file and line: whatever breaks that, missing, extra or unreadable
+ * cells, times that are not positive, that grow with the cores beyond what synchronisation explains (more
+ * than twofold and 20 us), or that fall under more pressure. */
 #ifndef MO_PROFILE_TABLE_H
 #define MO_PROFILE_TABLE_H
 #include "runtime/sched/profile.h"
@@ -22,7 +28,7 @@ enum { MO_PROFILE_COUNTS = 64, MO_PROFILE_NAME = 48 };
 
 struct mo_profile_line {
     int layer, variant, batch;
-    double pressure, kib, units;
+    double pressure, kib, units, block_kib, l3_kib;
     char name[MO_PROFILE_NAME];
     const double *us; /* n_counts times */
 };
@@ -32,7 +38,7 @@ struct mo_profile_table {
     const char *model, *machine, *source, *note; /* "" = not said */
     int n_layers, n_counts, n_lines;
     int counts[MO_PROFILE_COUNTS];
-    bool units; /* the file has that column */
+    bool units, locality; /* the file has these columns */
     struct mo_profile_line *lines;
 };
 

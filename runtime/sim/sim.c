@@ -12,14 +12,18 @@
 
 #include <math.h>
 
+static const double ALIKE = 1e-9;
+
 /* A block on its way. */
 struct work {
     struct mo_run run;
-    int64_t begin, end; /* layers run in [begin, end) if nothing changes */
-    int64_t seen;       /* `left` is as of this time */
-    double left;        /* ns of solo time to go */
-    double pace;        /* ns of real time for one of solo time */
-    double demand;      /* bytes a ns of solo time */
+    int64_t begin, end;   /* layers run in [begin, end) if nothing changes */
+    int64_t seen;         /* `left` is as of this time */
+    double left;          /* ns of solo time to go */
+    double pace;          /* ns of real time for one of solo time */
+    double once;          /* bytes a ns of solo time: read once a query, */
+    double alone, shared; /* and read again, nobody else running and everybody */
+    double demand;        /* of these, to memory now */
     uint64_t order;
     bool ran;
 };
@@ -33,10 +37,11 @@ struct mo_sim {
     struct work *work;                 /* by lead core */
     int *running;                      /* lead cores of running blocks */
     int n_running, first;              /* first: of them, the one that ends first; -1 = none */
+    int n_busy;                        /* cores */
     struct mo_cores all, busy;
     struct mo_query_list resolved;
     int64_t now, timer, unanswered, broken;
-    double demand;   /* of all running blocks, bytes a ns */
+    double demand;   /* of all running blocks on memory, bytes a ns */
     int *active;     /* running blocks by tenant */
     double resident; /* bytes that the tenants with running blocks touch in a query */
     uint64_t order, rng;
@@ -62,15 +67,36 @@ static double missed(const struct mo_sim *s) {
     return cache <= 0 ? 1 : s->resident > cache ? 1 - cache / s->resident : 0;
 }
 
-/* A block that alone uses the share m of the memory ceiling spends that share of its time on memory; when all
- * together ask for more than there is, that part stretches in proportion (a roofline, shared). */
-static double pace_of(const struct mo_sim *s, const struct work *w, double miss) {
-    double pace = s->n_running > 1 ? 1 + s->machine.corun : 1, ceiling = s->machine.bytes_ns;
-    if (ceiling > 0 && s->demand * miss > ceiling) {
-        double m = w->demand * miss < ceiling ? w->demand * miss / ceiling : 1;
-        pace += m * (s->demand * miss / ceiling - 1);
+/* What a block asks of memory now. */
+static double demand_of(const struct mo_sim *s, const struct work *w, double miss) {
+    int others = s->machine.n_cores - w->run.n_cores;
+    double busy = others > 0 ? (double)(s->n_busy - w->run.n_cores) / others : 0;
+    return w->once * miss + w->alone + busy * (w->shared - w->alone);
+}
+
+/* Bytes a ns that a core may have when all blocks together ask for more than there is: those that ask for
+ * less than their cores' part leave the rest to the others. */
+static double fair_part(const struct mo_sim *s) {
+    double part = s->machine.bytes_ns / s->n_busy;
+    for (;;) {
+        double left = s->machine.bytes_ns;
+        int cores = 0;
+        for (int i = 0; i < s->n_running; i++) {
+            const struct work *w = &s->work[s->running[i]];
+            if (w->demand <= part * w->run.n_cores)
+                left -= w->demand;
+            else
+                cores += w->run.n_cores;
+        }
+        double next = cores ? left / cores : part;
+        if (next <= part * (1 + ALIKE)) return part;
+        part = next;
     }
-    return pace;
+}
+
+static double pace_of(const struct mo_sim *s, const struct work *w, double part) {
+    double pace = s->n_running > 1 ? 1 + s->machine.corun : 1, share = part * w->run.n_cores;
+    return w->demand > share ? pace * w->demand / share : pace;
 }
 
 /* A block of the tenant begins (+1) or ends (-1). */
@@ -94,10 +120,17 @@ static void find_first(struct mo_sim *s) {
 
 /* The set of running blocks has changed: what is left of each goes on at its new pace. */
 static void revise(struct mo_sim *s) {
-    double miss = missed(s);
+    double miss = missed(s), part = INFINITY;
+    s->demand = 0;
+    for (int i = 0; i < s->n_running && s->machine.bytes_ns > 0; i++) {
+        struct work *w = &s->work[s->running[i]];
+        w->demand = demand_of(s, w, miss);
+        s->demand += w->demand;
+    }
+    if (s->machine.bytes_ns > 0 && s->demand > s->machine.bytes_ns) part = fair_part(s);
     for (int i = 0; i < s->n_running; i++) {
         struct work *w = &s->work[s->running[i]];
-        double pace = pace_of(s, w, miss);
+        double pace = pace_of(s, w, part);
         if (pace == w->pace) continue;
         if (s->now > w->seen) {
             w->left -= (double)(s->now - w->seen) / w->pace;
@@ -124,12 +157,27 @@ static bool possible(const struct mo_sim *s, const struct mo_run *run) {
            !mo_cores_meet(&run->cores, &s->busy);
 }
 
+/* Solo time of a block in the versions chosen for it, and what it reads a ns of that. */
+static double block_time(const struct mo_profile *p, const struct mo_run *run, struct work *w) {
+    int n = run->n_cores, begin = run->begin, end = run->end;
+    double solo = (double)mo_profile_time(p, n, begin, end);
+    w->alone = w->shared = 0;
+    if (p->level) {
+        const struct mo_profile_level *at = mo_profile_at(p, run->pressure);
+        solo = (double)mo_profile_part(p, at->solo, n, begin, end);
+        w->alone = (double)mo_profile_part(p, at->alone, n, begin, end) / solo;
+        w->shared = (double)mo_profile_part(p, at->shared, n, begin, end) / solo;
+    }
+    w->once = solo > 0 ? (double)mo_profile_bytes(p, begin, end) / solo : 0;
+    return solo;
+}
+
 static void start(void *self, const struct mo_run *run) {
     struct mo_sim *s = self;
     struct work *w = &s->work[run->lead];
     const struct mo_profile *profile = s->profile[run->tenant];
     s->broken += !possible(s, run);
-    double solo = (double)mo_profile_time(profile, run->n_cores, run->begin, run->end);
+    double solo = block_time(profile, run, w);
     if (s->machine.slowdown > 0) solo *= s->machine.slowdown;
     if (s->machine.noise > 0) solo *= 1 + s->machine.noise * (uniform(&s->rng) - 0.5);
     int64_t begin = s->now + s->machine.block_ns + (run->first ? s->machine.query_ns : 0);
@@ -137,13 +185,12 @@ static void start(void *self, const struct mo_run *run) {
     w->ran = begin <= run->latest_start;
     w->begin = w->seen = begin;
     w->left = w->ran ? solo : 0;
-    w->demand = solo > 0 ? (double)mo_profile_bytes(profile, run->begin, run->end) / solo : 0;
     w->pace = 1;
     w->end = begin + (int64_t)w->left;
     w->order = s->order++;
     mo_cores_join(&s->busy, &run->cores);
+    s->n_busy += run->n_cores;
     s->running[s->n_running++] = run->lead;
-    s->demand += w->demand;
     note_active(s, run->tenant, 1);
     log_members(s, w->ran ? MO_LOG_BLOCK_START : MO_LOG_BLOCK_DROP, run, s->now);
     if (contended(s))
@@ -189,9 +236,9 @@ static void end_block(struct mo_sim *s) {
     while (s->running[i] != lead)
         i++;
     s->running[i] = s->running[--s->n_running];
-    s->demand = s->n_running ? s->demand - w->demand : 0;
     note_active(s, w->run.tenant, -1);
     mo_cores_subtract(&s->busy, &w->run.cores);
+    s->n_busy -= w->run.n_cores;
     if (contended(s))
         revise(s);
     else
@@ -251,6 +298,14 @@ int mo_sim_cancel(struct mo_sim *s, uint64_t handle) {
     return code;
 }
 
+/* What counters would say: the share of the memory ceiling that is asked for. */
+static bool read_pressure(void *self, int64_t now, double *pressure) {
+    const struct mo_sim *s = self;
+    (void)now;
+    *pressure = s->demand / s->machine.bytes_ns;
+    return true;
+}
+
 static int64_t cost_clock(void *self) {
     const struct mo_sim *s = self;
     return s->config.cost_clock(s->config.ctx);
@@ -277,16 +332,18 @@ int mo_sim_create(const struct mo_sim_config *c, struct mo_sim **out, moire_erro
     int code = s->profile && s->active && s->work && s->running
                    ? MOIRE_OK
                    : mo_fail(err, MOIRE_ENOMEM, "out of memory for %d simulated cores", c->machine.n_cores);
-    struct mo_sched_config sc = {.env = c->env,
-                                 .policy = c->policy,
-                                 .n_cores = c->machine.n_cores,
-                                 .max_queries = c->max_queries,
-                                 .max_tenants = c->max_tenants,
-                                 .block_ns = c->block_ns,
-                                 .ops = &ops,
-                                 .engine = s,
-                                 .ring = c->ring,
-                                 .cost_clock = c->cost_clock ? cost_clock : NULL};
+    struct mo_sched_config sc = {
+        .env = c->env,
+        .policy = c->policy,
+        .n_cores = c->machine.n_cores,
+        .max_queries = c->max_queries,
+        .max_tenants = c->max_tenants,
+        .block_ns = c->block_ns,
+        .ops = &ops,
+        .engine = s,
+        .ring = c->ring,
+        .source = {"simulated counters", c->machine.bytes_ns > 0 ? read_pressure : NULL, s},
+        .cost_clock = c->cost_clock ? cost_clock : NULL};
     if (!code) code = mo_sched_create(&sc, &s->sched, err);
     if (code)
         mo_sim_destroy(s);

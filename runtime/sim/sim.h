@@ -6,9 +6,16 @@
  * calls with the same seed give the same answers, whatever the machine.  The driver owns the arrivals: it
  * advances the clock to the next one and submits.
  *
- * How long a block takes: the profile's time of its layers on its cores, times one draw of the noise, at a
- * speed that depends on who else runs (struct mo_sim_machine) and is revised whenever that changes; plus the
- * constant costs of a block and of a query. */
+ * How long a block takes: the profile's time of its layers on its cores, in the versions chosen for it, times
+ * one draw of the noise, at a speed that depends on who else runs and is revised whenever that changes; plus
+ * the constant costs of a block and of a query.
+ *
+ * Who else runs: of what a model reads once a query, the share goes to memory that the caches do not hold
+ * with all active models in them; of what its versions read again (profile_versions.h), what its part of the
+ * shared cache does not hold, and that part shrinks as other cores get busy.  When all blocks together ask
+ * for more than memory gives, it is shared max-min fair by cores: a let gets what it asks for or at least
+ * its cores' part, and one that gets less than it asks for is slower by as much.
+ * The pressure that policies see is the share of the ceiling that is asked for. */
 #ifndef MO_SIM_H
 #define MO_SIM_H
 #include "runtime/sched/sched.h"

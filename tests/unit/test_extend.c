@@ -49,6 +49,34 @@ static void the_fit_finds_what_made_the_data(void **state) {
     mo_profile_table_free(&there);
 }
 
+/* A version that is a quarter slower here is so there, at one core; where both pay 20 us it is less.
+ * Published times stay, and what is no convolution stays as it was. */
+static void versions_are_carried_over(void **state) {
+    (void)state;
+    struct mo_profile_table here, there, out;
+    struct mo_extend_model m = {.ratio = 2, .sync_us = 20};
+    parse("# moire-profile 1\nlayer,name,variant,batch,pressure,kib,units,block_kib,l3_kib,1\n"
+          "0,MaxPool,0,1,0,1,8,0,0,50\n1,Conv,0,1,0,10,64,16,80,1000\n1,Conv,1,1,0,10,32,200,20,1250\n",
+          &here);
+    parse(HEAD "1,8\n0,conv1,0,1,0,10,0,3000,300\n1,fc,0,1,0,5,0,70,60\n", &there);
+    struct mo_extend_tie tie = {&here, &there};
+    assert_int_equal(mo_extend_versions(the_env(), &m, &tie, &out, NULL), MOIRE_OK);
+    assert_int_equal(out.n_layers, 2);
+    assert_int_equal(out.n_lines, 3);
+    assert_true(out.lines[0].us[0] == 3000 && out.lines[0].us[1] == 300);
+    assert_true(fabs(out.lines[1].us[0] - 3750) < 1e-6);
+    assert_true(fabs(out.lines[1].us[1] - 300 * 332.5 / 270) < 1e-6);
+    assert_true(out.lines[1].variant == 1 && out.lines[1].units == 32 && out.lines[1].l3_kib == 20);
+    assert_true(out.lines[2].us[1] == 60 && out.lines[2].l3_kib == 0);
+    mo_profile_table_free(&out);
+    assert_int_equal(mo_extend_table(the_env(), &m, &here, 8, &out, NULL), MOIRE_OK);
+    assert_int_equal(out.n_lines, 3);
+    assert_true(fabs(out.lines[2].us[0] - 2500) < 1e-6 && out.lines[2].block_kib == 200);
+    mo_profile_table_free(&out);
+    mo_profile_table_free(&here);
+    mo_profile_table_free(&there);
+}
+
 static void a_layer_of_one_unit_stays_on_one_core(void **state) {
     (void)state;
     struct mo_profile_table here;
@@ -85,7 +113,7 @@ static void published_curves_are_predicted(void **state) {
     struct mo_profile_table here[2], there[2];
     char path[128];
     for (int i = 0; i < 2; i++) {
-        snprintf(path, sizeof path, "bench/machines/cloud-2core-avx512/%s.csv", models[i]);
+        snprintf(path, sizeof path, "bench/machines/cloud-2core-zen4/%s.csv", models[i]);
         assert_int_equal(mo_profile_table_read(the_env(), path, &here[i], NULL), MOIRE_OK);
         snprintf(path, sizeof path, "bench/machines/cores64/%s.csv", models[i]);
         assert_int_equal(mo_profile_table_read(the_env(), path, &there[i], NULL), MOIRE_OK);
@@ -97,7 +125,7 @@ static void published_curves_are_predicted(void **state) {
         struct mo_extend_error e = mo_extend_validate(&m, &asked);
         print_message("%s by %s: mean error %.3f, worst %.3f at %d cores\n", models[!i], models[i], e.mean,
                       e.worst, e.worst_cores);
-        assert_true(e.mean < 0.12 && e.worst < 0.25);
+        assert_true(e.mean < 0.11 && e.worst < 0.23);
     }
     for (int i = 0; i < 2; i++) {
         mo_profile_table_free(&here[i]);
@@ -108,6 +136,7 @@ static void published_curves_are_predicted(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_fit_finds_what_made_the_data),
+        cmocka_unit_test(versions_are_carried_over),
         cmocka_unit_test(a_layer_of_one_unit_stays_on_one_core),
         cmocka_unit_test(what_ties_nothing_is_refused),
         cmocka_unit_test(published_curves_are_predicted),

@@ -8,15 +8,18 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include "runtime/sched/profile_table.h"
+#include "runtime/sched/profile_versions.h"
 
 #define HEAD    "# moire-profile 1\n"
 #define COLUMNS "layer,name,variant,batch,pressure,kib,2,4\n"
+#define LOCAL   "layer,name,variant,batch,pressure,kib,units,block_kib,l3_kib,1,2\n"
 
 static const char good[] = HEAD "# model tiny\n# machine a test\n" COLUMNS "0,first,0,1,0,100,400,200\n"
+                                "0,first,0,1,0.4,100,500,300\n"
                                 "0,first,1,1,0,100,440,210\n"
-                                "0,first,0,1,0.5,100,500,300\n"
-                                "1,second,0,1,0,50,40,25\n";
+                                "0,first,1,1,0.4,100,440,220\n"
+                                "1,second,0,1,0,50,40,25\n"
+                                "1,second,0,1,0.4,50,40,25\n";
 
 /* Outlives every table: their regions point to it. */
 static const struct mo_env *the_env(void) {
@@ -36,7 +39,7 @@ static void a_table_becomes_a_profile(void **state) {
     assert_int_equal(parse(good, &t, NULL), MOIRE_OK);
     assert_string_equal(t.model, "tiny");
     assert_int_equal(t.n_layers, 2);
-    assert_int_equal(t.n_lines, 4);
+    assert_int_equal(t.n_lines, 6);
     assert_int_equal(mo_profile_table_profile(the_env(), &t, 0, 8, &p, NULL), MOIRE_OK);
     assert_int_equal(mo_profile_time(p, 4, 0, 2), 225000);
     assert_int_equal(mo_profile_time(p, 2, 0, 1), 400000);
@@ -92,6 +95,17 @@ static void bad_tables_are_refused_with_their_line(void **state) {
         {HEAD COLUMNS "0,a,0,1,0,1,5,4\n2,b,0,1,0,1,5,4\n", "p.csv:4:", "gap"},
         {HEAD COLUMNS "0,a,1,1,0,1,5,4\n", "p.csv:3:", "variant 0"},
         {HEAD COLUMNS "0,a,0,1,x,1,5,4\n", "p.csv:3:", "must be numbers"},
+        {HEAD COLUMNS "0,a,0,1,0,1,5,4\n0,a,0,1,1.2,1,5,4\n", "p.csv:4:", "at most 1"},
+        {HEAD COLUMNS "0,a,0,1,0,1,5,4\n0,a,0,1,0,1,5,4\n", "p.csv:4:", "each once"},
+        {HEAD COLUMNS "0,a,0,1,0,1,5,4\n0,a,2,1,0,1,5,4\n", "p.csv:4:", "count from 0"},
+        {HEAD COLUMNS "0,a,0,1,0,1,5,4\n0,a,1,1,0.2,1,5,4\n", "p.csv:4:", "beginning with batch 1"},
+        {HEAD COLUMNS "0,a,0,1,0,1,5,4\n0,a,0,1,0.2,1,6,4\n0,a,1,1,0,1,5,4\n", "p.csv:6:", "variant 1"},
+        {HEAD COLUMNS "0,a,0,1,0,1,5,4\n0,a,0,1,0.2,1,6,4\n1,b,0,1,0,1,5,4\n1,b,0,1,0.4,1,5,4\n",
+         "p.csv:7:", "without the pressures"},
+        {HEAD COLUMNS "0,a,0,1,0,1,5,4\n0,a,0,1,0.2,1,6,4\n0,a,0,1,0.4,1,6,3.9\n",
+         "p.csv:5:", "measure again"},
+        {HEAD LOCAL "0,a,0,1,0,1,8,2,-1,5,4\n", "p.csv:3:", "must be numbers"},
+        {HEAD "layer,name,variant,batch,pressure,kib,block_kib,1\n", "p.csv:2:", "number of cores"},
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         struct mo_profile_table t;
@@ -127,12 +141,47 @@ static void every_cut_and_flip_is_survived(void **state) {
     }
 }
 
+/* Two versions of one layer: the first faster alone, the second with less traffic.  On a machine whose memory
+ * the first one's re-reads would fill, the second is chosen as soon as neighbours press; what was measured
+ * under pressure comes before what the rules say. */
+static void versions_suit_the_pressure(void **state) {
+    (void)state;
+    static const char text[] =
+        HEAD LOCAL "0,a,0,1,0,400,2,50,1200,1000,520\n0,a,1,1,0,400,2,200,500,1080,560\n";
+    static const char pressed[] =
+        HEAD LOCAL "0,a,0,1,0,400,2,50,1200,1000,520\n0,a,0,1,0.6,400,2,50,1200,1050,530\n"
+                   "0,a,1,1,0,400,2,200,500,1080,560\n0,a,1,1,0.6,400,2,200,500,1081,560\n";
+    const struct mo_profile_machine m = {
+        .cores = 2, .private_bytes = 100 * 1024, .slice_bytes = 400 * 1024, .slice_cores = 2, .bytes_ns = 1};
+    struct mo_profile_table t;
+    struct mo_profile *p;
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(parse(i ? pressed : text, &t, NULL), MOIRE_OK);
+        assert_int_equal(mo_profile_table_profile(the_env(), &t, 0, 2, &p, NULL), MOIRE_OK);
+        assert_int_equal(mo_profile_versions(&m, &t, p, NULL), MOIRE_OK);
+        /* half the slice is its part: half of what it reads again goes to memory */
+        assert_true(mo_profile_reread(&m, &t.lines[0], 1, true) == 400 * 1024);
+        assert_true(mo_profile_reread(&m, &t.lines[0], 1, false) == 0);
+        /* a block of twice the private cache reads everything twice */
+        const struct mo_profile_line *second = &t.lines[t.n_lines - 1];
+        assert_true(mo_profile_reread(&m, second, 1, true) == 300 * 1024);
+        assert_int_equal(mo_profile_part(p, p->level[0].solo, 1, 0, 1), 1000000);
+        int64_t at_3 = mo_profile_part(p, mo_profile_at(p, 0.6)->solo, 1, 0, 1);
+        /* the rules: (400 + 400) KiB at half the ceiling, 1.64 ms; (400 + 300) KiB 1.43 ms */
+        assert_int_equal(at_3, i ? 1000000 : 1080000);
+        assert_int_equal(p->needed[i ? 1 : 2], 1);
+        mo_profile_destroy(p);
+        mo_profile_table_free(&t);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_table_becomes_a_profile),
         cmocka_unit_test(what_is_written_reads_the_same),
         cmocka_unit_test(bad_tables_are_refused_with_their_line),
         cmocka_unit_test(every_cut_and_flip_is_survived),
+        cmocka_unit_test(versions_suit_the_pressure),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

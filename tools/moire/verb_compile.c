@@ -41,6 +41,7 @@ static const char usage[] =
     "  --refine               try more candidates of layers that the store already has\n"
     "  --versions N           also keep versions for several levels of pressure: see moire tune\n"
     "  --qos MS               with --versions: target of the model\n"
+    "  --keep-covered         with --versions: see moire tune\n"
     "  --verbose              say why candidates are rejected\n"
     "  --json                 results as JSON on standard output\n\n"
     "Exit codes: 0 done (layers without a variant run by built-in kernels), 2 usage, 3 bad model,\n"
@@ -140,6 +141,8 @@ static int take_argument(struct mo_args *a, struct options *o) {
         if (!parse_number(a->value, 1, MO_STORE_VERSIONS, &number) || number != (int)number)
             return usage_error("--versions wants 1 to 5", NULL);
         c->search.versions = (int)number;
+    } else if (mo_args_flag(a, "--keep-covered", false)) {
+        c->search.keep_covered = true;
     } else if (mo_args_flag(a, "--qos", true)) {
         if (!parse_number(a->value, 0.001, 1e7, &number)) return usage_error("--qos wants ms", NULL);
         c->search.qos_ns = number * 1e6;

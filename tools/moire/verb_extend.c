@@ -14,14 +14,16 @@ static const char usage[] =
     "FROM.  The models named by --tie have profiles on both and tie the two together; the model between\n"
     "them (core speed, cost of a barrier, memory ceiling) is fitted to those\n"
     "and nothing else.  Its error is printed first: each tying model as predicted by the others.\n\n"
+    "Versions of layers (`moire tune`, `moire profile`) are carried over with what they say of parallelism\n"
+    "and locality.\n\n"
     "MACHINE is a file or a name in bench/machines.  A profile that was measured or published on TO is\n"
-    "never replaced.\n\n"
+    "never replaced; one of a tying model keeps its times and gets the versions of its convolutions.\n\n"
     "  --from MACHINE       where the models were measured (`moire profile`)\n"
     "  --to MACHINE         the machine to write profiles for\n"
     "  --tie MODEL,...      models that are known on both\n"
     "  --output DIR         the profiles of TO by default\n\n"
     "Example:\n"
-    "  moire extend mobilenet-v2 bert-large --from cloud-2core-avx512 --to cores64 --tie "
+    "  moire extend mobilenet-v2 bert-large --from cloud-2core-zen4 --to cores64 --tie "
     "resnet50,googlenet\n";
 
 enum { MAX_MODELS = 64, MAX_TIES = 8 };
@@ -110,27 +112,60 @@ static int leave_one_out(struct work *w, moire_error *err) {
     return MOIRE_OK;
 }
 
-static int write_one(const struct work *w, const char *name, moire_error *err) {
-    struct mo_profile_table here, old, table;
-    char path[1200], note[256];
+/* The tie of a model, NULL when it is none. */
+static const struct mo_extend_tie *tie_of(const struct work *w, const char *name) {
+    for (int i = 0; i < w->options->n_ties; i++)
+        if (!strcmp(w->options->ties[i], name)) return &w->ties[i];
+    return NULL;
+}
+
+static int predict(const struct work *w, const char *name, struct mo_profile_table *table, char *note,
+                   size_t n, moire_error *err) {
+    struct mo_profile_table here;
     int code = mo_bench_machine_table(w->env, &w->from, name, &here, err);
     if (code) return code;
+    code = mo_extend_table(w->env, &w->model, &here, w->to.sim.n_cores, table, err);
+    mo_profile_table_free(&here);
+    snprintf(note, n, "from %s: %.4g x its one-core time shared by whole units + %.4g us + %.4g us a core",
+             w->from.name, w->model.ratio, w->model.sync_us, w->model.sync_core_us);
+    if (code) return code;
+    table->machine = w->to.name;
+    table->source = made;
+    table->note = note;
+    return MOIRE_OK;
+}
+
+/* Published times stay as they are and get versions. */
+static int add_versions(const struct work *w, const struct mo_extend_tie *tie, struct mo_profile_table *table,
+                        char *note, size_t n, moire_error *err) {
+    static const char added[] = "; versions: times relative to the first as on ";
+    int code = mo_extend_versions(w->env, &w->model, tie, table, err);
+    if (code) return code;
+    const char *before = tie->there->note, *end = strstr(before, added);
+    snprintf(note, n, "%.*s%s%s", (int)(end ? (size_t)(end - before) : strlen(before)), before, added,
+             w->from.name);
+    table->machine = tie->there->machine;
+    table->source = tie->there->source;
+    table->note = note;
+    return MOIRE_OK;
+}
+
+static int write_one(const struct work *w, const char *name, moire_error *err) {
+    struct mo_profile_table old, table;
+    const struct mo_extend_tie *tie = tie_of(w, name);
+    char path[1200], note[512];
     const char *folder = w->options->output ? w->options->output : w->to.profiles;
+    int code = MOIRE_OK;
     snprintf(path, sizeof path, "%s/%s.csv", folder, name);
     bool known = !mo_profile_table_read(w->env, path, &old, NULL);
-    if (known && strncmp(old.source, made, sizeof made - 1) != 0)
+    if (known && !tie && strncmp(old.source, made, sizeof made - 1) != 0)
         code =
             mo_fail(err, MOIRE_EINVAL, "%s: was measured or published; --output DIR writes elsewhere", path);
     if (known) mo_profile_table_free(&old);
-    if (!code) code = mo_extend_table(w->env, &w->model, &here, w->to.sim.n_cores, &table, err);
-    mo_profile_table_free(&here);
+    if (!code)
+        code = tie ? add_versions(w, tie, &table, note, sizeof note, err)
+                   : predict(w, name, &table, note, sizeof note, err);
     if (code) return code;
-    snprintf(note, sizeof note,
-             "from %s: %.4g x its one-core time shared by whole units + %.4g us + %.4g us a core",
-             w->from.name, w->model.ratio, w->model.sync_us, w->model.sync_core_us);
-    table.machine = w->to.name;
-    table.source = made;
-    table.note = note;
     size_t n;
     const char *text = mo_profile_table_text(&table, &n);
     code = text ? mo_bench_publish(w->env, path, text, n, err)

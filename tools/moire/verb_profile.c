@@ -5,8 +5,11 @@
 #include <stdlib.h>
 #include <string.h>
 #include "bench/publish.h"
+#include "codegen/tune/stress.h"
 #include "bench/session.h"
+#include "runtime/device/topology.h"
 #include "runtime/plan/describe.h"
+#include "runtime/plan/versions.h"
 #include "runtime/sched/calibrate.h"
 #include "runtime/sched/profile_table.h"
 #include "runtime/serve/runtime.h"
@@ -16,23 +19,38 @@
 static const char usage[] =
     "usage: moire profile FILE.onnx|NAME ... --output DIR [--repetitions N] [--threads N] [--shape "
     "NAME=d,d,...]\n"
-    "                     [--generic] [--store DIR] [--models DIR]\n\n"
-    "Measures every layer of each model alone on the machine, on 1, 2, 4, ... and all cores, and writes\n"
-    "DIR/MODEL.csv: the profiles that `moire sim` replays (format: runtime/sched/profile_table.h).\n"
-    "A time is the shortest of the repetitions.\n\n"
+    "                     [--pressure L,...] [--generic] [--store DIR] [--models DIR]\n\n"
+    "Measures every layer of each model, in each of its versions (`moire tune`), alone on the machine, on\n"
+    "1, 2, 4, ... and all cores, and writes DIR/MODEL.csv: the profiles that `moire sim` replays (format:\n"
+    "runtime/sched/profile_table.h).  A time is the shortest of the repetitions.\n\n"
+    "With --pressure also beside a neighbour (`moire stress`) on the upper half of the cores.  Where the "
+    "layer\n"
+    "needs those itself the times alone are taken, times the slowdown on the most cores that leave them "
+    "free;\n"
+    "and a time that falls under more pressure is taken for noise: that under less stands.\n\n"
     "  --output DIR         folder of the files, which must exist\n"
     "  --repetitions N      20 by default\n"
     "  --threads N          at most so many cores, all by default\n"
     "  --shape NAME=d,d,... shape of an input that the file leaves open\n"
+    "  --pressure L,...     levels of the neighbour besides 0, rising, 1 to 5; none by default\n"
     "  --generic            the built-in kernels only\n"
     "  --store DIR          folder of compiled variants\n"
     "  --models DIR         folder of zoo files, built on first use\n\n"
     "Example:\n"
-    "  moire profile resnet50 googlenet --output bench/machines/cloud-2core-avx512\n";
+    "  moire profile resnet50 googlenet --output bench/machines/cloud-2core-zen4\n";
 
 struct profile_options {
     struct mo_bench_options bench;
     int repetitions;
+    int levels[MO_STRESS_LEVELS], n_levels; /* of pressure; the first is 0 */
+};
+
+/* The profiles of one model: [version][n-th level]. */
+struct measured {
+    const moire_tenant *tenant;
+    const struct profile_options *options;
+    int n_versions;
+    struct mo_profile *profile[MO_STORE_VERSIONS][MO_STRESS_LEVELS];
 };
 
 /* What was asked for, without folder and ".onnx": the name by which `moire sim` looks. */
@@ -43,45 +61,124 @@ static void base_name(const char *word, char *out, size_t n) {
     snprintf(out, n, "%.*s", (int)(length < n ? length : n - 1), base);
 }
 
-static int fill_lines(const moire_tenant *t, const struct mo_profile *p, struct mo_profile_table *table) {
-    double *us = mo_region_array(table->region, (size_t)p->n_layers * (size_t)table->n_counts, sizeof *us);
-    table->lines = mo_region_array(table->region, (size_t)p->n_layers, sizeof *table->lines);
-    if (!us || !table->lines) return MOIRE_ENOMEM;
-    for (int l = 0; l < p->n_layers; l++, us += table->n_counts) {
-        const struct mo_step *step = &t->plan->steps[l];
-        struct mo_profile_line *line = &table->lines[l];
-        *line = (struct mo_profile_line){.layer = l,
-                                         .batch = 1,
-                                         .kib = (double)step->bytes / 1024,
-                                         .units = step->units > 1 ? (double)step->units : 1,
-                                         .us = us};
-        mo_layer_text(t->plan->graph, step->node, line->name, sizeof line->name);
-        for (int c = 0; c < table->n_counts; c++)
-            us[c] = (double)mo_profile_time(p, table->counts[c], l, l + 1) * 1e-3;
+/* Time of a layer in a version, on so many cores, at the n-th level; in us. */
+static double time_of(const struct measured *m, int layer, int version, int level, int cores) {
+    const struct mo_profile *alone = m->profile[version][0], *p = m->profile[version][level];
+    int most = p->max_cores < cores ? p->max_cores : cores;
+    double ns = (double)mo_profile_time(alone, cores, layer, layer + 1);
+    double slower = (double)mo_profile_time(p, most, layer, layer + 1) /
+                    (double)mo_profile_time(alone, most, layer, layer + 1);
+    return ns * slower * 1e-3;
+}
+
+static void fill_line(const struct measured *m, int layer, int version, int level,
+                      struct mo_profile_table *table, double *us) {
+    const struct mo_step *step = &m->tenant->plan->steps[layer];
+    struct mo_profile_line *line = &table->lines[table->n_lines++];
+    *line = (struct mo_profile_line){.layer = layer,
+                                     .variant = version,
+                                     .batch = 1,
+                                     .pressure = (double)m->options->levels[level] / (MO_STRESS_LEVELS - 1),
+                                     .kib = (double)step->bytes / 1024,
+                                     .units = step->units > 1 ? (double)step->units : 1,
+                                     .us = us};
+    if (step->n_versions) {
+        const struct mo_version *v = &step->version[version];
+        line->units = (double)v->units;
+        line->block_kib = (double)v->block_bytes / 1024;
+        line->l3_kib = (double)v->l3_bytes / 1024;
     }
-    table->n_layers = table->n_lines = p->n_layers;
-    table->units = true;
+    mo_layer_text(m->tenant->plan->graph, step->node, line->name, sizeof line->name);
+    for (int c = 0; c < table->n_counts; c++) {
+        us[c] = time_of(m, layer, version, level, table->counts[c]);
+        if (level && us[c] < line[-1].us[c]) us[c] = line[-1].us[c];
+    }
+}
+
+static int fill_lines(const struct measured *m, struct mo_profile_table *table) {
+    int layers = m->tenant->plan->n_steps, levels = m->options->n_levels;
+    size_t lines = (size_t)layers * (size_t)m->n_versions * (size_t)levels;
+    double *us = mo_region_array(table->region, lines * (size_t)table->n_counts, sizeof *us);
+    table->lines = mo_region_array(table->region, lines, sizeof *table->lines);
+    if (!us || !table->lines) return MOIRE_ENOMEM;
+    for (int l = 0; l < layers; l++) {
+        int n = m->tenant->plan->steps[l].n_versions;
+        for (int v = 0; v < (n > 1 ? n : 1); v++)
+            for (int level = 0; level < levels; level++, us += table->n_counts)
+                fill_line(m, l, v, level, table, us);
+    }
+    table->n_layers = layers;
+    table->units = table->locality = true;
     return MOIRE_OK;
 }
 
-static int write_profile(const struct mo_env *env, const moire_tenant *t, const struct mo_profile *p,
-                         const char *folder, const char *model, moire_error *err) {
+static int write_profile(const struct mo_env *env, const struct measured *m, const char *folder,
+                         const char *model, moire_error *err) {
     char path[1200];
     size_t n = 0;
+    const struct mo_profile *p = m->profile[0][0];
     struct mo_profile_table table = {.region = mo_region_create(env),
                                      .model = model,
                                      .source = "measured by `moire profile`, shortest of the repetitions"};
     for (int c = 1; c <= p->max_cores && table.n_counts < MO_PROFILE_COUNTS; c++)
         if (p->measured[c]) table.counts[table.n_counts++] = c;
-    const char *text = table.region && !fill_lines(t, p, &table) ? mo_profile_table_text(&table, &n) : NULL;
+    const char *text = table.region && !fill_lines(m, &table) ? mo_profile_table_text(&table, &n) : NULL;
     snprintf(path, sizeof path, "%s/%s.csv", folder, model);
     int code = text ? mo_bench_publish(env, path, text, n, err)
                     : mo_fail(err, MOIRE_ENOMEM, "out of memory for the profile of '%s'", model);
     mo_profile_table_free(&table);
     if (!code)
-        printf("%s: %d layers, %.3f ms on one core, %.3f ms on %d\n", path, p->n_layers,
-               (double)mo_profile_time(p, 1, 0, p->n_layers) * 1e-6,
-               (double)mo_profile_time(p, p->max_cores, 0, p->n_layers) * 1e-6, p->max_cores);
+        printf("%s: %d layers, %.3f ms on one core, %.3f ms on %d; %d version%s, %d level%s of pressure\n",
+               path, p->n_layers, (double)mo_profile_time(p, 1, 0, p->n_layers) * 1e-6,
+               (double)mo_profile_time(p, p->max_cores, 0, p->n_layers) * 1e-6, p->max_cores, m->n_versions,
+               m->n_versions > 1 ? "s" : "", m->options->n_levels, m->options->n_levels > 1 ? "s" : "");
+    return code;
+}
+
+/* Walkers on the upper half of the runtime's cores. */
+static int start_neighbour(const moire_runtime *rt, struct mo_stress **out, moire_error *err) {
+    const struct mo_topology *t = rt->topology;
+    struct mo_stress_config config = {.env = &rt->env,
+                                      .kind = MO_STRESS_L3,
+                                      .cpu = t->cpu + t->n_cores / 2,
+                                      .n = t->n_cores - t->n_cores / 2,
+                                      .l2_bytes = t->l2_bytes,
+                                      .l3_bytes = t->l3_bytes};
+    if (t->n_cores < 2) return mo_fail(err, MOIRE_EINVAL, "--pressure needs a second core for the neighbour");
+    return mo_stress_create(&config, out, err);
+}
+
+static int measure_versions(moire_runtime *rt, struct measured *m, struct mo_stress *stress,
+                            moire_error *err) {
+    moire_tenant *t = (moire_tenant *)m->tenant;
+    int code = MOIRE_OK, all = mo_engine_cores(rt->engine);
+    int v = 0;
+    do {
+        mo_instance_version(t->instances[0], v);
+        int i = 0;
+        do {
+            int level = m->options->levels[i];
+            if (stress) mo_stress_set(stress, level);
+            code = mo_calibrate(rt->engine, &rt->env, &mo_serve_model, t, 0, t->plan->n_steps,
+                                m->options->repetitions, level ? all / 2 : all, &m->profile[v][i], err);
+        } while (!code && ++i < m->options->n_levels);
+    } while (!code && ++v < m->n_versions);
+    return code;
+}
+
+static int measure_tenant(moire_runtime *rt, const moire_tenant *t, const struct profile_options *o,
+                          const struct mo_env *env, const char *name, moire_error *err) {
+    struct measured m = {.tenant = t, .options = o, .n_versions = 1};
+    struct mo_stress *stress = NULL;
+    for (int k = 0; k < t->plan->n_steps; k++)
+        if (t->plan->steps[k].n_versions > m.n_versions) m.n_versions = t->plan->steps[k].n_versions;
+    int code = o->n_levels > 1 ? start_neighbour(rt, &stress, err) : MOIRE_OK;
+    if (!code) code = measure_versions(rt, &m, stress, err);
+    mo_stress_destroy(stress);
+    if (!code) code = write_profile(env, &m, o->bench.output, name, err);
+    for (int v = 0; v < m.n_versions; v++)
+        for (int i = 0; i < MO_STRESS_LEVELS; i++)
+            mo_profile_destroy(m.profile[v][i]);
     return code;
 }
 
@@ -89,7 +186,6 @@ static int write_profile(const struct mo_env *env, const moire_tenant *t, const 
 static int measure(struct mo_bench_session *s, const struct profile_options *o, const char *word,
                    moire_error *err) {
     struct mo_bench_tenant model = {.name = word, .model = word};
-    struct mo_profile *profile = NULL;
     moire_runtime *runtime = NULL;
     moire_tenant *tenant;
     moire_tenant_config tc;
@@ -110,19 +206,32 @@ static int measure(struct mo_bench_session *s, const struct profile_options *o, 
     tc.n_shapes = model.n_shapes;
     if (!code) code = mo_runtime_create(&config, NULL, 0, &runtime, err);
     if (!code) code = moire_load(runtime, model.model, &tc, &tenant, err);
-    if (!code) /* loading left a sample input in instance 0 */
-        code = mo_calibrate(runtime->engine, &runtime->env, &mo_serve_model, tenant, 0, tenant->plan->n_steps,
-                            o->repetitions, &profile, err);
-    if (!code) code = write_profile(s->env, tenant, profile, o->bench.output, name, err);
-    mo_profile_destroy(profile);
+    if (!code) code = measure_tenant(runtime, tenant, o, s->env, name, err);
     if (runtime) moire_runtime_destroy(runtime, 0);
     mo_region_destroy(region);
     return code;
 }
 
+static int parse_levels(struct profile_options *o, const char *text, moire_error *err) {
+    o->n_levels = 1;
+    for (const char *at = text; at && *at; at += at[1] ? 2 : 1) {
+        int level = *at - '0';
+        if (level <= o->levels[o->n_levels - 1] || level >= MO_STRESS_LEVELS || (at[1] && at[1] != ',') ||
+            (at[1] && !at[2]))
+            return mo_bench_bad_flag(err, "--pressure", text, "needs rising levels from 1 to 5, as 1,3,5");
+        o->levels[o->n_levels++] = level;
+    }
+    return o->n_levels > 1 ? MOIRE_OK : mo_bench_bad_flag(err, "--pressure", text, "needs levels");
+}
+
 static int parse(struct profile_options *o, struct mo_args *args, moire_error *err) {
     while (args->at < args->argc) {
         bool took;
+        if (mo_args_flag(args, "--pressure", true)) {
+            int code = parse_levels(o, args->value, err);
+            if (code) return code;
+            continue;
+        }
         if (mo_args_flag(args, "--repetitions", true)) {
             char *end = NULL;
             long v = args->value ? strtol(args->value, &end, 10) : 0;
@@ -147,6 +256,7 @@ static int dispatch(const struct mo_env *env, int argc, char **argv, moire_error
     if (!o) return mo_fail(err, MOIRE_ENOMEM, "out of memory");
     struct mo_args args = {.argc = argc, .argv = argv, .at = 1};
     o->repetitions = 20;
+    o->n_levels = 1;
     int code = mo_bench_session_open(env, argc, argv, &session, err);
     bool opened = !code;
     if (!code) code = parse(o, &args, err);

@@ -19,6 +19,8 @@ static const char usage[] =
     "  --versions N   most versions of a layer, 2 to 5; 5 by default\n"
     "  --qos MS       target of the model; layers share it by operation count.  Without it a layer may take\n"
     "                 twice its best time\n"
+    "  --keep-covered keep all N: what other versions cover on this machine may be needed on another, whose\n"
+    "                 profiles `moire profile` and `moire extend` make from these\n"
     "  --budget S     stop after about S seconds: fewer implementations of every layer are sampled\n"
     "All other flags are those of `moire compile`.\n\n"
     "Exit codes: as `moire compile`.\n\n"
