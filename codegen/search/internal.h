@@ -41,6 +41,7 @@ struct job {
     struct mo_variant earlier;
     struct mo_store_index earlier_index;
     struct mo_store_front *front; /* of this run; NULL: no versions are wanted */
+    double spent_s;               /* on the candidates before `next`, in this run */
 };
 
 struct mo_search {
@@ -64,6 +65,23 @@ static inline bool mo_search_interrupted(const struct mo_search *s) {
 static inline bool mo_search_versions(const struct mo_search *s) {
     return s->options.versions > 1;
 }
+
+/* turns.c: what comes next. */
+enum { MO_TURN_MOST = MO_FRONT_POINTS, MO_CHUNK_MOST = 32 + MO_TURN_MOST };
+
+/* The turns of some layers, compiled together. */
+struct mo_chunk {
+    int jobs, n;
+    struct job *job[MO_CHUNK_MOST], *of[MO_CHUNK_MOST]; /* by turn, by candidate */
+    int turn[MO_CHUNK_MOST];                            /* candidates of the job's turn */
+    struct candidate *candidate[MO_CHUNK_MOST];
+};
+bool mo_job_wants_more(const struct mo_search *s, const struct job *job);
+int mo_jobs_by_share(const void *a, const void *b); /* for qsort: largest predicted time of all uses first */
+int mo_first_turn(const struct mo_search *s, int pending); /* candidates of each pending layer's first turn */
+int mo_turns_left(const struct mo_search *s, int first);
+/* Advances the jobs it takes; false when nothing is left.  s->jobs is in order of share. */
+bool mo_next_chunk(const struct mo_search *s, int first, struct mo_chunk *chunk);
 
 /* candidates.c: the legal points of a job; emits and compiles a batch; releases what a candidate holds. */
 int mo_job_points(const struct mo_search *s, struct job *job, moire_error *err);

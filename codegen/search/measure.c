@@ -9,7 +9,16 @@
 
 #include <math.h>
 
-enum { MIN_ROUNDS = 5, MAX_ROUNDS = 12, SLICE_NS = 3000000, CPUS_TRIED = 64, PIECE_NS = 100000 };
+enum {
+    MIN_ROUNDS = 8,
+    MAX_ROUNDS = 16,
+    GOOD_ROUNDS = 4,
+    FIRST_ROUNDS = 2,
+    FINAL_ROUNDS = 5,
+    SLICE_NS = 3000000,
+    CPUS_TRIED = 64,
+    PIECE_NS = 100000
+};
 
 struct round {
     double ns[MO_CONTENDERS]; /* INFINITY: left out */
@@ -75,13 +84,21 @@ static bool interrupted(const struct mo_measure *m) {
     return m->interrupted && atomic_load(m->interrupted);
 }
 
-/* Whether contender i takes part after the first two rounds: those within 1.6 of the best so far. */
+static double best_of(const struct session *s, int i) {
+    double best = INFINITY;
+    for (int k = 0; k < s->rounds; k++)
+        best = fmin(best, s->round[k].ns[i]);
+    return best;
+}
+
+/* Whether contender i takes part in the next round: all in the first two, then those near the best, in the
+ * final rounds those that noise might have misjudged. */
 static bool still_in(const struct session *s, int i) {
-    if (i == 0 || s->rounds < 2 || s->m->stress) return true;
+    if (i == 0 || s->rounds < FIRST_ROUNDS || s->m->stress) return true;
     double best = INFINITY;
     for (int k = 0; k < s->m->n; k++)
-        best = fmin(best, fmin(s->round[0].ns[k], s->round[1].ns[k]));
-    return fmin(s->round[0].ns[i], s->round[1].ns[i]) <= 1.6 * best;
+        best = fmin(best, best_of(s, k));
+    return best_of(s, i) <= (s->rounds < FINAL_ROUNDS ? 1.3 : 1.05) * best;
 }
 
 static void run_round(struct session *s) {
@@ -94,15 +111,8 @@ static void run_round(struct session *s) {
     s->rounds++;
 }
 
-static double reference_best(const struct session *s) {
-    double best = INFINITY;
-    for (int k = 0; k < s->rounds; k++)
-        best = fmin(best, s->round[k].ns[0]);
-    return best;
-}
-
 static int good_rounds(const struct session *s) {
-    double best = reference_best(s);
+    double best = best_of(s, 0);
     int good = 0;
     for (int k = 0; k < s->rounds; k++)
         good += s->round[k].reference <= 1.05 * best;
@@ -111,7 +121,7 @@ static int good_rounds(const struct session *s) {
 
 /* Minima of the good rounds; of all when a contender ran in no good one. */
 static void settle(const struct session *s) {
-    double best = reference_best(s);
+    double best = best_of(s, 0);
     for (int i = 0; i < s->m->n; i++) {
         double good = INFINITY, all = INFINITY;
         for (int k = 0; k < s->rounds; k++) {
@@ -132,9 +142,10 @@ static void *session_main(void *arg) {
     struct session *s = arg;
     pin_somewhere(s->h->env);
     if (s->m->stress) mo_stress_set(s->m->stress, s->m->level);
+    int least = s->m->stress ? FINAL_ROUNDS : MIN_ROUNDS;
     while (s->rounds < MAX_ROUNDS && !interrupted(s->m)) {
         run_round(s);
-        if (s->rounds >= MIN_ROUNDS && good_rounds(s) >= 3) break;
+        if (s->rounds >= least && good_rounds(s) >= GOOD_ROUNDS) break;
     }
     if (s->m->stress) mo_stress_set(s->m->stress, 0);
     if (s->rounds) settle(s);

@@ -17,8 +17,9 @@ struct mo_measure {
 };
 
 /* Interleaved rounds on a pinned thread of its own; minima over the rounds in which the reference kernel
- * was within 5 % of its best.  Contenders far behind after the first round are left out of the others.  Under
- * pressure the neighbour is at its level all the time, and what it would do to the private cache is done
- * before every 100 us of the kernel's work; only the kernel's own time counts. */
+ * was within 5 % of its best.  Contenders behind after the first rounds are left out of the others; the last
+ * rounds are for those within 5 %.  Under pressure all stay, the neighbour is at its level all the time, and
+ * what it would do to the private cache is done before every 100 us of the kernel's work; only the kernel's
+ * own time counts. */
 int mo_measure_run(struct mo_harness *h, struct mo_measure *m, moire_error *err);
 #endif

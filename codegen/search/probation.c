@@ -3,7 +3,7 @@
  *
  * A candidate that crashes or never ends takes the copy with it, not the command: it is rejected, and a new
  * copy goes on with those behind it.  Only what computed right there is loaded and timed here.  One copy
- * serves all candidates of a pass, so that a sound family costs one fork a pass. */
+ * serves all candidates of a turn, so that a sound family costs one fork a turn. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>

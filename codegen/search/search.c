@@ -1,16 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
- * search.c - the passes over all layers; see search.h.
- *
- * A pass takes the next few candidates of every layer, largest share of the work first, in chunks: a chunk
- * is compiled on all cores, then measured with the machine to itself. */
+ * search.c - collects layers and works off their turns (turns.c): a chunk of candidates is compiled on all
+ * cores, then measured with the machine to itself. */
 #include "codegen/search/search.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include "codegen/search/internal.h"
-
-enum { FIRST_PASS = 3, LATER_PASS = 4, CHUNK = 32, BUDGET_CHUNK = 12, MOST_POINTS = MO_FRONT_POINTS };
 
 int mo_search_create(const struct mo_env *env, const struct mo_search_options *options,
                      struct mo_search **out, moire_error *err) {
@@ -109,13 +105,6 @@ const struct mo_layer_result *mo_search_result(const struct mo_search *s, int in
 
 /* --- the run --- */
 
-static int by_work(const void *a, const void *b) {
-    const struct job *x = *(struct job *const *)a, *y = *(struct job *const *)b;
-    double p = (double)x->layer.flops * x->result.uses, q = (double)y->layer.flops * y->result.uses;
-    if (p != q) return p < q ? 1 : -1;
-    return strcmp(x->result.signature, y->result.signature);
-}
-
 static void reuse(struct mo_search *s, struct job *job) {
     struct mo_store_index *x = &job->index;
     if (!mo_store_peek(s->store, job->result.signature, job->layer.problem.isa, x) ||
@@ -139,77 +128,45 @@ static bool over_budget(const struct mo_search *s) {
     return s->options.budget_s > 0 && (double)(mo_now(s->env) - s->started) * 1e-9 >= s->options.budget_s;
 }
 
-static bool wants_more(const struct mo_search *s, const struct job *job) {
-    return job->next < job->n && (job->result.state != MO_LAYER_REUSED || s->options.refine);
+static double seconds_since(const struct mo_search *s, int64_t then) {
+    return (double)(mo_now(s->env) - then) * 1e-9;
 }
 
-static int steps_left(const struct mo_search *s, int first) {
-    int steps = 0;
-    for (int i = 0; i < s->n; i++) {
-        const struct job *job = s->jobs[i];
-        if (!wants_more(s, job)) continue;
-        int left = job->n - job->next;
-        if (job->next == 0) {
-            steps++;
-            left -= first;
-        }
-        if (left > 0) steps += (left + LATER_PASS - 1) / LATER_PASS;
-    }
-    return steps;
-}
-
-/* Fills a chunk with the next candidates of jobs from *at on; returns the number of jobs taken. */
-static int next_chunk(const struct mo_search *s, int *at, int first, struct job **jobs,
-                      struct candidate **batch, struct job **of, int *n) {
-    int taken = 0;
-    *n = 0;
-    int cap = s->options.budget_s > 0 ? BUDGET_CHUNK : CHUNK; /* small ones end nearer to the budget */
-    for (; *at < s->n && *n < cap; ++*at) {
-        struct job *job = s->jobs[*at];
-        if (!wants_more(s, job)) continue;
-        int quota = job->next ? LATER_PASS : first;
-        for (; quota-- > 0 && job->next < job->n; job->next++) {
-            batch[*n] = &job->candidate[job->next];
-            of[(*n)++] = job;
-        }
-        jobs[taken++] = job;
-    }
-    return taken;
-}
-
-struct pass {
-    int first, done, total;
+struct progress {
+    int done, total;
 };
 
-static int run_pass(struct mo_search *s, struct pass *pass, moire_error *err) {
-    struct job *jobs[CHUNK], *of[CHUNK + MOST_POINTS];
-    struct candidate *batch[CHUNK + MOST_POINTS];
-    int at = 0, n;
-    while (!over_budget(s)) {
-        if (mo_search_interrupted(s)) return mo_fail(err, MOIRE_EINTERRUPTED, "interrupted");
-        int taken = next_chunk(s, &at, pass->first, jobs, batch, of, &n);
-        if (!taken) return MOIRE_OK;
-        int rc = mo_compile_batch(s, batch, of, n, err);
-        for (int i = 0; i < taken && !rc; i++) {
-            if (over_budget(s) && jobs[i]->index.signature[0]) return MOIRE_OK; /* it has a variant */
-            jobs[i]->result.tried = jobs[i]->next;
-            rc = mo_job_tune(s, jobs[i], err);
-            if (!rc && s->options.progress)
-                s->options.progress(s->options.ctx, ++pass->done, pass->total, &jobs[i]->result);
-        }
+/* Measures the layers of a compiled chunk; its compilation, which took compiling_s, is shared among them. */
+static int tune_chunk(struct mo_search *s, const struct mo_chunk *chunk, double compiling_s,
+                      struct progress *p, moire_error *err) {
+    for (int i = 0; i < chunk->jobs; i++) {
+        struct job *job = chunk->job[i];
+        if (over_budget(s) && job->index.signature[0]) continue; /* it has a variant */
+        int64_t start = mo_now(s->env);
+        job->result.tried = job->next;
+        int rc = mo_job_tune(s, job, err);
         if (rc) return rc;
+        job->spent_s += compiling_s * chunk->turn[i] / chunk->n + seconds_since(s, start);
+        if (s->options.progress) s->options.progress(s->options.ctx, ++p->done, p->total, &job->result);
     }
     return MOIRE_OK;
 }
 
-/* Candidates of the first pass: fewer when the budget is tight (about a second a layer for three). */
-static int first_quota(const struct mo_search *s, int pending) {
-    if (mo_search_versions(s)) return MOST_POINTS;
-    if (s->options.budget_s <= 0 || s->options.budget_s > 1.2 * pending) return FIRST_PASS;
-    return s->options.budget_s > 0.7 * pending ? 2 : 1;
+static int run_turns(struct mo_search *s, int pending, moire_error *err) {
+    struct mo_chunk chunk;
+    int first = mo_first_turn(s, pending), rc = MOIRE_OK;
+    struct progress progress = {.total = mo_turns_left(s, first)};
+    while (!rc && !over_budget(s)) {
+        if (mo_search_interrupted(s)) return mo_fail(err, MOIRE_EINTERRUPTED, "interrupted");
+        if (!mo_next_chunk(s, first, &chunk)) break;
+        int64_t start = mo_now(s->env);
+        rc = mo_compile_batch(s, chunk.candidate, chunk.of, chunk.n, err);
+        if (!rc) rc = tune_chunk(s, &chunk, seconds_since(s, start), &progress, err);
+    }
+    return rc;
 }
 
-/* With versions every candidate of a layer belongs to its one pass: a tight budget means fewer of them, at
+/* With versions every candidate of a layer belongs to its one turn: a tight budget means fewer of them, at
  * about half a second each. */
 static void fit_budget(const struct mo_search *s, int pending) {
     if (!mo_search_versions(s) || s->options.budget_s <= 0 || !pending) return;
@@ -219,7 +176,6 @@ static void fit_budget(const struct mo_search *s, int pending) {
 }
 
 static int prepare(struct mo_search *s, int *pending, moire_error *err) {
-    if (s->n) qsort(s->jobs, (size_t)s->n, sizeof *s->jobs, by_work);
     moire_error why;
     if (mo_store_open(s->env, s->options.store, &s->store, &why) == MOIRE_ENOMEM)
         return mo_fail(err, MOIRE_ENOMEM, "%s", why.message);
@@ -231,8 +187,9 @@ static int prepare(struct mo_search *s, int *pending, moire_error *err) {
         if (s->jobs[i]->result.state == MO_LAYER_REUSED)
             s->jobs[i]->next =
                 s->jobs[i]->result.tried < s->jobs[i]->n ? s->jobs[i]->result.tried : s->jobs[i]->n;
-        *pending += wants_more(s, s->jobs[i]);
+        *pending += mo_job_wants_more(s, s->jobs[i]);
     }
+    if (s->n) qsort(s->jobs, (size_t)s->n, sizeof *s->jobs, mo_jobs_by_share);
     fit_budget(s, *pending);
     return MOIRE_OK;
 }
@@ -243,9 +200,5 @@ int mo_search_run(struct mo_search *s, moire_error *err) {
     if (rc || !pending) return rc;
     rc = mo_writer_open(s->env, s->options.store, &s->writer, err);
     if (!rc) rc = mo_cc_find(s->env, s->options.cc, mo_writer_work(s->writer), &s->cc, err);
-    struct pass pass = {.first = first_quota(s, pending)};
-    pass.total = steps_left(s, pass.first);
-    while (!rc && !over_budget(s) && steps_left(s, pass.first) > 0)
-        rc = run_pass(s, &pass, err);
-    return rc;
+    return rc ? rc : run_turns(s, pending, err);
 }

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  * search.h - finds and stores the best variant of every layer of one or more models.
  *
- * Layers are collected first (equal ones once, whatever model they come from), then searched in passes: a
- * few candidates of every layer in order of its share of the work, then more while the budget lasts.  Every
- * layer is published as soon as it is measured, so an interrupted or killed search loses at most one chunk.
+ * Layers are collected first (equal ones once, whatever model they come from), then searched layer by layer,
+ * those with the largest share of the time first.  With a budget, every layer has two candidates measured
+ * (one when the budget is tight) before any has more; what is left goes where it promises to save most
+ * (turns.c). Every layer is published as soon as it is measured: an interrupted or killed search loses at
+ * most one chunk.
  */
 #ifndef MO_SEARCH_H
 #define MO_SEARCH_H
@@ -38,9 +40,9 @@ struct mo_search_options {
     int jobs;           /* compilers at a time; 0 = 1 */
     double budget_s;    /* 0 = no limit */
     int points;         /* most candidates a layer; 0 = 8 */
-    double probation_s; /* time in which the candidates of one pass over a layer must compute right; 0 = 60 */
+    double probation_s; /* time in which the candidates of one turn of a layer must compute right; 0 = 60 */
     bool refine;        /* go on with layers that the store already has */
-    /* Versions for several levels of pressure (codegen/tune/front.h): one pass over more candidates that
+    /* Versions for several levels of pressure (codegen/tune/front.h): one turn of more candidates that
      * differ in blocking, order and algorithm; a layer is done when its front is in the store. */
     int versions;             /* most a layer; 0 or 1 = the fastest only */
     bool keep_covered;        /* also those that others cover here: for machines with other caches */
@@ -52,7 +54,7 @@ struct mo_search_options {
     bool (*problem)(const struct mo_graph *graph, const struct mo_node *node, enum mo_isa isa,
                     struct mo_problem *out);
     const _Atomic int *interrupted; /* set it to end soon with MOIRE_EINTERRUPTED; may be NULL */
-    /* after every layer of a pass: `done` of `total` steps; may be NULL */
+    /* after every turn of a layer: `done` of `total`; may be NULL */
     void (*progress)(void *ctx, int done, int total, const struct mo_layer_result *layer);
     void *ctx;
 };

@@ -50,7 +50,7 @@ struct lineup {
     int generic, earlier;
 };
 
-/* The generic kernel, what an earlier run stored, the best of earlier passes and the new good ones. */
+/* The generic kernel, what an earlier run stored, the best of earlier turns and the new good ones. */
 static void line_up(const struct job *job, struct mo_harness *h, struct lineup *l) {
     struct mo_measure *m = &l->m;
     l->generic = l->earlier = -1;
@@ -197,7 +197,7 @@ static int publish(struct mo_search *s, struct job *job, moire_error *err) {
     return rc;
 }
 
-/* Lets go of everything but the best so far, which the next pass must beat. */
+/* Lets go of everything but the best so far, which the next turn must beat. */
 static void clean_up(struct mo_search *s, struct job *job) {
     for (int i = 0; i < job->next; i++) {
         struct candidate *c = &job->candidate[i];
