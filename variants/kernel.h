@@ -52,6 +52,9 @@ enum mo_packing {
     MO_PACK_WINO43,   /* [OC/16][36][IC/16][16 ic][16 oc]: 3x3 filters as G g G^T of F(4x4,3x3), winograd.h */
     MO_PACK_WINO23,   /* [OC/16][16][IC/16][16 ic][16 oc]: the same of F(2x2,3x3) */
     MO_PACK_STRASSEN, /* [N/32][7][K/2][16 n]: 1x1 filters and right operands, combined by strassen.h */
+    MO_PACK_WINO33,   /* [OC/16][25][IC/16][16 ic][16 oc]: as MO_PACK_WINO43, of F(3x3,3x3) */
+    MO_PACK_WINO53,   /* [OC/16][49][IC/16][16 ic][16 oc]: of F(5x5,3x3) */
+    MO_PACK_WINO63,   /* [OC/16][64][IC/16][16 ic][16 oc]: of F(6x6,3x3) */
     MO_PACK_COUNT
 };
 

@@ -107,6 +107,9 @@ static bool fits(enum mo_packing packing, const struct mo_conv *c) {
         return c->depthwise;
     case MO_PACK_WINO43:
     case MO_PACK_WINO23:
+    case MO_PACK_WINO33:
+    case MO_PACK_WINO53:
+    case MO_PACK_WINO63:
         return groups == 1 && c->kh == 3 && c->kw == 3 && c->sh == 1 && c->sw == 1 && c->dh == 1 &&
                c->dw == 1;
     case MO_PACK_STRASSEN:

@@ -12,8 +12,9 @@ static void times_root(double *p, int n, double root) {
     p[0] *= -root;
 }
 
+/* n finite points; alpha of them, or one less and infinity. */
 static void fill(struct mo_winograd *w, const double *point) {
-    int n = w->alpha - 1;
+    int n = w->alpha - w->infinity;
     for (int i = 0; i < n; i++) {
         double scale = 1, power = 1, row[MO_WINO_ALPHA + 1] = {1};
         for (int k = 0, degree = 0; k < n; k++) {
@@ -27,6 +28,7 @@ static void fill(struct mo_winograd *w, const double *point) {
             if (j < w->m) w->at[j][i] = power;
         }
     }
+    if (!w->infinity) return;
     double all[MO_WINO_ALPHA + 1] = {1};
     for (int k = 0; k < n; k++)
         times_root(all, k, point[k]);
@@ -34,15 +36,31 @@ static void fill(struct mo_winograd *w, const double *point) {
     w->g[n][2] = w->at[w->m - 1][n] = 1;
 }
 
+/* By m: the packing, and the pairs +-p of its points. */
+static const struct row {
+    enum mo_packing packing;
+    double pairs[MO_WINO_ALPHA / 2];
+} rows[] = {
+    [2] = {MO_PACK_WINO23, {1}},
+    [3] = {MO_PACK_WINO33, {0.8125, 2.5}},
+    [4] = {MO_PACK_WINO43, {0.70710678118654752440, 1.41421356237309504880}},
+    [5] = {MO_PACK_WINO53, {0.5625, 1.1875, 3.375}},
+    [6] = {MO_PACK_WINO63, {0.53125, 1, 1.9375}},
+};
+
+enum mo_packing mo_winograd_packing(int m) {
+    return m >= MO_WINO_LEAST && m <= MO_WINO_M ? rows[m].packing : MO_PACK_NONE;
+}
+
 bool mo_winograd_of(enum mo_packing packing, struct mo_winograd *out) {
-    static const double small = 0.70710678118654752440, large = 1.41421356237309504880;
+    double point[MO_WINO_ALPHA] = {0};
     memset(out, 0, sizeof *out);
-    if (packing != MO_PACK_WINO43 && packing != MO_PACK_WINO23) return false;
-    out->m = packing == MO_PACK_WINO43 ? 4 : 2;
+    for (out->m = MO_WINO_LEAST; mo_winograd_packing(out->m) != packing; out->m++)
+        if (out->m == MO_WINO_M) return false;
     out->alpha = out->m + 2;
-    if (out->m == 4)
-        fill(out, (const double[]){0, small, -small, large, -large});
-    else
-        fill(out, (const double[]){0, 1, -1});
+    out->infinity = out->m % 2 == 0;
+    for (int i = 1; i < out->alpha - out->infinity; i++)
+        point[i] = (i % 2 ? 1 : -1) * rows[out->m].pairs[(i - 1) / 2];
+    fill(out, point);
     return true;
 }

@@ -5,8 +5,14 @@
 #include <string.h>
 #include "codegen/family/walk.h"
 
-enum { L1_BYTES = 32 << 10, L2_BYTES = 768 << 10, MAX_SCRATCH = 256 << 20, MAX_CUTS = 12 };
-static const double l2_rate = 40, l3_rate = 14, ghz = 4.2; /* bytes a cycle; as in walk_cost.c */
+enum {
+    L1_BYTES = 32 << 10,
+    L2_BYTES = 768 << 10,
+    L3_BYTES = 24 << 20,
+    MAX_SCRATCH = 256 << 20,
+    MAX_CUTS = 12
+};
+static const double l2_rate = 40, l3_rate = 28, memory_rate = 14, ghz = 4.2; /* bytes a cycle */
 
 static int64_t ceil_div(int64_t a, int64_t b) {
     return (a + b - 1) / b;
@@ -45,8 +51,8 @@ bool mo_wino_describe(const struct mo_problem *p, const struct mo_point *point, 
     memset(w, 0, sizeof *w);
     w->p = p;
     w->isa = mo_emit_isa(p->isa);
-    w->packing = knob[MO_WINO_KNOB_M] == 4 ? MO_PACK_WINO43 : MO_PACK_WINO23;
-    if (!mo_winograd_of(w->packing, &w->matrix) || w->matrix.m != knob[MO_WINO_KNOB_M]) return false;
+    w->packing = mo_winograd_packing(knob[MO_WINO_KNOB_M]);
+    if (!mo_winograd_of(w->packing, &w->matrix)) return false;
     w->rows = ceil_div(p->oh, w->matrix.m), w->cols = ceil_div(p->ow, w->matrix.m);
     w->tiles = p->n * w->rows * w->cols;
     w->icb = ceil_div(p->c, 16), w->ocb = ceil_div(p->o, 16);
@@ -101,11 +107,21 @@ static double product_cycles(const struct mo_wino *w, int64_t size) {
         double step = most(fma / 2, (vectors * (w->ahead ? 2 : 1) + tiles) / 2 * 1.03);
         if (!w->isa->constraint) step += fma / 2;
         double slice = (double)(w->icb * 1024 * w->blocks), one = most(step, 4) * (double)w->p->c;
-        if (slice > L1_BYTES) one = most(one, slice / l2_rate);
+        if (slice > L1_BYTES) one = most(one, slice / l2_rate) + 0.15 * slice / l2_rate;
         cycles += one + 30 + 1.5 * fma;
     }
     double last = (double)(w->ocb % w->blocks) / w->blocks;
     return cycles * (double)w->square * ((double)whole + (last > 0 ? most(last, 0.4) : 0));
+}
+
+/* Weights come from memory, other layers having used the caches since: as one stream where a unit has one
+ * register tile of output blocks, else in pieces that prefetching does not follow.  What is read again is in
+ * L3 unless it is larger. */
+static double memory_cycles(const struct mo_wino *w) {
+    double weights = (double)weight_bytes(w), pieces = 1 + 0.4 * (1 - 1.0 / w->sets);
+    double again = (double)mo_wino_l3_bytes(w) - weights;
+    bool stays = weights < L3_BYTES;
+    return weights * pieces / memory_rate + again / (stays ? l3_rate : memory_rate);
 }
 
 double mo_wino_cost(const struct mo_wino *w) {
@@ -114,8 +130,7 @@ double mo_wino_cost(const struct mo_wino *w) {
            out = (double)(w->tiles * w->ocb) * vectors * (alpha * alpha * 3 + m * m * 4);
     double cycles = product_cycles(w, w->size) * (double)(w->tile_blocks - w->extra) + in + out;
     if (w->extra) cycles += product_cycles(w, w->size + 1) * (double)w->extra;
-    double memory = (double)mo_wino_l3_bytes(w) / l3_rate;
-    if (!w->ahead) memory *= 1.2;
+    double memory = memory_cycles(w);
     return (most(cycles, memory) + 0.2 * (cycles < memory ? cycles : memory)) / ghz;
 }
 
@@ -171,7 +186,7 @@ static void try_point(const struct mo_problem *p, struct mo_point *point, bool e
         point->knob[MO_WINO_KNOB_PREFETCH] = 2048;
         if (!mo_wino_describe(p, point, &w) || (sets > 1 && w.oc_groups * sets * w.blocks > w.ocb)) continue;
         if (even && most(imbalance(&w, 2), imbalance(&w, 4)) > 1.15) continue;
-        point->cost_ns = mo_wino_cost(&w) * (1 + 0.001 * sets);
+        point->cost_ns = mo_wino_cost(&w) * (1 + 0.01 * (sets - 1));
         if (best.cost_ns <= 0 || point->cost_ns < best.cost_ns) best = *point;
     }
     if (best.cost_ns > 0) insert(list, &best);
@@ -198,7 +213,7 @@ static void try_blocks(const struct mo_problem *p, int m, int blocks, bool even,
 static int points(const struct mo_problem *p, struct mo_point *out, int cap) {
     struct list list = {out, 0, cap};
     for (int even = 1; even >= 0 && cap > 0 && !list.n; even--)
-        for (int m = 2; m <= 4; m += 2)
+        for (int m = MO_WINO_LEAST; m <= MO_WINO_M; m++)
             for (int blocks = p->o > 16 && mo_emit_isa(p->isa)->vectors == 1 ? 2 : 1; blocks <= 4; blocks++)
                 try_blocks(p, m, blocks, even, &list);
     return list.n;

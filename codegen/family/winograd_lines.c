@@ -60,8 +60,9 @@ static void emit_input_line(FILE *out, const struct mo_winograd *w) {
     fputs("INLINE void input_line(const char *x, i64 dx, char *y, i64 dy) {\n", out);
     for (int i = 0; i < w->alpha; i++)
         fprintf(out, "    v d%d = load(x + %d * dx);\n", i, i);
-    for (int i = 0; i < w->alpha; i += w->alpha - 1) {
+    for (int i = 0; i < w->alpha; i += w->alpha - 1) { /* 0 and infinity */
         struct sum s = {0};
+        if (i && !w->infinity) break;
         for (int j = 0; j < w->alpha; j++)
             add(&s, w->bt[i][j], "d", j);
         print_assignment(out, "y", i, &s);
@@ -103,7 +104,7 @@ static void emit_output_line(FILE *out, const struct mo_winograd *w) {
         add(&s, w->at[k][0], "d", 0);
         for (int i = 1; i < last; i += 2)
             add(&s, w->at[k][i], k % 2 ? "o" : "e", i);
-        add(&s, w->at[k][last], "d", last);
+        if (w->infinity) add(&s, w->at[k][last], "d", last);
         fprintf(out, "    y[%d] = ", k);
         print_sum(out, &s);
         fputs(";\n", out);

@@ -1,20 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  * test_emitted.c - kernels that were emitted and compiled elsewhere (emit.c) against the reference here. */
-#include <math.h>
 #include <stdlib.h>
 #include "tests/cross/cases.h"
 #include "tests/cross/cmocka.h"
 #include "tests/cross/kernels.h"
 #include "variants/conv.h"
-
-/* Winograd's rounding: 1e-4 of the outputs' root mean square. */
-static void allow_winograd(struct conv_case *c) {
-    double sum = 0;
-    int64_t n = mo_shape_count(&c->graph->tensors[c->node->out[0]]->shape);
-    for (int64_t i = 0; i < n; i++)
-        sum += (double)c->want[i] * (double)c->want[i];
-    c->allowed = fmaxf(1e-4f, (float)(1e-4 * sqrt(sum / (double)n)));
-}
+#include "variants/winograd.h"
 
 static void check_kernel(struct cross_layer *layer, const struct mo_variant *v) {
     const char *wrong = NULL;
@@ -36,7 +27,8 @@ static void points_match(void **state) {
         const struct mo_variant *v = cross_kernels[(row - cross_cases) * CROSS_POINTS + i];
         assert_int_equal(v->abi, MO_KERNEL_ABI);
         cross_open(&layer, row);
-        if (v->packing == MO_PACK_WINO43 || v->packing == MO_PACK_WINO23) allow_winograd(&layer.conv);
+        struct mo_winograd w;
+        if (mo_winograd_of(v->packing, &w)) conv_case_allow_mixing(&layer.conv);
         assert_int_equal(mo_pack_weights(v->packing, layer.graph, layer.node, layer.graph->region,
                                          &layer.args->weights, &layer.args->bias, NULL),
                          MOIRE_OK);

@@ -155,6 +155,14 @@ bool conv_case_open(struct conv_case *c, const struct conv_shape *s, enum mo_lay
     return true;
 }
 
+void conv_case_allow_mixing(struct conv_case *c) {
+    double sum = 0;
+    int64_t n = mo_shape_count(&c->graph->tensors[c->node->out[0]]->shape);
+    for (int64_t i = 0; i < n; i++)
+        sum += (double)c->want[i] * (double)c->want[i];
+    c->allowed = fmaxf(1e-4f, (float)(1e-4 * sqrt(sum / (double)n)));
+}
+
 void conv_case_close(struct conv_case *c) {
     mo_graph_destroy(c->graph);
     free(c->x - GUARD);

@@ -25,6 +25,8 @@ struct conv_case {
 /* False: the shape has no output. */
 bool conv_case_open(struct conv_case *c, const struct conv_shape *shape, enum mo_layout in, unsigned seed);
 void conv_case_close(struct conv_case *c);
+/* For kernels that mix pixels before they sum: allows 1e-4 of the outputs' root mean square. */
+void conv_case_allow_mixing(struct conv_case *c);
 /* Runs every unit, in `parts` ranges taken in a shuffled order. */
 void conv_case_run(struct conv_case *c, mo_kernel *run, int64_t units, int64_t scratch_bytes, int parts);
 /* Text of the first mismatch or overwritten guard; NULL when all is well. */

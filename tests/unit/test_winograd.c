@@ -10,16 +10,18 @@
 #include "variants/conv.h"
 #include "variants/winograd.h"
 
-static const enum mo_packing packings[] = {MO_PACK_WINO43, MO_PACK_WINO23};
-
 /* AT [(G g) . (BT d)] is the filter of d by g, in one dimension, for unit vectors g and d: exactly linear. */
 static void matrices_filter(void **state) {
     (void)state;
     struct mo_winograd w;
     assert_false(mo_winograd_of(MO_PACK_CONV16, &w));
-    for (int p = 0; p < 2; p++) {
-        assert_true(mo_winograd_of(packings[p], &w));
-        assert_int_equal(w.alpha, w.m + 2);
+    assert_false(mo_winograd_of(MO_PACK_NONE, &w));
+    assert_int_equal(mo_winograd_packing(1), MO_PACK_NONE);
+    assert_int_equal(mo_winograd_packing(MO_WINO_M + 1), MO_PACK_NONE);
+    for (int m = MO_WINO_LEAST; m <= MO_WINO_M; m++) {
+        assert_true(mo_winograd_of(mo_winograd_packing(m), &w));
+        assert_int_equal(w.m, m);
+        assert_int_equal(w.alpha, m + 2);
         for (int tap = 0; tap < 3; tap++)
             for (int at = 0; at < w.alpha; at++)
                 for (int y = 0; y < w.m; y++) {
@@ -38,13 +40,14 @@ static void weights_are_transformed(void **state) {
     struct conv_case c;
     assert_true(conv_case_open(&c, &shape, MO_C16, 1));
     const float *g = c.graph->tensors[c.node->in[1]]->data;
-    for (int p = 0; p < 2; p++) {
+    for (int m = MO_WINO_LEAST; m <= MO_WINO_M; m++) {
         struct mo_winograd w;
         const void *packed;
         const float *bias;
-        assert_true(mo_winograd_of(packings[p], &w));
-        assert_int_equal(mo_pack_bytes(packings[p], c.graph, c.node), 3 * w.alpha * w.alpha * 2 * 1024);
-        assert_int_equal(mo_pack_weights(packings[p], c.graph, c.node, c.graph->region, &packed, &bias, NULL),
+        enum mo_packing packing = mo_winograd_packing(m);
+        assert_true(mo_winograd_of(packing, &w));
+        assert_int_equal(mo_pack_bytes(packing, c.graph, c.node), 3 * w.alpha * w.alpha * 2 * 1024);
+        assert_int_equal(mo_pack_weights(packing, c.graph, c.node, c.graph->region, &packed, &bias, NULL),
                          MOIRE_OK);
         const float *u = packed;
         for (int o = 0; o < 48; o++)
@@ -73,8 +76,8 @@ static void other_layers_are_refused(void **state) {
     for (int i = 0; i < 4; i++) {
         struct conv_case c;
         assert_true(conv_case_open(&c, &shapes[i], MO_C16, 1));
-        assert_int_equal(mo_pack_bytes(MO_PACK_WINO43, c.graph, c.node), -1);
-        assert_int_equal(mo_pack_bytes(MO_PACK_WINO23, c.graph, c.node), -1);
+        for (int m = MO_WINO_LEAST; m <= MO_WINO_M; m++)
+            assert_int_equal(mo_pack_bytes(mo_winograd_packing(m), c.graph, c.node), -1);
         conv_case_close(&c);
     }
 }

@@ -31,6 +31,7 @@ static void open_kernel(struct kernel *k, const struct conv_shape *s, enum mo_is
                         const struct mo_point *point, unsigned seed) {
     char why[300];
     assert_true(conv_case_open(&k->c, s, MO_C16, seed));
+    conv_case_allow_mixing(&k->c);
     assert_true(mo_problem_from_node(k->c.graph, k->c.node, isa, &k->p));
     assert_true(family->takes(&k->p));
     k->v = emit_case_build(&env, compiler, family, &k->p, point, why, sizeof why);
@@ -59,6 +60,12 @@ static const struct {
      {{4, 1, 1, 2, 1, 0}, {4, 1, 4, 12, 1, 0}, {4, 1, 5, 5, 1, 0}}},
     {{1, 40, 10, 23, 72, 3, 3, 1, 1, 1, 1, 2, 0, 0, 2, 1, MO_ACT_LEAKY, 1},
      {{4, 1, 3, 9, 3, 1024}, {4, 2, 2, 4, 2, 2048}, {4, 4, 6, 18, 1, 1024}}},
+    {{1, 33, 13, 11, 40, 3, 3, 1, 1, 1, 1, 1, 1, 1, 1, 1, MO_ACT_RELU, 1},
+     {{3, 1, 3, 7, 1, 0}, {5, 1, 5, 9, 2, 1024}, {5, 3, 9, 9, 1, 2048}}},
+    {{2, 48, 8, 14, 32, 3, 3, 1, 1, 1, 1, 2, 1, 0, 1, 1, MO_ACT_LEAKY, 2},
+     {{5, 1, 2, 4, 2, 0}, {6, 2, 2, 6, 1, 1024}, {6, 2, 14, 5, 1, 2048}}},
+    {{1, 32, 7, 7, 64, 3, 3, 1, 1, 1, 1, 1, 1, 1, 1, 1, MO_ACT_RELU, 0},
+     {{6, 1, 2, 4, 2, 0}, {3, 2, 2, 9, 1, 0}, {3, 2, 9, 9, 2, 2048}}},
     {{2, 32, 9, 4, 32, 3, 3, 1, 1, 1, 1, 7, 6, 5, 7, 1, MO_ACT_NONE, 2},
      {{4, 1, 2, 5, 1, 0}, {2, 1, 5, 30, 2, 0}, {4, 2, 14, 28, 1, 0}}},
 };
@@ -136,13 +143,18 @@ static void errors(const struct kernel *k, double *largest, double *rms) {
     *largest = worst / sqrt(squares / count);
 }
 
-/* Errors of both sizes on ReLU-like and on zero-mean input stay below the bounds of the literature. */
+/* Errors of both sizes on ReLU-like and on zero-mean input stay below two to three times those that
+ * variants/winograd.h states, and below the 1e-4 of every kernel. */
 static void errors_are_bounded(void **state) {
     (void)state;
     if (!emit_case_have(&env, "gcc")) skip();
     static const struct conv_shape shape = {1, 128, 12, 12, 32, 3, 3, 1,           1,
                                             1, 1,   1,  1,  1,  1, 1, MO_ACT_NONE, 0};
-    for (int m = 2; m <= 4; m += 2)
+    static const struct {
+        double largest, rms;
+    } most[] = {
+        [2] = {1e-5, 1e-6}, [3] = {2e-5, 2e-6}, [4] = {3e-5, 3e-6}, [5] = {5e-5, 5e-6}, [6] = {1e-4, 1e-5}};
+    for (int m = MO_WINO_LEAST; m <= MO_WINO_M; m++)
         for (int positive = 0; positive < 2; positive++) {
             struct kernel k;
             struct mo_point point = {.knob = {m, 1, 3, 12, 1, 0}};
@@ -154,28 +166,26 @@ static void errors_are_bounded(void **state) {
             errors(&k, &largest, &rms);
             print_message("F(%d,3), %s input: error rms %.2g, largest %.2g of the output's rms\n", m,
                           positive ? "ReLU-like" : "zero-mean", rms, largest);
-            assert_true(largest < (m == 4 ? 1e-4 : 2e-5) && rms < (m == 4 ? 1e-5 : 3e-6));
+            assert_true(largest < most[m].largest && rms < most[m].rms);
             conv_case_close(&k.c);
         }
 }
 
 /* One NaN, one infinity, one huge value: outputs of tiles that do not read it keep their bytes. */
-static void odd_values_stay_in_their_tiles(void **state) {
-    (void)state;
-    if (!emit_case_have(&env, "gcc")) skip();
+static void odd_values_stay(int m) {
     static const struct conv_shape shape = {1, 16, 16, 16, 16, 3, 3, 1,           1,
                                             1, 1,  1,  1,  1,  1, 1, MO_ACT_NONE, 0};
+    const int row = m + 1, col = m + m / 2; /* read by tile (1, 1) and no other */
     static const float odd[] = {NAN, INFINITY, -INFINITY, 1e30f};
     struct kernel k;
-    struct mo_point point = {.knob = {4, 1, 3, 16, 1, 0}};
+    struct mo_point point = {.knob = {m, 1, 3, 16, 1, 0}};
     open_kernel(&k, &shape, mo_isa_detect(), "gcc", &point, 5);
     run(&k, 1);
     size_t bytes = (size_t)k.c.y_floats * 4;
     float *clean = malloc(bytes);
     memcpy(clean, k.c.y, bytes);
     for (int i = 0; i < 4; i++) {
-        float *at = &k.c.x[(6 * 16 + 9) * 16 + 3],
-              saved = *at; /* row 6, column 9: tile (1, 2) and no other */
+        float *at = &k.c.x[(row * 16 + col) * 16 + 3], saved = *at;
         *at = odd[i];
         run(&k, 1);
         *at = saved;
@@ -183,14 +193,21 @@ static void odd_values_stay_in_their_tiles(void **state) {
             for (int x = 0; x < 16; x++)
                 for (int o = 0; o < 16; o++) {
                     float got = *output_at(&k.c, o, y, x), want = clean[output_at(&k.c, o, y, x) - k.c.y];
-                    bool touched = y / 4 == 1 && x / 4 == 2;
+                    bool touched = y / m == 1 && x / m == 1;
                     if (!touched) assert_memory_equal(&got, &want, 4);
-                    bool reads = abs(y - 6) <= 1 && abs(x - 9) <= 1;
+                    bool reads = abs(y - row) <= 1 && abs(x - col) <= 1;
                     if (touched && reads && i < 3) assert_false(isfinite(got));
                 }
     }
     free(clean);
     conv_case_close(&k.c);
+}
+
+static void odd_values_stay_in_their_tiles(void **state) {
+    (void)state;
+    if (!emit_case_have(&env, "gcc")) skip();
+    for (int m = 3; m <= MO_WINO_M; m++)
+        odd_values_stay(m);
 }
 
 /* Points are legal, distinct and in order of predicted cost; other layers are not taken. */

@@ -152,11 +152,11 @@ static struct mo_winograd_params *describe(const struct mo_binder *binder, const
     p->total = c->n * p->image_tiles;
     p->set = c->ocb > 1 && p->tiles->max_pixels[2] ? 2 : 1;
     p->sets = (c->ocb + p->set - 1) / p->set;
-    for (int i = 0; i < MO_WINO_ALPHA; i++)
-        for (int j = 0; j < MO_WINO_ALPHA; j++) {
+    for (int i = 0; i < MO_WINO_BUILT_ALPHA; i++)
+        for (int j = 0; j < MO_WINO_BUILT_ALPHA; j++) {
             if (j < 3) p->g[i][j] = (float)w.g[i][j];
             p->bt[i][j] = (float)w.bt[i][j];
-            if (i < MO_WINO_M) p->at[i][j] = (float)w.at[i][j];
+            if (i < MO_WINO_BUILT_M) p->at[i][j] = (float)w.at[i][j];
         }
     choose_units(p);
     describe_tile(p, zeros);

@@ -205,9 +205,12 @@ struct mo_narrow_params {
     struct mo_fuse fuse;
 };
 
-/* winograd: 3x3 convolution of stride 1 in MO_C16, F(m x m, 3 x 3), weights MO_PACK_WINO43 or _WINO23, or
- * MO_PACK_CONV16 when the kernel transforms them.  Tiles are numbered over all images.  unit = (chunk of
- * tiles, group of sets of output blocks), group innermost. */
+/* Largest m of the built-in Winograd kernels. */
+enum { MO_WINO_BUILT_M = 4, MO_WINO_BUILT_ALPHA = MO_WINO_BUILT_M + 2 };
+
+/* winograd: 3x3 convolution of stride 1 in MO_C16, F(m x m, 3 x 3), m = 2 or 4, weights MO_PACK_WINO43 or
+ * _WINO23, or MO_PACK_CONV16 when the kernel transforms them.  Tiles are numbered over all images.  unit =
+ * (chunk of tiles, group of sets of output blocks), group innermost. */
 struct mo_winograd_params {
     const struct mo_tiles *tiles; /* micro-kernels of the products */
     struct mo_tile tile;          /* what all products have in common */
@@ -220,8 +223,8 @@ struct mo_winograd_params {
     /* floats; *_at: where it begins in the scratch; u_plane: of transformed filters, packed or in the scratch
      */
     int64_t v_plane, v_block, m_block, m_at, u_plane, u_at;
-    float g[MO_WINO_ALPHA][3];
-    float bt[MO_WINO_ALPHA][MO_WINO_ALPHA], at[MO_WINO_M][MO_WINO_ALPHA];
+    float g[MO_WINO_BUILT_ALPHA][3];
+    float bt[MO_WINO_BUILT_ALPHA][MO_WINO_BUILT_ALPHA], at[MO_WINO_BUILT_M][MO_WINO_BUILT_ALPHA];
     struct mo_fuse fuse;
     bool clamp; /* the epilogue is: add the residual, clamp to [lo, hi] */
     float lo, hi;

@@ -18,7 +18,7 @@
 #include "variants/tiles.h"
 #include "variants/winograd.h"
 
-enum { PARTS = 16 / LANES, MAX_SQUARE = MO_WINO_ALPHA * MO_WINO_ALPHA, FILTERS = 9 * 256 };
+enum { PARTS = 16 / LANES, MAX_SQUARE = MO_WINO_BUILT_ALPHA * MO_WINO_BUILT_ALPHA, FILTERS = 9 * 256 };
 
 /* Where a tile is: its output pixel (y, x), and how many of its rows and columns the output has. */
 struct place {
@@ -42,7 +42,7 @@ static inline __attribute__((always_inline)) void rows_in(const struct mo_winogr
         out[0] = d[2] - d[0], out[1] = d[1] + d[2], out[2] = d[2] - d[1], out[3] = d[3] - d[1];
         return;
     }
-    const float(*c)[MO_WINO_ALPHA] = p->bt;
+    const float(*c)[MO_WINO_BUILT_ALPHA] = p->bt;
     vec even = d[4] + c[1][2] * d[2], odd = c[1][1] * d[1] + c[1][3] * d[3];
     out[1] = even + odd, out[2] = even - odd;
     even = d[4] + c[3][2] * d[2], odd = c[3][1] * d[1] + c[3][3] * d[3];
@@ -59,7 +59,7 @@ static inline __attribute__((always_inline)) void rows_out(const struct mo_winog
         out[0] = m[0] + sum, out[1] = difference + m[3];
         return;
     }
-    const float(*c)[MO_WINO_ALPHA] = p->at;
+    const float(*c)[MO_WINO_BUILT_ALPHA] = p->at;
     vec sum2 = m[3] + m[4], difference2 = m[3] - m[4];
     out[0] = m[0] + sum + sum2;
     out[1] = c[1][1] * difference + c[1][3] * difference2;
@@ -71,7 +71,7 @@ static inline __attribute__((always_inline)) void rows_out(const struct mo_winog
 static inline __attribute__((always_inline)) void tile_in(const struct mo_winograd_params *p, const int alpha,
                                                           const float *x, int64_t row, float *v) {
     for (int part = 0; part < PARTS; part++, x += LANES, v += LANES) {
-        vec half[MO_WINO_ALPHA][MO_WINO_ALPHA], d[MO_WINO_ALPHA], out[MO_WINO_ALPHA];
+        vec half[MO_WINO_BUILT_ALPHA][MO_WINO_BUILT_ALPHA], d[MO_WINO_BUILT_ALPHA], out[MO_WINO_BUILT_ALPHA];
         for (int j = 0; j < alpha; j++) {
             for (int i = 0; i < alpha; i++)
                 d[i] = *(const vec *)(x + i * row + j * 16);
@@ -141,9 +141,9 @@ static inline __attribute__((always_inline)) void tile_out(const struct mo_winog
                                                            const float *bias, struct place at,
                                                            const float *res, float *y) {
     const int size = alpha - 2;
-    float result[MO_WINO_M * MO_WINO_M * 16] __attribute__((aligned(64)));
+    float result[MO_WINO_BUILT_M * MO_WINO_BUILT_M * 16] __attribute__((aligned(64)));
     for (int part = 0; part < PARTS; part++) {
-        vec half[MO_WINO_M][MO_WINO_ALPHA], d[MO_WINO_ALPHA], out[MO_WINO_M],
+        vec half[MO_WINO_BUILT_M][MO_WINO_BUILT_ALPHA], d[MO_WINO_BUILT_ALPHA], out[MO_WINO_BUILT_M],
             b = *(const vec *)(bias + part * LANES);
         for (int j = 0; j < alpha; j++) {
             for (int i = 0; i < alpha; i++)
@@ -203,7 +203,7 @@ static inline __attribute__((always_inline)) void rows_filter(const struct mo_wi
  * filters read and write is fetched first: stores that miss would be done one after the other. */
 static inline __attribute__((always_inline)) void filter(const struct mo_winograd_params *p, const int alpha,
                                                          const float *g, float *u) {
-    vec half[MO_WINO_ALPHA][3], d[3], out[MO_WINO_ALPHA];
+    vec half[MO_WINO_BUILT_ALPHA][3], d[3], out[MO_WINO_BUILT_ALPHA];
     for (int j = 0; j < 3; j++) {
         for (int i = 0; i < 3; i++) {
             d[i] = *(const vec *)(g + (i * 3 + j) * 256);
@@ -308,17 +308,17 @@ void MO_SIMD(winograd)(const struct mo_kargs *args, int64_t begin, int64_t end, 
     for (int64_t unit = begin; unit < end; unit++) {
         int64_t chunk = unit / p->groups, group = unit % p->groups;
         int64_t first = chunk * p->total / p->chunks, n = (chunk + 1) * p->total / p->chunks - first;
-        if (chunk != ready && p->m == MO_WINO_M)
-            transform_in(p, MO_WINO_ALPHA, args, first, n, v);
+        if (chunk != ready && p->m == MO_WINO_BUILT_M)
+            transform_in(p, MO_WINO_BUILT_ALPHA, args, first, n, v);
         else if (chunk != ready)
             transform_in(p, 4, args, first, n, v);
         ready = chunk;
         for (int64_t set = group * p->sets / p->groups; set < (group + 1) * p->sets / p->groups; set++) {
             int64_t block = set * p->set;
             int count = p->blocks_out - block < p->set ? (int)(p->blocks_out - block) : p->set;
-            if (p->m == MO_WINO_M) {
-                products(p, MO_WINO_ALPHA, args, v, n, block, count, m, u);
-                transform_out(p, MO_WINO_ALPHA, args, first, n, block, count, m);
+            if (p->m == MO_WINO_BUILT_M) {
+                products(p, MO_WINO_BUILT_ALPHA, args, v, n, block, count, m, u);
+                transform_out(p, MO_WINO_BUILT_ALPHA, args, first, n, block, count, m);
             } else {
                 products(p, 4, args, v, n, block, count, m, u);
                 transform_out(p, 4, args, first, n, block, count, m);
