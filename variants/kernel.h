@@ -55,6 +55,9 @@ enum mo_packing {
     MO_PACK_WINO33,   /* [OC/16][25][IC/16][16 ic][16 oc]: as MO_PACK_WINO43, of F(3x3,3x3) */
     MO_PACK_WINO53,   /* [OC/16][49][IC/16][16 ic][16 oc]: of F(5x5,3x3) */
     MO_PACK_WINO63,   /* [OC/16][64][IC/16][16 ic][16 oc]: of F(6x6,3x3) */
+    MO_PACK_WINO25,   /* [OC/16][36][IC/16][16 ic][16 oc]: 5x5 filters, of F(2x2,5x5) */
+    MO_PACK_WINO35,   /* [OC/16][49][IC/16][16 ic][16 oc]: of F(3x3,5x5) */
+    MO_PACK_WINO45,   /* [OC/16][64][IC/16][16 ic][16 oc]: of F(4x4,5x5) */
     MO_PACK_COUNT
 };
 

@@ -46,25 +46,29 @@ static void pack_depthwise(const struct mo_conv *c, float *out) {
             out[(o / 16 * taps + t) * 16 + o % 16] = w[o * taps + t];
 }
 
-/* u = G g G^T of one 3 x 3 filter, to every `step`-th float of out */
+/* u = G g G^T of one filter, to every `step`-th float of out */
 static void transform_filter(const struct mo_winograd *w, const float *filter, int64_t step, float *out) {
-    double half[MO_WINO_ALPHA][3];
+    double half[MO_WINO_ALPHA][MO_WINO_TAPS] = {{0}};
     for (int i = 0; i < w->alpha; i++)
-        for (int k = 0; k < 3; k++)
-            half[i][k] = w->g[i][0] * filter[k] + w->g[i][1] * filter[3 + k] + w->g[i][2] * filter[6 + k];
+        for (int r = 0; r < w->taps; r++)
+            for (int k = 0; k < w->taps; k++)
+                half[i][k] += w->g[i][r] * filter[r * w->taps + k];
     for (int i = 0; i < w->alpha; i++)
-        for (int j = 0; j < w->alpha; j++)
-            out[(i * w->alpha + j) * step] =
-                (float)(half[i][0] * w->g[j][0] + half[i][1] * w->g[j][1] + half[i][2] * w->g[j][2]);
+        for (int j = 0; j < w->alpha; j++) {
+            double sum = 0;
+            for (int k = 0; k < w->taps; k++)
+                sum += half[i][k] * w->g[j][k];
+            out[(i * w->alpha + j) * step] = (float)sum;
+        }
 }
 
 /* [OC/16][alpha^2][IC/16][16 ic][16 oc] */
 static void pack_winograd(const struct mo_conv *c, const struct mo_winograd *w, float *out) {
     const float *filters = c->weights->data;
-    int64_t square = w->alpha * w->alpha;
+    int64_t square = w->alpha * w->alpha, taps = w->taps * w->taps;
     for (int64_t o = 0; o < c->o; o++)
         for (int64_t i = 0; i < c->c; i++)
-            transform_filter(w, filters + (o * c->c + i) * 9, c->icb * 256,
+            transform_filter(w, filters + (o * c->c + i) * taps, c->icb * 256,
                              out + (o / 16 * square * c->icb + i / 16) * 256 + i % 16 * 16 + o % 16);
 }
 
@@ -98,6 +102,10 @@ static void pack_strassen(const struct right *b, float *out) {
 
 static bool fits(enum mo_packing packing, const struct mo_conv *c) {
     int64_t groups = c->groups * c->merge;
+    struct mo_winograd w;
+    if (mo_winograd_of(packing, &w))
+        return groups == 1 && c->kh == w.taps && c->kw == w.taps && c->sh == 1 && c->sw == 1 && c->dh == 1 &&
+               c->dw == 1;
     switch (packing) {
     case MO_PACK_CONV16:
         return !c->depthwise;
@@ -105,13 +113,6 @@ static bool fits(enum mo_packing packing, const struct mo_conv *c) {
         return groups == 1;
     case MO_PACK_DW16:
         return c->depthwise;
-    case MO_PACK_WINO43:
-    case MO_PACK_WINO23:
-    case MO_PACK_WINO33:
-    case MO_PACK_WINO53:
-    case MO_PACK_WINO63:
-        return groups == 1 && c->kh == 3 && c->kw == 3 && c->sh == 1 && c->sw == 1 && c->dh == 1 &&
-               c->dw == 1;
     case MO_PACK_STRASSEN:
         return groups == 1 && c->kh == 1 && c->kw == 1 && c->c % 16 == 0;
     default:

@@ -140,7 +140,8 @@ static bool conv_signature(const struct mo_graph *graph, const struct mo_node *n
     put(t, ":s%lldx%lld:p%lld,%lld,%lld,%lld:d%lldx%lld:g%lld", (long long)s[0], (long long)s[1],
         (long long)p[0], (long long)p[1], (long long)p[2], (long long)p[3], (long long)d[0], (long long)d[1],
         (long long)g);
-    bool winograd = k[0] == 3 && k[1] == 3 && s[0] == 1 && s[1] == 1 && d[0] == 1 && d[1] == 1 && g == 1;
+    bool winograd = k[0] == k[1] && (k[0] == 3 || k[0] == 5) && s[0] == 1 && s[1] == 1 && d[0] == 1 &&
+                    d[1] == 1 && g == 1;
     if (!put_epilogue(t, graph, node, x, y)) return false;
     if (winograd && graph->exact) put(t, ":exact");
     return true;

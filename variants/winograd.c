@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * winograd.c - the matrices of F(m x m, 3 x 3) from their interpolation points; see winograd.h. */
+ * winograd.c - the matrices of F(m x m, r x r) from their interpolation points; see winograd.h. */
 #include "variants/winograd.h"
 
 #include <string.h>
@@ -23,8 +23,8 @@ static void fill(struct mo_winograd *w, const double *point) {
             times_root(row, degree++, point[k]);
         }
         memcpy(w->bt[i], row, sizeof w->bt[i]);
-        for (int j = 0; j < w->m || j < 3; j++, power *= point[i]) {
-            if (j < 3) w->g[i][j] = power / scale;
+        for (int j = 0; j < w->m || j < w->taps; j++, power *= point[i]) {
+            if (j < w->taps) w->g[i][j] = power / scale;
             if (j < w->m) w->at[j][i] = power;
         }
     }
@@ -33,34 +33,45 @@ static void fill(struct mo_winograd *w, const double *point) {
     for (int k = 0; k < n; k++)
         times_root(all, k, point[k]);
     memcpy(w->bt[n], all, sizeof w->bt[n]);
-    w->g[n][2] = w->at[w->m - 1][n] = 1;
+    w->g[n][w->taps - 1] = w->at[w->m - 1][n] = 1;
 }
 
-/* By m: the packing, and the pairs +-p of its points. */
-static const struct row {
-    enum mo_packing packing;
-    double pairs[MO_WINO_ALPHA / 2];
-} rows[] = {
-    [2] = {MO_PACK_WINO23, {1}},
-    [3] = {MO_PACK_WINO33, {0.8125, 2.5}},
-    [4] = {MO_PACK_WINO43, {0.70710678118654752440, 1.41421356237309504880}},
-    [5] = {MO_PACK_WINO53, {0.5625, 1.1875, 3.375}},
-    [6] = {MO_PACK_WINO63, {0.53125, 1, 1.9375}},
+/* By alpha: the pairs +-p of the points. */
+static const double pairs[MO_WINO_ALPHA + 1][MO_WINO_ALPHA / 2] = {
+    [4] = {1},
+    [5] = {0.8125, 2.5},
+    [6] = {0.70710678118654752440, 1.41421356237309504880},
+    [7] = {0.5625, 1.1875, 3.375},
+    [8] = {0.53125, 1, 1.9375},
 };
 
-enum mo_packing mo_winograd_packing(int m) {
-    return m >= MO_WINO_LEAST && m <= MO_WINO_M ? rows[m].packing : MO_PACK_NONE;
+static const struct row {
+    int m, taps;
+    enum mo_packing packing;
+} rows[] = {
+    {2, 3, MO_PACK_WINO23}, {3, 3, MO_PACK_WINO33}, {4, 3, MO_PACK_WINO43}, {5, 3, MO_PACK_WINO53},
+    {6, 3, MO_PACK_WINO63}, {2, 5, MO_PACK_WINO25}, {3, 5, MO_PACK_WINO35}, {4, 5, MO_PACK_WINO45},
+};
+enum { ROWS = sizeof rows / sizeof *rows };
+
+enum mo_packing mo_winograd_packing(int m, int taps) {
+    for (int i = 0; i < ROWS; i++)
+        if (rows[i].m == m && rows[i].taps == taps) return rows[i].packing;
+    return MO_PACK_NONE;
 }
 
 bool mo_winograd_of(enum mo_packing packing, struct mo_winograd *out) {
     double point[MO_WINO_ALPHA] = {0};
     memset(out, 0, sizeof *out);
-    for (out->m = MO_WINO_LEAST; mo_winograd_packing(out->m) != packing; out->m++)
-        if (out->m == MO_WINO_M) return false;
-    out->alpha = out->m + 2;
-    out->infinity = out->m % 2 == 0;
+    int row = 0;
+    while (row < ROWS && rows[row].packing != packing)
+        row++;
+    if (row == ROWS) return false;
+    out->m = rows[row].m, out->taps = rows[row].taps;
+    out->alpha = out->m + out->taps - 1;
+    out->infinity = out->alpha % 2 == 0;
     for (int i = 1; i < out->alpha - out->infinity; i++)
-        point[i] = (i % 2 ? 1 : -1) * rows[out->m].pairs[(i - 1) / 2];
+        point[i] = (i % 2 ? 1 : -1) * pairs[out->alpha][(i - 1) / 2];
     fill(out, point);
     return true;
 }

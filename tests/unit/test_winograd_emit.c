@@ -68,6 +68,12 @@ static const struct {
      {{6, 1, 2, 4, 2, 0}, {3, 2, 2, 9, 1, 0}, {3, 2, 9, 9, 2, 2048}}},
     {{2, 32, 9, 4, 32, 3, 3, 1, 1, 1, 1, 7, 6, 5, 7, 1, MO_ACT_NONE, 2},
      {{4, 1, 2, 5, 1, 0}, {2, 1, 5, 30, 2, 0}, {4, 2, 14, 28, 1, 0}}},
+    {{1, 32, 13, 11, 48, 5, 5, 1, 1, 1, 1, 2, 2, 2, 2, 1, MO_ACT_RELU, 1},
+     {{2, 1, 3, 7, 1, 0}, {3, 1, 5, 9, 2, 1024}, {4, 3, 9, 9, 1, 2048}}},
+    {{2, 20, 9, 7, 40, 5, 5, 1, 1, 1, 1, 4, 1, 0, 3, 1, MO_ACT_CLIP, 2},
+     {{3, 1, 2, 4, 2, 0}, {4, 2, 2, 6, 1, 1024}, {2, 2, 14, 5, 1, 2048}}},
+    {{1, 16, 4, 6, 16, 5, 5, 1, 1, 1, 1, 2, 2, 2, 2, 1, MO_ACT_LEAKY, 0},
+     {{4, 1, 2, 2, 1, 0}, {2, 1, 5, 6, 1, 0}, {3, 1, 9, 4, 1, 0}}},
 };
 enum { N_CASES = sizeof cases / sizeof *cases };
 
@@ -111,10 +117,10 @@ static double exact(const struct conv_case *c, int o, int y, int x) {
     const float *w = c->graph->tensors[c->node->in[1]]->data;
     double sum = 0;
     for (int i = 0; i < s->c; i++)
-        for (int r = 0; r < 9; r++) {
-            int iy = y + r / 3 - s->pt, ix = x + r % 3 - s->pl;
+        for (int r = 0; r < s->kh * s->kw; r++) {
+            int iy = y + r / s->kw - s->pt, ix = x + r % s->kw - s->pl;
             if (iy < 0 || ix < 0 || iy >= s->h || ix >= s->w) continue;
-            sum += (double)w[(o * s->c + i) * 9 + r] *
+            sum += (double)w[(o * s->c + i) * s->kh * s->kw + r] *
                    c->x[((int64_t)(i / 16 * s->h + iy) * s->w + ix) * 16 + i % 16];
         }
     int b = c->node->in[2];
@@ -148,14 +154,16 @@ static void errors(const struct kernel *k, double *largest, double *rms) {
 static void errors_are_bounded(void **state) {
     (void)state;
     if (!emit_case_have(&env, "gcc")) skip();
-    static const struct conv_shape shape = {1, 128, 12, 12, 32, 3, 3, 1,           1,
-                                            1, 1,   1,  1,  1,  1, 1, MO_ACT_NONE, 0};
     static const struct {
+        int m, taps;
         double largest, rms;
-    } most[] = {
-        [2] = {1e-5, 1e-6}, [3] = {2e-5, 2e-6}, [4] = {3e-5, 3e-6}, [5] = {5e-5, 5e-6}, [6] = {1e-4, 1e-5}};
-    for (int m = MO_WINO_LEAST; m <= MO_WINO_M; m++)
+    } most[] = {{2, 3, 1e-5, 1e-6}, {3, 3, 2e-5, 2e-6}, {4, 3, 3e-5, 3e-6}, {5, 3, 5e-5, 5e-6},
+                {6, 3, 1e-4, 1e-5}, {2, 5, 3e-5, 3e-6}, {3, 5, 5e-5, 5e-6}, {4, 5, 1e-4, 1e-5}};
+    for (size_t row = 0; row < sizeof most / sizeof *most; row++)
         for (int positive = 0; positive < 2; positive++) {
+            const int m = most[row].m, taps = most[row].taps, pad = taps / 2;
+            const struct conv_shape shape = {1, 128, 12,  12,  32,  taps, taps, 1,           1,
+                                             1, 1,   pad, pad, pad, pad,  1,    MO_ACT_NONE, 0};
             struct kernel k;
             struct mo_point point = {.knob = {m, 1, 3, 12, 1, 0}};
             double largest, rms;
@@ -164,9 +172,9 @@ static void errors_are_bounded(void **state) {
                 k.c.x[i] = fmaxf(k.c.x[i], 0);
             run(&k, 1);
             errors(&k, &largest, &rms);
-            print_message("F(%d,3), %s input: error rms %.2g, largest %.2g of the output's rms\n", m,
+            print_message("F(%d,%d), %s input: error rms %.2g, largest %.2g of the output's rms\n", m, taps,
                           positive ? "ReLU-like" : "zero-mean", rms, largest);
-            assert_true(largest < most[m].largest && rms < most[m].rms);
+            assert_true(largest < most[row].largest && rms < most[row].rms);
             conv_case_close(&k.c);
         }
 }
@@ -234,6 +242,10 @@ static void points_are_ordered(void **state) {
         }
         assert_int_equal(family->points(&p, points, 3), 3);
     }
+    p.kh = 5;
+    assert_false(family->takes(&p));
+    p.kw = 5;
+    assert_true(family->takes(&p));
     p.sw = 2;
     assert_false(family->takes(&p));
     p.sw = 1, p.in_layout = MO_PLAIN;
