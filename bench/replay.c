@@ -14,7 +14,9 @@ static const double block_us = 3;
 
 struct replay {
     const struct mo_env *env;
-    struct mo_trace trace;
+    struct mo_trace trace, costs;    /* costs: what blocks take, of another recording; may be empty */
+    const struct mo_trace *measured; /* of the two; NULL: as the profiles say */
+    struct mo_sim_spread *spread;
     struct mo_bench_schedule schedule;
     struct mo_bench_record *records;
     int64_t qos_ns[MO_BENCH_MAX_TENANTS];
@@ -84,8 +86,12 @@ static int describe(struct replay *r, const struct mo_bench_replay_options *o, i
     if (o->machine) code = mo_bench_machine_load(r->env, o->machine, &m->machine, err);
     if (!o->machine) m->machine.sim.block_ns = (int64_t)(block_us * 1e3);
     m->machine.sim.n_cores = m->mix.cores = cores;
-    if (o->measured && r->trace.predicted_ns > 0)
-        m->machine.sim.slowdown = r->trace.block_ns / r->trace.predicted_ns;
+    if (r->measured) {
+        double first = r->measured->first_wait_ns - r->measured->wait_ns;
+        m->spread = r->spread;
+        m->machine.sim.block_ns = (int64_t)r->measured->wait_ns;
+        m->machine.sim.query_ns = first > 0 ? (int64_t)first : 0;
+    }
     for (int i = 0; !code && i < r->trace.n_tenants; i++) {
         const struct mo_trace_tenant *t = &r->trace.tenants[i];
         m->mix.scenario.tenants[i] =
@@ -118,6 +124,20 @@ static int play_one(struct replay *r, const struct mo_bench_replay_options *o, c
     return code;
 }
 
+/* Where block times come from. */
+static int choose_costs(struct replay *r, const struct mo_bench_replay_options *o, moire_error *err) {
+    int code = MOIRE_OK;
+    if (!o->measured && !o->costs) return MOIRE_OK;
+    if (o->costs) code = mo_trace_read(r->env, o->costs, &r->costs, err);
+    if (code) return code;
+    r->measured = o->costs ? &r->costs : &r->trace;
+    for (int i = 0; o->costs && i < r->trace.n_tenants; i++)
+        if (strcmp(r->trace.tenants[i].name, r->costs.tenants[i].name) != 0)
+            return mo_fail(err, MOIRE_EINVAL, "%s: tenant %d is '%s', that of %s is '%s'", o->costs, i,
+                           r->costs.tenants[i].name, o->trace, r->trace.tenants[i].name);
+    return mo_trace_spread(r->measured, &r->spread, err);
+}
+
 int mo_bench_replay(const struct mo_env *env, const struct mo_bench_replay_options *o, json_t **out,
                     moire_error *err) {
     struct replay r = {.env = env};
@@ -126,7 +146,8 @@ int mo_bench_replay(const struct mo_env *env, const struct mo_bench_replay_optio
     json_t *results = json_array(), *real = NULL;
     const char *const recorded[] = {r.trace.policy};
     const char *const *policies = o->n_policies ? o->policies : recorded;
-    code = make_schedule(&r, err);
+    code = choose_costs(&r, o, err);
+    if (!code) code = make_schedule(&r, err);
     if (!code) {
         real_records(&r);
         real = score_json(&r, r.trace.policy, r.trace.cores, "recorded", err);
@@ -135,15 +156,16 @@ int mo_bench_replay(const struct mo_env *env, const struct mo_bench_replay_optio
     for (int i = 0; !code && i < (o->n_policies ? o->n_policies : 1); i++)
         code = play_one(&r, o, policies[i], o->cores ? o->cores : r.trace.cores, results, err);
     if (!code)
-        *out = json_pack("{s:s, s:s, s:i, s:s, s:f, s:O}", "kind", "replay", "trace", o->trace, "cores",
-                         r.trace.cores, "policy", r.trace.policy, "block_ratio",
-                         r.trace.predicted_ns > 0 ? r.trace.block_ns / r.trace.predicted_ns : 0.0, "results",
-                         results);
+        *out = json_pack("{s:s, s:s, s:i, s:s, s:f, s:i, s:f, s:O}", "kind", "replay", "trace", o->trace,
+                         "cores", r.trace.cores, "policy", r.trace.policy, "block_ratio",
+                         r.trace.predicted_ns > 0 ? r.trace.block_ns / r.trace.predicted_ns : 0.0, "stalls",
+                         r.trace.n_stalls, "stall_ms", r.trace.stall_ns * 1e-6, "results", results);
     if (!code && !*out) code = mo_fail(err, MOIRE_ENOMEM, "out of memory");
     json_decref(results);
     mo_free(env, r.schedule.items);
     mo_free(env, r.records);
     mo_trace_free(&r.trace);
+    mo_trace_free(&r.costs);
     return code;
 }
 
@@ -151,9 +173,13 @@ void mo_bench_replay_print(const json_t *document) {
     const json_t *results = json_object_get(document, "results"), *real = json_array_get(results, 0);
     size_t i, k;
     json_t *row, *t;
-    printf("recorded on %.0f cores with policy %s; its blocks took %.3f x their profile\n",
+    printf("recorded on %.0f cores with policy %s; its blocks took %.3f x their profile",
            mo_doc_number(document, "cores"), mo_doc_text(document, "policy"),
            mo_doc_number(document, "block_ratio"));
+    if (mo_doc_number(document, "stalls") > 0)
+        printf("; %.0f of them stalled for %.0f ms in all: the machine was not theirs alone",
+               mo_doc_number(document, "stalls"), mo_doc_number(document, "stall_ms"));
+    printf("\n");
     json_array_foreach(results, i, row) {
         printf("\n%s: policy %s, %.0f cores: %.2f %% of all queries in time\n", mo_doc_text(row, "kind"),
                mo_doc_text(row, "policy"), mo_doc_number(row, "cores"), 100 * mo_doc_number(row, "overall"));

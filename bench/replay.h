@@ -13,8 +13,9 @@ struct mo_bench_replay_options {
                             block 3 us */
     int cores;           /* 0 = as recorded */
     const char *policies[MO_BENCH_MAX_SYSTEMS];
-    int n_policies; /* 0 = as recorded */
-    bool measured;  /* block times as they were in the mean of the recording, not as the profiles say */
+    int n_policies;    /* 0 = as recorded */
+    bool measured;     /* blocks take and cost what they did in the recording, not what the profiles say */
+    const char *costs; /* what they did in another recording of these tenants; NULL = in the same */
 };
 
 /* Fills *out: {"kind": "replay", "cores", "policy", "block_ratio", "results": [{"policy", "cores", "overall",

@@ -192,7 +192,9 @@ static int run_system(struct mo_bench_session *session, const struct mo_bench_se
         code = mo_bench_seed(session, &player, mix, options, options->seeds[i], &found, &row, err);
         if (code || i + 1 == options->n_seeds) {
             add_memory(&child, row);
-            if (!code && moire) self_report(&child, mix, options, &found, options->seeds[i], row);
+            /* a recording is of the run that was scored */
+            if (!code && moire && !session->record)
+                self_report(&child, mix, options, &found, options->seeds[i], row);
         }
         json_array_append_new(results, row);
     }

@@ -77,6 +77,7 @@ struct piece {
     const struct mo_bench_simulation *simulation;
     const struct mo_policy *policy;
     uint64_t seed;
+    double goal;                 /* share in time that is strived for */
     struct mo_sched_stats stats; /* of the last run */
     int64_t decisions;           /* of all runs */
 };
@@ -97,39 +98,62 @@ static int play_bound(void *self, const struct mo_bench_schedule *schedule, int 
     return mo_bench_simulate_bound(((struct piece *)self)->simulation, schedule, records, err);
 }
 
-/* Counters of a run at the load that tells most, as a live system reports them. */
-static void self_report(struct piece *p, const struct mo_bench_player *player,
-                        const struct mo_bench_serve_options *o, const struct mo_bench_found *found,
-                        json_t *row) {
+static int play_offline(void *self, const struct mo_bench_schedule *schedule, int give_up,
+                        struct mo_bench_record *records, int64_t *cut_ns, moire_error *err) {
+    const struct piece *p = self;
+    (void)give_up;
+    *cut_ns = INT64_MAX;
+    return mo_bench_simulate_offline(p->simulation, p->seed, p->goal, schedule, records, err);
+}
+
+/* Counters of a run as a live system reports them, into row[key]. */
+static void report(struct piece *p, const struct mo_bench_player *player,
+                   const struct mo_bench_serve_options *o, double load, const char *key, json_t *row) {
     json_t *point = NULL;
     moire_error ignored;
-    double load = mo_bench_telling_load(o, found);
     if (mo_bench_point(p->simulation->env, player, &p->simulation->mix, o, load, p->seed, -1, &point,
                        &ignored))
         return;
     json_decref(point);
-    json_t *report = mo_bench_scheduling_json(&p->stats);
-    json_object_set_new(report, "load", json_real(load));
-    json_object_set_new(row, "scheduling", report);
+    json_t *counters = mo_bench_scheduling_json(&p->stats);
+    json_object_set_new(counters, "load", json_real(load));
+    json_object_set_new(row, key, counters);
 }
+
+/* Who plays: a policy, or one that knows all arrivals. */
+static const struct {
+    const char *name, *about;
+    int (*play)(void *self, const struct mo_bench_schedule *schedule, int give_up,
+                struct mo_bench_record *records, int64_t *cut_ns, moire_error *err);
+} clairvoyant[] = {{"bound", "upper limit for any scheduler", play_bound},
+                   {"offline", "best schedule found with all arrivals known", play_offline}};
 
 static int work(struct mo_bench_session *session, const struct mo_bench_simulation *m,
                 const struct mo_bench_serve_options *o, int index, json_t **row, int64_t *decisions,
                 moire_error *err) {
     const char *name = o->policies[index / o->n_seeds];
-    struct piece piece = {
-        .simulation = m, .policy = mo_policy_find(name), .seed = o->seeds[index % o->n_seeds]};
+    struct piece piece = {.simulation = m,
+                          .policy = mo_policy_find(name),
+                          .seed = o->seeds[index % o->n_seeds],
+                          .goal = o->find_max > 0 ? o->find_max : 1};
     char label[64];
     snprintf(label, sizeof label, "moire/%.40s", name);
-    bool bound = !strcmp(name, "bound");
-    const struct mo_bench_system system = {
-        label, "moire", name, bound ? "upper limit for any scheduler" : "policy of moire, simulated"};
-    const struct mo_bench_player player = {&system, bound ? play_bound : play, &piece};
+    struct mo_bench_system system = {label, "moire", name, "policy of moire, simulated"};
+    struct mo_bench_player player = {&system, piece.policy ? play : NULL, &piece};
+    for (size_t i = 0; i < sizeof clairvoyant / sizeof *clairvoyant; i++)
+        if (!strcmp(name, clairvoyant[i].name)) {
+            system.about = clairvoyant[i].about;
+            player.play = clairvoyant[i].play;
+        }
     struct mo_bench_found found = mo_bench_no_guess(o);
     *row = NULL;
-    if (!piece.policy && !bound) return mo_fail(err, MOIRE_EINVAL, "no policy '%s'", name);
+    if (!player.play) return mo_fail(err, MOIRE_EINVAL, "no policy '%s'", name);
     int code = mo_bench_seed(session, &player, &m->mix, o, piece.seed, &found, row, err);
-    if (!code && !bound) self_report(&piece, &player, o, &found, *row);
+    double load = code ? 0 : mo_bench_telling_load(o, &found);
+    if (!code && piece.policy) {
+        report(&piece, &player, o, load, "scheduling", *row);
+        report(&piece, &player, o, 0.75 * load, "scheduling_at_three_quarters", *row);
+    }
     *decisions += piece.decisions;
     return code;
 }

@@ -22,7 +22,8 @@ struct mo_bench_simulation {
     struct mo_bench_machine machine;
     struct mo_bench_mix mix;
     struct mo_profile *profile[MO_BENCH_MAX_TENANTS];
-    struct mo_ring *ring; /* events of the next run; NULL = none */
+    struct mo_ring *ring;               /* events of the next run; NULL = none */
+    const struct mo_sim_spread *spread; /* mo_sim_config.spread */
     bool cost;
 };
 /* Machine, scenario, profiles, targets and solo times; close it also after an error. */
@@ -41,6 +42,12 @@ int mo_bench_simulate_play(const struct mo_bench_simulation *simulation, const s
 int mo_bench_simulate_bound(const struct mo_bench_simulation *simulation,
                             const struct mo_bench_schedule *schedule, struct mo_bench_record *records,
                             moire_error *err);
+
+/* The best schedule that a search with all arrivals known found, as if it were a run; `goal`: the share that
+ * the search strives for, of all queries and of every tenant's. */
+int mo_bench_simulate_offline(const struct mo_bench_simulation *simulation, uint64_t seed, double goal,
+                              const struct mo_bench_schedule *schedule, struct mo_bench_record *records,
+                              moire_error *err);
 
 /* The whole command: fills *out with the JSON document, also when interrupted. */
 int mo_bench_simulate(struct mo_bench_session *session, const struct mo_bench_simulate_options *options,

@@ -101,6 +101,7 @@ int mo_bench_simulate_play(const struct mo_bench_simulation *m, const struct mo_
                                    .max_tenants = m->mix.scenario.n_tenants,
                                    .seed = seed,
                                    .ring = m->ring,
+                                   .spread = m->spread,
                                    .cost_clock = m->cost ? real_clock : NULL,
                                    .answer = answer,
                                    .ctx = &run};

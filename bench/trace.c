@@ -9,6 +9,7 @@
 #include "runtime/base/file.h"
 
 enum { MAX_FIELDS = 9, MAX_LAYERS = 1 << 16, MAX_TRACE_CORES = 1024 };
+static const double stall_ns = 1e7, stall_ratio = 8;
 
 struct reader {
     const struct mo_env *env;
@@ -22,7 +23,8 @@ struct reader {
     struct block {
         uint64_t query;
         int64_t start;
-    } * running; /* by core */
+    } * running;                 /* by core */
+    double waits[2], n_waits[2]; /* from decisions to first layers; [1]: of a query's first block */
     moire_error *err;
 };
 
@@ -168,6 +170,29 @@ static double predicted(const struct mo_trace_tenant *t, int cores, int64_t begi
     return sum;
 }
 
+/* The first core of a block to begin tells how long that took. */
+static void note_start(struct reader *r, const struct event *e) {
+    struct mo_trace_query *q = find(r, e->query);
+    if (!q || !q->decided) return;
+    bool first = !q->began;
+    r->waits[first] += (double)(e->time - q->decided);
+    r->n_waits[first] += 1;
+    q->began = true;
+    q->decided = 0;
+    q->lead = (int)e->c;
+}
+
+static void note_block(struct mo_trace *t, const struct mo_trace_query *q, double observed,
+                       double predicted) {
+    if (observed > predicted + stall_ns && observed > stall_ratio * predicted) {
+        t->n_stalls++;
+        t->stall_ns += observed - predicted;
+        return;
+    }
+    t->blocks[t->n_blocks++] =
+        (struct mo_trace_block){q->tenant, q->cores, (float)observed, (float)predicted};
+}
+
 static int on_block(struct reader *r, const struct event *e, bool begins) {
     const struct mo_trace_query *q = find(r, e->query);
     if (e->c < 0 || e->c >= r->t->cores) return fail(r, "a block on a core that is not there");
@@ -175,6 +200,7 @@ static int on_block(struct reader *r, const struct event *e, bool begins) {
     bool ended = !begins && q && b->query == e->query;
     struct block was = *b;
     *b = (struct block){begins ? e->query : 0, e->time};
+    if (begins) note_start(r, e);
     if (!ended) return MOIRE_OK;
     const struct mo_trace_tenant *t = &r->t->tenants[q->tenant];
     if (e->a < 0 || e->b > t->n_layers || e->a >= e->b)
@@ -183,6 +209,7 @@ static int on_block(struct reader *r, const struct event *e, bool begins) {
     if (!(solo > 0)) return MOIRE_OK;
     r->t->block_ns += (double)(e->time - was.start);
     r->t->predicted_ns += solo;
+    if (e->time >= r->t->since && e->c == q->lead) note_block(r->t, q, (double)(e->time - was.start), solo);
     return MOIRE_OK;
 }
 
@@ -202,6 +229,7 @@ static int on_event(struct reader *r, const char *line) {
     if (!strcmp(e.kind, "DISPATCH")) {
         if (!q->start) q->start = e.time;
         q->cores = (int)e.c;
+        q->decided = e.time;
     } else if (!strcmp(e.kind, "RESOLVE")) {
         q->end = e.time;
         q->code = (int)e.a;
@@ -236,6 +264,8 @@ static int read_lines(struct reader *r, char *text) {
     if (r->end < 0) return fail(r, "cut off: it does not end with an '# end' line");
     if (r->end != r->events) return fail(r, "events are missing: the '# end' line tells of another number");
     if (!r->t->n_queries) return fail(r, "no query in it");
+    r->t->wait_ns = r->n_waits[0] > 0 ? r->waits[0] / r->n_waits[0] : 0;
+    r->t->first_wait_ns = r->n_waits[1] > 0 ? r->waits[1] / r->n_waits[1] : r->t->wait_ns;
     return MOIRE_OK;
 }
 
@@ -248,9 +278,10 @@ static bool make_room(struct reader *r, size_t lines) {
     r->mask = entries - 1;
     t->tenants = mo_region_array(t->region, MO_BENCH_MAX_TENANTS, sizeof *t->tenants);
     t->queries = mo_region_array(t->region, lines + 1, sizeof *t->queries);
+    t->blocks = mo_region_array(t->region, lines + 1, sizeof *t->blocks);
     r->table = mo_alloc(r->env, entries * sizeof *r->table);
     r->running = mo_alloc(r->env, MAX_TRACE_CORES * sizeof *r->running);
-    return t->tenants && t->queries && r->table && r->running;
+    return t->tenants && t->queries && t->blocks && r->table && r->running;
 }
 
 int mo_trace_parse(const struct mo_env *env, const char *path, const char *text, size_t n,

@@ -7,6 +7,7 @@
 #define MO_BENCH_TRACE_H
 #include "bench/scenario.h"
 #include "runtime/sched/profile.h"
+#include "runtime/sim/sim.h"
 
 struct mo_trace_tenant {
     char name[128];
@@ -22,6 +23,9 @@ struct mo_trace_query {
     uint64_t handle;
     int64_t arrival, start, end; /* start 0: never began; end 0: never answered */
     int tenant, code, cores;     /* cores: of its latest block */
+    int lead;                    /* core of that block that began first */
+    int64_t decided;             /* when the block was decided that has not begun; 0 = none */
+    bool began;
 };
 
 struct mo_trace {
@@ -32,12 +36,29 @@ struct mo_trace {
     struct mo_trace_tenant *tenants; /* by index of the trace, MO_BENCH_MAX_TENANTS; name "" = no such */
     struct mo_trace_query *queries;  /* in order of arrival */
     double block_ns, predicted_ns;   /* sums over blocks and cores: observed, and what the profiles say */
+    double wait_ns, first_wait_ns;   /* mean from a decision to the first layer; of a query's first block */
+    struct mo_trace_block *blocks;   /* one a block, by its lead core, but for those that stalled */
+    int n_blocks;
+    /* Blocks that took 10 ms and eightfold more than their profile: not the neighbours' doing but the
+     * machine's (a core taken away for other guests), and what that cost. */
+    int n_stalls;
+    double stall_ns;
+};
+
+struct mo_trace_block {
+    int tenant, cores;
+    float observed, predicted; /* ns */
 };
 
 int mo_trace_parse(const struct mo_env *env, const char *path, const char *text, size_t n,
                    struct mo_trace *out, moire_error *err);
 int mo_trace_read(const struct mo_env *env, const char *path, struct mo_trace *out, moire_error *err);
 void mo_trace_free(struct mo_trace *trace);
+
+/* How the block times of every tenant lie around its profile (MO_BENCH_MAX_TENANTS entries of the trace's
+ * region); a tenant without blocks on one core or on several has those of all tenants.  MOIRE_EINVAL: no
+ * blocks at all. */
+int mo_trace_spread(const struct mo_trace *trace, struct mo_sim_spread **out, moire_error *err);
 
 /* The profile of a tenant for up to `cores` cores.  Beyond the largest measured count, layers follow Amdahl's
  * law through the two largest ones. */

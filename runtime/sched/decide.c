@@ -33,9 +33,13 @@ static void start_run(struct mo_sched *s, const struct mo_decision *d, int64_t n
         mo_slot_remove(&t->paused, s->queries.face, d->query);
     }
     int lead = mo_cores_next(&d->cores, -1), n = mo_cores_count(&d->cores);
-    s->stats.conflicts += d->wanted > n;
     if (q->last_core >= 0 && (q->last_core != lead || q->last_cores != n)) s->stats.switches++;
     int64_t predicted = mo_view_time(&s->faces[q->tenant], n, q->next_layer, d->end);
+    if (d->wanted > n) {
+        s->stats.conflicts++;
+        s->stats.conflict_ns +=
+            predicted - mo_view_time(&s->faces[q->tenant], d->wanted, q->next_layer, d->end);
+    }
     s->runs[lead] = (struct mo_view_run){.query = d->query,
                                          .begin = q->next_layer,
                                          .end = d->end,

@@ -178,8 +178,11 @@ static void start(void *self, const struct mo_run *run) {
     const struct mo_profile *profile = s->profile[run->tenant];
     s->broken += !possible(s, run);
     double solo = block_time(profile, run, w);
-    if (s->machine.slowdown > 0) solo *= s->machine.slowdown;
-    if (s->machine.noise > 0) solo *= 1 + s->machine.noise * (uniform(&s->rng) - 0.5);
+    if (s->config.spread)
+        solo *= s->config.spread[run->tenant].ratio[run->n_cores > 1][(int)(uniform(&s->rng) * MO_SIM_PARTS)];
+    else if (s->machine.slowdown > 0)
+        solo *= s->machine.slowdown;
+    if (s->machine.noise > 0 && !s->config.spread) solo *= 1 + s->machine.noise * (uniform(&s->rng) - 0.5);
     int64_t begin = s->now + s->machine.block_ns + (run->first ? s->machine.query_ns : 0);
     w->run = *run;
     w->ran = begin <= run->latest_start;

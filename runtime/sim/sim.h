@@ -32,13 +32,21 @@ struct mo_sim_machine {
     double cache_bytes; /* shared cache; what fits it does not go to memory.  0 = all traffic does */
 };
 
+/* How block times of one tenant lie around its profile, as measured: means of equally large parts of them in
+ * rising order, for blocks on one core and on several. */
+enum { MO_SIM_PARTS = 32 };
+struct mo_sim_spread {
+    double ratio[2][MO_SIM_PARTS];
+};
+
 struct mo_sim_config {
     const struct mo_env *env;
     const struct mo_policy *policy;
     struct mo_sim_machine machine;
     int max_queries, max_tenants;
-    int64_t block_ns; /* bound on blocks, as mo_sched_config.block_ns */
-    uint64_t seed;    /* of the noise */
+    int64_t block_ns;                   /* bound on blocks, as mo_sched_config.block_ns */
+    uint64_t seed;                      /* of the noise */
+    const struct mo_sim_spread *spread; /* by tenant: takes the place of slowdown and noise; NULL = none */
     struct mo_ring *ring;
     int64_t (*cost_clock)(void *ctx); /* real time for the cost of decisions; NULL = not measured */
     /* The answer of a query; must not call back. */

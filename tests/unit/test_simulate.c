@@ -305,6 +305,40 @@ static void versions_are_chosen_by_pressure(void **state) {
     tear_down(&p);
 }
 
+/* With all arrivals known nothing is found that is worse than the policy it starts from, or beats the bound.
+ */
+static void the_offline_schedule_lies_between_policy_and_bound(void **state) {
+    (void)state;
+    static const char *const names[] = {"moire", "offline", "bound"};
+    struct place p;
+    struct mo_bench_session session;
+    char *argv[] = {"moire", "sim"};
+    json_t *document;
+    set_up(&p, FOUR_CORES, TWO_TENANTS);
+    assert_int_equal(mo_bench_session_open(&p.env, 2, argv, &session, NULL), MOIRE_OK);
+    session.quiet = true;
+    struct mo_bench_simulate_options o = options(&p);
+    o.serve.n_loads = 1;
+    o.serve.loads[0] = 0.9;
+    o.serve.n_policies = 3;
+    for (int i = 0; i < 3; i++)
+        o.serve.policies[i] = names[i];
+    assert_int_equal(mo_bench_simulate(&session, &o, &document, NULL), MOIRE_OK);
+    const json_t *results = json_object_get(document, "results");
+    for (int seed = 0; seed < 3; seed++) {
+        double share[3];
+        for (int i = 0; i < 3; i++) {
+            const json_t *loads = json_object_get(json_array_get(results, 3 * i + seed), "loads");
+            share[i] = json_number_value(json_object_get(json_array_get(loads, 0), "overall"));
+        }
+        assert_true(share[0] <= share[1] && share[1] <= share[2] + 1e-3);
+        assert_true(share[0] < 1);
+    }
+    json_decref(document);
+    mo_bench_session_close(&session);
+    tear_down(&p);
+}
+
 /* One piece: a row a policy, ratios to the bound and to itself; a second run takes the piece from the file.
  */
 static void a_table_has_a_row_a_policy_and_resumes(void **state) {
@@ -361,6 +395,7 @@ int main(void) {
         cmocka_unit_test(blocks_slow_each_other_down_only_while_they_overlap),
         cmocka_unit_test(a_modest_block_is_not_slowed_by_greedy_ones),
         cmocka_unit_test(versions_are_chosen_by_pressure),
+        cmocka_unit_test(the_offline_schedule_lies_between_policy_and_bound),
         cmocka_unit_test(a_table_has_a_row_a_policy_and_resumes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

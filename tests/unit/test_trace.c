@@ -84,6 +84,37 @@ static void a_trace_is_read(void **state) {
     mo_trace_free(&t);
 }
 
+/* Blocks of a trace in their proportion of predicted time: half of it at 1.2, half at 2; a stall apart. */
+static void block_times_spread_as_recorded(void **state) {
+    (void)state;
+    struct mo_trace t;
+    struct mo_sim_spread *spread;
+    assert_int_equal(parse_with(-1, NULL, &t, NULL), MOIRE_OK);
+    assert_int_equal(t.n_blocks, 1);
+    assert_true(t.first_wait_ns == 10 && t.n_stalls == 0);
+    t.blocks =
+        (struct mo_trace_block[]){{0, 1, 120, 100}, {0, 1, 400, 200}, {0, 1, 120, 100}, {1, 2, 30, 10}};
+    t.n_blocks = 4;
+    assert_int_equal(mo_trace_spread(&t, &spread, NULL), MOIRE_OK);
+    for (int i = 0; i < MO_SIM_PARTS; i++) {
+        assert_true(fabs(spread[0].ratio[0][i] - (i < MO_SIM_PARTS / 2 ? 1.2 : 2)) < 1e-6);
+        assert_true(fabs(spread[0].ratio[1][i] - 3) < 1e-6); /* of the other tenant, for want of its own */
+    }
+    t.n_blocks = 0;
+    assert_int_equal(mo_trace_spread(&t, &spread, NULL), MOIRE_EINVAL);
+    mo_trace_free(&t);
+}
+
+static void a_stalled_block_is_set_apart(void **state) {
+    (void)state;
+    struct mo_trace t;
+    assert_int_equal(parse_with(15, "8 20000000 1 BLOCK_END 8 0 0 2 0", &t, NULL), MOIRE_OK);
+    assert_int_equal(t.n_blocks, 0);
+    assert_int_equal(t.n_stalls, 1);
+    assert_true(fabs(t.stall_ns - (20000000 - 220 - 600)) < 2);
+    mo_trace_free(&t);
+}
+
 static void damage_is_named_with_its_line(void **state) {
     (void)state;
     static const struct {
@@ -204,6 +235,8 @@ static void a_replay_of_a_simulation_is_the_simulation(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_trace_is_read),
+        cmocka_unit_test(block_times_spread_as_recorded),
+        cmocka_unit_test(a_stalled_block_is_set_apart),
         cmocka_unit_test(damage_is_named_with_its_line),
         cmocka_unit_test(cuts_and_noise_do_no_harm),
         cmocka_unit_test(a_replay_of_a_simulation_is_the_simulation),

@@ -72,7 +72,8 @@ static int policies(struct mo_bench_options *o, char *text, moire_error *err) {
     o->serve.n_policies = 0;
     for (int i = 0; i < n; i++) {
         if (!strcmp(parts[i], "none")) continue;
-        if (!mo_policy_find(parts[i]) && !(o->simulated && !strcmp(parts[i], "bound"))) {
+        bool clairvoyant = !strcmp(parts[i], "bound") || !strcmp(parts[i], "offline");
+        if (!mo_policy_find(parts[i]) && !(o->simulated && clairvoyant)) {
             char known[400] = "no such policy; there are";
             for (const struct mo_policy *const *p = mo_policies(); *p; p++) {
                 size_t used = strlen(known);

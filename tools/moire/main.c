@@ -18,6 +18,7 @@ static const struct mo_verb *const verbs[] = {
     &mo_verb_extend,
     &mo_verb_tables,
     &mo_verb_whatif,
+    &mo_verb_fidelity,
     &mo_verb_capacity,
     &mo_verb_zoo,
     &mo_verb_check_model,

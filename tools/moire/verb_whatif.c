@@ -7,7 +7,9 @@
 #include "tools/moire/verb.h"
 
 static const char usage[] =
-    "usage: moire whatif TRACE [--cores N] [--policy P,...] [--machine FILE.json] [--measured] [--json]\n\n"
+    "usage: moire whatif TRACE [--cores N] [--policy P,...] [--machine FILE.json] [--measured | --costs "
+    "TRACE]\n"
+    "                    [--json]\n\n"
     "Plays the arrivals of a recorded run (`moire bench serve --record`, moire_record()) in the simulator, "
     "on\n"
     "its own profiles.  Without flags as it was recorded: what the simulator predicts beside what happened,\n"
@@ -17,7 +19,9 @@ static const char usage[] =
     "  --policy P,...       policies, as recorded by default\n"
     "  --machine FILE       a file or a name in bench/machines: its costs beside the kernels; else 3 us a "
     "block\n"
-    "  --measured           block times as they were in the mean of the recording, not as the profiles say\n"
+    "  --measured           blocks take and cost what they did in the recording, tenant by tenant, not what\n"
+    "                       the profiles say\n"
+    "  --costs TRACE        what they did in another recording of the same tenants\n"
     "  --json               the document on stdout instead of the table\n\n"
     "Examples:\n"
     "  moire bench serve mix --policy moire --load 0.6 --record run.trace\n"
@@ -38,6 +42,9 @@ static int parse(struct mo_bench_replay_options *r, struct mo_bench_options *o, 
         } else if (mo_args_flag(args, "--machine", true)) {
             r->machine = args->value;
             if (!r->machine) return mo_bench_bad_flag(err, "--machine", NULL, "needs a file");
+        } else if (mo_args_flag(args, "--costs", true)) {
+            r->costs = args->value;
+            if (!r->costs) return mo_bench_bad_flag(err, "--costs", NULL, "needs a trace");
         } else if (mo_args_flag(args, "--measured", false)) {
             r->measured = true;
         } else {
