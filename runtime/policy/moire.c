@@ -14,7 +14,8 @@
  * those that wait.  With too few cores idle, it waits for the blocks that end soon, or takes what there is
  * for a block that ends when they do, so that the cores meet.
  *    Its layers run in the versions that suit the pressure at hand.
- * 4. What is set aside, hopeless, best-effort or without target runs on what is left, oldest first; a small
+ * 4. What is set aside, hopeless, best-effort or without target runs on what is left, oldest first, where its
+ *    next layer ends within a block's time: on too few cores a single layer would hold them for long; a small
  *    share of blocks always goes to the oldest that waits far beyond its target, so nothing starves. Hopeless
  *    queries of tenants that allow it are shed.
  *
@@ -28,7 +29,8 @@ static const int64_t STARVED_NS = 1000000000;
 static const double MARGIN = 0.02;     /* a query must fit with so much of its rest to spare */
 static const double LEAN_MARGIN = 0.1; /* slack that the fewest cores must leave */
 static const double WIDE_MARGIN = 0.5; /* takes more cores already with this little slack */
-static const double MEET = 0.6; /* waits for the others' cores when they end within this share of a block */
+static const double MEET = 0.6;  /* waits for the others' cores when they end within this share of a block */
+static const double FULL = 0.93; /* share of the cores' time that plans count on: blocks leave gaps */
 static const double TARGET = 0.97; /* attainment above which a tenant can spare misses */
 static const double SPARE = 100, DEAR = 1000;
 static const double BALANCE_FROM = 0.975, BALANCE_SPAN = 0.01;
@@ -154,7 +156,7 @@ static void gather(struct mo_moire_state *s, const struct mo_view *view) {
 /* --- 2. what fits --- */
 /* Core time until a deadline, less what tenants with tighter targets will ask for before it. */
 static double room_until(const struct mo_moire_state *s, const struct mo_view *view, int64_t deadline) {
-    double span = (double)(deadline - view->now), room = span * view->n_cores;
+    double span = (double)(deadline - view->now), room = span * view->n_cores * FULL;
     for (int i = 0; i < view->n_tenants && s->parts->reserve && s->balance > 0; i++) {
         const struct mo_view_tenant *t = &view->tenants[i];
         double ahead = span - (double)t->qos_ns;
@@ -199,6 +201,7 @@ struct hand {
     struct mo_decisions *out;
     struct mo_cores pool;
     int idle, rivals, wanted; /* rivals: others that wait for a core; wanted: cores they need */
+    bool starved;             /* who is served now has waited too long */
 };
 
 /* What the query needs to be early, and an even part of what nobody needs: cores that would idle cost
@@ -248,6 +251,19 @@ static int taken_instances(const struct hand *h, int tenant) {
     return n;
 }
 
+/* From n idle cores on, the first count on which the query's next layer ends within a block's time, or within
+ * twice what it takes on all cores where that is longer; 0: none. */
+static int quick(const struct hand *h, const struct mo_moire_candidate *c, int n) {
+    const struct mo_view *view = h->view;
+    const struct mo_view_tenant *t = &view->tenants[c->tenant];
+    int layer = view->queries[c->query].next_layer;
+    int64_t most = 2 * mo_view_time(t, view->n_cores, layer, layer + 1);
+    if (most < view->block_ns) most = view->block_ns;
+    while (h->parts->quick && n <= h->idle && mo_view_time(t, n, layer, layer + 1) > most)
+        n++;
+    return n <= h->idle ? n : 0;
+}
+
 /* Gives cores to one query; false: leave what is idle for it, its partners come in a moment. */
 static bool serve(struct hand *h, const struct mo_moire_candidate *c) {
     const struct mo_view *view = h->view;
@@ -265,6 +281,7 @@ static bool serve(struct hand *h, const struct mo_moire_candidate *c) {
         if (gap && gap < bound) bound = gap;
         n = h->idle;
     }
+    if (!c->keep && !h->starved && (n = quick(h, c, n)) == 0) return true;
     int end = mo_profile_block(t->profile, n, q->next_layer, (int64_t)((double)bound / t->residual));
     mo_decide_want(h->out, c->query, end, mo_cores_take(&h->pool, n, q->last_core), wanted);
     h->idle -= n;
@@ -279,7 +296,9 @@ static bool serve_starved(struct mo_moire_state *s, struct hand *h) {
     int64_t patience = h->view->tenants[c->tenant].qos_ns * 10;
     if (h->view->now - q->arrival < (patience > STARVED_NS ? patience : STARVED_NS)) return false;
     s->blocks = 0;
+    h->starved = true;
     serve(h, c);
+    h->starved = false;
     return true;
 }
 
@@ -336,7 +355,7 @@ void mo_moire_dispatch(struct mo_moire_state *s, const struct mo_view *view, str
 
 static void dispatch(void *state, const struct mo_view *view, const struct mo_event *event,
                      struct mo_decisions *out) {
-    static const struct mo_moire_parts whole = {true, true, true, true, true, true, true};
+    static const struct mo_moire_parts whole = {true, true, true, true, true, true, true, true};
     (void)event;
     mo_moire_dispatch(state, view, out, &whole);
 }

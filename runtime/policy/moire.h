@@ -21,6 +21,7 @@ struct mo_moire_parts {
     bool spare;    /* cores that nobody needs are handed out */
     bool early;    /* a query takes cores to be early */
     bool meet;     /* waits for cores that come free in a moment */
+    bool quick;    /* what is set aside holds no core for longer than a block's time */
     bool versions; /* layers run in the versions that suit the pressure */
 };
 

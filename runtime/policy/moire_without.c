@@ -4,44 +4,50 @@
 
 static void without_fit(void *state, const struct mo_view *view, const struct mo_event *event,
                         struct mo_decisions *out) {
-    static const struct mo_moire_parts parts = {false, true, true, true, true, true, true};
+    static const struct mo_moire_parts parts = {false, true, true, true, true, true, true, true};
     (void)event;
     mo_moire_dispatch(state, view, out, &parts);
 }
 static void without_balance(void *state, const struct mo_view *view, const struct mo_event *event,
                             struct mo_decisions *out) {
-    static const struct mo_moire_parts parts = {true, false, true, true, true, true, true};
+    static const struct mo_moire_parts parts = {true, false, true, true, true, true, true, true};
     (void)event;
     mo_moire_dispatch(state, view, out, &parts);
 }
 static void without_reserve(void *state, const struct mo_view *view, const struct mo_event *event,
                             struct mo_decisions *out) {
-    static const struct mo_moire_parts parts = {true, true, false, true, true, true, true};
+    static const struct mo_moire_parts parts = {true, true, false, true, true, true, true, true};
     (void)event;
     mo_moire_dispatch(state, view, out, &parts);
 }
 static void without_spare(void *state, const struct mo_view *view, const struct mo_event *event,
                           struct mo_decisions *out) {
-    static const struct mo_moire_parts parts = {true, true, true, false, true, true, true};
+    static const struct mo_moire_parts parts = {true, true, true, false, true, true, true, true};
     (void)event;
     mo_moire_dispatch(state, view, out, &parts);
 }
 static void without_early(void *state, const struct mo_view *view, const struct mo_event *event,
                           struct mo_decisions *out) {
-    static const struct mo_moire_parts parts = {true, true, true, true, false, true, true};
+    static const struct mo_moire_parts parts = {true, true, true, true, false, true, true, true};
     (void)event;
     mo_moire_dispatch(state, view, out, &parts);
 }
 static void without_meet(void *state, const struct mo_view *view, const struct mo_event *event,
                          struct mo_decisions *out) {
-    static const struct mo_moire_parts parts = {true, true, true, true, true, false, true};
+    static const struct mo_moire_parts parts = {true, true, true, true, true, false, true, true};
     (void)event;
     mo_moire_dispatch(state, view, out, &parts);
 }
 
+static void without_quick(void *state, const struct mo_view *view, const struct mo_event *event,
+                          struct mo_decisions *out) {
+    static const struct mo_moire_parts parts = {true, true, true, true, true, true, false, true};
+    (void)event;
+    mo_moire_dispatch(state, view, out, &parts);
+}
 static void without_versions(void *state, const struct mo_view *view, const struct mo_event *event,
                              struct mo_decisions *out) {
-    static const struct mo_moire_parts parts = {true, true, true, true, true, true, false};
+    static const struct mo_moire_parts parts = {true, true, true, true, true, true, true, false};
     (void)event;
     mo_moire_dispatch(state, view, out, &parts);
 }
@@ -87,4 +93,10 @@ const struct mo_policy mo_policy_without_versions = {
     .description = "moire, every layer in its fastest version",
     .state_bytes = sizeof(struct mo_moire_state),
     .dispatch = without_versions,
+};
+const struct mo_policy mo_policy_without_quick = {
+    .name = "moire-no-quick",
+    .description = "moire, what is set aside taking any cores that are left",
+    .state_bytes = sizeof(struct mo_moire_state),
+    .dispatch = without_quick,
 };
