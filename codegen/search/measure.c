@@ -19,10 +19,12 @@ enum {
     CPUS_TRIED = 64,
     PIECE_NS = 100000
 };
+static const double FINAL = 1.05, EQUAL = 1.03; /* times the best */
 
 struct round {
-    double ns[MO_CONTENDERS]; /* INFINITY: left out */
-    double reference;         /* the worse of the reference's two runs */
+    double ns[MO_CONTENDERS];   /* INFINITY: left out */
+    double reference;           /* the worse of the reference's two runs */
+    double half[MO_CONTENDERS]; /* the longer half; INFINITY: not measured */
 };
 
 struct session {
@@ -47,6 +49,24 @@ static double time_slice(struct mo_harness *h, const struct mo_runnable *r, int6
         if (end - start < 20000 && batch < 1 << 20) batch *= 2;
     } while (end - begin < slice);
     return best > 1 ? best : 1;
+}
+
+/* Time of the longer half of the units, each half timed alone.  It tells what a split costs on two cores:
+ * units of unequal work, or work that both halves must do.  What two cores do to each other's memory it does
+ * not. */
+static double time_halves(struct mo_harness *h, const struct mo_runnable *r, double once_ns) {
+    const struct mo_sys *sys = h->env->sys;
+    int64_t repeat = 1 + (int64_t)(SLICE_NS / once_ns), half = r->units / 2;
+    double longer = 0;
+    for (int k = half > 0 ? 0 : 1; k < 2; k++) {
+        int64_t begin = sys->thread_time(sys->self);
+        for (int64_t i = 0; i < repeat; i++) {
+            struct mo_kargs args = mo_harness_args(h, r);
+            r->run(&args, k ? half : 0, k ? r->units : half, h->scratch);
+        }
+        longer = fmax(longer, (double)(sys->thread_time(sys->self) - begin) / (double)repeat);
+    }
+    return longer;
 }
 
 /* Time of one run in pieces, the private cache overwritten before each. */
@@ -91,20 +111,28 @@ static double best_of(const struct session *s, int i) {
     return best;
 }
 
+static bool near_best(const struct session *s, int i, double times) {
+    double best = INFINITY;
+    for (int k = 0; k < s->m->n; k++)
+        best = fmin(best, best_of(s, k));
+    return best_of(s, i) <= times * best;
+}
+
 /* Whether contender i takes part in the next round: all in the first two, then those near the best, in the
  * final rounds those that noise might have misjudged. */
 static bool still_in(const struct session *s, int i) {
     if (i == 0 || s->rounds < FIRST_ROUNDS || s->m->stress) return true;
-    double best = INFINITY;
-    for (int k = 0; k < s->m->n; k++)
-        best = fmin(best, best_of(s, k));
-    return best_of(s, i) <= (s->rounds < FINAL_ROUNDS ? 1.3 : 1.05) * best;
+    return near_best(s, i, s->rounds < FINAL_ROUNDS ? 1.3 : FINAL);
 }
 
 static void run_round(struct session *s) {
     struct round *r = &s->round[s->rounds];
     for (int i = 0; i < s->m->n; i++)
         r->ns[i] = still_in(s, i) ? time_one(s, &s->m->contender[i], SLICE_NS) : INFINITY;
+    for (int i = 0; i < s->m->n; i++) {
+        bool final = s->rounds >= FINAL_ROUNDS && !s->m->stress && near_best(s, i, FINAL);
+        r->half[i] = final ? time_halves(s->h, &s->m->contender[i], r->ns[i]) : INFINITY;
+    }
     double again = time_one(s, &s->m->contender[0], SLICE_NS / 2);
     r->reference = fmax(r->ns[0], again);
     r->ns[0] = fmin(r->ns[0], again);
@@ -129,6 +157,10 @@ static void settle(const struct session *s) {
             if (s->round[k].reference <= 1.05 * best) good = fmin(good, s->round[k].ns[i]);
         }
         s->m->min_ns[i] = isfinite(good) ? good : all;
+        double half = INFINITY;
+        for (int k = 0; k < s->rounds; k++)
+            half = fmin(half, s->round[k].half[i]);
+        s->m->half_ns[i] = isfinite(half) ? half : 0;
     }
 }
 
@@ -164,4 +196,16 @@ int mo_measure_run(struct mo_harness *h, struct mo_measure *m, moire_error *err)
         return mo_fail(err, MOIRE_EIO, "cannot start a thread to measure on");
     h->env->sys->thread_join(h->env->sys->self, thread);
     return interrupted(m) ? mo_fail(err, MOIRE_EINTERRUPTED, "interrupted") : MOIRE_OK;
+}
+
+int mo_measure_pick(const struct mo_measure *m, const double *time) {
+    int fastest = -1;
+    for (int i = 0; i < m->n; i++)
+        if (isfinite(time[i]) && (fastest < 0 || time[i] < time[fastest])) fastest = i;
+    int pick = fastest;
+    for (int i = 0; i < m->n && fastest >= 0 && m->half_ns[fastest] > 0; i++) {
+        if (m->half_ns[i] <= 0 || time[i] > EQUAL * time[fastest]) continue;
+        if (m->half_ns[i] * EQUAL < m->half_ns[fastest] && m->half_ns[i] < m->half_ns[pick]) pick = i;
+    }
+    return pick;
 }

@@ -11,6 +11,9 @@ struct mo_measure {
     int n; /* contender 0 is the reference of the slow-phase rule */
     struct mo_runnable contender[MO_CONTENDERS];
     double min_ns[MO_CONTENDERS]; /* out */
+    /* out: the longer of the two halves of the units, as two cores would share them, of contenders that were
+     * near the best to the end; 0: not measured */
+    double half_ns[MO_CONTENDERS];
     const _Atomic int *interrupted;
     struct mo_stress *stress; /* NULL = alone */
     int level;                /* of the neighbour */
@@ -22,4 +25,8 @@ struct mo_measure {
  * what it would do to the private cache is done before every 100 us of the kernel's work; only the kernel's
  * own time counts. */
 int mo_measure_run(struct mo_harness *h, struct mo_measure *m, moire_error *err);
+
+/* The contender to keep, by its time (min_ns or a multiple, INFINITY: not eligible): the fastest, or one
+ * within 3 % of it whose longer half is shorter by more than that; -1: none is eligible. */
+int mo_measure_pick(const struct mo_measure *m, const double *time);
 #endif

@@ -77,11 +77,12 @@ static double shorter(double a, double b) {
 
 /* Takes the times of one measurement.  A whole measurement may fall into a slow phase of the machine, so what
  * counts is a contender's time in those of the generic kernel beside it, and of that the best so far: one
- * unlucky comparison does not unseat a better candidate of an earlier one. */
+ * unlucky comparison does not unseat a better candidate of an earlier one.  Of candidates equal within noise
+ * the one that two cores share better is kept. */
 static void take_times(struct job *job, const struct lineup *l) {
     struct mo_layer_result *r = &job->result;
     const double unit = l->generic >= 0 ? l->m.min_ns[l->generic] : 1;
-    double best = INFINITY;
+    double best = INFINITY, relative[MO_CONTENDERS];
     if (l->earlier >= 0) {
         const struct mo_store_index *x = &job->earlier_index;
         r->min_ns = shorter(x->min_ns, l->m.min_ns[l->earlier]);
@@ -93,12 +94,16 @@ static void take_times(struct job *job, const struct lineup *l) {
     job->best = NULL;
     for (int i = 0; i < l->m.n; i++) {
         struct candidate *c = l->who[i];
+        relative[i] = INFINITY;
         if (!c) continue;
         c->min_ns = shorter(c->min_ns, l->m.min_ns[i]);
         c->relative = shorter(c->relative, l->m.min_ns[i] / unit);
-        if (c->relative >= best) continue;
-        best = c->relative;
-        job->best = c;
+        if (c->relative < best) relative[i] = c->relative;
+    }
+    int pick = mo_measure_pick(&l->m, relative);
+    if (pick >= 0) {
+        job->best = l->who[pick];
+        best = job->best->relative;
     }
     if (job->best) r->min_ns = job->best->min_ns;
     job->relative = l->generic >= 0 && isfinite(best) ? best : 0;

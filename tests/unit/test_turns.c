@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
- * test_turns.c - which candidates a search takes next. */
+ * test_turns.c - which candidates a search takes next, and which it keeps. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <cmocka.h>
+#include <math.h>
 #include "codegen/search/internal.h"
+#include "codegen/search/measure.h"
 
 enum { JOBS = 4, CANDIDATES = 12 };
 
@@ -112,12 +114,34 @@ static void what_the_store_has_waits_for_refine(void **state) {
     assert_false(mo_next_chunk(&f.search, MO_TURN_MOST, &chunk));
 }
 
+static void of_equals_the_one_that_two_cores_share_better_is_kept(void **state) {
+    (void)state;
+    static const struct {
+        double time[4], half[4];
+        int pick;
+    } cases[] = {
+        {{100, 90, 95, 120}, {0, 0, 0, 0}, 1},              /* halves were not measured */
+        {{100, 99, 101, 120}, {50, 60, 52, 40}, 0},         /* 3 is too slow alone */
+        {{100, 99, 101, 120}, {58.5, 60, 58.3, 60}, 1},     /* none is that much better */
+        {{104, 99, 101, 100}, {40, 60, 0, 55}, 3},          /* 0 is too slow, 2 was not measured */
+        {{INFINITY, 99, 100, INFINITY}, {1, 60, 50, 1}, 2}, /* 0 and 3 are not eligible */
+        {{INFINITY, INFINITY, INFINITY, INFINITY}, {1, 1, 1, 1}, -1},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct mo_measure m = {.n = 4};
+        for (int k = 0; k < 4; k++)
+            m.half_ns[k] = cases[i].half[k];
+        assert_int_equal(mo_measure_pick(&m, cases[i].time), cases[i].pick);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(without_a_budget_turns_are_whole),
         cmocka_unit_test(every_layer_has_a_first_turn_before_any_has_a_second),
         cmocka_unit_test(later_turns_go_where_they_promise_most),
         cmocka_unit_test(what_the_store_has_waits_for_refine),
+        cmocka_unit_test(of_equals_the_one_that_two_cores_share_better_is_kept),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
