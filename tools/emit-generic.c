@@ -239,7 +239,7 @@ static void emit_table(FILE *out, const struct mo_emit_isa *isa) {
         each_tile(out, isa, kind, 1, emit_row);
     each_tile(out, isa, CONV, 2, emit_row);
     each_window(out, isa, emit_window_row);
-    fputs("    .copy = copy,\n    .activate = activate,\n};\n", out);
+    fputs("    .copy = copy,\n    .gate = gate_rows,\n    .activate = activate,\n};\n", out);
 }
 
 int main(int argc, char **argv) {
@@ -255,6 +255,7 @@ int main(int argc, char **argv) {
         each_tile(stdout, row, CONV, 2, emit_tile);
         each_window(stdout, row, emit_window);
         emit_copy(stdout);
+        mo_emit_gate(stdout, row);
         emit_activate(stdout, row);
         emit_table(stdout, row);
         return fflush(stdout) ? 1 : 0;

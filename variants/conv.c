@@ -70,6 +70,14 @@ static bool merge_groups(struct mo_conv *c, int64_t groups) {
     return true;
 }
 
+/* A factor for every channel and image of x, where kernels take one: at 1x1 filters over all channels. */
+static bool gates(const struct mo_tensor *gate, const struct mo_tensor *x, const struct mo_tensor *weights) {
+    if (!gate || !solid(gate)) return false;
+    const int64_t *g = gate->shape.d, *w = weights->shape.d;
+    return g[0] == x->shape.d[0] && g[1] == x->shape.d[1] && g[2] * g[3] == 1 && w[1] == x->shape.d[1] &&
+           w[2] * w[3] == 1;
+}
+
 bool mo_conv_read(const struct mo_graph *graph, const struct mo_node *node, struct mo_conv *c) {
     memset(c, 0, sizeof *c);
     if (strcmp(node->op_type, "Conv") || node->domain[0] || node->n_in < 2 || node->n_out != 1) return false;
@@ -84,6 +92,8 @@ bool mo_conv_read(const struct mo_graph *graph, const struct mo_node *node, stru
         (!solid(c->residual) || !mo_shape_equal(&c->residual->shape, &c->y->shape)))
         return false;
     if (node->fuse.act >= MO_ACT_COUNT) return false;
+    c->gate = node->fuse.gated ? input(graph, node, MO_GATE_IN) : NULL;
+    if (node->fuse.gated && !gates(c->gate, c->x, c->weights)) return false;
     const int64_t *x = c->x->shape.d, *w = c->weights->shape.d, *y = c->y->shape.d;
     c->n = x[0], c->c = x[1], c->h = x[2], c->w = x[3], c->o = y[1], c->oh = y[2], c->ow = y[3];
     c->kh = w[2], c->kw = w[3];

@@ -15,7 +15,7 @@ struct mo_conv {
     int64_t cg, og;        /* channels in and out of a group, as in the model (merged, unpadded) */
     int64_t icb, ocb;      /* blocks of 16 of a group */
     bool depthwise;        /* one channel in and out per group */
-    const struct mo_tensor *x, *weights, *bias, *y, *residual; /* bias, residual may be NULL */
+    const struct mo_tensor *x, *weights, *bias, *y, *residual, *gate; /* bias, residual, gate may be NULL */
 };
 
 /* False: not a 2-D float Conv with constant weights whose shape is known and whose groups can be blocked. */

@@ -122,6 +122,12 @@ static bool conv_pads(const struct mo_node *node, const struct mo_tensor *x, con
     return n == -1 || n == 4;
 }
 
+static bool put_gate(struct text *t, const struct mo_tensor *gate, const struct mo_tensor *x) {
+    put(t, ":gated");
+    return solid(gate, 4, 4) && gate->shape.d[0] == x->shape.d[0] && gate->shape.d[1] == x->shape.d[1] &&
+           gate->shape.d[2] * gate->shape.d[3] == 1 && gate->layout == x->layout && !gate->data;
+}
+
 static bool conv_signature(const struct mo_graph *graph, const struct mo_node *node, struct text *t) {
     const struct mo_tensor *x = input_of(graph, node, 0), *w = input_of(graph, node, 1);
     const struct mo_tensor *b = node->fuse.residual == 2 ? NULL : input_of(graph, node, 2);
@@ -140,6 +146,7 @@ static bool conv_signature(const struct mo_graph *graph, const struct mo_node *n
     put(t, ":s%lldx%lld:p%lld,%lld,%lld,%lld:d%lldx%lld:g%lld", (long long)s[0], (long long)s[1],
         (long long)p[0], (long long)p[1], (long long)p[2], (long long)p[3], (long long)d[0], (long long)d[1],
         (long long)g);
+    if (node->fuse.gated && !put_gate(t, input_of(graph, node, MO_GATE_IN), x)) return false;
     bool winograd = k[0] == k[1] && (k[0] == 3 || k[0] == 5) && s[0] == 1 && s[1] == 1 && d[0] == 1 &&
                     d[1] == 1 && g == 1;
     if (!put_epilogue(t, graph, node, x, y)) return false;

@@ -59,6 +59,8 @@ struct mo_tiles {
         *window[MO_TILE_SIDES][MO_TILE_PIXELS + 1][MO_TILE_SX][MO_TILE_OVERHANG + 1][MO_TILE_OVERHANG + 1];
     /* pixels of 16 floats: `before` zeros, `n` copied, `after` zeros */
     void (*copy)(char *to, const char *from, int64_t before, int64_t n, int64_t after);
+    /* n rows of 16 weights, each times its factor */
+    void (*gate)(char *to, const char *from, const char *factors, int64_t n);
     /* y = act(y), then y += res (same layout) when res is not NULL; n floats, a multiple of 16 */
     void (*activate)(enum mo_act act, float a, float b, float *y, const float *res, int64_t n);
 };

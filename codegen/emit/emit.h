@@ -38,6 +38,8 @@ void mo_emit_exp(FILE *out, const struct mo_emit_isa *isa);
 bool mo_emit_act_needs_exp(enum mo_act act);
 /* struct mo_kargs and struct mo_variant as text, the same layout as variants/kernel.h. */
 void mo_emit_abi(FILE *out);
+/* gate_rows(to, from, factors, n): n rows of 16 weights, each times its factor. */
+void mo_emit_gate(FILE *out, const struct mo_emit_isa *isa);
 /* A float as an exact C constant. */
 void mo_emit_float(FILE *out, float x);
 

@@ -168,6 +168,17 @@ void mo_emit_prelude(FILE *out, const struct mo_emit_isa *isa) {
         out);
 }
 
+void mo_emit_gate(FILE *out, const struct mo_emit_isa *isa) {
+    fputs("static void gate_rows(char *to, const char *from, const char *factors, i64 n) {\n"
+          "    for (i64 k = 0; k < n; k++) {\n"
+          "        const v factor = broadcast(factors + k * 4);\n",
+          out);
+    for (int i = 0; i < isa->vectors; i++)
+        fprintf(out, "        store(to + k * 64 + %d, load(from + k * 64 + %d) * factor);\n",
+                i * isa->lanes * 4, i * isa->lanes * 4);
+    fputs("    }\n}\n\n", out);
+}
+
 void mo_emit_float(FILE *out, float x) {
     if (isnan(x))
         fputs("__builtin_nanf(\"\")", out);

@@ -17,7 +17,7 @@ struct mo_problem {
     int kh, kw, sh, sw, dh, dw;    /* kernel, stride, dilation */
     int pt, pl, pb, pr;            /* pads */
     int groups;
-    struct mo_fuse fuse; /* residual >= 0 means: there is one, in C16 layout */
+    struct mo_fuse fuse; /* residual >= 0 means: there is one, in C16 layout; gated: 1x1, all of it in C16 */
     enum mo_layout in_layout, out_layout;
     bool exact; /* of the graph: no point whose algorithm only approximates the sum of products */
 };

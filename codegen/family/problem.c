@@ -13,6 +13,7 @@ static bool conv_problem(const struct mo_graph *graph, const struct mo_node *nod
     p->pt = (int)c.pt, p->pl = (int)c.pl, p->pb = (int)c.pb, p->pr = (int)c.pr;
     p->groups = c.depthwise ? (int)c.c : (int)c.groups;
     p->in_layout = c.x->layout, p->out_layout = c.y->layout;
+    if (c.gate && (c.gate->layout != MO_C16 || p->in_layout != MO_C16)) return false;
     return p->out_layout == MO_C16 && (!c.residual || c.residual->layout == MO_C16);
 }
 

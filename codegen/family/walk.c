@@ -64,6 +64,7 @@ bool mo_walk_describe(const struct mo_problem *p, enum mo_walk_kind kind, struct
     w->n = p->n;
     w->outs = p->o;
     w->packing = packings[kind];
+    w->gated = p->fuse.gated;
     describe_axes(p, w);
     if (kind == MO_WALK_GEMM)
         describe_gemm(p, w);
@@ -104,7 +105,7 @@ static int64_t split_columns(const struct mo_walk *w) {
 static bool apply_parts(struct mo_walk *w, int parts) {
     w->parts = parts > 1 ? parts : 1;
     if (w->parts == 1) return true;
-    if (w->packed || w->p->fuse.residual_last || w->channels % (16 * w->parts)) return false;
+    if (w->packed || w->gated || w->p->fuse.residual_last || w->channels % (16 * w->parts)) return false;
     w->x_part = w->kind == MO_WALK_GEMM ? w->channels / w->parts * 4 : w->planes / w->parts * w->x_plane;
     w->w_part = w->kind == MO_WALK_GEMM ? w->channels / w->parts * 64 : w->planes / w->parts * w->w_plane;
     return w->kind == MO_WALK_BLOCKED || w->kind == MO_WALK_GEMM;
@@ -133,6 +134,7 @@ bool mo_walk_apply(struct mo_walk *w, const struct mo_point *point) {
     w->row_chunks = (w->row.tiles + w->unit_tiles - 1) / w->unit_tiles;
     w->chunks = w->row_chunks * split_columns(w);
     if (w->kind == MO_WALK_GEMM) apply_gemm(w, rows);
+    if (w->gated) w->scratch_bytes = (w->sets_outer ? 1 : w->sets) * w->blocks * w->w_block;
     return apply_parts(w, knob[MO_KNOB_PARTS]);
 }
 

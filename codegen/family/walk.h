@@ -80,6 +80,7 @@ struct mo_walk {
     int64_t sets_group, sets, unit_sets;
     int64_t chunks, row_chunks; /* of an image's tiles; row_chunks of them one below the other */
     int64_t scratch_bytes;
+    bool gated;  /* weights are multiplied by the image's gate first, in the scratch: set by set, or all */
     bool packed; /* GEMM: a tile's rows are first copied to the scratch */
     bool flat;   /* one column: a tile's rows are consecutive pixels */
 };

@@ -121,6 +121,7 @@ double mo_walk_cost(const struct mo_walk *w) {
     /* weights that are used once come at memory's rate; a few streams fetch best */
     if (w->kind == MO_WALK_GEMM && w->row.tiles == 1)
         return most(cycles, memory) * (1 + 0.002 * abs(w->blocks - 3)) / ghz;
+    if (w->gated) cycles += 2.0 * (double)(w->n * w->ocb * w->planes * 16 * w->isa->vectors);
     cycles += (double)(w->parts - 1) * 2 * (double)out_bytes(w) / l2_rate;
     return (most(cycles, memory) + 0.2 * (cycles < memory ? cycles : memory)) / ghz;
 }
@@ -195,7 +196,8 @@ static void try_orders(struct mo_walk *w, struct mo_point *point, struct list *l
     int64_t slice = w->w_block * w->blocks;
     int distance = slice <= L2_BYTES / 3 ? MO_PREFETCH_SET : 2048;
     bool reused = w->kind == MO_WALK_GEMM && w->row.tiles > 4;
-    int prefetches = depthwise || w->kind == MO_WALK_FIRST || reused || weights < L1_BYTES ? 0 : 2;
+    int prefetches =
+        depthwise || w->kind == MO_WALK_FIRST || reused || w->gated || weights < L1_BYTES ? 0 : 2;
     int orders =
         !depthwise && (in > L2_BYTES / 2 || weights > L2_BYTES / 2) && w->unit_sets > 1 && w->chunks > 1 ? 2
                                                                                                          : 1;

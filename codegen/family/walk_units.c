@@ -31,8 +31,12 @@ static void emit_set(FILE *out, const struct mo_walk *w, int indent) {
         fprintf(out, "set %% %lld == %lld];\n", per, per - 1);
     else
         fputs("0];\n", out);
-    fprintf(out, "%*sconst char *w = (const char *)a->weights + first * %lld;\n", indent, "",
-            (long long)w->w_block);
+    if (w->gated)
+        fprintf(out, "%*sconst char *w = (const char *)scratch + %s * %lld;\n", indent, "",
+                w->sets_outer ? "0" : "set", (long long)w->w_block * w->blocks);
+    else
+        fprintf(out, "%*sconst char *w = (const char *)a->weights + first * %lld;\n", indent, "",
+                (long long)w->w_block);
     fprintf(out, "%*sconst char *b = (const char *)a->bias + first * 64;\n", indent, "");
     fprintf(out, "%*schar *y = (char *)a->out[0] + image * a->out_image[0] + first * %lld;\n", indent, "",
             (long long)w->y_block);
@@ -120,15 +124,41 @@ static void emit_packed_unit(FILE *out, const struct mo_walk *w) {
             w->p->fuse.residual >= 0 ? "res + yo" : "0");
 }
 
+/* gate(): sets [first, last) of weights times the gate of an image, to the scratch. */
+static void emit_gate(FILE *out, const struct mo_walk *w) {
+    mo_emit_gate(out, w->isa);
+    fprintf(out,
+            "static void gate(const struct mo_kargs *a, i64 image, i64 first, i64 last, char *to) {\n"
+            "    const char *factors = (const char *)a->in[%d] + image * a->in_image[%d];\n"
+            "    const char *from = (const char *)a->weights;\n"
+            "    const i64 end = last * %d < %lld ? last * %d : %lld;\n"
+            "    for (i64 b = first * %d; b < end; b++, to += %lld)\n"
+            "        gate_rows(to, from + b * %lld, factors, %lld);\n}\n\n",
+            MO_GATE_IN, MO_GATE_IN, w->blocks, (long long)w->ocb, w->blocks, (long long)w->ocb, w->blocks,
+            (long long)w->w_block, (long long)w->w_block, (long long)w->planes * 16);
+}
+
 static void emit_run(FILE *out, const struct mo_walk *w) {
     long long per_image = w->unit_sets * w->chunks,
               inner = (long long)(w->sets_outer ? w->chunks : w->unit_sets);
+    if (w->gated) emit_gate(out, w);
+    fputs("static void run(const struct mo_kargs *a, i64 begin, i64 end, void *scratch) {\n", out);
+    if (w->gated) fputs("    i64 have = -1;\n", out);
     fprintf(out,
-            "static void run(const struct mo_kargs *a, i64 begin, i64 end, void *scratch) {\n"
             "    for (i64 u = begin; u < end; u++) {\n"
-            "        i64 k = u %% %lld, set = k %s %lld, chunk = k %s %lld;\n"
-            "        unit(a, u / %lld, set, chunk, scratch);\n    }\n}\n\n",
-            per_image, w->sets_outer ? "/" : "%", inner, w->sets_outer ? "%" : "/", inner, per_image);
+            "        i64 k = u %% %lld, set = k %s %lld, chunk = k %s %lld;\n",
+            per_image, w->sets_outer ? "/" : "%", inner, w->sets_outer ? "%" : "/", inner);
+    if (w->gated && w->sets_outer)
+        fprintf(out,
+                "        if (have != u / %lld) gate(a, u / %lld, set, set + 1, scratch);\n"
+                "        have = u / %lld;\n",
+                inner, per_image, inner);
+    if (w->gated && !w->sets_outer)
+        fprintf(out,
+                "        if (have != u / %lld) gate(a, u / %lld, 0, %lld, scratch);\n"
+                "        have = u / %lld;\n",
+                per_image, per_image, (long long)w->sets, per_image);
+    fprintf(out, "        unit(a, u / %lld, set, chunk, scratch);\n    }\n}\n\n", per_image);
 }
 
 void mo_emit_descriptor(FILE *out, const struct mo_variant *v) {

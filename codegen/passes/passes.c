@@ -23,6 +23,7 @@ static const struct pass {
     {"carry", mo_pass_carry, false},
     {"absorb pad", mo_pass_absorb_pad, false},
     {"dead", mo_pass_dead, false},
+    {"excite", mo_pass_excite, false},
     {"pointwise", mo_pass_pointwise, false},
     {"layout", mo_pass_layout, true},
     {"view", mo_pass_view, true},

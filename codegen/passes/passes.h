@@ -45,6 +45,8 @@ mo_pass_fn mo_pass_fuse;
 mo_pass_fn mo_pass_projections;
 /* pass_carry.c: scales and shifts that come after an activation. */
 mo_pass_fn mo_pass_carry;
+/* pass_excite.c: the scale of squeeze and excite goes into the 1x1 convolution behind it. */
+mo_pass_fn mo_pass_excite;
 /* pass_pointwise.c: trees of pointwise operators become moire.Fused. */
 mo_pass_fn mo_pass_pointwise;
 /* pass_layout.c: which tensors are MO_C16, and the Reorders between. */

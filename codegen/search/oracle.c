@@ -87,6 +87,7 @@ static void conv_sum(const struct mo_harness *h, const int64_t at[4], struct sum
     const int64_t *k = w->shape.d + 2, per_group = w->shape.d[1];
     for (int i = 0; i < 2; i++)
         p[i] = first_pad(h, i, k[i], s[i], d[i]);
+    const struct mo_tensor *gate = h->node->fuse.gated ? operand(h, MO_GATE_IN) : NULL;
     int64_t group = at[1] / (w->shape.d[0] / mo_attr_int(h->node, "group", 1));
     for (int64_t c = 0; c < per_group; c++)
         for (int64_t i = 0; i < k[0]; i++)
@@ -96,6 +97,10 @@ static void conv_sum(const struct mo_harness *h, const int64_t at[4], struct sum
                 if (from[2] < 0 || from[2] >= x->shape.d[2] || from[3] < 0 || from[3] >= x->shape.d[3])
                     continue;
                 double weight = weights[((at[1] * per_group + c) * k[0] + i) * k[1] + j];
+                if (gate)
+                    weight *=
+                        ((const float *)h->args
+                             .in[MO_GATE_IN])[mo_element(gate, (const int64_t[4]){from[0], from[1], 0, 0})];
                 add(sum, weight * data[mo_element(x, from)]);
             }
     add(sum, bias_at(h, at[1]));

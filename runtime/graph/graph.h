@@ -91,12 +91,16 @@ enum mo_act {
     MO_ACT_COUNT
 };
 
-/* y = act(op(x) + bias + residual), or act(op(x) + bias) + residual when residual_last. */
+enum { MO_GATE_IN = 4 }; /* the gate's place among the inputs, behind bias and residual, given or not */
+
+/* y = act(op(x) + bias + residual), or act(op(x) + bias) + residual when residual_last.  Of a gated Conv x is
+ * in[0] times in[MO_GATE_IN], which is [N,C,1,1]: a factor for every channel of an image. */
 struct mo_fuse {
     enum mo_act act;
     float a, b;
     int residual; /* index into node->in, or -1 */
     bool residual_last;
+    bool gated;
 };
 
 struct mo_node {

@@ -34,13 +34,13 @@ static void axpy(float *y, const float *x, float a, int64_t n, int64_t y_step, i
 }
 
 /* All taps of one kernel between one input plane and one output plane.  Conv gathers (y += w x); its
- * transpose scatters (x += w y): then `large` is the result. */
+ * transpose scatters (x += w y): then `large` is the result.  `gate` multiplies the input. */
 static void add_plane(const struct mo_window *w, float *out, const float *in, const float *weights,
-                      bool transpose) {
+                      float gate, bool transpose) {
     for (int64_t kd = 0; kd < w->k[0]; kd++)
         for (int64_t kh = 0; kh < w->k[1]; kh++)
             for (int64_t kw = 0; kw < w->k[2]; kw++) {
-                float a = weights[(kd * w->k[1] + kh) * w->k[2] + kw];
+                float a = gate * weights[(kd * w->k[1] + kh) * w->k[2] + kw];
                 int64_t lo[3], hi[3], tap[3] = {kd, kh, kw};
                 for (int i = 0; i < 3; i++)
                     mo_window_range(w, i, tap[i], &lo[i], &hi[i]);
@@ -76,13 +76,15 @@ static int run_conv(const struct mo_op_ctx *ctx) {
     int64_t in_plane = mo_extent(xs, 2, xs->rank), out_plane = mo_extent(ys, 2, ys->rank);
     int64_t taps = mo_extent(ws, 2, ws->rank), group = mo_attr_int(ctx->node, "group", 1);
     int64_t per_group = ws->d[0] / group, ic_n = ws->d[1];
+    const float *gate = ctx->node->fuse.gated ? ctx->in[MO_GATE_IN].data : NULL;
     for (int64_t n = 0; n < xs->d[0]; n++)
         for (int64_t oc = 0; oc < ws->d[0]; oc++) {
             float *out = y + (n * ws->d[0] + oc) * out_plane;
-            const float *in = x + (n * xs->d[1] + oc / per_group * ic_n) * in_plane;
+            int64_t first = n * xs->d[1] + oc / per_group * ic_n;
             fill_bias(ctx, out, oc, out_plane);
             for (int64_t ic = 0; ic < ic_n; ic++)
-                add_plane(&w, out, in + ic * in_plane, weights + (oc * ic_n + ic) * taps, false);
+                add_plane(&w, out, x + (first + ic) * in_plane, weights + (oc * ic_n + ic) * taps,
+                          gate ? gate[first + ic] : 1, false);
         }
     return mo_epilogue(ctx);
 }
@@ -161,7 +163,7 @@ static int run_transpose(const struct mo_op_ctx *ctx) {
             for (int64_t c = 0; c < ic_n; c++) {
                 int64_t ic = oc / oc_n * ic_n + c;
                 add_plane(&w, out, x + (n * xs->d[1] + ic) * in_plane,
-                          weights + (ic * oc_n + oc % oc_n) * taps, true);
+                          weights + (ic * oc_n + oc % oc_n) * taps, 1, true);
             }
         }
     return mo_epilogue(ctx);

@@ -18,7 +18,8 @@ int mo_op_fail(const struct mo_op_ctx *ctx, int code, const char *format, ...) {
 
 int mo_op_infer(const struct mo_op_ctx *ctx) {
     const struct mo_op *op = ctx->node->op;
-    int n_in = ctx->n_in - (ctx->node->fuse.residual >= 0);
+    const struct mo_fuse *fuse = &ctx->node->fuse;
+    int n_in = fuse->gated ? MO_GATE_IN - 1 : ctx->n_in - (fuse->residual >= 0);
     if (n_in < op->min_in || (op->max_in >= 0 && n_in > op->max_in))
         return mo_op_fail(ctx, MOIRE_EINVAL, "has %d inputs, takes %d to %d", n_in, op->min_in, op->max_in);
     if (ctx->n_out < op->min_out || (op->max_out >= 0 && ctx->n_out > op->max_out))

@@ -58,6 +58,7 @@ void mo_layer_text(const struct mo_graph *g, const struct mo_node *node, char *o
     bool bare = !strcmp(node->op_type, "Activation");
     put(&t, "%s", bare ? mo_act_text(node->fuse.act) : node->op->name);
     put_window(&t, g, node);
+    if (node->fuse.gated) put(&t, " gated");
     if (node->fuse.residual >= 0 && !node->fuse.residual_last) put(&t, " +add");
     if (node->fuse.act != MO_ACT_NONE && !bare) put(&t, " +%s", mo_act_text(node->fuse.act));
     if (node->fuse.residual >= 0 && node->fuse.residual_last) put(&t, " +add");

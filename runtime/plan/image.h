@@ -17,7 +17,7 @@
 #include "runtime/base/sum.h"
 #include "runtime/plan/plan.h"
 
-enum { MO_IMAGE_FORMAT = 1, MO_IMAGE_KEY = 64 };
+enum { MO_IMAGE_FORMAT = 2, MO_IMAGE_KEY = 64 };
 
 struct mo_image_head {
     char magic[8];

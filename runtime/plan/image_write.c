@@ -155,6 +155,7 @@ static void put_node(struct writer *w, const struct mo_node *node) {
     put_float(w, node->fuse.b);
     put_int(w, node->fuse.residual);
     put_int(w, node->fuse.residual_last);
+    put_int(w, node->fuse.gated);
     put_int(w, node->n_attrs);
     for (int i = 0; i < node->n_attrs; i++)
         put_attr(w, &node->attrs[i]);

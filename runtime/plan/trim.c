@@ -13,7 +13,8 @@ enum { SMALL_BYTES = 32 << 10 };
 /* Step `step` may read input `i` through its arguments. */
 static bool reads(const struct mo_step *step, int i) {
     if (!step->run) return step->units > 0; /* a reference reads all, a view nothing */
-    return !step->weights || i == 0 || i == step->node->fuse.residual;
+    return !step->weights || i == 0 || i == step->node->fuse.residual ||
+           (i == MO_GATE_IN && step->node->fuse.gated);
 }
 
 /* The same with the recording rule. */

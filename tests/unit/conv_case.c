@@ -58,12 +58,18 @@ static void build_node(struct conv_case *c, enum mo_layout in, unsigned *seed, i
     int b = *seed % 4 ? add_tensor(c, "b", MO_PLAIN, s->o, 0, 0, 0, true, seed) : -1;
     int r = s->residual ? add_tensor(c, "r", MO_C16, s->n, s->o, oh, ow, false, seed) : -1;
     int y = add_tensor(c, "y", MO_C16, s->n, s->o, oh, ow, false, seed);
-    c->node = mo_graph_add_node(c->graph, "conv", "Conv", "", r >= 0 ? 4 : 3, 1);
+    int gate = c->gated ? add_tensor(c, "gate", MO_C16, s->n, s->c, 1, 1, false, seed) : -1;
+    c->node = mo_graph_add_node(c->graph, "conv", "Conv", "", c->gated ? 5 : r >= 0 ? 4 : 3, 1);
     c->node->in[0] = x, c->node->in[1] = w, c->node->in[2] = b, c->node->out[0] = y;
     if (r >= 0) c->node->in[3] = r;
+    if (c->gated) c->node->in[3] = r, c->node->in[MO_GATE_IN] = gate;
     float a = s->act == MO_ACT_LEAKY ? 0.1f : s->act == MO_ACT_CLIP ? -0.25f : 1.0f / 6;
-    c->node->fuse = (struct mo_fuse){
-        .act = s->act, .a = a, .b = 0.5f, .residual = r >= 0 ? 3 : -1, .residual_last = s->residual == 2};
+    c->node->fuse = (struct mo_fuse){.act = s->act,
+                                     .a = a,
+                                     .b = 0.5f,
+                                     .residual = r >= 0 ? 3 : -1,
+                                     .residual_last = s->residual == 2,
+                                     .gated = c->gated};
     set_ints(c, "strides", 2, (int[]){s->sh, s->sw});
     set_ints(c, "dilations", 2, (int[]){s->dh, s->dw});
     set_ints(c, "pads", 4, (int[]){s->pt, s->pl, s->pb, s->pr});
@@ -114,6 +120,18 @@ static void reference(struct conv_case *c, float *x, const float *res) {
     }
 }
 
+/* A gate, and x times it: the reference then needs none. */
+static void apply_gate(struct conv_case *c, float *x, int64_t pixels, unsigned *seed) {
+    const struct conv_shape *s = &c->shape;
+    float *gate = random_plain((int64_t)s->n * s->c, seed);
+    for (int64_t i = 0; i < (int64_t)s->n * s->c * pixels; i++)
+        x[i] *= gate[i / pixels];
+    c->gate = fill_blocked(gate, s->n, s->c, 1, 64);
+    c->args.in[MO_GATE_IN] = c->gate;
+    c->args.in_image[MO_GATE_IN] = (blocks(s->c) * 16 + 64) * 4;
+    free(gate);
+}
+
 static void open_buffers(struct conv_case *c, enum mo_layout in, unsigned *seed, int oh, int ow) {
     const struct conv_shape *s = &c->shape;
     int64_t in_pixels = (int64_t)s->h * s->w, pixels = (int64_t)oh * ow;
@@ -129,6 +147,7 @@ static void open_buffers(struct conv_case *c, enum mo_layout in, unsigned *seed,
         c->args.in_image[0] = (blocks(s->c) * 16 * in_pixels + 16) * 4;
     }
     c->res = fill_blocked(res, s->n, s->o, pixels, 32);
+    if (c->gated) apply_gate(c, x, in_pixels, seed);
     c->y_floats = s->n * (c->y_image + c->y_gap);
     c->y = buffer(c->y_floats);
     c->args.in[0] = c->x, c->args.out[0] = c->y;
@@ -146,6 +165,8 @@ bool conv_case_open(struct conv_case *c, const struct conv_shape *s, enum mo_lay
         ow = s->w + s->pl + s->pr - (s->kw - 1) * s->dw - 1;
     if (oh < 0 || ow < 0) return false;
     c->shape = *s;
+    c->gated = s->residual & CONV_GATED;
+    c->shape.residual &= ~CONV_GATED;
     c->allowed = 1e-4f;
     c->env = mo_env_default();
     c->graph = mo_graph_create(&c->env);
@@ -168,6 +189,7 @@ void conv_case_close(struct conv_case *c) {
     free(c->x - GUARD);
     free(c->y - GUARD);
     free(c->res - GUARD);
+    if (c->gate) free(c->gate - GUARD);
     free(c->want);
 }
 

@@ -8,16 +8,19 @@
 struct conv_shape {
     int n, c, h, w, o, kh, kw, sh, sw, dh, dw, pt, pl, pb, pr, groups;
     enum mo_act act;
-    int residual; /* 0 none, 1 before the activation, 2 after */
+    int residual; /* 0 none, 1 before the activation, 2 after; + CONV_GATED: a gated layer */
 };
+enum { CONV_GATED = 4 };
 
 struct conv_case {
     struct mo_env env;
     struct mo_graph *graph;
     struct mo_node *node;
-    struct conv_shape shape;
+    struct conv_shape shape; /* its residual without CONV_GATED */
+    bool gated;
     struct mo_kargs args;
-    float *x, *y, *res, *want;        /* x, y, res in their layouts with gaps between images; want: plain */
+    float *x, *y, *res, *gate;        /* in their layouts with gaps between images */
+    float *want;                      /* plain */
     float allowed;                    /* absolute error; 1e-4, for outputs of some units */
     int64_t y_floats, y_image, y_gap; /* floats between images = y_image + y_gap */
 };

@@ -35,7 +35,8 @@ void gemm_case_open(struct gemm_case *c, const struct gemm_shape *s) {
     struct mo_node *node = c->node = mo_graph_add_node(g, "fc", "Gemm", "", s->residual ? 4 : 3, 1);
     node->in[0] = a->id, node->in[1] = b->id, node->in[2] = bias->id, node->out[0] = y->id;
     if (s->residual) node->in[3] = r->id;
-    node->fuse = (struct mo_fuse){s->act, 0, 0, s->residual ? 3 : -1, s->residual == 2};
+    node->fuse =
+        (struct mo_fuse){.act = s->act, .residual = s->residual ? 3 : -1, .residual_last = s->residual == 2};
     c->a = pattern(floats(s->m * s->k), s->m * s->k, 37, 11, 101);
     c->res = pattern(floats(s->m * s->n), s->m * s->n, 29, 5, 97);
     pattern(b->data, s->k * s->n, 41, 3, 89);

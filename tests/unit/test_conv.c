@@ -102,6 +102,7 @@ static void pointwise_matches(void **state) {
         struct conv_shape s = random_shape(&seed, channels, 5);
         s.kh = s.kw = 1;
         if (i % 2) s.sh = s.sw = 1, s.pt = s.pl = s.pb = s.pr = 0;
+        if (i % 3 == 0) s.residual |= CONV_GATED;
         check_shape(&mo_family_conv_pointwise, &s, MO_C16, i);
     }
 }

@@ -511,6 +511,31 @@ static void self_gate(struct ob *b) {
     ob_output(b, "y");
 }
 
+/* Squeeze and excite before a 1x1 conv of 5x5 pixels: the scale goes into one with fewer outputs than that,
+ * be it the first or the second operand; also with stride, and beside a residual without a bias. */
+static void excite(struct ob *b) {
+    ob_input(b, "x", MOIRE_F32, "N,20,5,5");
+    ob_random(b, "w", "20,20,1,1");
+    ob_random(b, "w1", "24,20,1,1");
+    ob_random(b, "c1", "24");
+    ob_random(b, "w2", "24,20,1,1");
+    ob_random(b, "w3", "25,24,1,1");
+    ob_node(b, "GlobalAveragePool", "x", "m");
+    ob_node(b, "Conv", "m w", "c");
+    ob_node(b, "Sigmoid", "c", "s");
+    ob_node(b, "Mul", "x s", "a");
+    ob_node(b, "Conv", "a w1 c1", "d");
+    ob_node(b, "Mul", "s x", "a2");
+    ob_node(b, "Conv", "a2 w2", "e");
+    ob_node(b, "Add", "d e", "f");
+    ob_node(b, "Relu", "f", "g");
+    ob_node(b, "ReduceMax", "g", "t");
+    ob_ints(b, "axes", "2,3");
+    ob_node(b, "Mul", "g t", "h");
+    ob_node(b, "Conv", "h w3", "y");
+    ob_output(b, "y");
+}
+
 static const struct pass_case {
     const char *name;
     void (*build)(struct ob *b);
@@ -550,6 +575,9 @@ static const struct pass_case {
     {"concat of views", concat_of_views, 13,
      "Conv 1x1; Conv 2x2; Transpose; Transpose; Reshape; Reshape; Concat"},
     {"affine between convs", affine_between, 14, "Conv 1x1 +hswish; Conv 1x1 g2 +relu; Fused; Conv 3x3"},
+    {"excite", excite, 13,
+     "GlobalAveragePool; Conv 1x1 +sigmoid; Conv 1x1 gated; Conv 1x1 gated +add +relu; ReduceMax; Mul; Conv "
+     "1x1"},
     {"self gate", self_gate, 13, "GlobalAveragePool; Conv 1x1 +hsigmoid; Add; Mul"},
 };
 

@@ -23,7 +23,7 @@ static bool is_depthwise(const struct mo_conv *c) {
     return c->depthwise;
 }
 static bool is_first(const struct mo_conv *c) {
-    return c->groups == 1 && c->merge == 1 && c->c <= FIRST_MAX_CHANNELS;
+    return c->groups == 1 && c->merge == 1 && c->c <= FIRST_MAX_CHANNELS && !c->gate;
 }
 
 static unsigned layouts(const struct mo_graph *graph, const struct mo_node *node,
@@ -40,6 +40,7 @@ static int bind(const struct mo_binder *binder, const struct mo_node *node,
     enum mo_layout in = kind == MO_CONV_FIRST ? MO_PLAIN : MO_C16;
     if (c.x->layout != in || c.y->layout != MO_C16) return MOIRE_EUNSUPPORTED;
     if (c.residual && c.residual->layout != MO_C16) return MOIRE_EUNSUPPORTED;
+    if (c.gate && (c.gate->layout != MO_C16 || c.gate->data)) return MOIRE_EUNSUPPORTED;
     return mo_conv_walk_bind(binder, node, &c, kind, names, step, err);
 }
 

@@ -133,7 +133,7 @@ static void describe(const struct mo_conv *v, const struct mo_conv_walk *c, stru
     if (v->depthwise) cg = 1;
     step->units = c->n * c->sets * c->chunks;
     int64_t window = c->planes * c->copy_rows * c->copy_cols * c->element;
-    step->scratch_bytes = window > step->scratch_bytes ? window : step->scratch_bytes;
+    step->scratch_bytes = window + c->gate_bytes;
     step->flops = 2 * v->n * v->o * v->oh * v->ow * taps * cg;
     step->bytes =
         4 * (v->n * (v->c * v->h * v->w + v->o * v->oh * v->ow * (v->residual ? 2 : 1)) + v->o * cg * taps);
@@ -161,6 +161,8 @@ int mo_conv_walk_bind(const struct mo_binder *binder, const struct mo_node *node
     if ((double)c->planes * (double)c->copy_rows * (double)(c->copy_cols * c->element) > MAX_WINDOW_BYTES)
         return MOIRE_EUNSUPPORTED;
     set_epilogue(c, &node->fuse);
+    c->gated = v->gate;
+    c->gate_bytes = c->gated ? c->ocb * c->tile.w_block : 0;
     if (!fill_taps(binder->region, c))
         return mo_fail(err, MOIRE_ENOMEM, "node '%s': out of memory", node->name);
     int rc = mo_pack_weights(packings[kind], binder->graph, node, binder->region, &step->weights, &step->bias,

@@ -201,7 +201,31 @@ static void run_unit(const struct mo_conv_walk *c, const struct mo_kargs *args, 
     }
 }
 
+/* The layer's weights times the gate of one image. */
+static void gate_weights(const struct mo_conv_walk *c, const struct mo_kargs *args, int64_t image, char *to) {
+    const char *gate = (const char *)args->in[MO_GATE_IN] + image * args->in_image[MO_GATE_IN];
+    const char *from = args->weights;
+    for (int64_t at = 0; at < c->gate_bytes; at += c->tile.w_block)
+        c->tiles->gate(to + at, from + at, gate, c->planes * 16);
+}
+
+static void run_gated(const struct mo_conv_walk *c, const struct mo_kargs *args, int64_t begin, int64_t end,
+                      char *scratch) {
+    struct mo_kargs gated = *args;
+    int64_t per_image = c->sets * c->chunks;
+    gated.weights = scratch;
+    for (int64_t unit = begin; unit < end; unit++) {
+        if (unit == begin || unit % per_image == 0) gate_weights(c, args, unit / per_image, scratch);
+        run_unit(c, &gated, unit, scratch + c->gate_bytes);
+    }
+}
+
 void mo_conv_walk_run(const struct mo_kargs *args, int64_t begin, int64_t end, void *scratch) {
+    const struct mo_conv_walk *c = args->params;
+    if (c->gated) {
+        run_gated(c, args, begin, end, scratch);
+        return;
+    }
     for (int64_t unit = begin; unit < end; unit++)
-        run_unit(args->params, args, unit, scratch);
+        run_unit(c, args, unit, scratch);
 }

@@ -33,7 +33,9 @@ struct mo_conv_walk {
     struct mo_tile tile;                   /* all that does not depend on the tile */
     enum mo_act act;                       /* applied after the tile is stored; NONE if the clamp does it */
     float a, b;
-    bool res_late; /* the residual is added after `act` */
+    bool res_late;      /* the residual is added after `act` */
+    bool gated;         /* weights are multiplied by the image's gate first, in the scratch */
+    int64_t gate_bytes; /* of scratch for them, before the window's */
 };
 
 mo_kernel mo_conv_walk_run;
