@@ -4,7 +4,7 @@
 #define MO_BENCH_LATENCY_H
 #include "bench/session.h"
 
-enum { MO_BENCH_MAX_SYSTEMS = 16 };
+enum { MO_BENCH_MAX_SYSTEMS = 24 };
 
 /* Solo times of one model on one system with some threads. */
 struct mo_bench_solo {

@@ -30,10 +30,12 @@ static int aim(struct mo_bench_simulation *m, int i, json_t *list) {
     double qos = t->qos.ms > 0 ? t->qos.ms : t->qos.times_solo * solo;
     m->mix.qos_ns[i] = (int64_t)(qos * 1e6);
     m->mix.solo_ms[i] = one;
+    int few = p->level ? p->needed[1] + p->needed[2] + p->needed[3] : p->n_layers;
     return json_array_append_new(
-        list, json_pack("{s:s, s:f, s:f, s:f, s:[{s:s, s:i, s:f, s:f}]}", "name", t->name, "qos_ms", qos,
-                        "solo_ms", one, "fastest_ms", (double)mo_profile_time(p, wide, 0, p->n_layers) * 1e-6,
-                        "solo", "system", "moire", "threads", cores, "min_ms", solo, "median_ms", solo));
+        list, json_pack("{s:s, s:i, s:i, s:f, s:f, s:f, s:[{s:s, s:i, s:f, s:f}]}", "name", t->name, "layers",
+                        p->n_layers, "layers_of_three_versions", few, "qos_ms", qos, "solo_ms", one,
+                        "fastest_ms", (double)mo_profile_time(p, wide, 0, p->n_layers) * 1e-6, "solo",
+                        "system", "moire", "threads", cores, "min_ms", solo, "median_ms", solo));
 }
 
 static int aim_all(struct mo_bench_simulation *m, const char *calibration, moire_error *err) {

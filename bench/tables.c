@@ -60,38 +60,85 @@ static double over_solo(const json_t *simulation, const json_t *row) {
     return n > 0 ? sum / n : NAN;
 }
 
-/* A counter of the run at that load, a query. */
-static double a_query(const json_t *row, const char *key) {
-    const json_t *s = row ? json_object_get(row, "scheduling") : NULL;
+/* A counter of a run, a query; `run`: "scheduling" at the highest load, or at three quarters of it. */
+static double a_query(const json_t *row, const char *run, const char *key) {
+    const json_t *s = row ? json_object_get(row, run) : NULL;
     double n = mo_doc_number(s, "accepted");
     return n > 0 ? mo_doc_number(s, key) / n : NAN;
 }
 
-static json_t *reduce(const json_t *simulation, const char *policy) {
+/* The columns of a table that are means over seeds. */
+enum column {
+    OF_BOUND,
+    OF_BOUND_EVERY,
+    OF_OFFLINE,
+    OF_OFFLINE_EVERY,
+    OVER_LAYERWISE,
+    OVER_VELTAIR,
+    OVER_VELTAIR_EVERY,
+    LATENCY,
+    CORE_GAP,
+    CONFLICTS,
+    CONFLICT_US,
+    COLUMNS
+};
+static const char *const keys[COLUMNS] = {
+    [OF_BOUND] = "of_bound_overall",
+    [OF_BOUND_EVERY] = "of_bound_every_tenant",
+    [OF_OFFLINE] = "of_offline_overall",
+    [OF_OFFLINE_EVERY] = "of_offline_every_tenant",
+    [OVER_LAYERWISE] = "over_layerwise",
+    [OVER_VELTAIR] = "over_veltair_overall",
+    [OVER_VELTAIR_EVERY] = "over_veltair_every_tenant",
+    [LATENCY] = "latency_over_solo",
+    [CORE_GAP] = "core_use_gap",
+    [CONFLICTS] = "conflicts_a_query",
+    [CONFLICT_US] = "conflict_us",
+};
+
+static void add_seed(struct mean m[COLUMNS], const json_t *simulation, const json_t *row) {
+    static const char usual[] = "scheduling", less[] = "scheduling_at_three_quarters",
+                      time[] = "kernel_core_s";
     const json_t *results = json_object_get(simulation, "results");
-    struct mean bound_all = {0}, bound_every = {0}, layer_all = {0}, veltair_all = {0}, veltair_every = {0},
-                solo = {0}, cores = {0}, conflicts = {0};
+    const json_t *bound = partner(results, row, "bound"), *offline = partner(results, row, "offline"),
+                 *layer = partner(results, row, "layerwise"), *veltair = partner(results, row, "veltair");
+    const json_t *counters = json_object_get(row, usual);
+    add(&m[OF_BOUND], ratio(row, bound, overall));
+    add(&m[OF_BOUND_EVERY], ratio(row, bound, every));
+    add(&m[OF_OFFLINE], ratio(row, offline, overall));
+    add(&m[OF_OFFLINE_EVERY], ratio(row, offline, every));
+    add(&m[OVER_LAYERWISE], ratio(row, layer, overall));
+    add(&m[OVER_VELTAIR], ratio(row, veltair, overall));
+    add(&m[OVER_VELTAIR_EVERY], ratio(row, veltair, every));
+    add(&m[LATENCY], over_solo(simulation, row));
+    add(&m[CORE_GAP], a_query(row, less, time) / a_query(layer, less, time) - 1);
+    add(&m[CONFLICTS], a_query(row, usual, "conflicts"));
+    if (mo_doc_number(counters, "conflicts") > 0)
+        add(&m[CONFLICT_US], mo_doc_number(counters, "conflict_mean_us"));
+}
+
+static json_t *reduce(const json_t *simulation, const char *policy) {
+    struct mean m[COLUMNS] = {{0}};
     size_t i;
-    json_t *row;
-    json_array_foreach((json_t *)results, i, row) {
-        if (strcmp(mo_doc_text(row, "policy"), policy) != 0) continue;
-        const json_t *bound = partner(results, row, "bound"), *layer = partner(results, row, "layerwise"),
-                     *veltair = partner(results, row, "veltair-as");
-        add(&bound_all, ratio(row, bound, overall));
-        add(&bound_every, ratio(row, bound, every));
-        add(&layer_all, ratio(row, layer, overall));
-        add(&veltair_all, ratio(row, veltair, overall));
-        add(&veltair_every, ratio(row, veltair, every));
-        add(&solo, over_solo(simulation, row));
-        add(&cores, a_query(row, "kernel_core_s") / a_query(layer, "kernel_core_s"));
-        add(&conflicts, a_query(row, "conflicts"));
+    json_t *row, *out = json_pack("{s:s}", "policy", policy);
+    json_array_foreach(json_object_get(simulation, "results"), i,
+                       row) if (!strcmp(mo_doc_text(row, "policy"), policy)) add_seed(m, simulation, row);
+    for (int c = 0; c < COLUMNS; c++)
+        json_object_set_new(out, keys[c], mean_json(&m[c]));
+    return out;
+}
+
+/* Share of the layers, over the scenario's models, of which no more than three versions are chosen anywhere.
+ */
+static double few_versions(const json_t *simulation) {
+    double layers = 0, few = 0;
+    size_t i;
+    json_t *t;
+    json_array_foreach(json_object_get(json_object_get(simulation, "calibration"), "tenants"), i, t) {
+        layers += mo_doc_number(t, "layers");
+        few += mo_doc_number(t, "layers_of_three_versions");
     }
-    return json_pack("{s:s, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "policy", policy, "of_bound_overall",
-                     mean_json(&bound_all), "of_bound_every_tenant", mean_json(&bound_every),
-                     "over_layerwise", mean_json(&layer_all), "over_veltair_overall", mean_json(&veltair_all),
-                     "over_veltair_every_tenant", mean_json(&veltair_every), "latency_over_solo",
-                     mean_json(&solo), "core_time_over_layerwise", mean_json(&cores), "conflicts_a_query",
-                     mean_json(&conflicts));
+    return layers > 0 ? few / layers : 1;
 }
 
 json_t *mo_bench_tables_rows(const json_t *simulation) {
@@ -124,9 +171,10 @@ static int one_piece(struct mo_bench_session *session, const struct mo_bench_tab
     int code = mo_bench_simulate(session, &s, &simulation, err);
     if (!code) {
         json_t *result = json_pack(
-            "{s:O, s:O, s:O, s:O, s:o}", "scenario", json_object_get(simulation, "scenario"), "arrivals",
+            "{s:O, s:O, s:O, s:O, s:f, s:o}", "scenario", json_object_get(simulation, "scenario"), "arrivals",
             json_object_get(simulation, "arrivals"), "goal", json_object_get(simulation, "goal"), "seconds",
-            json_object_get(simulation, "seconds"), "rows", mo_bench_tables_rows(simulation));
+            json_object_get(simulation, "seconds"), "three_versions_suffice", few_versions(simulation),
+            "rows", mo_bench_tables_rows(simulation));
         code = result && !json_array_append_new(mo_bench_journal_results(journal), result)
                    ? mo_bench_journal_note(journal, piece, err)
                    : mo_fail(err, MOIRE_ENOMEM, "out of memory");

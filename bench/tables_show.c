@@ -6,22 +6,36 @@
 #include "bench/report_page.h"
 #include "bench/tables.h"
 
-/* What the paper says of its whole system against layer-wise scheduling (ASPLOS 2022, section 5). */
+/* What the paper says of its whole system against layer-wise scheduling (ASPLOS 2022, section 5), and, of all
+ * mixes or of the largest, of its parts. */
 static const struct {
     const char *scenario;
     double over_layerwise;
 } claims[] = {
     {"veltair-light", 1.71}, {"veltair-medium", 1.62}, {"veltair-heavy", 1.45}, {"veltair-mix", 1.68}};
+static const char parts[] = "its compilation alone 1.50 (mix); latency over solo 1.1 (whole), 1.6 "
+                            "(scheduling alone), 1.17 (compilation "
+                            "alone); core-use gap to layerwise below 10 %, of whole models 47 %, at three "
+                            "quarters of the load; 220 us a "
+                            "conflict; three versions suffice for 80 % of the layers";
 
 /* Columns: {"mean", "ci95"} objects or plain numbers of a row. */
 static const struct {
     const char *title, *key;
     int digits;
-} columns[] = {{"load, all", "max_load_overall", 2},         {"every tenant", "max_load_every_tenant", 2},
-               {"of bound", "of_bound_overall", 2},          {"(every)", "of_bound_every_tenant", 2},
-               {"x layerwise", "over_layerwise", 2},         {"x veltair-as", "over_veltair_overall", 2},
-               {"(every)", "over_veltair_every_tenant", 2},  {"latency/solo", "latency_over_solo", 2},
-               {"core time", "core_time_over_layerwise", 2}, {"conflicts", "conflicts_a_query", 2}};
+} columns[] = {{"load, all", "max_load_overall", 2},
+               {"every tenant", "max_load_every_tenant", 2},
+               {"of bound", "of_bound_overall", 2},
+               {"(every)", "of_bound_every_tenant", 2},
+               {"of offline", "of_offline_overall", 2},
+               {"(every)", "of_offline_every_tenant", 2},
+               {"x layerwise", "over_layerwise", 2},
+               {"x veltair", "over_veltair_overall", 2},
+               {"(every)", "over_veltair_every_tenant", 2},
+               {"latency/solo", "latency_over_solo", 2},
+               {"core-use gap", "core_use_gap", 2},
+               {"conflicts", "conflicts_a_query", 2},
+               {"us each", "conflict_us", 0}};
 enum { COLUMNS = sizeof columns / sizeof *columns };
 
 static void cell(const json_t *row, int column, char *out, size_t n) {
@@ -61,8 +75,10 @@ void mo_bench_tables_print(const json_t *document) {
             }
             printf("\n");
         }
+        printf("no more than three versions chosen anywhere: %.1f %% of the layers\n",
+               100 * mo_doc_number(piece, "three_versions_suffice"));
         if (claim(piece) > 0)
-            printf("the paper claims %.2f x layerwise for its whole system\n", claim(piece));
+            printf("the paper claims %.2f x layerwise for its whole system; %s\n", claim(piece), parts);
     }
 }
 
@@ -93,7 +109,8 @@ static void piece_page(FILE *out, const json_t *piece) {
     }
     fprintf(out, "</table></div>\n");
     if (claim(piece) > 0)
-        fprintf(out, "<p>The paper claims %.2f &times; layerwise for its whole system.</p>\n", claim(piece));
+        fprintf(out, "<p>The paper claims %.2f &times; layerwise for its whole system; %s.</p>\n",
+                claim(piece), parts);
 }
 
 static void page(FILE *out, const json_t *document, struct mo_curve *curves) {
@@ -103,8 +120,12 @@ static void page(FILE *out, const json_t *document, struct mo_curve *curves) {
     mo_page_begin(
         out, "policies on a simulated machine",
         "Highest load with the goal's share of all queries, and of every tenant's, in time; mean over seeds "
-        "and half the 95 % confidence interval. Of bound: share of a proved limit for any scheduler. Core "
-        "time a query, relative to layerwise, and conflicts a query: each at its own highest load.");
+        "and half the 95 % confidence interval. Of bound: share of a proved limit for any scheduler; of "
+        "offline: of the best schedule found with all arrivals known. Core-use gap: core time a query over "
+        "that "
+        "of layerwise, less one, each at three quarters of its own highest load. Conflicts a query, and by "
+        "how "
+        "much a block is predicted to take longer for one.");
     json_array_foreach(json_object_get(document, "results"), i, piece) piece_page(out, piece);
     mo_page_experiment(out, document);
     fprintf(out, "</body></html>\n");
