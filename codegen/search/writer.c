@@ -11,7 +11,7 @@
 #include <string.h>
 #include "variants/cpu.h"
 
-enum { PATH_CAP = 4096, WORK_FOLDERS = 64 };
+enum { PATH_CAP = 4096, WORK_FOLDERS = 64, STREAM_BLOCK = 2 << 20 };
 
 struct mo_writer {
     const struct mo_env *env;
@@ -285,18 +285,46 @@ int mo_writer_add(struct mo_writer *w, const struct mo_store_entry *entry, const
     return rc;
 }
 
-/* A file that is being streamed. */
+/* A file that is being streamed.  It is written by aligned blocks of a large page: file systems with large
+ * folios then cache it in such pages, and who maps it is spared most misses of the TLB. */
 struct stream {
     const struct mo_env *env;
     const char *path;
     int fd;
     moire_error *err;
+    char *block;
+    size_t used;
 };
 
-static int put_stream(void *ctx, const void *bytes, size_t n) {
-    const struct stream *s = ctx;
-    int rc = write_all(s->env, s->fd, bytes, n);
+static int flush_stream(struct stream *s) {
+    int rc = write_all(s->env, s->fd, s->block, s->used);
+    s->used = 0;
     return rc < 0 ? failed(s->err, "write", s->path, rc) : MOIRE_OK;
+}
+
+static int put_stream(void *ctx, const void *bytes, size_t n) {
+    struct stream *s = ctx;
+    const char *from = bytes;
+    for (int rc; n > 0;) {
+        size_t part = n < STREAM_BLOCK - s->used ? n : STREAM_BLOCK - s->used;
+        memcpy(s->block + s->used, from, part);
+        s->used += part, from += part, n -= part;
+        if (s->used == STREAM_BLOCK && (rc = flush_stream(s))) return rc;
+    }
+    return MOIRE_OK;
+}
+
+/* All that `fill` puts, down to the disk. */
+static int stream_to(struct stream *s,
+                     int (*fill)(void *ctx, mo_writer_put *put, void *put_ctx, moire_error *err), void *ctx) {
+    const struct mo_sys *sys = s->env->sys;
+    s->block = mo_alloc(s->env, STREAM_BLOCK);
+    if (!s->block) return mo_fail(s->err, MOIRE_ENOMEM, "out of memory while writing %s", s->path);
+    int rc = fill(ctx, put_stream, s, s->err);
+    if (!rc) rc = flush_stream(s);
+    mo_free(s->env, s->block);
+    int sync = rc ? 0 : sys->fsync(sys->self, s->fd);
+    return !rc && sync < 0 ? failed(s->err, "write", s->path, sync) : rc;
 }
 
 int mo_writer_stream(struct mo_writer *w, const char *name, const char *suffix,
@@ -309,9 +337,8 @@ int mo_writer_stream(struct mo_writer *w, const char *name, const char *suffix,
     sys->unlink(sys->self, from);
     int fd = sys->open(sys->self, from, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, 0444);
     if (fd < 0) return failed(err, "create", from, fd);
-    struct stream stream = {w->env, from, fd, err};
-    int rc = fill(ctx, put_stream, &stream, err), sync = rc ? 0 : sys->fsync(sys->self, fd);
-    if (!rc && sync < 0) rc = failed(err, "write", from, sync);
+    struct stream stream = {.env = w->env, .path = from, .fd = fd, .err = err};
+    int rc = stream_to(&stream, fill, ctx);
     sys->close(sys->self, fd);
     int lock = rc ? -1 : lock_store(w, err);
     if (!rc && lock < 0) rc = MOIRE_ESTORE;

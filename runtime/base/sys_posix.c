@@ -200,11 +200,14 @@ static int px_list(void *self, const char *folder, int (*fn)(void *ctx, const ch
     return rc;
 }
 
-/* Populated at once: one pass over the page tables instead of a fault for every few pages. */
+/* Populated at once: one pass over the page tables instead of a fault for every few pages.  In large pages
+ * where the file system has them: it must know before it reads.  Both are no more than hints. */
 static int px_map(void *self, int fd, size_t bytes, const void **out) {
     (void)self;
-    void *at = mmap(NULL, bytes, PROT_READ, MAP_SHARED | MAP_POPULATE, fd, 0);
+    void *at = mmap(NULL, bytes, PROT_READ, MAP_SHARED, fd, 0);
     if (at == MAP_FAILED) return -errno;
+    madvise(at, bytes, MADV_HUGEPAGE);
+    madvise(at, bytes, MADV_POPULATE_READ);
     *out = at;
     return 0;
 }

@@ -404,6 +404,49 @@ static void signatures_are_exact(void **state) {
     mo_graph_destroy(g);
 }
 
+/* Pieces of growing sizes, up to some megabytes; stops with an error before the end when there is to be one.
+ */
+enum { STREAM_BYTES = (5 << 20) + 3 };
+struct pieces {
+    const char *bytes;
+    bool fails;
+};
+
+static int put_pieces(void *ctx, mo_writer_put *put, void *put_ctx, moire_error *err) {
+    const struct pieces *p = ctx;
+    for (size_t at = 0, n = 1; at < STREAM_BYTES; at += n, n = n * 3 + 1) {
+        if (n > STREAM_BYTES - at) n = STREAM_BYTES - at;
+        if (p->fails && n > 1 << 20) return mo_fail(err, MOIRE_EFAILED, "no more");
+        int rc = put(put_ctx, p->bytes + at, n);
+        if (rc) return rc;
+    }
+    return MOIRE_OK;
+}
+
+/* What is streamed arrives whole and in order; what fails half-way leaves nothing. */
+static void streams_arrive_whole(void **state) {
+    struct fixture *f = *state;
+    char *bytes = malloc(STREAM_BYTES), *back = malloc(STREAM_BYTES + 1), path[512];
+    struct pieces pieces = {.bytes = bytes, .fails = true};
+    struct mo_writer *w;
+    for (size_t i = 0; i < STREAM_BYTES; i++)
+        bytes[i] = (char)(i * 2654435761u >> 13);
+    snprintf(path, sizeof path, "%s/ab/abc.bin", f->base);
+    assert_int_equal(mo_writer_open(&f->env, f->folder, &w, NULL), MOIRE_OK);
+    assert_int_equal(mo_writer_stream(w, "abc", ".bin", put_pieces, &pieces, NULL), MOIRE_EFAILED);
+    assert_int_equal(access(path, F_OK), -1);
+    pieces.fails = false;
+    assert_int_equal(mo_writer_stream(w, "abc", ".bin", put_pieces, &pieces, NULL), MOIRE_OK);
+    mo_writer_close(w);
+    FILE *in = fopen(path, "rb");
+    assert_non_null(in);
+    assert_int_equal(fread(back, 1, STREAM_BYTES + 1, in), STREAM_BYTES);
+    assert_memory_equal(back, bytes, STREAM_BYTES);
+    fclose(in);
+    free(bytes);
+    free(back);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
 int main(void) {
@@ -417,6 +460,7 @@ int main(void) {
         TEST(moved_entries_are_refused),
         TEST(loads_without_memory_files),
         TEST(running_code_survives_the_file),
+        TEST(streams_arrive_whole),
         TEST(missing_store_is_empty),
         TEST(failing_allocations),
         TEST(many_threads_share_one_answer),
