@@ -52,3 +52,18 @@ int mo_file_read(const struct mo_env *env, const char *path, int64_t most, const
     env->sys->close(env->sys->self, fd);
     return rc;
 }
+
+ssize_t mo_file_peek(const struct mo_env *env, const char *path, char *out, size_t n) {
+    const struct mo_sys *sys = env->sys;
+    int fd = sys->open(sys->self, path, O_RDONLY, 0);
+    if (fd < 0) return fd;
+    size_t at = 0;
+    ssize_t got = 1;
+    while (at < n && (got = sys->read(sys->self, fd, out + at, n - at)) > 0)
+        at += (size_t)got;
+    sys->close(sys->self, fd);
+    if (got < 0) return got;
+    if (at == n) return -EFBIG;
+    out[at] = 0;
+    return (ssize_t)at;
+}

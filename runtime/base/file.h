@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * file.h - reading what an operator named: regular files, whole, into memory of ours. */
+ * file.h - reading what an operator named: regular files, whole, into memory of ours; and the small ones of
+ * /proc and /sys, whose size nobody knows ahead. */
 #ifndef MO_FILE_H
 #define MO_FILE_H
 #include "runtime/base/env.h"
@@ -11,4 +12,7 @@ int mo_file_read_exactly(const struct mo_sys *sys, int fd, void *to, size_t n);
  * limit `limit` of mo_limits; MOIRE_ENOMEM. */
 int mo_file_read(const struct mo_env *env, const char *path, int64_t most, const char *limit, char **bytes,
                  size_t *n, moire_error *err);
+/* Fills out with all of a small file and a final 0.  The number of bytes, or -errno; -EFBIG when it has n
+ * bytes or more. */
+ssize_t mo_file_peek(const struct mo_env *env, const char *path, char *out, size_t n);
 #endif

@@ -2,9 +2,9 @@
  * cgroup.c - bounded parsers for cpu.max, cpu.cfs_quota_us and /proc/self/cgroup. */
 #include "runtime/device/cgroup.h"
 
-#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include "runtime/base/file.h"
 
 enum { TEXT = 4096, PATH = 1024, MAX_DIGITS = 15, LEVELS = 64 };
 
@@ -94,30 +94,16 @@ bool mo_cgroup_path(const char *text, const char *controller, char *out, size_t 
     return false;
 }
 
-/* Reads a small file whole; false when it cannot be read or does not fit. */
-static bool read_text(const struct mo_env *env, const char *path, char *out, size_t n) {
-    const struct mo_sys *sys = env->sys;
-    int fd = sys->open(sys->self, path, O_RDONLY, 0);
-    if (fd < 0) return false;
-    size_t at = 0;
-    ssize_t got = 1;
-    while (at < n - 1 && (got = sys->read(sys->self, fd, out + at, n - 1 - at)) > 0)
-        at += (size_t)got;
-    sys->close(sys->self, fd);
-    out[at] = 0;
-    return got == 0;
-}
-
 static int64_t level_quota(const struct mo_env *env, const char *folder, bool v2, bool *bad) {
     char path[PATH + 64], text[256], period[256];
     if (v2) {
         snprintf(path, sizeof path, "%s/cpu.max", folder);
-        return read_text(env, path, text, sizeof text) ? mo_cgroup_v2_quota(text, bad) : 0;
+        return mo_file_peek(env, path, text, sizeof text) < 0 ? 0 : mo_cgroup_v2_quota(text, bad);
     }
     snprintf(path, sizeof path, "%s/cpu.cfs_quota_us", folder);
-    if (!read_text(env, path, text, sizeof text)) return 0;
+    if (mo_file_peek(env, path, text, sizeof text) < 0) return 0;
     snprintf(path, sizeof path, "%s/cpu.cfs_period_us", folder);
-    if (!read_text(env, path, period, sizeof period)) return 0;
+    if (mo_file_peek(env, path, period, sizeof period) < 0) return 0;
     return mo_cgroup_v1_quota(text, period, bad);
 }
 
@@ -143,7 +129,7 @@ int64_t mo_cgroup_quota(const struct mo_env *env, const char *root, bool *bad) {
     int64_t least = 0;
     *bad = false;
     snprintf(path, sizeof path, "%s/proc/self/cgroup", root);
-    if (!read_text(env, path, text, sizeof text)) return 0;
+    if (mo_file_peek(env, path, text, sizeof text) < 0) return 0;
     static const char *const v1[] = {"/sys/fs/cgroup/cpu", "/sys/fs/cgroup/cpu,cpuacct"};
     for (int i = 0; i < 3; i++) {
         bool v2 = i == 2;
