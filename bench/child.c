@@ -89,8 +89,11 @@ static int write_job(struct mo_bench_session *s, const char *path, const struct 
     json_t *job =
         json_pack("{s:s, s:i, s:b, s:b, s:b, s:o}", "arrangement", system->arrangement, "threads", threads,
                   "generic", (int)generic, "exact", (int)s->exact, "trace", (int)trace, "tenants", list);
-    if (s->store) json_object_set_new(job, "store", json_string(s->store));
-    if (s->record) json_object_set_new(job, "record", json_string(s->record));
+    const struct {
+        const char *key, *value;
+    } texts[] = {{"store", s->store}, {"record", s->record}, {"pressure", s->pressure}, {"proxy", s->proxy}};
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
+        if (texts[i].value) json_object_set_new(job, texts[i].key, json_string(texts[i].value));
     int bad = !job || json_dump_file(job, path, JSON_INDENT(1));
     json_decref(job);
     return bad ? mo_fail(err, MOIRE_EIO, "%s: cannot be written", path) : MOIRE_OK;

@@ -11,9 +11,10 @@
 
 /* What a runner is told at its start, a JSON file written by the conductor. */
 struct mo_bench_job {
-    const char *arrangement; /* policy of moire, mode of a peer; "solo" for latency alone */
-    const char *store;       /* moire: folder of variants, NULL = default */
-    const char *record;      /* moire: file for the trace of each run, the last one stays; NULL = none */
+    const char *arrangement;      /* policy of moire, mode of a peer; "solo" for latency alone */
+    const char *store;            /* moire: folder of variants, NULL = default */
+    const char *pressure, *proxy; /* moire: as in moire_config */
+    const char *record;           /* moire: file for the trace of each run, the last one stays; NULL = none */
     int64_t threads;
     bool generic, exact, trace;
     struct mo_bench_tenant tenants[MO_BENCH_MAX_TENANTS];

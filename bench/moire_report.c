@@ -40,16 +40,39 @@ static void span(const struct mo_events *events, int64_t *from, int64_t *to) {
 /* Pairs the block starts and ends of one ring: a worker runs one block at a time. */
 static void pair(const struct mo_ring *ring, int64_t from, int64_t origin, json_t *blocks) {
     const struct mo_event_entry *start = NULL;
+    int adapted = 0; /* layers of the block that run another version than their first; told ahead of it */
     for (uint64_t i = mo_ring_first(ring); i < ring->n; i++) {
         const struct mo_event_entry *e = mo_ring_at(ring, i);
         if (e->kind == MO_LOG_BLOCK_START && e->time >= from) start = e;
+        for (int64_t digits = e->kind == MO_LOG_VERSIONS ? e->b : 0; digits; digits >>= 3)
+            adapted += (digits & 7) != 0;
+        if (e->kind == MO_LOG_BLOCK_DROP) adapted = 0;
+        if (e->kind == MO_LOG_BLOCK_END && !start) adapted = 0;
         if (e->kind != MO_LOG_BLOCK_END || !start || start->query != e->query || start->c != e->c) continue;
-        json_array_append_new(blocks, json_pack("[i,i,I,f,f,i,i]", (int)e->c, (int)e->tenant,
-                                                (json_int_t)(e->query & 0xffffffffu),
-                                                (double)(start->time - origin) * 1e-3,
-                                                (double)(e->time - origin) * 1e-3, (int)e->a, (int)e->b));
+        json_array_append_new(
+            blocks, json_pack("[i,i,I,f,f,i,i,i]", (int)e->c, (int)e->tenant,
+                              (json_int_t)(e->query & 0xffffffffu), (double)(start->time - origin) * 1e-3,
+                              (double)(e->time - origin) * 1e-3, (int)e->a, (int)e->b, adapted));
         start = NULL;
+        adapted = 0;
     }
+}
+
+/* [us, pressure] of every change, the first at `from` or later. */
+static json_t *pressures(const struct mo_ring *ring, int64_t from) {
+    json_t *list = json_array();
+    double before = 0;
+    bool any = false;
+    for (uint64_t i = mo_ring_first(ring); i < ring->n; i++) {
+        const struct mo_event_entry *e = mo_ring_at(ring, i);
+        if (e->kind != MO_LOG_PRESSURE) continue;
+        if (e->time >= from && !any) json_array_append_new(list, json_pack("[f,f]", 0.0, before));
+        any = any || e->time >= from;
+        before = (double)e->a / MO_EVENT_UNIT;
+        if (any) json_array_append_new(list, json_pack("[f,f]", (double)(e->time - from) * 1e-3, before));
+    }
+    if (!any && before > 0) json_array_append_new(list, json_pack("[f,f]", 0.0, before));
+    return list;
 }
 
 static json_t *timeline(moire_runtime *runtime) {
@@ -62,7 +85,9 @@ static json_t *timeline(moire_runtime *runtime) {
     if (from < last) from = last;
     for (int r = 0; r < events->n_rings && json_array_size(blocks) < MAX_BLOCKS; r++)
         pair(&events->ring[r], from, from, blocks);
-    return json_pack("{s:i, s:o}", "cores", mo_engine_cores(runtime->engine), "blocks", blocks);
+    const int cores = mo_engine_cores(runtime->engine);
+    return json_pack("{s:i, s:o, s:o}", "cores", cores, "blocks", blocks, "pressure",
+                     pressures(&events->ring[cores], from));
 }
 
 /* How much of each tenant's work runs in specialised kernels, and how many layers in references. */
@@ -89,7 +114,9 @@ int mo_bench_moire_report(moire_runtime *runtime, bool with_timeline, const char
     mo_runtime_stats(runtime, &stats);
     json_t *report =
         json_pack("{s:o, s:o}", "scheduling", mo_bench_scheduling_json(&stats), "kernels", kernels(runtime));
+    mo_sampler_hold(runtime->sampler); /* it has a ring of its own */
     json_t *line = with_timeline ? timeline(runtime) : NULL;
+    mo_sampler_unhold(runtime->sampler);
     if (line) json_object_set_new(report, "timeline", line);
     int bad = !report || json_dump_file(report, path, JSON_COMPACT | JSON_REAL_PRECISION(9));
     json_decref(report);

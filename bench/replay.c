@@ -138,6 +138,37 @@ static int choose_costs(struct replay *r, const struct mo_bench_replay_options *
     return mo_trace_spread(r->measured, &r->spread, err);
 }
 
+/* What the recorded pressure was, and how long blocks took at it: in bands of a quarter, the first without
+ * any. */
+static json_t *pressure_json(const struct mo_trace *t) {
+    enum { BANDS = 5 };
+    static const double below[BANDS] = {0, 0.25, 0.5, 0.75, 1};
+    double most = 0, sum[BANDS] = {0};
+    int n[BANDS] = {0}, at = 0;
+    for (int i = 0; i < t->n_pressures; i++)
+        if (t->pressures[i].value > most) most = t->pressures[i].value;
+    for (int i = 0, band = 0; i < t->n_blocks; i++, band = 0) {
+        while (at < t->n_pressures && t->pressures[at].time <= t->blocks[i].end)
+            at++;
+        double p = at ? t->pressures[at - 1].value : 0;
+        while (band < BANDS - 1 && p > below[band])
+            band++;
+        sum[band] += (double)t->blocks[i].observed / t->blocks[i].predicted;
+        n[band]++;
+    }
+    json_t *bands = json_array();
+    for (int i = 0; i < BANDS; i++)
+        if (n[i])
+            json_array_append_new(bands, json_pack("{s:f, s:i, s:f}", "up_to", below[i], "blocks", n[i],
+                                                   "ratio", sum[i] / n[i]));
+    const char *from = !t->n_pressures                            ? "none"
+                       : t->pressures[t->n_pressures - 1].counted ? "counters"
+                                                                  : "slowdown";
+    int64_t end = t->n_blocks ? t->blocks[t->n_blocks - 1].end : t->since;
+    return json_pack("{s:s, s:f, s:f, s:o}", "from", from, "mean", mo_trace_mean_pressure(t, t->since, end),
+                     "most", most, "bands", bands);
+}
+
 int mo_bench_replay(const struct mo_env *env, const struct mo_bench_replay_options *o, json_t **out,
                     moire_error *err) {
     struct replay r = {.env = env};
@@ -156,10 +187,12 @@ int mo_bench_replay(const struct mo_env *env, const struct mo_bench_replay_optio
     for (int i = 0; !code && i < (o->n_policies ? o->n_policies : 1); i++)
         code = play_one(&r, o, policies[i], o->cores ? o->cores : r.trace.cores, results, err);
     if (!code)
-        *out = json_pack("{s:s, s:s, s:i, s:s, s:f, s:i, s:f, s:O}", "kind", "replay", "trace", o->trace,
-                         "cores", r.trace.cores, "policy", r.trace.policy, "block_ratio",
+        *out = json_pack("{s:s, s:s, s:i, s:s, s:f, s:i, s:f, s:o, s:I, s:I, s:O}", "kind", "replay", "trace",
+                         o->trace, "cores", r.trace.cores, "policy", r.trace.policy, "block_ratio",
                          r.trace.predicted_ns > 0 ? r.trace.block_ns / r.trace.predicted_ns : 0.0, "stalls",
-                         r.trace.n_stalls, "stall_ms", r.trace.stall_ns * 1e-6, "results", results);
+                         r.trace.n_stalls, "stall_ms", r.trace.stall_ns * 1e-6, "pressure",
+                         pressure_json(&r.trace), "layers", (json_int_t)r.trace.layers, "adapted",
+                         (json_int_t)r.trace.adapted, "results", results);
     if (!code && !*out) code = mo_fail(err, MOIRE_ENOMEM, "out of memory");
     json_decref(results);
     mo_free(env, r.schedule.items);
@@ -167,6 +200,19 @@ int mo_bench_replay(const struct mo_env *env, const struct mo_bench_replay_optio
     mo_trace_free(&r.trace);
     mo_trace_free(&r.costs);
     return code;
+}
+
+static void print_pressure(const json_t *document) {
+    const json_t *p = json_object_get(document, "pressure"), *band;
+    double layers = mo_doc_number(document, "layers");
+    size_t i;
+    printf("pressure from %s: %.2f in the mean, %.2f at most; %.1f %% of layers in another version than "
+           "their first\n",
+           mo_doc_text(p, "from"), mo_doc_number(p, "mean"), mo_doc_number(p, "most"),
+           layers > 0 ? 100 * mo_doc_number(document, "adapted") / layers : 0.0);
+    json_array_foreach(json_object_get(p, "bands"), i, band)
+        printf("  up to %.2f: %8.0f blocks, %.3f x their profile\n", mo_doc_number(band, "up_to"),
+               mo_doc_number(band, "blocks"), mo_doc_number(band, "ratio"));
 }
 
 void mo_bench_replay_print(const json_t *document) {
@@ -180,6 +226,7 @@ void mo_bench_replay_print(const json_t *document) {
         printf("; %.0f of them stalled for %.0f ms in all: the machine was not theirs alone",
                mo_doc_number(document, "stalls"), mo_doc_number(document, "stall_ms"));
     printf("\n");
+    print_pressure(document);
     json_array_foreach(results, i, row) {
         printf("\n%s: policy %s, %.0f cores: %.2f %% of all queries in time\n", mo_doc_text(row, "kind"),
                mo_doc_text(row, "policy"), mo_doc_number(row, "cores"), 100 * mo_doc_number(row, "overall"));

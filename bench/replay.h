@@ -18,8 +18,12 @@ struct mo_bench_replay_options {
     const char *costs; /* what they did in another recording of these tenants; NULL = in the same */
 };
 
-/* Fills *out: {"kind": "replay", "cores", "policy", "block_ratio", "results": [{"policy", "cores", "overall",
- * "tenants": [{"name", "n", "within_qos", "p50_ms", "p95_ms"}]}]}; the first result is what was recorded. */
+/* Fills *out: {"kind": "replay", "cores", "policy", "block_ratio", "pressure": {"from", "mean", "most",
+ * "bands":
+ * [{"up_to", "blocks", "ratio"}]}, "layers", "adapted", "results": [{"policy", "cores", "overall",
+ * "tenants": [{"name", "n", "within_qos", "p50_ms", "p95_ms"}]}]}; the first result is what was recorded.
+ * Bands tell how long recorded blocks took over their profile by the pressure they ended under; adapted
+ * layers ran another version than their first. */
 int mo_bench_replay(const struct mo_env *env, const struct mo_bench_replay_options *options, json_t **out,
                     moire_error *err);
 void mo_bench_replay_print(const json_t *document);

@@ -2,7 +2,8 @@
  * report_timeline.c - which core ran which block when: as SVG for the page, as a Chrome trace for Perfetto.
  *
  * A result of moire carries "timeline": {"cores": N, "blocks": [[core, tenant, query, start_us, end_us, first
- * layer, last layer], ...]} in order of time. */
+ * layer, last layer, layers in another version than their first], ...], "pressure": [[us, value], ...]} in
+ * order of time; older documents lack the last number of a block, and the pressure. */
 #include <stdlib.h>
 #include <string.h>
 #include "bench/plot.h"
@@ -14,15 +15,16 @@ static const double shown_us = 400e3; /* the page shows this much of the end; th
 
 struct block {
     int core, tenant;
-    double query, start, end, first, last;
+    double query, start, end, first, last, adapted;
 };
 
 static bool read_block(const json_t *row, struct block *b) {
-    double v[7];
-    if (json_array_size(row) != 7) return false;
-    for (size_t i = 0; i < 7; i++)
+    double v[8] = {0};
+    size_t n = json_array_size(row);
+    if (n != 7 && n != 8) return false;
+    for (size_t i = 0; i < n; i++)
         v[i] = json_number_value(json_array_get(row, i));
-    *b = (struct block){(int)v[0], (int)v[1], v[2], v[3], v[4], v[5], v[6]};
+    *b = (struct block){(int)v[0], (int)v[1], v[2], v[3], v[4], v[5], v[6], v[7]};
     return b->core >= 0 && b->core < 1024 && b->tenant >= 0 && b->end >= b->start;
 }
 
@@ -48,19 +50,40 @@ static void draw_block(FILE *out, const json_t *document, const struct block *b,
             "stroke-width=\".4\"><title>",
             x, TOP + b->core * (LANE + GAP), w < 0.4 ? 0.4 : w, LANE, mo_plot_colour(b->tenant));
     mo_html_text(out, tenant_name(document, b->tenant));
-    fprintf(out, ", query %.0f, layers %.0f-%.0f, %.0f us</title></rect>\n", b->query, b->first, b->last,
-            b->end - b->start);
+    fprintf(out, ", query %.0f, layers %.0f-%.0f, %.0f us", b->query, b->first, b->last, b->end - b->start);
+    if (b->adapted > 0) fprintf(out, ", %.0f in another version than their first", b->adapted);
+    fprintf(out, "</title></rect>\n");
+}
+
+/* Steps between 0 at the bottom of a lane and 1 at its top. */
+static void draw_pressure(FILE *out, const json_t *pressure, double from, double end, int y) {
+    double scale = (WIDTH - LEFT - 10) / shown_us, x = LEFT, level = y + LANE;
+    size_t i;
+    json_t *row;
+    fprintf(out,
+            "<text x=\"%d\" y=\"%d\" text-anchor=\"end\">pressure</text>\n<polyline fill=\"none\" "
+            "stroke=\"currentColor\" points=\"",
+            LEFT - 6, y + LANE / 2 + 4);
+    json_array_foreach((json_t *)pressure, i, row) {
+        double at = json_number_value(json_array_get(row, 0)), p = json_number_value(json_array_get(row, 1));
+        if (at > end) break;
+        if (at > from) fprintf(out, "%.2f,%.1f ", x = LEFT + (at - from) * scale, level);
+        level = y + LANE * (1 - (p > 0 ? p < 1 ? p : 1 : 0));
+        fprintf(out, "%.2f,%.1f ", x, level);
+    }
+    fprintf(out, "%.2f,%.1f\"/>\n", LEFT + (end - from) * scale, level);
 }
 
 static void draw(FILE *out, const json_t *document, const json_t *result, const json_t *timeline) {
-    const json_t *blocks = json_object_get(timeline, "blocks");
-    int cores = (int)mo_doc_number(timeline, "cores");
+    const json_t *blocks = json_object_get(timeline, "blocks"),
+                 *pressure = json_object_get(timeline, "pressure");
+    int cores = (int)mo_doc_number(timeline, "cores"), lanes = cores + (json_array_size(pressure) > 0);
     double end = last_end(blocks), from = end > shown_us ? end - shown_us : 0;
     if (cores < 1 || cores > 64 || json_array_size(blocks) == 0) return;
     fprintf(out,
             "<div class=\"card\"><svg viewBox=\"0 0 %d %d\" width=\"%d\" height=\"%d\"><text class=\"t\" "
             "x=\"%d\" y=\"16\">",
-            WIDTH, TOP + cores * (LANE + GAP) + 18, WIDTH, TOP + cores * (LANE + GAP) + 18, LEFT);
+            WIDTH, TOP + lanes * (LANE + GAP) + 18, WIDTH, TOP + lanes * (LANE + GAP) + 18, LEFT);
     mo_html_text(out, mo_doc_text(result, "name"));
     fprintf(out, ", load %.2f: %.0f ms of cores and blocks</text>\n", mo_doc_number(timeline, "load"),
             (end - from) * 1e-3);
@@ -69,7 +92,8 @@ static void draw(FILE *out, const json_t *document, const json_t *result, const 
                 TOP + c * (LANE + GAP) + LANE / 2 + 4, c);
     for (int ms = 0; ms <= (int)(shown_us * 1e-3); ms += 50)
         fprintf(out, "<text x=\"%.1f\" y=\"%d\" text-anchor=\"middle\">%d ms</text>\n",
-                LEFT + ms * 1e3 * (WIDTH - LEFT - 10) / shown_us, TOP + cores * (LANE + GAP) + 10, ms);
+                LEFT + ms * 1e3 * (WIDTH - LEFT - 10) / shown_us, TOP + lanes * (LANE + GAP) + 10, ms);
+    if (lanes > cores) draw_pressure(out, pressure, from, end, TOP + cores * (LANE + GAP));
     size_t i;
     json_t *row;
     struct block b;
@@ -125,12 +149,15 @@ int mo_bench_write_trace(const struct mo_env *env, const json_t *document, const
         name_threads(events, mo_doc_text(result, "name"), pid, (int)mo_doc_number(timeline, "cores"));
         json_array_foreach(json_object_get(timeline, "blocks"), k, row) {
             if (!read_block(row, &b)) continue;
-            json_array_append_new(events, json_pack("{s:s, s:s, s:s, s:i, s:i, s:f, s:f, s:{s:f, s:f, s:f}}",
-                                                    "ph", "X", "name", tenant_name(document, b.tenant), "cat",
-                                                    "block", "pid", pid, "tid", b.core, "ts", b.start, "dur",
-                                                    b.end - b.start, "args", "query", b.query, "first_layer",
-                                                    b.first, "last_layer", b.last));
+            json_array_append_new(
+                events, json_pack("{s:s, s:s, s:s, s:i, s:i, s:f, s:f, s:{s:f, s:f, s:f, s:f}}", "ph", "X",
+                                  "name", tenant_name(document, b.tenant), "cat", "block", "pid", pid, "tid",
+                                  b.core, "ts", b.start, "dur", b.end - b.start, "args", "query", b.query,
+                                  "first_layer", b.first, "last_layer", b.last, "other_versions", b.adapted));
         }
+        json_array_foreach(json_object_get(timeline, "pressure"), k, row) json_array_append_new(
+            events, json_pack("{s:s, s:s, s:i, s:O, s:{s:O}}", "ph", "C", "name", "pressure", "pid", pid,
+                              "ts", json_array_get(row, 0), "args", "pressure", json_array_get(row, 1)));
     }
     json_t *trace = json_pack("{s:o, s:s}", "traceEvents", events, "displayTimeUnit", "ms");
     int code =

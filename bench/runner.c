@@ -49,6 +49,8 @@ static int read_job(struct mo_bench_job *job, moire_error *err) {
         {"arrangement", MO_JSON_STRING, true, offsetof(struct mo_bench_job, arrangement), 0, 0},
         {"store", MO_JSON_STRING, false, offsetof(struct mo_bench_job, store), 0, 0},
         {"record", MO_JSON_STRING, false, offsetof(struct mo_bench_job, record), 0, 0},
+        {"pressure", MO_JSON_STRING, false, offsetof(struct mo_bench_job, pressure), 0, 0},
+        {"proxy", MO_JSON_STRING, false, offsetof(struct mo_bench_job, proxy), 0, 0},
         {"threads", MO_JSON_INT, true, offsetof(struct mo_bench_job, threads), 1, 1024},
         {"generic", MO_JSON_BOOL, false, offsetof(struct mo_bench_job, generic), 0, 0},
         {"exact", MO_JSON_BOOL, false, offsetof(struct mo_bench_job, exact), 0, 0},

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "runtime/base/file.h"
+#include "runtime/sched/events.h"
 
 enum { MAX_FIELDS = 9, MAX_LAYERS = 1 << 16, MAX_TRACE_CORES = 1024 };
 static const double stall_ns = 1e7, stall_ratio = 8;
@@ -20,7 +21,7 @@ struct reader {
     int64_t submitted; /* arrival of the latest SUBMIT */
     int *table;        /* index + 1 into queries, by handle; a power of two entries */
     size_t mask;
-    struct block {
+    struct running {
         uint64_t query;
         int64_t start;
     } * running;                 /* by core */
@@ -89,10 +90,26 @@ static int read_profile(struct reader *r, const char *at) {
     return MOIRE_OK;
 }
 
+/* "SOURCE NAME,NAME": what this version calls them, too. */
+static int read_counters(struct reader *r, const char *at) {
+    for (const struct mo_source *const *s = mo_sources(); *s; s++) {
+        const char *name = at;
+        if (!(*s)->open || !starts(&name, (*s)->name) || !starts(&name, " ")) continue;
+        for (int i = 0; i < (*s)->n; i++)
+            if (!starts(&name, (*s)->observable[i]) || !starts(&name, i + 1 < (*s)->n ? "," : ""))
+                return fail(r, "a source whose counters are not those that this version knows");
+        if (*name || r->t->source) return fail(r, "more counters than the source has, or a second source");
+        r->t->source = *s;
+        return MOIRE_OK;
+    }
+    return fail(r, "counters of a source that this version does not know");
+}
+
 static int read_remark(struct reader *r, const char *at) {
     int64_t v;
     if (starts(&at, "# tenant ")) return read_tenant(r, at);
     if (starts(&at, "# profile ")) return read_profile(r, at);
+    if (starts(&at, "# counters ")) return read_counters(r, at);
     if (starts(&at, "# policy ")) {
         strncpy(r->t->policy, at, sizeof r->t->policy - 1);
     } else if (starts(&at, "# cores ")) {
@@ -182,7 +199,7 @@ static void note_start(struct reader *r, const struct event *e) {
     q->lead = (int)e->c;
 }
 
-static void note_block(struct mo_trace *t, const struct mo_trace_query *q, double observed,
+static void note_block(struct mo_trace *t, const struct mo_trace_query *q, int64_t end, double observed,
                        double predicted) {
     if (observed > predicted + stall_ns && observed > stall_ratio * predicted) {
         t->n_stalls++;
@@ -190,16 +207,16 @@ static void note_block(struct mo_trace *t, const struct mo_trace_query *q, doubl
         return;
     }
     t->blocks[t->n_blocks++] =
-        (struct mo_trace_block){q->tenant, q->cores, (float)observed, (float)predicted};
+        (struct mo_trace_block){q->tenant, q->cores, (float)observed, (float)predicted, end};
 }
 
 static int on_block(struct reader *r, const struct event *e, bool begins) {
     const struct mo_trace_query *q = find(r, e->query);
     if (e->c < 0 || e->c >= r->t->cores) return fail(r, "a block on a core that is not there");
-    struct block *b = &r->running[e->c];
+    struct running *b = &r->running[e->c];
     bool ended = !begins && q && b->query == e->query;
-    struct block was = *b;
-    *b = (struct block){begins ? e->query : 0, e->time};
+    struct running was = *b;
+    *b = (struct running){begins ? e->query : 0, e->time};
     if (begins) note_start(r, e);
     if (!ended) return MOIRE_OK;
     const struct mo_trace_tenant *t = &r->t->tenants[q->tenant];
@@ -207,9 +224,50 @@ static int on_block(struct reader *r, const struct event *e, bool begins) {
         return fail(r, "a block of layers that are not there");
     double solo = predicted(t, q->cores, e->a, e->b);
     if (!(solo > 0)) return MOIRE_OK;
-    r->t->block_ns += (double)(e->time - was.start);
+    double took = (double)(e->time - was.start);
+    r->t->block_ns += took;
     r->t->predicted_ns += solo;
-    if (e->time >= r->t->since && e->c == q->lead) note_block(r->t, q, (double)(e->time - was.start), solo);
+    if (e->time >= r->t->since && e->c == q->lead) note_block(r->t, q, e->time, took, solo);
+    return MOIRE_OK;
+}
+
+/* --- pressure ------------------------------------------------------------------------------------------- */
+static int on_pressure(struct reader *r, const struct event *e) {
+    struct mo_trace *t = r->t;
+    if (e->a < 0 || e->a > MO_EVENT_UNIT || e->b < 0 || e->b > 1)
+        return fail(r, "a pressure out of 0 to 1000000 millionths, or of an unknown origin");
+    if (t->n_pressures && e->time < t->pressures[t->n_pressures - 1].time)
+        return fail(r, "the time of the pressure goes back");
+    t->pressures[t->n_pressures++] =
+        (struct mo_trace_pressure){e->time, (double)e->a / MO_EVENT_UNIT, e->b == 1};
+    return MOIRE_OK;
+}
+
+static int on_counters(struct reader *r, const struct event *e) {
+    struct mo_trace *t = r->t;
+    const int64_t v[MO_OBSERVABLES] = {e->a, e->b, e->c};
+    if (!t->source) return fail(r, "counters that no '# counters' line names");
+    if (t->n_counters && e->time < t->counters[t->n_counters - 1].time)
+        return fail(r, "the time of the counters goes back");
+    struct mo_trace_counters *to = &t->counters[t->n_counters++];
+    to->time = e->time;
+    for (int i = 0; i < MO_OBSERVABLES; i++) {
+        if (v[i] < 0 || (i >= t->source->n && v[i])) return fail(r, "counters that the source does not have");
+        to->value[i] = (double)v[i] / MO_EVENT_UNIT;
+    }
+    return MOIRE_OK;
+}
+
+static int on_versions(struct reader *r, const struct event *e) {
+    const struct mo_trace_query *q = find(r, e->query);
+    int64_t n = e->c;
+    if (n < 1 || n > MO_EVENT_VERSIONS || e->b < 0 || e->b >> 3 * n)
+        return fail(r, "not the versions of 1 to 20 layers");
+    if (!q) return MOIRE_OK;
+    if (e->a < 0 || e->a > r->t->tenants[q->tenant].n_layers - n)
+        return fail(r, "versions of layers that are not there");
+    for (int64_t digits = e->b; digits; digits >>= 3)
+        r->t->adapted += (digits & 7) != 0;
     return MOIRE_OK;
 }
 
@@ -224,12 +282,18 @@ static int on_event(struct reader *r, const char *line) {
     if (!strcmp(e.kind, "REJECT") && counts) return on_arrival(r, &e, 0, r->submitted, (int)e.a);
     if (!strcmp(e.kind, "BLOCK_START")) return on_block(r, &e, true);
     if (!strcmp(e.kind, "BLOCK_END")) return on_block(r, &e, false);
+    if (!strcmp(e.kind, "PRESSURE")) return on_pressure(r, &e);
+    if (!strcmp(e.kind, "COUNTERS")) return on_counters(r, &e);
+    if (!strcmp(e.kind, "VERSIONS")) return on_versions(r, &e);
     struct mo_trace_query *q = find(r, e.query);
     if (!q) return MOIRE_OK;
     if (!strcmp(e.kind, "DISPATCH")) {
         if (!q->start) q->start = e.time;
         q->cores = (int)e.c;
         q->decided = e.time;
+        if (e.a < 0 || e.a >= e.b || e.b > r->t->tenants[q->tenant].n_layers)
+            return fail(r, "a dispatch of layers that are not there");
+        r->t->layers += e.b - e.a;
     } else if (!strcmp(e.kind, "RESOLVE")) {
         q->end = e.time;
         q->code = (int)e.a;
@@ -242,6 +306,11 @@ static int by_arrival(const void *pa, const void *pb) {
     const struct mo_trace_query *a = pa, *b = pb;
     if (a->arrival != b->arrival) return a->arrival < b->arrival ? -1 : 1;
     return (a->handle > b->handle) - (a->handle < b->handle);
+}
+
+static int by_end(const void *pa, const void *pb) {
+    const struct mo_trace_block *a = pa, *b = pb;
+    return (a->end > b->end) - (a->end < b->end);
 }
 
 static int read_lines(struct reader *r, char *text) {
@@ -278,10 +347,12 @@ static bool make_room(struct reader *r, size_t lines) {
     r->mask = entries - 1;
     t->tenants = mo_region_array(t->region, MO_BENCH_MAX_TENANTS, sizeof *t->tenants);
     t->queries = mo_region_array(t->region, lines + 1, sizeof *t->queries);
+    t->pressures = mo_region_array(t->region, lines + 1, sizeof *t->pressures);
+    t->counters = mo_region_array(t->region, lines + 1, sizeof *t->counters);
     t->blocks = mo_region_array(t->region, lines + 1, sizeof *t->blocks);
     r->table = mo_alloc(r->env, entries * sizeof *r->table);
     r->running = mo_alloc(r->env, MAX_TRACE_CORES * sizeof *r->running);
-    return t->tenants && t->queries && t->blocks && r->table && r->running;
+    return t->tenants && t->queries && t->pressures && t->counters && t->blocks && r->table && r->running;
 }
 
 int mo_trace_parse(const struct mo_env *env, const char *path, const char *text, size_t n,
@@ -300,11 +371,13 @@ int mo_trace_parse(const struct mo_env *env, const char *path, const char *text,
                                             : mo_fail(err, MOIRE_ENOMEM, "%s: out of memory", path);
     mo_free(env, r.table);
     mo_free(env, r.running);
-    if (code)
+    if (code) {
         mo_trace_free(out);
-    else
-        qsort(out->queries, (size_t)out->n_queries, sizeof *out->queries, by_arrival);
-    return code;
+        return code;
+    }
+    qsort(out->queries, (size_t)out->n_queries, sizeof *out->queries, by_arrival);
+    qsort(out->blocks, (size_t)out->n_blocks, sizeof *out->blocks, by_end);
+    return MOIRE_OK;
 }
 
 int mo_trace_read(const struct mo_env *env, const char *path, struct mo_trace *out, moire_error *err) {
@@ -319,46 +392,4 @@ int mo_trace_read(const struct mo_env *env, const char *path, struct mo_trace *o
 void mo_trace_free(struct mo_trace *trace) {
     mo_region_destroy(trace->region);
     *trace = (struct mo_trace){0};
-}
-
-/* --- profiles ------------------------------------------------------------------------------------------- */
-/* a / c + b through the two largest counts; what grows with the cores stays as it was. */
-static int64_t amdahl(const struct mo_trace_tenant *t, int layer, int cores) {
-    int last = t->n_counts - 1;
-    double high = (double)t->times[last][layer], inverse = 1.0 / t->counts[last];
-    if (last < 1) return (int64_t)high;
-    double low = (double)t->times[last - 1][layer], step = 1.0 / t->counts[last - 1] - inverse;
-    double shared = (low - high) / step, fixed = high - shared * inverse;
-    if (shared <= 0) return (int64_t)high;
-    if (fixed < 0) { /* better than its cores explain: noise; no better than that from here on */
-        fixed = 0;
-        shared = high / inverse;
-    }
-    return (int64_t)(shared / cores + fixed) + 1;
-}
-
-int mo_trace_profile(const struct mo_env *env, const struct mo_trace_tenant *t, int cores,
-                     struct mo_profile **out, moire_error *err) {
-    if (!t->n_counts) return mo_fail(err, MOIRE_EINVAL, "the trace has no profile of tenant '%s'", t->name);
-    struct mo_profile *p = mo_profile_create(env, t->n_layers, cores);
-    int64_t *row = mo_alloc(env, (size_t)t->n_layers * sizeof *row);
-    int code = p && row ? MOIRE_OK : mo_fail(err, MOIRE_ENOMEM, "out of memory for a profile");
-    for (int k = 0; !code && k < t->n_counts; k++)
-        if (t->counts[k] <= cores) mo_profile_record(p, t->counts[k], t->times[k]);
-    for (int l = 0; !code && t->counts[0] > cores && l < t->n_layers; l++) /* at best the same core time */
-        row[l] = t->times[0][l] * t->counts[0] / cores;
-    if (!code && t->counts[0] > cores) mo_profile_record(p, cores, row);
-    for (int c = t->counts[t->n_counts - 1] + 1; !code && c <= cores; c++) {
-        for (int l = 0; l < t->n_layers; l++)
-            row[l] = amdahl(t, l, c);
-        mo_profile_record(p, c, row);
-    }
-    mo_free(env, row);
-    if (code) {
-        mo_profile_destroy(p);
-        return code;
-    }
-    mo_profile_finish(p);
-    *out = p;
-    return MOIRE_OK;
 }

@@ -2,10 +2,12 @@
  * trace.h - reads what moire_record() wrote: queries with what became of them, tenants, profiles.
  *
  * Refused with file and line: what is no trace, is cut off (it ends with "# end N", N its events), has lost
- * events to a ring that was too small, or contradicts itself. */
+ * events to a ring that was too small, contradicts itself, or tells of a pressure, of counters or of versions
+ * that cannot be. */
 #ifndef MO_BENCH_TRACE_H
 #define MO_BENCH_TRACE_H
 #include "bench/scenario.h"
+#include "runtime/proxy/source.h"
 #include "runtime/sched/profile.h"
 #include "runtime/sim/sim.h"
 
@@ -28,6 +30,25 @@ struct mo_trace_query {
     bool began;
 };
 
+/* The pressure that decisions saw from a time on; counted: by counters, else observed slowdown. */
+struct mo_trace_pressure {
+    int64_t time;
+    double value;
+    bool counted;
+};
+
+/* What the source observed since the sample before. */
+struct mo_trace_counters {
+    int64_t time;
+    double value[MO_OBSERVABLES];
+};
+
+struct mo_trace_block {
+    int tenant, cores;
+    float observed, predicted; /* ns */
+    int64_t end;
+};
+
 struct mo_trace {
     struct mo_region *region; /* owns everything below */
     char policy[48];
@@ -37,23 +58,25 @@ struct mo_trace {
     struct mo_trace_query *queries;  /* in order of arrival */
     double block_ns, predicted_ns;   /* sums over blocks and cores: observed, and what the profiles say */
     double wait_ns, first_wait_ns;   /* mean from a decision to the first layer; of a query's first block */
-    struct mo_trace_block *blocks;   /* one a block, by its lead core, but for those that stalled */
+    struct mo_trace_block *blocks;   /* one a block, by its lead core, but for those that stalled; by end */
     int n_blocks;
     /* Blocks that took 10 ms and eightfold more than their profile: not the neighbours' doing but the
      * machine's (a core taken away for other guests), and what that cost. */
     int n_stalls;
     double stall_ns;
-};
-
-struct mo_trace_block {
-    int tenant, cores;
-    float observed, predicted; /* ns */
+    const struct mo_source *source; /* of the counters; NULL = none */
+    int n_pressures, n_counters;
+    struct mo_trace_pressure *pressures; /* in order of time, as are the counters */
+    struct mo_trace_counters *counters;
+    int64_t layers, adapted; /* layers dispatched; those that ran another version than their first */
 };
 
 int mo_trace_parse(const struct mo_env *env, const char *path, const char *text, size_t n,
                    struct mo_trace *out, moire_error *err);
 int mo_trace_read(const struct mo_env *env, const char *path, struct mo_trace *out, moire_error *err);
 void mo_trace_free(struct mo_trace *trace);
+/* Time-weighted mean of the pressure over (from, to]; 0 before the first. */
+double mo_trace_mean_pressure(const struct mo_trace *trace, int64_t from, int64_t to);
 
 /* How the block times of every tenant lie around its profile (MO_BENCH_MAX_TENANTS entries of the trace's
  * region); a tenant without blocks on one core or on several has those of all tenants.  MOIRE_EINVAL: no

@@ -215,8 +215,7 @@ int64_t mo_stress_evict_bytes(const struct mo_stress *s, int level) {
     return evict_bytes(s, cut(level));
 }
 
-/* Best rate of reading the victim's buffer within VICTIM_NS, bytes a ns. */
-static double read_victim(struct mo_stress *s) {
+double mo_stress_victim(struct mo_stress *s, int64_t ns) {
     int64_t begin = mo_now(s->env), end = begin, best = INT64_MAX;
     do {
         int64_t from = end;
@@ -226,18 +225,18 @@ static double read_victim(struct mo_stress *s) {
         (void)sum;
         end = mo_now(s->env);
         if (end - from < best) best = end - from;
-    } while (end - begin < VICTIM_NS);
+    } while (end - begin < ns);
     return (double)s->victim_bytes / (double)(best > 0 ? best : 1);
 }
 
 void mo_stress_measure(struct mo_stress *s, int level, struct mo_stress_effect *out) {
     walk(s->victim, s->victim_bytes);
     mo_stress_set(s, 0);
-    out->solo_gbs = read_victim(s);
+    out->solo_gbs = mo_stress_victim(s, VICTIM_NS);
     mo_stress_set(s, level);
-    read_victim(s); /* lets the caches settle */
+    mo_stress_victim(s, VICTIM_NS); /* lets the caches settle */
     int64_t begin = mo_now(s->env), before = mo_stress_bytes(s);
-    out->victim_gbs = read_victim(s);
+    out->victim_gbs = mo_stress_victim(s, VICTIM_NS);
     int64_t spent = mo_now(s->env) - begin;
     out->gbs = (double)(mo_stress_bytes(s) - before) / (double)(spent > 0 ? spent : 1);
     out->victim_slowdown = out->solo_gbs / out->victim_gbs;

@@ -44,6 +44,10 @@ int mo_stress_unpinned(const struct mo_stress *stress);
 void mo_stress_evict(struct mo_stress *stress, int level);
 int64_t mo_stress_evict_bytes(const struct mo_stress *stress, int level);
 
+/* The victim: streams a quarter of the shared cache on the calling thread for about so many ns; the best rate
+ * of one pass, GB/s.  The first pass after mo_stress_create() brings the buffer in. */
+double mo_stress_victim(struct mo_stress *stress, int64_t ns);
+
 /* What a level does to a victim on the calling thread that streams a quarter of the shared cache. */
 struct mo_stress_effect {
     double gbs;             /* the walkers' traffic */

@@ -103,6 +103,10 @@ void mo_instance_version(struct mo_instance *instance, int version) {
     }
 }
 
+int mo_instance_picked(const struct mo_instance *instance, int layer) {
+    return instance->pick[layer];
+}
+
 void mo_instance_destroy(struct mo_instance *instance) {
     if (!instance) return;
     if (instance->owned && instance->value) mo_instance_reset(instance);

@@ -67,5 +67,7 @@ int mo_step_workers(const struct mo_step *step, int n_workers);
 void mo_instance_press(struct mo_instance *instance, int begin, int end, double pressure);
 /* Every layer in that version from now on, or in its last one: to measure them. */
 void mo_instance_version(struct mo_instance *instance, int version);
+/* The version of a layer that was picked last; 0 = its first. */
+int mo_instance_picked(const struct mo_instance *instance, int layer);
 const char *mo_instance_message(const struct mo_instance *instance);
 #endif

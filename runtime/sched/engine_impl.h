@@ -7,6 +7,9 @@
 #include "runtime/device/team.h"
 #include "runtime/sched/engine_live.h"
 
+/* Event rings beside one a core: of the lock's holder, of the service thread, of a thread of the user's. */
+enum { MO_RING_LOCKED, MO_RING_SERVICE, MO_RING_GUEST, MO_RINGS_BESIDE };
+
 /* One let a lead core: the block it runs and the barrier of its members. */
 struct mo_let {
     struct mo_engine *engine;

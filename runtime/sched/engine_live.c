@@ -33,7 +33,8 @@ static int allocate(struct mo_engine *e, const struct mo_engine_config *c, moire
         ok = e->lets[i].flags != NULL;
         mo_barrier_init(&e->lets[i].barrier, env, e->lets[i].flags, BARRIER_SPIN);
     }
-    if (ok && c->events) ok = (e->events = mo_events_create(env, e->n_cores + 2, c->events)) != NULL;
+    if (ok && c->events)
+        ok = (e->events = mo_events_create(env, e->n_cores + MO_RINGS_BESIDE, c->events)) != NULL;
     return ok ? MOIRE_OK : mo_fail(err, MOIRE_ENOMEM, "out of memory for an engine of %d cores", e->n_cores);
 }
 
@@ -58,9 +59,10 @@ int mo_engine_create(const struct mo_engine_config *c, struct mo_engine **out, m
                                  .block_ns = c->block_ns,
                                  .ops = &mo_engine_table,
                                  .engine = e,
-                                 .cost_clock = engine_clock};
+                                 .cost_clock = engine_clock,
+                                 .source = c->source};
     if (!rc) {
-        sc.ring = mo_engine_ring(e, e->n_cores);
+        sc.ring = mo_engine_ring(e, e->n_cores + MO_RING_LOCKED);
         rc = mo_sched_create(&sc, &e->sched, err);
     }
     if (!rc) rc = start_threads(e, c, err);
@@ -152,7 +154,8 @@ int mo_engine_submit(struct mo_engine *e, int tenant, int64_t arrival, void *use
     int slot;
     mo_engine_take(e);
     int64_t now = mo_now(e->env);
-    mo_event_put(mo_engine_ring(e, e->n_cores), now, MO_LOG_SUBMIT, 0, tenant, arrival, 0, 0);
+    mo_event_put(mo_engine_ring(e, e->n_cores + MO_RING_LOCKED), now, MO_LOG_SUBMIT, 0, tenant, arrival, 0,
+                 0);
     int rc = mo_sched_arrival(e->sched, tenant, arrival ? arrival : now, user, now, &slot, err);
     if (!rc && handle) *handle = mo_query_handle(mo_sched_queries(e->sched), slot);
     drop_and_ring(e);
@@ -169,13 +172,15 @@ int mo_engine_cancel(struct mo_engine *e, uint64_t handle) {
 void mo_engine_drain(struct mo_engine *e) {
     wait_until(e, nothing_is_open, 0);
     mo_engine_take(e);
-    mo_event_put(mo_engine_ring(e, e->n_cores), mo_now(e->env), MO_LOG_DRAINED, 0, -1, 0, 0, 0);
+    mo_event_put(mo_engine_ring(e, e->n_cores + MO_RING_LOCKED), mo_now(e->env), MO_LOG_DRAINED, 0, -1, 0, 0,
+                 0);
     mo_engine_drop(e);
 }
 
 void mo_engine_abort(struct mo_engine *e, int code) {
     mo_engine_take(e);
-    mo_event_put(mo_engine_ring(e, e->n_cores), mo_now(e->env), MO_LOG_SHUTDOWN, 0, -1, code, 0, 0);
+    mo_event_put(mo_engine_ring(e, e->n_cores + MO_RING_LOCKED), mo_now(e->env), MO_LOG_SHUTDOWN, 0, -1, code,
+                 0, 0);
     mo_sched_abort(e->sched, code, mo_now(e->env));
     drop_and_ring(e);
 }
@@ -267,6 +272,10 @@ struct mo_events *mo_engine_events(struct mo_engine *e) {
     return e->events;
 }
 
+struct mo_ring *mo_engine_guest_ring(struct mo_engine *e) {
+    return mo_engine_ring(e, e->n_cores + MO_RING_GUEST);
+}
+
 static int64_t cpu_ns(struct mo_engine *e) {
     return mo_team_cpu_ns(e->team) + e->env->sys->thread_cpu(e->env->sys->self, e->service);
 }
@@ -279,7 +288,8 @@ void mo_engine_stats(struct mo_engine *e, struct mo_sched_stats *out) {
     int64_t now = mo_now(e->env), accepted = mo_sched_accepted(e->sched);
     int64_t open = mo_sched_view(e->sched)->n_in_system;
     out->wall_ns = now - e->since;
-    mo_event_put(mo_engine_ring(e, e->n_cores), now, MO_LOG_SAMPLE, 0, -1, accepted, accepted - open, open);
+    mo_event_put(mo_engine_ring(e, e->n_cores + MO_RING_LOCKED), now, MO_LOG_SAMPLE, 0, -1, accepted,
+                 accepted - open, open);
     mo_engine_drop(e);
 }
 

@@ -28,6 +28,8 @@ struct mo_model_ops {
     /* May be NULL.  Before layers [begin, end) of an instance start: picks their versions for a pressure. The
      * engine's lock is held. */
     void (*press)(void *model, int instance, int begin, int end, double pressure);
+    /* May be NULL.  The version of a layer that an instance runs, 0 to 7; asked for the event log only. */
+    int (*version)(void *model, int instance, int layer);
 };
 
 struct mo_engine_config {
@@ -36,8 +38,9 @@ struct mo_engine_config {
     const struct mo_policy *policy;
     int max_queries, max_tenants;
     int64_t block_ns;
-    bool no_pin, lent; /* lent: workers come by mo_engine_work() */
-    int64_t events;    /* entries of each event ring, 0 = no events */
+    bool no_pin, lent;                /* lent: workers come by mo_engine_work() */
+    int64_t events;                   /* entries of each event ring, 0 = no events */
+    struct mo_pressure_source source; /* as in struct mo_sched_config */
 };
 
 struct mo_engine;
@@ -75,4 +78,6 @@ void mo_engine_stats(struct mo_engine *engine, struct mo_sched_stats *out);
 void mo_engine_stats_reset(struct mo_engine *engine);
 /* NULL when events are off.  Read or dump it when the engine is drained. */
 struct mo_events *mo_engine_events(struct mo_engine *engine);
+/* The ring of one thread that is not the engine's; NULL when events are off. */
+struct mo_ring *mo_engine_guest_ring(struct mo_engine *engine);
 #endif

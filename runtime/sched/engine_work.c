@@ -134,6 +134,19 @@ static void prepare(struct mo_let *let, const struct mo_engine_tenant *t, void *
         atomic_store(&let->rc, t->ops->begin(t->model, let->run.instance, user));
 }
 
+/* Which versions the layers of a block run; nothing when all run their first. */
+static void log_versions(struct mo_ring *ring, int64_t now, const struct mo_engine_tenant *t,
+                         const struct mo_run *run, uint64_t handle) {
+    if (!ring || !t->ops->version) return;
+    for (int from = run->begin; from < run->end; from += MO_EVENT_VERSIONS) {
+        int n = run->end - from < MO_EVENT_VERSIONS ? run->end - from : MO_EVENT_VERSIONS;
+        int64_t digits = 0;
+        for (int i = n; i-- > 0;)
+            digits = digits << 3 | (t->ops->version(t->model, run->instance, from + i) & 7);
+        if (digits) mo_event_put(ring, now, MO_LOG_VERSIONS, handle, run->tenant, from, digits, n);
+    }
+}
+
 static void run_member(void *ctx, int core, int worker, int n_workers) {
     struct mo_let *let = ctx;
     struct mo_engine *e = let->engine;
@@ -147,6 +160,7 @@ static void run_member(void *ctx, int core, int worker, int n_workers) {
     if (ahead && n_workers > 1) mo_barrier_wait(&let->barrier, worker);
     if (!atomic_load_explicit(&let->drop, memory_order_relaxed) && !atomic_load(&let->rc)) {
         mo_probe_block_start(run.tenant, run.begin, run.end, core);
+        if (worker == 0) log_versions(ring, let->start, t, &run, handle);
         mo_event_put(ring, ring ? mo_now(e->env) : 0, MO_LOG_BLOCK_START, handle, run.tenant, run.begin,
                      run.end, core);
         int rc = t->ops->run(t->model, run.instance, run.begin, run.end, worker, n_workers, mo_barrier_wait,
@@ -167,7 +181,7 @@ static void run_member(void *ctx, int core, int worker, int n_workers) {
 void *mo_engine_serve(void *arg) {
     struct mo_engine *e = arg;
     const struct mo_sys *sys = e->env->sys;
-    struct mo_ring *ring = mo_engine_ring(e, e->n_cores + 1);
+    struct mo_ring *ring = mo_engine_ring(e, e->n_cores + MO_RING_SERVICE);
     mo_fpu_flush();
     for (;;) {
         uint32_t heard = atomic_load(&e->bell);

@@ -26,6 +26,11 @@
     X(RELEASE, "slot and instance are free again")                                                           \
     X(OPEN, "tenant: a = layers, b = queue bound, c = instances")                                            \
     X(CLOSE, "tenant")                                                                                       \
+    X(PRESSURE,                                                                                              \
+      "a = pressure that decisions see from here on, in millionths; b = 1 from counters, 0 observed")        \
+    X(VERSIONS,                                                                                              \
+      "a = first layer, b = versions of c layers, octal digits from the lowest; before their block")         \
+    X(COUNTERS, "a, b, c = what the source observed since the last sample, in millionths of its units")      \
     X(SAMPLE, "a = accepted so far, b = resolved so far, c = in flight")                                     \
     X(DRAINED, "nothing accepted is unanswered")                                                             \
     X(SHUTDOWN, "")
@@ -36,6 +41,8 @@ enum mo_event_code {
 #undef MO_EVENT_ENUM
         MO_LOG_KINDS
 };
+/* PRESSURE and COUNTERS carry numbers as whole millionths; VERSIONS at most so many layers. */
+enum { MO_EVENT_UNIT = 1000000, MO_EVENT_VERSIONS = 20 };
 const char *mo_event_name(int kind);
 
 struct mo_event_entry {

@@ -43,6 +43,7 @@ struct mo_sched {
     void *policy_state;
     struct mo_sched_stats stats;
     struct mo_pressure_source source; /* read NULL: observed slowdown */
+    double logged;                    /* pressure of the latest event */
     int tuned;                        /* tenants with a curve */
 };
 

@@ -4,7 +4,7 @@
 
 #include "runtime/sched/impl.h"
 
-static const double LEAST_RISE = 1.02, GAIN = 0.25, ENDING = 0.1;
+static const double LEAST_RISE = 1.02, GAIN = 0.25, ENDING = 0.1, LOG_STEP = 0.01;
 
 double mo_pressure_of(const double curve[MO_PRESSURE_LEVELS], double observed) {
     if (curve[MO_PRESSURE_LEVELS - 1] < LEAST_RISE || observed <= curve[0]) return 0;
@@ -44,5 +44,11 @@ void mo_sched_read_pressure(struct mo_sched *s) {
         s->source.read = NULL;
     }
     if (!s->source.read) p = s->tuned ? from_slowdown(s) : 0;
-    s->view.pressure[MO_PRESSURE_CACHE] = p > 0 ? p < 1 ? p : 1 : 0; /* what is no number counts as 0 */
+    p = p > 0 ? p < 1 ? p : 1 : 0; /* what is no number counts as 0 */
+    s->view.pressure[MO_PRESSURE_CACHE] = p;
+    bool changed = p > s->logged + LOG_STEP || p < s->logged - LOG_STEP || (p > 0) != (s->logged > 0);
+    if (!changed || !s->ring) return;
+    s->logged = p;
+    mo_sched_log(s, s->view.now, MO_LOG_PRESSURE, -1, -1, (int64_t)(p * MO_EVENT_UNIT + 0.5),
+                 s->source.read != NULL, 0);
 }

@@ -72,11 +72,16 @@ static int start(moire_runtime *rt, const moire_config *c, int64_t events, moire
                                   .no_pin = c->no_pin != 0,
                                   .lent = c->lend_workers != 0,
                                   .events = events > c->record ? events : c->record};
-    return mo_engine_create(&ec, &rt->engine, err);
+    rc = mo_pressure_open(rt, c, ec.events > 0, &ec.source, err);
+    if (!rc) rc = mo_engine_create(&ec, &rt->engine, err);
+    if (!rc && rt->sampler) rc = mo_sampler_start(rt->sampler, mo_engine_guest_ring(rt->engine), err);
+    return rc;
 }
 
 static void release(moire_runtime *rt) {
+    mo_sampler_stop(rt->sampler); /* it writes into a ring of the engine's, which reads its value */
     mo_engine_destroy(rt->engine);
+    mo_sampler_destroy(rt->sampler);
     mo_store_close(rt->store);
     mo_topology_destroy(rt->topology);
     struct mo_env env = rt->env;

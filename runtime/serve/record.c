@@ -4,6 +4,7 @@
  *
  *   # policy NAME
  *   # since NS                                    events before it are of no interest
+ *   # counters SOURCE NAME,NAME,...               what the values of COUNTERS are; only with counters
  *   # tenant INDEX LAYERS QOS_NS BEST_EFFORT SHED_LATE PRIORITY NAME
  *   # profile INDEX CORES NS,NS,...               the solo time of each layer, a line a measured core count
  *
@@ -34,6 +35,12 @@ static void put_tenant(FILE *f, const moire_tenant *t) {
     put_profile(f, t);
 }
 
+static void put_counters(FILE *f, const struct mo_source *s) {
+    fprintf(f, "# counters %s ", s->name);
+    for (int i = 0; i < s->n; i++)
+        fprintf(f, "%s%c", s->observable[i], i + 1 < s->n ? ',' : '\n');
+}
+
 int mo_runtime_dump(moire_runtime *rt, int64_t since, const char *path, moire_error *err) {
     struct mo_events *events = mo_engine_events(rt->engine);
     char *text = NULL;
@@ -42,13 +49,16 @@ int mo_runtime_dump(moire_runtime *rt, int64_t since, const char *path, moire_er
     FILE *f = open_memstream(&text, &n);
     if (f) {
         fprintf(f, "# policy %s\n# since %" PRId64 "\n", rt->policy->name, since);
+        if (rt->sampler) put_counters(f, mo_sampler_source(rt->sampler));
         for (const moire_tenant *t = rt->tenants; t; t = t->next)
             put_tenant(f, t);
     }
     bool bad = !f || ferror(f);
     if (f && fclose(f)) bad = true;
+    mo_sampler_hold(rt->sampler);
     int code = bad ? mo_fail(err, MOIRE_ENOMEM, "%s: out of memory", path)
                    : mo_events_dump(events, mo_engine_cores(rt->engine), text, path, err);
+    mo_sampler_unhold(rt->sampler);
     free(text);
     return code;
 }

@@ -157,4 +157,10 @@ static void model_press(void *model, int instance, int begin, int end, double pr
     mo_instance_press(t->instances[instance], begin, end, pressure);
 }
 
-const struct mo_model_ops mo_serve_model = {model_begin, model_run, model_answer, model_release, model_press};
+static int model_version(void *model, int instance, int layer) {
+    const moire_tenant *t = model;
+    return mo_instance_picked(t->instances[instance], layer);
+}
+
+const struct mo_model_ops mo_serve_model = {model_begin,   model_run,   model_answer,
+                                            model_release, model_press, model_version};

@@ -4,6 +4,7 @@
 #ifndef MO_SERVE_RUNTIME_H
 #define MO_SERVE_RUNTIME_H
 #include "runtime/plan/compiled.h"
+#include "runtime/proxy/sampler.h"
 #include "runtime/sched/engine_live.h"
 
 struct mo_store;
@@ -15,8 +16,9 @@ struct moire_runtime {
     const struct mo_policy *policy;
     struct mo_store *store; /* NULL: generic kernels only */
     enum mo_isa isa;
-    bool recording;         /* plans are to be stored: always from ONNX, see mo_image_record() */
-    struct mo_lock loading; /* one load or unload at a time */
+    struct mo_sampler *sampler; /* of counters; NULL: observed slowdown only */
+    bool recording;             /* plans are to be stored: always from ONNX, see mo_image_record() */
+    struct mo_lock loading;     /* one load or unload at a time */
     int n_tenants;
     moire_tenant *tenants; /* linked by next */
     _Atomic bool closing;
@@ -57,6 +59,11 @@ int mo_runtime_dump(moire_runtime *runtime, int64_t since, const char *path, moi
 int64_t mo_tenant_solo_ns(const moire_tenant *tenant, int cores);
 
 /* --- inside runtime/serve --- */
+/* pressure.c: chooses where pressure comes from, as the config asks; counters that cannot be had cost a line
+ * in the log.  *out is for the engine.  MOIRE_EINVAL: no such source, or not the proxy's; MOIRE_EFORMAT and
+ * MOIRE_EIO: the proxy. */
+int mo_pressure_open(moire_runtime *runtime, const moire_config *config, bool recorded,
+                     struct mo_pressure_source *out, moire_error *err);
 /* Ends the open queries with `code` and frees the tenant. */
 void mo_tenant_close(moire_tenant *tenant, int code);
 extern const struct mo_model_ops mo_serve_model; /* request.c: the engine's view of a tenant */

@@ -256,6 +256,13 @@ static bool on_release(struct check *k, const struct event *e, struct query *q) 
     return true;
 }
 
+static bool on_versions(struct check *k, const struct event *e, struct query *q) {
+    if (!q->want || e->a < q->begin || e->c < 1 || e->a + e->c > q->end)
+        return fail(k, "H3", "versions of layers [%lld,%lld) in block [%d,%d)", (long long)e->a,
+                    (long long)e->a + e->c, q->begin, q->end);
+    return true;
+}
+
 static bool on_cancel(struct check *k, const struct event *e, struct query *q) {
     if (e->a && !q->resolved) return fail(k, "H1", "CANCEL says it decided, but nothing was");
     return true;
@@ -282,6 +289,7 @@ static const struct {
     {"DISPATCH", on_dispatch},         {"BLOCK_START", on_block_start}, {"BLOCK_END", on_block_end},
     {"BLOCK_DROP", on_block_drop},     {"RESOLVE", on_resolve},         {"CALLBACK_IN", on_callback_in},
     {"CALLBACK_OUT", on_callback_out}, {"RELEASE", on_release},         {"CANCEL", on_cancel},
+    {"VERSIONS", on_versions},
 };
 
 static bool dispatch_query_event(struct check *k, const struct event *e, bool *known) {
@@ -370,8 +378,10 @@ static bool event(struct check *k, const char *line) {
         ok = on_drained(k);
     else if (!strcmp(e.kind, "SAMPLE"))
         ok = on_sample(k, &e);
-    else if (!strcmp(e.kind, "SHUTDOWN"))
+    else if (!strcmp(e.kind, "SHUTDOWN") || !strcmp(e.kind, "COUNTERS"))
         ok = true;
+    else if (!strcmp(e.kind, "PRESSURE"))
+        ok = e.a >= 0 && e.a <= 1000000 ? true : fail(k, "FORM", "pressure %lld", (long long)e.a);
     else if (!of_tenant)
         ok = fail(k, "FORM", "%s without a tenant", e.kind);
     else if (!strcmp(e.kind, "OPEN"))

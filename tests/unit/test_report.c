@@ -41,9 +41,11 @@ static json_t *document(void) {
                   "results", result("moire", "moire/moire", 1, 0.9), result("moire", "moire/moire", 2, 0.7),
                   result("openvino", "openvino-latency", 1, 0.2), "complete", 1);
     json_t *first = json_array_get(json_object_get(doc, "results"), 0);
-    json_object_set_new(first, "timeline",
-                        json_pack("{s:i, s:f, s:[[i,i,i,f,f,i,i],[i,i,i,f,f,i,i],[i]]}", "cores", 2, "load",
-                                  0.5, "blocks", 0, 0, 1, 0.0, 500.0, 0, 3, 1, 0, 2, 100.0, 900.0, 0, 5, 7));
+    json_object_set_new(
+        first, "timeline",
+        json_pack("{s:i, s:f, s:[[i,i,i,f,f,i,i],[i,i,i,f,f,i,i,i],[i]], s:[[f,f],[f,f],[f,s]]}", "cores", 2,
+                  "load", 0.5, "blocks", 0, 0, 1, 0.0, 500.0, 0, 3, 1, 0, 2, 100.0, 900.0, 0, 5, 4, 7,
+                  "pressure", 0.0, 0.0, 300.0, 0.75, 700.0, EVIL));
     json_object_set_new(first, "scheduling",
                         json_pack("{s:i, s:f, s:f, s:f}", "decisions", 10, "mean_us", 1.0, "p99_us", 2.0,
                                   "outside_kernels", 0.1));

@@ -33,18 +33,24 @@ static const char *const good[] = {
     "# tenant 0 2 5000 0 1 3 a name, with more",
     "# profile 0 1 600,400",
     "# profile 0 2 350,250",
+    "# counters papi l3_miss_rate,l3_accesses,ipc",
     "0 50 0 ACCEPT 7 0 40 5040 0", /* before what is of interest */
     "1 200 0 SUBMIT 0 0 190 0 0",
     "2 200 0 ACCEPT 8 0 190 5190 0",
     "3 210 0 DISPATCH 8 0 0 2 2",
+    "20 210 0 PRESSURE 0 -1 250000 0 0",
+    "21 215 3 COUNTERS 0 -1 100000 2000000 500000",
+    "22 219 1 VERSIONS 8 0 0 16 2",
     "4 220 1 BLOCK_START 8 0 0 2 0",
     "5 225 2 BLOCK_START 8 0 0 2 1",
     "6 300 0 SUBMIT 0 0 290 0 0",
     "7 300 0 REJECT 0 0 -5 0 0",
     "8 940 1 BLOCK_END 8 0 0 2 0",
     "9 941 2 BLOCK_END 8 0 0 2 1",
+    "23 941 0 PRESSURE 0 -1 500000 0 0",
+    "24 945 3 COUNTERS 0 -1 200000 0 0",
     "10 950 0 RESOLVE 8 0 0 5190 0",
-    "# end 11",
+    "# end 16",
 };
 enum { LINES = sizeof good / sizeof *good };
 
@@ -75,6 +81,14 @@ static void a_trace_is_read(void **state) {
     assert_int_equal(t.queries[1].code, -5);
     assert_true(fabs(t.block_ns - (720 + 716)) < 1e-9);
     assert_true(fabs(t.predicted_ns - 2 * 600) < 1e-9);
+    assert_true(t.n_blocks == 1 && t.blocks[0].end == 940 && fabsf(t.blocks[0].observed - 720) < 1e-3f);
+    assert_true(t.source == &mo_source_papi && t.n_counters == 2 && t.n_pressures == 2);
+    assert_true(fabs(t.counters[0].value[0] - 0.1) < 1e-9 && fabs(t.counters[0].value[2] - 0.5) < 1e-9);
+    assert_true(t.layers == 2 && t.adapted == 1); /* octal 20: the second layer in its version 2 */
+    assert_true(fabs(mo_trace_mean_pressure(&t, 110, 210)) < 1e-9);
+    assert_true(fabs(mo_trace_mean_pressure(&t, 110, 310) - 0.125) < 1e-9);
+    assert_true(fabs(mo_trace_mean_pressure(&t, 841, 1041) - 0.375) < 1e-9);
+    assert_true(fabs(mo_trace_mean_pressure(&t, 2000, 3000) - 0.5) < 1e-9);
     assert_int_equal(mo_trace_profile(the_env(), &t.tenants[0], 8, &p, NULL), MOIRE_OK);
     assert_int_equal(mo_profile_time(p, 2, 0, 2), 600);
     /* first layer 500/c + 100, second 300/c + 100 */
@@ -92,8 +106,8 @@ static void block_times_spread_as_recorded(void **state) {
     assert_int_equal(parse_with(-1, NULL, &t, NULL), MOIRE_OK);
     assert_int_equal(t.n_blocks, 1);
     assert_true(t.first_wait_ns == 10 && t.n_stalls == 0);
-    t.blocks =
-        (struct mo_trace_block[]){{0, 1, 120, 100}, {0, 1, 400, 200}, {0, 1, 120, 100}, {1, 2, 30, 10}};
+    t.blocks = (struct mo_trace_block[]){
+        {0, 1, 120, 100, 1}, {0, 1, 400, 200, 2}, {0, 1, 120, 100, 3}, {1, 2, 30, 10, 4}};
     t.n_blocks = 4;
     assert_int_equal(mo_trace_spread(&t, &spread, NULL), MOIRE_OK);
     for (int i = 0; i < MO_SIM_PARTS; i++) {
@@ -108,7 +122,7 @@ static void block_times_spread_as_recorded(void **state) {
 static void a_stalled_block_is_set_apart(void **state) {
     (void)state;
     struct mo_trace t;
-    assert_int_equal(parse_with(15, "8 20000000 1 BLOCK_END 8 0 0 2 0", &t, NULL), MOIRE_OK);
+    assert_int_equal(parse_with(19, "8 20000000 1 BLOCK_END 8 0 0 2 0", &t, NULL), MOIRE_OK);
     assert_int_equal(t.n_blocks, 0);
     assert_int_equal(t.n_stalls, 1);
     assert_true(fabs(t.stall_ns - (20000000 - 220 - 600)) < 2);
@@ -132,17 +146,35 @@ static void damage_is_named_with_its_line(void **state) {
         {6, "# profile 0 1 600,-4", "not positive"},
         {6, "# profile 0 1 600,400,1", "t:7: a profile has more times"},
         {7, "# profile 0 1 350,250", "t:8: the core counts of a profile must rise"},
-        {10, "2 200 0 ACCEPT 8 5 190 5190 0", "t:11: a query of a tenant"},
-        {9, "1 200 0 ACCEPT 8 0 190 5190 0", "t:11: a query is accepted twice"},
-        {11, "3 210 0 DISPATCH 8 0 0 2", "t:12: not an event"},
-        {11, "3 210 0 DISPATCH 8 0 0 2 2 9", "t:12: not an event"},
-        {11, "3 x 0 DISPATCH 8 0 0 2 2", "t:12: not an event"},
-        {11, "3 210 0 AVERYLONGKINDOFEVENT 8 0 0 2 2", "t:12: not an event"},
-        {12, "4 220 1 BLOCK_START 8 0 0 2 7", "t:13: a block on a core"},
-        {16, "8 940 1 BLOCK_END 8 0 0 3 0", "t:17: a block of layers"},
-        {17, NULL, "events are missing"},
-        {19, NULL, "cut off"},
-        {19, "# end 12", "t:20: events are missing"},
+        {11, "2 200 0 ACCEPT 8 5 190 5190 0", "t:12: a query of a tenant"},
+        {10, "1 200 0 ACCEPT 8 0 190 5190 0", "t:12: a query is accepted twice"},
+        {12, "3 210 0 DISPATCH 8 0 0 2", "t:13: not an event"},
+        {12, "3 210 0 DISPATCH 8 0 0 2 2 9", "t:13: not an event"},
+        {12, "3 x 0 DISPATCH 8 0 0 2 2", "t:13: not an event"},
+        {12, "3 210 0 AVERYLONGKINDOFEVENT 8 0 0 2 2", "t:13: not an event"},
+        {16, "4 220 1 BLOCK_START 8 0 0 2 7", "t:17: a block on a core"},
+        {20, "8 940 1 BLOCK_END 8 0 0 3 0", "t:21: a block of layers"},
+        {21, NULL, "events are missing"},
+        {25, NULL, "cut off"},
+        {25, "# end 17", "t:26: events are missing"},
+        {8, "# counters papi l3_miss_rate,l3_accesses", "t:9: a source whose counters"},
+        {8, "# counters papi l3_miss_rate,l3_accesses,ipc,x", "t:9: more counters than"},
+        {8, "# counters pmu a", "t:9: counters of a source that this version"},
+        {8, "# counters slowdown ", "t:9: counters of a source that this version"},
+        {8, NULL, "counters that no '# counters' line names"},
+        {13, "20 210 0 PRESSURE 0 -1 1000001 0 0", "t:14: a pressure out of"},
+        {13, "20 210 0 PRESSURE 0 -1 -1 0 0", "t:14: a pressure out of"},
+        {13, "20 210 0 PRESSURE 0 -1 5 2 0", "t:14: a pressure out of"},
+        {13, "20 999 0 PRESSURE 0 -1 5 0 0", "t:23: the time of the pressure goes back"},
+        {14, "21 215 3 COUNTERS 0 -1 -5 0 0", "t:15: counters that the source does not have"},
+        {14, "21 999 3 COUNTERS 0 -1 0 0 0", "t:24: the time of the counters goes back"},
+        {15, "22 219 1 VERSIONS 8 0 0 64 2", "t:16: not the versions"},
+        {15, "22 219 1 VERSIONS 8 0 0 -1 2", "t:16: not the versions"},
+        {15, "22 219 1 VERSIONS 8 0 0 0 21", "t:16: not the versions"},
+        {15, "22 219 1 VERSIONS 8 0 0 0 0", "t:16: not the versions"},
+        {15, "22 219 1 VERSIONS 8 0 9223372036854775807 16 2", "t:16: versions of layers that are not there"},
+        {15, "22 219 1 VERSIONS 8 0 1 16 2", "t:16: versions of layers that are not there"},
+        {12, "3 210 0 DISPATCH 8 0 0 3 2", "t:13: a dispatch of layers that are not there"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct mo_trace t;

@@ -24,6 +24,7 @@ static const struct mo_verb *const verbs[] = {
     &mo_verb_check_model,
     &mo_verb_ocr,
     &mo_verb_stress,
+    &mo_verb_proxy,
     NULL,
 };
 

@@ -23,6 +23,7 @@ int mo_neighbour_open(const struct mo_env *env, struct mo_neighbour *out, moire_
                                       .l2_bytes = t->l2_bytes,
                                       .l3_bytes = t->l3_bytes};
     out->cores = t->n_cores;
+    out->spared = t->cpu[highest];
     mo_topology_destroy(t);
     return mo_stress_create(&config, &out->stress, err);
 }

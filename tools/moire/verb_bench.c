@@ -60,6 +60,9 @@ static const char usage[] =
     "  --seed K,...         serve: seeds of the arrivals, 1 by default; every system gets the same arrivals\n"
     "  --arrivals PROCESS   serve: poisson (default), gamma:CV or mmpp:CV (bursts)\n"
     "  --record F           serve: the trace of moire's last run, for `moire whatif`\n"
+    "  --proxy F            serve: pressure of moire's runs from counters, by a file of `moire proxy fit`\n"
+    "  --pressure SOURCE    serve: papi, resctrl, slowdown or auto (moire proxy list); what --record "
+    "records\n"
     "  --calibrate S        serve: solo time measured of each model and system, 0.6 by default\n"
     "  --calibration F      serve: take QoS targets and solo times from an earlier result\n"
     "  --store DIR          folder of compiled variants\n"
@@ -150,6 +153,8 @@ static int run_command(struct mo_bench_session *session, struct mo_bench_options
     if (code) return code;
     session->quiet = o->quiet;
     session->record = o->record;
+    session->pressure = o->pressure;
+    session->proxy = o->proxy;
     session->store =
         mo_path_store(o->store, o->store_path, sizeof o->store_path, NULL) ? o->store : o->store_path;
     if (o->models_folder) session->models = o->models_folder;

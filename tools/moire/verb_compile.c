@@ -342,7 +342,7 @@ static int run_with(const struct mo_env *outer, struct options *o) {
     s->progress = show_progress;
     s->ctx = &progress;
     catch_interrupts();
-    struct mo_neighbour neighbour = {NULL, 1};
+    struct mo_neighbour neighbour = {.cores = 1};
     int rc = resolve_files(&env, o, &err);
     if (!rc && s->versions > 1) rc = mo_neighbour_open(&env, &neighbour, &err);
     s->stress = neighbour.stress;

@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * source.c - the table of sources; see source.h. */
+#include "runtime/proxy/source.h"
+
+#include <stdio.h>
+#include <string.h>
+
+const struct mo_source mo_source_slowdown = {
+    .name = "slowdown",
+    .about = "how much slower blocks are than alone; needs no counters",
+};
+
+const struct mo_source *const *mo_sources(void) {
+    static const struct mo_source *const table[] = {&mo_source_papi, &mo_source_resctrl, &mo_source_slowdown,
+                                                    NULL};
+    return table;
+}
+
+const struct mo_source *mo_source_find(const char *name) {
+    for (const struct mo_source *const *s = mo_sources(); *s; s++)
+        if (!strcmp((*s)->name, name)) return *s;
+    return NULL;
+}
+
+int mo_source_unknown(const char *name, moire_error *err) {
+    char list[80] = "auto";
+    for (const struct mo_source *const *s = mo_sources(); *s; s++) {
+        size_t n = strlen(list);
+        snprintf(list + n, sizeof list - n, ", %s", (*s)->name);
+    }
+    return mo_fail(err, MOIRE_EINVAL, "no source of pressure '%s'; there are: %s", name, list);
+}
+
+const struct mo_source *mo_source_first(const struct mo_source_config *config, void **self) {
+    const struct mo_source *const *s = mo_sources();
+    *self = NULL;
+    for (moire_error err; (*s)->open; s++) {
+        if (!(*s)->open(config, self, &err)) return *s;
+        mo_log(config->env, MOIRE_LOG_INFO, "pressure: no %s: %s", (*s)->name, err.message);
+    }
+    return *s;
+}

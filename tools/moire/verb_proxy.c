@@ -1,0 +1,231 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * verb_proxy.c - `moire proxy`: what counts on this machine, samples under known pressure, and the linear
+ * model from counters to pressure. */
+#define _GNU_SOURCE
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "bench/proxy.h"
+#include "bench/publish.h"
+#include "runtime/device/topology.h"
+#include "runtime/proxy/proxy.h"
+#include "tools/moire/neighbour.h"
+#include "tools/moire/verb.h"
+
+static const char usage[] =
+    "usage: moire proxy list\n"
+    "       moire proxy measure -o SAMPLES [--source NAME] [--rounds N]\n"
+    "       moire proxy fit FILE ... [--use COLUMN,...] [-o PROXY] [--json]\n\n"
+    "list     the sources of pressure, and what keeps those away that are not there\n"
+    "measure  counters and the slowdown of a victim that streams a quarter of the shared cache, under the "
+    "six\n"
+    "         levels of the neighbour that `moire tune` measures under; wants the machine to itself\n"
+    "fit      principal components of the counters and the least-squares line from them to the pressure, "
+    "with\n"
+    "         R2; FILE holds samples of `measure`, or is a run recorded by `moire bench serve --record` "
+    "with\n"
+    "         counters and tuned models\n\n"
+    "  -o FILE        where the samples or the proxy go; the runtime takes the proxy: `moire bench serve "
+    "--proxy`,\n"
+    "                 config.proxy of an embedding\n"
+    "  --source NAME  papi, resctrl, slowdown or auto, the first that works (default)\n"
+    "  --rounds N     windows of 24 ms at each level, 40 by default\n"
+    "  --use C,...    only these columns; all that change by default\n"
+    "  --json         the fit as JSON\n\n"
+    "Exit codes: 0 done, 2 usage, 3 bad data, 4 system.\n\n"
+    "Examples:\n"
+    "  moire proxy list\n"
+    "  moire proxy measure -o samples.csv && moire proxy fit samples.csv -o proxy.csv\n"
+    "  moire bench serve mix --policy veltair --proxy proxy.csv\n";
+
+enum { MAX_FILES = 64, MAX_ROUNDS = 10000 };
+
+struct options {
+    const char *output, *source, *use, *files[MAX_FILES];
+    int n_files, rounds;
+    bool json;
+};
+
+static int parse(struct options *o, struct mo_args *a, moire_error *err) {
+    const struct {
+        const char *flag, **to;
+    } texts[] = {{"-o", &o->output}, {"--source", &o->source}, {"--use", &o->use}};
+    while (a->at < a->argc) {
+        const char *word = a->argv[a->at];
+        bool took = false;
+        for (size_t i = 0; !took && i < sizeof texts / sizeof *texts; i++) {
+            took = mo_args_flag(a, texts[i].flag, true);
+            if (took && !a->value) return mo_fail(err, MOIRE_EINVAL, "%s needs a value", texts[i].flag);
+            if (took) *texts[i].to = a->value;
+        }
+        if (took) continue;
+        if (mo_args_flag(a, "--rounds", true)) {
+            char *end = NULL;
+            long v = a->value ? strtol(a->value, &end, 10) : 0;
+            if (!end || *end || v < 1 || v > MAX_ROUNDS)
+                return mo_fail(err, MOIRE_EINVAL, "--rounds wants 1 to %d", MAX_ROUNDS);
+            o->rounds = (int)v;
+        } else if (mo_args_flag(a, "--json", false)) {
+            o->json = true;
+        } else if (*word == '-' || o->n_files == MAX_FILES) {
+            return mo_fail(err, MOIRE_EINVAL, "%s: no such flag, or too many files", word);
+        } else {
+            o->files[o->n_files++] = word;
+            a->at++;
+        }
+    }
+    return MOIRE_OK;
+}
+
+/* --- list ----------------------------------------------------------------------------------------------- */
+static int list(const struct mo_env *env, const struct options *o, moire_error *err) {
+    struct mo_topology *t;
+    int code = o->n_files ? mo_fail(err, MOIRE_EINVAL, "list takes no file")
+                          : mo_topology_create(env, NULL, 0, "", &t, err);
+    if (code) return code;
+    struct mo_source_config c = {.env = env, .cpu = t->cpu, .n_cpus = t->n_cores};
+    for (const struct mo_source *const *s = mo_sources(); *s; s++) {
+        moire_error why;
+        void *opened = NULL;
+        bool there = !(*s)->open || !(*s)->open(&c, &opened, &why);
+        printf("%-9s %s: %s\n", (*s)->name, there ? "yes" : "no ", there ? (*s)->about : why.message);
+        for (int i = 0; there && i < (*s)->n; i++)
+            printf("              %s, %s\n", (*s)->observable[i], (*s)->unit[i]);
+        if (opened) (*s)->close(opened);
+    }
+    mo_topology_destroy(t);
+    return MOIRE_OK;
+}
+
+/* --- measure -------------------------------------------------------------------------------------------- */
+/* The source asked for, or the first that works. */
+static int pick_source(const struct mo_source_config *c, const char *name, const struct mo_source **out,
+                       moire_error *err) {
+    void *opened;
+    if (name && strcmp(name, "auto") != 0) {
+        *out = mo_source_find(name);
+        return *out ? MOIRE_OK : mo_source_unknown(name, err);
+    }
+    *out = mo_source_first(c, &opened);
+    if (opened) (*out)->close(opened);
+    return MOIRE_OK;
+}
+
+static int measure_on(const struct mo_env *env, const struct options *o, const struct mo_topology *t,
+                      struct mo_samples *samples, moire_error *err) {
+    struct mo_proxy_measure m = {.cpu = t->cpu, .n_cpus = t->n_cores, .rounds = o->rounds};
+    struct mo_source_config c = {.env = env, .cpu = t->cpu, .n_cpus = t->n_cores};
+    struct mo_neighbour neighbour;
+    if (t->n_cores < 2)
+        return mo_fail(err, MOIRE_EUNSUPPORTED, "one core only: a neighbour and its victim need one each");
+    int code = pick_source(&c, o->source, &m.source, err);
+    if (!code) code = mo_neighbour_open(env, &neighbour, err);
+    if (code) return code;
+    env->sys->pin(env->sys->self, neighbour.spared);
+    m.stress = neighbour.stress;
+    code = mo_proxy_measure(&m, samples, err);
+    mo_neighbour_close(&neighbour);
+    if (!code) code = mo_samples_write(samples, "levels 0 to 5 of moire stress over 5", o->output, err);
+    if (!code) printf("%d rows of %s in %s\n", samples->n, m.source->name, o->output);
+    return code;
+}
+
+static int measure(const struct mo_env *env, const struct options *o, moire_error *err) {
+    struct mo_samples samples = {.env = env};
+    struct mo_topology *t;
+    if (!o->output || o->n_files)
+        return mo_fail(err, MOIRE_EINVAL, "measure wants -o SAMPLES, and takes no file");
+    int code = mo_topology_create(env, NULL, 0, "", &t, err);
+    if (code) return code;
+    code = measure_on(env, o, t, &samples, err);
+    mo_samples_free(&samples);
+    mo_topology_destroy(t);
+    return code;
+}
+
+/* --- fit ------------------------------------------------------------------------------------------------ */
+/* Marks the columns of --use, all without it. */
+static int columns(const struct mo_source *s, const char *list, bool use[MO_SAMPLE_CELLS], moire_error *err) {
+    for (int c = 0; c < MO_SAMPLE_CELLS; c++)
+        use[c] = !list;
+    while (list && *list) {
+        size_t n = strcspn(list, ",");
+        int c = MO_SAMPLE_SLOWDOWN;
+        while (c < mo_samples_columns(s) &&
+               (strlen(mo_samples_column(s, c)) != n || strncmp(list, mo_samples_column(s, c), n) != 0))
+            c++;
+        if (c == mo_samples_columns(s))
+            return mo_fail(err, MOIRE_EINVAL, "--use %s: no such column of %s", list, s->name);
+        use[c] = true;
+        list += n + (list[n] == ',');
+    }
+    return MOIRE_OK;
+}
+
+static int write_proxy(const struct mo_env *env, const struct mo_fit *f, const struct mo_source *source,
+                       const char *path, moire_error *err) {
+    struct mo_proxy p = {.source = source, .intercept = f->intercept};
+    char text[1024], note[160];
+    if (!source->open)
+        return mo_fail(err, MOIRE_EINVAL,
+                       "no counters in the rows: observed slowdown needs no proxy, each tuned model has its "
+                       "own curve");
+    for (int i = 0; i < f->k; i++)
+        p.coefficient[f->column[i] - MO_SAMPLE_FIRST] = f->coefficient[i];
+    snprintf(note, sizeof note, "R2 %.4f, %.4f on rows left out, over %d rows", f->r2, f->r2_left_out, f->n);
+    size_t n = mo_proxy_text(&p, note, text, sizeof text);
+    return n ? mo_bench_publish(env, path, text, n, err)
+             : mo_fail(err, MOIRE_EINTERNAL, "%s: too long", path);
+}
+
+static int fit_samples(const struct mo_env *env, const struct options *o, struct mo_samples *s,
+                       moire_error *err) {
+    struct mo_fit fit;
+    bool use[MO_SAMPLE_CELLS];
+    int code = columns(s->source, o->use, use, err);
+    if (!code) code = mo_fit_samples(s, use, &fit, err);
+    if (code) return code;
+    json_t *document = mo_fit_json(&fit, s->source);
+    if (!document) return mo_fail(err, MOIRE_ENOMEM, "out of memory");
+    if (!o->json) mo_fit_print(document);
+    if (o->json &&
+        (json_dumpf(document, stdout, JSON_INDENT(1) | JSON_REAL_PRECISION(9)) || putchar('\n') < 0))
+        code = mo_fail(err, MOIRE_EIO, "stdout: write failed");
+    json_decref(document);
+    return !code && o->output ? write_proxy(env, &fit, s->source, o->output, err) : code;
+}
+
+static int fit(const struct mo_env *env, const struct options *o, moire_error *err) {
+    struct mo_samples samples = {.env = env};
+    int code = o->n_files ? MOIRE_OK : mo_fail(err, MOIRE_EINVAL, "fit needs files of samples");
+    for (int i = 0; !code && i < o->n_files; i++)
+        code = mo_proxy_load(&samples, o->files[i], err);
+    if (!code) code = fit_samples(env, o, &samples, err);
+    mo_samples_free(&samples);
+    return code;
+}
+
+static int run(const struct mo_env *env, int argc, char **argv) {
+    static const struct {
+        const char *name;
+        int (*run)(const struct mo_env *env, const struct options *o, moire_error *err);
+    } commands[] = {{"list", list}, {"measure", measure}, {"fit", fit}};
+    struct options o = {.rounds = 40};
+    struct mo_args args = {.argc = argc, .argv = argv, .at = 2};
+    moire_error err = {0};
+    for (size_t i = 0; argc > 1 && i < sizeof commands / sizeof *commands; i++) {
+        if (strcmp(argv[1], commands[i].name) != 0) continue;
+        int code = parse(&o, &args, &err);
+        if (!code) code = commands[i].run(env, &o, &err);
+        return code ? mo_verb_fail("proxy", &err) : MO_EXIT_OK;
+    }
+    fprintf(stderr, "moire proxy: list, measure or fit; `moire proxy --help` explains\n");
+    return MO_EXIT_USAGE;
+}
+
+const struct mo_verb mo_verb_proxy = {
+    .name = "proxy",
+    .summary = "counters to pressure: what this machine counts, samples under stress, the linear model",
+    .usage = usage,
+    .run = run,
+};
