@@ -37,10 +37,9 @@ extern const struct mo_policy mo_policy_without_fit, mo_policy_without_balance, 
 
 const struct mo_policy *const *mo_policy_ablations(void) {
     static const struct mo_policy *const rows[] = {
-        &mo_policy_without_fit,      &mo_policy_without_balance,
-        &mo_policy_without_reserve,  &mo_policy_without_spare,
-        &mo_policy_without_early,    &mo_policy_without_meet,
-        &mo_policy_without_versions, NULL,
+        &mo_policy_without_fit,      &mo_policy_without_balance, &mo_policy_without_reserve,
+        &mo_policy_without_spare,    &mo_policy_without_early,   &mo_policy_without_meet,
+        &mo_policy_without_versions, &mo_policy_without_quick,   NULL,
     };
     return rows;
 }
