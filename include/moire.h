@@ -158,7 +158,7 @@ typedef struct moire_tenant_config {
     const moire_shape *shapes;
     int n_shapes;
     /* 1: convolutions and matrix products are summed as ONNX writes them.  0: 3x3 convolutions may go by
-     * Winograd's algorithm, which does 2 to 4 times less work; its rounding errors are up to ten times larger
+     * Winograd's algorithm, which does 2 to 5 times less work; its rounding errors are up to ten times larger
      * (some 1e-5 of an output's range), and a NaN, an infinity or a value beyond 1e37 spreads over up to six
      * pixels instead of three.  Compiled 1x1 convolutions and matrix products may go by one step of
      * Strassen's, an eighth less work, errors up to three times larger; there such a value spreads to one

@@ -104,8 +104,8 @@ static bool fits(enum mo_packing packing, const struct mo_conv *c) {
     int64_t groups = c->groups * c->merge;
     struct mo_winograd w;
     if (mo_winograd_of(packing, &w))
-        return groups == 1 && c->kh == w.taps && c->kw == w.taps && c->sh == 1 && c->sw == 1 && c->dh == 1 &&
-               c->dw == 1;
+        return groups == 1 && c->kh == w.taps && c->kw == w.taps && c->sh == w.stride && c->sw == w.stride &&
+               c->dh == 1 && c->dw == 1;
     switch (packing) {
     case MO_PACK_CONV16:
         return !c->depthwise;

@@ -147,8 +147,8 @@ static bool conv_signature(const struct mo_graph *graph, const struct mo_node *n
         (long long)p[0], (long long)p[1], (long long)p[2], (long long)p[3], (long long)d[0], (long long)d[1],
         (long long)g);
     if (node->fuse.gated && !put_gate(t, input_of(graph, node, MO_GATE_IN), x)) return false;
-    bool winograd = k[0] == k[1] && (k[0] == 3 || k[0] == 5) && s[0] == 1 && s[1] == 1 && d[0] == 1 &&
-                    d[1] == 1 && g == 1;
+    bool winograd = k[0] == k[1] && (k[0] == 3 || k[0] == 5) && s[0] == s[1] && s[0] <= (k[0] == 3 ? 2 : 1) &&
+                    d[0] == 1 && d[1] == 1 && g == 1;
     if (!put_epilogue(t, graph, node, x, y)) return false;
     if (winograd && graph->exact) put(t, ":exact");
     return true;

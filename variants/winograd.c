@@ -12,32 +12,32 @@ static void times_root(double *p, int n, double root) {
     p[0] *= -root;
 }
 
-/* n finite points; alpha of them, or one less and infinity. */
+/* Coefficients of a point go to every `stride`-th column. */
 static void fill(struct mo_winograd *w, const double *point) {
-    int n = w->alpha - w->infinity;
-    for (int i = 0; i < n; i++) {
+    int n = w->points - w->infinity, taps = (w->taps + w->stride - 1) / w->stride;
+    for (int i = 0; i < w->points; i++) {
         double scale = 1, power = 1, row[MO_WINO_ALPHA + 1] = {1};
         for (int k = 0, degree = 0; k < n; k++) {
             if (k == i) continue;
             scale *= point[i] - point[k];
             times_root(row, degree++, point[k]);
         }
-        memcpy(w->bt[i], row, sizeof w->bt[i]);
-        for (int j = 0; j < w->m || j < w->taps; j++, power *= point[i]) {
-            if (j < w->taps) w->g[i][j] = power / scale;
+        for (int j = 0; j < w->points; j++)
+            w->bt[i][j * w->stride] = row[j];
+        if (i == n) break; /* infinity */
+        for (int j = 0; j < w->m || j < taps; j++, power *= point[i]) {
+            if (j < taps) w->g[i][j * w->stride] = power / scale;
             if (j < w->m) w->at[j][i] = power;
         }
     }
-    if (!w->infinity) return;
-    double all[MO_WINO_ALPHA + 1] = {1};
-    for (int k = 0; k < n; k++)
-        times_root(all, k, point[k]);
-    memcpy(w->bt[n], all, sizeof w->bt[n]);
-    w->g[n][w->taps - 1] = w->at[w->m - 1][n] = 1;
+    if (w->infinity) w->g[n][w->taps - 1] = w->at[w->m - 1][n] = 1;
+    for (int k = 0, row = w->points; row < w->alpha; k++, row++)
+        w->bt[row][2 * k + 1] = w->g[row][1] = w->at[k][row] = 1;
 }
 
-/* By alpha: the pairs +-p of the points. */
-static const double pairs[MO_WINO_ALPHA + 1][MO_WINO_ALPHA / 2] = {
+/* By number of points: their pairs +-p. */
+static const double pairs[][3] = {
+    [3] = {1},
     [4] = {1},
     [5] = {0.8125, 2.5},
     [6] = {0.70710678118654752440, 1.41421356237309504880},
@@ -46,17 +46,19 @@ static const double pairs[MO_WINO_ALPHA + 1][MO_WINO_ALPHA / 2] = {
 };
 
 static const struct row {
-    int m, taps;
+    int m, taps, stride;
     enum mo_packing packing;
 } rows[] = {
-    {2, 3, MO_PACK_WINO23}, {3, 3, MO_PACK_WINO33}, {4, 3, MO_PACK_WINO43}, {5, 3, MO_PACK_WINO53},
-    {6, 3, MO_PACK_WINO63}, {2, 5, MO_PACK_WINO25}, {3, 5, MO_PACK_WINO35}, {4, 5, MO_PACK_WINO45},
+    {2, 3, 1, MO_PACK_WINO23},   {3, 3, 1, MO_PACK_WINO33},   {4, 3, 1, MO_PACK_WINO43},
+    {5, 3, 1, MO_PACK_WINO53},   {6, 3, 1, MO_PACK_WINO63},   {2, 5, 1, MO_PACK_WINO25},
+    {3, 5, 1, MO_PACK_WINO35},   {4, 5, 1, MO_PACK_WINO45},   {2, 3, 2, MO_PACK_WINO23_2},
+    {3, 3, 2, MO_PACK_WINO33_2}, {4, 3, 2, MO_PACK_WINO43_2}, {5, 3, 2, MO_PACK_WINO53_2},
 };
 enum { ROWS = sizeof rows / sizeof *rows };
 
-enum mo_packing mo_winograd_packing(int m, int taps) {
+enum mo_packing mo_winograd_packing(int m, int taps, int stride) {
     for (int i = 0; i < ROWS; i++)
-        if (rows[i].m == m && rows[i].taps == taps) return rows[i].packing;
+        if (rows[i].m == m && rows[i].taps == taps && rows[i].stride == stride) return rows[i].packing;
     return MO_PACK_NONE;
 }
 
@@ -67,11 +69,12 @@ bool mo_winograd_of(enum mo_packing packing, struct mo_winograd *out) {
     while (row < ROWS && rows[row].packing != packing)
         row++;
     if (row == ROWS) return false;
-    out->m = rows[row].m, out->taps = rows[row].taps;
-    out->alpha = out->m + out->taps - 1;
-    out->infinity = out->alpha % 2 == 0;
-    for (int i = 1; i < out->alpha - out->infinity; i++)
-        point[i] = (i % 2 ? 1 : -1) * pairs[out->alpha][(i - 1) / 2];
+    out->m = rows[row].m, out->taps = rows[row].taps, out->stride = rows[row].stride;
+    out->alpha = (out->m - 1) * out->stride + out->taps;
+    out->points = out->m - 1 + (out->taps + out->stride - 1) / out->stride;
+    out->infinity = out->points % 2 == 0;
+    for (int i = 1; i < out->points - out->infinity; i++)
+        point[i] = (i % 2 ? 1 : -1) * pairs[out->points][(i - 1) / 2];
     fill(out, point);
     return true;
 }

@@ -2,28 +2,34 @@
  * winograd.h - the matrices of Winograd's minimal filtering F(m x m, r x r), shared by the packing of
  * weights, the built-in kernels and the generator.
  *
- * For a tile of alpha x alpha input pixels d (alpha = m + r - 1) and a filter g of r x r, r = 3 or 5:
- *     Y = AT [ (G g G^T) . (BT d BT^T) ] AT^T      (. element by element, summed over input channels)
- * gives the m x m outputs.  The matrices follow from alpha interpolation points (Toom-Cook, transposed): with
- * M(x) the product of all x - p_k and N_i the product of p_i - p_k, k != i,
- *     G[i][j] = p_i^j / N_i,  BT[i] = coefficients of M(x) / (x - p_i),  AT[k][i] = p_i^k.
- * The last point may be at infinity, outside of these products: then the last row of G is (0 .. 0 1), of BT
- * the coefficients of M, the last column of AT (0 .. 0 1).
+ * At stride 1, for a tile of alpha x alpha input pixels d (alpha = m + r - 1) and a filter g of r x r, r = 3
+ * or 5: Y = AT [ (G g G^T) . (BT d BT^T) ] AT^T      (. element by element, summed over input channels) gives
+ * the m x m outputs.  The matrices follow from alpha interpolation points (Toom-Cook, transposed): with M(x)
+ * the product of all x - p_k and N_i the product of p_i - p_k, k != i, G[i][j] = p_i^j / N_i,  BT[i] =
+ * coefficients of M(x) / (x - p_i),  AT[k][i] = p_i^k. The last point may be at infinity, outside of these
+ * products: then the last row of G is (0 .. 0 1), of BT the coefficients of M, the last column of AT (0 .. 0
+ * 1).
  *
  * Points: 0 and pairs +-p (rows 2k+1 and 2k+2, whose even and odd coefficients are shared); that is an odd
  * number of them, so an even alpha takes the point at infinity, too, and an odd one does not: all its rows
  * but one are pairs.  Their sizes are those of the smallest error found by search over random layers
  * (Barabasz et al. 2020 do the same); for m = 4, 1/sqrt 2 and sqrt 2.  Error, rms and largest, in units of
- * 1e-6 of the outputs' rms (128 channels, ReLU-like input): m          2          3          4          5 6 7
+ * 1e-6 of the outputs' rms (128 channels, ReLU-like input):
+ *     m          2          3          4          5          6          7
  *     error   0.3, 2     0.5, 3     0.9, 6      2, 17      4, 50      9, 140
  * The bound that every kernel keeps is 100: m = 7 is not offered.  Filters of 5 x 5 take the points of the
- * same alpha: errors for m = 2, 3, 4 are as of m + 2 above. */
+ * same alpha: errors for m = 2, 3, 4 are as of m + 2 above.
+ *
+ * At stride 2 the outputs are the sum of two filters of stride 1 in each direction: taps 0 and 2 over even
+ * pixels, F(m, 2) with m + 1 points, and tap 1 over odd pixels, m products as they are.  All are one
+ * transform of alpha = 2 m + 1 pixels (Yepez and Ko 2020): of the 36 multiplications that 2 x 2 outputs take
+ * m = 4 leaves 20. */
 #ifndef MO_WINOGRAD_H
 #define MO_WINOGRAD_H
 #include "variants/kernel.h"
 
-enum { MO_WINO_LEAST = 2, MO_WINO_M = 6, MO_WINO_ALPHA = MO_WINO_M + 2 }; /* least and largest m */
-enum { MO_WINO_TAPS = 5 };                                                /* largest r */
+enum { MO_WINO_LEAST = 2, MO_WINO_M = 6 };                         /* least and largest m */
+enum { MO_WINO_TAPS = 5, MO_WINO_STRIDE = 2, MO_WINO_ALPHA = 11 }; /* largest */
 
 /* Transformed filters are packed only up to this size; larger ones are transformed by the kernel, from the
  * packing that the direct kernels read.  Packed, they are 5 to 50 % faster for a model alone, the more the
@@ -32,14 +38,15 @@ enum { MO_WINO_TAPS = 5 };                                                /* lar
 enum { MO_WINO_PACKED_BYTES = 4 << 20 };
 
 struct mo_winograd {
-    int m, taps, alpha; /* taps: r */
-    bool infinity;      /* the last point is */
+    int m, taps, stride, alpha; /* taps: r; alpha = (m - 1) * stride + r */
+    int points;                 /* rows of BT and columns of AT that have one; after them come odd pixels */
+    bool infinity;              /* the last point is */
     double g[MO_WINO_ALPHA][MO_WINO_TAPS];
     double bt[MO_WINO_ALPHA][MO_WINO_ALPHA];
     double at[MO_WINO_M][MO_WINO_ALPHA];
 };
-/* The packing of F(m x m, taps x taps), MO_PACK_NONE where there is none. */
-enum mo_packing mo_winograd_packing(int m, int taps);
+/* The packing of F(m x m, taps x taps) at a stride, MO_PACK_NONE where there is none. */
+enum mo_packing mo_winograd_packing(int m, int taps, int stride);
 /* The matrices of a packing; false where it is none of Winograd's. */
 bool mo_winograd_of(enum mo_packing packing, struct mo_winograd *out);
 #endif

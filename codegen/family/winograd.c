@@ -32,9 +32,9 @@ static int64_t plane(int64_t lines) {
 }
 
 static bool takes(const struct mo_problem *p) {
-    return !p->exact && p->kh == p->kw && (p->kh == 3 || p->kh == 5) && p->sh == 1 && p->sw == 1 &&
-           p->dh == 1 && p->dw == 1 && p->groups == 1 && p->c >= 16 && p->o >= 16 && p->oh * p->ow > 1 &&
-           p->in_layout == MO_C16 && p->out_layout == MO_C16;
+    return !p->exact && p->kh == p->kw && p->sh == p->sw &&
+           mo_winograd_packing(MO_WINO_LEAST, p->kh, p->sh) && p->dh == 1 && p->dw == 1 && p->groups == 1 &&
+           p->c >= 16 && p->o >= 16 && p->oh * p->ow > 1 && p->in_layout == MO_C16 && p->out_layout == MO_C16;
 }
 
 void mo_wino_cuts(const struct mo_wino *w, int *least, int *most_tiles) {
@@ -51,7 +51,7 @@ bool mo_wino_describe(const struct mo_problem *p, const struct mo_point *point, 
     memset(w, 0, sizeof *w);
     w->p = p;
     w->isa = mo_emit_isa(p->isa);
-    w->packing = mo_winograd_packing(knob[MO_WINO_KNOB_M], p->kh);
+    w->packing = mo_winograd_packing(knob[MO_WINO_KNOB_M], p->kh, p->sh);
     if (!mo_winograd_of(w->packing, &w->matrix)) return false;
     w->rows = ceil_div(p->oh, w->matrix.m), w->cols = ceil_div(p->ow, w->matrix.m);
     w->tiles = p->n * w->rows * w->cols;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
- * winograd.h - convolution of stride 1 by minimal filtering F(m x m, r x r): r = 3, m = 2 .. 6, or r = 5, m =
- * 2 .. 4.
+ * winograd.h - convolution by minimal filtering F(m x m, r x r): at stride 1 r = 3, m = 2 .. 6 and r = 5, m =
+ * 2 .. 4; at stride 2 r = 3, m = 2 .. 5.
  *
  * The output is cut into tiles of m x m pixels, counted over all images; a block of tiles is worked off as
- *     V[a][tiles][IC]  = BT d BT^T of every input tile d     (a = 0 .. alpha^2 - 1, alpha = m + r - 1)
+ *     V[a][tiles][IC]  = BT d BT^T of every input tile d     (a = 0 .. alpha^2 - 1)
  *     M[a][tiles][OC'] = V[a] U[a], alpha^2 products with the packed filters, for some output blocks OC'
  *     Y                = act(AT M AT^T + bias + residual), stored tile by tile.
  * A unit is one block of tiles against one group of output blocks, output blocks innermost: V is computed

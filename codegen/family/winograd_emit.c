@@ -31,7 +31,7 @@ static void emit_input_tile(FILE *out, const struct mo_wino *w) {
 /* Loads all tiles of a block.  A tile at the edge of the image is copied between zeros first. */
 static void emit_input_block(FILE *out, const struct mo_wino *w) {
     const struct mo_problem *p = w->p;
-    int m = w->matrix.m, alpha = w->matrix.alpha;
+    int step = w->matrix.m * w->matrix.stride, alpha = w->matrix.alpha;
     fprintf(out,
             "INLINE i64 cap(i64 x, i64 most) { return x < most ? x : most; }\n\n"
             "static void input_edge(const char *x, i64 y0, i64 x0, char *to, i64 step) {\n"
@@ -58,7 +58,7 @@ static void emit_input_block(FILE *out, const struct mo_wino *w) {
             "        x += y0 * %lld + x0 * 64;\n"
             "        for (i64 i = 0; i < %lld; i++)\n"
             "            input_tile(x + i * %lld, %lld, to + i * count * 64);\n    }\n}\n\n",
-            ll(w->rows * w->cols), ll(w->rows * w->cols), ll(w->cols), m, p->pt, ll(w->cols), m, p->pl,
+            ll(w->rows * w->cols), ll(w->rows * w->cols), ll(w->cols), step, p->pt, ll(w->cols), step, p->pl,
             ll(p->h - alpha), ll(p->w - alpha), ll(p->w * 64), ll(w->icb), ll(p->h * p->w * 64),
             ll(p->w * 64));
 }

@@ -55,19 +55,24 @@ static void print_assignment(FILE *out, const char *name, int index, const struc
     fputs(";\n", out);
 }
 
+/* Whether row i belongs to one of two points +-p: not those of 0, of infinity, and of odd pixels. */
+static bool is_paired(const struct mo_winograd *w, int i) {
+    return i >= 1 && i < w->points - w->infinity;
+}
+
 /* y = BT x for vectors dx apart, stored dy apart. */
 static void emit_input_line(FILE *out, const struct mo_winograd *w) {
     fputs("INLINE void input_line(const char *x, i64 dx, char *y, i64 dy) {\n", out);
     for (int i = 0; i < w->alpha; i++)
         fprintf(out, "    v d%d = load(x + %d * dx);\n", i, i);
-    for (int i = 0; i < w->alpha; i += w->alpha - 1) { /* 0 and infinity */
+    for (int i = 0; i < w->alpha; i++) {
         struct sum s = {0};
-        if (i && !w->infinity) break;
+        if (is_paired(w, i)) continue;
         for (int j = 0; j < w->alpha; j++)
             add(&s, w->bt[i][j], "d", j);
         print_assignment(out, "y", i, &s);
     }
-    for (int i = 1; i < w->alpha - 1; i += 2) {
+    for (int i = 1; is_paired(w, i); i += 2) {
         struct sum even = {0}, odd = {0};
         double scale = 0;
         for (int j = 0; j < w->alpha; j++) {
@@ -93,18 +98,15 @@ static void emit_input_line(FILE *out, const struct mo_winograd *w) {
 
 /* y[k] = AT x. */
 static void emit_output_line(FILE *out, const struct mo_winograd *w) {
-    int last = w->alpha - 1;
     fputs("INLINE void output_line(const char *x, i64 dx, v *y) {\n", out);
     for (int i = 0; i < w->alpha; i++)
         fprintf(out, "    v d%d = load(x + %d * dx);\n", i, i);
-    for (int i = 1; i < last; i += 2)
+    for (int i = 1; is_paired(w, i); i += 2)
         fprintf(out, "    v e%d = d%d + d%d, o%d = d%d - d%d;\n", i, i, i + 1, i, i, i + 1);
     for (int k = 0; k < w->m; k++) {
         struct sum s = {0};
-        add(&s, w->at[k][0], "d", 0);
-        for (int i = 1; i < last; i += 2)
-            add(&s, w->at[k][i], k % 2 ? "o" : "e", i);
-        if (w->infinity) add(&s, w->at[k][last], "d", last);
+        for (int i = 0; i < w->alpha; i += 1 + is_paired(w, i))
+            add(&s, w->at[k][i], !is_paired(w, i) ? "d" : k % 2 ? "o" : "e", i);
         fprintf(out, "    y[%d] = ", k);
         print_sum(out, &s);
         fputs(";\n", out);

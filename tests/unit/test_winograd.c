@@ -10,74 +10,81 @@
 #include "variants/conv.h"
 #include "variants/winograd.h"
 
+static const struct {
+    int m, taps, stride;
+} kinds[] = {{2, 3, 1}, {3, 3, 1}, {4, 3, 1}, {5, 3, 1}, {6, 3, 1}, {2, 5, 1},
+             {3, 5, 1}, {4, 5, 1}, {2, 3, 2}, {3, 3, 2}, {4, 3, 2}, {5, 3, 2}};
+enum { N_KINDS = sizeof kinds / sizeof *kinds };
+
+static enum mo_packing packing_of(int kind) {
+    return mo_winograd_packing(kinds[kind].m, kinds[kind].taps, kinds[kind].stride);
+}
+
 /* AT [(G g) . (BT d)] is the filter of d by g, in one dimension, for unit vectors g and d: exactly linear. */
 static void matrices_filter(void **state) {
-    int found = 0;
     (void)state;
     struct mo_winograd w;
     assert_false(mo_winograd_of(MO_PACK_CONV16, &w));
     assert_false(mo_winograd_of(MO_PACK_NONE, &w));
-    assert_int_equal(mo_winograd_packing(1, 3), MO_PACK_NONE);
-    assert_int_equal(mo_winograd_packing(MO_WINO_M + 1, 3), MO_PACK_NONE);
-    assert_int_equal(mo_winograd_packing(2, 4), MO_PACK_NONE);
-    for (int taps = 3, m = MO_WINO_LEAST; taps <= 5; m < MO_WINO_M ? m++ : (m = MO_WINO_LEAST, taps += 2)) {
-        if (mo_winograd_packing(m, taps) == MO_PACK_NONE) continue;
-        found++;
-        assert_true(mo_winograd_of(mo_winograd_packing(m, taps), &w));
-        assert_int_equal(w.m, m);
-        assert_int_equal(w.taps, taps);
-        assert_int_equal(w.alpha, m + taps - 1);
-        for (int tap = 0; tap < taps; tap++)
+    assert_int_equal(mo_winograd_packing(1, 3, 1), MO_PACK_NONE);
+    assert_int_equal(mo_winograd_packing(MO_WINO_M + 1, 3, 1), MO_PACK_NONE);
+    assert_int_equal(mo_winograd_packing(2, 4, 1), MO_PACK_NONE);
+    assert_int_equal(mo_winograd_packing(MO_WINO_M, 3, 2), MO_PACK_NONE);
+    assert_int_equal(mo_winograd_packing(2, 3, 3), MO_PACK_NONE);
+    for (int i = 0; i < N_KINDS; i++) {
+        assert_true(mo_winograd_of(packing_of(i), &w));
+        assert_int_equal(w.m, kinds[i].m);
+        assert_int_equal(w.taps, kinds[i].taps);
+        assert_int_equal(w.stride, kinds[i].stride);
+        assert_int_equal(w.alpha, (w.m - 1) * w.stride + w.taps);
+        for (int tap = 0; tap < w.taps; tap++)
             for (int at = 0; at < w.alpha; at++)
                 for (int y = 0; y < w.m; y++) {
                     double sum = 0;
-                    for (int i = 0; i < w.alpha; i++)
-                        sum += w.at[y][i] * w.g[i][tap] * w.bt[i][at];
-                    assert_true(fabs(sum - (y + tap == at)) < 1e-13);
+                    for (int k = 0; k < w.alpha; k++)
+                        sum += w.at[y][k] * w.g[k][tap] * w.bt[k][at];
+                    assert_true(fabs(sum - (y * w.stride + tap == at)) < 1e-13);
                 }
     }
-    assert_int_equal(found, 8);
 }
 
 /* Every packed value is G g G^T of its filter; channels beyond the layer's are zero. */
-static void check_weights(int taps) {
-    struct conv_shape shape = {1, 20, 5, 5, 36, taps, taps, 1, 1, 1, 1, 1, 1, 1, 1, 1, MO_ACT_NONE, 0};
+static void check_weights(int kind) {
+    int taps = kinds[kind].taps, stride = kinds[kind].stride;
+    struct conv_shape shape = {1, 20, 5, 5, 36, taps, taps, stride,      stride,
+                               1, 1,  1, 1, 1,  1,    1,    MO_ACT_NONE, 0};
+    enum mo_packing packing = packing_of(kind);
+    struct mo_winograd w;
     struct conv_case c;
+    const void *packed;
+    const float *bias;
     assert_true(conv_case_open(&c, &shape, MO_C16, 1));
     const float *g = c.graph->tensors[c.node->in[1]]->data;
-    for (int m = MO_WINO_LEAST; m <= MO_WINO_M; m++) {
-        struct mo_winograd w;
-        const void *packed;
-        const float *bias;
-        enum mo_packing packing = mo_winograd_packing(m, taps);
-        if (packing == MO_PACK_NONE) continue;
-        assert_true(mo_winograd_of(packing, &w));
-        assert_int_equal(mo_pack_bytes(packing, c.graph, c.node), 3 * w.alpha * w.alpha * 2 * 1024);
-        assert_int_equal(mo_pack_weights(packing, c.graph, c.node, c.graph->region, &packed, &bias, NULL),
-                         MOIRE_OK);
-        const float *u = packed;
-        for (int o = 0; o < 48; o++)
-            for (int i = 0; i < 32; i++)
-                for (int k = 0; k < w.alpha * w.alpha; k++) {
-                    double want = 0;
-                    for (int t = 0; t < taps * taps && o < 36 && i < 20; t++)
-                        want += w.g[k / w.alpha][t / taps] * g[(o * 20 + i) * taps * taps + t] *
-                                w.g[k % w.alpha][t % taps];
-                    int64_t at =
-                        (((o / 16 * w.alpha * w.alpha + k) * 2 + i / 16) * 16 + i % 16) * 16 + o % 16;
-                    assert_true(fabs(u[at] - want) <= 1e-7 * fabs(want) + 1e-12);
-                }
-    }
+    assert_true(mo_winograd_of(packing, &w));
+    assert_int_equal(mo_pack_bytes(packing, c.graph, c.node), 3 * w.alpha * w.alpha * 2 * 1024);
+    assert_int_equal(mo_pack_weights(packing, c.graph, c.node, c.graph->region, &packed, &bias, NULL),
+                     MOIRE_OK);
+    const float *u = packed;
+    for (int o = 0; o < 48; o++)
+        for (int i = 0; i < 32; i++)
+            for (int k = 0; k < w.alpha * w.alpha; k++) {
+                double want = 0;
+                for (int t = 0; t < taps * taps && o < 36 && i < 20; t++)
+                    want += w.g[k / w.alpha][t / taps] * g[(o * 20 + i) * taps * taps + t] *
+                            w.g[k % w.alpha][t % taps];
+                int64_t at = (((o / 16 * w.alpha * w.alpha + k) * 2 + i / 16) * 16 + i % 16) * 16 + o % 16;
+                assert_true(fabs(u[at] - want) <= 1e-7 * fabs(want) + 1e-12);
+            }
     conv_case_close(&c);
 }
 
 static void weights_are_transformed(void **state) {
     (void)state;
-    check_weights(3);
-    check_weights(5);
+    for (int i = 0; i < N_KINDS; i++)
+        check_weights(i);
 }
 
-/* Strided, dilated, grouped and other filters are refused. */
+/* Unevenly strided, dilated, grouped and other filters are refused. */
 static void other_layers_are_refused(void **state) {
     (void)state;
     static const struct conv_shape shapes[] = {
@@ -89,8 +96,8 @@ static void other_layers_are_refused(void **state) {
     for (int i = 0; i < 4; i++) {
         struct conv_case c;
         assert_true(conv_case_open(&c, &shapes[i], MO_C16, 1));
-        for (int m = MO_WINO_LEAST; m <= MO_WINO_M; m++)
-            assert_int_equal(mo_pack_bytes(mo_winograd_packing(m, 3), c.graph, c.node), -1);
+        for (int kind = 0; kind < N_KINDS; kind++)
+            assert_int_equal(mo_pack_bytes(packing_of(kind), c.graph, c.node), -1);
         conv_case_close(&c);
     }
 }

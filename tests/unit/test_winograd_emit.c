@@ -66,6 +66,12 @@ static const struct {
      {{5, 1, 2, 4, 2, 0}, {6, 2, 2, 6, 1, 1024}, {6, 2, 14, 5, 1, 2048}}},
     {{1, 32, 7, 7, 64, 3, 3, 1, 1, 1, 1, 1, 1, 1, 1, 1, MO_ACT_RELU, 0},
      {{6, 1, 2, 4, 2, 0}, {3, 2, 2, 9, 1, 0}, {3, 2, 9, 9, 2, 2048}}},
+    {{1, 32, 19, 19, 48, 3, 3, 2, 2, 1, 1, 1, 1, 1, 1, 1, MO_ACT_RELU, 0},
+     {{2, 1, 2, 9, 1, 0}, {4, 2, 2, 4, 1, 0}, {4, 3, 9, 9, 1, 2048}}},
+    {{2, 20, 11, 28, 40, 3, 3, 2, 2, 1, 1, 0, 1, 2, 0, 1, MO_ACT_LEAKY, 1},
+     {{3, 1, 2, 7, 2, 0}, {5, 1, 4, 6, 1, 0}, {5, 2, 5, 5, 1, 2048}}},
+    {{1, 48, 14, 9, 64, 3, 3, 2, 2, 1, 1, 3, 3, 4, 5, 1, MO_ACT_NONE, 2},
+     {{4, 1, 3, 6, 1, 0}, {2, 2, 2, 9, 1, 0}, {3, 2, 7, 12, 1, 2048}}},
     {{2, 32, 9, 4, 32, 3, 3, 1, 1, 1, 1, 7, 6, 5, 7, 1, MO_ACT_NONE, 2},
      {{4, 1, 2, 5, 1, 0}, {2, 1, 5, 30, 2, 0}, {4, 2, 14, 28, 1, 0}}},
     {{1, 32, 13, 11, 48, 5, 5, 1, 1, 1, 1, 2, 2, 2, 2, 1, MO_ACT_RELU, 1},
@@ -118,7 +124,7 @@ static double exact(const struct conv_case *c, int o, int y, int x) {
     double sum = 0;
     for (int i = 0; i < s->c; i++)
         for (int r = 0; r < s->kh * s->kw; r++) {
-            int iy = y + r / s->kw - s->pt, ix = x + r % s->kw - s->pl;
+            int iy = y * s->sh + r / s->kw - s->pt, ix = x * s->sw + r % s->kw - s->pl;
             if (iy < 0 || ix < 0 || iy >= s->h || ix >= s->w) continue;
             sum += (double)w[(o * s->c + i) * s->kh * s->kw + r] *
                    c->x[((int64_t)(i / 16 * s->h + iy) * s->w + ix) * 16 + i % 16];
@@ -136,10 +142,10 @@ static float *output_at(const struct conv_case *c, int o, int y, int x) {
 /* Largest and root mean square error, both relative to the output's root mean square. */
 static void errors(const struct kernel *k, double *largest, double *rms) {
     double squares = 0, wrong = 0, worst = 0;
-    int count = 0;
+    int count = 0, stride = k->c.shape.sh;
     for (int o = 0; o < k->c.shape.o; o++)
-        for (int y = 0; y < k->c.shape.h; y++)
-            for (int x = 0; x < k->c.shape.w; x++, count++) {
+        for (int y = 0; y < k->c.shape.h / stride; y++)
+            for (int x = 0; x < k->c.shape.w / stride; x++, count++) {
                 double want = exact(&k->c, o, y, x), e = fabs(*output_at(&k->c, o, y, x) - want);
                 squares += want * want;
                 wrong += e * e;
@@ -155,14 +161,15 @@ static void errors_are_bounded(void **state) {
     (void)state;
     if (!emit_case_have(&env, "gcc")) skip();
     static const struct {
-        int m, taps;
+        int m, taps, stride;
         double largest, rms;
-    } most[] = {{2, 3, 1e-5, 1e-6}, {3, 3, 2e-5, 2e-6}, {4, 3, 3e-5, 3e-6}, {5, 3, 5e-5, 5e-6},
-                {6, 3, 1e-4, 1e-5}, {2, 5, 3e-5, 3e-6}, {3, 5, 5e-5, 5e-6}, {4, 5, 1e-4, 1e-5}};
+    } most[] = {{2, 3, 1, 1e-5, 1e-6}, {3, 3, 1, 2e-5, 2e-6}, {4, 3, 1, 3e-5, 3e-6}, {5, 3, 1, 5e-5, 5e-6},
+                {6, 3, 1, 1e-4, 1e-5}, {2, 5, 1, 3e-5, 3e-6}, {3, 5, 1, 5e-5, 5e-6}, {4, 5, 1, 1e-4, 1e-5},
+                {2, 3, 2, 1e-5, 1e-6}, {3, 3, 2, 1e-5, 1e-6}, {4, 3, 2, 2e-5, 2e-6}, {5, 3, 2, 2e-5, 2e-6}};
     for (size_t row = 0; row < sizeof most / sizeof *most; row++)
         for (int positive = 0; positive < 2; positive++) {
-            const int m = most[row].m, taps = most[row].taps, pad = taps / 2;
-            const struct conv_shape shape = {1, 128, 12,  12,  32,  taps, taps, 1,           1,
+            const int m = most[row].m, taps = most[row].taps, pad = taps / 2, stride = most[row].stride;
+            const struct conv_shape shape = {1, 128, 12,  12,  32,  taps, taps, stride,      stride,
                                              1, 1,   pad, pad, pad, pad,  1,    MO_ACT_NONE, 0};
             struct kernel k;
             struct mo_point point = {.knob = {m, 1, 3, 12, 1, 0}};
@@ -172,18 +179,18 @@ static void errors_are_bounded(void **state) {
                 k.c.x[i] = fmaxf(k.c.x[i], 0);
             run(&k, 1);
             errors(&k, &largest, &rms);
-            print_message("F(%d,%d), %s input: error rms %.2g, largest %.2g of the output's rms\n", m, taps,
-                          positive ? "ReLU-like" : "zero-mean", rms, largest);
+            print_message("F(%d,%d), stride %d, %s input: error rms %.2g, largest %.2g of the output's rms\n",
+                          m, taps, stride, positive ? "ReLU-like" : "zero-mean", rms, largest);
             assert_true(largest < most[row].largest && rms < most[row].rms);
             conv_case_close(&k.c);
         }
 }
 
 /* One NaN, one infinity, one huge value: outputs of tiles that do not read it keep their bytes. */
-static void odd_values_stay(int m) {
-    static const struct conv_shape shape = {1, 16, 16, 16, 16, 3, 3, 1,           1,
-                                            1, 1,  1,  1,  1,  1, 1, MO_ACT_NONE, 0};
-    const int row = m + 1, col = m + m / 2; /* read by tile (1, 1) and no other */
+static void odd_values_stay(int m, int stride) {
+    const struct conv_shape shape = {1, 16, 16 * stride, 16 * stride, 16, 3, 3, stride,      stride,
+                                     1, 1,  1,           1,           1,  1, 1, MO_ACT_NONE, 0};
+    const int row = stride * (m + 1), col = stride * (m + m / 2); /* read by tile (1, 1) and no other */
     static const float odd[] = {NAN, INFINITY, -INFINITY, 1e30f};
     struct kernel k;
     struct mo_point point = {.knob = {m, 1, 3, 16, 1, 0}};
@@ -193,7 +200,7 @@ static void odd_values_stay(int m) {
     float *clean = malloc(bytes);
     memcpy(clean, k.c.y, bytes);
     for (int i = 0; i < 4; i++) {
-        float *at = &k.c.x[(row * 16 + col) * 16 + 3], saved = *at;
+        float *at = &k.c.x[(row * 16 * stride + col) * 16 + 3], saved = *at;
         *at = odd[i];
         run(&k, 1);
         *at = saved;
@@ -203,7 +210,7 @@ static void odd_values_stay(int m) {
                     float got = *output_at(&k.c, o, y, x), want = clean[output_at(&k.c, o, y, x) - k.c.y];
                     bool touched = y / m == 1 && x / m == 1;
                     if (!touched) assert_memory_equal(&got, &want, 4);
-                    bool reads = abs(y - row) <= 1 && abs(x - col) <= 1;
+                    bool reads = abs(y * stride - row) <= 1 && abs(x * stride - col) <= 1;
                     if (touched && reads && i < 3) assert_false(isfinite(got));
                 }
     }
@@ -215,7 +222,8 @@ static void odd_values_stay_in_their_tiles(void **state) {
     (void)state;
     if (!emit_case_have(&env, "gcc")) skip();
     for (int m = 3; m <= MO_WINO_M; m++)
-        odd_values_stay(m);
+        for (int stride = 1; stride <= MO_WINO_STRIDE; stride++)
+            if (mo_winograd_packing(m, 3, stride) != MO_PACK_NONE) odd_values_stay(m, stride);
 }
 
 /* Points are legal, distinct and in order of predicted cost; other layers are not taken. */
@@ -248,7 +256,13 @@ static void points_are_ordered(void **state) {
     assert_true(family->takes(&p));
     p.sw = 2;
     assert_false(family->takes(&p));
-    p.sw = 1, p.in_layout = MO_PLAIN;
+    p.sh = 2;
+    assert_false(family->takes(&p));
+    p.kh = p.kw = 3;
+    assert_true(family->takes(&p));
+    p.sh = p.sw = 3;
+    assert_false(family->takes(&p));
+    p.sh = p.sw = 1, p.in_layout = MO_PLAIN;
     assert_false(family->takes(&p));
     p.in_layout = MO_C16, p.exact = true;
     assert_false(family->takes(&p));
