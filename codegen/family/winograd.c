@@ -80,9 +80,17 @@ static int64_t weight_bytes(const struct mo_wino *w) {
     return w->ocb * w->icb * w->square * 1024;
 }
 
+static int64_t out_bytes(const struct mo_wino *w) {
+    return w->p->n * w->ocb * w->p->oh * w->p->ow * 64;
+}
+
+bool mo_wino_streams_out(const struct mo_wino *w) {
+    return out_bytes(w) > 2 * L2_BYTES;
+}
+
 int64_t mo_wino_l3_bytes(const struct mo_wino *w) {
     const struct mo_problem *p = w->p;
-    int64_t in = p->n * w->icb * p->h * p->w * 64, out = p->n * w->ocb * p->oh * p->ow * 64;
+    int64_t in = p->n * w->icb * p->h * p->w * 64, out = out_bytes(w);
     int64_t v = w->square * w->v_plane, weights = weight_bytes(w);
     int64_t passes = weights + v > L2_BYTES ? w->tile_blocks : 1;
     int64_t spilled = v > L2_BYTES ? v * (w->oc_groups + 1) * w->tile_blocks : 0;

@@ -49,8 +49,9 @@ struct mo_wino {
 bool mo_wino_describe(const struct mo_problem *p, const struct mo_point *point, struct mo_wino *out);
 int64_t mo_wino_l3_bytes(const struct mo_wino *w);
 int64_t mo_wino_block_bytes(const struct mo_wino *w);
-int64_t mo_wino_flops(const struct mo_wino *w); /* executed, of the products */
-double mo_wino_cost(const struct mo_wino *w);   /* nanoseconds on one core, for ranking */
+bool mo_wino_streams_out(const struct mo_wino *w); /* the output is larger than a private cache */
+int64_t mo_wino_flops(const struct mo_wino *w);    /* executed, of the products */
+double mo_wino_cost(const struct mo_wino *w);      /* nanoseconds on one core, for ranking */
 /* Smallest and largest number of tiles of a register tile over all blocks of tiles. */
 void mo_wino_cuts(const struct mo_wino *w, int *least, int *most);
 

@@ -149,7 +149,14 @@ static void emit_output_tile(FILE *out, const struct mo_wino *w) {
     fprintf(out,
             "static __attribute__((noinline)) void output_tile(const char *p, const char *bias, char *y, "
             "const char *res, i64 rows, i64 cols) {\n"
-            "    (void)res;\n"
+            "    (void)res;\n");
+    if (mo_wino_streams_out(w)) /* the pixels of the next tile, whose rows are too far apart to be foreseen */
+        fprintf(out,
+                "    for (i64 r = 0; r < %d; r++)\n"
+                "        for (i64 c = %d; c < %d; c++)\n"
+                "            __builtin_prefetch(y + r * %lld + c * 64, 1);\n",
+                m, m, 2 * m, ll(w->p->ow * 64));
+    fprintf(out,
             "    for (i64 k = 0; k < 64; k += sizeof(v)) {\n"
             "        v half[%d][%d], o[%d], b = load(bias + k);\n",
             m, alpha, m);
