@@ -47,6 +47,7 @@ static const char *find(const char *suffix) {
     found[0] = 0;
     wanted_suffix = suffix;
     nftw(folder, match, 16, FTW_PHYS);
+    wanted_suffix = NULL;
     return found;
 }
 
