@@ -136,7 +136,7 @@ static int end_variant(struct reader *r) {
 /* Whether a line may follow those before it. */
 static int check_order(struct reader *r, const struct mo_profile_line *l) {
     struct mo_profile_table *t = r->t;
-    const struct mo_profile_line *last = t->n_lines ? l - 1 : NULL;
+    const struct mo_profile_line *last = t->n_lines ? &t->lines[t->n_lines - 1] : NULL;
     bool same = last && last->layer == l->layer, next = same && last->variant == l->variant;
     if (l->layer > t->n_layers || (last && l->layer < last->layer))
         return fail(r, "layers must count from 0 without a gap");

@@ -58,11 +58,11 @@ static struct mo_compiled_request request_of(void) {
 /* Path of the stamp that serve() looks for: publish() may leave another, for the shapes spelled out. */
 static const char *find_stamp(void) {
     struct mo_compiled_request request = request_of();
-    char name[MO_SHA256_HEX + sizeof MO_STAMP_SUFFIX];
+    char name[MO_SHA256_HEX], file[MO_SHA256_HEX + sizeof MO_STAMP_SUFFIX];
     moire_error err;
     assert_int_equal(mo_compiled_stamp(&env, &request, name, &err), MOIRE_OK);
-    strcat(name, MO_STAMP_SUFFIX);
-    return find(name);
+    snprintf(file, sizeof file, "%s" MO_STAMP_SUFFIX, name);
+    return find(file);
 }
 
 static int publish(const struct mo_env *with, struct mo_published *out) {
