@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "bench/publish.h"
+#include "runtime/base/file.h"
 
 enum { LINE = 512, MAX_ROWS = 1 << 22 };
 static const double most = 1e12; /* of a cell: squares and sums stay finite */
@@ -115,17 +116,11 @@ static int read_line(struct reader *r, const char *line) {
 int mo_samples_parse(struct mo_samples *s, const char *path, const char *text, size_t n, moire_error *err) {
     struct reader r = {.s = s, .path = path, .err = err};
     for (size_t at = 0; at < n;) {
-        const char *end = memchr(text + at, '\n', n - at);
-        size_t length = end ? (size_t)(end - text) - at : n - at;
         char line[LINE];
         r.line++;
-        if (!end) return fail(&r, "the last line is cut off", "");
-        if (length >= sizeof line || memchr(text + at, 0, length)) return fail(&r, "not a line of text", "");
-        memcpy(line, text + at, length);
-        line[length] = 0;
-        int code = read_line(&r, line);
+        const char *why = mo_file_line(text, n, &at, line, sizeof line);
+        int code = why ? fail(&r, why, "") : read_line(&r, line);
         if (code) return code;
-        at += length + 1;
     }
     r.line++;
     return r.rows ? MOIRE_OK : fail(&r, "the file ends before the first row", "");

@@ -80,17 +80,11 @@ int mo_proxy_parse(const char *path, const char *text, size_t n, struct mo_proxy
     struct reader r = {.path = path, .out = out, .err = err};
     *out = (struct mo_proxy){0};
     for (size_t at = 0; at < n;) {
-        const char *end = memchr(text + at, '\n', n - at);
-        size_t length = end ? (size_t)(end - text) - at : n - at;
         char line[LINE];
         r.line++;
-        if (!end) return fail(&r, "the last line is cut off", "");
-        if (length >= sizeof line || memchr(text + at, 0, length)) return fail(&r, "not a line of text", "");
-        memcpy(line, text + at, length);
-        line[length] = 0;
-        int code = read_line(&r, line);
+        const char *why = mo_file_line(text, n, &at, line, sizeof line);
+        int code = why ? fail(&r, why, "") : read_line(&r, line);
         if (code) return code;
-        at += length + 1;
     }
     r.line++;
     return r.terms ? MOIRE_OK : fail(&r, "the file ends before the first observable", "");

@@ -247,6 +247,12 @@ int mo_bench_check_serve(const struct mo_bench_options *o, moire_error *err) {
     return MOIRE_OK;
 }
 
+int mo_bench_print_json(const json_t *document, moire_error *err) {
+    if (!json_dumpf(document, stdout, JSON_INDENT(1) | JSON_REAL_PRECISION(9)) && putchar('\n') != EOF)
+        return MOIRE_OK;
+    return mo_fail(err, MOIRE_EIO, "stdout: write failed");
+}
+
 int mo_bench_write_outputs(struct mo_bench_session *s, const struct mo_bench_options *o, json_t *document,
                            moire_error *err) {
     static const struct {
@@ -260,9 +266,7 @@ int mo_bench_write_outputs(struct mo_bench_session *s, const struct mo_bench_opt
     for (size_t i = 0; kind && i < sizeof printers / sizeof *printers; i++)
         if (!strcmp(kind, printers[i].kind)) print = printers[i].print;
     int code = MOIRE_OK;
-    if (o->json && json_dumpf(document, stdout, JSON_INDENT(1) | JSON_REAL_PRECISION(9)))
-        code = mo_fail(err, MOIRE_EIO, "stdout: write failed");
-    if (o->json) putchar('\n');
+    if (o->json) code = mo_bench_print_json(document, err);
     if (!o->json && json_array_size(json_object_get(document, "results")) > 0) print(document);
     if (!code && o->output) code = mo_bench_write_json(s->env, document, o->output, err);
     if (!code && !kind && o->trace) code = mo_bench_write_trace(s->env, document, o->trace, err);

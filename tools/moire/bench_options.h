@@ -31,6 +31,8 @@ int mo_bench_check_serve(const struct mo_bench_options *options, moire_error *er
  * keeps them: its path. */
 int mo_bench_find_data(const struct mo_bench_session *session, const char *folder, const char *word,
                        char *path, size_t n, moire_error *err);
+/* The document on stdout.  MOIRE_EIO: it could not be written. */
+int mo_bench_print_json(const json_t *document, moire_error *err);
 /* Tables or JSON to stdout, and the files that were asked for. */
 int mo_bench_write_outputs(struct mo_bench_session *session, const struct mo_bench_options *options,
                            json_t *document, moire_error *err);

@@ -82,9 +82,7 @@ static int capacity(struct mo_bench_session *session, struct capacity_options *o
 
 static int show(const struct capacity_options *o, const json_t *document, moire_error *err) {
     int cores = (int)json_integer_value(json_object_get(document, "cores"));
-    if (o->bench.json &&
-        (json_dumpf(document, stdout, JSON_INDENT(1) | JSON_REAL_PRECISION(9)) || putchar('\n') == EOF))
-        return mo_fail(err, MOIRE_EIO, "stdout: write failed");
+    if (o->bench.json && mo_bench_print_json(document, err)) return MOIRE_EIO;
     if (!o->bench.json && cores)
         printf("%d cores hold %.1f %% in time at %g queries a second\n", cores, 100 * o->target, o->qps);
     return cores ? MOIRE_OK

@@ -77,9 +77,7 @@ static int fidelity(const struct mo_env *env, struct mo_bench_options *o, int ar
         code = mo_bench_fidelity(&session, &f, &document, err);
     }
     if (document && !o->json) mo_bench_fidelity_print(document);
-    if (document && o->json &&
-        (json_dumpf(document, stdout, JSON_INDENT(1) | JSON_REAL_PRECISION(9)) || putchar('\n') == EOF))
-        code = mo_fail(err, MOIRE_EIO, "stdout: write failed");
+    if (document && o->json && mo_bench_print_json(document, err)) code = MOIRE_EIO;
     json_decref(document);
     mo_bench_session_close(&session);
     return code;

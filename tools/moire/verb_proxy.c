@@ -9,6 +9,7 @@
 #include "bench/publish.h"
 #include "runtime/device/topology.h"
 #include "runtime/proxy/proxy.h"
+#include "tools/moire/bench_options.h"
 #include "tools/moire/neighbour.h"
 #include "tools/moire/verb.h"
 
@@ -188,9 +189,7 @@ static int fit_samples(const struct mo_env *env, const struct options *o, struct
     json_t *document = mo_fit_json(&fit, s->source);
     if (!document) return mo_fail(err, MOIRE_ENOMEM, "out of memory");
     if (!o->json) mo_fit_print(document);
-    if (o->json &&
-        (json_dumpf(document, stdout, JSON_INDENT(1) | JSON_REAL_PRECISION(9)) || putchar('\n') < 0))
-        code = mo_fail(err, MOIRE_EIO, "stdout: write failed");
+    if (o->json) code = mo_bench_print_json(document, err);
     json_decref(document);
     return !code && o->output ? write_proxy(env, &fit, s->source, o->output, err) : code;
 }

@@ -155,8 +155,8 @@ static int write_outputs(const struct mo_env *env, const struct mo_bench_options
     int code = MOIRE_OK;
     if (!o->json)
         mo_bench_tables_print(document);
-    else if (json_dumpf(document, stdout, JSON_INDENT(1) | JSON_REAL_PRECISION(9)) || putchar('\n') == EOF)
-        code = mo_fail(err, MOIRE_EIO, "stdout: write failed");
+    else
+        code = mo_bench_print_json(document, err);
     if (!code && o->output) code = mo_bench_write_json(env, document, o->output, err);
     if (!code && o->report) code = mo_bench_tables_html(env, document, o->report, err);
     return code;

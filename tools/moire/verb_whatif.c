@@ -79,9 +79,7 @@ static int whatif(const struct mo_env *env, struct mo_bench_options *o, int argc
     }
     if (!code) code = mo_bench_replay(env, &r, &document, err);
     if (!code && !o->json) mo_bench_replay_print(document);
-    if (!code && o->json &&
-        (json_dumpf(document, stdout, JSON_INDENT(1) | JSON_REAL_PRECISION(9)) || putchar('\n') == EOF))
-        code = mo_fail(err, MOIRE_EIO, "stdout: write failed");
+    if (!code && o->json) code = mo_bench_print_json(document, err);
     json_decref(document);
     mo_bench_session_close(&session);
     return code;
