@@ -43,7 +43,8 @@ struct mo_view_query {
 
 /* A block on its let. */
 struct mo_view_run {
-    int query; /* slot, -1 = entry unused */
+    int query; /* slot of its first query, -1 = entry unused */
+    int batch; /* queries that it answers together */
     int begin, end, n_cores;
     struct mo_cores cores;
     int64_t start, predicted_end;
@@ -68,6 +69,7 @@ struct mo_view_tenant {
 struct mo_view {
     int64_t now, block_ns; /* block_ns: bound on a block's predicted time */
     int n_cores, n_idle;
+    int max_batch; /* queries that one block may take; 1 where shapes are fixed */
     struct mo_cores idle;
     int n_tenants;      /* entries of tenants, open or not */
     int n_in_system;    /* accepted and not answered */
@@ -79,7 +81,7 @@ struct mo_view {
 };
 
 enum mo_decision_kind {
-    MO_RUN,   /* layers [next_layer, end) of query on cores */
+    MO_RUN,   /* layers [next_layer, end) of query, and of the batch behind it, on cores */
     MO_SHED,  /* answer query without a result; only waiting or paused ones of shed_late tenants */
     MO_TIMER, /* dispatch again at `when` at the latest; replaces an earlier wish */
 };
@@ -87,6 +89,7 @@ enum mo_decision_kind {
 struct mo_decision {
     enum mo_decision_kind kind;
     int query, end;
+    int batch; /* RUN: query and the batch - 1 behind it in its tenant's list, all at one layer; 0 = 1 */
     struct mo_cores cores;
     int64_t when;    /* TIMER: the time; RUN: latest start, MO_NEVER = any */
     int wanted;      /* RUN: cores it would have liked; more than it got counts as a conflict */
@@ -138,9 +141,18 @@ static inline void mo_decide_pressure(struct mo_decisions *out, const struct mo_
         if (out->list[i].kind == MO_RUN) out->list[i].pressure = view->pressure[MO_PRESSURE_CACHE];
 }
 
+/* Profiled time of layers [begin, end) for `batch` queries at once, residual left aside. */
+static inline int64_t mo_view_solo(const struct mo_view_tenant *t, int cores, int begin, int end, int batch) {
+    return batch * mo_profile_time(t->profile, cores, begin, end);
+}
 /* Predicted time of layers [begin, end) of a tenant on `cores`, with its residual. */
 static inline int64_t mo_view_time(const struct mo_view_tenant *t, int cores, int begin, int end) {
     return (int64_t)((double)mo_profile_time(t->profile, cores, begin, end) * t->residual);
+}
+/* The same for `batch` queries at once. */
+static inline int64_t mo_view_batch_time(const struct mo_view_tenant *t, int cores, int begin, int end,
+                                         int batch) {
+    return (int64_t)((double)mo_view_solo(t, cores, begin, end, batch) * t->residual);
 }
 /* What is left of a query on `cores`, not counting a block that runs now. */
 static inline int64_t mo_view_left(const struct mo_view *view, int query, int cores) {

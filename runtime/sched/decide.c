@@ -2,7 +2,9 @@
  * decide.c - asking the policy, checking what it wants, carrying it out.
  *
  * Rules of a decision: RUN names a query that waits (and its tenant has a free instance) or is paused; its
- * end lies in (next_layer, n_layers]; its cores are idle and at least one.  SHED names a waiting or paused
+ * end lies in (next_layer, n_layers]; its cores are idle and at least one; a batch is no larger than the
+ * engine takes, its members stand behind the query in the same list at the same layer, and there is an
+ * instance for each.  SHED names a waiting or paused
  * query of a tenant that allows it.  TIMER lies in the future.  Whatever breaks a rule is refused and
  * counted; nothing else is disturbed by it. */
 #include "runtime/sched/impl.h"
@@ -12,35 +14,85 @@ static bool is_waiting(const struct mo_sched *s, int slot) {
            s->queries.face[slot].run < 0;
 }
 
+static struct mo_slot_list *list_of(const struct mo_sched *s, int slot) {
+    struct mo_sched_tenant *t = &s->tenants[s->queries.face[slot].tenant];
+    return s->queries.body[slot].instance < 0 ? &t->waiting : &t->paused;
+}
+
+static int batch_of(const struct mo_decision *d) {
+    return d->batch > 1 ? d->batch : 1;
+}
+
+static bool may_batch(const struct mo_sched *s, const struct mo_decision *d) {
+    const struct mo_slot_list *list = list_of(s, d->query);
+    int at = mo_slot_find(list, s->queries.face, d->query);
+    if (d->batch > s->view.max_batch || at < 0 || d->batch > list->n - at) return false;
+    for (int i = 1; i < d->batch; i++)
+        if (s->queries.face[list->slot[at + i]].next_layer != s->queries.face[d->query].next_layer)
+            return false;
+    return true;
+}
+
 static bool may_run(const struct mo_sched *s, const struct mo_decision *d) {
     if (!is_waiting(s, d->query)) return false;
     const struct mo_view_query *q = &s->queries.face[d->query];
     if (d->end <= q->next_layer || d->end > s->faces[q->tenant].profile->n_layers) return false;
-    if (s->queries.body[d->query].instance < 0 && !s->tenants[q->tenant].n_free) return false;
+    if (s->queries.body[d->query].instance < 0 && s->tenants[q->tenant].n_free < batch_of(d)) return false;
+    if (d->batch > 1 && !may_batch(s, d)) return false;
     return mo_cores_next(&d->cores, -1) >= 0 && mo_cores_subset(&d->cores, &s->view.idle);
 }
 
-static void start_run(struct mo_sched *s, const struct mo_decision *d, int64_t now) {
-    struct mo_view_query *q = &s->queries.face[d->query];
-    struct mo_query *body = &s->queries.body[d->query];
+/* A query goes from its list into the block of `lead`. */
+static void join_run(struct mo_sched *s, int slot, int lead, int n, int64_t now) {
+    struct mo_view_query *q = &s->queries.face[slot];
+    struct mo_query *body = &s->queries.body[slot];
     struct mo_sched_tenant *t = &s->tenants[q->tenant];
-    bool first = body->instance < 0;
-    if (first) {
-        mo_slot_remove(&t->waiting, s->queries.face, d->query);
+    if (body->instance < 0) {
         body->instance = t->free_instance[--t->n_free];
         q->started = now;
-    } else {
-        mo_slot_remove(&t->paused, s->queries.face, d->query);
     }
-    int lead = mo_cores_next(&d->cores, -1), n = mo_cores_count(&d->cores);
     if (q->last_core >= 0 && (q->last_core != lead || q->last_cores != n)) s->stats.switches++;
-    int64_t predicted = mo_view_time(&s->faces[q->tenant], n, q->next_layer, d->end);
+    q->run = lead;
+    q->last_core = lead;
+    q->last_cores = n;
+    body->mate = -1;
+    s->stats.members++;
+}
+
+/* Takes the decision's queries out of their list and links them. */
+static void gather(struct mo_sched *s, const struct mo_decision *d, int lead, int n, int64_t now) {
+    struct mo_slot_list *list = list_of(s, d->query);
+    int at = mo_slot_find(list, s->queries.face, d->query), batch = batch_of(d);
+    for (int i = 0; i < batch; i++) {
+        join_run(s, list->slot[at + i], lead, n, now);
+        if (i) s->queries.body[list->slot[at + i - 1]].mate = list->slot[at + i];
+    }
+    mo_slot_cut(list, at, batch);
+}
+
+/* The first query stands for the block; the others name it. */
+static void log_run(struct mo_sched *s, const struct mo_decision *d, int n, int64_t now) {
+    const struct mo_view_query *q = &s->queries.face[d->query];
+    if (!s->ring) return;
+    mo_sched_log(s, now, MO_LOG_DISPATCH, d->query, q->tenant, q->next_layer, d->end, n);
+    int64_t first = (int64_t)mo_query_handle(&s->queries, d->query);
+    for (int slot = s->queries.body[d->query].mate; slot >= 0; slot = s->queries.body[slot].mate)
+        mo_sched_log(s, now, MO_LOG_MEMBER, slot, q->tenant, q->next_layer, d->end, first);
+}
+
+static void start_run(struct mo_sched *s, const struct mo_decision *d, int64_t now) {
+    const struct mo_view_query *q = &s->queries.face[d->query];
+    const struct mo_view_tenant *face = &s->faces[q->tenant];
+    bool first = s->queries.body[d->query].instance < 0;
+    int lead = mo_cores_next(&d->cores, -1), n = mo_cores_count(&d->cores), batch = batch_of(d);
+    int64_t predicted = mo_view_batch_time(face, n, q->next_layer, d->end, batch);
+    gather(s, d, lead, n, now);
     if (d->wanted > n) {
         s->stats.conflicts++;
-        s->stats.conflict_ns +=
-            predicted - mo_view_time(&s->faces[q->tenant], d->wanted, q->next_layer, d->end);
+        s->stats.conflict_ns += predicted - mo_view_batch_time(face, d->wanted, q->next_layer, d->end, batch);
     }
     s->runs[lead] = (struct mo_view_run){.query = d->query,
+                                         .batch = batch,
                                          .begin = q->next_layer,
                                          .end = d->end,
                                          .n_cores = n,
@@ -48,21 +100,19 @@ static void start_run(struct mo_sched *s, const struct mo_decision *d, int64_t n
                                          .start = now,
                                          .predicted_end = now + predicted};
     s->run_first[lead] = first;
-    q->run = lead;
-    q->last_core = lead;
-    q->last_cores = n;
     mo_cores_subtract(&s->view.idle, &d->cores);
     s->view.n_idle -= n;
     s->stats.blocks++;
     mo_sched_mirror(s, q->tenant);
-    mo_sched_log(s, now, MO_LOG_DISPATCH, d->query, q->tenant, q->next_layer, d->end, n);
+    log_run(s, d, n, now);
     struct mo_run run = {.query = d->query,
                          .tenant = q->tenant,
-                         .instance = body->instance,
+                         .instance = s->queries.body[d->query].instance,
                          .begin = q->next_layer,
                          .end = d->end,
                          .lead = lead,
                          .n_cores = n,
+                         .batch = batch,
                          .cores = d->cores,
                          .latest_start = d->when,
                          .pressure = d->pressure,

@@ -16,6 +16,8 @@
     X(ACCEPT, "a = scheduled arrival, b = deadline")                                                         \
     X(REJECT, "a = code")                                                                                    \
     X(DISPATCH, "a, b = layers, c = cores of the let")                                                       \
+    X(MEMBER,                                                                                                \
+      "joins the block just dispatched: a, b = layers, c = handle of its first query, which reports it")     \
     X(BLOCK_START, "a, b = layers, c = core; one event a core of the let")                                   \
     X(BLOCK_END, "a, b = layers, c = core")                                                                  \
     X(BLOCK_DROP, "a, b = layers, c = core; came after its latest start")                                    \

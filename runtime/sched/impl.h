@@ -50,6 +50,9 @@ struct mo_sched {
 /* list of slots (sched_list.c) */
 void mo_slot_insert(struct mo_slot_list *list, const struct mo_view_query *face, int slot);
 bool mo_slot_remove(struct mo_slot_list *list, const struct mo_view_query *face, int slot);
+/* Where a slot stands, -1 when it is not there; takes n slots out from there on. */
+int mo_slot_find(const struct mo_slot_list *list, const struct mo_view_query *face, int slot);
+void mo_slot_cut(struct mo_slot_list *list, int at, int n);
 
 /* Mirrors a tenant's lists and instances into its face. */
 void mo_sched_mirror(struct mo_sched *s, int tenant);

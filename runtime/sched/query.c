@@ -34,7 +34,7 @@ int mo_query_open(struct mo_queries *t) {
     t->n_live++;
     uint64_t generation = ((atomic_load(&q->state) >> 8) + 1) & UINT32_MAX;
     if (!generation) generation = 1;
-    *q = (struct mo_query){.instance = -1, .next = -1};
+    *q = (struct mo_query){.instance = -1, .next = -1, .mate = -1};
     atomic_store(&q->state, generation << 8 | LIVE);
     return slot;
 }

@@ -17,6 +17,7 @@ struct mo_query {
     void *user;             /* the engine's */
     int instance;           /* index into the tenant's pool, -1 = none yet */
     int next;               /* link of the free list or of the resolved list */
+    int mate;               /* next query of the batch it runs in, -1 = last */
     bool answered;          /* callback has returned */
     int64_t end;            /* when it was resolved */
 };

@@ -48,6 +48,7 @@ int mo_sched_create(const struct mo_sched_config *c, struct mo_sched **out, moir
     for (int i = 0; i < c->n_cores; i++)
         s->runs[i].query = -1;
     s->view = (struct mo_view){.block_ns = c->block_ns ? c->block_ns : 1000000,
+                               .max_batch = c->max_batch > 1 ? c->max_batch : 1,
                                .n_cores = c->n_cores,
                                .n_idle = c->n_cores,
                                .idle = mo_cores_first(c->n_cores),
@@ -178,7 +179,7 @@ bool mo_sched_try_release(struct mo_sched *s, int slot, int64_t now) {
 /* Observed against predicted block time, clamped so that one stall does not poison the estimate. */
 static void learn(struct mo_sched *s, const struct mo_view_run *run, int tenant, int64_t observed) {
     struct mo_view_tenant *face = &s->faces[tenant];
-    int64_t base = mo_profile_time(face->profile, run->n_cores, run->begin, run->end);
+    int64_t base = mo_view_solo(face, run->n_cores, run->begin, run->end, run->batch);
     if (base <= 0) return;
     double ratio = (double)observed / (double)base;
     mo_sched_note_slowdown(&s->tenants[tenant], ratio < RESIDUAL_MAX ? ratio : RESIDUAL_MAX, base);
@@ -190,23 +191,11 @@ static void learn(struct mo_sched *s, const struct mo_view_run *run, int tenant,
     if (face->residual > RESIDUAL_MAX) face->residual = RESIDUAL_MAX;
 }
 
-void mo_sched_block_done(struct mo_sched *s, int lead, bool ran, int code, int64_t start, int64_t end,
-                         int64_t now) {
-    struct mo_view_run run = s->runs[lead];
-    int slot = run.query;
+/* A query leaves the block that ended: decided, or paused before its next layer. */
+static void leave_run(struct mo_sched *s, int slot, int code, int64_t now) {
     struct mo_view_query *q = &s->queries.face[slot];
-    int tenant = q->tenant;
-    s->runs[lead].query = -1;
+    int lead = q->run, tenant = q->tenant;
     q->run = -1;
-    mo_cores_join(&s->view.idle, &run.cores);
-    s->view.n_idle += run.n_cores;
-    if (ran && code == MOIRE_OK) {
-        q->next_layer = run.end;
-        learn(s, &run, tenant, end - start);
-        mo_histogram_add(&s->stats.block_ns, end - start);
-    } else if (!ran) {
-        s->stats.late_drops++;
-    }
     if (!mo_query_is_live(&s->queries, slot)) {
         mo_sched_try_release(s, slot, now);
     } else if (code != MOIRE_OK) {
@@ -221,7 +210,27 @@ void mo_sched_block_done(struct mo_sched *s, int lead, bool ran, int code, int64
         mo_slot_insert(&s->tenants[tenant].paused, s->queries.face, slot);
         mo_sched_mirror(s, tenant);
     }
-    mo_sched_dispatch(s, MO_EVENT_DONE, slot, tenant, now);
+}
+
+void mo_sched_block_done(struct mo_sched *s, int lead, bool ran, int code, int64_t start, int64_t end,
+                         int64_t now) {
+    struct mo_view_run run = s->runs[lead];
+    int tenant = s->queries.face[run.query].tenant;
+    s->runs[lead].query = -1;
+    mo_cores_join(&s->view.idle, &run.cores);
+    s->view.n_idle += run.n_cores;
+    if (ran && code == MOIRE_OK) {
+        learn(s, &run, tenant, end - start);
+        mo_histogram_add(&s->stats.block_ns, end - start);
+    } else if (!ran) {
+        s->stats.late_drops++;
+    }
+    for (int slot = run.query, mate; slot >= 0; slot = mate) {
+        mate = s->queries.body[slot].mate;
+        if (ran && code == MOIRE_OK) s->queries.face[slot].next_layer = run.end;
+        leave_run(s, slot, code, now);
+    }
+    mo_sched_dispatch(s, MO_EVENT_DONE, run.query, tenant, now);
 }
 
 void mo_sched_timer(struct mo_sched *s, int64_t now) {

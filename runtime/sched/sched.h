@@ -16,9 +16,10 @@
 #include "runtime/sched/query.h"
 #include "runtime/sched/stats.h"
 
-/* A block that begins: layers [begin, end) of query on cores; the lead is the smallest core. */
+/* A block that begins: layers [begin, end) of query on cores; the lead is the smallest core.  A block of a
+ * batch has more queries behind the first, found through mo_query.mate; instance is the first one's. */
 struct mo_run {
-    int query, tenant, instance, begin, end, lead, n_cores;
+    int query, tenant, instance, begin, end, lead, n_cores, batch;
     struct mo_cores cores;
     int64_t latest_start;
     double pressure; /* for which versions of the layers are chosen */
@@ -40,6 +41,7 @@ struct mo_sched_config {
     const struct mo_policy *policy;
     int n_cores, max_queries, max_tenants;
     int64_t block_ns; /* 0 = from the tightest QoS, see mo_sched_block_bound() */
+    int max_batch;    /* queries that a block of the engine can take; 0 = 1 */
     const struct mo_engine_ops *ops;
     void *engine;
     struct mo_ring *ring;                /* events of the core; NULL = none */

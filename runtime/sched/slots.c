@@ -31,10 +31,18 @@ void mo_slot_insert(struct mo_slot_list *list, const struct mo_view_query *face,
     list->n++;
 }
 
-bool mo_slot_remove(struct mo_slot_list *list, const struct mo_view_query *face, int slot) {
+int mo_slot_find(const struct mo_slot_list *list, const struct mo_view_query *face, int slot) {
     int at = position(list, face, slot);
-    if (at >= list->n || list->slot[at] != slot) return false;
-    list->n--;
-    memmove(&list->slot[at], &list->slot[at + 1], (size_t)(list->n - at) * sizeof *list->slot);
-    return true;
+    return at < list->n && list->slot[at] == slot ? at : -1;
+}
+
+void mo_slot_cut(struct mo_slot_list *list, int at, int n) {
+    list->n -= n;
+    memmove(&list->slot[at], &list->slot[at + n], (size_t)(list->n - at) * sizeof *list->slot);
+}
+
+bool mo_slot_remove(struct mo_slot_list *list, const struct mo_view_query *face, int slot) {
+    int at = mo_slot_find(list, face, slot);
+    if (at >= 0) mo_slot_cut(list, at, 1);
+    return at >= 0;
 }

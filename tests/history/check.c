@@ -27,6 +27,9 @@ struct query {
     int64_t deadline;
     bool resolved, in, out, released, started;
     int begin, end, want, starts, ends, drops; /* of the block under way; want = cores, 0 = none */
+    uint64_t mate;   /* the query that joined the same block before this one, 0 = none; */
+    uint64_t latest; /* of a block's first query: the one that joined last */
+    bool member;     /* the block under way is another query's */
 };
 
 struct tenant {
@@ -148,14 +151,14 @@ static bool on_reject(struct check *k, const struct event *e) {
     return answer_submit(k, e);
 }
 
-static bool on_dispatch(struct check *k, const struct event *e, struct query *q) {
+/* A query that may run layers [a, b) does, alone or in a batch. */
+static bool begin_block(struct check *k, const struct event *e, struct query *q) {
     struct tenant *t = &k->tenant[e->tenant];
     if (q->resolved) return fail(k, "H3", "block of a resolved query dispatched");
     if (q->want) return fail(k, "H3", "two blocks of one query at a time");
     if (e->a != q->next || e->b <= e->a || e->b > t->layers)
         return fail(k, "H3", "block [%lld,%lld) after layer %d of %d", (long long)e->a, (long long)e->b,
                     q->next, t->layers);
-    if (e->c < 1 || e->c > k->n_cores) return fail(k, "H4", "let of %lld cores", (long long)e->c);
     if (!q->started) {
         q->started = true;
         t->waiting--;
@@ -165,20 +168,47 @@ static bool on_dispatch(struct check *k, const struct event *e, struct query *q)
     }
     q->begin = (int)e->a;
     q->end = (int)e->b;
-    q->want = (int)e->c;
     q->starts = q->ends = q->drops = 0;
+    q->mate = q->latest = 0;
+    return true;
+}
+
+static bool on_dispatch(struct check *k, const struct event *e, struct query *q) {
+    if (!begin_block(k, e, q)) return false;
+    if (e->c < 1 || e->c > k->n_cores) return fail(k, "H4", "let of %lld cores", (long long)e->c);
+    q->want = (int)e->c;
+    q->member = false;
+    return true;
+}
+
+static bool on_member(struct check *k, const struct event *e, struct query *q) {
+    struct query *first = e->c > 0 ? find(k, (uint64_t)e->c) : NULL;
+    if (!begin_block(k, e, q)) return false;
+    if (!first || !first->want || first->member || first->starts || first->drops)
+        return fail(k, "H3", "query %llu joins a block that is not about to start",
+                    (unsigned long long)e->query);
+    if (first->tenant != q->tenant || first->begin != q->begin || first->end != q->end)
+        return fail(k, "H3", "query %llu joins a block of other layers", (unsigned long long)e->query);
+    q->want = 1;
+    q->member = true;
+    q->mate = first->latest;
+    first->latest = e->query;
     return true;
 }
 
 static bool is_current(const struct query *q, const struct event *e) {
-    return q->want && e->a == q->begin && e->b == q->end;
+    return q->want && !q->member && e->a == q->begin && e->b == q->end;
 }
 
-/* A member's part is over: with the last one the block is. */
-static void close_block(struct query *q) {
+/* A core's part is over: with the last one the block is, for every query in it. */
+static void close_block(struct check *k, struct query *q) {
     if (q->ends + q->drops < q->want) return;
-    if (!q->drops) q->next = q->end;
-    q->want = 0;
+    bool ran = !q->drops;
+    for (uint64_t mate = q->latest; q; mate = q ? q->mate : 0) {
+        if (ran) q->next = q->end;
+        q->want = 0;
+        q = find(k, mate);
+    }
 }
 
 static bool on_block_start(struct check *k, const struct event *e, struct query *q) {
@@ -201,7 +231,7 @@ static bool on_block_end(struct check *k, const struct event *e, struct query *q
     core->query = 0;
     k->busy--;
     q->ends++;
-    close_block(q);
+    close_block(k, q);
     return true;
 }
 
@@ -209,7 +239,7 @@ static bool on_block_drop(struct check *k, const struct event *e, struct query *
     if (!is_current(q, e)) return fail(k, "H3", "a block is dropped that was not dispatched");
     if (q->starts) return fail(k, "H4", "a block both runs and is dropped");
     q->drops++;
-    close_block(q);
+    close_block(k, q);
     return true;
 }
 
@@ -289,7 +319,7 @@ static const struct {
     {"DISPATCH", on_dispatch},         {"BLOCK_START", on_block_start}, {"BLOCK_END", on_block_end},
     {"BLOCK_DROP", on_block_drop},     {"RESOLVE", on_resolve},         {"CALLBACK_IN", on_callback_in},
     {"CALLBACK_OUT", on_callback_out}, {"RELEASE", on_release},         {"CANCEL", on_cancel},
-    {"VERSIONS", on_versions},
+    {"VERSIONS", on_versions},         {"MEMBER", on_member},
 };
 
 static bool dispatch_query_event(struct check *k, const struct event *e, bool *known) {

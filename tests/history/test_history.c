@@ -117,14 +117,76 @@ static const struct {
     {"H10", "closed twice", 34, 33, "310 700 2 CLOSE 0 0 0 0 0"},
 };
 
-static size_t assemble(char *out, size_t size, int from, int to, const char *text) {
+/* A block of two queries, 11 and 12. */
+static const char *const good_batch[] = {
+    /* 0 */ "# moire-history 1",
+    /* 1 */ "# cores 2",
+    /* 2 */ "0 100 2 OPEN 0 0 1 3 2",
+    /* 3 */ "1 100 2 SUBMIT 0 0 100 0 0\n2 100 2 ACCEPT 11 0 100 900 0",
+    /* 4 */ "3 100 2 SUBMIT 0 0 100 0 0\n4 100 2 ACCEPT 12 0 100 900 0",
+    /* 5 */ "10 110 2 DISPATCH 11 0 0 1 1",
+    /* 6 */ "20 110 2 MEMBER 12 0 0 1 11",
+    /* 7 */ "30 111 0 BLOCK_START 11 0 0 1 0",
+    /* 8 */ "40 120 0 BLOCK_END 11 0 0 1 0",
+    /* 9 */ "50 121 2 RESOLVE 11 0 0 900 0\n51 121 2 RESOLVE 12 0 0 900 0",
+    /* 10 */ "60 122 0 CALLBACK_IN 11 0 0 0 0\n61 122 0 CALLBACK_OUT 11 0 0 0 0",
+    /* 11 */ "62 122 0 CALLBACK_IN 12 0 0 0 0\n63 122 0 CALLBACK_OUT 12 0 0 0 0",
+    /* 12 */ "70 123 2 RELEASE 11 0 0 0 0\n71 123 2 RELEASE 12 0 0 0 0",
+};
+enum { GOOD_BATCH = sizeof good_batch / sizeof *good_batch };
+
+static const struct {
+    const char *rule, *what;
+    int from, to;
+    const char *text;
+} bad_batch[] = {
+    {"H3", "a member that never joined", 6, 6, NULL},
+    {"H3", "joins a block that runs already", 6, 7,
+     "20 110 0 BLOCK_START 11 0 0 1 0\n30 111 2 MEMBER 12 0 0 1 11"},
+    {"H3", "joins itself", 6, 6, "20 110 2 MEMBER 12 0 0 1 12"},
+    {"H3", "joins a query that is not there", 6, 6, "20 110 2 MEMBER 12 0 0 1 15"},
+    {"H3", "joins twice", 7, 6, "25 110 2 MEMBER 12 0 0 1 11"},
+    {"H3", "reports a block of its own", 8, 7, "35 112 1 BLOCK_START 12 0 0 1 1"},
+    {"H3", "OK while its block runs", 8, 8, NULL},
+    {"H4", "released while its block runs", 8, 7,
+     "31 112 2 RESOLVE 12 0 -11 900 0\n32 112 1 CALLBACK_IN 12 0 -11 0 0\n33 112 1 CALLBACK_OUT 12 0 -11 0 "
+     "0\n"
+     "34 112 2 RELEASE 12 0 0 0 0"},
+};
+
+static size_t assemble_from(const char *const *list, int count, char *out, size_t size, int from, int to,
+                            const char *text) {
     size_t n = 0;
-    for (int i = 0; i <= GOOD; i++) {
+    for (int i = 0; i <= count; i++) {
         if (i == from && text) n += (size_t)snprintf(out + n, size - n, "%s\n", text);
-        if (i == GOOD || (i >= from && i <= to)) continue;
-        n += (size_t)snprintf(out + n, size - n, "%s\n", good[i]);
+        if (i == count || (i >= from && i <= to)) continue;
+        n += (size_t)snprintf(out + n, size - n, "%s\n", list[i]);
     }
     return n;
+}
+
+static size_t assemble(char *out, size_t size, int from, int to, const char *text) {
+    return assemble_from(good, GOOD, out, size, from, to, text);
+}
+
+static void batches_keep_the_same_promises(void **state) {
+    (void)state;
+    char text[8192];
+    int wrong = 0;
+    struct history_verdict v =
+        history_check(text, assemble_from(good_batch, GOOD_BATCH, text, sizeof text, -1, -2, NULL));
+    if (v.rule[0]) print_message("line %ld: %s %s\n", v.line, v.rule, v.message);
+    assert_string_equal(v.rule, "");
+    for (size_t i = 0; i < sizeof bad_batch / sizeof *bad_batch; i++) {
+        size_t n = assemble_from(good_batch, GOOD_BATCH, text, sizeof text, bad_batch[i].from,
+                                 bad_batch[i].to, bad_batch[i].text);
+        v = history_check(text, n);
+        if (strcmp(v.rule, bad_batch[i].rule))
+            print_message("%s: wanted %s, got '%s' at line %ld: %s\n", bad_batch[i].what, bad_batch[i].rule,
+                          v.rule, v.line, v.message);
+        wrong += strcmp(v.rule, bad_batch[i].rule) != 0;
+    }
+    assert_int_equal(wrong, 0);
 }
 
 static void the_good_history_passes(void **state) {
@@ -275,6 +337,7 @@ static void live_runs_keep_the_promises(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_good_history_passes),
+        cmocka_unit_test(batches_keep_the_same_promises),
         cmocka_unit_test(every_bad_history_is_refused_for_its_reason),
         cmocka_unit_test(cut_and_random_text_is_refused),
         cmocka_unit_test(virtual_runs_keep_the_promises),

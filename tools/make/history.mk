@@ -10,6 +10,9 @@ $(B)/tests/test_history: $(B)/obj/tests/history/test_history.o $(HISTORY_OBJ) $(
 	@mkdir -p $(@D)
 	$(CC) $(LDFLAGS) -o $@ $^ -lcmocka $(LDLIBS)
 
+# The test of batches has its events checked too.
+$(B)/tests/test_batch: $(HISTORY_OBJ)
+
 $(B)/obj/tests/history/test_history.o: | $(B)/gen/onnx.pb-c.h
 # Tests that build models see the generated messages too.
 $(TEST_SRC:%.c=$(B)/obj/%.o): | $(B)/gen/onnx.pb-c.h
