@@ -3,11 +3,11 @@
 #define _GNU_SOURCE
 #include "runtime/sched/profile_table.h"
 
-#include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include "runtime/base/cells.h"
 #include "runtime/base/cores.h"
 #include "runtime/base/file.h"
 
@@ -28,24 +28,6 @@ struct reader {
 
 static int fail(const struct reader *r, const char *why) {
     return mo_fail(r->err, MOIRE_EFORMAT, "%s:%d: %s", r->path, r->line, why);
-}
-
-/* Cuts the next cell off *at, in place; NULL when the line is over. */
-static char *next_cell(char **at) {
-    char *cell = *at;
-    if (!cell) return NULL;
-    char *comma = strchr(cell, ',');
-    *at = comma ? comma + 1 : NULL;
-    if (comma) *comma = 0;
-    return cell;
-}
-
-static bool number(const char *text, double min, double max, double *out) {
-    char *end;
-    if (!text || !*text) return false;
-    errno = 0;
-    *out = strtod(text, &end);
-    return !errno && !*end && *out >= min && *out <= max;
 }
 
 static int read_remark(struct reader *r, char *line) {
@@ -79,8 +61,8 @@ static int read_header(struct reader *r, char *line) {
     line += n + 1;
     t->units = optional(&line, units_column);
     t->locality = optional(&line, locality_columns);
-    for (char *cell; (cell = next_cell(&line));) {
-        if (!number(cell, 1, MO_MAX_CORES, &v) || v != floor(v))
+    for (char *cell; (cell = mo_cell_next(&line));) {
+        if (!mo_cell_number(cell, 1, MO_MAX_CORES, &v) || v != floor(v))
             return fail(r, "a column after kib, units, block_kib and l3_kib must be a number of cores");
         if (t->n_counts == MO_PROFILE_COUNTS) return fail(r, "too many columns of core counts");
         if (t->n_counts && (int)v <= t->counts[t->n_counts - 1])
@@ -94,12 +76,12 @@ static int read_times(struct reader *r, char *line, double *us) {
     const struct mo_profile_table *t = r->t;
     double least = INFINITY;
     for (int i = 0; i < t->n_counts; i++) {
-        const char *cell = next_cell(&line);
+        const char *cell = mo_cell_next(&line);
         if (!cell || !*cell) {
             mo_fail(r->err, MOIRE_EFORMAT, "%s:%d: no time at %d cores", r->path, r->line, t->counts[i]);
             return MOIRE_EFORMAT;
         }
-        if (!number(cell, 1e-3, most_us, &us[i])) {
+        if (!mo_cell_number(cell, 1e-3, most_us, &us[i])) {
             mo_fail(r->err, MOIRE_EFORMAT, "%s:%d: '%.32s' at %d cores is not a time in microseconds",
                     r->path, r->line, cell, t->counts[i]);
             return MOIRE_EFORMAT;
@@ -171,10 +153,10 @@ static int read_line(struct reader *r, char *line) {
     static const double most[FIXED] = {1e6, 0, 1e3, 1e5, 1, 1e12, 1e12, 1e12, 1e12};
     for (int i = 0; i < FIXED; i++) {
         if (i == 6 ? !t->units : i > 6 && !t->locality) continue;
-        const char *cell = next_cell(&line);
+        const char *cell = mo_cell_next(&line);
         if (i == 1)
             snprintf(out->name, sizeof out->name, "%s", cell ? cell : "");
-        else if (!number(cell, 0, most[i], &v[i]))
+        else if (!mo_cell_number(cell, 0, most[i], &v[i]))
             return fail(r,
                         "layer, variant, batch, pressure, kib, units, block_kib and l3_kib must be numbers "
                         "from 0 on, pressure at most 1");

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * profile_table.h - profiles as data: the file that measurements, converters and models of machines write,
- * and that the engines, the policies and the reports read.
+ * and that the engines, the policies and the reports read.  A second kind, models on shares of a GPU, is
+ * runtime/planner/share_table.h.
  *
  * CSV.  The first line is "# moire-profile 1"; further lines that begin with '#' say "# KEY TEXT" (model,
  * machine, source, note).  Then one header line and one line for each layer, variant, batch and pressure:

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
- * fuzz_runs.c - libFuzzer target: any bytes as a recorded run, as samples of counters, and as a proxy, by
- * their first line.  What is accepted must be usable; what is refused must say where. */
+ * fuzz_runs.c - libFuzzer target: any bytes as a recorded run, as samples of counters, as a proxy, and as a
+ * profile of shares of a GPU, by their first line.  What is accepted must be usable; what is refused must say
+ * where. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include "bench/fit.h"
 #include "bench/trace.h"
+#include "runtime/planner/share_table.h"
 #include "runtime/proxy/proxy.h"
 
 static void must(bool holds) {
@@ -52,16 +54,35 @@ static void read_proxy(const char *text, size_t n) {
     must(v >= 0 && v <= 1);
 }
 
+static void read_shares(const struct mo_env *env, const char *text, size_t n) {
+    struct mo_share_table t;
+    moire_error err = {0};
+    if (mo_share_table_parse(env, "fuzz", text, n, &t, &err)) {
+        must(strstr(err.message, "fuzz"));
+        return;
+    }
+    for (int b = 1; b <= t.profile->max_batch; b++)
+        for (int s = 1; s <= MO_SHARE_WHOLE; s += 37) {
+            struct mo_share_use use = mo_share_use_at(t.profile, b, s);
+            must(mo_share_latency(t.profile, b, s) >= mo_share_latency(t.profile, b - 1, s));
+            must(mo_share_latency(t.profile, b, s) >= mo_share_latency(t.profile, b, s + 1));
+            must(use.l2 >= 0 && use.l2 <= 1 && use.dram >= 0 && use.dram <= 1);
+        }
+    mo_share_table_free(&t);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n);
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n) {
-    static const char samples[] = "# moire-pressure", proxy[] = "# moire-proxy";
+    static const char samples[] = "# moire-pressure", proxy[] = "# moire-proxy", shares[] = "# moire-profile";
     struct mo_env env = mo_env_default();
     const char *text = (const char *)bytes;
     if (n >= sizeof samples - 1 && !memcmp(text, samples, sizeof samples - 1))
         read_samples(&env, text, n);
     else if (n >= sizeof proxy - 1 && !memcmp(text, proxy, sizeof proxy - 1))
         read_proxy(text, n);
+    else if (n >= sizeof shares - 1 && !memcmp(text, shares, sizeof shares - 1))
+        read_shares(&env, text, n);
     else
         read_trace(&env, text, n);
     return 0;
