@@ -17,7 +17,7 @@
 #include "runtime/base/sha256.h"
 #include "variants/store.h"
 
-enum { MO_STORE_FORMAT = 1, MO_STORE_TEXT = 256, MO_STORE_KNOBS = 192 };
+enum { MO_STORE_FORMAT = 1, MO_STORE_TEXT = 256, MO_STORE_KNOBS = 192, MO_STORE_PATH = 512 };
 
 /* Description of one variant. */
 struct mo_store_entry {
@@ -76,8 +76,10 @@ struct mo_store_front {
 
 /* Which compiled model belongs to an ONNX file, as it was when that was made. */
 struct mo_store_stamp {
+    int abi, generator;          /* that the model was made for */
     char model[MO_SHA256_HEX];   /* key */
     char outside[MO_SHA256_HEX]; /* digest of the state of the files beside it that hold its data; "": none */
+    char path[MO_STORE_PATH];    /* of the ONNX file then, absolute; "": too long or not plain text */
 };
 
 /* Names. */

@@ -153,12 +153,18 @@ int mo_store_parse_entry(const char *bytes, size_t n, struct mo_store_entry *e, 
 
 int mo_store_parse_stamp(const char *bytes, size_t n, struct mo_store_stamp *s, moire_error *err) {
     *s = (struct mo_store_stamp){0};
+    int64_t abi = 0, generator = 0;
     const struct mo_store_field fields[] = {
+        {"abi", MO_FIELD_COUNT, &abi, 0},
+        {"generator", MO_FIELD_COUNT, &generator, 0},
         {"model", MO_FIELD_DIGEST, s->model, 0},
         {"outside", MO_FIELD_DIGEST, s->outside, 0},
+        {"path", MO_FIELD_TEXT, s->path, sizeof s->path},
         {NULL, MO_FIELD_TEXT, NULL, 0},
     };
     int rc = parse(bytes, n, fields, err);
+    s->abi = narrow(abi);
+    s->generator = narrow(generator);
     if (!rc && !*s->model) rc = mo_fail(err, MOIRE_ESTORE, "field 'model' is empty");
     return rc;
 }

@@ -1,24 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  * writer.c - files into the variant store: work folder, lock, rename; see writer.h. */
 #define _GNU_SOURCE
-#include "codegen/search/writer.h"
+#include "codegen/search/writer_impl.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <jansson.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include "variants/cpu.h"
 
-enum { PATH_CAP = 4096, WORK_FOLDERS = 64, STREAM_BLOCK = 2 << 20 };
-
-struct mo_writer {
-    const struct mo_env *env;
-    char base[PATH_CAP]; /* <store>/v1/<cpu> */
-    char work[PATH_CAP + 16];
-    int lock_fd, work_fd; /* of base/lock and work/lock */
-};
+enum { PATH_CAP = MO_WRITER_PATH, WORK_FOLDERS = 64, STREAM_BLOCK = 2 << 20 };
 
 static int failed(moire_error *err, const char *what, const char *path, int rc) {
     const char *hint = rc == -ENOSPC || rc == -EDQUOT ? "; free some space and run the command again"
@@ -62,7 +53,7 @@ static int check_trust(const struct mo_env *env, const char *path, moire_error *
     return rc ? mo_fail_context(err, rc, "variant store '%.150s'", path) : MOIRE_OK;
 }
 
-static int sync_folder(const struct mo_env *env, const char *path, moire_error *err) {
+int mo_writer_sync(const struct mo_env *env, const char *path, moire_error *err) {
     const struct mo_sys *sys = env->sys;
     int fd = sys->open(sys->self, path, O_RDONLY | O_DIRECTORY, 0);
     if (fd < 0) return failed(err, "open folder", path, fd);
@@ -123,6 +114,20 @@ static int open_lock(const struct mo_env *env, const char *folder, int *fd, moir
     return *fd < 0 ? failed(err, "create", path, *fd) : MOIRE_OK;
 }
 
+int mo_writer_lock(const struct mo_writer *w, moire_error *err) {
+    int fd;
+    if (open_lock(w->env, w->base, &fd, err)) return -1;
+    int rc = w->env->sys->lock(w->env->sys->self, fd);
+    if (rc >= 0) return fd;
+    quiet_close(w->env, fd);
+    failed(err, "lock", w->base, rc);
+    return -1;
+}
+
+void mo_writer_unlock(const struct mo_writer *w, int lock) {
+    quiet_close(w->env, lock);
+}
+
 /* The first work folder that no living writer holds; also one that a killed writer left. */
 static int take_work(struct mo_writer *w, moire_error *err) {
     for (int i = 0; i < WORK_FOLDERS; i++) {
@@ -148,8 +153,11 @@ static int set_up(struct mo_writer *w, const char *path, moire_error *err) {
         return mo_fail(err, MOIRE_ESTORE, "path of the store is too long");
     int rc = make_folders(w->env, w->base, err);
     if (!rc) rc = check_trust(w->env, w->base, err);
-    if (!rc) rc = open_lock(w->env, w->base, &w->lock_fd, err);
-    return rc ? rc : take_work(w, err);
+    int lock = rc ? -1 : mo_writer_lock(w, err);
+    if (!rc && lock < 0) rc = MOIRE_ESTORE;
+    if (!rc) rc = take_work(w, err);
+    mo_writer_unlock(w, lock);
+    return rc;
 }
 
 int mo_writer_open(const struct mo_env *env, const char *path, struct mo_writer **out, moire_error *err) {
@@ -157,7 +165,7 @@ int mo_writer_open(const struct mo_env *env, const char *path, struct mo_writer 
     struct mo_writer *w = mo_alloc(env, sizeof *w);
     if (!w) return mo_fail(err, MOIRE_ENOMEM, "out of memory opening the variant store");
     w->env = env;
-    w->lock_fd = w->work_fd = -1;
+    w->work_fd = -1;
     int rc = path && *path ? set_up(w, path, err) : mo_fail(err, MOIRE_ESTORE, "path of the store is empty");
     if (rc) {
         mo_writer_close(w);
@@ -171,7 +179,6 @@ void mo_writer_close(struct mo_writer *w) {
     if (!w) return;
     if (w->work_fd >= 0) clear_work(w);
     quiet_close(w->env, w->work_fd); /* closing releases the lock */
-    quiet_close(w->env, w->lock_fd);
     mo_free(w->env, w);
 }
 
@@ -179,22 +186,37 @@ const char *mo_writer_work(const struct mo_writer *w) {
     return w->work;
 }
 
-/* --- publishing --- */
-
-/* Takes the store's lock on a descriptor of its own (released by closing it); -1 and an error otherwise. */
-static int lock_store(const struct mo_writer *w, moire_error *err) {
-    int fd;
-    if (open_lock(w->env, w->base, &fd, err)) return -1;
-    int rc = w->env->sys->lock(w->env->sys->self, fd);
-    if (rc >= 0) return fd;
-    quiet_close(w->env, fd);
-    failed(err, "lock", w->base, rc);
-    return -1;
+/* Whether a work folder other than this writer's is held. */
+static bool others_work(const struct mo_writer *w) {
+    for (int i = 0; i < WORK_FOLDERS; i++) {
+        char path[PATH_CAP + 32];
+        snprintf(path, sizeof path, "%s/work-%d", w->base, i);
+        if (!strcmp(path, w->work)) continue;
+        snprintf(path, sizeof path, "%s/work-%d/lock", w->base, i);
+        int fd = w->env->sys->open(w->env->sys->self, path, O_RDWR | O_NOFOLLOW, 0);
+        bool held = fd >= 0 && w->env->sys->try_lock(w->env->sys->self, fd) < 0;
+        quiet_close(w->env, fd);
+        if (held) return true;
+    }
+    return false;
 }
 
+int mo_writer_alone(struct mo_writer *w, int (*fn)(void *ctx, moire_error *err), void *ctx,
+                    moire_error *err) {
+    int lock = mo_writer_lock(w, err);
+    if (lock < 0) return MOIRE_ESTORE;
+    int rc = others_work(w)
+                 ? mo_fail(err, MOIRE_EBUSY, "'%.200s': a compilation is running; try again later", w->base)
+                 : fn(ctx, err);
+    mo_writer_unlock(w, lock);
+    return rc;
+}
+
+/* --- publishing --- */
+
 /* Writes a file in the work folder and renames it to <hh>/<name><suffix>. */
-static int place(const struct mo_writer *w, const char *name, const char *suffix, const void *bytes, size_t n,
-                 moire_error *err) {
+int mo_writer_place(const struct mo_writer *w, const char *name, const char *suffix, const void *bytes,
+                    size_t n, moire_error *err) {
     char from[PATH_CAP + 32], to[PATH_CAP + 128];
     snprintf(from, sizeof from, "%s/publish", w->work);
     snprintf(to, sizeof to, "%s/%.2s/%s%s", w->base, name, name, suffix);
@@ -204,37 +226,6 @@ static int place(const struct mo_writer *w, const char *name, const char *suffix
     if (rc >= 0) return MOIRE_OK;
     w->env->sys->unlink(w->env->sys->self, from);
     return failed(err, "rename to", to, rc);
-}
-
-/* Body to envelope to file. */
-static int place_json(const struct mo_writer *w, const char *name, const char *suffix, json_t *body,
-                      moire_error *err) {
-    char *text = body ? json_dumps(body, JSON_INDENT(1) | JSON_ENSURE_ASCII | JSON_REAL_PRECISION(9)) : NULL;
-    char *file = NULL, hex[MO_SHA256_HEX];
-    size_t cap = text ? strlen(text) + 128 : 0;
-    if (text) file = mo_alloc(w->env, cap);
-    int rc = MOIRE_OK;
-    if (!file) {
-        rc = mo_fail(err, MOIRE_ENOMEM, "out of memory writing a description");
-    } else {
-        mo_sha256_hex(text, strlen(text), hex);
-        int n = snprintf(file, cap, "{\"sha256\":\"%s\",\n\"body\":%s}\n", hex, text);
-        rc = place(w, name, suffix, file, (size_t)n, err);
-    }
-    mo_free(w->env, file);
-    free(text);
-    return rc;
-}
-
-static json_t *entry_json(const struct mo_store_entry *e) {
-    char cpu[MO_CPU_TEXT];
-    mo_cpu_fingerprint(cpu);
-    return json_pack("{si si si ss ss ss ss ss ss ss ss sI sI sf sf sf}", "format", MO_STORE_FORMAT, "abi",
-                     e->abi, "generator", e->generator, "isa", mo_isa_name(e->isa), "signature", e->signature,
-                     "family", e->family, "knobs", e->knobs, "compiler", e->compiler, "flags", e->flags,
-                     "cpu", cpu, "object_sha256", e->object, "object_bytes", (json_int_t)e->object_bytes,
-                     "source_bytes", (json_int_t)e->source_bytes, "min_ns", e->min_ns, "generic_ns",
-                     e->generic_ns, "gflops", e->gflops);
 }
 
 /* Whether <hh>/<name><suffix> is there with these very bytes. */
@@ -260,8 +251,8 @@ static bool intact(const struct mo_writer *w, const char *key, const char *suffi
     return same;
 }
 
-static int make_shelf(const struct mo_writer *w, const char *name, char shelf[PATH_CAP + 8],
-                      moire_error *err) {
+int mo_writer_shelf(const struct mo_writer *w, const char *name, char shelf[MO_WRITER_PATH + 8],
+                    moire_error *err) {
     snprintf(shelf, PATH_CAP + 8, "%s/%.2s", w->base, name);
     return make_folder(w->env, shelf, err);
 }
@@ -272,16 +263,14 @@ int mo_writer_add(struct mo_writer *w, const struct mo_store_entry *entry, const
     size_t n = (size_t)entry->object_bytes;
     mo_store_key(entry, key);
     if (intact(w, key, ".json", NULL, 0) && intact(w, key, ".so", object, n)) return MOIRE_OK;
-    int lock = lock_store(w, err);
+    int lock = mo_writer_lock(w, err);
     if (lock < 0) return MOIRE_ESTORE;
-    int rc = make_shelf(w, key, shelf, err);
-    if (!rc) rc = place(w, key, ".c", source, strlen(source), err);
-    if (!rc) rc = place(w, key, ".so", object, n, err);
-    json_t *body = entry_json(entry);
-    if (!rc) rc = place_json(w, key, ".json", body, err); /* last: it vouches for the object */
-    json_decref(body);
-    if (!rc) rc = sync_folder(w->env, shelf, err);
-    quiet_close(w->env, lock);
+    int rc = mo_writer_shelf(w, key, shelf, err);
+    if (!rc) rc = mo_writer_place(w, key, ".c", source, strlen(source), err);
+    if (!rc) rc = mo_writer_place(w, key, ".so", object, n, err);
+    if (!rc) rc = mo_writer_place_entry(w, key, entry, err); /* last: it vouches for the object */
+    if (!rc) rc = mo_writer_sync(w->env, shelf, err);
+    mo_writer_unlock(w, lock);
     return rc;
 }
 
@@ -340,14 +329,14 @@ int mo_writer_stream(struct mo_writer *w, const char *name, const char *suffix,
     struct stream stream = {.env = w->env, .path = from, .fd = fd, .err = err};
     int rc = stream_to(&stream, fill, ctx);
     sys->close(sys->self, fd);
-    int lock = rc ? -1 : lock_store(w, err);
+    int lock = rc ? -1 : mo_writer_lock(w, err);
     if (!rc && lock < 0) rc = MOIRE_ESTORE;
-    if (!rc) rc = make_shelf(w, name, shelf, err);
+    if (!rc) rc = mo_writer_shelf(w, name, shelf, err);
     int moved = rc ? 0 : sys->rename(sys->self, from, to);
     if (!rc && moved < 0) rc = failed(err, "rename to", to, moved);
-    if (!rc) rc = sync_folder(w->env, shelf, err);
+    if (!rc) rc = mo_writer_sync(w->env, shelf, err);
     if (rc) sys->unlink(sys->self, from);
-    quiet_close(w->env, lock);
+    mo_writer_unlock(w, lock);
     return rc;
 }
 
@@ -355,69 +344,4 @@ void mo_writer_remove(struct mo_writer *w, const char *name, const char *suffix)
     char path[PATH_CAP + 128];
     snprintf(path, sizeof path, "%s/%.2s/%s%s", w->base, name, name, suffix);
     w->env->sys->unlink(w->env->sys->self, path);
-}
-
-/* A description that may replace an older one; takes over the body. */
-static int set_json(struct mo_writer *w, const char *name, const char *suffix, json_t *body,
-                    moire_error *err) {
-    char shelf[PATH_CAP + 8];
-    int lock = lock_store(w, err), rc = lock < 0 ? MOIRE_ESTORE : make_shelf(w, name, shelf, err);
-    if (!rc) rc = place_json(w, name, suffix, body, err);
-    json_decref(body);
-    if (!rc) rc = sync_folder(w->env, shelf, err);
-    quiet_close(w->env, lock);
-    return rc;
-}
-
-int mo_writer_stamp(struct mo_writer *w, const char *name, const struct mo_store_stamp *stamp,
-                    moire_error *err) {
-    return set_json(
-        w, name, ".stamp.json",
-        json_pack("{si ss ss}", "format", MO_STORE_FORMAT, "model", stamp->model, "outside", stamp->outside),
-        err);
-}
-
-static json_t *ranked_json(const struct mo_ranked *ranked, int n) {
-    json_t *list = json_array();
-    for (int i = 0; i < n; i++)
-        json_array_append_new(list, json_pack("{ss ss sf sf ss}", "family", ranked[i].family, "knobs",
-                                              ranked[i].knobs, "predicted_ns", ranked[i].predicted_ns,
-                                              "min_ns", ranked[i].min_ns, "verdict", ranked[i].verdict));
-    return list;
-}
-
-int mo_writer_set(struct mo_writer *w, const struct mo_store_index *x, const struct mo_ranked *ranked, int n,
-                  moire_error *err) {
-    char layer[MO_SHA256_HEX];
-    mo_store_layer(x->signature, x->isa, layer);
-    json_t *body =
-        json_pack("{si si si ss ss ss ss ss si sI sI sf sf so}", "format", MO_STORE_FORMAT, "abi", x->abi,
-                  "generator", x->generator, "isa", mo_isa_name(x->isa), "signature", x->signature, "best",
-                  x->best, "family", x->family, "knobs", x->knobs, "tried", x->tried, "source_bytes",
-                  (json_int_t)x->source_bytes, "flops", (json_int_t)x->flops, "min_ns", x->min_ns,
-                  "generic_ns", x->generic_ns, "ranked", ranked_json(ranked, n));
-    return set_json(w, layer, ".best.json", body, err);
-}
-
-static json_t *point_json(const struct mo_store_point *p) {
-    json_t *ns = json_array();
-    for (int i = 0; i < MO_STORE_LEVELS; i++)
-        json_array_append_new(ns, json_real(p->ns[i]));
-    return json_pack("{ss ss ss ss sI sI sI sI sI so}", "key", p->key, "family", p->family, "knobs", p->knobs,
-                     "state", mo_point_state_name(p->state), "packing", (json_int_t)p->packing, "units",
-                     (json_int_t)p->units, "parallelism_milli", (json_int_t)p->parallelism_milli,
-                     "block_bytes", (json_int_t)p->block_bytes, "l3_bytes", (json_int_t)p->l3_bytes, "ns",
-                     ns);
-}
-
-int mo_writer_front(struct mo_writer *w, const struct mo_store_front *f, moire_error *err) {
-    char layer[MO_SHA256_HEX];
-    json_t *points = json_array();
-    mo_store_layer(f->signature, f->isa, layer);
-    for (int i = 0; i < f->n; i++)
-        json_array_append_new(points, point_json(&f->point[i]));
-    json_t *body = json_pack("{si si si ss ss sf so}", "format", MO_STORE_FORMAT, "abi", f->abi, "generator",
-                             f->generator, "isa", mo_isa_name(f->isa), "signature", f->signature, "share_ns",
-                             f->share_ns, "points", points);
-    return set_json(w, layer, ".front.json", body, err);
 }

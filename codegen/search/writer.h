@@ -16,6 +16,10 @@ void mo_writer_close(struct mo_writer *writer);
 /* Folder for the caller's temporary files; emptied at open and close. */
 const char *mo_writer_work(const struct mo_writer *writer);
 
+/* Calls `fn` while no other writer works on the store and none can begin.  MOIRE_EBUSY: one does. */
+int mo_writer_alone(struct mo_writer *writer, int (*fn)(void *ctx, moire_error *err), void *ctx,
+                    moire_error *err);
+
 /* A new file with these bytes; nothing is left behind on failure. */
 int mo_write_file(const struct mo_env *env, const char *path, const void *bytes, size_t n, moire_error *err);
 

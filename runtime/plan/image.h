@@ -43,6 +43,8 @@ int mo_image_write(const struct mo_plan *plan, const char key[MO_IMAGE_KEY],
 /* Makes binders record the places of packed weights: before the plan is built. */
 bool mo_image_record(struct mo_graph *graph);
 
+/* Head and checksum only: MOIRE_ESTORE when these bytes are not the whole image of that key. */
+int mo_image_check(const void *image, size_t n, const char key[MO_IMAGE_KEY], moire_error *err);
 /* A graph from an image, which must stay where it is until the graph and all made from it are gone.  `times`
  * belong to the graph. */
 int mo_image_load(const struct mo_env *env, const void *image, size_t n, const char key[MO_IMAGE_KEY],

@@ -286,11 +286,16 @@ static const char *odd(const void *image, size_t n, const char key[MO_IMAGE_KEY]
     return memcmp(&sum, &head->sum, sizeof sum) ? "checksum does not match" : NULL;
 }
 
+int mo_image_check(const void *image, size_t n, const char key[MO_IMAGE_KEY], moire_error *err) {
+    const char *why = odd(image, n, key);
+    return why ? mo_fail(err, MOIRE_ESTORE, "%s", why) : MOIRE_OK;
+}
+
 int mo_image_load(const struct mo_env *env, const void *image, size_t n, const char key[MO_IMAGE_KEY],
                   struct mo_graph **out, struct mo_image_times *times, moire_error *err) {
-    const char *why = odd(image, n, key);
     *out = NULL;
-    if (why) return mo_fail(err, MOIRE_ESTORE, "%s", why);
+    int rc = mo_image_check(image, n, key, err);
+    if (rc) return rc;
     const struct mo_image_head *head = image;
     struct mo_graph *g = mo_graph_create(env);
     if (!g || !mo_image_record(g)) {

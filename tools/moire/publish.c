@@ -3,8 +3,10 @@
 #include "tools/moire/publish.h"
 
 #include <string.h>
+#include "codegen/family/family.h"
 #include "codegen/search/writer.h"
 #include "runtime/serve/runtime.h"
+#include "tools/moire/paths.h"
 #include "variants/packed.h"
 
 enum { MAX_PORTS = 64, RACE_NS = 30000000 };
@@ -145,6 +147,16 @@ struct names {
     char stamp[MO_SHA256_HEX], key[MO_SHA256_HEX];
 };
 
+/* Where the file is, for who looks through the store; left out when it would not fit. */
+static void note_path(struct mo_store_stamp *stamp, const char *path) {
+    char real[4400];
+    size_t n = 0;
+    if (mo_path_real(path, real, sizeof real, NULL)) return;
+    while (real[n] > 31 && real[n] < 127)
+        n++;
+    if (!real[n] && n < sizeof stamp->path) memcpy(stamp->path, real, n + 1);
+}
+
 /* Names of what will be stored.  A file that is written while it is read is noticed: a pause longer than the
  * grain of file times lies before, and its state must be the same after. */
 static int make_names(const moire_tenant *t, const struct mo_compiled_request *request, struct names *out,
@@ -159,6 +171,9 @@ static int make_names(const moire_tenant *t, const struct mo_compiled_request *r
     if (!rc && strcmp(after, out->stamp))
         rc = mo_fail(err, MOIRE_EIO, "'%.300s' is being written", request->path);
     memcpy(stamp->model, out->key, sizeof stamp->model);
+    stamp->abi = MO_KERNEL_ABI;
+    stamp->generator = MO_GENERATOR_VERSION;
+    note_path(stamp, request->path);
     return rc;
 }
 
@@ -189,7 +204,7 @@ static int stamp_bound(moire_runtime *rt, const moire_tenant *t, struct mo_write
 static int store_tenant(moire_runtime *rt, moire_tenant *t, struct mo_writer *writer,
                         const struct mo_compiled_request *request, const moire_tenant_config *config,
                         struct mo_published *out, moire_error *err) {
-    struct mo_store_stamp stamp = {{0}, {0}};
+    struct mo_store_stamp stamp = {0};
     struct names names;
     struct answers want;
     out->packed_bytes = packed_bytes(t->plan);

@@ -1,0 +1,281 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * verb_store.c - `moire store`: what the variant store holds, whether it is whole, and cleaning it. */
+#define _GNU_SOURCE
+#include <jansson.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include "codegen/search/upkeep.h"
+#include "tools/moire/paths.h"
+#include "tools/moire/verb.h"
+#include "variants/cpu.h"
+
+static const char usage[] =
+    "usage: moire store [show|check|clean] [--store DIR] [--dry-run] [--json]\n\n"
+    "What `moire compile` and `moire tune` have left in the variant store, for this machine's processor.\n\n"
+    "  show   files and bytes by kind, kernels by family, compiled models by ONNX file; the default\n"
+    "  check  also reads all code and all compiled models and compares their checksums\n"
+    "  clean  checks, then takes out what nothing needs: kernels of other versions of moire, beaten\n"
+    "         candidates, models whose ONNX file is gone or has changed, damaged files.  Servers that use\n"
+    "         them go on.  Refused while a compilation runs\n\n"
+    "  --store DIR  the folder; $XDG_CACHE_HOME/moire/store or ~/.cache/moire/store by default\n"
+    "  --dry-run    with clean: list what would go\n"
+    "  --json       as JSON on standard output\n\n"
+    "Exit codes: 0 done, 2 usage, 4 the store cannot be used, 5 check found damage, 130 interrupted.\n\n"
+    "Examples:\n"
+    "  moire store\n"
+    "  moire store check --json\n"
+    "  moire store clean --dry-run\n";
+
+enum action { SHOW, CHECK, CLEAN };
+
+struct options {
+    enum action action;
+    const char *given;
+    char store[4096];
+    bool dry_run, json;
+};
+
+/* The one thing a signal handler may touch. */
+static volatile sig_atomic_t stop_requested;
+
+static void on_signal(int number) {
+    (void)number;
+    stop_requested = 1;
+}
+
+static int usage_error(const char *text) {
+    fprintf(stderr, "moire store: %s; `moire store --help` explains\n", text);
+    return MO_EXIT_USAGE;
+}
+
+/* An exit code, or -1 to go on. */
+static int parse(struct mo_args *a, struct options *o) {
+    static const char *const actions[] = {"show", "check", "clean"};
+    int given = 0;
+    while (a->at < a->argc) {
+        int action = 0;
+        while (action <= CLEAN && strcmp(a->argv[a->at], actions[action]))
+            action++;
+        if (action <= CLEAN) {
+            if (given++) return usage_error("one of show, check and clean");
+            o->action = (enum action)action;
+            a->at++;
+        } else if (mo_args_flag(a, "--store", true)) {
+            if (!(o->given = a->value)) return usage_error("--store wants a folder");
+        } else if (mo_args_flag(a, "--dry-run", false)) {
+            o->dry_run = true;
+        } else if (mo_args_flag(a, "--json", false)) {
+            o->json = true;
+        } else {
+            return usage_error("no such flag");
+        }
+    }
+    return o->dry_run && o->action != CLEAN ? usage_error("--dry-run belongs to clean") : -1;
+}
+
+/* --- sums --- */
+struct sum {
+    int files;
+    int64_t bytes;
+};
+
+static struct sum count(const struct mo_upkeep *u, int kind, int state) {
+    struct sum s = {0, 0};
+    for (int i = 0; i < u->n; i++) {
+        if ((int)u->item[i].kind != kind || (int)u->item[i].state != state) continue;
+        s.files++;
+        s.bytes += u->item[i].bytes;
+    }
+    return s;
+}
+
+/* The code beside entry i; entries of a name lie next to one another. */
+static int64_t code_of(const struct mo_upkeep *u, int i) {
+    for (int k = i + 1; k < u->n && !strcmp(u->item[k].name, u->item[i].name); k++)
+        if (u->item[k].kind == MO_STORED_CODE) return u->item[k].bytes;
+    return 0;
+}
+
+static bool is_kernel(const struct mo_stored *item, const char *family) {
+    return item->kind == MO_STORED_ENTRY && item->state == MO_STORED_NEEDED &&
+           (!family || !strcmp(item->family, family));
+}
+
+static struct sum family_of(const struct mo_upkeep *u, const char *family) {
+    struct sum s = {0, 0};
+    for (int i = 0; i < u->n; i++) {
+        if (!is_kernel(&u->item[i], family)) continue;
+        s.files++;
+        s.bytes += code_of(u, i);
+    }
+    return s;
+}
+
+/* The first kernel of its family: where a row of that family is due. */
+static bool is_first_of_family(const struct mo_upkeep *u, int i) {
+    for (int k = 0; k < i; k++)
+        if (is_kernel(&u->item[k], u->item[i].family)) return false;
+    return is_kernel(&u->item[i], NULL);
+}
+
+static int64_t model_bytes(const struct mo_upkeep *u, const char *name) {
+    for (int i = 0; i < u->n; i++)
+        if (u->item[i].kind == MO_STORED_MODEL && !strcmp(u->item[i].name, name)) return u->item[i].bytes;
+    return 0;
+}
+
+/* A model may have two stamps, with and without its shapes spelled out. */
+static bool is_model_row(const struct mo_upkeep *u, int i) {
+    const struct mo_stored *item = &u->item[i];
+    if (item->kind != MO_STORED_STAMP || item->state != MO_STORED_NEEDED) return false;
+    for (int k = 0; k < i; k++)
+        if (u->item[k].kind == MO_STORED_STAMP && u->item[k].state == MO_STORED_NEEDED &&
+            !strcmp(u->item[k].digest, item->digest) && !strcmp(u->item[k].label, item->label))
+            return false;
+    return true;
+}
+
+/* --- text --- */
+static double mib(int64_t bytes) {
+    return (double)bytes / (1 << 20);
+}
+
+static void print_kinds(const struct mo_upkeep *u) {
+    printf("%-26s %7s %10s", "kind", "files", "MiB");
+    for (int state = 1; state < MO_STORED_STATES; state++)
+        printf(" %9s %9s", mo_stored_state_name((enum mo_stored_state)state), "MiB");
+    putchar('\n');
+    for (int kind = 0; kind < MO_STORED_KINDS; kind++) {
+        printf("%-26s", mo_stored_kind_name((enum mo_stored_kind)kind));
+        for (int state = 0; state < MO_STORED_STATES; state++) {
+            struct sum s = count(u, kind, state);
+            printf(state ? " %9d %9.1f" : " %7d %10.1f", s.files, mib(s.bytes));
+        }
+        putchar('\n');
+    }
+}
+
+static void print_contents(const struct mo_upkeep *u) {
+    printf("\n%-26s %7s %10s\n", "family", "kernels", "code, KiB");
+    for (int i = 0; i < u->n; i++) {
+        if (!is_first_of_family(u, i)) continue;
+        struct sum s = family_of(u, u->item[i].family);
+        printf("%-26s %7d %10.0f\n", u->item[i].family, s.files, (double)s.bytes / 1024);
+    }
+    printf("\n%10s  %s\n", "MiB", "compiled model of");
+    for (int i = 0; i < u->n; i++)
+        if (is_model_row(u, i))
+            printf("%10.1f  %s\n", mib(model_bytes(u, u->item[i].digest)),
+                   *u->item[i].label ? u->item[i].label : "(path not kept)");
+}
+
+static void print_surplus(const struct mo_upkeep *u, bool damaged_only) {
+    for (int i = 0; i < u->n; i++) {
+        const struct mo_stored *item = &u->item[i];
+        if (item->state == MO_STORED_NEEDED || (damaged_only && item->state != MO_STORED_DAMAGED)) continue;
+        printf("%-8s %10.2f MiB  %.2s/%s%s: %s\n", mo_stored_state_name(item->state), mib(item->bytes),
+               item->name, item->name, mo_stored_suffix(item->kind), item->why);
+    }
+}
+
+/* --- JSON --- */
+static json_t *json_kinds(const struct mo_upkeep *u) {
+    json_t *rows = json_array();
+    for (int kind = 0; kind < MO_STORED_KINDS; kind++) {
+        json_t *row = json_pack("{ss}", "kind", mo_stored_kind_name((enum mo_stored_kind)kind));
+        for (int state = 0; state < MO_STORED_STATES; state++) {
+            struct sum s = count(u, kind, state);
+            json_object_set_new(row, mo_stored_state_name((enum mo_stored_state)state),
+                                json_pack("{si sI}", "files", s.files, "bytes", (json_int_t)s.bytes));
+        }
+        json_array_append_new(rows, row);
+    }
+    return rows;
+}
+
+static void print_json(const struct options *o, const struct mo_upkeep *u, const struct sum *removed) {
+    json_t *families = json_array(), *models = json_array(), *surplus = json_array();
+    for (int i = 0; i < u->n; i++) {
+        const struct mo_stored *item = &u->item[i];
+        struct sum s = family_of(u, item->family);
+        if (is_first_of_family(u, i))
+            json_array_append_new(families, json_pack("{ss si sI}", "family", item->family, "kernels",
+                                                      s.files, "code_bytes", (json_int_t)s.bytes));
+        if (is_model_row(u, i))
+            json_array_append_new(models, json_pack("{ss ss sI}", "model", item->digest, "path", item->label,
+                                                    "bytes", (json_int_t)model_bytes(u, item->digest)));
+        if (item->state != MO_STORED_NEEDED)
+            json_array_append_new(surplus, json_pack("{ss ss ss sI ss}", "name", item->name, "suffix",
+                                                     mo_stored_suffix(item->kind), "state",
+                                                     mo_stored_state_name(item->state), "bytes",
+                                                     (json_int_t)item->bytes, "why", item->why));
+    }
+    json_t *doc = json_pack("{ss ss so so so so s{si sI}}", "store", o->store, "folder", u->folder, "kinds",
+                            json_kinds(u), "families", families, "models", models, "surplus", surplus,
+                            "removed", "files", removed->files, "bytes", (json_int_t)removed->bytes);
+    json_dumpf(doc, stdout, JSON_INDENT(1));
+    json_decref(doc);
+    putchar('\n');
+}
+
+/* --- actions --- */
+static bool on_progress(void *ctx, int64_t done, int64_t total) {
+    const struct options *o = ctx;
+    if (!o->json && isatty(STDERR_FILENO))
+        fprintf(stderr, "\rchecking %.0f of %.0f MiB%s", mib(done), mib(total), done == total ? "\n" : "");
+    return !stop_requested;
+}
+
+static bool is_damaged(const struct mo_upkeep *u) {
+    for (int i = 0; i < u->n; i++)
+        if (u->item[i].state == MO_STORED_DAMAGED) return true;
+    return false;
+}
+
+static int act(const struct mo_env *env, struct options *o, struct mo_upkeep *u, moire_error *err) {
+    struct sum removed = {0, 0}, surplus;
+    bool cleans = o->action == CLEAN && !o->dry_run;
+    int rc = cleans ? mo_upkeep_clean(env, o->store, u, &removed.files, &removed.bytes, err)
+                    : mo_upkeep_open(env, o->store, NULL, u, err);
+    if (!rc && !cleans && o->action != SHOW) rc = mo_upkeep_check(u, on_progress, o, err);
+    if (rc) return mo_verb_fail("store", err);
+    surplus.bytes = mo_upkeep_surplus(u, &surplus.files);
+    if (o->json) {
+        print_json(o, u, &removed);
+    } else {
+        printf("%s\n", u->folder);
+        print_kinds(u);
+        if (o->action == SHOW) print_contents(u);
+        if (o->action != SHOW) print_surplus(u, o->action == CHECK);
+        if (cleans) printf("taken out: %d files, %.1f MiB\n", removed.files, mib(removed.bytes));
+        if (!cleans && surplus.files)
+            printf("`moire store clean` would take out %d files, %.1f MiB\n", surplus.files,
+                   mib(surplus.bytes));
+    }
+    return o->action == CHECK && is_damaged(u) ? MO_EXIT_FAILED : MO_EXIT_OK;
+}
+
+static int run(const struct mo_env *env, int argc, char **argv) {
+    struct options o = {.action = SHOW};
+    struct mo_args args = {.argc = argc, .at = 1, .argv = argv};
+    struct sigaction action = {.sa_handler = on_signal};
+    struct mo_upkeep upkeep = {.env = env};
+    moire_error err = {0};
+    int code = parse(&args, &o);
+    if (code >= 0) return code;
+    if (mo_path_store(o.given, o.store, sizeof o.store, &err)) return mo_verb_fail("store", &err);
+    sigaction(SIGINT, &action, NULL);
+    code = act(env, &o, &upkeep, &err);
+    mo_upkeep_close(&upkeep);
+    return code;
+}
+
+const struct mo_verb mo_verb_store = {
+    .name = "store",
+    .summary = "what compiled kernels and models take up, whether they are whole, and cleaning up",
+    .usage = usage,
+    .run = run,
+};
