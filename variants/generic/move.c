@@ -71,6 +71,38 @@ static bool transpose(struct boxes *b) {
     return true;
 }
 
+/* Channels become the last dimension, the others keep their order. */
+static bool channels_last(const struct mo_graph *g, const struct mo_node *node) {
+    const struct mo_tensor *x = mo_arg(g, node, 0);
+    int64_t perm[MOIRE_MAX_RANK];
+    int rank = x->shape.rank;
+    if (rank < 3 || !mo_f32(x) || mo_attr_ints(node, "perm", perm, MOIRE_MAX_RANK) != rank) return false;
+    for (int i = 1; i < rank - 1; i++)
+        if (perm[i] != i + 1) return false;
+    return perm[0] == 0 && perm[rank - 1] == 1;
+}
+
+/* [N][C/16][pixels][16] to [N][pixels][C]: the whole blocks, then the channels of the last one. */
+static bool leave_blocks(struct boxes *b) {
+    const struct mo_tensor *x = mo_arg(b->g, b->node, 0), *y = mo_result(b->g, b->node, 0);
+    int64_t channels = x->shape.d[1], area = mo_span(x, 2, x->shape.rank), images[MOIRE_MAX_RANK];
+    strides_of(b->g, y, images);
+    for (int part = 0; part < 2; part++) {
+        int64_t first = part ? channels / 16 : 0, blocks = part ? 1 : channels / 16;
+        int64_t lanes = part ? channels % 16 : 16;
+        if (!blocks || !lanes) continue;
+        struct mo_box *box = add_box(b, 0, 0, y);
+        if (!box) return false;
+        *box = (struct mo_box){.rank = 4,
+                               .dims = {x->shape.d[0], area, blocks, lanes},
+                               .in_stride = {mo_alias_stride(b->g, x->id), 64, area * 64, 4},
+                               .out_stride = {images[0], channels * 4, 64, 4},
+                               .in_at = first * area * 64,
+                               .out_at = first * 64};
+    }
+    return b->n > 0;
+}
+
 static bool concat(struct boxes *b) {
     const struct mo_tensor *y = mo_result(b->g, b->node, 0);
     int axis = mo_axis_of(mo_attr_int(b->node, "axis", 0), y->shape.rank);
@@ -265,7 +297,19 @@ static void finish_box(struct mo_box *box, int64_t element) {
 
 static unsigned copy_layouts(const struct mo_graph *g, const struct mo_node *node) {
     struct boxes b;
-    return make_boxes(g, node, &b) ? MO_CAN_PLAIN : 0;
+    if (!make_boxes(g, node, &b)) return 0;
+    return MO_CAN_PLAIN | (mo_node_is(node, "Transpose") && channels_last(g, node) ? MO_CAN_LEAVE : 0);
+}
+
+/* The boxes of a layer in its final layouts. */
+static bool bound_boxes(const struct mo_graph *g, const struct mo_node *node, struct boxes *b) {
+    bool blocked = false;
+    if (mo_result(g, node, 0)->layout != MO_PLAIN || !make_boxes(g, node, b)) return false;
+    for (int i = 0; i < node->n_in; i++)
+        blocked = blocked || (mo_arg(g, node, i) && mo_arg(g, node, i)->layout != MO_PLAIN);
+    if (!blocked) return true;
+    b->n = 0;
+    return mo_node_is(node, "Transpose") && channels_last(g, node) && leave_blocks(b);
 }
 
 /* One element of padding: attribute `value` before opset 11, input 2 since; zero by default. */
@@ -287,9 +331,7 @@ static int copy_bind(const struct mo_binder *binder, const struct mo_node *node,
     const struct mo_graph *g = binder->graph;
     struct boxes b;
     double element;
-    for (int i = 0; i < node->n_in; i++)
-        if (mo_arg(g, node, i) && mo_arg(g, node, i)->layout != MO_PLAIN) return MOIRE_EUNSUPPORTED;
-    if (mo_result(g, node, 0)->layout != MO_PLAIN || !make_boxes(g, node, &b)) return MOIRE_EUNSUPPORTED;
+    if (!bound_boxes(g, node, &b)) return MOIRE_EUNSUPPORTED;
     if (!fill_element(g, node, &element)) return MOIRE_EUNSUPPORTED;
     struct mo_copy_params p = {.n_boxes = b.n, .element = (int)mo_dtype_bytes(mo_result(g, node, 0)->dtype)};
     int64_t units = 0;

@@ -68,17 +68,36 @@ static void copy_line(const char *from, char *to, int64_t n, int64_t stride, siz
         copy_strided(from, to, n, stride, element);
 }
 
+/* `n` lines whose beginnings are so many bytes apart; one of 16 floats is a channel block of a pixel. */
+static void copy_lines(const struct mo_box *box, const char *from, char *to, int64_t n, size_t element) {
+    int last = box->rank - 1;
+    int64_t in_step = last ? box->in_stride[last - 1] : 0, out_step = last ? box->out_stride[last - 1] : 0;
+    bool block = box->dims[last] * (int64_t)element == 64 && box->in_stride[last] == (int64_t)element;
+    for (int64_t i = 0; i < n; i++, from += in_step, to += out_step)
+        if (block)
+            memcpy(to, from, 64);
+        else
+            copy_line(from, to, box->dims[last], box->in_stride[last], element);
+}
+
 static void copy_rows(const struct mo_box *box, const char *in, char *out, int64_t first, int64_t last,
                       size_t element) {
-    for (int64_t row = first; row < last; row++) {
-        int64_t left = row, from = box->in_at, to = box->out_at;
-        for (int d = box->rank - 2; d >= 0; d--) {
+    int inner = box->rank - 2;
+    int64_t lines = inner < 0 ? 1 : box->dims[inner];
+    for (int64_t row = first, n; row < last; row += n) {
+        int64_t at = row % lines, left = row / lines, from = box->in_at, to = box->out_at;
+        n = lines - at < last - row ? lines - at : last - row;
+        if (inner >= 0) {
+            from += at * box->in_stride[inner];
+            to += at * box->out_stride[inner];
+        }
+        for (int d = inner - 1; d >= 0; d--) {
             int64_t i = left % box->dims[d];
             left /= box->dims[d];
             from += i * box->in_stride[d];
             to += i * box->out_stride[d];
         }
-        copy_line(in + from, out + to, box->dims[box->rank - 1], box->in_stride[box->rank - 1], element);
+        copy_lines(box, in + from, out + to, n, element);
     }
 }
 
