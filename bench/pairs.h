@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * pairs.h - measured pairs of models side by side on one GPU, and the interference model fitted to them.
+ *
+ * A file of pairs: "# moire-pairs 1", remarks as in profiles, a header, and one line a pair:
+ *
+ *   a,b,batch_a,batch_b,share_a,share_b,us_a,us_b
+ *   alexnet,resnet50,2,2,200,800,2639.84,3447.82
+ *
+ * us: microseconds on the GPU of each while the other runs without a pause.  Refused, with file and line:
+ * missing or extra cells, numbers out of range, shares that exceed the GPU together.
+ *
+ * Each pair gives two samples, one a side: the slowdown against the solo profile (the files MODEL.csv in the
+ * same folder), and the use of L2 and memory of both sides alone. */
+#ifndef MO_BENCH_PAIRS_H
+#define MO_BENCH_PAIRS_H
+#include "runtime/planner/interference.h"
+
+struct mo_pair_sample {
+    struct mo_share_use self, other;
+    double slowdown;
+};
+
+struct mo_pairs {
+    const struct mo_env *env;
+    int n;                         /* samples; pair i has 2 i and 2 i + 1 */
+    struct mo_pair_sample *sample; /* owned */
+};
+
+/* Reads the pairs at `path` and the profiles beside it; free with mo_pairs_free(). */
+int mo_pairs_load(const struct mo_env *env, const char *path, struct mo_pairs *out, moire_error *err);
+/* The same from memory; `path` names the file and its folder. */
+int mo_pairs_parse(const struct mo_env *env, const char *path, const char *text, size_t n,
+                   struct mo_pairs *out, moire_error *err);
+void mo_pairs_free(struct mo_pairs *pairs);
+
+/* Marks half of the pairs, drawn with the seed: chosen[i] for pair i, n / 2 of them. */
+void mo_pairs_split(const struct mo_pairs *pairs, uint64_t seed, bool *chosen);
+/* Least squares over the samples of pairs with chosen[i] == want (chosen NULL: all).  What the others use
+ * never speeds up: a term of theirs that comes out negative is left out, and the rest fitted again. */
+int mo_pairs_fit(const struct mo_pairs *pairs, const bool *chosen, bool want, struct mo_interference *out,
+                 moire_error *err);
+/* Relative errors of the predicted time of those samples, rising, into error[pairs->n]; how many. */
+int mo_pairs_errors(const struct mo_pairs *pairs, const bool *chosen, bool want,
+                    const struct mo_interference *model, double *error);
+#endif
