@@ -133,7 +133,7 @@ static uint64_t submit(struct fake *f, int tenant) {
     int slot;
     f->now++;
     mo_event_put(&f->events->ring[0], f->now, MO_LOG_SUBMIT, 0, tenant, f->now, 0, 0);
-    uintptr_t user = (uintptr_t)(f->issued + 1);
+    uintptr_t user = (uintptr_t)f->issued + 1;
     int code = mo_sched_arrival(f->sched, tenant, f->now, (void *)user, f->now, &slot, NULL);
     uint64_t handle = code ? 0 : mo_query_handle(mo_sched_queries(f->sched), slot);
     f->accepted += !code;
