@@ -109,30 +109,49 @@ static int run_mel(const struct mo_op_ctx *ctx) {
 struct signal {
     const struct mo_value *x;
     int64_t at, stride;            /* first element and distance, in samples */
-    int64_t n;                     /* samples that exist; the rest are zero */
     int parts;                     /* 1 real, 2 complex */
     const struct mo_value *window; /* NULL: none */
     int64_t window_offset;
 };
 
-/* One output bin: sum over samples of x w e^(-+ 2 pi i k t / length). */
-static void dft_bin(const struct signal *s, int64_t k, int64_t length, bool inverse, double *re, double *im) {
-    double sum_re = 0, sum_im = 0;
-    int64_t n = s->n < length ? s->n : length;
-    for (int64_t t = 0; t < n; t++) {
-        double angle = 2 * PI * (double)((k * t) % length) / (double)length * (inverse ? 1 : -1);
-        double c = cos(angle), sn = sin(angle), w = 1;
-        if (s->window) {
-            int64_t i = t - s->window_offset;
-            w = i >= 0 && i < mo_count(s->window) ? mo_load(s->window, i) : 0;
-        }
-        double a = w * mo_load(s->x, (s->at + t * s->stride) * s->parts);
-        double b = s->parts == 2 ? w * mo_load(s->x, (s->at + t * s->stride) * 2 + 1) : 0;
-        sum_re += a * c - b * sn;
-        sum_im += a * sn + b * c;
+/* cos and sin of 2 pi i / length, side by side; NULL and an error when out of memory. */
+static double *turns_of(const struct mo_op_ctx *ctx, int64_t length) {
+    double *turn = mo_scratch(ctx, 2 * length, sizeof *turn);
+    for (int64_t i = 0; turn && i < length; i++) {
+        turn[2 * i] = cos(2 * PI * (double)i / (double)length);
+        turn[2 * i + 1] = sin(2 * PI * (double)i / (double)length);
     }
-    *re = inverse ? sum_re / (double)length : sum_re;
-    *im = inverse ? sum_im / (double)length : sum_im;
+    return turn;
+}
+
+/* The samples of a transform, windowed: real and imaginary part side by side. */
+static void load_signal(const struct signal *s, int64_t n, double *sample) {
+    for (int64_t t = 0; t < n; t++) {
+        int64_t i = t - s->window_offset, at = (s->at + t * s->stride) * s->parts;
+        double w = 1;
+        if (s->window) w = i >= 0 && i < mo_count(s->window) ? mo_load(s->window, i) : 0;
+        sample[2 * t] = w * mo_load(s->x, at);
+        sample[2 * t + 1] = s->parts == 2 ? w * mo_load(s->x, at + 1) : 0;
+    }
+}
+
+/* `bins` outputs from element `at` on, `step` complex numbers apart: sums over samples of x e^(-+ 2 pi i k t
+ * / length). */
+static void transform(const struct mo_value *y, int64_t at, int64_t step, int64_t bins, const double *sample,
+                      int64_t n, const double *turn, int64_t length, bool inverse) {
+    double sign = inverse ? 1 : -1, scale = inverse ? 1 / (double)length : 1;
+    for (int64_t k = 0; k < bins; k++) {
+        double re = 0, im = 0;
+        for (int64_t t = 0, angle = 0; t < n; t++) { /* angle = k t modulo length */
+            double c = turn[2 * angle], sn = sign * turn[2 * angle + 1];
+            re += sample[2 * t] * c - sample[2 * t + 1] * sn;
+            im += sample[2 * t] * sn + sample[2 * t + 1] * c;
+            angle += k;
+            if (angle >= length) angle -= length;
+        }
+        mo_store(y, at + 2 * k * step, re * scale);
+        mo_store(y, at + 2 * k * step + 1, im * scale);
+    }
 }
 
 /* Axis: attribute (17) or third input (20).  Length: second input. */
@@ -171,22 +190,26 @@ static int run_dft(const struct mo_op_ctx *ctx) {
     const struct mo_shape *x = &ctx->in[0].shape, *y = &ctx->out[0].shape;
     bool inverse = mo_attr_int(ctx->node, "inverse", 0) != 0;
     int64_t inner = mo_extent(x, axis + 1, x->rank - 1), outer = mo_extent(x, 0, axis), bins = y->d[axis];
-    for (int64_t row = 0; row < outer * inner; row++) {
-        struct signal s = {
-            .x = &ctx->in[0], .stride = inner, .n = x->d[axis], .parts = (int)x->d[x->rank - 1]};
+    int64_t n = x->d[axis] < length ? x->d[axis] : length;
+    double *turn = turns_of(ctx, length), *sample = mo_scratch(ctx, 2 * n, sizeof *sample);
+    for (int64_t row = 0; turn && sample && row < outer * inner; row++) {
+        struct signal s = {.x = &ctx->in[0], .stride = inner, .parts = (int)x->d[x->rank - 1]};
         s.at = row / inner * x->d[axis] * inner + row % inner;
-        for (int64_t k = 0; k < bins; k++) {
-            double re, im;
-            int64_t at = ((row / inner * bins + k) * inner + row % inner) * 2;
-            dft_bin(&s, k, length, inverse, &re, &im);
-            mo_store(&ctx->out[0], at, re);
-            mo_store(&ctx->out[0], at + 1, im);
-        }
+        load_signal(&s, n, sample);
+        transform(&ctx->out[0], (row / inner * bins * inner + row % inner) * 2, inner, bins, sample, n, turn,
+                  length, inverse);
     }
-    return MOIRE_OK;
+    rc = turn && sample ? MOIRE_OK : MOIRE_ENOMEM;
+    mo_free(ctx->env, turn);
+    mo_free(ctx->env, sample);
+    return rc;
 }
 
-/* --- STFT(signal [B][L][1 or 2], frame_step, window, frame_length) --- */
+/* --- STFT(signal [B][L][1 or 2], frame_step, window, frame_length); a real signal may come as [B][L] --- */
+static int parts_of(const struct mo_shape *signal) {
+    return signal->rank == 3 ? (int)signal->d[2] : 1;
+}
+
 struct frames {
     int64_t step, length, count, bins;
 };
@@ -209,9 +232,10 @@ static int frames_of(const struct mo_op_ctx *ctx, struct frames *f) {
 static int infer_stft(const struct mo_op_ctx *ctx) {
     struct frames f = {0};
     int rc = mo_check_type(ctx, 0, MO_FLOATS);
-    if (rc || (rc = mo_check_rank(ctx, 0, 3, 3))) return rc;
+    if (rc || (rc = mo_check_rank(ctx, 0, 2, 3))) return rc;
     ctx->out[0].dtype = ctx->in[0].dtype;
-    if (ctx->in[0].shape.d[2] != 1 && ctx->in[0].shape.d[2] != 2)
+    int parts = parts_of(&ctx->in[0].shape);
+    if (parts != 1 && parts != 2)
         return mo_op_fail(ctx, MOIRE_ESHAPE, "the last axis must have 1 or 2 elements");
     if ((rc = frames_of(ctx, &f))) return rc;
     struct mo_shape y = {.rank = 4, .d = {ctx->in[0].shape.d[0], f.count, f.bins, 2}};
@@ -223,21 +247,21 @@ static int run_stft(const struct mo_op_ctx *ctx) {
     int rc = frames_of(ctx, &f);
     if (rc || !mo_wanted(ctx, 0)) return rc;
     const struct mo_shape *x = &ctx->in[0].shape;
-    for (int64_t i = 0; i < x->d[0] * f.count; i++) {
-        struct signal s = {.x = &ctx->in[0], .stride = 1, .n = f.length, .parts = (int)x->d[2]};
-        s.at = i / f.count * x->d[1] + i % f.count * f.step;
-        if (mo_given(ctx, 2)) {
-            s.window = &ctx->in[2];
-            s.window_offset = (f.length - mo_count(s.window)) / 2;
-        }
-        for (int64_t k = 0; k < f.bins; k++) {
-            double re, im;
-            dft_bin(&s, k, f.length, false, &re, &im);
-            mo_store(&ctx->out[0], (i * f.bins + k) * 2, re);
-            mo_store(&ctx->out[0], (i * f.bins + k) * 2 + 1, im);
-        }
+    double *turn = turns_of(ctx, f.length), *sample = mo_scratch(ctx, 2 * f.length, sizeof *sample);
+    struct signal s = {.x = &ctx->in[0], .stride = 1, .parts = parts_of(x)};
+    if (mo_given(ctx, 2)) {
+        s.window = &ctx->in[2];
+        s.window_offset = (f.length - mo_count(s.window)) / 2;
     }
-    return MOIRE_OK;
+    for (int64_t i = 0; turn && sample && i < x->d[0] * f.count; i++) {
+        s.at = i / f.count * x->d[1] + i % f.count * f.step;
+        load_signal(&s, f.length, sample);
+        transform(&ctx->out[0], i * f.bins * 2, 1, f.bins, sample, f.length, turn, f.length, false);
+    }
+    rc = turn && sample ? MOIRE_OK : MOIRE_ENOMEM;
+    mo_free(ctx->env, turn);
+    mo_free(ctx->env, sample);
+    return rc;
 }
 
 const struct mo_op mo_ops_signal[] = {

@@ -49,10 +49,23 @@ static void add_list(struct op_case *c, const char *name, size_t n, const char *
     a->floats = reals;
 }
 
+static void add_strings(struct op_case *c, const char *name, size_t n, const char *s, size_t length) {
+    struct mo_attr *a = add_attr(c, name, n, MO_ATTR_STRINGS);
+    const char **strings = mo_region_array(c->g->region, 16, sizeof *strings);
+    for (const char *end = s + length; s < end && a->n < 16;) {
+        size_t part = strcspn(s, ", ");
+        strings[a->n++] = mo_region_string(c->g->region, s, part);
+        s += part + 1;
+    }
+    a->strings = strings;
+}
+
 static void add_one(struct op_case *c, const char *name, size_t n, char kind, const char *value,
                     size_t length) {
     if (kind == '~') {
         add_list(c, name, n, value, true);
+    } else if (kind == '+') {
+        add_strings(c, name, n, value, length);
     } else if (kind == ':') {
         struct mo_attr *a = add_attr(c, name, n, MO_ATTR_STRING);
         a->s = mo_region_string(c->g->region, value, length);
@@ -68,7 +81,7 @@ static void add_one(struct op_case *c, const char *name, size_t n, char kind, co
 
 void op_case_attrs(struct op_case *c, const char *text) {
     while (*text) {
-        size_t n = strcspn(text, "=:~"), length = strcspn(text + n + 1, " ");
+        size_t n = strcspn(text, "=:~+"), length = strcspn(text + n + 1, " ");
         add_one(c, text, n, text[n], text + n + 1, length);
         text += n + 1 + length;
         text += *text == ' ';

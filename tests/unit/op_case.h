@@ -19,7 +19,8 @@ struct op_case {
 void op_case_open(struct op_case *c, const char *op, int opset);
 void op_case_close(struct op_case *c);
 /* Attributes from text: "strides=2,2 group=1 alpha=0.5 mode:linear scales~1,2.5"
- * ('=' one int or, with ',', a list; a '.' makes it a float; ':' a string; '~' a list of floats). */
+ * ('=' one int or, with ',', a list; a '.' makes it a float; ':' a string, '+' a list of them; '~' a list of
+ * floats). */
 void op_case_attrs(struct op_case *c, const char *text);
 /* Adds an input of a shape like "1x3x4" ("" = scalar, "-" = absent) holding n doubles, or 0, 1, 2, ... when
  * values is NULL; unknown: shape known, contents not. */

@@ -1,0 +1,393 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * recurrent.c - RNN, GRU and LSTM, by the equations of the ONNX operator pages, in double.
+ *
+ * A cell is a row: its number of gates, its default activations, and one step that turns the gates' sums into
+ * the next state.  The products are the same for all: sums[gate][hidden] = bias + x W' + h R', with W and R
+ * transposed once a run so that the inner loop runs along the gates.  Gates lie as in the operator's weights:
+ * RNN one; GRU update, reset, hidden; LSTM input, output, forget, cell. */
+#include <math.h>
+#include <string.h>
+#include "runtime/ops/util.h"
+
+enum { X, W, R, BIAS, LENGTHS, INITIAL_H, INITIAL_C, PEEPHOLES }; /* inputs */
+enum { Y, Y_H, Y_C };                                             /* outputs */
+enum { MOST_ACTS = 3, MOST_GATES = 4, MOST_DIRECTIONS = 2 };
+
+/* --- activations of cells --- */
+static double affine(double x, double a, double b) {
+    return a * x + b;
+}
+static double relu(double x, double a, double b) {
+    (void)a, (void)b;
+    return x > 0 ? x : 0;
+}
+static double hyperbolic(double x, double a, double b) {
+    (void)a, (void)b;
+    return tanh(x);
+}
+static double sigmoid(double x, double a, double b) {
+    (void)a, (void)b;
+    return 1 / (1 + exp(-x));
+}
+static double leaky_relu(double x, double a, double b) {
+    (void)b;
+    return x < 0 ? a * x : x;
+}
+static double thresholded_relu(double x, double a, double b) {
+    (void)b;
+    return x > a ? x : 0;
+}
+static double scaled_tanh(double x, double a, double b) {
+    return a * tanh(b * x);
+}
+static double hard_sigmoid(double x, double a, double b) {
+    double y = a * x + b;
+    return y < 0 ? 0 : y > 1 ? 1 : y;
+}
+static double elu(double x, double a, double b) {
+    (void)b;
+    return x < 0 ? a * expm1(x) : x;
+}
+static double softsign(double x, double a, double b) {
+    (void)a, (void)b;
+    return x / (1 + fabs(x));
+}
+static double softplus(double x, double a, double b) {
+    (void)a, (void)b;
+    return x > 0 ? x + log1p(exp(-x)) : log1p(exp(x));
+}
+
+struct act {
+    const char *name;
+    double (*f)(double x, double a, double b);
+    int parameters; /* how many of a, b it takes from the attributes */
+    double a, b;    /* when they are not there */
+};
+
+static const struct act acts[] = {
+    {"Affine", affine, 2, 1, 0},
+    {"Relu", relu, 0, 0, 0},
+    {"Tanh", hyperbolic, 0, 0, 0},
+    {"Sigmoid", sigmoid, 0, 0, 0},
+    {"LeakyRelu", leaky_relu, 1, 0.01, 0},
+    {"ThresholdedRelu", thresholded_relu, 1, 1, 0},
+    {"ScaledTanh", scaled_tanh, 2, 1, 1},
+    {"HardSigmoid", hard_sigmoid, 2, 0.2, 0.5},
+    {"Elu", elu, 1, 1, 0},
+    {"Softsign", softsign, 0, 0, 0},
+    {"Softplus", softplus, 0, 0, 0},
+};
+
+/* --- one layer in one direction --- */
+struct cell;
+
+struct layer {
+    const struct cell *cell;
+    int64_t seq, batch, in, hidden;
+    int directions;
+    bool batch_first, before_reset, input_forget;
+    double clip; /* INFINITY: none */
+    struct act act[MOST_DIRECTIONS][MOST_ACTS];
+};
+
+/* What a direction works on; all in one piece of memory. */
+struct work {
+    const struct act *act;
+    double *w, *r;           /* [in][gates x hidden], [hidden][gates x hidden] */
+    double *w_bias, *r_bias; /* [gates x hidden] */
+    double *peep;            /* [3 x hidden] or zeros */
+    double *x, *from_x, *from_h;
+    double *h, *c;
+};
+
+struct cell {
+    const char *op;
+    int gates, acts;
+    const char *act[MOST_ACTS];
+    /* from_x and from_h hold the sums of both products, biases included */
+    void (*step)(const struct layer *l, struct work *k);
+};
+
+static double apply(const struct layer *l, const struct act *a, double x) {
+    double cut = x > l->clip ? l->clip : x < -l->clip ? -l->clip : x;
+    return a->f(cut, a->a, a->b);
+}
+
+/* out[j] += v[i] m[i][j] over n columns of a matrix with rows of `width`. */
+static void add_product(double *out, const double *v, int64_t rows, const double *m, int64_t width,
+                        int64_t n) {
+    for (int64_t i = 0; i < rows; i++)
+        for (int64_t j = 0; j < n; j++)
+            out[j] += v[i] * m[i * width + j];
+}
+
+static void step_rnn(const struct layer *l, struct work *k) {
+    for (int64_t j = 0; j < l->hidden; j++)
+        k->h[j] = apply(l, &k->act[0], k->from_x[j] + k->from_h[j]);
+}
+
+static void step_gru(const struct layer *l, struct work *k) {
+    int64_t n = l->hidden;
+    double *z = k->from_x, *r = k->from_x + n, *g = k->from_x + 2 * n, *from_h = k->from_h + 2 * n;
+    for (int64_t j = 0; j < 2 * n; j++)
+        k->from_x[j] = apply(l, &k->act[0], k->from_x[j] + k->from_h[j]);
+    if (l->before_reset) {
+        for (int64_t j = 0; j < n; j++)
+            g[j] += r[j] * from_h[j];
+    } else {
+        for (int64_t j = 0; j < n; j++) {
+            g[j] += k->r_bias[2 * n + j];
+            r[j] *= k->h[j];
+        }
+        add_product(g, r, n, k->r + 2 * n, 3 * n, n);
+    }
+    for (int64_t j = 0; j < n; j++)
+        k->h[j] = (1 - z[j]) * apply(l, &k->act[1], g[j]) + z[j] * k->h[j];
+}
+
+static void step_lstm(const struct layer *l, struct work *k) {
+    int64_t n = l->hidden;
+    const double *peep_i = k->peep, *peep_o = k->peep + n, *peep_f = k->peep + 2 * n;
+    for (int64_t j = 0; j < 4 * n; j++)
+        k->from_x[j] += k->from_h[j];
+    const double *i = k->from_x, *o = i + n, *f = i + 2 * n, *g = i + 3 * n;
+    for (int64_t j = 0; j < n; j++) {
+        double in = apply(l, &k->act[0], i[j] + peep_i[j] * k->c[j]);
+        double forget = l->input_forget ? 1 - in : apply(l, &k->act[0], f[j] + peep_f[j] * k->c[j]);
+        k->c[j] = forget * k->c[j] + in * apply(l, &k->act[1], g[j]);
+        double out = apply(l, &k->act[0], o[j] + peep_o[j] * k->c[j]);
+        k->h[j] = out * k->act[2].f(k->c[j], k->act[2].a, k->act[2].b);
+    }
+}
+
+static const struct cell cells[] = {
+    {"RNN", 1, 1, {"Tanh"}, step_rnn},
+    {"GRU", 3, 2, {"Sigmoid", "Tanh"}, step_gru},
+    {"LSTM", 4, 3, {"Sigmoid", "Tanh", "Tanh"}, step_lstm},
+};
+
+/* --- attributes and shapes --- */
+static const struct cell *cell_of(const struct mo_op_ctx *ctx) {
+    size_t i = 0;
+    while (i + 1 < sizeof cells / sizeof *cells && strcmp(cells[i].op, ctx->node->op_type))
+        i++;
+    return &cells[i];
+}
+
+static int find_act(const struct mo_op_ctx *ctx, const char *name, struct act *out) {
+    for (size_t i = 0; i < sizeof acts / sizeof *acts; i++) {
+        if (strcmp(acts[i].name, name)) continue;
+        *out = acts[i];
+        return MOIRE_OK;
+    }
+    return mo_op_fail(ctx, MOIRE_EUNSUPPORTED, "activation '%.40s' is not supported", name);
+}
+
+/* The list gives parameters to the functions that take some, in order. */
+static void take_parameter(const struct mo_attr *list, int *at, double *to) {
+    if (list && list->type == MO_ATTR_FLOATS && *at < list->n) *to = (double)list->floats[(*at)++];
+}
+
+static int read_acts(const struct mo_op_ctx *ctx, struct layer *l) {
+    const struct mo_attr *names = mo_attr_find(ctx->node, "activations");
+    const struct mo_attr *a = mo_attr_find(ctx->node, "activation_alpha");
+    const struct mo_attr *b = mo_attr_find(ctx->node, "activation_beta");
+    int wanted = l->directions * l->cell->acts, at_a = 0, at_b = 0;
+    if (names && (names->type != MO_ATTR_STRINGS || names->n != wanted))
+        return mo_op_fail(ctx, MOIRE_EINVAL, "'activations' must name %d functions", wanted);
+    for (int i = 0; i < wanted; i++) {
+        struct act *act = &l->act[i / l->cell->acts][i % l->cell->acts];
+        int rc = find_act(ctx, names ? names->strings[i] : l->cell->act[i % l->cell->acts], act);
+        if (rc) return rc;
+        if (act->parameters > 0) take_parameter(a, &at_a, &act->a);
+        if (act->parameters > 1) take_parameter(b, &at_b, &act->b);
+    }
+    return MOIRE_OK;
+}
+
+static int read_layer(const struct mo_op_ctx *ctx, struct layer *l) {
+    const char *direction = mo_attr_string(ctx->node, "direction", "forward");
+    const struct mo_shape *x = &ctx->in[X].shape;
+    l->cell = cell_of(ctx);
+    l->batch_first = mo_attr_int(ctx->node, "layout", 0) != 0;
+    l->before_reset = mo_attr_int(ctx->node, "linear_before_reset", 0) != 0;
+    l->input_forget = mo_attr_int(ctx->node, "input_forget", 0) != 0;
+    l->clip = (double)mo_attr_float(ctx->node, "clip", INFINITY);
+    l->seq = x->d[l->batch_first];
+    l->batch = x->d[!l->batch_first];
+    l->in = x->d[2];
+    l->hidden = ctx->in[R].shape.d[2];
+    l->directions = strcmp(direction, "bidirectional") ? 1 : 2;
+    if (l->directions == 1 && strcmp(direction, "forward") && strcmp(direction, "reverse"))
+        return mo_op_fail(ctx, MOIRE_EINVAL, "direction '%.40s' is unknown", direction);
+    if (mo_attr_int(ctx->node, "hidden_size", l->hidden) != l->hidden)
+        return mo_op_fail(ctx, MOIRE_EINVAL, "hidden_size is %lld but R has %lld columns",
+                          (long long)mo_attr_int(ctx->node, "hidden_size", 0), (long long)l->hidden);
+    return read_acts(ctx, l);
+}
+
+/* State tensors are [directions][batch][hidden], batch first with layout 1. */
+static struct mo_shape state_shape(const struct layer *l) {
+    struct mo_shape s = {.rank = 3, .d = {l->directions, l->batch, l->hidden}};
+    if (l->batch_first) {
+        s.d[0] = l->batch;
+        s.d[1] = l->directions;
+    }
+    return s;
+}
+
+static int check_shapes(const struct mo_op_ctx *ctx, const struct layer *l) {
+    int64_t rows = l->cell->gates * l->hidden;
+    struct mo_shape state = state_shape(l);
+    const struct {
+        int input;
+        struct mo_shape shape;
+    } wanted[] = {
+        {W, {.rank = 3, .d = {l->directions, rows, l->in}}},
+        {R, {.rank = 3, .d = {l->directions, rows, l->hidden}}},
+        {BIAS, {.rank = 2, .d = {l->directions, 2 * rows}}},
+        {LENGTHS, {.rank = 1, .d = {l->batch}}},
+        {INITIAL_H, state},
+        {INITIAL_C, state},
+        {PEEPHOLES, {.rank = 2, .d = {l->directions, 3 * l->hidden}}},
+    };
+    for (size_t i = 0; i < sizeof wanted / sizeof *wanted; i++) {
+        char is[160], needs[160];
+        const struct mo_value *v = &ctx->in[wanted[i].input];
+        if (!mo_given(ctx, wanted[i].input) || mo_shape_equal(&v->shape, &wanted[i].shape)) continue;
+        return mo_op_fail(ctx, MOIRE_ESHAPE, "input %d is %s, needs %s", wanted[i].input,
+                          mo_shape_text(&v->shape, is, sizeof is),
+                          mo_shape_text(&wanted[i].shape, needs, sizeof needs));
+    }
+    return MOIRE_OK;
+}
+
+static int infer_recurrent(const struct mo_op_ctx *ctx) {
+    struct layer l = {0};
+    int rc = MOIRE_OK;
+    for (int i = X; i <= R; i++)
+        if ((rc = mo_check_type(ctx, i, MO_FLOATS)) || (rc = mo_check_rank(ctx, i, 3, 3))) return rc;
+    for (int i = W; i < ctx->n_in; i++) {
+        if (!mo_given(ctx, i)) continue;
+        unsigned set = i == LENGTHS ? MO_TYPE(MOIRE_I32) : MO_TYPE(ctx->in[X].dtype);
+        if ((rc = mo_check_type(ctx, i, set))) return rc;
+    }
+    if ((rc = read_layer(ctx, &l)) || (rc = check_shapes(ctx, &l))) return rc;
+    struct mo_shape y = {.rank = 4, .d = {l.seq, l.directions, l.batch, l.hidden}}, state = state_shape(&l);
+    if (l.batch_first) y = (struct mo_shape){.rank = 4, .d = {l.batch, l.seq, l.directions, l.hidden}};
+    rc = mo_set_out(ctx, Y, ctx->in[X].dtype, &y);
+    for (int i = Y_H; !rc && i <= Y_C; i++)
+        rc = mo_set_out(ctx, i, ctx->in[X].dtype, &state);
+    return rc;
+}
+
+/* --- running --- */
+/* Rows of a matrix [rows][n] become columns. */
+static void load_transposed(const struct mo_value *v, int64_t at, int64_t rows, int64_t n, double *out) {
+    for (int64_t i = 0; i < n; i++)
+        mo_load_span(v, at + i, n, rows, out + i * rows);
+}
+
+/* Weights of direction d; what is not given stays zero. */
+static void load_weights(const struct mo_op_ctx *ctx, const struct layer *l, int d, struct work *k) {
+    int64_t rows = l->cell->gates * l->hidden;
+    k->act = l->act[d];
+    load_transposed(&ctx->in[W], d * rows * l->in, rows, l->in, k->w);
+    load_transposed(&ctx->in[R], d * rows * l->hidden, rows, l->hidden, k->r);
+    if (mo_given(ctx, BIAS)) {
+        mo_load_span(&ctx->in[BIAS], d * 2 * rows, 1, rows, k->w_bias);
+        mo_load_span(&ctx->in[BIAS], (d * 2 + 1) * rows, 1, rows, k->r_bias);
+    }
+    if (mo_given(ctx, PEEPHOLES))
+        mo_load_span(&ctx->in[PEEPHOLES], d * 3 * l->hidden, 1, 3 * l->hidden, k->peep);
+}
+
+static int64_t state_at(const struct layer *l, int d, int64_t b) {
+    return (l->batch_first ? b * l->directions + d : d * l->batch + b) * l->hidden;
+}
+
+static int64_t y_at(const struct layer *l, int d, int64_t b, int64_t t) {
+    int64_t row =
+        l->batch_first ? (b * l->seq + t) * l->directions + d : (t * l->directions + d) * l->batch + b;
+    return row * l->hidden;
+}
+
+/* One sequence; `length` of its steps count. */
+static void run_sequence(const struct mo_op_ctx *ctx, const struct layer *l, struct work *k, int d, int64_t b,
+                         int64_t length) {
+    int64_t rows = l->cell->gates * l->hidden, at = state_at(l, d, b);
+    bool reverse = d == 1 || !strcmp(mo_attr_string(ctx->node, "direction", "forward"), "reverse");
+    double *states[] = {k->h, k->c};
+    for (int i = 0; i < 2; i++) {
+        memset(states[i], 0, (size_t)l->hidden * sizeof *k->h);
+        if (mo_given(ctx, INITIAL_H + i)) mo_load_span(&ctx->in[INITIAL_H + i], at, 1, l->hidden, states[i]);
+    }
+    for (int64_t s = 0; s < length; s++) {
+        int64_t t = reverse ? length - 1 - s : s;
+        mo_load_span(&ctx->in[X], (l->batch_first ? b * l->seq + t : t * l->batch + b) * l->in, 1, l->in,
+                     k->x);
+        memcpy(k->from_x, k->w_bias, (size_t)rows * sizeof *k->from_x);
+        memcpy(k->from_h, k->r_bias, (size_t)rows * sizeof *k->from_h);
+        add_product(k->from_x, k->x, l->in, k->w, rows, rows);
+        add_product(k->from_h, k->h, l->hidden, k->r, rows, rows);
+        l->cell->step(l, k);
+        if (mo_wanted(ctx, Y)) mo_store_span(&ctx->out[Y], y_at(l, d, b, t), 1, l->hidden, k->h);
+    }
+    for (int i = 0; i < 2; i++)
+        if (mo_wanted(ctx, Y_H + i)) mo_store_span(&ctx->out[Y_H + i], at, 1, l->hidden, states[i]);
+}
+
+static int run_direction(const struct mo_op_ctx *ctx, const struct layer *l, struct work *k, int d) {
+    load_weights(ctx, l, d, k);
+    for (int64_t b = 0; b < l->batch; b++) {
+        int64_t length = mo_given(ctx, LENGTHS) ? mo_load_int(&ctx->in[LENGTHS], b) : l->seq;
+        if (length < 0 || length > l->seq)
+            return mo_op_fail(ctx, MOIRE_EINVAL, "length %lld of sequence %lld is out of range",
+                              (long long)length, (long long)b);
+        run_sequence(ctx, l, k, d, b, length);
+    }
+    return MOIRE_OK;
+}
+
+/* Cuts the scratch into the parts of the work; zeroed. */
+static double *lay_out(const struct mo_op_ctx *ctx, const struct layer *l, struct work *k) {
+    int64_t rows = l->cell->gates * l->hidden;
+    struct {
+        double **part;
+        int64_t n;
+    } parts[] = {
+        {&k->w, rows * l->in}, {&k->r, rows * l->hidden}, {&k->w_bias, rows},
+        {&k->r_bias, rows},    {&k->peep, 3 * l->hidden}, {&k->x, l->in},
+        {&k->from_x, rows},    {&k->from_h, rows},        {&k->h, l->hidden},
+        {&k->c, l->hidden},
+    };
+    int64_t total = 0;
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
+        total += parts[i].n;
+    double *all = mo_scratch(ctx, total, sizeof *all), *at = all;
+    for (size_t i = 0; all && i < sizeof parts / sizeof *parts; at += parts[i++].n)
+        *parts[i].part = at;
+    if (all) memset(all, 0, (size_t)total * sizeof *all);
+    return all;
+}
+
+static int run_recurrent(const struct mo_op_ctx *ctx) {
+    struct layer l = {0};
+    struct work k = {0};
+    int rc = read_layer(ctx, &l);
+    double *memory = rc ? NULL : lay_out(ctx, &l, &k);
+    if (!rc && !memory) rc = MOIRE_ENOMEM;
+    if (!rc && mo_wanted(ctx, Y)) /* steps beyond a sequence's length */
+        memset(ctx->out[Y].data, 0, (size_t)mo_count(&ctx->out[Y]) * mo_dtype_bytes(ctx->out[Y].dtype));
+    for (int d = 0; !rc && d < l.directions; d++)
+        rc = run_direction(ctx, &l, &k, d);
+    mo_free(ctx->env, memory);
+    return rc;
+}
+
+const struct mo_op mo_ops_recurrent[] = {
+    {"RNN", "", 7, 3, 6, 1, 2, infer_recurrent, run_recurrent, 0},
+    {"GRU", "", 7, 3, 6, 1, 2, infer_recurrent, run_recurrent, 0},
+    {"LSTM", "", 7, 3, 8, 1, 3, infer_recurrent, run_recurrent, 0},
+    {0},
+};
