@@ -6,19 +6,42 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include "bench/scenario.h"
 #include "bench/arrivals.h"
 
 enum { MAX_ARRIVALS = 10 * 1000 * 1000 };
 
+/* The end of a gap that begins at `at` ns and lasts `gap` means of the full rate: time passes slower where
+ * the curve is below its largest. */
+static double after_gap(const struct mo_bench_curve *curve, double full, double rate, double at, double gap) {
+    if (!curve || !curve->n) return at + gap / rate * 1e9;
+    for (int i = 0; i < curve->n; i++) {
+        double end = i + 1 < curve->n ? curve->at_s[i + 1] * 1e9 : INFINITY;
+        double now = rate * (curve->rate[i] / full);
+        if (at >= end) continue;
+        if (now > 0 && at + gap / now * 1e9 < end) return at + gap / now * 1e9;
+        gap -= now > 0 ? (end - at) * 1e-9 * now : 0;
+        at = end;
+    }
+    return INFINITY;
+}
+
+static double full_rate(const struct mo_bench_curve *curve) {
+    double full = 0;
+    for (int i = 0; curve && i < curve->n; i++)
+        full = fmax(full, curve->rate[i]);
+    return full;
+}
+
 /* Walks one tenant's stream; stores when `to` is given.  Returns the number of arrivals, -1 for too many. */
-static int walk(const struct mo_process *process, uint64_t seed, int tenant, double rate, int64_t total_ns,
-                struct mo_bench_arrival *to) {
+static int walk(const struct mo_process *process, uint64_t seed, int tenant, double rate,
+                const struct mo_bench_curve *curve, int64_t total_ns, struct mo_bench_arrival *to) {
     struct mo_process_state state;
     mo_process_start(&state, process, seed, (uint64_t)tenant);
     int n = 0;
-    double at = 0;
+    double at = 0, full = full_rate(curve);
     for (;;) {
-        at += mo_process_gap(&state) / rate * 1e9;
+        at = after_gap(curve, full, rate, at, mo_process_gap(&state));
         if (!(at < (double)total_ns)) return n;
         if (n == MAX_ARRIVALS) return -1;
         if (to) to[n] = (struct mo_bench_arrival){(int64_t)at, tenant};
@@ -33,14 +56,15 @@ static int by_time(const void *pa, const void *pb) {
 }
 
 int mo_bench_schedule_draw(const struct mo_env *env, const struct mo_process *process, uint64_t seed,
-                           const double *rates, int n_tenants, int64_t warmup_ns, int64_t window_ns,
-                           int64_t total_ns, struct mo_bench_schedule *out, moire_error *err) {
+                           const double *rates, const struct mo_bench_curve *curves, int n_tenants,
+                           int64_t warmup_ns, int64_t window_ns, int64_t total_ns,
+                           struct mo_bench_schedule *out, moire_error *err) {
     memset(out, 0, sizeof *out);
     int64_t n = 0;
     for (int i = 0; i < n_tenants; i++) {
         if (!(rates[i] > 0) || !isfinite(rates[i]))
             return mo_fail(err, MOIRE_EINVAL, "tenant %d: the arrival rate must be positive", i);
-        int k = walk(process, seed, i, rates[i], total_ns, NULL);
+        int k = walk(process, seed, i, rates[i], curves ? &curves[i] : NULL, total_ns, NULL);
         if (k < 0 || (n += k) > MAX_ARRIVALS)
             return mo_fail(err, MOIRE_ELIMIT, "more than %d arrivals; lower the load or the seconds",
                            MAX_ARRIVALS);
@@ -48,7 +72,7 @@ int mo_bench_schedule_draw(const struct mo_env *env, const struct mo_process *pr
     out->items = mo_alloc(env, ((size_t)n + 1) * sizeof *out->items);
     if (!out->items) return mo_fail(err, MOIRE_ENOMEM, "no memory for %lld arrivals", (long long)n);
     for (int i = 0; i < n_tenants; i++)
-        out->n += walk(process, seed, i, rates[i], total_ns, out->items + out->n);
+        out->n += walk(process, seed, i, rates[i], curves ? &curves[i] : NULL, total_ns, out->items + out->n);
     qsort(out->items, (size_t)out->n, sizeof *out->items, by_time);
     out->warmup_ns = warmup_ns;
     out->window_ns = window_ns;

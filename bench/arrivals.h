@@ -10,6 +10,8 @@
 #include "bench/process.h"
 #include "runtime/base/env.h"
 
+struct mo_bench_curve;
+
 struct mo_bench_arrival {
     int64_t at_ns; /* from the start of the run */
     int tenant;
@@ -23,10 +25,12 @@ struct mo_bench_schedule {
     int64_t total_ns;  /* arrivals go on until here, so that the last ones that count meet the same load */
 };
 
-/* Draws arrivals at rates[i] queries a second for each tenant.  Free with mo_bench_schedule_free(). */
+/* Draws arrivals at rates[i] queries a second for each tenant; where curves (may be NULL) has points for it,
+ * at the rate of the curve as a share of its largest.  Free with mo_bench_schedule_free(). */
 int mo_bench_schedule_draw(const struct mo_env *env, const struct mo_process *process, uint64_t seed,
-                           const double *rates, int n_tenants, int64_t warmup_ns, int64_t window_ns,
-                           int64_t total_ns, struct mo_bench_schedule *out, moire_error *err);
+                           const double *rates, const struct mo_bench_curve *curves, int n_tenants,
+                           int64_t warmup_ns, int64_t window_ns, int64_t total_ns,
+                           struct mo_bench_schedule *out, moire_error *err);
 void mo_bench_schedule_free(const struct mo_env *env, struct mo_bench_schedule *schedule);
 
 /* The file that peers read: a comment line, then "time_ns,tenant" lines. */

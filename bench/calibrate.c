@@ -127,6 +127,7 @@ int mo_bench_calibrate(struct mo_bench_session *session, const struct mo_bench_s
     if (code) return code;
     out->region = mo_region_create(session->env);
     if (!out->region) code = mo_fail(err, MOIRE_ENOMEM, "out of memory");
+    if (!code) code = mo_bench_no_applications(&out->scenario, err);
     for (int i = 0; !code && i < out->scenario.n_tenants; i++)
         code = mo_bench_resolve(session, out->region, &out->scenario.tenants[i], err);
     if (!code && options->calibration)
@@ -155,6 +156,9 @@ void mo_bench_mix_close(struct mo_bench_mix *mix) {
 }
 
 void mo_bench_rates(const struct mo_bench_mix *mix, double load, double *rates) {
+    for (int i = 0; mix->scenario.rated && i < mix->scenario.n_tenants; i++)
+        rates[i] = load * mix->scenario.tenants[i].rate;
+    if (mix->scenario.rated) return;
     double busy = 0; /* core-seconds a second at rate = weight */
     for (int i = 0; i < mix->scenario.n_tenants; i++)
         busy += mix->weight[i] * mix->solo_ms[i] * 1e-3;

@@ -42,8 +42,11 @@ static int draw(const struct mo_env *env, const struct mo_bench_mix *mix,
     int64_t longest = 0, warmup = (int64_t)(o->warmup * 1e9), window = (int64_t)(o->seconds * 1e9);
     for (int i = 0; i < mix->scenario.n_tenants; i++)
         if (mix->qos_ns[i] > longest) longest = mix->qos_ns[i];
-    return mo_bench_schedule_draw(env, &o->process, seed, rates, mix->scenario.n_tenants, warmup, window,
-                                  warmup + window + longest, out, err);
+    struct mo_bench_curve curves[MO_BENCH_MAX_TENANTS];
+    for (int i = 0; i < mix->scenario.n_tenants; i++)
+        curves[i] = mix->scenario.tenants[i].curve;
+    return mo_bench_schedule_draw(env, &o->process, seed, rates, curves, mix->scenario.n_tenants, warmup,
+                                  window, warmup + window + longest, out, err);
 }
 
 static int counted(const struct mo_bench_schedule *s) {

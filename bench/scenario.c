@@ -6,7 +6,7 @@
 
 #define COUNT(a) (int)(sizeof(a) / sizeof(a)[0])
 
-static const double most_ms = 3.6e6, most_weight = 1e9, most_times = 1e6;
+static const double most_ms = 3.6e6, most_weight = 1e9, most_times = 1e6, most_rate = 1e7;
 
 static int read_qos(const struct mo_json_file *f, const char *where, const json_t *object,
                     struct mo_bench_qos *out, moire_error *err) {
@@ -56,17 +56,20 @@ int mo_bench_read_shapes(const struct mo_json_file *f, const char *where, const 
 
 struct tenant_raw {
     const char *name, *model, *cls;
-    double weight;
+    double weight, rate;
     int64_t priority;
     bool shed_late;
-    json_t *qos, *shapes;
+    json_t *qos, *shapes, *curve, *stages;
 };
 
 static int read_tenant(const struct mo_json_file *f, const char *where, const json_t *object,
                        const struct mo_bench_qos *qos, struct mo_bench_tenant *out, moire_error *err) {
     const struct mo_json_field fields[] = {
         {"name", MO_JSON_STRING, false, offsetof(struct tenant_raw, name), 0, 0},
-        {"model", MO_JSON_STRING, true, offsetof(struct tenant_raw, model), 0, 0},
+        {"model", MO_JSON_STRING, false, offsetof(struct tenant_raw, model), 0, 0},
+        {"stages", MO_JSON_ARRAY, false, offsetof(struct tenant_raw, stages), 0, 0},
+        {"rate", MO_JSON_NUMBER, false, offsetof(struct tenant_raw, rate), 0, most_rate},
+        {"curve", MO_JSON_ARRAY, false, offsetof(struct tenant_raw, curve), 0, 0},
         {"class", MO_JSON_STRING, false, offsetof(struct tenant_raw, cls), 0, 0},
         {"weight", MO_JSON_NUMBER, false, offsetof(struct tenant_raw, weight), 1e-9, most_weight},
         {"priority", MO_JSON_INT, false, offsetof(struct tenant_raw, priority), -1000, 1000},
@@ -83,7 +86,13 @@ static int read_tenant(const struct mo_json_file *f, const char *where, const js
                                     .priority = (int)raw.priority,
                                     .shed_late = raw.shed_late,
                                     .qos = *qos};
+    if ((raw.model != NULL) == (raw.stages != NULL))
+        return mo_json_fail(f, where, err, "needs exactly one of \"model\" and \"stages\"");
+    if (raw.stages && !raw.name) return mo_json_fail(f, where, err, "an application needs a \"name\"");
     out->name = raw.name ? raw.name : raw.model;
+    code = mo_bench_read_rate(f, where, raw.curve, raw.rate, out, err);
+    if (!code && raw.stages) code = mo_bench_read_stages(f, where, raw.stages, out, err);
+    if (code) return code;
     snprintf(path, sizeof path, "%s.class", where);
     if (raw.cls && !strcmp(raw.cls, "best-effort"))
         out->cls = MOIRE_BEST_EFFORT;
@@ -102,11 +111,27 @@ struct scenario_raw {
     json_t *qos, *tenants;
 };
 
+/* Load means one thing in a scenario: a share of the machine, or a multiple of the rates. */
+static int check_rates(struct mo_bench_scenario *s, moire_error *err) {
+    int rated = 0;
+    for (int i = 0; i < s->n_tenants; i++)
+        rated += s->tenants[i].rate > 0;
+    s->rated = rated > 0;
+    if (rated && rated < s->n_tenants)
+        return mo_json_fail(&s->file, "tenants", err, "some have a \"rate\" or a \"curve\", some have none");
+    for (int i = 0; i < s->n_tenants; i++)
+        if (s->tenants[i].app && !(s->tenants[i].qos.ms > 0 && rated))
+            return mo_json_fail(&s->file, "tenants", err,
+                                "the application '%s' needs a rate and a target in \"ms\"",
+                                s->tenants[i].name);
+    return MOIRE_OK;
+}
+
 static int check_names(const struct mo_bench_scenario *s, moire_error *err) {
     for (int i = 0; i < s->n_tenants; i++) {
         char path[64];
         snprintf(path, sizeof path, "tenants[%d]", i);
-        if (!s->tenants[i].name[0] || !s->tenants[i].model[0])
+        if (!s->tenants[i].name[0] || (s->tenants[i].model && !s->tenants[i].model[0]))
             return mo_json_fail(&s->file, path, err, "an empty name");
         for (int j = 0; j < i; j++)
             if (!strcmp(s->tenants[i].name, s->tenants[j].name))
@@ -140,7 +165,8 @@ static int read_scenario(struct mo_bench_scenario *s, moire_error *err) {
         code = read_tenant(&s->file, path, json_array_get(raw.tenants, i), &qos, &s->tenants[i], err);
         if (code) return code;
     }
-    return check_names(s, err);
+    code = check_rates(s, err);
+    return code ? code : check_names(s, err);
 }
 
 static int finish(struct mo_bench_scenario *out, moire_error *err) {

@@ -43,7 +43,8 @@ struct mo_bench_mix {
 int mo_bench_calibrate(struct mo_bench_session *session, const struct mo_bench_serve_options *options,
                        struct mo_bench_mix *out, moire_error *err);
 void mo_bench_mix_close(struct mo_bench_mix *mix);
-/* Arrival rates, queries a second, that make the given load: sum of rate x solo one-core time = load x cores.
+/* Arrival rates, queries a second, that make the given load: sum of rate x solo one-core time = load x cores;
+ * in a scenario with rates, these times the load.
  */
 void mo_bench_rates(const struct mo_bench_mix *mix, double load, double *rates);
 

@@ -55,6 +55,7 @@ int mo_bench_simulation_open(const struct mo_env *env, const struct mo_bench_sim
     out->cost = o->cost;
     int code = mo_bench_machine_load(env, o->machine, &out->machine, err);
     if (!code) code = mo_bench_scenario_load(env, o->serve.scenario, &out->mix.scenario, err);
+    if (!code) code = mo_bench_no_applications(&out->mix.scenario, err);
     out->mix.cores = out->machine.sim.n_cores;
     for (int i = 0; !code && i < out->mix.scenario.n_tenants; i++)
         code = mo_bench_machine_profile(env, &out->machine, out->mix.scenario.tenants[i].model,

@@ -12,6 +12,7 @@
 #include <string.h>
 #include <unistd.h>
 #include "bench/arrivals.h"
+#include "bench/scenario.h"
 
 static const int64_t second = 1000000000;
 static const struct mo_process poisson; /* the zero value */
@@ -19,7 +20,7 @@ static const struct mo_process poisson; /* the zero value */
 static struct mo_bench_schedule draw(uint64_t seed, const double *rates, int n, int64_t seconds) {
     struct mo_env env = mo_env_default();
     struct mo_bench_schedule s;
-    assert_int_equal(mo_bench_schedule_draw(&env, &poisson, seed, rates, n, 0, seconds * second,
+    assert_int_equal(mo_bench_schedule_draw(&env, &poisson, seed, rates, NULL, n, 0, seconds * second,
                                             seconds * second, &s, NULL),
                      0);
     return s;
@@ -40,6 +41,32 @@ static void same_seed_same_arrivals(void **state) {
     drop(&a);
     drop(&b);
     drop(&c);
+}
+
+/* Rates follow the curve, and where it is flat a curve changes nothing. */
+static void curves_shape_the_rate(void **state) {
+    (void)state;
+    struct mo_env env = mo_env_default();
+    double at[] = {0, 20, 30, 60}, rate[] = {100, 0, 400, 200}, flat[] = {400, 400, 400, 400};
+    const struct mo_bench_curve curves[] = {{4, at, rate}, {4, at, flat}};
+    const double full[] = {400, 400};
+    struct mo_bench_schedule s, plain = draw(3, full, 2, 100);
+    assert_int_equal(
+        mo_bench_schedule_draw(&env, &poisson, 3, full, curves, 2, 0, 100 * second, 100 * second, &s, NULL),
+        0);
+    int n[4] = {0}, seen = 0, seen_plain = 0;
+    for (int i = 0; i < s.n; i++) {
+        double t = (double)s.items[i].at_ns * 1e-9;
+        if (!s.items[i].tenant) n[t < 20 ? 0 : t < 30 ? 1 : t < 60 ? 2 : 3]++;
+        seen += s.items[i].tenant == 1;
+    }
+    for (int i = 0; i < plain.n; i++)
+        seen_plain += plain.items[i].tenant == 1;
+    assert_int_equal(seen, seen_plain);
+    assert_int_equal(n[1], 0);
+    assert_true(abs(n[0] - 2000) < 200 && abs(n[2] - 12000) < 500 && abs(n[3] - 8000) < 400);
+    drop(&s);
+    drop(&plain);
 }
 
 /* A tenant's arrivals do not depend on the others, and another rate only stretches the gaps. */
@@ -101,9 +128,10 @@ static void bad_rates_and_floods_are_refused(void **state) {
     struct mo_bench_schedule s;
     const double bad[] = {0, -1, NAN, INFINITY}, flood[] = {1e12};
     for (int i = 0; i < 4; i++)
-        assert_int_equal(mo_bench_schedule_draw(&env, &poisson, 1, &bad[i], 1, 0, second, second, &s, NULL),
-                         MOIRE_EINVAL);
-    assert_int_equal(mo_bench_schedule_draw(&env, &poisson, 1, flood, 1, 0, second, second, &s, NULL),
+        assert_int_equal(
+            mo_bench_schedule_draw(&env, &poisson, 1, &bad[i], NULL, 1, 0, second, second, &s, NULL),
+            MOIRE_EINVAL);
+    assert_int_equal(mo_bench_schedule_draw(&env, &poisson, 1, flood, NULL, 1, 0, second, second, &s, NULL),
                      MOIRE_ELIMIT);
 }
 
@@ -190,6 +218,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(same_seed_same_arrivals),
         cmocka_unit_test(streams_are_independent),
+        cmocka_unit_test(curves_shape_the_rate),
         cmocka_unit_test(gaps_are_exponential),
         cmocka_unit_test(bursts_have_the_asked_dispersion),
         cmocka_unit_test(processes_are_named),

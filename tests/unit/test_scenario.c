@@ -41,6 +41,36 @@ static void reads_all_keys(void **state) {
     mo_bench_scenario_close(&s);
 }
 
+#define TENANTS(list)     "{\"name\": \"n\", \"qos\": {\"ms\": 1}, \"tenants\": [" list "]}"
+#define APPLICATION(list) TENANTS("{\"name\": \"a\", \"rate\": 1, \"stages\": [" list "]}")
+
+static void reads_rates_and_applications(void **state) {
+    (void)state;
+    struct mo_bench_scenario s;
+    moire_error err = {0};
+    const char *text = "{\"name\": \"n\", \"qos\": {\"ms\": 136}, \"tenants\": [\n"
+                       " {\"model\": \"lenet\", \"curve\": [[0, 20], [10.5, 80], [30, 0]]},\n"
+                       " {\"name\": \"traffic\", \"rate\": 50, \"stages\": [{\"model\": \"goo\", \"count\": "
+                       "2, \"after\": [\"find\"]},\n"
+                       "  {\"name\": \"find\", \"model\": \"ssd\"}]}]}";
+    int code = parse(text, &s, &err);
+    if (code) print_message("%s\n", err.message);
+    assert_int_equal(code, MOIRE_OK);
+    assert_true(s.rated && s.tenants[0].rate == 80 && s.tenants[1].rate == 50);
+    assert_int_equal(s.tenants[0].curve.n, 3);
+    assert_true(s.tenants[0].curve.at_s[1] == 10.5 && s.tenants[0].curve.rate[1] == 80);
+    const struct mo_bench_application *app = s.tenants[1].app;
+    assert_null(s.tenants[0].app);
+    assert_null(s.tenants[1].model);
+    assert_int_equal(app->dag.n, 2);
+    assert_int_equal(app->dag.n_levels, 2);
+    assert_int_equal(app->dag.level[0], 1);
+    assert_int_equal(app->dag.stage[0].count, 2);
+    assert_int_equal(app->dag.stage[0].after[0], 1);
+    assert_string_equal(app->model[1], "ssd");
+    mo_bench_scenario_close(&s);
+}
+
 static void names_place_of_errors(void **state) {
     (void)state;
     static const struct {
@@ -59,7 +89,24 @@ static void names_place_of_errors(void **state) {
         {"{\"name\": \"n\", \"tenants\": [\n  {\"model\": \"m\"}]}",
          "f.json:2:3: tenants[0]: has no \"qos\""},
         {"{\"name\": \"n\", \"tenants\": [3]}", "f.json:1:27: tenants[0]: must be an object"},
-        {"{\"name\": \"n\", \"tenants\": [{\"qos\": {\"ms\": 1}}]}", "\"model\" is missing"},
+        {"{\"name\": \"n\", \"tenants\": [{\"qos\": {\"ms\": 1}}]}",
+         "tenants[0]: needs exactly one of \"model\" and \"stages\""},
+        {TENANTS("{\"model\": \"m\", \"rate\": -1}"), "tenants[0].rate: must lie between"},
+        {TENANTS("{\"model\": \"m\", \"rate\": 1e300}"), "tenants[0].rate: must lie between"},
+        {TENANTS("{\"model\": \"m\", \"rate\": 1, \"curve\": [[0, 1]]}"), "either \"rate\" or \"curve\""},
+        {TENANTS("{\"model\": \"m\", \"curve\": []}"), "tenants[0].curve: needs 1 to"},
+        {TENANTS("{\"model\": \"m\", \"curve\": [[0, 1], [0, 2]]}"), "point 1 must be"},
+        {TENANTS("{\"model\": \"m\", \"curve\": [[0, -1]]}"), "point 0 must be"},
+        {TENANTS("{\"model\": \"m\", \"curve\": [[0, 0]]}"), "the rate is 0 throughout"},
+        {TENANTS("{\"model\": \"m\", \"rate\": 1}, {\"model\": \"o\"}"), "some have none"},
+        {TENANTS("{\"rate\": 1, \"stages\": [{\"model\": \"m\"}]}"), "an application needs a \"name\""},
+        {TENANTS("{\"name\": \"a\", \"stages\": [{\"model\": \"m\"}]}"), "'a' needs a rate and a target"},
+        {APPLICATION(""), "stages: needs 1 to"},
+        {APPLICATION("{\"model\": \"m\"}, {\"model\": \"m\"}"), "stages[1]: a second stage of that name"},
+        {APPLICATION("{\"model\": \"m\", \"after\": [\"x\"]}"), "application 'a' has no stage 'x'"},
+        {APPLICATION("{\"model\": \"m\", \"count\": 0}"), "stages[0].count: must"},
+        {APPLICATION("{\"model\": \"m\", \"after\": [\"o\"]}, {\"model\": \"o\", \"after\": [\"m\"]}"),
+         "waits for itself, in a circle"},
         {"{\"name\": \"n\", \"qos\": {}, \"tenants\": []}", "qos: needs exactly one"},
         {"{\"name\": \"n\", \"qos\": {\"ms\": 1, \"times_solo\": 2}, \"tenants\": []}",
          "qos: needs exactly one"},
@@ -127,6 +174,7 @@ static void shipped_scenarios_are_valid(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(reads_all_keys),
+        cmocka_unit_test(reads_rates_and_applications),
         cmocka_unit_test(names_place_of_errors),
         cmocka_unit_test(refuses_unreadable_and_oversized),
         cmocka_unit_test(shipped_scenarios_are_valid),

@@ -228,7 +228,7 @@ static void a_replay_of_a_simulation_is_the_simulation(void **state) {
     m.profile[0] = p;
     m.ring = &events->ring[0];
     const double rate = 330;
-    assert_int_equal(mo_bench_schedule_draw(the_env(), &(struct mo_process){0}, 1, &rate, 1, 0, 4000000000,
+    assert_int_equal(mo_bench_schedule_draw(the_env(), &(struct mo_process){0}, 1, &rate, NULL, 1, 0, 4000000000,
                                             5000000000, &s, NULL),
                      MOIRE_OK);
     struct mo_bench_record *records = calloc((size_t)s.n, sizeof *records);
