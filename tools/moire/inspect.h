@@ -22,6 +22,7 @@ struct mo_inspection {
     struct mo_op_count *ops_before, *ops_after;
     int n_before, n_after;
     int64_t parameters, parameter_bytes, macs;
+    int cores; /* of a team that the layers are held against; 0 = none */
 };
 
 /* "float32 [1,3,224,224]" of a tensor. */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * inspect_json.c - the report of `moire inspect` as JSON. */
 #include <jansson.h>
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 #include "runtime/ops/op.h"
@@ -70,12 +71,14 @@ static json_t *layer(const struct mo_inspection *in, int i) {
         json_array_append_new(outputs, shape_of(&plan->graph->tensors[node->out[k]]->shape));
         if (plan->graph->tensors[node->out[k]]->layout == MO_C16) layout = "c16";
     }
-    return json_pack("{s:i, s:s, s:o, s:s, s:s, s:b, s:o, s:o, s:s, s:I, s:I, s:s, s:s, s:o}", "index", i,
-                     "op", node->op->name, "node", safe_string(node->name), "layer", text, "activation",
-                     mo_act_text(node->fuse.act), "residual", node->fuse.residual >= 0, "inputs", inputs,
-                     "outputs", outputs, "layout", layout, "macs", (json_int_t)mo_step_macs(step), "bytes",
-                     (json_int_t)step->bytes, "kernel", step->kernel, "kind", step->kind, "families",
-                     words(in->families[i]));
+    return json_pack("{s:i, s:s, s:o, s:s, s:s, s:b, s:o, s:o, s:s, s:I, s:I, s:I, s:i, s:s, s:s, s:o}",
+                     "index", i, "op", node->op->name, "node", safe_string(node->name), "layer", text,
+                     "activation", mo_act_text(node->fuse.act), "residual", node->fuse.residual >= 0,
+                     "inputs", inputs, "outputs", outputs, "layout", layout, "macs",
+                     (json_int_t)mo_step_macs(step), "bytes", (json_int_t)step->bytes, "units",
+                     (json_int_t)step->units, "workers",
+                     mo_step_workers(step, in->cores > 0 ? in->cores : INT_MAX), "kernel", step->kernel,
+                     "kind", step->kind, "families", words(in->families[i]));
 }
 
 static json_t *report(const struct mo_inspection *in) {

@@ -58,8 +58,41 @@ static void print_layer(const struct mo_inspection *in, int i) {
     mo_layer_text(plan->graph, step->node, layer, sizeof layer);
     if (y) mo_shape_text(&y->shape, shape, sizeof shape);
     printf("%5d  %-34s %-22s %-5s", i, layer, shape, y && y->layout == MO_C16 ? "c16" : "plain");
-    printf(" %10.2f %9.3f  ", (double)mo_step_macs(step) / 1e6, (double)step->bytes / 1e6);
+    printf(" %10.2f %9.3f %6lld  ", (double)mo_step_macs(step) / 1e6, (double)step->bytes / 1e6,
+           (long long)(step->units > 1 ? step->units : 1));
     print_choice(step, in->families[i]);
+}
+
+/* Why a team of that many cores does not get a share each; NULL when it does. */
+static const char *narrow(const struct mo_step *step, int cores) {
+    if (mo_step_workers(step, cores) == cores) return NULL;
+    if (!step->run) return "the reference runs on one core";
+    if (step->units < 2) return "one piece";
+    return mo_step_workers(step, cores) == 1 ? "too little work for a barrier" : "fewer pieces than cores";
+}
+
+/* Layers that cannot feed a team of in->cores, by reason, and their part of the work. */
+static void print_cores(const struct mo_inspection *in) {
+    int left = 0;
+    for (int i = 0; i < in->plan->n_steps; i++) {
+        const char *why = narrow(&in->plan->steps[i], in->cores);
+        int64_t macs = 0, units = 0;
+        int n = 0;
+        for (int k = 0; why && k < in->plan->n_steps; k++) {
+            const char *other = narrow(&in->plan->steps[k], in->cores);
+            if (!other || strcmp(other, why)) continue;
+            if (k < i) break; /* printed with layer k */
+            macs += mo_step_macs(&in->plan->steps[k]);
+            if (!n++ || in->plan->steps[k].units < units) units = in->plan->steps[k].units;
+        }
+        left += why != NULL;
+        if (n)
+            printf("%s%5d  %s: %.2f %% of the multiply-adds, at least %lld units\n",
+                   left == 1 ? "layers that do not feed all cores:\n" : "", n, why,
+                   in->macs ? 100 * (double)macs / (double)in->macs : 0, (long long)(units > 1 ? units : 1));
+    }
+    printf("%d of %d layers give each of %d cores a share\n", in->plan->n_steps - left, in->plan->n_steps,
+           in->cores);
 }
 
 void mo_inspect_text(const struct mo_inspection *in) {
@@ -70,7 +103,8 @@ void mo_inspect_text(const struct mo_inspection *in) {
     print_ports(in->before, "outputs", in->before->outputs, in->before->n_outputs);
     print_census("nodes before the passes", in->before->n_nodes, in->ops_before, in->n_before);
     print_census("layers after", plan->n_steps, in->ops_after, in->n_after);
-    printf("\nlayer  %-34s %-22s %-5s %10s %9s  kernel\n", "operator", "output", "form", "MMAC", "MB");
+    printf("\nlayer  %-34s %-22s %-5s %10s %9s %6s  kernel\n", "operator", "output", "form", "MMAC", "MB",
+           "units");
     for (int i = 0; i < plan->n_steps; i++)
         print_layer(in, i);
     printf("\nparameters %.3f M (%.1f MB), multiply-adds %.3f G\n", (double)in->parameters / 1e6,
@@ -78,4 +112,5 @@ void mo_inspect_text(const struct mo_inspection *in) {
     printf("activations %.2f MB a query, lower bound %.2f MB (%.2fx); packed weights %.1f MB\n",
            (double)plan->arena_bytes / 1e6, (double)plan->arena_lower / 1e6,
            (double)plan->arena_bytes / lower, (double)plan->weight_bytes / 1e6);
+    if (in->cores) print_cores(in);
 }

@@ -6,6 +6,7 @@
 #include <string.h>
 #include "codegen/frontend.h"
 #include "codegen/family/family.h"
+#include "runtime/base/cores.h"
 #include "tools/moire/inspect.h"
 #include "tools/moire/verb.h"
 #include "tools/moire/paths.h"
@@ -15,15 +16,16 @@ enum { MAX_SHAPES = 64 };
 
 static const char usage[] =
     "usage: moire inspect FILE.onnx [--shape NAME=d,d,... ...] [--batch N] [--store DIR] "
-    "[--generic] [--exact] [--json] [--svg FILE]\n\n"
+    "[--generic] [--exact] [--cores N] [--json] [--svg FILE]\n\n"
     "Shows inputs and outputs, operators before and layers after the graph passes, and for every layer its\n"
-    "fused epilogue, output shape and layout, multiply-adds, bytes moved, kernel and kind, and the\n"
-    "families that `moire compile` has for it; then parameters and memory.\n\n"
+    "fused epilogue, output shape and layout, multiply-adds, bytes moved, independent units of\n"
+    "work, kernel and kind, and the families that `moire compile` has for it; then parameters and memory.\n\n"
     "  --shape NAME=d,d,...  binds an input whose shape is open\n"
     "  --batch N             first dimension where it is open, 1 by default\n"
     "  --store DIR           folder of compiled variants; the one of `moire compile` by default\n"
     "  --generic             built-in kernels only, even where compiled variants exist\n"
     "  --exact               as run with --exact: no Winograd, no Strassen\n"
+    "  --cores N             also: which layers cannot give each of N cores a share, and why\n"
     "  --json                machine-readable output\n"
     "  --svg FILE            draws the graph of layers\n\n"
     "Examples:\n"
@@ -34,7 +36,7 @@ struct options {
     const char *file, *svg, *store;
     moire_shape shapes[MAX_SHAPES];
     int n_shapes;
-    int64_t batch;
+    int64_t batch, cores;
     bool json, generic, exact;
 };
 
@@ -59,6 +61,11 @@ static int parse_flag(struct mo_args *args, struct options *o) {
         char *end = NULL;
         o->batch = args->value ? strtoll(args->value, &end, 10) : 0;
         if (!end || *end || o->batch < 1) return usage_error("--batch wants 1 or more", NULL);
+    } else if (mo_args_flag(args, "--cores", true)) {
+        char *end = NULL;
+        o->cores = args->value ? strtoll(args->value, &end, 10) : 0;
+        if (!end || *end || o->cores < 1 || o->cores > MO_MAX_CORES)
+            return usage_error("--cores wants 1 to 1024", NULL);
     } else if (mo_args_flag(args, "--svg", true)) {
         if (!(o->svg = args->value)) return usage_error("--svg wants a file", NULL);
     } else if (mo_args_flag(args, "--store", true)) {
@@ -176,7 +183,8 @@ static int run(const struct mo_env *env, int argc, char **argv) {
     moire_error err = {0};
     int rc = parse(argc, argv, &o);
     if (rc) return rc;
-    struct mo_inspection in = {.env = env, .file = o.file, .region = mo_region_create(env)};
+    struct mo_inspection in = {
+        .env = env, .file = o.file, .region = mo_region_create(env), .cores = (int)o.cores};
     if (!in.region) rc = mo_fail(&err, MOIRE_ENOMEM, "out of memory");
     if (!rc && !o.generic) rc = mo_path_open_store(env, o.store, &store, &err);
     if (!rc) rc = load(&in, &o, &before, &plan, store, &err);
