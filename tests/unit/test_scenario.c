@@ -8,6 +8,7 @@
 #include <cmocka.h>
 #include <stdio.h>
 #include <string.h>
+#include "bench/loads.h"
 #include "bench/scenario.h"
 
 static int parse(const char *text, struct mo_bench_scenario *out, moire_error *err) {
@@ -171,6 +172,79 @@ static void shipped_scenarios_are_valid(void **state) {
     }
 }
 
+static struct mo_bench_scenario load_shipped(const char *name) {
+    static struct mo_env env; /* a scenario keeps a pointer to it */
+    struct mo_bench_scenario s;
+    moire_error err = {0};
+    static char path[64];
+    env = mo_env_default();
+    snprintf(path, sizeof path, "bench/scenarios/%s.json", name);
+    if (mo_bench_scenario_load(&env, path, &s, &err)) fail_msg("%s", err.message);
+    assert_string_equal(s.name, name);
+    return s;
+}
+
+static void loads_of_the_gpulet_paper_are_there(void **state) {
+    (void)state;
+    struct mo_bench_scenario s = load_shipped("gpulet-short-skew");
+    assert_int_equal(s.n_tenants, 5);
+    for (int i = 0; i < 5; i++) {
+        assert_string_equal(s.tenants[i].model, mo_loads_models[i].name);
+        assert_true((int64_t)(s.tenants[i].qos.ms * 1e6) == mo_loads_models[i].target_ns);
+        assert_true(s.tenants[i].rate == (i < 3 ? 100 : 50));
+    }
+    mo_bench_scenario_close(&s);
+    s = load_shipped("gpulet-long-only");
+    assert_int_equal(s.n_tenants, 3);
+    mo_bench_scenario_close(&s);
+    s = load_shipped("gpulet-equal");
+    assert_true(s.n_tenants == 5 && s.tenants[4].rate == 50);
+    mo_bench_scenario_close(&s);
+    s = load_shipped("game");
+    assert_true(s.n_tenants == 1 && s.tenants[0].qos.ms == 95 && s.tenants[0].app->dag.n_levels == 1);
+    assert_int_equal(s.tenants[0].app->dag.stage[0].count, 6);
+    mo_bench_scenario_close(&s);
+    s = load_shipped("traffic");
+    assert_true(s.n_tenants == 1 && s.tenants[0].qos.ms == 136 && s.tenants[0].app->dag.n_levels == 2);
+    mo_bench_scenario_close(&s);
+}
+
+/* A wave within the first 600 s, rest, and a higher wave, of every model on its own. */
+static void the_waves_rise_twice(void **state) {
+    (void)state;
+    struct mo_bench_scenario s = load_shipped("gpulet-waves");
+    assert_int_equal(s.n_tenants, 5);
+    for (int i = 0; i < 5; i++) {
+        const struct mo_bench_curve *c = &s.tenants[i].curve;
+        double most[3] = {0}; /* before 600 s, 700 to 850 s, later */
+        for (int k = 0; k < c->n; k++) {
+            int part = c->at_s[k] < 600 ? 0 : c->at_s[k] < 850 ? 1 : 2;
+            if (part != 1 || c->at_s[k] >= 700)
+                most[part] = c->rate[k] > most[part] ? c->rate[k] : most[part];
+        }
+        assert_true(c->at_s[0] == 0 && c->at_s[c->n - 1] < 1800);
+        assert_true(most[1] < most[0] && most[0] < most[2] && most[2] == s.tenants[i].rate);
+    }
+    mo_bench_scenario_close(&s);
+}
+
+/* Each of the 1,023 loads once. */
+static void the_grid_of_loads_is_whole(void **state) {
+    (void)state;
+    bool seen[1024] = {false};
+    double rate[MO_LOADS_MODELS];
+    for (int i = 0; i < MO_LOADS_GRID; i++) {
+        int code = 0;
+        mo_loads_rates(i, rate);
+        for (int k = 0; k < MO_LOADS_MODELS; k++) {
+            assert_true(rate[k] == 0 || rate[k] == 200 || rate[k] == 400 || rate[k] == 600);
+            code = code * 4 + (int)rate[k] / 200;
+        }
+        assert_true(code > 0 && !seen[code]);
+        seen[code] = true;
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(reads_all_keys),
@@ -178,6 +252,9 @@ int main(void) {
         cmocka_unit_test(names_place_of_errors),
         cmocka_unit_test(refuses_unreadable_and_oversized),
         cmocka_unit_test(shipped_scenarios_are_valid),
+        cmocka_unit_test(loads_of_the_gpulet_paper_are_there),
+        cmocka_unit_test(the_waves_rise_twice),
+        cmocka_unit_test(the_grid_of_loads_is_whole),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
