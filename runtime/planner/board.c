@@ -1,0 +1,220 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * board.c - see board.h. */
+#include <math.h>
+#include <string.h>
+#include "runtime/planner/board.h"
+
+int mo_board_open(struct mo_board *board, struct mo_space *space, struct mo_plan_scratch *scratch,
+                  moire_error *err) {
+    *board = (struct mo_board){.space = space, .n_gpus = space->view->n_gpus};
+    board->gpus = mo_scratch_take(scratch, (size_t)board->n_gpus, sizeof *board->gpus);
+    board->left = mo_scratch_take(scratch, (size_t)space->n + 1, sizeof *board->left);
+    if (!board->gpus || !board->left)
+        return mo_fail(err, MOIRE_ENOMEM, "planning: %zu bytes of scratch are too few", scratch->bytes);
+    mo_board_clear(board);
+    return MOIRE_OK;
+}
+
+void mo_board_clear(struct mo_board *board) {
+    const struct mo_plan_view *view = board->space->view;
+    for (int g = 0; g < board->n_gpus; g++) {
+        board->gpus[g].kind = view->gpu_kind[g];
+        board->gpus[g].n = 0;
+        board->gpus[g].free_units = view->kinds[view->gpu_kind[g]].units;
+    }
+    memcpy(board->left, board->space->rate, (size_t)board->space->n * sizeof *board->left);
+}
+
+static bool on_earlier_let(const struct mo_board_gpu *gpu, int let, int tenant) {
+    for (int l = 0; l < let; l++)
+        for (int i = 0; i < gpu->lets[l].n; i++)
+            if (gpu->lets[l].pieces[i].tenant == tenant) return true;
+    return false;
+}
+
+static bool memory_fits(const struct mo_board *board, const struct mo_board_gpu *gpu) {
+    const struct mo_plan_kind *kind = &board->space->view->kinds[gpu->kind];
+    int64_t sum = 0;
+    for (int l = 0; l < gpu->n; l++)
+        for (int i = 0; i < gpu->lets[l].n; i++) {
+            int tenant = gpu->lets[l].pieces[i].tenant;
+            if (kind->shared_weights && on_earlier_let(gpu, l, tenant)) continue;
+            sum += mo_space_memory(board->space, gpu->kind, tenant);
+        }
+    return sum <= kind->memory_bytes;
+}
+
+static void sum_use(const struct mo_space *space, int kind, struct mo_board_let *let) {
+    let->use = (struct mo_share_use){0};
+    for (int i = 0; i < let->n; i++) {
+        const struct mo_share_use *u = &mo_space_cell(space, kind, let->size, let->pieces[i].tenant)->out;
+        let->use.sm = fmax(let->use.sm, u->sm);
+        let->use.l2 = fmax(let->use.l2, u->l2);
+        let->use.dram = fmax(let->use.dram, u->dram);
+    }
+}
+
+/* What runs beside a let; returns how many. */
+static int others_of(const struct mo_board_gpu *gpu, int let, struct mo_share_use *others) {
+    int n = 0;
+    for (int l = 0; l < gpu->n; l++)
+        if (l != let) others[n++] = gpu->lets[l].use;
+    return n;
+}
+
+static bool let_fits(struct mo_board *board, struct mo_board_gpu *gpu, int l) {
+    struct mo_share_use others[MO_PLAN_UNITS];
+    struct mo_board_let *let = &gpu->lets[l];
+    return mo_let_fits(board->space, gpu->kind, let->size, let->pieces, let->n, others,
+                       others_of(gpu, l, others), &let->duty_ns);
+}
+
+bool mo_board_fits(struct mo_board *board, int g) {
+    struct mo_board_gpu *gpu = &board->gpus[g];
+    if (gpu->n > board->space->view->kinds[gpu->kind].max_lets || gpu->free_units < 0) return false;
+    if (!memory_fits(board, gpu)) return false;
+    for (int l = 0; l < gpu->n; l++)
+        sum_use(board->space, gpu->kind, &gpu->lets[l]);
+    for (int l = 0; l < gpu->n; l++)
+        if (!let_fits(board, gpu, l)) return false;
+    return true;
+}
+
+static void push_let(struct mo_board *board, struct mo_board_gpu *gpu, int size, int tenant, double rate) {
+    struct mo_board_let *let = &gpu->lets[gpu->n++];
+    *let = (struct mo_board_let){.size = size, .n = 1};
+    let->pieces[0] = (struct mo_piece){.tenant = tenant, .rate = rate};
+    gpu->free_units -= board->space->view->kinds[gpu->kind].sizes[size];
+}
+static void pop_let(struct mo_board *board, int g) {
+    struct mo_board_gpu *gpu = &board->gpus[g];
+    gpu->free_units += board->space->view->kinds[gpu->kind].sizes[gpu->lets[gpu->n - 1].size];
+    gpu->n--;
+    mo_board_fits(board, g); /* what was computed beside it */
+}
+
+double mo_board_alone(const struct mo_board *board, int g, int size, int tenant) {
+    const struct mo_board_gpu *gpu = &board->gpus[g];
+    const struct mo_plan_kind *kind = &board->space->view->kinds[gpu->kind];
+    struct mo_share_use others[MO_PLAN_UNITS];
+    if (gpu->n >= kind->max_lets || kind->sizes[size] > gpu->free_units) return 0;
+    if (gpu->n == 0) return mo_space_cell(board->space, gpu->kind, size, tenant)->rate;
+    int n = others_of(gpu, -1, others);
+    double slowdown = mo_space_slowdown(board->space, gpu->kind, size, tenant, others, n);
+    return mo_space_rate(board->space, gpu->kind, size, tenant, slowdown);
+}
+
+double mo_board_room(struct mo_board *board, int g, int size, int tenant) {
+    struct mo_board_gpu *gpu = &board->gpus[g];
+    double rate = mo_board_alone(board, g, size, tenant);
+    if (!(rate > 0)) return 0;
+    push_let(board, gpu, size, tenant, rate);
+    bool fits = mo_board_fits(board, g);
+    pop_let(board, g);
+    return fits ? rate : 0;
+}
+
+bool mo_board_add(struct mo_board *board, int g, int size, int tenant, double rate) {
+    struct mo_board_gpu *gpu = &board->gpus[g];
+    if (gpu->n >= board->space->view->kinds[gpu->kind].max_lets) return false;
+    push_let(board, gpu, size, tenant, rate);
+    if (!mo_board_fits(board, g)) {
+        pop_let(board, g);
+        return false;
+    }
+    board->left[tenant] -= rate;
+    return true;
+}
+
+/* Takes from the let's tenants, the last first, until it fits; a piece that is cut to nothing goes. */
+static bool shrink(struct mo_board *board, struct mo_board_gpu *gpu, int l) {
+    struct mo_board_let *let = &gpu->lets[l];
+    while (let->n > 0 && !let_fits(board, gpu, l)) {
+        struct mo_piece *last = &let->pieces[let->n - 1];
+        double had = last->rate, low = 0, high = had;
+        for (int i = 0; i < 12; i++) {
+            last->rate = (low + high) / 2;
+            if (let_fits(board, gpu, l))
+                low = last->rate;
+            else
+                high = last->rate;
+        }
+        board->left[last->tenant] += had - low;
+        last->rate = low;
+        if (!(low > 0)) let->n--;
+    }
+    return let->n > 0;
+}
+
+bool mo_board_press(struct mo_board *board, int g, int size, int tenant, double rate) {
+    struct mo_board_gpu *gpu = &board->gpus[g];
+    push_let(board, gpu, size, tenant, rate);
+    board->left[tenant] -= rate;
+    if (!memory_fits(board, gpu)) return false;
+    sum_use(board->space, gpu->kind, &gpu->lets[gpu->n - 1]);
+    for (int l = 0; l < gpu->n - 1; l++)
+        if (!shrink(board, gpu, l)) return false;
+    return mo_board_fits(board, g);
+}
+
+/* Puts a piece on a let, or takes more of the one that is there. */
+static bool try_share(struct mo_board *board, int g, int l, int tenant, double rate) {
+    struct mo_board_let *let = &board->gpus[g].lets[l], old = *let;
+    int i = 0;
+    while (i < let->n && let->pieces[i].tenant != tenant)
+        i++;
+    if (i >= board->space->view->max_share) return false;
+    if (i == let->n) let->pieces[let->n++] = (struct mo_piece){.tenant = tenant};
+    let->pieces[i].rate += rate;
+    if (mo_board_fits(board, g)) return true;
+    *let = old;
+    mo_board_fits(board, g);
+    return false;
+}
+
+bool mo_board_share(struct mo_board *board, int g, int l, int tenant, double rate) {
+    if (!try_share(board, g, l, tenant, rate)) return false;
+    board->left[tenant] -= rate;
+    return true;
+}
+
+double mo_board_share_part(struct mo_board *board, int g, int l, int tenant, double rate) {
+    struct mo_board_let *let = &board->gpus[g].lets[l];
+    double low = 0, high = rate;
+    if (mo_board_share(board, g, l, tenant, rate)) return rate;
+    for (int i = 0; i < 10; i++) {
+        double middle = (low + high) / 2;
+        struct mo_board_let old = *let;
+        if (try_share(board, g, l, tenant, middle)) {
+            low = middle;
+            *let = old;
+        } else {
+            high = middle;
+        }
+    }
+    mo_board_fits(board, g);
+    return low > rate / 64 && mo_board_share(board, g, l, tenant, low) ? low : 0;
+}
+
+/* Units are given out in the order of the lets. */
+void mo_board_write(const struct mo_board *board, struct mo_lets_plan *out) {
+    const struct mo_space *space = board->space;
+    out->n_lets = 0;
+    for (int g = 0; g < board->n_gpus; g++) {
+        const struct mo_board_gpu *gpu = &board->gpus[g];
+        for (int l = 0, first = 0; l < gpu->n; l++) {
+            const struct mo_board_let *let = &gpu->lets[l];
+            struct mo_planned_let *to = &out->lets[out->n_lets++];
+            *to = (struct mo_planned_let){.gpu = g, .first = first, .duty_ns = let->duty_ns};
+            to->units = space->view->kinds[gpu->kind].sizes[let->size];
+            first += to->units;
+            for (int i = 0; i < let->n; i++)
+                to->entries[to->n_entries++] =
+                    (struct mo_let_entry){.tenant = space->index[let->pieces[i].tenant],
+                                          .batch = let->pieces[i].batch,
+                                          .rate = let->pieces[i].rate,
+                                          .latency_ns = let->pieces[i].latency_ns};
+        }
+    }
+    out->steps = space->steps;
+}

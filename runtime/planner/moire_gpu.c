@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * moire_gpu.c - moire's own planner.
+ *
+ * Where the machine is small, all plans of gpu-let's space are searched first, within the budget (exact.h):
+ * by prices a plan is found, or proved not to be there, in some hundreds of nodes nearly always.  Else, and
+ * for what only a tenant with turns on several lets can reach, there are rounds of a greedy (greedy.h) whose
+ * currency is share-seconds per query: who was left over costs more in the next round, so that it is seen to
+ * earlier; the best round counts.  It is anytime: with any budget there is a plan, of all that found a place.
+ */
+#include <math.h>
+#include <string.h>
+#include "runtime/planner/exact.h"
+#include "runtime/planner/greedy.h"
+#include "runtime/planner/planners.h"
+
+enum { ROUNDS = 12, DEFAULT_BUDGET = 20000 };
+
+/* Priced rates that found no place, of the critical tenants. */
+static double missing(const struct mo_board *board, const double *price) {
+    double sum = 0;
+    for (int t = 0; t < board->space->n_critical; t++)
+        if (board->left[t] > 1e-7 * board->space->rate[t]) sum += price[t] * board->left[t];
+    return sum;
+}
+
+struct best {
+    double missing;
+    double price[MO_PLAN_TENANTS];
+};
+
+/* Rounds until everything is placed, the budget is spent or nothing changes; the board holds the last. */
+static bool rounds(struct mo_board *board, const double *first, int64_t budget, struct best *best) {
+    struct mo_space *space = board->space;
+    double price[MO_PLAN_TENANTS];
+    memcpy(price, first, (size_t)space->n * sizeof *price);
+    best->missing = INFINITY;
+    for (int i = 0; i < ROUNDS && (i == 0 || space->steps < budget); i++) {
+        mo_board_clear(board);
+        mo_greedy(board, price, 0, space->n_critical);
+        double lacks = missing(board, first);
+        if (lacks < best->missing) {
+            best->missing = lacks;
+            memcpy(best->price, price, (size_t)space->n * sizeof *price);
+        }
+        if (!(lacks > 0)) return true;
+        for (int t = 0; t < space->n_critical; t++)
+            price[t] *= 1 + 0.5 * fmax(board->left[t], 0) / space->rate[t];
+    }
+    return false;
+}
+
+/* Searches all plans where the machine is small.  *hopeless: it is proved that there is none. */
+static int search(struct mo_board *board, struct mo_plan_scratch *scratch, int64_t limit, bool *placed,
+                  bool *hopeless) {
+    struct mo_exact exact;
+    int code = mo_exact_open(&exact, board->space, scratch, NULL);
+    if (code) return code == MOIRE_ELIMIT ? MOIRE_OK : code;
+    exact.limit = limit;
+    *placed = mo_exact_search(&exact, board);
+    *hopeless = !*placed && exact.hopeless;
+    return MOIRE_OK;
+}
+
+static int plan(const struct mo_plan_view *view, struct mo_plan_scratch *scratch, struct mo_lets_plan *out,
+                moire_error *err) {
+    struct mo_space space;
+    struct mo_board board;
+    struct best best;
+    double price[MO_PLAN_TENANTS];
+    bool placed = false, hopeless = false;
+    int64_t budget = view->budget ? view->budget : DEFAULT_BUDGET;
+    int code = mo_space_open(&space, view, scratch, true, err);
+    if (!code) code = mo_board_open(&board, &space, scratch, err);
+    if (code) return code;
+    mo_greedy_prices(&space, price);
+    if (search(&board, scratch, budget, &placed, &hopeless))
+        return mo_fail(err, MOIRE_ENOMEM, "planning: %zu bytes of scratch are too few", scratch->bytes);
+    if (!placed) placed = rounds(&board, price, hopeless ? 1 : space.steps + budget, &best);
+    if (!placed) {
+        mo_board_clear(&board);
+        mo_greedy(&board, best.price, 0, space.n_critical);
+        out->cut_short = !hopeless;
+    }
+    mo_greedy(&board, price, space.n_critical, space.n);
+    mo_board_write(&board, out);
+    return MOIRE_OK;
+}
+
+const struct mo_planner mo_planner_moire = {
+    .name = "moire-gpu", .description = "moire's: prices in share-seconds, exact where small", .plan = plan};

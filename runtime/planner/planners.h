@@ -1,0 +1,9 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * planners.h - the rows of the table of planners. */
+#ifndef MO_PLANNERS_H
+#define MO_PLANNERS_H
+#include "runtime/planner/planner.h"
+
+extern const struct mo_planner mo_planner_sbp, mo_planner_sbp_half, mo_planner_selftune, mo_planner_gpulet,
+    mo_planner_gpulet_int, mo_planner_ideal, mo_planner_moire;
+#endif

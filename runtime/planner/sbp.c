@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * sbp.c - squishy bin packing (Nexus, SOSP 2019), on whole GPUs (`sbp`) and with every GPU cut into two even
+ * lets (`sbp-half`).
+ *
+ * A tenant takes as many nodes as it fills; what remains of it is a residual session with the largest batch
+ * whose gathering and running meet the target.  Residuals, by falling occupancy, are merged into the node
+ * that is fullest afterwards, or open a node.  Two differences to Nexus: a merged duty cycle is the least
+ * that works (model.h) instead of the smaller of the two, so that nothing Nexus merges is refused; and there
+ * are only so many nodes.  Interference is not looked at. */
+#include "runtime/planner/board.h"
+#include "runtime/planner/planners.h"
+
+struct residual {
+    int tenant;
+    double occupancy;
+};
+
+/* A node = the next let of that size with nobody on it; room in *rate. */
+static int open_node(struct mo_board *board, int parts, int tenant, double *rate) {
+    int best = -1;
+    *rate = 0;
+    for (int g = 0; g < board->n_gpus; g++) {
+        const struct mo_plan_kind *kind = &board->space->view->kinds[board->gpus[g].kind];
+        int size = mo_kind_size(kind, kind->units / parts);
+        if (board->gpus[g].n >= parts) continue;
+        double room = mo_board_room(board, g, size, tenant);
+        if (room > *rate) {
+            *rate = room;
+            best = g;
+        }
+    }
+    return best;
+}
+
+static bool add_node(struct mo_board *board, int parts, int tenant, double rate) {
+    double room;
+    int g = open_node(board, parts, tenant, &room);
+    if (g < 0) return false;
+    const struct mo_plan_kind *kind = &board->space->view->kinds[board->gpus[g].kind];
+    return mo_board_add(board, g, mo_kind_size(kind, kind->units / parts), tenant, rate < room ? rate : room);
+}
+
+/* Share of its time that the residual would keep a node of its own busy. */
+static double occupancy(struct mo_space *space, int kind, int size, int tenant, double rate) {
+    const struct mo_plan_cell *cell = mo_space_cell(space, kind, size, tenant);
+    int64_t target = mo_space_target(space, tenant);
+    for (int b = cell->max_batch; b > 1; b--) {
+        double time = (double)mo_cell_time(cell, b, 1), gather = b / rate * 1e9;
+        if (time + gather <= (double)target) return time / gather;
+    }
+    return cell->max_batch ? (double)mo_cell_time(cell, 1, 1) * rate * 1e-9 : 0;
+}
+
+/* Times of one let's batches over its duty cycle. */
+static double busy(const struct mo_board_let *let) {
+    double sum = 0, queries = 0;
+    for (int i = 0; i < let->n; i++) {
+        double gather = let->pieces[i].batch / let->pieces[i].rate * 1e9;
+        sum += (double)let->pieces[i].latency_ns;
+        if (gather > queries) queries = gather;
+    }
+    return queries > 0 ? sum / queries : 0;
+}
+
+static bool merge(struct mo_board *board, int tenant, double rate) {
+    double best = -1;
+    int gpu = -1, let = -1;
+    for (int g = 0; g < board->n_gpus; g++)
+        for (int l = 0; l < board->gpus[g].n; l++) {
+            struct mo_board_gpu old = board->gpus[g];
+            if (!mo_board_share(board, g, l, tenant, rate)) continue;
+            double full = busy(&board->gpus[g].lets[l]);
+            board->gpus[g] = old;
+            board->left[tenant] += rate;
+            if (full > best) {
+                best = full;
+                gpu = g;
+                let = l;
+            }
+        }
+    return gpu >= 0 && mo_board_share(board, gpu, let, tenant, rate);
+}
+
+/* Full nodes of tenants [begin, end), then their residuals. */
+static void pack_some(struct mo_board *board, int parts, int begin, int end) {
+    struct mo_space *space = board->space;
+    const int kind = space->view->gpu_kind[0];
+    const struct mo_plan_kind *k = &space->view->kinds[kind];
+    const int size = mo_kind_size(k, k->units / parts);
+    struct residual rest[MO_PLAN_TENANTS];
+    int n = 0;
+    for (int t = begin; t < end; t++) {
+        double room = mo_space_cell(space, kind, size, t)->rate;
+        int at = n;
+        while (room > 0 && board->left[t] >= room && add_node(board, parts, t, board->left[t])) {
+        }
+        if (!(board->left[t] > 1e-9 * space->rate[t])) continue;
+        double share = occupancy(space, kind, size, t, board->left[t]);
+        for (; at > 0 && rest[at - 1].occupancy < share; at--)
+            rest[at] = rest[at - 1];
+        rest[at] = (struct residual){t, share};
+        n++;
+    }
+    for (int i = 0; i < n; i++) {
+        int t = rest[i].tenant;
+        if (merge(board, t, board->left[t])) continue;
+        while (board->left[t] > 1e-9 * space->rate[t] && add_node(board, parts, t, board->left[t])) {
+        }
+    }
+}
+
+static int pack(const struct mo_plan_view *view, int parts, struct mo_plan_scratch *scratch,
+                struct mo_lets_plan *out, moire_error *err) {
+    struct mo_space space;
+    struct mo_board board;
+    int code = mo_space_open(&space, view, scratch, false, err);
+    if (!code) code = mo_board_open(&board, &space, scratch, err);
+    if (code) return code;
+    pack_some(&board, parts, 0, space.n_critical);
+    pack_some(&board, parts, space.n_critical, space.n);
+    mo_board_write(&board, out);
+    return MOIRE_OK;
+}
+
+static int whole(const struct mo_plan_view *view, struct mo_plan_scratch *scratch, struct mo_lets_plan *out,
+                 moire_error *err) {
+    return pack(view, 1, scratch, out, err);
+}
+
+static int half(const struct mo_plan_view *view, struct mo_plan_scratch *scratch, struct mo_lets_plan *out,
+                moire_error *err) {
+    for (int g = 0; g < view->n_gpus; g++) {
+        const struct mo_plan_kind *kind = &view->kinds[view->gpu_kind[g]];
+        int size = mo_kind_size(kind, kind->units / 2);
+        if (kind->max_lets < 2 || kind->units % 2 || kind->sizes[size] != kind->units / 2)
+            return mo_fail(err, MOIRE_ELIMIT, "sbp-half: %s cannot be cut into two even lets", kind->name);
+    }
+    return pack(view, 2, scratch, out, err);
+}
+
+const struct mo_planner mo_planner_sbp = {
+    .name = "sbp", .description = "squishy bin packing of whole GPUs, as in Nexus", .plan = whole};
+const struct mo_planner mo_planner_sbp_half = {
+    .name = "sbp-half", .description = "squishy bin packing of half GPUs", .plan = half};
