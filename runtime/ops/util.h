@@ -32,6 +32,7 @@
     X(einsum)                                                                                                \
     X(signal)                                                                                                \
     X(recurrent)                                                                                             \
+    X(quantize)                                                                                              \
     X(linalg)
 #define MO_OP_EXTERN(file) extern const struct mo_op mo_ops_##file[];
 MO_OP_FAMILIES(MO_OP_EXTERN)

@@ -4,7 +4,7 @@
 #define MO_TEST_OP_CASE_H
 #include "runtime/ops/op.h"
 
-enum { OP_CASE_PORTS = 8 };
+enum { OP_CASE_PORTS = 10 };
 
 struct op_case {
     struct mo_env env;
