@@ -20,6 +20,7 @@ struct mo_sched_tenant {
     double gap;                                 /* recent mean of the time between arrivals */
     bool tuned;                                 /* curve is known: slowdown at each level of pressure */
     double curve[MO_PRESSURE_LEVELS], slowdown; /* the latter observed, recent mean */
+    double deviation, pressed; /* of single blocks from that mean; where it lies on the curve */
     void *memory;
 };
 

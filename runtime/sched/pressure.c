@@ -2,9 +2,12 @@
  * pressure.c - pressure from slowdown, and the core's reading of its source; see pressure.h. */
 #include "runtime/sched/pressure.h"
 
+#include <math.h>
 #include "runtime/sched/impl.h"
 
-static const double LEAST_RISE = 1.02, GAIN = 0.25, ENDING = 0.1, LOG_STEP = 0.01;
+/* DOUBT: how uncertain the mean is against its samples; sqrt(GAIN / (2 - GAIN)), and 1.25 to turn a mean
+ * deviation into a standard one. */
+static const double LEAST_RISE = 1.02, GAIN = 0.25, DOUBT = 0.47, ENDING = 0.1, LOG_STEP = 0.01;
 
 double mo_pressure_of(const double curve[MO_PRESSURE_LEVELS], double observed) {
     if (curve[MO_PRESSURE_LEVELS - 1] < LEAST_RISE || observed <= curve[0]) return 0;
@@ -16,7 +19,13 @@ double mo_pressure_of(const double curve[MO_PRESSURE_LEVELS], double observed) {
 
 void mo_sched_note_slowdown(struct mo_sched_tenant *t, double ratio, int64_t base_ns) {
     double gain = GAIN * (base_ns < 1000000 ? (double)base_ns / 1e6 : 1); /* long blocks tell more */
+    t->deviation += gain * (fabs(ratio - t->slowdown) - t->deviation);
     t->slowdown += gain * (ratio - t->slowdown);
+    if (!t->tuned) return;
+    double doubt = DOUBT * t->deviation;
+    if (t->pressed < mo_pressure_of(t->curve, t->slowdown - doubt) ||
+        t->pressed > mo_pressure_of(t->curve, t->slowdown + doubt))
+        t->pressed = mo_pressure_of(t->curve, t->slowdown);
 }
 
 /* Mean over the blocks that run and do not end soon: those will press on nobody. */
@@ -30,7 +39,7 @@ static double from_slowdown(const struct mo_sched *s) {
         if (left <= ENDING * whole) continue;
         const struct mo_sched_tenant *t = &s->tenants[s->queries.face[r->query].tenant];
         if (!t->tuned) continue;
-        sum += mo_pressure_of(t->curve, t->slowdown);
+        sum += t->pressed;
         n++;
     }
     return n ? sum / n : 0;

@@ -3,9 +3,11 @@
  * neighbour that `moire tune` measured under).
  *
  * It comes from a source.  The one that is always there is the observed slowdown: every tuned model knows how
- * much slower it is at each level of pressure, and the blocks that ended say how much slower it was.  Another
- * source, counters for instance, may be handed to the core; once it says that it has no value any more, the
- * slowdown takes its place for good, with one line in the log and no query touched. */
+ * much slower it is at each level of pressure, and the blocks that ended say how much slower it was.  It
+ * moves along the curve only once the mean of these has moved by more than its own uncertainty: on a curve
+ * with a step every other block would send it to the other end.  Another source, counters for instance, may
+ * be handed to the core; once it says that it has no value any more, the slowdown takes its place for good,
+ * with one line in the log and no query touched. */
 #ifndef MO_PRESSURE_H
 #define MO_PRESSURE_H
 #include <stdbool.h>

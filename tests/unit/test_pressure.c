@@ -204,6 +204,39 @@ static void slowdown_makes_pressure(void **state) {
     assert_true(near(pressure_at(1.25, true, LAYER_NS / 100), 0)); /* about to end: left out */
 }
 
+/* Blocks scatter around what a curve with a step calls the border between none and nearly all: the pressure
+ * stays where it is; a lasting change moves it. */
+static void scatter_does_not_move_the_pressure(void **state) {
+    (void)state;
+    static const double step[MO_PRESSURE_LEVELS] = {1, 1, 1, 1, 1, 1.03};
+    static const double scatter[] = {0.8, 1.2, 0.9, 1.15, 0.95};
+    struct fixture f;
+    set_up(&f, "veltair-ac", NULL, false);
+    struct mo_sched_tenant_config tc = {
+        .qos_ns = 1000 * LAYER_NS, .queue = 8, .instances = 4, .profile = f.profile};
+    memcpy(tc.slowdown, step, sizeof step);
+    assert_int_equal(mo_sched_tenant_open(f.s, &tc, 0, &f.tenant, NULL), MOIRE_OK);
+    int64_t now = 1;
+    int moves = 0, block = 0;
+    double last = 0;
+    for (int i = 0; i < 120; i++) {
+        submit(&f, now);
+        submit(&f, now); /* sees the first one's block */
+        double seen = mo_sched_view(f.s)->pressure[MO_PRESSURE_CACHE];
+        if (i >= 12 && i < 100) moves += !near(seen, last);
+        last = seen;
+        while (mo_sched_view(f.s)->n_in_system) {
+            int lead = mo_sched_view(f.s)->runs[0].query >= 0 ? 0 : 1;
+            int64_t end = now + (int64_t)((i < 100 ? scatter[block++ % 5] : 1.5) * LAYER_NS);
+            finish(&f, lead, now, end, end);
+            now = end;
+        }
+    }
+    assert_int_equal(moves, 0);
+    assert_true(near(last, 1));
+    tear_down(&f);
+}
+
 /* --- versions of a layer --- */
 static void fake_kernel(const struct mo_kargs *args, int64_t begin, int64_t end, void *scratch) {
     (void)scratch;
@@ -286,8 +319,11 @@ static void the_version_of_the_pressure_runs(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(slowdown_lies_on_the_curve),       cmocka_unit_test(decisions_carry_the_pressure),
-        cmocka_unit_test(a_vanished_source_loses_nothing),  cmocka_unit_test(slowdown_makes_pressure),
+        cmocka_unit_test(slowdown_lies_on_the_curve),
+        cmocka_unit_test(decisions_carry_the_pressure),
+        cmocka_unit_test(a_vanished_source_loses_nothing),
+        cmocka_unit_test(slowdown_makes_pressure),
+        cmocka_unit_test(scatter_does_not_move_the_pressure),
         cmocka_unit_test(the_version_of_the_pressure_runs),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
