@@ -233,6 +233,19 @@ void mo_profile_table_free(struct mo_profile_table *table) {
     *table = (struct mo_profile_table){0};
 }
 
+int mo_profile_settle(double *us, const double *before, int n) {
+    double least = INFINITY;
+    int changed = 0;
+    for (int i = 0; i < n; i++) {
+        double was = us[i], most = fmax(2 * least, least + grows_us) * rounding;
+        if (before && us[i] < before[i]) us[i] = before[i];
+        if (us[i] > most) us[i] = most;
+        if (us[i] < least) least = us[i];
+        changed += us[i] != was;
+    }
+    return changed;
+}
+
 static void write_table(FILE *f, const struct mo_profile_table *t) {
     fprintf(f, "%s\n", magic);
     if (t->model && *t->model) fprintf(f, "# model %s\n", t->model);

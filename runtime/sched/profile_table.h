@@ -50,6 +50,11 @@ int mo_profile_table_read(const struct mo_env *env, const char *path, struct mo_
                           moire_error *err);
 void mo_profile_table_free(struct mo_profile_table *table);
 
+/* Makes the n measured times of a line such as a reader takes, for what it refuses is noise: a time that
+ * falls under more pressure becomes that under less (`before`, that line's times after this call; NULL =
+ * none), one that grows with the cores beyond the limit becomes the limit.  Returns how many it changed. */
+int mo_profile_settle(double *us, const double *before, int n);
+
 /* The text of a table, n bytes and a NUL, in its region; NULL: out of memory. */
 char *mo_profile_table_text(const struct mo_profile_table *table, size_t *n);
 

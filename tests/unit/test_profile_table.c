@@ -116,6 +116,45 @@ static void bad_tables_are_refused_with_their_line(void **state) {
     }
 }
 
+/* Whatever was measured: once settled, the written table is one that the reader takes. */
+static void settled_times_are_read_back(void **state) {
+    (void)state;
+    enum { COUNTS = 4, PRESSURES = 3, ROUNDS = 200 };
+    uint64_t rng = 9;
+    int settled = 0;
+    for (int round = 0; round < ROUNDS; round++) {
+        struct mo_profile_table t = {.region = mo_region_create(the_env()),
+                                     .n_layers = 1,
+                                     .n_counts = COUNTS,
+                                     .n_lines = PRESSURES,
+                                     .counts = {1, 2, 4, 8}},
+                                back;
+        struct mo_profile_line lines[PRESSURES];
+        double us[PRESSURES][COUNTS];
+        t.lines = lines;
+        for (int i = 0; i < PRESSURES; i++) {
+            for (int c = 0; c < COUNTS; c++) {
+                rng = rng * UINT64_C(6364136223846793005) + 1442695040888963407;
+                us[i][c] = 1 + (double)(rng >> 40) * (round % 2 ? 1e-3 : 1e-5);
+            }
+            settled += mo_profile_settle(us[i], i ? us[i - 1] : NULL, COUNTS);
+            assert_int_equal(mo_profile_settle(us[i], i ? us[i - 1] : NULL, COUNTS), 0);
+            lines[i] = (struct mo_profile_line){.batch = 1, .pressure = 0.2 * i, .name = "x", .us = us[i]};
+        }
+        size_t n;
+        moire_error err;
+        char *text = mo_profile_table_text(&t, &n);
+        assert_non_null(text);
+        if (parse(text, &back, &err)) fail_msg("round %d: %s", round, err.message);
+        mo_profile_table_free(&back);
+        mo_profile_table_free(&t);
+    }
+    assert_true(settled > ROUNDS); /* most of them were nonsense */
+    double fine[] = {100, 52, 30, 28};
+    assert_int_equal(mo_profile_settle(fine, NULL, COUNTS), 0);
+    assert_true(fine[0] == 100 && fine[3] == 28);
+}
+
 static void every_cut_and_flip_is_survived(void **state) {
     (void)state;
     struct mo_profile_table t;
@@ -180,6 +219,7 @@ int main(void) {
         cmocka_unit_test(a_table_becomes_a_profile),
         cmocka_unit_test(what_is_written_reads_the_same),
         cmocka_unit_test(bad_tables_are_refused_with_their_line),
+        cmocka_unit_test(settled_times_are_read_back),
         cmocka_unit_test(every_cut_and_flip_is_survived),
         cmocka_unit_test(versions_suit_the_pressure),
     };

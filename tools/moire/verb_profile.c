@@ -26,8 +26,9 @@ static const char usage[] =
     "With --pressure also beside a neighbour (`moire stress`) on the upper half of the cores.  Where the "
     "layer\n"
     "needs those itself the times alone are taken, times the slowdown on the most cores that leave them "
-    "free;\n"
-    "and a time that falls under more pressure is taken for noise: that under less stands.\n\n"
+    "free.\n"
+    "A time that falls under more pressure is taken for noise, and that under less stands; so is one that\n"
+    "grows with the cores by more than twofold and 20 us.  A note in the file says how many.\n\n"
     "  --output DIR         folder of the files, which must exist\n"
     "  --repetitions N      20 by default\n"
     "  --threads N          at most so many cores, all by default\n"
@@ -49,7 +50,7 @@ struct profile_options {
 struct measured {
     const moire_tenant *tenant;
     const struct profile_options *options;
-    int n_versions;
+    int n_versions, settled; /* settled: times that were noise */
     struct mo_profile *profile[MO_STORE_VERSIONS][MO_STRESS_LEVELS];
 };
 
@@ -71,8 +72,8 @@ static double time_of(const struct measured *m, int layer, int version, int leve
     return ns * slower * 1e-3;
 }
 
-static void fill_line(const struct measured *m, int layer, int version, int level,
-                      struct mo_profile_table *table, double *us) {
+static void fill_line(struct measured *m, int layer, int version, int level, struct mo_profile_table *table,
+                      double *us) {
     const struct mo_step *step = &m->tenant->plan->steps[layer];
     struct mo_profile_line *line = &table->lines[table->n_lines++];
     *line = (struct mo_profile_line){.layer = layer,
@@ -89,13 +90,12 @@ static void fill_line(const struct measured *m, int layer, int version, int leve
         line->l3_kib = (double)v->l3_bytes / 1024;
     }
     mo_layer_text(m->tenant->plan->graph, step->node, line->name, sizeof line->name);
-    for (int c = 0; c < table->n_counts; c++) {
+    for (int c = 0; c < table->n_counts; c++)
         us[c] = time_of(m, layer, version, level, table->counts[c]);
-        if (level && us[c] < line[-1].us[c]) us[c] = line[-1].us[c];
-    }
+    m->settled += mo_profile_settle(us, level ? line[-1].us : NULL, table->n_counts);
 }
 
-static int fill_lines(const struct measured *m, struct mo_profile_table *table) {
+static int fill_lines(struct measured *m, struct mo_profile_table *table) {
     int layers = m->tenant->plan->n_steps, levels = m->options->n_levels;
     size_t lines = (size_t)layers * (size_t)m->n_versions * (size_t)levels;
     double *us = mo_region_array(table->region, lines * (size_t)table->n_counts, sizeof *us);
@@ -112,9 +112,9 @@ static int fill_lines(const struct measured *m, struct mo_profile_table *table) 
     return MOIRE_OK;
 }
 
-static int write_profile(const struct mo_env *env, const struct measured *m, const char *folder,
-                         const char *model, moire_error *err) {
-    char path[1200];
+static int write_profile(const struct mo_env *env, struct measured *m, const char *folder, const char *model,
+                         moire_error *err) {
+    char path[1200], note[128];
     size_t n = 0;
     const struct mo_profile *p = m->profile[0][0];
     struct mo_profile_table table = {.region = mo_region_create(env),
@@ -122,10 +122,15 @@ static int write_profile(const struct mo_env *env, const struct measured *m, con
                                      .source = "measured by `moire profile`, shortest of the repetitions"};
     for (int c = 1; c <= p->max_cores && table.n_counts < MO_PROFILE_COUNTS; c++)
         if (p->measured[c]) table.counts[table.n_counts++] = c;
-    const char *text = table.region && !fill_lines(m, &table) ? mo_profile_table_text(&table, &n) : NULL;
+    bool bad = !table.region || fill_lines(m, &table);
+    snprintf(note, sizeof note, "%d of %d times were noise and stand at what the neighbouring ones allow",
+             m->settled, table.n_lines * table.n_counts);
+    if (m->settled) table.note = note;
+    const char *text = bad ? NULL : mo_profile_table_text(&table, &n);
     snprintf(path, sizeof path, "%s/%s.csv", folder, model);
     int code = text ? mo_bench_publish(env, path, text, n, err)
                     : mo_fail(err, MOIRE_ENOMEM, "out of memory for the profile of '%s'", model);
+    if (!code && m->settled) printf("%s: %s: measure again on a quiet machine\n", path, note);
     mo_profile_table_free(&table);
     if (!code)
         printf("%s: %d layers, %.3f ms on one core, %.3f ms on %d; %d version%s, %d level%s of pressure\n",
