@@ -2,7 +2,6 @@
  * fidelity.c - live runs beside their simulation; see fidelity.h. */
 #include "bench/fidelity.h"
 
-#include <math.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -10,13 +9,28 @@
 #include "bench/replay.h"
 #include "bench/report_page.h"
 
-enum { ENOUGH = 20, OTHER_SEED = 1000 };
+enum { OTHER_SEED = 1000, DRAWS = 20, SEARCH_SECONDS = 60 };
+static const double first_load = 0.4, of_limit[] = {0.5, 0.7, 0.9};
+
+/* One more quantity as measured, line by line. */
+static const struct {
+    const char *with;
+    unsigned pieces;
+} steps[] = {
+    {"profiles", 0},
+    {"service", MO_REPLAY_SERVICE},
+    {"starts", MO_REPLAY_MEASURED},
+    {"speed", MO_REPLAY_MEASURED | MO_REPLAY_SPEED},
+    {"stalls", MO_REPLAY_MEASURED | MO_REPLAY_SPEED | MO_REPLAY_STALLS},
+};
 
 struct work {
     struct mo_bench_session *session;
     const struct mo_bench_fidelity_options *options;
+    struct mo_bench_journal journal;
     struct mo_bench_mix mix;
     char costs[160], run[160]; /* traces */
+    double limit;              /* of the policy that `costs` were recorded under */
 };
 
 /* One live run into the trace at `path`. */
@@ -41,119 +55,138 @@ static int record(struct work *w, const char *policy, double load, uint64_t seed
     return code;
 }
 
-/* What one simulation says beside the recording: shares, and the largest differences. */
-static json_t *compare(const json_t *real, const json_t *guess) {
-    double points = fabs(mo_doc_number(real, "overall") - mo_doc_number(guess, "overall")), p95 = 0;
-    json_t *tenants = json_array(), *t;
-    size_t i;
-    json_array_foreach(json_object_get(real, "tenants"), i, t) {
-        const json_t *g = json_array_get(json_object_get(guess, "tenants"), i);
-        double was = mo_doc_number(t, "p95_ms"), is = mo_doc_number(g, "p95_ms"), n = mo_doc_number(t, "n");
-        double within = mo_doc_number(g, "within_qos") - mo_doc_number(t, "within_qos");
-        double off = was > 0 ? is / was - 1 : 0;
-        if (n >= ENOUGH) {
-            p95 = fmax(p95, fabs(off));
-            points = fmax(points, fabs(within));
-        }
-        json_array_append_new(tenants, json_pack("{s:s, s:f, s:f, s:f, s:f}", "name", mo_doc_text(t, "name"),
-                                                 "n", n, "points", 100 * within, "p95", off, "p95_ms", is));
-    }
-    return json_pack("{s:f, s:f, s:f, s:o}", "overall", mo_doc_number(guess, "overall"), "points",
-                     100 * points, "p95", p95, "tenants", tenants);
+/* The highest load at which a policy has 95 % of all queries in time, simulated with its costs. */
+static int find_limit(struct work *w, const char *policy, moire_error *err) {
+    const struct mo_bench_replay_options r = {
+        .trace = w->costs, .policies = {policy}, .n_policies = 1, .pieces = MO_REPLAY_MEASURED};
+    struct mo_bench_serve_options o = w->options->serve;
+    struct mo_bench_replay *replay = NULL;
+    json_t *row = NULL;
+    o.n_loads = 0;
+    o.find_max = 0.95;
+    o.seconds = SEARCH_SECONDS;
+    struct mo_bench_found found = mo_bench_no_guess(&o);
+    int code = mo_bench_replay_open(w->session->env, &r, &replay, err);
+    if (code) return code;
+    const struct mo_bench_player player = mo_bench_replay_player(replay);
+    code = mo_bench_seed(w->session, &player, &w->mix, &o, o.seeds[0], &found, &row, err);
+    json_decref(row);
+    mo_bench_replay_close(replay);
+    w->limit = found.max_load[0] > o.step ? found.max_load[0] : o.step;
+    return code;
 }
 
-/* Simulates a recorded run; costs NULL: on the profiles alone. */
-static int predict(struct work *w, const char *costs, json_t *row, const char *key, moire_error *err) {
-    const struct mo_bench_replay_options o = {.trace = w->run, .costs = costs};
+/* The recording of a policy that its service times and starts come from, and its limit. */
+static int know(struct work *w, const char *policy, moire_error *err) {
+    const struct mo_bench_serve_options *o = &w->options->serve;
+    if (w->costs[0]) return MOIRE_OK;
+    mo_bench_temporary(w->session, ".costs", w->costs, sizeof w->costs);
+    int code =
+        record(w, policy, o->n_loads ? o->loads[0] : first_load, o->seeds[0] + OTHER_SEED, w->costs, err);
+    return code || o->n_loads ? code : find_limit(w, policy, err);
+}
+
+static void forget(struct work *w) {
+    if (w->costs[0]) unlink(w->costs);
+    w->costs[0] = 0;
+    w->limit = 0;
+}
+
+/* Simulates the recorded run with a step's quantities. */
+static int predict(struct work *w, int step, json_t *row, moire_error *err) {
+    const struct mo_bench_replay_options o = {
+        .trace = w->run, .costs = w->costs, .pieces = steps[step].pieces, .draws = DRAWS};
     json_t *document = NULL;
+    static const char *const keys[] = {"late_us", "block_ratio", "stalls", "stall_ms"};
     int code = mo_bench_replay(w->session->env, &o, &document, err);
     if (code) return code;
     const json_t *results = json_object_get(document, "results");
     json_t *real = json_array_get(results, 0);
-    json_object_set(row, "overall", json_object_get(real, "overall"));
-    json_object_set(row, "recorded", json_object_get(real, "tenants"));
-    json_object_set(row, "block_ratio", json_object_get(document, "block_ratio"));
-    json_object_set(row, "stall_ms", json_object_get(document, "stall_ms"));
-    json_object_set_new(row, key, compare(real, json_array_get(results, 1)));
+    json_t *compared = mo_bench_fidelity_compare(real, json_array_get(results, 1));
+    json_object_set_new(compared, "with", json_string(steps[step].with));
+    json_object_set(row, "live", real);
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
+        json_object_set(row, keys[i], json_object_get(document, keys[i]));
+    if (json_array_append_new(json_object_get(row, "predicted"), compared))
+        code = mo_fail(err, MOIRE_ENOMEM, "out of memory");
     json_decref(document);
-    return MOIRE_OK;
+    return code;
 }
 
-static int one_piece(struct work *w, struct mo_bench_journal *journal, const char *policy, double load,
-                     moire_error *err) {
+/* A policy at one of its loads. */
+static int one_piece(struct work *w, int p, int l, moire_error *err) {
     const struct mo_bench_serve_options *o = &w->options->serve;
+    double load = o->n_loads ? o->loads[l] : of_limit[l];
     char piece[128];
-    snprintf(piece, sizeof piece, "%s at %.3f", policy, load);
-    if (mo_bench_journal_has(journal, piece)) return MOIRE_OK;
+    snprintf(piece, sizeof piece, "%s at %.3f%s", o->policies[p], load, o->n_loads ? "" : " of its limit");
+    if (mo_bench_journal_has(&w->journal, piece)) return MOIRE_OK;
     if (mo_bench_interrupted(w->session)) return mo_fail(err, MOIRE_EINTERRUPTED, "interrupted");
-    int code = MOIRE_OK;
-    if (!w->costs[0]) {
-        mo_bench_temporary(w->session, ".costs", w->costs, sizeof w->costs);
-        code = record(w, o->policies[0], o->loads[o->n_loads / 2], o->seeds[0] + OTHER_SEED, w->costs, err);
-    }
-    json_t *row = json_pack("{s:s, s:f}", "policy", policy, "load", load);
+    int code = know(w, o->policies[p], err);
+    if (!o->n_loads) load *= w->limit;
     mo_bench_temporary(w->session, ".trace", w->run, sizeof w->run);
-    if (!code) code = record(w, policy, load, o->seeds[0], w->run, err);
-    if (!code) code = predict(w, NULL, row, "solo", err);
-    if (!code) code = predict(w, w->costs, row, "measured", err);
+    if (!code) code = record(w, o->policies[p], load, o->seeds[0], w->run, err);
+    json_t *row = json_pack("{s:s, s:f, s:f, s:[]}", "policy", o->policies[p], "load", load, "limit",
+                            w->limit, "predicted");
+    for (size_t i = 0; !code && i < sizeof steps / sizeof *steps; i++)
+        code = predict(w, (int)i, row, err);
     unlink(w->run);
     if (code) {
         json_decref(row);
         return code;
     }
-    if (json_array_append_new(mo_bench_journal_results(journal), row))
+    if (json_array_append_new(mo_bench_journal_results(&w->journal), row))
         return mo_fail(err, MOIRE_ENOMEM, "out of memory");
-    return mo_bench_journal_note(journal, piece, err);
+    return mo_bench_journal_note(&w->journal, piece, err);
+}
+
+/* The first row's run once more, with the same arrivals. */
+static int again(struct work *w, moire_error *err) {
+    const struct mo_bench_serve_options *o = &w->options->serve;
+    const json_t *first = json_array_get(mo_bench_journal_results(&w->journal), 0);
+    if (mo_bench_journal_has(&w->journal, "again")) return MOIRE_OK;
+    if (mo_bench_interrupted(w->session)) return mo_fail(err, MOIRE_EINTERRUPTED, "interrupted");
+    mo_bench_temporary(w->session, ".trace", w->run, sizeof w->run);
+    json_t *document = NULL;
+    const struct mo_bench_replay_options r = {.trace = w->run};
+    int code =
+        record(w, mo_doc_text(first, "policy"), mo_doc_number(first, "load"), o->seeds[0], w->run, err);
+    if (!code) code = mo_bench_replay(w->session->env, &r, &document, err);
+    unlink(w->run);
+    if (code) return code;
+    json_t *row = mo_bench_fidelity_compare(json_object_get(first, "live"),
+                                            json_array_get(json_object_get(document, "results"), 0));
+    json_object_set_new(row, "with", json_string("live again"));
+    json_object_set_new(w->journal.document, "again", row);
+    json_decref(document);
+    return mo_bench_journal_note(&w->journal, "again", err);
+}
+
+/* Targets and rates of a document that goes on stay as they were. */
+static int prepare(struct work *w, moire_error *err) {
+    struct mo_bench_serve_options serve = w->options->serve;
+    if (json_object_get(w->journal.document, "calibration")) serve.calibration = w->options->output;
+    int code = mo_bench_calibrate(w->session, &serve, &w->mix, err);
+    if (code) return code;
+    json_object_set(w->journal.document, "calibration", w->mix.calibration);
+    json_object_set_new(w->journal.document, "scenario", json_string(w->mix.scenario.name));
+    return MOIRE_OK;
 }
 
 int mo_bench_fidelity(struct mo_bench_session *session, const struct mo_bench_fidelity_options *o,
                       json_t **out, moire_error *err) {
     struct work w = {.session = session, .options = o};
-    struct mo_bench_journal journal;
-    int code = mo_bench_journal_open(session, "fidelity", o->output, o->resume, &journal, err);
+    int n_loads = o->serve.n_loads ? o->serve.n_loads : (int)(sizeof of_limit / sizeof *of_limit);
+    int code = mo_bench_journal_open(session, "fidelity", o->output, o->resume, &w.journal, err);
     if (code) return code;
-    code = mo_bench_calibrate(session, &o->serve, &w.mix, err);
+    code = prepare(&w, err);
     bool open = !code;
-    for (int l = 0; !code && l < o->serve.n_loads; l++)
-        for (int p = 0; !code && p < o->serve.n_policies; p++)
-            code = one_piece(&w, &journal, o->serve.policies[p], o->serve.loads[l], err);
-    if (w.costs[0]) unlink(w.costs);
-    if (open) {
-        json_object_set_new(journal.document, "scenario", json_string(w.mix.scenario.name));
-        mo_bench_mix_close(&w.mix);
+    for (int p = 0; !code && p < o->serve.n_policies; p++) {
+        for (int l = 0; !code && l < n_loads; l++)
+            code = one_piece(&w, p, l, err);
+        forget(&w);
     }
-    *out = mo_bench_journal_finish(&journal, code == MOIRE_OK);
+    if (!code) code = again(&w, err);
+    if (open) mo_bench_mix_close(&w.mix);
+    *out = mo_bench_journal_finish(&w.journal, code == MOIRE_OK);
     return code;
-}
-
-static void print_row(const json_t *row) {
-    const json_t *solo = json_object_get(row, "solo"), *with = json_object_get(row, "measured");
-    size_t i;
-    json_t *t;
-    printf("%-14.14s %5.2f %9.2f %%  %8.2f %% %7.1f %7.1f %%  %8.2f %% %7.1f %7.1f %%   %.3f, %.0f\n",
-           mo_doc_text(row, "policy"), mo_doc_number(row, "load"), 100 * mo_doc_number(row, "overall"),
-           100 * mo_doc_number(solo, "overall"), mo_doc_number(solo, "points"),
-           100 * mo_doc_number(solo, "p95"), 100 * mo_doc_number(with, "overall"),
-           mo_doc_number(with, "points"), 100 * mo_doc_number(with, "p95"), mo_doc_number(row, "block_ratio"),
-           mo_doc_number(row, "stall_ms"));
-    json_array_foreach(json_object_get(row, "recorded"), i, t) {
-        const json_t *s = json_array_get(json_object_get(solo, "tenants"), i);
-        const json_t *m = json_array_get(json_object_get(with, "tenants"), i);
-        printf("    %-20.20s %5.0f queries %6.2f %% in time, p95 %8.2f ms;  %+6.1f points %+6.1f %%;  %+6.1f "
-               "points %+6.1f %%\n",
-               mo_doc_text(t, "name"), mo_doc_number(t, "n"), 100 * mo_doc_number(t, "within_qos"),
-               mo_doc_number(t, "p95_ms"), mo_doc_number(s, "points"), 100 * mo_doc_number(s, "p95"),
-               mo_doc_number(m, "points"), 100 * mo_doc_number(m, "p95"));
-    }
-}
-
-void mo_bench_fidelity_print(const json_t *document) {
-    size_t i;
-    json_t *row;
-    printf(
-        "share of queries in time, live and simulated; largest differences over all and the tenants with %d "
-        "queries\n%-14s %5s %11s  %10s %7s %9s  %10s %7s %9s   %s\n",
-        ENOUGH, "policy", "load", "live", "profiles", "points", "p95", "measured", "points", "p95",
-        "blocks / profile, stalls ms");
-    json_array_foreach(json_object_get(document, "results"), i, row) print_row(row);
 }

@@ -7,6 +7,7 @@
 
 #include <stdio.h>
 #include <string.h>
+#include "bench/replay_score.h"
 #include "bench/report_page.h"
 #include "bench/simulate.h"
 
@@ -17,9 +18,12 @@ struct replay {
     struct mo_trace trace, costs;    /* costs: what blocks take, of another recording; may be empty */
     const struct mo_trace *measured; /* of the two; NULL: as the profiles say */
     struct mo_sim_spread *spread;
+    struct mo_sim_pace pace;
     struct mo_bench_schedule schedule;
     struct mo_bench_record *records;
     int64_t qos_ns[MO_BENCH_MAX_TENANTS];
+    bool *touched;
+    struct mo_replay_run run; /* for scores: of the above */
 };
 
 static int make_schedule(struct replay *r, moire_error *err) {
@@ -28,7 +32,9 @@ static int make_schedule(struct replay *r, moire_error *err) {
     size_t room = (size_t)t->n_queries + 1;
     r->schedule.items = mo_alloc(r->env, room * sizeof *r->schedule.items);
     r->records = mo_alloc(r->env, room * sizeof *r->records);
-    if (!r->schedule.items || !r->records) return mo_fail(err, MOIRE_ENOMEM, "out of memory for the replay");
+    r->touched = mo_alloc(r->env, room * sizeof *r->touched);
+    if (!r->schedule.items || !r->records || !r->touched)
+        return mo_fail(err, MOIRE_ENOMEM, "out of memory for the replay");
     for (int i = 0; i < t->n_tenants; i++) {
         const struct mo_trace_tenant *tenant = &t->tenants[i];
         r->qos_ns[i] = tenant->qos_ns > 0 ? tenant->qos_ns : last - first + 1;
@@ -39,6 +45,8 @@ static int make_schedule(struct replay *r, moire_error *err) {
     r->schedule.n = t->n_queries;
     r->schedule.window_ns = last - first > 2 * longest ? last - first - longest : last - first + 1;
     r->schedule.total_ns = last - first + longest;
+    r->run = (struct mo_replay_run){r->env, t, &r->schedule, r->qos_ns, r->touched, false};
+    r->run.any_touched = mo_replay_touch(t, r->touched);
     return MOIRE_OK;
 }
 
@@ -54,27 +62,16 @@ static void real_records(struct replay *r) {
     }
 }
 
-static json_t *score_json(struct replay *r, const char *policy, int cores, const char *kind,
-                          moire_error *err) {
-    struct mo_bench_score s;
-    json_t *tenants = json_array();
-    if (mo_bench_score(r->env, &r->schedule, r->records, r->qos_ns, r->trace.n_tenants, INT64_MAX, &s, err)) {
-        json_decref(tenants);
-        return NULL;
-    }
-    for (int i = 0; i < r->trace.n_tenants; i++) {
-        const struct mo_bench_tenant_score *t = &s.tenants[i];
-        if (!r->trace.tenants[i].name[0]) continue;
-        json_array_append_new(tenants,
-                              json_pack("{s:s, s:i, s:f, s:f, s:f, s:f}", "name", r->trace.tenants[i].name,
-                                        "n", t->n, "within_qos", t->within, "p50_ms", t->p50_ms, "p95_ms",
-                                        t->p95_ms, "p99_ms", t->p99_ms));
-    }
-    json_t *row = json_pack("{s:s, s:s, s:i, s:f, s:f, s:o}", "kind", kind, "policy", policy, "cores", cores,
-                            "overall", s.overall, "worst_tenant", s.worst, "tenants", tenants);
-    mo_bench_score_free(r->env, &s);
-    if (!row) mo_fail(err, MOIRE_ENOMEM, "out of memory");
-    return row;
+static int append(struct replay *r, const char *kind, const char *policy, int cores,
+                  const struct mo_replay_shares *all, const struct mo_replay_shares *calm, json_t *results,
+                  moire_error *err) {
+    json_t *row = json_pack("{s:s, s:s, s:i, s:o*}", "kind", kind, "policy", policy, "cores", cores, "calm",
+                            mo_replay_shares_json(&r->run, calm));
+    json_t *shares = mo_replay_shares_json(&r->run, all);
+    bool bad = !row || !shares || json_object_update(row, shares) || json_array_append(results, row);
+    json_decref(row);
+    json_decref(shares);
+    return bad ? mo_fail(err, MOIRE_ENOMEM, "out of memory") : MOIRE_OK;
 }
 
 /* The simulation that the trace describes, on so many cores. */
@@ -86,12 +83,12 @@ static int describe(struct replay *r, const struct mo_bench_replay_options *o, i
     if (o->machine) code = mo_bench_machine_load(r->env, o->machine, &m->machine, err);
     if (!o->machine) m->machine.sim.block_ns = (int64_t)(block_us * 1e3);
     m->machine.sim.n_cores = m->mix.cores = cores;
-    if (r->measured) {
-        double first = r->measured->first_wait_ns - r->measured->wait_ns;
-        m->spread = r->spread;
-        m->machine.sim.block_ns = (int64_t)r->measured->wait_ns;
-        m->machine.sim.query_ns = first > 0 ? (int64_t)first : 0;
-    }
+    m->spread = r->spread;
+    m->starts = (o->pieces & MO_REPLAY_STARTS) != 0;
+    if (o->pieces & MO_REPLAY_SPEED) m->pace = &r->pace;
+    if (m->pace && cores != r->pace.n_cores)
+        return mo_fail(err, MOIRE_EINVAL, "how fast %d cores were says nothing about %d", r->pace.n_cores,
+                       cores);
     for (int i = 0; !code && i < r->trace.n_tenants; i++) {
         const struct mo_trace_tenant *t = &r->trace.tenants[i];
         m->mix.scenario.tenants[i] =
@@ -113,21 +110,26 @@ static int play_one(struct replay *r, const struct mo_bench_replay_options *o, c
                     json_t *results, moire_error *err) {
     const struct mo_policy *policy = mo_policy_find(name);
     struct mo_bench_simulation m;
+    struct mo_replay_shares all = {0}, calm = {0};
     int64_t cut;
     if (!policy) return mo_fail(err, MOIRE_EINVAL, "no policy '%s'", name);
     int code = describe(r, o, cores, &m, err);
     if (code) return code;
-    code = mo_bench_simulate_play(&m, policy, 1, &r->schedule, -1, r->records, &cut, NULL, err);
+    for (int k = 0; !code && k < (o->draws > 1 ? o->draws : 1); k++) {
+        code = mo_bench_simulate_play(&m, policy, (uint64_t)k + 1, &r->schedule, -1, r->records, &cut, NULL,
+                                      err);
+        if (!code) code = mo_replay_add(&r->run, r->records, &all, &calm, err);
+    }
     mo_bench_simulation_close(&m);
-    json_t *row = code ? NULL : score_json(r, name, cores, "predicted", err);
-    if (!code && (!row || json_array_append_new(results, row))) code = MOIRE_ENOMEM;
-    return code;
+    return code ? code : append(r, "predicted", name, cores, &all, &calm, results, err);
 }
 
-/* Where block times come from. */
+/* Where block times come from.  With SPEED what a tenant's blocks take is what the machine's speed at the
+ * time leaves to explain, in the recording of the costs as in this one. */
 static int choose_costs(struct replay *r, const struct mo_bench_replay_options *o, moire_error *err) {
     int code = MOIRE_OK;
-    if (!o->measured && !o->costs) return MOIRE_OK;
+    struct mo_sim_pace pace;
+    if (!o->pieces) return MOIRE_OK;
     if (o->costs) code = mo_trace_read(r->env, o->costs, &r->costs, err);
     if (code) return code;
     r->measured = o->costs ? &r->costs : &r->trace;
@@ -135,7 +137,12 @@ static int choose_costs(struct replay *r, const struct mo_bench_replay_options *
         if (strcmp(r->trace.tenants[i].name, r->costs.tenants[i].name) != 0)
             return mo_fail(err, MOIRE_EINVAL, "%s: tenant %d is '%s', that of %s is '%s'", o->costs, i,
                            r->costs.tenants[i].name, o->trace, r->trace.tenants[i].name);
-    return mo_trace_spread(r->measured, &r->spread, err);
+    code = mo_trace_spread(r->measured, NULL, &r->spread, err);
+    if (code || !(o->pieces & MO_REPLAY_SPEED)) return code;
+    code = mo_trace_pace(r->measured, r->spread, false, &pace, err);
+    if (!code) code = mo_trace_spread(r->measured, &pace, &r->spread, err);
+    return code ? code
+                : mo_trace_pace(&r->trace, r->spread, (o->pieces & MO_REPLAY_STALLS) != 0, &r->pace, err);
 }
 
 /* What the recorded pressure was, and how long blocks took at it: in bands of a quarter, the first without
@@ -169,81 +176,91 @@ static json_t *pressure_json(const struct mo_trace *t) {
                      "most", most, "bands", bands);
 }
 
+static void close_replay(struct replay *r) {
+    mo_free(r->env, r->schedule.items);
+    mo_free(r->env, r->records);
+    mo_free(r->env, r->touched);
+    mo_trace_free(&r->trace);
+    mo_trace_free(&r->costs);
+}
+
 int mo_bench_replay(const struct mo_env *env, const struct mo_bench_replay_options *o, json_t **out,
                     moire_error *err) {
     struct replay r = {.env = env};
     int code = mo_trace_read(env, o->trace, &r.trace, err);
     if (code) return code;
-    json_t *results = json_array(), *real = NULL;
+    json_t *results = json_array();
+    struct mo_replay_shares all = {0}, calm = {0};
     const char *const recorded[] = {r.trace.policy};
     const char *const *policies = o->n_policies ? o->policies : recorded;
     code = choose_costs(&r, o, err);
     if (!code) code = make_schedule(&r, err);
     if (!code) {
         real_records(&r);
-        real = score_json(&r, r.trace.policy, r.trace.cores, "recorded", err);
-        if (!real || json_array_append_new(results, real)) code = MOIRE_ENOMEM;
+        code = mo_replay_add(&r.run, r.records, &all, &calm, err);
     }
+    if (!code) code = append(&r, "recorded", r.trace.policy, r.trace.cores, &all, &calm, results, err);
     for (int i = 0; !code && i < (o->n_policies ? o->n_policies : 1); i++)
         code = play_one(&r, o, policies[i], o->cores ? o->cores : r.trace.cores, results, err);
     if (!code)
-        *out = json_pack("{s:s, s:s, s:i, s:s, s:f, s:i, s:f, s:o, s:I, s:I, s:O}", "kind", "replay", "trace",
-                         o->trace, "cores", r.trace.cores, "policy", r.trace.policy, "block_ratio",
-                         r.trace.predicted_ns > 0 ? r.trace.block_ns / r.trace.predicted_ns : 0.0, "stalls",
-                         r.trace.n_stalls, "stall_ms", r.trace.stall_ns * 1e-6, "pressure",
-                         pressure_json(&r.trace), "layers", (json_int_t)r.trace.layers, "adapted",
-                         (json_int_t)r.trace.adapted, "results", results);
+        *out =
+            json_pack("{s:s, s:s, s:i, s:s, s:f, s:i, s:f, s:f, s:o, s:I, s:I, s:O}", "kind", "replay",
+                      "trace", o->trace, "cores", r.trace.cores, "policy", r.trace.policy, "block_ratio",
+                      r.trace.predicted_ns > 0 ? r.trace.block_ns / r.trace.predicted_ns : 0.0, "stalls",
+                      r.trace.n_stalls, "stall_ms", r.trace.stall_ns * 1e-6, "late_us",
+                      r.trace.late_ns * 1e-3, "pressure", pressure_json(&r.trace), "layers",
+                      (json_int_t)r.trace.layers, "adapted", (json_int_t)r.trace.adapted, "results", results);
     if (!code && !*out) code = mo_fail(err, MOIRE_ENOMEM, "out of memory");
     json_decref(results);
-    mo_free(env, r.schedule.items);
-    mo_free(env, r.records);
-    mo_trace_free(&r.trace);
-    mo_trace_free(&r.costs);
+    close_replay(&r);
     return code;
 }
 
-static void print_pressure(const json_t *document) {
-    const json_t *p = json_object_get(document, "pressure"), *band;
-    double layers = mo_doc_number(document, "layers");
-    size_t i;
-    printf("pressure from %s: %.2f in the mean, %.2f at most; %.1f %% of layers in another version than "
-           "their first\n",
-           mo_doc_text(p, "from"), mo_doc_number(p, "mean"), mo_doc_number(p, "most"),
-           layers > 0 ? 100 * mo_doc_number(document, "adapted") / layers : 0.0);
-    json_array_foreach(json_object_get(p, "bands"), i, band)
-        printf("  up to %.2f: %8.0f blocks, %.3f x their profile\n", mo_doc_number(band, "up_to"),
-               mo_doc_number(band, "blocks"), mo_doc_number(band, "ratio"));
+/* --- other schedules ------------------------------------------------------------------------------------ */
+struct mo_bench_replay {
+    struct replay replay;
+    struct mo_bench_simulation simulation;
+    const struct mo_policy *policy;
+    struct mo_bench_system system;
+};
+
+static int play_other(void *self, const struct mo_bench_schedule *schedule, int give_up,
+                      struct mo_bench_record *records, int64_t *cut_ns, moire_error *err) {
+    struct mo_bench_replay *o = self;
+    return mo_bench_simulate_play(&o->simulation, o->policy, 1, schedule, give_up, records, cut_ns, NULL,
+                                  err);
 }
 
-void mo_bench_replay_print(const json_t *document) {
-    const json_t *results = json_object_get(document, "results"), *real = json_array_get(results, 0);
-    size_t i, k;
-    json_t *row, *t;
-    printf("recorded on %.0f cores with policy %s; its blocks took %.3f x their profile",
-           mo_doc_number(document, "cores"), mo_doc_text(document, "policy"),
-           mo_doc_number(document, "block_ratio"));
-    if (mo_doc_number(document, "stalls") > 0)
-        printf("; %.0f of them stalled for %.0f ms in all: the machine was not theirs alone",
-               mo_doc_number(document, "stalls"), mo_doc_number(document, "stall_ms"));
-    printf("\n");
-    print_pressure(document);
-    json_array_foreach(results, i, row) {
-        printf("\n%s: policy %s, %.0f cores: %.2f %% of all queries in time\n", mo_doc_text(row, "kind"),
-               mo_doc_text(row, "policy"), mo_doc_number(row, "cores"), 100 * mo_doc_number(row, "overall"));
-        printf("  %-26s %7s %9s %9s %9s %s\n", "tenant", "n", "within", "p50 ms", "p95 ms",
-               i ? " against recorded: within, p50, p95" : "");
-        json_array_foreach(json_object_get(row, "tenants"), k, t) {
-            const json_t *was = json_array_get(json_object_get(real, "tenants"), k);
-            double p50 = mo_doc_number(was, "p50_ms"), p95 = mo_doc_number(was, "p95_ms");
-            printf("  %-26.26s %7.0f %7.2f %% %9.2f %9.2f", mo_doc_text(t, "name"), mo_doc_number(t, "n"),
-                   100 * mo_doc_number(t, "within_qos"), mo_doc_number(t, "p50_ms"),
-                   mo_doc_number(t, "p95_ms"));
-            if (i && p50 > 0 && p95 > 0)
-                printf("  %+8.2f points, %+6.1f %%, %+6.1f %%",
-                       100 * (mo_doc_number(t, "within_qos") - mo_doc_number(was, "within_qos")),
-                       100 * (mo_doc_number(t, "p50_ms") / p50 - 1),
-                       100 * (mo_doc_number(t, "p95_ms") / p95 - 1));
-            printf("\n");
-        }
+int mo_bench_replay_open(const struct mo_env *env, const struct mo_bench_replay_options *o,
+                         struct mo_bench_replay **out, moire_error *err) {
+    const struct mo_policy *policy = mo_policy_find(o->policies[0]);
+    if (!policy) return mo_fail(err, MOIRE_EINVAL, "no policy '%s'", o->policies[0]);
+    struct mo_bench_replay *r = mo_alloc(env, sizeof *r);
+    if (!r) return mo_fail(err, MOIRE_ENOMEM, "out of memory for the replay");
+    r->replay.env = env;
+    r->policy = policy;
+    r->system = (struct mo_bench_system){policy->name, "moire", policy->name, policy->description};
+    int code = mo_trace_read(env, o->trace, &r->replay.trace, err);
+    if (!code) code = choose_costs(&r->replay, o, err);
+    if (!code)
+        code = describe(&r->replay, o, o->cores ? o->cores : r->replay.trace.cores, &r->simulation, err);
+    if (code) {
+        close_replay(&r->replay);
+        mo_free(env, r);
+        return code;
     }
+    *out = r;
+    return MOIRE_OK;
+}
+
+void mo_bench_replay_close(struct mo_bench_replay *r) {
+    if (!r) return;
+    const struct mo_env *env = r->replay.env;
+    mo_bench_simulation_close(&r->simulation);
+    close_replay(&r->replay);
+    mo_free(env, r);
+}
+
+struct mo_bench_player mo_bench_replay_player(struct mo_bench_replay *r) {
+    return (struct mo_bench_player){.system = &r->system, .play = play_other, .self = r};
 }

@@ -3,9 +3,18 @@
  * simulator predicts, or with other cores and policies, to see what they would have done. */
 #ifndef MO_BENCH_REPLAY_H
 #define MO_BENCH_REPLAY_H
-#include "bench/latency.h"
+#include "bench/serve.h"
 #include "bench/trace.h"
 #include "runtime/sim/sim.h"
+
+/* What is taken from recordings in place of profiles and constants. */
+enum {
+    MO_REPLAY_SERVICE = 1, /* how long blocks take, tenant by tenant */
+    MO_REPLAY_STARTS = 2,  /* what it costs to start them */
+    MO_REPLAY_SPEED = 4,   /* how fast the machine was, moment by moment: of this recording */
+    MO_REPLAY_STALLS = 8,  /* with the blocks that stalled */
+    MO_REPLAY_MEASURED = MO_REPLAY_SERVICE | MO_REPLAY_STARTS,
+};
 
 struct mo_bench_replay_options {
     const char *trace;
@@ -14,17 +23,28 @@ struct mo_bench_replay_options {
     int cores;           /* 0 = as recorded */
     const char *policies[MO_BENCH_MAX_SYSTEMS];
     int n_policies;    /* 0 = as recorded */
-    bool measured;     /* blocks take and cost what they did in the recording, not what the profiles say */
-    const char *costs; /* what they did in another recording of these tenants; NULL = in the same */
+    unsigned pieces;   /* of the above; each of the others comes with SERVICE */
+    const char *costs; /* SERVICE and STARTS of another recording of these tenants; NULL = of the same */
+    int draws;         /* the mean of so many simulations, each with a seed of its own; 0 = 1 */
 };
 
-/* Fills *out: {"kind": "replay", "cores", "policy", "block_ratio", "pressure": {"from", "mean", "most",
- * "bands":
- * [{"up_to", "blocks", "ratio"}]}, "layers", "adapted", "results": [{"policy", "cores", "overall",
- * "tenants": [{"name", "n", "within_qos", "p50_ms", "p95_ms"}]}]}; the first result is what was recorded.
- * Bands tell how long recorded blocks took over their profile by the pressure they ended under; adapted
- * layers ran another version than their first. */
+/* Fills *out: {"kind": "replay", "cores", "policy", "block_ratio", "stalls", "stall_ms", "late_us",
+ * "pressure": {"from", "mean", "most", "bands": [{"up_to", "blocks", "ratio"}]}, "layers", "adapted",
+ * "results": [{"kind", "policy", "cores", ...shares, "calm": shares}]}; the first result is what was
+ * recorded. Shares: {"n", "overall", "worst_tenant", "p95_target", "tenants": [{"name", "n", "within_qos",
+ * "p50_ms", "p95_ms", "p95_low_ms", "p95_high_ms", "p99_ms"}]}; p95_target: of latency over target, all
+ * queries together; low and high: of the draws.  calm: the same without the queries that were under way when
+ * the recording stalled.  Bands tell how long recorded blocks took over their profile by the pressure they
+ * ended under; adapted layers ran another version than their first. */
 int mo_bench_replay(const struct mo_env *env, const struct mo_bench_replay_options *options, json_t **out,
                     moire_error *err);
 void mo_bench_replay_print(const json_t *document);
+
+/* A player of other schedules (bench/serve.h) for the first policy of `options`: with the tenants, profiles
+ * and costs of the trace.  SPEED belongs to the recorded time and means nothing here. */
+struct mo_bench_replay;
+int mo_bench_replay_open(const struct mo_env *env, const struct mo_bench_replay_options *options,
+                         struct mo_bench_replay **out, moire_error *err);
+void mo_bench_replay_close(struct mo_bench_replay *replay); /* NULL is fine */
+struct mo_bench_player mo_bench_replay_player(struct mo_bench_replay *replay);
 #endif

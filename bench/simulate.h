@@ -23,7 +23,9 @@ struct mo_bench_simulation {
     struct mo_bench_mix mix;
     struct mo_profile *profile[MO_BENCH_MAX_TENANTS];
     struct mo_ring *ring;               /* events of the next run; NULL = none */
-    const struct mo_sim_spread *spread; /* mo_sim_config.spread */
+    const struct mo_sim_spread *spread; /* these three: as in mo_sim_config */
+    const struct mo_sim_pace *pace;
+    bool starts;
     bool cost;
 };
 /* Machine, scenario, profiles, targets and solo times; close it also after an error. */

@@ -102,6 +102,8 @@ int mo_bench_simulate_play(const struct mo_bench_simulation *m, const struct mo_
                                    .seed = seed,
                                    .ring = m->ring,
                                    .spread = m->spread,
+                                   .pace = m->pace,
+                                   .starts = m->starts,
                                    .cost_clock = m->cost ? real_clock : NULL,
                                    .answer = answer,
                                    .ctx = &run};

@@ -23,9 +23,10 @@ struct reader {
     size_t mask;
     struct running {
         uint64_t query;
-        int64_t start;
+        int64_t start, ended;
     } * running;                 /* by core */
     double waits[2], n_waits[2]; /* from decisions to first layers; [1]: of a query's first block */
+    double late;                 /* arrivals */
     moire_error *err;
 };
 
@@ -167,6 +168,7 @@ static bool read_event(const char *at, struct event *e) {
 /* A query has arrived; handle 0: it was refused. */
 static int on_arrival(struct reader *r, const struct event *e, uint64_t handle, int64_t arrival, int code) {
     struct mo_trace *t = r->t;
+    r->late += (double)(e->time - arrival);
     if (e->tenant < 0 || e->tenant >= t->n_tenants || !t->tenants[e->tenant].name[0])
         return fail(r, "a query of a tenant that the trace does not name");
     t->queries[t->n_queries++] =
@@ -188,46 +190,61 @@ static double predicted(const struct mo_trace_tenant *t, int cores, int64_t begi
 }
 
 /* The first core of a block to begin tells how long that took. */
-static void note_start(struct reader *r, const struct event *e) {
-    struct mo_trace_query *q = find(r, e->query);
-    if (!q || !q->decided) return;
+static void note_start(struct reader *r, struct mo_trace_query *q, const struct event *e) {
+    if ((int)e->c < q->lead) q->lead = (int)e->c;
+    if (!q->decided) return;
     bool first = !q->began;
-    r->waits[first] += (double)(e->time - q->decided);
+    double wait = (double)(e->time - q->decided);
+    r->waits[first] += wait;
     r->n_waits[first] += 1;
+    r->t->starts[r->t->n_starts++] = (struct mo_trace_start){
+        q->tenant, first, q->decided - r->running[e->c].ended > MO_SPIN_NS, wait > 0 ? wait : 0};
     q->began = true;
     q->decided = 0;
-    q->lead = (int)e->c;
+    q->block_start = q->block_end = e->time;
 }
 
-static void note_block(struct mo_trace *t, const struct mo_trace_query *q, int64_t end, double observed,
-                       double predicted) {
-    if (observed > predicted + stall_ns && observed > stall_ratio * predicted) {
+static void note_block(struct mo_trace *t, const struct mo_trace_query *q, double predicted, bool stalled) {
+    double observed = (double)(q->block_end - q->block_start);
+    if (stalled) {
         t->n_stalls++;
         t->stall_ns += observed - predicted;
-        return;
+    } else {
+        t->blocks[t->n_blocks++] = (struct mo_trace_block){q->tenant,        q->cores,     (float)observed,
+                                                           (float)predicted, q->block_end, q->lead};
     }
-    t->blocks[t->n_blocks++] =
-        (struct mo_trace_block){q->tenant, q->cores, (float)observed, (float)predicted, end};
+}
+
+/* A core has ended its part of a block. */
+static void note_end(struct reader *r, struct mo_trace_query *q, const struct event *e, int64_t start,
+                     double solo) {
+    struct mo_trace *t = r->t;
+    double took = (double)(e->time - start);
+    t->block_ns += took;
+    t->predicted_ns += solo;
+    if (e->time > q->block_end) q->block_end = e->time;
+    if (e->time < t->since || q->left <= 0) return;
+    bool stalled = took > solo + stall_ns && took > stall_ratio * solo;
+    t->spans[t->n_spans++] =
+        (struct mo_trace_span){q->tenant, q->cores, (int)e->c, stalled, start, e->time, solo};
+    double whole = (double)(q->block_end - q->block_start);
+    if (--q->left == 0) note_block(t, q, solo, whole > solo + stall_ns && whole > stall_ratio * solo);
 }
 
 static int on_block(struct reader *r, const struct event *e, bool begins) {
-    const struct mo_trace_query *q = find(r, e->query);
+    struct mo_trace_query *q = find(r, e->query);
     if (e->c < 0 || e->c >= r->t->cores) return fail(r, "a block on a core that is not there");
     struct running *b = &r->running[e->c];
     bool ended = !begins && q && b->query == e->query;
     struct running was = *b;
-    *b = (struct running){begins ? e->query : 0, e->time};
-    if (begins) note_start(r, e);
+    if (begins && q) note_start(r, q, e);
+    *b = (struct running){begins ? e->query : 0, e->time, begins ? was.ended : e->time};
     if (!ended) return MOIRE_OK;
     const struct mo_trace_tenant *t = &r->t->tenants[q->tenant];
     if (e->a < 0 || e->b > t->n_layers || e->a >= e->b)
         return fail(r, "a block of layers that are not there");
     double solo = predicted(t, q->cores, e->a, e->b);
-    if (!(solo > 0)) return MOIRE_OK;
-    double took = (double)(e->time - was.start);
-    r->t->block_ns += took;
-    r->t->predicted_ns += solo;
-    if (e->time >= r->t->since && e->c == q->lead) note_block(r->t, q, e->time, took, solo);
+    if (solo > 0) note_end(r, q, e, was.start, solo);
     return MOIRE_OK;
 }
 
@@ -291,6 +308,8 @@ static int on_event(struct reader *r, const char *line) {
         if (!q->start) q->start = e.time;
         q->cores = (int)e.c;
         q->decided = e.time;
+        q->left = q->cores;
+        q->lead = r->t->cores;
         if (e.a < 0 || e.a >= e.b || e.b > r->t->tenants[q->tenant].n_layers)
             return fail(r, "a dispatch of layers that are not there");
         r->t->layers += e.b - e.a;
@@ -310,6 +329,11 @@ static int by_arrival(const void *pa, const void *pb) {
 
 static int by_end(const void *pa, const void *pb) {
     const struct mo_trace_block *a = pa, *b = pb;
+    return (a->end > b->end) - (a->end < b->end);
+}
+
+static int by_span_end(const void *pa, const void *pb) {
+    const struct mo_trace_span *a = pa, *b = pb;
     return (a->end > b->end) - (a->end < b->end);
 }
 
@@ -334,6 +358,7 @@ static int read_lines(struct reader *r, char *text) {
     if (r->end != r->events) return fail(r, "events are missing: the '# end' line tells of another number");
     if (!r->t->n_queries) return fail(r, "no query in it");
     r->t->wait_ns = r->n_waits[0] > 0 ? r->waits[0] / r->n_waits[0] : 0;
+    r->t->late_ns = r->late / r->t->n_queries;
     r->t->first_wait_ns = r->n_waits[1] > 0 ? r->waits[1] / r->n_waits[1] : r->t->wait_ns;
     return MOIRE_OK;
 }
@@ -350,9 +375,12 @@ static bool make_room(struct reader *r, size_t lines) {
     t->pressures = mo_region_array(t->region, lines + 1, sizeof *t->pressures);
     t->counters = mo_region_array(t->region, lines + 1, sizeof *t->counters);
     t->blocks = mo_region_array(t->region, lines + 1, sizeof *t->blocks);
+    t->spans = mo_region_array(t->region, lines + 1, sizeof *t->spans);
+    t->starts = mo_region_array(t->region, lines + 1, sizeof *t->starts);
     r->table = mo_alloc(r->env, entries * sizeof *r->table);
     r->running = mo_alloc(r->env, MAX_TRACE_CORES * sizeof *r->running);
-    return t->tenants && t->queries && t->pressures && t->counters && t->blocks && r->table && r->running;
+    return t->tenants && t->queries && t->pressures && t->counters && t->blocks && t->spans && t->starts &&
+           r->table && r->running;
 }
 
 int mo_trace_parse(const struct mo_env *env, const char *path, const char *text, size_t n,
@@ -376,6 +404,7 @@ int mo_trace_parse(const struct mo_env *env, const char *path, const char *text,
         return code;
     }
     qsort(out->queries, (size_t)out->n_queries, sizeof *out->queries, by_arrival);
+    qsort(out->spans, (size_t)out->n_spans, sizeof *out->spans, by_span_end);
     qsort(out->blocks, (size_t)out->n_blocks, sizeof *out->blocks, by_end);
     return MOIRE_OK;
 }

@@ -25,9 +25,11 @@ struct mo_trace_query {
     uint64_t handle;
     int64_t arrival, start, end; /* start 0: never began; end 0: never answered */
     int tenant, code, cores;     /* cores: of its latest block */
-    int lead;                    /* core of that block that began first */
-    int64_t decided;             /* when the block was decided that has not begun; 0 = none */
-    bool began;
+    /* Of the latest block: when it was decided, 0 once it began; then when, its lowest core, how many cores
+     * have yet to end it, and when the last one so far did. */
+    int64_t decided, block_start, block_end;
+    int lead, left;
+    bool began; /* a block of it has */
 };
 
 /* The pressure that decisions saw from a time on; counted: by counters, else observed slowdown. */
@@ -45,8 +47,24 @@ struct mo_trace_counters {
 
 struct mo_trace_block {
     int tenant, cores;
-    float observed, predicted; /* ns */
+    float observed, predicted; /* ns; from the first core to begin to the last to end */
     int64_t end;
+    int lead; /* its lowest core */
+};
+
+/* A block on one of its cores. */
+struct mo_trace_span {
+    int tenant, cores, core;
+    bool stalled;
+    int64_t begin, end;
+    double predicted;
+};
+
+/* What it took to begin a block. */
+struct mo_trace_start {
+    int tenant;
+    bool first, asleep; /* of its query; the core had been idle for so long that its worker slept */
+    double wait_ns;
 };
 
 struct mo_trace {
@@ -58,8 +76,11 @@ struct mo_trace {
     struct mo_trace_query *queries;  /* in order of arrival */
     double block_ns, predicted_ns;   /* sums over blocks and cores: observed, and what the profiles say */
     double wait_ns, first_wait_ns;   /* mean from a decision to the first layer; of a query's first block */
-    struct mo_trace_block *blocks;   /* one a block, by its lead core, but for those that stalled; by end */
-    int n_blocks;
+    struct mo_trace_block *blocks;   /* but for those that stalled; by end */
+    int n_blocks, n_spans, n_starts;
+    struct mo_trace_span *spans; /* also of those that stalled; by end */
+    struct mo_trace_start *starts;
+    double late_ns; /* mean from the scheduled arrival to its acceptance */
     /* Blocks that took 10 ms and eightfold more than their profile: not the neighbours' doing but the
      * machine's (a core taken away for other guests), and what that cost. */
     int n_stalls;
@@ -78,10 +99,18 @@ void mo_trace_free(struct mo_trace *trace);
 /* Time-weighted mean of the pressure over (from, to]; 0 before the first. */
 double mo_trace_mean_pressure(const struct mo_trace *trace, int64_t from, int64_t to);
 
-/* How the block times of every tenant lie around its profile (MO_BENCH_MAX_TENANTS entries of the trace's
- * region); a tenant without blocks on one core or on several has those of all tenants.  MOIRE_EINVAL: no
- * blocks at all. */
-int mo_trace_spread(const struct mo_trace *trace, struct mo_sim_spread **out, moire_error *err);
+/* How the block times of every tenant lie around its profile, and what starts cost (MO_BENCH_MAX_TENANTS
+ * entries of the trace's region); a tenant without blocks on one core or on several has those of all tenants,
+ * and so for starts.  pace: what the machine's speed explains is left out; NULL = nothing is.  MOIRE_EINVAL:
+ * no blocks at all. */
+int mo_trace_spread(const struct mo_trace *trace, const struct mo_sim_pace *pace, struct mo_sim_spread **out,
+                    moire_error *err);
+
+/* How fast the cores were from the first arrival on (the trace's region): what blocks took, against their
+ * profile times the mean of `spread`.  A core without blocks for a step stays as fast as it was.  stalls:
+ * with the blocks that stalled. */
+int mo_trace_pace(const struct mo_trace *trace, const struct mo_sim_spread *spread, bool stalls,
+                  struct mo_sim_pace *out, moire_error *err);
 
 /* The profile of a tenant for up to `cores` cores.  Beyond the largest measured count, layers follow Amdahl's
  * law through the two largest ones. */

@@ -3,13 +3,13 @@
 #include <string.h>
 #include "runtime/sched/engine_impl.h"
 
-enum { IDLE_SPIN_NS = 100000, BARRIER_SPIN = 4000 };
+enum { BARRIER_SPIN = 4000 };
 
 /* --- create, destroy ------------------------------------------------------------------------------------ */
 static int start_threads(struct mo_engine *e, const struct mo_engine_config *c, moire_error *err) {
     struct mo_team_config team = {.env = c->env,
                                   .n = e->n_cores,
-                                  .spin_ns = IDLE_SPIN_NS,
+                                  .spin_ns = MO_SPIN_NS,
                                   .cpu = c->no_pin ? NULL : c->topology->cpu,
                                   .lent = c->lent};
     int rc = mo_team_create(&team, &e->team, err);

@@ -16,6 +16,9 @@
 #include "runtime/sched/query.h"
 #include "runtime/sched/stats.h"
 
+/* A worker without a block spins for so long before it sleeps. */
+enum { MO_SPIN_NS = 100000 };
+
 /* A block that begins: layers [begin, end) of query on cores; the lead is the smallest core.  A block of a
  * batch has more queries behind the first, found through mo_query.mate; instance is the first one's. */
 struct mo_run {

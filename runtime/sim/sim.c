@@ -39,6 +39,7 @@ struct mo_sim {
     int n_running, first;              /* first: of them, the one that ends first; -1 = none */
     int n_busy;                        /* cores */
     struct mo_cores all, busy;
+    int64_t *idle_since; /* by core */
     struct mo_query_list resolved;
     int64_t now, timer, unanswered, broken;
     double demand;   /* of all running blocks on memory, bytes a ns */
@@ -118,6 +119,23 @@ static void find_first(struct mo_sim *s) {
     s->first = first;
 }
 
+/* When what is left of a block is done if nothing changes. */
+static int64_t end_of(const struct mo_sim *s, const struct work *w) {
+    double rest = w->left * w->pace;
+    return s->config.pace ? mo_sim_pace_end(s->config.pace, w->run.lead, w->seen, rest)
+                          : w->seen + (int64_t)ceil(rest);
+}
+
+/* What of a block's time has passed, at the pace that it had. */
+static void catch_up(const struct mo_sim *s, struct work *w) {
+    if (s->now <= w->seen) return;
+    double passed = s->config.pace ? mo_sim_pace_work(s->config.pace, w->run.lead, w->seen, s->now)
+                                   : (double)(s->now - w->seen);
+    w->left -= passed / w->pace;
+    w->seen = s->now;
+    if (w->left < 0) w->left = 0;
+}
+
 /* The set of running blocks has changed: what is left of each goes on at its new pace. */
 static void revise(struct mo_sim *s) {
     double miss = missed(s), part = INFINITY;
@@ -132,13 +150,9 @@ static void revise(struct mo_sim *s) {
         struct work *w = &s->work[s->running[i]];
         double pace = pace_of(s, w, part);
         if (pace == w->pace) continue;
-        if (s->now > w->seen) {
-            w->left -= (double)(s->now - w->seen) / w->pace;
-            w->seen = s->now;
-        }
-        if (w->left < 0) w->left = 0;
+        catch_up(s, w);
         w->pace = pace;
-        w->end = w->seen + (int64_t)ceil(w->left * pace);
+        w->end = end_of(s, w);
     }
     find_first(s);
 }
@@ -172,6 +186,16 @@ static double block_time(const struct mo_profile *p, const struct mo_run *run, s
     return solo;
 }
 
+/* From a decision to the first layer. */
+static int64_t start_cost(struct mo_sim *s, const struct mo_run *run) {
+    if (!s->config.starts) return s->machine.block_ns + (run->first ? s->machine.query_ns : 0);
+    bool asleep = true; /* the first core to begin is one that spins, if any does */
+    for (int c = mo_cores_next(&run->cores, -1); c >= 0; c = mo_cores_next(&run->cores, c))
+        asleep = asleep && s->now - s->idle_since[c] > MO_SPIN_NS;
+    const double *parts = s->config.spread[run->tenant].start[run->first][asleep];
+    return (int64_t)parts[(int)(uniform(&s->rng) * MO_SIM_PARTS)];
+}
+
 static void start(void *self, const struct mo_run *run) {
     struct mo_sim *s = self;
     struct work *w = &s->work[run->lead];
@@ -183,13 +207,13 @@ static void start(void *self, const struct mo_run *run) {
     else if (s->machine.slowdown > 0)
         solo *= s->machine.slowdown;
     if (s->machine.noise > 0 && !s->config.spread) solo *= 1 + s->machine.noise * (uniform(&s->rng) - 0.5);
-    int64_t begin = s->now + s->machine.block_ns + (run->first ? s->machine.query_ns : 0);
+    int64_t begin = s->now + start_cost(s, run);
     w->run = *run;
     w->ran = begin <= run->latest_start;
     w->begin = w->seen = begin;
     w->left = w->ran ? solo : 0;
     w->pace = 1;
-    w->end = begin + (int64_t)w->left;
+    w->end = s->config.pace ? end_of(s, w) : begin + (int64_t)w->left;
     w->order = s->order++;
     mo_cores_join(&s->busy, &run->cores);
     s->n_busy += run->n_cores;
@@ -240,6 +264,8 @@ static void end_block(struct mo_sim *s) {
         i++;
     s->running[i] = s->running[--s->n_running];
     note_active(s, w->run.tenant, -1);
+    for (int c = mo_cores_next(&w->run.cores, -1); c >= 0; c = mo_cores_next(&w->run.cores, c))
+        s->idle_since[c] = s->now;
     mo_cores_subtract(&s->busy, &w->run.cores);
     s->n_busy -= w->run.n_cores;
     if (contended(s))
@@ -332,7 +358,8 @@ int mo_sim_create(const struct mo_sim_config *c, struct mo_sim **out, moire_erro
     s->active = mo_alloc(c->env, (size_t)c->max_tenants * sizeof *s->active);
     s->work = mo_alloc(c->env, n * sizeof *s->work);
     s->running = mo_alloc(c->env, n * sizeof *s->running);
-    int code = s->profile && s->active && s->work && s->running
+    s->idle_since = mo_alloc(c->env, n * sizeof *s->idle_since);
+    int code = s->profile && s->active && s->work && s->running && s->idle_since
                    ? MOIRE_OK
                    : mo_fail(err, MOIRE_ENOMEM, "out of memory for %d simulated cores", c->machine.n_cores);
     struct mo_sched_config sc = {
@@ -360,6 +387,7 @@ void mo_sim_destroy(struct mo_sim *s) {
     mo_sched_destroy(s->sched);
     mo_free(s->env, s->active);
     mo_free(s->env, s->running);
+    mo_free(s->env, s->idle_since);
     mo_free(s->env, s->work);
     mo_free(s->env, (void *)s->profile);
     mo_free(s->env, s);

@@ -8,7 +8,8 @@
  *
  * How long a block takes: the profile's time of its layers on its cores, in the versions chosen for it, times
  * one draw of the noise, at a speed that depends on who else runs and is revised whenever that changes; plus
- * the constant costs of a block and of a query.
+ * the costs of a block and of a query.  What was measured may take the place of the noise, of the costs and
+ * of a machine that is always equally fast.
  *
  * Who else runs: of what a model reads once a query, the share goes to memory that the caches do not hold
  * with all active models in them; of what its versions read again (profile_versions.h), what its part of the
@@ -19,6 +20,7 @@
 #ifndef MO_SIM_H
 #define MO_SIM_H
 #include "runtime/sched/sched.h"
+#include "runtime/sim/pace.h"
 
 /* What the simulator knows about a machine beside its profiles.  Zeros: an ideal machine. */
 struct mo_sim_machine {
@@ -32,11 +34,13 @@ struct mo_sim_machine {
     double cache_bytes; /* shared cache; what fits it does not go to memory.  0 = all traffic does */
 };
 
-/* How block times of one tenant lie around its profile, as measured: means of equally large parts of them in
- * rising order, for blocks on one core and on several. */
+/* What was measured of one tenant, as means of equally large parts in rising order: how block times lie
+ * around its profile, for blocks on one core and on several; and ns from a decision to the block's first
+ * layer, for later and for first blocks of a query, on cores that spin and on cores that sleep. */
 enum { MO_SIM_PARTS = 32 };
 struct mo_sim_spread {
     double ratio[2][MO_SIM_PARTS];
+    double start[2][2][MO_SIM_PARTS]; /* [first][asleep] */
 };
 
 struct mo_sim_config {
@@ -47,6 +51,8 @@ struct mo_sim_config {
     int64_t block_ns;                   /* bound on blocks, as mo_sched_config.block_ns */
     uint64_t seed;                      /* of the noise */
     const struct mo_sim_spread *spread; /* by tenant: takes the place of slowdown and noise; NULL = none */
+    bool starts;                        /* and of the constant costs of a block and of a query */
+    const struct mo_sim_pace *pace;     /* of n_cores cores; NULL = the machine's speed does not change */
     struct mo_ring *ring;
     int64_t (*cost_clock)(void *ctx); /* real time for the cost of decisions; NULL = not measured */
     /* The answer of a query; must not call back. */

@@ -23,6 +23,10 @@ static const struct mo_env *the_env(void) {
     return &env;
 }
 
+static bool near(double a, double b) {
+    return fabs(a - b) < 1e-6;
+}
+
 /* One line a row, so that a test can change one. */
 static const char *const good[] = {
     "# moire-history 1",
@@ -81,7 +85,10 @@ static void a_trace_is_read(void **state) {
     assert_int_equal(t.queries[1].code, -5);
     assert_true(fabs(t.block_ns - (720 + 716)) < 1e-9);
     assert_true(fabs(t.predicted_ns - 2 * 600) < 1e-9);
-    assert_true(t.n_blocks == 1 && t.blocks[0].end == 940 && fabsf(t.blocks[0].observed - 720) < 1e-3f);
+    assert_true(t.n_blocks == 1 && t.blocks[0].end == 941 && fabsf(t.blocks[0].observed - 721) < 1e-3f);
+    assert_true(t.n_spans == 2 && t.spans[0].core == 0 && t.spans[0].begin == 220 && t.spans[0].end == 940);
+    assert_true(t.n_starts == 1 && t.starts[0].first && !t.starts[0].asleep && near(t.starts[0].wait_ns, 10));
+    assert_true(near(t.late_ns, 10));
     assert_true(t.source == &mo_source_papi && t.n_counters == 2 && t.n_pressures == 2);
     assert_true(fabs(t.counters[0].value[0] - 0.1) < 1e-9 && fabs(t.counters[0].value[2] - 0.5) < 1e-9);
     assert_true(t.layers == 2 && t.adapted == 1); /* octal 20: the second layer in its version 2 */
@@ -107,15 +114,15 @@ static void block_times_spread_as_recorded(void **state) {
     assert_int_equal(t.n_blocks, 1);
     assert_true(t.first_wait_ns == 10 && t.n_stalls == 0);
     t.blocks = (struct mo_trace_block[]){
-        {0, 1, 120, 100, 1}, {0, 1, 400, 200, 2}, {0, 1, 120, 100, 3}, {1, 2, 30, 10, 4}};
+        {0, 1, 120, 100, 1, 0}, {0, 1, 400, 200, 2, 0}, {0, 1, 120, 100, 3, 0}, {1, 2, 30, 10, 4, 0}};
     t.n_blocks = 4;
-    assert_int_equal(mo_trace_spread(&t, &spread, NULL), MOIRE_OK);
+    assert_int_equal(mo_trace_spread(&t, NULL, &spread, NULL), MOIRE_OK);
     for (int i = 0; i < MO_SIM_PARTS; i++) {
         assert_true(fabs(spread[0].ratio[0][i] - (i < MO_SIM_PARTS / 2 ? 1.2 : 2)) < 1e-6);
         assert_true(fabs(spread[0].ratio[1][i] - 3) < 1e-6); /* of the other tenant, for want of its own */
     }
     t.n_blocks = 0;
-    assert_int_equal(mo_trace_spread(&t, &spread, NULL), MOIRE_EINVAL);
+    assert_int_equal(mo_trace_spread(&t, NULL, &spread, NULL), MOIRE_EINVAL);
     mo_trace_free(&t);
 }
 
@@ -183,6 +190,93 @@ static void damage_is_named_with_its_line(void **state) {
         if (!strstr(err.message, cases[i].says))
             fail_msg("case %d: '%s' does not say '%s'", (int)i, err.message, cases[i].says);
     }
+}
+
+/* --- the machine's speed --- */
+enum { STEP = 20000000 };
+
+/* Two cores: the first is half as fast in its second step and does nothing in the fourth, the other has no
+ * blocks. */
+static void make_spans(struct mo_trace *t, struct mo_trace_span *spans) {
+    static const struct mo_trace_span is[] = {
+        {0, 1, 0, false, 100, 100 + STEP, STEP},
+        {0, 1, 0, false, 100 + STEP, 100 + 2 * STEP, STEP / 2.0},
+        {0, 1, 0, true, 100 + 3 * STEP, 100 + 4 * STEP, STEP / 100.0},
+    };
+    memcpy(spans, is, sizeof is);
+    t->queries[0].arrival = 100;
+    t->spans = spans;
+    t->n_spans = 3;
+}
+
+static void the_pace_is_profile_time_over_time(void **state) {
+    (void)state;
+    struct mo_trace t;
+    struct mo_trace_span spans[3];
+    struct mo_sim_spread level[MO_BENCH_MAX_TENANTS] = {{{{0}}, {{{0}}}}};
+    struct mo_sim_pace pace;
+    for (int i = 0; i < MO_SIM_PARTS; i++)
+        level[0].ratio[0][i] = i % 2 ? 0.5 : 1.5; /* 1 in the mean */
+    assert_int_equal(parse_with(-1, NULL, &t, NULL), MOIRE_OK);
+    make_spans(&t, spans);
+    assert_int_equal(mo_trace_pace(&t, level, false, &pace, NULL), MOIRE_OK);
+    assert_true(near(mo_sim_pace_work(&pace, 0, 0, STEP), STEP));
+    assert_true(near(mo_sim_pace_work(&pace, 0, STEP / 2, STEP * 3 / 2), STEP * 3 / 4));
+    assert_true(near(mo_sim_pace_work(&pace, 0, 3 * STEP, 4 * STEP), STEP / 2)); /* as fast as it was last */
+    assert_true(near(mo_sim_pace_work(&pace, 1, 0, 2 * STEP), 2 * STEP));
+    assert_int_equal(mo_sim_pace_end(&pace, 0, STEP / 2, STEP * 0.75), STEP * 3 / 2);
+    assert_int_equal(mo_trace_pace(&t, level, true, &pace, NULL), MOIRE_OK);
+    assert_true(near(mo_sim_pace_work(&pace, 0, 3 * STEP, 4 * STEP), STEP / 100));
+    /* there and back, behind the end too */
+    for (int64_t from = 0; from < 8 * STEP; from += STEP / 3)
+        for (int64_t to = from; to < 9 * STEP; to += STEP / 5) {
+            double work = mo_sim_pace_work(&pace, 0, from, to);
+            assert_in_range(mo_sim_pace_end(&pace, 0, from, work), to > 1 ? to - 1 : 0, to + 1);
+        }
+    mo_trace_free(&t);
+}
+
+/* What the machine's speed explains is not in the spread any more. */
+static void speed_is_taken_out_of_the_spread(void **state) {
+    (void)state;
+    struct mo_trace t;
+    struct mo_trace_span spans[3];
+    struct mo_sim_spread *spread;
+    struct mo_sim_pace pace;
+    assert_int_equal(parse_with(-1, NULL, &t, NULL), MOIRE_OK);
+    make_spans(&t, spans);
+    t.n_spans = 2;
+    t.blocks = (struct mo_trace_block[]){{0, 1, STEP, STEP, 100 + STEP, 0},
+                                         {0, 1, STEP, STEP / 2.0f, 100 + 2 * STEP, 0}};
+    t.n_blocks = 2;
+    assert_int_equal(mo_trace_spread(&t, NULL, &spread, NULL), MOIRE_OK);
+    assert_true(spread[0].ratio[0][0] < 1.001 && spread[0].ratio[0][MO_SIM_PARTS - 1] > 1.999);
+    assert_int_equal(mo_trace_pace(&t, spread, false, &pace, NULL), MOIRE_OK);
+    assert_int_equal(mo_trace_spread(&t, &pace, &spread, NULL), MOIRE_OK);
+    for (int i = 0; i < MO_SIM_PARTS; i++)
+        assert_true(fabs(spread[0].ratio[0][i] - 4.0 / 3) < 1e-3); /* the mean of both, for both */
+    mo_trace_free(&t);
+}
+
+/* Starts by what they are; those that a tenant has few of are those of all. */
+static void starts_are_kept_apart(void **state) {
+    (void)state;
+    struct mo_trace t;
+    struct mo_sim_spread *spread;
+    struct mo_trace_start starts[40];
+    assert_int_equal(parse_with(-1, NULL, &t, NULL), MOIRE_OK);
+    for (int i = 0; i < 40; i++)
+        starts[i] = (struct mo_trace_start){i % 2, i % 4 >= 2, false, i % 4 >= 2 ? 70000 : 3000 + i % 2};
+    starts[0].asleep = true; /* too few of that kind: it counts among the others */
+    t.starts = starts;
+    t.n_starts = 40;
+    assert_int_equal(mo_trace_spread(&t, NULL, &spread, NULL), MOIRE_OK);
+    for (int i = 0; i < MO_SIM_PARTS; i++) {
+        assert_true(near(spread[0].start[0][0][i], 3000) && near(spread[1].start[0][0][i], 3001));
+        assert_true(near(spread[0].start[1][0][i], 70000) && near(spread[2].start[1][1][i], 70000));
+        assert_true(spread[0].start[0][1][i] >= 3000 && spread[0].start[0][1][i] <= 3001);
+    }
+    mo_trace_free(&t);
 }
 
 /* Every cut is refused, and no changed byte does harm. */
@@ -269,6 +363,9 @@ int main(void) {
         cmocka_unit_test(a_trace_is_read),
         cmocka_unit_test(block_times_spread_as_recorded),
         cmocka_unit_test(a_stalled_block_is_set_apart),
+        cmocka_unit_test(the_pace_is_profile_time_over_time),
+        cmocka_unit_test(speed_is_taken_out_of_the_spread),
+        cmocka_unit_test(starts_are_kept_apart),
         cmocka_unit_test(damage_is_named_with_its_line),
         cmocka_unit_test(cuts_and_noise_do_no_harm),
         cmocka_unit_test(a_replay_of_a_simulation_is_the_simulation),

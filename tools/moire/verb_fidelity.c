@@ -9,14 +9,14 @@
 static const char usage[] =
     "usage: moire fidelity SCENARIO [--policy P,...] [--load L,...] [--seconds S] [--seed K]\n"
     "                      [--output F.json [--resume]] [--json]\n\n"
-    "Serves the scenario live under every policy at every load, records it, and simulates the same arrivals "
-    "on\n"
-    "the profiles that the runtime measured when it loaded the models: share in time and p95, live and\n"
-    "predicted.  A run of its own before the others shows what blocks take beside others and what it costs "
-    "to\n"
-    "start them; every run is predicted without and with that.  It wants the machine to itself.\n\n"
+    "Serves the scenario live under every policy at every load, records it, and simulates the same arrivals\n"
+    "several times over: on the profiles that the runtime has of its models, then with one more quantity as\n"
+    "measured each time: service times and starts of a recording made before, the machine's speed over time\n"
+    "and its stalls of the run itself.  One run is made twice: live runs differ, too.  It wants the machine\n"
+    "to itself.\n\n"
     "  --policy P,...  moire,lanes,fcfs by default\n"
-    "  --load L,...    0.4,0.6,0.8 by default\n"
+    "  --load L,...    by default 0.5, 0.7 and 0.9 of the highest load at which 95 % are in time, which is\n"
+    "                  simulated for each policy with what blocks took in its recording\n"
     "  --seconds S     time of a run that counts, 12 by default\n"
     "  --seed K        of the arrivals\n"
     "  --store DIR     folder of compiled variants;  --generic: built-in kernels only\n"
@@ -41,14 +41,11 @@ static int parse(struct mo_bench_options *o, struct mo_args *args, moire_error *
 
 static void set_defaults(struct mo_bench_options *o) {
     static const char *const policies[] = {"moire", "lanes", "fcfs"};
-    static const double loads[] = {0.4, 0.6, 0.8};
     o->serve = mo_bench_serve_defaults();
     o->serve.seconds = 12;
-    o->serve.n_policies = o->serve.n_loads = 3;
-    for (int i = 0; i < 3; i++) {
+    o->serve.n_policies = 3;
+    for (int i = 0; i < 3; i++)
         o->serve.policies[i] = policies[i];
-        o->serve.loads[i] = loads[i];
-    }
 }
 
 static int fidelity(const struct mo_env *env, struct mo_bench_options *o, int argc, char **argv,

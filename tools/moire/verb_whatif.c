@@ -7,9 +7,8 @@
 #include "tools/moire/verb.h"
 
 static const char usage[] =
-    "usage: moire whatif TRACE [--cores N] [--policy P,...] [--machine FILE.json] [--measured | --costs "
-    "TRACE]\n"
-    "                    [--json]\n\n"
+    "usage: moire whatif TRACE [--cores N] [--policy P,...] [--machine FILE.json] [--measured]\n"
+    "                    [--costs TRACE] [--speed] [--json]\n\n"
     "Plays the arrivals of a recorded run (`moire bench serve --record`, moire_record()) in the simulator, "
     "on\n"
     "its own profiles.  Without flags as it was recorded: what the simulator predicts beside what happened,\n"
@@ -22,6 +21,8 @@ static const char usage[] =
     "  --measured           blocks take and cost what they did in the recording, tenant by tenant, not what\n"
     "                       the profiles say\n"
     "  --costs TRACE        what they did in another recording of the same tenants\n"
+    "  --speed              and the machine as fast, moment by moment, as it was in the recording, with the\n"
+    "                       blocks that stalled; the core count must be the recorded one\n"
     "  --json               the document on stdout instead of the table\n\n"
     "Examples:\n"
     "  moire bench serve mix --policy moire --load 0.6 --record run.trace\n"
@@ -45,8 +46,11 @@ static int parse(struct mo_bench_replay_options *r, struct mo_bench_options *o, 
         } else if (mo_args_flag(args, "--costs", true)) {
             r->costs = args->value;
             if (!r->costs) return mo_bench_bad_flag(err, "--costs", NULL, "needs a trace");
+            r->pieces |= MO_REPLAY_MEASURED;
         } else if (mo_args_flag(args, "--measured", false)) {
-            r->measured = true;
+            r->pieces |= MO_REPLAY_MEASURED;
+        } else if (mo_args_flag(args, "--speed", false)) {
+            r->pieces |= MO_REPLAY_MEASURED | MO_REPLAY_SPEED | MO_REPLAY_STALLS;
         } else {
             code = mo_bench_options_take(o, args, &took, err);
         }
