@@ -80,6 +80,15 @@ int mo_bench_schedule_draw(const struct mo_env *env, const struct mo_process *pr
     return MOIRE_OK;
 }
 
+int mo_bench_schedule_copy(const struct mo_env *env, const struct mo_bench_schedule *from,
+                           struct mo_bench_schedule *out, moire_error *err) {
+    *out = *from;
+    out->items = mo_alloc(env, ((size_t)from->n + 1) * sizeof *out->items);
+    if (!out->items) return mo_fail(err, MOIRE_ENOMEM, "out of memory for %d arrivals", from->n);
+    memcpy(out->items, from->items, (size_t)from->n * sizeof *out->items);
+    return MOIRE_OK;
+}
+
 void mo_bench_schedule_free(const struct mo_env *env, struct mo_bench_schedule *schedule) {
     mo_free(env, schedule->items);
     memset(schedule, 0, sizeof *schedule);

@@ -31,6 +31,8 @@ int mo_bench_schedule_draw(const struct mo_env *env, const struct mo_process *pr
                            const double *rates, const struct mo_bench_curve *curves, int n_tenants,
                            int64_t warmup_ns, int64_t window_ns, int64_t total_ns,
                            struct mo_bench_schedule *out, moire_error *err);
+int mo_bench_schedule_copy(const struct mo_env *env, const struct mo_bench_schedule *from,
+                           struct mo_bench_schedule *out, moire_error *err);
 void mo_bench_schedule_free(const struct mo_env *env, struct mo_bench_schedule *schedule);
 
 /* The file that peers read: a comment line, then "time_ns,tenant" lines. */

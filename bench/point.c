@@ -39,6 +39,7 @@ static json_t *point_json(const struct mo_bench_mix *mix, const struct mo_bench_
 static int draw(const struct mo_env *env, const struct mo_bench_mix *mix,
                 const struct mo_bench_serve_options *o, const double *rates, uint64_t seed,
                 struct mo_bench_schedule *out, moire_error *err) {
+    if (o->given) return mo_bench_schedule_copy(env, o->given, out, err);
     int64_t longest = 0, warmup = (int64_t)(o->warmup * 1e9), window = (int64_t)(o->seconds * 1e9);
     for (int i = 0; i < mix->scenario.n_tenants; i++)
         if (mix->qos_ns[i] > longest) longest = mix->qos_ns[i];

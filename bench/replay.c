@@ -81,13 +81,15 @@ static int describe(struct replay *r, const struct mo_bench_replay_options *o, i
     memset(m, 0, sizeof *m);
     m->env = r->env;
     if (o->machine) code = mo_bench_machine_load(r->env, o->machine, &m->machine, err);
+    if (code) return code;
+    if (o->machine_profiles) cores = m->machine.sim.n_cores;
     if (!o->machine) m->machine.sim.block_ns = (int64_t)(block_us * 1e3);
     m->machine.sim.n_cores = m->mix.cores = cores;
     m->spread = r->spread;
     m->starts = (o->pieces & MO_REPLAY_STARTS) != 0;
     if (o->pieces & MO_REPLAY_SPEED) m->pace = &r->pace;
     if (m->pace && cores != r->pace.n_cores)
-        return mo_fail(err, MOIRE_EINVAL, "how fast %d cores were says nothing about %d", r->pace.n_cores,
+        code = mo_fail(err, MOIRE_EINVAL, "how fast %d cores were says nothing about %d", r->pace.n_cores,
                        cores);
     for (int i = 0; !code && i < r->trace.n_tenants; i++) {
         const struct mo_trace_tenant *t = &r->trace.tenants[i];
@@ -98,8 +100,10 @@ static int describe(struct replay *r, const struct mo_bench_replay_options *o, i
                                      .priority = t->priority,
                                      .shed_late = t->shed_late};
         m->mix.qos_ns[i] = t->qos_ns;
-        code = t->name[0] ? mo_trace_profile(r->env, t, cores, &m->profile[i], err)
-                          : mo_fail(err, MOIRE_EFORMAT, "%s: tenant %d is missing", o->trace, i);
+        code = !t->name[0] ? mo_fail(err, MOIRE_EFORMAT, "%s: tenant %d is missing", o->trace, i)
+               : o->machine_profiles
+                   ? mo_bench_machine_profile(r->env, &m->machine, t->name, &m->profile[i], err)
+                   : mo_trace_profile(r->env, t, cores, &m->profile[i], err);
     }
     m->mix.scenario.n_tenants = r->trace.n_tenants;
     if (code) mo_bench_simulation_close(m);
@@ -216,12 +220,13 @@ int mo_bench_replay(const struct mo_env *env, const struct mo_bench_replay_optio
     return code;
 }
 
-/* --- other schedules ------------------------------------------------------------------------------------ */
+/* --- as parts ------------------------------------------------------------------------------------------- */
 struct mo_bench_replay {
     struct replay replay;
     struct mo_bench_simulation simulation;
     const struct mo_policy *policy;
-    struct mo_bench_system system;
+    struct mo_bench_system system, recorded;
+    char label[64];
 };
 
 static int play_other(void *self, const struct mo_bench_schedule *schedule, int give_up,
@@ -231,26 +236,57 @@ static int play_other(void *self, const struct mo_bench_schedule *schedule, int 
                                   err);
 }
 
+static int play_recorded(void *self, const struct mo_bench_schedule *schedule, int give_up,
+                         struct mo_bench_record *records, int64_t *cut_ns, moire_error *err) {
+    const struct replay *r = &((struct mo_bench_replay *)self)->replay;
+    (void)schedule, (void)give_up, (void)err;
+    memcpy(records, r->records, (size_t)r->schedule.n * sizeof *records);
+    *cut_ns = INT64_MAX;
+    return MOIRE_OK;
+}
+
+/* The recording as a scenario: what its tenants ask for, at load 1. */
+static int as_scenario(struct mo_bench_replay *o, const char *path, moire_error *err) {
+    struct replay *r = &o->replay;
+    struct mo_bench_mix *mix = &o->simulation.mix;
+    mix->scenario.name = path;
+    mix->scenario.about = "recorded arrivals";
+    mix->scenario.rated = true;
+    for (int i = 0; i < r->schedule.n; i++)
+        mix->scenario.tenants[r->schedule.items[i].tenant].rate += 1e9 / (double)r->schedule.total_ns;
+    for (int i = 0; i < mix->scenario.n_tenants; i++)
+        mix->scenario.tenants[i].qos.ms = (double)r->qos_ns[i] * 1e-6;
+    return mo_bench_simulation_aim(&o->simulation, err);
+}
+
+static int open_replay(struct mo_bench_replay *r, const struct mo_bench_replay_options *o, moire_error *err) {
+    struct replay *p = &r->replay;
+    int code = mo_trace_read(p->env, o->trace, &p->trace, err);
+    const char *name = o->n_policies ? o->policies[0] : p->trace.policy;
+    if (code) return code;
+    r->policy = mo_policy_find(name);
+    if (!r->policy) return mo_fail(err, MOIRE_EINVAL, "no policy '%s'", name);
+    r->system = (struct mo_bench_system){r->policy->name, "moire", r->policy->name, r->policy->description};
+    snprintf(r->label, sizeof r->label, "recorded/%.47s", p->trace.policy);
+    r->recorded = (struct mo_bench_system){r->label, "moire", p->trace.policy, "what happened"};
+    code = choose_costs(p, o, err);
+    if (!code) code = make_schedule(p, err);
+    if (!code) real_records(p);
+    if (!code) code = describe(p, o, o->cores ? o->cores : p->trace.cores, &r->simulation, err);
+    return code ? code : as_scenario(r, o->trace, err);
+}
+
 int mo_bench_replay_open(const struct mo_env *env, const struct mo_bench_replay_options *o,
                          struct mo_bench_replay **out, moire_error *err) {
-    const struct mo_policy *policy = mo_policy_find(o->policies[0]);
-    if (!policy) return mo_fail(err, MOIRE_EINVAL, "no policy '%s'", o->policies[0]);
     struct mo_bench_replay *r = mo_alloc(env, sizeof *r);
     if (!r) return mo_fail(err, MOIRE_ENOMEM, "out of memory for the replay");
     r->replay.env = env;
-    r->policy = policy;
-    r->system = (struct mo_bench_system){policy->name, "moire", policy->name, policy->description};
-    int code = mo_trace_read(env, o->trace, &r->replay.trace, err);
-    if (!code) code = choose_costs(&r->replay, o, err);
-    if (!code)
-        code = describe(&r->replay, o, o->cores ? o->cores : r->replay.trace.cores, &r->simulation, err);
-    if (code) {
-        close_replay(&r->replay);
-        mo_free(env, r);
-        return code;
-    }
-    *out = r;
-    return MOIRE_OK;
+    int code = open_replay(r, o, err);
+    if (code)
+        mo_bench_replay_close(r);
+    else
+        *out = r;
+    return code;
 }
 
 void mo_bench_replay_close(struct mo_bench_replay *r) {
@@ -259,6 +295,22 @@ void mo_bench_replay_close(struct mo_bench_replay *r) {
     mo_bench_simulation_close(&r->simulation);
     close_replay(&r->replay);
     mo_free(env, r);
+}
+
+const struct mo_bench_simulation *mo_bench_replay_simulation(const struct mo_bench_replay *r) {
+    return &r->simulation;
+}
+
+const struct mo_bench_schedule *mo_bench_replay_schedule(const struct mo_bench_replay *r) {
+    return &r->replay.schedule;
+}
+
+const char *mo_bench_replay_policy(const struct mo_bench_replay *r) {
+    return r->replay.trace.policy;
+}
+
+struct mo_bench_player mo_bench_replay_recorded(struct mo_bench_replay *r) {
+    return (struct mo_bench_player){.system = &r->recorded, .play = play_recorded, .self = r};
 }
 
 struct mo_bench_player mo_bench_replay_player(struct mo_bench_replay *r) {

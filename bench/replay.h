@@ -16,11 +16,14 @@ enum {
     MO_REPLAY_MEASURED = MO_REPLAY_SERVICE | MO_REPLAY_STARTS,
 };
 
+struct mo_bench_simulation;
+
 struct mo_bench_replay_options {
     const char *trace;
-    const char *machine; /* whose costs beside the kernels hold (block_us, query_us, noise, corun); NULL = a
-                            block 3 us */
-    int cores;           /* 0 = as recorded */
+    const char *machine;   /* whose costs beside the kernels hold (block_us, query_us, noise, corun); NULL = a
+                              block 3 us */
+    bool machine_profiles; /* and whose cores and profiles, by the tenants' names */
+    int cores;             /* 0 = as recorded */
     const char *policies[MO_BENCH_MAX_SYSTEMS];
     int n_policies;    /* 0 = as recorded */
     unsigned pieces;   /* of the above; each of the others comes with SERVICE */
@@ -40,11 +43,18 @@ int mo_bench_replay(const struct mo_env *env, const struct mo_bench_replay_optio
                     moire_error *err);
 void mo_bench_replay_print(const json_t *document);
 
-/* A player of other schedules (bench/serve.h) for the first policy of `options`: with the tenants, profiles
- * and costs of the trace.  SPEED belongs to the recorded time and means nothing here. */
+/* The same as parts for `moire sim`: the simulation that the trace describes, its arrivals and what happened.
+ * As a scenario its rates are those recorded, at load 1. */
 struct mo_bench_replay;
 int mo_bench_replay_open(const struct mo_env *env, const struct mo_bench_replay_options *options,
                          struct mo_bench_replay **out, moire_error *err);
 void mo_bench_replay_close(struct mo_bench_replay *replay); /* NULL is fine */
+const struct mo_bench_simulation *mo_bench_replay_simulation(const struct mo_bench_replay *replay);
+const struct mo_bench_schedule *mo_bench_replay_schedule(const struct mo_bench_replay *replay);
+const char *mo_bench_replay_policy(const struct mo_bench_replay *replay); /* as recorded */
+/* Who plays these arrivals as they were played, whatever schedule is asked for. */
+struct mo_bench_player mo_bench_replay_recorded(struct mo_bench_replay *replay);
+/* Who plays any schedule of these tenants under the first policy of the options.  SPEED belongs to the
+ * recorded time and means nothing there. */
 struct mo_bench_player mo_bench_replay_player(struct mo_bench_replay *replay);
 #endif

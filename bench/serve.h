@@ -25,6 +25,7 @@ struct mo_bench_serve_options {
     double calibration_seconds;
     const char *calibration; /* an earlier result whose QoS targets and solo times are used again */
     bool timeline;           /* record cores and blocks of moire's policies */
+    const struct mo_bench_schedule *given; /* arrivals in place of drawn ones; NULL = none */
 };
 
 /* A scenario with files, targets and rates: what a load needs. */

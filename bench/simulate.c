@@ -38,8 +38,7 @@ static int aim(struct mo_bench_simulation *m, int i, json_t *list) {
                         "system", "moire", "threads", cores, "min_ms", solo, "median_ms", solo));
 }
 
-static int aim_all(struct mo_bench_simulation *m, const char *calibration, moire_error *err) {
-    if (calibration) return mo_bench_reuse(m->env, calibration, &m->mix, err);
+int mo_bench_simulation_aim(struct mo_bench_simulation *m, moire_error *err) {
     json_t *list = json_array();
     int bad = 0;
     for (int i = 0; i < m->mix.scenario.n_tenants; i++)
@@ -60,7 +59,9 @@ int mo_bench_simulation_open(const struct mo_env *env, const struct mo_bench_sim
     for (int i = 0; !code && i < out->mix.scenario.n_tenants; i++)
         code = mo_bench_machine_profile(env, &out->machine, out->mix.scenario.tenants[i].model,
                                         &out->profile[i], err);
-    if (!code) code = aim_all(out, o->serve.calibration, err);
+    if (!code)
+        code = o->serve.calibration ? mo_bench_reuse(env, o->serve.calibration, &out->mix, err)
+                                    : mo_bench_simulation_aim(out, err);
     if (!code) mo_bench_weigh(&out->mix);
     if (code) mo_bench_simulation_close(out);
     return code;
@@ -155,7 +156,7 @@ static int work(struct mo_bench_session *session, const struct mo_bench_simulati
     double load = code ? 0 : mo_bench_telling_load(o, &found);
     if (!code && piece.policy) {
         report(&piece, &player, o, load, "scheduling", *row);
-        report(&piece, &player, o, 0.75 * load, "scheduling_at_three_quarters", *row);
+        if (!o->given) report(&piece, &player, o, 0.75 * load, "scheduling_at_three_quarters", *row);
     }
     *decisions += piece.decisions;
     return code;
@@ -259,22 +260,62 @@ static int run_crew(struct mo_bench_session *session, const struct mo_bench_simu
     return code ? code : answer;
 }
 
+static json_t *machine_json(const struct mo_bench_simulation *m) {
+    json_t *root = m->machine.file.root;
+    return root ? json_incref(root)
+                : json_pack("{s:s, s:i}", "name", "as recorded", "cores", m->machine.sim.n_cores);
+}
+
+static json_t *document_of(const struct mo_bench_session *session, const struct mo_bench_serve_options *o,
+                           const struct mo_bench_simulation *m, json_t *results, bool complete) {
+    json_t *experiment =
+        json_pack("{s:o, s:s, s:s, s:o}", "machine", machine_json(m), "moire", moire_version(), "command",
+                  session->command, "seeds", mo_bench_seeds_json(o));
+    return json_pack("{s:o, s:s, s:s, s:I, s:o, s:f, s:f, s:f, s:o, s:O, s:o, s:o, s:[], s:b}", "experiment",
+                     experiment, "scenario", m->mix.scenario.name, "about", m->mix.scenario.about, "seed",
+                     (json_int_t)o->seeds[0], "seeds", mo_bench_seeds_json(o), "seconds", o->seconds,
+                     "warmup_s", o->warmup, "goal", o->find_max, "arrivals", mo_bench_process_json(o),
+                     "calibration", m->mix.calibration, "summary", mo_bench_summary(results), "results",
+                     results, "left_out", "complete", complete);
+}
+
+/* What happened as the first result, then the policies, all on the recorded arrivals. */
+static int replay(struct mo_bench_session *session, struct mo_bench_simulate_options *o, json_t **out,
+                  moire_error *err) {
+    struct mo_bench_replay *r = NULL;
+    struct mo_bench_serve_options *serve = &o->serve;
+    json_t *results = json_array(), *row = NULL;
+    int code = mo_bench_replay_open(session->env, &o->replay, &r, err);
+    if (code) {
+        json_decref(results);
+        return code;
+    }
+    const struct mo_bench_simulation *m = mo_bench_replay_simulation(r);
+    serve->given = mo_bench_replay_schedule(r);
+    serve->seconds = (double)serve->given->window_ns * 1e-9;
+    serve->warmup = serve->find_max = 0;
+    serve->loads[0] = serve->n_loads = 1;
+    if (!serve->n_policies) serve->policies[serve->n_policies++] = mo_bench_replay_policy(r);
+    const struct mo_bench_player recorded = mo_bench_replay_recorded(r);
+    struct mo_bench_found found = mo_bench_no_guess(serve);
+    code = mo_bench_seed(session, &recorded, &m->mix, serve, serve->seeds[0], &found, &row, err);
+    json_array_append_new(results, row);
+    if (!code) code = run_crew(session, o, m, results, err);
+    *out = document_of(session, serve, m, results, code == MOIRE_OK);
+    mo_bench_replay_close(r);
+    return !*out && !code ? mo_fail(err, MOIRE_ENOMEM, "out of memory") : code;
+}
+
 int mo_bench_simulate(struct mo_bench_session *session, const struct mo_bench_simulate_options *o,
                       json_t **out, moire_error *err) {
     struct mo_bench_simulation m;
+    struct mo_bench_simulate_options own = *o;
+    if (o->replay.trace) return replay(session, &own, out, err);
     int code = mo_bench_simulation_open(session->env, o, &m, err);
     if (code) return code;
     json_t *results = json_array();
     code = run_crew(session, o, &m, results, err);
-    json_t *experiment =
-        json_pack("{s:O, s:s, s:s, s:o}", "machine", m.machine.file.root, "moire", moire_version(), "command",
-                  session->command, "seeds", mo_bench_seeds_json(&o->serve));
-    *out = json_pack("{s:o, s:s, s:s, s:I, s:o, s:f, s:f, s:f, s:o, s:O, s:o, s:o, s:[], s:b}", "experiment",
-                     experiment, "scenario", m.mix.scenario.name, "about", m.mix.scenario.about, "seed",
-                     (json_int_t)o->serve.seeds[0], "seeds", mo_bench_seeds_json(&o->serve), "seconds",
-                     o->serve.seconds, "warmup_s", o->serve.warmup, "goal", o->serve.find_max, "arrivals",
-                     mo_bench_process_json(&o->serve), "calibration", m.mix.calibration, "summary",
-                     mo_bench_summary(results), "results", results, "left_out", "complete", code == MOIRE_OK);
+    *out = document_of(session, &o->serve, &m, results, code == MOIRE_OK);
     mo_bench_simulation_close(&m);
     return !*out && !code ? mo_fail(err, MOIRE_ENOMEM, "out of memory") : code;
 }

@@ -7,13 +7,14 @@
 #ifndef MO_BENCH_SIMULATE_H
 #define MO_BENCH_SIMULATE_H
 #include "bench/machine.h"
-#include "bench/serve.h"
+#include "bench/replay.h"
 
 struct mo_bench_simulate_options {
-    struct mo_bench_serve_options serve; /* peers are not asked for */
-    const char *machine;                 /* file */
-    int jobs;                            /* worker processes; 0 = as many as cores here */
-    bool cost;                           /* measure what decisions cost in real time */
+    struct mo_bench_serve_options serve;   /* peers are not asked for */
+    const char *machine;                   /* file */
+    int jobs;                              /* worker processes; 0 = as many as cores here */
+    bool cost;                             /* measure what decisions cost in real time */
+    struct mo_bench_replay_options replay; /* .trace NULL: the scenario; else that recording in its place */
 };
 
 /* What one run needs to know. */
@@ -32,6 +33,8 @@ struct mo_bench_simulation {
 int mo_bench_simulation_open(const struct mo_env *env, const struct mo_bench_simulate_options *options,
                              struct mo_bench_simulation *out, moire_error *err);
 void mo_bench_simulation_close(struct mo_bench_simulation *simulation);
+/* Fills mix.calibration, targets and one-core times from the profiles and the tenants' "qos". */
+int mo_bench_simulation_aim(struct mo_bench_simulation *simulation, moire_error *err);
 
 /* Plays a schedule in virtual time, as mo_bench_play() does in real time; stats may be NULL. */
 int mo_bench_simulate_play(const struct mo_bench_simulation *simulation, const struct mo_policy *policy,

@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+#include "bench/fidelity.h"
 #include "bench/replay.h"
 #include "bench/simulate.h"
 #include "runtime/sched/events.h"
@@ -300,6 +301,47 @@ static void cuts_and_noise_do_no_harm(void **state) {
     }
 }
 
+/* The recording as a scenario: what happened, and its policy on its arrivals, both in time as in the replay.
+ */
+static void parts_play_the_same(const struct mo_bench_replay_options *o, double overall) {
+    struct mo_bench_replay *r;
+    struct mo_bench_serve_options serve = {.process = {0}};
+    assert_int_equal(mo_bench_replay_open(the_env(), o, &r, NULL), MOIRE_OK);
+    const struct mo_bench_simulation *m = mo_bench_replay_simulation(r);
+    const struct mo_bench_player players[] = {mo_bench_replay_recorded(r), mo_bench_replay_player(r)};
+    assert_string_equal(mo_bench_replay_policy(r), "moire");
+    serve.given = mo_bench_replay_schedule(r);
+    for (int i = 0; i < 2; i++) {
+        json_t *point;
+        assert_int_equal(mo_bench_point(the_env(), &players[i], &m->mix, &serve, 1, 1, -1, &point, NULL),
+                         MOIRE_OK);
+        assert_true(near(json_number_value(json_object_get(point, "overall")), overall));
+        json_decref(point);
+    }
+    mo_bench_replay_close(r);
+    struct mo_bench_replay_options bad = *o;
+    bad.policies[0] = "no such";
+    bad.n_policies = 1;
+    assert_int_equal(mo_bench_replay_open(the_env(), &bad, &r, NULL), MOIRE_EINVAL);
+}
+
+/* With the machine's speed as recorded a run at half speed is predicted by profiles of full speed. */
+static void a_slow_machine_is_replayed_slow(const struct mo_bench_replay_options *o) {
+    struct mo_bench_replay_options with = *o;
+    json_t *doc;
+    with.pieces = MO_REPLAY_MEASURED | MO_REPLAY_SPEED | MO_REPLAY_STALLS;
+    with.draws = 3;
+    assert_int_equal(mo_bench_replay(the_env(), &with, &doc, NULL), MOIRE_OK);
+    json_t *compared = mo_bench_fidelity_compare(json_array_get(json_object_get(doc, "results"), 0),
+                                                 json_array_get(json_object_get(doc, "results"), 1));
+    assert_true(fabs(json_number_value(json_object_get(compared, "points"))) < 3);
+    assert_true(fabs(json_number_value(json_object_get(compared, "p95_target"))) < 0.1);
+    json_decref(compared);
+    json_decref(doc);
+    with.cores = 4;
+    assert_int_equal(mo_bench_replay(the_env(), &with, &doc, NULL), MOIRE_EINVAL);
+}
+
 /* A simulated run, recorded as a live one is, and replayed on the profiles of its trace: the same answers. */
 static void a_replay_of_a_simulation_is_the_simulation(void **state) {
     (void)state;
@@ -322,8 +364,8 @@ static void a_replay_of_a_simulation_is_the_simulation(void **state) {
     m.profile[0] = p;
     m.ring = &events->ring[0];
     const double rate = 330;
-    assert_int_equal(mo_bench_schedule_draw(the_env(), &(struct mo_process){0}, 1, &rate, NULL, 1, 0, 4000000000,
-                                            5000000000, &s, NULL),
+    assert_int_equal(mo_bench_schedule_draw(the_env(), &(struct mo_process){0}, 1, &rate, NULL, 1, 0,
+                                            4000000000, 5000000000, &s, NULL),
                      MOIRE_OK);
     struct mo_bench_record *records = calloc((size_t)s.n, sizeof *records);
     int64_t cut;
@@ -346,6 +388,8 @@ static void a_replay_of_a_simulation_is_the_simulation(void **state) {
     }
     double before = json_number_value(json_object_get(real, "overall"));
     json_decref(doc);
+    parts_play_the_same(&o, before);
+    a_slow_machine_is_replayed_slow(&o);
     o.cores = 4; /* twice as many: hardly anything is late any more */
     assert_int_equal(mo_bench_replay(the_env(), &o, &doc, NULL), MOIRE_OK);
     predicted = json_array_get(json_object_get(doc, "results"), 1);

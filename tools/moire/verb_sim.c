@@ -5,17 +5,23 @@
 #include <string.h>
 #include "bench/simulate.h"
 #include "tools/moire/bench_options.h"
-#include "tools/moire/verb.h"
+#include "tools/moire/replay_options.h"
 
 static const char usage[] =
     "usage: moire sim SCENARIO --machine FILE.json [--policy P,...] [--load L,...] [--find-max SHARE]\n"
-    "                 [--seconds S] [--seeds N | --seed K,...] [--jobs N] [--report F.html] [--json]\n\n"
+    "                 [--seconds S] [--seeds N | --seed K,...] [--jobs N] [--report F.html] [--json]\n"
+    "       moire sim --replay TRACE [--machine FILE.json] [--policy P,...] [--measured] [--costs TRACE]\n"
+    "                 [--speed] ...\n\n"
     "Plays a scenario of `moire bench serve` in virtual time: the scheduler and its policies are the live\n"
     "ones, block times come from measured profiles.  Same arrivals, scoring and result document.  The same\n"
     "command gives the same bytes, however many processes work on it.\n\n"
     "SCENARIO is a file or a name in bench/scenarios, the machine a file or a name in bench/machines;\n"
     "profiles are MODEL.csv files in the folder that the machine file names.  Targets that are multiples of\n"
     "the solo time count in the profile's; load 1.0 = rate x one-core solo time keeps all cores busy.\n\n"
+    "With --replay the arrivals are those of a recorded run (`moire bench serve --record`,\n"
+    "moire_record()), at load 1.00, and the first result is what happened.  Tenants, targets, profiles and\n"
+    "cores are the recording's; with --machine the profiles, by the tenants' names, and the cores of "
+    "that.\n\n"
     "  --machine FILE       the machine, needed\n"
     "  --policy P,...       policies (moire, fcfs, fcfs-1, ...); bound: an upper limit for any scheduler;\n"
     "                       offline: the best schedule found with all arrivals known\n"
@@ -32,15 +38,18 @@ static const char usage[] =
     "  --cost               measure what decisions cost (real time, so not the same each time)\n"
     "  --calibration F      take QoS targets and solo times from an earlier result\n"
     "  --report F.html      a self-contained page with plots\n"
+    "  --replay TRACE       a recorded run in place of a scenario; with it:\n" MO_REPLAY_USAGE
     "  --json               the result document on stdout instead of the tables\n"
     "  --output F.json      the result document to a file besides\n"
     "  --quiet              no progress on stderr\n\n"
     "Examples:\n"
     "  moire sim medium --machine cores64 --policy moire,fcfs --load 0.6 --seconds 60\n"
-    "  moire sim medium --machine cores64 --find-max 0.95 --seeds 10 --json\n";
+    "  moire sim medium --machine cores64 --find-max 0.95 --seeds 10 --json\n"
+    "  moire sim --replay mix.trace --policy moire,lanes,bound\n";
 
 struct sim_options {
     struct mo_bench_options bench;
+    struct mo_bench_replay_options replay;
     const char *machine;
     int jobs;
     bool cost;
@@ -74,10 +83,28 @@ static int own(struct sim_options *o, struct mo_args *args, bool *took, moire_er
         if (!code) o->bench.serve.n_seeds = seeds;
     } else if (mo_args_flag(args, "--cost", false)) {
         o->cost = true;
+    } else if (mo_args_flag(args, "--replay", true)) {
+        o->replay.trace = args->value;
+        if (!o->replay.trace) code = mo_bench_bad_flag(err, "--replay", NULL, "needs a trace");
     } else {
-        *took = false;
+        code = mo_replay_options_take(&o->replay, args, took, err);
     }
     return code;
+}
+
+/* What a recording settles cannot be asked for. */
+static int check_replay(const struct sim_options *o, moire_error *err) {
+    const struct mo_bench_serve_options *s = &o->bench.serve;
+    if (o->bench.latency.n_models) return mo_fail(err, MOIRE_EINVAL, "a scenario beside --replay");
+    if (s->n_loads || s->find_max > 0 || o->bench.seconds > 0 || s->calibration)
+        return mo_fail(
+            err, MOIRE_EINVAL,
+            "--load, --find-max, --seconds and --calibration: the recording of --replay says that");
+    for (int i = 0; i < s->n_policies; i++)
+        if (!mo_policy_find(s->policies[i]) && strcmp(s->policies[i], "bound") != 0 &&
+            strcmp(s->policies[i], "offline") != 0)
+            return mo_fail(err, MOIRE_EINVAL, "no policy '%s'", s->policies[i]);
+    return MOIRE_OK;
 }
 
 static int parse(struct sim_options *o, struct mo_args *args, moire_error *err) {
@@ -91,18 +118,26 @@ static int parse(struct sim_options *o, struct mo_args *args, moire_error *err) 
     }
     if (o->bench.peers || o->bench.trace || o->bench.generic || o->bench.only_generic)
         return mo_fail(err, MOIRE_EINVAL, "--peers, --trace and --generic mean nothing to a simulation");
+    if (o->replay.trace) return check_replay(o, err);
+    if (o->replay.pieces)
+        return mo_fail(err, MOIRE_EINVAL, "--measured, --costs and --speed need --replay TRACE");
     if (!o->machine) return mo_fail(err, MOIRE_EINVAL, "--machine is needed; see moire sim --help");
     return mo_bench_check_serve(&o->bench, err);
 }
 
 static int simulate(struct mo_bench_session *session, struct sim_options *o, json_t **document,
                     moire_error *err) {
-    char scenario[1024], machine[1024];
-    int code = mo_bench_find_data(session, "scenarios", o->bench.models[0], scenario, sizeof scenario, err);
-    if (!code) code = mo_bench_find_data(session, "machines", o->machine, machine, sizeof machine, err);
+    char scenario[1024] = "", machine[1024] = "";
+    int code = MOIRE_OK;
+    if (!o->replay.trace)
+        code = mo_bench_find_data(session, "scenarios", o->bench.models[0], scenario, sizeof scenario, err);
+    if (!code && o->machine)
+        code = mo_bench_find_data(session, "machines", o->machine, machine, sizeof machine, err);
     if (code) return code;
     struct mo_bench_simulate_options s = {
-        .serve = o->bench.serve, .machine = machine, .jobs = o->jobs, .cost = o->cost};
+        .serve = o->bench.serve, .machine = machine, .jobs = o->jobs, .cost = o->cost, .replay = o->replay};
+    s.replay.machine = o->machine ? machine : NULL;
+    s.replay.machine_profiles = o->machine != NULL;
     s.serve.scenario = scenario;
     if (o->bench.seconds > 0) s.serve.seconds = o->bench.seconds;
     if (!s.serve.n_loads && !(s.serve.find_max > 0)) s.serve.loads[s.serve.n_loads++] = 0.5;

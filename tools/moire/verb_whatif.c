@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include "bench/replay.h"
 #include "tools/moire/bench_options.h"
-#include "tools/moire/verb.h"
+#include "tools/moire/replay_options.h"
 
 static const char usage[] =
     "usage: moire whatif TRACE [--cores N] [--policy P,...] [--machine FILE.json] [--measured]\n"
@@ -17,13 +17,7 @@ static const char usage[] =
     "  --cores N            cores, as recorded by default\n"
     "  --policy P,...       policies, as recorded by default\n"
     "  --machine FILE       a file or a name in bench/machines: its costs beside the kernels; else 3 us a "
-    "block\n"
-    "  --measured           blocks take and cost what they did in the recording, tenant by tenant, not what\n"
-    "                       the profiles say\n"
-    "  --costs TRACE        what they did in another recording of the same tenants\n"
-    "  --speed              and the machine as fast, moment by moment, as it was in the recording, with the\n"
-    "                       blocks that stalled; the core count must be the recorded one\n"
-    "  --json               the document on stdout instead of the table\n\n"
+    "block\n" MO_REPLAY_USAGE "  --json               the document on stdout instead of the table\n\n"
     "Examples:\n"
     "  moire bench serve mix --policy moire --load 0.6 --record run.trace\n"
     "  moire whatif run.trace\n"
@@ -43,16 +37,9 @@ static int parse(struct mo_bench_replay_options *r, struct mo_bench_options *o, 
         } else if (mo_args_flag(args, "--machine", true)) {
             r->machine = args->value;
             if (!r->machine) return mo_bench_bad_flag(err, "--machine", NULL, "needs a file");
-        } else if (mo_args_flag(args, "--costs", true)) {
-            r->costs = args->value;
-            if (!r->costs) return mo_bench_bad_flag(err, "--costs", NULL, "needs a trace");
-            r->pieces |= MO_REPLAY_MEASURED;
-        } else if (mo_args_flag(args, "--measured", false)) {
-            r->pieces |= MO_REPLAY_MEASURED;
-        } else if (mo_args_flag(args, "--speed", false)) {
-            r->pieces |= MO_REPLAY_MEASURED | MO_REPLAY_SPEED | MO_REPLAY_STALLS;
         } else {
-            code = mo_bench_options_take(o, args, &took, err);
+            code = mo_replay_options_take(r, args, &took, err);
+            if (!code && !took) code = mo_bench_options_take(o, args, &took, err);
         }
         if (code) return code;
         if (!took)
