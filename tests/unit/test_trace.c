@@ -222,12 +222,13 @@ static void the_pace_is_profile_time_over_time(void **state) {
     make_spans(&t, spans);
     assert_int_equal(mo_trace_pace(&t, level, false, &pace, NULL), MOIRE_OK);
     assert_true(near(mo_sim_pace_work(&pace, 0, 0, STEP), STEP));
-    assert_true(near(mo_sim_pace_work(&pace, 0, STEP / 2, STEP * 3 / 2), STEP * 3 / 4));
-    assert_true(near(mo_sim_pace_work(&pace, 0, 3 * STEP, 4 * STEP), STEP / 2)); /* as fast as it was last */
+    assert_true(near(mo_sim_pace_work(&pace, 0, STEP / 2, STEP * 3 / 2), 0.75 * STEP));
+    assert_true(
+        near(mo_sim_pace_work(&pace, 0, 3 * STEP, 4 * STEP), 0.5 * STEP)); /* as fast as it was last */
     assert_true(near(mo_sim_pace_work(&pace, 1, 0, 2 * STEP), 2 * STEP));
     assert_int_equal(mo_sim_pace_end(&pace, 0, STEP / 2, STEP * 0.75), STEP * 3 / 2);
     assert_int_equal(mo_trace_pace(&t, level, true, &pace, NULL), MOIRE_OK);
-    assert_true(near(mo_sim_pace_work(&pace, 0, 3 * STEP, 4 * STEP), STEP / 100));
+    assert_true(near(mo_sim_pace_work(&pace, 0, 3 * STEP, 4 * STEP), 0.01 * STEP));
     /* there and back, behind the end too */
     for (int64_t from = 0; from < 8 * STEP; from += STEP / 3)
         for (int64_t to = from; to < 9 * STEP; to += STEP / 5) {
