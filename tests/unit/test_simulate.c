@@ -89,8 +89,8 @@ static void one_server_queues_as_theory_says(void **state) {
         struct mo_bench_schedule s;
         double r = percent / 100.0;
         double rate = r * 1000, wait = 0;
-        assert_int_equal(mo_bench_schedule_draw(&p.env, &(struct mo_process){0}, 5, &rate, NULL, 1, 0, 200000000000,
-                                                201000000000, &s, NULL),
+        assert_int_equal(mo_bench_schedule_draw(&p.env, &(struct mo_process){0}, 5, &rate, NULL, 1, 0,
+                                                200000000000, 201000000000, &s, NULL),
                          MOIRE_OK);
         struct mo_bench_record *records = calloc((size_t)s.n, sizeof *records);
         int64_t cut;
