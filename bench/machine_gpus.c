@@ -41,14 +41,6 @@ static int read_sizes(const struct mo_json_file *f, const char *where, const jso
     return MOIRE_OK;
 }
 
-/* min, min + align, ... and the whole GPU */
-static void fill_sizes(struct mo_plan_kind *kind, int min, int align) {
-    kind->n_sizes = 0;
-    for (int size = min; size < kind->units; size += align)
-        kind->sizes[kind->n_sizes++] = size;
-    kind->sizes[kind->n_sizes++] = kind->units;
-}
-
 static int read_interference(const struct mo_json_file *f, const char *where, const json_t *object,
                              struct mo_interference *out, moire_error *err) {
     const double most = 100;
@@ -109,7 +101,7 @@ static int read_gpus(const struct mo_json_file *f, const char *where, const json
     if (raw.sizes)
         code = read_sizes(f, where, raw.sizes, &out->kind, err);
     else
-        fill_sizes(&out->kind, raw.min ? (int)raw.min : 1, raw.align ? (int)raw.align : 1);
+        mo_plan_sizes(&out->kind, raw.min ? (int)raw.min : 1, raw.align ? (int)raw.align : 1);
     if (!code && raw.interference)
         code = read_interference(f, where, raw.interference, &out->kind.interference, err);
     if (code) return code;
