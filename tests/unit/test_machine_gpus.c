@@ -38,11 +38,9 @@ static void shipped_machines_have_their_profiles(void **state) {
     static const struct {
         const char *path;
         int cores, types, gpus;
-    } rows[] = {{"bench/machines/gpus4-2080ti.json", 0, 1, 4},
-                {"bench/machines/gpus4-v100.json", 0, 1, 4},
-                {"bench/machines/gpus64-v100.json", 0, 1, 64},
-                {"bench/machines/gpus-mixed.json", 64, 2, 4},
-                {"bench/machines/cores64.json", 64, 0, 0}};
+    } rows[] = {{"bench/machines/gpus4-2080ti.json", 0, 1, 4}, {"bench/machines/gpus4-v100.json", 0, 1, 4},
+                {"bench/machines/gpus2-v100.json", 0, 1, 2},   {"bench/machines/gpus64-v100.json", 0, 1, 64},
+                {"bench/machines/gpus-mixed.json", 64, 2, 4},  {"bench/machines/cores64.json", 64, 0, 0}};
     static const char *const models[] = {"lenet", "googlenet", "resnet50", "ssd-mobilenet", "vgg16"};
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         struct mo_bench_machine m;
