@@ -46,13 +46,21 @@ static void pack_depthwise(const struct mo_conv *c, float *out) {
             out[(o / 16 * taps + t) * 16 + o % 16] = w[o * taps + t];
 }
 
-/* u = G g G^T of one filter, to every `step`-th float of out */
-static void transform_filter(const struct mo_winograd *w, const float *filter, int64_t step, float *out) {
-    double half[MO_WINO_ALPHA][MO_WINO_TAPS] = {{0}};
+typedef double half_filter[MO_WINO_ALPHA][MO_WINO_TAPS];
+
+/* G g of one filter */
+static void transform_rows(const struct mo_winograd *w, const float *filter, half_filter half) {
+    memset(half, 0, sizeof(half_filter));
     for (int i = 0; i < w->alpha; i++)
         for (int r = 0; r < w->taps; r++)
             for (int k = 0; k < w->taps; k++)
                 half[i][k] += w->g[i][r] * filter[r * w->taps + k];
+}
+
+/* u = G g G^T of one filter, to every `step`-th float of out */
+static void transform_filter(const struct mo_winograd *w, const float *filter, int64_t step, float *out) {
+    half_filter half;
+    transform_rows(w, filter, half);
     for (int i = 0; i < w->alpha; i++)
         for (int j = 0; j < w->alpha; j++) {
             double sum = 0;
@@ -70,6 +78,20 @@ static void pack_winograd(const struct mo_conv *c, const struct mo_winograd *w, 
         for (int64_t i = 0; i < c->c; i++)
             transform_filter(w, filters + (o * c->c + i) * taps, c->icb * 256,
                              out + (o / 16 * square * c->icb + i / 16) * 256 + i % 16 * 16 + o % 16);
+}
+
+/* [OC/16][alpha][IC/16][16 ic][taps][16 oc] */
+static void pack_half(const struct mo_conv *c, const struct mo_winograd *w, float *out) {
+    const float *filters = c->weights->data;
+    half_filter half;
+    for (int64_t o = 0; o < c->o; o++)
+        for (int64_t i = 0; i < c->c; i++) {
+            transform_rows(w, filters + (o * c->c + i) * w->taps * w->taps, half);
+            for (int row = 0; row < w->alpha; row++)
+                for (int k = 0; k < w->taps; k++)
+                    out[(((o / 16 * w->alpha + row) * c->icb * 16 + i) * w->taps + k) * 16 + o % 16] =
+                        (float)half[row][k];
+        }
 }
 
 /* A matrix of weights with its strides, K x N. */
@@ -128,7 +150,7 @@ static int64_t conv_floats(enum mo_packing packing, const struct mo_conv *c) {
     int64_t taps = c->kh * c->kw;
     struct mo_winograd w;
     if (!fits(packing, c)) return -1;
-    if (mo_winograd_of(packing, &w)) return c->ocb * w.alpha * w.alpha * c->icb * 256;
+    if (mo_winograd_of(packing, &w)) return c->ocb * mo_winograd_floats(&w) * c->icb * 256;
     if (packing == MO_PACK_CONV16) return c->groups * c->ocb * c->icb * taps * 256;
     if (packing == MO_PACK_FIRST16) return blocks(c->o) * c->c * taps * 16;
     if (packing == MO_PACK_STRASSEN) return strassen_floats(c->c, c->o);
@@ -223,7 +245,7 @@ int mo_pack_weights(enum mo_packing packing, const struct mo_graph *graph, const
         if (fill && packing == MO_PACK_DW16) pack_depthwise(&c, w);
         if (fill && packing == MO_PACK_STRASSEN)
             pack_strassen(&(struct right){c.weights->data, c.c, c.o, 1, c.c, 1}, w);
-        if (fill && mo_winograd_of(packing, &m)) pack_winograd(&c, &m, w);
+        if (fill && mo_winograd_of(packing, &m)) (m.half ? pack_half : pack_winograd)(&c, &m, w);
     }
     if (!w || !b)
         return mo_fail(err, MOIRE_ENOMEM, "node '%s': out of memory for packed weights", node->name);

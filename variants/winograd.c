@@ -13,7 +13,8 @@ static void times_root(double *p, int n, double root) {
 }
 
 /* Coefficients of a point go to every `stride`-th column. */
-static void fill(struct mo_winograd *w, const double *point) {
+static void fill(struct mo_winograd *w) {
+    const double *point = w->point;
     int n = w->points - w->infinity, taps = (w->taps + w->stride - 1) / w->stride;
     for (int i = 0; i < w->points; i++) {
         double scale = 1, power = 1, row[MO_WINO_ALPHA + 1] = {1};
@@ -26,8 +27,8 @@ static void fill(struct mo_winograd *w, const double *point) {
             w->bt[i][j * w->stride] = row[j];
         if (i == n) break; /* infinity */
         for (int j = 0; j < w->m || j < taps; j++, power *= point[i]) {
-            if (j < taps) w->g[i][j * w->stride] = power / scale;
-            if (j < w->m) w->at[j][i] = power;
+            if (j < taps) w->g[i][j * w->stride] = w->half ? power : power / scale;
+            if (j < w->m) w->at[j][i] = w->half ? power / scale : power;
         }
     }
     if (w->infinity) w->g[n][w->taps - 1] = w->at[w->m - 1][n] = 1;
@@ -47,12 +48,14 @@ static const double pairs[][3] = {
 
 static const struct row {
     int m, taps, stride;
-    enum mo_packing packing;
+    enum mo_packing packing, half;
 } rows[] = {
-    {2, 3, 1, MO_PACK_WINO23},   {3, 3, 1, MO_PACK_WINO33},   {4, 3, 1, MO_PACK_WINO43},
-    {5, 3, 1, MO_PACK_WINO53},   {6, 3, 1, MO_PACK_WINO63},   {2, 5, 1, MO_PACK_WINO25},
-    {3, 5, 1, MO_PACK_WINO35},   {4, 5, 1, MO_PACK_WINO45},   {2, 3, 2, MO_PACK_WINO23_2},
-    {3, 3, 2, MO_PACK_WINO33_2}, {4, 3, 2, MO_PACK_WINO43_2}, {5, 3, 2, MO_PACK_WINO53_2},
+    {2, 3, 1, MO_PACK_WINO23, MO_PACK_NONE},        {3, 3, 1, MO_PACK_WINO33, MO_PACK_WINO33_HALF},
+    {4, 3, 1, MO_PACK_WINO43, MO_PACK_WINO43_HALF}, {5, 3, 1, MO_PACK_WINO53, MO_PACK_WINO53_HALF},
+    {6, 3, 1, MO_PACK_WINO63, MO_PACK_WINO63_HALF}, {2, 5, 1, MO_PACK_WINO25, MO_PACK_NONE},
+    {3, 5, 1, MO_PACK_WINO35, MO_PACK_NONE},        {4, 5, 1, MO_PACK_WINO45, MO_PACK_NONE},
+    {2, 3, 2, MO_PACK_WINO23_2, MO_PACK_NONE},      {3, 3, 2, MO_PACK_WINO33_2, MO_PACK_NONE},
+    {4, 3, 2, MO_PACK_WINO43_2, MO_PACK_NONE},      {5, 3, 2, MO_PACK_WINO53_2, MO_PACK_NONE},
 };
 enum { ROWS = sizeof rows / sizeof *rows };
 
@@ -62,19 +65,25 @@ enum mo_packing mo_winograd_packing(int m, int taps, int stride) {
     return MO_PACK_NONE;
 }
 
+enum mo_packing mo_winograd_half(enum mo_packing full) {
+    for (int i = 0; i < ROWS; i++)
+        if (rows[i].packing == full) return rows[i].half;
+    return MO_PACK_NONE;
+}
+
 bool mo_winograd_of(enum mo_packing packing, struct mo_winograd *out) {
-    double point[MO_WINO_ALPHA] = {0};
     memset(out, 0, sizeof *out);
     int row = 0;
-    while (row < ROWS && rows[row].packing != packing)
+    while (row < ROWS && rows[row].packing != packing && rows[row].half != packing)
         row++;
-    if (row == ROWS) return false;
+    if (row == ROWS || packing == MO_PACK_NONE) return false;
+    out->half = rows[row].half == packing;
     out->m = rows[row].m, out->taps = rows[row].taps, out->stride = rows[row].stride;
     out->alpha = (out->m - 1) * out->stride + out->taps;
     out->points = out->m - 1 + (out->taps + out->stride - 1) / out->stride;
     out->infinity = out->points % 2 == 0;
     for (int i = 1; i < out->points - out->infinity; i++)
-        point[i] = (i % 2 ? 1 : -1) * pairs[out->points][(i - 1) / 2];
-    fill(out, point);
+        out->point[i] = (i % 2 ? 1 : -1) * pairs[out->points][(i - 1) / 2];
+    fill(out);
     return true;
 }

@@ -23,7 +23,11 @@
  * At stride 2 the outputs are the sum of two filters of stride 1 in each direction: taps 0 and 2 over even
  * pixels, F(m, 2) with m + 1 points, and tap 1 over odd pixels, m products as they are.  All are one
  * transform of alpha = 2 m + 1 pixels (Yepez and Ko 2020): of the 36 multiplications that 2 x 2 outputs take
- * m = 4 leaves 20. */
+ * m = 4 leaves 20. *
+ * Half-transformed filters are packed as G g and become U = (G g) G^T in the kernel's registers: alpha * 3
+ * values in place of alpha^2.  Two columns of U whose points are +p and -p are (h0 + p^2 h2) +- p h1, where
+ * the h are a row of G g, when G's rows are the bare powers of their points; what they lack, 1 / N_i, the
+ * columns of AT have instead. */
 #ifndef MO_WINOGRAD_H
 #define MO_WINOGRAD_H
 #include "variants/kernel.h"
@@ -41,12 +45,21 @@ struct mo_winograd {
     int m, taps, stride, alpha; /* taps: r; alpha = (m - 1) * stride + r */
     int points;                 /* rows of BT and columns of AT that have one; after them come odd pixels */
     bool infinity;              /* the last point is */
+    bool half;                  /* filters are half transformed; g and at are scaled as said above */
+    double point[MO_WINO_ALPHA];
     double g[MO_WINO_ALPHA][MO_WINO_TAPS];
     double bt[MO_WINO_ALPHA][MO_WINO_ALPHA];
     double at[MO_WINO_M][MO_WINO_ALPHA];
 };
 /* The packing of F(m x m, taps x taps) at a stride, MO_PACK_NONE where there is none. */
 enum mo_packing mo_winograd_packing(int m, int taps, int stride);
+/* The packing of half-transformed filters in place of a packing of transformed ones; MO_PACK_NONE where there
+ * is none. */
+enum mo_packing mo_winograd_half(enum mo_packing full);
+/* Floats of a filter as a packing has it. */
+static inline int mo_winograd_floats(const struct mo_winograd *w) {
+    return w->alpha * (w->half ? w->taps : w->alpha);
+}
 /* The matrices of a packing; false where it is none of Winograd's. */
 bool mo_winograd_of(enum mo_packing packing, struct mo_winograd *out);
 #endif

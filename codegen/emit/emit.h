@@ -64,6 +64,8 @@ bool mo_mac_fits(const struct mo_emit_isa *isa, int64_t vectors, int64_t pixels)
 void mo_mac_declare(FILE *out, const struct mo_mac *m, int indent);
 /* All accumulators of vector r start from the expression's value, e.g. "load(b + 16)". */
 void mo_mac_start(FILE *out, const struct mo_mac *m, int indent, const char *bias);
+/* All accumulators start from zero. */
+void mo_mac_zero(FILE *out, const struct mo_mac *m, int indent);
 /* One step: weights of every block b from `q<b> + woff`, pixels of row i from `x<i> + xoff`; only pixels t
  * whose bit is set in `mask`. */
 void mo_mac_step(FILE *out, const struct mo_mac *m, int indent, long woff, long xoff, uint64_t mask);

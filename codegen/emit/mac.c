@@ -34,6 +34,15 @@ void mo_mac_start(FILE *out, const struct mo_mac *m, int indent, const char *bia
     }
 }
 
+void mo_mac_zero(FILE *out, const struct mo_mac *m, int indent) {
+    for (int r = 0; r < mo_mac_vectors(m); r++) {
+        fprintf(out, "%*s", indent, "");
+        for (int t = 0; t < m->rows * m->cols; t++)
+            fprintf(out, "a%d_%d = ", r, t);
+        fputs("splat(0.0f);\n", out);
+    }
+}
+
 /* How much of vector r an FMA must cover: nothing where all its channels are padding of the last block, half
  * where at most the lower half exists.  Half costs half on cores that split a vector of 512 bits in two. */
 enum width { NOTHING, HALF, FULL };

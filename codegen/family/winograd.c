@@ -46,12 +46,19 @@ void mo_wino_cuts(const struct mo_wino *w, int *least, int *most_tiles) {
     }
 }
 
+/* Whether half-transformed filters of `cut` tiles fit the registers: two accumulators a tile beside the
+ * filters of two columns, what they come from, and two constants. */
+static bool half_fits(const struct mo_emit_isa *isa, int64_t cut) {
+    return isa->folds && isa->vectors == 1 && mo_mac_fits(isa, 2, cut + 1);
+}
+
 bool mo_wino_describe(const struct mo_problem *p, const struct mo_point *point, struct mo_wino *w) {
     const int *knob = point->knob;
     memset(w, 0, sizeof *w);
     w->p = p;
     w->isa = mo_emit_isa(p->isa);
     w->packing = mo_winograd_packing(knob[MO_WINO_KNOB_M], p->kh, p->sh);
+    if (knob[MO_WINO_KNOB_HALF]) w->packing = mo_winograd_half(w->packing);
     if (!mo_winograd_of(w->packing, &w->matrix)) return false;
     w->rows = ceil_div(p->oh, w->matrix.m), w->cols = ceil_div(p->ow, w->matrix.m);
     w->tiles = p->n * w->rows * w->cols;
@@ -62,6 +69,7 @@ bool mo_wino_describe(const struct mo_problem *p, const struct mo_point *point, 
     if (w->blocks < 1 || w->blocks > w->ocb || w->cut < 1 || w->sets < 1 || knob[MO_WINO_KNOB_BLOCK] < 1 ||
         !mo_mac_fits(w->isa, w->blocks * w->isa->vectors, w->cut))
         return false;
+    if (w->matrix.half && (w->blocks > 1 || p->c % 16 || !half_fits(w->isa, w->cut))) return false;
     w->ahead = knob[MO_WINO_KNOB_PREFETCH];
     w->tile_blocks = ceil_div(w->tiles, knob[MO_WINO_KNOB_BLOCK]);
     w->size = w->tiles / w->tile_blocks, w->extra = w->tiles % w->tile_blocks;
@@ -70,14 +78,16 @@ bool mo_wino_describe(const struct mo_problem *p, const struct mo_point *point, 
     w->v_plane = plane(largest * w->icb);
     w->m_plane = plane(largest);
     w->m_block = w->square * w->m_plane;
+    w->kept = w->matrix.half && largest > w->cut;
     w->scratch_bytes = w->square * w->v_plane + w->blocks * w->sets * w->m_block;
+    if (w->kept) w->scratch_bytes += w->icb * 2048;
     return w->scratch_bytes <= MAX_SCRATCH;
 }
 
 /* --- figures --- */
 
 static int64_t weight_bytes(const struct mo_wino *w) {
-    return w->ocb * w->icb * w->square * 1024;
+    return w->ocb * w->icb * mo_winograd_floats(&w->matrix) * 1024;
 }
 
 static int64_t out_bytes(const struct mo_wino *w) {
@@ -105,8 +115,24 @@ int64_t mo_wino_flops(const struct mo_wino *w) {
     return 2 * w->tiles * w->square * w->p->c * w->ocb * 16;
 }
 
+/* The same with half-transformed filters: for each pair of columns two operations more a channel, and the
+ * three vectors of a row from the private cache in every pass over it. */
+static double half_cycles(const struct mo_wino *w, int64_t size) {
+    int64_t cuts = ceil_div(size, w->cut), pairs = (w->matrix.points - w->matrix.infinity) / 2;
+    double cycles = 0;
+    for (int64_t j = 0; j < cuts; j++) {
+        int64_t width = size / cuts + (j < size % cuts);
+        double tiles = (double)width, pair = most(2 * tiles + (j ? 0 : 2.5), 4),
+               ends = most((1 + w->matrix.infinity) * tiles, 4);
+        cycles +=
+            ((double)pairs * pair + ends) / 2 * (double)w->p->c + (double)(pairs + 1) * (30 + 3 * tiles);
+    }
+    return cycles * w->matrix.alpha * (double)w->ocb;
+}
+
 /* Cycles of the products of one block of `size` tiles. */
 static double product_cycles(const struct mo_wino *w, int64_t size) {
+    if (w->matrix.half) return half_cycles(w, size);
     int64_t cuts = ceil_div(size, w->cut), whole = w->ocb / w->blocks;
     double vectors = w->blocks * w->isa->vectors, cycles = 0;
     for (int64_t j = 0; j < cuts; j++) {
@@ -201,17 +227,18 @@ static void try_point(const struct mo_problem *p, struct mo_point *point, bool e
 }
 
 /* Blocks of tiles: a few register tiles each, as even as the number of tiles allows, up to all tiles. */
-static void try_blocks(const struct mo_problem *p, int m, int blocks, bool even, struct list *list) {
+static void try_blocks(const struct mo_problem *p, int m, int blocks, bool half, bool even,
+                       struct list *list) {
     int64_t tiles = p->n * ceil_div(p->oh, m) * ceil_div(p->ow, m), before = 0;
     const struct mo_emit_isa *isa = mo_emit_isa(p->isa);
     int cut = 30;
-    while (cut > 1 && !mo_mac_fits(isa, blocks * isa->vectors, cut))
+    while (cut > 1 && !(half ? half_fits(isa, cut) : mo_mac_fits(isa, blocks * isa->vectors, cut)))
         cut--;
     for (int64_t cuts = 1; cuts <= MAX_CUTS; cuts += cuts < 4 ? 1 : cuts / 2) {
         int64_t number = ceil_div(tiles, smaller(cuts * cut, tiles)), block = ceil_div(tiles, number);
         if (block == before) continue;
         before = block;
-        struct mo_point point = {.knob = {m, blocks, cut, (int)block}};
+        struct mo_point point = {.knob = {m, blocks, cut, (int)block, [MO_WINO_KNOB_HALF] = half}};
         try_point(p, &point, even, list);
     }
 }
@@ -221,9 +248,11 @@ static void try_blocks(const struct mo_problem *p, int m, int blocks, bool even,
 static int points(const struct mo_problem *p, struct mo_point *out, int cap) {
     struct list list = {out, 0, cap};
     for (int even = 1; even >= 0 && cap > 0 && !list.n; even--)
-        for (int m = MO_WINO_LEAST; m <= MO_WINO_M; m++)
+        for (int m = MO_WINO_LEAST; m <= MO_WINO_M; m++) {
             for (int blocks = p->o > 16 && mo_emit_isa(p->isa)->vectors == 1 ? 2 : 1; blocks <= 4; blocks++)
-                try_blocks(p, m, blocks, even, &list);
+                try_blocks(p, m, blocks, false, even, &list);
+            try_blocks(p, m, 1, true, even, &list);
+        }
     return list.n;
 }
 
@@ -233,11 +262,11 @@ static int emit(const struct mo_problem *p, const struct mo_point *point, FILE *
     const int *k = point->knob;
     if (!mo_wino_describe(p, point, &w))
         return mo_fail(err, MOIRE_EINVAL, "illegal point for family winograd");
-    snprintf(name, sizeof name, "winograd %s f%d b%d t%d n%d s%d p%d", w.isa->name, k[MO_WINO_KNOB_M],
-             k[MO_WINO_KNOB_BLOCKS], k[MO_WINO_KNOB_TILES], k[MO_WINO_KNOB_BLOCK], k[MO_WINO_KNOB_SETS],
-             k[MO_WINO_KNOB_PREFETCH]);
+    snprintf(name, sizeof name, "winograd %s f%d%s b%d t%d n%d s%d p%d", w.isa->name, k[MO_WINO_KNOB_M],
+             w.matrix.half ? " half" : "", k[MO_WINO_KNOB_BLOCKS], k[MO_WINO_KNOB_TILES],
+             k[MO_WINO_KNOB_BLOCK], k[MO_WINO_KNOB_SETS], k[MO_WINO_KNOB_PREFETCH]);
     return mo_wino_emit(&w, name, out, err);
 }
 
 const struct mo_emit_family mo_emit_family_winograd = {
-    "winograd", {"m", "blocks", "tiles", "block", "sets", "prefetch"}, takes, points, emit};
+    "winograd", {"m", "blocks", "tiles", "block", "sets", "prefetch", "half"}, takes, points, emit};

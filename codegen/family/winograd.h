@@ -11,6 +11,12 @@
  * lie in the caller's scratch; their planes are an odd number of cache lines apart, as a stride of 4 KiB
  * would put all alpha^2 of them into one set of the cache.
  *
+ * Where the filters are half transformed (variants/winograd.h), the products go row by row of the alpha^2 and
+ * a unit has one output block a register tile: a pair of columns shares the three vectors that both come
+ * from, so a register tile has two of the alpha^2 products of its tiles.  That is 2 operations more for each
+ * 2 T multiply-adds of T tiles, and less than half the bytes from memory: it pays where few tiles use a
+ * filter, and where cores or models share the memory.
+ *
  * Rounding errors are relative to the largest input of a tile, a few 1e-6 of the output's rms (variants/
  * winograd.h); a NaN or an infinity reaches every output of the tiles that read it, and no other. */
 #ifndef MO_EMIT_WINOGRAD_H
@@ -27,6 +33,7 @@ enum {
     MO_WINO_KNOB_SETS,     /* register tiles' output blocks in a unit */
     MO_WINO_KNOB_PREFETCH, /* bytes ahead in the packed weights; 1: the next of the alpha^2 products; 0: none
                             */
+    MO_WINO_KNOB_HALF,     /* 1: filters are half transformed */
     MO_WINO_KNOBS
 };
 
@@ -43,6 +50,7 @@ struct mo_wino {
     /* derived: blocks of tiles have size or size + 1 tiles, the first `extra` the latter */
     int64_t tile_blocks, size, extra, oc_groups;
     int64_t v_plane, m_plane, m_block; /* bytes */
+    bool kept; /* half transformed: filters of a pair of columns go to the scratch, behind M */
     int64_t scratch_bytes;
 };
 /* Describes a layer at a point; false when the point is illegal for it. */
@@ -57,6 +65,10 @@ void mo_wino_cuts(const struct mo_wino *w, int *least, int *most);
 
 /* winograd_lines.c: the inline functions input_line and output_line, one dimension of a transform. */
 void mo_wino_emit_lines(FILE *out, const struct mo_wino *w);
+/* winograd_products.c: the alpha^2 products of a block of tiles, as the function `multiply`. */
+void mo_wino_emit_products(FILE *out, const struct mo_wino *w);
+/* winograd_half.c: the same, of half-transformed filters. */
+void mo_wino_emit_half(FILE *out, const struct mo_wino *w);
 /* winograd_emit.c */
 int mo_wino_emit(const struct mo_wino *w, const char *name, FILE *out, moire_error *err);
 

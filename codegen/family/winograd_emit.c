@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * winograd_emit.c - the C of a Winograd kernel: input tiles to V, the alpha^2 products, output tiles, units.
+ * winograd_emit.c - the C of a Winograd kernel: input tiles to V, output tiles, units.
  *
  * Layout of V: [alpha^2][register tile][IC/16][tiles of it][16], so that a product reads one stream; of M:
  * [output block][alpha^2][tile][16]. */
@@ -61,78 +61,6 @@ static void emit_input_block(FILE *out, const struct mo_wino *w) {
             ll(w->rows * w->cols), ll(w->rows * w->cols), ll(w->cols), step, p->pt, ll(w->cols), step, p->pl,
             ll(p->h - alpha), ll(p->w - alpha), ll(p->w * 64), ll(w->icb), ll(p->h * p->w * 64),
             ll(p->w * 64));
-}
-
-static struct mo_mac mac_of(const struct mo_wino *w, int blocks, int tiles, const char *ahead) {
-    return (struct mo_mac){
-        .isa = w->isa, .blocks = blocks, .rows = 1, .cols = tiles, .px = 64, .ahead = ahead};
-}
-
-/* The product of one register tile and one of the alpha^2 planes, stored to M. */
-static void emit_product(FILE *out, const struct mo_wino *w, int blocks, int tiles) {
-    char ahead[24];
-    snprintf(ahead, sizeof ahead, "%lld", ll(w->ahead));
-    struct mo_mac mac = mac_of(w, blocks, tiles, w->ahead ? ahead : NULL);
-    int64_t tail = w->p->c % 16, full = w->p->c / 16;
-    fprintf(out,
-            "static __attribute__((noinline)) void product_b%d_t%d(const char *x0, const char *q0, char *m) "
-            "{\n    v x_",
-            blocks, tiles);
-    for (int r = 0; r < mo_mac_vectors(&mac); r++)
-        fprintf(out, ", w%d", r);
-    fputs(";\n", out);
-    mo_mac_declare(out, &mac, 4);
-    fputs("    (void)x_;\n", out);
-    for (int b = 1; b < blocks; b++)
-        fprintf(out, "    const char *q%d = q0 + %lld;\n", b, ll(b * w->square * w->icb * 1024));
-    for (int r = 0; r < mo_mac_vectors(&mac); r++) {
-        fputs("    ", out);
-        for (int t = 0; t < tiles; t++)
-            fprintf(out, "a%d_%d = ", r, t);
-        fputs("splat(0.0f);\n", out);
-    }
-    fprintf(out,
-            "    for (i64 i = 0; i < %lld; i++, x0 += %d)\n        for (i64 s = 0; s < 4; s++, q0 += 256",
-            ll(full), tiles * 64 - 64);
-    for (int b = 1; b < blocks; b++)
-        fprintf(out, ", q%d += 256", b);
-    fputs(", x0 += 16) {\n", out);
-    mo_mac_channels(out, &mac, 12, 4, ~0ull);
-    fputs("        }\n", out);
-    mo_mac_channels(out, &mac, 4, (int)tail, ~0ull);
-    for (int r = 0; r < mo_mac_vectors(&mac); r++)
-        for (int t = 0; t < tiles; t++)
-            fprintf(out, "    store(m + %lld, a%d_%d);\n",
-                    ll(r / w->isa->vectors * w->m_block + r % w->isa->vectors * w->isa->lanes * 4 + t * 64),
-                    r, t);
-    fputs("}\n\n", out);
-}
-
-/* Output blocks of the last register tile, when it is shorter; else 0. */
-static int short_blocks(const struct mo_wino *w) {
-    return (int)(w->ocb % w->blocks);
-}
-
-/* products[last register tile is shorter][tiles - least] */
-static void emit_products(FILE *out, const struct mo_wino *w) {
-    int least, most, last = short_blocks(w);
-    mo_wino_cuts(w, &least, &most);
-    for (int t = least; t <= most; t++) {
-        if (w->ocb >= w->blocks) emit_product(out, w, w->blocks, t);
-        if (last) emit_product(out, w, last, t);
-    }
-    fprintf(out,
-            "typedef void product_fn(const char *, const char *, char *);\n"
-            "static product_fn *const products[2][%d] = {\n",
-            most - least + 1);
-    for (int k = 0; k < 2; k++) {
-        int blocks = k && last ? last : w->blocks;
-        fputs("    {", out);
-        for (int t = least; t <= most; t++)
-            fprintf(out, "product_b%d_t%d, ", blocks, t);
-        fputs("},\n", out);
-    }
-    fputs("};\n\n", out);
 }
 
 /* "store(y + .., act(..))" of pixel (r, c) with the epilogue's parts in their order. */
@@ -209,11 +137,8 @@ static void emit_output_block(FILE *out, const struct mo_wino *w) {
 
 /* A block of `count` tiles against one group of output blocks. */
 static void emit_unit(FILE *out, const struct mo_wino *w) {
-    int least, most, group = w->blocks * w->sets;
-    mo_wino_cuts(w, &least, &most);
+    int group = w->blocks * w->sets;
     fprintf(out,
-            "INLINE i64 cut_at(i64 j, i64 count, i64 cuts) { return j * (count / cuts) + cap(j, count %% "
-            "cuts); }\n\n"
             "static void input_block(const struct mo_kargs *a, i64 first, i64 count, char *V) {\n"
             "    const i64 cuts = (count + %d) / %d;\n"
             "    for (i64 j = 0; j < cuts; j++) {\n"
@@ -223,20 +148,11 @@ static void emit_unit(FILE *out, const struct mo_wino *w) {
     fprintf(out,
             "static void unit(const struct mo_kargs *a, i64 first, i64 count, i64 group, const char *V, char "
             "*M) {\n"
-            "    const i64 cuts = (count + %d) / %d, b0 = group * %d, b1 = cap(b0 + %d, %lld);\n"
-            "    for (i64 p = 0; p < %lld; p++)\n"
-            "        for (i64 b = b0; b < b1; b += %d)\n"
-            "            for (i64 j = 0; j < cuts; j++) {\n"
-            "                const i64 t = cut_at(j, count, cuts), n = cut_at(j + 1, count, cuts) - t;\n",
-            w->cut - 1, w->cut, group, group, ll(w->ocb), ll(w->square), w->blocks);
-    fprintf(out,
-            "                products[b + %d > b1][n - %d](V + p * %lld + t * %lld,\n"
-            "                    (const char *)a->weights + (b * %lld + p) * %lld,\n"
-            "                    M + (b - b0) * %lld + p * %lld + t * 64);\n            }\n"
+            "    const i64 b0 = group * %d, b1 = cap(b0 + %d, %lld);\n"
+            "    multiply(a, b0, b1, count, V, M);\n"
             "    for (i64 b = b0; b < b1; b++)\n"
             "        output_tiles(a, first, count, b, M + (b - b0) * %lld);\n}\n\n",
-            w->blocks, least, ll(w->v_plane), ll(w->icb * 64), ll(w->square), ll(w->icb * 1024),
-            ll(w->m_block), ll(w->m_plane), ll(w->m_block));
+            group, group, ll(w->ocb), ll(w->m_block));
 }
 
 static void emit_run(FILE *out, const struct mo_wino *w) {
@@ -259,7 +175,10 @@ int mo_wino_emit(const struct mo_wino *w, const char *name, FILE *out, moire_err
     mo_wino_emit_lines(out, w);
     emit_input_tile(out, w);
     emit_input_block(out, w);
-    emit_products(out, w);
+    fputs("INLINE i64 cut_at(i64 j, i64 count, i64 cuts) { return j * (count / cuts) + cap(j, count % cuts); "
+          "}\n\n",
+          out);
+    (w->matrix.half ? mo_wino_emit_half : mo_wino_emit_products)(out, w);
     emit_output_tile(out, w);
     emit_output_block(out, w);
     emit_unit(out, w);

@@ -11,13 +11,15 @@
 #include "variants/winograd.h"
 
 static const struct {
-    int m, taps, stride;
-} kinds[] = {{2, 3, 1}, {3, 3, 1}, {4, 3, 1}, {5, 3, 1}, {6, 3, 1}, {2, 5, 1},
-             {3, 5, 1}, {4, 5, 1}, {2, 3, 2}, {3, 3, 2}, {4, 3, 2}, {5, 3, 2}};
+    int m, taps, stride, half;
+} kinds[] = {{2, 3, 1, 0}, {3, 3, 1, 0}, {4, 3, 1, 0}, {5, 3, 1, 0}, {6, 3, 1, 0}, {2, 5, 1, 0},
+             {3, 5, 1, 0}, {4, 5, 1, 0}, {2, 3, 2, 0}, {3, 3, 2, 0}, {4, 3, 2, 0}, {5, 3, 2, 0},
+             {3, 3, 1, 1}, {4, 3, 1, 1}, {5, 3, 1, 1}, {6, 3, 1, 1}};
 enum { N_KINDS = sizeof kinds / sizeof *kinds };
 
 static enum mo_packing packing_of(int kind) {
-    return mo_winograd_packing(kinds[kind].m, kinds[kind].taps, kinds[kind].stride);
+    enum mo_packing full = mo_winograd_packing(kinds[kind].m, kinds[kind].taps, kinds[kind].stride);
+    return kinds[kind].half ? mo_winograd_half(full) : full;
 }
 
 /* AT [(G g) . (BT d)] is the filter of d by g, in one dimension, for unit vectors g and d: exactly linear. */
@@ -31,11 +33,15 @@ static void matrices_filter(void **state) {
     assert_int_equal(mo_winograd_packing(2, 4, 1), MO_PACK_NONE);
     assert_int_equal(mo_winograd_packing(MO_WINO_M, 3, 2), MO_PACK_NONE);
     assert_int_equal(mo_winograd_packing(2, 3, 3), MO_PACK_NONE);
+    assert_int_equal(mo_winograd_half(MO_PACK_WINO23), MO_PACK_NONE);
+    assert_int_equal(mo_winograd_half(MO_PACK_WINO63_HALF), MO_PACK_NONE);
+    assert_int_equal(mo_winograd_half(MO_PACK_NONE), MO_PACK_NONE);
     for (int i = 0; i < N_KINDS; i++) {
         assert_true(mo_winograd_of(packing_of(i), &w));
         assert_int_equal(w.m, kinds[i].m);
         assert_int_equal(w.taps, kinds[i].taps);
         assert_int_equal(w.stride, kinds[i].stride);
+        assert_int_equal(w.half, kinds[i].half);
         assert_int_equal(w.alpha, (w.m - 1) * w.stride + w.taps);
         for (int tap = 0; tap < w.taps; tap++)
             for (int at = 0; at < w.alpha; at++)
@@ -48,7 +54,17 @@ static void matrices_filter(void **state) {
     }
 }
 
-/* Every packed value is G g G^T of its filter; channels beyond the layer's are zero. */
+/* G g G^T of a filter at plane k; half transformed, G g at row k / taps and column k % taps. */
+static double transformed(const struct mo_winograd *w, const float *g, int k) {
+    double sum = 0;
+    int columns = w->half ? w->taps : w->alpha;
+    for (int t = 0; t < w->taps * w->taps; t++)
+        sum += w->g[k / columns][t / w->taps] * g[t] *
+               (w->half ? t % w->taps == k % columns : w->g[k % columns][t % w->taps]);
+    return sum;
+}
+
+/* Every packed value is that of its filter; channels beyond the layer's are zero. */
 static void check_weights(int kind) {
     int taps = kinds[kind].taps, stride = kinds[kind].stride;
     struct conv_shape shape = {1, 20, 5, 5, 36, taps, taps, stride,      stride,
@@ -61,18 +77,19 @@ static void check_weights(int kind) {
     assert_true(conv_case_open(&c, &shape, MO_C16, 1));
     const float *g = c.graph->tensors[c.node->in[1]]->data;
     assert_true(mo_winograd_of(packing, &w));
-    assert_int_equal(mo_pack_bytes(packing, c.graph, c.node), 3 * w.alpha * w.alpha * 2 * 1024);
+    const int n = mo_winograd_floats(&w);
+    assert_int_equal(n, w.half ? w.alpha * taps : w.alpha * w.alpha);
+    assert_int_equal(mo_pack_bytes(packing, c.graph, c.node), 3 * n * 2 * 1024);
     assert_int_equal(mo_pack_weights(packing, c.graph, c.node, c.graph->region, &packed, &bias, NULL),
                      MOIRE_OK);
     const float *u = packed;
     for (int o = 0; o < 48; o++)
         for (int i = 0; i < 32; i++)
-            for (int k = 0; k < w.alpha * w.alpha; k++) {
-                double want = 0;
-                for (int t = 0; t < taps * taps && o < 36 && i < 20; t++)
-                    want += w.g[k / w.alpha][t / taps] * g[(o * 20 + i) * taps * taps + t] *
-                            w.g[k % w.alpha][t % taps];
-                int64_t at = (((o / 16 * w.alpha * w.alpha + k) * 2 + i / 16) * 16 + i % 16) * 16 + o % 16;
+            for (int k = 0; k < n; k++) {
+                double want = o < 36 && i < 20 ? transformed(&w, g + (o * 20 + i) * taps * taps, k) : 0;
+                int64_t at = (((o / 16 * n + k) * 2 + i / 16) * 16 + i % 16) * 16 + o % 16;
+                if (w.half)
+                    at = (((int64_t)(o / 16 * w.alpha + k / taps) * 32 + i) * taps + k % taps) * 16 + o % 16;
                 assert_true(fabs(u[at] - want) <= 1e-7 * fabs(want) + 1e-12);
             }
     conv_case_close(&c);

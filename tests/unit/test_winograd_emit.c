@@ -82,6 +82,15 @@ static const struct {
      {{3, 1, 2, 4, 2, 0}, {4, 2, 2, 6, 1, 1024}, {2, 2, 14, 5, 1, 2048}}},
     {{1, 16, 4, 6, 16, 5, 5, 1, 1, 1, 1, 2, 2, 2, 2, 1, MO_ACT_LEAKY, 0},
      {{4, 1, 2, 2, 1, 0}, {2, 1, 5, 6, 1, 0}, {3, 1, 9, 4, 1, 0}}},
+    /* half-transformed filters */
+    {{1, 32, 13, 11, 48, 3, 3, 1, 1, 1, 1, 1, 1, 1, 1, 1, MO_ACT_RELU, 1},
+     {{3, 1, 3, 7, 1, 0}, {5, 1, 5, 9, 2, 1024}, {3, 1, 13, 20, 1, 0, 1}}},
+    {{2, 48, 8, 14, 40, 3, 3, 1, 1, 1, 1, 2, 1, 0, 1, 1, MO_ACT_LEAKY, 2},
+     {{5, 1, 2, 4, 2, 0}, {6, 2, 2, 6, 1, 1024}, {4, 1, 9, 24, 2, 0, 1}}},
+    {{1, 64, 14, 14, 32, 3, 3, 1, 1, 1, 1, 1, 1, 1, 1, 1, MO_ACT_CLIP, 0},
+     {{4, 1, 3, 16, 1, 0}, {4, 2, 2, 7, 1, 1024}, {5, 1, 13, 9, 2, 0, 1}}},
+    {{1, 16, 9, 17, 32, 3, 3, 1, 1, 1, 1, 1, 1, 1, 1, 1, MO_ACT_NONE, 0},
+     {{6, 1, 2, 4, 2, 0}, {3, 2, 2, 9, 1, 0}, {6, 1, 4, 6, 1, 0, 1}}},
 };
 enum { N_CASES = sizeof cases / sizeof *cases };
 
@@ -165,24 +174,31 @@ static void errors_are_bounded(void **state) {
     static const struct {
         int m, taps, stride;
         double largest, rms;
-    } most[] = {{2, 3, 1, 1e-5, 1e-6}, {3, 3, 1, 2e-5, 2e-6}, {4, 3, 1, 3e-5, 3e-6}, {5, 3, 1, 5e-5, 5e-6},
-                {6, 3, 1, 1e-4, 1e-5}, {2, 5, 1, 3e-5, 3e-6}, {3, 5, 1, 5e-5, 5e-6}, {4, 5, 1, 1e-4, 1e-5},
-                {2, 3, 2, 1e-5, 1e-6}, {3, 3, 2, 1e-5, 1e-6}, {4, 3, 2, 2e-5, 2e-6}, {5, 3, 2, 2e-5, 2e-6}};
+        int half;
+    } most[] = {{2, 3, 1, 1e-5, 1e-6, 0}, {3, 3, 1, 2e-5, 2e-6, 0}, {4, 3, 1, 3e-5, 3e-6, 0},
+                {5, 3, 1, 5e-5, 5e-6, 0}, {6, 3, 1, 1e-4, 1e-5, 0}, {2, 5, 1, 3e-5, 3e-6, 0},
+                {3, 5, 1, 5e-5, 5e-6, 0}, {4, 5, 1, 1e-4, 1e-5, 0}, {2, 3, 2, 1e-5, 1e-6, 0},
+                {3, 3, 2, 1e-5, 1e-6, 0}, {4, 3, 2, 2e-5, 2e-6, 0}, {5, 3, 2, 2e-5, 2e-6, 0},
+                {3, 3, 1, 2e-5, 2e-6, 1}, {4, 3, 1, 3e-5, 3e-6, 1}, {5, 3, 1, 5e-5, 5e-6, 1},
+                {6, 3, 1, 1e-4, 1e-5, 1}};
     for (size_t row = 0; row < sizeof most / sizeof *most; row++)
         for (int positive = 0; positive < 2; positive++) {
             const int m = most[row].m, taps = most[row].taps, pad = taps / 2, stride = most[row].stride;
             const struct conv_shape shape = {1, 128, 12,  12,  32,  taps, taps, stride,      stride,
                                              1, 1,   pad, pad, pad, pad,  1,    MO_ACT_NONE, 0};
             struct kernel k;
-            struct mo_point point = {.knob = {m, 1, 3, 12, 1, 0}};
+            struct mo_point point = {.knob = {m, 1, 3, 12, 1, 0, most[row].half}};
             double largest, rms;
+            if (most[row].half && mo_isa_detect() != MO_ISA_AVX512) continue;
             open_kernel(&k, &shape, mo_isa_detect(), "gcc", &point, 5);
             for (int i = 0; positive && i < 128 * 144; i++)
                 k.c.x[i] = fmaxf(k.c.x[i], 0);
             run(&k, 1);
             errors(&k, &largest, &rms);
-            print_message("F(%d,%d), stride %d, %s input: error rms %.2g, largest %.2g of the output's rms\n",
-                          m, taps, stride, positive ? "ReLU-like" : "zero-mean", rms, largest);
+            print_message(
+                "F(%d,%d)%s, stride %d, %s input: error rms %.2g, largest %.2g of the output's rms\n", m,
+                taps, most[row].half ? " half" : "", stride, positive ? "ReLU-like" : "zero-mean", rms,
+                largest);
             assert_true(largest < most[row].largest && rms < most[row].rms);
             conv_case_close(&k.c);
         }
@@ -252,6 +268,14 @@ static void points_are_ordered(void **state) {
         }
         assert_int_equal(family->points(&p, points, 3), 3);
     }
+    struct mo_point odd = {.knob = {4, 1, 9, 9, 1, 0, 1}};
+    struct mo_wino w;
+    p.isa = MO_ISA_AVX512;
+    assert_true(mo_wino_describe(&p, &odd, &w) && w.packing == MO_PACK_WINO43_HALF);
+    odd.knob[MO_WINO_KNOB_TILES] = 14; /* too many registers */
+    assert_false(mo_wino_describe(&p, &odd, &w));
+    odd.knob[MO_WINO_KNOB_TILES] = 9, odd.knob[MO_WINO_KNOB_M] = 2; /* there is none */
+    assert_false(mo_wino_describe(&p, &odd, &w));
     p.kh = 5;
     assert_false(family->takes(&p));
     p.kw = 5;

@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * winograd_products.c - the alpha^2 products of V with transformed filters.
+ *
+ * One function a width of register tile, for whole register tiles of output blocks and for the last, shorter
+ * one; one plane of the alpha^2 after the other, so that a product reads one stream of weights a block. */
+#include "codegen/family/walk.h"
+#include "codegen/family/winograd.h"
+
+static long long ll(int64_t x) {
+    return x;
+}
+
+static struct mo_mac mac_of(const struct mo_wino *w, int blocks, int tiles, const char *ahead) {
+    return (struct mo_mac){
+        .isa = w->isa, .blocks = blocks, .rows = 1, .cols = tiles, .px = 64, .ahead = ahead};
+}
+
+/* The product of one register tile and one of the alpha^2 planes, stored to M. */
+static void emit_product(FILE *out, const struct mo_wino *w, int blocks, int tiles) {
+    char ahead[24];
+    snprintf(ahead, sizeof ahead, "%lld", ll(w->ahead));
+    struct mo_mac mac = mac_of(w, blocks, tiles, w->ahead ? ahead : NULL);
+    int64_t tail = w->p->c % 16, full = w->p->c / 16;
+    fprintf(out,
+            "static __attribute__((noinline)) void product_b%d_t%d(const char *x0, const char *q0, char *m) "
+            "{\n    v x_",
+            blocks, tiles);
+    for (int r = 0; r < mo_mac_vectors(&mac); r++)
+        fprintf(out, ", w%d", r);
+    fputs(";\n", out);
+    mo_mac_declare(out, &mac, 4);
+    fputs("    (void)x_;\n", out);
+    for (int b = 1; b < blocks; b++)
+        fprintf(out, "    const char *q%d = q0 + %lld;\n", b, ll(b * w->square * w->icb * 1024));
+    mo_mac_zero(out, &mac, 4);
+    fprintf(out,
+            "    for (i64 i = 0; i < %lld; i++, x0 += %d)\n        for (i64 s = 0; s < 4; s++, q0 += 256",
+            ll(full), tiles * 64 - 64);
+    for (int b = 1; b < blocks; b++)
+        fprintf(out, ", q%d += 256", b);
+    fputs(", x0 += 16) {\n", out);
+    mo_mac_channels(out, &mac, 12, 4, ~0ull);
+    fputs("        }\n", out);
+    mo_mac_channels(out, &mac, 4, (int)tail, ~0ull);
+    for (int r = 0; r < mo_mac_vectors(&mac); r++)
+        for (int t = 0; t < tiles; t++)
+            fprintf(out, "    store(m + %lld, a%d_%d);\n",
+                    ll(r / w->isa->vectors * w->m_block + r % w->isa->vectors * w->isa->lanes * 4 + t * 64),
+                    r, t);
+    fputs("}\n\n", out);
+}
+
+/* Output blocks of the last register tile, when it is shorter; else 0. */
+static int short_blocks(const struct mo_wino *w) {
+    return (int)(w->ocb % w->blocks);
+}
+
+/* products[last register tile is shorter][tiles - least] */
+static void emit_table(FILE *out, const struct mo_wino *w) {
+    int least, most, last = short_blocks(w);
+    mo_wino_cuts(w, &least, &most);
+    for (int t = least; t <= most; t++) {
+        if (w->ocb >= w->blocks) emit_product(out, w, w->blocks, t);
+        if (last) emit_product(out, w, last, t);
+    }
+    fprintf(out,
+            "typedef void product_fn(const char *, const char *, char *);\n"
+            "static product_fn *const products[2][%d] = {\n",
+            most - least + 1);
+    for (int k = 0; k < 2; k++) {
+        int blocks = k && last ? last : w->blocks;
+        fputs("    {", out);
+        for (int t = least; t <= most; t++)
+            fprintf(out, "product_b%d_t%d, ", blocks, t);
+        fputs("},\n", out);
+    }
+    fputs("};\n\n", out);
+}
+
+void mo_wino_emit_products(FILE *out, const struct mo_wino *w) {
+    int least, most;
+    mo_wino_cuts(w, &least, &most);
+    emit_table(out, w);
+    fprintf(out,
+            "static void multiply(const struct mo_kargs *a, i64 b0, i64 b1, i64 count, const char *V, char "
+            "*M) {\n"
+            "    const i64 cuts = (count + %d) / %d;\n"
+            "    for (i64 p = 0; p < %lld; p++)\n"
+            "        for (i64 b = b0; b < b1; b += %d)\n"
+            "            for (i64 j = 0; j < cuts; j++) {\n"
+            "                const i64 t = cut_at(j, count, cuts), n = cut_at(j + 1, count, cuts) - t;\n",
+            w->cut - 1, w->cut, ll(w->square), w->blocks);
+    fprintf(out,
+            "                products[b + %d > b1][n - %d](V + p * %lld + t * %lld,\n"
+            "                    (const char *)a->weights + (b * %lld + p) * %lld,\n"
+            "                    M + (b - b0) * %lld + p * %lld + t * 64);\n            }\n}\n\n",
+            w->blocks, least, ll(w->v_plane), ll(w->icb * 64), ll(w->square), ll(w->icb * 1024),
+            ll(w->m_block), ll(w->m_plane));
+}
