@@ -191,19 +191,3 @@ int mo_plan_check(const struct mo_plan_view *view, const struct mo_lets_plan *pl
         code = check_tenant(view, plan, t, err);
     return code;
 }
-
-double mo_plan_violations(const struct mo_plan_view *view, const struct mo_lets_plan *plan) {
-    double all = 0, late = 0;
-    for (int l = 0; l < plan->n_lets; l++)
-        for (int e = 0; e < plan->lets[l].n_entries; e++) {
-            const struct mo_let_entry *entry = &plan->lets[l].entries[e];
-            const struct mo_plan_tenant *t = &view->tenants[entry->tenant];
-            struct mo_plan_latency model;
-            if (t->best_effort) continue;
-            mo_plan_latency(view, plan, l, e, &model);
-            all += entry->rate;
-            bool misses = model.worst_ns > t->target_ns + 1000 || model.served * (1 + 1e-5) < entry->rate;
-            if (misses) late += entry->rate;
-        }
-    return all > 0 ? late / all : 0;
-}

@@ -21,7 +21,9 @@ void mo_plan_latency(const struct mo_plan_view *view, const struct mo_lets_plan 
  * plan that says complete and is not.  The GPU, the let and the tenant are named. */
 int mo_plan_check(const struct mo_plan_view *view, const struct mo_lets_plan *plan, moire_error *err);
 
-/* Share of the critical queries/s that the plan serves on entries whose worst-case latency misses the target:
- * 0 for a plan that holds. */
-double mo_plan_violations(const struct mo_plan_view *view, const struct mo_lets_plan *plan);
+/* Share of the critical queries/s that the plan places on lets which miss a target beside their neighbours,
+ * even if batches and duty cycles grow as far as they may: what it costs to plan without interference.  The
+ * scratch is that of mo_plan_make(); negative: too small. */
+double mo_plan_violations(const struct mo_plan_view *view, const struct mo_lets_plan *plan, void *scratch,
+                          size_t scratch_bytes);
 #endif

@@ -4,7 +4,8 @@
 #include <string.h>
 #include "runtime/planner/exact.h"
 
-#define EXACT_EPS 1e-9 /* of a rate, and of a GPU's worth */
+enum { FIRST_SLICE = 256 }; /* nodes */
+#define EXACT_EPS 1e-9      /* of a rate, and of a GPU's worth */
 
 static int kind_at(const struct mo_exact *e, int depth) {
     return e->space->view->gpu_kind[e->gpu[depth]];
@@ -17,14 +18,18 @@ int mo_exact_open(struct mo_exact *e, struct mo_space *space, struct mo_plan_scr
     if (e->n_tenants > MO_EXACT_TENANTS || view->n_gpus > MO_EXACT_GPUS)
         return mo_fail(err, MOIRE_ELIMIT, "searching all plans: %d tenants on %d GPUs, %d on %d at most",
                        e->n_tenants, view->n_gpus, MO_EXACT_TENANTS, MO_EXACT_GPUS);
+    e->pool = mo_scratch_raw(scratch, MO_EXACT_TYPES, sizeof *e->pool);
+    e->groups = mo_scratch_raw(scratch, MO_EXACT_GROUPS, sizeof *e->groups);
+    bool room = e->pool && e->groups;
     for (int k = 0; k < view->n_kinds; k++) {
         if (view->kinds[k].max_lets > MO_TYPE_LETS)
             return mo_fail(err, MOIRE_ELIMIT, "searching all plans: %s has up to %d lets, %d at most",
                            view->kinds[k].name, view->kinds[k].max_lets, MO_TYPE_LETS);
-        e->types[k] = mo_scratch_take(scratch, MO_EXACT_TYPES, sizeof *e->types[k]);
-        if (!e->types[k])
-            return mo_fail(err, MOIRE_ENOMEM, "planning: %zu bytes of scratch are too few", scratch->bytes);
+        e->order[k] = mo_scratch_raw(scratch, MO_EXACT_TYPES, sizeof **e->order);
+        room = room && e->order[k];
     }
+    if (!room)
+        return mo_fail(err, MOIRE_ENOMEM, "planning: %zu bytes of scratch are too few", scratch->bytes);
     for (int g = 0, n = 0; g < view->n_gpus; g++, n++) { /* by kind */
         int at = n;
         for (; at > 0 && view->gpu_kind[e->gpu[at - 1]] > view->gpu_kind[g]; at--)
@@ -34,37 +39,27 @@ int mo_exact_open(struct mo_exact *e, struct mo_space *space, struct mo_plan_scr
     return MOIRE_OK;
 }
 
-static bool list_all(struct mo_exact *e) {
-    for (int k = 0; k < e->space->view->n_kinds; k++)
-        if (!mo_types_list(e, k)) return false;
-    return true;
-}
-
-static void no_blocks(struct mo_exact *e) {
-    e->n_blocks = 0;
-    for (int t = 0; t < e->n_tenants; t++)
-        e->member[t] = 1u << t;
-}
-
 double mo_exact_bound(struct mo_exact *e) {
-    no_blocks(e);
-    if (!list_all(e)) return 0;
+    for (int k = 0; k < e->space->view->n_kinds; k++)
+        if (!mo_type_group(e, k, NULL, 0)) return 0;
     for (int t = 0; t < e->n_tenants; t++) {
         bool served = false;
-        for (int k = 0; k < e->space->view->n_kinds; k++)
-            for (int i = 0; i < e->n_types[k]; i++)
-                served |= e->types[k][i].gain[t] > 0;
+        for (int i = 0; i < e->n_pool; i++)
+            served |= e->pool[i].gain[t] > 0;
         if (!served) return INFINITY;
     }
-    return mo_prices(e, e->price);
+    double need = mo_prices(e, e->price);
+    for (int i = 0; i < e->n_groups; i++)
+        mo_type_group_price(e, &e->groups[i]);
+    return need;
 }
 
 /* The let of a block: the GPU's place in the search, and the let. */
 static bool find_block(const struct mo_exact *e, int block, int *depth, int *let) {
     for (*depth = 0; *depth < e->n_chosen; ++*depth) {
-        const struct mo_gpu_type *type = &e->types[kind_at(e, *depth)][e->chosen[*depth]];
+        const struct mo_gpu_type *type = &e->pool[e->chosen[*depth]];
         for (*let = 0; *let < type->n; ++*let)
-            if (type->label[*let] == e->n_tenants + block) return true;
+            if (type->label[*let] == e->block[block]) return true;
     }
     return false;
 }
@@ -77,20 +72,17 @@ static bool block_fits(struct mo_exact *e, int block) {
     int64_t duty;
     if (!find_block(e, block, &depth, &let)) return false;
     int kind = kind_at(e, depth);
-    const struct mo_gpu_type *type = &e->types[kind][e->chosen[depth]];
+    const struct mo_gpu_type *type = &e->pool[e->chosen[depth]];
     for (int t = 0; t < e->n_tenants; t++)
-        if (e->member[e->n_tenants + block] >> t & 1 && e->left[t] > EXACT_EPS * e->space->rate[t])
+        if (e->block[block] >> t & 1 && e->left[t] > EXACT_EPS * e->space->rate[t])
             pieces[n++] = (struct mo_piece){.tenant = t, .rate = e->left[t]};
     return n == 0 || mo_let_fits(e->space, kind, type->size[let], pieces, n, others,
                                  mo_type_others(e, kind, type, let, others), &duty);
 }
 
 static bool solved(struct mo_exact *e) {
-    unsigned in_blocks = 0;
-    for (int b = 0; b < e->n_blocks; b++)
-        in_blocks |= e->member[e->n_tenants + b];
     for (int t = 0; t < e->n_tenants; t++)
-        if (!(in_blocks >> t & 1) && e->left[t] > EXACT_EPS * e->space->rate[t]) return false;
+        if (!(e->in_blocks >> t & 1) && e->left[t] > EXACT_EPS * e->space->rate[t]) return false;
     for (int b = 0; b < e->n_blocks; b++)
         if (!block_fits(e, b)) return false;
     return true;
@@ -104,27 +96,47 @@ static double needed(const struct mo_exact *e) {
     return sum;
 }
 
-static bool descend(struct mo_exact *e, int from, unsigned blocks, double placed_worth) {
+/* Lets that are still needed at least: one for each block and each tenant outside blocks. */
+static int lets_needed(const struct mo_exact *e, unsigned placed) {
+    int n = 0;
+    for (int b = 0; b < e->n_blocks; b++)
+        n += !(placed & e->block[b]);
+    for (int t = 0; t < e->n_tenants; t++)
+        n += !(e->in_blocks >> t & 1) && e->left[t] > EXACT_EPS * e->space->rate[t];
+    return n;
+}
+
+/* Can the type, on the last GPU, do what is left?  What blocks leave is looked at later. */
+static bool finishes(const struct mo_exact *e, const struct mo_gpu_type *type, unsigned placed) {
+    if ((placed | type->in_blocks) != e->in_blocks) return false;
+    for (int t = 0; t < e->n_tenants; t++)
+        if (!(e->in_blocks >> t & 1) && e->left[t] - type->gain[t] > EXACT_EPS * e->space->rate[t])
+            return false;
+    return true;
+}
+
+/* placed: tenants of the blocks that have their lets, which are worth so much at most. */
+static bool descend(struct mo_exact *e, int from, unsigned placed, double placed_worth) {
     int depth = e->n_chosen, n_gpus = e->space->view->n_gpus;
     double rest = 0, need = needed(e) - placed_worth;
-    if (e->limit && ++e->nodes > e->limit) e->cut_short = true;
-    if (e->cut_short) return false;
-    if (blocks == (1u << e->n_blocks) - 1 && solved(e)) return true;
+    if (++e->nodes > e->stop) e->stopped = true;
+    if (e->stopped || lets_needed(e, placed) > e->lets_behind[depth]) return false;
+    if (placed == e->in_blocks && solved(e)) return true;
     if (depth == n_gpus) return false;
     int kind = kind_at(e, depth), alike = 1;
     while (depth + alike < n_gpus && kind_at(e, depth + alike) == kind)
         alike++;
     for (int g = depth + alike; g < n_gpus; g++)
         rest += e->gpu_worth[kind_at(e, g)];
-    for (int i = from; i < e->n_types[kind]; i++) {
-        const struct mo_gpu_type *type = &e->types[kind][i];
+    for (int i = from; i < e->n_order[kind]; i++) {
+        const struct mo_gpu_type *type = &e->pool[e->order[kind][i]];
         if (need > type->worth * alike + rest + EXACT_EPS) break; /* types come by falling worth */
-        if (type->blocks & blocks) continue;
+        if ((type->in_blocks & placed) || (depth == n_gpus - 1 && !finishes(e, type, placed))) continue;
         for (int t = 0; t < e->n_tenants; t++)
             e->left[t] -= type->gain[t];
-        e->chosen[e->n_chosen++] = i;
-        bool found = descend(e, alike > 1 ? i : 0, blocks | type->blocks, placed_worth + type->block_worth);
-        if (found) return true;
+        e->chosen[e->n_chosen++] = e->order[kind][i];
+        if (descend(e, alike > 1 ? i : 0, placed | type->in_blocks, placed_worth + type->block_worth))
+            return true;
         e->n_chosen--;
         for (int t = 0; t < e->n_tenants; t++)
             e->left[t] += type->gain[t];
@@ -132,42 +144,48 @@ static bool descend(struct mo_exact *e, int from, unsigned blocks, double placed
     return false;
 }
 
-/* Puts the types that were chosen on the board: own lets first, as far as the rate goes, then blocks. */
+/* Puts one let on the board: of its own as far as the rate goes, of a block with what is left. */
+static bool put_let(const struct mo_exact *e, struct mo_board *board, int depth, int l) {
+    const struct mo_gpu_type *type = &e->pool[e->chosen[depth]];
+    const unsigned label = type->label[l];
+    bool block = label & (label - 1), first = true;
+    for (int t = 0; label >> t; t++) {
+        double left = board->left[t];
+        int g = e->gpu[depth];
+        if (!(label >> t & 1) || left <= EXACT_EPS * e->space->rate[t]) continue;
+        if (!block) left = fmin(left, mo_type_alone(e, kind_at(e, depth), type, l, t));
+        if (!(first ? mo_board_add(board, g, type->size[l], t, left)
+                    : mo_board_share(board, g, board->gpus[g].n - 1, t, left)))
+            return false;
+        first = false;
+    }
+    return true;
+}
+
 static bool carry_out(const struct mo_exact *e, struct mo_board *board) {
     mo_board_clear(board);
-    for (int pass = 0; pass < 2; pass++)
-        for (int d = 0; d < e->n_chosen; d++) {
-            const struct mo_gpu_type *type = &e->types[kind_at(e, d)][e->chosen[d]];
-            for (int l = 0; l < type->n; l++) {
-                bool block = type->label[l] >= e->n_tenants, first = true;
-                for (int t = 0; block == pass && t < e->n_tenants; t++) {
-                    double left = board->left[t];
-                    if (!(e->member[type->label[l]] >> t & 1) || left <= EXACT_EPS * e->space->rate[t])
-                        continue;
-                    int g = e->gpu[d];
-                    struct mo_share_use others[MO_TYPE_LETS];
-                    int n = mo_type_others(e, kind_at(e, d), type, l, others);
-                    double slow = mo_space_slowdown(e->space, kind_at(e, d), type->size[l], t, others, n);
-                    double cap = mo_space_rate(e->space, kind_at(e, d), type->size[l], t, slow);
-                    double rate = block || left < cap ? left : cap;
-                    bool ok = first ? mo_board_add(board, g, type->size[l], t, rate)
-                                    : mo_board_share(board, g, board->gpus[g].n - 1, t, rate);
-                    if (!ok) return false;
-                    first = false;
-                }
+    for (int blocks = 0; blocks < 2; blocks++)
+        for (int d = 0; d < e->n_chosen; d++)
+            for (int l = 0; l < e->pool[e->chosen[d]].n; l++) {
+                unsigned label = e->pool[e->chosen[d]].label[l];
+                if (((label & (label - 1)) != 0) == blocks && !put_let(e, board, d, l)) return false;
             }
-        }
     return true;
 }
 
 static bool search_partition(struct mo_exact *e, struct mo_board *board) {
-    if (!list_all(e)) {
-        e->cut_short = true;
+    if (!mo_types_order(e)) {
+        e->overflow = true;
         return false;
     }
     memcpy(e->left, e->space->rate, sizeof e->left);
     e->n_chosen = 0;
-    return descend(e, 0, 0, 0) && carry_out(e, board);
+    e->stopped = false;
+    e->stop = e->nodes + e->slice;
+    if (e->limit && e->stop > e->limit) e->stop = e->limit;
+    bool found = descend(e, 0, 0, 0);
+    e->unfinished |= e->stopped;
+    return found && carry_out(e, board);
 }
 
 /* May these take turns at all: one query each, on some whole GPU without neighbours? */
@@ -175,24 +193,26 @@ static bool may_share(struct mo_exact *e, unsigned members) {
     struct mo_piece pieces[MO_LET_TENANTS];
     int n = 0;
     int64_t duty;
+    if (e->may_share[members]) return e->may_share[members] == 2;
     for (int t = 0; t < e->n_tenants; t++)
-        if (members >> t & 1) {
-            if (n == e->space->view->max_share) return false;
-            pieces[n++] = (struct mo_piece){.tenant = t, .rate = 1e-6};
-        }
-    for (int k = 0; k < e->space->view->n_kinds; k++)
+        if (members >> t & 1) pieces[n++] = (struct mo_piece){.tenant = t, .rate = 1e-6};
+    e->may_share[members] = 1;
+    for (int k = 0; n <= e->space->view->max_share && k < e->space->view->n_kinds; k++)
         if (mo_let_fits(e->space, k, e->space->view->kinds[k].n_sizes - 1, pieces, n, NULL, 0, &duty))
-            return true;
-    return false;
+            e->may_share[members] = 2;
+    return e->may_share[members] == 2;
 }
 
 /* Partitions: tenant t joins one of the groups that the tenants before it made, or makes one. */
 static bool partitions(struct mo_exact *e, struct mo_board *board, unsigned *group, int n_groups, int t) {
-    if (e->cut_short) return false;
+    if (e->overflow || (e->limit && e->nodes >= e->limit)) return false;
     if (t == e->n_tenants) {
-        no_blocks(e);
+        e->n_blocks = e->in_blocks = 0;
         for (int g = 0; g < n_groups; g++)
-            if (group[g] & (group[g] - 1)) e->member[e->n_tenants + e->n_blocks++] = group[g];
+            if (group[g] & (group[g] - 1)) {
+                e->block[e->n_blocks++] = (unsigned char)group[g];
+                e->in_blocks |= (unsigned char)group[g];
+            }
         return search_partition(e, board);
     }
     group[n_groups] = 1u << t;
@@ -206,9 +226,19 @@ static bool partitions(struct mo_exact *e, struct mo_board *board, unsigned *gro
     return false;
 }
 
+/* Rounds with ever larger slices: most plans are found soon in some partition, and the last round, which
+ * finishes every partition, is most of the work of all. */
 bool mo_exact_search(struct mo_exact *e, struct mo_board *board) {
+    const int n_gpus = e->space->view->n_gpus;
     unsigned group[MO_EXACT_TENANTS];
-    e->hopeless = !(mo_exact_bound(e) <= e->space->view->n_gpus + EXACT_EPS);
+    e->hopeless = !(mo_exact_bound(e) <= n_gpus + EXACT_EPS);
     if (e->hopeless) return false;
-    return partitions(e, board, group, 0, 0);
+    for (int d = n_gpus - 1; d >= 0; d--)
+        e->lets_behind[d] = e->lets_behind[d + 1] + e->space->view->kinds[kind_at(e, d)].max_lets;
+    for (e->slice = FIRST_SLICE;; e->slice *= 16) {
+        e->unfinished = false;
+        if (partitions(e, board, group, 0, 0)) return true;
+        e->cut_short = e->overflow || (e->limit && e->nodes >= e->limit);
+        if (e->cut_short || !e->unfinished) return false;
+    }
 }

@@ -6,8 +6,10 @@
  * rate-over-size curve and the smallest size that serves the rest; the smallest remaining let that is not
  * smaller is taken (a whole GPU is split first); if the tenant can instead take turns with those of a let
  * that is in use, it does, and the split is reverted.  With interference a let is passed over when its
- * tenant, or the one beside it, would miss the target; the paper says only the first.  Where no let is left
- * the merge is still tried.  A GPU is split in two at most, as in the paper. */
+ * tenant would miss the target.  The paper does not say what becomes of the one that is there already: here
+ * it gives up the rate that it can no longer serve, and its tenant comes again for that.  Where no let is
+ * left the merge is still tried.  A GPU is split in two at most, as in the paper. */
+#include <string.h>
 #include "runtime/planner/board.h"
 #include "runtime/planner/planners.h"
 
@@ -48,7 +50,8 @@ static struct fit look(struct mo_board *board, int g, int tenant) {
         if (kind->sizes[size] > gpu->free_units) size--;
     }
     for (; size >= 0 && size < kind->n_sizes; size++) {
-        fit.rate = mo_board_room(board, g, size, tenant);
+        fit.rate = tenant < space->n_critical ? mo_board_alone(board, g, size, tenant)
+                                              : mo_board_room(board, g, size, tenant);
         if (fit.rate > 0 || gpu->n == 1) break;
     }
     fit.size = size;
@@ -73,12 +76,22 @@ static bool merge(struct mo_board *board, int tenant, double rate) {
     return false;
 }
 
+static bool take(struct mo_board *board, const struct fit *fit, int tenant, double rate) {
+    struct mo_board_gpu old = board->gpus[fit->gpu];
+    double left[MO_PLAN_TENANTS];
+    memcpy(left, board->left, (size_t)board->space->n * sizeof *left);
+    if (mo_board_press(board, fit->gpu, fit->size, tenant, rate)) return true;
+    board->gpus[fit->gpu] = old;
+    memcpy(board->left, left, (size_t)board->space->n * sizeof *left);
+    return false;
+}
+
 static bool place(struct mo_board *board, int tenant) {
     struct fit fit = best_fit(board, tenant);
     double rate = board->left[tenant];
     if (fit.gpu >= 0 && fit.rate < rate) rate = fit.rate;
     if (merge(board, tenant, rate)) return true;
-    return fit.gpu >= 0 && mo_board_add(board, fit.gpu, fit.size, tenant, rate);
+    return fit.gpu >= 0 && take(board, &fit, tenant, rate);
 }
 
 static int elastic(const struct mo_plan_view *view, bool interference, struct mo_plan_scratch *scratch,
@@ -88,9 +101,13 @@ static int elastic(const struct mo_plan_view *view, bool interference, struct mo
     int code = mo_space_open(&space, view, scratch, interference, err);
     if (!code) code = mo_board_open(&board, &space, scratch, err);
     if (code) return code;
-    for (int t = 0; t < space.n; t++)
-        while (board.left[t] > 1e-9 * space.rate[t] && place(&board, t)) {
-        }
+    /* who had to give up a part for a neighbour comes again; lets only become more, so this ends */
+    for (bool placed = true; placed;) {
+        placed = false;
+        for (int t = 0; t < space.n; t++)
+            while (board.left[t] > 1e-7 * space.rate[t] && place(&board, t))
+                placed = true;
+    }
     mo_board_write(&board, out);
     return MOIRE_OK;
 }

@@ -103,7 +103,9 @@ static void fill_up(struct filling *f, int g, int l) {
 /* Adds a lead and those who share with it; false: does not fit, and the GPU and what is left are spoilt. */
 static bool place(struct filling *f, int g, const struct lead *lead) {
     struct mo_board *board = f->board;
-    double room = mo_board_alone(board, g, lead->size, lead->tenant);
+    /* best effort takes nothing from its neighbours */
+    double room = lead->tenant < board->space->n_critical ? mo_board_alone(board, g, lead->size, lead->tenant)
+                                                          : mo_board_room(board, g, lead->size, lead->tenant);
     double rate = fmin(room, board->left[lead->tenant]);
     if (!(rate > 0) || !mo_board_press(board, g, lead->size, lead->tenant, rate)) return false;
     if (rate < room) fill_up(f, g, board->gpus[g].n - 1);

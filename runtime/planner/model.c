@@ -4,11 +4,16 @@
 #include <string.h>
 #include "runtime/planner/model.h"
 
-void *mo_scratch_take(struct mo_plan_scratch *s, size_t count, size_t size) {
+void *mo_scratch_raw(struct mo_plan_scratch *s, size_t count, size_t size) {
     size_t at = (s->used + 63) & ~(size_t)63;
     if (at > s->bytes || (size && count > (s->bytes - at) / size)) return NULL;
     s->used = at + count * size;
-    return memset(s->base + at, 0, count * size);
+    return s->base + at;
+}
+
+void *mo_scratch_take(struct mo_plan_scratch *s, size_t count, size_t size) {
+    void *p = mo_scratch_raw(s, count, size);
+    return p ? memset(p, 0, count * size) : NULL;
 }
 
 int mo_kind_size(const struct mo_plan_kind *kind, int units) {
@@ -62,7 +67,7 @@ static int fill_cell(struct mo_space *space, int kind, int size, int tenant,
     int64_t target = mo_space_target(space, tenant), *solo;
     double most = -INFINITY;
     if (!p) return MOIRE_OK;
-    solo = mo_scratch_take(scratch, (size_t)p->max_batch + 1, sizeof *solo);
+    solo = mo_scratch_raw(scratch, (size_t)p->max_batch + 1, sizeof *solo);
     if (!solo) return MOIRE_ENOMEM;
     cell->solo = solo;
     cell->copy = (double)mo_share_copy(p, 1);

@@ -45,7 +45,8 @@ struct mo_piece {
     int64_t latency_ns;
 };
 
-/* NULL when there is no room. */
+/* NULL when there is no room; `raw` is not zeroed. */
+void *mo_scratch_raw(struct mo_plan_scratch *scratch, size_t count, size_t size);
 void *mo_scratch_take(struct mo_plan_scratch *scratch, size_t count, size_t size);
 
 /* Tables for the view; MOIRE_ENOMEM. */

@@ -13,7 +13,7 @@
 #include "runtime/planner/greedy.h"
 #include "runtime/planner/planners.h"
 
-enum { ROUNDS = 12, DEFAULT_BUDGET = 20000 };
+enum { ROUNDS = 8, DEFAULT_BUDGET = 20000 };
 
 /* Priced rates that found no place, of the critical tenants. */
 static double missing(const struct mo_board *board, const double *price) {
@@ -23,28 +23,27 @@ static double missing(const struct mo_board *board, const double *price) {
     return sum;
 }
 
-struct best {
-    double missing;
-    double price[MO_PLAN_TENANTS];
-};
-
-/* Rounds until everything is placed, the budget is spent or nothing changes; the board holds the last. */
-static bool rounds(struct mo_board *board, const double *first, int64_t budget, struct best *best) {
+/* Rounds until everything is placed, the budget is spent or nothing more helps; the board holds the best. */
+static bool rounds(struct mo_board *board, const double *first, int64_t budget) {
     struct mo_space *space = board->space;
-    double price[MO_PLAN_TENANTS];
-    memcpy(price, first, (size_t)space->n * sizeof *price);
-    best->missing = INFINITY;
+    double price[MO_PLAN_TENANTS], best_price[MO_PLAN_TENANTS], least = INFINITY, lacks = INFINITY;
+    const size_t bytes = (size_t)space->n * sizeof *price;
+    memcpy(price, first, bytes);
     for (int i = 0; i < ROUNDS && (i == 0 || space->steps < budget); i++) {
         mo_board_clear(board);
         mo_greedy(board, price, 0, space->n_critical);
-        double lacks = missing(board, first);
-        if (lacks < best->missing) {
-            best->missing = lacks;
-            memcpy(best->price, price, (size_t)space->n * sizeof *price);
-        }
+        lacks = missing(board, first);
         if (!(lacks > 0)) return true;
+        if (lacks < least) {
+            least = lacks;
+            memcpy(best_price, price, bytes);
+        }
         for (int t = 0; t < space->n_critical; t++)
             price[t] *= 1 + 0.5 * fmax(board->left[t], 0) / space->rate[t];
+    }
+    if (lacks > least) {
+        mo_board_clear(board);
+        mo_greedy(board, best_price, 0, space->n_critical);
     }
     return false;
 }
@@ -65,7 +64,6 @@ static int plan(const struct mo_plan_view *view, struct mo_plan_scratch *scratch
                 moire_error *err) {
     struct mo_space space;
     struct mo_board board;
-    struct best best;
     double price[MO_PLAN_TENANTS];
     bool placed = false, hopeless = false;
     int64_t budget = view->budget ? view->budget : DEFAULT_BUDGET;
@@ -75,12 +73,8 @@ static int plan(const struct mo_plan_view *view, struct mo_plan_scratch *scratch
     mo_greedy_prices(&space, price);
     if (search(&board, scratch, budget, &placed, &hopeless))
         return mo_fail(err, MOIRE_ENOMEM, "planning: %zu bytes of scratch are too few", scratch->bytes);
-    if (!placed) placed = rounds(&board, price, hopeless ? 1 : space.steps + budget, &best);
-    if (!placed) {
-        mo_board_clear(&board);
-        mo_greedy(&board, best.price, 0, space.n_critical);
-        out->cut_short = !hopeless;
-    }
+    if (!placed) placed = rounds(&board, price, hopeless ? 1 : space.steps + budget);
+    out->cut_short = !placed && !hopeless;
     mo_greedy(&board, price, space.n_critical, space.n);
     mo_board_write(&board, out);
     return MOIRE_OK;

@@ -34,7 +34,7 @@ size_t mo_plan_scratch_bytes(int n_tenants, int n_kinds, int n_gpus) {
     size_t t = (size_t)n_tenants + 1, k = (size_t)n_kinds, g = (size_t)n_gpus + 1;
     size_t cells = t * k * MO_PLAN_SIZES;
     size_t tables = cells * ((MO_SHARE_BATCH + 1) * sizeof(int64_t) + 64 + sizeof(struct mo_plan_cell));
-    return tables + g * (96 << 10) + t * (4 << 10) + (1 << 20);
+    return tables + g * (96 << 10) + t * (4 << 10) + k * (64 << 10) + (4 << 20);
 }
 
 static int check_kind(const struct mo_plan_kind *k, moire_error *err) {

@@ -2,6 +2,7 @@
  * prices.c - dual prices of the linear program "fewest GPUs, in fractions, whose types serve every rate", by
  * the revised simplex method with columns taken from the list of types; see exact.h.
  *
+ * It is solved before any group with blocks is made, so the pool holds the types without blocks.
  * Rows are tenants.  The first basis has for each tenant the type that serves most of it (as if it served
  * nobody else), so it is feasible and its inverse is diagonal. */
 #include <math.h>
@@ -19,11 +20,8 @@ static void begin(struct simplex *s, const struct mo_exact *e) {
     *s = (struct simplex){.n = e->n_tenants};
     for (int t = 0; t < s->n; t++) {
         double most = 0;
-        for (int g = 0; g < e->space->view->n_gpus; g++) {
-            int k = e->space->view->gpu_kind[g];
-            for (int i = 0; i < e->n_types[k]; i++)
-                most = fmax(most, e->types[k][i].gain[t]);
-        }
+        for (int i = 0; i < e->n_pool; i++)
+            most = fmax(most, e->pool[i].gain[t]);
         s->inverse[t][t] = most > 0 ? 1 / most : 0;
         s->x[t] = e->space->rate[t] * s->inverse[t][t];
         s->cost[t] = 1;
@@ -56,14 +54,13 @@ static int enter(const struct simplex *s, const struct mo_exact *e, const double
             column[t] = -1;
             cost = 0;
         }
-    for (int k = 0; k < e->space->view->n_kinds; k++)
-        for (int i = 0; i < e->n_types[k]; i++) {
-            double gains = priced(w, e->types[k][i].gain, s->n) - 1;
-            if (gains <= best) continue;
-            best = gains;
-            memcpy(column, e->types[k][i].gain, N * sizeof *column);
-            cost = 1;
-        }
+    for (int i = 0; i < e->n_pool; i++) {
+        double gains = priced(w, e->pool[i].gain, s->n) - 1;
+        if (gains <= best) continue;
+        best = gains;
+        memcpy(column, e->pool[i].gain, N * sizeof *column);
+        cost = 1;
+    }
     return cost;
 }
 
@@ -103,9 +100,8 @@ double mo_prices(const struct mo_exact *e, double *price) {
     multipliers(&s, price);
     for (int t = 0; t < s.n; t++)
         price[t] = fmax(price[t], 0);
-    for (int k = 0; k < e->space->view->n_kinds; k++)
-        for (int i = 0; i < e->n_types[k]; i++)
-            most = fmax(most, priced(price, e->types[k][i].gain, s.n));
+    for (int i = 0; i < e->n_pool; i++)
+        most = fmax(most, priced(price, e->pool[i].gain, s.n));
     for (int t = 0; most > 0 && t < s.n; t++)
         price[t] /= most;
     return priced(price, e->space->rate, s.n);
