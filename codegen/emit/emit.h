@@ -23,10 +23,14 @@ struct mo_emit_isa {
     bool by_lane;           /* an FMA can take one lane of a register for all of its own */
     bool permutes;          /* lanes of a table can be looked up by the lanes of a register */
     const char *rcp;        /* x86: instruction that estimates a reciprocal */
+    const char *own;        /* instruction that fetches a line to write it; NULL: the compiler's prefetch */
     const char *constraint; /* of an asm register operand; NULL: no asm, plain C */
     void (*arithmetic)(FILE *out, const struct mo_emit_isa *isa); /* mac() to vmin(), as text */
 };
 const struct mo_emit_isa *mo_emit_isa(enum mo_isa isa);
+/* The same instructions on vectors of half the width; NULL: there is no such form.  Cores that do 512 bits in
+ * two steps lose nothing by it, and no half of a vector is spent on padding. */
+const struct mo_emit_isa *mo_emit_isa_halves(enum mo_isa isa);
 
 /* Types, loads, stores, mac(), mac_load(), mac_fold(), mac_lane<i>() and the half-wide
  * mac_half() and mac_fold_half() where the set has them, broadcast(), vmax(), vmin(). */
@@ -36,6 +40,8 @@ void mo_emit_activation(FILE *out, enum mo_act act, const char *name);
 /* vexp(), vsigmoid(): needed before SIGMOID, SILU, TANH and GELU. */
 void mo_emit_exp(FILE *out, const struct mo_emit_isa *isa);
 bool mo_emit_act_needs_exp(enum mo_act act);
+/* own(p): the line at p will be written. */
+void mo_emit_own(FILE *out, const struct mo_emit_isa *isa);
 /* struct mo_kargs and struct mo_variant as text, the same layout as variants/kernel.h. */
 void mo_emit_abi(FILE *out);
 /* gate_rows(to, from, factors, n): n rows of 16 weights, each times its factor. */

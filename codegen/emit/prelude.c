@@ -131,6 +131,7 @@ static const struct mo_emit_isa isas[MO_ISA_COUNT] = {
                      .permutes = true,
                      .constraint = "x",
                      .rcp = "vrcpps",
+                     .own = "prefetchw",
                      .arithmetic = emit_x86},
     [MO_ISA_AVX512] = {.name = "avx512",
                        .lanes = 16,
@@ -141,6 +142,7 @@ static const struct mo_emit_isa isas[MO_ISA_COUNT] = {
                        .permutes = true,
                        .constraint = "v",
                        .rcp = "vrcp14ps",
+                       .own = "prefetchw",
                        .arithmetic = emit_x86},
     [MO_ISA_NEON] = {.name = "neon",
                      .lanes = 4,
@@ -154,6 +156,21 @@ static const struct mo_emit_isa isas[MO_ISA_COUNT] = {
 
 const struct mo_emit_isa *mo_emit_isa(enum mo_isa isa) {
     return &isas[isa];
+}
+
+const struct mo_emit_isa *mo_emit_isa_halves(enum mo_isa isa) {
+    static const struct mo_emit_isa halves = {.name = "avx512",
+                                              .lanes = 8,
+                                              .regs = 32,
+                                              .vectors = 2,
+                                              .max_acc = 28,
+                                              .folds = true,
+                                              .permutes = true,
+                                              .constraint = "v",
+                                              .rcp = "vrcp14ps",
+                                              .own = "prefetchw",
+                                              .arithmetic = emit_x86};
+    return isa == MO_ISA_AVX512 ? &halves : NULL;
 }
 
 void mo_emit_prelude(FILE *out, const struct mo_emit_isa *isa) {
@@ -177,6 +194,13 @@ void mo_emit_gate(FILE *out, const struct mo_emit_isa *isa) {
         fprintf(out, "        store(to + k * 64 + %d, load(from + k * 64 + %d) * factor);\n",
                 i * isa->lanes * 4, i * isa->lanes * 4);
     fputs("    }\n}\n\n", out);
+}
+
+void mo_emit_own(FILE *out, const struct mo_emit_isa *isa) {
+    if (isa->own)
+        fprintf(out, "INLINE void own(char *p) { __asm__ volatile(\"%s %%0\" : : \"m\"(*p)); }\n", isa->own);
+    else
+        fputs("INLINE void own(char *p) { __builtin_prefetch(p, 1); }\n", out);
 }
 
 void mo_emit_float(FILE *out, float x) {

@@ -232,7 +232,7 @@ static void emit_run(FILE *out, const struct mo_strassen *s) {
 
 int mo_strassen_emit(const struct mo_strassen *s, const char *name, FILE *out, moire_error *err) {
     int64_t units = s->p->n * s->chunks * s->groups;
-    mo_emit_head(out, s->p, name);
+    mo_emit_head(out, s->p, s->isa, name);
     emit_input(out, s);
     emit_products(out, s);
     emit_output(out, s);

@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-enum { MAX_FUNCTIONS = 24, IN_PLACE_ROWS = 8, MIN_UNITS = 64 };
+enum { MAX_FUNCTIONS = 24, IN_PLACE_ROWS = 8, MIN_UNITS = 64, OWN_FROM = 1 << 20, OWN_CHANNELS = 32 };
 
 static int64_t blocks(int64_t channels) {
     return (channels + 15) / 16;
@@ -111,6 +111,14 @@ static bool apply_parts(struct mo_walk *w, int parts) {
     return w->kind == MO_WALK_BLOCKED || w->kind == MO_WALK_GEMM;
 }
 
+/* Large outputs are gone from the private cache when they are written again.  A tile's stores come all at
+ * once and then wait for their lines; fetched at its beginning, these come while it computes.  That is worth
+ * 3 to 4 % of a 1x1 layer with few input channels, and nothing where there is more work to a store. */
+static bool owns_lines(const struct mo_walk *w) {
+    return w->kind == MO_WALK_BLOCKED && w->flat && w->parts == 1 && w->channels <= OWN_CHANNELS &&
+           w->ocb * w->y_block >= OWN_FROM;
+}
+
 bool mo_walk_apply(struct mo_walk *w, const struct mo_point *point) {
     const int *knob = point->knob;
     w->blocks = knob[MO_KNOB_BLOCKS];
@@ -120,11 +128,13 @@ bool mo_walk_apply(struct mo_walk *w, const struct mo_point *point) {
              w->prefetch == MO_PREFETCH_SET ? (long long)w->w_block * knob[MO_KNOB_BLOCKS] : w->prefetch);
     w->sets_outer = !knob[MO_KNOB_ORDER];
     w->fold = knob[MO_KNOB_FOLD];
-    if (w->fold && !w->isa->folds) return false;
+    w->halves = knob[MO_KNOB_HALVES];
+    w->isa = w->halves ? mo_emit_isa_halves(w->p->isa) : mo_emit_isa(w->p->isa);
+    if (!w->isa || (w->halves && !mo_walk_used(w)) || (w->fold && !w->isa->folds)) return false;
     if (w->blocks < 1 || w->blocks > w->ocb || w->unroll < 1) return false;
     if (!mo_axis_cut(&w->row, knob[MO_KNOB_ROWS]) || !mo_axis_cut(&w->col, knob[MO_KNOB_COLS])) return false;
     int64_t rows = w->row.size + !!w->row.extra, cols = w->col.size + !!w->col.extra;
-    if (!mo_mac_fits(w->isa, w->blocks * w->isa->vectors, rows * cols)) return false;
+    if (!mo_mac_fits(w->isa, mo_walk_vectors(w, w->blocks), rows * cols)) return false;
     w->sets_group = (w->ocb + w->blocks - 1) / w->blocks;
     w->sets = w->groups * w->sets_group;
     if (w->row.n_classes * w->col.n_classes * (mo_walk_last_differs(w) ? 2 : 1) > MAX_FUNCTIONS) return false;
@@ -135,7 +145,9 @@ bool mo_walk_apply(struct mo_walk *w, const struct mo_point *point) {
     w->chunks = w->row_chunks * split_columns(w);
     if (w->kind == MO_WALK_GEMM) apply_gemm(w, rows);
     if (w->gated) w->scratch_bytes = (w->sets_outer ? 1 : w->sets) * w->blocks * w->w_block;
-    return apply_parts(w, knob[MO_KNOB_PARTS]);
+    if (!apply_parts(w, knob[MO_KNOB_PARTS])) return false;
+    w->owns = owns_lines(w);
+    return true;
 }
 
 int mo_walk_emit_point(const struct mo_problem *p, enum mo_walk_kind kind, const char *family,
@@ -146,8 +158,8 @@ int mo_walk_emit_point(const struct mo_problem *p, enum mo_walk_kind kind, const
     if (!mo_walk_describe(p, kind, &w) || !mo_walk_apply(&w, point))
         return mo_fail(err, MOIRE_EINVAL, "illegal point for family %s", family);
     if (w.parts > 1) snprintf(parts, sizeof parts, " k%d", (int)w.parts);
-    snprintf(name, sizeof name, "%s %s b%d %dx%d u%d p%d o%d n%d%s%s", family, w.isa->name, k[MO_KNOB_BLOCKS],
-             k[MO_KNOB_ROWS], k[MO_KNOB_COLS], k[MO_KNOB_UNROLL], k[MO_KNOB_PREFETCH], k[MO_KNOB_ORDER],
-             k[MO_KNOB_UNIT], w.fold ? " fold" : "", parts);
+    snprintf(name, sizeof name, "%s %s b%d %dx%d u%d p%d o%d n%d%s%s%s", family, w.isa->name,
+             k[MO_KNOB_BLOCKS], k[MO_KNOB_ROWS], k[MO_KNOB_COLS], k[MO_KNOB_UNROLL], k[MO_KNOB_PREFETCH],
+             k[MO_KNOB_ORDER], k[MO_KNOB_UNIT], w.fold ? " fold" : "", w.halves ? " half" : "", parts);
     return mo_walk_emit(&w, name, out, err);
 }

@@ -47,10 +47,11 @@ enum {
     MO_KNOB_ORDER,
     MO_KNOB_UNIT,
     MO_KNOB_FOLD,
-    MO_KNOB_PARTS
+    MO_KNOB_PARTS,
+    MO_KNOB_HALVES
 };
 #define MO_WALK_KNOBS                                                                                        \
-    { "blocks", "rows", "cols", "unroll", "prefetch", "order", "unit", "fold", "parts" }
+    { "blocks", "rows", "cols", "unroll", "prefetch", "order", "unit", "fold", "parts", "halves" }
 
 struct mo_walk {
     const struct mo_problem *p;
@@ -80,6 +81,8 @@ struct mo_walk {
     int64_t sets_group, sets, unit_sets;
     int64_t chunks, row_chunks; /* of an image's tiles; row_chunks of them one below the other */
     int64_t scratch_bytes;
+    bool halves; /* on vectors of half the width */
+    bool owns;   /* a tile begins by fetching the lines it will write */
     bool gated;  /* weights are multiplied by the image's gate first, in the scratch: set by set, or all */
     bool packed; /* GEMM: a tile's rows are first copied to the scratch */
     bool flat;   /* one column: a tile's rows are consecutive pixels */
@@ -99,13 +102,15 @@ bool mo_walk_last_differs(const struct mo_walk *w);
 /* Channels of the last output block that FMAs must cover; 0 = all: padding costs FMAs only by halves of a
  * block. */
 int mo_walk_used(const struct mo_walk *w);
+/* Vectors of a tile of so many output blocks that take FMAs. */
+int mo_walk_vectors(const struct mo_walk *w, int64_t blocks);
 /* Depthwise: the weights of a filter row fit the registers beside the tile, and taps share loaded inputs. */
 bool mo_walk_shares_taps(const struct mo_walk *w);
 int mo_walk_emit(const struct mo_walk *w, const char *name, FILE *out, moire_error *err);
 
 /* Of any family: what emitted files begin with (types, ABI, `v act(v)`) and end with (the exported descriptor
  * of `static void run()`; abi and run of `figures` are not read). */
-void mo_emit_head(FILE *out, const struct mo_problem *p, const char *name);
+void mo_emit_head(FILE *out, const struct mo_problem *p, const struct mo_emit_isa *isa, const char *name);
 void mo_emit_descriptor(FILE *out, const struct mo_variant *figures);
 
 /* The same from a point of a family: describe, apply, emit. */

@@ -72,6 +72,7 @@ static double compute_cycles(const struct mo_walk *w) {
             cycles += set * (double)(class_tiles(&w->row, r) * class_tiles(&w->col, c));
         }
     if (w->packed) cycles += (double)(w->unit_sets * w->row.out * w->channels) / 8;
+    if (w->halves) cycles /= 2; /* worth trying only where two of them cost what a whole vector does */
     return cycles * (double)(w->n * w->groups);
 }
 
@@ -144,7 +145,8 @@ static void insert(struct list *list, const struct mo_point *point) {
     for (int i = 0; i < list->n; i++)
         if (!memcmp(list->points[i].knob, point->knob, 3 * sizeof point->knob[0]) &&
             list->points[i].knob[MO_KNOB_FOLD] == point->knob[MO_KNOB_FOLD] &&
-            list->points[i].knob[MO_KNOB_PARTS] == point->knob[MO_KNOB_PARTS])
+            list->points[i].knob[MO_KNOB_PARTS] == point->knob[MO_KNOB_PARTS] &&
+            list->points[i].knob[MO_KNOB_HALVES] == point->knob[MO_KNOB_HALVES])
             same++, worst = i;
     if (same >= TILE_VARIANTS) {
         if (list->points[worst].cost_ns <= point->cost_ns) return;
@@ -261,21 +263,37 @@ static bool folds_pay(const struct mo_walk *w, int blocks) {
            (w->kind == MO_WALK_FIRST ? blocks > 1 : blocks == 3 && w->kind != MO_WALK_DEPTHWISE);
 }
 
+/* Tiles of `blocks` output blocks, on whole vectors or on halves. */
+static void try_tiles(const struct mo_problem *p, struct mo_walk *w, int blocks, bool halves,
+                      struct list *list) {
+    w->isa = halves ? mo_emit_isa_halves(p->isa) : mo_emit_isa(p->isa);
+    int limit = w->isa->constraint ? w->isa->regs - 2 : w->isa->max_acc, vectors = mo_walk_vectors(w, blocks);
+    for (int rows = 1; rows * vectors <= limit; rows++)
+        for (int cols = 1; cols * rows * vectors <= limit; cols++) {
+            struct mo_point point = {.knob = {blocks, rows, cols, 4}};
+            if (w->kind == MO_WALK_FIRST || w->kind == MO_WALK_DEPTHWISE) point.knob[MO_KNOB_UNROLL] = 1;
+            point.knob[MO_KNOB_HALVES] = halves;
+            if (!balanced(w->row.out, rows) || !balanced(w->col.out, cols)) continue;
+            try_tile(p, w->kind, &point, list);
+            point.knob[MO_KNOB_FOLD] = 1;
+            if (folds_pay(w, blocks) && !halves) try_tile(p, w->kind, &point, list);
+        }
+}
+
+/* One set of output blocks, a good part of which is padding that halves do not multiply. */
+static bool halves_pay(const struct mo_walk *w, int blocks) {
+    return w->kind == MO_WALK_BLOCKED && blocks == w->ocb && blocks < 3 && mo_walk_used(w) &&
+           mo_emit_isa_halves(w->p->isa);
+}
+
 int mo_walk_points(const struct mo_problem *p, enum mo_walk_kind kind, struct mo_point *points, int cap) {
     struct list list = {points, 0, cap};
     struct mo_walk w;
     if (cap < 1 || !mo_walk_describe(p, kind, &w)) return 0;
     int max_blocks = kind == MO_WALK_DEPTHWISE ? 1 : w.row.out * w.col.out < 4 ? 8 : 4;
-    int limit = w.isa->constraint ? w.isa->regs - 2 : w.isa->max_acc;
-    for (int blocks = 1; blocks <= max_blocks && blocks <= w.ocb; blocks++)
-        for (int rows = 1; rows <= limit; rows++)
-            for (int cols = 1; cols * rows * blocks * w.isa->vectors <= limit; cols++) {
-                struct mo_point point = {.knob = {blocks, rows, cols, 4}};
-                if (kind == MO_WALK_FIRST || kind == MO_WALK_DEPTHWISE) point.knob[MO_KNOB_UNROLL] = 1;
-                if (!balanced(w.row.out, rows) || !balanced(w.col.out, cols)) continue;
-                try_tile(p, kind, &point, &list);
-                point.knob[MO_KNOB_FOLD] = 1;
-                if (folds_pay(&w, blocks)) try_tile(p, kind, &point, &list);
-            }
+    for (int blocks = 1; blocks <= max_blocks && blocks <= w.ocb; blocks++) {
+        try_tiles(p, &w, blocks, false, &list);
+        if (halves_pay(&w, blocks)) try_tiles(p, &w, blocks, true, &list);
+    }
     return list.n;
 }

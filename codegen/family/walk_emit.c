@@ -220,13 +220,15 @@ static void emit_store(FILE *out, const struct tile *t, int r, int pixel) {
                 lanes_of(t, r));
 }
 
-enum { ADD_RESIDUAL, ACTIVATE, STORE, RESUME };
+enum { ADD_RESIDUAL, ACTIVATE, STORE, RESUME, OWN };
 
 static void emit_each(FILE *out, const struct tile *t, int what) {
     for (int r = 0; r < mo_mac_vectors(&t->mac); r++)
         for (int i = 0; i < t->mac.rows * t->mac.cols; i++) {
             if (!lanes_of(t, r) && what != RESUME) continue;
             if (what == STORE) emit_store(out, t, r, i);
+            if (what == OWN && y_offset(t, r, i) % 64 == 0)
+                fprintf(out, "        own(y + %ld);\n", y_offset(t, r, i));
             if (what == ACTIVATE) fprintf(out, "        a%d_%d = act(a%d_%d);\n", r, i, r, i);
             if (what != ADD_RESIDUAL && what != RESUME) continue;
             fprintf(out, "        a%d_%d %s ", r, i, what == RESUME ? "=" : "+=");
@@ -342,6 +344,7 @@ static void emit_tile(FILE *out, const struct tile *t) {
             ll(size * w->y_row));
     if (residual) fprintf(out, ", res += %lld", ll(size * w->y_row));
     fputs(") {\n", out);
+    if (w->owns) emit_each(out, t, OWN);
     emit_start(out, t);
     for (int r = mo_mac_active(&t->mac); r < mo_mac_vectors(&t->mac); r++)
         for (int i = 0; i < t->mac.rows * t->mac.cols && !lanes_of(t, r); i++)

@@ -12,6 +12,11 @@ int mo_walk_used(const struct mo_walk *w) {
     return w->groups == 1 && w->kind != MO_WALK_DEPTHWISE && used > 0 && used <= 8 ? used : 0;
 }
 
+int mo_walk_vectors(const struct mo_walk *w, int64_t blocks) {
+    int used = blocks == w->ocb ? mo_walk_used(w) : 0, idle = used ? (16 - used) / w->isa->lanes : 0;
+    return (int)blocks * w->isa->vectors - idle;
+}
+
 static void emit_runs(FILE *out, const struct mo_axis *axis, const char *name) {
     fprintf(out, "static const struct { i64 first; int cls; } %s_run[] = {", name);
     for (int i = 0; i < axis->n_runs; i++)
@@ -173,12 +178,12 @@ void mo_emit_descriptor(FILE *out, const struct mo_variant *v) {
             (long long)v->flops_executed, (long long)v->mixes, v->name);
 }
 
-void mo_emit_head(FILE *out, const struct mo_problem *p, const char *name) {
+void mo_emit_head(FILE *out, const struct mo_problem *p, const struct mo_emit_isa *isa, const char *name) {
     const struct mo_fuse *f = &p->fuse;
     fprintf(out, "/* %s\n * %s */\n", p->signature, name);
-    mo_emit_prelude(out, mo_emit_isa(p->isa));
+    mo_emit_prelude(out, isa);
     mo_emit_abi(out);
-    if (mo_emit_act_needs_exp(f->act)) mo_emit_exp(out, mo_emit_isa(p->isa));
+    if (mo_emit_act_needs_exp(f->act)) mo_emit_exp(out, isa);
     mo_emit_activation(out, f->act, "activation");
     fputs("INLINE v act(v x) { return activation(x, ", out);
     mo_emit_float(out, f->a);
@@ -188,7 +193,8 @@ void mo_emit_head(FILE *out, const struct mo_problem *p, const char *name) {
 }
 
 int mo_walk_emit(const struct mo_walk *w, const char *name, FILE *out, moire_error *err) {
-    mo_emit_head(out, w->p, name);
+    mo_emit_head(out, w->p, w->isa, name);
+    if (w->owns) mo_emit_own(out, w->isa);
     mo_walk_emit_tiles(out, w);
     emit_runs(out, &w->row, "row");
     if (w->packed) {

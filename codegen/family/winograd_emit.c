@@ -171,7 +171,7 @@ static void emit_run(FILE *out, const struct mo_wino *w) {
 
 int mo_wino_emit(const struct mo_wino *w, const char *name, FILE *out, moire_error *err) {
     int64_t units = w->tile_blocks * w->oc_groups;
-    mo_emit_head(out, w->p, name);
+    mo_emit_head(out, w->p, w->isa, name);
     mo_wino_emit_lines(out, w);
     emit_input_tile(out, w);
     emit_input_block(out, w);

@@ -38,13 +38,19 @@ static const struct mo_emit_family *family_of(const struct mo_problem *p) {
     return NULL;
 }
 
+enum { HALVES = -1 };
+
 /* Point `which` of a family; parts > 1: in so many parts of the input channels, and with folded broadcasts
- * where the level has them, which search points of small layers do not ask for. */
+ * where the level has them, which search points of small layers do not ask for.  HALVES: the first point on
+ * vectors of half the width. */
 static struct mo_point choose(const struct mo_emit_family *family, const struct mo_problem *p, int which,
                               int parts) {
     struct mo_point points[MO_MAX_POINTS];
     int n = family->points(p, points, 12);
     if (n < 1) fail_msg("%s: no points", p->signature);
+    while (parts == HALVES && which < n && !points[which].knob[MO_KNOB_HALVES])
+        which++;
+    if (parts == HALVES && which >= n) fail_msg("%s: no point on halves", p->signature);
     struct mo_point point = points[which % n];
     if (parts > 1) {
         point.knob[MO_KNOB_PARTS] = parts;
@@ -118,6 +124,28 @@ static void gcc_kernels_match(void **state) {
 static void clang_kernels_match(void **state) {
     (void)state;
     every_shape("clang", 5);
+}
+
+static void halves_match(void **state) {
+    static const struct conv_shape odd[] = {
+        {1, 20, 9, 7, 24, 1, 1, 1, 1, 1, 1, 0, 0, 0, 0, 1, MO_ACT_GELU, 2},
+        {2, 33, 5, 8, 3, 1, 1, 2, 1, 1, 1, 0, 0, 0, 0, 1, MO_ACT_RELU, 1},
+        {1, 16, 8, 9, 18, 3, 3, 1, 1, 1, 1, 1, 1, 1, 1, 1, MO_ACT_NONE, 0},
+    };
+    (void)state;
+    if (!have("gcc") || !mo_isa_covers(mo_isa_detect(), MO_ISA_AVX512)) skip();
+    for (size_t i = 0; i < sizeof odd / sizeof *odd; i++)
+        check_conv("gcc", &odd[i], MO_C16, odd[i].kh > 1 ? "direct" : "pointwise", MO_ISA_AVX512, 0, HALVES);
+}
+
+/* Outputs so large that tiles fetch their lines first. */
+static void large_outputs_match(void **state) {
+    static const struct conv_shape large = {1, 16, 61, 73, 72, 1, 1, 1,           1,
+                                            1, 1,  0,  0,  0,  0, 1, MO_ACT_CLIP, 1};
+    (void)state;
+    if (!have("gcc")) skip();
+    for (int isa = mo_isa_next(-1); isa < MO_ISA_COUNT; isa = mo_isa_next(isa))
+        check_conv("gcc", &large, MO_C16, "pointwise", isa, 1, 1);
 }
 
 static void check_gemm(const struct gemm_shape *s, enum mo_isa isa, int which, int parts) {
@@ -207,6 +235,7 @@ static int open_case(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(gcc_kernels_match),  cmocka_unit_test(clang_kernels_match),
+        cmocka_unit_test(halves_match),       cmocka_unit_test(large_outputs_match),
         cmocka_unit_test(gemm_kernels_match), cmocka_unit_test(parts_match),
         cmocka_unit_test(points_are_ordered), cmocka_unit_test(levels_cover),
     };
