@@ -20,6 +20,7 @@ struct mo_bench_arrival {
 struct mo_bench_schedule {
     struct mo_bench_arrival *items; /* in order of time, then tenant */
     int n;
+    double load;       /* that it was drawn for; 0 = not known */
     int64_t warmup_ns; /* arrivals before this do not count */
     int64_t window_ns; /* arrivals in [warmup, warmup + window) count */
     int64_t total_ns;  /* arrivals go on until here, so that the last ones that count meet the same load */

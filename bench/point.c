@@ -89,6 +89,7 @@ int mo_bench_point(const struct mo_env *env, const struct mo_bench_player *playe
     mo_bench_rates(mix, load, rates);
     int code = draw(env, mix, options, rates, seed, &schedule, err);
     if (code) return code;
+    schedule.load = load;
     struct mo_bench_record *records = mo_alloc(env, ((size_t)schedule.n + 1) * sizeof *records);
     if (!records) code = mo_fail(err, MOIRE_ENOMEM, "out of memory");
     int misses = give_up < 0 ? -1 : (int)(give_up * counted(&schedule) + 1e-9);

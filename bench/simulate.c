@@ -47,21 +47,40 @@ int mo_bench_simulation_aim(struct mo_bench_simulation *m, moire_error *err) {
     return bad || !m->mix.calibration ? mo_fail(err, MOIRE_ENOMEM, "out of memory") : MOIRE_OK;
 }
 
+static int open_cores(struct mo_bench_simulation *m, const struct mo_bench_simulate_options *o,
+                      moire_error *err) {
+    int code = mo_bench_no_applications(&m->mix.scenario, err);
+    m->mix.cores = m->machine.sim.n_cores;
+    for (int i = 0; !code && i < m->mix.scenario.n_tenants; i++)
+        code = mo_bench_machine_profile(m->env, &m->machine, m->mix.scenario.tenants[i].model, &m->profile[i],
+                                        err);
+    if (code) return code;
+    return o->serve.calibration ? mo_bench_reuse(m->env, o->serve.calibration, &m->mix, err)
+                                : mo_bench_simulation_aim(m, err);
+}
+
+static int open_gpus(struct mo_bench_simulation *m, const struct mo_bench_simulate_options *o,
+                     moire_error *err) {
+    if (o->serve.calibration)
+        return mo_fail(err, MOIRE_EINVAL,
+                       "--calibration is for machines of cores: on GPUs targets are the scenario's");
+    m->side = mo_alloc(m->env, sizeof *m->side);
+    if (!m->side) return mo_fail(err, MOIRE_ENOMEM, "out of memory");
+    int code = mo_bench_gpu_side_open(m->env, &m->machine, &m->mix, m->side, err);
+    m->machine.sim.gpus = &m->side->gpus;
+    m->machine.sim.n_cores = m->side->gpus.n_units;
+    return code;
+}
+
 int mo_bench_simulation_open(const struct mo_env *env, const struct mo_bench_simulate_options *o,
                              struct mo_bench_simulation *out, moire_error *err) {
     memset(out, 0, sizeof *out);
     out->env = env;
     out->cost = o->cost;
-    int code = mo_bench_machine_load(env, o->machine, &out->machine, err);
+    int code = mo_bench_machine_open(env, o->machine, &out->machine, err);
     if (!code) code = mo_bench_scenario_load(env, o->serve.scenario, &out->mix.scenario, err);
-    if (!code) code = mo_bench_no_applications(&out->mix.scenario, err);
-    out->mix.cores = out->machine.sim.n_cores;
-    for (int i = 0; !code && i < out->mix.scenario.n_tenants; i++)
-        code = mo_bench_machine_profile(env, &out->machine, out->mix.scenario.tenants[i].model,
-                                        &out->profile[i], err);
     if (!code)
-        code = o->serve.calibration ? mo_bench_reuse(env, o->serve.calibration, &out->mix, err)
-                                    : mo_bench_simulation_aim(out, err);
+        code = mo_bench_on_gpus(&out->machine, &o->serve) ? open_gpus(out, o, err) : open_cores(out, o, err);
     if (!code) mo_bench_weigh(&out->mix);
     if (code) mo_bench_simulation_close(out);
     return code;
@@ -70,6 +89,8 @@ int mo_bench_simulation_open(const struct mo_env *env, const struct mo_bench_sim
 void mo_bench_simulation_close(struct mo_bench_simulation *m) {
     for (int i = 0; i < MO_BENCH_MAX_TENANTS; i++)
         mo_profile_destroy(m->profile[i]);
+    if (m->side) mo_bench_gpu_side_close(m->side);
+    if (m->side) mo_free(m->env, m->side);
     mo_bench_mix_close(&m->mix);
     mo_bench_machine_close(&m->machine);
     memset(m, 0, sizeof *m);
@@ -151,6 +172,9 @@ static int work(struct mo_bench_session *session, const struct mo_bench_simulati
         }
     struct mo_bench_found found = mo_bench_no_guess(o);
     *row = NULL;
+    if (m->side && player.play != play)
+        return mo_fail(err, MOIRE_EINVAL, "'%s' knows machines of cores only, '%s' has GPUs", name,
+                       m->machine.name);
     if (!player.play) return mo_fail(err, MOIRE_EINVAL, "no policy '%s'", name);
     int code = mo_bench_seed(session, &player, &m->mix, o, piece.seed, &found, row, err);
     double load = code ? 0 : mo_bench_telling_load(o, &found);

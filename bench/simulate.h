@@ -8,6 +8,7 @@
 #define MO_BENCH_SIMULATE_H
 #include "bench/machine.h"
 #include "bench/replay.h"
+#include "bench/simulate_gpus.h"
 
 struct mo_bench_simulate_options {
     struct mo_bench_serve_options serve;   /* peers are not asked for */
@@ -22,9 +23,10 @@ struct mo_bench_simulation {
     const struct mo_env *env;
     struct mo_bench_machine machine;
     struct mo_bench_mix mix;
-    struct mo_profile *profile[MO_BENCH_MAX_TENANTS];
-    struct mo_ring *ring;               /* events of the next run; NULL = none */
-    const struct mo_sim_spread *spread; /* these three: as in mo_sim_config */
+    struct mo_profile *profile[MO_BENCH_MAX_TENANTS]; /* on cores */
+    struct mo_bench_gpu_side *side;                   /* on GPUs; NULL = on cores */
+    struct mo_ring *ring;                             /* events of the next run; NULL = none */
+    const struct mo_sim_spread *spread;               /* these three: as in mo_sim_config */
     const struct mo_sim_pace *pace;
     bool starts;
     bool cost;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * simulate_play.c - one schedule on the simulated engine; see simulate.h. */
 #include "bench/simulate.h"
+#include "bench/simulate_flow.h"
 
 #include <string.h>
 
@@ -11,6 +12,7 @@ struct run {
     const struct mo_bench_simulation *simulation;
     const struct mo_bench_schedule *schedule;
     struct mo_bench_record *records;
+    struct mo_bench_flow *flow; /* of applications; NULL = there are none */
     int misses, first_open;
 };
 
@@ -35,9 +37,17 @@ static void note(struct run *run, int index, int code, int64_t start_ns, int64_t
 
 static void answer(void *ctx, int tenant, const struct mo_answer *a) {
     struct run *run = ctx;
-    (void)tenant;
+    const struct mo_bench_gpu_side *side = run->simulation->side;
+    if (side && side->tenant[tenant].stage >= 0) {
+        mo_bench_flow_answer(run->flow, tenant, a);
+        return;
+    }
     int index = (int)((struct mo_bench_record *)a->user - run->records);
     note(run, index, a->code, a->start ? a->start - START_NS : -1, a->end - START_NS);
+}
+
+static void application_done(void *ctx, int index, int code, int64_t start_ns, int64_t end_ns) {
+    note(ctx, index, code, start_ns ? start_ns - START_NS : -1, end_ns - START_NS);
 }
 
 /* Misses so far, and queries that are overdue but not answered. */
@@ -51,6 +61,28 @@ static int missed(struct run *run, int issued, int64_t now_ns) {
     return n;
 }
 
+/* Lets the clock come to `to`; stages of applications begin when they become ready. */
+static void advance(struct run *run, struct mo_sim *sim, int64_t to) {
+    for (int64_t next; run->flow && (next = mo_sim_next(sim)) <= to && next != MO_NEVER;) {
+        mo_sim_advance(sim, next);
+        mo_bench_flow_go_on(run->flow, sim);
+    }
+    mo_sim_advance(sim, to);
+}
+
+static void issue(struct run *run, struct mo_sim *sim, int i) {
+    const struct mo_bench_arrival *a = &run->schedule->items[i];
+    const struct mo_bench_gpu_side *side = run->simulation->side;
+    run->records[i].issue_ns = a->at_ns;
+    if (run->simulation->mix.scenario.tenants[a->tenant].app) {
+        mo_bench_flow_begin(run->flow, sim, a->tenant, i);
+        return;
+    }
+    int tenant = side ? side->first[a->tenant] : a->tenant;
+    int code = mo_sim_submit(sim, tenant, &run->records[i], NULL, NULL);
+    if (code) note(run, i, code, -1, a->at_ns);
+}
+
 /* The drawn schedule against the engine; the answer to what is still open at its end is "unfinished". */
 static void drive(struct run *run, struct mo_sim *sim, int give_up, int64_t *cut_ns) {
     const struct mo_bench_schedule *s = run->schedule;
@@ -60,15 +92,44 @@ static void drive(struct run *run, struct mo_sim *sim, int give_up, int64_t *cut
             *cut_ns = at;
             return;
         }
-        mo_sim_advance(sim, at + START_NS);
-        run->records[i].issue_ns = at;
-        int code = mo_sim_submit(sim, s->items[i].tenant, &run->records[i], NULL, NULL);
-        if (code) note(run, i, code, -1, at);
+        advance(run, sim, at + START_NS);
+        issue(run, sim, i);
     }
-    mo_sim_advance(sim, s->total_ns + START_NS);
+    advance(run, sim, s->total_ns + START_NS);
 }
 
-static int open_tenants(const struct mo_bench_simulation *m, struct mo_sim *sim, moire_error *err) {
+/* What an operator would declare: the rate at the beginning. */
+static double first_rate(const struct mo_bench_tenant *t, const struct mo_bench_gpu_tenant *g, double rate) {
+    if (t->curve.n) rate *= t->curve.rate[0] / t->rate;
+    return t->app ? rate * t->app->dag.stage[g->stage].count : rate;
+}
+
+/* A batch holds an instance a query, so there are as many as may wait. */
+static int open_gpu_tenants(const struct mo_bench_simulation *m, struct mo_sim *sim, double load,
+                            moire_error *err) {
+    double rates[MO_BENCH_MAX_TENANTS];
+    mo_bench_rates(&m->mix, load, rates);
+    for (int i = 0; i < m->side->n; i++) {
+        const struct mo_bench_gpu_tenant *g = &m->side->tenant[i];
+        const struct mo_bench_tenant *t = &m->mix.scenario.tenants[g->source];
+        struct mo_sched_tenant_config c = {.qos_ns = g->qos_ns,
+                                           .best_effort = t->cls == MOIRE_BEST_EFFORT,
+                                           .shed_late = t->shed_late,
+                                           .priority = t->priority,
+                                           .queue = (int)m->env->limits.queue,
+                                           .instances = (int)m->env->limits.queue,
+                                           .profile = g->profile,
+                                           .share = (const struct mo_share_profile *const *)g->share,
+                                           .declared = first_rate(t, g, rates[g->source])};
+        int index, code = mo_sim_open(sim, &c, &index, err);
+        if (code) return code;
+    }
+    return MOIRE_OK;
+}
+
+static int open_tenants(const struct mo_bench_simulation *m, struct mo_sim *sim, double load,
+                        moire_error *err) {
+    if (m->side) return open_gpu_tenants(m, sim, load, err);
     for (int i = 0; i < m->mix.scenario.n_tenants; i++) {
         const struct mo_bench_tenant *t = &m->mix.scenario.tenants[i];
         int64_t arenas = m->machine.sim.n_cores + INSTANCES_SPARE, most = m->env->limits.arenas;
@@ -83,6 +144,15 @@ static int open_tenants(const struct mo_bench_simulation *m, struct mo_sim *sim,
         if (code) return code;
     }
     return MOIRE_OK;
+}
+
+/* How many of the arrivals are applications'. */
+static int applications(const struct run *run) {
+    const struct mo_bench_scenario *s = &run->simulation->mix.scenario;
+    int n = 0;
+    for (int i = 0; i < run->schedule->n; i++)
+        n += s->tenants[run->schedule->items[i].tenant].app != NULL;
+    return n;
 }
 
 static int64_t real_clock(void *ctx) {
@@ -113,12 +183,17 @@ int mo_bench_simulate_play(const struct mo_bench_simulation *m, const struct mo_
     for (int i = 0; i < schedule->n; i++)
         records[i] = (struct mo_bench_record){-1, -1, -1, MOIRE_OK};
     *cut_ns = INT64_MAX;
-    code = open_tenants(m, sim, err);
+    code = open_tenants(m, sim, schedule->load, err);
+    if (!code && applications(&run))
+        run.flow = mo_bench_flow_create(m->env, m->side, &m->mix.scenario, applications(&run),
+                                        application_done, &run);
+    if (!code && applications(&run) && !run.flow) code = mo_fail(err, MOIRE_ENOMEM, "out of memory");
     if (!code) drive(&run, sim, give_up, cut_ns);
     if (!code && mo_sim_broken(sim))
         code = mo_fail(err, MOIRE_EFAILED, "policy '%s': %lld blocks that no machine could run", policy->name,
                        (long long)mo_sim_broken(sim));
     if (!code && stats) *stats = *mo_sched_stats(mo_sim_sched(sim));
+    mo_bench_flow_destroy(run.flow);
     mo_sim_destroy(sim);
     return code;
 }

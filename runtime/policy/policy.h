@@ -9,6 +9,7 @@
 #ifndef MO_POLICY_H
 #define MO_POLICY_H
 #include "runtime/base/cores.h"
+#include "runtime/sched/gpus.h"
 #include "runtime/sched/profile.h"
 
 #define MO_NEVER INT64_MAX
@@ -22,6 +23,7 @@ enum mo_event_kind {
     MO_EVENT_DONE,    /* a block of query ended: its let is idle */
     MO_EVENT_TIMER,   /* the time the policy asked for has come */
     MO_EVENT_FREED,   /* an instance came free, a query was cancelled, a tenant went */
+    MO_EVENT_LETS,    /* the lets that were asked for are in force */
 };
 
 struct mo_event {
@@ -56,7 +58,9 @@ struct mo_view_tenant {
     bool best_effort, shed_late;
     int64_t qos_ns; /* 0 = none */
     const struct mo_profile *profile;
-    double residual; /* observed / profiled block time, recent mean */
+    const struct mo_share_profile *const *share; /* by kind of GPU; NULL = it runs on none */
+    double declared;                             /* queries/s that are expected at first; 0 = not known */
+    double residual;                             /* observed / profiled block time, recent mean */
     double attained; /* share of its recent answers within QoS, 0..1; starts at 1 */
     double load;     /* recent arrivals per ns x one-core time: cores it needs */
     int64_t answered, in_time;
@@ -78,12 +82,21 @@ struct mo_view {
     const struct mo_view_query *queries;
     const struct mo_view_run *runs; /* n_cores entries */
     double pressure[MO_PRESSURES];
+    const void *options; /* the policy's own, mo_policy.options */
+    /* A machine of GPUs: its cores are units of them.  All NULL on a machine of cores. */
+    const struct mo_gpus *gpus;
+    const struct mo_lets_plan *lets; /* in force; NULL = none yet.  Its tenants are indices into tenants */
+    bool lets_coming;                /* a plan is being prepared: no other can be asked for */
+    const bool *gpu_down;            /* by GPU: its old lets are gone, its new ones not there */
+    void *scratch;                   /* for planners, mo_plan_scratch_bytes() of it */
+    size_t scratch_bytes;
 };
 
 enum mo_decision_kind {
     MO_RUN,   /* layers [next_layer, end) of query, and of the batch behind it, on cores */
     MO_SHED,  /* answer query without a result; only waiting or paused ones of shed_late tenants */
     MO_TIMER, /* dispatch again at `when` at the latest; replaces an earlier wish */
+    MO_LETS,  /* prepare the lets of `plan` behind those in force, then serve on them: MO_EVENT_LETS */
 };
 
 struct mo_decision {
@@ -94,6 +107,7 @@ struct mo_decision {
     int64_t when;    /* TIMER: the time; RUN: latest start, MO_NEVER = any */
     int wanted;      /* RUN: cores it would have liked; more than it got counts as a conflict */
     double pressure; /* RUN: for which the versions of the layers are chosen; 0 = the fastest alone */
+    const struct mo_lets_plan *plan; /* LETS: copied when it is taken */
 };
 
 struct mo_decisions {
@@ -103,6 +117,8 @@ struct mo_decisions {
 
 struct mo_policy {
     const char *name, *description;
+    bool gpus;                                             /* for machines of GPUs, and for no others */
+    const void *options;                                   /* handed through view.options */
     size_t state_bytes;                                    /* zeroed by the core, 64-byte aligned */
     void (*init)(void *state, const struct mo_view *view); /* may be NULL */
     void (*plan)(void *state, const struct mo_view *view); /* may be NULL; else before the first dispatch
@@ -112,8 +128,10 @@ struct mo_policy {
                      struct mo_decisions *out);
 };
 
-/* All policies, NULL-terminated; and one by name (NULL: none such). */
+/* All policies of machines of cores, NULL-terminated; and one by name (NULL: none such). */
 const struct mo_policy *const *mo_policies(void);
+/* Those of machines of GPUs, NULL-terminated.  mo_policy_find() knows them too. */
+const struct mo_policy *const *mo_policy_servers(void);
 /* `moire` less one part each, for the ablation table; NULL-terminated.  mo_policy_find() knows them too. */
 const struct mo_policy *const *mo_policy_ablations(void);
 const struct mo_policy *mo_policy_find(const char *name);
@@ -131,6 +149,15 @@ static inline void mo_decide_run(struct mo_decisions *out, int query, int end, s
 static inline void mo_decide_shed(struct mo_decisions *out, int query) {
     if (out->n < out->cap) out->list[out->n++] = (struct mo_decision){.kind = MO_SHED, .query = query};
 }
+static inline void mo_decide_batch(struct mo_decisions *out, int query, int batch, int end,
+                                   struct mo_cores cores) {
+    if (out->n < out->cap)
+        out->list[out->n++] = (struct mo_decision){
+            .kind = MO_RUN, .query = query, .batch = batch, .end = end, .cores = cores, .when = MO_NEVER};
+}
+static inline void mo_decide_lets(struct mo_decisions *out, const struct mo_lets_plan *plan) {
+    if (out->n < out->cap) out->list[out->n++] = (struct mo_decision){.kind = MO_LETS, .plan = plan};
+}
 static inline void mo_decide_timer(struct mo_decisions *out, int64_t when) {
     if (out->n < out->cap) out->list[out->n++] = (struct mo_decision){.kind = MO_TIMER, .when = when};
 }
@@ -141,18 +168,24 @@ static inline void mo_decide_pressure(struct mo_decisions *out, const struct mo_
         if (out->list[i].kind == MO_RUN) out->list[i].pressure = view->pressure[MO_PRESSURE_CACHE];
 }
 
-/* Profiled time of layers [begin, end) for `batch` queries at once, residual left aside. */
-static inline int64_t mo_view_solo(const struct mo_view_tenant *t, int cores, int begin, int end, int batch) {
-    return batch * mo_profile_time(t->profile, cores, begin, end);
+/* What a tenant takes on a GPU; NULL = it does not run there. */
+static inline const struct mo_share_profile *mo_view_share(const struct mo_view *view, int tenant, int gpu) {
+    const struct mo_view_tenant *t = &view->tenants[tenant];
+    return t->share ? t->share[view->gpus->kind[gpu]] : NULL;
+}
+/* Profiled time of layers [begin, end) for `batch` queries at once on a let of n cores or units from `lead`
+ * on, alone and with the copies of a GPU; the residual is left aside. */
+static inline int64_t mo_view_solo(const struct mo_view *view, int tenant, int lead, int n, int begin,
+                                   int end, int batch) {
+    if (!view->gpus) return batch * mo_profile_time(view->tenants[tenant].profile, n, begin, end);
+    int gpu = view->gpus->gpu_of[lead];
+    const struct mo_share_profile *p = mo_view_share(view, tenant, gpu);
+    int share = mo_share_of_units(n, mo_gpus_kind(view->gpus, gpu)->units);
+    return p ? mo_share_latency(p, batch, share) + mo_share_copy(p, batch) : MO_SHARE_NEVER;
 }
 /* Predicted time of layers [begin, end) of a tenant on `cores`, with its residual. */
 static inline int64_t mo_view_time(const struct mo_view_tenant *t, int cores, int begin, int end) {
     return (int64_t)((double)mo_profile_time(t->profile, cores, begin, end) * t->residual);
-}
-/* The same for `batch` queries at once. */
-static inline int64_t mo_view_batch_time(const struct mo_view_tenant *t, int cores, int begin, int end,
-                                         int batch) {
-    return (int64_t)((double)mo_view_solo(t, cores, begin, end, batch) * t->residual);
 }
 /* What is left of a query on `cores`, not counting a block that runs now. */
 static inline int64_t mo_view_left(const struct mo_view *view, int query, int cores) {

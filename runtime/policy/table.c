@@ -45,9 +45,10 @@ const struct mo_policy *const *mo_policy_ablations(void) {
 }
 
 const struct mo_policy *mo_policy_find(const char *name) {
-    for (const struct mo_policy *const *p = mo_policies(); *p; p++)
-        if (!strcmp((*p)->name, name)) return *p;
-    for (const struct mo_policy *const *p = mo_policy_ablations(); *p; p++)
-        if (!strcmp((*p)->name, name)) return *p;
+    const struct mo_policy *const *const tables[] = {mo_policies(), mo_policy_ablations(),
+                                                     mo_policy_servers()};
+    for (size_t i = 0; i < sizeof tables / sizeof *tables; i++)
+        for (const struct mo_policy *const *p = tables[i]; *p; p++)
+            if (!strcmp((*p)->name, name)) return *p;
     return NULL;
 }

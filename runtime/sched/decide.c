@@ -4,8 +4,8 @@
  * Rules of a decision: RUN names a query that waits (and its tenant has a free instance) or is paused; its
  * end lies in (next_layer, n_layers]; its cores are idle and at least one; a batch is no larger than the
  * engine takes, its members stand behind the query in the same list at the same layer, and there is an
- * instance for each.  SHED names a waiting or paused
- * query of a tenant that allows it.  TIMER lies in the future.  Whatever breaks a rule is refused and
+ * instance for each; on GPUs the cores are a let that may run the tenant (lets.c).  SHED names a waiting or
+ * paused query of a tenant that allows it.  TIMER lies in the future.  Whatever breaks a rule is refused and
  * counted; nothing else is disturbed by it. */
 #include "runtime/sched/impl.h"
 
@@ -39,6 +39,7 @@ static bool may_run(const struct mo_sched *s, const struct mo_decision *d) {
     if (d->end <= q->next_layer || d->end > s->faces[q->tenant].profile->n_layers) return false;
     if (s->queries.body[d->query].instance < 0 && s->tenants[q->tenant].n_free < batch_of(d)) return false;
     if (d->batch > 1 && !may_batch(s, d)) return false;
+    if (s->lets && !mo_sched_let_runs(s, q->tenant, &d->cores)) return false;
     return mo_cores_next(&d->cores, -1) >= 0 && mo_cores_subset(&d->cores, &s->view.idle);
 }
 
@@ -80,16 +81,21 @@ static void log_run(struct mo_sched *s, const struct mo_decision *d, int n, int6
         mo_sched_log(s, now, MO_LOG_MEMBER, slot, q->tenant, q->next_layer, d->end, first);
 }
 
+static int64_t predict(const struct mo_sched *s, const struct mo_decision *d, const struct mo_view_query *q,
+                       int lead, int n) {
+    int64_t solo = mo_view_solo(&s->view, q->tenant, lead, n, q->next_layer, d->end, batch_of(d));
+    return (int64_t)((double)solo * s->faces[q->tenant].residual);
+}
+
 static void start_run(struct mo_sched *s, const struct mo_decision *d, int64_t now) {
     const struct mo_view_query *q = &s->queries.face[d->query];
-    const struct mo_view_tenant *face = &s->faces[q->tenant];
     bool first = s->queries.body[d->query].instance < 0;
     int lead = mo_cores_next(&d->cores, -1), n = mo_cores_count(&d->cores), batch = batch_of(d);
-    int64_t predicted = mo_view_batch_time(face, n, q->next_layer, d->end, batch);
+    int64_t predicted = predict(s, d, q, lead, n);
     gather(s, d, lead, n, now);
     if (d->wanted > n) {
         s->stats.conflicts++;
-        s->stats.conflict_ns += predicted - mo_view_batch_time(face, d->wanted, q->next_layer, d->end, batch);
+        s->stats.conflict_ns += predicted - predict(s, d, q, lead, d->wanted);
     }
     s->runs[lead] = (struct mo_view_run){.query = d->query,
                                          .batch = batch,
@@ -138,6 +144,8 @@ static bool apply(struct mo_sched *s, const struct mo_decision *d, int64_t now) 
         s->timer_at = d->when;
         s->ops->set_timer(s->engine, d->when);
         return true;
+    case MO_LETS:
+        return mo_sched_lets_ask(s, d->plan);
     }
     return false;
 }
@@ -158,16 +166,17 @@ static int oldest_runnable(const struct mo_sched *s) {
 }
 
 /* Liveness whatever the policy does: with every core idle, no timer asked for and work at hand, the oldest
- * query runs a block on one core. */
+ * query runs a block on one core; on GPUs on a let that may run it, if there is one. */
 static void rescue(struct mo_sched *s, int64_t now) {
     if (s->view.n_idle < s->n_cores || s->timer_at != MO_NEVER) return;
     int slot = oldest_runnable(s);
-    if (slot < 0) return;
+    struct mo_cores cores = mo_cores_first(1);
+    if (slot < 0 || (s->lets && !mo_sched_let_of(s, s->queries.face[slot].tenant, &cores))) return;
     s->stats.rescues++;
     struct mo_decision d = {.kind = MO_RUN,
                             .query = slot,
                             .end = mo_view_block(&s->view, slot, 1),
-                            .cores = mo_cores_first(1),
+                            .cores = cores,
                             .when = MO_NEVER};
     start_run(s, &d, now);
 }

@@ -24,6 +24,18 @@ struct mo_sched_tenant {
     void *memory;
 };
 
+/* Lets of GPUs (lets.c). */
+struct mo_sched_lets {
+    const struct mo_gpus *gpus;
+    struct mo_lets_plan *force, *coming;
+    bool pending;
+    bool *hosts;            /* [n_gpus][max_tenants]: the plan in force has the tenant on that GPU */
+    short at[MO_MAX_CORES]; /* let in force whose first unit this is, -1 = none */
+    bool down[MO_PLAN_GPUS];
+    void *scratch; /* of planners */
+    size_t scratch_bytes;
+};
+
 struct mo_sched {
     const struct mo_env *env;
     const struct mo_policy *policy;
@@ -46,6 +58,7 @@ struct mo_sched {
     struct mo_pressure_source source; /* read NULL: observed slowdown */
     double logged;                    /* pressure of the latest event */
     int tuned;                        /* tenants with a curve */
+    struct mo_sched_lets *lets;       /* NULL on a machine of cores */
 };
 
 /* list of slots (sched_list.c) */
@@ -54,6 +67,14 @@ bool mo_slot_remove(struct mo_slot_list *list, const struct mo_view_query *face,
 /* Where a slot stands, -1 when it is not there; takes n slots out from there on. */
 int mo_slot_find(const struct mo_slot_list *list, const struct mo_view_query *face, int slot);
 void mo_slot_cut(struct mo_slot_list *list, int at, int n);
+
+int mo_sched_lets_create(struct mo_sched *s, const struct mo_gpus *gpus);
+void mo_sched_lets_destroy(struct mo_sched *s);
+/* Takes a plan when it can be served; false: it is refused. */
+bool mo_sched_lets_ask(struct mo_sched *s, const struct mo_lets_plan *plan);
+/* Whether exactly these units are a let that may run the tenant; and some let that may (false: none). */
+bool mo_sched_let_runs(const struct mo_sched *s, int tenant, const struct mo_cores *cores);
+bool mo_sched_let_of(const struct mo_sched *s, int tenant, struct mo_cores *out);
 
 /* Mirrors a tenant's lists and instances into its face. */
 void mo_sched_mirror(struct mo_sched *s, int tenant);

@@ -22,10 +22,22 @@ static bool allocate(struct mo_sched *s, const struct mo_sched_config *c) {
         (struct mo_decisions){.cap = cap, .list = mo_alloc(env, (size_t)cap * sizeof(struct mo_decision))};
     s->policy_state = mo_alloc(env, c->policy->state_bytes);
     return s->faces && s->tenants && s->runs && s->run_first && s->decisions.list && s->policy_state &&
-           !mo_queries_init(&s->queries, env, c->max_queries);
+           !mo_queries_init(&s->queries, env, c->max_queries) &&
+           (!c->gpus || !mo_sched_lets_create(s, c->gpus));
+}
+
+/* Policies of lets want GPUs to cut, and the others know nothing of lets. */
+static int check_policy(const struct mo_sched_config *c, moire_error *err) {
+    if (c->policy->gpus == (c->gpus != NULL)) return MOIRE_OK;
+    return mo_fail(err, MOIRE_EINVAL,
+                   c->gpus ? "policy '%s' is for machines of cores: take one for GPUs"
+                           : "policy '%s' is for machines of GPUs: take one for cores",
+                   c->policy->name);
 }
 
 int mo_sched_create(const struct mo_sched_config *c, struct mo_sched **out, moire_error *err) {
+    int code = check_policy(c, err);
+    if (code) return code;
     struct mo_sched *s = mo_alloc(c->env, sizeof *s);
     if (s) {
         *s = (struct mo_sched){.env = c->env,
@@ -54,7 +66,14 @@ int mo_sched_create(const struct mo_sched_config *c, struct mo_sched **out, moir
                                .idle = mo_cores_first(c->n_cores),
                                .tenants = s->faces,
                                .queries = s->queries.face,
-                               .runs = s->runs};
+                               .runs = s->runs,
+                               .options = c->policy->options,
+                               .gpus = c->gpus};
+    if (s->lets) {
+        s->view.gpu_down = s->lets->down;
+        s->view.scratch = s->lets->scratch;
+        s->view.scratch_bytes = s->lets->scratch_bytes;
+    }
     if (c->policy->init) c->policy->init(s->policy_state, &s->view);
     *out = s;
     return MOIRE_OK;
@@ -64,6 +83,7 @@ void mo_sched_destroy(struct mo_sched *s) {
     if (!s) return;
     for (int i = 0; s->tenants && i < s->max_tenants; i++)
         mo_free(s->env, s->tenants[i].memory);
+    mo_sched_lets_destroy(s);
     mo_queries_free(&s->queries);
     mo_free(s->env, s->policy_state);
     mo_free(s->env, s->decisions.list);
@@ -91,8 +111,20 @@ static void note_arrival(struct mo_sched *s, int tenant, int64_t arrival) {
         face->load = (double)mo_profile_time(face->profile, 1, 0, face->profile->n_layers) / t->gap;
 }
 
+/* Absolute, by the tenant's target. */
+static int64_t deadline_of(const struct mo_view_tenant *face, int64_t arrival) {
+    int64_t deadline;
+    return face->qos_ns && !__builtin_add_overflow(arrival, face->qos_ns, &deadline) ? deadline : MO_NEVER;
+}
+
 int mo_sched_arrival(struct mo_sched *s, int tenant, int64_t arrival, void *user, int64_t now, int *out,
                      moire_error *err) {
+    return mo_sched_arrival_by(s, tenant, arrival, deadline_of(&s->faces[tenant], arrival), user, now, out,
+                               err);
+}
+
+int mo_sched_arrival_by(struct mo_sched *s, int tenant, int64_t arrival, int64_t deadline, void *user,
+                        int64_t now, int *out, moire_error *err) {
     struct mo_sched_tenant *t = &s->tenants[tenant];
     struct mo_view_tenant *face = &s->faces[tenant];
     if (!face->open)
@@ -105,8 +137,6 @@ int mo_sched_arrival(struct mo_sched *s, int tenant, int64_t arrival, void *user
     if (slot < 0)
         return mo_fail(err, reject(s, &s->stats.rejected_limit, tenant, MOIRE_EBUSY, now),
                        "limit 'queries' (%d unanswered queries) reached: try later", s->queries.cap);
-    int64_t deadline = MO_NEVER;
-    if (face->qos_ns && __builtin_add_overflow(arrival, face->qos_ns, &deadline)) deadline = MO_NEVER;
     s->queries.face[slot] = (struct mo_view_query){.tenant = tenant,
                                                    .arrival = arrival,
                                                    .deadline = deadline,
@@ -177,9 +207,9 @@ bool mo_sched_try_release(struct mo_sched *s, int slot, int64_t now) {
 }
 
 /* Observed against predicted block time, clamped so that one stall does not poison the estimate. */
-static void learn(struct mo_sched *s, const struct mo_view_run *run, int tenant, int64_t observed) {
+static void learn(struct mo_sched *s, const struct mo_view_run *run, int lead, int tenant, int64_t observed) {
     struct mo_view_tenant *face = &s->faces[tenant];
-    int64_t base = mo_view_solo(face, run->n_cores, run->begin, run->end, run->batch);
+    int64_t base = mo_view_solo(&s->view, tenant, lead, run->n_cores, run->begin, run->end, run->batch);
     if (base <= 0) return;
     double ratio = (double)observed / (double)base;
     mo_sched_note_slowdown(&s->tenants[tenant], ratio < RESIDUAL_MAX ? ratio : RESIDUAL_MAX, base);
@@ -220,7 +250,7 @@ void mo_sched_block_done(struct mo_sched *s, int lead, bool ran, int code, int64
     mo_cores_join(&s->view.idle, &run.cores);
     s->view.n_idle += run.n_cores;
     if (ran && code == MOIRE_OK) {
-        learn(s, &run, tenant, end - start);
+        learn(s, &run, lead, tenant, end - start);
         mo_histogram_add(&s->stats.block_ns, end - start);
     } else if (!ran) {
         s->stats.late_drops++;

@@ -37,14 +37,18 @@ struct mo_engine_ops {
     void (*resolved)(void *engine, int query);
     /* Nothing refers to the query any more, no block of it runs: what belongs to `user` may be reused. */
     void (*released)(void *engine, int tenant, void *user);
+    /* GPUs: prepare the lets that the policy has asked for, which should take so long; blocks go on starting
+     * on those in force until the engine calls mo_sched_prepared().  NULL on an engine of cores. */
+    void (*prepare)(void *engine, int64_t expected_ns);
 };
 
 struct mo_sched_config {
     const struct mo_env *env;
     const struct mo_policy *policy;
     int n_cores, max_queries, max_tenants;
-    int64_t block_ns; /* 0 = from the tightest QoS, see mo_sched_block_bound() */
-    int max_batch;    /* queries that a block of the engine can take; 0 = 1 */
+    int64_t block_ns;           /* 0 = from the tightest QoS, see mo_sched_block_bound() */
+    int max_batch;              /* queries that a block of the engine can take; 0 = 1 */
+    const struct mo_gpus *gpus; /* finished; the cores are their units.  NULL = a machine of cores */
     const struct mo_engine_ops *ops;
     void *engine;
     struct mo_ring *ring;                /* events of the core; NULL = none */
@@ -56,8 +60,10 @@ struct mo_sched_tenant_config {
     int64_t qos_ns;
     bool best_effort, shed_late;
     int priority, queue, instances;
-    const struct mo_profile *profile;    /* lives as long as the tenant */
-    double slowdown[MO_PRESSURE_LEVELS]; /* at each level of pressure; zeros = not known */
+    const struct mo_profile *profile;            /* lives as long as the tenant */
+    const struct mo_share_profile *const *share; /* by kind of GPU, as long; NULL on a machine of cores */
+    double declared;                             /* queries/s expected at first; 0 = not known */
+    double slowdown[MO_PRESSURE_LEVELS];         /* at each level of pressure; zeros = not known */
 };
 
 struct mo_sched;
@@ -77,11 +83,16 @@ void mo_sched_tenant_free(struct mo_sched *sched, int tenant);
 /* Accepts a query: MOIRE_OK and its slot, or MOIRE_EBUSY / MOIRE_ELIMIT / MOIRE_EUNLOADED. */
 int mo_sched_arrival(struct mo_sched *sched, int tenant, int64_t arrival, void *user, int64_t now, int *slot,
                      moire_error *err);
+/* The same with a deadline of its own (MO_NEVER: none) instead of the tenant's target. */
+int mo_sched_arrival_by(struct mo_sched *sched, int tenant, int64_t arrival, int64_t deadline, void *user,
+                        int64_t now, int *slot, moire_error *err);
 /* The block led by core `lead` ended.  ran: false when it came after its latest start.  code: MOIRE_OK, or
  * why the query failed.  Times are the worker's own. */
 void mo_sched_block_done(struct mo_sched *sched, int lead, bool ran, int code, int64_t start, int64_t end,
                          int64_t now);
 void mo_sched_timer(struct mo_sched *sched, int64_t now);
+/* The lets that ops.prepare was called for can serve. */
+void mo_sched_prepared(struct mo_sched *sched, int64_t now);
 /* Resolves an open query with `code`; MOIRE_ESTALE when there is none of that handle or it is decided. */
 int mo_sched_cancel(struct mo_sched *sched, uint64_t handle, int code, int64_t now);
 /* The callback of a resolved query has returned. */

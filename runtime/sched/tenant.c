@@ -57,6 +57,8 @@ int mo_sched_tenant_open(struct mo_sched *s, const struct mo_sched_tenant_config
                                            .shed_late = c->shed_late,
                                            .qos_ns = c->qos_ns,
                                            .profile = c->profile,
+                                           .share = c->share,
+                                           .declared = c->declared,
                                            .residual = 1,
                                            .attained = 1,
                                            .waiting = t->waiting.slot,

@@ -8,47 +8,10 @@
  *
  * Blocks that end at one instant end in the order in which they began; a block's end comes before a timer,
  * and both before an arrival of the same instant. */
-#include "runtime/sim/sim.h"
-
 #include <math.h>
+#include "runtime/sim/impl.h"
 
-static const double ALIKE = 1e-9;
-
-/* A block on its way. */
-struct work {
-    struct mo_run run;
-    int64_t begin, end;   /* layers run in [begin, end) if nothing changes */
-    int64_t seen;         /* `left` is as of this time */
-    double left;          /* ns of solo time to go */
-    double pace;          /* ns of real time for one of solo time */
-    double once;          /* bytes a ns of solo time: read once a query, */
-    double alone, shared; /* and read again, nobody else running and everybody */
-    double demand;        /* of these, to memory now */
-    uint64_t order;
-    bool ran;
-};
-
-struct mo_sim {
-    const struct mo_env *env;
-    struct mo_sim_machine machine;
-    struct mo_sched *sched;
-    struct mo_sim_config config;
-    const struct mo_profile **profile; /* by tenant */
-    struct work *work;                 /* by lead core */
-    int *running;                      /* lead cores of running blocks */
-    int n_running, first;              /* first: of them, the one that ends first; -1 = none */
-    int n_busy;                        /* cores */
-    struct mo_cores all, busy;
-    int64_t *idle_since; /* by core */
-    struct mo_query_list resolved;
-    int64_t now, timer, unanswered, broken;
-    double demand;   /* of all running blocks on memory, bytes a ns */
-    int *active;     /* running blocks by tenant */
-    double resident; /* bytes that the tenants with running blocks touch in a query */
-    uint64_t order, rng;
-};
-
-/* --- speed ---------------------------------------------------------------------------------------------- */
+/* --- blocks --------------------------------------------------------------------------------------------- */
 /* splitmix64: one word of state, any seed is good */
 static double uniform(uint64_t *s) {
     uint64_t z = *s += UINT64_C(0x9e3779b97f4a7c15);
@@ -57,58 +20,7 @@ static double uniform(uint64_t *s) {
     return (double)((z ^ z >> 31) >> 11) * 0x1p-53;
 }
 
-static bool contended(const struct mo_sim *s) {
-    return s->machine.corun > 0 || s->machine.bytes_ns > 0;
-}
-
-/* Share of the traffic that the shared cache does not catch: what the active models touch competes for it,
- * and each keeps its part. */
-static double missed(const struct mo_sim *s) {
-    double cache = s->machine.cache_bytes;
-    return cache <= 0 ? 1 : s->resident > cache ? 1 - cache / s->resident : 0;
-}
-
-/* What a block asks of memory now. */
-static double demand_of(const struct mo_sim *s, const struct work *w, double miss) {
-    int others = s->machine.n_cores - w->run.n_cores;
-    double busy = others > 0 ? (double)(s->n_busy - w->run.n_cores) / others : 0;
-    return w->once * miss + w->alone + busy * (w->shared - w->alone);
-}
-
-/* Bytes a ns that a core may have when all blocks together ask for more than there is: those that ask for
- * less than their cores' part leave the rest to the others. */
-static double fair_part(const struct mo_sim *s) {
-    double part = s->machine.bytes_ns / s->n_busy;
-    for (;;) {
-        double left = s->machine.bytes_ns;
-        int cores = 0;
-        for (int i = 0; i < s->n_running; i++) {
-            const struct work *w = &s->work[s->running[i]];
-            if (w->demand <= part * w->run.n_cores)
-                left -= w->demand;
-            else
-                cores += w->run.n_cores;
-        }
-        double next = cores ? left / cores : part;
-        if (next <= part * (1 + ALIKE)) return part;
-        part = next;
-    }
-}
-
-static double pace_of(const struct mo_sim *s, const struct work *w, double part) {
-    double pace = s->n_running > 1 ? 1 + s->machine.corun : 1, share = part * w->run.n_cores;
-    return w->demand > share ? pace * w->demand / share : pace;
-}
-
-/* A block of the tenant begins (+1) or ends (-1). */
-static void note_active(struct mo_sim *s, int tenant, int change) {
-    const struct mo_profile *p = s->profile[tenant];
-    s->active[tenant] += change;
-    if (s->active[tenant] == (change > 0))
-        s->resident += change * (double)mo_profile_bytes(p, 0, p->n_layers);
-}
-
-static bool sooner(const struct work *a, const struct work *b) {
+static bool sooner(const struct mo_sim_work *a, const struct mo_sim_work *b) {
     return a->end != b->end ? a->end < b->end : a->order < b->order;
 }
 
@@ -119,15 +31,19 @@ static void find_first(struct mo_sim *s) {
     s->first = first;
 }
 
+double mo_sim_uniform(struct mo_sim *s) {
+    return uniform(&s->rng);
+}
+
 /* When what is left of a block is done if nothing changes. */
-static int64_t end_of(const struct mo_sim *s, const struct work *w) {
+static int64_t end_of(const struct mo_sim *s, const struct mo_sim_work *w) {
     double rest = w->left * w->pace;
     return s->config.pace ? mo_sim_pace_end(s->config.pace, w->run.lead, w->seen, rest)
                           : w->seen + (int64_t)ceil(rest);
 }
 
 /* What of a block's time has passed, at the pace that it had. */
-static void catch_up(const struct mo_sim *s, struct work *w) {
+static void catch_up(const struct mo_sim *s, struct mo_sim_work *w) {
     if (s->now <= w->seen) return;
     double passed = s->config.pace ? mo_sim_pace_work(s->config.pace, w->run.lead, w->seen, s->now)
                                    : (double)(s->now - w->seen);
@@ -136,25 +52,11 @@ static void catch_up(const struct mo_sim *s, struct work *w) {
     if (w->left < 0) w->left = 0;
 }
 
-/* The set of running blocks has changed: what is left of each goes on at its new pace. */
-static void revise(struct mo_sim *s) {
-    double miss = missed(s), part = INFINITY;
-    s->demand = 0;
-    for (int i = 0; i < s->n_running && s->machine.bytes_ns > 0; i++) {
-        struct work *w = &s->work[s->running[i]];
-        w->demand = demand_of(s, w, miss);
-        s->demand += w->demand;
-    }
-    if (s->machine.bytes_ns > 0 && s->demand > s->machine.bytes_ns) part = fair_part(s);
-    for (int i = 0; i < s->n_running; i++) {
-        struct work *w = &s->work[s->running[i]];
-        double pace = pace_of(s, w, part);
-        if (pace == w->pace) continue;
-        catch_up(s, w);
-        w->pace = pace;
-        w->end = end_of(s, w);
-    }
-    find_first(s);
+void mo_sim_repace(struct mo_sim *s, struct mo_sim_work *w, double pace) {
+    if (pace == w->pace) return;
+    catch_up(s, w);
+    w->pace = pace;
+    w->end = end_of(s, w);
 }
 
 /* --- the core's calls ----------------------------------------------------------------------------------- */
@@ -171,44 +73,18 @@ static bool possible(const struct mo_sim *s, const struct mo_run *run) {
            !mo_cores_meet(&run->cores, &s->busy);
 }
 
-/* Solo time of a block in the versions chosen for it, and what it reads a ns of that. */
-static double block_time(const struct mo_profile *p, const struct mo_run *run, struct work *w) {
-    int n = run->n_cores, begin = run->begin, end = run->end;
-    double solo = (double)mo_profile_time(p, n, begin, end);
-    w->alone = w->shared = 0;
-    if (p->level) {
-        const struct mo_profile_level *at = mo_profile_at(p, run->pressure);
-        solo = (double)mo_profile_part(p, at->solo, n, begin, end);
-        w->alone = (double)mo_profile_part(p, at->alone, n, begin, end) / solo;
-        w->shared = (double)mo_profile_part(p, at->shared, n, begin, end) / solo;
-    }
-    w->once = solo > 0 ? (double)mo_profile_bytes(p, begin, end) / solo : 0;
-    return solo;
-}
-
-/* From a decision to the first layer. */
-static int64_t start_cost(struct mo_sim *s, const struct mo_run *run) {
-    if (!s->config.starts) return s->machine.block_ns + (run->first ? s->machine.query_ns : 0);
-    bool asleep = true; /* the first core to begin is one that spins, if any does */
-    for (int c = mo_cores_next(&run->cores, -1); c >= 0; c = mo_cores_next(&run->cores, c))
-        asleep = asleep && s->now - s->idle_since[c] > MO_SPIN_NS;
-    const double *parts = s->config.spread[run->tenant].start[run->first][asleep];
-    return (int64_t)parts[(int)(uniform(&s->rng) * MO_SIM_PARTS)];
-}
-
 static void start(void *self, const struct mo_run *run) {
     struct mo_sim *s = self;
-    struct work *w = &s->work[run->lead];
-    const struct mo_profile *profile = s->profile[run->tenant];
+    struct mo_sim_work *w = &s->work[run->lead];
     s->broken += !possible(s, run);
-    double solo = block_time(profile, run, w);
+    double solo = s->device->time(s, run, w);
     if (s->config.spread)
         solo *= s->config.spread[run->tenant].ratio[run->n_cores > 1][(int)(uniform(&s->rng) * MO_SIM_PARTS)];
     else if (s->machine.slowdown > 0)
         solo *= s->machine.slowdown;
     if (s->machine.noise > 0 && !s->config.spread) solo *= 1 + s->machine.noise * (uniform(&s->rng) - 0.5);
-    int64_t begin = s->now + start_cost(s, run);
     w->run = *run;
+    int64_t begin = s->device->begin(s, run, w);
     w->ran = begin <= run->latest_start;
     w->begin = w->seen = begin;
     w->left = w->ran ? solo : 0;
@@ -218,10 +94,9 @@ static void start(void *self, const struct mo_run *run) {
     mo_cores_join(&s->busy, &run->cores);
     s->n_busy += run->n_cores;
     s->running[s->n_running++] = run->lead;
-    note_active(s, run->tenant, 1);
     log_members(s, w->ran ? MO_LOG_BLOCK_START : MO_LOG_BLOCK_DROP, run, s->now);
-    if (contended(s))
-        revise(s);
+    if (s->device->changed(s, w, 1))
+        find_first(s);
     else if (s->first < 0 || sooner(w, &s->work[s->first]))
         s->first = run->lead;
 }
@@ -233,6 +108,11 @@ static void set_timer(void *self, int64_t when) {
 static void resolved(void *self, int slot) {
     struct mo_sim *s = self;
     mo_query_list_put(mo_sched_queries(s->sched), &s->resolved, slot);
+}
+
+static void prepare(void *self, int64_t expected_ns) {
+    struct mo_sim *s = self;
+    s->prepared = s->now + expected_ns;
 }
 
 static void released(void *self, int tenant, void *user) {
@@ -259,19 +139,16 @@ static void deliver(struct mo_sim *s) {
 
 static void end_block(struct mo_sim *s) {
     int lead = s->first, i = 0;
-    struct work *w = &s->work[lead];
+    struct mo_sim_work *w = &s->work[lead];
     while (s->running[i] != lead)
         i++;
     s->running[i] = s->running[--s->n_running];
-    note_active(s, w->run.tenant, -1);
     for (int c = mo_cores_next(&w->run.cores, -1); c >= 0; c = mo_cores_next(&w->run.cores, c))
         s->idle_since[c] = s->now;
     mo_cores_subtract(&s->busy, &w->run.cores);
     s->n_busy -= w->run.n_cores;
-    if (contended(s))
-        revise(s);
-    else
-        find_first(s);
+    s->device->changed(s, w, -1);
+    find_first(s);
     if (w->ran) {
         log_members(s, MO_LOG_BLOCK_END, &w->run, s->now);
         mo_sched_stats(s->sched)->kernel_core_ns += (s->now - w->begin) * w->run.n_cores;
@@ -281,13 +158,17 @@ static void end_block(struct mo_sim *s) {
 
 int64_t mo_sim_next(const struct mo_sim *s) {
     int64_t end = s->first >= 0 ? s->work[s->first].end : MO_NEVER;
-    return end < s->timer ? end : s->timer;
+    int64_t next = end < s->timer ? end : s->timer;
+    return next < s->prepared ? next : s->prepared;
 }
 
 static void step(struct mo_sim *s, int64_t when) {
     s->now = when;
     if (s->first >= 0 && s->work[s->first].end == when) {
         end_block(s);
+    } else if (s->prepared <= when) {
+        s->prepared = MO_NEVER;
+        mo_sched_prepared(s->sched, when);
     } else {
         s->timer = MO_NEVER;
         mo_sched_timer(s->sched, when);
@@ -308,11 +189,18 @@ int64_t mo_sim_drain(struct mo_sim *s) {
 }
 
 int mo_sim_submit(struct mo_sim *s, int tenant, void *user, uint64_t *handle, moire_error *err) {
+    int64_t qos = mo_sched_view(s->sched)->tenants[tenant].qos_ns, deadline;
+    if (!qos || __builtin_add_overflow(s->now, qos, &deadline)) deadline = MO_NEVER;
+    return mo_sim_submit_by(s, tenant, deadline, user, handle, err);
+}
+
+int mo_sim_submit_by(struct mo_sim *s, int tenant, int64_t deadline, void *user, uint64_t *handle,
+                     moire_error *err) {
     int slot;
     mo_event_put(s->config.ring, s->now, MO_LOG_SUBMIT, 0, tenant, s->now, 0, 0);
     /* the answer may come before the core returns: the count must know of it */
     s->unanswered++;
-    int code = mo_sched_arrival(s->sched, tenant, s->now, user, s->now, &slot, err);
+    int code = mo_sched_arrival_by(s->sched, tenant, s->now, deadline, user, s->now, &slot, err);
     if (code)
         s->unanswered--;
     else if (handle)
@@ -342,7 +230,7 @@ static int64_t cost_clock(void *self) {
 
 /* --- create, destroy ------------------------------------------------------------------------------------ */
 int mo_sim_create(const struct mo_sim_config *c, struct mo_sim **out, moire_error *err) {
-    static const struct mo_engine_ops ops = {start, set_timer, resolved, released};
+    static const struct mo_engine_ops ops = {start, set_timer, resolved, released, prepare};
     struct mo_sim *s = mo_alloc(c->env, sizeof *s);
     if (!s) return mo_fail(err, MOIRE_ENOMEM, "out of memory for a simulated engine");
     size_t n = (size_t)c->machine.n_cores;
@@ -353,13 +241,16 @@ int mo_sim_create(const struct mo_sim_config *c, struct mo_sim **out, moire_erro
                          .first = -1,
                          .resolved = MO_QUERY_LIST_EMPTY,
                          .timer = MO_NEVER,
+                         .prepared = MO_NEVER,
+                         .device = c->machine.gpus ? &mo_sim_gpus : &mo_sim_cores,
                          .rng = c->seed};
     s->profile = mo_alloc(c->env, (size_t)c->max_tenants * sizeof *s->profile);
+    s->share = mo_alloc(c->env, (size_t)c->max_tenants * sizeof *s->share);
     s->active = mo_alloc(c->env, (size_t)c->max_tenants * sizeof *s->active);
     s->work = mo_alloc(c->env, n * sizeof *s->work);
     s->running = mo_alloc(c->env, n * sizeof *s->running);
     s->idle_since = mo_alloc(c->env, n * sizeof *s->idle_since);
-    int code = s->profile && s->active && s->work && s->running && s->idle_since
+    int code = s->profile && s->share && s->active && s->work && s->running && s->idle_since
                    ? MOIRE_OK
                    : mo_fail(err, MOIRE_ENOMEM, "out of memory for %d simulated cores", c->machine.n_cores);
     struct mo_sched_config sc = {
@@ -369,6 +260,8 @@ int mo_sim_create(const struct mo_sim_config *c, struct mo_sim **out, moire_erro
         .max_queries = c->max_queries,
         .max_tenants = c->max_tenants,
         .block_ns = c->block_ns,
+        .gpus = c->machine.gpus,
+        .max_batch = c->machine.gpus ? MO_SHARE_BATCH : 1,
         .ops = &ops,
         .engine = s,
         .ring = c->ring,
@@ -390,13 +283,16 @@ void mo_sim_destroy(struct mo_sim *s) {
     mo_free(s->env, s->idle_since);
     mo_free(s->env, s->work);
     mo_free(s->env, (void *)s->profile);
+    mo_free(s->env, (void *)s->share);
     mo_free(s->env, s);
 }
 
 int mo_sim_open(struct mo_sim *s, const struct mo_sched_tenant_config *config, int *tenant,
                 moire_error *err) {
     int code = mo_sched_tenant_open(s->sched, config, s->now, tenant, err);
-    if (!code) s->profile[*tenant] = config->profile;
+    if (code) return code;
+    s->profile[*tenant] = config->profile;
+    s->share[*tenant] = config->share;
     return code;
 }
 

@@ -16,7 +16,12 @@
  * shared cache does not hold, and that part shrinks as other cores get busy.  When all blocks together ask
  * for more than memory gives, it is shared max-min fair by cores: a let gets what it asks for or at least
  * its cores' part, and one that gets less than it asks for is slower by as much.
- * The pressure that policies see is the share of the ceiling that is asked for. */
+ * The pressure that policies see is the share of the ceiling that is asked for.
+ *
+ * On GPUs (gpus.c) a block is a batch of a whole model on a let.  Its input and output pass the GPU's one
+ * link first come, first served; then it takes the profile's latency of its batch and share, times a draw of
+ * the noise, times the interference with what runs on the other lets of that GPU, revised whenever that
+ * changes. */
 #ifndef MO_SIM_H
 #define MO_SIM_H
 #include "runtime/sched/sched.h"
@@ -32,6 +37,11 @@ struct mo_sim_machine {
     double corun;       /* blocks run slower by this share while another let is busy */
     double bytes_ns;    /* memory ceiling; with profiles that know their traffic, blocks share it */
     double cache_bytes; /* shared cache; what fits it does not go to memory.  0 = all traffic does */
+    /* Finished, and n_cores are its units; NULL = a machine of cores.  Of the above it knows block_ns,
+     * query_ns, noise and slowdown. */
+    const struct mo_gpus *gpus;
+    double interference_error; /* true slowdowns lie within this share of the kinds' model, by who runs beside
+                                  whom: the model that planners and policies use is not the truth */
 };
 
 /* What was measured of one tenant, as means of equally large parts in rising order: how block times lie
@@ -68,6 +78,9 @@ int mo_sim_open(struct mo_sim *sim, const struct mo_sched_tenant_config *config,
                 moire_error *err);
 /* A query arrives now.  MOIRE_OK and its handle, or why it was refused. */
 int mo_sim_submit(struct mo_sim *sim, int tenant, void *user, uint64_t *handle, moire_error *err);
+/* The same with a deadline of its own, absolute; MO_NEVER = none. */
+int mo_sim_submit_by(struct mo_sim *sim, int tenant, int64_t deadline, void *user, uint64_t *handle,
+                     moire_error *err);
 int mo_sim_cancel(struct mo_sim *sim, uint64_t handle);
 
 int64_t mo_sim_now(const struct mo_sim *sim);

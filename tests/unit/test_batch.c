@@ -42,7 +42,8 @@ static void scripted(void *state, const struct mo_view *view, const struct mo_ev
     n_script = 0;
     mo_decide_timer(out, INT64_MAX - 1); /* or the core would rescue */
 }
-static const struct mo_policy by_script = {"script", "", 8, NULL, NULL, 0, scripted};
+static const struct mo_policy by_script = {
+    .name = "script", .description = "", .state_bytes = 8, .dispatch = scripted};
 
 /* Every idle core takes as many queries of one tenant as may run together, a layer at a time. */
 static void eager(void *state, const struct mo_view *view, const struct mo_event *event,
@@ -70,7 +71,8 @@ static void eager(void *state, const struct mo_view *view, const struct mo_event
         left--;
     }
 }
-static const struct mo_policy by_greed = {"eager", "", 8, NULL, NULL, 0, eager};
+static const struct mo_policy by_greed = {
+    .name = "eager", .description = "", .state_bytes = 8, .dispatch = eager};
 
 /* One event a core of a block's let. */
 static void record(struct fake *f, int kind, const struct mo_run *run) {
@@ -150,7 +152,7 @@ static void open_tenant(struct fake *f, bool shed) {
 }
 
 static struct fake *make(const struct mo_policy *policy, int max_batch) {
-    static const struct mo_engine_ops ops = {start, set_timer, resolved, released};
+    static const struct mo_engine_ops ops = {start, set_timer, resolved, released, NULL};
     struct fake *f = calloc(1, sizeof *f);
     f->env = mo_env_default();
     f->resolved = MO_QUERY_LIST_EMPTY;

@@ -256,7 +256,7 @@ struct fixture {
 };
 
 static void set_up(struct fixture *f, const char *policy, int queue, int instances) {
-    static const struct mo_engine_ops ops = {hand_start, hand_timer, hand_resolved, hand_released};
+    static const struct mo_engine_ops ops = {hand_start, hand_timer, hand_resolved, hand_released, NULL};
     *f = (struct fixture){.env = mo_env_default()};
     struct mo_sched_config c = {.env = &f->env,
                                 .policy = mo_policy_find(policy),

@@ -10,8 +10,8 @@ $(B)/tests/test_history: $(B)/obj/tests/history/test_history.o $(HISTORY_OBJ) $(
 	@mkdir -p $(@D)
 	$(CC) $(LDFLAGS) -o $@ $^ -lcmocka $(LDLIBS)
 
-# The test of batches has its events checked too.
-$(B)/tests/test_batch: $(HISTORY_OBJ)
+# Tests of batches have their events checked too.
+$(B)/tests/test_batch $(B)/tests/test_lets: $(HISTORY_OBJ)
 
 $(B)/obj/tests/history/test_history.o: | $(B)/gen/onnx.pb-c.h
 # Tests that build models see the generated messages too.

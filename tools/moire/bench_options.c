@@ -74,11 +74,14 @@ static int policies(struct mo_bench_options *o, char *text, moire_error *err) {
         if (!strcmp(parts[i], "none")) continue;
         bool clairvoyant = !strcmp(parts[i], "bound") || !strcmp(parts[i], "offline");
         if (!mo_policy_find(parts[i]) && !(o->simulated && clairvoyant)) {
-            char known[400] = "no such policy; there are";
-            for (const struct mo_policy *const *p = mo_policies(); *p; p++) {
-                size_t used = strlen(known);
-                snprintf(known + used, sizeof known - used, " %s", (*p)->name);
-            }
+            char known[700] = "no such policy; there are";
+            const struct mo_policy *const *const tables[] = {mo_policies(),
+                                                             o->simulated ? mo_policy_servers() : NULL};
+            for (int k = 0; k < 2; k++)
+                for (const struct mo_policy *const *p = tables[k]; p && *p; p++) {
+                    size_t used = strlen(known);
+                    snprintf(known + used, sizeof known - used, " %s", (*p)->name);
+                }
             return mo_bench_bad_flag(err, "--policy", parts[i], known);
         }
         o->serve.policies[o->serve.n_policies++] = parts[i];

@@ -22,6 +22,8 @@ static const char usage[] =
     "moire_record()), at load 1.00, and the first result is what happened.  Tenants, targets, profiles and\n"
     "cores are the recording's; with --machine the profiles, by the tenants' names, and the cores of "
     "that.\n\n"
+    "On machines with GPUs: lets of them by a planner, batches, applications (bench/scenarios/README.md);\n"
+    "policies moire-gpu, gpulet-int, sbp, ...  With rates in the scenario load 1.0 is those.\n\n"
     "  --machine FILE       the machine, needed\n"
     "  --policy P,...       policies (moire, fcfs, fcfs-1, ...); bound: an upper limit for any scheduler;\n"
     "                       offline: the best schedule found with all arrivals known\n"

@@ -1,0 +1,198 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * simulate_gpus.c - kinds, profiles and tenants of a simulation on GPUs; see simulate_gpus.h. */
+#include "bench/simulate_gpus.h"
+
+#include <math.h>
+#include <string.h>
+
+enum { CORES_A_GROUP = 16 };
+
+bool mo_bench_on_gpus(const struct mo_bench_machine *machine, const struct mo_bench_serve_options *o) {
+    const struct mo_policy *p = o->n_policies ? mo_policy_find(o->policies[0]) : NULL;
+    return machine->n_gpus && (!machine->sim.n_cores || (p && p->gpus));
+}
+
+/* --- kinds ---------------------------------------------------------------------------------------------- */
+static int describe(const struct mo_bench_machine *machine, struct mo_gpus *g, moire_error *err) {
+    int cores = machine->sim.n_cores, group = cores < CORES_A_GROUP ? cores : CORES_A_GROUP;
+    for (int k = 0; k < machine->n_gpus; k++) {
+        g->kinds[k] = machine->gpus[k].kind;
+        g->prepare_ns[k] = machine->gpus[k].reorganise_ns;
+        for (int i = 0; i < machine->gpus[k].count && g->n_gpus < MO_PLAN_GPUS; i++)
+            g->kind[g->n_gpus++] = k;
+    }
+    g->n_kinds = machine->n_gpus;
+    if (cores && g->n_kinds < MO_PLAN_KINDS) {
+        struct mo_plan_kind *k = &g->kinds[g->n_kinds];
+        *k = (struct mo_plan_kind){.name = "cores",
+                                   .units = group,
+                                   .max_lets = group,
+                                   .memory_bytes = INT64_MAX / 4,
+                                   .shared_weights = true};
+        mo_plan_sizes(k, 1, 1);
+        for (int i = 0; i + group <= cores && g->n_gpus < MO_PLAN_GPUS; i += group)
+            g->kind[g->n_gpus++] = g->n_kinds;
+        g->n_kinds++;
+    }
+    return mo_gpus_finish(g, err);
+}
+
+/* --- profiles ------------------------------------------------------------------------------------------- */
+/* The profile of cores as one of shares; NULL with *code set when it cannot be made. */
+static struct mo_share_profile *of_cores(const struct mo_env *env, const struct mo_profile *p, int units,
+                                         int *code, moire_error *err) {
+    int one = 1, share[CORES_A_GROUP];
+    for (int c = 1; c <= units; c++)
+        share[c - 1] = mo_share_of_units(c, units);
+    struct mo_share_profile *out = mo_share_create(env, 1, &one, units, share);
+    if (!out) *code = mo_fail(err, MOIRE_ENOMEM, "out of memory for a profile");
+    for (int c = 1; out && c <= units; c++) {
+        struct mo_share_cell cell = {mo_profile_time(p, c, 0, p->n_layers), {-1, -1, -1}};
+        mo_share_record(out, 0, c - 1, &cell);
+    }
+    if (out && (*code = mo_share_finish(out, err))) {
+        mo_share_destroy(out);
+        out = NULL;
+    }
+    return out;
+}
+
+/* A model that a kind has no profile of does not run there. */
+static int load_kind(const struct mo_bench_gpu_side *side, const struct mo_bench_machine *machine, int kind,
+                     struct mo_bench_gpu_tenant *t, moire_error *err) {
+    struct mo_share_table table;
+    struct mo_profile *cores;
+    int code;
+    if (kind < machine->n_gpus) {
+        code = mo_bench_machine_shares(side->env, machine, kind, t->model, &table, err);
+        if (!code) {
+            t->share[kind] = table.profile;
+            table.profile = NULL; /* ours now */
+            mo_share_table_free(&table);
+        }
+    } else {
+        code = mo_bench_machine_profile(side->env, machine, t->model, &cores, err);
+        if (!code) {
+            t->share[kind] = of_cores(side->env, cores, side->gpus.kinds[kind].units, &code, err);
+            mo_profile_destroy(cores);
+        }
+    }
+    return code == MOIRE_EINVAL ? MOIRE_OK : code;
+}
+
+/* The fastest time of one query by number of units, whatever the kind. */
+static int make_profile(struct mo_bench_gpu_side *side, struct mo_bench_gpu_tenant *t, moire_error *err) {
+    int most = 1;
+    for (int k = 0; k < side->gpus.n_kinds; k++)
+        if (side->gpus.kinds[k].units > most) most = side->gpus.kinds[k].units;
+    t->profile = mo_profile_create(side->env, 1, most);
+    if (!t->profile) return mo_fail(err, MOIRE_ENOMEM, "out of memory for a profile");
+    for (int k = 0; k < side->gpus.n_kinds; k++)
+        for (int u = 1; t->share[k] && u <= side->gpus.kinds[k].units; u++) {
+            int64_t ns = mo_share_latency(t->share[k], 1, mo_share_of_units(u, side->gpus.kinds[k].units));
+            mo_profile_record(t->profile, u, &ns);
+        }
+    mo_profile_finish(t->profile);
+    return MOIRE_OK;
+}
+
+static int load(struct mo_bench_gpu_side *side, const struct mo_bench_machine *machine,
+                struct mo_bench_gpu_tenant *t, moire_error *err) {
+    int any = 0;
+    for (int k = 0; k < side->gpus.n_kinds; k++) {
+        int code = load_kind(side, machine, k, t, err);
+        if (code) return code;
+        any += t->share[k] != NULL;
+    }
+    if (!any)
+        return mo_fail(err, MOIRE_EINVAL, "no profile of '%s' on any kind of GPU of machine '%s' (%s/%s.csv)",
+                       t->model, machine->name, machine->gpus[0].profiles, t->model);
+    return make_profile(side, t, err);
+}
+
+/* --- tenants -------------------------------------------------------------------------------------------- */
+static int add(struct mo_bench_gpu_side *side, const struct mo_bench_machine *machine,
+               struct mo_bench_gpu_tenant t, moire_error *err) {
+    if (side->n == MO_PLAN_TENANTS)
+        return mo_fail(err, MOIRE_ELIMIT, "more than %d models, stages of applications among them",
+                       MO_PLAN_TENANTS);
+    side->tenant[side->n] = t;
+    return load(side, machine, &side->tenant[side->n++], err);
+}
+
+static int add_stages(struct mo_bench_gpu_side *side, const struct mo_bench_machine *machine, int source,
+                      const struct mo_bench_tenant *t, moire_error *err) {
+    const struct mo_share_profile *const *profile[MO_DAG_STAGES];
+    const struct mo_bench_application *app = t->app;
+    int code = MOIRE_OK, first = side->n;
+    for (int i = 0; i < app->dag.n && !code; i++)
+        code = add(side, machine,
+                   (struct mo_bench_gpu_tenant){.model = app->model[i], .source = source, .stage = i}, err);
+    for (int i = 0; i < app->dag.n && !code; i++)
+        profile[i] = (const struct mo_share_profile *const *)side->tenant[first + i].share;
+    int64_t *split = side->split[source];
+    if (!code)
+        code = mo_dag_split(&app->dag, profile, side->gpus.n_kinds, (int64_t)(t->qos.ms * 1e6), split, err);
+    for (int i = 0; i < app->dag.n && !code; i++)
+        side->tenant[first + i].qos_ns = split[app->dag.level[i]];
+    return code;
+}
+
+/* Target, and the least of a whole GPU that a query takes within it. */
+static int aim(const struct mo_bench_gpu_side *side, struct mo_bench_mix *mix, int source, json_t *list) {
+    const struct mo_bench_tenant *t = &mix->scenario.tenants[source];
+    double solo = 0, cost = 0;
+    for (int i = side->first[source]; i < side->n && side->tenant[i].source == source; i++) {
+        const struct mo_bench_gpu_tenant *g = &side->tenant[i];
+        double least = INFINITY, longest = INFINITY;
+        for (int k = 0; k < side->gpus.n_kinds; k++) {
+            if (!g->share[k]) continue;
+            longest = fmin(longest, (double)mo_share_latency(g->share[k], 1, MO_SHARE_WHOLE) * 1e-6);
+            for (int s = 0; s < side->gpus.kinds[k].n_sizes; s++)
+                least = fmin(least, mo_share_cost(g->share[k],
+                                                  mo_share_of_units(side->gpus.kinds[k].sizes[s],
+                                                                    side->gpus.kinds[k].units),
+                                                  MO_SHARE_NEVER));
+        }
+        solo += longest;
+        cost += least * (t->app ? t->app->dag.stage[g->stage].count : 1);
+    }
+    double qos = t->qos.ms > 0 ? t->qos.ms : t->qos.times_solo * solo;
+    mix->qos_ns[source] = (int64_t)(qos * 1e6);
+    mix->solo_ms[source] = cost * 1e3;
+    return json_array_append_new(list, json_pack("{s:s, s:f, s:f, s:f, s:[{s:s, s:i, s:f, s:f}]}", "name",
+                                                 t->name, "qos_ms", qos, "solo_ms", cost * 1e3, "fastest_ms",
+                                                 solo, "solo", "system", "moire", "threads", 1, "min_ms",
+                                                 solo, "median_ms", solo));
+}
+
+int mo_bench_gpu_side_open(const struct mo_env *env, const struct mo_bench_machine *machine,
+                           struct mo_bench_mix *mix, struct mo_bench_gpu_side *out, moire_error *err) {
+    memset(out, 0, sizeof *out);
+    out->env = env;
+    json_t *list = json_array();
+    int bad = 0, code = describe(machine, &out->gpus, err);
+    mix->cores = out->gpus.n_gpus;
+    for (int i = 0; i < mix->scenario.n_tenants && !code; i++) {
+        const struct mo_bench_tenant *t = &mix->scenario.tenants[i];
+        out->first[i] = out->n;
+        code = t->app ? add_stages(out, machine, i, t, err)
+                      : add(out, machine,
+                            (struct mo_bench_gpu_tenant){.model = t->model, .source = i, .stage = -1}, err);
+        if (code) break;
+        bad |= aim(out, mix, i, list);
+        if (!t->app) out->tenant[out->first[i]].qos_ns = mix->qos_ns[i];
+    }
+    mix->calibration = json_pack("{s:o}", "tenants", list);
+    if (!code && (bad || !mix->calibration)) code = mo_fail(err, MOIRE_ENOMEM, "out of memory");
+    return code;
+}
+
+void mo_bench_gpu_side_close(struct mo_bench_gpu_side *side) {
+    for (int i = 0; i < side->n; i++) {
+        for (int k = 0; k < MO_PLAN_KINDS; k++)
+            mo_share_destroy(side->tenant[i].share[k]);
+        mo_profile_destroy(side->tenant[i].profile);
+    }
+    side->n = 0;
+}

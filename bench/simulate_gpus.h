@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * simulate_gpus.h - the GPUs of a simulation: who the scheduler's tenants are and what they take.
+ *
+ * A tenant of the scenario is one tenant of the scheduler; an application is one a stage, each with its part
+ * of the target.  Cores beside the GPUs join as one more kind: groups of at most 16 cores, whose lets need no
+ * preparation and which run one query at a time. */
+#ifndef MO_BENCH_SIMULATE_GPUS_H
+#define MO_BENCH_SIMULATE_GPUS_H
+#include "bench/machine.h"
+#include "bench/serve.h"
+
+/* A tenant of the scheduler. */
+struct mo_bench_gpu_tenant {
+    const char *model;
+    int source, stage; /* tenant of the scenario, and of an application which stage; else -1 */
+    int64_t qos_ns;    /* its part of the target */
+    struct mo_share_profile *share[MO_PLAN_KINDS]; /* owned; NULL = it does not run there */
+    struct mo_profile *profile; /* whole model as one layer, batch 1, for the core's counts */
+};
+
+struct mo_bench_gpu_side {
+    const struct mo_env *env;
+    struct mo_gpus gpus;
+    int n;
+    struct mo_bench_gpu_tenant tenant[MO_PLAN_TENANTS];
+    int first[MO_BENCH_MAX_TENANTS];                    /* of a tenant of the scenario */
+    int64_t split[MO_BENCH_MAX_TENANTS][MO_DAG_STAGES]; /* of an application: its target, by level */
+};
+
+/* Fills mix.qos_ns, solo_ms, cores (GPUs), calibration, and *out.  Without rates, load 1 is what keeps every
+ * GPU busy at the least share-seconds a query.  Close also after an error. */
+int mo_bench_gpu_side_open(const struct mo_env *env, const struct mo_bench_machine *machine,
+                           struct mo_bench_mix *mix, struct mo_bench_gpu_side *out, moire_error *err);
+void mo_bench_gpu_side_close(struct mo_bench_gpu_side *side);
+
+/* Does a simulation of these policies take place on the machine's GPUs?  It does when the machine has no
+ * cores, or when the first policy is one for GPUs. */
+bool mo_bench_on_gpus(const struct mo_bench_machine *machine, const struct mo_bench_serve_options *options);
+#endif

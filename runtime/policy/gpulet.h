@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * gpulet.h - serving on lets of GPUs: a planner cuts the GPUs each period, the server fills the lets.
+ *
+ * One server, five knobs (struct mo_gpulet_options): which planner; whether a batch begins as soon as its let
+ * is idle (eager) or at the last moment at which it and one query more are still in time (deferred,
+ * Symphony); whether an idle let is lent to a tenant of the same GPU whose own lets are busy; whether
+ * rates are stretched, up to twofold, as far as the GPUs can serve, so that no let is planned to be busy all
+ * the time while others lie idle; and how much variation of a batch the planner leaves room for.  The period
+ * is the policy's plan_period_ns.
+ *
+ * gpulet_plan.c estimates rates and plans, gpulet.c fills lets and holds the rows of the table. */
+#ifndef MO_GPULET_H
+#define MO_GPULET_H
+#include "runtime/policy/policy.h"
+
+struct mo_gpulet_options {
+    const char *planner;
+    bool deferred, lend, stretch;
+    double burst; /* mo_plan_view.burst */
+};
+
+enum { MO_GPULET_NAME = 8 };
+
+struct mo_gpulet_state {
+    const struct mo_planner *planner;
+    int64_t counted; /* arrivals are counted since then */
+    int64_t arrivals[MO_PLAN_TENANTS];
+    double planned[MO_PLAN_TENANTS];  /* the rates that the latest plan was made for, before any stretch */
+    double rate[MO_PLAN_TENANTS];     /* queries/s, forgetting over ten seconds; negative = not known yet */
+    int64_t best_ns[MO_PLAN_TENANTS]; /* a query on the tenant's fastest let; MO_SHARE_NEVER = it has none */
+    bool begun, ask;                  /* a first plan was made; `fresh` waits to be asked for */
+    struct mo_lets_plan fresh;
+    /* the planner's view */
+    struct mo_plan_tenant tenants[MO_PLAN_TENANTS];
+    char names[MO_PLAN_TENANTS][MO_GPULET_NAME];
+};
+
+void mo_gpulet_init(void *state, const struct mo_view *view);
+/* Brings the rates up to date and plans when the plan in force does not fit them any more. */
+void mo_gpulet_plan(void *state, const struct mo_view *view);
+#endif

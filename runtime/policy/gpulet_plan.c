@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * gpulet_plan.c - rates and plans of the server on lets.
+ *
+ * The rate of a tenant is the count of its arrivals, forgotten exponentially with a time of ten seconds; the
+ * standard deviation of that estimate under Poisson arrivals is sqrt(rate / 20 s).  A plan stays while every
+ * rate is within three deviations of what it was made for, or below that by no more than a quarter.  A new
+ * one is made for two deviations more than the estimate, and for the estimate itself where the GPUs cannot
+ * serve that much.  The declared rates of the first plan are no estimate and are taken as they are. */
+#include <math.h>
+#include <stdio.h>
+#include "runtime/policy/gpulet.h"
+
+static const double MEMORY_S = 10, KEEP = 0.25, TOLERATED = 3, HEADROOM = 2;
+
+void mo_gpulet_init(void *state, const struct mo_view *view) {
+    struct mo_gpulet_state *s = state;
+    const struct mo_gpulet_options *o = view->options;
+    s->planner = mo_planner_find(o->planner);
+    for (int i = 0; i < MO_PLAN_TENANTS; i++) {
+        s->rate[i] = -1;
+        s->best_ns[i] = MO_SHARE_NEVER;
+        snprintf(s->names[i], sizeof s->names[i], "t%d", i);
+    }
+}
+
+static double deviation(double rate) {
+    return sqrt((rate > 1 / MEMORY_S ? rate : 1 / MEMORY_S) / (2 * MEMORY_S));
+}
+
+static int count_tenants(const struct mo_view *view) {
+    return view->n_tenants < MO_PLAN_TENANTS ? view->n_tenants : MO_PLAN_TENANTS;
+}
+
+/* Before anything is known a tenant is taken to ask once a target. */
+static double first_rate(const struct mo_view_tenant *t) {
+    if (t->declared > 0) return t->declared;
+    return t->qos_ns ? 1e9 / (double)t->qos_ns : 1;
+}
+
+static void count(struct mo_gpulet_state *s, const struct mo_view *view) {
+    double elapsed = (double)(view->now - s->counted) * 1e-9;
+    for (int i = 0; i < count_tenants(view); i++) {
+        if (s->rate[i] < 0)
+            s->rate[i] = first_rate(&view->tenants[i]);
+        else if (elapsed > 0)
+            s->rate[i] += (1 - exp(-elapsed / MEMORY_S)) * ((double)s->arrivals[i] / elapsed - s->rate[i]);
+        s->arrivals[i] = 0;
+    }
+    s->counted = view->now;
+}
+
+/* Does the plan in force still fit the rates? */
+static bool fits(const struct mo_gpulet_state *s, const struct mo_view *view) {
+    if (!view->lets) return false;
+    for (int i = 0; i < count_tenants(view); i++) {
+        double planned = s->planned[i], slack = TOLERATED * deviation(planned);
+        double rate = view->tenants[i].open ? s->rate[i] : 0;
+        if (rate > planned + slack || rate < (1 - KEEP) * planned - slack) return false;
+    }
+    return true;
+}
+
+static void describe(struct mo_gpulet_state *s, const struct mo_view *view, double factor) {
+    for (int i = 0; i < count_tenants(view); i++) {
+        const struct mo_view_tenant *t = &view->tenants[i];
+        struct mo_plan_tenant *to = &s->tenants[i];
+        *to = (struct mo_plan_tenant){.name = s->names[i],
+                                      .rate = t->open && t->share ? factor * s->planned[i] : 0,
+                                      .target_ns = t->qos_ns,
+                                      .best_effort = t->best_effort || !t->qos_ns};
+        for (int k = 0; t->share && k < view->gpus->n_kinds; k++)
+            to->profile[k] = t->share[k];
+    }
+}
+
+static int make(struct mo_gpulet_state *s, const struct mo_view *view, double factor) {
+    const struct mo_gpulet_options *o = view->options;
+    moire_error ignored;
+    describe(s, view, factor);
+    struct mo_plan_view pv = {.n_tenants = count_tenants(view),
+                              .n_kinds = view->gpus->n_kinds,
+                              .n_gpus = view->gpus->n_gpus,
+                              .tenants = s->tenants,
+                              .kinds = view->gpus->kinds,
+                              .gpu_kind = view->gpus->kind,
+                              .max_share = MO_LET_TENANTS,
+                              .burst = o->burst,
+                              .in_force = view->lets};
+    return mo_plan_make(s->planner, &pv, view->scratch, view->scratch_bytes, &s->fresh, &ignored);
+}
+
+/* For the estimates and so many deviations more; stretched as far as that is served. */
+static int make_for(struct mo_gpulet_state *s, const struct mo_view *view, double headroom) {
+    static const double stretch[] = {1, 1.1, 1.2, 1.35, 1.5, 1.7, 2};
+    const struct mo_gpulet_options *o = view->options;
+    for (int i = 0; i < count_tenants(view); i++)
+        s->planned[i] = s->rate[i] + headroom * deviation(s->rate[i]);
+    int code = make(s, view, 1), good = 0, latest = 0, bad = sizeof stretch / sizeof *stretch;
+    if (code || !o->stretch || !s->fresh.complete) return code;
+    while (!code && bad - good > 1) {
+        latest = (good + bad) / 2;
+        code = make(s, view, stretch[latest]);
+        if (!code && s->fresh.complete)
+            good = latest;
+        else
+            bad = latest;
+    }
+    return code || latest == good ? code : make(s, view, stretch[good]);
+}
+
+void mo_gpulet_plan(void *state, const struct mo_view *view) {
+    struct mo_gpulet_state *s = state;
+    double headroom = s->begun ? HEADROOM : 0; /* what is declared is not an estimate */
+    count(s, view);
+    if (!s->planner || view->lets_coming || fits(s, view)) return;
+    int code = make_for(s, view, headroom);
+    if (!code && !s->fresh.complete && headroom > 0) code = make_for(s, view, 0);
+    s->ask = !code && !s->fresh.kept;
+    s->begun = true;
+}

@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * impl.h - the inside of the simulated engine: sim.c (virtual time around the core) and the devices, which
+ * know how long a block takes and who slows whom (cores.c, gpus.c). */
+#ifndef MO_SIM_IMPL_H
+#define MO_SIM_IMPL_H
+#include "runtime/sim/sim.h"
+
+/* A block on its way. */
+struct mo_sim_work {
+    struct mo_run run;
+    int64_t begin, end;      /* layers run in [begin, end) if nothing changes */
+    int64_t seen;            /* `left` is as of this time */
+    double left;             /* ns of solo time to go */
+    double pace;             /* ns of real time for one of solo time */
+    double once;             /* bytes a ns of solo time: read once a query, */
+    double alone, shared;    /* and read again, nobody else running and everybody */
+    double demand;           /* of these, to memory now */
+    int gpu;                 /* on GPUs: which, */
+    struct mo_share_use use; /* and what it uses of it, alone */
+    uint64_t order;
+    bool ran;
+};
+
+/* What differs between machines. */
+struct mo_sim_device {
+    /* Solo time of a block, ns; fills what else is to be known of it. */
+    double (*time)(struct mo_sim *s, const struct mo_run *run, struct mo_sim_work *w);
+    /* When the first layer of a block that is started now runs. */
+    int64_t (*begin)(struct mo_sim *s, const struct mo_run *run, const struct mo_sim_work *w);
+    /* A block has come (+1) or gone (-1): gives the others their new pace.  False: no end has moved. */
+    bool (*changed)(struct mo_sim *s, const struct mo_sim_work *w, int change);
+};
+extern const struct mo_sim_device mo_sim_cores, mo_sim_gpus;
+
+struct mo_sim {
+    const struct mo_env *env;
+    const struct mo_sim_device *device;
+    struct mo_sim_machine machine;
+    struct mo_sched *sched;
+    struct mo_sim_config config;
+    const struct mo_profile **profile; /* by tenant */
+    struct mo_sim_work *work;          /* by lead core */
+    int *running;                      /* lead cores of running blocks */
+    int n_running, first;              /* first: of them, the one that ends first; -1 = none */
+    int n_busy;                        /* cores */
+    struct mo_cores all, busy;
+    int64_t *idle_since; /* by core */
+    struct mo_query_list resolved;
+    int64_t now, timer, unanswered, broken;
+    double demand;   /* of all running blocks on memory, bytes a ns */
+    int *active;     /* running blocks by tenant */
+    double resident; /* bytes that the tenants with running blocks touch in a query */
+    uint64_t order, rng;
+    /* GPUs */
+    const struct mo_share_profile *const **share; /* by tenant */
+    int64_t prepared;                             /* when the lets asked for are there; MO_NEVER = none are */
+    int64_t copied[MO_PLAN_GPUS];                 /* when the link to the GPU is free */
+};
+
+/* In [0, 1), of the run's stream. */
+double mo_sim_uniform(struct mo_sim *s);
+/* What is left of a block goes on at a new pace. */
+void mo_sim_repace(struct mo_sim *s, struct mo_sim_work *w, double pace);
+#endif
