@@ -168,7 +168,7 @@ int mo_bench_simulate_play(const struct mo_bench_simulation *m, const struct mo_
                                    .policy = policy,
                                    .machine = m->machine.sim,
                                    .max_queries = (int)m->env->limits.queries,
-                                   .max_tenants = m->mix.scenario.n_tenants,
+                                   .max_tenants = m->side ? m->side->n : m->mix.scenario.n_tenants,
                                    .seed = seed,
                                    .ring = m->ring,
                                    .spread = m->spread,

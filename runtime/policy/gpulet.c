@@ -81,7 +81,8 @@ static int64_t free_by(const struct serve *v, const struct mo_planned_let *let, 
         int at = v->taken[entry->tenant];
         int64_t due =
             at < t->n_waiting ? v->view->queries[t->waiting[at]].deadline : v->view->now + t->qos_ns;
-        if (due - entry->latency_ns < by) by = due - entry->latency_ns;
+        int64_t begin = due - rounded((double)entry->latency_ns * (1 + MARGIN));
+        if (begin < by) by = begin;
     }
     return by;
 }
@@ -103,6 +104,16 @@ static int skip_hopeless(struct serve *v, int tenant, int64_t here_ns) {
     return at;
 }
 
+/* Where more wait than the planned batch takes, those at the head that leave no time for it are passed over:
+ * small batches for their sake would make the others late too (early drop, Nexus). */
+static int skip_hurried(const struct serve *v, int tenant, int at, int batch, int64_t batch_takes) {
+    const struct mo_view_tenant *t = &v->view->tenants[tenant];
+    while (t->n_waiting - at > batch &&
+           v->view->queries[t->waiting[at]].deadline - v->view->now < batch_takes)
+        at++;
+    return at;
+}
+
 static int instances(const struct serve *v, int tenant) {
     return v->view->tenants[tenant].free_instances - v->started[tenant];
 }
@@ -115,6 +126,9 @@ static struct offer offer_of(struct serve *v, const struct mo_planned_let *let, 
     double slow = slowdown(v, let, tenant, entry);
     int64_t now = v->view->now, one = batch_ns(v, let, tenant, 1, slow);
     struct offer o = {.tenant = tenant, .first = skip_hopeless(v, tenant, one)};
+    if (entry)
+        o.first =
+            skip_hurried(v, tenant, o.first, entry->batch, batch_ns(v, let, tenant, entry->batch, slow));
     int most = t->n_waiting - o.first;
     if (most <= 0) { /* none can be in time here: those that are late anyway, after all others */
         o.first = v->taken[tenant];
@@ -199,6 +213,7 @@ static void lend(struct serve *v, const struct mo_planned_let *let) {
     const struct mo_lets_plan *plan = v->view->lets;
     struct offer best = {.n = 0};
     int64_t room = free_by(v, let, -1);
+    if (room != MO_NEVER) room = v->view->now + (room - v->view->now) / 2; /* its own may come in numbers */
     for (int i = 0; i < plan->n_lets; i++)
         for (int e = 0; plan->lets[i].gpu == let->gpu && e < plan->lets[i].n_entries; e++) {
             int tenant = plan->lets[i].entries[e].tenant;
