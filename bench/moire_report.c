@@ -10,18 +10,20 @@ enum { MAX_BLOCKS = 20000 };
 json_t *mo_bench_scheduling_json(const struct mo_sched_stats *s) {
     const struct mo_histogram *d = &s->decision_ns, *b = &s->block_ns;
     double cpu = (double)s->worker_cpu_ns, kernels = (double)s->kernel_core_ns;
-    return json_pack("{s:I, s:f, s:f, s:f, s:f, s:f, s:f, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:f, s:f}",
-                     "decisions", (json_int_t)d->n, "mean_us",
-                     d->n ? (double)d->sum / (double)d->n * 1e-3 : 0.0, "p99_us",
-                     (double)mo_histogram_quantile(d, 0.99) * 1e-3, "max_us", (double)d->max * 1e-3,
-                     "outside_kernels", cpu > kernels && cpu > 0 ? 1 - kernels / cpu : 0.0, "block_mean_us",
-                     b->n ? (double)b->sum / (double)b->n * 1e-3 : 0.0, "block_p99_us",
-                     (double)mo_histogram_quantile(b, 0.99) * 1e-3, "blocks", (json_int_t)s->blocks,
-                     "switches", (json_int_t)s->switches, "refused_decisions", (json_int_t)s->refused,
-                     "accepted", (json_int_t)s->accepted, "in_time", (json_int_t)s->in_time, "shed",
-                     (json_int_t)s->shed, "conflicts", (json_int_t)s->conflicts, "conflict_mean_us",
-                     s->conflicts ? (double)s->conflict_ns / (double)s->conflicts * 1e-3 : 0.0,
-                     "kernel_core_s", kernels * 1e-9);
+    return json_pack(
+        "{s:I, s:f, s:f, s:f, s:f, s:f, s:f, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:f, s:f, s:f, s:I, "
+        "s:I}",
+        "decisions", (json_int_t)d->n, "mean_us", d->n ? (double)d->sum / (double)d->n * 1e-3 : 0.0, "p99_us",
+        (double)mo_histogram_quantile(d, 0.99) * 1e-3, "max_us", (double)d->max * 1e-3, "outside_kernels",
+        cpu > kernels && cpu > 0 ? 1 - kernels / cpu : 0.0, "block_mean_us",
+        b->n ? (double)b->sum / (double)b->n * 1e-3 : 0.0, "block_p99_us",
+        (double)mo_histogram_quantile(b, 0.99) * 1e-3, "blocks", (json_int_t)s->blocks, "switches",
+        (json_int_t)s->switches, "refused_decisions", (json_int_t)s->refused, "accepted",
+        (json_int_t)s->accepted, "in_time", (json_int_t)s->in_time, "shed", (json_int_t)s->shed, "conflicts",
+        (json_int_t)s->conflicts, "conflict_mean_us",
+        s->conflicts ? (double)s->conflict_ns / (double)s->conflicts * 1e-3 : 0.0, "kernel_core_s",
+        kernels * 1e-9, "queries_per_block", s->blocks ? (double)s->members / (double)s->blocks : 0.0,
+        "reorganised", (json_int_t)s->reorganised, "incomplete_plans", (json_int_t)s->incomplete);
 }
 
 /* Time of the oldest and the newest event that every ring still has. */

@@ -143,7 +143,7 @@ static struct offer offer_of(struct serve *v, const struct mo_planned_let *let, 
     int granted = entry ? (entry->batch < most ? entry->batch : most) : 0;
     o.n = largest(v, let, tenant, most, slow, room == MO_NEVER ? MO_SHARE_NEVER : room - now);
     if (o.n < granted) o.n = granted;
-    if (due != MO_NEVER && !o.late) {
+    if (o.n && due != MO_NEVER && !o.late) {
         int timely = largest(v, let, tenant, o.n, slow, due - now);
         o.n = timely > 0 ? timely : 1;
     }

@@ -156,6 +156,7 @@ static void install(struct mo_sched *s) {
     s->view.lets = l->force;
     s->view.lets_coming = false;
     s->stats.reorganised++;
+    s->stats.incomplete += !l->force->complete;
 }
 
 /* Do the plans have other lets, or other tenants on one, on this GPU? */

@@ -27,8 +27,9 @@ struct mo_sched_stats {
     int64_t conflict_ns;      /* by which they are predicted to take longer for it */
     int64_t late_drops;       /* blocks that came after their latest start and were not run */
     int64_t refused;          /* decisions that broke a rule */
-    int64_t reorganised;      /* plans of lets that came into force */
-    int64_t rescues;          /* times the core ran something because the policy left all idle */
+    int64_t reorganised; /* plans of lets that came into force; of these, without room for all tenants: */
+    int64_t incomplete;
+    int64_t rescues; /* times the core ran something because the policy left all idle */
     int64_t in_system_max;
     struct mo_histogram decision_ns; /* cost of one dispatch: policy, checks and start of its runs */
     struct mo_histogram block_ns;    /* observed block times */
