@@ -10,7 +10,7 @@ struct machine_raw {
     const char *name, *about, *profiles;
     int64_t cores;
     json_t *caches, *isa, *ceilings, *gpus;
-    double memory_gib_s, block_us, query_us, noise, corun;
+    double memory_gib_s, block_us, query_us, noise, corun, interference_error;
 };
 
 const char *mo_bench_machine_folder(struct mo_region *region, const char *path, const char *given) {
@@ -57,6 +57,7 @@ static int read_machine(struct mo_bench_machine *m, moire_error *err) {
         {"query_us", MO_JSON_NUMBER, false, offsetof(struct machine_raw, query_us), 0, 1e6},
         {"noise", MO_JSON_NUMBER, false, offsetof(struct machine_raw, noise), 0, 1},
         {"corun", MO_JSON_NUMBER, false, offsetof(struct machine_raw, corun), 0, 100},
+        {"interference_error", MO_JSON_NUMBER, false, offsetof(struct machine_raw, interference_error), 0, 1},
         {"gpus", MO_JSON_ARRAY, false, offsetof(struct machine_raw, gpus), 0, 0},
     };
     struct machine_raw raw = {0};
@@ -76,6 +77,7 @@ static int read_machine(struct mo_bench_machine *m, moire_error *err) {
                                      .query_ns = (int64_t)(raw.query_us * 1e3),
                                      .noise = raw.noise,
                                      .corun = raw.corun,
+                                     .interference_error = raw.interference_error,
                                      .bytes_ns = raw.memory_gib_s * 1.073741824};
     m->caches = read_caches(raw.caches, m->sim.n_cores, m->sim.bytes_ns);
     if (m->caches.slice_cores)
