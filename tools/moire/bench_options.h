@@ -36,6 +36,8 @@ int mo_bench_print_json(const json_t *document, moire_error *err);
 /* Tables or JSON to stdout, and the files that were asked for. */
 int mo_bench_write_outputs(struct mo_bench_session *session, const struct mo_bench_options *options,
                            json_t *document, moire_error *err);
+/* bench_plans.c: `moire bench plans`, with flags of its own. */
+int mo_bench_run_plans(const struct mo_env *env, int argc, char **argv, moire_error *err);
 /* bench_alone.c: the commands that run one thing at a time. */
 int mo_bench_run_latency(struct mo_bench_session *session, struct mo_bench_options *options,
                          json_t **document, moire_error *err);

@@ -22,6 +22,8 @@ static const char usage[] =
     "       moire bench machine [--output F.json]\n"
     "       moire bench serve SCENARIO [--policy P,...] [--load L,...] [--find-max SHARE] [--seconds S]\n"
     "                           [--seed K,...] [--peers P,...] [--report F.html] [--trace F.json] [--json]\n"
+    "       moire bench plans [--machine M] ... [--planner P,...] [--every N] [--load L] [--no-scaling]\n"
+    "                           [--jobs N] [--seed N] [--report F.html] [--output F.json] [--json]\n"
     "       moire bench report RESULT.json --report F.html\n\n"
     "latency  time of one model alone on the machine; all systems in turn, in slices of one run\n"
     "cold     from nothing to the first answer of every model, all in one fresh process; best of 5 rounds,\n"
@@ -30,6 +32,9 @@ static const char usage[] =
     "         the same layer on oneDNN beside\n"
     "machine  those ceilings, as a file for bench/machines\n"
     "serve    open-loop Poisson arrivals on several models; latency counts from the scheduled arrival\n"
+    "plans    planners of lets on GPUs, by their model: the 1,023 loads of gpu-let (every N-th, times L), "
+    "the\n"
+    "         highest rates of its scenarios and applications, the time of a plan by GPUs and models\n"
     "report   draws the page of an earlier `serve --json` again\n\n"
     "SCENARIO is a file, or the name of one in bench/scenarios (mix, light, medium, heavy, ocr).\n"
     "Load 1.0 means: arrival rate x one-core solo time of the fastest system measured = all cores busy.\n\n"
@@ -147,8 +152,9 @@ static int run_command(struct mo_bench_session *session, struct mo_bench_options
     while (at < COMMANDS && strcmp(word, commands[at].name) != 0)
         at++;
     if (at == COMMANDS)
-        return mo_fail(err, MOIRE_EINVAL,
-                       "needs latency, cold, kernels, machine, serve or report; see moire bench --help");
+        return mo_fail(
+            err, MOIRE_EINVAL,
+            "needs latency, cold, kernels, machine, serve, plans or report; see moire bench --help");
     int code = mo_bench_options_parse(o, args, err);
     if (code) return code;
     session->quiet = o->quiet;
@@ -189,7 +195,8 @@ static int run(const struct mo_env *env, int argc, char **argv) {
     moire_error err = {0};
     if (argc == 3 && !strcmp(argv[1], "runner"))
         return mo_bench_runner(env, mo_bench_moire_backend(), argv[2]);
-    int code = dispatch(env, argc, argv, &err);
+    bool plans = argc > 1 && !strcmp(argv[1], "plans");
+    int code = plans ? mo_bench_run_plans(env, argc, argv, &err) : dispatch(env, argc, argv, &err);
     return code ? mo_verb_fail("bench", &err) : MO_EXIT_OK;
 }
 
