@@ -96,45 +96,67 @@ static double needed(const struct mo_exact *e) {
     return sum;
 }
 
+/* Tenants outside blocks that need more. */
+static unsigned wanting(const struct mo_exact *e) {
+    unsigned who = 0;
+    for (int t = 0; t < e->n_tenants; t++)
+        if (e->left[t] > EXACT_EPS * e->space->rate[t]) who |= 1u << t;
+    return who & ~(unsigned)e->in_blocks;
+}
+
 /* Lets that are still needed at least: one for each block and each tenant outside blocks. */
-static int lets_needed(const struct mo_exact *e, unsigned placed) {
+static int lets_needed(const struct mo_exact *e, unsigned want, unsigned placed) {
     int n = 0;
+    for (; want; want &= want - 1)
+        n++;
     for (int b = 0; b < e->n_blocks; b++)
         n += !(placed & e->block[b]);
-    for (int t = 0; t < e->n_tenants; t++)
-        n += !(e->in_blocks >> t & 1) && e->left[t] > EXACT_EPS * e->space->rate[t];
     return n;
 }
 
-/* Can the type, on the last GPU, do what is left?  What blocks leave is looked at later. */
-static bool finishes(const struct mo_exact *e, const struct mo_gpu_type *type, unsigned placed) {
-    if ((placed | type->in_blocks) != e->in_blocks) return false;
-    for (int t = 0; t < e->n_tenants; t++)
-        if (!(e->in_blocks >> t & 1) && e->left[t] - type->gain[t] > EXACT_EPS * e->space->rate[t])
-            return false;
-    return true;
+/* The last GPU: a type that serves what is left and holds the blocks that are left. */
+static bool finish(struct mo_exact *e, int from, unsigned want, unsigned placed, double need) {
+    int kind = kind_at(e, e->n_chosen);
+    for (int i = from; i < e->n_order[kind]; i++) {
+        const struct mo_type_order *o = &e->order[kind][i];
+        if (need > o->worth + EXACT_EPS) break;
+        if ((want & ~(unsigned)o->own) || (placed & o->in_blocks) || (placed | o->in_blocks) != e->in_blocks)
+            continue;
+        const struct mo_gpu_type *type = &e->pool[o->at];
+        for (int t = 0; t < e->n_tenants; t++)
+            e->left[t] -= type->gain[t];
+        e->chosen[e->n_chosen++] = o->at;
+        if (solved(e)) return true;
+        e->n_chosen--;
+        for (int t = 0; t < e->n_tenants; t++)
+            e->left[t] += type->gain[t];
+    }
+    return false;
 }
 
 /* placed: tenants of the blocks that have their lets, which are worth so much at most. */
 static bool descend(struct mo_exact *e, int from, unsigned placed, double placed_worth) {
     int depth = e->n_chosen, n_gpus = e->space->view->n_gpus;
+    unsigned want = wanting(e);
     double rest = 0, need = needed(e) - placed_worth;
     if (++e->nodes > e->stop) e->stopped = true;
-    if (e->stopped || lets_needed(e, placed) > e->lets_behind[depth]) return false;
-    if (placed == e->in_blocks && solved(e)) return true;
+    if (e->stopped || lets_needed(e, want, placed) > e->lets_behind[depth]) return false;
+    if (placed == e->in_blocks && !want && solved(e)) return true;
     if (depth == n_gpus) return false;
+    if (depth == n_gpus - 1) return finish(e, from, want, placed, need);
     int kind = kind_at(e, depth), alike = 1;
     while (depth + alike < n_gpus && kind_at(e, depth + alike) == kind)
         alike++;
     for (int g = depth + alike; g < n_gpus; g++)
         rest += e->gpu_worth[kind_at(e, g)];
     for (int i = from; i < e->n_order[kind]; i++) {
-        const struct mo_gpu_type *type = &e->pool[e->order[kind][i]];
-        if (need > type->worth * alike + rest + EXACT_EPS) break; /* types come by falling worth */
-        if ((type->in_blocks & placed) || (depth == n_gpus - 1 && !finishes(e, type, placed))) continue;
+        const struct mo_type_order *o = &e->order[kind][i];
+        if (need > o->worth * alike + rest + EXACT_EPS) break; /* types come by falling worth */
+        if (o->in_blocks & placed) continue;
+        const struct mo_gpu_type *type = &e->pool[o->at];
         for (int t = 0; t < e->n_tenants; t++)
             e->left[t] -= type->gain[t];
-        e->chosen[e->n_chosen++] = e->order[kind][i];
+        e->chosen[e->n_chosen++] = o->at;
         if (descend(e, alike > 1 ? i : 0, placed | type->in_blocks, placed_worth + type->block_worth))
             return true;
         e->n_chosen--;

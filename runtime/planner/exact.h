@@ -32,7 +32,7 @@ enum {
 /* Who has which let of a GPU: sets of tenants. */
 struct mo_gpu_type {
     unsigned char n, size[MO_TYPE_LETS], label[MO_TYPE_LETS];
-    unsigned char in_blocks;       /* tenants of the blocks on it */
+    unsigned char own, in_blocks;  /* tenants with a let of their own; those of the blocks on it */
     double gain[MO_EXACT_TENANTS]; /* queries/s of the lets that one tenant has to itself */
     double block_worth, worth;     /* at the prices, at most: of the lets of blocks; of all */
 };
@@ -44,6 +44,13 @@ struct mo_type_group {
     int begin, n; /* in the pool */
 };
 
+/* What the search looks at first, side by side. */
+struct mo_type_order {
+    double worth;
+    unsigned short at; /* in the pool */
+    unsigned char own, in_blocks;
+};
+
 struct mo_exact {
     struct mo_space *space;
     int n_tenants; /* the critical ones */
@@ -53,11 +60,11 @@ struct mo_exact {
     double price[MO_EXACT_TENANTS], gpu_worth[MO_PLAN_KINDS];
     unsigned char may_share[1 << MO_EXACT_TENANTS]; /* 0 = not asked yet, 1 = no, 2 = yes */
     int gpu[MO_EXACT_GPUS];                         /* order of the search: GPUs by kind */
-    /* the partition: its blocks, and the types that it allows by falling worth, as indices into the pool */
+    /* the partition: its blocks, and the types that it allows by falling worth */
     int n_blocks;
     unsigned char block[MO_EXACT_BLOCKS], in_blocks;
     int n_order[MO_PLAN_KINDS];
-    unsigned short *order[MO_PLAN_KINDS];
+    struct mo_type_order *order[MO_PLAN_KINDS];
     /* the search */
     double left[MO_EXACT_TENANTS];
     int chosen[MO_EXACT_GPUS], n_chosen; /* indices into the pool */

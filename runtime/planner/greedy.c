@@ -4,7 +4,7 @@
 #include <string.h>
 #include "runtime/planner/greedy.h"
 
-enum { LEADS = 6, SHARERS = 16 };
+enum { LEADS = 6, FEW_LEADS = 3, SHARERS = 16, FEW_SHARERS = 8, MANY_TENANTS = 16 };
 
 struct lead {
     int size, tenant;
@@ -15,6 +15,7 @@ struct filling {
     struct mo_board *board;
     const double *price;
     int begin, end;
+    int leads, sharers;                                /* how many are tried */
     double best[MO_PLAN_SIZES];                        /* worth of the best let of that size now */
     double rest[MO_PLAN_UNITS + 1][MO_PLAN_UNITS + 1]; /* [units][lets]: worth of the best cut */
 };
@@ -56,10 +57,10 @@ static void estimate(struct filling *f, int kind) {
         }
 }
 
-static void keep_best(struct lead *leads, int *n, struct lead lead) {
-    int at = *n < LEADS ? (*n)++ : LEADS;
-    if (at == LEADS && leads[LEADS - 1].worth >= lead.worth) return;
-    if (at == LEADS) at--;
+static void keep_best(struct lead *leads, int *n, int most, struct lead lead) {
+    int at = *n < most ? (*n)++ : most;
+    if (at == most && leads[most - 1].worth >= lead.worth) return;
+    if (at == most) at--;
     for (; at > 0 && leads[at - 1].worth < lead.worth; at--)
         leads[at] = leads[at - 1];
     leads[at] = lead;
@@ -79,7 +80,7 @@ static int find_leads(struct filling *f, int g, struct lead *leads) {
             /* the time that is left over may be filled by turns, if not as well */
             if (left < rate) worth += 0.7 * (1 - left / rate) * f->best[s];
             worth += f->rest[gpu->free_units - k->sizes[s]][lets];
-            keep_best(leads, &n, (struct lead){s, t, worth});
+            keep_best(leads, &n, f->leads, (struct lead){s, t, worth});
         }
     return n;
 }
@@ -88,7 +89,7 @@ static int find_leads(struct filling *f, int g, struct lead *leads) {
 static void fill_up(struct filling *f, int g, int l) {
     struct mo_board *board = f->board;
     bool tried[MO_PLAN_TENANTS] = {false};
-    for (int i = 0; i < SHARERS && board->gpus[g].lets[l].n < board->space->view->max_share; i++) {
+    for (int i = 0; i < f->sharers && board->gpus[g].lets[l].n < board->space->view->max_share; i++) {
         int best = -1;
         for (int t = f->begin; t < f->end; t++)
             if (!tried[t] && wants(f, t) &&
@@ -156,7 +157,13 @@ static void scatter(struct filling *f) {
 }
 
 void mo_greedy(struct mo_board *board, const double *price, int begin, int end) {
-    struct filling f = {.board = board, .price = price, .begin = begin, .end = end};
+    bool many = end - begin > MANY_TENANTS;
+    struct filling f = {.board = board,
+                        .price = price,
+                        .begin = begin,
+                        .end = end,
+                        .leads = many ? FEW_LEADS : LEADS,
+                        .sharers = many ? FEW_SHARERS : SHARERS};
     for (int g = 0; g < board->n_gpus; g++)
         while (next_let(&f, g)) {
         }

@@ -13,7 +13,7 @@
 #include "runtime/planner/greedy.h"
 #include "runtime/planner/planners.h"
 
-enum { ROUNDS = 8, DEFAULT_BUDGET = 20000 };
+enum { ROUNDS = 8, ROUNDS_AFTER_SEARCH = 2, DEFAULT_BUDGET = 20000 }; /* search nodes: two fifths of it */
 
 /* Priced rates that found no place, of the critical tenants. */
 static double missing(const struct mo_board *board, const double *price) {
@@ -24,12 +24,12 @@ static double missing(const struct mo_board *board, const double *price) {
 }
 
 /* Rounds until everything is placed, the budget is spent or nothing more helps; the board holds the best. */
-static bool rounds(struct mo_board *board, const double *first, int64_t budget) {
+static bool rounds(struct mo_board *board, const double *first, int most, int64_t budget) {
     struct mo_space *space = board->space;
     double price[MO_PLAN_TENANTS], best_price[MO_PLAN_TENANTS], least = INFINITY, lacks = INFINITY;
     const size_t bytes = (size_t)space->n * sizeof *price;
     memcpy(price, first, bytes);
-    for (int i = 0; i < ROUNDS && (i == 0 || space->steps < budget); i++) {
+    for (int i = 0; i < most && (i == 0 || space->steps < budget); i++) {
         mo_board_clear(board);
         mo_greedy(board, price, 0, space->n_critical);
         lacks = missing(board, first);
@@ -48,13 +48,31 @@ static bool rounds(struct mo_board *board, const double *first, int64_t budget) 
     return false;
 }
 
-/* Searches all plans where the machine is small.  *hopeless: it is proved that there is none. */
+/* More tenants than can take turns on all lets? */
+static bool too_many(const struct mo_space *space) {
+    int lets = 0;
+    for (int g = 0; g < space->view->n_gpus; g++)
+        lets += space->view->kinds[space->view->gpu_kind[g]].max_lets;
+    return space->n_critical > lets * space->view->max_share;
+}
+
+/* More share-seconds than there are? */
+static bool beyond_bound(const struct mo_space *space, const double *price) {
+    double need = 0;
+    for (int t = 0; t < space->n_critical; t++)
+        need += price[t] > 0 ? price[t] * space->rate[t] : INFINITY;
+    return need > space->view->n_gpus * (1 + 1e-9);
+}
+
+/* Searches all plans where the machine is small.  *searched: it is.  *hopeless: it is proved that there is
+ * none with disjoint lets. */
 static int search(struct mo_board *board, struct mo_plan_scratch *scratch, int64_t limit, bool *placed,
-                  bool *hopeless) {
+                  bool *searched, bool *hopeless) {
     struct mo_exact exact;
     int code = mo_exact_open(&exact, board->space, scratch, NULL);
     if (code) return code == MOIRE_ELIMIT ? MOIRE_OK : code;
     exact.limit = limit;
+    *searched = true;
     *placed = mo_exact_search(&exact, board);
     *hopeless = !*placed && exact.hopeless;
     return MOIRE_OK;
@@ -65,15 +83,21 @@ static int plan(const struct mo_plan_view *view, struct mo_plan_scratch *scratch
     struct mo_space space;
     struct mo_board board;
     double price[MO_PLAN_TENANTS];
-    bool placed = false, hopeless = false;
+    bool placed = false, searched = false;
     int64_t budget = view->budget ? view->budget : DEFAULT_BUDGET;
     int code = mo_space_open(&space, view, scratch, true, err);
     if (!code) code = mo_board_open(&board, &space, scratch, err);
     if (code) return code;
     mo_greedy_prices(&space, price);
-    if (search(&board, scratch, budget, &placed, &hopeless))
+    bool hopeless = too_many(&space) || beyond_bound(&space, price);
+    if (!hopeless && search(&board, scratch, (budget * 2 + 4) / 5, &placed, &searched, &hopeless))
         return mo_fail(err, MOIRE_ENOMEM, "planning: %zu bytes of scratch are too few", scratch->bytes);
-    if (!placed) placed = rounds(&board, price, hopeless ? 1 : space.steps + budget);
+    if (!placed)
+        placed = rounds(&board, price,
+                        hopeless   ? 1
+                        : searched ? ROUNDS_AFTER_SEARCH
+                                   : ROUNDS,
+                        space.steps + budget);
     out->cut_short = !placed && !hopeless;
     mo_greedy(&board, price, space.n_critical, space.n);
     mo_board_write(&board, out);

@@ -204,10 +204,8 @@ void mo_plan_why(const struct mo_plan_view *view, const struct mo_lets_plan *pla
         snprintf(text, n, "'%s' does not fit into the memory of any GPU that it has a profile for", v->name);
         break;
     case MO_PLAN_CAPACITY:
-        snprintf(text, n,
-                 "'%s': %.1f of %.1f queries/s are placed, the rest finds no let; beside the others as they "
-                 "are, %.1f is the nearest feasible rate",
-                 v->name, t->placed, t->rate, t->placed);
+        snprintf(text, n, "'%s': %.1f of %.1f queries/s are placed, the rest finds no let", v->name,
+                 t->placed, t->rate);
         break;
     }
 }

@@ -52,7 +52,7 @@ static bool memory_fits(const struct mo_exact *e, int kind, const struct mo_gpu_
 
 /* Fills gains and worth; false: someone on it is not served at all. */
 static bool evaluate(const struct mo_exact *e, int kind, struct mo_gpu_type *type) {
-    type->in_blocks = 0;
+    type->own = type->in_blocks = 0;
     type->block_worth = type->worth = 0;
     memset(type->gain, 0, sizeof type->gain);
     if (!memory_fits(e, kind, type)) return false;
@@ -69,6 +69,8 @@ static bool evaluate(const struct mo_exact *e, int kind, struct mo_gpu_type *typ
         if (is_block(label)) {
             type->in_blocks |= (unsigned char)label;
             type->block_worth += most;
+        } else {
+            type->own |= (unsigned char)label;
         }
         type->worth += most;
     }
@@ -189,15 +191,17 @@ const struct mo_type_group *mo_type_group(struct mo_exact *e, int kind, const un
 
 /* Merges a group into the order of its kind. */
 static bool merge(struct mo_exact *e, const struct mo_type_group *group) {
-    unsigned short *order = e->order[group->kind];
+    struct mo_type_order *order = e->order[group->kind];
     int have = e->n_order[group->kind], at = have + group->n - 1;
     if (have + group->n > MO_EXACT_TYPES) return false;
     e->n_order[group->kind] = have + group->n;
     for (int i = have - 1, j = group->n - 1; j >= 0; at--) {
-        if (i >= 0 && e->pool[order[i]].worth < e->pool[group->begin + j].worth)
+        const struct mo_gpu_type *type = &e->pool[group->begin + j];
+        if (i >= 0 && order[i].worth < type->worth)
             order[at] = order[i--];
         else
-            order[at] = (unsigned short)(group->begin + j--);
+            order[at] = (struct mo_type_order){type->worth, (unsigned short)(group->begin + j--), type->own,
+                                               type->in_blocks};
     }
     return true;
 }
@@ -215,7 +219,7 @@ bool mo_types_order(struct mo_exact *e) {
             const struct mo_type_group *group = mo_type_group(e, k, block, n);
             if (!group || !merge(e, group)) return false;
         }
-        e->gpu_worth[k] = e->n_order[k] ? e->pool[e->order[k][0]].worth : 0;
+        e->gpu_worth[k] = e->n_order[k] ? e->order[k][0].worth : 0;
     }
     return true;
 }
