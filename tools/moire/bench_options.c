@@ -127,7 +127,7 @@ static int scalars(struct mo_bench_options *o, struct mo_args *args, bool *took,
     } rows[] = {
         {"--find-max", &o->serve.find_max, 0.01, 1},
         {"--step", &o->serve.step, 0.005, 1},
-        {"--max-load", &o->serve.max_load, 0.01, 10},
+        {"--max-load", &o->serve.max_load, 0.01, 100},
         {"--seconds", &o->seconds, 0.001, 86400},
         {"--warmup", &o->serve.warmup, 0, 3600},
         {"--calibrate", &o->serve.calibration_seconds, 0.01, 600},
