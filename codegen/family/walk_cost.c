@@ -10,6 +10,9 @@
 #include <string.h>
 
 enum { L1_BYTES = 32 << 10, L2_BYTES = 768 << 10, MIN_UNITS = 256, PART_UNITS = 64, TILE_VARIANTS = 2 };
+/* Halves multiply no padding but hold fewer pixels: with this, a whole and a half form are the first two of
+ * most layers, and a short search finds what the core prefers. */
+static const double BOTH_FORMS = 1.0125;
 static const double l2_rate = 40, l3_rate = 14, ghz = 4.2; /* bytes a cycle */
 
 static double most(double a, double b) {
@@ -188,7 +191,8 @@ static double preference(const struct mo_walk *w, const struct mo_point *point) 
     double unfolded = w->kind == MO_WALK_FIRST && w->blocks > 1 && knob[MO_KNOB_COLS] > 1 ? 1.05 : 0.998;
     if (w->kind == MO_WALK_GEMM && w->row.tiles == 1)
         return (knob[MO_KNOB_PREFETCH] ? 1.1 : 1) * (knob[MO_KNOB_FOLD] ? 0.998 : 1);
-    return (knob[MO_KNOB_FOLD] ? 1 : unfolded) * (knob[MO_KNOB_PREFETCH] ? 1 : 1.001);
+    double form = knob[MO_KNOB_HALVES] ? BOTH_FORMS : 1;
+    return (knob[MO_KNOB_FOLD] ? 1 : unfolded) * (knob[MO_KNOB_PREFETCH] ? 1 : 1.001) * form;
 }
 
 /* The orders and prefetch distances worth trying for one tile and unit. */
