@@ -148,6 +148,10 @@ static double product_cycles(const struct mo_wino *w, int64_t size) {
     return cycles * (double)w->square * ((double)whole + (last > 0 ? most(last, 0.4) : 0));
 }
 
+/* What reading the packed weights takes from other cores and models, whether products hide it or not: as
+ * MO_BYTE_NS of the search, which ranks what was measured. */
+static const double byte_price = 0.45;
+
 /* Weights come from memory, other layers having used the caches since: as one stream where a unit has one
  * register tile of output blocks, else in pieces that prefetching does not follow.  What is read again is in
  * L3 unless it is larger. */
@@ -165,7 +169,8 @@ double mo_wino_cost(const struct mo_wino *w) {
     double cycles = product_cycles(w, w->size) * (double)(w->tile_blocks - w->extra) + in + out;
     if (w->extra) cycles += product_cycles(w, w->size + 1) * (double)w->extra;
     double memory = memory_cycles(w);
-    return (most(cycles, memory) + 0.2 * (cycles < memory ? cycles : memory)) / ghz;
+    double price = byte_price * (double)weight_bytes(w) / memory_rate;
+    return (most(cycles, memory) + 0.2 * (cycles < memory ? cycles : memory) + price) / ghz;
 }
 
 /* --- points --- */

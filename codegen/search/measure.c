@@ -198,14 +198,17 @@ int mo_measure_run(struct mo_harness *h, struct mo_measure *m, moire_error *err)
     return interrupted(m) ? mo_fail(err, MOIRE_EINTERRUPTED, "interrupted") : MOIRE_OK;
 }
 
-int mo_measure_pick(const struct mo_measure *m, const double *time) {
-    int fastest = -1;
-    for (int i = 0; i < m->n; i++)
-        if (isfinite(time[i]) && (fastest < 0 || time[i] < time[fastest])) fastest = i;
-    int pick = fastest;
-    for (int i = 0; i < m->n && fastest >= 0 && m->half_ns[fastest] > 0; i++) {
-        if (m->half_ns[i] <= 0 || time[i] > EQUAL * time[fastest]) continue;
-        if (m->half_ns[i] * EQUAL < m->half_ns[fastest] && m->half_ns[i] < m->half_ns[pick]) pick = i;
+int mo_measure_pick(const struct mo_measure *m, const double *time, double byte) {
+    double price[MO_CONTENDERS];
+    int cheapest = -1;
+    for (int i = 0; i < m->n; i++) {
+        price[i] = time[i] + byte * (double)m->bytes[i];
+        if (isfinite(price[i]) && (cheapest < 0 || price[i] < price[cheapest])) cheapest = i;
+    }
+    int pick = cheapest;
+    for (int i = 0; i < m->n && cheapest >= 0 && m->half_ns[cheapest] > 0; i++) {
+        if (m->half_ns[i] <= 0 || price[i] > EQUAL * price[cheapest]) continue;
+        if (m->half_ns[i] * EQUAL < m->half_ns[cheapest] && m->half_ns[i] < m->half_ns[pick]) pick = i;
     }
     return pick;
 }

@@ -10,6 +10,7 @@ enum { MO_CONTENDERS = 24 };
 struct mo_measure {
     int n; /* contender 0 is the reference of the slow-phase rule */
     struct mo_runnable contender[MO_CONTENDERS];
+    int64_t bytes[MO_CONTENDERS]; /* of packed weights */
     double min_ns[MO_CONTENDERS]; /* out */
     /* out: the longer of the two halves of the units, as two cores would share them, of contenders that were
      * near the best to the end; 0: not measured */
@@ -26,7 +27,8 @@ struct mo_measure {
  * own time counts. */
 int mo_measure_run(struct mo_harness *h, struct mo_measure *m, moire_error *err);
 
-/* The contender to keep, by its time (min_ns or a multiple, INFINITY: not eligible): the fastest, or one
- * within 3 % of it whose longer half is shorter by more than that; -1: none is eligible. */
-int mo_measure_pick(const struct mo_measure *m, const double *time);
+/* The contender to keep, by its price: its time (min_ns or a multiple, INFINITY: not eligible) and what
+ * `byte`, in the same unit, makes of its packed weights.  It is the cheapest, or one within 3 % of it whose
+ * longer half is shorter by more than that; -1: none is eligible. */
+int mo_measure_pick(const struct mo_measure *m, const double *time, double byte);
 #endif

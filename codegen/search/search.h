@@ -33,6 +33,11 @@ struct mo_layer_result {
     int versions;      /* kept by moire tune; 0: none but the best */
 };
 
+/* Packed weights that the caches do not keep cost more than a layer's own time, which hides reading them:
+ * what other cores and models lack of the memory's rate meanwhile.  The usual price of a byte is half of what
+ * one core takes to read it. */
+#define MO_BYTE_NS 0.018
+
 struct mo_search_options {
     const char *store; /* folder; created when missing */
     const char *cc;    /* compiler; NULL = the usual ones */
@@ -41,6 +46,7 @@ struct mo_search_options {
     double budget_s;    /* 0 = no limit */
     int points;         /* most candidates a layer; 0 = 8 */
     double probation_s; /* time in which the candidates of one turn of a layer must compute right; 0 = 60 */
+    double byte_ns;     /* time that a byte of packed weights is worth; 0 = none */
     bool refine;        /* go on with layers that the store already has */
     /* Versions for several levels of pressure (codegen/tune/front.h): one turn of more candidates that
      * differ in blocking, order and algorithm; a layer is done when its front is in the store. */

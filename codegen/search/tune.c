@@ -7,6 +7,7 @@
 #include <string.h>
 #include "codegen/search/internal.h"
 #include "codegen/search/measure.h"
+#include "variants/conv.h"
 
 void mo_candidate_reject(const struct mo_search *s, struct candidate *c, const char *verdict) {
     c->state = CANDIDATE_REJECTED;
@@ -50,23 +51,29 @@ struct lineup {
     int generic, earlier;
 };
 
+static void enter(struct lineup *l, const struct mo_harness *h, struct mo_runnable r) {
+    int64_t bytes = mo_pack_bytes(r.packing, h->graph, h->node);
+    l->m.bytes[l->m.n] = bytes > 0 ? bytes : 0;
+    l->m.contender[l->m.n++] = r;
+}
+
 /* The generic kernel, what an earlier run stored, the best of earlier turns and the new good ones. */
 static void line_up(const struct job *job, struct mo_harness *h, struct lineup *l) {
     struct mo_measure *m = &l->m;
     l->generic = l->earlier = -1;
     if (h->step.run) {
         l->generic = m->n;
-        m->contender[m->n++] = mo_harness_generic(h);
+        enter(l, h, mo_harness_generic(h));
     }
     if (job->stored && !mo_harness_pack(h, job->earlier.packing, NULL)) {
         l->earlier = m->n;
-        m->contender[m->n++] = mo_variant_runnable(&job->earlier);
+        enter(l, h, mo_variant_runnable(&job->earlier));
     }
     for (int i = 0; i < job->next && m->n < MO_CONTENDERS; i++) {
         struct candidate *c = &job->candidate[i];
         if (c->state != CANDIDATE_GOOD || !c->code || mo_harness_pack(h, c->variant.packing, NULL)) continue;
         l->who[m->n] = c;
-        m->contender[m->n++] = mo_variant_runnable(&c->variant);
+        enter(l, h, mo_variant_runnable(&c->variant));
     }
 }
 
@@ -77,18 +84,19 @@ static double shorter(double a, double b) {
 
 /* Takes the times of one measurement.  A whole measurement may fall into a slow phase of the machine, so what
  * counts is a contender's time in those of the generic kernel beside it, and of that the best so far: one
- * unlucky comparison does not unseat a better candidate of an earlier one.  Of candidates equal within noise
- * the one that two cores share better is kept. */
-static void take_times(struct job *job, const struct lineup *l) {
+ * unlucky comparison does not unseat a better candidate of an earlier one.  Packed weights have their price;
+ * of candidates equal within noise the one that two cores share better is kept. */
+static void take_times(struct job *job, const struct lineup *l, double byte_ns) {
     struct mo_layer_result *r = &job->result;
-    const double unit = l->generic >= 0 ? l->m.min_ns[l->generic] : 1;
-    double best = INFINITY, relative[MO_CONTENDERS];
+    const double unit = l->generic >= 0 ? l->m.min_ns[l->generic] : 1, byte = byte_ns / unit;
+    double best = INFINITY, weights = 0, relative[MO_CONTENDERS];
     if (l->earlier >= 0) {
         const struct mo_store_index *x = &job->earlier_index;
         r->min_ns = shorter(x->min_ns, l->m.min_ns[l->earlier]);
         best = l->m.min_ns[l->earlier] / unit;
         if (l->generic >= 0 && x->min_ns > 0 && x->generic_ns > 0)
             best = fmin(best, x->min_ns / x->generic_ns);
+        weights = byte * (double)l->m.bytes[l->earlier];
     }
     if (l->generic >= 0) r->generic_ns = shorter(r->generic_ns, unit);
     job->best = NULL;
@@ -98,9 +106,9 @@ static void take_times(struct job *job, const struct lineup *l) {
         if (!c) continue;
         c->min_ns = shorter(c->min_ns, l->m.min_ns[i]);
         c->relative = shorter(c->relative, l->m.min_ns[i] / unit);
-        if (c->relative < best) relative[i] = c->relative;
+        if (c->relative + byte * (double)l->m.bytes[i] < best + weights) relative[i] = c->relative;
     }
-    int pick = mo_measure_pick(&l->m, relative);
+    int pick = mo_measure_pick(&l->m, relative, byte);
     if (pick >= 0) {
         job->best = l->who[pick];
         best = job->best->relative;
@@ -226,7 +234,7 @@ int mo_job_tune(struct mo_search *s, struct job *job, moire_error *err) {
         line_up(job, &h, &l);
         if (l.m.n) rc = mo_measure_run(&h, &l.m, err);
     }
-    if (!rc) take_times(job, &l);
+    if (!rc) take_times(job, &l, s->options.byte_ns);
     if (!rc && mo_search_versions(s)) rc = mo_job_press(s, job, &h, err);
     mo_harness_destroy(&h);
     if (!rc) rc = publish(s, job, err);

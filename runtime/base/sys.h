@@ -60,6 +60,9 @@ struct mo_sys {
      * -errno */
     int (*map)(void *self, int fd, size_t bytes, const void **out);
     void (*unmap)(void *self, const void *at, size_t bytes);
+    /* part of such a view that may not be read for long: its whole pages leave this process and come back
+     * when they are */
+    void (*drop)(void *self, const void *at, size_t bytes);
     /* anonymous file in memory, and what makes it immutable */
     int (*memfd)(void *self, const char *name);
     int (*seal)(void *self, int fd);

@@ -217,6 +217,13 @@ static void px_unmap(void *self, const void *at, size_t bytes) {
     munmap((void *)(uintptr_t)at, bytes);
 }
 
+static void px_drop(void *self, const void *at, size_t bytes) {
+    (void)self;
+    uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), from = ((uintptr_t)at + page - 1) / page * page,
+              end = (uintptr_t)at + bytes;
+    if (from < end) madvise((void *)from, end - from, MADV_DONTNEED);
+}
+
 static int px_memfd(void *self, const char *name) {
     (void)self;
     int fd = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
@@ -325,6 +332,7 @@ const struct mo_sys *mo_sys_posix(void) {
         .list = px_list,
         .map = px_map,
         .unmap = px_unmap,
+        .drop = px_drop,
         .memfd = px_memfd,
         .seal = px_seal,
         .thread_start = px_thread_start,

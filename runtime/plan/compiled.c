@@ -186,6 +186,20 @@ int mo_compiled_open(const struct mo_store *store, const struct mo_env *env,
     return rc;
 }
 
+void mo_compiled_trim(const struct mo_compiled *compiled, const struct mo_plan *plan) {
+    const struct mo_store_file *file = &compiled->file;
+    const char *begin = file->bytes, *end = begin + file->n, *from = end;
+    if (!file->mapped) return;
+    for (int k = 0; k < plan->n_steps; k++) {
+        const struct mo_step *step = &plan->steps[k];
+        for (int i = 1; i < step->n_versions; i++) {
+            const char *weights = step->version[i].weights;
+            if (weights != step->weights && weights >= begin && weights < from) from = weights;
+        }
+    }
+    if (from < end) plan->env->sys->drop(plan->env->sys->self, from, (size_t)(end - from));
+}
+
 void mo_compiled_close(struct mo_compiled *compiled) {
     if (compiled->env) mo_store_close_file(compiled->env, &compiled->file);
 }

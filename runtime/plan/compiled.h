@@ -35,6 +35,9 @@ struct mo_compiled {
  * it cannot be used; load from ONNX then. */
 int mo_compiled_open(const struct mo_store *store, const struct mo_env *env,
                      const struct mo_compiled_request *request, struct mo_compiled *out, moire_error *err);
+/* Once a plan was built from it: packed weights that only other versions than the first read, which lie at
+ * its end, leave this process's memory until they are read. */
+void mo_compiled_trim(const struct mo_compiled *compiled, const struct mo_plan *plan);
 /* After everything made from it is gone. */
 void mo_compiled_close(struct mo_compiled *compiled);
 

@@ -3,8 +3,8 @@
  *
  * The first version is the step itself.  Versions of one packing share the packed weights; other packings are
  * taken while they add less than half of what the model's own packed weights take, so that a model with five
- * versions of every layer stays below 1.5 times the memory of one with one.  Compiled models hold them too:
- * mapped, and brought in when they first run. */
+ * versions of every layer stays below 1.5 times the memory of one with one.  Compiled models hold them too,
+ * at their end: mapped, let go of after the check of the whole, and brought in when they first run. */
 #ifndef MO_PLAN_VERSIONS_H
 #define MO_PLAN_VERSIONS_H
 #include "runtime/plan/plan.h"

@@ -43,7 +43,10 @@ static int build_compiled(moire_tenant *t, const char *path, const moire_tenant_
     int rc = mo_compiled_open(rt->store, &rt->env, &request, &t->compiled, &why);
     if (!rc && !t->compiled.graph) return MOIRE_OK;
     if (!rc) rc = mo_plan_build(t->compiled.graph, &options, &t->plan, &why);
-    if (!rc) return MOIRE_OK;
+    if (!rc) {
+        mo_compiled_trim(&t->compiled, t->plan);
+        return MOIRE_OK;
+    }
     t->plan = NULL;
     mo_compiled_close(&t->compiled);
     if (rc == MOIRE_ENOMEM) return mo_fail(err, rc, "%s", why.message);

@@ -18,9 +18,11 @@
 #include <unistd.h>
 #include "fault_sys.h"
 #include "models/zoo.h"
+#include "runtime/plan/versions.h"
 #include "runtime/serve/runtime.h"
 #include "tools/moire/publish.h"
 #include "toy_family.h"
+#include "variants/packed.h"
 
 enum { INPUT = 32 * 32, CLASSES = 10, PATH_CAP = 512 };
 
@@ -353,6 +355,63 @@ static void unmappable_file_is_read(void **state) {
     assert_int_equal(open_plan(&with), MOIRE_OK);
 }
 
+/* What sys->drop was called with last. */
+static const char *dropped;
+static size_t dropped_bytes;
+
+static void note_drop(void *self, const void *at, size_t bytes) {
+    (void)self;
+    dropped = at;
+    dropped_bytes = bytes;
+}
+
+/* Only what no first version reads leaves, and only from a mapping. */
+static void other_versions_leave_memory(void **state) {
+    (void)state;
+    struct mo_published done;
+    struct mo_sys sys = *mo_sys_posix();
+    struct mo_env with = env;
+    struct mo_store *store;
+    struct mo_compiled compiled = {0};
+    struct mo_plan *plan;
+    struct mo_compiled_request request = request_of();
+    assert_int_equal(publish(&env, &done), MOIRE_OK);
+    sys.drop = note_drop;
+    with.sys = &sys;
+    assert_int_equal(mo_store_open(&with, folder, &store, NULL), MOIRE_OK);
+    struct mo_plan_options options = {.isa = request.isa, .store = store};
+    assert_int_equal(mo_compiled_open(store, &with, &request, &compiled, NULL), MOIRE_OK);
+    assert_true(compiled.file.mapped);
+    assert_int_equal(mo_plan_build(compiled.graph, &options, &plan, NULL), MOIRE_OK);
+    const struct mo_packed_places *packed = plan->graph->packed;
+    assert_true(packed->n > 1);
+    const char *last = packed->place[packed->n - 1].data,
+               *end = (const char *)compiled.file.bytes + compiled.file.n;
+    struct mo_step *step = &plan->steps[0];
+    for (int k = 0; k < plan->n_steps; k++)
+        if (plan->steps[k].weights == packed->place[0].data) step = &plan->steps[k];
+    assert_ptr_equal(step->weights, packed->place[0].data);
+    struct mo_version versions[3] = {
+        {.weights = step->weights}, {.weights = step->weights}, {.weights = last}};
+    step->version = versions;
+    step->n_versions = 2; /* of one packing */
+    dropped = NULL;
+    mo_compiled_trim(&compiled, plan);
+    assert_null(dropped);
+    step->n_versions = 3;
+    mo_compiled_trim(&compiled, plan);
+    assert_ptr_equal(dropped, last);
+    assert_int_equal(dropped_bytes, end - last);
+    dropped = NULL;
+    compiled.file.mapped = false; /* read: there is nothing to bring it back from */
+    mo_compiled_trim(&compiled, plan);
+    assert_null(dropped);
+    compiled.file.mapped = true;
+    mo_plan_destroy(plan);
+    mo_compiled_close(&compiled);
+    mo_store_close(store);
+}
+
 static void killed_anywhere_leaves_a_valid_store(void **state) {
     (void)state;
     float want[CLASSES], got[CLASSES];
@@ -441,15 +500,11 @@ static void processes_share_a_model(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        TEST(stored_model_answers_as_onnx),
-        TEST(weights_are_kept_once),
-        TEST(changed_file_is_another_model),
-        TEST(bad_files_are_skipped),
-        TEST(mutated_images_do_no_harm),
-        TEST(every_byte_is_covered),
-        TEST(failing_allocations),
-        TEST(unmappable_file_is_read),
-        TEST(killed_anywhere_leaves_a_valid_store),
+        TEST(stored_model_answers_as_onnx),  TEST(weights_are_kept_once),
+        TEST(changed_file_is_another_model), TEST(bad_files_are_skipped),
+        TEST(mutated_images_do_no_harm),     TEST(every_byte_is_covered),
+        TEST(failing_allocations),           TEST(unmappable_file_is_read),
+        TEST(other_versions_leave_memory),   TEST(killed_anywhere_leaves_a_valid_store),
         TEST(processes_share_a_model),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -131,12 +131,27 @@ static void of_equals_the_one_that_two_cores_share_better_is_kept(void **state) 
         struct mo_measure m = {.n = 4};
         for (int k = 0; k < 4; k++)
             m.half_ns[k] = cases[i].half[k];
-        assert_int_equal(mo_measure_pick(&m, cases[i].time), cases[i].pick);
+        assert_int_equal(mo_measure_pick(&m, cases[i].time, 0), cases[i].pick);
     }
+}
+
+/* A byte has its price: small weights win while they cost less time than the bytes are worth. */
+static void weights_have_their_price(void **state) {
+    (void)state;
+    struct mo_measure m = {.n = 3, .bytes = {700, 270, 100}};
+    const double time[] = {100, 104, 130};
+    assert_int_equal(mo_measure_pick(&m, time, 0), 0);
+    assert_int_equal(mo_measure_pick(&m, time, 0.009), 0); /* 430 bytes, 3.87 */
+    assert_int_equal(mo_measure_pick(&m, time, 0.01), 1);
+    assert_int_equal(mo_measure_pick(&m, time, 0.15), 1); /* 170 bytes, 25.5 */
+    assert_int_equal(mo_measure_pick(&m, time, 0.16), 2);
+    m.half_ns[0] = 30, m.half_ns[1] = 52; /* 0 is 4 % dearer: no equal */
+    assert_int_equal(mo_measure_pick(&m, time, 0.02), 1);
 }
 
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(weights_have_their_price),
         cmocka_unit_test(without_a_budget_turns_are_whole),
         cmocka_unit_test(every_layer_has_a_first_turn_before_any_has_a_second),
         cmocka_unit_test(later_turns_go_where_they_promise_most),

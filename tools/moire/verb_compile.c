@@ -22,7 +22,7 @@
 static const char usage[] =
     "usage: moire compile FILE.onnx|NAME ... [--shape INPUT=d,d,...] [--threads N] [--budget SECONDS]\n"
     "                     [--store DIR] [--cc CC] [--isa avx512|avx2|base] [--candidates N] [--exact]\n"
-    "                     [--refine] [--verbose] [--json]\n\n"
+    "                     [--byte-price N] [--refine] [--verbose] [--json]\n\n"
     "Emits C for every convolution and matrix product, compiles it, checks it against a reference, times it\n"
     "and stores the fastest.  Layers that the store already has are skipped, so the command can be "
     "repeated,\n"
@@ -39,6 +39,8 @@ static const char usage[] =
     "  --candidates N         most candidates of a layer\n"
     "  --exact                for models run with --exact: no algorithm that rounds more than the sum of "
     "products\n"
+    "  --byte-price N         us that a MB of packed weights is worth: the larger, the less memory; 18 by\n"
+    "                         default, 0 for the fastest kernels of a model that has the machine to itself\n"
     "  --refine               try more candidates of layers that the store already has\n"
     "  --versions N           also keep versions for several levels of pressure: see moire tune\n"
     "  --qos MS               with --versions: target of the model\n"
@@ -126,6 +128,9 @@ static int take_argument(struct mo_args *a, struct options *o) {
         c->exact = true;
     } else if (mo_args_flag(a, "--refine", false)) {
         c->search.refine = true;
+    } else if (mo_args_flag(a, "--byte-price", true)) {
+        if (!parse_number(a->value, 0, 1e6, &number)) return usage_error("--byte-price wants us a MB", NULL);
+        c->search.byte_ns = number * 1e-3;
     } else if (mo_args_flag(a, "--store", true)) {
         if (!(o->store_given = a->value)) return usage_error("--store wants a folder", NULL);
     } else if (mo_args_flag(a, "--cc", true)) {
@@ -166,6 +171,7 @@ static int take_argument(struct mo_args *a, struct options *o) {
 static int parse(int argc, char **argv, struct options *o) {
     struct mo_args args = {.argc = argc, .at = 1, .argv = argv};
     o->compile.search.isa = mo_isa_detect();
+    o->compile.search.byte_ns = MO_BYTE_NS;
     while (args.at < args.argc) {
         int rc = take_argument(&args, o);
         if (rc >= 0) return rc;
