@@ -157,10 +157,23 @@ bool mo_board_press(struct mo_board *board, int g, int size, int tenant, double 
     return mo_board_fits(board, g);
 }
 
+/* Is the let's time gone?  A tenant at rate r takes r / (most that the let serves of it alone) at least. */
+static bool too_busy(const struct mo_board *board, int kind, const struct mo_board_let *let, int tenant,
+                     double rate) {
+    const double most = mo_space_cell(board->space, kind, let->size, tenant)->rate;
+    double busy = most > 0 ? rate / most : 2;
+    for (int i = 0; i < let->n; i++)
+        busy +=
+            let->pieces[i].rate / mo_space_cell(board->space, kind, let->size, let->pieces[i].tenant)->rate;
+    return busy > 1 + 1e-6;
+}
+
 /* Puts a piece on a let, or takes more of the one that is there. */
 static bool try_share(struct mo_board *board, int g, int l, int tenant, double rate) {
-    struct mo_board_let *let = &board->gpus[g].lets[l], old = *let;
+    struct mo_board_let *let = &board->gpus[g].lets[l], old;
     int i = 0;
+    if (too_busy(board, board->gpus[g].kind, let, tenant, rate)) return false;
+    old = *let;
     while (i < let->n && let->pieces[i].tenant != tenant)
         i++;
     if (i >= board->space->view->max_share) return false;

@@ -10,7 +10,7 @@
  * it gives up the rate that it can no longer serve, and its tenant comes again for that.  Where no let is
  * left the merge is still tried.  A GPU is split in two at most, as in the paper. */
 #include <string.h>
-#include "runtime/planner/board.h"
+#include "runtime/planner/greedy.h"
 #include "runtime/planner/planners.h"
 
 static int knee(const struct mo_space *space, int kind, int tenant) {
@@ -35,14 +35,11 @@ struct fit {
     double rate;
 };
 
-static struct fit look(struct mo_board *board, int g, int tenant) {
-    struct mo_space *space = board->space;
+static struct fit look(struct mo_board *board, int g, int tenant, int ideal) {
+    const struct mo_space *space = board->space;
     const struct mo_board_gpu *gpu = &board->gpus[g];
     const struct mo_plan_kind *kind = &space->view->kinds[gpu->kind];
     struct fit fit = {.gpu = -1, .let_units = gpu->free_units};
-    int ideal = knee(space, gpu->kind, tenant);
-    int needed = required(space, gpu->kind, tenant, board->left[tenant]);
-    if (needed < ideal) ideal = needed;
     if (gpu->n >= 2 || gpu->free_units < kind->sizes[ideal]) return fit;
     int size = ideal;
     if (gpu->n == 1) { /* what is left over is taken as it is */
@@ -61,8 +58,18 @@ static struct fit look(struct mo_board *board, int g, int tenant) {
 
 static struct fit best_fit(struct mo_board *board, int tenant) {
     struct fit best = {.gpu = -1, .let_units = MO_PLAN_UNITS + 1};
+    int ideal[MO_PLAN_KINDS];
+    bool free_seen[MO_PLAN_KINDS] = {false}; /* free GPUs of a kind are alike */
+    for (int k = 0; k < board->space->view->n_kinds; k++) {
+        int needed = required(board->space, k, tenant, board->left[tenant]);
+        ideal[k] = knee(board->space, k, tenant);
+        if (needed < ideal[k]) ideal[k] = needed;
+    }
     for (int g = 0; g < board->n_gpus; g++) {
-        struct fit fit = look(board, g, tenant);
+        int kind = board->gpus[g].kind;
+        if (board->gpus[g].n == 0 && free_seen[kind]) continue;
+        if (board->gpus[g].n == 0) free_seen[kind] = true;
+        struct fit fit = look(board, g, tenant, ideal[kind]);
         if (fit.gpu >= 0 && fit.let_units < best.let_units) best = fit;
     }
     return best;
@@ -94,6 +101,17 @@ static bool place(struct mo_board *board, int tenant) {
     return fit.gpu >= 0 && take(board, &fit, tenant, rate);
 }
 
+void mo_elastic(struct mo_board *board) {
+    const struct mo_space *space = board->space;
+    /* who had to give up a part for a neighbour comes again; lets only become more, so this ends */
+    for (bool placed = true; placed;) {
+        placed = false;
+        for (int t = 0; t < space->n; t++)
+            while (board->left[t] > 1e-7 * space->rate[t] && place(board, t))
+                placed = true;
+    }
+}
+
 static int elastic(const struct mo_plan_view *view, bool interference, struct mo_plan_scratch *scratch,
                    struct mo_lets_plan *out, moire_error *err) {
     struct mo_space space;
@@ -101,13 +119,7 @@ static int elastic(const struct mo_plan_view *view, bool interference, struct mo
     int code = mo_space_open(&space, view, scratch, interference, err);
     if (!code) code = mo_board_open(&board, &space, scratch, err);
     if (code) return code;
-    /* who had to give up a part for a neighbour comes again; lets only become more, so this ends */
-    for (bool placed = true; placed;) {
-        placed = false;
-        for (int t = 0; t < space.n; t++)
-            while (board.left[t] > 1e-7 * space.rate[t] && place(&board, t))
-                placed = true;
-    }
+    mo_elastic(&board);
     mo_board_write(&board, out);
     return MOIRE_OK;
 }

@@ -14,4 +14,6 @@
 void mo_greedy_prices(const struct mo_space *space, double *price);
 /* Places what is left of tenants [begin, end). */
 void mo_greedy(struct mo_board *board, const double *price, int begin, int end);
+/* Algorithm 1 of gpu-let on a cleared board, all tenants (gpulet.c). */
+void mo_elastic(struct mo_board *board);
 #endif

@@ -5,8 +5,8 @@
  * by prices a plan is found, or proved not to be there, in some hundreds of nodes nearly always.  Else, and
  * for what only a tenant with turns on several lets can reach, there are rounds of a greedy (greedy.h) whose
  * currency is share-seconds per query: who was left over costs more in the next round, so that it is seen to
- * earlier; the best round counts.  It is anytime: with any budget there is a plan, of all that found a place.
- */
+ * earlier.  One of the rounds is gpu-let's own algorithm; the best round counts.  It is anytime: with any
+ * budget there is a plan, of all that found a place. */
 #include <math.h>
 #include <string.h>
 #include "runtime/planner/exact.h"
@@ -23,28 +23,39 @@ static double missing(const struct mo_board *board, const double *price) {
     return sum;
 }
 
-/* Rounds until everything is placed, the budget is spent or nothing more helps; the board holds the best. */
+/* One way to fill the board: by prices, or, without any, by gpu-let's algorithm. */
+static double fill(struct mo_board *board, const double *price, const double *first) {
+    mo_board_clear(board);
+    if (price)
+        mo_greedy(board, price, 0, board->space->n_critical);
+    else
+        mo_elastic(board);
+    return missing(board, first);
+}
+
+/* Rounds until everything is placed, the budget is spent or nothing more helps; the board holds the best.
+ * The second is gpu-let's algorithm, so that nothing it places is missed. */
 static bool rounds(struct mo_board *board, const double *first, int most, int64_t budget) {
     struct mo_space *space = board->space;
-    double price[MO_PLAN_TENANTS], best_price[MO_PLAN_TENANTS], least = INFINITY, lacks = INFINITY;
+    double price[MO_PLAN_TENANTS], best_price[MO_PLAN_TENANTS], left[MO_PLAN_TENANTS];
     const size_t bytes = (size_t)space->n * sizeof *price;
+    double least = INFINITY, lacks = INFINITY;
+    bool best_elastic = false;
     memcpy(price, first, bytes);
-    for (int i = 0; i < most && (i == 0 || space->steps < budget); i++) {
-        mo_board_clear(board);
-        mo_greedy(board, price, 0, space->n_critical);
-        lacks = missing(board, first);
+    for (int i = 0; i < most && (i < 2 || space->steps < budget); i++) {
+        const bool elastic = i == 1;
+        lacks = fill(board, elastic ? NULL : price, first);
         if (!(lacks > 0)) return true;
+        if (!elastic) memcpy(left, board->left, bytes);
         if (lacks < least) {
             least = lacks;
+            best_elastic = elastic;
             memcpy(best_price, price, bytes);
         }
-        for (int t = 0; t < space->n_critical; t++)
-            price[t] *= 1 + 0.5 * fmax(board->left[t], 0) / space->rate[t];
+        for (int t = 0; i > 0 && t < space->n_critical; t++)
+            price[t] *= 1 + 0.5 * fmax(left[t], 0) / space->rate[t];
     }
-    if (lacks > least) {
-        mo_board_clear(board);
-        mo_greedy(board, best_price, 0, space->n_critical);
-    }
+    if (lacks > least) fill(board, best_elastic ? NULL : best_price, first);
     return false;
 }
 

@@ -46,9 +46,10 @@ static int take(struct plan_options *o, struct mo_args *args, moire_error *err) 
     if (mo_args_flag(args, "--machine", true)) {
         o->machine = args->value;
     } else if (mo_args_flag(args, "--planner", true)) {
-        o->planner = args->value ? mo_planner_find(args->value) : NULL;
-        if (!o->planner)
+        const struct mo_planner *planner = args->value ? mo_planner_find(args->value) : NULL;
+        if (!planner)
             return mo_bench_bad_flag(err, "--planner", args->value, "no such planner; see moire plan --help");
+        o->planner = planner;
     } else if (mo_args_flag(args, "--load", true)) {
         return number("--load", args->value, 0, &o->load, err);
     } else if (mo_args_flag(args, "--burst", true)) {
