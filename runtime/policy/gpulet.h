@@ -4,9 +4,9 @@
  * One server, five knobs (struct mo_gpulet_options): which planner; whether a batch begins as soon as its let
  * is idle (eager) or at the last moment at which it and one query more are still in time (deferred,
  * Symphony); whether an idle let is lent to a tenant of the same GPU whose own lets are busy; whether
- * rates are stretched, up to twofold, as far as the GPUs can serve, so that no let is planned to be busy all
- * the time while others lie idle; and how much variation of a batch the planner leaves room for.  The period
- * is the policy's plan_period_ns.
+ * rates are stretched, up to twofold, as far as the GPUs can serve, and targets tightened, so that no let is
+ * planned to be busy all the time while others lie idle; and how much variation of a batch the planner leaves
+ * room for.  The period is the policy's plan_period_ns.
  *
  * gpulet_plan.c estimates rates and plans, gpulet.c fills lets and holds the rows of the table. */
 #ifndef MO_GPULET_H

@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include "runtime/policy/gpulet.h"
 
-static const double MEMORY_S = 10, KEEP = 0.25, TOLERATED = 3, HEADROOM = 2;
+static const double MEMORY_S = 10, KEEP = 0.25, TOLERATED = 3, HEADROOM = 2, TIGHT = 0.85;
 
 void mo_gpulet_init(void *state, const struct mo_view *view) {
     struct mo_gpulet_state *s = state;
@@ -60,23 +60,24 @@ static bool fits(const struct mo_gpulet_state *s, const struct mo_view *view) {
     return true;
 }
 
-static void describe(struct mo_gpulet_state *s, const struct mo_view *view, double factor) {
+static void describe(struct mo_gpulet_state *s, const struct mo_view *view, double factor, double tight) {
     for (int i = 0; i < count_tenants(view); i++) {
         const struct mo_view_tenant *t = &view->tenants[i];
         struct mo_plan_tenant *to = &s->tenants[i];
         *to = (struct mo_plan_tenant){.name = s->names[i],
                                       .rate = t->open && t->share ? factor * s->planned[i] : 0,
-                                      .target_ns = t->qos_ns,
+                                      .target_ns = (int64_t)((double)t->qos_ns * tight),
                                       .best_effort = t->best_effort || !t->qos_ns};
         for (int k = 0; t->share && k < view->gpus->n_kinds; k++)
             to->profile[k] = t->share[k];
     }
 }
 
-static int make(struct mo_gpulet_state *s, const struct mo_view *view, double factor) {
+/* A plan for the rates times a factor, and for targets that are shorter by another. */
+static int make(struct mo_gpulet_state *s, const struct mo_view *view, double factor, double tight) {
     const struct mo_gpulet_options *o = view->options;
     moire_error ignored;
-    describe(s, view, factor);
+    describe(s, view, factor, tight);
     struct mo_plan_view pv = {.n_tenants = count_tenants(view),
                               .n_kinds = view->gpus->n_kinds,
                               .n_gpus = view->gpus->n_gpus,
@@ -89,23 +90,26 @@ static int make(struct mo_gpulet_state *s, const struct mo_view *view, double fa
     return mo_plan_make(s->planner, &pv, view->scratch, view->scratch_bytes, &s->fresh, &ignored);
 }
 
-/* For the estimates and so many deviations more; stretched as far as that is served. */
+/* For the estimates and so many deviations more; stretched as far as that is served, with targets that leave
+ * room for what the model of times does not know, where that is served at all. */
 static int make_for(struct mo_gpulet_state *s, const struct mo_view *view, double headroom) {
     static const double stretch[] = {1, 1.1, 1.2, 1.35, 1.5, 1.7, 2};
     const struct mo_gpulet_options *o = view->options;
     for (int i = 0; i < count_tenants(view); i++)
         s->planned[i] = s->rate[i] + headroom * deviation(s->rate[i]);
-    int code = make(s, view, 1), good = 0, latest = 0, bad = sizeof stretch / sizeof *stretch;
+    double tight = o->stretch ? TIGHT : 1;
+    int code = make(s, view, 1, tight), good = 0, latest = 0, bad = sizeof stretch / sizeof *stretch;
+    if (!code && o->stretch && !s->fresh.complete) code = make(s, view, 1, tight = 1);
     if (code || !o->stretch || !s->fresh.complete) return code;
     while (!code && bad - good > 1) {
         latest = (good + bad) / 2;
-        code = make(s, view, stretch[latest]);
+        code = make(s, view, stretch[latest], tight);
         if (!code && s->fresh.complete)
             good = latest;
         else
             bad = latest;
     }
-    return code || latest == good ? code : make(s, view, stretch[good]);
+    return code || latest == good ? code : make(s, view, stretch[good], tight);
 }
 
 void mo_gpulet_plan(void *state, const struct mo_view *view) {
