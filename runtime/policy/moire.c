@@ -3,21 +3,22 @@
  *
  * At every event with an idle core:
  * 1. Candidates: queries that run, are paused, or lead their tenant's queue among those that can still make
- * it.
+ *    it.
  * 2. In order of deadline, the core time due until each deadline must fit the cores until then, less what
  *    tenants with tighter targets are expected to bring in the meantime.  Where it does not fit, the query
- * that frees most time for least harm is set aside (Moore and Hodgson's rule, weighted): a tenant well above
- * its target attainment can spare a miss, one below it cannot.  The weights fade as the attainment of all
- * queries nears its limit: then every miss counts the same and the heaviest query goes.
- * 3. Idle cores go to the kept queries by deadline: the fewest that make it in time with a margin (constant
- *    speed until the deadline costs the least core time), more when cores would idle, shared evenly with
- * those that wait.  With too few cores idle, it waits for the blocks that end soon, or takes what there is
- * for a block that ends when they do, so that the cores meet.
- *    Its layers run in the versions that suit the pressure at hand.
- * 4. What is set aside, hopeless, best-effort or without target runs on what is left, oldest first, where its
- *    next layer ends within a block's time: on too few cores a single layer would hold them for long; a small
- *    share of blocks always goes to the oldest that waits far beyond its target, so nothing starves. Hopeless
- *    queries of tenants that allow it are shed.
+ *    that frees most time for least harm is set aside (Moore and Hodgson's rule, weighted): a tenant well
+ *    above its target attainment can spare a miss, one below it cannot.  The weights fade as the attainment
+ *    of all queries nears its limit: then every miss counts the same and the heaviest query goes.
+ * 3. All cores are dealt anew among the kept queries (moire_deal.c), those that run included, and the idle
+ *    ones go by deadline to those that do not run, each up to its share.  With too few cores idle, it waits
+ *    for blocks that end soon where its next layer then ends sooner, or takes what there is for a block that
+ *    ends when they do, so that the cores meet.  The more cores, the shorter the blocks, for there are more
+ *    lets to re-deal among.  Its layers run in the versions that suit the pressure at hand.
+ * 4. What is set aside, hopeless, best-effort or without target runs on what is left, oldest first, but for a
+ *    part of the cores that the next query with a target finds idle, and where its next layer ends within a
+ *    block's time: on too few cores a single layer would hold them for long; a small share of blocks always
+ *    goes to the oldest that waits far beyond its target, so nothing starves.  Hopeless queries of tenants
+ *    that allow it are shed.
  *
  * The rule is memoryless but for the starvation counter and scratch memory; stability comes from work done:
  * what has run is cheaper to keep. */
@@ -28,10 +29,11 @@ enum { PER_TENANT = 12, SHED_AT_ONCE = 16, STARVED_SHARE = 40 };
 static const int64_t STARVED_NS = 1000000000;
 static const double MARGIN = 0.02;     /* a query must fit with so much of its rest to spare */
 static const double LEAN_MARGIN = 0.1; /* slack that the fewest cores must leave */
-static const double WIDE_MARGIN = 0.5; /* takes more cores already with this little slack */
-static const double MEET = 0.6;  /* waits for the others' cores when they end within this share of a block */
-static const double FULL = 0.93; /* share of the cores' time that plans count on: blocks leave gaps */
-static const double TARGET = 0.97; /* attainment above which a tenant can spare misses */
+static const double POOR = 0.55;       /* with less than this part of its share idle, a query may wait */
+static const double FULL = 0.9;        /* share of the cores' time that plans count on: blocks leave gaps */
+static const int BRIEF = 16;           /* blocks are shorter by 1 + cores / so many */
+static const int ROOM = 8;             /* what is set aside leaves one core of so many idle */
+static const double TARGET = 0.97;     /* attainment above which a tenant can spare misses */
 static const double SPARE = 100, DEAR = 1000;
 static const double BALANCE_FROM = 0.975, BALANCE_SPAN = 0.01;
 
@@ -83,15 +85,6 @@ static void set_aside(struct mo_moire_state *s, int at) {
     if (!s->list[at].running) insert(s, s->aside, s->n_aside++, at, older);
 }
 
-/* Fewest cores on which layers [begin, end of the model) take at most `budget` ns, at most `wide`. */
-static int fewest(const struct mo_view_tenant *t, int begin, double budget, int wide) {
-    int n = 1, layers = t->profile->n_layers;
-    int64_t most = (int64_t)(budget / t->residual);
-    while (n < wide && mo_profile_time(t->profile, n, begin, layers) > most)
-        n++;
-    return n;
-}
-
 /* wide: the core count at which the tenant is fastest.  run: the block that runs, or NULL. */
 static void add(struct mo_moire_state *s, const struct mo_view *view, int slot, int wide,
                 const struct mo_view_run *run) {
@@ -105,14 +98,17 @@ static void add(struct mo_moire_state *s, const struct mo_view *view, int slot, 
     *c = (struct mo_moire_candidate){.query = slot,
                                      .tenant = q->tenant,
                                      .running = run != NULL,
+                                     .begin = begin,
+                                     .wide = wide,
+                                     .cores = run ? run->n_cores : 0,
+                                     .rest = rest,
                                      .deadline = q->deadline,
                                      .order = q->order,
                                      .weight = weight_of(s, t)};
     c->keep = !t->best_effort && q->deadline != MO_NEVER && best <= (double)(q->deadline - view->now);
     double slack = (double)(q->deadline - view->now - rest);
-    c->lean = c->keep && begin < layers ? fewest(t, begin, slack / (1 + LEAN_MARGIN), wide) : 1;
-    c->left =
-        (double)mo_view_time(t, c->lean, begin, layers) * c->lean + (double)rest * (run ? run->n_cores : 0);
+    int lean = c->keep && begin < layers ? mo_moire_fewest(t, begin, slack / (1 + LEAN_MARGIN), wide) : 1;
+    c->left = (double)mo_view_time(t, lean, begin, layers) * lean + (double)rest * c->cores;
     insert(s, s->by_deadline, at, at, earlier);
     if (!c->keep) set_aside(s, at);
 }
@@ -134,10 +130,13 @@ static int first_feasible(const struct mo_view *view, const struct mo_view_tenan
 
 static void gather(struct mo_moire_state *s, const struct mo_view *view) {
     s->n = s->n_aside = 0;
-    s->balance = s->parts->balance ? balance_of(view) : 0;
+    s->balance = !s->parts->no_balance ? balance_of(view) : 0;
     for (int i = 0; i < view->n_cores; i++) {
         const struct mo_view_run *run = &view->runs[i];
-        if (run->query >= 0) add(s, view, run->query, run->n_cores, run);
+        if (run->query < 0) continue;
+        const struct mo_profile *p = view->tenants[view->queries[run->query].tenant].profile;
+        int wide = run->end < p->n_layers ? mo_profile_fastest(p, run->end, view->n_cores) : run->n_cores;
+        add(s, view, run->query, wide, run);
     }
     for (int i = 0; i < view->n_tenants; i++) {
         const struct mo_view_tenant *t = &view->tenants[i];
@@ -157,7 +156,7 @@ static void gather(struct mo_moire_state *s, const struct mo_view *view) {
 /* Core time until a deadline, less what tenants with tighter targets will ask for before it. */
 static double room_until(const struct mo_moire_state *s, const struct mo_view *view, int64_t deadline) {
     double span = (double)(deadline - view->now), room = span * view->n_cores * FULL;
-    for (int i = 0; i < view->n_tenants && s->parts->reserve && s->balance > 0; i++) {
+    for (int i = 0; i < view->n_tenants && !s->parts->no_reserve && s->balance > 0; i++) {
         const struct mo_view_tenant *t = &view->tenants[i];
         double ahead = span - (double)t->qos_ns;
         if (t->open && t->qos_ns && !t->best_effort && ahead > 0) room -= s->balance * t->load * ahead;
@@ -200,24 +199,22 @@ struct hand {
     const struct mo_moire_parts *parts;
     struct mo_decisions *out;
     struct mo_cores pool;
-    int idle, rivals, wanted; /* rivals: others that wait for a core; wanted: cores they need */
+    int idle, rivals, wanted; /* rivals: others that wait for a core; wanted: cores of their shares */
     bool starved;             /* who is served now has waited too long */
 };
 
-/* What the query needs to be early, and an even part of what nobody needs: cores that would idle cost
- * nothing, they come back with the next block, while every core beyond the need costs throughput when others
- * wait. */
+/* Idle cores that what is set aside may take. */
+static int free_of(const struct hand *h) {
+    int room = h->view->min_qos_ns && !h->parts->no_room ? h->view->n_cores / ROOM : 0;
+    return h->starved ? h->idle : h->idle - room;
+}
+
+/* What is set aside gets a core, and an even part of those that nobody has a share in. */
 static int cores_for(const struct hand *h, const struct mo_moire_candidate *c) {
-    const struct mo_view *view = h->view;
-    const struct mo_view_tenant *t = &view->tenants[c->tenant];
-    int begin = view->queries[c->query].next_layer, n = 1;
-    double slack = (double)(c->deadline - view->now);
-    int wide = mo_profile_fastest(t->profile, begin, view->n_cores);
-    if (c->keep && h->parts->early) n = fewest(t, begin, slack / (1 + WIDE_MARGIN), wide);
-    int over = h->parts->spare ? h->idle - h->wanted - c->lean : 0;
-    int spare = c->lean + (over > 0 && h->rivals >= 0 ? over / (h->rivals + 1) : 0);
-    if (spare > wide) spare = wide;
-    return spare > n ? spare : n;
+    if (c->keep) return c->share;
+    int over = h->parts->no_share ? 0 : free_of(h) - h->wanted - 1;
+    int n = 1 + (over > 0 && h->rivals >= 0 ? over / (h->rivals + 1) : 0);
+    return n < c->wide ? n : c->wide;
 }
 
 /* Time until the blocks that end first have given back `missing` cores; 0 when they never do. */
@@ -251,17 +248,24 @@ static int taken_instances(const struct hand *h, int tenant) {
     return n;
 }
 
-/* From n idle cores on, the first count on which the query's next layer ends within a block's time, or within
+/* From n cores on, the first count on which the query's next layer ends within a block's time, or within
  * twice what it takes on all cores where that is longer; 0: none. */
 static int quick(const struct hand *h, const struct mo_moire_candidate *c, int n) {
     const struct mo_view *view = h->view;
     const struct mo_view_tenant *t = &view->tenants[c->tenant];
-    int layer = view->queries[c->query].next_layer;
+    int layer = view->queries[c->query].next_layer, free = free_of(h);
     int64_t most = 2 * mo_view_time(t, view->n_cores, layer, layer + 1);
     if (most < view->block_ns) most = view->block_ns;
-    while (h->parts->quick && n <= h->idle && mo_view_time(t, n, layer, layer + 1) > most)
+    while (!h->parts->no_quick && n <= free && mo_view_time(t, n, layer, layer + 1) > most)
         n++;
-    return n <= h->idle ? n : 0;
+    return n <= free ? n : 0;
+}
+
+/* Its next layer ends sooner when it begins `gap` later, on n cores instead of those that are idle. */
+static bool worth_waiting(const struct hand *h, const struct mo_moire_candidate *c, int n, int64_t gap) {
+    const struct mo_view_tenant *t = &h->view->tenants[c->tenant];
+    int layer = h->view->queries[c->query].next_layer;
+    return gap + mo_view_time(t, n, layer, layer + 1) < mo_view_time(t, h->idle, layer, layer + 1);
 }
 
 /* Gives cores to one query; false: leave what is idle for it, its partners come in a moment. */
@@ -270,14 +274,13 @@ static bool serve(struct hand *h, const struct mo_moire_candidate *c) {
     const struct mo_view_query *q = &view->queries[c->query];
     const struct mo_view_tenant *t = &view->tenants[c->tenant];
     h->rivals--;
-    h->wanted -= c->lean;
+    h->wanted -= c->share;
     if (!q->started && taken_instances(h, c->tenant) >= t->free_instances) return true;
     int n = cores_for(h, c), wanted = n;
-    int64_t bound = view->block_ns;
+    int64_t bound = h->parts->no_brief ? view->block_ns : view->block_ns / (1 + view->n_cores / BRIEF);
     if (n > h->idle) {
-        int64_t gap = h->parts->meet ? freed_in(view, n - h->idle) : 0;
-        bool poor = 2 * h->idle <= n || h->idle < c->lean;
-        if (gap && poor && (double)gap < MEET * (double)bound) return false;
+        int64_t gap = h->parts->no_meet ? 0 : freed_in(view, n - h->idle);
+        if (gap && h->idle < POOR * n && worth_waiting(h, c, n, gap)) return false;
         if (gap && gap < bound) bound = gap;
         n = h->idle;
     }
@@ -322,18 +325,17 @@ static bool is_shed(const struct mo_decisions *out, int query) {
     return false;
 }
 
-static void decide(struct mo_moire_state *s, const struct mo_view *view, struct mo_decisions *out,
-                   const struct mo_moire_parts *parts) {
-    s->parts = parts;
+static void decide(struct mo_moire_state *s, const struct mo_view *view, struct mo_decisions *out) {
     shed_hopeless(view, out);
     if (!view->n_idle) return;
     gather(s, view);
-    if (parts->fit) fit(s, view);
-    struct hand h = {.view = view, .parts = parts, .out = out, .pool = view->idle, .idle = view->n_idle};
+    if (!s->parts->no_fit) fit(s, view);
+    mo_moire_deal(s, view);
+    struct hand h = {.view = view, .parts = s->parts, .out = out, .pool = view->idle, .idle = view->n_idle};
     for (int i = 0; i < s->n; i++)
         if (!s->list[i].running) {
             h.rivals++;
-            h.wanted += s->list[i].lean;
+            h.wanted += s->list[i].share;
         }
     bool served = serve_starved(s, &h);
     for (int i = 0; i < s->n && h.idle > 0; i++) {
@@ -347,22 +349,20 @@ static void decide(struct mo_moire_state *s, const struct mo_view *view, struct 
     s->blocks += out->n;
 }
 
-void mo_moire_dispatch(struct mo_moire_state *s, const struct mo_view *view, struct mo_decisions *out,
-                       const struct mo_moire_parts *parts) {
-    decide(s, view, out, parts);
-    if (parts->versions) mo_decide_pressure(out, view);
-}
-
-static void dispatch(void *state, const struct mo_view *view, const struct mo_event *event,
-                     struct mo_decisions *out) {
-    static const struct mo_moire_parts whole = {true, true, true, true, true, true, true, true};
+void mo_moire_dispatch(void *state, const struct mo_view *view, const struct mo_event *event,
+                       struct mo_decisions *out) {
+    struct mo_moire_state *s = state;
     (void)event;
-    mo_moire_dispatch(state, view, out, &whole);
+    s->parts = view->options;
+    decide(s, view, out);
+    if (!s->parts->no_versions) mo_decide_pressure(out, view);
 }
 
 const struct mo_policy mo_policy_moire = {
     .name = "moire",
-    .description = "deadlines at block boundaries: what fits by deadline, cores by need, tenants in balance",
+    .description =
+        "deadlines at block boundaries: what fits by deadline, cores dealt anew, tenants in balance",
+    .options = &(const struct mo_moire_parts){0},
     .state_bytes = sizeof(struct mo_moire_state),
-    .dispatch = dispatch,
+    .dispatch = mo_moire_dispatch,
 };

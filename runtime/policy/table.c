@@ -31,19 +31,6 @@ const struct mo_policy *const *mo_policies(void) {
     return rows;
 }
 
-extern const struct mo_policy mo_policy_without_fit, mo_policy_without_balance, mo_policy_without_reserve,
-    mo_policy_without_spare, mo_policy_without_early, mo_policy_without_meet, mo_policy_without_versions,
-    mo_policy_without_quick;
-
-const struct mo_policy *const *mo_policy_ablations(void) {
-    static const struct mo_policy *const rows[] = {
-        &mo_policy_without_fit,      &mo_policy_without_balance, &mo_policy_without_reserve,
-        &mo_policy_without_spare,    &mo_policy_without_early,   &mo_policy_without_meet,
-        &mo_policy_without_versions, &mo_policy_without_quick,   NULL,
-    };
-    return rows;
-}
-
 const struct mo_policy *mo_policy_find(const char *name) {
     const struct mo_policy *const *const tables[] = {mo_policies(), mo_policy_ablations(),
                                                      mo_policy_servers()};
