@@ -16,4 +16,6 @@ void mo_greedy_prices(const struct mo_space *space, double *price);
 void mo_greedy(struct mo_board *board, const double *price, int begin, int end);
 /* Algorithm 1 of gpu-let on a cleared board, all tenants (gpulet.c). */
 void mo_elastic(struct mo_board *board);
+/* The same by sbp's (sbp.c): whole GPUs. */
+void mo_sbp_pack(struct mo_board *board);
 #endif

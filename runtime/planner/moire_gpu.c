@@ -13,7 +13,7 @@
 #include "runtime/planner/greedy.h"
 #include "runtime/planner/planners.h"
 
-enum { ROUNDS = 8, ROUNDS_AFTER_SEARCH = 2, DEFAULT_BUDGET = 20000 }; /* search nodes: two fifths of it */
+enum { ROUNDS = 8, ROUNDS_AFTER_SEARCH = 3, DEFAULT_BUDGET = 20000 }; /* search nodes: two fifths of it */
 
 /* Priced rates that found no place, of the critical tenants. */
 static double missing(const struct mo_board *board, const double *price) {
@@ -23,39 +23,44 @@ static double missing(const struct mo_board *board, const double *price) {
     return sum;
 }
 
-/* One way to fill the board: by prices, or, without any, by gpu-let's algorithm. */
-static double fill(struct mo_board *board, const double *price, const double *first) {
+/* Ways to fill the board: by prices, whole GPUs by squishy bin packing, gpu-let's algorithm. */
+enum way { BY_PRICES, WHOLE, ELASTIC };
+
+/* What is missing then. */
+static double fill(struct mo_board *board, enum way way, const double *price, const double *first) {
     mo_board_clear(board);
-    if (price)
+    if (way == BY_PRICES)
         mo_greedy(board, price, 0, board->space->n_critical);
+    else if (way == WHOLE)
+        mo_sbp_pack(board);
     else
         mo_elastic(board);
     return missing(board, first);
 }
 
 /* Rounds until everything is placed, the budget is spent or nothing more helps; the board holds the best.
- * The second is gpu-let's algorithm, so that nothing it places is missed. */
+ * The second and third are sbp's and gpu-let's algorithms, so that nothing they place is missed. */
 static bool rounds(struct mo_board *board, const double *first, int most, int64_t budget) {
     struct mo_space *space = board->space;
     double price[MO_PLAN_TENANTS], best_price[MO_PLAN_TENANTS], left[MO_PLAN_TENANTS];
     const size_t bytes = (size_t)space->n * sizeof *price;
     double least = INFINITY, lacks = INFINITY;
-    bool best_elastic = false;
+    enum way best_way = BY_PRICES;
     memcpy(price, first, bytes);
-    for (int i = 0; i < most && (i < 2 || space->steps < budget); i++) {
-        const bool elastic = i == 1;
-        lacks = fill(board, elastic ? NULL : price, first);
+    for (int i = 0; i < most && (i <= ELASTIC || space->steps < budget); i++) {
+        const enum way way = i == WHOLE || i == ELASTIC ? (enum way)i : BY_PRICES;
+        lacks = fill(board, way, price, first);
         if (!(lacks > 0)) return true;
-        if (!elastic) memcpy(left, board->left, bytes);
+        if (way == BY_PRICES) memcpy(left, board->left, bytes);
         if (lacks < least) {
             least = lacks;
-            best_elastic = elastic;
+            best_way = way;
             memcpy(best_price, price, bytes);
         }
-        for (int t = 0; i > 0 && t < space->n_critical; t++)
+        for (int t = 0; i >= ELASTIC && t < space->n_critical; t++)
             price[t] *= 1 + 0.5 * fmax(left[t], 0) / space->rate[t];
     }
-    if (lacks > least) fill(board, best_elastic ? NULL : best_price, first);
+    if (lacks > least) fill(board, best_way, best_price, first);
     return false;
 }
 

@@ -7,7 +7,7 @@
  * that is fullest afterwards, or open a node.  Two differences to Nexus: a merged duty cycle is the least
  * that works (model.h) instead of the smaller of the two, so that nothing Nexus merges is refused; and there
  * are only so many nodes.  Interference is not looked at. */
-#include "runtime/planner/board.h"
+#include "runtime/planner/greedy.h"
 #include "runtime/planner/planners.h"
 
 struct residual {
@@ -120,6 +120,10 @@ static int pack(const struct mo_plan_view *view, int parts, struct mo_plan_scrat
     pack_some(&board, parts, space.n_critical, space.n);
     mo_board_write(&board, out);
     return MOIRE_OK;
+}
+
+void mo_sbp_pack(struct mo_board *board) {
+    pack_some(board, 1, 0, board->space->n_critical);
 }
 
 static int whole(const struct mo_plan_view *view, struct mo_plan_scratch *scratch, struct mo_lets_plan *out,
