@@ -90,26 +90,39 @@ static int make(struct mo_gpulet_state *s, const struct mo_view *view, double fa
     return mo_plan_make(s->planner, &pv, view->scratch, view->scratch_bytes, &s->fresh, &ignored);
 }
 
-/* For the estimates and so many deviations more; stretched as far as that is served, with targets that leave
- * room for what the model of times does not know, where that is served at all. */
-static int make_for(struct mo_gpulet_state *s, const struct mo_view *view, double headroom) {
-    static const double stretch[] = {1, 1.1, 1.2, 1.35, 1.5, 1.7, 2};
-    const struct mo_gpulet_options *o = view->options;
-    for (int i = 0; i < count_tenants(view); i++)
-        s->planned[i] = s->rate[i] + headroom * deviation(s->rate[i]);
-    double tight = o->stretch ? TIGHT : 1;
-    int code = make(s, view, 1, tight), good = 0, latest = 0, bad = sizeof stretch / sizeof *stretch;
-    if (!code && o->stretch && !s->fresh.complete) code = make(s, view, 1, tight = 1);
-    if (code || !o->stretch || !s->fresh.complete) return code;
+/* The plan for the largest of n rising factors that is complete; that for the first when none is. */
+static int search(struct mo_gpulet_state *s, const struct mo_view *view, const double *factor, int n,
+                  double tight) {
+    int code = make(s, view, factor[0], tight), good = 0, latest = 0, bad = n;
+    if (code || !s->fresh.complete) return code;
     while (!code && bad - good > 1) {
         latest = (good + bad) / 2;
-        code = make(s, view, stretch[latest], tight);
+        code = make(s, view, factor[latest], tight);
         if (!code && s->fresh.complete)
             good = latest;
         else
             bad = latest;
     }
-    return code || latest == good ? code : make(s, view, stretch[good], tight);
+    return code || latest == good ? code : make(s, view, factor[good], tight);
+}
+
+/* For the estimates and so many deviations more.  With stretch: for as much more as is served, with targets
+ * that leave room for what the model of times does not know, where that is served at all; and where the
+ * rates are too much, for the same part of every tenant's, so that none goes without. */
+static int make_for(struct mo_gpulet_state *s, const struct mo_view *view, double headroom) {
+    static const double more[] = {1, 1.1, 1.2, 1.35, 1.5, 1.7, 2},
+                        less[] = {0.1, 0.2, 0.35, 0.5, 0.6, 0.7, 0.8, 0.9};
+    enum { MORE = sizeof more / sizeof *more, LESS = sizeof less / sizeof *less };
+    const struct mo_gpulet_options *o = view->options;
+    for (int i = 0; i < count_tenants(view); i++)
+        s->planned[i] = s->rate[i] + headroom * deviation(s->rate[i]);
+    if (!o->stretch) return make(s, view, 1, 1);
+    int code = search(s, view, more, MORE, TIGHT);
+    if (!code && !s->fresh.complete) code = search(s, view, more, MORE, 1);
+    if (code || s->fresh.complete || headroom > 0) return code;
+    code = search(s, view, less, LESS, 1);
+    s->fresh.complete = false; /* whatever it says of a part of the rates */
+    return code;
 }
 
 void mo_gpulet_plan(void *state, const struct mo_view *view) {
