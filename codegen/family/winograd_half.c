@@ -6,7 +6,8 @@
  * finds them there; and `ends`, the columns of 0 and of infinity, which are filter columns as they are.  All
  * passes over a row read the same three vectors an input channel: the first comes from memory, the others
  * find them in the private cache.  So the next row is fetched by equal parts in the first three passes, a
- * line an input channel. */
+ * line an input channel; into the private cache and not the first level, which the row's own vectors and V
+ * need. */
 #include "codegen/family/winograd.h"
 
 enum { LINES = 3, GROUP = 4 }; /* of an input channel; input channels of an unrolled step */
@@ -47,7 +48,7 @@ static void emit_filters(FILE *out, const struct mo_wino *w, enum columns kind, 
 static void emit_step(FILE *out, const struct mo_wino *w, enum columns kind, int tiles) {
     for (int c = 0; c < GROUP; c++) {
         emit_filters(out, w, kind, c);
-        if (kind != AGAIN) fprintf(out, "            __builtin_prefetch(ahead + %d);\n", c * 64);
+        if (kind != AGAIN) fprintf(out, "            __builtin_prefetch(ahead + %d, 0, 2);\n", c * 64);
         for (int t = 0; t < tiles; t++) {
             fputs("           ", out);
             for (int k = 0; k < planes_of(w, kind); k++)
