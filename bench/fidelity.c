@@ -10,7 +10,7 @@
 #include "bench/report_page.h"
 
 enum { OTHER_SEED = 1000, DRAWS = 20, SEARCH_SECONDS = 60 };
-static const double first_load = 0.4, of_limit[] = {0.5, 0.7, 0.9};
+static const double search_step = 0.02, first_load = 0.4, of_limit[] = {0.5, 0.7, 0.9};
 
 /* One more quantity as measured, line by line. */
 static const struct {
@@ -20,8 +20,9 @@ static const struct {
     {"profiles", 0},
     {"service", MO_REPLAY_SERVICE},
     {"starts", MO_REPLAY_MEASURED},
-    {"speed", MO_REPLAY_MEASURED | MO_REPLAY_SPEED},
-    {"stalls", MO_REPLAY_MEASURED | MO_REPLAY_SPEED | MO_REPLAY_STALLS},
+    {"arrivals", MO_REPLAY_MEASURED | MO_REPLAY_LATE},
+    {"speed", MO_REPLAY_MEASURED | MO_REPLAY_LATE | MO_REPLAY_SPEED},
+    {"stalls", MO_REPLAY_MEASURED | MO_REPLAY_LATE | MO_REPLAY_SPEED | MO_REPLAY_STALLS},
 };
 
 struct work {
@@ -65,6 +66,7 @@ static int find_limit(struct work *w, const char *policy, moire_error *err) {
     o.n_loads = 0;
     o.find_max = 0.95;
     o.seconds = SEARCH_SECONDS;
+    o.step = search_step;
     struct mo_bench_found found = mo_bench_no_guess(&o);
     int code = mo_bench_replay_open(w->session->env, &r, &replay, err);
     if (code) return code;

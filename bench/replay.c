@@ -22,6 +22,7 @@ struct replay {
     struct mo_bench_schedule schedule;
     struct mo_bench_record *records;
     int64_t qos_ns[MO_BENCH_MAX_TENANTS];
+    int64_t *late_ns;
     bool *touched;
     struct mo_replay_run run; /* for scores: of the above */
 };
@@ -33,13 +34,16 @@ static int make_schedule(struct replay *r, moire_error *err) {
     r->schedule.items = mo_alloc(r->env, room * sizeof *r->schedule.items);
     r->records = mo_alloc(r->env, room * sizeof *r->records);
     r->touched = mo_alloc(r->env, room * sizeof *r->touched);
-    if (!r->schedule.items || !r->records || !r->touched)
+    r->late_ns = mo_alloc(r->env, room * sizeof *r->late_ns);
+    if (!r->schedule.items || !r->records || !r->touched || !r->late_ns)
         return mo_fail(err, MOIRE_ENOMEM, "out of memory for the replay");
     for (int i = 0; i < t->n_tenants; i++) {
         const struct mo_trace_tenant *tenant = &t->tenants[i];
         r->qos_ns[i] = tenant->qos_ns > 0 ? tenant->qos_ns : last - first + 1;
         if (tenant->qos_ns > longest) longest = tenant->qos_ns;
     }
+    for (int i = 0; i < t->n_queries; i++)
+        r->late_ns[i] = t->queries[i].accepted - t->queries[i].arrival;
     for (int i = 0; i < t->n_queries; i++)
         r->schedule.items[i] = (struct mo_bench_arrival){t->queries[i].arrival - first, t->queries[i].tenant};
     r->schedule.n = t->n_queries;
@@ -84,10 +88,12 @@ static int describe(struct replay *r, const struct mo_bench_replay_options *o, i
     if (code) return code;
     if (o->machine_profiles) cores = m->machine.sim.n_cores;
     if (!o->machine) m->machine.sim.block_ns = (int64_t)(block_us * 1e3);
+    if (!o->machine) m->machine.sim.cache_bytes = (double)r->trace.cache;
     m->machine.sim.n_cores = m->mix.cores = cores;
     m->spread = r->spread;
     m->starts = (o->pieces & MO_REPLAY_STARTS) != 0;
     if (o->pieces & MO_REPLAY_SPEED) m->pace = &r->pace;
+    if (o->pieces & MO_REPLAY_LATE) m->late_ns = r->late_ns;
     if (m->pace && cores != r->pace.n_cores)
         code = mo_fail(err, MOIRE_EINVAL, "how fast %d cores were says nothing about %d", r->pace.n_cores,
                        cores);
@@ -184,6 +190,7 @@ static void close_replay(struct replay *r) {
     mo_free(r->env, r->schedule.items);
     mo_free(r->env, r->records);
     mo_free(r->env, r->touched);
+    mo_free(r->env, r->late_ns);
     mo_trace_free(&r->trace);
     mo_trace_free(&r->costs);
 }

@@ -11,6 +11,7 @@
 enum {
     MO_REPLAY_SERVICE = 1, /* how long blocks take, tenant by tenant */
     MO_REPLAY_STARTS = 2,  /* what it costs to start them */
+    MO_REPLAY_LATE = 16,   /* when queries came in, if later than they were due: of this recording */
     MO_REPLAY_SPEED = 4,   /* how fast the machine was, moment by moment: of this recording */
     MO_REPLAY_STALLS = 8,  /* with the blocks that stalled */
     MO_REPLAY_MEASURED = MO_REPLAY_SERVICE | MO_REPLAY_STARTS,

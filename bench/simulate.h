@@ -29,6 +29,8 @@ struct mo_bench_simulation {
     const struct mo_sim_spread *spread;               /* these three: as in mo_sim_config */
     const struct mo_sim_pace *pace;
     bool starts;
+    const int64_t
+        *late_ns; /* of every arrival of a recorded schedule: how late it came in; NULL = none was */
     bool cost;
 };
 /* Machine, scenario, profiles, targets and solo times; close it also after an error. */

@@ -70,16 +70,16 @@ static void advance(struct run *run, struct mo_sim *sim, int64_t to) {
     mo_sim_advance(sim, to);
 }
 
-static void issue(struct run *run, struct mo_sim *sim, int i) {
+static void issue(struct run *run, struct mo_sim *sim, int i, int64_t late) {
     const struct mo_bench_arrival *a = &run->schedule->items[i];
     const struct mo_bench_gpu_side *side = run->simulation->side;
-    run->records[i].issue_ns = a->at_ns;
+    run->records[i].issue_ns = a->at_ns + late;
     if (run->simulation->mix.scenario.tenants[a->tenant].app) {
         mo_bench_flow_begin(run->flow, sim, a->tenant, i);
         return;
     }
     int tenant = side ? side->first[a->tenant] : a->tenant;
-    int code = mo_sim_submit(sim, tenant, &run->records[i], NULL, NULL);
+    int code = mo_sim_submit_late(sim, tenant, a->at_ns + START_NS, &run->records[i], NULL, NULL);
     if (code) note(run, i, code, -1, a->at_ns);
 }
 
@@ -92,8 +92,9 @@ static void drive(struct run *run, struct mo_sim *sim, int give_up, int64_t *cut
             *cut_ns = at;
             return;
         }
-        advance(run, sim, at + START_NS);
-        issue(run, sim, i);
+        int64_t late = run->simulation->late_ns ? run->simulation->late_ns[i] : 0;
+        advance(run, sim, at + late + START_NS);
+        issue(run, sim, i, late);
     }
     advance(run, sim, s->total_ns + START_NS);
 }

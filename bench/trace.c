@@ -39,7 +39,7 @@ static bool number(const char **at, int64_t min, int64_t max, int64_t *out) {
     char *end;
     errno = 0;
     long long v = strtoll(*at, &end, 10);
-    if (errno || end == *at || v < min || v > max || (*end && !strchr(" ,", *end))) return false;
+    if (errno || end == *at || v < min || v > max || (*end && !strchr(" ,:", *end))) return false;
     *at = *end ? end + 1 : end;
     *out = v;
     return true;
@@ -91,6 +91,22 @@ static int read_profile(struct reader *r, const char *at) {
     return MOIRE_OK;
 }
 
+static int read_cold(struct reader *r, const char *at) {
+    int64_t index;
+    if (!number(&at, 0, r->t->n_tenants - 1, &index))
+        return fail(r, "not \"# cold INDEX BYTES:NS,...\" of a tenant named before");
+    struct mo_trace_tenant *t = &r->t->tenants[index];
+    if (t->bytes) return fail(r, "a second '# cold' line of a tenant");
+    t->bytes = mo_region_array(r->t->region, (size_t)t->n_layers, sizeof *t->bytes);
+    t->cold = mo_region_array(r->t->region, (size_t)t->n_layers, sizeof *t->cold);
+    if (!t->bytes || !t->cold) return mo_fail(r->err, MOIRE_ENOMEM, "%s: out of memory", r->path);
+    for (int l = 0; l < t->n_layers; l++)
+        if (!number(&at, 0, INT64_MAX / MAX_LAYERS, &t->bytes[l]) ||
+            !number(&at, 0, INT64_MAX / MAX_LAYERS, &t->cold[l]))
+            return fail(r, "fewer pairs of bytes and times than the tenant has layers, or one below 0");
+    return *at ? fail(r, "more pairs of bytes and times than the tenant has layers") : MOIRE_OK;
+}
+
 /* "SOURCE NAME,NAME": what this version calls them, too. */
 static int read_counters(struct reader *r, const char *at) {
     for (const struct mo_source *const *s = mo_sources(); *s; s++) {
@@ -110,12 +126,15 @@ static int read_remark(struct reader *r, const char *at) {
     int64_t v;
     if (starts(&at, "# tenant ")) return read_tenant(r, at);
     if (starts(&at, "# profile ")) return read_profile(r, at);
+    if (starts(&at, "# cold ")) return read_cold(r, at);
     if (starts(&at, "# counters ")) return read_counters(r, at);
     if (starts(&at, "# policy ")) {
         strncpy(r->t->policy, at, sizeof r->t->policy - 1);
     } else if (starts(&at, "# cores ")) {
         if (!number(&at, 1, MAX_TRACE_CORES, &v)) return fail(r, "not a number of cores");
         r->t->cores = (int)v;
+    } else if (starts(&at, "# cache ")) {
+        if (!number(&at, 0, INT64_MAX, &r->t->cache)) return fail(r, "not a number of bytes");
     } else if (starts(&at, "# since ")) {
         if (!number(&at, 0, INT64_MAX, &r->t->since)) return fail(r, "not a time");
     } else if (starts(&at, "# dropped ")) {
@@ -171,8 +190,11 @@ static int on_arrival(struct reader *r, const struct event *e, uint64_t handle, 
     r->late += (double)(e->time - arrival);
     if (e->tenant < 0 || e->tenant >= t->n_tenants || !t->tenants[e->tenant].name[0])
         return fail(r, "a query of a tenant that the trace does not name");
-    t->queries[t->n_queries++] =
-        (struct mo_trace_query){.handle = handle, .arrival = arrival, .tenant = (int)e->tenant, .code = code};
+    t->queries[t->n_queries++] = (struct mo_trace_query){.handle = handle,
+                                                         .arrival = arrival,
+                                                         .accepted = e->time > arrival ? e->time : arrival,
+                                                         .tenant = (int)e->tenant,
+                                                         .code = code};
     if (!handle) return MOIRE_OK;
     size_t at = slot_of(r, handle);
     if (r->table[at]) return fail(r, "a query is accepted twice");

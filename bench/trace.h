@@ -17,14 +17,15 @@ struct mo_trace_tenant {
     int64_t qos_ns; /* 0 = none */
     bool best_effort, shed_late;
     int priority, n_counts;
-    int counts[64];     /* core counts with times, rising */
-    int64_t *times[64]; /* n_layers each, ns */
+    int counts[64];        /* core counts with times, rising */
+    int64_t *times[64];    /* n_layers each, ns */
+    int64_t *bytes, *cold; /* by layer: traffic, ns besides when caches are cold; NULL = not known */
 };
 
 struct mo_trace_query {
     uint64_t handle;
-    int64_t arrival, start, end; /* start 0: never began; end 0: never answered */
-    int tenant, code, cores;     /* cores: of its latest block */
+    int64_t arrival, accepted, start, end; /* start 0: never began; end 0: never answered */
+    int tenant, code, cores;               /* cores: of its latest block */
     /* Of the latest block: when it was decided, 0 once it began; then when, its lowest core, how many cores
      * have yet to end it, and when the last one so far did. */
     int64_t decided, block_start, block_end;
@@ -71,7 +72,7 @@ struct mo_trace {
     struct mo_region *region; /* owns everything below */
     char policy[48];
     int cores, n_tenants, n_queries;
-    int64_t since;
+    int64_t since, cache;            /* cache: bytes of the last level, 0 = not known */
     struct mo_trace_tenant *tenants; /* by index of the trace, MO_BENCH_MAX_TENANTS; name "" = no such */
     struct mo_trace_query *queries;  /* in order of arrival */
     double block_ns, predicted_ns;   /* sums over blocks and cores: observed, and what the profiles say */

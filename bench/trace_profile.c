@@ -34,6 +34,10 @@ int mo_trace_profile(const struct mo_env *env, const struct mo_trace_tenant *t, 
             row[l] = amdahl(t, l, c);
         mo_profile_record(p, c, row);
     }
+    if (!code && t->bytes) {
+        mo_profile_traffic(p, t->bytes);
+        mo_profile_cold(p, t->cold);
+    }
     mo_free(env, row);
     if (code) {
         mo_profile_destroy(p);

@@ -1,16 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0
  * calibrate.h - measures a model's solo profile on the engine's own cores: time of every layer at 1, 2, 4,
- * ... and all cores, the minimum of a few repetitions.  Cores are held for some milliseconds at a time, so
- * that tenants that already serve wait little. */
+ * ... and all cores, the minimum of a few repetitions; and how much longer a layer takes on one core when all
+ * caches were swept before the model ran, as other tenants sweep them.  Cores are held for some milliseconds
+ * at a time, so that tenants that already serve wait little. */
 #ifndef MO_CALIBRATE_H
 #define MO_CALIBRATE_H
 #include "runtime/sched/engine_live.h"
 
-/* `run` of ops is called on `instance` with some input in it, on up to `most` cores.  The result is finished
- * and belongs to the caller. */
+/* Bytes that sweep the caches of such a machine, 0 = it does not say how large they are; the sweep takes as
+ * much memory for a moment. */
+int64_t mo_calibrate_sweep(const struct mo_topology *topology);
+/* sweep 0: nothing is measured cold.  `run` of ops is called on `instance` with some input in it, on up to
+ * `most` cores.  The result is finished and belongs to the caller. */
 int mo_calibrate(struct mo_engine *engine, const struct mo_env *env, const struct mo_model_ops *ops,
-                 void *model, int instance, int n_layers, int repetitions, int most, struct mo_profile **out,
-                 moire_error *err);
+                 void *model, int instance, int n_layers, int repetitions, int most, int64_t sweep,
+                 struct mo_profile **out, moire_error *err);
 /* The core count measured after `cores` of n: 1, 2, 4, ... and n itself; more than n when it was the last. */
 int mo_calibrate_next(int cores, int n);
 #endif

@@ -14,8 +14,9 @@ struct mo_profile *mo_profile_create(const struct mo_env *env, int n_layers, int
         p->sum = mo_alloc(env, cells * sizeof *p->sum);
     p->measured = mo_alloc(env, (size_t)max_cores + 1);
     p->bytes = mo_alloc(env, ((size_t)n_layers + 1) * sizeof *p->bytes);
+    p->cold = mo_alloc(env, ((size_t)n_layers + 1) * sizeof *p->cold);
     p->fastest = mo_alloc(env, (size_t)n_layers * sizeof *p->fastest);
-    if (p->sum && p->measured && p->bytes && p->fastest) return p;
+    if (p->sum && p->measured && p->bytes && p->cold && p->fastest) return p;
     mo_profile_destroy(p);
     return NULL;
 }
@@ -28,6 +29,7 @@ void mo_profile_destroy(struct mo_profile *p) {
     mo_free(p->env, p->sum);
     mo_free(p->env, p->measured);
     mo_free(p->env, p->bytes);
+    mo_free(p->env, p->cold);
     mo_free(p->env, p->fastest);
     mo_free(p->env, p);
 }
@@ -49,6 +51,11 @@ void mo_profile_record(struct mo_profile *p, int cores, const int64_t *layer_ns)
 void mo_profile_traffic(struct mo_profile *p, const int64_t *layer_bytes) {
     for (int i = 0; i < p->n_layers; i++)
         p->bytes[i + 1] = p->bytes[i] + (layer_bytes[i] > 0 ? layer_bytes[i] : 0);
+}
+
+void mo_profile_cold(struct mo_profile *p, const int64_t *layer_ns) {
+    for (int i = 0; i < p->n_layers; i++)
+        p->cold[i + 1] = p->cold[i] + (layer_ns[i] > 0 ? layer_ns[i] : 0);
 }
 
 /* Time of one layer at c cores on the line through (1/lo, a) and (1/hi, b). */

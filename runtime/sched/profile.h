@@ -26,6 +26,8 @@ struct mo_profile {
     int n_layers, max_cores;
     int64_t *sum;   /* [max_cores + 1][n_layers + 1]: row c holds the prefix sums at c cores */
     int64_t *bytes; /* [n_layers + 1]: prefix sums of least memory traffic; zeros = not known */
+    int64_t *cold;  /* [n_layers + 1]: prefix sums of the core time that a layer takes besides when no cache
+                       holds its operands; zeros = not known */
     bool *measured; /* [max_cores + 1] */
     int *fastest;   /* [n_layers]: core count with the least time from that layer to the end */
     struct mo_profile_level
@@ -40,6 +42,8 @@ void mo_profile_destroy(struct mo_profile *profile);
 void mo_profile_record(struct mo_profile *profile, int cores, const int64_t *layer_ns);
 /* Least memory traffic of every layer, bytes. */
 void mo_profile_traffic(struct mo_profile *profile, const int64_t *layer_bytes);
+/* Core time of every layer besides when caches are cold, ns; below 0 counts as 0. */
+void mo_profile_cold(struct mo_profile *profile, const int64_t *layer_ns);
 /* Fills the rows that were not measured. */
 void mo_profile_finish(struct mo_profile *profile);
 
@@ -54,6 +58,10 @@ static inline int64_t mo_profile_time(const struct mo_profile *p, int cores, int
 }
 static inline int64_t mo_profile_bytes(const struct mo_profile *p, int begin, int end) {
     return p->bytes[end] - p->bytes[begin];
+}
+/* Time of layers [begin, end) on `cores` besides when caches are cold. */
+static inline double mo_profile_extra(const struct mo_profile *p, int cores, int begin, int end) {
+    return (double)(p->cold[end] - p->cold[begin]) / (cores > 1 ? cores : 1);
 }
 /* A prefix sum of a level for layers [begin, end) on `cores` cores. */
 static inline int64_t mo_profile_part(const struct mo_profile *p, const int64_t *sum, int cores, int begin,

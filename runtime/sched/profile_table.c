@@ -13,8 +13,9 @@
 
 static const char magic[] = "# moire-profile 1";
 static const char columns[] = "layer,name,variant,batch,pressure,kib";
-static const char units_column[] = "units", locality_columns[] = "block_kib,l3_kib";
-enum { FIXED = 9, MAX_LINES = 1 << 20 };
+static const char units_column[] = "units", locality_columns[] = "block_kib,l3_kib",
+                  cold_column[] = "cold_us";
+enum { FIXED = 10, MAX_LINES = 1 << 20 };
 static const double most_us = 1e9, grows_us = 20, rounding = 0.999;
 
 /* Where the parser is. */
@@ -61,9 +62,11 @@ static int read_header(struct reader *r, char *line) {
     line += n + 1;
     t->units = optional(&line, units_column);
     t->locality = optional(&line, locality_columns);
+    t->cold = optional(&line, cold_column);
     for (char *cell; (cell = mo_cell_next(&line));) {
         if (!mo_cell_number(cell, 1, MO_MAX_CORES, &v) || v != floor(v))
-            return fail(r, "a column after kib, units, block_kib and l3_kib must be a number of cores");
+            return fail(r,
+                        "a column after kib, units, block_kib, l3_kib and cold_us must be a number of cores");
         if (t->n_counts == MO_PROFILE_COUNTS) return fail(r, "too many columns of core counts");
         if (t->n_counts && (int)v <= t->counts[t->n_counts - 1])
             return fail(r, "core counts must rise from column to column");
@@ -150,16 +153,16 @@ static int read_line(struct reader *r, char *line) {
     struct mo_profile_table *t = r->t;
     struct mo_profile_line *out = &t->lines[t->n_lines];
     double v[FIXED] = {0};
-    static const double most[FIXED] = {1e6, 0, 1e3, 1e5, 1, 1e12, 1e12, 1e12, 1e12};
+    static const double most[FIXED] = {1e6, 0, 1e3, 1e5, 1, 1e12, 1e12, 1e12, 1e12, most_us};
     for (int i = 0; i < FIXED; i++) {
-        if (i == 6 ? !t->units : i > 6 && !t->locality) continue;
+        if (i == 6 ? !t->units : i == 9 ? !t->cold : i > 6 && !t->locality) continue;
         const char *cell = mo_cell_next(&line);
         if (i == 1)
             snprintf(out->name, sizeof out->name, "%s", cell ? cell : "");
         else if (!mo_cell_number(cell, 0, most[i], &v[i]))
             return fail(r,
-                        "layer, variant, batch, pressure, kib, units, block_kib and l3_kib must be numbers "
-                        "from 0 on, pressure at most 1");
+                        "layer, variant, batch, pressure, kib, units, block_kib, l3_kib and cold_us must be "
+                        "numbers from 0 on, pressure at most 1");
     }
     out->layer = (int)v[0];
     out->variant = (int)v[2];
@@ -169,6 +172,7 @@ static int read_line(struct reader *r, char *line) {
     out->units = v[6];
     out->block_kib = v[7];
     out->l3_kib = v[8];
+    out->cold_us = v[9];
     int code = check_order(r, out);
     if (code) return code;
     double *us = mo_region_array(t->region, (size_t)t->n_counts, sizeof *us);
@@ -252,8 +256,9 @@ static void write_table(FILE *f, const struct mo_profile_table *t) {
     if (t->machine && *t->machine) fprintf(f, "# machine %s\n", t->machine);
     if (t->source && *t->source) fprintf(f, "# source %s\n", t->source);
     if (t->note && *t->note) fprintf(f, "# note %s\n", t->note);
-    fprintf(f, "%s%s%s%s%s", columns, t->units ? "," : "", t->units ? units_column : "",
-            t->locality ? "," : "", t->locality ? locality_columns : "");
+    fprintf(f, "%s%s%s%s%s%s%s", columns, t->units ? "," : "", t->units ? units_column : "",
+            t->locality ? "," : "", t->locality ? locality_columns : "", t->cold ? "," : "",
+            t->cold ? cold_column : "");
     for (int i = 0; i < t->n_counts; i++)
         fprintf(f, ",%d", t->counts[i]);
     fprintf(f, "\n");
@@ -265,6 +270,7 @@ static void write_table(FILE *f, const struct mo_profile_table *t) {
         fprintf(f, ",%d,%d,%g,%.6g", l->variant, l->batch, l->pressure, l->kib);
         if (t->units) fprintf(f, ",%.12g", l->units);
         if (t->locality) fprintf(f, ",%.6g,%.6g", l->block_kib, l->l3_kib);
+        if (t->cold) fprintf(f, ",%.5g", l->cold_us);
         for (int c = 0; c < t->n_counts; c++)
             fprintf(f, ",%.5g", l->us[c]);
         fprintf(f, "\n");
@@ -294,6 +300,15 @@ static bool column(const struct mo_profile_table *t, int variant, int at, int64_
     return n == t->n_layers;
 }
 
+/* Bytes of a variant's layers, or what they take besides when caches are cold, ns. */
+static void plain(const struct mo_profile_table *t, int variant, bool cold, int64_t *out) {
+    for (int i = 0; i < t->n_lines; i++) {
+        const struct mo_profile_line *l = &t->lines[i];
+        if (l->variant == variant && l->batch == 1 && !(l->pressure > 0))
+            out[l->layer] = (int64_t)(cold ? l->cold_us * 1e3 : l->kib * 1024);
+    }
+}
+
 int mo_profile_table_profile(const struct mo_env *env, const struct mo_profile_table *t, int variant,
                              int max_cores, struct mo_profile **out, moire_error *err) {
     struct mo_profile *p = mo_profile_create(env, t->n_layers, max_cores);
@@ -311,14 +326,14 @@ int mo_profile_table_profile(const struct mo_env *env, const struct mo_profile_t
         mo_profile_record(p, cores < max_cores ? cores : max_cores, ns);
         any = true;
     }
-    for (int i = 0; !code && i < t->n_lines; i++)
-        if (t->lines[i].variant == variant && t->lines[i].batch == 1 && !(t->lines[i].pressure > 0))
-            ns[t->lines[i].layer] = (int64_t)(t->lines[i].kib * 1024);
     if (!code && !whole)
         code =
             mo_fail(err, MOIRE_EINVAL, "the profile of '%s' lacks variant %d of a layer", t->model, variant);
     if (!code) {
+        plain(t, variant, false, ns);
         mo_profile_traffic(p, ns);
+        plain(t, variant, true, ns);
+        mo_profile_cold(p, ns);
         mo_profile_finish(p);
     }
     mo_free(env, ns);

@@ -7,6 +7,8 @@
  *   # counters SOURCE NAME,NAME,...               what the values of COUNTERS are; only with counters
  *   # tenant INDEX LAYERS QOS_NS BEST_EFFORT SHED_LATE PRIORITY NAME
  *   # profile INDEX CORES NS,NS,...               the solo time of each layer, a line a measured core count
+ *   # cold INDEX BYTES:NS,BYTES:NS,...            of each layer: traffic, and what it takes besides on cold
+ * caches # cache BYTES                                 of the last level; only when known
  *
  * A name may hold anything but a line's end, which becomes a space. */
 #define _GNU_SOURCE
@@ -25,6 +27,14 @@ static void put_profile(FILE *f, const moire_tenant *t) {
     }
 }
 
+static void put_cold(FILE *f, const moire_tenant *t) {
+    const struct mo_profile *p = t->profile;
+    fprintf(f, "# cold %d ", t->index);
+    for (int l = 0; l < p->n_layers; l++)
+        fprintf(f, "%" PRId64 ":%" PRId64 "%c", t->plan->steps[l].bytes, p->cold[l + 1] - p->cold[l],
+                l + 1 < p->n_layers ? ',' : '\n');
+}
+
 static void put_tenant(FILE *f, const moire_tenant *t) {
     const struct mo_sched_tenant_config *c = &t->serving;
     fprintf(f, "# tenant %d %d %" PRId64 " %d %d %d ", t->index, t->profile->n_layers, c->qos_ns,
@@ -33,6 +43,7 @@ static void put_tenant(FILE *f, const moire_tenant *t) {
         fputc(*s == '\n' || *s == '\r' ? ' ' : *s, f);
     fputc('\n', f);
     put_profile(f, t);
+    if (t->profile->cold[t->profile->n_layers] > 0) put_cold(f, t);
 }
 
 static void put_counters(FILE *f, const struct mo_source *s) {
@@ -49,6 +60,7 @@ int mo_runtime_dump(moire_runtime *rt, int64_t since, const char *path, moire_er
     FILE *f = open_memstream(&text, &n);
     if (f) {
         fprintf(f, "# policy %s\n# since %" PRId64 "\n", rt->policy->name, since);
+        if (rt->topology->l3_bytes > 0) fprintf(f, "# cache %" PRId64 "\n", rt->topology->l3_bytes);
         if (rt->sampler) put_counters(f, mo_sampler_source(rt->sampler));
         for (const moire_tenant *t = rt->tenants; t; t = t->next)
             put_tenant(f, t);

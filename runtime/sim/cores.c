@@ -86,7 +86,8 @@ static double block_time(struct mo_sim *s, const struct mo_run *run, struct mo_s
         w->shared = (double)mo_profile_part(p, at->shared, n, begin, end) / solo;
     }
     w->once = solo > 0 ? (double)mo_profile_bytes(p, begin, end) / solo : 0;
-    return solo;
+    /* what was measured of blocks holds that already */
+    return s->config.spread ? solo : solo + mo_sim_reuse_extra(&s->reuse, run->tenant, n, begin, end);
 }
 
 /* From a decision to the first layer. */

@@ -45,6 +45,7 @@ struct mo_sim {
     int n_busy;                        /* cores */
     struct mo_cores all, busy;
     int64_t *idle_since; /* by core */
+    struct mo_sim_reuse reuse;
     struct mo_query_list resolved;
     int64_t now, timer, unanswered, broken;
     double demand;   /* of all running blocks on memory, bytes a ns */

@@ -150,6 +150,7 @@ static void end_block(struct mo_sim *s) {
     s->device->changed(s, w, -1);
     find_first(s);
     if (w->ran) {
+        mo_sim_reuse_ran(&s->reuse, w->run.tenant, w->run.begin, w->run.end);
         log_members(s, MO_LOG_BLOCK_END, &w->run, s->now);
         mo_sched_stats(s->sched)->kernel_core_ns += (s->now - w->begin) * w->run.n_cores;
     }
@@ -188,25 +189,36 @@ int64_t mo_sim_drain(struct mo_sim *s) {
     return s->unanswered;
 }
 
-int mo_sim_submit(struct mo_sim *s, int tenant, void *user, uint64_t *handle, moire_error *err) {
-    int64_t qos = mo_sched_view(s->sched)->tenants[tenant].qos_ns, deadline;
-    if (!qos || __builtin_add_overflow(s->now, qos, &deadline)) deadline = MO_NEVER;
-    return mo_sim_submit_by(s, tenant, deadline, user, handle, err);
-}
-
-int mo_sim_submit_by(struct mo_sim *s, int tenant, int64_t deadline, void *user, uint64_t *handle,
-                     moire_error *err) {
+/* A query that was due at `arrival` comes in now. */
+static int submit(struct mo_sim *s, int tenant, int64_t arrival, int64_t deadline, void *user,
+                  uint64_t *handle, moire_error *err) {
     int slot;
-    mo_event_put(s->config.ring, s->now, MO_LOG_SUBMIT, 0, tenant, s->now, 0, 0);
+    mo_event_put(s->config.ring, s->now, MO_LOG_SUBMIT, 0, tenant, arrival, 0, 0);
     /* the answer may come before the core returns: the count must know of it */
     s->unanswered++;
-    int code = mo_sched_arrival_by(s->sched, tenant, s->now, deadline, user, s->now, &slot, err);
+    int code = mo_sched_arrival_by(s->sched, tenant, arrival, deadline, user, s->now, &slot, err);
     if (code)
         s->unanswered--;
     else if (handle)
         *handle = mo_query_handle(mo_sched_queries(s->sched), slot);
     deliver(s);
     return code;
+}
+
+int mo_sim_submit_late(struct mo_sim *s, int tenant, int64_t arrival, void *user, uint64_t *handle,
+                       moire_error *err) {
+    int64_t qos = mo_sched_view(s->sched)->tenants[tenant].qos_ns, deadline;
+    if (!qos || __builtin_add_overflow(arrival, qos, &deadline)) deadline = MO_NEVER;
+    return submit(s, tenant, arrival, deadline, user, handle, err);
+}
+
+int mo_sim_submit(struct mo_sim *s, int tenant, void *user, uint64_t *handle, moire_error *err) {
+    return mo_sim_submit_late(s, tenant, s->now, user, handle, err);
+}
+
+int mo_sim_submit_by(struct mo_sim *s, int tenant, int64_t deadline, void *user, uint64_t *handle,
+                     moire_error *err) {
+    return submit(s, tenant, s->now, deadline, user, handle, err);
 }
 
 int mo_sim_cancel(struct mo_sim *s, uint64_t handle) {
@@ -250,7 +262,8 @@ int mo_sim_create(const struct mo_sim_config *c, struct mo_sim **out, moire_erro
     s->work = mo_alloc(c->env, n * sizeof *s->work);
     s->running = mo_alloc(c->env, n * sizeof *s->running);
     s->idle_since = mo_alloc(c->env, n * sizeof *s->idle_since);
-    int code = s->profile && s->share && s->active && s->work && s->running && s->idle_since
+    int none = mo_sim_reuse_init(&s->reuse, c->env, c->machine.cache_bytes, c->max_tenants);
+    int code = !none && s->profile && s->share && s->active && s->work && s->running && s->idle_since
                    ? MOIRE_OK
                    : mo_fail(err, MOIRE_ENOMEM, "out of memory for %d simulated cores", c->machine.n_cores);
     struct mo_sched_config sc = {
@@ -278,6 +291,7 @@ int mo_sim_create(const struct mo_sim_config *c, struct mo_sim **out, moire_erro
 void mo_sim_destroy(struct mo_sim *s) {
     if (!s) return;
     mo_sched_destroy(s->sched);
+    mo_sim_reuse_free(&s->reuse);
     mo_free(s->env, s->active);
     mo_free(s->env, s->running);
     mo_free(s->env, s->idle_since);
@@ -293,7 +307,9 @@ int mo_sim_open(struct mo_sim *s, const struct mo_sched_tenant_config *config, i
     if (code) return code;
     s->profile[*tenant] = config->profile;
     s->share[*tenant] = config->share;
-    return code;
+    return mo_sim_reuse_open(&s->reuse, *tenant, config->profile)
+               ? mo_fail(err, MOIRE_ENOMEM, "out of memory for a simulated cache")
+               : MOIRE_OK;
 }
 
 int64_t mo_sim_now(const struct mo_sim *s) {

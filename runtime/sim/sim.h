@@ -26,6 +26,7 @@
 #define MO_SIM_H
 #include "runtime/sched/sched.h"
 #include "runtime/sim/pace.h"
+#include "runtime/sim/reuse.h"
 
 /* What the simulator knows about a machine beside its profiles.  Zeros: an ideal machine. */
 struct mo_sim_machine {
@@ -36,7 +37,8 @@ struct mo_sim_machine {
     double slowdown;    /* true times are this multiple of the profile; 0 = 1 */
     double corun;       /* blocks run slower by this share while another let is busy */
     double bytes_ns;    /* memory ceiling; with profiles that know their traffic, blocks share it */
-    double cache_bytes; /* shared cache; what fits it does not go to memory.  0 = all traffic does */
+    double cache_bytes; /* shared cache; what fits it does not go to memory.  0 = all traffic does; from it
+                           others put out what layers then read cold (reuse.h), when profiles know that */
     /* Finished, and n_cores are its units; NULL = a machine of cores.  Of the above it knows block_ns,
      * query_ns, noise and slowdown. */
     const struct mo_gpus *gpus;
@@ -76,7 +78,10 @@ void mo_sim_destroy(struct mo_sim *sim); /* NULL is fine */
 
 int mo_sim_open(struct mo_sim *sim, const struct mo_sched_tenant_config *config, int *tenant,
                 moire_error *err);
-/* A query arrives now.  MOIRE_OK and its handle, or why it was refused. */
+/* A query that was due at `arrival`, not later than now, comes in.  MOIRE_OK and its handle, or why it was
+ * refused; mo_sim_submit(): it is due now. */
+int mo_sim_submit_late(struct mo_sim *sim, int tenant, int64_t arrival, void *user, uint64_t *handle,
+                       moire_error *err);
 int mo_sim_submit(struct mo_sim *sim, int tenant, void *user, uint64_t *handle, moire_error *err);
 /* The same with a deadline of its own, absolute; MO_NEVER = none. */
 int mo_sim_submit_by(struct mo_sim *sim, int tenant, int64_t deadline, void *user, uint64_t *handle,

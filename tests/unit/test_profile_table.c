@@ -71,6 +71,21 @@ static void what_is_written_reads_the_same(void **state) {
     mo_profile_table_free(&b);
 }
 
+static void cold_times_come_along(void **state) {
+    (void)state;
+    static const char text[] =
+        HEAD "layer,name,variant,batch,pressure,kib,cold_us,1,2\n0,a,0,1,0,8,2.5,50,30\n";
+    struct mo_profile_table t;
+    struct mo_profile *p;
+    size_t n;
+    assert_int_equal(parse(text, &t, NULL), MOIRE_OK);
+    assert_string_equal(mo_profile_table_text(&t, &n), text);
+    assert_int_equal(mo_profile_table_profile(the_env(), &t, 0, 2, &p, NULL), MOIRE_OK);
+    assert_true(mo_profile_extra(p, 1, 0, 1) == 2500 && mo_profile_extra(p, 2, 0, 1) == 1250);
+    mo_profile_destroy(p);
+    mo_profile_table_free(&t);
+}
+
 static void bad_tables_are_refused_with_their_line(void **state) {
     (void)state;
     static const struct {
@@ -218,6 +233,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_table_becomes_a_profile),
         cmocka_unit_test(what_is_written_reads_the_same),
+        cmocka_unit_test(cold_times_come_along),
         cmocka_unit_test(bad_tables_are_refused_with_their_line),
         cmocka_unit_test(settled_times_are_read_back),
         cmocka_unit_test(every_cut_and_flip_is_survived),

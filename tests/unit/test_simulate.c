@@ -13,6 +13,7 @@
 #include <unistd.h>
 #include "bench/simulate.h"
 #include "bench/tables.h"
+#include "runtime/sim/reuse.h"
 
 /* A folder with a machine, two profiles and a scenario. */
 struct place {
@@ -387,8 +388,68 @@ static void a_table_has_a_row_a_policy_and_resumes(void **state) {
     tear_down(&p);
 }
 
+/* A query that comes in late counts from when it was due, and with the machine at half speed for the first
+ * two milliseconds, half of its work is done in them. */
+static void late_queries_and_slow_times_count(void **state) {
+    (void)state;
+    struct place p;
+    struct mo_bench_simulation m;
+    set_up(&p, ONE_CORE, ONE_TENANT); /* a layer of 1 ms */
+    struct mo_bench_simulate_options o = options(&p);
+    assert_int_equal(mo_bench_simulation_open(&p.env, &o, &m, NULL), MOIRE_OK);
+    struct mo_bench_arrival items[] = {{0, 0}, {9000000, 0}};
+    struct mo_bench_schedule s = {.items = items, .n = 2, .window_ns = 10000000, .total_ns = 20000000};
+    const int64_t late[] = {1000000, 0};
+    double done[] = {0, 500000, 1000000};
+    const struct mo_sim_pace pace = {.step_ns = 1000000, .n_steps = 2, .n_cores = 1, .done = done};
+    struct mo_bench_record records[2];
+    int64_t cut;
+    m.late_ns = late;
+    for (int slow = 0; slow < 2; slow++) {
+        m.pace = slow ? &pace : NULL;
+        assert_int_equal(
+            mo_bench_simulate_play(&m, mo_policy_find("fcfs-1"), 1, &s, -1, records, &cut, NULL, NULL),
+            MOIRE_OK);
+        assert_int_equal(records[0].issue_ns, 1000000);
+        assert_in_range(records[0].end_ns, slow ? 2499990 : 2000000, slow ? 2500010 : 2000010);
+        assert_in_range(records[1].end_ns, 10000000, 10000010);
+    }
+    mo_bench_simulation_close(&m);
+    tear_down(&p);
+}
+
+/* Two tenants of 8 MB around a cache of 8 MB: a layer that ran last is warm, one that others ran since pays
+ * by their bytes, on two cores half as much. */
+static void others_put_a_tenant_out_of_the_cache(void **state) {
+    (void)state;
+    struct mo_env env = mo_env_default();
+    struct mo_sim_reuse reuse;
+    struct mo_profile *p = mo_profile_create(&env, 2, 2);
+    mo_profile_record(p, 1, (int64_t[]){1000000, 1000000});
+    mo_profile_traffic(p, (int64_t[]){4000000, 4000000});
+    mo_profile_cold(p, (int64_t[]){400000, -5});
+    mo_profile_finish(p);
+    assert_int_equal(mo_sim_reuse_init(&reuse, &env, 8e6, 3), MOIRE_OK);
+    for (int i = 0; i < 2; i++)
+        assert_int_equal(mo_sim_reuse_open(&reuse, i, p), MOIRE_OK);
+    assert_true(fabs(mo_sim_reuse_extra(&reuse, 0, 1, 0, 2) - 400000) < 1); /* never ran */
+    mo_sim_reuse_ran(&reuse, 0, 0, 2);
+    assert_true(fabs(mo_sim_reuse_extra(&reuse, 0, 1, 0, 2)) < 1);
+    mo_sim_reuse_ran(&reuse, 0, 0, 2); /* its own bytes are in the profile */
+    assert_true(fabs(mo_sim_reuse_extra(&reuse, 0, 1, 0, 2)) < 1);
+    mo_sim_reuse_ran(&reuse, 1, 0, 1);
+    assert_true(fabs(mo_sim_reuse_extra(&reuse, 0, 1, 0, 1) - 400000 * (1 - exp(-0.5))) < 1);
+    assert_true(fabs(mo_sim_reuse_extra(&reuse, 0, 2, 0, 1) - 200000 * (1 - exp(-0.5))) < 1);
+    assert_true(fabs(mo_sim_reuse_extra(&reuse, 0, 1, 1, 2)) < 1); /* a layer that is as fast cold */
+    assert_true(fabs(mo_sim_reuse_extra(&reuse, 2, 1, 0, 1)) < 1); /* not known: costs nothing */
+    mo_sim_reuse_free(&reuse);
+    mo_profile_destroy(p);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(others_put_a_tenant_out_of_the_cache),
+        cmocka_unit_test(late_queries_and_slow_times_count),
         cmocka_unit_test(one_server_queues_as_theory_says),
         cmocka_unit_test(the_document_depends_on_nothing_but_the_command),
         cmocka_unit_test(bad_input_is_named),

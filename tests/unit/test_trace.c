@@ -81,6 +81,7 @@ static void a_trace_is_read(void **state) {
     assert_true(t.tenants[0].shed_late && !t.tenants[0].best_effort);
     assert_int_equal(t.n_queries, 2);
     assert_int_equal(t.queries[0].arrival, 190);
+    assert_int_equal(t.queries[0].accepted, 200);
     assert_int_equal(t.queries[0].start, 210);
     assert_int_equal(t.queries[0].end, 950);
     assert_int_equal(t.queries[1].code, -5);
@@ -125,6 +126,32 @@ static void block_times_spread_as_recorded(void **state) {
     t.n_blocks = 0;
     assert_int_equal(mo_trace_spread(&t, NULL, &spread, NULL), MOIRE_EINVAL);
     mo_trace_free(&t);
+}
+
+static void cold_times_are_read(void **state) {
+    (void)state;
+    struct mo_trace t;
+    struct mo_profile *p;
+    moire_error err;
+    static const char *const bad[] = {"# cold 0 5:6", "# cold 0 5:6,7:8,9:1", "# cold 0 5:6,7:-8",
+                                      "# cold 1 5:6"};
+    assert_int_equal(parse_with(3, "# cache 33554432\n# policy moire", &t, NULL), MOIRE_OK);
+    assert_true(t.cache == 33554432 && !t.tenants[0].cold);
+    mo_trace_free(&t);
+    assert_int_equal(
+        parse_with(8, "# counters papi l3_miss_rate,l3_accesses,ipc\n# cold 0 500:60,70:8", &t, NULL),
+        MOIRE_OK);
+    assert_int_equal(mo_trace_profile(the_env(), &t.tenants[0], 2, &p, NULL), MOIRE_OK);
+    assert_int_equal(mo_profile_bytes(p, 0, 2), 570);
+    assert_true(near(mo_profile_extra(p, 2, 0, 2), 34));
+    mo_profile_destroy(p);
+    mo_trace_free(&t);
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        char line[128];
+        snprintf(line, sizeof line, "%s\n%s", good[8], bad[i]);
+        assert_int_equal(parse_with(8, line, &t, &err), MOIRE_EFORMAT);
+        assert_non_null(strstr(err.message, "t:10: "));
+    }
 }
 
 static void a_stalled_block_is_set_apart(void **state) {
@@ -407,6 +434,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_trace_is_read),
         cmocka_unit_test(block_times_spread_as_recorded),
+        cmocka_unit_test(cold_times_are_read),
         cmocka_unit_test(a_stalled_block_is_set_apart),
         cmocka_unit_test(the_pace_is_profile_time_over_time),
         cmocka_unit_test(speed_is_taken_out_of_the_spread),

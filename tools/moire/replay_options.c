@@ -14,7 +14,7 @@ int mo_replay_options_take(struct mo_bench_replay_options *o, struct mo_args *ar
     } else if (mo_args_flag(args, "--measured", false)) {
         o->pieces |= MO_REPLAY_MEASURED;
     } else if (mo_args_flag(args, "--speed", false)) {
-        o->pieces |= MO_REPLAY_MEASURED | MO_REPLAY_SPEED | MO_REPLAY_STALLS;
+        o->pieces |= MO_REPLAY_MEASURED | MO_REPLAY_LATE | MO_REPLAY_SPEED | MO_REPLAY_STALLS;
     } else {
         *took = false;
     }

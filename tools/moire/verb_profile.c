@@ -81,6 +81,8 @@ static void fill_line(struct measured *m, int layer, int version, int level, str
                                      .batch = 1,
                                      .pressure = (double)m->options->levels[level] / (MO_STRESS_LEVELS - 1),
                                      .kib = (double)step->bytes / 1024,
+                                     .cold_us =
+                                         mo_profile_extra(m->profile[version][0], 1, layer, layer + 1) * 1e-3,
                                      .units = step->units > 1 ? (double)step->units : 1,
                                      .us = us};
     if (step->n_versions) {
@@ -108,7 +110,7 @@ static int fill_lines(struct measured *m, struct mo_profile_table *table) {
                 fill_line(m, l, v, level, table, us);
     }
     table->n_layers = layers;
-    table->units = table->locality = true;
+    table->units = table->locality = table->cold = true;
     return MOIRE_OK;
 }
 
@@ -165,7 +167,8 @@ static int measure_versions(moire_runtime *rt, struct measured *m, struct mo_str
             int level = m->options->levels[i];
             if (stress) mo_stress_set(stress, level);
             code = mo_calibrate(rt->engine, &rt->env, &mo_serve_model, t, 0, t->plan->n_steps,
-                                m->options->repetitions, level ? all / 2 : all, &m->profile[v][i], err);
+                                m->options->repetitions, level ? all / 2 : all,
+                                level ? 0 : mo_calibrate_sweep(rt->topology), &m->profile[v][i], err);
         } while (!code && ++i < m->options->n_levels);
     } while (!code && ++v < m->n_versions);
     return code;
