@@ -149,8 +149,10 @@ static int measure(moire_tenant *t, moire_error *err) {
     if (!rc && (t->profile = stored_profile(t))) return MOIRE_OK;
     if (!rc) rc = sample_input(t, err);
     if (rc) return rc;
+    /* only replays of recordings ask for cold times: others need not wait, nor have their caches swept */
+    int64_t sweep = mo_engine_events(rt->engine) ? mo_calibrate_sweep(rt->topology) : 0;
     rc = mo_calibrate(rt->engine, &rt->env, &mo_serve_model, t, 0, t->plan->n_steps, REPETITIONS,
-                      mo_engine_cores(rt->engine), mo_calibrate_sweep(rt->topology), &t->profile, err);
+                      mo_engine_cores(rt->engine), sweep, &t->profile, err);
     if (rc && rc != MOIRE_ENOMEM) {
         const char *why = mo_instance_message(t->instances[0]);
         mo_fail(err, rc, "'%s': the first run failed: %s", t->name, why && *why ? why : moire_code_text(rc));
