@@ -2,13 +2,17 @@
  * verb_whatif.c - `moire whatif`: a recorded run on other cores, under other policies; see bench/replay.h. */
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include "bench/replay.h"
+#include "bench/report.h"
 #include "tools/moire/bench_options.h"
 #include "tools/moire/replay_options.h"
 
+enum { MOST = 1024 };
+
 static const char usage[] =
     "usage: moire whatif TRACE [--cores N] [--policy P,...] [--machine FILE.json] [--measured]\n"
-    "                    [--costs TRACE] [--speed] [--json]\n\n"
+    "                    [--costs TRACE] [--speed] [--draws N] [--json] [--output F.json]\n\n"
     "Plays the arrivals of a recorded run (`moire bench serve --record`, moire_record()) in the simulator, "
     "on\n"
     "its own profiles.  Without flags as it was recorded: what the simulator predicts beside what happened,\n"
@@ -16,31 +20,54 @@ static const char usage[] =
     "the trace has times for, layers follow Amdahl's law through the two largest.\n\n"
     "  --cores N            cores, as recorded by default\n"
     "  --policy P,...       policies, as recorded by default\n"
-    "  --machine FILE       a file or a name in bench/machines: its costs beside the kernels; else 3 us a "
-    "block\n" MO_REPLAY_USAGE "  --json               the document on stdout instead of the table\n\n"
+    "  --machine FILE       a file or a name in bench/machines: its costs beside the kernels; else 3 us a\n"
+    "                       block\n" MO_REPLAY_USAGE
+    "  --draws N            the mean of so many simulations, 1 by default\n"
+    "  --json               the document on stdout instead of the table\n"
+    "  --output F.json      the document to a file besides\n\n"
     "Examples:\n"
     "  moire bench serve mix --policy moire --load 0.6 --record run.trace\n"
     "  moire whatif run.trace\n"
     "  moire whatif run.trace --cores 16 --policy moire,lanes-reject\n";
 
+/* Of the words that `moire bench` knows those that mean something here. */
+static bool shared(const char *word) {
+    static const char *const flags[] = {"--policy", "--json", "--output"};
+    for (size_t i = 0; i < sizeof flags / sizeof *flags; i++) {
+        size_t n = strlen(flags[i]);
+        if (!strncmp(word, flags[i], n) && (!word[n] || word[n] == '=')) return true;
+    }
+    return word[0] != '-';
+}
+
+static int whole(const char *flag, const char *text, int *out, moire_error *err) {
+    char *end = NULL;
+    long v = text ? strtol(text, &end, 10) : 0;
+    if (!end || end == text || *end || v < 1 || v > MOST)
+        return mo_bench_bad_flag(err, flag, text, "must be a whole number, 1 to 1024");
+    *out = (int)v;
+    return MOIRE_OK;
+}
+
+static int take(struct mo_bench_replay_options *r, struct mo_bench_options *o, struct mo_args *args,
+                bool *took, moire_error *err) {
+    *took = true;
+    if (mo_args_flag(args, "--cores", true)) return whole("--cores", args->value, &r->cores, err);
+    if (mo_args_flag(args, "--draws", true)) return whole("--draws", args->value, &r->draws, err);
+    if (mo_args_flag(args, "--machine", true)) {
+        r->machine = args->value;
+        return r->machine ? MOIRE_OK : mo_bench_bad_flag(err, "--machine", NULL, "needs a file");
+    }
+    int code = mo_replay_options_take(r, args, took, err);
+    if (code || *took || !shared(args->argv[args->at])) return code;
+    return mo_bench_options_take(o, args, took, err);
+}
+
 static int parse(struct mo_bench_replay_options *r, struct mo_bench_options *o, struct mo_args *args,
                  moire_error *err) {
     while (args->at < args->argc) {
-        bool took = true;
-        int code = MOIRE_OK;
-        if (mo_args_flag(args, "--cores", true)) {
-            char *end = NULL;
-            long v = args->value ? strtol(args->value, &end, 10) : 0;
-            if (!end || end == args->value || *end || v < 1 || v > 1024)
-                return mo_bench_bad_flag(err, "--cores", args->value, "must be a whole number, 1 to 1024");
-            r->cores = (int)v;
-        } else if (mo_args_flag(args, "--machine", true)) {
-            r->machine = args->value;
-            if (!r->machine) return mo_bench_bad_flag(err, "--machine", NULL, "needs a file");
-        } else {
-            code = mo_replay_options_take(r, args, &took, err);
-            if (!code && !took) code = mo_bench_options_take(o, args, &took, err);
-        }
+        bool took;
+        int code = take(r, o, args, &took, err);
         if (code) return code;
         if (!took)
             return mo_bench_bad_flag(err, args->argv[args->at], NULL,
@@ -71,6 +98,7 @@ static int whatif(const struct mo_env *env, struct mo_bench_options *o, int argc
     if (!code) code = mo_bench_replay(env, &r, &document, err);
     if (!code && !o->json) mo_bench_replay_print(document);
     if (!code && o->json) code = mo_bench_print_json(document, err);
+    if (!code && o->output) code = mo_bench_write_json(env, document, o->output, err);
     json_decref(document);
     mo_bench_session_close(&session);
     return code;
