@@ -91,3 +91,24 @@ json_t *mo_bench_experiment(const char *command, int cores) {
                      "kernel", host.release, "compiler", compiler, "moire", moire_version(), "commit",
                      MO_COMMIT, "command", command, "date", when, "load_average_before", load[0]);
 }
+
+char *mo_bench_command(const struct mo_env *env, int argc, char **argv) {
+    size_t n = 16;
+    for (int i = 0; i < argc; i++)
+        n += strlen(argv[i]) + 1;
+    char *text = mo_alloc(env, n);
+    if (!text) return NULL;
+    size_t at = (size_t)snprintf(text, n, "moire");
+    for (int i = 0; i < argc; i++)
+        at += (size_t)snprintf(text + at, n - at, " %s", argv[i]);
+    return text;
+}
+
+int mo_bench_describe(const struct mo_env *env, json_t *document, int argc, char **argv, moire_error *err) {
+    char *command = mo_bench_command(env, argc, argv);
+    json_t *block = command ? mo_bench_experiment(command, (int)sysconf(_SC_NPROCESSORS_ONLN)) : NULL;
+    int failed = !block || json_object_update_missing(json_object_get(document, "experiment"), block);
+    json_decref(block);
+    mo_free(env, command);
+    return failed ? mo_fail(err, MOIRE_ENOMEM, "out of memory describing the experiment") : MOIRE_OK;
+}

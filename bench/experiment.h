@@ -3,7 +3,12 @@
 #ifndef MO_BENCH_EXPERIMENT_H
 #define MO_BENCH_EXPERIMENT_H
 #include <jansson.h>
+#include "runtime/base/env.h"
 
 /* A new object; NULL when out of memory.  `command` is the command line as typed. */
 json_t *mo_bench_experiment(const char *command, int cores);
+/* "moire VERB ARGUMENT ...", to be freed by mo_free(); NULL when out of memory. */
+char *mo_bench_command(const struct mo_env *env, int argc, char **argv);
+/* Adds that block to the entries that the document's "experiment" has already. */
+int mo_bench_describe(const struct mo_env *env, json_t *document, int argc, char **argv, moire_error *err);
 #endif

@@ -131,10 +131,10 @@ static int check_names(const struct mo_bench_scenario *s, moire_error *err) {
     for (int i = 0; i < s->n_tenants; i++) {
         char path[64];
         snprintf(path, sizeof path, "tenants[%d]", i);
-        if (!s->tenants[i].name[0] || (s->tenants[i].model && !s->tenants[i].model[0]))
-            return mo_json_fail(&s->file, path, err, "an empty name");
+        const char *name = s->tenants[i].name, *model = s->tenants[i].model;
+        if (!name || !*name || (model && !*model)) return mo_json_fail(&s->file, path, err, "an empty name");
         for (int j = 0; j < i; j++)
-            if (!strcmp(s->tenants[i].name, s->tenants[j].name))
+            if (!strcmp(name, s->tenants[j].name))
                 return mo_json_fail(&s->file, path, err,
                                     "a second tenant of that name; give it its own \"name\"");
     }

@@ -14,6 +14,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 #include "bench/session.h"
+#include "bench/experiment.h"
 #include "models/zoo.h"
 #include "runtime/device/topology.h"
 
@@ -43,18 +44,6 @@ static void default_folder(char *out, size_t n) {
         snprintf(out, n, "%s/.cache/moire/models", home && *home ? home : "/tmp");
 }
 
-static char *join(struct mo_bench_session *s, int argc, char **argv) {
-    size_t n = 16;
-    for (int i = 0; i < argc; i++)
-        n += strlen(argv[i]) + 1;
-    char *text = mo_alloc(s->env, n);
-    if (!text) return NULL;
-    size_t at = (size_t)snprintf(text, n, "moire");
-    for (int i = 0; i < argc; i++)
-        at += (size_t)snprintf(text + at, n - at, " %s", argv[i]);
-    return text;
-}
-
 int mo_bench_session_open(const struct mo_env *env, int argc, char **argv, struct mo_bench_session *out,
                           moire_error *err) {
     memset(out, 0, sizeof *out);
@@ -67,7 +56,7 @@ int mo_bench_session_open(const struct mo_env *env, int argc, char **argv, struc
     char folder[512];
     default_folder(folder, sizeof folder);
     char *models = mo_alloc(env, strlen(folder) + 1);
-    out->command = join(out, argc, argv);
+    out->command = mo_bench_command(env, argc, argv);
     if (models) memcpy(models, folder, strlen(folder));
     out->models = out->models_default = models;
     struct mo_topology *topology;

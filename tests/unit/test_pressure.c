@@ -81,7 +81,7 @@ enum { LAYER_NS = 1000000 };
 
 static void set_up(struct fixture *f, const char *policy, const struct mo_pressure_source *source,
                    bool tuned) {
-    static const struct mo_engine_ops ops = {hand_start, hand_timer, hand_resolved, hand_released};
+    static const struct mo_engine_ops ops = {hand_start, hand_timer, hand_resolved, hand_released, NULL};
     *f = (struct fixture){.env = mo_env_default()};
     f->env.log = count_warning;
     f->env.log_user = f;

@@ -5,6 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 #include "bench/loads.h"
+#include "bench/experiment.h"
 #include "bench/plans.h"
 #include "bench/publish.h"
 #include "bench/report.h"
@@ -122,7 +123,7 @@ static void progress(void *ctx, int done, int all) {
             WIDTH - part, "", done, all);
 }
 
-static int compare(const struct mo_env *env, struct options *o, moire_error *err) {
+static int compare(const struct mo_env *env, struct options *o, int argc, char **argv, moire_error *err) {
     json_t *d = NULL;
     int shown = -1;
     bool bar = !o->quiet && isatty(STDERR_FILENO);
@@ -130,6 +131,7 @@ static int compare(const struct mo_env *env, struct options *o, moire_error *err
     o->plans.ctx = &shown;
     int code = mo_plans_document(env, &o->plans, &d, err);
     if (bar) fprintf(stderr, "\r\033[K");
+    if (!code) code = mo_bench_describe(env, d, argc, argv, err);
     if (!code && o->output) code = mo_bench_write_json(env, d, o->output, err);
     if (!code && o->report) code = mo_plans_report(env, d, o->report, err);
     if (!code && o->json)
@@ -152,7 +154,7 @@ int mo_bench_run_plans(const struct mo_env *env, int argc, char **argv, moire_er
     while (!code && args.at < argc)
         code = take(o, &session, &args, err);
     if (!code) code = complete(o, &session, err);
-    if (!code) code = compare(env, o, err);
+    if (!code) code = compare(env, o, argc, argv, err);
     if (opened) mo_bench_session_close(&session);
     mo_free(env, o);
     return code;

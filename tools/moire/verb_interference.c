@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include "bench/experiment.h"
 #include "bench/interference_fit.h"
 #include "bench/machine.h"
 #include "bench/publish.h"
@@ -106,12 +107,13 @@ static int write_out(const struct mo_env *env, const struct options *o, const js
     return MOIRE_OK;
 }
 
-static int fit(const struct mo_bench_session *s, struct options *o, moire_error *err) {
+static int fit(const struct mo_bench_session *s, struct options *o, int argc, char **argv, moire_error *err) {
     struct mo_pairs pairs = {0};
     json_t *d = NULL;
     int code = read_others(s, o, err);
     if (!code) code = mo_pairs_load(s->env, o->pairs, &pairs, err);
     if (!code) code = mo_interference_document(&pairs, &o->fit, &d, err);
+    if (!code) code = mo_bench_describe(s->env, d, argc, argv, err);
     if (!code) code = write_out(s->env, o, d, err);
     json_decref(d);
     mo_pairs_free(&pairs);
@@ -129,7 +131,7 @@ static int run(const struct mo_env *env, int argc, char **argv) {
     }
     int code = parse(&o, &args, &err);
     bool opened = !code && !(code = mo_bench_session_open(env, argc, argv, &session, &err));
-    if (!code) code = fit(&session, &o, &err);
+    if (!code) code = fit(&session, &o, argc, argv, &err);
     if (opened) mo_bench_session_close(&session);
     return code ? mo_verb_fail("interference", &err) : MO_EXIT_OK;
 }

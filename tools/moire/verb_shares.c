@@ -2,6 +2,7 @@
  * verb_shares.c - `moire shares`: profiles of models on shares of a GPU, and how well they interpolate. */
 #include <stdio.h>
 #include <string.h>
+#include "bench/experiment.h"
 #include "bench/shares.h"
 #include "tools/moire/bench_options.h"
 #include "tools/moire/verb.h"
@@ -44,6 +45,7 @@ static int check(const struct mo_env *env, struct mo_args *a, moire_error *err) 
     if (!code && !json_array_size(rows)) code = mo_fail(err, MOIRE_EINVAL, "needs files of profiles");
     if (!code && !(d = json_pack("{s:{s:s}, s:O}", "experiment", "kind", "shares", "results", rows)))
         code = mo_fail(err, MOIRE_ENOMEM, "out of memory");
+    if (!code) code = mo_bench_describe(env, d, a->argc, a->argv, err);
     if (!code && json)
         code = mo_bench_print_json(d, err);
     else if (!code)
