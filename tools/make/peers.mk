@@ -1,7 +1,7 @@
 # peers.mk - the systems that moire is compared with; they live in $(VENV) and are never a dependency.
 OV_ROOT = $(firstword $(wildcard $(VENV)/lib/python3*/site-packages/openvino))
 OV_C    = $(firstword $(wildcard $(OV_ROOT)/libs/libopenvino_c.so*))
-PEER_OBJ = $(addprefix $(B)/obj/bench/,json_read.o scenario.o arrivals.o process.o score.o drive.o runner.o)
+PEER_OBJ = $(addprefix $(B)/obj/bench/,json_read.o scenario.o scenario_rates.o arrivals.o process.o score.o drive.o runner.o)
 
 DNNL_LIB     ?= $(firstword $(wildcard $(VENV)/lib/libdnnl.so.*))
 DNNL_INCLUDE ?= $(VENV)/include
