@@ -52,7 +52,8 @@ extern "C" {
     X(ECOMPILER, -16, "no usable C compiler, or it failed")                                                  \
     X(EINTERRUPTED, -17, "interrupted")                                                                      \
     X(ESTALE, -18, "handle no longer valid")                                                                 \
-    X(EINTERNAL, -19, "internal error")
+    X(EINTERNAL, -19, "internal error")                                                                      \
+    X(EDEVICE, -20, "device lost")
 
 enum moire_code {
 #define MOIRE_CODE_ENUM(name, value, text) MOIRE_##name = value,
