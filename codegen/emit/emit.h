@@ -72,6 +72,10 @@ void mo_mac_declare(FILE *out, const struct mo_mac *m, int indent);
 void mo_mac_start(FILE *out, const struct mo_mac *m, int indent, const char *bias);
 /* All accumulators start from zero. */
 void mo_mac_zero(FILE *out, const struct mo_mac *m, int indent);
+/* Beginning and end of a function that has x0, q0 and m: the variables, with the weights of block b at q0 + b
+ * x `apart`, accumulators at zero; then these to m, 64 bytes a pixel, blocks `apart`. */
+void mo_mac_open_product(FILE *out, const struct mo_mac *m, int64_t apart);
+void mo_mac_close_product(FILE *out, const struct mo_mac *m, int64_t apart);
 /* One step: weights of every block b from `q<b> + woff`, pixels of row i from `x<i> + xoff`; only pixels t
  * whose bit is set in `mask`. */
 void mo_mac_step(FILE *out, const struct mo_mac *m, int indent, long woff, long xoff, uint64_t mask);

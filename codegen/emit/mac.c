@@ -7,6 +7,8 @@
  * with two loads a cycle and two FMAs prefer one broadcast shared by all, others do not. */
 #include "codegen/emit/emit.h"
 
+#include <inttypes.h>
+
 int mo_mac_vectors(const struct mo_mac *m) {
     return m->blocks * m->isa->vectors;
 }
@@ -41,6 +43,27 @@ void mo_mac_zero(FILE *out, const struct mo_mac *m, int indent) {
             fprintf(out, "a%d_%d = ", r, t);
         fputs("splat(0.0f);\n", out);
     }
+}
+
+void mo_mac_open_product(FILE *out, const struct mo_mac *m, int64_t apart) {
+    fputs("    v x_", out);
+    for (int r = 0; r < mo_mac_vectors(m); r++)
+        fprintf(out, ", w%d", r);
+    fputs(";\n", out);
+    mo_mac_declare(out, m, 4);
+    fputs("    (void)x_;\n", out);
+    for (int b = 1; b < m->blocks; b++)
+        fprintf(out, "    const char *q%d = q0 + %" PRId64 ";\n", b, b * apart);
+    mo_mac_zero(out, m, 4);
+}
+
+void mo_mac_close_product(FILE *out, const struct mo_mac *m, int64_t apart) {
+    int vectors = m->isa->vectors;
+    for (int r = 0; r < mo_mac_vectors(m); r++)
+        for (int t = 0; t < m->rows * m->cols; t++)
+            fprintf(out, "    store(m + %" PRId64 ", a%d_%d);\n",
+                    r / vectors * apart + r % vectors * m->isa->lanes * 4 + t * 64, r, t);
+    fputs("}\n\n", out);
 }
 
 /* How much of vector r an FMA must cover: nothing where all its channels are padding of the last block, half

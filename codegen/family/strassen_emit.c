@@ -86,21 +86,9 @@ static void emit_product(FILE *out, const struct mo_strassen *s, int blocks, int
     fprintf(
         out,
         "static __attribute__((noinline)) void product_b%d_t%d(const char *x0, const char *q0, i64 n, char "
-        "*m) {\n    v x_",
+        "*m) {\n",
         blocks, pairs);
-    for (int r = 0; r < mo_mac_vectors(&mac); r++)
-        fprintf(out, ", w%d", r);
-    fputs(";\n", out);
-    mo_mac_declare(out, &mac, 4);
-    fputs("    (void)x_;\n", out);
-    for (int b = 1; b < blocks; b++)
-        fprintf(out, "    const char *q%d = q0 + %lld;\n", b, ll(b * MO_STRASSEN * s->kb * 1024));
-    for (int r = 0; r < mo_mac_vectors(&mac); r++) {
-        fputs("    ", out);
-        for (int t = 0; t < pairs; t++)
-            fprintf(out, "a%d_%d = ", r, t);
-        fputs("splat(0.0f);\n", out);
-    }
+    mo_mac_open_product(out, &mac, MO_STRASSEN * s->kb * 1024);
     fprintf(out, "    for (i64 i = 0; i < n; i++, x0 += %d)\n        for (i64 s = 0; s < 4; s++, x0 += 16",
             pairs * 64 - 64);
     for (int b = 0; b < blocks; b++)
@@ -108,12 +96,7 @@ static void emit_product(FILE *out, const struct mo_strassen *s, int blocks, int
     fputs(") {\n", out);
     mo_mac_channels(out, &mac, 12, 4, ~0ull);
     fputs("        }\n", out);
-    for (int r = 0; r < mo_mac_vectors(&mac); r++)
-        for (int t = 0; t < pairs; t++)
-            fprintf(out, "    store(m + %lld, a%d_%d);\n",
-                    ll(r / s->isa->vectors * s->m_block + r % s->isa->vectors * s->isa->lanes * 4 + t * 64),
-                    r, t);
-    fputs("}\n\n", out);
+    mo_mac_close_product(out, &mac, s->m_block);
 }
 
 /* products[set is the shorter last one][pairs - fewest] */

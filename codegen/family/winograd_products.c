@@ -23,16 +23,9 @@ static void emit_product(FILE *out, const struct mo_wino *w, int blocks, int til
     int64_t tail = w->p->c % 16, full = w->p->c / 16;
     fprintf(out,
             "static __attribute__((noinline)) void product_b%d_t%d(const char *x0, const char *q0, char *m) "
-            "{\n    v x_",
+            "{\n",
             blocks, tiles);
-    for (int r = 0; r < mo_mac_vectors(&mac); r++)
-        fprintf(out, ", w%d", r);
-    fputs(";\n", out);
-    mo_mac_declare(out, &mac, 4);
-    fputs("    (void)x_;\n", out);
-    for (int b = 1; b < blocks; b++)
-        fprintf(out, "    const char *q%d = q0 + %lld;\n", b, ll(b * w->square * w->icb * 1024));
-    mo_mac_zero(out, &mac, 4);
+    mo_mac_open_product(out, &mac, w->square * w->icb * 1024);
     fprintf(out,
             "    for (i64 i = 0; i < %lld; i++, x0 += %d)\n        for (i64 s = 0; s < 4; s++, q0 += 256",
             ll(full), tiles * 64 - 64);
@@ -42,12 +35,7 @@ static void emit_product(FILE *out, const struct mo_wino *w, int blocks, int til
     mo_mac_channels(out, &mac, 12, 4, ~0ull);
     fputs("        }\n", out);
     mo_mac_channels(out, &mac, 4, (int)tail, ~0ull);
-    for (int r = 0; r < mo_mac_vectors(&mac); r++)
-        for (int t = 0; t < tiles; t++)
-            fprintf(out, "    store(m + %lld, a%d_%d);\n",
-                    ll(r / w->isa->vectors * w->m_block + r % w->isa->vectors * w->isa->lanes * 4 + t * 64),
-                    r, t);
-    fputs("}\n\n", out);
+    mo_mac_close_product(out, &mac, w->m_block);
 }
 
 /* Output blocks of the last register tile, when it is shorter; else 0. */

@@ -12,7 +12,7 @@
 #include "runtime/plan/image.h"
 #include "variants/cpu.h"
 
-enum { DIGITS = 64, PATH_CAP = 4096, MOST_ROUNDS = 4 };
+enum { DIGITS = 64, PATH_CAP = 4096, MOST_ROUNDS = 4, FILE_NAME = MO_SHA256_HEX + 16 };
 
 static const struct {
     const char *name, *suffix;
@@ -120,8 +120,11 @@ static void mark(struct mo_stored *item, enum mo_stored_state state, const char 
     snprintf(item->why, sizeof item->why, "%.*s", (int)sizeof item->why - 1, why);
 }
 
-static bool current(int abi, int generator) {
-    return abi == MO_KERNEL_ABI && generator == MO_GENERATOR_VERSION;
+/* Marks what another version of moire made. */
+static bool is_current(struct mo_stored *item, int abi, int generator) {
+    if (abi == MO_KERNEL_ABI && generator == MO_GENERATOR_VERSION) return true;
+    mark(item, MO_STORED_STALE, "made by another version of moire");
+    return false;
 }
 
 /* The item itself is current: it is needed, and so is the `to` that it names, if any. */
@@ -145,10 +148,7 @@ static int read_index(struct mo_upkeep *u, struct mo_stored *item, const char *b
     snprintf(item->label, sizeof item->label, "%s", x.signature);
     mo_store_layer(x.signature, x.isa, layer);
     if (strcmp(layer, item->name)) return mo_fail(why, MOIRE_ESTORE, "index of another layer");
-    if (current(x.abi, x.generator))
-        keep(u, item, x.best, MO_STORED_ENTRY);
-    else
-        mark(item, MO_STORED_STALE, "made by another version of moire");
+    if (is_current(item, x.abi, x.generator)) keep(u, item, x.best, MO_STORED_ENTRY);
     return MOIRE_OK;
 }
 
@@ -158,9 +158,7 @@ static int read_front(struct mo_upkeep *u, struct mo_stored *item, const char *b
     if (!f) return mo_fail(why, MOIRE_ENOMEM, "out of memory");
     int rc = mo_store_parse_front(bytes, n, f, why);
     snprintf(item->label, sizeof item->label, "%s", f->signature);
-    if (!rc && !current(f->abi, f->generator)) {
-        mark(item, MO_STORED_STALE, "made by another version of moire");
-    } else if (!rc) {
+    if (!rc && is_current(item, f->abi, f->generator)) {
         keep(u, item, "", MO_STORED_ENTRY);
         for (int i = 0; i < f->n && item->state == MO_STORED_NEEDED; i++)
             if (f->point[i].state == MO_POINT_VERSION) keep(u, item, f->point[i].key, MO_STORED_ENTRY);
@@ -182,9 +180,8 @@ static int read_stamp(struct mo_upkeep *u, struct mo_stored *item, const char *b
     if (rc) return rc;
     memcpy(item->label, s.path, sizeof s.path);
     memcpy(item->digest, s.model, sizeof s.model);
-    if (!current(s.abi, s.generator))
-        mark(item, MO_STORED_STALE, "made by another version of moire");
-    else if (*s.path && !is_there(u->env, s.path))
+    if (!is_current(item, s.abi, s.generator)) return MOIRE_OK;
+    if (*s.path && !is_there(u->env, s.path))
         mark(item, MO_STORED_UNNEEDED, "its ONNX file is gone");
     else
         keep(u, item, s.model, MO_STORED_MODEL);
@@ -203,7 +200,7 @@ static int read_entry(struct mo_upkeep *u, struct mo_stored *item, const char *b
     memcpy(item->family, e.family, sizeof item->family);
     memcpy(item->digest, e.object, sizeof item->digest);
     snprintf(item->label, sizeof item->label, "%s", e.signature);
-    if (!current(e.abi, e.generator)) mark(item, MO_STORED_STALE, "made by another version of moire");
+    is_current(item, e.abi, e.generator);
     for (enum mo_stored_kind kind = MO_STORED_CODE; kind <= MO_STORED_SOURCE; kind++) {
         struct mo_stored *beside = find(u, item->name, kind);
         if (beside) mark(beside, item->state, item->why);
@@ -211,6 +208,15 @@ static int read_entry(struct mo_upkeep *u, struct mo_stored *item, const char *b
             return mo_fail(why, MOIRE_ESTORE, "the code that it describes is missing");
     }
     return MOIRE_OK;
+}
+
+/* Opens the folder of an item (-1: gone) and writes the name of its file. */
+static int open_shelf(const struct mo_upkeep *u, const struct mo_stored *item, char file[FILE_NAME],
+                      int *folder, moire_error *why) {
+    char shelf[PATH_CAP + 8];
+    snprintf(shelf, sizeof shelf, "%s/%.2s", u->folder, item->name);
+    snprintf(file, FILE_NAME, "%s%s", item->name, kinds[item->kind].suffix);
+    return mo_store_walk(u->env, shelf, folder, why);
 }
 
 typedef int read_item(struct mo_upkeep *u, struct mo_stored *item, const char *bytes, size_t n,
@@ -221,14 +227,12 @@ static int read_kind(struct mo_upkeep *u, enum mo_stored_kind kind, read_item *p
     const struct mo_env *env = u->env;
     for (int i = 0; i < u->n; i++) {
         struct mo_stored *item = &u->item[i];
-        char shelf[PATH_CAP + 8], file[MO_SHA256_HEX + 16], *bytes = NULL;
+        char file[FILE_NAME], *bytes = NULL;
         moire_error why = {0};
         size_t n = 0;
         int folder = -1;
         if (item->kind != kind) continue;
-        snprintf(shelf, sizeof shelf, "%s/%.2s", u->folder, item->name);
-        snprintf(file, sizeof file, "%s%s", item->name, kinds[kind].suffix);
-        int rc = mo_store_walk(env, shelf, &folder, &why);
+        int rc = open_shelf(u, item, file, &folder, &why);
         if (!rc && folder >= 0)
             rc = mo_store_read(env, folder, file, env->limits.variant_json_bytes, &bytes, &n, NULL, &why);
         if (!rc && bytes) rc = parse(u, item, bytes, n, &why);
@@ -295,13 +299,11 @@ static int check_code(const struct mo_upkeep *u, const struct mo_stored *item, c
 
 static int check_item(const struct mo_upkeep *u, const struct mo_stored *item, moire_error *why) {
     const struct mo_env *env = u->env;
-    char shelf[PATH_CAP + 8], file[MO_SHA256_HEX + 16];
+    char file[FILE_NAME];
     bool model = item->kind == MO_STORED_MODEL;
     struct mo_store_file bytes;
     int folder;
-    snprintf(shelf, sizeof shelf, "%s/%.2s", u->folder, item->name);
-    snprintf(file, sizeof file, "%s%s", item->name, kinds[item->kind].suffix);
-    int rc = mo_store_walk(env, shelf, &folder, why);
+    int rc = open_shelf(u, item, file, &folder, why);
     if (rc || folder < 0) return rc;
     rc = mo_store_map(env, folder, file, model ? env->limits.model_image_bytes : env->limits.variant_bytes,
                       &bytes, why);

@@ -85,8 +85,8 @@ struct layer {
     const struct cell *cell;
     int64_t seq, batch, in, hidden;
     int directions;
-    bool batch_first, before_reset, input_forget;
-    double clip; /* INFINITY: none */
+    bool batch_first, before_reset, input_forget, reverse; /* reverse: the only direction is backwards */
+    double clip;                                           /* INFINITY: none */
     struct act act[MOST_DIRECTIONS][MOST_ACTS];
 };
 
@@ -218,7 +218,8 @@ static int read_layer(const struct mo_op_ctx *ctx, struct layer *l) {
     l->in = x->d[2];
     l->hidden = ctx->in[R].shape.d[2];
     l->directions = strcmp(direction, "bidirectional") ? 1 : 2;
-    if (l->directions == 1 && strcmp(direction, "forward") && strcmp(direction, "reverse"))
+    l->reverse = !strcmp(direction, "reverse");
+    if (l->directions == 1 && !l->reverse && strcmp(direction, "forward"))
         return mo_op_fail(ctx, MOIRE_EINVAL, "direction '%.40s' is unknown", direction);
     if (mo_attr_int(ctx->node, "hidden_size", l->hidden) != l->hidden)
         return mo_op_fail(ctx, MOIRE_EINVAL, "hidden_size is %lld but R has %lld columns",
@@ -316,14 +317,13 @@ static int64_t y_at(const struct layer *l, int d, int64_t b, int64_t t) {
 static void run_sequence(const struct mo_op_ctx *ctx, const struct layer *l, struct work *k, int d, int64_t b,
                          int64_t length) {
     int64_t rows = l->cell->gates * l->hidden, at = state_at(l, d, b);
-    bool reverse = d == 1 || !strcmp(mo_attr_string(ctx->node, "direction", "forward"), "reverse");
     double *states[] = {k->h, k->c};
     for (int i = 0; i < 2; i++) {
         memset(states[i], 0, (size_t)l->hidden * sizeof *k->h);
         if (mo_given(ctx, INITIAL_H + i)) mo_load_span(&ctx->in[INITIAL_H + i], at, 1, l->hidden, states[i]);
     }
     for (int64_t s = 0; s < length; s++) {
-        int64_t t = reverse ? length - 1 - s : s;
+        int64_t t = d == 1 || l->reverse ? length - 1 - s : s;
         mo_load_span(&ctx->in[X], (l->batch_first ? b * l->seq + t : t * l->batch + b) * l->in, 1, l->in,
                      k->x);
         memcpy(k->from_x, k->w_bias, (size_t)rows * sizeof *k->from_x);

@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-#include "tests/history/check.h"
+#include "tests/history/recorded.h"
 #include "runtime/sched/sched.h"
 
 enum { CORES = 4, LAYERS = 3, MAX_QUERIES = 256, MOST = 4, INSTANCES = 8, QUEUE = 32, TENANTS = 3 };
@@ -176,31 +176,11 @@ static struct fake *make(const struct mo_policy *policy, int max_batch) {
     return f;
 }
 
-/* The checker's verdict on what was recorded. */
-static void check_history(struct fake *f) {
-    char path[] = "/tmp/moire-batch-XXXXXX";
-    int fd = mkstemp(path);
-    assert_true(fd >= 0);
-    close(fd);
-    assert_int_equal(mo_events_dump(f->events, CORES, "", path, NULL), MOIRE_OK);
-    FILE *file = fopen(path, "re");
-    size_t cap = 16 << 20;
-    char *text = malloc(cap);
-    size_t n = fread(text, 1, cap, file);
-    fclose(file);
-    unlink(path);
-    struct history_verdict v = history_check(text, n);
-    free(text);
-    if (v.rule[0]) print_message("line %ld: %s %s\n", v.line, v.rule, v.message);
-    assert_string_equal(v.rule, "");
-    assert_int_equal(v.queries, f->accepted);
-}
-
 static void finish(struct fake *f) {
     for (int i = 1; i <= f->issued && i <= MAX_QUERIES; i++)
         assert_int_equal(f->answered[i], 1);
     assert_int_equal(f->released, f->accepted);
-    check_history(f);
+    history_of_events(f->events, CORES, f->accepted);
     mo_sched_destroy(f->sched);
     mo_events_destroy(f->events);
     mo_profile_destroy(f->profile);

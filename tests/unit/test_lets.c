@@ -13,7 +13,7 @@
 #include <string.h>
 #include <unistd.h>
 #include "runtime/sim/sim.h"
-#include "tests/history/check.h"
+#include "tests/history/recorded.h"
 #include "tests/unit/plan_case.h"
 
 static const int64_t MS = 1000000, SECOND = 1000000000;
@@ -119,24 +119,6 @@ static const struct mo_sched_stats *stats(struct bed *b) {
     return mo_sched_stats(mo_sim_sched(b->sim));
 }
 
-static void check_history(struct bed *b) {
-    char path[] = "/tmp/moire-lets-XXXXXX";
-    int fd = mkstemp(path);
-    assert_true(fd >= 0);
-    close(fd);
-    assert_int_equal(mo_events_dump(b->events, b->gpus.n_units, "", path, NULL), MOIRE_OK);
-    FILE *f = fopen(path, "re");
-    char *text = malloc(128 << 20);
-    size_t n = fread(text, 1, 128 << 20, f);
-    fclose(f);
-    unlink(path);
-    struct history_verdict v = history_check(text, n);
-    free(text);
-    if (v.rule[0]) print_message("line %ld: %s %s\n", v.line, v.rule, v.message);
-    assert_string_equal(v.rule, "");
-    assert_int_equal(v.queries, b->accepted);
-}
-
 /* Everything that is still open is resolved; then nothing may be missing.  A script leaves GPUs idle beside
  * work, which the checker of histories would not forgive. */
 static void finish(struct bed *b) {
@@ -147,7 +129,7 @@ static void finish(struct bed *b) {
     assert_int_equal(b->twice, 0);
     assert_int_equal(b->answered, b->accepted);
     assert_int_equal(mo_sim_broken(b->sim), 0);
-    if (!b->by_script) check_history(b);
+    if (!b->by_script) history_of_events(b->events, b->gpus.n_units, b->accepted);
     mo_sim_destroy(b->sim);
     mo_events_destroy(b->events);
     mo_profile_destroy(b->profile);
