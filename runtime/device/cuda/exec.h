@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * exec.h - programs on one GPU: cuDNN, cuBLASLt, generated kernels, weights, CUDA graphs.
+ *
+ * The rest of the plugin owns contexts, lets, streams and copies; this part puts a program on a GPU and
+ * queues its segments on a stream.  It owns device memory: weights (once a GPU and model) and an arena for
+ * each instance.  Libraries are opened with dlopen; without cuDNN or cuBLASLt the generated kernels serve,
+ * and mo_cuda_exec_libraries() says so; without NVRTC nothing runs (MOIRE_EUNSUPPORTED).
+ *
+ * A CUDA graph keeps the context of the stream it was captured on, so there is one for every program,
+ * instance, place (the units of a let) and segment.  The kernels that libraries offer are chosen once for
+ * each (program, number of units), and kept.
+ *
+ * Threads: as in gpu.h; the functions of one mo_cuda_exec that load, unload and prepare take its lock.
+ * The primary context of the GPU is current in every call but queue(), where that of the let is. */
+#ifndef MO_CUDA_EXEC_H
+#define MO_CUDA_EXEC_H
+#include "runtime/base/env.h"
+#include "runtime/gpu/program.h"
+
+struct mo_cuda_driver; /* the driver's entry points */
+struct mo_cuda_exec;   /* of one GPU */
+struct mo_cuda_loaded; /* a program on it */
+
+struct mo_cuda_exec_config {
+    const struct mo_env *env;
+    const struct mo_cuda_driver *driver;
+    const char *path;     /* folder of the libraries; NULL: the loader's search */
+    int major, minor;     /* compute capability */
+    int64_t workspace;    /* bytes that one operation may take of scratch memory; 0: 32 MiB */
+    int sms;              /* of the whole GPU */
+    bool no_dnn, no_blas; /* do without that library */
+};
+
+/* Where work goes: a stream of a let, and which SMs that is.  Equal `place` means the same context. */
+struct mo_cuda_lane {
+    void *context, *stream; /* CUcontext, CUstream */
+    uint32_t place;         /* first unit and units of the let, packed by the caller */
+    int sms;
+};
+
+int mo_cuda_exec_open(const struct mo_cuda_exec_config *config, struct mo_cuda_exec **out, moire_error *err);
+void mo_cuda_exec_close(struct mo_cuda_exec *exec);
+/* "cuDNN 9.x, cuBLASLt 13.x, NVRTC 13.0", or what is missing. */
+const char *mo_cuda_exec_libraries(const struct mo_cuda_exec *exec);
+
+/* Compiles, uploads, allocates.  The program may be freed afterwards.  MOIRE_ENOMEM says how much was wanted.
+ */
+int mo_cuda_exec_load(struct mo_cuda_exec *exec, const struct mo_gpu_program *program, int instances,
+                      struct mo_cuda_loaded **out, moire_error *err);
+void mo_cuda_exec_unload(struct mo_cuda_loaded *loaded);
+int64_t mo_cuda_exec_bytes(const struct mo_cuda_loaded *loaded);
+
+/* Device address of an instance's arena: copies of inputs and outputs go to the places of the ports. */
+uint64_t mo_cuda_exec_arena(const struct mo_cuda_loaded *loaded, int instance);
+/* The ports, segments and batch of the program that was loaded; arrays belong to `loaded`. */
+const struct mo_gpu_program *mo_cuda_exec_program(const struct mo_cuda_loaded *loaded);
+
+/* Chooses kernels and captures the graphs of every segment and instance for the lane's place. */
+int mo_cuda_exec_prepare(struct mo_cuda_loaded *loaded, const struct mo_cuda_lane *lane, moire_error *err);
+/* Queues segments [begin, end) on the lane's stream; prepares first when that was not done. */
+int mo_cuda_exec_queue(struct mo_cuda_loaded *loaded, int instance, const struct mo_cuda_lane *lane,
+                       int begin, int end, moire_error *err);
+/* The context of that place goes away: so do the graphs captured there. */
+void mo_cuda_exec_forget(struct mo_cuda_exec *exec, uint32_t place);
+#endif
