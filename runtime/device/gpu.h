@@ -28,7 +28,7 @@
 #include "runtime/base/env.h"
 
 enum {
-    MO_GPU_ABI = 1,       /* raised with every change of this file, of struct mo_sys or of mo_gpu_program */
+    MO_GPU_ABI = 2,       /* raised with every change of this file, of struct mo_sys or of mo_gpu_program */
     MO_GPU_MAX = 64,      /* GPUs */
     MO_GPU_UNITS = 16,    /* units a GPU; a unit is made large enough that there are not more */
     MO_GPU_SM_WORDS = 8,  /* bitmap of SM ids */
@@ -81,7 +81,7 @@ struct mo_gpu_times {
     int64_t copy_in_ns, compute_ns, copy_out_ns;
 };
 
-/* A run: segments [begin, end) of a program for `batch` queries, on a let. */
+/* A run: segments [begin, end) of a program for `batch` queries, at most the program's, on a let. */
 struct mo_gpu_run {
     struct mo_gpu_let *let;
     struct mo_gpu_loaded *program;

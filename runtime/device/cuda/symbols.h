@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * symbols.h - fills a table of functions from a shared object that may not be there.
+ *
+ * The plugin links no CUDA library: the driver, NVML, cuDNN, cuBLASLt and NVRTC are opened at run time, so
+ * that one build serves every machine and the absence of each is a message and not a failure to start. */
+#ifndef MO_CUDA_SYMBOLS_H
+#define MO_CUDA_SYMBOLS_H
+#include "runtime/base/env.h"
+
+struct mo_cuda_symbol {
+    const char *name; /* as exported, version suffix and all: "cuMemAlloc_v2" */
+    size_t at;        /* offset of the function pointer in the table */
+    bool optional;    /* stays NULL when it is not there */
+};
+
+struct mo_cuda_object {
+    const struct mo_env *env;
+    void *handle;
+    char file[256]; /* what was opened */
+};
+
+/* Opens `file` (from `folder`, or, when that is NULL, by the loader's search) and fills `table`.
+ * MOIRE_EUNSUPPORTED names the file and the reason, or the first function that is missing and what `needs`
+ * says (one sentence, e.g. "CUDA driver 12.4 or newer").  On failure nothing stays open. */
+int mo_cuda_object_open(struct mo_cuda_object *object, const struct mo_env *env, const char *folder,
+                        const char *file, const char *needs, const struct mo_cuda_symbol *symbols, int n,
+                        void *table, moire_error *err);
+/* Nothing from it may be called any more.  Fine on a zeroed object. */
+void mo_cuda_object_close(struct mo_cuda_object *object);
+#endif
