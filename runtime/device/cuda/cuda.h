@@ -39,12 +39,16 @@ struct mo_cuda_track;
 struct mo_cuda_ticket {
     mo_cu_event marks[MO_CUDA_MARKS];
     int64_t submitted, hang_ns;
+    int failed; /* putting it into the stream failed half-way: its answer once what was queued has ended */
+    char message[300];
     void (*done)(void *ctx, int code, const char *message, const struct mo_gpu_times *times);
     void *ctx;
 };
 
 struct mo_cuda_track {
-    struct mo_cuda_track *next; /* in the context's list of all tracks */
+    struct mo_cuda_track *next;      /* in the context's list of all tracks */
+    struct mo_cuda_track *next_busy; /* in the system's list; only the watcher takes out */
+    bool busy;
     struct mo_cuda_context *context;
     mo_cu_stream stream;
     int priority;
@@ -97,6 +101,7 @@ struct mo_gpu_system {
     struct mo_cuda_gpu *gpus;
     int n_gpus;
     struct mo_lock lock;
+    struct mo_cuda_track *busy; /* tracks with runs that have not ended */
     struct mo_thread watcher;
     bool watching;
     _Atomic uint32_t bell; /* grows when there is something for the watcher to do */
@@ -159,7 +164,6 @@ void mo_cuda_programs_close(struct mo_cuda_gpu *gpu);
 /* open.c, lets.c, probe.c, nvml.c: rows of struct mo_gpu_ops */
 int mo_cuda_open(const struct mo_gpu_config *config, struct mo_gpu_system **out, moire_error *err);
 void mo_cuda_close(struct mo_gpu_system *s);
-int mo_cuda_describe(struct mo_gpu_system *s, int gpu, struct mo_gpu_info *out, moire_error *err);
 int mo_cuda_gpu_of(struct mo_gpu_system *s, int index, struct mo_cuda_gpu **out, moire_error *err);
 int mo_cuda_let_open(struct mo_gpu_system *s, int gpu, int first, int units, int priority,
                      struct mo_gpu_let **out, moire_error *err);

@@ -36,6 +36,7 @@ typedef struct CUdevResourceDesc_st *mo_cu_resource_desc;
     X(MO_CU_STREAM_NON_BLOCKING, CU_STREAM_NON_BLOCKING, 1)                                                  \
     X(MO_CU_CAPTURE_THREAD_LOCAL, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL, 1)                                    \
     X(MO_CU_HOST_PORTABLE, CU_MEMHOSTALLOC_PORTABLE, 1)                                                      \
+    X(MO_CU_NOT_READY, CUDA_ERROR_NOT_READY, 600)                                                            \
     X(MO_CU_AFFINITY_SM_COUNT, CU_EXEC_AFFINITY_TYPE_SM_COUNT, 0)                                            \
     X(MO_CU_FUNC_MAX_DYNAMIC_SHARED, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, 8)
 enum {
