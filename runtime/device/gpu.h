@@ -55,8 +55,10 @@ struct mo_gpu_config {
     int queue;       /* runs accepted and not ended on one let; default 2: one runs, one is ready */
     int64_t hang_ns; /* a run that takes longer has hung and the GPU is lost; default 10 s */
     int64_t memory;  /* bytes of one GPU's memory to use at most; default: what is free */
-    const char
-        *path; /* folder that libcuda.so.1, cuDNN and so on are loaded from; NULL: the loader's search */
+    /* MO_GPU_MPS: units of the one size of let that this process has (its context is made with it; other
+     * sizes are other processes), default all; let_open() refuses other sizes. */
+    int mps_units;
+    const char *path; /* folder of libcuda.so.1, cuDNN and so on; NULL: the loader's search */
 };
 
 struct mo_gpu_info {
@@ -138,17 +140,17 @@ struct mo_gpu_ops {
      */
     int (*let_probe)(struct mo_gpu_let *let, uint64_t sms[MO_GPU_SM_WORDS], moire_error *err);
 
-    /* Puts a program on a GPU: weights once for all lets, `instances` sets of activations for batches up to
-     * max_batch.  The program may be freed afterwards.  MOIRE_EUNSUPPORTED names the node that has no kernel.
-     */
+    /* Puts a program, which is for one batch, on a GPU: weights once for all lets and all programs of the
+     * model, `instances` sets of activations.  The program may be freed afterwards.  MOIRE_EUNSUPPORTED names
+     * the node that has no kernel. */
     int (*program_load)(struct mo_gpu_system *system, int gpu, const struct mo_gpu_program *program,
-                        int max_batch, int instances, struct mo_gpu_loaded **out, moire_error *err);
+                        int instances, struct mo_gpu_loaded **out, moire_error *err);
     /* No run of it may be outstanding.  NULL is fine. */
     void (*program_unload)(struct mo_gpu_loaded *program);
     int64_t (*program_bytes)(const struct mo_gpu_loaded *program); /* device memory it holds */
-    /* Makes what run() needs for this batch on lets of the same units as `let` (captures the CUDA graph of
-     * each segment); run() does it itself otherwise, and is then slow once. */
-    int (*prepare)(struct mo_gpu_loaded *program, struct mo_gpu_let *let, int batch, moire_error *err);
+    /* Makes what run() needs on lets of the same units as `let` (chooses kernels, captures the CUDA graph of
+     * each segment and instance); run() does it itself otherwise, and is then slow once. */
+    int (*prepare)(struct mo_gpu_loaded *program, struct mo_gpu_let *let, moire_error *err);
     /* Queues a run and returns.  MOIRE_OK: `done` will be called.  Otherwise it never is. */
     int (*run)(const struct mo_gpu_run *run, moire_error *err);
 
