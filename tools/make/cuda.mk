@@ -1,0 +1,32 @@
+# cuda.mk - the CUDA plugin, and the fakes that stand in for the driver and its libraries in tests.
+#
+# The plugin links no CUDA library and includes no CUDA header, so it is always built; `make cuda` also compares its
+# declarations with the toolkit's headers.  A fake is one folder tests/fake/cuda/<name>/ and the name it is loaded by.
+CUDA      ?= /usr/local/cuda
+CUDA_SRC  := $(wildcard runtime/device/cuda/*.c)
+CUDA_OBJ  := $(CUDA_SRC:%.c=$(B)/obj/%.o)
+CUDA_BASE := $(B)/obj/runtime/base/error.o $(B)/obj/runtime/base/env.o $(B)/obj/runtime/base/limits.o
+
+FAKE_driver := libcuda.so.1
+FAKE_nvml   := libnvidia-ml.so.1
+FAKES       := driver nvml
+FAKE_OBJS   := $(foreach f,$(FAKES),$(B)/tests/fake/$(FAKE_$(f)))
+
+all: $(B)/libmoire-cuda.so
+$(B)/libmoire-cuda.so: $(CUDA_OBJ) $(CUDA_BASE)
+	$(CC) -shared -Wl,-z,defs -Wl,-soname,libmoire-cuda.so $(LDFLAGS) -o $@ $^ -ldl -lpthread -lm
+
+define fake_rule
+$(B)/tests/fake/$(FAKE_$(1)): $(patsubst %.c,$(B)/obj/%.o,$(wildcard tests/fake/cuda/$(1)/*.c))
+	@mkdir -p $$(@D)
+	$$(CC) -shared -Wl,-soname,$$(@F) -Wl,-z,nodelete $$(LDFLAGS) -o $$@ $$^ -ldl -lpthread -lm
+endef
+$(foreach f,$(FAKES),$(eval $(call fake_rule,$(f))))
+
+# tests of the plugin see its inside, and find the fakes beside themselves
+CUDA_TESTS := $(filter $(B)/tests/test_cuda_%,$(TESTS))
+$(CUDA_TESTS): $(CUDA_OBJ) | $(FAKE_OBJS)
+
+.PHONY: cuda
+cuda: $(B)/libmoire-cuda.so $(B)/obj/tools/cuda/check_headers.o ## the CUDA plugin, its declarations checked against the toolkit
+$(B)/obj/tools/cuda/check_headers.o: CPPFLAGS += -isystem $(CUDA)/include
