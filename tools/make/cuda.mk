@@ -1,18 +1,17 @@
 # cuda.mk - the CUDA plugin, and the fakes that stand in for the driver and its libraries in tests.
 #
-# The plugin links no CUDA library and includes no CUDA header, so it is always built; `make cuda` also compares its
+# The plugin links no CUDA library and includes no CUDA header; `make cuda` also compares its
 # declarations with the toolkit's headers.  A fake is one folder tests/fake/cuda/<name>/ and the name it is loaded by.
 CUDA      ?= /usr/local/cuda
 CUDA_SRC  := $(wildcard runtime/device/cuda/*.c)
 CUDA_OBJ  := $(CUDA_SRC:%.c=$(B)/obj/%.o)
-CUDA_BASE := $(B)/obj/runtime/base/error.o $(B)/obj/runtime/base/env.o $(B)/obj/runtime/base/limits.o
+CUDA_BASE := $(patsubst %.c,$(B)/obj/%.o,$(wildcard runtime/base/*.c))
 
 FAKE_driver := libcuda.so.1
 FAKE_nvml   := libnvidia-ml.so.1
 FAKES       := driver nvml
 FAKE_OBJS   := $(foreach f,$(FAKES),$(B)/tests/fake/$(FAKE_$(f)))
 
-all: $(B)/libmoire-cuda.so
 $(B)/libmoire-cuda.so: $(CUDA_OBJ) $(CUDA_BASE)
 	$(CC) -shared -Wl,-z,defs -Wl,-soname,libmoire-cuda.so $(LDFLAGS) -o $@ $^ -ldl -lpthread -lm
 
