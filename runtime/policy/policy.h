@@ -67,7 +67,10 @@ struct mo_view_tenant {
     int free_instances; /* queries that may start beside those that have started */
     int n_waiting, n_paused;
     const int *waiting; /* slots not started, by (deadline, order) */
-    const int *paused;  /* slots between two blocks, by (deadline, order) */
+    /* Slots between two blocks, by (deadline, order).  On GPUs a tenant has one batch at a time that is cut
+     * into blocks: it stays whole and on its GPU, so these are all of it. */
+    const int *paused;
+    int paused_gpu; /* where; -1 = none is cut */
 };
 
 struct mo_view {
@@ -173,15 +176,24 @@ static inline const struct mo_share_profile *mo_view_share(const struct mo_view 
     const struct mo_view_tenant *t = &view->tenants[tenant];
     return t->share ? t->share[view->gpus->kind[gpu]] : NULL;
 }
+/* Part of a model's time that layers [begin, end) take, 0 to 1. */
+static inline double mo_view_part(const struct mo_profile *p, int cores, int begin, int end) {
+    int64_t all = mo_profile_time(p, cores, 0, p->n_layers);
+    if ((begin == 0 && end == p->n_layers) || all <= 0) return 1;
+    return (double)mo_profile_time(p, cores, begin, end) / (double)all;
+}
 /* Profiled time of layers [begin, end) for `batch` queries at once on a let of n cores or units from `lead`
- * on, alone and with the copies of a GPU; the residual is left aside. */
+ * on, alone and with the copies of a GPU; the residual is left aside.  On a GPU a part of the layers takes
+ * its part of the whole by the tenant's profile. */
 static inline int64_t mo_view_solo(const struct mo_view *view, int tenant, int lead, int n, int begin,
                                    int end, int batch) {
     if (!view->gpus) return batch * mo_profile_time(view->tenants[tenant].profile, n, begin, end);
     int gpu = view->gpus->gpu_of[lead];
     const struct mo_share_profile *p = mo_view_share(view, tenant, gpu);
     int share = mo_share_of_units(n, mo_gpus_kind(view->gpus, gpu)->units);
-    return p ? mo_share_latency(p, batch, share) + mo_share_copy(p, batch) : MO_SHARE_NEVER;
+    if (!p) return MO_SHARE_NEVER;
+    int64_t whole = mo_share_latency(p, batch, share) + mo_share_copy(p, batch);
+    return (int64_t)((double)whole * mo_view_part(view->tenants[tenant].profile, n, begin, end));
 }
 /* Predicted time of layers [begin, end) of a tenant on `cores`, with its residual. */
 static inline int64_t mo_view_time(const struct mo_view_tenant *t, int cores, int begin, int end) {

@@ -4,7 +4,8 @@
  * Rules of a decision: RUN names a query that waits (and its tenant has a free instance) or is paused; its
  * end lies in (next_layer, n_layers]; its cores are idle and at least one; a batch is no larger than the
  * engine takes, its members stand behind the query in the same list at the same layer, and there is an
- * instance for each; on GPUs the cores are a let that may run the tenant (lets.c).  SHED names a waiting or
+ * instance for each; on GPUs the cores are a let that may run the tenant (lets.c), and a batch that is cut
+ * into blocks stays together and on its GPU, one a tenant.  SHED names a waiting or
  * paused query of a tenant that allows it.  TIMER lies in the future.  Whatever breaks a rule is refused and
  * counted; nothing else is disturbed by it. */
 #include "runtime/sched/impl.h"
@@ -33,13 +34,25 @@ static bool may_batch(const struct mo_sched *s, const struct mo_decision *d) {
     return true;
 }
 
+/* On GPUs.  What a batch has computed so far lies on its GPU, so it goes on there, whole, on any let; and
+ * none is cut on a GPU that is about to have no let. */
+static bool may_cut(const struct mo_sched *s, const struct mo_decision *d) {
+    const struct mo_view_query *q = &s->queries.face[d->query];
+    const struct mo_view_tenant *face = &s->faces[q->tenant];
+    int lead = mo_cores_next(&d->cores, -1), gpu = lead >= 0 ? s->lets->gpus->gpu_of[lead] : -1;
+    if (s->queries.body[d->query].instance >= 0)
+        return gpu == face->paused_gpu && batch_of(d) == face->n_paused && mo_sched_is_let(s, &d->cores);
+    if (!mo_sched_let_runs(s, q->tenant, &d->cores)) return false;
+    return d->end == face->profile->n_layers || (face->paused_gpu < 0 && mo_sched_gpu_stays(s, gpu));
+}
+
 static bool may_run(const struct mo_sched *s, const struct mo_decision *d) {
     if (!is_waiting(s, d->query)) return false;
     const struct mo_view_query *q = &s->queries.face[d->query];
     if (d->end <= q->next_layer || d->end > s->faces[q->tenant].profile->n_layers) return false;
     if (s->queries.body[d->query].instance < 0 && s->tenants[q->tenant].n_free < batch_of(d)) return false;
     if (d->batch > 1 && !may_batch(s, d)) return false;
-    if (s->lets && !mo_sched_let_runs(s, q->tenant, &d->cores)) return false;
+    if (s->lets && !may_cut(s, d)) return false;
     return mo_cores_next(&d->cores, -1) >= 0 && mo_cores_subset(&d->cores, &s->view.idle);
 }
 
@@ -93,6 +106,10 @@ static void start_run(struct mo_sched *s, const struct mo_decision *d, int64_t n
     int lead = mo_cores_next(&d->cores, -1), n = mo_cores_count(&d->cores), batch = batch_of(d);
     int64_t predicted = predict(s, d, q, lead, n);
     gather(s, d, lead, n, now);
+    if (s->lets && (q->next_layer > 0 || d->end < s->faces[q->tenant].profile->n_layers)) {
+        s->tenants[q->tenant].cut_runs = true;
+        s->faces[q->tenant].paused_gpu = s->lets->gpus->gpu_of[lead];
+    }
     if (d->wanted > n) {
         s->stats.conflicts++;
         s->stats.conflict_ns += predicted - predict(s, d, q, lead, d->wanted);
@@ -166,18 +183,19 @@ static int oldest_runnable(const struct mo_sched *s) {
 }
 
 /* Liveness whatever the policy does: with every core idle, no timer asked for and work at hand, the oldest
- * query runs a block on one core; on GPUs on a let that may run it, if there is one. */
+ * query runs a block on one core; on GPUs it runs to its end, on a let that may run it if there is one. */
 static void rescue(struct mo_sched *s, int64_t now) {
     if (s->view.n_idle < s->n_cores || s->timer_at != MO_NEVER) return;
     int slot = oldest_runnable(s);
-    struct mo_cores cores = mo_cores_first(1);
-    if (slot < 0 || (s->lets && !mo_sched_let_of(s, s->queries.face[slot].tenant, &cores))) return;
+    if (slot < 0) return;
+    const struct mo_view_tenant *t = &s->faces[s->queries.face[slot].tenant];
+    bool begun = s->queries.body[slot].instance >= 0;
+    struct mo_decision d = {.kind = MO_RUN, .query = slot, .cores = mo_cores_first(1), .when = MO_NEVER};
+    if (s->lets && !mo_sched_let_of(s, s->queries.face[slot].tenant, begun ? t->paused_gpu : -1, &d.cores))
+        return;
+    d.batch = s->lets && begun ? t->n_paused : 1;
+    d.end = s->lets ? t->profile->n_layers : mo_view_block(&s->view, slot, 1);
     s->stats.rescues++;
-    struct mo_decision d = {.kind = MO_RUN,
-                            .query = slot,
-                            .end = mo_view_block(&s->view, slot, 1),
-                            .cores = cores,
-                            .when = MO_NEVER};
     start_run(s, &d, now);
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * engine_impl.h - the inside of the live engine, shared by its two files: engine_live.c (what callers do) and
- * engine_work.c (what workers and the service thread do). */
+ * engine_impl.h - the inside of the live engine, shared by its files: engine_live.c (what callers do),
+ * engine_work.c (what workers and the service thread do), and those of GPUs (engine_gpu_impl.h). */
 #ifndef MO_ENGINE_IMPL_H
 #define MO_ENGINE_IMPL_H
 #include "runtime/device/barrier.h"
@@ -48,6 +48,7 @@ struct mo_engine {
     /* calls to the system that the lock's holder owes once it lets go */
     struct mo_cores wake;
     bool any_wake, bell_due;
+    struct mo_engine_gpu *gpu; /* lets of GPUs in place of a team (engine_gpu.h); NULL = cores */
 };
 
 /* The core's table; `engine` is a struct mo_engine. */
@@ -57,8 +58,10 @@ void *mo_engine_serve(void *engine);
 
 struct mo_ring *mo_engine_ring(struct mo_engine *e, int which);
 void mo_engine_take(struct mo_engine *e);
-/* Lets go, then wakes whom the locked section gave work. */
+/* Lets go, then wakes whom the locked section gave work; on GPUs it hands that work over. */
 void mo_engine_drop(struct mo_engine *e);
+/* The same, but what was started on GPUs stays to be handed over. */
+void mo_engine_let_go(struct mo_engine *e);
 void mo_engine_ring_bell(struct mo_engine *e);
 /* Tells threads that wait for a change of the core's state. */
 void mo_engine_note_change(struct mo_engine *e);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * engine_live.c - what callers do with the live engine: create, open, submit, drain, borrow the cores. */
 #include <string.h>
-#include "runtime/sched/engine_impl.h"
+#include "runtime/sched/engine_gpu_impl.h"
 
 enum { BARRIER_SPIN = 4000 };
 
@@ -10,9 +10,9 @@ static int start_threads(struct mo_engine *e, const struct mo_engine_config *c, 
     struct mo_team_config team = {.env = c->env,
                                   .n = e->n_cores,
                                   .spin_ns = MO_SPIN_NS,
-                                  .cpu = c->no_pin ? NULL : c->topology->cpu,
+                                  .cpu = c->no_pin || e->gpu ? NULL : c->topology->cpu,
                                   .lent = c->lent};
-    int rc = mo_team_create(&team, &e->team, err);
+    int rc = e->gpu ? mo_engine_gpu_start(e, err) : mo_team_create(&team, &e->team, err);
     if (rc) return rc;
     rc = c->env->sys->thread_start(c->env->sys->self, &e->service, mo_engine_serve, e);
     if (rc) return mo_fail(err, MOIRE_EIO, "cannot start the service thread: %s", strerror(-rc));
@@ -23,11 +23,11 @@ static int start_threads(struct mo_engine *e, const struct mo_engine_config *c, 
 static int allocate(struct mo_engine *e, const struct mo_engine_config *c, moire_error *err) {
     const struct mo_env *env = c->env;
     size_t n = (size_t)e->n_cores;
-    e->lets = mo_alloc(env, n * sizeof *e->lets);
+    if (!e->gpu) e->lets = mo_alloc(env, n * sizeof *e->lets);
     e->tenants = mo_alloc(env, (size_t)c->max_tenants * sizeof *e->tenants);
     e->scratch = mo_alloc(env, n * sizeof *e->scratch);
-    bool ok = e->lets && e->tenants && e->scratch;
-    for (size_t i = 0; ok && i < n; i++) {
+    bool ok = (e->lets || e->gpu) && e->tenants && e->scratch;
+    for (size_t i = 0; ok && e->lets && i < n; i++) {
         e->lets[i].engine = e;
         e->lets[i].flags = mo_alloc(env, (n - i) * sizeof *e->lets[i].flags); /* let i: cores i and above */
         ok = e->lets[i].flags != NULL;
@@ -46,18 +46,21 @@ int mo_engine_create(const struct mo_engine_config *c, struct mo_engine **out, m
     struct mo_engine *e = mo_alloc(c->env, sizeof *e);
     if (!e) return mo_fail(err, MOIRE_ENOMEM, "out of memory for an engine");
     e->env = c->env;
-    e->n_cores = c->topology->n_cores;
+    e->n_cores = c->gpu ? c->gpu->gpus->n_units : c->topology->n_cores;
     e->timer_at = MO_NEVER;
     e->resolved = MO_QUERY_LIST_EMPTY;
     e->since = mo_now(c->env);
-    int rc = allocate(e, c, err);
+    int rc = c->gpu ? mo_engine_gpu_create(e, c, err) : MOIRE_OK;
+    if (!rc) rc = allocate(e, c, err);
     struct mo_sched_config sc = {.env = c->env,
                                  .policy = c->policy,
                                  .n_cores = e->n_cores,
                                  .max_queries = c->max_queries,
                                  .max_tenants = c->max_tenants,
                                  .block_ns = c->block_ns,
-                                 .ops = &mo_engine_table,
+                                 .max_batch = c->gpu ? c->gpu->max_batch : 1,
+                                 .gpus = c->gpu ? &e->gpu->gpus : NULL,
+                                 .ops = c->gpu ? &mo_engine_gpu_table : &mo_engine_table,
                                  .engine = e,
                                  .cost_clock = engine_clock,
                                  .source = c->source};
@@ -83,6 +86,7 @@ void mo_engine_destroy(struct mo_engine *e) {
         mo_engine_ring_bell(e);
         env->sys->thread_join(env->sys->self, e->service);
     }
+    mo_engine_gpu_destroy(e);
     mo_team_destroy(e->team);
     mo_sched_destroy(e->sched);
     mo_events_destroy(e->events);
@@ -144,6 +148,7 @@ void mo_engine_close(struct mo_engine *e, int tenant, int code) {
     mo_sched_tenant_close(e->sched, tenant, code, mo_now(e->env));
     drop_and_ring(e);
     wait_until(e, tenant_is_quiet, tenant);
+    if (e->gpu) mo_engine_gpu_forget(e, tenant);
     mo_engine_take(e);
     mo_sched_tenant_free(e->sched, tenant);
     mo_engine_drop(e);
@@ -277,7 +282,7 @@ struct mo_ring *mo_engine_guest_ring(struct mo_engine *e) {
 }
 
 static int64_t cpu_ns(struct mo_engine *e) {
-    return mo_team_cpu_ns(e->team) + e->env->sys->thread_cpu(e->env->sys->self, e->service);
+    return (e->team ? mo_team_cpu_ns(e->team) : 0) + e->env->sys->thread_cpu(e->env->sys->self, e->service);
 }
 
 void mo_engine_stats(struct mo_engine *e, struct mo_sched_stats *out) {

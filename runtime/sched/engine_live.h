@@ -38,9 +38,10 @@ struct mo_engine_config {
     const struct mo_policy *policy;
     int max_queries, max_tenants;
     int64_t block_ns;
-    bool no_pin, lent;                /* lent: workers come by mo_engine_work() */
-    int64_t events;                   /* entries of each event ring, 0 = no events */
-    struct mo_pressure_source source; /* as in struct mo_sched_config */
+    bool no_pin, lent;                      /* lent: workers come by mo_engine_work() */
+    int64_t events;                         /* entries of each event ring, 0 = no events */
+    struct mo_pressure_source source;       /* as in struct mo_sched_config */
+    const struct mo_engine_gpu_config *gpu; /* engine_gpu.h: on these GPUs, and topology is not asked for */
 };
 
 struct mo_engine;

@@ -4,7 +4,7 @@
  */
 #include "runtime/device/fpu.h"
 #include "runtime/device/probe.h"
-#include "runtime/sched/engine_impl.h"
+#include "runtime/sched/engine_gpu_impl.h"
 
 struct mo_ring *mo_engine_ring(struct mo_engine *e, int which) {
     return e->events ? &e->events->ring[which] : NULL;
@@ -17,7 +17,7 @@ void mo_engine_ring_bell(struct mo_engine *e) {
     e->env->sys->futex_wake(e->env->sys->self, &e->bell, 1);
 }
 
-void mo_engine_drop(struct mo_engine *e) {
+void mo_engine_let_go(struct mo_engine *e) {
     bool any = e->any_wake, bell = e->bell_due;
     struct mo_cores wake = {{0}};
     if (any) {
@@ -29,6 +29,12 @@ void mo_engine_drop(struct mo_engine *e) {
     for (int c = any ? mo_cores_next(&wake, -1) : -1; c >= 0; c = mo_cores_next(&wake, c))
         mo_team_wake(e->team, c);
     if (bell) mo_engine_ring_bell(e);
+}
+
+void mo_engine_drop(struct mo_engine *e) {
+    bool started = e->gpu && e->gpu->launch;
+    mo_engine_let_go(e);
+    if (started) mo_engine_gpu_launch(e);
 }
 
 void mo_engine_note_change(struct mo_engine *e) {

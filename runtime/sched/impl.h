@@ -21,6 +21,7 @@ struct mo_sched_tenant {
     bool tuned;                                 /* curve is known: slowdown at each level of pressure */
     double curve[MO_PRESSURE_LEVELS], slowdown; /* the latter observed, recent mean */
     double deviation, pressed; /* of single blocks from that mean; where it lies on the curve */
+    bool cut_runs;             /* on GPUs: a block of the batch that is cut into several */
     void *memory;
 };
 
@@ -72,9 +73,14 @@ int mo_sched_lets_create(struct mo_sched *s, const struct mo_gpus *gpus);
 void mo_sched_lets_destroy(struct mo_sched *s);
 /* Takes a plan when it can be served; false: it is refused. */
 bool mo_sched_lets_ask(struct mo_sched *s, const struct mo_lets_plan *plan);
-/* Whether exactly these units are a let that may run the tenant; and some let that may (false: none). */
+/* Whether the plan on its way, or else the one in force, has a let on the GPU. */
+bool mo_sched_gpu_stays(const struct mo_sched *s, int gpu);
+/* Whether exactly these units are a let in force. */
+bool mo_sched_is_let(const struct mo_sched *s, const struct mo_cores *cores);
+/* Whether exactly these units are a let that may run the tenant; and some let that may, or any on `gpu`
+ * unless that is -1 (false: none). */
 bool mo_sched_let_runs(const struct mo_sched *s, int tenant, const struct mo_cores *cores);
-bool mo_sched_let_of(const struct mo_sched *s, int tenant, struct mo_cores *out);
+bool mo_sched_let_of(const struct mo_sched *s, int tenant, int gpu, struct mo_cores *out);
 
 /* Mirrors a tenant's lists and instances into its face. */
 void mo_sched_mirror(struct mo_sched *s, int tenant);

@@ -111,29 +111,54 @@ static bool plan_is_good(const struct mo_sched *s, const struct mo_lets_plan *pl
     }
     for (int g = 0; g < s->lets->gpus->n_gpus; g++)
         if (memory_of(s, plan, g, NULL) > mo_gpus_kind(s->lets->gpus, g)->memory_bytes) return false;
+    for (int i = 0; i < s->view.n_tenants; i++) /* a batch that is cut must have where to go on */
+        if (s->faces[i].paused_gpu >= 0 && !lets[s->faces[i].paused_gpu]) return false;
     return true;
+}
+
+/* NULL: these units are no let in force. */
+static const struct mo_planned_let *let_at(const struct mo_sched_lets *l, const struct mo_cores *cores) {
+    int lead = mo_cores_next(cores, -1), at = lead >= 0 ? l->at[lead] : -1;
+    if (at < 0) return NULL;
+    const struct mo_planned_let *let = &l->force->lets[at];
+    struct mo_cores whole = mo_gpus_let(l->gpus, let);
+    bool same = mo_cores_subset(&whole, cores) && mo_cores_subset(cores, &whole);
+    return same && !l->down[let->gpu] ? let : NULL;
+}
+
+bool mo_sched_is_let(const struct mo_sched *s, const struct mo_cores *cores) {
+    return let_at(s->lets, cores) != NULL;
 }
 
 bool mo_sched_let_runs(const struct mo_sched *s, int tenant, const struct mo_cores *cores) {
     const struct mo_sched_lets *l = s->lets;
-    int lead = mo_cores_next(cores, -1), at = lead >= 0 ? l->at[lead] : -1;
-    if (at < 0) return false;
-    const struct mo_planned_let *let = &l->force->lets[at];
-    struct mo_cores whole = mo_gpus_let(l->gpus, let);
-    if (l->down[let->gpu] || !mo_cores_subset(&whole, cores) || !mo_cores_subset(cores, &whole)) return false;
+    const struct mo_planned_let *let = let_at(l, cores);
+    if (!let) return false;
     if (mo_gpus_kind(l->gpus, let->gpu)->shared_weights) return l->hosts[let->gpu * s->max_tenants + tenant];
     for (int e = 0; e < let->n_entries; e++)
         if (let->entries[e].tenant == tenant) return true;
     return false;
 }
 
-bool mo_sched_let_of(const struct mo_sched *s, int tenant, struct mo_cores *out) {
+bool mo_sched_let_of(const struct mo_sched *s, int tenant, int gpu, struct mo_cores *out) {
     const struct mo_sched_lets *l = s->lets;
     for (int i = 0; i < l->force->n_lets; i++) {
         *out = mo_gpus_let(l->gpus, &l->force->lets[i]);
-        if (mo_sched_let_runs(s, tenant, out)) return true;
+        if (gpu >= 0 ? l->force->lets[i].gpu == gpu && mo_sched_is_let(s, out)
+                     : mo_sched_let_runs(s, tenant, out))
+            return true;
     }
     return false;
+}
+
+static bool has_gpu(const struct mo_lets_plan *plan, int gpu) {
+    for (int i = 0; i < plan->n_lets; i++)
+        if (plan->lets[i].gpu == gpu) return true;
+    return false;
+}
+
+bool mo_sched_gpu_stays(const struct mo_sched *s, int gpu) {
+    return has_gpu(s->lets->pending ? s->lets->coming : s->lets->force, gpu);
 }
 
 /* --- from one plan to the next -------------------------------------------------------------------------- */
@@ -184,6 +209,10 @@ bool mo_sched_lets_ask(struct mo_sched *s, const struct mo_lets_plan *plan) {
     }
     s->ops->prepare(s->engine, longest);
     return true;
+}
+
+const struct mo_lets_plan *mo_sched_lets_coming(const struct mo_sched *s) {
+    return s->lets && s->lets->pending ? s->lets->coming : NULL;
 }
 
 void mo_sched_prepared(struct mo_sched *s, int64_t now) {

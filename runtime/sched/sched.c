@@ -230,7 +230,8 @@ static void leave_run(struct mo_sched *s, int slot, int code, int64_t now) {
         mo_sched_try_release(s, slot, now);
     } else if (code != MOIRE_OK) {
         q->run = lead; /* in no list: keeps resolve from looking for it */
-        mo_sched_resolve(s, slot, MOIRE_EFAILED, now);
+        bool says_why = code == MOIRE_EDEVICE || code == MOIRE_ENOMEM;
+        mo_sched_resolve(s, slot, says_why ? code : MOIRE_EFAILED, now);
         q->run = -1;
     } else if (q->next_layer >= s->faces[tenant].profile->n_layers) {
         q->run = lead;
@@ -245,7 +246,7 @@ static void leave_run(struct mo_sched *s, int slot, int code, int64_t now) {
 void mo_sched_block_done(struct mo_sched *s, int lead, bool ran, int code, int64_t start, int64_t end,
                          int64_t now) {
     struct mo_view_run run = s->runs[lead];
-    int tenant = s->queries.face[run.query].tenant;
+    int tenant = s->queries.face[run.query].tenant, layers = s->faces[tenant].profile->n_layers;
     s->runs[lead].query = -1;
     mo_cores_join(&s->view.idle, &run.cores);
     s->view.n_idle += run.n_cores;
@@ -260,6 +261,8 @@ void mo_sched_block_done(struct mo_sched *s, int lead, bool ran, int code, int64
         if (ran && code == MOIRE_OK) s->queries.face[slot].next_layer = run.end;
         leave_run(s, slot, code, now);
     }
+    if (run.begin > 0 || run.end < layers) s->tenants[tenant].cut_runs = false;
+    mo_sched_mirror(s, tenant);
     mo_sched_dispatch(s, MO_EVENT_DONE, run.query, tenant, now);
 }
 

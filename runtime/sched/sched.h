@@ -87,11 +87,14 @@ int mo_sched_arrival(struct mo_sched *sched, int tenant, int64_t arrival, void *
 int mo_sched_arrival_by(struct mo_sched *sched, int tenant, int64_t arrival, int64_t deadline, void *user,
                         int64_t now, int *slot, moire_error *err);
 /* The block led by core `lead` ended.  ran: false when it came after its latest start.  code: MOIRE_OK, or
- * why the query failed.  Times are the worker's own. */
+ * why the query failed: MOIRE_EDEVICE and MOIRE_ENOMEM are its answer, all else is MOIRE_EFAILED.  Times are
+ * the worker's own. */
 void mo_sched_block_done(struct mo_sched *sched, int lead, bool ran, int code, int64_t start, int64_t end,
                          int64_t now);
 void mo_sched_timer(struct mo_sched *sched, int64_t now);
-/* The lets that ops.prepare was called for can serve. */
+/* The plan that ops.prepare was called for, until mo_sched_prepared(); NULL = none is coming. */
+const struct mo_lets_plan *mo_sched_lets_coming(const struct mo_sched *sched);
+/* Its lets can serve. */
 void mo_sched_prepared(struct mo_sched *sched, int64_t now);
 /* Resolves an open query with `code`; MOIRE_ESTALE when there is none of that handle or it is decided. */
 int mo_sched_cancel(struct mo_sched *sched, uint64_t handle, int code, int64_t now);

@@ -8,6 +8,7 @@ void mo_sched_mirror(struct mo_sched *s, int tenant) {
     face->n_waiting = t->waiting.n;
     face->n_paused = t->paused.n;
     face->free_instances = t->n_free;
+    if (!t->paused.n && !t->cut_runs) face->paused_gpu = -1;
 }
 
 /* Bound on a block: what the user says, else a tenth of the tightest QoS within [0.1, 1] ms. */
@@ -61,6 +62,7 @@ int mo_sched_tenant_open(struct mo_sched *s, const struct mo_sched_tenant_config
                                            .declared = c->declared,
                                            .residual = 1,
                                            .attained = 1,
+                                           .paused_gpu = -1,
                                            .waiting = t->waiting.slot,
                                            .paused = t->paused.slot};
     if (at >= s->view.n_tenants) s->view.n_tenants = at + 1;
@@ -90,7 +92,7 @@ void mo_sched_tenant_free(struct mo_sched *s, int tenant) {
     s->tuned -= t->tuned;
     mo_free(s->env, t->memory);
     *t = (struct mo_sched_tenant){0};
-    s->faces[tenant] = (struct mo_view_tenant){0};
+    s->faces[tenant] = (struct mo_view_tenant){.paused_gpu = -1};
     while (s->view.n_tenants > 0 && !s->tenants[s->view.n_tenants - 1].used)
         s->view.n_tenants--;
 }

@@ -16,13 +16,14 @@ static double batch_time(struct mo_sim *s, const struct mo_run *run, struct mo_s
     const struct mo_share_profile *p = profile_of(s, run->tenant, w->gpu);
     int share = mo_share_of_units(run->n_cores, mo_gpus_kind(g, w->gpu)->units);
     w->use = mo_share_use_at(p, run->batch, share);
-    return (double)mo_share_latency(p, run->batch, share);
+    double part = mo_view_part(s->profile[run->tenant], run->n_cores, run->begin, run->end);
+    return (double)mo_share_latency(p, run->batch, share) * part;
 }
 
 static int64_t begin(struct mo_sim *s, const struct mo_run *run, const struct mo_sim_work *w) {
     int64_t ready = s->now + s->machine.block_ns + (run->first ? run->batch * s->machine.query_ns : 0);
     int64_t copy = mo_share_copy(profile_of(s, run->tenant, w->gpu), run->batch);
-    if (!copy) return ready;
+    if (!copy || run->begin) return ready; /* a batch that goes on is there */
     int64_t *link = &s->copied[w->gpu];
     *link = (*link > ready ? *link : ready) + copy;
     return *link;

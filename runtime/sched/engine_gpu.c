@@ -1,0 +1,359 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * engine_gpu.c - the engine on GPUs: blocks to the plugin and back; see engine_gpu.h.
+ *
+ * A batch holds a *seat* on its GPU, a set of activations, from its first block to its last: what a segment
+ * leaves there the next one reads.  Queries of a batch that are cancelled on the way keep their place in it,
+ * and their outputs go to a bin. */
+#include "runtime/sched/engine_gpu_impl.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static struct mo_ring *locked_ring(struct mo_engine *e) {
+    return mo_engine_ring(e, e->n_cores + MO_RING_LOCKED);
+}
+
+static void log_units(struct mo_engine *e, const struct mo_gpu_work *w, int kind, int64_t now) {
+    struct mo_ring *ring = locked_ring(e);
+    if (!ring) return;
+    for (int c = w->run.lead; c >= 0; c = mo_cores_next(&w->run.cores, c))
+        mo_event_put(ring, now, kind, w->handle, w->run.tenant, w->run.begin, w->run.end, c);
+}
+
+/* --- seats ---------------------------------------------------------------------------------------------- */
+static struct mo_seat *free_seat(struct mo_gpu_host *host) {
+    for (int i = 0; i < host->n_seats; i++)
+        if (!host->seat[i].taken) return &host->seat[i];
+    return NULL;
+}
+
+/* The smallest program that holds the batch, -1 when none does. */
+static int rung_of(const struct mo_gpu_resident *t, int batch) {
+    for (int i = 0; i < t->n_rungs; i++)
+        if (t->batch[i] >= batch) return i;
+    return -1;
+}
+
+/* A new batch sits down. */
+static struct mo_seat *sit_down(struct mo_engine *e, struct mo_gpu_resident *t, struct mo_gpu_host *host,
+                                const struct mo_run *run) {
+    struct mo_queries *q = mo_sched_queries(e->sched);
+    struct mo_seat *seat = free_seat(host);
+    int rung = rung_of(t, run->batch), n = 0;
+    if (!seat || rung < 0) return NULL;
+    for (int slot = run->query; slot >= 0; slot = q->body[slot].mate, n++) {
+        seat->user[n] = q->body[slot].user;
+        t->seat_of[q->body[slot].instance] = (int)(seat - host->seat);
+        t->model->tensors(t->self, seat->user[n], seat->inputs + (size_t)n * (size_t)t->n_inputs,
+                          seat->outputs + (size_t)n * (size_t)t->n_outputs);
+    }
+    seat->taken = true;
+    seat->rung = rung;
+    seat->batch = seat->left = n;
+    return seat;
+}
+
+/* The batch that goes on; NULL unless it is whole and on its GPU. */
+static struct mo_seat *seat_again(struct mo_engine *e, struct mo_gpu_resident *t, struct mo_gpu_host *host,
+                                  const struct mo_run *run) {
+    struct mo_queries *q = mo_sched_queries(e->sched);
+    int at = t->seat_of[run->instance];
+    struct mo_seat *seat = at >= 0 && at < host->n_seats ? &host->seat[at] : NULL;
+    if (!seat || !seat->taken || seat->running || seat->left != run->batch) return NULL;
+    for (int slot = run->query; slot >= 0; slot = q->body[slot].mate) {
+        int i = 0;
+        while (i < seat->batch && seat->user[i] != q->body[slot].user)
+            i++;
+        if (i == seat->batch) return NULL;
+    }
+    return seat;
+}
+
+/* A query is gone for good: nothing is written to its memory any more. */
+static void leave_seat(struct mo_gpu_resident *t, struct mo_gpu_host *host, const void *user) {
+    for (int s = 0; s < host->n_seats; s++) {
+        struct mo_seat *seat = &host->seat[s];
+        for (int i = 0; seat->taken && i < seat->batch; i++) {
+            if (seat->user[i] != user) continue;
+            seat->user[i] = NULL;
+            for (int k = 0; k < t->n_outputs; k++)
+                seat->outputs[i * t->n_outputs + k] = t->bin;
+            if (--seat->left == 0 && !seat->running) seat->taken = false;
+            return;
+        }
+    }
+}
+
+/* --- the core's calls; the lock is held ----------------------------------------------------------------- */
+static int64_t hang_after(const struct mo_engine *e, const struct mo_run *run) {
+    const struct mo_engine_gpu *g = e->gpu;
+    int64_t solo = mo_view_solo(mo_sched_view(e->sched), run->tenant, run->lead, run->n_cores, run->begin,
+                                run->end, run->batch);
+    double ns = (double)solo * g->config.hang_times;
+    return ns < (double)g->config.hang_ns ? g->config.hang_ns : (int64_t)(ns < 3e11 ? ns : 3e11);
+}
+
+static void start(void *self, const struct mo_run *run) {
+    struct mo_engine *e = self;
+    struct mo_engine_gpu *g = e->gpu;
+    struct mo_gpu_work *w = &g->work[run->lead];
+    struct mo_gpu_resident *t = &g->tenant[run->tenant];
+    int gpu = g->gpus.gpu_of[run->lead];
+    struct mo_gpu_host *host = &t->host[gpu];
+    int64_t now = mo_sched_view(e->sched)->now;
+    *w = (struct mo_gpu_work){.engine = e,
+                              .run = *run,
+                              .let = g->at[run->lead],
+                              .handle = mo_query_handle(mo_sched_queries(e->sched), run->query),
+                              .began = now,
+                              .hang_ns = hang_after(e, run),
+                              .gpu = gpu,
+                              .late = now > run->latest_start};
+    if (!w->late) w->seat = run->first ? sit_down(e, t, host, run) : seat_again(e, t, host, run);
+    if (!w->late && !w->seat) w->code = MOIRE_ELIMIT;
+    if (w->seat) {
+        w->seat->running = true;
+        w->instance = (int)(w->seat - host->seat);
+    }
+    if (w->let) w->let->running++;
+    log_units(e, w, w->late ? MO_LOG_BLOCK_DROP : MO_LOG_BLOCK_START, now);
+    *g->launch_end = w;
+    g->launch_end = &w->next;
+}
+
+static void set_timer(void *self, int64_t when) {
+    struct mo_engine *e = self;
+    bool earlier = when < e->timer_at;
+    e->timer_at = when;
+    if (earlier) e->bell_due = true;
+}
+
+static void resolved(void *self, int slot) {
+    struct mo_engine *e = self;
+    mo_query_list_put(mo_sched_queries(e->sched), &e->resolved, slot);
+    e->bell_due = true;
+}
+
+static void released(void *self, int tenant, void *user) {
+    struct mo_engine *e = self;
+    struct mo_gpu_resident *t = &e->gpu->tenant[tenant];
+    for (int g = 0; g < e->gpu->gpus.n_gpus; g++)
+        leave_seat(t, &t->host[g], user);
+    t->model->ops.release(t->self, user);
+}
+
+static void prepare(void *self, int64_t expected_ns) {
+    struct mo_engine *e = self;
+    (void)expected_ns;
+    e->gpu->asked = true;
+    e->gpu->asked_at = mo_now(e->env);
+    mo_engine_gpu_ring(e);
+}
+
+const struct mo_engine_ops mo_engine_gpu_table = {start, set_timer, resolved, released, prepare};
+
+/* --- blocks that end ------------------------------------------------------------------------------------ */
+static void note_failure(struct mo_engine *e, const struct mo_gpu_work *w, int code, const char *message) {
+    struct mo_engine_gpu *g = e->gpu;
+    g->stats.failed++;
+    snprintf(g->tenant[w->run.tenant].why, MO_ENGINE_WHY, "GPU %d: %s", w->gpu, message);
+    if (code == MOIRE_EDEVICE && !g->lost[w->gpu])
+        mo_log(e->env, MOIRE_LOG_ERROR, "GPU %d is lost: %s", w->gpu, message);
+    g->lost[w->gpu] = code == MOIRE_EDEVICE;
+}
+
+/* The lock is held; the core may start the next block on the same units before this returns. */
+static void finish(struct mo_gpu_work *w, int code, const char *message, const struct mo_gpu_times *times) {
+    struct mo_engine *e = w->engine;
+    struct mo_engine_gpu *g = e->gpu;
+    const struct mo_run run = w->run;
+    bool ran = !w->late;
+    if (!ran) code = MOIRE_OK; /* the core sends its queries back */
+    int64_t now = mo_now(e->env), from = times ? times->start : w->began, to = times ? times->end : now;
+    if (ran) {
+        log_units(e, w, MO_LOG_BLOCK_END, now);
+        mo_sched_stats(e->sched)->kernel_core_ns += (to - from) * run.n_cores;
+    }
+    if (ran && code)
+        note_failure(e, w, code, message);
+    else if (ran)
+        g->lost[w->gpu] = false;
+    if (w->seat) {
+        w->seat->running = false;
+        if (code || run.end == g->tenant[run.tenant].n_segments || !w->seat->left) w->seat->taken = false;
+    }
+    if (w->let && --w->let->running == 0 && !w->let->in_force) {
+        g->sweep = true;
+        mo_engine_gpu_ring(e);
+    }
+    mo_sched_block_done(e->sched, run.lead, ran, code, from, to, now);
+}
+
+static void done(void *ctx, int code, const char *message, const struct mo_gpu_times *times) {
+    struct mo_gpu_work *w = ctx;
+    struct mo_engine *e = w->engine;
+    mo_engine_take(e);
+    finish(w, code, message, code ? NULL : times);
+    mo_engine_drop(e);
+    mo_engine_note_change(e);
+}
+
+/* 0: the plugin will call done(). */
+static int hand_over(struct mo_engine *e, struct mo_gpu_work *w, moire_error *err) {
+    const struct mo_engine_gpu *g = e->gpu;
+    const struct mo_gpu_resident *t = &g->tenant[w->run.tenant];
+    if (w->late) return MOIRE_EEXPIRED;
+    if (!w->seat) return mo_fail(err, w->code, "no activations are free for a batch of %d", w->run.batch);
+    if (!w->let) return mo_fail(err, MOIRE_EINTERNAL, "no let begins at unit %d", w->run.lead);
+    if (!w->let->let) return mo_fail(err, w->let->code, "%s", w->let->why);
+    struct mo_gpu_run run = {.let = w->let->let,
+                             .program = t->host[w->gpu].loaded[w->seat->rung],
+                             .instance = w->instance,
+                             .begin = w->run.begin,
+                             .end = w->run.end,
+                             .batch = w->seat->batch,
+                             .inputs = w->seat->inputs,
+                             .outputs = w->seat->outputs,
+                             .hang_ns = w->hang_ns,
+                             .done = done,
+                             .ctx = w};
+    return g->config.ops->run(&run, err);
+}
+
+void mo_engine_gpu_launch(struct mo_engine *e) {
+    struct mo_engine_gpu *g = e->gpu;
+    for (;;) {
+        moire_error err = {0};
+        mo_engine_take(e);
+        struct mo_gpu_work *w = g->launch;
+        if (w && !(g->launch = w->next)) g->launch_end = &g->launch;
+        mo_engine_let_go(e);
+        if (!w) return;
+        int code = hand_over(e, w, &err);
+        if (!code) continue;
+        mo_engine_take(e);
+        finish(w, code, err.message, NULL);
+        mo_engine_let_go(e);
+        mo_engine_note_change(e);
+    }
+}
+
+/* --- tenants -------------------------------------------------------------------------------------------- */
+/* Seats of a tenant on every GPU, and what is known by its instances, in one piece of memory. */
+static int make_seats(struct mo_engine *e, struct mo_gpu_resident *t, const struct mo_engine_gpu_tenant *c) {
+    const struct mo_gpus *gpus = &e->gpu->gpus;
+    size_t most = (size_t)t->batch[t->n_rungs - 1], ports = (size_t)t->n_inputs + (size_t)t->n_outputs;
+    size_t seats = 0, pointers = most * (ports + 1) * sizeof(void *);
+    for (int g = 0; g < gpus->n_gpus; g++)
+        seats += (size_t)mo_gpus_kind(gpus, g)->max_lets + 1;
+    size_t hosts = (size_t)gpus->n_gpus * sizeof(struct mo_gpu_host);
+    char *at = t->memory = mo_alloc(e->env, hosts + seats * (sizeof(struct mo_seat) + pointers) +
+                                                (size_t)c->sched.instances * sizeof(int));
+    if (!at) return MOIRE_ENOMEM;
+    t->host = (struct mo_gpu_host *)(void *)at;
+    struct mo_seat *seat = (struct mo_seat *)(void *)(at += hosts);
+    void **pointer = (void **)(void *)(at += seats * sizeof *seat);
+    t->seat_of = (int *)(void *)(at + seats * pointers);
+    for (int i = 0; i < c->sched.instances; i++)
+        t->seat_of[i] = -1;
+    for (int g = 0; g < gpus->n_gpus; g++) {
+        t->host[g].n_seats = mo_gpus_kind(gpus, g)->max_lets + 1;
+        t->host[g].seat = seat;
+        for (int i = 0; i < t->host[g].n_seats; i++, seat++, pointer += most * (ports + 1)) {
+            seat->inputs = (const void **)pointer;
+            seat->outputs = pointer + most * (size_t)t->n_inputs;
+            seat->user = pointer + most * ports;
+        }
+    }
+    return MOIRE_OK;
+}
+
+static int load(struct mo_engine *e, struct mo_gpu_resident *t, const struct mo_engine_gpu_tenant *c,
+                moire_error *err) {
+    const struct mo_engine_gpu *g = e->gpu;
+    const struct mo_gpu_ops *ops = g->config.ops;
+    int code = make_seats(e, t, c) ? mo_fail(err, MOIRE_ENOMEM, "out of memory for a tenant of GPUs") : 0;
+    if (!code && c->output_bytes)
+        code = ops->staging_alloc(g->config.system, (size_t)c->output_bytes, &t->bin, err);
+    for (int i = 0; i < g->gpus.n_gpus && !code; i++) {
+        if (!c->sched.share || !c->sched.share[g->gpus.kind[i]]) continue;
+        for (int r = 0; r < t->n_rungs && !code; r++)
+            code = ops->program_load(g->config.system, i, c->program[r], t->host[i].n_seats,
+                                     &t->host[i].loaded[r], err);
+    }
+    return code;
+}
+
+static void unload(struct mo_engine *e, struct mo_gpu_resident *t) {
+    const struct mo_engine_gpu *g = e->gpu;
+    for (int i = 0; t->host && i < g->gpus.n_gpus; i++)
+        for (int r = 0; r < t->n_rungs; r++)
+            g->config.ops->program_unload(t->host[i].loaded[r]);
+    g->config.ops->staging_free(g->config.system, t->bin);
+    mo_free(e->env, t->memory);
+    *t = (struct mo_gpu_resident){0};
+}
+
+static int check(const struct mo_engine_gpu *g, const struct mo_engine_gpu_tenant *c, moire_error *err) {
+    bool rises = c->n_rungs >= 1 && c->n_rungs <= MO_ENGINE_RUNGS && c->batch[0] >= 1;
+    for (int i = 1; rises && i < c->n_rungs; i++)
+        rises = c->batch[i] > c->batch[i - 1];
+    if (!rises || c->batch[c->n_rungs - 1] > g->config.max_batch)
+        return mo_fail(err, MOIRE_EINVAL, "batches of a tenant must rise from 1 to at most %d",
+                       g->config.max_batch);
+    if (c->n_segments != c->sched.profile->n_layers)
+        return mo_fail(err, MOIRE_EINVAL, "the programs have %d segments, the profile has %d layers",
+                       c->n_segments, c->sched.profile->n_layers);
+    return MOIRE_OK;
+}
+
+int mo_engine_gpu_open(struct mo_engine *e, const struct mo_engine_gpu_tenant *c, int *tenant,
+                       moire_error *err) {
+    /* how much slower than alone a tenant is on a let is what presses on it: the level is the excess */
+    static const double curve[MO_PRESSURE_LEVELS] = {1, 1.2, 1.4, 1.6, 1.8, 2};
+    struct mo_engine_gpu *g = e->gpu;
+    struct mo_gpu_resident t = {.open = true,
+                                .model = c->model,
+                                .self = c->self,
+                                .n_rungs = c->n_rungs,
+                                .n_inputs = c->n_inputs,
+                                .n_outputs = c->n_outputs,
+                                .n_segments = c->n_segments,
+                                .n_instances = c->sched.instances};
+    int code = check(g, c, err);
+    if (code) return code;
+    memcpy(t.batch, c->batch, sizeof t.batch);
+    mo_lock_take(e->env->sys, &g->changing);
+    code = load(e, &t, c, err);
+    struct mo_sched_tenant_config sched = c->sched;
+    if (!(sched.slowdown[0] > 0)) memcpy(sched.slowdown, curve, sizeof curve);
+    mo_engine_take(e);
+    if (!code) code = mo_sched_tenant_open(e->sched, &sched, mo_now(e->env), tenant, err);
+    if (!code) {
+        g->tenant[*tenant] = t;
+        e->tenants[*tenant] = (struct mo_engine_tenant){&c->model->ops, c->self};
+    }
+    mo_engine_drop(e);
+    if (code) unload(e, &t);
+    mo_lock_drop(e->env->sys, &g->changing);
+    return code;
+}
+
+void mo_engine_gpu_forget(struct mo_engine *e, int tenant) {
+    struct mo_engine_gpu *g = e->gpu;
+    mo_lock_take(e->env->sys, &g->changing);
+    unload(e, &g->tenant[tenant]);
+    mo_lock_drop(e->env->sys, &g->changing);
+}
+
+void mo_engine_gpu_stats(struct mo_engine *e, struct mo_engine_gpu_stats *out) {
+    mo_engine_take(e);
+    *out = e->gpu->stats;
+    mo_engine_drop(e);
+}
+
+void mo_engine_gpu_why(struct mo_engine *e, int tenant, char out[MO_ENGINE_WHY]) {
+    mo_engine_take(e);
+    memcpy(out, e->gpu->tenant[tenant].why, MO_ENGINE_WHY);
+    mo_engine_drop(e);
+}

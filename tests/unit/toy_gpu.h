@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * toy_gpu.h - for tests: the smallest thing that behaves like a GPU plugin.  One thread ends runs when their
+ * time has come; it counts whatever breaks the rules of gpu.h, and fails on demand.
+ *
+ * A program's every segment s maps x to 2 x + s + 1; one float in, one float out a query. */
+#ifndef TOY_GPU_H
+#define TOY_GPU_H
+#include "runtime/device/gpu.h"
+#include "runtime/gpu/program.h"
+
+struct toy_gpu_faults {
+    int open_let, load, prepare, run; /* the n-th call fails with `code`; 0 = none does */
+    int work;                         /* so does the n-th run that was taken; */
+    bool hangs;                       /* that one ends only when it counts as hung */
+    int code;
+};
+
+struct toy_gpu {
+    const struct mo_gpu_ops *ops;
+    struct mo_gpu_system *system;
+};
+
+/* A run of n queries on u units takes (20 + 10 n) / u us, times stretch. */
+void toy_gpu_open(struct toy_gpu *toy, const struct mo_env *env, int n_gpus, int units);
+void toy_gpu_close(struct toy_gpu *toy);
+void toy_gpu_fail(struct toy_gpu *toy, const struct toy_gpu_faults *faults);
+void toy_gpu_stretch(struct toy_gpu *toy, double factor);
+/* Rules that were broken, and what there is. */
+struct toy_gpu_counts {
+    int broken, lets, programs, staging, runs, opened;
+};
+struct toy_gpu_counts toy_gpu_counts(struct toy_gpu *toy);
+/* A lost GPU can be used again, as after a restart of its process. */
+void toy_gpu_revive(struct toy_gpu *toy);
+
+struct mo_gpu_program toy_gpu_program(int batch, int segments);
+float toy_gpu_answer(float x, int segments);
+#endif
