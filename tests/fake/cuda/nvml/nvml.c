@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * nvml.c - a libnvidia-ml.so.1 for tests: an H200 that draws 350 W and counts no energy. */
+#include <stdio.h>
+
+#define ENTRY __attribute__((visibility("default")))
+enum { OK = 0, INVALID_ARGUMENT = 2, NOT_SUPPORTED = 3 };
+
+struct utilisation {
+    unsigned gpu, memory;
+};
+
+ENTRY unsigned nvmlInit_v2(void);
+ENTRY unsigned nvmlShutdown(void);
+ENTRY const char *nvmlErrorString(unsigned result);
+ENTRY unsigned nvmlDeviceGetHandleByPciBusId_v2(const char *bus, void **out);
+ENTRY unsigned nvmlDeviceGetPowerUsage(void *d, unsigned *milliwatt);
+ENTRY unsigned nvmlDeviceGetTotalEnergyConsumption(void *d, unsigned long long *millijoule);
+ENTRY unsigned nvmlDeviceGetUtilizationRates(void *d, struct utilisation *out);
+ENTRY unsigned nvmlDeviceGetClockInfo(void *d, unsigned kind, unsigned *mhz);
+ENTRY unsigned nvmlDeviceGetTemperature(void *d, unsigned sensor, unsigned *celsius);
+
+unsigned nvmlInit_v2(void) {
+    return OK;
+}
+unsigned nvmlShutdown(void) {
+    return OK;
+}
+const char *nvmlErrorString(unsigned result) {
+    return result == OK ? "Success" : result == NOT_SUPPORTED ? "Not Supported" : "Invalid Argument";
+}
+unsigned nvmlDeviceGetHandleByPciBusId_v2(const char *bus, void **out) {
+    static int device;
+    unsigned number;
+    if (sscanf(bus, "0000:%x:00.0", &number) != 1) return INVALID_ARGUMENT;
+    *out = &device;
+    return OK;
+}
+unsigned nvmlDeviceGetPowerUsage(void *d, unsigned *milliwatt) {
+    *milliwatt = 350000;
+    return d ? OK : INVALID_ARGUMENT;
+}
+unsigned nvmlDeviceGetTotalEnergyConsumption(void *d, unsigned long long *millijoule) {
+    *millijoule = 0;
+    return d ? NOT_SUPPORTED : INVALID_ARGUMENT;
+}
+unsigned nvmlDeviceGetUtilizationRates(void *d, struct utilisation *out) {
+    *out = (struct utilisation){.gpu = 75, .memory = 40};
+    return d ? OK : INVALID_ARGUMENT;
+}
+unsigned nvmlDeviceGetClockInfo(void *d, unsigned kind, unsigned *mhz) {
+    *mhz = kind == 2 ? 3201 : 1980;
+    return d ? OK : INVALID_ARGUMENT;
+}
+unsigned nvmlDeviceGetTemperature(void *d, unsigned sensor, unsigned *celsius) {
+    *celsius = 61;
+    return d && sensor == 0 ? OK : INVALID_ARGUMENT;
+}
