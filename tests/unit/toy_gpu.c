@@ -239,9 +239,41 @@ static int health(struct mo_gpu_system *s, int gpu, moire_error *err) {
     return lost ? mo_fail(err, MOIRE_EDEVICE, "toy: lost") : MOIRE_OK;
 }
 
+static struct mo_gpu_system *make(const struct mo_env *env, int n_gpus, int units) {
+    struct mo_gpu_system *s = calloc(1, sizeof *s);
+    s->env = env;
+    s->n_gpus = n_gpus;
+    s->units = units;
+    s->stretch = 1;
+    pthread_mutex_init(&s->lock, NULL);
+    pthread_cond_init(&s->bell, NULL);
+    pthread_create(&s->thread, NULL, work, s);
+    return s;
+}
+
+static int open_system(const struct mo_gpu_config *config, struct mo_gpu_system **out, moire_error *err) {
+    (void)err;
+    *out = make(config->env, TOY_GPUS, TOY_UNITS);
+    return MOIRE_OK;
+}
+
+static void close_system(struct mo_gpu_system *s) {
+    if (!s) return;
+    pthread_mutex_lock(&s->lock);
+    s->stop = true;
+    pthread_cond_signal(&s->bell);
+    pthread_mutex_unlock(&s->lock);
+    pthread_join(s->thread, NULL);
+    pthread_cond_destroy(&s->bell);
+    pthread_mutex_destroy(&s->lock);
+    free(s);
+}
+
 static const struct mo_gpu_ops table = {.abi = MO_GPU_ABI,
                                         .env_bytes = sizeof(struct mo_env) + sizeof(struct mo_sys),
                                         .name = "toy",
+                                        .open = open_system,
+                                        .close = close_system,
                                         .count = count,
                                         .describe = describe,
                                         .health = health,
@@ -255,27 +287,11 @@ static const struct mo_gpu_ops table = {.abi = MO_GPU_ABI,
                                         .staging_free = staging_free};
 
 void toy_gpu_open(struct toy_gpu *toy, const struct mo_env *env, int n_gpus, int units) {
-    struct mo_gpu_system *s = calloc(1, sizeof *s);
-    s->env = env;
-    s->n_gpus = n_gpus;
-    s->units = units;
-    s->stretch = 1;
-    pthread_mutex_init(&s->lock, NULL);
-    pthread_cond_init(&s->bell, NULL);
-    pthread_create(&s->thread, NULL, work, s);
-    *toy = (struct toy_gpu){&table, s};
+    *toy = (struct toy_gpu){&table, make(env, n_gpus, units)};
 }
 
 void toy_gpu_close(struct toy_gpu *toy) {
-    struct mo_gpu_system *s = toy->system;
-    pthread_mutex_lock(&s->lock);
-    s->stop = true;
-    pthread_cond_signal(&s->bell);
-    pthread_mutex_unlock(&s->lock);
-    pthread_join(s->thread, NULL);
-    pthread_cond_destroy(&s->bell);
-    pthread_mutex_destroy(&s->lock);
-    free(s);
+    close_system(toy->system);
 }
 
 void toy_gpu_fail(struct toy_gpu *toy, const struct toy_gpu_faults *faults) {

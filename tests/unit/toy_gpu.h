@@ -8,6 +8,8 @@
 #include "runtime/device/gpu.h"
 #include "runtime/gpu/program.h"
 
+enum { TOY_GPUS = 2, TOY_UNITS = 4 }; /* of a system that ops->open() opens */
+
 struct toy_gpu_faults {
     int open_let, load, prepare, run; /* the n-th call fails with `code`; 0 = none does */
     int work;                         /* so does the n-th run that was taken; */

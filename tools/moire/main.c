@@ -29,6 +29,7 @@ static const struct mo_verb *const verbs[] = {
     &mo_verb_proxy,
     &mo_verb_interference,
     &mo_verb_shares,
+    &mo_verb_devices,
     NULL,
 };
 

@@ -1,0 +1,175 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * verb_devices.c - `moire devices`: what there is to run on, and why there is no GPU if there is none. */
+#include <jansson.h>
+#include <stdio.h>
+#include <string.h>
+#include "runtime/device/topology.h"
+#include "runtime/gpu/loader.h"
+#include "tools/moire/verb.h"
+
+static const char usage[] =
+    "usage: moire devices [--device cuda[:FILE]] [--probe] [--json]\n\n"
+    "Lists the cores and the GPUs that moire can use, with the units that lets are made of.  Without a GPU "
+    "one\n"
+    "line says what is missing: the plugin, the driver, or the GPU.\n\n"
+    "  --device D   the plugin to ask: cuda, or cuda:FILE for one that is not beside moire; an error when "
+    "it\n"
+    "               cannot be used\n"
+    "  --probe      opens a let on every unit and runs a kernel that notes its SMs: shows that lets share "
+    "none\n"
+    "  --json       as JSON\n\n"
+    "Exit codes: 0 done, 2 usage, 4 the device that was asked for cannot be used, 5 lets share SMs.\n\n"
+    "Examples:\n"
+    "  moire devices\n"
+    "  moire devices --device cuda:build/libmoire-cuda.so --probe\n";
+
+static const double gib = 1073741824;
+
+struct probe {
+    bool asked, shared;
+    int seen[MO_GPU_UNITS]; /* SMs of each unit */
+};
+
+/* Every unit a let of its own, all open at once. */
+static int probe_units(const struct mo_gpu_device *d, int gpu, int units, struct probe *p, moire_error *err) {
+    struct mo_gpu_let *let[MO_GPU_UNITS] = {NULL};
+    uint64_t all[MO_GPU_SM_WORDS] = {0}, sms[MO_GPU_SM_WORDS];
+    int code = MOIRE_OK;
+    for (int u = 0; u < units && !code; u++)
+        code = d->ops->let_open(d->system, gpu, u, 1, 1, &let[u], err);
+    for (int u = 0; u < units && !code; u++) {
+        code = d->ops->let_probe(let[u], sms, err);
+        for (int w = 0; w < MO_GPU_SM_WORDS && !code; w++) {
+            p->shared |= (all[w] & sms[w]) != 0;
+            all[w] |= sms[w];
+            p->seen[u] += __builtin_popcountll(sms[w]);
+        }
+    }
+    for (int u = 0; u < units; u++)
+        d->ops->let_close(let[u]);
+    return code;
+}
+
+static json_t *describe(const struct mo_gpu_device *d, int gpu, struct probe *p, moire_error *err) {
+    struct mo_gpu_info info;
+    struct mo_gpu_counters c = {.power_w = -1, .celsius = -1};
+    moire_error ignored;
+    int code = d->ops->describe(d->system, gpu, &info, err);
+    if (!code && p->asked) code = probe_units(d, gpu, info.units, p, err);
+    if (code) return NULL;
+    (void)d->ops->counters(d->system, gpu, &c, &ignored);
+    json_t *row = json_pack(
+        "{s:s, s:i, s:s, s:s, s:i, s:i, s:i, s:i, s:i, s:b, s:f, s:f, s:f, s:s, s:s, s:i, s:f}", "device",
+        d->ops->name, "gpu", gpu, "name", info.name, "mechanism",
+        info.mechanism == MO_GPU_GREEN ? "green contexts" : "MPS", "sms", info.sms, "units", info.units,
+        "unit_sms", info.unit_sms, "least_sms", info.least_sms, "align_sms", info.align_sms, "disjoint",
+        (int)info.exclusive, "memory_gib", (double)info.memory_total / gib, "memory_free_gib",
+        (double)info.memory_free / gib, "l2_mib", (double)info.l2_bytes / 1048576, "bus", info.bus,
+        "counters_missing", c.missing, "copy_engines", info.copy_engines, "power_w", c.power_w);
+    json_object_set_new(row, "driver", json_sprintf("%d.%d", info.driver / 1000, info.driver % 1000 / 10));
+    json_object_set_new(row, "compute", json_sprintf("%d.%d", info.major, info.minor));
+    json_t *seen = json_array();
+    for (int u = 0; p->asked && u < info.units; u++)
+        json_array_append_new(seen, json_integer(p->seen[u]));
+    if (p->asked) {
+        json_object_set(row, "sms_seen", seen);
+        json_object_set_new(row, "lets_share_sms", json_boolean(p->shared));
+    }
+    json_decref(seen);
+    return row;
+}
+
+static double number(const json_t *row, const char *key) {
+    return json_number_value(json_object_get(row, key));
+}
+static const char *text(const json_t *row, const char *key) {
+    const char *s = json_string_value(json_object_get(row, key));
+    return s ? s : "";
+}
+
+static void print(const json_t *row) {
+    printf("%s %d: %s, %.0f SMs in %.0f units of %.0f by %s%s, %.1f of %.1f GiB free, compute %s, driver %s, "
+           "%.0f copy engines\n",
+           text(row, "device"), (int)number(row, "gpu"), text(row, "name"), number(row, "sms"),
+           number(row, "units"), number(row, "unit_sms"), text(row, "mechanism"),
+           json_is_true(json_object_get(row, "disjoint")) ? "" : " (lets may share SMs)",
+           number(row, "memory_free_gib"), number(row, "memory_gib"), text(row, "compute"),
+           text(row, "driver"), number(row, "copy_engines"));
+    const char *missing = text(row, "counters_missing");
+    if (*missing) printf("         counters: %s\n", missing);
+    if (!json_object_get(row, "sms_seen")) return;
+    printf("         SMs seen on the lets of one unit:");
+    size_t i;
+    json_t *n;
+    json_array_foreach(json_object_get(row, "sms_seen"), i, n) printf(" %d", (int)json_integer_value(n));
+    printf("; %s\n", json_is_true(json_object_get(row, "lets_share_sms")) ? "lets SHARE SMs" : "none shared");
+}
+
+static int list_gpus(const struct mo_env *env, const char *device, struct probe *p, json_t *list,
+                     moire_error *err) {
+    struct mo_gpu_device d;
+    int code = mo_gpu_device_open(env, device, NULL, &d, err);
+    if (code) return code;
+    for (int g = 0; g < d.ops->count(d.system) && !code; g++) {
+        memset(p->seen, 0, sizeof p->seen);
+        json_t *row = describe(&d, g, p, err);
+        if (!row || json_array_append_new(list, row)) code = err->code ? err->code : MOIRE_ENOMEM;
+    }
+    mo_gpu_device_close(&d);
+    return code;
+}
+
+static int list_cores(const struct mo_env *env, json_t *list, moire_error *err) {
+    struct mo_topology *topology;
+    int code = mo_topology_create(env, NULL, 0, "", &topology, err);
+    if (code) return code;
+    json_array_append_new(list, json_pack("{s:s, s:i}", "device", "cpu", "cores", topology->n_cores));
+    mo_topology_destroy(topology);
+    return MOIRE_OK;
+}
+
+static int run(const struct mo_env *env, int argc, char **argv) {
+    struct mo_args args = {.argc = argc, .at = 1, .argv = argv};
+    struct probe p = {0};
+    const char *device = NULL;
+    bool json = false;
+    while (args.at < argc)
+        if (mo_args_flag(&args, "--device", true) && args.value)
+            device = args.value;
+        else if (mo_args_flag(&args, "--probe", false))
+            p.asked = true;
+        else if (mo_args_flag(&args, "--json", false))
+            json = true;
+        else {
+            fprintf(stderr, "moire devices: '%s'? `moire devices --help` explains\n",
+                    args.at < argc ? argv[args.at] : "--device needs a value");
+            return MO_EXIT_USAGE;
+        }
+    moire_error err = {0};
+    json_t *list = json_array(), *row;
+    size_t i;
+    int code = list_cores(env, list, &err);
+    if (code) {
+        json_decref(list);
+        return mo_verb_fail("devices", &err);
+    }
+    code = list_gpus(env, device ? device : "cuda", &p, list, &err);
+    if (code) json_array_append_new(list, json_pack("{s:s, s:s}", "device", "cuda", "missing", err.message));
+    if (json) json_dumpf(list, stdout, JSON_INDENT(1) | JSON_REAL_PRECISION(6));
+    json_array_foreach(list, i, row) {
+        if (json) break;
+        if (json_object_get(row, "cores"))
+            printf("cpu: %d cores\n", (int)number(row, "cores"));
+        else if (json_object_get(row, "missing"))
+            printf("cuda: none: %s\n", text(row, "missing"));
+        else
+            print(row);
+    }
+    if (json) putchar('\n');
+    json_decref(list);
+    if (code && device) return MO_EXIT_SYSTEM;
+    return p.shared ? MO_EXIT_FAILED : MO_EXIT_OK;
+}
+
+const struct mo_verb mo_verb_devices = {"devices", "cores and GPUs that can be used; why there is no GPU",
+                                        usage, run};
