@@ -32,4 +32,9 @@ int mo_share_table_parse(const struct mo_env *env, const char *path, const char 
 int mo_share_table_read(const struct mo_env *env, const char *path, struct mo_share_table *out,
                         moire_error *err);
 void mo_share_table_free(struct mo_share_table *table);
+
+/* The file of a table: what was recorded in its profile, a hole where nothing was, in the form that parse()
+ * reads; *n bytes that lie in table->region, which must be there.  Strings must be of one line.  NULL: out of
+ * memory. */
+char *mo_share_table_text(const struct mo_share_table *table, size_t *n);
 #endif

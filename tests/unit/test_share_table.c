@@ -52,6 +52,24 @@ static void a_file_becomes_a_profile(void **state) {
     mo_share_table_free(&t);
 }
 
+static void what_is_written_is_read_again(void **state) {
+    (void)state;
+    struct mo_share_table t, again;
+    size_t n, m;
+    assert_int_equal(parse(good, &t, NULL), MOIRE_OK);
+    char *text = mo_share_table_text(&t, &n);
+    assert_non_null(text);
+    assert_int_equal(n, strlen(good));
+    assert_memory_equal(text, good, n);
+    assert_int_equal(mo_share_table_parse(the_env(), "p.csv", text, n, &again, NULL), MOIRE_OK);
+    char *second = mo_share_table_text(&again, &m);
+    assert_non_null(second);
+    assert_int_equal(m, n);
+    assert_memory_equal(second, text, n);
+    mo_share_table_free(&t);
+    mo_share_table_free(&again);
+}
+
 static void bad_files_are_refused_with_their_line(void **state) {
     (void)state;
     static const struct {
@@ -140,6 +158,7 @@ static void no_memory_is_an_error_and_no_leak(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_file_becomes_a_profile),
+        cmocka_unit_test(what_is_written_is_read_again),
         cmocka_unit_test(bad_files_are_refused_with_their_line),
         cmocka_unit_test(every_cut_and_flip_is_survived),
         cmocka_unit_test(no_memory_is_an_error_and_no_leak),

@@ -216,6 +216,10 @@ static void staging_free(struct mo_gpu_system *s, void *at) {
     free(at);
 }
 
+static int64_t program_bytes(const struct mo_gpu_loaded *p) {
+    return (int64_t)sizeof *p;
+}
+
 static int count(const struct mo_gpu_system *s) {
     return s->n_gpus;
 }
@@ -281,6 +285,7 @@ static const struct mo_gpu_ops table = {.abi = MO_GPU_ABI,
                                         .let_close = let_close,
                                         .program_load = program_load,
                                         .program_unload = program_unload,
+                                        .program_bytes = program_bytes,
                                         .prepare = prepare,
                                         .run = run,
                                         .staging_alloc = staging_alloc,
