@@ -83,6 +83,7 @@ struct mo_gpu_gemm {
 struct mo_gpu_kernel {
     char symbol[24];
     unsigned grid[3], block[3];
+    size_t text_at, text_bytes; /* its arguments and body in the source */
 };
 
 struct mo_gpu_launch {
