@@ -63,7 +63,7 @@ static void lower_node(struct mo_lower *l, const struct mo_node *node) {
     if (!lower)
         mo_lower_fail(l, MOIRE_EUNSUPPORTED,
                       "this operator is not supported on a GPU; run the model on cores");
-    if (!l->rc) lower(l);
+    if (lower && !l->rc) lower(l);
     l->node = NULL;
 }
 

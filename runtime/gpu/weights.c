@@ -7,7 +7,7 @@
 /* Index in the constant of element `i` of the form. */
 static int64_t source_index(enum mo_gpu_form_kind form, const struct mo_shape *s, int64_t i) {
     const int64_t *d = s->d;
-    int64_t taps = s->rank == 4 ? d[2] * d[3] : 0;
+    const int64_t taps = s->rank > 2 ? mo_extent(s, 2, s->rank) : 1;
     switch (form) {
     case MO_FORM_KRSC: /* ((k taps) + tap) C + c */
         return i / (taps * d[1]) * taps * d[1] + i % d[1] * taps + i / d[1] % taps;

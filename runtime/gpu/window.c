@@ -62,7 +62,7 @@ static void tap_text(struct mo_gpu_text *t, const struct form *f) {
     if (job->kind == MO_WINDOW_CONV) {
         int64_t depth = job->x.d[1] / job->groups;
         mo_gpu_printf(t, "            const %s *q = w + ((long long)c * %lld + h * %lld + u) * %lld;\n",
-                      f->wt, (long long)(w->k[1] * w->k[2]), (long long)w->k[2], (long long)depth);
+                      f->wt, (long long)w->k[1] * w->k[2], (long long)w->k[2], (long long)depth);
         mo_gpu_printf(
             t, "            for (int i = 0; i < %lld; i++)\n                a[0] += ", (long long)depth);
         snprintf(at, sizeof at, "p[i * %lld]", (long long)job->x.stride[1]);
@@ -118,7 +118,7 @@ static void padded_count(struct mo_gpu_text *t, const struct mo_window *w) {
     mo_gpu_printf(t, "    seen = 1;\n");
     for (int i = 1; i < 3; i++) {
         mo_gpu_printf(t, "    {\n        const int first = %s * %lld - %lld, end = %lld;\n", name[i],
-                      (long long)w->stride[i], (long long)w->pad[i], (long long)(w->in[i] + w->pad_end[i]));
+                      (long long)w->stride[i], (long long)w->pad[i], (long long)w->in[i] + w->pad_end[i]);
         mo_gpu_printf(t, "        int n = (end - first + %lld) / %lld;\n", (long long)w->dilation[i] - 1,
                       (long long)w->dilation[i]);
         mo_gpu_printf(t, "        seen *= n < %lld ? n : %lld;\n    }\n", (long long)w->k[i],
@@ -200,7 +200,7 @@ static void indices_text(struct mo_gpu_text *t, const struct form *f, int64_t co
     mo_gpu_printf(t, "    x += (long long)n * %lld + (long long)", (long long)job->x.stride[0]);
     if (job->kind == MO_WINDOW_CONV) /* the first channel of the group */
         mo_gpu_printf(t, "(c / %lld) * %lld;\n", (long long)(f->channels / job->groups),
-                      (long long)(job->x.d[1] / job->groups * job->x.stride[1]));
+                      (long long)job->x.d[1] / job->groups * job->x.stride[1]);
     else
         mo_gpu_printf(t, "c * %lld;\n", (long long)job->x.stride[1]);
     pixel_offset(t, "y", &job->y);

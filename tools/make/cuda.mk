@@ -9,7 +9,8 @@ CUDA_BASE := $(patsubst %.c,$(B)/obj/%.o,$(wildcard runtime/base/*.c))
 
 FAKE_driver := libcuda.so.1
 FAKE_nvml   := libnvidia-ml.so.1
-FAKES       := driver nvml
+FAKE_nvrtc  := libnvrtc.so.13
+FAKES       := driver nvml nvrtc
 FAKE_OBJS   := $(foreach f,$(FAKES),$(B)/tests/fake/$(FAKE_$(f)))
 
 $(B)/libmoire-cuda.so: $(CUDA_OBJ) $(CUDA_BASE)
@@ -21,6 +22,12 @@ $(B)/tests/fake/$(FAKE_$(1)): $(patsubst %.c,$(B)/obj/%.o,$(wildcard tests/fake/
 	$$(CC) -shared -Wl,-soname,$$(@F) -Wl,-z,nodelete $$(LDFLAGS) -o $$@ $$^ -ldl -lpthread -lm
 endef
 $(foreach f,$(FAKES),$(eval $(call fake_rule,$(f))))
+
+$(B)/obj/tests/fake/cuda/nvrtc/%.o: CPPFLAGS += -DMO_FAKE_INCLUDE='"$(CURDIR)/tests/fake/cuda/nvrtc"'
+
+# lowering is tested with the generated kernels alone, without a driver
+$(B)/tests/test_gpu_lower: $(B)/obj/tests/cuda/gpu_host.o $(B)/obj/runtime/device/cuda/rtc.o \
+    $(B)/obj/runtime/device/cuda/symbols.o | $(B)/tests/fake/$(FAKE_nvrtc)
 
 # tests of the plugin see its inside, and find the fakes beside themselves
 CUDA_TESTS := $(filter $(B)/tests/test_cuda_%,$(TESTS))
