@@ -303,8 +303,11 @@ static int take_versions(const struct mo_store *store, const struct mo_store_fro
         if (!n && strcmp(p->key, best->key)) return 0;
         if (n) a = answer_for(store, front->signature, front->isa, p->key, load_entry);
         if (!a || !a->found) return 0;
-        out[n].variant = a->variant;
-        memcpy(out[n++].ns, p->ns, sizeof p->ns);
+        out[n] =
+            (struct mo_store_version){.variant = a->variant, .cores = front->cores, .part_ns = p->part_ns};
+        for (int level = 0; level < MO_STORE_LEVELS; level++)
+            out[n].ns[level] = p->ns[level] > 0 ? p->ns[level] : p->ns[0];
+        n++;
     }
     return n;
 }

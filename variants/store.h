@@ -30,11 +30,15 @@ void mo_store_close(struct mo_store *store); /* unloads the code: no variant may
  * answers are cached.  out->run and out->name stay valid until mo_store_close(). */
 bool mo_store_find(const struct mo_store *store, const char *signature, enum mo_isa isa,
                    struct mo_variant *out);
-/* --- versions: several implementations of one layer, for several levels of pressure --- */
+/* --- versions: several implementations of one layer, for several levels of pressure and numbers of cores ---
+ */
 enum { MO_STORE_LEVELS = 6, MO_STORE_VERSIONS = 5 };
 struct mo_store_version {
     struct mo_variant variant;
-    double ns[MO_STORE_LEVELS]; /* best time on one core at pressure 0, 1/5, ... 1 */
+    double ns[MO_STORE_LEVELS]; /* best time on one core at pressure 0, 1/5, ... 1; all that of 0 when it was
+                                   measured without pressure only */
+    int cores;                  /* more than one: */
+    double part_ns;             /* best time of the core with most to do when so many split it, 0: unknown */
 };
 /* The versions of a layer: what mo_store_find() gives is the first, the others follow; their number, 0 when
  * there are none beside it or not all can be trusted.  As mo_store_find() otherwise. */

@@ -18,6 +18,7 @@
 #include "variants/store.h"
 
 enum { MO_STORE_FORMAT = 1, MO_STORE_TEXT = 256, MO_STORE_KNOBS = 192, MO_STORE_PATH = 512 };
+enum { MO_STORE_CORES = 2 }; /* what layers were searched for before their files said it */
 
 /* Description of one variant. */
 struct mo_store_entry {
@@ -40,6 +41,7 @@ struct mo_store_index {
     char best[MO_SHA256_HEX]; /* key; empty: nothing beat the generic kernel */
     char family[32], knobs[MO_STORE_KNOBS];
     int tried; /* candidates measured or discarded so far */
+    int cores; /* that they were searched for */
     int64_t source_bytes, flops;
     double min_ns, generic_ns;
 };
@@ -62,6 +64,8 @@ struct mo_store_point {
     enum mo_point_state state;
     int64_t packing, units, parallelism_milli, block_bytes, l3_bytes; /* of its struct mo_variant */
     double ns[MO_STORE_LEVELS]; /* best time on one core by pressure; 0 = not measured */
+    double part_ns;             /* of the core with most to do when the front's cores split it; 0 = not
+                                   measured */
 };
 
 /* The sampled implementations of one layer, fastest without pressure first. */
@@ -70,6 +74,7 @@ struct mo_store_front {
     enum mo_isa isa;
     char signature[MO_STORE_TEXT];
     double share_ns; /* the layer's share of its model's target */
+    int cores;       /* of part_ns */
     int n;
     struct mo_store_point point[MO_FRONT_POINTS];
 };

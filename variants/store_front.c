@@ -18,14 +18,15 @@ static bool take_state(const char *name, enum mo_point_state *out) {
     return false;
 }
 
-/* One time a level; a version has all of them. */
+/* One time a level; a version has all of them, or only the first when it is kept for its cores. */
 static bool take_times(const json_t *list, struct mo_store_point *p) {
     if (json_array_size(list) != MO_STORE_LEVELS) return false;
     for (size_t i = 0; i < MO_STORE_LEVELS; i++) {
         const json_t *v = json_array_get(list, i);
         p->ns[i] = json_number_value(v);
         if (!json_is_number(v) || !isfinite(p->ns[i]) || p->ns[i] < 0) return false;
-        if (p->state == MO_POINT_VERSION && p->ns[i] <= 0) return false;
+        if (p->state == MO_POINT_VERSION && (p->ns[0] <= 0 || (p->ns[i] > 0) != (p->ns[1] > 0 || !i)))
+            return false;
     }
     return true;
 }
@@ -42,6 +43,7 @@ static int take_point(const json_t *body, struct mo_store_point *p, moire_error 
         {"parallelism_milli", MO_FIELD_COUNT, &p->parallelism_milli, 0},
         {"block_bytes", MO_FIELD_COUNT, &p->block_bytes, 0},
         {"l3_bytes", MO_FIELD_COUNT, &p->l3_bytes, 0},
+        {"part_ns", MO_FIELD_LATER_NUMBER, &p->part_ns, 0},
         {NULL, MO_FIELD_TEXT, NULL, 0},
     };
     int rc = mo_store_take_fields(body, fields, err);
@@ -52,7 +54,7 @@ static int take_point(const json_t *body, struct mo_store_point *p, moire_error 
 }
 
 int mo_store_parse_front(const char *bytes, size_t n, struct mo_store_front *f, moire_error *err) {
-    int64_t abi = 0, generator = 0;
+    int64_t abi = 0, generator = 0, cores = 0;
     memset(f, 0, sizeof *f);
     const struct mo_store_field fields[] = {
         {"abi", MO_FIELD_COUNT, &abi, 0},
@@ -60,6 +62,7 @@ int mo_store_parse_front(const char *bytes, size_t n, struct mo_store_front *f, 
         {"isa", MO_FIELD_ISA, &f->isa, 0},
         {"signature", MO_FIELD_TEXT, f->signature, sizeof f->signature},
         {"share_ns", MO_FIELD_NUMBER, &f->share_ns, 0},
+        {"cores", MO_FIELD_LATER_COUNT, &cores, 0},
         {NULL, MO_FIELD_TEXT, NULL, 0},
     };
     json_t *body = mo_store_open_envelope(bytes, n, err);
@@ -67,12 +70,13 @@ int mo_store_parse_front(const char *bytes, size_t n, struct mo_store_front *f, 
     int rc = mo_store_take_fields(body, fields, err);
     const json_t *points = json_object_get(body, "points");
     if (!rc && (!json_is_array(points) || json_array_size(points) > MO_FRONT_POINTS || abi > INT32_MAX ||
-                generator > INT32_MAX))
+                generator > INT32_MAX || cores > INT32_MAX))
         rc = mo_fail(err, MOIRE_ESTORE, "malformed list of points");
     for (size_t i = 0; !rc && i < json_array_size(points); i++)
         rc = take_point(json_array_get(points, i), &f->point[f->n++], err);
     json_decref(body);
     f->abi = (int)abi;
     f->generator = (int)generator;
+    f->cores = (int)cores;
     return rc;
 }

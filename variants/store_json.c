@@ -87,6 +87,7 @@ static bool take_isa(const json_t *v, enum mo_isa *to) {
 }
 
 static bool take(const json_t *v, const struct mo_store_field *f) {
+    struct mo_store_field now = *f;
     switch (f->type) {
     case MO_FIELD_TEXT:
         return take_text(v, f->to, f->cap);
@@ -100,6 +101,12 @@ static bool take(const json_t *v, const struct mo_store_field *f) {
     case MO_FIELD_NUMBER:
         *(double *)f->to = json_number_value(v);
         return json_is_number(v) && isfinite(*(double *)f->to) && *(double *)f->to >= 0;
+    case MO_FIELD_LATER_COUNT:
+        now.type = MO_FIELD_COUNT;
+        return !v || take(v, &now);
+    case MO_FIELD_LATER_NUMBER:
+        now.type = MO_FIELD_NUMBER;
+        return !v || take(v, &now);
     }
     return false;
 }
@@ -171,7 +178,7 @@ int mo_store_parse_stamp(const char *bytes, size_t n, struct mo_store_stamp *s, 
 
 int mo_store_parse_index(const char *bytes, size_t n, struct mo_store_index *x, moire_error *err) {
     *x = (struct mo_store_index){0};
-    int64_t abi = 0, generator = 0, tried = 0;
+    int64_t abi = 0, generator = 0, tried = 0, cores = MO_STORE_CORES;
     const struct mo_store_field fields[] = {
         {"abi", MO_FIELD_COUNT, &abi, 0},
         {"generator", MO_FIELD_COUNT, &generator, 0},
@@ -181,6 +188,7 @@ int mo_store_parse_index(const char *bytes, size_t n, struct mo_store_index *x, 
         {"family", MO_FIELD_TEXT, x->family, sizeof x->family},
         {"knobs", MO_FIELD_TEXT, x->knobs, sizeof x->knobs},
         {"tried", MO_FIELD_COUNT, &tried, 0},
+        {"cores", MO_FIELD_LATER_COUNT, &cores, 0},
         {"source_bytes", MO_FIELD_COUNT, &x->source_bytes, 0},
         {"flops", MO_FIELD_COUNT, &x->flops, 0},
         {"min_ns", MO_FIELD_NUMBER, &x->min_ns, 0},
@@ -191,5 +199,6 @@ int mo_store_parse_index(const char *bytes, size_t n, struct mo_store_index *x, 
     x->abi = narrow(abi);
     x->generator = narrow(generator);
     x->tried = narrow(tried);
+    x->cores = narrow(cores);
     return rc;
 }

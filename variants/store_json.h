@@ -8,7 +8,15 @@
 /* One field of a description and where it goes. */
 struct mo_store_field {
     const char *name;
-    enum { MO_FIELD_TEXT, MO_FIELD_DIGEST, MO_FIELD_COUNT, MO_FIELD_NUMBER, MO_FIELD_ISA } type;
+    enum {
+        MO_FIELD_TEXT,
+        MO_FIELD_DIGEST,
+        MO_FIELD_COUNT,
+        MO_FIELD_NUMBER,
+        MO_FIELD_ISA,
+        MO_FIELD_LATER_COUNT, /* files of older versions lack it: `to` keeps what it holds */
+        MO_FIELD_LATER_NUMBER
+    } type;
     void *to;
     size_t cap; /* of TEXT */
 };

@@ -20,6 +20,7 @@ struct mo_problem {
     struct mo_fuse fuse; /* residual >= 0 means: there is one, in C16 layout; gated: 1x1, all of it in C16 */
     enum mo_layout in_layout, out_layout;
     bool exact; /* of the graph: no point whose algorithm only approximates the sum of products */
+    int cores;  /* that the layer may get, 0 = 1: points that cannot feed them get company that can */
 };
 
 enum { MO_KNOBS = 10, MO_MAX_POINTS = 64 };
@@ -27,7 +28,11 @@ enum { MO_KNOBS = 10, MO_MAX_POINTS = 64 };
 /* One candidate implementation. */
 struct mo_point {
     int knob[MO_KNOBS]; /* meaning is the family's; names in mo_emit_family.knobs */
-    double cost_ns;     /* predicted by the cost model, for ranking */
+    double cost_ns;     /* predicted by the cost model on one core, for ranking */
+    enum mo_packing packing;
+    int64_t units;  /* independent pieces */
+    double part_ns; /* predicted for the core with most to do when problem->cores split the units */
+    bool wide;      /* listed for its part_ns: better points of its packing have fewer units than cores */
 };
 
 struct mo_emit_family {

@@ -3,6 +3,7 @@
 #include "codegen/family/strassen.h"
 
 #include <string.h>
+#include "codegen/family/wide.h"
 
 enum { L1_BYTES = 32 << 10, L2_BYTES = 768 << 10, MAX_SCRATCH = 64 << 20 };
 enum { LEAST_CHANNELS = 128, LEAST_OUTPUTS = 64, LEAST_PIXELS = 16, PART_UNITS = 16, MAX_TILES = 12 };
@@ -74,7 +75,9 @@ bool mo_strassen_describe(const struct mo_problem *p, const struct mo_point *poi
     if (s->parts > 1 && p->fuse.residual >= 0 && p->fuse.residual_last) return false;
     s->cut = largest_cut(s->isa, s->blocks);
     if (s->cut < 1) return false;
-    s->chunks = ceil_div(s->pairs, (int64_t)tiles * s->cut);
+    s->chunks = knob[MO_STRASSEN_KNOB_CHUNKS] > 0 ? knob[MO_STRASSEN_KNOB_CHUNKS]
+                                                  : ceil_div(s->pairs, (int64_t)tiles * s->cut);
+    if (s->chunks > s->pairs) return false;
     s->size = s->pairs / s->chunks, s->extra = s->pairs % s->chunks;
     s->groups = ceil_div(s->nb, s->blocks * s->sets);
     int64_t largest = s->size + (s->extra > 0), depth = ceil_div(s->kb, s->parts);
@@ -119,16 +122,35 @@ static double product_cycles(const struct mo_strassen *s, int64_t size) {
     return cycles * MO_STRASSEN * ((double)whole + (last > 0 ? most(last, 0.4) : 0));
 }
 
-double mo_strassen_cost(const struct mo_strassen *s) {
-    double vectors = s->isa->vectors, pairs = (double)s->pairs;
-    double in = pairs * (double)(s->kb * (s->parts > 1 ? s->groups : 1)) * vectors * 18,
-           out = pairs * (double)(s->nb * s->parts) * vectors * 18;
-    double cycles = product_cycles(s, s->size) * (double)(s->chunks - s->extra) + in + out;
+/* Cycles of making V once for all images, and of products and outputs. */
+static double in_cycles(const struct mo_strassen *s) {
+    return (double)(s->p->n * s->pairs * s->kb) * s->isa->vectors * 18;
+}
+
+static double out_cycles(const struct mo_strassen *s) {
+    double cycles = product_cycles(s, s->size) * (double)(s->chunks - s->extra);
     if (s->extra) cycles += product_cycles(s, s->size + 1) * (double)s->extra;
-    cycles *= (double)s->p->n;
-    double memory = (double)mo_strassen_l3_bytes(s) / l3_rate;
-    if (!s->ahead) memory *= 1.2;
+    return (double)s->p->n * (cycles + (double)(s->pairs * s->nb * s->parts) * s->isa->vectors * 18);
+}
+
+/* Nanoseconds of work and of memory traffic that mostly hides behind it, or the other way round. */
+static double together(const struct mo_strassen *s, double cycles, double bytes) {
+    double memory = bytes / l3_rate * (s->ahead ? 1 : 1.2);
     return (most(cycles, memory) + 0.2 * (cycles < memory ? cycles : memory)) / ghz;
+}
+
+double mo_strassen_cost(const struct mo_strassen *s) {
+    double cycles = in_cycles(s) * (double)(s->parts > 1 ? s->groups : 1) + out_cycles(s);
+    return together(s, cycles, (double)mo_strassen_l3_bytes(s));
+}
+
+double mo_strassen_part(const struct mo_strassen *s, int cores) {
+    int64_t chunks = s->p->n * s->chunks, units = chunks * s->groups, mine = mo_wide_most(units, cores);
+    int64_t entered = s->parts > 1 ? mine : ceil_div(mine, s->groups);
+    double share = (double)mine / (double)units, weights = (double)(MO_STRASSEN * s->kb * s->nb * 1024);
+    double cycles = in_cycles(s) * (double)entered / (double)chunks + out_cycles(s) * share;
+    double part = mine < s->groups ? (double)mine / (double)s->groups : 1;
+    return together(s, cycles, weights * part);
 }
 
 /* --- points --- */
@@ -176,6 +198,34 @@ static bool fit_parts(const struct mo_problem *p, int64_t bytes, struct mo_point
     return mo_strassen_describe(p, point, s);
 }
 
+static void foretell(const struct mo_strassen *s, struct mo_point *point) {
+    point->cost_ns = mo_strassen_cost(s) * (imbalance(s, 2) + imbalance(s, 4)) / 2;
+    point->part_ns = mo_strassen_part(s, s->p->cores);
+    point->units = s->p->n * s->chunks * s->groups;
+    point->packing = MO_PACK_STRASSEN;
+}
+
+/* Behind the n points listed, if none of them has a unit for every core: smaller chunks, from as many as give
+ * every core one to some times that. */
+static int add_wide(const struct mo_problem *p, struct mo_point *out, int n, int cap) {
+    struct mo_point best = {.part_ns = 0};
+    struct mo_strassen s;
+    if (n >= cap || !mo_wide_lacks(out, n, MO_PACK_STRASSEN, p->cores)) return n;
+    for (int blocks = 1; blocks <= 4; blocks++) {
+        struct mo_point point = {.knob = {blocks, 1, 1, 1, 2048, 1}};
+        if (!mo_strassen_describe(p, &point, &s)) continue;
+        int64_t least = ceil_div(p->cores, p->n * s.groups);
+        for (int64_t chunks = least; chunks <= 4 * least && chunks <= s.pairs; chunks++) {
+            point.knob[MO_STRASSEN_KNOB_CHUNKS] = (int)chunks;
+            if (!fit_parts(p, MO_STRASSEN_V_BYTES, &point, &s)) continue;
+            foretell(&s, &point);
+            mo_wide_take(&best, &point);
+        }
+    }
+    if (best.wide) out[n++] = best;
+    return n;
+}
+
 /* V in half of the private cache; where that takes parts, also in most of it. */
 static int points(const struct mo_problem *p, struct mo_point *out, int cap) {
     static const int64_t v_bytes[] = {MO_STRASSEN_V_BYTES / 2, MO_STRASSEN_V_BYTES};
@@ -190,24 +240,25 @@ static int points(const struct mo_problem *p, struct mo_point *out, int cap) {
             for (int i = 0; i < 2; i++) {
                 if (!fit_parts(p, v_bytes[i], &point, &s) || s.parts == parts) continue;
                 parts = s.parts;
-                point.cost_ns = mo_strassen_cost(&s) * (imbalance(&s, 2) + imbalance(&s, 4)) / 2;
+                foretell(&s, &point);
                 n = insert(out, n, cap, &point);
             }
         }
-    return n;
+    return add_wide(p, out, n, cap);
 }
 
 static int emit(const struct mo_problem *p, const struct mo_point *point, FILE *out, moire_error *err) {
     struct mo_strassen s;
-    char name[120];
+    char name[120], chunks[16] = "";
     const int *k = point->knob;
     if (!mo_strassen_describe(p, point, &s))
         return mo_fail(err, MOIRE_EINVAL, "illegal point for family strassen");
-    snprintf(name, sizeof name, "strassen %s b%d t%d k%d s%d p%d", s.isa->name, k[MO_STRASSEN_KNOB_BLOCKS],
+    if (k[MO_STRASSEN_KNOB_CHUNKS]) snprintf(chunks, sizeof chunks, " c%d", k[MO_STRASSEN_KNOB_CHUNKS]);
+    snprintf(name, sizeof name, "strassen %s b%d t%d k%d s%d p%d%s", s.isa->name, k[MO_STRASSEN_KNOB_BLOCKS],
              k[MO_STRASSEN_KNOB_TILES], k[MO_STRASSEN_KNOB_PARTS], k[MO_STRASSEN_KNOB_SETS],
-             k[MO_STRASSEN_KNOB_PREFETCH]);
+             k[MO_STRASSEN_KNOB_PREFETCH], chunks);
     return mo_strassen_emit(&s, name, out, err);
 }
 
 const struct mo_emit_family mo_emit_family_strassen = {
-    "strassen", {"blocks", "tiles", "parts", "sets", "prefetch"}, takes, points, emit};
+    "strassen", {"blocks", "tiles", "parts", "sets", "prefetch", "chunks"}, takes, points, emit};

@@ -25,6 +25,7 @@ enum {
     MO_STRASSEN_KNOB_PARTS,    /* of the input channels */
     MO_STRASSEN_KNOB_SETS,     /* of output blocks in a unit */
     MO_STRASSEN_KNOB_PREFETCH, /* bytes ahead in the packed weights, 0: none */
+    MO_STRASSEN_KNOB_CHUNKS,   /* of an image, for many cores; 0: as many as TILES makes */
     MO_STRASSEN_KNOBS
 };
 
@@ -49,6 +50,8 @@ bool mo_strassen_describe(const struct mo_problem *p, const struct mo_point *poi
 int64_t mo_strassen_l3_bytes(const struct mo_strassen *s);
 int64_t mo_strassen_flops(const struct mo_strassen *s); /* executed, of the products */
 double mo_strassen_cost(const struct mo_strassen *s);   /* nanoseconds on one core, for ranking */
+/* The same of the core with most to do when `cores` split the units: it makes V of every chunk it enters. */
+double mo_strassen_part(const struct mo_strassen *s, int cores);
 /* Smallest and largest number of pairs of a register tile over all chunks. */
 void mo_strassen_cuts(const struct mo_strassen *s, int *least, int *most);
 int mo_strassen_emit(const struct mo_strassen *s, const char *name, FILE *out, moire_error *err);

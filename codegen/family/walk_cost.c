@@ -8,6 +8,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include "codegen/family/wide.h"
 
 enum { L1_BYTES = 32 << 10, L2_BYTES = 768 << 10, MIN_UNITS = 256, PART_UNITS = 64, TILE_VARIANTS = 2 };
 /* Halves multiply no padding but hold fewer pixels: with this, a whole and a half form are the first two of
@@ -133,7 +134,12 @@ double mo_walk_cost(const struct mo_walk *w) {
 struct list {
     struct mo_point *points;
     int n, cap;
+    bool wide; /* for many cores: by part_ns */
 };
+
+static double key(const struct list *list, const struct mo_point *point) {
+    return list->wide ? point->part_ns : point->cost_ns;
+}
 
 static void drop(struct list *list, int at) {
     list->n--;
@@ -141,7 +147,7 @@ static void drop(struct list *list, int at) {
         list->points[i] = list->points[i + 1];
 }
 
-/* Keeps the list sorted by cost, no longer than its capacity, and with few variants of one tile: variants of
+/* Keeps the list sorted, no longer than its capacity, and with few variants of one tile: variants of
  * nearly the same cost must not crowd out other tiles. */
 static void insert(struct list *list, const struct mo_point *point) {
     int same = 0, worst = 0;
@@ -152,11 +158,11 @@ static void insert(struct list *list, const struct mo_point *point) {
             list->points[i].knob[MO_KNOB_HALVES] == point->knob[MO_KNOB_HALVES])
             same++, worst = i;
     if (same >= TILE_VARIANTS) {
-        if (list->points[worst].cost_ns <= point->cost_ns) return;
+        if (key(list, &list->points[worst]) <= key(list, point)) return;
         drop(list, worst);
     }
     int at = list->n;
-    while (at > 0 && list->points[at - 1].cost_ns > point->cost_ns)
+    while (at > 0 && key(list, &list->points[at - 1]) > key(list, point))
         at--;
     if (at >= list->cap) return;
     if (list->n < list->cap) list->n++;
@@ -218,6 +224,11 @@ static void try_orders(struct mo_walk *w, struct mo_point *point, struct list *l
                 if (!mo_walk_apply(w, point)) continue;
             }
             point->cost_ns = mo_walk_cost(w) * preference(w, point);
+            point->packing = w->packing;
+            point->units = w->n * w->unit_sets * w->chunks;
+            point->part_ns =
+                point->cost_ns * (double)mo_wide_most(point->units, w->p->cores) / (double)point->units;
+            point->wide = list->wide;
             insert(list, point);
         }
 }
@@ -290,14 +301,21 @@ static bool halves_pay(const struct mo_walk *w, int blocks) {
            mo_emit_isa_halves(w->p->isa);
 }
 
+static void try_all(const struct mo_problem *p, struct mo_walk *w, struct list *list) {
+    int max_blocks = w->kind == MO_WALK_DEPTHWISE ? 1 : w->row.out * w->col.out < 4 ? 8 : 4;
+    for (int blocks = 1; blocks <= max_blocks && blocks <= w->ocb && list->cap > 0; blocks++) {
+        try_tiles(p, w, blocks, false, list);
+        if (halves_pay(w, blocks)) try_tiles(p, w, blocks, true, list);
+    }
+}
+
 int mo_walk_points(const struct mo_problem *p, enum mo_walk_kind kind, struct mo_point *points, int cap) {
-    struct list list = {points, 0, cap};
+    struct list list = {points, 0, cap, false};
     struct mo_walk w;
     if (cap < 1 || !mo_walk_describe(p, kind, &w)) return 0;
-    int max_blocks = kind == MO_WALK_DEPTHWISE ? 1 : w.row.out * w.col.out < 4 ? 8 : 4;
-    for (int blocks = 1; blocks <= max_blocks && blocks <= w.ocb; blocks++) {
-        try_tiles(p, &w, blocks, false, &list);
-        if (halves_pay(&w, blocks)) try_tiles(p, &w, blocks, true, &list);
-    }
-    return list.n;
+    try_all(p, &w, &list);
+    if (!mo_wide_lacks(points, list.n, w.packing, p->cores)) return list.n;
+    struct list wide = {points + list.n, 0, list.n < cap, true};
+    try_all(p, &w, &wide);
+    return list.n + wide.n;
 }

@@ -4,6 +4,7 @@
 
 #include <string.h>
 #include "codegen/family/walk.h"
+#include "codegen/family/wide.h"
 
 enum {
     L1_BYTES = 32 << 10,
@@ -71,7 +72,9 @@ bool mo_wino_describe(const struct mo_problem *p, const struct mo_point *point, 
         return false;
     if (w->matrix.half && (w->blocks > 1 || p->c % 16 || !half_fits(w->isa, w->cut))) return false;
     w->ahead = knob[MO_WINO_KNOB_PREFETCH];
-    w->tile_blocks = ceil_div(w->tiles, knob[MO_WINO_KNOB_BLOCK]);
+    w->tile_blocks = knob[MO_WINO_KNOB_NUMBER] > 0 ? knob[MO_WINO_KNOB_NUMBER]
+                                                   : ceil_div(w->tiles, knob[MO_WINO_KNOB_BLOCK]);
+    if (w->tile_blocks > w->tiles) return false;
     w->size = w->tiles / w->tile_blocks, w->extra = w->tiles % w->tile_blocks;
     w->oc_groups = ceil_div(w->ocb, w->blocks * w->sets);
     int64_t largest = w->size + (w->extra > 0);
@@ -162,15 +165,34 @@ static double memory_cycles(const struct mo_wino *w) {
     return weights * pieces / memory_rate + again / (stays ? l3_rate : memory_rate);
 }
 
-double mo_wino_cost(const struct mo_wino *w) {
-    double vectors = w->isa->vectors, alpha = w->matrix.alpha, m = w->matrix.m;
-    double in = (double)(w->tiles * w->icb) * vectors * alpha * alpha * 5,
-           out = (double)(w->tiles * w->ocb) * vectors * (alpha * alpha * 3 + m * m * 4);
-    double cycles = product_cycles(w, w->size) * (double)(w->tile_blocks - w->extra) + in + out;
+/* Cycles of the input transform, and of products and output transform. */
+static double in_cycles(const struct mo_wino *w) {
+    return (double)(w->tiles * w->icb) * w->isa->vectors * (double)w->square * 5;
+}
+
+static double out_cycles(const struct mo_wino *w) {
+    double m = w->matrix.m;
+    double cycles = product_cycles(w, w->size) * (double)(w->tile_blocks - w->extra);
     if (w->extra) cycles += product_cycles(w, w->size + 1) * (double)w->extra;
-    double memory = memory_cycles(w);
+    return cycles + (double)(w->tiles * w->ocb) * w->isa->vectors * ((double)w->square * 3 + m * m * 4);
+}
+
+/* Nanoseconds of work and of memory traffic that mostly hides behind it, or the other way round. */
+static double together(double cycles, double memory) {
+    return (most(cycles, memory) + 0.2 * (cycles < memory ? cycles : memory)) / ghz;
+}
+
+double mo_wino_cost(const struct mo_wino *w) {
     double price = byte_price * (double)weight_bytes(w) / memory_rate;
-    return (most(cycles, memory) + 0.2 * (cycles < memory ? cycles : memory) + price) / ghz;
+    return together(in_cycles(w) + out_cycles(w), memory_cycles(w)) + price / ghz;
+}
+
+double mo_wino_part(const struct mo_wino *w, int cores) {
+    int64_t units = w->tile_blocks * w->oc_groups, most_units = mo_wide_most(units, cores);
+    int64_t entered = ceil_div(most_units, w->oc_groups), groups = smaller(most_units, w->oc_groups);
+    double cycles = in_cycles(w) * (double)entered / (double)w->tile_blocks +
+                    out_cycles(w) * (double)most_units / (double)units;
+    return together(cycles, (double)weight_bytes(w) * (double)groups / (double)w->oc_groups / l3_rate);
 }
 
 /* --- points --- */
@@ -216,6 +238,13 @@ static double imbalance(const struct mo_wino *w, int64_t cores) {
     return (double)(ceil_div(units, cores) * cores) / (double)units;
 }
 
+static void foretell(const struct mo_wino *w, struct mo_point *point) {
+    point->cost_ns = mo_wino_cost(w);
+    point->part_ns = mo_wino_part(w, w->p->cores);
+    point->units = w->tile_blocks * w->oc_groups;
+    point->packing = w->packing;
+}
+
 /* The best number of sets for a block of tiles. */
 static void try_point(const struct mo_problem *p, struct mo_point *point, bool even, struct list *list) {
     struct mo_wino w;
@@ -225,20 +254,27 @@ static void try_point(const struct mo_problem *p, struct mo_point *point, bool e
         point->knob[MO_WINO_KNOB_PREFETCH] = 2048;
         if (!mo_wino_describe(p, point, &w) || (sets > 1 && w.oc_groups * sets * w.blocks > w.ocb)) continue;
         if (even && most(imbalance(&w, 2), imbalance(&w, 4)) > 1.15) continue;
-        point->cost_ns = mo_wino_cost(&w) * (1 + 0.01 * (sets - 1));
+        foretell(&w, point);
+        point->cost_ns *= 1 + 0.01 * (sets - 1);
         if (best.cost_ns <= 0 || point->cost_ns < best.cost_ns) best = *point;
     }
     if (best.cost_ns > 0) insert(list, &best);
+}
+
+/* Most tiles of a register tile. */
+static int largest_cut(const struct mo_problem *p, int blocks, bool half) {
+    const struct mo_emit_isa *isa = mo_emit_isa(p->isa);
+    int cut = 30;
+    while (cut > 1 && !(half ? half_fits(isa, cut) : mo_mac_fits(isa, blocks * isa->vectors, cut)))
+        cut--;
+    return cut;
 }
 
 /* Blocks of tiles: a few register tiles each, as even as the number of tiles allows, up to all tiles. */
 static void try_blocks(const struct mo_problem *p, int m, int blocks, bool half, bool even,
                        struct list *list) {
     int64_t tiles = p->n * ceil_div(p->oh, m) * ceil_div(p->ow, m), before = 0;
-    const struct mo_emit_isa *isa = mo_emit_isa(p->isa);
-    int cut = 30;
-    while (cut > 1 && !(half ? half_fits(isa, cut) : mo_mac_fits(isa, blocks * isa->vectors, cut)))
-        cut--;
+    int cut = largest_cut(p, blocks, half);
     for (int64_t cuts = 1; cuts <= MAX_CUTS; cuts += cuts < 4 ? 1 : cuts / 2) {
         int64_t number = ceil_div(tiles, smaller(cuts * cut, tiles)), block = ceil_div(tiles, number);
         if (block == before) continue;
@@ -248,30 +284,66 @@ static void try_blocks(const struct mo_problem *p, int m, int blocks, bool half,
     }
 }
 
-/* Points whose units split evenly over a few cores; if there are none, all.  A register tile shares a
- * broadcast between two weight vectors at least, where the layer has them: with one it is bound by loads. */
+/* A register tile shares a broadcast between two weight vectors at least, where the layer has them: with one
+ * it is bound by loads. */
+static int least_blocks(const struct mo_problem *p) {
+    return p->o > 16 && mo_emit_isa(p->isa)->vectors == 1 ? 2 : 1;
+}
+
+/* Smaller blocks of tiles, down to a tile each: from as many as give every core a unit to some times that. */
+static void try_wide(const struct mo_problem *p, int m, int blocks, bool half, struct mo_point *best) {
+    struct mo_wino w;
+    struct mo_point point = {.knob = {m, blocks, largest_cut(p, blocks, half), 1, 1, 2048, half}};
+    if (!mo_wino_describe(p, &point, &w)) return; /* one tile a block: the number is free */
+    int64_t least = smaller(ceil_div(p->cores, w.oc_groups), w.tiles);
+    for (int64_t number = least; number <= smaller(4 * least, w.tiles); number++) {
+        point.knob[MO_WINO_KNOB_NUMBER] = (int)number;
+        if (!mo_wino_describe(p, &point, &w)) continue;
+        foretell(&w, &point);
+        mo_wide_take(best, &point);
+    }
+}
+
+/* Behind the n points listed: one for many cores of each packing that has none. */
+static int add_wide(const struct mo_problem *p, struct mo_point *out, int n, int cap) {
+    const int listed = n;
+    for (int m = MO_WINO_LEAST; m <= MO_WINO_M; m++)
+        for (int half = 0; half < 2; half++) {
+            enum mo_packing packing = mo_winograd_packing(m, p->kh, p->sh);
+            struct mo_point best = {.part_ns = 0};
+            if (half) packing = mo_winograd_half(packing);
+            if (n >= cap || !mo_wide_lacks(out, listed, packing, p->cores)) continue;
+            for (int blocks = half ? 1 : least_blocks(p); blocks <= (half ? 1 : 4); blocks++)
+                try_wide(p, m, blocks, half, &best);
+            if (best.wide) out[n++] = best;
+        }
+    return n;
+}
+
+/* Points whose units split evenly over a few cores; if there are none, all. */
 static int points(const struct mo_problem *p, struct mo_point *out, int cap) {
     struct list list = {out, 0, cap};
     for (int even = 1; even >= 0 && cap > 0 && !list.n; even--)
         for (int m = MO_WINO_LEAST; m <= MO_WINO_M; m++) {
-            for (int blocks = p->o > 16 && mo_emit_isa(p->isa)->vectors == 1 ? 2 : 1; blocks <= 4; blocks++)
+            for (int blocks = least_blocks(p); blocks <= 4; blocks++)
                 try_blocks(p, m, blocks, false, even, &list);
             try_blocks(p, m, 1, true, even, &list);
         }
-    return list.n;
+    return add_wide(p, out, list.n, cap);
 }
 
 static int emit(const struct mo_problem *p, const struct mo_point *point, FILE *out, moire_error *err) {
     struct mo_wino w;
-    char name[120];
+    char name[120], number[16] = "";
     const int *k = point->knob;
     if (!mo_wino_describe(p, point, &w))
         return mo_fail(err, MOIRE_EINVAL, "illegal point for family winograd");
-    snprintf(name, sizeof name, "winograd %s f%d%s b%d t%d n%d s%d p%d", w.isa->name, k[MO_WINO_KNOB_M],
+    if (k[MO_WINO_KNOB_NUMBER]) snprintf(number, sizeof number, " x%d", k[MO_WINO_KNOB_NUMBER]);
+    snprintf(name, sizeof name, "winograd %s f%d%s b%d t%d n%d s%d p%d%s", w.isa->name, k[MO_WINO_KNOB_M],
              w.matrix.half ? " half" : "", k[MO_WINO_KNOB_BLOCKS], k[MO_WINO_KNOB_TILES],
-             k[MO_WINO_KNOB_BLOCK], k[MO_WINO_KNOB_SETS], k[MO_WINO_KNOB_PREFETCH]);
+             k[MO_WINO_KNOB_BLOCK], k[MO_WINO_KNOB_SETS], k[MO_WINO_KNOB_PREFETCH], number);
     return mo_wino_emit(&w, name, out, err);
 }
 
 const struct mo_emit_family mo_emit_family_winograd = {
-    "winograd", {"m", "blocks", "tiles", "block", "sets", "prefetch", "half"}, takes, points, emit};
+    "winograd", {"m", "blocks", "tiles", "block", "sets", "prefetch", "half", "number"}, takes, points, emit};

@@ -34,6 +34,7 @@ enum {
     MO_WINO_KNOB_PREFETCH, /* bytes ahead in the packed weights; 1: the next of the alpha^2 products; 0: none
                             */
     MO_WINO_KNOB_HALF,     /* 1: filters are half transformed */
+    MO_WINO_KNOB_NUMBER,   /* of blocks of tiles, for many cores; 0: as many as BLOCK makes */
     MO_WINO_KNOBS
 };
 
@@ -60,6 +61,9 @@ int64_t mo_wino_block_bytes(const struct mo_wino *w);
 bool mo_wino_streams_out(const struct mo_wino *w); /* the output is larger than a private cache */
 int64_t mo_wino_flops(const struct mo_wino *w);    /* executed, of the products */
 double mo_wino_cost(const struct mo_wino *w);      /* nanoseconds on one core, for ranking */
+/* The same of the core with most to do when `cores` split the units: its part of the products and output
+ * tiles, and the whole input transform of every block of tiles that it enters. */
+double mo_wino_part(const struct mo_wino *w, int cores);
 /* Smallest and largest number of tiles of a register tile over all blocks of tiles. */
 void mo_wino_cuts(const struct mo_wino *w, int *least, int *most);
 

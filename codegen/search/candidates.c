@@ -6,15 +6,26 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include "codegen/family/wide.h"
 #include "codegen/search/internal.h"
 #include "runtime/base/file.h"
 
-enum { DEFAULT_POINTS = 12, OTHER_POINTS = 6, FAMILY_SHARE = 3, MAX_JOBS = 64, STEM_CAP = 4300 };
+enum {
+    DEFAULT_POINTS = 12,
+    OTHER_POINTS = 6,
+    WIDE_POINTS = 4,
+    BEFORE_WIDE = 2,
+    FAMILY_SHARE = 3,
+    MAX_JOBS = 64,
+    STEM_CAP = 4300
+};
 static const double OTHER_COST = 3;                     /* most, over the best: slower ones are no version */
 static const int64_t COMPILE_NS = INT64_C(60000000000); /* one candidate, on a busy machine */
 
+/* Points that are listed for many cores only come last. */
 static int by_cost(const void *a, const void *b) {
     const struct candidate *x = a, *y = b;
+    if (x->point.wide != y->point.wide) return x->point.wide ? 1 : -1;
     if (x->point.cost_ns != y->point.cost_ns) return x->point.cost_ns < y->point.cost_ns ? -1 : 1;
     return 0;
 }
@@ -37,6 +48,44 @@ static int choose(struct candidate *list, int n, int cap) {
     return kept < cap ? kept : cap;
 }
 
+static void move_to(struct candidate *list, int to, int from) {
+    struct candidate taken = list[from];
+    memmove(list + to + 1, list + to, (size_t)(from - to) * sizeof *list);
+    list[to] = taken;
+}
+
+static double price(const struct mo_point *point, int cores) {
+    return mo_wide_price(point->part_ns, point->units, cores);
+}
+
+/* Whether a point splits better among so many cores than those of its packing that are among the first n, of
+ * which none has a unit for each. */
+static bool widens(const struct candidate *list, int n, const struct mo_point *point, int cores) {
+    bool there = false;
+    for (int i = 0; i < n; i++) {
+        const struct mo_point *have = &list[i].point;
+        if (have->packing != point->packing) continue;
+        if (have->units >= cores || price(have, cores) <= price(point, cores)) return false;
+        there = true;
+    }
+    return there;
+}
+
+/* Moves up to WIDE_POINTS of list[n, all) behind the first n: of each packing that is among these, but not
+ * for so many cores, the point whose part is shortest. */
+static int take_wide(struct candidate *list, int n, int all, int cores) {
+    for (int more = WIDE_POINTS; more > 0; more--) {
+        int best = -1;
+        for (int i = n; i < all; i++)
+            if (widens(list, n, &list[i].point, cores) &&
+                (best < 0 || price(&list[i].point, cores) < price(&list[best].point, cores)))
+                best = i;
+        if (best < 0) break;
+        move_to(list, n++, best);
+    }
+    return n;
+}
+
 /* How many knobs differ; another family differs in all. */
 static int distance(const struct candidate *a, const struct candidate *b) {
     int n = 0;
@@ -55,13 +104,12 @@ static int widen(struct candidate *list, int n, int all, int more) {
             for (int k = 0; k < n; k++)
                 if (distance(&list[i], &list[k]) < nearest) nearest = distance(&list[i], &list[k]);
             if (nearest <= best || list[i].point.cost_ns > OTHER_COST * list[0].point.cost_ns) continue;
+            if (list[i].point.wide) continue;
             best = nearest;
             farthest = i;
         }
         if (farthest < 0) break;
-        struct candidate taken = list[farthest];
-        memmove(list + n + 1, list + n, (size_t)(farthest - n) * sizeof *list);
-        list[n] = taken;
+        move_to(list, n, farthest);
     }
     return n;
 }
@@ -85,8 +133,13 @@ int mo_job_points(const struct mo_search *s, struct job *job, moire_error *err) 
     }
     mo_free(s->env, points);
     qsort(job->candidate, (size_t)job->n, sizeof *job->candidate, by_cost);
-    int all = job->n;
-    job->n = choose(job->candidate, all, cap);
+    int all = job->n, narrow = all;
+    while (narrow > 0 && job->candidate[narrow - 1].point.wide)
+        narrow--;
+    int kept = choose(job->candidate, narrow, cap);
+    job->n = take_wide(job->candidate, kept, all, s->options.cores);
+    for (int i = kept; i < job->n && kept > BEFORE_WIDE; i++)
+        move_to(job->candidate, BEFORE_WIDE + i - kept, i);
     if (mo_search_versions(s)) job->n = widen(job->candidate, job->n, all, OTHER_POINTS);
     if (mo_search_versions(s) && job->n > MO_FRONT_POINTS) job->n = MO_FRONT_POINTS;
     return MOIRE_OK;

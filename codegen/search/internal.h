@@ -22,6 +22,7 @@ struct candidate {
     struct mo_variant variant;
     double min_ns;   /* shortest over all measurements it took part in; 0: in none */
     double relative; /* the same in times of the generic kernel in the same measurement */
+    double part_ns;  /* shortest time of the core with most to do, of options.cores; 0: not measured */
     char verdict[64];
     moire_error err;
     bool reported;
@@ -40,8 +41,9 @@ struct job {
     bool stored;                 /* an earlier run stored a best one: */
     struct mo_variant earlier;
     struct mo_store_index earlier_index;
-    struct mo_store_front *front; /* of this run; NULL: no versions are wanted */
+    struct mo_store_front *front; /* of this run; NULL: the best is the only version */
     double spent_s;               /* on the candidates before `next`, in this run */
+    int64_t generic_units;        /* of the built-in kernel; 0: there is none */
 };
 
 struct mo_search {
@@ -103,6 +105,9 @@ int mo_job_tune(struct mo_search *s, struct job *job, moire_error *err);
 /* versions.c: measures the good candidates of a job under pressure and chooses its versions (job->front);
  * writes them. */
 int mo_job_press(struct mo_search *s, struct job *job, struct mo_harness *h, moire_error *err);
+/* The same without pressure: the best, and the one that serves options.cores when the best does so badly;
+ * job->front stays NULL when it does well. */
+int mo_job_widen(struct mo_search *s, struct job *job, moire_error *err);
 int mo_job_publish_front(struct mo_search *s, struct job *job, moire_error *err);
 /* Whether the store has all versions of the job's layer; takes their number. */
 bool mo_job_has_front(const struct mo_search *s, struct job *job);

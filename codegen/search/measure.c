@@ -17,6 +17,7 @@ enum {
     FINAL_ROUNDS = 5,
     SLICE_NS = 3000000,
     CPUS_TRIED = 64,
+    PARTS_TIMED = 5,
     PIECE_NS = 100000
 };
 static const double FINAL = 1.05, EQUAL = 1.03; /* times the best */
@@ -25,6 +26,7 @@ struct round {
     double ns[MO_CONTENDERS];   /* INFINITY: left out */
     double reference;           /* the worse of the reference's two runs */
     double half[MO_CONTENDERS]; /* the longer half; INFINITY: not measured */
+    double part[MO_CONTENDERS]; /* the longest part */
 };
 
 struct session {
@@ -51,22 +53,25 @@ static double time_slice(struct mo_harness *h, const struct mo_runnable *r, int6
     return best > 1 ? best : 1;
 }
 
-/* Time of the longer half of the units, each half timed alone.  It tells what a split costs on two cores:
- * units of unequal work, or work that both halves must do.  What two cores do to each other's memory it does
+/* Time of the longest part when `cores` split the units, each part timed alone.  It tells what a split costs:
+ * units of unequal work, or work that several parts must do.  What cores do to each other's memory it does
  * not. */
-static double time_halves(struct mo_harness *h, const struct mo_runnable *r, double once_ns) {
+static double time_parts(struct mo_harness *h, const struct mo_runnable *r, double once_ns, int cores) {
     const struct mo_sys *sys = h->env->sys;
-    int64_t repeat = 1 + (int64_t)(SLICE_NS / once_ns), half = r->units / 2;
-    double longer = 0;
-    for (int k = half > 0 ? 0 : 1; k < 2; k++) {
+    int timed = cores < PARTS_TIMED ? cores : PARTS_TIMED;
+    int64_t repeat = 1 + (int64_t)(SLICE_NS / once_ns * cores / timed);
+    double longest = 0;
+    for (int k = 0; k < timed; k++) {
+        int part = k * (cores - 1) / (timed - 1);
+        int64_t first = r->units * part / cores, end = r->units * (part + 1) / cores;
         int64_t begin = sys->thread_time(sys->self);
-        for (int64_t i = 0; i < repeat; i++) {
+        for (int64_t i = 0; i < repeat && first < end; i++) {
             struct mo_kargs args = mo_harness_args(h, r);
-            r->run(&args, k ? half : 0, k ? r->units : half, h->scratch);
+            r->run(&args, first, end, h->scratch);
         }
-        longer = fmax(longer, (double)(sys->thread_time(sys->self) - begin) / (double)repeat);
+        longest = fmax(longest, (double)(sys->thread_time(sys->self) - begin) / (double)repeat);
     }
-    return longer;
+    return longest;
 }
 
 /* Time of one run in pieces, the private cache overwritten before each. */
@@ -131,7 +136,9 @@ static void run_round(struct session *s) {
         r->ns[i] = still_in(s, i) ? time_one(s, &s->m->contender[i], SLICE_NS) : INFINITY;
     for (int i = 0; i < s->m->n; i++) {
         bool final = s->rounds >= FINAL_ROUNDS && !s->m->stress && near_best(s, i, FINAL);
-        r->half[i] = final ? time_halves(s->h, &s->m->contender[i], r->ns[i]) : INFINITY;
+        r->half[i] = final ? time_parts(s->h, &s->m->contender[i], r->ns[i], 2) : INFINITY;
+        bool split = s->m->cores > 2 && s->rounds < FIRST_ROUNDS && !s->m->stress;
+        r->part[i] = split ? time_parts(s->h, &s->m->contender[i], r->ns[i], s->m->cores) : INFINITY;
     }
     double again = time_one(s, &s->m->contender[0], SLICE_NS / 2);
     r->reference = fmax(r->ns[0], again);
@@ -157,10 +164,13 @@ static void settle(const struct session *s) {
             if (s->round[k].reference <= 1.05 * best) good = fmin(good, s->round[k].ns[i]);
         }
         s->m->min_ns[i] = isfinite(good) ? good : all;
-        double half = INFINITY;
-        for (int k = 0; k < s->rounds; k++)
+        double half = INFINITY, part = INFINITY;
+        for (int k = 0; k < s->rounds; k++) {
             half = fmin(half, s->round[k].half[i]);
+            part = fmin(part, s->round[k].part[i]);
+        }
         s->m->half_ns[i] = isfinite(half) ? half : 0;
+        s->m->part_ns[i] = isfinite(part) ? part : 0;
     }
 }
 

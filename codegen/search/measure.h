@@ -5,7 +5,7 @@
 #include "codegen/search/harness.h"
 #include "codegen/tune/stress.h"
 
-enum { MO_CONTENDERS = 24 };
+enum { MO_CONTENDERS = 28 };
 
 struct mo_measure {
     int n; /* contender 0 is the reference of the slow-phase rule */
@@ -15,6 +15,10 @@ struct mo_measure {
     /* out: the longer of the two halves of the units, as two cores would share them, of contenders that were
      * near the best to the end; 0: not measured */
     double half_ns[MO_CONTENDERS];
+    int cores; /* more than two: also */
+    /* out: the longest of the parts of the units as so many cores would split them, each part timed alone
+     * (some of them, first and last included); 0: not measured */
+    double part_ns[MO_CONTENDERS];
     const _Atomic int *interrupted;
     struct mo_stress *stress; /* NULL = alone */
     int level;                /* of the neighbour */

@@ -74,6 +74,7 @@ static int add_layer(struct mo_search *s, const struct mo_graph *graph, const st
     }
     if (!s->options.problem(graph, node, s->options.isa, &problem) || !any_family(s, &problem))
         return MOIRE_OK;
+    problem.cores = s->options.cores;
     struct job *job = grow(s) ? mo_alloc(s->env, sizeof *job) : NULL;
     if (!job) return mo_fail(err, MOIRE_ENOMEM, "out of memory collecting layers");
     int rc = mo_layer_create(graph, node, &problem, &job->layer, err);
@@ -108,7 +109,7 @@ const struct mo_layer_result *mo_search_result(const struct mo_search *s, int in
 static void reuse(struct mo_search *s, struct job *job) {
     struct mo_store_index *x = &job->index;
     if (!mo_store_peek(s->store, job->result.signature, job->layer.problem.isa, x) ||
-        (mo_search_versions(s) && !mo_job_has_front(s, job))) {
+        x->cores < s->options.cores || (mo_search_versions(s) && !mo_job_has_front(s, job))) {
         *x = (struct mo_store_index){0};
         return;
     }

@@ -30,7 +30,11 @@ struct mo_layer_result {
     double min_ns, generic_ns; /* 0: not known */
     char family[32], knobs[MO_STORE_KNOBS];
     char trouble[200]; /* the first rejection, "" when none */
-    int versions;      /* kept by moire tune; 0: none but the best */
+    int versions;      /* kept for pressure or more cores; 0: none but the best */
+    /* Of the variant that options.cores run fastest: its units and the time of the core with most of them, as
+     * timed alone; 0: not known. */
+    int64_t units;
+    double part_ns;
 };
 
 /* Packed weights that the caches do not keep cost more than a layer's own time, which hides reading them:
@@ -54,7 +58,9 @@ struct mo_search_options {
     bool keep_covered;        /* also those that others cover here: for machines with other caches */
     struct mo_stress *stress; /* the neighbour to measure them under; needed for versions */
     double qos_ns;            /* target of the model; 0 = a layer may take twice its best time */
-    int cores;                /* that a layer may use; 0 = 1 */
+    /* That a layer may get; 0 = 1.  When the fastest variant cannot feed them, a second is kept that can
+     * (versions.c). */
+    int cores;
     /* the generator: mo_emit_families() and mo_problem_from_node, or a test's own */
     const struct mo_emit_family *const *families;
     bool (*problem)(const struct mo_graph *graph, const struct mo_node *node, enum mo_isa isa,

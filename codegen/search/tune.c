@@ -106,6 +106,7 @@ static void take_times(struct job *job, const struct lineup *l, double byte_ns) 
         if (!c) continue;
         c->min_ns = shorter(c->min_ns, l->m.min_ns[i]);
         c->relative = shorter(c->relative, l->m.min_ns[i] / unit);
+        c->part_ns = shorter(c->part_ns, l->m.part_ns[i]);
         if (c->relative + byte * (double)l->m.bytes[i] < best + weights) relative[i] = c->relative;
     }
     int pick = mo_measure_pick(&l->m, relative, byte);
@@ -113,7 +114,11 @@ static void take_times(struct job *job, const struct lineup *l, double byte_ns) 
         job->best = l->who[pick];
         best = job->best->relative;
     }
-    if (job->best) r->min_ns = job->best->min_ns;
+    if (job->best) {
+        r->min_ns = job->best->min_ns;
+        r->units = job->best->variant.units;
+        r->part_ns = job->best->part_ns;
+    }
     job->relative = l->generic >= 0 && isfinite(best) ? best : 0;
 }
 
@@ -189,10 +194,15 @@ static int store_best(struct mo_search *s, struct job *job, moire_error *err) {
     return MOIRE_OK;
 }
 
+/* What the best may take longer than a built-in kernel that has fewer units than the layer gets cores, times.
+ */
+static const double NARROW = 1.05;
+
 static int publish(struct mo_search *s, struct job *job, moire_error *err) {
     struct mo_layer_result *r = &job->result;
     struct mo_store_index *x = &job->index;
-    bool worth = r->min_ns > 0 && job->relative <= 1;
+    bool narrow = job->generic_units < s->options.cores && job->front;
+    bool worth = r->min_ns > 0 && job->relative <= (narrow ? NARROW : 1);
     int rc = worth ? store_best(s, job, err) : MOIRE_OK;
     if (rc) return rc;
     if (!worth) x->best[0] = 0;
@@ -201,6 +211,7 @@ static int publish(struct mo_search *s, struct job *job, moire_error *err) {
     x->isa = job->layer.problem.isa;
     snprintf(x->signature, sizeof x->signature, "%s", r->signature);
     x->tried = r->tried;
+    x->cores = s->options.cores;
     x->flops = job->layer.flops;
     x->min_ns = r->min_ns;
     x->generic_ns = r->generic_ns;
@@ -223,10 +234,11 @@ static void clean_up(struct mo_search *s, struct job *job) {
 
 int mo_job_tune(struct mo_search *s, struct job *job, moire_error *err) {
     struct mo_harness h;
-    struct lineup l = {.m = {.interrupted = s->options.interrupted}};
+    struct lineup l = {.m = {.interrupted = s->options.interrupted, .cores = s->options.cores}};
     int rc = mo_harness_create(s->env, &job->layer, &h, err);
     if (rc) return rc;
     examine_generic(s, job, &h);
+    job->generic_units = h.step.run ? h.step.units : 0;
     rc = mo_job_examine(s, job, &h, err);
     for (int i = 0; i < job->next; i++)
         report(s, job, &job->candidate[i]);
@@ -235,10 +247,10 @@ int mo_job_tune(struct mo_search *s, struct job *job, moire_error *err) {
         if (l.m.n) rc = mo_measure_run(&h, &l.m, err);
     }
     if (!rc) take_times(job, &l, s->options.byte_ns);
-    if (!rc && mo_search_versions(s)) rc = mo_job_press(s, job, &h, err);
+    if (!rc) rc = mo_search_versions(s) ? mo_job_press(s, job, &h, err) : mo_job_widen(s, job, err);
     mo_harness_destroy(&h);
     if (!rc) rc = publish(s, job, err);
-    if (!rc && mo_search_versions(s)) rc = mo_job_publish_front(s, job, err);
+    if (!rc && job->front) rc = mo_job_publish_front(s, job, err);
     if (!rc) clean_up(s, job); /* otherwise the search ends and lets go of all */
     return rc;
 }

@@ -25,10 +25,13 @@ static struct candidate *candidate_of(const struct job *job, const struct mo_sto
     return NULL;
 }
 
-static void sample(const struct job *job, struct mo_store_front *f) {
+/* Those whose code or object is at hand; *kept: 1 + the place of the best. */
+static void sample(const struct job *job, struct mo_store_front *f, int *kept) {
     for (int i = 0; i < job->next && f->n < MO_FRONT_POINTS; i++) {
         const struct candidate *c = &job->candidate[i];
-        if (c->state != CANDIDATE_GOOD || !c->code || !(c->min_ns > 0) || !isfinite(c->min_ns)) continue;
+        if (c->state != CANDIDATE_GOOD || (!c->code && !c->key[0])) continue;
+        if (!(c->min_ns > 0) || !isfinite(c->min_ns)) continue;
+        if (c == job->best) *kept = 1 + f->n;
         const struct mo_variant *v = &c->variant;
         struct mo_store_point *p = &f->point[f->n++];
         *p = (struct mo_store_point){.packing = v->packing,
@@ -36,6 +39,7 @@ static void sample(const struct job *job, struct mo_store_front *f) {
                                      .parallelism_milli = v->parallelism_milli,
                                      .block_bytes = v->block_bytes,
                                      .l3_bytes = v->l3_bytes,
+                                     .part_ns = c->part_ns,
                                      .ns = {c->min_ns}};
         snprintf(p->family, sizeof p->family, "%s", c->family->name);
         mo_candidate_knobs(c, p->knobs);
@@ -72,20 +76,39 @@ static int press(struct mo_search *s, const struct job *job, struct mo_harness *
     return rc;
 }
 
-int mo_job_press(struct mo_search *s, struct job *job, struct mo_harness *h, moire_error *err) {
+static int begin_front(struct mo_search *s, struct job *job, struct mo_front_rule *rule, moire_error *err) {
     struct mo_store_front *f = job->front ? job->front : mo_alloc(s->env, sizeof *f);
     if (!f) return mo_fail(err, MOIRE_ENOMEM, "out of memory choosing versions");
     job->front = f;
-    *f = (struct mo_store_front){
-        .abi = MO_KERNEL_ABI, .generator = MO_GENERATOR_VERSION, .isa = job->layer.problem.isa};
+    *rule = (struct mo_front_rule){.cores = s->options.cores > 0 ? s->options.cores : 1};
+    *f = (struct mo_store_front){.abi = MO_KERNEL_ABI,
+                                 .generator = MO_GENERATOR_VERSION,
+                                 .isa = job->layer.problem.isa,
+                                 .cores = rule->cores};
     snprintf(f->signature, sizeof f->signature, "%s", job->result.signature);
-    sample(job, f);
-    struct mo_front_rule rule = {.share_ns = share(s, job),
-                                 .cores = s->options.cores > 0 ? s->options.cores : 1,
-                                 .versions = s->options.versions};
-    if (rule.versions > MO_STORE_VERSIONS) rule.versions = MO_STORE_VERSIONS;
+    sample(job, f, &rule->kept);
+    return MOIRE_OK;
+}
+
+int mo_job_widen(struct mo_search *s, struct job *job, moire_error *err) {
+    struct mo_front_rule rule;
+    int rc = s->options.cores > 2 && job->best ? begin_front(s, job, &rule, err) : MOIRE_OK;
+    if (rc || !job->front) return rc;
+    rule.versions = 2;
+    if (mo_front_widen(job->front, &rule)) return MOIRE_OK;
+    mo_free(s->env, job->front);
+    job->front = NULL;
+    return MOIRE_OK;
+}
+
+int mo_job_press(struct mo_search *s, struct job *job, struct mo_harness *h, moire_error *err) {
+    struct mo_front_rule rule;
+    int rc = begin_front(s, job, &rule, err);
+    if (rc) return rc;
+    struct mo_store_front *f = job->front;
+    rule.share_ns = share(s, job);
+    rule.versions = s->options.versions < MO_STORE_VERSIONS ? s->options.versions : MO_STORE_VERSIONS;
     mo_front_select(f, &rule);
-    int rc = MOIRE_OK;
     for (int level = 1; level < MO_STORE_LEVELS && !rc; level++)
         rc = press(s, job, h, level, err);
     if (!rc && !s->options.keep_covered) mo_front_prune(f);
@@ -111,6 +134,12 @@ int mo_job_publish_front(struct mo_search *s, struct job *job, moire_error *err)
     }
     if (!rc) rc = mo_writer_front(s->writer, f, err);
     job->result.versions = mo_front_versions(f);
+    for (int i = 0; i < f->n; i++) {
+        const struct mo_store_point *p = &f->point[i];
+        if (p->state != MO_POINT_VERSION || p->part_ns >= job->result.part_ns) continue;
+        job->result.part_ns = p->part_ns;
+        job->result.units = p->units;
+    }
     return rc;
 }
 
@@ -121,6 +150,8 @@ bool mo_job_has_front(const struct mo_search *s, struct job *job) {
     struct mo_store_front *f = mo_alloc(s->env, sizeof *f);
     bool has = f && mo_store_read_front(s->store, signature, isa, f);
     int wanted = has ? mo_front_versions(f) : 0;
+    for (int i = 0; i < (has ? f->n : 0); i++) /* one that was only made for more cores knows no pressure */
+        has &= f->point[i].state != MO_POINT_VERSION || f->point[i].ns[1] > 0;
     mo_free(s->env, f);
     if (wanted && mo_store_versions(s->store, signature, isa, versions) != wanted) return false;
     job->result.versions = wanted;

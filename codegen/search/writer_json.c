@@ -82,11 +82,11 @@ int mo_writer_set(struct mo_writer *w, const struct mo_store_index *x, const str
     char layer[MO_SHA256_HEX];
     mo_store_layer(x->signature, x->isa, layer);
     json_t *body =
-        json_pack("{si si si ss ss ss ss ss si sI sI sf sf so}", "format", MO_STORE_FORMAT, "abi", x->abi,
+        json_pack("{si si si ss ss ss ss ss si si sI sI sf sf so}", "format", MO_STORE_FORMAT, "abi", x->abi,
                   "generator", x->generator, "isa", mo_isa_name(x->isa), "signature", x->signature, "best",
-                  x->best, "family", x->family, "knobs", x->knobs, "tried", x->tried, "source_bytes",
-                  (json_int_t)x->source_bytes, "flops", (json_int_t)x->flops, "min_ns", x->min_ns,
-                  "generic_ns", x->generic_ns, "ranked", ranked_json(ranked, n));
+                  x->best, "family", x->family, "knobs", x->knobs, "tried", x->tried, "cores", x->cores,
+                  "source_bytes", (json_int_t)x->source_bytes, "flops", (json_int_t)x->flops, "min_ns",
+                  x->min_ns, "generic_ns", x->generic_ns, "ranked", ranked_json(ranked, n));
     return set_json(w, layer, ".best.json", body, err);
 }
 
@@ -94,11 +94,11 @@ static json_t *point_json(const struct mo_store_point *p) {
     json_t *ns = json_array();
     for (int i = 0; i < MO_STORE_LEVELS; i++)
         json_array_append_new(ns, json_real(p->ns[i]));
-    return json_pack("{ss ss ss ss sI sI sI sI sI so}", "key", p->key, "family", p->family, "knobs", p->knobs,
-                     "state", mo_point_state_name(p->state), "packing", (json_int_t)p->packing, "units",
-                     (json_int_t)p->units, "parallelism_milli", (json_int_t)p->parallelism_milli,
-                     "block_bytes", (json_int_t)p->block_bytes, "l3_bytes", (json_int_t)p->l3_bytes, "ns",
-                     ns);
+    return json_pack("{ss ss ss ss sI sI sI sI sI sf so}", "key", p->key, "family", p->family, "knobs",
+                     p->knobs, "state", mo_point_state_name(p->state), "packing", (json_int_t)p->packing,
+                     "units", (json_int_t)p->units, "parallelism_milli", (json_int_t)p->parallelism_milli,
+                     "block_bytes", (json_int_t)p->block_bytes, "l3_bytes", (json_int_t)p->l3_bytes,
+                     "part_ns", p->part_ns, "ns", ns);
 }
 
 int mo_writer_front(struct mo_writer *w, const struct mo_store_front *f, moire_error *err) {
@@ -107,8 +107,8 @@ int mo_writer_front(struct mo_writer *w, const struct mo_store_front *f, moire_e
     mo_store_layer(f->signature, f->isa, layer);
     for (int i = 0; i < f->n; i++)
         json_array_append_new(points, point_json(&f->point[i]));
-    json_t *body = json_pack("{si si si ss ss sf so}", "format", MO_STORE_FORMAT, "abi", f->abi, "generator",
-                             f->generator, "isa", mo_isa_name(f->isa), "signature", f->signature, "share_ns",
-                             f->share_ns, "points", points);
+    json_t *body = json_pack("{si si si ss ss sf si so}", "format", MO_STORE_FORMAT, "abi", f->abi,
+                             "generator", f->generator, "isa", mo_isa_name(f->isa), "signature", f->signature,
+                             "share_ns", f->share_ns, "cores", f->cores, "points", points);
     return set_json(w, layer, ".front.json", body, err);
 }

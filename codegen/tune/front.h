@@ -9,16 +9,24 @@
  *   3  V of them spread evenly along the front sorted by blocking
  *   4  once these are measured under pressure: those that others cover within 90 % at every level go
  *
- * The fastest without pressure is always a version: it is what runs when nobody measures pressure. */
+ * What runs when nobody measures pressure, the fastest unless the search kept another, is always a version
+ * and comes first.  So is what serves the most cores best, unless another version does nearly as well there:
+ * the fastest on one core may have fewer units than these. */
 #ifndef MO_FRONT_H
 #define MO_FRONT_H
 #include "variants/store_format.h"
 
 struct mo_front_rule {
     double share_ns; /* the layer's share of the target; 0 = no bound */
-    int cores;       /* that the layer may use; its time on them is by whole units */
+    int cores;       /* that the layer may use */
     int versions;    /* V, at most MO_STORE_VERSIONS */
+    int kept;        /* 1 + the index of the point that runs without pressure; 0: the fastest */
 };
+
+/* Time of a point on so many cores: as measured on the front's, else by whole units. */
+double mo_front_time(const struct mo_store_front *front, const struct mo_store_point *point, int cores);
+/* Two versions at most: the kept one, and the one that serves the rule's cores best. False: that is one. */
+bool mo_front_widen(struct mo_store_front *front, const struct mo_front_rule *rule);
 
 /* Steps 1 to 3: sorts the points by ns[0] and sets every state.  Every ns[0] is above 0. */
 void mo_front_select(struct mo_store_front *front, const struct mo_front_rule *rule);

@@ -60,11 +60,13 @@ struct mo_team; /* runtime/device/team.h: barrier and size */
  * failed (all workers return; the message is kept in the instance). */
 int mo_instance_run(struct mo_instance *instance, int begin, int end, int worker, int n_workers,
                     void (*barrier)(void *ctx, int worker), void *ctx, void *scratch);
-/* How many of a team's workers get a share of the layer. */
+/* How many of a team's workers get a share of the layer, in the version of it that serves most of them. */
 int mo_step_workers(const struct mo_step *step, int n_workers);
-/* Before layers [begin, end) run: picks the version of each for a pressure from 0 to 1.  Nobody runs the
- * instance meanwhile. */
-void mo_instance_press(struct mo_instance *instance, int begin, int end, double pressure);
+/* How many workers can have a share of the layer that is worth waking one for; at least 1. */
+int64_t mo_step_useful(const struct mo_step *step);
+/* Before layers [begin, end) run on so many cores: picks the version of each for these and a pressure from 0
+ * to 1.  Nobody runs the instance meanwhile. */
+void mo_instance_press(struct mo_instance *instance, int begin, int end, double pressure, int cores);
 /* Every layer in that version from now on, or in its last one: to measure them. */
 void mo_instance_version(struct mo_instance *instance, int version);
 /* The version of a layer that was picked last; 0 = its first. */

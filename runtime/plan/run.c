@@ -29,8 +29,17 @@ static bool is_single(const struct mo_step *step) {
 }
 
 int mo_step_workers(const struct mo_step *step, int n_workers) {
+    int64_t units = step->units;
     if (is_single(step)) return 1;
-    return step->units < n_workers ? (int)step->units : n_workers;
+    for (int i = 1; i < step->n_versions; i++)
+        if (step->version[i].units > units) units = step->version[i].units;
+    return units < n_workers ? (int)units : n_workers;
+}
+
+int64_t mo_step_useful(const struct mo_step *step) {
+    int64_t flops = step->flops / SMALL_FLOPS, bytes = step->bytes / SMALL_BYTES;
+    int64_t most = flops > bytes ? flops : bytes;
+    return most > 1 ? most : 1;
 }
 
 static void run_single(struct mo_instance *instance, int k, void *scratch) {

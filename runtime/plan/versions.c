@@ -48,6 +48,8 @@ void mo_plan_versions(struct mo_plan *plan, const struct mo_plan_options *option
                                  .scratch_bytes = from->scratch_bytes,
                                  .block_bytes = from->block_bytes,
                                  .l3_bytes = from->l3_bytes};
+        v->cores = found[i].cores;
+        v->part_ns = found[i].part_ns;
         memcpy(v->ns, found[i].ns, sizeof v->ns);
         if (from->units < 1 || !from->run || (i && !find_weights(plan, step, list, step->n_versions)))
             continue;
@@ -57,11 +59,27 @@ void mo_plan_versions(struct mo_plan *plan, const struct mo_plan_options *option
     step->version = list;
 }
 
-int mo_version_choose(const struct mo_step *step, double pressure) {
+/* Share of the core with most units. */
+static double largest_share(int64_t units, int cores) {
+    const int64_t most = (units + cores - 1) / cores;
+    return (double)most / (double)units;
+}
+
+double mo_version_time(const struct mo_version *v, double pressure, int cores) {
+    double even = mo_version_ns(v->ns, pressure);
+    if (cores < 2) return even;
+    even *= largest_share(v->units, cores);
+    if (v->cores < 2 || v->part_ns <= 0) return even;
+    double longer = v->part_ns / (v->ns[0] * largest_share(v->units, v->cores)) - 1;
+    double at = cores < v->cores ? (double)(cores - 1) / (v->cores - 1) : 1;
+    return even * (1 + longer * at);
+}
+
+int mo_version_choose(const struct mo_step *step, double pressure, int cores) {
     int best = 0;
-    double least = step->n_versions ? MARGIN * mo_version_ns(step->version[0].ns, pressure) : 0;
+    double least = step->n_versions ? MARGIN * mo_version_time(&step->version[0], pressure, cores) : 0;
     for (int i = 1; i < step->n_versions; i++) {
-        double ns = mo_version_ns(step->version[i].ns, pressure);
+        double ns = mo_version_time(&step->version[i], pressure, cores);
         if (ns >= least) continue;
         least = ns;
         best = i;
@@ -73,8 +91,10 @@ bool mo_plan_slowdown(const struct mo_plan *plan, double out[MO_STORE_LEVELS]) {
     double sum[MO_STORE_LEVELS] = {0};
     for (int k = 0; k < plan->n_steps; k++) {
         const struct mo_step *step = &plan->steps[k];
-        for (int level = 0; level < MO_STORE_LEVELS && step->n_versions; level++) {
-            int chosen = mo_version_choose(step, (double)level / (MO_STORE_LEVELS - 1));
+        const double *ns = step->n_versions ? step->version[0].ns : NULL;
+        if (!ns || ns[MO_STORE_LEVELS - 1] == ns[0]) continue; /* measured without pressure only */
+        for (int level = 0; level < MO_STORE_LEVELS; level++) {
+            int chosen = mo_version_choose(step, (double)level / (MO_STORE_LEVELS - 1), 1);
             sum[level] += step->version[chosen].ns[level];
         }
     }

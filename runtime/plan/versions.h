@@ -18,6 +18,8 @@ struct mo_version {
     const float *bias;
     int64_t units, scratch_bytes, block_bytes, l3_bytes; /* struct mo_variant */
     double ns[MO_STORE_LEVELS];
+    int cores; /* of part_ns: struct mo_store_version */
+    double part_ns;
 };
 
 /* Gives a step that a compiled variant serves its versions, where the store has them. */
@@ -26,8 +28,12 @@ void mo_plan_versions(struct mo_plan *plan, const struct mo_plan_options *option
 /* How much slower the tuned layers together are at each level of pressure, each by the version that is best
  * there; 1 at level 0, never falling.  False: no layer is tuned. */
 bool mo_plan_slowdown(const struct mo_plan *plan, double out[MO_STORE_LEVELS]);
-/* The version of a step for a pressure from 0 to 1: another than the first must be 2 % faster than it. */
-int mo_version_choose(const struct mo_step *step, double pressure);
+/* Time of a version at a pressure from 0 to 1 on some cores: the core with most units does all of these, each
+ * longer by what a split was measured to cost on version->cores, in proportion below. */
+double mo_version_time(const struct mo_version *version, double pressure, int cores);
+/* The version of a step for a pressure and a number of cores: another than the first must be 2 % faster than
+ * it. */
+int mo_version_choose(const struct mo_step *step, double pressure, int cores);
 /* Bytes of packed weights that only versions beside the first use. */
 int64_t mo_plan_version_bytes(const struct mo_plan *plan);
 #endif

@@ -25,9 +25,9 @@ struct mo_model_ops {
     /* The query is gone for good, after its answer and its last block: `user` may be reused.  The engine's
      * lock is held, so this must be short and must not call back. */
     void (*release)(void *model, void *user);
-    /* May be NULL.  Before layers [begin, end) of an instance start: picks their versions for a pressure. The
-     * engine's lock is held. */
-    void (*press)(void *model, int instance, int begin, int end, double pressure);
+    /* May be NULL.  Before layers [begin, end) of an instance start on so many cores: picks their versions
+     * for these and a pressure.  The engine's lock is held. */
+    void (*press)(void *model, int instance, int begin, int end, double pressure, int cores);
     /* May be NULL.  The version of a layer that an instance runs, 0 to 7; asked for the event log only. */
     int (*version)(void *model, int instance, int layer);
 };

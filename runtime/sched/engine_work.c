@@ -53,7 +53,7 @@ static void engine_start(void *self, const struct mo_run *run) {
     const struct mo_engine_tenant *tenant = &e->tenants[run->tenant];
     let->run = *run;
     if (tenant->ops->press)
-        tenant->ops->press(tenant->model, run->instance, run->begin, run->end, run->pressure);
+        tenant->ops->press(tenant->model, run->instance, run->begin, run->end, run->pressure, run->n_cores);
     atomic_store_explicit(&let->rc, 0, memory_order_relaxed);
     atomic_store_explicit(&let->drop, false, memory_order_relaxed);
     if (run->n_cores > 1) mo_barrier_begin(&let->barrier, run->n_cores);

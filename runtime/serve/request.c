@@ -152,9 +152,9 @@ static void model_release(void *model, void *user) {
     mo_request_give(model, user);
 }
 
-static void model_press(void *model, int instance, int begin, int end, double pressure) {
+static void model_press(void *model, int instance, int begin, int end, double pressure, int cores) {
     const moire_tenant *t = model;
-    mo_instance_press(t->instances[instance], begin, end, pressure);
+    mo_instance_press(t->instances[instance], begin, end, pressure, cores);
 }
 
 static int model_version(void *model, int instance, int layer) {

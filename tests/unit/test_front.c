@@ -101,6 +101,62 @@ static void covered_versions_go(void **state) {
     assert_int_equal(mo_front_versions(&alone), 1);
 }
 
+static struct mo_store_point wide_point(double ns, int64_t units, double part_ns, int64_t packing) {
+    struct mo_store_point p = point(ns, 1000, 10, 100);
+    p.units = units, p.part_ns = part_ns, p.packing = packing;
+    return p;
+}
+
+/* The kept one comes first; the second is the one that 64 cores run fastest, or one with the same weights
+ * that is nearly as fast. */
+static void one_version_serves_many_cores(void **state) {
+    (void)state;
+    struct mo_front_rule rule = {.cores = 64, .versions = 2, .kept = 2};
+    const struct mo_store_point points[] = {wide_point(100, 4, 26, 1), wide_point(102, 8, 14, 2),
+                                            wide_point(300, 128, 5, 1), wide_point(150, 64, 6, 2)};
+    struct mo_store_front f = front_of(points, 4);
+    f.cores = 64;
+    assert_true(mo_front_widen(&f, &rule));
+    assert_true(f.point[0].ns[0] == 102 && f.point[0].state == MO_POINT_VERSION);
+    assert_true(f.point[1].ns[0] == 100 && f.point[3].ns[0] == 300); /* the others by time */
+    assert_int_equal(state_of(&f, 150), MO_POINT_VERSION);
+    assert_int_equal(mo_front_versions(&f), 2);
+    f = front_of(points, 3);
+    f.cores = 64;
+    assert_true(mo_front_widen(&f, &rule));
+    assert_int_equal(state_of(&f, 300), MO_POINT_VERSION);
+    f = front_of(points, 2); /* nothing does better */
+    f.cores = 64;
+    assert_false(mo_front_widen(&f, &rule));
+    assert_int_equal(mo_front_versions(&f), 1);
+    f = front_of(points, 4);
+    f.point[1].units = 256; /* enough as it is */
+    assert_false(mo_front_widen(&f, &rule));
+}
+
+/* Among versions for pressure too: it takes the place of the one that many cores run worst, and is not pruned
+ * although others cover it on one core. */
+static void versions_for_pressure_keep_one_for_many_cores(void **state) {
+    (void)state;
+    struct mo_store_front f = {.n = 4, .cores = 64};
+    const struct mo_front_rule rule = {.cores = 64, .versions = 3};
+    for (int i = 0; i < 4; i++) {
+        f.point[i] = point(100 + i, 4000 - 1000 * i, 10 + i, 100);
+        f.point[i].units = 8, f.point[i].part_ns = 20 + i;
+    }
+    f.point[1].units = 64, f.point[1].part_ns = 4;
+    mo_front_select(&f, &rule);
+    assert_int_equal(mo_front_versions(&f), 3);
+    assert_int_equal(state_of(&f, 101), MO_POINT_VERSION);
+    for (int i = 0; i < 4; i++)
+        for (int level = 1; level < MO_STORE_LEVELS; level++)
+            f.point[i].ns[level] = f.point[i].ns[0];
+    mo_front_prune(&f);
+    assert_int_equal(mo_front_versions(&f), 2);
+    assert_int_equal(state_of(&f, 100), MO_POINT_VERSION);
+    assert_int_equal(state_of(&f, 101), MO_POINT_VERSION);
+}
+
 static void crossovers_lie_between_levels(void **state) {
     (void)state;
     const double a[MO_STORE_LEVELS] = {100, 110, 120, 130, 140, 150},
@@ -258,6 +314,8 @@ static void damaged_fronts_are_refused(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(late_and_dominated_points_go),
+        cmocka_unit_test(one_version_serves_many_cores),
+        cmocka_unit_test(versions_for_pressure_keep_one_for_many_cores),
         cmocka_unit_test(more_cores_meet_the_share),
         cmocka_unit_test(versions_are_spread_evenly),
         cmocka_unit_test(covered_versions_go),

@@ -275,7 +275,7 @@ static float run_once(struct mo_instance *instance, double pressure, char *scrat
     for (int i = 0; i < 64; i++)
         x[i] = 3;
     assert_int_equal(mo_instance_set_input(instance, 0, &in, NULL), MOIRE_OK);
-    mo_instance_press(instance, 0, 1, pressure);
+    mo_instance_press(instance, 0, 1, pressure, 1);
     assert_int_equal(mo_instance_run(instance, 0, 1, 0, 1, NULL, NULL, scratch), MOIRE_OK);
     assert_int_equal(mo_instance_output(instance, 0, &out), MOIRE_OK);
     assert_true(((const float *)out.data)[0] == ((const float *)out.data)[63]);
@@ -312,13 +312,33 @@ static void the_version_of_the_pressure_runs(void **state) {
     assert_true(mo_plan_slowdown(plan, slowdown));
     assert_true(near(slowdown[0], 1) && near(slowdown[1], 1.2) && near(slowdown[5], 1.3));
     v[1].ns[5] = 198; /* not worth the change */
-    assert_int_equal(mo_version_choose(step, 1), 0);
+    assert_int_equal(mo_version_choose(step, 1, 1), 0);
     mo_instance_destroy(instance);
     mo_plan_destroy(plan);
 }
 
+/* By whole units, and what a split was measured to cost; the second has a unit for every core. */
+static void the_version_of_the_cores_runs(void **state) {
+    (void)state;
+    const struct mo_version v[2] = {{.units = 8, .ns = {800, 800, 800, 800, 800, 1600}},
+                                    {.units = 64,
+                                     .cores = 64,
+                                     .part_ns = 30, /* twice a sixty-fourth */
+                                     .ns = {960, 960, 960, 960, 960, 960}}};
+    const struct mo_step step = {.n_versions = 2, .version = v, .units = 8};
+    assert_true(near(mo_version_time(&v[0], 0, 1), 800) && near(mo_version_time(&v[0], 1, 4), 400));
+    assert_true(near(mo_version_time(&v[0], 0, 3), 300) && near(mo_version_time(&v[0], 0, 100), 100));
+    assert_true(near(mo_version_time(&v[1], 0, 1), 960) && near(mo_version_time(&v[1], 0, 64), 30));
+    assert_true(mo_version_time(&v[1], 0, 32) > 30 && mo_version_time(&v[1], 0, 32) < 60);
+    assert_int_equal(mo_version_choose(&step, 0, 1), 0);
+    assert_int_equal(mo_version_choose(&step, 0, 8), 0);
+    assert_int_equal(mo_version_choose(&step, 0, 32), 1);
+    assert_int_equal(mo_version_choose(&step, 1, 1), 1);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_version_of_the_cores_runs),
         cmocka_unit_test(slowdown_lies_on_the_curve),
         cmocka_unit_test(decisions_carry_the_pressure),
         cmocka_unit_test(a_vanished_source_loses_nothing),

@@ -44,13 +44,14 @@ static const struct mo_variant *open_conv(struct conv_case *c, const struct conv
 }
 
 /* Odd numbers of pixels, of blocks in and out; batches; every order of epilogue; knobs (blocks, tiles, parts,
- * sets, prefetch) whose last chunks, register tiles, sets, groups and parts are shorter than the others. */
+ * sets, prefetch, chunks) whose last chunks, register tiles, sets, groups and parts are shorter than the
+ * others. */
 static const struct {
     struct conv_shape shape;
     int knob[MO_ISA_COUNT][MO_STRASSEN_KNOBS];
 } cases[] = {
     {{1, 128, 8, 8, 64, 1, 1, 1, 1, 1, 1, 0, 0, 0, 0, 1, MO_ACT_RELU, 0},
-     {{1, 3, 1, 1, 0}, {1, 2, 1, 2, 2048}, {2, 1, 1, 1, 2048}}},
+     {{1, 3, 1, 1, 0}, {1, 2, 1, 2, 2048, 7}, {2, 1, 1, 1, 2048, 11}}},
     {{2, 144, 5, 5, 80, 1, 1, 1, 1, 1, 1, 0, 0, 0, 0, 1, MO_ACT_SILU, 1},
      {{1, 2, 2, 1, 2048}, {2, 1, 4, 1, 0}, {2, 1, 3, 1, 0}}},
     {{1, 176, 7, 9, 120, 1, 1, 1, 1, 1, 1, 0, 0, 0, 0, 1, MO_ACT_NONE, 2},
@@ -58,7 +59,7 @@ static const struct {
     {{1, 128, 9, 12, 64, 1, 1, 2, 3, 1, 1, 0, 0, 0, 0, 1, MO_ACT_RELU, 1},
      {{1, 2, 2, 1, 0}, {1, 2, 1, 1, 0}, {2, 1, 1, 2, 2048}}},
     {{3, 128, 6, 7, 144, 1, 1, 1, 1, 1, 1, 0, 0, 0, 0, 1, MO_ACT_CLIP, 0},
-     {{2, 2, 4, 2, 0}, {2, 4, 3, 1, 0}, {4, 2, 4, 2, 0}}},
+     {{2, 2, 4, 2, 0, 21}, {2, 4, 3, 1, 0}, {4, 2, 4, 2, 0, 4}}},
 };
 enum { N_CASES = sizeof cases / sizeof *cases };
 
@@ -220,6 +221,30 @@ static void points_are_ordered(void **state) {
         assert_false(family->takes(&other[i]));
 }
 
+/* When the layer may get more cores than the listed points have units, a point that feeds them is added and
+ * no other changes. */
+static void many_cores_get_a_point(void **state) {
+    (void)state;
+    struct mo_problem p = {.isa = MO_ISA_AVX512, .n = 1, .c = 1024, .h = 14, .w = 14, .o = 256, .oh = 14};
+    p.ow = 14, p.kh = p.kw = p.sh = p.sw = p.dh = p.dw = p.groups = 1;
+    p.in_layout = p.out_layout = MO_C16;
+    p.fuse.residual = -1;
+    struct mo_point few[MO_MAX_POINTS], many[MO_MAX_POINTS];
+    struct mo_strassen s;
+    p.cores = 2;
+    int n = family->points(&p, few, MO_MAX_POINTS);
+    p.cores = 64;
+    assert_int_equal(family->points(&p, many, MO_MAX_POINTS), n + 1);
+    for (int i = 0; i < n; i++) {
+        assert_memory_equal(few[i].knob, many[i].knob, sizeof few[i].knob);
+        assert_true(many[i].units < 64 && !many[i].wide && !few[i].wide);
+        assert_true(many[i].part_ns > many[n].part_ns);
+    }
+    assert_true(many[n].wide && many[n].units >= 64 && many[n].packing == few[0].packing);
+    assert_true(mo_strassen_describe(&p, &many[n], &s) && p.n * s.chunks * s.groups == many[n].units);
+    assert_int_equal(family->points(&p, many, n), n); /* no room */
+}
+
 static int open_case(void **state) {
     env = mo_env_default();
     return emit_case_open(state);
@@ -229,7 +254,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(gcc_kernels_match),  cmocka_unit_test(clang_kernels_match),
         cmocka_unit_test(rows_match),         cmocka_unit_test(odd_values_stay_in_their_pairs),
-        cmocka_unit_test(points_are_ordered),
+        cmocka_unit_test(points_are_ordered), cmocka_unit_test(many_cores_get_a_point),
     };
     return cmocka_run_group_tests(tests, open_case, emit_case_close);
 }

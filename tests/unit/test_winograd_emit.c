@@ -59,7 +59,7 @@ static const struct {
     {{3, 16, 5, 3, 16, 3, 3, 1, 1, 1, 1, 0, 2, 1, 0, 1, MO_ACT_SILU, 2},
      {{4, 1, 1, 2, 1, 0}, {4, 1, 4, 12, 1, 0}, {4, 1, 5, 5, 1, 0}}},
     {{1, 40, 10, 23, 72, 3, 3, 1, 1, 1, 1, 2, 0, 0, 2, 1, MO_ACT_LEAKY, 1},
-     {{4, 1, 3, 9, 3, 1024}, {4, 2, 2, 4, 2, 2048}, {4, 4, 6, 18, 1, 1024}}},
+     {{4, 1, 3, 9, 3, 1024, 0, 5}, {4, 2, 2, 4, 2, 2048}, {4, 4, 6, 18, 1, 1024}}},
     {{1, 33, 13, 11, 40, 3, 3, 1, 1, 1, 1, 1, 1, 1, 1, 1, MO_ACT_RELU, 1},
      {{3, 1, 3, 7, 1, 0}, {5, 1, 5, 9, 2, 1024}, {5, 3, 9, 9, 1, 2048}}},
     {{2, 48, 8, 14, 32, 3, 3, 1, 1, 1, 1, 2, 1, 0, 1, 1, MO_ACT_LEAKY, 2},
@@ -88,7 +88,7 @@ static const struct {
     {{2, 48, 8, 14, 40, 3, 3, 1, 1, 1, 1, 2, 1, 0, 1, 1, MO_ACT_LEAKY, 2},
      {{5, 1, 2, 4, 2, 0}, {6, 2, 2, 6, 1, 1024}, {4, 1, 9, 24, 2, 0, 1}}},
     {{1, 64, 14, 14, 32, 3, 3, 1, 1, 1, 1, 1, 1, 1, 1, 1, MO_ACT_CLIP, 0},
-     {{4, 1, 3, 16, 1, 0}, {4, 2, 2, 7, 1, 1024}, {5, 1, 13, 9, 2, 0, 1}}},
+     {{4, 1, 3, 16, 1, 0}, {4, 2, 2, 7, 1, 1024}, {5, 1, 13, 9, 2, 0, 1, 4}}},
     {{1, 16, 9, 17, 32, 3, 3, 1, 1, 1, 1, 1, 1, 1, 1, 1, MO_ACT_NONE, 0},
      {{6, 1, 2, 4, 2, 0}, {3, 2, 2, 9, 1, 0}, {6, 1, 4, 6, 1, 0, 1}}},
 };
@@ -294,6 +294,34 @@ static void points_are_ordered(void **state) {
     assert_false(family->takes(&p));
 }
 
+/* As in test_strassen.c: one point more for each packing that is listed with fewer units than cores. */
+static void many_cores_get_points(void **state) {
+    (void)state;
+    struct mo_problem p = {.isa = MO_ISA_AVX512, .n = 1, .c = 64, .h = 56, .w = 56, .o = 64, .oh = 56};
+    p.ow = 56, p.kh = p.kw = 3, p.sh = p.sw = p.dh = p.dw = p.groups = 1;
+    p.pt = p.pl = p.pb = p.pr = 1;
+    p.in_layout = p.out_layout = MO_C16;
+    p.fuse.residual = -1;
+    struct mo_point few[MO_MAX_POINTS], many[MO_MAX_POINTS];
+    struct mo_wino w;
+    p.cores = 2;
+    int n = family->points(&p, few, MO_MAX_POINTS);
+    p.cores = 64;
+    int all = family->points(&p, many, MO_MAX_POINTS);
+    assert_true(all > n);
+    for (int i = 0; i < n; i++)
+        assert_memory_equal(few[i].knob, many[i].knob, sizeof few[i].knob);
+    for (int i = n; i < all; i++) {
+        assert_true(many[i].wide && many[i].units >= 64);
+        assert_true(mo_wino_describe(&p, &many[i], &w) && w.tile_blocks * w.oc_groups == many[i].units);
+        assert_int_equal(w.packing, many[i].packing);
+        for (int k = 0; k < n; k++)
+            assert_true(many[k].packing != many[i].packing || many[k].part_ns > many[i].part_ns);
+        for (int k = n; k < i; k++)
+            assert_int_not_equal(many[k].packing, many[i].packing);
+    }
+}
+
 static int open_case(void **state) {
     env = mo_env_default();
     return emit_case_open(state);
@@ -303,7 +331,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(gcc_kernels_match),  cmocka_unit_test(clang_kernels_match),
         cmocka_unit_test(errors_are_bounded), cmocka_unit_test(odd_values_stay_in_their_tiles),
-        cmocka_unit_test(points_are_ordered),
+        cmocka_unit_test(points_are_ordered), cmocka_unit_test(many_cores_get_points),
     };
     return cmocka_run_group_tests(tests, open_case, emit_case_close);
 }

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 #include "runtime/ops/op.h"
+#include "runtime/plan/versions.h"
 #include "tools/moire/inspect.h"
 
 void mo_tensor_text(const struct mo_tensor *t, char *out, size_t n) {
@@ -49,6 +50,14 @@ static void print_choice(const struct mo_step *step, const char *families) {
         printf("%s, %s\n", step->kernel, step->kind);
 }
 
+/* The version that so many cores run, when it is another than the first. */
+static void print_widest(const struct mo_step *step, int cores) {
+    int chosen = step->n_versions > 1 ? mo_version_choose(step, 0, cores) : 0;
+    if (chosen > 0)
+        printf("%*s on %d cores: %s, %lld units\n", 95, "", cores, step->version[chosen].kernel,
+               (long long)step->version[chosen].units);
+}
+
 static void print_layer(const struct mo_inspection *in, int i) {
     const struct mo_plan *plan = in->plan;
     const struct mo_step *step = &plan->steps[i];
@@ -61,14 +70,18 @@ static void print_layer(const struct mo_inspection *in, int i) {
     printf(" %10.2f %9.3f %6lld  ", (double)mo_step_macs(step) / 1e6, (double)step->bytes / 1e6,
            (long long)(step->units > 1 ? step->units : 1));
     print_choice(step, in->families[i]);
+    if (in->cores) print_widest(step, in->cores);
 }
 
 /* Why a team of that many cores does not get a share each; NULL when it does. */
 static const char *narrow(const struct mo_step *step, int cores) {
-    if (mo_step_workers(step, cores) == cores) return NULL;
+    int workers = mo_step_workers(step, cores);
+    if (workers == cores) return NULL;
+    if (!step->run && !step->units) return "only another view of what is there";
     if (!step->run) return "the reference runs on one core";
-    if (step->units < 2) return "one piece";
-    return mo_step_workers(step, cores) == 1 ? "too little work for a barrier" : "fewer pieces than cores";
+    if (workers >= mo_step_useful(step))
+        return "too little work: a smaller share is not worth a barrier (1 us)";
+    return step->units < 2 ? "one piece" : "fewer pieces than cores";
 }
 
 /* Layers that cannot feed a team of in->cores, by reason, and their part of the work. */
@@ -76,20 +89,22 @@ static void print_cores(const struct mo_inspection *in) {
     int left = 0;
     for (int i = 0; i < in->plan->n_steps; i++) {
         const char *why = narrow(&in->plan->steps[i], in->cores);
-        int64_t macs = 0, units = 0;
+        int64_t macs = 0, least = 0;
         int n = 0;
         for (int k = 0; why && k < in->plan->n_steps; k++) {
             const char *other = narrow(&in->plan->steps[k], in->cores);
             if (!other || strcmp(other, why)) continue;
             if (k < i) break; /* printed with layer k */
             macs += mo_step_macs(&in->plan->steps[k]);
-            if (!n++ || in->plan->steps[k].units < units) units = in->plan->steps[k].units;
+            int workers = mo_step_workers(&in->plan->steps[k], in->cores);
+            if (!n++ || workers < least) least = workers;
         }
         left += why != NULL;
         if (n)
-            printf("%s%5d  %s: %.2f %% of the multiply-adds, at least %lld units\n",
+            printf("%s%5d  %s: %.2f %% of the multiply-adds, at least %lld core%s\n",
                    left == 1 ? "layers that do not feed all cores:\n" : "", n, why,
-                   in->macs ? 100 * (double)macs / (double)in->macs : 0, (long long)(units > 1 ? units : 1));
+                   in->macs ? 100 * (double)macs / (double)in->macs : 0, (long long)least,
+                   least > 1 ? "s" : "");
     }
     printf("%d of %d layers give each of %d cores a share\n", in->plan->n_steps - left, in->plan->n_steps,
            in->cores);

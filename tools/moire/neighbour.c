@@ -9,7 +9,7 @@ enum { MAX_WALKERS = 64 };
 int mo_neighbour_open(const struct mo_env *env, struct mo_neighbour *out, moire_error *err) {
     struct mo_topology *t;
     int cpu[MAX_WALKERS], n = 0, highest = 0;
-    *out = (struct mo_neighbour){.cores = 1};
+    *out = (struct mo_neighbour){.stress = NULL};
     int rc = mo_topology_create(env, NULL, 0, "", &t, err);
     if (rc) return rc;
     for (int i = 1; i < t->n_cores; i++)
@@ -22,7 +22,6 @@ int mo_neighbour_open(const struct mo_env *env, struct mo_neighbour *out, moire_
                                       .n = n,
                                       .l2_bytes = t->l2_bytes,
                                       .l3_bytes = t->l3_bytes};
-    out->cores = t->n_cores;
     out->spared = t->cpu[highest];
     mo_topology_destroy(t);
     return mo_stress_create(&config, &out->stress, err);

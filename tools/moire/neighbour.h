@@ -7,7 +7,6 @@
 
 struct mo_neighbour {
     struct mo_stress *stress;
-    int cores;  /* that the process may use */
     int spared; /* OS number of the core for what is measured */
 };
 int mo_neighbour_open(const struct mo_env *env, struct mo_neighbour *out, moire_error *err);

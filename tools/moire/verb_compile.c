@@ -13,6 +13,7 @@
 #include <unistd.h>
 #include "codegen/compile/compile.h"
 #include "models/zoo.h"
+#include "runtime/base/cores.h"
 #include "tools/moire/neighbour.h"
 #include "tools/moire/paths.h"
 #include "tools/moire/publish.h"
@@ -22,7 +23,7 @@
 static const char usage[] =
     "usage: moire compile FILE.onnx|NAME ... [--shape INPUT=d,d,...] [--threads N] [--budget SECONDS]\n"
     "                     [--store DIR] [--cc CC] [--isa avx512|avx2|base] [--candidates N] [--exact]\n"
-    "                     [--byte-price N] [--refine] [--verbose] [--json]\n\n"
+    "                     [--byte-price N] [--cores N] [--refine] [--verbose] [--json]\n\n"
     "Emits C for every convolution and matrix product, compiles it, checks it against a reference, times it\n"
     "and stores the fastest.  Layers that the store already has are skipped, so the command can be "
     "repeated,\n"
@@ -41,6 +42,9 @@ static const char usage[] =
     "products\n"
     "  --byte-price N         us that a MB of packed weights is worth: the larger, the less memory; 18 by\n"
     "                         default, 0 for the fastest kernels of a model that has the machine to itself\n"
+    "  --cores N              that a layer may get; all allowed ones by default.  Where the fastest kernel "
+    "has\n"
+    "                         fewer units than these, a second that feeds them is looked for and kept too\n"
     "  --refine               try more candidates of layers that the store already has\n"
     "  --versions N           also keep versions for several levels of pressure: see moire tune\n"
     "  --qos MS               with --versions: target of the model\n"
@@ -143,6 +147,10 @@ static int take_argument(struct mo_args *a, struct options *o) {
     } else if (mo_args_flag(a, "--candidates", true)) {
         if (!parse_number(a->value, 1, 20, &number)) return usage_error("--candidates wants 1 to 20", NULL);
         c->search.points = (int)number;
+    } else if (mo_args_flag(a, "--cores", true)) {
+        if (!parse_number(a->value, 1, MO_MAX_CORES, &number) || number != (int)number)
+            return usage_error("--cores wants 1 to 1024", NULL);
+        c->search.cores = (int)number;
     } else if (mo_args_flag(a, "--versions", true)) {
         if (!parse_number(a->value, 1, MO_STORE_VERSIONS, &number) || number != (int)number)
             return usage_error("--versions wants 1 to 5", NULL);
@@ -260,6 +268,24 @@ static void print_versions(const struct mo_search *search) {
     printf("\n");
 }
 
+/* What many cores would take, by the parts of the layers that were measured in this run. */
+static void print_cores(const struct mo_search *search, int cores) {
+    int narrow = 0, known = 0;
+    double ns = 0;
+    for (int i = 0; i < mo_search_count(search); i++) {
+        const struct mo_layer_result *r = mo_search_result(search, i);
+        if (r->part_ns <= 0) continue;
+        known++;
+        narrow += r->units < cores;
+        ns += r->part_ns * r->uses;
+    }
+    if (known)
+        printf(
+            "%d layers on %d cores: %.2f ms without barriers, each layer as long as its longest part alone; "
+            "%d have fewer units\n",
+            known, cores, ns * 1e-6, narrow);
+}
+
 static void print_table(const struct mo_search *search, const struct options *o, double seconds) {
     int n = mo_search_count(search);
     if (n)
@@ -275,6 +301,7 @@ static void print_table(const struct mo_search *search, const struct options *o,
         printf("all layers on one core: %.2f ms, %.1f GF/s (built-in kernels %.2f ms; geometric mean speedup "
                "%.2f)\n",
                t.min_ms, (double)t.flops / t.min_ms * 1e-6, t.generic_ms, t.speedup);
+    if (o->compile.search.cores > 2) print_cores(search, o->compile.search.cores);
     if (o->compile.search.versions > 1) print_versions(search);
     if (o->published)
         printf("%d compiled model%s ready to be mapped, %.1f MB with packed weights\n", o->published,
@@ -342,17 +369,18 @@ static int run_with(const struct mo_env *outer, struct options *o) {
     struct progress progress = {.env = &env, .started = mo_now(&env), .terminal = isatty(STDERR_FILENO)};
     struct mo_search_options *s = &o->compile.search;
     cpu_set_t set;
-    if (!s->jobs) s->jobs = sched_getaffinity(0, sizeof set, &set) ? 1 : CPU_COUNT(&set);
+    int allowed = sched_getaffinity(0, sizeof set, &set) ? 1 : CPU_COUNT(&set);
+    if (!s->jobs) s->jobs = allowed;
+    if (!s->cores) s->cores = allowed;
     s->store = o->store;
     s->interrupted = &stop_requested;
     s->progress = show_progress;
     s->ctx = &progress;
     catch_interrupts();
-    struct mo_neighbour neighbour = {.cores = 1};
+    struct mo_neighbour neighbour = {.stress = NULL};
     int rc = resolve_files(&env, o, &err);
     if (!rc && s->versions > 1) rc = mo_neighbour_open(&env, &neighbour, &err);
     s->stress = neighbour.stress;
-    s->cores = neighbour.cores;
     if (!rc) rc = mo_compile_models(&env, &o->compile, &search, &err);
     mo_neighbour_close(&neighbour);
     if (!rc) publish_all(&env, o);

@@ -22,6 +22,8 @@ static const char usage[] =
     "  --keep-covered keep all N: what other versions cover on this machine may be needed on another, whose\n"
     "                 profiles `moire profile` and `moire extend` make from these\n"
     "  --budget S     stop after about S seconds: fewer implementations of every layer are sampled\n"
+    "  --cores N      that a layer may get: one version has a unit for each, unless the others do nearly as "
+    "well\n"
     "All other flags are those of `moire compile`.\n\n"
     "Exit codes: as `moire compile`.\n\n"
     "Examples:\n"
