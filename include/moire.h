@@ -129,6 +129,13 @@ typedef struct moire_config {
      * and slowdown takes their place.  Without a proxy counters are only recorded. */
     const char *pressure;
     const char *proxy; /* file of `moire proxy fit`: turns counters into pressure; NULL = none */
+    /* GPUs beside the cores: "cuda", or "cuda:FILE" of a plugin; NULL = none.  Tenants that can run there do,
+     * on lets that `device_policy` (NULL = "moire-gpu") cuts, at most `device_lets` a GPU (0 = 8), in batches
+     * of at most `device_batch` (0 = 32), computing in "fp32" (NULL), "tf32", "fp16" or "bf16". */
+    const char *device, *device_policy, *device_precision;
+    int device_lets, device_batch;
+    const char *device_profiles; /* folder of share profiles, MODEL.csv; NULL, or none of the model's file
+                                    name: it is measured at load */
 } moire_config;
 MOIRE_API void moire_config_init(moire_config *config);
 
@@ -165,6 +172,10 @@ typedef struct moire_tenant_config {
      * Strassen's, an eighth less work, errors up to three times larger; there such a value spreads to one
      * other pixel or row. */
     int exact;
+    /* On a runtime with a device.  1: only there; a model that cannot run there is MOIRE_EUNSUPPORTED, and a
+     * query that a GPU fails is answered so.  0: cores take over. */
+    int device_only;
+    double rate; /* queries/s that are expected at first, for the plan of lets; 0 = not known */
 } moire_tenant_config;
 MOIRE_API void moire_tenant_config_init(moire_tenant_config *config);
 

@@ -2,7 +2,7 @@
  * api.c - the public interface: runtimes and queries. */
 #include <stdio.h>
 #include <string.h>
-#include "runtime/serve/runtime.h"
+#include "runtime/serve/gpu.h"
 #include "variants/store.h"
 
 void moire_config_init(moire_config *config) {
@@ -74,12 +74,14 @@ static int start(moire_runtime *rt, const moire_config *c, int64_t events, moire
                                   .events = events > c->record ? events : c->record};
     rc = mo_pressure_open(rt, c, ec.events > 0, &ec.source, err);
     if (!rc) rc = mo_engine_create(&ec, &rt->engine, err);
+    if (!rc) rc = mo_serve_device_open(rt, c, ec.events, &rt->device, err);
     if (!rc && rt->sampler) rc = mo_sampler_start(rt->sampler, mo_engine_guest_ring(rt->engine), err);
     return rc;
 }
 
 static void release(moire_runtime *rt) {
     mo_sampler_stop(rt->sampler); /* it writes into a ring of the engine's, which reads its value */
+    mo_serve_device_close(rt);
     mo_engine_destroy(rt->engine);
     mo_sampler_destroy(rt->sampler);
     mo_store_close(rt->store);
@@ -119,9 +121,10 @@ void moire_runtime_destroy(moire_runtime *rt, int drain) {
     if (!rt) return;
     atomic_store(&rt->closing, true);
     if (drain)
-        mo_engine_drain(rt->engine);
-    else
-        mo_engine_abort(rt->engine, MOIRE_ESHUTDOWN);
+        moire_drain(rt);
+    else if (rt->device)
+        mo_engine_abort(rt->device->engine, MOIRE_ESHUTDOWN);
+    if (!drain) mo_engine_abort(rt->engine, MOIRE_ESHUTDOWN);
     while (rt->tenants)
         mo_tenant_close(rt->tenants, MOIRE_ESHUTDOWN);
     release(rt);
@@ -137,12 +140,15 @@ int64_t moire_now(const moire_runtime *rt) {
 
 int moire_drain(moire_runtime *rt) {
     if (!rt) return MOIRE_EINVAL;
+    if (rt->device) mo_engine_drain(rt->device->engine); /* first: cores take over what a GPU fails */
     mo_engine_drain(rt->engine);
     return MOIRE_OK;
 }
 
 int moire_cancel(moire_runtime *rt, moire_query query) {
-    return rt ? mo_engine_cancel(rt->engine, query) : MOIRE_EINVAL;
+    if (!rt) return MOIRE_EINVAL;
+    if (!(query & MO_GPU_QUERY)) return mo_engine_cancel(rt->engine, query);
+    return rt->device ? mo_engine_cancel(rt->device->engine, query & ~MO_GPU_QUERY) : MOIRE_ESTALE;
 }
 
 int moire_submit(moire_tenant *t, const moire_tensor *inputs, int n_inputs, int64_t arrival_ns,
@@ -153,6 +159,7 @@ int moire_submit(moire_tenant *t, const moire_tensor *inputs, int n_inputs, int6
     if (atomic_load(&rt->closing)) return mo_fail(err, MOIRE_ESHUTDOWN, "the runtime is shutting down");
     int rc = mo_request_check(t, inputs, n_inputs, err);
     if (rc) return rc;
+    if (t->gpu) return mo_serve_gpu_submit(t->gpu, inputs, arrival_ns, callback, user, handle, err);
     struct mo_request *request = mo_request_take(t);
     if (!request)
         return mo_fail(err, MOIRE_ENOMEM, "out of memory for the inputs of a query of '%s'", t->name);
@@ -215,10 +222,14 @@ int moire_run(moire_tenant *t, const moire_tensor *inputs, int n_inputs, moire_t
 }
 
 /* --- for the bench --- */
+struct mo_engine *mo_runtime_engine(const moire_runtime *rt) {
+    return rt->device ? rt->device->engine : rt->engine;
+}
+
 void mo_runtime_stats(moire_runtime *rt, struct mo_sched_stats *out) {
-    mo_engine_stats(rt->engine, out);
+    mo_engine_stats(mo_runtime_engine(rt), out);
 }
 
 void mo_runtime_stats_reset(moire_runtime *rt) {
-    mo_engine_stats_reset(rt->engine);
+    mo_engine_stats_reset(mo_runtime_engine(rt));
 }

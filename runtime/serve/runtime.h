@@ -8,6 +8,8 @@
 #include "runtime/sched/engine_live.h"
 
 struct mo_store;
+struct mo_serve_device;
+struct mo_serve_gpu;
 
 struct moire_runtime {
     struct mo_env env;
@@ -16,9 +18,10 @@ struct moire_runtime {
     const struct mo_policy *policy;
     struct mo_store *store; /* NULL: generic kernels only */
     enum mo_isa isa;
-    struct mo_sampler *sampler; /* of counters; NULL: observed slowdown only */
-    bool recording;             /* plans are to be stored: always from ONNX, see mo_image_record() */
-    struct mo_lock loading;     /* one load or unload at a time */
+    struct mo_serve_device *device; /* GPUs (serve/gpu.h); NULL = none */
+    struct mo_sampler *sampler;     /* of counters; NULL: observed slowdown only */
+    bool recording;                 /* plans are to be stored: always from ONNX, see mo_image_record() */
+    struct mo_lock loading;         /* one load or unload at a time */
     int n_tenants;
     moire_tenant *tenants; /* linked by next */
     _Atomic bool closing;
@@ -45,12 +48,15 @@ struct moire_tenant {
     moire_tensor *outputs; /* n_instances rows of n_outputs */
     size_t request_bytes;
     struct mo_lock pool_lock;
-    struct mo_request *pool; /* free requests */
+    struct mo_request *pool;  /* free requests */
+    struct mo_serve_gpu *gpu; /* what it has on GPUs, where it runs then; NULL = cores */
 };
 
 /* As moire_runtime_create(), with another environment (NULL = POSIX) and event rings of `events` entries. */
 int mo_runtime_create(const moire_config *config, const struct mo_env *env, int64_t events,
                       moire_runtime **out, moire_error *err);
+/* Of the engine that tenants of a runtime with a device run on; of the cores' where it has none. */
+struct mo_engine *mo_runtime_engine(const moire_runtime *runtime);
 void mo_runtime_stats(moire_runtime *runtime, struct mo_sched_stats *out);
 void mo_runtime_stats_reset(moire_runtime *runtime);
 /* As moire_record(); what happened before `since` is marked as not of interest. */

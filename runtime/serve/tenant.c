@@ -5,7 +5,7 @@
 #include "codegen/frontend.h"
 #include "runtime/plan/versions.h"
 #include "runtime/sched/calibrate.h"
-#include "runtime/serve/runtime.h"
+#include "runtime/serve/gpu.h"
 
 enum { REPETITIONS = 3, SPARE_INSTANCES = 2, MAX_NAME = 200, LEAST_INSTANCES = 3 };
 static const int64_t POOL_BYTES = INT64_C(1) << 30; /* arenas of one tenant */
@@ -208,6 +208,8 @@ static int load(moire_tenant *t, const char *path, const moire_tenant_config *c,
     if (!rc) rc = build_instances(t, err);
     if (!rc) rc = measure(t, err);
     if (!rc) rc = open_tenant(t, c, err);
+    if (!rc && t->runtime->device && (rc = mo_serve_gpu_open(t, path, c, &t->gpu, err)))
+        mo_engine_close(t->runtime->engine, t->index, rc);
     return rc;
 }
 
@@ -252,6 +254,7 @@ int moire_load(moire_runtime *rt, const char *path, const moire_tenant_config *c
 
 void mo_tenant_close(moire_tenant *t, int code) {
     moire_runtime *rt = t->runtime;
+    if (t->gpu) mo_serve_gpu_close(t->gpu, code);
     mo_engine_close(rt->engine, t->index, code);
     mo_lock_take(rt->env.sys, &rt->loading);
     rt->n_tenants--;

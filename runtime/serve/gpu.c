@@ -1,0 +1,223 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * gpu.c - tenants on GPUs: loading, profiles, closing; see gpu.h.  Queries are in gpu_request.c. */
+#include "runtime/serve/gpu.h"
+
+#include <stdio.h>
+#include <string.h>
+#include "runtime/gpu/measure.h"
+#include "runtime/planner/share_table.h"
+#include "runtime/serve/gpu_request.h"
+
+enum { SEGMENTS = 8, BATCH = 32, REPETITIONS = 5, WORD = 200 };
+static const int64_t CELL_NS = 20000000;
+
+/* --- a runtime's device --------------------------------------------------------------------------------- */
+static int start_engine(moire_runtime *rt, const moire_config *c, int64_t events, struct mo_serve_device *d,
+                        moire_error *err) {
+    const char *name = c->device_policy ? c->device_policy : "moire-gpu";
+    const struct mo_policy *policy = mo_policy_find(name);
+    if (!policy || !policy->gpus)
+        return mo_fail(err, MOIRE_EINVAL, "no policy '%s' for GPUs; moire-gpu is one", name);
+    struct mo_engine_gpu_config gpu = {
+        .ops = d->device.ops, .system = d->device.system, .gpus = &d->gpus, .max_batch = d->max_batch};
+    struct mo_engine_config ec = {.env = &rt->env,
+                                  .policy = policy,
+                                  .max_queries =
+                                      c->max_queries ? c->max_queries : (int)rt->env.limits.queries,
+                                  .max_tenants = (int)rt->env.limits.tenants,
+                                  .events = events,
+                                  .gpu = &gpu};
+    return mo_engine_create(&ec, &d->engine, err);
+}
+
+static int read_options(const moire_config *c, struct mo_serve_device *d, moire_error *err) {
+    d->max_batch = c->device_batch ? c->device_batch : BATCH;
+    if (d->max_batch < 1 || d->max_batch > MO_SHARE_BATCH)
+        return mo_fail(err, MOIRE_EINVAL, "config: device_batch must be 1 to %d", MO_SHARE_BATCH);
+    if (c->device_precision && !mo_gpu_precision_of(c->device_precision, &d->precision))
+        return mo_fail(err, MOIRE_EINVAL, "config: no precision '%s': fp32, tf32, fp16, bf16",
+                       c->device_precision);
+    return MOIRE_OK;
+}
+
+int mo_serve_device_open(moire_runtime *rt, const moire_config *c, int64_t events,
+                         struct mo_serve_device **out, moire_error *err) {
+    *out = NULL;
+    if (!c->device) return MOIRE_OK;
+    struct mo_serve_device *d = *out = mo_alloc(&rt->env, sizeof *d);
+    if (!d) return mo_fail(err, MOIRE_ENOMEM, "out of memory for a device");
+    size_t n = c->device_profiles ? strlen(c->device_profiles) + 1 : 0;
+    if (n && !(d->folder = mo_alloc(&rt->env, n)))
+        return mo_fail(err, MOIRE_ENOMEM, "out of memory for a device");
+    if (n) memcpy(d->folder, c->device_profiles, n);
+    int code = read_options(c, d, err);
+    if (!code) code = mo_gpu_device_open(&rt->env, c->device, NULL, &d->device, err);
+    if (!code) code = mo_gpu_device_gpus(&d->device, c->device_lets, &d->gpus, err);
+    return code ? code : start_engine(rt, c, events, d, err);
+}
+
+void mo_serve_device_close(moire_runtime *rt) {
+    struct mo_serve_device *d = rt->device;
+    if (!d) return;
+    mo_engine_destroy(d->engine);
+    mo_gpu_device_close(&d->device);
+    mo_free(&rt->env, d->folder);
+    mo_free(&rt->env, d);
+    rt->device = NULL;
+}
+
+/* --- profiles ------------------------------------------------------------------------------------------- */
+/* FOLDER/NAME.csv, where NAME is the model's file without ".onnx".  MOIRE_EIO: there is none. */
+static int read_profile(const moire_tenant *t, const char *path, struct mo_share_profile **out,
+                        moire_error *err) {
+    const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
+    size_t n = strlen(name);
+    char file[1024];
+    struct mo_share_table table;
+    if (n > 5 && !strcmp(name + n - 5, ".onnx")) n -= 5;
+    if (snprintf(file, sizeof file, "%s/%.*s.csv", t->runtime->device->folder, (int)(n < WORD ? n : WORD),
+                 name) >= (int)sizeof file)
+        return mo_fail(err, MOIRE_ELIMIT, "device_profiles: too long a path");
+    int code = mo_share_table_read(&t->runtime->env, file, &table, err);
+    if (code) return code;
+    *out = table.profile;
+    table.profile = NULL;
+    mo_share_table_free(&table);
+    return MOIRE_OK;
+}
+
+/* On lets of 1, 2, 4, ... units and the whole GPU: between them the profile's own law holds. */
+static int measure_profile(moire_tenant *t, int gpu, const struct mo_gpu_programs *p,
+                           struct mo_share_profile **out, moire_error *err) {
+    const struct mo_serve_device *d = t->runtime->device;
+    const struct mo_plan_kind *whole = mo_gpus_kind(&d->gpus, gpu);
+    struct mo_plan_kind kind = *whole;
+    struct mo_measured model;
+    double link;
+    kind.n_sizes = 0;
+    for (int i = 0; i < whole->n_sizes; i++)
+        if (!i || i + 1 == whole->n_sizes || whole->sizes[i] >= 2 * kind.sizes[kind.n_sizes - 1])
+            kind.sizes[kind.n_sizes++] = whole->sizes[i];
+    struct mo_measure_options o = {.kind = &kind,
+                                   .repetitions = REPETITIONS,
+                                   .cell_ns = CELL_NS,
+                                   .memory_bytes_ns = mo_measure_memory_rate(whole->name)};
+    int code = mo_measured_open(&d->device, gpu, p->n, p->program, &model, err);
+    if (!code) code = mo_measure_shares(&model, &o, out, &link, err);
+    if (!code) (*out)->copy_bytes_ns = link;
+    mo_measured_close(&model);
+    return code;
+}
+
+static int get_profiles(struct mo_serve_gpu *s, const char *path, const struct mo_gpu_programs *p,
+                        moire_error *err) {
+    const struct mo_serve_device *d = s->tenant->runtime->device;
+    int code = MOIRE_OK;
+    for (int g = 0; g < d->gpus.n_gpus && !code; g++) {
+        struct mo_share_profile **share = &s->share[d->gpus.kind[g]];
+        if (*share) continue;
+        code = d->folder ? read_profile(s->tenant, path, share, err) : MOIRE_EIO;
+        if (code == MOIRE_EIO) code = measure_profile(s->tenant, g, p, share, err);
+    }
+    return code;
+}
+
+/* Parts of the whole by the nominal work of the segments: bytes moved, plus operations at ten a byte. */
+static int make_layers(struct mo_serve_gpu *s, const struct mo_gpu_program *p, moire_error *err) {
+    const struct mo_env *env = &s->tenant->runtime->env;
+    int64_t *ns = mo_alloc(env, (size_t)p->n_segments * sizeof *ns);
+    s->profile = ns ? mo_profile_create(env, p->n_segments, 1) : NULL;
+    for (int i = 0; s->profile && i < p->n_segments; i++)
+        ns[i] = 1 + p->segments[i].moved + p->segments[i].flops / 10;
+    if (s->profile) {
+        mo_profile_record(s->profile, 1, ns);
+        mo_profile_finish(s->profile);
+    }
+    mo_free(env, ns);
+    return s->profile ? MOIRE_OK : mo_fail(err, MOIRE_ENOMEM, "out of memory for a profile");
+}
+
+/* --- a tenant ------------------------------------------------------------------------------------------- */
+static void destroy(struct mo_serve_gpu *s) {
+    const struct mo_env *env = &s->tenant->runtime->env;
+    mo_gpu_requests_free(s);
+    for (int k = 0; k < MO_PLAN_KINDS; k++)
+        mo_share_destroy(s->share[k]);
+    mo_profile_destroy(s->profile);
+    mo_free(env, s->offset);
+    mo_free(env, s);
+}
+
+static int open_in_engine(struct mo_serve_gpu *s, const moire_tenant_config *c,
+                          const struct mo_gpu_programs *p, moire_error *err) {
+    moire_runtime *rt = s->tenant->runtime;
+    const struct mo_serve_device *d = rt->device;
+    struct mo_engine_gpu_tenant t = {.model = &mo_serve_gpu_model,
+                                     .self = s,
+                                     .n_rungs = p->n,
+                                     .n_inputs = s->n_inputs,
+                                     .n_outputs = s->n_outputs,
+                                     .n_segments = p->program[0]->n_segments};
+    int64_t queue = c->queue ? c->queue : rt->env.limits.queue;
+    int most = 0;
+    for (int k = 0; k < d->gpus.n_kinds; k++)
+        if (d->gpus.kinds[k].max_lets > most) most = d->gpus.kinds[k].max_lets;
+    t.sched = (struct mo_sched_tenant_config){.qos_ns = c->qos_ns,
+                                              .best_effort = c->cls == MOIRE_BEST_EFFORT,
+                                              .shed_late = c->shed_late != 0,
+                                              .priority = c->priority,
+                                              .queue = (int)queue,
+                                              .instances = d->gpus.n_gpus * (most + 1) * p->batch[p->n - 1],
+                                              .profile = s->profile,
+                                              .share = (const struct mo_share_profile *const *)s->share,
+                                              .declared = c->rate};
+    for (int i = 0; i < p->n; i++) {
+        t.batch[i] = p->batch[i];
+        t.program[i] = p->program[i];
+    }
+    for (int i = 0; i < s->n_outputs; i++)
+        if (p->program[0]->outputs[i].bytes > t.output_bytes)
+            t.output_bytes = p->program[0]->outputs[i].bytes;
+    return mo_engine_gpu_open(d->engine, &t, &s->index, err);
+}
+
+int mo_serve_gpu_open(moire_tenant *tenant, const char *path, const moire_tenant_config *c,
+                      struct mo_serve_gpu **out, moire_error *err) {
+    moire_runtime *rt = tenant->runtime;
+    struct mo_serve_device *d = rt->device;
+    struct mo_gpu_programs programs;
+    moire_error why;
+    struct mo_gpu_programs_request request = {
+        .path = path,
+        .shapes = c->shapes,
+        .n_shapes = c->n_shapes,
+        .exact = c->exact != 0,
+        .max_batch = d->max_batch,
+        .options = {.precision = d->precision, .model = ++d->models, .max_segments = SEGMENTS}};
+    *out = NULL;
+    int code = mo_gpu_programs_make(&rt->env, &request, &programs, &why);
+    if (code == MOIRE_EUNSUPPORTED && !c->device_only) {
+        mo_log(&rt->env, MOIRE_LOG_WARN, "'%s' runs on cores: %s", tenant->name, why.message);
+        return MOIRE_OK;
+    }
+    if (code) return mo_fail(err, code, "%s", why.message);
+    struct mo_serve_gpu *s = mo_alloc(&rt->env, sizeof *s);
+    code = s ? MOIRE_OK : mo_fail(err, MOIRE_ENOMEM, "out of memory for '%s'", tenant->name);
+    if (!code) {
+        s->tenant = tenant;
+        s->fixed = c->device_only != 0;
+        code = mo_gpu_requests_init(s, programs.program[0], err);
+    }
+    if (!code) code = get_profiles(s, path, &programs, err);
+    if (!code) code = make_layers(s, programs.program[0], err);
+    if (!code) code = open_in_engine(s, c, &programs, err);
+    mo_gpu_programs_free(&programs);
+    if (code && s) destroy(s);
+    if (!code) *out = s;
+    return code;
+}
+
+void mo_serve_gpu_close(struct mo_serve_gpu *s, int code) {
+    mo_engine_close(s->tenant->runtime->device->engine, s->index, code);
+    destroy(s);
+}

@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * gpu.h - tenants on GPUs behind the public calls: the device of a runtime with its engine, and what a tenant
+ * has there.
+ *
+ * A model that can be lowered runs on the GPUs, where the runtime has any; its plan for cores stays, and
+ * takes over a query that a GPU failed (illegal access, hang, lost, out of memory), unless the tenant says
+ * `device_only`.  A model that cannot be lowered runs on cores, with one line in the log.
+ *
+ * A query's tensors lie in staging memory from submit to release, so nothing is copied on the host but by
+ * moire_submit().  Handles of queries on GPUs have bit 31 set, which no slot number reaches. */
+#ifndef MO_SERVE_GPU_H
+#define MO_SERVE_GPU_H
+#include "runtime/gpu/loader.h"
+#include "runtime/gpu/program.h"
+#include "runtime/sched/engine_gpu.h"
+#include "runtime/serve/runtime.h"
+
+#define MO_GPU_QUERY (UINT64_C(1) << 31)
+
+/* --- programs: gpu_programs.c --- */
+/* One program for each batch 1, 2, 4, ... that the model can be loaded for. */
+struct mo_gpu_programs {
+    int n;
+    int batch[MO_ENGINE_RUNGS];
+    struct mo_gpu_program *program[MO_ENGINE_RUNGS];
+};
+struct mo_gpu_programs_request {
+    const char *path; /* ONNX */
+    const moire_shape *shapes;
+    int n_shapes;
+    bool exact;
+    int max_batch;
+    struct mo_gpu_options options;
+};
+/* A model whose first dimensions do not follow the batch has one program, for one query.  MOIRE_EUNSUPPORTED
+ * names node and operator that cannot be lowered. */
+int mo_gpu_programs_make(const struct mo_env *env, const struct mo_gpu_programs_request *request,
+                         struct mo_gpu_programs *out, moire_error *err);
+void mo_gpu_programs_free(struct mo_gpu_programs *programs);
+
+/* --- a runtime's device --- */
+struct mo_serve_device {
+    struct mo_gpu_device device;
+    struct mo_gpus gpus;
+    struct mo_engine *engine;
+    const char *profiles; /* folder, NULL = measured at load */
+    char *folder;         /* owned copy of it */
+    enum mo_gpu_precision precision;
+    int max_batch;
+    uint64_t models; /* loaded so far */
+};
+/* As the config says; *out NULL when it names no device. */
+int mo_serve_device_open(moire_runtime *runtime, const moire_config *config, int64_t events,
+                         struct mo_serve_device **out, moire_error *err);
+void mo_serve_device_close(moire_runtime *runtime); /* every tenant is closed */
+
+/* --- a tenant on it --- */
+struct mo_gpu_request;
+struct mo_serve_gpu {
+    moire_tenant *tenant;
+    int index;                                     /* in the device's engine */
+    struct mo_share_profile *share[MO_PLAN_KINDS]; /* owned */
+    struct mo_profile *profile;                    /* a layer a segment */
+    int n_inputs, n_outputs;
+    int64_t staging_bytes; /* of a query */
+    int64_t *offset;       /* [n_inputs + n_outputs] into it */
+    struct mo_lock pool_lock;
+    struct mo_gpu_request *pool; /* free ones */
+    _Atomic int64_t moved;       /* queries that the cores took over */
+    bool fixed;                  /* device_only */
+};
+/* Puts the tenant, whose plan is there, on the GPUs; *out NULL: it stays on cores. */
+int mo_serve_gpu_open(moire_tenant *tenant, const char *path, const moire_tenant_config *config,
+                      struct mo_serve_gpu **out, moire_error *err);
+/* Ends the open queries with `code` and frees it. */
+void mo_serve_gpu_close(struct mo_serve_gpu *gpu, int code);
+/* As moire_submit(); inputs have been checked. */
+int mo_serve_gpu_submit(struct mo_serve_gpu *gpu, const moire_tensor *inputs, int64_t arrival,
+                        moire_callback callback, void *user, moire_query *handle, moire_error *err);
+#endif

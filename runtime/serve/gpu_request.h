@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * gpu_request.h - a query on GPUs between submit and answer, its tensors in staging memory; inside
+ * runtime/serve. */
+#ifndef MO_SERVE_GPU_REQUEST_H
+#define MO_SERVE_GPU_REQUEST_H
+#include "runtime/serve/gpu.h"
+
+struct mo_gpu_request {
+    struct mo_gpu_request *next;
+    moire_callback callback;
+    void *user;
+    char *staging;
+    moire_tensor outputs[]; /* n_outputs, into staging */
+};
+
+/* Where the tensors of a query lie. */
+int mo_gpu_requests_init(struct mo_serve_gpu *gpu, const struct mo_gpu_program *one, moire_error *err);
+void mo_gpu_requests_free(struct mo_serve_gpu *gpu);
+extern const struct mo_engine_gpu_model mo_serve_gpu_model;
+#endif

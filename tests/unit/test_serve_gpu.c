@@ -1,0 +1,294 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * test_serve_gpu.c - tenants on GPUs behind the public calls, on a toy plugin: queries are answered by the
+ * GPU, in batches; what it fails the cores answer rightly; and nothing is left behind. */
+#define _GNU_SOURCE
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include "models/zoo.h"
+#include "runtime/serve/gpu.h"
+#include "tests/unit/toy_gpu.h"
+
+enum { SIDE = 32, PIXELS = SIDE * SIDE, QUERIES = 120, CLASSES = 10 };
+
+static char folder[] = "/tmp/moire-serve-gpu-XXXXXX";
+static char model[512];
+
+static int make_model(void **state) {
+    (void)state;
+    struct mo_env env = mo_env_default();
+    if (!mkdtemp(folder)) return -1;
+    return mo_zoo_path(&env, "lenet", folder, model, sizeof model, NULL);
+}
+
+static int remove_model(void **state) {
+    (void)state;
+    unlink(model);
+    return rmdir(folder);
+}
+
+/* A machine whose shared objects are the toy plugin. */
+struct machine {
+    struct mo_sys sys;
+    struct mo_env env;
+    struct mo_gpu_ops ops;
+    struct mo_gpu_system *system; /* the one that was opened */
+    int open;
+};
+static struct machine machine;
+
+static int open_system(const struct mo_gpu_config *config, struct mo_gpu_system **out, moire_error *err) {
+    struct toy_gpu toy;
+    (void)err;
+    toy_gpu_open(&toy, config->env, 1, TOY_UNITS);
+    *out = machine.system = toy.system;
+    machine.open++;
+    return MOIRE_OK;
+}
+
+static void close_system(struct mo_gpu_system *system) {
+    struct toy_gpu toy = {&machine.ops, system};
+    struct toy_gpu_counts c = toy_gpu_counts(&toy);
+    assert_int_equal(c.broken, 0);
+    assert_int_equal(c.lets, 0);
+    assert_int_equal(c.programs, 0);
+    assert_int_equal(c.staging, 0);
+    toy_gpu_close(&toy);
+    machine.open--;
+}
+
+static const struct mo_gpu_ops *plugin(void) {
+    return &machine.ops;
+}
+static void *dl_open(void *self, const char *path, char *reason, size_t n) {
+    (void)self, (void)reason, (void)n;
+    return strstr(path, "libmoire-cuda.so") ? &machine : NULL;
+}
+static void *dl_sym(void *self, void *object, const char *symbol) {
+    mo_gpu_plugin_function *f = plugin;
+    void *out;
+    (void)self, (void)object, (void)symbol;
+    memcpy(&out, &f, sizeof out);
+    return out;
+}
+static void dl_close(void *self, void *object) {
+    (void)self, (void)object;
+}
+
+static moire_runtime *start(void) {
+    struct toy_gpu toy;
+    moire_runtime *rt = NULL;
+    moire_error err = {0};
+    machine.sys = *mo_sys_posix();
+    machine.env = mo_env_default();
+    toy_gpu_open(&toy, &machine.env, 1, 1);
+    machine.ops = *toy.ops;
+    toy_gpu_close(&toy);
+    machine.ops.open = open_system;
+    machine.ops.close = close_system;
+    machine.sys.dl_open = dl_open;
+    machine.sys.dl_sym = dl_sym;
+    machine.sys.dl_close = dl_close;
+    machine.env.sys = &machine.sys;
+    moire_config c;
+    moire_config_init(&c);
+    c.generic_only = 1;
+    c.threads = 2;
+    c.device = "cuda";
+    c.device_batch = 8;
+    int rc = mo_runtime_create(&c, &machine.env, 1 << 12, &rt, &err);
+    if (rc) print_message("%s\n", err.message);
+    assert_int_equal(rc, MOIRE_OK);
+    return rt;
+}
+
+static moire_tenant *load(moire_runtime *rt, int device_only) {
+    moire_tenant_config c;
+    moire_tenant *t = NULL;
+    moire_error err = {0};
+    moire_tenant_config_init(&c);
+    c.qos_ns = INT64_C(5000000000);
+    c.device_only = device_only;
+    c.rate = 100;
+    int rc = moire_load(rt, model, &c, &t, &err);
+    if (rc) print_message("%s\n", err.message);
+    assert_int_equal(rc, MOIRE_OK);
+    assert_non_null(t->gpu);
+    return t;
+}
+
+struct record {
+    _Atomic int answers, code;
+    float out[CLASSES];
+    char message[160];
+};
+
+static void note(void *user, const moire_answer *a) {
+    struct record *r = user;
+    if (a->code == MOIRE_OK) memcpy(r->out, a->outputs[0].data, sizeof r->out);
+    snprintf(r->message, sizeof r->message, "%.150s", a->message);
+    atomic_store(&r->code, a->code);
+    atomic_fetch_add(&r->answers, 1);
+}
+
+static void ask(moire_tenant *t, int seed, struct record *r) {
+    float pixels[PIXELS];
+    for (int i = 0; i < PIXELS; i++)
+        pixels[i] = (float)((i * 7 + seed * 13) % 97) / 97;
+    moire_tensor in = {.dtype = MOIRE_F32, .rank = 4, .shape = {1, 1, SIDE, SIDE}, .data = pixels};
+    in.bytes = sizeof pixels;
+    moire_error err = {0};
+    int rc = moire_submit(t, &in, 1, 0, note, r, NULL, &err);
+    if (rc) print_message("%s\n", err.message);
+    assert_int_equal(rc, MOIRE_OK);
+}
+
+static void ask_all(moire_runtime *rt, moire_tenant *t, struct record *r) {
+    memset(r, 0, QUERIES * sizeof *r);
+    for (int i = 0; i < QUERIES; i++)
+        ask(t, i, &r[i]);
+    moire_drain(rt);
+    for (int i = 0; i < QUERIES; i++)
+        assert_int_equal(r[i].answers, 1);
+}
+
+static float first_pixel(int seed) {
+    return (float)((seed * 13) % 97) / 97;
+}
+
+static void queries_run_in_batches_on_the_gpu(void **state) {
+    (void)state;
+    static struct record r[QUERIES];
+    moire_runtime *rt = start();
+    moire_tenant *t = load(rt, 0);
+    struct mo_sched_stats stats;
+    ask_all(rt, t, r);
+    int segments = t->gpu->profile->n_layers;
+    for (int i = 0; i < QUERIES; i++) {
+        assert_int_equal(r[i].code, MOIRE_OK);
+        assert_true(r[i].out[0] == toy_gpu_answer(first_pixel(i), segments));
+    }
+    mo_runtime_stats(rt, &stats);
+    assert_int_equal(stats.ok, QUERIES);
+    assert_true(stats.blocks < QUERIES && stats.members == QUERIES);
+    assert_int_equal(moire_unload(t, NULL), MOIRE_OK);
+    moire_runtime_destroy(rt, 1);
+    assert_int_equal(machine.open, 0);
+}
+
+/* What the cores say of the same inputs. */
+static void reference(struct record *r) {
+    moire_config c;
+    moire_config_init(&c);
+    c.generic_only = 1;
+    c.threads = 2;
+    moire_runtime *rt;
+    moire_tenant *t;
+    moire_tenant_config tc;
+    moire_tenant_config_init(&tc);
+    assert_int_equal(moire_runtime_create(&c, &rt, NULL), MOIRE_OK);
+    assert_int_equal(moire_load(rt, model, &tc, &t, NULL), MOIRE_OK);
+    ask_all(rt, t, r);
+    moire_runtime_destroy(rt, 1);
+}
+
+static bool same(const struct record *a, const struct record *b) {
+    for (int i = 0; i < CLASSES; i++)
+        if (a->out[i] != b->out[i]) return false;
+    return true;
+}
+
+static void cores_take_over_what_the_gpu_fails(void **state) {
+    (void)state;
+    static const int codes[] = {MOIRE_EDEVICE, MOIRE_ENOMEM, MOIRE_EFAILED};
+    static struct record r[QUERIES], want[QUERIES];
+    reference(want);
+    for (size_t k = 0; k < sizeof codes / sizeof *codes; k++) {
+        moire_runtime *rt = start();
+        moire_tenant *t = load(rt, 0);
+        struct toy_gpu toy = {&machine.ops, machine.system};
+        toy_gpu_fail(&toy, &(struct toy_gpu_faults){.work = 3, .code = codes[k]});
+        ask_all(rt, t, r);
+        int moved = 0;
+        for (int i = 0; i < QUERIES; i++) {
+            assert_int_equal(r[i].code, MOIRE_OK);
+            moved += same(&r[i], &want[i]);
+        }
+        assert_true(moved > 0);
+        assert_int_equal(atomic_load(&t->gpu->moved), moved);
+        moire_runtime_destroy(rt, 1);
+        assert_int_equal(machine.open, 0);
+    }
+}
+
+static void without_cores_the_failure_is_the_answer(void **state) {
+    (void)state;
+    static struct record r[QUERIES];
+    moire_runtime *rt = start();
+    moire_tenant *t = load(rt, 1);
+    struct toy_gpu toy = {&machine.ops, machine.system};
+    toy_gpu_fail(&toy, &(struct toy_gpu_faults){.work = 2, .hangs = true, .code = MOIRE_EDEVICE});
+    ask_all(rt, t, r);
+    int failed = 0;
+    for (int i = 0; i < QUERIES; i++) {
+        failed += r[i].code == MOIRE_EDEVICE;
+        if (r[i].code == MOIRE_EDEVICE) assert_non_null(strstr(r[i].message, "GPU 0: toy: "));
+    }
+    assert_true(failed > 0);
+    moire_runtime_destroy(rt, 1);
+}
+
+static void a_device_that_is_not_there_is_said(void **state) {
+    (void)state;
+    moire_config c;
+    moire_runtime *rt;
+    moire_error err = {0};
+    moire_config_init(&c);
+    c.threads = 1;
+    c.device = "nothere";
+    assert_int_equal(moire_runtime_create(&c, &rt, &err), MOIRE_EUNSUPPORTED);
+    assert_non_null(strstr(err.message, "libmoire-nothere.so"));
+    moire_runtime_destroy(start(), 1);
+    c.device = "cuda";
+    c.device_policy = "fcfs";
+    assert_int_equal(mo_runtime_create(&c, &machine.env, 0, &rt, &err), MOIRE_EINVAL);
+    assert_non_null(strstr(err.message, "no policy 'fcfs' for GPUs"));
+    c.device_policy = NULL;
+    c.device_precision = "fp12";
+    assert_int_equal(mo_runtime_create(&c, &machine.env, 0, &rt, &err), MOIRE_EINVAL);
+    assert_non_null(strstr(err.message, "fp12"));
+}
+
+static void a_destroyed_runtime_answers_all(void **state) {
+    (void)state;
+    static struct record r[QUERIES];
+    moire_runtime *rt = start();
+    moire_tenant *t = load(rt, 0);
+    struct toy_gpu toy = {&machine.ops, machine.system};
+    toy_gpu_stretch(&toy, 50);
+    memset(r, 0, sizeof r);
+    for (int i = 0; i < QUERIES; i++)
+        ask(t, i, &r[i]);
+    moire_runtime_destroy(rt, 0);
+    for (int i = 0; i < QUERIES; i++)
+        assert_int_equal(r[i].answers, 1);
+    assert_int_equal(machine.open, 0);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(queries_run_in_batches_on_the_gpu),
+        cmocka_unit_test(cores_take_over_what_the_gpu_fails),
+        cmocka_unit_test(without_cores_the_failure_is_the_answer),
+        cmocka_unit_test(a_destroyed_runtime_answers_all),
+        cmocka_unit_test(a_device_that_is_not_there_is_said),
+    };
+    return cmocka_run_group_tests(tests, make_model, remove_model);
+}
