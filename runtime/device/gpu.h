@@ -136,8 +136,8 @@ struct mo_gpu_ops {
     /* Makes the contexts of units [first, first + units) so that let_open() of them takes microseconds. */
     int (*let_warm)(struct mo_gpu_system *system, int gpu, int first, int units, moire_error *err);
     int (*let_queued)(struct mo_gpu_let *let); /* runs accepted and not ended */
-    /* Runs a kernel that notes the SMs it sees; waits for it.  Bit i of sms: SM i.  For proofs, not service.
-     */
+    /* Runs a kernel that notes the SMs it sees, and waits for it (so not from a completion).  Bit i of sms:
+     * SM i. For proofs, not for service. */
     int (*let_probe)(struct mo_gpu_let *let, uint64_t sms[MO_GPU_SM_WORDS], moire_error *err);
 
     /* Puts a program, which is for one batch, on a GPU: weights once for all lets and all programs of the

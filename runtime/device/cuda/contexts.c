@@ -6,7 +6,7 @@
 static unsigned groups_of(const struct mo_cuda_driver *cu, const struct mo_cu_resource *all, unsigned least,
                           unsigned *result) {
     unsigned n = 0;
-    *result = cu->sm_split(NULL, &n, all, NULL, 0, least);
+    *result = cu->sm_split(NULL, &n, (const void *)all, NULL, 0, least);
     return *result ? 0 : n;
 }
 
@@ -33,11 +33,11 @@ int mo_cuda_split(struct mo_cuda_gpu *gpu, moire_error *err) {
     const struct mo_cuda_driver *cu = &gpu->system->cu;
     struct mo_cu_resource all = {0}, rest = {0};
     unsigned size = 0, n = 0;
-    unsigned r = cu->device_resource(gpu->device, &all, MO_CU_RESOURCE_SM);
+    unsigned r = cu->device_resource(gpu->device, (void *)&all, MO_CU_RESOURCE_SM);
     if (r) return mo_cuda_fail(gpu, r, err, "ask for its SMs");
     const int rc = unit_size(gpu, &all, &size, &n, err);
     if (rc) return rc;
-    r = cu->sm_split(gpu->groups, &n, &all, &rest, 0, size);
+    r = cu->sm_split((void *)gpu->groups, &n, (const void *)&all, (void *)&rest, 0, size);
     if (r) return mo_cuda_fail(gpu, r, err, "split its SMs");
     gpu->rest_sms = rest.type == MO_CU_RESOURCE_SM ? (int)rest.sm.count : 0;
     gpu->groups[n] = rest;
@@ -64,7 +64,7 @@ static int make_green(struct mo_cuda_gpu *gpu, struct mo_cuda_context *c, moire_
     const struct mo_cuda_driver *cu = &gpu->system->cu;
     mo_cu_resource_desc desc = NULL;
     const bool whole = c->units == gpu->info.units && gpu->rest_sms > 0;
-    unsigned r = cu->resource_desc(&desc, &gpu->groups[c->first], (unsigned)(c->units + whole));
+    unsigned r = cu->resource_desc(&desc, (void *)&gpu->groups[c->first], (unsigned)(c->units + whole));
     if (r) return mo_cuda_fail(gpu, r, err, "describe the SMs of a let");
     r = cu->green_create(&c->green, desc, gpu->device, MO_CU_GREEN_DEFAULT_STREAM);
     if (r) return mo_cuda_fail(gpu, r, err, "make the green context of a let");

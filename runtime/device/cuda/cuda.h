@@ -164,7 +164,8 @@ void mo_cuda_programs_close(struct mo_cuda_gpu *gpu);
 /* open.c, lets.c, probe.c, nvml.c: rows of struct mo_gpu_ops */
 int mo_cuda_open(const struct mo_gpu_config *config, struct mo_gpu_system **out, moire_error *err);
 void mo_cuda_close(struct mo_gpu_system *s);
-int mo_cuda_gpu_of(struct mo_gpu_system *s, int index, struct mo_cuda_gpu **out, moire_error *err);
+/* NULL (MOIRE_EINVAL): there is no such GPU. */
+struct mo_cuda_gpu *mo_cuda_gpu_of(struct mo_gpu_system *s, int index, moire_error *err);
 int mo_cuda_let_open(struct mo_gpu_system *s, int gpu, int first, int units, int priority,
                      struct mo_gpu_let **out, moire_error *err);
 void mo_cuda_let_close(struct mo_gpu_let *let);

@@ -67,7 +67,11 @@ struct mo_cu_context_params {
     void *cig;
 };
 
-/* X(field, symbol, optional, arguments).  Pointers to the structs above are `void *` here. */
+/* Passed by pointer: struct mo_cu_resource and struct mo_cu_context_params have their layouts. */
+struct CUdevResource_st;
+struct CUctxCreateParams_st;
+
+/* X(field, symbol, optional, arguments) */
 #define MO_CU_FUNCTIONS(X)                                                                                   \
     X(init, cuInit, 0, (unsigned flags))                                                                     \
     X(driver_version, cuDriverGetVersion, 0, (int *level))                                                   \
@@ -79,18 +83,21 @@ struct mo_cu_context_params {
     X(device_bus, cuDeviceGetPCIBusId, 0, (char *out, int n, mo_cu_device d))                                \
     X(device_attribute, cuDeviceGetAttribute, 0, (int *out, unsigned attribute, mo_cu_device d))             \
     X(device_affinity, cuDeviceGetExecAffinitySupport, 1, (int *out, unsigned type, mo_cu_device d))         \
-    X(device_resource, cuDeviceGetDevResource, 1, (mo_cu_device d, void *resource, unsigned type))           \
+    X(device_resource, cuDeviceGetDevResource, 1,                                                            \
+      (mo_cu_device d, struct CUdevResource_st * out, unsigned type))                                        \
     X(primary_retain, cuDevicePrimaryCtxRetain, 0, (mo_cu_context * out, mo_cu_device d))                    \
     X(primary_release, cuDevicePrimaryCtxRelease_v2, 0, (mo_cu_device d))                                    \
     X(context_create, cuCtxCreate_v4, 1,                                                                     \
-      (mo_cu_context * out, void *params, unsigned flags, mo_cu_device d))                                   \
+      (mo_cu_context * out, struct CUctxCreateParams_st * params, unsigned flags, mo_cu_device d))           \
     X(context_destroy, cuCtxDestroy_v2, 0, (mo_cu_context c))                                                \
     X(context_push, cuCtxPushCurrent_v2, 0, (mo_cu_context c))                                               \
     X(context_pop, cuCtxPopCurrent_v2, 0, (mo_cu_context * out))                                             \
     X(priorities, cuCtxGetStreamPriorityRange, 0, (int *least, int *greatest))                               \
     X(sm_split, cuDevSmResourceSplitByCount, 1,                                                              \
-      (void *groups, unsigned *n, const void *input, void *rest, unsigned flags, unsigned least))            \
-    X(resource_desc, cuDevResourceGenerateDesc, 1, (mo_cu_resource_desc * out, void *resources, unsigned n)) \
+      (struct CUdevResource_st * groups, unsigned *n, const struct CUdevResource_st *input,                  \
+       struct CUdevResource_st *rest, unsigned flags, unsigned least))                                       \
+    X(resource_desc, cuDevResourceGenerateDesc, 1,                                                           \
+      (mo_cu_resource_desc * out, struct CUdevResource_st * resources, unsigned n))                          \
     X(green_create, cuGreenCtxCreate, 1,                                                                     \
       (mo_cu_green * out, mo_cu_resource_desc desc, mo_cu_device d, unsigned flags))                         \
     X(green_destroy, cuGreenCtxDestroy, 1, (mo_cu_green g))                                                  \
@@ -124,8 +131,8 @@ struct mo_cu_context_params {
     X(copy, cuMemcpyDtoDAsync_v2, 0, (mo_cu_ptr to, mo_cu_ptr from, size_t bytes, mo_cu_stream s))           \
     X(fill, cuMemsetD8Async, 0, (mo_cu_ptr to, unsigned char value, size_t bytes, mo_cu_stream s))           \
     X(library_load, cuLibraryLoadData, 0,                                                                    \
-      (mo_cu_library * out, const void *code, void *jit, void **jit_values, unsigned n_jit, void *options,   \
-       void **values, unsigned n))                                                                           \
+      (mo_cu_library * out, const void *code, unsigned *jit, void **jit_values, unsigned n_jit,              \
+       unsigned *options, void **values, unsigned n))                                                        \
     X(library_unload, cuLibraryUnload, 0, (mo_cu_library l))                                                 \
     X(library_kernel, cuLibraryGetKernel, 0, (mo_cu_kernel * out, mo_cu_library l, const char *name))        \
     X(kernel_set, cuKernelSetAttribute, 0, (unsigned attribute, int value, mo_cu_kernel k, mo_cu_device d))  \

@@ -91,14 +91,18 @@ int mo_cuda_error(const struct mo_cuda_driver *cu, unsigned result, moire_error 
 int mo_cuda_fail(struct mo_cuda_gpu *gpu, unsigned result, moire_error *err, const char *what) {
     moire_error own;
     mo_cuda_error(&gpu->system->cu, result, &own, "GPU %d: %s", gpu->index, what);
-    if (own.code == MOIRE_EDEVICE) mo_cuda_lose(gpu, own.message);
+    if (own.code == MOIRE_EDEVICE) {
+        mo_cuda_lose(gpu, own.message);
+        return mo_cuda_alive(gpu, err); /* the first reason is the one to tell */
+    }
     if (err) *err = own;
     return own.code;
 }
 
 int mo_cuda_note(struct mo_cuda_gpu *gpu, moire_error *err) {
-    if (err->code == MOIRE_EDEVICE) mo_cuda_lose(gpu, err->message);
-    return err->code;
+    if (err->code != MOIRE_EDEVICE) return err->code;
+    mo_cuda_lose(gpu, err->message);
+    return mo_cuda_alive(gpu, err);
 }
 
 void mo_cuda_lose(struct mo_cuda_gpu *gpu, const char *reason) {

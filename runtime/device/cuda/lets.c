@@ -4,13 +4,13 @@
 
 int mo_cuda_let_open(struct mo_gpu_system *s, int index, int first, int units, int priority,
                      struct mo_gpu_let **out, moire_error *err) {
-    struct mo_cuda_gpu *gpu;
-    struct mo_cuda_context *context;
+    struct mo_cuda_gpu *gpu = mo_cuda_gpu_of(s, index, err);
+    struct mo_cuda_context *context = NULL;
+    if (!gpu) return MOIRE_EINVAL;
     if (priority < 0 || priority >= MO_GPU_PRIORITIES)
         return mo_fail(err, MOIRE_EINVAL, "priority %d of a let: there are 0 to %d", priority,
                        MO_GPU_PRIORITIES - 1);
-    int rc = mo_cuda_gpu_of(s, index, &gpu, err);
-    if (!rc) rc = mo_cuda_alive(gpu, err);
+    int rc = mo_cuda_alive(gpu, err);
     if (!rc) rc = mo_cuda_context_get(gpu, first, units, &context, err);
     if (rc) return rc;
     struct mo_gpu_let *let = mo_alloc(s->env, sizeof *let);

@@ -96,9 +96,9 @@ static void read_nvml(const struct mo_nvml *n, const char *bus, struct mo_gpu_co
 }
 
 int mo_cuda_counters(struct mo_gpu_system *s, int index, struct mo_gpu_counters *out, moire_error *err) {
-    struct mo_cuda_gpu *gpu;
-    int rc = mo_cuda_gpu_of(s, index, &gpu, err);
-    if (!rc) rc = mo_cuda_enter(gpu, NULL, err);
+    struct mo_cuda_gpu *gpu = mo_cuda_gpu_of(s, index, err);
+    if (!gpu) return MOIRE_EINVAL;
+    const int rc = mo_cuda_enter(gpu, NULL, err);
     if (rc) return rc;
     size_t left = 0, total = 0;
     const unsigned r = s->cu.memory_info(&left, &total);

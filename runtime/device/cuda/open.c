@@ -61,7 +61,7 @@ static int open_mps(struct mo_cuda_gpu *gpu, moire_error *err) {
     struct mo_cu_affinity affinity = {MO_CU_AFFINITY_SM_COUNT,
                                       (unsigned)(s->config.mps_units * info->unit_sms)};
     struct mo_cu_context_params params = {&affinity, 1, NULL};
-    r = s->cu.context_create(&gpu->main, &params, 0, gpu->device);
+    r = s->cu.context_create(&gpu->main, (void *)&params, 0, gpu->device);
     if (r) return mo_cuda_fail(gpu, r, err, "make a context with execution affinity");
     mo_cu_context top;
     s->cu.context_pop(&top); /* creation made it current */
@@ -192,11 +192,10 @@ void mo_cuda_close(struct mo_gpu_system *s) {
     mo_free(s->env, s);
 }
 
-int mo_cuda_gpu_of(struct mo_gpu_system *s, int index, struct mo_cuda_gpu **out, moire_error *err) {
-    if (index < 0 || index >= s->n_gpus)
-        return mo_fail(err, MOIRE_EINVAL, "there is no GPU %d; there are 0 to %d", index, s->n_gpus - 1);
-    *out = &s->gpus[index];
-    return MOIRE_OK;
+struct mo_cuda_gpu *mo_cuda_gpu_of(struct mo_gpu_system *s, int index, moire_error *err) {
+    if (index >= 0 && index < s->n_gpus) return &s->gpus[index];
+    mo_fail(err, MOIRE_EINVAL, "there is no GPU %d; there are 0 to %d", index, s->n_gpus - 1);
+    return NULL;
 }
 
 static int count(const struct mo_gpu_system *s) {
@@ -204,18 +203,16 @@ static int count(const struct mo_gpu_system *s) {
 }
 
 static int describe(struct mo_gpu_system *s, int index, struct mo_gpu_info *out, moire_error *err) {
-    struct mo_cuda_gpu *gpu;
-    const int rc = mo_cuda_gpu_of(s, index, &gpu, err);
-    if (!rc) *out = gpu->info;
-    return rc;
+    const struct mo_cuda_gpu *gpu = mo_cuda_gpu_of(s, index, err);
+    if (!gpu) return MOIRE_EINVAL;
+    *out = gpu->info;
+    return MOIRE_OK;
 }
 
 /* Asks the driver, for an idle GPU is lost unseen. */
 static int health(struct mo_gpu_system *s, int index, moire_error *err) {
     struct mo_gpu_counters counters;
-    struct mo_cuda_gpu *gpu;
-    const int rc = mo_cuda_gpu_of(s, index, &gpu, err);
-    return rc ? rc : mo_cuda_counters(s, index, &counters, err);
+    return mo_cuda_counters(s, index, &counters, err);
 }
 
 __attribute__((visibility("default"))) mo_gpu_plugin_function mo_gpu_plugin;

@@ -42,42 +42,85 @@ static int load(struct mo_cuda_gpu *gpu, mo_cu_kernel *kernel, moire_error *err)
     return r ? mo_cuda_fail(gpu, r, err, "find the kernel that looks for SMs") : MOIRE_OK;
 }
 
-static unsigned launch(struct mo_cuda_gpu *gpu, mo_cu_stream stream, mo_cu_kernel kernel, mo_cu_ptr seen,
-                       uint32_t *host) {
+/* One look: its run, and what it needs on GPU and host. */
+struct look {
+    struct mo_cuda_gpu *gpu;
+    mo_cu_kernel kernel;
+    mo_cu_ptr seen;
+    uint32_t *host;
+    _Atomic uint32_t done;
+    int code;
+    moire_error *err;
+};
+
+static int enqueue(void *work, struct mo_cuda_track *t, int part, moire_error *err) {
+    struct look *l = work;
+    const struct mo_cuda_driver *cu = &l->gpu->system->cu;
+    void *arguments[] = {&l->seen};
+    const unsigned blocks = (unsigned)(l->gpu->info.sms * BLOCKS_AN_SM);
+    unsigned r;
+    if (part == 0)
+        r = cu->fill(l->seen, 0, SEEN_BYTES, t->stream);
+    else if (part == 1)
+        r = cu->launch((mo_cu_function)(void *)l->kernel, blocks, 1, 1, 256, 1, 1, 0, t->stream, arguments,
+                       NULL);
+    else
+        r = cu->copy_out(l->host, l->seen, SEEN_BYTES, t->stream);
+    return r ? mo_cuda_fail(l->gpu, r, err, "look for SMs") : MOIRE_OK;
+}
+
+static void looked(void *ctx, int code, const char *message, const struct mo_gpu_times *times) {
+    struct look *l = ctx;
+    (void)times;
+    l->code = code;
+    if (code) mo_fail(l->err, code, "%s", message);
+    const struct mo_sys *sys = l->gpu->system->env->sys;
+    atomic_store_explicit(&l->done, 1, memory_order_release);
+    sys->futex_wake(sys->self, &l->done, 1);
+}
+
+/* Queues it as any run, so that a GPU that hangs is noticed, and waits. */
+static int run(struct mo_gpu_let *let, struct look *l, moire_error *err) {
+    const struct mo_sys *sys = l->gpu->system->env->sys;
+    const struct mo_cuda_work work = {.enqueue = enqueue, .work = l, .done = looked, .ctx = l};
+    const int rc = mo_cuda_submit(let, &work, err);
+    if (rc) return rc;
+    while (!atomic_load_explicit(&l->done, memory_order_acquire))
+        sys->futex_wait(sys->self, &l->done, 0, 0);
+    return l->code;
+}
+
+static int prepare(struct look *l, moire_error *err) {
+    struct mo_cuda_gpu *gpu = l->gpu;
     const struct mo_cuda_driver *cu = &gpu->system->cu;
-    void *arguments[] = {&seen};
-    unsigned r = cu->fill(seen, 0, SEEN_BYTES, stream);
-    if (!r)
-        r = cu->launch((mo_cu_function)(void *)kernel, (unsigned)(gpu->info.sms * BLOCKS_AN_SM), 1, 1, 256, 1,
-                       1, 0, stream, arguments, NULL);
-    if (!r) r = cu->copy_out(host, seen, SEEN_BYTES, stream);
-    const unsigned after = cu->stream_sync(stream);
-    return r ? r : after;
+    int rc = mo_cuda_enter(gpu, NULL, err);
+    if (rc) return rc;
+    const unsigned r = cu->memory_alloc(&l->seen, SEEN_BYTES);
+    rc = r ? mo_cuda_fail(gpu, r, err, "memory to look for SMs") : load(gpu, &l->kernel, err);
+    mo_cuda_leave(gpu, NULL);
+    if (!rc) rc = mo_cuda_staging_alloc(gpu->system, SEEN_BYTES, (void **)&l->host, err);
+    return rc;
+}
+
+static void clean_up(struct look *l) {
+    mo_cuda_staging_free(l->gpu->system, l->host);
+    if (!l->seen || mo_cuda_enter(l->gpu, NULL, NULL)) return;
+    l->gpu->system->cu.memory_free(l->seen);
+    mo_cuda_leave(l->gpu, NULL);
 }
 
 int mo_cuda_let_probe(struct mo_gpu_let *let, uint64_t sms[MO_GPU_SM_WORDS], moire_error *err) {
-    struct mo_cuda_context *c = let->track->context;
-    struct mo_cuda_gpu *gpu = c->gpu;
-    const struct mo_cuda_driver *cu = &gpu->system->cu;
-    uint32_t host[SEEN] = {0};
-    mo_cu_kernel kernel;
-    mo_cu_ptr seen = 0;
-    mo_lock_take(gpu->system->env->sys, &gpu->making);
-    int rc = mo_cuda_enter(gpu, c, err);
-    if (!rc) {
-        unsigned r = cu->memory_alloc(&seen, SEEN_BYTES);
-        if (r) rc = mo_cuda_fail(gpu, r, err, "memory to look for SMs");
-        if (!rc) rc = load(gpu, &kernel, err);
-        if (!rc && (r = launch(gpu, let->track->stream, kernel, seen, host)))
-            rc = mo_cuda_fail(gpu, r, err, "look for SMs");
-        if (seen && rc != MOIRE_EDEVICE) cu->memory_free(seen);
-        mo_cuda_leave(gpu, c);
-    }
-    mo_lock_drop(gpu->system->env->sys, &gpu->making);
-    if (rc) return rc;
+    struct mo_cuda_gpu *gpu = let->track->context->gpu;
+    const struct mo_sys *sys = gpu->system->env->sys;
+    struct look look = {.gpu = gpu, .err = err};
+    mo_lock_take(sys, &gpu->making);
+    int rc = prepare(&look, err);
+    mo_lock_drop(sys, &gpu->making);
+    if (!rc) rc = run(let, &look, err);
     for (int w = 0; w < MO_GPU_SM_WORDS; w++)
         sms[w] = 0;
-    for (int i = 0; i < SEEN; i++)
-        if (host[i]) sms[i / 64] |= UINT64_C(1) << (i % 64);
-    return MOIRE_OK;
+    for (int i = 0; i < SEEN && !rc; i++)
+        if (look.host[i]) sms[i / 64] |= UINT64_C(1) << (i % 64);
+    clean_up(&look);
+    return rc;
 }

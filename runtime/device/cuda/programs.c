@@ -62,18 +62,17 @@ static int load(struct mo_gpu_loaded *p, const struct mo_gpu_program *program, m
 
 int mo_cuda_program_load(struct mo_gpu_system *s, int index, const struct mo_gpu_program *program,
                          int instances, struct mo_gpu_loaded **out, moire_error *err) {
-    struct mo_cuda_gpu *gpu;
     moire_error own;
     if (!err) err = &own;
-    int rc = mo_cuda_gpu_of(s, index, &gpu, err);
-    if (rc) return rc;
+    struct mo_cuda_gpu *gpu = mo_cuda_gpu_of(s, index, err);
+    if (!gpu) return MOIRE_EINVAL;
     if (instances < 1) return mo_fail(err, MOIRE_EINVAL, "a program needs an instance, not %d", instances);
     struct mo_gpu_loaded *p = mo_alloc(s->env, sizeof *p);
     if (!p) return mo_fail(err, MOIRE_ENOMEM, "GPU %d: no host memory for a program", index);
     p->gpu = gpu;
     p->instances = instances;
     mo_lock_take(s->env->sys, &gpu->making);
-    rc = load(p, program, err);
+    const int rc = load(p, program, err);
     mo_lock_drop(s->env->sys, &gpu->making);
     if (rc) {
         mo_free(s->env, p);

@@ -33,7 +33,7 @@ struct mo_fake_config {
     int64_t block_ns;    /* of a block; as many run at a time as the context has SMs */
     int64_t copy_ns;     /* of every copy between host and device */
     double bytes_per_ns; /* of such copies; 0 = no limit */
-    int64_t green_ns;    /* of making a green context */
+    int green_kernels; /* making a green context takes until so many more kernels have ended, 20 s at most */
 };
 
 struct mo_fake_record {
@@ -48,6 +48,7 @@ struct mo_fake_record {
 struct mo_fake_counts {
     int contexts, green, streams, events, graphs, graph_execs, libraries, memory, host_memory;
     size_t bytes;      /* device memory in use */
+    int waiting;       /* kernels that wait for SMs */
     int mistakes;      /* calls that are undefined or forbidden on the real driver */
     char mistake[160]; /* the last one */
     int after_loss;    /* calls made for a GPU after it told that it was lost */

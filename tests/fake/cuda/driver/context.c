@@ -167,7 +167,7 @@ static bool read_inside(const struct mo_cu_resource *r, struct inside *out) {
     return r->type == MO_CU_RESOURCE_SM && out->magic == MAGIC && gpu_of(out->gpu);
 }
 
-unsigned cuDeviceGetDevResource(mo_cu_device d, void *out, unsigned type) {
+unsigned cuDeviceGetDevResource(mo_cu_device d, struct CUdevResource_st *out, unsigned type) {
     const unsigned r = enter("cuDeviceGetDevResource", gpu_of(d));
     if (r) return r;
     if (!gpu_of(d) || type != MO_CU_RESOURCE_SM) return leave(INVALID_VALUE);
@@ -176,12 +176,13 @@ unsigned cuDeviceGetDevResource(mo_cu_device d, void *out, unsigned type) {
     return leave(OK);
 }
 
-unsigned cuDevSmResourceSplitByCount(void *groups, unsigned *n, const void *input, void *rest, unsigned flags,
-                                     unsigned least) {
+unsigned cuDevSmResourceSplitByCount(struct CUdevResource_st *groups, unsigned *n,
+                                     const struct CUdevResource_st *input, struct CUdevResource_st *rest,
+                                     unsigned flags, unsigned least) {
     const unsigned r = enter("cuDevSmResourceSplitByCount", NULL);
     if (r) return r;
     struct inside from;
-    if (flags || !read_inside(input, &from) || from.split) return leave(INVALID_RESOURCE);
+    if (flags || !read_inside((const void *)input, &from) || from.split) return leave(INVALID_RESOURCE);
     const unsigned align = (unsigned)fake.config.align;
     unsigned size = least < (unsigned)fake.config.least ? (unsigned)fake.config.least : least;
     size = (size + align - 1) / align * align;
@@ -189,7 +190,7 @@ unsigned cuDevSmResourceSplitByCount(void *groups, unsigned *n, const void *inpu
     if (groups && have > *n) have = *n;
     *n = have;
     if (!groups) return leave(OK);
-    struct mo_cu_resource *out = groups;
+    struct mo_cu_resource *out = (void *)groups;
     fake.splits++;
     for (unsigned i = 0; i < have; i++)
         out[i] = resource(gpu_of(from.gpu), fake.splits, (int)(i * size), (int)size);
@@ -201,10 +202,10 @@ unsigned cuDevSmResourceSplitByCount(void *groups, unsigned *n, const void *inpu
 }
 
 /* Several resources make one description only when one split put them out. */
-unsigned cuDevResourceGenerateDesc(mo_cu_resource_desc *out, void *resources, unsigned n) {
+unsigned cuDevResourceGenerateDesc(mo_cu_resource_desc *out, struct CUdevResource_st *resources, unsigned n) {
     const unsigned r = enter("cuDevResourceGenerateDesc", NULL);
     if (r) return r;
-    const struct mo_cu_resource *in = resources;
+    const struct mo_cu_resource *in = (const void *)resources;
     struct CUdevResourceDesc_st *d = make(sizeof *d);
     struct inside first = {0}, one;
     for (unsigned i = 0; i < n; i++) {
@@ -255,10 +256,11 @@ static unsigned make_current(struct CUctx_st *c) {
 }
 
 /* Under MPS: the first SMs of the device, which other contexts may have too. */
-unsigned cuCtxCreate_v4(mo_cu_context *out, void *params, unsigned flags, mo_cu_device d) {
+unsigned cuCtxCreate_v4(mo_cu_context *out, struct CUctxCreateParams_st *params, unsigned flags,
+                        mo_cu_device d) {
     const unsigned r = enter("cuCtxCreate_v4", gpu_of(d));
     if (r) return r;
-    const struct mo_cu_context_params *p = params;
+    const struct mo_cu_context_params *p = (const void *)params;
     if (!gpu_of(d) || flags || !p || p->n_affinity != 1) return leave(INVALID_VALUE);
     if (!fake.config.mps) return leave(UNSUPPORTED_AFFINITY);
     struct CUctx_st *c = make(sizeof *c);
@@ -273,7 +275,7 @@ unsigned cuCtxCreate_v4(mo_cu_context *out, void *params, unsigned flags, mo_cu_
 }
 
 unsigned cuCtxDestroy_v2(mo_cu_context c) {
-    const unsigned r = enter("cuCtxDestroy_v2", c ? c->gpu : NULL);
+    const unsigned r = enter("cuCtxDestroy_v2", c->gpu);
     if (r) return r;
     if (c->gpu->hung) mistake("end of a context whose GPU hangs: it would wait for ever");
     for (struct CUctx_st **at = &fake.contexts; *at; at = &(*at)->next)
@@ -308,6 +310,13 @@ unsigned cuCtxGetStreamPriorityRange(int *least, int *greatest) {
     return leave(OK);
 }
 
+static void wait_for_kernels(int n) {
+    const int until = fake.ended + n;
+    const struct timespec most = at_ns(now_ns() + INT64_C(20000000000));
+    while (fake.ended < until && pthread_cond_clockwait(&fake.idle, &fake.lock, CLOCK_MONOTONIC, &most) == 0)
+        ;
+}
+
 unsigned cuGreenCtxCreate(mo_cu_green *out, mo_cu_resource_desc desc, mo_cu_device d, unsigned flags) {
     const unsigned r = enter("cuGreenCtxCreate", gpu_of(d));
     if (r) return r;
@@ -318,15 +327,12 @@ unsigned cuGreenCtxCreate(mo_cu_green *out, mo_cu_resource_desc desc, mo_cu_devi
     fake.greens = g;
     fake.counts.green++;
     *out = g;
-    const int64_t until = now_ns() + fake.config.green_ns;
-    leave(OK);
-    const struct timespec t = at_ns(until);
-    if (fake.config.green_ns) clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &t, NULL);
-    return OK;
+    wait_for_kernels(fake.config.green_kernels);
+    return leave(OK);
 }
 
 unsigned cuGreenCtxDestroy(mo_cu_green g) {
-    const unsigned r = enter("cuGreenCtxDestroy", g ? g->context.gpu : NULL);
+    const unsigned r = enter("cuGreenCtxDestroy", g->context.gpu);
     if (r) return r;
     if (g->context.gpu->hung) mistake("end of a green context whose GPU hangs: it would wait for ever");
     for (struct CUstream_st *s = fake.streams; s; s = s->next)
@@ -343,7 +349,7 @@ unsigned cuGreenCtxDestroy(mo_cu_green g) {
 }
 
 unsigned cuCtxFromGreenCtx(mo_cu_context *out, mo_cu_green g) {
-    const unsigned r = enter("cuCtxFromGreenCtx", g ? g->context.gpu : NULL);
+    const unsigned r = enter("cuCtxFromGreenCtx", g->context.gpu);
     if (r) return r;
     *out = &g->context;
     return leave(OK);

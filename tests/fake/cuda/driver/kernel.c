@@ -21,8 +21,8 @@ static void *open_image(const char *code) {
     return dlopen(path, RTLD_NOW | RTLD_LOCAL);
 }
 
-unsigned cuLibraryLoadData(mo_cu_library *out, const void *code, void *jit, void **jit_values, unsigned n_jit,
-                           void *options, void **values, unsigned n) {
+unsigned cuLibraryLoadData(mo_cu_library *out, const void *code, unsigned *jit, void **jit_values,
+                           unsigned n_jit, unsigned *options, void **values, unsigned n) {
     (void)jit, (void)jit_values, (void)n_jit, (void)options, (void)values, (void)n;
     const unsigned r = enter("cuLibraryLoadData", current_gpu());
     if (r) return r;
@@ -130,7 +130,7 @@ static void run_kernel(struct item *item) {
 unsigned cuLaunchKernel(mo_cu_function f, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x,
                         unsigned block_y, unsigned block_z, unsigned shared, mo_cu_stream s, void **arguments,
                         void **extra) {
-    const unsigned r = enter("cuLaunchKernel", s ? s->context->gpu : NULL);
+    const unsigned r = enter("cuLaunchKernel", s->context->gpu);
     if (r) return r;
     struct CUkern_st *k = (struct CUkern_st *)(void *)f;
     const uint64_t threads = (uint64_t)block_x * block_y * block_z;
@@ -154,7 +154,7 @@ __attribute__((visibility("default"))) unsigned mo_fake_launch(void *stream, con
                                                                void (*fn)(void *args), const void *args,
                                                                size_t bytes, double sm_ns) {
     struct CUstream_st *s = stream;
-    const unsigned r = enter("mo_fake_launch", s ? s->context->gpu : NULL);
+    const unsigned r = enter("mo_fake_launch", s->context->gpu);
     if (r) return r;
     if (bytes > ARGUMENTS_BYTES) return leave(INVALID_VALUE);
     struct item item = {
@@ -167,7 +167,7 @@ __attribute__((visibility("default"))) unsigned mo_fake_launch(void *stream, con
 /* --- graphs --------------------------------------------------------------------------------------------- */
 
 unsigned cuStreamBeginCapture_v2(mo_cu_stream s, unsigned mode) {
-    const unsigned r = enter("cuStreamBeginCapture_v2", s ? s->context->gpu : NULL);
+    const unsigned r = enter("cuStreamBeginCapture_v2", s->context->gpu);
     if (r) return r;
     if (s->capturing || mode > 2) return leave(INVALID_VALUE);
     s->capturing = make(sizeof *s->capturing);
@@ -178,7 +178,7 @@ unsigned cuStreamBeginCapture_v2(mo_cu_stream s, unsigned mode) {
 }
 
 unsigned cuStreamEndCapture(mo_cu_stream s, mo_cu_graph *out) {
-    const unsigned r = enter("cuStreamEndCapture", s ? s->context->gpu : NULL);
+    const unsigned r = enter("cuStreamEndCapture", s->context->gpu);
     if (r) return r;
     if (!s->capturing) return leave(INVALID_VALUE);
     *out = s->capturing;
@@ -206,12 +206,12 @@ unsigned cuGraphInstantiateWithFlags(mo_cu_graph_exec *out, mo_cu_graph graph, u
 }
 
 unsigned cuGraphUpload(mo_cu_graph_exec graph, mo_cu_stream s) {
-    const unsigned r = enter("cuGraphUpload", s ? s->context->gpu : NULL);
+    const unsigned r = enter("cuGraphUpload", s->context->gpu);
     return r ? r : leave(graph ? OK : INVALID_VALUE);
 }
 
 unsigned cuGraphLaunch(mo_cu_graph_exec graph, mo_cu_stream s) {
-    const unsigned r = enter("cuGraphLaunch", s ? s->context->gpu : NULL);
+    const unsigned r = enter("cuGraphLaunch", s->context->gpu);
     if (r) return r;
     const struct item item = {.context = s->context, .what = "graph", .graph = graph};
     return leave(graph ? push(s, &item) : INVALID_VALUE);

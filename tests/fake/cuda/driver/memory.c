@@ -116,7 +116,7 @@ static void run_fill(struct item *item) {
 
 static unsigned copy(const char *symbol, struct CUstream_st *s, const struct item *what, mo_cu_ptr device,
                      mo_cu_ptr other, const void *host) {
-    const unsigned r = enter(symbol, s ? s->context->gpu : NULL);
+    const unsigned r = enter(symbol, s->context->gpu);
     if (r) return r;
     struct item item = *what;
     struct gpu *g = s->context->gpu;

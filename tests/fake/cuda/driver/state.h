@@ -173,7 +173,7 @@ struct fake {
     struct CUlib_st *libraries;
     struct block *blocks;
     struct mo_fake_record *records;
-    int n_records, room;
+    int n_records, room, ended; /* kernels ended */
     unsigned long tickets;
     unsigned splits;
     struct call_fault call_faults[FAULTS];

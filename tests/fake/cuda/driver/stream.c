@@ -44,12 +44,14 @@ static bool may_begin(const struct gpu *g, const struct waiter *me) {
 static void take_sms(struct gpu *g, const struct sms *sms, int priority) {
     struct waiter me = {.next = g->waiting, .sms = sms, .priority = priority, .ticket = fake.tickets++};
     g->waiting = &me;
+    fake.counts.waiting++;
     while (!g->poison && !may_begin(g, &me))
         pthread_cond_wait(&fake.free_sms, &fake.lock);
     struct waiter **at = &g->waiting;
     while (*at != &me)
         at = &(*at)->next;
     *at = me.next;
+    fake.counts.waiting--;
     for (int i = 0; i < MO_FAKE_SM_WORDS; i++)
         g->busy.w[i] |= sms->w[i];
     pthread_cond_broadcast(&fake.free_sms);
@@ -102,6 +104,7 @@ static void carry_out(struct CUstream_st *s, struct item *item) {
     spend(s, begin + item->ns);
     if (!g->poison) record(item, s, begin, now_ns());
     if (item->kernel) give_sms(g, &item->context->sms);
+    fake.ended += item->kernel;
 }
 
 static void do_item(struct CUstream_st *s, struct item *item) {
@@ -196,7 +199,7 @@ unsigned cuStreamCreateWithPriority(mo_cu_stream *out, unsigned flags, int prior
 }
 
 unsigned cuGreenCtxStreamCreate(mo_cu_stream *out, mo_cu_green g, unsigned flags, int priority) {
-    const unsigned r = enter("cuGreenCtxStreamCreate", g ? g->context.gpu : NULL);
+    const unsigned r = enter("cuGreenCtxStreamCreate", g->context.gpu);
     if (r) return r;
     return leave(flags == MO_CU_STREAM_NON_BLOCKING ? make_stream(out, &g->context, priority)
                                                     : INVALID_VALUE);
@@ -227,14 +230,14 @@ void end_stream(struct CUstream_st *s) {
 }
 
 unsigned cuStreamDestroy_v2(mo_cu_stream s) {
-    const unsigned r = enter("cuStreamDestroy_v2", s ? s->context->gpu : NULL);
+    const unsigned r = enter("cuStreamDestroy_v2", s->context->gpu);
     if (r) return r;
     end_stream(s);
     return leave(OK);
 }
 
 unsigned cuStreamSynchronize(mo_cu_stream s) {
-    const unsigned r = enter("cuStreamSynchronize", s ? s->context->gpu : NULL);
+    const unsigned r = enter("cuStreamSynchronize", s->context->gpu);
     if (r) return r;
     if (s->context->gpu->hung) {
         mistake("a wait for a stream of a GPU that hangs");
@@ -246,7 +249,7 @@ unsigned cuStreamSynchronize(mo_cu_stream s) {
 
 /* Waits for events of streams are not modelled across streams: the plugin has one stream a let. */
 unsigned cuStreamWaitEvent(mo_cu_stream s, mo_cu_event e, unsigned flags) {
-    const unsigned r = enter("cuStreamWaitEvent", s ? s->context->gpu : NULL);
+    const unsigned r = enter("cuStreamWaitEvent", s->context->gpu);
     if (r) return r;
     if (flags || !e) return leave(INVALID_VALUE);
     return leave(e->asked == e->reached ? OK : CAPTURE_UNSUPPORTED);
@@ -266,7 +269,7 @@ unsigned cuEventCreate(mo_cu_event *out, unsigned flags) {
 }
 
 unsigned cuEventDestroy_v2(mo_cu_event e) {
-    const unsigned r = enter("cuEventDestroy_v2", e ? e->context->gpu : NULL);
+    const unsigned r = enter("cuEventDestroy_v2", e->context->gpu);
     if (r) return r;
     if (e->asked != e->reached) mistake("an event ended before its stream reached it");
     struct CUevent_st **at = &fake.events;
@@ -279,7 +282,7 @@ unsigned cuEventDestroy_v2(mo_cu_event e) {
 }
 
 unsigned cuEventRecord(mo_cu_event e, mo_cu_stream s) {
-    const unsigned r = enter("cuEventRecord", s ? s->context->gpu : NULL);
+    const unsigned r = enter("cuEventRecord", s->context->gpu);
     if (r) return r;
     if (e->context != s->context) return leave(INVALID_HANDLE);
     const struct item item = {.context = s->context, .what = "event", .event = e};
@@ -289,12 +292,12 @@ unsigned cuEventRecord(mo_cu_event e, mo_cu_stream s) {
 }
 
 unsigned cuEventQuery(mo_cu_event e) {
-    const unsigned r = enter("cuEventQuery", e ? e->context->gpu : NULL);
+    const unsigned r = enter("cuEventQuery", e->context->gpu);
     return r ? r : leave(e->asked == e->reached ? OK : NOT_READY);
 }
 
 unsigned cuEventElapsedTime(float *ms, mo_cu_event begin, mo_cu_event end) {
-    const unsigned r = enter("cuEventElapsedTime", begin ? begin->context->gpu : NULL);
+    const unsigned r = enter("cuEventElapsedTime", begin->context->gpu);
     if (r) return r;
     if (begin->context != end->context || !begin->asked || !end->asked) return leave(INVALID_HANDLE);
     if (begin->asked != begin->reached || end->asked != end->reached) return leave(NOT_READY);

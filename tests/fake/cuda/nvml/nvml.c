@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * nvml.c - a libnvidia-ml.so.1 for tests: an H200 that draws 350 W and counts no energy. */
-#include <stdio.h>
+#include <string.h>
 
 #define ENTRY __attribute__((visibility("default")))
 enum { OK = 0, INVALID_ARGUMENT = 2, NOT_SUPPORTED = 3 };
@@ -30,8 +30,7 @@ const char *nvmlErrorString(unsigned result) {
 }
 unsigned nvmlDeviceGetHandleByPciBusId_v2(const char *bus, void **out) {
     static int device;
-    unsigned number;
-    if (sscanf(bus, "0000:%x:00.0", &number) != 1) return INVALID_ARGUMENT;
+    if (strncmp(bus, "0000:", 5) != 0) return INVALID_ARGUMENT;
     *out = &device;
     return OK;
 }
