@@ -81,6 +81,7 @@ static int finish(const struct mo_env *env, struct mo_graph *g, const Onnx__Mode
     if (!tmp) return mo_fail(err, MOIRE_ENOMEM, "out of memory importing the model");
     int rc = import_bound(env, g, tmp, model, folder, options, err);
     mo_region_destroy(tmp);
+    if (!rc) rc = mo_widen_halves(g, err);
     if (!rc) rc = mo_infer_and_fold(g, err);
     if (!rc && !options->no_passes) rc = mo_run_passes(g, options, err);
     if (!rc) rc = mo_graph_check(g, err);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * prepare.h - the steps between import and passes: bind the input shapes, infer all others, fold constants.
- */
+ * prepare.h - the steps between import and passes: bind the input shapes, widen half precision, infer all
+ * other shapes, fold constants. */
 #ifndef MO_PREPARE_H
 #define MO_PREPARE_H
 #include "codegen/frontend.h"
@@ -9,6 +9,8 @@
 /* bind.c: gives every graph input a static shape from options, symbols and the default batch. */
 int mo_bind_shapes(struct mo_graph *g, const struct mo_symbols *symbols,
                    const struct mo_frontend_options *options, moire_error *err);
+/* half.c: graphs whose products read float16 or bfloat16 compute in float32; g->n_halves counts constants. */
+int mo_widen_halves(struct mo_graph *g, moire_error *err);
 /* infer.c: types and shapes of all tensors; nodes with constant inputs are computed and removed. */
 int mo_infer_and_fold(struct mo_graph *g, moire_error *err);
 #endif

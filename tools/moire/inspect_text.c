@@ -127,5 +127,8 @@ void mo_inspect_text(const struct mo_inspection *in) {
     printf("activations %.2f MB a query, lower bound %.2f MB (%.2fx); packed weights %.1f MB\n",
            (double)plan->arena_bytes / 1e6, (double)plan->arena_lower / 1e6,
            (double)plan->arena_bytes / lower, (double)plan->weight_bytes / 1e6);
+    if (in->before->n_halves)
+        printf("half precision: %d constants became float32 at load, and so is what is computed\n",
+               in->before->n_halves);
     if (in->cores) print_cores(in);
 }

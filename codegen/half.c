@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * half.c - models in half precision compute in single precision.
+ *
+ * No kernel reads float16 or bfloat16.  A graph whose products do is rewritten before shapes are inferred:
+ * constants of these types become float32, casts to them casts to float32, and a cast stands behind every
+ * input and before every output that the model declares so; callers see the types of the model.  What is
+ * computed between is at least as exact as the model asks; an overflow of half precision does not happen.
+ * Graphs that only move or compare halves stay as they are: the references of those operators take them. */
+#include <string.h>
+#include "codegen/prepare.h"
+#include "runtime/ops/op.h"
+#include "runtime/ops/util.h"
+
+static bool is_half(moire_dtype dtype) {
+    return dtype == MOIRE_F16 || dtype == MOIRE_BF16;
+}
+
+static bool is_op(const struct mo_node *node, const char *name) {
+    return !*node->domain && !strcmp(node->op_type, name);
+}
+
+/* The type attribute by which an operator of this name chooses what it makes; NULL: it has none. */
+static const char *type_attribute(const struct mo_node *node) {
+    static const char *const names[][2] = {{"Cast", "to"},
+                                           {"EyeLike", "dtype"},
+                                           {"RandomNormal", "dtype"},
+                                           {"RandomUniform", "dtype"},
+                                           {"RandomNormalLike", "dtype"},
+                                           {"RandomUniformLike", "dtype"}};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (is_op(node, names[i][0])) return names[i][1];
+    return NULL;
+}
+
+/* Whether a tensor is in half precision as far as the file says without inference. */
+static bool reads_half(const struct mo_graph *g, int id) {
+    if (id < 0) return false;
+    const struct mo_tensor *t = g->tensors[id];
+    if (is_half(t->dtype)) return true;
+    const struct mo_node *from = t->producer < 0 ? NULL : g->nodes[t->producer];
+    const char *type = from ? type_attribute(from) : NULL;
+    return type && is_half((moire_dtype)mo_attr_int(from, type, 0));
+}
+
+static bool has_half_products(const struct mo_graph *g) {
+    static const char *const products[] = {"Conv", "ConvTranspose", "MatMul", "Gemm", "LSTM", "GRU", "RNN"};
+    for (int i = 0; i < g->n_nodes; i++)
+        for (size_t k = 0; k < sizeof products / sizeof *products; k++)
+            for (int j = 0; is_op(g->nodes[i], products[k]) && j < g->nodes[i]->n_in; j++)
+                if (reads_half(g, g->nodes[i]->in[j])) return true;
+    return false;
+}
+
+/* The same values in float32, in new memory. */
+static int widen(struct mo_graph *g, struct mo_value *v, moire_error *err) {
+    enum { AT_ONCE = 256 };
+    double part[AT_ONCE];
+    int64_t n = mo_shape_count(&v->shape);
+    struct mo_value to = {.dtype = MOIRE_F32, .shape = v->shape};
+    to.data = mo_region_array(g->region, (size_t)n + 1, sizeof(float));
+    if (!to.data) return mo_fail(err, MOIRE_ENOMEM, "out of memory converting half precision");
+    for (int64_t i = 0; i < n; i += AT_ONCE) {
+        int64_t some = n - i < AT_ONCE ? n - i : AT_ONCE;
+        mo_load_span(v, i, 1, some, part);
+        mo_store_span(&to, i, 1, some, part);
+    }
+    mo_region_release(g->region, v->data);
+    *v = to;
+    return MOIRE_OK;
+}
+
+static int widen_constant(struct mo_graph *g, struct mo_tensor *t, moire_error *err) {
+    struct mo_value v = mo_tensor_value(t);
+    int rc = widen(g, &v, err);
+    if (rc) return rc;
+    t->data = v.data;
+    t->dtype = MOIRE_F32;
+    g->n_halves++;
+    return MOIRE_OK;
+}
+
+static int widen_attributes(struct mo_graph *g, struct mo_node *node, moire_error *err) {
+    const char *type = type_attribute(node);
+    int rc = MOIRE_OK;
+    for (int i = 0; i < node->n_attrs && !rc; i++) {
+        struct mo_attr *a = &node->attrs[i];
+        if (a->type == MO_ATTR_TENSOR && is_half(a->tensor.dtype)) rc = widen(g, &a->tensor, err);
+        if (a->type == MO_ATTR_INT && type && !strcmp(a->name, type) && is_half((moire_dtype)a->i))
+            a->i = MOIRE_F32;
+    }
+    return rc;
+}
+
+static int add_cast(struct mo_graph *g, int from, int to, moire_dtype dtype, moire_error *err) {
+    struct mo_node *node = mo_graph_add_node(g, g->tensors[to]->name, "Cast", "", 1, 1);
+    struct mo_attr *attr = node ? mo_node_add_attr(g, node, "to", MO_ATTR_INT) : NULL;
+    if (!attr) return mo_fail(err, MOIRE_ENOMEM, "out of memory converting half precision");
+    attr->i = dtype;
+    node->in[0] = from;
+    node->out[0] = to;
+    node->opset = g->opset;
+    node->op = mo_op_find("Cast", "");
+    return MOIRE_OK;
+}
+
+/* The output keeps its tensor and type; who wrote it, and who reads it besides, use another. */
+static int cast_output(struct mo_graph *g, int id, moire_error *err) {
+    struct mo_tensor *t = g->tensors[id];
+    if (!is_half(t->dtype) || t->is_input || t->data || t->producer < 0) return MOIRE_OK;
+    struct mo_tensor *wide = mo_graph_add_tensor(g, t->name, MOIRE_F32, &t->shape);
+    if (!wide) return mo_fail(err, MOIRE_ENOMEM, "out of memory converting half precision");
+    for (int i = 0; i < g->n_nodes; i++) {
+        struct mo_node *node = g->nodes[i];
+        for (int k = 0; k < node->n_in; k++)
+            if (node->in[k] == id) node->in[k] = wide->id;
+        for (int k = 0; k < node->n_out; k++)
+            if (node->out[k] == id) node->out[k] = wide->id;
+    }
+    return add_cast(g, wide->id, id, t->dtype, err);
+}
+
+static int cast_input(struct mo_graph *g, int id, moire_error *err) {
+    const struct mo_tensor *t = g->tensors[id];
+    if (!is_half(t->dtype)) return MOIRE_OK;
+    struct mo_tensor *wide = mo_graph_add_tensor(g, t->name, MOIRE_F32, &t->shape);
+    if (!wide) return mo_fail(err, MOIRE_ENOMEM, "out of memory converting half precision");
+    for (int i = 0; i < g->n_nodes; i++)
+        for (int k = 0; k < g->nodes[i]->n_in; k++)
+            if (g->nodes[i]->in[k] == id) g->nodes[i]->in[k] = wide->id;
+    return add_cast(g, id, wide->id, MOIRE_F32, err);
+}
+
+int mo_widen_halves(struct mo_graph *g, moire_error *err) {
+    int rc = MOIRE_OK, tensors = g->n_tensors, nodes = g->n_nodes;
+    mo_graph_index(g);
+    if (!has_half_products(g)) return MOIRE_OK;
+    for (int i = 0; i < nodes && !rc; i++)
+        rc = widen_attributes(g, g->nodes[i], err);
+    for (int i = 0; i < g->n_outputs && !rc; i++)
+        rc = cast_output(g, g->outputs[i], err);
+    for (int i = 0; i < g->n_inputs && !rc; i++)
+        rc = cast_input(g, g->inputs[i], err);
+    for (int i = 0; i < tensors && !rc; i++) {
+        struct mo_tensor *t = g->tensors[i];
+        if (!is_half(t->dtype) || t->is_input || t->is_output) continue;
+        if (t->data)
+            rc = widen_constant(g, t, err);
+        else
+            t->dtype = MOIRE_F32; /* as declared; inference will say */
+    }
+    return rc ? rc : mo_graph_sort(g, err);
+}
