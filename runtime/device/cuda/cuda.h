@@ -78,7 +78,8 @@ struct mo_cuda_gpu {
     struct mo_cu_resource groups[MO_GPU_UNITS + 1]; /* by unit; [units]: the remainder, when rest_sms > 0 */
     int rest_sms;
     struct mo_cuda_context *contexts;
-    struct mo_lock making; /* one context is made at a time */
+    struct mo_lock making;  /* one context is made at a time */
+    struct mo_lock loading; /* one program is loaded, prepared or unloaded at a time */
     mo_cu_library probe;
     int64_t used, limit;       /* bytes of device memory */
     struct mo_cuda_exec *exec; /* made with the first program */

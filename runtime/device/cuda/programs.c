@@ -71,9 +71,9 @@ int mo_cuda_program_load(struct mo_gpu_system *s, int index, const struct mo_gpu
     if (!p) return mo_fail(err, MOIRE_ENOMEM, "GPU %d: no host memory for a program", index);
     p->gpu = gpu;
     p->instances = instances;
-    mo_lock_take(s->env->sys, &gpu->making);
+    mo_lock_take(s->env->sys, &gpu->loading);
     const int rc = load(p, program, err);
-    mo_lock_drop(s->env->sys, &gpu->making);
+    mo_lock_drop(s->env->sys, &gpu->loading);
     if (rc) {
         mo_free(s->env, p);
         return rc;
@@ -99,11 +99,11 @@ void mo_cuda_program_unload(struct mo_gpu_loaded *p) {
     struct mo_cuda_gpu *gpu = p->gpu;
     const struct mo_env *env = gpu->system->env;
     delist(p);
-    mo_lock_take(env->sys, &gpu->making);
+    mo_lock_take(env->sys, &gpu->loading);
     const bool usable = !mo_cuda_enter(gpu, NULL, NULL);
     mo_cuda_exec_unload(p->inner);
     if (usable) mo_cuda_leave(gpu, NULL);
-    mo_lock_drop(env->sys, &gpu->making);
+    mo_lock_drop(env->sys, &gpu->loading);
     mo_free(env, p);
 }
 
@@ -139,7 +139,7 @@ int mo_cuda_prepare(struct mo_gpu_loaded *p, struct mo_gpu_let *let, moire_error
     moire_error own;
     if (!err) err = &own;
     if (c->gpu != p->gpu) return mo_fail(err, MOIRE_EINVAL, "let and program are on different GPUs");
-    mo_lock_take(sys, &p->gpu->making);
+    mo_lock_take(sys, &p->gpu->loading);
     mo_lock_take(sys, &c->lock); /* the stream is captured: nobody else may use the context */
     int rc = mo_cuda_enter(p->gpu, NULL, err);
     if (!rc) {
@@ -148,7 +148,7 @@ int mo_cuda_prepare(struct mo_gpu_loaded *p, struct mo_gpu_let *let, moire_error
         mo_cuda_leave(p->gpu, NULL);
     }
     mo_lock_drop(sys, &c->lock);
-    mo_lock_drop(sys, &p->gpu->making);
+    mo_lock_drop(sys, &p->gpu->loading);
     return rc;
 }
 

@@ -41,10 +41,10 @@ static int fail_later(struct mo_cuda_track *t, struct mo_cuda_ticket *ticket, mo
     return MOIRE_OK;
 }
 
-static void publish(struct mo_cuda_track *t, const struct mo_cuda_ticket *ticket) {
+static void publish(struct mo_cuda_track *t) {
     struct mo_gpu_system *s = t->context->gpu->system;
     mo_lock_take(s->env->sys, &s->lock);
-    if (t->queued++ == 0) t->since = ticket->submitted;
+    if (t->queued++ == 0) t->since = mo_now(s->env); /* not `submitted`: preparing may have taken long */
     if (!t->busy) {
         t->busy = true;
         t->next_busy = s->busy;
@@ -79,7 +79,7 @@ int mo_cuda_submit(struct mo_gpu_let *let, const struct mo_cuda_work *work, moir
     if (rc) mo_cuda_note(gpu, err);
     if (rc && rc != MOIRE_EDEVICE && begun) rc = fail_later(t, ticket, err);
     mo_cuda_leave(gpu, t->context);
-    if (!rc) publish(t, ticket);
+    if (!rc) publish(t);
     return rc;
 }
 
@@ -101,7 +101,7 @@ static bool read_times(struct mo_cuda_track *t, const struct mo_cuda_ticket *tic
     }
     const int64_t end = mo_now(gpu->system->env), start = end - part[0] - part[1] - part[2];
     *out = (struct mo_gpu_times){.submitted = ticket->submitted,
-                                 .start = start > t->since ? start : t->since,
+                                 .start = start > ticket->submitted ? start : ticket->submitted,
                                  .end = end,
                                  .copy_in_ns = part[0],
                                  .compute_ns = part[1],
@@ -119,7 +119,6 @@ static void finish(struct mo_cuda_track *t, int code, const char *message, const
     t->head = (t->head + 1) % MO_CUDA_QUEUE_MOST;
     t->queued--;
     t->since = mo_now(s->env);
-    if (t->queued && t->tickets[t->head].submitted > t->since) t->since = t->tickets[t->head].submitted;
     mo_lock_drop(s->env->sys, &s->lock);
     done(ctx, code, message, times);
 }
