@@ -101,6 +101,10 @@ bool mo_wino_streams_out(const struct mo_wino *w) {
     return out_bytes(w) > 2 * L2_BYTES;
 }
 
+bool mo_wino_streams_in(const struct mo_wino *w) {
+    return w->tile_blocks > 1 && w->p->n * w->icb * w->p->h * w->p->w * 64 > 2 * L2_BYTES;
+}
+
 int64_t mo_wino_l3_bytes(const struct mo_wino *w) {
     const struct mo_problem *p = w->p;
     int64_t in = p->n * w->icb * p->h * p->w * 64, out = out_bytes(w);

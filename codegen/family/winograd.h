@@ -59,6 +59,7 @@ bool mo_wino_describe(const struct mo_problem *p, const struct mo_point *point, 
 int64_t mo_wino_l3_bytes(const struct mo_wino *w);
 int64_t mo_wino_block_bytes(const struct mo_wino *w);
 bool mo_wino_streams_out(const struct mo_wino *w); /* the output is larger than a private cache */
+bool mo_wino_streams_in(const struct mo_wino *w);  /* the input is, and comes in several blocks of tiles */
 int64_t mo_wino_flops(const struct mo_wino *w);    /* executed, of the products */
 double mo_wino_cost(const struct mo_wino *w);      /* nanoseconds on one core, for ranking */
 /* The same of the core with most to do when `cores` split the units: its part of the products and output
@@ -73,6 +74,8 @@ void mo_wino_emit_lines(FILE *out, const struct mo_wino *w);
 void mo_wino_emit_products(FILE *out, const struct mo_wino *w);
 /* winograd_half.c: the same, of half-transformed filters. */
 void mo_wino_emit_half(FILE *out, const struct mo_wino *w);
+/* winograd_fetch.c: `struct fetches`, fetches_of() for a unit, and fetch(), for each call of a product. */
+void mo_wino_emit_fetch(FILE *out, const struct mo_wino *w);
 /* winograd_emit.c */
 int mo_wino_emit(const struct mo_wino *w, const char *name, FILE *out, moire_error *err);
 

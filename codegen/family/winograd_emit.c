@@ -78,7 +78,7 @@ static void emit_output_tile(FILE *out, const struct mo_wino *w) {
             "static __attribute__((noinline)) void output_tile(const char *p, const char *bias, char *y, "
             "const char *res, i64 rows, i64 cols) {\n"
             "    (void)res;\n");
-    if (mo_wino_streams_out(w)) /* the pixels of the next tile, whose rows are too far apart to be foreseen */
+    if (mo_wino_streams_out(w)) /* from the private cache to the first level: the pixels of the next tile */
         fprintf(out,
                 "    for (i64 r = 0; r < %d; r++)\n"
                 "        for (i64 c = %d; c < %d; c++)\n"
@@ -138,6 +138,8 @@ static void emit_output_block(FILE *out, const struct mo_wino *w) {
 /* A block of `count` tiles against one group of output blocks. */
 static void emit_unit(FILE *out, const struct mo_wino *w) {
     int group = w->blocks * w->sets;
+    const struct mo_winograd *x = &w->matrix;
+    int products = x->half ? x->alpha * ((x->points - x->infinity) / 2 + 1) : x->alpha * x->alpha;
     fprintf(out,
             "static void input_block(const struct mo_kargs *a, i64 first, i64 count, char *V) {\n"
             "    const i64 cuts = (count + %d) / %d;\n"
@@ -145,14 +147,18 @@ static void emit_unit(FILE *out, const struct mo_wino *w) {
             "        const i64 t = cut_at(j, count, cuts);\n"
             "        input_tiles(a, first + t, cut_at(j + 1, count, cuts) - t, V + t * %lld);\n    }\n}\n\n",
             w->cut - 1, w->cut, ll(w->icb * 64));
-    fprintf(out,
-            "static void unit(const struct mo_kargs *a, i64 first, i64 count, i64 group, const char *V, char "
-            "*M) {\n"
-            "    const i64 b0 = group * %d, b1 = cap(b0 + %d, %lld);\n"
-            "    multiply(a, b0, b1, count, V, M);\n"
-            "    for (i64 b = b0; b < b1; b++)\n"
-            "        output_tiles(a, first, count, b, M + (b - b0) * %lld);\n}\n\n",
-            group, group, ll(w->ocb), ll(w->m_block));
+    fprintf(
+        out,
+        "/* `more` tiles are the next block's, if it comes next */\n"
+        "static void unit(const struct mo_kargs *a, i64 first, i64 count, i64 more, i64 group, const char "
+        "*V, char *M) {\n"
+        "    const i64 b0 = group * %d, b1 = cap(b0 + %d, %lld);\n"
+        "    const i64 calls = (count + %d) / %d * ((b1 - b0 + %d) / %d) * %d;\n"
+        "    struct fetches f = fetches_of(a, first, count, more, b0, b1, calls);\n"
+        "    multiply(a, b0, b1, count, V, M, &f);\n"
+        "    for (i64 b = b0; b < b1; b++)\n"
+        "        output_tiles(a, first, count, b, M + (b - b0) * %lld);\n}\n\n",
+        group, group, ll(w->ocb), w->cut - 1, w->cut, w->blocks - 1, w->blocks, products, ll(w->m_block));
 }
 
 static void emit_run(FILE *out, const struct mo_wino *w) {
@@ -165,8 +171,11 @@ static void emit_run(FILE *out, const struct mo_wino *w) {
             "first;\n"
             "        if (block != inside) input_block(a, first, count, V);\n"
             "        inside = block;\n"
-            "        unit(a, first, count, u %% %lld, V, M);\n    }\n}\n\n",
-            ll(w->size), ll(w->extra), ll(w->square * w->v_plane), ll(w->oc_groups), ll(w->oc_groups));
+            "        const i64 last = first + count, more = u + 1 < end && (u + 1) / %lld != block ? "
+            "block_at(block + 2) - last : 0;\n"
+            "        unit(a, first, count, more, u %% %lld, V, M);\n    }\n}\n\n",
+            ll(w->size), ll(w->extra), ll(w->square * w->v_plane), ll(w->oc_groups), ll(w->oc_groups),
+            ll(w->oc_groups));
 }
 
 int mo_wino_emit(const struct mo_wino *w, const char *name, FILE *out, moire_error *err) {
@@ -178,6 +187,7 @@ int mo_wino_emit(const struct mo_wino *w, const char *name, FILE *out, moire_err
     fputs("INLINE i64 cut_at(i64 j, i64 count, i64 cuts) { return j * (count / cuts) + cap(j, count % cuts); "
           "}\n\n",
           out);
+    mo_wino_emit_fetch(out, w);
     (w->matrix.half ? mo_wino_emit_half : mo_wino_emit_products)(out, w);
     emit_output_tile(out, w);
     emit_output_block(out, w);

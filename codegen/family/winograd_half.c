@@ -118,18 +118,19 @@ void mo_wino_emit_half(FILE *out, const struct mo_wino *w) {
         snprintf(ends_ahead, sizeof ends_ahead, "j ? q : next + %lld", ll(pairs_of(w) * row / LINES));
     mo_wino_cuts(w, &least, &most);
     emit_tables(out, w, least, most);
-    fprintf(out,
-            "static void multiply(const struct mo_kargs *a, i64 b0, i64 b1, i64 count, const char *V, char "
-            "*M) {\n"
-            "    const char *weights = a->weights;\n"
-            "    char *u = M + %lld;\n"
-            "    const i64 cuts = (count + %d) / %d;\n"
-            "    for (i64 r = 0; r < %d; r++)\n"
-            "        for (i64 b = b0; b < b1; b++) {\n"
-            "            const char *q = weights + b * %lld + r * %lld;\n"
-            "            const char *next = b + 1 < b1 ? q + %lld : weights + b0 * %lld + (r + 1) * %lld;\n",
-            ll(w->blocks * w->sets * w->m_block), w->cut - 1, w->cut, w->matrix.alpha, ll(block), ll(row),
-            ll(block), ll(block), ll(row));
+    fprintf(
+        out,
+        "static void multiply(const struct mo_kargs *a, i64 b0, i64 b1, i64 count, const char *V, char *M, "
+        "struct fetches *f) {\n"
+        "    const char *weights = a->weights;\n"
+        "    char *u = M + %lld;\n"
+        "    const i64 cuts = (count + %d) / %d;\n"
+        "    for (i64 r = 0; r < %d; r++)\n"
+        "        for (i64 b = b0; b < b1; b++) {\n"
+        "            const char *q = weights + b * %lld + r * %lld;\n"
+        "            const char *next = b + 1 < b1 ? q + %lld : weights + b0 * %lld + (r + 1) * %lld;\n",
+        ll(w->blocks * w->sets * w->m_block), w->cut - 1, w->cut, w->matrix.alpha, ll(block), ll(row),
+        ll(block), ll(block), ll(row));
     fprintf(
         out,
         "            const char *row = V + r * %lld;\n"
@@ -140,13 +141,13 @@ void mo_wino_emit_half(FILE *out, const struct mo_wino *w) {
         "                    const char *x = row + t * %lld;\n",
         ll(w->matrix.alpha * w->v_plane), ll(w->m_block), ll(w->matrix.alpha * w->m_plane), pairs_of(w),
         least, ll(w->icb * 64));
-    fprintf(
-        out,
-        "                    if (k == %d)\n"
-        "                        ends[n](x, q, m + t * 64, %s, 0, u);\n"
-        "                    else\n"
-        "                        (%s)[n](x + (2 * k + 1) * %lld, q, m + (2 * k + 1) * %lld + t * 64,\n"
-        "                            next + k * %lld, points[k], u);\n                }\n        }\n}\n\n",
-        pairs_of(w), ends_ahead, w->kept ? "j ? agains : pairs" : "pairs", ll(w->v_plane), ll(w->m_plane),
-        ll(row / LINES));
+    fprintf(out,
+            "                    if (k == %d)\n"
+            "                        ends[n](x, q, m + t * 64, %s, 0, u);\n"
+            "                    else\n"
+            "                        (%s)[n](x + (2 * k + 1) * %lld, q, m + (2 * k + 1) * %lld + t * 64,\n"
+            "                            next + k * %lld, points[k], u);\n"
+            "                    fetch(a, f);\n                }\n        }\n}\n\n",
+            pairs_of(w), ends_ahead, w->kept ? "j ? agains : pairs" : "pairs", ll(w->v_plane), ll(w->m_plane),
+            ll(row / LINES));
 }

@@ -69,19 +69,21 @@ void mo_wino_emit_products(FILE *out, const struct mo_wino *w) {
     int least, most;
     mo_wino_cuts(w, &least, &most);
     emit_table(out, w);
-    fprintf(out,
-            "static void multiply(const struct mo_kargs *a, i64 b0, i64 b1, i64 count, const char *V, char "
-            "*M) {\n"
-            "    const i64 cuts = (count + %d) / %d;\n"
-            "    for (i64 p = 0; p < %lld; p++)\n"
-            "        for (i64 b = b0; b < b1; b += %d)\n"
-            "            for (i64 j = 0; j < cuts; j++) {\n"
-            "                const i64 t = cut_at(j, count, cuts), n = cut_at(j + 1, count, cuts) - t;\n",
-            w->cut - 1, w->cut, ll(w->square), w->blocks);
+    fprintf(
+        out,
+        "static void multiply(const struct mo_kargs *a, i64 b0, i64 b1, i64 count, const char *V, char *M, "
+        "struct fetches *f) {\n"
+        "    const i64 cuts = (count + %d) / %d;\n"
+        "    for (i64 p = 0; p < %lld; p++)\n"
+        "        for (i64 b = b0; b < b1; b += %d)\n"
+        "            for (i64 j = 0; j < cuts; j++) {\n"
+        "                const i64 t = cut_at(j, count, cuts), n = cut_at(j + 1, count, cuts) - t;\n",
+        w->cut - 1, w->cut, ll(w->square), w->blocks);
     fprintf(out,
             "                products[b + %d > b1][n - %d](V + p * %lld + t * %lld,\n"
             "                    (const char *)a->weights + (b * %lld + p) * %lld,\n"
-            "                    M + (b - b0) * %lld + p * %lld + t * 64);\n            }\n}\n\n",
+            "                    M + (b - b0) * %lld + p * %lld + t * 64);\n"
+            "                fetch(a, f);\n            }\n}\n\n",
             w->blocks, least, ll(w->v_plane), ll(w->icb * 64), ll(w->square), ll(w->icb * 1024),
             ll(w->m_block), ll(w->m_plane));
 }
