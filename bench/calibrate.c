@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 #include "bench/serve.h"
+#include "bench/simulate_gpus.h"
 
 enum { SLICES = 2 };
 
@@ -119,6 +120,26 @@ static int measure_all(struct mo_bench_session *s, const struct mo_bench_serve_o
     return code;
 }
 
+/* On GPUs targets and rates are those of `moire sim` on the same machine file: by its profiles. */
+static int aim_on_gpus(struct mo_bench_session *s, struct mo_bench_mix *mix, moire_error *err) {
+    struct mo_bench_machine machine;
+    struct mo_bench_gpu_side *side = mo_alloc(s->env, sizeof *side);
+    if (!side) return mo_fail(err, MOIRE_ENOMEM, "out of memory");
+    int code = mo_bench_machine_open(s->env, s->gpus, &machine, err);
+    if (!code && !machine.n_gpus) code = mo_fail(err, MOIRE_EINVAL, "%s has no GPUs", s->gpus);
+    if (!code) {
+        machine.sim.n_cores = 0; /* cores are not a kind of GPU here */
+        code = mo_bench_gpu_side_open(s->env, &machine, mix, side, err);
+        mo_bench_gpu_side_close(side);
+        const char *folder = machine.gpus[0].profiles;
+        s->gpu_profiles = mo_region_string(mix->region, folder, strlen(folder));
+        if (!code && !s->gpu_profiles) code = mo_fail(err, MOIRE_ENOMEM, "out of memory");
+    }
+    if (machine.file.root) mo_bench_machine_close(&machine);
+    mo_free(s->env, side);
+    return code;
+}
+
 int mo_bench_calibrate(struct mo_bench_session *session, const struct mo_bench_serve_options *options,
                        struct mo_bench_mix *out, moire_error *err) {
     memset(out, 0, sizeof *out);
@@ -128,11 +149,12 @@ int mo_bench_calibrate(struct mo_bench_session *session, const struct mo_bench_s
     out->region = mo_region_create(session->env);
     if (!out->region) code = mo_fail(err, MOIRE_ENOMEM, "out of memory");
     if (!code) code = mo_bench_no_applications(&out->scenario, err);
+    if (!code && session->gpus) code = aim_on_gpus(session, out, err);
     for (int i = 0; !code && i < out->scenario.n_tenants; i++)
         code = mo_bench_resolve(session, out->region, &out->scenario.tenants[i], err);
-    if (!code && options->calibration)
+    if (!code && !session->gpus && options->calibration)
         code = mo_bench_reuse(session->env, options->calibration, out, err);
-    else if (!code)
+    else if (!code && !session->gpus)
         code = measure_all(session, options, out, err);
     if (code)
         mo_bench_mix_close(out);

@@ -110,6 +110,7 @@ static int load_tenant(struct self *self, const struct mo_bench_job *job, int i,
     config.shapes = want->shapes;
     config.n_shapes = want->n_shapes;
     config.exact = job->exact;
+    config.device_only = job->device != NULL;
     int code = moire_load(self->runtime, want->model, &config, &target->tenant, err);
     if (code) return code;
     self->n_targets = i + 1;
@@ -144,7 +145,14 @@ static int backend_open(const struct mo_env *env, const struct mo_bench_job *job
     moire_config config;
     moire_config_init(&config);
     config.threads = (int)job->threads;
-    config.policy = job->arrangement;
+    const struct mo_policy *policy = mo_policy_find(job->arrangement);
+    if (policy && policy->gpus)
+        config.device_policy = job->arrangement;
+    else
+        config.policy = job->arrangement;
+    config.device = job->device;
+    config.device_profiles = job->device_profiles;
+    config.device_precision = job->precision;
     config.store = job->store;
     config.generic_only = job->generic;
     config.log = log_line;

@@ -4,6 +4,7 @@
 #include <string.h>
 #include "bench/moire_report.h"
 #include "runtime/sched/events.h"
+#include "runtime/serve/gpu.h"
 
 enum { MAX_BLOCKS = 20000 };
 
@@ -26,10 +27,8 @@ json_t *mo_bench_scheduling_json(const struct mo_sched_stats *s) {
         "reorganised", (json_int_t)s->reorganised, "incomplete_plans", (json_int_t)s->incomplete);
 }
 
-/* Time of the oldest and the newest event that every ring still has. */
+/* Moves the time of the oldest event that every ring still has, and of the newest, on to these events'. */
 static void span(const struct mo_events *events, int64_t *from, int64_t *to) {
-    *from = INT64_MIN;
-    *to = INT64_MIN;
     for (int r = 0; r < events->n_rings; r++) {
         const struct mo_ring *ring = &events->ring[r];
         if (!ring->n) continue;
@@ -39,23 +38,26 @@ static void span(const struct mo_events *events, int64_t *from, int64_t *to) {
     }
 }
 
-/* Pairs the block starts and ends of one ring: a worker runs one block at a time. */
-static void pair(const struct mo_ring *ring, int64_t from, int64_t origin, json_t *blocks) {
-    const struct mo_event_entry *start = NULL;
+/* Pairs the block starts and ends of one ring: a core, or a unit of a GPU, runs one block at a time. */
+static void pair(const struct mo_ring *ring, int64_t from, int64_t origin, int lane, json_t *blocks) {
+    const struct mo_event_entry *starts[MO_MAX_CORES] = {NULL}, *start;
     int adapted = 0; /* layers of the block that run another version than their first; told ahead of it */
     for (uint64_t i = mo_ring_first(ring); i < ring->n; i++) {
         const struct mo_event_entry *e = mo_ring_at(ring, i);
-        if (e->kind == MO_LOG_BLOCK_START && e->time >= from) start = e;
+        bool block = e->kind == MO_LOG_BLOCK_START || e->kind == MO_LOG_BLOCK_END;
+        if (block && (e->c < 0 || e->c >= MO_MAX_CORES)) continue;
+        start = block ? starts[e->c] : NULL;
+        if (e->kind == MO_LOG_BLOCK_START && e->time >= from) starts[e->c] = e;
         for (int64_t digits = e->kind == MO_LOG_VERSIONS ? e->b : 0; digits; digits >>= 3)
             adapted += (digits & 7) != 0;
         if (e->kind == MO_LOG_BLOCK_DROP) adapted = 0;
         if (e->kind == MO_LOG_BLOCK_END && !start) adapted = 0;
         if (e->kind != MO_LOG_BLOCK_END || !start || start->query != e->query || start->c != e->c) continue;
         json_array_append_new(
-            blocks, json_pack("[i,i,I,f,f,i,i,i]", (int)e->c, (int)e->tenant,
+            blocks, json_pack("[i,i,I,f,f,i,i,i]", lane + (int)e->c, (int)e->tenant,
                               (json_int_t)(e->query & 0xffffffffu), (double)(start->time - origin) * 1e-3,
                               (double)(e->time - origin) * 1e-3, (int)e->a, (int)e->b, adapted));
-        start = NULL;
+        starts[e->c] = NULL;
         adapted = 0;
     }
 }
@@ -77,19 +79,39 @@ static json_t *pressures(const struct mo_ring *ring, int64_t from) {
     return list;
 }
 
-static json_t *timeline(moire_runtime *runtime) {
+/* Blocks of an engine, on lanes from `lane` on. */
+static void add_blocks(const struct mo_events *events, int64_t from, int lane, json_t *blocks) {
+    for (int r = 0; r < events->n_rings && json_array_size(blocks) < MAX_BLOCKS; r++)
+        pair(&events->ring[r], from, from, lane, blocks);
+}
+
+static json_t *lane_names(const moire_runtime *runtime, int cores) {
+    json_t *list = json_array();
+    for (int c = 0; c < cores; c++)
+        json_array_append_new(list, json_sprintf("core %d", c));
+    const struct mo_gpus *g = runtime->device ? &runtime->device->gpus : NULL;
+    for (int u = 0; g && u < g->n_units; u++)
+        json_array_append_new(list, json_sprintf("GPU %d.%d", g->gpu_of[u], u - g->first[(int)g->gpu_of[u]]));
+    return list;
+}
+
+/* Of the cores, and of the GPUs' units below them. */
+static json_t *timeline(const moire_runtime *runtime) {
     const struct mo_events *events = mo_engine_events(runtime->engine);
+    struct mo_engine *device = runtime->device ? runtime->device->engine : NULL;
     if (!events) return NULL;
-    int64_t from, to;
+    int64_t from = INT64_MIN, to = INT64_MIN;
     json_t *blocks = json_array();
     span(events, &from, &to);
+    if (device) span(mo_engine_events(device), &from, &to);
     int64_t last = to - (int64_t)2e9; /* the last two seconds are plenty */
     if (from < last) from = last;
-    for (int r = 0; r < events->n_rings && json_array_size(blocks) < MAX_BLOCKS; r++)
-        pair(&events->ring[r], from, from, blocks);
-    const int cores = mo_engine_cores(runtime->engine);
-    return json_pack("{s:i, s:o, s:o}", "cores", cores, "blocks", blocks, "pressure",
-                     pressures(&events->ring[cores], from));
+    const int cores = mo_engine_cores(runtime->engine), units = device ? mo_engine_cores(device) : 0;
+    if (device) add_blocks(mo_engine_events(device), from, cores, blocks);
+    add_blocks(events, from, 0, blocks);
+    const struct mo_ring *locked = device ? &mo_engine_events(device)->ring[units] : &events->ring[cores];
+    return json_pack("{s:i, s:o, s:o, s:o}", "cores", cores + units, "lanes", lane_names(runtime, cores),
+                     "blocks", blocks, "pressure", pressures(locked, from));
 }
 
 /* How much of each tenant's work runs in specialised kernels, and how many layers in references. */

@@ -2,8 +2,9 @@
  * report_timeline.c - which core ran which block when: as SVG for the page, as a Chrome trace for Perfetto.
  *
  * A result of moire carries "timeline": {"cores": N, "blocks": [[core, tenant, query, start_us, end_us, first
- * layer, last layer, layers in another version than their first], ...], "pressure": [[us, value], ...]} in
- * order of time; older documents lack the last number of a block, and the pressure. */
+ * layer, last layer, layers in another version than their first], ...], "pressure": [[us, value], ...],
+ * "lanes": ["core 0", ..., "GPU 0.0", ...]} in order of time; units of GPUs are numbered behind the cores.
+ * Older documents lack the last number of a block, the pressure, and the names. */
 #include <stdlib.h>
 #include <string.h>
 #include "bench/plot.h"
@@ -55,6 +56,16 @@ static void draw_block(FILE *out, const json_t *document, const struct block *b,
     fprintf(out, "</title></rect>\n");
 }
 
+/* "core 3", or what the document calls that lane. */
+static const char *lane_name(const json_t *timeline, int lane, char out[32]) {
+    const char *given = json_string_value(json_array_get(json_object_get(timeline, "lanes"), (size_t)lane));
+    if (given)
+        snprintf(out, 32, "%s", given);
+    else
+        snprintf(out, 32, "core %d", lane);
+    return out;
+}
+
 /* Steps between 0 at the bottom of a lane and 1 at its top. */
 static void draw_pressure(FILE *out, const json_t *pressure, double from, double end, int y) {
     double scale = (WIDTH - LEFT - 10) / shown_us, x = LEFT, level = y + LANE;
@@ -87,9 +98,13 @@ static void draw(FILE *out, const json_t *document, const json_t *result, const 
     mo_html_text(out, mo_doc_text(result, "name"));
     fprintf(out, ", load %.2f: %.0f ms of cores and blocks</text>\n", mo_doc_number(timeline, "load"),
             (end - from) * 1e-3);
-    for (int c = 0; c < cores; c++)
-        fprintf(out, "<text x=\"%d\" y=\"%d\" text-anchor=\"end\">core %d</text>\n", LEFT - 6,
-                TOP + c * (LANE + GAP) + LANE / 2 + 4, c);
+    for (int c = 0; c < cores; c++) {
+        char name[32];
+        fprintf(out, "<text x=\"%d\" y=\"%d\" text-anchor=\"end\">", LEFT - 6,
+                TOP + c * (LANE + GAP) + LANE / 2 + 4);
+        mo_html_text(out, lane_name(timeline, c, name));
+        fprintf(out, "</text>\n");
+    }
     for (int ms = 0; ms <= (int)(shown_us * 1e-3); ms += 50)
         fprintf(out, "<text x=\"%.1f\" y=\"%d\" text-anchor=\"middle\">%d ms</text>\n",
                 LEFT + ms * 1e3 * (WIDTH - LEFT - 10) / shown_us, TOP + lanes * (LANE + GAP) + 10, ms);
@@ -126,14 +141,15 @@ void mo_page_timeline(FILE *out, const json_t *document) {
 }
 
 /* --- Chrome trace ------------------------------------------------------------------------------------- */
-static void name_threads(json_t *events, const char *process, int pid, int cores) {
+static void name_threads(json_t *events, const char *process, int pid, const json_t *timeline) {
+    int cores = (int)mo_doc_number(timeline, "cores");
     json_array_append_new(events, json_pack("{s:s, s:s, s:i, s:{s:s}}", "ph", "M", "name", "process_name",
                                             "pid", pid, "args", "name", process));
     for (int c = 0; c < cores && c < 1024; c++) {
         char name[32];
-        snprintf(name, sizeof name, "core %d", c);
-        json_array_append_new(events, json_pack("{s:s, s:s, s:i, s:i, s:{s:s}}", "ph", "M", "name",
-                                                "thread_name", "pid", pid, "tid", c, "args", "name", name));
+        json_array_append_new(events,
+                              json_pack("{s:s, s:s, s:i, s:i, s:{s:s}}", "ph", "M", "name", "thread_name",
+                                        "pid", pid, "tid", c, "args", "name", lane_name(timeline, c, name)));
     }
 }
 
@@ -146,7 +162,7 @@ int mo_bench_write_trace(const struct mo_env *env, const json_t *document, const
         if (!timeline) continue;
         int pid = (int)i + 1;
         struct block b;
-        name_threads(events, mo_doc_text(result, "name"), pid, (int)mo_doc_number(timeline, "cores"));
+        name_threads(events, mo_doc_text(result, "name"), pid, timeline);
         json_array_foreach(json_object_get(timeline, "blocks"), k, row) {
             if (!read_block(row, &b)) continue;
             json_array_append_new(

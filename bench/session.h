@@ -22,10 +22,13 @@ struct mo_bench_session {
     const char *venv;   /* where the peers live */
     const char *models; /* folder of zoo files */
     char *models_default;
-    const char *store;            /* NULL = default */
-    const char *record;           /* file for the trace of moire's runs; NULL = none */
-    const char *pressure, *proxy; /* of moire's runtimes, as in moire_config; NULL = default */
-    const char *command;          /* the command line, for the report */
+    const char *store;              /* NULL = default */
+    const char *record;             /* file for the trace of moire's runs; NULL = none */
+    const char *pressure, *proxy;   /* of moire's runtimes, as in moire_config; NULL = default */
+    const char *device, *precision; /* of moire's runtimes: GPUs; NULL = cores */
+    const char *gpu_profiles;       /* folder of share profiles, filled in from: */
+    const char *gpus;               /* machine file with their profiles; NULL = measured at load */
+    const char *command;            /* the command line, for the report */
     bool generic, exact, quiet;
     int cores;
     int signal_fd;

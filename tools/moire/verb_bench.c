@@ -65,6 +65,11 @@ static const char usage[] =
     "  --seed K,...         serve: seeds of the arrivals, 1 by default; every system gets the same arrivals\n"
     "  --arrivals PROCESS   serve: poisson (default), gamma:CV or mmpp:CV (bursts)\n"
     "  --record F           serve: the trace of moire's last run, for `moire whatif`\n"
+    "  --device D           serve: on the GPUs of a plugin, cuda or cuda:FILE, with policies for GPUs\n"
+    "                       (moire-gpu, gpulet-int, sbp ...)\n"
+    "  --gpus MACHINE       serve: the machine file of these GPUs, whose profiles plans, targets and rates\n"
+    "                       rest on, as in `moire sim`\n"
+    "  --precision P        serve: fp32, tf32, fp16 or bf16 on GPUs\n"
     "  --proxy F            serve: pressure of moire's runs from counters, by a file of `moire proxy fit`\n"
     "  --pressure SOURCE    serve: papi, resctrl, slowdown or auto (moire proxy list); what --record "
     "records\n"
@@ -161,6 +166,14 @@ static int run_command(struct mo_bench_session *session, struct mo_bench_options
     session->record = o->record;
     session->pressure = o->pressure;
     session->proxy = o->proxy;
+    session->device = o->device;
+    session->precision = o->precision;
+    if (o->device && !strcmp(word, "serve")) {
+        if (!o->gpus)
+            return mo_fail(err, MOIRE_EINVAL,
+                           "--device needs --gpus: a machine file with profiles (moire profile --device)");
+        session->gpus = o->gpus;
+    }
     session->store =
         mo_path_store(o->store, o->store_path, sizeof o->store_path, NULL) ? o->store : o->store_path;
     if (o->models_folder) session->models = o->models_folder;

@@ -15,11 +15,14 @@
 #include "runtime/serve/runtime.h"
 #include "tools/moire/bench_options.h"
 #include "tools/moire/paths.h"
+#include "tools/moire/profile_device.h"
 
 static const char usage[] =
     "usage: moire profile FILE.onnx|NAME ... --output DIR [--repetitions N] [--threads N] [--shape "
     "NAME=d,d,...]\n"
-    "                     [--pressure L,...] [--generic] [--store DIR] [--models DIR]\n\n"
+    "                     [--pressure L,...] [--generic] [--store DIR] [--models DIR]\n"
+    "       moire profile FILE.onnx|NAME ... --device cuda[:FILE] --output DIR [--gpu N] [--max-batch N]\n"
+    "                     [--precision P] [--repetitions N] [--pairs F.csv] [--resume] [--models DIR]\n\n"
     "Measures every layer of each model, in each of its versions (`moire tune`), alone on the machine, on\n"
     "1, 2, 4, ... and all cores, and writes DIR/MODEL.csv: the profiles that `moire sim` replays (format:\n"
     "runtime/sched/profile_table.h).  A time is the shortest of the repetitions.\n\n"
@@ -29,6 +32,16 @@ static const char usage[] =
     "free.\n"
     "A time that falls under more pressure is taken for noise, and that under less stands; so is one that\n"
     "grows with the cores by more than twofold and 20 us.  A note in the file says how many.\n\n"
+    "With --device on a GPU: time of a batch of 1, 2, 4, ... queries on lets of every size, the bytes that\n"
+    "operations move, and the copies (format: runtime/planner/share_table.h).  With --pairs also every two "
+    "of\n"
+    "the models side by side, for `moire interference fit`.\n\n"
+    "  --device D           the plugin of the GPU: cuda, or cuda:FILE\n"
+    "  --gpu N              which of its GPUs, 0 by default\n"
+    "  --max-batch N        largest batch, 32 by default\n"
+    "  --precision P        fp32 (default), tf32, fp16 or bf16\n"
+    "  --pairs F.csv        measure pairs too\n"
+    "  --resume             cells that the files hold already are not measured again\n"
     "  --output DIR         folder of the files, which must exist\n"
     "  --repetitions N      20 by default\n"
     "  --threads N          at most so many cores, all by default\n"
@@ -38,12 +51,15 @@ static const char usage[] =
     "  --store DIR          folder of compiled variants\n"
     "  --models DIR         folder of zoo files, built on first use\n\n"
     "Example:\n"
-    "  moire profile resnet50 googlenet --output bench/machines/cloud-2core-zen4\n";
+    "  moire profile resnet50 googlenet --output bench/machines/cloud-2core-zen4\n"
+    "  moire profile resnet50 vgg16 --device cuda --output bench/gpus/h200 --pairs "
+    "bench/gpus/h200/pairs.csv\n";
 
 struct profile_options {
     struct mo_bench_options bench;
     int repetitions;
-    int levels[MO_STRESS_LEVELS], n_levels; /* of pressure; the first is 0 */
+    int levels[MO_STRESS_LEVELS], n_levels;  /* of pressure; the first is 0 */
+    struct mo_profile_device_options device; /* its device NULL: cores */
 };
 
 /* The profiles of one model: [version][n-th level]. */
@@ -232,20 +248,44 @@ static int parse_levels(struct profile_options *o, const char *text, moire_error
     return o->n_levels > 1 ? MOIRE_OK : mo_bench_bad_flag(err, "--pressure", text, "needs levels");
 }
 
+/* A whole number of a flag. */
+static int whole(struct mo_args *args, const char *flag, long least, long most, int *out, moire_error *err) {
+    char text[64], *end = NULL;
+    long v = args->value ? strtol(args->value, &end, 10) : 0;
+    snprintf(text, sizeof text, "must be %ld to %ld", least, most);
+    if (!end || *end || v < least || v > most) return mo_bench_bad_flag(err, flag, args->value, text);
+    *out = (int)v;
+    return MOIRE_OK;
+}
+
+/* Flags of --device. */
+static int parse_device(struct profile_options *o, struct mo_args *args, bool *took, moire_error *err) {
+    *took = true;
+    if (mo_args_flag(args, "--gpu", true)) return whole(args, "--gpu", 0, 63, &o->device.gpu, err);
+    if (mo_args_flag(args, "--max-batch", true))
+        return whole(args, "--max-batch", 1, 256, &o->device.max_batch, err);
+    if (mo_args_flag(args, "--pairs", true)) {
+        o->device.pairs = args->value;
+        return args->value ? MOIRE_OK : mo_bench_bad_flag(err, "--pairs", NULL, "needs a file");
+    }
+    *took = false;
+    return MOIRE_OK;
+}
+
 static int parse(struct profile_options *o, struct mo_args *args, moire_error *err) {
     while (args->at < args->argc) {
         bool took;
+        int bad = parse_device(o, args, &took, err);
+        if (bad) return bad;
+        if (took) continue;
         if (mo_args_flag(args, "--pressure", true)) {
             int code = parse_levels(o, args->value, err);
             if (code) return code;
             continue;
         }
         if (mo_args_flag(args, "--repetitions", true)) {
-            char *end = NULL;
-            long v = args->value ? strtol(args->value, &end, 10) : 0;
-            if (!end || *end || v < 1 || v > 100000)
-                return mo_bench_bad_flag(err, "--repetitions", args->value, "must be 1 to 100000");
-            o->repetitions = (int)v;
+            int code = whole(args, "--repetitions", 1, 100000, &o->repetitions, err);
+            if (code) return code;
             continue;
         }
         int code = mo_bench_options_take(&o->bench, args, &took, err);
@@ -258,12 +298,27 @@ static int parse(struct profile_options *o, struct mo_args *args, moire_error *e
     return o->bench.output ? MOIRE_OK : mo_fail(err, MOIRE_EINVAL, "--output is needed: a folder");
 }
 
+static int measure_on_device(struct mo_bench_session *s, struct profile_options *o, moire_error *err) {
+    struct mo_profile_device_options *d = &o->device;
+    d->device = o->bench.device;
+    d->folder = o->bench.output;
+    d->precision = o->bench.precision;
+    d->models = o->bench.models;
+    d->n_models = o->bench.latency.n_models;
+    d->repetitions = o->repetitions;
+    d->resume = o->bench.resume;
+    d->shapes = o->bench.shapes;
+    d->n_shapes = o->bench.latency.n_shapes;
+    return mo_profile_device(s, d, err);
+}
+
 static int dispatch(const struct mo_env *env, int argc, char **argv, moire_error *err) {
     struct profile_options *o = mo_alloc(env, sizeof *o);
     struct mo_bench_session session;
     if (!o) return mo_fail(err, MOIRE_ENOMEM, "out of memory");
     struct mo_args args = {.argc = argc, .argv = argv, .at = 1};
     o->repetitions = 20;
+    o->device.max_batch = 32;
     o->n_levels = 1;
     int code = mo_bench_session_open(env, argc, argv, &session, err);
     bool opened = !code;
@@ -274,6 +329,10 @@ static int dispatch(const struct mo_env *env, int argc, char **argv, moire_error
                             : o->bench.store_path;
         if (o->bench.models_folder) session.models = o->bench.models_folder;
         mo_bench_warn_busy(&session);
+    }
+    if (!code && o->bench.device) {
+        code = measure_on_device(&session, o, err);
+        o->bench.latency.n_models = 0;
     }
     for (int i = 0; !code && i < o->bench.latency.n_models; i++)
         code = mo_bench_interrupted(&session) ? mo_fail(err, MOIRE_EINTERRUPTED, "interrupted")

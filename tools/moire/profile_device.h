@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * profile_device.h - `moire profile --device`: what models take on lets of a GPU. */
+#ifndef MO_PROFILE_DEVICE_H
+#define MO_PROFILE_DEVICE_H
+#include "bench/session.h"
+
+struct mo_profile_device_options {
+    const char *device, *folder, *pairs, *precision;
+    const char *const *models;
+    int n_models, gpu, repetitions, max_batch;
+    bool resume;
+    const moire_shape *shapes;
+    int n_shapes;
+};
+/* Writes FOLDER/MODEL.csv for each model, and the pairs. */
+int mo_profile_device(struct mo_bench_session *session, const struct mo_profile_device_options *options,
+                      moire_error *err);
+#endif
