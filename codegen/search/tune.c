@@ -196,7 +196,7 @@ static int store_best(struct mo_search *s, struct job *job, moire_error *err) {
 
 /* What the best may take longer than a built-in kernel that has fewer units than the layer gets cores, times.
  */
-static const double NARROW = 1.05;
+static const double NARROW = 1.1;
 
 static int publish(struct mo_search *s, struct job *job, moire_error *err) {
     struct mo_layer_result *r = &job->result;

@@ -4,7 +4,7 @@
 #include <math.h>
 #include "variants/generic/bind.h"
 
-enum { TILE = 14, SLACK = 16, QUERIES_PER_UNIT = 140 };
+enum { TILE = 14, SLACK = 16, QUERIES_PER_UNIT = 56 };
 
 static bool good_mask(const struct mo_tensor *mask) {
     if (!mask) return true;
