@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  * board.c - see board.h. */
-#include <math.h>
 #include <string.h>
 #include "runtime/planner/board.h"
+
+enum { PARTS = 64 }; /* less than such a part of a rate is not worth a place */
 
 int mo_board_open(struct mo_board *board, struct mo_space *space, struct mo_plan_scratch *scratch,
                   moire_error *err) {
@@ -48,9 +49,9 @@ static void sum_use(const struct mo_space *space, int kind, struct mo_board_let 
     let->use = (struct mo_share_use){0};
     for (int i = 0; i < let->n; i++) {
         const struct mo_share_use *u = &mo_space_cell(space, kind, let->size, let->pieces[i].tenant)->out;
-        let->use.sm = fmax(let->use.sm, u->sm);
-        let->use.l2 = fmax(let->use.l2, u->l2);
-        let->use.dram = fmax(let->use.dram, u->dram);
+        if (u->sm > let->use.sm) let->use.sm = u->sm;
+        if (u->l2 > let->use.l2) let->use.l2 = u->l2;
+        if (u->dram > let->use.dram) let->use.dram = u->dram;
     }
 }
 
@@ -194,7 +195,10 @@ bool mo_board_share(struct mo_board *board, int g, int l, int tenant, double rat
 double mo_board_share_part(struct mo_board *board, int g, int l, int tenant, double rate) {
     struct mo_board_let *let = &board->gpus[g].lets[l];
     double low = 0, high = rate;
+    struct mo_board_let whole = *let;
     if (mo_board_share(board, g, l, tenant, rate)) return rate;
+    if (!try_share(board, g, l, tenant, rate / PARTS)) return 0; /* as it mostly is */
+    *let = whole;
     for (int i = 0; i < 10; i++) {
         double middle = (low + high) / 2;
         struct mo_board_let old = *let;
@@ -206,7 +210,7 @@ double mo_board_share_part(struct mo_board *board, int g, int l, int tenant, dou
         }
     }
     mo_board_fits(board, g);
-    return low > rate / 64 && mo_board_share(board, g, l, tenant, low) ? low : 0;
+    return low > rate / PARTS && mo_board_share(board, g, l, tenant, low) ? low : 0;
 }
 
 /* Units are given out in the order of the lets. */

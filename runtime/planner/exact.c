@@ -11,6 +11,32 @@ static int kind_at(const struct mo_exact *e, int depth) {
     return e->space->view->gpu_kind[e->gpu[depth]];
 }
 
+/* lean[b] = least time / mean[b] of all batches up to b. */
+static bool fill_cells(struct mo_exact *e, struct mo_plan_scratch *scratch) {
+    const struct mo_plan_view *view = e->space->view;
+    for (int k = 0; k < view->n_kinds; k++)
+        for (int t = 0; t < e->n_tenants; t++)
+            for (int s = 0; s < view->kinds[k].n_sizes; s++) {
+                const struct mo_plan_cell *cell = mo_space_cell(e->space, k, s, t);
+                double *lean = mo_scratch_raw(scratch, (size_t)cell->max_batch + 1, sizeof *lean);
+                if (!lean) return false;
+                lean[0] = INFINITY;
+                for (int b = 1; b <= cell->max_batch; b++)
+                    lean[b] = fmin(lean[b - 1], (double)cell->solo[b] / e->space->mean[b]);
+                e->lean[k][t][s] = lean;
+            }
+    return true;
+}
+
+size_t mo_exact_scratch_bytes(int n_kinds) {
+    const size_t lean =
+        (size_t)MO_EXACT_TENANTS * MO_PLAN_SIZES * ((MO_SHARE_BATCH + 1) * sizeof(double) + 64);
+    const size_t order = MO_EXACT_TYPES * sizeof(struct mo_type_order) + 64;
+    return (size_t)n_kinds * (lean + order) + order + MO_EXACT_TYPES * sizeof(struct mo_gpu_type) +
+           MO_EXACT_GROUPS * sizeof(struct mo_type_group) +
+           MO_EXACT_PARTITIONS * sizeof(struct mo_partition) + 256;
+}
+
 int mo_exact_open(struct mo_exact *e, struct mo_space *space, struct mo_plan_scratch *scratch,
                   moire_error *err) {
     const struct mo_plan_view *view = space->view;
@@ -19,8 +45,10 @@ int mo_exact_open(struct mo_exact *e, struct mo_space *space, struct mo_plan_scr
         return mo_fail(err, MOIRE_ELIMIT, "searching all plans: %d tenants on %d GPUs, %d on %d at most",
                        e->n_tenants, view->n_gpus, MO_EXACT_TENANTS, MO_EXACT_GPUS);
     e->pool = mo_scratch_raw(scratch, MO_EXACT_TYPES, sizeof *e->pool);
+    e->sorted = mo_scratch_raw(scratch, MO_EXACT_TYPES, sizeof *e->sorted);
     e->groups = mo_scratch_raw(scratch, MO_EXACT_GROUPS, sizeof *e->groups);
-    bool room = e->pool && e->groups;
+    e->partitions = mo_scratch_raw(scratch, MO_EXACT_PARTITIONS, sizeof *e->partitions);
+    bool room = e->partitions && e->pool && e->sorted && e->groups && fill_cells(e, scratch);
     for (int k = 0; k < view->n_kinds; k++) {
         if (view->kinds[k].max_lets > MO_TYPE_LETS)
             return mo_fail(err, MOIRE_ELIMIT, "searching all plans: %s has up to %d lets, %d at most",
@@ -48,10 +76,7 @@ double mo_exact_bound(struct mo_exact *e) {
             served |= e->pool[i].gain[t] > 0;
         if (!served) return INFINITY;
     }
-    double need = mo_prices(e, e->price);
-    for (int i = 0; i < e->n_groups; i++)
-        mo_type_group_price(e, &e->groups[i]);
-    return need;
+    return mo_prices(e, e->price);
 }
 
 /* The let of a block: the GPU's place in the search, and the let. */
@@ -84,6 +109,8 @@ static bool solved(struct mo_exact *e) {
     for (int t = 0; t < e->n_tenants; t++)
         if (!(e->in_blocks >> t & 1) && e->left[t] > EXACT_EPS * e->space->rate[t]) return false;
     for (int b = 0; b < e->n_blocks; b++)
+        if (mo_need_turns(e, e->block[b], e->turn) > 1) return false;
+    for (int b = 0; b < e->n_blocks; b++)
         if (!block_fits(e, b)) return false;
     return true;
 }
@@ -104,66 +131,125 @@ static unsigned wanting(const struct mo_exact *e) {
     return who & ~(unsigned)e->in_blocks;
 }
 
-/* Lets that are still needed at least: one for each block and each tenant outside blocks. */
-static int lets_needed(const struct mo_exact *e, unsigned want, unsigned placed) {
-    int n = 0;
-    for (; want; want &= want - 1)
-        n++;
-    for (int b = 0; b < e->n_blocks; b++)
-        n += !(placed & e->block[b]);
-    return n;
+/* Takes the type for the next GPU; its blocks' turns count from now on. */
+static void choose(struct mo_exact *e, int at) {
+    const struct mo_gpu_type *type = &e->pool[at];
+    for (int t = 0; t < e->n_tenants; t++)
+        e->left[t] -= type->gain[t];
+    for (int t = 0; type->in_blocks >> t; t++)
+        if (type->in_blocks >> t & 1) e->turn[t] = type->turn[t];
+    e->chosen[e->n_chosen++] = at;
 }
 
-/* The last GPU: a type that serves what is left and holds the blocks that are left. */
-static bool finish(struct mo_exact *e, int from, unsigned want, unsigned placed, double need) {
-    int kind = kind_at(e, e->n_chosen);
+static void undo(struct mo_exact *e, const double *left, const double *turn) {
+    memcpy(e->left, left, sizeof e->left);
+    memcpy(e->turn, turn, sizeof e->turn);
+    e->n_chosen--;
+}
+
+/* The set of the blocks that have no let yet, as an index. */
+static unsigned missing(const struct mo_exact *e, unsigned placed) {
+    unsigned set = 0;
+    for (int b = 0; b < e->n_blocks; b++)
+        if (!(placed & e->block[b])) set |= 1u << b;
+    return set;
+}
+
+/* Does the type serve all who want, to the end? */
+static bool serves(const struct mo_exact *e, const struct mo_gpu_type *type, unsigned want) {
+    if (want & ~(unsigned)type->own) return false;
+    for (int t = 0; want >> t; t++)
+        if (want >> t & 1 && e->left[t] - type->gain[t] > EXACT_EPS * e->space->rate[t]) return false;
+    return true;
+}
+
+/* The last GPU: a type that serves what is left and holds the blocks that are left.  most: worth of the
+ * types that come. */
+static bool finish(struct mo_exact *e, double most, unsigned want, unsigned placed, double need) {
+    const struct mo_type_group *group = e->of[kind_at(e, e->n_chosen)][missing(e, placed)];
+    double left[MO_EXACT_TENANTS], turn[MO_EXACT_TENANTS];
+    memcpy(left, e->left, sizeof left);
+    memcpy(turn, e->turn, sizeof turn);
+    for (int i = 0; group && i < group->n; i++) {
+        const struct mo_type_order *o = &e->sorted[group->begin + i];
+        if (need > o->worth + EXACT_EPS) break;
+        if (o->worth > most || !serves(e, &e->pool[o->at], want)) continue;
+        choose(e, o->at);
+        if (solved(e)) return true;
+        undo(e, left, turn);
+    }
+    return false;
+}
+
+/* What the type takes off what is needed, of which the tenants have parts[], at the prices. */
+static double taken(const struct mo_exact *e, const struct mo_gpu_type *type, const double *parts) {
+    double sum = type->block_worth;
+    for (int t = 0; t < e->n_tenants; t++) {
+        double gain = e->price[t] * type->gain[t];
+        sum += gain < parts[t] ? gain : parts[t];
+    }
+    return sum;
+}
+
+/* The most that a type takes, of those from `from` on that are worth at least so much. */
+static double most_taken(const struct mo_exact *e, int kind, int from, unsigned placed, const double *parts,
+                         double least) {
+    double most = 0;
     for (int i = from; i < e->n_order[kind]; i++) {
         const struct mo_type_order *o = &e->order[kind][i];
-        if (need > o->worth + EXACT_EPS) break;
-        if ((want & ~(unsigned)o->own) || (placed & o->in_blocks) || (placed | o->in_blocks) != e->in_blocks)
-            continue;
+        if (o->worth < least || o->worth <= most) break;
+        if (o->in_blocks & placed) continue;
+        double one = taken(e, &e->pool[o->at], parts);
+        if (one > most) most = one;
+    }
+    return most;
+}
+
+static bool descend(struct mo_exact *e, int from, unsigned placed, double placed_worth);
+
+/* All types for a GPU that is not the last; `alike` GPUs from it on are of its kind, the others are worth
+ * `rest`. */
+static bool branch(struct mo_exact *e, int from, unsigned placed, double placed_worth, double need, int alike,
+                   double rest) {
+    int kind = kind_at(e, e->n_chosen);
+    double left[MO_EXACT_TENANTS], turn[MO_EXACT_TENANTS], parts[MO_EXACT_TENANTS] = {0};
+    memcpy(left, e->left, sizeof left);
+    memcpy(turn, e->turn, sizeof turn);
+    for (int t = 0; t < e->n_tenants; t++)
+        parts[t] = left[t] > 0 ? e->price[t] * left[t] : 0;
+    const double least = (need - rest - EXACT_EPS) / alike;
+    const double most = most_taken(e, kind, from, placed, parts, least);
+    for (int i = from; most >= least && i < e->n_order[kind]; i++) {
+        const struct mo_type_order *o = &e->order[kind][i];
+        if (o->worth < least) break; /* types come by falling worth */
+        if (o->in_blocks & placed) continue;
         const struct mo_gpu_type *type = &e->pool[o->at];
-        for (int t = 0; t < e->n_tenants; t++)
-            e->left[t] -= type->gain[t];
-        e->chosen[e->n_chosen++] = o->at;
-        if (solved(e)) return true;
-        e->n_chosen--;
-        for (int t = 0; t < e->n_tenants; t++)
-            e->left[t] += type->gain[t];
+        if (need - taken(e, type, parts) > fmin(most, o->worth) * (alike - 1) + rest + EXACT_EPS) continue;
+        choose(e, o->at);
+        if (descend(e, alike > 1 ? i : 0, placed | type->in_blocks, placed_worth + type->block_worth))
+            return true;
+        undo(e, left, turn);
     }
     return false;
 }
 
 /* placed: tenants of the blocks that have their lets, which are worth so much at most. */
 static bool descend(struct mo_exact *e, int from, unsigned placed, double placed_worth) {
-    int depth = e->n_chosen, n_gpus = e->space->view->n_gpus;
+    const int depth = e->n_chosen, n_gpus = e->space->view->n_gpus;
     unsigned want = wanting(e);
     double rest = 0, need = needed(e) - placed_worth;
     if (++e->nodes > e->stop) e->stopped = true;
-    if (e->stopped || lets_needed(e, want, placed) > e->lets_behind[depth]) return false;
+    if (e->stopped || mo_need_room(e, want, placed) < 0) return false;
     if (placed == e->in_blocks && !want && solved(e)) return true;
     if (depth == n_gpus) return false;
-    if (depth == n_gpus - 1) return finish(e, from, want, placed, need);
     int kind = kind_at(e, depth), alike = 1;
+    if (depth == n_gpus - 1)
+        return from < e->n_order[kind] && finish(e, e->order[kind][from].worth, want, placed, need);
     while (depth + alike < n_gpus && kind_at(e, depth + alike) == kind)
         alike++;
     for (int g = depth + alike; g < n_gpus; g++)
         rest += e->gpu_worth[kind_at(e, g)];
-    for (int i = from; i < e->n_order[kind]; i++) {
-        const struct mo_type_order *o = &e->order[kind][i];
-        if (need > o->worth * alike + rest + EXACT_EPS) break; /* types come by falling worth */
-        if (o->in_blocks & placed) continue;
-        const struct mo_gpu_type *type = &e->pool[o->at];
-        for (int t = 0; t < e->n_tenants; t++)
-            e->left[t] -= type->gain[t];
-        e->chosen[e->n_chosen++] = o->at;
-        if (descend(e, alike > 1 ? i : 0, placed | type->in_blocks, placed_worth + type->block_worth))
-            return true;
-        e->n_chosen--;
-        for (int t = 0; t < e->n_tenants; t++)
-            e->left[t] += type->gain[t];
-    }
-    return false;
+    return branch(e, from, placed, placed_worth, need, alike, rest);
 }
 
 /* Puts one let on the board: of its own as far as the rate goes, of a block with what is left. */
@@ -195,17 +281,27 @@ static bool carry_out(const struct mo_exact *e, struct mo_board *board) {
     return true;
 }
 
-static bool search_partition(struct mo_exact *e, struct mo_board *board) {
+static void take_partition(struct mo_exact *e, const struct mo_partition *p) {
+    e->n_blocks = p->n_blocks;
+    e->in_blocks = 0;
+    for (int b = 0; b < p->n_blocks; b++)
+        e->in_blocks |= e->block[b] = p->block[b];
+    memcpy(e->left, e->space->rate, (size_t)e->n_tenants * sizeof *e->left);
+    e->n_chosen = 0;
+    mo_need_partition(e);
+}
+
+static bool search_partition(struct mo_exact *e, struct mo_partition *p, struct mo_board *board) {
+    take_partition(e, p);
     if (!mo_types_order(e)) {
         e->overflow = true;
         return false;
     }
-    memcpy(e->left, e->space->rate, sizeof e->left);
-    e->n_chosen = 0;
     e->stopped = false;
     e->stop = e->nodes + e->slice;
     if (e->limit && e->stop > e->limit) e->stop = e->limit;
     bool found = descend(e, 0, 0, 0);
+    p->done = !e->stopped;
     e->unfinished |= e->stopped;
     return found && carry_out(e, board);
 }
@@ -225,42 +321,58 @@ static bool may_share(struct mo_exact *e, unsigned members) {
     return e->may_share[members] == 2;
 }
 
-/* Partitions: tenant t joins one of the groups that the tenants before it made, or makes one. */
-static bool partitions(struct mo_exact *e, struct mo_board *board, unsigned *group, int n_groups, int t) {
-    if (e->overflow || (e->limit && e->nodes >= e->limit)) return false;
-    if (t == e->n_tenants) {
-        e->n_blocks = e->in_blocks = 0;
-        for (int g = 0; g < n_groups; g++)
-            if (group[g] & (group[g] - 1)) {
-                e->block[e->n_blocks++] = (unsigned char)group[g];
-                e->in_blocks |= (unsigned char)group[g];
-            }
-        return search_partition(e, board);
-    }
-    group[n_groups] = 1u << t;
-    if (partitions(e, board, group, n_groups + 1, t + 1)) return true;
-    for (int g = 0; g < n_groups; g++) {
-        group[g] |= 1u << t;
-        bool found = may_share(e, group[g]) && partitions(e, board, group, n_groups, t + 1);
-        group[g] &= ~(1u << t);
-        if (found) return true;
-    }
-    return false;
+/* Keeps a partition whose needs can be met, those with most room first. */
+static void keep_partition(struct mo_exact *e, const unsigned *group, int n_groups) {
+    struct mo_partition p = {0}, *list = e->partitions;
+    for (int g = 0; g < n_groups; g++)
+        if (group[g] & (group[g] - 1)) p.block[p.n_blocks++] = (unsigned char)group[g];
+    take_partition(e, &p);
+    p.room = mo_need_room(e, wanting(e), 0);
+    if (p.room < 0) return;
+    int at = e->n_partitions++;
+    for (; at > 0 && list[at - 1].room < p.room; at--)
+        list[at] = list[at - 1];
+    list[at] = p;
 }
 
-/* Rounds with ever larger slices: most plans are found soon in some partition, and the last round, which
- * finishes every partition, is most of the work of all. */
+/* Partitions: tenant t joins one of the groups that the tenants before it made, or makes one. */
+static void list_partitions(struct mo_exact *e, unsigned *group, int n_groups, int t) {
+    if (t == e->n_tenants) {
+        keep_partition(e, group, n_groups);
+        return;
+    }
+    group[n_groups] = 1u << t;
+    list_partitions(e, group, n_groups + 1, t + 1);
+    for (int g = 0; g < n_groups; g++) {
+        group[g] |= 1u << t;
+        if (may_share(e, group[g])) list_partitions(e, group, n_groups, t + 1);
+        group[g] &= ~(1u << t);
+    }
+}
+
+/* The partition without blocks, the cheapest to look at, comes first; then rounds with ever larger slices:
+ * most plans are found soon in some partition, and the last round, which finishes every partition, is most of
+ * the work of all. */
 bool mo_exact_search(struct mo_exact *e, struct mo_board *board) {
     const int n_gpus = e->space->view->n_gpus;
+    struct mo_partition single = {0};
     unsigned group[MO_EXACT_TENANTS];
     e->hopeless = !(mo_exact_bound(e) <= n_gpus + EXACT_EPS);
     if (e->hopeless) return false;
+    mo_types_cap(e);
     for (int d = n_gpus - 1; d >= 0; d--)
         e->lets_behind[d] = e->lets_behind[d + 1] + e->space->view->kinds[kind_at(e, d)].max_lets;
-    for (e->slice = FIRST_SLICE;; e->slice *= 16) {
+    mo_need_open(e);
+    e->slice = FIRST_SLICE;
+    if (search_partition(e, &single, board)) return true;
+    list_partitions(e, group, 0, 0);
+    for (;; e->slice *= 16) {
         e->unfinished = false;
-        if (partitions(e, board, group, 0, 0)) return true;
-        e->cut_short = e->overflow || (e->limit && e->nodes >= e->limit);
-        if (e->cut_short || !e->unfinished) return false;
+        for (int i = 0; i < e->n_partitions; i++) {
+            if (!e->partitions[i].done && search_partition(e, &e->partitions[i], board)) return true;
+            e->cut_short = e->overflow || (e->limit && e->nodes >= e->limit);
+            if (e->cut_short) return false;
+        }
+        if (!e->unfinished) return false;
     }
 }

@@ -2,8 +2,6 @@
  * interference.c - the linear model; see interference.h. */
 #include "runtime/planner/interference.h"
 
-#include <math.h>
-
 double mo_interference(const struct mo_interference *m, const struct mo_share_use *self,
                        const struct mo_share_use *others, int n) {
     double l2 = 0, dram = 0;
@@ -12,6 +10,9 @@ double mo_interference(const struct mo_interference *m, const struct mo_share_us
         l2 += others[i].l2;
         dram += others[i].dram;
     }
-    return fmax(1, m->l2_self * self->l2 + m->l2_other * fmin(1, l2) + m->dram_self * self->dram +
-                       m->dram_other * fmin(1, dram) + m->constant);
+    if (l2 > 1) l2 = 1;
+    if (dram > 1) dram = 1;
+    double slowdown = m->l2_self * self->l2 + m->l2_other * l2 + m->dram_self * self->dram +
+                      m->dram_other * dram + m->constant;
+    return slowdown > 1 ? slowdown : 1;
 }

@@ -128,8 +128,11 @@ double mo_space_rate(const struct mo_space *space, int kind, int size, int tenan
 
 int mo_plan_batch(double rate, double burst, int64_t duty_ns) {
     double mean = rate * (double)duty_ns * 1e-9;
-    double batch = ceil(mean + burst * sqrt(mean) - 1e-6);
-    return batch < 1 ? 1 : batch > 2 * MO_SHARE_BATCH ? 2 * MO_SHARE_BATCH : (int)batch;
+    double queries = (burst > 0 ? mean + burst * sqrt(mean) : mean) - 1e-6;
+    if (!(queries > 0)) return 1;
+    if (queries >= 2 * MO_SHARE_BATCH) return 2 * MO_SHARE_BATCH;
+    int batch = (int)queries; /* rounded up: this is asked very often, and ceil() is a call */
+    return batch + (batch < queries);
 }
 
 /* One step towards the fixed point: times of the batches that `duty` needs; -1: some tenant cannot. */
@@ -151,11 +154,16 @@ static int64_t cycle(const struct mo_space *space, int kind, int size, struct mo
 bool mo_let_fits(struct mo_space *space, int kind, int size, struct mo_piece *pieces, int n,
                  const struct mo_share_use *others, int n_others, int64_t *duty_ns) {
     double slowdown[MO_LET_TENANTS];
-    int64_t duty = 0, next;
-    space->steps++;
     if (n > space->view->max_share) return false;
     for (int i = 0; i < n; i++)
         slowdown[i] = mo_space_slowdown(space, kind, size, pieces[i].tenant, others, n_others);
+    return mo_let_fits_slowed(space, kind, size, pieces, n, slowdown, duty_ns);
+}
+
+bool mo_let_fits_slowed(struct mo_space *space, int kind, int size, struct mo_piece *pieces, int n,
+                        const double *slowdown, int64_t *duty_ns) {
+    int64_t duty = 0, next;
+    space->steps++;
     while ((next = cycle(space, kind, size, pieces, n, slowdown, duty)) > duty)
         duty = next;
     *duty_ns = duty;

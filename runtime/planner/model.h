@@ -84,4 +84,7 @@ int mo_plan_batch(double rate, double burst, int64_t duty_ns);
  */
 bool mo_let_fits(struct mo_space *space, int kind, int size, struct mo_piece *pieces, int n,
                  const struct mo_share_use *others, int n_others, int64_t *duty_ns);
+/* The same with the slowdown of each piece, and as many pieces as there are. */
+bool mo_let_fits_slowed(struct mo_space *space, int kind, int size, struct mo_piece *pieces, int n,
+                        const double *slowdown, int64_t *duty_ns);
 #endif

@@ -15,10 +15,10 @@
 
 enum {
     ROUNDS = 8,
-    ROUNDS_AFTER_SEARCH = 3,
+    ROUNDS_AFTER_SEARCH = 2,
     MANY_TENANTS = 64,
     DEFAULT_BUDGET = 20000
-}; /* search nodes: two fifths of it */
+}; /* search nodes: a ninth of it */
 
 /* Priced rates that found no place, of the critical tenants. */
 static double missing(const struct mo_board *board, const double *price) {
@@ -47,7 +47,7 @@ static double fill(struct mo_board *board, enum way way, const double *price, co
  * Two of the first three are sbp's and gpu-let's algorithms, so that nothing they place is missed; with many
  * tenants gpu-let's is the quickest and comes first. */
 static bool rounds(struct mo_board *board, const double *first, int most, int64_t budget) {
-    static const enum way few_order[WAYS] = {BY_PRICES, WHOLE, ELASTIC};
+    static const enum way few_order[WAYS] = {BY_PRICES, ELASTIC, WHOLE};
     static const enum way many_order[WAYS] = {ELASTIC, BY_PRICES, WHOLE};
     struct mo_space *space = board->space;
     const enum way *order = space->n_critical > MANY_TENANTS ? many_order : few_order;
@@ -113,7 +113,7 @@ static int plan(const struct mo_plan_view *view, struct mo_plan_scratch *scratch
     if (code) return code;
     mo_greedy_prices(&space, price);
     bool hopeless = too_many(&space) || beyond_bound(&space, price);
-    if (!hopeless && search(&board, scratch, (budget * 2 + 4) / 5, &placed, &searched, &hopeless))
+    if (!hopeless && search(&board, scratch, (budget + 8) / 9, &placed, &searched, &hopeless))
         return mo_fail(err, MOIRE_ENOMEM, "planning: %zu bytes of scratch are too few", scratch->bytes);
     if (!placed)
         placed = rounds(&board, price,

@@ -5,6 +5,7 @@
 #include <string.h>
 #include "runtime/planner/check.h"
 #include "runtime/planner/model.h"
+#include "runtime/planner/exact.h"
 #include "runtime/planner/planners.h"
 #include "runtime/planner/settle.h"
 
@@ -34,7 +35,7 @@ size_t mo_plan_scratch_bytes(int n_tenants, int n_kinds, int n_gpus) {
     size_t t = (size_t)n_tenants + 1, k = (size_t)n_kinds, g = (size_t)n_gpus + 1;
     size_t cells = t * k * MO_PLAN_SIZES;
     size_t tables = cells * ((MO_SHARE_BATCH + 1) * sizeof(int64_t) + 64 + sizeof(struct mo_plan_cell));
-    return tables + g * (96 << 10) + t * (4 << 10) + k * (64 << 10) + (4 << 20);
+    return tables + g * (96 << 10) + t * (4 << 10) + k * (64 << 10) + mo_exact_scratch_bytes(n_kinds);
 }
 
 static int check_kind(const struct mo_plan_kind *k, moire_error *err) {
