@@ -14,26 +14,27 @@
  *    for blocks that end soon where its next layer then ends sooner, or takes what there is for a block that
  *    ends when they do, so that the cores meet.  The more cores, the shorter the blocks, for there are more
  *    lets to re-deal among.  Its layers run in the versions that suit the pressure at hand.
- * 4. What is set aside, hopeless, best-effort or without target runs on what is left, oldest first, but for a
- *    part of the cores that the next query with a target finds idle, and where its next layer ends within a
- *    block's time: on too few cores a single layer would hold them for long; a small share of blocks always
- *    goes to the oldest that waits far beyond its target, so nothing starves.  Hopeless queries of tenants
- *    that allow it are shed.
+ * 4. What is set aside, hopeless, best-effort or without target runs on what is left, oldest first, while the
+ *    kept queries have time to spare, but for a part of the cores that the next query with a target finds
+ *    idle, and where its next layer ends within a block's time: on too few cores a single layer would hold
+ *    them for long; a small share of the core time always goes to the oldest that waits far beyond its
+ *    target, so nothing starves.  Hopeless queries of tenants that allow it are shed.
  *
- * The rule is memoryless but for the starvation counter and scratch memory; stability comes from work done:
- * what has run is cheaper to keep. */
+ * The rule is memoryless but for what the starved are owed and scratch memory; stability comes from work
+ * done: what has run is cheaper to keep. */
 #include <string.h>
 #include "runtime/policy/moire.h"
 
-enum { PER_TENANT = 12, SHED_AT_ONCE = 16, STARVED_SHARE = 40 };
+enum { PER_TENANT = 12, PER_TENANT_LATE = 4, SHED_AT_ONCE = 16, STARVED_SHARE = 40 };
 static const int64_t STARVED_NS = 1000000000;
 static const double MARGIN = 0.02;     /* a query must fit with so much of its rest to spare */
 static const double LEAN_MARGIN = 0.1; /* slack that the fewest cores must leave */
-static const double POOR = 0.55;       /* with less than this part of its share idle, a query may wait */
+static const double POOR = 0.8;        /* with less than this part of its share idle, a query may wait */
 static const double FULL = 0.9;        /* share of the cores' time that plans count on: blocks leave gaps */
 static const int BRIEF = 16;           /* blocks are shorter by 1 + cores / so many */
-static const int ROOM = 8;             /* what is set aside leaves one core of so many idle */
-static const double TARGET = 0.97;     /* attainment above which a tenant can spare misses */
+static const double EASY = 0.6;    /* fraction of their slack beyond which kept queries have none to spare */
+static const int ROOM = 4;         /* what is set aside leaves one core of so many idle */
+static const double TARGET = 0.97; /* attainment above which a tenant can spare misses */
 static const double SPARE = 100, DEAR = 1000;
 static const double BALANCE_FROM = 0.975, BALANCE_SPAN = 0.01;
 
@@ -142,8 +143,9 @@ static void gather(struct mo_moire_state *s, const struct mo_view *view) {
         const struct mo_view_tenant *t = &view->tenants[i];
         if (!t->open || (!t->n_waiting && !t->n_paused)) continue;
         int wide = mo_profile_fastest(t->profile, 0, view->n_cores);
-        for (int k = 0; k < t->n_paused; k++)
-            add(s, view, t->paused[k], wide, NULL);
+        for (int k = 0, late = 0; k < t->n_paused; k++)
+            if (view->queries[t->paused[k]].deadline > view->now || late++ < PER_TENANT_LATE)
+                add(s, view, t->paused[k], wide, NULL);
         if (!t->free_instances || !t->n_waiting) continue;
         int first = first_feasible(view, t, wide);
         if (first > 0) add(s, view, t->waiting[0], wide, NULL);
@@ -200,7 +202,9 @@ struct hand {
     struct mo_decisions *out;
     struct mo_cores pool;
     int idle, rivals, wanted; /* rivals: others that wait for a core; wanted: cores of their shares */
-    bool starved;             /* who is served now has waited too long */
+    double fraction;
+    double work;  /* core time given, predicted */
+    bool starved; /* who is served now has waited too long */
 };
 
 /* Idle cores that what is set aside may take. */
@@ -288,20 +292,22 @@ static bool serve(struct hand *h, const struct mo_moire_candidate *c) {
     int end = mo_profile_block(t->profile, n, q->next_layer, (int64_t)((double)bound / t->residual));
     mo_decide_want(h->out, c->query, end, mo_cores_take(&h->pool, n, q->last_core), wanted);
     h->idle -= n;
+    h->work += (double)mo_view_time(t, n, q->next_layer, end) * n;
     return true;
 }
 
 /* The oldest set-aside query when it has waited far beyond its target and its turn has come. */
 static bool serve_starved(struct mo_moire_state *s, struct hand *h) {
-    if (!s->n_aside || s->blocks < STARVED_SHARE) return false;
+    if (!s->n_aside || s->debt > 0) return false;
     const struct mo_moire_candidate *c = &s->list[s->aside[0]];
     const struct mo_view_query *q = &h->view->queries[c->query];
     int64_t patience = h->view->tenants[c->tenant].qos_ns * 10;
     if (h->view->now - q->arrival < (patience > STARVED_NS ? patience : STARVED_NS)) return false;
-    s->blocks = 0;
     h->starved = true;
     serve(h, c);
     h->starved = false;
+    s->debt = STARVED_SHARE * h->work;
+    h->work = 0;
     return true;
 }
 
@@ -325,6 +331,19 @@ static bool is_shed(const struct mo_decisions *out, int query) {
     return false;
 }
 
+/* Kept queries by deadline, then what is set aside, oldest first, while those have time to spare. */
+static void hand_out(struct mo_moire_state *s, struct hand *h) {
+    bool served = serve_starved(s, h);
+    for (int i = 0; i < s->n && h->idle > 0; i++) {
+        const struct mo_moire_candidate *c = &s->list[s->by_deadline[i]];
+        if (c->keep && !c->running && !serve(h, c)) return;
+    }
+    for (int i = served; i < s->n_aside && h->idle > 0 && (s->fraction <= EASY || s->parts->no_ease); i++) {
+        const struct mo_moire_candidate *c = &s->list[s->aside[i]];
+        if (!is_shed(h->out, c->query)) serve(h, c);
+    }
+}
+
 static void decide(struct mo_moire_state *s, const struct mo_view *view, struct mo_decisions *out) {
     shed_hopeless(view, out);
     if (!view->n_idle) return;
@@ -337,16 +356,8 @@ static void decide(struct mo_moire_state *s, const struct mo_view *view, struct 
             h.rivals++;
             h.wanted += s->list[i].share;
         }
-    bool served = serve_starved(s, &h);
-    for (int i = 0; i < s->n && h.idle > 0; i++) {
-        const struct mo_moire_candidate *c = &s->list[s->by_deadline[i]];
-        if (c->keep && !c->running && !serve(&h, c)) return;
-    }
-    for (int i = served; i < s->n_aside && h.idle > 0; i++) {
-        const struct mo_moire_candidate *c = &s->list[s->aside[i]];
-        if (!is_shed(out, c->query)) serve(&h, c);
-    }
-    s->blocks += out->n;
+    hand_out(s, &h);
+    s->debt -= h.work;
 }
 
 void mo_moire_dispatch(void *state, const struct mo_view *view, const struct mo_event *event,

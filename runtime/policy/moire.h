@@ -25,6 +25,7 @@ struct mo_moire_parts {
     bool no_share;    /* cores that nobody needs are dealt out */
     bool no_meet;     /* waits for cores that come free in a moment */
     bool no_brief;    /* the more cores, the shorter the blocks */
+    bool no_ease;     /* what is set aside waits until the others have time to spare */
     bool no_room;     /* cores are kept free of what is set aside */
     bool no_quick;    /* what is set aside holds no core for longer than a block's time */
     bool no_versions; /* layers run in the versions that suit the pressure */
@@ -33,9 +34,11 @@ struct mo_moire_parts {
 struct mo_moire_state {
     struct mo_moire_candidate list[MO_MOIRE_CANDIDATES];
     const struct mo_moire_parts *parts;
-    int n, n_aside, blocks;
+    int n, n_aside;
+    double debt; /* core time, ns, that others get before the next turn of what has waited too long */
     short by_deadline[MO_MOIRE_CANDIDATES], aside[MO_MOIRE_CANDIDATES]; /* indices into list */
-    double balance; /* 0: every miss counts the same .. 1: tenants are balanced */
+    double fraction; /* of their time to the deadline that kept queries take in the deal; 1: all of it */
+    double balance;  /* 0: every miss counts the same .. 1: tenants are balanced */
 };
 
 /* Fewest cores on which layers [begin, end of the model) take at most `budget` ns; `wide` when none is

@@ -6,6 +6,8 @@
  * is equally far from being late when the next queries come.  A fraction f asks of a query the fewest cores
  * on which its rest takes f of its slack, so the sum of cores falls as f grows and halving finds it.
  *
+ * That fraction also says whether there is anything to spare for what is set aside.
+ *
  * Blocks that run keep their cores until they end; their share says what will be asked for then.  With blocks
  * that are short beside the targets, dealing at every end of a block comes close to dealing all the time. */
 #include "runtime/policy/moire.h"
@@ -44,8 +46,11 @@ static int share_at(struct mo_moire_state *s, const struct mo_view *view, double
 
 void mo_moire_deal(struct mo_moire_state *s, const struct mo_view *view) {
     double early = EARLIEST, late = LATEST;
+    s->fraction = EARLIEST;
     if (!s->parts->no_share && share_at(s, view, early) <= view->n_cores) return;
-    if (share_at(s, view, late) > view->n_cores || s->parts->no_share) return;
+    bool enough = share_at(s, view, late) <= view->n_cores;
+    if (!enough) s->fraction = 1;
+    if (!enough || s->parts->no_share) return;
     for (int i = 0; i < HALVINGS; i++) {
         double mid = (early + late) / 2;
         if (share_at(s, view, mid) > view->n_cores)
@@ -54,4 +59,5 @@ void mo_moire_deal(struct mo_moire_state *s, const struct mo_view *view) {
             late = mid;
     }
     share_at(s, view, late);
+    s->fraction = late;
 }

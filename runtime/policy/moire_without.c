@@ -33,6 +33,11 @@ static const struct mo_policy without[] = {
      .options = &(const struct mo_moire_parts){.no_brief = true},
      .state_bytes = sizeof(struct mo_moire_state),
      .dispatch = mo_moire_dispatch},
+    {.name = "moire-no-ease",
+     .description = "moire, what is set aside not waiting for the others to have time to spare",
+     .options = &(const struct mo_moire_parts){.no_ease = true},
+     .state_bytes = sizeof(struct mo_moire_state),
+     .dispatch = mo_moire_dispatch},
     {.name = "moire-no-room",
      .description = "moire, what is set aside taking any cores that are left",
      .options = &(const struct mo_moire_parts){.no_room = true},
@@ -53,6 +58,6 @@ static const struct mo_policy without[] = {
 const struct mo_policy *const *mo_policy_ablations(void) {
     static const struct mo_policy *const list[] = {&without[0], &without[1], &without[2], &without[3],
                                                    &without[4], &without[5], &without[6], &without[7],
-                                                   &without[8], NULL};
+                                                   &without[8], &without[9], NULL};
     return list;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * test_deal.c - how `moire` deals cores: on random queries every share is the least that keeps pace with the
  * common fraction, no core is dealt twice while there are enough, and each part left out leaves a policy that
- * still answers everything. */
+ * still answers everything.  Late queries neither hide the others nor take more than their part. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -116,11 +116,113 @@ static void every_row_serves(void **state) {
     }
 }
 
+/* A machine in which the first tenant has many late queries under way and the second one that is due. */
+enum { LATE = MO_MOIRE_CANDIDATES + 50, FRESH = LATE };
+struct crowd {
+    struct mo_view view;
+    struct mo_view_tenant tenant[2];
+    struct mo_view_query query[LATE + 1];
+    struct mo_view_run run[CORES];
+    int paused[LATE], waiting[1];
+};
+
+static void crowd(struct crowd *c, const struct mo_profile *p, int64_t now) {
+    int64_t fast = mo_profile_time(p, CORES, 0, LAYERS);
+    *c = (struct crowd){.waiting = {FRESH}};
+    for (int i = 0; i < CORES; i++)
+        c->run[i].query = -1;
+    for (int i = 0; i < LATE; i++) {
+        c->paused[i] = i;
+        c->query[i] = (struct mo_view_query){
+            .next_layer = 1, .arrival = i, .deadline = fast + i, .order = i, .started = 1, .run = -1};
+    }
+    c->query[FRESH] = (struct mo_view_query){
+        .tenant = 1, .arrival = now, .deadline = now + 2 * fast, .order = FRESH, .last_core = -1, .run = -1};
+    for (int i = 0; i < 2; i++)
+        c->tenant[i] = (struct mo_view_tenant){.open = true,
+                                               .qos_ns = i ? 2 * fast : fast,
+                                               .profile = p,
+                                               .residual = 1,
+                                               .attained = 1,
+                                               .free_instances = 4,
+                                               .n_waiting = i,
+                                               .n_paused = i ? 0 : LATE,
+                                               .waiting = c->waiting,
+                                               .paused = c->paused};
+    c->view = (struct mo_view){.now = now,
+                               .block_ns = fast,
+                               .n_cores = CORES,
+                               .n_idle = CORES,
+                               .idle = mo_cores_first(CORES),
+                               .n_tenants = 2,
+                               .min_qos_ns = fast,
+                               .tenants = c->tenant,
+                               .queries = c->query,
+                               .runs = c->run,
+                               .options = mo_policy_find("moire")->options};
+}
+
+/* One dispatch; core time given to the late ones and to the one that is due. */
+static void dispatch(struct mo_moire_state *s, const struct crowd *c, double *late, double *due) {
+    static struct mo_decision list[2 * CORES];
+    struct mo_decisions out = {.cap = 2 * CORES, .list = list};
+    const struct mo_event event = {MO_EVENT_TIMER, -1, -1};
+    mo_policy_find("moire")->dispatch(s, &c->view, &event, &out);
+    *late = *due = 0;
+    for (int i = 0; i < out.n; i++) {
+        const struct mo_decision *d = &list[i];
+        int n = mo_cores_count(&d->cores), begin = c->query[d->query].next_layer;
+        *(d->query == FRESH ? due : late) +=
+            (double)mo_profile_time(c->tenant[0].profile, n, begin, d->end) * n;
+    }
+}
+
+/* However many late queries there are, the one that can still make it is seen and served. */
+static void late_queries_do_not_crowd_out(void **state) {
+    (void)state;
+    struct mo_env env = mo_env_default();
+    struct mo_profile *p = profile(&env, 7);
+    static struct mo_moire_state s;
+    static struct crowd c;
+    double late, due;
+    crowd(&c, p, 100000000);
+    memset(&s, 0, sizeof s);
+    dispatch(&s, &c, &late, &due);
+    assert_true(due > 0);
+    mo_profile_destroy(p);
+}
+
+/* Queries that wait far too long get their turn, and no more than a fortieth of the core time for it, however
+ * long a layer takes on the core it gets. */
+static void the_starved_get_a_small_part(void **state) {
+    (void)state;
+    struct mo_env env = mo_env_default();
+    struct mo_profile *p = profile(&env, 7);
+    static struct mo_moire_state s;
+    static struct crowd c;
+    double late = 0, due = 0, most = 0;
+    crowd(&c, p, 20000000000);
+    memset(&s, 0, sizeof s);
+    for (int i = 0; i < 4000; i++) {
+        double l, d;
+        c.query[FRESH].deadline = c.view.now + mo_profile_time(p, CORES, 0, LAYERS) * 3 / 2; /* all cores */
+        dispatch(&s, &c, &l, &d);
+        late += l;
+        due += d;
+        if (l > most) most = l;
+    }
+    assert_true(late > most && most > 0 && due > late);
+    assert_true(late <= due / 40 + 2 * most);
+    mo_profile_destroy(p);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(fewest_is_least),
         cmocka_unit_test(shares_fill_the_machine),
         cmocka_unit_test(every_row_serves),
+        cmocka_unit_test(late_queries_do_not_crowd_out),
+        cmocka_unit_test(the_starved_get_a_small_part),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
