@@ -10,7 +10,9 @@ CUDA_BASE := $(patsubst %.c,$(B)/obj/%.o,$(wildcard runtime/base/*.c))
 FAKE_driver := libcuda.so.1
 FAKE_nvml   := libnvidia-ml.so.1
 FAKE_nvrtc  := libnvrtc.so.13
-FAKES       := driver nvml nvrtc
+FAKE_dnn    := libcudnn.so.9
+FAKE_blas   := libcublasLt.so.13
+FAKES       := driver nvml nvrtc dnn blas
 FAKE_OBJS   := $(foreach f,$(FAKES),$(B)/tests/fake/$(FAKE_$(f)))
 
 # the plugin without the execution of programs would be a torso
@@ -25,9 +27,12 @@ $(B)/libmoire-cuda.so: $(CUDA_OBJ) $(CUDA_BASE)
 define fake_rule
 $(B)/tests/fake/$(FAKE_$(1)): $(patsubst %.c,$(B)/obj/%.o,$(wildcard tests/fake/cuda/$(1)/*.c))
 	@mkdir -p $$(@D)
-	$$(CC) -shared -Wl,-soname,$$(@F) -Wl,-z,nodelete $$(LDFLAGS) -o $$@ $$^ -ldl -lpthread -lm
+	$$(CC) -shared -Wl,-soname,$$(@F) -Wl,-z,nodelete $$(LDFLAGS) -o $$@ $$^ '-Wl,-rpath,$$$$ORIGIN' -ldl -lpthread -lm
 endef
 $(foreach f,$(FAKES),$(eval $(call fake_rule,$(f))))
+
+# these work in the driver's streams
+$(B)/tests/fake/$(FAKE_dnn) $(B)/tests/fake/$(FAKE_blas): $(B)/tests/fake/$(FAKE_driver)
 
 $(B)/obj/tests/fake/cuda/nvrtc/%.o: CPPFLAGS += -DMO_FAKE_INCLUDE='"$(CURDIR)/tests/fake/cuda/nvrtc"'
 

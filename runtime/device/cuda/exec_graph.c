@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * exec_graph.c - CUDA graphs of segments: captured once for each place and instance, then launched. */
+#include "runtime/device/cuda/exec_impl.h"
+
+static struct mo_exec_graphs *find(const struct mo_cuda_loaded *l, uint32_t place, int instance) {
+    for (struct mo_exec_graphs *g = l->graphs; g; g = g->next)
+        if (g->place == place && g->instance == instance) return g;
+    return NULL;
+}
+
+/* Everything between begin and end goes into the graph; end is called in every case, for a stream that stays
+ * in capture is of no use any more. */
+static int capture(struct mo_cuda_loaded *l, const struct mo_exec_choices *choices, int segment, int instance,
+                   mo_cu_stream stream, mo_cu_graph_exec *out, moire_error *err) {
+    const struct mo_cuda_driver *cu = l->exec->cu;
+    const struct mo_gpu_segment *s = &l->program.segments[segment];
+    mo_cu_graph graph = NULL;
+    unsigned r = cu->capture_begin(stream, MO_CU_CAPTURE_THREAD_LOCAL);
+    if (r) return mo_cuda_error(cu, r, err, "begin to capture segment %d", segment);
+    int rc = MOIRE_OK;
+    for (int i = s->begin; i < s->end && !rc; i++)
+        rc = mo_exec_enqueue(l, &choices->of[i], i, l->arenas[instance], stream, err);
+    r = cu->capture_end(stream, &graph);
+    if (!rc && r) rc = mo_cuda_error(cu, r, err, "capture segment %d", segment);
+    if (!rc && (r = cu->graph_instantiate(out, graph, 0)))
+        rc = mo_cuda_error(cu, r, err, "make a graph of segment %d", segment);
+    if (graph) cu->graph_destroy(graph);
+    if (!rc && (r = cu->graph_upload(*out, stream)))
+        rc = mo_cuda_error(cu, r, err, "bring segment %d to the GPU", segment);
+    return rc;
+}
+
+static int capture_instance(struct mo_cuda_loaded *l, const struct mo_exec_choices *choices,
+                            const struct mo_cuda_lane *lane, int instance, moire_error *err) {
+    const struct mo_env *env = l->exec->env;
+    const int n = l->program.n_segments;
+    struct mo_exec_graphs *g = mo_alloc(env, sizeof *g + (size_t)n * sizeof g->segment[0]);
+    if (!g) return mo_fail(err, MOIRE_ENOMEM, "no host memory for graphs");
+    g->place = lane->place;
+    g->instance = instance;
+    int rc = MOIRE_OK;
+    for (int i = 0; i < n && !rc; i++)
+        rc = capture(l, choices, i, instance, lane->stream, &g->segment[i], err);
+    if (rc) {
+        for (int i = 0; i < n; i++)
+            if (g->segment[i]) l->exec->cu->graph_exec_destroy(g->segment[i]);
+        mo_free(env, g);
+        return rc;
+    }
+    g->next = l->graphs;
+    l->graphs = g;
+    return MOIRE_OK;
+}
+
+static int prepare(struct mo_cuda_loaded *l, const struct mo_cuda_lane *lane, int first, int end,
+                   moire_error *err) {
+    struct mo_exec_choices *choices;
+    int rc = mo_exec_choose(l, lane->sms, lane->stream, &choices, err);
+    for (int i = first; i < end && !rc; i++)
+        if (!find(l, lane->place, i)) rc = capture_instance(l, choices, lane, i, err);
+    if (!rc) {
+        unsigned r = l->exec->cu->stream_sync(lane->stream);
+        if (r) rc = mo_cuda_error(l->exec->cu, r, err, "prepare a program");
+    }
+    return rc;
+}
+
+int mo_cuda_exec_prepare(struct mo_cuda_loaded *l, const struct mo_cuda_lane *lane, moire_error *err) {
+    const struct mo_sys *sys = l->exec->env->sys;
+    moire_error own;
+    mo_lock_take(sys, &l->exec->lock);
+    int rc = prepare(l, lane, 0, l->instances, err ? err : &own);
+    mo_lock_drop(sys, &l->exec->lock);
+    return rc;
+}
+
+int mo_cuda_exec_queue(struct mo_cuda_loaded *l, int instance, const struct mo_cuda_lane *lane, int begin,
+                       int end, moire_error *err) {
+    const struct mo_sys *sys = l->exec->env->sys;
+    const struct mo_cuda_driver *cu = l->exec->cu;
+    moire_error own;
+    int rc = MOIRE_OK;
+    mo_lock_take(sys, &l->exec->lock);
+    struct mo_exec_graphs *g = find(l, lane->place, instance);
+    if (!g) {
+        rc = prepare(l, lane, instance, instance + 1, err ? err : &own);
+        g = find(l, lane->place, instance);
+    }
+    mo_lock_drop(sys, &l->exec->lock);
+    for (int i = begin; i < end && !rc; i++) {
+        unsigned r = cu->graph_launch(g->segment[i], lane->stream);
+        if (r) rc = mo_cuda_error(cu, r, err, "start segment %d of a program", i);
+    }
+    return rc;
+}

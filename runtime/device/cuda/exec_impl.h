@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * exec_impl.h - the inside of exec.h: what of a program lies on a GPU.
+ *
+ *   exec      libraries, weights of all programs (content shared within a model), one stream for set-up
+ *   loaded    a program: machine code, places of weights, an arena with scratch memory for each instance
+ *   choices   for one number of SMs: how every operation is done (library with algorithm, or kernel)
+ *   graphs    for one place and instance: a CUDA graph for each segment
+ *
+ * Choices and graphs are lists that only grow until the program is unloaded or the place forgotten;
+ * exec->lock guards them. */
+#ifndef MO_CUDA_EXEC_IMPL_H
+#define MO_CUDA_EXEC_IMPL_H
+#include "runtime/device/cuda/blas.h"
+#include "runtime/device/cuda/dnn.h"
+#include "runtime/device/cuda/exec.h"
+#include "runtime/device/cuda/fail.h"
+#include "runtime/device/cuda/rtc.h"
+#include "runtime/device/lock.h"
+
+enum { MO_EXEC_ZEROS = 64 << 10 /* bytes that are zero: the bias of a convolution that has none */ };
+
+/* A weight on the GPU, shared by the programs of one model. */
+struct mo_exec_weight {
+    struct mo_exec_weight *next;
+    uint64_t model, sum;
+    int64_t bytes;
+    int uses;
+    mo_cu_ptr at;
+};
+
+struct mo_cuda_exec {
+    struct mo_cuda_exec_config config;
+    const struct mo_env *env;
+    const struct mo_cuda_driver *cu;
+    struct mo_lock lock;
+    struct mo_cuda_rtc rtc;
+    struct mo_cuda_dnn dnn;
+    struct mo_cuda_blas blas;
+    bool has_dnn, has_blas;
+    char libraries[400];
+    mo_cu_stream stream; /* uploads */
+    mo_cu_ptr zeros;
+    struct mo_exec_weight *weights;
+    struct mo_cuda_loaded *loaded;
+};
+
+enum mo_exec_way { MO_EXEC_KERNEL, MO_EXEC_DNN, MO_EXEC_BLAS };
+
+struct mo_exec_choice {
+    enum mo_exec_way way;
+    union {
+        struct mo_dnn_plan dnn;
+        struct mo_blas_plan blas;
+    };
+};
+
+struct mo_exec_choices {
+    struct mo_exec_choices *next;
+    int sms;
+    struct mo_exec_choice of[]; /* every operation */
+};
+
+struct mo_exec_graphs {
+    struct mo_exec_graphs *next;
+    uint32_t place;
+    int instance;
+    mo_cu_graph_exec segment[];
+};
+
+struct mo_cuda_loaded {
+    struct mo_cuda_loaded *next;
+    struct mo_cuda_exec *exec;
+    struct mo_region *region;
+    struct mo_gpu_program program; /* ports, operations, segments and kernels copied; no source, no data */
+    int instances;
+    int64_t bytes, arena_bytes; /* arena_bytes: activations, then scratch memory */
+    mo_cu_library library;
+    mo_cu_function *functions; /* of every kernel */
+    struct mo_exec_weight **weights;
+    mo_cu_ptr *arenas; /* of every instance */
+    struct mo_exec_choices *choices;
+    struct mo_exec_graphs *graphs;
+};
+
+/* Bytes of scratch memory behind the activations of an instance. */
+size_t mo_exec_space(const struct mo_cuda_exec *exec);
+/* Puts operation `index` into the stream, with activations in `arena`. */
+int mo_exec_enqueue(struct mo_cuda_loaded *loaded, const struct mo_exec_choice *choice, int index,
+                    mo_cu_ptr arena, mo_cu_stream stream, moire_error *err);
+/* The choices for that many SMs, made on the stream when there are none yet. */
+int mo_exec_choose(struct mo_cuda_loaded *loaded, int sms, mo_cu_stream stream, struct mo_exec_choices **out,
+                   moire_error *err);
+void mo_exec_choices_free(struct mo_cuda_loaded *loaded);
+struct mo_dnn_operands mo_exec_conv_operands(const struct mo_cuda_loaded *loaded,
+                                             const struct mo_gpu_conv *conv, mo_cu_ptr arena);
+#endif
