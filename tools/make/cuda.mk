@@ -5,7 +5,7 @@
 CUDA      ?= /usr/local/cuda
 CUDA_SRC  := $(wildcard runtime/device/cuda/*.c)
 CUDA_OBJ  := $(CUDA_SRC:%.c=$(B)/obj/%.o)
-CUDA_BASE := $(patsubst %.c,$(B)/obj/%.o,$(wildcard runtime/base/*.c))
+CUDA_BASE := $(patsubst %.c,$(B)/obj/%.o,$(wildcard runtime/base/*.c)) $(B)/obj/runtime/gpu/precision.o
 
 FAKE_driver := libcuda.so.1
 FAKE_nvml   := libnvidia-ml.so.1
@@ -37,13 +37,16 @@ $(B)/tests/fake/$(FAKE_dnn) $(B)/tests/fake/$(FAKE_blas): $(B)/tests/fake/$(FAKE
 $(B)/obj/tests/fake/cuda/nvrtc/%.o: CPPFLAGS += -DMO_FAKE_INCLUDE='"$(CURDIR)/tests/fake/cuda/nvrtc"'
 
 # lowering is tested with the generated kernels alone, without a driver
-$(B)/tests/test_gpu_lower: $(B)/obj/tests/cuda/gpu_host.o $(B)/obj/runtime/device/cuda/rtc.o \
+$(B)/tests/test_gpu_lower: $(B)/obj/tests/cuda/gpu_host.o $(B)/obj/tests/cuda/gpu_cases.o $(B)/obj/runtime/device/cuda/rtc.o \
     $(B)/obj/runtime/device/cuda/symbols.o | $(B)/tests/fake/$(FAKE_nvrtc)
 
 # tests of the plugin see its inside, and find the fakes beside themselves
 CUDA_TESTS := $(filter $(B)/tests/test_cuda_%,$(TESTS))
 $(CUDA_TESTS): $(CUDA_OBJ) | $(FAKE_OBJS)
+$(B)/tests/test_cuda_exec: $(B)/obj/tests/cuda/gpu_host.o $(B)/obj/tests/cuda/gpu_cases.o
 
 .PHONY: cuda
 cuda: $(B)/libmoire-cuda.so $(B)/obj/tools/cuda/check_headers.o ## the CUDA plugin, its declarations checked against the toolkit
-$(B)/obj/tools/cuda/check_headers.o: CPPFLAGS += -isystem $(CUDA)/include
+cuda: $(B)/obj/tools/cuda/check_libraries.o
+$(B)/obj/tools/cuda/check_headers.o $(B)/obj/tools/cuda/check_libraries.o: CPPFLAGS += -isystem $(CUDA)/include
+$(B)/obj/tools/cuda/check_libraries.o: CFLAGS += -Wno-deprecated-declarations

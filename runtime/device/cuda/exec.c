@@ -87,13 +87,27 @@ static struct mo_exec_weight *find_weight(const struct mo_cuda_exec *e, uint64_t
     return NULL;
 }
 
-static int add_weight(struct mo_cuda_exec *e, uint64_t model, const struct mo_gpu_weight *w,
+/* Through page-locked memory, piece by piece. */
+static unsigned bring(const struct mo_cuda_exec *e, mo_cu_ptr to, const struct mo_gpu_weight *w,
+                      void *staging) {
+    unsigned r = 0;
+    for (int64_t done = 0; done < w->bytes && !r; done += MO_EXEC_STAGING) {
+        const int64_t left = w->bytes - done;
+        const size_t n = (size_t)(left < MO_EXEC_STAGING ? left : MO_EXEC_STAGING);
+        memcpy(staging, (const char *)w->data + done, n);
+        r = e->cu->copy_in(to + (mo_cu_ptr)done, staging, n, e->stream);
+        if (!r) r = e->cu->stream_sync(e->stream);
+    }
+    return r;
+}
+
+static int add_weight(struct mo_cuda_exec *e, uint64_t model, const struct mo_gpu_weight *w, void *staging,
                       struct mo_exec_weight **out, moire_error *err) {
     struct mo_exec_weight *p = mo_alloc(e->env, sizeof *p);
     if (!p) return mo_fail(err, MOIRE_ENOMEM, "no host memory for a weight");
     *p = (struct mo_exec_weight){.model = model, .sum = w->sum, .bytes = w->bytes, .next = e->weights};
     unsigned r = e->cu->memory_alloc(&p->at, (size_t)w->bytes);
-    if (!r) r = e->cu->copy_in(p->at, w->data, (size_t)w->bytes, e->stream);
+    if (!r) r = bring(e, p->at, w, staging);
     if (r) {
         if (p->at) e->cu->memory_free(p->at);
         mo_free(e->env, p);
@@ -103,22 +117,31 @@ static int add_weight(struct mo_cuda_exec *e, uint64_t model, const struct mo_gp
     return MOIRE_OK;
 }
 
-static int upload(struct mo_cuda_loaded *l, const struct mo_gpu_program *program, moire_error *err) {
+static int upload_all(struct mo_cuda_loaded *l, const struct mo_gpu_program *program, void *staging,
+                      moire_error *err) {
     struct mo_cuda_exec *e = l->exec;
-    int rc = MOIRE_OK;
-    for (int i = 0; i < program->n_weights && !rc; i++) {
+    for (int i = 0; i < program->n_weights; i++) {
         const struct mo_gpu_weight *w = &program->weights[i];
         struct mo_exec_weight *p = find_weight(e, program->model, w);
         if (!p) {
-            rc = add_weight(e, program->model, w, &p, err);
-            if (!rc) l->bytes += w->bytes;
+            int rc = add_weight(e, program->model, w, staging, &p, err);
+            if (rc) return rc;
+            l->bytes += w->bytes;
         }
-        if (rc) break;
         p->uses++;
         l->weights[i] = p;
     }
-    unsigned r = e->cu->stream_sync(e->stream); /* the contents may go when load returns */
-    return rc ? rc : r ? mo_cuda_error(e->cu, r, err, "put weights on the GPU") : MOIRE_OK;
+    return MOIRE_OK;
+}
+
+static int upload(struct mo_cuda_loaded *l, const struct mo_gpu_program *program, moire_error *err) {
+    const struct mo_cuda_driver *cu = l->exec->cu;
+    void *staging;
+    unsigned r = cu->host_alloc(&staging, MO_EXEC_STAGING, MO_CU_HOST_PORTABLE);
+    if (r) return mo_cuda_error(cu, r, err, "take page-locked memory to bring weights to the GPU");
+    int rc = upload_all(l, program, staging, err);
+    cu->host_free(staging);
+    return rc;
 }
 
 static void drop_weight(struct mo_cuda_exec *e, struct mo_exec_weight *w) {

@@ -17,7 +17,10 @@
 #include "runtime/device/cuda/rtc.h"
 #include "runtime/device/lock.h"
 
-enum { MO_EXEC_ZEROS = 64 << 10 /* bytes that are zero: the bias of a convolution that has none */ };
+enum {
+    MO_EXEC_ZEROS = 64 << 10, /* bytes that are zero: the bias of a convolution that has none */
+    MO_EXEC_STAGING = 8 << 20 /* page-locked memory that weights go through */
+};
 
 /* A weight on the GPU, shared by the programs of one model. */
 struct mo_exec_weight {

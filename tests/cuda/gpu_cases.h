@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * gpu_cases.h - small models for tests of lowering and execution on GPUs: every kind of operator, and the
+ * shapes of ResNet, MobileNet, SqueezeNet and GoogLeNet, SSD and BERT. */
+#ifndef MO_TEST_GPU_CASES_H
+#define MO_TEST_GPU_CASES_H
+#include "codegen/frontend.h"
+#include "runtime/gpu/program.h"
+#include "tests/unit/onnx_build.h"
+
+enum { GPU_CASE_PORTS = 4 };
+
+struct gpu_case {
+    const char *name;
+    struct ob *(*build)(void);
+};
+extern const struct gpu_case gpu_cases[]; /* closed by a NULL name */
+
+/* Fails the test with the message when the model does not load. */
+struct mo_graph *gpu_case_parse(struct ob *b, const struct mo_frontend_options *options);
+/* Small numbers for every input, in the graph's region; integers count up. */
+void gpu_case_inputs(struct mo_graph *g, moire_tensor *in);
+/* Fails the test where outputs differ by more than rtol of their range. */
+void gpu_case_compare(const struct mo_gpu_program *p, const moire_tensor *want, moire_tensor *got,
+                      double rtol);
+#endif
