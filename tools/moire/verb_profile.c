@@ -20,7 +20,7 @@
 static const char usage[] =
     "usage: moire profile FILE.onnx|NAME ... --output DIR [--repetitions N] [--threads N] [--shape "
     "NAME=d,d,...]\n"
-    "                     [--pressure L,...] [--generic] [--store DIR] [--models DIR]\n"
+    "                     [--pressure L,...] [--predict CORES] [--generic] [--store DIR] [--models DIR]\n"
     "       moire profile FILE.onnx|NAME ... --device cuda[:FILE] --output DIR [--gpu N] [--max-batch N]\n"
     "                     [--precision P] [--repetitions N] [--pairs F.csv] [--resume] [--models DIR]\n\n"
     "Measures every layer of each model, in each of its versions (`moire tune`), alone on the machine, on\n"
@@ -47,6 +47,10 @@ static const char usage[] =
     "  --threads N          at most so many cores, all by default\n"
     "  --shape NAME=d,d,... shape of an input that the file leaves open\n"
     "  --pressure L,...     levels of the neighbour besides 0, rising, 1 to 5; none by default\n"
+    "  --predict CORES      also columns for more cores than there are, up to that many: the time on the "
+    "most\n"
+    "                       cores, by how each version's units divide among them (`moire compile --cores`);\n"
+    "                       barriers and what cores do to each other's memory stay as they were measured\n"
     "  --generic            the built-in kernels only\n"
     "  --store DIR          folder of compiled variants\n"
     "  --models DIR         folder of zoo files, built on first use\n\n"
@@ -57,7 +61,7 @@ static const char usage[] =
 
 struct profile_options {
     struct mo_bench_options bench;
-    int repetitions;
+    int repetitions, predict;                /* predict: most cores of the predicted columns; 0 = none */
     int levels[MO_STRESS_LEVELS], n_levels;  /* of pressure; the first is 0 */
     struct mo_profile_device_options device; /* its device NULL: cores */
 };
@@ -78,11 +82,22 @@ static void base_name(const char *word, char *out, size_t n) {
     snprintf(out, n, "%.*s", (int)(length < n ? length : n - 1), base);
 }
 
+/* What the core with most to do does of a version of a layer, in the same unit for all numbers of cores. */
+static double part_of(const struct mo_step *step, int version, int cores) {
+    if (mo_step_workers(step, 2) < 2) return 1;
+    if (step->n_versions) return mo_version_time(&step->version[version], 0, cores);
+    int64_t most = (step->units + cores - 1) / cores;
+    return (double)most / (double)step->units;
+}
+
 /* Time of a layer in a version, on so many cores, at the n-th level; in us. */
 static double time_of(const struct measured *m, int layer, int version, int level, int cores) {
     const struct mo_profile *alone = m->profile[version][0], *p = m->profile[version][level];
     int most = p->max_cores < cores ? p->max_cores : cores;
     double ns = (double)mo_profile_time(alone, cores, layer, layer + 1);
+    if (cores > alone->max_cores)
+        ns *= part_of(&m->tenant->plan->steps[layer], version, cores) /
+              part_of(&m->tenant->plan->steps[layer], version, alone->max_cores);
     double slower = (double)mo_profile_time(p, most, layer, layer + 1) /
                     (double)mo_profile_time(alone, most, layer, layer + 1);
     return ns * slower * 1e-3;
@@ -140,6 +155,12 @@ static int write_profile(const struct mo_env *env, struct measured *m, const cha
                                      .source = "measured by `moire profile`, shortest of the repetitions"};
     for (int c = 1; c <= p->max_cores && table.n_counts < MO_PROFILE_COUNTS; c++)
         if (p->measured[c]) table.counts[table.n_counts++] = c;
+    for (int c = 2 * p->max_cores; c <= m->options->predict && table.n_counts < MO_PROFILE_COUNTS; c *= 2)
+        table.counts[table.n_counts++] = c;
+    if (table.counts[table.n_counts - 1] > p->max_cores)
+        table.source =
+            "measured by `moire profile`, shortest of the repetitions; more cores than the machine "
+            "has predicted by units";
     bool bad = !table.region || fill_lines(m, &table);
     snprintf(note, sizeof note, "%d of %d times were noise and stand at what the neighbouring ones allow",
              m->settled, table.n_lines * table.n_counts);
@@ -280,6 +301,11 @@ static int parse(struct profile_options *o, struct mo_args *args, moire_error *e
         if (took) continue;
         if (mo_args_flag(args, "--pressure", true)) {
             int code = parse_levels(o, args->value, err);
+            if (code) return code;
+            continue;
+        }
+        if (mo_args_flag(args, "--predict", true)) {
+            int code = whole(args, "--predict", 1, MO_MAX_CORES, &o->predict, err);
             if (code) return code;
             continue;
         }
