@@ -93,7 +93,9 @@ static void json_parses(void **state) {
     assert_int_equal(json_integer_value(json_object_get(first, "macs")), 36 * 16 * 27);
     /* a first layer: three plain channels in */
     assert_string_equal(json_string_value(json_array_get(json_object_get(first, "families"), 0)), "first");
-    assert_true(json_integer_value(json_object_get(json_object_get(root, "memory"), "arena_bytes")) > 0);
+    const json_t *memory = json_object_get(root, "memory");
+    assert_true(json_integer_value(json_object_get(memory, "arena_bytes")) > 0);
+    assert_int_equal(json_integer_value(json_object_get(memory, "version_bytes")), 0); /* not tuned */
     json_decref(root);
 }
 

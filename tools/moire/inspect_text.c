@@ -110,6 +110,20 @@ static void print_cores(const struct mo_inspection *in) {
            in->cores);
 }
 
+/* What the versions of a tuned model take, all of them in memory. */
+static void print_versions(const struct mo_plan *plan) {
+    int tuned = 0, most = 0;
+    for (int i = 0; i < plan->n_steps; i++) {
+        int n = plan->steps[i].n_versions;
+        tuned += n > 1;
+        if (n > most) most = n;
+    }
+    if (!tuned || !plan->packed_bytes) return;
+    printf("versions: %d layers have several, at most %d; packed weights %.2f times those of one version a "
+           "layer when all have run\n",
+           tuned, most, 1 + (double)mo_plan_version_bytes(plan) / (double)plan->packed_bytes);
+}
+
 void mo_inspect_text(const struct mo_inspection *in) {
     const struct mo_plan *plan = in->plan;
     double lower = plan->arena_lower > 0 ? (double)plan->arena_lower : 1;
@@ -127,6 +141,7 @@ void mo_inspect_text(const struct mo_inspection *in) {
     printf("activations %.2f MB a query, lower bound %.2f MB (%.2fx); packed weights %.1f MB\n",
            (double)plan->arena_bytes / 1e6, (double)plan->arena_lower / 1e6,
            (double)plan->arena_bytes / lower, (double)plan->weight_bytes / 1e6);
+    print_versions(plan);
     if (in->before->n_halves)
         printf("half precision: %d constants became float32 at load, and so is what is computed\n",
                in->before->n_halves);
