@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * instance.c - the activations of one query: an arena laid out by the plan, kernel arguments resolved once,
+ * instance.c - the activations of one query: kernel arguments resolved to an arena laid out by the plan,
  * inputs copied in and outputs described. */
 #include <string.h>
 #include "runtime/plan/internal.h"
@@ -8,36 +8,51 @@
 /* From this size on the arena asks for pages of 2 MiB (sys->alloc serves that alignment with them). */
 enum { HUGE_PAGE = 2 << 20 };
 
-static void *tensor_address(const struct mo_instance *instance, int id) {
-    const struct mo_plan *plan = instance->plan;
+/* NULL: it is in the arena, or has no storage yet. */
+static void *constant_address(const struct mo_plan *plan, int id) {
     int64_t inside;
     int root = mo_alias_root(plan->graph, id, &inside);
     if (plan->graph->tensors[id]->data) return plan->graph->tensors[id]->data;
     if (plan->graph->tensors[root]->data) return (char *)plan->graph->tensors[root]->data + inside;
-    return plan->offset[id] >= 0 ? instance->arena + plan->offset[id] : NULL;
+    return NULL;
 }
 
-static void resolve_args(const struct mo_instance *instance, const struct mo_step *step,
-                         struct mo_kargs *args) {
-    const struct mo_plan *plan = instance->plan;
+/* What does not depend on where values lie. */
+static void resolve_args(const struct mo_plan *plan, const struct mo_step *step, struct mo_kargs *args) {
     const struct mo_node *node = step->node;
-    for (int i = 0; i < node->n_in && i < MO_KERNEL_IN; i++) {
-        if (node->in[i] < 0) continue;
-        args->in[i] = instance->value[node->in[i]].data;
-        args->in_image[i] = plan->image[node->in[i]];
-    }
-    for (int i = 0; i < node->n_out && i < MO_KERNEL_OUT; i++) {
-        if (node->out[i] < 0) continue;
-        args->out[i] = instance->value[node->out[i]].data;
-        args->out_image[i] = plan->image[node->out[i]];
-    }
-    if (node->fuse.residual >= 0 && node->fuse.residual < MO_KERNEL_IN) {
-        args->residual = args->in[node->fuse.residual];
+    for (int i = 0; i < node->n_in && i < MO_KERNEL_IN; i++)
+        if (node->in[i] >= 0) args->in_image[i] = plan->image[node->in[i]];
+    for (int i = 0; i < node->n_out && i < MO_KERNEL_OUT; i++)
+        if (node->out[i] >= 0) args->out_image[i] = plan->image[node->out[i]];
+    if (node->fuse.residual >= 0 && node->fuse.residual < MO_KERNEL_IN)
         args->residual_image = args->in_image[node->fuse.residual];
-    }
     args->weights = step->weights;
     args->bias = step->bias;
     args->params = step->params;
+}
+
+static void place_args(const struct mo_instance *instance, const struct mo_node *node,
+                       struct mo_kargs *args) {
+    for (int i = 0; i < node->n_in && i < MO_KERNEL_IN; i++)
+        if (node->in[i] >= 0) args->in[i] = instance->value[node->in[i]].data;
+    for (int i = 0; i < node->n_out && i < MO_KERNEL_OUT; i++)
+        if (node->out[i] >= 0) args->out[i] = instance->value[node->out[i]].data;
+    if (node->fuse.residual >= 0 && node->fuse.residual < MO_KERNEL_IN)
+        args->residual = args->in[node->fuse.residual];
+}
+
+void mo_instance_bind(struct mo_instance *instance, void *arena) {
+    const struct mo_plan *plan = instance->plan;
+    if (instance->arena == arena) return;
+    instance->arena = arena;
+    for (int i = 0; i < plan->graph->n_tensors; i++)
+        if (instance->placed[i]) instance->value[i].data = instance->arena + plan->offset[i];
+    for (int k = 0; k < plan->n_steps; k++)
+        place_args(instance, plan->steps[k].node, &instance->args[k]);
+}
+
+size_t mo_instance_arena_bytes(const struct mo_plan *plan) {
+    return (size_t)plan->arena_bytes + 64;
 }
 
 static bool allocate(struct mo_instance *instance) {
@@ -48,19 +63,23 @@ static bool allocate(struct mo_instance *instance) {
         size_t n = (size_t)plan->steps[k].node->n_in + (size_t)plan->steps[k].node->n_out;
         if (n > most) most = n;
     }
-    size_t arena = (size_t)plan->arena_bytes + 64;
-    instance->arena = env->sys->alloc(env->sys->self, arena >= HUGE_PAGE ? HUGE_PAGE : 64, arena);
     instance->args = mo_alloc(env, ((size_t)plan->n_steps + 1) * sizeof *instance->args);
     instance->pick = mo_alloc(env, (size_t)plan->n_steps + 1);
     instance->value = mo_alloc(env, (tensors + 1) * sizeof *instance->value);
+    instance->placed = mo_alloc(env, (tensors + 1) * sizeof *instance->placed);
     instance->owned = mo_alloc(env, (tensors + 1) * sizeof *instance->owned);
     instance->io = mo_alloc(env, (most + 1) * sizeof *instance->io);
     instance->temp = mo_alloc(env, (most + 1) * sizeof *instance->temp);
-    return instance->arena && instance->args && instance->pick && instance->value && instance->owned &&
+    return instance->args && instance->pick && instance->value && instance->placed && instance->owned &&
            instance->io && instance->temp;
 }
 
-int mo_instance_create(const struct mo_plan *plan, struct mo_instance **out, moire_error *err) {
+static int no_memory(const struct mo_plan *plan, moire_error *err) {
+    return mo_fail(err, MOIRE_ENOMEM, "out of memory: a query of '%s' needs %lld bytes", plan->graph->name,
+                   (long long)plan->arena_bytes);
+}
+
+int mo_instance_create_bare(const struct mo_plan *plan, struct mo_instance **out, moire_error *err) {
     struct mo_instance *instance = mo_alloc(plan->env, sizeof *instance);
     *out = NULL;
     if (instance) {
@@ -69,16 +88,31 @@ int mo_instance_create(const struct mo_plan *plan, struct mo_instance **out, moi
     }
     if (!instance || !allocate(instance)) {
         mo_instance_destroy(instance);
-        return mo_fail(err, MOIRE_ENOMEM, "out of memory: a query of '%s' needs %lld bytes",
-                       plan->graph->name, (long long)plan->arena_bytes);
+        return no_memory(plan, err);
     }
     for (int i = 0; i < plan->graph->n_tensors; i++) {
         instance->value[i] = mo_tensor_value(plan->graph->tensors[i]);
-        instance->value[i].data = tensor_address(instance, i);
+        instance->value[i].data = constant_address(plan, i);
+        instance->placed[i] = !instance->value[i].data && plan->offset[i] >= 0;
     }
     for (int k = 0; k < plan->n_steps; k++)
-        resolve_args(instance, &plan->steps[k], &instance->args[k]);
+        resolve_args(plan, &plan->steps[k], &instance->args[k]);
     *out = instance;
+    return MOIRE_OK;
+}
+
+int mo_instance_create(const struct mo_plan *plan, struct mo_instance **out, moire_error *err) {
+    const struct mo_sys *sys = plan->env->sys;
+    size_t bytes = mo_instance_arena_bytes(plan);
+    int rc = mo_instance_create_bare(plan, out, err);
+    if (rc) return rc;
+    (*out)->own = sys->alloc(sys->self, bytes >= HUGE_PAGE ? HUGE_PAGE : 64, bytes);
+    if (!(*out)->own) {
+        mo_instance_destroy(*out);
+        *out = NULL;
+        return no_memory(plan, err);
+    }
+    mo_instance_bind(*out, (*out)->own);
     return MOIRE_OK;
 }
 
@@ -110,8 +144,8 @@ int mo_instance_picked(const struct mo_instance *instance, int layer) {
 void mo_instance_destroy(struct mo_instance *instance) {
     if (!instance) return;
     if (instance->owned && instance->value) mo_instance_reset(instance);
-    void *parts[] = {instance->arena, instance->args, instance->pick, instance->value,
-                     instance->owned, instance->io,   instance->temp};
+    void *parts[] = {instance->own,    instance->args,  instance->pick, instance->value,
+                     instance->placed, instance->owned, instance->io,   instance->temp};
     const struct mo_env *env = instance->env;
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
         mo_free(env, parts[i]);

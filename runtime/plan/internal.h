@@ -9,10 +9,12 @@
 struct mo_instance {
     const struct mo_plan *plan;
     const struct mo_env *env;
-    char *arena;
+    char *arena;            /* where values lie; NULL before the first mo_instance_bind() */
+    void *own;              /* the arena, when the instance has it of its own */
     struct mo_kargs *args;  /* of every step; unused by reference, view and dynamic steps */
     unsigned char *pick;    /* of every step: the version that runs */
     struct mo_value *value; /* of every tensor, as operators see it */
+    bool *placed;           /* of every tensor: lies in the arena */
     void **owned;           /* of every tensor: storage of dynamic layers, freed by reset */
     struct mo_value *io;    /* inputs, then outputs, of the reference step that runs now (worker 0 only) */
     void **temp;            /* of every entry of io: a plain contiguous copy, or NULL */

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  * plan.h - a model made ready to run: steps, packed weights, memory plan; and one query's activations.
  *
- * A plan is immutable and shared by every query of a tenant.  An instance is the activation memory of one
- * query: one arena laid out by the plan, with kernel arguments resolved once.  A preempted query keeps its
- * instance.  Threads: any number of instances run at once; one instance is run by one team at a time. */
+ * A plan is immutable and shared by every query of a tenant.  An instance is what one query needs besides:
+ * kernel arguments, resolved to one arena for its activations, laid out by the plan.  The arena is the
+ * instance's own, or comes and goes with queries (runtime/serve/arenas.h).  A preempted query keeps both.
+ * Threads: any number of instances run at once; one instance is run by one team at a time. */
 #ifndef MO_PLAN_H
 #define MO_PLAN_H
 #include "variants/kernel.h"
@@ -41,7 +42,14 @@ void mo_plan_destroy(struct mo_plan *plan);
 bool mo_plan_is_constant(const struct mo_graph *graph, int tensor);
 
 struct mo_instance;
+/* With an arena of its own. */
 int mo_instance_create(const struct mo_plan *plan, struct mo_instance **out, moire_error *err);
+/* Without: nothing but destroy and message works before it is bound. */
+int mo_instance_create_bare(const struct mo_plan *plan, struct mo_instance **out, moire_error *err);
+/* Bytes of an arena. */
+size_t mo_instance_arena_bytes(const struct mo_plan *plan);
+/* From now on activations lie in this arena, 64-byte aligned, with any contents. */
+void mo_instance_bind(struct mo_instance *instance, void *arena);
 void mo_instance_destroy(struct mo_instance *instance);
 
 /* Checks type and shape against the graph input and copies the contents in. */

@@ -60,6 +60,8 @@ static int start(moire_runtime *rt, const moire_config *c, int64_t events, moire
                        1 << 26);
     int rc = mo_topology_create(&rt->env, NULL, c->threads, "", &rt->topology, err);
     if (rc) return rc;
+    rt->arenas = mo_arenas_create(&rt->env);
+    if (!rt->arenas) return mo_fail(err, MOIRE_ENOMEM, "out of memory for a runtime");
     rt->policy = policy;
     rt->isa = mo_isa_detect();
     open_store(rt, c);
@@ -85,6 +87,7 @@ static void release(moire_runtime *rt) {
     mo_engine_destroy(rt->engine);
     mo_sampler_destroy(rt->sampler);
     mo_store_close(rt->store);
+    mo_arenas_destroy(rt->arenas);
     mo_topology_destroy(rt->topology);
     struct mo_env env = rt->env;
     mo_free(&env, rt);

@@ -2,8 +2,8 @@
  * request.c - a query between submit and answer: its copied inputs, its callback.
  *
  * Inputs are copied twice: into a pooled request at submit, because a waiting query has no arena, and into
- * the arena by the worker that starts it.  The pool grows to the largest number of queries that were open at
- * once and is bounded by the queue limit; in steady state nothing is allocated. */
+ * the arena that the worker takes which starts it.  There are as many requests as queries were
+ * open at once within the last seconds, bounded by the queue limit; in steady state nothing is allocated. */
 #include <string.h>
 #include "runtime/serve/runtime.h"
 
@@ -25,16 +25,12 @@ size_t mo_request_size(const struct mo_graph *graph) {
 }
 
 struct mo_request *mo_request_take(moire_tenant *tenant) {
-    const struct mo_env *env = &tenant->runtime->env;
-    mo_lock_take(env->sys, &tenant->pool_lock);
-    struct mo_request *r = tenant->pool;
-    if (r) tenant->pool = r->next;
-    mo_lock_drop(env->sys, &tenant->pool_lock);
-    if (r) return r;
-    r = mo_alloc(env, tenant->request_bytes);
-    if (!r) return NULL;
+    struct mo_arena *self = mo_arenas_take(tenant->requests, tenant->request_bytes);
+    if (!self) return NULL;
     const struct mo_graph *graph = tenant->plan->graph;
+    struct mo_request *r = (struct mo_request *)(void *)self->at;
     char *at = (char *)r + head_bytes(graph);
+    *r = (struct mo_request){.self = self};
     for (int i = 0; i < graph->n_inputs; i++) {
         r->input[i] = at;
         at += align64((size_t)mo_tensor_bytes(graph->tensors[graph->inputs[i]]));
@@ -43,11 +39,7 @@ struct mo_request *mo_request_take(moire_tenant *tenant) {
 }
 
 void mo_request_give(moire_tenant *tenant, struct mo_request *request) {
-    const struct mo_sys *sys = tenant->runtime->env.sys;
-    mo_lock_take(sys, &tenant->pool_lock);
-    request->next = tenant->pool;
-    tenant->pool = request;
-    mo_lock_drop(sys, &tenant->pool_lock);
+    mo_arenas_give(tenant->requests, request->self);
 }
 
 static int check_input(const struct mo_tensor *want, int i, const moire_tensor *got, moire_error *err) {
@@ -93,9 +85,12 @@ void mo_request_fill(const moire_tenant *tenant, struct mo_request *request, con
 /* --- the engine's view of a tenant --- */
 static int model_begin(void *model, int instance, void *user) {
     const moire_tenant *t = model;
-    const struct mo_request *request = user;
+    struct mo_request *request = user;
     const struct mo_graph *graph = t->plan->graph;
     mo_instance_reset(t->instances[instance]);
+    request->arena = mo_arenas_take(t->runtime->arenas, mo_instance_arena_bytes(t->plan));
+    if (!request->arena) return MOIRE_ENOMEM;
+    mo_instance_bind(t->instances[instance], request->arena->at);
     for (int i = 0; i < graph->n_inputs; i++) {
         const struct mo_tensor *in = graph->tensors[graph->inputs[i]];
         moire_tensor tensor = {.dtype = in->dtype,
@@ -147,9 +142,13 @@ static void model_answer(void *model, const struct mo_answer *a) {
     if (callback) callback(request->user, &answer);
 }
 
-/* Not at the answer: a cancelled query is answered while its first block may still read the inputs. */
+/* Not at the answer: a cancelled query is answered while a block of it may still run. */
 static void model_release(void *model, void *user) {
-    mo_request_give(model, user);
+    const moire_tenant *t = model;
+    struct mo_request *request = user;
+    if (request->arena) mo_arenas_give(t->runtime->arenas, request->arena);
+    request->arena = NULL;
+    mo_request_give(model, request);
 }
 
 static void model_press(void *model, int instance, int begin, int end, double pressure, int cores) {

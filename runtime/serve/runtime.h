@@ -6,6 +6,7 @@
 #include "runtime/plan/compiled.h"
 #include "runtime/proxy/sampler.h"
 #include "runtime/sched/engine_live.h"
+#include "runtime/serve/arenas.h"
 
 struct mo_store;
 struct mo_serve_device;
@@ -16,7 +17,8 @@ struct moire_runtime {
     struct mo_topology *topology;
     struct mo_engine *engine;
     const struct mo_policy *policy;
-    struct mo_store *store; /* NULL: generic kernels only */
+    struct mo_store *store;   /* NULL: generic kernels only */
+    struct mo_arenas *arenas; /* of activations */
     enum mo_isa isa;
     struct mo_serve_device *device; /* GPUs (serve/gpu.h); NULL = none */
     struct mo_sampler *sampler;     /* of counters; NULL: observed slowdown only */
@@ -27,9 +29,10 @@ struct moire_runtime {
     _Atomic bool closing;
 };
 
-/* What a query needs beside its slot; pooled by tenant.  Input bytes follow the head. */
+/* What a query needs beside its slot.  Input bytes follow the head. */
 struct mo_request {
-    struct mo_request *next;
+    struct mo_arena *self;  /* what it lies in, one of the tenant's */
+    struct mo_arena *arena; /* activations, one of the runtime's; from its first block on */
     moire_callback callback;
     void *user;
     char *input[]; /* n_inputs pointers into this allocation */
@@ -47,8 +50,7 @@ struct moire_tenant {
     struct mo_instance **instances;
     moire_tensor *outputs; /* n_instances rows of n_outputs */
     size_t request_bytes;
-    struct mo_lock pool_lock;
-    struct mo_request *pool;  /* free requests */
+    struct mo_arenas *requests;
     struct mo_serve_gpu *gpu; /* what it has on GPUs, where it runs then; NULL = cores */
 };
 

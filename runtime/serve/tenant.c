@@ -98,7 +98,7 @@ static int build_instances(moire_tenant *t, moire_error *err) {
     t->outputs = mo_alloc(env, ((size_t)n * outputs + 1) * sizeof *t->outputs);
     if (!t->instances || !t->outputs) return mo_fail(err, MOIRE_ENOMEM, "out of memory for '%s'", t->name);
     for (; t->n_instances < n; t->n_instances++) {
-        int rc = mo_instance_create(t->plan, &t->instances[t->n_instances], err);
+        int rc = mo_instance_create_bare(t->plan, &t->instances[t->n_instances], err);
         if (rc) return rc;
     }
     return MOIRE_OK;
@@ -111,14 +111,13 @@ static void fill_sample(const struct mo_tensor *t, void *data) {
         ((float *)data)[i] = (float)(i % 251) / 251;
 }
 
-static int sample_input(moire_tenant *t, moire_error *err) {
-    struct mo_request *r = mo_request_take(t);
+static int sample_input(moire_tenant *t, struct mo_request **out, moire_error *err) {
+    struct mo_request *r = *out = mo_request_take(t);
     if (!r) return mo_fail(err, MOIRE_ENOMEM, "out of memory for the inputs of '%s'", t->name);
     const struct mo_graph *graph = t->plan->graph;
     for (int i = 0; i < graph->n_inputs; i++)
         fill_sample(graph->tensors[graph->inputs[i]], r->input[i]);
     int rc = mo_serve_model.begin(t, 0, r);
-    mo_request_give(t, r);
     return rc ? mo_fail(err, rc, "'%s': the sample input was refused", t->name) : MOIRE_OK;
 }
 
@@ -143,16 +142,34 @@ static struct mo_profile *stored_profile(const moire_tenant *t) {
     return NULL;
 }
 
-static int measure(moire_tenant *t, moire_error *err) {
+/* The profile by runs of the sample input. */
+static int calibrate(moire_tenant *t, moire_error *err) {
     moire_runtime *rt = t->runtime;
-    int rc = mo_engine_scratch(rt->engine, t->plan->scratch_bytes + 64, err);
-    if (!rc && (t->profile = stored_profile(t))) return MOIRE_OK;
-    if (!rc) rc = sample_input(t, err);
-    if (rc) return rc;
+    struct mo_request *sample;
+    int rc = sample_input(t, &sample, err);
     /* only replays of recordings ask for cold times: others need not wait, nor have their caches swept */
     int64_t sweep = mo_engine_events(rt->engine) ? mo_calibrate_sweep(rt->topology) : 0;
-    rc = mo_calibrate(rt->engine, &rt->env, &mo_serve_model, t, 0, t->plan->n_steps, REPETITIONS,
-                      mo_engine_cores(rt->engine), sweep, &t->profile, err);
+    if (!rc)
+        rc = mo_calibrate(rt->engine, &rt->env, &mo_serve_model, t, 0, t->plan->n_steps, REPETITIONS,
+                          mo_engine_cores(rt->engine), sweep, &t->profile, err);
+    if (sample) mo_serve_model.release(t, sample);
+    return rc;
+}
+
+/* Memory that the first query will need: a model that it cannot have is refused, not its queries. */
+static int reserve(const moire_tenant *t, moire_error *err) {
+    struct mo_arena *arena = mo_arenas_take(t->runtime->arenas, mo_instance_arena_bytes(t->plan));
+    if (!arena)
+        return mo_fail(err, MOIRE_ENOMEM, "out of memory: a query of '%s' needs %lld bytes", t->name,
+                       (long long)t->plan->arena_bytes);
+    mo_arenas_give(t->runtime->arenas, arena);
+    return mo_engine_scratch(t->runtime->engine, t->plan->scratch_bytes + 64, err);
+}
+
+static int measure(moire_tenant *t, moire_error *err) {
+    int rc = reserve(t, err);
+    if (rc || (t->profile = stored_profile(t))) return rc;
+    rc = calibrate(t, err);
     if (rc && rc != MOIRE_ENOMEM) {
         const char *why = mo_instance_message(t->instances[0]);
         mo_fail(err, rc, "'%s': the first run failed: %s", t->name, why && *why ? why : moire_code_text(rc));
@@ -182,11 +199,7 @@ static void destroy(moire_tenant *t) {
     const struct mo_env *env = &t->runtime->env;
     for (int i = 0; i < t->n_instances; i++)
         mo_instance_destroy(t->instances[i]);
-    while (t->pool) {
-        struct mo_request *r = t->pool;
-        t->pool = r->next;
-        mo_free(env, r);
-    }
+    mo_arenas_destroy(t->requests);
     mo_profile_destroy(t->profile);
     mo_free(env, t->instances);
     mo_free(env, t->outputs);
@@ -204,6 +217,8 @@ static int load(moire_tenant *t, const char *path, const moire_tenant_config *c,
     t->name = mo_alloc(env, length + 1);
     if (!t->name) return mo_fail(err, MOIRE_ENOMEM, "out of memory for '%s'", path);
     memcpy(t->name, name, length);
+    t->requests = mo_arenas_create(env);
+    if (!t->requests) return mo_fail(err, MOIRE_ENOMEM, "out of memory for '%s'", path);
     int rc = build_plan(t, path, c, err);
     if (!rc) rc = build_instances(t, err);
     if (!rc) rc = measure(t, err);

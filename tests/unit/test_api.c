@@ -319,6 +319,37 @@ static void answers_are_not_mixed_up(void **state) {
     moire_runtime_destroy(rt, 1);
 }
 
+/* A query lets go of its memory after its answer. */
+static void wait_for_arenas(moire_runtime *rt, int taken) {
+    while (mo_arenas_state(rt->arenas).taken > taken)
+        usleep(100);
+    assert_int_equal(mo_arenas_state(rt->arenas).taken, taken);
+}
+
+/* Activations lie where other tenants' did: whatever they left there changes no answer. */
+static void arenas_may_hold_anything(void **state) {
+    (void)state;
+    moire_runtime *rt = start("moire", 0);
+    moire_tenant *t[2] = {load(rt, 0, 0, 0), load(rt, 0, 0, 0)};
+    float pixels[PIXELS], want[10], out[10];
+    fill(pixels, 3);
+    moire_tensor in = image(pixels), first = {.data = want, .bytes = sizeof want};
+    assert_int_equal(moire_run(t[0], &in, 1, &first, 1, NULL), MOIRE_OK);
+    for (int i = 0; i < 8; i++) {
+        wait_for_arenas(rt, 0);
+        struct mo_arena *poison = mo_arenas_take(rt->arenas, 1);
+        memset(poison->at, i % 2 ? 0xff : 0x7f, poison->bytes); /* NaN, or large numbers */
+        if (i % 4 < 2) mo_arenas_give(rt->arenas, poison);
+        moire_tensor result = {.data = out, .bytes = sizeof out};
+        assert_int_equal(moire_run(t[i % 2], &in, 1, &result, 1, NULL), MOIRE_OK);
+        assert_memory_equal(out, want, sizeof want);
+        wait_for_arenas(rt, i % 4 >= 2);
+        if (i % 4 >= 2) mo_arenas_give(rt->arenas, poison);
+    }
+    assert_int_equal(mo_arenas_state(rt->arenas).n, 2); /* not one a tenant and core */
+    moire_runtime_destroy(rt, 1);
+}
+
 /* Workers that belong to the host. */
 struct guest {
     moire_runtime *rt;
@@ -402,6 +433,7 @@ int main(void) {
         cmocka_unit_test(the_queue_is_bounded),
         cmocka_unit_test(callbacks_may_submit),
         cmocka_unit_test(answers_are_not_mixed_up),
+        cmocka_unit_test(arenas_may_hold_anything),
         cmocka_unit_test(the_host_may_lend_its_threads),
         cmocka_unit_test(failing_allocations_are_errors),
     };
