@@ -58,10 +58,10 @@ enum mo_packing {
     MO_PACK_WINO25,   /* [OC/16][36][IC/16][16 ic][16 oc]: 5x5 filters, of F(2x2,5x5) */
     MO_PACK_WINO35,   /* [OC/16][49][IC/16][16 ic][16 oc]: of F(3x3,5x5) */
     MO_PACK_WINO45,   /* [OC/16][64][IC/16][16 ic][16 oc]: of F(4x4,5x5) */
-    MO_PACK_WINO23_2, /* [OC/16][25][IC/16][16 ic][16 oc]: of F(2x2,3x3) at stride 2 */
-    MO_PACK_WINO33_2, /* [OC/16][49][IC/16][16 ic][16 oc]: of F(3x3,3x3) at stride 2 */
-    MO_PACK_WINO43_2, /* [OC/16][81][IC/16][16 ic][16 oc]: of F(4x4,3x3) at stride 2 */
-    MO_PACK_WINO53_2, /* [OC/16][121][IC/16][16 ic][16 oc]: of F(5x5,3x3) at stride 2 */
+    MO_PACK_WINO23_2, /* [OC/16][16][IC/16][16 ic][16 oc]: of F(2x2,3x3) at stride 2 */
+    MO_PACK_WINO33_2, /* [OC/16][25][IC/16][16 ic][16 oc]: of F(3x3,3x3) at stride 2 */
+    MO_PACK_WINO43_2, /* [OC/16][36][IC/16][16 ic][16 oc]: of F(4x4,3x3) at stride 2 */
+    MO_PACK_WINO53_2, /* [OC/16][49][IC/16][16 ic][16 oc]: of F(5x5,3x3) at stride 2 */
     /* as MO_PACK_WINO33 .. 63, half transformed: the kernel does the columns (winograd.h) */
     MO_PACK_WINO33_HALF, /* [OC/16][5][IC/16][16 ic][3][16 oc] */
     MO_PACK_WINO43_HALF, /* [OC/16][6][IC/16][16 ic][3][16 oc] */

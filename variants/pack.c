@@ -61,19 +61,19 @@ static void transform_rows(const struct mo_winograd *w, const float *filter, hal
 static void transform_filter(const struct mo_winograd *w, const float *filter, int64_t step, float *out) {
     half_filter half;
     transform_rows(w, filter, half);
-    for (int i = 0; i < w->alpha; i++)
-        for (int j = 0; j < w->alpha; j++) {
+    for (int i = 0; i < w->lines; i++)
+        for (int j = 0; j < w->lines; j++) {
             double sum = 0;
             for (int k = 0; k < w->taps; k++)
                 sum += half[i][k] * w->g[j][k];
-            out[(i * w->alpha + j) * step] = (float)sum;
+            out[(i * w->lines + j) * step] = (float)sum;
         }
 }
 
-/* [OC/16][alpha^2][IC/16][16 ic][16 oc] */
+/* [OC/16][lines^2][IC/16][16 ic][16 oc] */
 static void pack_winograd(const struct mo_conv *c, const struct mo_winograd *w, float *out) {
     const float *filters = c->weights->data;
-    int64_t square = w->alpha * w->alpha, taps = w->taps * w->taps;
+    int64_t square = w->lines * w->lines, taps = w->taps * w->taps;
     for (int64_t o = 0; o < c->o; o++)
         for (int64_t i = 0; i < c->c; i++)
             transform_filter(w, filters + (o * c->c + i) * taps, c->icb * 256,

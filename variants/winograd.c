@@ -81,6 +81,7 @@ bool mo_winograd_of(enum mo_packing packing, struct mo_winograd *out) {
     out->m = rows[row].m, out->taps = rows[row].taps, out->stride = rows[row].stride;
     out->alpha = (out->m - 1) * out->stride + out->taps;
     out->points = out->m - 1 + (out->taps + out->stride - 1) / out->stride;
+    out->lines = out->stride > 1 ? out->points + 1 : out->alpha;
     out->infinity = out->points % 2 == 0;
     for (int i = 1; i < out->points - out->infinity; i++)
         out->point[i] = (i % 2 ? 1 : -1) * pairs[out->points][(i - 1) / 2];

@@ -23,7 +23,9 @@
  * At stride 2 the outputs are the sum of two filters of stride 1 in each direction: taps 0 and 2 over even
  * pixels, F(m, 2) with m + 1 points, and tap 1 over odd pixels, m products as they are.  All are one
  * transform of alpha = 2 m + 1 pixels (Yepez and Ko 2020): of the 36 multiplications that 2 x 2 outputs take
- * m = 4 leaves 20. *
+ * m = 4 leaves 20.  Odd rows
+ * of G are all (0 1 0): filters have (m + 2)^2 different values for (2 m + 1)^2 products, and are packed so.
+ *
  * Half-transformed filters are packed as G g and become U = (G g) G^T in the kernel's registers: alpha * 3
  * values in place of alpha^2.  Two columns of U whose points are +p and -p are (h0 + p^2 h2) +- p h1, where
  * the h are a row of G g, when G's rows are the bare powers of their points; what they lack, 1 / N_i, the
@@ -44,6 +46,7 @@ enum { MO_WINO_PACKED_BYTES = 4 << 20 };
 struct mo_winograd {
     int m, taps, stride, alpha; /* taps: r; alpha = (m - 1) * stride + r */
     int points;                 /* rows of BT and columns of AT that have one; after them come odd pixels */
+    int lines;                  /* rows of G that differ: alpha, or points and one for all odd pixels */
     bool infinity;              /* the last point is */
     bool half;                  /* filters are half transformed; g and at are scaled as said above */
     double point[MO_WINO_ALPHA];
@@ -58,7 +61,7 @@ enum mo_packing mo_winograd_packing(int m, int taps, int stride);
 enum mo_packing mo_winograd_half(enum mo_packing full);
 /* Floats of a filter as a packing has it. */
 static inline int mo_winograd_floats(const struct mo_winograd *w) {
-    return w->alpha * (w->half ? w->taps : w->alpha);
+    return w->lines * (w->half ? w->taps : w->lines);
 }
 /* The matrices of a packing; false where it is none of Winograd's. */
 bool mo_winograd_of(enum mo_packing packing, struct mo_winograd *out);

@@ -81,6 +81,7 @@ bool mo_wino_describe(const struct mo_problem *p, const struct mo_point *point, 
     w->v_plane = plane(largest * w->icb);
     w->m_plane = plane(largest);
     w->m_block = w->square * w->m_plane;
+    w->u_plane = w->icb * 1024, w->u_block = w->matrix.lines * w->matrix.lines * w->u_plane;
     w->kept = w->matrix.half && largest > w->cut;
     w->scratch_bytes = w->square * w->v_plane + w->blocks * w->sets * w->m_block;
     if (w->kept) w->scratch_bytes += w->icb * 2048;
@@ -157,7 +158,7 @@ static double product_cycles(const struct mo_wino *w, int64_t size) {
 
 /* What reading the packed weights takes from other cores and models, whether products hide it or not: as
  * MO_BYTE_NS of the search, which ranks what was measured. */
-static const double byte_price = 0.45;
+static const double byte_price = 0.9;
 
 /* Weights come from memory, other layers having used the caches since: as one stream where a unit has one
  * register tile of output blocks, else in pieces that prefetching does not follow.  What is read again is in

@@ -51,6 +51,7 @@ struct mo_wino {
     /* derived: blocks of tiles have size or size + 1 tiles, the first `extra` the latter */
     int64_t tile_blocks, size, extra, oc_groups;
     int64_t v_plane, m_plane, m_block; /* bytes */
+    int64_t u_plane, u_block;          /* of packed filters: to the next plane, to the next output block */
     bool kept; /* half transformed: filters of a pair of columns go to the scratch, behind M */
     int64_t scratch_bytes;
 };

@@ -2,7 +2,8 @@
  * winograd_products.c - the alpha^2 products of V with transformed filters.
  *
  * One function a width of register tile, for whole register tiles of output blocks and for the last, shorter
- * one; one plane of the alpha^2 after the other, so that a product reads one stream of weights a block. */
+ * one; one plane of the alpha^2 after the other, so that a product reads one stream of weights a block.  At
+ * stride 2 the planes of odd pixels have the same filters: (m + 2)^2 different ones. */
 #include "codegen/family/walk.h"
 #include "codegen/family/winograd.h"
 
@@ -25,7 +26,7 @@ static void emit_product(FILE *out, const struct mo_wino *w, int blocks, int til
             "static __attribute__((noinline)) void product_b%d_t%d(const char *x0, const char *q0, char *m) "
             "{\n",
             blocks, tiles);
-    mo_mac_open_product(out, &mac, w->square * w->icb * 1024);
+    mo_mac_open_product(out, &mac, w->u_block);
     fprintf(out,
             "    for (i64 i = 0; i < %lld; i++, x0 += %d)\n        for (i64 s = 0; s < 4; s++, q0 += 256",
             ll(full), tiles * 64 - 64);
@@ -69,6 +70,8 @@ void mo_wino_emit_products(FILE *out, const struct mo_wino *w) {
     int least, most;
     mo_wino_cuts(w, &least, &most);
     emit_table(out, w);
+    fprintf(out, "INLINE i64 filter_of(i64 p) { return cap(p / %d, %d) * %d + cap(p %% %d, %d); }\n\n",
+            w->matrix.alpha, w->matrix.lines - 1, w->matrix.lines, w->matrix.alpha, w->matrix.lines - 1);
     fprintf(
         out,
         "static void multiply(const struct mo_kargs *a, i64 b0, i64 b1, i64 count, const char *V, char *M, "
@@ -81,9 +84,9 @@ void mo_wino_emit_products(FILE *out, const struct mo_wino *w) {
         w->cut - 1, w->cut, ll(w->square), w->blocks);
     fprintf(out,
             "                products[b + %d > b1][n - %d](V + p * %lld + t * %lld,\n"
-            "                    (const char *)a->weights + (b * %lld + p) * %lld,\n"
+            "                    (const char *)a->weights + b * %lld + filter_of(p) * %lld,\n"
             "                    M + (b - b0) * %lld + p * %lld + t * 64);\n"
             "                fetch(a, f);\n            }\n}\n\n",
-            w->blocks, least, ll(w->v_plane), ll(w->icb * 64), ll(w->square), ll(w->icb * 1024),
-            ll(w->m_block), ll(w->m_plane));
+            w->blocks, least, ll(w->v_plane), ll(w->icb * 64), ll(w->u_block), ll(w->u_plane), ll(w->m_block),
+            ll(w->m_plane));
 }

@@ -57,7 +57,7 @@ static void matrices_filter(void **state) {
 /* G g G^T of a filter at plane k; half transformed, G g at row k / taps and column k % taps. */
 static double transformed(const struct mo_winograd *w, const float *g, int k) {
     double sum = 0;
-    int columns = w->half ? w->taps : w->alpha;
+    int columns = w->half ? w->taps : w->lines;
     for (int t = 0; t < w->taps * w->taps; t++)
         sum += w->g[k / columns][t / w->taps] * g[t] *
                (w->half ? t % w->taps == k % columns : w->g[k % columns][t % w->taps]);
@@ -78,7 +78,8 @@ static void check_weights(int kind) {
     const float *g = c.graph->tensors[c.node->in[1]]->data;
     assert_true(mo_winograd_of(packing, &w));
     const int n = mo_winograd_floats(&w);
-    assert_int_equal(n, w.half ? w.alpha * taps : w.alpha * w.alpha);
+    assert_int_equal(w.lines, stride == 1 ? w.alpha : w.m + 2);
+    assert_int_equal(n, w.lines * (w.half ? taps : w.lines));
     assert_int_equal(mo_pack_bytes(packing, c.graph, c.node), 3 * n * 2 * 1024);
     assert_int_equal(mo_pack_weights(packing, c.graph, c.node, c.graph->region, &packed, &bias, NULL),
                      MOIRE_OK);

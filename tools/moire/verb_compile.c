@@ -40,7 +40,7 @@ static const char usage[] =
     "  --candidates N         most candidates of a layer\n"
     "  --exact                for models run with --exact: no algorithm that rounds more than the sum of "
     "products\n"
-    "  --byte-price N         us that a MB of packed weights is worth: the larger, the less memory; 18 by\n"
+    "  --byte-price N         us that a MB of packed weights is worth: the larger, the less memory; 36 by\n"
     "                         default, 0 for the fastest kernels of a model that has the machine to itself\n"
     "  --cores N              that a layer may get; all allowed ones by default.  Where the fastest kernel "
     "has\n"
