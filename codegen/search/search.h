@@ -38,8 +38,8 @@ struct mo_layer_result {
 };
 
 /* Packed weights that the caches do not keep cost more than a layer's own time, which hides reading them:
- * what other cores and models lack of the memory's rate meanwhile.  The usual price of a byte is what one core
- * takes to read it. */
+ * what other cores and models lack of the memory's rate meanwhile.  The usual price of a byte is what one
+ * core takes to read it. */
 #define MO_BYTE_NS 0.036
 
 struct mo_search_options {
