@@ -1,17 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0
- * check_sources.c - lowers ONNX files for a GPU and compiles all generated kernels with the real NVRTC.
+ * check_sources.c - lowers models of the zoo for a GPU and compiles all generated kernels with the real
+ * NVRTC.
  *
- *   check_sources FOLDER-OF-NVRTC BATCH FILE.onnx ...
+ *   check_sources FOLDER-OF-NVRTC FOLDER-OF-MODELS BATCH MODEL ...
  *
  * One line a model and precision: operations by kind, kernels, memory, seconds of the compiler.  It needs no
  * GPU.  Part of `make cuda`. */
 #include <stdio.h>
 #include <stdlib.h>
 #include "codegen/frontend.h"
+#include "models/zoo.h"
 #include "runtime/device/cuda/rtc.h"
 #include "runtime/gpu/program.h"
 
-static int check_one(const struct mo_env *env, const struct mo_cuda_rtc *rtc, const char *path,
+static int check_one(const struct mo_env *env, const struct mo_cuda_rtc *rtc, const char *name,
                      const struct mo_graph *g, enum mo_gpu_precision precision, moire_error *err) {
     const struct mo_gpu_options options = {.precision = precision, .max_segments = 8};
     struct mo_gpu_program *p;
@@ -24,9 +26,9 @@ static int check_one(const struct mo_env *env, const struct mo_cuda_rtc *rtc, co
     int64_t start = mo_now(env);
     rc = mo_cuda_rtc_compile(rtc, p->source, 9, 0, &image, &bytes, err);
     if (!rc)
-        printf("%-40s %s batch %lld: %d convolutions, %d products, %d kernels run (%d kinds, %zu kB), arena "
+        printf("%-18s %s batch %lld: %d convolutions, %d products, %d kernels run (%d kinds, %zu kB), arena "
                "%.1f MB, weights %.1f MB, compiled in %.1f s\n",
-               path, mo_gpu_precision_name(precision), (long long)p->batch, kinds[MO_GPU_CONV],
+               name, mo_gpu_precision_name(precision), (long long)p->batch, kinds[MO_GPU_CONV],
                kinds[MO_GPU_GEMM], kinds[MO_GPU_KERNEL], p->n_kernels, bytes / 1000,
                (double)p->arena_bytes * 1e-6, (double)p->weight_bytes * 1e-6,
                (double)(mo_now(env) - start) * 1e-9);
@@ -36,14 +38,31 @@ static int check_one(const struct mo_env *env, const struct mo_cuda_rtc *rtc, co
     return rc;
 }
 
-static int check_file(const struct mo_env *env, const struct mo_cuda_rtc *rtc, const char *path,
-                      int64_t batch, moire_error *err) {
-    const struct mo_frontend_options options = {.no_layout = true, .batch = batch};
+/* The shapes that the zoo's table gives, with another batch. */
+static int shapes_of(const struct mo_zoo_model *model, int64_t batch, moire_shape out[3]) {
+    int n = 0;
+    for (; n < 3 && model->inputs[n].name; n++) {
+        out[n] = (moire_shape){.input = model->inputs[n].name, .rank = model->inputs[n].rank};
+        for (int i = 0; i < out[n].rank; i++)
+            out[n].shape[i] = i ? model->inputs[n].shape[i] : batch;
+    }
+    return n;
+}
+
+static int check_model(const struct mo_env *env, const struct mo_cuda_rtc *rtc, const char *name,
+                       const char *folder, int64_t batch, moire_error *err) {
+    char path[512];
+    moire_shape shapes[3];
     struct mo_graph *g;
-    int rc = mo_frontend_load(env, path, &options, &g, err);
+    const struct mo_zoo_model *model = mo_zoo_find(name);
+    int rc = mo_zoo_path(env, name, folder, path, sizeof path, err);
+    if (rc) return rc;
+    const struct mo_frontend_options options = {
+        .no_layout = true, .shapes = shapes, .n_shapes = shapes_of(model, batch, shapes)};
+    rc = mo_frontend_load(env, path, &options, &g, err);
     if (rc) return rc;
     for (int i = MO_GPU_FP32; i <= MO_GPU_BF16 && !rc; i++)
-        if (i != MO_GPU_TF32) rc = check_one(env, rtc, path, g, (enum mo_gpu_precision)i, err);
+        if (i != MO_GPU_TF32) rc = check_one(env, rtc, name, g, (enum mo_gpu_precision)i, err);
     mo_graph_destroy(g);
     return rc;
 }
@@ -52,8 +71,8 @@ int main(int argc, char **argv) {
     const struct mo_env env = mo_env_default();
     struct mo_cuda_rtc rtc;
     moire_error err = {0};
-    if (argc < 4) {
-        fprintf(stderr, "usage: check_sources FOLDER-OF-NVRTC BATCH FILE.onnx ...\n");
+    if (argc < 5) {
+        fprintf(stderr, "usage: check_sources FOLDER-OF-NVRTC FOLDER-OF-MODELS BATCH MODEL ...\n");
         return 2;
     }
     int rc = mo_cuda_rtc_open(&rtc, &env, argv[1], &err);
@@ -61,8 +80,8 @@ int main(int argc, char **argv) {
         printf("no NVRTC in %s, so no generated kernel was compiled by it: %s\n", argv[1], err.message);
         return 0;
     }
-    for (int i = 3; i < argc && !rc; i++)
-        rc = check_file(&env, &rtc, argv[i], strtoll(argv[2], NULL, 10), &err);
+    for (int i = 4; i < argc && !rc; i++)
+        rc = check_model(&env, &rtc, argv[i], argv[2], strtoll(argv[3], NULL, 10), &err);
     if (rc) fprintf(stderr, "%s\n", err.message);
     mo_cuda_rtc_close(&rtc);
     return rc ? 1 : 0;
