@@ -139,6 +139,7 @@ static int make_constants(struct mo_harness *h) {
     return MOIRE_OK;
 }
 
+/* In pages as large as a model's arena and scratch have: kernels must be ranked as they will run. */
 static bool make_buffers(struct mo_harness *h) {
     const struct mo_env *env = h->env;
     for (int i = 0; i < h->node->n_in; i++) {
@@ -147,12 +148,12 @@ static bool make_buffers(struct mo_harness *h) {
         h->args.in[i] = t->data;
         h->args.in_image[i] = mo_tensor_image_bytes(t);
         if (t->data) continue;
-        h->input[i] = mo_alloc(env, (size_t)mo_tensor_bytes(t));
+        h->input[i] = mo_alloc_scratch(env, (size_t)mo_tensor_bytes(t));
         if (!h->input[i]) return false;
         h->args.in[i] = h->input[i];
     }
     h->output_bytes = (size_t)mo_tensor_bytes(h->out);
-    h->output = mo_alloc(env, h->output_bytes + 2 * MO_GUARD_BYTES);
+    h->output = mo_alloc_scratch(env, h->output_bytes + 2 * MO_GUARD_BYTES);
     if (!h->output) return false;
     h->args.out[0] = h->output + MO_GUARD_BYTES;
     h->args.out_image[0] = mo_tensor_image_bytes(h->out);
@@ -258,7 +259,7 @@ struct mo_runnable mo_harness_generic(const struct mo_harness *h) {
 int mo_harness_reserve(struct mo_harness *h, size_t bytes, moire_error *err) {
     if (h->scratch && bytes == h->scratch_bytes) return MOIRE_OK;
     mo_free(h->env, h->scratch);
-    h->scratch = mo_alloc(h->env, bytes + MO_GUARD_BYTES);
+    h->scratch = mo_alloc_scratch(h->env, bytes + MO_GUARD_BYTES);
     h->scratch_bytes = h->scratch ? bytes : 0;
     return h->scratch ? MOIRE_OK : mo_fail(err, MOIRE_ENOMEM, "out of memory: scratch of %zu bytes", bytes);
 }
