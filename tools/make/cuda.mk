@@ -38,7 +38,7 @@ $(B)/tests/test_gpu_lower: $(B)/obj/tests/cuda/gpu_host.o $(B)/obj/tests/cuda/gp
 # tests of the plugin see its inside, and find the fakes beside themselves
 CUDA_TESTS := $(filter $(B)/tests/test_cuda_%,$(TESTS))
 $(CUDA_TESTS): $(CUDA_OBJ) | $(FAKE_OBJS)
-$(B)/tests/test_cuda_exec: $(B)/obj/tests/cuda/gpu_host.o $(B)/obj/tests/cuda/gpu_cases.o
+$(B)/tests/test_cuda_exec $(B)/tests/test_cuda_programs: $(B)/obj/tests/cuda/gpu_host.o $(B)/obj/tests/cuda/gpu_cases.o
 
 .PHONY: cuda
 cuda: $(B)/libmoire-cuda.so $(B)/obj/tools/cuda/check_headers.o ## the CUDA plugin, its declarations checked against the toolkit

@@ -61,12 +61,16 @@ void mo_cuda_exec_close(struct mo_cuda_exec *e) {
     if (!e) return;
     while (e->loaded)
         mo_cuda_exec_unload(e->loaded);
-    if (e->has_dnn) mo_cuda_dnn_close(&e->dnn);
-    if (e->has_blas) mo_cuda_blas_close(&e->blas);
-    if (e->zeros) e->cu->memory_free(e->zeros);
-    if (e->stream) e->cu->stream_destroy(e->stream);
+    if (e->has_dnn && !e->abandoned) mo_cuda_dnn_close(&e->dnn);
+    if (e->has_blas && !e->abandoned) mo_cuda_blas_close(&e->blas);
+    if (e->zeros && !e->abandoned) e->cu->memory_free(e->zeros);
+    if (e->stream && !e->abandoned) e->cu->stream_destroy(e->stream);
     mo_cuda_rtc_close(&e->rtc);
     mo_free(e->env, e);
+}
+
+void mo_cuda_exec_abandon(struct mo_cuda_exec *e) {
+    e->abandoned = true;
 }
 
 const char *mo_cuda_exec_libraries(const struct mo_cuda_exec *exec) {
@@ -150,7 +154,7 @@ static void drop_weight(struct mo_cuda_exec *e, struct mo_exec_weight *w) {
     while (*at != w)
         at = &(*at)->next;
     *at = w->next;
-    e->cu->memory_free(w->at);
+    if (!e->abandoned) e->cu->memory_free(w->at);
     mo_free(e->env, w);
 }
 
@@ -256,7 +260,7 @@ int mo_cuda_exec_load(struct mo_cuda_exec *e, const struct mo_gpu_program *progr
 
 static void free_graphs(struct mo_cuda_loaded *l, struct mo_exec_graphs *g) {
     for (int i = 0; i < l->program.n_segments; i++)
-        if (g->segment[i]) l->exec->cu->graph_exec_destroy(g->segment[i]);
+        if (g->segment[i] && !l->exec->abandoned) l->exec->cu->graph_exec_destroy(g->segment[i]);
     mo_free(l->exec->env, g);
 }
 
@@ -275,10 +279,10 @@ void mo_cuda_exec_unload(struct mo_cuda_loaded *l) {
     }
     mo_exec_choices_free(l);
     for (int i = 0; l->arenas && i < l->instances; i++)
-        if (l->arenas[i]) e->cu->memory_free(l->arenas[i]);
+        if (l->arenas[i] && !e->abandoned) e->cu->memory_free(l->arenas[i]);
     for (int i = 0; l->weights && i < l->program.n_weights; i++)
         if (l->weights[i]) drop_weight(e, l->weights[i]);
-    if (l->library) e->cu->library_unload(l->library);
+    if (l->library && !e->abandoned) e->cu->library_unload(l->library);
     mo_lock_drop(e->env->sys, &e->lock);
     mo_region_destroy(l->region);
 }
@@ -297,7 +301,8 @@ const struct mo_gpu_program *mo_cuda_exec_program(const struct mo_cuda_loaded *l
 
 void mo_cuda_exec_forget(struct mo_cuda_exec *e, uint32_t place) {
     mo_lock_take(e->env->sys, &e->lock);
-    for (struct mo_cuda_loaded *l = e->loaded; l; l = l->next)
+    for (struct mo_cuda_loaded *l = e->loaded; l; l = l->next) {
+        mo_lock_take(e->env->sys, &l->listing);
         for (struct mo_exec_graphs **at = &l->graphs, *g; (g = *at);) {
             if (g->place != place) {
                 at = &g->next;
@@ -306,5 +311,7 @@ void mo_cuda_exec_forget(struct mo_cuda_exec *e, uint32_t place) {
             *at = g->next;
             free_graphs(l, g);
         }
+        mo_lock_drop(e->env->sys, &l->listing);
+    }
     mo_lock_drop(e->env->sys, &e->lock);
 }

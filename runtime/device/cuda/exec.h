@@ -40,6 +40,9 @@ struct mo_cuda_lane {
 
 int mo_cuda_exec_open(const struct mo_cuda_exec_config *config, struct mo_cuda_exec **out, moire_error *err);
 void mo_cuda_exec_close(struct mo_cuda_exec *exec);
+/* The GPU is lost: unload() and close() give back host memory only from now on, for calls of the driver and
+ * the libraries could wait for the GPU for ever. */
+void mo_cuda_exec_abandon(struct mo_cuda_exec *exec);
 /* "cuDNN 9.x, cuBLASLt 13.x, NVRTC 13.0", or what is missing. */
 const char *mo_cuda_exec_libraries(const struct mo_cuda_exec *exec);
 

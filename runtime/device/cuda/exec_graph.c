@@ -2,10 +2,14 @@
  * exec_graph.c - CUDA graphs of segments: captured once for each place and instance, then launched. */
 #include "runtime/device/cuda/exec_impl.h"
 
-static struct mo_exec_graphs *find(const struct mo_cuda_loaded *l, uint32_t place, int instance) {
-    for (struct mo_exec_graphs *g = l->graphs; g; g = g->next)
-        if (g->place == place && g->instance == instance) return g;
-    return NULL;
+static struct mo_exec_graphs *find(struct mo_cuda_loaded *l, uint32_t place, int instance) {
+    const struct mo_sys *sys = l->exec->env->sys;
+    mo_lock_take(sys, &l->listing);
+    struct mo_exec_graphs *g = l->graphs;
+    while (g && (g->place != place || g->instance != instance))
+        g = g->next;
+    mo_lock_drop(sys, &l->listing);
+    return g;
 }
 
 /* Everything between begin and end goes into the graph; end is called in every case, for a stream that stays
@@ -47,8 +51,10 @@ static int capture_instance(struct mo_cuda_loaded *l, const struct mo_exec_choic
         mo_free(env, g);
         return rc;
     }
+    mo_lock_take(env->sys, &l->listing);
     g->next = l->graphs;
     l->graphs = g;
+    mo_lock_drop(env->sys, &l->listing);
     return MOIRE_OK;
 }
 
@@ -80,13 +86,13 @@ int mo_cuda_exec_queue(struct mo_cuda_loaded *l, int instance, const struct mo_c
     const struct mo_cuda_driver *cu = l->exec->cu;
     moire_error own;
     int rc = MOIRE_OK;
-    mo_lock_take(sys, &l->exec->lock);
     struct mo_exec_graphs *g = find(l, lane->place, instance);
     if (!g) {
+        mo_lock_take(sys, &l->exec->lock);
         rc = prepare(l, lane, instance, instance + 1, err ? err : &own);
+        mo_lock_drop(sys, &l->exec->lock);
         g = find(l, lane->place, instance);
     }
-    mo_lock_drop(sys, &l->exec->lock);
     for (int i = begin; i < end && !rc; i++) {
         unsigned r = cu->graph_launch(g->segment[i], lane->stream);
         if (r) rc = mo_cuda_error(cu, r, err, "start segment %d of a program", i);

@@ -39,7 +39,7 @@ struct mo_cuda_exec {
     struct mo_cuda_rtc rtc;
     struct mo_cuda_dnn dnn;
     struct mo_cuda_blas blas;
-    bool has_dnn, has_blas;
+    bool has_dnn, has_blas, abandoned;
     char libraries[400];
     mo_cu_stream stream; /* uploads */
     mo_cu_ptr zeros;
@@ -83,6 +83,7 @@ struct mo_cuda_loaded {
     mo_cu_ptr *arenas; /* of every instance */
     struct mo_exec_choices *choices;
     struct mo_exec_graphs *graphs;
+    struct mo_lock listing; /* guards `graphs` alone: a run waits for no load; taken inside exec->lock */
 };
 
 /* Bytes of scratch memory behind the activations of an instance. */

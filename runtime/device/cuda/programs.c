@@ -101,6 +101,7 @@ void mo_cuda_program_unload(struct mo_gpu_loaded *p) {
     delist(p);
     mo_lock_take(env->sys, &gpu->loading);
     const bool usable = !mo_cuda_enter(gpu, NULL, NULL);
+    if (!usable) mo_cuda_exec_abandon(gpu->exec);
     mo_cuda_exec_unload(p->inner);
     if (usable) mo_cuda_leave(gpu, NULL);
     mo_lock_drop(env->sys, &gpu->loading);
@@ -112,6 +113,7 @@ void mo_cuda_programs_close(struct mo_cuda_gpu *gpu) {
         mo_cuda_program_unload(gpu->programs);
     if (!gpu->exec) return;
     const bool usable = !mo_cuda_enter(gpu, NULL, NULL);
+    if (!usable) mo_cuda_exec_abandon(gpu->exec);
     mo_cuda_exec_close(gpu->exec);
     if (usable) mo_cuda_leave(gpu, NULL);
     gpu->exec = NULL;
