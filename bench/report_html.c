@@ -191,8 +191,11 @@ static void cdf_charts(FILE *out, const json_t *document, const struct mo_curve 
 static void tenants_table(FILE *out, const json_t *document) {
     size_t i;
     json_t *t;
-    fprintf(out, "<h2>Tenants</h2><div class=\"card\"><table><tr><th>tenant</th><th>QoS, ms</th>"
-                 "<th>solo on one core, ms</th></tr>\n");
+    const bool gpus = json_is_true(json_object_get(json_object_get(document, "calibration"), "gpus"));
+    fprintf(out,
+            "<h2>Tenants</h2><div class=\"card\"><table><tr><th>tenant</th><th>QoS, ms</th>"
+            "<th>%s, ms</th></tr>\n",
+            gpus ? "least time on a whole GPU or its share" : "solo on one core");
     json_array_foreach(json_object_get(json_object_get(document, "calibration"), "tenants"), i, t) {
         fprintf(out, "<tr><td>");
         mo_html_text(out, mo_doc_text(t, "name"));

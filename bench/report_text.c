@@ -10,7 +10,9 @@
 static void tenants(const json_t *document) {
     size_t i;
     json_t *t;
-    printf("%-28s %10s %14s\n", "tenant", "QoS ms", "solo 1-core ms");
+    /* on GPUs what a query takes is counted in whole GPUs */
+    bool gpus = json_is_true(json_object_get(json_object_get(document, "calibration"), "gpus"));
+    printf("%-28s %10s %14s\n", "tenant", "QoS ms", gpus ? "least GPU ms" : "solo 1-core ms");
     json_array_foreach(json_object_get(json_object_get(document, "calibration"), "tenants"), i, t)
         printf("%-28.28s %10.2f %14.2f\n", mo_doc_text(t, "name"), mo_doc_number(t, "qos_ms"),
                mo_doc_number(t, "solo_ms"));

@@ -183,7 +183,7 @@ int mo_bench_gpu_side_open(const struct mo_env *env, const struct mo_bench_machi
         bad |= aim(out, mix, i, list);
         if (!t->app) out->tenant[out->first[i]].qos_ns = mix->qos_ns[i];
     }
-    mix->calibration = json_pack("{s:o}", "tenants", list);
+    mix->calibration = json_pack("{s:b, s:o}", "gpus", 1, "tenants", list);
     if (!code && (bad || !mix->calibration)) code = mo_fail(err, MOIRE_ENOMEM, "out of memory");
     return code;
 }

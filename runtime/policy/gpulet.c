@@ -185,13 +185,25 @@ static bool is_idle(const struct serve *v, const struct mo_planned_let *let) {
     return !v->view->gpu_down[let->gpu] && mo_cores_subset(&cores, &v->idle);
 }
 
+/* What a best-effort tenant may run on its let: by Orion's rule nothing that harms, and nothing is granted.
+ */
+static struct offer careful_offer(struct serve *v, const struct mo_planned_let *let, int tenant) {
+    int64_t room = free_by(v, let, tenant), budget = mo_gpulet_budget(v->view, let->gpu);
+    if (budget != MO_NEVER && v->view->now + budget < room) room = v->view->now + budget;
+    struct offer o = offer_of(v, let, tenant, NULL, room);
+    if (o.n && !mo_gpulet_harmless(v->view, let, tenant, o.n)) o.n = 0;
+    return o;
+}
+
 /* The let's own tenant with least slack that does not wait for more. */
 static void serve_own(struct serve *v, const struct mo_planned_let *let) {
     struct offer best = {.n = 0};
     for (int e = 0; e < let->n_entries; e++) {
         const struct mo_let_entry *entry = &let->entries[e];
         if (entry->tenant >= v->view->n_tenants || !v->view->tenants[entry->tenant].open) continue;
-        struct offer o = offer_of(v, let, entry->tenant, entry, free_by(v, let, entry->tenant));
+        bool careful = v->options->careful && v->view->tenants[entry->tenant].best_effort;
+        struct offer o = careful ? careful_offer(v, let, entry->tenant)
+                                 : offer_of(v, let, entry->tenant, entry, free_by(v, let, entry->tenant));
         if (!o.n || defer(v, let, entry, &o)) continue;
         if (!best.n || o.slack < best.slack) best = o;
     }
@@ -219,6 +231,9 @@ static void lend(struct serve *v, const struct mo_planned_let *let) {
             int tenant = plan->lets[i].entries[e].tenant;
             if (v->taken[tenant] >= v->view->tenants[tenant].n_waiting || has_idle_let(v, tenant)) continue;
             struct offer o = offer_of(v, let, tenant, NULL, room);
+            if (o.n && v->options->careful && v->view->tenants[tenant].best_effort &&
+                !mo_gpulet_harmless(v->view, let, tenant, o.n))
+                continue;
             if (o.n && !o.late && (!best.n || o.slack < best.slack)) best = o;
         }
     if (best.n) run(v, let, &best);
@@ -272,15 +287,15 @@ static void dispatch(void *state, const struct mo_view *view, const struct mo_ev
 }
 
 /* --- rows ----------------------------------------------------------------------------------------------- */
-/* planner, deferred, lend, stretch, burst */
+/* planner, deferred, lend, stretch, burst, careful */
 static const struct mo_gpulet_options options[] = {
-    {"sbp", false, false, false, 0},        {"sbp-half", false, false, false, 0},
-    {"selftune", false, false, false, 0},   {"gpulet", false, false, false, 0},
-    {"gpulet-int", false, false, false, 0}, {"ideal", false, false, false, 0},
-    {"moire-gpu", false, true, true, 0},    {"moire-gpu", false, false, true, 0},
-    {"moire-gpu", true, true, true, 0},     {"moire-gpu", true, false, true, 0},
-    {"moire-gpu", false, true, false, 0},   {"moire-gpu", false, true, false, 2},
-    {"gpulet-int", false, false, true, 0},
+    {"sbp", false, false, false, 0, false},        {"sbp-half", false, false, false, 0, false},
+    {"selftune", false, false, false, 0, false},   {"gpulet", false, false, false, 0, false},
+    {"gpulet-int", false, false, false, 0, false}, {"ideal", false, false, false, 0, false},
+    {"moire-gpu", false, true, true, 0, false},    {"moire-gpu", false, false, true, 0, false},
+    {"moire-gpu", true, true, true, 0, false},     {"moire-gpu", true, false, true, 0, false},
+    {"moire-gpu", false, true, false, 0, false},   {"moire-gpu", false, true, false, 2, false},
+    {"gpulet-int", false, false, true, 0, false},  {"moire-gpu", false, true, true, 0, true},
 };
 enum {
     SBP,
@@ -295,7 +310,8 @@ enum {
     DEFERRED_OWN,
     TIGHT,
     ROOMY,
-    STRETCHED
+    STRETCHED,
+    CAREFUL
 };
 
 #define SERVER(label, text, which, seconds)                                                                  \
@@ -322,14 +338,15 @@ static const struct mo_policy servers[] = {
     SERVER("selftune", "lets by guided self-tuning", SELFTUNE, 20),
     SERVER("sbp", "squishy bin packing, whole GPUs", SBP, 20),
     SERVER("sbp-half", "squishy bin packing, half GPUs", SBP_HALF, 20),
+    SERVER("moire-gpu-careful", "moire-gpu, best-effort batches by Orion's rule", CAREFUL, 20),
     SERVER("ideal", "lets by exhaustive search", IDEAL, 20),
 };
 
 const struct mo_policy *const *mo_policy_servers(void) {
     enum { N = sizeof servers / sizeof *servers };
     static const struct mo_policy *const rows[N + 1] = {
-        &servers[0],  &servers[1],  &servers[2],  &servers[3],  &servers[4],
-        &servers[5],  &servers[6],  &servers[7],  &servers[8],  &servers[9],
-        &servers[10], &servers[11], &servers[12], &servers[13], &servers[14]};
+        &servers[0],  &servers[1],  &servers[2],  &servers[3], &servers[4],  &servers[5],
+        &servers[6],  &servers[7],  &servers[8],  &servers[9], &servers[10], &servers[11],
+        &servers[12], &servers[13], &servers[14], &servers[15]};
     return rows;
 }

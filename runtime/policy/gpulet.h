@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  * gpulet.h - serving on lets of GPUs: a planner cuts the GPUs each period, the server fills the lets.
  *
- * One server, five knobs (struct mo_gpulet_options): which planner; whether a batch begins as soon as its let
+ * One server, six knobs (struct mo_gpulet_options): which planner; whether a batch begins as soon as its let
  * is idle (eager) or at the last moment at which it and one query more are still in time (deferred,
  * Symphony); whether an idle let is lent to a tenant of the same GPU whose own lets are busy; whether
  * rates are stretched, up to twofold, as far as the GPUs can serve, and targets tightened, so that no let is
  * planned to be busy all the time while others lie idle; and how much variation of a batch the planner leaves
- * room for.  The period is the policy's plan_period_ns.
+ * room for; and whether best-effort batches wait until they do no harm.  The period is the policy's
+ * plan_period_ns.
  *
  * gpulet_plan.c estimates rates and plans, gpulet.c fills lets and holds the rows of the table. */
 #ifndef MO_GPULET_H
@@ -17,6 +18,7 @@ struct mo_gpulet_options {
     const char *planner;
     bool deferred, lend, stretch;
     double burst; /* mo_plan_view.burst */
+    bool careful; /* best-effort batches begin by Orion's rule (gpulet_harm.c), else like any other */
 };
 
 enum { MO_GPULET_NAME = 8 };
@@ -38,4 +40,9 @@ struct mo_gpulet_state {
 void mo_gpulet_init(void *state, const struct mo_view *view);
 /* Brings the rates up to date and plans when the plan in force does not fit them any more. */
 void mo_gpulet_plan(void *state, const struct mo_view *view);
+
+/* Would a best-effort batch on that let do the latency-critical ones that run on its GPU no harm? */
+bool mo_gpulet_harmless(const struct mo_view *view, const struct mo_planned_let *let, int tenant, int batch);
+/* The longest that a best-effort batch may take on that GPU, ns; MO_NEVER: no critical tenant is on it. */
+int64_t mo_gpulet_budget(const struct mo_view *view, int gpu);
 #endif

@@ -12,12 +12,15 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+#include "runtime/policy/gpulet.h"
 #include "runtime/sim/sim.h"
 #include "tests/history/recorded.h"
 #include "tests/unit/plan_case.h"
 
 static const int64_t MS = 1000000, SECOND = 1000000000;
 enum { MAX_ANSWERS = 1 << 17, INSTANCES = 256 };
+
+static struct mo_lets_plan in_force; /* too large for a stack */
 
 struct bed {
     struct plan_case c;
@@ -453,6 +456,66 @@ static void hopeless_queries_make_room(void **state) {
     assert_true(in_time[1] > 0.05);
 }
 
+/* --- best effort ---------------------------------------------------------------------------------------- */
+static const struct mo_share_profile *profile_using(struct plan_case *c, double sm, double dram) {
+    static const int batches[] = {1, 8}, shares[] = {200, 1000};
+    struct mo_share_profile *p = mo_share_create(&c->env, 2, batches, 2, shares);
+    assert_non_null(p);
+    for (int b = 0; b < 2; b++)
+        for (int s = 0; s < 2; s++) {
+            struct mo_share_cell cell = {.ns = MS * batches[b] * (2 - s), .use = {sm, 0.1, dram}};
+            mo_share_record(p, b, s, &cell);
+        }
+    assert_int_equal(mo_share_finish(p, NULL), MOIRE_OK);
+    c->profiles[c->n_profiles++] = p;
+    return p;
+}
+
+/* Orion's rule: beside what wants something else, or nothing much, or is best-effort itself. */
+static void best_effort_waits_for_its_like(void **state) {
+    (void)state;
+    enum { COMPUTE, MEMORY, NEITHER, KINDS };
+    static const double use[KINDS][2] = {{0.9, 0.2}, {0.3, 0.8}, {0.5, 0.5}};
+    struct plan_case c;
+    plan_case_paper(&c, 1);
+    struct mo_gpus gpus = {.n_kinds = 1, .n_gpus = 1, .kinds = {c.kinds[0]}};
+    assert_int_equal(mo_gpus_finish(&gpus, NULL), MOIRE_OK);
+    struct mo_view_tenant tenants[2 * KINDS] = {0};
+    const struct mo_share_profile *share[2 * KINDS][MO_PLAN_KINDS] = {{0}};
+    for (int t = 0; t < 2 * KINDS; t++) {
+        share[t][0] = profile_using(&c, use[t % KINDS][0], use[t % KINDS][1]);
+        tenants[t] = (struct mo_view_tenant){
+            .open = true, .best_effort = t >= KINDS, .qos_ns = (t + 1) * 10 * MS, .share = share[t]};
+    }
+    struct mo_view_query query = {0};
+    struct mo_view_run runs[MO_MAX_CORES];
+    for (int i = 0; i < MO_MAX_CORES; i++)
+        runs[i] = (struct mo_view_run){.query = -1};
+    in_force = (struct mo_lets_plan){0};
+    in_force.n_lets = 2;
+    in_force.lets[0] = (struct mo_planned_let){.units = 6, .n_entries = 1, .entries = {{.tenant = KINDS}}};
+    in_force.lets[1] =
+        (struct mo_planned_let){.first = 6, .units = 4, .n_entries = 1, .entries = {{.tenant = MEMORY}}};
+    struct mo_view view = {.n_tenants = 2 * KINDS,
+                           .tenants = tenants,
+                           .queries = &query,
+                           .runs = runs,
+                           .gpus = &gpus,
+                           .lets = &in_force};
+    for (int mine = 0; mine < KINDS; mine++) {
+        assert_true(mo_gpulet_harmless(&view, &in_force.lets[0], KINDS + mine, 1)); /* nothing runs */
+        runs[6] = (struct mo_view_run){.query = 0, .batch = 1, .n_cores = 4};
+        for (query.tenant = 0; query.tenant < 2 * KINDS; query.tenant++)
+            assert_int_equal(mo_gpulet_harmless(&view, &in_force.lets[0], KINDS + mine, 1),
+                             mine == NEITHER || mine != query.tenant);
+        runs[6].query = -1;
+    }
+    assert_int_equal(mo_gpulet_budget(&view, 0), 5 * MS); /* a quarter of MEMORY's target */
+    in_force.n_lets = 1;
+    assert_true(mo_gpulet_budget(&view, 0) == MO_NEVER);
+    plan_case_close(&c);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(bad_plans_are_refused),
@@ -466,6 +529,7 @@ int main(void) {
         cmocka_unit_test(servers_are_reproducible),
         cmocka_unit_test(what_waits_longer_comes_in_larger_batches),
         cmocka_unit_test(hopeless_queries_make_room),
+        cmocka_unit_test(best_effort_waits_for_its_like),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
