@@ -234,6 +234,16 @@ void mo_bench_child_memory(const struct mo_bench_child *child, double *now_mib, 
     if (f) fclose(f);
 }
 
+void mo_bench_child_resident(const struct mo_bench_child *child, struct mo_resident *out) {
+    char path[64];
+    *out = (struct mo_resident){.file_mib = 0};
+    snprintf(path, sizeof path, "/proc/%d/smaps", (int)child->pid);
+    FILE *f = fopen(path, "re");
+    if (!f) return;
+    mo_resident_read(f, out);
+    fclose(f);
+}
+
 void mo_bench_child_stop(struct mo_bench_child *child) {
     if (!child->pid) return;
     if (!child->session->interrupted) dprintf(child->to, "quit\n");

@@ -5,6 +5,7 @@
 #include <string.h>
 #include "bench/report.h"
 #include "bench/report_page.h"
+#include "bench/resident.h"
 #include "bench/simulate_summary.h"
 
 static void tenants(const json_t *document) {
@@ -72,6 +73,28 @@ static void summary(const json_t *document) {
         printf("left out: %s: %s\n", mo_doc_text(r, "system"), mo_doc_text(r, "why"));
 }
 
+/* Resident memory by kind; results that an earlier version wrote have its sum only. */
+static void memory(const json_t *document) {
+    size_t i;
+    json_t *r, *m;
+    const json_t *results = json_object_get(document, "results");
+    bool headed = false;
+    json_array_foreach(results, i, r) {
+        if (!(m = json_object_get(r, "memory")) || !json_object_get(m, "file_mib")) continue;
+        if (!headed) {
+            printf("%-28s %9s", "resident memory, MiB", "all");
+            for (int k = 0; k < MO_RESIDENT_KINDS; k++)
+                printf(" %9s", mo_resident_name((enum mo_resident_kind)k));
+            printf("   of files\n");
+        }
+        headed = true;
+        printf("%-28.28s %9.1f", mo_doc_text(r, "name"), mo_doc_number(m, "rss_mib"));
+        for (int k = 0; k < MO_RESIDENT_KINDS; k++)
+            printf(" %9.1f", mo_doc_number(m, mo_resident_name((enum mo_resident_kind)k)));
+        printf(" %10.1f\n", mo_doc_number(m, "file_mib"));
+    }
+}
+
 static void ratio(const char *text, double a, double b) {
     if (a > 0 && b > 0) printf("%s: %.2f / %.2f = %.2fx\n", text, a, b, a / b);
     if (a > 0 && b == 0) printf("%s: %.2f / below the grid\n", text, a);
@@ -95,6 +118,7 @@ void mo_bench_serve_print(const json_t *document) {
     tenants(document);
     points(document);
     summary(document);
+    memory(document);
     struct mo_curve *curves = mo_alloc(&env, room);
     if (curves) comparison(curves, mo_doc_curves(document, curves));
     mo_free(&env, curves);

@@ -172,7 +172,13 @@ static void self_report(struct mo_bench_child *child, const struct mo_bench_mix 
 static void add_memory(const struct mo_bench_child *child, json_t *row) {
     double now, peak;
     mo_bench_child_memory(child, &now, &peak);
-    json_object_set_new(row, "memory", json_pack("{s:f, s:f}", "rss_mib", now, "peak_mib", peak));
+    struct mo_resident parts;
+    mo_bench_child_resident(child, &parts);
+    json_t *memory =
+        json_pack("{s:f, s:f, s:f}", "rss_mib", now, "peak_mib", peak, "file_mib", parts.file_mib);
+    for (int k = 0; k < MO_RESIDENT_KINDS; k++)
+        json_object_set_new(memory, mo_resident_name((enum mo_resident_kind)k), json_real(parts.mib[k]));
+    json_object_set_new(row, "memory", memory);
 }
 
 static int run_system(struct mo_bench_session *session, const struct mo_bench_serve_options *options,

@@ -4,6 +4,7 @@
 #ifndef MO_BENCH_SESSION_H
 #define MO_BENCH_SESSION_H
 #include <sys/types.h>
+#include "bench/resident.h"
 #include "bench/scenario.h"
 
 struct mo_bench_system {
@@ -77,5 +78,7 @@ int mo_bench_child_ask(struct mo_bench_child *child, const char *command, int ti
                        moire_error *err);
 /* Resident memory in MiB, now and at its highest; 0 = unknown. */
 void mo_bench_child_memory(const struct mo_bench_child *child, double *now_mib, double *peak_mib);
+/* What the former consists of; all zero where it cannot be read. */
+void mo_bench_child_resident(const struct mo_bench_child *child, struct mo_resident *out);
 void mo_bench_child_stop(struct mo_bench_child *child);
 #endif
