@@ -133,11 +133,24 @@ static json_t *kernels(const moire_runtime *runtime) {
     return json_pack("{s:o}", "tenants", list);
 }
 
+/* Changes of plan on GPUs: how long from the wish until the lets served. */
+static void add_lets(const moire_runtime *runtime, json_t *scheduling) {
+    struct mo_engine_gpu_stats s;
+    if (!runtime->device) return;
+    mo_engine_gpu_stats(runtime->device->engine, &s);
+    json_object_set_new(scheduling, "lets_opened", json_integer(s.opened));
+    json_object_set_new(scheduling, "ready_mean_ms",
+                        json_real(s.changes ? (double)s.ready_ns / (double)s.changes * 1e-6 : 0.0));
+    json_object_set_new(scheduling, "ready_max_ms", json_real((double)s.ready_max_ns * 1e-6));
+    json_object_set_new(scheduling, "failed_on_gpus", json_integer(s.failed));
+}
+
 int mo_bench_moire_report(moire_runtime *runtime, bool with_timeline, const char *path, moire_error *err) {
     struct mo_sched_stats stats;
     mo_runtime_stats(runtime, &stats);
     json_t *report =
         json_pack("{s:o, s:o}", "scheduling", mo_bench_scheduling_json(&stats), "kernels", kernels(runtime));
+    add_lets(runtime, json_object_get(report, "scheduling"));
     mo_sampler_hold(runtime->sampler); /* it has a ring of its own */
     json_t *line = with_timeline ? timeline(runtime) : NULL;
     mo_sampler_unhold(runtime->sampler);

@@ -39,6 +39,13 @@ static void fill_primary(struct gpu *g) {
         g->primary.sms.w[i / 64] |= UINT64_C(1) << (i % 64);
 }
 
+/* A program that knows nothing of the fake (`moire` itself) says by the environment how large its GPU is. */
+static size_t default_memory(void) {
+    const char *mib = getenv("MO_FAKE_MEMORY_MIB");
+    long n = mib ? strtol(mib, NULL, 10) : 0;
+    return n > 0 && n < 1 << 20 ? (size_t)n << 20 : 16 << 20;
+}
+
 static void begin(const struct mo_fake_config *given) {
     struct mo_fake_config c = *given;
     if (!c.gpus) c.gpus = 1;
@@ -47,7 +54,7 @@ static void begin(const struct mo_fake_config *given) {
     if (!c.least) c.least = 8;
     if (!c.align) c.align = 8;
     if (!c.level) c.level = 13000;
-    if (!c.memory) c.memory = 16 << 20;
+    if (!c.memory) c.memory = default_memory();
     fake.config = c;
     for (int i = 0; i < MO_FAKE_GPUS; i++) {
         memset(&fake.gpus[i], 0, sizeof fake.gpus[i]);
