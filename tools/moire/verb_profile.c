@@ -196,16 +196,18 @@ static int measure_versions(moire_runtime *rt, struct measured *m, struct mo_str
                             moire_error *err) {
     moire_tenant *t = (moire_tenant *)m->tenant;
     int code = MOIRE_OK, all = mo_engine_cores(rt->engine);
+    struct mo_model_ops fixed = mo_serve_model;
     int v = 0;
+    fixed.press = NULL; /* the version is given */
     do {
         mo_instance_version(t->instances[0], v);
         int i = 0;
         do {
             int level = m->options->levels[i];
             if (stress) mo_stress_set(stress, level);
-            code = mo_calibrate(rt->engine, &rt->env, &mo_serve_model, t, 0, t->plan->n_steps,
-                                m->options->repetitions, level ? all / 2 : all,
-                                level ? 0 : mo_calibrate_sweep(rt->topology), &m->profile[v][i], err);
+            code = mo_calibrate(rt->engine, &rt->env, &fixed, t, 0, t->plan->n_steps, m->options->repetitions,
+                                level ? all / 2 : all, level ? 0 : mo_calibrate_sweep(rt->topology),
+                                &m->profile[v][i], err);
         } while (!code && ++i < m->options->n_levels);
     } while (!code && ++v < m->n_versions);
     return code;
