@@ -36,14 +36,15 @@ size_t cublasLtGetVersion(void) {
     return 130000;
 }
 
+/* One for all: a lost GPU's handle stays with the process, and is no leak. */
 unsigned cublasLtCreate(mo_blas_handle *out) {
-    *out = calloc(1, sizeof **out);
-    return *out ? 0 : ALLOC_FAILED;
+    static __typeof__(**out) handle;
+    *out = &handle;
+    return 0;
 }
 
 unsigned cublasLtDestroy(mo_blas_handle h) {
-    free(h);
-    return 0;
+    return h ? 0 : ALLOC_FAILED;
 }
 
 unsigned cublasLtMatmulDescCreate(mo_blas_desc *out, unsigned compute, unsigned scale) {
