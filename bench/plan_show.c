@@ -107,35 +107,44 @@ static const json_t *gpu_of(const json_t *document, const json_t *let) {
     return json_array_get(json_object_get(document, "gpus"), (size_t)mo_doc_number(let, "gpu"));
 }
 
-void mo_bench_plan_print(const json_t *document) {
+static void print_head(FILE *out, const json_t *document) {
+    fprintf(out, "%s on %s, load %g, %s: %s; ", mo_doc_text(document, "scenario"),
+            mo_doc_text(document, "machine"), mo_doc_number(document, "load"),
+            mo_doc_text(document, "planner"),
+            json_is_true(json_object_get(document, "complete")) ? "everything is placed"
+                                                                : "not everything is placed");
+    if (json_is_null(json_object_get(document, "bound_gpus")))
+        fprintf(out, "no number of GPUs would do by the bound\n\n");
+    else
+        fprintf(out, "%.2f of %zu GPUs at least by the bound\n\n", mo_doc_number(document, "bound_gpus"),
+                json_array_size(json_object_get(document, "gpus")));
+    fprintf(out, "%4s %-8s %6s %9s  %-24s %6s %10s %9s %9s %9s\n", "GPU", "type", "share", "duty ms",
+            "tenant", "batch", "queries/s", "batch ms", "worst ms", "target");
+}
+
+void mo_bench_plan_print(FILE *out, const json_t *document) {
     const json_t *lets = json_object_get(document, "lets"), *tenants = json_object_get(document, "tenants");
     size_t i, k;
     json_t *let, *t;
-    printf("%s on %s, load %g, %s: %s; %.2f of %zu GPUs at least by the bound\n\n",
-           mo_doc_text(document, "scenario"), mo_doc_text(document, "machine"),
-           mo_doc_number(document, "load"), mo_doc_text(document, "planner"),
-           json_is_true(json_object_get(document, "complete")) ? "everything is placed"
-                                                               : "not everything is placed",
-           mo_doc_number(document, "bound_gpus"), json_array_size(json_object_get(document, "gpus")));
-    printf("%4s %-8s %6s %9s  %-24s %6s %10s %9s %9s %9s\n", "GPU", "type", "share", "duty ms", "tenant",
-           "batch", "queries/s", "batch ms", "worst ms", "target");
+    print_head(out, document);
     json_array_foreach((json_t *)lets, i, let) {
         json_array_foreach(json_object_get(let, "tenants"), k, t) {
             const json_t *gpu = gpu_of(document, let);
             if (k == 0)
-                printf("%4.0f %-8.8s %5.0f%% %9.3f", mo_doc_number(let, "gpu"), mo_doc_text(gpu, "type"),
-                       100 * mo_doc_number(let, "units") / mo_doc_number(gpu, "units"),
-                       mo_doc_number(let, "duty_ms"));
+                fprintf(out, "%4.0f %-8.8s %5.0f%% %9.3f", mo_doc_number(let, "gpu"),
+                        mo_doc_text(gpu, "type"),
+                        100 * mo_doc_number(let, "units") / mo_doc_number(gpu, "units"),
+                        mo_doc_number(let, "duty_ms"));
             else
-                printf("%30s", "");
-            printf("  %-24.24s %6.0f %10.1f %9.3f %9.3f %9.3f\n", mo_doc_text(t, "tenant"),
-                   mo_doc_number(t, "batch"), mo_doc_number(t, "rate"), mo_doc_number(t, "batch_ms"),
-                   mo_doc_number(t, "worst_ms"), mo_doc_number(t, "target_ms"));
+                fprintf(out, "%30s", "");
+            fprintf(out, "  %-24.24s %6.0f %10.1f %9.3f %9.3f %9.3f\n", mo_doc_text(t, "tenant"),
+                    mo_doc_number(t, "batch"), mo_doc_number(t, "rate"), mo_doc_number(t, "batch_ms"),
+                    mo_doc_number(t, "worst_ms"), mo_doc_number(t, "target_ms"));
         }
     }
     json_array_foreach((json_t *)tenants, i, t) if (json_object_get(t, "why"))
-        printf("\n%s; beside the others as they are placed it could have %.1f\n", mo_doc_text(t, "why"),
-               mo_doc_number(t, "nearest_rate"));
+        fprintf(out, "\n%s; beside the others as they are placed it could have %.1f\n", mo_doc_text(t, "why"),
+                mo_doc_number(t, "nearest_rate"));
 }
 
 /* --- drawing -----------------------------------------------------------------------------------------------

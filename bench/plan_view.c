@@ -4,6 +4,7 @@
 
 #include <stdio.h>
 #include <string.h>
+#include "bench/device_kinds.h"
 
 static const struct mo_share_profile *const *profiles_of(const struct mo_bench_plan_view *p, int tenant) {
     return p->tenants[tenant].profile;
@@ -24,16 +25,15 @@ static int add(const struct mo_env *env, struct mo_bench_plan_view *p, int of, c
                                              .best_effort = t->cls == MOIRE_BEST_EFFORT};
     p->of[at] = of;
     p->rate[at] = t->rate;
-    for (int k = 0; k < p->machine.n_gpus; k++) {
-        struct mo_share_table *table = &p->tables[at * MO_PLAN_KINDS + k];
-        code = mo_bench_machine_shares(env, &p->machine, k, model, table, &why);
-        if (code && code != MOIRE_EIO) break;
-        p->tenants[at].profile[k] = code ? NULL : table->profile;
-        found += !code;
+    for (int k = 0; !code && k < p->view.n_kinds; k++) {
+        struct mo_share_profile **own = &p->profile[at * MO_PLAN_KINDS + k];
+        code = mo_bench_kind_profile(env, &p->machine, p->kinds, k, model, own, &why);
+        p->tenants[at].profile[k] = *own;
+        found += *own != NULL;
     }
-    if (!found || (code && code != MOIRE_EIO)) {
+    if (code || !found) {
         *err = why;
-        return mo_fail_context(err, code, "tenant '%s'", p->names[at]);
+        return mo_fail_context(err, code ? code : MOIRE_EINVAL, "tenant '%s'", p->names[at]);
     }
     p->view.n_tenants++;
     return MOIRE_OK;
@@ -50,7 +50,7 @@ static int add_application(const struct mo_env *env, struct mo_bench_plan_view *
         code = add(env, p, of, dag->stage[i].name, t->app->model[i], err);
         if (!code) profiles[i] = profiles_of(p, first + i);
     }
-    if (!code) code = mo_dag_split(dag, profiles, p->machine.n_gpus, (int64_t)(t->qos.ms * 1e6), split, err);
+    if (!code) code = mo_dag_split(dag, profiles, p->view.n_kinds, (int64_t)(t->qos.ms * 1e6), split, err);
     for (int i = 0; !code && i < dag->n; i++) {
         p->tenants[first + i].target_ns = split[dag->level[i]];
         p->rate[first + i] *= dag->stage[i].count;
@@ -74,24 +74,29 @@ static int check(const struct mo_bench_plan_view *p, const char *machine, const 
     return MOIRE_OK;
 }
 
+/* Cores that no model runs on would only make the planners' work larger. */
+static void leave_out_idle_cores(struct mo_bench_plan_view *p) {
+    if (p->view.n_kinds == p->machine.n_gpus) return;
+    for (int i = 0; i < p->view.n_tenants; i++)
+        if (p->tenants[i].profile[p->machine.n_gpus]) return;
+    p->view.n_kinds--;
+    while (p->gpu_kind[p->view.n_gpus - 1] == p->view.n_kinds)
+        p->view.n_gpus--;
+}
+
 static int fill(const struct mo_env *env, struct mo_bench_plan_view *p, moire_error *err) {
-    int code = MOIRE_OK, gpus = 0;
-    for (int k = 0; k < p->machine.n_gpus; k++) {
-        p->kinds[k] = p->machine.gpus[k].kind;
-        for (int g = 0; g < p->machine.gpus[k].count; g++)
-            p->gpu_kind[gpus++] = k;
-    }
+    int code = MOIRE_OK;
+    mo_bench_kinds(&p->machine, p->kinds, &p->view.n_kinds, p->gpu_kind, &p->view.n_gpus);
     for (int i = 0; !code && i < p->scenario.n_tenants; i++)
         code = p->scenario.tenants[i].app ? add_application(env, p, i, err)
                                           : add(env, p, i, NULL, p->scenario.tenants[i].model, err);
     if (code) return code;
-    p->view.n_kinds = p->machine.n_gpus;
-    p->view.n_gpus = gpus;
+    leave_out_idle_cores(p);
     p->view.max_share = MO_BENCH_PLAN_SHARE;
     p->view.tenants = p->tenants;
     p->view.kinds = p->kinds;
     p->view.gpu_kind = p->gpu_kind;
-    p->scratch_bytes = mo_plan_scratch_bytes(p->view.n_tenants, p->view.n_kinds, gpus);
+    p->scratch_bytes = mo_plan_scratch_bytes(p->view.n_tenants, p->view.n_kinds, p->view.n_gpus);
     p->scratch = mo_alloc(env, p->scratch_bytes);
     if (!p->scratch) return mo_fail(err, MOIRE_ENOMEM, "out of memory");
     mo_bench_plan_load(p, 1);
@@ -105,17 +110,17 @@ int mo_bench_plan_open(const struct mo_env *env, const char *machine, const char
     if (!code) code = mo_bench_scenario_load(env, scenario, &out->scenario, err);
     if (!code) code = check(out, machine, scenario, err);
     if (!code) {
-        out->tables = mo_alloc(env, MO_PLAN_TENANTS * MO_PLAN_KINDS * sizeof *out->tables);
-        code = out->tables ? fill(env, out, err) : mo_fail(err, MOIRE_ENOMEM, "out of memory");
+        out->profile = mo_alloc(env, MO_PLAN_TENANTS * MO_PLAN_KINDS * sizeof(struct mo_share_profile *));
+        code = out->profile ? fill(env, out, err) : mo_fail(err, MOIRE_ENOMEM, "out of memory");
     }
     if (code) mo_bench_plan_close(env, out);
     return code;
 }
 
 void mo_bench_plan_close(const struct mo_env *env, struct mo_bench_plan_view *p) {
-    for (int i = 0; p->tables && i < MO_PLAN_TENANTS * MO_PLAN_KINDS; i++)
-        if (p->tables[i].profile) mo_share_table_free(&p->tables[i]);
-    mo_free(env, p->tables);
+    for (int i = 0; p->profile && i < MO_PLAN_TENANTS * MO_PLAN_KINDS; i++)
+        mo_share_destroy(p->profile[i]);
+    mo_free(env, p->profile);
     mo_free(env, p->scratch);
     mo_bench_scenario_close(&p->scenario);
     mo_bench_machine_close(&p->machine);

@@ -2,7 +2,8 @@
  * plan_view.h - what a planner sees of a scenario on a machine with GPUs.
  *
  * A tenant of the scenario is a tenant of the view; an application is one for every stage, "game/digits", at
- * the stage's share of the application's target and `count` times its rate. */
+ * the stage's share of the application's target and `count` times its rate.  Cores beside the GPUs are
+ * planned with them (device_kinds.h) where a model of the scenario has a profile on them. */
 #ifndef MO_BENCH_PLAN_VIEW_H
 #define MO_BENCH_PLAN_VIEW_H
 #include "bench/machine.h"
@@ -18,8 +19,8 @@ struct mo_bench_plan_view {
     struct mo_plan_tenant tenants[MO_PLAN_TENANTS];
     double rate[MO_PLAN_TENANTS]; /* at load 1 */
     char names[MO_PLAN_TENANTS][128];
-    int of[MO_PLAN_TENANTS];       /* tenant of the scenario */
-    struct mo_share_table *tables; /* [tenant][kind]; without a model: all zero */
+    int of[MO_PLAN_TENANTS];           /* tenant of the scenario */
+    struct mo_share_profile **profile; /* [tenant][kind], owned; NULL = it does not run there */
     void *scratch;
     size_t scratch_bytes;
 };

@@ -4,80 +4,20 @@
 
 #include <math.h>
 #include <string.h>
-
-enum { CORES_A_GROUP = 16 };
+#include "bench/device_kinds.h"
 
 bool mo_bench_on_gpus(const struct mo_bench_machine *machine, const struct mo_bench_serve_options *o) {
     const struct mo_policy *p = o->n_policies ? mo_policy_find(o->policies[0]) : NULL;
     return machine->n_gpus && (!machine->sim.n_cores || (p && p->gpus));
 }
 
-/* --- kinds ---------------------------------------------------------------------------------------------- */
+/* --- kinds and profiles ----------------------------------------------------------------------------------
+ */
 static int describe(const struct mo_bench_machine *machine, struct mo_gpus *g, moire_error *err) {
-    int cores = machine->sim.n_cores, group = cores < CORES_A_GROUP ? cores : CORES_A_GROUP;
-    for (int k = 0; k < machine->n_gpus; k++) {
-        g->kinds[k] = machine->gpus[k].kind;
+    mo_bench_kinds(machine, g->kinds, &g->n_kinds, g->kind, &g->n_gpus);
+    for (int k = 0; k < machine->n_gpus; k++)
         g->prepare_ns[k] = machine->gpus[k].reorganise_ns;
-        for (int i = 0; i < machine->gpus[k].count && g->n_gpus < MO_PLAN_GPUS; i++)
-            g->kind[g->n_gpus++] = k;
-    }
-    g->n_kinds = machine->n_gpus;
-    if (cores && g->n_kinds < MO_PLAN_KINDS) {
-        struct mo_plan_kind *k = &g->kinds[g->n_kinds];
-        *k = (struct mo_plan_kind){.name = "cores",
-                                   .units = group,
-                                   .max_lets = group,
-                                   .memory_bytes = INT64_MAX / 4,
-                                   .shared_weights = true};
-        mo_plan_sizes(k, 1, 1);
-        for (int i = 0; i + group <= cores && g->n_gpus < MO_PLAN_GPUS; i += group)
-            g->kind[g->n_gpus++] = g->n_kinds;
-        g->n_kinds++;
-    }
     return mo_gpus_finish(g, err);
-}
-
-/* --- profiles ------------------------------------------------------------------------------------------- */
-/* The profile of cores as one of shares; NULL with *code set when it cannot be made. */
-static struct mo_share_profile *of_cores(const struct mo_env *env, const struct mo_profile *p, int units,
-                                         int *code, moire_error *err) {
-    int one = 1, share[CORES_A_GROUP];
-    for (int c = 1; c <= units; c++)
-        share[c - 1] = mo_share_of_units(c, units);
-    struct mo_share_profile *out = mo_share_create(env, 1, &one, units, share);
-    if (!out) *code = mo_fail(err, MOIRE_ENOMEM, "out of memory for a profile");
-    for (int c = 1; out && c <= units; c++) {
-        struct mo_share_cell cell = {mo_profile_time(p, c, 0, p->n_layers), {-1, -1, -1}};
-        mo_share_record(out, 0, c - 1, &cell);
-    }
-    if (out && (*code = mo_share_finish(out, err))) {
-        mo_share_destroy(out);
-        out = NULL;
-    }
-    return out;
-}
-
-/* A model that a kind has no profile of does not run there. */
-static int load_kind(const struct mo_bench_gpu_side *side, const struct mo_bench_machine *machine, int kind,
-                     struct mo_bench_gpu_tenant *t, moire_error *err) {
-    struct mo_share_table table;
-    struct mo_profile *cores;
-    int code;
-    if (kind < machine->n_gpus) {
-        code = mo_bench_machine_shares(side->env, machine, kind, t->model, &table, err);
-        if (!code) {
-            t->share[kind] = table.profile;
-            table.profile = NULL; /* ours now */
-            mo_share_table_free(&table);
-        }
-    } else {
-        code = mo_bench_machine_profile(side->env, machine, t->model, &cores, err);
-        if (!code) {
-            t->share[kind] = of_cores(side->env, cores, side->gpus.kinds[kind].units, &code, err);
-            mo_profile_destroy(cores);
-        }
-    }
-    return code == MOIRE_EINVAL ? MOIRE_OK : code;
 }
 
 /* The fastest time of one query by number of units, whatever the kind. */
@@ -100,7 +40,8 @@ static int load(struct mo_bench_gpu_side *side, const struct mo_bench_machine *m
                 struct mo_bench_gpu_tenant *t, moire_error *err) {
     int any = 0;
     for (int k = 0; k < side->gpus.n_kinds; k++) {
-        int code = load_kind(side, machine, k, t, err);
+        int code =
+            mo_bench_kind_profile(side->env, machine, side->gpus.kinds, k, t->model, &t->share[k], err);
         if (code) return code;
         any += t->share[k] != NULL;
     }

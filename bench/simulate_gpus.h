@@ -2,8 +2,7 @@
  * simulate_gpus.h - the GPUs of a simulation: who the scheduler's tenants are and what they take.
  *
  * A tenant of the scenario is one tenant of the scheduler; an application is one a stage, each with its part
- * of the target.  Cores beside the GPUs join as one more kind: groups of at most 16 cores, whose lets need no
- * preparation and which run one query at a time. */
+ * of the target.  Cores beside the GPUs join as one more kind (device_kinds.h). */
 #ifndef MO_BENCH_SIMULATE_GPUS_H
 #define MO_BENCH_SIMULATE_GPUS_H
 #include "bench/machine.h"

@@ -6,6 +6,7 @@
 #include <stddef.h>
 #include <setjmp.h>
 #include <stdio.h>
+#include <string.h>
 #include <cmocka.h>
 
 uint64_t plan_case_next(uint64_t *s) {
@@ -103,12 +104,21 @@ void plan_case_random(struct plan_case *c, uint64_t seed, bool small) {
                                      .best_effort = plan_case_next(&s) % 6 == 0,
                                      .target_ns = (int64_t)((fixed + each) * uniform(&s, 1.5, 60)),
                                      .rate = plan_case_next(&s) % 8 ? uniform(&s, 1, 4e8 / each) : 0};
-        for (int k = 0; k < c->view.n_kinds; k++)
-            if (plan_case_next(&s) % 10)
-                t->profile[k] = plan_case_profile(c, fixed, each, uniform(&s, 0.1, 1), uniform(&s, 0, 0.6),
-                                                  uniform(&s, 0, 0.8));
+        for (int k = 0; k < c->view.n_kinds; k++) {
+            if (plan_case_next(&s) % 10 == 0) continue;
+            struct mo_share_profile *p = plan_case_profile(c, fixed, each, uniform(&s, 0.1, 1),
+                                                           uniform(&s, 0, 0.6), uniform(&s, 0, 0.8));
+            p->memory_bytes = (int64_t)exp(uniform(&s, log(50), log(3000))) << 20;
+            t->profile[k] = p;
+        }
     }
     finish(c);
+}
+
+int plan_case_make(const struct mo_planner *p, struct plan_case *c, struct mo_lets_plan *out,
+                   moire_error *err) {
+    memset(c->scratch, 0x5a, c->scratch_bytes < 65536 ? c->scratch_bytes : 65536);
+    return mo_plan_make(p, &c->view, c->scratch, c->scratch_bytes, out, err);
 }
 
 void plan_case_close(struct plan_case *c) {

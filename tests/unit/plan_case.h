@@ -25,6 +25,9 @@ struct mo_share_profile *plan_case_profile(struct plan_case *c, double fixed, do
 void plan_case_paper(struct plan_case *c, int n_gpus);
 /* Any machine and any tenants, by seed. */
 void plan_case_random(struct plan_case *c, uint64_t seed, bool small);
+/* mo_plan_make() with scratch that is not zero. */
+int plan_case_make(const struct mo_planner *planner, struct plan_case *c, struct mo_lets_plan *out,
+                   moire_error *err);
 void plan_case_close(struct plan_case *c);
 uint64_t plan_case_next(uint64_t *seed);
 #endif

@@ -76,7 +76,7 @@ static int write_outputs(const struct mo_env *env, const struct plan_options *o,
     if (o->json)
         code = mo_bench_print_json(document, err);
     else
-        mo_bench_plan_print(document);
+        mo_bench_plan_print(stdout, document);
     if (!code && o->output) code = mo_bench_write_json(env, document, o->output, err);
     if (!code && o->svg) code = mo_bench_plan_svg(env, document, o->svg, err);
     return code;
