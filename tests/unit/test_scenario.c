@@ -94,6 +94,8 @@ static void names_place_of_errors(void **state) {
          "tenants[0]: needs exactly one of \"model\" and \"stages\""},
         {TENANTS("{\"model\": \"m\", \"rate\": -1}"), "tenants[0].rate: must lie between"},
         {TENANTS("{\"model\": \"m\", \"rate\": 1e300}"), "tenants[0].rate: must lie between"},
+        {TENANTS("{\"model\": \"m\", \"rate\": NaN}"), "f.json:1:"},
+        {TENANTS("{\"model\": \"m\", \"curve\": [[0, 1e300]]}"), "point 0 must be"},
         {TENANTS("{\"model\": \"m\", \"rate\": 1, \"curve\": [[0, 1]]}"), "either \"rate\" or \"curve\""},
         {TENANTS("{\"model\": \"m\", \"curve\": []}"), "tenants[0].curve: needs 1 to"},
         {TENANTS("{\"model\": \"m\", \"curve\": [[0, 1], [0, 2]]}"), "point 1 must be"},
