@@ -268,8 +268,8 @@ static void failures_leave_nothing(void **state) {
         int rc = mo_cuda_exec_load(r.exec, p, 1, &loaded, &err);
         if (!rc) rc = mo_cuda_exec_queue(loaded, 0, &r.lane, 0, p->n_segments, &err);
         if (rc != MOIRE_ENOMEM || !*err.message) fail_msg("%s: %d %s", calls[i].name, rc, err.message);
-        mo_cuda_exec_unload(loaded);
         assert_int_equal(r.cu.stream_sync(r.lane.stream), 0);
+        mo_cuda_exec_unload(loaded);
         close_rig(&r);
     }
     mo_gpu_program_destroy(p);

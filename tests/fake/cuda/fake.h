@@ -37,7 +37,7 @@ struct mo_fake_config {
 };
 
 struct mo_fake_record {
-    const char *what; /* kernel, or "copy in", "copy out", "copy", "fill" */
+    char what[64]; /* kernel, or "copy in", "copy out", "copy", "fill" */
     int gpu, priority;
     const void *stream;
     uint64_t sms[MO_FAKE_SM_WORDS]; /* none: a copy engine did it */

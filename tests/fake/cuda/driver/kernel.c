@@ -44,6 +44,7 @@ unsigned cuLibraryLoadData(mo_cu_library *out, const void *code, unsigned *jit, 
 unsigned cuLibraryUnload(mo_cu_library l) {
     const unsigned r = enter("cuLibraryUnload", NULL);
     if (r) return r;
+    settle(NULL);
     struct CUlib_st **at = &fake.libraries;
     while (*at != l)
         at = &(*at)->next;
@@ -233,9 +234,12 @@ unsigned cuGraphDestroy(mo_cu_graph graph) {
 unsigned cuGraphExecDestroy(mo_cu_graph_exec graph) {
     const unsigned r = enter("cuGraphExecDestroy", current_gpu());
     if (r) return r;
-    for (const struct CUstream_st *s = fake.streams; s; s = s->next)
+    for (const struct CUstream_st *s = fake.streams; s; s = s->next) {
+        if (s->doing && s->doing->graph == graph && !s->context->gpu->poison)
+            mistake("a graph ended while it ran");
         for (const struct item *i = s->first; i; i = i->next)
             if (i->graph == graph) mistake("a graph ended while it was queued");
+    }
     struct CUgraphExec_st **at = &fake.graph_execs;
     while (*at != graph)
         at = &(*at)->next;

@@ -82,6 +82,8 @@ unsigned cuMemFree_v2(mo_cu_ptr at) {
     struct gpu *g;
     if (current_gpu() && current_gpu()->hung)
         mistake("memory of a GPU that hangs was freed: it would wait for ever");
+    else
+        settle(current_gpu());
     if (!drop_block((void *)(uintptr_t)at, false, &bytes, &g)) return leave(INVALID_VALUE);
     g->used -= bytes;
     fake.counts.bytes -= bytes;
@@ -102,6 +104,7 @@ unsigned cuMemFreeHost(void *at) {
     if (r) return r;
     size_t bytes;
     struct gpu *g;
+    settle(NULL);
     if (!drop_block(at, true, &bytes, &g)) return leave(INVALID_VALUE);
     fake.counts.host_memory--;
     return leave(OK);

@@ -58,6 +58,7 @@ struct CUdevResourceDesc_st {
 /* One thing that a stream does, or a node of a graph. */
 struct item {
     struct item *next;
+    unsigned long ticket; /* in the order of being queued, on all streams */
     struct CUctx_st *context;
     const char *what;
     void (*fn)(struct item *item); /* NULL: nothing but time */
@@ -86,7 +87,8 @@ struct CUstream_st {
     struct CUgraph_st *capturing;
     pthread_t thread;
     pthread_cond_t wake;
-    bool started, stop, busy;
+    struct item *doing; /* NULL: nothing */
+    bool started, stop;
 };
 
 struct CUevent_st {
@@ -174,7 +176,7 @@ struct fake {
     struct block *blocks;
     struct mo_fake_record *records;
     int n_records, room, ended; /* kernels ended */
-    unsigned long tickets;
+    unsigned long tickets, queued;
     unsigned splits;
     struct call_fault call_faults[FAULTS];
     struct kernel_fault kernel_faults[FAULTS];
@@ -207,6 +209,9 @@ const char *error_name(unsigned result, const char **text);
 /* stream.c */
 unsigned push(struct CUstream_st *s, const struct item *item); /* or into the graph it captures */
 void end_stream(struct CUstream_st *s); /* the lock is held, and let go while it waits */
+/* Waits for what was queued until now on a GPU, NULL: on all, as the real driver does before it takes away
+ * what that may use.  The lock is held, and let go while it waits. */
+void settle(const struct gpu *gpu);
 void free_items(struct item *first);
 void record(const struct item *item, const struct CUstream_st *s, int64_t begin, int64_t end);
 

@@ -2,6 +2,7 @@
  * stream.c - streams as threads, SMs taken and given back, events. */
 #include "tests/fake/cuda/driver/state.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -14,12 +15,9 @@ void record(const struct item *item, const struct CUstream_st *s, int64_t begin,
         if (!fake.records) abort();
     }
     struct mo_fake_record *r = &fake.records[fake.n_records++];
-    *r = (struct mo_fake_record){.what = item->what,
-                                 .gpu = s->context->gpu->index,
-                                 .priority = s->priority,
-                                 .stream = s,
-                                 .begin = begin,
-                                 .end = end};
+    *r = (struct mo_fake_record){
+        .gpu = s->context->gpu->index, .priority = s->priority, .stream = s, .begin = begin, .end = end};
+    snprintf(r->what, sizeof r->what, "%s", item->what);
     if (item->kernel) memcpy(r->sms, item->context->sms.w, sizeof r->sms);
 }
 
@@ -129,9 +127,9 @@ static void *stream_thread(void *arg) {
         if (!s->first) break;
         struct item *item = s->first;
         s->first = item->next;
-        s->busy = true;
+        s->doing = item;
         do_item(s, item);
-        s->busy = false;
+        s->doing = NULL;
         free(item);
         pthread_cond_broadcast(&fake.idle);
     }
@@ -165,6 +163,7 @@ unsigned push(struct CUstream_st *s, const struct item *item) {
         return OK;
     }
     append(&s->first, &s->last, item);
+    s->last->ticket = ++fake.queued;
     if (!s->started) {
         if (pthread_create(&s->thread, NULL, stream_thread, s)) abort();
         s->started = true;
@@ -206,7 +205,22 @@ unsigned cuGreenCtxStreamCreate(mo_cu_stream *out, mo_cu_green g, unsigned flags
 }
 
 static void wait_idle(const struct CUstream_st *s) {
-    while ((s->first || s->busy) && !s->context->gpu->poison)
+    while ((s->first || s->doing) && !s->context->gpu->poison)
+        pthread_cond_wait(&fake.idle, &fake.lock);
+}
+
+static bool behind(const struct gpu *gpu, unsigned long ticket) {
+    for (const struct CUstream_st *s = fake.streams; s; s = s->next) {
+        const struct item *oldest = s->doing ? s->doing : s->first;
+        const struct gpu *g = s->context->gpu;
+        if (oldest && oldest->ticket <= ticket && (!gpu || g == gpu) && !g->poison && !g->hung) return true;
+    }
+    return false;
+}
+
+void settle(const struct gpu *gpu) {
+    const unsigned long ticket = fake.queued;
+    while (behind(gpu, ticket))
         pthread_cond_wait(&fake.idle, &fake.lock);
 }
 
