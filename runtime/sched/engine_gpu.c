@@ -196,11 +196,12 @@ static void done(void *ctx, int code, const char *message, const struct mo_gpu_t
     finish(w, code, message, code ? NULL : times);
     mo_engine_drop(e);
     mo_engine_note_change(e);
+    atomic_fetch_sub_explicit(&e->gpu->calls, 1, memory_order_release); /* from here on it may be gone */
 }
 
 /* 0: the plugin will call done(). */
 static int hand_over(struct mo_engine *e, struct mo_gpu_work *w, moire_error *err) {
-    const struct mo_engine_gpu *g = e->gpu;
+    struct mo_engine_gpu *g = e->gpu;
     const struct mo_gpu_resident *t = &g->tenant[w->run.tenant];
     if (w->late) return MOIRE_EEXPIRED;
     if (!w->seat) return mo_fail(err, w->code, "no activations are free for a batch of %d", w->run.batch);
@@ -217,7 +218,10 @@ static int hand_over(struct mo_engine *e, struct mo_gpu_work *w, moire_error *er
                              .hang_ns = w->hang_ns,
                              .done = done,
                              .ctx = w};
-    return g->config.ops->run(&run, err);
+    atomic_fetch_add_explicit(&g->calls, 1, memory_order_relaxed);
+    int code = g->config.ops->run(&run, err);
+    if (code) atomic_fetch_sub_explicit(&g->calls, 1, memory_order_release);
+    return code;
 }
 
 void mo_engine_gpu_launch(struct mo_engine *e) {

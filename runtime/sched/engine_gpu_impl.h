@@ -72,7 +72,8 @@ struct mo_engine_gpu {
     struct mo_thread preparer;
     bool preparer_started, asked, sweep;
     bool lost[MO_PLAN_GPUS];
-    _Atomic uint32_t bell; /* rings the preparing thread */
+    _Atomic uint32_t bell;  /* rings the preparing thread */
+    _Atomic uint32_t calls; /* of done() that the plugin owes, or that have not left it */
     struct mo_lock changing;
     struct mo_lets_plan *plan; /* the preparing thread's copy */
     int64_t asked_at;

@@ -185,9 +185,18 @@ int mo_engine_gpu_start(struct mo_engine *e, moire_error *err) {
     return MOIRE_OK;
 }
 
+/* The last block is answered before the plugin's thread has left done(), which still rings bells. */
+static void wait_for_calls(const struct mo_engine *e) {
+    const struct mo_sys *sys = e->env->sys;
+    uint32_t n;
+    while ((n = atomic_load_explicit(&e->gpu->calls, memory_order_acquire)))
+        sys->futex_wait(sys->self, &e->gpu->calls, n, mo_now(e->env) + 1000000);
+}
+
 void mo_engine_gpu_destroy(struct mo_engine *e) {
     struct mo_engine_gpu *g = e->gpu;
     if (!g) return;
+    wait_for_calls(e);
     if (g->preparer_started) {
         mo_engine_take(e);
         e->stop = true;
