@@ -164,7 +164,7 @@ static void odd_values_stay_in_their_pairs(void **state) {
     (void)state;
     if (!emit_case_have(&env, "gcc")) skip();
     static const struct conv_shape s = {1, 128, 5, 8, 64, 1, 1, 1, 1, 1, 1, 0, 0, 0, 0, 1, MO_ACT_NONE, 0};
-    static const int knob[] = {1, 2, 1, 1, 0};
+    static const int knob[MO_STRASSEN_KNOBS] = {1, 2, 1, 1, 0};
     enum { PIXELS = 40, PIXEL = 7 };
     struct conv_case c;
     const struct mo_variant *v = open_conv(&c, &s, mo_isa_detect(), knob, "gcc");
