@@ -50,7 +50,10 @@ static int add_application(const struct mo_env *env, struct mo_bench_plan_view *
         code = add(env, p, of, dag->stage[i].name, t->app->model[i], err);
         if (!code) profiles[i] = profiles_of(p, first + i);
     }
-    if (!code) code = mo_dag_split(dag, profiles, p->view.n_kinds, (int64_t)(t->qos.ms * 1e6), split, err);
+    if (code) return code;
+    code = mo_dag_split(dag, profiles, p->view.n_kinds, (int64_t)(t->qos.ms * 1e6), split, err);
+    /* out of reach: the planner is to say so, stage by stage (each of them has a profile) */
+    if (code == MOIRE_EINVAL) code = MOIRE_OK;
     for (int i = 0; !code && i < dag->n; i++) {
         p->tenants[first + i].target_ns = split[dag->level[i]];
         p->rate[first + i] *= dag->stage[i].count;

@@ -83,13 +83,19 @@ static int64_t shortest(const struct mo_dag *d, const struct mo_share_profile *c
 }
 
 static int infeasible(const struct mo_dag *d, const struct mo_share_profile *const *const *profile, int kinds,
-                      int64_t target_ns, moire_error *err) {
+                      int64_t target_ns, int64_t *out, moire_error *err) {
     double least = 0;
+    int64_t rest = target_ns;
     for (int l = 0; l < d->n_levels; l++)
         least += 2 * (double)shortest(d, profile, kinds, l);
     if (least >= (double)MO_SHARE_NEVER)
         return mo_fail(err, MOIRE_EINVAL, "application '%s': a stage has no profile on any GPU here",
                        d->name);
+    for (int l = 0; l < d->n_levels; l++) {
+        double part = 2 * (double)shortest(d, profile, kinds, l) / least;
+        out[l] = l == d->n_levels - 1 ? rest : (int64_t)((double)target_ns * part);
+        rest -= out[l];
+    }
     return mo_fail(err, MOIRE_EINVAL, "application '%s': its stages do not fit %.1f ms; %.1f ms would do",
                    d->name, (double)target_ns * 1e-6, least * (1 + 2.0 * d->n_levels / STEPS) * 1e-6);
 }
@@ -116,7 +122,7 @@ int mo_dag_split(const struct mo_dag *d, const struct mo_share_profile *const *c
         for (int b = 0; b <= STEPS; b++)
             best[b] = next[b];
     }
-    if (!isfinite(best[STEPS])) return infeasible(d, profile, kinds, target_ns, err);
+    if (!isfinite(best[STEPS])) return infeasible(d, profile, kinds, target_ns, out, err);
     int64_t rest = target_ns;
     for (int l = 0, left = STEPS; l < d->n_levels; l++) {
         out[l] = l == d->n_levels - 1 ? rest : target_ns * choice[l][left] / STEPS;

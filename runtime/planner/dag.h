@@ -37,7 +37,8 @@ int mo_dag_finish(struct mo_dag *dag, moire_error *err);
 
 /* Divides the target: out[level], which adds up to it.  Each stage may run on `kinds` profiles (NULL among
  * them: not on that kind), profile[stage][kind].  MOIRE_EINVAL: no division serves; the message has the least
- * target that would. */
+ * target that would, and out[] the target in proportion to the levels' shortest times, if every stage has a
+ * profile. */
 int mo_dag_split(const struct mo_dag *dag, const struct mo_share_profile *const *const *profile, int kinds,
                  int64_t target_ns, int64_t *out, moire_error *err);
 

@@ -117,6 +117,7 @@ static void what_does_not_fit_says_what_would(void **state) {
     /* twice 5 ms and twice 10 ms */
     assert_int_equal(mo_dag_split(&d, by_stage, 1, 29 * MS, split, &err), MOIRE_EINVAL);
     assert_non_null(strstr(err.message, "do not fit 29.0 ms; 30.6 ms would do"));
+    assert_true(split[0] + split[1] == 29 * MS && split[0] == 29 * MS / 3);
     assert_int_equal(mo_dag_split(&d, by_stage, 1, 30600000, split, &err), MOIRE_OK);
     by_stage[1] = &none;
     assert_int_equal(mo_dag_split(&d, by_stage, 1, 1000 * MS, split, &err), MOIRE_EINVAL);

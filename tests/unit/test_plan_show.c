@@ -288,6 +288,33 @@ static void mixed_machines_are_planned_whole(void **state) {
     unlink(scenario);
 }
 
+/* An application whose target no division meets is planned as far as the others go, with the reason. */
+static void an_application_out_of_reach_is_an_answer(void **state) {
+    (void)state;
+    char scenario[] = "/tmp/moire-plan-XXXXXX";
+    double nearest[MO_PLAN_TENANTS];
+    int fd = mkstemp(scenario);
+    assert_true(fd >= 0);
+    save(scenario, "{\"name\": \"s\", \"tenants\": ["
+                   "{\"name\": \"a\", \"rate\": 10, \"qos\": {\"ms\": 1}, \"stages\": ["
+                   "{\"name\": \"x\", \"model\": \"lenet\"},"
+                   "{\"name\": \"y\", \"model\": \"vgg16\", \"after\": [\"x\"]}]},"
+                   "{\"model\": \"resnet50\", \"rate\": 10, \"qos\": {\"ms\": 100}}]}");
+    json_t *d = document(scenario, "gpus2-v100", 1, nearest);
+    char *text = table(d);
+    assert_non_null(strstr(text, "no number of GPUs would do"));
+    assert_non_null(strstr(text, "'a/y': the target of 0."));
+    assert_int_equal(plan.tenants[0].reason, MO_PLAN_TARGET);
+    assert_int_equal(plan.tenants[1].reason, MO_PLAN_TARGET);
+    assert_int_equal(plan.tenants[2].reason, MO_PLAN_PLACED);
+    assert_true(nearest[1] == 0);
+    close(fd);
+    unlink(scenario);
+    free(text);
+    json_decref(d);
+    mo_bench_plan_close(the_env(), &view);
+}
+
 /* Runs `moire plan` with its output in `out`. */
 static int run(int argc, const char *const *args, char *out, size_t n) {
     char *argv[10] = {0};
@@ -355,6 +382,7 @@ int main(void) {
         cmocka_unit_test(the_nearest_rate_is_feasible_and_the_next_is_not),
         cmocka_unit_test(the_drawing_is_well_formed),
         cmocka_unit_test(mixed_machines_are_planned_whole),
+        cmocka_unit_test(an_application_out_of_reach_is_an_answer),
         cmocka_unit_test(the_command_says_what_it_found),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
