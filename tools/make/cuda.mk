@@ -30,6 +30,7 @@ $(foreach f,$(FAKES),$(eval $(call fake_rule,$(f))))
 $(B)/tests/fake/$(FAKE_dnn) $(B)/tests/fake/$(FAKE_blas): $(B)/tests/fake/$(FAKE_driver)
 
 $(B)/obj/tests/fake/cuda/nvrtc/%.o: CPPFLAGS += -DMO_FAKE_INCLUDE='"$(CURDIR)/tests/fake/cuda/nvrtc"'
+TIDY_FLAGS += '-DMO_FAKE_INCLUDE=""'
 
 # lowering is tested with the generated kernels alone, without a driver
 $(B)/tests/test_gpu_lower: $(B)/obj/tests/cuda/gpu_host.o $(B)/obj/tests/cuda/gpu_cases.o $(B)/obj/runtime/device/cuda/rtc.o \

@@ -9,7 +9,7 @@ format: ## clang-format every C file
 lint: $(B)/gen/onnx.pb-c.h ## formatting, clang-tidy, size and word rules
 	@clang-format --dry-run --Werror $(C_FILES)
 	@tools/lint-rules
-	@tools/run-tidy $(CPPFLAGS) -std=c11
+	@tools/run-tidy $(CPPFLAGS) $(TIDY_FLAGS) -std=c11
 
 asan: ## unit tests under AddressSanitizer and UndefinedBehaviourSanitizer
 	ASAN_OPTIONS=detect_leaks=1:strict_string_checks=1 UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 \
