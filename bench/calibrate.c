@@ -120,6 +120,23 @@ static int measure_all(struct mo_bench_session *s, const struct mo_bench_serve_o
     return code;
 }
 
+/* Least core time of a query that any system was seen to take alone, from the calibration's rows. */
+static void note_needs(struct mo_bench_mix *mix) {
+    size_t i, k;
+    json_t *tenant, *row;
+    json_array_foreach(json_object_get(mix->calibration, "tenants"), i, tenant) {
+        const char *name = json_string_value(json_object_get(tenant, "name"));
+        double least = json_number_value(json_object_get(tenant, "solo_ms"));
+        json_array_foreach(json_object_get(tenant, "solo"), k, row) {
+            double ms = json_number_value(json_object_get(row, "min_ms")) *
+                        json_number_value(json_object_get(row, "threads"));
+            if (ms > 0 && ms < least) least = ms;
+        }
+        for (int t = 0; name && t < mix->scenario.n_tenants; t++)
+            if (!strcmp(name, mix->scenario.tenants[t].name)) mix->need[t].core_ns = least * 1e6;
+    }
+}
+
 /* On GPUs targets and rates are those of `moire sim` on the same machine file: by its profiles. */
 static int aim_on_gpus(struct mo_bench_session *s, struct mo_bench_mix *mix, moire_error *err) {
     struct mo_bench_machine machine;
@@ -156,6 +173,7 @@ int mo_bench_calibrate(struct mo_bench_session *session, const struct mo_bench_s
         code = mo_bench_reuse(session->env, options->calibration, out, err);
     else if (!code && !session->gpus)
         code = measure_all(session, options, out, err);
+    if (!code && !session->gpus) note_needs(out);
     if (code)
         mo_bench_mix_close(out);
     else

@@ -12,9 +12,10 @@ json_t *mo_bench_scheduling_json(const struct mo_sched_stats *s) {
     const struct mo_histogram *d = &s->decision_ns, *b = &s->block_ns;
     double cpu = (double)s->worker_cpu_ns, kernels = (double)s->kernel_core_ns;
     return json_pack(
-        "{s:I, s:f, s:f, s:f, s:f, s:f, s:f, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:f, s:f, s:f, s:I, "
+        "{s:I, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:f, s:f, s:f, s:I, "
         "s:I}",
-        "decisions", (json_int_t)d->n, "mean_us", d->n ? (double)d->sum / (double)d->n * 1e-3 : 0.0, "p99_us",
+        "decisions", (json_int_t)d->n, "mean_us", d->n ? (double)d->sum / (double)d->n * 1e-3 : 0.0,
+        "query_us", s->accepted ? (double)d->sum / (double)s->accepted * 1e-3 : 0.0, "p99_us",
         (double)mo_histogram_quantile(d, 0.99) * 1e-3, "max_us", (double)d->max * 1e-3, "outside_kernels",
         cpu > kernels && cpu > 0 ? 1 - kernels / cpu : 0.0, "block_mean_us",
         b->n ? (double)b->sum / (double)b->n * 1e-3 : 0.0, "block_p99_us",

@@ -50,6 +50,17 @@ static int draw(const struct mo_env *env, const struct mo_bench_mix *mix,
                                   window, warmup + window + longest, out, err);
 }
 
+/* What no scheduler exceeds, beside what was reached. */
+static int add_bound(const struct mo_env *env, const struct mo_bench_mix *mix,
+                     const struct mo_bench_schedule *schedule, json_t *point, moire_error *err) {
+    struct mo_bound_shares bound;
+    int code = mo_bench_limit(env, schedule, mix->need, mix->qos_ns, mix->cores, &bound, err);
+    if (code || bound.overall < 0) return code;
+    bool bad = json_object_set_new(point, "bound", json_real(bound.overall)) ||
+               json_object_set_new(point, "bound_worst", json_real(bound.every));
+    return bad ? mo_fail(err, MOIRE_ENOMEM, "out of memory") : MOIRE_OK;
+}
+
 static int counted(const struct mo_bench_schedule *s) {
     int n = 0;
     for (int i = 0; i < s->n; i++)
@@ -101,6 +112,8 @@ int mo_bench_point(const struct mo_env *env, const struct mo_bench_player *playe
         *out = point_json(mix, &score, load, seed, rates);
         mo_bench_score_free(env, &score);
         if (!*out) code = mo_fail(err, MOIRE_ENOMEM, "out of memory");
+        if (!code && cut_ns == INT64_MAX) code = add_bound(env, mix, &schedule, *out, err);
+        if (code) json_decref(*out);
     }
     mo_free(env, records);
     mo_bench_schedule_free(env, &schedule);

@@ -66,13 +66,15 @@ static void real_records(struct replay *r) {
     }
 }
 
+/* bound: what no scheduler exceeds; NULL = not known. */
 static int append(struct replay *r, const char *kind, const char *policy, int cores,
-                  const struct mo_replay_shares *all, const struct mo_replay_shares *calm, json_t *results,
-                  moire_error *err) {
+                  const struct mo_replay_shares *all, const struct mo_replay_shares *calm,
+                  const struct mo_bound_shares *bound, json_t *results, moire_error *err) {
     json_t *row = json_pack("{s:s, s:s, s:i, s:o*}", "kind", kind, "policy", policy, "cores", cores, "calm",
                             mo_replay_shares_json(&r->run, calm));
     json_t *shares = mo_replay_shares_json(&r->run, all);
     bool bad = !row || !shares || json_object_update(row, shares) || json_array_append(results, row);
+    if (!bad && bound) bad = json_object_set_new(row, "bound", json_real(bound->overall)) != 0;
     json_decref(row);
     json_decref(shares);
     return bad ? mo_fail(err, MOIRE_ENOMEM, "out of memory") : MOIRE_OK;
@@ -121,6 +123,8 @@ static int play_one(struct replay *r, const struct mo_bench_replay_options *o, c
     const struct mo_policy *policy = mo_policy_find(name);
     struct mo_bench_simulation m;
     struct mo_replay_shares all = {0}, calm = {0};
+    struct mo_bench_need need[MO_BENCH_MAX_TENANTS];
+    struct mo_bound_shares bound;
     int64_t cut;
     if (!policy) return mo_fail(err, MOIRE_EINVAL, "no policy '%s'", name);
     int code = describe(r, o, cores, &m, err);
@@ -130,8 +134,11 @@ static int play_one(struct replay *r, const struct mo_bench_replay_options *o, c
                                       err);
         if (!code) code = mo_replay_add(&r->run, r->records, &all, &calm, err);
     }
+    mo_bench_simulation_needs(&m, r->qos_ns, need);
+    if (!code)
+        code = mo_bench_limit(r->env, &r->schedule, need, r->qos_ns, m.machine.sim.n_cores, &bound, err);
     mo_bench_simulation_close(&m);
-    return code ? code : append(r, "predicted", name, cores, &all, &calm, results, err);
+    return code ? code : append(r, "predicted", name, cores, &all, &calm, &bound, results, err);
 }
 
 /* Where block times come from.  With SPEED what a tenant's blocks take is what the machine's speed at the
@@ -210,7 +217,7 @@ int mo_bench_replay(const struct mo_env *env, const struct mo_bench_replay_optio
         real_records(&r);
         code = mo_replay_add(&r.run, r.records, &all, &calm, err);
     }
-    if (!code) code = append(&r, "recorded", r.trace.policy, r.trace.cores, &all, &calm, results, err);
+    if (!code) code = append(&r, "recorded", r.trace.policy, r.trace.cores, &all, &calm, NULL, results, err);
     for (int i = 0; !code && i < (o->n_policies ? o->n_policies : 1); i++)
         code = play_one(&r, o, policies[i], o->cores ? o->cores : r.trace.cores, results, err);
     if (!code)

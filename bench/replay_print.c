@@ -30,8 +30,11 @@ void mo_bench_replay_print(const json_t *document) {
     printf("\n");
     print_pressure(document);
     json_array_foreach(results, i, row) {
-        printf("\n%s: policy %s, %.0f cores: %.2f %% of all queries in time\n", mo_doc_text(row, "kind"),
+        printf("\n%s: policy %s, %.0f cores: %.2f %% of all queries in time", mo_doc_text(row, "kind"),
                mo_doc_text(row, "policy"), mo_doc_number(row, "cores"), 100 * mo_doc_number(row, "overall"));
+        if (json_object_get(row, "bound"))
+            printf("; no scheduler has more than %.2f %%", 100 * mo_doc_number(row, "bound"));
+        printf("\n");
         printf("  %-26s %7s %9s %9s %9s %s\n", "tenant", "n", "within", "p50 ms", "p95 ms",
                i ? " against recorded: within, p50, p95" : "");
         json_array_foreach(json_object_get(row, "tenants"), k, t) {

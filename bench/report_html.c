@@ -211,20 +211,21 @@ static void cost_table(FILE *out, const json_t *document) {
     fprintf(
         out,
         "<h2>Cost</h2><div class=\"card\"><table><tr><th>system</th><th>memory, MiB</th><th>peak, MiB</th>"
-        "<th>decisions</th><th>mean, &micro;s</th><th>p99, &micro;s</th><th>CPU outside kernels</th></tr>\n");
+        "<th>decisions</th><th>mean, &micro;s</th><th>p99, &micro;s</th><th>a query, &micro;s</th>"
+        "<th>CPU outside kernels</th></tr>\n");
     json_array_foreach(json_object_get(document, "results"), i, r) {
         const json_t *m = json_object_get(r, "memory"), *d = json_object_get(r, "scheduling");
-        if (!m) continue;
+        if (!m && !d) continue;
         fprintf(out, "<tr><td>");
         mo_html_text(out, mo_doc_text(r, "name"));
         fprintf(out, "</td><td>%.0f</td><td>%.0f</td>", mo_doc_number(m, "rss_mib"),
                 mo_doc_number(m, "peak_mib"));
         if (d)
-            fprintf(out, "<td>%.0f</td><td>%.2f</td><td>%.2f</td><td>%.1f %%</td></tr>\n",
+            fprintf(out, "<td>%.0f</td><td>%.2f</td><td>%.2f</td><td>%.1f</td><td>%.1f %%</td></tr>\n",
                     mo_doc_number(d, "decisions"), mo_doc_number(d, "mean_us"), mo_doc_number(d, "p99_us"),
-                    100 * mo_doc_number(d, "outside_kernels"));
+                    mo_doc_number(d, "query_us"), 100 * mo_doc_number(d, "outside_kernels"));
         else
-            fprintf(out, "<td></td><td></td><td></td><td></td></tr>\n");
+            fprintf(out, "<td></td><td></td><td></td><td></td><td></td></tr>\n");
     }
     fprintf(out, "</table></div>\n");
 }

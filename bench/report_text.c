@@ -22,10 +22,13 @@ static void tenants(const json_t *document) {
 static void point(const json_t *result, const json_t *p) {
     size_t i;
     json_t *t;
-    printf("\n%s, seed %.0f, load %.2f (%.1f queries/s): %.2f %% of %.0f queries within QoS%s\n",
+    printf("\n%s, seed %.0f, load %.2f (%.1f queries/s): %.2f %% of %.0f queries within QoS%s",
            mo_doc_text(result, "name"), mo_doc_number(result, "seed"), mo_doc_number(p, "load"),
            mo_doc_number(p, "qps"), 100 * mo_doc_number(p, "overall"), mo_doc_number(p, "n"),
            json_is_true(json_object_get(p, "stopped_early")) ? ", stopped early" : "");
+    if (json_object_get(p, "bound"))
+        printf("; no scheduler has more than %.2f %%", 100 * mo_doc_number(p, "bound"));
+    printf("\n");
     printf("  %-26s %7s %9s %9s %9s %9s %6s %6s\n", "tenant", "n", "within", "p50 ms", "p95 ms", "p99 ms",
            "shed", "open");
     json_array_foreach(json_object_get(p, "tenants"), i, t)
@@ -51,22 +54,50 @@ static void cell(const json_t *result, const char *key) {
         printf(" %12s", "-");
 }
 
+/* Cost of decisions: one, the slowest in a hundred, and all of a query's; "-" where it was not measured. */
+static void cost(const json_t *d) {
+    if (mo_doc_number(d, "mean_us") > 0)
+        printf(" %9.2f %9.2f %9.1f", mo_doc_number(d, "mean_us"), mo_doc_number(d, "p99_us"),
+               mo_doc_number(d, "query_us"));
+    else
+        printf(" %9s %9s %9s", "-", "-", "-");
+    printf(" %7.1f %%", 100 * mo_doc_number(d, "outside_kernels"));
+}
+
+/* The highest load that held, or was asked for, and what no scheduler exceeds there. */
+static void bound(const json_t *result) {
+    const json_t *best = NULL;
+    double held = mo_doc_number(result, "max_load_overall");
+    size_t i;
+    json_t *p;
+    json_array_foreach(json_object_get(result, "loads"), i, p) {
+        if (!json_object_get(p, "bound") || (held > 0 && mo_doc_number(p, "load") > held + 1e-9)) continue;
+        if (!best || mo_doc_number(p, "load") > mo_doc_number(best, "load")) best = p;
+    }
+    if (best)
+        printf(" %8.2f %%", 100 * mo_doc_number(best, "bound"));
+    else
+        printf(" %10s", "-");
+}
+
 static void summary(const json_t *document) {
     size_t i;
     json_t *r;
     double goal = mo_doc_number(document, "goal");
     if (goal > 0) printf("\nhighest load with %.0f %% within QoS (1.00 = all cores busy)\n", 100 * goal);
-    printf("%-28s %5s %12s %12s %9s %9s %9s %9s\n", "system", "seed", "all queries", "every tenant",
-           "RSS MiB", "decide us", "p99 us", "outside");
+    printf("%-28s %5s %12s %12s %10s %9s %9s %9s %9s %9s\n", "system", "seed", "all queries", "every tenant",
+           "bound", "RSS MiB", "decide us", "p99 us", "a query", "outside");
     json_array_foreach(json_object_get(document, "results"), i, r) {
         const json_t *m = json_object_get(r, "memory"), *d = json_object_get(r, "scheduling");
         printf("%-28.28s %5.0f", mo_doc_text(r, "name"), mo_doc_number(r, "seed"));
         cell(r, "max_load_overall");
         cell(r, "max_load_every_tenant");
-        if (m) printf(" %9.0f", mo_doc_number(m, "rss_mib"));
-        if (d)
-            printf(" %9.2f %9.2f %7.1f %%", mo_doc_number(d, "mean_us"), mo_doc_number(d, "p99_us"),
-                   100 * mo_doc_number(d, "outside_kernels"));
+        bound(r);
+        if (m)
+            printf(" %9.0f", mo_doc_number(m, "rss_mib"));
+        else if (d)
+            printf(" %9s", "-");
+        if (d) cost(d);
         printf("\n");
     }
     json_array_foreach(json_object_get(document, "left_out"), i, r)

@@ -142,7 +142,8 @@ double mo_bench_telling_load(const struct mo_bench_serve_options *o, const struc
     return load > 0 ? load : o->step;
 }
 
-/* moire plays a short run of its own for its report, so that cost and timeline belong to one known load. */
+/* moire plays a short run of its own for its report, so that cost and timeline belong to one known load; but
+ * not where it is recorded: a recording is of the run that was scored, and so is its report. */
 static void self_report(struct mo_bench_child *child, const struct mo_bench_mix *mix,
                         const struct mo_bench_serve_options *options, const struct mo_bench_found *found,
                         uint64_t seed, json_t *row) {
@@ -154,8 +155,11 @@ static void self_report(struct mo_bench_child *child, const struct mo_bench_mix 
     struct mo_bench_player player = mo_bench_child_player(child);
     double load = mo_bench_telling_load(options, found);
     if (brief.seconds > 3) brief.seconds = 3;
-    if (mo_bench_point(child->session->env, &player, mix, &brief, load, seed, -1, &point, &ignored)) return;
-    json_decref(point);
+    if (!child->session->record) {
+        if (mo_bench_point(child->session->env, &player, mix, &brief, load, seed, -1, &point, &ignored))
+            return;
+        json_decref(point);
+    }
     mo_bench_temporary(child->session, ".report", path, sizeof path);
     snprintf(command, sizeof command, "report %s", path);
     if (mo_bench_child_ask(child, command, 60, &answer, &ignored)) return;
@@ -198,9 +202,7 @@ static int run_system(struct mo_bench_session *session, const struct mo_bench_se
         code = mo_bench_seed(session, &player, mix, options, options->seeds[i], &found, &row, err);
         if (code || i + 1 == options->n_seeds) {
             add_memory(&child, row);
-            /* a recording is of the run that was scored */
-            if (!code && moire && !session->record)
-                self_report(&child, mix, options, &found, options->seeds[i], row);
+            if (!code && moire) self_report(&child, mix, options, &found, options->seeds[i], row);
         }
         json_array_append_new(results, row);
     }

@@ -4,6 +4,7 @@
 #ifndef MO_BENCH_SERVE_H
 #define MO_BENCH_SERVE_H
 #include "bench/latency.h"
+#include "bench/limit.h"
 #include "bench/score.h"
 
 enum { MO_BENCH_MAX_LOADS = 32, MO_BENCH_MAX_SEEDS = 64 };
@@ -35,6 +36,7 @@ struct mo_bench_mix {
     int64_t qos_ns[MO_BENCH_MAX_TENANTS];
     double solo_ms[MO_BENCH_MAX_TENANTS]; /* one core, fastest system measured */
     double weight[MO_BENCH_MAX_TENANTS];
+    struct mo_bench_need need[MO_BENCH_MAX_TENANTS];
     int cores;
     json_t *calibration; /* for the document */
 };
@@ -60,7 +62,8 @@ struct mo_bench_player {
 struct mo_bench_player mo_bench_child_player(struct mo_bench_child *child);
 
 /* One run of one system: draws the schedule, has it played, scores it, and describes it as one element of
- * "loads".  give_up < 0: never stops early, else the share of misses beyond which the run is hopeless. */
+ * "loads".  give_up < 0: never stops early, else the share of misses beyond which the run is hopeless.  Has
+ * "bound" and "bound_worst" where the mix knows what its queries need and the run was not stopped early. */
 int mo_bench_point(const struct mo_env *env, const struct mo_bench_player *player,
                    const struct mo_bench_mix *mix, const struct mo_bench_serve_options *options, double load,
                    uint64_t seed, double give_up, json_t **out, moire_error *err);

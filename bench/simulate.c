@@ -44,7 +44,20 @@ int mo_bench_simulation_aim(struct mo_bench_simulation *m, moire_error *err) {
     for (int i = 0; i < m->mix.scenario.n_tenants; i++)
         bad |= aim(m, i, list);
     m->mix.calibration = json_pack("{s:o}", "tenants", list);
+    mo_bench_simulation_needs(m, m->mix.qos_ns, m->mix.need);
     return bad || !m->mix.calibration ? mo_fail(err, MOIRE_ENOMEM, "out of memory") : MOIRE_OK;
+}
+
+/* A model that the machine does not know is the scenario's error, at its line. */
+static int open_profile(struct mo_bench_simulation *m, int i, moire_error *err) {
+    const struct mo_bench_scenario *s = &m->mix.scenario;
+    moire_error why = {0};
+    char where[40];
+    int code = mo_bench_machine_profile(m->env, &m->machine, s->tenants[i].model, &m->profile[i], &why);
+    snprintf(where, sizeof where, "tenants[%d].model", i);
+    if (code == MOIRE_EINVAL) return mo_json_fail(&s->file, where, err, "%s", why.message);
+    if (code && err) *err = why;
+    return code;
 }
 
 static int open_cores(struct mo_bench_simulation *m, const struct mo_bench_simulate_options *o,
@@ -52,11 +65,12 @@ static int open_cores(struct mo_bench_simulation *m, const struct mo_bench_simul
     int code = mo_bench_no_applications(&m->mix.scenario, err);
     m->mix.cores = m->machine.sim.n_cores;
     for (int i = 0; !code && i < m->mix.scenario.n_tenants; i++)
-        code = mo_bench_machine_profile(m->env, &m->machine, m->mix.scenario.tenants[i].model, &m->profile[i],
-                                        err);
+        code = open_profile(m, i, err);
     if (code) return code;
-    return o->serve.calibration ? mo_bench_reuse(m->env, o->serve.calibration, &m->mix, err)
-                                : mo_bench_simulation_aim(m, err);
+    if (!o->serve.calibration) return mo_bench_simulation_aim(m, err);
+    code = mo_bench_reuse(m->env, o->serve.calibration, &m->mix, err);
+    if (!code) mo_bench_simulation_needs(m, m->mix.qos_ns, m->mix.need);
+    return code;
 }
 
 static int open_gpus(struct mo_bench_simulation *m, const struct mo_bench_simulate_options *o,
@@ -104,6 +118,7 @@ struct piece {
     uint64_t seed;
     double goal;                 /* share in time that is strived for */
     struct mo_sched_stats stats; /* of the last run */
+    double load;                 /* of that, when it was played to its end; else 0 */
     int64_t decisions;           /* of all runs */
 };
 
@@ -112,6 +127,7 @@ static int play(void *self, const struct mo_bench_schedule *schedule, int give_u
     struct piece *p = self;
     int code = mo_bench_simulate_play(p->simulation, p->policy, p->seed, schedule, give_up, records, cut_ns,
                                       &p->stats, err);
+    p->load = *cut_ns == INT64_MAX ? schedule->load : 0;
     p->decisions += p->stats.blocks;
     return code;
 }
@@ -136,8 +152,8 @@ static void report(struct piece *p, const struct mo_bench_player *player,
                    const struct mo_bench_serve_options *o, double load, const char *key, json_t *row) {
     json_t *point = NULL;
     moire_error ignored;
-    if (mo_bench_point(p->simulation->env, player, &p->simulation->mix, o, load, p->seed, -1, &point,
-                       &ignored))
+    if (p->load != load && mo_bench_point(p->simulation->env, player, &p->simulation->mix, o, load, p->seed,
+                                          -1, &point, &ignored))
         return;
     json_decref(point);
     json_t *counters = mo_bench_scheduling_json(&p->stats);
@@ -277,10 +293,13 @@ static int run_crew(struct mo_bench_session *session, const struct mo_bench_simu
     if (answer && !code) *err = why;
     double seconds = (double)(mo_now(session->env) - since) * 1e-9;
     if (!code && !answer)
-        mo_bench_say(session,
-                     "sim: %lld blocks decided in %.1f s by %d process%s: %.2f million a second each",
-                     (long long)decisions, seconds, crew.n_jobs, crew.n_jobs > 1 ? "es" : "",
-                     (double)decisions * 1e-6 / seconds / crew.n_jobs);
+        mo_bench_say(
+            session,
+            "sim: %lld blocks decided in %.1f s by %d process%s: %.2f million a second each, %.2f us "
+            "a block with all that simulates it",
+            (long long)decisions, seconds, crew.n_jobs, crew.n_jobs > 1 ? "es" : "",
+            (double)decisions * 1e-6 / seconds / crew.n_jobs,
+            decisions ? seconds * 1e6 * crew.n_jobs / (double)decisions : 0.0);
     return code ? code : answer;
 }
 

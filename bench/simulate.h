@@ -37,8 +37,13 @@ struct mo_bench_simulation {
 int mo_bench_simulation_open(const struct mo_env *env, const struct mo_bench_simulate_options *options,
                              struct mo_bench_simulation *out, moire_error *err);
 void mo_bench_simulation_close(struct mo_bench_simulation *simulation);
-/* Fills mix.calibration, targets and one-core times from the profiles and the tenants' "qos". */
+/* Fills mix.calibration, targets and one-core times from the profiles and the tenants' "qos"; needs, too. */
 int mo_bench_simulation_aim(struct mo_bench_simulation *simulation, moire_error *err);
+
+/* What a query of each tenant needs at least for these targets: by the profiles, as far as blocks may be
+ * faster than these. */
+void mo_bench_simulation_needs(const struct mo_bench_simulation *simulation, const int64_t *qos_ns,
+                               struct mo_bench_need *out);
 
 /* Plays a schedule in virtual time, as mo_bench_play() does in real time; stats may be NULL. */
 int mo_bench_simulate_play(const struct mo_bench_simulation *simulation, const struct mo_policy *policy,

@@ -4,26 +4,29 @@
 #include "bench/simulate.h"
 #include "runtime/sim/bound.h"
 
-/* The counted queries of the schedule as the bound sees them; returns how many. */
-static int gather(const struct mo_bench_simulation *m, const struct mo_bench_schedule *s,
-                  struct mo_bound_query *out) {
-    double need[MO_BENCH_MAX_TENANTS];
-    int64_t least[MO_BENCH_MAX_TENANTS];
-    int n = 0, cores = m->machine.sim.n_cores;
-    double fast = 1 - 0.5 * m->machine.sim.noise; /* the fast end of the spread */
+/* The least that a block of the tenant may take, as a share of what its profile says. */
+static double fast_end(const struct mo_bench_simulation *m, int tenant) {
+    const struct mo_sim_pace *p = m->pace;
+    double share = 1 - 0.5 * m->machine.sim.noise, speed = 1;
+    if (m->spread) share = INFINITY;
+    for (int k = 0; m->spread && k < 2 * MO_SIM_PARTS; k++)
+        share = fmin(share, m->spread[tenant].ratio[k / MO_SIM_PARTS][k % MO_SIM_PARTS]);
+    for (int c = 0; p && c < p->n_cores; c++)
+        for (int i = 0; i < p->n_steps; i++) {
+            const double *done = p->done + (size_t)c * (size_t)(p->n_steps + 1) + i;
+            speed = fmax(speed, (done[1] - done[0]) / (double)p->step_ns);
+        }
+    return share / speed;
+}
+
+void mo_bench_simulation_needs(const struct mo_bench_simulation *m, const int64_t *qos_ns,
+                               struct mo_bench_need *out) {
+    int cores = m->machine.sim.n_cores;
     for (int i = 0; i < m->mix.scenario.n_tenants; i++) {
-        need[i] = fast * mo_bound_need(m->profile[i], cores, (double)m->mix.qos_ns[i] / fast);
-        least[i] = (int64_t)(fast * (double)mo_bound_least_time(m->profile[i], cores));
+        double fast = fast_end(m, i);
+        out[i] = (struct mo_bench_need){fast * mo_bound_need(m->profile[i], cores, (double)qos_ns[i] / fast),
+                                        (int64_t)(fast * (double)mo_bound_least_time(m->profile[i], cores))};
     }
-    for (int i = 0; i < s->n; i++) {
-        const struct mo_bench_arrival *a = &s->items[i];
-        if (!mo_bench_counts(s, a->at_ns)) continue;
-        int64_t qos = m->mix.qos_ns[a->tenant];
-        out[n++] = (struct mo_bound_query){.arrival = a->at_ns,
-                                           .deadline = a->at_ns + (least[a->tenant] > qos ? 0 : qos),
-                                           .need = need[a->tenant]};
-    }
-    return n;
 }
 
 /* Shares of its queries that each tenant gets: `overall` in all, and the tenant with most work no more than
@@ -52,16 +55,10 @@ static void deal(const struct mo_bench_simulation *m, const struct mo_bench_sche
 
 int mo_bench_simulate_bound(const struct mo_bench_simulation *m, const struct mo_bench_schedule *s,
                             struct mo_bench_record *records, moire_error *err) {
-    struct mo_bound_query *q = mo_alloc(m->env, ((size_t)s->n + 1) * sizeof *q);
     double seen[MO_BENCH_MAX_TENANTS] = {0}, share[MO_BENCH_MAX_TENANTS];
     struct mo_bound_shares limit;
-    int n = q ? gather(m, s, q) : 0;
-    if (!q || mo_bound_solve(m->env, q, n, m->machine.sim.n_cores)) {
-        mo_free(m->env, q);
-        return mo_fail(err, MOIRE_ENOMEM, "out of memory for the bound of %d queries", s->n);
-    }
-    limit = mo_bound_shares(q, n);
-    mo_free(m->env, q);
+    int code = mo_bench_limit(m->env, s, m->mix.need, m->mix.qos_ns, m->machine.sim.n_cores, &limit, err);
+    if (code) return code;
     deal(m, s, limit.overall, limit.every, share);
     for (int i = 0; i < s->n; i++) {
         const struct mo_bench_arrival *a = &s->items[i];

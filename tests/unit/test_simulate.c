@@ -140,6 +140,21 @@ static void the_document_depends_on_nothing_but_the_command(void **state) {
     assert_non_null(strstr(one, "ci95"));
     assert_string_equal(one, again);
     assert_string_equal(one, three);
+    json_t *doc = json_loads(one, 0, NULL), *row, *point;
+    size_t i, k;
+    int bounds = 0;
+    json_array_foreach(json_object_get(doc, "results"), i, row)
+        json_array_foreach(json_object_get(row, "loads"), k, point) {
+        const json_t *bound = json_object_get(point, "bound");
+        if (json_is_true(json_object_get(point, "stopped_early"))) continue;
+        assert_true(json_is_real(bound));
+        assert_true(json_number_value(bound) >= json_number_value(json_object_get(point, "overall")));
+        assert_true(json_number_value(json_object_get(point, "bound_worst")) >=
+                    json_number_value(json_object_get(point, "worst_tenant")) - 1e-9);
+        bounds++;
+    }
+    assert_true(bounds > 6);
+    json_decref(doc);
     free(one);
     free(again);
     free(three);
@@ -155,8 +170,8 @@ static void bad_input_is_named(void **state) {
         {"{\"name\": \"m\", \"cores\": 0, \"profiles\": \".\"}", ONE_TENANT, "m.json:1:", "cores"},
         {"{\"name\": \"m\", \"cores\": 2, \"core\": 2}", ONE_TENANT, "m.json:1:", "core"},
         {"{\"name\": \"m\"", ONE_TENANT, "m.json:1:", ""},
-        {FOUR_CORES, "{\"name\": \"s\", \"qos\": {\"ms\": 1}, \"tenants\": [{\"model\": \"c\"}]}", "c.csv",
-         "no profile of 'c'"},
+        {FOUR_CORES, "{\"name\": \"s\", \"qos\": {\"ms\": 1}, \"tenants\": [{\"model\": \"c\"}]}",
+         "s.json:1:", "c.csv: no profile of 'c'"},
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         struct place p;
