@@ -12,7 +12,8 @@
 #include "runtime/base/file.h"
 #include "runtime/planner/share_table.h"
 
-enum { MODELS = 32, NAME = 64, TERMS = 5, MOST_LINES = 1 << 20 };
+enum { MODELS = 32, NAME = 64, MOST_LINES = 1 << 20 };
+enum { L2_OTHER = 1, DRAM_OTHER = 3, CONSTANT, TERMS }; /* columns of the fit, see term() */
 static const double most_us = 1e9;
 
 /* Where the parser is, and the profiles that it needed so far. */
@@ -179,13 +180,29 @@ static int fit_columns(const struct mo_pairs *pairs, const bool *chosen, bool wa
     return code;
 }
 
+/* Columns that change: what was not measured (a use that is zero everywhere) says nothing. */
+static void changing(const struct mo_pairs *pairs, const bool *chosen, bool want, bool use[TERMS]) {
+    double least[TERMS], most[TERMS];
+    for (int k = 0; k < TERMS; k++) {
+        least[k] = INFINITY;
+        most[k] = -INFINITY;
+    }
+    for (int i = 0; i < pairs->n; i++)
+        for (int k = 0; k < TERMS && counts(chosen, want, i); k++) {
+            least[k] = fmin(least[k], term(&pairs->sample[i], k));
+            most[k] = fmax(most[k], term(&pairs->sample[i], k));
+        }
+    for (int k = 0; k < TERMS; k++)
+        use[k] = k == CONSTANT || most[k] - least[k] > 1e-9;
+}
+
 int mo_pairs_fit(const struct mo_pairs *pairs, const bool *chosen, bool want, struct mo_interference *out,
                  moire_error *err) {
-    enum { L2_OTHER = 1, DRAM_OTHER = 3 };
-    bool use[TERMS] = {true, true, true, true, true};
+    bool use[TERMS];
     double x[TERMS] = {0}, *a = mo_alloc(pairs->env, (size_t)pairs->n * TERMS * sizeof *a);
     double *b = mo_alloc(pairs->env, (size_t)pairs->n * sizeof *b);
     int code = a && b ? MOIRE_OK : mo_fail(err, MOIRE_ENOMEM, "out of memory for %d samples", pairs->n);
+    if (!code) changing(pairs, chosen, want, use);
     while (!code) {
         code = fit_columns(pairs, chosen, want, use, a, b, x, err);
         int worst = x[L2_OTHER] < x[DRAM_OTHER] ? L2_OTHER : DRAM_OTHER;

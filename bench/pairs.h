@@ -36,7 +36,9 @@ void mo_pairs_free(struct mo_pairs *pairs);
 /* Marks half of the pairs, drawn with the seed: chosen[i] for pair i, n / 2 of them. */
 void mo_pairs_split(const struct mo_pairs *pairs, uint64_t seed, bool *chosen);
 /* Least squares over the samples of pairs with chosen[i] == want (chosen NULL: all).  What the others use
- * never speeds up: a term of theirs that comes out negative is left out, and the rest fitted again. */
+ * never speeds up: a term of theirs that comes out negative is left out, and the rest fitted again.  So is a
+ * use that never changes, as one that was not measured (zeroes).  MOIRE_EINVAL: fewer samples than terms, or
+ * uses that say the same. */
 int mo_pairs_fit(const struct mo_pairs *pairs, const bool *chosen, bool want, struct mo_interference *out,
                  moire_error *err);
 /* Relative errors of the predicted time of those samples, rising, into error[pairs->n]; how many. */

@@ -45,6 +45,39 @@ static int lay_out(struct mo_measured *m, const struct mo_gpu_program *p, moire_
     return MOIRE_OK;
 }
 
+/* What of the bytes that an operation names comes from memory, where L2 holds `l2` bytes. */
+static int64_t missed_by(const struct mo_gpu_program *p, const struct mo_gpu_op *op, int64_t l2) {
+    int64_t weights = 0;
+    for (int i = 0; i < op->launch.n_args; i++)
+        if (op->launch.args[i].space == MO_GPU_WEIGHT) weights += p->weights[op->launch.args[i].index].bytes;
+    if (weights > op->moved) weights = op->moved;
+    int64_t beyond = op->moved - weights - l2;
+    return (p->weight_bytes > l2 ? weights : 0) + (beyond > 0 ? beyond : 0);
+}
+
+static void count_bytes(struct mo_measured *m, int rung, const struct mo_gpu_program *p, int64_t l2) {
+    for (int i = 0; i < p->n_ops; i++) {
+        m->moved[rung] += p->ops[i].moved;
+        m->missed[rung] += missed_by(p, &p->ops[i], l2);
+    }
+}
+
+static struct mo_measure_rates rates_of(const struct mo_gpu_info *info) {
+    static const struct {
+        const char *part;
+        double dram_gb_s, l2_bytes_clock; /* of the data sheet and the architecture's white paper */
+    } rows[] = {{"H200", 4800, 5120},
+                {"H100 PCIe", 2000, 5120},
+                {"H100", 3350, 5120},
+                {"A100", 2039, 5120},
+                {"V100", 900, 2048}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        if (strstr(info->name, rows[i].part))
+            return (struct mo_measure_rates){rows[i].l2_bytes_clock * info->clock_khz * 1e-6,
+                                             rows[i].dram_gb_s};
+    return (struct mo_measure_rates){0};
+}
+
 int mo_measured_open(const struct mo_gpu_device *device, int gpu, int n,
                      struct mo_gpu_program *const *program, struct mo_measured *out, moire_error *err) {
     const struct mo_gpu_program *largest = program[n - 1];
@@ -57,11 +90,13 @@ int mo_measured_open(const struct mo_gpu_device *device, int gpu, int n,
         out->in_bytes += of_query(&largest->inputs[i], largest->batch);
     for (int i = 0; i < largest->n_outputs; i++)
         out->out_bytes += of_query(&largest->outputs[i], largest->batch);
-    int code = lay_out(out, largest, err);
+    struct mo_gpu_info info;
+    int code = device->ops->describe(device->system, gpu, &info, err);
+    if (!code) code = lay_out(out, largest, err);
+    if (!code) out->rates = rates_of(&info);
     for (int i = 0; i < n && !code; i++) {
         out->batch[i] = (int)program[i]->batch;
-        for (int s = 0; s < program[i]->n_segments; s++)
-            out->moved[i] += program[i]->segments[s].moved;
+        count_bytes(out, i, program[i], info.l2_bytes);
         code = device->ops->program_load(device->system, gpu, program[i], 1, &out->loaded[i], err);
         if (!code) out->n_rungs++;
     }
@@ -147,6 +182,12 @@ static int64_t median(int64_t *ns, int n) {
 }
 
 /* --- alone ---------------------------------------------------------------------------------------------- */
+/* Share of a rate; negative: not known. */
+static double use_of(int64_t bytes, int64_t ns, double rate) {
+    double use = rate > 0 ? (double)bytes / (double)ns / rate : -1;
+    return use < 1 ? use : 1;
+}
+
 static int measure_cell(struct runner *r, const struct mo_measure_options *o, struct mo_share_cell *cell,
                         moire_error *err) {
     const struct mo_env *env = r->m->device->env;
@@ -162,10 +203,8 @@ static int measure_cell(struct runner *r, const struct mo_measure_options *o, st
     }
     if (code) return code;
     *cell = (struct mo_share_cell){median(r->ns, r->n), {-1, -1, -1}};
-    if (o->memory_bytes_ns > 0) {
-        double use = (double)r->m->moved[r->rung] / (double)cell->ns / o->memory_bytes_ns;
-        cell->use.dram = use < 1 ? use : 1;
-    }
+    cell->use.l2 = use_of(r->m->moved[r->rung], cell->ns, r->m->rates.l2);
+    cell->use.dram = use_of(r->m->missed[r->rung], cell->ns, r->m->rates.dram);
     return MOIRE_OK;
 }
 
@@ -271,14 +310,4 @@ int mo_measure_pair(struct mo_measure_side side[2], int repetitions, moire_error
         d->ops->let_close(r[i].let);
     }
     return code;
-}
-
-double mo_measure_memory_rate(const char *name) {
-    static const struct {
-        const char *part;
-        double gb_s; /* of the data sheet */
-    } rows[] = {{"H200", 4800}, {"H100 PCIe", 2000}, {"H100", 3350}, {"A100", 2039}, {"V100", 900}};
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
-        if (strstr(name, rows[i].part)) return rows[i].gb_s;
-    return 0;
 }

@@ -3,8 +3,9 @@
  * share_profile.h) by batch and units, alone; and two models side by side.
  *
  * A time is the median, over repetitions, of the GPU's own clock around the kernels of a batch; copies are
- * timed apart.  Use of memory is the bytes that the program's operations name, over the time and the GPU's
- * nominal rate: an upper bound, for caches hold part of it. */
+ * timed apart.  Use of L2 and memory is estimated from the program: of L2, all bytes that operations name; of
+ * memory, those that L2 cannot hold (weights of a model that is larger, and what operations touch beyond its
+ * size); both over the time and the GPU's nominal rates. */
 #ifndef MO_GPU_MEASURE_H
 #define MO_GPU_MEASURE_H
 #include "runtime/gpu/loader.h"
@@ -12,12 +13,19 @@
 
 enum { MO_MEASURE_RUNGS = 12 };
 
+/* Nominal rates of a GPU, bytes a ns; 0 = not known, use is not estimated. */
+struct mo_measure_rates {
+    double l2, dram;
+};
+
 /* A model on one GPU. */
 struct mo_measured {
     const struct mo_gpu_device *device;
     int gpu, n_rungs;
-    int batch[MO_MEASURE_RUNGS];     /* rising */
-    int64_t moved[MO_MEASURE_RUNGS]; /* bytes of a batch */
+    int batch[MO_MEASURE_RUNGS]; /* rising */
+    /* bytes of a batch: that operations name, and of these what comes from memory */
+    int64_t moved[MO_MEASURE_RUNGS], missed[MO_MEASURE_RUNGS];
+    struct mo_measure_rates rates;
     struct mo_gpu_loaded *loaded[MO_MEASURE_RUNGS];
     int n_inputs, n_outputs, n_segments;
     int64_t in_bytes, out_bytes; /* of a query */
@@ -35,7 +43,6 @@ struct mo_measure_options {
     const struct mo_plan_kind *kind; /* units, and sizes of lets */
     int repetitions;                 /* of a cell, at least 3; */
     int64_t cell_ns;                 /* no more begin after this long, but 3; 0 = 100 ms */
-    double memory_bytes_ns;          /* of the GPU's memory; 0 = use is not estimated */
     const struct mo_share_profile
         *have; /* cells of it that hold a time are not measured again; may be NULL */
     /* After every cell, measured or taken over; true: stop (MOIRE_EINTERRUPTED, *out holds what there is).
@@ -55,6 +62,4 @@ struct mo_measure_side {
 };
 /* Fills ns of both sides; at least `repetitions` of the slower one. */
 int mo_measure_pair(struct mo_measure_side side[2], int repetitions, moire_error *err);
-/* Nominal memory rate of a GPU by its name, bytes a ns; 0 = not known. */
-double mo_measure_memory_rate(const char *name);
 #endif

@@ -98,10 +98,7 @@ static int measure_profile(moire_tenant *t, int gpu, const struct mo_gpu_program
     for (int i = 0; i < whole->n_sizes; i++)
         if (!i || i + 1 == whole->n_sizes || whole->sizes[i] >= 2 * kind.sizes[kind.n_sizes - 1])
             kind.sizes[kind.n_sizes++] = whole->sizes[i];
-    struct mo_measure_options o = {.kind = &kind,
-                                   .repetitions = REPETITIONS,
-                                   .cell_ns = CELL_NS,
-                                   .memory_bytes_ns = mo_measure_memory_rate(whole->name)};
+    struct mo_measure_options o = {.kind = &kind, .repetitions = REPETITIONS, .cell_ns = CELL_NS};
     int code = mo_measured_open(&d->device, gpu, p->n, p->program, &model, err);
     if (!code) code = mo_measure_shares(&model, &o, out, &link, err);
     if (!code) (*out)->copy_bytes_ns = link;

@@ -6,6 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <cmocka.h>
+#include <math.h>
 #include <string.h>
 #include "runtime/gpu/measure.h"
 #include "tests/unit/toy_gpu.h"
@@ -18,6 +19,8 @@ struct bed {
     struct mo_gpu_device device;
     struct mo_gpu_port port[2];
     struct mo_gpu_segment segment;
+    struct mo_gpu_weight weight;
+    struct mo_gpu_op op[2]; /* one reads weights, one moves more than L2 holds */
     struct mo_gpu_program program[RUNGS], *list[RUNGS];
     struct mo_plan_kind kind;
     int cells, stop_at;
@@ -28,10 +31,17 @@ static void lay(struct bed *b) {
     b->env = mo_env_default();
     toy_gpu_open(&b->toy, &b->env, 1, 4);
     b->device = (struct mo_gpu_device){.env = &b->env, .ops = b->toy.ops, .system = b->toy.system};
-    b->segment.moved = 1000000;
+    b->weight.bytes = 100000;
+    b->op[0].moved = 150000;
+    b->op[0].launch = (struct mo_gpu_launch){.n_args = 1, .args = {{MO_GPU_WEIGHT, 0, 0}}};
+    b->op[1].moved = TOY_L2 + 300000;
     for (int i = 0; i < RUNGS; i++) {
         b->program[i] = toy_gpu_program(1 << i, 1);
         b->program[i].segments = &b->segment;
+        b->program[i].ops = b->op;
+        b->program[i].n_ops = 2;
+        b->program[i].weights = &b->weight;
+        b->program[i].weight_bytes = b->weight.bytes;
         b->program[i].inputs = b->program[i].outputs = b->port; /* of the largest batch: only it is asked */
         b->list[i] = &b->program[i];
     }
@@ -57,8 +67,7 @@ static bool progress(void *ctx, int done, int all, int batch, int units, int64_t
 }
 
 static struct mo_measure_options options_of(struct bed *b) {
-    return (struct mo_measure_options){
-        .kind = &b->kind, .repetitions = 3, .memory_bytes_ns = 1000, .progress = progress, .ctx = b};
+    return (struct mo_measure_options){.kind = &b->kind, .repetitions = 3, .progress = progress, .ctx = b};
 }
 
 static void times_are_those_of_the_gpu(void **state) {
@@ -70,6 +79,7 @@ static void times_are_those_of_the_gpu(void **state) {
     lay(&b);
     assert_int_equal(mo_measured_open(&b.device, 0, RUNGS, b.list, &m, NULL), MOIRE_OK);
     assert_int_equal(m.in_bytes, 4);
+    m.rates = (struct mo_measure_rates){.l2 = 1000, .dram = 100};
     struct mo_measure_options o = options_of(&b);
     assert_int_equal(mo_measure_shares(&m, &o, &p, &link, NULL), MOIRE_OK);
     assert_int_equal(b.cells, RUNGS * 4);
@@ -77,7 +87,11 @@ static void times_are_those_of_the_gpu(void **state) {
     for (int batch = 1; batch <= 4; batch *= 2)
         for (int units = 1; units <= 4; units++)
             assert_int_equal(mo_share_latency(p, batch, 250 * units), (20000 + 10000 * batch) / units);
-    assert_true(mo_share_use_at(p, 1, 1000).dram > 0.1);
+    assert_int_equal(m.moved[0], TOY_L2 + 450000);
+    assert_int_equal(m.missed[0], 300000); /* the weights stay in L2 */
+    struct mo_share_use use = mo_share_use_at(p, 1, 1000);
+    assert_true(fabs(use.l2 * 7500 * 1000 - (TOY_L2 + 450000)) < 1);
+    assert_true(fabs(use.dram * 7500 * 100 - 300000) < 1);
     mo_share_destroy(p);
     mo_measured_close(&m);
     strike(&b);

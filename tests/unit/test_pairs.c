@@ -117,6 +117,28 @@ static void the_fit_finds_what_made_the_samples(void **state) {
     }
 }
 
+/* Where nobody measured L2, or anything, the rest is fitted. */
+static void what_was_not_measured_is_left_out(void **state) {
+    (void)state;
+    const struct mo_interference truth = {0, 0, 0.3, 0.1, 1.2};
+    struct mo_interference found;
+    struct mo_pairs p;
+    invent(&p, 40, &truth, 7);
+    for (int i = 0; i < p.n; i++)
+        p.sample[i].self.l2 = p.sample[i].other.l2 = 0;
+    assert_int_equal(mo_pairs_fit(&p, NULL, true, &found, NULL), MOIRE_OK);
+    assert_true(fabs(found.dram_self - 0.3) < 1e-9 && fabs(found.constant - 1.2) < 1e-9);
+    assert_true(found.l2_self == 0 && found.l2_other == 0);
+    double mean = 0;
+    for (int i = 0; i < p.n; i++) {
+        p.sample[i].self.dram = p.sample[i].other.dram = 0;
+        mean += p.sample[i].slowdown / p.n;
+    }
+    assert_int_equal(mo_pairs_fit(&p, NULL, true, &found, NULL), MOIRE_OK);
+    assert_true(fabs(found.constant - mean) < 1e-9 && found.dram_other == 0);
+    mo_pairs_free(&p);
+}
+
 static void a_split_takes_half_and_another_seed_another(void **state) {
     (void)state;
     bool a[51], b[51];
@@ -190,6 +212,7 @@ int main(void) {
         cmocka_unit_test(least_squares_solve_what_can_be_solved),
         cmocka_unit_test(without_lapack_the_package_is_named),
         cmocka_unit_test(the_fit_finds_what_made_the_samples),
+        cmocka_unit_test(what_was_not_measured_is_left_out),
         cmocka_unit_test(a_split_takes_half_and_another_seed_another),
         cmocka_unit_test(measured_pairs_are_predicted_as_well_as_in_the_paper),
         cmocka_unit_test(bad_files_are_refused_with_their_line),

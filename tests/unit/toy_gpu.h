@@ -9,6 +9,7 @@
 #include "runtime/gpu/program.h"
 
 enum { TOY_GPUS = 2, TOY_UNITS = 4 }; /* of a system that ops->open() opens */
+enum { TOY_L2 = 2000000 };            /* bytes, of every GPU */
 
 struct toy_gpu_faults {
     int open_let, load, prepare, run; /* the n-th call fails with `code`; 0 = none does */

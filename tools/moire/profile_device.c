@@ -79,8 +79,8 @@ static int write_profile(const struct job *j, const char *path, struct mo_share_
     snprintf(machine, sizeof machine, "%.90s, driver %d.%d", j->info.name, j->info.driver / 1000,
              j->info.driver % 1000 / 10);
     snprintf(note, sizeof note,
-             "%s on lets by %s; median of at least 3 runs, without copies (the link moved %.1f GB/s); dram "
-             "from the bytes that operations name, an upper bound",
+             "%s on lets by %s; median of at least 3 runs, without copies (the link moved %.1f GB/s); l2 and "
+             "dram estimated from the bytes that operations name",
              mo_gpu_precision_name(j->precision),
              j->info.mechanism == MO_GPU_GREEN ? "green contexts" : "MPS", link);
     struct mo_share_table t = {.model = j->name,
@@ -96,8 +96,35 @@ static int write_profile(const struct job *j, const char *path, struct mo_share_
     return code;
 }
 
+int mo_profile_units(const char *text, struct mo_profile_device_options *o, moire_error *err) {
+    o->n_units = 0;
+    for (const char *at = text; at && o->n_units < MO_GPU_UNITS;) {
+        char *end;
+        long v = strtol(at, &end, 10), least = o->n_units ? o->units[o->n_units - 1] + 1 : 1;
+        if (end == at || v < least || v > MO_GPU_UNITS) break;
+        o->units[o->n_units++] = (int)v;
+        if (!*end) return MOIRE_OK;
+        at = *end == ',' ? end + 1 : NULL;
+    }
+    return mo_fail(err, MOIRE_EINVAL, "--units wants whole numbers of units, rising, as in 1,2,4");
+}
+
+/* The GPU with the sizes of lets that are to be measured. */
+static struct mo_plan_kind wanted_sizes(const struct job *j) {
+    struct mo_plan_kind kind = *mo_gpus_kind(&j->gpus, j->o->gpu);
+    int n = 0;
+    for (int i = 0; i < kind.n_sizes; i++) {
+        bool wanted = !j->o->n_units;
+        for (int k = 0; k < j->o->n_units; k++)
+            wanted |= j->o->units[k] == kind.sizes[i];
+        if (wanted) kind.sizes[n++] = kind.sizes[i];
+    }
+    kind.n_sizes = n;
+    return kind;
+}
+
 static int profile(struct job *j, int at, moire_error *err) {
-    const struct mo_plan_kind *kind = mo_gpus_kind(&j->gpus, j->o->gpu);
+    const struct mo_plan_kind kind = wanted_sizes(j);
     char path[MO_BENCH_PROFILE_PATH];
     struct mo_share_table had = {0};
     struct mo_share_profile *p = NULL;
@@ -106,9 +133,9 @@ static int profile(struct job *j, int at, moire_error *err) {
     j->name = j->names[at];
     mo_bench_machine_file(j->o->folder, j->name, path);
     bool resumed = j->o->resume && !mo_share_table_read(j->session->env, path, &had, &why);
-    struct mo_measure_options o = {.kind = kind,
+    if (!kind.n_sizes) return mo_fail(err, MOIRE_EINVAL, "--units: the GPU has no let of such a size");
+    struct mo_measure_options o = {.kind = &kind,
                                    .repetitions = j->o->repetitions,
-                                   .memory_bytes_ns = mo_measure_memory_rate(j->info.name),
                                    .have = resumed ? had.profile : NULL,
                                    .progress = progress,
                                    .ctx = j};
@@ -119,7 +146,7 @@ static int profile(struct job *j, int at, moire_error *err) {
         if (!code)
             printf("%s: %s: one query %.3f ms on the whole GPU, %.3f ms on %d units of %d; batch %d %.0f/s\n",
                    path, j->name, (double)mo_share_latency(p, 1, MO_SHARE_WHOLE) * 1e-6,
-                   (double)mo_share_latency(p, 1, p->share[0]) * 1e-6, kind->sizes[0], kind->units,
+                   (double)mo_share_latency(p, 1, p->share[0]) * 1e-6, kind.sizes[0], kind.units,
                    p->max_batch,
                    p->max_batch * 1e9 / (double)mo_share_latency(p, p->max_batch, MO_SHARE_WHOLE));
         mo_share_destroy(p);

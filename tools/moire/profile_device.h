@@ -3,15 +3,19 @@
 #ifndef MO_PROFILE_DEVICE_H
 #define MO_PROFILE_DEVICE_H
 #include "bench/session.h"
+#include "runtime/device/gpu.h"
 
 struct mo_profile_device_options {
     const char *device, *folder, *pairs, *precision;
     const char *const *models;
+    int units[MO_GPU_UNITS], n_units; /* sizes of lets to measure, rising; none: every size there is */
     int n_models, gpu, repetitions, max_batch;
     bool resume;
     const moire_shape *shapes;
     int n_shapes;
 };
+/* Sizes of lets as "1,2,4" (text may be NULL) into the options.  MOIRE_EINVAL: not so. */
+int mo_profile_units(const char *text, struct mo_profile_device_options *options, moire_error *err);
 /* Writes FOLDER/MODEL.csv for each model, and the pairs. */
 int mo_profile_device(struct mo_bench_session *session, const struct mo_profile_device_options *options,
                       moire_error *err);

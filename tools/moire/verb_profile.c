@@ -22,7 +22,8 @@ static const char usage[] =
     "NAME=d,d,...]\n"
     "                     [--pressure L,...] [--predict CORES] [--generic] [--store DIR] [--models DIR]\n"
     "       moire profile FILE.onnx|NAME ... --device cuda[:FILE] --output DIR [--gpu N] [--max-batch N]\n"
-    "                     [--precision P] [--repetitions N] [--pairs F.csv] [--resume] [--models DIR]\n\n"
+    "                     [--units U,...] [--precision P] [--repetitions N] [--pairs F.csv] [--resume]\n"
+    "                     [--models DIR]\n\n"
     "Measures every layer of each model, in each of its versions (`moire tune`), alone on the machine, on\n"
     "1, 2, 4, ... and all cores, and writes DIR/MODEL.csv: the profiles that `moire sim` replays (format:\n"
     "runtime/sched/profile_table.h).  A time is the shortest of the repetitions.\n\n"
@@ -40,6 +41,7 @@ static const char usage[] =
     "  --gpu N              which of its GPUs, 0 by default\n"
     "  --max-batch N        largest batch, 32 by default\n"
     "  --precision P        fp32 (default), tf32, fp16 or bf16\n"
+    "  --units U,...        sizes of lets, in units; all by default\n"
     "  --pairs F.csv        measure pairs too\n"
     "  --resume             cells that the files hold already are not measured again\n"
     "  --output DIR         folder of the files, which must exist\n"
@@ -287,6 +289,7 @@ static int parse_device(struct profile_options *o, struct mo_args *args, bool *t
     if (mo_args_flag(args, "--gpu", true)) return whole(args, "--gpu", 0, 63, &o->device.gpu, err);
     if (mo_args_flag(args, "--max-batch", true))
         return whole(args, "--max-batch", 1, 256, &o->device.max_batch, err);
+    if (mo_args_flag(args, "--units", true)) return mo_profile_units(args->value, &o->device, err);
     if (mo_args_flag(args, "--pairs", true)) {
         o->device.pairs = args->value;
         return args->value ? MOIRE_OK : mo_bench_bad_flag(err, "--pairs", NULL, "needs a file");
