@@ -180,7 +180,7 @@ static int load_object(struct search *s, const char *key, const struct mo_store_
     mo_sha256_hex(bytes, n, hex);
     if ((int64_t)n != entry->object_bytes || strcmp(hex, entry->object))
         rc = mo_fail(&s->err, MOIRE_ESTORE, "checksum of the object does not match");
-    if (!rc) rc = mo_store_load(env, bytes, n, fd, entry->signature, &a->object, &a->variant, &s->err);
+    if (!rc) rc = mo_store_load(env, bytes, n, hex, fd, entry->signature, &a->object, &a->variant, &s->err);
     mo_free(env, bytes);
     if (fd >= 0) env->sys->close(env->sys->self, fd);
     return rc;

@@ -113,8 +113,9 @@ int mo_store_map(const struct mo_env *env, int folder, const char *name, int64_t
 
 /* Refuses an object file that could do more than hold functions (elf_policy.c). */
 int mo_elf_check(const void *bytes, size_t n, moire_error *err);
-/* Loads checked bytes as code: from a sealed copy in memory, or from `fd` where that is forbidden.  label:
- * what profilers show as the object's name, a signature for instance; NULL = "variant". */
-int mo_store_load(const struct mo_env *env, const char *bytes, size_t n, int fd, const char *label,
-                  void **object, struct mo_variant *out, moire_error *err);
+/* Loads checked bytes as code: from a sealed copy in memory, or from `fd` where that is forbidden.  digest:
+ * SHA-256 of the bytes.  label: what profilers show as the object's name, a signature for instance;
+ * NULL = "variant". */
+int mo_store_load(const struct mo_env *env, const char *bytes, size_t n, const char digest[MO_SHA256_HEX],
+                  int fd, const char *label, void **object, struct mo_variant *out, moire_error *err);
 #endif

@@ -14,15 +14,11 @@
 
 enum { TAG_BITS = 128, PATH_BYTES = 32 + 2 * TAG_BITS, LABEL_BYTES = 200 };
 
-static void tagged_path(const char *bytes, size_t n, int fd, char path[PATH_BYTES]) {
-    struct mo_sha256 h;
-    uint8_t digest[MO_SHA256_BYTES];
-    mo_sha256_init(&h);
-    mo_sha256_add(&h, bytes, n);
-    mo_sha256_end(&h, digest);
+static void tagged_path(const char digest[MO_SHA256_HEX], int fd, char path[PATH_BYTES]) {
     size_t at = (size_t)snprintf(path, PATH_BYTES, "/proc/self/fd/");
     for (int i = 0; i < TAG_BITS; i++) {
-        if (digest[i / 8] >> (i % 8) & 1) path[at++] = '.';
+        const char c = digest[i / 4];
+        if ((c <= '9' ? c - '0' : c - 'a' + 10) >> (i % 4) & 1) path[at++] = '.';
         path[at++] = '/';
     }
     snprintf(path + at, PATH_BYTES - at, "%d", fd);
@@ -49,21 +45,21 @@ static int sealed_copy(const struct mo_env *env, const char *label, const char *
     return fd;
 }
 
-static void *open_code(const struct mo_env *env, const char *label, const char *bytes, size_t n, int fd,
-                       char *why, size_t cap) {
+static void *open_code(const struct mo_env *env, const char *label, const char *bytes, size_t n,
+                       const char digest[MO_SHA256_HEX], int fd, char *why, size_t cap) {
     const struct mo_sys *sys = env->sys;
     char path[PATH_BYTES];
     int copy = sealed_copy(env, label, bytes, n);
     void *object = NULL;
     if (copy >= 0) {
-        tagged_path(bytes, n, copy, path);
+        tagged_path(digest, copy, path);
         object = sys->dl_open(sys->self, path, why, cap);
         sys->close(sys->self, copy);
     } else {
         snprintf(why, cap, "no memory file: %s", strerror(-copy));
     }
     if (!object && fd >= 0) {
-        tagged_path(bytes, n, fd, path);
+        tagged_path(digest, fd, path);
         object = sys->dl_open(sys->self, path, why, cap);
     }
     return object;
@@ -79,12 +75,12 @@ static const char *odd_variant(const struct mo_env *env, const struct mo_variant
     return NULL;
 }
 
-int mo_store_load(const struct mo_env *env, const char *bytes, size_t n, int fd, const char *label,
-                  void **object, struct mo_variant *out, moire_error *err) {
+int mo_store_load(const struct mo_env *env, const char *bytes, size_t n, const char digest[MO_SHA256_HEX],
+                  int fd, const char *label, void **object, struct mo_variant *out, moire_error *err) {
     int rc = mo_elf_check(bytes, n, err);
     if (rc) return rc;
     char why[256] = "unknown reason";
-    *object = open_code(env, label, bytes, n, fd, why, sizeof why);
+    *object = open_code(env, label, bytes, n, digest, fd, why, sizeof why);
     if (!*object) return mo_fail(err, MOIRE_ESTORE, "cannot load the object: %.200s", why);
     const struct mo_variant *v = env->sys->dl_sym(env->sys->self, *object, "mo_variant");
     const char *odd = v ? odd_variant(env, v) : "no descriptor";

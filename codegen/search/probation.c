@@ -36,11 +36,18 @@ static void tell(struct outcome *o, const char *verdict, const moire_error *err)
     snprintf(o->message, sizeof o->message, "%s", err->message);
 }
 
+static int load_code(const struct mo_search *s, const struct candidate *c, void **code,
+                     struct mo_variant *variant, moire_error *err) {
+    char digest[MO_SHA256_HEX];
+    mo_sha256_hex(c->object, c->object_bytes, digest);
+    return mo_store_load(s->env, c->object, c->object_bytes, digest, -1, NULL, code, variant, err);
+}
+
 static void examine(struct mo_search *s, struct mo_harness *h, const struct candidate *c, struct outcome *o) {
     struct mo_variant variant;
     moire_error err = {0};
     void *code;
-    if (mo_store_load(s->env, c->object, c->object_bytes, -1, NULL, &code, &variant, &err)) {
+    if (load_code(s, c, &code, &variant, &err)) {
         tell(o, "object refused", &err);
         return;
     }
@@ -72,7 +79,7 @@ static int take(struct mo_search *s, struct candidate *c, const struct outcome *
         mo_candidate_reject(s, c, o->verdict);
         return o->code == MOIRE_ENOMEM ? mo_fail(err, MOIRE_ENOMEM, "%s", o->message) : MOIRE_OK;
     }
-    int rc = mo_store_load(s->env, c->object, c->object_bytes, -1, NULL, &c->code, &c->variant, &c->err);
+    int rc = load_code(s, c, &c->code, &c->variant, &c->err);
     if (rc) return mo_fail(err, rc, "%s", c->err.message);
     c->state = CANDIDATE_GOOD;
     snprintf(c->verdict, sizeof c->verdict, "ok");

@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
- * sha256.c - SHA-256 after FIPS 180-4, plain and portable: the objects hashed are some ten kilobytes each. */
+ * sha256.c - SHA-256 after FIPS 180-4, plain and portable; long inputs by the processor's instructions. */
 #include "runtime/base/sha256.h"
+#include "runtime/base/sha256_blocks.h"
 
 #include <string.h>
 
-static const uint32_t round_constant[64] = {
+enum { LONG = 4096 };
+
+const uint32_t mo_sha256_round[64] = {
     0x428a2f98, 0x71374491, 0xb5c0fbcf, 0xe9b5dba5, 0x3956c25b, 0x59f111f1, 0x923f82a4, 0xab1c5ed5,
     0xd807aa98, 0x12835b01, 0x243185be, 0x550c7dc3, 0x72be5d74, 0x80deb1fe, 0x9bdc06a7, 0xc19bf174,
     0xe49b69c1, 0xefbe4786, 0x0fc19dc6, 0x240ca1cc, 0x2de92c6f, 0x4a7484aa, 0x5cb0a9dc, 0x76f988da,
@@ -46,7 +49,7 @@ static void compress(uint32_t state[8], const uint8_t block[64]) {
     uint32_t a = state[0], b = state[1], c = state[2], d = state[3], e = state[4], f = state[5], g = state[6],
              h = state[7];
     for (int i = 0; i < 64; i += 8) {
-        const uint32_t *k = round_constant + i;
+        const uint32_t *k = mo_sha256_round + i;
         step(a, b, c, &d, e, f, g, &h, k[0] + w[i]);
         step(h, a, b, &c, d, e, f, &g, k[1] + w[i + 1]);
         step(g, h, a, &b, c, d, e, &f, k[2] + w[i + 2]);
@@ -72,6 +75,10 @@ void mo_sha256_add(struct mo_sha256 *h, const void *data, size_t n) {
     const uint8_t *p = data;
     size_t used = h->bytes % 64;
     h->bytes += n;
+    if (n >= LONG && !used && mo_sha256_blocks(h->state, p, n / 64)) {
+        p += n / 64 * 64;
+        n %= 64;
+    }
     while (n) {
         size_t take = 64 - used < n ? 64 - used : n;
         memcpy(h->block + used, p, take);

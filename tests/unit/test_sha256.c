@@ -50,10 +50,32 @@ static void million_in_pieces(void **state) {
     assert_memory_equal(digest, want, 32);
 }
 
+/* Long pieces, which the processor's instructions may take, against short ones, for every length of a rest.
+ */
+static void long_pieces(void **state) {
+    (void)state;
+    static uint8_t data[3 * 4096 + 64];
+    for (size_t i = 0; i < sizeof data; i++)
+        data[i] = (uint8_t)(i * 2654435761u >> 24);
+    for (size_t n = 2 * 4096; n < sizeof data; n += 97)
+        for (size_t first = 0; first <= 64; first += 16) {
+            struct mo_sha256 a, b;
+            uint8_t got[MO_SHA256_BYTES], want[MO_SHA256_BYTES];
+            mo_sha256_init(&a), mo_sha256_init(&b);
+            mo_sha256_add(&a, data, first);
+            mo_sha256_add(&a, data + first, n - first);
+            for (size_t at = 0; at < n; at += 64)
+                mo_sha256_add(&b, data + at, n - at < 64 ? n - at : 64);
+            mo_sha256_end(&a, got), mo_sha256_end(&b, want);
+            assert_memory_equal(got, want, sizeof got);
+        }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(known_vectors),
         cmocka_unit_test(million_in_pieces),
+        cmocka_unit_test(long_pieces),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
