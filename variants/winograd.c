@@ -85,6 +85,50 @@ bool mo_winograd_of(enum mo_packing packing, struct mo_winograd *out) {
     out->infinity = out->points % 2 == 0;
     for (int i = 1; i < out->points - out->infinity; i++)
         out->point[i] = (i % 2 ? 1 : -1) * pairs[out->points][(i - 1) / 2];
+    for (int i = 0; i < out->alpha; i++)
+        out->of[i] = i;
     fill(out);
+    return true;
+}
+
+/* The n of the pairs of `full` whose product is nearest to 1: bit k for pair k. */
+static int best_pairs(const struct mo_winograd *full, int n) {
+    int all = (full->points - full->infinity - 1) / 2, best = 0;
+    double least = 0;
+    for (int set = 0; set < 1 << all; set++) {
+        double product = 1;
+        int count = 0;
+        for (int k = 0; k < all; k++)
+            if (set >> k & 1) count++, product *= full->point[2 * k + 1];
+        if (product < 1) product = 1 / product;
+        if (count == n && (least <= 0 || product < least)) best = set, least = product;
+    }
+    return best;
+}
+
+bool mo_winograd_tail(const struct mo_winograd *full, int m, struct mo_winograd *out) {
+    memset(out, 0, sizeof *out);
+    if (m < 1 || m >= full->m) return false;
+    out->m = m, out->taps = full->taps, out->stride = full->stride;
+    out->points = full->points - (full->m - m);
+    out->alpha = (m - 1) * out->stride + out->taps;
+    out->lines = out->stride > 1 ? out->points + 1 : out->alpha;
+    out->infinity = out->points % 2 == 0;
+    if (out->infinity && !full->infinity) return false;
+    int n = out->points - out->infinity, set = best_pairs(full, (n - 1) / 2), i = 1;
+    for (int k = 1; k < full->points - full->infinity; k++)
+        if (set >> (k - 1) / 2 & 1) out->point[i] = full->point[k], out->of[i++] = k;
+    if (out->infinity) out->of[n] = full->points - 1;
+    for (int k = out->points; k < out->alpha; k++)
+        out->of[k] = full->points + k - out->points;
+    fill(out);
+    out->half = full->half;
+    for (i = 0; i < n; i++) {
+        double ratio = out->g[i][0] / full->g[out->of[i]][0];
+        for (int k = 0; k < m; k++)
+            out->at[k][i] *= ratio;
+    }
+    for (i = 0; i < out->alpha; i++)
+        memcpy(out->g[i], full->g[out->of[i]], sizeof out->g[i]);
     return true;
 }

@@ -26,6 +26,11 @@
  * m = 4 leaves 20.  Odd rows
  * of G are all (0 1 0): filters have (m + 2)^2 different values for (2 m + 1)^2 products, and are packed so.
  *
+ * Fewer outputs than m, in the last tiles of an image whose extent m does not divide, take fewer points: some
+ * of the same ones, so that the same filters serve.  Their 1 / N_i is another; AT has the ratio.  Of the
+ * pairs those stay whose product is nearest to 1: errors are then below those of whole tiles (measured in
+ * the same units: 0.3 to 3 and 1 to 27 for m = 6, 0.3 to 1.3 and 1 to 13 for m = 5).
+ *
  * Half-transformed filters are packed as G g and become U = (G g) G^T in the kernel's registers: alpha * 3
  * values in place of alpha^2.  Two columns of U whose points are +p and -p are (h0 + p^2 h2) +- p h1, where
  * the h are a row of G g, when G's rows are the bare powers of their points; what they lack, 1 / N_i, the
@@ -49,6 +54,7 @@ struct mo_winograd {
     int lines;                  /* rows of G that differ: alpha, or points and one for all odd pixels */
     bool infinity;              /* the last point is */
     bool half;                  /* filters are half transformed; g and at are scaled as said above */
+    int of[MO_WINO_ALPHA];      /* rows of g in the packing; other than 0, 1 .. for a tail only */
     double point[MO_WINO_ALPHA];
     double g[MO_WINO_ALPHA][MO_WINO_TAPS];
     double bt[MO_WINO_ALPHA][MO_WINO_ALPHA];
@@ -65,4 +71,8 @@ static inline int mo_winograd_floats(const struct mo_winograd *w) {
 }
 /* The matrices of a packing; false where it is none of Winograd's. */
 bool mo_winograd_of(enum mo_packing packing, struct mo_winograd *out);
+/* The matrices that give m < full->m outputs, one dimension of a tile that the image's end cuts short, from
+ * the filters of `full`: at some of its points, so that alpha is smaller and of[] says which products are
+ * left.  False where full's points have no such set: an even number of points needs the one at infinity. */
+bool mo_winograd_tail(const struct mo_winograd *full, int m, struct mo_winograd *out);
 #endif

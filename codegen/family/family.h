@@ -50,5 +50,5 @@ const struct mo_emit_family *const *mo_emit_families(void); /* NULL-terminated *
 bool mo_problem_from_node(const struct mo_graph *graph, const struct mo_node *node, enum mo_isa isa,
                           struct mo_problem *out);
 /* Bumped whenever emitted code changes; part of the store's key. */
-#define MO_GENERATOR_VERSION 20
+#define MO_GENERATOR_VERSION 21
 #endif

@@ -38,15 +38,6 @@ static bool takes(const struct mo_problem *p) {
            p->c >= 16 && p->o >= 16 && p->oh * p->ow > 1 && p->in_layout == MO_C16 && p->out_layout == MO_C16;
 }
 
-void mo_wino_cuts(const struct mo_wino *w, int *least, int *most_tiles) {
-    *least = *most_tiles = 0;
-    for (int64_t size = w->size; size <= w->size + (w->extra > 0); size++) {
-        int64_t cuts = ceil_div(size, w->cut), low = size / cuts, high = ceil_div(size, cuts);
-        if (!*least || low < *least) *least = (int)low;
-        if (high > *most_tiles) *most_tiles = (int)high;
-    }
-}
-
 /* Whether half-transformed filters of `cut` tiles fit the registers: two accumulators a tile beside the
  * filters of two columns, what they come from, and two constants. */
 static bool half_fits(const struct mo_emit_isa *isa, int64_t cut) {
@@ -61,8 +52,7 @@ bool mo_wino_describe(const struct mo_problem *p, const struct mo_point *point, 
     w->packing = mo_winograd_packing(knob[MO_WINO_KNOB_M], p->kh, p->sh);
     if (knob[MO_WINO_KNOB_HALF]) w->packing = mo_winograd_half(w->packing);
     if (!mo_winograd_of(w->packing, &w->matrix)) return false;
-    w->rows = ceil_div(p->oh, w->matrix.m), w->cols = ceil_div(p->ow, w->matrix.m);
-    w->tiles = p->n * w->rows * w->cols;
+    mo_wino_tile(w);
     w->icb = ceil_div(p->c, 16), w->ocb = ceil_div(p->o, 16);
     w->square = w->matrix.alpha * w->matrix.alpha;
     w->blocks = knob[MO_WINO_KNOB_BLOCKS], w->cut = knob[MO_WINO_KNOB_TILES];
@@ -86,6 +76,19 @@ bool mo_wino_describe(const struct mo_problem *p, const struct mo_point *point, 
     w->scratch_bytes = w->square * w->v_plane + w->blocks * w->sets * w->m_block;
     if (w->kept) w->scratch_bytes += w->icb * 2048;
     return w->scratch_bytes <= MAX_SCRATCH;
+}
+
+uint64_t mo_wino_widths(const struct mo_wino *w) {
+    uint64_t widths = 0;
+    for (int64_t block = 0, at = 0; block < w->tile_blocks; block++) {
+        int64_t count = w->size + (block < w->extra);
+        for (int class = 0; class < w->kinds; class ++) {
+            int64_t first, n = mo_wino_span(w, class, at, count, &first), cuts = ceil_div(n, w->cut);
+            if (n > 0) widths |= 1ull << n / cuts | 1ull << ceil_div(n, cuts);
+        }
+        at += count;
+    }
+    return widths;
 }
 
 /* --- figures --- */
@@ -120,40 +123,52 @@ int64_t mo_wino_block_bytes(const struct mo_wino *w) {
 }
 
 int64_t mo_wino_flops(const struct mo_wino *w) {
-    return 2 * w->tiles * w->square * w->p->c * w->ocb * 16;
+    return 2 * mo_wino_planes(w) * w->p->c * w->ocb * 16;
 }
 
-/* The same with half-transformed filters: for each pair of columns two operations more a channel, and the
- * three vectors of a row from the private cache in every pass over it. */
-static double half_cycles(const struct mo_wino *w, int64_t size) {
-    int64_t cuts = ceil_div(size, w->cut), pairs = (w->matrix.points - w->matrix.infinity) / 2;
-    double cycles = 0;
-    for (int64_t j = 0; j < cuts; j++) {
-        int64_t width = size / cuts + (j < size % cuts);
-        double tiles = (double)width, pair = most(2 * tiles + (j ? 0 : 2.5), 4),
-               ends = most((1 + w->matrix.infinity) * tiles, 4);
-        cycles +=
-            ((double)pairs * pair + ends) / 2 * (double)w->p->c + (double)(pairs + 1) * (30 + 3 * tiles);
-    }
-    return cycles * w->matrix.alpha * (double)w->ocb;
+/* Cycles of the planes of a class, for a register tile of `tiles` and one output block: half-transformed
+ * filters take two operations more a channel for each pair of columns, and the three vectors of a row from
+ * the private cache in every pass over it. */
+static double half_cycles(const struct mo_wino *w, int class, double tiles, bool first) {
+    int cols = mo_wino_class_cols(w, class), single = class & MO_WINO_RIGHT ? 0 : 1 + w->matrix.infinity;
+    int pairs = (cols - single) / 2;
+    double pair = most(2 * tiles + (first ? 2.5 : 0), 4);
+    double ends = single ? most(single * tiles, 4) : 0, calls = (double)pairs + (single > 0);
+    double cycles = (pairs * pair + ends) / 2 * (double)w->p->c + calls * (30 + 3 * tiles);
+    return cycles * mo_wino_class_rows(w, class) * (double)w->ocb;
 }
 
-/* Cycles of the products of one block of `size` tiles. */
-static double product_cycles(const struct mo_wino *w, int64_t size) {
-    if (w->matrix.half) return half_cycles(w, size);
-    int64_t cuts = ceil_div(size, w->cut), whole = w->ocb / w->blocks;
-    double vectors = w->blocks * w->isa->vectors, cycles = 0;
-    for (int64_t j = 0; j < cuts; j++) {
-        int64_t width = size / cuts + (j < size % cuts);
-        double tiles = (double)width, fma = vectors * tiles;
-        double step = most(fma / 2, (vectors * (w->ahead ? 2 : 1) + tiles) / 2 * 1.03);
-        if (!w->isa->constraint) step += fma / 2;
-        double slice = (double)(w->icb * 1024 * w->blocks), one = most(step, 4) * (double)w->p->c;
-        if (slice > L1_BYTES) one = most(one, slice / l2_rate) + 0.15 * slice / l2_rate;
-        cycles += one + 30 + 1.5 * fma;
-    }
+/* The same with transformed filters. */
+static double full_cycles(const struct mo_wino *w, int class, double tiles) {
+    double vectors = w->blocks * w->isa->vectors, fma = vectors * tiles;
+    double step = most(fma / 2, (vectors * (w->ahead ? 2 : 1) + tiles) / 2 * 1.03);
+    if (!w->isa->constraint) step += fma / 2;
+    double slice = (double)(w->icb * 1024 * w->blocks), one = most(step, 4) * (double)w->p->c;
+    if (slice > L1_BYTES) one = most(one, slice / l2_rate) + 0.15 * slice / l2_rate;
+    int64_t whole = w->ocb / w->blocks;
     double last = (double)(w->ocb % w->blocks) / w->blocks;
-    return cycles * (double)w->square * ((double)whole + (last > 0 ? most(last, 0.4) : 0));
+    double groups = (double)whole + (last > 0 ? most(last, 0.4) : 0);
+    return (one + 30 + 1.5 * fma) * groups * mo_wino_class_rows(w, class) * mo_wino_class_cols(w, class);
+}
+
+/* Cycles of all products. */
+static double product_cycles(const struct mo_wino *w) {
+    double cycles = 0;
+    for (int64_t block = 0, at = 0; block < w->tile_blocks; block++) {
+        int64_t count = w->size + (block < w->extra);
+        for (int class = 0; class < w->kinds; class ++) {
+            int64_t first, n = mo_wino_span(w, class, at, count, &first), cuts = ceil_div(n, w->cut);
+            int64_t wide = cuts ? n % cuts : 0;
+            if (!cuts || !mo_wino_class_rows(w, class) || !mo_wino_class_cols(w, class)) continue;
+            for (int64_t j = 0; j < cuts; j++) {
+                int64_t width = n / cuts + (j < wide);
+                double tiles = (double)width;
+                cycles += w->matrix.half ? half_cycles(w, class, tiles, !j) : full_cycles(w, class, tiles);
+            }
+        }
+        at += count;
+    }
+    return cycles;
 }
 
 /* What reading the packed weights takes from other cores and models, whether products hide it or not: as
@@ -172,14 +187,13 @@ static double memory_cycles(const struct mo_wino *w) {
 
 /* Cycles of the input transform, and of products and output transform. */
 static double in_cycles(const struct mo_wino *w) {
-    return (double)(w->tiles * w->icb) * w->isa->vectors * (double)w->square * 5;
+    return (double)(mo_wino_planes(w) * w->icb) * w->isa->vectors * 5;
 }
 
 static double out_cycles(const struct mo_wino *w) {
     double m = w->matrix.m;
-    double cycles = product_cycles(w, w->size) * (double)(w->tile_blocks - w->extra);
-    if (w->extra) cycles += product_cycles(w, w->size + 1) * (double)w->extra;
-    return cycles + (double)(w->tiles * w->ocb) * w->isa->vectors * ((double)w->square * 3 + m * m * 4);
+    double transform = (double)mo_wino_planes(w) * 3 + (double)w->tiles * m * m * 4;
+    return product_cycles(w) + transform * (double)w->ocb * w->isa->vectors;
 }
 
 /* Nanoseconds of work and of memory traffic that mostly hides behind it, or the other way round. */

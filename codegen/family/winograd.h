@@ -6,6 +6,11 @@
  *     V[a][tiles][IC]  = BT d BT^T of every input tile d     (a = 0 .. alpha^2 - 1)
  *     M[a][tiles][OC'] = V[a] U[a], alpha^2 products with the packed filters, for some output blocks OC'
  *     Y                = act(AT M AT^T + bias + residual), stored tile by tile.
+ * Where m does not divide the output, the last tiles of its rows and columns are tails: they compute fewer
+ * outputs from fewer of the alpha^2 products (mo_winograd_tail), as if the image were cut into tiles of two
+ * sizes each way.  Tiles come in the order right column, inside, bottom row, corner: those that have a plane
+ * of V follow each other then, whichever of its row and column the tails lack.
+ *
  * A unit is one block of tiles against one group of output blocks, output blocks innermost: V is computed
  * when a range of units enters a block of tiles, so only a split inside a block computes it twice.  V and M
  * lie in the caller's scratch; their planes are an odd number of cache lines apart, as a stride of 4 KiB
@@ -38,10 +43,23 @@ enum {
     MO_WINO_KNOBS
 };
 
+/* Bits of a kind of tiles: it is a tail that way.  And of a class of planes, of which there are as many: the
+ * tails of that way lack them. */
+enum { MO_WINO_RIGHT = 1, MO_WINO_BOTTOM = 2, MO_WINO_KINDS = 4 };
+
+struct mo_wino_kind {
+    int64_t begin, end; /* in the order of all tiles */
+    int64_t rows, cols; /* of an image */
+    int64_t y, x;       /* row and column of the first tile */
+};
+
 struct mo_wino {
     const struct mo_problem *p;
     const struct mo_emit_isa *isa;
     struct mo_winograd matrix;
+    struct mo_winograd down, across; /* of tails, alpha as of matrix where there are none */
+    struct mo_wino_kind kind[MO_WINO_KINDS];
+    int kinds; /* 1, or all; also how many classes there are */
     enum mo_packing packing;
     int64_t rows, cols, tiles; /* tiles of an image, of all images */
     int64_t icb, ocb, square;  /* blocks of 16 channels; alpha^2 */
@@ -66,15 +84,37 @@ double mo_wino_cost(const struct mo_wino *w);      /* nanoseconds on one core, f
 /* The same of the core with most to do when `cores` split the units: its part of the products and output
  * tiles, and the whole input transform of every block of tiles that it enters. */
 double mo_wino_part(const struct mo_wino *w, int cores);
-/* Smallest and largest number of tiles of a register tile over all blocks of tiles. */
-void mo_wino_cuts(const struct mo_wino *w, int *least, int *most);
+/* The numbers of tiles of a register tile, over all blocks of tiles: bit n for n. */
+uint64_t mo_wino_widths(const struct mo_wino *w);
 
-/* winograd_lines.c: the inline functions input_line and output_line, one dimension of a transform. */
+/* winograd_tiles.c: tiles of several kinds. */
+/* From the problem, matrix and packing: down, across, kind[], kinds, rows, cols, tiles. */
+void mo_wino_tile(struct mo_wino *w);
+/* One dimension of the transforms of a kind's tiles. */
+const struct mo_winograd *mo_wino_down(const struct mo_wino *w, int kind);
+const struct mo_winograd *mo_wino_across(const struct mo_wino *w, int kind);
+/* Class of plane (row, col). */
+int mo_wino_class(const struct mo_wino *w, int row, int col);
+/* Rows and columns of a class, as planes are in both. */
+int mo_wino_class_rows(const struct mo_wino *w, int class);
+int mo_wino_class_cols(const struct mo_wino *w, int class);
+/* Of `count` tiles from `first` on, those that have the planes of a class; the first of them to *at.  0 also
+ * for a class without planes. */
+int64_t mo_wino_span(const struct mo_wino *w, int class, int64_t first, int64_t count, int64_t *at);
+/* Products of planes and tiles. */
+int64_t mo_wino_planes(const struct mo_wino *w);
+/* tile_at(): where a tile lies; spans_of(): the tiles of a block by class. */
+void mo_wino_emit_tiles(FILE *out, const struct mo_wino *w);
+
+/* winograd_lines.c: the inline functions of one dimension of a transform, for tiles that are whole and those
+ * that are tails that way. */
 void mo_wino_emit_lines(FILE *out, const struct mo_wino *w);
 /* winograd_products.c: the alpha^2 products of a block of tiles, as the function `multiply`. */
 void mo_wino_emit_products(FILE *out, const struct mo_wino *w);
 /* winograd_half.c: the same, of half-transformed filters. */
 void mo_wino_emit_half(FILE *out, const struct mo_wino *w);
+/* Calls of a product function for each register tile of a class and (half transformed) output block. */
+int mo_wino_half_calls(const struct mo_wino *w, int class);
 /* winograd_fetch.c: `struct fetches`, fetches_of() for a unit, and fetch(), for each call of a product. */
 void mo_wino_emit_fetch(FILE *out, const struct mo_wino *w);
 /* winograd_emit.c */

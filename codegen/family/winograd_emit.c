@@ -11,56 +11,114 @@ static long long ll(int64_t x) {
     return x;
 }
 
-/* One input tile whose rows are `row` bytes apart: BT d BT^T of each part of 16 channels, to the planes of V.
- * One output tile: AT m AT^T, epilogue, and the stores of the `rows` x `cols` pixels that exist. */
-static void emit_input_tile(FILE *out, const struct mo_wino *w) {
-    int alpha = w->matrix.alpha, bytes = w->isa->lanes * 4;
+/* One input tile whose rows are `row` bytes apart: BT d BT^T of 16 channels, to the planes of V of each
+ * class. */
+static void emit_input_tile(FILE *out, const struct mo_wino *w, int kind) {
+    const struct mo_winograd *down = mo_wino_down(w, kind), *across = mo_wino_across(w, kind);
+    int bytes = w->isa->lanes * 4, line = across->alpha * bytes;
     fprintf(out,
-            "static __attribute__((noinline)) void input_tile(const char *x, i64 row, char *to) {\n"
+            "static __attribute__((noinline)) void input_tile%d(const char *x, i64 row, char *const *to) {\n"
             "    for (i64 k = 0; k < 64; k += %d) {\n"
             "        v half[%d];\n        char *h = (char *)half;\n",
-            bytes, alpha * alpha);
-    for (int c = 0; c < alpha; c++)
-        fprintf(out, "        input_line(x + %d + k, row, h + %d, %d);\n", c * 64, c * bytes, alpha * bytes);
-    for (int r = 0; r < alpha; r++)
-        fprintf(out, "        input_line(h + %d, %d, to + %lld + k, %lld);\n", r * alpha * bytes, bytes,
-                ll(r * alpha * w->v_plane), ll(w->v_plane));
+            kind, bytes, down->alpha * across->alpha);
+    for (int c = 0; c < across->alpha; c++)
+        fprintf(out, "        input_down%d(x + %d + k, row, h + %d, %d);\n", down->m, c * 64, c * bytes,
+                line);
+    for (int r = 0; r < down->alpha; r++) {
+        int class = mo_wino_class(w, down->of[r], 0), whole = w->kinds > 1 ? class | MO_WINO_RIGHT : class;
+        long long at = ll(down->of[r] * w->matrix.alpha * w->v_plane);
+        fprintf(out, "        input_across%d(h + %d, %d, to[%d] + %lld + k, to[%d] + %lld + k);\n", across->m,
+                r * line, bytes, class, at, whole, at);
+    }
     fputs("    }\n}\n\n", out);
 }
 
-/* Loads all tiles of a block.  A tile at the edge of the image is copied between zeros first. */
-static void emit_input_block(FILE *out, const struct mo_wino *w) {
+/* What the kinds of tiles differ in. */
+static void emit_kinds(FILE *out, const struct mo_wino *w) {
+    fputs("static const struct {\n"
+          "    i64 rows, cols, out_rows, out_cols; /* pixels of input, of output */\n"
+          "    void (*input)(const char *, i64, char *const *);\n"
+          "    void (*output)(const char *, const char *, char *, const char *, i64, i64);\n"
+          "} kinds[] = {\n",
+          out);
+    for (int k = 0; k < MO_WINO_KINDS; k++) {
+        const struct mo_winograd *down = mo_wino_down(w, k), *across = mo_wino_across(w, k);
+        if (w->kind[k].begin < w->kind[k].end)
+            fprintf(out, "    [%d] = {%d, %d, %d, %d, input_tile%d, output_tile%d},\n", k, down->alpha,
+                    across->alpha, down->m, across->m, k, k);
+    }
+    fputs("};\n\n", out);
+}
+
+/* Tiles follow each other in each class's part of V: `to` of the next, in a register tile of `width` tiles of
+ * which `left` are to come; `wide` register tiles have a tile more than those behind them. */
+static void emit_cuts(FILE *out, const struct mo_wino *w) {
+    fprintf(out,
+            "struct cut { char *to; i64 width, left, wide; };\n"
+            "INLINE struct cut cut_of(const struct span *s, char *V) {\n"
+            "    const i64 wide = s->cuts ? s->n %% s->cuts : 0, width = s->cuts ? s->n / s->cuts + (wide > "
+            "0) : 0;\n"
+            "    return (struct cut){V, width, width, wide};\n}\n"
+            "INLINE void advance(struct cut *c) {\n"
+            "    c->to += 64;\n"
+            "    if (--c->left) return;\n"
+            "    c->to += c->width * %lld;\n"
+            "    if (!--c->wide) c->width--;\n"
+            "    c->left = c->width;\n}\n\n",
+            ll((w->icb - 1) * 64));
+}
+
+/* A tile at the edge of the image is copied between zeros first. */
+static void emit_input_edge(FILE *out, const struct mo_wino *w) {
     const struct mo_problem *p = w->p;
-    int step = w->matrix.m * w->matrix.stride, alpha = w->matrix.alpha;
+    int alpha = w->matrix.alpha;
     fprintf(out,
-            "INLINE i64 cap(i64 x, i64 most) { return x < most ? x : most; }\n\n"
-            "static void input_edge(const char *x, i64 y0, i64 x0, char *to, i64 step) {\n"
-            "    const i64 r0 = y0 < 0 ? -y0 : 0, r1 = cap(%lld - y0, %d);\n"
-            "    const i64 c0 = x0 < 0 ? -x0 : 0, c1 = cap(%lld - x0, %d);\n"
+            "static void input_edge(const char *x, i64 kind, i64 y0, i64 x0, char **to, const i64 *step) {\n"
+            "    const i64 r0 = y0 < 0 ? -y0 : 0, r1 = cap(%lld - y0, kinds[kind].rows);\n"
+            "    const i64 c0 = x0 < 0 ? -x0 : 0, c1 = cap(%lld - x0, kinds[kind].cols);\n"
             "    v tile[%d] = {0};\n",
-            ll(p->h), alpha, ll(p->w), alpha, alpha * alpha * w->isa->vectors);
+            ll(p->h), ll(p->w), alpha * alpha * w->isa->vectors);
     fprintf(out,
-            "    for (i64 i = 0; i < %lld; i++, x += %lld, to += step) {\n"
+            "    for (i64 i = 0; i < %lld; i++, x += %lld) {\n"
             "        for (i64 r = r0; r < r1; r++)\n"
             "            for (i64 c = c0 * 64; c < c1 * 64; c += sizeof(v))\n"
             "                store((char *)tile + r * %d + c, load(x + (y0 + r) * %lld + x0 * 64 + c));\n"
-            "        input_tile((const char *)tile, %d, to);\n    }\n}\n\n",
+            "        kinds[kind].input((const char *)tile, %d, to);\n"
+            "        for (i64 c = 0; c < CLASSES; c++)\n            to[c] += step[c];\n    }\n}\n\n",
             ll(w->icb), ll(p->h * p->w * 64), alpha * 64, ll(p->w * 64), alpha * 64);
-    fprintf(out,
-            "/* `count` tiles from `first` on: one register tile */\n"
-            "static void input_tiles(const struct mo_kargs *a, i64 first, i64 count, char *to) {\n"
-            "    for (i64 t = 0; t < count; t++, to += 64) {\n"
-            "        const i64 tile = first + t, image = tile / %lld, at = tile %% %lld;\n"
-            "        const i64 y0 = at / %lld * %d - %d, x0 = at %% %lld * %d - %d;\n"
-            "        const char *x = (const char *)a->in[0] + image * a->in_image[0];\n"
-            "        if (y0 < 0 || x0 < 0 || y0 > %lld || x0 > %lld) {\n"
-            "            input_edge(x, y0, x0, to, count * 64);\n            continue;\n        }\n"
-            "        x += y0 * %lld + x0 * 64;\n"
-            "        for (i64 i = 0; i < %lld; i++)\n"
-            "            input_tile(x + i * %lld, %lld, to + i * count * 64);\n    }\n}\n\n",
-            ll(w->rows * w->cols), ll(w->rows * w->cols), ll(w->cols), step, p->pt, ll(w->cols), step, p->pl,
-            ll(p->h - alpha), ll(p->w - alpha), ll(p->w * 64), ll(w->icb), ll(p->h * p->w * 64),
-            ll(p->w * 64));
+}
+
+/* Loads all tiles of a block. */
+static void emit_input_block(FILE *out, const struct mo_wino *w) {
+    const struct mo_problem *p = w->p;
+    int step = w->matrix.m * w->matrix.stride;
+    fprintf(
+        out,
+        "static void input_one(const struct mo_kargs *a, struct tile t, char **to, const i64 *step) {\n"
+        "    const i64 y0 = t.y * %d - %d, x0 = t.x * %d - %d;\n"
+        "    const char *x = (const char *)a->in[0] + t.image * a->in_image[0];\n"
+        "    if (y0 < 0 || x0 < 0 || y0 + kinds[t.kind].rows > %lld || x0 + kinds[t.kind].cols > %lld) {\n"
+        "        input_edge(x, t.kind, y0, x0, to, step);\n        return;\n    }\n"
+        "    x += y0 * %lld + x0 * 64;\n"
+        "    for (i64 i = 0; i < %lld; i++, x += %lld) {\n"
+        "        kinds[t.kind].input(x, %lld, to);\n"
+        "        for (i64 c = 0; c < CLASSES; c++)\n            to[c] += step[c];\n    }\n}\n\n",
+        step, p->pt, step, p->pl, ll(p->h), ll(p->w), ll(p->w * 64), ll(w->icb), ll(p->h * p->w * 64),
+        ll(p->w * 64));
+    fputs("static void input_block(const struct mo_kargs *a, i64 first, i64 count, const struct span *spans, "
+          "char *V) "
+          "{\n"
+          "    struct cut cuts[CLASSES];\n"
+          "    for (i64 c = 0; c < CLASSES; c++)\n        cuts[c] = cut_of(&spans[c], V);\n"
+          "    for (i64 t = 0; t < count; t++) {\n"
+          "        char *to[CLASSES];\n        i64 step[CLASSES];\n"
+          "        for (i64 c = 0; c < CLASSES; c++)\n"
+          "            to[c] = cuts[c].to, step[c] = cuts[c].width * 64;\n"
+          "        input_one(a, tile_at(first + t), to, step);\n"
+          "        for (i64 c = 0; c < CLASSES; c++)\n"
+          "            if (t >= spans[c].at && t < spans[c].at + spans[c].n) advance(&cuts[c]);\n"
+          "    }\n}\n\n",
+          out);
 }
 
 /* "store(y + .., act(..))" of pixel (r, c) with the epilogue's parts in their order. */
@@ -72,34 +130,36 @@ static void emit_pixel(FILE *out, const struct mo_wino *w, int indent, int r, co
             row, c, c, f->residual_last ? "" : residual, f->residual_last ? residual : "");
 }
 
-static void emit_output_tile(FILE *out, const struct mo_wino *w) {
-    int m = w->matrix.m, alpha = w->matrix.alpha;
+static void emit_output_tile(FILE *out, const struct mo_wino *w, int kind) {
+    const struct mo_winograd *down = mo_wino_down(w, kind), *across = mo_wino_across(w, kind);
+    int m = across->m;
     fprintf(out,
-            "static __attribute__((noinline)) void output_tile(const char *p, const char *bias, char *y, "
+            "static __attribute__((noinline)) void output_tile%d(const char *p, const char *bias, char *y, "
             "const char *res, i64 rows, i64 cols) {\n"
-            "    (void)res;\n");
+            "    (void)res;\n",
+            kind);
     if (mo_wino_streams_out(w)) /* from the private cache to the first level: the pixels of the next tile */
         fprintf(out,
                 "    for (i64 r = 0; r < %d; r++)\n"
                 "        for (i64 c = %d; c < %d; c++)\n"
                 "            __builtin_prefetch(y + r * %lld + c * 64, 1);\n",
-                m, m, 2 * m, ll(w->p->ow * 64));
+                down->m, m, 2 * m, ll(w->p->ow * 64));
     fprintf(out,
             "    for (i64 k = 0; k < 64; k += sizeof(v)) {\n"
             "        v half[%d][%d], o[%d], b = load(bias + k);\n",
-            m, alpha, m);
-    for (int c = 0; c < alpha; c++) {
-        fprintf(out, "        output_line(p + %lld + k, %lld, o);\n", ll(c * w->m_plane),
-                ll(alpha * w->m_plane));
+            down->m, across->alpha, down->m > m ? down->m : m);
+    for (int c = 0; c < across->alpha; c++) {
+        fprintf(out, "        output_down%d(p + %lld + k, %lld, o);\n", down->m,
+                ll(across->of[c] * w->m_plane), ll(w->matrix.alpha * w->m_plane));
         fputs("        ", out);
-        for (int r = 0; r < m; r++)
-            fprintf(out, "half[%d][%d] = o[%d];%s", r, c, r, r + 1 < m ? " " : "\n");
+        for (int r = 0; r < down->m; r++)
+            fprintf(out, "half[%d][%d] = o[%d];%s", r, c, r, r + 1 < down->m ? " " : "\n");
     }
-    for (int r = 0; r < m; r++) {
+    for (int r = 0; r < down->m; r++) {
         fprintf(out, "        if (rows <= %d) continue;\n", r);
         fprintf(out,
-                "        output_line((const char *)half[%d], sizeof(v), o);\n        if (cols == %d) {\n", r,
-                m);
+                "        output_across%d((const char *)half[%d], sizeof(v), o);\n        if (cols == %d) {\n",
+                m, r, m);
         for (int c = 0; c < m; c++) {
             char text[12];
             snprintf(text, sizeof text, "%d", c);
@@ -121,44 +181,48 @@ static void emit_output_block(FILE *out, const struct mo_wino *w) {
             "static void output_tiles(const struct mo_kargs *a, i64 first, i64 count, i64 block, const char "
             "*p) {\n"
             "    const char *bias = (const char *)a->bias + block * 64;\n"
-            "    for (i64 t = 0; t < count; t++, p += 64) {\n"
-            "        const i64 tile = first + t, image = tile / %lld, i = tile %% %lld;\n"
-            "        const i64 y0 = i / %lld * %d, x0 = i %% %lld * %d;\n"
-            "        const i64 at = block * %lld + (y0 * %lld + x0) * 64;\n",
-            ll(w->rows * w->cols), ll(w->rows * w->cols), ll(w->cols), m, ll(w->cols), m,
-            ll(p->oh * p->ow * 64), ll(p->ow));
+            "    for (i64 i = 0; i < count; i++, p += 64) {\n"
+            "        const struct tile t = tile_at(first + i);\n"
+            "        const i64 y0 = t.y * %d, x0 = t.x * %d, at = block * %lld + (y0 * %lld + x0) * 64;\n",
+            m, m, ll(p->oh * p->ow * 64), ll(p->ow));
     fprintf(out,
-            "        char *y = (char *)a->out[0] + image * a->out_image[0] + at;\n"
+            "        char *y = (char *)a->out[0] + t.image * a->out_image[0] + at;\n"
             "        const char *res = %s;\n"
-            "        output_tile(p, bias, y, res, cap(%lld - y0, %d), cap(%lld - x0, %d));\n    }\n}\n\n",
-            residual ? "(const char *)a->residual + image * a->residual_image + at" : "0", ll(p->oh), m,
-            ll(p->ow), m);
+            "        kinds[t.kind].output(p, bias, y, res, cap(%lld - y0, kinds[t.kind].out_rows), cap(%lld "
+            "- x0, "
+            "kinds[t.kind].out_cols));\n    }\n}\n\n",
+            residual ? "(const char *)a->residual + t.image * a->residual_image + at" : "0", ll(p->oh),
+            ll(p->ow));
+}
+
+/* Calls of product functions for one register tile of output blocks: text. */
+static void emit_calls(FILE *out, const struct mo_wino *w) {
+    for (int c = 0; c < w->kinds; c++) {
+        int calls =
+            w->matrix.half ? mo_wino_half_calls(w, c) : mo_wino_class_rows(w, c) * mo_wino_class_cols(w, c);
+        if (calls) fprintf(out, "%ss[%d].cuts * %d", c ? " + " : "", c, calls);
+    }
 }
 
 /* A block of `count` tiles against one group of output blocks. */
 static void emit_unit(FILE *out, const struct mo_wino *w) {
     int group = w->blocks * w->sets;
-    const struct mo_winograd *x = &w->matrix;
-    int products = x->half ? x->alpha * ((x->points - x->infinity) / 2 + 1) : x->alpha * x->alpha;
     fprintf(out,
-            "static void input_block(const struct mo_kargs *a, i64 first, i64 count, char *V) {\n"
-            "    const i64 cuts = (count + %d) / %d;\n"
-            "    for (i64 j = 0; j < cuts; j++) {\n"
-            "        const i64 t = cut_at(j, count, cuts);\n"
-            "        input_tiles(a, first + t, cut_at(j + 1, count, cuts) - t, V + t * %lld);\n    }\n}\n\n",
-            w->cut - 1, w->cut, ll(w->icb * 64));
-    fprintf(
-        out,
-        "/* `more` tiles are the next block's, if it comes next */\n"
-        "static void unit(const struct mo_kargs *a, i64 first, i64 count, i64 more, i64 group, const char "
-        "*V, char *M) {\n"
-        "    const i64 b0 = group * %d, b1 = cap(b0 + %d, %lld);\n"
-        "    const i64 calls = (count + %d) / %d * ((b1 - b0 + %d) / %d) * %d;\n"
-        "    struct fetches f = fetches_of(a, first, count, more, b0, b1, calls);\n"
-        "    multiply(a, b0, b1, count, V, M, &f);\n"
-        "    for (i64 b = b0; b < b1; b++)\n"
-        "        output_tiles(a, first, count, b, M + (b - b0) * %lld);\n}\n\n",
-        group, group, ll(w->ocb), w->cut - 1, w->cut, w->blocks - 1, w->blocks, products, ll(w->m_block));
+            "/* `more` tiles are the next block's, if it comes next */\n"
+            "static void unit(const struct mo_kargs *a, i64 first, i64 count, i64 more, i64 group, const "
+            "struct span "
+            "*s, const char *V, char *M) {\n"
+            "    const i64 b0 = group * %d, b1 = cap(b0 + %d, %lld);\n"
+            "    const i64 calls = (b1 - b0 + %d) / %d * (",
+            group, group, ll(w->ocb), w->blocks - 1, w->blocks);
+    emit_calls(out, w);
+    fprintf(out,
+            ");\n"
+            "    struct fetches f = fetches_of(a, first, count, more, b0, b1, calls);\n"
+            "    multiply(a, b0, b1, s, V, M, &f);\n"
+            "    for (i64 b = b0; b < b1; b++)\n"
+            "        output_tiles(a, first, count, b, M + (b - b0) * %lld);\n}\n\n",
+            ll(w->m_block));
 }
 
 static void emit_run(FILE *out, const struct mo_wino *w) {
@@ -166,14 +230,17 @@ static void emit_run(FILE *out, const struct mo_wino *w) {
             "INLINE i64 block_at(i64 b) { return b * %lld + cap(b, %lld); }\n\n"
             "static void run(const struct mo_kargs *a, i64 begin, i64 end, void *scratch) {\n"
             "    char *V = scratch, *M = V + %lld;\n"
+            "    struct span spans[CLASSES];\n"
             "    for (i64 u = begin, inside = -1; u < end; u++) {\n"
             "        const i64 block = u / %lld, first = block_at(block), count = block_at(block + 1) - "
             "first;\n"
-            "        if (block != inside) input_block(a, first, count, V);\n"
+            "        if (block != inside) {\n"
+            "            spans_of(first, count, spans);\n"
+            "            input_block(a, first, count, spans, V);\n        }\n"
             "        inside = block;\n"
             "        const i64 last = first + count, more = u + 1 < end && (u + 1) / %lld != block ? "
             "block_at(block + 2) - last : 0;\n"
-            "        unit(a, first, count, more, u %% %lld, V, M);\n    }\n}\n\n",
+            "        unit(a, first, count, more, u %% %lld, spans, V, M);\n    }\n}\n\n",
             ll(w->size), ll(w->extra), ll(w->square * w->v_plane), ll(w->oc_groups), ll(w->oc_groups),
             ll(w->oc_groups));
 }
@@ -181,15 +248,20 @@ static void emit_run(FILE *out, const struct mo_wino *w) {
 int mo_wino_emit(const struct mo_wino *w, const char *name, FILE *out, moire_error *err) {
     int64_t units = w->tile_blocks * w->oc_groups;
     mo_emit_head(out, w->p, w->isa, name);
+    fputs("INLINE i64 cap(i64 x, i64 most) { return x < most ? x : most; }\n\n", out);
     mo_wino_emit_lines(out, w);
-    emit_input_tile(out, w);
+    mo_wino_emit_tiles(out, w);
+    for (int k = 0; k < MO_WINO_KINDS; k++) {
+        if (w->kind[k].begin == w->kind[k].end) continue;
+        emit_input_tile(out, w, k);
+        emit_output_tile(out, w, k);
+    }
+    emit_kinds(out, w);
+    emit_cuts(out, w);
+    emit_input_edge(out, w);
     emit_input_block(out, w);
-    fputs("INLINE i64 cut_at(i64 j, i64 count, i64 cuts) { return j * (count / cuts) + cap(j, count % cuts); "
-          "}\n\n",
-          out);
     mo_wino_emit_fetch(out, w);
     (w->matrix.half ? mo_wino_emit_half : mo_wino_emit_products)(out, w);
-    emit_output_tile(out, w);
     emit_output_block(out, w);
     emit_unit(out, w);
     emit_run(out, w);

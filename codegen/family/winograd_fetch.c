@@ -22,15 +22,14 @@ static long long ll(int64_t x) {
     return x;
 }
 
-static void emit_stream(FILE *out, const struct mo_wino *w, const struct stream *s) {
+static void emit_stream(FILE *out, const struct stream *s) {
     fprintf(
         out,
         "INLINE i64 %s_at(const struct mo_kargs *a, i64 tile, i64 block) {\n"
-        "    const i64 image = tile / %lld, i = tile %% %lld, y = i / %lld * %d - %d, x = i %% %lld * %d + "
-        "%d;\n"
-        "    return (i64)a->%s + image * a->%s + block * %lld + (y * %lld + x) * 64;\n}\n",
-        s->name, ll(w->rows * w->cols), ll(w->rows * w->cols), ll(w->cols), s->step, s->top, ll(w->cols),
-        s->step, s->skip - s->left, s->base, s->image, ll(s->plane), ll(s->width));
+        "    const struct tile t = tile_at(tile);\n"
+        "    return (i64)a->%s + t.image * a->%s + block * %lld + ((t.y * %d - %d) * %lld + t.x * %d + %d) * "
+        "64;\n}\n",
+        s->name, s->base, s->image, ll(s->plane), s->step, s->top, ll(s->width), s->step, s->skip - s->left);
     fprintf(out,
             "static struct rows %s_rows(const struct mo_kargs *a, i64 first, i64 count, i64 block, i64 "
             "blocks, i64 calls) {\n"
@@ -95,7 +94,7 @@ void mo_wino_emit_fetch(FILE *out, const struct mo_wino *w) {
         "struct fetches { struct rows input, output, residual; };\n\n",
         out);
     for (int i = 0; i < n; i++)
-        emit_stream(out, w, &s[i]);
+        emit_stream(out, &s[i]);
     fputs(
         "INLINE struct fetches fetches_of(const struct mo_kargs *a, i64 first, i64 count, i64 more, i64 b0, "
         "i64 b1, i64 calls) {\n"

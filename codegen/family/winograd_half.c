@@ -86,16 +86,17 @@ static void emit_columns(FILE *out, const struct mo_wino *w, enum columns kind, 
     fputs("}\n\n", out);
 }
 
-static void emit_tables(FILE *out, const struct mo_wino *w, int least, int most) {
+static void emit_tables(FILE *out, const struct mo_wino *w) {
+    uint64_t widths = mo_wino_widths(w);
     fputs("typedef void columns_fn(const char *, const char *, char *, const char *, const f32 *, char *);\n",
           out);
     for (enum columns kind = 0; kind < COLUMNS; kind++) {
         if (kind == AGAIN && !w->kept) continue;
-        for (int t = least; t <= most; t++)
-            emit_columns(out, w, kind, t);
+        for (int t = 1; t <= w->cut; t++)
+            if (widths >> t & 1) emit_columns(out, w, kind, t);
         fprintf(out, "static columns_fn *const %s[] = {", tables[kind]);
-        for (int t = least; t <= most; t++)
-            fprintf(out, "%s_t%d, ", names[kind], t);
+        for (int t = 1; t <= w->cut; t++)
+            if (widths >> t & 1) fprintf(out, "[%d] = %s_t%d, ", t, names[kind], t);
         fputs("};\n", out);
     }
     fputs("static const f32 points[][2] = {", out);
@@ -110,44 +111,57 @@ static void emit_tables(FILE *out, const struct mo_wino *w, int least, int most)
     fputs("};\n\n", out);
 }
 
+int mo_wino_half_calls(const struct mo_wino *w, int class) {
+    int ends = !(class & MO_WINO_RIGHT), single = ends ? 1 + w->matrix.infinity : 0;
+    return mo_wino_class_rows(w, class) * ((mo_wino_class_cols(w, class) - single) / 2 + ends);
+}
+
+/* Classes of the rows, and of the columns by pair, those of the ends last. */
+static void emit_classes(FILE *out, const struct mo_wino *w) {
+    fputs("static const unsigned char row_class[] = {", out);
+    for (int r = 0; r < w->matrix.alpha; r++)
+        fprintf(out, "%d, ", mo_wino_class(w, r, 0));
+    fputs("}, col_class[] = {", out);
+    for (int k = 0; k < pairs_of(w); k++)
+        fprintf(out, "%d, ", mo_wino_class(w, 0, 2 * k + 1));
+    fputs("0};\n\n", out);
+}
+
 void mo_wino_emit_half(FILE *out, const struct mo_wino *w) {
-    int least, most;
     int64_t row = w->icb * 16 * LINES * 64, block = w->matrix.alpha * row;
     char ends_ahead[48] = "q";
     if (pairs_of(w) < LINES)
         snprintf(ends_ahead, sizeof ends_ahead, "j ? q : next + %lld", ll(pairs_of(w) * row / LINES));
-    mo_wino_cuts(w, &least, &most);
-    emit_tables(out, w, least, most);
-    fprintf(
-        out,
-        "static void multiply(const struct mo_kargs *a, i64 b0, i64 b1, i64 count, const char *V, char *M, "
-        "struct fetches *f) {\n"
-        "    const char *weights = a->weights;\n"
-        "    char *u = M + %lld;\n"
-        "    const i64 cuts = (count + %d) / %d;\n"
-        "    for (i64 r = 0; r < %d; r++)\n"
-        "        for (i64 b = b0; b < b1; b++) {\n"
-        "            const char *q = weights + b * %lld + r * %lld;\n"
-        "            const char *next = b + 1 < b1 ? q + %lld : weights + b0 * %lld + (r + 1) * %lld;\n",
-        ll(w->blocks * w->sets * w->m_block), w->cut - 1, w->cut, w->matrix.alpha, ll(block), ll(row),
-        ll(block), ll(block), ll(row));
-    fprintf(
-        out,
-        "            const char *row = V + r * %lld;\n"
-        "            char *m = M + (b - b0) * %lld + r * %lld;\n"
-        "            for (i64 k = 0; k <= %d; k++)\n"
-        "                for (i64 j = 0; j < cuts; j++) {\n"
-        "                    const i64 t = cut_at(j, count, cuts), n = cut_at(j + 1, count, cuts) - t - %d;\n"
-        "                    const char *x = row + t * %lld;\n",
-        ll(w->matrix.alpha * w->v_plane), ll(w->m_block), ll(w->matrix.alpha * w->m_plane), pairs_of(w),
-        least, ll(w->icb * 64));
+    emit_tables(out, w);
+    emit_classes(out, w);
+    fprintf(out,
+            "static void multiply(const struct mo_kargs *a, i64 b0, i64 b1, const struct span *spans, const "
+            "char *V, "
+            "char *M, struct fetches *f) {\n"
+            "    const char *weights = a->weights;\n"
+            "    char *u = M + %lld;\n"
+            "    for (i64 r = 0; r < %d; r++)\n"
+            "        for (i64 b = b0; b < b1; b++) {\n"
+            "            const char *q = weights + b * %lld + r * %lld;\n"
+            "            const char *next = b + 1 < b1 ? q + %lld : weights + b0 * %lld + (r + 1) * %lld;\n",
+            ll(w->blocks * w->sets * w->m_block), w->matrix.alpha, ll(block), ll(row), ll(block), ll(block),
+            ll(row));
+    fprintf(out,
+            "            for (i64 k = 0; k <= %d; k++) {\n"
+            "                const struct span *s = &spans[row_class[r] | col_class[k]];\n"
+            "                char *m = M + (b - b0) * %lld + r * %lld + s->at * 64;\n"
+            "                for (i64 j = 0; j < s->cuts; j++) {\n"
+            "                    const i64 t = cut_at(j, s), n = cut_at(j + 1, s) - t;\n"
+            "                    const char *x = V + r * %lld + t * %lld;\n",
+            pairs_of(w), ll(w->m_block), ll(w->matrix.alpha * w->m_plane), ll(w->matrix.alpha * w->v_plane),
+            ll(w->icb * 64));
     fprintf(out,
             "                    if (k == %d)\n"
             "                        ends[n](x, q, m + t * 64, %s, 0, u);\n"
             "                    else\n"
             "                        (%s)[n](x + (2 * k + 1) * %lld, q, m + (2 * k + 1) * %lld + t * 64,\n"
             "                            next + k * %lld, points[k], u);\n"
-            "                    fetch(a, f);\n                }\n        }\n}\n\n",
+            "                    fetch(a, f);\n                }\n            }\n        }\n}\n\n",
             pairs_of(w), ends_ahead, w->kept ? "j ? agains : pairs" : "pairs", ll(w->v_plane), ll(w->m_plane),
             ll(row / LINES));
 }

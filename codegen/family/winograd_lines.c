@@ -60,9 +60,8 @@ static bool is_paired(const struct mo_winograd *w, int i) {
     return i >= 1 && i < w->points - w->infinity;
 }
 
-/* y = BT x for vectors dx apart, stored dy apart. */
-static void emit_input_line(FILE *out, const struct mo_winograd *w) {
-    fputs("INLINE void input_line(const char *x, i64 dx, char *y, i64 dy) {\n", out);
+/* The variables y0, y1 ..: BT d. */
+static void emit_input_sums(FILE *out, const struct mo_winograd *w) {
     for (int i = 0; i < w->alpha; i++)
         fprintf(out, "    v d%d = load(x + %d * dx);\n", i, i);
     for (int i = 0; i < w->alpha; i++) {
@@ -91,18 +90,38 @@ static void emit_input_line(FILE *out, const struct mo_winograd *w) {
             print_assignment(out, "y", i + k, &s);
         }
     }
+}
+
+/* y = BT x for vectors dx apart, stored dy apart. */
+static void emit_input_line(FILE *out, const struct mo_winograd *w, const char *way) {
+    fprintf(out, "INLINE void input_%s%d(const char *x, i64 dx, char *y, i64 dy) {\n", way, w->m);
+    emit_input_sums(out, w);
     for (int i = 0; i < w->alpha; i++)
         fprintf(out, "    store(y + %d * dy, y%d);\n", i, i);
     fputs("}\n", out);
 }
 
-/* y[k] = AT x. */
-static void emit_output_line(FILE *out, const struct mo_winograd *w) {
-    fputs("INLINE void output_line(const char *x, i64 dx, v *y) {\n", out);
+/* The same to the columns of a row of planes: those that tails lack are elsewhere. */
+static void emit_input_row(FILE *out, const struct mo_wino *w, const struct mo_winograd *m) {
+    fprintf(out,
+            "INLINE void input_across%d(const char *x, i64 dx, char *all, char *whole) {\n    (void)whole;\n",
+            m->m);
+    emit_input_sums(out, m);
+    for (int i = 0; i < m->alpha; i++)
+        fprintf(out, "    store(%s + %lld, y%d);\n", mo_wino_class(w, 0, m->of[i]) ? "whole" : "all",
+                m->of[i] * (long long)w->v_plane, i);
+    fputs("}\n", out);
+}
+
+/* y[k] = AT x, of vectors dx apart; of planes: those that the tile has. */
+static void emit_output_line(FILE *out, const struct mo_winograd *w, const char *way, bool planes) {
+    fprintf(out, "INLINE void output_%s%d(const char *x, i64 dx, v *y) {\n", way, w->m);
     for (int i = 0; i < w->alpha; i++)
-        fprintf(out, "    v d%d = load(x + %d * dx);\n", i, i);
-    for (int i = 1; is_paired(w, i); i += 2)
-        fprintf(out, "    v e%d = d%d + d%d, o%d = d%d - d%d;\n", i, i, i + 1, i, i, i + 1);
+        fprintf(out, "    v d%d = load(x + %d * dx);\n", i, planes ? w->of[i] : i);
+    for (int i = 1; is_paired(w, i); i += 2) {
+        fprintf(out, "    v e%d = d%d + d%d;\n", i, i, i + 1);
+        if (w->m > 1) fprintf(out, "    v o%d = d%d - d%d;\n", i, i, i + 1);
+    }
     for (int k = 0; k < w->m; k++) {
         struct sum s = {0};
         for (int i = 0; i < w->alpha; i += 1 + is_paired(w, i))
@@ -115,6 +134,16 @@ static void emit_output_line(FILE *out, const struct mo_winograd *w) {
 }
 
 void mo_wino_emit_lines(FILE *out, const struct mo_wino *w) {
-    emit_input_line(out, &w->matrix);
-    emit_output_line(out, &w->matrix);
+    for (int tail = 0; tail < 2; tail++) {
+        const struct mo_winograd *down = tail ? &w->down : &w->matrix,
+                                 *across = tail ? &w->across : &w->matrix;
+        if (!tail || down->m < w->matrix.m) {
+            emit_input_line(out, down, "down");
+            emit_output_line(out, down, "down", true);
+        }
+        if (!tail || across->m < w->matrix.m) {
+            emit_input_row(out, w, across);
+            emit_output_line(out, across, "across", false);
+        }
+    }
 }

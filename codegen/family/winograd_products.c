@@ -44,49 +44,54 @@ static int short_blocks(const struct mo_wino *w) {
     return (int)(w->ocb % w->blocks);
 }
 
-/* products[last register tile is shorter][tiles - least] */
+/* products[last register tile is shorter][tiles] */
 static void emit_table(FILE *out, const struct mo_wino *w) {
-    int least, most, last = short_blocks(w);
-    mo_wino_cuts(w, &least, &most);
-    for (int t = least; t <= most; t++) {
+    uint64_t widths = mo_wino_widths(w);
+    int last = short_blocks(w);
+    for (int t = 1; t <= w->cut; t++) {
+        if (!(widths >> t & 1)) continue;
         if (w->ocb >= w->blocks) emit_product(out, w, w->blocks, t);
         if (last) emit_product(out, w, last, t);
     }
     fprintf(out,
             "typedef void product_fn(const char *, const char *, char *);\n"
             "static product_fn *const products[2][%d] = {\n",
-            most - least + 1);
+            w->cut + 1);
     for (int k = 0; k < 2; k++) {
         int blocks = k && last ? last : w->blocks;
         fputs("    {", out);
-        for (int t = least; t <= most; t++)
-            fprintf(out, "product_b%d_t%d, ", blocks, t);
+        for (int t = 1; t <= w->cut; t++)
+            if (widths >> t & 1) fprintf(out, "[%d] = product_b%d_t%d, ", t, blocks, t);
         fputs("},\n", out);
     }
     fputs("};\n\n", out);
 }
 
 void mo_wino_emit_products(FILE *out, const struct mo_wino *w) {
-    int least, most;
-    mo_wino_cuts(w, &least, &most);
     emit_table(out, w);
-    fprintf(out, "INLINE i64 filter_of(i64 p) { return cap(p / %d, %d) * %d + cap(p %% %d, %d); }\n\n",
+    fprintf(out,
+            "INLINE i64 filter_of(i64 p) { return cap(p / %d, %d) * %d + cap(p %% %d, %d); }\n"
+            "static const unsigned char class_of[] = {",
             w->matrix.alpha, w->matrix.lines - 1, w->matrix.lines, w->matrix.alpha, w->matrix.lines - 1);
+    for (int p = 0; p < w->square; p++)
+        fprintf(out, "%d, ", mo_wino_class(w, p / w->matrix.alpha, p % w->matrix.alpha));
     fprintf(
         out,
-        "static void multiply(const struct mo_kargs *a, i64 b0, i64 b1, i64 count, const char *V, char *M, "
-        "struct fetches *f) {\n"
-        "    const i64 cuts = (count + %d) / %d;\n"
-        "    for (i64 p = 0; p < %lld; p++)\n"
+        "};\n\n"
+        "static void multiply(const struct mo_kargs *a, i64 b0, i64 b1, const struct span *spans, const char "
+        "*V, char *M, struct fetches *f) {\n"
+        "    for (i64 p = 0; p < %lld; p++) {\n"
+        "        const struct span *s = &spans[class_of[p]];\n"
+        "        char *m = M + p * %lld + s->at * 64;\n"
         "        for (i64 b = b0; b < b1; b += %d)\n"
-        "            for (i64 j = 0; j < cuts; j++) {\n"
-        "                const i64 t = cut_at(j, count, cuts), n = cut_at(j + 1, count, cuts) - t;\n",
-        w->cut - 1, w->cut, ll(w->square), w->blocks);
+        "            for (i64 j = 0; j < s->cuts; j++) {\n"
+        "                const i64 t = cut_at(j, s), n = cut_at(j + 1, s) - t;\n",
+        ll(w->square), ll(w->m_plane), w->blocks);
     fprintf(out,
-            "                products[b + %d > b1][n - %d](V + p * %lld + t * %lld,\n"
-            "                    (const char *)a->weights + b * %lld + filter_of(p) * %lld,\n"
-            "                    M + (b - b0) * %lld + p * %lld + t * 64);\n"
-            "                fetch(a, f);\n            }\n}\n\n",
-            w->blocks, least, ll(w->v_plane), ll(w->icb * 64), ll(w->u_block), ll(w->u_plane), ll(w->m_block),
-            ll(w->m_plane));
+            "                products[b + %d > b1][n](V + p * %lld + t * %lld,\n"
+            "                    (const char *)a->weights + b * %lld + filter_of(p) * %lld, m + (b - b0) * "
+            "%lld + t "
+            "* 64);\n"
+            "                fetch(a, f);\n            }\n    }\n}\n\n",
+            w->blocks, ll(w->v_plane), ll(w->icb * 64), ll(w->u_block), ll(w->u_plane), ll(w->m_block));
 }

@@ -54,6 +54,38 @@ static void matrices_filter(void **state) {
     }
 }
 
+/* AT [(G g) . (BT d)] is the filter of d by g, for unit vectors, whatever part of the filters a tail uses. */
+static void check_tail(const struct mo_winograd *full, const struct mo_winograd *w) {
+    assert_int_equal(w->alpha, (w->m - 1) * w->stride + w->taps);
+    for (int k = 0; k < w->alpha; k++) {
+        assert_true(k ? w->of[k] > w->of[k - 1] : w->of[k] == 0);
+        assert_true(w->of[k] < full->alpha);
+    }
+    for (int tap = 0; tap < w->taps; tap++)
+        for (int at = 0; at < w->alpha; at++)
+            for (int y = 0; y < w->m; y++) {
+                double sum = 0;
+                for (int k = 0; k < w->alpha; k++)
+                    sum += w->at[y][k] * full->g[w->of[k]][tap] * w->bt[k][at];
+                assert_true(fabs(sum - (y * w->stride + tap == at)) < 1e-13);
+            }
+}
+
+static void tails_filter(void **state) {
+    (void)state;
+    struct mo_winograd full, w;
+    for (int i = 0; i < N_KINDS; i++) {
+        assert_true(mo_winograd_of(packing_of(i), &full));
+        assert_false(mo_winograd_tail(&full, 0, &w));
+        assert_false(mo_winograd_tail(&full, full.m, &w));
+        for (int m = 1; m < full.m; m++) {
+            bool even = (full.points - full.m + m) % 2 == 0;
+            assert_int_equal(mo_winograd_tail(&full, m, &w), full.infinity || !even);
+            if (full.infinity || !even) check_tail(&full, &w);
+        }
+    }
+}
+
 /* G g G^T of a filter at plane k; half transformed, G g at row k / taps and column k % taps. */
 static double transformed(const struct mo_winograd *w, const float *g, int k) {
     double sum = 0;
@@ -123,6 +155,7 @@ static void other_layers_are_refused(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(matrices_filter),
+        cmocka_unit_test(tails_filter),
         cmocka_unit_test(weights_are_transformed),
         cmocka_unit_test(other_layers_are_refused),
     };

@@ -95,6 +95,23 @@ static const struct {
      {{4, 1, 3, 16, 1, 0}, {4, 2, 2, 7, 1, 1024}, {5, 1, 13, 9, 2, 0, 1, 4}}},
     {{1, 16, 9, 17, 32, 3, 3, 1, 1, 1, 1, 1, 1, 1, 1, 1, MO_ACT_NONE, 0},
      {{6, 1, 2, 4, 2, 0}, {3, 2, 2, 9, 1, 0}, {6, 1, 4, 6, 1, 0, 1}}},
+    /* tails of one to five outputs, each way, in one block of tiles and in blocks without whole tiles */
+    {{2, 32, 20, 15, 48, 3, 3, 1, 1, 1, 1, 1, 1, 1, 1, 1, MO_ACT_RELU, 1},
+     {{6, 1, 3, 5, 2, 0}, {6, 2, 2, 24, 1, 0}, {6, 1, 13, 24, 2, 2048, 1}}},
+    {{3, 40, 13, 7, 40, 3, 3, 1, 1, 1, 1, 0, 1, 2, 1, 1, MO_ACT_SILU, 0},
+     {{6, 1, 2, 18, 1, 0}, {6, 1, 6, 3, 2, 1024}, {6, 3, 9, 4, 1, 2048}}},
+    {{1, 32, 17, 28, 64, 3, 3, 1, 1, 1, 1, 1, 1, 1, 1, 1, MO_ACT_NONE, 2},
+     {{4, 1, 3, 7, 2, 0}, {6, 2, 2, 3, 2, 1}, {6, 1, 13, 15, 2, 2048, 1}}},
+    {{2, 16, 11, 9, 32, 3, 3, 1, 1, 1, 1, 1, 2, 1, 1, 1, MO_ACT_CLIP, 0},
+     {{5, 1, 3, 4, 1, 0}, {5, 1, 5, 12, 2, 0}, {5, 1, 13, 3, 1, 2048, 1}}},
+    {{1, 16, 12, 38, 32, 3, 3, 1, 1, 1, 1, 1, 1, 1, 1, 1, MO_ACT_RELU, 1}, /* the right column only */
+     {{6, 1, 3, 6, 1, 0}, {6, 2, 2, 14, 1, 0}, {6, 1, 13, 14, 2, 2048, 1}}},
+    {{2, 16, 7, 8, 32, 3, 3, 1, 1, 1, 1, 1, 1, 1, 1, 1, MO_ACT_RELU, 0}, /* the bottom row only */
+     {{4, 1, 3, 3, 1, 0}, {2, 1, 5, 14, 2, 0}, {4, 1, 13, 4, 2, 2048, 1}}},
+    {{2, 32, 13, 21, 40, 5, 5, 1, 1, 1, 1, 2, 2, 2, 2, 1, MO_ACT_RELU, 0},
+     {{4, 1, 3, 9, 1, 0}, {4, 1, 5, 48, 2, 0}, {2, 2, 14, 20, 1, 2048}}},
+    {{2, 32, 13, 26, 40, 3, 3, 2, 2, 1, 1, 1, 1, 1, 1, 1, MO_ACT_RELU, 1},
+     {{5, 1, 3, 4, 1, 0}, {4, 1, 5, 16, 2, 0}, {4, 2, 14, 7, 1, 2048}}},
 };
 enum { N_CASES = sizeof cases / sizeof *cases };
 
@@ -188,14 +205,14 @@ static void errors_are_bounded(void **state) {
     for (size_t row = 0; row < sizeof most / sizeof *most; row++)
         for (int positive = 0; positive < 2; positive++) {
             const int m = most[row].m, taps = most[row].taps, pad = taps / 2, stride = most[row].stride;
-            const struct conv_shape shape = {1, 128, 12,  12,  32,  taps, taps, stride,      stride,
+            const struct conv_shape shape = {1, 128, 14,  15,  32,  taps, taps, stride,      stride,
                                              1, 1,   pad, pad, pad, pad,  1,    MO_ACT_NONE, 0};
             struct kernel k;
             struct mo_point point = {.knob = {m, 1, 3, 12, 1, 0, most[row].half}};
             double largest, rms;
             if (most[row].half && mo_isa_detect() != MO_ISA_AVX512) continue;
             open_kernel(&k, &shape, mo_isa_detect(), "gcc", &point, 5);
-            for (int i = 0; positive && i < 128 * 144; i++)
+            for (int i = 0; positive && i < 128 * 14 * 15; i++)
                 k.c.x[i] = fmaxf(k.c.x[i], 0);
             run(&k, 1);
             errors(&k, &largest, &rms);
@@ -298,6 +315,41 @@ static void points_are_ordered(void **state) {
     assert_false(family->takes(&p));
 }
 
+/* Tiles of an image of h x w: products they take, and every plane's tiles in one piece, block by block. */
+static void check_tiles(int h, int w, int m, bool half, int64_t planes) {
+    struct mo_problem p = {.isa = MO_ISA_AVX512, .n = 3, .c = 32, .h = h, .w = w, .o = 32, .oh = h, .ow = w};
+    p.kh = p.kw = 3, p.sh = p.sw = p.dh = p.dw = p.groups = 1;
+    struct mo_point point = {.knob = {m, 1, 9, 7, 1, 0, half}};
+    struct mo_wino t;
+    assert_true(mo_wino_describe(&p, &point, &t));
+    assert_int_equal(mo_wino_planes(&t), 3 * planes);
+    int64_t sum = 0;
+    for (int class = 0; class < t.kinds; class ++) {
+        int64_t at, n = mo_wino_span(&t, class, 0, t.tiles, &at), left = n;
+        sum += n * mo_wino_class_rows(&t, class) * mo_wino_class_cols(&t, class);
+        for (int64_t i = 0; i < t.tiles; i++) {
+            int64_t tile, one = mo_wino_span(&t, class, i, 1, &tile);
+            assert_int_equal(one, n && i >= at && i < at + n);
+            left -= one;
+        }
+        assert_int_equal(left, 0);
+    }
+    assert_int_equal(sum, 3 * planes);
+}
+
+static void tails_take_fewer_products(void **state) {
+    (void)state;
+    check_tiles(38, 38, 6, false, 52 * 52); /* tiles of 6 and one of 2: 8 products and 4 each way */
+    check_tiles(38, 38, 6, true, 52 * 52);
+    check_tiles(36, 42, 6, false, 48 * 56); /* none */
+    check_tiles(19, 36, 6, false, 27 * 48); /* one of 1 */
+    check_tiles(36, 19, 6, false, 48 * 27); /* to the right */
+    check_tiles(36, 19, 6, true, 48 * 28);  /* half transformed: both ends of the columns, or none */
+    check_tiles(5, 5, 6, false, 64);        /* no tile is whole */
+    check_tiles(14, 6, 5, false, 21 * 10);  /* 4 outputs have no points of their own, 1 has */
+    check_tiles(7, 8, 4, true, (6 + 5) * 12);
+}
+
 /* As in test_strassen.c: one point more for each packing that is listed with fewer units than cores. */
 static void many_cores_get_points(void **state) {
     (void)state;
@@ -333,9 +385,10 @@ static int open_case(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(gcc_kernels_match),  cmocka_unit_test(clang_kernels_match),
-        cmocka_unit_test(errors_are_bounded), cmocka_unit_test(odd_values_stay_in_their_tiles),
-        cmocka_unit_test(points_are_ordered), cmocka_unit_test(many_cores_get_points),
+        cmocka_unit_test(gcc_kernels_match),         cmocka_unit_test(clang_kernels_match),
+        cmocka_unit_test(errors_are_bounded),        cmocka_unit_test(odd_values_stay_in_their_tiles),
+        cmocka_unit_test(tails_take_fewer_products), cmocka_unit_test(points_are_ordered),
+        cmocka_unit_test(many_cores_get_points),
     };
     return cmocka_run_group_tests(tests, open_case, emit_case_close);
 }
