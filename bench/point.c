@@ -16,10 +16,16 @@ static json_t *tenant_json(const struct mo_bench_tenant *t, const struct mo_benc
     for (size_t i = 0; s->n_latency && i < sizeof quantiles / sizeof quantiles[0]; i++)
         json_array_append_new(q, json_pack("[f,f]", quantiles[i],
                                            mo_bench_percentile(s->latency_ms, s->n_latency, quantiles[i])));
-    return json_pack("{s:s, s:i, s:f, s:f, s:f, s:f, s:i, s:i, s:i, s:f, s:f, s:f, s:o}", "name", t->name,
-                     "n", s->n, "within_qos", s->within, "p50_ms", s->p50_ms, "p95_ms", s->p95_ms, "p99_ms",
-                     s->p99_ms, "shed", s->shed, "failed", s->failed, "unfinished", s->unfinished, "mean_ms",
-                     s->mean_ms, "max_ms", s->max_ms, "qps", rate, "quantiles", q);
+    json_t *out =
+        json_pack("{s:s, s:i, s:f, s:f, s:f, s:f, s:i, s:i, s:i, s:f, s:f, s:f, s:o}", "name", t->name, "n",
+                  s->n, "within_qos", s->within, "p50_ms", s->p50_ms, "p95_ms", s->p95_ms, "p99_ms",
+                  s->p99_ms, "shed", s->shed, "failed", s->failed, "unfinished", s->unfinished, "mean_ms",
+                  s->mean_ms, "max_ms", s->max_ms, "qps", rate, "quantiles", q);
+    if (s->n_entry)
+        json_object_set_new(out, "entry",
+                            json_pack("{s:f, s:f, s:f}", "p50_ms", s->entry_p50_ms, "p99_ms", s->entry_p99_ms,
+                                      "max_ms", s->entry_max_ms));
+    return out;
 }
 
 static json_t *point_json(const struct mo_bench_mix *mix, const struct mo_bench_score *s, double load,

@@ -29,13 +29,19 @@ static void point(const json_t *result, const json_t *p) {
     if (json_object_get(p, "bound"))
         printf("; no scheduler has more than %.2f %%", 100 * mo_doc_number(p, "bound"));
     printf("\n");
-    printf("  %-26s %7s %9s %9s %9s %9s %6s %6s\n", "tenant", "n", "within", "p50 ms", "p95 ms", "p99 ms",
-           "shed", "open");
-    json_array_foreach(json_object_get(p, "tenants"), i, t)
-        printf("  %-26.26s %7.0f %7.2f %% %9.2f %9.2f %9.2f %6.0f %6.0f\n", mo_doc_text(t, "name"),
+    printf("  %-26s %7s %9s %9s %9s %9s %6s %6s  %s\n", "tenant", "n", "within", "p50 ms", "p95 ms", "p99 ms",
+           "shed", "open", "until it began: p50, p99, max ms");
+    json_array_foreach(json_object_get(p, "tenants"), i, t) {
+        printf("  %-26.26s %7.0f %7.2f %% %9.2f %9.2f %9.2f %6.0f %6.0f", mo_doc_text(t, "name"),
                mo_doc_number(t, "n"), 100 * mo_doc_number(t, "within_qos"), mo_doc_number(t, "p50_ms"),
                mo_doc_number(t, "p95_ms"), mo_doc_number(t, "p99_ms"), mo_doc_number(t, "shed"),
                mo_doc_number(t, "unfinished"));
+        const json_t *entry = json_object_get(t, "entry"); /* peers do not say when they begin */
+        if (entry)
+            printf(" %9.2f %9.2f %9.2f", mo_doc_number(entry, "p50_ms"), mo_doc_number(entry, "p99_ms"),
+                   mo_doc_number(entry, "max_ms"));
+        printf("\n");
+    }
 }
 
 /* Loads asked for are shown tenant by tenant; the probes of a search only as one line each while they run. */

@@ -23,6 +23,7 @@ static int by_value(const void *pa, const void *pb) {
 static void add(struct mo_bench_tenant_score *t, int64_t at_ns, const struct mo_bench_record *r,
                 int64_t qos_ns, int64_t last_ns) {
     t->n++;
+    if (r->start_ns >= 0) t->entry_ms[t->n_entry++] = (double)(r->start_ns - at_ns) * 1e-6;
     bool finished = r->end_ns >= 0 && r->code == MOIRE_OK;
     if (!finished && (r->code == MOIRE_ESHED || r->code == MOIRE_EEXPIRED || r->code == MOIRE_EBUSY)) {
         t->shed++;
@@ -48,6 +49,10 @@ static void finish(struct mo_bench_tenant_score *t) {
     t->p95_ms = mo_bench_percentile(t->latency_ms, t->n_latency, 95);
     t->p99_ms = mo_bench_percentile(t->latency_ms, t->n_latency, 99);
     t->max_ms = t->n_latency ? t->latency_ms[t->n_latency - 1] : 0;
+    qsort(t->entry_ms, (size_t)t->n_entry, sizeof *t->entry_ms, by_value);
+    t->entry_p50_ms = mo_bench_percentile(t->entry_ms, t->n_entry, 50);
+    t->entry_p99_ms = mo_bench_percentile(t->entry_ms, t->n_entry, 99);
+    t->entry_max_ms = mo_bench_percentile(t->entry_ms, t->n_entry, 100);
     t->within = t->n ? (double)t->met / t->n : 1;
 }
 
@@ -61,7 +66,8 @@ static int reserve(const struct mo_env *env, const struct mo_bench_schedule *s, 
         for (int q = 0; q < s->n; q++)
             n += s->items[q].tenant == i;
         out->tenants[i].latency_ms = mo_alloc(env, ((size_t)n + 1) * sizeof(double));
-        if (!out->tenants[i].latency_ms) return MOIRE_ENOMEM;
+        out->tenants[i].entry_ms = mo_alloc(env, ((size_t)n + 1) * sizeof(double));
+        if (!out->tenants[i].latency_ms || !out->tenants[i].entry_ms) return MOIRE_ENOMEM;
     }
     return MOIRE_OK;
 }
@@ -105,8 +111,10 @@ int mo_bench_score(const struct mo_env *env, const struct mo_bench_schedule *sch
 }
 
 void mo_bench_score_free(const struct mo_env *env, struct mo_bench_score *score) {
-    for (int i = 0; i < score->n_tenants; i++)
+    for (int i = 0; i < score->n_tenants; i++) {
         mo_free(env, score->tenants[i].latency_ms);
+        mo_free(env, score->tenants[i].entry_ms);
+    }
     mo_free(env, score->tenants);
     memset(score, 0, sizeof *score);
 }

@@ -22,6 +22,10 @@ struct mo_bench_tenant_score {
     double mean_ms, p50_ms, p95_ms, p99_ms, max_ms;
     double *latency_ms; /* sorted; n - shed - failed of them */
     int n_latency;
+    /* From the scheduled arrival until the first work, of the queries that are known to have begun. */
+    double entry_p50_ms, entry_p99_ms, entry_max_ms;
+    double *entry_ms; /* sorted, n_entry of them */
+    int n_entry;
 };
 
 struct mo_bench_score {

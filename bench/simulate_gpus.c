@@ -20,17 +20,34 @@ static int describe(const struct mo_bench_machine *machine, struct mo_gpus *g, m
     return mo_gpus_finish(g, err);
 }
 
-/* The fastest time of one query by number of units, whatever the kind. */
-static int make_profile(struct mo_bench_gpu_side *side, struct mo_bench_gpu_tenant *t, moire_error *err) {
-    int most = 1;
+/* As many as a program of the live engine has (serve/gpu.c); qos_ns 0 = no target. */
+static int segments(const struct mo_bench_gpu_side *side, const struct mo_bench_gpu_tenant *t,
+                    int64_t qos_ns) {
+    int n = 1;
+    for (int k = 0; k < side->gpus.n_kinds; k++) {
+        const struct mo_plan_kind *kind = &side->gpus.kinds[k];
+        int share = mo_share_of_units(kind->sizes[0], kind->units);
+        int want = t->share[k] ? mo_share_segments(t->share[k], share, qos_ns) : 1;
+        if (want > n) n = want;
+    }
+    return n;
+}
+
+/* The fastest time of one query by number of units, whatever the kind, in equal segments. */
+static int make_profile(struct mo_bench_gpu_side *side, struct mo_bench_gpu_tenant *t, int64_t qos_ns,
+                        moire_error *err) {
+    int most = 1, n = segments(side, t, qos_ns);
+    int64_t part[MO_SHARE_SEGMENTS];
     for (int k = 0; k < side->gpus.n_kinds; k++)
         if (side->gpus.kinds[k].units > most) most = side->gpus.kinds[k].units;
-    t->profile = mo_profile_create(side->env, 1, most);
+    t->profile = mo_profile_create(side->env, n, most);
     if (!t->profile) return mo_fail(err, MOIRE_ENOMEM, "out of memory for a profile");
     for (int k = 0; k < side->gpus.n_kinds; k++)
         for (int u = 1; t->share[k] && u <= side->gpus.kinds[k].units; u++) {
             int64_t ns = mo_share_latency(t->share[k], 1, mo_share_of_units(u, side->gpus.kinds[k].units));
-            mo_profile_record(t->profile, u, &ns);
+            for (int i = 0; i < n; i++)
+                part[i] = ns * (i + 1) / n - ns * i / n;
+            mo_profile_record(t->profile, u, part);
         }
     mo_profile_finish(t->profile);
     return MOIRE_OK;
@@ -48,7 +65,7 @@ static int load(struct mo_bench_gpu_side *side, const struct mo_bench_machine *m
     if (!any)
         return mo_fail(err, MOIRE_EINVAL, "no profile of '%s' on any kind of GPU of machine '%s' (%s/%s.csv)",
                        t->model, machine->name, machine->gpus[0].profiles, t->model);
-    return make_profile(side, t, err);
+    return MOIRE_OK;
 }
 
 /* --- tenants -------------------------------------------------------------------------------------------- */
@@ -123,6 +140,10 @@ int mo_bench_gpu_side_open(const struct mo_env *env, const struct mo_bench_machi
         if (code) break;
         bad |= aim(out, mix, i, list);
         if (!t->app) out->tenant[out->first[i]].qos_ns = mix->qos_ns[i];
+    }
+    for (int i = 0; i < out->n && !code; i++) {
+        bool critical = mix->scenario.tenants[out->tenant[i].source].cls != MOIRE_BEST_EFFORT;
+        code = make_profile(out, &out->tenant[i], critical ? out->tenant[i].qos_ns : 0, err);
     }
     mix->calibration = json_pack("{s:b, s:o}", "gpus", 1, "tenants", list);
     if (!code && (bad || !mix->calibration)) code = mo_fail(err, MOIRE_ENOMEM, "out of memory");

@@ -14,7 +14,7 @@ struct mo_bench_gpu_tenant {
     int source, stage; /* tenant of the scenario, and of an application which stage; else -1 */
     int64_t qos_ns;    /* its part of the target */
     struct mo_share_profile *share[MO_PLAN_KINDS]; /* owned; NULL = it does not run there */
-    struct mo_profile *profile; /* whole model as one layer, batch 1, for the core's counts */
+    struct mo_profile *profile;                    /* a layer a segment, batch 1 */
 };
 
 struct mo_bench_gpu_side {

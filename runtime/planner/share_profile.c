@@ -273,6 +273,13 @@ int mo_share_knee(const struct mo_share_profile *p, const int *share, int n, int
     return knee;
 }
 
+int mo_share_segments(const struct mo_share_profile *p, int share, int64_t limit_ns) {
+    int64_t longest = mo_share_latency(p, p->max_batch, share);
+    if (limit_ns > 0 && longest > limit_ns) longest = limit_ns;
+    int64_t n = (longest - 1) / MO_SHARE_SEGMENT_NS + 1;
+    return (int)(n < 1 ? 1 : n > MO_SHARE_SEGMENTS ? MO_SHARE_SEGMENTS : n);
+}
+
 double mo_share_cost(const struct mo_share_profile *p, int share, int64_t limit_ns) {
     share = clamp(share, 0, MO_SHARE_WHOLE);
     double least = INFINITY;

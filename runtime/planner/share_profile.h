@@ -28,7 +28,9 @@
 enum {
     MO_SHARE_WHOLE = 1000, /* permille */
     MO_SHARE_BATCH = 256,  /* largest batch of a profile */
-    MO_SHARE_GRID = 64     /* most batches, and most shares, that were measured */
+    MO_SHARE_GRID = 64,    /* most batches, and most shares, that were measured */
+    MO_SHARE_SEGMENTS = 64,
+    MO_SHARE_SEGMENT_NS = 1000000
 };
 
 /* Longer than any run, and safe to add up. */
@@ -89,6 +91,10 @@ double mo_share_rate(const struct mo_share_profile *profile, int share, double s
  * square among its inner points, the smaller share of equals; n - 1 where the curve has none (fewer than
  * three shares, a straight line, nothing fits). */
 int mo_share_knee(const struct mo_share_profile *profile, const int *share, int n, int64_t limit_ns);
+/* Into how many segments of about equal time a model is cut so that none takes longer than
+ * MO_SHARE_SEGMENT_NS on that share, in its largest batch or, where that takes longer than limit_ns, in one
+ * that takes limit_ns (0 = no limit): 1 to MO_SHARE_SEGMENTS. */
+int mo_share_segments(const struct mo_share_profile *profile, int share, int64_t limit_ns);
 /* Share-seconds a query, the currency of planning: seconds of a whole GPU, the least over batches answered
  * within the limit; INFINITY when none is. */
 double mo_share_cost(const struct mo_share_profile *profile, int share, int64_t limit_ns);

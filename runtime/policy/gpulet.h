@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0
  * gpulet.h - serving on lets of GPUs: a planner cuts the GPUs each period, the server fills the lets.
  *
- * One server, six knobs (struct mo_gpulet_options): which planner; whether a batch begins as soon as its let
- * is idle (eager) or at the last moment at which it and one query more are still in time (deferred,
+ * One server, seven knobs (struct mo_gpulet_options): which planner; whether a batch begins as soon as its
+ * let is idle (eager) or at the last moment at which it and one query more are still in time (deferred,
  * Symphony); whether an idle let is lent to a tenant of the same GPU whose own lets are busy; whether
  * rates are stretched, up to twofold, as far as the GPUs can serve, and targets tightened, so that no let is
- * planned to be busy all the time while others lie idle; and how much variation of a batch the planner leaves
- * room for; and whether best-effort batches wait until they do no harm.  The period is the policy's
- * plan_period_ns.
+ * planned to be busy all the time while others lie idle; how much variation of a batch the planner leaves
+ * room for; whether best-effort batches wait until they do no harm; and whether long batches are cut at layer
+ * boundaries so that urgent ones may enter.  The period is the policy's plan_period_ns.
  *
- * gpulet_plan.c estimates rates and plans, gpulet.c fills lets and holds the rows of the table. */
+ * gpulet_plan.c estimates rates and plans, gpulet.c fills lets, gpulet_cut.c cuts, gpulet_rows.c holds the
+ * rows of the table. */
 #ifndef MO_GPULET_H
 #define MO_GPULET_H
 #include "runtime/policy/policy.h"
@@ -19,6 +20,7 @@ struct mo_gpulet_options {
     bool deferred, lend, stretch;
     double burst; /* mo_plan_view.burst */
     bool careful; /* best-effort batches begin by Orion's rule (gpulet_harm.c), else like any other */
+    bool cut;     /* at layer boundaries, where an urgent tenant of the let gains by it (gpulet_cut.c) */
 };
 
 enum { MO_GPULET_NAME = 8 };
@@ -30,6 +32,7 @@ struct mo_gpulet_state {
     double planned[MO_PLAN_TENANTS];  /* the rates that the latest plan was made for, before any stretch */
     double rate[MO_PLAN_TENANTS];     /* queries/s, forgetting over ten seconds; negative = not known yet */
     int64_t best_ns[MO_PLAN_TENANTS]; /* a query on the tenant's fastest let; MO_SHARE_NEVER = it has none */
+    int overtaken[MO_PLAN_TENANTS];   /* batches that went before the tenant's cut one since its last block */
     bool begun, ask;                  /* a first plan was made; `fresh` waits to be asked for */
     struct mo_lets_plan fresh;
     /* the planner's view */
@@ -40,6 +43,10 @@ struct mo_gpulet_state {
 void mo_gpulet_init(void *state, const struct mo_view *view);
 /* Brings the rates up to date and plans when the plan in force does not fit them any more. */
 void mo_gpulet_plan(void *state, const struct mo_view *view);
+
+/* mo_policy.dispatch of every row. */
+void mo_gpulet_dispatch(void *state, const struct mo_view *view, const struct mo_event *event,
+                        struct mo_decisions *out);
 
 /* Would a best-effort batch on that let do the latency-critical ones that run on its GPU no harm? */
 bool mo_gpulet_harmless(const struct mo_view *view, const struct mo_planned_let *let, int tenant, int batch);

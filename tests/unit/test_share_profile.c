@@ -149,6 +149,18 @@ static void searches_agree_with_trying_all(void **state) {
     }
 }
 
+/* A millisecond each, of the longest batch or of what the limit allows. */
+static void long_models_have_more_segments(void **state) {
+    (void)state;
+    struct mo_share_profile *p = three_by_three();
+    assert_int_equal(mo_share_segments(p, 1000, 0), 16);
+    assert_int_equal(mo_share_segments(p, 500, 0), 26);
+    assert_int_equal(mo_share_segments(p, 1000, 5 * MS + 1), 6);
+    assert_int_equal(mo_share_segments(p, 1000, 1), 1);
+    assert_int_equal(mo_share_segments(p, 100, 0), MO_SHARE_SEGMENTS);
+    mo_share_destroy(p);
+}
+
 /* Twice as fast up to 400, hardly faster above. */
 static void the_knee_is_where_the_rate_stops_to_grow(void **state) {
     (void)state;
@@ -206,6 +218,7 @@ static void neighbours_slow_down_by_what_they_use(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(measured_points_are_exact_and_lines_join_them),
+        cmocka_unit_test(long_models_have_more_segments),
         cmocka_unit_test(holes_take_the_ratio_of_their_neighbours),
         cmocka_unit_test(a_batch_without_times_is_named),
         cmocka_unit_test(searches_agree_with_trying_all),

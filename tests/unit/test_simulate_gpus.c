@@ -77,6 +77,44 @@ static void applications_go_through_their_stages(void **state) {
     mo_bench_simulation_close(&m);
 }
 
+/* How long the urgent model of gpulet-urgent waits for its start, ms: the 99th of a hundred, and the most. */
+static void entry(const char *policy, double *p99, double *most) {
+    struct mo_bench_simulation m;
+    struct mo_bench_schedule s;
+    struct mo_bench_score score;
+    int64_t cut;
+    struct mo_bench_simulate_options o =
+        options("bench/scenarios/gpulet-urgent.json", "bench/machines/gpus1-2080ti-turns.json", policy);
+    assert_int_equal(mo_bench_simulation_open(the_env(), &o, &m, NULL), MOIRE_OK);
+    draw(&m, 1, &s);
+    struct mo_bench_record *r = calloc((size_t)s.n, sizeof *r);
+    assert_int_equal(mo_bench_simulate_play(&m, mo_policy_find(policy), 1, &s, -1, r, &cut, NULL, NULL),
+                     MOIRE_OK);
+    assert_int_equal(
+        mo_bench_score(the_env(), &s, r, m.mix.qos_ns, m.mix.scenario.n_tenants, cut, &score, NULL),
+        MOIRE_OK);
+    const struct mo_bench_tenant_score *urgent = &score.tenants[0];
+    assert_true(urgent->n_entry == urgent->n && urgent->n > 100);
+    *p99 = urgent->entry_p99_ms;
+    *most = urgent->entry_max_ms;
+    print_message("%s: %.2f ms, %.2f at most\n", policy, *p99, *most);
+    mo_bench_score_free(the_env(), &score);
+    mo_bench_schedule_free(the_env(), &s);
+    mo_bench_simulation_close(&m);
+    free(r);
+}
+
+static void long_batches_are_cut_for_urgent_queries(void **state) {
+    (void)state;
+    static const char *const pairs[][2] = {{"moire-gpu", "moire-gpu-cut"}, {"sbp", "sbp-cut"}};
+    for (int i = 0; i < 2; i++) {
+        double whole, cut, longest, most;
+        entry(pairs[i][0], &whole, &longest);
+        entry(pairs[i][1], &cut, &most);
+        assert_true(cut < 2.1 && cut < whole / 2 && most < longest / 2);
+    }
+}
+
 static void cores_take_part_beside_gpus(void **state) {
     (void)state;
     struct mo_bench_simulation m;
@@ -126,6 +164,7 @@ static void what_cannot_be_simulated_is_named(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(applications_go_through_their_stages),
+        cmocka_unit_test(long_batches_are_cut_for_urgent_queries),
         cmocka_unit_test(cores_take_part_beside_gpus),
         cmocka_unit_test(what_cannot_be_simulated_is_named),
     };

@@ -11,7 +11,7 @@ $(B)/tests/test_history: $(B)/obj/tests/history/test_history.o $(HISTORY_OBJ) $(
 	$(CC) $(LDFLAGS) -o $@ $^ -lcmocka $(LDLIBS)
 
 # Tests of batches have their events checked too.
-$(B)/tests/test_batch $(B)/tests/test_lets $(B)/tests/test_engine_gpu: $(HISTORY_OBJ) $(B)/obj/tests/history/recorded.o
+$(B)/tests/test_batch $(B)/tests/test_lets $(B)/tests/test_gpulet_cut $(B)/tests/test_engine_gpu: $(HISTORY_OBJ) $(B)/obj/tests/history/recorded.o
 
 $(B)/obj/tests/history/test_history.o: | $(B)/gen/onnx.pb-c.h
 # Tests that build models see the generated messages too.

@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * gpulet_rows.c - the policies on machines of GPUs, one row each. */
+#include "runtime/policy/gpulet.h"
+
+/* planner, deferred, lend, stretch, burst, careful, cut */
+static const struct mo_gpulet_options options[] = {
+    {"sbp", false, false, false, 0, false, false},        {"sbp-half", false, false, false, 0, false, false},
+    {"selftune", false, false, false, 0, false, false},   {"gpulet", false, false, false, 0, false, false},
+    {"gpulet-int", false, false, false, 0, false, false}, {"ideal", false, false, false, 0, false, false},
+    {"moire-gpu", false, true, true, 0, false, false},    {"moire-gpu", false, false, true, 0, false, false},
+    {"moire-gpu", true, true, true, 0, false, false},     {"moire-gpu", true, false, true, 0, false, false},
+    {"moire-gpu", false, true, false, 0, false, false},   {"moire-gpu", false, true, false, 2, false, false},
+    {"gpulet-int", false, false, true, 0, false, false},  {"moire-gpu", false, true, true, 0, true, false},
+    {"moire-gpu", false, true, true, 0, false, true},     {"sbp", false, false, false, 0, false, true},
+};
+enum {
+    SBP,
+    SBP_HALF,
+    SELFTUNE,
+    GPULET,
+    GPULET_INT,
+    IDEAL,
+    MOIRE,
+    OWN,
+    DEFERRED,
+    DEFERRED_OWN,
+    TIGHT,
+    ROOMY,
+    STRETCHED,
+    CAREFUL,
+    CUT,
+    SBP_CUT
+};
+
+#define SERVER(label, text, which, seconds)                                                                  \
+    {                                                                                                        \
+        .name = (label), .description = (text), .gpus = true, .options = &options[which],                    \
+        .state_bytes = sizeof(struct mo_gpulet_state), .init = mo_gpulet_init, .plan = mo_gpulet_plan,       \
+        .plan_period_ns = (seconds)*INT64_C(1000000000), .dispatch = mo_gpulet_dispatch                      \
+    }
+
+static const struct mo_policy servers[] = {
+    SERVER("moire-gpu", "lets by the planner moire-gpu, eager batches, idle lets lent, every 20 s", MOIRE,
+           20),
+    SERVER("moire-gpu-5s", "the same, planned every 5 s", MOIRE, 5),
+    SERVER("moire-gpu-1s", "the same, planned every second", MOIRE, 1),
+    SERVER("moire-gpu-own", "moire-gpu, no let is lent", OWN, 20),
+    SERVER("moire-gpu-deferred", "moire-gpu, batches begin at the last moment", DEFERRED, 20),
+    SERVER("moire-gpu-deferred-own", "moire-gpu, deferred, no let is lent", DEFERRED_OWN, 20),
+    SERVER("moire-gpu-tight", "moire-gpu, planned for the rates as they are", TIGHT, 20),
+    SERVER("moire-gpu-roomy", "moire-gpu, not stretched, batches two deviations larger than the mean", ROOMY,
+           20),
+    SERVER("gpulet-int", "lets by gpu-let's algorithm with interference", GPULET_INT, 20),
+    SERVER("gpulet-int-stretched", "gpulet-int, rates stretched as far as the GPUs serve", STRETCHED, 20),
+    SERVER("gpulet", "lets by gpu-let's algorithm", GPULET, 20),
+    SERVER("selftune", "lets by guided self-tuning", SELFTUNE, 20),
+    SERVER("sbp", "squishy bin packing, whole GPUs", SBP, 20),
+    SERVER("sbp-half", "squishy bin packing, half GPUs", SBP_HALF, 20),
+    SERVER("moire-gpu-careful", "moire-gpu, best-effort batches by Orion's rule", CAREFUL, 20),
+    SERVER("moire-gpu-cut", "moire-gpu, long batches cut at layers so that urgent ones may enter", CUT, 20),
+    SERVER("sbp-cut", "sbp, long batches cut at layers so that urgent ones may enter", SBP_CUT, 20),
+    SERVER("ideal", "lets by exhaustive search", IDEAL, 20),
+};
+
+const struct mo_policy *const *mo_policy_servers(void) {
+    enum { N = sizeof servers / sizeof *servers };
+    static const struct mo_policy *const rows[N + 1] = {
+        &servers[0],  &servers[1],  &servers[2],  &servers[3],  &servers[4],  &servers[5],
+        &servers[6],  &servers[7],  &servers[8],  &servers[9],  &servers[10], &servers[11],
+        &servers[12], &servers[13], &servers[14], &servers[15], &servers[16], &servers[17]};
+    return rows;
+}
