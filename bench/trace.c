@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
- * trace.c - the reader of trace.h: one pass over the lines; queries are found by handle in a hash table. */
+ * trace.c - the reader of trace.h: one pass over the lines; queries are found by handle in a hash table.
+ * Remarks are read by trace_head.c. */
 #define _GNU_SOURCE
-#include "bench/trace.h"
+#include "bench/trace_impl.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -9,152 +10,17 @@
 #include "runtime/base/file.h"
 #include "runtime/sched/events.h"
 
-enum { MAX_FIELDS = 9, MAX_LAYERS = 1 << 16, MAX_TRACE_CORES = 1024 };
 static const double stall_ns = 1e7, stall_ratio = 8;
 
-struct reader {
-    const struct mo_env *env;
-    const char *path;
-    int line;
-    int64_t events, end; /* counted, and as the last line says: -1 = not seen */
-    struct mo_trace *t;
-    int64_t submitted; /* arrival of the latest SUBMIT */
-    int *table;        /* index + 1 into queries, by handle; a power of two entries */
-    size_t mask;
-    struct running {
-        uint64_t query;
-        int64_t start, ended;
-    } * running;                 /* by core */
-    double waits[2], n_waits[2]; /* from decisions to first layers; [1]: of a query's first block */
-    double late;                 /* arrivals */
-    moire_error *err;
-};
-
-static int fail(const struct reader *r, const char *why) {
-    return mo_fail(r->err, MOIRE_EFORMAT, "%s:%d: %s", r->path, r->line, why);
-}
-
-/* Reads a whole number at *at and steps over it and one separator. */
-static bool number(const char **at, int64_t min, int64_t max, int64_t *out) {
-    char *end;
-    errno = 0;
-    long long v = strtoll(*at, &end, 10);
-    if (errno || end == *at || v < min || v > max || (*end && !strchr(" ,:", *end))) return false;
-    *at = *end ? end + 1 : end;
-    *out = v;
-    return true;
-}
-
-static bool starts(const char **at, const char *key) {
-    size_t n = strlen(key);
-    if (strncmp(*at, key, n) != 0) return false;
-    *at += n;
-    return true;
-}
-
-/* --- what comes before the events ----------------------------------------------------------------------- */
-static int read_tenant(struct reader *r, const char *at) {
-    int64_t index, layers, qos, best_effort, shed, priority;
-    if (!number(&at, 0, MO_BENCH_MAX_TENANTS - 1, &index) || !number(&at, 1, MAX_LAYERS, &layers) ||
-        !number(&at, 0, INT64_MAX, &qos) || !number(&at, 0, 1, &best_effort) || !number(&at, 0, 1, &shed) ||
-        !number(&at, INT32_MIN, INT32_MAX, &priority) || !*at)
-        return fail(r, "not \"# tenant INDEX LAYERS QOS_NS BEST_EFFORT SHED_LATE PRIORITY NAME\"");
-    struct mo_trace_tenant *t = &r->t->tenants[index];
-    if (t->name[0]) return fail(r, "a tenant is named twice");
-    t->n_layers = (int)layers;
-    t->qos_ns = qos;
-    t->best_effort = best_effort;
-    t->shed_late = shed;
-    t->priority = (int)priority;
-    strncpy(t->name, at, sizeof t->name - 1);
-    if (index >= r->t->n_tenants) r->t->n_tenants = (int)index + 1;
-    return MOIRE_OK;
-}
-
-static int read_profile(struct reader *r, const char *at) {
-    int64_t index, cores, ns;
-    if (!number(&at, 0, r->t->n_tenants - 1, &index) || !number(&at, 1, MAX_TRACE_CORES, &cores))
-        return fail(r, "not \"# profile INDEX CORES NS,...\" of a tenant named before");
-    struct mo_trace_tenant *t = &r->t->tenants[index];
-    if (t->n_counts == 64 || (t->n_counts && cores <= t->counts[t->n_counts - 1]))
-        return fail(r, "the core counts of a profile must rise");
-    int64_t *times = mo_region_array(r->t->region, (size_t)t->n_layers, sizeof *times);
-    if (!times) return mo_fail(r->err, MOIRE_ENOMEM, "%s: out of memory", r->path);
-    for (int l = 0; l < t->n_layers; l++) {
-        if (!number(&at, 1, INT64_MAX / MAX_LAYERS, &ns))
-            return fail(r, "a profile has fewer times than its tenant layers, or one that is not positive");
-        times[l] = ns;
-    }
-    if (*at) return fail(r, "a profile has more times than its tenant layers");
-    t->counts[t->n_counts] = (int)cores;
-    t->times[t->n_counts++] = times;
-    return MOIRE_OK;
-}
-
-static int read_cold(struct reader *r, const char *at) {
-    int64_t index;
-    if (!number(&at, 0, r->t->n_tenants - 1, &index))
-        return fail(r, "not \"# cold INDEX BYTES:NS,...\" of a tenant named before");
-    struct mo_trace_tenant *t = &r->t->tenants[index];
-    if (t->bytes) return fail(r, "a second '# cold' line of a tenant");
-    t->bytes = mo_region_array(r->t->region, (size_t)t->n_layers, sizeof *t->bytes);
-    t->cold = mo_region_array(r->t->region, (size_t)t->n_layers, sizeof *t->cold);
-    if (!t->bytes || !t->cold) return mo_fail(r->err, MOIRE_ENOMEM, "%s: out of memory", r->path);
-    for (int l = 0; l < t->n_layers; l++)
-        if (!number(&at, 0, INT64_MAX / MAX_LAYERS, &t->bytes[l]) ||
-            !number(&at, 0, INT64_MAX / MAX_LAYERS, &t->cold[l]))
-            return fail(r, "fewer pairs of bytes and times than the tenant has layers, or one below 0");
-    return *at ? fail(r, "more pairs of bytes and times than the tenant has layers") : MOIRE_OK;
-}
-
-/* "SOURCE NAME,NAME": what this version calls them, too. */
-static int read_counters(struct reader *r, const char *at) {
-    for (const struct mo_source *const *s = mo_sources(); *s; s++) {
-        const char *name = at;
-        if (!(*s)->open || !starts(&name, (*s)->name) || !starts(&name, " ")) continue;
-        for (int i = 0; i < (*s)->n; i++)
-            if (!starts(&name, (*s)->observable[i]) || !starts(&name, i + 1 < (*s)->n ? "," : ""))
-                return fail(r, "a source whose counters are not those that this version knows");
-        if (*name || r->t->source) return fail(r, "more counters than the source has, or a second source");
-        r->t->source = *s;
-        return MOIRE_OK;
-    }
-    return fail(r, "counters of a source that this version does not know");
-}
-
-static int read_remark(struct reader *r, const char *at) {
-    int64_t v;
-    if (starts(&at, "# tenant ")) return read_tenant(r, at);
-    if (starts(&at, "# profile ")) return read_profile(r, at);
-    if (starts(&at, "# cold ")) return read_cold(r, at);
-    if (starts(&at, "# counters ")) return read_counters(r, at);
-    if (starts(&at, "# policy ")) {
-        strncpy(r->t->policy, at, sizeof r->t->policy - 1);
-    } else if (starts(&at, "# cores ")) {
-        if (!number(&at, 1, MAX_TRACE_CORES, &v)) return fail(r, "not a number of cores");
-        r->t->cores = (int)v;
-    } else if (starts(&at, "# cache ")) {
-        if (!number(&at, 0, INT64_MAX, &r->t->cache)) return fail(r, "not a number of bytes");
-    } else if (starts(&at, "# since ")) {
-        if (!number(&at, 0, INT64_MAX, &r->t->since)) return fail(r, "not a time");
-    } else if (starts(&at, "# dropped ")) {
-        if (!number(&at, 0, INT64_MAX, &v)) return fail(r, "not a number of events");
-        if (v) return fail(r, "events were lost: record a shorter run, or with more events");
-    } else if (starts(&at, "# end ")) {
-        if (!number(&at, 0, INT64_MAX, &r->end)) return fail(r, "not a number of events");
-    }
-    return MOIRE_OK;
-}
-
 /* --- events --------------------------------------------------------------------------------------------- */
-static size_t slot_of(const struct reader *r, uint64_t handle) {
+static size_t slot_of(const struct mo_trace_reader *r, uint64_t handle) {
     size_t at = (handle * UINT64_C(0x9e3779b97f4a7c15) >> 20) & r->mask;
     while (r->table[at] && r->t->queries[r->table[at] - 1].handle != handle)
         at = (at + 1) & r->mask;
     return at;
 }
 
-static struct mo_trace_query *find(const struct reader *r, uint64_t handle) {
+static struct mo_trace_query *find(const struct mo_trace_reader *r, uint64_t handle) {
     int i = r->table[slot_of(r, handle)];
     return i ? &r->t->queries[i - 1] : NULL;
 }
@@ -168,8 +34,8 @@ struct event {
 static bool read_event(const char *at, struct event *e) {
     int64_t seq, ring, query;
     char *end;
-    if (!number(&at, 0, INT64_MAX, &seq) || !number(&at, 0, INT64_MAX, &e->time) ||
-        !number(&at, 0, INT16_MAX, &ring))
+    if (!mo_trace_number(&at, 0, INT64_MAX, &seq) || !mo_trace_number(&at, 0, INT64_MAX, &e->time) ||
+        !mo_trace_number(&at, 0, INT16_MAX, &ring))
         return false;
     const char *space = strchr(at, ' ');
     size_t n = space ? (size_t)(space - at) : 0;
@@ -180,16 +46,19 @@ static bool read_event(const char *at, struct event *e) {
     e->query = strtoull(space + 1, &end, 10);
     query = end != space + 1 && *end == ' ' && !errno;
     at = end + (query != 0);
-    return query && number(&at, -1, INT32_MAX, &e->tenant) && number(&at, INT64_MIN, INT64_MAX, &e->a) &&
-           number(&at, INT64_MIN, INT64_MAX, &e->b) && number(&at, INT64_MIN, INT64_MAX, &e->c) && !*at;
+    return query && mo_trace_number(&at, -1, INT32_MAX, &e->tenant) &&
+           mo_trace_number(&at, INT64_MIN, INT64_MAX, &e->a) &&
+           mo_trace_number(&at, INT64_MIN, INT64_MAX, &e->b) &&
+           mo_trace_number(&at, INT64_MIN, INT64_MAX, &e->c) && !*at;
 }
 
 /* A query has arrived; handle 0: it was refused. */
-static int on_arrival(struct reader *r, const struct event *e, uint64_t handle, int64_t arrival, int code) {
+static int on_arrival(struct mo_trace_reader *r, const struct event *e, uint64_t handle, int64_t arrival,
+                      int code) {
     struct mo_trace *t = r->t;
     r->late += (double)(e->time - arrival);
     if (e->tenant < 0 || e->tenant >= t->n_tenants || !t->tenants[e->tenant].name[0])
-        return fail(r, "a query of a tenant that the trace does not name");
+        return mo_trace_fail(r, "a query of a tenant that the trace does not name");
     t->queries[t->n_queries++] = (struct mo_trace_query){.handle = handle,
                                                          .arrival = arrival,
                                                          .accepted = e->time > arrival ? e->time : arrival,
@@ -197,7 +66,7 @@ static int on_arrival(struct reader *r, const struct event *e, uint64_t handle, 
                                                          .code = code};
     if (!handle) return MOIRE_OK;
     size_t at = slot_of(r, handle);
-    if (r->table[at]) return fail(r, "a query is accepted twice");
+    if (r->table[at]) return mo_trace_fail(r, "a query is accepted twice");
     r->table[at] = t->n_queries;
     return MOIRE_OK;
 }
@@ -212,7 +81,7 @@ static double predicted(const struct mo_trace_tenant *t, int cores, int64_t begi
 }
 
 /* The first core of a block to begin tells how long that took. */
-static void note_start(struct reader *r, struct mo_trace_query *q, const struct event *e) {
+static void note_start(struct mo_trace_reader *r, struct mo_trace_query *q, const struct event *e) {
     if ((int)e->c < q->lead) q->lead = (int)e->c;
     if (!q->decided) return;
     bool first = !q->began;
@@ -238,8 +107,8 @@ static void note_block(struct mo_trace *t, const struct mo_trace_query *q, doubl
 }
 
 /* A core has ended its part of a block. */
-static void note_end(struct reader *r, struct mo_trace_query *q, const struct event *e, int64_t start,
-                     double solo) {
+static void note_end(struct mo_trace_reader *r, struct mo_trace_query *q, const struct event *e,
+                     int64_t start, double solo) {
     struct mo_trace *t = r->t;
     double took = (double)(e->time - start);
     t->block_ns += took;
@@ -253,67 +122,69 @@ static void note_end(struct reader *r, struct mo_trace_query *q, const struct ev
     if (--q->left == 0) note_block(t, q, solo, whole > solo + stall_ns && whole > stall_ratio * solo);
 }
 
-static int on_block(struct reader *r, const struct event *e, bool begins) {
+static int on_block(struct mo_trace_reader *r, const struct event *e, bool begins) {
     struct mo_trace_query *q = find(r, e->query);
-    if (e->c < 0 || e->c >= r->t->cores) return fail(r, "a block on a core that is not there");
-    struct running *b = &r->running[e->c];
+    if (e->c < 0 || e->c >= r->t->cores) return mo_trace_fail(r, "a block on a core that is not there");
+    struct mo_trace_running *b = &r->running[e->c];
     bool ended = !begins && q && b->query == e->query;
-    struct running was = *b;
+    struct mo_trace_running was = *b;
     if (begins && q) note_start(r, q, e);
-    *b = (struct running){begins ? e->query : 0, e->time, begins ? was.ended : e->time};
+    *b = (struct mo_trace_running){begins ? e->query : 0, e->time, begins ? was.ended : e->time};
     if (!ended) return MOIRE_OK;
     const struct mo_trace_tenant *t = &r->t->tenants[q->tenant];
     if (e->a < 0 || e->b > t->n_layers || e->a >= e->b)
-        return fail(r, "a block of layers that are not there");
+        return mo_trace_fail(r, "a block of layers that are not there");
     double solo = predicted(t, q->cores, e->a, e->b);
     if (solo > 0) note_end(r, q, e, was.start, solo);
     return MOIRE_OK;
 }
 
 /* --- pressure ------------------------------------------------------------------------------------------- */
-static int on_pressure(struct reader *r, const struct event *e) {
+static int on_pressure(struct mo_trace_reader *r, const struct event *e) {
     struct mo_trace *t = r->t;
     if (e->a < 0 || e->a > MO_EVENT_UNIT || e->b < 0 || e->b > 1)
-        return fail(r, "a pressure out of 0 to 1000000 millionths, or of an unknown origin");
+        return mo_trace_fail(r, "a pressure out of 0 to 1000000 millionths, or of an unknown origin");
     if (t->n_pressures && e->time < t->pressures[t->n_pressures - 1].time)
-        return fail(r, "the time of the pressure goes back");
+        return mo_trace_fail(r, "the time of the pressure goes back");
     t->pressures[t->n_pressures++] =
         (struct mo_trace_pressure){e->time, (double)e->a / MO_EVENT_UNIT, e->b == 1};
     return MOIRE_OK;
 }
 
-static int on_counters(struct reader *r, const struct event *e) {
+static int on_counters(struct mo_trace_reader *r, const struct event *e) {
     struct mo_trace *t = r->t;
     const int64_t v[MO_OBSERVABLES] = {e->a, e->b, e->c};
-    if (!t->source) return fail(r, "counters that no '# counters' line names");
+    if (!t->source) return mo_trace_fail(r, "counters that no '# counters' line names");
     if (t->n_counters && e->time < t->counters[t->n_counters - 1].time)
-        return fail(r, "the time of the counters goes back");
+        return mo_trace_fail(r, "the time of the counters goes back");
     struct mo_trace_counters *to = &t->counters[t->n_counters++];
     to->time = e->time;
     for (int i = 0; i < MO_OBSERVABLES; i++) {
-        if (v[i] < 0 || (i >= t->source->n && v[i])) return fail(r, "counters that the source does not have");
+        if (v[i] < 0 || (i >= t->source->n && v[i]))
+            return mo_trace_fail(r, "counters that the source does not have");
         to->value[i] = (double)v[i] / MO_EVENT_UNIT;
     }
     return MOIRE_OK;
 }
 
-static int on_versions(struct reader *r, const struct event *e) {
+static int on_versions(struct mo_trace_reader *r, const struct event *e) {
     const struct mo_trace_query *q = find(r, e->query);
     int64_t n = e->c;
     if (n < 1 || n > MO_EVENT_VERSIONS || e->b < 0 || e->b >> 3 * n)
-        return fail(r, "not the versions of 1 to 20 layers");
+        return mo_trace_fail(r, "not the versions of 1 to 20 layers");
     if (!q) return MOIRE_OK;
     if (e->a < 0 || e->a > r->t->tenants[q->tenant].n_layers - n)
-        return fail(r, "versions of layers that are not there");
+        return mo_trace_fail(r, "versions of layers that are not there");
     for (int64_t digits = e->b; digits; digits >>= 3)
         r->t->adapted += (digits & 7) != 0;
     return MOIRE_OK;
 }
 
-static int on_event(struct reader *r, const char *line) {
+static int on_event(struct mo_trace_reader *r, const char *line) {
     struct event e;
-    if (!read_event(line, &e)) return fail(r, "not an event: \"seq time ring KIND query tenant a b c\"");
-    if (!r->t->cores) return fail(r, "events before the '# cores' line");
+    if (!read_event(line, &e))
+        return mo_trace_fail(r, "not an event: \"seq time ring KIND query tenant a b c\"");
+    if (!r->t->cores) return mo_trace_fail(r, "events before the '# cores' line");
     r->events++;
     bool counts = e.time >= r->t->since;
     if (!strcmp(e.kind, "SUBMIT")) r->submitted = e.a;
@@ -333,7 +204,7 @@ static int on_event(struct reader *r, const char *line) {
         q->left = q->cores;
         q->lead = r->t->cores;
         if (e.a < 0 || e.a >= e.b || e.b > r->t->tenants[q->tenant].n_layers)
-            return fail(r, "a dispatch of layers that are not there");
+            return mo_trace_fail(r, "a dispatch of layers that are not there");
         r->t->layers += e.b - e.a;
     } else if (!strcmp(e.kind, "RESOLVE")) {
         q->end = e.time;
@@ -359,26 +230,27 @@ static int by_span_end(const void *pa, const void *pb) {
     return (a->end > b->end) - (a->end < b->end);
 }
 
-static int read_lines(struct reader *r, char *text) {
+static int read_lines(struct mo_trace_reader *r, char *text) {
     int code = MOIRE_OK;
     for (char *line = text, *end; !code && *line; line = end + 1) {
         r->line++;
         end = strchr(line, '\n');
-        if (!end) return fail(r, "the last line is cut off");
+        if (!end) return mo_trace_fail(r, "the last line is cut off");
         *end = 0;
         if (r->line == 1)
             code = strcmp(line, "# moire-history 1")
-                       ? fail(r, "not a trace: the first line must be '# moire-history 1'")
+                       ? mo_trace_fail(r, "not a trace: the first line must be '# moire-history 1'")
                        : MOIRE_OK;
         else
-            code = r->end >= 0    ? fail(r, "more after the '# end' line")
-                   : *line == '#' ? read_remark(r, line)
+            code = r->end >= 0    ? mo_trace_fail(r, "more after the '# end' line")
+                   : *line == '#' ? mo_trace_remark(r, line)
                                   : on_event(r, line);
     }
     if (code) return code;
-    if (r->end < 0) return fail(r, "cut off: it does not end with an '# end' line");
-    if (r->end != r->events) return fail(r, "events are missing: the '# end' line tells of another number");
-    if (!r->t->n_queries) return fail(r, "no query in it");
+    if (r->end < 0) return mo_trace_fail(r, "cut off: it does not end with an '# end' line");
+    if (r->end != r->events)
+        return mo_trace_fail(r, "events are missing: the '# end' line tells of another number");
+    if (!r->t->n_queries) return mo_trace_fail(r, "no query in it");
     r->t->wait_ns = r->n_waits[0] > 0 ? r->waits[0] / r->n_waits[0] : 0;
     r->t->late_ns = r->late / r->t->n_queries;
     r->t->first_wait_ns = r->n_waits[1] > 0 ? r->waits[1] / r->n_waits[1] : r->t->wait_ns;
@@ -386,7 +258,7 @@ static int read_lines(struct reader *r, char *text) {
 }
 
 /* Room for what a text of so many lines can hold. */
-static bool make_room(struct reader *r, size_t lines) {
+static bool make_room(struct mo_trace_reader *r, size_t lines) {
     struct mo_trace *t = r->t;
     size_t entries = 64;
     while (entries < 2 * lines)
@@ -400,14 +272,14 @@ static bool make_room(struct reader *r, size_t lines) {
     t->spans = mo_region_array(t->region, lines + 1, sizeof *t->spans);
     t->starts = mo_region_array(t->region, lines + 1, sizeof *t->starts);
     r->table = mo_alloc(r->env, entries * sizeof *r->table);
-    r->running = mo_alloc(r->env, MAX_TRACE_CORES * sizeof *r->running);
+    r->running = mo_alloc(r->env, MO_TRACE_CORES * sizeof *r->running);
     return t->tenants && t->queries && t->pressures && t->counters && t->blocks && t->spans && t->starts &&
            r->table && r->running;
 }
 
 int mo_trace_parse(const struct mo_env *env, const char *path, const char *text, size_t n,
                    struct mo_trace *out, moire_error *err) {
-    struct reader r = {.env = env, .path = path, .end = -1, .t = out, .err = err};
+    struct mo_trace_reader r = {.env = env, .path = path, .end = -1, .t = out, .err = err};
     size_t lines = 1;
     for (size_t i = 0; i < n; i++)
         lines += text[i] == '\n';

@@ -5,37 +5,8 @@
 #include <string.h>
 #include "models/ocr.h"
 #include "runtime/graph/graph.h"
+#include "tests/fuzz/memory_file.h"
 #include "tools/moire/npy.h"
-
-/* A sys table with one file, in memory. */
-struct memory {
-    struct mo_sys sys;
-    const uint8_t *bytes;
-    size_t n, at;
-};
-
-static int memory_open(void *self, const char *path, int flags, int mode) {
-    struct memory *m = self;
-    (void)path, (void)flags, (void)mode;
-    m->at = 0;
-    return 1000;
-}
-static ssize_t memory_read(void *self, int fd, void *buffer, size_t n) {
-    struct memory *m = self;
-    (void)fd;
-    if (n > m->n - m->at) n = m->n - m->at;
-    if (n) memcpy(buffer, m->bytes + m->at, n);
-    m->at += n;
-    return (ssize_t)n;
-}
-static int64_t memory_size(void *self, int fd) {
-    (void)fd;
-    return (int64_t)((struct memory *)self)->n;
-}
-static int memory_close(void *self, int fd) {
-    (void)self, (void)fd;
-    return 0;
-}
 
 static void read_npy(const struct mo_env *env) {
     moire_tensor t;
@@ -84,14 +55,8 @@ static void find_boxes(const struct mo_env *env, const uint8_t *bytes, size_t n)
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n);
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n) {
-    struct memory memory = {.sys = *mo_sys_posix(), .bytes = bytes, .n = n};
-    memory.sys.self = &memory;
-    memory.sys.open = memory_open;
-    memory.sys.read = memory_read;
-    memory.sys.size = memory_size;
-    memory.sys.close = memory_close;
-    struct mo_env env = mo_env_default();
-    env.sys = &memory.sys;
+    struct memory_file memory;
+    struct mo_env env = memory_file_env(&memory, bytes, n);
     env.limits.tensor_bytes = 1 << 20;
     if (n && bytes[0] == 'P')
         read_image(&env);

@@ -4,35 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "bench/machine.h"
-
-/* A sys table with one file, in memory. */
-struct memory {
-    struct mo_sys sys;
-    const uint8_t *bytes;
-    size_t n, at;
-};
-
-static int memory_open(void *self, const char *path, int flags, int mode) {
-    (void)path, (void)flags, (void)mode;
-    ((struct memory *)self)->at = 0;
-    return 1000;
-}
-static ssize_t memory_read(void *self, int fd, void *buffer, size_t n) {
-    struct memory *m = self;
-    (void)fd;
-    if (n > m->n - m->at) n = m->n - m->at;
-    if (n) memcpy(buffer, m->bytes + m->at, n);
-    m->at += n;
-    return (ssize_t)n;
-}
-static int64_t memory_size(void *self, int fd) {
-    (void)fd;
-    return (int64_t)((struct memory *)self)->n;
-}
-static int memory_close(void *self, int fd) {
-    (void)self, (void)fd;
-    return 0;
-}
+#include "tests/fuzz/memory_file.h"
 
 static void check_gpus(const struct mo_bench_machine *m) {
     for (int g = 0; g < m->n_gpus; g++) {
@@ -47,16 +19,10 @@ static void check_gpus(const struct mo_bench_machine *m) {
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n);
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n) {
-    struct memory memory = {.sys = *mo_sys_posix(), .bytes = bytes, .n = n};
-    struct mo_env env = mo_env_default();
+    struct memory_file memory;
+    struct mo_env env = memory_file_env(&memory, bytes, n);
     struct mo_bench_machine *m = malloc(sizeof *m);
     moire_error err = {0};
-    memory.sys.self = &memory;
-    memory.sys.open = memory_open;
-    memory.sys.read = memory_read;
-    memory.sys.size = memory_size;
-    memory.sys.close = memory_close;
-    env.sys = &memory.sys;
     if (!m) return 0;
     if (mo_bench_machine_open(&env, "fuzz.json", m, &err)) {
         if (!strstr(err.message, "fuzz.json")) abort();

@@ -27,7 +27,7 @@ fuzz: ## run every fuzzer for FUZZ_SECONDS from its seed corpus
 	@tools/run-fuzzers build-fuzz/fuzz $(FUZZ_SECONDS) $(FUZZERS)
 
 fuzzers: $(FUZZERS:%=$(B)/fuzz/%)
-$(B)/fuzz/%: $(B)/obj/tests/fuzz/%.o $(filter-out $(MAIN_OBJ),$(TOOL_OBJ)) $(GEN_OBJ) $(LIB_OBJ)
+$(B)/fuzz/%: $(B)/obj/tests/fuzz/%.o $(B)/obj/tests/fuzz/memory_file.o $(filter-out $(MAIN_OBJ),$(TOOL_OBJ)) $(GEN_OBJ) $(LIB_OBJ)
 	@mkdir -p $(@D)
 	$(CC) $(LDFLAGS) -fsanitize=fuzzer -o $@ $^ $(LDLIBS)
 

@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * compile_show.c - see compile_show.h. */
+#include "tools/moire/compile_show.h"
+
+#include <jansson.h>
+#include <stdio.h>
+#include "variants/store.h"
+
+static double gflops(const struct mo_layer_result *r) {
+    double ns = r->generic_ns > 0 && r->generic_ns < r->min_ns ? r->generic_ns : r->min_ns;
+    return ns > 0 ? (double)r->flops / ns : 0;
+}
+
+void mo_compile_show_progress(void *ctx, int done, int total, const struct mo_layer_result *layer) {
+    struct mo_compile_progress *p = ctx;
+    double elapsed = (double)(mo_now(p->env) - p->started) * 1e-9;
+    double left = done ? elapsed / done * (total - done) : 0;
+    char bar[25];
+    for (int i = 0; i < 24; i++)
+        bar[i] = i < 24 * done / (total ? total : 1) ? '#' : '.';
+    bar[24] = 0;
+    if (p->terminal) {
+        fprintf(stderr, "\r[%s] %d/%d  %.3s  %-52.52s %7.1f GF/s  ETA %3.0f s \033[K", bar, done, total,
+                mo_layer_state_name(layer->state), layer->signature, gflops(layer), left);
+        if (done == total) fputc('\n', stderr);
+    } else if (10 * done / total > p->shown) {
+        p->shown = 10 * done / total;
+        fprintf(stderr, "compiling: %d of %d, ETA %.0f s\n", done, total, left);
+    }
+}
+
+static void print_layer(const struct mo_layer_result *r) {
+    char speedup[16] = "-", what[64] = "built-in";
+    if (r->min_ns > 0 && r->generic_ns > 0)
+        snprintf(speedup, sizeof speedup, "%.2f", r->generic_ns / r->min_ns);
+    if (r->family[0] && r->state != MO_LAYER_GENERIC)
+        snprintf(what, sizeof what, "%.20s %.40s", r->family, r->knobs);
+    printf("%-8s %3d %9.1f %7.1f %7s %7.1f  %-34s %s\n", mo_layer_state_name(r->state), r->uses,
+           r->min_ns * 1e-3, gflops(r), speedup, (double)r->source_bytes / 1024, what, r->signature);
+    if (r->state == MO_LAYER_FAILED && r->trouble[0]) printf("         %s\n", r->trouble);
+}
+
+/* How many layers have how many versions, layers counted as often as the models use them. */
+static void print_versions(const struct mo_search *search) {
+    int layers[MO_STORE_VERSIONS + 1] = {0}, all = 0;
+    for (int i = 0; i < mo_search_count(search); i++) {
+        const struct mo_layer_result *r = mo_search_result(search, i);
+        layers[r->versions] += r->uses;
+        all += r->uses;
+    }
+    printf("versions a layer:");
+    for (int i = 0; i <= MO_STORE_VERSIONS; i++)
+        if (layers[i]) printf(" %d: %d layers (%.0f %%)", i, layers[i], 100.0 * layers[i] / all);
+    printf("\n");
+}
+
+/* What many cores would take, by the parts of the layers that were measured in this run. */
+static void print_cores(const struct mo_search *search, int cores) {
+    int narrow = 0, known = 0;
+    double ns = 0;
+    for (int i = 0; i < mo_search_count(search); i++) {
+        const struct mo_layer_result *r = mo_search_result(search, i);
+        if (r->part_ns <= 0) continue;
+        known++;
+        narrow += r->units < cores;
+        ns += r->part_ns * r->uses;
+    }
+    if (known)
+        printf(
+            "%d layers on %d cores: %.2f ms without barriers, each layer as long as its longest part alone; "
+            "%d have fewer units\n",
+            known, cores, ns * 1e-6, narrow);
+}
+
+void mo_compile_show_table(const struct mo_search *search, const struct mo_compile_shown *o) {
+    int n = mo_search_count(search);
+    if (n)
+        printf("%-8s %3s %9s %7s %7s %7s  %-34s %s\n", "state", "use", "us", "GF/s", "speedup", "KB of C",
+               "variant", "layer");
+    for (int i = 0; i < n; i++)
+        print_layer(mo_search_result(search, i));
+    struct mo_compile_totals t = mo_compile_totals(search);
+    printf("\n%d distinct layers: %d compiled, %d reused, %d better built-in, %d failed, %d not reached; "
+           "%d candidates rejected\n",
+           t.layers, t.compiled, t.reused, t.generic, t.failed, t.pending, t.rejected);
+    if (t.min_ms > 0)
+        printf("all layers on one core: %.2f ms, %.1f GF/s (built-in kernels %.2f ms; geometric mean speedup "
+               "%.2f)\n",
+               t.min_ms, (double)t.flops / t.min_ms * 1e-6, t.generic_ms, t.speedup);
+    if (o->compile->search.cores > 2) print_cores(search, o->compile->search.cores);
+    if (o->compile->search.versions > 1) print_versions(search);
+    if (o->published)
+        printf("%d compiled model%s ready to be mapped, %.1f MB with packed weights\n", o->published,
+               o->published > 1 ? "s" : "", (double)o->published_bytes * 1e-6);
+    printf("%.1f s; store %s\n", o->seconds, o->store);
+}
+
+static json_t *layer_json(const struct mo_layer_result *r) {
+    return json_pack("{ss ss si si ss ss sI sf sf sf sI si si ss}", "layer", r->signature, "state",
+                     mo_layer_state_name(r->state), "versions", r->versions, "uses", r->uses, "family",
+                     r->family, "knobs", r->knobs, "flops", (json_int_t)r->flops, "min_ns", r->min_ns,
+                     "generic_ns", r->generic_ns, "gflops", gflops(r), "source_bytes",
+                     (json_int_t)r->source_bytes, "tried", r->tried, "rejected", r->rejected, "trouble",
+                     r->trouble);
+}
+
+int mo_compile_show_json(const struct mo_search *search, const struct mo_compile_shown *o) {
+    json_t *layers = json_array(), *files = json_array();
+    for (int i = 0; i < o->compile->n_files; i++)
+        json_array_append_new(files, json_string(o->compile->files[i]));
+    for (int i = 0; i < mo_search_count(search); i++)
+        json_array_append_new(layers, layer_json(mo_search_result(search, i)));
+    struct mo_compile_totals t = mo_compile_totals(search);
+    json_t *all = json_pack(
+        "{s{so ss ss sf} so s{si si si si si si sf sf sf}}", "experiment", "files", files, "store", o->store,
+        "isa", mo_isa_name(o->compile->search.isa), "seconds", o->seconds, "layers", layers, "totals",
+        "layers", t.layers, "compiled", t.compiled, "reused", t.reused, "generic", t.generic, "failed",
+        t.failed, "pending", t.pending, "min_ms", t.min_ms, "generic_ms", t.generic_ms, "speedup", t.speedup);
+    int rc = all ? json_dumpf(all, stdout, JSON_INDENT(1) | JSON_REAL_PRECISION(9)) : -1;
+    json_decref(all);
+    putchar('\n');
+    return rc;
+}

@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * compile_show.h - what `moire compile` shows: progress on stderr while it works, then the layers as a table
+ * or as JSON on standard output. */
+#ifndef MO_COMPILE_SHOW_H
+#define MO_COMPILE_SHOW_H
+#include "codegen/compile/compile.h"
+
+struct mo_compile_progress {
+    const struct mo_env *env;
+    int64_t started;
+    bool terminal;
+    int shown; /* tenths already printed when it is no terminal */
+};
+/* As mo_search_options.progress; ctx is a struct mo_compile_progress. */
+void mo_compile_show_progress(void *ctx, int done, int total, const struct mo_layer_result *layer);
+
+/* What the results are shown with. */
+struct mo_compile_shown {
+    const struct mo_compile_options *compile;
+    const char *store;
+    int published; /* compiled models in the store */
+    int64_t published_bytes;
+    double seconds;
+};
+void mo_compile_show_table(const struct mo_search *search, const struct mo_compile_shown *shown);
+/* 0, or -1 when it cannot be written. */
+int mo_compile_show_json(const struct mo_search *search, const struct mo_compile_shown *shown);
+#endif
