@@ -12,9 +12,6 @@ static const struct mo_gpu_place nowhere = {MO_GPU_NONE, 0, 0};
 static bool window_of(struct mo_lower *l, const int64_t *kernel, struct mo_window *w) {
     struct mo_op_ctx ctx = {.node = l->node, .env = l->env, .err = l->err};
     const struct mo_shape *x = &l->graph->tensors[l->node->in[0]]->shape;
-    if (!l->rc && (x->rank < 3 || x->rank > 4))
-        mo_lower_fail(l, MOIRE_EUNSUPPORTED, "an input of rank %d is not supported on a GPU, only 3 and 4",
-                      x->rank);
     if (!l->rc) l->rc = mo_window_init(&ctx, x, kernel, w);
     return !l->rc;
 }
@@ -181,8 +178,8 @@ void mo_lower_conv(struct mo_lower *l) {
     const struct mo_node *node = l->node;
     struct conv c = {.groups = mo_attr_int(node, "group", 1), .weights = node->in[1]};
     const struct mo_tensor *w = l->graph->tensors[node->in[1]];
-    if (!w->data) {
-        mo_lower_fail(l, MOIRE_EUNSUPPORTED, "weights that are not constant are not supported on a GPU");
+    if (!w->data || w->shape.rank > 4) {
+        mo_lower_conv_any(l);
         return;
     }
     if (!window_of(l, w->shape.d + 2, &c.w)) return;
@@ -214,8 +211,11 @@ void mo_lower_pool(struct mo_lower *l) {
     struct mo_window_job job = {
         .groups = 1, .fuse = {.residual = -1}, .count_pads = mo_attr_int(node, "count_include_pad", 0) != 0};
     struct mo_gpu_launch launch;
-    if (node->n_out > 1 && node->out[1] >= 0) {
-        mo_lower_fail(l, MOIRE_EUNSUPPORTED, "indices of a pool are not supported on a GPU");
+    const struct mo_tensor *x = l->graph->tensors[node->in[0]];
+    const char *type = mo_gpu_value_type(mo_lower_dtype(l, x->dtype));
+    const bool indices = node->n_out > 1 && node->out[1] >= 0;
+    if (indices || x->shape.rank > 4 || !type || strcmp(type, "float") != 0) {
+        mo_lower_pool_any(l);
         return;
     }
     if (!window_of(l, NULL, &job.window)) return;
@@ -223,11 +223,6 @@ void mo_lower_pool(struct mo_lower *l) {
     job.x = map_in(l);
     job.y = map_out(l);
     if (l->rc) return;
-    if (strcmp(mo_gpu_value_type(job.x.dtype), "float") != 0) {
-        mo_lower_fail(l, MOIRE_EUNSUPPORTED, "a pool of %s is not supported on a GPU",
-                      mo_dtype_name(job.x.dtype));
-        return;
-    }
     mo_lower_window(l, &job, &launch);
     mo_lower_launch(l, launch.kernel, launch.args, launch.n_args,
                     mo_gpu_count(&job.y) * job.window.k[1] * job.window.k[2]);
@@ -239,6 +234,15 @@ void mo_lower_global_pool(struct mo_lower *l) {
     if (l->rc) return;
     for (int i = 2; i < x.rank; i++)
         axes[i] = true;
+    const char *type = l->node->op_type;
+    const int64_t p = mo_attr_int(l->node, "p", 2);
+    const bool powers = !strcmp(type, "GlobalLpPool");
+    if (powers && p != 1 && p != 2)
+        mo_lower_fail(l, MOIRE_EUNSUPPORTED, "p = %lld is not supported on a GPU", (long long)p);
     y = mo_lower_out(l, 0, NULL);
-    mo_lower_reduce(l, strcmp(l->node->op_type, "GlobalMaxPool") ? "ReduceMean" : "ReduceMax", &x, axes, &y);
+    mo_lower_reduce(l,
+                    powers                          ? p == 1 ? "ReduceL1" : "ReduceL2"
+                    : strcmp(type, "GlobalMaxPool") ? "ReduceMean"
+                                                    : "ReduceMax",
+                    &x, axes, &y);
 }

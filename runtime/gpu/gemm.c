@@ -165,8 +165,7 @@ static bool as_matrices(const struct mo_gpu_view *v, struct mo_gpu_matrix *out, 
     return out->row >= least && (d[0] == 1 || flat.stride[0] > 0);
 }
 
-/* An operand as matrices; copied when it lies otherwise.  With `flip` columns may lie together. */
-static struct mo_gpu_matrix operand(struct mo_lower *l, struct mo_gpu_view v, bool *flip) {
+struct mo_gpu_matrix mo_lower_operand(struct mo_lower *l, struct mo_gpu_view v, bool *flip) {
     bool turned = false;
     struct mo_gpu_matrix m = {{MO_GPU_NONE, 0, 0}, 0, 0};
     if (l->rc) return m;
@@ -205,9 +204,9 @@ void mo_lower_matmul(struct mo_lower *l) {
         if (rows) a = mo_lower_ordered(l, a, NULL, l->storage);
         if (rows && !l->rc && !as_rows(&a, &g.a))
             mo_lower_fail(l, MOIRE_EINTERNAL, "rows of the left operand");
-        if (!rows) g.a = operand(l, a, NULL);
+        if (!rows) g.a = mo_lower_operand(l, a, NULL);
     }
-    g.b = operand(l, b, &g.transposed);
+    g.b = mo_lower_operand(l, b, &g.transposed);
     g.bias = bias_of(l, 2);
     if (node->fuse.residual >= 0) residual = l->views[node->in[node->fuse.residual]];
     y = mo_lower_out(l, 0, NULL);
@@ -257,8 +256,8 @@ void mo_lower_attention(struct mo_lower *l) {
     int64_t d[4] = {q.d[0], heads, q.d[2], k.d[2]};
     struct mo_gpu_gemm g = {
         .count = d[0] * heads, .m = d[2], .n = d[3], .k = q.d[3], .alpha = 1, .transposed = true};
-    g.a = operand(l, q, NULL);
-    g.b = operand(l, k, NULL);
+    g.a = mo_lower_operand(l, q, NULL);
+    g.b = mo_lower_operand(l, k, NULL);
     struct mo_gpu_view scores = mo_lower_new(l, l->storage, 4, d, NULL);
     if (l->rc) return;
     g.d = (struct mo_gpu_matrix){.at = scores.place, .row = d[3], .step = d[2] * d[3]};
@@ -266,7 +265,7 @@ void mo_lower_attention(struct mo_lower *l) {
     softmax_of(l, &scores, mo_attr_float(l->node, "scale", 1));
     struct mo_gpu_gemm h = {.count = g.count, .m = d[2], .n = v.d[3], .k = d[3], .alpha = 1};
     h.a = g.d;
-    h.b = operand(l, v, &h.transposed);
+    h.b = mo_lower_operand(l, v, &h.transposed);
     struct mo_gpu_view y = mo_lower_out(l, 0, NULL), heads_first = y, own = y;
     if (l->rc) return;
     if (order[3]) heads_first = own = mo_gpu_permute(&y, turn);

@@ -14,6 +14,8 @@ static const struct {
     {"GlobalAveragePool", "", mo_lower_global_pool},
     {"GlobalMaxPool", "", mo_lower_global_pool},
     {"MatMul", "moire", mo_lower_matmul},
+    {"MatMul", "", mo_lower_product},
+    {"Gemm", "", mo_lower_product},
     {"Attention", "moire", mo_lower_attention},
     {"Fused", "moire", mo_lower_fused},
     {"Sum", "", mo_lower_variadic},
@@ -39,6 +41,40 @@ static const struct {
     {"LayerNormalization", "", mo_lower_norm},
     {"RMSNormalization", "", mo_lower_norm},
     {"InstanceNormalization", "", mo_lower_norm},
+    {"ConvTranspose", "", mo_lower_conv_any},
+    {"ConvInteger", "", mo_lower_conv_quantized},
+    {"QLinearConv", "", mo_lower_conv_quantized},
+    {"LpPool", "", mo_lower_pool_any},
+    {"GlobalLpPool", "", mo_lower_global_pool},
+    {"MatMulInteger", "", mo_lower_matmul_quantized},
+    {"QLinearMatMul", "", mo_lower_matmul_quantized},
+    {"QuantizeLinear", "", mo_lower_quantize},
+    {"DequantizeLinear", "", mo_lower_quantize},
+    {"DynamicQuantizeLinear", "", mo_lower_quantize_dynamic},
+    {"Clip", "", mo_lower_clip},
+    {"CastLike", "", mo_lower_cast},
+    {"Tile", "", mo_lower_tile},
+    {"DepthToSpace", "", mo_lower_blocks},
+    {"SpaceToDepth", "", mo_lower_blocks},
+    {"Resize", "", mo_lower_resize},
+    {"Upsample", "", mo_lower_resize},
+    {"Trilu", "", mo_lower_trilu},
+    {"LRN", "", mo_lower_lrn},
+    {"TopK", "", mo_lower_topk},
+    {"ArgMax", "", mo_lower_arg},
+    {"ArgMin", "", mo_lower_arg},
+    {"CumSum", "", mo_lower_cumsum},
+    {"Hardmax", "", mo_lower_hardmax},
+    {"GatherElements", "", mo_lower_gather_elements},
+    {"GatherND", "", mo_lower_gather_nd},
+    {"OneHot", "", mo_lower_one_hot},
+    {"ReverseSequence", "", mo_lower_reverse_sequence},
+    {"Scatter", "", mo_lower_scatter_elements},
+    {"ScatterElements", "", mo_lower_scatter_elements},
+    {"ScatterND", "", mo_lower_scatter_nd},
+    {"GroupNormalization", "", mo_lower_group_norm},
+    {"MeanVarianceNormalization", "", mo_lower_mean_variance},
+    {"LpNormalization", "", mo_lower_lp_norm},
 };
 
 static void (*find(const struct mo_node *node))(struct mo_lower *) {
@@ -47,6 +83,11 @@ static void (*find(const struct mo_node *node))(struct mo_lower *) {
             return table[i].lower;
     if (!*node->domain && !strncmp(node->op_type, "Reduce", 6)) return mo_lower_reduction;
     return mo_gpu_is_step(node) ? mo_lower_step : NULL;
+}
+
+bool mo_gpu_lowers(const char *op, const char *domain) {
+    const struct mo_node node = {.op_type = op, .domain = domain, .n_attrs = 0};
+    return find(&node) != NULL;
 }
 
 static void lower_node(struct mo_lower *l, const struct mo_node *node) {

@@ -12,7 +12,7 @@
 #include "runtime/ops/fused.h"
 #include "runtime/ops/util.h"
 
-enum { MO_POINT_INPUTS = MO_FUSED_INPUTS + 2, MO_VIEW_RANK = MOIRE_MAX_RANK };
+enum { MO_POINT_INPUTS = MO_FUSED_INPUTS + 2, MO_VIEW_RANK = MOIRE_MAX_RANK, MO_EACH_ARGS = 12 };
 
 struct mo_gpu_text {
     const struct mo_env *env;
@@ -136,6 +136,9 @@ enum mo_gpu_form_kind {
 struct mo_gpu_view mo_lower_weight(struct mo_lower *l, int tensor, enum mo_gpu_form_kind form,
                                    moire_dtype dtype);
 
+/* n numbers of the lowering's own, as a view of one dimension. */
+struct mo_gpu_view mo_lower_numbers(struct mo_lower *l, moire_dtype dtype, int64_t n, const void *numbers);
+
 /* --- point.c: kernels that compute every element on its own -------------------------------------------- */
 struct mo_point {
     int n;
@@ -158,6 +161,41 @@ void mo_lower_epilogue(struct mo_lower *l, const struct mo_gpu_view *v, const st
                        const struct mo_fuse *fuse, const struct mo_gpu_view *out);
 /* Loops of indices: appends "unsigned iK = ..." that take a flat index `t` apart, innermost last. */
 void mo_gpu_take_apart(struct mo_gpu_text *t, const int64_t *d, int n, int64_t inner);
+
+/* --- each.c: kernels of a thread an element that know its coordinates ------------------------------------
+ */
+struct mo_each {
+    struct mo_gpu_view over; /* a thread for each of its elements */
+    int n;
+    struct mo_gpu_view arg[MO_EACH_ARGS];
+    bool written[MO_EACH_ARGS];
+    struct mo_gpu_text body; /* statements over coordinates o0, o1, ... */
+    int64_t flops;
+};
+extern const char *const mo_each_here[MO_VIEW_RANK]; /* "o0", "o1", ... */
+void mo_each_init(struct mo_lower *l, struct mo_each *e, const struct mo_gpu_view *over);
+/* Adds an operand, of any shape; its number. */
+int mo_each_arg(struct mo_each *e, const struct mo_gpu_view *v, bool written);
+/* Type of a value of operand k. */
+const char *mo_each_type(const struct mo_each *e, int k);
+/* Appends to the body the value of operand k at these coordinates, or the statement that stores one there. */
+void mo_each_value(struct mo_each *e, int k, const char *const *at);
+void mo_each_store(struct mo_each *e, int k, const char *const *at, const char *value);
+void mo_each_done(struct mo_lower *l, struct mo_each *e);
+
+/* --- quantize.c: what integer products and convolutions share --------------------------------------------
+ */
+struct mo_quantized {
+    bool scaled;             /* QLinear: scaled and rounded, else the sum itself */
+    const char *a_at, *b_at; /* index of an operand's scale and zero point where there are several */
+    int a_scale, b_scale, y_scale, y_zero;
+};
+/* Declares zero points za, zb and the sum s, an unsigned. */
+void mo_quantized_begin(struct mo_lower *l, struct mo_each *e, bool scaled, const char *a_at,
+                        const char *b_at, struct mo_quantized *q);
+/* Stores the sum into y as the operator has it. */
+void mo_quantized_end(struct mo_lower *l, struct mo_each *e, const struct mo_quantized *q,
+                      const struct mo_gpu_view *y);
 
 /* --- row.c: kernels that sum along axes ------------------------------------------------------------------
  */
@@ -198,18 +236,27 @@ void mo_lower_window(struct mo_lower *l, const struct mo_window_job *job, struct
  * y: where d is, with the residual's shape. */
 void mo_lower_gemm(struct mo_lower *l, const struct mo_gpu_gemm *gemm, const struct mo_gpu_view *y,
                    const struct mo_gpu_view *residual, const struct mo_fuse *fuse);
+/* An operand as matrices; copied when it lies otherwise.  With `flip` columns may lie together. */
+struct mo_gpu_matrix mo_lower_operand(struct mo_lower *l, struct mo_gpu_view v, bool *flip);
 void mo_lower_matmul(struct mo_lower *l);
+void mo_lower_product(struct mo_lower *l);
 void mo_lower_attention(struct mo_lower *l);
+
+/* --- formulas.c ------------------------------------------------------------------------------------------
+ */
+bool mo_gpu_has_formula(const struct mo_node *node);
+/* The expression over A, B, P, Q and the attributes P and Q; NULL: there is none for such operands. */
+const char *mo_gpu_formula(const struct mo_node *node, bool integers, float *p, float *q);
 
 /* --- one function an operator; table in lower.c -------------------------------------------------------- */
 void mo_lower_conv(struct mo_lower *l);
-
 void mo_lower_pool(struct mo_lower *l);
 void mo_lower_global_pool(struct mo_lower *l);
 void mo_lower_fused(struct mo_lower *l);
 void mo_lower_step(struct mo_lower *l);
 bool mo_gpu_is_step(const struct mo_node *node);
 void mo_lower_variadic(struct mo_lower *l);
+void mo_lower_clip(struct mo_lower *l);
 void mo_lower_batch_norm(struct mo_lower *l);
 void mo_lower_cast(struct mo_lower *l);
 void mo_lower_view(struct mo_lower *l);
@@ -222,5 +269,29 @@ void mo_lower_pad(struct mo_lower *l);
 void mo_lower_gather(struct mo_lower *l);
 void mo_lower_softmax(struct mo_lower *l);
 void mo_lower_norm(struct mo_lower *l);
+void mo_lower_group_norm(struct mo_lower *l);
+void mo_lower_mean_variance(struct mo_lower *l);
+void mo_lower_lp_norm(struct mo_lower *l);
 void mo_lower_reduction(struct mo_lower *l);
+void mo_lower_conv_any(struct mo_lower *l);
+void mo_lower_conv_quantized(struct mo_lower *l);
+void mo_lower_pool_any(struct mo_lower *l);
+void mo_lower_matmul_quantized(struct mo_lower *l);
+void mo_lower_quantize(struct mo_lower *l);
+void mo_lower_quantize_dynamic(struct mo_lower *l);
+void mo_lower_topk(struct mo_lower *l);
+void mo_lower_arg(struct mo_lower *l);
+void mo_lower_hardmax(struct mo_lower *l);
+void mo_lower_cumsum(struct mo_lower *l);
+void mo_lower_gather_elements(struct mo_lower *l);
+void mo_lower_gather_nd(struct mo_lower *l);
+void mo_lower_one_hot(struct mo_lower *l);
+void mo_lower_reverse_sequence(struct mo_lower *l);
+void mo_lower_scatter_elements(struct mo_lower *l);
+void mo_lower_scatter_nd(struct mo_lower *l);
+void mo_lower_tile(struct mo_lower *l);
+void mo_lower_blocks(struct mo_lower *l);
+void mo_lower_resize(struct mo_lower *l);
+void mo_lower_trilu(struct mo_lower *l);
+void mo_lower_lrn(struct mo_lower *l);
 #endif

@@ -28,6 +28,9 @@ static int numbers(struct mo_lower *l, int input, const char *attribute, int64_t
 
 void mo_lower_view(struct mo_lower *l) {
     struct mo_gpu_view x = mo_lower_in(l, 0), y;
+    const bool drops = !strcmp(l->node->op_type, "Dropout") && mo_lower_has(l, 2);
+    if (drops && !l->graph->tensors[l->node->in[2]]->data) /* a constant was looked at when it was loaded */
+        mo_lower_fail(l, MOIRE_EUNSUPPORTED, "training mode is not supported on a GPU");
     if (l->rc) return;
     const struct mo_shape *s = &l->graph->tensors[l->node->out[0]]->shape;
     if (!mo_gpu_reshape(&x, s->rank, s->d, &y)) {
@@ -36,6 +39,11 @@ void mo_lower_view(struct mo_lower *l) {
             mo_lower_fail(l, MOIRE_EINTERNAL, "no view of that shape");
     }
     mo_lower_set(l, 0, y);
+    if (l->node->n_out < 2 || l->node->out[1] < 0 || l->rc) return;
+    struct mo_point p; /* the mask of a Dropout, which keeps everything */
+    mo_point_init(l, &p, mo_lower_out(l, 1, NULL));
+    mo_gpu_printf(&p.body, "    r = 1;\n");
+    mo_point_done(l, &p);
 }
 
 void mo_lower_transpose(struct mo_lower *l) {
@@ -110,39 +118,63 @@ void mo_lower_expand(struct mo_lower *l) {
     if (!l->rc) mo_lower_set(l, 0, mo_gpu_broadcast(&x, s->rank, s->d));
 }
 
-/* The output full of the padding's value, then the input in its middle. */
+/* "q<axis>": where the input's coordinate is that fills the output's; `inside` goes to 0 in constant padding.
+ */
+static void pad_axis(struct mo_gpu_text *t, int axis, int64_t begin, int64_t n, const char *mode) {
+    const long long last = (long long)n - 1, twice = last > 0 ? 2 * last : 1;
+    mo_gpu_printf(t, "    int q%d = o%d - (%lld);\n", axis, axis, (long long)begin);
+    if (*mode == 'r') /* reflect: a zigzag of period 2 (n - 1) */
+        mo_gpu_printf(t, "    q%d = (q%d %% %lld + %lld) %% %lld;\n    if (q%d > %lld) q%d = %lld - q%d;\n",
+                      axis, axis, twice, twice, twice, axis, last, axis, twice, axis);
+    else if (*mode == 'w')
+        mo_gpu_printf(t, "    q%d = (q%d %% %lld + %lld) %% %lld;\n", axis, axis, last + 1, last + 1,
+                      last + 1);
+    else if (*mode == 'e')
+        mo_gpu_printf(t, "    q%d = q%d < 0 ? 0 : q%d > %lld ? %lld : q%d;\n", axis, axis, axis, last, last,
+                      axis);
+    else
+        mo_gpu_printf(t, "    if (q%d < 0 || q%d > %lld) inside = q%d = 0;\n", axis, axis, last, axis);
+}
+
 void mo_lower_pad(struct mo_lower *l) {
+    static const char *const names[] = {"q0", "q1", "q2", "q3", "q4", "q5", "q6", "q7"};
+    const char *mode = mo_attr_string(l->node, "mode", "constant"), *at[MO_VIEW_RANK];
     int64_t pads[16], axes[16];
-    struct mo_gpu_view x = mo_lower_in(l, 0);
-    struct mo_point p;
+    struct mo_gpu_view x = mo_lower_in(l, 0), value;
+    struct mo_each e;
     int order[MO_VIEW_RANK];
     if (l->rc) return;
-    int n = numbers(l, 1, "pads", pads), n_axes = numbers(l, 3, NULL, axes);
-    int each = n_axes >= 0 ? n_axes : x.rank;
-    bool fits = n == 2 * each && !strcmp(mo_attr_string(l->node, "mode", "constant"), "constant");
-    for (int i = 0; i < n; i++)
-        fits = fits && pads[i] >= 0;
-    if (!fits)
-        mo_lower_fail(l, MOIRE_EUNSUPPORTED, "only constant padding by known amounts is supported on a GPU");
+    int n = numbers(l, 1, mo_attr_find(l->node, "pads") ? "pads" : "paddings", pads),
+        n_axes = numbers(l, 3, NULL, axes), each = n_axes >= 0 ? n_axes : x.rank;
+    if (n != 2 * each)
+        mo_lower_fail(l, MOIRE_EUNSUPPORTED, "only padding by known amounts is supported on a GPU");
     if (l->rc) return;
     mo_gpu_order_of(&x, order);
-    struct mo_gpu_view y = mo_lower_out(l, 0, order), inner = y;
-    mo_point_init(l, &p, y);
-    if (mo_lower_has(l, 2)) {
-        struct mo_gpu_view value = mo_lower_in(l, 2);
-        mo_point_in(&p, &value);
-        mo_gpu_printf(&p.body, "    r = x0;\n");
-    } else {
-        mo_gpu_printf(&p.body, "    r = ");
-        mo_gpu_literal(&p.body, mo_attr_float(l->node, "value", 0));
-        mo_gpu_printf(&p.body, ";\n");
-    }
-    mo_point_done(l, &p);
+    const struct mo_gpu_view y = mo_lower_out(l, 0, order);
+    mo_each_init(l, &e, &y);
+    mo_each_arg(&e, &x, false);
+    const bool given = *mode == 'c' && mo_lower_has(l, 2);
+    if (given) value = mo_lower_in(l, 2);
+    const int filler = given ? mo_each_arg(&e, &value, false) : -1, out = mo_each_arg(&e, &y, true);
+    memcpy(at, mo_each_here, sizeof at);
+    mo_gpu_printf(&e.body, "    int inside = 1;\n");
     for (int i = 0; i < each && !l->rc; i++) {
-        int axis = n_axes >= 0 ? (int)(axes[i] < 0 ? axes[i] + x.rank : axes[i]) : i;
-        inner = mo_gpu_slice(&inner, axis, pads[i], x.d[axis], 1);
+        const int axis = n_axes >= 0 ? (int)(axes[i] < 0 ? axes[i] + x.rank : axes[i]) : i;
+        if (!pads[i] && !pads[i + each]) continue;
+        pad_axis(&e.body, axis, pads[i], x.d[axis], mode);
+        at[axis] = names[axis];
     }
-    mo_lower_copy(l, &x, &inner);
+    mo_gpu_printf(&e.body, "    %s r = ", mo_each_type(&e, 0));
+    mo_each_value(&e, 0, at);
+    mo_gpu_printf(&e.body, ";\n    if (!inside) r = ");
+    if (given)
+        mo_each_value(&e, filler, (const char *const[]){"0"});
+    else
+        mo_gpu_literal(&e.body, mo_attr_float(l->node, "value", 0));
+    mo_gpu_printf(&e.body, ";\n");
+    mo_each_store(&e, out, mo_each_here, "r");
+    e.flops = 0;
+    mo_each_done(l, &e);
 }
 
 void mo_lower_gather(struct mo_lower *l) {
@@ -222,6 +254,84 @@ void mo_lower_norm(struct mo_lower *l) {
     }
     row.out = mo_lower_out(l, 0, NULL);
     mo_lower_row(l, &row);
+}
+
+/* Rows are the groups of an image: the channels' axis falls into groups and what is in one. */
+void mo_lower_group_norm(struct mo_lower *l) {
+    struct mo_gpu_view x = mo_lower_in(l, 0), y, v;
+    const int64_t groups = mo_attr_int(l->node, "num_groups", 1);
+    struct mo_row row = {.kind = MO_ROW_NORM, .axis = 2, .factor = 1};
+    int64_t d[MO_VIEW_RANK];
+    if (l->rc) return;
+    if (x.rank == MO_VIEW_RANK) mo_lower_fail(l, MOIRE_EUNSUPPORTED, "rank %d is too much for a GPU", x.rank);
+    row.epsilon = mo_attr_float(l->node, "epsilon", 1e-5f);
+    memcpy(d, (int64_t[]){x.d[0], groups, x.d[1] / groups}, 3 * sizeof *d);
+    for (int i = 2; i < x.rank; i++)
+        d[i + 1] = x.d[i];
+    y = mo_lower_out(l, 0, NULL);
+    if (l->rc || !mo_gpu_reshape(&y, x.rank + 1, d, &row.out)) return;
+    if (!mo_gpu_reshape(&x, x.rank + 1, d, &row.x)) {
+        x = mo_lower_ordered(l, x, NULL, x.dtype);
+        if (l->rc || !mo_gpu_reshape(&x, x.rank + 1, d, &row.x)) return;
+    }
+    for (int i = 1; i < 3; i++) {
+        v = mo_lower_in(l, i);
+        if (l->rc) return;
+        const bool by_group = v.d[0] == groups && groups != x.d[1];
+        int64_t own[MO_VIEW_RANK] = {groups, by_group ? 1 : d[2]};
+        for (int k = 2; k < x.rank; k++)
+            own[k] = 1;
+        struct mo_gpu_view shaped;
+        if (!mo_gpu_reshape(&v, x.rank, own, &shaped)) return;
+        *(i == 1 ? &row.scale : &row.shift) = mo_gpu_broadcast(&shaped, x.rank + 1, d);
+    }
+    mo_lower_row(l, &row);
+}
+
+/* The axes that are taken together become the last ones. */
+void mo_lower_mean_variance(struct mo_lower *l) {
+    struct mo_gpu_view x = mo_lower_in(l, 0), y;
+    struct mo_row row = {.kind = MO_ROW_NORM, .factor = 1, .epsilon = 1e-18f};
+    int64_t axes[16] = {0, 2, 3};
+    int perm[MO_VIEW_RANK], n = 0;
+    bool over[MO_VIEW_RANK] = {false};
+    if (l->rc) return;
+    const int given = mo_attr_find(l->node, "axes") ? mo_attr_ints(l->node, "axes", axes, 16) : 3;
+    for (int i = 0; i < given; i++)
+        over[axes[i] < 0 ? axes[i] + x.rank : axes[i]] = true;
+    for (int last = 0; last < 2; last++) {
+        if (last) row.axis = n;
+        for (int i = 0; i < x.rank; i++)
+            if (over[i] == (last == 1)) perm[n++] = i;
+    }
+    y = mo_lower_out(l, 0, NULL);
+    if (l->rc) return;
+    row.x = mo_gpu_permute(&x, perm);
+    row.out = mo_gpu_permute(&y, perm);
+    mo_lower_row(l, &row);
+}
+
+void mo_lower_lp_norm(struct mo_lower *l) {
+    struct mo_gpu_view x = mo_lower_in(l, 0), sum, y;
+    struct mo_point p;
+    bool axes[MO_VIEW_RANK] = {false};
+    int64_t d[MO_VIEW_RANK];
+    int order[MO_VIEW_RANK];
+    if (l->rc) return;
+    memcpy(d, x.d, sizeof d);
+    const int axis = axis_of(l, -1, x.rank);
+    d[axis] = 1;
+    axes[axis] = true;
+    sum = mo_lower_new(l, MOIRE_F32, x.rank, d, NULL);
+    if (l->rc) return;
+    mo_lower_reduce(l, mo_attr_int(l->node, "p", 2) == 1 ? "ReduceL1" : "ReduceL2", &x, axes, &sum);
+    mo_gpu_order_of(&x, order);
+    y = mo_lower_out(l, 0, order);
+    mo_point_init(l, &p, y);
+    mo_point_in(&p, &x);
+    mo_point_in(&p, &sum);
+    mo_gpu_printf(&p.body, "    r = x1 > 0 ? x0 / x1 : 0;\n");
+    mo_point_done(l, &p);
 }
 
 void mo_lower_reduction(struct mo_lower *l) {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * pointwise.c - operators that compute every element on its own, as text of kernels: those of moire.Fused
- * (one table, all steps), sums of many, batch normalization that no pass could fold, casts. */
+ * (one table, all steps), those of formulas.c, sums of many, batch normalization that no pass could fold,
+ * casts. */
 #include <stdio.h>
 #include <string.h>
 #include "runtime/gpu/lower.h"
@@ -22,6 +23,7 @@ static const char *const expression[MO_FUSED_COUNT] = {
     [MO_FUSED_AND] = "A != 0 && B != 0",
     [MO_FUSED_OR] = "A != 0 || B != 0",
     [MO_FUSED_XOR] = "(A != 0) != (B != 0)",
+    [MO_FUSED_NOT] = "A == 0",
     [MO_FUSED_IS_NAN] = "A != A",
     [MO_FUSED_WHERE] = "A != 0 ? B : C",
     [MO_FUSED_TO_FLOAT] = "A",
@@ -40,39 +42,27 @@ static const char *const expression[MO_FUSED_COUNT] = {
     [MO_FUSED_SIGN] = "mo_sign(A)",
 };
 
-/* Operators that no pass fuses. */
-static const struct {
-    const char *name, *text;
-} others[] = {
-    {"Not", "A == 0"},
-    {"Sin", "sinf(A)"},
-    {"Cos", "cosf(A)"},
-    {"Tan", "tanf(A)"},
-    {"Sinh", "sinhf(A)"},
-    {"Cosh", "coshf(A)"},
-    {"Asin", "asinf(A)"},
-    {"Acos", "acosf(A)"},
-    {"Atan", "atanf(A)"},
-    {"Asinh", "asinhf(A)"},
-    {"Acosh", "acoshf(A)"},
-    {"Atanh", "atanhf(A)"},
-    {"Softplus", "A > 20 ? A : log1pf(expf(A))"},
-    {"Softsign", "A / (1 + fabsf(A))"},
-    {"Mish", "A * tanhf(A > 20 ? A : log1pf(expf(A)))"},
+/* What an operator of integers is where that is not its expression for floats; NULL: the same. */
+static const char *const of_integers[MO_FUSED_COUNT] = {
+    [MO_FUSED_DIV] = "B == 0 ? 0 : A / B", [MO_FUSED_MIN] = "A < B ? A : B",
+    [MO_FUSED_MAX] = "A > B ? A : B",      [MO_FUSED_POW] = "pow((double)(A), (double)(B))",
+    [MO_FUSED_ABS] = "A < 0 ? -A : A",     [MO_FUSED_SIGN] = "(A > 0) - (A < 0)",
 };
 
-/* Only these take integers as they are: the others are written with functions of floats. */
+/* Only these take integers: the others are written with functions of floats. */
 static bool takes_integers(enum mo_fused_op op) {
-    return op == MO_FUSED_ADD || op == MO_FUSED_SUB || op == MO_FUSED_MUL || op == MO_FUSED_DIV ||
+    return of_integers[op] || op == MO_FUSED_ADD || op == MO_FUSED_SUB || op == MO_FUSED_MUL ||
            (op >= MO_FUSED_EQUAL && op <= MO_FUSED_XOR) || op == MO_FUSED_WHERE || op == MO_FUSED_TO_FLOAT ||
            op == MO_FUSED_TO_BOOL || op == MO_FUSED_NEG;
 }
 
-/* The expression with operands by their names. */
-static void expand(struct mo_gpu_text *t, const char *text, const char (*names)[16]) {
+/* The expression with operands by their names, and attributes P and Q. */
+static void expand(struct mo_gpu_text *t, const char *text, const char (*names)[16], const float *pq) {
     for (const char *p = text; *p; p++)
         if (*p >= 'A' && *p <= 'C')
             mo_gpu_printf(t, "%s", names[*p - 'A']);
+        else if (*p == 'P' || *p == 'Q')
+            mo_gpu_literal(t, pq[*p - 'P']);
         else
             mo_gpu_printf(t, "%c", *p);
 }
@@ -86,7 +76,8 @@ static void step_text(struct mo_gpu_text *t, const struct mo_fused_step *s, int 
     mo_gpu_printf(t, "    ");
     if (!last || s->act != MO_ACT_NONE) mo_gpu_printf(t, "%s v%d;\n    { %s r = ", type, number, type);
     if (last && s->act == MO_ACT_NONE) mo_gpu_printf(t, "r = ");
-    expand(t, expression[s->op], (const char(*)[16])names);
+    const char *own = strcmp(type, "float") != 0 ? of_integers[s->op] : NULL;
+    expand(t, own ? own : expression[s->op], (const char(*)[16])names, NULL);
     mo_gpu_printf(t, ";\n    ");
     if (last && s->act == MO_ACT_NONE) return;
     mo_gpu_act_text(t, s->act, s->a, s->b);
@@ -149,14 +140,34 @@ static int find_step(const struct mo_node *node) {
     return -1;
 }
 
-static const char *find_other(const struct mo_node *node) {
-    for (size_t i = 0; i < sizeof others / sizeof *others && !*node->domain; i++)
-        if (!strcmp(others[i].name, node->op_type)) return others[i].text;
-    return NULL;
+bool mo_gpu_is_step(const struct mo_node *node) {
+    return find_step(node) >= 0 || mo_gpu_has_formula(node);
 }
 
-bool mo_gpu_is_step(const struct mo_node *node) {
-    return find_step(node) >= 0 || find_other(node);
+/* The type in which values meet: the widest of the operands'. */
+static const char *common_type(const struct mo_point *p) {
+    static const char *const order[] = {"float", "long long", "unsigned long long", "double"};
+    int widest = 0;
+    for (int i = 0; i < p->n; i++)
+        for (int k = 1; k < 4; k++) {
+            const char *type = mo_gpu_value_type(p->in[i].dtype);
+            if (type && !strcmp(type, order[k]) && k > widest) widest = k;
+        }
+    return order[widest];
+}
+
+/* A formula whose operands may be integers, but not double: its functions are those of float. */
+static void formula_step(struct mo_lower *l, struct mo_point *p) {
+    float pq[2];
+    const bool floats = all_float(p);
+    const char *text = mo_gpu_formula(l->node, !floats, &pq[0], &pq[1]);
+    if (!text || !strcmp(p->type, "double"))
+        mo_lower_fail(l, MOIRE_EUNSUPPORTED, "%s is not supported by this operator on a GPU",
+                      mo_dtype_name(p->in[0].dtype));
+    if (l->rc) return;
+    mo_gpu_printf(&p->body, "    r = ");
+    expand(&p->body, text, (const char[3][16]){"x0", "x1", "x2"}, pq);
+    mo_gpu_printf(&p->body, ";\n");
 }
 
 void mo_lower_step(struct mo_lower *l) {
@@ -164,38 +175,71 @@ void mo_lower_step(struct mo_lower *l) {
     const struct mo_fuse *fuse = &l->node->fuse;
     struct mo_point p;
     struct mo_fused_step s = {.arg = {0, 1, 2}, .act = fuse->act, .a = fuse->a, .b = fuse->b};
-    if (l->node->n_in > 2 && (found < 0 || mo_fused_operands((enum mo_fused_op)found) < l->node->n_in)) {
+    if (found >= 0 && mo_fused_operands((enum mo_fused_op)found) != l->node->n_in) {
         mo_lower_variadic(l);
         return;
     }
     if (!begin(l, &p)) return;
-    bool floats = all_float(&p);
-    if (!floats && (found < 0 || !takes_integers((enum mo_fused_op)found) || fuse->act != MO_ACT_NONE)) {
-        mo_lower_fail(l, MOIRE_EUNSUPPORTED, "integers are not supported by this operator on a GPU");
-    } else if (found >= 0) {
-        s.op = (enum mo_fused_op)found;
-        if (!floats) p.type = "long long";
+    p.type = common_type(&p);
+    s.op = found < 0 ? MO_FUSED_ADD : (enum mo_fused_op)found;
+    bool floats = all_float(&p), power = found == MO_FUSED_POW;
+    if (power && !strcmp(mo_gpu_value_type(p.in[0].dtype), "float")) p.type = "float"; /* of an integer */
+    if (found < 0)
+        formula_step(l, &p);
+    else if (strcmp(p.type, "float") != 0 && (!takes_integers((enum mo_fused_op)found) || fuse->act))
+        mo_lower_fail(l, MOIRE_EUNSUPPORTED, "%s is not supported by this operator on a GPU",
+                      mo_dtype_name(p.in[floats ? 0 : p.n - 1].dtype));
+    else
         step_text(&p.body, &s, p.n, true, 0, p.type);
-    } else {
-        mo_gpu_printf(&p.body, "    r = ");
-        expand(&p.body, find_other(l->node), (const char[3][16]){"x0", "x1", "x2"});
-        mo_gpu_printf(&p.body, ";\n");
-    }
     mo_point_done(l, &p);
 }
 
 void mo_lower_variadic(struct mo_lower *l) {
-    const char *type = l->node->op_type, *form = "r + ";
+    const char *type = l->node->op_type, *op = !strcmp(type, "Max") ? ">" : !strcmp(type, "Min") ? "<" : NULL;
     struct mo_point p;
     if (!begin(l, &p)) return;
-    if (!all_float(&p))
-        mo_lower_fail(l, MOIRE_EUNSUPPORTED, "integers are not supported by this operator on a GPU");
-    if (!strcmp(type, "Max")) form = "mo_most(r, ";
-    if (!strcmp(type, "Min")) form = "mo_least(r, ";
+    p.type = common_type(&p);
+    if (!op && strcmp(type, "Sum") != 0 && strcmp(type, "Mean") != 0)
+        mo_lower_fail(l, MOIRE_EUNSUPPORTED, "%d inputs are not supported on a GPU", l->node->n_in);
     mo_gpu_printf(&p.body, "    r = x0;\n");
     for (int i = 1; i < p.n; i++)
-        mo_gpu_printf(&p.body, "    r = %sx%d%s;\n", form, i, *form == 'm' ? ")" : "");
+        if (op)
+            mo_gpu_printf(&p.body, "    r = r %s x%d || r != r ? r : x%d;\n", op, i, i);
+        else
+            mo_gpu_printf(&p.body, "    r = r + x%d;\n", i);
     if (!strcmp(type, "Mean")) mo_gpu_printf(&p.body, "    r /= %d;\n", p.n);
+    mo_point_done(l, &p);
+}
+
+/* Bounds are operands that may be left out, or attributes of old versions. */
+void mo_lower_clip(struct mo_lower *l) {
+    static const char *const old[] = {NULL, "min", "max"};
+    struct mo_gpu_view x = mo_lower_in(l, 0), bound;
+    struct mo_point p;
+    int order[MO_VIEW_RANK];
+    if (l->rc) return;
+    mo_gpu_order_of(&x, order);
+    mo_point_init(l, &p, mo_lower_out(l, 0, order));
+    mo_point_in(&p, &x);
+    mo_gpu_printf(&p.body, "    r = x0;\n");
+    for (int i = 1; i < 3; i++) {
+        char name[8] = "";
+        const struct mo_attr *a = mo_attr_find(l->node, old[i]);
+        if (mo_lower_has(l, i)) {
+            bound = mo_lower_in(l, i);
+            snprintf(name, sizeof name, "x%d", p.n);
+            mo_point_in(&p, &bound);
+        } else if (!a) {
+            continue;
+        }
+        mo_gpu_printf(&p.body, "    { const %s b = ", mo_gpu_value_type(x.dtype));
+        if (*name)
+            mo_gpu_printf(&p.body, "%s", name);
+        else
+            mo_gpu_literal(&p.body, a->f);
+        mo_gpu_printf(&p.body, "; r = r %c b ? b : r; }\n", i == 1 ? '<' : '>');
+    }
+    p.type = common_type(&p);
     mo_point_done(l, &p);
 }
 
@@ -203,6 +247,9 @@ void mo_lower_batch_norm(struct mo_lower *l) {
     struct mo_point p;
     struct mo_gpu_view x = mo_lower_in(l, 0);
     int order[MO_VIEW_RANK];
+    bool old = l->node->opset < 7 && !mo_attr_int(l->node, "is_test", 0);
+    if (old || mo_attr_int(l->node, "training_mode", 0) || l->node->n_out > 1)
+        mo_lower_fail(l, MOIRE_EUNSUPPORTED, "training mode is not supported on a GPU");
     if (l->rc) return;
     mo_gpu_order_of(&x, order);
     mo_point_init(l, &p, mo_lower_out(l, 0, order));

@@ -138,6 +138,9 @@ struct mo_graph;
  * afterwards.  MOIRE_EUNSUPPORTED names node and operator. */
 int mo_gpu_lower(const struct mo_graph *graph, const struct mo_gpu_options *options,
                  struct mo_gpu_program **out, moire_error *err);
+/* Whether there is a lowering of that operator at all; a node of it may still be refused for its types or
+ * attributes. */
+bool mo_gpu_lowers(const char *op, const char *domain);
 void mo_gpu_program_destroy(struct mo_gpu_program *program); /* NULL is fine */
 
 /* Bytes of an element on the device in that precision. */

@@ -57,6 +57,9 @@ static const struct type_row {
     {MOIRE_I32, "int", "long long", "", "", false},
     {MOIRE_I16, "short", "long long", "", "", false},
     {MOIRE_I8, "signed char", "long long", "", "", false},
+    {MOIRE_U64, "unsigned long long", "unsigned long long", "", "", false},
+    {MOIRE_U32, "unsigned", "long long", "", "", false},
+    {MOIRE_U16, "unsigned short", "long long", "", "", false},
     {MOIRE_U8, "unsigned char", "long long", "", "", false},
     {MOIRE_BOOL, "unsigned char", "float", "", "0 != ", false},
 };

@@ -41,17 +41,22 @@ static void convert(const struct mo_tensor *t, enum mo_gpu_form_kind form, moire
     }
 }
 
-static int add_weight(struct mo_lower *l, const struct mo_tensor *t, enum mo_gpu_form_kind form,
-                      moire_dtype dtype) {
-    struct mo_gpu_program *p = l->program;
-    int64_t n = mo_shape_count(&t->shape), bytes = n * (int64_t)mo_dtype_bytes(dtype);
-    int64_t room = (bytes + MO_SUM_STRIPE) / MO_SUM_STRIPE * MO_SUM_STRIPE;
+/* Room for n numbers, zero behind them up to a whole stripe of the sum. */
+static void *take_room(struct mo_lower *l, moire_dtype dtype, int64_t n) {
+    const int64_t bytes = n * (int64_t)mo_dtype_bytes(dtype);
     if (n < 1 || !bytes)
-        return mo_lower_fail(l, MOIRE_EUNSUPPORTED, "a constant without numbers is not supported on a GPU");
-    void *data = mo_region_alloc(p->region, (size_t)room);
-    if (!data || !mo_lower_grow(l, &p->weights, p->n_weights, &l->cap_weights, sizeof *p->weights))
-        return mo_lower_fail(l, MOIRE_ENOMEM, "out of memory");
-    convert(t, form, dtype, data, n);
+        mo_lower_fail(l, MOIRE_EUNSUPPORTED, "a constant without numbers is not supported on a GPU");
+    void *data = l->rc ? NULL : mo_region_alloc(l->program->region, (size_t)(bytes + MO_SUM_STRIPE));
+    if (!data && !l->rc) mo_lower_fail(l, MOIRE_ENOMEM, "out of memory");
+    return data;
+}
+
+/* A weight of what take_room() gave; its index. */
+static int add_weight(struct mo_lower *l, moire_dtype dtype, int64_t n, const void *data) {
+    struct mo_gpu_program *p = l->program;
+    const int64_t bytes = n * (int64_t)mo_dtype_bytes(dtype);
+    const int64_t room = (bytes + MO_SUM_STRIPE) / MO_SUM_STRIPE * MO_SUM_STRIPE;
+    if (!data || !mo_lower_grow(l, &p->weights, p->n_weights, &l->cap_weights, sizeof *p->weights)) return -1;
     struct mo_sum sum;
     mo_sum_init(&sum);
     mo_sum_add(&sum, data, (size_t)room);
@@ -78,10 +83,26 @@ struct mo_gpu_view mo_lower_weight(struct mo_lower *l, int tensor, enum mo_gpu_f
         if (l->forms[i].tensor == tensor && l->forms[i].form == (int)form && l->forms[i].dtype == dtype)
             return view_of(t, l->forms[i].weight, dtype);
     int weight = -1;
-    if (mo_lower_grow(l, &l->forms, l->n_forms, &l->cap_forms, sizeof *l->forms))
-        weight = add_weight(l, t, form, dtype);
+    const int64_t n = mo_shape_count(&t->shape);
+    void *data = take_room(l, dtype, n);
+    if (data && mo_lower_grow(l, &l->forms, l->n_forms, &l->cap_forms, sizeof *l->forms)) {
+        convert(t, form, dtype, data, n);
+        weight = add_weight(l, dtype, n, data);
+    }
     if (l->rc) return (struct mo_gpu_view){.rank = -1};
     l->forms[l->n_forms++] =
         (struct mo_gpu_form){.tensor = tensor, .form = (int)form, .weight = weight, .dtype = dtype};
     return view_of(t, weight, dtype);
+}
+
+struct mo_gpu_view mo_lower_numbers(struct mo_lower *l, moire_dtype dtype, int64_t n, const void *numbers) {
+    void *data = take_room(l, dtype, n);
+    if (data) memcpy(data, numbers, (size_t)n * mo_dtype_bytes(dtype));
+    const int weight = add_weight(l, dtype, n, data);
+    if (l->rc) return (struct mo_gpu_view){.rank = -1};
+    return (struct mo_gpu_view){.place = {.space = MO_GPU_WEIGHT, .index = weight},
+                                .dtype = dtype,
+                                .rank = 1,
+                                .d = {n},
+                                .stride = {1}};
 }

@@ -89,8 +89,7 @@ static int run_conv(const struct mo_op_ctx *ctx) {
     return mo_epilogue(ctx);
 }
 
-/* The window of the convolution whose transpose this is: its input is our output. */
-static int transpose_window(const struct mo_op_ctx *ctx, struct mo_window *w) {
+int mo_transpose_window(const struct mo_op_ctx *ctx, struct mo_window *w) {
     const struct mo_shape *x = &ctx->in[0].shape, *wt = &ctx->in[1].shape;
     int nd = x->rank - 2, first = 3 - nd;
     int64_t extra[8] = {0}, size[8] = {0};
@@ -139,7 +138,7 @@ static int infer_transpose(const struct mo_op_ctx *ctx) {
     if (mo_given(ctx, 2) && mo_count(&ctx->in[2]) != channels)
         return mo_op_fail(ctx, MOIRE_ESHAPE, "the bias does not have %lld elements", (long long)channels);
     struct mo_window w;
-    if ((rc = transpose_window(ctx, &w))) return rc;
+    if ((rc = mo_transpose_window(ctx, &w))) return rc;
     struct mo_shape y = {.rank = x->rank, .d = {x->d[0], channels}};
     for (int i = 0; i < w.nd; i++)
         y.d[2 + i] = w.in[3 - w.nd + i];
@@ -149,7 +148,7 @@ static int infer_transpose(const struct mo_op_ctx *ctx) {
 static int run_transpose(const struct mo_op_ctx *ctx) {
     const struct mo_shape *xs = &ctx->in[0].shape, *ws = &ctx->in[1].shape, *ys = &ctx->out[0].shape;
     struct mo_window w;
-    int rc = transpose_window(ctx, &w);
+    int rc = mo_transpose_window(ctx, &w);
     if (rc || !mo_wanted(ctx, 0)) return rc;
     const float *x = ctx->in[0].data, *weights = ctx->in[1].data;
     float *y = ctx->out[0].data;

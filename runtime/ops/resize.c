@@ -3,9 +3,10 @@
  *
  * Interpolation is separable, so each axis is described by a short list of (source, weight) taps for every
  * output coordinate; an output element is the product form over the axes that change. */
+#include "runtime/ops/resize.h"
+
 #include <math.h>
 #include <string.h>
-#include "runtime/ops/util.h"
 
 enum { MAX_TAPS = 256 }; /* of one axis; antialias widens the filter by 1/scale */
 
@@ -160,13 +161,6 @@ static int infer_resize(const struct mo_op_ctx *ctx) {
 }
 
 /* --- one axis --- */
-struct taps {
-    int n;           /* taps of every output coordinate */
-    int32_t *source; /* [out][n], clamped into the input */
-    float *weight;
-    bool *outside; /* [out]: extrapolation value (tf_crop_and_resize) */
-};
-
 static double source_coordinate(const struct resize *r, int axis, double out, double n_in, double n_out) {
     double scale = r->scale[axis];
     if (!strcmp(r->transform, "asymmetric")) return out / scale;
@@ -203,7 +197,7 @@ static double filter(const struct resize *r, double distance) {
 }
 
 /* Taps of one output coordinate; weights sum to 1. */
-static void fill_taps(const struct resize *r, struct taps *t, int axis, int64_t o, int64_t n_in) {
+static void fill_taps(const struct resize *r, struct mo_resize_taps *t, int axis, int64_t o, int64_t n_in) {
     double x = source_coordinate(r, axis, (double)o, (double)n_in, (double)r->y.d[axis]);
     int half = t->n / 2;
     double stretch = r->antialias && r->scale[axis] < 1 ? r->scale[axis] : 1;
@@ -223,7 +217,8 @@ static void fill_taps(const struct resize *r, struct taps *t, int axis, int64_t 
         weight[k] = sum != 0 ? (float)((double)weight[k] / sum) : weight[k];
 }
 
-static int make_taps(const struct mo_op_ctx *ctx, const struct resize *r, int axis, struct taps *t) {
+static int make_taps(const struct mo_op_ctx *ctx, const struct resize *r, int axis,
+                     struct mo_resize_taps *t) {
     int64_t n_in = ctx->in[0].shape.d[axis], n_out = r->y.d[axis];
     double wide = r->mode == 'n' ? 1 : r->mode == 'l' ? 2 : 4;
     if (r->antialias && r->scale[axis] < 1) wide = 2 * ceil(wide / 2 / r->scale[axis]);
@@ -248,8 +243,8 @@ static int make_taps(const struct mo_op_ctx *ctx, const struct resize *r, int ax
 }
 
 /* Sum over the product of the axes' taps for the output element at `index`. */
-static double interpolate(const struct mo_value *x, int rank, const struct taps *taps, const int64_t *index,
-                          const int64_t *stride) {
+static double interpolate(const struct mo_value *x, int rank, const struct mo_resize_taps *taps,
+                          const int64_t *index, const int64_t *stride) {
     int at[MOIRE_MAX_RANK] = {0};
     double sum = 0;
     for (bool more = true; more;) {
@@ -269,7 +264,8 @@ static double interpolate(const struct mo_value *x, int rank, const struct taps 
     return sum;
 }
 
-static void resize_all(const struct mo_op_ctx *ctx, const struct resize *r, const struct taps *taps) {
+static void resize_all(const struct mo_op_ctx *ctx, const struct resize *r,
+                       const struct mo_resize_taps *taps) {
     const struct mo_value *x = &ctx->in[0], *y = &ctx->out[0];
     int64_t stride[MOIRE_MAX_RANK], index[MOIRE_MAX_RANK] = {0}, n = mo_count(y);
     mo_strides(&x->shape, stride);
@@ -286,19 +282,33 @@ static void resize_all(const struct mo_op_ctx *ctx, const struct resize *r, cons
     }
 }
 
+void mo_resize_free(const struct mo_op_ctx *ctx, struct mo_resize_taps *taps) {
+    for (int i = 0; i < MOIRE_MAX_RANK; i++) {
+        mo_free(ctx->env, taps[i].source);
+        mo_free(ctx->env, taps[i].weight);
+        mo_free(ctx->env, taps[i].outside);
+    }
+}
+
+int mo_resize_describe(const struct mo_op_ctx *ctx, struct mo_resize_taps *taps, float *extrapolation) {
+    struct resize r = {0};
+    int rc = resolve(ctx, &r);
+    if (rc == MO_NEED_DATA) rc = mo_op_fail(ctx, MOIRE_EUNSUPPORTED, "sizes must be constant");
+    *extrapolation = (float)r.extrapolation;
+    for (int i = 0; i < r.y.rank && !rc; i++)
+        rc = make_taps(ctx, &r, i, &taps[i]);
+    return rc;
+}
+
 static int run_resize(const struct mo_op_ctx *ctx) {
     struct resize r = {0};
-    struct taps taps[MOIRE_MAX_RANK] = {{0}};
+    struct mo_resize_taps taps[MOIRE_MAX_RANK] = {{0}};
     int rc = resolve(ctx, &r);
     if (rc || !mo_wanted(ctx, 0)) return rc;
     for (int i = 0; i < r.y.rank && !rc; i++)
         rc = make_taps(ctx, &r, i, &taps[i]);
     if (!rc) resize_all(ctx, &r, taps);
-    for (int i = 0; i < r.y.rank; i++) {
-        mo_free(ctx->env, taps[i].source);
-        mo_free(ctx->env, taps[i].weight);
-        mo_free(ctx->env, taps[i].outside);
-    }
+    mo_resize_free(ctx, taps);
     return rc ? rc : mo_epilogue(ctx);
 }
 

@@ -112,6 +112,8 @@ struct mo_window {
 /* kernel: sizes, or NULL to read kernel_shape.  x has N, C, then the spatial dimensions. */
 int mo_window_init(const struct mo_op_ctx *ctx, const struct mo_shape *x, const int64_t *kernel,
                    struct mo_window *w);
+/* Of a ConvTranspose: the window of the convolution whose transpose it is, so `in` is its output's size. */
+int mo_transpose_window(const struct mo_op_ctx *ctx, struct mo_window *w);
 /* N, channels, spatial output sizes. */
 struct mo_shape mo_window_shape(const struct mo_window *w, int64_t n, int64_t channels);
 /* Output positions [*lo, *hi) along dimension i for which kernel tap k reads inside the input. */

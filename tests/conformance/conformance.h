@@ -4,6 +4,7 @@
 #define MO_CONFORMANCE_H
 #include <stdbool.h>
 #include "runtime/base/env.h"
+#include "tools/moire/dataset.h"
 
 enum verdict { PASSED, FAILED, SKIPPED };
 
@@ -15,8 +16,15 @@ struct result {
 };
 
 /* Runs one case folder (model.onnx, test_data_set_k) three ways: the references on the imported graph, the
- * references after the passes, and the plan with its kernels. */
-void run_case(const struct mo_env *env, const char *folder, struct result *out);
+ * references after the passes, and the plan with its kernels.  With `fakes`, the folder of the libraries that
+ * stand in for CUDA's: as a program for a GPU instead. */
+void run_case(const struct mo_env *env, const char *fakes, const char *folder, struct result *out);
+
+/* Output i of the case agrees with what was computed, or an error that says where not. */
+int case_compare(const struct mo_dataset *data, int i, const moire_tensor *got, moire_error *err);
+/* The model on the fake GPU; MOIRE_EUNSUPPORTED: it does not lower. */
+int case_run_gpu(const struct mo_env *env, const char *fakes, const char *model,
+                 const struct mo_dataset *data, moire_error *err);
 
 /* Cases that may be skipped, one name a line; '#' starts a comment. */
 struct baseline;

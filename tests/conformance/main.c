@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  * main.c - conformance runner over the ONNX backend tests.
  *
- *   conformance [--json] [--verbose] [--baseline FILE] [--only NAME] DATA
+ *   conformance [--json] [--verbose] [--baseline FILE] [--only NAME] [--gpu FAKES] DATA
  *
  * DATA holds the folders node, pytorch-converted, pytorch-operator, simple, real.  Exit status 1 when a case
  * fails, or is skipped without being in the baseline, or is in the baseline and not skipped any more (then
- * its line must go: the list only shrinks). */
+ * its line must go: the list only shrinks).  --gpu runs the cases as programs for a GPU, on the libraries in
+ * FAKES that stand in for CUDA's. */
 #define _DEFAULT_SOURCE
 #include <dirent.h>
 #include <stdio.h>
@@ -14,7 +15,7 @@
 #include "tests/conformance/conformance.h"
 
 struct options {
-    const char *data, *baseline, *only;
+    const char *data, *baseline, *only, *fakes;
     bool json, verbose;
 };
 
@@ -56,7 +57,7 @@ static bool run_folder(const struct mo_env *env, const struct options *o, const 
         struct result *r = !o->only || strstr(names[i]->d_name, o->only) ? append(list) : NULL;
         if (r) {
             snprintf(r->name, sizeof r->name, "%s/%.120s", folder, names[i]->d_name);
-            run_case(env, path, r);
+            run_case(env, o->fakes, path, r);
             if (o->verbose) printf("%-8s %s  %s\n", verdicts[r->verdict], r->name, r->message);
         }
         free(names[i]);
@@ -113,6 +114,8 @@ static bool parse(int argc, char **argv, struct options *o) {
             o->baseline = argv[++i];
         else if (!strcmp(argv[i], "--only") && i + 1 < argc)
             o->only = argv[++i];
+        else if (!strcmp(argv[i], "--gpu") && i + 1 < argc)
+            o->fakes = argv[++i];
         else if (argv[i][0] != '-' && !o->data)
             o->data = argv[i];
         else
@@ -126,7 +129,9 @@ int main(int argc, char **argv) {
     struct options o = {0};
     struct list list = {0};
     if (!parse(argc, argv, &o)) {
-        fprintf(stderr, "usage: conformance [--json] [--verbose] [--baseline FILE] [--only NAME] DATA\n");
+        fprintf(
+            stderr,
+            "usage: conformance [--json] [--verbose] [--baseline FILE] [--only NAME] [--gpu FAKES] DATA\n");
         return 2;
     }
     struct mo_env env = mo_env_default();

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * run_case.c - one backend test case, run in every way that moire can run a model.
+ * run_case.c - one backend test case, run in every way that moire can run a model on cores, or on a fake GPU.
  *
  * A case is skipped only when moire itself says MOIRE_EUNSUPPORTED; the reason is taken from that message, so
  * there is no list of exceptions to maintain.  Tolerance: that of the ONNX backend runner (relative 1e-3)
@@ -35,7 +35,7 @@ static void conclude(struct result *r, int code, const char *where, const char *
     if (r->verdict == SKIPPED) reason_of(message, r->reason, sizeof r->reason);
 }
 
-static int compare(const struct mo_dataset *data, int i, const moire_tensor *got, moire_error *err) {
+int case_compare(const struct mo_dataset *data, int i, const moire_tensor *got, moire_error *err) {
     struct mo_difference d;
     if (data->out[i].dtype == MOIRE_NONE) return MOIRE_OK;
     double rtol = data->out[i].dtype == MOIRE_BF16 ? RTOL_BF16 : RTOL;
@@ -62,12 +62,13 @@ static int run_way(const struct mo_env *env, enum mo_way way, const char *model,
         rc = mo_way_run(env, &target, model, &options, data->in, data->n_in, got, MO_DATASET_PORTS, &n, err);
     if (rc) return rc;
     for (int i = 0; !rc && i < n && i < data->n_out; i++)
-        rc = compare(data, i, &got[i], err);
+        rc = case_compare(data, i, &got[i], err);
     mo_way_free(env, got, n);
     return rc;
 }
 
-static void run_set(const struct mo_env *env, const char *model, const char *folder, struct result *r) {
+static void run_set(const struct mo_env *env, const char *fakes, const char *model, const char *folder,
+                    struct result *r) {
     struct mo_dataset data;
     moire_error err = {0};
     int read = mo_dataset_open(env, model, folder, &data, &err);
@@ -77,16 +78,18 @@ static void run_set(const struct mo_env *env, const char *model, const char *fol
         snprintf(r->reason, sizeof r->reason, "the package's data contradicts its model");
         snprintf(r->message, sizeof r->message, "input %d has not the declared shape", data.contradicts - 1);
     }
-    for (int way = MO_WAY_REFERENCE; way <= MO_WAY_PLAN && r->verdict == PASSED; way++) {
-        int rc = run_way(env, (enum mo_way)way, model, &data, &err);
+    const int last = fakes ? MO_WAY_REFERENCE : MO_WAY_PLAN;
+    for (int way = MO_WAY_REFERENCE; way <= last && r->verdict == PASSED; way++) {
+        int rc = fakes ? case_run_gpu(env, fakes, model, &data, &err)
+                       : run_way(env, (enum mo_way)way, model, &data, &err);
         /* a model that cannot be run says so itself; only then does unreadable data not matter */
         if (read && rc != MOIRE_EUNSUPPORTED) rc = read, err = data_err;
-        if (rc) conclude(r, rc, mo_way_name((enum mo_way)way), err.message);
+        if (rc) conclude(r, rc, fakes ? "GPU" : mo_way_name((enum mo_way)way), err.message);
     }
     mo_dataset_close(&data);
 }
 
-void run_case(const struct mo_env *env, const char *folder, struct result *r) {
+void run_case(const struct mo_env *env, const char *fakes, const char *folder, struct result *r) {
     char model[1024], set[1024];
     int n = 0;
     snprintf(model, sizeof model, "%s/model.onnx", folder);
@@ -99,7 +102,7 @@ void run_case(const struct mo_env *env, const char *folder, struct result *r) {
     for (; n < 100 && r->verdict == PASSED; n++) {
         snprintf(set, sizeof set, "%s/test_data_set_%d", folder, n);
         if (!exists(set)) break;
-        run_set(env, model, set, r);
+        run_set(env, fakes, model, set, r);
     }
     if (!n) conclude(r, MOIRE_EIO, "", "no test data");
 }

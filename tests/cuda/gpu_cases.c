@@ -440,5 +440,9 @@ const struct gpu_case gpu_cases[] = {
     {"ssd_like", ssd_like},
     {"attention", attention},
     {"attention_of_three", attention_of_three},
+    {"resampled", gpu_case_resampled},
+    {"volumes", gpu_case_volumes},
+    {"plain_products", gpu_case_plain_products},
+    {"chosen", gpu_case_chosen},
     {NULL, NULL},
 };

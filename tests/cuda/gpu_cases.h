@@ -15,6 +15,12 @@ struct gpu_case {
 };
 extern const struct gpu_case gpu_cases[]; /* closed by a NULL name */
 
+/* gpu_other_cases.c */
+struct ob *gpu_case_resampled(void);
+struct ob *gpu_case_volumes(void);
+struct ob *gpu_case_plain_products(void);
+struct ob *gpu_case_chosen(void);
+
 /* Fails the test with the message when the model does not load. */
 struct mo_graph *gpu_case_parse(struct ob *b, const struct mo_frontend_options *options);
 /* Small numbers for every input, in the graph's region; integers count up. */

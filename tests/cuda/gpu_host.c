@@ -29,11 +29,12 @@ static void *open_image(const struct mo_env *env, const char *image, moire_error
     return env->sys->dl_open(env->sys->self, path, err->message, sizeof err->message);
 }
 
-static void *compile(const struct mo_env *env, const struct mo_gpu_program *p, moire_error *err) {
+static void *compile(const struct mo_env *env, const char *fakes, const struct mo_gpu_program *p,
+                     moire_error *err) {
     struct mo_cuda_rtc rtc;
     void *image = NULL, *module = NULL;
     size_t bytes;
-    if (mo_cuda_rtc_open(&rtc, env, gpu_host_fakes(), err)) return NULL;
+    if (mo_cuda_rtc_open(&rtc, env, fakes, err)) return NULL;
     if (!mo_cuda_rtc_compile(&rtc, p->source, 9, 0, &image, &bytes, err))
         module = open_image(env, image, err);
     mo_free(env, image);
@@ -64,10 +65,10 @@ static int run_op(const struct mo_gpu_program *p, const struct mo_gpu_op *op, vo
     return MOIRE_OK;
 }
 
-int gpu_host_run(const struct mo_env *env, const struct mo_gpu_program *p, const moire_tensor *inputs,
-                 moire_tensor *outputs, moire_error *err) {
+int gpu_host_run(const struct mo_env *env, const char *fakes, const struct mo_gpu_program *p,
+                 const moire_tensor *inputs, moire_tensor *outputs, moire_error *err) {
     int rc = MOIRE_OK;
-    void *module = compile(env, p, err);
+    void *module = compile(env, fakes, p, err);
     char *arena = module ? aligned_alloc(MO_GPU_ALIGN, (size_t)p->arena_bytes + MO_GPU_ALIGN) : NULL;
     if (!arena) return err->code ? err->code : MOIRE_EFAILED;
     memset(arena, 0xff, (size_t)p->arena_bytes + MO_GPU_ALIGN);

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "codegen/passes/passes.h"
+#include "runtime/ops/op.h"
 #include "tests/cuda/gpu_cases.h"
 #include "tests/cuda/gpu_host.h"
 #include "tests/unit/random_graph.h"
@@ -56,7 +57,7 @@ static void run_graph(struct mo_graph *g, enum mo_gpu_precision precision, const
     moire_error err = {0};
     struct mo_gpu_program *p = lower(g, precision, 3);
     check_program(p);
-    if (gpu_host_run(g->env, p, in, got, &err)) fail_msg("%s", err.message);
+    if (gpu_host_run(g->env, gpu_host_fakes(), p, in, got, &err)) fail_msg("%s", err.message);
     gpu_case_compare(p, want, got, rtol);
     free_outputs(got, p->n_outputs);
     mo_gpu_program_destroy(p);
@@ -147,6 +148,33 @@ static void what_is_not_supported_is_named(void **state) {
     ob_destroy(b);
 }
 
+/* Operators that cores run and a GPU does not are those that docs/cuda.md names, and no others. */
+static void the_list_of_what_is_missing_is_true(void **state) {
+    (void)state;
+    static const char title[] = "\n## Operators that a GPU refuses\n";
+    static char page[100000];
+    FILE *f = fopen("docs/cuda.md", "r");
+    assert_non_null(f); /* tests run in the repository's root */
+    page[fread(page, 1, sizeof page - 1, f)] = 0;
+    fclose(f);
+    char *list = strstr(page, title), *end = list ? strstr(list + sizeof title, "\n## ") : NULL;
+    assert_non_null(end);
+    *end = 0;
+    int missing = 0, named = 0;
+    for (const char *p = list; (p = strchr(p, '`')); p = strchr(p + 1, '`') + 1)
+        named++;
+    for (int i = 0; mo_op_at(i); i++) {
+        const struct mo_op *op = mo_op_at(i);
+        char quoted[80];
+        snprintf(quoted, sizeof quoted, "`%.70s`", op->name);
+        const bool refused = !mo_gpu_lowers(op->name, op->domain), there = strstr(list, quoted) != NULL;
+        if (refused != there && (refused || !*op->domain))
+            fail_msg("docs/cuda.md %s %s", there ? "refuses" : "lacks", op->name);
+        missing += refused;
+    }
+    assert_int_equal(named, missing);
+}
+
 /* A deep chain needs two places of the arena, not one a layer. */
 static void memory_is_used_again(void **state) {
     (void)state;
@@ -181,6 +209,7 @@ static void memory_is_used_again(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(every_case), cmocka_unit_test(random_graphs),
                                        cmocka_unit_test(what_is_not_supported_is_named),
+                                       cmocka_unit_test(the_list_of_what_is_missing_is_true),
                                        cmocka_unit_test(memory_is_used_again)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

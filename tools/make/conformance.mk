@@ -4,9 +4,16 @@ CONF_SRC  := $(wildcard tests/conformance/*.c)
 CONF_OBJ  := $(CONF_SRC:%.c=$(B)/obj/%.o)
 $(CONF_OBJ): | $(B)/gen/onnx.pb-c.h
 
-$(B)/conformance: $(CONF_OBJ) $(filter-out $(MAIN_OBJ),$(TOOL_OBJ)) $(GEN_OBJ) $(B)/libmoire.a
+# the way over a GPU: generated kernels on the fake NVRTC, cuda.mk
+CONF_GPU  := $(B)/obj/tests/cuda/gpu_host.o $(B)/obj/runtime/device/cuda/rtc.o $(B)/obj/runtime/device/cuda/symbols.o
+
+$(B)/conformance: $(CONF_OBJ) $(CONF_GPU) $(filter-out $(MAIN_OBJ),$(TOOL_OBJ)) $(GEN_OBJ) $(B)/libmoire.a
 	$(CC) $(LDFLAGS) -o $@ $^ $(LDLIBS)
 
 .PHONY: conformance
 conformance: $(B)/conformance ## run the ONNX backend tests (libonnx-testdata)
 	@$(B)/conformance --baseline tests/conformance/baseline.txt $(ONNX_DATA)
+
+.PHONY: conformance-gpu
+conformance-gpu: $(B)/conformance $(B)/tests/fake/$(FAKE_nvrtc) ## the same cases as programs for a GPU, on a fake one
+	@$(B)/conformance --gpu $(B)/tests/fake --baseline tests/conformance/gpu-baseline.txt $(ONNX_DATA)

@@ -32,14 +32,16 @@ $(B)/tests/fake/$(FAKE_dnn) $(B)/tests/fake/$(FAKE_blas): $(B)/tests/fake/$(FAKE
 $(B)/obj/tests/fake/cuda/nvrtc/%.o: CPPFLAGS += -DMO_FAKE_INCLUDE='"$(CURDIR)/tests/fake/cuda/nvrtc"'
 TIDY_FLAGS += '-DMO_FAKE_INCLUDE=""'
 
+GPU_CASES := $(B)/obj/tests/cuda/gpu_cases.o $(B)/obj/tests/cuda/gpu_other_cases.o
+
 # lowering is tested with the generated kernels alone, without a driver
-$(B)/tests/test_gpu_lower: $(B)/obj/tests/cuda/gpu_host.o $(B)/obj/tests/cuda/gpu_cases.o $(B)/obj/runtime/device/cuda/rtc.o \
+$(B)/tests/test_gpu_lower: $(B)/obj/tests/cuda/gpu_host.o $(GPU_CASES) $(B)/obj/runtime/device/cuda/rtc.o \
     $(B)/obj/runtime/device/cuda/symbols.o | $(B)/tests/fake/$(FAKE_nvrtc)
 
 # tests of the plugin see its inside, and find the fakes beside themselves
 CUDA_TESTS := $(filter $(B)/tests/test_cuda_%,$(TESTS))
 $(CUDA_TESTS): $(CUDA_OBJ) | $(FAKE_OBJS)
-$(B)/tests/test_cuda_exec $(B)/tests/test_cuda_programs: $(B)/obj/tests/cuda/gpu_host.o $(B)/obj/tests/cuda/gpu_cases.o
+$(B)/tests/test_cuda_exec $(B)/tests/test_cuda_programs: $(B)/obj/tests/cuda/gpu_host.o $(GPU_CASES)
 
 .PHONY: cuda
 cuda: $(B)/libmoire-cuda.so $(B)/obj/tools/cuda/check_headers.o ## the CUDA plugin, its declarations checked against the toolkit
