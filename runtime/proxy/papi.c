@@ -8,10 +8,10 @@
  */
 #include <stdio.h>
 #include <string.h>
-#include "runtime/proxy/source.h"
+#include "runtime/proxy/papi.h"
 
 enum { PAPI_OK = 0, PAPI_NULL = -1, PAPI_CPU_ATTACH = 27 };
-enum counter { MISSES, ACCESSES, INSTRUCTIONS, CYCLES, COUNTERS };
+enum counter { MISSES, ACCESSES, INSTRUCTIONS, CYCLES, COUNTERS = MO_PAPI_COUNTERS };
 
 /* What PAPI_set_opt() takes is a union; the room is that of its largest member, and more. */
 union option {
@@ -26,6 +26,7 @@ struct calls {
     int (*library_init)(int version);
     int (*is_initialized)(void);
     int (*create_eventset)(int *set);
+    int (*get_component_index)(const char *name);
     int (*assign_eventset_component)(int set, int component);
     int (*set_opt)(int option, union option *value);
     int (*add_named_event)(int set, const char *name);
@@ -43,6 +44,7 @@ struct papi {
     void *object;
     struct calls call;
     int n, *cpu, *set; /* sets that count */
+    const struct mo_papi_names *names;
     int64_t then;
     double last[COUNTERS]; /* sums over the cores at `then` */
     bool initialised;
@@ -61,9 +63,9 @@ static const struct {
 
 /* What counts, by two sets of names: PAPI's own, and where its table has no L3 for a processor, the kernel's.
  */
-static const char *const names[][COUNTERS] = {
-    {"PAPI_L3_TCM", "PAPI_L3_TCA", "PAPI_TOT_INS", "PAPI_TOT_CYC"},
-    {"perf::LLC-LOAD-MISSES", "perf::LLC-LOADS", "perf::INSTRUCTIONS", "perf::CYCLES"},
+static const struct mo_papi_names usual[] = {
+    {NULL, {"PAPI_L3_TCM", "PAPI_L3_TCA", "PAPI_TOT_INS", "PAPI_TOT_CYC"}},
+    {NULL, {"perf::LLC-LOAD-MISSES", "perf::LLC-LOADS", "perf::INSTRUCTIONS", "perf::CYCLES"}},
 };
 
 /* --- the library ---------------------------------------------------------------------------------------- */
@@ -75,6 +77,7 @@ static int load_calls(struct papi *p, moire_error *err) {
         {"PAPI_library_init", &p->call.library_init},
         {"PAPI_is_initialized", &p->call.is_initialized},
         {"PAPI_create_eventset", &p->call.create_eventset},
+        {"PAPI_get_component_index", &p->call.get_component_index},
         {"PAPI_assign_eventset_component", &p->call.assign_eventset_component},
         {"PAPI_set_opt", &p->call.set_opt},
         {"PAPI_add_named_event", &p->call.add_named_event},
@@ -122,7 +125,7 @@ static void stop_core(struct papi *p) {
 }
 
 /* A set of events that count on one core; it is one more of p->set when this succeeds. */
-static int start_core(struct papi *p, int cpu, const char *const event[COUNTERS], moire_error *err) {
+static int start_core(struct papi *p, int cpu, const struct mo_papi_names *names, moire_error *err) {
     int *set = &p->set[p->n];
     const char *step = "an event set";
     *set = PAPI_NULL;
@@ -131,13 +134,17 @@ static int start_core(struct papi *p, int cpu, const char *const event[COUNTERS]
     p->cpu[p->n] = cpu;
     p->n += made;
     if (made) {
+        int component = names->component ? p->call.get_component_index(names->component) : 0;
+        step = names->component ? names->component : "the first component";
+        rc = component < 0 ? component : p->call.assign_eventset_component(*set, component);
+    }
+    if (rc == PAPI_OK && !names->component) {
         union option option = {.attach = {*set, (unsigned)cpu}};
-        rc = p->call.assign_eventset_component(*set, 0);
         step = "attaching (it wants counters, and root, CAP_PERFMON or perf_event_paranoid 0)";
-        if (rc == PAPI_OK) rc = p->call.set_opt(PAPI_CPU_ATTACH, &option);
+        rc = p->call.set_opt(PAPI_CPU_ATTACH, &option);
     }
     for (int c = 0; rc == PAPI_OK && c < COUNTERS; c++)
-        if ((rc = p->call.add_named_event(*set, event[c])) != PAPI_OK) step = event[c];
+        if ((rc = p->call.add_named_event(*set, names->event[c])) != PAPI_OK) step = names->event[c];
     if (rc == PAPI_OK) {
         step = "start";
         rc = p->call.start(*set);
@@ -147,14 +154,16 @@ static int start_core(struct papi *p, int cpu, const char *const event[COUNTERS]
     return mo_fail(err, MOIRE_EUNSUPPORTED, "core %d: %s: %s", cpu, step, p->call.strerror(rc));
 }
 
-/* With the first names that the first core knows. */
-static int start_all(struct papi *p, const struct mo_source_config *c, moire_error *err) {
-    int code = MOIRE_OK, which = 0;
+/* With the first names that the first core knows; the error is that of the first names. */
+static int start_all(struct papi *p, const struct mo_source_config *c, const struct mo_papi_names *names,
+                     int n, moire_error *err) {
     moire_error ignored;
-    for (int i = 0; !code && i < c->n_cpus; i++) {
-        code = start_core(p, c->cpu[i], names[which], err);
-        if (code && !i && !start_core(p, c->cpu[i], names[++which], &ignored)) code = MOIRE_OK;
-    }
+    int code = start_core(p, c->cpu[0], &names[0], err), which = 0;
+    while (code && ++which < n)
+        code = start_core(p, c->cpu[0], &names[which], &ignored);
+    p->names = &names[which < n ? which : 0];
+    for (int i = 1; !code && i < c->n_cpus; i++)
+        code = start_core(p, c->cpu[i], p->names, err);
     return code;
 }
 
@@ -183,14 +192,15 @@ static void papi_close(void *self) {
     mo_free(p->env, p);
 }
 
-static int papi_open(const struct mo_source_config *c, void **out, moire_error *err) {
+int mo_papi_open(const struct mo_source_config *c, const struct mo_papi_names *names, int n, void **out,
+                 moire_error *err) {
     struct papi *p = mo_alloc(c->env, sizeof *p);
     if (!p) return mo_fail(err, MOIRE_ENOMEM, "out of memory");
     p->env = c->env;
     p->cpu = mo_alloc(c->env, (size_t)c->n_cpus * sizeof *p->cpu);
     p->set = mo_alloc(c->env, (size_t)c->n_cpus * sizeof *p->set);
     int code = p->cpu && p->set ? load(p, err) : mo_fail(err, MOIRE_ENOMEM, "out of memory");
-    if (!code) code = start_all(p, c, err);
+    if (!code) code = start_all(p, c, names, n, err);
     if (!code && read_all(p, p->last, err)) code = MOIRE_EUNSUPPORTED;
     p->then = mo_now(c->env);
     if (code)
@@ -200,6 +210,10 @@ static int papi_open(const struct mo_source_config *c, void **out, moire_error *
     return code;
 }
 
+static int papi_open(const struct mo_source_config *c, void **out, moire_error *err) {
+    return mo_papi_open(c, usual, (int)(sizeof usual / sizeof *usual), out, err);
+}
+
 static int papi_sample(void *self, double *value, moire_error *err) {
     struct papi *p = self;
     double sum[COUNTERS], grew[COUNTERS];
@@ -207,7 +221,8 @@ static int papi_sample(void *self, double *value, moire_error *err) {
     if (code) return code;
     int64_t now = mo_now(p->env), spent = now - p->then;
     for (int c = 0; c < COUNTERS; c++)
-        if ((grew[c] = sum[c] - p->last[c]) < 0) return mo_fail(err, MOIRE_EIO, "%s went back", names[0][c]);
+        if ((grew[c] = sum[c] - p->last[c]) < 0)
+            return mo_fail(err, MOIRE_EIO, "%s went back", p->names->event[c]);
     double rate = grew[ACCESSES] > 0 ? grew[MISSES] / grew[ACCESSES] : 0;
     value[0] = rate < 1 ? rate : 1;
     value[1] = grew[ACCESSES] * 1e3 / (double)(spent > 0 ? spent : 1);

@@ -75,6 +75,10 @@ static int fake_create_eventset(int *set) {
     *set = papi.sets++;
     return 0;
 }
+static int fake_component(const char *name) {
+    (void)name;
+    return -16; /* PAPI_ENOCMP: it has the first only */
+}
 static int fake_assign(int set, int component) {
     (void)set, (void)component;
     return 0;
@@ -142,6 +146,7 @@ static void *cs_dl_sym(void *self, void *object, const char *symbol) {
         {"PAPI_library_init", (void (*)(void))fake_library_init},
         {"PAPI_is_initialized", (void (*)(void))fake_is_initialized},
         {"PAPI_create_eventset", (void (*)(void))fake_create_eventset},
+        {"PAPI_get_component_index", (void (*)(void))fake_component},
         {"PAPI_assign_eventset_component", (void (*)(void))fake_assign},
         {"PAPI_set_opt", (void (*)(void))fake_set_opt},
         {"PAPI_add_named_event", (void (*)(void))fake_add},
