@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { CHUNK_BYTES = 64 * 1024, ALIGN = 64, HUGE_PAGE = 2 << 20 };
+enum { CHUNK_BYTES = 64 * 1024, ALIGN = 64, PAGE = 4096, HUGE_PAGE = 2 << 20 };
 
 struct chunk {
     struct chunk *next;
@@ -53,10 +53,9 @@ void mo_region_destroy(struct mo_region *region) {
     mo_free(region->env, region);
 }
 
-static struct chunk *add_chunk(struct mo_region *region, size_t size) {
-    /* weights of megabytes are streamed: large pages save their misses */
+static struct chunk *add_chunk(struct mo_region *region, size_t align, size_t size) {
     const struct mo_sys *sys = region->env->sys;
-    struct chunk *c = sys->alloc(sys->self, size >= 2 * HUGE_PAGE ? HUGE_PAGE : ALIGN, ALIGN + size);
+    struct chunk *c = sys->alloc(sys->self, align, ALIGN + size);
     if (!c) return NULL;
     c->size = size;
     region->bytes += size;
@@ -78,12 +77,22 @@ void *mo_region_alloc(struct mo_region *region, size_t bytes) {
     if (!bytes) bytes = ALIGN;
     struct chunk *c = region->chunks;
     if (!c || c->size - c->used < bytes) {
-        c = add_chunk(region, bytes > CHUNK_BYTES ? bytes : CHUNK_BYTES);
+        size_t size = bytes > CHUNK_BYTES ? bytes : CHUNK_BYTES;
+        /* weights of megabytes are streamed: large pages save their misses */
+        c = add_chunk(region, size >= 2 * HUGE_PAGE ? HUGE_PAGE : ALIGN, size);
         if (!c) return NULL;
     }
     void *p = (char *)c + ALIGN + c->used;
     c->used += bytes;
     return p;
+}
+
+void *mo_region_reserve(struct mo_region *region, size_t bytes) {
+    if (bytes > SIZE_MAX / 2) return NULL;
+    struct chunk *c = add_chunk(region, PAGE, (bytes / ALIGN + 1) * ALIGN);
+    if (!c) return NULL;
+    c->used = c->size;
+    return (char *)c + ALIGN;
 }
 
 void *mo_region_array(struct mo_region *region, size_t count, size_t size) {

@@ -44,6 +44,8 @@ struct mo_region;
 struct mo_region *mo_region_create(const struct mo_env *env); /* NULL: out of memory */
 void mo_region_destroy(struct mo_region *region);             /* NULL is fine */
 void *mo_region_alloc(struct mo_region *region, size_t bytes);
+/* Room of which most is never touched: small pages of its own, whatever its size. */
+void *mo_region_reserve(struct mo_region *region, size_t bytes);
 /* count * size with overflow check */
 void *mo_region_array(struct mo_region *region, size_t count, size_t size);
 char *mo_region_string(struct mo_region *region, const char *s, size_t n);

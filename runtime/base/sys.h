@@ -60,6 +60,8 @@ struct mo_sys {
      * -errno */
     int (*map)(void *self, int fd, size_t bytes, const void **out);
     void (*unmap)(void *self, const void *at, size_t bytes);
+    /* part of such a view that is read next: a hint */
+    void (*want)(void *self, const void *at, size_t bytes);
     /* part of such a view that may not be read for long: its whole pages leave this process and come back
      * when they are */
     void (*drop)(void *self, const void *at, size_t bytes);

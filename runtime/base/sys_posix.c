@@ -217,14 +217,12 @@ static int px_list(void *self, const char *folder, int (*fn)(void *ctx, const ch
     return rc;
 }
 
-/* Populated at once: one pass over the page tables instead of a fault for every few pages.  In large pages
- * where the file system has them: it must know before it reads.  Both are no more than hints. */
+/* In large pages where the file system has them: it must know before it reads. */
 static int px_map(void *self, int fd, size_t bytes, const void **out) {
     (void)self;
     void *at = mmap(NULL, bytes, PROT_READ, MAP_SHARED, fd, 0);
     if (at == MAP_FAILED) return -errno;
     madvise(at, bytes, MADV_HUGEPAGE);
-    madvise(at, bytes, MADV_POPULATE_READ);
     *out = at;
     return 0;
 }
@@ -232,6 +230,13 @@ static int px_map(void *self, int fd, size_t bytes, const void **out) {
 static void px_unmap(void *self, const void *at, size_t bytes) {
     (void)self;
     munmap((void *)(uintptr_t)at, bytes);
+}
+
+/* One pass over the page tables instead of a fault for every few pages. */
+static void px_want(void *self, const void *at, size_t bytes) {
+    (void)self;
+    uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), from = (uintptr_t)at / page * page;
+    madvise((void *)from, (uintptr_t)at + bytes - from, MADV_POPULATE_READ);
 }
 
 static void px_drop(void *self, const void *at, size_t bytes) {
@@ -349,6 +354,7 @@ const struct mo_sys *mo_sys_posix(void) {
         .list = px_list,
         .map = px_map,
         .unmap = px_unmap,
+        .want = px_want,
         .drop = px_drop,
         .memfd = px_memfd,
         .seal = px_seal,

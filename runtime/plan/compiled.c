@@ -155,12 +155,15 @@ static int read_stamp(const struct mo_store *store, const struct mo_env *env, co
 
 static int open_model(const struct mo_store *store, const struct mo_env *env,
                       const struct mo_compiled_request *request, const struct mo_store_stamp *stamp,
-                      struct mo_compiled *out, moire_error *err) {
+                      bool helper, struct mo_compiled *out, moire_error *err) {
     char outside[MO_SHA256_HEX];
     int rc = mo_store_open_file(store, stamp->model, MO_MODEL_SUFFIX, env->limits.model_image_bytes,
                                 &out->file, err);
     if (rc) return rc;
     if (!out->file.bytes) return mo_fail(err, MOIRE_ESTORE, "the compiled model is missing");
+    rc = mo_image_check_head(out->file.bytes, out->file.n, stamp->model, err);
+    if (rc) return rc;
+    mo_image_check_begin(env, out->file.bytes, helper, &out->checking);
     rc = mo_image_load(env, out->file.bytes, out->file.n, stamp->model, &out->graph, &out->times, err);
     if (rc) return rc;
     rc = mo_compiled_outside(env, request->path, out->graph, outside, err);
@@ -170,7 +173,8 @@ static int open_model(const struct mo_store *store, const struct mo_env *env,
 }
 
 int mo_compiled_open(const struct mo_store *store, const struct mo_env *env,
-                     const struct mo_compiled_request *request, struct mo_compiled *out, moire_error *err) {
+                     const struct mo_compiled_request *request, bool helper, struct mo_compiled *out,
+                     moire_error *err) {
     char name[MO_SHA256_HEX];
     struct mo_store_stamp stamp;
     *out = (struct mo_compiled){.env = env};
@@ -178,12 +182,16 @@ int mo_compiled_open(const struct mo_store *store, const struct mo_env *env,
     int rc = mo_compiled_stamp(env, request, name, err);
     if (!rc) rc = read_stamp(store, env, name, &stamp, err);
     if (!rc && !stamp.model[0]) return MOIRE_OK;
-    if (!rc) rc = open_model(store, env, request, &stamp, out, err);
+    if (!rc) rc = open_model(store, env, request, &stamp, helper, out, err);
     if (!rc) return MOIRE_OK;
     mo_graph_destroy(out->graph);
     out->graph = NULL;
     mo_compiled_close(out);
     return rc;
+}
+
+int mo_compiled_check(struct mo_compiled *compiled, moire_error *err) {
+    return compiled->file.bytes ? mo_image_check_end(&compiled->checking, err) : MOIRE_OK;
 }
 
 void mo_compiled_trim(const struct mo_compiled *compiled, const struct mo_plan *plan) {
@@ -201,5 +209,6 @@ void mo_compiled_trim(const struct mo_compiled *compiled, const struct mo_plan *
 }
 
 void mo_compiled_close(struct mo_compiled *compiled) {
+    mo_image_check_leave(&compiled->checking);
     if (compiled->env) mo_store_close_file(compiled->env, &compiled->file);
 }

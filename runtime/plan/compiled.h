@@ -29,12 +29,17 @@ struct mo_compiled {
     struct mo_store_file file;
     struct mo_graph *graph; /* to be taken over by mo_plan_build() */
     struct mo_image_times times;
+    struct mo_image_checking checking;
 };
 
 /* Opens the compiled model of a file; out->graph is NULL when there is none.  MOIRE_ESTORE: there is one and
- * it cannot be used; load from ONNX then. */
+ * it cannot be used; load from ONNX then.  helper: whether a thread may check it meanwhile.  *out stays where
+ * it is until it is closed. */
 int mo_compiled_open(const struct mo_store *store, const struct mo_env *env,
-                     const struct mo_compiled_request *request, struct mo_compiled *out, moire_error *err);
+                     const struct mo_compiled_request *request, bool helper, struct mo_compiled *out,
+                     moire_error *err);
+/* Ends the check of its data: MOIRE_ESTORE when it is damaged and nothing made from it may run. */
+int mo_compiled_check(struct mo_compiled *compiled, moire_error *err);
 /* Once a plan was built from it: packed weights that only other versions than the first read, which lie at
  * its end, leave this process's memory until they are read. */
 void mo_compiled_trim(const struct mo_compiled *compiled, const struct mo_plan *plan);

@@ -210,7 +210,7 @@ static const char **get_texts(struct reader *r, int n) {
 static void fill_hollow(struct reader *r, const bool *hollow) {
     struct mo_graph *g = r->g;
     size_t bytes = r->hollow_bytes > HOLLOW_BYTES ? (size_t)r->hollow_bytes : HOLLOW_BYTES;
-    void *nothing = r->bad ? NULL : mo_region_alloc(g->region, bytes);
+    void *nothing = r->bad ? NULL : mo_region_reserve(g->region, bytes);
     if (!nothing) {
         r->no_memory = r->no_memory || !r->bad;
         r->bad = true;
@@ -270,31 +270,10 @@ static void get_times(struct reader *r, struct mo_image_times *times) {
     if (times->n > MOST_CORE_COUNTS || cells != times->n * times->n_layers) r->bad = true;
 }
 
-/* NULL, or why these bytes are no image. */
-static const char *odd(const void *image, size_t n, const char key[MO_IMAGE_KEY]) {
-    const struct mo_image_head *head = image;
-    if (n < sizeof *head || memcmp(head->magic, "MOIREIMG", 8)) return "not a compiled model";
-    if (head->format != MO_IMAGE_FORMAT || head->endian != 0x01020304) return "of another version of moire";
-    if (head->bytes != n || n % MO_SUM_STRIPE) return "truncated";
-    if (head->meta_bytes > n - sizeof *head || head->data_offset > n ||
-        head->data_offset < sizeof *head + head->meta_bytes || head->data_offset % MO_SUM_STRIPE)
-        return "malformed head";
-    if (memcmp(head->key, key, MO_IMAGE_KEY)) return "of another model";
-    struct mo_sum sum;
-    mo_sum_init(&sum);
-    mo_sum_add(&sum, head + 1, n - sizeof *head);
-    return memcmp(&sum, &head->sum, sizeof sum) ? "checksum does not match" : NULL;
-}
-
-int mo_image_check(const void *image, size_t n, const char key[MO_IMAGE_KEY], moire_error *err) {
-    const char *why = odd(image, n, key);
-    return why ? mo_fail(err, MOIRE_ESTORE, "%s", why) : MOIRE_OK;
-}
-
 int mo_image_load(const struct mo_env *env, const void *image, size_t n, const char key[MO_IMAGE_KEY],
                   struct mo_graph **out, struct mo_image_times *times, moire_error *err) {
     *out = NULL;
-    int rc = mo_image_check(image, n, key, err);
+    int rc = mo_image_check_head(image, n, key, err);
     if (rc) return rc;
     const struct mo_image_head *head = image;
     struct mo_graph *g = mo_graph_create(env);

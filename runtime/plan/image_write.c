@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * image_write.c - a plan to an image; see image.h.  The bytes are produced twice, first for the sum. */
+ * image_write.c - a plan to an image; see image.h.  The data is produced twice, first for the sums. */
 #include <string.h>
 #include "runtime/plan/image.h"
 #include "runtime/plan/versions.h"
@@ -239,10 +239,8 @@ static int pad_to(const struct sink *s, size_t from, size_t to) {
     return rc;
 }
 
-/* Everything behind the head. */
-static int put_body(const struct writer *w, const struct mo_image_head *head, const struct sink *s) {
-    int rc = s->put(s->ctx, w->meta, w->n);
-    if (!rc) rc = pad_to(s, sizeof *head + w->n, head->data_offset);
+static int put_pieces(const struct writer *w, const struct sink *s) {
+    int rc = 0;
     for (int i = 0; !rc && i < w->n_pieces; i++) {
         size_t bytes = (size_t)w->piece[i].bytes;
         if (bytes) rc = s->put(s->ctx, w->piece[i].data, bytes);
@@ -251,12 +249,25 @@ static int put_body(const struct writer *w, const struct mo_image_head *head, co
     return rc;
 }
 
-/* Sums what is put in any portions. */
+/* Sums the parts of what is put in any portions. */
 struct summing {
-    struct mo_sum sum;
+    struct mo_sum *part; /* [mo_image_parts(all)] */
+    uint64_t at;         /* a multiple of MO_SUM_STRIPE */
     char stripe[MO_SUM_STRIPE];
     size_t used;
 };
+
+/* Whole stripes. */
+static void sum_stripes(struct summing *s, const char *p, size_t n) {
+    while (n) {
+        const uint64_t inside = s->at % MO_IMAGE_PART, left = MO_IMAGE_PART - inside;
+        struct mo_sum *part = &s->part[s->at / MO_IMAGE_PART];
+        size_t take = n < left ? n : (size_t)left;
+        if (!inside) mo_sum_init(part);
+        mo_sum_add(part, p, take);
+        p += take, n -= take, s->at += take;
+    }
+}
 
 static int put_sum(void *ctx, const void *bytes, size_t n) {
     struct summing *s = ctx;
@@ -264,7 +275,7 @@ static int put_sum(void *ctx, const void *bytes, size_t n) {
     while (n) {
         size_t whole = s->used ? 0 : n / MO_SUM_STRIPE * MO_SUM_STRIPE;
         if (whole) {
-            mo_sum_add(&s->sum, p, whole);
+            sum_stripes(s, p, whole);
             p += whole;
             n -= whole;
             continue;
@@ -272,11 +283,41 @@ static int put_sum(void *ctx, const void *bytes, size_t n) {
         size_t part = MO_SUM_STRIPE - s->used < n ? MO_SUM_STRIPE - s->used : n;
         memcpy(s->stripe + s->used, p, part);
         s->used = (s->used + part) % MO_SUM_STRIPE;
-        if (!s->used) mo_sum_add(&s->sum, s->stripe, MO_SUM_STRIPE);
+        if (!s->used) sum_stripes(s, s->stripe, MO_SUM_STRIPE);
         p += part;
         n -= part;
     }
     return 0;
+}
+
+static void put_zeros(struct writer *w, size_t n) {
+    static const char zeros[PAGE];
+    for (size_t part; n; n -= part)
+        put(w, zeros, part = n < sizeof zeros ? n : sizeof zeros);
+}
+
+/* The sums of the data behind the meta, so that they end with a page; the head, but for its key. */
+static void put_sums(struct writer *w, struct mo_image_head *head) {
+    const size_t parts = (size_t)mo_image_parts((uint64_t)w->data_bytes);
+    struct mo_sum *sum = mo_alloc(w->env, (parts + 1) * sizeof *sum);
+    struct summing summing = {.part = sum};
+    const struct sink sink = {put_sum, &summing};
+    if (!sum) w->failed = true;
+    if (w->failed) {
+        mo_free(w->env, sum);
+        return;
+    }
+    put_pieces(w, &sink);
+    head->meta_bytes = w->n;
+    const size_t end = sizeof *head + w->n + parts * sizeof *sum;
+    put_zeros(w, (PAGE - end % PAGE) % PAGE);
+    put(w, sum, parts * sizeof *sum);
+    head->data_offset = sizeof *head + w->n;
+    head->bytes = head->data_offset + (uint64_t)w->data_bytes;
+    mo_free(w->env, sum);
+    if (w->failed) return;
+    mo_sum_init(&head->sum);
+    mo_sum_add(&head->sum, w->meta, w->n);
 }
 
 int mo_image_write(const struct mo_plan *plan, const char key[MO_IMAGE_KEY],
@@ -284,23 +325,16 @@ int mo_image_write(const struct mo_plan *plan, const char key[MO_IMAGE_KEY],
                    void *ctx, moire_error *err) {
     struct writer w = {.plan = plan, .env = plan->env};
     struct mo_image_head head = {.magic = "MOIREIMG", .format = MO_IMAGE_FORMAT, .endian = 0x01020304};
-    struct summing summing = {.used = 0};
-    struct sink sum = {put_sum, &summing}, out = {put_out, ctx};
+    const struct sink out = {put_out, ctx};
     put_graph(&w, plan->graph);
     put_packed(&w);
     put_times(&w, times);
+    put_sums(&w, &head);
     int rc = w.failed ? mo_fail(err, MOIRE_ENOMEM, "out of memory writing a compiled model") : MOIRE_OK;
-    if (!rc) {
-        memcpy(head.key, key, MO_IMAGE_KEY);
-        head.meta_bytes = w.n;
-        head.data_offset = (sizeof head + w.n + PAGE - 1) / PAGE * PAGE;
-        head.bytes = head.data_offset + (uint64_t)w.data_bytes;
-        mo_sum_init(&summing.sum);
-        put_body(&w, &head, &sum);
-        head.sum = summing.sum;
-        rc = put_out(ctx, &head, sizeof head);
-        if (!rc) rc = put_body(&w, &head, &out);
-    }
+    memcpy(head.key, key, MO_IMAGE_KEY);
+    if (!rc) rc = put_out(ctx, &head, sizeof head);
+    if (!rc) rc = put_out(ctx, w.meta, w.n);
+    if (!rc) rc = put_pieces(&w, &out);
     mo_free(w.env, w.meta);
     mo_free(w.env, w.piece);
     return rc;

@@ -40,9 +40,11 @@ static int build_compiled(moire_tenant *t, const char *path, const moire_tenant_
     struct mo_compiled_request request = {path, c->shapes, c->n_shapes, c->exact != 0, rt->isa};
     struct mo_plan_options options = {.isa = rt->isa, .store = rt->store};
     moire_error why;
-    int rc = mo_compiled_open(rt->store, &rt->env, &request, &t->compiled, &why);
+    bool helper = mo_engine_cores(rt->engine) > 1;
+    int rc = mo_compiled_open(rt->store, &rt->env, &request, helper, &t->compiled, &why);
     if (!rc && !t->compiled.graph) return MOIRE_OK;
     if (!rc) rc = mo_plan_build(t->compiled.graph, &options, &t->plan, &why);
+    if (!rc && (rc = mo_compiled_check(&t->compiled, &why))) mo_plan_destroy(t->plan);
     if (!rc) {
         mo_compiled_trim(&t->compiled, t->plan);
         return MOIRE_OK;

@@ -265,7 +265,7 @@ static void mutated_images_do_no_harm(void **state) {
                 (char)rand_r(&seed);
         if (i % 7 == 0) head->meta_bytes = (uint64_t)rand_r(&seed) % (head->meta_bytes + 1);
         mo_sum_init(&head->sum);
-        mo_sum_add(&head->sum, head + 1, n - sizeof *head);
+        mo_sum_add(&head->sum, head + 1, head->data_offset - sizeof *head);
         int rc = mo_image_load(&env, image, n, key, &graph, &times, NULL);
         refused += rc == MOIRE_ESTORE;
         if (rc)
@@ -292,14 +292,72 @@ static void every_byte_is_covered(void **state) {
     memcpy(key, ((struct mo_image_head *)image)->key, sizeof key);
     assert_int_equal(mo_image_load(&env, image, n, key, &graph, &times, NULL), MOIRE_OK);
     mo_graph_destroy(graph);
+    assert_int_equal(mo_image_check(image, n, key, NULL), MOIRE_OK);
+    const size_t data = ((struct mo_image_head *)image)->data_offset;
     for (size_t at = 0; at < n; at += n / 997) {
         if (at >= sizeof(struct mo_image_head) - 24 && at < sizeof(struct mo_image_head)) continue; /* pad */
         image[at] ^= (char)(1 << at % 8);
-        assert_int_equal(mo_image_load(&env, image, n, key, &graph, &times, NULL), MOIRE_ESTORE);
+        assert_int_equal(mo_image_check(image, n, key, NULL), MOIRE_ESTORE);
+        if (at < data)
+            assert_int_equal(mo_image_load(&env, image, n, key, &graph, &times, NULL), MOIRE_ESTORE);
         image[at] ^= (char)(1 << at % 8);
     }
     free(image);
     free(bytes);
+}
+
+/* An image of `bytes` bytes of data, all right. */
+static char *make_image(size_t bytes, size_t *n) {
+    const size_t parts = mo_image_parts(bytes), sums = parts * sizeof(struct mo_sum);
+    *n = sizeof(struct mo_image_head) + sums + bytes;
+    char *image = aligned_alloc(64, *n);
+    struct mo_image_head *head = (struct mo_image_head *)image;
+    *head = (struct mo_image_head){.magic = "MOIREIMG", .format = MO_IMAGE_FORMAT, .endian = 0x01020304};
+    head->bytes = *n;
+    head->data_offset = sizeof *head + sums;
+    char *data = image + head->data_offset;
+    struct mo_sum *sum = (struct mo_sum *)(head + 1);
+    for (size_t i = 0; i < bytes; i++)
+        data[i] = (char)(i * 2654435761u >> 13);
+    for (size_t i = 0; i < parts; i++) {
+        const size_t at = i * MO_IMAGE_PART, left = bytes - at;
+        mo_sum_init(&sum[i]);
+        mo_sum_add(&sum[i], data + at, left < MO_IMAGE_PART ? left : MO_IMAGE_PART);
+    }
+    mo_sum_init(&head->sum);
+    mo_sum_add(&head->sum, sum, sums);
+    return image;
+}
+
+static int check_by_two(const char *image) {
+    struct mo_image_checking c;
+    mo_image_check_begin(&env, image, true, &c);
+    return mo_image_check_end(&c, NULL);
+}
+
+/* One byte of any part, seen by one thread as by two; and a check that is left midway. */
+static void parts_are_checked_by_two(void **state) {
+    (void)state;
+    static const size_t sizes[] = {0, 64, MO_IMAGE_PART - 64, MO_IMAGE_PART, 5 * MO_IMAGE_PART + 128};
+    const char key[MO_IMAGE_KEY] = {0};
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        size_t n;
+        char *image = make_image(sizes[i], &n), *data = image + n - sizes[i];
+        assert_int_equal(mo_image_check(image, n, key, NULL), MOIRE_OK);
+        assert_int_equal(check_by_two(image), MOIRE_OK);
+        for (size_t k = 0; sizes[i] && k < 12; k++) {
+            char *at = &data[k < 11 ? sizes[i] / 11 * k : sizes[i] - 1];
+            *at ^= 1;
+            assert_int_equal(mo_image_check(image, n, key, NULL), MOIRE_ESTORE);
+            assert_int_equal(check_by_two(image), MOIRE_ESTORE);
+            *at ^= 1;
+        }
+        struct mo_image_checking c;
+        mo_image_check_begin(&env, image, true, &c);
+        mo_image_check_leave(&c);
+        mo_image_check_leave(&c);
+        free(image);
+    }
 }
 
 /* Opens the stored model and makes its plan. */
@@ -310,12 +368,13 @@ static int open_plan(const struct mo_env *with) {
     struct mo_compiled_request request = request_of();
     int rc = mo_store_open(with, folder, &store, NULL);
     if (rc) return rc;
-    rc = mo_compiled_open(store, with, &request, &compiled, NULL);
+    rc = mo_compiled_open(store, with, &request, true, &compiled, NULL);
     if (!rc && !compiled.graph) rc = MOIRE_ESTORE;
     if (!rc) {
         struct mo_plan_options options = {.isa = request.isa, .store = store};
         rc = mo_plan_build(compiled.graph, &options, &plan, NULL);
-        if (!rc) mo_plan_destroy(plan);
+        if (!rc) rc = mo_compiled_check(&compiled, NULL);
+        mo_plan_destroy(plan);
         mo_compiled_close(&compiled);
     }
     mo_store_close(store);
@@ -380,7 +439,7 @@ static void other_versions_leave_memory(void **state) {
     with.sys = &sys;
     assert_int_equal(mo_store_open(&with, folder, &store, NULL), MOIRE_OK);
     struct mo_plan_options options = {.isa = request.isa, .store = store};
-    assert_int_equal(mo_compiled_open(store, &with, &request, &compiled, NULL), MOIRE_OK);
+    assert_int_equal(mo_compiled_open(store, &with, &request, true, &compiled, NULL), MOIRE_OK);
     assert_true(compiled.file.mapped);
     assert_int_equal(mo_plan_build(compiled.graph, &options, &plan, NULL), MOIRE_OK);
     const struct mo_packed_places *packed = plan->graph->packed;
@@ -463,7 +522,8 @@ static void hold(int ready, int go) {
     struct mo_compiled_request request = request_of();
     char byte = 0;
     bool ok = !mo_store_open(&env, folder, &store, NULL) &&
-              !mo_compiled_open(store, &env, &request, &compiled, NULL) && compiled.file.mapped;
+              !mo_compiled_open(store, &env, &request, true, &compiled, NULL) && compiled.file.mapped &&
+              !mo_compiled_check(&compiled, NULL);
     _exit(!ok || write(ready, &byte, 1) != 1 || read(go, &byte, 1) != 0);
 }
 
@@ -484,8 +544,9 @@ static void processes_share_a_model(void **state) {
     }
     assert_int_equal(read(ready[0], &byte, 1), 1);
     assert_int_equal(mo_store_open(&env, folder, &store, NULL), MOIRE_OK);
-    assert_int_equal(mo_compiled_open(store, &env, &request, &compiled, NULL), MOIRE_OK);
+    assert_int_equal(mo_compiled_open(store, &env, &request, true, &compiled, NULL), MOIRE_OK);
     assert_true(compiled.file.mapped);
+    assert_int_equal(mo_compiled_check(&compiled, NULL), MOIRE_OK);
     assert_true(shared_kib() * 1024 > (long)done.bytes * 9 / 10);
     mo_graph_destroy(compiled.graph);
     mo_compiled_close(&compiled);
@@ -500,11 +561,17 @@ static void processes_share_a_model(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        TEST(stored_model_answers_as_onnx),  TEST(weights_are_kept_once),
-        TEST(changed_file_is_another_model), TEST(bad_files_are_skipped),
-        TEST(mutated_images_do_no_harm),     TEST(every_byte_is_covered),
-        TEST(failing_allocations),           TEST(unmappable_file_is_read),
-        TEST(other_versions_leave_memory),   TEST(killed_anywhere_leaves_a_valid_store),
+        TEST(stored_model_answers_as_onnx),
+        TEST(weights_are_kept_once),
+        TEST(changed_file_is_another_model),
+        TEST(bad_files_are_skipped),
+        TEST(mutated_images_do_no_harm),
+        TEST(every_byte_is_covered),
+        cmocka_unit_test(parts_are_checked_by_two),
+        TEST(failing_allocations),
+        TEST(unmappable_file_is_read),
+        TEST(other_versions_leave_memory),
+        TEST(killed_anywhere_leaves_a_valid_store),
         TEST(processes_share_a_model),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -56,8 +56,9 @@ static int write_model(struct mo_writer *writer, const moire_tenant *tenant, con
 static bool is_there(const moire_runtime *rt, const struct mo_compiled_request *request, const char *key,
                      int64_t *bytes) {
     struct mo_compiled c;
-    if (mo_compiled_open(rt->store, &rt->env, request, &c, NULL) || !c.graph) return false;
-    bool same = !memcmp(((const struct mo_image_head *)c.file.bytes)->key, key, MO_IMAGE_KEY);
+    if (mo_compiled_open(rt->store, &rt->env, request, false, &c, NULL) || !c.graph) return false;
+    bool same = !mo_compiled_check(&c, NULL) &&
+                !memcmp(((const struct mo_image_head *)c.file.bytes)->key, key, MO_IMAGE_KEY);
     *bytes = (int64_t)c.file.n;
     mo_graph_destroy(c.graph);
     mo_compiled_close(&c);
