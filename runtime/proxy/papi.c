@@ -199,7 +199,11 @@ int mo_papi_open(const struct mo_source_config *c, const struct mo_papi_names *n
     p->env = c->env;
     p->cpu = mo_alloc(c->env, (size_t)c->n_cpus * sizeof *p->cpu);
     p->set = mo_alloc(c->env, (size_t)c->n_cpus * sizeof *p->set);
-    int code = p->cpu && p->set ? load(p, err) : mo_fail(err, MOIRE_ENOMEM, "out of memory");
+    if (!p->cpu || !p->set) {
+        papi_close(p);
+        return mo_fail(err, MOIRE_ENOMEM, "out of memory");
+    }
+    int code = load(p, err);
     if (!code) code = start_all(p, c, names, n, err);
     if (!code && read_all(p, p->last, err)) code = MOIRE_EUNSUPPORTED;
     p->then = mo_now(c->env);

@@ -11,7 +11,7 @@
 #include "runtime/base/cores.h"
 #include "runtime/base/file.h"
 
-static const char magic[] = "# moire-profile 1";
+static const char magic[] = "# moire-profile 1", lines_key[] = "# lines ";
 static const char columns[] = "layer,name,variant,batch,pressure,kib";
 static const char units_column[] = "units", locality_columns[] = "block_kib,l3_kib",
                   cold_column[] = "cold_us";
@@ -23,6 +23,7 @@ struct reader {
     const char *path;
     int line;
     struct mo_profile_table *t;
+    double said;      /* how many lines of times the file says it has; 0 = it does not */
     int first, known; /* lines of the present variant begin at `first`; pressures that the first layer has */
     moire_error *err;
 };
@@ -40,7 +41,10 @@ static int read_remark(struct reader *r, char *line) {
                 {"# note ", &r->t->note}};
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
         if (!strncmp(line, rows[i].key, strlen(rows[i].key))) *rows[i].to = line + strlen(rows[i].key);
-    return MOIRE_OK;
+    if (strncmp(line, lines_key, sizeof lines_key - 1) != 0) return MOIRE_OK;
+    return mo_cell_number(line + sizeof lines_key - 1, 1, MAX_LINES, &r->said)
+               ? MOIRE_OK
+               : fail(r, "not a number of lines");
 }
 
 /* Steps over a column, or several, that may be missing. */
@@ -189,7 +193,9 @@ static int read_lines(struct reader *r, char *text) {
         char *end = strchr(line, '\n');
         if (end) *end = 0;
         r->line++;
-        if (r->line == 1)
+        if (!end && r->said > 0)
+            code = fail(r, "the last line is cut off");
+        else if (r->line == 1)
             code = strcmp(line, magic) ? fail(r, "not a profile: the first line must be '# moire-profile 1'")
                                        : MOIRE_OK;
         else if (*line == '#')
@@ -202,7 +208,12 @@ static int read_lines(struct reader *r, char *text) {
     }
     r->line++;
     if (code) return code;
-    return r->t->n_layers ? end_variant(r) : fail(r, "the file ends before the first layer");
+    if (!r->t->n_layers) return fail(r, "the file ends before the first layer");
+    if (r->said > 0 && r->said != r->t->n_lines)
+        return mo_fail(r->err, MOIRE_EFORMAT,
+                       "%s:%d: the file ends after %d lines of times, '# lines' says %.0f", r->path, r->line,
+                       r->t->n_lines, r->said);
+    return end_variant(r);
 }
 
 int mo_profile_table_parse(const struct mo_env *env, const char *path, const char *text, size_t n,
@@ -256,6 +267,7 @@ static void write_table(FILE *f, const struct mo_profile_table *t) {
     if (t->machine && *t->machine) fprintf(f, "# machine %s\n", t->machine);
     if (t->source && *t->source) fprintf(f, "# source %s\n", t->source);
     if (t->note && *t->note) fprintf(f, "# note %s\n", t->note);
+    fprintf(f, "%s%d\n", lines_key, t->n_lines);
     fprintf(f, "%s%s%s%s%s%s%s", columns, t->units ? "," : "", t->units ? units_column : "",
             t->locality ? "," : "", t->locality ? locality_columns : "", t->cold ? "," : "",
             t->cold ? cold_column : "");

@@ -4,7 +4,8 @@
  * runtime/planner/share_table.h.
  *
  * CSV.  The first line is "# moire-profile 1"; further lines that begin with '#' say "# KEY TEXT" (model,
- * machine, source, note).  Then one header line and one line for each layer, variant, batch and pressure:
+ * machine, source, note; lines: how many lines of times follow, so that a cut file is known).  Then one
+ * header line and one line for each layer, variant, batch and pressure:
  *
  *   layer,name,variant,batch,pressure,kib,units,block_kib,l3_kib,cold_us,1,2,4,8
  *   0,conv1,0,1,0,1540,112,96,3100,64.1,812.4,420.1,230.0,141.7

@@ -14,12 +14,13 @@
 #define COLUMNS "layer,name,variant,batch,pressure,kib,2,4\n"
 #define LOCAL   "layer,name,variant,batch,pressure,kib,units,block_kib,l3_kib,1,2\n"
 
-static const char good[] = HEAD "# model tiny\n# machine a test\n" COLUMNS "0,first,0,1,0,100,400,200\n"
-                                "0,first,0,1,0.4,100,500,300\n"
-                                "0,first,1,1,0,100,440,210\n"
-                                "0,first,1,1,0.4,100,440,220\n"
-                                "1,second,0,1,0,50,40,25\n"
-                                "1,second,0,1,0.4,50,40,25\n";
+static const char good[] =
+    HEAD "# model tiny\n# machine a test\n# lines 6\n" COLUMNS "0,first,0,1,0,100,400,200\n"
+         "0,first,0,1,0.4,100,500,300\n"
+         "0,first,1,1,0,100,440,210\n"
+         "0,first,1,1,0.4,100,440,220\n"
+         "1,second,0,1,0,50,40,25\n"
+         "1,second,0,1,0.4,50,40,25\n";
 
 /* Outlives every table: their regions point to it. */
 static const struct mo_env *the_env(void) {
@@ -74,7 +75,7 @@ static void what_is_written_reads_the_same(void **state) {
 static void cold_times_come_along(void **state) {
     (void)state;
     static const char text[] =
-        HEAD "layer,name,variant,batch,pressure,kib,cold_us,1,2\n0,a,0,1,0,8,2.5,50,30\n";
+        HEAD "# lines 1\nlayer,name,variant,batch,pressure,kib,cold_us,1,2\n0,a,0,1,0,8,2.5,50,30\n";
     struct mo_profile_table t;
     struct mo_profile *p;
     size_t n;
@@ -121,6 +122,10 @@ static void bad_tables_are_refused_with_their_line(void **state) {
          "p.csv:5:", "measure again"},
         {HEAD LOCAL "0,a,0,1,0,1,8,2,-1,5,4\n", "p.csv:3:", "must be numbers"},
         {HEAD "layer,name,variant,batch,pressure,kib,block_kib,1\n", "p.csv:2:", "number of cores"},
+        {HEAD "# lines x\n" COLUMNS, "p.csv:2:", "not a number of lines"},
+        {HEAD "# lines 2\n" COLUMNS "0,a,0,1,0,1,5,4\n", "p.csv:5:", "ends after 1 lines of times"},
+        {HEAD "# lines 1\n" COLUMNS "0,a,0,1,0,1,5,4\n1,b,0,1,0,1,5,4\n", "p.csv:6:", "says 1"},
+        {HEAD "# lines 1\n" COLUMNS "0,a,0,1,0,1,50,40", "p.csv:4:", "cut off"},
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         struct mo_profile_table t;
@@ -129,6 +134,19 @@ static void bad_tables_are_refused_with_their_line(void **state) {
         if (!strstr(err.message, rows[i].where) || !strstr(err.message, rows[i].why))
             fail_msg("row %zu: '%s' names neither %s nor '%s'", i, err.message, rows[i].where, rows[i].why);
     }
+}
+
+/* A table that says how long it is: no part of it passes for the whole. */
+static void every_cut_is_refused(void **state) {
+    (void)state;
+    struct mo_profile_table t;
+    moire_error err = {0};
+    for (size_t n = 0; n < sizeof good - 1; n++) {
+        assert_int_equal(mo_profile_table_parse(the_env(), "p.csv", good, n, &t, &err), MOIRE_EFORMAT);
+        assert_non_null(strstr(err.message, "p.csv:"));
+    }
+    assert_int_equal(parse(good, &t, NULL), MOIRE_OK);
+    mo_profile_table_free(&t);
 }
 
 /* Whatever was measured: once settled, the written table is one that the reader takes. */
@@ -237,6 +255,7 @@ int main(void) {
         cmocka_unit_test(bad_tables_are_refused_with_their_line),
         cmocka_unit_test(settled_times_are_read_back),
         cmocka_unit_test(every_cut_and_flip_is_survived),
+        cmocka_unit_test(every_cut_is_refused),
         cmocka_unit_test(versions_suit_the_pressure),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
