@@ -16,6 +16,14 @@ struct mo_thread {
     uintptr_t handle;
 };
 
+/* A program that runs beside us. */
+struct mo_child {
+    int pid;
+    int handle; /* descriptor that names the process whatever becomes of its number, or -1 */
+    int link;   /* our end of a stream to it: reads end-of-file when the process is gone, and
+                 * -EAGAIN every half second before */
+};
+
 /* What the trust rules ask of an open file or folder, and what tells one version of a file from another. */
 struct mo_stat {
     uint32_t uid, mode; /* mode: permission bits and sticky bit only */
@@ -68,6 +76,12 @@ struct mo_sys {
     /* anonymous file in memory, and what makes it immutable */
     int (*memfd)(void *self, const char *name);
     int (*seal)(void *self, int fd);
+    /* memory that processes share: an anonymous file that grows and never shrinks, so that no mapping of it
+     * faults; its views, for reading and writing, given back by unmap(); pages of it that nobody needs */
+    int (*shared_file)(void *self, const char *name);
+    int (*grow)(void *self, int fd, int64_t bytes);
+    int (*map_shared)(void *self, int fd, int64_t offset, size_t bytes, void **out);
+    int (*discard)(void *self, int fd, int64_t offset, int64_t bytes);
     /* threads: start returns 0 or -errno; all signals are masked on the new thread */
     int (*thread_start)(void *self, struct mo_thread *out, void *(*fn)(void *), void *arg);
     int (*thread_join)(void *self, struct mo_thread thread);
@@ -76,6 +90,9 @@ struct mo_sys {
     /* futex: wait while *word == value, at most until `deadline` (0 = no limit); may return spuriously */
     void (*futex_wait)(void *self, _Atomic uint32_t *word, uint32_t value, int64_t deadline);
     void (*futex_wake)(void *self, _Atomic uint32_t *word, int n);
+    /* the same for a word in memory that processes share */
+    void (*shared_wait)(void *self, _Atomic uint32_t *word, uint32_t value, int64_t deadline);
+    void (*shared_wake)(void *self, _Atomic uint32_t *word, int n);
     /* shared objects; dl_open returns NULL on failure and writes the reason */
     void *(*dl_open)(void *self, const char *path, char *reason, size_t n);
     void *(*dl_sym)(void *self, void *object, const char *symbol);
@@ -84,6 +101,16 @@ struct mo_sys {
      * Returns the exit status (128+n for signal n), or -errno: -ETIMEDOUT when it had to be killed, with all
      * that it started, after `limit` ns (0 = no limit). */
     int (*spawn)(void *self, const char *const *argv, const char *log, int64_t limit);
+    /* starts the program argv[0] (a path) and returns.  It has our standard error, descriptor 3 is its end of
+     * `link`, and fds[i] is its 4 + i.  It does not get the signals of our terminal, and whoever started it
+     * calls end_process() in the end. */
+    int (*start_process)(void *self, const char *const *argv, const int *fds, int n, struct mo_child *out);
+    void (*kill_process)(void *self, const struct mo_child *process); /* SIGKILL; does not wait */
+    /* waits until it has ended; closing `link` is the caller's.  Status as spawn() returns it; -ETIMEDOUT
+     * when it has not ended by then (0 = no limit): try again. */
+    int (*end_process)(void *self, struct mo_child *process, int64_t deadline);
+    /* folder of the program, or of the shared object, that this code is part of */
+    int (*own_folder)(void *self, char *out, size_t n);
     /* runs fn in a copy of this process (its other threads do not exist there) and waits; both see `shared`,
      * which comes from share().  Returns as spawn; 0 when fn returned.  Only for programs, never for servers.
      */

@@ -9,4 +9,17 @@ int mo_px_spawn(void *self, const char *const *argv, const char *log, int64_t li
 int mo_px_fork(void *self, void (*fn)(void *ctx, void *shared), void *ctx, void *shared, int64_t limit);
 void *mo_px_share(void *self, size_t bytes);
 void mo_px_unshare(void *self, void *shared, size_t bytes);
+/* sys_shared.c */
+int mo_px_shared_file(void *self, const char *name);
+int mo_px_grow(void *self, int fd, int64_t bytes);
+int mo_px_map_shared(void *self, int fd, int64_t offset, size_t bytes, void **out);
+int mo_px_discard(void *self, int fd, int64_t offset, int64_t bytes);
+void mo_px_shared_wait(void *self, _Atomic uint32_t *word, uint32_t value, int64_t deadline);
+void mo_px_shared_wake(void *self, _Atomic uint32_t *word, int n);
+
+/* sys_beside.c */
+int mo_px_start_process(void *self, const char *const *argv, const int *fds, int n, struct mo_child *out);
+void mo_px_kill_process(void *self, const struct mo_child *process);
+int mo_px_end_process(void *self, struct mo_child *process, int64_t deadline);
+int mo_px_own_folder(void *self, char *out, size_t n);
 #endif

@@ -28,7 +28,7 @@
 #include "runtime/base/env.h"
 
 enum {
-    MO_GPU_ABI = 2,       /* raised with every change of this file, of struct mo_sys or of mo_gpu_program */
+    MO_GPU_ABI = 3,       /* raised with every change of this file, of struct mo_sys or of mo_gpu_program */
     MO_GPU_MAX = 64,      /* GPUs */
     MO_GPU_UNITS = 16,    /* units a GPU; a unit is made large enough that there are not more */
     MO_GPU_SM_WORDS = 8,  /* bitmap of SM ids */
@@ -59,6 +59,10 @@ struct mo_gpu_config {
      * sizes are other processes), default all; let_open() refuses other sizes. */
     int mps_units;
     const char *path; /* folder of libcuda.so.1, cuDNN and so on; NULL: the loader's search */
+    /* Not for plugins: the process that the plugin runs in.  NULL, "in": this one; "child", "child:FILE": one
+     * of its own, which the library starts, watches and starts anew (runtime/gpu/child.h).  `plugin` is the
+     * file that a child loads. */
+    const char *process, *plugin;
 };
 
 struct mo_gpu_info {
@@ -96,7 +100,8 @@ struct mo_gpu_run {
     void *const *outputs; /* likewise, [batch * n_outputs]; written when end is the number of segments */
     int64_t hang_ns;      /* 0 = the system's */
     /* Called exactly once for every accepted run, on the plugin's completion thread, in order on one let.  It
-     * must be short; it may call run().  code: MOIRE_OK, MOIRE_EDEVICE or MOIRE_EFAILED; `message` and
+     * must be short; it may call run().  code: MOIRE_OK, MOIRE_EDEVICE or MOIRE_EFAILED
+     * (from a plugin in a child process also what its run() returned); `message` and
      * `times` (MOIRE_OK only) are valid inside. */
     void (*done)(void *ctx, int code, const char *message, const struct mo_gpu_times *times);
     void *ctx;
@@ -157,6 +162,10 @@ struct mo_gpu_ops {
     /* Page-locked host memory that every GPU of the system copies from and to; 256-byte aligned. */
     int (*staging_alloc)(struct mo_gpu_system *system, size_t bytes, void **out, moire_error *err);
     void (*staging_free)(struct mo_gpu_system *system, void *at); /* NULL is fine */
+    /* Makes memory of the caller's staging memory until it is forgotten; whole pages.  Both may be NULL in
+     * the table, and any error but MOIRE_EDEVICE means that the caller has to copy. */
+    int (*staging_adopt)(struct mo_gpu_system *system, void *at, size_t bytes, moire_error *err);
+    void (*staging_forget)(struct mo_gpu_system *system, void *at);
 };
 
 /* The plugin's one exported symbol; the table is static. */

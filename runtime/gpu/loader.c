@@ -5,24 +5,18 @@
 #include <ctype.h>
 #include <stdio.h>
 #include <string.h>
+#include "runtime/gpu/child.h"
+#include "runtime/gpu/plugin.h"
 
 enum { MAX_LETS = 8 };
 
 /* --- the plugin ----------------------------------------------------------------------------------------- */
-static int check(const struct mo_gpu_ops *ops, const char *file, moire_error *err) {
-    size_t bytes = sizeof(struct mo_env) + sizeof(struct mo_sys);
-    if (ops && ops->abi == MO_GPU_ABI && ops->env_bytes == bytes) return MOIRE_OK;
-    return mo_fail(err, MOIRE_EUNSUPPORTED,
-                   "%s is of another version of moire (interface %d, this one has %d): build it again", file,
-                   ops ? ops->abi : 0, MO_GPU_ABI);
-}
-
 int mo_gpu_device_use(const struct mo_env *env, const struct mo_gpu_ops *ops,
                       const struct mo_gpu_config *config, struct mo_gpu_device *out, moire_error *err) {
     struct mo_gpu_config c = config ? *config : (struct mo_gpu_config){0};
     c.env = env;
     out->env = env;
-    int code = check(ops, out->file[0] ? out->file : "the plugin", err);
+    int code = mo_gpu_plugin_check(ops, out->file[0] ? out->file : "the plugin", err);
     if (!code) code = ops->open(&c, &out->system, err);
     if (code) return code;
     out->ops = ops;
@@ -45,25 +39,27 @@ static int name_file(const char *device, char *file, size_t n, moire_error *err)
     return MOIRE_OK;
 }
 
+/* The child loads the file; the table is our end of it. */
+static int open_child(const struct mo_gpu_config *config, struct mo_gpu_device *out, moire_error *err) {
+    struct mo_gpu_config c = *config;
+    c.plugin = out->file;
+    return mo_gpu_device_use(out->env, mo_gpu_child_ops(), &c, out, err);
+}
+
 int mo_gpu_device_open(const struct mo_env *env, const char *device, const struct mo_gpu_config *config,
                        struct mo_gpu_device *out, moire_error *err) {
-    const struct mo_sys *sys = env->sys;
-    char reason[200] = "";
+    const struct mo_gpu_ops *ops;
+    bool child;
     *out = (struct mo_gpu_device){.env = env};
     int code = name_file(device, out->file, sizeof out->file, err);
+    if (!code) code = mo_gpu_child_wanted(config ? config->process : NULL, &child, err);
     if (code) return code;
-    out->object = sys->dl_open(sys->self, out->file, reason, sizeof reason);
-    if (!out->object)
-        return mo_fail(err, MOIRE_EUNSUPPORTED,
-                       "no GPU plugin: %s (`make cuda` builds it; \"cuda:FILE\" names another)", reason);
-    mo_gpu_plugin_function *plugin;
-    *(void **)&plugin = sys->dl_sym(sys->self, out->object, MO_GPU_PLUGIN_SYMBOL);
-    if (!plugin)
-        code = mo_fail(err, MOIRE_EUNSUPPORTED, "%s is no plugin of moire: it has no %s", out->file,
-                       MO_GPU_PLUGIN_SYMBOL);
-    if (!code) code = mo_gpu_device_use(env, plugin(), config, out, err);
+    if (child) return open_child(config, out, err);
+    code = mo_gpu_plugin_load(env, out->file, &out->object, &ops, err);
+    if (code) return code;
+    code = mo_gpu_device_use(env, ops, config, out, err);
     if (code) {
-        sys->dl_close(sys->self, out->object);
+        env->sys->dl_close(env->sys->self, out->object);
         out->object = NULL;
     }
     return code;

@@ -65,6 +65,27 @@ static int fs_memfd(void *self, const char *name) {
     return f->no_memfd ? -EPERM : count_open(f, f->real->memfd(f->real->self, name));
 }
 
+static int fs_shared_file(void *self, const char *name) {
+    struct fault_sys *f = self;
+    return f->no_memfd ? -EPERM : count_open(f, f->real->shared_file(f->real->self, name));
+}
+
+static int fs_map_shared(void *self, int fd, int64_t offset, size_t bytes, void **out) {
+    struct fault_sys *f = self;
+    int rc = f->real->map_shared(f->real->self, fd, offset, bytes, out);
+    if (!rc) f->opened++;
+    return rc;
+}
+
+static int fs_start_process(void *self, const char *const *argv, const int *fds, int n,
+                            struct mo_child *out) {
+    struct fault_sys *f = self;
+    if (f->no_spawn) return -ENOENT;
+    int rc = f->real->start_process(f->real->self, argv, fds, n, out);
+    if (!rc) f->opened++; /* its link */
+    return rc;
+}
+
 static ssize_t fs_write(void *self, int fd, const void *buffer, size_t n) {
     struct fault_sys *f = self;
     file_operation(f);
@@ -171,6 +192,9 @@ void fault_sys_init(struct fault_sys *f) {
     f->table.spawn = fs_spawn;
     f->table.fork = fs_fork;
     f->table.map = fs_map;
+    f->table.shared_file = fs_shared_file;
+    f->table.map_shared = fs_map_shared;
+    f->table.start_process = fs_start_process;
     f->table.unmap = fs_unmap;
 }
 

@@ -292,6 +292,10 @@ static const struct mo_gpu_ops table = {.abi = MO_GPU_ABI,
                                         .staging_alloc = staging_alloc,
                                         .staging_free = staging_free};
 
+const struct mo_gpu_ops *toy_gpu_ops(void) {
+    return &table;
+}
+
 void toy_gpu_open(struct toy_gpu *toy, const struct mo_env *env, int n_gpus, int units) {
     *toy = (struct toy_gpu){&table, make(env, n_gpus, units)};
 }

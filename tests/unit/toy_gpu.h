@@ -36,6 +36,9 @@ struct toy_gpu_counts toy_gpu_counts(struct toy_gpu *toy);
 /* A lost GPU can be used again, as after a restart of its process. */
 void toy_gpu_revive(struct toy_gpu *toy);
 
+/* Its table, for a plugin; open() opens TOY_GPUS of TOY_UNITS. */
+const struct mo_gpu_ops *toy_gpu_ops(void);
+
 struct mo_gpu_program toy_gpu_program(int batch, int segments);
 float toy_gpu_answer(float x, int segments);
 #endif

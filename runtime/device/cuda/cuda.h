@@ -128,6 +128,8 @@ int mo_cuda_enter(struct mo_cuda_gpu *gpu, struct mo_cuda_context *context, moir
 void mo_cuda_leave(struct mo_cuda_gpu *gpu, struct mo_cuda_context *context);
 int mo_cuda_staging_alloc(struct mo_gpu_system *s, size_t bytes, void **out, moire_error *err);
 void mo_cuda_staging_free(struct mo_gpu_system *s, void *at);
+int mo_cuda_staging_adopt(struct mo_gpu_system *s, void *at, size_t bytes, moire_error *err);
+void mo_cuda_staging_forget(struct mo_gpu_system *s, void *at);
 
 /* contexts.c */
 int mo_cuda_split(struct mo_cuda_gpu *gpu, moire_error *err);

@@ -36,6 +36,7 @@ typedef struct CUdevResourceDesc_st *mo_cu_resource_desc;
     X(MO_CU_STREAM_NON_BLOCKING, CU_STREAM_NON_BLOCKING, 1)                                                  \
     X(MO_CU_CAPTURE_THREAD_LOCAL, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL, 1)                                    \
     X(MO_CU_HOST_PORTABLE, CU_MEMHOSTALLOC_PORTABLE, 1)                                                      \
+    X(MO_CU_REGISTER_PORTABLE, CU_MEMHOSTREGISTER_PORTABLE, 1)                                               \
     X(MO_CU_NOT_READY, CUDA_ERROR_NOT_READY, 600)                                                            \
     X(MO_CU_AFFINITY_SM_COUNT, CU_EXEC_AFFINITY_TYPE_SM_COUNT, 0)                                            \
     X(MO_CU_FUNC_MAX_DYNAMIC_SHARED, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, 8)
@@ -126,6 +127,8 @@ struct CUctxCreateParams_st;
     X(memory_free, cuMemFree_v2, 0, (mo_cu_ptr at))                                                          \
     X(host_alloc, cuMemHostAlloc, 0, (void **out, size_t bytes, unsigned flags))                             \
     X(host_free, cuMemFreeHost, 0, (void *at))                                                               \
+    X(host_register, cuMemHostRegister_v2, 0, (void *at, size_t bytes, unsigned flags))                      \
+    X(host_unregister, cuMemHostUnregister, 0, (void *at))                                                   \
     X(copy_in, cuMemcpyHtoDAsync_v2, 0, (mo_cu_ptr to, const void *from, size_t bytes, mo_cu_stream s))      \
     X(copy_out, cuMemcpyDtoHAsync_v2, 0, (void *to, mo_cu_ptr from, size_t bytes, mo_cu_stream s))           \
     X(copy, cuMemcpyDtoDAsync_v2, 0, (mo_cu_ptr to, mo_cu_ptr from, size_t bytes, mo_cu_stream s))           \

@@ -39,12 +39,33 @@ int mo_cuda_staging_alloc(struct mo_gpu_system *s, size_t bytes, void **out, moi
     return rc;
 }
 
+int mo_cuda_staging_adopt(struct mo_gpu_system *s, void *at, size_t bytes, moire_error *err) {
+    struct mo_cuda_gpu *gpu = alive_gpu(s);
+    int rc = mo_cuda_enter(gpu, NULL, err);
+    if (rc) return rc;
+    const unsigned r = s->cu.host_register(at, bytes, MO_CU_REGISTER_PORTABLE);
+    if (r) rc = mo_cuda_fail(gpu, r, err, "page-lock host memory");
+    mo_cuda_leave(gpu, NULL);
+    return rc;
+}
+
+/* While a GPU is lost nothing is given back: see mo_cuda_staging_free(). */
+static bool all_alive(const struct mo_gpu_system *s) {
+    for (int i = 0; i < s->n_gpus; i++)
+        if (mo_cuda_alive(&s->gpus[i], NULL)) return false;
+    return true;
+}
+
+void mo_cuda_staging_forget(struct mo_gpu_system *s, void *at) {
+    if (!all_alive(s) || mo_cuda_enter(&s->gpus[0], NULL, NULL)) return;
+    s->cu.host_unregister(at);
+    mo_cuda_leave(&s->gpus[0], NULL);
+}
+
 void mo_cuda_staging_free(struct mo_gpu_system *s, void *at) {
     if (!at) return;
     /* a lost GPU may still write there: then it goes with the process */
-    for (int i = 0; i < s->n_gpus; i++)
-        if (mo_cuda_alive(&s->gpus[i], NULL)) return;
-    if (mo_cuda_enter(&s->gpus[0], NULL, NULL)) return;
+    if (!all_alive(s) || mo_cuda_enter(&s->gpus[0], NULL, NULL)) return;
     s->cu.host_free(at);
     mo_cuda_leave(&s->gpus[0], NULL);
 }

@@ -240,6 +240,8 @@ const struct mo_gpu_ops *mo_gpu_plugin(void) {
         .run = mo_cuda_run,
         .staging_alloc = mo_cuda_staging_alloc,
         .staging_free = mo_cuda_staging_free,
+        .staging_adopt = mo_cuda_staging_adopt,
+        .staging_forget = mo_cuda_staging_forget,
     };
     return &table;
 }

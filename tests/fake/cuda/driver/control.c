@@ -90,7 +90,7 @@ static void free_objects(void) {
         if (l->object) dlclose(l->object);
     }
     for (struct block *b = fake.blocks; b; b = b->next)
-        free(b->at);
+        if (!b->foreign) free(b->at);
     while (fake.greens) { /* the link is inside the context */
         struct CUgreenCtx_st *gone = fake.greens;
         fake.greens = gone->context.next ? gone->context.next->green : NULL;

@@ -7,27 +7,29 @@
 
 enum { ALIGN = 256 };
 
-static unsigned add_block(struct gpu *gpu, size_t bytes, void **out) {
+static void link_block(void *at, size_t bytes, struct gpu *gpu, bool foreign) {
     struct block *b = make(sizeof *b);
-    b->at = aligned_alloc(ALIGN, (bytes + ALIGN - 1) / ALIGN * ALIGN);
-    if (!b->at) abort();
-    memset(b->at, 0xa5, bytes); /* whoever reads what nobody wrote gets no zeros */
-    b->bytes = bytes;
-    b->gpu = gpu;
-    b->next = fake.blocks;
+    *b = (struct block){.next = fake.blocks, .at = at, .bytes = bytes, .gpu = gpu, .foreign = foreign};
     fake.blocks = b;
-    *out = b->at;
+}
+
+static unsigned add_block(struct gpu *gpu, size_t bytes, void **out) {
+    void *at = aligned_alloc(ALIGN, (bytes + ALIGN - 1) / ALIGN * ALIGN);
+    if (!at) abort();
+    memset(at, 0xa5, bytes); /* whoever reads what nobody wrote gets no zeros */
+    link_block(at, bytes, gpu, false);
+    *out = at;
     return OK;
 }
 
-static bool drop_block(const void *at, bool host, size_t *bytes, struct gpu **gpu) {
+static bool drop_block(const void *at, bool host, bool foreign, size_t *bytes, struct gpu **gpu) {
     for (struct block **b = &fake.blocks; *b; b = &(*b)->next)
-        if ((*b)->at == at && ((*b)->gpu == NULL) == host) {
+        if ((*b)->at == at && ((*b)->gpu == NULL) == host && (*b)->foreign == foreign) {
             struct block *gone = *b;
             *b = gone->next;
             *bytes = gone->bytes;
             *gpu = gone->gpu;
-            free(gone->at);
+            if (!foreign) free(gone->at);
             free(gone);
             return true;
         }
@@ -84,7 +86,7 @@ unsigned cuMemFree_v2(mo_cu_ptr at) {
         mistake("memory of a GPU that hangs was freed: it would wait for ever");
     else
         settle(current_gpu());
-    if (!drop_block((void *)(uintptr_t)at, false, &bytes, &g)) return leave(INVALID_VALUE);
+    if (!drop_block((void *)(uintptr_t)at, false, false, &bytes, &g)) return leave(INVALID_VALUE);
     g->used -= bytes;
     fake.counts.bytes -= bytes;
     fake.counts.memory--;
@@ -105,7 +107,27 @@ unsigned cuMemFreeHost(void *at) {
     size_t bytes;
     struct gpu *g;
     settle(NULL);
-    if (!drop_block(at, true, &bytes, &g)) return leave(INVALID_VALUE);
+    if (!drop_block(at, true, false, &bytes, &g)) return leave(INVALID_VALUE);
+    fake.counts.host_memory--;
+    return leave(OK);
+}
+
+unsigned cuMemHostRegister_v2(void *at, size_t bytes, unsigned flags) {
+    const unsigned r = enter("cuMemHostRegister_v2", current_gpu());
+    if (r) return r;
+    if (!current() || !bytes || flags != MO_CU_REGISTER_PORTABLE) return leave(INVALID_VALUE);
+    link_block(at, bytes, NULL, true);
+    fake.counts.host_memory++;
+    return leave(OK);
+}
+
+unsigned cuMemHostUnregister(void *at) {
+    const unsigned r = enter("cuMemHostUnregister", current_gpu());
+    if (r) return r;
+    size_t bytes;
+    struct gpu *g;
+    settle(NULL);
+    if (!drop_block(at, true, true, &bytes, &g)) return leave(INVALID_VALUE);
     fake.counts.host_memory--;
     return leave(OK);
 }

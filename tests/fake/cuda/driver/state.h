@@ -125,7 +125,8 @@ struct block {
     struct block *next;
     void *at;
     size_t bytes;
-    struct gpu *gpu; /* NULL: page-locked host memory */
+    struct gpu *gpu; /* NULL: page-locked host memory; */
+    bool foreign;    /* the caller's own */
 };
 
 struct waiter {
