@@ -61,7 +61,7 @@ static int spawn_with(const char *const *argv, const int *high, int n, pid_t *pi
 
 int mo_px_start_process(void *self, const char *const *argv, const int *fds, int n, struct mo_child *out) {
     (void)self;
-    int pair[2], all[MAX_FDS], high[MAX_FDS], made = 0;
+    int pair[2], all[MAX_FDS] = {0}, high[MAX_FDS] = {0}, made = 0;
     pid_t pid = -1;
     if (n < 0 || n >= MAX_FDS) return -EINVAL;
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair)) return -errno;

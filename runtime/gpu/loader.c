@@ -54,7 +54,7 @@ int mo_gpu_device_open(const struct mo_env *env, const char *device, const struc
     int code = name_file(device, out->file, sizeof out->file, err);
     if (!code) code = mo_gpu_child_wanted(config ? config->process : NULL, &child, err);
     if (code) return code;
-    if (child) return open_child(config, out, err);
+    if (config && child) return open_child(config, out, err);
     code = mo_gpu_plugin_load(env, out->file, &out->object, &ops, err);
     if (code) return code;
     code = mo_gpu_device_use(env, ops, config, out, err);

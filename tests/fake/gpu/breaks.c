@@ -43,6 +43,7 @@ static struct mo_child_desk *find_desk(void) {
 
 __attribute__((no_sanitize("thread"))) static void scribble(void) {
     struct mo_child_desk *desk = find_desk();
+    if (!desk) abort();
     volatile unsigned char *at = (volatile unsigned char *)desk->answers;
     unsigned seed = 1;
     for (size_t i = 0; i < sizeof desk->answers; i++)
@@ -58,6 +59,7 @@ __attribute__((no_sanitize("thread"))) static void scribble(void) {
 
 static void forge(void) {
     struct mo_child_desk *desk = find_desk();
+    if (!desk) abort();
     const uint32_t tail = atomic_load(&desk->up.tail);
     desk->answers[tail % MO_CHILD_ANSWERS].run = UINT64_C(0x7777777700000003);
     atomic_store(&desk->up.tail, tail + 1);
@@ -76,7 +78,7 @@ static int run(const struct mo_gpu_run *r, moire_error *err) {
     if (!strcmp(fault, "scribble")) scribble();
     if (!strcmp(fault, "forge")) forge();
     if (breaks.fake && fault[0] >= '0' && fault[0] <= '9')
-        breaks.fake->fail_kernel("", 0, (unsigned)atoi(fault));
+        breaks.fake->fail_kernel("", 0, (unsigned)strtoul(fault, NULL, 10));
     return breaks.inner->run(r, err);
 }
 
