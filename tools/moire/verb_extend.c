@@ -126,7 +126,7 @@ static int predict(const struct work *w, const char *name, struct mo_profile_tab
     if (code) return code;
     code = mo_extend_table(w->env, &w->model, &here, w->to.sim.n_cores, table, err);
     mo_profile_table_free(&here);
-    snprintf(note, n, "from %s: %.4g x its one-core time shared by whole units + %.4g us + %.4g us a core",
+    snprintf(note, n, "from %s: %.4g x its one-core time shared by its cores + %.4g us + %.4g us a core",
              w->from.name, w->model.ratio, w->model.sync_us, w->model.sync_core_us);
     if (code) return code;
     table->machine = w->to.name;
