@@ -115,13 +115,19 @@ static bool exists(const struct mo_env *env, const char *path) {
     return full;
 }
 
+void mo_zoo_file(const char *name, char *out, size_t n) {
+    snprintf(out, n, "%s-r%d.onnx", name, REVISION);
+}
+
 int mo_zoo_path(const struct mo_env *env, const char *name, const char *folder, char *out, size_t n,
                 moire_error *err) {
     const struct mo_sys *sys = env->sys;
     const struct mo_zoo_model *model = mo_zoo_find(name);
     if (!model)
         return mo_fail(err, MOIRE_EINVAL, "no model '%s' in the zoo; `moire zoo list` shows all", name);
-    int used = snprintf(out, n, "%s/%s-r%d.onnx", folder, name, REVISION);
+    char file[64];
+    mo_zoo_file(name, file, sizeof file);
+    int used = snprintf(out, n, "%s/%s", folder, file);
     if (used < 0 || (size_t)used >= n) return mo_fail(err, MOIRE_EINVAL, "%s: path too long", folder);
     if (exists(env, out)) return MOIRE_OK;
     for (char *at = out + 1; *at; at++) {

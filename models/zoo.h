@@ -46,6 +46,8 @@ int mo_zoo_build(const struct mo_env *env, const struct mo_zoo_model *model, uin
 /* Only counts: builds in memory and writes nothing. */
 int mo_zoo_count(const struct mo_env *env, const struct mo_zoo_model *model, struct mo_zoo_stats *stats,
                  moire_error *err);
+/* Name of the model's file in a folder of zoo files, "lenet-r2.onnx"; into out[n]. */
+void mo_zoo_file(const char *name, char *out, size_t n);
 /* Path of the model's file in `folder` (made when missing), built on first use; into out[n]. */
 int mo_zoo_path(const struct mo_env *env, const char *name, const char *folder, char *out, size_t n,
                 moire_error *err);

@@ -182,6 +182,18 @@ static int oldest_runnable(const struct mo_sched *s) {
     return best;
 }
 
+/* No let in force may run the query (its tenant came after the plan), and nothing else is to happen: a new
+ * plan is due soon.  Once for a query, for that plan may leave it out too. */
+static void plan_soon(struct mo_sched *s, int slot, int64_t now) {
+    const int64_t soon = 100000000, order = s->queries.face[slot].order;
+    if (!s->policy->plan || s->view.lets_coming || s->hurried == order + 1) return;
+    s->hurried = order + 1;
+    if (s->planned_at > now + soon - s->policy->plan_period_ns)
+        s->planned_at = now + soon - s->policy->plan_period_ns;
+    s->timer_at = now + soon;
+    s->ops->set_timer(s->engine, s->timer_at);
+}
+
 /* Liveness whatever the policy does: with every core idle, no timer asked for and work at hand, the oldest
  * query runs a block on one core; on GPUs it runs to its end, on a let that may run it if there is one. */
 static void rescue(struct mo_sched *s, int64_t now) {
@@ -191,8 +203,10 @@ static void rescue(struct mo_sched *s, int64_t now) {
     const struct mo_view_tenant *t = &s->faces[s->queries.face[slot].tenant];
     bool begun = s->queries.body[slot].instance >= 0;
     struct mo_decision d = {.kind = MO_RUN, .query = slot, .cores = mo_cores_first(1), .when = MO_NEVER};
-    if (s->lets && !mo_sched_let_of(s, s->queries.face[slot].tenant, begun ? t->paused_gpu : -1, &d.cores))
+    if (s->lets && !mo_sched_let_of(s, s->queries.face[slot].tenant, begun ? t->paused_gpu : -1, &d.cores)) {
+        plan_soon(s, slot, now);
         return;
+    }
     d.batch = s->lets && begun ? t->n_paused : 1;
     d.end = s->lets ? t->profile->n_layers : mo_view_block(&s->view, slot, 1);
     s->stats.rescues++;

@@ -45,6 +45,7 @@ struct mo_sched {
     int64_t (*cost_clock)(void *engine);
     struct mo_ring *ring;
     int64_t block_config, order, timer_at, planned_at;
+    int64_t hurried; /* order + 1 of the latest query that a plan was hurried for */
     int n_cores, max_tenants, held;
     bool missed; /* something happened while held */
     struct mo_view view;

@@ -266,6 +266,22 @@ static void a_device_that_is_not_there_is_said(void **state) {
     assert_non_null(strstr(err.message, "fp12"));
 }
 
+/* The plan in force knows nothing of it, and nothing else happens that would make a new one. */
+static void a_tenant_that_comes_later_is_served(void **state) {
+    (void)state;
+    static struct record r[QUERIES];
+    moire_runtime *rt = start();
+    ask_all(rt, load(rt, 1), r);
+    moire_tenant *late = load(rt, 1);
+    memset(r, 0, sizeof r);
+    ask(late, 1, &r[0]);
+    moire_drain(rt);
+    assert_int_equal(r[0].answers, 1);
+    assert_int_equal(r[0].code, MOIRE_OK);
+    moire_runtime_destroy(rt, 1);
+    assert_int_equal(machine.open, 0);
+}
+
 static void a_destroyed_runtime_answers_all(void **state) {
     (void)state;
     static struct record r[QUERIES];
@@ -287,6 +303,7 @@ int main(void) {
         cmocka_unit_test(queries_run_in_batches_on_the_gpu),
         cmocka_unit_test(cores_take_over_what_the_gpu_fails),
         cmocka_unit_test(without_cores_the_failure_is_the_answer),
+        cmocka_unit_test(a_tenant_that_comes_later_is_served),
         cmocka_unit_test(a_destroyed_runtime_answers_all),
         cmocka_unit_test(a_device_that_is_not_there_is_said),
     };

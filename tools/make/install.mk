@@ -19,5 +19,5 @@ install: all $(B)/libmoire-cuda.so $(B)/moire.1 $(B)/moire.pc ## install below D
 	install -D -m 644 $(B)/moire.1 $(DESTDIR)$(PREFIX)/share/man/man1/moire.1
 	install -D -m 644 tools/moire.bash $(DESTDIR)$(PREFIX)/share/bash-completion/completions/moire
 
-bundle: all $(B)/libmoire-cuda.so $(B)/moire.1 ## one tarball that runs without the packages
+bundle: all gpu-acceptance $(B)/moire.1 ## one tarball that runs without the packages
 	tools/make-bundle $(B) $(VERSION)

@@ -24,6 +24,8 @@ static const char usage[] =
 
 static json_t *row_json(const struct mo_zoo_model *m, const struct mo_zoo_stats *s) {
     json_t *inputs = json_array();
+    char file[64];
+    mo_zoo_file(m->name, file, sizeof file);
     for (int i = 0; i < 3 && m->inputs[i].name; i++) {
         json_t *shape = json_array();
         for (int j = 0; j < m->inputs[i].rank; j++)
@@ -32,11 +34,12 @@ static json_t *row_json(const struct mo_zoo_model *m, const struct mo_zoo_stats 
                                                 m->inputs[i].dtype == MOIRE_F32 ? "float32" : "int64",
                                                 "shape", shape));
     }
-    return json_pack("{s:s, s:s, s:s, s:I, s:I, s:i, s:f, s:s, s:s, s:s, s:I, s:f, s:o}", "name", m->name,
-                     "family", m->family, "served_in", m->paper, "params", (json_int_t)s->params, "macs",
-                     (json_int_t)s->macs, "nodes", s->nodes, "qos_ms", m->qos_ms, "qos_from", m->qos_from,
-                     "class", mo_weight_class_name(m->cls), "source", m->source, "published_params",
-                     (json_int_t)m->params, "published_mmacs", m->mmacs, "inputs", inputs);
+    return json_pack("{s:s, s:s, s:s, s:s, s:I, s:I, s:i, s:f, s:s, s:s, s:s, s:I, s:f, s:o}", "name",
+                     m->name, "in_folder", file, "family", m->family, "served_in", m->paper, "params",
+                     (json_int_t)s->params, "macs", (json_int_t)s->macs, "nodes", s->nodes, "qos_ms",
+                     m->qos_ms, "qos_from", m->qos_from, "class", mo_weight_class_name(m->cls), "source",
+                     m->source, "published_params", (json_int_t)m->params, "published_mmacs", m->mmacs,
+                     "inputs", inputs);
 }
 
 static int print_json(json_t *all) {

@@ -40,21 +40,21 @@ static void fill_primary(struct gpu *g) {
 }
 
 /* A program that knows nothing of the fake (`moire` itself) says by the environment how large its GPU is. */
-static size_t default_memory(void) {
-    const char *mib = getenv("MO_FAKE_MEMORY_MIB");
-    long n = mib ? strtol(mib, NULL, 10) : 0;
-    return n > 0 && n < 1 << 20 ? (size_t)n << 20 : 16 << 20;
+static int from_environment(const char *name, int otherwise) {
+    const char *text = getenv(name);
+    long n = text ? strtol(text, NULL, 10) : 0;
+    return n > 0 && n < 1 << 20 ? (int)n : otherwise;
 }
 
 static void begin(const struct mo_fake_config *given) {
     struct mo_fake_config c = *given;
     if (!c.gpus) c.gpus = 1;
     if (c.gpus < 0) c.gpus = 0;
-    if (!c.sms) c.sms = 132;
+    if (!c.sms) c.sms = from_environment("MO_FAKE_SMS", 132);
     if (!c.least) c.least = 8;
     if (!c.align) c.align = 8;
     if (!c.level) c.level = 13000;
-    if (!c.memory) c.memory = default_memory();
+    if (!c.memory) c.memory = (size_t)from_environment("MO_FAKE_MEMORY_MIB", 16) << 20;
     fake.config = c;
     for (int i = 0; i < MO_FAKE_GPUS; i++) {
         memset(&fake.gpus[i], 0, sizeof fake.gpus[i]);

@@ -6,11 +6,14 @@
  * forgets to wait for is seen as it was before.  Included by modules that nvrtc.c compiles, by no other. */
 #ifndef MO_FAKE_DEVICE_H
 #define MO_FAKE_DEVICE_H
+#include <dlfcn.h>
 #include <math.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 #include <ucontext.h>
+#include <unistd.h>
+#include "../fake.h"
 #include "../half.h"
 
 typedef unsigned int mo_index;
@@ -39,6 +42,18 @@ struct mo_fake_block {
     char *stacks;
 };
 static _Thread_local struct mo_fake_block *mo_fake_now;
+
+/* A kernel that spoils its GPU with that sticky error, or with 0 hangs until that happens. */
+MO_DEVICE void mo_fake_fault(int result) {
+    void *driver = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
+    void *symbol = driver ? dlsym(driver, "mo_fake_cuda") : NULL;
+    const struct mo_fake_cuda *(*get)(void);
+    if (!symbol) abort();
+    memcpy(&get, &symbol, sizeof get);
+    if (result) get()->lose(0, (unsigned)result);
+    while (!result)
+        pause();
+}
 
 MO_DEVICE void mo_fake_sync(void) {
     struct mo_fake_block *b = mo_fake_now;

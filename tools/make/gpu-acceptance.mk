@@ -1,0 +1,17 @@
+# gpu-acceptance.mk - what tools/gpu-acceptance needs beside moire: the plugin that faults on demand, and its judge.
+$(B)/libmoire-fault.so: $(B)/obj/tools/gpu/isolation/fault_plugin.o
+	$(CC) -shared -Wl,-soname,$(@F) $(LDFLAGS) -o $@ $^ '-Wl,-rpath,$$ORIGIN' -ldl
+$(B)/gpu-isolation: $(B)/obj/tools/gpu/isolation/isolation.o $(filter-out $(MAIN_OBJ),$(TOOL_OBJ)) $(GEN_OBJ) $(LIB_OBJ)
+	$(CC) $(LDFLAGS) '-Wl,-rpath,$$ORIGIN:$$ORIGIN/../lib' -o $@ $^ $(LDLIBS)
+
+.PHONY: gpu-acceptance
+gpu-acceptance: all $(B)/libmoire-fault.so $(B)/gpu-isolation ## what tools/gpu-acceptance runs
+
+# the script itself, all steps on the fake driver with networks of a few kilobytes
+$(B)/tests/small-zoo: $(B)/obj/tests/cuda/small_zoo.o $(filter-out $(MAIN_OBJ),$(TOOL_OBJ)) $(GEN_OBJ) $(LIB_OBJ)
+	@mkdir -p $(@D)
+	$(CC) $(LDFLAGS) -o $@ $^ $(LDLIBS)
+
+.PHONY: check-gpu-acceptance
+check-gpu-acceptance: gpu-acceptance $(FAKE_OBJS) $(B)/tests/small-zoo ## tools/gpu-acceptance on the fake driver
+	tests/cuda/check-acceptance $(B)
