@@ -1,6 +1,6 @@
 # gpu-acceptance.mk - what tools/gpu-acceptance needs beside moire: the plugin that faults on demand, and its judge.
-$(B)/libmoire-fault.so: $(B)/obj/tools/gpu/isolation/fault_plugin.o
-	$(CC) -shared -Wl,-soname,$(@F) $(LDFLAGS) -o $@ $^ '-Wl,-rpath,$$ORIGIN' -ldl
+$(B)/libmoire-fault.so: $(B)/obj/tools/gpu/isolation/fault_plugin.o $(CUDA_BASE)
+	$(CC) -shared -Wl,-soname,$(@F) $(LDFLAGS) -o $@ $^ '-Wl,-rpath,$$ORIGIN' -ldl -lpthread -lm
 $(B)/gpu-isolation: $(B)/obj/tools/gpu/isolation/isolation.o $(filter-out $(MAIN_OBJ),$(TOOL_OBJ)) $(GEN_OBJ) $(LIB_OBJ)
 	$(CC) $(LDFLAGS) '-Wl,-rpath,$$ORIGIN:$$ORIGIN/../lib' -o $@ $^ $(LDLIBS)
 

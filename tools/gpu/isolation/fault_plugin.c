@@ -56,13 +56,14 @@ static int program_load(struct mo_gpu_system *system, int gpu, const struct mo_g
                         int instances, struct mo_gpu_loaded **out, moire_error *err) {
     const char *name = program->n_inputs ? program->inputs[0].name : "";
     struct mo_gpu_program own = *program;
-    char *source = NULL;
-    if (!strncmp(name, prefix, sizeof prefix - 1)) {
-        const char *kind = name + sizeof prefix - 1;
-        for (size_t i = 0; i < sizeof faults / sizeof *faults; i++)
-            if (!strcmp(kind, faults[i].kind)) own.source = source = spoil(program->source, &faults[i]);
-        if (!strcmp(kind, "memory")) own.arena_bytes = INT64_C(1) << 45;
-    }
+    const char *kind = strncmp(name, prefix, sizeof prefix - 1) ? "" : name + sizeof prefix - 1;
+    const struct fault *fault = NULL;
+    for (size_t i = 0; i < sizeof faults / sizeof *faults; i++)
+        if (!strcmp(kind, faults[i].kind)) fault = &faults[i];
+    char *source = fault ? spoil(program->source, fault) : NULL;
+    if (fault && !source) return mo_fail(err, MOIRE_ENOMEM, "no memory for the source of a fault");
+    if (source) own.source = source;
+    if (!strcmp(kind, "memory")) own.arena_bytes = INT64_C(1) << 45;
     int code = real->program_load(system, gpu, &own, instances, out, err);
     free(source);
     return code;

@@ -3,8 +3,10 @@
  *
  * The "machine code" is an image of fake.h: the path of a shared object that has one function a kernel.  The
  * header that the program brings along is not used; the one beside this file stands in for it.  Compiled
- * objects lie in a folder of their own under /tmp until the process ends. */
+ * objects lie in a folder of their own under /tmp until the process ends; where the environment names a
+ * folder MO_FAKE_NVRTC_CACHE they stay there, and a source that was compiled before is not compiled again. */
 #define _GNU_SOURCE
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -98,10 +100,8 @@ static void read_log(mo_rtc_program program, const char *path) {
     if (f) fclose(f);
 }
 
-unsigned nvrtcCompileProgram(mo_rtc_program program, int n, const char *const *options) {
+static unsigned compile(mo_rtc_program program) {
     char path[128], command[700], log[136];
-    (void)n;
-    (void)options;
     if (make_folder()) return OUT_OF_MEMORY;
     snprintf(path, sizeof path, "%s/%u", folder, made++);
     snprintf(log, sizeof log, "%s.log", path);
@@ -115,6 +115,36 @@ unsigned nvrtcCompileProgram(mo_rtc_program program, int n, const char *const *o
         return COMPILATION;
     }
     snprintf(program->image, sizeof program->image, MO_FAKE_IMAGE "%s.so\n", path);
+    return 0;
+}
+
+/* Where the object of that source is kept; "" for nowhere. */
+static void kept_at(const char *source, char *path, size_t n) {
+    const char *cache = getenv("MO_FAKE_NVRTC_CACHE");
+    uint64_t sum = 14695981039346656037u;
+    for (const char *c = source; *c; c++)
+        sum = (sum ^ (unsigned char)*c) * 1099511628211u;
+    *path = 0;
+    if (cache) snprintf(path, n, "%s/%016llx.so", cache, (unsigned long long)sum);
+}
+
+unsigned nvrtcCompileProgram(mo_rtc_program program, int n, const char *const *options) {
+    char kept[160], made_at[200];
+    (void)n;
+    (void)options;
+    kept_at(program->source, kept, sizeof kept);
+    if (!*kept) return compile(program);
+    if (access(kept, R_OK)) {
+        const unsigned r = compile(program);
+        if (r) return r;
+        snprintf(made_at, sizeof made_at, "%.*s", (int)strcspn(program->image + strlen(MO_FAKE_IMAGE), "\n"),
+                 program->image + strlen(MO_FAKE_IMAGE));
+        char command[500];
+        snprintf(command, sizeof command, "cp '%s' '%s.%d' && mv '%s.%d' '%s'", made_at, kept, (int)getpid(),
+                 kept, (int)getpid(), kept);
+        if (system(command)) return 0; /* it is used where it was made */
+    }
+    snprintf(program->image, sizeof program->image, MO_FAKE_IMAGE "%s\n", kept);
     return 0;
 }
 
