@@ -2,6 +2,7 @@
  * moire_report.c - statistics and event rings of a runtime as JSON; see moire_report.h. */
 #include <jansson.h>
 #include <string.h>
+#include "bench/footprint.h"
 #include "bench/moire_report.h"
 #include "runtime/sched/events.h"
 #include "runtime/serve/gpu.h"
@@ -115,7 +116,8 @@ static json_t *timeline(const moire_runtime *runtime) {
                      "blocks", blocks, "pressure", pressures(locked, from));
 }
 
-/* How much of each tenant's work runs in specialised kernels, and how many layers in references. */
+/* How much of each tenant's work runs in specialised kernels, how many layers in references, and its
+ * memory. */
 static json_t *kernels(const moire_runtime *runtime) {
     json_t *list = json_array();
     for (const moire_tenant *t = runtime->tenants; t; t = t->next) {
@@ -127,9 +129,10 @@ static json_t *kernels(const moire_runtime *runtime) {
             if (!strcmp(step->kind, "specialised")) special += step->flops;
             references += !strcmp(step->kind, "reference");
         }
-        json_array_append_new(list, json_pack("{s:s, s:f, s:i}", "name", t->name, "specialised_share",
-                                              all > 0 ? (double)special / (double)all : 0.0,
-                                              "reference_layers", references));
+        json_array_append_new(list,
+                              json_pack("{s:s, s:f, s:i, s:o*}", "name", t->name, "specialised_share",
+                                        all > 0 ? (double)special / (double)all : 0.0, "reference_layers",
+                                        references, "memory", mo_bench_footprint(t)));
     }
     return json_pack("{s:o}", "tenants", list);
 }

@@ -132,6 +132,35 @@ static void memory(const json_t *document) {
     }
 }
 
+/* What each model of a system takes, of the last result that tells. */
+static void models(const json_t *document) {
+    static const char *const keys[] = {"weights_mib", "weights_resident_mib", "code_resident_mib",
+                                       "activations_mib", "inputs_mib"};
+    const json_t *results = json_object_get(document, "results"), *tenants = NULL, *m;
+    size_t i;
+    json_t *r, *t;
+    json_array_foreach(results, i, r) {
+        const json_t *list = json_object_get(json_object_get(r, "kernels"), "tenants");
+        if (json_object_get(json_array_get(list, 0), "memory")) tenants = list;
+    }
+    if (!tenants) return;
+    printf("%-28s %9s %9s %9s %12s %9s\n", "memory of models, MiB", "weights", "resident", "code",
+           "activations", "inputs");
+    json_array_foreach(tenants, i, t) {
+        if (!(m = json_object_get(t, "memory"))) continue;
+        printf("%-28.28s", mo_doc_text(t, "name"));
+        for (size_t k = 0; k < sizeof keys / sizeof *keys; k++) {
+            const double mib = mo_doc_number(m, keys[k]);
+            const int width = k == 3 ? 12 : 9;
+            if (mib < 0)
+                printf(" %*s", width, "-");
+            else
+                printf(" %*.2f", width, mib);
+        }
+        printf("\n");
+    }
+}
+
 static void ratio(const char *text, double a, double b) {
     if (a > 0 && b > 0) printf("%s: %.2f / %.2f = %.2fx\n", text, a, b, a / b);
     if (a > 0 && b == 0) printf("%s: %.2f / below the grid\n", text, a);
@@ -156,6 +185,7 @@ void mo_bench_serve_print(const json_t *document) {
     points(document);
     summary(document);
     memory(document);
+    models(document);
     struct mo_curve *curves = mo_alloc(&env, room);
     if (curves) comparison(curves, mo_doc_curves(document, curves));
     mo_free(&env, curves);

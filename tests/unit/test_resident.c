@@ -8,6 +8,7 @@
 #include <cmocka.h>
 #include <math.h>
 #include <string.h>
+#include "bench/footprint.h"
 #include "bench/resident.h"
 
 static void read_text(const char *text, struct mo_resident *out) {
@@ -40,6 +41,34 @@ static void mappings_have_their_kind(void **state) {
     assert_true(fabs(r.file_mib - 2.125) < 1e-9);
 }
 
+/* Each mapping once, however many addresses lie in it; its end is outside. */
+static void mappings_are_found_by_address(void **state) {
+    (void)state;
+    static const char text[] = "1000-3000 r--s 00000000 fe:00 1234   /store/ab.model\n"
+                               "Size:               9999 kB\nRss:                2048 kB\n"
+                               "3000-4000 r-xp 00000000 00:01 7      /memfd:moire (deleted)\n"
+                               "Rss:                 512 kB\n"
+                               "9000-a000 rw-p 00000000 00:00 0 \nRss:                1024 kB\n";
+    static const struct {
+        uintptr_t at[3];
+        int n;
+        double mib;
+    } rows[] = {{{0x1000}, 1, 2},
+                {{0x2fff, 0x1008}, 2, 2},
+                {{0x3000, 0x1000, 0x3800}, 3, 2.5},
+                {{0x4000, 0xa000, 0xfff}, 3, 0},
+                {{0}, 0, 0}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        const void *at[3];
+        for (int k = 0; k < 3; k++)
+            at[k] = (const void *)rows[i].at[k];
+        FILE *f = fmemopen((void *)(uintptr_t)text, strlen(text), "r");
+        assert_non_null(f);
+        if (fabs(mo_resident_of(f, at, rows[i].n) - rows[i].mib) > 1e-9) fail_msg("row %zu", i);
+        fclose(f);
+    }
+}
+
 /* The parts of a living process make up what it has resident, and its heap is found. */
 static void parts_of_this_process_add_up(void **state) {
     (void)state;
@@ -61,6 +90,7 @@ static void parts_of_this_process_add_up(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(mappings_have_their_kind),
+        cmocka_unit_test(mappings_are_found_by_address),
         cmocka_unit_test(parts_of_this_process_add_up),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

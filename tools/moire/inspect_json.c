@@ -88,16 +88,18 @@ static json_t *report(const struct mo_inspection *in) {
     json_t *layers = json_array();
     for (int i = 0; i < plan->n_steps; i++)
         json_array_append_new(layers, layer(in, i));
-    return json_pack(
-        "{s:o, s:i, s:o, s:o, s:{s:i, s:o}, s:{s:i, s:o}, s:o, s:I, s:I, s:I, s:{s:I, s:I, s:I, s:I, s:I}}",
-        "file", safe_string(in->file), "opset", g->opset, "inputs", ports(g, g->inputs, g->n_inputs),
-        "outputs", ports(g, g->outputs, g->n_outputs), "before", "nodes", g->n_nodes, "operators",
-        census(in->ops_before, in->n_before), "after", "layers", plan->n_steps, "operators",
-        census(in->ops_after, in->n_after), "layers", layers, "parameters", (json_int_t)in->parameters,
-        "parameter_bytes", (json_int_t)in->parameter_bytes, "macs", (json_int_t)in->macs, "memory",
-        "arena_bytes", (json_int_t)plan->arena_bytes, "arena_lower_bytes", (json_int_t)plan->arena_lower,
-        "weight_bytes", (json_int_t)plan->weight_bytes, "packed_bytes", (json_int_t)plan->packed_bytes,
-        "version_bytes", (json_int_t)mo_plan_version_bytes(plan));
+    return json_pack("{s:o, s:i, s:o, s:o, s:{s:i, s:o}, s:{s:i, s:o}, s:o, s:I, s:I, s:I, s:{s:I, s:I, s:I, "
+                     "s:I, s:I, s:I}}",
+                     "file", safe_string(in->file), "opset", g->opset, "inputs",
+                     ports(g, g->inputs, g->n_inputs), "outputs", ports(g, g->outputs, g->n_outputs),
+                     "before", "nodes", g->n_nodes, "operators", census(in->ops_before, in->n_before),
+                     "after", "layers", plan->n_steps, "operators", census(in->ops_after, in->n_after),
+                     "layers", layers, "parameters", (json_int_t)in->parameters, "parameter_bytes",
+                     (json_int_t)in->parameter_bytes, "macs", (json_int_t)in->macs, "memory", "arena_bytes",
+                     (json_int_t)plan->arena_bytes, "arena_lower_bytes", (json_int_t)plan->arena_lower,
+                     "weight_bytes", (json_int_t)plan->weight_bytes, "packed_bytes",
+                     (json_int_t)plan->packed_bytes, "version_bytes", (json_int_t)mo_plan_version_bytes(plan),
+                     "scratch_bytes", (json_int_t)plan->scratch_bytes);
 }
 
 int mo_inspect_json(const struct mo_inspection *in, moire_error *err) {

@@ -138,9 +138,11 @@ void mo_inspect_text(const struct mo_inspection *in) {
         print_layer(in, i);
     printf("\nparameters %.3f M (%.1f MB), multiply-adds %.3f G\n", (double)in->parameters / 1e6,
            (double)in->parameter_bytes / 1e6, (double)in->macs / 1e9);
-    printf("activations %.2f MB a query, lower bound %.2f MB (%.2fx); packed weights %.1f MB\n",
+    printf("activations %.2f MB a query, lower bound %.2f MB (%.2fx); packed weights %.1f MB; "
+           "scratch %.2f MB a core\n",
            (double)plan->arena_bytes / 1e6, (double)plan->arena_lower / 1e6,
-           (double)plan->arena_bytes / lower, (double)plan->weight_bytes / 1e6);
+           (double)plan->arena_bytes / lower, (double)plan->weight_bytes / 1e6,
+           (double)plan->scratch_bytes / 1e6);
     print_versions(plan);
     if (in->before->n_halves)
         printf("half precision: %d constants became float32 at load, and so is what is computed\n",
