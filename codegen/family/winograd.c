@@ -81,9 +81,9 @@ bool mo_wino_describe(const struct mo_problem *p, const struct mo_point *point, 
 uint64_t mo_wino_widths(const struct mo_wino *w) {
     uint64_t widths = 0;
     for (int64_t block = 0, at = 0; block < w->tile_blocks; block++) {
-        int64_t count = w->size + (block < w->extra);
-        for (int class = 0; class < w->kinds; class ++) {
-            int64_t first, n = mo_wino_span(w, class, at, count, &first), cuts = ceil_div(n, w->cut);
+        int64_t count = w->size + (block >= w->tile_blocks - w->extra);
+        for (int cls = 0; cls < w->kinds; cls++) {
+            int64_t first, n = mo_wino_span(w, cls, at, count, &first), cuts = ceil_div(n, w->cut);
             if (n > 0) widths |= 1ull << n / cuts | 1ull << ceil_div(n, cuts);
         }
         at += count;
@@ -129,17 +129,16 @@ int64_t mo_wino_flops(const struct mo_wino *w) {
 /* Cycles of the planes of a class, for a register tile of `tiles` and one output block: half-transformed
  * filters take two operations more a channel for each pair of columns, and the three vectors of a row from
  * the private cache in every pass over it. */
-static double half_cycles(const struct mo_wino *w, int class, double tiles, bool first) {
-    int cols = mo_wino_class_cols(w, class), single = class & MO_WINO_RIGHT ? 0 : 1 + w->matrix.infinity;
-    int pairs = (cols - single) / 2;
+static double half_cycles(const struct mo_wino *w, int cls, double tiles, bool first) {
+    int single = mo_wino_ends(w, cls), pairs = (mo_wino_class_cols(w, cls) - single) / 2;
     double pair = most(2 * tiles + (first ? 2.5 : 0), 4);
     double ends = single ? most(single * tiles, 4) : 0, calls = (double)pairs + (single > 0);
     double cycles = (pairs * pair + ends) / 2 * (double)w->p->c + calls * (30 + 3 * tiles);
-    return cycles * mo_wino_class_rows(w, class) * (double)w->ocb;
+    return cycles * mo_wino_class_rows(w, cls) * (double)w->ocb;
 }
 
 /* The same with transformed filters. */
-static double full_cycles(const struct mo_wino *w, int class, double tiles) {
+static double full_cycles(const struct mo_wino *w, int cls, double tiles) {
     double vectors = w->blocks * w->isa->vectors, fma = vectors * tiles;
     double step = most(fma / 2, (vectors * (w->ahead ? 2 : 1) + tiles) / 2 * 1.03);
     if (!w->isa->constraint) step += fma / 2;
@@ -148,22 +147,22 @@ static double full_cycles(const struct mo_wino *w, int class, double tiles) {
     int64_t whole = w->ocb / w->blocks;
     double last = (double)(w->ocb % w->blocks) / w->blocks;
     double groups = (double)whole + (last > 0 ? most(last, 0.4) : 0);
-    return (one + 30 + 1.5 * fma) * groups * mo_wino_class_rows(w, class) * mo_wino_class_cols(w, class);
+    return (one + 30 + 1.5 * fma) * groups * mo_wino_class_rows(w, cls) * mo_wino_class_cols(w, cls);
 }
 
 /* Cycles of all products. */
 static double product_cycles(const struct mo_wino *w) {
     double cycles = 0;
     for (int64_t block = 0, at = 0; block < w->tile_blocks; block++) {
-        int64_t count = w->size + (block < w->extra);
-        for (int class = 0; class < w->kinds; class ++) {
-            int64_t first, n = mo_wino_span(w, class, at, count, &first), cuts = ceil_div(n, w->cut);
+        int64_t count = w->size + (block >= w->tile_blocks - w->extra);
+        for (int cls = 0; cls < w->kinds; cls++) {
+            int64_t first, n = mo_wino_span(w, cls, at, count, &first), cuts = ceil_div(n, w->cut);
             int64_t wide = cuts ? n % cuts : 0;
-            if (!cuts || !mo_wino_class_rows(w, class) || !mo_wino_class_cols(w, class)) continue;
+            if (!cuts || !mo_wino_class_rows(w, cls) || !mo_wino_class_cols(w, cls)) continue;
             for (int64_t j = 0; j < cuts; j++) {
                 int64_t width = n / cuts + (j < wide);
                 double tiles = (double)width;
-                cycles += w->matrix.half ? half_cycles(w, class, tiles, !j) : full_cycles(w, class, tiles);
+                cycles += w->matrix.half ? half_cycles(w, cls, tiles, !j) : full_cycles(w, cls, tiles);
             }
         }
         at += count;

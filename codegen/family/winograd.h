@@ -66,7 +66,8 @@ struct mo_wino {
     /* the point */
     int blocks, cut, sets; /* cut: most tiles of a register tile */
     int64_t ahead;         /* bytes; 0: no prefetch */
-    /* derived: blocks of tiles have size or size + 1 tiles, the first `extra` the latter */
+    /* derived: blocks of tiles have size or size + 1 tiles, the last `extra` the latter: more of theirs are
+     * tails */
     int64_t tile_blocks, size, extra, oc_groups;
     int64_t v_plane, m_plane, m_block; /* bytes */
     int64_t u_plane, u_block;          /* of packed filters: to the next plane, to the next output block */
@@ -96,11 +97,11 @@ const struct mo_winograd *mo_wino_across(const struct mo_wino *w, int kind);
 /* Class of plane (row, col). */
 int mo_wino_class(const struct mo_wino *w, int row, int col);
 /* Rows and columns of a class, as planes are in both. */
-int mo_wino_class_rows(const struct mo_wino *w, int class);
-int mo_wino_class_cols(const struct mo_wino *w, int class);
+int mo_wino_class_rows(const struct mo_wino *w, int cls);
+int mo_wino_class_cols(const struct mo_wino *w, int cls);
 /* Of `count` tiles from `first` on, those that have the planes of a class; the first of them to *at.  0 also
  * for a class without planes. */
-int64_t mo_wino_span(const struct mo_wino *w, int class, int64_t first, int64_t count, int64_t *at);
+int64_t mo_wino_span(const struct mo_wino *w, int cls, int64_t first, int64_t count, int64_t *at);
 /* Products of planes and tiles. */
 int64_t mo_wino_planes(const struct mo_wino *w);
 /* tile_at(): where a tile lies; spans_of(): the tiles of a block by class. */
@@ -113,8 +114,10 @@ void mo_wino_emit_lines(FILE *out, const struct mo_wino *w);
 void mo_wino_emit_products(FILE *out, const struct mo_wino *w);
 /* winograd_half.c: the same, of half-transformed filters. */
 void mo_wino_emit_half(FILE *out, const struct mo_wino *w);
-/* Calls of a product function for each register tile of a class and (half transformed) output block. */
-int mo_wino_half_calls(const struct mo_wino *w, int class);
+/* Of a class: columns of 0 and of infinity; calls of a product function for each register tile and output
+ * block. */
+int mo_wino_ends(const struct mo_wino *w, int cls);
+int mo_wino_half_calls(const struct mo_wino *w, int cls);
 /* winograd_fetch.c: `struct fetches`, fetches_of() for a unit, and fetch(), for each call of a product. */
 void mo_wino_emit_fetch(FILE *out, const struct mo_wino *w);
 /* winograd_emit.c */

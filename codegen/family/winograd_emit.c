@@ -25,10 +25,10 @@ static void emit_input_tile(FILE *out, const struct mo_wino *w, int kind) {
         fprintf(out, "        input_down%d(x + %d + k, row, h + %d, %d);\n", down->m, c * 64, c * bytes,
                 line);
     for (int r = 0; r < down->alpha; r++) {
-        int class = mo_wino_class(w, down->of[r], 0), whole = w->kinds > 1 ? class | MO_WINO_RIGHT : class;
+        int cls = mo_wino_class(w, down->of[r], 0), whole = w->kinds > 1 ? cls | MO_WINO_RIGHT : cls;
         long long at = ll(down->of[r] * w->matrix.alpha * w->v_plane);
         fprintf(out, "        input_across%d(h + %d, %d, to[%d] + %lld + k, to[%d] + %lld + k);\n", across->m,
-                r * line, bytes, class, at, whole, at);
+                r * line, bytes, cls, at, whole, at);
     }
     fputs("    }\n}\n\n", out);
 }
@@ -227,7 +227,7 @@ static void emit_unit(FILE *out, const struct mo_wino *w) {
 
 static void emit_run(FILE *out, const struct mo_wino *w) {
     fprintf(out,
-            "INLINE i64 block_at(i64 b) { return b * %lld + cap(b, %lld); }\n\n"
+            "INLINE i64 block_at(i64 b) { return b * %lld + (b > %lld ? b - %lld : 0); }\n\n"
             "static void run(const struct mo_kargs *a, i64 begin, i64 end, void *scratch) {\n"
             "    char *V = scratch, *M = V + %lld;\n"
             "    struct span spans[CLASSES];\n"
@@ -241,8 +241,8 @@ static void emit_run(FILE *out, const struct mo_wino *w) {
             "        const i64 last = first + count, more = u + 1 < end && (u + 1) / %lld != block ? "
             "block_at(block + 2) - last : 0;\n"
             "        unit(a, first, count, more, u %% %lld, spans, V, M);\n    }\n}\n\n",
-            ll(w->size), ll(w->extra), ll(w->square * w->v_plane), ll(w->oc_groups), ll(w->oc_groups),
-            ll(w->oc_groups));
+            ll(w->size), ll(w->tile_blocks - w->extra), ll(w->tile_blocks - w->extra),
+            ll(w->square * w->v_plane), ll(w->oc_groups), ll(w->oc_groups), ll(w->oc_groups));
 }
 
 int mo_wino_emit(const struct mo_wino *w, const char *name, FILE *out, moire_error *err) {

@@ -3,11 +3,11 @@
  *
  * Three functions a width of register tile: `pair`, two columns of a row whose points are +p and -p, which
  * also leaves their filters in the scratch where the block of tiles has more register tiles; `again`, which
- * finds them there; and `ends`, the columns of 0 and of infinity, which are filter columns as they are.  All
- * passes over a row read the same three vectors an input channel: the first comes from memory, the others
- * find them in the private cache.  So the next row is fetched by equal parts in the first three passes, a
- * line an input channel; into the private cache and not the first level, which the row's own vectors and V
- * need. */
+ * finds them there; and `ends`, the columns of 0 and of infinity, which are filter columns as they are: both
+ * at once, or one after the other where the last tiles of a row have only the first.  All passes over a row
+ * read the same three vectors an input channel: the first comes from memory, the others find them in the
+ * private cache.  So the next row is fetched by equal parts in the first three passes, a line an input
+ * channel; into the private cache and not the first level, which the row's own vectors and V need. */
 #include "codegen/family/winograd.h"
 
 enum { LINES = 3, GROUP = 4 }; /* of an input channel; input channels of an unrolled step */
@@ -23,9 +23,14 @@ static int pairs_of(const struct mo_wino *w) {
     return (w->matrix.points - w->matrix.infinity) / 2;
 }
 
-/* Planes of the alpha^2 that a function does: two, but there is one end without infinity. */
+/* Whether tails have the column of 0 and not that of infinity. */
+static bool apart(const struct mo_wino *w) {
+    return w->matrix.infinity && !w->across.infinity;
+}
+
+/* Planes of the alpha^2 that a function does: two, but for ends that come alone. */
 static int planes_of(const struct mo_wino *w, enum columns kind) {
-    return kind == ENDS && !w->matrix.infinity ? 1 : 2;
+    return kind == ENDS && (!w->matrix.infinity || apart(w)) ? 1 : 2;
 }
 
 /* Filters of the planes for input channel `channel` of the step: u0, u1.  The product is kept from becoming
@@ -60,14 +65,14 @@ static void emit_step(FILE *out, const struct mo_wino *w, enum columns kind, int
 
 static void emit_columns(FILE *out, const struct mo_wino *w, enum columns kind, int tiles) {
     int planes = planes_of(w, kind);
-    int64_t apart = kind == ENDS ? w->matrix.alpha - 1 : 1; /* planes from the one to the other */
+    int64_t next = kind == ENDS ? w->matrix.alpha - 1 : 1; /* planes from the one to the other */
     struct mo_mac mac = {.isa = w->isa, .blocks = planes, .rows = 1, .cols = tiles};
     fprintf(out,
             "static __attribute__((noinline)) void %s_t%d(const char *x0, const char *q, char *m, const char "
             "*ahead, const f32 *point, char *u) {\n"
             "    const char *x1 = x0 + %lld;\n    v u0, u1, odd;\n"
             "    (void)x1, (void)q, (void)ahead, (void)point, (void)u, (void)u1, (void)odd;\n",
-            names[kind], tiles, ll(apart * w->v_plane));
+            names[kind], tiles, ll(next * w->v_plane));
     if (kind == PAIR)
         fputs("    const v p = broadcast((const char *)point), p2 = broadcast((const char *)(point + 1));\n",
               out);
@@ -82,7 +87,7 @@ static void emit_columns(FILE *out, const struct mo_wino *w, enum columns kind, 
     fputs("        }\n", out);
     for (int k = 0; k < planes; k++)
         for (int t = 0; t < tiles; t++)
-            fprintf(out, "    store(m + %lld, a%d_%d);\n", ll(k * apart * w->m_plane + t * 64), k, t);
+            fprintf(out, "    store(m + %lld, a%d_%d);\n", ll(k * next * w->m_plane + t * 64), k, t);
     fputs("}\n\n", out);
 }
 
@@ -111,12 +116,16 @@ static void emit_tables(FILE *out, const struct mo_wino *w) {
     fputs("};\n\n", out);
 }
 
-int mo_wino_half_calls(const struct mo_wino *w, int class) {
-    int ends = !(class & MO_WINO_RIGHT), single = ends ? 1 + w->matrix.infinity : 0;
-    return mo_wino_class_rows(w, class) * ((mo_wino_class_cols(w, class) - single) / 2 + ends);
+int mo_wino_ends(const struct mo_wino *w, int cls) {
+    return cls & MO_WINO_RIGHT ? w->matrix.infinity - w->across.infinity : 1 + w->across.infinity;
 }
 
-/* Classes of the rows, and of the columns by pair, those of the ends last. */
+int mo_wino_half_calls(const struct mo_wino *w, int cls) {
+    int ends = mo_wino_ends(w, cls), cols = mo_wino_class_cols(w, cls);
+    return mo_wino_class_rows(w, cls) * ((cols - ends) / 2 + (ends > 0));
+}
+
+/* Classes of the rows, and of the columns by pair, then 0 and infinity where they come alone. */
 static void emit_classes(FILE *out, const struct mo_wino *w) {
     fputs("static const unsigned char row_class[] = {", out);
     for (int r = 0; r < w->matrix.alpha; r++)
@@ -124,7 +133,7 @@ static void emit_classes(FILE *out, const struct mo_wino *w) {
     fputs("}, col_class[] = {", out);
     for (int k = 0; k < pairs_of(w); k++)
         fprintf(out, "%d, ", mo_wino_class(w, 0, 2 * k + 1));
-    fputs("0};\n\n", out);
+    fprintf(out, "0, %d};\n\n", MO_WINO_RIGHT);
 }
 
 void mo_wino_emit_half(FILE *out, const struct mo_wino *w) {
@@ -136,8 +145,7 @@ void mo_wino_emit_half(FILE *out, const struct mo_wino *w) {
     emit_classes(out, w);
     fprintf(out,
             "static void multiply(const struct mo_kargs *a, i64 b0, i64 b1, const struct span *spans, const "
-            "char *V, "
-            "char *M, struct fetches *f) {\n"
+            "char *V, char *M, struct fetches *f) {\n"
             "    const char *weights = a->weights;\n"
             "    char *u = M + %lld;\n"
             "    for (i64 r = 0; r < %d; r++)\n"
@@ -153,15 +161,18 @@ void mo_wino_emit_half(FILE *out, const struct mo_wino *w) {
             "                for (i64 j = 0; j < s->cuts; j++) {\n"
             "                    const i64 t = cut_at(j, s), n = cut_at(j + 1, s) - t;\n"
             "                    const char *x = V + r * %lld + t * %lld;\n",
-            pairs_of(w), ll(w->m_block), ll(w->matrix.alpha * w->m_plane), ll(w->matrix.alpha * w->v_plane),
-            ll(w->icb * 64));
-    fprintf(out,
-            "                    if (k == %d)\n"
-            "                        ends[n](x, q, m + t * 64, %s, 0, u);\n"
-            "                    else\n"
-            "                        (%s)[n](x + (2 * k + 1) * %lld, q, m + (2 * k + 1) * %lld + t * 64,\n"
-            "                            next + k * %lld, points[k], u);\n"
-            "                    fetch(a, f);\n                }\n            }\n        }\n}\n\n",
-            pairs_of(w), ends_ahead, w->kept ? "j ? agains : pairs" : "pairs", ll(w->v_plane), ll(w->m_plane),
-            ll(row / LINES));
+            pairs_of(w) + apart(w), ll(w->m_block), ll(w->matrix.alpha * w->m_plane),
+            ll(w->matrix.alpha * w->v_plane), ll(w->icb * 64));
+    fprintf(
+        out,
+        "                    if (k >= %d)\n"
+        "                        ends[n](x + (k - %d) * %lld, q + (k - %d) * 128, m + (k - %d) * %lld + t * "
+        "64,\n                            %s, 0, u);\n"
+        "                    else\n"
+        "                        (%s)[n](x + (2 * k + 1) * %lld, q, m + (2 * k + 1) * %lld + t * 64,\n"
+        "                            next + k * %lld, points[k], u);\n"
+        "                    fetch(a, f);\n                }\n            }\n        }\n}\n\n",
+        pairs_of(w), pairs_of(w), ll((w->matrix.alpha - 1) * w->v_plane), pairs_of(w), pairs_of(w),
+        ll((w->matrix.alpha - 1) * w->m_plane), ends_ahead, w->kept ? "j ? agains : pairs" : "pairs",
+        ll(w->v_plane), ll(w->m_plane), ll(row / LINES));
 }

@@ -14,15 +14,12 @@ static long long ll(int64_t x) {
 }
 
 /* The matrices of the smallest tail that holds what `count` tiles leave of `extent`: those of whole tiles
- * where none is smaller.  Half-transformed filters give the columns of 0 and of infinity together, to the
- * same tiles. */
-static struct mo_winograd tail_of(const struct mo_wino *w, int64_t extent, int64_t count, bool columns) {
+ * where none is smaller. */
+static struct mo_winograd tail_of(const struct mo_wino *w, int64_t extent, int64_t count) {
     struct mo_winograd tail;
     int left = (int)(extent - (count - 1) * w->matrix.m);
     for (int m = left; count > 1 && m < w->matrix.m; m++)
-        if (mo_winograd_tail(&w->matrix, m, &tail) &&
-            (!columns || !w->matrix.half || tail.infinity == w->matrix.infinity))
-            return tail;
+        if (mo_winograd_tail(&w->matrix, m, &tail)) return tail;
     return w->matrix;
 }
 
@@ -31,8 +28,8 @@ void mo_wino_tile(struct mo_wino *w) {
     int m = w->matrix.m;
     w->rows = (p->oh + m - 1) / m, w->cols = (p->ow + m - 1) / m;
     w->tiles = p->n * w->rows * w->cols;
-    w->down = tail_of(w, p->oh, w->rows, false);
-    w->across = tail_of(w, p->ow, w->cols, true);
+    w->down = tail_of(w, p->oh, w->rows);
+    w->across = tail_of(w, p->ow, w->cols);
     bool bottom = w->down.m < m, right = w->across.m < m;
     w->kinds = bottom || right ? MO_WINO_KINDS : 1;
     int64_t at = 0;
@@ -64,27 +61,27 @@ int mo_wino_class(const struct mo_wino *w, int row, int col) {
     return (has(&w->across, col) ? 0 : MO_WINO_RIGHT) | (has(&w->down, row) ? 0 : MO_WINO_BOTTOM);
 }
 
-int mo_wino_class_rows(const struct mo_wino *w, int class) {
-    return class & MO_WINO_BOTTOM ? w->matrix.alpha - w->down.alpha : w->down.alpha;
+int mo_wino_class_rows(const struct mo_wino *w, int cls) {
+    return cls & MO_WINO_BOTTOM ? w->matrix.alpha - w->down.alpha : w->down.alpha;
 }
 
-int mo_wino_class_cols(const struct mo_wino *w, int class) {
-    return class & MO_WINO_RIGHT ? w->matrix.alpha - w->across.alpha : w->across.alpha;
+int mo_wino_class_cols(const struct mo_wino *w, int cls) {
+    return cls & MO_WINO_RIGHT ? w->matrix.alpha - w->across.alpha : w->across.alpha;
 }
 
 /* Of all tiles those that have the planes of a class. */
-static void range_of(const struct mo_wino *w, int class, int64_t *begin, int64_t *end) {
-    *begin = class & MO_WINO_RIGHT ? w->kind[0].begin : 0;
+static void range_of(const struct mo_wino *w, int cls, int64_t *begin, int64_t *end) {
+    *begin = cls & MO_WINO_RIGHT ? w->kind[0].begin : 0;
     *end = w->tiles;
-    if (class & MO_WINO_RIGHT) *end = w->kind[MO_WINO_BOTTOM].end;
-    if (class & MO_WINO_BOTTOM) *end = w->kind[0].end;
+    if (cls & MO_WINO_RIGHT) *end = w->kind[MO_WINO_BOTTOM].end;
+    if (cls & MO_WINO_BOTTOM) *end = w->kind[0].end;
 }
 
-int64_t mo_wino_span(const struct mo_wino *w, int class, int64_t first, int64_t count, int64_t *at) {
+int64_t mo_wino_span(const struct mo_wino *w, int cls, int64_t first, int64_t count, int64_t *at) {
     int64_t begin, end;
-    range_of(w, class, &begin, &end);
+    range_of(w, cls, &begin, &end);
     *at = begin;
-    if (!mo_wino_class_rows(w, class) || !mo_wino_class_cols(w, class)) return 0;
+    if (!mo_wino_class_rows(w, cls) || !mo_wino_class_cols(w, cls)) return 0;
     if (begin < first) begin = first;
     if (end > first + count) end = first + count;
     *at = begin;

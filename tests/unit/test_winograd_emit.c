@@ -108,6 +108,10 @@ static const struct {
      {{6, 1, 3, 6, 1, 0}, {6, 2, 2, 14, 1, 0}, {6, 1, 13, 14, 2, 2048, 1}}},
     {{2, 16, 7, 8, 32, 3, 3, 1, 1, 1, 1, 1, 1, 1, 1, 1, MO_ACT_RELU, 0}, /* the bottom row only */
      {{4, 1, 3, 3, 1, 0}, {2, 1, 5, 14, 2, 0}, {4, 1, 13, 4, 2, 2048, 1}}},
+    {{2, 32, 8, 19, 32, 3, 3, 1, 1, 1, 1, 1, 1, 1, 1, 1, MO_ACT_RELU, 0}, /* a tail without infinity */
+     {{4, 1, 3, 3, 1, 0}, {2, 1, 5, 14, 2, 0}, {6, 1, 13, 5, 2, 2048, 1}}},
+    {{2, 32, 9, 7, 48, 3, 3, 1, 1, 1, 1, 1, 1, 1, 1, 1, MO_ACT_RELU, 1},
+     {{6, 1, 3, 3, 1, 0}, {3, 1, 5, 14, 2, 0}, {4, 1, 13, 12, 1, 2048, 1}}},
     {{2, 32, 13, 21, 40, 5, 5, 1, 1, 1, 1, 2, 2, 2, 2, 1, MO_ACT_RELU, 0},
      {{4, 1, 3, 9, 1, 0}, {4, 1, 5, 48, 2, 0}, {2, 2, 14, 20, 1, 2048}}},
     {{2, 32, 13, 26, 40, 3, 3, 2, 2, 1, 1, 1, 1, 1, 1, 1, MO_ACT_RELU, 1},
@@ -324,11 +328,11 @@ static void check_tiles(int h, int w, int m, bool half, int64_t planes) {
     assert_true(mo_wino_describe(&p, &point, &t));
     assert_int_equal(mo_wino_planes(&t), 3 * planes);
     int64_t sum = 0;
-    for (int class = 0; class < t.kinds; class ++) {
-        int64_t at, n = mo_wino_span(&t, class, 0, t.tiles, &at), left = n;
-        sum += n * mo_wino_class_rows(&t, class) * mo_wino_class_cols(&t, class);
+    for (int cls = 0; cls < t.kinds; cls++) {
+        int64_t at, n = mo_wino_span(&t, cls, 0, t.tiles, &at), left = n;
+        sum += n * mo_wino_class_rows(&t, cls) * mo_wino_class_cols(&t, cls);
         for (int64_t i = 0; i < t.tiles; i++) {
-            int64_t tile, one = mo_wino_span(&t, class, i, 1, &tile);
+            int64_t tile, one = mo_wino_span(&t, cls, i, 1, &tile);
             assert_int_equal(one, n && i >= at && i < at + n);
             left -= one;
         }
@@ -344,10 +348,11 @@ static void tails_take_fewer_products(void **state) {
     check_tiles(36, 42, 6, false, 48 * 56); /* none */
     check_tiles(19, 36, 6, false, 27 * 48); /* one of 1 */
     check_tiles(36, 19, 6, false, 48 * 27); /* to the right */
-    check_tiles(36, 19, 6, true, 48 * 28);  /* half transformed: both ends of the columns, or none */
-    check_tiles(5, 5, 6, false, 64);        /* no tile is whole */
-    check_tiles(14, 6, 5, false, 21 * 10);  /* 4 outputs have no points of their own, 1 has */
+    check_tiles(36, 19, 6, true, 48 * 27);
+    check_tiles(5, 5, 6, false, 64);       /* no tile is whole */
+    check_tiles(14, 6, 5, false, 21 * 10); /* 4 outputs have no points of their own, 1 has */
     check_tiles(7, 8, 4, true, (6 + 5) * 12);
+    check_tiles(8, 7, 4, true, 12 * (6 + 5)); /* without infinity, to the right */
 }
 
 /* As in test_strassen.c: one point more for each packing that is listed with fewer units than cores. */
