@@ -16,12 +16,12 @@ enum { HALVINGS = 8 };
 /* Nobody gains from being earlier; beyond the latest the deal is not for all. */
 static const double EARLIEST = 0.1, LATEST = 0.85;
 
-int mo_moire_fewest(const struct mo_view_tenant *t, int begin, double budget, int wide) {
-    int64_t most = (int64_t)(budget / t->residual);
-    int low = 0, high = wide; /* low is not enough */
+/* The least of (low, high] that is enough; low is not, high is taken when none below it is. */
+static int fewest_between(const struct mo_view_tenant *t, int begin, double budget, int low, int high) {
+    const int64_t *rest = mo_profile_rest(t->profile, begin), most = (int64_t)(budget / t->residual);
     while (high - low > 1) {
         int mid = (low + high) / 2;
-        if (mo_profile_time(t->profile, mid, begin, t->profile->n_layers) > most)
+        if (rest[mid] > most)
             low = mid;
         else
             high = mid;
@@ -29,8 +29,13 @@ int mo_moire_fewest(const struct mo_view_tenant *t, int begin, double budget, in
     return high;
 }
 
-/* Sets the shares for a fraction of the slack; returns their sum. */
-static int share_at(struct mo_moire_state *s, const struct mo_view *view, double fraction) {
+int mo_moire_fewest(const struct mo_view_tenant *t, int begin, double budget, int wide) {
+    return fewest_between(t, begin, budget, 0, wide);
+}
+
+/* Sets the shares for a fraction of the slack; returns whether the cores are enough.  What they are narrows
+ * the search for all fractions between the largest that was not and the smallest that was. */
+static bool enough_at(struct mo_moire_state *s, const struct mo_view *view, double fraction) {
     int sum = 0;
     for (int i = 0; i < s->n; i++) {
         struct mo_moire_candidate *c = &s->list[i];
@@ -38,26 +43,31 @@ static int share_at(struct mo_moire_state *s, const struct mo_view *view, double
         const struct mo_view_tenant *t = &view->tenants[c->tenant];
         double slack = (double)(c->deadline - view->now - c->rest);
         bool last = c->begin == t->profile->n_layers; /* its last block runs */
-        c->share = last ? c->cores : mo_moire_fewest(t, c->begin, slack * fraction, c->wide);
+        c->share = last ? c->cores : fewest_between(t, c->begin, slack * fraction, c->few - 1, c->many);
         sum += c->share;
     }
-    return sum;
+    bool enough = sum <= view->n_cores;
+    for (int i = 0; i < s->n; i++)
+        *(enough ? &s->list[i].few : &s->list[i].many) = s->list[i].share;
+    return enough;
 }
 
 void mo_moire_deal(struct mo_moire_state *s, const struct mo_view *view) {
     double early = EARLIEST, late = LATEST;
+    for (int i = 0; i < s->n; i++) {
+        s->list[i].few = 1;
+        s->list[i].many = s->list[i].wide;
+    }
     s->fraction = EARLIEST;
-    if (!s->parts->no_share && share_at(s, view, early) <= view->n_cores) return;
-    bool enough = share_at(s, view, late) <= view->n_cores;
+    if (!s->parts->no_share && enough_at(s, view, early)) return;
+    bool enough = enough_at(s, view, late);
     if (!enough) s->fraction = 1;
     if (!enough || s->parts->no_share) return;
     for (int i = 0; i < HALVINGS; i++) {
         double mid = (early + late) / 2;
-        if (share_at(s, view, mid) > view->n_cores)
-            early = mid;
-        else
-            late = mid;
+        *(enough_at(s, view, mid) ? &late : &early) = mid;
     }
-    share_at(s, view, late);
+    for (int i = 0; i < s->n; i++)
+        if (s->list[i].keep) s->list[i].share = s->list[i].few;
     s->fraction = late;
 }

@@ -10,13 +10,15 @@ struct mo_profile *mo_profile_create(const struct mo_env *env, int n_layers, int
     p->max_cores = max_cores;
     size_t cells;
     if (!__builtin_mul_overflow((size_t)max_cores + 1, (size_t)n_layers + 1, &cells) &&
-        cells < SIZE_MAX / sizeof *p->sum)
+        cells < SIZE_MAX / sizeof *p->sum) {
         p->sum = mo_alloc(env, cells * sizeof *p->sum);
+        p->rest = mo_alloc(env, cells * sizeof *p->rest);
+    }
     p->measured = mo_alloc(env, (size_t)max_cores + 1);
     p->bytes = mo_alloc(env, ((size_t)n_layers + 1) * sizeof *p->bytes);
     p->cold = mo_alloc(env, ((size_t)n_layers + 1) * sizeof *p->cold);
     p->fastest = mo_alloc(env, (size_t)n_layers * sizeof *p->fastest);
-    if (p->sum && p->measured && p->bytes && p->cold && p->fastest) return p;
+    if (p->sum && p->rest && p->measured && p->bytes && p->cold && p->fastest) return p;
     mo_profile_destroy(p);
     return NULL;
 }
@@ -27,6 +29,7 @@ void mo_profile_destroy(struct mo_profile *p) {
         mo_free(p->env, p->level[i].solo); /* one piece of memory a level */
     mo_free(p->env, p->level);
     mo_free(p->env, p->sum);
+    mo_free(p->env, p->rest);
     mo_free(p->env, p->measured);
     mo_free(p->env, p->bytes);
     mo_free(p->env, p->cold);
@@ -80,16 +83,19 @@ static void fill_row(struct mo_profile *p, int c) {
 }
 
 static int find_fastest(const struct mo_profile *p, int begin, int top) {
+    const int64_t *rest = mo_profile_rest(p, begin);
     int best = 1;
     for (int c = 2; c <= top; c++)
-        if (mo_profile_time(p, c, begin, p->n_layers) < mo_profile_time(p, best, begin, p->n_layers))
-            best = c;
+        if (rest[c] < rest[best]) best = c;
     return best;
 }
 
 void mo_profile_finish(struct mo_profile *p) {
     for (int c = 1; c <= p->max_cores; c++)
         if (!p->measured[c]) fill_row(p, c);
+    for (int c = 1; c <= p->max_cores; c++)
+        for (int i = 0; i <= p->n_layers; i++)
+            p->rest[(int64_t)i * (p->max_cores + 1) + c] = mo_profile_time(p, c, i, p->n_layers);
     for (int i = 0; i < p->n_layers; i++)
         p->fastest[i] = find_fastest(p, i, p->max_cores);
 }

@@ -25,6 +25,7 @@ struct mo_profile {
     const struct mo_env *env;
     int n_layers, max_cores;
     int64_t *sum;   /* [max_cores + 1][n_layers + 1]: row c holds the prefix sums at c cores */
+    int64_t *rest;  /* [n_layers + 1][max_cores + 1]: from that layer to the end, core counts side by side */
     int64_t *bytes; /* [n_layers + 1]: prefix sums of least memory traffic; zeros = not known */
     int64_t *cold;  /* [n_layers + 1]: prefix sums of the core time that a layer takes besides when no cache
                        holds its operands; zeros = not known */
@@ -55,6 +56,10 @@ static inline const int64_t *mo_profile_row(const struct mo_profile *p, int core
 static inline int64_t mo_profile_time(const struct mo_profile *p, int cores, int begin, int end) {
     const int64_t *row = mo_profile_row(p, cores);
     return row[end] - row[begin];
+}
+/* Predicted solo times of layers [begin, end of the model), by core count: entries 1 to max_cores. */
+static inline const int64_t *mo_profile_rest(const struct mo_profile *p, int begin) {
+    return p->rest + (int64_t)begin * (p->max_cores + 1);
 }
 static inline int64_t mo_profile_bytes(const struct mo_profile *p, int begin, int end) {
     return p->bytes[end] - p->bytes[begin];
