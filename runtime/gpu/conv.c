@@ -87,7 +87,7 @@ static void conv_product(struct mo_lower *l, const struct conv *c) {
     static const int nhwc[] = {0, 2, 3, 1};
     g.a = (struct mo_gpu_matrix){.at = x.place, .row = g.k};
     g.b = (struct mo_gpu_matrix){.at = w.place, .row = g.k};
-    g.d = (struct mo_gpu_matrix){.at = c->y.place, .row = g.n};
+    g.d = (struct mo_gpu_matrix){.at = c->y.place, .row = c->y.stride[3]};
     struct mo_gpu_view y = mo_gpu_permute(&c->y, nhwc), r = c->residual;
     if (c->has_residual) r = mo_gpu_permute(&c->residual, nhwc);
     mo_lower_gemm(l, &g, &y, c->has_residual ? &r : NULL, &l->node->fuse);
@@ -174,6 +174,18 @@ static struct mo_gpu_place bias_of(struct mo_lower *l) {
     return mo_lower_ordered(l, mo_lower_in(l, 2), NULL, l->storage).place;
 }
 
+static bool is_depthwise(const struct conv *c) {
+    return c->groups == c->c && c->k == c->c && c->c > 1;
+}
+
+bool mo_lower_conv_strides(struct mo_lower *l, const struct mo_node *node) {
+    const struct mo_tensor *x = l->graph->tensors[node->in[0]], *w = l->graph->tensors[node->in[1]];
+    struct mo_op_ctx ctx = {.node = node, .env = l->env};
+    struct conv c = {.groups = mo_attr_int(node, "group", 1), .k = w->shape.d[0], .c = x->shape.d[1]};
+    if (!w->data || x->shape.rank != 4 || mo_window_init(&ctx, &x->shape, w->shape.d + 2, &c.w)) return false;
+    return is_depthwise(&c) || is_product(&c) || !same_pads(&c.w);
+}
+
 void mo_lower_conv(struct mo_lower *l) {
     const struct mo_node *node = l->node;
     struct conv c = {.groups = mo_attr_int(node, "group", 1), .weights = node->in[1]};
@@ -193,7 +205,7 @@ void mo_lower_conv(struct mo_lower *l) {
     c.has_residual = node->fuse.residual >= 0;
     if (c.has_residual && !l->rc) c.residual = as_map(l->views[node->in[node->fuse.residual]]);
     if (l->rc) return;
-    if (c.groups == c.c && c.k == c.c && c.c > 1)
+    if (is_depthwise(&c))
         conv_kernel(l, &c, true);
     else if (is_product(&c))
         conv_product(l, &c);

@@ -131,8 +131,13 @@ void mo_lower_gemm(struct mo_lower *l, const struct mo_gpu_gemm *gemm, const str
     struct mo_gpu_matrix c = {{MO_GPU_NONE, 0, 0}, 0, 0};
     if (l->rc) return;
     bool whole = library_act(fuse, &g.act);
-    bool adds = residual && g.count == 1 && residual->dtype == l->storage &&
-                (!fuse->residual_last || fuse->act == MO_ACT_NONE) && as_rows(residual, &c);
+    const bool fits = !residual || (residual->dtype == l->storage && as_rows(residual, &c));
+    if (!whole && fits && mo_gpu_is_thin(&g)) {
+        g.c = c;
+        mo_lower_thin(l, &g, fuse);
+        return;
+    }
+    bool adds = residual && g.count == 1 && fits && (!fuse->residual_last || fuse->act == MO_ACT_NONE);
     if (residual && !adds) whole = false;
     if (!whole) g.act = MO_GPU_LINEAR;
     if (adds) g.c = c;

@@ -237,7 +237,8 @@ static bool prepare(struct mo_lower *l) {
     p->batch =
         g->n_inputs && g->tensors[g->inputs[0]]->shape.rank > 0 ? g->tensors[g->inputs[0]]->shape.d[0] : 1;
     mo_gpu_printf(&l->source, "%s", mo_gpu_prelude());
-    return true;
+    mo_lower_plan_concats(l);
+    return !l->rc;
 }
 
 static void lower_all(struct mo_lower *l) {

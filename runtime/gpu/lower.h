@@ -12,7 +12,7 @@
 #include "runtime/ops/fused.h"
 #include "runtime/ops/util.h"
 
-enum { MO_POINT_INPUTS = MO_FUSED_INPUTS + 2, MO_VIEW_RANK = MOIRE_MAX_RANK, MO_EACH_ARGS = 12 };
+enum { MO_POINT_INPUTS = MO_FUSED_INPUTS + 2, MO_VIEW_RANK = MOIRE_MAX_RANK, MO_EACH_ARGS = 16 };
 
 struct mo_gpu_text {
     const struct mo_env *env;
@@ -40,6 +40,12 @@ struct mo_gpu_form {
     moire_dtype dtype;
 };
 
+/* A tensor that is written where a concatenation wants it. */
+struct mo_gpu_into {
+    int whole;  /* 1 + the concatenation's output; 0: no such tensor */
+    int64_t at; /* its first channel there */
+};
+
 struct mo_lower {
     const struct mo_env *env;
     const struct mo_graph *graph;
@@ -51,6 +57,7 @@ struct mo_lower {
     const struct mo_node *node; /* being lowered */
     const char *label;          /* of it */
     struct mo_gpu_view *views;  /* of every tensor; rank -1: not there yet */
+    struct mo_gpu_into *into;   /* of every tensor */
     struct mo_gpu_buffer *buffers;
     struct mo_gpu_form *forms;
     int n_buffers, cap_buffers, n_forms, cap_forms, cap_ops, cap_weights, cap_kernels;
@@ -101,7 +108,7 @@ const int *mo_gpu_channels_last(int rank);
 moire_dtype mo_lower_dtype(const struct mo_lower *l, moire_dtype dtype);
 /* Input k of the node; constants as they are in the model. */
 struct mo_gpu_view mo_lower_in(struct mo_lower *l, int k);
-/* A new buffer for output k, in that order. */
+/* Where output k goes: a new buffer in that order, or its place in a concatenation. */
 struct mo_gpu_view mo_lower_out(struct mo_lower *l, int k, const int *order);
 /* Output k of the node is this view. */
 void mo_lower_set(struct mo_lower *l, int k, struct mo_gpu_view view);
@@ -236,6 +243,9 @@ void mo_lower_window(struct mo_lower *l, const struct mo_window_job *job, struct
  * y: where d is, with the residual's shape. */
 void mo_lower_gemm(struct mo_lower *l, const struct mo_gpu_gemm *gemm, const struct mo_gpu_view *y,
                    const struct mo_gpu_view *residual, const struct mo_fuse *fuse);
+/* thin.c: a product of very few rows, in one launch with any epilogue; its residual is c. */
+bool mo_gpu_is_thin(const struct mo_gpu_gemm *gemm);
+void mo_lower_thin(struct mo_lower *l, const struct mo_gpu_gemm *gemm, const struct mo_fuse *fuse);
 /* An operand as matrices; copied when it lies otherwise.  With `flip` columns may lie together. */
 struct mo_gpu_matrix mo_lower_operand(struct mo_lower *l, struct mo_gpu_view v, bool *flip);
 void mo_lower_matmul(struct mo_lower *l);
@@ -250,6 +260,8 @@ const char *mo_gpu_formula(const struct mo_node *node, bool integers, float *p, 
 
 /* --- one function an operator; table in lower.c -------------------------------------------------------- */
 void mo_lower_conv(struct mo_lower *l);
+/* Whether the node, a Conv, is lowered to what writes with any stride: no library's convolution. */
+bool mo_lower_conv_strides(struct mo_lower *l, const struct mo_node *node);
 void mo_lower_pool(struct mo_lower *l);
 void mo_lower_global_pool(struct mo_lower *l);
 void mo_lower_fused(struct mo_lower *l);
@@ -262,6 +274,9 @@ void mo_lower_cast(struct mo_lower *l);
 void mo_lower_view(struct mo_lower *l);
 void mo_lower_transpose(struct mo_lower *l);
 void mo_lower_concat(struct mo_lower *l);
+/* Gives producers their places in concatenations; mo_lower_placed: the place of such a tensor. */
+void mo_lower_plan_concats(struct mo_lower *l);
+bool mo_lower_placed(struct mo_lower *l, int tensor, struct mo_gpu_view *out);
 void mo_lower_split(struct mo_lower *l);
 void mo_lower_slice(struct mo_lower *l);
 void mo_lower_expand(struct mo_lower *l);

@@ -61,23 +61,6 @@ static int axis_of(const struct mo_lower *l, int64_t fallback, int rank) {
     return (int)(axis < 0 ? axis + rank : axis);
 }
 
-void mo_lower_concat(struct mo_lower *l) {
-    struct mo_gpu_view first = mo_lower_in(l, 0);
-    int order[MO_VIEW_RANK];
-    int64_t at = 0;
-    if (l->rc) return;
-    mo_gpu_order_of(&first, order);
-    struct mo_gpu_view y = mo_lower_out(l, 0, order);
-    int axis = axis_of(l, 1, y.rank);
-    for (int i = 0; i < l->node->n_in && !l->rc; i++) {
-        struct mo_gpu_view x = mo_lower_in(l, i), part;
-        if (l->rc) return;
-        part = mo_gpu_slice(&y, axis, at, x.d[axis], 1);
-        at += x.d[axis];
-        mo_lower_copy(l, &x, &part);
-    }
-}
-
 void mo_lower_split(struct mo_lower *l) {
     struct mo_gpu_view x = mo_lower_in(l, 0);
     int64_t at = 0;

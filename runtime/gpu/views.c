@@ -73,6 +73,8 @@ struct mo_gpu_view mo_lower_in(struct mo_lower *l, int k) {
 
 struct mo_gpu_view mo_lower_out(struct mo_lower *l, int k, const int *order) {
     const struct mo_tensor *t = l->graph->tensors[l->node->out[k]];
+    struct mo_gpu_view placed;
+    if (mo_lower_placed(l, t->id, &placed)) return placed;
     struct mo_gpu_view v = mo_lower_new(l, mo_lower_dtype(l, t->dtype), t->shape.rank, t->shape.d, order);
     mo_lower_set(l, k, v);
     return v;
