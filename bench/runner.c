@@ -52,6 +52,7 @@ static int read_job(struct mo_bench_job *job, moire_error *err) {
         {"pressure", MO_JSON_STRING, false, offsetof(struct mo_bench_job, pressure), 0, 0},
         {"proxy", MO_JSON_STRING, false, offsetof(struct mo_bench_job, proxy), 0, 0},
         {"device", MO_JSON_STRING, false, offsetof(struct mo_bench_job, device), 0, 0},
+        {"device_process", MO_JSON_STRING, false, offsetof(struct mo_bench_job, device_process), 0, 0},
         {"device_profiles", MO_JSON_STRING, false, offsetof(struct mo_bench_job, device_profiles), 0, 0},
         {"precision", MO_JSON_STRING, false, offsetof(struct mo_bench_job, precision), 0, 0},
         {"threads", MO_JSON_INT, true, offsetof(struct mo_bench_job, threads), 1, 1024},

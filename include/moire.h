@@ -136,6 +136,10 @@ typedef struct moire_config {
     int device_lets, device_batch;
     const char *device_profiles; /* folder of share profiles, MODEL.csv; NULL, or none of the model's file
                                     name: it is measured at load */
+    /* Where the device's plugin runs: NULL or "in", in this process; "child", in one of its own, or
+     * "child:FILE" of moire-gpu-child.  A GPU that is lost (illegal access, hang) stays lost for its process:
+     * a child is started anew then, and queries go on, here they do not. */
+    const char *device_process;
 } moire_config;
 MOIRE_API void moire_config_init(moire_config *config);
 

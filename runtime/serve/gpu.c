@@ -51,7 +51,8 @@ int mo_serve_device_open(moire_runtime *rt, const moire_config *c, int64_t event
         return mo_fail(err, MOIRE_ENOMEM, "out of memory for a device");
     if (n) memcpy(d->folder, c->device_profiles, n);
     int code = read_options(c, d, err);
-    if (!code) code = mo_gpu_device_open(&rt->env, c->device, NULL, &d->device, err);
+    const struct mo_gpu_config gpu = {.process = c->device_process};
+    if (!code) code = mo_gpu_device_open(&rt->env, c->device, &gpu, &d->device, err);
     if (!code) code = mo_gpu_device_gpus(&d->device, c->device_lets, &d->gpus, err);
     return code ? code : start_engine(rt, c, events, d, err);
 }

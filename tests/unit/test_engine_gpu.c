@@ -2,17 +2,20 @@
  * test_engine_gpu.c - the live engine on GPUs, on a toy plugin: every query is answered once and rightly
  * while plans change at random, batches are cut into blocks, queries are cancelled and the GPU fails; and
  * nothing that was opened stays open. */
+#define _GNU_SOURCE
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <cmocka.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include "runtime/sched/engine_gpu.h"
 #include "runtime/sched/engine_impl.h"
 #include "tests/history/recorded.h"
+#include "tests/unit/child_case.h"
 #include "tests/unit/toy_gpu.h"
 
 enum { GPUS = 2, UNITS = 4, TENANTS = 3, SEGMENTS = 4, LARGEST = 8, QUERIES = 400, RUNGS = 4 };
@@ -104,6 +107,7 @@ static void dispatch(void *state, const struct mo_view *view, const struct mo_ev
  */
 struct query {
     float x, y;
+    float *in, *out; /* x and y, or the like in staging memory */
     _Atomic int answers, releases;
     int code;
     uint64_t handle;
@@ -112,6 +116,8 @@ struct query {
 struct bed {
     struct mo_env env;
     struct toy_gpu toy;
+    struct child_case child;
+    float *staging; /* not NULL: the toy is in a child process */
     struct mo_gpus gpus;
     struct trouble options;
     struct mo_policy policy;
@@ -127,8 +133,8 @@ struct bed {
 static void tensors(void *self, void *user, const void **inputs, void **outputs) {
     struct query *q = user;
     (void)self;
-    inputs[0] = &q->x;
-    outputs[0] = &q->y;
+    inputs[0] = q->in;
+    outputs[0] = q->out;
 }
 
 static void answer(void *self, const struct mo_answer *a) {
@@ -160,7 +166,22 @@ static void make_profiles(struct bed *b) {
     b->kinds[0] = b->share;
 }
 
-static struct bed *lay(const struct mo_policy *policy, bool whole, bool still) {
+/* The toy in this process, or in a child, where tensors have to be in staging memory. */
+static void place_toy(struct bed *b, bool child) {
+    void *staging;
+    if (!child) {
+        toy_gpu_open(&b->toy, &b->env, GPUS, UNITS);
+        return;
+    }
+    child_case_begin(&b->child, "fake/libmoire-toy.so");
+    child_case_open(&b->child, &(struct mo_gpu_config){0});
+    b->toy = (struct toy_gpu){b->child.ops, b->child.system};
+    const size_t bytes = sizeof b->query / sizeof *b->query * 2 * sizeof(float);
+    assert_int_equal(b->toy.ops->staging_alloc(b->toy.system, bytes, &staging, NULL), MOIRE_OK);
+    b->staging = staging;
+}
+
+static struct bed *lay_in(const struct mo_policy *policy, bool whole, bool still, bool child) {
     struct bed *b = calloc(1, sizeof *b);
     b->env = mo_env_default();
     b->options = (struct trouble){.whole = whole, .still = still};
@@ -178,7 +199,7 @@ static struct bed *lay(const struct mo_policy *policy, bool whole, bool still) {
     mo_plan_sizes(&b->gpus.kinds[0], 1, 1);
     assert_int_equal(mo_gpus_finish(&b->gpus, NULL), MOIRE_OK);
     make_profiles(b);
-    toy_gpu_open(&b->toy, &b->env, GPUS, UNITS);
+    place_toy(b, child);
     struct mo_engine_gpu_config gpu = {.ops = b->toy.ops,
                                        .system = b->toy.system,
                                        .gpus = &b->gpus,
@@ -194,8 +215,13 @@ static struct bed *lay(const struct mo_policy *policy, bool whole, bool still) {
     return b;
 }
 
+static struct bed *lay(const struct mo_policy *policy, bool whole, bool still) {
+    return lay_in(policy, whole, still, false);
+}
+
 static int open_tenant(struct bed *b, int i, moire_error *err) {
     struct mo_gpu_program program[RUNGS];
+    struct mo_gpu_port port[RUNGS];
     struct mo_engine_gpu_tenant t = {.sched = {.qos_ns = 1000 * MS,
                                                .queue = QUERIES,
                                                .instances = 64,
@@ -210,6 +236,8 @@ static int open_tenant(struct bed *b, int i, moire_error *err) {
                                      .output_bytes = sizeof(float)};
     for (int r = 0; r < RUNGS; r++) {
         program[r] = toy_gpu_program(1 << r, SEGMENTS);
+        port[r] = (struct mo_gpu_port){.name = "x", .bytes = (1 << r) * (int64_t)sizeof(float)};
+        program[r].inputs = program[r].outputs = &port[r];
         t.batch[r] = 1 << r;
         t.program[r] = &program[r];
     }
@@ -223,7 +251,9 @@ static void open_all(struct bed *b) {
 
 static struct query *submit(struct bed *b, int i) {
     struct query *q = &b->query[b->n++];
-    q->x = (float)(b->n % 97);
+    q->in = b->staging ? &b->staging[2 * (b->n - 1)] : &q->x;
+    q->out = b->staging ? q->in + 1 : &q->y;
+    *q->in = (float)(b->n % 97);
     if (mo_engine_submit(b->engine, b->tenant[i], 0, q, &q->handle, NULL)) {
         b->n--;
         return NULL;
@@ -237,6 +267,20 @@ static void wait_for(struct bed *b, struct query *q) {
         b->env.sys->sleep_until(NULL, mo_now(&b->env) + MS / 10);
 }
 
+static void put_toy_away(struct bed *b) {
+    if (b->staging) {
+        b->toy.ops->staging_free(b->toy.system, b->staging);
+        child_case_end(&b->child);
+        return;
+    }
+    struct toy_gpu_counts counts = toy_gpu_counts(&b->toy);
+    toy_gpu_close(&b->toy);
+    assert_int_equal(counts.broken, 0);
+    assert_int_equal(counts.lets, 0);
+    assert_int_equal(counts.programs, 0);
+    assert_int_equal(counts.staging, 0);
+}
+
 /* Once each, right, and nothing is left behind. */
 static void strike(struct bed *b) {
     mo_engine_drain(b->engine);
@@ -244,7 +288,7 @@ static void strike(struct bed *b) {
         const struct query *q = &b->query[i];
         assert_int_equal(q->answers, 1);
         assert_int_equal(q->releases, 1);
-        if (q->code == MOIRE_OK) assert_true(q->y == toy_gpu_answer(q->x, SEGMENTS));
+        if (q->code == MOIRE_OK) assert_true(*q->out == toy_gpu_answer(*q->in, SEGMENTS));
     }
     for (int i = 0; i < TENANTS; i++)
         if (b->tenant[i] >= 0) mo_engine_close(b->engine, b->tenant[i], MOIRE_EUNLOADED);
@@ -253,12 +297,7 @@ static void strike(struct bed *b) {
     assert_int_equal(stats.refused, 0);
     history_of_events(mo_engine_events(b->engine), GPUS * UNITS, b->accepted);
     mo_engine_destroy(b->engine);
-    struct toy_gpu_counts counts = toy_gpu_counts(&b->toy);
-    toy_gpu_close(&b->toy);
-    assert_int_equal(counts.broken, 0);
-    assert_int_equal(counts.lets, 0);
-    assert_int_equal(counts.programs, 0);
-    assert_int_equal(counts.staging, 0);
+    put_toy_away(b);
     mo_share_destroy(b->share);
     mo_profile_destroy(b->profile);
     free(b);
@@ -419,6 +458,39 @@ static void slowdown_is_observed(void **state) {
     strike(b);
 }
 
+/* The process of the GPUs is killed in any moment, under random plans and cut batches: what was in flight or
+ * between two segments says that the device was lost, and all else is answered. */
+static void a_child_is_killed_under_load(void **state) {
+    (void)state;
+    struct bed *b = lay_in(NULL, false, false, true);
+    struct mo_gpu_child_stats stats;
+    int ok = 0;
+    open_all(b);
+    for (int round = 1; round <= 5; round++) {
+        load(b, QUERIES / 8, 10);
+        child_case_wait_started(&b->child, round);
+        mo_gpu_child_stats(b->toy.system, &stats);
+        load(b, QUERIES / 16, 0);
+        kill(stats.pid, SIGKILL);
+        load(b, QUERIES / 16, 10);
+    }
+    child_case_wait_started(&b->child, 6);
+    for (int i = 0; i < TENANTS; i++) {
+        struct query *q = submit(b, i);
+        assert_non_null(q);
+        wait_for(b, q);
+        assert_int_equal(q->code, MOIRE_OK);
+    }
+    mo_engine_drain(b->engine);
+    for (int i = 0; i < b->n; i++) {
+        const int code = b->query[i].code;
+        ok += code == MOIRE_OK;
+        if (code && code != MOIRE_ECANCELLED) assert_int_equal(code, MOIRE_EDEVICE);
+    }
+    assert_true(ok > TENANTS);
+    strike(b);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(queries_survive_random_plans_and_blocks),
@@ -429,6 +501,7 @@ int main(void) {
         cmocka_unit_test(tenants_leave_under_load),
         cmocka_unit_test(an_abort_answers_what_is_open),
         cmocka_unit_test(slowdown_is_observed),
+        cmocka_unit_test(a_child_is_killed_under_load),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -13,5 +13,6 @@ $(CHILD_FAKES):
 	@mkdir -p $(@D)
 	$(CC) -shared $(LDFLAGS) -o $@ $^ -ldl -lpthread -lm
 
-CHILD_TESTS := $(filter $(B)/tests/test_gpu_child%,$(TESTS))
+CHILD_TESTS := $(filter $(B)/tests/test_gpu_child% $(B)/tests/test_engine_gpu,$(TESTS))
 $(CHILD_TESTS): | $(B)/moire-gpu-child $(B)/libmoire-cuda.so $(CHILD_FAKES) $(FAKE_OBJS)
+$(B)/tests/test_gpu_child_cuda: $(CUDA_OBJ) $(B)/obj/tests/cuda/gpu_host.o $(GPU_CASES)

@@ -7,7 +7,7 @@ man: $(B)/moire.1 ## the man page, from the verbs' own help
 $(B)/moire.pc: tools/moire.pc.in
 	sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@VERSION@|$(VERSION)|' $< > $@
 
-install: all $(B)/libmoire-cuda.so $(B)/moire.1 $(B)/moire.pc ## install below DESTDIR/PREFIX
+install: all $(B)/libmoire-cuda.so $(B)/moire-gpu-child $(B)/moire.1 $(B)/moire.pc ## install below DESTDIR/PREFIX
 	install -D -m 755 $(B)/moire $(DESTDIR)$(PREFIX)/bin/moire
 	install -D -m 644 include/moire.h $(DESTDIR)$(PREFIX)/include/moire.h
 	install -D -m 644 $(B)/libmoire.a $(DESTDIR)$(PREFIX)/lib/libmoire.a
@@ -15,6 +15,7 @@ install: all $(B)/libmoire-cuda.so $(B)/moire.1 $(B)/moire.pc ## install below D
 	ln -sf libmoire.so.$(VERSION) $(DESTDIR)$(PREFIX)/lib/libmoire.so.0
 	ln -sf libmoire.so.0 $(DESTDIR)$(PREFIX)/lib/libmoire.so
 	install -D -m 755 $(B)/libmoire-cuda.so $(DESTDIR)$(PREFIX)/lib/libmoire-cuda.so
+	install -D -m 755 $(B)/moire-gpu-child $(DESTDIR)$(PREFIX)/libexec/moire-gpu-child
 	install -D -m 644 $(B)/moire.pc $(DESTDIR)$(PREFIX)/lib/pkgconfig/moire.pc
 	install -D -m 644 $(B)/moire.1 $(DESTDIR)$(PREFIX)/share/man/man1/moire.1
 	install -D -m 644 tools/moire.bash $(DESTDIR)$(PREFIX)/share/bash-completion/completions/moire

@@ -144,13 +144,21 @@ static int texts(struct mo_bench_options *o, struct mo_args *args, bool *took, m
     const struct {
         const char *flag, **to;
     } rows[] = {
-        {"--peers", &o->peers},          {"--peer", &o->peers},
-        {"--report", &o->report},        {"--trace", &o->trace},
-        {"--output", &o->output},        {"--store", &o->store},
-        {"--pressure", &o->pressure},    {"--proxy", &o->proxy},
-        {"--device", &o->device},        {"--gpus", &o->gpus},
-        {"--precision", &o->precision},  {"--record", &o->record},
-        {"--models", &o->models_folder}, {"--calibration", &o->serve.calibration},
+        {"--peers", &o->peers},
+        {"--peer", &o->peers},
+        {"--report", &o->report},
+        {"--trace", &o->trace},
+        {"--output", &o->output},
+        {"--store", &o->store},
+        {"--pressure", &o->pressure},
+        {"--proxy", &o->proxy},
+        {"--device", &o->device},
+        {"--gpus", &o->gpus},
+        {"--device-process", &o->process},
+        {"--precision", &o->precision},
+        {"--record", &o->record},
+        {"--models", &o->models_folder},
+        {"--calibration", &o->serve.calibration},
     };
     const struct {
         const char *flag;

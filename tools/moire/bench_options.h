@@ -13,7 +13,7 @@ struct mo_bench_options {
     const char *models[MO_BENCH_MAX_MODELS], *families[8];
     moire_shape shapes[MO_BENCH_MAX_INPUTS];
     const char *peers, *report, *trace, *record, *output, *store, *models_folder, *pressure, *proxy, *device,
-        *gpus, *precision;
+        *process, *gpus, *precision;
     char store_path[4096]; /* --store or the default, without symbolic links */
     double seconds;
     bool json, quiet, generic, only_generic, exact, resume, profile;

@@ -66,6 +66,7 @@ static const char usage[] =
     "  --arrivals PROCESS   serve: poisson (default), gamma:CV or mmpp:CV (bursts)\n"
     "  --record F           serve: the trace of moire's last run, for `moire whatif`\n"
     "  --device D           serve: on the GPUs of a plugin, cuda or cuda:FILE, with policies for GPUs\n"
+    "  --device-process W   where the plugin runs: in (that process), child (one of its own) or child:FILE\n"
     "                       (moire-gpu, gpulet-int, sbp ...)\n"
     "  --gpus MACHINE       serve: the machine file of these GPUs, whose profiles plans, targets and rates\n"
     "                       rest on, as in `moire sim`\n"
@@ -167,6 +168,7 @@ static int run_command(struct mo_bench_session *session, struct mo_bench_options
     session->pressure = o->pressure;
     session->proxy = o->proxy;
     session->device = o->device;
+    session->process = o->process;
     session->precision = o->precision;
     if (o->device && !strcmp(word, "serve")) {
         if (!o->gpus)

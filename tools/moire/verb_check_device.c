@@ -24,6 +24,7 @@ static const char usage[] =
     "(tf32,\n"
     "fp16, bf16).  Prints also the median latency of single queries, copies included.\n\n"
     "  --device D     the plugin of the GPU: cuda, or cuda:FILE\n"
+    "  --device-process WHERE  of the plugin: in (this process), child (one of its own) or child:FILE\n"
     "  --precision P  fp32 (default), tf32, fp16 or bf16\n"
     "  --json         as JSON\n\n"
     "Exit codes: 0 all agree, 2 usage, 3 a model cannot be run there, 4 system, 5 outputs differ.\n\n"
@@ -50,6 +51,7 @@ static int start(const struct mo_bench_options *o, bool device, struct side *s, 
     moire_config c;
     moire_config_init(&c);
     c.device = device ? o->device : NULL;
+    c.device_process = o->process;
     c.device_precision = o->precision;
     c.generic_only = 1;
     return moire_runtime_create(&c, &s->runtime, err);

@@ -8,13 +8,14 @@
 #include "tools/moire/verb.h"
 
 static const char usage[] =
-    "usage: moire devices [--device cuda[:FILE]] [--probe] [--json]\n\n"
+    "usage: moire devices [--device cuda[:FILE]] [--device-process in|child[:FILE]] [--probe] [--json]\n\n"
     "Lists the cores and the GPUs that moire can use, with the units that lets are made of.  Without a GPU "
     "one\n"
     "line says what is missing: the plugin, the driver, or the GPU.\n\n"
     "  --device D   the plugin to ask: cuda, or cuda:FILE for one that is not beside moire; an error when "
     "it\n"
     "               cannot be used\n"
+    "  --device-process W  where the plugin runs: in (this process), child (one of its own) or child:FILE\n"
     "  --probe      opens a let on every unit and runs a kernel that notes its SMs: shows that lets share "
     "none\n"
     "  --json       as JSON\n\n"
@@ -105,10 +106,10 @@ static void print(const json_t *row) {
     printf("; %s\n", json_is_true(json_object_get(row, "lets_share_sms")) ? "lets SHARE SMs" : "none shared");
 }
 
-static int list_gpus(const struct mo_env *env, const char *device, struct probe *p, json_t *list,
-                     moire_error *err) {
+static int list_gpus(const struct mo_env *env, const char *device, const char *process, struct probe *p,
+                     json_t *list, moire_error *err) {
     struct mo_gpu_device d;
-    int code = mo_gpu_device_open(env, device, NULL, &d, err);
+    int code = mo_gpu_device_open(env, device, &(struct mo_gpu_config){.process = process}, &d, err);
     if (code) return code;
     for (int g = 0; g < d.ops->count(d.system) && !code; g++) {
         memset(p->seen, 0, sizeof p->seen);
@@ -131,18 +132,20 @@ static int list_cores(const struct mo_env *env, json_t *list, moire_error *err) 
 static int run(const struct mo_env *env, int argc, char **argv) {
     struct mo_args args = {.argc = argc, .at = 1, .argv = argv};
     struct probe p = {0};
-    const char *device = NULL;
+    const char *device = NULL, *process = NULL;
     bool json = false;
     while (args.at < argc)
         if (mo_args_flag(&args, "--device", true) && args.value)
             device = args.value;
+        else if (mo_args_flag(&args, "--device-process", true) && args.value)
+            process = args.value;
         else if (mo_args_flag(&args, "--probe", false))
             p.asked = true;
         else if (mo_args_flag(&args, "--json", false))
             json = true;
         else {
             fprintf(stderr, "moire devices: '%s'? `moire devices --help` explains\n",
-                    args.at < argc ? argv[args.at] : "--device needs a value");
+                    args.at < argc ? argv[args.at] : "a flag needs a value");
             return MO_EXIT_USAGE;
         }
     moire_error err = {0};
@@ -153,7 +156,7 @@ static int run(const struct mo_env *env, int argc, char **argv) {
         json_decref(list);
         return mo_verb_fail("devices", &err);
     }
-    code = list_gpus(env, device ? device : "cuda", &p, list, &err);
+    code = list_gpus(env, device ? device : "cuda", process, &p, list, &err);
     if (code) json_array_append_new(list, json_pack("{s:s, s:s}", "device", "cuda", "missing", err.message));
     if (json) json_dumpf(list, stdout, JSON_INDENT(1) | JSON_REAL_PRECISION(6));
     json_array_foreach(list, i, row) {

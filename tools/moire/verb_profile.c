@@ -38,6 +38,7 @@ static const char usage[] =
     "of\n"
     "the models side by side, for `moire interference fit`.\n\n"
     "  --device D           the plugin of the GPU: cuda, or cuda:FILE\n"
+    "  --device-process W   where it runs: in (this process), child (one of its own) or child:FILE\n"
     "  --gpu N              which of its GPUs, 0 by default\n"
     "  --max-batch N        largest batch, 32 by default\n"
     "  --precision P        fp32 (default), tf32, fp16 or bf16\n"
@@ -332,6 +333,7 @@ static int parse(struct profile_options *o, struct mo_args *args, moire_error *e
 static int measure_on_device(struct mo_bench_session *s, struct profile_options *o, moire_error *err) {
     struct mo_profile_device_options *d = &o->device;
     d->device = o->bench.device;
+    d->process = o->bench.process;
     d->folder = o->bench.output;
     d->precision = o->bench.precision;
     d->models = o->bench.models;
