@@ -8,9 +8,7 @@ import json
 import os
 import shutil
 import signal
-import site
 import subprocess
-import sys
 import time
 
 MOST_BYTES = 16 << 20
@@ -26,24 +24,28 @@ def load(text):
         return None
 
 
-def wheel_folders():
-    """Folders where PyTorch's wheels and the toolkit keep CUDA's libraries, by the Python that runs this."""
-    roots = site.getsitepackages() + [site.getusersitepackages()] + [p for p in sys.path if p.endswith("-packages")]
-    roots = list(dict.fromkeys(roots))
+def wheel_folders(python):
+    """Folders where PyTorch's wheels, by that Python, and the toolkit keep CUDA's libraries."""
+    try:
+        told = subprocess.run([python, "-c", "import sys; print(*sys.path, sep='\\n')"], stdout=subprocess.PIPE, text=True, timeout=30)
+        roots = [p for p in told.stdout.split("\n") if p.endswith("-packages")]
+    except (OSError, subprocess.TimeoutExpired):
+        roots = []
     found = [f for root in roots for f in sorted(glob.glob(os.path.join(root, "nvidia", "*", "lib")))]
     return found + [os.path.join(root, "torch", "lib") for root in roots] + sorted(glob.glob("/usr/local/cuda*/lib64"))
 
 
-def find_libraries(first=()):
+def find_libraries(python, first=()):
     """({name: path}, folders for LD_LIBRARY_PATH): the first folder that has each; those of the environment come first."""
-    folders = list(first) + [f for f in os.environ.get("LD_LIBRARY_PATH", "").split(":") if f] + wheel_folders()
+    wheels = wheel_folders(python)
+    folders = list(first) + [f for f in os.environ.get("LD_LIBRARY_PATH", "").split(":") if f] + wheels
     found, used = {}, []
     for name, files in LIBRARIES.items():
         path = next((os.path.join(d, f) for f in files for d in folders if os.path.exists(os.path.join(d, f))), None)
         if path:
             found[name] = path
             used.append(os.path.dirname(path))
-    beside = [f for f in wheel_folders() if os.path.isdir(f) and used]  # what those libraries load in turn
+    beside = [f for f in wheels if os.path.isdir(f) and used]  # what those libraries load in turn
     return found, list(dict.fromkeys(list(first) + used + beside))
 
 
@@ -59,7 +61,7 @@ class Run:
         if not args.fresh and os.path.exists(self.path("state.json")):
             self.state = load(open(self.path("state.json"), encoding="utf-8").read()) or self.state
         self.data = self.state.setdefault("data", {})
-        self.libraries, folders = find_libraries([args.libraries] if args.libraries else [])
+        self.libraries, folders = find_libraries(args.python, [args.libraries] if args.libraries else [])
         self.env = dict(os.environ)
         if folders:
             self.env["LD_LIBRARY_PATH"] = ":".join(folders + [os.environ.get("LD_LIBRARY_PATH", "")]).strip(":")
@@ -68,6 +70,9 @@ class Run:
         return os.path.join(self.args.out, *names)
 
     def scenario(self, name):
+        """Path of a scenario: a file, or the name of one of ours."""
+        if os.path.exists(name):
+            return name
         for folder in (("bench", "scenarios"), ("scenarios",)):
             path = os.path.join(self.root, *folder, name + ".json")
             if os.path.exists(path):

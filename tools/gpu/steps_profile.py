@@ -56,6 +56,8 @@ def whole(run):
             run.moire("profile", *names, "--device", run.args.device, "--output", folder, "--repetitions", "20", "--units",
                       str(gpu["units"]), "--precision", precision, "--resume", "--max-batch", str(max(run.args.batches)),
                       *run.models_flag(), limit=run.left(), what=f"whole GPU, {precision}")
+        times = {m: ours(run, m, precision) for m in run.args.compared}
+        run.row(f"{precision}, ms of a query alone", ", ".join(f"{m} {t[1]:.3f}" for m, t in times.items() if 1 in t))
 
 
 def interference(run):

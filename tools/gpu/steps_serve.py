@@ -33,6 +33,7 @@ def serve(run):
     for name in run.args.scenarios:
         path = run.scenario(name)
         scenario = json.load(open(path, encoding="utf-8"))
+        name = os.path.basename(name).removesuffix(".json")
         unknown = [m for m in models_of(scenario) if not os.path.exists(run.path("profiles", m + ".csv"))]
         if unknown:
             run.miss(name, f"left out: no profile of {', '.join(unknown)}")
