@@ -131,13 +131,43 @@ static void fill_conv(struct mo_gpu_conv *out, const struct conv *c) {
     }
 }
 
+/* Tensor cores want whole vectors of channels.  Where the input is copied anyway (an image on its way in),
+ * zero channels go with it: to 8 of 16 bits, to 4 of TF32. */
+static int64_t padded_channels(const struct mo_lower *l, const struct conv *c) {
+    const int64_t unit = l->storage != MOIRE_F32 ? 8 : l->options->precision == MO_GPU_TF32 ? 4 : 1;
+    const bool copied = c->x.dtype != l->storage || !mo_gpu_lies_in(&c->x, mo_gpu_channels_last(4));
+    return c->groups == 1 && copied ? (c->c + unit - 1) / unit * unit : c->c;
+}
+
+static struct mo_gpu_view padded(struct mo_lower *l, const struct conv *c, int64_t channels) {
+    const int64_t d[4] = {c->x.d[0], channels, c->x.d[2], c->x.d[3]};
+    struct mo_gpu_view wide = mo_lower_new(l, l->storage, 4, d, mo_gpu_channels_last(4));
+    struct mo_each e;
+    if (l->rc) return wide;
+    mo_each_init(l, &e, &wide);
+    mo_each_arg(&e, &c->x, false);
+    mo_each_arg(&e, &wide, true);
+    mo_gpu_printf(&e.body, "    float r = 0;\n    if (o1 < %lld) r = ", (long long)c->c);
+    mo_each_value(&e, 0, mo_each_here);
+    mo_gpu_printf(&e.body, ";\n");
+    mo_each_store(&e, 1, mo_each_here, "r");
+    e.flops = 0;
+    mo_each_done(l, &e);
+    return wide;
+}
+
 /* For the library: act and residual as far as it has them, then a kernel for the rest. */
 static void conv_library(struct mo_lower *l, const struct conv *c) {
     const struct mo_fuse *fuse = &l->node->fuse;
     struct conv own = *c;
-    own.x = mo_lower_ordered(l, c->x, mo_gpu_channels_last(4), l->storage);
+    own.c = padded_channels(l, c);
+    const bool wider = own.c != c->c;
+    own.x = wider ? padded(l, c, own.c) : mo_lower_ordered(l, c->x, mo_gpu_channels_last(4), l->storage);
     if (c->has_residual) own.residual = mo_lower_ordered(l, c->residual, mo_gpu_channels_last(4), l->storage);
-    struct mo_gpu_view w = mo_lower_weight(l, c->weights, MO_FORM_KRSC, l->storage);
+    const enum mo_gpu_form_kind form = !wider                    ? MO_FORM_KRSC
+                                       : l->storage == MOIRE_F32 ? MO_FORM_KRSC_4
+                                                                 : MO_FORM_KRSC_8;
+    struct mo_gpu_view w = mo_lower_weight(l, c->weights, form, l->storage);
     if (l->rc) return;
     bool whole = (fuse->act == MO_ACT_NONE || fuse->act == MO_ACT_RELU) &&
                  (!c->has_residual || !fuse->residual_last || fuse->act == MO_ACT_NONE);

@@ -117,6 +117,8 @@ bool mo_lower_has(const struct mo_lower *l, int k);
 int64_t mo_gpu_count(const struct mo_gpu_view *v);
 /* Elements lie one behind the other in the order of the dimensions. */
 bool mo_gpu_is_dense(const struct mo_gpu_view *v);
+/* Or in that order (NULL: as they are), and aligned. */
+bool mo_gpu_lies_in(const struct mo_gpu_view *v, const int *order);
 /* The same elements seen under another shape; false when strides do not allow it. */
 bool mo_gpu_reshape(const struct mo_gpu_view *v, int rank, const int64_t *d, struct mo_gpu_view *out);
 struct mo_gpu_view mo_gpu_broadcast(const struct mo_gpu_view *v, int rank, const int64_t *d);
@@ -136,10 +138,13 @@ int mo_lower_arena(struct mo_lower *l);
 enum mo_gpu_form_kind {
     MO_FORM_AS_IS,
     MO_FORM_KRSC,      /* [K,C,R,S] to [K,R,S,C] */
+    MO_FORM_KRSC_4,    /* the same with zero channels behind, up to a multiple of 4 */
+    MO_FORM_KRSC_8,    /* of 8 */
     MO_FORM_RSK,       /* [K,1,R,S] to [R,S,K] */
     MO_FORM_TRANSPOSED /* [K,N] to [N,K] */
 };
-/* A constant of the graph on the device in that form and type; its shape is the model's. */
+/* A constant of the graph on the device in that form and type; its shape is the model's, whatever the form.
+ */
 struct mo_gpu_view mo_lower_weight(struct mo_lower *l, int tensor, enum mo_gpu_form_kind form,
                                    moire_dtype dtype);
 

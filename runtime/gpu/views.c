@@ -155,7 +155,7 @@ struct mo_gpu_view mo_gpu_slice(const struct mo_gpu_view *v, int axis, int64_t s
     return out;
 }
 
-static bool lies_in(const struct mo_gpu_view *v, const int *order) {
+bool mo_gpu_lies_in(const struct mo_gpu_view *v, const int *order) {
     int64_t stride = 1;
     for (int k = v->rank - 1; k >= 0; k--) {
         int i = order ? order[k] : k;
@@ -167,7 +167,7 @@ static bool lies_in(const struct mo_gpu_view *v, const int *order) {
 
 struct mo_gpu_view mo_lower_ordered(struct mo_lower *l, struct mo_gpu_view v, const int *order,
                                     moire_dtype dtype) {
-    if (l->rc || (v.dtype == dtype && lies_in(&v, order))) return v;
+    if (l->rc || (v.dtype == dtype && mo_gpu_lies_in(&v, order))) return v;
     struct mo_gpu_view copy = mo_lower_new(l, dtype, v.rank, v.d, order);
     mo_lower_copy(l, &v, &copy);
     return copy;

@@ -4,11 +4,23 @@
 #include "runtime/base/sum.h"
 #include "runtime/gpu/lower.h"
 
-/* Index in the constant of element `i` of the form. */
+/* Channels of the form, zero ones included. */
+static int64_t channels_of(enum mo_gpu_form_kind form, const struct mo_shape *s) {
+    const int64_t unit = form == MO_FORM_KRSC_4 ? 4 : 8;
+    return (s->d[1] + unit - 1) / unit * unit;
+}
+
+/* Index in the constant of element `i` of the form; -1: it is zero. */
 static int64_t source_index(enum mo_gpu_form_kind form, const struct mo_shape *s, int64_t i) {
     const int64_t *d = s->d;
     const int64_t taps = s->rank > 2 ? mo_extent(s, 2, s->rank) : 1;
+    const bool padded = form == MO_FORM_KRSC_4 || form == MO_FORM_KRSC_8;
+    const int64_t channels = padded ? channels_of(form, s) : 0;
     switch (form) {
+    case MO_FORM_KRSC_4:
+    case MO_FORM_KRSC_8:
+        if (i % channels >= d[1]) return -1;
+        return i / (taps * channels) * taps * d[1] + i % channels * taps + i / channels % taps;
     case MO_FORM_KRSC: /* ((k taps) + tap) C + c */
         return i / (taps * d[1]) * taps * d[1] + i % d[1] * taps + i / d[1] % taps;
     case MO_FORM_RSK: /* tap K + k */
@@ -32,6 +44,7 @@ static void convert(const struct mo_tensor *t, enum mo_gpu_form_kind form, moire
     }
     for (int64_t i = 0; i < n; i++) {
         int64_t at = source_index(form, &t->shape, i);
+        if (at < 0) continue; /* memory is zero */
         if (direct && size == sizeof(float))
             ((float *)out)[i] = ((const float *)t->data)[at];
         else if (dtype == MOIRE_F16 && t->dtype == MOIRE_F32)
@@ -83,7 +96,9 @@ struct mo_gpu_view mo_lower_weight(struct mo_lower *l, int tensor, enum mo_gpu_f
         if (l->forms[i].tensor == tensor && l->forms[i].form == (int)form && l->forms[i].dtype == dtype)
             return view_of(t, l->forms[i].weight, dtype);
     int weight = -1;
-    const int64_t n = mo_shape_count(&t->shape);
+    int64_t n = mo_shape_count(&t->shape);
+    if (form == MO_FORM_KRSC_4 || form == MO_FORM_KRSC_8)
+        n = n / t->shape.d[1] * channels_of(form, &t->shape);
     void *data = take_room(l, dtype, n);
     if (data && mo_lower_grow(l, &l->forms, l->n_forms, &l->cap_forms, sizeof *l->forms)) {
         convert(t, form, dtype, data, n);

@@ -193,6 +193,26 @@ static void queries_come_from_anywhere(void **state) {
     end(&r);
 }
 
+/* Preparing takes a stream of its own: nobody who uses the let's context waits for it. */
+static void preparing_leaves_the_let_alone(void **state) {
+    (void)state;
+    struct rig r;
+    begin(&r, &(struct mo_gpu_config){0});
+    load(&r);
+    struct mo_gpu_let *let = open_let(&r, 0, 2);
+    struct mo_cuda_context *context = let->track->context;
+    const struct mo_sys *sys = context->gpu->system->env->sys;
+    struct mo_gpu_let *made; /* the stream, which is made once, wants the context for a moment */
+    assert_int_equal(r.c.ops->let_open(context->gpu->system, 0, 0, 2, MO_GPU_PRIORITIES - 1, &made, NULL), 0);
+    r.c.ops->let_close(made);
+    mo_lock_take(sys, &context->lock); /* as a run of another program does */
+    assert_int_equal(r.c.ops->prepare(r.loaded, let, NULL), MOIRE_OK);
+    mo_lock_drop(sys, &context->lock);
+    assert_int_equal(r.c.ops->let_queued(let), 0);
+    r.c.ops->let_close(let);
+    end(&r);
+}
+
 /* Each segment on another let, of another size, with other queries between: activations stay with the
  * instance. */
 static void segments_go_from_let_to_let(void **state) {
@@ -345,9 +365,13 @@ static void a_gpu_is_lost_with_programs_on_it(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(queries_come_from_anywhere), cmocka_unit_test(segments_go_from_let_to_let),
-        cmocka_unit_test(lets_work_at_the_same_time), cmocka_unit_test(memory_has_an_end),
-        cmocka_unit_test(runs_that_do_not_exist),     cmocka_unit_test(a_gpu_is_lost_with_programs_on_it),
+        cmocka_unit_test(preparing_leaves_the_let_alone),
+        cmocka_unit_test(queries_come_from_anywhere),
+        cmocka_unit_test(segments_go_from_let_to_let),
+        cmocka_unit_test(lets_work_at_the_same_time),
+        cmocka_unit_test(memory_has_an_end),
+        cmocka_unit_test(runs_that_do_not_exist),
+        cmocka_unit_test(a_gpu_is_lost_with_programs_on_it),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

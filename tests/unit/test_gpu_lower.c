@@ -72,6 +72,7 @@ static void check(struct ob *b) {
     if (mo_way_run_reference(plain, in, plain->n_inputs, want, &err)) fail_msg("%s", err.message);
     struct mo_graph *g = gpu_case_parse(b, &(struct mo_frontend_options){.no_layout = true});
     run_graph(g, MO_GPU_FP32, in, want, 1e-4);
+    run_graph(g, MO_GPU_TF32, in, want, 1e-4);
     run_graph(g, MO_GPU_FP16, in, want, 2e-2);
     run_graph(g, MO_GPU_BF16, in, want, 8e-2);
     mo_graph_destroy(g);

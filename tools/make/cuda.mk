@@ -48,3 +48,15 @@ cuda: $(B)/libmoire-cuda.so $(B)/obj/tools/cuda/check_headers.o ## the CUDA plug
 cuda: $(B)/obj/tools/cuda/check_libraries.o
 $(B)/obj/tools/cuda/check_headers.o $(B)/obj/tools/cuda/check_libraries.o: CPPFLAGS += -isystem $(CUDA)/include
 $(B)/obj/tools/cuda/check_libraries.o: CFLAGS += -Wno-deprecated-declarations
+
+# NVML belongs to the driver: its header is not in every toolkit
+NVML_H ?= $(firstword $(wildcard $(CUDA)/include/nvml.h /usr/include/nvml.h))
+ifneq ($(NVML_H),)
+cuda: $(B)/obj/tools/cuda/check_nvml.o
+$(B)/obj/tools/cuda/check_nvml.o: CPPFLAGS += -isystem $(dir $(NVML_H))
+else
+cuda: no-nvml
+.PHONY: no-nvml
+no-nvml:
+	@echo "no nvml.h in $(CUDA): declarations of NVML are not checked (NVML_H=FILE says where it is)"
+endif

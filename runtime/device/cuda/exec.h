@@ -60,6 +60,8 @@ const struct mo_gpu_program *mo_cuda_exec_program(const struct mo_cuda_loaded *l
 
 /* Chooses kernels and captures the graphs of every segment and instance for the lane's place. */
 int mo_cuda_exec_prepare(struct mo_cuda_loaded *loaded, const struct mo_cuda_lane *lane, moire_error *err);
+/* Whether that was done for the instance and place. */
+bool mo_cuda_exec_ready(struct mo_cuda_loaded *loaded, int instance, uint32_t place);
 /* Queues segments [begin, end) on the lane's stream; prepares first when that was not done. */
 int mo_cuda_exec_queue(struct mo_cuda_loaded *loaded, int instance, const struct mo_cuda_lane *lane,
                        int begin, int end, moire_error *err);

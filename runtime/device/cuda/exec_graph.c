@@ -12,6 +12,10 @@ static struct mo_exec_graphs *find(struct mo_cuda_loaded *l, uint32_t place, int
     return g;
 }
 
+bool mo_cuda_exec_ready(struct mo_cuda_loaded *l, int instance, uint32_t place) {
+    return find(l, place, instance) != NULL;
+}
+
 /* Everything between begin and end goes into the graph; end is called in every case, for a stream that stays
  * in capture is of no use any more. */
 static int capture(struct mo_cuda_loaded *l, const struct mo_exec_choices *choices, int segment, int instance,

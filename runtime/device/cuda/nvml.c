@@ -1,31 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  * nvml.c - power, utilisation, clocks and temperature from NVML, where it is there.
- * Declared without nvml.h, as driver.h does; a counter that cannot be read is negative and the reason is
+ * A counter that cannot be read is negative and the reason is
  * told. */
 #include "runtime/device/cuda/cuda.h"
+#include "runtime/device/cuda/nvml.h"
 
 #include <stdio.h>
 
-struct utilisation {
-    unsigned gpu, memory; /* per cent of the last sampling period */
-};
-
-/* X(field, symbol, arguments) */
-#define NVML_FUNCTIONS(X)                                                                                    \
-    X(init, nvmlInit_v2, (void))                                                                             \
-    X(shutdown, nvmlShutdown, (void))                                                                        \
-    X(by_bus, nvmlDeviceGetHandleByPciBusId_v2, (const char *bus, void **out))                               \
-    X(power, nvmlDeviceGetPowerUsage, (void *d, unsigned *milliwatt))                                        \
-    X(energy, nvmlDeviceGetTotalEnergyConsumption, (void *d, unsigned long long *millijoule))                \
-    X(rates, nvmlDeviceGetUtilizationRates, (void *d, struct utilisation *out))                              \
-    X(clock, nvmlDeviceGetClockInfo, (void *d, unsigned kind, unsigned *mhz))                                \
-    X(temperature, nvmlDeviceGetTemperature, (void *d, unsigned sensor, unsigned *celsius))
-
-enum { CLOCK_SM = 1, CLOCK_MEMORY = 2, SENSOR_GPU = 0 };
-
 struct mo_nvml {
 #define FIELD(field, symbol, arguments) unsigned(*field) arguments;
-    NVML_FUNCTIONS(FIELD)
+    MO_NVML_FUNCTIONS(FIELD)
 #undef FIELD
     const char *(*error_text)(unsigned result);
     struct mo_cuda_object object;
@@ -33,7 +17,7 @@ struct mo_nvml {
 
 static const struct mo_cuda_symbol symbols[] = {
 #define ROW(field, symbol, arguments) {#symbol, offsetof(struct mo_nvml, field), false},
-    NVML_FUNCTIONS(ROW)
+    MO_NVML_FUNCTIONS(ROW)
 #undef ROW
         {"nvmlErrorString", offsetof(struct mo_nvml, error_text), false},
 };
@@ -79,10 +63,10 @@ static bool there(const struct mo_nvml *n, unsigned r, const char *what, struct 
 }
 
 static void read_nvml(const struct mo_nvml *n, const char *bus, struct mo_gpu_counters *out) {
-    void *d = NULL;
+    mo_nvml_device d = NULL;
     unsigned value = 0;
     unsigned long long millijoule = 0;
-    struct utilisation rates = {0};
+    struct mo_nvml_utilisation rates = {0};
     if (!there(n, n->by_bus(bus, &d), "this GPU", out)) return;
     if (there(n, n->power(d, &value), "power", out)) out->power_w = value * 1e-3;
     if (there(n, n->energy(d, &millijoule), "energy", out)) out->energy_j = (double)millijoule * 1e-3;
@@ -90,9 +74,11 @@ static void read_nvml(const struct mo_nvml *n, const char *bus, struct mo_gpu_co
         out->busy = rates.gpu * 0.01;
         out->memory_busy = rates.memory * 0.01;
     }
-    if (there(n, n->clock(d, CLOCK_SM, &value), "SM clock", out)) out->sm_mhz = (int)value;
-    if (there(n, n->clock(d, CLOCK_MEMORY, &value), "memory clock", out)) out->memory_mhz = (int)value;
-    if (there(n, n->temperature(d, SENSOR_GPU, &value), "temperature", out)) out->celsius = (int)value;
+    if (there(n, n->clock(d, MO_NVML_CLOCK_SM, &value), "SM clock", out)) out->sm_mhz = (int)value;
+    if (there(n, n->clock(d, MO_NVML_CLOCK_MEMORY, &value), "memory clock", out))
+        out->memory_mhz = (int)value;
+    if (there(n, n->temperature(d, MO_NVML_SENSOR_GPU, &value), "temperature", out))
+        out->celsius = (int)value;
 }
 
 int mo_cuda_counters(struct mo_gpu_system *s, int index, struct mo_gpu_counters *out, moire_error *err) {

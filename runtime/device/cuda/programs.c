@@ -134,23 +134,27 @@ static struct mo_cuda_lane lane_of(const struct mo_cuda_track *t) {
                                  .sms = whole && info->exclusive ? info->sms : c->units * info->unit_sms};
 }
 
+/* On a stream of its own in the let's context, of the least priority: what it tries out and captures is in
+ * nobody's way, and runs of other programs on the let go on meanwhile. */
 int mo_cuda_prepare(struct mo_gpu_loaded *p, struct mo_gpu_let *let, moire_error *err) {
-    struct mo_cuda_context *c = let->track->context;
-    const struct mo_sys *sys = p->gpu->system->env->sys;
-    const struct mo_cuda_lane lane = lane_of(let->track);
-    moire_error own;
-    if (!err) err = &own;
+    const struct mo_cuda_context *c = let->track->context;
+    struct mo_gpu_system *s = p->gpu->system;
+    struct mo_gpu_let *own = NULL;
+    moire_error unasked;
+    if (!err) err = &unasked;
     if (c->gpu != p->gpu) return mo_fail(err, MOIRE_EINVAL, "let and program are on different GPUs");
-    mo_lock_take(sys, &p->gpu->loading);
-    mo_lock_take(sys, &c->lock); /* the stream is captured: nobody else may use the context */
-    int rc = mo_cuda_enter(p->gpu, NULL, err);
+    int rc = mo_cuda_let_open(s, p->gpu->index, c->first, c->units, MO_GPU_PRIORITIES - 1, &own, err);
+    if (rc) return rc;
+    const struct mo_cuda_lane lane = lane_of(own->track);
+    mo_lock_take(s->env->sys, &p->gpu->loading);
+    rc = mo_cuda_enter(p->gpu, NULL, err);
     if (!rc) {
         rc = mo_cuda_exec_prepare(p->inner, &lane, err);
         if (rc) mo_cuda_note(p->gpu, err);
         mo_cuda_leave(p->gpu, NULL);
     }
-    mo_lock_drop(sys, &c->lock);
-    mo_lock_drop(sys, &p->gpu->loading);
+    mo_lock_drop(s->env->sys, &p->gpu->loading);
+    mo_cuda_let_close(own);
     return rc;
 }
 
@@ -206,6 +210,11 @@ int mo_cuda_run(const struct mo_gpu_run *run, moire_error *err) {
                        "a run of segments %d to %d of %d, batch %d of %d, instance %d of %d does not exist",
                        run->begin, run->end, program->n_segments, run->batch, (int)program->batch,
                        run->instance, run->program->instances);
+    /* before the let's context is taken: it may be long */
+    if (!mo_cuda_exec_ready(run->program->inner, run->instance, lane_of(run->let->track).place)) {
+        const int rc = mo_cuda_prepare(run->program, run->let, err);
+        if (rc) return rc;
+    }
     const struct mo_cuda_work work = {.enqueue = enqueue,
                                       .work = (void *)(uintptr_t)run,
                                       .hang_ns = run->hang_ns,
