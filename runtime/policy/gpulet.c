@@ -199,7 +199,16 @@ static struct mo_gpulet_offer careful_offer(struct mo_gpulet_serve *v, const str
     return o;
 }
 
-/* The let's own tenant with least slack that does not wait for more. */
+/* Less slack; where batches are cut for whoever has a higher priority, that one comes first. */
+static bool goes_first(const struct mo_gpulet_serve *v, const struct mo_gpulet_offer *o,
+                       const struct mo_gpulet_offer *than) {
+    int mine = v->view->tenants[o->tenant].priority, other = v->view->tenants[than->tenant].priority;
+    if (!than->n) return true;
+    if (v->options->cut && !o->late && !than->late && mine != other) return mine > other;
+    return o->slack < than->slack;
+}
+
+/* The let's own tenant that goes first, of those that do not wait for more. */
 static struct mo_gpulet_offer best_of_own(struct mo_gpulet_serve *v, const struct mo_planned_let *let) {
     struct mo_gpulet_offer best = {.n = 0};
     for (int e = 0; e < let->n_entries; e++) {
@@ -211,7 +220,7 @@ static struct mo_gpulet_offer best_of_own(struct mo_gpulet_serve *v, const struc
             careful ? careful_offer(v, let, entry->tenant)
                     : offer_of(v, let, entry->tenant, entry, free_by(v, let, entry->tenant));
         if (!o.n || mo_gpulet_is_barred(v, let, o.tenant, o.n) || defer(v, let, entry, &o)) continue;
-        if (!best.n || o.slack < best.slack) best = o;
+        if (goes_first(v, &o, &best)) best = o;
     }
     return best;
 }
@@ -293,7 +302,8 @@ void mo_gpulet_dispatch(void *state, const struct mo_view *view, const struct mo
     v.idle = view->idle;
     v.timer = MO_NEVER;
     if (event->kind == MO_EVENT_ARRIVAL && event->tenant < MO_PLAN_TENANTS) v.s->arrivals[event->tenant]++;
-    if (!v.s->begun) mo_gpulet_plan(state, view);
+    v.s->stale |= event->kind == MO_EVENT_GPUS;
+    if (!v.s->begun || (v.s->stale && !view->lets_coming)) mo_gpulet_plan(state, view);
     v.changing = v.s->ask || view->lets_coming;
     if (v.s->ask && !mo_gpulet_strands(view, &v.s->fresh)) {
         mo_decide_lets(out, &v.s->fresh);

@@ -34,10 +34,13 @@ struct mo_gpulet_state {
     int64_t best_ns[MO_PLAN_TENANTS]; /* a query on the tenant's fastest let; MO_SHARE_NEVER = it has none */
     int overtaken[MO_PLAN_TENANTS];   /* batches that went before the tenant's cut one since its last block */
     bool begun, ask;                  /* a first plan was made; `fresh` waits to be asked for */
+    bool stale;                       /* GPUs have gone or come since the latest plan */
     struct mo_lets_plan fresh;
     /* the planner's view */
     struct mo_plan_tenant tenants[MO_PLAN_TENANTS];
     char names[MO_PLAN_TENANTS][MO_GPULET_NAME];
+    int n_gpus, gpu[MO_PLAN_GPUS], gpu_kind[MO_PLAN_GPUS]; /* those that are not lost */
+    struct mo_lets_plan known;                             /* the plan in force, on them */
 };
 
 void mo_gpulet_init(void *state, const struct mo_view *view);

@@ -5,7 +5,8 @@
  * standard deviation of that estimate under Poisson arrivals is sqrt(rate / 20 s).  A plan stays while every
  * rate is within three deviations of what it was made for, or below that by no more than a quarter.  A new
  * one is made for two deviations more than the estimate, and for the estimate itself where the GPUs cannot
- * serve that much.  The declared rates of the first plan are no estimate and are taken as they are. */
+ * serve that much.  The declared rates of the first plan are no estimate and are taken as they are.  A new
+ * plan is made, too, when a GPU is lost or back: the planner sees those that are there. */
 #include <math.h>
 #include <stdio.h>
 #include "runtime/policy/gpulet.h"
@@ -51,7 +52,7 @@ static void count(struct mo_gpulet_state *s, const struct mo_view *view) {
 
 /* Does the plan in force still fit the rates? */
 static bool fits(const struct mo_gpulet_state *s, const struct mo_view *view) {
-    if (!view->lets) return false;
+    if (!view->lets || s->stale) return false;
     for (int i = 0; i < count_tenants(view); i++) {
         double planned = s->planned[i], slack = TOLERATED * deviation(planned);
         double rate = view->tenants[i].open ? s->rate[i] : 0;
@@ -73,21 +74,47 @@ static void describe(struct mo_gpulet_state *s, const struct mo_view *view, doub
     }
 }
 
+/* The GPUs that are there, and what of the plan in force is on them; NULL: there is none. */
+static const struct mo_lets_plan *number_gpus(struct mo_gpulet_state *s, const struct mo_view *view) {
+    int at[MO_PLAN_GPUS];
+    s->n_gpus = 0;
+    for (int g = 0; g < view->gpus->n_gpus; g++) {
+        at[g] = view->gpu_lost[g] ? -1 : s->n_gpus;
+        if (at[g] < 0) continue;
+        s->gpu[s->n_gpus] = g;
+        s->gpu_kind[s->n_gpus++] = view->gpus->kind[g];
+    }
+    if (!view->lets || s->n_gpus == view->gpus->n_gpus) return view->lets;
+    s->known = *view->lets;
+    s->known.n_lets = 0;
+    for (int i = 0; i < view->lets->n_lets; i++) {
+        struct mo_planned_let *let = &s->known.lets[s->known.n_lets];
+        *let = view->lets->lets[i];
+        let->gpu = at[let->gpu];
+        s->known.n_lets += let->gpu >= 0;
+    }
+    return &s->known;
+}
+
 /* A plan for the rates times a factor, and for targets that are shorter by another. */
 static int make(struct mo_gpulet_state *s, const struct mo_view *view, double factor, double tight) {
     const struct mo_gpulet_options *o = view->options;
     moire_error ignored;
+    const struct mo_lets_plan *in_force = number_gpus(s, view);
     describe(s, view, factor, tight);
     struct mo_plan_view pv = {.n_tenants = count_tenants(view),
                               .n_kinds = view->gpus->n_kinds,
-                              .n_gpus = view->gpus->n_gpus,
+                              .n_gpus = s->n_gpus,
                               .tenants = s->tenants,
                               .kinds = view->gpus->kinds,
-                              .gpu_kind = view->gpus->kind,
+                              .gpu_kind = s->gpu_kind,
                               .max_share = MO_LET_TENANTS,
                               .burst = o->burst,
-                              .in_force = view->lets};
-    return mo_plan_make(s->planner, &pv, view->scratch, view->scratch_bytes, &s->fresh, &ignored);
+                              .in_force = in_force};
+    int code = mo_plan_make(s->planner, &pv, view->scratch, view->scratch_bytes, &s->fresh, &ignored);
+    for (int i = 0; !code && i < s->fresh.n_lets; i++)
+        s->fresh.lets[i].gpu = s->gpu[s->fresh.lets[i].gpu];
+    return code;
 }
 
 /* The plan for the largest of n rising factors that is complete; that for the first when none is. */
@@ -133,5 +160,6 @@ void mo_gpulet_plan(void *state, const struct mo_view *view) {
     int code = make_for(s, view, headroom);
     if (!code && !s->fresh.complete && headroom > 0) code = make_for(s, view, 0);
     s->ask = !code && !s->fresh.kept;
+    s->stale = false;
     s->begun = true;
 }

@@ -24,6 +24,7 @@ enum mo_event_kind {
     MO_EVENT_TIMER,   /* the time the policy asked for has come */
     MO_EVENT_FREED,   /* an instance came free, a query was cancelled, a tenant went */
     MO_EVENT_LETS,    /* the lets that were asked for are in force */
+    MO_EVENT_GPUS,    /* a GPU is lost, or is back */
 };
 
 struct mo_event {
@@ -90,8 +91,9 @@ struct mo_view {
     const struct mo_gpus *gpus;
     const struct mo_lets_plan *lets; /* in force; NULL = none yet.  Its tenants are indices into tenants */
     bool lets_coming;                /* a plan is being prepared: no other can be asked for */
-    const bool *gpu_down;            /* by GPU: its old lets are gone, its new ones not there */
-    void *scratch;                   /* for planners, mo_plan_scratch_bytes() of it */
+    const bool *gpu_down; /* by GPU: its old lets are gone, its new ones not there; or it is lost */
+    const bool *gpu_lost; /* by GPU: no plan may have a let on it */
+    void *scratch;        /* for planners, mo_plan_scratch_bytes() of it */
     size_t scratch_bytes;
 };
 

@@ -153,13 +153,18 @@ static void prepare(void *self, int64_t expected_ns) {
 const struct mo_engine_ops mo_engine_gpu_table = {start, set_timer, resolved, released, prepare};
 
 /* --- blocks that end ------------------------------------------------------------------------------------ */
-static void note_failure(struct mo_engine *e, const struct mo_gpu_work *w, int code, const char *message) {
+/* The core hears of it before the block's own end, so that nothing begins there any more. */
+static void note_failure(struct mo_engine *e, const struct mo_gpu_work *w, int code, const char *message,
+                         int64_t now) {
     struct mo_engine_gpu *g = e->gpu;
     g->stats.failed++;
     snprintf(g->tenant[w->run.tenant].why, MO_ENGINE_WHY, "GPU %d: %s", w->gpu, message);
     if (code == MOIRE_EDEVICE && !g->lost[w->gpu])
         mo_log(e->env, MOIRE_LOG_ERROR, "GPU %d is lost: %s", w->gpu, message);
     g->lost[w->gpu] = code == MOIRE_EDEVICE;
+    if (!g->lost[w->gpu]) return;
+    mo_sched_gpu_lost(e->sched, w->gpu, true, now);
+    mo_engine_gpu_ring(e); /* who looks whether it comes back */
 }
 
 /* The lock is held; the core may start the next block on the same units before this returns. */
@@ -175,7 +180,7 @@ static void finish(struct mo_gpu_work *w, int code, const char *message, const s
         mo_sched_stats(e->sched)->kernel_core_ns += (to - from) * run.n_cores;
     }
     if (ran && code)
-        note_failure(e, w, code, message);
+        note_failure(e, w, code, message, now);
     else if (ran)
         g->lost[w->gpu] = false;
     if (w->seat) {

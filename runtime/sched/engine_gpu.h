@@ -18,8 +18,10 @@
  *
  * Faults.  A block that the GPU did not finish answers each of its queries once with the plugin's code:
  * MOIRE_EDEVICE (illegal access, hang, lost), MOIRE_ENOMEM or MOIRE_EFAILED.  So does one that it refuses to
- * take.  The engine goes on: a lost GPU answers everything with MOIRE_EDEVICE until its plugin says
- * otherwise, and who opened the tenant may send such queries elsewhere. */
+ * take.  The engine goes on: with several GPUs a lost one is taken out of the plan, and what waits is served
+ * by the others (what had begun there may be what broke it, so it is answered and not tried again); the last
+ * one answers everything with MOIRE_EDEVICE.  A thread asks the plugin now and then whether a lost GPU is
+ * back; then it is planned with again.  Who opened the tenant may send failed queries elsewhere. */
 #ifndef MO_ENGINE_GPU_H
 #define MO_ENGINE_GPU_H
 #include "runtime/device/gpu.h"

@@ -11,7 +11,7 @@
 #include "runtime/sched/engine_gpu_impl.h"
 
 static const double HANG_TIMES = 50;
-static const int64_t HANG_NS = 1000000000;
+static const int64_t HANG_NS = 1000000000, LOOK_NS = 50000000; /* the latter: how often at a lost GPU */
 
 void mo_engine_gpu_ring(struct mo_engine *e) {
     atomic_fetch_add(&e->gpu->bell, 1);
@@ -137,6 +137,27 @@ static void sweep(struct mo_engine *e) {
     }
 }
 
+/* Tells the core which of the lost GPUs are back; true: some are not. */
+static bool look_at_lost(struct mo_engine *e) {
+    struct mo_engine_gpu *g = e->gpu;
+    bool some = false;
+    for (int i = 0; i < g->gpus.n_gpus; i++) {
+        moire_error err;
+        mo_engine_take(e);
+        bool was = g->lost[i] || mo_sched_view(e->sched)->gpu_lost[i];
+        mo_engine_drop(e);
+        if (!was) continue;
+        bool lost = g->config.ops->health(g->config.system, i, &err) != MOIRE_OK;
+        some |= lost;
+        mo_engine_take(e);
+        g->lost[i] = lost;
+        mo_sched_gpu_lost(e->sched, i, lost, mo_now(e->env));
+        mo_engine_drop(e);
+        if (!lost) mo_log(e->env, MOIRE_LOG_WARN, "GPU %d is back", i);
+    }
+    return some;
+}
+
 void *mo_engine_gpu_prepare(void *arg) {
     struct mo_engine *e = arg;
     struct mo_engine_gpu *g = e->gpu;
@@ -150,10 +171,10 @@ void *mo_engine_gpu_prepare(void *arg) {
         mo_engine_drop(e);
         if (stop) return NULL;
         if (asked) change(e);
-        if (asked || swept)
-            sweep(e);
-        else
-            sys->futex_wait(sys->self, &g->bell, heard, 0);
+        if (asked || swept) sweep(e);
+        bool lost = look_at_lost(e);
+        if (!asked && !swept)
+            sys->futex_wait(sys->self, &g->bell, heard, lost ? mo_now(e->env) + LOOK_NS : 0);
     }
 }
 

@@ -32,7 +32,7 @@ struct mo_sched_lets {
     bool pending;
     bool *hosts;            /* [n_gpus][max_tenants]: the plan in force has the tenant on that GPU */
     short at[MO_MAX_CORES]; /* let in force whose first unit this is, -1 = none */
-    bool down[MO_PLAN_GPUS];
+    bool down[MO_PLAN_GPUS], lost[MO_PLAN_GPUS];
     void *scratch; /* of planners */
     size_t scratch_bytes;
 };

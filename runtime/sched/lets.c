@@ -8,6 +8,8 @@
  * Memory: while a GPU is prepared it holds the models of both plans.  Where that is too much, its old lets
  * go first and the GPU serves nothing (`down`) until the new ones are there.
  *
+ * A GPU that is lost is `down` too, until it is back and a plan has lets on it again.
+ *
  * A run on GPUs takes exactly one let that is in force, for a tenant that the plan has put on it; where lets
  * of a GPU share weights, for any tenant that the plan has on that GPU. */
 #include <string.h>
@@ -87,6 +89,7 @@ static bool entry_is_good(const struct mo_sched *s, const struct mo_planned_let 
 static bool let_is_good(const struct mo_sched *s, const struct mo_planned_let *l, unsigned *taken) {
     const struct mo_gpus *g = s->lets->gpus;
     if (l->gpu < 0 || l->gpu >= g->n_gpus || l->n_entries < 1 || l->n_entries > MO_LET_TENANTS) return false;
+    if (s->lets->lost[l->gpu]) return false;
     const struct mo_plan_kind *kind = mo_gpus_kind(g, l->gpu);
     bool size = false;
     for (int i = 0; i < kind->n_sizes; i++)
@@ -168,7 +171,7 @@ static void install(struct mo_sched *s) {
     l->force = l->coming;
     l->coming = old;
     l->pending = false;
-    memset(l->down, 0, sizeof l->down);
+    memcpy(l->down, l->lost, sizeof l->down);
     memset(l->hosts, 0, (size_t)l->gpus->n_gpus * (size_t)s->max_tenants);
     for (int i = 0; i < MO_MAX_CORES; i++)
         l->at[i] = -1;
@@ -203,7 +206,7 @@ bool mo_sched_lets_ask(struct mo_sched *s, const struct mo_lets_plan *plan) {
     int64_t longest = 0; /* the first plan is there before anything is to be served */
     for (int g = 0; g < l->gpus->n_gpus && s->view.lets; g++) {
         int64_t both = memory_of(s, l->force, g, NULL) + memory_of(s, plan, g, l->force);
-        l->down[g] = both > mo_gpus_kind(l->gpus, g)->memory_bytes;
+        l->down[g] = l->lost[g] || both > mo_gpus_kind(l->gpus, g)->memory_bytes;
         int64_t cost = l->gpus->prepare_ns[l->gpus->kind[g]];
         if (cost > longest && differ(plan, l->force, g)) longest = cost;
     }
@@ -219,4 +222,19 @@ void mo_sched_prepared(struct mo_sched *s, int64_t now) {
     if (!s->lets || !s->lets->pending) return;
     install(s);
     mo_sched_dispatch(s, MO_EVENT_LETS, -1, -1, now);
+}
+
+/* --- lost GPUs ------------------------------------------------------------------------------------------ */
+void mo_sched_gpu_lost(struct mo_sched *s, int gpu, bool lost, int64_t now) {
+    struct mo_sched_lets *l = s->lets;
+    int others = 0;
+    for (int g = 0; g < l->gpus->n_gpus; g++)
+        others += g != gpu && !l->lost[g];
+    if (l->lost[gpu] == lost || (lost && !others)) return;
+    l->lost[gpu] = lost;
+    if (lost || !l->pending) l->down[gpu] = lost;
+    for (int i = 0; lost && i < s->view.n_tenants; i++)
+        while (s->faces[i].paused_gpu == gpu && s->tenants[i].paused.n)
+            mo_sched_resolve(s, s->tenants[i].paused.slot[0], MOIRE_EDEVICE, now);
+    mo_sched_dispatch(s, MO_EVENT_GPUS, -1, -1, now);
 }

@@ -71,6 +71,7 @@ int mo_sched_create(const struct mo_sched_config *c, struct mo_sched **out, moir
                                .gpus = c->gpus};
     if (s->lets) {
         s->view.gpu_down = s->lets->down;
+        s->view.gpu_lost = s->lets->lost;
         s->view.scratch = s->lets->scratch;
         s->view.scratch_bytes = s->lets->scratch_bytes;
     }

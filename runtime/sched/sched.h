@@ -96,6 +96,11 @@ void mo_sched_timer(struct mo_sched *sched, int64_t now);
 const struct mo_lets_plan *mo_sched_lets_coming(const struct mo_sched *sched);
 /* Its lets can serve. */
 void mo_sched_prepared(struct mo_sched *sched, int64_t now);
+/* A GPU is lost, or is back.  A lost one is out of use: nothing begins there, no plan may name it, and what
+ * is cut on it is answered MOIRE_EDEVICE; what waits is served elsewhere when the policy has planned anew.
+ * The last one stays in use, so that its queries are answered with what it says.  Calls that change nothing
+ * are fine. */
+void mo_sched_gpu_lost(struct mo_sched *sched, int gpu, bool lost, int64_t now);
 /* Resolves an open query with `code`; MOIRE_ESTALE when there is none of that handle or it is decided. */
 int mo_sched_cancel(struct mo_sched *sched, uint64_t handle, int code, int64_t now);
 /* The callback of a resolved query has returned. */

@@ -8,7 +8,7 @@
 #include "runtime/planner/share_table.h"
 #include "runtime/serve/gpu_request.h"
 
-enum { SEGMENTS = 8, BATCH = 32, REPETITIONS = 5, WORD = 200 };
+enum { BATCH = 32, REPETITIONS = 5, WORD = 200 };
 static const int64_t CELL_NS = 20000000;
 
 /* --- a runtime's device --------------------------------------------------------------------------------- */
@@ -107,17 +107,56 @@ static int measure_profile(moire_tenant *t, int gpu, const struct mo_gpu_program
     return code;
 }
 
-static int get_profiles(struct mo_serve_gpu *s, const char *path, const struct mo_gpu_programs *p,
-                        moire_error *err) {
+/* Of every kind of GPU, where the folder has them; false: some are still to be measured. */
+static bool read_profiles(struct mo_serve_gpu *s, const char *path, int *code, moire_error *err) {
+    const struct mo_serve_device *d = s->tenant->runtime->device;
+    bool all = true;
+    *code = MOIRE_OK;
+    for (int k = 0; k < d->gpus.n_kinds && !*code; k++) {
+        *code = d->folder ? read_profile(s->tenant, path, &s->share[k], err) : MOIRE_EIO;
+        if (*code == MOIRE_EIO) *code = MOIRE_OK;
+        all &= s->share[k] != NULL;
+    }
+    return all;
+}
+
+static int measure_profiles(struct mo_serve_gpu *s, const struct mo_gpu_programs *p, moire_error *err) {
     const struct mo_serve_device *d = s->tenant->runtime->device;
     int code = MOIRE_OK;
     for (int g = 0; g < d->gpus.n_gpus && !code; g++) {
         struct mo_share_profile **share = &s->share[d->gpus.kind[g]];
-        if (*share) continue;
-        code = d->folder ? read_profile(s->tenant, path, share, err) : MOIRE_EIO;
-        if (code == MOIRE_EIO) code = measure_profile(s->tenant, g, p, share, err);
+        if (!*share) code = measure_profile(s->tenant, g, p, share, err);
     }
     return code;
+}
+
+/* So many that a batch can be cut into parts of a millisecond (share_profile.h). */
+static int segments(const struct mo_serve_gpu *s, const moire_tenant_config *c) {
+    const struct mo_gpus *gpus = &s->tenant->runtime->device->gpus;
+    int n = 1;
+    for (int k = 0; k < gpus->n_kinds; k++) {
+        int share = mo_share_of_units(gpus->kinds[k].sizes[0], gpus->kinds[k].units);
+        int want = mo_share_segments(s->share[k], share, c->cls == MOIRE_BEST_EFFORT ? 0 : c->qos_ns);
+        if (want > n) n = want;
+    }
+    return n;
+}
+
+/* Programs in as many segments as their profile wants; what has none is measured as one segment first. */
+static int make_programs(struct mo_serve_gpu *s, const moire_tenant_config *c,
+                         struct mo_gpu_programs_request *r, struct mo_gpu_programs *out, moire_error *err) {
+    const struct mo_env *env = &s->tenant->runtime->env;
+    int code;
+    bool known = read_profiles(s, r->path, &code, err);
+    if (code) return code;
+    r->options.max_segments = known ? segments(s, c) : 1;
+    code = mo_gpu_programs_make(env, r, out, err);
+    if (known || code) return code;
+    code = measure_profiles(s, out, err);
+    if (!code) r->options.max_segments = segments(s, c);
+    if (!code && r->options.max_segments == 1) return MOIRE_OK;
+    mo_gpu_programs_free(out);
+    return code ? code : mo_gpu_programs_make(env, r, out, err);
 }
 
 /* Parts of the whole by the nominal work of the segments: bytes moved, plus operations at ten a byte. */
@@ -179,40 +218,45 @@ static int open_in_engine(struct mo_serve_gpu *s, const moire_tenant_config *c,
     return mo_engine_gpu_open(d->engine, &t, &s->index, err);
 }
 
+/* The tenant, whose memory is there, with its programs. */
+static int open_tenant(struct mo_serve_gpu *s, const moire_tenant_config *c, const struct mo_gpu_programs *p,
+                       moire_error *err) {
+    int code = mo_gpu_requests_init(s, p->program[0], err);
+    if (!code) code = make_layers(s, p->program[0], err);
+    return code ? code : open_in_engine(s, c, p, err);
+}
+
 int mo_serve_gpu_open(moire_tenant *tenant, const char *path, const moire_tenant_config *c,
                       struct mo_serve_gpu **out, moire_error *err) {
     moire_runtime *rt = tenant->runtime;
     struct mo_serve_device *d = rt->device;
-    struct mo_gpu_programs programs;
+    struct mo_gpu_programs programs = {0};
     moire_error why;
-    struct mo_gpu_programs_request request = {
-        .path = path,
-        .shapes = c->shapes,
-        .n_shapes = c->n_shapes,
-        .exact = c->exact != 0,
-        .max_batch = d->max_batch,
-        .options = {.precision = d->precision, .model = ++d->models, .max_segments = SEGMENTS}};
+    struct mo_gpu_programs_request request = {.path = path,
+                                              .shapes = c->shapes,
+                                              .n_shapes = c->n_shapes,
+                                              .exact = c->exact != 0,
+                                              .max_batch = d->max_batch,
+                                              .options = {.precision = d->precision, .model = ++d->models}};
     *out = NULL;
-    int code = mo_gpu_programs_make(&rt->env, &request, &programs, &why);
-    if (code == MOIRE_EUNSUPPORTED && !c->device_only) {
-        mo_log(&rt->env, MOIRE_LOG_WARN, "'%s' runs on cores: %s", tenant->name, why.message);
-        return MOIRE_OK;
-    }
-    if (code) return mo_fail(err, code, "%s", why.message);
     struct mo_serve_gpu *s = mo_alloc(&rt->env, sizeof *s);
-    code = s ? MOIRE_OK : mo_fail(err, MOIRE_ENOMEM, "out of memory for '%s'", tenant->name);
-    if (!code) {
-        s->tenant = tenant;
-        s->fixed = c->device_only != 0;
-        code = mo_gpu_requests_init(s, programs.program[0], err);
-    }
-    if (!code) code = get_profiles(s, path, &programs, err);
-    if (!code) code = make_layers(s, programs.program[0], err);
-    if (!code) code = open_in_engine(s, c, &programs, err);
+    if (!s) return mo_fail(err, MOIRE_ENOMEM, "out of memory for '%s'", tenant->name);
+    s->tenant = tenant;
+    s->fixed = c->device_only != 0;
+    int code = make_programs(s, c, &request, &programs, &why);
+    bool cores = code == MOIRE_EUNSUPPORTED && !c->device_only;
+    if (cores)
+        mo_log(&rt->env, MOIRE_LOG_WARN, "'%s' runs on cores: %s", tenant->name, why.message);
+    else if (code)
+        mo_fail(err, code, "%s", why.message);
+    else
+        code = open_tenant(s, c, &programs, err);
     mo_gpu_programs_free(&programs);
-    if (code && s) destroy(s);
-    if (!code) *out = s;
-    return code;
+    if (!code)
+        *out = s;
+    else
+        destroy(s);
+    return cores ? MOIRE_OK : code;
 }
 
 void mo_serve_gpu_close(struct mo_serve_gpu *s, int code) {

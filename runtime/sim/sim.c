@@ -137,8 +137,8 @@ static void deliver(struct mo_sim *s) {
     }
 }
 
-static void end_block(struct mo_sim *s) {
-    int lead = s->first, i = 0;
+static void end_block(struct mo_sim *s, int lead, int code) {
+    int i = 0;
     struct mo_sim_work *w = &s->work[lead];
     while (s->running[i] != lead)
         i++;
@@ -154,7 +154,7 @@ static void end_block(struct mo_sim *s) {
         log_members(s, MO_LOG_BLOCK_END, &w->run, s->now);
         mo_sched_stats(s->sched)->kernel_core_ns += (s->now - w->begin) * w->run.n_cores;
     }
-    mo_sched_block_done(s->sched, lead, w->ran, MOIRE_OK, w->begin, s->now, s->now);
+    mo_sched_block_done(s->sched, lead, w->ran, code, w->begin, s->now, s->now);
 }
 
 int64_t mo_sim_next(const struct mo_sim *s) {
@@ -166,7 +166,7 @@ int64_t mo_sim_next(const struct mo_sim *s) {
 static void step(struct mo_sim *s, int64_t when) {
     s->now = when;
     if (s->first >= 0 && s->work[s->first].end == when) {
-        end_block(s);
+        end_block(s, s->first, MOIRE_OK);
     } else if (s->prepared <= when) {
         s->prepared = MO_NEVER;
         mo_sched_prepared(s->sched, when);
@@ -310,6 +310,21 @@ int mo_sim_open(struct mo_sim *s, const struct mo_sched_tenant_config *config, i
     return mo_sim_reuse_open(&s->reuse, *tenant, config->profile)
                ? mo_fail(err, MOIRE_ENOMEM, "out of memory for a simulated cache")
                : MOIRE_OK;
+}
+
+void mo_sim_gpu_lost(struct mo_sim *s, int gpu, bool lost) {
+    mo_sched_gpu_lost(s->sched, gpu, lost, s->now);
+    bool gone = mo_sched_view(s->sched)->gpu_lost[gpu];
+    for (int i = 0; gone && i < s->n_running;) {
+        const struct mo_sim_work *w = &s->work[s->running[i]];
+        if (w->gpu != gpu) {
+            i++;
+            continue;
+        }
+        end_block(s, w->run.lead, MOIRE_EDEVICE);
+        i = 0; /* others have begun elsewhere */
+    }
+    deliver(s);
 }
 
 int64_t mo_sim_now(const struct mo_sim *s) {

@@ -88,6 +88,10 @@ int mo_sim_submit_by(struct mo_sim *sim, int tenant, int64_t deadline, void *use
                      moire_error *err);
 int mo_sim_cancel(struct mo_sim *sim, uint64_t handle);
 
+/* On a machine of GPUs: that one is lost, what runs there fails with MOIRE_EDEVICE; or it is back.  The last
+ * one that is left is not lost. */
+void mo_sim_gpu_lost(struct mo_sim *sim, int gpu, bool lost);
+
 int64_t mo_sim_now(const struct mo_sim *sim);
 /* When something happens by itself next: a block ends, a timer is due.  MO_NEVER = nothing will. */
 int64_t mo_sim_next(const struct mo_sim *sim);

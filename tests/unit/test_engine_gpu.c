@@ -38,7 +38,7 @@ static void cut(struct trouble *s, const struct mo_view *view) {
     s->plan.n_lets = 0;
     s->plan.complete = true;
     for (int g = 0; g < view->gpus->n_gpus; g++)
-        for (int at = 0; at < UNITS;) {
+        for (int at = view->gpu_lost[g] ? UNITS : 0; at < UNITS;) {
             int units = 1 + (int)dice(s, (uint64_t)(UNITS - at));
             struct mo_planned_let *l = &s->plan.lets[s->plan.n_lets++];
             *l = (struct mo_planned_let){.gpu = g, .first = at, .units = units};

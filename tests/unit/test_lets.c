@@ -408,6 +408,46 @@ static void no_server_loses_a_query(void **state) {
     }
 }
 
+/* Lets of the plan in force on a GPU. */
+static int lets_on(struct bed *b, int gpu) {
+    const struct mo_lets_plan *plan = mo_sched_view(mo_sim_sched(b->sim))->lets;
+    int n = 0;
+    for (int i = 0; plan && i < plan->n_lets; i++)
+        n += plan->lets[i].gpu == gpu;
+    return n;
+}
+
+/* One GPU of two is lost and comes back, under every server: what runs there fails, what waits is served by
+ * the other, whose queries are not disturbed, and with the GPU its lets return. */
+static void a_lost_gpu_leaves_the_plan_until_it_is_back(void **state) {
+    (void)state;
+    for (const struct mo_policy *const *p = mo_policy_servers(); *p; p++) {
+        struct bed *b = lay(2, 10 * MS);
+        b->gpus.kinds[0].shared_weights = true;
+        start(b, *p, true, even);
+        load(b, even, 5 * SECOND, 0.1, 7);
+        int gpu = lets_on(b, 1) ? 1 : 0;
+        bool both = lets_on(b, 0) && lets_on(b, 1);
+        int64_t failed = stats(b)->failed;
+        mo_sim_gpu_lost(b->sim, gpu, true);
+        mo_sim_gpu_lost(b->sim, 1 - gpu, true); /* the last one stays */
+        assert_false(mo_sched_view(mo_sim_sched(b->sim))->gpu_lost[1 - gpu]);
+        mo_sim_advance(b->sim, mo_sim_now(b->sim) + 20 * MS);
+        assert_int_equal(lets_on(b, gpu), 0);
+        assert_true(lets_on(b, 1 - gpu) > 0);
+        int64_t more = stats(b)->failed, served = stats(b)->ok;
+        assert_true(more - failed <= 64); /* two batches at most */
+        load(b, even, 8 * SECOND, 0.1, 8);
+        assert_int_equal(stats(b)->failed, more);
+        assert_true(stats(b)->ok > served + 100);
+        mo_sim_gpu_lost(b->sim, gpu, false);
+        load(b, even, 11 * SECOND, 0.1, 9);
+        if (both) assert_true(lets_on(b, gpu) > 0);
+        assert_int_equal(stats(b)->refused, 0);
+        finish(b);
+    }
+}
+
 static void servers_are_reproducible(void **state) {
     (void)state;
     struct mo_sched_stats seen[2];
@@ -526,6 +566,7 @@ int main(void) {
         cmocka_unit_test(a_gpu_without_room_for_both_plans_goes_down_meanwhile),
         cmocka_unit_test(policies_and_machines_must_match),
         cmocka_unit_test(no_server_loses_a_query),
+        cmocka_unit_test(a_lost_gpu_leaves_the_plan_until_it_is_back),
         cmocka_unit_test(servers_are_reproducible),
         cmocka_unit_test(what_waits_longer_comes_in_larger_batches),
         cmocka_unit_test(hopeless_queries_make_room),

@@ -143,9 +143,9 @@ static int run(const struct mo_gpu_run *r, moire_error *err) {
         *q = (struct pending){.run = *r, .submitted = now, .start = now};
         for (int u = let->first; u < let->first + let->units; u++)
             if (s->free_at[let->gpu][u] > q->start) breaks(s, true); /* two runs on one unit */
-        q->end =
-            now + (dies && s->faults.hangs ? r->hang_ns
-                                           : (int64_t)((20e3 + 10e3 * r->batch) / let->units * s->stretch));
+        q->end = now + (dies && s->faults.hangs ? r->hang_ns
+                                                : (int64_t)((20e3 + 10e3 * r->batch) / let->units *
+                                                            s->stretch * (r->end - r->begin) / p->segments));
         q->code = dies ? s->faults.code : MOIRE_OK;
         for (int u = let->first; u < let->first + let->units; u++)
             s->free_at[let->gpu][u] = INT64_MAX;

@@ -23,7 +23,7 @@ struct toy_gpu {
     struct mo_gpu_system *system;
 };
 
-/* A run of n queries on u units takes (20 + 10 n) / u us, times stretch. */
+/* A run of n queries on u units takes (20 + 10 n) / u us, times stretch; one of some segments, their part. */
 void toy_gpu_open(struct toy_gpu *toy, const struct mo_env *env, int n_gpus, int units);
 void toy_gpu_close(struct toy_gpu *toy);
 void toy_gpu_fail(struct toy_gpu *toy, const struct toy_gpu_faults *faults);

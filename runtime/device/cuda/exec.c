@@ -259,7 +259,7 @@ int mo_cuda_exec_load(struct mo_cuda_exec *e, const struct mo_gpu_program *progr
 }
 
 static void free_graphs(struct mo_cuda_loaded *l, struct mo_exec_graphs *g) {
-    for (int i = 0; i < l->program.n_segments; i++)
+    for (int i = 0; i < mo_exec_graph_count(&l->program); i++)
         if (g->segment[i] && !l->exec->abandoned) l->exec->cu->graph_exec_destroy(g->segment[i]);
     mo_free(l->exec->env, g);
 }

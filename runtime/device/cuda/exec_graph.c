@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * exec_graph.c - CUDA graphs of segments: captured once for each place and instance, then launched. */
+ * exec_graph.c - CUDA graphs of segments: captured once for each place and instance, then launched.  A run of
+ * the whole program is one launch too, however many segments it has for the sake of being cut. */
 #include "runtime/device/cuda/exec_impl.h"
 
 static struct mo_exec_graphs *find(struct mo_cuda_loaded *l, uint32_t place, int instance) {
@@ -21,7 +22,8 @@ bool mo_cuda_exec_ready(struct mo_cuda_loaded *l, int instance, uint32_t place) 
 static int capture(struct mo_cuda_loaded *l, const struct mo_exec_choices *choices, int segment, int instance,
                    mo_cu_stream stream, mo_cu_graph_exec *out, moire_error *err) {
     const struct mo_cuda_driver *cu = l->exec->cu;
-    const struct mo_gpu_segment *s = &l->program.segments[segment];
+    const struct mo_gpu_segment whole = {.begin = 0, .end = l->program.n_ops};
+    const struct mo_gpu_segment *s = segment < l->program.n_segments ? &l->program.segments[segment] : &whole;
     mo_cu_graph graph = NULL;
     unsigned r = cu->capture_begin(stream, MO_CU_CAPTURE_THREAD_LOCAL);
     if (r) return mo_cuda_error(cu, r, err, "begin to capture segment %d", segment);
@@ -41,7 +43,7 @@ static int capture(struct mo_cuda_loaded *l, const struct mo_exec_choices *choic
 static int capture_instance(struct mo_cuda_loaded *l, const struct mo_exec_choices *choices,
                             const struct mo_cuda_lane *lane, int instance, moire_error *err) {
     const struct mo_env *env = l->exec->env;
-    const int n = l->program.n_segments;
+    const int n = mo_exec_graph_count(&l->program);
     struct mo_exec_graphs *g = mo_alloc(env, sizeof *g + (size_t)n * sizeof g->segment[0]);
     if (!g) return mo_fail(err, MOIRE_ENOMEM, "no host memory for graphs");
     g->place = lane->place;
@@ -97,6 +99,8 @@ int mo_cuda_exec_queue(struct mo_cuda_loaded *l, int instance, const struct mo_c
         mo_lock_drop(sys, &l->exec->lock);
         g = find(l, lane->place, instance);
     }
+    const int n = l->program.n_segments;
+    if (begin == 0 && end == n && n > 1) begin = end++;
     for (int i = begin; i < end && !rc; i++) {
         unsigned r = cu->graph_launch(g->segment[i], lane->stream);
         if (r) rc = mo_cuda_error(cu, r, err, "start segment %d of a program", i);

@@ -67,7 +67,7 @@ struct mo_exec_graphs {
     struct mo_exec_graphs *next;
     uint32_t place;
     int instance;
-    mo_cu_graph_exec segment[];
+    mo_cu_graph_exec segment[]; /* one each, and behind them the whole program where it has several */
 };
 
 struct mo_cuda_loaded {
@@ -85,6 +85,11 @@ struct mo_cuda_loaded {
     struct mo_exec_graphs *graphs;
     struct mo_lock listing; /* guards `graphs` alone: a run waits for no load; taken inside exec->lock */
 };
+
+/* Graphs of a place and instance. */
+static inline int mo_exec_graph_count(const struct mo_gpu_program *program) {
+    return program->n_segments + (program->n_segments > 1);
+}
 
 /* Bytes of scratch memory behind the activations of an instance. */
 size_t mo_exec_space(const struct mo_cuda_exec *exec);
