@@ -174,6 +174,17 @@ int mo_engine_cancel(struct mo_engine *e, uint64_t handle) {
     return rc;
 }
 
+int mo_engine_cancel_user(struct mo_engine *e, const void *user) {
+    int rc = MOIRE_ESTALE;
+    mo_engine_take(e);
+    struct mo_queries *q = mo_sched_queries(e->sched);
+    for (int i = 0; i < q->cap && rc; i++)
+        if (mo_query_is_live(q, i) && q->body[i].user == user)
+            rc = mo_sched_cancel(e->sched, mo_query_handle(q, i), MOIRE_ECANCELLED, mo_now(e->env));
+    drop_and_ring(e);
+    return rc;
+}
+
 void mo_engine_drain(struct mo_engine *e) {
     wait_until(e, nothing_is_open, 0);
     mo_engine_take(e);

@@ -60,6 +60,8 @@ void mo_engine_close(struct mo_engine *engine, int tenant, int code);
 int mo_engine_submit(struct mo_engine *engine, int tenant, int64_t arrival, void *user, uint64_t *handle,
                      moire_error *err);
 int mo_engine_cancel(struct mo_engine *engine, uint64_t handle);
+/* The same of the query that was submitted with that `user`. */
+int mo_engine_cancel_user(struct mo_engine *engine, const void *user);
 /* Waits until no accepted query is unanswered. */
 void mo_engine_drain(struct mo_engine *engine);
 /* Resolves everything with `code`; answers follow from the engine's threads. */

@@ -150,8 +150,7 @@ int moire_drain(moire_runtime *rt) {
 
 int moire_cancel(moire_runtime *rt, moire_query query) {
     if (!rt) return MOIRE_EINVAL;
-    if (!(query & MO_GPU_QUERY)) return mo_engine_cancel(rt->engine, query);
-    return rt->device ? mo_engine_cancel(rt->device->engine, query & ~MO_GPU_QUERY) : MOIRE_ESTALE;
+    return query & MO_GPU_QUERY ? mo_serve_gpu_cancel(rt, query) : mo_engine_cancel(rt->engine, query);
 }
 
 int moire_submit(moire_tenant *t, const moire_tensor *inputs, int n_inputs, int64_t arrival_ns,

@@ -47,7 +47,9 @@ struct mo_serve_device {
     char *folder;         /* owned copy of it */
     enum mo_gpu_precision precision;
     int max_batch;
-    uint64_t models; /* loaded so far */
+    uint64_t models;          /* loaded so far */
+    struct mo_lock moving;    /* taken before an engine's lock, never inside one */
+    struct mo_request *moved; /* queries that cores have taken over and not answered, by next_moved */
 };
 /* As the config says; *out NULL when it names no device. */
 int mo_serve_device_open(moire_runtime *runtime, const moire_config *config, int64_t events,
@@ -77,4 +79,8 @@ void mo_serve_gpu_close(struct mo_serve_gpu *gpu, int code);
 /* As moire_submit(); inputs have been checked. */
 int mo_serve_gpu_submit(struct mo_serve_gpu *gpu, const moire_tensor *inputs, int64_t arrival,
                         moire_callback callback, void *user, moire_query *handle, moire_error *err);
+/* As moire_cancel() of a query that was submitted to a GPU, wherever it is now. */
+int mo_serve_gpu_cancel(moire_runtime *runtime, moire_query query);
+/* A query that cores had taken over is about to be answered: it can no longer be cancelled. */
+void mo_serve_gpu_settled(moire_runtime *runtime, struct mo_request *request);
 #endif

@@ -108,6 +108,44 @@ static void tensors(void *model, void *user, const void **inputs, void **outputs
         outputs[i] = r->staging + s->offset[s->n_inputs + i];
 }
 
+/* --- queries that cores took over ------------------------------------------------------------------------
+ */
+void mo_serve_gpu_settled(moire_runtime *rt, struct mo_request *request) {
+    const struct mo_sys *sys = rt->env.sys;
+    mo_lock_take(sys, &rt->device->moving);
+    struct mo_request **at = &rt->device->moved;
+    while (*at && *at != request)
+        at = &(*at)->next_moved;
+    if (*at) *at = request->next_moved;
+    mo_lock_drop(sys, &rt->device->moving);
+}
+
+/* It is listed before the cores have it, so that its answer finds it there. */
+static int submit_moved(struct mo_serve_gpu *s, struct mo_request *r, int64_t arrival) {
+    moire_runtime *rt = s->tenant->runtime;
+    mo_lock_take(rt->env.sys, &rt->device->moving);
+    r->next_moved = rt->device->moved;
+    rt->device->moved = r;
+    mo_lock_drop(rt->env.sys, &rt->device->moving);
+    int code = mo_engine_submit(rt->engine, s->tenant->index, arrival, r, NULL, NULL);
+    if (code) mo_serve_gpu_settled(rt, r);
+    return code;
+}
+
+/* While the lock is held no listed query can be answered, so it is still there. */
+int mo_serve_gpu_cancel(moire_runtime *rt, moire_query query) {
+    struct mo_serve_device *d = rt->device;
+    int code = d ? mo_engine_cancel(d->engine, query & ~MO_GPU_QUERY) : MOIRE_ESTALE;
+    if (!d || code != MOIRE_ESTALE) return code;
+    mo_lock_take(rt->env.sys, &d->moving);
+    struct mo_request *r = d->moved;
+    while (r && r->known != query)
+        r = r->next_moved;
+    if (r) code = mo_engine_cancel_user(rt->engine, r);
+    mo_lock_drop(rt->env.sys, &d->moving);
+    return code;
+}
+
 /* A query that the GPU failed goes to the cores with its own arrival time; false: they do not take it. */
 static bool move(struct mo_serve_gpu *s, const struct mo_gpu_request *r, const struct mo_answer *a) {
     moire_tenant *t = s->tenant;
@@ -119,10 +157,11 @@ static bool move(struct mo_serve_gpu *s, const struct mo_gpu_request *r, const s
     const struct mo_graph *graph = t->plan->graph;
     to->callback = r->callback;
     to->user = r->user;
+    to->known = a->query | MO_GPU_QUERY;
     for (int i = 0; i < s->n_inputs; i++)
         memcpy(to->input[i], r->staging + s->offset[i],
                (size_t)mo_tensor_bytes(graph->tensors[graph->inputs[i]]));
-    if (mo_engine_submit(rt->engine, t->index, a->arrival, to, NULL, NULL)) {
+    if (submit_moved(s, to, a->arrival)) {
         mo_request_give(t, to);
         return false;
     }

@@ -5,7 +5,7 @@
  * the arena that the worker takes which starts it.  There are as many requests as queries were
  * open at once within the last seconds, bounded by the queue limit; in steady state nothing is allocated. */
 #include <string.h>
-#include "runtime/serve/runtime.h"
+#include "runtime/serve/gpu.h"
 
 static size_t align64(size_t n) {
     return (n + 63) / 64 * 64;
@@ -124,12 +124,13 @@ static void model_answer(void *model, const struct mo_answer *a) {
     struct mo_request *request = a->user;
     int n = t->plan->graph->n_outputs, code = a->code;
     moire_tensor *outputs = NULL;
+    if (request->known) mo_serve_gpu_settled(t->runtime, request);
     if (code == MOIRE_OK && a->instance >= 0) {
         outputs = &t->outputs[(size_t)a->instance * (size_t)n];
         for (int i = 0; i < n && code == MOIRE_OK; i++)
             code = mo_instance_output(t->instances[a->instance], i, &outputs[i]);
     }
-    moire_answer answer = {.query = a->query,
+    moire_answer answer = {.query = request->known ? request->known : a->query,
                            .code = code,
                            .message = reason(t, a),
                            .outputs = code == MOIRE_OK ? outputs : NULL,

@@ -35,6 +35,9 @@ struct mo_request {
     struct mo_arena *arena; /* activations, one of the runtime's; from its first block on */
     moire_callback callback;
     void *user;
+    /* of a query that a GPU failed and cores took over: the handle that its user has, and the next of them */
+    moire_query known; /* 0 = it is none */
+    struct mo_request *next_moved;
     char *input[]; /* n_inputs pointers into this allocation */
 };
 

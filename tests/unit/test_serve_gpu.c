@@ -13,6 +13,7 @@
 #include <string.h>
 #include <unistd.h>
 #include "models/zoo.h"
+#include "runtime/sched/engine_impl.h"
 #include "runtime/serve/gpu.h"
 #include "tests/unit/toy_gpu.h"
 
@@ -126,6 +127,7 @@ static moire_tenant *load(moire_runtime *rt, int device_only) {
 
 struct record {
     _Atomic int answers, code;
+    moire_query handle, answered; /* as submit said, as the answer did */
     float out[CLASSES];
     char message[160];
 };
@@ -134,6 +136,7 @@ static void note(void *user, const moire_answer *a) {
     struct record *r = user;
     if (a->code == MOIRE_OK) memcpy(r->out, a->outputs[0].data, sizeof r->out);
     snprintf(r->message, sizeof r->message, "%.150s", a->message);
+    r->answered = a->query;
     atomic_store(&r->code, a->code);
     atomic_fetch_add(&r->answers, 1);
 }
@@ -145,7 +148,7 @@ static void ask(moire_tenant *t, int seed, struct record *r) {
     moire_tensor in = {.dtype = MOIRE_F32, .rank = 4, .shape = {1, 1, SIDE, SIDE}, .data = pixels};
     in.bytes = sizeof pixels;
     moire_error err = {0};
-    int rc = moire_submit(t, &in, 1, 0, note, r, NULL, &err);
+    int rc = moire_submit(t, &in, 1, 0, note, r, &r->handle, &err);
     if (rc) print_message("%s\n", err.message);
     assert_int_equal(rc, MOIRE_OK);
 }
@@ -228,6 +231,42 @@ static void cores_take_over_what_the_gpu_fails(void **state) {
     }
 }
 
+/* Cores are held, so what the GPU fails waits there; its handle is still the one that its user has. */
+static void a_query_that_has_moved_can_be_cancelled(void **state) {
+    (void)state;
+    enum { MOVED = 10, MS = 1000000 };
+    static struct record r[MOVED];
+    memset(r, 0, sizeof r);
+    moire_runtime *rt = start();
+    moire_tenant *t = load(rt, 0);
+    struct toy_gpu toy = {&machine.ops, machine.system};
+    toy_gpu_fail(&toy, &(struct toy_gpu_faults){.work = 1, .code = MOIRE_EDEVICE});
+    mo_engine_take(rt->engine);
+    mo_sched_hold(rt->engine->sched);
+    mo_engine_drop(rt->engine);
+    for (int i = 0; i < MOVED; i++)
+        ask(t, i, &r[i]);
+    while (atomic_load(&t->gpu->moved) < MOVED)
+        rt->env.sys->sleep_until(NULL, mo_now(&rt->env) + MS);
+    for (int i = 0; i < MOVED; i += 2) {
+        assert_int_equal(moire_cancel(rt, r[i].handle), MOIRE_OK);
+        assert_int_equal(moire_cancel(rt, r[i].handle), MOIRE_ESTALE);
+    }
+    mo_engine_take(rt->engine);
+    mo_sched_unhold(rt->engine->sched, mo_now(&rt->env));
+    mo_engine_drop(rt->engine);
+    moire_drain(rt);
+    for (int i = 0; i < MOVED; i++) {
+        assert_int_equal(r[i].answers, 1);
+        assert_int_equal(r[i].code, i % 2 ? MOIRE_OK : MOIRE_ECANCELLED);
+        assert_true(r[i].answered == r[i].handle);
+        assert_int_equal(moire_cancel(rt, r[i].handle), MOIRE_ESTALE);
+    }
+    assert_null(rt->device->moved);
+    moire_runtime_destroy(rt, 1);
+    assert_int_equal(machine.open, 0);
+}
+
 static void without_cores_the_failure_is_the_answer(void **state) {
     (void)state;
     static struct record r[QUERIES];
@@ -302,6 +341,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(queries_run_in_batches_on_the_gpu),
         cmocka_unit_test(cores_take_over_what_the_gpu_fails),
+        cmocka_unit_test(a_query_that_has_moved_can_be_cancelled),
         cmocka_unit_test(without_cores_the_failure_is_the_answer),
         cmocka_unit_test(a_tenant_that_comes_later_is_served),
         cmocka_unit_test(a_destroyed_runtime_answers_all),
