@@ -92,8 +92,8 @@ static void dispatch(void *state, const struct mo_view *view, const struct mo_ev
 static void tensors(void *self, void *user, const void **inputs, void **outputs) {
     struct bed_query *q = user;
     (void)self;
-    inputs[0] = &q->x;
-    outputs[0] = &q->y;
+    inputs[0] = q->in;
+    outputs[0] = q->out;
 }
 
 static void answer(void *self, const struct mo_answer *a) {
@@ -128,7 +128,36 @@ static void make_profiles(struct bed *b, int stretch) {
     b->kinds[0] = b->share;
 }
 
-struct bed *bed_lay(const struct mo_policy *policy, bool whole, bool still, int stretch) {
+/* The toy in this process, or in a child, where tensors have to be in staging memory. */
+static void place_toy(struct bed *b, bool child) {
+    void *staging;
+    if (!child) {
+        toy_gpu_open(&b->toy, &b->env, BED_GPUS, BED_UNITS);
+        return;
+    }
+    child_case_begin(&b->child, "fake/libmoire-toy.so");
+    child_case_open(&b->child, &(struct mo_gpu_config){0});
+    b->toy = (struct toy_gpu){b->child.ops, b->child.system};
+    const size_t bytes = sizeof b->query / sizeof *b->query * 2 * sizeof(float);
+    assert_int_equal(b->toy.ops->staging_alloc(b->toy.system, bytes, &staging, NULL), MOIRE_OK);
+    b->staging = staging;
+}
+
+static void put_toy_away(struct bed *b) {
+    if (b->staging) {
+        b->toy.ops->staging_free(b->toy.system, b->staging);
+        child_case_end(&b->child);
+        return;
+    }
+    struct toy_gpu_counts counts = toy_gpu_counts(&b->toy);
+    toy_gpu_close(&b->toy);
+    assert_int_equal(counts.broken, 0);
+    assert_int_equal(counts.lets, 0);
+    assert_int_equal(counts.programs, 0);
+    assert_int_equal(counts.staging, 0);
+}
+
+static struct bed *lay(const struct mo_policy *policy, bool whole, bool still, int stretch, bool child) {
     struct bed *b = calloc(1, sizeof *b);
     b->env = mo_env_default();
     b->options = (struct bed_trouble){.whole = whole, .still = still};
@@ -146,8 +175,8 @@ struct bed *bed_lay(const struct mo_policy *policy, bool whole, bool still, int 
     mo_plan_sizes(&b->gpus.kinds[0], 1, 1);
     assert_int_equal(mo_gpus_finish(&b->gpus, NULL), MOIRE_OK);
     make_profiles(b, stretch);
-    toy_gpu_open(&b->toy, &b->env, BED_GPUS, BED_UNITS);
-    toy_gpu_stretch(&b->toy, stretch);
+    place_toy(b, child);
+    if (!child) toy_gpu_stretch(&b->toy, stretch);
     b->declared = 1000;
     for (int i = 0; i < BED_TENANTS; i++)
         b->qos_ns[i] = 1000 * MS;
@@ -166,8 +195,17 @@ struct bed *bed_lay(const struct mo_policy *policy, bool whole, bool still, int 
     return b;
 }
 
+struct bed *bed_lay(const struct mo_policy *policy, bool whole, bool still, int stretch) {
+    return lay(policy, whole, still, stretch, false);
+}
+
+struct bed *bed_lay_in_child(void) {
+    return lay(NULL, false, false, 1, true);
+}
+
 int bed_open(struct bed *b, int i, moire_error *err) {
     struct mo_gpu_program program[BED_RUNGS];
+    struct mo_gpu_port port[BED_RUNGS];
     struct mo_engine_gpu_tenant t = {.sched = {.qos_ns = b->qos_ns[i],
                                                .priority = b->priority[i],
                                                .queue = BED_QUERIES,
@@ -183,6 +221,8 @@ int bed_open(struct bed *b, int i, moire_error *err) {
                                      .output_bytes = sizeof(float)};
     for (int r = 0; r < BED_RUNGS; r++) {
         program[r] = toy_gpu_program(1 << r, BED_SEGMENTS);
+        port[r] = (struct mo_gpu_port){.name = "x", .bytes = (1 << r) * (int64_t)sizeof(float)};
+        program[r].inputs = program[r].outputs = &port[r];
         t.batch[r] = 1 << r;
         t.program[r] = &program[r];
     }
@@ -196,7 +236,9 @@ void bed_open_all(struct bed *b) {
 
 struct bed_query *bed_submit(struct bed *b, int i) {
     struct bed_query *q = &b->query[b->n++];
-    q->x = (float)(b->n % 97);
+    q->in = b->staging ? &b->staging[2 * (b->n - 1)] : &q->x;
+    q->out = b->staging ? q->in + 1 : &q->y;
+    *q->in = (float)(b->n % 97);
     q->tenant = i;
     if (mo_engine_submit(b->engine, b->tenant[i], 0, q, &q->handle, NULL)) {
         b->n--;
@@ -218,7 +260,7 @@ void bed_strike(struct bed *b) {
         const struct bed_query *q = &b->query[i];
         assert_int_equal(q->answers, 1);
         assert_int_equal(q->releases, 1);
-        if (q->code == MOIRE_OK) assert_true(q->y == toy_gpu_answer(q->x, BED_SEGMENTS));
+        if (q->code == MOIRE_OK) assert_true(*q->out == toy_gpu_answer(*q->in, BED_SEGMENTS));
     }
     for (int i = 0; i < BED_TENANTS; i++)
         if (b->tenant[i] >= 0) mo_engine_close(b->engine, b->tenant[i], MOIRE_EUNLOADED);
@@ -227,12 +269,7 @@ void bed_strike(struct bed *b) {
     assert_int_equal(stats.refused, 0);
     history_of_events(mo_engine_events(b->engine), BED_GPUS * BED_UNITS, b->accepted);
     mo_engine_destroy(b->engine);
-    struct toy_gpu_counts counts = toy_gpu_counts(&b->toy);
-    toy_gpu_close(&b->toy);
-    assert_int_equal(counts.broken, 0);
-    assert_int_equal(counts.lets, 0);
-    assert_int_equal(counts.programs, 0);
-    assert_int_equal(counts.staging, 0);
+    put_toy_away(b);
     mo_share_destroy(b->share);
     mo_profile_destroy(b->profile);
     free(b);

@@ -5,6 +5,7 @@
 #define ENGINE_BED_H
 #include <stdatomic.h>
 #include "runtime/sched/engine_gpu.h"
+#include "tests/unit/child_case.h"
 #include "tests/unit/toy_gpu.h"
 
 enum {
@@ -27,6 +28,7 @@ uint64_t bed_dice(struct bed_trouble *s, uint64_t n);
 
 struct bed_query {
     float x, y;
+    float *in, *out; /* x and y, or the like in staging memory */
     _Atomic int answers, releases;
     int code, tenant;
     int64_t arrival, start;
@@ -36,6 +38,8 @@ struct bed_query {
 struct bed {
     struct mo_env env;
     struct toy_gpu toy;
+    struct child_case child;
+    float *staging; /* not NULL: the toy is in a child process */
     struct mo_gpus gpus;
     struct bed_trouble options;
     struct mo_policy policy;
@@ -55,6 +59,8 @@ struct bed {
 /* policy NULL: the one that makes trouble. `stretch`: times that profiles say, of the toy's usual ones; the
  * toy takes as long. */
 struct bed *bed_lay(const struct mo_policy *policy, bool whole, bool still, int stretch);
+/* The one that makes trouble, on a toy in a child process. */
+struct bed *bed_lay_in_child(void);
 int bed_open(struct bed *b, int i, moire_error *err);
 void bed_open_all(struct bed *b);
 /* NULL: it was refused. */
