@@ -158,9 +158,11 @@ static void the_list_of_what_is_missing_is_true(void **state) {
     assert_non_null(f); /* tests run in the repository's root */
     page[fread(page, 1, sizeof page - 1, f)] = 0;
     fclose(f);
-    char *list = strstr(page, title), *end = list ? strstr(list + sizeof title, "\n## ") : NULL;
+    char *list = strstr(page, title);
+    assert_non_null(list);
+    char *end = strstr(list + sizeof title, "\n## ");
     assert_non_null(end);
-    *end = 0;
+    if (end) *end = 0;
     int missing = 0, named = 0;
     for (const char *p = list; (p = strchr(p, '`')); p = strchr(p + 1, '`') + 1)
         named++;

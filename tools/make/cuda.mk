@@ -17,7 +17,7 @@ FAKE_OBJS   := $(foreach f,$(FAKES),$(B)/tests/fake/$(FAKE_$(f)))
 
 all: $(B)/libmoire-cuda.so
 $(B)/libmoire-cuda.so: $(CUDA_OBJ) $(CUDA_BASE)
-	$(CC) -shared -Wl,-z,defs -Wl,-soname,libmoire-cuda.so $(LDFLAGS) -o $@ $^ -ldl -lpthread -lm
+	$(CC) -shared $(if $(SAN),,-Wl,-z,defs) -Wl,-soname,libmoire-cuda.so $(LDFLAGS) -o $@ $^ -ldl -lpthread -lm
 
 define fake_rule
 $(B)/tests/fake/$(FAKE_$(1)): $(patsubst %.c,$(B)/obj/%.o,$(wildcard tests/fake/cuda/$(1)/*.c))
