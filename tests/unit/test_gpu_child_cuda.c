@@ -56,7 +56,7 @@ static void lower(struct rig *r, const char *name) {
 
 static void put_there(struct rig *r) {
     moire_error err = {0};
-    void *at;
+    void *at = NULL;
     int code = r->ops->program_load(r->system, 0, r->program, 1, &r->loaded, &err);
     if (!code) code = r->ops->let_open(r->system, 0, 0, 2, 1, &r->let, &err);
     if (!code) code = r->ops->prepare(r->loaded, r->let, &err);
