@@ -137,6 +137,23 @@ static void note_needs(struct mo_bench_mix *mix) {
     }
 }
 
+static void note_splits(const struct mo_bench_gpu_side *side, struct mo_bench_mix *mix) {
+    for (int i = 0; i < mix->scenario.n_tenants; i++) {
+        struct mo_bench_application *app = mix->scenario.tenants[i].app;
+        if (app) memcpy(app->split_ns, side->split[i], sizeof app->split_ns);
+    }
+}
+
+/* A tenant's file, or those of an application's stages. */
+static int find_models(struct mo_bench_session *s, struct mo_bench_mix *mix, struct mo_bench_tenant *t,
+                       moire_error *err) {
+    int code = MOIRE_OK;
+    if (!t->app) return mo_bench_resolve(s, mix->region, t, err);
+    for (int i = 0; i < t->app->dag.n && !code; i++)
+        code = mo_bench_resolve(s, mix->region, &t->app->stage[i], err);
+    return code;
+}
+
 /* On GPUs targets and rates are those of `moire sim` on the same machine file: by its profiles. */
 static int aim_on_gpus(struct mo_bench_session *s, struct mo_bench_mix *mix, moire_error *err) {
     struct mo_bench_machine machine;
@@ -147,6 +164,7 @@ static int aim_on_gpus(struct mo_bench_session *s, struct mo_bench_mix *mix, moi
     if (!code) {
         machine.sim.n_cores = 0; /* cores are not a kind of GPU here */
         code = mo_bench_gpu_side_open(s->env, &machine, mix, side, err);
+        if (!code) note_splits(side, mix);
         mo_bench_gpu_side_close(side);
         const char *folder = machine.gpus[0].profiles;
         s->gpu_profiles = mo_region_string(mix->region, folder, strlen(folder));
@@ -165,10 +183,10 @@ int mo_bench_calibrate(struct mo_bench_session *session, const struct mo_bench_s
     if (code) return code;
     out->region = mo_region_create(session->env);
     if (!out->region) code = mo_fail(err, MOIRE_ENOMEM, "out of memory");
-    if (!code) code = mo_bench_no_applications(&out->scenario, err);
+    if (!code && !session->gpus) code = mo_bench_no_applications(&out->scenario, err);
     if (!code && session->gpus) code = aim_on_gpus(session, out, err);
     for (int i = 0; !code && i < out->scenario.n_tenants; i++)
-        code = mo_bench_resolve(session, out->region, &out->scenario.tenants[i], err);
+        code = find_models(session, out, &out->scenario.tenants[i], err);
     if (!code && !session->gpus && options->calibration)
         code = mo_bench_reuse(session->env, options->calibration, out, err);
     else if (!code && !session->gpus)

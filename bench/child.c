@@ -75,16 +75,35 @@ static json_t *shapes_json(const struct mo_bench_tenant *t) {
     return shapes;
 }
 
+/* As a scenario has them, and how the target is divided. */
+static void add_stages(json_t *tenant, const struct mo_bench_application *app) {
+    json_t *stages = json_array(), *split = json_array();
+    for (int i = 0; i < app->dag.n; i++) {
+        const struct mo_dag_stage *s = &app->dag.stage[i];
+        json_t *after = json_array();
+        for (int k = 0; k < s->n_after; k++)
+            json_array_append_new(after, json_string(app->dag.stage[s->after[k]].name));
+        json_array_append_new(stages, json_pack("{s:s, s:s, s:i, s:o, s:o}", "name", s->name, "model",
+                                                app->stage[i].model, "count", s->count, "after", after,
+                                                "shapes", shapes_json(&app->stage[i])));
+    }
+    for (int i = 0; i < app->dag.n_levels; i++)
+        json_array_append_new(split, json_integer((json_int_t)app->split_ns[i]));
+    json_object_set_new(tenant, "stages", stages);
+    json_object_set_new(tenant, "split_ns", split);
+}
+
 static int write_job(struct mo_bench_session *s, const char *path, const struct mo_bench_system *system,
                      const struct mo_bench_tenant *tenants, const int64_t *qos_ns, int n, int threads,
                      bool generic, bool trace, moire_error *err) {
     json_t *list = json_array();
     for (int i = 0; i < n; i++) {
         const struct mo_bench_tenant *t = &tenants[i];
-        json_array_append_new(list, json_pack("{s:s, s:s, s:I, s:i, s:i, s:b, s:o}", "name", t->name, "model",
-                                              t->model, "qos_ns", (json_int_t)qos_ns[i], "class", (int)t->cls,
-                                              "priority", t->priority, "shed_late", (int)t->shed_late,
-                                              "shapes", shapes_json(t)));
+        json_t *tenant = json_pack("{s:s, s:s*, s:I, s:i, s:i, s:b, s:o}", "name", t->name, "model", t->model,
+                                   "qos_ns", (json_int_t)qos_ns[i], "class", (int)t->cls, "priority",
+                                   t->priority, "shed_late", (int)t->shed_late, "shapes", shapes_json(t));
+        if (t->app) add_stages(tenant, t->app);
+        json_array_append_new(list, tenant);
     }
     json_t *job =
         json_pack("{s:s, s:i, s:b, s:b, s:b, s:o}", "arrangement", system->arrangement, "threads", threads,

@@ -47,7 +47,7 @@ static int add_application(const struct mo_env *env, struct mo_bench_plan_view *
     int64_t split[MO_DAG_STAGES];
     int first = p->view.n_tenants, code = MOIRE_OK;
     for (int i = 0; !code && i < dag->n; i++) {
-        code = add(env, p, of, dag->stage[i].name, t->app->model[i], err);
+        code = add(env, p, of, dag->stage[i].name, t->app->stage[i].model, err);
         if (!code) profiles[i] = profiles_of(p, first + i);
     }
     if (code) return code;

@@ -15,13 +15,29 @@ struct job_tenant_raw {
     const char *name, *model;
     int64_t qos_ns, priority, cls;
     bool shed_late;
-    json_t *shapes;
+    json_t *shapes, *stages, *split;
 };
+
+/* Stages as in a scenario; "split_ns" has one whole number from 1 on for each level. */
+static int read_application(const struct mo_json_file *f, const char *where, const struct job_tenant_raw *raw,
+                            struct mo_bench_tenant *t, moire_error *err) {
+    int code = mo_bench_read_stages(f, where, raw->stages, t, err);
+    struct mo_bench_application *app = t->app;
+    if (code || !app) return code;
+    if ((int)json_array_size(raw->split) != app->dag.n_levels)
+        return mo_json_fail(f, where, err, "\"split_ns\" needs %d parts of the target", app->dag.n_levels);
+    for (int i = 0; i < app->dag.n_levels; i++)
+        if ((app->split_ns[i] = json_integer_value(json_array_get(raw->split, (size_t)i))) < 1)
+            return mo_json_fail(f, where, err, "\"split_ns\" has a part that is no time");
+    return MOIRE_OK;
+}
 
 static int read_job_tenant(struct mo_bench_job *job, int i, const json_t *object, moire_error *err) {
     const struct mo_json_field fields[] = {
         {"name", MO_JSON_STRING, true, offsetof(struct job_tenant_raw, name), 0, 0},
-        {"model", MO_JSON_STRING, true, offsetof(struct job_tenant_raw, model), 0, 0},
+        {"model", MO_JSON_STRING, false, offsetof(struct job_tenant_raw, model), 0, 0},
+        {"stages", MO_JSON_ARRAY, false, offsetof(struct job_tenant_raw, stages), 0, 0},
+        {"split_ns", MO_JSON_ARRAY, false, offsetof(struct job_tenant_raw, split), 0, 0},
         {"qos_ns", MO_JSON_INT, true, offsetof(struct job_tenant_raw, qos_ns), 0, 1e18},
         {"class", MO_JSON_INT, false, offsetof(struct job_tenant_raw, cls), 0, 1},
         {"priority", MO_JSON_INT, false, offsetof(struct job_tenant_raw, priority), -1000, 1000},
@@ -40,6 +56,9 @@ static int read_job_tenant(struct mo_bench_job *job, int i, const json_t *object
                                   .priority = (int)raw.priority,
                                   .cls = (enum moire_class)raw.cls};
     job->qos_ns[i] = raw.qos_ns;
+    if ((raw.model != NULL) == (raw.stages != NULL))
+        return mo_json_fail(&job->file, where, err, "needs exactly one of \"model\" and \"stages\"");
+    if (raw.stages && (code = read_application(&job->file, where, &raw, t, err))) return code;
     snprintf(where, sizeof where, "tenants[%d].shapes", i);
     return raw.shapes ? mo_bench_read_shapes(&job->file, where, raw.shapes, t, err) : MOIRE_OK;
 }

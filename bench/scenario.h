@@ -23,15 +23,18 @@ struct mo_bench_curve {
     double *at_s, *rate; /* queries/s */
 };
 
+struct mo_bench_tenant;
+
 struct mo_bench_application {
-    struct mo_dag dag; /* finished */
-    const char *model[MO_DAG_STAGES];
+    struct mo_dag dag;               /* finished */
+    struct mo_bench_tenant *stage;   /* dag.n of them: name, model and shapes of each */
+    int64_t split_ns[MO_DAG_STAGES]; /* the target by level; 0 until it is divided */
 };
 
 struct mo_bench_tenant {
     const char *name;  /* shown in reports */
     const char *model; /* zoo name or file; NULL for an application */
-    const struct mo_bench_application *app;
+    struct mo_bench_application *app;
     double weight;               /* relative arrival frequency; 0 = 1 / QoS */
     double rate;                 /* queries/s at load 1, of a curve the largest; 0 = by weight */
     struct mo_bench_curve curve; /* n 0 = constant */
@@ -56,7 +59,7 @@ int mo_bench_scenario_load(const struct mo_env *env, const char *path, struct mo
                            moire_error *err);
 int mo_bench_scenario_parse(const struct mo_env *env, const char *path, const char *text, size_t n,
                             struct mo_bench_scenario *out, moire_error *err);
-/* MOIRE_EINVAL for a scenario with applications: only GPUs, simulated, know how to run them. */
+/* MOIRE_EINVAL for a scenario with applications: their target is divided by profiles of GPUs. */
 int mo_bench_no_applications(const struct mo_bench_scenario *scenario, moire_error *err);
 /* Reads {"input": [dims], ...} into t->shapes. */
 int mo_bench_read_shapes(const struct mo_json_file *file, const char *where, const json_t *object,

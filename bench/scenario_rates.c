@@ -48,7 +48,7 @@ int mo_bench_read_rate(const struct mo_json_file *f, const char *where, const js
 struct stage_raw {
     const char *name, *model;
     int64_t count;
-    json_t *after;
+    json_t *after, *shapes;
 };
 
 static int read_stage(const struct mo_json_file *f, const char *where, const json_t *object,
@@ -58,18 +58,21 @@ static int read_stage(const struct mo_json_file *f, const char *where, const jso
         {"model", MO_JSON_STRING, true, offsetof(struct stage_raw, model), 0, 0},
         {"count", MO_JSON_INT, false, offsetof(struct stage_raw, count), 1, 1000},
         {"after", MO_JSON_ARRAY, false, offsetof(struct stage_raw, after), 0, 0},
+        {"shapes", MO_JSON_OBJECT, false, offsetof(struct stage_raw, shapes), 0, 0},
     };
     struct stage_raw raw = {.count = 1};
     int code = mo_json_fields(f, where, object, fields, COUNT(fields), &raw, err);
     if (code) return code;
     app->dag.stage[i] =
         (struct mo_dag_stage){.name = raw.name ? raw.name : raw.model, .count = (int)raw.count};
-    app->model[i] = raw.model;
+    app->stage[i] = (struct mo_bench_tenant){.name = app->dag.stage[i].name, .model = raw.model};
     *after = raw.after;
     for (int k = 0; k < i; k++)
         if (!strcmp(app->dag.stage[k].name, app->dag.stage[i].name))
             return mo_json_fail(f, where, err, "a second stage of that name; give it its own \"name\"");
-    return MOIRE_OK;
+    char path[600];
+    snprintf(path, sizeof path, "%.500s.shapes", where);
+    return raw.shapes ? mo_bench_read_shapes(f, path, raw.shapes, &app->stage[i], err) : MOIRE_OK;
 }
 
 static int find_stage(const struct mo_dag *dag, const char *name) {
@@ -103,6 +106,8 @@ int mo_bench_read_stages(const struct mo_json_file *f, const char *where, const 
     struct mo_bench_application *app = mo_region_alloc(f->region, sizeof *app);
     if (!app) return mo_fail(err, MOIRE_ENOMEM, "%s: out of memory", f->path);
     *app = (struct mo_bench_application){.dag = {.name = out->name, .n = n}};
+    app->stage = mo_region_alloc(f->region, (size_t)n * sizeof *app->stage);
+    if (!app->stage) return mo_fail(err, MOIRE_ENOMEM, "%s: out of memory", f->path);
     for (int i = 0; i < n && !code; i++) {
         snprintf(path, sizeof path, "%s.stages[%d]", where, i);
         code = read_stage(f, path, json_array_get(stages, (size_t)i), app, i, &after[i], err);
@@ -122,7 +127,8 @@ int mo_bench_no_applications(const struct mo_bench_scenario *s, moire_error *err
     for (int i = 0; i < s->n_tenants; i++)
         if (s->tenants[i].app)
             return mo_fail(err, MOIRE_EINVAL,
-                           "%s: '%s' is an application: `moire sim` runs those, on machines with GPUs",
+                           "%s: '%s' is an application: those run on GPUs (`moire sim` on a machine that has "
+                           "some, `moire bench serve --device`)",
                            s->name, s->tenants[i].name);
     return MOIRE_OK;
 }

@@ -214,7 +214,9 @@ static int run_peers(struct mo_bench_session *s, const struct mo_bench_serve_opt
                      const struct mo_bench_mix *mix, json_t *results, json_t *left_out, moire_error *err) {
     int code = MOIRE_OK;
     for (int i = 0; !code && i < o->n_peers; i++) {
-        const char *why = mo_bench_missing(s, o->peers[i]->family);
+        const char *why = mo_bench_no_applications(&mix->scenario, NULL)
+                              ? "knows no applications"
+                              : mo_bench_missing(s, o->peers[i]->family);
         if (!why && (code = run_system(s, o, mix, o->peers[i], results, err)) && code != MOIRE_EINTERRUPTED) {
             why = err->message; /* a peer's failure is a finding, not ours */
             code = MOIRE_OK;

@@ -85,7 +85,8 @@ static int add_stages(struct mo_bench_gpu_side *side, const struct mo_bench_mach
     int code = MOIRE_OK, first = side->n;
     for (int i = 0; i < app->dag.n && !code; i++)
         code = add(side, machine,
-                   (struct mo_bench_gpu_tenant){.model = app->model[i], .source = source, .stage = i}, err);
+                   (struct mo_bench_gpu_tenant){.model = app->stage[i].model, .source = source, .stage = i},
+                   err);
     for (int i = 0; i < app->dag.n && !code; i++)
         profile[i] = (const struct mo_share_profile *const *)side->tenant[first + i].share;
     int64_t *split = side->split[source];

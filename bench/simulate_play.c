@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * simulate_play.c - one schedule on the simulated engine; see simulate.h. */
+#include "bench/flow.h"
 #include "bench/simulate.h"
-#include "bench/simulate_flow.h"
 
 #include <string.h>
 
@@ -12,6 +12,8 @@ struct run {
     const struct mo_bench_simulation *simulation;
     const struct mo_bench_schedule *schedule;
     struct mo_bench_record *records;
+    struct mo_sim *sim;
+    struct mo_bench_flow_app apps[MO_BENCH_MAX_TENANTS];
     struct mo_bench_flow *flow; /* of applications; NULL = there are none */
     int misses, first_open;
 };
@@ -39,7 +41,7 @@ static void answer(void *ctx, int tenant, const struct mo_answer *a) {
     struct run *run = ctx;
     const struct mo_bench_gpu_side *side = run->simulation->side;
     if (side && side->tenant[tenant].stage >= 0) {
-        mo_bench_flow_answer(run->flow, tenant, a);
+        mo_bench_flow_answer(run->flow, a->user, a->code, a->start, a->end);
         return;
     }
     int index = (int)((struct mo_bench_record *)a->user - run->records);
@@ -61,11 +63,20 @@ static int missed(struct run *run, int issued, int64_t now_ns) {
     return n;
 }
 
-/* Lets the clock come to `to`; stages of applications begin when they become ready. */
+static int submit_stage(void *ctx, int tenant, int64_t deadline, struct mo_bench_flow_part *part) {
+    return mo_sim_submit_by(((struct run *)ctx)->sim, tenant, deadline, part, NULL, NULL);
+}
+
+static int64_t sim_clock(void *ctx) {
+    return mo_sim_now(((struct run *)ctx)->sim);
+}
+
+/* Lets the clock come to `to`; stages of applications begin when they become ready, after the simulator's
+ * answers, which must not call it back. */
 static void advance(struct run *run, struct mo_sim *sim, int64_t to) {
     for (int64_t next; run->flow && (next = mo_sim_next(sim)) <= to && next != MO_NEVER;) {
         mo_sim_advance(sim, next);
-        mo_bench_flow_go_on(run->flow, sim);
+        mo_bench_flow_go_on(run->flow);
     }
     mo_sim_advance(sim, to);
 }
@@ -75,7 +86,7 @@ static void issue(struct run *run, struct mo_sim *sim, int i, int64_t late) {
     const struct mo_bench_gpu_side *side = run->simulation->side;
     run->records[i].issue_ns = a->at_ns + late;
     if (run->simulation->mix.scenario.tenants[a->tenant].app) {
-        mo_bench_flow_begin(run->flow, sim, a->tenant, i);
+        mo_bench_flow_begin(run->flow, a->tenant, i, a->at_ns + START_NS);
         return;
     }
     int tenant = side ? side->first[a->tenant] : a->tenant;
@@ -156,6 +167,29 @@ static int applications(const struct run *run) {
     return n;
 }
 
+/* run->flow stays NULL where there are none. */
+static int make_flow(struct run *run, moire_error *err) {
+    const struct mo_bench_simulation *m = run->simulation;
+    int n = applications(run);
+    if (!n) return MOIRE_OK;
+    for (int i = 0; i < m->mix.scenario.n_tenants; i++) {
+        const struct mo_bench_application *app = m->mix.scenario.tenants[i].app;
+        if (app)
+            run->apps[i] = (struct mo_bench_flow_app){.dag = &app->dag,
+                                                      .split = m->side->split[i],
+                                                      .target_ns = m->mix.qos_ns[i],
+                                                      .first = m->side->first[i]};
+    }
+    run->flow = mo_bench_flow_create(&(struct mo_bench_flow_config){.env = m->env,
+                                                                    .apps = run->apps,
+                                                                    .n = n,
+                                                                    .now = sim_clock,
+                                                                    .submit = submit_stage,
+                                                                    .done = application_done,
+                                                                    .ctx = run});
+    return run->flow ? MOIRE_OK : mo_fail(err, MOIRE_ENOMEM, "out of memory");
+}
+
 static int64_t real_clock(void *ctx) {
     return mo_now(((const struct run *)ctx)->simulation->env);
 }
@@ -185,10 +219,8 @@ int mo_bench_simulate_play(const struct mo_bench_simulation *m, const struct mo_
         records[i] = (struct mo_bench_record){-1, -1, -1, MOIRE_OK};
     *cut_ns = INT64_MAX;
     code = open_tenants(m, sim, schedule->load, err);
-    if (!code && applications(&run))
-        run.flow = mo_bench_flow_create(m->env, m->side, &m->mix.scenario, applications(&run),
-                                        application_done, &run);
-    if (!code && applications(&run) && !run.flow) code = mo_fail(err, MOIRE_ENOMEM, "out of memory");
+    run.sim = sim;
+    if (!code) code = make_flow(&run, err);
     if (!code) drive(&run, sim, give_up, cut_ns);
     if (!code && mo_sim_broken(sim))
         code = mo_fail(err, MOIRE_EFAILED, "policy '%s': %lld blocks that no machine could run", policy->name,

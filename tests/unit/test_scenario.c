@@ -68,7 +68,7 @@ static void reads_rates_and_applications(void **state) {
     assert_int_equal(app->dag.level[0], 1);
     assert_int_equal(app->dag.stage[0].count, 2);
     assert_int_equal(app->dag.stage[0].after[0], 1);
-    assert_string_equal(app->model[1], "ssd");
+    assert_string_equal(app->stage[1].model, "ssd");
     mo_bench_scenario_close(&s);
 }
 

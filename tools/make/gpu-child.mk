@@ -16,3 +16,4 @@ $(CHILD_FAKES):
 CHILD_TESTS := $(filter $(B)/tests/test_gpu_child% $(B)/tests/test_engine_gpu,$(TESTS))
 $(CHILD_TESTS): | $(B)/moire-gpu-child $(B)/libmoire-cuda.so $(CHILD_FAKES) $(FAKE_OBJS)
 $(B)/tests/test_gpu_child_cuda: $(CUDA_OBJ) $(B)/obj/tests/cuda/gpu_host.o $(GPU_CASES)
+$(B)/tests/test_flow: | $(B)/tests/fake/libmoire-toy.so
