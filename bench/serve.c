@@ -84,9 +84,10 @@ static int run_seed(struct run *r, struct mo_bench_found *found, moire_error *er
 
 struct mo_bench_found mo_bench_no_guess(const struct mo_bench_serve_options *options) {
     struct mo_bench_found found;
+    double begin = options->expected > 0 ? options->expected - options->step : 0.5;
     for (int c = 0; c < MO_BENCH_CRITERIA; c++) {
         found.max_load[c] = -1;
-        found.guess[c] = (int)(0.5 / options->step);
+        found.guess[c] = (int)(begin / options->step + 1e-9);
     }
     return found;
 }

@@ -19,6 +19,7 @@ struct mo_bench_serve_options {
     int n_loads;
     double find_max; /* share within QoS that must hold; 0 = no search */
     double step, max_load;
+    double expected; /* load at which that search begins; 0 = 0.5 */
     double seconds, warmup;
     struct mo_process process; /* of the arrivals */
     uint64_t seeds[MO_BENCH_MAX_SEEDS];

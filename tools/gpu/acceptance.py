@@ -23,22 +23,23 @@ import steps_serve
 # name, seconds, what it needs of earlier steps ("gpu": devices found one)
 STEPS = [
     ("devices", 10, steps_device.devices, False),
-    ("zoo", 30, steps_device.zoo, True),
-    ("outputs", 75, steps_device.outputs, True),
+    ("zoo", 25, steps_device.zoo, True),
+    ("outputs", 70, steps_device.outputs, True),
     ("profile", 75, steps_profile.profile, True),
     ("interference", 25, steps_profile.interference, True),
     ("whole", 40, steps_profile.whole, True),
-    ("torch", 70, steps_profile.torch, True),
+    ("torch", 60, steps_profile.torch, True),
     ("resize", 25, steps_serve.resize, True),
-    ("isolation", 40, steps_device.isolation, True),
-    ("serve", 140, steps_serve.serve, True),
+    ("process", 15, steps_device.process, True),
+    ("isolation", 55, steps_device.isolation, True),
+    ("serve", 130, steps_serve.serve, True),
 ]
 SERVED = ["lenet", "googlenet", "resnet50", "ssd-mobilenet", "vgg16"]
 SCENARIOS = ["gpulet-equal", "gpulet-long-only", "gpulet-short-skew", "game", "traffic"]
 # what --quick makes small
 SIZES = {"batches": ("1,8,32", "1,2"), "max_batch": (32, 2), "seconds": (1.0, 0.5), "warmup": (0.3, 0.2), "resize_seconds": (15, 2),
-         "isolation_seconds": (4.0, 2.0), "workers": (4, 2), "parts": ("0.6,0.8,1.0,1.2", "0.5,1.0"), "resize_load": (0.3, 0.02),
-         "max_load": (40.0, 1.5), "precisions": ("fp32,fp16", "fp32,fp16"), "policies": ("sbp,sbp-half,gpulet-int,moire-gpu",) * 2}
+         "isolation_seconds": (2.5, 1.5), "workers": (4, 2), "parts": ("0.6,0.8,1.0,1.2", "0.5,1.0"), "resize_load": (0.3, 0.02),
+         "max_load": (40.0, 20.0), "precisions": ("fp32,fp16", "fp32,fp16"), "policies": ("moire-gpu,sbp,gpulet-int,sbp-half",) * 2}
 
 
 def words(text):

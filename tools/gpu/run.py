@@ -169,7 +169,7 @@ class Run:
             except Exception as e:  # a step that fails is a row, and the next one begins
                 self.miss(name, f"failed: {type(e).__name__}: {e}")
         step = self.state["steps"][name]
-        step.update(done=not self.cut, planned_s=planned, took_s=round(time.monotonic() - now, 1))
+        step.update(done=not self.cut, planned_s=round(planned, 1), took_s=round(time.monotonic() - now, 1))
         self.write()
 
     def rows(self):

@@ -5,7 +5,10 @@ import time
 
 import run as runs
 
-ISOLATION = {"illegal": "illegal access", "trap": "failed launch", "hang": "hang", "memory": "device memory exhausted"}
+FAULTS = {"illegal": "illegal access", "trap": "failed launch", "hang": "hang", "memory": "device memory exhausted",
+          "lost": "the GPU's process killed"}
+# which process has the plugin, and what can happen to it
+PROCESSES = {"in": ["illegal", "trap", "hang", "memory"], "child": ["illegal", "trap", "hang", "memory", "lost"]}
 
 
 def devices(run):
@@ -81,24 +84,48 @@ def outputs(run):
 
 
 def isolation(run):
-    """Real faults in one tenant's kernels while two others are served, each in a process of its own."""
+    """Real faults in one tenant's kernels while two others are served, in this process and in one of the plugin's own."""
     program, plugin = run.beside("gpu-isolation"), run.beside("libmoire-fault.so")
     if not program or not plugin:
         return run.miss("isolation", "gpu-isolation or libmoire-fault.so is not there: `make gpu-acceptance`")
     scratch = run.path("scratch")
     os.makedirs(scratch, exist_ok=True)
-    for fault, words in ISOLATION.items():
-        text = run.command([program, "--device", f"cuda:{os.path.abspath(plugin)}", "--case", fault, "--models", scratch,
-                            "--seconds", str(run.args.isolation_seconds)], limit=60, what=words)
-        r = runs.load((text or "").strip().splitlines()[-1]) if (text or "").strip() else None
-        run.data.setdefault("isolation", {})[fault] = r
-        if not r or r.get("hung"):
-            run.row(words, "not all queries were answered: " + json.dumps(r), "nothing hangs", False)
+    common = [program, "--device", f"cuda:{os.path.abspath(plugin)}", "--models", scratch, "--seconds", str(run.args.isolation_seconds)]
+    for process, faults in PROCESSES.items():
+        for fault in faults:
+            what = f"{FAULTS[fault]}, {'this' if process == 'in' else 'own'} process"
+            text = run.command([*common, "--process", process, "--case", fault], limit=60, what=what)
+            lines = (text or "").strip().splitlines()
+            faulted(run, what, fault, process, runs.load(lines[-1]) if lines else None)
+
+
+def faulted(run, what, fault, process, r):
+    run.data.setdefault("isolation", {})[f"{fault}, {process}"] = r
+    if not r or r.get("hung"):
+        return run.row(what, "not all queries were answered: " + json.dumps(r), "nothing hangs", False)
+    t = {c["tenant"]: c for c in r["tenants"]}
+    accepted, answered, wrong = (sum(c[k] for c in t.values()) for k in ("accepted", "answered", "wrong"))
+    back = f", the GPU back after {t['gpu']['back_ms']:.0f} ms" if t["gpu"]["ok_again"] else ""
+    run.row(what, f"{answered} of {accepted} answered, {wrong} wrong; on the GPU alone {t['gpu']['failed']} failed{back}; with cores "
+            f"{t['both']['failed']} failed, {t['both']['ok_after']} right afterwards; slowest "
+            f"{max(c['slowest_ms'] for c in t.values()):.0f} ms; {r['load_message'] or t['fault']['message'] or t['gpu']['message']}",
+            "nothing hangs, nothing is lost", bool(r["held"]))
+
+
+def process(run):
+    """Single queries with the plugin in this process, and in one of its own: what the queues between them cost."""
+    seen = {}
+    for where in PROCESSES:
+        text = run.moire("check-device", *run.args.models[:2], "--device", run.args.device, "--device-process", where, "--json",
+                         *run.models_flag(), what=f"{where} process")
+        seen[where] = {r["model"]: r for r in runs.load(text) or []}
+    run.data["process"] = seen
+    for model in run.args.models[:2]:
+        rows = [seen[where].get(model) for where in PROCESSES]
+        failed = [r["failed"] for r in rows if r and r.get("failed")]
+        if failed or not all(rows):
+            run.miss(f"{model}, both processes", failed[0] if failed else "not measured")
             continue
-        t = {c["tenant"]: c for c in r["tenants"]}
-        sum_of = {k: sum(c[k] for c in t.values()) for k in ("accepted", "answered", "wrong")}
-        run.row(f"{words}, {r['process']} process",
-                f"{sum_of['answered']} of {sum_of['accepted']} answered, {sum_of['wrong']} wrong; on the GPU alone "
-                f"{t['gpu']['failed']} failed; with cores {t['both']['failed']} failed, {t['both']['ok_after']} right afterwards; "
-                f"slowest {max(c['slowest_ms'] for c in t.values()):.0f} ms; "
-                f"{r['load_message'] or t['fault']['message']}", "nothing hangs, nothing is lost", bool(r["held"]))
+        inside, child = rows
+        run.row(f"{model}, a query alone", f"{inside['latency_ms']:.3f} ms in this process, {child['latency_ms']:.3f} ms in its own; "
+                f"error {child['error']:.1e}", f"same answers, <= {child['limit']:.0e}", bool(inside["agrees"] and child["agrees"]))

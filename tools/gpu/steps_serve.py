@@ -5,6 +5,8 @@ import os
 import run as runs
 import steps_profile
 
+MOST_S = 120  # of one process on the GPU, its start and the kernels it compiles included
+
 
 def highest(document):
     """{policy: highest multiple of the rates at which every tenant's goal held}; "none" is 0."""
@@ -15,11 +17,18 @@ def models_of(scenario):
     return [s["model"] for t in scenario["tenants"] for s in t.get("stages", [t])]
 
 
-def grid(run, simulated):
-    """Step and end of the search: a twentieth of what the simulator promises, up to half as much again."""
-    best = max([v for v in simulated.values() if v] or [run.args.max_load / 1.5])
-    step = max(0.05, round(best / 20, 2))
-    return ["--step", f"{step:g}", "--max-load", f"{step * 30:g}"]
+def at_least(document, policy):
+    """Highest load that held in what a search had measured when it was cut short; None when none did."""
+    rows = [x for r in (document or {}).get("results", []) if r.get("policy") == policy for x in r.get("loads", [])]
+    return max([x["load"] for x in rows if x["worst_tenant"] >= 0.99], default=None)
+
+
+def grid(run, promised):
+    """Of the search: steps of a twentieth of what the simulator promises, begun there; coarse where it promises nothing."""
+    if not promised:
+        return ["--step", f"{max(0.005, run.args.max_load / 60):g}", "--max-load", f"{run.args.max_load:g}"]
+    step = max(0.01, round(promised / 20, 3))
+    return ["--step", f"{step:g}", "--max-load", f"{60 * step:g}", "--expect", f"{promised:g}"]
 
 
 def times(run):
@@ -27,7 +36,10 @@ def times(run):
 
 
 def serve(run):
-    """The highest rates within the targets: 99 % of every tenant's queries in time."""
+    """The highest rates within the targets: 99 % of every tenant's queries in time.
+
+    A process on the GPU may load for as long as it serves, so what a run does not come to is left for the next one: every
+    number is kept as soon as it is there.  The first policy goes through all scenarios before the second one begins."""
     machine = steps_profile.machine_file(run)
     work = []
     for name in run.args.scenarios:
@@ -37,44 +49,80 @@ def serve(run):
         unknown = [m for m in models_of(scenario) if not os.path.exists(run.path("profiles", m + ".csv"))]
         if unknown:
             run.miss(name, f"left out: no profile of {', '.join(unknown)}")
-        else:
-            work.append((name, path, scenario))
-    for i, (name, path, scenario) in enumerate(work):
-        one_scenario(run, name, path, scenario, machine, run.left() / (len(work) - i))
-
-
-def one_scenario(run, name, path, scenario, machine, seconds):
-    policies = run.args.policies
-    coarse = ["--step", "0.25", "--max-load", str(run.args.max_load)]
-    sim = highest(runs.load(run.moire("sim", path, "--machine", machine, "--policy", ",".join(policies), *times(run), *coarse,
-                                      limit=20, what=f"simulated {name}")))
-    live, each = {}, seconds / (len(policies) + 1)
-    for policy in policies:  # one command a policy: what is late costs only itself
-        text = run.moire("bench", "serve", path, "--gpus", machine, "--device", run.args.device, "--policy", policy, *times(run),
-                         *grid(run, {policy: sim.get(policy)}), "--quiet", "--report", run.path(f"{name}-{policy}.html"),
-                         *run.models_flag(), limit=each, what=f"{name}, {policy}")
-        found = highest(runs.load(text)).get(policy)
-        live[policy] = found
-        if found is None or found < 0:
-            run.miss(f"{name}, {policy}", "not measured")
             continue
-        promised = sim.get(policy) or 0
-        error = found / promised - 1 if promised else float("inf")
-        run.row(f"{name}, {policy}", f"x {found:.2f} live, x {promised:.2f} simulated: {100 * error:+.0f} %", "within 10 %",
-                abs(error) <= 0.1)
-    if "stages" not in scenario["tenants"][0]:
-        live["processes"] = processes(run, name, scenario, machine, live, each)
-    run.data.setdefault("serve", {})[name] = {"simulated": sim, "live": live}
-    ours, sliced = live.get("moire-gpu"), live.get("processes")
-    if ours and sliced is not None:
-        run.row(f"{name}, moire-gpu against one process a model", f"x {ours:.2f} against x {sliced:.2f}", "more", ours > sliced)
+        known = run.data.setdefault("serve", {}).setdefault(name, {"simulated": {}, "live": {}})
+        simulate(run, name, path, machine, known)
+        if "stages" not in scenario["tenants"][0]:
+            work.append((name, path, scenario, known))
+            continue
+        run.row(f"{name}, simulated only", ", ".join(f"{p} x {x or 0:.2f}" for p, x in known["simulated"].items()))
+    for policy in run.args.policies:
+        for name, path, _, known in work:
+            live(run, name, path, machine, policy, known)
+    for name, _, scenario, known in work:
+        processes(run, name, scenario, machine, known)
+        ours, sliced = known["live"].get("moire-gpu"), known.get("processes", {}).get("held")
+        if ours is not None and sliced is not None:
+            run.row(f"{name}, moire-gpu against one process a model", f"x {ours:.2f} against x {sliced:.2f}", "more", ours > sliced)
 
 
-def processes(run, name, scenario, machine, live, seconds):
+def simulate(run, name, path, machine, known):
+    """What the simulator promises each policy, on the grid on which it is measured."""
+    for policy in run.args.policies:
+        if policy in known["simulated"]:
+            continue
+        promised, before = None, None
+        for _ in range(3):  # coarse, fine, and once more where the grid's end was reached
+            before = promised
+            text = run.moire("sim", path, "--machine", machine, "--policy", policy, *times(run), *grid(run, promised), limit=20,
+                             what=f"{name}, {policy}, simulated")
+            promised = highest(runs.load(text)).get(policy)
+            if not promised or promised < 0 or (before and promised < 2.9 * before):
+                break
+        if promised is not None:
+            known["simulated"][policy] = max(0, promised)
+
+
+def live(run, name, path, machine, policy, known):
+    what, promised = f"{name}, {policy}", known["simulated"].get(policy)
+    if policy not in known["live"]:
+        text = run.moire("bench", "serve", path, "--gpus", machine, "--device", run.args.device, "--policy", policy, *times(run),
+                         *grid(run, promised), "--quiet", "--report", run.path(f"{name}-{policy}.html"), *run.models_flag(),
+                         limit=MOST_S, what=what)
+        document = runs.load(text)
+        found, least = highest(document).get(policy), at_least(document, policy)
+        if found is None or found < 0:
+            if document:
+                run.miss(what, f"at least x {least:.2f} live: the search was cut short" if least else "no load measured held")
+            return
+        known["live"][policy] = found
+        run.write()
+    found = known["live"][policy]
+    error = found / promised - 1 if promised else float("inf")
+    run.row(what, f"x {found:.2f} live, x {promised or 0:.2f} simulated: {100 * error:+.0f} %", "within 10 %", abs(error) <= 0.1)
+
+
+def processes(run, name, scenario, machine, known):
     """One process a model, all at once on the same multiples of the rates, while the GPU slices time between them."""
-    best = max([v for v in live.values() if v] or [run.args.max_load / 1.5])
+    what = f"{name}, one process a model"
+    if "processes" not in known:
+        worst = play_processes(run, name, scenario, machine, known)
+        if not worst:
+            return run.miss(what, "not measured")
+        known["processes"] = {"held": max([x for x, share in worst if share >= 0.99], default=0), "worst": worst}
+        run.write()
+    run.row(what, f"x {known['processes']['held']:.2f} live; in time at each load: "
+            + ", ".join(f"x {x:g} {100 * share:.1f} %" for x, share in known["processes"]["worst"]))
+
+
+def play_processes(run, name, scenario, machine, known):
+    """[(load, share in time of the process that fared worst)]; empty when one of them said nothing."""
+    best = max([v for k in ("live", "simulated") for v in known[k].values() if v] or [run.args.max_load / 1.5])
     loads = [round(best * part, 3) for part in run.args.parts]
     scratch, running, results = run.path("scratch"), [], []
+    since, limit = runs.time.monotonic(), min(MOST_S, run.left())
+    if limit < 1:
+        return []
     os.makedirs(scratch, exist_ok=True)
     for i, tenant in enumerate(scenario["tenants"]):
         one = os.path.join(scratch, f"{name}-{i}.json")
@@ -83,20 +131,11 @@ def processes(run, name, scenario, machine, live, seconds):
         running.append(run.start([run.args.moire, "bench", "serve", one, "--gpus", machine, "--device", run.args.device,
                                   "--policy", "sbp", "--load", ",".join(map(str, loads)), "--seconds", str(run.args.seconds),
                                   "--warmup", str(run.args.warmup), "--quiet", "--json", *run.models_flag()]))
-    end = min(seconds, run.left())
-    since = runs.time.monotonic()
     for process in running:
-        text, _ = run.finish(process, end - (runs.time.monotonic() - since))
+        text, _ = run.finish(process, limit - (runs.time.monotonic() - since))
         points = [x for r in (runs.load(text) or {}).get("results", []) for x in r["loads"]]
         results.append({x["load"]: x["overall"] for x in points})
-    worst = {x: min(r.get(x, 0.0) for r in results) for x in loads if all(x in r for r in results)}
-    what = f"{name}, one process a model"
-    if not worst:
-        return run.miss(what, "not measured")
-    held = [x for x, share in worst.items() if share >= 0.99]
-    run.row(what, f"x {max(held, default=0):.2f} live; in time at each load: "
-            + ", ".join(f"x {x:g} {100 * share:.1f} %" for x, share in worst.items()))
-    return max(held, default=0)
+    return [(x, min(r[x] for r in results)) for x in loads if all(x in r for r in results)]
 
 
 def resize(run):

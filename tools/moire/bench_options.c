@@ -99,7 +99,7 @@ static int lists(struct mo_bench_options *o, struct mo_args *args, bool *took, m
             o->latency.threads[i] = (int)values[i];
         o->latency.n_threads = n;
     } else if (mo_args_flag(args, "--load", true)) {
-        code = numbers("--load", (char *)args->value, 0.001, 10, o->serve.loads, MO_BENCH_MAX_LOADS,
+        code = numbers("--load", (char *)args->value, 0.001, 1000, o->serve.loads, MO_BENCH_MAX_LOADS,
                        &o->serve.n_loads, err);
     } else if (mo_args_flag(args, "--seed", true)) {
         code = numbers("--seed", (char *)args->value, 0, 9e15, values, MO_BENCH_MAX_SEEDS, &n, err);
@@ -126,8 +126,9 @@ static int scalars(struct mo_bench_options *o, struct mo_args *args, bool *took,
         double *to, min, max;
     } rows[] = {
         {"--find-max", &o->serve.find_max, 0.01, 1},
-        {"--step", &o->serve.step, 0.005, 1},
-        {"--max-load", &o->serve.max_load, 0.01, 100},
+        {"--step", &o->serve.step, 0.005, 100},
+        {"--max-load", &o->serve.max_load, 0.01, 1000},
+        {"--expect", &o->serve.expected, 0.001, 1000},
         {"--seconds", &o->seconds, 0.001, 86400},
         {"--warmup", &o->serve.warmup, 0, 3600},
         {"--calibrate", &o->serve.calibration_seconds, 0.01, 600},

@@ -59,6 +59,7 @@ static const char usage[] =
     "time\n"
     "  --step S             serve: grid of that search, 0.05 by default\n"
     "  --max-load L         serve: end of that grid, 1.2 by default\n"
+    "  --expect L           serve: where that search begins, 0.5 by default; near the answer it is short\n"
     "  --seconds S          measured time of one run (serve, 10) or of each system (latency, 2; kernels,\n"
     "                       0.15 a layer)\n"
     "  --warmup S           serve: time before it that does not count, 1 by default\n"

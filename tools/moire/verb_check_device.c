@@ -31,7 +31,12 @@ static const char usage[] =
     "Examples:\n"
     "  moire check-device resnet50 bert-base --device cuda --precision fp16\n";
 
-enum { QUERIES = 9, SINGLES = 21, PORTS = MO_BENCH_MAX_INPUTS };
+enum {
+    QUERIES = 9,
+    BATCH = 4, /* at most: a program is compiled for each batch 1, 2, 4, which takes seconds on a GPU */
+    SINGLES = 21,
+    PORTS = MO_BENCH_MAX_INPUTS
+};
 
 /* One model on one runtime. */
 struct side {
@@ -53,6 +58,7 @@ static int start(const struct mo_bench_options *o, bool device, struct side *s, 
     c.device = device ? o->device : NULL;
     c.device_process = o->process;
     c.device_precision = o->precision;
+    c.device_batch = BATCH;
     c.generic_only = 1;
     return moire_runtime_create(&c, &s->runtime, err);
 }

@@ -31,6 +31,7 @@ static const char usage[] =
     "  --find-max SHARE     highest load at which SHARE of all queries, and of every tenant's, is in time\n"
     "  --step S             grid of that search, 0.05 by default\n"
     "  --max-load L         end of that grid, 1.2 by default\n"
+    "  --expect L           where that search begins, 0.5 by default\n"
     "  --arrivals PROCESS   poisson, gamma:CV or mmpp:CV (bursts of the same index of dispersion)\n"
     "  --seconds S          simulated time that counts, 10 by default\n"
     "  --warmup S           simulated time before it, 1 by default\n"

@@ -4,12 +4,16 @@
  *
  * Two tenants with the same network are asked at a rate that leaves room for a third, a few queries of each
  * under way at most: `gpu` may run on the GPU alone, `both` on cores too.  A third of the way in the fault
- * strikes (fault_plugin.c).  Whatever happens, each accepted query must be answered once, within the time a
- * hang takes to be noticed; `both` must answer all of its rightly; a fault of memory must cost nobody else
- * anything.  One JSON object says so; exit 5 where it was not so. */
+ * strikes (fault_plugin.c), or the process that drives the GPU is killed ("lost").  Whatever happens, each
+ * accepted query must be answered once, within the time a hang takes to be noticed; `both` must answer all of
+ * its rightly; a fault of memory must cost nobody else anything; and with --process child the GPU must be
+ * back, that is answer `gpu` rightly after it failed.  One JSON object says so; exit 5 where it was not so.
+ */
 #define _GNU_SOURCE
+#include <dirent.h>
 #include <jansson.h>
 #include <math.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -30,9 +34,18 @@ enum {
     EXIT_BROKEN = 5
 };
 
+static const struct scene {
+    const char *name;
+    bool tenant; /* the fault is a query of a tenant of its own */
+    bool loses;  /* the GPU */
+} scenes[] = {{"none", false, false}, {"illegal", true, true},  {"trap", true, true},
+              {"hang", true, true},   {"memory", false, false}, {"lost", false, true}};
+
 struct options {
-    const char *device, *fault, *models, *process;
+    const struct scene *scene;
+    const char *device, *models, *process;
     double seconds;
+    bool child; /* the plugin has a process of its own */
 };
 
 /* A tenant and what it was answered. */
@@ -41,9 +54,9 @@ struct client {
     moire_tenant *tenant;
     int accepted, refused;
     int64_t next; /* when it is asked again, from the begin */
-    _Atomic int answered, ok, ok_after, wrong, failed, code;
-    _Atomic int64_t slowest_ns;
-    _Atomic bool struck; /* the fault is under way */
+    _Atomic int answered, ok, ok_after, ok_again, wrong, failed, code; /* again: after a failure */
+    _Atomic int64_t slowest_ns, first_failed, back; /* back: the first right answer after it */
+    _Atomic bool struck;                            /* the fault is under way */
     float want[CLASSES];
     char message[160]; /* of the last failure; read when all is answered */
 };
@@ -65,10 +78,11 @@ static void note(void *user, const moire_answer *a) {
     if (a->code == MOIRE_OK) {
         atomic_fetch_add(&c->ok, 1);
         if (atomic_load(&c->struck)) atomic_fetch_add(&c->ok_after, 1);
+        if (atomic_load(&c->failed) && !atomic_fetch_add(&c->ok_again, 1)) atomic_store(&c->back, a->end_ns);
     } else {
         snprintf(c->message, sizeof c->message, "%.150s", a->message);
         atomic_store(&c->code, a->code);
-        atomic_fetch_add(&c->failed, 1);
+        if (!atomic_fetch_add(&c->failed, 1)) atomic_store(&c->first_failed, a->end_ns);
     }
     atomic_fetch_add(&c->answered, 1); /* last: who waits for it may end */
 }
@@ -155,22 +169,63 @@ static bool settle(const struct client c[3]) {
     return false;
 }
 
+/* Is it a child of this process, of that name?  By /proc/PID/stat, "PID (NAME) STATE PARENT ...". */
+static bool is_gpu_process(const char *pid) {
+    static const char name[] = "(moire-gpu";
+    char path[64], text[256];
+    snprintf(path, sizeof path, "/proc/%.20s/stat", pid);
+    FILE *f = fopen(path, "r");
+    size_t n = f ? fread(text, 1, sizeof text - 1, f) : 0;
+    if (f) fclose(f);
+    text[n] = 0;
+    const char *open = strchr(text, '('), *close = strrchr(text, ')');
+    return open && close && strlen(close) > 4 && !strncmp(open, name, sizeof name - 1) &&
+           strtol(close + 4, NULL, 10) == getpid();
+}
+
+/* The process that drives the GPU: our child, or -1. */
+static pid_t gpu_process(void) {
+    DIR *all = opendir("/proc");
+    pid_t found = -1;
+    for (struct dirent *e; all && found < 0 && (e = readdir(all));)
+        if (is_gpu_process(e->d_name)) found = (pid_t)strtol(e->d_name, NULL, 10);
+    if (all) closedir(all);
+    return found;
+}
+
+/* What the load of a fault of memory said; MOIRE_EFAILED where the fault itself could not be made. */
+static int make_fault(const struct options *o, moire_runtime *rt, struct client c[3], char *fault_path,
+                      moire_error *err) {
+    atomic_store(&c[0].struck, true);
+    atomic_store(&c[1].struck, true);
+    if (!strcmp(o->scene->name, "memory")) return load(rt, fault_path, true, &c[2].tenant, err);
+    if (o->scene->tenant) {
+        strike(&c[2]);
+        return MOIRE_OK;
+    }
+    pid_t pid = gpu_process();
+    if (pid > 0 && !kill(pid, SIGKILL)) return MOIRE_OK;
+    snprintf(err->message, sizeof err->message, "no process of the GPU that could be killed");
+    return MOIRE_EFAILED;
+}
+
+static bool comes_back(const struct options *o) {
+    return o->child && o->scene->loses;
+}
+
 static int play(const struct options *o, moire_runtime *rt, struct client c[3], char *fault_path,
                 moire_error *load_error) {
-    bool memory = !strcmp(o->fault, "memory"), struck = !strcmp(o->fault, "none");
+    bool struck = !strcmp(o->scene->name, "none");
     int64_t begin = moire_now(rt), length = (int64_t)(o->seconds * 1e9);
+    const int64_t most = length + INT64_C(1000000000) * PATIENCE_S;
     int code = MOIRE_OK;
-    for (int64_t t = 0; t < length; t = moire_now(rt) - begin) {
+    for (int64_t t = 0; t < length || (t < most && comes_back(o) && !code && !atomic_load(&c[0].ok_again));
+         t = moire_now(rt) - begin) {
         for (int i = 0; i < 2; i++)
             ask_image(&c[i], t);
         if (!struck && t > length / 3) {
             struck = true;
-            atomic_store(&c[0].struck, true);
-            atomic_store(&c[1].struck, true);
-            if (memory)
-                code = load(rt, fault_path, true, &c[2].tenant, load_error);
-            else
-                strike(&c[2]);
+            code = make_fault(o, rt, c, fault_path, load_error);
         }
         rest();
     }
@@ -178,20 +233,25 @@ static int play(const struct options *o, moire_runtime *rt, struct client c[3], 
 }
 
 static json_t *client_json(const struct client *c) {
-    return json_pack("{s:s, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:f, s:i, s:s}", "tenant", c->name, "accepted",
-                     c->accepted, "refused", c->refused, "answered", c->answered, "ok", c->ok, "ok_after",
-                     c->ok_after, "wrong", c->wrong, "failed", c->failed, "slowest_ms",
-                     (double)c->slowest_ns * 1e-6, "code", c->code, "message", c->message);
+    return json_pack("{s:s, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:f, s:f, s:i, s:s}", "tenant", c->name,
+                     "accepted", c->accepted, "refused", c->refused, "answered", c->answered, "ok", c->ok,
+                     "ok_after", c->ok_after, "ok_again", c->ok_again, "wrong", c->wrong, "failed", c->failed,
+                     "slowest_ms", (double)c->slowest_ns * 1e-6, "back_ms",
+                     (double)(c->back - c->first_failed) * 1e-6 * (c->back != 0), "code", c->code, "message",
+                     c->message);
 }
 
 /* What must hold in every case. */
 static bool held(const struct options *o, const struct client c[3], int load_code) {
-    bool memory = !strcmp(o->fault, "memory"), none = !strcmp(o->fault, "none");
+    const struct scene *scene = o->scene;
+    bool memory = !strcmp(scene->name, "memory");
     for (int i = 0; i < 3; i++)
         if (c[i].accepted != c[i].answered || c[i].wrong) return false;
-    if (c[1].failed || c[1].refused || !(none || c[1].ok_after)) return false;
-    if (memory) return load_code == MOIRE_ENOMEM && !c[0].failed && !c[0].refused;
-    return none ? !c[0].failed : c[2].failed == 1 && c[2].code == MOIRE_EDEVICE;
+    if (load_code != (memory ? MOIRE_ENOMEM : MOIRE_OK)) return false;
+    if (c[1].failed || c[1].refused || !(c[1].ok_after || !strcmp(scene->name, "none"))) return false;
+    if (!scene->loses && (c[0].failed || c[0].refused)) return false;
+    if (comes_back(o) && !c[0].ok_again) return false;
+    return !scene->tenant || (c[2].failed == 1 && c[2].code == MOIRE_EDEVICE);
 }
 
 static int report(const struct options *o, const struct client c[3], bool hung, int load_code,
@@ -201,8 +261,8 @@ static int report(const struct options *o, const struct client c[3], bool hung, 
     for (int i = 0; i < 3; i++)
         json_array_append_new(list, client_json(&c[i]));
     json_t *d =
-        json_pack("{s:s, s:s, s:b, s:b, s:i, s:s, s:o}", "case", o->fault, "process", o->process, "held",
-                  (int)good, "hung", 0, "load_code", load_code, "load_message", why, "tenants", list);
+        json_pack("{s:s, s:s, s:b, s:b, s:i, s:s, s:o}", "case", o->scene->name, "process", o->process,
+                  "held", (int)good, "hung", 0, "load_code", load_code, "load_message", why, "tenants", list);
     json_dumpf(d, stdout, JSON_REAL_PRECISION(6));
     putchar('\n');
     json_decref(d);
@@ -226,10 +286,16 @@ static int prepare(const struct options *o, moire_runtime *rt, struct client c[3
         pixels[i] = (float)(i * 7 % 97) / 97;
     if (!code) code = reference(&c[1], err);
     memcpy(c[0].want, c[1].want, sizeof c[0].want);
-    bool needs = strcmp(o->fault, "none") != 0;
-    if (!code && needs) code = write_model(o, o->fault, path, n, err);
-    if (!code && needs && strcmp(o->fault, "memory") != 0) code = load(rt, path, true, &c[2].tenant, err);
+    bool needs = o->scene->tenant || !strcmp(o->scene->name, "memory");
+    if (!code && needs) code = write_model(o, o->scene->name, path, n, err);
+    if (!code && o->scene->tenant) code = load(rt, path, true, &c[2].tenant, err);
     return code;
+}
+
+static const struct scene *scene_of(const char *name) {
+    for (size_t i = 0; i < sizeof scenes / sizeof *scenes; i++)
+        if (!strcmp(scenes[i].name, name)) return &scenes[i];
+    return NULL;
 }
 
 static bool parse(struct options *o, int argc, char **argv) {
@@ -237,8 +303,10 @@ static bool parse(struct options *o, int argc, char **argv) {
         const char *value = argv[i + 1];
         if (!strcmp(argv[i], "--device"))
             o->device = value;
+        else if (!strcmp(argv[i], "--process"))
+            o->process = value;
         else if (!strcmp(argv[i], "--case"))
-            o->fault = value;
+            o->scene = scene_of(value);
         else if (!strcmp(argv[i], "--models"))
             o->models = value;
         else if (!strcmp(argv[i], "--seconds"))
@@ -246,14 +314,16 @@ static bool parse(struct options *o, int argc, char **argv) {
         else
             return false;
     }
-    return argc % 2 && o->device && o->models && o->seconds > 0;
+    o->child = strcmp(o->process, "in") != 0;
+    return argc % 2 && o->device && o->models && o->scene && o->seconds > 0 &&
+           (o->child || strcmp(o->scene->name, "lost") != 0);
 }
 
 int main(int argc, char **argv) {
-    struct options o = {.fault = "none", .process = "in", .seconds = 3};
+    struct options o = {.scene = &scenes[0], .process = "in", .seconds = 3};
     if (!parse(&o, argc, argv)) {
-        fprintf(stderr, "usage: gpu-isolation --device cuda:FILE --models DIR [--case "
-                        "none|illegal|trap|hang|memory] [--seconds S]\n");
+        fprintf(stderr, "usage: gpu-isolation --device cuda:FILE --models DIR [--process in|child] [--case "
+                        "none|illegal|trap|hang|memory|lost (child only)] [--seconds S]\n");
         return 2;
     }
     static struct client c[3] = {{.name = "gpu"}, {.name = "both"}, {.name = "fault"}};
@@ -264,6 +334,7 @@ int main(int argc, char **argv) {
     alarm(3 * PATIENCE_S); /* ends the process, should any call not return */
     moire_config_init(&config);
     config.device = o.device;
+    config.device_process = o.process;
     config.device_batch = WINDOW;
     config.generic_only = 1;
     int code = moire_runtime_create(&config, &rt, &err);
