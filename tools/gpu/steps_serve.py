@@ -52,14 +52,13 @@ def serve(run):
             continue
         known = run.data.setdefault("serve", {}).setdefault(name, {"simulated": {}, "live": {}})
         simulate(run, name, path, machine, known)
-        if "stages" not in scenario["tenants"][0]:
-            work.append((name, path, scenario, known))
-            continue
-        run.row(f"{name}, simulated only", ", ".join(f"{p} x {x or 0:.2f}" for p, x in known["simulated"].items()))
+        work.append((name, path, scenario, known))
     for policy in run.args.policies:
         for name, path, _, known in work:
             live(run, name, path, machine, policy, known)
     for name, _, scenario, known in work:
+        if "stages" in scenario["tenants"][0]:
+            continue  # an application's stages are one process's
         processes(run, name, scenario, machine, known)
         ours, sliced = known["live"].get("moire-gpu"), known.get("processes", {}).get("held")
         if ours is not None and sliced is not None:

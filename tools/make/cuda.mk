@@ -60,3 +60,9 @@ cuda: no-nvml
 no-nvml:
 	@echo "no nvml.h in $(CUDA): declarations of NVML are not checked (NVML_H=FILE says where it is)"
 endif
+
+# what a check can show of it: all where the toolkit is, a line that says so where it is not
+.PHONY: check-cuda no-toolkit
+check-cuda: $(if $(wildcard $(CUDA)/include/cuda.h),cuda,no-toolkit)
+no-toolkit:
+	@echo "no CUDA toolkit in $(CUDA): the plugin's declarations and generated kernels are not checked against it (CUDA=FOLDER says where it is)"
