@@ -74,6 +74,9 @@ int mo_sched_lets_create(struct mo_sched *s, const struct mo_gpus *gpus);
 void mo_sched_lets_destroy(struct mo_sched *s);
 /* Takes a plan when it can be served; false: it is refused. */
 bool mo_sched_lets_ask(struct mo_sched *s, const struct mo_lets_plan *plan);
+/* The tenant has a batch between two segments, or will have when its block ends, on a GPU that is lost: its
+ * activations are gone. */
+bool mo_sched_lost_batch(const struct mo_sched *s, int tenant);
 /* Whether the plan on its way, or else the one in force, has a let on the GPU. */
 bool mo_sched_gpu_stays(const struct mo_sched *s, int gpu);
 /* Whether exactly these units are a let in force. */

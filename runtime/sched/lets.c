@@ -114,8 +114,10 @@ static bool plan_is_good(const struct mo_sched *s, const struct mo_lets_plan *pl
     }
     for (int g = 0; g < s->lets->gpus->n_gpus; g++)
         if (memory_of(s, plan, g, NULL) > mo_gpus_kind(s->lets->gpus, g)->memory_bytes) return false;
-    for (int i = 0; i < s->view.n_tenants; i++) /* a batch that is cut must have where to go on */
-        if (s->faces[i].paused_gpu >= 0 && !lets[s->faces[i].paused_gpu]) return false;
+    for (int i = 0; i < s->view.n_tenants; i++) { /* a batch that is cut must have where to go on */
+        int gpu = s->faces[i].paused_gpu;
+        if (gpu >= 0 && !lets[gpu] && !s->lets->lost[gpu]) return false;
+    }
     return true;
 }
 
@@ -225,6 +227,11 @@ void mo_sched_prepared(struct mo_sched *s, int64_t now) {
 }
 
 /* --- lost GPUs ------------------------------------------------------------------------------------------ */
+bool mo_sched_lost_batch(const struct mo_sched *s, int tenant) {
+    int gpu = s->faces[tenant].paused_gpu;
+    return s->lets && gpu >= 0 && s->lets->lost[gpu];
+}
+
 void mo_sched_gpu_lost(struct mo_sched *s, int gpu, bool lost, int64_t now) {
     struct mo_sched_lets *l = s->lets;
     int others = 0;

@@ -229,12 +229,16 @@ static void leave_run(struct mo_sched *s, int slot, int code, int64_t now) {
     q->run = -1;
     if (!mo_query_is_live(&s->queries, slot)) {
         mo_sched_try_release(s, slot, now);
-    } else if (code != MOIRE_OK) {
+        return;
+    }
+    bool ended = q->next_layer >= s->faces[tenant].profile->n_layers;
+    if (!code && !ended && mo_sched_lost_batch(s, tenant)) code = MOIRE_EDEVICE;
+    if (code != MOIRE_OK) {
         q->run = lead; /* in no list: keeps resolve from looking for it */
         bool says_why = code == MOIRE_EDEVICE || code == MOIRE_ENOMEM;
         mo_sched_resolve(s, slot, says_why ? code : MOIRE_EFAILED, now);
         q->run = -1;
-    } else if (q->next_layer >= s->faces[tenant].profile->n_layers) {
+    } else if (ended) {
         q->run = lead;
         mo_sched_resolve(s, slot, MOIRE_OK, now);
         q->run = -1;
