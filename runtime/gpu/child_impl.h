@@ -5,6 +5,7 @@
  *   child_call.c       questions and their answers
  *   child_answers.c    ends of runs, watch over the child
  *   child_life.c       start, end, start anew
+ *   child_open.c       the system: opened, closed
  *
  * system->lock guards everything but the desk's contents and what is said below.  `up` is a state:
  *   DOWN       no child; tables may change
@@ -144,6 +145,10 @@ void mo_child_lose(struct mo_gpu_system *s, bool now, const char *format, ...)
 void mo_child_answer_all(struct mo_gpu_system *s, const char *reason);
 
 /* --- child_life.c --- */
+/* The life thread: a child after the other, until the system closes. */
+void *mo_child_live(void *system);
+
+/* --- child_open.c --- */
 int mo_child_open(const struct mo_gpu_config *config, struct mo_gpu_system **out, moire_error *err);
 void mo_child_close(struct mo_gpu_system *s);
 

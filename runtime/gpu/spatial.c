@@ -122,28 +122,42 @@ static bool integers_only(struct mo_lower *l, const struct mo_each *e, int k) {
     return true;
 }
 
+/* The output, and the kernel over it with its first operands; the weights' shape says what a tap is. */
+static bool begin_conv(struct mo_lower *l, const struct mo_gpu_view *x, const struct mo_gpu_view *w,
+                       struct conv *c, struct mo_gpu_view *y, struct mo_each *e) {
+    const int64_t groups = mo_attr_int(l->node, "group", 1);
+    int order[MO_VIEW_RANK];
+    if (l->rc) return false;
+    mo_gpu_order_of(x, order);
+    *y = mo_lower_out(l, 0, order);
+    if (l->rc) return false;
+    c->inner = x->d[1] / groups;
+    c->per_group = y->d[1] / groups;
+    mo_each_init(l, e, y);
+    c->x = mo_each_arg(e, x, false);
+    c->w = mo_each_arg(e, w, false);
+    return true;
+}
+
+static void end_conv(struct mo_lower *l, const struct conv *c, const struct mo_gpu_view *y,
+                     struct mo_each *e) {
+    const int64_t *k = c->taps.w.k;
+    e->flops = 2 * mo_gpu_count(y) * c->inner * k[0] * k[1] * k[2];
+    mo_each_done(l, e);
+}
+
 void mo_lower_conv_any(struct mo_lower *l) {
     const struct mo_node *node = l->node;
     struct conv c = {.taps.transposed = !strcmp(node->op_type, "ConvTranspose"), .bias = -1, .residual = -1};
-    const int64_t groups = mo_attr_int(node, "group", 1);
     const struct mo_shape *ws = &l->graph->tensors[node->in[1]]->shape;
     struct mo_gpu_view x = mo_lower_in(l, 0), y;
     struct mo_each e;
-    int order[MO_VIEW_RANK];
     if (node->fuse.gated) mo_lower_fail(l, MOIRE_EUNSUPPORTED, "a gate is not supported here on a GPU");
     if (l->rc || !taps_of(l, ws->d + 2, &c.taps)) return;
     const struct mo_gpu_view w = l->graph->tensors[node->in[1]]->data
                                      ? mo_lower_weight(l, node->in[1], MO_FORM_AS_IS, l->storage)
                                      : mo_lower_in(l, 1);
-    mo_gpu_order_of(&x, order);
-    y = mo_lower_out(l, 0, order);
-    if (l->rc) return;
-    c.inner = x.d[1] / groups;
-    c.per_group = y.d[1] / groups;
-    mo_each_init(l, &e, &y);
-    c.x = mo_each_arg(&e, &x, false);
-    c.w = mo_each_arg(&e, &w, false);
-    if (integers_only(l, &e, c.x)) return;
+    if (!begin_conv(l, &x, &w, &c, &y, &e) || integers_only(l, &e, c.x)) return;
     if (mo_lower_has(l, 2)) {
         const struct mo_gpu_view bias = mo_lower_in(l, 2);
         c.bias = mo_each_arg(&e, &bias, false);
@@ -162,8 +176,7 @@ void mo_lower_conv_any(struct mo_lower *l) {
     conv_sum(&e, &c, "xv * wv");
     finish(&e, &c, &node->fuse);
     mo_each_store(&e, out, mo_each_here, "r");
-    e.flops = 2 * mo_gpu_count(&y) * c.inner * c.taps.w.k[0] * c.taps.w.k[1] * c.taps.w.k[2];
-    mo_each_done(l, &e);
+    end_conv(l, &c, &y, &e);
 }
 
 /* ConvInteger(x, w, x_zero, w_zero), QLinearConv(x, x_scale, x_zero, w, w_scale, w_zero, y_scale, y_zero,
@@ -171,21 +184,11 @@ void mo_lower_conv_any(struct mo_lower *l) {
 void mo_lower_conv_quantized(struct mo_lower *l) {
     const bool scaled = !strcmp(l->node->op_type, "QLinearConv");
     const int wi = scaled ? 3 : 1;
-    const int64_t groups = mo_attr_int(l->node, "group", 1);
     struct conv c = {.bias = -1, .residual = -1};
     struct mo_gpu_view x = mo_lower_in(l, 0), w = mo_lower_in(l, wi), y;
     struct mo_quantized q;
     struct mo_each e;
-    int order[MO_VIEW_RANK];
-    if (l->rc || !taps_of(l, w.d + 2, &c.taps)) return;
-    mo_gpu_order_of(&x, order);
-    y = mo_lower_out(l, 0, order);
-    if (l->rc) return;
-    c.inner = x.d[1] / groups;
-    c.per_group = y.d[1] / groups;
-    mo_each_init(l, &e, &y);
-    c.x = mo_each_arg(&e, &x, false);
-    c.w = mo_each_arg(&e, &w, false);
+    if (l->rc || !taps_of(l, w.d + 2, &c.taps) || !begin_conv(l, &x, &w, &c, &y, &e)) return;
     mo_quantized_begin(l, &e, scaled, "0", "o1", &q);
     conv_sum(&e, &c, "(unsigned)(int)(xv - za) * (unsigned)(int)(wv - zb)");
     if (scaled && mo_lower_has(l, 8)) {
@@ -196,8 +199,7 @@ void mo_lower_conv_quantized(struct mo_lower *l) {
         mo_gpu_printf(&e.body, ";\n");
     }
     mo_quantized_end(l, &e, &q, &y);
-    e.flops = 2 * mo_gpu_count(&y) * c.inner * c.taps.w.k[0] * c.taps.w.k[1] * c.taps.w.k[2];
-    mo_each_done(l, &e);
+    end_conv(l, &c, &y, &e);
 }
 
 /* --- pools -----------------------------------------------------------------------------------------------

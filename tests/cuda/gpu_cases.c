@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 #include "tools/moire/dataset.h"
+#include "tools/moire/ways.h"
 
 struct mo_graph *gpu_case_parse(struct ob *b, const struct mo_frontend_options *options) {
     size_t n;
@@ -446,3 +447,19 @@ const struct gpu_case gpu_cases[] = {
     {"chosen", gpu_case_chosen},
     {NULL, NULL},
 };
+
+struct mo_gpu_program *gpu_case_lower(const char *name, struct ob **model, struct mo_graph **graph,
+                                      moire_tensor *in, moire_tensor *want) {
+    const struct mo_gpu_options options = {.precision = MO_GPU_FP32, .model = 1, .max_segments = 4};
+    struct mo_gpu_program *program = NULL;
+    moire_error err = {0};
+    *model = NULL;
+    for (const struct gpu_case *k = gpu_cases; k->name; k++)
+        if (strcmp(k->name, name) == 0) *model = k->build();
+    assert_non_null(*model);
+    *graph = gpu_case_parse(*model, NULL);
+    gpu_case_inputs(*graph, in);
+    if (mo_way_run_reference(*graph, in, 1, want, &err)) fail_msg("%s", err.message);
+    if (mo_gpu_lower(*graph, &options, &program, &err)) fail_msg("%s", err.message);
+    return program;
+}

@@ -28,4 +28,8 @@ void gpu_case_inputs(struct mo_graph *g, moire_tensor *in);
 /* Fails the test where outputs differ by more than rtol of their range. */
 void gpu_case_compare(const struct mo_gpu_program *p, const moire_tensor *want, moire_tensor *got,
                       double rtol);
+/* The case of this name, lowered in fp32 to at most four segments, with inputs and the answer that the
+ * reference gives; fails the test when it is not to be had.  All is the caller's. */
+struct mo_gpu_program *gpu_case_lower(const char *name, struct ob **model, struct mo_graph **graph,
+                                      moire_tensor *in, moire_tensor *want);
 #endif

@@ -29,15 +29,7 @@ struct rig {
 };
 
 static void lower(struct rig *r, const char *name) {
-    moire_error err = {0};
-    for (const struct gpu_case *k = gpu_cases; k->name; k++)
-        if (strcmp(k->name, name) == 0) r->model = k->build();
-    assert_non_null(r->model);
-    r->graph = gpu_case_parse(r->model, NULL);
-    gpu_case_inputs(r->graph, r->in);
-    if (mo_way_run_reference(r->graph, r->in, 1, r->want, &err)) fail_msg("%s", err.message);
-    const struct mo_gpu_options options = {.precision = MO_GPU_FP32, .model = 1, .max_segments = 4};
-    if (mo_gpu_lower(r->graph, &options, &r->program, &err)) fail_msg("%s", err.message);
+    r->program = gpu_case_lower(name, &r->model, &r->graph, r->in, r->want);
     assert_int_equal(r->program->batch, BATCH);
     assert_true(r->program->n_segments >= 3);
     r->in_bytes = (size_t)r->program->inputs[0].bytes / BATCH;
