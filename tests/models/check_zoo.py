@@ -11,6 +11,7 @@ generic mode on two cores, "avx2" and "base" hold it to that instruction set.
   tests/models/check_zoo.py --moire build/moire --folder build/zoo [--small] [--no-run] [NAME...]
 """
 import argparse
+import contextlib
 import json
 import os
 import subprocess
@@ -30,6 +31,7 @@ def arguments():
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument("--moire", default="build/moire")
     p.add_argument("--folder", default="build/zoo", help="where the model files are (made when missing)")
+    p.add_argument("--keep", action="store_true", help="leave the files that were made: 4 GB for all models")
     p.add_argument("--small", action="store_true", help="only models that run within seconds")
     p.add_argument("--no-run", action="store_true", help="check the files only, do not call `moire run`")
     p.add_argument("--modes", default="generic,threads,avx2,base,specialised")
@@ -42,12 +44,18 @@ def arguments():
     return p.parse_args()
 
 
-def build(moire, row, folder):
-    path = os.path.join(folder, row["name"] + ".onnx")
-    if not os.path.exists(path):
-        subprocess.run([moire, "zoo", "build", row["name"], "-o", path], check=True,
-                       stdout=subprocess.DEVNULL)
-    return path
+@contextlib.contextmanager
+def model_file(args, row):
+    """The file of this model; one that had to be made is there for the time of its checks only."""
+    path = os.path.join(args.folder, row["name"] + ".onnx")
+    made = not os.path.exists(path)
+    try:
+        if made:
+            call([args.moire, "zoo", "build", row["name"], "-o", path])
+        yield path
+    finally:
+        if made and not args.keep and os.path.exists(path):
+            os.remove(path)
 
 
 def make_inputs(row, batch, sequence):
@@ -140,12 +148,56 @@ def compare(got, want):
     return worst_abs, worst_rel
 
 
+def check_reference(row, path, feed, report):
+    """What ONNX Runtime answers, or None where it cannot."""
+    try:
+        onnx.checker.check_model(path, full_check=True)
+        start = time.time()
+        want = reference(path, feed)
+        seconds = time.time() - start
+    except Exception as e:  # the checker and the runtime raise many kinds
+        report(row["name"], "onnxruntime", "failed", str(e).splitlines()[0])
+        return None
+    rms = ", ".join(f"{k}{list(v.shape)} rms {np.sqrt(np.mean(v ** 2)):.2f}" for k, v in want.items())
+    sick = healthy(want)
+    report(row["name"], "onnxruntime", "failed" if sick else "passed", sick or f"{rms} ({seconds:.1f} s)")
+    return want
+
+
+def check_mode(args, row, path, feed, mode, want, report):
+    try:
+        start = time.time()
+        note, got = run_moire(args, path, feed, mode)
+        error, relative = compare(got, want)
+        text = f"{note}max abs error {error:.2e}, relative to range {relative:.2e} ({time.time() - start:.1f} s)"
+        report(row["name"], mode, "passed" if relative <= TOLERANCE else "failed", text)
+    except RuntimeError as e:
+        report(row["name"], mode, "failed", str(e))
+
+
+def check_model(args, row, report):
+    name = row["name"]
+    if args.small and name in LARGE:
+        report(name, "all", "skipped", "large; run without --small")
+        return
+    feed = make_inputs(row, args.batch, args.sequence)
+    try:
+        with model_file(args, row) as path:
+            want = check_reference(row, path, feed, report)
+            if want is None or args.no_run:
+                return
+            for mode in args.modes.split(","):
+                if mode != "specialised" or args.compile == "all" or name in args.compile.split(","):
+                    check_mode(args, row, path, feed, mode, want, report)
+    except (RuntimeError, OSError) as e:
+        report(name, "all", "failed", str(e))
+
+
 def main():
     args = arguments()
     args.store = args.store or os.path.join(args.folder, "store")
     os.makedirs(args.folder, exist_ok=True)
-    table = json.loads(subprocess.run([args.moire, "zoo", "list", "--json"], check=True,
-                                      capture_output=True).stdout)
+    table = json.loads(call([args.moire, "zoo", "list", "--json"]))
     count = {"passed": 0, "failed": 0, "skipped": 0}
 
     def report(name, what, result, text):
@@ -153,36 +205,8 @@ def main():
         print(f"{name:18s} {what:12s} {result:8s} {text}", flush=True)
 
     for row in table:
-        name = row["name"]
-        if args.names and name not in args.names:
-            continue
-        if args.small and name in LARGE:
-            report(name, "all", "skipped", "large; run without --small")
-            continue
-        path = build(args.moire, row, args.folder)
-        feed = make_inputs(row, args.batch, args.sequence)
-        try:
-            onnx.checker.check_model(path, full_check=True)
-            start = time.time()
-            want = reference(path, feed)
-            seconds = time.time() - start
-        except Exception as e:  # the checker and the runtime raise many kinds
-            report(name, "onnxruntime", "failed", str(e).splitlines()[0])
-            continue
-        rms = ", ".join(f"{k}{list(v.shape)} rms {np.sqrt(np.mean(v ** 2)):.2f}" for k, v in want.items())
-        sick = healthy(want)
-        report(name, "onnxruntime", "failed" if sick else "passed", sick or f"{rms} ({seconds:.1f} s)")
-        for mode in [] if args.no_run else args.modes.split(","):
-            if mode == "specialised" and args.compile != "all" and name not in args.compile.split(","):
-                continue
-            try:
-                start = time.time()
-                note, got = run_moire(args, path, feed, mode)
-                error, relative = compare(got, want)
-                text = f"{note}max abs error {error:.2e}, relative to range {relative:.2e} ({time.time() - start:.1f} s)"
-                report(name, mode, "passed" if relative <= TOLERANCE else "failed", text)
-            except RuntimeError as e:
-                report(name, mode, "failed", str(e))
+        if not args.names or row["name"] in args.names:
+            check_model(args, row, report)
     print(f"{count['passed']} passed, {count['failed']} failed, {count['skipped']} skipped")
     return 1 if count["failed"] else 0
 

@@ -7,5 +7,5 @@ ZOO_BUDGET  ?= 15
 check-models: $(B)/moire ## small and medium zoo models and the text reader against ONNX Runtime
 	@tests/models/run-models $(VENV)/bin/python $(B)/moire $(B)/zoo $(ZOO_COMPILE) $(ZOO_BUDGET)
 
-check-models-all: $(B)/moire ## every zoo model, all layers compiled (takes long, 5 GB of files)
+check-models-all: $(B)/moire ## every zoo model, all layers compiled (takes long, 3 GB of files)
 	@$(VENV)/bin/python tests/models/check_zoo.py --moire $(B)/moire --folder $(B)/zoo --budget 300
