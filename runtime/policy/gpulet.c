@@ -296,14 +296,34 @@ static void watch(struct mo_gpulet_serve *v) {
     }
 }
 
+/* What the event says of the tenants and GPUs there are; plans when the plan in force is not for them. */
+static void note_event(struct mo_gpulet_state *s, const struct mo_view *view, const struct mo_event *event) {
+    const int tenant = event->tenant;
+    if (event->kind == MO_EVENT_ARRIVAL && tenant < MO_PLAN_TENANTS) s->arrivals[tenant]++;
+    if (event->kind == MO_EVENT_FREED && tenant >= 0 && tenant < MO_PLAN_TENANTS &&
+        !view->tenants[tenant].open)
+        mo_gpulet_forget(s, tenant);
+    s->stale |= event->kind == MO_EVENT_GPUS || mo_gpulet_has_newcomer(s, view);
+    if (!s->begun || (s->stale && !view->lets_coming)) mo_gpulet_plan(s, view);
+}
+
+/* A list of decisions that is full may lack some; the last place is kept for the wish to be asked again. */
+static void end_list(const struct mo_gpulet_serve *v) {
+    bool full = v->out->n == v->out->cap;
+    v->out->cap++;
+    if (full)
+        mo_decide_timer(v->out, v->view->now + 1);
+    else if (v->timer != MO_NEVER && v->timer > v->view->now)
+        mo_decide_timer(v->out, v->timer);
+}
+
 void mo_gpulet_dispatch(void *state, const struct mo_view *view, const struct mo_event *event,
                         struct mo_decisions *out) {
     struct mo_gpulet_serve v = {.s = state, .view = view, .out = out, .options = view->options};
     v.idle = view->idle;
     v.timer = MO_NEVER;
-    if (event->kind == MO_EVENT_ARRIVAL && event->tenant < MO_PLAN_TENANTS) v.s->arrivals[event->tenant]++;
-    v.s->stale |= event->kind == MO_EVENT_GPUS;
-    if (!v.s->begun || (v.s->stale && !view->lets_coming)) mo_gpulet_plan(state, view);
+    out->cap--;
+    note_event(v.s, view, event);
     v.changing = v.s->ask || view->lets_coming;
     if (v.s->ask && !mo_gpulet_strands(view, &v.s->fresh)) {
         mo_decide_lets(out, &v.s->fresh);
@@ -317,5 +337,5 @@ void mo_gpulet_dispatch(void *state, const struct mo_view *view, const struct mo
             mo_gpus_kind(view->gpus, view->lets->lets[i].gpu)->shared_weights)
             lend(&v, &view->lets->lets[i]);
     watch(&v);
-    if (v.timer != MO_NEVER && v.timer > view->now) mo_decide_timer(out, v.timer);
+    end_list(&v);
 }

@@ -33,8 +33,9 @@ struct mo_gpulet_state {
     double rate[MO_PLAN_TENANTS];     /* queries/s, forgetting over ten seconds; negative = not known yet */
     int64_t best_ns[MO_PLAN_TENANTS]; /* a query on the tenant's fastest let; MO_SHARE_NEVER = it has none */
     int overtaken[MO_PLAN_TENANTS];   /* batches that went before the tenant's cut one since its last block */
+    bool met[MO_PLAN_TENANTS];        /* a plan was made since the tenant was opened */
     bool begun, ask;                  /* a first plan was made; `fresh` waits to be asked for */
-    bool stale;                       /* GPUs have gone or come since the latest plan */
+    bool stale;                       /* GPUs or tenants have gone or come since the latest plan */
     struct mo_lets_plan fresh;
     /* the planner's view */
     struct mo_plan_tenant tenants[MO_PLAN_TENANTS];
@@ -46,6 +47,10 @@ struct mo_gpulet_state {
 void mo_gpulet_init(void *state, const struct mo_view *view);
 /* Brings the rates up to date and plans when the plan in force does not fit them any more. */
 void mo_gpulet_plan(void *state, const struct mo_view *view);
+/* The tenant is closed; its place may be another's the next time. */
+void mo_gpulet_forget(struct mo_gpulet_state *s, int tenant);
+/* Does a query wait of a tenant that no plan has been made for? */
+bool mo_gpulet_has_newcomer(const struct mo_gpulet_state *s, const struct mo_view *view);
 
 /* mo_policy.dispatch of every row. */
 void mo_gpulet_dispatch(void *state, const struct mo_view *view, const struct mo_event *event,

@@ -6,7 +6,8 @@
  * rate is within three deviations of what it was made for, or below that by no more than a quarter.  A new
  * one is made for two deviations more than the estimate, and for the estimate itself where the GPUs cannot
  * serve that much.  The declared rates of the first plan are no estimate and are taken as they are.  A new
- * plan is made, too, when a GPU is lost or back: the planner sees those that are there. */
+ * plan is made, too, when a GPU is lost or back, where the planner sees those that are there, and with the
+ * first query of a tenant that came after the latest plan. */
 #include <math.h>
 #include <stdio.h>
 #include "runtime/policy/gpulet.h"
@@ -152,6 +153,18 @@ static int make_for(struct mo_gpulet_state *s, const struct mo_view *view, doubl
     return code;
 }
 
+void mo_gpulet_forget(struct mo_gpulet_state *s, int tenant) {
+    s->rate[tenant] = -1;
+    s->arrivals[tenant] = 0;
+    s->met[tenant] = false;
+}
+
+bool mo_gpulet_has_newcomer(const struct mo_gpulet_state *s, const struct mo_view *view) {
+    for (int i = 0; i < count_tenants(view); i++)
+        if (view->tenants[i].open && view->tenants[i].n_waiting && !s->met[i]) return true;
+    return false;
+}
+
 void mo_gpulet_plan(void *state, const struct mo_view *view) {
     struct mo_gpulet_state *s = state;
     double headroom = s->begun ? HEADROOM : 0; /* what is declared is not an estimate */
@@ -159,6 +172,8 @@ void mo_gpulet_plan(void *state, const struct mo_view *view) {
     if (!s->planner || view->lets_coming || fits(s, view)) return;
     int code = make_for(s, view, headroom);
     if (!code && !s->fresh.complete && headroom > 0) code = make_for(s, view, 0);
+    for (int i = 0; i < count_tenants(view); i++)
+        s->met[i] = view->tenants[i].open;
     s->ask = !code && !s->fresh.kept;
     s->stale = false;
     s->begun = true;
