@@ -45,7 +45,7 @@ static double balance_of(const struct mo_view *view) {
     for (int i = 0; i < view->n_tenants; i++) {
         const struct mo_view_tenant *t = &view->tenants[i];
         if (!t->open || !t->qos_ns || t->best_effort) continue;
-        double r = t->load / (double)mo_profile_time(t->profile, 1, 0, t->profile->n_layers);
+        double r = t->load / (double)mo_profile_rest(t->profile, 0)[1];
         rate += r;
         good += r * t->attained;
     }
@@ -132,9 +132,8 @@ static int first_feasible(const struct mo_view *view, const struct mo_view_tenan
 static void gather(struct mo_moire_state *s, const struct mo_view *view) {
     s->n = s->n_aside = 0;
     s->balance = !s->parts->no_balance ? balance_of(view) : 0;
-    for (int i = 0; i < view->n_cores; i++) {
-        const struct mo_view_run *run = &view->runs[i];
-        if (run->query < 0) continue;
+    for (int i = 0; i < view->n_running; i++) {
+        const struct mo_view_run *run = &view->runs[view->running[i]];
         const struct mo_profile *p = view->tenants[view->queries[run->query].tenant].profile;
         int wide = run->end < p->n_layers ? mo_profile_fastest(p, run->end, view->n_cores) : run->n_cores;
         add(s, view, run->query, wide, run);
@@ -158,7 +157,8 @@ static void gather(struct mo_moire_state *s, const struct mo_view *view) {
 /* Core time until a deadline, less what tenants with tighter targets will ask for before it. */
 static double room_until(const struct mo_moire_state *s, const struct mo_view *view, int64_t deadline) {
     double span = (double)(deadline - view->now), room = span * view->n_cores * FULL;
-    for (int i = 0; i < view->n_tenants && !s->parts->no_reserve && s->balance > 0; i++) {
+    bool ahead_of_it = span > (double)view->min_qos_ns && s->balance > 0 && !s->parts->no_reserve;
+    for (int i = 0; i < view->n_tenants && ahead_of_it; i++) {
         const struct mo_view_tenant *t = &view->tenants[i];
         double ahead = span - (double)t->qos_ns;
         if (t->open && t->qos_ns && !t->best_effort && ahead > 0) room -= s->balance * t->load * ahead;
@@ -227,9 +227,9 @@ static int64_t freed_in(const struct mo_view *view, int missing) {
     while (missing > 0) {
         int64_t next = INT64_MAX;
         int cores = 0;
-        for (int i = 0; i < view->n_cores; i++) {
-            const struct mo_view_run *r = &view->runs[i];
-            if (r->query < 0 || r->predicted_end <= after || r->predicted_end > next) continue;
+        for (int i = 0; i < view->n_running; i++) {
+            const struct mo_view_run *r = &view->runs[view->running[i]];
+            if (r->predicted_end <= after || r->predicted_end > next) continue;
             cores = (r->predicted_end == next ? cores : 0) + r->n_cores;
             next = r->predicted_end;
         }
@@ -344,9 +344,15 @@ static void hand_out(struct mo_moire_state *s, struct hand *h) {
     }
 }
 
+static bool anyone_waits(const struct mo_view *view) {
+    for (int i = 0; i < view->n_tenants; i++)
+        if (view->tenants[i].n_waiting || view->tenants[i].n_paused) return true;
+    return false;
+}
+
 static void decide(struct mo_moire_state *s, const struct mo_view *view, struct mo_decisions *out) {
     shed_hopeless(view, out);
-    if (!view->n_idle) return;
+    if (!view->n_idle || !anyone_waits(view)) return;
     gather(s, view);
     if (!s->parts->no_fit) fit(s, view);
     mo_moire_deal(s, view);

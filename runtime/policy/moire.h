@@ -14,7 +14,6 @@ struct mo_moire_candidate {
     int64_t rest;            /* what is left of its block */
     int64_t deadline, order; /* order: of acceptance */
     int share;               /* cores of the deal; what is not kept has none */
-    int few, many;           /* while it is dealt: the share lies between these */
     double left, weight;     /* core time to finish just in time; harm of setting it aside */
 };
 

@@ -33,41 +33,73 @@ int mo_moire_fewest(const struct mo_view_tenant *t, int begin, double budget, in
     return fewest_between(t, begin, budget, 0, wide);
 }
 
-/* Sets the shares for a fraction of the slack; returns whether the cores are enough.  What they are narrows
- * the search for all fractions between the largest that was not and the smallest that was. */
-static bool enough_at(struct mo_moire_state *s, const struct mo_view *view, double fraction) {
-    int sum = 0;
+/* What is still to be found for one query: its share lies in [few, many]. */
+struct ask {
+    const struct mo_view_tenant *tenant;
+    struct mo_moire_candidate *of;
+    double slack;
+    int few, many;
+};
+
+struct deal {
+    struct ask open[MO_MOIRE_CANDIDATES];
+    int n, settled, cores; /* settled: cores of those whose share is known */
+};
+
+static void settle(struct deal *d, int at) {
+    d->settled += d->open[at].of->share = d->open[at].few;
+    d->open[at] = d->open[--d->n];
+}
+
+static void begin_deal(struct deal *d, struct mo_moire_state *s, const struct mo_view *view) {
+    d->n = d->settled = 0;
+    d->cores = view->n_cores;
     for (int i = 0; i < s->n; i++) {
         struct mo_moire_candidate *c = &s->list[i];
         if (!c->keep) continue;
         const struct mo_view_tenant *t = &view->tenants[c->tenant];
-        double slack = (double)(c->deadline - view->now - c->rest);
         bool last = c->begin == t->profile->n_layers; /* its last block runs */
-        c->share = last ? c->cores : fewest_between(t, c->begin, slack * fraction, c->few - 1, c->many);
-        sum += c->share;
+        d->open[d->n++] = (struct ask){.tenant = t,
+                                       .of = c,
+                                       .slack = (double)(c->deadline - view->now - c->rest),
+                                       .few = last ? c->cores : 1,
+                                       .many = last ? c->cores : c->wide};
+        if (last || c->wide == 1) settle(d, d->n - 1);
     }
-    bool enough = sum <= view->n_cores;
-    for (int i = 0; i < s->n; i++)
-        *(enough ? &s->list[i].few : &s->list[i].many) = s->list[i].share;
+}
+
+/* Sets the shares for a fraction of the slack; returns whether the cores are enough.  What they are narrows
+ * the search for all fractions between the largest that was not and the smallest that was. */
+static bool enough_at(struct deal *d, double fraction) {
+    int sum = d->settled;
+    for (int i = 0; i < d->n; i++) {
+        const struct ask *a = &d->open[i];
+        a->of->share = fewest_between(a->tenant, a->of->begin, a->slack * fraction, a->few - 1, a->many);
+        sum += a->of->share;
+    }
+    bool enough = sum <= d->cores;
+    for (int i = d->n - 1; i >= 0; i--) {
+        struct ask *a = &d->open[i];
+        *(enough ? &a->few : &a->many) = a->of->share;
+        if (a->few == a->many) settle(d, i);
+    }
     return enough;
 }
 
 void mo_moire_deal(struct mo_moire_state *s, const struct mo_view *view) {
+    struct deal d;
     double early = EARLIEST, late = LATEST;
-    for (int i = 0; i < s->n; i++) {
-        s->list[i].few = 1;
-        s->list[i].many = s->list[i].wide;
-    }
+    begin_deal(&d, s, view);
     s->fraction = EARLIEST;
-    if (!s->parts->no_share && enough_at(s, view, early)) return;
-    bool enough = enough_at(s, view, late);
+    if (!s->parts->no_share && enough_at(&d, early)) return;
+    bool enough = enough_at(&d, late);
     if (!enough) s->fraction = 1;
     if (!enough || s->parts->no_share) return;
     for (int i = 0; i < HALVINGS; i++) {
         double mid = (early + late) / 2;
-        *(enough_at(s, view, mid) ? &late : &early) = mid;
+        *(enough_at(&d, mid) ? &late : &early) = mid;
     }
-    for (int i = 0; i < s->n; i++)
-        if (s->list[i].keep) s->list[i].share = s->list[i].few;
+    while (d.n)
+        settle(&d, d.n - 1);
     s->fraction = late;
 }

@@ -85,6 +85,8 @@ struct mo_view {
     const struct mo_view_tenant *tenants;
     const struct mo_view_query *queries;
     const struct mo_view_run *runs; /* n_cores entries */
+    int n_running;
+    const short *running; /* indices into runs of the blocks that run, rising */
     double pressure[MO_PRESSURES];
     const void *options; /* the policy's own, mo_policy.options */
     /* A machine of GPUs: its cores are units of them.  All NULL on a machine of cores. */

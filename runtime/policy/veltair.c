@@ -43,9 +43,8 @@ static double demand(const struct mo_view *view) {
         const struct mo_view_tenant *t = &view->tenants[i];
         if (t->open && t->n_waiting + t->n_paused) sum += (t->n_waiting + t->n_paused) * model_cores(view, t);
     }
-    for (int i = 0; i < view->n_cores; i++)
-        if (view->runs[i].query >= 0)
-            sum += model_cores(view, &view->tenants[view->queries[view->runs[i].query].tenant]);
+    for (int i = 0; i < view->n_running; i++)
+        sum += model_cores(view, &view->tenants[view->queries[view->runs[view->running[i]].query].tenant]);
     return sum;
 }
 

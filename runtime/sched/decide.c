@@ -100,6 +100,13 @@ static int64_t predict(const struct mo_sched *s, const struct mo_decision *d, co
     return (int64_t)((double)solo * s->faces[q->tenant].residual);
 }
 
+static void add_running(struct mo_sched *s, int lead) {
+    int at = s->view.n_running++;
+    for (; at > 0 && s->running[at - 1] > lead; at--)
+        s->running[at] = s->running[at - 1];
+    s->running[at] = (short)lead;
+}
+
 static void start_run(struct mo_sched *s, const struct mo_decision *d, int64_t now) {
     const struct mo_view_query *q = &s->queries.face[d->query];
     bool first = s->queries.body[d->query].instance < 0;
@@ -123,6 +130,7 @@ static void start_run(struct mo_sched *s, const struct mo_decision *d, int64_t n
                                          .start = now,
                                          .predicted_end = now + predicted};
     s->run_first[lead] = first;
+    add_running(s, lead);
     mo_cores_subtract(&s->view.idle, &d->cores);
     s->view.n_idle -= n;
     s->stats.blocks++;

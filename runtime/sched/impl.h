@@ -52,6 +52,7 @@ struct mo_sched {
     struct mo_view_tenant *faces;
     struct mo_sched_tenant *tenants;
     struct mo_view_run *runs; /* by lead core */
+    short *running;           /* view.running */
     bool *run_first;
     struct mo_queries queries;
     struct mo_decisions decisions;

@@ -32,9 +32,8 @@ void mo_sched_note_slowdown(struct mo_sched_tenant *t, double ratio, int64_t bas
 static double from_slowdown(const struct mo_sched *s) {
     double sum = 0;
     int n = 0;
-    for (int i = 0; i < s->n_cores; i++) {
-        const struct mo_view_run *r = &s->runs[i];
-        if (r->query < 0) continue;
+    for (int i = 0; i < s->view.n_running; i++) {
+        const struct mo_view_run *r = &s->runs[s->running[i]];
         double left = (double)(r->predicted_end - s->view.now), whole = (double)(r->predicted_end - r->start);
         if (left <= ENDING * whole) continue;
         const struct mo_sched_tenant *t = &s->tenants[s->queries.face[r->query].tenant];

@@ -25,8 +25,6 @@ struct mo_profile *mo_profile_create(const struct mo_env *env, int n_layers, int
 
 void mo_profile_destroy(struct mo_profile *p) {
     if (!p) return;
-    for (int i = 0; p->level && i < MO_PROFILE_LEVELS; i++)
-        mo_free(p->env, p->level[i].solo); /* one piece of memory a level */
     mo_free(p->env, p->level);
     mo_free(p->env, p->sum);
     mo_free(p->env, p->rest);

@@ -14,11 +14,10 @@
 /* Levels of pressure 0, 1/5, ... 1 that versions are chosen for. */
 enum { MO_PROFILE_LEVELS = 6, MO_PROFILE_VERSIONS = 8 };
 
-/* Layers in the versions that are chosen for one level of pressure, and what these do; prefix sums laid out
- * as mo_profile.sum. */
-struct mo_profile_level {
-    int64_t *solo, *pressed; /* ns alone, and at that level */
-    int64_t *alone, *shared; /* bytes read again past the shared cache: alone, and with all cores busy */
+/* What layers do in the versions that are chosen for one level of pressure. */
+struct mo_profile_does {
+    int64_t solo;          /* ns alone */
+    int64_t alone, shared; /* bytes read again past the shared cache: alone, and with all cores busy */
 };
 
 struct mo_profile {
@@ -31,8 +30,8 @@ struct mo_profile {
                        holds its operands; zeros = not known */
     bool *measured; /* [max_cores + 1] */
     int *fastest;   /* [n_layers]: core count with the least time from that layer to the end */
-    struct mo_profile_level
-        *level; /* [MO_PROFILE_LEVELS] by profile_versions.h, or NULL: one version a layer */
+    struct mo_profile_does *level;       /* [MO_PROFILE_LEVELS][max_cores + 1][n_layers + 1]: prefix sums by
+                                            profile_versions.h, or NULL: one version a layer */
     int needed[MO_PROFILE_VERSIONS + 1]; /* layers of which so many versions are chosen anywhere */
 };
 
@@ -68,17 +67,18 @@ static inline int64_t mo_profile_bytes(const struct mo_profile *p, int begin, in
 static inline double mo_profile_extra(const struct mo_profile *p, int cores, int begin, int end) {
     return (double)(p->cold[end] - p->cold[begin]) / (cores > 1 ? cores : 1);
 }
-/* A prefix sum of a level for layers [begin, end) on `cores` cores. */
-static inline int64_t mo_profile_part(const struct mo_profile *p, const int64_t *sum, int cores, int begin,
-                                      int end) {
+/* Prefix sums of a level at so many cores. */
+static inline struct mo_profile_does *mo_profile_level(const struct mo_profile *p, int level, int cores) {
     int c = cores < 1 ? 1 : cores > p->max_cores ? p->max_cores : cores;
-    const int64_t *row = sum + (int64_t)c * (p->n_layers + 1);
-    return row[end] - row[begin];
+    return p->level + ((int64_t)level * (p->max_cores + 1) + c) * (p->n_layers + 1);
 }
-/* The level for a pressure from 0 to 1; the profile has levels. */
-static inline const struct mo_profile_level *mo_profile_at(const struct mo_profile *p, double pressure) {
+/* What layers [begin, end) do on `cores` cores under a pressure from 0 to 1; the profile has levels. */
+static inline struct mo_profile_does mo_profile_at(const struct mo_profile *p, double pressure, int cores,
+                                                   int begin, int end) {
     double at = (pressure < 0 ? 0 : pressure > 1 ? 1 : pressure) * (MO_PROFILE_LEVELS - 1) + 0.5;
-    return &p->level[(int)at];
+    const struct mo_profile_does *sum = mo_profile_level(p, (int)at, cores);
+    return (struct mo_profile_does){sum[end].solo - sum[begin].solo, sum[end].alone - sum[begin].alone,
+                                    sum[end].shared - sum[begin].shared};
 }
 /* Core count with the least predicted time for layers [begin, n_layers), at most `limit`. */
 int mo_profile_fastest(const struct mo_profile *p, int begin, int limit);

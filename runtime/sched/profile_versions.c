@@ -119,17 +119,15 @@ static const struct mo_profile_line *choose(const struct builder *b, int layer, 
 }
 
 static void fill(const struct builder *b, int level, int cores, unsigned *used) {
-    const struct mo_profile_level *out = &b->out->level[level];
+    struct mo_profile_does *sum = mo_profile_level(b->out, level, cores);
     int n = b->table->n_layers;
-    int64_t row = (int64_t)cores * (n + 1);
     for (int l = 0; l < n; l++) {
         const struct mo_profile_line *line = choose(b, l, cores, level);
-        int64_t at = row + l;
         used[l] |= 1u << line->variant;
-        out->solo[at + 1] = out->solo[at] + mo_profile_time(b->time[line->variant][0], cores, l, l + 1);
-        out->pressed[at + 1] = out->pressed[at] + time_at(b, line, cores, level);
-        out->alone[at + 1] = out->alone[at] + (int64_t)mo_profile_reread(b->machine, line, cores, false);
-        out->shared[at + 1] = out->shared[at] + (int64_t)mo_profile_reread(b->machine, line, cores, true);
+        sum[l + 1] = (struct mo_profile_does){
+            sum[l].solo + mo_profile_time(b->time[line->variant][0], cores, l, l + 1),
+            sum[l].alone + (int64_t)mo_profile_reread(b->machine, line, cores, false),
+            sum[l].shared + (int64_t)mo_profile_reread(b->machine, line, cores, true)};
     }
 }
 
@@ -137,16 +135,11 @@ static int fill_all(struct builder *b, moire_error *err) {
     struct mo_profile *p = b->out;
     size_t cells = ((size_t)p->max_cores + 1) * ((size_t)p->n_layers + 1);
     unsigned *used = mo_alloc(p->env, (size_t)p->n_layers * sizeof *used);
-    p->level = mo_alloc(p->env, MO_PROFILE_LEVELS * sizeof *p->level);
+    p->level = mo_alloc(p->env, MO_PROFILE_LEVELS * cells * sizeof *p->level);
     bool ok = used && p->level;
-    for (int level = 0; ok && level < MO_PROFILE_LEVELS; level++) {
-        int64_t *all = mo_alloc(p->env, 4 * cells * sizeof *all);
-        p->level[level] = (struct mo_profile_level){.solo = all};
-        if (!(ok = all != NULL)) break;
-        p->level[level] = (struct mo_profile_level){all, all + cells, all + 2 * cells, all + 3 * cells};
+    for (int level = 0; ok && level < MO_PROFILE_LEVELS; level++)
         for (int c = 1; c <= p->max_cores; c++)
             fill(b, level, c, used);
-    }
     for (int l = 0; ok && l < p->n_layers; l++)
         p->needed[__builtin_popcount(used[l])]++;
     mo_free(p->env, used);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * sched.c - events into the core: arrival, block done, timer, cancel, answered. */
+#include <string.h>
 #include "runtime/sched/impl.h"
 
 static const double RESIDUAL_GAIN = 0.05, RESIDUAL_MIN = 0.5, RESIDUAL_MAX = 4;
@@ -17,12 +18,13 @@ static bool allocate(struct mo_sched *s, const struct mo_sched_config *c) {
     s->faces = mo_alloc(env, (size_t)c->max_tenants * sizeof *s->faces);
     s->tenants = mo_alloc(env, (size_t)c->max_tenants * sizeof *s->tenants);
     s->runs = mo_alloc(env, (size_t)c->n_cores * sizeof *s->runs);
+    s->running = mo_alloc(env, (size_t)c->n_cores * sizeof *s->running);
     s->run_first = mo_alloc(env, (size_t)c->n_cores * sizeof *s->run_first);
     s->decisions =
         (struct mo_decisions){.cap = cap, .list = mo_alloc(env, (size_t)cap * sizeof(struct mo_decision))};
     s->policy_state = mo_alloc(env, c->policy->state_bytes);
-    return s->faces && s->tenants && s->runs && s->run_first && s->decisions.list && s->policy_state &&
-           !mo_queries_init(&s->queries, env, c->max_queries) &&
+    return s->faces && s->tenants && s->runs && s->running && s->run_first && s->decisions.list &&
+           s->policy_state && !mo_queries_init(&s->queries, env, c->max_queries) &&
            (!c->gpus || !mo_sched_lets_create(s, c->gpus));
 }
 
@@ -67,6 +69,7 @@ int mo_sched_create(const struct mo_sched_config *c, struct mo_sched **out, moir
                                .tenants = s->faces,
                                .queries = s->queries.face,
                                .runs = s->runs,
+                               .running = s->running,
                                .options = c->policy->options,
                                .gpus = c->gpus};
     if (s->lets) {
@@ -89,6 +92,7 @@ void mo_sched_destroy(struct mo_sched *s) {
     mo_free(s->env, s->policy_state);
     mo_free(s->env, s->decisions.list);
     mo_free(s->env, s->run_first);
+    mo_free(s->env, s->running);
     mo_free(s->env, s->runs);
     mo_free(s->env, s->tenants);
     mo_free(s->env, s->faces);
@@ -248,11 +252,21 @@ static void leave_run(struct mo_sched *s, int slot, int code, int64_t now) {
     }
 }
 
+/* The block of a lead core is no longer among those that run. */
+static void drop_running(struct mo_sched *s, int lead) {
+    int at = 0;
+    while (s->running[at] != lead)
+        at++;
+    s->view.n_running--;
+    memmove(&s->running[at], &s->running[at + 1], (size_t)(s->view.n_running - at) * sizeof *s->running);
+}
+
 void mo_sched_block_done(struct mo_sched *s, int lead, bool ran, int code, int64_t start, int64_t end,
                          int64_t now) {
     struct mo_view_run run = s->runs[lead];
     int tenant = s->queries.face[run.query].tenant, layers = s->faces[tenant].profile->n_layers;
     s->runs[lead].query = -1;
+    drop_running(s, lead);
     mo_cores_join(&s->view.idle, &run.cores);
     s->view.n_idle += run.n_cores;
     if (ran && code == MOIRE_OK) {

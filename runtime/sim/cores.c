@@ -77,14 +77,12 @@ static void revise(struct mo_sim *s) {
 static double block_time(struct mo_sim *s, const struct mo_run *run, struct mo_sim_work *w) {
     const struct mo_profile *p = s->profile[run->tenant];
     int n = run->n_cores, begin = run->begin, end = run->end;
-    double solo = (double)mo_profile_time(p, n, begin, end);
-    w->alone = w->shared = 0;
-    if (p->level) {
-        const struct mo_profile_level *at = mo_profile_at(p, run->pressure);
-        solo = (double)mo_profile_part(p, at->solo, n, begin, end);
-        w->alone = (double)mo_profile_part(p, at->alone, n, begin, end) / solo;
-        w->shared = (double)mo_profile_part(p, at->shared, n, begin, end) / solo;
-    }
+    struct mo_profile_does does = p->level
+                                      ? mo_profile_at(p, run->pressure, n, begin, end)
+                                      : (struct mo_profile_does){mo_profile_time(p, n, begin, end), 0, 0};
+    double solo = (double)does.solo;
+    w->alone = solo > 0 ? (double)does.alone / solo : 0;
+    w->shared = solo > 0 ? (double)does.shared / solo : 0;
     w->once = solo > 0 ? (double)mo_profile_bytes(p, begin, end) / solo : 0;
     /* what was measured of blocks holds that already */
     return s->config.spread ? solo : solo + mo_sim_reuse_extra(&s->reuse, run->tenant, n, begin, end);

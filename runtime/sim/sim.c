@@ -143,7 +143,8 @@ static void end_block(struct mo_sim *s, int lead, int code) {
     while (s->running[i] != lead)
         i++;
     s->running[i] = s->running[--s->n_running];
-    for (int c = mo_cores_next(&w->run.cores, -1); c >= 0; c = mo_cores_next(&w->run.cores, c))
+    for (int c = s->config.starts ? mo_cores_next(&w->run.cores, -1) : -1; c >= 0;
+         c = mo_cores_next(&w->run.cores, c))
         s->idle_since[c] = s->now;
     mo_cores_subtract(&s->busy, &w->run.cores);
     s->n_busy -= w->run.n_cores;

@@ -237,8 +237,8 @@ static void versions_suit_the_pressure(void **state) {
         /* a block of twice the private cache reads everything twice */
         const struct mo_profile_line *second = &t.lines[t.n_lines - 1];
         assert_true(mo_profile_reread(&m, second, 1, true) == 300 * 1024);
-        assert_int_equal(mo_profile_part(p, p->level[0].solo, 1, 0, 1), 1000000);
-        int64_t at_3 = mo_profile_part(p, mo_profile_at(p, 0.6)->solo, 1, 0, 1);
+        assert_int_equal(mo_profile_at(p, 0, 1, 0, 1).solo, 1000000);
+        int64_t at_3 = mo_profile_at(p, 0.6, 1, 0, 1).solo;
         /* the rules: (400 + 400) KiB at half the ceiling, 1.64 ms; (400 + 300) KiB 1.43 ms */
         assert_int_equal(at_3, i ? 1000000 : 1080000);
         assert_int_equal(p->needed[i ? 1 : 2], 1);

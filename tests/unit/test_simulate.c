@@ -302,8 +302,8 @@ static void versions_are_chosen_by_pressure(void **state) {
     assert_int_equal(mo_bench_simulation_open(&p.env, &o, &m, &err), MOIRE_OK);
     assert_non_null(m.profile[0]->level);
     assert_int_equal(m.profile[0]->needed[2], 1);
-    assert_int_equal(mo_profile_part(m.profile[0], mo_profile_at(m.profile[0], 0)->solo, 1, 0, 1), 1000000);
-    assert_int_equal(mo_profile_part(m.profile[0], mo_profile_at(m.profile[0], 1)->solo, 1, 0, 1), 1100000);
+    assert_int_equal(mo_profile_at(m.profile[0], 0, 1, 0, 1).solo, 1000000);
+    assert_int_equal(mo_profile_at(m.profile[0], 1, 1, 0, 1).solo, 1100000);
     for (int i = 0; i < 2; i++) {
         struct mo_bench_arrival items[400];
         struct mo_bench_record records[400];
