@@ -83,12 +83,18 @@ static bool reads_dynamic(const struct mo_graph *g, const struct mo_node *node) 
     return false;
 }
 
+/* What breaks an operator's rules here comes from the file, not from the caller's arguments. */
+static int fault_of_file(int rc, moire_error *err) {
+    if (rc == MOIRE_EINVAL && err) err->code = MOIRE_EFORMAT;
+    return rc == MOIRE_EINVAL ? MOIRE_EFORMAT : rc;
+}
+
 static int infer_with(struct mo_graph *g, const struct mo_node *node, const struct operands *ops,
                       moire_error *err) {
     struct mo_op_ctx ctx = context_of(g, node, ops, err);
     int rc = mo_op_infer(&ctx);
     if (rc == MO_NEED_DATA) make_dynamic(g, node);
-    return rc ? rc : accept(g, node, ops, err);
+    return rc ? fault_of_file(rc, err) : accept(g, node, ops, err);
 }
 
 /* --- folding ------------------------------------------------------------------------------------------- */
@@ -144,7 +150,7 @@ static int fold(struct mo_graph *g, struct mo_node *node, struct operands *ops, 
     else
         rc = node->op->run(&ctx);
     node->dead = true;
-    return rc;
+    return fault_of_file(rc, err);
 }
 
 static int visit(struct mo_graph *g, struct mo_node *node, struct operands *ops, moire_error *err) {

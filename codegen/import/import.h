@@ -52,8 +52,14 @@ int mo_read_external(const struct mo_import *im, const Onnx__TensorProto *tensor
 int mo_read_tensor(const struct mo_import *im, const Onnx__TensorProto *tensor, const char *what,
                    struct mo_value *out);
 
+/* import_types.c: what an attribute of this name must be ("an integer"); NULL when it is, or for names that no
+ * operator reads. */
+const char *mo_attr_type_wanted(const struct mo_attr *attr);
+
 /* import_attr.c */
 int mo_read_attributes(const struct mo_import *im, const Onnx__NodeProto *proto, struct mo_node *node);
+/* The value of a Constant node, whichever of its forms is used; dtype MOIRE_NONE: none that is read. */
+int mo_constant_value(const struct mo_import *im, const struct mo_node *node, struct mo_value *out);
 
 /* import_graph.c: fills im->graph and im->symbols from im->model. */
 int mo_import_model(struct mo_import *im);

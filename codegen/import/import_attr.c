@@ -101,6 +101,13 @@ static int read_value(const struct mo_import *im, const Onnx__AttributeProto *a,
     }
 }
 
+static int check_type(const struct mo_import *im, const struct mo_node *node, const struct mo_attr *attr) {
+    const char *wanted = mo_attr_type_wanted(attr);
+    return wanted ? mo_fail(im->err, MOIRE_EFORMAT, "node '%.100s' (%.60s): attribute '%.60s' must be %s",
+                            node->name, node->op_type, attr->name, wanted)
+                  : MOIRE_OK;
+}
+
 int mo_read_attributes(const struct mo_import *im, const Onnx__NodeProto *proto, struct mo_node *node) {
     if (proto->n_attribute > MAX_ATTRS)
         return mo_fail(im->err, MOIRE_ELIMIT,
@@ -123,7 +130,56 @@ int mo_read_attributes(const struct mo_import *im, const Onnx__NodeProto *proto,
         struct mo_attr *out = mo_node_add_attr(im->graph, node, a->name, kind_of(a));
         if (!out) return mo_fail(im->err, MOIRE_ENOMEM, "out of memory reading attributes");
         int rc = read_value(im, a, node, out);
+        if (!rc && !*node->domain) rc = check_type(im, node, out);
         if (rc) return rc;
     }
+    return MOIRE_OK;
+}
+
+/* Where the numbers of a scalar or list attribute lie. */
+static const void *numbers_of(const struct mo_attr *a) {
+    switch (a->type) {
+    case MO_ATTR_FLOAT:
+        return &a->f;
+    case MO_ATTR_INT:
+        return &a->i;
+    case MO_ATTR_FLOATS:
+        return a->floats;
+    default:
+        return a->ints;
+    }
+}
+
+int mo_constant_value(const struct mo_import *im, const struct mo_node *node, struct mo_value *out) {
+    static const struct {
+        const char *name;
+        enum mo_attr_type type;
+        moire_dtype dtype;
+    } forms[] = {
+        {"value", MO_ATTR_TENSOR, MOIRE_NONE},
+        {"value_float", MO_ATTR_FLOAT, MOIRE_F32},
+        {"value_int", MO_ATTR_INT, MOIRE_I64},
+        {"value_floats", MO_ATTR_FLOATS, MOIRE_F32},
+        {"value_ints", MO_ATTR_INTS, MOIRE_I64},
+        {"value_string", MO_ATTR_STRING, MOIRE_STRING},
+        {"value_strings", MO_ATTR_STRINGS, MOIRE_STRING},
+    };
+    const struct mo_attr *a = node->n_attrs == 1 ? &node->attrs[0] : NULL;
+    size_t form = 0, n_forms = sizeof forms / sizeof *forms;
+    *out = (struct mo_value){.dtype = MOIRE_NONE};
+    while (a && form < n_forms && (strcmp(a->name, forms[form].name) != 0 || a->type != forms[form].type))
+        form++;
+    if (!a || form == n_forms) return MOIRE_OK;
+    if (a->type == MO_ATTR_TENSOR)
+        *out = a->tensor;
+    else
+        out->dtype = forms[form].dtype;
+    if (a->type == MO_ATTR_TENSOR || out->dtype == MOIRE_STRING) return MOIRE_OK;
+    bool list = a->type == MO_ATTR_INTS || a->type == MO_ATTR_FLOATS;
+    if (list) out->shape = (struct mo_shape){.rank = 1, .d = {a->n}};
+    size_t bytes = mo_dtype_bytes(out->dtype) * (size_t)(list ? a->n : 1);
+    out->data = mo_region_alloc(im->graph->region, bytes);
+    if (!out->data) return mo_fail(im->err, MOIRE_ENOMEM, "out of memory reading attributes");
+    if (bytes) memcpy(out->data, numbers_of(a), bytes);
     return MOIRE_OK;
 }

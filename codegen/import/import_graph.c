@@ -168,56 +168,25 @@ static void read_declared_types(struct mo_import *im, Onnx__ValueInfoProto **inf
 
 /* --- nodes --------------------------------------------------------------------------------------------- */
 
-static int node_fail(const struct mo_import *im, size_t index, const Onnx__NodeProto *p, int code,
-                     const char *problem, const char *name) {
-    return mo_fail(im->err, code, "node %zu '%.100s' (%.60s): %s%s%.100s%s", index, text(p->name),
-                   text(p->op_type), problem, name ? " '" : "", name ? name : "", name ? "'" : "");
+/* Many exporters leave nodes without a name: their first output tells which one is meant. */
+static const char *node_name(const Onnx__NodeProto *p) {
+    const char *name = text(p->name);
+    for (size_t k = 0; !*name && k < p->n_output; k++)
+        name = text(p->output[k]);
+    return name;
 }
 
-/* A Constant node's value as a tensor, whichever of its forms is used. */
-static int constant_value(const struct mo_import *im, const struct mo_node *node, struct mo_value *out) {
-    *out = (struct mo_value){.dtype = MOIRE_NONE};
-    const struct mo_attr *a = node->n_attrs == 1 ? &node->attrs[0] : NULL;
-    size_t bytes = 0;
-    const void *from = NULL;
-    if (!a) return MOIRE_OK;
-    if (!strcmp(a->name, "value") && a->type == MO_ATTR_TENSOR) {
-        *out = a->tensor;
-        return MOIRE_OK;
-    }
-    if (!strcmp(a->name, "value_float") && a->type == MO_ATTR_FLOAT) {
-        *out = (struct mo_value){.dtype = MOIRE_F32};
-        from = &a->f;
-        bytes = sizeof a->f;
-    } else if (!strcmp(a->name, "value_int") && a->type == MO_ATTR_INT) {
-        *out = (struct mo_value){.dtype = MOIRE_I64};
-        from = &a->i;
-        bytes = sizeof a->i;
-    } else if (!strcmp(a->name, "value_floats") && a->type == MO_ATTR_FLOATS) {
-        *out = (struct mo_value){.dtype = MOIRE_F32, .shape = {.rank = 1, .d = {a->n}}};
-        from = a->floats;
-        bytes = (size_t)a->n * sizeof *a->floats;
-    } else if (!strcmp(a->name, "value_ints") && a->type == MO_ATTR_INTS) {
-        *out = (struct mo_value){.dtype = MOIRE_I64, .shape = {.rank = 1, .d = {a->n}}};
-        from = a->ints;
-        bytes = (size_t)a->n * sizeof *a->ints;
-    } else if (!strcmp(a->name, "value_string") || !strcmp(a->name, "value_strings")) {
-        *out = (struct mo_value){.dtype = MOIRE_STRING};
-        return MOIRE_OK;
-    } else {
-        return MOIRE_OK;
-    }
-    out->data = mo_region_alloc(im->graph->region, bytes);
-    if (!out->data) return out_of_memory(im);
-    if (bytes) memcpy(out->data, from, bytes);
-    return MOIRE_OK;
+static int node_fail(const struct mo_import *im, size_t index, const Onnx__NodeProto *p, int code,
+                     const char *problem, const char *name) {
+    return mo_fail(im->err, code, "node %zu '%.100s' (%.60s): %s%s%.100s%s", index, node_name(p),
+                   text(p->op_type), problem, name ? " '" : "", name ? name : "", name ? "'" : "");
 }
 
 /* Gives the node's already defined output its contents and drops the node. */
 static int import_constant(struct mo_import *im, struct mo_node *node, size_t index,
                            const Onnx__NodeProto *p) {
     struct mo_value value;
-    int rc = constant_value(im, node, &value);
+    int rc = mo_constant_value(im, node, &value);
     if (rc) return rc;
     if (value.dtype == MOIRE_NONE)
         return node_fail(im, index, p, MOIRE_EUNSUPPORTED,
@@ -295,11 +264,11 @@ static int resolve_inputs(struct mo_import *im, struct mo_node *node, size_t ind
 /* The node and its outputs; inputs are resolved when all nodes have defined theirs. */
 static int declare_node(struct mo_import *im, size_t index, const Onnx__NodeProto *p) {
     char what[300];
-    snprintf(what, sizeof what, "node %zu '%.100s' (%.60s)", index, text(p->name), text(p->op_type));
+    snprintf(what, sizeof what, "node %zu '%.100s' (%.60s)", index, node_name(p), text(p->op_type));
     if (!p->op_type || !*p->op_type) return mo_fail(im->err, MOIRE_EFORMAT, "%s has no operator type", what);
     if (p->n_input > 1 << 20 || p->n_output > 1 << 20)
         return mo_fail(im->err, MOIRE_ELIMIT, "%s has more than a million inputs or outputs", what);
-    struct mo_node *node = mo_graph_add_node(im->graph, text(p->name), p->op_type, domain_of(p->domain),
+    struct mo_node *node = mo_graph_add_node(im->graph, node_name(p), p->op_type, domain_of(p->domain),
                                              (int)p->n_input, (int)p->n_output);
     if (!node) return out_of_memory(im);
     for (int k = 0; k < node->n_out; k++) {

@@ -105,7 +105,7 @@ struct mo_fuse {
 
 struct mo_node {
     int id;              /* index in graph->nodes */
-    const char *name;    /* untrusted text */
+    const char *name;    /* untrusted text; the first output's where the file gives none */
     const char *op_type; /* as in the model, e.g. "Conv"; domain "" for ai.onnx, "moire" for our own */
     const char *domain;
     const struct mo_op *op; /* row of the operator table */

@@ -6,6 +6,7 @@ static int infer_cast(const struct mo_op_ctx *ctx) {
     int64_t to = ctx->n_in > 1 ? (int64_t)ctx->in[1].dtype : mo_attr_int(ctx->node, "to", 0);
     int rc = mo_check_type(ctx, 0, MO_ANY);
     if (rc) return rc;
+    if (!to) return mo_op_fail(ctx, MOIRE_EINVAL, "attribute to is required");
     if (to < 1 || to > 31 || !mo_type_in((moire_dtype)to, MO_ANY))
         return mo_op_fail(ctx, MOIRE_EUNSUPPORTED, "a cast to %s is not supported",
                           mo_dtype_name((moire_dtype)to));

@@ -60,6 +60,8 @@ static int run_transpose(const struct mo_op_ctx *ctx) {
 static int infer_concat(const struct mo_op_ctx *ctx) {
     int rc = mo_check_same(ctx, MO_ANY);
     if (rc) return rc;
+    if (ctx->node->opset >= 4 && !mo_attr_find(ctx->node, "axis"))
+        return mo_op_fail(ctx, MOIRE_EINVAL, "attribute axis is required");
     struct mo_shape y = ctx->in[0].shape;
     int axis = mo_axis(ctx, mo_attr_int(ctx->node, "axis", 1), y.rank);
     if (axis < 0) return MOIRE_EINVAL;
@@ -103,6 +105,7 @@ static int infer_split(const struct mo_op_ctx *ctx) {
     if (mo_given(ctx, 1) && !ctx->in[1].data) return MO_NEED_DATA;
     if (mo_given(ctx, 1) && (rc = mo_check_type(ctx, 1, MO_TYPE(MOIRE_I64)))) return rc;
     int64_t n = mo_given(ctx, 1) ? mo_count(&ctx->in[1]) : attr ? attr->n : ctx->n_out, left = x->d[axis];
+    if (!listed) n = mo_attr_int(ctx->node, "num_outputs", n);
     if (n != ctx->n_out || (attr && attr->type != MO_ATTR_INTS))
         return mo_op_fail(ctx, MOIRE_EINVAL, "%lld sizes for %d outputs", (long long)n, ctx->n_out);
     int64_t even = (x->d[axis] + n - 1) / n;

@@ -318,6 +318,35 @@ static void concat_axis(struct ob *b) {
     ob_int(b, "axis", 9);
     ob_output(b, "r");
 }
+static void concat_without_axis(struct ob *b) {
+    ob_node(b, "Concat", "x x", "r");
+    ob_output(b, "r");
+}
+static void concat_axis_string(struct ob *b) {
+    concat_without_axis(b);
+    ob_string(b, "axis", "1");
+}
+static void transpose_perm_int(struct ob *b) {
+    ob_node(b, "Transpose", "x", "r");
+    ob_int(b, "perm", 1);
+    ob_output(b, "r");
+}
+static void leaky_alpha_int(struct ob *b) {
+    ob_node(b, "LeakyRelu", "x", "r");
+    ob_int(b, "alpha", 1);
+    ob_output(b, "r");
+}
+static void cast_to_nothing(struct ob *b) {
+    ob_node(b, "Cast", "x", "r");
+    ob_output(b, "r");
+}
+static void split_count(struct ob *b) {
+    b->opsets[0]->version = 18;
+    ob_node(b, "Split", "x", "r s");
+    ob_int(b, "axis", 2);
+    ob_int(b, "num_outputs", 4);
+    ob_output(b, "r");
+}
 static void add_shapes(struct ob *b) {
     ob_random(b, "v", "5");
     ob_node(b, "Add", "x v", "r");
@@ -373,7 +402,7 @@ static const struct bad_case {
     {"undeclared domain", undeclared_domain, MOIRE_EFORMAT, "opset_import"},
     {"control flow", control_flow, MOIRE_EUNSUPPORTED, "(If)"},
     {"dangling input", dangling_input, MOIRE_EFORMAT, "'nowhere'"},
-    {"required input absent", required_input_absent, MOIRE_EINVAL, "input 0 is required"},
+    {"required input absent", required_input_absent, MOIRE_EFORMAT, "input 0 is required"},
     {"too few inputs", too_few_inputs, MOIRE_EFORMAT, "1 inputs"},
     {"too many inputs", too_many_inputs, MOIRE_EFORMAT, "4 inputs"},
     {"too many outputs", too_many_outputs, MOIRE_EFORMAT, "2 outputs"},
@@ -436,11 +465,18 @@ static const struct bad_case {
     {"conv of integers", conv_int_input, 0, "Conv"},
     {"reshape to another size", reshape_mismatch, 0, "Reshape"},
     {"transpose perm", transpose_perm, 0, "Transpose"},
-    {"concat axis", concat_axis, 0, "Concat"},
+    {"concat axis", concat_axis, MOIRE_EFORMAT, "node 'r' (Concat)"},
+    {"concat without axis", concat_without_axis, MOIRE_EFORMAT, "axis is required"},
+    {"concat axis no number", concat_axis_string, MOIRE_EFORMAT,
+     "'r' (Concat): attribute 'axis' must be an int"},
+    {"transpose perm no list", transpose_perm_int, MOIRE_EFORMAT, "'perm' must be a list of integers"},
+    {"alpha an integer", leaky_alpha_int, MOIRE_EFORMAT, "'alpha' must be a float"},
+    {"cast to nothing", cast_to_nothing, MOIRE_EFORMAT, "attribute to is required"},
+    {"split into 4, 2 outputs", split_count, MOIRE_EFORMAT, "4 sizes for 2 outputs"},
     {"add shapes", add_shapes, 0, "Add"},
     {"add types", add_types, 0, "Add"},
-    {"folding divides by zero", fold_divides_by_zero, 0, "Div"},
-    {"gather out of range", gather_out_of_range, 0, "Gather"},
+    {"folding divides by zero", fold_divides_by_zero, MOIRE_EFORMAT, "Div"},
+    {"gather out of range", gather_out_of_range, MOIRE_EFORMAT, "Gather"},
     {"expand to 10^18", expand_huge, MOIRE_ELIMIT, "tensor_bytes"},
     {"broadcast before opset 7", old_broadcast, MOIRE_EUNSUPPORTED, "opset 7"},
     {"long name", long_name, MOIRE_ELIMIT, "name_bytes"},
