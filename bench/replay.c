@@ -7,6 +7,7 @@
 
 #include <stdio.h>
 #include <string.h>
+#include "bench/replay_gpus.h"
 #include "bench/replay_score.h"
 #include "bench/report_page.h"
 #include "bench/simulate.h"
@@ -23,13 +24,20 @@ struct replay {
     struct mo_bench_record *records;
     int64_t qos_ns[MO_BENCH_MAX_TENANTS];
     int64_t *late_ns;
+    bool shifted; /* some of them are not 0 */
     bool *touched;
     struct mo_replay_run run; /* for scores: of the above */
 };
 
-static int make_schedule(struct replay *r, moire_error *err) {
+/* What came before it was due was there then in any case. */
+static int64_t came_late(const struct mo_trace_query *q, const struct mo_bench_replay_options *o) {
+    if (q->comes < q->arrival) return q->comes - q->arrival;
+    return o->pieces & MO_REPLAY_LATE ? q->accepted - q->arrival : 0;
+}
+
+static int make_schedule(struct replay *r, const struct mo_bench_replay_options *o, moire_error *err) {
     const struct mo_trace *t = &r->trace;
-    int64_t first = t->queries[0].arrival, last = t->queries[t->n_queries - 1].arrival, longest = 0;
+    int64_t first = t->queries[0].comes, last = first, longest = 0;
     size_t room = (size_t)t->n_queries + 1;
     r->schedule.items = mo_alloc(r->env, room * sizeof *r->schedule.items);
     r->records = mo_alloc(r->env, room * sizeof *r->records);
@@ -37,13 +45,15 @@ static int make_schedule(struct replay *r, moire_error *err) {
     r->late_ns = mo_alloc(r->env, room * sizeof *r->late_ns);
     if (!r->schedule.items || !r->records || !r->touched || !r->late_ns)
         return mo_fail(err, MOIRE_ENOMEM, "out of memory for the replay");
+    for (int i = 0; i < t->n_queries; i++)
+        if (t->queries[i].arrival > last) last = t->queries[i].arrival;
     for (int i = 0; i < t->n_tenants; i++) {
         const struct mo_trace_tenant *tenant = &t->tenants[i];
         r->qos_ns[i] = tenant->qos_ns > 0 ? tenant->qos_ns : last - first + 1;
         if (tenant->qos_ns > longest) longest = tenant->qos_ns;
     }
     for (int i = 0; i < t->n_queries; i++)
-        r->late_ns[i] = t->queries[i].accepted - t->queries[i].arrival;
+        r->shifted |= (r->late_ns[i] = came_late(&t->queries[i], o)) != 0;
     for (int i = 0; i < t->n_queries; i++)
         r->schedule.items[i] = (struct mo_bench_arrival){t->queries[i].arrival - first, t->queries[i].tenant};
     r->schedule.n = t->n_queries;
@@ -56,7 +66,7 @@ static int make_schedule(struct replay *r, moire_error *err) {
 
 static void real_records(struct replay *r) {
     const struct mo_trace *t = &r->trace;
-    int64_t first = t->queries[0].arrival;
+    int64_t first = t->queries[0].comes;
     for (int i = 0; i < t->n_queries; i++) {
         const struct mo_trace_query *q = &t->queries[i];
         r->records[i] = (struct mo_bench_record){.issue_ns = q->arrival - first,
@@ -80,65 +90,100 @@ static int append(struct replay *r, const char *kind, const char *policy, int co
     return bad ? mo_fail(err, MOIRE_ENOMEM, "out of memory") : MOIRE_OK;
 }
 
-/* The simulation that the trace describes, on so many cores. */
-static int describe(struct replay *r, const struct mo_bench_replay_options *o, int cores,
-                    struct mo_bench_simulation *m, moire_error *err) {
+/* Costs beside the kernels, and how many cores: the machine's, or as recorded. */
+static int open_machine(struct replay *r, const struct mo_bench_replay_options *o, int *cores,
+                        struct mo_bench_simulation *m, moire_error *err) {
+    bool gpus = r->trace.gpus.n_gpus > 0;
     int code = MOIRE_OK;
-    memset(m, 0, sizeof *m);
-    m->env = r->env;
-    if (o->machine) code = mo_bench_machine_load(r->env, o->machine, &m->machine, err);
+    if (gpus && o->cores)
+        return mo_fail(err, MOIRE_EINVAL, "--cores: the recording is of GPUs; --machine has others");
+    if (o->machine)
+        code = gpus ? mo_bench_machine_open(r->env, o->machine, &m->machine, err)
+                    : mo_bench_machine_load(r->env, o->machine, &m->machine, err);
     if (code) return code;
-    if (o->machine_profiles) cores = m->machine.sim.n_cores;
+    if (o->machine_profiles) *cores = m->machine.sim.n_cores;
     if (!o->machine) m->machine.sim.block_ns = (int64_t)(block_us * 1e3);
     if (!o->machine) m->machine.sim.cache_bytes = (double)r->trace.cache;
-    m->machine.sim.n_cores = m->mix.cores = cores;
-    m->spread = r->spread;
-    m->starts = (o->pieces & MO_REPLAY_STARTS) != 0;
-    if (o->pieces & MO_REPLAY_SPEED) m->pace = &r->pace;
-    if (o->pieces & MO_REPLAY_LATE) m->late_ns = r->late_ns;
-    if (m->pace && cores != r->pace.n_cores)
-        code = mo_fail(err, MOIRE_EINVAL, "how fast %d cores were says nothing about %d", r->pace.n_cores,
-                       cores);
-    for (int i = 0; !code && i < r->trace.n_tenants; i++) {
+    m->machine.sim.n_cores = m->mix.cores = *cores;
+    return code;
+}
+
+static int describe_tenants(const struct replay *r, const struct mo_bench_replay_options *o,
+                            struct mo_bench_simulation *m, moire_error *err) {
+    m->mix.scenario.n_tenants = r->trace.n_tenants;
+    for (int i = 0; i < r->trace.n_tenants; i++) {
         const struct mo_trace_tenant *t = &r->trace.tenants[i];
+        if (!t->name[0]) return mo_fail(err, MOIRE_EFORMAT, "%s: tenant %d is missing", o->trace, i);
         m->mix.scenario.tenants[i] =
             (struct mo_bench_tenant){.name = t->name,
                                      .model = t->name,
                                      .cls = t->best_effort ? MOIRE_BEST_EFFORT : MOIRE_LATENCY_CRITICAL,
                                      .priority = t->priority,
-                                     .shed_late = t->shed_late};
+                                     .shed_late = t->shed_late,
+                                     .qos.ms = (double)t->qos_ns * 1e-6};
         m->mix.qos_ns[i] = t->qos_ns;
-        code = !t->name[0] ? mo_fail(err, MOIRE_EFORMAT, "%s: tenant %d is missing", o->trace, i)
-               : o->machine_profiles
-                   ? mo_bench_machine_profile(r->env, &m->machine, t->name, &m->profile[i], err)
-                   : mo_trace_profile(r->env, t, cores, &m->profile[i], err);
     }
-    m->mix.scenario.n_tenants = r->trace.n_tenants;
+    return MOIRE_OK;
+}
+
+/* The simulation that the trace describes, on so many cores. */
+static int describe(struct replay *r, const struct mo_bench_replay_options *o, int cores,
+                    struct mo_bench_simulation *m, moire_error *err) {
+    const struct mo_trace *t = &r->trace;
+    memset(m, 0, sizeof *m);
+    m->env = r->env;
+    int code = open_machine(r, o, &cores, m, err);
+    m->spread = r->spread;
+    m->starts = (o->pieces & MO_REPLAY_STARTS) != 0;
+    if (o->pieces & MO_REPLAY_SPEED) m->pace = &r->pace;
+    if (r->shifted) m->late_ns = r->late_ns;
+    if (!code) code = describe_tenants(r, o, m, err);
+    if (!code && t->gpus.n_gpus) code = mo_replay_gpus(t, &r->schedule, o->machine_profiles, m, err);
+    for (int i = 0; !code && !m->side && i < t->n_tenants; i++)
+        code = o->machine_profiles
+                   ? mo_bench_machine_profile(r->env, &m->machine, t->tenants[i].name, &m->profile[i], err)
+                   : mo_trace_profile(r->env, &t->tenants[i], cores, &m->profile[i], err);
+    if (!code && m->pace && m->machine.sim.n_cores != r->pace.n_cores)
+        code = mo_fail(err, MOIRE_EINVAL, "how fast %d cores were says nothing about %d", r->pace.n_cores,
+                       m->machine.sim.n_cores);
     if (code) mo_bench_simulation_close(m);
     return code;
 }
 
+/* GPUs need a policy for them, and cores one for cores. */
+static int find_policy(const struct replay *r, const char *name, const struct mo_policy **out,
+                       moire_error *err) {
+    bool gpus = r->trace.gpus.n_gpus > 0;
+    *out = mo_policy_find(name);
+    if (!*out) return mo_fail(err, MOIRE_EINVAL, "no policy '%s'", name);
+    if ((*out)->gpus == gpus) return MOIRE_OK;
+    return mo_fail(err, MOIRE_EINVAL, "policy '%s' is one for %s, the recording is of %s", name,
+                   gpus ? "cores" : "GPUs", gpus ? "GPUs" : "cores");
+}
+
 static int play_one(struct replay *r, const struct mo_bench_replay_options *o, const char *name, int cores,
                     json_t *results, moire_error *err) {
-    const struct mo_policy *policy = mo_policy_find(name);
+    const struct mo_policy *policy;
     struct mo_bench_simulation m;
     struct mo_replay_shares all = {0}, calm = {0};
     struct mo_bench_need need[MO_BENCH_MAX_TENANTS];
     struct mo_bound_shares bound;
     int64_t cut;
-    if (!policy) return mo_fail(err, MOIRE_EINVAL, "no policy '%s'", name);
-    int code = describe(r, o, cores, &m, err);
+    int code = find_policy(r, name, &policy, err);
+    if (!code) code = describe(r, o, cores, &m, err);
     if (code) return code;
     for (int k = 0; !code && k < (o->draws > 1 ? o->draws : 1); k++) {
         code = mo_bench_simulate_play(&m, policy, (uint64_t)k + 1, &r->schedule, -1, r->records, &cut, NULL,
                                       err);
         if (!code) code = mo_replay_add(&r->run, r->records, &all, &calm, err);
     }
-    mo_bench_simulation_needs(&m, r->qos_ns, need);
-    if (!code)
-        code = mo_bench_limit(r->env, &r->schedule, need, r->qos_ns, m.machine.sim.n_cores, &bound, err);
+    bool limited = !m.side; /* the limit knows cores */
+    cores = m.machine.sim.n_cores;
+    if (limited) mo_bench_simulation_needs(&m, r->qos_ns, need);
+    if (!code && limited) code = mo_bench_limit(r->env, &r->schedule, need, r->qos_ns, cores, &bound, err);
     mo_bench_simulation_close(&m);
-    return code ? code : append(r, "predicted", name, cores, &all, &calm, &bound, results, err);
+    return code ? code
+                : append(r, "predicted", name, cores, &all, &calm, limited ? &bound : NULL, results, err);
 }
 
 /* Where block times come from.  With SPEED what a tenant's blocks take is what the machine's speed at the
@@ -212,7 +257,7 @@ int mo_bench_replay(const struct mo_env *env, const struct mo_bench_replay_optio
     const char *const recorded[] = {r.trace.policy};
     const char *const *policies = o->n_policies ? o->policies : recorded;
     code = choose_costs(&r, o, err);
-    if (!code) code = make_schedule(&r, err);
+    if (!code) code = make_schedule(&r, o, err);
     if (!code) {
         real_records(&r);
         code = mo_replay_add(&r.run, r.records, &all, &calm, err);
@@ -221,13 +266,13 @@ int mo_bench_replay(const struct mo_env *env, const struct mo_bench_replay_optio
     for (int i = 0; !code && i < (o->n_policies ? o->n_policies : 1); i++)
         code = play_one(&r, o, policies[i], o->cores ? o->cores : r.trace.cores, results, err);
     if (!code)
-        *out =
-            json_pack("{s:s, s:s, s:i, s:s, s:f, s:i, s:f, s:f, s:o, s:I, s:I, s:O}", "kind", "replay",
-                      "trace", o->trace, "cores", r.trace.cores, "policy", r.trace.policy, "block_ratio",
-                      r.trace.predicted_ns > 0 ? r.trace.block_ns / r.trace.predicted_ns : 0.0, "stalls",
-                      r.trace.n_stalls, "stall_ms", r.trace.stall_ns * 1e-6, "late_us",
-                      r.trace.late_ns * 1e-3, "pressure", pressure_json(&r.trace), "layers",
-                      (json_int_t)r.trace.layers, "adapted", (json_int_t)r.trace.adapted, "results", results);
+        *out = json_pack(
+            "{s:s, s:s, s:i, s:i, s:s, s:f, s:i, s:f, s:f, s:o, s:I, s:I, s:O}", "kind", "replay", "trace",
+            o->trace, "gpus", r.trace.gpus.n_gpus, "cores", r.trace.cores, "policy", r.trace.policy,
+            "block_ratio", r.trace.predicted_ns > 0 ? r.trace.block_ns / r.trace.predicted_ns : 0.0, "stalls",
+            r.trace.n_stalls, "stall_ms", r.trace.stall_ns * 1e-6, "late_us", r.trace.late_ns * 1e-3,
+            "pressure", pressure_json(&r.trace), "layers", (json_int_t)r.trace.layers, "adapted",
+            (json_int_t)r.trace.adapted, "results", results);
     if (!code && !*out) code = mo_fail(err, MOIRE_ENOMEM, "out of memory");
     json_decref(results);
     close_replay(&r);
@@ -270,7 +315,8 @@ static int as_scenario(struct mo_bench_replay *o, const char *path, moire_error 
         mix->scenario.tenants[r->schedule.items[i].tenant].rate += 1e9 / (double)r->schedule.total_ns;
     for (int i = 0; i < mix->scenario.n_tenants; i++)
         mix->scenario.tenants[i].qos.ms = (double)r->qos_ns[i] * 1e-6;
-    return mo_bench_simulation_aim(&o->simulation, err);
+    if (!o->simulation.side) return mo_bench_simulation_aim(&o->simulation, err);
+    return mix->calibration ? MOIRE_OK : mo_bench_gpu_side_aim(o->simulation.side, mix, err);
 }
 
 static int open_replay(struct mo_bench_replay *r, const struct mo_bench_replay_options *o, moire_error *err) {
@@ -278,13 +324,13 @@ static int open_replay(struct mo_bench_replay *r, const struct mo_bench_replay_o
     int code = mo_trace_read(p->env, o->trace, &p->trace, err);
     const char *name = o->n_policies ? o->policies[0] : p->trace.policy;
     if (code) return code;
-    r->policy = mo_policy_find(name);
-    if (!r->policy) return mo_fail(err, MOIRE_EINVAL, "no policy '%s'", name);
+    code = find_policy(p, name, &r->policy, err);
+    if (code) return code;
     r->system = (struct mo_bench_system){r->policy->name, "moire", r->policy->name, r->policy->description};
     snprintf(r->label, sizeof r->label, "recorded/%.47s", p->trace.policy);
     r->recorded = (struct mo_bench_system){r->label, "moire", p->trace.policy, "what happened"};
     code = choose_costs(p, o, err);
-    if (!code) code = make_schedule(p, err);
+    if (!code) code = make_schedule(p, o, err);
     if (!code) real_records(p);
     if (!code) code = describe(p, o, o->cores ? o->cores : p->trace.cores, &r->simulation, err);
     return code ? code : as_scenario(r, o->trace, err);

@@ -32,7 +32,7 @@ struct mo_bench_replay_options {
     int draws;         /* the mean of so many simulations, each with a seed of its own; 0 = 1 */
 };
 
-/* Fills *out: {"kind": "replay", "cores", "policy", "block_ratio", "stalls", "stall_ms", "late_us",
+/* Fills *out: {"kind": "replay", "gpus", "cores", "policy", "block_ratio", "stalls", "stall_ms", "late_us",
  * "pressure": {"from", "mean", "most", "bands": [{"up_to", "blocks", "ratio"}]}, "layers", "adapted",
  * "results": [{"kind", "policy", "cores", ...shares, "calm": shares, "bound"}]}; the first result is what was
  * recorded.  bound: of all queries no scheduler has more in time; not of what was recorded.  Shares: {"n",
@@ -40,7 +40,7 @@ struct mo_bench_replay_options {
  * "p95_low_ms", "p95_high_ms", "p99_ms"}]}; p95_target: of latency over target, all queries together; low and
  * high: of the draws.  calm: the same without the queries that were under way when the recording stalled.
  * Bands tell how long recorded blocks took over their profile by the pressure they ended under; adapted
- * layers ran another version than their first. */
+ * layers ran another version than their first.  gpus: 0 of a run on cores; else cores are their units. */
 int mo_bench_replay(const struct mo_env *env, const struct mo_bench_replay_options *options, json_t **out,
                     moire_error *err);
 void mo_bench_replay_print(const json_t *document);

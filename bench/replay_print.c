@@ -21,8 +21,11 @@ void mo_bench_replay_print(const json_t *document) {
     const json_t *results = json_object_get(document, "results"), *real = json_array_get(results, 0);
     size_t i, k;
     json_t *row, *t;
-    printf("recorded on %.0f cores with policy %s; its blocks took %.3f x their profile",
-           mo_doc_number(document, "cores"), mo_doc_text(document, "policy"),
+    double gpus = mo_doc_number(document, "gpus");
+    const char *what = gpus > 0 ? "units" : "cores";
+    printf("recorded on %.0f %s", mo_doc_number(document, "cores"), what);
+    if (gpus > 0) printf(" of %.0f GPU%s", gpus, gpus > 1 ? "s" : "");
+    printf(" with policy %s; its blocks took %.3f x their profile", mo_doc_text(document, "policy"),
            mo_doc_number(document, "block_ratio"));
     if (mo_doc_number(document, "stalls") > 0)
         printf("; %.0f of them stalled for %.0f ms in all: the machine was not theirs alone",
@@ -30,8 +33,9 @@ void mo_bench_replay_print(const json_t *document) {
     printf("\n");
     print_pressure(document);
     json_array_foreach(results, i, row) {
-        printf("\n%s: policy %s, %.0f cores: %.2f %% of all queries in time", mo_doc_text(row, "kind"),
-               mo_doc_text(row, "policy"), mo_doc_number(row, "cores"), 100 * mo_doc_number(row, "overall"));
+        printf("\n%s: policy %s, %.0f %s: %.2f %% of all queries in time", mo_doc_text(row, "kind"),
+               mo_doc_text(row, "policy"), mo_doc_number(row, "cores"), what,
+               100 * mo_doc_number(row, "overall"));
         if (json_object_get(row, "bound"))
             printf("; no scheduler has more than %.2f %%", 100 * mo_doc_number(row, "bound"));
         printf("\n");

@@ -125,12 +125,20 @@ static int aim(const struct mo_bench_gpu_side *side, struct mo_bench_mix *mix, i
                                                  solo, "median_ms", solo));
 }
 
+int mo_bench_gpu_side_aim(const struct mo_bench_gpu_side *side, struct mo_bench_mix *mix, moire_error *err) {
+    json_t *list = json_array();
+    int bad = 0;
+    for (int i = 0; i < mix->scenario.n_tenants; i++)
+        bad |= aim(side, mix, i, list);
+    mix->calibration = json_pack("{s:b, s:o}", "gpus", 1, "tenants", list);
+    return bad || !mix->calibration ? mo_fail(err, MOIRE_ENOMEM, "out of memory") : MOIRE_OK;
+}
+
 int mo_bench_gpu_side_open(const struct mo_env *env, const struct mo_bench_machine *machine,
                            struct mo_bench_mix *mix, struct mo_bench_gpu_side *out, moire_error *err) {
     memset(out, 0, sizeof *out);
     out->env = env;
-    json_t *list = json_array();
-    int bad = 0, code = describe(machine, &out->gpus, err);
+    int code = describe(machine, &out->gpus, err);
     mix->cores = out->gpus.n_gpus;
     for (int i = 0; i < mix->scenario.n_tenants && !code; i++) {
         const struct mo_bench_tenant *t = &mix->scenario.tenants[i];
@@ -138,16 +146,14 @@ int mo_bench_gpu_side_open(const struct mo_env *env, const struct mo_bench_machi
         code = t->app ? add_stages(out, machine, i, t, err)
                       : add(out, machine,
                             (struct mo_bench_gpu_tenant){.model = t->model, .source = i, .stage = -1}, err);
-        if (code) break;
-        bad |= aim(out, mix, i, list);
-        if (!t->app) out->tenant[out->first[i]].qos_ns = mix->qos_ns[i];
     }
+    if (!code) code = mo_bench_gpu_side_aim(out, mix, err);
     for (int i = 0; i < out->n && !code; i++) {
-        bool critical = mix->scenario.tenants[out->tenant[i].source].cls != MOIRE_BEST_EFFORT;
-        code = make_profile(out, &out->tenant[i], critical ? out->tenant[i].qos_ns : 0, err);
+        struct mo_bench_gpu_tenant *t = &out->tenant[i];
+        bool critical = mix->scenario.tenants[t->source].cls != MOIRE_BEST_EFFORT;
+        if (t->stage < 0) t->qos_ns = mix->qos_ns[t->source];
+        code = make_profile(out, t, critical ? t->qos_ns : 0, err);
     }
-    mix->calibration = json_pack("{s:b, s:o}", "gpus", 1, "tenants", list);
-    if (!code && (bad || !mix->calibration)) code = mo_fail(err, MOIRE_ENOMEM, "out of memory");
     return code;
 }
 

@@ -15,6 +15,7 @@ struct mo_bench_gpu_tenant {
     int64_t qos_ns;    /* its part of the target */
     struct mo_share_profile *share[MO_PLAN_KINDS]; /* owned; NULL = it does not run there */
     struct mo_profile *profile;                    /* a layer a segment, batch 1 */
+    double declared; /* queries/s that are expected at first; 0 = what the scenario begins with */
 };
 
 struct mo_bench_gpu_side {
@@ -30,6 +31,8 @@ struct mo_bench_gpu_side {
  * GPU busy at the least share-seconds a query.  Close also after an error. */
 int mo_bench_gpu_side_open(const struct mo_env *env, const struct mo_bench_machine *machine,
                            struct mo_bench_mix *mix, struct mo_bench_gpu_side *out, moire_error *err);
+/* Of these, targets, times and calibration, of tenants and profiles that are there; load 1 likewise. */
+int mo_bench_gpu_side_aim(const struct mo_bench_gpu_side *side, struct mo_bench_mix *mix, moire_error *err);
 void mo_bench_gpu_side_close(struct mo_bench_gpu_side *side);
 
 /* Does a simulation of these policies take place on the machine's GPUs?  It does when the machine has no

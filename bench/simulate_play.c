@@ -112,6 +112,7 @@ static void drive(struct run *run, struct mo_sim *sim, int give_up, int64_t *cut
 
 /* What an operator would declare: the rate at the beginning. */
 static double first_rate(const struct mo_bench_tenant *t, const struct mo_bench_gpu_tenant *g, double rate) {
+    if (g->declared > 0) return g->declared;
     if (t->curve.n) rate *= t->curve.rate[0] / t->rate;
     return t->app ? rate * t->app->dag.stage[g->stage].count : rate;
 }

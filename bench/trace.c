@@ -1,6 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  * trace.c - the reader of trace.h: one pass over the lines; queries are found by handle in a hash table.
- * Remarks are read by trace_head.c. */
+ * Remarks are read by trace_head.c and trace_gpus.c.
+ *
+ * On GPUs a block's first query speaks for all of its batch.  A block begins when it is decided, on each unit
+ * of its let; TIMES, ahead of its end, says how much of the time up to there was kernels and copies.  What is
+ * neither is what it took to start it. */
 #define _GNU_SOURCE
 #include "bench/trace_impl.h"
 
@@ -59,9 +63,11 @@ static int on_arrival(struct mo_trace_reader *r, const struct event *e, uint64_t
     r->late += (double)(e->time - arrival);
     if (e->tenant < 0 || e->tenant >= t->n_tenants || !t->tenants[e->tenant].name[0])
         return mo_trace_fail(r, "a query of a tenant that the trace does not name");
+    bool early = e->time < arrival;
     t->queries[t->n_queries++] = (struct mo_trace_query){.handle = handle,
                                                          .arrival = arrival,
-                                                         .accepted = e->time > arrival ? e->time : arrival,
+                                                         .accepted = early ? arrival : e->time,
+                                                         .comes = early ? e->time : arrival,
                                                          .tenant = (int)e->tenant,
                                                          .code = code};
     if (!handle) return MOIRE_OK;
@@ -72,27 +78,58 @@ static int on_arrival(struct mo_trace_reader *r, const struct event *e, uint64_t
 }
 
 /* Time of a block's layers in the profile of its core count; 0 when that was not measured. */
-static double predicted(const struct mo_trace_tenant *t, int cores, int64_t begin, int64_t end) {
+static double predicted(const struct mo_trace *trace, const struct mo_trace_query *q, int64_t begin,
+                        int64_t end) {
+    const struct mo_trace_tenant *t = &trace->tenants[q->tenant];
     double sum = 0;
+    if (trace->gpus.n_gpus) return mo_trace_gpu_predicted(trace, q, begin, end);
     for (int k = 0; k < t->n_counts; k++)
-        for (int64_t l = begin; t->counts[k] == cores && l < end; l++)
+        for (int64_t l = begin; t->counts[k] == q->cores && l < end; l++)
             sum += (double)t->times[k][l];
     return sum;
+}
+
+static void note_wait(struct mo_trace_reader *r, struct mo_trace_query *q, double wait, bool asleep) {
+    bool first = !q->began;
+    r->waits[first] += wait;
+    r->n_waits[first] += 1;
+    r->t->starts[r->t->n_starts++] = (struct mo_trace_start){q->tenant, first, asleep, wait > 0 ? wait : 0};
+    q->began = true;
 }
 
 /* The first core of a block to begin tells how long that took. */
 static void note_start(struct mo_trace_reader *r, struct mo_trace_query *q, const struct event *e) {
     if ((int)e->c < q->lead) q->lead = (int)e->c;
     if (!q->decided) return;
-    bool first = !q->began;
-    double wait = (double)(e->time - q->decided);
-    r->waits[first] += wait;
-    r->n_waits[first] += 1;
-    r->t->starts[r->t->n_starts++] = (struct mo_trace_start){
-        q->tenant, first, q->decided - r->running[e->c].ended > MO_SPIN_NS, wait > 0 ? wait : 0};
-    q->began = true;
+    if (!r->t->gpus.n_gpus)
+        note_wait(r, q, (double)(e->time - q->decided), q->decided - r->running[e->c].ended > MO_SPIN_NS);
     q->decided = 0;
     q->block_start = q->block_end = e->time;
+}
+
+static int on_times(struct mo_trace_reader *r, struct mo_trace_query *q, const struct event *e) {
+    const int64_t most = INT64_C(1) << 60;
+    if (!r->t->gpus.n_gpus) return mo_trace_fail(r, "times of a GPU's block in a history of cores");
+    if (e->a < 0 || e->b < 0 || e->c < 0 || e->a > most || e->b > most || e->c > most)
+        return mo_trace_fail(r, "times of a block that cannot be");
+    if (q->timed || q->left <= 0 || q->decided) return mo_trace_fail(r, "times of a block that does not run");
+    double busy = (double)e->a + (double)e->b + (double)e->c;
+    if (e->time >= r->t->since) note_wait(r, q, (double)(e->time - q->block_start) - busy, false);
+    q->timed = true;
+    q->block_start = e->time - e->b;
+    return MOIRE_OK;
+}
+
+/* A query joins the block of another. */
+static int on_member(struct mo_trace_reader *r, struct mo_trace_query *q, const struct event *e) {
+    struct mo_trace_query *first = find(r, (uint64_t)e->c);
+    if (!q->start) q->start = e->time;
+    if (!first) return MOIRE_OK;
+    if (first->tenant != q->tenant || first == q || !first->left)
+        return mo_trace_fail(r, "a query joins a block that is not there, or another tenant's");
+    if (first->batch == MO_SHARE_BATCH) return mo_trace_fail(r, "a batch larger than there can be");
+    first->batch++;
+    return MOIRE_OK;
 }
 
 static void note_block(struct mo_trace *t, const struct mo_trace_query *q, double predicted, bool stalled) {
@@ -131,11 +168,12 @@ static int on_block(struct mo_trace_reader *r, const struct event *e, bool begin
     if (begins && q) note_start(r, q, e);
     *b = (struct mo_trace_running){begins ? e->query : 0, e->time, begins ? was.ended : e->time};
     if (!ended) return MOIRE_OK;
-    const struct mo_trace_tenant *t = &r->t->tenants[q->tenant];
-    if (e->a < 0 || e->b > t->n_layers || e->a >= e->b)
+    if (e->a < 0 || e->b > r->t->tenants[q->tenant].n_layers || e->a >= e->b)
         return mo_trace_fail(r, "a block of layers that are not there");
-    double solo = predicted(t, q->cores, e->a, e->b);
-    if (solo > 0) note_end(r, q, e, was.start, solo);
+    bool gpus = r->t->gpus.n_gpus > 0;
+    if (gpus && !q->timed) return MOIRE_OK; /* the GPU failed it */
+    double solo = predicted(r->t, q, e->a, e->b);
+    if (solo > 0) note_end(r, q, e, gpus ? q->block_start : was.start, solo);
     return MOIRE_OK;
 }
 
@@ -185,6 +223,9 @@ static int on_event(struct mo_trace_reader *r, const char *line) {
     if (!read_event(line, &e))
         return mo_trace_fail(r, "not an event: \"seq time ring KIND query tenant a b c\"");
     if (!r->t->cores) return mo_trace_fail(r, "events before the '# cores' line");
+    int code = r->headed ? MOIRE_OK : mo_trace_gpu_head(r);
+    if (code) return code;
+    r->headed = true;
     r->events++;
     bool counts = e.time >= r->t->since;
     if (!strcmp(e.kind, "SUBMIT")) r->submitted = e.a;
@@ -197,12 +238,16 @@ static int on_event(struct mo_trace_reader *r, const char *line) {
     if (!strcmp(e.kind, "VERSIONS")) return on_versions(r, &e);
     struct mo_trace_query *q = find(r, e.query);
     if (!q) return MOIRE_OK;
+    if (!strcmp(e.kind, "TIMES")) return on_times(r, q, &e);
+    if (!strcmp(e.kind, "MEMBER")) return on_member(r, q, &e);
     if (!strcmp(e.kind, "DISPATCH")) {
         if (!q->start) q->start = e.time;
         q->cores = (int)e.c;
         q->decided = e.time;
         q->left = q->cores;
         q->lead = r->t->cores;
+        q->batch = 1;
+        q->timed = false;
         if (e.a < 0 || e.a >= e.b || e.b > r->t->tenants[q->tenant].n_layers)
             return mo_trace_fail(r, "a dispatch of layers that are not there");
         r->t->layers += e.b - e.a;
@@ -214,9 +259,9 @@ static int on_event(struct mo_trace_reader *r, const char *line) {
 }
 
 /* --- the file ------------------------------------------------------------------------------------------- */
-static int by_arrival(const void *pa, const void *pb) {
+static int by_coming(const void *pa, const void *pb) {
     const struct mo_trace_query *a = pa, *b = pb;
-    if (a->arrival != b->arrival) return a->arrival < b->arrival ? -1 : 1;
+    if (a->comes != b->comes) return a->comes < b->comes ? -1 : 1;
     return (a->handle > b->handle) - (a->handle < b->handle);
 }
 
@@ -230,6 +275,14 @@ static int by_span_end(const void *pa, const void *pb) {
     return (a->end > b->end) - (a->end < b->end);
 }
 
+static int read_version(struct mo_trace_reader *r, const char *line) {
+    int64_t version;
+    if (!mo_trace_starts(&line, "# moire-history ") || !mo_trace_number(&line, 1, 2, &version) || *line)
+        return mo_trace_fail(r, "not a trace: the first line must be '# moire-history 1' or 2");
+    r->t->version = (int)version;
+    return MOIRE_OK;
+}
+
 static int read_lines(struct mo_trace_reader *r, char *text) {
     int code = MOIRE_OK;
     for (char *line = text, *end; !code && *line; line = end + 1) {
@@ -238,9 +291,7 @@ static int read_lines(struct mo_trace_reader *r, char *text) {
         if (!end) return mo_trace_fail(r, "the last line is cut off");
         *end = 0;
         if (r->line == 1)
-            code = strcmp(line, "# moire-history 1")
-                       ? mo_trace_fail(r, "not a trace: the first line must be '# moire-history 1'")
-                       : MOIRE_OK;
+            code = read_version(r, line);
         else
             code = r->end >= 0    ? mo_trace_fail(r, "more after the '# end' line")
                    : *line == '#' ? mo_trace_remark(r, line)
@@ -297,7 +348,7 @@ int mo_trace_parse(const struct mo_env *env, const char *path, const char *text,
         mo_trace_free(out);
         return code;
     }
-    qsort(out->queries, (size_t)out->n_queries, sizeof *out->queries, by_arrival);
+    qsort(out->queries, (size_t)out->n_queries, sizeof *out->queries, by_coming);
     qsort(out->spans, (size_t)out->n_spans, sizeof *out->spans, by_span_end);
     qsort(out->blocks, (size_t)out->n_blocks, sizeof *out->blocks, by_end);
     return MOIRE_OK;
@@ -313,6 +364,9 @@ int mo_trace_read(const struct mo_env *env, const char *path, struct mo_trace *o
 }
 
 void mo_trace_free(struct mo_trace *trace) {
+    for (int i = 0; i < trace->n_tenants; i++)
+        for (int k = 0; k < MO_PLAN_KINDS; k++)
+            mo_share_destroy(trace->tenants[i].share[k]);
     mo_region_destroy(trace->region);
     *trace = (struct mo_trace){0};
 }

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * trace.h - reads what moire_record() wrote: queries with what became of them, tenants, profiles.
  *
+ * "# moire-history 1" tells of cores only; 2 may tell of GPUs, whose units are then what `cores` are below.
+ *
  * Refused with file and line: what is no trace, is cut off (it ends with "# end N", N its events), has lost
  * events to a ring that was too small, contradicts itself, or tells of a pressure, of counters or of versions
  * that cannot be. */
@@ -8,6 +10,7 @@
 #define MO_BENCH_TRACE_H
 #include "bench/scenario.h"
 #include "runtime/proxy/source.h"
+#include "runtime/sched/gpus.h"
 #include "runtime/sched/profile.h"
 #include "runtime/sim/sim.h"
 
@@ -20,17 +23,25 @@ struct mo_trace_tenant {
     int counts[64];        /* core counts with times, rising */
     int64_t *times[64];    /* n_layers each, ns */
     int64_t *bytes, *cold; /* by layer: traffic, ns besides when caches are cold; NULL = not known */
+    /* On GPUs: by kind, NULL = none; queries/s that it was said to expect, 0 = nothing was said.  The parts
+     * in which time falls to its segments are `times` of one core. */
+    struct mo_share_profile *share[MO_PLAN_KINDS];
+    double declared;
 };
 
 struct mo_trace_query {
     uint64_t handle;
-    int64_t arrival, accepted, start, end; /* start 0: never began; end 0: never answered */
-    int tenant, code, cores;               /* cores: of its latest block */
+    /* comes: when it was there, which is before `arrival` for a stage that got time which earlier ones left.
+     * start 0: never began; end 0: never answered. */
+    int64_t arrival, accepted, comes, start, end;
+    int tenant, code, cores; /* cores: of its latest block */
+    int batch;               /* on GPUs, of a block's first query: how many are in it */
     /* Of the latest block: when it was decided, 0 once it began; then when, its lowest core, how many cores
      * have yet to end it, and when the last one so far did. */
     int64_t decided, block_start, block_end;
     int lead, left;
     bool began; /* a block of it has */
+    bool timed; /* the latest block has, on GPUs, told its times */
 };
 
 /* The pressure that decisions saw from a time on; counted: by counters, else observed slowdown. */
@@ -71,10 +82,11 @@ struct mo_trace_start {
 struct mo_trace {
     struct mo_region *region; /* owns everything below */
     char policy[48];
-    int cores, n_tenants, n_queries;
+    int version, cores, n_tenants, n_queries;
+    struct mo_gpus gpus;             /* n_gpus 0: a run on cores */
     int64_t since, cache;            /* cache: bytes of the last level, 0 = not known */
     struct mo_trace_tenant *tenants; /* by index of the trace, MO_BENCH_MAX_TENANTS; name "" = no such */
-    struct mo_trace_query *queries;  /* in order of arrival */
+    struct mo_trace_query *queries;  /* in the order in which they came */
     double block_ns, predicted_ns;   /* sums over blocks and cores: observed, and what the profiles say */
     double wait_ns, first_wait_ns;   /* mean from a decision to the first layer; of a query's first block */
     struct mo_trace_block *blocks;   /* but for those that stalled; by end */

@@ -19,7 +19,7 @@ bool mo_trace_number(const char **at, int64_t min, int64_t max, int64_t *out) {
     return true;
 }
 
-static bool starts(const char **at, const char *key) {
+bool mo_trace_starts(const char **at, const char *key) {
     size_t n = strlen(key);
     if (strncmp(*at, key, n) != 0) return false;
     *at += n;
@@ -88,9 +88,10 @@ static int read_cold(struct mo_trace_reader *r, const char *at) {
 static int read_counters(struct mo_trace_reader *r, const char *at) {
     for (const struct mo_source *const *s = mo_sources(); *s; s++) {
         const char *name = at;
-        if (!(*s)->open || !starts(&name, (*s)->name) || !starts(&name, " ")) continue;
+        if (!(*s)->open || !mo_trace_starts(&name, (*s)->name) || !mo_trace_starts(&name, " ")) continue;
         for (int i = 0; i < (*s)->n; i++)
-            if (!starts(&name, (*s)->observable[i]) || !starts(&name, i + 1 < (*s)->n ? "," : ""))
+            if (!mo_trace_starts(&name, (*s)->observable[i]) ||
+                !mo_trace_starts(&name, i + 1 < (*s)->n ? "," : ""))
                 return mo_trace_fail(r, "a source whose counters are not those that this version knows");
         if (*name || r->t->source)
             return mo_trace_fail(r, "more counters than the source has, or a second source");
@@ -102,24 +103,27 @@ static int read_counters(struct mo_trace_reader *r, const char *at) {
 
 int mo_trace_remark(struct mo_trace_reader *r, const char *at) {
     int64_t v;
-    if (starts(&at, "# tenant ")) return read_tenant(r, at);
-    if (starts(&at, "# profile ")) return read_profile(r, at);
-    if (starts(&at, "# cold ")) return read_cold(r, at);
-    if (starts(&at, "# counters ")) return read_counters(r, at);
-    if (starts(&at, "# policy ")) {
+    bool took;
+    int code = mo_trace_gpu_remark(r, at, &took);
+    if (code || took) return code;
+    if (mo_trace_starts(&at, "# tenant ")) return read_tenant(r, at);
+    if (mo_trace_starts(&at, "# profile ")) return read_profile(r, at);
+    if (mo_trace_starts(&at, "# cold ")) return read_cold(r, at);
+    if (mo_trace_starts(&at, "# counters ")) return read_counters(r, at);
+    if (mo_trace_starts(&at, "# policy ")) {
         strncpy(r->t->policy, at, sizeof r->t->policy - 1);
-    } else if (starts(&at, "# cores ")) {
+    } else if (mo_trace_starts(&at, "# cores ")) {
         if (!mo_trace_number(&at, 1, MO_TRACE_CORES, &v)) return mo_trace_fail(r, "not a number of cores");
         r->t->cores = (int)v;
-    } else if (starts(&at, "# cache ")) {
+    } else if (mo_trace_starts(&at, "# cache ")) {
         if (!mo_trace_number(&at, 0, INT64_MAX, &r->t->cache))
             return mo_trace_fail(r, "not a number of bytes");
-    } else if (starts(&at, "# since ")) {
+    } else if (mo_trace_starts(&at, "# since ")) {
         if (!mo_trace_number(&at, 0, INT64_MAX, &r->t->since)) return mo_trace_fail(r, "not a time");
-    } else if (starts(&at, "# dropped ")) {
+    } else if (mo_trace_starts(&at, "# dropped ")) {
         if (!mo_trace_number(&at, 0, INT64_MAX, &v)) return mo_trace_fail(r, "not a number of events");
         if (v) return mo_trace_fail(r, "events were lost: record a shorter run, or with more events");
-    } else if (starts(&at, "# end ")) {
+    } else if (mo_trace_starts(&at, "# end ")) {
         if (!mo_trace_number(&at, 0, INT64_MAX, &r->end)) return mo_trace_fail(r, "not a number of events");
     }
     return MOIRE_OK;

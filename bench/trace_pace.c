@@ -33,7 +33,7 @@ static void deal(const struct mo_trace_span *s, int64_t origin, double expected,
 
 int mo_trace_pace(const struct mo_trace *t, const struct mo_sim_spread *spread, bool stalls,
                   struct mo_sim_pace *out, moire_error *err) {
-    int64_t origin = t->queries[0].arrival, last = t->n_spans ? t->spans[t->n_spans - 1].end : origin;
+    int64_t origin = t->queries[0].comes, last = t->n_spans ? t->spans[t->n_spans - 1].end : origin;
     int n = last > origin ? (int)((last - origin) / step_ns) + 1 : 1;
     size_t cells = (size_t)t->cores * ((size_t)n + 1);
     *out = (struct mo_sim_pace){step_ns, n, t->cores, mo_region_array(t->region, cells, sizeof *out->done)};

@@ -46,7 +46,7 @@ static void divide(const struct sample *s, int n, double out[MO_SIM_PARTS]) {
 static int collect(const struct mo_trace *t, const struct mo_sim_pace *pace, int tenant, bool several,
                    struct sample *out) {
     int n = 0;
-    int64_t origin = t->queries[0].arrival;
+    int64_t origin = t->queries[0].comes;
     for (int i = 0; i < t->n_blocks; i++) {
         const struct mo_trace_block *b = &t->blocks[i];
         if ((tenant >= 0 && b->tenant != tenant) || (b->cores > 1) != several) continue;

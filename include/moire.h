@@ -232,7 +232,8 @@ MOIRE_API int moire_cancel(moire_runtime *runtime, moire_query query);
 MOIRE_API int moire_drain(moire_runtime *runtime);
 /* Writes what the runtime has done to a text file, as far as `record` events of every core reach back:
  * arrivals, decisions, block times, answers, and each tenant's profile.  `moire whatif` reads it. Call it
- * drained.  MOIRE_EINVAL: the runtime was made without `record`; MOIRE_EIO: not written. */
+ * drained.  Where tenants run on GPUs it tells of these, on the GPUs' units, and of no others.  MOIRE_EINVAL:
+ * the runtime was made without `record`; MOIRE_EIO: not written. */
 MOIRE_API int moire_record(moire_runtime *runtime, const char *path, moire_error *err);
 /* The runtime's clock, ns. */
 MOIRE_API int64_t moire_now(const moire_runtime *runtime);

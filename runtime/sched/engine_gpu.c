@@ -176,6 +176,9 @@ static void finish(struct mo_gpu_work *w, int code, const char *message, const s
     if (!ran) code = MOIRE_OK; /* the core sends its queries back */
     int64_t now = mo_now(e->env), from = times ? times->start : w->began, to = times ? times->end : now;
     if (ran) {
+        if (times)
+            mo_event_put(locked_ring(e), now, MO_LOG_TIMES, w->handle, run.tenant, times->copy_in_ns,
+                         times->compute_ns, times->copy_out_ns);
         log_units(e, w, MO_LOG_BLOCK_END, now);
         mo_sched_stats(e->sched)->kernel_core_ns += (to - from) * run.n_cores;
     }

@@ -112,7 +112,7 @@ int mo_events_dump(const struct mo_events *e, int n_cores, const char *preface, 
         for (int i = 0; i < e->n_rings; i++)
             dropped += at[i] = mo_ring_first(&e->ring[i]);
         char line[128];
-        int n = snprintf(line, sizeof line, "# moire-history 1\n# cores %d\n# dropped %" PRIu64 "\n", n_cores,
+        int n = snprintf(line, sizeof line, "# moire-history 2\n# cores %d\n# dropped %" PRIu64 "\n", n_cores,
                          dropped);
         put_line(t, line, (size_t)n);
         put_text(t, preface);

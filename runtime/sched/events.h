@@ -20,6 +20,8 @@
       "joins the block just dispatched: a, b = layers, c = handle of its first query, which reports it")     \
     X(BLOCK_START, "a, b = layers, c = core; one event a core of the let")                                   \
     X(BLOCK_END, "a, b = layers, c = core")                                                                  \
+    X(TIMES,                                                                                                 \
+      "of the block that a GPU ended, told ahead of its end: ns of a copies in, b kernels, c copies out")    \
     X(BLOCK_DROP, "a, b = layers, c = core; came after its latest start")                                    \
     X(CANCEL, "a = 1 when the query was still open")                                                         \
     X(RESOLVE, "a = code, b = deadline")                                                                     \
@@ -94,7 +96,7 @@ static inline void mo_event_put(struct mo_ring *r, int64_t time, int kind, uint6
                                                          .tenant = tenant};
 }
 
-/* Writes all rings, merged by seq, as text: "# moire-history 1", "# cores N", "# dropped N", `preface` (lines
+/* Writes all rings, merged by seq, as text: "# moire-history 2", "# cores N", "# dropped N", `preface` (lines
  * of its own that begin with '#'; may be ""), the events, and "# end N" with their number. */
 int mo_events_dump(const struct mo_events *events, int n_cores, const char *preface, const char *path,
                    moire_error *err);

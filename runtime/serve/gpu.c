@@ -9,6 +9,7 @@
 #include "runtime/serve/gpu_request.h"
 
 enum { BATCH = 32, REPETITIONS = 5, WORD = 200 };
+enum { RING = 4 }; /* times what a core remembers: one ring has all events of the GPUs */
 static const int64_t CELL_NS = 20000000;
 
 /* --- a runtime's device --------------------------------------------------------------------------------- */
@@ -18,6 +19,7 @@ static int start_engine(moire_runtime *rt, const moire_config *c, int64_t events
     const struct mo_policy *policy = mo_policy_find(name);
     if (!policy || !policy->gpus)
         return mo_fail(err, MOIRE_EINVAL, "no policy '%s' for GPUs; moire-gpu is one", name);
+    d->policy = policy;
     struct mo_engine_gpu_config gpu = {
         .ops = d->device.ops, .system = d->device.system, .gpus = &d->gpus, .max_batch = d->max_batch};
     struct mo_engine_config ec = {.env = &rt->env,
@@ -25,7 +27,7 @@ static int start_engine(moire_runtime *rt, const moire_config *c, int64_t events
                                   .max_queries =
                                       c->max_queries ? c->max_queries : (int)rt->env.limits.queries,
                                   .max_tenants = (int)rt->env.limits.tenants,
-                                  .events = events,
+                                  .events = RING * events,
                                   .gpu = &gpu};
     return mo_engine_create(&ec, &d->engine, err);
 }
@@ -208,6 +210,7 @@ static int open_in_engine(struct mo_serve_gpu *s, const moire_tenant_config *c,
                                               .profile = s->profile,
                                               .share = (const struct mo_share_profile *const *)s->share,
                                               .declared = c->rate};
+    s->serving = t.sched;
     for (int i = 0; i < p->n; i++) {
         t.batch[i] = p->batch[i];
         t.program[i] = p->program[i];

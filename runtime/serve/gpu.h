@@ -43,8 +43,8 @@ struct mo_serve_device {
     struct mo_gpu_device device;
     struct mo_gpus gpus;
     struct mo_engine *engine;
-    const char *profiles; /* folder, NULL = measured at load */
-    char *folder;         /* owned copy of it */
+    const struct mo_policy *policy;
+    char *folder; /* of profiles, owned; NULL = measured at load */
     enum mo_gpu_precision precision;
     int max_batch;
     uint64_t models;          /* loaded so far */
@@ -63,6 +63,7 @@ struct mo_serve_gpu {
     int index;                                     /* in the device's engine */
     struct mo_share_profile *share[MO_PLAN_KINDS]; /* owned */
     struct mo_profile *profile;                    /* a layer a segment */
+    struct mo_sched_tenant_config serving;         /* as the engine was told */
     int n_inputs, n_outputs;
     int64_t staging_bytes; /* of a query */
     int64_t *offset;       /* [n_inputs + n_outputs] into it */

@@ -94,8 +94,7 @@ static int64_t start_cost(struct mo_sim *s, const struct mo_run *run) {
     bool asleep = true; /* the first core to begin is one that spins, if any does */
     for (int c = mo_cores_next(&run->cores, -1); c >= 0; c = mo_cores_next(&run->cores, c))
         asleep = asleep && s->now - s->idle_since[c] > MO_SPIN_NS;
-    const double *parts = s->config.spread[run->tenant].start[run->first][asleep];
-    return (int64_t)parts[(int)(mo_sim_uniform(s) * MO_SIM_PARTS)];
+    return mo_sim_start(s, run, asleep);
 }
 
 static int64_t begin(struct mo_sim *s, const struct mo_run *run, const struct mo_sim_work *w) {
@@ -109,4 +108,4 @@ static bool changed(struct mo_sim *s, const struct mo_sim_work *w, int change) {
     return contended(s);
 }
 
-const struct mo_sim_device mo_sim_cores = {block_time, begin, changed};
+const struct mo_sim_device mo_sim_cores = {block_time, begin, NULL, changed};

@@ -21,12 +21,20 @@ static double batch_time(struct mo_sim *s, const struct mo_run *run, struct mo_s
 }
 
 static int64_t begin(struct mo_sim *s, const struct mo_run *run, const struct mo_sim_work *w) {
-    int64_t ready = s->now + s->machine.block_ns + (run->first ? run->batch * s->machine.query_ns : 0);
+    int64_t cost = s->machine.block_ns + (run->first ? run->batch * s->machine.query_ns : 0);
+    if (s->config.starts) cost = mo_sim_start(s, run, false);
+    int64_t ready = s->now + cost;
     int64_t copy = mo_share_copy(profile_of(s, run->tenant, w->gpu), run->batch);
     if (!copy || run->begin) return ready; /* a batch that goes on is there */
     int64_t *link = &s->copied[w->gpu];
     *link = (*link > ready ? *link : ready) + copy;
     return *link;
+}
+
+static void ends(const struct mo_sim *s, const struct mo_sim_work *w, uint64_t handle) {
+    const struct mo_run *run = &w->run;
+    int64_t copy = run->begin ? 0 : mo_share_copy(profile_of(s, run->tenant, w->gpu), run->batch);
+    mo_event_put(s->config.ring, s->now, MO_LOG_TIMES, handle, run->tenant, copy, s->now - w->begin, 0);
 }
 
 /* In [-1, 1], the same for a pair of tenants throughout a run. */
@@ -38,6 +46,7 @@ static double deviation(const struct mo_sim *s, int self, int other) {
 }
 
 static double pace_of(const struct mo_sim *s, const struct mo_sim_work *w) {
+    if (s->config.spread) return 1; /* measured times have the neighbours in them */
     struct mo_share_use others[MO_PLAN_UNITS];
     double error = 0;
     int n = 0;
@@ -63,4 +72,4 @@ static bool changed(struct mo_sim *s, const struct mo_sim_work *w, int change) {
     return true;
 }
 
-const struct mo_sim_device mo_sim_gpus = {batch_time, begin, changed};
+const struct mo_sim_device mo_sim_gpus = {batch_time, begin, ends, changed};

@@ -27,6 +27,8 @@ struct mo_sim_device {
     double (*time)(struct mo_sim *s, const struct mo_run *run, struct mo_sim_work *w);
     /* When the first layer of a block that is started now runs. */
     int64_t (*begin)(struct mo_sim *s, const struct mo_run *run, const struct mo_sim_work *w);
+    /* A block is about to end: what the live engine tells of its times.  NULL = nothing. */
+    void (*ends)(const struct mo_sim *s, const struct mo_sim_work *w, uint64_t handle);
     /* A block has come (+1) or gone (-1): gives the others their new pace.  False: no end has moved. */
     bool (*changed)(struct mo_sim *s, const struct mo_sim_work *w, int change);
 };
@@ -60,6 +62,8 @@ struct mo_sim {
 
 /* In [0, 1), of the run's stream. */
 double mo_sim_uniform(struct mo_sim *s);
+/* What a start costs, drawn from what was measured. */
+int64_t mo_sim_start(struct mo_sim *s, const struct mo_run *run, bool asleep);
 /* What is left of a block goes on at a new pace. */
 void mo_sim_repace(struct mo_sim *s, struct mo_sim_work *w, double pace);
 #endif

@@ -35,6 +35,11 @@ double mo_sim_uniform(struct mo_sim *s) {
     return uniform(&s->rng);
 }
 
+int64_t mo_sim_start(struct mo_sim *s, const struct mo_run *run, bool asleep) {
+    const double *parts = s->config.spread[run->tenant].start[run->first][asleep];
+    return (int64_t)parts[(int)(uniform(&s->rng) * MO_SIM_PARTS)];
+}
+
 /* When what is left of a block is done if nothing changes. */
 static int64_t end_of(const struct mo_sim *s, const struct mo_sim_work *w) {
     double rest = w->left * w->pace;
@@ -152,6 +157,8 @@ static void end_block(struct mo_sim *s, int lead, int code) {
     find_first(s);
     if (w->ran) {
         mo_sim_reuse_ran(&s->reuse, w->run.tenant, w->run.begin, w->run.end);
+        if (s->device->ends && !code)
+            s->device->ends(s, w, mo_query_handle(mo_sched_queries(s->sched), w->run.query));
         log_members(s, MO_LOG_BLOCK_END, &w->run, s->now);
         mo_sched_stats(s->sched)->kernel_core_ns += (s->now - w->begin) * w->run.n_cores;
     }

@@ -48,7 +48,9 @@ struct mo_sim_machine {
 
 /* What was measured of one tenant, as means of equally large parts in rising order: how block times lie
  * around its profile, for blocks on one core and on several; and ns from a decision to the block's first
- * layer, for later and for first blocks of a query, on cores that spin and on cores that sleep. */
+ * layer, for later and for first blocks of a query, on cores that spin and on cores that sleep.  On GPUs
+ * cores are units and never asleep, block times are those of kernels, with what runs beside them, and a
+ * start's time is all that was neither kernels nor copies. */
 enum { MO_SIM_PARTS = 32 };
 struct mo_sim_spread {
     double ratio[2][MO_SIM_PARTS];

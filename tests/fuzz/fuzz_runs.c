@@ -22,6 +22,10 @@ static void read_trace(const struct mo_env *env, const char *text, size_t n) {
         return;
     }
     must(t.n_queries > 0 && t.cores > 0 && t.adapted >= 0 && t.layers >= 0);
+    must(!t.gpus.n_gpus || t.gpus.n_units == t.cores);
+    for (int i = 0; i < t.n_tenants; i++)
+        for (int k = 0; k < MO_PLAN_KINDS; k++)
+            must(!t.tenants[i].share[k] || mo_share_latency(t.tenants[i].share[k], 1, MO_SHARE_WHOLE) > 0);
     for (int i = 1; i < t.n_counters; i++) {
         double p = mo_trace_mean_pressure(&t, t.counters[i - 1].time, t.counters[i].time);
         must(p >= 0 && p <= 1 + 1e-9);

@@ -293,6 +293,13 @@ static bool on_versions(struct check *k, const struct event *e, struct query *q)
     return true;
 }
 
+static bool on_times(struct check *k, const struct event *e, struct query *q) {
+    if (e->a < 0 || e->b < 0 || e->c < 0) return fail(k, "FORM", "negative times of a block");
+    if (!q->want || q->starts != q->want || q->ends)
+        return fail(k, "H3", "times of a block that is not about to end");
+    return true;
+}
+
 static bool on_cancel(struct check *k, const struct event *e, struct query *q) {
     if (e->a && !q->resolved) return fail(k, "H1", "CANCEL says it decided, but nothing was");
     return true;
@@ -319,7 +326,7 @@ static const struct {
     {"DISPATCH", on_dispatch},         {"BLOCK_START", on_block_start}, {"BLOCK_END", on_block_end},
     {"BLOCK_DROP", on_block_drop},     {"RESOLVE", on_resolve},         {"CALLBACK_IN", on_callback_in},
     {"CALLBACK_OUT", on_callback_out}, {"RELEASE", on_release},         {"CANCEL", on_cancel},
-    {"VERSIONS", on_versions},         {"MEMBER", on_member},
+    {"VERSIONS", on_versions},         {"MEMBER", on_member},           {"TIMES", on_times},
 };
 
 static bool dispatch_query_event(struct check *k, const struct event *e, bool *known) {

@@ -73,6 +73,8 @@ static const struct {
     {"FORM", "the deadline changes", 23, 23, "200 401 2 RESOLVE 11 0 0 1300 0"},
     {"H3", "versions of no block", 14, 13, "101 301 0 VERSIONS 11 0 1 3 1"},
     {"H3", "versions beyond their block", 16, 15, "122 311 0 VERSIONS 11 0 1 3 2"},
+    {"FORM", "negative times of a block", 16, 15, "122 311 0 TIMES 11 0 1 -3 2"},
+    {"H3", "times of no block", 14, 13, "101 301 0 TIMES 11 0 1 3 1"},
     {"FORM", "a pressure over one", 32, 31, "288 530 2 PRESSURE 0 -1 1000001 0 0"},
     {"H1", "accepted, never answered", 18, 32, NULL},
     {"H1", "resolved, callback never ran", 20, 21, NULL},

@@ -12,6 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+#include "bench/replay.h"
+#include "bench/trace.h"
 #include "models/zoo.h"
 #include "runtime/sched/engine_impl.h"
 #include "runtime/serve/gpu.h"
@@ -337,6 +339,75 @@ static void a_destroyed_runtime_answers_all(void **state) {
     assert_int_equal(machine.open, 0);
 }
 
+/* Every query with what became of it, every block with its GPU, let and times, and the tenant's profile. */
+static void what_happened_is_in_the_trace(const moire_runtime *rt, const moire_tenant *t, const char *path,
+                                          const struct mo_sched_stats *stats) {
+    struct mo_trace trace;
+    moire_error err;
+    const struct mo_gpus *gpus = &rt->device->gpus;
+    if (mo_trace_read(&rt->env, path, &trace, &err)) fail_msg("%s", err.message);
+    assert_string_equal(trace.policy, "moire-gpu");
+    assert_int_equal(trace.gpus.n_units, gpus->n_units);
+    assert_int_equal(trace.gpus.kinds[0].memory_bytes, gpus->kinds[0].memory_bytes);
+    assert_int_equal(trace.n_queries, QUERIES);
+    for (int i = 0; i < QUERIES; i++) {
+        const struct mo_trace_query *q = &trace.queries[i];
+        assert_true(q->code == MOIRE_OK && q->arrival > 0 && q->start >= q->arrival && q->end > q->start);
+    }
+    assert_int_equal(trace.n_blocks + trace.n_stalls, stats->blocks);
+    for (int i = 0; i < trace.n_blocks; i++) {
+        const struct mo_trace_block *b = &trace.blocks[i];
+        assert_true(b->observed > 0 && b->predicted > 0 && b->cores >= 1 && b->lead + b->cores <= TOY_UNITS);
+    }
+    const struct mo_trace_tenant *of = &trace.tenants[t->gpu->index];
+    assert_string_equal(of->name, t->name);
+    assert_int_equal(of->n_layers, t->gpu->profile->n_layers);
+    assert_true(of->declared > 99.9 && of->declared < 100.1);
+    for (int batch = 1; batch <= 8; batch++)
+        for (int share = 100; share <= MO_SHARE_WHOLE; share += 100)
+            assert_int_equal(mo_share_latency(of->share[0], batch, share),
+                             mo_share_latency(t->gpu->share[0], batch, share));
+    mo_trace_free(&trace);
+}
+
+/* With seconds to answer in, everything is in time, in the recording as in every replay. */
+static void it_is_predicted(const struct mo_env *env, const char *path) {
+    static const unsigned pieces[] = {0, MO_REPLAY_MEASURED, MO_REPLAY_MEASURED | MO_REPLAY_LATE};
+    for (size_t k = 0; k < sizeof pieces / sizeof *pieces; k++) {
+        struct mo_bench_replay_options o = {.trace = path, .pieces = pieces[k]};
+        json_t *doc, *row;
+        moire_error err;
+        size_t i;
+        if (mo_bench_replay(env, &o, &doc, &err)) fail_msg("%s", err.message);
+        assert_int_equal(json_array_size(json_object_get(doc, "results")), 2);
+        json_array_foreach(json_object_get(doc, "results"), i, row) {
+            const json_t *tenant = json_array_get(json_object_get(row, "tenants"), 0);
+            assert_true(json_number_value(json_object_get(tenant, "within_qos")) == 1);
+            assert_true(json_number_value(json_object_get(tenant, "p95_ms")) > 0);
+        }
+        json_decref(doc);
+    }
+}
+
+static void a_run_is_recorded_and_played_again(void **state) {
+    (void)state;
+    static struct record r[QUERIES];
+    char path[600];
+    struct mo_env env = mo_env_default();
+    struct mo_sched_stats stats;
+    moire_error err;
+    snprintf(path, sizeof path, "%s/trace", folder);
+    moire_runtime *rt = start();
+    moire_tenant *t = load(rt, 1);
+    ask_all(rt, t, r);
+    mo_runtime_stats(rt, &stats);
+    if (moire_record(rt, path, &err)) fail_msg("%s", err.message);
+    what_happened_is_in_the_trace(rt, t, path, &stats);
+    moire_runtime_destroy(rt, 1);
+    it_is_predicted(&env, path);
+    unlink(path);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(queries_run_in_batches_on_the_gpu),
@@ -344,6 +415,7 @@ int main(void) {
         cmocka_unit_test(a_query_that_has_moved_can_be_cancelled),
         cmocka_unit_test(without_cores_the_failure_is_the_answer),
         cmocka_unit_test(a_tenant_that_comes_later_is_served),
+        cmocka_unit_test(a_run_is_recorded_and_played_again),
         cmocka_unit_test(a_destroyed_runtime_answers_all),
         cmocka_unit_test(a_device_that_is_not_there_is_said),
     };

@@ -170,7 +170,9 @@ static void damage_is_named_with_its_line(void **state) {
         int at;
         const char *line, *says;
     } cases[] = {
-        {0, "# moire-history 2", "t:1: not a trace"},
+        {0, "# moire-history 3", "t:1: not a trace"},
+        {8, "# gpu 0 0", "t:9: a line about GPUs in a history of version 1"},
+        {21, "8 940 1 TIMES 8 0 1 2 3", "t:22: times of a GPU's block in a history of cores"},
         {1, "# cores 0", "t:2: not a number of cores"},
         {1, NULL, "before the '# cores' line"},
         {2, "# dropped 9", "t:3: events were lost"},
@@ -232,7 +234,7 @@ static void make_spans(struct mo_trace *t, struct mo_trace_span *spans) {
         {0, 1, 0, true, 100 + 3 * STEP, 100 + 4 * STEP, STEP / 100.0},
     };
     memcpy(spans, is, sizeof is);
-    t->queries[0].arrival = 100;
+    t->queries[0].arrival = t->queries[0].comes = 100;
     t->spans = spans;
     t->n_spans = 3;
 }
