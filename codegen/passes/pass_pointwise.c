@@ -155,6 +155,7 @@ static bool grow(struct group *s) {
                 return true;
             }
             s->n--;
+            find_inputs(s); /* without it again */
         }
     return false;
 }

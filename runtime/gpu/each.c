@@ -78,9 +78,12 @@ static void kernel_text(struct mo_gpu_text *t, const struct mo_each *e, int64_t 
     for (int k = 0; k < e->n; k++)
         mo_gpu_printf(t, "%s%s%s *a%d", k ? ", " : "(", e->written[k] ? "" : "const ",
                       mo_gpu_memory_type(e->arg[k].dtype), k);
-    mo_gpu_printf(t, ") {\n    mo_index t = (mo_index)blockIdx.x * %du + threadIdx.x;\n", THREADS);
-    mo_gpu_printf(t, "    if (t >= %lluu) return;\n", (unsigned long long)count);
-    coordinates_text(t, &e->over);
+    mo_gpu_printf(t, ") {\n");
+    if (!e->blocks) {
+        mo_gpu_printf(t, "    mo_index t = (mo_index)blockIdx.x * %du + threadIdx.x;\n", THREADS);
+        mo_gpu_printf(t, "    if (t >= %lluu) return;\n", (unsigned long long)count);
+        coordinates_text(t, &e->over);
+    }
     mo_gpu_printf(t, "%s}\n", e->body.at);
 }
 
@@ -97,7 +100,9 @@ void mo_each_done(struct mo_lower *l, struct mo_each *e) {
     if (!l->rc) {
         int64_t count = mo_gpu_count(&e->over);
         kernel_text(&text, e, count);
-        int kernel = mo_lower_kernel(l, &text, (count + THREADS - 1) / THREADS, 1, 1, THREADS);
+        const int threads = e->blocks ? e->threads : THREADS;
+        const int kernel = mo_lower_kernel(l, &text, e->blocks ? e->blocks : (count + threads - 1) / threads,
+                                           1, 1, (unsigned)threads);
         mo_lower_launch(l, kernel, args, e->n, e->flops);
     }
     mo_gpu_text_free(&e->body);

@@ -196,9 +196,7 @@ void mo_lower_matmul(struct mo_lower *l) {
     const struct mo_node *node = l->node;
     struct mo_gpu_view a = mo_lower_in(l, 0), residual = no_view, y;
     if (l->rc) return;
-    const struct mo_tensor *bt = l->graph->tensors[node->in[1]];
-    struct mo_gpu_view b =
-        bt->data ? mo_lower_weight(l, bt->id, MO_FORM_AS_IS, l->storage) : mo_lower_in(l, 1);
+    struct mo_gpu_view b = mo_lower_stored(l, 1);
     if (l->rc) return;
     struct mo_gpu_gemm g = {.count = 1, .alpha = 1, .k = a.d[a.rank - 1], .n = b.d[b.rank - 1]};
     bool rows = b.rank == 2;

@@ -75,6 +75,13 @@ static const struct {
     {"GroupNormalization", "", mo_lower_group_norm},
     {"MeanVarianceNormalization", "", mo_lower_mean_variance},
     {"LpNormalization", "", mo_lower_lp_norm},
+    {"RNN", "", mo_lower_recurrent},
+    {"GRU", "", mo_lower_recurrent},
+    {"LSTM", "", mo_lower_recurrent},
+    {"Einsum", "", mo_lower_einsum},
+    {"Det", "", mo_lower_det},
+    {"GridSample", "", mo_lower_grid_sample},
+    {"RoiAlign", "", mo_lower_roi_align},
 };
 
 static void (*find(const struct mo_node *node))(struct mo_lower *) {

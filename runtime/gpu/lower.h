@@ -108,6 +108,10 @@ const int *mo_gpu_channels_last(int rank);
 moire_dtype mo_lower_dtype(const struct mo_lower *l, moire_dtype dtype);
 /* Input k of the node; constants as they are in the model. */
 struct mo_gpu_view mo_lower_in(struct mo_lower *l, int k);
+/* The same, constants in the type of fp32 tensors on the device. */
+struct mo_gpu_view mo_lower_stored(struct mo_lower *l, int k);
+/* The node as functions of runtime/ops see it: inputs in `in`, contents only of constants. */
+struct mo_op_ctx mo_lower_ctx(const struct mo_lower *l, struct mo_value *in, int cap);
 /* Where output k goes: a new buffer in that order, or its place in a concatenation. */
 struct mo_gpu_view mo_lower_out(struct mo_lower *l, int k, const int *order);
 /* Output k of the node is this view. */
@@ -141,7 +145,7 @@ enum mo_gpu_form_kind {
     MO_FORM_KRSC_4,    /* the same with zero channels behind, up to a multiple of 4 */
     MO_FORM_KRSC_8,    /* of 8 */
     MO_FORM_RSK,       /* [K,1,R,S] to [R,S,K] */
-    MO_FORM_TRANSPOSED /* [K,N] to [N,K] */
+    MO_FORM_TRANSPOSED /* [...,K,N] to [...,N,K] */
 };
 /* A constant of the graph on the device in that form and type; its shape is the model's, whatever the form.
  */
@@ -178,6 +182,8 @@ void mo_gpu_take_apart(struct mo_gpu_text *t, const int64_t *d, int n, int64_t i
  */
 struct mo_each {
     struct mo_gpu_view over; /* a thread for each of its elements */
+    int64_t blocks;          /* or so many blocks of `threads`, and the body tells who does what */
+    int threads;
     int n;
     struct mo_gpu_view arg[MO_EACH_ARGS];
     bool written[MO_EACH_ARGS];
@@ -314,4 +320,9 @@ void mo_lower_blocks(struct mo_lower *l);
 void mo_lower_resize(struct mo_lower *l);
 void mo_lower_trilu(struct mo_lower *l);
 void mo_lower_lrn(struct mo_lower *l);
+void mo_lower_recurrent(struct mo_lower *l);
+void mo_lower_einsum(struct mo_lower *l);
+void mo_lower_det(struct mo_lower *l);
+void mo_lower_grid_sample(struct mo_lower *l);
+void mo_lower_roi_align(struct mo_lower *l);
 #endif

@@ -114,11 +114,7 @@ static void resize_text(struct mo_lower *l, struct mo_each *e, const struct mo_r
 void mo_lower_resize(struct mo_lower *l) {
     struct mo_resize_taps taps[MOIRE_MAX_RANK] = {{0}};
     struct mo_value in[4];
-    struct mo_op_ctx ctx = {.node = l->node,
-                            .env = l->env,
-                            .err = l->err,
-                            .in = in,
-                            .n_in = l->node->n_in < 4 ? l->node->n_in : 4};
+    const struct mo_op_ctx ctx = mo_lower_ctx(l, in, 4);
     struct mo_gpu_view x = mo_lower_in(l, 0), y = out_like(l, &x);
     const struct mo_fuse *fuse = &l->node->fuse;
     bool changes[MO_VIEW_RANK] = {false};
@@ -126,9 +122,6 @@ void mo_lower_resize(struct mo_lower *l) {
     float extrapolation;
     int changed = 0;
     if (l->rc) return;
-    for (int i = 0; i < ctx.n_in; i++)
-        in[i] = l->node->in[i] >= 0 ? mo_tensor_value(l->graph->tensors[l->node->in[i]])
-                                    : (struct mo_value){.dtype = MOIRE_NONE};
     l->rc = mo_resize_describe(&ctx, taps, &extrapolation);
     for (int i = 0; i < y.rank && !l->rc; i++) {
         for (int64_t k = 0; k < y.d[i] && !changes[i]; k++)

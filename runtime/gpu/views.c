@@ -71,6 +71,22 @@ struct mo_gpu_view mo_lower_in(struct mo_lower *l, int k) {
     return l->views[id];
 }
 
+struct mo_gpu_view mo_lower_stored(struct mo_lower *l, int k) {
+    const bool constant =
+        !l->rc && k < l->node->n_in && l->node->in[k] >= 0 && l->graph->tensors[l->node->in[k]]->data;
+    return constant ? mo_lower_weight(l, l->node->in[k], MO_FORM_AS_IS, l->storage) : mo_lower_in(l, k);
+}
+
+struct mo_op_ctx mo_lower_ctx(const struct mo_lower *l, struct mo_value *in, int cap) {
+    const struct mo_node *node = l->node;
+    struct mo_op_ctx ctx = {
+        .node = node, .env = l->env, .err = l->err, .in = in, .n_in = node->n_in < cap ? node->n_in : cap};
+    for (int i = 0; i < ctx.n_in; i++)
+        in[i] = node->in[i] >= 0 ? mo_tensor_value(l->graph->tensors[node->in[i]])
+                                 : (struct mo_value){.dtype = MOIRE_NONE};
+    return ctx;
+}
+
 struct mo_gpu_view mo_lower_out(struct mo_lower *l, int k, const int *order) {
     const struct mo_tensor *t = l->graph->tensors[l->node->out[k]];
     struct mo_gpu_view placed;

@@ -16,6 +16,8 @@ static int64_t source_index(enum mo_gpu_form_kind form, const struct mo_shape *s
     const int64_t taps = s->rank > 2 ? mo_extent(s, 2, s->rank) : 1;
     const bool padded = form == MO_FORM_KRSC_4 || form == MO_FORM_KRSC_8;
     const int64_t channels = padded ? channels_of(form, s) : 0;
+    const int64_t rows = s->rank > 1 ? d[s->rank - 2] : 1, columns = s->rank ? d[s->rank - 1] : 1;
+    const int64_t matrix = rows * columns;
     switch (form) {
     case MO_FORM_KRSC_4:
     case MO_FORM_KRSC_8:
@@ -26,7 +28,7 @@ static int64_t source_index(enum mo_gpu_form_kind form, const struct mo_shape *s
     case MO_FORM_RSK: /* tap K + k */
         return i % d[0] * taps + i / d[0];
     case MO_FORM_TRANSPOSED: /* n K + k */
-        return i % d[0] * d[1] + i / d[0];
+        return i / matrix * matrix + i % rows * columns + i % matrix / rows;
     default:
         return i;
     }

@@ -4,21 +4,18 @@
  * Every letter (and every axis of the ellipsis) becomes one label with a size and, for each operand, a
  * stride; the output walks its labels and sums over the others.  Plain, and right for any equation. */
 #include <string.h>
-#include "runtime/ops/util.h"
+#include "runtime/ops/einsum.h"
 
-enum { MAX_OPERANDS = 8, MAX_LABELS = 24, DOTS = 1 };
+enum { DOTS = 1 };
 
 struct term {
     int n;
     char label[MOIRE_MAX_RANK + 1]; /* letters; values 1..8 stand for axes of the ellipsis */
 };
 
-struct einsum {
-    int n_labels, n_out;
-    char label[MAX_LABELS];
-    int64_t size[MAX_LABELS];
-    int64_t stride[MAX_OPERANDS][MAX_LABELS];
-    /* labels [0, n_out) are the output's in order, the others are summed */
+/* Where an element of every operand is: what a step along a label adds. */
+struct walk {
+    int64_t stride[MO_EINSUM_OPERANDS][MO_EINSUM_LABELS];
 };
 
 static bool is_letter(char c) {
@@ -51,10 +48,10 @@ static bool parse_term(const char **at, struct term *t, int rank, int dots_rank)
     return rank < 0 || t->n == rank;
 }
 
-static int find_label(struct einsum *e, char label) {
+static int find_label(struct mo_einsum *e, char label) {
     for (int i = 0; i < e->n_labels; i++)
         if (e->label[i] == label) return i;
-    if (e->n_labels == MAX_LABELS) return -1;
+    if (e->n_labels == MO_EINSUM_LABELS) return -1;
     e->label[e->n_labels] = label;
     e->size[e->n_labels] = 1;
     return e->n_labels++;
@@ -101,11 +98,11 @@ static int parse(const struct mo_op_ctx *ctx, struct term *terms, struct term *o
     return MOIRE_OK;
 }
 
-static int resolve(const struct mo_op_ctx *ctx, struct einsum *e) {
-    struct term terms[MAX_OPERANDS] = {{0}}, out = {0};
-    *e = (struct einsum){0};
-    if (ctx->n_in > MAX_OPERANDS)
-        return mo_op_fail(ctx, MOIRE_EUNSUPPORTED, "more than %d operands", MAX_OPERANDS);
+int mo_einsum_describe(const struct mo_op_ctx *ctx, struct mo_einsum *e) {
+    struct term terms[MO_EINSUM_OPERANDS] = {{0}}, out = {0};
+    *e = (struct mo_einsum){0};
+    if (ctx->n_in > MO_EINSUM_OPERANDS)
+        return mo_op_fail(ctx, MOIRE_EUNSUPPORTED, "more than %d operands", MO_EINSUM_OPERANDS);
     int rc = parse(ctx, terms, &out);
     if (rc) return rc;
     for (int i = 0; i < out.n; i++) {
@@ -114,49 +111,61 @@ static int resolve(const struct mo_op_ctx *ctx, struct einsum *e) {
     }
     e->n_out = e->n_labels;
     for (int i = 0; i < ctx->n_in; i++) {
-        int64_t stride[MOIRE_MAX_RANK];
-        mo_strides(&ctx->in[i].shape, stride);
         for (int k = 0; k < terms[i].n; k++) {
             int at = find_label(e, terms[i].label[k]);
             int64_t d = ctx->in[i].shape.d[k];
-            if (at < 0) return mo_op_fail(ctx, MOIRE_EUNSUPPORTED, "more than %d labels", MAX_LABELS);
+            if (at < 0) return mo_op_fail(ctx, MOIRE_EUNSUPPORTED, "more than %d labels", MO_EINSUM_LABELS);
             if (d != 1 && e->size[at] != 1 && d != e->size[at])
                 return mo_op_fail(ctx, MOIRE_ESHAPE, "input %d does not fit the others", i);
             if (d != 1) e->size[at] = d;
-            if (d != 1) e->stride[i][at] += stride[k]; /* a repeated letter walks the diagonal */
+            e->axis[i][k] = at;
         }
     }
     return MOIRE_OK;
 }
 
 static int infer_einsum(const struct mo_op_ctx *ctx) {
-    struct einsum e;
+    struct mo_einsum e;
     int rc = mo_check_same(ctx, MO_NUMBERS);
-    if (rc || (rc = resolve(ctx, &e))) return rc;
+    if (rc || (rc = mo_einsum_describe(ctx, &e))) return rc;
     struct mo_shape y = {.rank = e.n_out};
     for (int i = 0; i < e.n_out; i++)
         y.d[i] = e.size[i];
     return mo_set_out(ctx, 0, ctx->in[0].dtype, &y);
 }
 
+static void walk_of(const struct mo_op_ctx *ctx, const struct mo_einsum *e, struct walk *w) {
+    *w = (struct walk){0};
+    for (int i = 0; i < ctx->n_in; i++) {
+        const struct mo_shape *s = &ctx->in[i].shape;
+        int64_t stride[MOIRE_MAX_RANK];
+        mo_strides(s, stride);
+        for (int k = 0; k < s->rank; k++) /* a repeated letter walks the diagonal */
+            if (s->d[k] != 1) w->stride[i][e->axis[i][k]] += stride[k];
+    }
+}
+
 /* Steps labels [from, to) of an odometer; false when it has gone round. */
-static bool step(const struct einsum *e, int from, int to, int n_in, int64_t *index, int64_t *off) {
+static bool step(const struct mo_einsum *e, const struct walk *w, int from, int to, int n_in, int64_t *index,
+                 int64_t *off) {
     for (int i = to - 1; i >= from; i--) {
         for (int k = 0; k < n_in; k++)
-            off[k] += e->stride[k][i];
+            off[k] += w->stride[k][i];
         if (++index[i] < e->size[i]) return true;
         for (int k = 0; k < n_in; k++)
-            off[k] -= e->stride[k][i] * e->size[i];
+            off[k] -= w->stride[k][i] * e->size[i];
         index[i] = 0;
     }
     return false;
 }
 
 static int run_einsum(const struct mo_op_ctx *ctx) {
-    struct einsum e;
-    int rc = resolve(ctx, &e);
+    struct mo_einsum e;
+    int rc = mo_einsum_describe(ctx, &e);
     if (rc || !mo_wanted(ctx, 0)) return rc;
-    int64_t index[MAX_LABELS] = {0}, off[MAX_OPERANDS] = {0}, n = mo_count(&ctx->out[0]);
+    struct walk w;
+    walk_of(ctx, &e, &w);
+    int64_t index[MO_EINSUM_LABELS] = {0}, off[MO_EINSUM_OPERANDS] = {0}, n = mo_count(&ctx->out[0]);
     bool ints = mo_type_in(ctx->in[0].dtype, MO_INTS), empty = false;
     for (int i = e.n_out; i < e.n_labels; i++)
         empty = empty || !e.size[i];
@@ -173,12 +182,12 @@ static int run_einsum(const struct mo_op_ctx *ctx) {
                     product *= mo_load(&ctx->in[k], off[k]);
             sum += empty ? 0 : product;
             whole += empty ? 0 : u;
-        } while (!empty && step(&e, e.n_out, e.n_labels, ctx->n_in, index, off));
+        } while (!empty && step(&e, &w, e.n_out, e.n_labels, ctx->n_in, index, off));
         if (ints)
             mo_store_int(&ctx->out[0], at, (int64_t)whole);
         else
             mo_store(&ctx->out[0], at, sum);
-        step(&e, 0, e.n_out, ctx->n_in, index, off);
+        step(&e, &w, 0, e.n_out, ctx->n_in, index, off);
     }
     return MOIRE_OK;
 }

@@ -3,15 +3,10 @@
  *
  * A cell is a row: its number of gates, its default activations, and one step that turns the gates' sums into
  * the next state.  The products are the same for all: sums[gate][hidden] = bias + x W' + h R', with W and R
- * transposed once a run so that the inner loop runs along the gates.  Gates lie as in the operator's weights:
- * RNN one; GRU update, reset, hidden; LSTM input, output, forget, cell. */
+ * transposed once a run so that the inner loop runs along the gates. */
 #include <math.h>
 #include <string.h>
-#include "runtime/ops/util.h"
-
-enum { X, W, R, BIAS, LENGTHS, INITIAL_H, INITIAL_C, PEEPHOLES }; /* inputs */
-enum { Y, Y_H, Y_C };                                             /* outputs */
-enum { MOST_ACTS = 3, MOST_GATES = 4, MOST_DIRECTIONS = 2 };
+#include "runtime/ops/recurrent.h"
 
 /* --- activations of cells --- */
 static double affine(double x, double a, double b) {
@@ -57,14 +52,8 @@ static double softplus(double x, double a, double b) {
     return x > 0 ? x + log1p(exp(-x)) : log1p(exp(x));
 }
 
-struct act {
-    const char *name;
-    double (*f)(double x, double a, double b);
-    int parameters; /* how many of a, b it takes from the attributes */
-    double a, b;    /* when they are not there */
-};
-
-static const struct act acts[] = {
+/* a and b: what they are when the attributes give none. */
+static const struct mo_recurrent_act acts[] = {
     {"Affine", affine, 2, 1, 0},
     {"Relu", relu, 0, 0, 0},
     {"Tanh", hyperbolic, 0, 0, 0},
@@ -79,20 +68,9 @@ static const struct act acts[] = {
 };
 
 /* --- one layer in one direction --- */
-struct cell;
-
-struct layer {
-    const struct cell *cell;
-    int64_t seq, batch, in, hidden;
-    int directions;
-    bool batch_first, before_reset, input_forget, reverse; /* reverse: the only direction is backwards */
-    double clip;                                           /* INFINITY: none */
-    struct act act[MOST_DIRECTIONS][MOST_ACTS];
-};
-
 /* What a direction works on; all in one piece of memory. */
 struct work {
-    const struct act *act;
+    const struct mo_recurrent_act *act;
     double *w, *r;           /* [in][gates x hidden], [hidden][gates x hidden] */
     double *w_bias, *r_bias; /* [gates x hidden] */
     double *peep;            /* [3 x hidden] or zeros */
@@ -103,12 +81,12 @@ struct work {
 struct cell {
     const char *op;
     int gates, acts;
-    const char *act[MOST_ACTS];
+    const char *act[MO_RECURRENT_ACTS];
     /* from_x and from_h hold the sums of both products, biases included */
-    void (*step)(const struct layer *l, struct work *k);
+    void (*step)(const struct mo_recurrent *l, struct work *k);
 };
 
-static double apply(const struct layer *l, const struct act *a, double x) {
+static double apply(const struct mo_recurrent *l, const struct mo_recurrent_act *a, double x) {
     double cut = x > l->clip ? l->clip : x < -l->clip ? -l->clip : x;
     return a->f(cut, a->a, a->b);
 }
@@ -121,12 +99,12 @@ static void add_product(double *out, const double *v, int64_t rows, const double
             out[j] += v[i] * m[i * width + j];
 }
 
-static void step_rnn(const struct layer *l, struct work *k) {
+static void step_rnn(const struct mo_recurrent *l, struct work *k) {
     for (int64_t j = 0; j < l->hidden; j++)
         k->h[j] = apply(l, &k->act[0], k->from_x[j] + k->from_h[j]);
 }
 
-static void step_gru(const struct layer *l, struct work *k) {
+static void step_gru(const struct mo_recurrent *l, struct work *k) {
     int64_t n = l->hidden;
     double *z = k->from_x, *r = k->from_x + n, *g = k->from_x + 2 * n, *from_h = k->from_h + 2 * n;
     for (int64_t j = 0; j < 2 * n; j++)
@@ -145,7 +123,7 @@ static void step_gru(const struct layer *l, struct work *k) {
         k->h[j] = (1 - z[j]) * apply(l, &k->act[1], g[j]) + z[j] * k->h[j];
 }
 
-static void step_lstm(const struct layer *l, struct work *k) {
+static void step_lstm(const struct mo_recurrent *l, struct work *k) {
     int64_t n = l->hidden;
     const double *peep_i = k->peep, *peep_o = k->peep + n, *peep_f = k->peep + 2 * n;
     for (int64_t j = 0; j < 4 * n; j++)
@@ -161,20 +139,21 @@ static void step_lstm(const struct layer *l, struct work *k) {
 }
 
 static const struct cell cells[] = {
+    /* in the order of enum mo_cell */
     {"RNN", 1, 1, {"Tanh"}, step_rnn},
     {"GRU", 3, 2, {"Sigmoid", "Tanh"}, step_gru},
     {"LSTM", 4, 3, {"Sigmoid", "Tanh", "Tanh"}, step_lstm},
 };
 
 /* --- attributes and shapes --- */
-static const struct cell *cell_of(const struct mo_op_ctx *ctx) {
-    size_t i = 0;
-    while (i + 1 < sizeof cells / sizeof *cells && strcmp(cells[i].op, ctx->node->op_type))
+static enum mo_cell cell_of(const struct mo_op_ctx *ctx) {
+    int i = MO_CELL_RNN;
+    while (i < MO_CELL_LSTM && strcmp(cells[i].op, ctx->node->op_type))
         i++;
-    return &cells[i];
+    return (enum mo_cell)i;
 }
 
-static int find_act(const struct mo_op_ctx *ctx, const char *name, struct act *out) {
+static int find_act(const struct mo_op_ctx *ctx, const char *name, struct mo_recurrent_act *out) {
     for (size_t i = 0; i < sizeof acts / sizeof *acts; i++) {
         if (strcmp(acts[i].name, name)) continue;
         *out = acts[i];
@@ -188,16 +167,16 @@ static void take_parameter(const struct mo_attr *list, int *at, double *to) {
     if (list && list->type == MO_ATTR_FLOATS && *at < list->n) *to = (double)list->floats[(*at)++];
 }
 
-static int read_acts(const struct mo_op_ctx *ctx, struct layer *l) {
+static int read_acts(const struct mo_op_ctx *ctx, struct mo_recurrent *l) {
     const struct mo_attr *names = mo_attr_find(ctx->node, "activations");
     const struct mo_attr *a = mo_attr_find(ctx->node, "activation_alpha");
     const struct mo_attr *b = mo_attr_find(ctx->node, "activation_beta");
-    int wanted = l->directions * l->cell->acts, at_a = 0, at_b = 0;
+    int wanted = l->directions * l->acts, at_a = 0, at_b = 0;
     if (names && (names->type != MO_ATTR_STRINGS || names->n != wanted))
         return mo_op_fail(ctx, MOIRE_EINVAL, "'activations' must name %d functions", wanted);
     for (int i = 0; i < wanted; i++) {
-        struct act *act = &l->act[i / l->cell->acts][i % l->cell->acts];
-        int rc = find_act(ctx, names ? names->strings[i] : l->cell->act[i % l->cell->acts], act);
+        struct mo_recurrent_act *act = &l->act[i / l->acts][i % l->acts];
+        int rc = find_act(ctx, names ? names->strings[i] : cells[l->cell].act[i % l->acts], act);
         if (rc) return rc;
         if (act->parameters > 0) take_parameter(a, &at_a, &act->a);
         if (act->parameters > 1) take_parameter(b, &at_b, &act->b);
@@ -205,10 +184,12 @@ static int read_acts(const struct mo_op_ctx *ctx, struct layer *l) {
     return MOIRE_OK;
 }
 
-static int read_layer(const struct mo_op_ctx *ctx, struct layer *l) {
+int mo_recurrent_describe(const struct mo_op_ctx *ctx, struct mo_recurrent *l) {
     const char *direction = mo_attr_string(ctx->node, "direction", "forward");
-    const struct mo_shape *x = &ctx->in[X].shape;
-    l->cell = cell_of(ctx);
+    const struct mo_shape *x = &ctx->in[MO_RECURRENT_X].shape;
+    *l = (struct mo_recurrent){.cell = cell_of(ctx)};
+    l->gates = cells[l->cell].gates;
+    l->acts = cells[l->cell].acts;
     l->batch_first = mo_attr_int(ctx->node, "layout", 0) != 0;
     l->before_reset = mo_attr_int(ctx->node, "linear_before_reset", 0) != 0;
     l->input_forget = mo_attr_int(ctx->node, "input_forget", 0) != 0;
@@ -216,7 +197,7 @@ static int read_layer(const struct mo_op_ctx *ctx, struct layer *l) {
     l->seq = x->d[l->batch_first];
     l->batch = x->d[!l->batch_first];
     l->in = x->d[2];
-    l->hidden = ctx->in[R].shape.d[2];
+    l->hidden = ctx->in[MO_RECURRENT_R].shape.d[2];
     l->directions = strcmp(direction, "bidirectional") ? 1 : 2;
     l->reverse = !strcmp(direction, "reverse");
     if (l->directions == 1 && !l->reverse && strcmp(direction, "forward"))
@@ -228,7 +209,7 @@ static int read_layer(const struct mo_op_ctx *ctx, struct layer *l) {
 }
 
 /* State tensors are [directions][batch][hidden], batch first with layout 1. */
-static struct mo_shape state_shape(const struct layer *l) {
+static struct mo_shape state_shape(const struct mo_recurrent *l) {
     struct mo_shape s = {.rank = 3, .d = {l->directions, l->batch, l->hidden}};
     if (l->batch_first) {
         s.d[0] = l->batch;
@@ -237,20 +218,20 @@ static struct mo_shape state_shape(const struct layer *l) {
     return s;
 }
 
-static int check_shapes(const struct mo_op_ctx *ctx, const struct layer *l) {
-    int64_t rows = l->cell->gates * l->hidden;
+static int check_shapes(const struct mo_op_ctx *ctx, const struct mo_recurrent *l) {
+    int64_t rows = l->gates * l->hidden;
     struct mo_shape state = state_shape(l);
     const struct {
         int input;
         struct mo_shape shape;
     } wanted[] = {
-        {W, {.rank = 3, .d = {l->directions, rows, l->in}}},
-        {R, {.rank = 3, .d = {l->directions, rows, l->hidden}}},
-        {BIAS, {.rank = 2, .d = {l->directions, 2 * rows}}},
-        {LENGTHS, {.rank = 1, .d = {l->batch}}},
-        {INITIAL_H, state},
-        {INITIAL_C, state},
-        {PEEPHOLES, {.rank = 2, .d = {l->directions, 3 * l->hidden}}},
+        {MO_RECURRENT_W, {.rank = 3, .d = {l->directions, rows, l->in}}},
+        {MO_RECURRENT_R, {.rank = 3, .d = {l->directions, rows, l->hidden}}},
+        {MO_RECURRENT_BIAS, {.rank = 2, .d = {l->directions, 2 * rows}}},
+        {MO_RECURRENT_LENGTHS, {.rank = 1, .d = {l->batch}}},
+        {MO_RECURRENT_INITIAL_H, state},
+        {MO_RECURRENT_INITIAL_C, state},
+        {MO_RECURRENT_PEEPHOLES, {.rank = 2, .d = {l->directions, 3 * l->hidden}}},
     };
     for (size_t i = 0; i < sizeof wanted / sizeof *wanted; i++) {
         char is[160], needs[160];
@@ -264,21 +245,22 @@ static int check_shapes(const struct mo_op_ctx *ctx, const struct layer *l) {
 }
 
 static int infer_recurrent(const struct mo_op_ctx *ctx) {
-    struct layer l = {0};
+    struct mo_recurrent l = {0};
     int rc = MOIRE_OK;
-    for (int i = X; i <= R; i++)
+    for (int i = MO_RECURRENT_X; i <= MO_RECURRENT_R; i++)
         if ((rc = mo_check_type(ctx, i, MO_FLOATS)) || (rc = mo_check_rank(ctx, i, 3, 3))) return rc;
-    for (int i = W; i < ctx->n_in; i++) {
+    for (int i = MO_RECURRENT_W; i < ctx->n_in; i++) {
         if (!mo_given(ctx, i)) continue;
-        unsigned set = i == LENGTHS ? MO_TYPE(MOIRE_I32) : MO_TYPE(ctx->in[X].dtype);
+        unsigned set =
+            i == MO_RECURRENT_LENGTHS ? MO_TYPE(MOIRE_I32) : MO_TYPE(ctx->in[MO_RECURRENT_X].dtype);
         if ((rc = mo_check_type(ctx, i, set))) return rc;
     }
-    if ((rc = read_layer(ctx, &l)) || (rc = check_shapes(ctx, &l))) return rc;
+    if ((rc = mo_recurrent_describe(ctx, &l)) || (rc = check_shapes(ctx, &l))) return rc;
     struct mo_shape y = {.rank = 4, .d = {l.seq, l.directions, l.batch, l.hidden}}, state = state_shape(&l);
     if (l.batch_first) y = (struct mo_shape){.rank = 4, .d = {l.batch, l.seq, l.directions, l.hidden}};
-    rc = mo_set_out(ctx, Y, ctx->in[X].dtype, &y);
-    for (int i = Y_H; !rc && i <= Y_C; i++)
-        rc = mo_set_out(ctx, i, ctx->in[X].dtype, &state);
+    rc = mo_set_out(ctx, MO_RECURRENT_Y, ctx->in[MO_RECURRENT_X].dtype, &y);
+    for (int i = MO_RECURRENT_Y_H; !rc && i <= MO_RECURRENT_Y_C; i++)
+        rc = mo_set_out(ctx, i, ctx->in[MO_RECURRENT_X].dtype, &state);
     return rc;
 }
 
@@ -290,57 +272,61 @@ static void load_transposed(const struct mo_value *v, int64_t at, int64_t rows, 
 }
 
 /* Weights of direction d; what is not given stays zero. */
-static void load_weights(const struct mo_op_ctx *ctx, const struct layer *l, int d, struct work *k) {
-    int64_t rows = l->cell->gates * l->hidden;
+static void load_weights(const struct mo_op_ctx *ctx, const struct mo_recurrent *l, int d, struct work *k) {
+    int64_t rows = l->gates * l->hidden;
     k->act = l->act[d];
-    load_transposed(&ctx->in[W], d * rows * l->in, rows, l->in, k->w);
-    load_transposed(&ctx->in[R], d * rows * l->hidden, rows, l->hidden, k->r);
-    if (mo_given(ctx, BIAS)) {
-        mo_load_span(&ctx->in[BIAS], d * 2 * rows, 1, rows, k->w_bias);
-        mo_load_span(&ctx->in[BIAS], (d * 2 + 1) * rows, 1, rows, k->r_bias);
+    load_transposed(&ctx->in[MO_RECURRENT_W], d * rows * l->in, rows, l->in, k->w);
+    load_transposed(&ctx->in[MO_RECURRENT_R], d * rows * l->hidden, rows, l->hidden, k->r);
+    if (mo_given(ctx, MO_RECURRENT_BIAS)) {
+        mo_load_span(&ctx->in[MO_RECURRENT_BIAS], d * 2 * rows, 1, rows, k->w_bias);
+        mo_load_span(&ctx->in[MO_RECURRENT_BIAS], (d * 2 + 1) * rows, 1, rows, k->r_bias);
     }
-    if (mo_given(ctx, PEEPHOLES))
-        mo_load_span(&ctx->in[PEEPHOLES], d * 3 * l->hidden, 1, 3 * l->hidden, k->peep);
+    if (mo_given(ctx, MO_RECURRENT_PEEPHOLES))
+        mo_load_span(&ctx->in[MO_RECURRENT_PEEPHOLES], d * 3 * l->hidden, 1, 3 * l->hidden, k->peep);
 }
 
-static int64_t state_at(const struct layer *l, int d, int64_t b) {
+static int64_t state_at(const struct mo_recurrent *l, int d, int64_t b) {
     return (l->batch_first ? b * l->directions + d : d * l->batch + b) * l->hidden;
 }
 
-static int64_t y_at(const struct layer *l, int d, int64_t b, int64_t t) {
+static int64_t y_at(const struct mo_recurrent *l, int d, int64_t b, int64_t t) {
     int64_t row =
         l->batch_first ? (b * l->seq + t) * l->directions + d : (t * l->directions + d) * l->batch + b;
     return row * l->hidden;
 }
 
 /* One sequence; `length` of its steps count. */
-static void run_sequence(const struct mo_op_ctx *ctx, const struct layer *l, struct work *k, int d, int64_t b,
-                         int64_t length) {
-    int64_t rows = l->cell->gates * l->hidden, at = state_at(l, d, b);
+static void run_sequence(const struct mo_op_ctx *ctx, const struct mo_recurrent *l, struct work *k, int d,
+                         int64_t b, int64_t length) {
+    int64_t rows = l->gates * l->hidden, at = state_at(l, d, b);
     double *states[] = {k->h, k->c};
     for (int i = 0; i < 2; i++) {
         memset(states[i], 0, (size_t)l->hidden * sizeof *k->h);
-        if (mo_given(ctx, INITIAL_H + i)) mo_load_span(&ctx->in[INITIAL_H + i], at, 1, l->hidden, states[i]);
+        if (mo_given(ctx, MO_RECURRENT_INITIAL_H + i))
+            mo_load_span(&ctx->in[MO_RECURRENT_INITIAL_H + i], at, 1, l->hidden, states[i]);
     }
     for (int64_t s = 0; s < length; s++) {
         int64_t t = d == 1 || l->reverse ? length - 1 - s : s;
-        mo_load_span(&ctx->in[X], (l->batch_first ? b * l->seq + t : t * l->batch + b) * l->in, 1, l->in,
-                     k->x);
+        mo_load_span(&ctx->in[MO_RECURRENT_X], (l->batch_first ? b * l->seq + t : t * l->batch + b) * l->in,
+                     1, l->in, k->x);
         memcpy(k->from_x, k->w_bias, (size_t)rows * sizeof *k->from_x);
         memcpy(k->from_h, k->r_bias, (size_t)rows * sizeof *k->from_h);
         add_product(k->from_x, k->x, l->in, k->w, rows, rows);
         add_product(k->from_h, k->h, l->hidden, k->r, rows, rows);
-        l->cell->step(l, k);
-        if (mo_wanted(ctx, Y)) mo_store_span(&ctx->out[Y], y_at(l, d, b, t), 1, l->hidden, k->h);
+        cells[l->cell].step(l, k);
+        if (mo_wanted(ctx, MO_RECURRENT_Y))
+            mo_store_span(&ctx->out[MO_RECURRENT_Y], y_at(l, d, b, t), 1, l->hidden, k->h);
     }
     for (int i = 0; i < 2; i++)
-        if (mo_wanted(ctx, Y_H + i)) mo_store_span(&ctx->out[Y_H + i], at, 1, l->hidden, states[i]);
+        if (mo_wanted(ctx, MO_RECURRENT_Y_H + i))
+            mo_store_span(&ctx->out[MO_RECURRENT_Y_H + i], at, 1, l->hidden, states[i]);
 }
 
-static int run_direction(const struct mo_op_ctx *ctx, const struct layer *l, struct work *k, int d) {
+static int run_direction(const struct mo_op_ctx *ctx, const struct mo_recurrent *l, struct work *k, int d) {
     load_weights(ctx, l, d, k);
     for (int64_t b = 0; b < l->batch; b++) {
-        int64_t length = mo_given(ctx, LENGTHS) ? mo_load_int(&ctx->in[LENGTHS], b) : l->seq;
+        int64_t length =
+            mo_given(ctx, MO_RECURRENT_LENGTHS) ? mo_load_int(&ctx->in[MO_RECURRENT_LENGTHS], b) : l->seq;
         if (length < 0 || length > l->seq)
             return mo_op_fail(ctx, MOIRE_EINVAL, "length %lld of sequence %lld is out of range",
                               (long long)length, (long long)b);
@@ -350,8 +336,8 @@ static int run_direction(const struct mo_op_ctx *ctx, const struct layer *l, str
 }
 
 /* Cuts the scratch into the parts of the work; zeroed. */
-static double *lay_out(const struct mo_op_ctx *ctx, const struct layer *l, struct work *k) {
-    int64_t rows = l->cell->gates * l->hidden;
+static double *lay_out(const struct mo_op_ctx *ctx, const struct mo_recurrent *l, struct work *k) {
+    int64_t rows = l->gates * l->hidden;
     struct {
         double **part;
         int64_t n;
@@ -372,13 +358,14 @@ static double *lay_out(const struct mo_op_ctx *ctx, const struct layer *l, struc
 }
 
 static int run_recurrent(const struct mo_op_ctx *ctx) {
-    struct layer l = {0};
+    struct mo_recurrent l = {0};
     struct work k = {0};
-    int rc = read_layer(ctx, &l);
+    int rc = mo_recurrent_describe(ctx, &l);
     double *memory = rc ? NULL : lay_out(ctx, &l, &k);
     if (!rc && !memory) rc = MOIRE_ENOMEM;
-    if (!rc && mo_wanted(ctx, Y)) /* steps beyond a sequence's length */
-        memset(ctx->out[Y].data, 0, (size_t)mo_count(&ctx->out[Y]) * mo_dtype_bytes(ctx->out[Y].dtype));
+    if (!rc && mo_wanted(ctx, MO_RECURRENT_Y)) /* steps beyond a sequence's length */
+        memset(ctx->out[MO_RECURRENT_Y].data, 0,
+               (size_t)mo_count(&ctx->out[MO_RECURRENT_Y]) * mo_dtype_bytes(ctx->out[MO_RECURRENT_Y].dtype));
     for (int d = 0; !rc && d < l.directions; d++)
         rc = run_direction(ctx, &l, &k, d);
     mo_free(ctx->env, memory);

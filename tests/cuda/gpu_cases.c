@@ -34,6 +34,7 @@ void gpu_case_inputs(struct mo_graph *g, moire_tensor *in) {
         for (int64_t k = 0; k < n; k++) {
             seed = seed * 6364136223846793005u + 1442695040888963407u;
             if (t->dtype == MOIRE_F32) ((float *)in[i].data)[k] = (float)(int64_t)(seed >> 40) * 0x1p-23f - 1;
+            if (t->dtype == MOIRE_I32) ((int32_t *)in[i].data)[k] = (int32_t)(k % 4);
             if (t->dtype == MOIRE_I64) ((int64_t *)in[i].data)[k] = k % 3;
             if (t->dtype == MOIRE_BOOL) ((uint8_t *)in[i].data)[k] = seed >> 63;
         }
@@ -445,6 +446,9 @@ const struct gpu_case gpu_cases[] = {
     {"volumes", gpu_case_volumes},
     {"plain_products", gpu_case_plain_products},
     {"chosen", gpu_case_chosen},
+    {"recurrent", gpu_case_recurrent},
+    {"einsums", gpu_case_einsums},
+    {"sampled", gpu_case_sampled},
     {NULL, NULL},
 };
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * gpu_other_cases.c - models of the operators that generated kernels alone serve: other convolutions and
- * pools, resizing, moves within a map, choosing, integers.  Layers before them make their inputs lie channels
- * last. */
+ * pools, resizing, moves within a map, choosing, integers, recurrence.  Layers before them make their inputs
+ * lie channels last. */
+#include <stdio.h>
 #include "tests/cuda/gpu_cases.h"
 
 static void conv3(struct ob *b, const char *in, const char *weights, const char *y) {
@@ -93,6 +94,114 @@ struct ob *gpu_case_chosen(void) {
     ob_node(b, "LpNormalization", "s", "y");
     ob_int(b, "axis", 2);
     ob_output(b, "v");
+    ob_output(b, "y");
+    return b;
+}
+
+/* A layer whose steps are products, and one that is a launch. */
+struct ob *gpu_case_recurrent(void) {
+    struct ob *b = ob_create(14);
+    ob_input(b, "x", MOIRE_F32, "3,66,4");
+    ob_random(b, "w0", "2,20,4");
+    ob_random(b, "r0", "2,20,5");
+    ob_random(b, "b0", "2,40");
+    ob_node(b, "LSTM", "x w0 r0 b0", "a - c");
+    ob_int(b, "hidden_size", 5);
+    ob_string(b, "direction", "bidirectional");
+    ob_node(b, "Transpose", "a", "t");
+    ob_ints(b, "perm", "2,0,1,3");
+    ob_int64s(b, "shape", "66,3,10");
+    ob_node(b, "Reshape", "t shape", "f");
+    ob_int64s(b, "zero", "0");
+    ob_int64s(b, "seven", "7");
+    ob_node(b, "Slice", "f zero seven", "s");
+    ob_random(b, "w1", "1,9,10");
+    ob_random(b, "r1", "1,9,3");
+    ob_node(b, "GRU", "s w1 r1", "- h");
+    ob_int(b, "hidden_size", 3);
+    ob_int(b, "layout", 1);
+    ob_string(b, "direction", "reverse");
+    ob_output(b, "c");
+    ob_output(b, "h");
+    return b;
+}
+
+/* Products in every order of labels, and what is none. */
+struct ob *gpu_case_einsums(void) {
+    static const struct {
+        const char *equation, *inputs, *out;
+    } nodes[] = {
+        {"bhqd,bhkd->bhqk", "x y", "a"}, /* attention's scores */
+        {"bhqk,bhkd->bqhd", "a z", "b"}, /* and its values, turned */
+        {"bqhd,hde->bqe", "b w", "c"},   /* several summed labels */
+        {"...e,ef->f...", "c v", "d"},   /* columns before rows */
+        {"fbq,f->fbq", "d u", "e"},      /* nothing summed */
+        {"iji->j", "s", "f"},            /* a diagonal, one operand */
+        {"fbq,gbq,q->gf", "e e t", "g"}, /* three */
+    };
+    struct ob *b = ob_create(13);
+    ob_input(b, "x", MOIRE_F32, "2,3,4,5");
+    ob_input(b, "y", MOIRE_F32, "2,3,2,5");
+    ob_input(b, "z", MOIRE_F32, "1,3,2,6");
+    ob_random(b, "w", "3,6,4");
+    ob_random(b, "v", "4,7");
+    ob_random(b, "u", "7");
+    ob_random(b, "t", "4");
+    ob_input(b, "s", MOIRE_F32, "4,3,4");
+    for (size_t i = 0; i < sizeof nodes / sizeof *nodes; i++) {
+        ob_node(b, "Einsum", nodes[i].inputs, nodes[i].out);
+        ob_string(b, "equation", nodes[i].equation);
+    }
+    ob_output(b, "f");
+    ob_output(b, "g");
+    return b;
+}
+
+/* Every way to sample a map by a grid, and regions of it. */
+struct ob *gpu_case_sampled(void) {
+    static const char *const modes[] = {"nearest", "bilinear", "bicubic"}, *const paddings[] = {"zeros",
+                                                                                                "border",
+                                                                                                "reflection"};
+    struct ob *b = ob_create(16);
+    char names[16], sum[8] = "c", next[8];
+    ob_input(b, "x", MOIRE_F32, "3,3,4,5");
+    ob_input(b, "grid", MOIRE_F32, "3,4,5,2");
+    ob_input(b, "rois", MOIRE_F32, "5,4");
+    ob_input(b, "image", MOIRE_I64, "5");
+    conv3(b, "x w0", "8,3,3,3", "c");
+    ob_scalar(b, "wide", 1.4f); /* beyond the map's border */
+    ob_node(b, "Mul", "grid wide", "at");
+    for (int i = 0; i < 18; i++) {
+        snprintf(next, sizeof next, "g%d", i);
+        ob_node(b, "GridSample", "c at", next);
+        ob_string(b, "mode", modes[i / 3 % 3]);
+        ob_string(b, "padding_mode", paddings[i % 3]);
+        ob_int(b, "align_corners", i / 9);
+        snprintf(names, sizeof names, "%s g%d", sum, i);
+        snprintf(next, sizeof next, "s%d", i);
+        ob_node(b, "Add", names, next);
+        snprintf(sum, sizeof sum, "s%d", i);
+    }
+    ob_scalar(b, "pixels", 5);
+    ob_node(b, "Mul", "rois pixels", "boxes");
+    for (int i = 0; i < 2; i++) {
+        ob_node(b, "RoiAlign", "c boxes image", i ? "r1" : "r0");
+        ob_int(b, "output_height", 2);
+        ob_int(b, "output_width", 3);
+        ob_string(b, "mode", i ? "max" : "avg");
+        ob_int(b, "sampling_ratio", 2 * i);
+        ob_string(b, "coordinate_transformation_mode", i ? "half_pixel" : "output_half_pixel");
+    }
+    ob_scalar(b, "small", 0.05f);
+    ob_node(b, "Mul", "s17 small", "scaled");
+    ob_int64s(b, "first", "0,0");
+    ob_int64s(b, "end", "2,2");
+    ob_int64s(b, "axes", "2,3");
+    ob_node(b, "Slice", "scaled first end axes", "square");
+    ob_node(b, "Det", "square", "y");
+    ob_output(b, "s17");
+    ob_output(b, "r0");
+    ob_output(b, "r1");
     ob_output(b, "y");
     return b;
 }

@@ -154,6 +154,20 @@ static void shared(struct ob *b) {
     ob_output(b, "a");
 }
 
+/* More operands than a layer takes: two layers, and the second one's list is not the one that was too long.
+ */
+static void many_operands(struct ob *b) {
+    char in[32], out[16] = "x";
+    ob_input(b, "x", MOIRE_F32, "5,18");
+    for (int i = 0; i < 18; i++) {
+        snprintf(in, sizeof in, "%s c%d", out, i);
+        ob_random(b, strchr(in, ' ') + 1, "18");
+        snprintf(out, sizeof out, i == 17 ? "y" : "a%d", i);
+        ob_node(b, i % 2 ? "Sub" : "Mul", in, out);
+    }
+    ob_output(b, "y");
+}
+
 static const struct fused_case {
     const char *name;
     void (*build)(struct ob *b);
@@ -169,6 +183,7 @@ static const struct fused_case {
     {"rounding", rounding, 2, 2, true},
     {"blocked", blocked, 4, 1, false},
     {"shared", shared, 4, 1, true},
+    {"many operands", many_operands, 2, 2, true},
 };
 
 /* --- running ------------------------------------------------------------------------------------------- */

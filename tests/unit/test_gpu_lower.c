@@ -12,83 +12,17 @@
 #include <string.h>
 #include "codegen/passes/passes.h"
 #include "runtime/ops/op.h"
-#include "tests/cuda/gpu_cases.h"
-#include "tests/cuda/gpu_host.h"
+#include "tests/cuda/gpu_check.h"
 #include "tests/unit/random_graph.h"
 #include "tools/moire/ways.h"
 
 enum { PORTS = GPU_CASE_PORTS };
 
-static struct mo_gpu_program *lower(const struct mo_graph *g, enum mo_gpu_precision precision, int segments) {
-    struct mo_gpu_options options = {.precision = precision, .model = 7, .max_segments = segments};
-    struct mo_gpu_program *p;
-    moire_error err = {0};
-    if (mo_gpu_lower(g, &options, &p, &err)) fail_msg("%s", err.message);
-    return p;
-}
-
-/* Operations and segments in order, places inside. */
-static void check_program(const struct mo_gpu_program *p) {
-    int at = 0;
-    for (int i = 0; i < p->n_segments; i++) {
-        assert_int_equal(p->segments[i].begin, at);
-        assert_true(p->segments[i].end > at);
-        at = p->segments[i].end;
-        if (i) assert_int_equal(p->segments[i].first_layer, p->segments[i - 1].end_layer);
-    }
-    assert_int_equal(at, p->n_ops);
-    for (int i = 0; i < p->n_ops; i++)
-        for (int k = 0; k < p->ops[i].launch.n_args; k++) {
-            const struct mo_gpu_place *place = &p->ops[i].launch.args[k];
-            assert_true(place->offset >= 0);
-            if (place->space == MO_GPU_ARENA) assert_true(place->offset < p->arena_bytes);
-            if (place->space == MO_GPU_WEIGHT) assert_true(place->offset < p->weights[place->index].bytes);
-        }
-}
-
-static void free_outputs(moire_tensor *outputs, int n) {
-    for (int i = 0; i < n; i++)
-        free(outputs[i].data);
-}
-
-static void run_graph(struct mo_graph *g, enum mo_gpu_precision precision, const moire_tensor *in,
-                      const moire_tensor *want, double rtol) {
-    moire_tensor got[PORTS] = {{0}};
-    moire_error err = {0};
-    struct mo_gpu_program *p = lower(g, precision, 3);
-    check_program(p);
-    if (gpu_host_run(g->env, gpu_host_fakes(), p, in, got, &err)) fail_msg("%s", err.message);
-    gpu_case_compare(p, want, got, rtol);
-    free_outputs(got, p->n_outputs);
-    mo_gpu_program_destroy(p);
-}
-
-/* The graph with and without layouts in fp32, and in 16 bits. */
-static void check(struct ob *b) {
-    moire_tensor in[PORTS] = {{0}}, want[PORTS] = {{0}};
-    moire_error err = {0};
-    struct mo_graph *plain = gpu_case_parse(b, &(struct mo_frontend_options){.no_passes = true});
-    gpu_case_inputs(plain, in);
-    if (mo_way_run_reference(plain, in, plain->n_inputs, want, &err)) fail_msg("%s", err.message);
-    struct mo_graph *g = gpu_case_parse(b, &(struct mo_frontend_options){.no_layout = true});
-    run_graph(g, MO_GPU_FP32, in, want, 1e-4);
-    run_graph(g, MO_GPU_TF32, in, want, 1e-4);
-    run_graph(g, MO_GPU_FP16, in, want, 2e-2);
-    run_graph(g, MO_GPU_BF16, in, want, 8e-2);
-    mo_graph_destroy(g);
-    g = gpu_case_parse(b, NULL);
-    run_graph(g, MO_GPU_FP32, in, want, 1e-4);
-    mo_graph_destroy(g);
-    mo_way_free(&b->env, want, plain->n_outputs);
-    mo_graph_destroy(plain);
-    ob_destroy(b);
-}
-
 static void every_case(void **state) {
     (void)state;
     for (const struct gpu_case *c = gpu_cases; c->name; c++) {
         print_message("%s\n", c->name);
-        check(c->build());
+        gpu_check(c->build());
     }
 }
 
@@ -117,7 +51,7 @@ static void random_graphs(void **state) {
             mo_way_run_reference(plain, &x, 1, want, &err))
             fail_msg("%s", err.message);
         if (plain->n_outputs && lowers(g)) {
-            run_graph(g, MO_GPU_FP32, &x, want, 1e-4);
+            gpu_check_graph(g, MO_GPU_FP32, &x, want, 1e-4);
             ran++;
         }
         mo_way_free(&env, want, plain->n_outputs);
@@ -134,8 +68,8 @@ static void what_is_not_supported_is_named(void **state) {
     (void)state;
     struct ob *b = ob_create(13);
     ob_input(b, "x", MOIRE_F32, "4,4");
-    Onnx__NodeProto *node = ob_node(b, "Det", "x", "y");
-    node->name = ob_text(b, "the determinant");
+    Onnx__NodeProto *node = ob_node(b, "NonZero", "x", "y");
+    node->name = ob_text(b, "the places");
     ob_output(b, "y");
     struct mo_graph *g = gpu_case_parse(b, NULL);
     struct mo_gpu_options options = {.precision = MO_GPU_FP32};
@@ -143,8 +77,8 @@ static void what_is_not_supported_is_named(void **state) {
     moire_error err = {0};
     assert_int_equal(mo_gpu_lower(g, &options, &p, &err), MOIRE_EUNSUPPORTED);
     assert_null(p);
-    assert_non_null(strstr(err.message, "the determinant"));
-    assert_non_null(strstr(err.message, "Det"));
+    assert_non_null(strstr(err.message, "the places"));
+    assert_non_null(strstr(err.message, "NonZero"));
     mo_graph_destroy(g);
     ob_destroy(b);
 }
@@ -196,7 +130,7 @@ static void memory_is_used_again(void **state) {
     }
     ob_output(b, in);
     struct mo_graph *g = gpu_case_parse(b, NULL);
-    struct mo_gpu_program *p = lower(g, MO_GPU_FP32, 4), *half = lower(g, MO_GPU_FP16, 1);
+    struct mo_gpu_program *p = gpu_check_lower(g, MO_GPU_FP32, 4), *half = gpu_check_lower(g, MO_GPU_FP16, 1);
     int64_t map = 16 * 16 * 16 * 4;
     assert_true(p->arena_bytes <= 3 * map);
     assert_true(half->weight_bytes * 2 == p->weight_bytes);

@@ -35,8 +35,8 @@ TIDY_FLAGS += '-DMO_FAKE_INCLUDE=""'
 GPU_CASES := $(B)/obj/tests/cuda/gpu_cases.o $(B)/obj/tests/cuda/gpu_other_cases.o
 
 # lowering is tested with the generated kernels alone, without a driver
-$(B)/tests/test_gpu_lower: $(B)/obj/tests/cuda/gpu_host.o $(GPU_CASES) $(B)/obj/runtime/device/cuda/rtc.o \
-    $(B)/obj/runtime/device/cuda/symbols.o | $(B)/tests/fake/$(FAKE_nvrtc)
+$(filter $(B)/tests/test_gpu_lower%,$(TESTS)): $(B)/obj/tests/cuda/gpu_host.o $(B)/obj/tests/cuda/gpu_check.o \
+    $(GPU_CASES) $(B)/obj/runtime/device/cuda/rtc.o $(B)/obj/runtime/device/cuda/symbols.o | $(B)/tests/fake/$(FAKE_nvrtc)
 
 # tests of the plugin see its inside, and find the fakes beside themselves
 CUDA_TESTS := $(filter $(B)/tests/test_cuda_%,$(TESTS))
