@@ -13,7 +13,8 @@
  *    ones go by deadline to those that do not run, each up to its share.  With too few cores idle, it waits
  *    for blocks that end soon where its next layer then ends sooner, or takes what there is for a block that
  *    ends when they do, so that the cores meet.  The more cores, the shorter the blocks, for there are more
- *    lets to re-deal among.  Its layers run in the versions that suit the pressure at hand.
+ *    lets to re-deal among.  Its layers run in the versions that suit the
+ *    neighbours that it will have (moire_press.c).
  * 4. What is set aside, hopeless, best-effort or without target runs on what is left, oldest first, while the
  *    kept queries have time to spare, but for a part of the cores that the next query with a target finds
  *    idle, and where its next layer ends within a block's time: on too few cores a single layer would hold
@@ -272,6 +273,10 @@ static bool worth_waiting(const struct hand *h, const struct mo_moire_candidate 
     return gap + mo_view_time(t, n, layer, layer + 1) < mo_view_time(t, h->idle, layer, layer + 1);
 }
 
+int64_t mo_moire_bound(const struct mo_moire_parts *parts, const struct mo_view *view) {
+    return parts->no_brief ? view->block_ns : view->block_ns / (1 + view->n_cores / BRIEF);
+}
+
 /* Gives cores to one query; false: leave what is idle for it, its partners come in a moment. */
 static bool serve(struct hand *h, const struct mo_moire_candidate *c) {
     const struct mo_view *view = h->view;
@@ -281,7 +286,7 @@ static bool serve(struct hand *h, const struct mo_moire_candidate *c) {
     h->wanted -= c->share;
     if (!q->started && taken_instances(h, c->tenant) >= t->free_instances) return true;
     int n = cores_for(h, c), wanted = n;
-    int64_t bound = h->parts->no_brief ? view->block_ns : view->block_ns / (1 + view->n_cores / BRIEF);
+    int64_t bound = mo_moire_bound(h->parts, view);
     if (n > h->idle) {
         int64_t gap = h->parts->no_meet ? 0 : freed_in(view, n - h->idle);
         if (gap && h->idle < POOR * n && worth_waiting(h, c, n, gap)) return false;
@@ -372,7 +377,9 @@ void mo_moire_dispatch(void *state, const struct mo_view *view, const struct mo_
     (void)event;
     s->parts = view->options;
     decide(s, view, out);
-    if (!s->parts->no_versions) mo_decide_pressure(out, view);
+    if (s->parts->no_versions) return;
+    mo_decide_pressure(out, view);
+    if (!s->parts->no_neighbours) mo_moire_press(s, view, out);
 }
 
 const struct mo_policy mo_policy_moire = {

@@ -19,16 +19,17 @@ struct mo_moire_candidate {
 
 /* The options of a row: which parts are left out. */
 struct mo_moire_parts {
-    bool no_fit;      /* what cannot all make it is thinned out */
-    bool no_balance;  /* tenants below their target attainment are spared */
-    bool no_reserve;  /* room is kept for tenants with tighter targets */
-    bool no_share;    /* cores that nobody needs are dealt out */
-    bool no_meet;     /* waits for cores that come free in a moment */
-    bool no_brief;    /* the more cores, the shorter the blocks */
-    bool no_ease;     /* what is set aside waits until the others have time to spare */
-    bool no_room;     /* cores are kept free of what is set aside */
-    bool no_quick;    /* what is set aside holds no core for longer than a block's time */
-    bool no_versions; /* layers run in the versions that suit the pressure */
+    bool no_fit;        /* what cannot all make it is thinned out */
+    bool no_balance;    /* tenants below their target attainment are spared */
+    bool no_reserve;    /* room is kept for tenants with tighter targets */
+    bool no_share;      /* cores that nobody needs are dealt out */
+    bool no_meet;       /* waits for cores that come free in a moment */
+    bool no_brief;      /* the more cores, the shorter the blocks */
+    bool no_ease;       /* what is set aside waits until the others have time to spare */
+    bool no_room;       /* cores are kept free of what is set aside */
+    bool no_quick;      /* what is set aside holds no core for longer than a block's time */
+    bool no_versions;   /* layers run in the versions that suit the pressure */
+    bool no_neighbours; /* that pressure is foreseen, not only measured */
 };
 
 struct mo_moire_state {
@@ -44,8 +45,12 @@ struct mo_moire_state {
 /* Fewest cores on which layers [begin, end of the model) take at most `budget` ns; `wide` when none is
  * enough, and none beyond it. */
 int mo_moire_fewest(const struct mo_view_tenant *tenant, int begin, double budget, int wide);
+/* How long a block may take by its profile, ns. */
+int64_t mo_moire_bound(const struct mo_moire_parts *parts, const struct mo_view *view);
 /* moire_deal.c: the share of every candidate that is kept. */
 void mo_moire_deal(struct mo_moire_state *state, const struct mo_view *view);
+/* moire_press.c: the blocks of the dispatch get the pressure that they will meet. */
+void mo_moire_press(const struct mo_moire_state *state, const struct mo_view *view, struct mo_decisions *out);
 /* mo_policy.dispatch of every row. */
 void mo_moire_dispatch(void *state, const struct mo_view *view, const struct mo_event *event,
                        struct mo_decisions *out);

@@ -53,11 +53,16 @@ static const struct mo_policy without[] = {
      .options = &(const struct mo_moire_parts){.no_versions = true},
      .state_bytes = sizeof(struct mo_moire_state),
      .dispatch = mo_moire_dispatch},
+    {.name = "moire-no-neighbours",
+     .description = "moire, versions by the pressure that was measured",
+     .options = &(const struct mo_moire_parts){.no_neighbours = true},
+     .state_bytes = sizeof(struct mo_moire_state),
+     .dispatch = mo_moire_dispatch},
 };
 
 const struct mo_policy *const *mo_policy_ablations(void) {
-    static const struct mo_policy *const list[] = {&without[0], &without[1], &without[2], &without[3],
-                                                   &without[4], &without[5], &without[6], &without[7],
-                                                   &without[8], &without[9], NULL};
+    static const struct mo_policy *const list[] = {&without[0], &without[1], &without[2],  &without[3],
+                                                   &without[4], &without[5], &without[6],  &without[7],
+                                                   &without[8], &without[9], &without[10], NULL};
     return list;
 }

@@ -10,7 +10,7 @@
 #define MO_POLICY_H
 #include "runtime/base/cores.h"
 #include "runtime/sched/gpus.h"
-#include "runtime/sched/profile.h"
+#include "runtime/sched/demand.h"
 
 #define MO_NEVER INT64_MAX
 
@@ -51,6 +51,7 @@ struct mo_view_run {
     int begin, end, n_cores;
     struct mo_cores cores;
     int64_t start, predicted_end;
+    double pressure; /* for which its versions were chosen */
 };
 
 struct mo_view_tenant {
@@ -67,6 +68,7 @@ struct mo_view_tenant {
     int64_t answered, in_time;
     int free_instances; /* queries that may start beside those that have started */
     int n_waiting, n_paused;
+    int n_running; /* blocks */
     const int *waiting; /* slots not started, by (deadline, order) */
     /* Slots between two blocks, by (deadline, order).  On GPUs a tenant has one batch at a time that is cut
      * into blocks: it stays whole and on its GPU, so these are all of it. */
@@ -88,6 +90,8 @@ struct mo_view {
     int n_running;
     const short *running; /* indices into runs of the blocks that run, rising */
     double pressure[MO_PRESSURES];
+    struct mo_memory memory;
+    double resident; /* bytes that the tenants with running blocks touch in a query */
     const void *options; /* the policy's own, mo_policy.options */
     /* A machine of GPUs: its cores are units of them.  All NULL on a machine of cores. */
     const struct mo_gpus *gpus;

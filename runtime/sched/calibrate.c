@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * calibrate.c - layer times through exclusive jobs. */
+ * calibrate.c - layer times, and the ceiling of memory, through exclusive jobs. */
 #include "runtime/sched/calibrate.h"
 
 #include "runtime/device/barrier.h"
@@ -11,6 +11,9 @@ enum {
     COLD_REPETITIONS = 3,
     CACHE_LINE = 64,
     MOST_SWEEP = 256 << 20,
+    WALK = 8 << 20,   /* bytes of a walk: what keeps neighbours waiting is short */
+    WALK_PASSES = 4,  /* the first brings the pages in */
+    SHARES_CACHE = 4, /* cores that share a cache of the last level, at least */
 };
 
 struct job {
@@ -140,4 +143,46 @@ int mo_calibrate(struct mo_engine *engine, const struct mo_env *env, const struc
     mo_profile_finish(profile);
     *out = profile;
     return MOIRE_OK;
+}
+
+/* A piece of the walk over memory. */
+struct walk {
+    const struct mo_env *env;
+    struct mo_barrier barrier;
+    volatile unsigned char *bytes;
+    int64_t n, ns;
+};
+
+static void walk(void *ctx, int core, int worker, int n_workers) {
+    struct walk *w = ctx;
+    (void)core;
+    if (n_workers > 1) mo_barrier_wait(&w->barrier, worker);
+    int64_t start = worker ? 0 : mo_now(w->env), end = w->n * (worker + 1) / n_workers;
+    for (int64_t i = w->n * worker / n_workers; i < end; i += CACHE_LINE)
+        w->bytes[i]++;
+    if (n_workers > 1) mo_barrier_wait(&w->barrier, worker);
+    if (!worker) w->ns += mo_now(w->env) - start;
+}
+
+double mo_calibrate_memory(struct mo_engine *engine, const struct mo_env *env, int64_t sweep) {
+    int n = mo_engine_cores(engine);
+    int64_t bytes = sweep * (n > SHARES_CACHE ? (n + SHARES_CACHE - 1) / SHARES_CACHE : 1), least = 0;
+    if (bytes > MOST_SWEEP) bytes = MOST_SWEEP;
+    bytes -= bytes % WALK;
+    unsigned char *all = bytes > 0 ? mo_alloc(env, (size_t)bytes) : NULL;
+    struct mo_barrier_flag *flags = mo_alloc(env, (size_t)n * sizeof *flags);
+    struct walk w = {.env = env, .n = WALK};
+    if (flags) mo_barrier_init(&w.barrier, env, flags, SPIN);
+    for (int pass = 0; all && flags && pass < WALK_PASSES; pass++) {
+        w.ns = 0;
+        for (int64_t at = 0; at < bytes; at += WALK) {
+            w.bytes = all + at;
+            mo_barrier_begin(&w.barrier, n);
+            mo_engine_exclusive(engine, n, walk, &w);
+        }
+        if (pass && (!least || w.ns < least)) least = w.ns;
+    }
+    mo_free(env, all);
+    mo_free(env, flags);
+    return least > 0 ? 2.0 * (double)bytes / (double)least : 0;
 }

@@ -100,11 +100,14 @@ static int64_t predict(const struct mo_sched *s, const struct mo_decision *d, co
     return (int64_t)((double)solo * s->faces[q->tenant].residual);
 }
 
-static void add_running(struct mo_sched *s, int lead) {
+/* The block of a lead core is among those that run. */
+static void add_running(struct mo_sched *s, int lead, int tenant) {
     int at = s->view.n_running++;
     for (; at > 0 && s->running[at - 1] > lead; at--)
         s->running[at] = s->running[at - 1];
     s->running[at] = (short)lead;
+    const struct mo_profile *p = s->faces[tenant].profile;
+    if (s->faces[tenant].n_running++ == 0) s->view.resident += (double)mo_profile_bytes(p, 0, p->n_layers);
 }
 
 static void start_run(struct mo_sched *s, const struct mo_decision *d, int64_t now) {
@@ -128,9 +131,10 @@ static void start_run(struct mo_sched *s, const struct mo_decision *d, int64_t n
                                          .n_cores = n,
                                          .cores = d->cores,
                                          .start = now,
-                                         .predicted_end = now + predicted};
+                                         .predicted_end = now + predicted,
+                                         .pressure = d->pressure};
     s->run_first[lead] = first;
-    add_running(s, lead);
+    add_running(s, lead, q->tenant);
     mo_cores_subtract(&s->view.idle, &d->cores);
     s->view.n_idle -= n;
     s->stats.blocks++;

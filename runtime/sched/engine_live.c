@@ -116,6 +116,12 @@ int mo_engine_open(struct mo_engine *e, const struct mo_sched_tenant_config *con
     return rc;
 }
 
+void mo_engine_set_memory(struct mo_engine *e, const struct mo_memory *memory) {
+    mo_engine_take(e);
+    mo_sched_set_memory(e->sched, memory);
+    mo_engine_drop(e);
+}
+
 /* Sleeps until `done` holds; it is asked under the lock. */
 static void wait_until(struct mo_engine *e, bool (*done)(struct mo_engine *e, int arg), int arg) {
     const struct mo_sys *sys = e->env->sys;

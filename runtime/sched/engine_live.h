@@ -52,6 +52,8 @@ void mo_engine_destroy(struct mo_engine *engine);
 /* Scratch memory every worker has for kernels; grows when a tenant needs more (while the workers are held).
  */
 int mo_engine_scratch(struct mo_engine *engine, int64_t bytes, moire_error *err);
+/* As mo_sched_set_memory(). */
+void mo_engine_set_memory(struct mo_engine *engine, const struct mo_memory *memory);
 int mo_engine_open(struct mo_engine *engine, const struct mo_sched_tenant_config *config,
                    const struct mo_model_ops *ops, void *model, int *tenant, moire_error *err);
 /* Resolves what is open with `code`, waits until every slot is free, forgets the tenant. */

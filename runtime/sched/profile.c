@@ -31,6 +31,7 @@ void mo_profile_destroy(struct mo_profile *p) {
     mo_free(p->env, p->measured);
     mo_free(p->env, p->bytes);
     mo_free(p->env, p->cold);
+    mo_free(p->env, p->choices);
     mo_free(p->env, p->fastest);
     mo_free(p->env, p);
 }
@@ -57,6 +58,13 @@ void mo_profile_traffic(struct mo_profile *p, const int64_t *layer_bytes) {
 void mo_profile_cold(struct mo_profile *p, const int64_t *layer_ns) {
     for (int i = 0; i < p->n_layers; i++)
         p->cold[i + 1] = p->cold[i] + (layer_ns[i] > 0 ? layer_ns[i] : 0);
+}
+
+int mo_profile_choices(struct mo_profile *p, const bool *some) {
+    if (!p->choices) p->choices = mo_alloc(p->env, ((size_t)p->n_layers + 1) * sizeof *p->choices);
+    for (int i = 0; p->choices && i < p->n_layers; i++)
+        p->choices[i + 1] = p->choices[i] + some[i];
+    return p->choices ? MOIRE_OK : MOIRE_ENOMEM;
 }
 
 /* Time of one layer at c cores on the line through (1/lo, a) and (1/hi, b). */

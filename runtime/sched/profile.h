@@ -30,8 +30,10 @@ struct mo_profile {
                        holds its operands; zeros = not known */
     bool *measured; /* [max_cores + 1] */
     int *fastest;   /* [n_layers]: core count with the least time from that layer to the end */
-    struct mo_profile_does *level;       /* [MO_PROFILE_LEVELS][max_cores + 1][n_layers + 1]: prefix sums by
-                                            profile_versions.h, or NULL: one version a layer */
+    struct mo_profile_does *level; /* [MO_PROFILE_LEVELS][max_cores + 1][n_layers + 1]: prefix sums by
+                                      profile_versions.h, or NULL: one version a layer */
+    int *
+        choices; /* [n_layers + 1]: layers before that one which run in one version or another; NULL = none */
     int needed[MO_PROFILE_VERSIONS + 1]; /* layers of which so many versions are chosen anywhere */
 };
 
@@ -44,6 +46,8 @@ void mo_profile_record(struct mo_profile *profile, int cores, const int64_t *lay
 void mo_profile_traffic(struct mo_profile *profile, const int64_t *layer_bytes);
 /* Core time of every layer besides when caches are cold, ns; below 0 counts as 0. */
 void mo_profile_cold(struct mo_profile *profile, const int64_t *layer_ns);
+/* Which layers run in one version or another.  MOIRE_OK or MOIRE_ENOMEM. */
+int mo_profile_choices(struct mo_profile *profile, const bool *layer_has_some);
 /* Fills the rows that were not measured. */
 void mo_profile_finish(struct mo_profile *profile);
 
@@ -62,6 +66,10 @@ static inline const int64_t *mo_profile_rest(const struct mo_profile *p, int beg
 }
 static inline int64_t mo_profile_bytes(const struct mo_profile *p, int begin, int end) {
     return p->bytes[end] - p->bytes[begin];
+}
+/* Whether a layer of [begin, end) runs in one version or another. */
+static inline bool mo_profile_has_choice(const struct mo_profile *p, int begin, int end) {
+    return p->choices && p->choices[end] > p->choices[begin];
 }
 /* Time of layers [begin, end) on `cores` besides when caches are cold. */
 static inline double mo_profile_extra(const struct mo_profile *p, int cores, int begin, int end) {

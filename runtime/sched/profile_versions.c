@@ -136,12 +136,17 @@ static int fill_all(struct builder *b, moire_error *err) {
     size_t cells = ((size_t)p->max_cores + 1) * ((size_t)p->n_layers + 1);
     unsigned *used = mo_alloc(p->env, (size_t)p->n_layers * sizeof *used);
     p->level = mo_alloc(p->env, MO_PROFILE_LEVELS * cells * sizeof *p->level);
-    bool ok = used && p->level;
+    bool *some = mo_alloc(p->env, (size_t)p->n_layers * sizeof *some);
+    bool ok = used && some && p->level;
     for (int level = 0; ok && level < MO_PROFILE_LEVELS; level++)
         for (int c = 1; c <= p->max_cores; c++)
             fill(b, level, c, used);
-    for (int l = 0; ok && l < p->n_layers; l++)
+    for (int l = 0; ok && l < p->n_layers; l++) {
         p->needed[__builtin_popcount(used[l])]++;
+        some[l] = used[l] & (used[l] - 1);
+    }
+    ok = ok && !mo_profile_choices(p, some);
+    mo_free(p->env, some);
     mo_free(p->env, used);
     return ok ? MOIRE_OK
               : mo_fail(err, MOIRE_ENOMEM, "out of memory for the versions of '%s'", b->table->model);

@@ -71,6 +71,7 @@ int mo_sched_create(const struct mo_sched_config *c, struct mo_sched **out, moir
                                .runs = s->runs,
                                .running = s->running,
                                .options = c->policy->options,
+                               .memory = c->memory,
                                .gpus = c->gpus};
     if (s->lets) {
         s->view.gpu_down = s->lets->down;
@@ -97,6 +98,10 @@ void mo_sched_destroy(struct mo_sched *s) {
     mo_free(s->env, s->tenants);
     mo_free(s->env, s->faces);
     mo_free(s->env, s);
+}
+
+void mo_sched_set_memory(struct mo_sched *s, const struct mo_memory *memory) {
+    s->view.memory = *memory;
 }
 
 static int reject(struct mo_sched *s, int64_t *counter, int tenant, int code, int64_t now) {
@@ -259,14 +264,17 @@ static void drop_running(struct mo_sched *s, int lead) {
         at++;
     s->view.n_running--;
     memmove(&s->running[at], &s->running[at + 1], (size_t)(s->view.n_running - at) * sizeof *s->running);
+    int tenant = s->queries.face[s->runs[lead].query].tenant;
+    const struct mo_profile *p = s->faces[tenant].profile;
+    if (--s->faces[tenant].n_running == 0) s->view.resident -= (double)mo_profile_bytes(p, 0, p->n_layers);
 }
 
 void mo_sched_block_done(struct mo_sched *s, int lead, bool ran, int code, int64_t start, int64_t end,
                          int64_t now) {
     struct mo_view_run run = s->runs[lead];
     int tenant = s->queries.face[run.query].tenant, layers = s->faces[tenant].profile->n_layers;
-    s->runs[lead].query = -1;
     drop_running(s, lead);
+    s->runs[lead].query = -1;
     mo_cores_join(&s->view.idle, &run.cores);
     s->view.n_idle += run.n_cores;
     if (ran && code == MOIRE_OK) {

@@ -54,6 +54,7 @@ struct mo_sched_config {
     struct mo_ring *ring;                /* events of the core; NULL = none */
     int64_t (*cost_clock)(void *engine); /* for decision cost; NULL = not measured */
     struct mo_pressure_source source;    /* read NULL: observed slowdown */
+    struct mo_memory memory;             /* zeros = not known (yet), mo_sched_set_memory() */
 };
 
 struct mo_sched_tenant_config {
@@ -69,6 +70,8 @@ struct mo_sched_tenant_config {
 struct mo_sched;
 int mo_sched_create(const struct mo_sched_config *config, struct mo_sched **out, moire_error *err);
 void mo_sched_destroy(struct mo_sched *sched); /* NULL is fine */
+/* What all cores share has been measured. */
+void mo_sched_set_memory(struct mo_sched *sched, const struct mo_memory *memory);
 
 /* Index of a new tenant through *out. */
 int mo_sched_tenant_open(struct mo_sched *sched, const struct mo_sched_tenant_config *config, int64_t now,

@@ -22,6 +22,7 @@ struct moire_runtime {
     enum mo_isa isa;
     struct mo_serve_device *device; /* GPUs (serve/gpu.h); NULL = none */
     struct mo_sampler *sampler;     /* of counters; NULL: observed slowdown only */
+    bool memory_known;              /* its ceiling has been measured, or cannot be */
     bool recording;                 /* plans are to be stored: always from ONNX, see mo_image_record() */
     struct mo_lock loading;         /* one load or unload at a time */
     int n_tenants;

@@ -10,18 +10,11 @@ static bool contended(const struct mo_sim *s) {
     return s->machine.corun > 0 || s->machine.bytes_ns > 0;
 }
 
-/* Share of the traffic that the shared cache does not catch: what the active models touch competes for it,
- * and each keeps its part. */
-static double missed(const struct mo_sim *s) {
-    double cache = s->machine.cache_bytes;
-    return cache <= 0 ? 1 : s->resident > cache ? 1 - cache / s->resident : 0;
-}
-
 /* What a block asks of memory now. */
-static double demand_of(const struct mo_sim *s, const struct mo_sim_work *w, double miss) {
+static double demand_of(const struct mo_sim *s, const struct mo_sim_work *w, double missed) {
     int others = s->machine.n_cores - w->run.n_cores;
     double busy = others > 0 ? (double)(s->n_busy - w->run.n_cores) / others : 0;
-    return w->once * miss + w->alone + busy * (w->shared - w->alone);
+    return mo_demand_now(&w->asks, missed, busy);
 }
 
 /* Bytes a ns that a core may have when all blocks together ask for more than there is: those that ask for
@@ -59,11 +52,11 @@ static void note_active(struct mo_sim *s, int tenant, int change) {
 
 /* The set of running blocks has changed: what is left of each goes on at its new pace. */
 static void revise(struct mo_sim *s) {
-    double miss = missed(s), part = INFINITY;
+    double missed = mo_demand_missed(s->machine.cache_bytes, s->resident), part = INFINITY;
     s->demand = 0;
     for (int i = 0; i < s->n_running && s->machine.bytes_ns > 0; i++) {
         struct mo_sim_work *w = &s->work[s->running[i]];
-        w->demand = demand_of(s, w, miss);
+        w->demand = demand_of(s, w, missed);
         s->demand += w->demand;
     }
     if (s->machine.bytes_ns > 0 && s->demand > s->machine.bytes_ns) part = fair_part(s);
@@ -77,13 +70,8 @@ static void revise(struct mo_sim *s) {
 static double block_time(struct mo_sim *s, const struct mo_run *run, struct mo_sim_work *w) {
     const struct mo_profile *p = s->profile[run->tenant];
     int n = run->n_cores, begin = run->begin, end = run->end;
-    struct mo_profile_does does = p->level
-                                      ? mo_profile_at(p, run->pressure, n, begin, end)
-                                      : (struct mo_profile_does){mo_profile_time(p, n, begin, end), 0, 0};
-    double solo = (double)does.solo;
-    w->alone = solo > 0 ? (double)does.alone / solo : 0;
-    w->shared = solo > 0 ? (double)does.shared / solo : 0;
-    w->once = solo > 0 ? (double)mo_profile_bytes(p, begin, end) / solo : 0;
+    double solo;
+    w->asks = mo_demand_of(p, run->pressure, n, begin, end, &solo);
     /* what was measured of blocks holds that already */
     return s->config.spread ? solo : solo + mo_sim_reuse_extra(&s->reuse, run->tenant, n, begin, end);
 }

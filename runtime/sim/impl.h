@@ -12,9 +12,8 @@ struct mo_sim_work {
     int64_t seen;            /* `left` is as of this time */
     double left;             /* ns of solo time to go */
     double pace;             /* ns of real time for one of solo time */
-    double once;             /* bytes a ns of solo time: read once a query, */
-    double alone, shared;    /* and read again, nobody else running and everybody */
-    double demand;           /* of these, to memory now */
+    struct mo_demand asks;   /* what it may ask of memory, */
+    double demand;           /* and does now, bytes a ns */
     int gpu;                 /* on GPUs: which, */
     struct mo_share_use use; /* and what it uses of it, alone */
     uint64_t order;

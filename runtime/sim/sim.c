@@ -286,6 +286,7 @@ int mo_sim_create(const struct mo_sim_config *c, struct mo_sim **out, moire_erro
         .ops = &ops,
         .engine = s,
         .ring = c->ring,
+        .memory = {c->machine.bytes_ns, c->machine.cache_bytes},
         .source = {"simulated counters", c->machine.bytes_ns > 0 ? read_pressure : NULL, s},
         .cost_clock = c->cost_clock ? cost_clock : NULL};
     if (!code) code = mo_sched_create(&sc, &s->sched, err);
