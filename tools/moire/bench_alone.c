@@ -46,11 +46,22 @@ static int pick_families(struct mo_bench_options *o, moire_error *err) {
     return MOIRE_OK;
 }
 
+/* Times on more threads than there are cores would stand in the table as if they were on as many. */
+static int check_threads(const struct mo_bench_session *s, const struct mo_bench_options *o,
+                         moire_error *err) {
+    for (int i = 0; i < o->latency.n_threads; i++)
+        if (o->latency.threads[i] > s->cores)
+            return mo_fail(err, MOIRE_EINVAL, "--threads %d: only %d cores are usable here",
+                           o->latency.threads[i], s->cores);
+    return MOIRE_OK;
+}
+
 /* What `latency` and `cold` have in common. */
 static int pick(struct mo_bench_session *s, struct mo_bench_options *o, const char *command,
                 moire_error *err) {
     int code = pick_models(o, command, err);
     if (!code) code = pick_families(o, err);
+    if (!code) code = check_threads(s, o, err);
     if (code) return code;
     o->latency.models = o->models;
     o->latency.shapes = o->shapes;
@@ -82,6 +93,7 @@ int mo_bench_run_latency(struct mo_bench_session *s, struct mo_bench_options *o,
 int mo_bench_run_kernels(struct mo_bench_session *s, struct mo_bench_options *o, json_t **document,
                          moire_error *err) {
     int code = pick_models(o, "kernels", err);
+    if (!code) code = check_threads(s, o, err);
     if (code) return code;
     if (o->peers && strcmp(o->peers, "onednn") != 0 && strcmp(o->peers, "none") != 0)
         return mo_bench_bad_flag(err, "--peer", o->peers, "must be onednn or none");

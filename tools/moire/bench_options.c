@@ -49,20 +49,25 @@ static int numbers(const char *flag, char *text, double min, double max, double 
     return MOIRE_OK;
 }
 
+static int wholes(const char *flag, char *text, int64_t min, int64_t max, int64_t *out, int most, int *n,
+                  moire_error *err) {
+    double values[64];
+    int code = numbers(flag, text, (double)min, (double)max, values, most, n, err);
+    for (int i = 0; !code && i < *n; i++) {
+        out[i] = (int64_t)values[i];
+        if ((double)out[i] != values[i]) code = mo_bench_bad_flag(err, flag, NULL, "wants whole numbers");
+    }
+    return code;
+}
+
 static int shape(struct mo_bench_options *o, char *text, moire_error *err) {
     char *equals = text ? strchr(text, '=') : NULL;
     if (!equals || o->latency.n_shapes == MO_BENCH_MAX_INPUTS)
         return mo_bench_bad_flag(err, "--shape", text, "must look like NAME=1,3,224,224");
-    double dims[MOIRE_MAX_RANK];
-    int rank;
-    *equals = 0;
-    int code = numbers("--shape", equals + 1, 1, 1e9, dims, MOIRE_MAX_RANK, &rank, err);
-    if (code) return code;
     moire_shape *s = &o->shapes[o->latency.n_shapes++];
-    *s = (moire_shape){.input = text, .rank = rank};
-    for (int i = 0; i < rank; i++)
-        s->shape[i] = (int64_t)dims[i];
-    return MOIRE_OK;
+    *equals = 0;
+    *s = (moire_shape){.input = text};
+    return wholes("--shape", equals + 1, 1, 1000000000, s->shape, MOIRE_MAX_RANK, &s->rank, err);
 }
 
 static int policies(struct mo_bench_options *o, char *text, moire_error *err) {
@@ -90,11 +95,11 @@ static int policies(struct mo_bench_options *o, char *text, moire_error *err) {
 }
 
 static int lists(struct mo_bench_options *o, struct mo_args *args, bool *took, moire_error *err) {
-    double values[64];
+    int64_t values[64];
     int n, code = MOIRE_OK;
     *took = true;
     if (mo_args_flag(args, "--threads", true)) {
-        code = numbers("--threads", (char *)args->value, 1, 1024, values, 8, &n, err);
+        code = wholes("--threads", (char *)args->value, 1, 1024, values, 8, &n, err);
         for (int i = 0; !code && i < n; i++)
             o->latency.threads[i] = (int)values[i];
         o->latency.n_threads = n;
@@ -102,7 +107,8 @@ static int lists(struct mo_bench_options *o, struct mo_args *args, bool *took, m
         code = numbers("--load", (char *)args->value, 0.001, 1000, o->serve.loads, MO_BENCH_MAX_LOADS,
                        &o->serve.n_loads, err);
     } else if (mo_args_flag(args, "--seed", true)) {
-        code = numbers("--seed", (char *)args->value, 0, 9e15, values, MO_BENCH_MAX_SEEDS, &n, err);
+        code =
+            wholes("--seed", (char *)args->value, 0, 9000000000000000, values, MO_BENCH_MAX_SEEDS, &n, err);
         for (int i = 0; !code && i < n; i++)
             o->serve.seeds[i] = (uint64_t)values[i];
         o->serve.n_seeds = n;
@@ -186,15 +192,73 @@ static int texts(struct mo_bench_options *o, struct mo_args *args, bool *took, m
     return MOIRE_OK;
 }
 
+/* --- which command reads what --------------------------------------------------------------------------- */
+enum {
+    ALONE = MO_READS_LATENCY | MO_READS_COLD | MO_READS_KERNELS,
+    SCENARIO = MO_READS_SERVE | MO_READS_SIM | MO_READS_TABLES | MO_READS_CAPACITY | MO_READS_FIDELITY,
+    LIVE = ALONE | MO_READS_SERVE | MO_READS_FIDELITY | MO_READS_PROFILE,
+    LIMIT = MO_READS_SERVE | MO_READS_SIM | MO_READS_TABLES,
+    DEVICE = MO_READS_SERVE | MO_READS_PROFILE | MO_READS_CHECK_DEVICE
+};
+
+static bool reads(const struct mo_bench_options *o, const char *word) {
+    static const struct {
+        const char *flag;
+        unsigned readers;
+    } rows[] = {
+        {"--threads", ALONE | MO_READS_PROFILE},
+        {"--shape", ALONE | MO_READS_PROFILE | MO_READS_CHECK_DEVICE},
+        {"--peers", ALONE | MO_READS_SERVE},
+        {"--peer", MO_READS_KERNELS},
+        {"--profile", MO_READS_LATENCY},
+        {"--resume",
+         MO_READS_LATENCY | MO_READS_KERNELS | MO_READS_TABLES | MO_READS_FIDELITY | MO_READS_PROFILE},
+        {"--generic", LIVE},
+        {"--only-generic", ALONE},
+        {"--exact", ALONE | MO_READS_SERVE},
+        {"--store", LIVE},
+        {"--models", LIVE | MO_READS_CHECK_DEVICE},
+        {"--policy", SCENARIO | MO_READS_WHATIF},
+        {"--load", MO_READS_SERVE | MO_READS_SIM | MO_READS_FIDELITY},
+        {"--find-max", LIMIT},
+        {"--step", LIMIT},
+        {"--max-load", LIMIT},
+        {"--expect", MO_READS_SERVE | MO_READS_SIM},
+        {"--seconds", SCENARIO | MO_READS_LATENCY | MO_READS_KERNELS},
+        {"--warmup", MO_READS_SERVE | MO_READS_SIM},
+        {"--seed", SCENARIO & ~(unsigned)MO_READS_TABLES},
+        {"--arrivals", MO_READS_SERVE | MO_READS_SIM | MO_READS_CAPACITY},
+        {"--calibrate", MO_READS_SERVE},
+        {"--calibration", MO_READS_SERVE | MO_READS_SIM},
+        {"--record", MO_READS_SERVE},
+        {"--pressure", MO_READS_SERVE},
+        {"--proxy", MO_READS_SERVE},
+        {"--gpus", MO_READS_SERVE},
+        {"--device", DEVICE},
+        {"--device-process", DEVICE},
+        {"--precision", DEVICE},
+        {"--trace", MO_READS_SERVE | MO_READS_REPORT},
+        {"--report", LIMIT | MO_READS_REPORT},
+        {"--output", ~(unsigned)(MO_READS_REPORT | MO_READS_CAPACITY | MO_READS_CHECK_DEVICE)},
+        {"--json", ~(unsigned)(MO_READS_REPORT | MO_READS_PROFILE)},
+        {"--quiet", ~(unsigned)(MO_READS_WHATIF | MO_READS_CHECK_DEVICE | MO_READS_PROFILE)},
+    };
+    size_t n = strcspn(word, "=");
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        if (!strncmp(rows[i].flag, word, n) && !rows[i].flag[n]) return rows[i].readers & o->reader;
+    return word[0] != '-';
+}
+
 int mo_bench_options_take(struct mo_bench_options *o, struct mo_args *args, bool *took, moire_error *err) {
     static int (*const parsers[])(struct mo_bench_options *, struct mo_args *, bool *,
                                   moire_error *) = {lists, scalars, texts};
     *took = false;
+    if (!reads(o, args->argv[args->at])) return MOIRE_OK;
     for (size_t i = 0; !*took && i < sizeof parsers / sizeof parsers[0]; i++) {
         int code = parsers[i](o, args, took, err);
         if (code) return code;
     }
-    if (*took || args->argv[args->at][0] == '-') return MOIRE_OK;
+    if (*took) return MOIRE_OK;
     if (o->latency.n_models == MO_BENCH_MAX_MODELS)
         return mo_fail(err, MOIRE_ELIMIT, "more than %d models", MO_BENCH_MAX_MODELS);
     o->models[o->latency.n_models++] = args->argv[args->at++];

@@ -7,7 +7,25 @@
 
 enum { MO_BENCH_MAX_MODELS = 64 };
 
+/* The commands that share this command line; each takes the flags that it reads, and no others. */
+enum mo_bench_reader {
+    MO_READS_LATENCY = 1,
+    MO_READS_COLD = 2,
+    MO_READS_KERNELS = 4,
+    MO_READS_MACHINE = 8,
+    MO_READS_SERVE = 16,
+    MO_READS_REPORT = 32,
+    MO_READS_SIM = 64,
+    MO_READS_TABLES = 128,
+    MO_READS_WHATIF = 256,
+    MO_READS_FIDELITY = 512,
+    MO_READS_CAPACITY = 1024,
+    MO_READS_PROFILE = 2048,
+    MO_READS_CHECK_DEVICE = 4096
+};
+
 struct mo_bench_options {
+    enum mo_bench_reader reader; /* set before parsing */
     struct mo_bench_latency_options latency;
     struct mo_bench_serve_options serve;
     const char *models[MO_BENCH_MAX_MODELS], *families[8];
@@ -22,7 +40,7 @@ struct mo_bench_options {
 
 /* Reads everything after the sub-command; list values are cut up in place. */
 int mo_bench_options_parse(struct mo_bench_options *options, struct mo_args *args, moire_error *err);
-/* One word, or one flag with its value; *took = false: a flag that is not known here. */
+/* One word, or one flag with its value; *took = false: a flag that options->reader does not read. */
 int mo_bench_options_take(struct mo_bench_options *options, struct mo_args *args, bool *took,
                           moire_error *err);
 struct mo_bench_serve_options mo_bench_serve_defaults(void);

@@ -67,8 +67,9 @@ static const char usage[] =
     "  --arrivals PROCESS   serve: poisson (default), gamma:CV or mmpp:CV (bursts)\n"
     "  --record F           serve: the trace of moire's last run, for `moire whatif`\n"
     "  --device D           serve: on the GPUs of a plugin, cuda or cuda:FILE, with policies for GPUs\n"
-    "  --device-process W   where the plugin runs: in (that process), child (one of its own) or child:FILE\n"
     "                       (moire-gpu, gpulet-int, sbp ...)\n"
+    "  --device-process W   serve: where the plugin runs: in (that process), child (one of its own) or\n"
+    "                       child:FILE\n"
     "  --gpus MACHINE       serve: the machine file of these GPUs, whose profiles plans, targets and rates\n"
     "                       rest on, as in `moire sim`\n"
     "  --precision P        serve: fp32, tf32, fp16 or bf16 on GPUs\n"
@@ -144,13 +145,13 @@ static const struct {
     const char *name;
     int (*run)(struct mo_bench_session *session, struct mo_bench_options *options, json_t **document,
                moire_error *err);
-    bool measures;
-} commands[] = {{"latency", mo_bench_run_latency, true},
-                {"cold", mo_bench_run_cold, true},
-                {"kernels", mo_bench_run_kernels, true},
-                {"machine", mo_bench_run_machine, true},
-                {"serve", serve, true},
-                {"report", again, false}};
+    enum mo_bench_reader reader;
+} commands[] = {{"latency", mo_bench_run_latency, MO_READS_LATENCY},
+                {"cold", mo_bench_run_cold, MO_READS_COLD},
+                {"kernels", mo_bench_run_kernels, MO_READS_KERNELS},
+                {"machine", mo_bench_run_machine, MO_READS_MACHINE},
+                {"serve", serve, MO_READS_SERVE},
+                {"report", again, MO_READS_REPORT}};
 enum { COMMANDS = sizeof commands / sizeof *commands };
 
 static int run_command(struct mo_bench_session *session, struct mo_bench_options *o, struct mo_args *args,
@@ -162,6 +163,7 @@ static int run_command(struct mo_bench_session *session, struct mo_bench_options
         return mo_fail(
             err, MOIRE_EINVAL,
             "needs latency, cold, kernels, machine, serve, plans or report; see moire bench --help");
+    o->reader = commands[at].reader;
     int code = mo_bench_options_parse(o, args, err);
     if (code) return code;
     session->quiet = o->quiet;
@@ -180,7 +182,7 @@ static int run_command(struct mo_bench_session *session, struct mo_bench_options
     session->store =
         mo_path_store(o->store, o->store_path, sizeof o->store_path, NULL) ? o->store : o->store_path;
     if (o->models_folder) session->models = o->models_folder;
-    if (commands[at].measures) mo_bench_warn_busy(session);
+    if (o->reader != MO_READS_REPORT) mo_bench_warn_busy(session);
     return commands[at].run(session, o, document, err);
 }
 

@@ -20,7 +20,8 @@ static const char usage[] =
     "  --arrivals PROCESS   poisson, gamma:CV or mmpp:CV\n"
     "  --seconds S          simulated time of a probe, 10 by default\n"
     "  --seed K,...         the mean over these seeds counts\n"
-    "  --json               the document on stdout\n\n"
+    "  --json               the document on stdout\n"
+    "  --quiet              no progress on stderr\n\n"
     "Example:\n"
     "  moire capacity veltair-medium --machine cores64 --qps 200\n";
 
@@ -99,6 +100,7 @@ static int run(const struct mo_env *env, int argc, char **argv) {
     struct mo_args args = {.argc = argc, .argv = argv, .at = 1};
     json_t *document = NULL;
     if (!o) return MO_EXIT_SYSTEM;
+    o->bench.reader = MO_READS_CAPACITY;
     o->bench.serve = mo_bench_serve_defaults();
     o->bench.serve.n_policies = 1;
     o->target = 0.95;

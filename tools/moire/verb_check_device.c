@@ -272,6 +272,7 @@ static int run(const struct mo_env *env, int argc, char **argv) {
     struct mo_bench_session session;
     moire_error err = {0};
     if (!o) return MO_EXIT_SYSTEM;
+    o->reader = MO_READS_CHECK_DEVICE;
     json_t *list = json_array();
     int code = mo_bench_session_open(env, argc, argv, &session, &err);
     if (!code) {

@@ -20,6 +20,7 @@ static const char usage[] =
     "  --seconds S     time of a run that counts, 12 by default\n"
     "  --seed K        of the arrivals\n"
     "  --store DIR     folder of compiled variants;  --generic: built-in kernels only\n"
+    "  --models DIR    folder of zoo files, built on first use\n"
     "  --output F.json the document; grows run by run\n"
     "  --resume        goes on with the runs that F.json lacks\n"
     "  --json          the document on stdout\n"
@@ -41,6 +42,7 @@ static int parse(struct mo_bench_options *o, struct mo_args *args, moire_error *
 
 static void set_defaults(struct mo_bench_options *o) {
     static const char *const policies[] = {"moire", "lanes", "fcfs"};
+    o->reader = MO_READS_FIDELITY;
     o->serve = mo_bench_serve_defaults();
     o->serve.seconds = 12;
     o->serve.n_policies = 3;

@@ -350,6 +350,7 @@ static int dispatch(const struct mo_env *env, int argc, char **argv, moire_error
     struct mo_bench_session session;
     if (!o) return mo_fail(err, MOIRE_ENOMEM, "out of memory");
     struct mo_args args = {.argc = argc, .argv = argv, .at = 1};
+    o->bench.reader = MO_READS_PROFILE;
     o->repetitions = 20;
     o->device.max_batch = 32;
     o->n_levels = 1;

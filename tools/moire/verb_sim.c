@@ -119,8 +119,6 @@ static int parse(struct sim_options *o, struct mo_args *args, moire_error *err) 
         if (!took)
             return mo_bench_bad_flag(err, args->argv[args->at], NULL, "no such flag; see moire sim --help");
     }
-    if (o->bench.peers || o->bench.trace || o->bench.generic || o->bench.only_generic)
-        return mo_fail(err, MOIRE_EINVAL, "--peers, --trace and --generic mean nothing to a simulation");
     if (o->replay.trace) return check_replay(o, err);
     if (o->replay.pieces)
         return mo_fail(err, MOIRE_EINVAL, "--measured, --costs and --speed need --replay TRACE");
@@ -153,6 +151,7 @@ static int dispatch(const struct mo_env *env, int argc, char **argv, moire_error
     if (!o) return mo_fail(err, MOIRE_ENOMEM, "out of memory");
     o->bench.serve = mo_bench_serve_defaults();
     o->bench.simulated = true;
+    o->bench.reader = MO_READS_SIM;
     int code = mo_bench_session_open(env, argc, argv, &session, err);
     if (code) {
         mo_free(env, o);

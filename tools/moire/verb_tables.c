@@ -121,6 +121,7 @@ static void set_defaults(struct tables_options *o) {
     for (int i = 0; i < s->n_seeds; i++)
         s->seeds[i] = (uint64_t)i + 1;
     o->bench.simulated = true;
+    o->bench.reader = MO_READS_TABLES;
     o->machine = "cores64";
 }
 

@@ -30,16 +30,6 @@ static const char usage[] =
     "  moire whatif run.trace\n"
     "  moire whatif run.trace --cores 16 --policy moire,lanes-reject\n";
 
-/* Of the words that `moire bench` knows those that mean something here. */
-static bool shared(const char *word) {
-    static const char *const flags[] = {"--policy", "--json", "--output"};
-    for (size_t i = 0; i < sizeof flags / sizeof *flags; i++) {
-        size_t n = strlen(flags[i]);
-        if (!strncmp(word, flags[i], n) && (!word[n] || word[n] == '=')) return true;
-    }
-    return word[0] != '-';
-}
-
 static int whole(const char *flag, const char *text, int *out, moire_error *err) {
     char *end = NULL;
     long v = text ? strtol(text, &end, 10) : 0;
@@ -59,8 +49,7 @@ static int take(struct mo_bench_replay_options *r, struct mo_bench_options *o, s
         return r->machine ? MOIRE_OK : mo_bench_bad_flag(err, "--machine", NULL, "needs a file");
     }
     int code = mo_replay_options_take(r, args, took, err);
-    if (code || *took || !shared(args->argv[args->at])) return code;
-    return mo_bench_options_take(o, args, took, err);
+    return code || *took ? code : mo_bench_options_take(o, args, took, err);
 }
 
 static int parse(struct mo_bench_replay_options *r, struct mo_bench_options *o, struct mo_args *args,
@@ -108,6 +97,7 @@ static int run(const struct mo_env *env, int argc, char **argv) {
     moire_error err = {0};
     struct mo_bench_options *o = mo_alloc(env, sizeof *o);
     if (!o) return MO_EXIT_SYSTEM;
+    o->reader = MO_READS_WHATIF;
     int code = whatif(env, o, argc, argv, &err);
     mo_free(env, o);
     return code ? mo_verb_fail("whatif", &err) : MO_EXIT_OK;
