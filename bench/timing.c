@@ -146,7 +146,10 @@ int mo_timing_run(const struct mo_env *env, const struct mo_plan *plan, struct m
         rc = mo_fail(err, MOIRE_ENOMEM, "out of memory for the times of %d layers, %d threads", plan->n_steps,
                      options->threads);
     if (!rc) rc = mo_together(env, options->threads, run_all, &s, err);
-    if (!rc && (rc = atomic_load(&s.rc))) mo_fail(err, rc, "%s", mo_instance_message(instance));
+    if (!rc && (rc = atomic_load(&s.rc))) {
+        if (rc == MOIRE_EINVAL) rc = MOIRE_EFORMAT; /* values that an operator refuses */
+        mo_fail(err, rc, "%s", mo_instance_message(instance));
+    }
     if (!rc) settle(&s);
     void *const parts[] = {s.scratch, s.sample, s.begin, s.end};
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)

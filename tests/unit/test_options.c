@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 #include "tools/moire/bench_options.h"
+#include "tools/moire/paths.h"
 
 static const struct command {
     const struct mo_verb *verb;
@@ -131,10 +132,48 @@ static void bad_values_are_refused(void **state) {
     }
 }
 
+static void numbers_are_whole_texts_in_range(void **state) {
+    (void)state;
+    static const struct {
+        const char *text;
+        bool number, whole; /* from -5 to 1e18 */
+    } rows[] = {
+        {"0", true, true},      {"-5", true, true},
+        {"7", true, true},      {"1e3", true, false},
+        {"2.5", true, false},   {"nan", false, false},
+        {"inf", false, false},  {"", false, false},
+        {"x", false, false},    {"3x", false, false},
+        {"-6", false, false},   {NULL, false, false},
+        {"1e19", false, false}, {"99999999999999999999", false, false},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        double number = 42;
+        int64_t whole = 42;
+        const char *text = rows[i].text ? rows[i].text : "nothing";
+        bool is_number = mo_args_number(rows[i].text, -5, 1e18, &number);
+        bool is_whole = mo_args_whole(rows[i].text, -5, 1000000000000000000, &whole);
+        if (is_number != rows[i].number || is_whole != rows[i].whole) fail_msg("%s", text);
+        assert_true(is_whole || whole == 42); /* what is refused changes nothing */
+    }
+}
+
+/* A folder that is named must be there for those who read it; one that is made later need not be. */
+static void a_store_that_is_named_exists(void **state) {
+    (void)state;
+    char path[4096];
+    moire_error err = {0};
+    assert_int_equal(mo_path_store("/tmp/moire-no-such-store", path, sizeof path, &err), MOIRE_OK);
+    assert_int_equal(mo_path_store_there("/tmp/moire-no-such-store", path, sizeof path, &err), MOIRE_EIO);
+    assert_non_null(strstr(err.message, "moire-no-such-store"));
+    assert_int_equal(mo_path_store_there("/tmp", path, sizeof path, &err), MOIRE_OK);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_command_takes_what_its_help_names),
         cmocka_unit_test(bad_values_are_refused),
+        cmocka_unit_test(numbers_are_whole_texts_in_range),
+        cmocka_unit_test(a_store_that_is_named_exists),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -21,6 +21,23 @@ bool mo_args_flag(struct mo_args *args, const char *name, bool takes_value) {
     return true;
 }
 
+bool mo_args_number(const char *text, double least, double most, double *out) {
+    char *end = NULL;
+    double v = text ? strtod(text, &end) : 0;
+    if (!text || end == text || *end || !(v >= least && v <= most)) return false;
+    *out = v;
+    return true;
+}
+
+bool mo_args_whole(const char *text, int64_t least, int64_t most, int64_t *out) {
+    char *end = NULL;
+    errno = 0;
+    long long v = text ? strtoll(text, &end, 10) : 0;
+    if (!text || end == text || *end || errno || v < least || v > most) return false;
+    *out = v;
+    return true;
+}
+
 bool mo_args_shape(const char *text, moire_shape *out) {
     char *at = text ? strrchr(text, '=') : NULL;
     if (!at || at == text) return false;
@@ -37,6 +54,12 @@ bool mo_args_shape(const char *text, moire_shape *out) {
         at = end + 1;
     }
     return false;
+}
+
+int mo_verb_usage(const char *verb, const char *text, const char *detail) {
+    fprintf(stderr, "moire %s: %s%s%s; `moire %s --help` explains\n", verb, text, detail ? " " : "",
+            detail ? detail : "", verb);
+    return MO_EXIT_USAGE;
 }
 
 int mo_verb_fail(const char *verb, const moire_error *err) {

@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  * bench_options.c - the command line of `moire bench`; see bench_options.h. */
 #define _GNU_SOURCE
-#include <errno.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include "bench/cold.h"
 #include "bench/kernels.h"
 #include "bench/report.h"
 #include "runtime/policy/policy.h"
 #include "tools/moire/bench_options.h"
+#include "tools/moire/paths.h"
 
 int mo_bench_bad_flag(moire_error *err, const char *flag, const char *value, const char *wanted) {
     return mo_fail(err, MOIRE_EINVAL, "%s %s: %s", flag, value ? value : "", wanted);
@@ -25,15 +24,20 @@ int mo_bench_split(char *text, char **parts, int most) {
     return n;
 }
 
-static int number(const char *flag, const char *text, double min, double max, double *out, moire_error *err) {
-    char *end;
-    errno = 0;
-    *out = text ? strtod(text, &end) : 0;
-    if (!text || errno || end == text || *end || !(*out >= min && *out <= max)) {
-        char wanted[80];
-        snprintf(wanted, sizeof wanted, "must be a number between %g and %g", min, max);
-        return mo_bench_bad_flag(err, flag, text, wanted);
-    }
+int mo_bench_number(const char *flag, const char *text, double least, double most, double *out,
+                    moire_error *err) {
+    char wanted[80];
+    if (mo_args_number(text, least, most, out)) return MOIRE_OK;
+    snprintf(wanted, sizeof wanted, "must be a number between %g and %g", least, most);
+    return mo_bench_bad_flag(err, flag, text, wanted);
+}
+
+int mo_bench_whole(const char *flag, const char *text, int least, int most, int *out, moire_error *err) {
+    char wanted[80];
+    int64_t v;
+    snprintf(wanted, sizeof wanted, "must be a whole number, %d to %d", least, most);
+    if (!mo_args_whole(text, least, most, &v)) return mo_bench_bad_flag(err, flag, text, wanted);
+    *out = (int)v;
     return MOIRE_OK;
 }
 
@@ -43,21 +47,23 @@ static int numbers(const char *flag, char *text, double min, double max, double 
     *n = text ? mo_bench_split(text, parts, most < 64 ? most : 64) : 0;
     if (*n <= 0) return mo_bench_bad_flag(err, flag, text, "needs values with commas between");
     for (int i = 0; i < *n; i++) {
-        int code = number(flag, parts[i], min, max, &out[i], err);
+        int code = mo_bench_number(flag, parts[i], min, max, &out[i], err);
         if (code) return code;
     }
     return MOIRE_OK;
 }
 
-static int wholes(const char *flag, char *text, int64_t min, int64_t max, int64_t *out, int most, int *n,
+static int wholes(const char *flag, char *text, int64_t least, int64_t most, int64_t *out, int room, int *n,
                   moire_error *err) {
-    double values[64];
-    int code = numbers(flag, text, (double)min, (double)max, values, most, n, err);
-    for (int i = 0; !code && i < *n; i++) {
-        out[i] = (int64_t)values[i];
-        if ((double)out[i] != values[i]) code = mo_bench_bad_flag(err, flag, NULL, "wants whole numbers");
-    }
-    return code;
+    char *parts[64] = {0}, wanted[80];
+    *n = text ? mo_bench_split(text, parts, room < 64 ? room : 64) : 0;
+    snprintf(wanted, sizeof wanted, "must be whole numbers from %lld to %lld, with commas between",
+             (long long)least, (long long)most);
+    if (*n <= 0) return mo_bench_bad_flag(err, flag, text, wanted);
+    for (int i = 0; i < *n; i++)
+        if (!mo_args_whole(parts[i], least, most, &out[i]))
+            return mo_bench_bad_flag(err, flag, parts[i], wanted);
+    return MOIRE_OK;
 }
 
 static int shape(struct mo_bench_options *o, char *text, moire_error *err) {
@@ -112,6 +118,11 @@ static int lists(struct mo_bench_options *o, struct mo_args *args, bool *took, m
         for (int i = 0; !code && i < n; i++)
             o->serve.seeds[i] = (uint64_t)values[i];
         o->serve.n_seeds = n;
+    } else if (mo_args_flag(args, "--seeds", true)) {
+        code = mo_bench_whole("--seeds", args->value, 1, MO_BENCH_MAX_SEEDS, &n, err);
+        for (int i = 0; !code && i < n; i++)
+            o->serve.seeds[i] = (uint64_t)i + 1;
+        if (!code) o->serve.n_seeds = n;
     } else if (mo_args_flag(args, "--shape", true)) {
         code = shape(o, (char *)args->value, err);
     } else if (mo_args_flag(args, "--policy", true)) {
@@ -142,7 +153,7 @@ static int scalars(struct mo_bench_options *o, struct mo_args *args, bool *took,
     *took = true;
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
         if (mo_args_flag(args, rows[i].flag, true))
-            return number(rows[i].flag, args->value, rows[i].min, rows[i].max, rows[i].to, err);
+            return mo_bench_number(rows[i].flag, args->value, rows[i].min, rows[i].max, rows[i].to, err);
     *took = false;
     return MOIRE_OK;
 }
@@ -227,6 +238,7 @@ static bool reads(const struct mo_bench_options *o, const char *word) {
         {"--seconds", SCENARIO | MO_READS_LATENCY | MO_READS_KERNELS},
         {"--warmup", MO_READS_SERVE | MO_READS_SIM},
         {"--seed", SCENARIO & ~(unsigned)MO_READS_TABLES},
+        {"--seeds", MO_READS_SIM | MO_READS_TABLES},
         {"--arrivals", MO_READS_SERVE | MO_READS_SIM | MO_READS_CAPACITY},
         {"--calibrate", MO_READS_SERVE},
         {"--calibration", MO_READS_SERVE | MO_READS_SIM},
@@ -308,6 +320,12 @@ int mo_bench_find_data(const struct mo_bench_session *s, const char *folder, con
     if (!f) return mo_fail(err, MOIRE_EINVAL, "%s: neither a file nor a name in bench/%s", word, folder);
     fclose(f);
     return MOIRE_OK;
+}
+
+int mo_bench_use_store(struct mo_bench_session *s, struct mo_bench_options *o, moire_error *err) {
+    int rc = mo_path_store_there(o->store, o->store_path, sizeof o->store_path, err);
+    s->store = rc ? NULL : o->store_path; /* without a home there is no default, and no compiled kernel */
+    return o->store ? rc : MOIRE_OK;
 }
 
 int mo_bench_check_serve(const struct mo_bench_options *o, moire_error *err) {

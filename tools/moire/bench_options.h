@@ -44,6 +44,8 @@ int mo_bench_options_parse(struct mo_bench_options *options, struct mo_args *arg
 int mo_bench_options_take(struct mo_bench_options *options, struct mo_args *args, bool *took,
                           moire_error *err);
 struct mo_bench_serve_options mo_bench_serve_defaults(void);
+/* session->store from --store or the default one.  MOIRE_EIO: --store names no folder. */
+int mo_bench_use_store(struct mo_bench_session *session, struct mo_bench_options *options, moire_error *err);
 /* What holds for every command that serves a scenario: one scenario, a policy or peer, a grid that fits. */
 int mo_bench_check_serve(const struct mo_bench_options *options, moire_error *err);
 /* A file, or the name of one in bench/FOLDER ("scenarios", "machines") as the repository or an installation
@@ -68,6 +70,10 @@ int mo_bench_run_machine(struct mo_bench_session *session, struct mo_bench_optio
                          json_t **document, moire_error *err);
 /* Cuts `text` at commas, in place; returns the number of parts, -1 for more than `most`. */
 int mo_bench_split(char *text, char **parts, int most);
+/* The value of a flag as a number, or a whole one, from least to most; MOIRE_EINVAL says what it must be. */
+int mo_bench_number(const char *flag, const char *text, double least, double most, double *out,
+                    moire_error *err);
+int mo_bench_whole(const char *flag, const char *text, int least, int most, int *out, moire_error *err);
 /* MOIRE_EINVAL with the flag, its value (may be NULL) and what it should be. */
 int mo_bench_bad_flag(moire_error *err, const char *flag, const char *value, const char *wanted);
 #endif

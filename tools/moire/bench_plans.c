@@ -23,16 +23,6 @@ struct options {
     char path[MO_PLANS_MACHINES + SCENARIOS][PATH];
 };
 
-static int number(const char *flag, const char *text, double least, double most, double *out,
-                  moire_error *err) {
-    char *end = NULL;
-    double v = text ? strtod(text, &end) : 0;
-    if (!text || end == text || *end || !(v >= least && v <= most))
-        return mo_bench_bad_flag(err, flag, text, "is no number in range");
-    *out = v;
-    return MOIRE_OK;
-}
-
 /* A comma list of planners, cut up in place. */
 static int take_planners(struct options *o, char *list, moire_error *err) {
     o->plans.n_planners = 0;
@@ -56,24 +46,18 @@ static int take_machine(struct options *o, const struct mo_bench_session *s, con
 }
 
 static int take(struct options *o, const struct mo_bench_session *s, struct mo_args *a, moire_error *err) {
-    const struct {
-        const char *flag;
-        double least, most;
-        int *to;
-    } numbers[] = {{"--every", 1, MO_LOADS_GRID, &o->plans.every}, {"--jobs", 1, 64, &o->plans.jobs}};
-    double v = 0;
-    int code;
-    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
-        if (mo_args_flag(a, numbers[i].flag, true)) {
-            code = number(numbers[i].flag, a->value, numbers[i].least, numbers[i].most, &v, err);
-            if (!code) *numbers[i].to = (int)v;
-            return code;
-        }
-    if (mo_args_flag(a, "--load", true)) return number("--load", a->value, 0.01, 100, &o->plans.load, err);
+    if (mo_args_flag(a, "--every", true))
+        return mo_bench_whole("--every", a->value, 1, MO_LOADS_GRID, &o->plans.every, err);
+    if (mo_args_flag(a, "--jobs", true))
+        return mo_bench_whole("--jobs", a->value, 1, 64, &o->plans.jobs, err);
+    if (mo_args_flag(a, "--load", true))
+        return mo_bench_number("--load", a->value, 0.01, 100, &o->plans.load, err);
     if (mo_args_flag(a, "--seed", true)) {
-        code = number("--seed", a->value, 0, 1e15, &v, err);
-        if (!code) o->plans.seed = (uint64_t)v;
-        return code;
+        int64_t seed;
+        if (!mo_args_whole(a->value, 0, INT64_MAX, &seed))
+            return mo_bench_bad_flag(err, "--seed", a->value, "must be a whole number");
+        o->plans.seed = (uint64_t)seed;
+        return MOIRE_OK;
     }
     if (mo_args_flag(a, "--machine", true)) return take_machine(o, s, a->value, err);
     if (mo_args_flag(a, "--planner", true)) return take_planners(o, (char *)a->value, err);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * main.c - the `moire` command: finds the verb and runs it. */
+#include <errno.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
@@ -14,10 +15,14 @@ static const struct mo_verb *const verbs[] = {
     &mo_verb_interference, &mo_verb_shares,      &mo_verb_devices,  &mo_verb_check_device, NULL,
 };
 
+static bool is_help(const char *word) {
+    return !strcmp(word, "--help") || !strcmp(word, "-h");
+}
+
 /* `moire bench serve --help` asks for the same page as `moire bench --help`. */
 static bool asks_help(int argc, char **argv) {
     for (int i = 2; i < argc; i++)
-        if (!strcmp(argv[i], "--help")) return true;
+        if (is_help(argv[i])) return true;
     return false;
 }
 
@@ -29,24 +34,46 @@ static void print_help(void) {
            "Exit codes: 0 done, 2 usage, 3 bad model or data, 4 system, 5 check failed, 130 interrupted.\n");
 }
 
-int main(int argc, char **argv) {
+static int unknown_verb(const char *word) {
+    fprintf(stderr, "moire: no verb '%s'; `moire --help` lists them\n", word);
+    return MO_EXIT_USAGE;
+}
+
+static const struct mo_verb *find_verb(const char *name) {
+    for (int i = 0; verbs[i]; i++)
+        if (!strcmp(verbs[i]->name, name)) return verbs[i];
+    return NULL;
+}
+
+static int print_page(const char *name) {
+    const struct mo_verb *verb = find_verb(name);
+    if (!verb) return unknown_verb(name);
+    printf("moire %s - %s\n\n%s", verb->name, verb->summary, verb->usage);
+    return MO_EXIT_OK;
+}
+
+static int run(int argc, char **argv) {
     struct mo_env env = mo_env_default();
-    if (argc < 2 || !strcmp(argv[1], "--help") || !strcmp(argv[1], "help")) {
+    bool help = argc > 1 && (is_help(argv[1]) || !strcmp(argv[1], "help"));
+    if (argc < 2 || (help && argc == 2)) {
         print_help();
-        return argc < 2 ? MO_EXIT_USAGE : MO_EXIT_OK;
+        return help ? MO_EXIT_OK : MO_EXIT_USAGE;
     }
+    if (help) return print_page(argv[2]);
     if (!strcmp(argv[1], "--version")) {
         printf("moire %s\n", moire_version());
         return MO_EXIT_OK;
     }
-    for (int i = 0; verbs[i]; i++) {
-        if (strcmp(verbs[i]->name, argv[1])) continue;
-        if (asks_help(argc, argv)) {
-            printf("moire %s - %s\n\n%s", verbs[i]->name, verbs[i]->summary, verbs[i]->usage);
-            return MO_EXIT_OK;
-        }
-        return verbs[i]->run(&env, argc - 1, argv + 1);
-    }
-    fprintf(stderr, "moire: no verb '%s'; `moire --help` lists them\n", argv[1]);
-    return MO_EXIT_USAGE;
+    const struct mo_verb *verb = find_verb(argv[1]);
+    if (!verb) return unknown_verb(argv[1]);
+    return asks_help(argc, argv) ? print_page(argv[1]) : verb->run(&env, argc - 1, argv + 1);
+}
+
+/* What did not reach a full disk or a closed pipe must not pass for done. */
+int main(int argc, char **argv) {
+    int code = run(argc, argv);
+    errno = 0;
+    if (fflush(stdout) == 0 && !ferror(stdout)) return code;
+    fprintf(stderr, "moire: standard output is not whole: %s\n", errno ? strerror(errno) : "a write failed");
+    return code == MO_EXIT_OK ? MO_EXIT_SYSTEM : code;
 }

@@ -58,8 +58,8 @@ static int parse_header(const char *path, const char *header, moire_tensor *t, m
         if (*descr == '\'' && !strncmp(descr + 1, types[i].descr, 3) && descr[4] == '\'')
             t->dtype = types[i].dtype;
     if (t->dtype == MOIRE_NONE)
-        return mo_fail(err, MOIRE_EUNSUPPORTED, "%s: element type %.12s; little-endian numbers are read",
-                       path, descr);
+        return mo_fail(err, MOIRE_EUNSUPPORTED, "%s: element type %.*s; little-endian numbers are read", path,
+                       (int)strcspn(descr, ","), descr);
     struct mo_shape shape = {.rank = t->rank};
     memcpy(shape.d, t->shape, sizeof shape.d);
     int64_t count = mo_shape_count(&shape);

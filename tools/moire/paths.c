@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 #include "variants/store.h"
 
 int mo_path_default(const char *name, char *out, size_t n, moire_error *err) {
@@ -33,7 +34,7 @@ int mo_path_real(const char *path, char *out, size_t n, moire_error *err) {
         if (!cut) snprintf(head, sizeof head, "%s", path[0] == '/' ? "/" : ".");
         if (!realpath(head, real)) {
             if (errno == ENOENT && cut) continue;
-            return mo_fail(err, MOIRE_EINVAL, "'%.300s': %s", path, strerror(errno));
+            return mo_fail(err, MOIRE_EIO, "'%.300s': %s", path, strerror(errno));
         }
         const char *rest = path + cut + strspn(path + cut, "/");
         bool root = !strcmp(real, "/");
@@ -49,11 +50,18 @@ int mo_path_store(const char *given, char *out, size_t n, moire_error *err) {
     return rc ? rc : mo_path_real(path, out, n, err);
 }
 
+/* A folder that was named and is not there is a slip of the pen, not an empty store. */
+int mo_path_store_there(const char *given, char *out, size_t n, moire_error *err) {
+    int rc = mo_path_store(given, out, n, err);
+    if (rc || !given || access(out, F_OK) == 0) return rc;
+    return mo_fail(err, MOIRE_EIO, "no store '%.300s'; `moire compile --store` makes one", out);
+}
+
 int mo_path_open_store(const struct mo_env *env, const char *given, struct mo_store **out, moire_error *err) {
     char path[PATH_MAX];
     moire_error why = {0};
     *out = NULL;
-    int rc = mo_path_store(given, path, sizeof path, &why);
+    int rc = mo_path_store_there(given, path, sizeof path, &why);
     if (!rc) rc = mo_store_open(env, path, out, &why);
     if (!rc) return MOIRE_OK;
     if (given) return mo_fail(err, rc, "%s", why.message);

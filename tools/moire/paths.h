@@ -12,6 +12,9 @@ int mo_path_real(const char *path, char *out, size_t n, moire_error *err);
 /* The store: --store's value or the default one, as a real path. */
 int mo_path_store(const char *given, char *out, size_t n, moire_error *err);
 
+/* The same for commands that only read it: MOIRE_EIO when --store names a folder that is not there. */
+int mo_path_store_there(const char *given, char *out, size_t n, moire_error *err);
+
 struct mo_env;
 struct mo_store;
 /* Opens that store for reading.  One that was asked for must be usable; for the default one a warning on

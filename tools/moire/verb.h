@@ -32,6 +32,9 @@ extern const struct mo_verb mo_verb_zoo, mo_verb_compile, mo_verb_tune, mo_verb_
 /* Prints "moire VERB: message" and what to do to stderr; returns the exit code that suits the error. */
 int mo_verb_fail(const char *verb, const moire_error *err);
 
+/* Prints "moire VERB: text detail" and where the help is to stderr; detail may be NULL.  MO_EXIT_USAGE. */
+int mo_verb_usage(const char *verb, const char *text, const char *detail);
+
 /* Command-line scanning shared by the verbs (args.c).  Flags are "--name value" or "--name=value". */
 struct mo_args {
     int argc, at;
@@ -41,6 +44,10 @@ struct mo_args {
 /* If argv[at] is flag `name`, consumes it (and its value into args->value when takes_value) and returns true.
  * A missing value sets value = NULL and returns true. */
 bool mo_args_flag(struct mo_args *args, const char *name, bool takes_value);
+/* A flag's value as a number from least to most; false: it is missing (text NULL), another text or outside.
+ */
+bool mo_args_number(const char *text, double least, double most, double *out);
+bool mo_args_whole(const char *text, int64_t least, int64_t most, int64_t *out);
 /* Parses "NAME=d,d,..." for --shape, in place: text must live as long as the result. */
 bool mo_args_shape(const char *text, moire_shape *out);
 #endif

@@ -8,7 +8,6 @@
 #include "bench/report.h"
 #include "bench/serve.h"
 #include "tools/moire/bench_options.h"
-#include "tools/moire/paths.h"
 #include "tools/moire/verb.h"
 
 static const char usage[] =
@@ -179,8 +178,7 @@ static int run_command(struct mo_bench_session *session, struct mo_bench_options
                            "--device needs --gpus: a machine file with profiles (moire profile --device)");
         session->gpus = o->gpus;
     }
-    session->store =
-        mo_path_store(o->store, o->store_path, sizeof o->store_path, NULL) ? o->store : o->store_path;
+    if ((code = mo_bench_use_store(session, o, err))) return code;
     if (o->models_folder) session->models = o->models_folder;
     if (o->reader != MO_READS_REPORT) mo_bench_warn_busy(session);
     return commands[at].run(session, o, document, err);

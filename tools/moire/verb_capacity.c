@@ -32,15 +32,6 @@ struct capacity_options {
     bool every;
 };
 
-static int positive(const char *flag, const char *text, double most, double *out, moire_error *err) {
-    char *end = NULL;
-    *out = text ? strtod(text, &end) : 0;
-    if (!text || end == text || *end || !(*out > 0 && *out <= most))
-        return mo_bench_bad_flag(err, flag, text,
-                                 most > 1 ? "must be a positive number" : "must be in (0, 1]");
-    return MOIRE_OK;
-}
-
 static int parse(struct capacity_options *o, struct mo_args *args, moire_error *err) {
     while (args->at < args->argc) {
         bool took = true;
@@ -48,9 +39,9 @@ static int parse(struct capacity_options *o, struct mo_args *args, moire_error *
         if (mo_args_flag(args, "--machine", true))
             o->machine = args->value;
         else if (mo_args_flag(args, "--qps", true))
-            code = positive("--qps", args->value, 1e9, &o->qps, err);
+            code = mo_bench_number("--qps", args->value, 1e-6, 1e9, &o->qps, err);
         else if (mo_args_flag(args, "--target", true))
-            code = positive("--target", args->value, 1, &o->target, err);
+            code = mo_bench_number("--target", args->value, 0.01, 1, &o->target, err);
         else if (mo_args_flag(args, "--every", false))
             o->every = true;
         else

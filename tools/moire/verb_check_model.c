@@ -58,22 +58,8 @@ struct findings {
     int n_checks, n_wrong;
 };
 
-static int usage_error(const char *text) {
-    fprintf(stderr, "moire check-model: %s; see `moire check-model --help`\n", text);
-    return MO_EXIT_USAGE;
-}
-
-static bool real_number(const char *text, double *out) {
-    char *end;
-    if (!text || !*text) return false;
-    errno = 0;
-    *out = strtod(text, &end);
-    return !*end && !errno && *out >= 0;
-}
-
 /* 0 taken, -1 not a flag of ours, else an exit code. */
 static int parse_flag(struct mo_args *args, struct options *o) {
-    double seed;
     if (mo_args_flag(args, "--json", false)) {
         o->json = true;
     } else if (mo_args_flag(args, "--verify", false)) {
@@ -85,17 +71,18 @@ static int parse_flag(struct mo_args *args, struct options *o) {
     } else if (mo_args_flag(args, "--shape", true)) {
         if (!args->value || o->n_shapes == MO_DATASET_PORTS ||
             !mo_args_shape(args->value, &o->shapes[o->n_shapes]))
-            return usage_error("--shape wants NAME=d,d,...");
+            return mo_verb_usage("check-model", "--shape wants NAME=d,d,...", NULL);
         o->n_shapes++;
     } else if (mo_args_flag(args, "--data", true)) {
-        if (!(o->data = args->value)) return usage_error("--data wants a folder");
+        if (!(o->data = args->value)) return mo_verb_usage("check-model", "--data wants a folder", NULL);
     } else if (mo_args_flag(args, "--store", true)) {
-        if (!(o->store = args->value)) return usage_error("--store wants a folder");
+        if (!(o->store = args->value)) return mo_verb_usage("check-model", "--store wants a folder", NULL);
     } else if (mo_args_flag(args, "--seed", true)) {
-        if (!real_number(args->value, &seed) || seed > 1e15) return usage_error("--seed wants a number");
-        o->seed = (int64_t)seed;
+        if (!mo_args_whole(args->value, 0, INT64_MAX, &o->seed))
+            return mo_verb_usage("check-model", "--seed wants a whole number", NULL);
     } else if (mo_args_flag(args, "--tolerance", true)) {
-        if (!real_number(args->value, &o->tolerance)) return usage_error("--tolerance wants a number");
+        if (!mo_args_number(args->value, 0, 1e6, &o->tolerance))
+            return mo_verb_usage("check-model", "--tolerance wants a number, 0 or more", NULL);
     } else {
         return -1;
     }
@@ -109,11 +96,11 @@ static int parse(int argc, char **argv, struct options *o) {
         int rc = parse_flag(&args, o);
         if (rc > 0) return rc;
         if (!rc) continue;
-        if (argv[args.at][0] == '-') return usage_error("unknown flag");
-        if (o->file) return usage_error("one model at a time");
+        if (argv[args.at][0] == '-') return mo_verb_usage("check-model", "unknown flag", NULL);
+        if (o->file) return mo_verb_usage("check-model", "one model at a time", NULL);
         o->file = argv[args.at++];
     }
-    return o->file ? 0 : usage_error("which model? FILE.onnx is missing");
+    return o->file ? 0 : mo_verb_usage("check-model", "which model? FILE.onnx is missing", NULL);
 }
 
 /* --- operators --- */

@@ -60,6 +60,7 @@ enum { MAX_FILES = 64, MAX_SHAPES = 64, PATH_CAP = 4096 };
 
 struct options {
     struct mo_compile_options compile;
+    const char *verb; /* "compile" or "tune" */
     const char *names[MAX_FILES], *store_given;
     char store[PATH_CAP], paths[MAX_FILES][PATH_CAP];
     moire_shape shapes[MAX_SHAPES];
@@ -75,38 +76,7 @@ static void on_interrupt(int signal_number) {
     atomic_store(&stop_requested, 1);
 }
 
-static int usage_error(const char *text, const char *value) {
-    fprintf(stderr, "moire compile: %s%s%s; `moire compile --help` explains\n", text, value ? " " : "",
-            value ? value : "");
-    return MO_EXIT_USAGE;
-}
-
 /* --- arguments --- */
-
-/* "name=1,3,224,224"; cuts the text at '='. */
-static bool parse_shape(char *text, moire_shape *out) {
-    char *equals = text ? strrchr(text, '=') : NULL;
-    if (!equals || equals == text) return false;
-    *equals = 0;
-    out->input = text;
-    out->rank = 0;
-    for (char *p = equals + 1, *end; out->rank < MOIRE_MAX_RANK; p = end + 1) {
-        errno = 0;
-        long long d = strtoll(p, &end, 10);
-        if (end == p || errno || d < 1) return false;
-        out->shape[out->rank++] = d;
-        if (!*end) return true;
-        if (*end != ',') return false;
-    }
-    return false;
-}
-
-static bool parse_number(const char *text, double least, double most, double *out) {
-    char *end;
-    if (!text || !*text) return false;
-    *out = strtod(text, &end);
-    return !*end && *out >= least && *out <= most;
-}
 
 static bool parse_isa(const char *text, enum mo_isa *out) {
     for (int i = 0; text && i < MO_ISA_COUNT; i++) {
@@ -120,7 +90,9 @@ static bool parse_isa(const char *text, enum mo_isa *out) {
 /* One flag or file; an exit code, or -1 to go on. */
 static int take_argument(struct mo_args *a, struct options *o) {
     struct mo_compile_options *c = &o->compile;
+    const int64_t least_versions = strcmp(o->verb, "tune") ? 1 : 2;
     double number;
+    int64_t whole;
     if (mo_args_flag(a, "--json", false)) {
         o->json = true;
     } else if (mo_args_flag(a, "--verbose", false)) {
@@ -130,44 +102,50 @@ static int take_argument(struct mo_args *a, struct options *o) {
     } else if (mo_args_flag(a, "--refine", false)) {
         c->search.refine = true;
     } else if (mo_args_flag(a, "--byte-price", true)) {
-        if (!parse_number(a->value, 0, 1e6, &number)) return usage_error("--byte-price wants us a MB", NULL);
+        if (!mo_args_number(a->value, 0, 1e6, &number))
+            return mo_verb_usage(o->verb, "--byte-price wants us a MB", NULL);
         c->search.byte_ns = number * 1e-3;
     } else if (mo_args_flag(a, "--store", true)) {
-        if (!(o->store_given = a->value)) return usage_error("--store wants a folder", NULL);
+        if (!(o->store_given = a->value)) return mo_verb_usage(o->verb, "--store wants a folder", NULL);
     } else if (mo_args_flag(a, "--cc", true)) {
-        if (!(c->search.cc = a->value)) return usage_error("--cc wants a compiler", NULL);
+        if (!(c->search.cc = a->value)) return mo_verb_usage(o->verb, "--cc wants a compiler", NULL);
     } else if (mo_args_flag(a, "--isa", true)) {
-        if (!parse_isa(a->value, &c->search.isa)) return usage_error("--isa is avx512, avx2 or base", NULL);
+        if (!parse_isa(a->value, &c->search.isa))
+            return mo_verb_usage(o->verb, "--isa is avx512, avx2 or base", NULL);
     } else if (mo_args_flag(a, "--threads", true)) {
-        if (!parse_number(a->value, 1, 64, &number)) return usage_error("--threads wants 1 to 64", NULL);
-        c->search.jobs = (int)number;
+        if (!mo_args_whole(a->value, 1, 64, &whole))
+            return mo_verb_usage(o->verb, "--threads wants 1 to 64", NULL);
+        c->search.jobs = (int)whole;
     } else if (mo_args_flag(a, "--candidates", true)) {
-        if (!parse_number(a->value, 1, 20, &number)) return usage_error("--candidates wants 1 to 20", NULL);
-        c->search.points = (int)number;
+        if (!mo_args_whole(a->value, 1, 20, &whole))
+            return mo_verb_usage(o->verb, "--candidates wants 1 to 20", NULL);
+        c->search.points = (int)whole;
     } else if (mo_args_flag(a, "--cores", true)) {
-        if (!parse_number(a->value, 1, MO_MAX_CORES, &number) || number != (int)number)
-            return usage_error("--cores wants 1 to 1024", NULL);
-        c->search.cores = (int)number;
+        if (!mo_args_whole(a->value, 1, MO_MAX_CORES, &whole))
+            return mo_verb_usage(o->verb, "--cores wants 1 to 1024", NULL);
+        c->search.cores = (int)whole;
     } else if (mo_args_flag(a, "--versions", true)) {
-        if (!parse_number(a->value, 1, MO_STORE_VERSIONS, &number) || number != (int)number)
-            return usage_error("--versions wants 1 to 5", NULL);
-        c->search.versions = (int)number;
+        if (!mo_args_whole(a->value, least_versions, MO_STORE_VERSIONS, &whole))
+            return mo_verb_usage(
+                o->verb, least_versions > 1 ? "--versions wants 2 to 5" : "--versions wants 1 to 5", NULL);
+        c->search.versions = (int)whole;
     } else if (mo_args_flag(a, "--keep-covered", false)) {
         c->search.keep_covered = true;
     } else if (mo_args_flag(a, "--qos", true)) {
-        if (!parse_number(a->value, 0.001, 1e7, &number)) return usage_error("--qos wants ms", NULL);
+        if (!mo_args_number(a->value, 0.001, 1e7, &number))
+            return mo_verb_usage(o->verb, "--qos wants ms", NULL);
         c->search.qos_ns = number * 1e6;
     } else if (mo_args_flag(a, "--budget", true)) {
-        if (!parse_number(a->value, 0.001, 1e7, &c->search.budget_s))
-            return usage_error("--budget wants seconds", NULL);
+        if (!mo_args_number(a->value, 0.001, 1e7, &c->search.budget_s))
+            return mo_verb_usage(o->verb, "--budget wants seconds", NULL);
     } else if (mo_args_flag(a, "--shape", true)) {
-        if (c->n_shapes == MAX_SHAPES || !parse_shape((char *)a->value, &o->shapes[c->n_shapes]))
-            return usage_error("--shape wants INPUT=d,d,...", NULL);
+        if (c->n_shapes == MAX_SHAPES || !mo_args_shape(a->value, &o->shapes[c->n_shapes]))
+            return mo_verb_usage(o->verb, "--shape wants INPUT=d,d,...", NULL);
         c->n_shapes++;
     } else if (a->argv[a->at][0] == '-') {
-        return usage_error("unknown flag", a->argv[a->at]);
+        return mo_verb_usage(o->verb, "unknown flag", a->argv[a->at]);
     } else {
-        if (c->n_files == MAX_FILES) return usage_error("too many models", NULL);
+        if (c->n_files == MAX_FILES) return mo_verb_usage(o->verb, "too many models", NULL);
         o->names[c->n_files++] = a->argv[a->at++];
     }
     return -1;
@@ -181,9 +159,12 @@ static int parse(int argc, char **argv, struct options *o) {
         int rc = take_argument(&args, o);
         if (rc >= 0) return rc;
     }
-    if (!o->compile.n_files) return usage_error("which model?", NULL);
+    if (!o->compile.n_files)
+        return mo_verb_usage(o->verb, "which model? FILE.onnx or a name of the zoo is missing", NULL);
     if (!mo_isa_covers(mo_isa_detect(), o->compile.search.isa))
-        return usage_error("this machine has no", "such ISA level");
+        return mo_verb_usage(o->verb, "this machine has no", "such ISA level");
+    if (o->compile.search.versions < 2 && (o->compile.search.qos_ns > 0 || o->compile.search.keep_covered))
+        return mo_verb_usage(o->verb, "--qos and --keep-covered need --versions 2 to 5", NULL);
     o->compile.shapes = o->shapes;
     return -1;
 }
@@ -207,7 +188,7 @@ static int resolve_files(const struct mo_env *env, struct options *o, moire_erro
 static void print_log(void *user, int level, const char *line) {
     const struct options *o = user;
     if (level == MOIRE_LOG_ERROR || (o->verbose && level <= MOIRE_LOG_WARN))
-        fprintf(stderr, "moire compile: %s\n", line);
+        fprintf(stderr, "moire %s: %s\n", o->verb, line);
 }
 
 /* Compiled models of all files; what one misses is said and costs only start-up time. */
@@ -221,7 +202,7 @@ static void publish_all(const struct mo_env *env, struct options *o) {
         int rc = mo_compile_shapes(env, &o->compile, o->names[i], shapes, &request.n_shapes, &err);
         if (!rc) rc = mo_publish(env, o->store, &request, &done, &err);
         if (rc && rc != MOIRE_EUNSUPPORTED)
-            fprintf(stderr, "moire compile: %s; it will load from ONNX\n", err.message);
+            fprintf(stderr, "moire %s: %s; it will load from ONNX\n", o->verb, err.message);
         if (rc) continue;
         o->shown.published++;
         o->shown.published_bytes += done.bytes;
@@ -263,7 +244,7 @@ static int run_with(const struct mo_env *outer, struct options *o) {
     o->shown.store = o->store;
     o->shown.seconds = (double)(mo_now(&env) - progress.started) * 1e-9;
     if (rc && progress.terminal) fputc('\n', stderr);
-    int code = rc ? mo_verb_fail("compile", &err) : MO_EXIT_OK;
+    int code = rc ? mo_verb_fail(o->verb, &err) : MO_EXIT_OK;
     if (search && !rc) {
         if (o->json)
             code = mo_compile_show_json(search, &o->shown) ? MO_EXIT_SYSTEM : MO_EXIT_OK;
@@ -271,8 +252,8 @@ static int run_with(const struct mo_env *outer, struct options *o) {
             mo_compile_show_table(search, &o->shown);
     } else if (search && rc == MOIRE_EINTERRUPTED) {
         struct mo_compile_totals t = mo_compile_totals(search);
-        fprintf(stderr, "moire compile: %d of %d layers are in the store; run the command again to go on\n",
-                t.layers - t.pending, t.layers);
+        fprintf(stderr, "moire %s: %d of %d layers are in the store; run the command again to go on\n",
+                o->verb, t.layers - t.pending, t.layers);
     }
     mo_search_destroy(search);
     return code;
@@ -281,9 +262,10 @@ static int run_with(const struct mo_env *outer, struct options *o) {
 static int run(const struct mo_env *env, int argc, char **argv) {
     struct options *o = calloc(1, sizeof *o);
     if (!o) {
-        fprintf(stderr, "moire compile: out of memory\n");
+        fprintf(stderr, "moire %s: out of memory\n", argv[0]);
         return MO_EXIT_SYSTEM;
     }
+    o->verb = argv[0];
     int rc = parse(argc, argv, o);
     if (rc < 0) rc = run_with(env, o);
     free(o);

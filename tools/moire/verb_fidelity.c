@@ -4,7 +4,6 @@
 #include <stdio.h>
 #include "bench/fidelity.h"
 #include "tools/moire/bench_options.h"
-#include "tools/moire/paths.h"
 
 static const char usage[] =
     "usage: moire fidelity SCENARIO [--policy P,...] [--load L,...] [--seconds S] [--seed K]\n"
@@ -65,10 +64,9 @@ static int fidelity(const struct mo_env *env, struct mo_bench_options *o, int ar
     if (!code)
         code = mo_bench_find_data(&session, "scenarios", o->latency.n_models ? o->models[0] : "", scenario,
                                   sizeof scenario, err);
+    if (!code) code = mo_bench_use_store(&session, o, err);
     if (!code) {
         struct mo_bench_fidelity_options f = {.serve = o->serve, .output = o->output, .resume = o->resume};
-        session.store =
-            mo_path_store(o->store, o->store_path, sizeof o->store_path, NULL) ? o->store : o->store_path;
         if (o->models_folder) session.models = o->models_folder;
         f.serve.scenario = scenario;
         if (o->seconds > 0) f.serve.seconds = o->seconds;

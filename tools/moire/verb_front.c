@@ -46,12 +46,6 @@ struct options {
     bool json, all, exact;
 };
 
-static int usage_error(const char *text, const char *detail) {
-    fprintf(stderr, "moire front: %s%s%s; `moire front --help` explains\n", text, detail ? " " : "",
-            detail ? detail : "");
-    return MO_EXIT_USAGE;
-}
-
 /* An exit code, or -1 to go on. */
 static int parse(struct mo_args *a, struct options *o) {
     while (a->at < a->argc) {
@@ -62,24 +56,25 @@ static int parse(struct mo_args *a, struct options *o) {
         } else if (mo_args_flag(a, "--exact", false)) {
             o->exact = true;
         } else if (mo_args_flag(a, "--store", true)) {
-            if (!(o->store = a->value)) return usage_error("--store wants a folder", NULL);
+            if (!(o->store = a->value)) return mo_verb_usage("front", "--store wants a folder", NULL);
         } else if (mo_args_flag(a, "--html", true)) {
-            if (!(o->html = a->value)) return usage_error("--html wants a file", NULL);
+            if (!(o->html = a->value)) return mo_verb_usage("front", "--html wants a file", NULL);
         } else if (mo_args_flag(a, "--shape", true)) {
             if (o->n_shapes == MAX_SHAPES || !mo_args_shape(a->value, &o->shapes[o->n_shapes]))
-                return usage_error("--shape wants INPUT=d,d,...", NULL);
+                return mo_verb_usage("front", "--shape wants INPUT=d,d,...", NULL);
             o->n_shapes++;
         } else if (a->argv[a->at][0] == '-') {
-            return usage_error("unknown flag", a->argv[a->at]);
+            return mo_verb_usage("front", "unknown flag", a->argv[a->at]);
         } else if (!o->file) {
             o->file = a->argv[a->at++];
         } else if (!o->layer) {
             o->layer = a->argv[a->at++];
         } else {
-            return usage_error("one model and one layer, not also", a->argv[a->at]);
+            return mo_verb_usage("front", "one model and one layer, not also", a->argv[a->at]);
         }
     }
-    return o->file ? -1 : usage_error("which model?", NULL);
+    if (o->file) return -1;
+    return mo_verb_usage("front", "which model? FILE.onnx or a name of the zoo is missing", NULL);
 }
 
 /* A name of the zoo that is no file becomes a file in the cache. */
@@ -134,7 +129,7 @@ static int run(const struct mo_env *env, int argc, char **argv) {
     struct options o = {0};
     moire_error err = {0};
     int code = parse(&args, &o);
-    if (code >= 0) return code;
+    if (code >= 0 || !o.file) return code; /* without a file it is a usage error */
     struct mo_fronts all = {.model = o.file, .every_point = o.all};
     int rc = collect(env, &o, &all, &err);
     code = MO_EXIT_OK;

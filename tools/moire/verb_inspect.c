@@ -40,12 +40,6 @@ struct options {
     bool json, generic, exact;
 };
 
-static int usage_error(const char *text, const char *detail) {
-    fprintf(stderr, "moire inspect: %s%s%s; see `moire inspect --help`\n", text, detail ? " " : "",
-            detail ? detail : "");
-    return MO_EXIT_USAGE;
-}
-
 static int parse_flag(struct mo_args *args, struct options *o) {
     if (mo_args_flag(args, "--json", false)) {
         o->json = true;
@@ -55,21 +49,18 @@ static int parse_flag(struct mo_args *args, struct options *o) {
         o->exact = true;
     } else if (mo_args_flag(args, "--shape", true)) {
         if (o->n_shapes == MAX_SHAPES || !mo_args_shape(args->value, &o->shapes[o->n_shapes]))
-            return usage_error("--shape wants NAME=d,d,...", NULL);
+            return mo_verb_usage("inspect", "--shape wants NAME=d,d,...", NULL);
         o->n_shapes++;
     } else if (mo_args_flag(args, "--batch", true)) {
-        char *end = NULL;
-        o->batch = args->value ? strtoll(args->value, &end, 10) : 0;
-        if (!end || *end || o->batch < 1) return usage_error("--batch wants 1 or more", NULL);
+        if (!mo_args_whole(args->value, 1, INT64_MAX, &o->batch))
+            return mo_verb_usage("inspect", "--batch wants 1 or more", NULL);
     } else if (mo_args_flag(args, "--cores", true)) {
-        char *end = NULL;
-        o->cores = args->value ? strtoll(args->value, &end, 10) : 0;
-        if (!end || *end || o->cores < 1 || o->cores > MO_MAX_CORES)
-            return usage_error("--cores wants 1 to 1024", NULL);
+        if (!mo_args_whole(args->value, 1, MO_MAX_CORES, &o->cores))
+            return mo_verb_usage("inspect", "--cores wants 1 to 1024", NULL);
     } else if (mo_args_flag(args, "--svg", true)) {
-        if (!(o->svg = args->value)) return usage_error("--svg wants a file", NULL);
+        if (!(o->svg = args->value)) return mo_verb_usage("inspect", "--svg wants a file", NULL);
     } else if (mo_args_flag(args, "--store", true)) {
-        if (!(o->store = args->value)) return usage_error("--store wants a folder", NULL);
+        if (!(o->store = args->value)) return mo_verb_usage("inspect", "--store wants a folder", NULL);
     } else {
         return -1;
     }
@@ -83,11 +74,11 @@ static int parse(int argc, char **argv, struct options *o) {
         int rc = parse_flag(&args, o);
         if (rc > 0) return rc;
         if (!rc) continue;
-        if (argv[args.at][0] == '-') return usage_error("unknown flag", argv[args.at]);
-        if (o->file) return usage_error("one model at a time, not also", argv[args.at]);
+        if (argv[args.at][0] == '-') return mo_verb_usage("inspect", "unknown flag", argv[args.at]);
+        if (o->file) return mo_verb_usage("inspect", "one model at a time, not also", argv[args.at]);
         o->file = argv[args.at++];
     }
-    return o->file ? 0 : usage_error("which model? FILE.onnx is missing", NULL);
+    return o->file ? 0 : mo_verb_usage("inspect", "which model? FILE.onnx is missing", NULL);
 }
 
 /* --- counting ------------------------------------------------------------------------------------------ */

@@ -38,21 +38,13 @@ struct options {
     char name[MO_INTERFERENCE_MODELS][80];
 };
 
-static int whole(const char *flag, const char *text, long most, long *out, moire_error *err) {
-    char *end = NULL;
-    long v = text ? strtol(text, &end, 10) : 0;
-    if (!end || end == text || *end || v < 1 || v > most)
-        return mo_fail(err, MOIRE_EINVAL, "%s wants a whole number, 1 to %ld", flag, most);
-    *out = v;
-    return MOIRE_OK;
-}
-
 static int parse(struct options *o, struct mo_args *a, moire_error *err) {
     const struct {
         const char *flag, **to;
     } texts[] = {{"--plot", &o->plot}, {"--output", &o->output}, {"--against", NULL}};
-    long seed = 1, splits = 20;
+    int64_t seed = 1;
     int code = MOIRE_OK;
+    o->fit.splits = 20;
     while (!code && a->at < a->argc) {
         bool took = false;
         for (size_t i = 0; !took && i < sizeof texts / sizeof *texts; i++) {
@@ -64,9 +56,11 @@ static int parse(struct options *o, struct mo_args *a, moire_error *err) {
         }
         if (took) continue;
         if (mo_args_flag(a, "--seed", true))
-            code = whole("--seed", a->value, 1L << 40, &seed, err);
+            code = mo_args_whole(a->value, 1, INT64_MAX, &seed)
+                       ? MOIRE_OK
+                       : mo_fail(err, MOIRE_EINVAL, "--seed wants a whole number from 1 on");
         else if (mo_args_flag(a, "--splits", true))
-            code = whole("--splits", a->value, MAX_SPLITS, &splits, err);
+            code = mo_bench_whole("--splits", a->value, 1, MAX_SPLITS, &o->fit.splits, err);
         else if (mo_args_flag(a, "--json", false))
             o->json = true;
         else if (a->argv[a->at][0] == '-' || o->pairs)
@@ -75,7 +69,6 @@ static int parse(struct options *o, struct mo_args *a, moire_error *err) {
             o->pairs = a->argv[a->at++];
     }
     o->fit.seed = (uint64_t)seed;
-    o->fit.splits = (int)splits;
     return code || o->pairs ? code : mo_fail(err, MOIRE_EINVAL, "needs a file of pairs");
 }
 

@@ -206,11 +206,6 @@ static int serve(const struct mo_env *env, const struct options *o) {
     return rc;
 }
 
-static int bad(const char *message) {
-    fprintf(stderr, "moire ocr: %s; `moire ocr --help` explains\n", message);
-    return MO_EXIT_USAGE;
-}
-
 static bool text_flag(struct mo_args *args, const char *name, const char **value, bool *missing) {
     if (!mo_args_flag(args, name, true)) return false;
     *value = args->value;
@@ -236,20 +231,17 @@ static int run(const struct mo_env *env, int argc, char **argv) {
         else if (mo_args_flag(&args, "--json", false))
             o.json = true;
         else if (argv[args.at][0] == '-' || o.image)
-            return bad("unknown argument");
+            return mo_verb_usage("ocr", "not understood:", argv[args.at]);
         else
             o.image = argv[args.at++];
     }
-    if (missing) return bad("a flag lacks its value");
-    if (threads) {
-        char *end;
-        long n = strtol(threads, &end, 10);
-        if (*end || end == threads || n < 1 || n > 1024)
-            return bad("--threads needs a number from 1 to 1024");
-        o.threads = (int)n;
-    }
+    if (missing) return mo_verb_usage("ocr", "a flag lacks its value", NULL);
+    int64_t n = 0;
+    if (threads && !mo_args_whole(threads, 1, 1024, &n))
+        return mo_verb_usage("ocr", "--threads needs a number from 1 to 1024", NULL);
+    o.threads = (int)n;
     if (!o.image || !o.model[0] || !o.model[1] || !o.model[2])
-        return bad("an image and --det, --cls and --rec are needed");
+        return mo_verb_usage("ocr", "an image and --det, --cls and --rec are needed", NULL);
     return serve(env, &o);
 }
 

@@ -33,15 +33,6 @@ struct plan_options {
     bool json;
 };
 
-static int number(const char *flag, const char *text, double least, double *out, moire_error *err) {
-    char *end = NULL;
-    double v = text ? strtod(text, &end) : 0;
-    if (!text || end == text || *end || !(v >= least && v <= 1e9))
-        return mo_bench_bad_flag(err, flag, text, "must be a number, not negative, 1e9 at most");
-    *out = v;
-    return MOIRE_OK;
-}
-
 static int take(struct plan_options *o, struct mo_args *args, moire_error *err) {
     if (mo_args_flag(args, "--machine", true)) {
         o->machine = args->value;
@@ -51,11 +42,11 @@ static int take(struct plan_options *o, struct mo_args *args, moire_error *err) 
             return mo_bench_bad_flag(err, "--planner", args->value, "no such planner; see moire plan --help");
         o->planner = planner;
     } else if (mo_args_flag(args, "--load", true)) {
-        return number("--load", args->value, 0, &o->load, err);
+        return mo_bench_number("--load", args->value, 0, 1e9, &o->load, err);
     } else if (mo_args_flag(args, "--burst", true)) {
-        return number("--burst", args->value, 0, &o->burst, err);
+        return mo_bench_number("--burst", args->value, 0, 1e9, &o->burst, err);
     } else if (mo_args_flag(args, "--budget", true)) {
-        return number("--budget", args->value, 1, &o->budget, err);
+        return mo_bench_number("--budget", args->value, 1, 1e9, &o->budget, err);
     } else if (mo_args_flag(args, "--svg", true)) {
         o->svg = args->value;
     } else if (mo_args_flag(args, "--output", true)) {

@@ -274,23 +274,22 @@ static int parse_levels(struct profile_options *o, const char *text, moire_error
     return o->n_levels > 1 ? MOIRE_OK : mo_bench_bad_flag(err, "--pressure", text, "needs levels");
 }
 
-/* A whole number of a flag. */
-static int whole(struct mo_args *args, const char *flag, long least, long most, int *out, moire_error *err) {
-    char text[64], *end = NULL;
-    long v = args->value ? strtol(args->value, &end, 10) : 0;
-    snprintf(text, sizeof text, "must be %ld to %ld", least, most);
-    if (!end || *end || v < least || v > most) return mo_bench_bad_flag(err, flag, args->value, text);
-    *out = (int)v;
-    return MOIRE_OK;
-}
-
-/* Flags of --device. */
-static int parse_device(struct profile_options *o, struct mo_args *args, bool *took, moire_error *err) {
+/* The flags that only this verb has. */
+static int own(struct profile_options *o, struct mo_args *args, bool *took, moire_error *err) {
+    const struct {
+        const char *flag;
+        int least, most, *to;
+    } numbers[] = {{"--gpu", 0, 63, &o->device.gpu},
+                   {"--max-batch", 1, 256, &o->device.max_batch},
+                   {"--predict", 1, MO_MAX_CORES, &o->predict},
+                   {"--repetitions", 1, 100000, &o->repetitions}};
     *took = true;
-    if (mo_args_flag(args, "--gpu", true)) return whole(args, "--gpu", 0, 63, &o->device.gpu, err);
-    if (mo_args_flag(args, "--max-batch", true))
-        return whole(args, "--max-batch", 1, 256, &o->device.max_batch, err);
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
+        if (mo_args_flag(args, numbers[i].flag, true))
+            return mo_bench_whole(numbers[i].flag, args->value, numbers[i].least, numbers[i].most,
+                                  numbers[i].to, err);
     if (mo_args_flag(args, "--units", true)) return mo_profile_units(args->value, &o->device, err);
+    if (mo_args_flag(args, "--pressure", true)) return parse_levels(o, args->value, err);
     if (mo_args_flag(args, "--pairs", true)) {
         o->device.pairs = args->value;
         return args->value ? MOIRE_OK : mo_bench_bad_flag(err, "--pairs", NULL, "needs a file");
@@ -302,25 +301,8 @@ static int parse_device(struct profile_options *o, struct mo_args *args, bool *t
 static int parse(struct profile_options *o, struct mo_args *args, moire_error *err) {
     while (args->at < args->argc) {
         bool took;
-        int bad = parse_device(o, args, &took, err);
-        if (bad) return bad;
-        if (took) continue;
-        if (mo_args_flag(args, "--pressure", true)) {
-            int code = parse_levels(o, args->value, err);
-            if (code) return code;
-            continue;
-        }
-        if (mo_args_flag(args, "--predict", true)) {
-            int code = whole(args, "--predict", 1, MO_MAX_CORES, &o->predict, err);
-            if (code) return code;
-            continue;
-        }
-        if (mo_args_flag(args, "--repetitions", true)) {
-            int code = whole(args, "--repetitions", 1, 100000, &o->repetitions, err);
-            if (code) return code;
-            continue;
-        }
-        int code = mo_bench_options_take(&o->bench, args, &took, err);
+        int code = own(o, args, &took, err);
+        if (!code && !took) code = mo_bench_options_take(&o->bench, args, &took, err);
         if (code) return code;
         if (!took)
             return mo_bench_bad_flag(err, args->argv[args->at], NULL,
@@ -357,10 +339,8 @@ static int dispatch(const struct mo_env *env, int argc, char **argv, moire_error
     int code = mo_bench_session_open(env, argc, argv, &session, err);
     bool opened = !code;
     if (!code) code = parse(o, &args, err);
+    if (!code) code = mo_bench_use_store(&session, &o->bench, err);
     if (!code) {
-        session.store = mo_path_store(o->bench.store, o->bench.store_path, sizeof o->bench.store_path, NULL)
-                            ? o->bench.store
-                            : o->bench.store_path;
         if (o->bench.models_folder) session.models = o->bench.models_folder;
         mo_bench_warn_busy(&session);
     }

@@ -61,11 +61,10 @@ static int parse(struct options *o, struct mo_args *a, moire_error *err) {
         }
         if (took) continue;
         if (mo_args_flag(a, "--rounds", true)) {
-            char *end = NULL;
-            long v = a->value ? strtol(a->value, &end, 10) : 0;
-            if (!end || *end || v < 1 || v > MAX_ROUNDS)
+            int64_t rounds;
+            if (!mo_args_whole(a->value, 1, MAX_ROUNDS, &rounds))
                 return mo_fail(err, MOIRE_EINVAL, "--rounds wants 1 to %d", MAX_ROUNDS);
-            o->rounds = (int)v;
+            o->rounds = (int)rounds;
         } else if (mo_args_flag(a, "--json", false)) {
             o->json = true;
         } else if (*word == '-' || o->n_files == MAX_FILES) {

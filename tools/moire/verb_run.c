@@ -41,20 +41,6 @@ static const char usage[] =
 
 enum { PROFILE_NS = 500000000 };
 
-static int usage_error(const char *text, const char *detail) {
-    fprintf(stderr, "moire run: %s%s%s; see `moire run --help`\n", text, detail ? " " : "",
-            detail ? detail : "");
-    return MO_EXIT_USAGE;
-}
-
-/* A positive number up to `most`, or -1. */
-static int64_t number(const char *text, int64_t most) {
-    char *end;
-    errno = 0;
-    long long v = text && *text ? strtoll(text, &end, 10) : -1;
-    return text && *text && !*end && !errno && v >= 0 && v <= most ? v : -1;
-}
-
 static bool parse_isa(const char *text, enum mo_isa *out) {
     for (int i = 0; i < MO_ISA_COUNT; i++)
         if (text && !strcmp(text, mo_isa_name((enum mo_isa)i)) &&
@@ -83,35 +69,40 @@ static bool parse_switch(struct mo_args *args, struct mo_run_options *o) {
 
 /* Flags with a value; 0 taken, -1 not one of them, else an exit code. */
 static int parse_valued(struct mo_args *args, struct mo_run_options *o) {
+    int64_t n;
     if (mo_args_flag(args, "--input", true)) {
         char *at = args->value ? strchr(args->value, '=') : NULL;
-        if (!at || o->n_inputs == MO_RUN_INPUTS) return usage_error("--input wants NAME=FILE.npy", NULL);
+        if (!at || o->n_inputs == MO_RUN_INPUTS)
+            return mo_verb_usage("run", "--input wants NAME=FILE.npy", NULL);
         o->input_name[o->n_inputs] = args->value;
         o->input_split[o->n_inputs] = (size_t)(at - args->value);
         o->input_file[o->n_inputs++] = at + 1;
     } else if (mo_args_flag(args, "--shape", true)) {
         if (!args->value || o->n_shapes == MO_RUN_INPUTS ||
             !mo_args_shape(args->value, &o->shapes[o->n_shapes]))
-            return usage_error("--shape wants NAME=d,d,...", NULL);
+            return mo_verb_usage("run", "--shape wants NAME=d,d,...", NULL);
         o->n_shapes++;
     } else if (mo_args_flag(args, "--output-dir", true)) {
-        if (!(o->output_dir = args->value)) return usage_error("--output-dir wants a folder", NULL);
+        if (!(o->output_dir = args->value)) return mo_verb_usage("run", "--output-dir wants a folder", NULL);
     } else if (mo_args_flag(args, "--store", true)) {
-        if (!(o->store = args->value)) return usage_error("--store wants a folder", NULL);
+        if (!(o->store = args->value)) return mo_verb_usage("run", "--store wants a folder", NULL);
     } else if (mo_args_flag(args, "--trace", true)) {
-        if (!(o->trace = args->value)) return usage_error("--trace wants a file", NULL);
+        if (!(o->trace = args->value)) return mo_verb_usage("run", "--trace wants a file", NULL);
         o->profile = true;
     } else if (mo_args_flag(args, "--threads", true)) {
-        if ((o->threads = (int)number(args->value, 1024)) < 1)
-            return usage_error("--threads wants 1 to 1024", NULL);
+        if (!mo_args_whole(args->value, 1, 1024, &n))
+            return mo_verb_usage("run", "--threads wants 1 to 1024", NULL);
+        o->threads = (int)n;
     } else if (mo_args_flag(args, "--repeat", true)) {
-        if ((o->repeat = (int)number(args->value, 1000000)) < 1)
-            return usage_error("--repeat wants 1 or more", NULL);
+        if (!mo_args_whole(args->value, 1, 1000000, &n))
+            return mo_verb_usage("run", "--repeat wants 1 to 1000000", NULL);
+        o->repeat = (int)n;
     } else if (mo_args_flag(args, "--seed", true)) {
-        if ((o->seed = number(args->value, INT64_MAX)) < 0) return usage_error("--seed wants a number", NULL);
+        if (!mo_args_whole(args->value, 0, INT64_MAX, &o->seed))
+            return mo_verb_usage("run", "--seed wants a whole number", NULL);
     } else if (mo_args_flag(args, "--isa", true)) {
         if (!parse_isa(args->value, &o->isa))
-            return usage_error("--isa wants a level this machine has", NULL);
+            return mo_verb_usage("run", "--isa wants a level this machine has", NULL);
     } else {
         return -1;
     }
@@ -126,11 +117,11 @@ static int parse(int argc, char **argv, struct mo_run_options *o) {
         int rc = parse_valued(&args, o);
         if (rc > 0) return rc;
         if (!rc) continue;
-        if (argv[args.at][0] == '-') return usage_error("unknown flag", argv[args.at]);
-        if (o->file) return usage_error("one model at a time, not also", argv[args.at]);
+        if (argv[args.at][0] == '-') return mo_verb_usage("run", "unknown flag", argv[args.at]);
+        if (o->file) return mo_verb_usage("run", "one model at a time, not also", argv[args.at]);
         o->file = argv[args.at++];
     }
-    return o->file ? 0 : usage_error("which model? FILE.onnx is missing", NULL);
+    return o->file ? 0 : mo_verb_usage("run", "which model? FILE.onnx is missing", NULL);
 }
 
 /* --- inputs ------------------------------------------------------------------------------------------ */

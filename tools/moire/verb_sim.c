@@ -58,32 +58,15 @@ struct sim_options {
     bool cost;
 };
 
-static int whole(const char *flag, const char *text, int most, int *out, moire_error *err) {
-    char *end;
-    long v = text ? strtol(text, &end, 10) : 0;
-    if (!text || end == text || *end || v < 1 || v > most) {
-        char wanted[64];
-        snprintf(wanted, sizeof wanted, "must be a whole number from 1 to %d", most);
-        return mo_bench_bad_flag(err, flag, text, wanted);
-    }
-    *out = (int)v;
-    return MOIRE_OK;
-}
-
 /* The flags that only this verb has. */
 static int own(struct sim_options *o, struct mo_args *args, bool *took, moire_error *err) {
-    int code = MOIRE_OK, seeds = 0;
+    int code = MOIRE_OK;
     *took = true;
     if (mo_args_flag(args, "--machine", true)) {
         o->machine = args->value;
         if (!o->machine) code = mo_bench_bad_flag(err, "--machine", NULL, "needs a file");
     } else if (mo_args_flag(args, "--jobs", true)) {
-        code = whole("--jobs", args->value, 64, &o->jobs, err);
-    } else if (mo_args_flag(args, "--seeds", true)) {
-        code = whole("--seeds", args->value, MO_BENCH_MAX_SEEDS, &seeds, err);
-        for (int i = 0; !code && i < seeds; i++)
-            o->bench.serve.seeds[i] = (uint64_t)i + 1;
-        if (!code) o->bench.serve.n_seeds = seeds;
+        code = mo_bench_whole("--jobs", args->value, 1, 64, &o->jobs, err);
     } else if (mo_args_flag(args, "--cost", false)) {
         o->cost = true;
     } else if (mo_args_flag(args, "--replay", true)) {

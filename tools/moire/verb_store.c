@@ -46,11 +46,6 @@ static void on_signal(int number) {
     stop_requested = 1;
 }
 
-static int usage_error(const char *text) {
-    fprintf(stderr, "moire store: %s; `moire store --help` explains\n", text);
-    return MO_EXIT_USAGE;
-}
-
 /* An exit code, or -1 to go on. */
 static int parse(struct mo_args *a, struct options *o) {
     static const char *const actions[] = {"show", "check", "clean"};
@@ -60,20 +55,20 @@ static int parse(struct mo_args *a, struct options *o) {
         while (action <= CLEAN && strcmp(a->argv[a->at], actions[action]))
             action++;
         if (action <= CLEAN) {
-            if (given++) return usage_error("one of show, check and clean");
+            if (given++) return mo_verb_usage("store", "one of show, check and clean", NULL);
             o->action = (enum action)action;
             a->at++;
         } else if (mo_args_flag(a, "--store", true)) {
-            if (!(o->given = a->value)) return usage_error("--store wants a folder");
+            if (!(o->given = a->value)) return mo_verb_usage("store", "--store wants a folder", NULL);
         } else if (mo_args_flag(a, "--dry-run", false)) {
             o->dry_run = true;
         } else if (mo_args_flag(a, "--json", false)) {
             o->json = true;
         } else {
-            return usage_error("no such flag");
+            return mo_verb_usage("store", "no such flag:", a->argv[a->at]);
         }
     }
-    return o->dry_run && o->action != CLEAN ? usage_error("--dry-run belongs to clean") : -1;
+    return o->dry_run && o->action != CLEAN ? mo_verb_usage("store", "--dry-run belongs to clean", NULL) : -1;
 }
 
 /* --- sums --- */
@@ -266,7 +261,7 @@ static int run(const struct mo_env *env, int argc, char **argv) {
     moire_error err = {0};
     int code = parse(&args, &o);
     if (code >= 0) return code;
-    if (mo_path_store(o.given, o.store, sizeof o.store, &err)) return mo_verb_fail("store", &err);
+    if (mo_path_store_there(o.given, o.store, sizeof o.store, &err)) return mo_verb_fail("store", &err);
     sigaction(SIGINT, &action, NULL);
     code = act(env, &o, &upkeep, &err);
     mo_upkeep_close(&upkeep);

@@ -51,18 +51,6 @@ static void on_signal(int number) {
     stop_requested = 1;
 }
 
-static int usage_error(const char *text) {
-    fprintf(stderr, "moire stress: %s; `moire stress --help` explains\n", text);
-    return MO_EXIT_USAGE;
-}
-
-static bool number(const char *text, double least, double most, double *out) {
-    char *end;
-    if (!text || !*text) return false;
-    *out = strtod(text, &end);
-    return !*end && *out >= least && *out <= most;
-}
-
 static bool kind_of(const char *text, enum mo_stress_kind *out) {
     for (int i = 0; text && i < MO_STRESS_KINDS; i++) {
         if (strcmp(text, mo_stress_kind_name((enum mo_stress_kind)i))) continue;
@@ -74,26 +62,28 @@ static bool kind_of(const char *text, enum mo_stress_kind *out) {
 
 /* An exit code, or -1 to go on. */
 static int parse(struct mo_args *a, struct options *o) {
-    double v;
+    int64_t v;
     while (a->at < a->argc) {
         if (mo_args_flag(a, "--level", true)) {
-            if (!number(a->value, 0, MO_STRESS_LEVELS - 1, &v) || v != (int)v)
-                return usage_error("--level wants 0 to 5");
+            if (!mo_args_whole(a->value, 0, MO_STRESS_LEVELS - 1, &v))
+                return mo_verb_usage("stress", "--level wants 0 to 5", NULL);
             o->level = (int)v;
         } else if (mo_args_flag(a, "--threads", true)) {
-            if (!number(a->value, 1, MAX_THREADS, &v) || v != (int)v)
-                return usage_error("--threads wants 1 to 256");
+            if (!mo_args_whole(a->value, 1, MAX_THREADS, &v))
+                return mo_verb_usage("stress", "--threads wants 1 to 256", NULL);
             o->threads = (int)v;
         } else if (mo_args_flag(a, "--kind", true)) {
-            if (!kind_of(a->value, &o->kind)) return usage_error("--kind is l2, l3 or memory");
+            if (!kind_of(a->value, &o->kind))
+                return mo_verb_usage("stress", "--kind is l2, l3 or memory", NULL);
         } else if (mo_args_flag(a, "--seconds", true)) {
-            if (!number(a->value, 0.001, 1e7, &o->seconds)) return usage_error("--seconds wants a time");
+            if (!mo_args_number(a->value, 0.001, 1e7, &o->seconds))
+                return mo_verb_usage("stress", "--seconds wants a time", NULL);
         } else if (mo_args_flag(a, "--same-core", false)) {
             o->same_core = true;
         } else if (mo_args_flag(a, "--json", false)) {
             o->json = true;
         } else {
-            return usage_error("no such flag");
+            return mo_verb_usage("stress", "no such flag:", a->argv[a->at]);
         }
     }
     return -1;

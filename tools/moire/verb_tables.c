@@ -47,15 +47,6 @@ struct tables_options {
     char paths[MO_BENCH_MAX_PIECES][1024];
 };
 
-static int whole(const char *flag, const char *text, int most, int *out, moire_error *err) {
-    char *end = NULL;
-    long v = text ? strtol(text, &end, 10) : 0;
-    if (!text || end == text || *end || v < 1 || v > most)
-        return mo_bench_bad_flag(err, flag, text, "must be a whole number, 1 to 64");
-    *out = (int)v;
-    return MOIRE_OK;
-}
-
 /* `first` if given, a list of policies, and the bound. */
 static void choose(struct tables_options *o, const char *first, const struct mo_policy *const *list) {
     struct mo_bench_serve_options *s = &o->bench.serve;
@@ -68,7 +59,7 @@ static void choose(struct tables_options *o, const char *first, const struct mo_
 }
 
 static int own(struct tables_options *o, struct mo_args *args, bool *took, moire_error *err) {
-    int seeds = 0, code = MOIRE_OK;
+    int code = MOIRE_OK;
     *took = true;
     if (mo_args_flag(args, "--machine", true)) {
         o->machine = args->value;
@@ -77,12 +68,7 @@ static int own(struct tables_options *o, struct mo_args *args, bool *took, moire
     } else if (mo_args_flag(args, "--ablation", false)) {
         choose(o, "moire", mo_policy_ablations());
     } else if (mo_args_flag(args, "--jobs", true)) {
-        code = whole("--jobs", args->value, 64, &o->jobs, err);
-    } else if (mo_args_flag(args, "--seeds", true)) {
-        code = whole("--seeds", args->value, MO_BENCH_MAX_SEEDS, &seeds, err);
-        for (int i = 0; !code && i < seeds; i++)
-            o->bench.serve.seeds[i] = (uint64_t)i + 1;
-        if (!code) o->bench.serve.n_seeds = seeds;
+        code = mo_bench_whole("--jobs", args->value, 1, 64, &o->jobs, err);
     } else {
         *took = false;
     }

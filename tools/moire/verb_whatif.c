@@ -30,20 +30,13 @@ static const char usage[] =
     "  moire whatif run.trace\n"
     "  moire whatif run.trace --cores 16 --policy moire,lanes-reject\n";
 
-static int whole(const char *flag, const char *text, int *out, moire_error *err) {
-    char *end = NULL;
-    long v = text ? strtol(text, &end, 10) : 0;
-    if (!end || end == text || *end || v < 1 || v > MOST)
-        return mo_bench_bad_flag(err, flag, text, "must be a whole number, 1 to 1024");
-    *out = (int)v;
-    return MOIRE_OK;
-}
-
 static int take(struct mo_bench_replay_options *r, struct mo_bench_options *o, struct mo_args *args,
                 bool *took, moire_error *err) {
     *took = true;
-    if (mo_args_flag(args, "--cores", true)) return whole("--cores", args->value, &r->cores, err);
-    if (mo_args_flag(args, "--draws", true)) return whole("--draws", args->value, &r->draws, err);
+    if (mo_args_flag(args, "--cores", true))
+        return mo_bench_whole("--cores", args->value, 1, MOST, &r->cores, err);
+    if (mo_args_flag(args, "--draws", true))
+        return mo_bench_whole("--draws", args->value, 1, MOST, &r->draws, err);
     if (mo_args_flag(args, "--machine", true)) {
         r->machine = args->value;
         return r->machine ? MOIRE_OK : mo_bench_bad_flag(err, "--machine", NULL, "needs a file");

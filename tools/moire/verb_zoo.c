@@ -131,37 +131,31 @@ static int build(const struct mo_env *env, const char *name, const char *output,
     return print_json(all);
 }
 
-static int bad(const char *message) {
-    fprintf(stderr, "moire zoo: %s; `moire zoo --help` explains\n", message);
-    return MO_EXIT_USAGE;
-}
-
 static int run(const struct mo_env *env, int argc, char **argv) {
     struct mo_args args = {.argc = argc, .at = 1, .argv = argv};
     const char *word[2] = {NULL, NULL}, *output = NULL;
-    uint64_t seed = MO_ZOO_SEED;
+    int64_t seed = MO_ZOO_SEED;
     int n = 0;
     bool json = false;
     while (args.at < argc) {
         if (mo_args_flag(&args, "--json", false)) {
             json = true;
         } else if (mo_args_flag(&args, "-o", true) || mo_args_flag(&args, "--output", true)) {
-            if (!(output = args.value)) return bad("-o needs a path");
+            if (!(output = args.value)) return mo_verb_usage("zoo", "-o needs a path", NULL);
         } else if (mo_args_flag(&args, "--seed", true)) {
-            char *end = NULL;
-            if (!args.value || !*args.value) return bad("--seed needs a number");
-            seed = strtoull(args.value, &end, 10);
-            if (*end) return bad("--seed needs a number");
+            if (!mo_args_whole(args.value, 0, INT64_MAX, &seed))
+                return mo_verb_usage("zoo", "--seed needs a whole number", NULL);
         } else if (argv[args.at][0] == '-' || n == 2) {
-            return bad("unknown argument");
+            return mo_verb_usage("zoo", "not understood:", argv[args.at]);
         } else {
             word[n++] = argv[args.at++];
         }
     }
     if (n == 1 && !strcmp(word[0], "list")) return list(env, json);
-    if (n != 2 || strcmp(word[0], "build") != 0) return bad("needs `list` or `build NAME -o FILE`");
-    if (!output) return bad("build needs -o PATH");
-    return build(env, word[1], output, seed, json);
+    if (n != 2 || strcmp(word[0], "build") != 0)
+        return mo_verb_usage("zoo", "needs `list` or `build NAME -o FILE`", NULL);
+    if (!output) return mo_verb_usage("zoo", "build needs -o PATH", NULL);
+    return build(env, word[1], output, (uint64_t)seed, json);
 }
 
 const struct mo_verb mo_verb_zoo = {"zoo", "list and build the networks of the model zoo", usage, run};
