@@ -16,7 +16,7 @@ struct mo_bench_drive {
     const int64_t *qos_ns;
     atomic_uchar *over;
     int64_t t0;
-    atomic_int misses, done;
+    atomic_int misses, done, twice;
 };
 
 enum { SCAN_EVERY = 32 };
@@ -33,6 +33,10 @@ static int64_t due(const struct mo_bench_drive *d, int index) {
 
 void mo_bench_done(struct mo_bench_drive *d, int index, int64_t start_ns, int64_t end_ns, int code) {
     struct mo_bench_record *r = &d->records[index];
+    if (atomic_load(&d->over[index])) {
+        atomic_fetch_add(&d->twice, 1);
+        return;
+    }
     r->start_ns = start_ns > 0 ? start_ns - d->t0 : -1;
     r->end_ns = end_ns - d->t0;
     r->code = code;
@@ -85,6 +89,15 @@ static void step_ahead(bool ahead) {
     (void)sched_setscheduler(0, ahead ? SCHED_FIFO | SCHED_RESET_ON_FORK : SCHED_OTHER, &param);
 }
 
+static int check_answers(const struct mo_bench_drive *d, const struct mo_bench_backend *backend, int issued,
+                         moire_error *err) {
+    const int twice = atomic_load(&d->twice), never = issued - atomic_load(&d->done);
+    if (twice) return mo_fail(err, MOIRE_EINTERNAL, "%d of %d queries were answered twice", twice, issued);
+    if (never && backend->answers_all)
+        return mo_fail(err, MOIRE_EINTERNAL, "%d of %d queries were never answered", never, issued);
+    return MOIRE_OK;
+}
+
 int mo_bench_play(const struct mo_env *env, const struct mo_bench_backend *backend, void *self,
                   const struct mo_bench_schedule *schedule, const int64_t *qos_ns, int give_up,
                   struct mo_bench_record *records, int64_t *cut_ns, moire_error *err) {
@@ -105,6 +118,7 @@ int mo_bench_play(const struct mo_env *env, const struct mo_bench_backend *backe
     step_ahead(false);
     if (*cut_ns == INT64_MAX) settle(env, &d, issued);
     backend->stop(self);
+    code = check_answers(&d, backend, issued, err);
     mo_free(env, (void *)d.over);
-    return MOIRE_OK;
+    return code;
 }

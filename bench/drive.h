@@ -42,6 +42,7 @@ struct mo_bench_backend {
     int (*issue)(void *self, struct mo_bench_drive *drive, int index, int tenant, int64_t arrival_ns);
     /* The run is over: drops what waits, returns when nothing runs. */
     void (*stop)(void *self);
+    bool answers_all; /* what it drops goes to mo_bench_done() too */
     /* Writes what the system knows about itself as JSON; NULL = nothing. */
     int (*report)(void *self, const char *path, moire_error *err);
     void (*close)(void *self);
@@ -51,7 +52,8 @@ struct mo_bench_backend {
 void mo_bench_done(struct mo_bench_drive *drive, int index, int64_t start_ns, int64_t end_ns, int code);
 
 /* Plays a schedule against a backend.  Stops early once more than give_up counted queries have missed (-1 =
- * never); *cut_ns is when that was, or INT64_MAX.  records has one entry an arrival. */
+ * never); *cut_ns is when that was, or INT64_MAX.  records has one entry an arrival.  MOIRE_EINTERNAL: a
+ * query was answered twice, or never by a backend that answers all. */
 int mo_bench_play(const struct mo_env *env, const struct mo_bench_backend *backend, void *self,
                   const struct mo_bench_schedule *schedule, const int64_t *qos_ns, int give_up,
                   struct mo_bench_record *records, int64_t *cut_ns, moire_error *err);

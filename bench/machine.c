@@ -10,7 +10,7 @@ struct machine_raw {
     const char *name, *about, *profiles;
     int64_t cores;
     json_t *caches, *isa, *ceilings, *gpus;
-    double memory_gib_s, block_us, query_us, noise, corun, interference_error;
+    double memory_gib_s, block_us, query_us, ahead_us, noise, corun, interference_error;
 };
 
 const char *mo_bench_machine_folder(struct mo_region *region, const char *path, const char *given) {
@@ -55,6 +55,7 @@ static int read_machine(struct mo_bench_machine *m, moire_error *err) {
         {"profiles", MO_JSON_STRING, false, offsetof(struct machine_raw, profiles), 0, 0},
         {"block_us", MO_JSON_NUMBER, false, offsetof(struct machine_raw, block_us), 0, 1e5},
         {"query_us", MO_JSON_NUMBER, false, offsetof(struct machine_raw, query_us), 0, 1e6},
+        {"ahead_us", MO_JSON_NUMBER, false, offsetof(struct machine_raw, ahead_us), 0, 1e5},
         {"noise", MO_JSON_NUMBER, false, offsetof(struct machine_raw, noise), 0, 1},
         {"corun", MO_JSON_NUMBER, false, offsetof(struct machine_raw, corun), 0, 100},
         {"interference_error", MO_JSON_NUMBER, false, offsetof(struct machine_raw, interference_error), 0, 1},
@@ -79,6 +80,7 @@ static int read_machine(struct mo_bench_machine *m, moire_error *err) {
                                      .corun = raw.corun,
                                      .interference_error = raw.interference_error,
                                      .bytes_ns = raw.memory_gib_s * 1.073741824};
+    m->ahead_ns = (int64_t)(raw.ahead_us * 1e3);
     m->caches = read_caches(raw.caches, m->sim.n_cores, m->sim.bytes_ns);
     if (m->caches.slice_cores)
         m->sim.cache_bytes = m->caches.slice_bytes * ceil((double)m->sim.n_cores / m->caches.slice_cores);

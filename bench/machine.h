@@ -24,6 +24,7 @@ struct mo_bench_machine {
     int n_gpus;           /* types; GPUs are numbered type by type, in the order of the file */
     struct mo_bench_gpus gpus[MO_PLAN_KINDS];
     struct mo_sim_machine sim;
+    int64_t ahead_ns; /* mo_gpus.ahead_ns */
     struct mo_profile_machine caches;
     struct mo_json_file file; /* owns the strings */
 };

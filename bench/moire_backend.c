@@ -342,6 +342,7 @@ const struct mo_bench_backend *mo_bench_moire_backend(void) {
                                                     .begin = backend_begin,
                                                     .issue = backend_issue,
                                                     .stop = backend_stop,
+                                                    .answers_all = true,
                                                     .report = backend_report,
                                                     .close = backend_close};
     return &backend;

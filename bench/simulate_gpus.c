@@ -17,6 +17,7 @@ static int describe(const struct mo_bench_machine *machine, struct mo_gpus *g, m
     mo_bench_kinds(machine, g->kinds, &g->n_kinds, g->kind, &g->n_gpus);
     for (int k = 0; k < machine->n_gpus; k++)
         g->prepare_ns[k] = machine->gpus[k].reorganise_ns;
+    g->ahead_ns = machine->ahead_ns;
     return mo_gpus_finish(g, err);
 }
 

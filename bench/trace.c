@@ -114,7 +114,8 @@ static int on_times(struct mo_trace_reader *r, struct mo_trace_query *q, const s
         return mo_trace_fail(r, "times of a block that cannot be");
     if (q->timed || q->left <= 0 || q->decided) return mo_trace_fail(r, "times of a block that does not run");
     double busy = (double)e->a + (double)e->b + (double)e->c;
-    if (e->time >= r->t->since) note_wait(r, q, (double)(e->time - q->block_start) - busy, false);
+    if (e->time >= r->t->since && !q->queued)
+        note_wait(r, q, (double)(e->time - q->block_start) - busy, false);
     q->timed = true;
     q->block_start = e->time - e->b;
     return MOIRE_OK;
@@ -240,6 +241,7 @@ static int on_event(struct mo_trace_reader *r, const char *line) {
     if (!q) return MOIRE_OK;
     if (!strcmp(e.kind, "TIMES")) return on_times(r, q, &e);
     if (!strcmp(e.kind, "MEMBER")) return on_member(r, q, &e);
+    if (!strcmp(e.kind, "QUEUE")) q->queued = true; /* it waits for another block, whatever starting takes */
     if (!strcmp(e.kind, "DISPATCH")) {
         if (!q->start) q->start = e.time;
         q->cores = (int)e.c;
@@ -247,7 +249,7 @@ static int on_event(struct mo_trace_reader *r, const char *line) {
         q->left = q->cores;
         q->lead = r->t->cores;
         q->batch = 1;
-        q->timed = false;
+        q->timed = q->queued = false;
         if (e.a < 0 || e.a >= e.b || e.b > r->t->tenants[q->tenant].n_layers)
             return mo_trace_fail(r, "a dispatch of layers that are not there");
         r->t->layers += e.b - e.a;

@@ -40,8 +40,9 @@ struct mo_trace_query {
      * have yet to end it, and when the last one so far did. */
     int64_t decided, block_start, block_end;
     int lead, left;
-    bool began; /* a block of it has */
-    bool timed; /* the latest block has, on GPUs, told its times */
+    bool began;  /* a block of it has */
+    bool timed;  /* the latest block has, on GPUs, told its times */
+    bool queued; /* it was behind another */
 };
 
 /* The pressure that decisions saw from a time on; counted: by counters, else observed slowdown. */

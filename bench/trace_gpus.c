@@ -62,6 +62,12 @@ static int read_gpu(struct mo_trace_reader *r, const char *at) {
     return MOIRE_OK;
 }
 
+static int read_ahead(struct mo_trace_reader *r, const char *at) {
+    if (!mo_trace_number(&at, 1, MOST_NS, &r->t->gpus.ahead_ns) || *at)
+        return mo_trace_fail(r, "not \"# ahead NS\"");
+    return MOIRE_OK;
+}
+
 /* NULL: no such tenant; `at` is then of no use. */
 static struct mo_trace_tenant *tenant_at(struct mo_trace_reader *r, const char **at) {
     int64_t index;
@@ -144,11 +150,8 @@ int mo_trace_gpu_remark(struct mo_trace_reader *r, const char *at, bool *took) {
     static const struct {
         const char *key;
         int (*read)(struct mo_trace_reader *r, const char *at);
-    } lines[] = {{"# kind ", read_kind},
-                 {"# gpu ", read_gpu},
-                 {"# rate ", read_rate},
-                 {"# shares ", read_grid},
-                 {"# share ", read_share}};
+    } lines[] = {{"# kind ", read_kind}, {"# gpu ", read_gpu},     {"# ahead ", read_ahead},
+                 {"# rate ", read_rate}, {"# shares ", read_grid}, {"# share ", read_share}};
     size_t i = 0, n = sizeof lines / sizeof *lines;
     while (i < n && !mo_trace_starts(&at, lines[i].key))
         i++;

@@ -91,7 +91,9 @@ struct mo_gpu_times {
 struct mo_gpu_run {
     struct mo_gpu_let *let;
     struct mo_gpu_loaded *program;
-    int instance; /* 0 .. instances - 1: which activations; what a segment leaves there the next one reads */
+    /* 0 .. instances - 1: which activations; what a segment leaves there the next one reads.  Runs in the
+     * queue of one let, which are done one after the other, may name the same one. */
+    int instance;
     int begin, end, batch;
     /* In staging memory, [batch * n_inputs], query by query: inputs[q * n_inputs + i] is input i of query q,
      * dense.  Read when begin == 0, and must stay until done.  Neighbouring queries whose data lie one behind
@@ -100,8 +102,8 @@ struct mo_gpu_run {
     void *const *outputs; /* likewise, [batch * n_outputs]; written when end is the number of segments */
     int64_t hang_ns;      /* 0 = the system's */
     /* Called exactly once for every accepted run, on the plugin's completion thread, in order on one let.  It
-     * must be short; it may call run().  code: MOIRE_OK, MOIRE_EDEVICE or MOIRE_EFAILED
-     * (from a plugin in a child process also what its run() returned); `message` and
+     * must be short; it may call run().  code: MOIRE_OK, MOIRE_EDEVICE or MOIRE_EFAILED (from a plugin in a
+     * child process also what its run() returned, before the runs that it has taken end); `message` and
      * `times` (MOIRE_OK only) are valid inside. */
     void (*done)(void *ctx, int code, const char *message, const struct mo_gpu_times *times);
     void *ctx;

@@ -93,14 +93,23 @@ static void take(struct mo_gpu_system *s, struct mo_child_answer *answer) {
     run.done(run.ctx, answer->code, answer->code ? err.message : NULL, answer->code ? NULL : &answer->times);
 }
 
-void mo_child_answer_all(struct mo_gpu_system *s, const char *reason) {
-    for (int at = 0; at < MO_CHILD_ANSWERS; at++) {
-        mo_child_lock(s);
-        const struct mo_child_pending run = s->runs[at];
-        if (run.used) take_off(s, at);
-        mo_child_unlock(s);
-        if (run.used) run.done(run.ctx, MOIRE_EDEVICE, reason, NULL);
+/* The oldest run of some let, off it; false: there is none. */
+static bool take_oldest(struct mo_gpu_system *s, struct mo_child_pending *run) {
+    int at = 0;
+    mo_child_lock(s);
+    while (at < MO_CHILD_ANSWERS && !(s->runs[at].used && s->runs[at].let->queue[0] == at))
+        at++;
+    if (at < MO_CHILD_ANSWERS) {
+        *run = s->runs[at];
+        take_off(s, at);
     }
+    mo_child_unlock(s);
+    return at < MO_CHILD_ANSWERS;
+}
+
+void mo_child_answer_all(struct mo_gpu_system *s, const char *reason) {
+    for (struct mo_child_pending run; take_oldest(s, &run);)
+        run.done(run.ctx, MOIRE_EDEVICE, reason, NULL);
 }
 
 /* --- watch ---------------------------------------------------------------------------------------------- */

@@ -116,7 +116,7 @@ static int add(struct mo_gpu_device *d, int gpu, int max_lets, struct mo_gpus *o
 
 int mo_gpu_device_gpus(struct mo_gpu_device *d, int max_lets, struct mo_gpus *out, moire_error *err) {
     int n = d->ops->count(d->system), code = MOIRE_OK;
-    *out = (struct mo_gpus){.n_gpus = n < MO_PLAN_GPUS ? n : MO_PLAN_GPUS};
+    *out = (struct mo_gpus){.n_gpus = n < MO_PLAN_GPUS ? n : MO_PLAN_GPUS, .ahead_ns = MO_GPU_AHEAD_NS};
     for (int i = 0; i < out->n_gpus && !code; i++)
         code = add(d, i, max_lets > 0 ? max_lets : MAX_LETS, out, err);
     return code ? code : mo_gpus_finish(out, err);

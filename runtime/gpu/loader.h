@@ -10,6 +10,10 @@
 #include "runtime/device/gpu.h"
 #include "runtime/sched/gpus.h"
 
+/* mo_gpus.ahead_ns of real GPUs: the watcher of a run sees its end up to 200 us late (docs/cuda.md), and the
+ * decision, the graph's launch and a timer that wakes late come on top. */
+enum { MO_GPU_AHEAD_NS = 300000 };
+
 struct mo_gpu_device {
     const struct mo_env *env;
     void *object; /* of dl_open; NULL = the plugin is part of this program */

@@ -68,15 +68,14 @@ static int check_kind(const struct mo_plan_kind *k, moire_error *err) {
 
 static int check_tenant(const struct mo_plan_view *view, int i, moire_error *err) {
     const struct mo_plan_tenant *t = &view->tenants[i];
-    const double most = 1e9; /* queries/s: one a ns */
     if (!t->name || !*t->name) return mo_fail(err, MOIRE_EINVAL, "tenant %d has no name", i);
     for (int j = 0; j < i; j++)
         if (!strcmp(view->tenants[j].name, t->name))
             return mo_fail(err, MOIRE_EINVAL, "two tenants are called '%s'", t->name);
-    if (!(t->rate >= 0 && t->rate <= most))
+    if (!(t->rate >= 0 && t->rate <= MO_PLAN_RATE))
         return mo_fail(err, MOIRE_EINVAL, "'%s': a rate of %g queries/s; must be 0 to %g", t->name, t->rate,
-                       most);
-    if (t->target_ns < 0 || t->target_ns > MO_SHARE_NEVER / 4)
+                       MO_PLAN_RATE);
+    if (t->target_ns < 0 || t->target_ns > MO_PLAN_TARGET_NS)
         return mo_fail(err, MOIRE_EINVAL, "'%s': a target of %g s", t->name, (double)t->target_ns * 1e-9);
     if (!t->target_ns && !t->best_effort)
         return mo_fail(err, MOIRE_EINVAL, "'%s' has no target and is not best-effort", t->name);

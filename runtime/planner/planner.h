@@ -42,10 +42,14 @@ struct mo_plan_kind {
     struct mo_interference interference;
 };
 
+/* The most that a tenant may ask for: a query a ns, and 26 days. */
+#define MO_PLAN_RATE      1e9
+#define MO_PLAN_TARGET_NS (MO_SHARE_NEVER / 4)
+
 struct mo_plan_tenant {
     const char *name;  /* unique in the view */
-    double rate;       /* queries/s to be served; 0 = none now */
-    int64_t target_ns; /* worst latency of a query; 0 = none: only with best_effort */
+    double rate;       /* queries/s to be served, at most MO_PLAN_RATE; 0 = none now */
+    int64_t target_ns; /* of a query's latency, at most MO_PLAN_TARGET_NS; 0 = none: only with best_effort */
     bool best_effort;  /* gets what the others leave; the plan is complete without it */
     /* by kind; NULL = does not run there.  Borrowed.  profile->memory_bytes is what it holds there. */
     const struct mo_share_profile *profile[MO_PLAN_KINDS];

@@ -63,8 +63,7 @@ static int64_t free_by(const struct mo_gpulet_serve *v, const struct mo_planned_
         const struct mo_view_tenant *t = &v->view->tenants[entry->tenant];
         if (entry->tenant == self || !t->qos_ns) continue;
         int at = v->taken[entry->tenant];
-        int64_t due =
-            at < t->n_waiting ? v->view->queries[t->waiting[at]].deadline : v->view->now + t->qos_ns;
+        int64_t due = at < t->n_waiting ? v->view->queries[t->waiting[at]].deadline : v->at + t->qos_ns;
         int64_t begin = due - mo_gpulet_rounded((double)entry->latency_ns * (1 + MO_GPULET_MARGIN));
         if (begin < by) by = begin;
     }
@@ -76,9 +75,9 @@ static int skip_hopeless(struct mo_gpulet_serve *v, int tenant, int64_t here_ns)
     const struct mo_view_tenant *t = &v->view->tenants[tenant];
     int at = v->taken[tenant];
     while (at < t->n_waiting) {
-        int64_t left = v->view->queries[t->waiting[at]].deadline - v->view->now;
-        if (left >= here_ns) break;
-        bool hopeless = left < v->s->best_ns[tenant];
+        int64_t due = v->view->queries[t->waiting[at]].deadline;
+        if (due - v->at >= here_ns) break;
+        bool hopeless = due - v->view->now < v->s->best_ns[tenant];
         if (hopeless && t->shed_late && at == v->taken[tenant]) {
             mo_decide_shed(v->out, t->waiting[at]);
             v->taken[tenant]++;
@@ -92,8 +91,7 @@ static int skip_hopeless(struct mo_gpulet_serve *v, int tenant, int64_t here_ns)
  * small batches for their sake would make the others late too (early drop, Nexus). */
 static int skip_hurried(const struct mo_gpulet_serve *v, int tenant, int at, int batch, int64_t batch_takes) {
     const struct mo_view_tenant *t = &v->view->tenants[tenant];
-    while (t->n_waiting - at > batch &&
-           v->view->queries[t->waiting[at]].deadline - v->view->now < batch_takes)
+    while (t->n_waiting - at > batch && v->view->queries[t->waiting[at]].deadline - v->at < batch_takes)
         at++;
     return at;
 }
@@ -108,7 +106,7 @@ static struct mo_gpulet_offer offer_of(struct mo_gpulet_serve *v, const struct m
                                        int tenant, const struct mo_let_entry *entry, int64_t room) {
     const struct mo_view_tenant *t = &v->view->tenants[tenant];
     double slow = mo_gpulet_slowdown(v, let, tenant, entry);
-    int64_t now = v->view->now, one = mo_gpulet_batch_ns(v, let, tenant, 1, slow);
+    int64_t now = v->at, one = mo_gpulet_batch_ns(v, let, tenant, 1, slow);
     struct mo_gpulet_offer o = {.tenant = tenant, .first = skip_hopeless(v, tenant, one)};
     if (entry)
         o.first = skip_hurried(v, tenant, o.first, entry->batch,
@@ -118,7 +116,8 @@ static struct mo_gpulet_offer offer_of(struct mo_gpulet_serve *v, const struct m
         o.first = v->taken[tenant];
         most = t->n_waiting - o.first;
         o.late = true;
-        if (most > 0 && v->view->queries[t->waiting[o.first]].deadline - now >= v->s->best_ns[tenant])
+        if (most > 0 &&
+            v->view->queries[t->waiting[o.first]].deadline - v->view->now >= v->s->best_ns[tenant])
             most = 0;
     }
     if (most > instances(v, tenant)) most = instances(v, tenant);
@@ -175,6 +174,7 @@ static void run(struct mo_gpulet_serve *v, const struct mo_planned_let *let,
     run_block(v, let, o->tenant, v->view->tenants[o->tenant].waiting[o->first], 0, o->n);
     v->taken[o->tenant] = o->first + o->n;
     v->started[o->tenant] += o->n;
+    mo_gpulet_look_ahead(v, let, o->ns);
 }
 
 /* The cut batch of a tenant runs its next block. */
@@ -239,6 +239,15 @@ static void serve_own(struct mo_gpulet_serve *v, const struct mo_planned_let *le
     run(v, let, &best);
 }
 
+/* The same behind the batch that the let runs: a whole one that can be in time. */
+static void queue_own(struct mo_gpulet_serve *v, const struct mo_planned_let *let) {
+    if (!mo_gpulet_ahead(v, let)) return;
+    struct mo_gpulet_offer best = best_of_own(v, let);
+    const int layers = best.n ? v->view->tenants[best.tenant].profile->n_layers : 0;
+    if (best.n && !best.late && mo_gpulet_end(v, let, best.tenant, 0, best.n) == layers) run(v, let, &best);
+    v->at = v->view->now;
+}
+
 /* Does an idle let of the tenant's own stand ready? */
 static bool has_idle_let(const struct mo_gpulet_serve *v, int tenant) {
     const struct mo_lets_plan *plan = v->view->lets;
@@ -282,6 +291,17 @@ static void note_best(struct mo_gpulet_serve *v) {
         }
 }
 
+static void fill_lets(struct mo_gpulet_serve *v) {
+    const struct mo_lets_plan *plan = v->view->lets;
+    for (int i = 0; i < plan->n_lets; i++)
+        if (is_idle(v, &plan->lets[i])) serve_own(v, &plan->lets[i]);
+    for (int i = 0; v->options->lend && i < plan->n_lets; i++)
+        if (is_idle(v, &plan->lets[i]) && mo_gpus_kind(v->view->gpus, plan->lets[i].gpu)->shared_weights)
+            lend(v, &plan->lets[i]);
+    for (int i = 0; i < plan->n_lets; i++)
+        queue_own(v, &plan->lets[i]);
+}
+
 /* Tenants that wait are looked at again when their first query is due, whatever their lets do: those without
  * a let have nobody else to shed for them. */
 static void watch(struct mo_gpulet_serve *v) {
@@ -321,6 +341,7 @@ void mo_gpulet_dispatch(void *state, const struct mo_view *view, const struct mo
                         struct mo_decisions *out) {
     struct mo_gpulet_serve v = {.s = state, .view = view, .out = out, .options = view->options};
     v.idle = view->idle;
+    v.at = view->now;
     v.timer = MO_NEVER;
     out->cap--;
     note_event(v.s, view, event);
@@ -330,12 +351,7 @@ void mo_gpulet_dispatch(void *state, const struct mo_view *view, const struct mo
         v.s->ask = false;
     }
     if (event->kind == MO_EVENT_LETS) note_best(&v);
-    for (int i = 0; view->lets && i < view->lets->n_lets; i++)
-        if (is_idle(&v, &view->lets->lets[i])) serve_own(&v, &view->lets->lets[i]);
-    for (int i = 0; view->lets && v.options->lend && i < view->lets->n_lets; i++)
-        if (is_idle(&v, &view->lets->lets[i]) &&
-            mo_gpus_kind(view->gpus, view->lets->lets[i].gpu)->shared_weights)
-            lend(&v, &view->lets->lets[i]);
+    if (view->lets) fill_lets(&v);
     watch(&v);
     end_list(&v);
 }

@@ -62,6 +62,13 @@ static bool fits(const struct mo_gpulet_state *s, const struct mo_view *view) {
     return true;
 }
 
+/* What a planner takes: nobody's odd target or rate shall keep the others from being planned for. */
+static void bound(struct mo_plan_tenant *t) {
+    if (t->rate > MO_PLAN_RATE) t->rate = MO_PLAN_RATE;
+    if (t->target_ns > MO_PLAN_TARGET_NS) t->target_ns = MO_PLAN_TARGET_NS;
+    if (!t->target_ns && !t->best_effort) t->target_ns = 1;
+}
+
 static void describe(struct mo_gpulet_state *s, const struct mo_view *view, double factor, double tight) {
     for (int i = 0; i < count_tenants(view); i++) {
         const struct mo_view_tenant *t = &view->tenants[i];
@@ -70,6 +77,7 @@ static void describe(struct mo_gpulet_state *s, const struct mo_view *view, doub
                                       .rate = t->open && t->share ? factor * s->planned[i] : 0,
                                       .target_ns = (int64_t)((double)t->qos_ns * tight),
                                       .best_effort = t->best_effort || !t->qos_ns};
+        bound(to);
         for (int k = 0; t->share && k < view->gpus->n_kinds; k++)
             to->profile[k] = t->share[k];
     }

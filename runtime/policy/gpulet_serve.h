@@ -14,6 +14,8 @@ struct mo_gpulet_serve {
     struct mo_decisions *out;
     const struct mo_gpulet_options *options;
     struct mo_cores idle;
+    int64_t
+        at; /* when a batch that is looked at now would begin: now, or when the one before it should end */
     int64_t timer;
     bool changing;                /* to the plan made last */
     int taken[MO_PLAN_TENANTS];   /* waiting queries that decisions of this dispatch have dealt with */
@@ -38,6 +40,13 @@ double mo_gpulet_slowdown(const struct mo_gpulet_serve *v, const struct mo_plann
 /* Time of a batch of n with its copies; MO_SHARE_NEVER when it is too large. */
 int64_t mo_gpulet_batch_ns(const struct mo_gpulet_serve *v, const struct mo_planned_let *let, int tenant,
                            int n, double slow);
+
+/* --- gpulet_ahead.c --- */
+/* May a batch be queued now behind the one that the let runs?  v->at is when that should end.  Where one may
+ * be later, the timer is set. */
+bool mo_gpulet_ahead(struct mo_gpulet_serve *v, const struct mo_planned_let *let);
+/* A batch of so many ns begins on an idle let: sets the timer for what may be queued behind it. */
+void mo_gpulet_look_ahead(struct mo_gpulet_serve *v, const struct mo_planned_let *let, int64_t ns);
 
 /* --- gpulet_cut.c --- */
 /* Last layer of the block in which a batch begins, or goes on, at layer `begin` of the let. */

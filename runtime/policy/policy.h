@@ -41,7 +41,7 @@ struct mo_view_query {
     int64_t order;             /* counts acceptances: breaks ties */
     int last_core;             /* lead core of its latest block, -1 = none: its cache is warm there */
     int last_cores;            /* size of that let */
-    int run;                   /* index into view.runs while a block runs, else -1 */
+    int run; /* index into view.runs, or view.behind, while a block runs or is queued, else -1 */
 };
 
 /* A block on its let. */
@@ -68,7 +68,7 @@ struct mo_view_tenant {
     int64_t answered, in_time;
     int free_instances; /* queries that may start beside those that have started */
     int n_waiting, n_paused;
-    int n_running; /* blocks */
+    int n_running;      /* blocks */
     const int *waiting; /* slots not started, by (deadline, order) */
     /* Slots between two blocks, by (deadline, order).  On GPUs a tenant has one batch at a time that is cut
      * into blocks: it stays whole and on its GPU, so these are all of it. */
@@ -89,9 +89,11 @@ struct mo_view {
     const struct mo_view_run *runs; /* n_cores entries */
     int n_running;
     const short *running; /* indices into runs of the blocks that run, rising */
+    /* GPUs: likewise, the block that is queued behind the one of runs; NULL on a machine of cores. */
+    const struct mo_view_run *behind;
     double pressure[MO_PRESSURES];
     struct mo_memory memory;
-    double resident; /* bytes that the tenants with running blocks touch in a query */
+    double resident;     /* bytes that the tenants with running blocks touch in a query */
     const void *options; /* the policy's own, mo_policy.options */
     /* A machine of GPUs: its cores are units of them.  All NULL on a machine of cores. */
     const struct mo_gpus *gpus;
@@ -104,7 +106,10 @@ struct mo_view {
 };
 
 enum mo_decision_kind {
-    MO_RUN,   /* layers [next_layer, end) of query, and of the batch behind it, on cores */
+    /* Layers [next_layer, end) of query, and of the batch behind it, on cores.  These are idle; or on GPUs
+     * they are a let whose block ends its batch, nothing is queued there, and this one is a whole batch: then
+     * it begins when that block ends, whatever has happened until then. */
+    MO_RUN,
     MO_SHED,  /* answer query without a result; only waiting or paused ones of shed_late tenants */
     MO_TIMER, /* dispatch again at `when` at the latest; replaces an earlier wish */
     MO_LETS,  /* prepare the lets of `plan` behind those in force, then serve on them: MO_EVENT_LETS */

@@ -2,7 +2,8 @@
  * decide.c - asking the policy, checking what it wants, carrying it out.
  *
  * Rules of a decision: RUN names a query that waits (and its tenant has a free instance) or is paused; its
- * end lies in (next_layer, n_layers]; its cores are idle and at least one; a batch is no larger than the
+ * end lies in (next_layer, n_layers]; its cores are idle and at least one, or it may be queued behind the
+ * block that a let runs (may_queue); a batch is no larger than the
  * engine takes, its members stand behind the query in the same list at the same layer, and there is an
  * instance for each; on GPUs the cores are a let that may run the tenant (lets.c), and a batch that is cut
  * into blocks stays together and on its GPU, one a tenant.  SHED names a waiting or
@@ -46,6 +47,17 @@ static bool may_cut(const struct mo_sched *s, const struct mo_decision *d) {
     return d->end == face->profile->n_layers || (face->paused_gpu < 0 && mo_sched_gpu_stays(s, gpu));
 }
 
+/* A whole batch behind the block that ends another: whoever wants to cut decides when the let is idle, and a
+ * batch that is between two blocks has nobody but the core's next decision before it. */
+static bool may_queue(const struct mo_sched *s, const struct mo_decision *d, int lead) {
+    const struct mo_view_run *run = &s->runs[lead];
+    if (!s->lets || !s->lets->gpus->ahead_ns || run->query < 0 || s->behind[lead].query >= 0) return false;
+    const struct mo_view_query *q = &s->queries.face[d->query], *now = &s->queries.face[run->query];
+    return run->end == s->faces[now->tenant].profile->n_layers && d->when == MO_NEVER &&
+           s->queries.body[d->query].instance < 0 && d->end == s->faces[q->tenant].profile->n_layers &&
+           mo_cores_subset(&d->cores, &run->cores) && mo_cores_subset(&run->cores, &d->cores);
+}
+
 static bool may_run(const struct mo_sched *s, const struct mo_decision *d) {
     if (!is_waiting(s, d->query)) return false;
     const struct mo_view_query *q = &s->queries.face[d->query];
@@ -53,7 +65,8 @@ static bool may_run(const struct mo_sched *s, const struct mo_decision *d) {
     if (s->queries.body[d->query].instance < 0 && s->tenants[q->tenant].n_free < batch_of(d)) return false;
     if (d->batch > 1 && !may_batch(s, d)) return false;
     if (s->lets && !may_cut(s, d)) return false;
-    return mo_cores_next(&d->cores, -1) >= 0 && mo_cores_subset(&d->cores, &s->view.idle);
+    int lead = mo_cores_next(&d->cores, -1);
+    return lead >= 0 && (mo_cores_subset(&d->cores, &s->view.idle) || may_queue(s, d, lead));
 }
 
 /* A query goes from its list into the block of `lead`. */
@@ -85,13 +98,15 @@ static void gather(struct mo_sched *s, const struct mo_decision *d, int lead, in
 }
 
 /* The first query stands for the block; the others name it. */
-static void log_run(struct mo_sched *s, const struct mo_decision *d, int n, int64_t now) {
+static void log_run(struct mo_sched *s, const struct mo_decision *d, int lead, int n, bool behind,
+                    int64_t now) {
     const struct mo_view_query *q = &s->queries.face[d->query];
     if (!s->ring) return;
     mo_sched_log(s, now, MO_LOG_DISPATCH, d->query, q->tenant, q->next_layer, d->end, n);
     int64_t first = (int64_t)mo_query_handle(&s->queries, d->query);
     for (int slot = s->queries.body[d->query].mate; slot >= 0; slot = s->queries.body[slot].mate)
         mo_sched_log(s, now, MO_LOG_MEMBER, slot, q->tenant, q->next_layer, d->end, first);
+    if (behind) mo_sched_log(s, now, MO_LOG_QUEUE, d->query, q->tenant, lead, 0, 0);
 }
 
 static int64_t predict(const struct mo_sched *s, const struct mo_decision *d, const struct mo_view_query *q,
@@ -100,8 +115,7 @@ static int64_t predict(const struct mo_sched *s, const struct mo_decision *d, co
     return (int64_t)((double)solo * s->faces[q->tenant].residual);
 }
 
-/* The block of a lead core is among those that run. */
-static void add_running(struct mo_sched *s, int lead, int tenant) {
+void mo_sched_add_running(struct mo_sched *s, int lead, int tenant) {
     int at = s->view.n_running++;
     for (; at > 0 && s->running[at - 1] > lead; at--)
         s->running[at] = s->running[at - 1];
@@ -114,7 +128,9 @@ static void start_run(struct mo_sched *s, const struct mo_decision *d, int64_t n
     const struct mo_view_query *q = &s->queries.face[d->query];
     bool first = s->queries.body[d->query].instance < 0;
     int lead = mo_cores_next(&d->cores, -1), n = mo_cores_count(&d->cores), batch = batch_of(d);
-    int64_t predicted = predict(s, d, q, lead, n);
+    int64_t predicted = predict(s, d, q, lead, n), begin = now;
+    bool behind = s->runs[lead].query >= 0;
+    if (behind && s->runs[lead].predicted_end > now) begin = s->runs[lead].predicted_end;
     gather(s, d, lead, n, now);
     if (s->lets && (q->next_layer > 0 || d->end < s->faces[q->tenant].profile->n_layers)) {
         s->tenants[q->tenant].cut_runs = true;
@@ -124,22 +140,24 @@ static void start_run(struct mo_sched *s, const struct mo_decision *d, int64_t n
         s->stats.conflicts++;
         s->stats.conflict_ns += predicted - predict(s, d, q, lead, d->wanted);
     }
-    s->runs[lead] = (struct mo_view_run){.query = d->query,
-                                         .batch = batch,
-                                         .begin = q->next_layer,
-                                         .end = d->end,
-                                         .n_cores = n,
-                                         .cores = d->cores,
-                                         .start = now,
-                                         .predicted_end = now + predicted,
-                                         .pressure = d->pressure};
-    s->run_first[lead] = first;
-    add_running(s, lead, q->tenant);
-    mo_cores_subtract(&s->view.idle, &d->cores);
-    s->view.n_idle -= n;
+    struct mo_view_run *at = behind ? &s->behind[lead] : &s->runs[lead];
+    *at = (struct mo_view_run){.query = d->query,
+                               .batch = batch,
+                               .begin = q->next_layer,
+                               .end = d->end,
+                               .n_cores = n,
+                               .cores = d->cores,
+                               .start = begin,
+                               .predicted_end = begin + predicted,
+                               .pressure = d->pressure};
+    if (!behind) {
+        mo_sched_add_running(s, lead, q->tenant);
+        mo_cores_subtract(&s->view.idle, &d->cores);
+        s->view.n_idle -= n;
+    }
     s->stats.blocks++;
     mo_sched_mirror(s, q->tenant);
-    log_run(s, d, n, now);
+    log_run(s, d, lead, n, behind, now);
     struct mo_run run = {.query = d->query,
                          .tenant = q->tenant,
                          .instance = s->queries.body[d->query].instance,
@@ -151,7 +169,8 @@ static void start_run(struct mo_sched *s, const struct mo_decision *d, int64_t n
                          .cores = d->cores,
                          .latest_start = d->when,
                          .pressure = d->pressure,
-                         .first = first};
+                         .first = first,
+                         .behind = behind};
     s->ops->start(s->engine, &run);
 }
 

@@ -3,7 +3,11 @@
  *
  * A batch holds a *seat* on its GPU, a set of activations, from its first block to its last: what a segment
  * leaves there the next one reads.  Queries of a batch that are cancelled on the way keep their place in it,
- * and their outputs go to a bin. */
+ * and their outputs go to a bin.
+ *
+ * A let has a queue of two (struct mo_gpu_lane), which the plugin takes in order and one at a time: a block
+ * is on the list of those to be handed over until the one before it has been.  What the plugin refuses while
+ * another runs before it is answered in its turn, because the core knows blocks by their let. */
 #include "runtime/sched/engine_gpu_impl.h"
 
 #include <stdio.h>
@@ -21,9 +25,16 @@ static void log_units(struct mo_engine *e, const struct mo_gpu_work *w, int kind
 }
 
 /* --- seats ---------------------------------------------------------------------------------------------- */
-static struct mo_seat *free_seat(struct mo_gpu_host *host) {
-    for (int i = 0; i < host->n_seats; i++)
-        if (!host->seat[i].taken) return &host->seat[i];
+/* `before`: where the batch of the same tenant sits that ends before this one begins; NULL = there is none.
+ */
+static struct mo_seat *free_seat(struct mo_gpu_host *host, const struct mo_seat *before) {
+    const int n = host->n_seats;
+    if (before) {
+        struct mo_seat *other = &host->seat[(before - host->seat + n) % (2 * n)];
+        return other->taken ? NULL : other;
+    }
+    for (int i = 0; i < n; i++)
+        if (!host->seat[i].taken && !host->seat[n + i].taken) return &host->seat[i];
     return NULL;
 }
 
@@ -36,9 +47,9 @@ static int rung_of(const struct mo_gpu_resident *t, int batch) {
 
 /* A new batch sits down. */
 static struct mo_seat *sit_down(struct mo_engine *e, struct mo_gpu_resident *t, struct mo_gpu_host *host,
-                                const struct mo_run *run) {
+                                const struct mo_run *run, const struct mo_seat *before) {
     struct mo_queries *q = mo_sched_queries(e->sched);
-    struct mo_seat *seat = free_seat(host);
+    struct mo_seat *seat = free_seat(host, before);
     int rung = rung_of(t, run->batch), n = 0;
     if (!seat || rung < 0) return NULL;
     for (int slot = run->query; slot >= 0; slot = q->body[slot].mate, n++) {
@@ -58,7 +69,7 @@ static struct mo_seat *seat_again(struct mo_engine *e, struct mo_gpu_resident *t
                                   const struct mo_run *run) {
     struct mo_queries *q = mo_sched_queries(e->sched);
     int at = t->seat_of[run->instance];
-    struct mo_seat *seat = at >= 0 && at < host->n_seats ? &host->seat[at] : NULL;
+    struct mo_seat *seat = at >= 0 && at < 2 * host->n_seats ? &host->seat[at] : NULL;
     if (!seat || !seat->taken || seat->running || seat->left != run->batch) return NULL;
     for (int slot = run->query; slot >= 0; slot = q->body[slot].mate) {
         int i = 0;
@@ -71,7 +82,7 @@ static struct mo_seat *seat_again(struct mo_engine *e, struct mo_gpu_resident *t
 
 /* A query is gone for good: nothing is written to its memory any more. */
 static void leave_seat(struct mo_gpu_resident *t, struct mo_gpu_host *host, const void *user) {
-    for (int s = 0; s < host->n_seats; s++) {
+    for (int s = 0; s < 2 * host->n_seats; s++) {
         struct mo_seat *seat = &host->seat[s];
         for (int i = 0; seat->taken && i < seat->batch; i++) {
             if (seat->user[i] != user) continue;
@@ -96,27 +107,30 @@ static int64_t hang_after(const struct mo_engine *e, const struct mo_run *run) {
 static void start(void *self, const struct mo_run *run) {
     struct mo_engine *e = self;
     struct mo_engine_gpu *g = e->gpu;
-    struct mo_gpu_work *w = &g->work[run->lead];
+    struct mo_gpu_lane *lane = &g->lane[run->lead];
+    const struct mo_gpu_work *before = lane->n ? &lane->work[lane->front] : NULL;
+    struct mo_gpu_work *w = &lane->work[(lane->front + lane->n++) % 2];
     struct mo_gpu_resident *t = &g->tenant[run->tenant];
     int gpu = g->gpus.gpu_of[run->lead];
     struct mo_gpu_host *host = &t->host[gpu];
     int64_t now = mo_sched_view(e->sched)->now;
     *w = (struct mo_gpu_work){.engine = e,
                               .run = *run,
-                              .let = g->at[run->lead],
+                              .let = before ? before->let : g->at[run->lead],
                               .handle = mo_query_handle(mo_sched_queries(e->sched), run->query),
                               .began = now,
                               .hang_ns = hang_after(e, run),
                               .gpu = gpu,
                               .late = now > run->latest_start};
-    if (!w->late) w->seat = run->first ? sit_down(e, t, host, run) : seat_again(e, t, host, run);
+    const struct mo_seat *twin = before && before->run.tenant == run->tenant ? before->seat : NULL;
+    if (!w->late) w->seat = run->first ? sit_down(e, t, host, run, twin) : seat_again(e, t, host, run);
     if (!w->late && !w->seat) w->code = MOIRE_ELIMIT;
     if (w->seat) {
         w->seat->running = true;
-        w->instance = (int)(w->seat - host->seat);
+        w->instance = (int)(w->seat - host->seat) % host->n_seats;
     }
     if (w->let) w->let->running++;
-    log_units(e, w, w->late ? MO_LOG_BLOCK_DROP : MO_LOG_BLOCK_START, now);
+    if (!before) log_units(e, w, w->late ? MO_LOG_BLOCK_DROP : MO_LOG_BLOCK_START, now);
     *g->launch_end = w;
     g->launch_end = &w->next;
 }
@@ -167,7 +181,17 @@ static void note_failure(struct mo_engine *e, const struct mo_gpu_work *w, int c
     mo_engine_gpu_ring(e); /* who looks whether it comes back */
 }
 
-/* The lock is held; the core may start the next block on the same units before this returns. */
+/* The block behind the one that has ended runs now. */
+static void advance(struct mo_engine *e, struct mo_gpu_lane *lane, int64_t now) {
+    lane->n--;
+    lane->front = !lane->front;
+    if (!lane->n) return;
+    lane->work[lane->front].began = now;
+    log_units(e, &lane->work[lane->front], MO_LOG_BLOCK_START, now);
+}
+
+/* Of the block at the front.  The lock is held; the core may start the next block on the same units before
+ * this returns. */
 static void finish(struct mo_gpu_work *w, int code, const char *message, const struct mo_gpu_times *times) {
     struct mo_engine *e = w->engine;
     struct mo_engine_gpu *g = e->gpu;
@@ -194,14 +218,30 @@ static void finish(struct mo_gpu_work *w, int code, const char *message, const s
         g->sweep = true;
         mo_engine_gpu_ring(e);
     }
+    advance(e, &g->lane[run.lead], now);
     mo_sched_block_done(e->sched, run.lead, ran, code, from, to, now);
+}
+
+/* The block has ended, or was refused: at once when it is at the front, with the one behind it when that was
+ * refused before; else in its turn. */
+static void settle(struct mo_gpu_work *w, int code, const char *message, const struct mo_gpu_times *times) {
+    struct mo_gpu_lane *lane = &w->engine->gpu->lane[w->run.lead];
+    if (w != &lane->work[lane->front]) {
+        w->refused = true;
+        w->code = code;
+        snprintf(w->why, sizeof w->why, "%.*s", MO_ENGINE_WHY - 1, message);
+        return;
+    }
+    finish(w, code, message, times);
+    w = &lane->work[lane->front];
+    if (lane->n && w->refused) finish(w, w->code, w->why, NULL);
 }
 
 static void done(void *ctx, int code, const char *message, const struct mo_gpu_times *times) {
     struct mo_gpu_work *w = ctx;
     struct mo_engine *e = w->engine;
     mo_engine_take(e);
-    finish(w, code, message, code ? NULL : times);
+    settle(w, code, message ? message : "", code ? NULL : times);
     mo_engine_drop(e);
     mo_engine_note_change(e);
     atomic_fetch_sub_explicit(&e->gpu->calls, 1, memory_order_release); /* from here on it may be gone */
@@ -232,140 +272,37 @@ static int hand_over(struct mo_engine *e, struct mo_gpu_work *w, moire_error *er
     return code;
 }
 
+/* Takes the first block off the list whose let has none on the way to the plugin. */
+static struct mo_gpu_work *next_launch(struct mo_engine_gpu *g) {
+    struct mo_gpu_work **at = &g->launch, *w;
+    while ((w = *at) && w->let && w->let->handing)
+        at = &w->next;
+    if (!w) return NULL;
+    *at = w->next;
+    if (g->launch_end == &w->next) g->launch_end = at;
+    if (w->let) w->let->handing = true;
+    return w;
+}
+
+static void handed(struct mo_engine *e, struct mo_open_let *let) {
+    if (!let) return;
+    let->handing = false;
+    if (let->running || let->in_force) return;
+    e->gpu->sweep = true;
+    mo_engine_gpu_ring(e);
+}
+
 void mo_engine_gpu_launch(struct mo_engine *e) {
-    struct mo_engine_gpu *g = e->gpu;
-    for (;;) {
+    mo_engine_take(e);
+    for (struct mo_gpu_work *w; (w = next_launch(e->gpu)) != NULL;) {
+        struct mo_open_let *let = w->let;
         moire_error err = {0};
-        mo_engine_take(e);
-        struct mo_gpu_work *w = g->launch;
-        if (w && !(g->launch = w->next)) g->launch_end = &g->launch;
         mo_engine_let_go(e);
-        if (!w) return;
-        int code = hand_over(e, w, &err);
-        if (!code) continue;
+        int code = hand_over(e, w, &err); /* if that is 0, the block may have ended */
         mo_engine_take(e);
-        finish(w, code, err.message, NULL);
-        mo_engine_let_go(e);
-        mo_engine_note_change(e);
+        handed(e, let);
+        if (code) settle(w, code, err.message, NULL);
     }
-}
-
-/* --- tenants -------------------------------------------------------------------------------------------- */
-/* Seats of a tenant on every GPU, and what is known by its instances, in one piece of memory. */
-static int make_seats(struct mo_engine *e, struct mo_gpu_resident *t, const struct mo_engine_gpu_tenant *c) {
-    const struct mo_gpus *gpus = &e->gpu->gpus;
-    size_t most = (size_t)t->batch[t->n_rungs - 1], ports = (size_t)t->n_inputs + (size_t)t->n_outputs;
-    size_t seats = 0, pointers = most * (ports + 1) * sizeof(void *);
-    for (int g = 0; g < gpus->n_gpus; g++)
-        seats += (size_t)mo_gpus_kind(gpus, g)->max_lets + 1;
-    size_t hosts = (size_t)gpus->n_gpus * sizeof(struct mo_gpu_host);
-    char *at = t->memory = mo_alloc(e->env, hosts + seats * (sizeof(struct mo_seat) + pointers) +
-                                                (size_t)c->sched.instances * sizeof(int));
-    if (!at) return MOIRE_ENOMEM;
-    t->host = (struct mo_gpu_host *)(void *)at;
-    struct mo_seat *seat = (struct mo_seat *)(void *)(at += hosts);
-    void **pointer = (void **)(void *)(at += seats * sizeof *seat);
-    t->seat_of = (int *)(void *)(at + seats * pointers);
-    for (int i = 0; i < c->sched.instances; i++)
-        t->seat_of[i] = -1;
-    for (int g = 0; g < gpus->n_gpus; g++) {
-        t->host[g].n_seats = mo_gpus_kind(gpus, g)->max_lets + 1;
-        t->host[g].seat = seat;
-        for (int i = 0; i < t->host[g].n_seats; i++, seat++, pointer += most * (ports + 1)) {
-            seat->inputs = (const void **)pointer;
-            seat->outputs = pointer + most * (size_t)t->n_inputs;
-            seat->user = pointer + most * ports;
-        }
-    }
-    return MOIRE_OK;
-}
-
-static int load(struct mo_engine *e, struct mo_gpu_resident *t, const struct mo_engine_gpu_tenant *c,
-                moire_error *err) {
-    const struct mo_engine_gpu *g = e->gpu;
-    const struct mo_gpu_ops *ops = g->config.ops;
-    int code = make_seats(e, t, c) ? mo_fail(err, MOIRE_ENOMEM, "out of memory for a tenant of GPUs") : 0;
-    if (!code && c->output_bytes)
-        code = ops->staging_alloc(g->config.system, (size_t)c->output_bytes, &t->bin, err);
-    for (int i = 0; i < g->gpus.n_gpus && !code; i++) {
-        if (!c->sched.share || !c->sched.share[g->gpus.kind[i]]) continue;
-        for (int r = 0; r < t->n_rungs && !code; r++)
-            code = ops->program_load(g->config.system, i, c->program[r], t->host[i].n_seats,
-                                     &t->host[i].loaded[r], err);
-    }
-    return code;
-}
-
-static void unload(struct mo_engine *e, struct mo_gpu_resident *t) {
-    const struct mo_engine_gpu *g = e->gpu;
-    for (int i = 0; t->host && i < g->gpus.n_gpus; i++)
-        for (int r = 0; r < t->n_rungs; r++)
-            g->config.ops->program_unload(t->host[i].loaded[r]);
-    g->config.ops->staging_free(g->config.system, t->bin);
-    mo_free(e->env, t->memory);
-    *t = (struct mo_gpu_resident){0};
-}
-
-static int check(const struct mo_engine_gpu *g, const struct mo_engine_gpu_tenant *c, moire_error *err) {
-    bool rises = c->n_rungs >= 1 && c->n_rungs <= MO_ENGINE_RUNGS && c->batch[0] >= 1;
-    for (int i = 1; rises && i < c->n_rungs; i++)
-        rises = c->batch[i] > c->batch[i - 1];
-    if (!rises || c->batch[c->n_rungs - 1] > g->config.max_batch)
-        return mo_fail(err, MOIRE_EINVAL, "batches of a tenant must rise from 1 to at most %d",
-                       g->config.max_batch);
-    if (c->n_segments != c->sched.profile->n_layers)
-        return mo_fail(err, MOIRE_EINVAL, "the programs have %d segments, the profile has %d layers",
-                       c->n_segments, c->sched.profile->n_layers);
-    return MOIRE_OK;
-}
-
-int mo_engine_gpu_open(struct mo_engine *e, const struct mo_engine_gpu_tenant *c, int *tenant,
-                       moire_error *err) {
-    /* how much slower than alone a tenant is on a let is what presses on it: the level is the excess */
-    static const double curve[MO_PRESSURE_LEVELS] = {1, 1.2, 1.4, 1.6, 1.8, 2};
-    struct mo_engine_gpu *g = e->gpu;
-    struct mo_gpu_resident t = {.open = true,
-                                .model = c->model,
-                                .self = c->self,
-                                .n_rungs = c->n_rungs,
-                                .n_inputs = c->n_inputs,
-                                .n_outputs = c->n_outputs,
-                                .n_segments = c->n_segments,
-                                .n_instances = c->sched.instances};
-    int code = check(g, c, err);
-    if (code) return code;
-    memcpy(t.batch, c->batch, sizeof t.batch);
-    mo_lock_take(e->env->sys, &g->changing);
-    code = load(e, &t, c, err);
-    struct mo_sched_tenant_config sched = c->sched;
-    if (!(sched.slowdown[0] > 0)) memcpy(sched.slowdown, curve, sizeof curve);
-    mo_engine_take(e);
-    if (!code) code = mo_sched_tenant_open(e->sched, &sched, mo_now(e->env), tenant, err);
-    if (!code) {
-        g->tenant[*tenant] = t;
-        e->tenants[*tenant] = (struct mo_engine_tenant){&c->model->ops, c->self};
-    }
-    mo_engine_drop(e);
-    if (code) unload(e, &t);
-    mo_lock_drop(e->env->sys, &g->changing);
-    return code;
-}
-
-void mo_engine_gpu_forget(struct mo_engine *e, int tenant) {
-    struct mo_engine_gpu *g = e->gpu;
-    mo_lock_take(e->env->sys, &g->changing);
-    unload(e, &g->tenant[tenant]);
-    mo_lock_drop(e->env->sys, &g->changing);
-}
-
-void mo_engine_gpu_stats(struct mo_engine *e, struct mo_engine_gpu_stats *out) {
-    mo_engine_take(e);
-    *out = e->gpu->stats;
-    mo_engine_drop(e);
-}
-
-void mo_engine_gpu_why(struct mo_engine *e, int tenant, char out[MO_ENGINE_WHY]) {
-    mo_engine_take(e);
-    memcpy(out, e->gpu->tenant[tenant].why, MO_ENGINE_WHY);
-    mo_engine_drop(e);
+    mo_engine_let_go(e);
+    mo_engine_note_change(e);
 }

@@ -8,8 +8,9 @@
  *
  *   start     the core starts a block on a let in force.  It is put on a list under the lock; whoever lets
  *             the lock go (the thread that submits, that of the timer, the plugin's when a block ended) hands
- *             it to the plugin: one block a let, all else waits on the host, where it can still be batched,
- *             shed or overtaken.
+ *             it to the plugin: the block that a let runs and at most one behind it, when that is to end
+ *             soon (mo_gpus.ahead_ns); all else waits on the host, where it can still be batched, shed or
+ *             overtaken.
  *   done      the plugin's thread reports GPU times to the core, which decides what runs next; answers are
  *             delivered by the engine's service thread.
  *   prepare   another thread opens the lets of the new plan and has their graphs made while the old ones

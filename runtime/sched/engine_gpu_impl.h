@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * engine_gpu_impl.h - the inside of the engine on GPUs, shared by its files: engine_gpu.c (tenants, blocks)
- * and engine_gpu_lets.c (lets, changes of plan).
+ * engine_gpu_impl.h - the inside of the engine on GPUs, shared by its files: engine_gpu.c (blocks),
+ * engine_gpu_tenants.c (programs and seats) and engine_gpu_lets.c (lets, changes of plan).
  *
  * The engine's lock guards everything but: the list of open lets, which only the preparing thread changes;
  * and programs, which are loaded and unloaded under `changing`, held by that thread while it makes graphs. */
@@ -14,12 +14,15 @@ struct mo_open_let {
     struct mo_open_let *next;
     struct mo_gpu_let *let; /* NULL: it could not be opened; `code` says why */
     int gpu, first, units, priority, code;
-    int running; /* blocks */
+    int running;  /* blocks on it, or queued there */
+    bool handing; /* one of them is being handed to the plugin, which takes one at a time */
     bool in_force, coming;
     char why[MO_ENGINE_WHY];
 };
 
-/* Activations of one batch on one GPU, from its first block to its last. */
+/* Where a batch sits on one GPU, from its first block to its last.  Seats i and n_seats + i share the
+ * activations i: of two batches of a tenant in the queue of one let the second begins when the first is done.
+ */
 struct mo_seat {
     bool taken, running;
     int rung, batch, left; /* left: of its queries, those that are not gone */
@@ -31,8 +34,8 @@ struct mo_seat {
 /* A tenant on one GPU. */
 struct mo_gpu_host {
     struct mo_gpu_loaded *loaded[MO_ENGINE_RUNGS];
-    int n_seats;
-    struct mo_seat *seat;
+    int n_seats;          /* activations */
+    struct mo_seat *seat; /* [2 * n_seats] */
 };
 
 struct mo_gpu_resident {
@@ -48,7 +51,7 @@ struct mo_gpu_resident {
     char why[MO_ENGINE_WHY];
 };
 
-/* The block that the let of a first unit runs. */
+/* A block that a let runs, or that is queued there. */
 struct mo_gpu_work {
     struct mo_engine *engine;
     struct mo_gpu_work *next; /* of those to be handed over */
@@ -59,6 +62,14 @@ struct mo_gpu_work {
     int64_t began, hang_ns;
     int gpu, instance, code;
     bool late;
+    bool refused; /* while it was queued: `code` and `why` are said when its turn comes */
+    char why[MO_ENGINE_WHY];
+};
+
+/* The queue of the let that begins at a unit: the block that runs and the one behind it. */
+struct mo_gpu_lane {
+    struct mo_gpu_work work[2];
+    int n, front;
 };
 
 struct mo_engine_gpu {
@@ -66,7 +77,7 @@ struct mo_engine_gpu {
     struct mo_gpus gpus;
     struct mo_gpu_resident *tenant; /* [max_tenants] */
     int max_tenants;
-    struct mo_gpu_work *work; /* [n_units] by first unit */
+    struct mo_gpu_lane *lane; /* [n_units] by first unit */
     struct mo_gpu_work *launch, **launch_end;
     struct mo_open_let *lets, **at; /* at: [n_units] in force, by first unit */
     struct mo_thread preparer;
@@ -84,11 +95,13 @@ struct mo_engine_gpu {
 int mo_engine_gpu_create(struct mo_engine *e, const struct mo_engine_config *config, moire_error *err);
 int mo_engine_gpu_start(struct mo_engine *e, moire_error *err);
 void mo_engine_gpu_destroy(struct mo_engine *e);
-/* Frees what a tenant holds on the GPUs; nothing of it runs any more. */
-void mo_engine_gpu_forget(struct mo_engine *e, int tenant);
 /* Hands started blocks to the plugin; the lock is not held. */
 void mo_engine_gpu_launch(struct mo_engine *e);
 extern const struct mo_engine_ops mo_engine_gpu_table;
+
+/* engine_gpu_tenants.c */
+/* Frees what a tenant holds on the GPUs; nothing of it runs any more. */
+void mo_engine_gpu_forget(struct mo_engine *e, int tenant);
 
 /* engine_gpu_lets.c */
 void *mo_engine_gpu_prepare(void *engine);

@@ -121,7 +121,7 @@ static void sweep(struct mo_engine *e) {
     struct mo_open_let *idle = NULL, *l;
     mo_engine_take(e);
     for (struct mo_open_let **at = &g->lets; (l = *at);)
-        if (l->in_force || l->running) {
+        if (l->in_force || l->running || l->handing) {
             at = &l->next;
         } else {
             *at = l->next;
@@ -190,10 +190,10 @@ int mo_engine_gpu_create(struct mo_engine *e, const struct mo_engine_config *c, 
     g->launch_end = &g->launch;
     size_t n = (size_t)g->gpus.n_units;
     g->tenant = mo_alloc(e->env, (size_t)c->max_tenants * sizeof *g->tenant);
-    g->work = mo_alloc(e->env, n * sizeof *g->work);
+    g->lane = mo_alloc(e->env, n * sizeof *g->lane);
     g->at = mo_alloc(e->env, n * sizeof *g->at);
     g->plan = mo_alloc(e->env, sizeof *g->plan);
-    return g->tenant && g->work && g->at && g->plan
+    return g->tenant && g->lane && g->at && g->plan
                ? MOIRE_OK
                : mo_fail(err, MOIRE_ENOMEM, "out of memory for an engine of %d GPUs", g->gpus.n_gpus);
 }
@@ -233,7 +233,7 @@ void mo_engine_gpu_destroy(struct mo_engine *e) {
     }
     mo_free(e->env, g->plan);
     mo_free(e->env, (void *)g->at);
-    mo_free(e->env, g->work);
+    mo_free(e->env, g->lane);
     mo_free(e->env, g->tenant);
     mo_free(e->env, g);
 }

@@ -18,6 +18,7 @@
     X(DISPATCH, "a, b = layers, c = cores of the let")                                                       \
     X(MEMBER,                                                                                                \
       "joins the block just dispatched: a, b = layers, c = handle of its first query, which reports it")     \
+    X(QUEUE, "the block just dispatched begins when the one that core a runs has ended")                     \
     X(BLOCK_START, "a, b = layers, c = core; one event a core of the let")                                   \
     X(BLOCK_END, "a, b = layers, c = core")                                                                  \
     X(TIMES,                                                                                                 \

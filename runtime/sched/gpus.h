@@ -16,6 +16,9 @@ struct mo_gpus {
     int64_t
         prepare_ns[MO_PLAN_KINDS]; /* from asking for lets until they can serve, others serving meanwhile */
     int kind[MO_PLAN_GPUS];        /* by GPU: index into kinds */
+    /* So long before the block of a let should end the next one may be queued behind it, which hides what the
+     * host takes between two blocks; 0 = never: blocks begin on idle lets only. */
+    int64_t ahead_ns;
     /* by mo_gpus_finish(): */
     int n_units;
     int first[MO_PLAN_GPUS];

@@ -51,9 +51,9 @@ struct mo_sched {
     struct mo_view view;
     struct mo_view_tenant *faces;
     struct mo_sched_tenant *tenants;
-    struct mo_view_run *runs; /* by lead core */
-    short *running;           /* view.running */
-    bool *run_first;
+    struct mo_view_run *runs;   /* by lead core */
+    struct mo_view_run *behind; /* on GPUs, likewise: the block that is queued behind that one */
+    short *running;             /* view.running */
     struct mo_queries queries;
     struct mo_decisions decisions;
     void *policy_state;
@@ -87,6 +87,8 @@ bool mo_sched_is_let(const struct mo_sched *s, const struct mo_cores *cores);
 bool mo_sched_let_runs(const struct mo_sched *s, int tenant, const struct mo_cores *cores);
 bool mo_sched_let_of(const struct mo_sched *s, int tenant, int gpu, struct mo_cores *out);
 
+/* The block of a lead core is among those that run. */
+void mo_sched_add_running(struct mo_sched *s, int lead, int tenant);
 /* Mirrors a tenant's lists and instances into its face. */
 void mo_sched_mirror(struct mo_sched *s, int tenant);
 /* Asks the policy and applies what it decided. */

@@ -19,11 +19,11 @@ static bool allocate(struct mo_sched *s, const struct mo_sched_config *c) {
     s->tenants = mo_alloc(env, (size_t)c->max_tenants * sizeof *s->tenants);
     s->runs = mo_alloc(env, (size_t)c->n_cores * sizeof *s->runs);
     s->running = mo_alloc(env, (size_t)c->n_cores * sizeof *s->running);
-    s->run_first = mo_alloc(env, (size_t)c->n_cores * sizeof *s->run_first);
+    s->behind = mo_alloc(env, (size_t)c->n_cores * sizeof *s->behind);
     s->decisions =
         (struct mo_decisions){.cap = cap, .list = mo_alloc(env, (size_t)cap * sizeof(struct mo_decision))};
     s->policy_state = mo_alloc(env, c->policy->state_bytes);
-    return s->faces && s->tenants && s->runs && s->running && s->run_first && s->decisions.list &&
+    return s->faces && s->tenants && s->runs && s->running && s->behind && s->decisions.list &&
            s->policy_state && !mo_queries_init(&s->queries, env, c->max_queries) &&
            (!c->gpus || !mo_sched_lets_create(s, c->gpus));
 }
@@ -60,7 +60,7 @@ int mo_sched_create(const struct mo_sched_config *c, struct mo_sched **out, moir
                        c->max_tenants);
     }
     for (int i = 0; i < c->n_cores; i++)
-        s->runs[i].query = -1;
+        s->runs[i].query = s->behind[i].query = -1;
     s->view = (struct mo_view){.block_ns = c->block_ns ? c->block_ns : 1000000,
                                .max_batch = c->max_batch > 1 ? c->max_batch : 1,
                                .n_cores = c->n_cores,
@@ -74,6 +74,7 @@ int mo_sched_create(const struct mo_sched_config *c, struct mo_sched **out, moir
                                .memory = c->memory,
                                .gpus = c->gpus};
     if (s->lets) {
+        s->view.behind = s->behind;
         s->view.gpu_down = s->lets->down;
         s->view.gpu_lost = s->lets->lost;
         s->view.scratch = s->lets->scratch;
@@ -92,7 +93,7 @@ void mo_sched_destroy(struct mo_sched *s) {
     mo_queries_free(&s->queries);
     mo_free(s->env, s->policy_state);
     mo_free(s->env, s->decisions.list);
-    mo_free(s->env, s->run_first);
+    mo_free(s->env, s->behind);
     mo_free(s->env, s->running);
     mo_free(s->env, s->runs);
     mo_free(s->env, s->tenants);
@@ -269,14 +270,30 @@ static void drop_running(struct mo_sched *s, int lead) {
     if (--s->faces[tenant].n_running == 0) s->view.resident -= (double)mo_profile_bytes(p, 0, p->n_layers);
 }
 
+/* The let's next block begins: the one that was queued, if there is one. */
+static void go_on(struct mo_sched *s, int lead, const struct mo_cores *cores, int n, int64_t now) {
+    struct mo_view_run *run = &s->runs[lead];
+    int64_t predicted = s->behind[lead].predicted_end - s->behind[lead].start;
+    drop_running(s, lead);
+    *run = s->behind[lead];
+    s->behind[lead].query = -1;
+    if (run->query < 0) {
+        mo_cores_join(&s->view.idle, cores);
+        s->view.n_idle += n;
+        return;
+    }
+    mo_sched_add_running(s, lead, s->queries.face[run->query].tenant);
+    run->start = now;
+    run->predicted_end = now + predicted;
+    for (int slot = run->query; slot >= 0; slot = s->queries.body[slot].mate)
+        s->queries.face[slot].started = now;
+}
+
 void mo_sched_block_done(struct mo_sched *s, int lead, bool ran, int code, int64_t start, int64_t end,
                          int64_t now) {
     struct mo_view_run run = s->runs[lead];
     int tenant = s->queries.face[run.query].tenant, layers = s->faces[tenant].profile->n_layers;
-    drop_running(s, lead);
-    s->runs[lead].query = -1;
-    mo_cores_join(&s->view.idle, &run.cores);
-    s->view.n_idle += run.n_cores;
+    go_on(s, lead, &run.cores, run.n_cores, now);
     if (ran && code == MOIRE_OK) {
         learn(s, &run, lead, tenant, end - start);
         mo_histogram_add(&s->stats.block_ns, end - start);

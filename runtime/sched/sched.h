@@ -27,6 +27,7 @@ struct mo_run {
     int64_t latest_start;
     double pressure; /* for which versions of the layers are chosen */
     bool first;      /* the query's first block: its input is not in the instance yet */
+    bool behind;     /* GPUs: it begins when the block that these units run has ended */
 };
 
 struct mo_engine_ops {
@@ -89,9 +90,9 @@ int mo_sched_arrival(struct mo_sched *sched, int tenant, int64_t arrival, void *
 /* The same with a deadline of its own (MO_NEVER: none) instead of the tenant's target. */
 int mo_sched_arrival_by(struct mo_sched *sched, int tenant, int64_t arrival, int64_t deadline, void *user,
                         int64_t now, int *slot, moire_error *err);
-/* The block led by core `lead` ended.  ran: false when it came after its latest start.  code: MOIRE_OK, or
- * why the query failed: MOIRE_EDEVICE and MOIRE_ENOMEM are its answer, all else is MOIRE_EFAILED.  Times are
- * the worker's own. */
+/* The block led by core `lead` ended, and the one that is queued behind it begins.  ran: false when it came
+ * after its latest start.  code: MOIRE_OK, or why the query failed: MOIRE_EDEVICE and MOIRE_ENOMEM are its
+ * answer, all else is MOIRE_EFAILED.  Times are the worker's own. */
 void mo_sched_block_done(struct mo_sched *sched, int lead, bool ran, int code, int64_t start, int64_t end,
                          int64_t now);
 void mo_sched_timer(struct mo_sched *sched, int64_t now);

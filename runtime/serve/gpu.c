@@ -201,15 +201,16 @@ static int open_in_engine(struct mo_serve_gpu *s, const moire_tenant_config *c,
     int most = 0;
     for (int k = 0; k < d->gpus.n_kinds; k++)
         if (d->gpus.kinds[k].max_lets > most) most = d->gpus.kinds[k].max_lets;
-    t.sched = (struct mo_sched_tenant_config){.qos_ns = c->qos_ns,
-                                              .best_effort = c->cls == MOIRE_BEST_EFFORT,
-                                              .shed_late = c->shed_late != 0,
-                                              .priority = c->priority,
-                                              .queue = (int)queue,
-                                              .instances = d->gpus.n_gpus * (most + 1) * p->batch[p->n - 1],
-                                              .profile = s->profile,
-                                              .share = (const struct mo_share_profile *const *)s->share,
-                                              .declared = c->rate};
+    t.sched =
+        (struct mo_sched_tenant_config){.qos_ns = c->qos_ns,
+                                        .best_effort = c->cls == MOIRE_BEST_EFFORT,
+                                        .shed_late = c->shed_late != 0,
+                                        .priority = c->priority,
+                                        .queue = (int)queue,
+                                        .instances = d->gpus.n_gpus * (2 * most + 1) * p->batch[p->n - 1],
+                                        .profile = s->profile,
+                                        .share = (const struct mo_share_profile *const *)s->share,
+                                        .declared = c->rate};
     s->serving = t.sched;
     for (int i = 0; i < p->n; i++) {
         t.batch[i] = p->batch[i];

@@ -6,6 +6,7 @@
  *                                     a type of GPU: units and bytes of one; INTERFERENCE: its five constants
  *                                     (interference.h), in billionths; SIZES: of lets, in units, rising
  *   # gpu INDEX KIND                  the GPUs in the order in which their units are numbered
+ *   # ahead NS                        so long before a block should end the next one may be queued (gpus.h)
  *   # rate TENANT RATE                queries in 1000 s that it was said to expect; only when it was
  *   # shares TENANT KIND MEMORY IN OUT LINK BATCHES SHARES
  *                                     its profile on that type: bytes on the GPU, of a query's input and
@@ -69,6 +70,7 @@ void mo_record_machine(FILE *f, const struct mo_gpus *g) {
         put_kind(f, k, &g->kinds[k], g->prepare_ns[k]);
     for (int i = 0; i < g->n_gpus; i++)
         fprintf(f, "# gpu %d %d\n", i, g->kind[i]);
+    if (g->ahead_ns) fprintf(f, "# ahead %" PRId64 "\n", g->ahead_ns);
 }
 
 void mo_record_gpu_tenant(FILE *f, int index, const char *name, const struct mo_sched_tenant_config *c,

@@ -23,7 +23,8 @@ static double batch_time(struct mo_sim *s, const struct mo_run *run, struct mo_s
 static int64_t begin(struct mo_sim *s, const struct mo_run *run, const struct mo_sim_work *w) {
     int64_t cost = s->machine.block_ns + (run->first ? run->batch * s->machine.query_ns : 0);
     if (s->config.starts) cost = mo_sim_start(s, run, false);
-    int64_t ready = s->now + cost;
+    int64_t ready = w->asked + cost;
+    if (ready < s->now) ready = s->now; /* the host was done while another block ran */
     int64_t copy = mo_share_copy(profile_of(s, run->tenant, w->gpu), run->batch);
     if (!copy || run->begin) return ready; /* a batch that goes on is there */
     int64_t *link = &s->copied[w->gpu];

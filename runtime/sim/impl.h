@@ -8,6 +8,7 @@
 /* A block on its way. */
 struct mo_sim_work {
     struct mo_run run;
+    int64_t asked;           /* when it was decided */
     int64_t begin, end;      /* layers run in [begin, end) if nothing changes */
     int64_t seen;            /* `left` is as of this time */
     double left;             /* ns of solo time to go */
@@ -24,7 +25,8 @@ struct mo_sim_work {
 struct mo_sim_device {
     /* Solo time of a block, ns; fills what else is to be known of it. */
     double (*time)(struct mo_sim *s, const struct mo_run *run, struct mo_sim_work *w);
-    /* When the first layer of a block that is started now runs. */
+    /* When the first layer of a block runs that was decided at w->asked and whose cores are idle from now on.
+     */
     int64_t (*begin)(struct mo_sim *s, const struct mo_run *run, const struct mo_sim_work *w);
     /* A block is about to end: what the live engine tells of its times.  NULL = nothing. */
     void (*ends)(const struct mo_sim *s, const struct mo_sim_work *w, uint64_t handle);
@@ -41,6 +43,7 @@ struct mo_sim {
     struct mo_sim_config config;
     const struct mo_profile **profile; /* by tenant */
     struct mo_sim_work *work;          /* by lead core */
+    struct mo_sim_work *queued;        /* likewise: `run` and `asked` of what begins then; batch 0 = none */
     int *running;                      /* lead cores of running blocks */
     int n_running, first;              /* first: of them, the one that ends first; -1 = none */
     int n_busy;                        /* cores */

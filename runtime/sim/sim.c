@@ -74,14 +74,18 @@ static void log_members(const struct mo_sim *s, int kind, const struct mo_run *r
 
 static bool possible(const struct mo_sim *s, const struct mo_run *run) {
     int n = mo_cores_count(&run->cores);
+    const struct mo_run *now = &s->work[run->lead].run;
+    if (run->behind)
+        return mo_cores_subset(&run->cores, &s->busy) && now->lead == run->lead && now->n_cores == n &&
+               mo_cores_subset(&run->cores, &now->cores) && !s->queued[run->lead].run.batch;
     return n > 0 && n == run->n_cores && mo_cores_subset(&run->cores, &s->all) && run->begin < run->end &&
            !mo_cores_meet(&run->cores, &s->busy);
 }
 
-static void start(void *self, const struct mo_run *run) {
-    struct mo_sim *s = self;
+/* The cores are idle; the block was decided at `asked`. */
+static void begin_block(struct mo_sim *s, const struct mo_run *run, int64_t asked) {
     struct mo_sim_work *w = &s->work[run->lead];
-    s->broken += !possible(s, run);
+    w->asked = asked;
     double solo = s->device->time(s, run, w);
     if (s->config.spread)
         solo *= s->config.spread[run->tenant].ratio[run->n_cores > 1][(int)(uniform(&s->rng) * MO_SIM_PARTS)];
@@ -104,6 +108,15 @@ static void start(void *self, const struct mo_run *run) {
         find_first(s);
     else if (s->first < 0 || sooner(w, &s->work[s->first]))
         s->first = run->lead;
+}
+
+static void start(void *self, const struct mo_run *run) {
+    struct mo_sim *s = self;
+    s->broken += !possible(s, run);
+    if (run->behind)
+        s->queued[run->lead] = (struct mo_sim_work){.run = *run, .asked = s->now};
+    else
+        begin_block(s, run, s->now);
 }
 
 static void set_timer(void *self, int64_t when) {
@@ -144,7 +157,7 @@ static void deliver(struct mo_sim *s) {
 
 static void end_block(struct mo_sim *s, int lead, int code) {
     int i = 0;
-    struct mo_sim_work *w = &s->work[lead];
+    struct mo_sim_work *w = &s->work[lead], ended, next = s->queued[lead];
     while (s->running[i] != lead)
         i++;
     s->running[i] = s->running[--s->n_running];
@@ -162,7 +175,10 @@ static void end_block(struct mo_sim *s, int lead, int code) {
         log_members(s, MO_LOG_BLOCK_END, &w->run, s->now);
         mo_sched_stats(s->sched)->kernel_core_ns += (s->now - w->begin) * w->run.n_cores;
     }
-    mo_sched_block_done(s->sched, lead, w->ran, code, w->begin, s->now, s->now);
+    ended = *w;
+    s->queued[lead].run.batch = 0;
+    if (next.run.batch) begin_block(s, &next.run, next.asked);
+    mo_sched_block_done(s->sched, lead, ended.ran, code, ended.begin, s->now, s->now);
 }
 
 int64_t mo_sim_next(const struct mo_sim *s) {
@@ -268,12 +284,14 @@ int mo_sim_create(const struct mo_sim_config *c, struct mo_sim **out, moire_erro
     s->share = mo_alloc(c->env, (size_t)c->max_tenants * sizeof *s->share);
     s->active = mo_alloc(c->env, (size_t)c->max_tenants * sizeof *s->active);
     s->work = mo_alloc(c->env, n * sizeof *s->work);
+    s->queued = mo_alloc(c->env, n * sizeof *s->queued);
     s->running = mo_alloc(c->env, n * sizeof *s->running);
     s->idle_since = mo_alloc(c->env, n * sizeof *s->idle_since);
     int none = mo_sim_reuse_init(&s->reuse, c->env, c->machine.cache_bytes, c->max_tenants);
-    int code = !none && s->profile && s->share && s->active && s->work && s->running && s->idle_since
-                   ? MOIRE_OK
-                   : mo_fail(err, MOIRE_ENOMEM, "out of memory for %d simulated cores", c->machine.n_cores);
+    int code =
+        !none && s->profile && s->share && s->active && s->work && s->queued && s->running && s->idle_since
+            ? MOIRE_OK
+            : mo_fail(err, MOIRE_ENOMEM, "out of memory for %d simulated cores", c->machine.n_cores);
     struct mo_sched_config sc = {
         .env = c->env,
         .policy = c->policy,
@@ -304,6 +322,7 @@ void mo_sim_destroy(struct mo_sim *s) {
     mo_free(s->env, s->active);
     mo_free(s->env, s->running);
     mo_free(s->env, s->idle_since);
+    mo_free(s->env, s->queued);
     mo_free(s->env, s->work);
     mo_free(s->env, (void *)s->profile);
     mo_free(s->env, (void *)s->share);

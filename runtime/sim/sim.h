@@ -21,7 +21,8 @@
  * On GPUs (gpus.c) a block is a batch of a whole model on a let.  Its input and output pass the GPU's one
  * link first come, first served; then it takes the profile's latency of its batch and share, times a draw of
  * the noise, times the interference with what runs on the other lets of that GPU, revised whenever that
- * changes. */
+ * changes.  One that was queued behind another (mo_gpus.ahead_ns) begins when that ends: what the host takes
+ * has passed meanwhile, the copies have not. */
 #ifndef MO_SIM_H
 #define MO_SIM_H
 #include "runtime/sched/sched.h"

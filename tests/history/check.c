@@ -39,6 +39,7 @@ struct tenant {
 
 struct core {
     uint64_t query; /* 0 = idle */
+    uint64_t next;  /* the first query of the block that is queued behind, 0 = none */
     int64_t begin, end;
 };
 
@@ -196,6 +197,20 @@ static bool on_member(struct check *k, const struct event *e, struct query *q) {
     return true;
 }
 
+static bool on_queue(struct check *k, const struct event *e, struct query *q) {
+    if (e->a < 0 || e->a >= k->n_cores) return fail(k, "H4", "core %lld does not exist", (long long)e->a);
+    struct core *core = &k->core[e->a];
+    if (!core->query || core->query == e->query) return fail(k, "H4", "queued behind no block");
+    if (core->next) return fail(k, "H4", "core %lld has a second block queued", (long long)e->a);
+    if (!q->want || q->member || q->starts || q->drops)
+        return fail(k, "H4", "what is queued was not dispatched");
+    const struct query *first = find(k, core->query);
+    if (q->begin || q->end != k->tenant[q->tenant].layers || core->end != k->tenant[first->tenant].layers)
+        return fail(k, "H4", "queued behind or for a part of a batch");
+    core->next = e->query;
+    return true;
+}
+
 static bool is_current(const struct query *q, const struct event *e) {
     return q->want && !q->member && e->a == q->begin && e->b == q->end;
 }
@@ -216,6 +231,8 @@ static bool on_block_start(struct check *k, const struct event *e, struct query 
     struct core *core = &k->core[e->c];
     if (core->query) return fail(k, "H4", "core %lld starts a block while it runs another", (long long)e->c);
     if (!is_current(q, e)) return fail(k, "H3", "a block starts that was not dispatched");
+    if (core->next && core->next != e->query)
+        return fail(k, "H4", "core %lld starts a block before the one that is queued", (long long)e->c);
     if (++q->starts > q->want) return fail(k, "H4", "more cores start the block than its let has");
     *core = (struct core){.query = e->query, .begin = e->a, .end = e->b};
     k->busy++;
@@ -323,10 +340,19 @@ static const struct {
     const char *kind;
     bool (*on)(struct check *k, const struct event *e, struct query *q);
 } query_events[] = {
-    {"DISPATCH", on_dispatch},         {"BLOCK_START", on_block_start}, {"BLOCK_END", on_block_end},
-    {"BLOCK_DROP", on_block_drop},     {"RESOLVE", on_resolve},         {"CALLBACK_IN", on_callback_in},
-    {"CALLBACK_OUT", on_callback_out}, {"RELEASE", on_release},         {"CANCEL", on_cancel},
-    {"VERSIONS", on_versions},         {"MEMBER", on_member},           {"TIMES", on_times},
+    {"DISPATCH", on_dispatch},
+    {"BLOCK_START", on_block_start},
+    {"BLOCK_END", on_block_end},
+    {"BLOCK_DROP", on_block_drop},
+    {"RESOLVE", on_resolve},
+    {"CALLBACK_IN", on_callback_in},
+    {"CALLBACK_OUT", on_callback_out},
+    {"RELEASE", on_release},
+    {"CANCEL", on_cancel},
+    {"VERSIONS", on_versions},
+    {"MEMBER", on_member},
+    {"TIMES", on_times},
+    {"QUEUE", on_queue},
 };
 
 static bool dispatch_query_event(struct check *k, const struct event *e, bool *known) {

@@ -137,11 +137,13 @@ static const char *const good_batch[] = {
 };
 enum { GOOD_BATCH = sizeof good_batch / sizeof *good_batch };
 
-static const struct {
+struct spoilt {
     const char *rule, *what;
     int from, to;
     const char *text;
-} bad_batch[] = {
+};
+
+static const struct spoilt bad_batch[] = {
     {"H3", "a member that never joined", 6, 6, NULL},
     {"H3", "joins a block that runs already", 6, 7,
      "20 110 0 BLOCK_START 11 0 0 1 0\n30 111 2 MEMBER 12 0 0 1 11"},
@@ -154,6 +156,43 @@ static const struct {
      "31 112 2 RESOLVE 12 0 -11 900 0\n32 112 1 CALLBACK_IN 12 0 -11 0 0\n33 112 1 CALLBACK_OUT 12 0 -11 0 "
      "0\n"
      "34 112 2 RELEASE 12 0 0 0 0"},
+};
+
+/* A block of query 12 that is queued behind one of query 11. */
+static const char *const good_queue[] = {
+    /* 0 */ "# moire-history 1\n# cores 2",
+    /* 1 */ "0 100 2 OPEN 0 0 2 4 4",
+    /* 2 */ "1 100 2 SUBMIT 0 0 100 0 0\n2 100 2 ACCEPT 11 0 100 900 0",
+    /* 3 */ "3 100 2 SUBMIT 0 0 100 0 0\n4 100 2 ACCEPT 12 0 100 900 0",
+    /* 4 */ "5 100 2 SUBMIT 0 0 100 0 0\n6 100 2 ACCEPT 13 0 100 900 0",
+    /* 5 */ "10 110 2 DISPATCH 11 0 0 2 1\n11 110 0 BLOCK_START 11 0 0 2 0",
+    /* 6 */ "20 115 2 DISPATCH 12 0 0 2 1",
+    /* 7 */ "21 115 2 QUEUE 12 0 0 0 0",
+    /* 8 */ "30 120 0 BLOCK_END 11 0 0 2 0",
+    /* 9 */ "35 120 0 BLOCK_START 12 0 0 2 0",
+    /* 10 */ "36 120 2 RESOLVE 11 0 0 900 0",
+    /* 11 */ "40 130 0 BLOCK_END 12 0 0 2 0\n41 131 2 RESOLVE 12 0 0 900 0\n42 131 2 RESOLVE 13 0 -11 900 0",
+    /* 12 */ "50 132 1 CALLBACK_IN 11 0 0 0 0\n51 132 1 CALLBACK_OUT 11 0 0 0 0\n52 132 2 RELEASE 11 0 0 0 0",
+    /* 13 */ "60 132 1 CALLBACK_IN 12 0 0 0 0\n61 132 1 CALLBACK_OUT 12 0 0 0 0\n62 132 2 RELEASE 12 0 0 0 0",
+    /* 14 */
+    "70 132 1 CALLBACK_IN 13 0 -11 0 0\n71 132 1 CALLBACK_OUT 13 0 -11 0 0\n72 132 2 RELEASE 13 0 0 0 0",
+};
+enum { GOOD_QUEUE = sizeof good_queue / sizeof *good_queue };
+
+static const struct spoilt bad_queue[] = {
+    {"H4", "behind no block", 5, 5, "10 110 2 DISPATCH 11 0 0 2 1"},
+    {"H4", "behind itself", 7, 7, "21 115 2 QUEUE 11 0 0 0 0"},
+    {"H4", "on a core that does not exist", 7, 7, "21 115 2 QUEUE 12 0 2 0 0"},
+    {"H4", "what was not dispatched", 6, 6, NULL},
+    {"H4", "a second one", 8, 7, "22 116 2 DISPATCH 13 0 0 2 1\n23 116 2 QUEUE 13 0 0 0 0"},
+    {"H4", "a part of a batch", 6, 6, "20 115 2 DISPATCH 12 0 0 1 1"},
+    {"H4", "behind a part of a batch", 5, 5, "10 110 2 DISPATCH 11 0 0 1 1\n11 110 0 BLOCK_START 11 0 0 1 0"},
+    {"H4", "begins too soon", 8, 7, "25 117 0 BLOCK_START 12 0 0 2 0"},
+    {"H4", "another comes between", 9, 8, "31 120 2 DISPATCH 13 0 0 2 1\n32 120 0 BLOCK_START 13 0 0 2 0"},
+    {"H4", "released while it is queued", 8, 7,
+     "22 116 2 RESOLVE 12 0 -11 900 0\n23 116 1 CALLBACK_IN 12 0 -11 0 0\n24 116 1 CALLBACK_OUT 12 0 -11 0 "
+     "0\n"
+     "25 116 2 RELEASE 12 0 0 0 0"},
 };
 
 static size_t assemble_from(const char *const *list, int count, char *out, size_t size, int from, int to,
@@ -171,24 +210,31 @@ static size_t assemble(char *out, size_t size, int from, int to, const char *tex
     return assemble_from(good, GOOD, out, size, from, to, text);
 }
 
-static void batches_keep_the_same_promises(void **state) {
-    (void)state;
+static void compare(const char *const *list, int count, const struct spoilt *bad_ones, size_t n_bad) {
     char text[8192];
     int wrong = 0;
     struct history_verdict v =
-        history_check(text, assemble_from(good_batch, GOOD_BATCH, text, sizeof text, -1, -2, NULL));
+        history_check(text, assemble_from(list, count, text, sizeof text, -1, -2, NULL));
     if (v.rule[0]) print_message("line %ld: %s %s\n", v.line, v.rule, v.message);
     assert_string_equal(v.rule, "");
-    for (size_t i = 0; i < sizeof bad_batch / sizeof *bad_batch; i++) {
-        size_t n = assemble_from(good_batch, GOOD_BATCH, text, sizeof text, bad_batch[i].from,
-                                 bad_batch[i].to, bad_batch[i].text);
-        v = history_check(text, n);
-        if (strcmp(v.rule, bad_batch[i].rule))
-            print_message("%s: wanted %s, got '%s' at line %ld: %s\n", bad_batch[i].what, bad_batch[i].rule,
-                          v.rule, v.line, v.message);
-        wrong += strcmp(v.rule, bad_batch[i].rule) != 0;
+    for (const struct spoilt *b = bad_ones; b < bad_ones + n_bad; b++) {
+        v = history_check(text, assemble_from(list, count, text, sizeof text, b->from, b->to, b->text));
+        if (strcmp(v.rule, b->rule))
+            print_message("%s: wanted %s, got '%s' at line %ld: %s\n", b->what, b->rule, v.rule, v.line,
+                          v.message);
+        wrong += strcmp(v.rule, b->rule) != 0;
     }
     assert_int_equal(wrong, 0);
+}
+
+static void batches_keep_the_same_promises(void **state) {
+    (void)state;
+    compare(good_batch, GOOD_BATCH, bad_batch, sizeof bad_batch / sizeof *bad_batch);
+}
+
+static void one_block_is_queued_behind_another(void **state) {
+    (void)state;
+    compare(good_queue, GOOD_QUEUE, bad_queue, sizeof bad_queue / sizeof *bad_queue);
 }
 
 static void the_good_history_passes(void **state) {
@@ -340,6 +386,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_good_history_passes),
         cmocka_unit_test(batches_keep_the_same_promises),
+        cmocka_unit_test(one_block_is_queued_behind_another),
         cmocka_unit_test(every_bad_history_is_refused_for_its_reason),
         cmocka_unit_test(cut_and_random_text_is_refused),
         cmocka_unit_test(virtual_runs_keep_the_promises),

@@ -34,6 +34,26 @@ static void cut(struct bed_trouble *s, const struct mo_view *view) {
         }
 }
 
+/* A whole batch behind the one that a let runs, where the core takes that. */
+static void queue(struct bed_trouble *s, const struct mo_view *view, const struct mo_planned_let *let,
+                  int *taken, struct mo_decisions *out) {
+    const int lead = view->gpus->first[let->gpu] + let->first, layers = BED_SEGMENTS;
+    const struct mo_view_run *run = &view->runs[lead];
+    if (run->query < 0 || run->n_cores != let->units || run->end < layers) return;
+    if (view->behind[lead].query >= 0 || bed_dice(s, 2)) return;
+    for (int i = 0; i < let->n_entries; i++) {
+        const int t = let->entries[i].tenant;
+        const struct mo_view_tenant *v = &view->tenants[t];
+        int n = v->n_waiting - taken[t];
+        if (n > v->free_instances - taken[t]) n = v->free_instances - taken[t];
+        if (!v->open || n <= 0) continue;
+        n = 1 + (int)bed_dice(s, (uint64_t)(n < BED_LARGEST ? n : BED_LARGEST));
+        mo_decide_batch(out, v->waiting[taken[t]], n, layers, mo_gpus_let(view->gpus, let));
+        taken[t] += n;
+        return;
+    }
+}
+
 static bool is_on(const struct mo_planned_let *let, int tenant) {
     for (int i = 0; i < let->n_entries; i++)
         if (let->entries[i].tenant == tenant) return true;
@@ -82,8 +102,11 @@ static void dispatch(void *state, const struct mo_view *view, const struct mo_ev
     }
     for (int i = 0; view->lets && i < view->lets->n_lets; i++) {
         struct mo_cores cores = mo_gpus_let(view->gpus, &view->lets->lets[i]);
-        if (mo_cores_subset(&cores, &view->idle) && !view->gpu_down[view->lets->lets[i].gpu])
+        if (view->gpu_down[view->lets->lets[i].gpu]) continue;
+        if (mo_cores_subset(&cores, &view->idle))
             fill(s, view, &view->lets->lets[i], taken, goes_on, out);
+        else if (view->gpus->ahead_ns)
+            queue(s, view, &view->lets->lets[i], taken, out);
     }
 }
 
@@ -166,7 +189,7 @@ static struct bed *lay(const struct mo_policy *policy, bool whole, bool still, i
                                    .options = &b->options,
                                    .state_bytes = sizeof(struct bed_trouble),
                                    .dispatch = dispatch};
-    b->gpus = (struct mo_gpus){.n_kinds = 1, .n_gpus = BED_GPUS};
+    b->gpus = (struct mo_gpus){.n_kinds = 1, .n_gpus = BED_GPUS, .ahead_ns = BED_AHEAD_NS};
     b->gpus.kinds[0] = (struct mo_plan_kind){.name = "toy",
                                              .units = BED_UNITS,
                                              .max_lets = BED_UNITS,

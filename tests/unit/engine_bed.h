@@ -15,7 +15,8 @@ enum {
     BED_SEGMENTS = 4,
     BED_LARGEST = 8,
     BED_QUERIES = 400,
-    BED_RUNGS = 4
+    BED_RUNGS = 4,
+    BED_AHEAD_NS = 50000
 };
 
 /* The policy's options and state: random lets, random blocks. */

@@ -25,6 +25,7 @@ static void queries_survive_random_plans_and_blocks(void **state) {
     struct mo_sched_stats sched;
     mo_engine_stats(b->engine, &sched);
     assert_true(sched.members > sched.ok / 2 && sched.blocks < 4 * BED_QUERIES);
+    assert_true(toy_gpu_counts(&b->toy).queued > 10); /* one behind another */
     bed_strike(b);
 }
 

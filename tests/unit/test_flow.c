@@ -351,15 +351,21 @@ static void run_live(const char *where) {
 }
 
 /* A target that nobody meets: applications are shed by a stage, and end with its code. */
-static void applications_are_shed_live(void **state) {
-    (void)state;
+static void are_shed_live(const char *where) {
     struct mo_bench_record r[ARRIVALS];
     struct mo_bench_schedule s;
-    play_live(cores, 2, 1000000, 20 * second, r, &s);
+    play_live(where, 2, 1000000, 20 * second, r, &s);
     for (int i = 0; i < ARRIVALS; i += 2) {
         assert_true(r[i].code == MOIRE_ESHED || r[i].code == MOIRE_EEXPIRED);
         assert_int_equal(r[i].end_ns, -1);
+        assert_int_equal(r[i + 1].code, MOIRE_OK);
     }
+}
+
+static void applications_are_shed_live(void **state) {
+    (void)state;
+    are_shed_live(cores);
+    are_shed_live(toy);
 }
 
 /* The run ends while applications are under way: each is cancelled once, and the runtime is empty. */

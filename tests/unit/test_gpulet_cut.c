@@ -24,7 +24,7 @@ struct watched {
 };
 
 struct seen {
-    int blocks, cuts, resumed, overtakes, most;
+    int blocks, cuts, resumed, overtakes, most, queued;
     bool good;
 };
 static struct seen seen;
@@ -59,6 +59,24 @@ static bool good_cut(const struct mo_view *view, const struct mo_decision *d, in
            expect(d->end == q->next_layer + 1 || solo <= MS, "a block of several layers is too long");
 }
 
+/* It is queued where nothing that comes meanwhile should go before it, and not long before its turn. */
+static bool good_behind(const struct mo_view *view, const struct mo_decision *d, int lead,
+                        const struct mo_planned_let *let) {
+    const struct mo_view_tenant *t = &view->tenants[view->queries[d->query].tenant];
+    bool alike = true;
+    seen.queued++;
+    for (int e = 0; e < let->n_entries; e++)
+        alike &= view->tenants[let->entries[e].tenant].priority == t->priority;
+    for (int i = 0; i < view->n_tenants; i++) {
+        const struct mo_view_tenant *p = &view->tenants[i];
+        alike &= !p->n_paused || p->paused_gpu != let->gpu || view->queries[p->paused[0]].last_core != lead;
+    }
+    return expect(alike, "queued where another may be more urgent") &&
+           expect(d->end == t->profile->n_layers && !view->queries[d->query].next_layer,
+                  "a part is queued") &&
+           expect(view->runs[lead].predicted_end - view->now <= view->gpus->ahead_ns, "queued too soon");
+}
+
 static bool good_run(struct watched *s, const struct mo_view *view, const struct mo_decision *d) {
     const struct mo_planned_let *let = let_of(view, &d->cores);
     const struct mo_view_query *q = &view->queries[d->query];
@@ -66,6 +84,7 @@ static bool good_run(struct watched *s, const struct mo_view *view, const struct
     const struct mo_view_tenant *t = &view->tenants[tenant];
     seen.blocks++;
     if (!expect(let != NULL, "no let begins there")) return false;
+    if (!mo_cores_subset(&d->cores, &view->idle)) return good_behind(view, d, lead, let);
     bool cut = d->end < t->profile->n_layers;
     seen.cuts += cut;
     if (cut && !good_cut(view, d, tenant, let)) return false;
@@ -130,6 +149,7 @@ static struct bed *lay(const struct mo_policy *policy, uint64_t *seed) {
     b->gpus.kinds[0] = b->c.kinds[0];
     b->gpus.kinds[0].shared_weights = plan_case_next(seed) % 2;
     b->gpus.prepare_ns[0] = 10 * MS;
+    b->gpus.ahead_ns = plan_case_next(seed) % 3 ? 200000 : 0;
     assert_int_equal(mo_gpus_finish(&b->gpus, NULL), MOIRE_OK);
     make_layers(b, seed);
     b->events = mo_events_create(&b->c.env, 1, 1 << 20);
@@ -227,8 +247,8 @@ static void cuts_keep_their_promises(void **state) {
     seen = (struct seen){.good = true};
     for (int i = 0; i < CASES; i++)
         run_case(names[i % 2], (uint64_t)i);
-    print_message("%d blocks, %d cut, %d went on, %d overtaken, %d at most\n", seen.blocks, seen.cuts,
-                  seen.resumed, seen.overtakes, seen.most);
+    print_message("%d blocks, %d cut, %d went on, %d overtaken, %d at most, %d queued\n", seen.blocks,
+                  seen.cuts, seen.resumed, seen.overtakes, seen.most, seen.queued);
     assert_true(seen.cuts > 1000 && seen.resumed > seen.cuts - seen.cuts / 10 && seen.overtakes > 100);
     assert_true(seen.most <= MOST_OVERTAKERS);
 }
@@ -239,7 +259,8 @@ static void the_others_cut_nothing(void **state) {
     seen = (struct seen){.good = true};
     run_case("moire-gpu", 1);
     run_case("sbp", 2);
-    assert_true(seen.blocks > 100);
+    print_message("%d blocks, %d queued\n", seen.blocks, seen.queued);
+    assert_true(seen.blocks > 100 && seen.queued > 20);
     assert_int_equal(seen.cuts, 0);
 }
 

@@ -115,6 +115,30 @@ static void an_impossible_target_is_shed_in_time(void **state) {
         }
 }
 
+/* Targets and rates beyond what planners take are their tenants' own trouble. */
+static void odd_tenants_do_not_stop_the_others(void **state) {
+    (void)state;
+    static const struct {
+        int64_t qos_ns;
+        double rate;
+    } odd[] = {{1, 0}, {2, 1e300}, {INT64_MAX / 2, 10}, {MS / 10, 1e9}};
+    for (const struct mo_policy *const *p = mo_policy_servers(); *p; p++)
+        for (size_t i = 0; i < sizeof odd / sizeof *odd; i++) {
+            struct bed *b = lay(*p);
+            open_tenant(b, 0, LENET, odd[i].qos_ns, odd[i].rate);
+            open_tenant(b, 1, GOOGLENET, 300 * MS, 20);
+            for (int k = 0; k < 20; k++) {
+                if (odd[i].qos_ns < SECOND) submit(b, 0, 3); /* else they may wait that long */
+                submit(b, 1, 1);
+                mo_sim_advance(b->sim, mo_sim_now(b->sim) + 50 * MS);
+            }
+            mo_sim_advance(b->sim, mo_sim_now(b->sim) + SECOND);
+            if (b->ok[1] < 15) print_message("%s, %d: %d served\n", (*p)->name, (int)i, b->ok[1]);
+            assert_true(b->ok[1] >= 15);
+            strike(b);
+        }
+}
+
 /* The first tenant keeps the GPU busy. */
 static void keep_busy(struct bed *b, int64_t until) {
     while (mo_sim_now(b->sim) < until) {
@@ -150,6 +174,7 @@ static void a_newcomer_is_planned_for_at_once(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(an_impossible_target_is_shed_in_time),
+        cmocka_unit_test(odd_tenants_do_not_stop_the_others),
         cmocka_unit_test(a_newcomer_is_planned_for_at_once),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

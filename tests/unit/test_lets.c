@@ -29,7 +29,8 @@ struct bed {
     struct mo_events *events;
     struct mo_sim *sim;
     int accepted, answered, twice, in_time[MO_PLAN_TENANTS], n[MO_PLAN_TENANTS], last_code;
-    int64_t last_end;
+    int64_t last_end, block_ns;
+    bool exact; /* no noise */
     bool by_script;
     unsigned char seen[MAX_ANSWERS];
 };
@@ -64,7 +65,10 @@ static void start(struct bed *b, const struct mo_policy *policy, bool shed, cons
     b->by_script = !strcmp(policy->name, "script");
     struct mo_sim_config config = {.env = &b->c.env,
                                    .policy = policy,
-                                   .machine = {.n_cores = b->gpus.n_units, .gpus = &b->gpus, .noise = 0.05},
+                                   .machine = {.n_cores = b->gpus.n_units,
+                                               .gpus = &b->gpus,
+                                               .noise = b->exact ? 0 : 0.05,
+                                               .block_ns = b->block_ns},
                                    .max_queries = 4096,
                                    .max_tenants = 8,
                                    .seed = 3,
@@ -303,6 +307,70 @@ static void copies_pass_the_link_one_after_the_other(void **state) {
     finish(b);
 }
 
+/* Of a whole batch, behind the block that exactly its let runs, one at most; it begins when that ends, and
+ * what the host takes has passed by then. */
+static void a_batch_is_queued_behind_another(void **state) {
+    (void)state;
+    int64_t second[2];
+    for (int ahead = 0; ahead < 2; ahead++) {
+        struct bed *b = lay(1, 0);
+        b->gpus.kinds[0].shared_weights = true;
+        b->gpus.ahead_ns = ahead;
+        b->block_ns = MS;
+        b->exact = true;
+        start(b, &by_script, true, NULL);
+        struct mo_lets_plan *plan = two_lets();
+        for (int i = 0; i < 8; i++)
+            submit(b, 1, NULL), submit(b, 2, NULL);
+        assert_int_equal(refused(b, ask(plan)), 0);
+        mo_sim_advance(b->sim, mo_sim_now(b->sim) + 1);
+        assert_int_equal(refused(b, run(b, 1, 2, 0, 6)), 0);
+        const struct mo_view *v = mo_sched_view(mo_sim_sched(b->sim));
+        int64_t end = v->runs[0].predicted_end;
+        assert_int_equal(refused(b, run(b, 1, 2, 0, 4)), 1); /* a part of a let */
+        assert_int_equal(refused(b, run(b, 1, 2, 0, 6)), !ahead);
+        assert_int_equal(refused(b, run(b, 2, 2, 0, 6)), 1); /* it has one, or may have none */
+        assert_int_equal(v->behind[0].query >= 0, ahead);
+        if (ahead) assert_int_equal(v->behind[0].start, end);
+        assert_int_equal(v->n_idle, 4);
+        while (b->n[1] < 2)
+            mo_sim_advance(b->sim, mo_sim_next(b->sim));
+        int64_t first = b->last_end;
+        if (!ahead) assert_int_equal(refused(b, run(b, 1, 2, 0, 6)), 0);
+        assert_int_equal(v->behind[0].query, -1);
+        assert_int_equal(v->queries[v->runs[0].query].started, first);
+        while (b->n[1] < 4)
+            mo_sim_advance(b->sim, mo_sim_next(b->sim));
+        second[ahead] = b->last_end - first;
+        assert_int_equal(v->n_idle, v->n_cores);
+        free(plan);
+        finish(b);
+    }
+    assert_int_equal(second[0] - second[1], MS);
+}
+
+/* Both are lost with their GPU, and answered once. */
+static void what_is_queued_is_lost_with_its_gpu(void **state) {
+    (void)state;
+    struct bed *b = lay(2, 0);
+    b->gpus.ahead_ns = 1;
+    start(b, &by_script, true, NULL);
+    struct mo_lets_plan *plan = two_lets();
+    plan->lets[1].gpu = 1;
+    for (int i = 0; i < 8; i++)
+        submit(b, 1, NULL);
+    assert_int_equal(refused(b, ask(plan)), 0);
+    mo_sim_advance(b->sim, mo_sim_now(b->sim) + 1);
+    assert_int_equal(refused(b, run(b, 1, 2, 0, 6)), 0);
+    assert_int_equal(refused(b, run(b, 1, 3, 0, 6)), 0);
+    mo_sim_gpu_lost(b->sim, 0, true);
+    assert_int_equal(stats(b)->failed, 5);
+    assert_int_equal(b->n[1], 5);
+    assert_int_equal(mo_sched_view(mo_sim_sched(b->sim))->n_idle, 20);
+    free(plan);
+    finish(b);
+}
+
 /* --- from one plan to the next -------------------------------------------------------------------------- */
 static void old_lets_serve_while_new_ones_are_prepared(void **state) {
     (void)state;
@@ -393,6 +461,8 @@ static void no_server_loses_a_query(void **state) {
     for (const struct mo_policy *const *p = mo_policy_servers(); *p; p++) {
         struct bed *b = lay(2, 3 * SECOND);
         b->gpus.kinds[0].shared_weights = true;
+        b->gpus.ahead_ns = 300000;
+        b->block_ns = 200000;
         start(b, *p, true, even);
         load(b, even, 25 * SECOND, 0.1, 7);
         load(b, other, 50 * SECOND, 0.1, 8);
@@ -562,6 +632,8 @@ int main(void) {
         cmocka_unit_test(runs_take_a_let_of_their_tenant),
         cmocka_unit_test(a_batch_takes_what_its_profile_and_neighbours_say),
         cmocka_unit_test(copies_pass_the_link_one_after_the_other),
+        cmocka_unit_test(a_batch_is_queued_behind_another),
+        cmocka_unit_test(what_is_queued_is_lost_with_its_gpu),
         cmocka_unit_test(old_lets_serve_while_new_ones_are_prepared),
         cmocka_unit_test(a_gpu_without_room_for_both_plans_goes_down_meanwhile),
         cmocka_unit_test(policies_and_machines_must_match),

@@ -6,19 +6,21 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_RUNS = 64, INSTANCES = 32, BATCH = 64 };
+enum { QUEUE = 2, MAX_RUNS = 64, INSTANCES = 32, BATCH = 64 };
 
 struct mo_gpu_let {
     struct mo_gpu_system *system;
     int gpu, first, units, queued;
+    int64_t idle_at; /* when the last run that it has taken ends */
     bool closed;
 };
 
 struct mo_gpu_loaded {
     struct mo_gpu_system *system;
     int batch, segments, instances, gpu;
-    bool busy[INSTANCES];
-    int next[INSTANCES]; /* segment that an instance is at */
+    int busy[INSTANCES];                      /* runs that use them, */
+    const struct mo_gpu_let *user[INSTANCES]; /* all on this let */
+    int next[INSTANCES];                      /* segment that an instance is at */
     float x[INSTANCES][BATCH];
 };
 
@@ -101,7 +103,7 @@ static void program_unload(struct mo_gpu_loaded *p) {
     pthread_mutex_lock(&p->system->lock);
     p->system->counts.programs--;
     for (int i = 0; i < p->instances; i++)
-        breaks(p->system, p->busy[i]);
+        breaks(p->system, p->busy[i] > 0);
     pthread_mutex_unlock(&p->system->lock);
     free(p);
 }
@@ -133,23 +135,30 @@ static int run(const struct mo_gpu_run *r, moire_error *err) {
     pthread_mutex_lock(&s->lock);
     int code = fails(&s->faults.run) ? s->faults.code : s->lost[let->gpu] ? MOIRE_EDEVICE : MOIRE_OK;
     breaks(s, let->closed || let->gpu != p->gpu || r->batch < 1 || r->batch > p->batch || r->instance < 0 ||
-                  r->instance >= p->instances || p->busy[r->instance] || r->begin < 0 || r->end <= r->begin ||
-                  r->end > p->segments || (r->begin && p->next[r->instance] != r->begin) || let->queued ||
-                  s->n == MAX_RUNS || r->hang_ns <= 0);
+                  r->instance >= p->instances || (p->busy[r->instance] && p->user[r->instance] != let) ||
+                  (p->busy[r->instance] && r->begin) || r->begin < 0 || r->end <= r->begin ||
+                  r->end > p->segments || (r->begin && p->next[r->instance] != r->begin) ||
+                  let->queued >= QUEUE || s->n == MAX_RUNS || r->hang_ns <= 0);
     if (!code) {
         struct pending *q = &s->pending[s->n++];
         int64_t now = mo_now(s->env);
         bool dies = fails(&s->faults.work);
-        *q = (struct pending){.run = *r, .submitted = now, .start = now};
+        *q = (struct pending){.run = *r, .submitted = now, .start = let->queued ? let->idle_at : now};
+        if (q->start < now) q->start = now; /* the run before it has ended and is about to be reported */
         for (int u = let->first; u < let->first + let->units; u++)
-            if (s->free_at[let->gpu][u] > q->start) breaks(s, true); /* two runs on one unit */
-        q->end = now + (dies && s->faults.hangs ? r->hang_ns
+            if (!let->queued && s->free_at[let->gpu][u] > q->start)
+                breaks(s, true); /* two runs on one unit */
+        q->end =
+            q->start + (dies && s->faults.hangs ? r->hang_ns
                                                 : (int64_t)((20e3 + 10e3 * r->batch) / let->units *
                                                             s->stretch * (r->end - r->begin) / p->segments));
         q->code = dies ? s->faults.code : MOIRE_OK;
         for (int u = let->first; u < let->first + let->units; u++)
             s->free_at[let->gpu][u] = INT64_MAX;
-        p->busy[r->instance] = true;
+        p->busy[r->instance]++;
+        p->user[r->instance] = let;
+        let->idle_at = q->end;
+        s->counts.queued += let->queued > 0;
         let->queued++;
         s->counts.runs++;
         pthread_cond_signal(&s->bell);
@@ -167,10 +176,10 @@ static void end_run(struct mo_gpu_system *s, int at) {
     if (q.code == MOIRE_EDEVICE) s->lost[let->gpu] = true;
     if (!q.code) compute(&q.run);
     q.run.program->next[q.run.instance] = q.run.end;
-    q.run.program->busy[q.run.instance] = false;
-    for (int u = let->first; u < let->first + let->units; u++)
-        s->free_at[let->gpu][u] = 0;
+    q.run.program->busy[q.run.instance]--;
     let->queued--;
+    for (int u = let->first; !let->queued && u < let->first + let->units; u++)
+        s->free_at[let->gpu][u] = 0;
     bool gone = let->closed && !let->queued;
     pthread_mutex_unlock(&s->lock);
     struct mo_gpu_times times = {q.submitted, q.start, q.end, 0, q.end - q.start, 0};
@@ -179,13 +188,18 @@ static void end_run(struct mo_gpu_system *s, int at) {
     pthread_mutex_lock(&s->lock);
 }
 
+/* Runs of one let end in the order in which they were taken. */
+static bool sooner(const struct pending *a, const struct pending *b) {
+    return a->end != b->end ? a->end < b->end : a->submitted < b->submitted;
+}
+
 static void *work(void *arg) {
     struct mo_gpu_system *s = arg;
     pthread_mutex_lock(&s->lock);
     while (!s->stop || s->n) {
         int first = -1;
         for (int i = 0; i < s->n; i++)
-            if (first < 0 || s->pending[i].end < s->pending[first].end) first = i;
+            if (first < 0 || sooner(&s->pending[i], &s->pending[first])) first = i;
         if (first < 0) {
             pthread_cond_wait(&s->bell, &s->lock);
         } else if (s->pending[first].end <= mo_now(s->env)) {

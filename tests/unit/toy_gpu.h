@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * toy_gpu.h - for tests: the smallest thing that behaves like a GPU plugin.  One thread ends runs when their
- * time has come; it counts whatever breaks the rules of gpu.h, and fails on demand.
+ * toy_gpu.h - for tests: the smallest thing that behaves like a GPU plugin.  A let takes two runs, one after
+ * the other.  One thread ends runs when their time has come; it counts whatever breaks the rules of gpu.h,
+ * and fails on demand.
  *
  * A program's every segment s maps x to 2 x + s + 1; one float in, one float out a query. */
 #ifndef TOY_GPU_H
@@ -31,6 +32,7 @@ void toy_gpu_stretch(struct toy_gpu *toy, double factor);
 /* Rules that were broken, and what there is. */
 struct toy_gpu_counts {
     int broken, lets, programs, staging, runs, opened;
+    int queued; /* of the runs: taken while another was on the let */
 };
 struct toy_gpu_counts toy_gpu_counts(struct toy_gpu *toy);
 /* A lost GPU can be used again, as after a restart of its process. */

@@ -162,7 +162,7 @@ def machine_file(run):
     if fit:
         entry["interference"] = {k: max(0.0, v) if k.endswith(("other", "constant")) else v for k, v in fit.items()}
     document = {"name": entry["type"], "about": f"{gpu['name']}, driver {gpu['driver']}; measured by tools/gpu-acceptance"
-                + (" on a stand-in" if run.args.stand_in else ""), "noise": 0.02, "gpus": [entry]}
+                + (" on a stand-in" if run.args.stand_in else ""), "ahead_us": 300, "noise": 0.02, "gpus": [entry]}
     path = run.path("machine.json")
     with open(path, "w", encoding="utf-8") as f:
         json.dump(document, f, indent=1)

@@ -14,4 +14,9 @@ $(B)/tests/small-zoo: $(B)/obj/tests/cuda/small_zoo.o $(filter-out $(MAIN_OBJ),$
 
 .PHONY: check-gpu-acceptance
 check-gpu-acceptance: gpu-acceptance $(FAKE_OBJS) $(B)/tests/small-zoo ## tools/gpu-acceptance on the fake driver
+	tests/cuda/check-applications $(B)
 	tests/cuda/check-acceptance $(B)
+
+.PHONY: check-gpu-applications
+check-gpu-applications: all $(B)/moire-gpu-child $(FAKE_OBJS) $(B)/tests/small-zoo ## applications live on the fake driver
+	tests/cuda/check-applications $(B)
