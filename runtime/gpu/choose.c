@@ -343,3 +343,34 @@ void mo_lower_scatter_nd(struct mo_lower *l) {
     e.flops = mo_gpu_count(&y) * n;
     mo_each_done(l, &e);
 }
+
+/* Zeros, and then every value to the place that its index names in the shape without `output_shape`. */
+void mo_lower_unpool(struct mo_lower *l) {
+    static const char *const names[] = {"j0", "j1", "j2", "j3", "j4", "j5", "j6", "j7"};
+    struct mo_value in[3];
+    const struct mo_op_ctx ctx = mo_lower_ctx(l, in, 3);
+    struct mo_gpu_view x = mo_lower_in(l, 0), index = mo_lower_in(l, 1), y = {.rank = -1};
+    struct mo_shape natural;
+    struct mo_point zero;
+    struct mo_each e;
+    if (!l->rc) l->rc = mo_unpool_shape(&ctx, &natural);
+    if (!l->rc) y = mo_lower_out(l, 0, NULL);
+    if (l->rc) return;
+    mo_point_init(l, &zero, y);
+    mo_gpu_printf(&zero.body, "    r = 0;\n");
+    mo_point_done(l, &zero);
+    mo_each_init(l, &e, &x);
+    mo_each_arg(&e, &x, false);
+    mo_each_arg(&e, &index, false);
+    const int out = mo_each_arg(&e, &y, true);
+    mo_gpu_printf(&e.body, "    long long at = ");
+    mo_each_value(&e, 1, mo_each_here);
+    const long long last = (long long)mo_shape_count(&natural) - 1;
+    mo_gpu_printf(&e.body, ";\n    at = at < 0 ? 0 : at > %lld ? %lld : at;\n", last, last);
+    for (int i = natural.rank - 1; i >= 0; i--)
+        mo_gpu_printf(&e.body, "    const int j%d = (int)(at %% %lld);\n    at /= %lld;\n", i,
+                      (long long)natural.d[i], (long long)natural.d[i]);
+    declare(&e, "v", 0, mo_each_here);
+    mo_each_store(&e, out, names, "v");
+    mo_each_done(l, &e);
+}

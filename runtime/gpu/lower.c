@@ -82,6 +82,11 @@ static const struct {
     {"Det", "", mo_lower_det},
     {"GridSample", "", mo_lower_grid_sample},
     {"RoiAlign", "", mo_lower_roi_align},
+    {"NegativeLogLikelihoodLoss", "", mo_lower_loss},
+    {"SoftmaxCrossEntropyLoss", "", mo_lower_loss},
+    {"DFT", "", mo_lower_dft},
+    {"STFT", "", mo_lower_stft},
+    {"MaxUnpool", "", mo_lower_unpool},
 };
 
 static void (*find(const struct mo_node *node))(struct mo_lower *) {

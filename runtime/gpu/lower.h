@@ -325,4 +325,8 @@ void mo_lower_einsum(struct mo_lower *l);
 void mo_lower_det(struct mo_lower *l);
 void mo_lower_grid_sample(struct mo_lower *l);
 void mo_lower_roi_align(struct mo_lower *l);
+void mo_lower_loss(struct mo_lower *l);
+void mo_lower_dft(struct mo_lower *l);
+void mo_lower_stft(struct mo_lower *l);
+void mo_lower_unpool(struct mo_lower *l);
 #endif

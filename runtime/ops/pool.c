@@ -137,8 +137,7 @@ static int run_pool(const struct mo_op_ctx *ctx) {
 
 /* --- MaxUnpool --- */
 
-/* The shape that kernel, strides and pads give; indices count over it. */
-static int unpool_shape(const struct mo_op_ctx *ctx, struct mo_shape *y) {
+int mo_unpool_shape(const struct mo_op_ctx *ctx, struct mo_shape *y) {
     const struct mo_shape *x = &ctx->in[0].shape;
     int64_t k[8], stride[8] = {1, 1, 1}, pads[16] = {0};
     int nd = x->rank - 2, n_k = mo_attr_sizes(ctx, "kernel_shape", k, 8);
@@ -161,7 +160,7 @@ static int infer_unpool(const struct mo_op_ctx *ctx) {
     if (!mo_shape_equal(&ctx->in[0].shape, &ctx->in[1].shape))
         return mo_op_fail(ctx, MOIRE_ESHAPE, "values and indices differ in shape");
     struct mo_shape y, given = {0};
-    if ((rc = unpool_shape(ctx, &y))) return rc;
+    if ((rc = mo_unpool_shape(ctx, &y))) return rc;
     if (mo_given(ctx, 2)) {
         bool need = false;
         ctx->out[0].dtype = ctx->in[0].dtype;
@@ -189,7 +188,7 @@ static int64_t relocate(int64_t at, const struct mo_shape *small, const struct m
 static int run_unpool(const struct mo_op_ctx *ctx) {
     const struct mo_value *x = &ctx->in[0], *y = &ctx->out[0];
     struct mo_shape natural;
-    int rc = unpool_shape(ctx, &natural);
+    int rc = mo_unpool_shape(ctx, &natural);
     if (rc || !mo_wanted(ctx, 0)) return rc;
     int64_t n = mo_count(x), places = mo_shape_count(&natural);
     memset(y->data, 0, (size_t)mo_count(y) * mo_dtype_bytes(y->dtype));

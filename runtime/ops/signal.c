@@ -2,7 +2,7 @@
  * signal.c - windows, mel filter bank, DFT and STFT (direct sums, any length). */
 #include <math.h>
 #include <string.h>
-#include "runtime/ops/util.h"
+#include "runtime/ops/signal.h"
 
 static const double PI = 3.14159265358979323846;
 enum { INDEX_TYPES = MO_TYPE(MOIRE_I32) | MO_TYPE(MOIRE_I64), MAX_LENGTH = 1 << 28 };
@@ -114,8 +114,7 @@ struct signal {
     int64_t window_offset;
 };
 
-/* cos and sin of 2 pi i / length, side by side; NULL and an error when out of memory. */
-static double *turns_of(const struct mo_op_ctx *ctx, int64_t length) {
+double *mo_turns(const struct mo_op_ctx *ctx, int64_t length) {
     double *turn = mo_scratch(ctx, 2 * length, sizeof *turn);
     for (int64_t i = 0; turn && i < length; i++) {
         turn[2 * i] = cos(2 * PI * (double)i / (double)length);
@@ -155,7 +154,7 @@ static void transform(const struct mo_value *y, int64_t at, int64_t step, int64_
 }
 
 /* Axis: attribute (17) or third input (20).  Length: second input. */
-static int dft_of(const struct mo_op_ctx *ctx, int *axis, int64_t *length) {
+int mo_dft_describe(const struct mo_op_ctx *ctx, int *axis, int64_t *length) {
     int rank = ctx->in[0].shape.rank, rc;
     int64_t value = mo_attr_int(ctx->node, "axis", ctx->node->opset < 20 ? 1 : -2);
     if (mo_given(ctx, 2) && (rc = read_scalar(ctx, 2, &value))) return rc;
@@ -177,7 +176,7 @@ static int infer_dft(const struct mo_op_ctx *ctx) {
     ctx->out[0].dtype = ctx->in[0].dtype;
     if (y.d[y.rank - 1] != 1 && y.d[y.rank - 1] != 2)
         return mo_op_fail(ctx, MOIRE_ESHAPE, "the last axis must have 1 (real) or 2 (complex) elements");
-    if ((rc = dft_of(ctx, &axis, &length))) return rc;
+    if ((rc = mo_dft_describe(ctx, &axis, &length))) return rc;
     y.d[axis] = mo_attr_int(ctx->node, "onesided", 0) ? length / 2 + 1 : length;
     y.d[y.rank - 1] = 2;
     return mo_set_out(ctx, 0, ctx->in[0].dtype, &y);
@@ -186,12 +185,12 @@ static int infer_dft(const struct mo_op_ctx *ctx) {
 static int run_dft(const struct mo_op_ctx *ctx) {
     int axis = 0, rc;
     int64_t length = 0;
-    if ((rc = dft_of(ctx, &axis, &length)) || !mo_wanted(ctx, 0)) return rc;
+    if ((rc = mo_dft_describe(ctx, &axis, &length)) || !mo_wanted(ctx, 0)) return rc;
     const struct mo_shape *x = &ctx->in[0].shape, *y = &ctx->out[0].shape;
     bool inverse = mo_attr_int(ctx->node, "inverse", 0) != 0;
     int64_t inner = mo_extent(x, axis + 1, x->rank - 1), outer = mo_extent(x, 0, axis), bins = y->d[axis];
     int64_t n = x->d[axis] < length ? x->d[axis] : length;
-    double *turn = turns_of(ctx, length), *sample = mo_scratch(ctx, 2 * n, sizeof *sample);
+    double *turn = mo_turns(ctx, length), *sample = mo_scratch(ctx, 2 * n, sizeof *sample);
     for (int64_t row = 0; turn && sample && row < outer * inner; row++) {
         struct signal s = {.x = &ctx->in[0], .stride = inner, .parts = (int)x->d[x->rank - 1]};
         s.at = row / inner * x->d[axis] * inner + row % inner;
@@ -210,11 +209,7 @@ static int parts_of(const struct mo_shape *signal) {
     return signal->rank == 3 ? (int)signal->d[2] : 1;
 }
 
-struct frames {
-    int64_t step, length, count, bins;
-};
-
-static int frames_of(const struct mo_op_ctx *ctx, struct frames *f) {
+int mo_stft_describe(const struct mo_op_ctx *ctx, struct mo_frames *f) {
     int rc = read_scalar(ctx, 1, &f->step);
     if (rc) return rc;
     if (!mo_given(ctx, 2) && !mo_given(ctx, 3))
@@ -230,24 +225,24 @@ static int frames_of(const struct mo_op_ctx *ctx, struct frames *f) {
 }
 
 static int infer_stft(const struct mo_op_ctx *ctx) {
-    struct frames f = {0};
+    struct mo_frames f = {0};
     int rc = mo_check_type(ctx, 0, MO_FLOATS);
     if (rc || (rc = mo_check_rank(ctx, 0, 2, 3))) return rc;
     ctx->out[0].dtype = ctx->in[0].dtype;
     int parts = parts_of(&ctx->in[0].shape);
     if (parts != 1 && parts != 2)
         return mo_op_fail(ctx, MOIRE_ESHAPE, "the last axis must have 1 or 2 elements");
-    if ((rc = frames_of(ctx, &f))) return rc;
+    if ((rc = mo_stft_describe(ctx, &f))) return rc;
     struct mo_shape y = {.rank = 4, .d = {ctx->in[0].shape.d[0], f.count, f.bins, 2}};
     return mo_set_out(ctx, 0, ctx->in[0].dtype, &y);
 }
 
 static int run_stft(const struct mo_op_ctx *ctx) {
-    struct frames f = {0};
-    int rc = frames_of(ctx, &f);
+    struct mo_frames f = {0};
+    int rc = mo_stft_describe(ctx, &f);
     if (rc || !mo_wanted(ctx, 0)) return rc;
     const struct mo_shape *x = &ctx->in[0].shape;
-    double *turn = turns_of(ctx, f.length), *sample = mo_scratch(ctx, 2 * f.length, sizeof *sample);
+    double *turn = mo_turns(ctx, f.length), *sample = mo_scratch(ctx, 2 * f.length, sizeof *sample);
     struct signal s = {.x = &ctx->in[0], .stride = 1, .parts = parts_of(x)};
     if (mo_given(ctx, 2)) {
         s.window = &ctx->in[2];

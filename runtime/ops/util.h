@@ -116,6 +116,9 @@ int mo_window_init(const struct mo_op_ctx *ctx, const struct mo_shape *x, const 
 int mo_transpose_window(const struct mo_op_ctx *ctx, struct mo_window *w);
 /* N, channels, spatial output sizes. */
 struct mo_shape mo_window_shape(const struct mo_window *w, int64_t n, int64_t channels);
+/* Of a MaxUnpool: the shape that kernel, strides and pads give, over which its indices count; 0 or an error.
+ */
+int mo_unpool_shape(const struct mo_op_ctx *ctx, struct mo_shape *y);
 /* Output positions [*lo, *hi) along dimension i for which kernel tap k reads inside the input. */
 void mo_window_range(const struct mo_window *w, int i, int64_t k, int64_t *lo, int64_t *hi);
 

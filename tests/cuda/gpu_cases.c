@@ -449,6 +449,8 @@ const struct gpu_case gpu_cases[] = {
     {"recurrent", gpu_case_recurrent},
     {"einsums", gpu_case_einsums},
     {"sampled", gpu_case_sampled},
+    {"losses", gpu_case_losses},
+    {"signals", gpu_case_signals},
     {NULL, NULL},
 };
 

@@ -205,3 +205,55 @@ struct ob *gpu_case_sampled(void) {
     ob_output(b, "y");
     return b;
 }
+
+/* Losses of a map: every reduction, ignored labels, weights of classes. */
+struct ob *gpu_case_losses(void) {
+    struct ob *b = ob_create(13);
+    ob_input(b, "x", MOIRE_F32, "2,3,4,5");
+    ob_input(b, "labels", MOIRE_I64, "2,4,5");
+    conv3(b, "x w0", "8,3,3,3", "c");
+    ob_random(b, "r", "8");
+    ob_node(b, "Exp", "r", "weights");
+    ob_node(b, "SoftmaxCrossEntropyLoss", "c labels weights", "mean log");
+    ob_int(b, "ignore_index", 2);
+    ob_node(b, "NegativeLogLikelihoodLoss", "log labels", "sum");
+    ob_string(b, "reduction", "sum");
+    ob_node(b, "NegativeLogLikelihoodLoss", "log labels weights", "each");
+    ob_string(b, "reduction", "none");
+    ob_int(b, "ignore_index", 0);
+    ob_output(b, "mean");
+    ob_output(b, "log");
+    ob_output(b, "sum");
+    ob_output(b, "each");
+    return b;
+}
+
+/* Transforms cut, padded, windowed and inverse; and a pool undone. */
+struct ob *gpu_case_signals(void) {
+    struct ob *b = ob_create(17);
+    ob_input(b, "x", MOIRE_F32, "2,41");
+    ob_random(b, "window", "12");
+    ob_int64s(b, "step", "7")->n_dims = 0;
+    ob_int64s(b, "length", "16")->n_dims = 0;
+    ob_node(b, "STFT", "x step window length", "f");
+    ob_int64s(b, "six", "6")->n_dims = 0;
+    ob_node(b, "DFT", "f six", "d");
+    ob_int(b, "axis", 2);
+    ob_int(b, "inverse", 1);
+    ob_node(b, "DFT", "d six", "e");
+    ob_int(b, "axis", 1);
+    ob_int(b, "onesided", 0);
+    ob_input(b, "m", MOIRE_F32, "2,3,6,4");
+    ob_node(b, "MaxPool", "m", "v i");
+    ob_ints(b, "kernel_shape", "2,2");
+    ob_ints(b, "strides", "2,2");
+    ob_int64s(b, "shape", "2,3,6,5");
+    ob_node(b, "MaxUnpool", "v i shape", "u");
+    ob_ints(b, "kernel_shape", "2,2");
+    ob_ints(b, "strides", "2,2");
+    ob_output(b, "f");
+    ob_output(b, "e");
+    ob_output(b, "v");
+    ob_output(b, "u");
+    return b;
+}

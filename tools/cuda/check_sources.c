@@ -4,15 +4,17 @@
  *
  *   check_sources FOLDER-OF-NVRTC FOLDER-OF-MODELS BATCH MODEL ...
  *
- * One line a model and precision: launches by kind (at batch 1 a GPU mostly waits for these), kernels,
- * memory, seconds of the compiler.  It needs no GPU; without NVRTC it lowers and counts only.  Part of `make
- * cuda`. */
+ * MODEL is one of the zoo, or "case:NAME" for one of the tests' (tests/cuda/gpu_cases.h).  One line a model
+ * and precision: launches by kind (at batch 1 a GPU mostly waits for these), kernels, memory, seconds of the
+ * compiler.  It needs no GPU; without NVRTC it lowers and counts only.  Part of `make cuda`. */
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include "codegen/frontend.h"
 #include "models/zoo.h"
 #include "runtime/device/cuda/rtc.h"
 #include "runtime/gpu/program.h"
+#include "tests/cuda/gpu_cases.h"
 
 /* rtc may be NULL: then nothing is compiled. */
 static int check_one(const struct mo_env *env, const struct mo_cuda_rtc *rtc, const char *name,
@@ -52,11 +54,36 @@ static int shapes_of(const struct mo_zoo_model *model, int64_t batch, moire_shap
     return n;
 }
 
+static int check_all(const struct mo_env *env, const struct mo_cuda_rtc *rtc, const char *name,
+                     const struct mo_graph *g, moire_error *err) {
+    int rc = MOIRE_OK;
+    for (int i = MO_GPU_FP32; i <= MO_GPU_BF16 && !rc; i++)
+        if (i != MO_GPU_TF32) rc = check_one(env, rtc, name, g, (enum mo_gpu_precision)i, err);
+    return rc;
+}
+
+static int check_case(const struct mo_env *env, const struct mo_cuda_rtc *rtc, const char *name,
+                      moire_error *err) {
+    const struct gpu_case *c = gpu_cases;
+    while (c->name && strcmp(c->name, name))
+        c++;
+    if (!c->name) return mo_fail(err, MOIRE_EINVAL, "no case '%.80s'", name);
+    struct ob *b = c->build();
+    struct mo_graph *g = gpu_case_parse(b, &(struct mo_frontend_options){.no_layout = true});
+    const int rc = check_all(env, rtc, name, g, err);
+    mo_graph_destroy(g);
+    ob_destroy(b);
+    return rc;
+}
+
 static int check_model(const struct mo_env *env, const struct mo_cuda_rtc *rtc, const char *name,
                        const char *folder, int64_t batch, moire_error *err) {
+    static const char of_tests[] = "case:";
     char path[512];
     moire_shape shapes[3];
     struct mo_graph *g;
+    if (!strncmp(name, of_tests, sizeof of_tests - 1))
+        return check_case(env, rtc, name + sizeof of_tests - 1, err);
     const struct mo_zoo_model *model = mo_zoo_find(name);
     int rc = mo_zoo_path(env, name, folder, path, sizeof path, err);
     if (rc) return rc;
@@ -64,8 +91,7 @@ static int check_model(const struct mo_env *env, const struct mo_cuda_rtc *rtc, 
         .no_layout = true, .shapes = shapes, .n_shapes = shapes_of(model, batch, shapes)};
     rc = mo_frontend_load(env, path, &options, &g, err);
     if (rc) return rc;
-    for (int i = MO_GPU_FP32; i <= MO_GPU_BF16 && !rc; i++)
-        if (i != MO_GPU_TF32) rc = check_one(env, rtc, name, g, (enum mo_gpu_precision)i, err);
+    rc = check_all(env, rtc, name, g, err);
     mo_graph_destroy(g);
     return rc;
 }
