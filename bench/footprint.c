@@ -58,7 +58,7 @@ static const void **functions(const struct mo_env *env, const struct mo_plan *pl
 }
 
 json_t *mo_bench_footprint(const moire_tenant *t) {
-    const struct mo_store_file *image = &t->compiled.file;
+    const struct mo_trusted_file *image = &t->compiled.file;
     const struct mo_env *env = &t->runtime->env;
     const void *at = image->bytes;
     int n;

@@ -55,9 +55,9 @@ static int open_cpu_folder(const struct mo_env *env, int root, int *folder, moir
     char cpu[MO_CPU_FOLDER];
     mo_cpu_folder(cpu);
     int version;
-    int rc = mo_store_enter(env, root, "v1", &version, err);
+    int rc = mo_trusted_enter(env, root, "v1", &version, err);
     if (rc || version < 0) return rc;
-    rc = mo_store_enter(env, version, cpu, folder, err);
+    rc = mo_trusted_enter(env, version, cpu, folder, err);
     env->sys->close(env->sys->self, version);
     return rc;
 }
@@ -75,7 +75,7 @@ int mo_store_open(const struct mo_env *env, const char *path, struct mo_store **
     store->cache = cache;
     store->folder = -1;
     int root;
-    int rc = mo_store_walk(env, path, &root, err);
+    int rc = mo_trusted_walk(env, path, &root, err);
     if (!rc && root >= 0) {
         rc = open_cpu_folder(env, root, &store->folder, err);
         env->sys->close(env->sys->self, root);
@@ -125,10 +125,10 @@ static int read_named(struct search *s, const char *name, const char *suffix, in
     char folder_name[3] = {name[0], name[1], 0}, file[MO_SHA256_HEX + 16];
     *bytes = NULL;
     int folder;
-    int rc = mo_store_enter(env, s->store->folder, folder_name, &folder, &s->err);
+    int rc = mo_trusted_enter(env, s->store->folder, folder_name, &folder, &s->err);
     if (rc || folder < 0) return rc;
     snprintf(file, sizeof file, "%s%s", name, suffix);
-    rc = mo_store_read(env, folder, file, limit, bytes, n, fd, &s->err);
+    rc = mo_trusted_read(env, folder, file, limit, bytes, n, fd, &s->err);
     env->sys->close(env->sys->self, folder);
     return rc;
 }
@@ -327,25 +327,17 @@ int mo_store_versions(const struct mo_store *store, const char *signature, enum 
 }
 
 int mo_store_open_file(const struct mo_store *store, const char *name, const char *suffix, int64_t limit,
-                       struct mo_store_file *out, moire_error *err) {
+                       struct mo_trusted_file *out, moire_error *err) {
     char folder_name[3] = {name[0], name[1], 0}, file[MO_SHA256_HEX + 16];
-    *out = (struct mo_store_file){0};
+    *out = (struct mo_trusted_file){0};
     int folder;
     if (store->folder < 0) return MOIRE_OK;
-    int rc = mo_store_enter(store->env, store->folder, folder_name, &folder, err);
+    int rc = mo_trusted_enter(store->env, store->folder, folder_name, &folder, err);
     if (rc || folder < 0) return rc;
     snprintf(file, sizeof file, "%s%s", name, suffix);
-    rc = mo_store_map(store->env, folder, file, limit, out, err);
+    rc = mo_trusted_map(store->env, folder, file, limit, out, err);
     store->env->sys->close(store->env->sys->self, folder);
     return rc;
-}
-
-void mo_store_close_file(const struct mo_env *env, struct mo_store_file *file) {
-    if (file->mapped)
-        env->sys->unmap(env->sys->self, file->bytes, file->n);
-    else
-        mo_free(env, (void *)(uintptr_t)file->bytes);
-    *file = (struct mo_store_file){0};
 }
 
 void mo_store_note(const struct mo_store *store, bool stale) {

@@ -7,6 +7,7 @@
  * counted; the generic kernel serves.  Nothing here writes.  Layout and file forms: store_format.h. */
 #ifndef MO_STORE_H
 #define MO_STORE_H
+#include "runtime/base/trusted.h"
 #include "variants/kernel.h"
 
 struct mo_store;
@@ -59,17 +60,9 @@ bool mo_store_peek(const struct mo_store *store, const char *signature, enum mo_
                    struct mo_store_index *index);
 struct mo_store_stats mo_store_stats(const struct mo_store *store);
 
-/* A file of the store under the trust rule, whole: mapped read-only and so shared by all processes when
- * nobody may write to it (as published: mode 0444), read into memory of our own otherwise. */
-struct mo_store_file {
-    const void *bytes; /* NULL: there is no such file */
-    size_t n;
-    bool mapped;
-};
-/* <hh>/<name><suffix>, at most `limit` bytes. */
+/* <hh>/<name><suffix>, at most `limit` bytes; mo_trusted_close() gives it back. */
 int mo_store_open_file(const struct mo_store *store, const char *name, const char *suffix, int64_t limit,
-                       struct mo_store_file *out, moire_error *err);
-void mo_store_close_file(const struct mo_env *env, struct mo_store_file *file);
+                       struct mo_trusted_file *out, moire_error *err);
 /* Counts an entry that had to be skipped. */
 void mo_store_note(const struct mo_store *store, bool stale);
 #endif

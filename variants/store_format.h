@@ -98,19 +98,6 @@ int mo_store_parse_index(const char *bytes, size_t n, struct mo_store_index *out
 int mo_store_parse_front(const char *bytes, size_t n, struct mo_store_front *out, moire_error *err);
 int mo_store_parse_stamp(const char *bytes, size_t n, struct mo_store_stamp *out, moire_error *err);
 
-/* Folders and files under the trust rule (store_folder.c). */
-int mo_store_walk(const struct mo_env *env, const char *path, int *folder, moire_error *err);
-/* Opens folder `name` of an open folder; *folder = -1 and MOIRE_OK when it does not exist. */
-int mo_store_enter(const struct mo_env *env, int parent, const char *name, int *folder, moire_error *err);
-/* Reads a file whole into memory of the environment (*bytes, to be freed by mo_free); *bytes = NULL and
- * MOIRE_OK when it does not exist.  *fd, when asked for, stays open. */
-int mo_store_read(const struct mo_env *env, int folder, const char *name, int64_t limit, char **bytes,
-                  size_t *n, int *fd, moire_error *err);
-
-/* The same for struct mo_store_file: mapped when nobody may write to it. */
-int mo_store_map(const struct mo_env *env, int folder, const char *name, int64_t limit,
-                 struct mo_store_file *out, moire_error *err);
-
 /* Refuses an object file that could do more than hold functions (elf_policy.c). */
 int mo_elf_check(const void *bytes, size_t n, moire_error *err);
 /* Loads checked bytes as code: from a sealed copy in memory, or from `fd` where that is forbidden.  digest:

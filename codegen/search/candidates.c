@@ -210,7 +210,7 @@ static void build(const struct mo_search *s, struct candidate *c, const struct m
     int rc = emit(c, problem, &c->source, &c->source_bytes, &c->err);
     if (!rc) {
         verdict = "does not compile";
-        rc = mo_write_file(s->env, path, c->source, c->source_bytes, &c->err);
+        rc = mo_trusted_write(s->env, path, c->source, c->source_bytes, &c->err);
     }
     if (!rc) rc = mo_cc_compile(s->env, &s->cc, problem->isa, stem, COMPILE_NS, &c->err);
     snprintf(path, sizeof path, "%s.so", stem);

@@ -95,7 +95,7 @@ static int list_shelf(void *ctx, const char *name) {
     const struct mo_env *env = l->upkeep->env;
     if (strlen(name) != 2 || !digits(name, 2)) return 0;
     snprintf(l->shelf, sizeof l->shelf, "%s/%.2s", l->upkeep->folder, name);
-    l->rc = mo_store_walk(env, l->shelf, &l->folder, NULL);
+    l->rc = mo_trusted_walk(env, l->shelf, &l->folder, NULL);
     if (l->rc || l->folder < 0) return l->rc != 0;
     env->sys->list(env->sys->self, l->shelf, list_file, l);
     env->sys->close(env->sys->self, l->folder);
@@ -216,7 +216,7 @@ static int open_shelf(const struct mo_upkeep *u, const struct mo_stored *item, c
     char shelf[PATH_CAP + 8];
     snprintf(shelf, sizeof shelf, "%s/%.2s", u->folder, item->name);
     snprintf(file, FILE_NAME, "%s%s", item->name, kinds[item->kind].suffix);
-    return mo_store_walk(u->env, shelf, folder, why);
+    return mo_trusted_walk(u->env, shelf, folder, why);
 }
 
 typedef int read_item(struct mo_upkeep *u, struct mo_stored *item, const char *bytes, size_t n,
@@ -234,7 +234,7 @@ static int read_kind(struct mo_upkeep *u, enum mo_stored_kind kind, read_item *p
         if (item->kind != kind) continue;
         int rc = open_shelf(u, item, file, &folder, &why);
         if (!rc && folder >= 0)
-            rc = mo_store_read(env, folder, file, env->limits.variant_json_bytes, &bytes, &n, NULL, &why);
+            rc = mo_trusted_read(env, folder, file, env->limits.variant_json_bytes, &bytes, &n, NULL, &why);
         if (!rc && bytes) rc = parse(u, item, bytes, n, &why);
         if (rc) mark(item, MO_STORED_DAMAGED, why.message);
         mo_free(env, bytes);
@@ -269,7 +269,7 @@ int mo_upkeep_open(const struct mo_env *env, const char *store, const char *cpu,
     *out = (struct mo_upkeep){.env = env};
     if (snprintf(out->folder, sizeof out->folder, "%s/v1/%s", store, cpu ? cpu : here) >= PATH_CAP - 256)
         return mo_fail(err, MOIRE_ESTORE, "path of the store is too long");
-    int rc = mo_store_walk(env, out->folder, &folder, err);
+    int rc = mo_trusted_walk(env, out->folder, &folder, err);
     if (rc || folder < 0) return rc;
     env->sys->close(env->sys->self, folder);
     env->sys->list(env->sys->self, out->folder, list_shelf, &l);
@@ -301,17 +301,17 @@ static int check_item(const struct mo_upkeep *u, const struct mo_stored *item, m
     const struct mo_env *env = u->env;
     char file[FILE_NAME];
     bool model = item->kind == MO_STORED_MODEL;
-    struct mo_store_file bytes;
+    struct mo_trusted_file bytes;
     int folder;
     int rc = open_shelf(u, item, file, &folder, why);
     if (rc || folder < 0) return rc;
-    rc = mo_store_map(env, folder, file, model ? env->limits.model_image_bytes : env->limits.variant_bytes,
-                      &bytes, why);
+    rc = mo_trusted_map(env, folder, file, model ? env->limits.model_image_bytes : env->limits.variant_bytes,
+                        &bytes, why);
     env->sys->close(env->sys->self, folder);
     if (rc || !bytes.bytes) return rc;
     rc = model ? mo_image_check(bytes.bytes, bytes.n, item->name, why)
                : check_code(u, item, bytes.bytes, bytes.n, why);
-    mo_store_close_file(env, &bytes);
+    mo_trusted_close(env, &bytes);
     return rc;
 }
 

@@ -11,79 +11,16 @@
 
 enum { PATH_CAP = MO_WRITER_PATH, WORK_FOLDERS = 64, STREAM_BLOCK = 2 << 20 };
 
-static int failed(moire_error *err, const char *what, const char *path, int rc) {
-    const char *hint = rc == -ENOSPC || rc == -EDQUOT ? "; free some space and run the command again"
-                       : rc == -EACCES || rc == -EROFS || rc == -EPERM
-                           ? "; give a writable store with --store"
-                           : "";
-    return mo_fail(err, MOIRE_ESTORE, "cannot %s '%.250s': %s%s", what, path, strerror(-rc), hint);
-}
-
 static void quiet_close(const struct mo_env *env, int fd) {
     if (fd >= 0) env->sys->close(env->sys->self, fd);
 }
 
-static int make_folder(const struct mo_env *env, const char *path, moire_error *err) {
-    int rc = env->sys->mkdir(env->sys->self, path, 0755);
-    return rc < 0 && rc != -EEXIST ? failed(err, "create folder", path, rc) : MOIRE_OK;
-}
-
-/* Creates path and the folders above it that are missing. */
-static int make_folders(const struct mo_env *env, const char *path, moire_error *err) {
-    char part[PATH_CAP];
-    size_t n = strlen(path);
-    if (n >= sizeof part) return mo_fail(err, MOIRE_ESTORE, "path of the store is too long");
-    for (size_t i = 1; i <= n; i++) {
-        if (path[i] != '/' && path[i]) continue;
-        memcpy(part, path, i);
-        part[i] = 0;
-        int fd = env->sys->open(env->sys->self, part, O_PATH | O_DIRECTORY, 0);
-        quiet_close(env, fd);
-        int rc = fd >= 0 ? MOIRE_OK : make_folder(env, part, err);
-        if (rc) return rc;
-    }
-    return MOIRE_OK;
-}
-
 static int check_trust(const struct mo_env *env, const char *path, moire_error *err) {
     int fd;
-    int rc = mo_store_walk(env, path, &fd, err);
+    int rc = mo_trusted_walk(env, path, &fd, err);
     quiet_close(env, fd);
     if (!rc && fd < 0) rc = mo_fail(err, MOIRE_ESTORE, "it was removed meanwhile");
     return rc ? mo_fail_context(err, rc, "variant store '%.150s'", path) : MOIRE_OK;
-}
-
-int mo_writer_sync(const struct mo_env *env, const char *path, moire_error *err) {
-    const struct mo_sys *sys = env->sys;
-    int fd = sys->open(sys->self, path, O_RDONLY | O_DIRECTORY, 0);
-    if (fd < 0) return failed(err, "open folder", path, fd);
-    int rc = sys->fsync(sys->self, fd);
-    sys->close(sys->self, fd);
-    return rc < 0 && rc != -EINVAL ? failed(err, "sync folder", path, rc) : MOIRE_OK;
-}
-
-static int write_all(const struct mo_env *env, int fd, const char *bytes, size_t n) {
-    while (n) {
-        ssize_t put = env->sys->write(env->sys->self, fd, bytes, n);
-        if (put <= 0) return put ? (int)put : -EIO;
-        bytes += put;
-        n -= (size_t)put;
-    }
-    return 0;
-}
-
-int mo_write_file(const struct mo_env *env, const char *path, const void *bytes, size_t n, moire_error *err) {
-    const struct mo_sys *sys = env->sys;
-    sys->unlink(sys->self, path);
-    int fd = sys->open(sys->self, path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, 0444);
-    if (fd < 0) return failed(err, "create", path, fd);
-    int rc = write_all(env, fd, bytes, n);
-    if (rc >= 0) rc = sys->fsync(sys->self, fd);
-    int closed = sys->close(sys->self, fd);
-    if (rc >= 0) rc = closed;
-    if (rc >= 0) return MOIRE_OK;
-    sys->unlink(sys->self, path);
-    return failed(err, "write", path, rc);
 }
 
 /* --- work folder --- */
@@ -111,7 +48,7 @@ static int open_lock(const struct mo_env *env, const char *folder, int *fd, moir
     char path[PATH_CAP + 32];
     snprintf(path, sizeof path, "%s/lock", folder);
     *fd = env->sys->open(env->sys->self, path, O_RDWR | O_CREAT | O_NOFOLLOW, 0644);
-    return *fd < 0 ? failed(err, "create", path, *fd) : MOIRE_OK;
+    return *fd < 0 ? mo_trusted_fail(err, "create", path, *fd) : MOIRE_OK;
 }
 
 int mo_writer_lock(const struct mo_writer *w, moire_error *err) {
@@ -120,7 +57,7 @@ int mo_writer_lock(const struct mo_writer *w, moire_error *err) {
     int rc = w->env->sys->lock(w->env->sys->self, fd);
     if (rc >= 0) return fd;
     quiet_close(w->env, fd);
-    failed(err, "lock", w->base, rc);
+    mo_trusted_fail(err, "lock", w->base, rc);
     return -1;
 }
 
@@ -133,7 +70,7 @@ static int take_work(struct mo_writer *w, moire_error *err) {
     for (int i = 0; i < WORK_FOLDERS; i++) {
         snprintf(w->work, sizeof w->work, "%s/work-%d", w->base, i);
         int fd;
-        int rc = make_folder(w->env, w->work, err);
+        int rc = mo_trusted_make(w->env, w->work, err);
         if (!rc) rc = open_lock(w->env, w->work, &fd, err);
         if (rc) return rc;
         if (w->env->sys->try_lock(w->env->sys->self, fd) >= 0) {
@@ -151,7 +88,7 @@ static int set_up(struct mo_writer *w, const char *path, moire_error *err) {
     mo_cpu_folder(cpu);
     if (snprintf(w->base, sizeof w->base, "%s/v1/%s", path, cpu) >= (int)sizeof w->base - 128)
         return mo_fail(err, MOIRE_ESTORE, "path of the store is too long");
-    int rc = make_folders(w->env, w->base, err);
+    int rc = mo_trusted_make(w->env, w->base, err);
     if (!rc) rc = check_trust(w->env, w->base, err);
     int lock = rc ? -1 : mo_writer_lock(w, err);
     if (!rc && lock < 0) rc = MOIRE_ESTORE;
@@ -220,12 +157,12 @@ int mo_writer_place(const struct mo_writer *w, const char *name, const char *suf
     char from[PATH_CAP + 32], to[PATH_CAP + 128];
     snprintf(from, sizeof from, "%s/publish", w->work);
     snprintf(to, sizeof to, "%s/%.2s/%s%s", w->base, name, name, suffix);
-    int rc = mo_write_file(w->env, from, bytes, n, err);
+    int rc = mo_trusted_write(w->env, from, bytes, n, err);
     if (rc) return rc;
     rc = w->env->sys->rename(w->env->sys->self, from, to);
     if (rc >= 0) return MOIRE_OK;
     w->env->sys->unlink(w->env->sys->self, from);
-    return failed(err, "rename to", to, rc);
+    return mo_trusted_fail(err, "rename to", to, rc);
 }
 
 /* Whether <hh>/<name><suffix> is there with these very bytes. */
@@ -236,8 +173,8 @@ static bool intact(const struct mo_writer *w, const char *key, const char *suffi
     snprintf(folder, sizeof folder, "%s/%.2s", w->base, key);
     snprintf(file, sizeof file, "%s%s", key, suffix);
     int fd;
-    if (mo_store_walk(w->env, folder, &fd, NULL) || fd < 0) return false;
-    mo_store_read(w->env, fd, file, w->env->limits.variant_bytes, &found, &got, NULL, NULL);
+    if (mo_trusted_walk(w->env, folder, &fd, NULL) || fd < 0) return false;
+    mo_trusted_read(w->env, fd, file, w->env->limits.variant_bytes, &found, &got, NULL, NULL);
     quiet_close(w->env, fd);
     bool same = found && (!bytes || (got == n && !memcmp(found, bytes, n)));
     if (same && !bytes) {
@@ -254,7 +191,7 @@ static bool intact(const struct mo_writer *w, const char *key, const char *suffi
 int mo_writer_shelf(const struct mo_writer *w, const char *name, char shelf[MO_WRITER_PATH + 8],
                     moire_error *err) {
     snprintf(shelf, PATH_CAP + 8, "%s/%.2s", w->base, name);
-    return make_folder(w->env, shelf, err);
+    return mo_trusted_make(w->env, shelf, err);
 }
 
 int mo_writer_add(struct mo_writer *w, const struct mo_store_entry *entry, const void *object,
@@ -269,7 +206,7 @@ int mo_writer_add(struct mo_writer *w, const struct mo_store_entry *entry, const
     if (!rc) rc = mo_writer_place(w, key, ".c", source, strlen(source), err);
     if (!rc) rc = mo_writer_place(w, key, ".so", object, n, err);
     if (!rc) rc = mo_writer_place_entry(w, key, entry, err); /* last: it vouches for the object */
-    if (!rc) rc = mo_writer_sync(w->env, shelf, err);
+    if (!rc) rc = mo_trusted_sync(w->env, shelf, err);
     mo_writer_unlock(w, lock);
     return rc;
 }
@@ -286,9 +223,9 @@ struct stream {
 };
 
 static int flush_stream(struct stream *s) {
-    int rc = write_all(s->env, s->fd, s->block, s->used);
+    int rc = mo_trusted_put(s->env, s->fd, s->block, s->used);
     s->used = 0;
-    return rc < 0 ? failed(s->err, "write", s->path, rc) : MOIRE_OK;
+    return rc < 0 ? mo_trusted_fail(s->err, "write", s->path, rc) : MOIRE_OK;
 }
 
 static int put_stream(void *ctx, const void *bytes, size_t n) {
@@ -313,7 +250,7 @@ static int stream_to(struct stream *s,
     if (!rc) rc = flush_stream(s);
     mo_free(s->env, s->block);
     int sync = rc ? 0 : sys->fsync(sys->self, s->fd);
-    return !rc && sync < 0 ? failed(s->err, "write", s->path, sync) : rc;
+    return !rc && sync < 0 ? mo_trusted_fail(s->err, "write", s->path, sync) : rc;
 }
 
 int mo_writer_stream(struct mo_writer *w, const char *name, const char *suffix,
@@ -325,7 +262,7 @@ int mo_writer_stream(struct mo_writer *w, const char *name, const char *suffix,
     snprintf(to, sizeof to, "%s/%.2s/%s%s", w->base, name, name, suffix);
     sys->unlink(sys->self, from);
     int fd = sys->open(sys->self, from, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, 0444);
-    if (fd < 0) return failed(err, "create", from, fd);
+    if (fd < 0) return mo_trusted_fail(err, "create", from, fd);
     struct stream stream = {.env = w->env, .path = from, .fd = fd, .err = err};
     int rc = stream_to(&stream, fill, ctx);
     sys->close(sys->self, fd);
@@ -333,8 +270,8 @@ int mo_writer_stream(struct mo_writer *w, const char *name, const char *suffix,
     if (!rc && lock < 0) rc = MOIRE_ESTORE;
     if (!rc) rc = mo_writer_shelf(w, name, shelf, err);
     int moved = rc ? 0 : sys->rename(sys->self, from, to);
-    if (!rc && moved < 0) rc = failed(err, "rename to", to, moved);
-    if (!rc) rc = mo_writer_sync(w->env, shelf, err);
+    if (!rc && moved < 0) rc = mo_trusted_fail(err, "rename to", to, moved);
+    if (!rc) rc = mo_trusted_sync(w->env, shelf, err);
     if (rc) sys->unlink(sys->self, from);
     mo_writer_unlock(w, lock);
     return rc;

@@ -20,9 +20,6 @@ const char *mo_writer_work(const struct mo_writer *writer);
 int mo_writer_alone(struct mo_writer *writer, int (*fn)(void *ctx, moire_error *err), void *ctx,
                     moire_error *err);
 
-/* A new file with these bytes; nothing is left behind on failure. */
-int mo_write_file(const struct mo_env *env, const char *path, const void *bytes, size_t n, moire_error *err);
-
 /* Puts a variant into the store; one that is there and intact is kept.  key receives its name. */
 int mo_writer_add(struct mo_writer *writer, const struct mo_store_entry *entry, const void *object,
                   const char *source, char key[MO_SHA256_HEX], moire_error *err);

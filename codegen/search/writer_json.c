@@ -54,7 +54,7 @@ static int set_json(struct mo_writer *w, const char *name, const char *suffix, j
     int lock = mo_writer_lock(w, err), rc = lock < 0 ? MOIRE_ESTORE : mo_writer_shelf(w, name, shelf, err);
     if (!rc) rc = place_json(w, name, suffix, body, err);
     json_decref(body);
-    if (!rc) rc = mo_writer_sync(w->env, shelf, err);
+    if (!rc) rc = mo_trusted_sync(w->env, shelf, err);
     mo_writer_unlock(w, lock);
     return rc;
 }

@@ -102,15 +102,19 @@ void mo_sha256_end(struct mo_sha256 *h, uint8_t digest[MO_SHA256_BYTES]) {
         digest[i] = (uint8_t)(h->state[i / 4] >> (24 - 8 * (i % 4)));
 }
 
-void mo_sha256_hex(const void *data, size_t n, char hex[MO_SHA256_HEX]) {
-    struct mo_sha256 h;
+void mo_sha256_end_hex(struct mo_sha256 *h, char hex[MO_SHA256_HEX]) {
     uint8_t digest[MO_SHA256_BYTES];
-    mo_sha256_init(&h);
-    mo_sha256_add(&h, data, n);
-    mo_sha256_end(&h, digest);
+    mo_sha256_end(h, digest);
     for (int i = 0; i < MO_SHA256_BYTES; i++) {
         hex[2 * i] = "0123456789abcdef"[digest[i] >> 4];
         hex[2 * i + 1] = "0123456789abcdef"[digest[i] & 15];
     }
     hex[64] = 0;
+}
+
+void mo_sha256_hex(const void *data, size_t n, char hex[MO_SHA256_HEX]) {
+    struct mo_sha256 h;
+    mo_sha256_init(&h);
+    mo_sha256_add(&h, data, n);
+    mo_sha256_end_hex(&h, hex);
 }

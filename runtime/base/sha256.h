@@ -16,6 +16,8 @@ enum { MO_SHA256_BYTES = 32, MO_SHA256_HEX = 65 };
 void mo_sha256_init(struct mo_sha256 *h);
 void mo_sha256_add(struct mo_sha256 *h, const void *data, size_t n);
 void mo_sha256_end(struct mo_sha256 *h, uint8_t digest[MO_SHA256_BYTES]);
+/* The same as 64 lower-case hexadecimal digits and a NUL. */
+void mo_sha256_end_hex(struct mo_sha256 *h, char hex[MO_SHA256_HEX]);
 /* The whole at once, as 64 lower-case hexadecimal digits and a NUL. */
 void mo_sha256_hex(const void *data, size_t n, char hex[MO_SHA256_HEX]);
 #endif

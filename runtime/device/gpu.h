@@ -28,7 +28,7 @@
 #include "runtime/base/env.h"
 
 enum {
-    MO_GPU_ABI = 3,       /* raised with every change of this file, of struct mo_sys or of mo_gpu_program */
+    MO_GPU_ABI = 4,       /* raised with every change of this file, of struct mo_sys or of mo_gpu_program */
     MO_GPU_MAX = 64,      /* GPUs */
     MO_GPU_UNITS = 16,    /* units a GPU; a unit is made large enough that there are not more */
     MO_GPU_SM_WORDS = 8,  /* bitmap of SM ids */
@@ -58,6 +58,9 @@ struct mo_gpu_config {
     /* MO_GPU_MPS: units of the one size of let that this process has (its context is made with it; other
      * sizes are other processes), default all; let_open() refuses other sizes. */
     int mps_units;
+    /* Folder for what took long to make: compiled programs, choices of kernels.  A path without symbolic
+     * links, of whom nobody else can write to; made when it is missing.  NULL, "": nothing is kept. */
+    const char *cache;
     const char *path; /* folder of libcuda.so.1, cuDNN and so on; NULL: the loader's search */
     /* Not for plugins: the process that the plugin runs in.  NULL, "in": this one; "child", "child:FILE": one
      * of its own, which the library starts, watches and starts anew (runtime/gpu/child.h).  `plugin` is the

@@ -78,7 +78,7 @@ struct mo_gpu_system {
     const struct mo_env *env;
     struct mo_gpu_config config;
     struct mo_gpu_child_bounds bounds;
-    char helper[1024], plugin[256], folder[256];
+    char helper[1024], plugin[MO_CHILD_PATH], folder[MO_CHILD_PATH], cache[MO_CHILD_PATH];
     struct mo_lock lock;
     _Atomic uint32_t up, bell; /* bell: rung when `up`, `closing` or what is waited for changes */
     _Atomic bool closing;

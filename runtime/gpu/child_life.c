@@ -192,6 +192,7 @@ static int open_plugin(struct mo_gpu_system *s, moire_error *err) {
                                .x = {c->hang_ns, c->memory}};
     snprintf(ask.text[0], sizeof ask.text[0], "%s", s->plugin);
     snprintf(ask.text[1], sizeof ask.text[1], "%s", s->folder);
+    snprintf(ask.text[2], sizeof ask.text[2], "%s", s->cache);
     int code = mo_child_ask(s, &ask, &reply, NULL, err);
     return code ? code : meet_gpus(s, reply.x, err);
 }

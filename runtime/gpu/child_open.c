@@ -96,8 +96,10 @@ int mo_child_open(const struct mo_gpu_config *config, struct mo_gpu_system **out
     int code = MOIRE_OK;
     if ((size_t)snprintf(s->plugin, sizeof s->plugin, "%s", config->plugin) >= sizeof s->plugin ||
         (size_t)snprintf(s->folder, sizeof s->folder, "%s", config->path ? config->path : "") >=
-            sizeof s->folder)
-        code = mo_fail(err, MOIRE_ELIMIT, "too long a path of a plugin or its libraries");
+            sizeof s->folder ||
+        (size_t)snprintf(s->cache, sizeof s->cache, "%s", config->cache ? config->cache : "") >=
+            sizeof s->cache)
+        code = mo_fail(err, MOIRE_ELIMIT, "too long a path of a plugin, its libraries or its cache");
     if (!code) code = find_helper(s, config->process ? config->process : "child", err);
     if (!code) code = make_tables(s, err);
     if (!code) code = begin(s, err);

@@ -24,7 +24,8 @@ static int open_plugin(struct mo_serving *s, const struct mo_child_ask *a, struc
                                          .mps_units = a->n[3],
                                          .hang_ns = a->x[0],
                                          .memory = a->x[1],
-                                         .path = a->text[1][0] ? a->text[1] : NULL};
+                                         .path = a->text[1][0] ? a->text[1] : NULL,
+                                         .cache = a->text[2]};
     if (a->n[4] != MO_GPU_ABI)
         return mo_fail(err, MOIRE_EUNSUPPORTED, "moire-gpu-child is of another version of moire");
     int code = mo_gpu_plugin_load(s->env, a->text[0], &s->object, &s->ops, err);

@@ -18,7 +18,7 @@
 #include "runtime/device/gpu.h"
 
 enum {
-    MO_CHILD_MAGIC = 0x6d6f6963, /* of this layout; raise with every change */
+    MO_CHILD_MAGIC = 0x6d6f6964, /* of this layout; raise with every change */
     MO_CHILD_LINK = 3,           /* descriptors of the child: the stream that ends with either of us, */
     MO_CHILD_DESK,
     MO_CHILD_POOL,
@@ -29,6 +29,7 @@ enum {
     MO_CHILD_PROGRAMS = 8192,
     MO_CHILD_BUFFERS = 32768,
     MO_CHILD_TEXT = 512,
+    MO_CHILD_PATH = 512,
     MO_CHILD_PAGE = 4096,
     MO_CHILD_VERSION_EXIT = 96 /* exit status of a child with another layout */
 };
@@ -69,7 +70,8 @@ struct mo_child_answer {
 };
 
 enum mo_child_kind {
-    MO_CHILD_OPEN,      /* n: mechanism, unit_sms, queue, mps_units, abi; x: hang_ns, memory; plugin, path */
+    MO_CHILD_OPEN,      /* n: mechanism, unit_sms, queue, mps_units, abi; x: hang_ns, memory; plugin, path,
+                           cache */
     MO_CHILD_DESCRIBE,  /* n: gpu */
     MO_CHILD_HEALTH,    /* n: gpu */
     MO_CHILD_COUNTERS,  /* n: gpu */
@@ -87,7 +89,7 @@ enum mo_child_kind {
 struct mo_child_ask {
     int32_t kind, n[5];
     int64_t x[2];
-    char text[2][256];
+    char text[3][MO_CHILD_PATH];
 };
 
 struct mo_child_reply {

@@ -144,12 +144,12 @@ int mo_compiled_key(const struct mo_plan *plan, const struct mo_compiled_request
 
 static int read_stamp(const struct mo_store *store, const struct mo_env *env, const char *name,
                       struct mo_store_stamp *stamp, moire_error *err) {
-    struct mo_store_file file;
+    struct mo_trusted_file file;
     int rc = mo_store_open_file(store, name, MO_STAMP_SUFFIX, env->limits.variant_json_bytes, &file, err);
     *stamp = (struct mo_store_stamp){0};
     if (rc || !file.bytes) return rc;
     rc = mo_store_parse_stamp(file.bytes, file.n, stamp, err);
-    mo_store_close_file(env, &file);
+    mo_trusted_close(env, &file);
     return rc;
 }
 
@@ -195,7 +195,7 @@ int mo_compiled_check(struct mo_compiled *compiled, moire_error *err) {
 }
 
 void mo_compiled_trim(const struct mo_compiled *compiled, const struct mo_plan *plan) {
-    const struct mo_store_file *file = &compiled->file;
+    const struct mo_trusted_file *file = &compiled->file;
     const char *begin = file->bytes, *end = begin + file->n, *from = end;
     if (!file->mapped) return;
     for (int k = 0; k < plan->n_steps; k++) {
@@ -210,5 +210,5 @@ void mo_compiled_trim(const struct mo_compiled *compiled, const struct mo_plan *
 
 void mo_compiled_close(struct mo_compiled *compiled) {
     mo_image_check_leave(&compiled->checking);
-    if (compiled->env) mo_store_close_file(compiled->env, &compiled->file);
+    if (compiled->env) mo_trusted_close(compiled->env, &compiled->file);
 }

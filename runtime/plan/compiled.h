@@ -26,7 +26,7 @@ struct mo_compiled_request {
 
 struct mo_compiled {
     const struct mo_env *env;
-    struct mo_store_file file;
+    struct mo_trusted_file file;
     struct mo_graph *graph; /* to be taken over by mo_plan_build() */
     struct mo_image_times times;
     struct mo_image_checking checking;

@@ -9,7 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 #include "runtime/device/cuda/rtc.h"
-#include "tests/fake/cuda/fake.h"
+#include "tests/fake/cuda/image.h"
 
 const char *gpu_host_fakes(void) {
     static char folder[400];
@@ -21,12 +21,11 @@ const char *gpu_host_fakes(void) {
 }
 
 static void *open_image(const struct mo_env *env, const char *image, moire_error *err) {
-    char path[200];
-    size_t mark = strlen(MO_FAKE_IMAGE);
-    if (strncmp(image, MO_FAKE_IMAGE, mark) != 0)
-        return mo_fail(err, MOIRE_EFAILED, "no image of a fake"), NULL;
-    snprintf(path, sizeof path, "%.*s", (int)strcspn(image + mark, "\n"), image + mark);
-    return env->sys->dl_open(env->sys->self, path, err->message, sizeof err->message);
+    char file[MO_FAKE_FILE];
+    if (!mo_fake_unpack(image, file)) return mo_fail(err, MOIRE_EFAILED, "no image of a fake"), NULL;
+    void *object = env->sys->dl_open(env->sys->self, file, err->message, sizeof err->message);
+    unlink(file);
+    return object;
 }
 
 static void *compile(const struct mo_env *env, const char *fakes, const struct mo_gpu_program *p,

@@ -2,13 +2,17 @@
  * test_gpu_child_cuda.c - the CUDA plugin in a child process, on the fake driver: a model's answers are those
  * of its reference, before and after a kernel's illegal access, a hang and memory that runs out; staging
  * memory is page-locked where it lies.  Prints what a round trip takes in this process and to a child. */
+#define _GNU_SOURCE
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <cmocka.h>
+#include <ftw.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include "tests/cuda/gpu_cases.h"
 #include "tests/unit/child_case.h"
 #include "tests/unit/cuda_case.h"
@@ -122,11 +126,11 @@ static void serve(struct rig *r) {
     }
 }
 
-static void begin_with(struct rig *r, struct child_case *c, const char *name) {
+static void begin_with(struct rig *r, struct child_case *c, const char *name, const char *cache) {
     memset(r, 0, sizeof *r);
     lower(r, name);
     child_case_begin(c, CUDA);
-    child_case_open(c, &(struct mo_gpu_config){0});
+    child_case_open(c, &(struct mo_gpu_config){.cache = cache});
     r->env = &c->env;
     r->ops = c->ops;
     r->system = c->system;
@@ -134,7 +138,7 @@ static void begin_with(struct rig *r, struct child_case *c, const char *name) {
 }
 
 static void begin(struct rig *r, struct child_case *c) {
-    begin_with(r, c, "resnet_like");
+    begin_with(r, c, "resnet_like", NULL);
 }
 
 static void end(struct rig *r, struct child_case *c) {
@@ -215,6 +219,40 @@ static void lets_share_no_sm(void **state) {
     end(&r, &c);
 }
 
+static int remove_one(const char *path, const struct stat *st, int type, struct FTW *at) {
+    (void)st, (void)type, (void)at;
+    return remove(path);
+}
+
+/* What one child compiled the next one finds, whether it was killed or a new system is opened. */
+static void compiled_programs_are_kept(void **state) {
+    (void)state;
+    struct rig r;
+    struct child_case c;
+    struct stat st;
+    off_t first = 0;
+    char root[] = "/tmp/moire-kept-child-XXXXXX", cache[64], count[64];
+    assert_non_null(mkdtemp(root));
+    snprintf(cache, sizeof cache, "%s/cache", root);
+    snprintf(count, sizeof count, "%s/count", root);
+    setenv("MO_FAKE_NVRTC_COUNT", count, 1);
+    for (int k = 0; k < 2; k++) {
+        begin_with(&r, &c, "resnet_like", cache);
+        serve(&r);
+        assert_int_equal(stat(count, &st), 0);
+        if (!k) first = st.st_size;
+        child_case_break(&c, "kill");
+        assert_int_equal(run(&r, 0), MOIRE_EDEVICE);
+        child_case_wait_started(&c, 2);
+        serve(&r);
+        end(&r, &c);
+        assert_int_equal(stat(count, &st), 0);
+        assert_true(first > 0 && st.st_size == first);
+    }
+    unsetenv("MO_FAKE_NVRTC_COUNT");
+    assert_int_equal(nftw(root, remove_one, 16, FTW_DEPTH | FTW_PHYS), 0);
+}
+
 static int64_t round_trip(struct rig *r) {
     int64_t least = INT64_MAX;
     for (int k = 0; k < ROUNDS; k++) {
@@ -232,7 +270,7 @@ static void a_round_trip(void **state) {
     struct rig r;
     struct child_case c;
     struct cuda_case in;
-    begin_with(&r, &c, "one_dimension");
+    begin_with(&r, &c, "one_dimension", NULL);
     const int64_t child = round_trip(&r);
     end(&r, &c);
     cuda_case_begin(&in, &(struct mo_fake_config){.memory = (size_t)256 << 20});
@@ -253,9 +291,13 @@ static void a_round_trip(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(an_illegal_access),        cmocka_unit_test(a_kernel_that_hangs),
-        cmocka_unit_test(a_process_that_is_killed), cmocka_unit_test(memory_has_an_end),
-        cmocka_unit_test(lets_share_no_sm),         cmocka_unit_test(a_round_trip),
+        cmocka_unit_test(an_illegal_access),
+        cmocka_unit_test(a_kernel_that_hangs),
+        cmocka_unit_test(a_process_that_is_killed),
+        cmocka_unit_test(memory_has_an_end),
+        cmocka_unit_test(lets_share_no_sm),
+        cmocka_unit_test(compiled_programs_are_kept),
+        cmocka_unit_test(a_round_trip),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

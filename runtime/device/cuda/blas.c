@@ -94,6 +94,23 @@ int mo_cuda_blas_plan(const struct mo_cuda_blas *blas, const struct mo_gpu_gemm 
     return refuse(blas, s, err, "a product");
 }
 
+int mo_cuda_blas_plan_as(const struct mo_cuda_blas *blas, const struct mo_gpu_gemm *g,
+                         enum mo_gpu_precision precision, int sms, size_t space,
+                         const struct mo_blas_algorithm *algorithm, struct mo_blas_plan *out,
+                         moire_error *err) {
+    memset(out, 0, sizeof *out);
+    struct mo_blas_candidate *c = &out->list[0];
+    unsigned s = describe(blas, g, precision, sms, out);
+    if (!s) s = blas->check(blas->handle, out->desc, out->a, out->b, out->c, out->d, algorithm, c);
+    if (!s && !c->state && c->space <= space) {
+        c->algorithm = *algorithm;
+        out->n = 1;
+        return MOIRE_OK;
+    }
+    mo_cuda_blas_plan_free(blas, out);
+    return refuse(blas, s, err, "an algorithm");
+}
+
 void mo_cuda_blas_plan_free(const struct mo_cuda_blas *blas, struct mo_blas_plan *p) {
     const mo_blas_layout layouts[] = {p->a, p->b, p->c, p->d};
     for (int i = 0; i < 4; i++)

@@ -71,6 +71,9 @@ struct mo_blas_candidate {
     X(heuristic, cublasLtMatmulAlgoGetHeuristic,                                                             \
       (mo_blas_handle h, mo_blas_desc d, mo_blas_layout a, mo_blas_layout b, mo_blas_layout c,               \
        mo_blas_layout out, mo_blas_preference p, int most, struct mo_blas_candidate *list, int *n))          \
+    X(check, cublasLtMatmulAlgoCheck,                                                                        \
+      (mo_blas_handle h, mo_blas_desc d, mo_blas_layout a, mo_blas_layout b, mo_blas_layout c,               \
+       mo_blas_layout out, const struct mo_blas_algorithm *algorithm, struct mo_blas_candidate *result))     \
     X(matmul, cublasLtMatmul,                                                                                \
       (mo_blas_handle h, mo_blas_desc d, const void *alpha, const void *a, mo_blas_layout al, const void *b, \
        mo_blas_layout bl, const void *beta, const void *c, mo_blas_layout cl, void *out, mo_blas_layout ol,  \
@@ -110,6 +113,11 @@ void mo_cuda_blas_close(struct mo_cuda_blas *blas);
 int mo_cuda_blas_plan(const struct mo_cuda_blas *blas, const struct mo_gpu_gemm *gemm,
                       enum mo_gpu_precision precision, int sms, size_t space, struct mo_blas_plan *out,
                       moire_error *err);
+/* With an algorithm that the same version of cuBLASLt gave before.  MOIRE_EUNSUPPORTED: it refuses it. */
+int mo_cuda_blas_plan_as(const struct mo_cuda_blas *blas, const struct mo_gpu_gemm *gemm,
+                         enum mo_gpu_precision precision, int sms, size_t space,
+                         const struct mo_blas_algorithm *algorithm, struct mo_blas_plan *out,
+                         moire_error *err);
 void mo_cuda_blas_plan_free(const struct mo_cuda_blas *blas, struct mo_blas_plan *plan);
 /* Puts the product into the stream, by the chosen candidate. */
 int mo_cuda_blas_run(const struct mo_cuda_blas *blas, const struct mo_gpu_gemm *gemm,

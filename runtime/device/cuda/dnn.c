@@ -113,11 +113,14 @@ static unsigned choose(const struct mo_cuda_dnn *dnn, const struct mo_gpu_conv *
     return s;
 }
 
+static size_t y_bytes(const struct mo_gpu_conv *c, enum mo_gpu_precision precision) {
+    return (size_t)(c->n * c->oh * c->ow * c->k * mo_gpu_storage_bytes(precision));
+}
+
 int mo_cuda_dnn_plan(const struct mo_cuda_dnn *dnn, const struct mo_gpu_conv *c,
                      enum mo_gpu_precision precision, const struct mo_dnn_operands *o, size_t space,
                      mo_cu_stream stream, struct mo_dnn_plan *out, moire_error *err) {
     struct mo_dnn_performance list[MO_DNN_ALGORITHMS];
-    const size_t y_bytes = (size_t)(c->n * c->oh * c->ow * c->k * mo_gpu_storage_bytes(precision));
     int n = 0;
     memset(out, 0, sizeof *out);
     unsigned s = describe(dnn, c, precision, out);
@@ -125,7 +128,24 @@ int mo_cuda_dnn_plan(const struct mo_cuda_dnn *dnn, const struct mo_gpu_conv *c,
     if (!s && dnn->find(dnn->handle, out->x, at(o->x), out->w, at(o->weights), out->conv, out->y, at(o->y),
                         MO_DNN_ALGORITHMS, &n, list, at(o->space), space))
         s = dnn->guess(dnn->handle, out->x, out->w, out->conv, out->y, MO_DNN_ALGORITHMS, &n, list);
-    if (!s) s = choose(dnn, c, list, n, o, y_bytes, space, stream, out);
+    if (!s) s = choose(dnn, c, list, n, o, y_bytes(c, precision), space, stream, out);
+    if (!s) return MOIRE_OK;
+    mo_cuda_dnn_plan_free(dnn, out);
+    return refuse(dnn, s, err, "a convolution");
+}
+
+int mo_cuda_dnn_plan_as(const struct mo_cuda_dnn *dnn, const struct mo_gpu_conv *c,
+                        enum mo_gpu_precision precision, const struct mo_dnn_operands *o, unsigned algorithm,
+                        bool fused, size_t space, mo_cu_stream stream, struct mo_dnn_plan *out,
+                        moire_error *err) {
+    memset(out, 0, sizeof *out);
+    unsigned s = describe(dnn, c, precision, out);
+    out->algorithm = algorithm;
+    out->fused = fused;
+    out->space = space;
+    if (!s && fused && !may_fuse(c, algorithm)) s = MO_DNN_NOT_SUPPORTED;
+    if (!s) s = dnn->set_stream(dnn->handle, stream);
+    if (!s) s = call(dnn, c, out, o, y_bytes(c, precision), stream);
     if (!s) return MOIRE_OK;
     mo_cuda_dnn_plan_free(dnn, out);
     return refuse(dnn, s, err, "a convolution");

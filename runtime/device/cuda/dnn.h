@@ -130,6 +130,11 @@ void mo_cuda_dnn_close(struct mo_cuda_dnn *dnn);
 int mo_cuda_dnn_plan(const struct mo_cuda_dnn *dnn, const struct mo_gpu_conv *conv,
                      enum mo_gpu_precision precision, const struct mo_dnn_operands *at, size_t space,
                      mo_cu_stream stream, struct mo_dnn_plan *out, moire_error *err);
+/* With an algorithm that was chosen before; it runs once.  MOIRE_EUNSUPPORTED: cuDNN refuses it. */
+int mo_cuda_dnn_plan_as(const struct mo_cuda_dnn *dnn, const struct mo_gpu_conv *conv,
+                        enum mo_gpu_precision precision, const struct mo_dnn_operands *at, unsigned algorithm,
+                        bool fused, size_t space, mo_cu_stream stream, struct mo_dnn_plan *out,
+                        moire_error *err);
 void mo_cuda_dnn_plan_free(const struct mo_cuda_dnn *dnn, struct mo_dnn_plan *plan);
 /* Puts the convolution into the stream. */
 int mo_cuda_dnn_run(const struct mo_cuda_dnn *dnn, const struct mo_gpu_conv *conv,

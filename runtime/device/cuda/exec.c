@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * exec.c - the libraries of one GPU, and programs loaded there: code, weights, arenas. */
+ * exec.c - the libraries of one GPU, and programs loaded there: weights and arenas; code is in exec_code.c.
+ */
 #include "runtime/device/cuda/exec_impl.h"
 
 #include <stdio.h>
@@ -47,6 +48,7 @@ int mo_cuda_exec_open(const struct mo_cuda_exec_config *config, struct mo_cuda_e
     e->cu = config->driver;
     if (!e->config.workspace) e->config.workspace = 32 << 20;
     int rc = mo_cuda_rtc_open(&e->rtc, e->env, config->path, err);
+    if (!rc) rc = mo_kept_open(e->env, config->cache, &e->kept, err);
     if (!rc) rc = set_up(e, err);
     if (rc) {
         mo_cuda_exec_close(e);
@@ -65,6 +67,7 @@ void mo_cuda_exec_close(struct mo_cuda_exec *e) {
     if (e->has_blas && !e->abandoned) mo_cuda_blas_close(&e->blas);
     if (e->zeros && !e->abandoned) e->cu->memory_free(e->zeros);
     if (e->stream && !e->abandoned) e->cu->stream_destroy(e->stream);
+    mo_kept_close(e->kept);
     mo_cuda_rtc_close(&e->rtc);
     mo_free(e->env, e);
 }
@@ -200,22 +203,6 @@ static int copy_program(struct mo_cuda_loaded *l, const struct mo_gpu_program *p
     return ok ? MOIRE_OK : mo_fail(err, MOIRE_ENOMEM, "no host memory for a program");
 }
 
-static int load_code(struct mo_cuda_loaded *l, const char *source, moire_error *err) {
-    struct mo_cuda_exec *e = l->exec;
-    void *image;
-    size_t bytes;
-    int rc = mo_cuda_rtc_compile(&e->rtc, source, e->config.major, e->config.minor, &image, &bytes, err);
-    if (rc) return rc;
-    unsigned r = e->cu->library_load(&l->library, image, NULL, NULL, 0, NULL, NULL, 0);
-    mo_free(e->env, image);
-    for (int i = 0; i < l->program.n_kernels && !r; i++) {
-        mo_cu_kernel kernel;
-        r = e->cu->library_kernel(&kernel, l->library, l->program.kernels[i].symbol);
-        if (!r) l->functions[i] = (mo_cu_function)(void *)kernel;
-    }
-    return r ? mo_cuda_error(e->cu, r, err, "load the generated kernels") : MOIRE_OK;
-}
-
 static int64_t aligned(int64_t n) {
     return (n + MO_GPU_ALIGN - 1) / MO_GPU_ALIGN * MO_GPU_ALIGN;
 }
@@ -247,7 +234,7 @@ int mo_cuda_exec_load(struct mo_cuda_exec *e, const struct mo_gpu_program *progr
     l->next = e->loaded;
     e->loaded = l;
     int rc = copy_program(l, program, err);
-    if (!rc) rc = load_code(l, program->source, err);
+    if (!rc) rc = mo_exec_code_begin(l, program->source, err);
     if (!rc) rc = upload(l, program, err);
     if (!rc) rc = make_arenas(l, err);
     mo_lock_drop(e->env->sys, &e->lock);
@@ -282,7 +269,7 @@ void mo_cuda_exec_unload(struct mo_cuda_loaded *l) {
         if (l->arenas[i] && !e->abandoned) e->cu->memory_free(l->arenas[i]);
     for (int i = 0; l->weights && i < l->program.n_weights; i++)
         if (l->weights[i]) drop_weight(e, l->weights[i]);
-    if (l->library && !e->abandoned) e->cu->library_unload(l->library);
+    mo_exec_code_free(l);
     mo_lock_drop(e->env->sys, &e->lock);
     mo_region_destroy(l->region);
 }

@@ -24,7 +24,10 @@ struct mo_cuda_loaded; /* a program on it */
 struct mo_cuda_exec_config {
     const struct mo_env *env;
     const struct mo_cuda_driver *driver;
-    const char *path;     /* folder of the libraries; NULL: the loader's search */
+    const char *path;  /* folder of the libraries; NULL: the loader's search */
+    const char *cache; /* folder of what is kept (kept.h); NULL: nothing */
+    const char *gpu;   /* its name, and the driver's level: choices are kept for these */
+    int driver_level;
     int major, minor;     /* compute capability */
     int64_t workspace;    /* bytes that one operation may take of scratch memory; 0: 32 MiB */
     int sms;              /* of the whole GPU */
@@ -46,7 +49,8 @@ void mo_cuda_exec_abandon(struct mo_cuda_exec *exec);
 /* "cuDNN 9.x, cuBLASLt 13.x, NVRTC 13.0", or what is missing. */
 const char *mo_cuda_exec_libraries(const struct mo_cuda_exec *exec);
 
-/* Compiles, uploads, allocates.  The program may be freed afterwards.  MOIRE_ENOMEM says how much was wanted.
+/* Compiles what is not kept, uploads, allocates.  The program may be freed afterwards.  MOIRE_ENOMEM says how
+ * much was wanted.
  */
 int mo_cuda_exec_load(struct mo_cuda_exec *exec, const struct mo_gpu_program *program, int instances,
                       struct mo_cuda_loaded **out, moire_error *err);

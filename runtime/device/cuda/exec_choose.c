@@ -4,12 +4,12 @@
  * A convolution or product goes to its library, with the algorithm that was fastest on the stream at hand;
  * where the library refuses, the generated kernel serves.  Convolutions with few channels or with groups are
  * hard on libraries: there both are timed.  All of it runs in memory of its own, so that programs in service
- * are not disturbed; where that memory cannot be had, the libraries' guesses are taken. */
+ * are not disturbed.  What an earlier process chose is taken over (exec_recall.c). */
 #include "runtime/device/cuda/exec_impl.h"
 
 #include <string.h>
 
-enum { WARM = 1, RUNS = 3, FEW_CHANNELS = 16 };
+enum { WARM = 1, RUNS = 3 };
 
 static mo_cu_ptr address(const struct mo_cuda_loaded *l, const struct mo_gpu_place *p, mo_cu_ptr arena) {
     if (p->space == MO_GPU_NONE) return 0;
@@ -85,6 +85,8 @@ struct trial {
     mo_cu_stream stream;
     mo_cu_event begin, end;
     int sms;
+    struct mo_exec_recall recall;
+    bool anew; /* some choice was not taken over */
 };
 
 /* Milliseconds of one run, the least of some; negative: it fails. */
@@ -112,7 +114,7 @@ static int choose_conv(const struct trial *t, int index, struct mo_exec_choice *
                               &choice->dnn, err);
     if (rc) return rc;
     choice->way = MO_EXEC_DNN;
-    if (c->groups == 1 && c->c >= FEW_CHANNELS) return MOIRE_OK;
+    if (!mo_exec_tries_kernel(l->exec, &l->program.ops[index])) return MOIRE_OK;
     const struct mo_exec_choice kernel = {.way = MO_EXEC_KERNEL};
     const double library = time_of(t, choice, index), own = time_of(t, &kernel, index);
     if (own < 0 || library <= own) return MOIRE_OK;
@@ -144,11 +146,13 @@ static int choose_gemm(const struct trial *t, int index, struct mo_exec_choice *
 }
 
 /* A library that refuses is no error: the generated kernel is there. */
-static int choose_one(const struct trial *t, int index, struct mo_exec_choice *out, moire_error *err) {
+static int choose_one(struct trial *t, int index, struct mo_exec_choice *out, moire_error *err) {
     const struct mo_cuda_exec *e = t->l->exec;
     const struct mo_gpu_op *op = &t->l->program.ops[index];
     moire_error why = {0};
     int rc = MOIRE_OK;
+    if (mo_exec_recall(t->l, &t->recall, index, t->sms, t->arena, t->stream, out)) return MOIRE_OK;
+    t->anew = true;
     if (op->kind == MO_GPU_CONV && e->has_dnn) rc = choose_conv(t, index, out, &why);
     if (op->kind == MO_GPU_GEMM && e->has_blas) rc = choose_gemm(t, index, out, &why);
     if (rc && rc != MOIRE_EUNSUPPORTED) return mo_fail(err, rc, "%.200s: %s", op->label, why.message);
@@ -158,10 +162,25 @@ static int choose_one(const struct trial *t, int index, struct mo_exec_choice *o
     return MOIRE_OK;
 }
 
-static int choose_all(const struct trial *t, struct mo_exec_choices *out, moire_error *err) {
+/* The generated kernels that run in a library's stead: few, or all of a library that is of no use. */
+static int load_stand_ins(struct mo_cuda_loaded *l, const struct mo_exec_choices *choices, moire_error *err) {
+    bool *wanted = mo_alloc(l->exec->env, (size_t)l->program.n_kernels + 1);
+    if (!wanted) return mo_fail(err, MOIRE_ENOMEM, "no host memory to prepare a program");
+    for (int i = 0; i < l->program.n_ops; i++)
+        if (choices->of[i].way == MO_EXEC_KERNEL) wanted[l->program.ops[i].launch.kernel] = true;
+    const int rc = mo_exec_code_load(l, wanted, err);
+    mo_free(l->exec->env, wanted);
+    return rc;
+}
+
+static int choose_all(struct trial *t, struct mo_exec_choices *out, moire_error *err) {
     int rc = MOIRE_OK;
+    mo_exec_recall_begin(t->l, t->sms, &t->recall);
     for (int i = 0; i < t->l->program.n_ops && !rc; i++)
         rc = choose_one(t, i, &out->of[i], err);
+    if (!rc) rc = load_stand_ins(t->l, out, err);
+    if (!rc && t->anew) mo_exec_remember(t->l, &t->recall, out);
+    mo_exec_recall_end(t->l, &t->recall);
     return rc;
 }
 

@@ -14,12 +14,14 @@
 #include "runtime/device/cuda/dnn.h"
 #include "runtime/device/cuda/exec.h"
 #include "runtime/device/cuda/fail.h"
+#include "runtime/device/cuda/kept.h"
 #include "runtime/device/cuda/rtc.h"
 #include "runtime/device/lock.h"
 
 enum {
-    MO_EXEC_ZEROS = 64 << 10, /* bytes that are zero: the bias of a convolution that has none */
-    MO_EXEC_STAGING = 8 << 20 /* page-locked memory that weights go through */
+    MO_EXEC_ZEROS = 64 << 10,  /* bytes that are zero: the bias of a convolution that has none */
+    MO_EXEC_STAGING = 8 << 20, /* page-locked memory that weights go through */
+    MO_EXEC_FEW_CHANNELS = 16  /* convolutions with fewer are hard on libraries */
 };
 
 /* A weight on the GPU, shared by the programs of one model. */
@@ -37,6 +39,7 @@ struct mo_cuda_exec {
     const struct mo_cuda_driver *cu;
     struct mo_lock lock;
     struct mo_cuda_rtc rtc;
+    struct mo_kept *kept; /* NULL: nothing is kept */
     struct mo_cuda_dnn dnn;
     struct mo_cuda_blas blas;
     bool has_dnn, has_blas, abandoned;
@@ -74,11 +77,12 @@ struct mo_cuda_loaded {
     struct mo_cuda_loaded *next;
     struct mo_cuda_exec *exec;
     struct mo_region *region;
-    struct mo_gpu_program program; /* ports, operations, segments and kernels copied; no source, no data */
+    struct mo_gpu_program program; /* ports, operations, segments and kernels copied; no data */
     int instances;
     int64_t bytes, arena_bytes; /* arena_bytes: activations, then scratch memory */
-    mo_cu_library library;
-    mo_cu_function *functions; /* of every kernel */
+    const char *source;
+    struct mo_exec_module *modules;
+    mo_cu_function *functions; /* of every kernel; NULL: not compiled */
     struct mo_exec_weight **weights;
     mo_cu_ptr *arenas; /* of every instance */
     struct mo_exec_choices *choices;
@@ -90,6 +94,31 @@ struct mo_cuda_loaded {
 static inline int mo_exec_graph_count(const struct mo_gpu_program *program) {
     return program->n_segments + (program->n_segments > 1);
 }
+
+/* exec_code.c.  Compiles what the program is known to need; takes a copy of the source for the rest. */
+int mo_exec_code_begin(struct mo_cuda_loaded *loaded, const char *source, moire_error *err);
+/* Compiles those of the kernels (wanted[n_kernels]) that are not there yet. */
+int mo_exec_code_load(struct mo_cuda_loaded *loaded, const bool *wanted, moire_error *err);
+void mo_exec_code_free(struct mo_cuda_loaded *loaded);
+/* Whether an operation's generated kernel runs, or is at least tried beside its library's. */
+bool mo_exec_tries_kernel(const struct mo_cuda_exec *exec, const struct mo_gpu_op *op);
+
+/* exec_recall.c.  Choices for that many SMs that an earlier process made; false: there are none.  `end`
+ * follows in either case. */
+struct mo_exec_record;
+struct mo_exec_recall {
+    char name[MO_SHA256_HEX];
+    struct mo_kept_item kept;
+    const struct mo_exec_record *record; /* [n_ops] */
+};
+bool mo_exec_recall_begin(const struct mo_cuda_loaded *loaded, int sms, struct mo_exec_recall *out);
+void mo_exec_recall_end(const struct mo_cuda_loaded *loaded, struct mo_exec_recall *recall);
+/* The choice for one operation, if its library accepts it still: a convolution runs once, in `arena`. */
+bool mo_exec_recall(const struct mo_cuda_loaded *loaded, const struct mo_exec_recall *recall, int index,
+                    int sms, mo_cu_ptr arena, mo_cu_stream stream, struct mo_exec_choice *out);
+/* Keeps the choices. */
+void mo_exec_remember(const struct mo_cuda_loaded *loaded, const struct mo_exec_recall *recall,
+                      const struct mo_exec_choices *choices);
 
 /* Bytes of scratch memory behind the activations of an instance. */
 size_t mo_exec_space(const struct mo_cuda_exec *exec);

@@ -170,6 +170,10 @@ int mo_cuda_open(const struct mo_gpu_config *config, struct mo_gpu_system **out,
         snprintf(s->folder, sizeof s->folder, "%s", config->path);
         s->config.path = s->folder;
     }
+    if (config->cache) {
+        snprintf(s->cache, sizeof s->cache, "%s", config->cache);
+        s->config.cache = s->cache;
+    }
     if (!s->config.queue) s->config.queue = DEFAULT_QUEUE;
     if (!s->config.hang_ns) s->config.hang_ns = default_hang_ns;
     const int rc = fill(s, err);

@@ -17,6 +17,9 @@ static int executor(struct mo_cuda_gpu *gpu, moire_error *err) {
     const struct mo_cuda_exec_config config = {.env = s->env,
                                                .driver = &s->cu,
                                                .path = s->config.path,
+                                               .cache = s->config.cache,
+                                               .gpu = gpu->info.name,
+                                               .driver_level = s->level,
                                                .major = gpu->info.major,
                                                .minor = gpu->info.minor,
                                                .sms = gpu->info.sms};

@@ -4,6 +4,7 @@
 
 #include <stdio.h>
 #include <string.h>
+#include "runtime/device/cuda/kept.h"
 
 /* No header of the toolkit is needed: conversions of 16-bit types are single instructions. */
 static const char header[] =
@@ -83,18 +84,46 @@ static int take_image(const struct mo_cuda_rtc *rtc, mo_rtc_program program, voi
     return mo_fail(err, MOIRE_ECOMPILER, "NVRTC hands out no machine code");
 }
 
+enum { OPTIONS = 3 };
+struct options {
+    char arch[48];
+    const char *list[OPTIONS];
+};
+
+static void choose_options(int major, int minor, struct options *o) {
+    snprintf(o->arch, sizeof o->arch, "--gpu-architecture=sm_%d%d", major, minor);
+    o->list[0] = o->arch;
+    o->list[1] = "--std=c++17";
+    o->list[2] = "-default-device";
+}
+
+void mo_cuda_rtc_name(const struct mo_cuda_rtc *rtc, const char *source, int major, int minor,
+                      char name[MO_SHA256_HEX]) {
+    struct mo_sha256 sum;
+    struct options o;
+    choose_options(major, minor, &o);
+    mo_sha256_init(&sum);
+    mo_kept_add_number(&sum, MO_KEPT_FORMAT);
+    mo_kept_add_number(&sum, rtc->major);
+    mo_kept_add_number(&sum, rtc->minor);
+    for (int i = 0; i < OPTIONS; i++)
+        mo_kept_add(&sum, o.list[i], strlen(o.list[i]));
+    mo_kept_add(&sum, header, sizeof header);
+    mo_kept_add(&sum, source, strlen(source));
+    mo_sha256_end_hex(&sum, name);
+}
+
 int mo_cuda_rtc_compile(const struct mo_cuda_rtc *rtc, const char *source, int major, int minor, void **image,
                         size_t *bytes, moire_error *err) {
     static const char *const name = "moire_device.h";
     const char *const headers[] = {header};
-    char arch[48];
-    snprintf(arch, sizeof arch, "--gpu-architecture=sm_%d%d", major, minor);
-    const char *const options[] = {arch, "--std=c++17", "-default-device"};
+    struct options o;
+    choose_options(major, minor, &o);
     mo_rtc_program program = NULL;
     *image = NULL;
     if (rtc->create(&program, source, "moire.cu", 1, headers, &name))
         return mo_fail(err, MOIRE_ECOMPILER, "NVRTC takes no source");
-    unsigned result = rtc->compile(program, 3, options);
+    unsigned result = rtc->compile(program, OPTIONS, o.list);
     int rc = result ? complain(rtc, program, result, err) : take_image(rtc, program, image, bytes, err);
     rtc->destroy(&program);
     return rc;

@@ -2,6 +2,7 @@
  * rtc.h - generated sources to machine code, by NVRTC.  It needs no GPU. */
 #ifndef MO_CUDA_RTC_H
 #define MO_CUDA_RTC_H
+#include "runtime/base/sha256.h"
 #include "runtime/device/cuda/symbols.h"
 
 typedef struct _nvrtcProgram *mo_rtc_program;
@@ -30,8 +31,11 @@ struct mo_cuda_rtc {
 int mo_cuda_rtc_open(struct mo_cuda_rtc *rtc, const struct mo_env *env, const char *folder, moire_error *err);
 void mo_cuda_rtc_close(struct mo_cuda_rtc *rtc);
 
+/* The name of the machine code of a source: a digest of all that it depends on, NVRTC's version too. */
+void mo_cuda_rtc_name(const struct mo_cuda_rtc *rtc, const char *source, int major, int minor,
+                      char name[MO_SHA256_HEX]);
 /* Compiles a source of program.h for a compute capability; *image is freed with mo_free().  MOIRE_ECOMPILER:
- * the first line of the compiler's complaint. */
+ * the first line of the compiler's complaint.  May be called from several threads at once. */
 int mo_cuda_rtc_compile(const struct mo_cuda_rtc *rtc, const char *source, int major, int minor, void **image,
                         size_t *bytes, moire_error *err);
 /* "moire_device.h": what generated sources need beside themselves. */

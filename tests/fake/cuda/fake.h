@@ -78,8 +78,8 @@ const struct mo_fake_cuda *mo_fake_cuda(void);
 unsigned mo_fake_launch(void *stream, const char *name, void (*fn)(void *args), const void *args,
                         size_t bytes, double sm_ns);
 
-/* What cuLibraryLoadData takes beside the PTX of the plugin's own probe: this line, then the path of a shared
- * object of the host, then a newline.  A kernel NAME there is a function
+/* What cuLibraryLoadData takes beside the PTX of the plugin's own probe: this line, a line with the number of
+ * bytes of a shared object of the host, and that object (image.h).  A kernel NAME there is a function
  *     void NAME(void *const *arguments, const unsigned grid[3], const unsigned block[3])
  * that computes the whole grid, and `const int NAME_arguments` says how many it has, each of 8 bytes. */
 #define MO_FAKE_IMAGE "MOIRE-FAKE-IMAGE\n"

@@ -134,6 +134,17 @@ unsigned cublasLtMatmulAlgoGetHeuristic(mo_blas_handle h, mo_blas_desc d, mo_bla
     return 0;
 }
 
+unsigned cublasLtMatmulAlgoCheck(mo_blas_handle h, mo_blas_desc d, mo_blas_layout a, mo_blas_layout b,
+                                 mo_blas_layout c, mo_blas_layout out,
+                                 const struct mo_blas_algorithm *algorithm,
+                                 struct mo_blas_candidate *result) {
+    (void)h;
+    if (!fits(d, a, b, c, out)) return INVALID_VALUE;
+    if (algorithm->data[0] < 1 || algorithm->data[0] > 2 || out->columns == 1) return NOT_SUPPORTED;
+    *result = (struct mo_blas_candidate){.space = SPACE};
+    return 0;
+}
+
 struct job {
     enum fake_type type;
     int transposed, count, gelu, relu;

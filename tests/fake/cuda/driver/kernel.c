@@ -6,19 +6,19 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include "tests/fake/cuda/image.h"
 
 enum { PROBE_ARGUMENTS = 1 };
 
 /* --- libraries ------------------------------------------------------------------------------------------ */
 
-/* The object that an image names; NULL for what is no image. */
+/* The object in an image; NULL for what is no image. */
 static void *open_image(const char *code) {
-    char path[512];
-    const size_t head = strlen(MO_FAKE_IMAGE), n = strcspn(code + head, "\n");
-    if (n >= sizeof path) return NULL;
-    memcpy(path, code + head, n);
-    path[n] = 0;
-    return dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    char file[MO_FAKE_FILE];
+    if (!mo_fake_unpack(code, file)) return NULL;
+    void *object = dlopen(file, RTLD_NOW | RTLD_LOCAL);
+    unlink(file);
+    return object;
 }
 
 unsigned cuLibraryLoadData(mo_cu_library *out, const void *code, unsigned *jit, void **jit_values,

@@ -1,11 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0
  * nvrtc.c - libnvrtc.so.13 without CUDA: compiles generated sources as C for the host, with `cc`.
  *
- * The "machine code" is an image of fake.h: the path of a shared object that has one function a kernel.  The
- * header that the program brings along is not used; the one beside this file stands in for it.  Compiled
- * objects lie in a folder of their own under /tmp until the process ends; where the environment names a
- * folder MO_FAKE_NVRTC_CACHE they stay there, and a source that was compiled before is not compiled again. */
+ * The "machine code" is an image of fake.h: a shared object that has one function a kernel.  The header that
+ * the program brings along is not used; the one beside this file stands in for it.  Objects are compiled in a
+ * folder of their own under /tmp, which is there until the process ends.
+ *
+ * The environment may name MO_FAKE_NVRTC_CACHE, a folder where objects stay, so that a source is compiled
+ * once; MO_FAKE_NVRTC_COUNT, a file that gets a byte for every call of nvrtcCompileProgram(), also of one
+ * that the cache spares the compiler; MO_FAKE_NVRTC_MINOR, a minor version. */
 #define _GNU_SOURCE
+#include <fcntl.h>
+#include <pthread.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,12 +27,14 @@ enum { OUT_OF_MEMORY = 1, INVALID_INPUT = 3, COMPILATION = 6 };
 
 struct _nvrtcProgram {
     char *source;
-    char image[256];
+    char *image;
+    size_t image_bytes;
     char log[2000];
 };
 
 static char folder[64];
-static unsigned made;
+static pthread_mutex_t making = PTHREAD_MUTEX_INITIALIZER;
+static _Atomic unsigned made;
 
 static void forget(void) {
     char command[128];
@@ -36,15 +43,20 @@ static void forget(void) {
 }
 
 static int make_folder(void) {
-    if (*folder) return 0;
-    snprintf(folder, sizeof folder, "/tmp/moire-fake-nvrtc-XXXXXX");
-    if (!mkdtemp(folder)) return -1;
-    return atexit(forget);
+    int rc = 0;
+    pthread_mutex_lock(&making);
+    if (!*folder) {
+        snprintf(folder, sizeof folder, "/tmp/moire-fake-nvrtc-XXXXXX");
+        rc = mkdtemp(folder) ? atexit(forget) : -1;
+    }
+    pthread_mutex_unlock(&making);
+    return rc;
 }
 
 unsigned nvrtcVersion(int *major, int *minor) {
+    const char *other = getenv("MO_FAKE_NVRTC_MINOR");
     *major = 13;
-    *minor = 0;
+    *minor = other ? (int)strtol(other, NULL, 10) : 0;
     return 0;
 }
 
@@ -59,6 +71,7 @@ unsigned nvrtcCreateProgram(mo_rtc_program *out, const char *source, const char 
 
 unsigned nvrtcDestroyProgram(mo_rtc_program *program) {
     free((*program)->source);
+    free((*program)->image);
     free(*program);
     *program = NULL;
     return 0;
@@ -100,22 +113,38 @@ static void read_log(mo_rtc_program program, const char *path) {
     if (f) fclose(f);
 }
 
-static unsigned compile(mo_rtc_program program) {
-    char path[128], command[700], log[136];
+/* The object to `path`. */
+static unsigned compile(mo_rtc_program program, char path[128]) {
+    char stem[96], command[700], log[136];
     if (make_folder()) return OUT_OF_MEMORY;
-    snprintf(path, sizeof path, "%s/%u", folder, made++);
-    snprintf(log, sizeof log, "%s.log", path);
-    snprintf(command, sizeof command, "%s.c", path);
+    snprintf(stem, sizeof stem, "%s/%u", folder, made++);
+    snprintf(path, 128, "%s.so", stem);
+    snprintf(log, sizeof log, "%s.log", stem);
+    snprintf(command, sizeof command, "%s.c", stem);
     if (write_module(command, program->source)) return OUT_OF_MEMORY;
     snprintf(command, sizeof command,
-             "cc -std=gnu11 -O1 -shared -fPIC -w -fno-strict-aliasing -I'%s' -o %s.so %s.c -lm >%s 2>&1",
-             MO_FAKE_INCLUDE, path, path, log);
-    if (system(command)) {
-        read_log(program, log);
-        return COMPILATION;
-    }
-    snprintf(program->image, sizeof program->image, MO_FAKE_IMAGE "%s.so\n", path);
-    return 0;
+             "cc -std=gnu11 -O1 -shared -fPIC -w -fno-strict-aliasing -I'%s' -o %s %s.c -lm >%s 2>&1",
+             MO_FAKE_INCLUDE, path, stem, log);
+    if (!system(command)) return 0;
+    read_log(program, log);
+    return COMPILATION;
+}
+
+/* The object in a file as an image. */
+static unsigned take_image(mo_rtc_program program, const char *path) {
+    char head[64];
+    FILE *f = fopen(path, "rb");
+    if (!f) return OUT_OF_MEMORY;
+    fseek(f, 0, SEEK_END);
+    const long n = ftell(f);
+    rewind(f);
+    const int at = snprintf(head, sizeof head, MO_FAKE_IMAGE "%ld\n", n);
+    program->image_bytes = (size_t)at + (size_t)n;
+    program->image = malloc(program->image_bytes);
+    if (program->image) memcpy(program->image, head, (size_t)at);
+    const bool whole = program->image && fread(program->image + at, 1, (size_t)n, f) == (size_t)n;
+    fclose(f);
+    return whole ? 0 : OUT_OF_MEMORY;
 }
 
 /* Where the object of that source is kept; "" for nowhere. */
@@ -128,33 +157,38 @@ static void kept_at(const char *source, char *path, size_t n) {
     if (cache) snprintf(path, n, "%s/%016llx.so", cache, (unsigned long long)sum);
 }
 
+static void count_call(void) {
+    const char *file = getenv("MO_FAKE_NVRTC_COUNT");
+    const int fd = file ? open(file, O_WRONLY | O_CREAT | O_APPEND, 0644) : -1;
+    if (fd < 0) return;
+    if (write(fd, "c", 1) != 1) fprintf(stderr, "fake nvrtc: a call is not counted\n");
+    close(fd);
+}
+
 unsigned nvrtcCompileProgram(mo_rtc_program program, int n, const char *const *options) {
-    char kept[160], made_at[200];
+    char kept[160], path[128], command[500];
     (void)n;
     (void)options;
+    count_call();
     kept_at(program->source, kept, sizeof kept);
-    if (!*kept) return compile(program);
-    if (access(kept, R_OK)) {
-        const unsigned r = compile(program);
-        if (r) return r;
-        snprintf(made_at, sizeof made_at, "%.*s", (int)strcspn(program->image + strlen(MO_FAKE_IMAGE), "\n"),
-                 program->image + strlen(MO_FAKE_IMAGE));
-        char command[500];
-        snprintf(command, sizeof command, "cp '%s' '%s.%d' && mv '%s.%d' '%s'", made_at, kept, (int)getpid(),
-                 kept, (int)getpid(), kept);
-        if (system(command)) return 0; /* it is used where it was made */
-    }
-    snprintf(program->image, sizeof program->image, MO_FAKE_IMAGE "%s\n", kept);
-    return 0;
+    if (*kept && !access(kept, R_OK)) return take_image(program, kept);
+    const unsigned r = compile(program, path);
+    if (r) return r;
+    snprintf(command, sizeof command, "cp '%s' '%s.%d' && mv '%s.%d' '%s'", path, kept, (int)getpid(), kept,
+             (int)getpid(), kept);
+    if (*kept && system(command)) fprintf(stderr, "fake nvrtc: %s is not kept\n", kept);
+    const unsigned taken = take_image(program, path);
+    unlink(path);
+    return taken;
 }
 
 unsigned nvrtcGetCUBINSize(mo_rtc_program program, size_t *bytes) {
-    *bytes = strlen(program->image) + 1;
+    *bytes = program->image_bytes;
     return 0;
 }
 
 unsigned nvrtcGetCUBIN(mo_rtc_program program, char *out) {
-    memcpy(out, program->image, strlen(program->image) + 1);
+    memcpy(out, program->image, program->image_bytes);
     return 0;
 }
 

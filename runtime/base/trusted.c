@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
- * store_folder.c - walking to the store and reading its files under the trust rule.
+ * trusted.c - walking to a folder and reading its files under the trust rule; see trusted.h.
  *
  * Every step opens one component relative to the one before with O_NOFOLLOW and checks what was opened, not
- * what a path named a moment ago.  A folder above the store may be writable by others only when it is
- * root's and sticky (like /tmp): there nobody can replace what is ours. */
+ * what a path named a moment ago.  A folder above may be writable by others only when it is root's and sticky
+ * (like /tmp): there nobody can replace what is ours. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
-#include "variants/store_format.h"
+#include "runtime/base/trusted.h"
 
 enum { OTHERS_WRITE = 022, ANYBODY_WRITES = 0222, STICKY = 01000 };
 
@@ -20,7 +20,7 @@ static void close_fd(const struct mo_env *env, int fd) {
 /* NULL, or why an opened file or folder is not to be trusted. */
 static const char *distrust(const struct mo_env *env, const struct mo_stat *st, bool above) {
     if (st->uid != 0 && st->uid != env->sys->euid(env->sys->self))
-        return "belongs to another user; use a store of your own (--store)";
+        return "belongs to another user; use one of your own";
     if (!(st->mode & OTHERS_WRITE)) return NULL;
     if (above && st->is_folder && st->uid == 0 && st->mode & STICKY) return NULL;
     return "can be written by others; run chmod go-w on it";
@@ -50,7 +50,7 @@ static int open_folder(const struct mo_env *env, int parent, const char *name, b
     return MOIRE_OK;
 }
 
-int mo_store_enter(const struct mo_env *env, int parent, const char *name, int *folder, moire_error *err) {
+int mo_trusted_enter(const struct mo_env *env, int parent, const char *name, int *folder, moire_error *err) {
     *folder = -1;
     int rc = open_folder(env, parent, name, false, folder, err);
     return rc == 1 ? MOIRE_OK : rc;
@@ -70,10 +70,10 @@ static bool next_component(const char **path, char *name, size_t cap) {
     return true;
 }
 
-int mo_store_walk(const struct mo_env *env, const char *path, int *folder, moire_error *err) {
+int mo_trusted_walk(const struct mo_env *env, const char *path, int *folder, moire_error *err) {
     *folder = -1;
     if (!path || !*path || strlen(path) > 4000)
-        return mo_fail(err, MOIRE_ESTORE, "store path is empty or too long");
+        return mo_fail(err, MOIRE_ESTORE, "its path is empty or too long");
     int at = -1;
     int rc = open_folder(env, -1, *path == '/' ? "/" : ".", true, &at, err);
     char name[256];
@@ -83,7 +83,7 @@ int mo_store_walk(const struct mo_env *env, const char *path, int *folder, moire
         close_fd(env, at);
         at = next;
     }
-    if (!rc && *path) rc = mo_fail(err, MOIRE_ESTORE, "a name in the store's path is too long");
+    if (!rc && *path) rc = mo_fail(err, MOIRE_ESTORE, "a name in its path is too long");
     if (rc) {
         close_fd(env, at);
         return rc == 1 ? MOIRE_OK : rc;
@@ -133,8 +133,8 @@ static int open_file(const struct mo_env *env, int folder, const char *name, int
     return rc == -ENOENT ? MOIRE_OK : mo_fail(err, MOIRE_ESTORE, "cannot open '%s': %s", name, strerror(-rc));
 }
 
-int mo_store_read(const struct mo_env *env, int folder, const char *name, int64_t limit, char **bytes,
-                  size_t *n, int *fd, moire_error *err) {
+int mo_trusted_read(const struct mo_env *env, int folder, const char *name, int64_t limit, char **bytes,
+                    size_t *n, int *fd, moire_error *err) {
     struct mo_stat st;
     int file;
     *bytes = NULL;
@@ -152,11 +152,11 @@ int mo_store_read(const struct mo_env *env, int folder, const char *name, int64_
     return rc;
 }
 
-int mo_store_map(const struct mo_env *env, int folder, const char *name, int64_t limit,
-                 struct mo_store_file *out, moire_error *err) {
+int mo_trusted_map(const struct mo_env *env, int folder, const char *name, int64_t limit,
+                   struct mo_trusted_file *out, moire_error *err) {
     struct mo_stat st;
     int file;
-    *out = (struct mo_store_file){0};
+    *out = (struct mo_trusted_file){0};
     int rc = open_file(env, folder, name, &file, err);
     if (rc || file < 0) return rc;
     rc = examine(env, file, name, limit, &st, err);
@@ -170,4 +170,12 @@ int mo_store_map(const struct mo_env *env, int folder, const char *name, int64_t
     if (!rc) out->n = (size_t)st.size;
     close_fd(env, file);
     return rc;
+}
+
+void mo_trusted_close(const struct mo_env *env, struct mo_trusted_file *file) {
+    if (file->mapped)
+        env->sys->unmap(env->sys->self, file->bytes, file->n);
+    else
+        mo_free(env, (void *)(uintptr_t)file->bytes);
+    *file = (struct mo_trusted_file){0};
 }
