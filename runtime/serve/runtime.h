@@ -78,6 +78,9 @@ int mo_pressure_open(moire_runtime *runtime, const moire_config *config, bool re
                      struct mo_pressure_source *out, moire_error *err);
 /* Ends the open queries with `code` and frees the tenant. */
 void mo_tenant_close(moire_tenant *tenant, int code);
+/* Begins a query of small positive numbers on instance 0, for measurements: its memory and inputs are there
+ * then, whatever the load has measured.  *out, unless it is NULL, goes back by mo_serve_model.release(). */
+int mo_tenant_sample(moire_tenant *tenant, struct mo_request **out, moire_error *err);
 extern const struct mo_model_ops mo_serve_model; /* request.c: the engine's view of a tenant */
 int mo_request_check(const moire_tenant *tenant, const moire_tensor *inputs, int n_inputs, moire_error *err);
 struct mo_request *mo_request_take(moire_tenant *tenant);

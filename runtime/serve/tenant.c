@@ -113,7 +113,7 @@ static void fill_sample(const struct mo_tensor *t, void *data) {
         ((float *)data)[i] = (float)(i % 251) / 251;
 }
 
-static int sample_input(moire_tenant *t, struct mo_request **out, moire_error *err) {
+int mo_tenant_sample(moire_tenant *t, struct mo_request **out, moire_error *err) {
     struct mo_request *r = *out = mo_request_take(t);
     if (!r) return mo_fail(err, MOIRE_ENOMEM, "out of memory for the inputs of '%s'", t->name);
     const struct mo_graph *graph = t->plan->graph;
@@ -148,7 +148,7 @@ static struct mo_profile *stored_profile(const moire_tenant *t) {
 static int calibrate(moire_tenant *t, moire_error *err) {
     moire_runtime *rt = t->runtime;
     struct mo_request *sample;
-    int rc = sample_input(t, &sample, err);
+    int rc = mo_tenant_sample(t, &sample, err);
     /* only replays of recordings ask for cold times: others need not wait, nor have their caches swept */
     int64_t sweep = mo_engine_events(rt->engine) ? mo_calibrate_sweep(rt->topology) : 0;
     if (!rc)

@@ -21,6 +21,7 @@
 #include "runtime/plan/versions.h"
 #include "runtime/serve/runtime.h"
 #include "tools/moire/publish.h"
+#include "tools/moire/verb.h"
 #include "toy_family.h"
 #include "variants/packed.h"
 
@@ -135,6 +136,21 @@ static void stored_model_answers_as_onnx(void **state) {
     must_equal(want, got);
     assert_int_equal(publish(&env, &done), MOIRE_OK);
     assert_true(done.reused);
+}
+
+/* A model that comes with its times is not run at load: who measures it must give it an input and memory. */
+static void stored_model_is_profiled(void **state) {
+    (void)state;
+    struct mo_published done;
+    char file[128];
+    struct stat st;
+    char *argv[] = {"profile", model,       "--store", folder,          "--output",
+                    folder,    "--threads", "1",       "--repetitions", "2"};
+    assert_int_equal(publish(&env, &done), MOIRE_OK);
+    assert_int_equal(mo_verb_profile.run(&env, sizeof argv / sizeof *argv, argv), MO_EXIT_OK);
+    snprintf(file, sizeof file, "%s/lenet.csv", folder);
+    assert_int_equal(stat(file, &st), 0);
+    assert_true(st.st_size > 0);
 }
 
 /* Weights are in the file once: what is packed is hollow, and nothing reads it. */
@@ -561,17 +577,12 @@ static void processes_share_a_model(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        TEST(stored_model_answers_as_onnx),
-        TEST(weights_are_kept_once),
-        TEST(changed_file_is_another_model),
-        TEST(bad_files_are_skipped),
-        TEST(mutated_images_do_no_harm),
-        TEST(every_byte_is_covered),
-        cmocka_unit_test(parts_are_checked_by_two),
-        TEST(failing_allocations),
-        TEST(unmappable_file_is_read),
-        TEST(other_versions_leave_memory),
-        TEST(killed_anywhere_leaves_a_valid_store),
+        TEST(stored_model_answers_as_onnx), TEST(stored_model_is_profiled),
+        TEST(weights_are_kept_once),        TEST(changed_file_is_another_model),
+        TEST(bad_files_are_skipped),        TEST(mutated_images_do_no_harm),
+        TEST(every_byte_is_covered),        cmocka_unit_test(parts_are_checked_by_two),
+        TEST(failing_allocations),          TEST(unmappable_file_is_read),
+        TEST(other_versions_leave_memory),  TEST(killed_anywhere_leaves_a_valid_store),
         TEST(processes_share_a_model),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -198,11 +198,12 @@ static int start_neighbour(const moire_runtime *rt, struct mo_stress **out, moir
 static int measure_versions(moire_runtime *rt, struct measured *m, struct mo_stress *stress,
                             moire_error *err) {
     moire_tenant *t = (moire_tenant *)m->tenant;
-    int code = MOIRE_OK, all = mo_engine_cores(rt->engine);
+    struct mo_request *sample;
+    int code = mo_tenant_sample(t, &sample, err), all = mo_engine_cores(rt->engine);
     struct mo_model_ops fixed = mo_serve_model;
     int v = 0;
     fixed.press = NULL; /* the version is given */
-    do {
+    while (!code && v < m->n_versions) {
         mo_instance_version(t->instances[0], v);
         int i = 0;
         do {
@@ -212,7 +213,9 @@ static int measure_versions(moire_runtime *rt, struct measured *m, struct mo_str
                                 level ? all / 2 : all, level ? 0 : mo_calibrate_sweep(rt->topology),
                                 &m->profile[v][i], err);
         } while (!code && ++i < m->options->n_levels);
-    } while (!code && ++v < m->n_versions);
+        v++;
+    }
+    if (sample) mo_serve_model.release(t, sample);
     return code;
 }
 
