@@ -57,6 +57,13 @@ int mo_path_store_there(const char *given, char *out, size_t n, moire_error *err
     return mo_fail(err, MOIRE_EIO, "no store '%.300s'; `moire compile --store` makes one", out);
 }
 
+const char *mo_path_device_cache(const char *given, char *out, size_t n) {
+    char path[PATH_MAX];
+    if (given && !*given) return "";
+    int rc = given ? MOIRE_OK : mo_path_default("gpu", path, sizeof path, NULL);
+    return rc || mo_path_real(given ? given : path, out, n, NULL) ? "" : out;
+}
+
 int mo_path_open_store(const struct mo_env *env, const char *given, struct mo_store **out, moire_error *err) {
     char path[PATH_MAX];
     moire_error why = {0};
