@@ -273,10 +273,6 @@ static bool worth_waiting(const struct hand *h, const struct mo_moire_candidate 
     return gap + mo_view_time(t, n, layer, layer + 1) < mo_view_time(t, h->idle, layer, layer + 1);
 }
 
-int64_t mo_moire_bound(const struct mo_moire_parts *parts, const struct mo_view *view) {
-    return parts->no_brief ? view->block_ns : view->block_ns / (1 + view->n_cores / BRIEF);
-}
-
 /* Gives cores to one query; false: leave what is idle for it, its partners come in a moment. */
 static bool serve(struct hand *h, const struct mo_moire_candidate *c) {
     const struct mo_view *view = h->view;
@@ -286,7 +282,7 @@ static bool serve(struct hand *h, const struct mo_moire_candidate *c) {
     h->wanted -= c->share;
     if (!q->started && taken_instances(h, c->tenant) >= t->free_instances) return true;
     int n = cores_for(h, c), wanted = n;
-    int64_t bound = mo_moire_bound(h->parts, view);
+    int64_t bound = h->parts->no_brief ? view->block_ns : view->block_ns / (1 + view->n_cores / BRIEF);
     if (n > h->idle) {
         int64_t gap = h->parts->no_meet ? 0 : freed_in(view, n - h->idle);
         if (gap && h->idle < POOR * n && worth_waiting(h, c, n, gap)) return false;

@@ -45,8 +45,6 @@ struct mo_moire_state {
 /* Fewest cores on which layers [begin, end of the model) take at most `budget` ns; `wide` when none is
  * enough, and none beyond it. */
 int mo_moire_fewest(const struct mo_view_tenant *tenant, int begin, double budget, int wide);
-/* How long a block may take by its profile, ns. */
-int64_t mo_moire_bound(const struct mo_moire_parts *parts, const struct mo_view *view);
 /* moire_deal.c: the share of every candidate that is kept. */
 void mo_moire_deal(struct mo_moire_state *state, const struct mo_view *view);
 /* moire_press.c: the blocks of the dispatch get the pressure that they will meet. */

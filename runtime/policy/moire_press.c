@@ -3,7 +3,7 @@
  *
  * What was measured speaks of blocks that are over or about to end, and knows nothing of those that this very
  * dispatch begins.  While the block takes its time, each neighbour asks of memory what its profile says
- * (demand.h): a block that runs, until its end; then the next block of its query, on the cores that the deal
+ * (demand.h): a block that runs, until its end; then what follows of its query, on the cores that the deal
  * has for it; the other blocks of this dispatch; and on cores that come free what waits, in proportion to its
  * shares.  Their mean over the block's time, of what memory has, is the pressure.  What was measured beyond
  * what the blocks that run now explain comes from outside the runtime and is added.
@@ -31,11 +31,10 @@ static double demand(const struct neighbours *nb, int query, int cores, int begi
     return mo_demand_now(&d, nb->missed, nb->busy);
 }
 
-/* Of a query's next block from a layer on. */
-static double demand_from(const struct neighbours *nb, int query, int cores, int begin) {
+/* Of what a query does in about `ns` from a layer on. */
+static double demand_from(const struct neighbours *nb, int query, int cores, int begin, double ns) {
     const struct mo_view_tenant *t = &nb->view->tenants[nb->view->queries[query].tenant];
-    int end = mo_profile_block(t->profile, cores, begin,
-                               (int64_t)((double)mo_moire_bound(nb->state->parts, nb->view) / t->residual));
+    int end = mo_profile_block(t->profile, cores, begin, (int64_t)(ns / t->residual));
     return demand(nb, query, cores, begin, end, nb->view->pressure[MO_PRESSURE_CACHE]);
 }
 
@@ -85,7 +84,7 @@ static void meet(struct neighbours *nb) {
     for (int i = 0; i < nb->state->n; i++) {
         const struct mo_moire_candidate *c = &nb->state->list[i];
         if (!c->keep || c->running || decision_of(nb, c->query)) continue;
-        nb->waits += demand_from(nb, c->query, c->share, c->begin);
+        nb->waits += demand_from(nb, c->query, c->share, c->begin, (double)view->block_ns);
         nb->wanted += c->share;
     }
 }
@@ -107,7 +106,7 @@ static double demand_over(const struct neighbours *nb, const struct mo_moire_can
     int most = cores + nb->spare, then = c->keep && c->share < most ? c->share : c->keep ? most : cores;
     if (end == t->profile->n_layers) then = 0;
     *freed += (1 - part) * (cores - then);
-    return part * now + (then ? (1 - part) * demand_from(nb, c->query, then, end) : 0);
+    return part * now + (then ? (1 - part) * demand_from(nb, c->query, then, end, span - rest) : 0);
 }
 
 static double pressure_on(const struct neighbours *nb, const struct mo_decision *d) {
