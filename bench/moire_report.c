@@ -117,12 +117,13 @@ static json_t *timeline(const moire_runtime *runtime) {
 }
 
 /* How much of each tenant's work runs in specialised kernels, how many layers in references, and its
- * memory. */
+ * memory; of those that can run on cores. */
 static json_t *kernels(const moire_runtime *runtime) {
     json_t *list = json_array();
     for (const moire_tenant *t = runtime->tenants; t; t = t->next) {
         int64_t all = 0, special = 0;
         int references = 0;
+        if (!t->plan) continue; /* on GPUs only */
         for (int i = 0; i < t->plan->n_steps; i++) {
             const struct mo_step *step = &t->plan->steps[i];
             all += step->flops;

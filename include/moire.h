@@ -176,8 +176,9 @@ typedef struct moire_tenant_config {
      * Strassen's, an eighth less work, errors up to three times larger; there such a value spreads to one
      * other pixel or row. */
     int exact;
-    /* On a runtime with a device.  1: only there; a model that cannot run there is MOIRE_EUNSUPPORTED, and a
-     * query that a GPU fails is answered so.  0: cores take over. */
+    /* On a runtime with a device.  1: only there, and nothing is prepared for cores; a model that cannot run
+     * there is MOIRE_EUNSUPPORTED, and a query that a GPU fails is answered so (MOIRE_EDEVICE).  0: cores
+     * take over. */
     int device_only;
     double rate; /* queries/s that are expected at first, for the plan of lets; 0 = not known */
 } moire_tenant_config;

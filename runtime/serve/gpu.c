@@ -193,6 +193,7 @@ static void destroy(struct mo_serve_gpu *s) {
     for (int k = 0; k < MO_PLAN_KINDS; k++)
         mo_share_destroy(s->share[k]);
     mo_profile_destroy(s->profile);
+    mo_graph_destroy(s->ports);
     mo_free(env, s->offset);
     mo_free(env, s);
 }
@@ -232,10 +233,38 @@ static int open_in_engine(struct mo_serve_gpu *s, const moire_tenant_config *c,
     return mo_engine_gpu_open(d->engine, &t, &s->index, err);
 }
 
+static bool add_ports(struct mo_graph *g, const struct mo_gpu_port *ports, int n, int *ids) {
+    for (int i = 0; i < n; i++) {
+        struct mo_shape shape = {.rank = ports[i].rank};
+        memcpy(shape.d, ports[i].shape, sizeof ports[i].shape);
+        const struct mo_tensor *t = mo_graph_add_tensor(g, ports[i].name, ports[i].dtype, &shape);
+        if (!t) return false;
+        ids[i] = t->id;
+    }
+    return true;
+}
+
+/* Inputs and outputs of a tenant that has no plan for cores to tell of them. */
+static int make_ports(struct mo_serve_gpu *s, const struct mo_gpu_program *one, moire_error *err) {
+    struct mo_graph *g = s->ports = mo_graph_create(&s->tenant->runtime->env);
+    if (g) {
+        g->inputs = mo_region_array(g->region, (size_t)one->n_inputs + 1, sizeof *g->inputs);
+        g->outputs = mo_region_array(g->region, (size_t)one->n_outputs + 1, sizeof *g->outputs);
+    }
+    if (!g || !g->inputs || !g->outputs || !add_ports(g, one->inputs, one->n_inputs, g->inputs) ||
+        !add_ports(g, one->outputs, one->n_outputs, g->outputs))
+        return mo_fail(err, MOIRE_ENOMEM, "out of memory for '%s'", s->tenant->name);
+    g->n_inputs = one->n_inputs;
+    g->n_outputs = one->n_outputs;
+    s->tenant->ports = g;
+    return MOIRE_OK;
+}
+
 /* The tenant, whose memory is there, with its programs. */
 static int open_tenant(struct mo_serve_gpu *s, const moire_tenant_config *c, const struct mo_gpu_programs *p,
                        moire_error *err) {
-    int code = mo_gpu_requests_init(s, p->program[0], err);
+    int code = s->tenant->plan ? MOIRE_OK : make_ports(s, p->program[0], err);
+    if (!code) code = mo_gpu_requests_init(s, p->program[0], err);
     if (!code) code = make_layers(s, p->program[0], err);
     return code ? code : open_in_engine(s, c, p, err);
 }

@@ -3,8 +3,9 @@
  * has there.
  *
  * A model that can be lowered runs on the GPUs, where the runtime has any; its plan for cores stays, and
- * takes over a query that a GPU failed (illegal access, hang, lost, out of memory), unless the tenant says
- * `device_only`.  A model that cannot be lowered runs on cores, with one line in the log.
+ * takes over a query that a GPU failed (illegal access, hang, lost, out of memory).  A model that cannot be
+ * lowered runs on cores, with one line in the log.  A tenant that says `device_only` has no plan for cores:
+ * nothing of it is compiled, packed or measured there, and what the GPU says is the answer.
  *
  * A query's tensors lie in staging memory from submit to release, so nothing is copied on the host but by
  * moire_submit().  Handles of queries on GPUs have bit 31 set, which no slot number reaches. */
@@ -64,6 +65,7 @@ struct mo_serve_gpu {
     struct mo_share_profile *share[MO_PLAN_KINDS]; /* owned */
     struct mo_profile *profile;                    /* a layer a segment */
     struct mo_sched_tenant_config serving;         /* as the engine was told */
+    struct mo_graph *ports; /* of a tenant without a plan for cores, owned; else NULL */
     int n_inputs, n_outputs;
     int64_t staging_bytes; /* of a query */
     int64_t *offset;       /* [n_inputs + n_outputs] into it */
@@ -72,7 +74,8 @@ struct mo_serve_gpu {
     _Atomic int64_t moved;       /* queries that the cores took over */
     bool fixed;                  /* device_only */
 };
-/* Puts the tenant, whose plan is there, on the GPUs; *out NULL: it stays on cores. */
+/* Puts the tenant, whose plan is there unless it is device_only, on the GPUs; *out NULL: it stays on cores.
+ */
 int mo_serve_gpu_open(moire_tenant *tenant, const char *path, const moire_tenant_config *config,
                       struct mo_serve_gpu **out, moire_error *err);
 /* Ends the open queries with `code` and frees it. */

@@ -10,7 +10,7 @@ static int64_t padded(int64_t bytes) {
 }
 
 int mo_gpu_requests_init(struct mo_serve_gpu *s, const struct mo_gpu_program *one, moire_error *err) {
-    const struct mo_graph *graph = s->tenant->plan->graph;
+    const struct mo_graph *graph = s->tenant->ports;
     s->n_inputs = one->n_inputs;
     s->n_outputs = one->n_outputs;
     if (graph->n_inputs != s->n_inputs || graph->n_outputs != s->n_outputs)
@@ -28,7 +28,7 @@ int mo_gpu_requests_init(struct mo_serve_gpu *s, const struct mo_gpu_program *on
 }
 
 static const struct mo_tensor *output_of(const struct mo_serve_gpu *s, int i) {
-    const struct mo_graph *graph = s->tenant->plan->graph;
+    const struct mo_graph *graph = s->tenant->ports;
     return graph->tensors[graph->outputs[i]];
 }
 
@@ -154,7 +154,7 @@ static bool move(struct mo_serve_gpu *s, const struct mo_gpu_request *r, const s
     if (!failed || s->fixed || atomic_load(&rt->closing)) return false;
     struct mo_request *to = mo_request_take(t);
     if (!to) return false;
-    const struct mo_graph *graph = t->plan->graph;
+    const struct mo_graph *graph = t->ports;
     to->callback = r->callback;
     to->user = r->user;
     to->known = a->query | MO_GPU_QUERY;

@@ -27,7 +27,7 @@ size_t mo_request_size(const struct mo_graph *graph) {
 struct mo_request *mo_request_take(moire_tenant *tenant) {
     struct mo_arena *self = mo_arenas_take(tenant->requests, tenant->request_bytes);
     if (!self) return NULL;
-    const struct mo_graph *graph = tenant->plan->graph;
+    const struct mo_graph *graph = tenant->ports;
     struct mo_request *r = (struct mo_request *)(void *)self->at;
     char *at = (char *)r + head_bytes(graph);
     *r = (struct mo_request){.self = self};
@@ -66,7 +66,7 @@ static int check_input(const struct mo_tensor *want, int i, const moire_tensor *
 }
 
 int mo_request_check(const moire_tenant *tenant, const moire_tensor *inputs, int n_inputs, moire_error *err) {
-    const struct mo_graph *graph = tenant->plan->graph;
+    const struct mo_graph *graph = tenant->ports;
     if (n_inputs != graph->n_inputs || (n_inputs && !inputs))
         return mo_fail(err, MOIRE_EINVAL, "'%s' has %d inputs, %d were given", tenant->name, graph->n_inputs,
                        inputs ? n_inputs : 0);
@@ -78,7 +78,7 @@ int mo_request_check(const moire_tenant *tenant, const moire_tensor *inputs, int
 }
 
 void mo_request_fill(const moire_tenant *tenant, struct mo_request *request, const moire_tensor *inputs) {
-    for (int i = 0; i < tenant->plan->graph->n_inputs; i++)
+    for (int i = 0; i < tenant->ports->n_inputs; i++)
         if (inputs[i].bytes) memcpy(request->input[i], inputs[i].data, inputs[i].bytes);
 }
 
@@ -86,7 +86,7 @@ void mo_request_fill(const moire_tenant *tenant, struct mo_request *request, con
 static int model_begin(void *model, int instance, void *user) {
     const moire_tenant *t = model;
     struct mo_request *request = user;
-    const struct mo_graph *graph = t->plan->graph;
+    const struct mo_graph *graph = t->ports;
     mo_instance_reset(t->instances[instance]);
     request->arena = mo_arenas_take(t->runtime->arenas, mo_instance_arena_bytes(t->plan));
     if (!request->arena) return MOIRE_ENOMEM;
@@ -122,7 +122,7 @@ static const char *reason(const moire_tenant *t, const struct mo_answer *a) {
 static void model_answer(void *model, const struct mo_answer *a) {
     moire_tenant *t = model;
     struct mo_request *request = a->user;
-    int n = t->plan->graph->n_outputs, code = a->code;
+    int n = t->ports->n_outputs, code = a->code;
     moire_tensor *outputs = NULL;
     if (request->known) mo_serve_gpu_settled(t->runtime, request);
     if (code == MOIRE_OK && a->instance >= 0) {

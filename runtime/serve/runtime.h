@@ -46,6 +46,9 @@ struct moire_tenant {
     moire_runtime *runtime;
     moire_tenant *next;
     char *name;
+    /* Its inputs and outputs: the plan's graph, or one of its own that has nothing else. */
+    const struct mo_graph *ports;
+    /* Of cores; of a tenant with device_only all of it is 0. */
     struct mo_plan *plan;
     struct mo_compiled compiled; /* what the plan lies in, when it came from the store */
     struct mo_profile *profile;
@@ -67,8 +70,6 @@ void mo_runtime_stats(moire_runtime *runtime, struct mo_sched_stats *out);
 void mo_runtime_stats_reset(moire_runtime *runtime);
 /* As moire_record(); what happened before `since` is marked as not of interest. */
 int mo_runtime_dump(moire_runtime *runtime, int64_t since, const char *path, moire_error *err);
-/* Predicted solo time of a tenant on so many cores. */
-int64_t mo_tenant_solo_ns(const moire_tenant *tenant, int cores);
 
 /* --- inside runtime/serve --- */
 /* pressure.c: chooses where pressure comes from, as the config asks; counters that cannot be had cost a line

@@ -80,7 +80,8 @@ static int build_plan(moire_tenant *t, const char *path, const moire_tenant_conf
     if (t->plan->arena_bytes > t->runtime->env.limits.arena_bytes)
         return mo_fail(err, MOIRE_ELIMIT, "%s: limit 'arena_bytes' (%lld) exceeded: a query needs %lld", path,
                        (long long)t->runtime->env.limits.arena_bytes, (long long)t->plan->arena_bytes);
-    t->request_bytes = mo_request_size(t->plan->graph);
+    t->ports = t->plan->graph;
+    t->request_bytes = mo_request_size(t->ports);
     return t->request_bytes ? MOIRE_OK : mo_fail(err, MOIRE_ELIMIT, "%s: the inputs are too large", path);
 }
 
@@ -242,25 +243,46 @@ static void destroy(moire_tenant *t) {
     mo_free(env, t);
 }
 
-static int load(moire_tenant *t, const char *path, const moire_tenant_config *c, moire_error *err) {
-    const struct mo_env *env = &t->runtime->env;
-    const char *name = c->name ? c->name : base_name(path);
+static int set_name(moire_tenant *t, const char *name, moire_error *err) {
     const char *stop = memchr(name, 0, MAX_NAME);
     size_t length = stop ? (size_t)(stop - name) : MAX_NAME;
-    t->name = mo_alloc(env, length + 1);
-    if (!t->name) return mo_fail(err, MOIRE_ENOMEM, "out of memory for '%s'", path);
+    t->name = mo_alloc(&t->runtime->env, length + 1);
+    if (!t->name) return mo_fail(err, MOIRE_ENOMEM, "out of memory for '%s'", name);
     memcpy(t->name, name, length);
-    t->requests = mo_arenas_create(env);
+    return MOIRE_OK;
+}
+
+static int load_on_cores(moire_tenant *t, const char *path, const moire_tenant_config *c, moire_error *err) {
+    t->requests = mo_arenas_create(&t->runtime->env);
     if (!t->requests) return mo_fail(err, MOIRE_ENOMEM, "out of memory for '%s'", path);
     int rc = build_plan(t, path, c, err);
     if (!rc) rc = build_instances(t, err);
     if (!rc) rc = measure(t, err);
     if (!rc) rc = describe_layers(t, err);
     if (!rc) measure_memory(t);
-    if (!rc) rc = open_tenant(t, c, err);
-    if (!rc && t->runtime->device && (rc = mo_serve_gpu_open(t, path, c, &t->gpu, err)))
+    return rc ? rc : open_tenant(t, c, err);
+}
+
+/* What runs on GPUs and nowhere else is compiled, packed and measured for them only. */
+static int load(moire_tenant *t, const char *path, const moire_tenant_config *c, moire_error *err) {
+    bool cores = !c->device_only || !t->runtime->device;
+    int rc = set_name(t, c->name ? c->name : base_name(path), err);
+    if (!rc && cores) rc = load_on_cores(t, path, c, err);
+    if (!rc && t->runtime->device && (rc = mo_serve_gpu_open(t, path, c, &t->gpu, err)) && cores)
         mo_engine_close(t->runtime->engine, t->index, rc);
     return rc;
+}
+
+static void log_loaded(const moire_tenant *t) {
+    const struct mo_env *env = &t->runtime->env;
+    if (!t->plan) {
+        mo_log(env, MOIRE_LOG_INFO, "loaded '%s': %d segments, on the device only", t->name,
+               t->gpu->profile->n_layers);
+        return;
+    }
+    mo_log(env, MOIRE_LOG_INFO, "loaded '%s': %d layers, %lld bytes of weights, %lld a query, %.2f ms solo",
+           t->name, t->plan->n_steps, (long long)t->plan->weight_bytes, (long long)t->plan->arena_bytes,
+           (double)mo_profile_time(t->profile, 1, 0, t->profile->n_layers) / 1e6);
 }
 
 /* Under the loading lock. */
@@ -281,10 +303,7 @@ static int add_tenant(moire_runtime *rt, const char *path, const moire_tenant_co
     t->next = rt->tenants;
     rt->tenants = t;
     *out = t;
-    mo_log(&rt->env, MOIRE_LOG_INFO,
-           "loaded '%s': %d layers, %lld bytes of weights, %lld a query, %.2f ms solo", t->name,
-           t->plan->n_steps, (long long)t->plan->weight_bytes, (long long)t->plan->arena_bytes,
-           (double)mo_tenant_solo_ns(t, 1) / 1e6);
+    log_loaded(t);
     return MOIRE_OK;
 }
 
@@ -305,7 +324,7 @@ int moire_load(moire_runtime *rt, const char *path, const moire_tenant_config *c
 void mo_tenant_close(moire_tenant *t, int code) {
     moire_runtime *rt = t->runtime;
     if (t->gpu) mo_serve_gpu_close(t->gpu, code);
-    mo_engine_close(rt->engine, t->index, code);
+    if (t->plan) mo_engine_close(rt->engine, t->index, code);
     mo_lock_take(rt->env.sys, &rt->loading);
     rt->n_tenants--;
     moire_tenant **at = &rt->tenants;
@@ -322,10 +341,6 @@ int moire_unload(moire_tenant *t, moire_error *err) {
     return MOIRE_OK;
 }
 
-int64_t mo_tenant_solo_ns(const moire_tenant *t, int cores) {
-    return mo_profile_time(t->profile, cores, 0, t->profile->n_layers);
-}
-
 /* --- ports --- */
 static int describe(const struct mo_graph *graph, int n, const int *ids, int index, moire_port *out) {
     if (index < 0 || index >= n || !out) return MOIRE_EINVAL;
@@ -339,16 +354,14 @@ static int describe(const struct mo_graph *graph, int n, const int *ids, int ind
 }
 
 int moire_n_inputs(const moire_tenant *t) {
-    return t ? t->plan->graph->n_inputs : 0;
+    return t ? t->ports->n_inputs : 0;
 }
 int moire_n_outputs(const moire_tenant *t) {
-    return t ? t->plan->graph->n_outputs : 0;
+    return t ? t->ports->n_outputs : 0;
 }
 int moire_input(const moire_tenant *t, int index, moire_port *out) {
-    return t ? describe(t->plan->graph, t->plan->graph->n_inputs, t->plan->graph->inputs, index, out)
-             : MOIRE_EINVAL;
+    return t ? describe(t->ports, t->ports->n_inputs, t->ports->inputs, index, out) : MOIRE_EINVAL;
 }
 int moire_output(const moire_tenant *t, int index, moire_port *out) {
-    return t ? describe(t->plan->graph, t->plan->graph->n_outputs, t->plan->graph->outputs, index, out)
-             : MOIRE_EINVAL;
+    return t ? describe(t->ports, t->ports->n_outputs, t->ports->outputs, index, out) : MOIRE_EINVAL;
 }

@@ -17,6 +17,7 @@
 #include "models/zoo.h"
 #include "runtime/sched/engine_impl.h"
 #include "runtime/serve/gpu.h"
+#include "tests/unit/onnx_build.h"
 #include "tests/unit/toy_gpu.h"
 
 enum { SIDE = 32, PIXELS = SIDE * SIDE, QUERIES = 120, CLASSES = 10 };
@@ -44,6 +45,7 @@ struct machine {
     struct mo_gpu_ops ops;
     struct mo_gpu_system *system; /* the one that was opened */
     int open;
+    _Atomic int64_t taken; /* bytes of memory, given back or not */
 };
 static struct machine machine;
 
@@ -65,6 +67,11 @@ static void close_system(struct mo_gpu_system *system) {
     assert_int_equal(c.staging, 0);
     toy_gpu_close(&toy);
     machine.open--;
+}
+
+static void *count_alloc(void *self, size_t align, size_t bytes) {
+    atomic_fetch_add(&machine.taken, (int64_t)bytes);
+    return mo_sys_posix()->alloc(self, align, bytes);
 }
 
 static const struct mo_gpu_ops *plugin(void) {
@@ -96,6 +103,7 @@ static moire_runtime *start(void) {
     toy_gpu_close(&toy);
     machine.ops.open = open_system;
     machine.ops.close = close_system;
+    machine.sys.alloc = count_alloc;
     machine.sys.dl_open = dl_open;
     machine.sys.dl_sym = dl_sym;
     machine.sys.dl_close = dl_close;
@@ -286,6 +294,86 @@ static void without_cores_the_failure_is_the_answer(void **state) {
     moire_runtime_destroy(rt, 1);
 }
 
+/* Bytes that loading the model takes. */
+static int64_t memory_of_load(int device_only, int64_t *weights) {
+    moire_runtime *rt = start();
+    int64_t before = atomic_load(&machine.taken);
+    const moire_tenant *t = load(rt, device_only);
+    int64_t taken = atomic_load(&machine.taken) - before;
+    if (t->plan) *weights = t->plan->weight_bytes;
+    moire_runtime_destroy(rt, 1);
+    return taken;
+}
+
+/* Shapes are still known and checked. */
+static void ports_are_as_on_cores(moire_tenant *t) {
+    float pixels[PIXELS] = {0};
+    moire_port port;
+    moire_error err;
+    assert_true(moire_n_inputs(t) == 1 && moire_n_outputs(t) == 1);
+    assert_int_equal(moire_input(t, 0, &port), MOIRE_OK);
+    assert_true(port.dtype == MOIRE_F32 && port.rank == 4 && port.shape[0] == 1 && port.shape[2] == SIDE);
+    assert_int_equal(moire_output(t, 0, &port), MOIRE_OK);
+    assert_true(port.rank == 2 && port.shape[1] == CLASSES);
+    moire_tensor in = {.dtype = MOIRE_F32,
+                       .rank = 4,
+                       .shape = {1, 1, SIDE, SIDE / 2},
+                       .data = pixels,
+                       .bytes = sizeof pixels / 2};
+    assert_int_equal(moire_submit(t, &in, 1, 0, note, NULL, NULL, &err), MOIRE_ESHAPE);
+    assert_non_null(strstr(err.message, "the model was loaded for [1,1,32,32]"));
+}
+
+static void device_only_prepares_nothing_for_cores(void **state) {
+    (void)state;
+    int64_t weights = 0, both = memory_of_load(0, &weights), only = memory_of_load(1, &weights);
+    assert_true(weights > 0);
+    if (both - only < weights) fail_msg("%lld bytes, %lld with cores", (long long)only, (long long)both);
+    moire_runtime *rt = start();
+    moire_tenant *t = load(rt, 1);
+    struct mo_sched_stats stats;
+    assert_true(!t->plan && !t->profile && !t->n_instances && !t->requests);
+    ports_are_as_on_cores(t);
+    assert_int_equal(moire_unload(t, NULL), MOIRE_OK);
+    mo_engine_stats(rt->engine, &stats);
+    assert_int_equal(stats.accepted, 0);
+    moire_runtime_destroy(rt, 1);
+    assert_int_equal(machine.open, 0);
+}
+
+/* An operator that no GPU takes: its name, or cores. */
+static void what_cannot_be_lowered_is_named(void **state) {
+    (void)state;
+    char path[600];
+    size_t n;
+    moire_runtime *rt = start();
+    moire_tenant_config c;
+    moire_tenant *t;
+    moire_error err = {0};
+    struct ob *b = ob_create(13);
+    ob_input(b, "x", MOIRE_F32, "4,4");
+    ob_node(b, "NonZero", "x", "y");
+    ob_output(b, "y");
+    const uint8_t *bytes = ob_pack(b, &n);
+    snprintf(path, sizeof path, "%s/nonzero.onnx", folder);
+    FILE *f = fopen(path, "wbe");
+    assert_true(f && fwrite(bytes, 1, n, f) == n && !fclose(f));
+    ob_destroy(b);
+    moire_tenant_config_init(&c);
+    c.device_only = 1;
+    assert_int_equal(moire_load(rt, path, &c, &t, &err), MOIRE_EUNSUPPORTED);
+    assert_non_null(strstr(err.message, "NonZero"));
+    c.device_only = 0;
+    assert_int_equal(moire_load(rt, path, &c, &t, &err), MOIRE_OK);
+    assert_true(t->plan && !t->gpu);
+    unlink(path);
+    c.device_only = 1;
+    assert_int_equal(moire_load(rt, path, &c, &t, &err), MOIRE_EIO);
+    assert_non_null(strstr(err.message, path));
+    moire_runtime_destroy(rt, 1);
+    assert_int_equal(machine.open, 0);
+}
+
 static void a_device_that_is_not_there_is_said(void **state) {
     (void)state;
     moire_config c;
@@ -415,6 +503,8 @@ int main(void) {
         cmocka_unit_test(a_query_that_has_moved_can_be_cancelled),
         cmocka_unit_test(without_cores_the_failure_is_the_answer),
         cmocka_unit_test(a_tenant_that_comes_later_is_served),
+        cmocka_unit_test(device_only_prepares_nothing_for_cores),
+        cmocka_unit_test(what_cannot_be_lowered_is_named),
         cmocka_unit_test(a_run_is_recorded_and_played_again),
         cmocka_unit_test(a_destroyed_runtime_answers_all),
         cmocka_unit_test(a_device_that_is_not_there_is_said),
