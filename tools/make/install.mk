@@ -19,6 +19,8 @@ install: all $(B)/libmoire-cuda.so $(B)/moire-gpu-child $(B)/moire.1 $(B)/moire.
 	install -D -m 644 $(B)/moire.pc $(DESTDIR)$(PREFIX)/lib/pkgconfig/moire.pc
 	install -D -m 644 $(B)/moire.1 $(DESTDIR)$(PREFIX)/share/man/man1/moire.1
 	install -D -m 644 tools/moire.bash $(DESTDIR)$(PREFIX)/share/bash-completion/completions/moire
+	for f in $$(cd bench && find scenarios machines gpus -name '*.json' -o -name '*.csv'); do \
+	    install -D -m 644 bench/$$f $(DESTDIR)$(PREFIX)/share/moire/$$f || exit 1; done
 
 bundle: all gpu-acceptance $(B)/moire.1 ## one tarball that runs without the packages
 	tools/make-bundle $(B) $(VERSION)
