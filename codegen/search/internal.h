@@ -109,6 +109,7 @@ int mo_job_press(struct mo_search *s, struct job *job, struct mo_harness *h, moi
  * job->front stays NULL when it does well. */
 int mo_job_widen(struct mo_search *s, struct job *job, moire_error *err);
 int mo_job_publish_front(struct mo_search *s, struct job *job, moire_error *err);
-/* Whether the store has all versions of the job's layer; takes their number. */
+/* Whether the store has all versions of the job's layer, covered ones too when those are wanted; takes their
+ * number. */
 bool mo_job_has_front(const struct mo_search *s, struct job *job);
 #endif

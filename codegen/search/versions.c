@@ -150,8 +150,10 @@ bool mo_job_has_front(const struct mo_search *s, struct job *job) {
     struct mo_store_front *f = mo_alloc(s->env, sizeof *f);
     bool has = f && mo_store_read_front(s->store, signature, isa, f);
     int wanted = has ? mo_front_versions(f) : 0;
-    for (int i = 0; i < (has ? f->n : 0); i++) /* one that was only made for more cores knows no pressure */
+    for (int i = 0; i < (has ? f->n : 0); i++) { /* one that was only made for more cores knows no pressure */
         has &= f->point[i].state != MO_POINT_VERSION || f->point[i].ns[1] > 0;
+        if (s->options.keep_covered) has &= f->point[i].state != MO_POINT_COVERED;
+    }
     mo_free(s->env, f);
     if (wanted && mo_store_versions(s->store, signature, isa, versions) != wanted) return false;
     job->result.versions = wanted;

@@ -169,7 +169,8 @@ static void crossovers_lie_between_levels(void **state) {
 }
 
 /* --- the store --- */
-static int tune(const struct mo_env *env, const char *folder, struct mo_layer_result *out, moire_error *err) {
+static int tune(const struct mo_env *env, const char *folder, bool keep_covered, struct mo_layer_result *out,
+                moire_error *err) {
     struct mo_stress_config c = {.env = env, .l2_bytes = 64 << 10, .l3_bytes = 256 << 10};
     struct mo_search_options o = {.store = folder,
                                   .isa = MO_ISA_BASE,
@@ -177,7 +178,8 @@ static int tune(const struct mo_env *env, const char *folder, struct mo_layer_re
                                   .probation_s = 20,
                                   .families = toy_families,
                                   .problem = toy_problem,
-                                  .versions = 5};
+                                  .versions = 5,
+                                  .keep_covered = keep_covered};
     struct mo_search *search = NULL;
     struct mo_graph *g = toy_graph(env, 1, "m");
     int rc = mo_stress_create(&c, &o.stress, err);
@@ -206,7 +208,7 @@ static void tuned_layers_are_stored_and_reused(void **state) {
     toy_folder(folder);
     toy_signature(0, signature);
     assert_int_equal(toy_search(&env, folder, 1, "m", toy_families, NULL, &err), MOIRE_OK);
-    assert_int_equal(tune(&env, folder, &r, &err), MOIRE_OK); /* compiled is not tuned */
+    assert_int_equal(tune(&env, folder, false, &r, &err), MOIRE_OK); /* compiled is not tuned */
     assert_int_equal(r.state, MO_LAYER_COMPILED);
     assert_int_equal(r.versions, 1);
     assert_int_equal(mo_store_open(&env, folder, &store, NULL), MOIRE_OK);
@@ -220,15 +222,16 @@ static void tuned_layers_are_stored_and_reused(void **state) {
     fault_sys_init(&fault);
     fault.no_spawn = fault.read_only = 1;
     env.sys = &fault.table;
-    assert_int_equal(tune(&env, folder, &r, &err), MOIRE_OK);
+    assert_int_equal(tune(&env, folder, false, &r, &err), MOIRE_OK);
     assert_int_equal(r.state, MO_LAYER_REUSED);
     assert_int_equal(r.versions, 1);
     assert_int_equal(fault_sys_live(&fault), 0);
     toy_remove(folder);
 }
 
-/* A front as written, with two versions of which the second may be missing. */
-static void write_front(const struct mo_env *env, const char *folder, const char *second) {
+/* A front as written, the second point in another state; a version among them may be missing. */
+static void write_front(const struct mo_env *env, const char *folder, enum mo_point_state state,
+                        const char *second) {
     struct mo_store *store;
     struct mo_store_front f;
     struct mo_writer *w;
@@ -237,7 +240,7 @@ static void write_front(const struct mo_env *env, const char *folder, const char
     assert_int_equal(mo_store_open(env, folder, &store, NULL), MOIRE_OK);
     assert_true(mo_store_read_front(store, signature, MO_ISA_BASE, &f));
     mo_store_close(store);
-    f.point[1].state = MO_POINT_VERSION;
+    f.point[1].state = state;
     snprintf(f.point[1].key, sizeof f.point[1].key, "%s", second ? second : f.point[0].key);
     for (int i = 0; i < MO_STORE_LEVELS; i++)
         f.point[1].ns[i] = 1;
@@ -267,13 +270,33 @@ static void versions_are_taken_whole_or_not_at_all(void **state) {
     char folder[64];
     toy_folder(folder);
     assert_int_equal(versions_in(&env, folder, &damaged), 0);
-    assert_int_equal(tune(&env, folder, &r, &err), MOIRE_OK);
-    write_front(&env, folder, NULL);
+    assert_int_equal(tune(&env, folder, false, &r, &err), MOIRE_OK);
+    write_front(&env, folder, MO_POINT_VERSION, NULL);
     assert_int_equal(versions_in(&env, folder, &damaged), 2);
     assert_int_equal(damaged, 0);
-    write_front(&env, folder, "0123456789012345678901234567890123456789012345678901234567890123");
+    write_front(&env, folder, MO_POINT_VERSION,
+                "0123456789012345678901234567890123456789012345678901234567890123");
     assert_int_equal(versions_in(&env, folder, &damaged), 0);
     assert_int_equal(damaged, 1);
+    toy_remove(folder);
+}
+
+/* They were dropped for being covered, and so have no code in the store. */
+static void covered_versions_are_made_when_asked_for(void **state) {
+    (void)state;
+    struct mo_env env = mo_env_default();
+    struct mo_layer_result r = {0};
+    moire_error err = {0};
+    char folder[64];
+    toy_folder(folder);
+    assert_int_equal(tune(&env, folder, false, &r, &err), MOIRE_OK);
+    write_front(&env, folder, MO_POINT_COVERED, "");
+    assert_int_equal(tune(&env, folder, false, &r, &err), MOIRE_OK);
+    assert_int_equal(r.state, MO_LAYER_REUSED);
+    assert_int_equal(tune(&env, folder, true, &r, &err), MOIRE_OK);
+    assert_int_equal(r.state, MO_LAYER_COMPILED);
+    assert_int_equal(tune(&env, folder, true, &r, &err), MOIRE_OK);
+    assert_int_equal(r.state, MO_LAYER_REUSED);
     toy_remove(folder);
 }
 
@@ -322,6 +345,7 @@ int main(void) {
         cmocka_unit_test(crossovers_lie_between_levels),
         cmocka_unit_test(tuned_layers_are_stored_and_reused),
         cmocka_unit_test(versions_are_taken_whole_or_not_at_all),
+        cmocka_unit_test(covered_versions_are_made_when_asked_for),
         cmocka_unit_test(damaged_fronts_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
