@@ -110,10 +110,15 @@ static int write_job(struct mo_bench_session *s, const char *path, const struct 
                   "generic", (int)generic, "exact", (int)s->exact, "trace", (int)trace, "tenants", list);
     const struct {
         const char *key, *value;
-    } texts[] = {{"store", s->store},         {"record", s->record},
-                 {"pressure", s->pressure},   {"proxy", s->proxy},
-                 {"device", s->device},       {"device_process", s->process},
-                 {"precision", s->precision}, {"device_profiles", s->gpu_profiles}};
+    } texts[] = {{"store", s->store},
+                 {"record", s->record},
+                 {"pressure", s->pressure},
+                 {"proxy", s->proxy},
+                 {"device", s->device},
+                 {"device_process", s->process},
+                 {"precision", s->precision},
+                 {"device_profiles", s->gpu_profiles},
+                 {"device_cache", s->device_cache}};
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
         if (texts[i].value) json_object_set_new(job, texts[i].key, json_string(texts[i].value));
     int bad = !job || json_dump_file(job, path, JSON_INDENT(1));

@@ -28,6 +28,7 @@ struct mo_bench_session {
     const char *pressure, *proxy;   /* of moire's runtimes, as in moire_config; NULL = default */
     const char *device, *precision; /* of moire's runtimes: GPUs; NULL = cores */
     const char *process;            /* that their plugin runs in, as moire_config.device_process */
+    const char *device_cache;       /* of compiled programs, as moire_config.device_cache */
     const char *gpu_profiles;       /* folder of share profiles, filled in from: */
     const char *gpus;               /* machine file with their profiles; NULL = measured at load */
     const char *command;            /* the command line, for the report */

@@ -140,6 +140,10 @@ typedef struct moire_config {
      * "child:FILE" of moire-gpu-child.  A GPU that is lost (illegal access, hang) stays lost for its process:
      * a child is started anew then, and queries go on, here they do not. */
     const char *device_process;
+    /* Folder where the device keeps compiled programs and choices of kernels for the next process: a path
+     * without symbolic links that only its owner writes to.  NULL = "gpu" in the user's cache folder; "" =
+     * nothing is kept. */
+    const char *device_cache;
 } moire_config;
 MOIRE_API void moire_config_init(moire_config *config);
 

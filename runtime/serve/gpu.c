@@ -42,9 +42,10 @@ static int read_options(const moire_config *c, struct mo_serve_device *d, moire_
     return MOIRE_OK;
 }
 
-/* The user's folder of compiled programs. */
-static const char *cache_of(const moire_runtime *rt, char *room, size_t n) {
+/* The folder that the config names, or the user's. */
+static const char *cache_of(const moire_runtime *rt, const moire_config *c, char *room, size_t n) {
     char home[900];
+    if (c->device_cache) return c->device_cache;
     if (rt->env.sys->home(rt->env.sys->self, home, sizeof home)) return NULL;
     snprintf(room, n, "%s/.cache/moire/gpu", home);
     return room;
@@ -63,7 +64,7 @@ int mo_serve_device_open(moire_runtime *rt, const moire_config *c, int64_t event
     int code = read_options(c, d, err);
     char cache[1024];
     const struct mo_gpu_config gpu = {.process = c->device_process,
-                                      .cache = cache_of(rt, cache, sizeof cache)};
+                                      .cache = cache_of(rt, c, cache, sizeof cache)};
     if (!code) code = mo_gpu_device_open(&rt->env, c->device, &gpu, &d->device, err);
     if (!code) code = mo_gpu_device_gpus(&d->device, c->device_lets, &d->gpus, err);
     return code ? code : start_engine(rt, c, events, d, err);

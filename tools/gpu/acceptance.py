@@ -57,6 +57,7 @@ def parse(root):
     a.add_argument("--torch-device", default="cuda")
     a.add_argument("--out", default="gpu-acceptance.out")
     a.add_argument("--zoo", help="folder of zoo files, built there when missing (default: a folder beside OUT)")
+    a.add_argument("--cache", help="folder of compiled GPU programs, shared by all steps and runs (default: a folder beside OUT)")
     a.add_argument("--models", default=",".join(SERVED), help="profiled and served")
     a.add_argument("--all-models", default="", help="whose outputs are compared (default: the zoo)")
     a.add_argument("--compared", default="resnet50,mobilenet-v2,googlenet,vgg16,ssd-mobilenet,lenet,bert-base", help="with PyTorch")
@@ -79,6 +80,7 @@ def parse(root):
     args.parts = [float(p) for p in words(args.parts)]
     args.moire = os.path.abspath(shutil.which(args.moire) or args.moire)
     args.out = os.path.abspath(args.out)
+    args.cache = os.path.realpath(args.cache or args.out.rstrip("/") + ".cache")
     args.zoo = os.path.abspath(args.zoo or args.out.rstrip("/") + ".zoo")
     unknown = [s for s in args.steps if s not in [row[0] for row in STEPS]]
     if unknown:

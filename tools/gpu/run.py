@@ -92,6 +92,10 @@ class Run:
     def models_flag(self):
         return ["--models", self.args.zoo]
 
+    def on_device(self):
+        """The GPU, and the folder where its compiled programs are kept from one command to the next."""
+        return ["--device", self.args.device, "--device-cache", self.args.cache]
+
     def left(self):
         """Seconds that the step still has."""
         return min(self.end, self.step_end) - time.monotonic()

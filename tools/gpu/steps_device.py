@@ -67,7 +67,7 @@ def outputs(run):
     """Every model on the GPU and on the cores; several processes at a time, so nothing here is a measurement of time."""
     names = run.data.get("zoo", [])
     parts = min(len(names), run.args.workers)
-    commands = [[run.args.moire, "check-device", *names[i::parts], "--device", run.args.device, "--precision", precision, "--json",
+    commands = [[run.args.moire, "check-device", *names[i::parts], *run.on_device(), "--precision", precision, "--json",
                  *run.models_flag()] for precision in run.args.precisions for i in range(parts)]
     answers = together(run, commands, run.left(), "outputs", run.args.workers)
     seen = set()
@@ -90,7 +90,8 @@ def isolation(run):
         return run.miss("isolation", "gpu-isolation or libmoire-fault.so is not there: `make gpu-acceptance`")
     scratch = run.path("scratch")
     os.makedirs(scratch, exist_ok=True)
-    common = [program, "--device", f"cuda:{os.path.abspath(plugin)}", "--models", scratch, "--seconds", str(run.args.isolation_seconds)]
+    common = [program, "--device", f"cuda:{os.path.abspath(plugin)}", "--cache", run.args.cache, "--models", scratch, "--seconds",
+              str(run.args.isolation_seconds)]
     for process, faults in PROCESSES.items():
         for fault in faults:
             what = f"{FAULTS[fault]}, {'this' if process == 'in' else 'own'} process"
@@ -116,7 +117,7 @@ def process(run):
     """Single queries with the plugin in this process, and in one of its own: what the queues between them cost."""
     seen = {}
     for where in PROCESSES:
-        text = run.moire("check-device", *run.args.models[:2], "--device", run.args.device, "--device-process", where, "--json",
+        text = run.moire("check-device", *run.args.models[:2], *run.on_device(), "--device-process", where, "--json",
                          *run.models_flag(), what=f"{where} process")
         seen[where] = {r["model"]: r for r in runs.load(text) or []}
     run.data["process"] = seen

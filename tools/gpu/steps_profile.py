@@ -29,7 +29,7 @@ def profile(run):
     os.makedirs(folder, exist_ok=True)
     units = ",".join(map(str, sizes(gpu["units"])))
     for i, m in enumerate(run.args.models):
-        run.moire("profile", m, "--device", run.args.device, "--output", folder, "--repetitions", "10", "--units", units, "--resume",
+        run.moire("profile", m, *run.on_device(), "--output", folder, "--repetitions", "10", "--units", units, "--resume",
                   "--max-batch", str(run.args.max_batch), *run.models_flag(), limit=run.left() / (len(run.args.models) - i),
                   what=f"profile of {m}")
         curve(run, m, read_profile(os.path.join(folder, m + ".csv")))
@@ -53,7 +53,7 @@ def whole(run):
         folder = run.path("profiles-" + precision)
         os.makedirs(folder, exist_ok=True)
         if names:
-            run.moire("profile", *names, "--device", run.args.device, "--output", folder, "--repetitions", "20", "--units",
+            run.moire("profile", *names, *run.on_device(), "--output", folder, "--repetitions", "20", "--units",
                       str(gpu["units"]), "--precision", precision, "--resume", "--max-batch", str(max(run.args.batches)),
                       *run.models_flag(), limit=run.left(), what=f"whole GPU, {precision}")
         times = {m: ours(run, m, precision) for m in run.args.compared}
@@ -66,7 +66,7 @@ def interference(run):
     there = [m for m in run.args.models if os.path.exists(os.path.join(folder, m + ".csv"))]
     pairs = os.path.join(folder, "pairs.csv")
     units = ",".join(map(str, sizes(run.data["gpu"]["units"])))
-    run.moire("profile", *there, "--device", run.args.device, "--output", folder, "--pairs", pairs, "--repetitions", "10", "--units",
+    run.moire("profile", *there, *run.on_device(), "--output", folder, "--pairs", pairs, "--repetitions", "10", "--units",
               units, "--resume", "--max-batch", str(run.args.max_batch), *run.models_flag(), what="pairs")
     if not os.path.exists(pairs):
         return run.miss("pairs", "not measured")

@@ -85,7 +85,7 @@ def simulate(run, name, path, machine, known):
 def live(run, name, path, machine, policy, known):
     what, promised = f"{name}, {policy}", known["simulated"].get(policy)
     if policy not in known["live"]:
-        text = run.moire("bench", "serve", path, "--gpus", machine, "--device", run.args.device, "--policy", policy, *times(run),
+        text = run.moire("bench", "serve", path, "--gpus", machine, *run.on_device(), "--policy", policy, *times(run),
                          *grid(run, promised), "--quiet", "--report", run.path(f"{name}-{policy}.html"), *run.models_flag(),
                          limit=MOST_S, what=what)
         document = runs.load(text)
@@ -127,7 +127,7 @@ def play_processes(run, name, scenario, machine, known):
         one = os.path.join(scratch, f"{name}-{i}.json")
         with open(one, "w", encoding="utf-8") as f:
             json.dump({"name": f"{name}-{i}", "about": "one process", "tenants": [tenant]}, f)
-        running.append(run.start([run.args.moire, "bench", "serve", one, "--gpus", machine, "--device", run.args.device,
+        running.append(run.start([run.args.moire, "bench", "serve", one, "--gpus", machine, *run.on_device(),
                                   "--policy", "sbp", "--load", ",".join(map(str, loads)), "--seconds", str(run.args.seconds),
                                   "--warmup", str(run.args.warmup), "--quiet", "--json", *run.models_flag()]))
     for process in running:
@@ -140,7 +140,7 @@ def play_processes(run, name, scenario, machine, known):
 def resize(run):
     """Rates that move from model to model: how long a change of plan took, and what it made late."""
     machine = steps_profile.machine_file(run)
-    text = run.moire("bench", "serve", run.scenario("gpulet-waves-fast"), "--gpus", machine, "--device", run.args.device,
+    text = run.moire("bench", "serve", run.scenario("gpulet-waves-fast"), "--gpus", machine, *run.on_device(),
                      "--policy", "moire-gpu", "--load", str(run.args.resize_load), "--seconds", str(run.args.resize_seconds),
                      "--quiet", "--json", "--report", run.path("resize.html"), *run.models_flag(), what="waves")
     for r in (runs.load(text) or {}).get("results", []):

@@ -31,8 +31,9 @@ struct mo_bench_options {
     const char *models[MO_BENCH_MAX_MODELS], *families[8];
     moire_shape shapes[MO_BENCH_MAX_INPUTS];
     const char *peers, *report, *trace, *record, *output, *store, *models_folder, *pressure, *proxy, *device,
-        *process, *gpus, *precision;
+        *process, *device_cache, *gpus, *precision;
     char store_path[4096]; /* --store or the default, without symbolic links */
+    char cache_path[1024]; /* --device-cache, likewise */
     double seconds;
     bool json, quiet, generic, only_generic, exact, resume, profile;
     bool simulated; /* the pseudo-policy "bound" is a policy too */

@@ -14,8 +14,8 @@ int mo_path_store(const char *given, char *out, size_t n, moire_error *err);
 
 /* The same for commands that only read it: MOIRE_EIO when --store names a folder that is not there. */
 int mo_path_store_there(const char *given, char *out, size_t n, moire_error *err);
-/* The folder of compiled GPU programs: `given` or the default one, as a real path in `out`; "" (nothing
- * is kept) when there is none. */
+/* The folder of compiled GPU programs: --device-cache's value or the default one, as a real path in `out`; ""
+ * (nothing is kept) when there is none. */
 const char *mo_path_device_cache(const char *given, char *out, size_t n);
 
 struct mo_env;

@@ -15,7 +15,6 @@
 #include "runtime/gpu/measure.h"
 #include "runtime/planner/share_table.h"
 #include "runtime/serve/gpu.h"
-#include "tools/moire/paths.h"
 
 enum { MAX_MODELS = 64, NAME = 128 };
 
@@ -212,9 +211,7 @@ static int open_device(struct job *j, moire_error *err) {
         return mo_fail(err, MOIRE_EINVAL, "--precision: '%s' is none of fp32, tf32, fp16, bf16",
                        o->precision);
     if (o->n_models > MAX_MODELS) return mo_fail(err, MOIRE_ELIMIT, "more than %d models", MAX_MODELS);
-    char cache[1024];
-    const struct mo_gpu_config config = {.process = o->process,
-                                         .cache = mo_path_device_cache(NULL, cache, sizeof cache)};
+    const struct mo_gpu_config config = {.process = o->process, .cache = o->cache};
     int code = mo_gpu_device_open(j->session->env, o->device, &config, &j->device, err);
     if (!code) code = mo_gpu_device_gpus(&j->device, 0, &j->gpus, err);
     if (!code && (o->gpu < 0 || o->gpu >= j->gpus.n_gpus))

@@ -8,6 +8,7 @@
 #include "bench/report.h"
 #include "bench/serve.h"
 #include "tools/moire/bench_options.h"
+#include "tools/moire/paths.h"
 #include "tools/moire/verb.h"
 
 static const char usage[] =
@@ -69,6 +70,8 @@ static const char usage[] =
     "                       (moire-gpu, gpulet-int, sbp ...)\n"
     "  --device-process W   serve: where the plugin runs: in (that process), child (one of its own) or\n"
     "                       child:FILE\n"
+    "  --device-cache DIR   serve: folder of compiled GPU programs (\"\": keep none);\n"
+    "                       $XDG_CACHE_HOME/moire/gpu or ~/.cache/moire/gpu by default\n"
     "  --gpus MACHINE       serve: the machine file of these GPUs, whose profiles plans, targets and rates\n"
     "                       rest on, as in `moire sim`\n"
     "  --precision P        serve: fp32, tf32, fp16 or bf16 on GPUs\n"
@@ -171,6 +174,7 @@ static int run_command(struct mo_bench_session *session, struct mo_bench_options
     session->proxy = o->proxy;
     session->device = o->device;
     session->process = o->process;
+    session->device_cache = mo_path_device_cache(o->device_cache, o->cache_path, sizeof o->cache_path);
     session->precision = o->precision;
     if (o->device && !strcmp(word, "serve")) {
         if (!o->gpus)

@@ -12,6 +12,7 @@
 #include "bench/session.h"
 #include "runtime/graph/graph.h"
 #include "runtime/serve/runtime.h"
+#include "tools/moire/paths.h"
 #include "tools/moire/bench_options.h"
 #include "tools/moire/run.h"
 
@@ -25,6 +26,8 @@ static const char usage[] =
     "fp16, bf16).  Prints also the median latency of single queries, copies included.\n\n"
     "  --device D     the plugin of the GPU: cuda, or cuda:FILE\n"
     "  --device-process WHERE  of the plugin: in (this process), child (one of its own) or child:FILE\n"
+    "  --device-cache DIR  folder of compiled GPU programs (\"\": keep none); $XDG_CACHE_HOME/moire/gpu or\n"
+    "                 ~/.cache/moire/gpu by default\n"
     "  --precision P  fp32 (default), tf32, fp16 or bf16\n"
     "  --json         as JSON\n\n"
     "Exit codes: 0 all agree, 2 usage, 3 a model cannot be run there, 4 system, 5 outputs differ.\n\n"
@@ -53,10 +56,12 @@ struct trial {
 };
 
 static int start(const struct mo_bench_options *o, bool device, struct side *s, moire_error *err) {
+    char cache[1024];
     moire_config c;
     moire_config_init(&c);
     c.device = device ? o->device : NULL;
     c.device_process = o->process;
+    c.device_cache = mo_path_device_cache(o->device_cache, cache, sizeof cache);
     c.device_precision = o->precision;
     c.device_batch = BATCH;
     c.generic_only = 1;

@@ -39,6 +39,8 @@ static const char usage[] =
     "the models side by side, for `moire interference fit`.\n\n"
     "  --device D           the plugin of the GPU: cuda, or cuda:FILE\n"
     "  --device-process W   where it runs: in (this process), child (one of its own) or child:FILE\n"
+    "  --device-cache DIR   folder of compiled GPU programs (\"\": keep none); $XDG_CACHE_HOME/moire/gpu or\n"
+    "                       ~/.cache/moire/gpu by default\n"
     "  --gpu N              which of its GPUs, 0 by default\n"
     "  --max-batch N        largest batch, 32 by default\n"
     "  --precision P        fp32 (default), tf32, fp16 or bf16\n"
@@ -319,6 +321,7 @@ static int measure_on_device(struct mo_bench_session *s, struct profile_options 
     struct mo_profile_device_options *d = &o->device;
     d->device = o->bench.device;
     d->process = o->bench.process;
+    d->cache = mo_path_device_cache(o->bench.device_cache, o->bench.cache_path, sizeof o->bench.cache_path);
     d->folder = o->bench.output;
     d->precision = o->bench.precision;
     d->models = o->bench.models;

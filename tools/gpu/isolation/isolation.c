@@ -43,7 +43,7 @@ static const struct scene {
 
 struct options {
     const struct scene *scene;
-    const char *device, *models, *process;
+    const char *device, *models, *process, *cache;
     double seconds;
     bool child; /* the plugin has a process of its own */
 };
@@ -305,6 +305,8 @@ static bool parse(struct options *o, int argc, char **argv) {
             o->device = value;
         else if (!strcmp(argv[i], "--process"))
             o->process = value;
+        else if (!strcmp(argv[i], "--cache"))
+            o->cache = value;
         else if (!strcmp(argv[i], "--case"))
             o->scene = scene_of(value);
         else if (!strcmp(argv[i], "--models"))
@@ -320,10 +322,12 @@ static bool parse(struct options *o, int argc, char **argv) {
 }
 
 int main(int argc, char **argv) {
-    struct options o = {.scene = &scenes[0], .process = "in", .seconds = 3};
+    struct options o = {.scene = &scenes[0], .process = "in", .cache = "", .seconds = 3};
     if (!parse(&o, argc, argv)) {
-        fprintf(stderr, "usage: gpu-isolation --device cuda:FILE --models DIR [--process in|child] [--case "
-                        "none|illegal|trap|hang|memory|lost (child only)] [--seconds S]\n");
+        fprintf(
+            stderr,
+            "usage: gpu-isolation --device cuda:FILE --models DIR [--process in|child] [--cache DIR] [--case "
+            "none|illegal|trap|hang|memory|lost (child only)] [--seconds S]\n");
         return 2;
     }
     static struct client c[3] = {{.name = "gpu"}, {.name = "both"}, {.name = "fault"}};
@@ -335,6 +339,7 @@ int main(int argc, char **argv) {
     moire_config_init(&config);
     config.device = o.device;
     config.device_process = o.process;
+    config.device_cache = o.cache;
     config.device_batch = WINDOW;
     config.generic_only = 1;
     int code = moire_runtime_create(&config, &rt, &err);
