@@ -3,7 +3,6 @@
  * files. */
 #include <errno.h>
 #include <fcntl.h>
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -149,14 +148,6 @@ void mo_run_fill(moire_tensor *t, uint64_t *state) {
     }
 }
 
-static int refuse_nan(const char *name, const char *path, const moire_tensor *t, moire_error *err) {
-    for (size_t i = 0; t->dtype == MOIRE_F32 && i < t->bytes / 4; i++)
-        if (!isfinite(((const float *)t->data)[i]))
-            return mo_fail(err, MOIRE_EFORMAT, "input '%s': %s holds NaN or infinity at element %zu", name,
-                           path, i);
-    return MOIRE_OK;
-}
-
 static int set_input(const struct mo_env *env, const struct mo_run_options *o, struct mo_instance *instance,
                      const struct mo_tensor *t, int index, uint64_t *state, moire_error *err) {
     moire_tensor value = {.dtype = t->dtype, .rank = t->shape.rank};
@@ -165,7 +156,6 @@ static int set_input(const struct mo_env *env, const struct mo_run_options *o, s
         if (!strncmp(o->input_name[i], t->name, o->input_split[i]) && !t->name[o->input_split[i]]) from = i;
     if (from >= 0) {
         rc = mo_npy_read(env, o->input_file[from], &value, err);
-        if (!rc) rc = refuse_nan(t->name, o->input_file[from], &value, err);
     } else {
         for (int i = 0; i < t->shape.rank; i++)
             value.shape[i] = t->shape.d[i];
