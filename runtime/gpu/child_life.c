@@ -175,10 +175,13 @@ static int meet_gpus(struct mo_gpu_system *s, int64_t n, moire_error *err) {
         is.name[sizeof is.name - 1] = is.bus[sizeof is.bus - 1] = 0;
         if (!code && (is.units < 1 || is.units > MO_GPU_UNITS || (s->info && is.units != info[i].units)))
             code = mo_fail(err, MOIRE_EDEVICE, "GPU %d of a process of GPUs has %d units", i, is.units);
-        if (!code) info[i] = is;
+        if (!code && !s->info) info[i] = is;
     }
-    if (code && !s->info) mo_free(s->env, info);
-    if (code) return code;
+    if (s->info) return code; /* read without the lock from the first child on: they stay what they were */
+    if (code) {
+        mo_free(s->env, info);
+        return code;
+    }
     s->info = info;
     s->n_gpus = (int)n;
     return MOIRE_OK;
