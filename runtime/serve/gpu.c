@@ -81,18 +81,32 @@ void mo_serve_device_close(moire_runtime *rt) {
 }
 
 /* --- profiles ------------------------------------------------------------------------------------------- */
-/* FOLDER/NAME.csv, where NAME is the model's file without ".onnx".  MOIRE_EIO: there is none. */
+/* Length of the name without "-r2" or the like at its end, which says how a zoo's file was made. */
+static size_t without_revision(const char *name, size_t n) {
+    size_t at = n;
+    while (at > 0 && name[at - 1] >= '0' && name[at - 1] <= '9')
+        at--;
+    return at < n && at > 2 && !memcmp(name + at - 2, "-r", 2) ? at - 2 : n;
+}
+
+/* FOLDER/NAME.csv, where NAME is the model's file without ".onnx", or else without its revision too.
+ * MOIRE_EIO: there is none. */
 static int read_profile(const moire_tenant *t, const char *path, struct mo_share_profile **out,
                         moire_error *err) {
     const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
+    const struct mo_env *env = &t->runtime->env;
     size_t n = strlen(name);
-    char file[1024];
     struct mo_share_table table;
     if (n > 5 && !strcmp(name + n - 5, ".onnx")) n -= 5;
-    if (snprintf(file, sizeof file, "%s/%.*s.csv", t->runtime->device->folder, (int)(n < WORD ? n : WORD),
-                 name) >= (int)sizeof file)
-        return mo_fail(err, MOIRE_ELIMIT, "device_profiles: too long a path");
-    int code = mo_share_table_read(&t->runtime->env, file, &table, err);
+    const size_t lengths[] = {n, without_revision(name, n)};
+    int code = MOIRE_EIO;
+    for (size_t i = 0; i < 2 && code == MOIRE_EIO; i++) {
+        char file[1024];
+        if (snprintf(file, sizeof file, "%s/%.*s.csv", t->runtime->device->folder,
+                     (int)(lengths[i] < WORD ? lengths[i] : WORD), name) >= (int)sizeof file)
+            return mo_fail(err, MOIRE_ELIMIT, "device_profiles: too long a path");
+        code = mo_share_table_read(env, file, &table, err);
+    }
     if (code) return code;
     *out = table.profile;
     table.profile = NULL;

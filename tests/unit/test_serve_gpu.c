@@ -92,7 +92,7 @@ static void dl_close(void *self, void *object) {
     (void)self, (void)object;
 }
 
-static moire_runtime *start(void) {
+static moire_runtime *start_with(const char *profiles) {
     struct toy_gpu toy;
     moire_runtime *rt = NULL;
     moire_error err = {0};
@@ -114,10 +114,15 @@ static moire_runtime *start(void) {
     c.threads = 2;
     c.device = "cuda";
     c.device_batch = 8;
+    c.device_profiles = profiles;
     int rc = mo_runtime_create(&c, &machine.env, 1 << 12, &rt, &err);
     if (rc) print_message("%s\n", err.message);
     assert_int_equal(rc, MOIRE_OK);
     return rt;
+}
+
+static moire_runtime *start(void) {
+    return start_with(NULL);
 }
 
 static moire_tenant *load(moire_runtime *rt, int device_only) {
@@ -342,6 +347,35 @@ static void device_only_prepares_nothing_for_cores(void **state) {
 }
 
 /* An operator that no GPU takes: its name, or cores. */
+/* The zoo's file is lenet-r2.onnx, its profile lenet.csv. */
+static void a_profile_in_the_folder_is_taken(void **state) {
+    (void)state;
+    char path[600];
+    snprintf(path, sizeof path, "%s/lenet.csv", folder);
+    FILE *f = fopen(path, "wbe");
+    assert_true(f &&
+                fputs("# moire-profile 1\n# model lenet\n# memory_mib 10\n# copy_bytes 3136 40\n"
+                      "batch,what,500,1000\n1,us,1200,700\n8,us,4000,2000\n",
+                      f) >= 0 &&
+                !fclose(f));
+    moire_runtime *rt = start_with(folder);
+    moire_tenant *t = load(rt, 1);
+    assert_int_equal(mo_share_latency(t->gpu->share[0], 1, MO_SHARE_WHOLE), 700000);
+    moire_runtime_destroy(rt, 1);
+    f = fopen(path, "wbe");
+    assert_true(f && fputs("# moire-profile 1\nno profile\n", f) >= 0 && !fclose(f));
+    rt = start_with(folder);
+    moire_tenant_config c;
+    moire_error err = {0};
+    moire_tenant_config_init(&c);
+    c.device_only = 1;
+    assert_int_equal(moire_load(rt, model, &c, &t, &err), MOIRE_EFORMAT);
+    assert_non_null(strstr(err.message, "lenet.csv"));
+    moire_runtime_destroy(rt, 1);
+    unlink(path);
+    assert_int_equal(machine.open, 0);
+}
+
 static void what_cannot_be_lowered_is_named(void **state) {
     (void)state;
     char path[600];
@@ -504,6 +538,7 @@ int main(void) {
         cmocka_unit_test(without_cores_the_failure_is_the_answer),
         cmocka_unit_test(a_tenant_that_comes_later_is_served),
         cmocka_unit_test(device_only_prepares_nothing_for_cores),
+        cmocka_unit_test(a_profile_in_the_folder_is_taken),
         cmocka_unit_test(what_cannot_be_lowered_is_named),
         cmocka_unit_test(a_run_is_recorded_and_played_again),
         cmocka_unit_test(a_destroyed_runtime_answers_all),
