@@ -52,8 +52,8 @@ int mo_read_external(const struct mo_import *im, const Onnx__TensorProto *tensor
 int mo_read_tensor(const struct mo_import *im, const Onnx__TensorProto *tensor, const char *what,
                    struct mo_value *out);
 
-/* import_types.c: what an attribute of this name must be ("an integer"); NULL when it is, or for names that no
- * operator reads. */
+/* import_types.c: what an attribute of this name must be ("an integer"); NULL when it is, or for names that
+ * no operator reads. */
 const char *mo_attr_type_wanted(const struct mo_attr *attr);
 
 /* import_attr.c */

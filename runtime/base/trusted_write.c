@@ -10,8 +10,9 @@ enum { PATH_CAP = 4096 };
 
 int mo_trusted_fail(moire_error *err, const char *what, const char *path, int rc) {
     const char *hint = rc == -ENOSPC || rc == -EDQUOT ? "; free some space and run the command again"
-                       : rc == -EACCES || rc == -EROFS || rc == -EPERM ? "; name a folder that can be written"
-                                                                       : "";
+                       : rc == -EACCES || rc == -EROFS || rc == -EPERM
+                           ? "; name a folder that can be written (--store, --device-cache)"
+                           : "";
     return mo_fail(err, MOIRE_ESTORE, "cannot %s '%.250s': %s%s", what, path, strerror(-rc), hint);
 }
 

@@ -5,7 +5,7 @@ CONF_OBJ  := $(CONF_SRC:%.c=$(B)/obj/%.o)
 $(CONF_OBJ): | $(B)/gen/onnx.pb-c.h
 
 # the way over a GPU: generated kernels on the fake NVRTC, cuda.mk
-CONF_GPU  := $(B)/obj/tests/cuda/gpu_host.o $(B)/obj/runtime/device/cuda/rtc.o $(B)/obj/runtime/device/cuda/symbols.o
+CONF_GPU  := $(B)/obj/tests/cuda/gpu_host.o $(addprefix $(B)/obj/runtime/device/cuda/,rtc.o kept.o symbols.o)
 
 $(B)/conformance: $(CONF_OBJ) $(CONF_GPU) $(filter-out $(MAIN_OBJ),$(TOOL_OBJ)) $(GEN_OBJ) $(B)/libmoire.a
 	$(CC) $(LDFLAGS) -o $@ $^ $(LDLIBS)
