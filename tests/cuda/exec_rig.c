@@ -10,6 +10,7 @@
 #include <dlfcn.h>
 #include <stdlib.h>
 #include <string.h>
+#include "runtime/device/cuda/exec_impl.h"
 #include "tests/cuda/gpu_host.h"
 
 enum { PINNED = 1 << 20 };
@@ -79,6 +80,10 @@ struct mo_gpu_program *exec_rig_lower(const struct mo_graph *g, enum mo_gpu_prec
     return p;
 }
 
+void exec_rig_settle(struct exec_rig *r) {
+    assert_int_equal(mo_exec_wait(r->exec, r->lane.stream), 0);
+}
+
 void exec_rig_run(struct exec_rig *r, struct mo_cuda_loaded *loaded, int instance, const moire_tensor *in,
                   moire_tensor *out) {
     const struct mo_gpu_program *p = mo_cuda_exec_program(loaded);
@@ -90,7 +95,7 @@ void exec_rig_run(struct exec_rig *r, struct mo_cuda_loaded *loaded, int instanc
         assert_true(in[i].bytes <= PINNED);
         memcpy(r->pinned, in[i].data, in[i].bytes);
         assert_int_equal(r->cu.copy_in(at, r->pinned, in[i].bytes, r->lane.stream), 0);
-        assert_int_equal(r->cu.stream_sync(r->lane.stream), 0);
+        exec_rig_settle(r);
     }
     for (int i = 0; i < p->n_segments; i++)
         if (mo_cuda_exec_queue(loaded, instance, &r->lane, i, i + 1, &err)) fail_msg("%s", err.message);
@@ -102,7 +107,7 @@ void exec_rig_run(struct exec_rig *r, struct mo_cuda_loaded *loaded, int instanc
         out[i].data = malloc(out[i].bytes);
         assert_true(out[i].data && out[i].bytes <= PINNED);
         assert_int_equal(r->cu.copy_out(r->pinned, at, out[i].bytes, r->lane.stream), 0);
-        assert_int_equal(r->cu.stream_sync(r->lane.stream), 0);
+        exec_rig_settle(r);
         memcpy(out[i].data, r->pinned, out[i].bytes);
     }
 }

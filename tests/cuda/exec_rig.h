@@ -38,6 +38,8 @@ void exec_rig_close(struct exec_rig *r);
 struct mo_graph;
 struct mo_gpu_program *exec_rig_lower(const struct mo_graph *g, enum mo_gpu_precision precision,
                                       uint64_t model);
+/* Until the lane's stream is idle. */
+void exec_rig_settle(struct exec_rig *r);
 /* Inputs in, all segments one by one, outputs out; their data are free()d by the caller. */
 void exec_rig_run(struct exec_rig *r, struct mo_cuda_loaded *loaded, int instance, const moire_tensor *in,
                   moire_tensor *out);

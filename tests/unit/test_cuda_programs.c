@@ -355,6 +355,50 @@ static void a_gpu_is_lost_with_programs_on_it(void **state) {
     end(&r);
 }
 
+/* Preparing waits for kernels that it tries; none of these waits may outlast the GPU. */
+static void preparing_ends_when_its_kernel_hangs(void **state) {
+    (void)state;
+    struct rig r;
+    struct mo_gpu_let *let;
+    moire_error err = {0};
+    begin(&r, &(struct mo_gpu_config){.hang_ns = 50000000});
+    load(&r);
+    assert_int_equal(r.c.ops->let_open(r.c.system, 0, 0, 1, 1, &let, NULL), MOIRE_OK);
+    r.c.fake->fail_kernel("", 3, 0);
+    assert_int_equal(r.c.ops->prepare(r.loaded, let, &err), MOIRE_EDEVICE);
+    assert_int_equal(r.c.ops->health(r.c.system, 0, &err), MOIRE_EDEVICE);
+    r.c.ops->let_close(let);
+    r.c.lost = true;
+    end(&r);
+}
+
+/* The bound on preparing is ten seconds here; what ends it is the run that is noticed on the same SMs. */
+static void preparing_ends_when_the_gpu_is_lost(void **state) {
+    (void)state;
+    struct rig r;
+    struct job j;
+    struct mo_gpu_let *let, *wide;
+    moire_error err = {0};
+    begin(&r, &(struct mo_gpu_config){0});
+    load(&r);
+    assert_int_equal(r.c.ops->let_open(r.c.system, 0, 0, 1, 1, &let, NULL), MOIRE_OK);
+    assert_int_equal(r.c.ops->let_open(r.c.system, 0, 0, 2, 1, &wide, NULL), MOIRE_OK);
+    assert_int_equal(r.c.ops->prepare(r.loaded, let, NULL), MOIRE_OK);
+    make_job(&r, &j, 0, false);
+    r.c.fake->fail_kernel("", 0, 0);
+    struct mo_gpu_run run = run_of(&j, let, 0, 0, r.program->n_segments, BATCH);
+    run.hang_ns = 300000000;
+    assert_int_equal(r.c.ops->run(&run, NULL), MOIRE_OK);
+    assert_int_equal(r.c.ops->prepare(r.loaded, wide, &err), MOIRE_EDEVICE);
+    wait_for(&j, 1);
+    assert_int_equal(j.code, MOIRE_EDEVICE);
+    r.c.ops->let_close(let);
+    r.c.ops->let_close(wide);
+    free_job(&j);
+    r.c.lost = true;
+    end(&r);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(preparing_leaves_the_let_alone),
@@ -364,6 +408,8 @@ int main(void) {
         cmocka_unit_test(memory_has_an_end),
         cmocka_unit_test(runs_that_do_not_exist),
         cmocka_unit_test(a_gpu_is_lost_with_programs_on_it),
+        cmocka_unit_test(preparing_ends_when_its_kernel_hangs),
+        cmocka_unit_test(preparing_ends_when_the_gpu_is_lost),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -38,6 +38,7 @@ typedef struct CUdevResourceDesc_st *mo_cu_resource_desc;
     X(MO_CU_HOST_PORTABLE, CU_MEMHOSTALLOC_PORTABLE, 1)                                                      \
     X(MO_CU_REGISTER_PORTABLE, CU_MEMHOSTREGISTER_PORTABLE, 1)                                               \
     X(MO_CU_NOT_READY, CUDA_ERROR_NOT_READY, 600)                                                            \
+    X(MO_CU_LAUNCH_TIMEOUT, CUDA_ERROR_LAUNCH_TIMEOUT, 702)                                                  \
     X(MO_CU_AFFINITY_SM_COUNT, CU_EXEC_AFFINITY_TYPE_SM_COUNT, 0)                                            \
     X(MO_CU_FUNC_MAX_DYNAMIC_SHARED, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, 8)
 enum {
@@ -107,7 +108,7 @@ struct CUctxCreateParams_st;
       (mo_cu_stream * out, mo_cu_green g, unsigned flags, int priority))                                     \
     X(stream_create, cuStreamCreateWithPriority, 0, (mo_cu_stream * out, unsigned flags, int priority))      \
     X(stream_destroy, cuStreamDestroy_v2, 0, (mo_cu_stream s))                                               \
-    X(stream_sync, cuStreamSynchronize, 0, (mo_cu_stream s))                                                 \
+    X(stream_query, cuStreamQuery, 0, (mo_cu_stream s))                                                      \
     X(stream_wait, cuStreamWaitEvent, 0, (mo_cu_stream s, mo_cu_event e, unsigned flags))                    \
     X(capture_begin, cuStreamBeginCapture_v2, 0, (mo_cu_stream s, unsigned mode))                            \
     X(capture_end, cuStreamEndCapture, 0, (mo_cu_stream s, mo_cu_graph * out))                               \

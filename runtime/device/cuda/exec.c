@@ -35,7 +35,7 @@ static int set_up(struct mo_cuda_exec *e, moire_error *err) {
     unsigned r = e->cu->stream_create(&e->stream, MO_CU_STREAM_NON_BLOCKING, 0);
     if (!r) r = e->cu->memory_alloc(&e->zeros, MO_EXEC_ZEROS);
     if (!r) r = e->cu->fill(e->zeros, 0, MO_EXEC_ZEROS, e->stream);
-    if (!r) r = e->cu->stream_sync(e->stream);
+    if (!r) r = mo_exec_wait(e, e->stream);
     return r ? mo_cuda_error(e->cu, r, err, "set up the execution of programs") : MOIRE_OK;
 }
 
@@ -47,6 +47,7 @@ int mo_cuda_exec_open(const struct mo_cuda_exec_config *config, struct mo_cuda_e
     e->env = config->env;
     e->cu = config->driver;
     if (!e->config.workspace) e->config.workspace = 32 << 20;
+    if (!e->config.hang_ns) e->config.hang_ns = 10000000000;
     int rc = mo_cuda_rtc_open(&e->rtc, e->env, config->path, err);
     if (!rc) rc = mo_kept_open(e->env, config->cache, &e->kept, err);
     if (!rc) rc = set_up(e, err);
@@ -63,10 +64,11 @@ void mo_cuda_exec_close(struct mo_cuda_exec *e) {
     if (!e) return;
     while (e->loaded)
         mo_cuda_exec_unload(e->loaded);
-    if (e->has_dnn && !e->abandoned) mo_cuda_dnn_close(&e->dnn);
-    if (e->has_blas && !e->abandoned) mo_cuda_blas_close(&e->blas);
-    if (e->zeros && !e->abandoned) e->cu->memory_free(e->zeros);
-    if (e->stream && !e->abandoned) e->cu->stream_destroy(e->stream);
+    const bool usable = mo_exec_usable(e);
+    if (e->has_dnn && usable) mo_cuda_dnn_close(&e->dnn);
+    if (e->has_blas && usable) mo_cuda_blas_close(&e->blas);
+    if (e->zeros && usable) e->cu->memory_free(e->zeros);
+    if (e->stream && usable) e->cu->stream_destroy(e->stream);
     mo_kept_close(e->kept);
     mo_cuda_rtc_close(&e->rtc);
     mo_free(e->env, e);
@@ -74,6 +76,26 @@ void mo_cuda_exec_close(struct mo_cuda_exec *e) {
 
 void mo_cuda_exec_abandon(struct mo_cuda_exec *e) {
     e->abandoned = true;
+}
+
+bool mo_exec_usable(const struct mo_cuda_exec *e) {
+    return !e->abandoned && !(e->config.lost && atomic_load(e->config.lost));
+}
+
+unsigned mo_exec_wait(struct mo_cuda_exec *e, mo_cu_stream stream) {
+    const struct mo_sys *sys = e->env->sys;
+    const int64_t begin = mo_now(e->env);
+    unsigned r;
+    while ((r = e->cu->stream_query(stream)) == MO_CU_NOT_READY) {
+        const int64_t now = mo_now(e->env), age = now - begin;
+        if (!mo_exec_usable(e) || age >= e->config.hang_ns) {
+            mo_cuda_exec_abandon(e);
+            return MO_CU_LAUNCH_TIMEOUT;
+        }
+        const int64_t pause = age / 32;
+        sys->sleep_until(sys->self, now + (pause < 10000 ? 10000 : pause > 200000 ? 200000 : pause));
+    }
+    return r;
 }
 
 const char *mo_cuda_exec_libraries(const struct mo_cuda_exec *exec) {
@@ -95,15 +117,14 @@ static struct mo_exec_weight *find_weight(const struct mo_cuda_exec *e, uint64_t
 }
 
 /* Through page-locked memory, piece by piece. */
-static unsigned bring(const struct mo_cuda_exec *e, mo_cu_ptr to, const struct mo_gpu_weight *w,
-                      void *staging) {
+static unsigned bring(struct mo_cuda_exec *e, mo_cu_ptr to, const struct mo_gpu_weight *w, void *staging) {
     unsigned r = 0;
     for (int64_t done = 0; done < w->bytes && !r; done += MO_EXEC_STAGING) {
         const int64_t left = w->bytes - done;
         const size_t n = (size_t)(left < MO_EXEC_STAGING ? left : MO_EXEC_STAGING);
         memcpy(staging, (const char *)w->data + done, n);
         r = e->cu->copy_in(to + (mo_cu_ptr)done, staging, n, e->stream);
-        if (!r) r = e->cu->stream_sync(e->stream);
+        if (!r) r = mo_exec_wait(e, e->stream);
     }
     return r;
 }
@@ -116,7 +137,7 @@ static int add_weight(struct mo_cuda_exec *e, uint64_t model, const struct mo_gp
     unsigned r = e->cu->memory_alloc(&p->at, (size_t)w->bytes);
     if (!r) r = bring(e, p->at, w, staging);
     if (r) {
-        if (p->at) e->cu->memory_free(p->at);
+        if (p->at && mo_exec_usable(e)) e->cu->memory_free(p->at);
         mo_free(e->env, p);
         return mo_cuda_error(e->cu, r, err, "put a weight of %lld bytes on the GPU", (long long)w->bytes);
     }
@@ -157,7 +178,7 @@ static void drop_weight(struct mo_cuda_exec *e, struct mo_exec_weight *w) {
     while (*at != w)
         at = &(*at)->next;
     *at = w->next;
-    if (!e->abandoned) e->cu->memory_free(w->at);
+    if (mo_exec_usable(e)) e->cu->memory_free(w->at);
     mo_free(e->env, w);
 }
 
@@ -247,7 +268,7 @@ int mo_cuda_exec_load(struct mo_cuda_exec *e, const struct mo_gpu_program *progr
 
 static void free_graphs(struct mo_cuda_loaded *l, struct mo_exec_graphs *g) {
     for (int i = 0; i < mo_exec_graph_count(&l->program); i++)
-        if (g->segment[i] && !l->exec->abandoned) l->exec->cu->graph_exec_destroy(g->segment[i]);
+        if (g->segment[i] && mo_exec_usable(l->exec)) l->exec->cu->graph_exec_destroy(g->segment[i]);
     mo_free(l->exec->env, g);
 }
 
@@ -266,7 +287,7 @@ void mo_cuda_exec_unload(struct mo_cuda_loaded *l) {
     }
     mo_exec_choices_free(l);
     for (int i = 0; l->arenas && i < l->instances; i++)
-        if (l->arenas[i] && !e->abandoned) e->cu->memory_free(l->arenas[i]);
+        if (l->arenas[i] && mo_exec_usable(e)) e->cu->memory_free(l->arenas[i]);
     for (int i = 0; l->weights && i < l->program.n_weights; i++)
         if (l->weights[i]) drop_weight(e, l->weights[i]);
     mo_exec_code_free(l);

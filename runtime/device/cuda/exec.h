@@ -28,10 +28,12 @@ struct mo_cuda_exec_config {
     const char *cache; /* folder of what is kept (kept.h); NULL: nothing */
     const char *gpu;   /* its name, and the driver's level: choices are kept for these */
     int driver_level;
-    int major, minor;     /* compute capability */
-    int64_t workspace;    /* bytes that one operation may take of scratch memory; 0: 32 MiB */
-    int sms;              /* of the whole GPU */
-    bool no_dnn, no_blas; /* do without that library */
+    int major, minor;         /* compute capability */
+    int64_t workspace;        /* bytes that one operation may take of scratch memory; 0: 32 MiB */
+    int sms;                  /* of the whole GPU */
+    const _Atomic bool *lost; /* set when the GPU is: whoever waits for it gives up; NULL: it never is */
+    int64_t hang_ns;          /* after which a wait gives up in any case; 0: ten seconds */
+    bool no_dnn, no_blas;     /* do without that library */
 };
 
 /* Where work goes: a stream of a let, and which SMs that is.  Equal `place` means the same context. */

@@ -98,7 +98,7 @@ static double time_of(const struct trial *t, const struct mo_exec_choice *choice
         moire_error err;
         if (cu->event_record(t->begin, t->stream) ||
             mo_exec_enqueue(t->l, choice, index, t->arena, t->stream, &err) ||
-            cu->event_record(t->end, t->stream) || cu->stream_sync(t->stream) ||
+            cu->event_record(t->end, t->stream) || mo_exec_wait(t->l->exec, t->stream) ||
             cu->event_elapsed(&ms, t->begin, t->end))
             return -1;
         if (i >= WARM && (best < 0 || (double)ms < best)) best = (double)ms;
@@ -186,6 +186,7 @@ static int choose_all(struct trial *t, struct mo_exec_choices *out, moire_error 
 
 static void close_trial(const struct trial *t) {
     const struct mo_cuda_driver *cu = t->l->exec->cu;
+    if (!mo_exec_usable(t->l->exec)) return;
     if (t->begin) cu->event_destroy(t->begin);
     if (t->end) cu->event_destroy(t->end);
     if (t->arena) cu->memory_free(t->arena);
@@ -202,8 +203,8 @@ static int try_out(struct mo_cuda_loaded *l, int sms, mo_cu_stream stream, struc
     if (!r) r = cu->event_create(&t.end, 0);
     int rc = r ? mo_cuda_error(cu, r, err, "take %.1f MB to try kernels out", (double)bytes * 1e-6)
                : choose_all(&t, out, err);
-    r = cu->stream_sync(stream);
-    if (!rc && r) rc = mo_cuda_error(cu, r, err, "try kernels out");
+    r = mo_exec_wait(l->exec, stream);
+    if (r) rc = mo_cuda_error(cu, r, err, "try kernels out"); /* whatever failed before, this is why */
     close_trial(&t);
     return rc;
 }

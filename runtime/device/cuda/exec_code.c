@@ -166,7 +166,7 @@ int mo_exec_code_load(struct mo_cuda_loaded *l, const bool *wanted, moire_error 
 
 void mo_exec_code_free(struct mo_cuda_loaded *l) {
     for (struct mo_exec_module *m = l->modules; m; m = m->next)
-        if (!l->exec->abandoned) l->exec->cu->library_unload(m->library);
+        if (mo_exec_usable(l->exec)) l->exec->cu->library_unload(m->library);
     l->modules = NULL;
 }
 

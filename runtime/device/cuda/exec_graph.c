@@ -53,7 +53,7 @@ static int capture_instance(struct mo_cuda_loaded *l, const struct mo_exec_choic
         rc = capture(l, choices, i, instance, lane->stream, &g->segment[i], err);
     if (rc) {
         for (int i = 0; i < n; i++)
-            if (g->segment[i]) l->exec->cu->graph_exec_destroy(g->segment[i]);
+            if (g->segment[i] && mo_exec_usable(l->exec)) l->exec->cu->graph_exec_destroy(g->segment[i]);
         mo_free(env, g);
         return rc;
     }
@@ -71,7 +71,7 @@ static int prepare(struct mo_cuda_loaded *l, const struct mo_cuda_lane *lane, in
     for (int i = first; i < end && !rc; i++)
         if (!find(l, lane->place, i)) rc = capture_instance(l, choices, lane, i, err);
     if (!rc) {
-        unsigned r = l->exec->cu->stream_sync(lane->stream);
+        unsigned r = mo_exec_wait(l->exec, lane->stream);
         if (r) rc = mo_cuda_error(l->exec->cu, r, err, "prepare a program");
     }
     return rc;

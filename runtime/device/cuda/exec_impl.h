@@ -42,7 +42,8 @@ struct mo_cuda_exec {
     struct mo_kept *kept; /* NULL: nothing is kept */
     struct mo_cuda_dnn dnn;
     struct mo_cuda_blas blas;
-    bool has_dnn, has_blas, abandoned;
+    bool has_dnn, has_blas;
+    _Atomic bool abandoned;
     char libraries[400];
     mo_cu_stream stream; /* uploads */
     mo_cu_ptr zeros;
@@ -89,6 +90,13 @@ struct mo_cuda_loaded {
     struct mo_exec_graphs *graphs;
     struct mo_lock listing; /* guards `graphs` alone: a run waits for no load; taken inside exec->lock */
 };
+
+/* exec.c.  The driver may still be called: the GPU is not lost. */
+bool mo_exec_usable(const struct mo_cuda_exec *exec);
+/* Waits until the work in a stream has ended; the driver's result.  In place of cuStreamSynchronize, which
+ * would never return from a GPU that hangs: MO_CU_LAUNCH_TIMEOUT, and the GPU is abandoned, when it is lost
+ * meanwhile or after hang_ns. */
+unsigned mo_exec_wait(struct mo_cuda_exec *exec, mo_cu_stream stream);
 
 /* Graphs of a place and instance. */
 static inline int mo_exec_graph_count(const struct mo_gpu_program *program) {

@@ -22,7 +22,9 @@ static int executor(struct mo_cuda_gpu *gpu, moire_error *err) {
                                                .driver_level = s->level,
                                                .major = gpu->info.major,
                                                .minor = gpu->info.minor,
-                                               .sms = gpu->info.sms};
+                                               .sms = gpu->info.sms,
+                                               .lost = &gpu->lost,
+                                               .hang_ns = s->config.hang_ns};
     return gpu->exec ? MOIRE_OK : mo_cuda_exec_open(&config, &gpu->exec, err);
 }
 

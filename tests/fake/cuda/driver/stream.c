@@ -89,6 +89,7 @@ static void carry_out(struct CUstream_st *s, struct item *item) {
     const int64_t begin = now_ns();
     if (fault == 0) {
         g->hung = true;
+        pthread_cond_broadcast(&fake.idle); /* settle() waits for no GPU that hangs */
         while (!g->poison)
             pthread_cond_wait(&s->wake, &fake.lock);
     } else if (fault > 0 && !g->poison) {
@@ -204,11 +205,6 @@ unsigned cuGreenCtxStreamCreate(mo_cu_stream *out, mo_cu_green g, unsigned flags
                                                     : INVALID_VALUE);
 }
 
-static void wait_idle(const struct CUstream_st *s) {
-    while ((s->first || s->doing) && !s->context->gpu->poison)
-        pthread_cond_wait(&fake.idle, &fake.lock);
-}
-
 static bool behind(const struct gpu *gpu, unsigned long ticket) {
     for (const struct CUstream_st *s = fake.streams; s; s = s->next) {
         const struct item *oldest = s->doing ? s->doing : s->first;
@@ -250,15 +246,11 @@ unsigned cuStreamDestroy_v2(mo_cu_stream s) {
     return leave(OK);
 }
 
-unsigned cuStreamSynchronize(mo_cu_stream s) {
-    const unsigned r = enter("cuStreamSynchronize", s->context->gpu);
+unsigned cuStreamQuery(mo_cu_stream s) {
+    const unsigned r = enter("cuStreamQuery", s->context->gpu);
     if (r) return r;
-    if (s->context->gpu->hung) {
-        mistake("a wait for a stream of a GPU that hangs");
-        return leave(UNKNOWN);
-    }
-    wait_idle(s);
-    return leave(s->context->gpu->poison);
+    if (s->context->gpu->poison) return leave(s->context->gpu->poison);
+    return leave(s->first || s->doing ? NOT_READY : OK);
 }
 
 /* Waits for events of streams are not modelled across streams: the plugin has one stream a let. */
