@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+#include "models/zoo.h"
 #include "variants/store.h"
 
 int mo_path_default(const char *name, char *out, size_t n, moire_error *err) {
@@ -62,6 +63,17 @@ const char *mo_path_device_cache(const char *given, char *out, size_t n) {
     if (given && !*given) return "";
     int rc = given ? MOIRE_OK : mo_path_default("gpu", path, sizeof path, NULL);
     return rc || mo_path_real(given ? given : path, out, n, NULL) ? "" : out;
+}
+
+int mo_path_model(const struct mo_env *env, const char *given, char *out, size_t n, const char **model,
+                  moire_error *err) {
+    char folder[PATH_MAX];
+    *model = given;
+    if (access(given, F_OK) == 0 || !mo_zoo_find(given)) return MOIRE_OK;
+    int rc = mo_path_default("models", folder, sizeof folder, err);
+    if (!rc) rc = mo_zoo_path(env, given, folder, out, n, err);
+    if (!rc) *model = out;
+    return rc;
 }
 
 int mo_path_open_store(const struct mo_env *env, const char *given, struct mo_store **out, moire_error *err) {

@@ -5,6 +5,8 @@
 #include <stddef.h>
 #include "runtime/base/error.h"
 
+enum { MO_PATH_CAP = 4096 };
+
 /* $XDG_CACHE_HOME/moire/<name> or ~/.cache/moire/<name>; MOIRE_EINVAL when neither is known. */
 int mo_path_default(const char *name, char *out, size_t n, moire_error *err);
 /* `path` without symbolic links, as the variant store wants it; what does not exist yet is kept as it is. */
@@ -20,6 +22,10 @@ const char *mo_path_device_cache(const char *given, char *out, size_t n);
 
 struct mo_env;
 struct mo_store;
+/* The model that a command line names: a name of the zoo that is no file becomes a file in the cache, built
+ * at its first use.  *model is the name of the file, in out[n] then, and what was given otherwise. */
+int mo_path_model(const struct mo_env *env, const char *given, char *out, size_t n, const char **model,
+                  moire_error *err);
 /* Opens that store for reading.  One that was asked for must be usable; for the default one a warning on
  * standard error is enough, *out is NULL and the built-in kernels serve. */
 int mo_path_open_store(const struct mo_env *env, const char *given, struct mo_store **out, moire_error *err);

@@ -11,13 +11,14 @@
 #include "tools/moire/census.h"
 #include "tools/moire/check_layers.h"
 #include "tools/moire/dataset.h"
+#include "tools/moire/paths.h"
 #include "tools/moire/run.h"
 #include "tools/moire/verb.h"
 #include "tools/moire/ways.h"
 #include "variants/store.h"
 
 static const char usage[] =
-    "usage: moire check-model FILE.onnx [--shape NAME=d,d,... ...] [--data DIR] [--verify] [--layers]\n"
+    "usage: moire check-model FILE.onnx|NAME [--shape NAME=d,d,... ...] [--data DIR] [--verify] [--layers]\n"
     "                         [--exact] [--store DIR] [--seed S] [--tolerance T] [--json]\n\n"
     "  Lists every operator with its version, and names those that are missing.\n\n"
     "  --shape NAME=d,d,...  binds an input whose shape is open\n"
@@ -100,7 +101,9 @@ static int parse(int argc, char **argv, struct options *o) {
         if (o->file) return mo_verb_usage("check-model", "one model at a time", NULL);
         o->file = argv[args.at++];
     }
-    return o->file ? 0 : mo_verb_usage("check-model", "which model? FILE.onnx is missing", NULL);
+    return o->file
+               ? 0
+               : mo_verb_usage("check-model", "which model? FILE.onnx or a name of the zoo is missing", NULL);
 }
 
 /* --- operators --- */
@@ -373,7 +376,9 @@ static int run(const struct mo_env *env, int argc, char **argv) {
     int rc = parse(argc, argv, &o);
     if (rc) return rc;
     struct findings f = {.env = env, .o = &o, .checks = json_array(), .layers = json_array()};
-    rc = mo_census_take(env, o.file, &f.census, &err);
+    char path[MO_PATH_CAP];
+    rc = mo_path_model(env, o.file, path, sizeof path, &o.file, &err);
+    if (!rc) rc = mo_census_take(env, o.file, &f.census, &err);
     if (rc) {
         rc = mo_verb_fail("check-model", &err);
     } else {

@@ -8,8 +8,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
-#include "models/zoo.h"
 #include "runtime/base/cores.h"
 #include "tools/moire/compile_show.h"
 #include "tools/moire/neighbour.h"
@@ -54,15 +52,15 @@ static const char usage[] =
     "Examples:\n"
     "  moire compile resnet50.onnx\n"
     "  moire compile detector.onnx --shape x=1,3,640,640 --budget 60\n"
-    "  moire compile resnet50 mobilenet_v2 googlenet --threads 2 --json\n";
+    "  moire compile resnet50 mobilenet-v2 googlenet --threads 2 --json\n";
 
-enum { MAX_FILES = 64, MAX_SHAPES = 64, PATH_CAP = 4096 };
+enum { MAX_FILES = 64, MAX_SHAPES = 64 };
 
 struct options {
     struct mo_compile_options compile;
     const char *verb; /* "compile" or "tune" */
     const char *names[MAX_FILES], *store_given;
-    char store[PATH_CAP], paths[MAX_FILES][PATH_CAP];
+    char store[MO_PATH_CAP], paths[MAX_FILES][MO_PATH_CAP];
     moire_shape shapes[MAX_SHAPES];
     bool json, verbose;
     struct mo_compile_shown shown;
@@ -169,15 +167,10 @@ static int parse(int argc, char **argv, struct options *o) {
     return -1;
 }
 
-/* A name of the zoo that is no file becomes a file in the cache. */
 static int resolve_files(const struct mo_env *env, struct options *o, moire_error *err) {
-    char folder[PATH_CAP];
     for (int i = 0; i < o->compile.n_files; i++) {
-        if (access(o->names[i], F_OK) == 0 || !mo_zoo_find(o->names[i])) continue;
-        int rc = mo_path_default("models", folder, sizeof folder, err);
-        if (!rc) rc = mo_zoo_path(env, o->names[i], folder, o->paths[i], PATH_CAP, err);
+        int rc = mo_path_model(env, o->names[i], o->paths[i], MO_PATH_CAP, &o->names[i], err);
         if (rc) return rc;
-        o->names[i] = o->paths[i];
     }
     o->compile.files = o->names;
     return mo_path_store(o->store_given, o->store, sizeof o->store, err);

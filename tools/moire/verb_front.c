@@ -5,9 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 #include "codegen/frontend.h"
-#include "models/zoo.h"
 #include "tools/moire/front.h"
 #include "tools/moire/paths.h"
 #include "tools/moire/verb.h"
@@ -36,11 +34,11 @@ static const char usage[] =
     "  moire front resnet50\n"
     "  moire front resnet50 k3x3 --all --html front.html\n";
 
-enum { MAX_SHAPES = 16, PATH_CAP = 4096 };
+enum { MAX_SHAPES = 16 };
 
 struct options {
     const char *file, *layer, *store, *html;
-    char path[PATH_CAP];
+    char path[MO_PATH_CAP];
     moire_shape shapes[MAX_SHAPES];
     int n_shapes;
     bool json, all, exact;
@@ -77,16 +75,6 @@ static int parse(struct mo_args *a, struct options *o) {
     return mo_verb_usage("front", "which model? FILE.onnx or a name of the zoo is missing", NULL);
 }
 
-/* A name of the zoo that is no file becomes a file in the cache. */
-static int resolve(const struct mo_env *env, struct options *o, moire_error *err) {
-    char folder[PATH_CAP];
-    if (access(o->file, F_OK) == 0 || !mo_zoo_find(o->file)) return MOIRE_OK;
-    int rc = mo_path_default("models", folder, sizeof folder, err);
-    if (!rc) rc = mo_zoo_path(env, o->file, folder, o->path, sizeof o->path, err);
-    if (!rc) o->file = o->path;
-    return rc;
-}
-
 static void add_layer(struct mo_fronts *all, const struct mo_store *store, const struct options *o,
                       const struct mo_graph *graph, const struct mo_node *node) {
     char signature[MO_STORE_TEXT];
@@ -110,7 +98,7 @@ static int collect(const struct mo_env *env, struct options *o, struct mo_fronts
     struct mo_frontend_options front = {.shapes = o->shapes, .n_shapes = o->n_shapes, .exact = o->exact};
     struct mo_store *store = NULL;
     struct mo_graph *graph = NULL;
-    int rc = resolve(env, o, err);
+    int rc = mo_path_model(env, o->file, o->path, sizeof o->path, &o->file, err);
     if (!rc) rc = mo_path_open_store(env, o->store, &store, err);
     if (!rc) rc = mo_frontend_load(env, o->file, &front, &graph, err);
     if (!rc) {

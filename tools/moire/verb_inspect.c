@@ -15,7 +15,7 @@
 enum { MAX_SHAPES = 64 };
 
 static const char usage[] =
-    "usage: moire inspect FILE.onnx [--shape NAME=d,d,... ...] [--batch N] [--store DIR] "
+    "usage: moire inspect FILE.onnx|NAME [--shape NAME=d,d,... ...] [--batch N] [--store DIR] "
     "[--generic] [--exact] [--cores N] [--json] [--svg FILE]\n\n"
     "Shows inputs and outputs, operators before and layers after the graph passes, and for every layer its\n"
     "fused epilogue, output shape and layout, multiply-adds, bytes moved, independent units of\n"
@@ -78,7 +78,8 @@ static int parse(int argc, char **argv, struct options *o) {
         if (o->file) return mo_verb_usage("inspect", "one model at a time, not also", argv[args.at]);
         o->file = argv[args.at++];
     }
-    return o->file ? 0 : mo_verb_usage("inspect", "which model? FILE.onnx is missing", NULL);
+    return o->file ? 0
+                   : mo_verb_usage("inspect", "which model? FILE.onnx or a name of the zoo is missing", NULL);
 }
 
 /* --- counting ------------------------------------------------------------------------------------------ */
@@ -174,9 +175,11 @@ static int run(const struct mo_env *env, int argc, char **argv) {
     moire_error err = {0};
     int rc = parse(argc, argv, &o);
     if (rc) return rc;
+    char path[MO_PATH_CAP];
+    rc = mo_path_model(env, o.file, path, sizeof path, &o.file, &err);
     struct mo_inspection in = {
         .env = env, .file = o.file, .region = mo_region_create(env), .cores = (int)o.cores};
-    if (!in.region) rc = mo_fail(&err, MOIRE_ENOMEM, "out of memory");
+    if (!rc && !in.region) rc = mo_fail(&err, MOIRE_ENOMEM, "out of memory");
     if (!rc && !o.generic) rc = mo_path_open_store(env, o.store, &store, &err);
     if (!rc) rc = load(&in, &o, &before, &plan, store, &err);
     in.before = before;

@@ -14,7 +14,8 @@
 #include "variants/store.h"
 
 static const char usage[] =
-    "usage: moire run FILE.onnx [--input NAME=FILE.npy ...] [--shape NAME=d,d,... ...] [--output-dir DIR]\n"
+    "usage: moire run FILE.onnx|NAME [--input NAME=FILE.npy ...] [--shape NAME=d,d,... ...] [--output-dir "
+    "DIR]\n"
     "                 [--threads N] [--generic] [--exact] [--store DIR] [--repeat K] [--profile]\n"
     "                 [--trace F.json] [--json]\n\n"
     "  --input NAME=FILE.npy  contents of an input; inputs left out are filled from the seed\n"
@@ -120,7 +121,7 @@ static int parse(int argc, char **argv, struct mo_run_options *o) {
         if (o->file) return mo_verb_usage("run", "one model at a time, not also", argv[args.at]);
         o->file = argv[args.at++];
     }
-    return o->file ? 0 : mo_verb_usage("run", "which model? FILE.onnx is missing", NULL);
+    return o->file ? 0 : mo_verb_usage("run", "which model? FILE.onnx or a name of the zoo is missing", NULL);
 }
 
 /* --- inputs ------------------------------------------------------------------------------------------ */
@@ -252,7 +253,9 @@ static int run(const struct mo_env *env, int argc, char **argv) {
     struct mo_graph *graph = NULL;
     struct mo_plan *plan = NULL;
     moire_error err = {0};
-    if (!o.generic && !o.reference) rc = mo_path_open_store(env, o.store, &store, &err);
+    char path[MO_PATH_CAP];
+    rc = mo_path_model(env, o.file, path, sizeof path, &o.file, &err);
+    if (!rc && !o.generic && !o.reference) rc = mo_path_open_store(env, o.store, &store, &err);
     if (!rc) rc = mo_frontend_load(env, o.file, &front, &graph, &err);
     struct mo_plan_options planning = {.isa = o.isa, .store = store, .reference_only = o.reference};
     if (!rc) rc = mo_plan_build(graph, &planning, &plan, &err);
