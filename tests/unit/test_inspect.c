@@ -136,7 +136,7 @@ static void errors_have_their_exit_codes(void **state) {
         int n, code;
         const char *text;
     } bad[] = {
-        {{"inspect"}, 1, MO_EXIT_USAGE, "FILE.onnx is missing"},
+        {{"inspect"}, 1, MO_EXIT_USAGE, "FILE.onnx or a name of the zoo is missing"},
         {{"inspect", "x.onnx", "--colour"}, 3, MO_EXIT_USAGE, "unknown flag"},
         {{"inspect", "x.onnx", "--shape", "x"}, 4, MO_EXIT_USAGE, "NAME=d,d"},
         {{"inspect", "x.onnx", "--batch", "0"}, 4, MO_EXIT_USAGE, "--batch"},
