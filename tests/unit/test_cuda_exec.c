@@ -148,7 +148,7 @@ static void failures_leave_nothing(void **state) {
     } calls[] = {{"cuMemAlloc_v2", 1},           {"cuMemHostAlloc", 1},
                  {"cuLibraryLoadData", 1},       {"cuLibraryGetKernel", 1},
                  {"cuMemcpyHtoDAsync_v2", 1},    {"cuEventCreate", 1},
-                 {"cuStreamQuery", 1},     {"cuGraphInstantiateWithFlags", 1},
+                 {"cuStreamQuery", 1},           {"cuGraphInstantiateWithFlags", 1},
                  {"cuStreamBeginCapture_v2", 1}, {"cuGraphUpload", 1},
                  {"cuGraphLaunch", 1},           {"cuLaunchKernel", 0}};
     struct ob *b = build("branches");
