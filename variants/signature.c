@@ -9,9 +9,13 @@
  *   conv:f32:n1:c64:h56:w56:o64:k3x3:s1x1:p1,1,1,1:d1x1:g1:relu:c16>c16
  *   gemm:f32:m128:k768:n3072:gelu:res-plain:plain>plain
  *
- * A layer that could go by Winograd's algorithm but must not (graph->exact) ends in ":exact": its variants
- * are others. */
-#include "variants/kernel.h"
+ *   gemm:f32:i2:m8:k16:n16:none:plain>plain           two images of 8 rows, one of the tensors is a slice
+ *   gemm:f32:m16:k16:n5:x48:none:plain>plain          rows of the left operand begin 48 floats apart
+ *
+ * Where a tensor lies is the business of mo_kargs, but for the rows of a product, whose strides kernels have
+ * built in (product.h).  A layer that could go by Winograd's or Strassen's algorithm but must not
+ * (graph->exact) ends in ":exact": its variants are others. */
+#include "variants/product.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -149,9 +153,21 @@ static bool conv_signature(const struct mo_graph *graph, const struct mo_node *n
     if (node->fuse.gated && !put_gate(t, input_of(graph, node, MO_GATE_IN), x)) return false;
     bool winograd = k[0] == k[1] && (k[0] == 3 || k[0] == 5) && s[0] == s[1] && s[0] <= (k[0] == 3 ? 2 : 1) &&
                     d[0] == 1 && d[1] == 1 && g == 1;
+    bool strassen = k[0] == 1 && k[1] == 1 && g == 1;
     if (!put_epilogue(t, graph, node, x, y)) return false;
-    if (winograd && graph->exact) put(t, ":exact");
+    if ((winograd || strassen) && graph->exact) put(t, ":exact");
     return true;
+}
+
+/* Images where slices keep them apart, row strides where these are not the rows' own lengths.  A residual is
+ * walked with the strides of the result. */
+static bool put_rows(struct text *t, const struct mo_product *p, int64_t k, int64_t n) {
+    if (p->images > 1) put(t, "gemm:f32:i%lld:m%lld", (long long)p->images, (long long)p->rows);
+    if (p->images == 1) put(t, "gemm:f32:m%lld", (long long)p->rows);
+    put(t, ":k%lld:n%lld", (long long)k, (long long)n);
+    if (p->x_row != k) put(t, ":x%lld", (long long)p->x_row);
+    if (p->y_row != n) put(t, ":y%lld", (long long)p->y_row);
+    return p->residual_row == p->y_row;
 }
 
 /* Gemm, MatMul and moire.MatMul (which has a bias row) with a constant right operand; leading dimensions of
@@ -161,6 +177,7 @@ static bool gemm_signature(const struct mo_graph *graph, const struct mo_node *n
     const struct mo_tensor *a = input_of(graph, node, 0), *w = input_of(graph, node, 1);
     const struct mo_tensor *c = node->fuse.residual == 2 ? NULL : input_of(graph, node, 2);
     const struct mo_tensor *y = tensor_of(graph, node->out[0]);
+    struct mo_product rows;
     if (!solid(a, 2, MOIRE_MAX_RANK) || !solid(w, 2, 2) || !solid(y, 2, MOIRE_MAX_RANK) || !w->data)
         return false;
     bool trans_b = gemm && mo_attr_int(node, "transB", 0);
@@ -169,10 +186,10 @@ static bool gemm_signature(const struct mo_graph *graph, const struct mo_node *n
         return false;
     int64_t k = a->shape.d[a->shape.rank - 1], n = y->shape.d[y->shape.rank - 1];
     if (w->shape.d[trans_b] != k || w->shape.d[!trans_b] != n || !bias_fits(c, n)) return false;
-    int64_t m = mo_shape_count(&a->shape) / k;
-    if (mo_shape_count(&y->shape) / n != m) return false;
-    put(t, "gemm:f32:m%lld:k%lld:n%lld", (long long)m, (long long)k, (long long)n);
-    return put_epilogue(t, graph, node, a, y);
+    if (!mo_product_of(graph, node, &rows) || !put_rows(t, &rows, k, n)) return false;
+    if (!put_epilogue(t, graph, node, a, y)) return false;
+    if (graph->exact) put(t, ":exact");
+    return true;
 }
 
 bool mo_layer_signature(const struct mo_graph *graph, const struct mo_node *node, char *out, size_t n) {

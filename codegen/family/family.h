@@ -14,8 +14,9 @@ struct mo_problem {
     char signature[256]; /* mo_layer_signature() */
     enum mo_isa isa;
     int64_t n, c, h, w, o, oh, ow; /* images, channels and extents in and out; GEMM: h = 1, w = rows */
-    int kh, kw, sh, sw, dh, dw;    /* kernel, stride, dilation */
-    int pt, pl, pb, pr;            /* pads */
+    int64_t x_row, y_row; /* GEMM: floats from row to row, in and out (residual too): c and o unless sliced */
+    int kh, kw, sh, sw, dh, dw; /* kernel, stride, dilation */
+    int pt, pl, pb, pr;         /* pads */
     int groups;
     struct mo_fuse fuse; /* residual >= 0 means: there is one, in C16 layout; gated: 1x1, all of it in C16 */
     enum mo_layout in_layout, out_layout;
@@ -50,5 +51,5 @@ const struct mo_emit_family *const *mo_emit_families(void); /* NULL-terminated *
 bool mo_problem_from_node(const struct mo_graph *graph, const struct mo_node *node, enum mo_isa isa,
                           struct mo_problem *out);
 /* Bumped whenever emitted code changes; part of the store's key. */
-#define MO_GENERATOR_VERSION 21
+#define MO_GENERATOR_VERSION 22
 #endif

@@ -3,6 +3,7 @@
 #include <string.h>
 #include "codegen/family/family.h"
 #include "variants/conv.h"
+#include "variants/product.h"
 
 static bool conv_problem(const struct mo_graph *graph, const struct mo_node *node, struct mo_problem *p) {
     struct mo_conv c;
@@ -17,19 +18,22 @@ static bool conv_problem(const struct mo_graph *graph, const struct mo_node *nod
     return p->out_layout == MO_C16 && (!c.residual || c.residual->layout == MO_C16);
 }
 
-/* Rows of the left operand become the width of a 1x1 layer: c = K, w = M, o = N. */
+/* Rows of the left operand become the width of a 1x1 layer: c = K, w = rows of an image, o = N. */
 static bool gemm_problem(const struct mo_graph *graph, const struct mo_node *node, struct mo_problem *p) {
     const struct mo_tensor *a = graph->tensors[node->in[0]], *y = graph->tensors[node->out[0]];
-    if (a->layout != MO_PLAIN || y->layout != MO_PLAIN) return false;
+    struct mo_product rows;
+    if (a->layout != MO_PLAIN || y->layout != MO_PLAIN || !mo_product_of(graph, node, &rows)) return false;
     if (node->fuse.residual >= 0 && graph->tensors[node->in[node->fuse.residual]]->layout != MO_PLAIN)
         return false;
-    p->n = p->h = p->oh = 1;
+    p->n = rows.images;
+    p->h = p->oh = 1;
     p->c = a->shape.d[a->shape.rank - 1];
     p->o = y->shape.d[y->shape.rank - 1];
-    p->w = p->ow = mo_shape_count(&a->shape) / p->c;
+    p->w = p->ow = rows.rows;
+    p->x_row = rows.x_row, p->y_row = rows.y_row;
     p->kh = p->kw = p->sh = p->sw = p->dh = p->dw = 1;
     p->groups = 1;
-    return true;
+    return rows.residual_row == rows.y_row;
 }
 
 bool mo_problem_from_node(const struct mo_graph *graph, const struct mo_node *node, enum mo_isa isa,

@@ -57,8 +57,8 @@ static void describe_layer(const struct mo_problem *p, struct mo_strassen *s) {
     s->pairs = (s->pixels + 1) / 2;
     s->icb = ceil_div(p->c, 16), s->ocb = ceil_div(p->o, 16);
     s->kb = mo_strassen_half(s->icb), s->nb = mo_strassen_half(s->ocb);
-    s->x_pixel = s->rows ? p->c * 4 : 64, s->x_block = s->rows ? 64 : p->h * p->w * 64;
-    s->y_pixel = s->rows ? p->o * 4 : 64, s->y_block = s->rows ? 64 : s->pixels * 64;
+    s->x_pixel = s->rows ? p->x_row * 4 : 64, s->x_block = s->rows ? 64 : p->h * p->w * 64;
+    s->y_pixel = s->rows ? p->y_row * 4 : 64, s->y_block = s->rows ? 64 : s->pixels * 64;
 }
 
 bool mo_strassen_describe(const struct mo_problem *p, const struct mo_point *point, struct mo_strassen *s) {

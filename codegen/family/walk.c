@@ -48,8 +48,8 @@ static void describe_gemm(const struct mo_problem *p, struct mo_walk *w) {
     w->channels = p->c;
     w->planes = 1;
     w->ocb = blocks(p->o);
-    w->x_row = w->x_pixel = p->c * 4;
-    w->y_row = w->y_pixel = p->o * 4;
+    w->x_row = w->x_pixel = p->x_row * 4;
+    w->y_row = w->y_pixel = p->y_row * 4;
     w->y_block = 64;
     w->w_tap = 64;
     w->w_plane = w->w_block = p->c * 64;

@@ -93,7 +93,7 @@ static void emit_conv_unit(FILE *out, const struct mo_walk *w) {
 /* Copies the rows of one tile to the scratch as [K/16][row][16]: consecutive lines, where rows of the matrix
  * may all fall into one set of the cache. */
 static void emit_pack(FILE *out, const struct mo_walk *w) {
-    long long k = (long long)w->channels, row = k * 4;
+    long long k = (long long)w->channels, row = (long long)w->p->x_row * 4;
     fprintf(out,
             "static void pack(const char *x, char *to, i64 rows) {\n"
             "    for (i64 k = 0; k < %lld; k++)\n"
@@ -118,8 +118,8 @@ static void emit_packed_unit(FILE *out, const struct mo_walk *w) {
           "    (void)scratch;\n    int k = 0;\n",
           out);
     fprintf(out, "    while (k < %d && row_run[k + 1].first <= r0) k++;\n", w->row.n_runs - 1);
-    fprintf(out, "    const char *x = (const char *)a->in[0] + row_at(r0) * %lld;\n",
-            (long long)w->channels * 4);
+    fprintf(out, "    const char *x = (const char *)a->in[0] + image * a->in_image[0] + row_at(r0) * %lld;\n",
+            (long long)w->p->x_row * 4);
     fputs("    pack(x, scratch, row_at(r0 + 1) - row_at(r0));\n    x = scratch;\n", out);
     fprintf(out, "    for (i64 set = chunk * %lld; set < (chunk + 1) * %lld && set < %lld; set++) {\n", chunk,
             chunk, (long long)w->sets);

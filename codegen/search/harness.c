@@ -5,8 +5,28 @@
 #include <math.h>
 #include <string.h>
 #include "variants/conv.h"
+#include "variants/product.h"
 
-enum { CACHE_BYTES = 40 << 20 };
+enum { CACHE_BYTES = 40 << 20, IMAGE_GAP = 3 * 64 };
+
+/* Makes t a slice: its images lie `stride` bytes apart in a larger tensor. */
+static bool slice(struct mo_graph *graph, struct mo_tensor *t, int64_t stride) {
+    struct mo_shape whole = {.rank = 2, .d = {t->shape.d[0], stride / (int64_t)sizeof(float)}};
+    const struct mo_tensor *around = mo_graph_add_tensor(graph, "around", t->dtype, &whole);
+    if (around) t->alias = around->id;
+    return around != NULL;
+}
+
+/* A tensor of the copy: zeroed constant, activation, or a slice where the model has one. */
+static struct mo_tensor *clone_tensor(const struct mo_graph *from, const struct mo_tensor *t, bool constant,
+                                      struct mo_graph *graph) {
+    struct mo_tensor *c = constant ? mo_graph_add_const(graph, "t", t->dtype, &t->shape)
+                                   : mo_graph_add_tensor(graph, "t", t->dtype, &t->shape);
+    if (!c) return NULL;
+    c->layout = t->layout;
+    if (constant || mo_dense(from, t)) return c;
+    return slice(graph, c, mo_alias_stride(from, t->id)) ? c : NULL;
+}
 
 /* Copies one node and its tensors; constants get zeroed storage when with_data. */
 static int clone(const struct mo_env *env, const struct mo_graph *from, const struct mo_node *node,
@@ -34,11 +54,8 @@ static int clone(const struct mo_env *env, const struct mo_graph *from, const st
         *slot = -1;
         if (id < 0) continue;
         const struct mo_tensor *t = from->tensors[id];
-        bool fill = in && constant[i] && with_data;
-        struct mo_tensor *c = fill ? mo_graph_add_const(*graph, "t", t->dtype, &t->shape)
-                                   : mo_graph_add_tensor(*graph, "t", t->dtype, &t->shape);
+        const struct mo_tensor *c = clone_tensor(from, t, in && constant[i] && with_data, *graph);
         if (!c) return MOIRE_ENOMEM;
-        c->layout = t->layout;
         *slot = c->id;
     }
     mo_graph_index(*graph);
@@ -114,14 +131,30 @@ static void fill_edges(float *to, int64_t n, uint64_t seed) {
         to[i] = values[next_random(&state) >> 61];
 }
 
+/* Bytes from the first to the last of a tensor's images. */
+static size_t extent(const struct mo_harness *h, const struct mo_tensor *t) {
+    if (mo_dense(h->graph, t)) return (size_t)mo_tensor_bytes(t);
+    return (size_t)((t->shape.d[0] - 1) * mo_alias_stride(h->graph, t->id) + mo_tensor_image_bytes(t));
+}
+
+/* NaN between the images of a slice: a kernel that reads what is not its own shows it. */
+static void fill_gaps(const struct mo_harness *h, const struct mo_tensor *t, float *to) {
+    if (mo_dense(h->graph, t)) return;
+    int64_t image = mo_tensor_image_bytes(t), stride = mo_alias_stride(h->graph, t->id);
+    for (int64_t n = 0; n + 1 < t->shape.d[0]; n++)
+        memset((char *)to + n * stride + image, 0xff, (size_t)(stride - image));
+}
+
 void mo_harness_fill(struct mo_harness *h, enum mo_dataset dataset) {
     for (int i = 0; i < h->node->n_in; i++) {
         if (!h->input[i]) continue;
-        int64_t n = mo_tensor_bytes(h->graph->tensors[h->node->in[i]]) / (int64_t)sizeof(float);
+        const struct mo_tensor *t = h->graph->tensors[h->node->in[i]];
+        int64_t n = (int64_t)(extent(h, t) / sizeof(float));
         if (dataset == MO_DATA_EDGES)
             fill_edges(h->input[i], n, (uint64_t)i + 1);
         else
             fill_random(h->input[i], n, (uint64_t)i + 1, 1);
+        fill_gaps(h, t, h->input[i]);
     }
 }
 
@@ -139,6 +172,19 @@ static int make_constants(struct mo_harness *h) {
     return MOIRE_OK;
 }
 
+/* Convolutions get their strides between images at run time: here images always lie apart. */
+static bool spread(struct mo_harness *h) {
+    const struct mo_node *node = h->node;
+    if (strcmp(node->op_type, "Conv")) return true;
+    for (int i = 0; i < node->n_in + node->n_out; i++) {
+        int id = i < node->n_in ? node->in[i] : node->out[i - node->n_in];
+        struct mo_tensor *t = id < 0 ? NULL : h->graph->tensors[id];
+        if (!t || t->data || t->alias >= 0 || t->shape.d[0] < 2) continue;
+        if (!slice(h->graph, t, mo_tensor_image_bytes(t) + IMAGE_GAP)) return false;
+    }
+    return true;
+}
+
 /* In pages as large as a model's arena and scratch have: kernels must be ranked as they will run. */
 static bool make_buffers(struct mo_harness *h) {
     const struct mo_env *env = h->env;
@@ -146,17 +192,17 @@ static bool make_buffers(struct mo_harness *h) {
         if (h->node->in[i] < 0) continue;
         const struct mo_tensor *t = h->graph->tensors[h->node->in[i]];
         h->args.in[i] = t->data;
-        h->args.in_image[i] = mo_tensor_image_bytes(t);
+        h->args.in_image[i] = mo_alias_stride(h->graph, t->id);
         if (t->data) continue;
-        h->input[i] = mo_alloc_scratch(env, (size_t)mo_tensor_bytes(t));
+        h->input[i] = mo_alloc_scratch(env, extent(h, t));
         if (!h->input[i]) return false;
         h->args.in[i] = h->input[i];
     }
-    h->output_bytes = (size_t)mo_tensor_bytes(h->out);
+    h->output_bytes = extent(h, h->out);
     h->output = mo_alloc_scratch(env, h->output_bytes + 2 * MO_GUARD_BYTES);
     if (!h->output) return false;
     h->args.out[0] = h->output + MO_GUARD_BYTES;
-    h->args.out_image[0] = mo_tensor_image_bytes(h->out);
+    h->args.out_image[0] = mo_alias_stride(h->graph, h->out->id);
     int residual = h->node->fuse.residual;
     if (residual >= 0) {
         h->args.residual = h->args.in[residual];
@@ -218,6 +264,7 @@ int mo_harness_create(const struct mo_env *env, const struct mo_layer *layer, st
     *h = (struct mo_harness){.env = env};
     int rc = clone(env, layer->graph, layer->node, layer->constant, true, &h->graph, &h->node);
     h->region = mo_region_create(env);
+    if (!rc && !spread(h)) rc = MOIRE_ENOMEM;
     if (!rc && h->region) {
         h->out = h->graph->tensors[h->node->out[0]];
         make_constants(h);
@@ -289,13 +336,21 @@ void mo_harness_poison(struct mo_harness *h) {
     if (h->scratch) memset(h->scratch, POISON, h->scratch_bytes + MO_GUARD_BYTES);
 }
 
-static bool poisoned(const char *p) {
-    for (int i = 0; i < MO_GUARD_BYTES; i++)
+static bool poisoned(const char *p, int64_t n) {
+    for (int64_t i = 0; i < n; i++)
         if ((unsigned char)p[i] != POISON) return false;
     return true;
 }
 
+static bool gaps_hold(const struct mo_harness *h) {
+    int64_t image = mo_tensor_image_bytes(h->out), stride = h->args.out_image[0];
+    for (int64_t n = 0; n + 1 < h->out->shape.d[0] && stride > image; n++)
+        if (!poisoned(h->output + MO_GUARD_BYTES + n * stride + image, stride - image)) return false;
+    return true;
+}
+
 bool mo_harness_guards(const struct mo_harness *h) {
-    return poisoned(h->output) && poisoned(h->output + MO_GUARD_BYTES + h->output_bytes) &&
-           (!h->scratch || poisoned(h->scratch + h->scratch_bytes));
+    return poisoned(h->output, MO_GUARD_BYTES) &&
+           poisoned(h->output + MO_GUARD_BYTES + h->output_bytes, MO_GUARD_BYTES) && gaps_hold(h) &&
+           (!h->scratch || poisoned(h->scratch + h->scratch_bytes, MO_GUARD_BYTES));
 }

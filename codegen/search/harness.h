@@ -3,7 +3,10 @@
  *
  * A layer keeps shapes and attributes only, so many models can be searched without holding their weights.
  * A harness is a layer made runnable: random constants (never the model's: a model of zeros would prove
- * nothing), buffers with guard zones, the generic kernel bound beside. */
+ * nothing), buffers with guard zones, the generic kernel bound beside.
+ *
+ * A layer's tensors are slices where the model's are, and those of convolutions always: their kernels take
+ * the strides between images from mo_kargs.  What lies between images is NaN to read and guarded. */
 #ifndef MO_HARNESS_H
 #define MO_HARNESS_H
 #include "codegen/family/family.h"
@@ -42,7 +45,7 @@ struct mo_harness {
     int turn;
     float *bias; /* zeros or the layer's, padded; used when binding gave none */
     float *input[MO_KERNEL_IN];
-    char *output; /* guard, tensor, guard */
+    char *output; /* guard, tensor with the gaps between its images, guard */
     size_t output_bytes;
     char *golden;  /* the generic kernel's output on random data, once it is verified */
     char *scratch; /* scratch, guard */
@@ -71,12 +74,10 @@ void mo_harness_run(struct mo_harness *h, const struct mo_runnable *r, int piece
 /* Arguments of the next run, with the next copy of the weights; for callers that run units themselves, with
  * h->scratch. */
 struct mo_kargs mo_harness_args(struct mo_harness *h, const struct mo_runnable *r);
-/* Poisons output and guards before a run; false afterwards when a guard was touched. */
+/* Poisons output and guards before a run; false afterwards when a guard or a gap was touched. */
 void mo_harness_poison(struct mo_harness *h);
 bool mo_harness_guards(const struct mo_harness *h);
 
-/* An element of an activation by logical index (channels dimension 1 in C16), and of plain data. */
-size_t mo_element(const struct mo_tensor *t, const int64_t index[4]);
 /* Expected value at flat logical index of the output, and the magnitude its tolerance scales with. */
 bool mo_oracle(const struct mo_harness *h, int64_t at, double *want, double *magnitude);
 /* Remembers the output of the run before as what every other kernel must give on random data. */

@@ -6,14 +6,13 @@
 #include <string.h>
 #include "codegen/search/harness.h"
 
-size_t mo_element(const struct mo_tensor *t, const int64_t index[4]) {
+/* Where an element of rank 4 lies, in floats; channels are dimension 1, also in C16. */
+static size_t element(const struct mo_harness *h, const struct mo_tensor *t, const int64_t index[4]) {
     const int64_t *d = t->shape.d;
-    if (t->layout == MO_C16) {
-        int64_t blocks = (d[1] + 15) / 16;
-        return (size_t)((((index[0] * blocks + index[1] / 16) * d[2] + index[2]) * d[3] + index[3]) * 16 +
-                        index[1] % 16);
-    }
-    return (size_t)(((index[0] * d[1] + index[1]) * d[2] + index[2]) * d[3] + index[3]);
+    int64_t at = index[0] * (mo_alias_stride(h->graph, t->id) / (int64_t)sizeof(float));
+    if (t->layout == MO_C16)
+        return (size_t)(at + ((index[1] / 16 * d[2] + index[2]) * d[3] + index[3]) * 16 + index[1] % 16);
+    return (size_t)(at + (index[1] * d[2] + index[2]) * d[3] + index[3]);
 }
 
 static double activate(enum mo_act act, double a, double b, double x) {
@@ -100,32 +99,39 @@ static void conv_sum(const struct mo_harness *h, const int64_t at[4], struct sum
                 if (gate)
                     weight *=
                         ((const float *)h->args
-                             .in[MO_GATE_IN])[mo_element(gate, (const int64_t[4]){from[0], from[1], 0, 0})];
-                add(sum, weight * data[mo_element(x, from)]);
+                             .in[MO_GATE_IN])[element(h, gate, (const int64_t[4]){from[0], from[1], 0, 0})];
+                add(sum, weight * data[element(h, x, from)]);
             }
     add(sum, bias_at(h, at[1]));
+}
+
+/* Flat logical index to indices and the position in memory of tensor t; false for layouts not known here. */
+static bool position(const struct mo_harness *h, const struct mo_tensor *t, int64_t flat, int64_t at[4],
+                     size_t *where) {
+    if (t->shape.rank != 4) {
+        int64_t image = mo_shape_count(&t->shape) / t->shape.d[0];
+        int64_t stride = mo_alias_stride(h->graph, t->id) / (int64_t)sizeof(float);
+        *where = (size_t)(flat / image * stride + flat % image);
+        return t->layout == MO_PLAIN;
+    }
+    for (int i = 3; i >= 0; i--) {
+        at[i] = flat % t->shape.d[i];
+        flat /= t->shape.d[i];
+    }
+    *where = element(h, t, at);
+    return true;
 }
 
 static void gemm_sum(const struct mo_harness *h, int64_t row, int64_t column, struct sum *sum) {
     const struct mo_tensor *a = operand(h, 0), *w = operand(h, 1);
     const float *left = h->args.in[0], *right = w->data;
     bool transposed = mo_attr_int(h->node, "transB", 0) && !strcmp(h->node->op_type, "Gemm");
-    int64_t k_count = a->shape.d[a->shape.rank - 1], n = w->shape.d[!transposed];
+    int64_t k_count = a->shape.d[a->shape.rank - 1], n = w->shape.d[!transposed], at[4];
+    size_t start;
+    position(h, a, row * k_count, at, &start);
     for (int64_t k = 0; k < k_count; k++)
-        add(sum, (double)left[row * k_count + k] * right[transposed ? column * k_count + k : k * n + column]);
+        add(sum, (double)left[start + (size_t)k] * right[transposed ? column * k_count + k : k * n + column]);
     add(sum, bias_at(h, column));
-}
-
-/* Flat logical index to indices and the position in memory of tensor t; false for layouts not known here. */
-static bool position(const struct mo_tensor *t, int64_t flat, int64_t at[4], size_t *where) {
-    *where = (size_t)flat;
-    if (t->shape.rank != 4) return t->layout == MO_PLAIN;
-    for (int i = 3; i >= 0; i--) {
-        at[i] = flat % t->shape.d[i];
-        flat /= t->shape.d[i];
-    }
-    *where = mo_element(t, at);
-    return true;
 }
 
 /* Terms, bias and residual (unless that comes last) of an element, before the activation; *late: a residual
@@ -136,7 +142,7 @@ static bool sum_at(const struct mo_harness *h, int64_t flat, struct sum *sum, do
     size_t where;
     *sum = (struct sum){0};
     *late = 0;
-    if (!position(h->out, flat, at, &where)) return false;
+    if (!position(h, h->out, flat, at, &where)) return false;
     if (!strcmp(h->node->op_type, "Conv")) {
         conv_sum(h, at, sum);
     } else {
@@ -146,7 +152,7 @@ static bool sum_at(const struct mo_harness *h, int64_t flat, struct sum *sum, do
     }
     if (f->residual < 0) return true;
     const struct mo_tensor *r = operand(h, f->residual);
-    if (!position(r, flat, at, &where)) return false;
+    if (!position(h, r, flat, at, &where)) return false;
     double residual = ((const float *)h->args.residual)[where];
     if (f->residual_last)
         *late = residual;
@@ -178,7 +184,7 @@ static bool check_point(const struct mo_harness *h, int64_t flat, double rms, mo
     double want, magnitude;
     int64_t at[4] = {0};
     size_t where;
-    if (!mo_oracle(h, flat, &want, &magnitude) || !position(h->out, flat, at, &where)) {
+    if (!mo_oracle(h, flat, &want, &magnitude) || !position(h, h->out, flat, at, &where)) {
         mo_fail(why, MOIRE_EUNSUPPORTED, "no oracle for this layer");
         return false;
     }
@@ -235,19 +241,21 @@ static int64_t rows(const struct mo_tensor *t) {
     return mo_shape_count(&t->shape) / t->shape.d[t->shape.rank - 1];
 }
 
-static size_t row_start(const struct mo_tensor *t, int64_t row, int *step) {
+static size_t row_start(const struct mo_harness *h, int64_t row, int *step) {
+    const struct mo_tensor *t = h->out;
     int64_t at[4], length = t->shape.d[t->shape.rank - 1];
     size_t where;
     *step = t->layout == MO_C16 ? 16 : 1;
-    position(t, row * length, at, &where);
+    position(h, t, row * length, at, &where);
     return where;
 }
 
-static double largest_of(const struct mo_tensor *t, const float *data) {
+static double largest_of(const struct mo_harness *h, const float *data) {
+    const struct mo_tensor *t = h->out;
     double largest = 0;
     for (int64_t r = 0, n = rows(t); r < n; r++) {
         int step;
-        const float *row = data + row_start(t, r, &step);
+        const float *row = data + row_start(h, r, &step);
         for (int64_t i = 0; i < t->shape.d[t->shape.rank - 1]; i++)
             largest = fmax(largest, fabs((double)row[i * step]));
     }
@@ -258,10 +266,10 @@ static double largest_of(const struct mo_tensor *t, const float *data) {
 static bool check_golden(const struct mo_harness *h, moire_error *why) {
     const struct mo_tensor *t = h->out;
     const float *got = h->args.out[0], *want = (const float *)(const void *)h->golden;
-    double allowed = 1e-4 * largest_of(t, want) + 1e-6;
+    double allowed = 1e-4 * largest_of(h, want) + 1e-6;
     for (int64_t r = 0, n = rows(t); r < n; r++) {
         int step;
-        size_t start = row_start(t, r, &step);
+        size_t start = row_start(h, r, &step);
         for (int64_t i = 0; i < t->shape.d[t->shape.rank - 1]; i++) {
             size_t at = start + (size_t)(i * step);
             if (fabs((double)got[at] - want[at]) <= allowed) continue;
@@ -279,7 +287,7 @@ static uint64_t fingerprint(const struct mo_harness *h) {
     uint64_t sum = 1469598103934665603ULL;
     for (int64_t r = 0, n = rows(t); r < n; r++) {
         int step;
-        const float *row = (const float *)h->args.out[0] + row_start(t, r, &step);
+        const float *row = (const float *)h->args.out[0] + row_start(h, r, &step);
         for (int64_t i = 0; i < t->shape.d[t->shape.rank - 1]; i++) {
             uint32_t bits;
             memcpy(&bits, row + i * step, sizeof bits);

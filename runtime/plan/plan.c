@@ -64,7 +64,8 @@ static void specialise(struct mo_plan *plan, const struct mo_plan_options *optio
     struct mo_variant variant;
     if (!options->store || !mo_layer_signature(plan->graph, step->node, signature, sizeof signature)) return;
     if (!mo_store_find(options->store, signature, options->isa, &variant)) return;
-    if (variant.units < 1 || !variant.run || !repack(plan, &variant, step)) return;
+    if (variant.units < 1 || !variant.run || (plan->graph->exact && variant.mixes)) return;
+    if (!repack(plan, &variant, step)) return;
     step->run = variant.run;
     step->kernel = variant.name;
     step->kind = "specialised";

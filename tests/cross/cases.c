@@ -26,11 +26,13 @@ const struct cross_case cross_cases[] = {
     {"winograd", {1, 32, 14, 15, 48, 3, 3, 2, 2, 1, 1, 1, 1, 1, 1, 1, MO_ACT_RELU, 0}, {0}, 0},
     {"strassen", {1, 128, 8, 8, 64, 1, 1, 1, 1, 1, 1, 0, 0, 0, 0, 1, MO_ACT_RELU, 0}, {0}, 0},
     {"strassen", {2, 144, 5, 5, 80, 1, 1, 1, 1, 1, 1, 0, 0, 0, 0, 1, MO_ACT_SILU, 1}, {0}, 0},
-    {"gemm", {0}, {1, 40, 36, MO_ACT_NONE, 0}, 0},
-    {"gemm", {0}, {1, 64, 160, MO_ACT_RELU, 2}, 0},
-    {"gemm", {0}, {3, 33, 24, MO_ACT_GELU, 1}, 0},
-    {"gemm", {0}, {29, 48, 64, MO_ACT_GELU_TANH, 2}, 0},
-    {"gemm", {0}, {6, 64, 52, MO_ACT_RELU, 1}, 4},
+    {"gemm", {0}, {1, 40, 36, MO_ACT_NONE, 0, 0, 0, 0}, 0},
+    {"gemm", {0}, {1, 64, 160, MO_ACT_RELU, 2, 0, 0, 0}, 0},
+    {"gemm", {0}, {3, 33, 24, MO_ACT_GELU, 1, 0, 0, 0}, 0},
+    {"gemm", {0}, {29, 48, 64, MO_ACT_GELU_TANH, 2, 0, 0, 0}, 0},
+    {"gemm", {0}, {6, 64, 52, MO_ACT_RELU, 1, 0, 0, 0}, 4},
+    {"gemm", {0}, {29, 40, 36, MO_ACT_RELU, 1, 2, 24, 8}, 0},
+    {"gemm", {0}, {17, 33, 24, MO_ACT_GELU, 2, 0, 5, 7}, 0},
 };
 const int cross_n_cases = sizeof cross_cases / sizeof *cross_cases;
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * gemm_case.h - one matrix product y = act(a b + c + r) to test: a graph with one Gemm on plain rows, its
- * buffers with a guard behind the result, and the comparison with double precision. */
+ * buffers with guards behind the result and in its gaps, and the comparison with double precision. */
 #ifndef GEMM_CASE_H
 #define GEMM_CASE_H
 #include "variants/kernel.h"
@@ -9,6 +9,10 @@ struct gemm_shape {
     int m, k, n;
     enum mo_act act; /* NONE, RELU, GELU or GELU_TANH */
     int residual;    /* 0 none, 1 before the activation, 2 after */
+    /* 0: a matrix of m rows; else so many of them, rank 3 */
+    int images;
+    /* floats behind each image (of a matrix: each row), as in slices of larger tensors */
+    int x_gap, y_gap;
 };
 
 struct gemm_case {
@@ -17,6 +21,7 @@ struct gemm_case {
     struct mo_graph *graph;
     struct mo_node *node;
     float *a, *res, *y;
+    int a_image, y_image; /* floats from image to image */
     struct mo_kargs args; /* weights and bias are the caller's */
 };
 

@@ -19,12 +19,17 @@ struct layer_case {
     int n_out; /* 0 = 1 */
 };
 
-/* Compares generic kernels of one ISA level, whole and unit by unit, with the reference.  NULL when all is
- * well; otherwise what is wrong (valid until the next call). */
+/* Compares generic kernels of one ISA level, whole and unit by unit, with the reference: on tensors of their
+ * own, then with all activations of more than one image, and with each alone, in slices of larger tensors
+ * (where a kernel that does not take slices may leave the layer to the reference).  NULL when all is well;
+ * otherwise what is wrong (valid until the next call). */
 const char *layer_case_check(const struct layer_case *c, enum mo_isa isa);
 /* The same on inputs with NaN, infinities, zeros of both signs, denormal and very large numbers among them.
  */
 const char *layer_case_check_special(const struct layer_case *c, enum mo_isa isa);
-/* Builds the graph of a case; NULL and a message in `why` when it cannot be. */
-struct mo_graph *layer_case_graph(const struct mo_env *env, const struct layer_case *c, char *why, size_t n);
+/* Builds the graph of a case; NULL and a message in `why` when it cannot be.  Bit i of `slices`: input i lies
+ * in a slice, bit LAYER_OUTPUT + i: output i. */
+enum { LAYER_OUTPUT = 16 };
+struct mo_graph *layer_case_graph(const struct mo_env *env, const struct layer_case *c, unsigned slices,
+                                  char *why, size_t n);
 #endif

@@ -225,6 +225,15 @@ static void exact_models_take_the_plain_sum(void **state) {
     assert_true(mo_layer_signature(c.graph, c.node, exact, sizeof exact));
     assert_string_not_equal(fast, exact); /* compiled variants of the two are kept apart */
     conv_case_close(&c);
+    s.kh = s.kw = 1; /* Strassen's algorithm */
+    s.pt = s.pl = s.pb = s.pr = 0;
+    assert_true(conv_case_open(&c, &s, MO_C16, 1));
+    assert_true(mo_layer_signature(c.graph, c.node, fast, sizeof fast));
+    c.graph->exact = true;
+    assert_true(mo_layer_signature(c.graph, c.node, exact, sizeof exact));
+    assert_string_not_equal(fast, exact);
+    conv_case_close(&c);
+    s.kh = s.kw = 3;
     s.sh = s.sw = 3; /* nothing but the plain sum there: one signature */
     assert_true(conv_case_open(&c, &s, MO_C16, 1));
     assert_true(mo_layer_signature(c.graph, c.node, fast, sizeof fast));

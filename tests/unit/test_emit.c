@@ -186,15 +186,42 @@ static void check_gemm(const struct gemm_shape *s, enum mo_isa isa, int which, i
 static void gemm_kernels_match(void **state) {
     (void)state;
     if (!have("gcc")) skip();
-    static const struct gemm_shape table[] = {{1, 40, 36, MO_ACT_NONE, 0},
-                                              {1, 64, 160, MO_ACT_RELU, 2},
-                                              {3, 33, 24, MO_ACT_GELU, 1},
-                                              {29, 48, 64, MO_ACT_GELU_TANH, 2},
-                                              {16, 37, 52, MO_ACT_RELU, 1}};
+    static const struct gemm_shape table[] = {{1, 40, 36, MO_ACT_NONE, 0, 0, 0, 0},
+                                              {1, 64, 160, MO_ACT_RELU, 2, 0, 0, 0},
+                                              {3, 33, 24, MO_ACT_GELU, 1, 0, 0, 0},
+                                              {29, 48, 64, MO_ACT_GELU_TANH, 2, 0, 0, 0},
+                                              {16, 37, 52, MO_ACT_RELU, 1, 0, 0, 0}};
     int k = 0;
     for (int i = 0; i < 5; i++)
         for (int isa = mo_isa_next(-1); isa < MO_ISA_COUNT; isa = mo_isa_next(isa), k++)
             check_gemm(&table[i], isa, k, 1);
+}
+
+/* Rows of slices: images apart, or rows apart. */
+static void sliced_products_match(void **state) {
+    (void)state;
+    if (!have("gcc")) skip();
+    static const struct gemm_shape table[] = {
+        {3, 40, 36, MO_ACT_RELU, 1, 2, 24, 0}, {29, 48, 64, MO_ACT_GELU, 2, 3, 0, 64},
+        {16, 37, 52, MO_ACT_RELU, 0, 2, 5, 7}, {6, 64, 52, MO_ACT_GELU, 0, 0, 11, 0},
+        {31, 33, 24, MO_ACT_NONE, 1, 0, 0, 9}, {5, 40, 20, MO_ACT_RELU, 2, 0, 8, 12}};
+    int k = 0;
+    for (size_t i = 0; i < sizeof table / sizeof *table; i++)
+        for (int isa = mo_isa_next(-1); isa < MO_ISA_COUNT; isa = mo_isa_next(isa), k++)
+            check_gemm(&table[i], isa, k, 1);
+}
+
+/* A residual that lies otherwise than the result has no compiled kernel. */
+static void odd_residuals_are_refused(void **state) {
+    (void)state;
+    struct gemm_shape s = {5, 40, 20, MO_ACT_RELU, 2, 0, 0, 12};
+    struct gemm_case c;
+    struct mo_problem p;
+    gemm_case_open(&c, &s);
+    assert_true(mo_problem_from_node(c.graph, c.node, MO_ISA_AVX2, &p));
+    c.graph->tensors[c.node->in[3]]->alias = -1;
+    assert_false(mo_problem_from_node(c.graph, c.node, MO_ISA_AVX2, &p));
+    gemm_case_close(&c);
 }
 
 /* Sums that rest in the output between parts of the input channels. */
@@ -209,8 +236,9 @@ static void parts_match(void **state) {
     for (int isa = mo_isa_next(-1); isa < MO_ISA_COUNT; isa = mo_isa_next(isa)) {
         for (int i = 0; i < 3; i++)
             check_conv("gcc", &convs[i], MO_C16, i == 1 ? "pointwise" : "direct", isa, isa + i, 2);
-        check_gemm(&(struct gemm_shape){6, 64, 52, MO_ACT_RELU, 1}, isa, isa, 4);
-        check_gemm(&(struct gemm_shape){8, 96, 24, MO_ACT_GELU, 0}, isa, isa + 1, 2);
+        check_gemm(&(struct gemm_shape){6, 64, 52, MO_ACT_RELU, 1, 0, 0, 0}, isa, isa, 4);
+        check_gemm(&(struct gemm_shape){8, 96, 24, MO_ACT_GELU, 0, 0, 0, 0}, isa, isa + 1, 2);
+        check_gemm(&(struct gemm_shape){6, 64, 52, MO_ACT_RELU, 1, 2, 16, 4}, isa, isa, 2);
     }
 }
 
@@ -251,10 +279,11 @@ static int open_case(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(gcc_kernels_match),   cmocka_unit_test(clang_kernels_match),
-        cmocka_unit_test(halves_match),        cmocka_unit_test(both_forms_come_first),
-        cmocka_unit_test(large_outputs_match), cmocka_unit_test(gemm_kernels_match),
-        cmocka_unit_test(parts_match),         cmocka_unit_test(points_are_ordered),
+        cmocka_unit_test(gcc_kernels_match),     cmocka_unit_test(clang_kernels_match),
+        cmocka_unit_test(halves_match),          cmocka_unit_test(both_forms_come_first),
+        cmocka_unit_test(large_outputs_match),   cmocka_unit_test(gemm_kernels_match),
+        cmocka_unit_test(parts_match),           cmocka_unit_test(points_are_ordered),
+        cmocka_unit_test(sliced_products_match), cmocka_unit_test(odd_residuals_are_refused),
         cmocka_unit_test(levels_cover),
     };
     return cmocka_run_group_tests(tests, open_case, emit_case_close);

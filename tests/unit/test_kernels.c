@@ -122,7 +122,7 @@ static void layers_survive_their_line(void **state) {
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         char why[256], line[400];
         struct mo_layer_spec s, back;
-        struct mo_graph *g = layer_case_graph(&env, &rows[i].c, why, sizeof why);
+        struct mo_graph *g = layer_case_graph(&env, &rows[i].c, 0, why, sizeof why);
         if (!g) fail_msg("%s", why);
         const struct mo_node *node = NULL;
         for (int k = 0; k < g->n_nodes; k++)

@@ -340,7 +340,7 @@ struct attempt {
 static int plan_and_run(void *ctx) {
     struct attempt *a = ctx;
     char why[200];
-    struct mo_graph *g = layer_case_graph(&a->good, a->c, why, sizeof why);
+    struct mo_graph *g = layer_case_graph(&a->good, a->c, 0, why, sizeof why);
     assert_non_null(g);
     g->env = &a->bad;
     struct mo_plan *plan = NULL;

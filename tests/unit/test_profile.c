@@ -106,7 +106,7 @@ struct place {
 static void open_place(struct place *p, const struct mo_env *env) {
     char why[256];
     moire_error err = {0};
-    struct mo_graph *g = layer_case_graph(env, &conv, why, sizeof why);
+    struct mo_graph *g = layer_case_graph(env, &conv, 0, why, sizeof why);
     if (!g) fail_msg("%s", why);
     if (mo_plan_build(g, &(struct mo_plan_options){.isa = mo_isa_detect()}, &p->plan, &err))
         fail_msg("%s", err.message);

@@ -15,6 +15,7 @@
 #include "codegen/family/strassen.h"
 #include "tests/unit/conv_case.h"
 #include "tests/unit/emit_case.h"
+#include "tests/unit/gemm_case.h"
 #include "variants/conv.h"
 
 static struct mo_env env;
@@ -158,6 +159,31 @@ static void rows_match(void **state) {
     }
 }
 
+/* Rows of slices: images apart, or rows apart. */
+static void sliced_rows_match(void **state) {
+    (void)state;
+    if (!emit_case_have(&env, "gcc")) skip();
+    static const int knob[MO_ISA_COUNT][MO_STRASSEN_KNOBS] = {
+        {1, 2, 1, 2, 0}, {2, 1, 2, 1, 2048}, {2, 2, 3, 2, 2048}};
+    static const struct gemm_shape table[] = {{19, 144, 80, MO_ACT_RELU, 1, 2, 24, 16},
+                                              {37, 128, 64, MO_ACT_GELU, 0, 0, 5, 9}};
+    for (int i = 0; i < 2; i++)
+        for (int isa = mo_isa_next(-1); isa < MO_ISA_COUNT; isa = mo_isa_next(isa)) {
+            struct gemm_case c;
+            struct mo_problem p;
+            gemm_case_open(&c, &table[i]);
+            assert_true(mo_problem_from_node(c.graph, c.node, isa, &p));
+            const struct mo_variant *v = build(&p, knob[isa], "gcc");
+            assert_int_equal(mo_pack_weights(v->packing, c.graph, c.node, c.graph->region, &c.args.weights,
+                                             &c.args.bias, NULL),
+                             MOIRE_OK);
+            gemm_case_run(&c, v->run, v->units, v->scratch_bytes);
+            const char *wrong = gemm_case_check(&c);
+            if (wrong) fail_msg("%s: %s", v->name, wrong);
+            gemm_case_close(&c);
+        }
+}
+
 /* One NaN, one infinity: outputs of other pixels keep their bytes, those of the pixel itself are not finite.
  */
 static void odd_values_stay_in_their_pairs(void **state) {
@@ -252,9 +278,13 @@ static int open_case(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(gcc_kernels_match),  cmocka_unit_test(clang_kernels_match),
-        cmocka_unit_test(rows_match),         cmocka_unit_test(odd_values_stay_in_their_pairs),
-        cmocka_unit_test(points_are_ordered), cmocka_unit_test(many_cores_get_a_point),
+        cmocka_unit_test(gcc_kernels_match),
+        cmocka_unit_test(clang_kernels_match),
+        cmocka_unit_test(rows_match),
+        cmocka_unit_test(sliced_rows_match),
+        cmocka_unit_test(odd_values_stay_in_their_pairs),
+        cmocka_unit_test(points_are_ordered),
+        cmocka_unit_test(many_cores_get_a_point),
     };
     return cmocka_run_group_tests(tests, open_case, emit_case_close);
 }

@@ -30,16 +30,17 @@ bool mo_f32(const struct mo_tensor *t) {
     return t && t->dtype == MOIRE_F32 && !t->dynamic && mo_shape_count(&t->shape) > 0;
 }
 
-bool mo_dense(const struct mo_graph *g, const struct mo_tensor *t) {
-    return t->data || t->shape.rank < 1 || t->shape.d[0] <= 1 ||
-           mo_alias_stride(g, t->id) == mo_tensor_image_bytes(t);
-}
-
 int64_t mo_span(const struct mo_tensor *t, int from, int to) {
     int64_t n = 1;
     for (int i = from; i < to && i < t->shape.rank; i++)
         n *= t->shape.d[i];
     return n;
+}
+
+struct mo_padding mo_padding_of(const struct mo_tensor *t) {
+    if (t->layout != MO_C16 || t->shape.d[1] % 16 == 0) return (struct mo_padding){0};
+    return (struct mo_padding){.from = t->shape.d[1] / 16 * mo_span(t, 2, t->shape.rank) * 16,
+                               .used = (int)(t->shape.d[1] % 16)};
 }
 
 int mo_axis_of(int64_t axis, int rank) {

@@ -3,6 +3,7 @@
  * prepares params and packed weights in the plan's region, and counts the units. */
 #ifndef MO_GENERIC_BIND_H
 #define MO_GENERIC_BIND_H
+#include "variants/product.h"
 #include "variants/simd/params.h"
 #include "variants/simd/simd.h"
 
@@ -19,10 +20,10 @@ bool mo_node_is(const struct mo_node *node, const char *op_type);
 bool mo_node_is_ours(const struct mo_node *node, const char *op_type);
 /* A float32 tensor of known shape with at least one element. */
 bool mo_f32(const struct mo_tensor *t);
-/* All images follow each other without gaps. */
-bool mo_dense(const struct mo_graph *g, const struct mo_tensor *t);
 /* Product of dimensions [from, to). */
 int64_t mo_span(const struct mo_tensor *t, int from, int to);
+/* Lanes beyond the channels of an image of t. */
+struct mo_padding mo_padding_of(const struct mo_tensor *t);
 /* Dimension counted from the end with a possibly negative axis; -1 when out of range. */
 int mo_axis_of(int64_t axis, int rank);
 /* Integers of an attribute or, when input i is a constant, of that input; -1 when there are none. */

@@ -31,7 +31,8 @@ void mo_space_output(struct mo_space *s, const struct mo_tensor *y) {
     s->d[s->rank++] = 16;
 }
 
-void mo_space_operand(struct mo_space *s, int k, const struct mo_tensor *t, const struct mo_tensor *y) {
+void mo_space_operand(const struct mo_graph *g, struct mo_space *s, int k, const struct mo_tensor *t,
+                      const struct mo_tensor *y) {
     int lead = y->shape.rank - t->shape.rank, rank = s->rank < MO_MAX_DIMS ? s->rank : MO_MAX_DIMS;
     int64_t own[MO_MAX_DIMS] = {0}, step = 1, *stride = s->stride[k];
     memset(stride, 0, MO_MAX_DIMS * sizeof *stride);
@@ -48,6 +49,8 @@ void mo_space_operand(struct mo_space *s, int k, const struct mo_tensor *t, cons
         stride[i] = own[i] == 1 ? 0 : step;
         step *= own[i];
     }
+    if (lead >= 0 && lead < rank && !mo_dense(g, t))
+        stride[lead] = mo_alias_stride(g, t->id) / (int64_t)mo_dtype_bytes(t->dtype);
 }
 
 int mo_space_fold(const struct mo_space *s, int from, int64_t *d, int64_t stride[][MO_MAX_DIMS]) {
@@ -66,5 +69,7 @@ int mo_space_fold(const struct mo_space *s, int from, int64_t *d, int64_t stride
             stride[k][n] = s->stride[k][i];
         n++;
     }
+    for (int k = 0; n > 0 && k < s->operands; k++)
+        if (stride[k][0] > 1) return -1;
     return n;
 }

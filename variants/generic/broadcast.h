@@ -20,7 +20,10 @@ bool mo_is_per_channel(const struct mo_tensor *t, const struct mo_tensor *y);
 /* The shape of t broadcasts to that of y. */
 bool mo_broadcasts(const struct mo_tensor *t, const struct mo_tensor *y);
 void mo_space_output(struct mo_space *s, const struct mo_tensor *y);
-void mo_space_operand(struct mo_space *s, int k, const struct mo_tensor *t, const struct mo_tensor *y);
-/* Folds dimensions [from, rank) that advance together: their number; innermost first in d and stride. */
+/* Strides of operand k.  A slice's images lie its own stride apart, also where they are no images of y. */
+void mo_space_operand(const struct mo_graph *g, struct mo_space *s, int k, const struct mo_tensor *t,
+                      const struct mo_tensor *y);
+/* Folds dimensions [from, rank) that advance together: their number; innermost first in d and stride.  -1: an
+ * operand (a slice of columns) has gaps along the innermost, which kernels walk in steps of 0 or 1. */
 int mo_space_fold(const struct mo_space *s, int from, int64_t *d, int64_t stride[][MO_MAX_DIMS]);
 #endif

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  * fused.c - binds moire.Fused: a program of pointwise operators over broadcast operands.
  *
- * In MO_C16 all operands are fp32 and every step keeps finite lanes finite, so that the padding stays so. */
+ * In MO_C16 all operands are fp32; the kernel clears the padding. */
 #include "variants/generic/broadcast.h"
 
 static const struct mo_tensor *value_input(const struct mo_graph *g, const struct mo_node *node, int i) {
     return i >= 0 && i < node->n_in ? mo_arg(g, node, i) : NULL;
 }
 
-/* Finite lanes stay finite, whatever they hold. */
+/* Finite lanes stay finite but for overflow; the padding is cleared behind the last step. */
 static bool keeps_finite(const struct mo_graph *g, const struct mo_node *node,
                          const struct mo_fused_step *s) {
     const struct mo_tensor *divisor;
@@ -124,14 +124,15 @@ static int bind(const struct mo_binder *binder, const struct mo_node *node, stru
     struct mo_fused_params p = {.images = 1, .out_dtype = y->dtype};
     struct mo_space s = {.operands = node->n_in};
     int64_t d[MO_MAX_DIMS], stride[MO_FUSED_INPUTS][MO_MAX_DIMS];
-    bool in_blocks = y->layout == MO_C16, dense = mo_dense(g, y);
+    p.padding = mo_padding_of(y);
+    bool in_blocks = y->layout == MO_C16, dense = mo_dense(g, y) && !p.padding.used;
     if (!mo_fused_read(node, &p.program) || (in_blocks && !(layouts(g, node) & MO_CAN_C16)))
         return MOIRE_EUNSUPPORTED;
     mo_space_output(&s, y);
     for (int k = 0; k < node->n_in; k++) {
         const struct mo_tensor *t = mo_arg(g, node, k);
         if (!t->data && t->layout != y->layout) return MOIRE_EUNSUPPORTED;
-        mo_space_operand(&s, k, t, y);
+        mo_space_operand(g, &s, k, t, y);
         p.dtype[k] = t->dtype;
         dense = dense && mo_dense(g, t);
         if (!in_blocks || !t->data || mo_is_scalar(t)) continue;
@@ -144,7 +145,9 @@ static int bind(const struct mo_binder *binder, const struct mo_node *node, stru
         for (int k = 0; k < node->n_in; k++)
             p.in[k].per_image = s.stride[k][0] != 0;
     }
-    fill(&p, mo_space_fold(&s, dense ? 0 : 1, d, stride), d, stride);
+    int dims = mo_space_fold(&s, dense ? 0 : 1, d, stride);
+    if (dims < 0) return MOIRE_EUNSUPPORTED;
+    fill(&p, dims, d, stride);
     assign_buffers(&p);
     step->scratch_bytes = (int64_t)(p.program.n_in + p.n_buffers) * MO_STRIP * 4;
     return mo_bound(step, mo_simd_of(binder->isa)->fused, "fused", mo_keep(binder, &p, sizeof p),

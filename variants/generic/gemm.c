@@ -58,27 +58,32 @@ static float *pack_bias(const struct mo_binder *binder, const struct mo_node *no
     return to;
 }
 
-/* Rows of A in the shape the kernel walks: rank 2 is one image of d0 rows, images apart by their stride. */
-static bool shape_rows(const struct mo_graph *g, const struct mo_node *node, struct mo_gemm_params *p) {
+/* A transposed left operand: its columns are the rows. */
+static bool shape_transposed(const struct mo_graph *g, const struct mo_node *node, struct mo_gemm_params *p) {
     const struct mo_tensor *a = mo_arg(g, node, 0), *y = mo_result(g, node, 0);
     const struct mo_tensor *residual = node->fuse.residual >= 0 ? mo_arg(g, node, node->fuse.residual) : NULL;
-    bool transposed = mo_node_is(node, "Gemm") && mo_attr_int(node, "transA", 0);
-    int rank = a->shape.rank;
-    if (node->fuse.residual >= 0 && (!mo_f32(residual) || !mo_shape_equal(&residual->shape, &y->shape)))
-        return false;
-    p->a_step = 1;
+    if (a->shape.rank != 2 || (residual && !mo_shape_equal(&residual->shape, &y->shape))) return false;
     p->images = 1;
-    p->k = a->shape.d[transposed ? 0 : rank - 1];
-    if (transposed) {
-        p->rows = a->shape.d[1];
-        p->a_row = 1;
-        p->a_step = p->rows;
-        return mo_dense(g, a) && mo_dense(g, y) && (!residual || mo_dense(g, residual));
-    }
-    bool dense = mo_dense(g, a) && mo_dense(g, y) && (!residual || mo_dense(g, residual));
-    p->a_row = dense || rank > 2 ? p->k : 0;
-    p->rows = dense ? mo_span(a, 0, rank - 1) : rank > 2 ? mo_span(a, 1, rank - 1) : a->shape.d[0];
-    p->images = dense || rank <= 2 ? 1 : a->shape.d[0];
+    p->k = a->shape.d[0];
+    p->rows = p->a_step = a->shape.d[1];
+    p->a_row = 1;
+    p->c_row = p->residual_row = y->shape.d[1];
+    return mo_dense(g, a) && mo_dense(g, y) && (!residual || mo_dense(g, residual));
+}
+
+/* Rows of A in the shape the kernel walks. */
+static bool shape_rows(const struct mo_graph *g, const struct mo_node *node, struct mo_gemm_params *p) {
+    struct mo_product rows;
+    if (node->fuse.residual >= 0 && !mo_f32(mo_arg(g, node, node->fuse.residual))) return false;
+    if (mo_node_is(node, "Gemm") && mo_attr_int(node, "transA", 0)) return shape_transposed(g, node, p);
+    if (!mo_product_of(g, node, &rows)) return false;
+    p->images = rows.images;
+    p->rows = rows.rows;
+    p->k = mo_arg(g, node, 0)->shape.d[mo_arg(g, node, 0)->shape.rank - 1];
+    p->a_row = rows.x_row;
+    p->a_step = 1;
+    p->c_row = rows.y_row;
+    p->residual_row = rows.residual_row;
     return true;
 }
 

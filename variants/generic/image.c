@@ -149,7 +149,8 @@ static int lrn_bind(const struct mo_binder *binder, const struct mo_node *node, 
                               .after = size / 2,
                               .alpha = mo_attr_float(node, "alpha", 1e-4f) / (float)size,
                               .beta = mo_attr_float(node, "beta", 0.75f),
-                              .bias = mo_attr_float(node, "bias", 1.0f)};
+                              .bias = mo_attr_float(node, "bias", 1.0f),
+                              .padding = mo_padding_of(y)};
     p.chunk = p.area < PIXELS_PER_UNIT ? p.area : PIXELS_PER_UNIT;
     p.chunks = (p.area + p.chunk - 1) / p.chunk;
     step->scratch_bytes = 4 * (2 * ((p.channels + 15) / 16 * 16) + 4 * LRN_REACH + PIXELS_PER_UNIT);

@@ -53,6 +53,10 @@ static int layernorm_bind(const struct mo_binder *binder, const struct mo_node *
     int axis = mo_axis_of(mo_attr_int(node, "axis", -1), x->shape.rank);
     struct mo_layernorm_params p = {.epsilon = mo_attr_float(node, "epsilon", 1e-5f)};
     if (!plain(binder->graph, node)) return MOIRE_EUNSUPPORTED;
+    for (int i = 1; i < 3; i++) { /* scale and bias may be activations */
+        const struct mo_tensor *row = mo_arg(binder->graph, node, i);
+        if (row && (row->layout != MO_PLAIN || !mo_dense(binder->graph, row))) return MOIRE_EUNSUPPORTED;
+    }
     p.n = mo_span(x, axis, x->shape.rank);
     p.rows = mo_span(x, 0, axis);
     return mo_bound(step, mo_simd_of(binder->isa)->layernorm, "layernorm", mo_keep(binder, &p, sizeof p),

@@ -89,7 +89,8 @@ static int unary_bind(const struct mo_binder *binder, const struct mo_node *node
     bool finite;
     if (x->layout != y->layout || !find(g, node, &p, &finite) || (x->layout == MO_C16 && !finite))
         return MOIRE_EUNSUPPORTED;
-    bool dense = mo_dense(g, x) && mo_dense(g, y);
+    p.padding = mo_padding_of(y);
+    bool dense = mo_dense(g, x) && mo_dense(g, y) && !p.padding.used;
     p.images = dense || x->shape.rank < 1 ? 1 : x->shape.d[0];
     p.count = (dense ? mo_tensor_bytes(x) : mo_tensor_image_bytes(x)) / 4;
     p.chunks = (p.count + MO_CHUNK - 1) / MO_CHUNK;

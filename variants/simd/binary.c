@@ -105,6 +105,16 @@ static const float *operand_at(const struct mo_operand *o, const void *base, int
     return (const float *)((const char *)base + (o->per_image ? image * image_bytes : 0));
 }
 
+/* Activation and padding of rows that begin with float `at` of their image. */
+static void finish_rows(const struct mo_binary_params *p, const struct rows *r, int64_t at) {
+    bool whole = r->n == p->columns;
+    int64_t n = whole ? r->n_rows * r->n : r->n;
+    for (int64_t i = 0; i < (whole ? 1 : r->n_rows); i++) {
+        if (p->fuse.act != MO_ACT_NONE) finish_row(&p->fuse, NULL, r->y + i * r->y_row, n);
+        mo_clear_padding(&p->padding, r->y + i * r->y_row, at + i * p->columns, n);
+    }
+}
+
 void MO_SIMD(binary)(const struct mo_kargs *args, int64_t begin, int64_t end, void *scratch) {
     const struct mo_binary_params *p = args->params;
     (void)scratch;
@@ -133,11 +143,6 @@ void MO_SIMD(binary)(const struct mo_kargs *args, int64_t begin, int64_t end, vo
         r.y = (float *)((char *)args->out[0] + image * args->out_image[0]) +
               (outer * p->rows + row) * p->columns + column;
         run_rows(p->op, &r);
-        if (p->fuse.act == MO_ACT_NONE) continue;
-        if (r.n == p->columns)
-            finish_row(&p->fuse, NULL, r.y, r.n_rows * r.n);
-        else
-            for (int64_t i = 0; i < r.n_rows; i++)
-                finish_row(&p->fuse, NULL, r.y + i * r.y_row, r.n);
+        finish_rows(p, &r, (outer * p->rows + row) * p->columns + column);
     }
 }

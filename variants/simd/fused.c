@@ -212,6 +212,7 @@ static void run_strip(struct work *w, int64_t row, int64_t column, int64_t rows,
         run_step(&f->step[i], &s);
         value[f->n_in + w->p->result[i]] = result;
     }
+    if (!to_bool) mo_clear_padding(&w->p->padding, (float *)y + at, at, rows * n);
     uint8_t *restrict flags = (uint8_t *)y + at;
     for (int64_t i = 0; to_bool && i < rows * n; i++)
         flags[i] = result[i] != 0.0f;

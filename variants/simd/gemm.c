@@ -102,9 +102,9 @@ void MO_SIMD(gemm)(const struct mo_kargs *args, int64_t begin, int64_t end, void
     const struct mo_gemm_params *p = args->params;
     struct job job = {.args = args, .p = p, .side = scratch, .packed = (float *)scratch + TAIL};
     int64_t panels = (p->n + 15) / 16;
-    job.a_row = p->a_row ? p->a_row : args->in_image[0] / 4;
-    job.c_row = p->a_row ? p->n : args->out_image[0] / 4;
-    job.residual_row = p->a_row ? p->n : args->residual_image / 4;
+    job.a_row = p->a_row;
+    job.c_row = p->c_row;
+    job.residual_row = p->residual_row;
     while (begin < end) {
         int64_t chunk = begin / p->groups, group = begin % p->groups;
         int64_t stop = end - begin < p->groups - group ? group + (end - begin) : p->groups;

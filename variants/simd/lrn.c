@@ -31,8 +31,10 @@ static void pixel(const struct mo_lrn_params *p, const float *x, float *y, int64
     for (int64_t k = -p->before; k <= p->after; k++)
         for (int64_t c = 0; c < padded; c++)
             sum[c] += squares[pad + c + k];
-    for (int64_t b = 0; b < blocks; b++)
+    for (int64_t b = 0; b < blocks; b++) {
         normalize(p, x + b * p->area * 16, sum + b * 16, y + b * p->area * 16, 16);
+        mo_clear_padding(&p->padding, y + b * p->area * 16, b * p->area * 16, 16);
+    }
 }
 
 static void plane_rows(const struct mo_lrn_params *p, const float *x, float *y, int64_t n, float *sum) {

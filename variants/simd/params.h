@@ -10,11 +10,26 @@
 
 enum { MO_MAX_DIMS = 2 * MOIRE_MAX_RANK, MO_CHUNK = 4096, MO_SLICE = 256 };
 
+/* The lanes of MO_C16 beyond a tensor's channels, in one image: of the floats from `from` on, those of every
+ * 16 from `used` on; used 0: there are none.  Elementwise kernels write zeros there: a function of finite
+ * lanes may overflow, and what kernels multiply with the zeros of padded weights must be finite. */
+struct mo_padding {
+    int64_t from;
+    int used;
+};
+/* The same zeros in the n floats of an image that begin with float `at`. */
+static inline void mo_clear_padding(const struct mo_padding *padding, float *y, int64_t at, int64_t n) {
+    if (!padding->used) return;
+    for (int64_t i = at < padding->from ? padding->from - at : 0; i < n; i++)
+        if (((at + i) & 15) >= padding->used) y[i] = 0.0f;
+}
+
 /* gemm: C[image][rows][n] = A[image][rows][k] x packed B + bias, then the epilogue.
  * unit = (image, chunk of rows, group of panels), group innermost. */
 struct mo_gemm_params {
     int64_t images, rows, k, n;
-    int64_t a_row, a_step; /* from row to row and from k to k of A; a_row 0: the image stride is the row's */
+    int64_t a_row, a_step; /* from row to row and from k to k of A */
+    int64_t c_row, residual_row;
     int64_t chunk, chunks; /* rows a chunk, chunks an image */
     int64_t k_block;       /* products added before C is written back */
     int64_t group, groups; /* panels a unit */
@@ -58,6 +73,7 @@ struct mo_unary_params {
     int function; /* enum mo_act or enum mo_unary */
     float a, b;
     int64_t images, count, chunks;
+    struct mo_padding padding; /* with padding every image is one of `images` */
 };
 
 enum mo_binary {
@@ -89,6 +105,7 @@ struct mo_binary_params {
     int64_t images, dims[MO_MAX_DIMS], outer, rows, columns;
     int64_t row_group, row_groups, column_group, column_groups;
     struct mo_operand a, b;
+    struct mo_padding padding; /* with padding every image is one of `images` */
 };
 
 /* fused: a program of pointwise steps over strips of MO_STRIP elements, which stay in the L1 cache.  Values
@@ -100,6 +117,7 @@ struct mo_fused_params {
     int n_buffers, result[MO_FUSED_STEPS]; /* of every step: its buffer */
     moire_dtype dtype[MO_FUSED_INPUTS], out_dtype;
     struct mo_operand in[MO_FUSED_INPUTS];
+    struct mo_padding padding; /* with padding every image is one of `images` */
     int rank;
     int64_t images, dims[MO_MAX_DIMS], outer, rows, columns;
     int64_t row_group, row_groups, column_group, column_groups;
@@ -194,6 +212,7 @@ struct mo_lrn_params {
     int lanes;
     int64_t before, after;   /* channels of the window on either side */
     float alpha, beta, bias; /* alpha already divided by the window size */
+    struct mo_padding padding;
 };
 
 /* deconv_narrow: transposed convolution whose windows neither overlap nor leave gaps (kernel = stride, no

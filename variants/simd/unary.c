@@ -48,6 +48,7 @@ void MO_SIMD(unary)(const struct mo_kargs *args, int64_t begin, int64_t end, voi
         const float *x = (const float *)((const char *)args->in[0] + image * args->in_image[0]);
         float *y = (float *)((char *)args->out[0] + image * args->out_image[0]);
         apply(p, x + first, y + first, last - first);
+        mo_clear_padding(&p->padding, y + first, first, last - first);
         begin += stop - at;
     }
 }
