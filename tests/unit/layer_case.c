@@ -339,8 +339,8 @@ static bool padding_is_finite(const struct prepared *p) {
     for (int k = 0; k < plan->n_steps; k++) {
         const struct mo_step *s = &plan->steps[k];
         const struct mo_tensor *y = plan->graph->tensors[s->node->out[0]];
-        bool each =
-            !strcmp(s->kernel, "unary") || !strcmp(s->kernel, "binary") || !strcmp(s->kernel, "fused");
+        bool each = !strcmp(s->kernel, "unary") || !strcmp(s->kernel, "binary") ||
+                    !strcmp(s->kernel, "fused") || !strcmp(s->kernel, "pool");
         if (y->layout != MO_C16 || y->shape.d[1] % 16 == 0) continue;
         int64_t floats = mo_tensor_image_bytes(y) / 4, block = mo_shape_count(&y->shape) * 16;
         block /= y->shape.d[0] * y->shape.d[1];

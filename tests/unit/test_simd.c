@@ -89,6 +89,7 @@ static const struct layer_case pools[] = {
     {"MaxPool", "", 12, "2x20x15x13", "kernel_shape:v=3,3 strides:v=2,2 pads:v=1,1,1,1", LAYER_PLAIN, 0},
     {"MaxPool", "", 12, "1x20x9x7", "kernel_shape:v=3,3 pads:v=1,1,1,1", LAYER_C16, 0},
     {"MaxPool", "", 12, "2x16x2x1", "kernel_shape:v=3,3 strides:v=3,1 pads:v=2,2,2,2", LAYER_C16, 0},
+    {"MaxPool", "", 12, "2x20x2x3", "kernel_shape:v=2,2 strides:v=3,3 pads:v=2,2,0,0", LAYER_C16, 0},
     {"MaxPool", "", 12, "1x20x8x8", "kernel_shape:v=2,2 strides:v=2,2", LAYER_C16, 0},
     {"MaxPool", "", 12, "1x20x7x9", "kernel_shape:v=5,4 strides:v=1,3 pads:v=2,1,2,2", LAYER_C16, 0},
     {"MaxPool", "", 12, "1x17x11x11", "kernel_shape:v=3,3 dilations:v=2,2 strides:v=1,1", LAYER_C16, 0},

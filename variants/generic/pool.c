@@ -37,7 +37,7 @@ static int bind(const struct mo_binder *binder, const struct mo_node *node, stru
                 moire_error *err) {
     const struct mo_graph *g = binder->graph;
     const struct mo_tensor *x = mo_arg(g, node, 0), *y = mo_result(g, node, 0);
-    struct mo_pool_params p = {.channels = x->shape.d[1], .fuse = node->fuse};
+    struct mo_pool_params p = {.channels = x->shape.d[1], .fuse = node->fuse, .padding = mo_padding_of(y)};
     struct mo_window2 w;
     p.max = mo_node_is(node, "MaxPool") || mo_node_is(node, "GlobalMaxPool");
     p.include_pad = mo_attr_int(node, "count_include_pad", 0) != 0;

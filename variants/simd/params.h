@@ -11,8 +11,8 @@
 enum { MO_MAX_DIMS = 2 * MOIRE_MAX_RANK, MO_CHUNK = 4096, MO_SLICE = 256 };
 
 /* The lanes of MO_C16 beyond a tensor's channels, in one image: of the floats from `from` on, those of every
- * 16 from `used` on; used 0: there are none.  Elementwise kernels write zeros there: a function of finite
- * lanes may overflow, and what kernels multiply with the zeros of padded weights must be finite. */
+ * 16 from `used` on; used 0: there are none.  Kernels whose results might not be finite there write zeros
+ * (docs/legality.md): what others multiply with the zeros of padded weights must be finite. */
 struct mo_padding {
     int64_t from;
     int used;
@@ -159,6 +159,7 @@ struct mo_pool_params {
     int64_t channels, planes; /* real channels; channels or blocks of an image */
     int64_t h, w, oh, ow, kh, kw, sh, sw, dh, dw, pt, pl, pb, pr;
     struct mo_fuse fuse;
+    struct mo_padding padding;
 };
 
 /* reorder between plain and MO_C16.  unit = (image, block of 16 channels, chunk of pixels). */

@@ -245,5 +245,7 @@ void MO_SIMD(pool)(const struct mo_kargs *args, int64_t begin, int64_t end, void
             window_row(p, x, y, line, 1, p->max, y0);
         if (p->fuse.act != MO_ACT_NONE && p->lanes == p->out_lanes)
             finish_row(&p->fuse, NULL, y, p->ow * p->lanes);
+        /* a maximum over no element is minus infinity */
+        mo_clear_padding(&p->padding, y, (plane * p->oh + row) * p->ow * p->lanes, p->ow * p->lanes);
     }
 }
