@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include "bench/plot.h"
-#include "bench/publish.h"
+#include "runtime/base/output.h"
 #include "bench/report_page.h"
 
 enum { QUANTILES = 101 };
@@ -192,7 +192,7 @@ int mo_interference_plot(const struct mo_env *env, const json_t *d, const char *
     fprintf(out, "</svg>\n");
     bool bad = ferror(out) != 0;
     int code = fclose(out) || bad ? mo_fail(err, MOIRE_ENOMEM, "%s: out of memory", path)
-                                  : mo_bench_publish(env, path, text, n, err);
+                                  : mo_output_write(env, path, text, n, err);
     free(text);
     return code;
 }

@@ -6,6 +6,7 @@
 #include "bench/experiment.h"
 #include "bench/journal.h"
 #include "bench/report.h"
+#include "runtime/base/output.h"
 
 static json_t *fresh(const struct mo_bench_session *s, const char *kind) {
     json_t *experiment = mo_bench_experiment(s->command, s->cores);
@@ -54,8 +55,11 @@ int mo_bench_journal_open(const struct mo_bench_session *session, const char *ki
     *out = (struct mo_bench_journal){.session = session, .path = path, .document = fresh(session, kind)};
     if (!out->document) return mo_fail(err, MOIRE_ENOMEM, "out of memory");
     int code = MOIRE_OK;
-    if (resume && !path) code = mo_fail(err, MOIRE_EINVAL, "--resume needs --output F.json to go on with");
-    if (!code && resume && access(path, F_OK) == 0) code = take_up(out, err);
+    if (path) code = mo_output_check(session->env, path, err);
+    out->keeps = path && mo_output_replaces(session->env, path);
+    if (!code && resume && !path)
+        code = mo_fail(err, MOIRE_EINVAL, "--resume needs --output F.json to go on with");
+    if (!code && resume && out->keeps && access(path, F_OK) == 0) code = take_up(out, err);
     if (!code) return MOIRE_OK;
     json_decref(out->document);
     out->document = NULL;
@@ -84,8 +88,8 @@ bool mo_bench_journal_has(struct mo_bench_journal *journal, const char *piece) {
 int mo_bench_journal_note(struct mo_bench_journal *journal, const char *piece, moire_error *err) {
     if (json_array_append_new(json_object_get(journal->document, "done"), json_string(piece)))
         return mo_fail(err, MOIRE_ENOMEM, "out of memory");
-    return journal->path ? mo_bench_write_json(journal->session->env, journal->document, journal->path, err)
-                         : MOIRE_OK;
+    return journal->keeps ? mo_bench_write_json(journal->session->env, journal->document, journal->path, err)
+                          : MOIRE_OK;
 }
 
 json_t *mo_bench_journal_finish(struct mo_bench_journal *journal, bool complete) {

@@ -8,6 +8,7 @@
 struct mo_bench_journal {
     const struct mo_bench_session *session;
     const char *path; /* NULL: kept in memory only */
+    bool keeps;       /* written after each piece; not to a pipe, which would get every state of it */
     json_t *document; /* {"kind", "experiment", "results", "left_out", "done", "complete"}; owned */
     int reused;       /* pieces that an earlier run had done */
 };

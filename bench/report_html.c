@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "bench/plot.h"
-#include "bench/publish.h"
+#include "runtime/base/output.h"
 #include "bench/report.h"
 #include "bench/report_page.h"
 
@@ -301,7 +301,7 @@ int mo_page_write(const struct mo_env *env, const json_t *document, struct mo_cu
         if (fclose(out) || bad) code = MOIRE_ENOMEM;
     }
     code = code ? mo_fail(err, MOIRE_ENOMEM, "%s: out of memory", path)
-                : mo_bench_publish(env, path, text, n, err);
+                : mo_output_write(env, path, text, n, err);
     free(text);
     return code;
 }

@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include "bench/publish.h"
+#include "runtime/base/output.h"
 #include "runtime/base/file.h"
 
 enum { LINE = 512, MAX_ROWS = 1 << 22 };
@@ -142,7 +142,7 @@ int mo_samples_write(const struct mo_samples *s, const char *note, const char *p
     bool bad = ferror(f) != 0;
     if (fclose(f)) bad = true;
     int code = bad ? mo_fail(err, MOIRE_ENOMEM, "%s: out of memory", path)
-                   : mo_bench_publish(s->env, path, text, size, err);
+                   : mo_output_write(s->env, path, text, size, err);
     free(text);
     return code;
 }

@@ -8,6 +8,7 @@
 #ifndef MO_SYS_H
 #define MO_SYS_H
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
@@ -55,6 +56,12 @@ struct mo_sys {
     int (*rename)(void *self, const char *from, const char *to);
     int (*unlink)(void *self, const char *path);
     int (*mkdir)(void *self, const char *path, int mode);
+    int (*read_link)(void *self, const char *path, char *out, size_t n); /* length of the target */
+    /* whether the effective user may write to a file or device, or make files in a folder: 0 or -errno */
+    int (*may_write)(void *self, const char *path, bool folder);
+    int (*change_mode)(void *self, int fd, int mode);
+    /* write() to what may be a pipe: -EPIPE, and no signal, when nobody reads */
+    ssize_t (*write_pipe)(void *self, int fd, const void *buffer, size_t n);
     int (*lock)(void *self, int fd);     /* exclusive advisory lock on an open file; waits */
     int (*try_lock)(void *self, int fd); /* the same; -EWOULDBLOCK instead of waiting */
     int (*open_at)(void *self, int folder, const char *name, int flags, int mode);

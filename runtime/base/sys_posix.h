@@ -4,6 +4,12 @@
 #define MO_SYS_POSIX_H
 #include "runtime/base/sys.h"
 
+/* sys_outputs.c */
+int mo_px_read_link(void *self, const char *path, char *out, size_t n);
+int mo_px_may_write(void *self, const char *path, bool folder);
+int mo_px_change_mode(void *self, int fd, int mode);
+ssize_t mo_px_write_pipe(void *self, int fd, const void *buffer, size_t n);
+
 /* sys_process.c */
 int mo_px_spawn(void *self, const char *const *argv, const char *log, int64_t limit);
 int mo_px_fork(void *self, void (*fn)(void *ctx, void *shared), void *ctx, void *shared, int64_t limit);

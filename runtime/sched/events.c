@@ -2,11 +2,10 @@
  * events.c - event rings and their dump. */
 #include "runtime/sched/events.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+#include "runtime/base/output.h"
 
 const char *mo_event_name(int kind) {
     static const char *const names[] = {
@@ -44,22 +43,15 @@ void mo_events_destroy(struct mo_events *e) {
     mo_free(e->env, e);
 }
 
-/* A small write buffer over the sys table. */
+/* A small write buffer over an output. */
 struct text {
-    const struct mo_sys *sys;
-    int fd, rc;
+    struct mo_output output;
     size_t n;
     char buffer[16384];
 };
 
 static void flush_text(struct text *t) {
-    for (size_t at = 0; at < t->n && !t->rc;) {
-        ssize_t put = t->sys->write(t->sys->self, t->fd, t->buffer + at, t->n - at);
-        if (put <= 0)
-            t->rc = put < 0 ? (int)put : -EIO;
-        else
-            at += (size_t)put;
-    }
+    mo_output_put(&t->output, t->buffer, t->n);
     t->n = 0;
 }
 
@@ -99,32 +91,31 @@ static uint64_t put_all(struct text *t, const struct mo_events *e, uint64_t *at)
     }
 }
 
+static int dump(struct text *t, const struct mo_events *e, uint64_t *at, int n_cores, const char *preface,
+                const char *path, moire_error *err) {
+    int code = mo_output_open(e->env, path, &t->output, err);
+    if (code) return code;
+    uint64_t dropped = 0;
+    for (int i = 0; i < e->n_rings; i++)
+        dropped += at[i] = mo_ring_first(&e->ring[i]);
+    char line[128];
+    int n = snprintf(line, sizeof line, "# moire-history 2\n# cores %d\n# dropped %" PRIu64 "\n", n_cores,
+                     dropped);
+    put_line(t, line, (size_t)n);
+    put_text(t, preface);
+    n = snprintf(line, sizeof line, "# end %" PRIu64 "\n", put_all(t, e, at));
+    put_line(t, line, (size_t)n);
+    flush_text(t);
+    return mo_output_close(&t->output, err);
+}
+
 int mo_events_dump(const struct mo_events *e, int n_cores, const char *preface, const char *path,
                    moire_error *err) {
-    const struct mo_sys *sys = e->env->sys;
     uint64_t *at = mo_alloc(e->env, (size_t)e->n_rings * sizeof *at);
     struct text *t = mo_alloc(e->env, sizeof *t);
-    int fd = at && t ? sys->open(sys->self, path, O_WRONLY | O_CREAT | O_TRUNC, 0644) : -ENOMEM;
-    int rc = fd < 0 ? fd : 0;
-    if (fd >= 0) {
-        *t = (struct text){.sys = sys, .fd = fd};
-        uint64_t dropped = 0;
-        for (int i = 0; i < e->n_rings; i++)
-            dropped += at[i] = mo_ring_first(&e->ring[i]);
-        char line[128];
-        int n = snprintf(line, sizeof line, "# moire-history 2\n# cores %d\n# dropped %" PRIu64 "\n", n_cores,
-                         dropped);
-        put_line(t, line, (size_t)n);
-        put_text(t, preface);
-        n = snprintf(line, sizeof line, "# end %" PRIu64 "\n", put_all(t, e, at));
-        put_line(t, line, (size_t)n);
-        flush_text(t);
-        rc = t->rc;
-        int closed = sys->close(sys->self, fd);
-        if (!rc) rc = closed;
-    }
+    int code = at && t ? dump(t, e, at, n_cores, preface, path, err)
+                       : mo_fail(err, MOIRE_ENOMEM, "%s: out of memory writing the event history", path);
     mo_free(e->env, at);
     mo_free(e->env, t);
-    if (rc) return mo_fail(err, MOIRE_EIO, "%s: cannot write the event history: %s", path, strerror(-rc));
-    return MOIRE_OK;
+    return code;
 }

@@ -97,6 +97,17 @@ static ssize_t fs_write(void *self, int fd, const void *buffer, size_t n) {
     return f->real->write(f->real->self, fd, buffer, n);
 }
 
+static ssize_t fs_write_pipe(void *self, int fd, const void *buffer, size_t n) {
+    struct fault_sys *f = self;
+    file_operation(f);
+    return f->real->write_pipe(f->real->self, fd, buffer, n);
+}
+
+static int fs_may_write(void *self, const char *path, bool folder) {
+    struct fault_sys *f = self;
+    return f->read_only ? -EROFS : f->real->may_write(f->real->self, path, folder);
+}
+
 static int fs_close(void *self, int fd) {
     struct fault_sys *f = self;
     f->closed++;
@@ -181,6 +192,8 @@ void fault_sys_init(struct fault_sys *f) {
     f->table.open_at = fs_open_at;
     f->table.memfd = fs_memfd;
     f->table.write = fs_write;
+    f->table.write_pipe = fs_write_pipe;
+    f->table.may_write = fs_may_write;
     f->table.close = fs_close;
     f->table.fsync = fs_fsync;
     f->table.rename = fs_rename;

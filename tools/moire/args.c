@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include "runtime/base/output.h"
 #include "tools/moire/verb.h"
 
 bool mo_args_flag(struct mo_args *args, const char *name, bool takes_value) {
@@ -77,4 +78,38 @@ int mo_verb_fail(const char *verb, const moire_error *err) {
     default:
         return MO_EXIT_SYSTEM;
     }
+}
+
+/* A flag of the list that stands at args->at, consumed. */
+static bool takes_one(struct mo_args *args, const char *const *flags, size_t n) {
+    for (size_t i = 0; i < n && flags[i]; i++)
+        if (mo_args_flag(args, flags[i], true)) return true;
+    return false;
+}
+
+/* A folder that is missing is made by the verbs that can, in the one above. */
+static int check_folder(const struct mo_env *env, const char *folder, moire_error *err) {
+    char inside[MO_OUTPUT_PATH];
+    if (snprintf(inside, sizeof inside, "%s/.", folder) >= (int)sizeof inside)
+        return mo_fail(err, MOIRE_EINVAL, "%.80s...: path too long", folder);
+    int rc = env->sys->may_write(env->sys->self, inside, true);
+    if (rc == -ENOENT) return mo_output_check(env, folder, err);
+    return rc ? mo_fail(err, MOIRE_EIO, "cannot write into the folder '%.300s': %s", folder, strerror(-rc))
+              : MOIRE_OK;
+}
+
+int mo_verb_check_outputs(const struct mo_env *env, const struct mo_verb *verb, int argc, char **argv,
+                          moire_error *err) {
+    struct mo_args args = {.argc = argc, .at = 1, .argv = argv};
+    int code = MOIRE_OK;
+    while (!code && args.at < argc) {
+        args.value = NULL;
+        if (takes_one(&args, verb->outputs, sizeof verb->outputs / sizeof *verb->outputs))
+            code = args.value ? mo_output_check(env, args.value, err) : MOIRE_OK;
+        else if (takes_one(&args, verb->folders, sizeof verb->folders / sizeof *verb->folders))
+            code = args.value ? check_folder(env, args.value, err) : MOIRE_OK;
+        else
+            args.at++;
+    }
+    return code;
 }

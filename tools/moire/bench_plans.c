@@ -7,7 +7,6 @@
 #include "bench/loads.h"
 #include "bench/experiment.h"
 #include "bench/plans.h"
-#include "bench/publish.h"
 #include "bench/report.h"
 #include "tools/moire/bench_options.h"
 

@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include "bench/plot.h"
-#include "bench/publish.h"
+#include "runtime/base/output.h"
 #include "bench/report_page.h"
 
 bool mo_front_shown(const struct mo_fronts *all, const struct mo_store_point *p) {
@@ -202,7 +202,7 @@ int mo_front_html(const struct mo_env *env, const struct mo_fronts *all, const c
     bool bad = ferror(out);
     bad |= fclose(out) != 0;
     int rc = bad ? mo_fail(err, MOIRE_ENOMEM, "out of memory drawing a page")
-                 : mo_bench_publish(env, path, page, bytes, err);
+                 : mo_output_write(env, path, page, bytes, err);
     free(page);
     return rc;
 }

@@ -5,10 +5,10 @@
  * place of what they read.  Text in the drawing is our own (operators and shapes) except names of inputs and
  * outputs, which are escaped. */
 #define _GNU_SOURCE
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include "runtime/base/output.h"
 #include "tools/moire/inspect.h"
 
 enum { BOX_W = 190, BOX_H = 40, GAP_X = 24, GAP_Y = 34, MARGIN = 20 };
@@ -212,19 +212,6 @@ static void draw(struct drawing *d) {
     fprintf(d->out, "</svg>\n");
 }
 
-static int write_file(const struct mo_env *env, const char *path, const char *text, size_t n,
-                      moire_error *err) {
-    int fd = env->sys->open(env->sys->self, path, O_WRONLY | O_CREAT | O_TRUNC, 0644);
-    ssize_t put = fd;
-    for (size_t at = 0; fd >= 0 && at < n; at += (size_t)put) {
-        put = env->sys->write(env->sys->self, fd, text + at, n - at);
-        if (put <= 0) break;
-    }
-    if (fd >= 0) env->sys->close(env->sys->self, fd);
-    return fd < 0 || put < 0 ? mo_fail(err, MOIRE_EIO, "cannot write '%.300s': %s", path, strerror((int)-put))
-                             : MOIRE_OK;
-}
-
 int mo_inspect_svg(const struct mo_inspection *in, const char *path, moire_error *err) {
     struct drawing d = {.plan = in->plan, .g = in->plan->graph};
     size_t most = (size_t)d.g->n_nodes + (size_t)d.g->n_inputs + (size_t)d.g->n_outputs + 1;
@@ -239,7 +226,7 @@ int mo_inspect_svg(const struct mo_inspection *in, const char *path, moire_error
     place_all(&d);
     draw(&d);
     int rc = fclose(d.out) ? mo_fail(err, MOIRE_ENOMEM, "out of memory drawing the graph")
-                           : write_file(in->env, path, text, n, err);
+                           : mo_output_write(in->env, path, text, n, err);
     free(text);
     return rc;
 }

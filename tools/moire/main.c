@@ -66,7 +66,10 @@ static int run(int argc, char **argv) {
     }
     const struct mo_verb *verb = find_verb(argv[1]);
     if (!verb) return unknown_verb(argv[1]);
-    return asks_help(argc, argv) ? print_page(argv[1]) : verb->run(&env, argc - 1, argv + 1);
+    if (asks_help(argc, argv)) return print_page(argv[1]);
+    moire_error err;
+    if (mo_verb_check_outputs(&env, verb, argc - 1, argv + 1, &err)) return mo_verb_fail(verb->name, &err);
+    return verb->run(&env, argc - 1, argv + 1);
 }
 
 /* What did not reach a full disk or a closed pipe must not pass for done. */

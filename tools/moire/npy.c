@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "runtime/base/file.h"
+#include "runtime/base/output.h"
 #include "runtime/graph/graph.h"
 
 enum { MAGIC = 6, FIXED = 10, HEADER_MAX = 4096 };
@@ -133,31 +134,14 @@ static size_t make_header(const moire_tensor *t, char *out, size_t n) {
     return at;
 }
 
-static int write_full(const struct mo_env *env, int fd, const void *data, size_t n) {
-    for (size_t at = 0; at < n;) {
-        ssize_t done = env->sys->write(env->sys->self, fd, (const char *)data + at, n - at);
-        if (done <= 0) return done ? (int)done : -EIO;
-        at += (size_t)done;
-    }
-    return 0;
-}
-
 int mo_npy_write(const struct mo_env *env, const char *path, const moire_tensor *tensor, moire_error *err) {
-    const struct mo_sys *sys = env->sys;
-    char part[4096], header[512];
+    char header[512];
+    struct mo_output output;
     size_t length = make_header(tensor, header, sizeof header);
     if (!length) return mo_fail(err, MOIRE_EUNSUPPORTED, "%s: NumPy has no such element type", path);
-    if (snprintf(part, sizeof part, "%s.part", path) >= (int)sizeof part)
-        return mo_fail(err, MOIRE_EINVAL, "%s: file name too long", path);
-    int fd = sys->open(sys->self, part, O_WRONLY | O_CREAT | O_TRUNC, 0666);
-    if (fd < 0)
-        return mo_fail(err, MOIRE_EIO, "%s: cannot create: %s; check the folder", part, strerror(-fd));
-    int code = write_full(env, fd, header, length);
-    if (!code) code = write_full(env, fd, tensor->data, tensor->bytes);
-    int closed = sys->close(sys->self, fd);
-    if (!code) code = closed;
-    if (!code) code = sys->rename(sys->self, part, path);
-    if (!code) return MOIRE_OK;
-    sys->unlink(sys->self, part);
-    return mo_fail(err, MOIRE_EIO, "%s: cannot write: %s", path, strerror(-code));
+    int code = mo_output_open(env, path, &output, err);
+    if (code) return code;
+    mo_output_put(&output, header, length);
+    mo_output_put(&output, tensor->data, tensor->bytes);
+    return mo_output_close(&output, err);
 }

@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "bench/machine.h"
-#include "bench/publish.h"
+#include "runtime/base/output.h"
 #include "runtime/gpu/measure.h"
 #include "runtime/planner/share_table.h"
 #include "runtime/serve/gpu.h"
@@ -90,7 +90,7 @@ static int write_profile(const struct job *j, const char *path, struct mo_share_
                                .profile = p,
                                .region = mo_region_create(j->session->env)};
     const char *text = t.region ? mo_share_table_text(&t, &n) : NULL;
-    int code = text ? mo_bench_publish(j->session->env, path, text, n, err)
+    int code = text ? mo_output_write(j->session->env, path, text, n, err)
                     : mo_fail(err, MOIRE_ENOMEM, "out of memory for the profile of '%s'", j->name);
     mo_region_destroy(t.region);
     return code;
@@ -199,7 +199,7 @@ static int pairs(struct job *j, moire_error *err) {
         for (int b = a; b < j->n && !code; b++)
             if (a != b || j->n == 1) code = pair(j, f, (const int[2]){a, b}, err);
     if (fclose(f) && !code) code = mo_fail(err, MOIRE_ENOMEM, "out of memory for pairs");
-    if (!code) code = mo_bench_publish(j->session->env, j->o->pairs, text, n, err);
+    if (!code) code = mo_output_write(j->session->env, j->o->pairs, text, n, err);
     free(text);
     return code;
 }

@@ -19,6 +19,8 @@ struct mo_verb {
     const char *name;
     const char *summary; /* one line */
     const char *usage;   /* flags, one a line, and examples; shown by --help and turned into the man page */
+    /* flags that name a file, or a folder of files, which it writes: looked at before it runs */
+    const char *outputs[5], *folders[2];
     /* argv[0] is the verb; returns an exit code */
     int (*run)(const struct mo_env *env, int argc, char **argv);
 };
@@ -34,6 +36,11 @@ int mo_verb_fail(const char *verb, const moire_error *err);
 
 /* Prints "moire VERB: text detail" and where the help is to stderr; detail may be NULL.  MO_EXIT_USAGE. */
 int mo_verb_usage(const char *verb, const char *text, const char *detail);
+
+/* Whether every output that the arguments of `verb` name could be written: a verb that computes for hours
+ * should not find out at its end. */
+int mo_verb_check_outputs(const struct mo_env *env, const struct mo_verb *verb, int argc, char **argv,
+                          moire_error *err);
 
 /* Command-line scanning shared by the verbs (args.c).  Flags are "--name value" or "--name=value". */
 struct mo_args {

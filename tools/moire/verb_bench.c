@@ -224,5 +224,6 @@ const struct mo_verb mo_verb_bench = {
     .name = "bench",
     .summary = "measure latency alone and service under load, beside other systems",
     .usage = usage,
+    .outputs = {"--output", "--report", "--trace", "--record"},
     .run = run,
 };

@@ -114,5 +114,6 @@ const struct mo_verb mo_verb_capacity = {
     .name = "capacity",
     .summary = "the fewest cores of a simulated machine that serve a scenario at a given rate",
     .usage = usage,
+    .outputs = {"--output", "--report", "--trace", "--record"},
     .run = run,
 };

@@ -291,5 +291,9 @@ static int run(const struct mo_env *env, int argc, char **argv) {
     return code ? mo_verb_fail("check-device", &err) : status;
 }
 
-const struct mo_verb mo_verb_check_device = {"check-device", "compare what GPUs answer with what cores do",
-                                             usage, run};
+const struct mo_verb mo_verb_check_device = {
+    .name = "check-device",
+    .summary = "compare what GPUs answer with what cores do",
+    .usage = usage,
+    .run = run,
+};

@@ -393,4 +393,8 @@ static int run(const struct mo_env *env, int argc, char **argv) {
 }
 
 const struct mo_verb mo_verb_check_model = {
-    "check-model", "says whether a model runs, and whether it runs right", usage, run};
+    .name = "check-model",
+    .summary = "says whether a model runs, and whether it runs right",
+    .usage = usage,
+    .run = run,
+};

@@ -174,5 +174,9 @@ static int run(const struct mo_env *env, int argc, char **argv) {
     return p.shared ? MO_EXIT_FAILED : MO_EXIT_OK;
 }
 
-const struct mo_verb mo_verb_devices = {"devices", "cores and GPUs that can be used; why there is no GPU",
-                                        usage, run};
+const struct mo_verb mo_verb_devices = {
+    .name = "devices",
+    .summary = "cores and GPUs that can be used; why there is no GPU",
+    .usage = usage,
+    .run = run,
+};

@@ -4,7 +4,7 @@
 #include <string.h>
 #include "bench/extend.h"
 #include "bench/machine.h"
-#include "bench/publish.h"
+#include "runtime/base/output.h"
 #include "tools/moire/bench_options.h"
 #include "tools/moire/verb.h"
 
@@ -168,7 +168,7 @@ static int write_one(const struct work *w, const char *name, moire_error *err) {
     if (code) return code;
     size_t n;
     const char *text = mo_profile_table_text(&table, &n);
-    code = text ? mo_bench_publish(w->env, path, text, n, err)
+    code = text ? mo_output_write(w->env, path, text, n, err)
                 : mo_fail(err, MOIRE_ENOMEM, "%s: out of memory", path);
     mo_profile_table_free(&table);
     if (!code) printf("%s\n", path);
@@ -216,5 +216,6 @@ const struct mo_verb mo_verb_extend = {
     .name = "extend",
     .summary = "predict a model's profile on a machine that is not at hand",
     .usage = usage,
+    .folders = {"--output"},
     .run = run,
 };

@@ -93,5 +93,6 @@ const struct mo_verb mo_verb_fidelity = {
     .name = "fidelity",
     .summary = "live runs on this machine beside their simulation",
     .usage = usage,
+    .outputs = {"--output", "--report", "--trace", "--record"},
     .run = run,
 };

@@ -138,5 +138,6 @@ const struct mo_verb mo_verb_front = {
     .name = "front",
     .summary = "show the versions of every layer and from which pressure on each is the fastest",
     .usage = usage,
+    .outputs = {"--html"},
     .run = run,
 };

@@ -192,5 +192,10 @@ static int run(const struct mo_env *env, int argc, char **argv) {
     return rc ? mo_verb_fail("inspect", &err) : MO_EXIT_OK;
 }
 
-const struct mo_verb mo_verb_inspect = {"inspect", "shows a model before and after the graph passes", usage,
-                                        run};
+const struct mo_verb mo_verb_inspect = {
+    .name = "inspect",
+    .summary = "shows a model before and after the graph passes",
+    .usage = usage,
+    .outputs = {"--svg"},
+    .run = run,
+};

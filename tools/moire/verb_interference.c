@@ -7,7 +7,6 @@
 #include "bench/experiment.h"
 #include "bench/interference_fit.h"
 #include "bench/machine.h"
-#include "bench/publish.h"
 #include "bench/report.h"
 #include "tools/moire/bench_options.h"
 #include "tools/moire/verb.h"
@@ -133,5 +132,6 @@ const struct mo_verb mo_verb_interference = {
     .name = "interference",
     .summary = "models side by side on a GPU: the linear model fitted to measured pairs",
     .usage = usage,
+    .outputs = {"--plot", "--output"},
     .run = run,
 };

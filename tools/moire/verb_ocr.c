@@ -245,4 +245,10 @@ static int run(const struct mo_env *env, int argc, char **argv) {
     return serve(env, &o);
 }
 
-const struct mo_verb mo_verb_ocr = {"ocr", "read the text in an image", usage, run};
+const struct mo_verb mo_verb_ocr = {
+    .name = "ocr",
+    .summary = "read the text in an image",
+    .usage = usage,
+    .folders = {"--dump"},
+    .run = run,
+};

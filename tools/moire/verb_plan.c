@@ -128,5 +128,6 @@ const struct mo_verb mo_verb_plan = {
     .name = "plan",
     .summary = "cut the GPUs of a machine into lets for a scenario",
     .usage = usage,
+    .outputs = {"--svg", "--output"},
     .run = run,
 };

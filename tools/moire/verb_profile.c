@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include "bench/publish.h"
+#include "runtime/base/output.h"
 #include "codegen/tune/stress.h"
 #include "bench/session.h"
 #include "runtime/device/topology.h"
@@ -172,7 +172,7 @@ static int write_profile(const struct mo_env *env, struct measured *m, const cha
     if (m->settled) table.note = note;
     const char *text = bad ? NULL : mo_profile_table_text(&table, &n);
     snprintf(path, sizeof path, "%s/%s.csv", folder, model);
-    int code = text ? mo_bench_publish(env, path, text, n, err)
+    int code = text ? mo_output_write(env, path, text, n, err)
                     : mo_fail(err, MOIRE_ENOMEM, "out of memory for the profile of '%s'", model);
     if (!code && m->settled) printf("%s: %s: measure again on a quiet machine\n", path, note);
     mo_profile_table_free(&table);
@@ -372,5 +372,7 @@ const struct mo_verb mo_verb_profile = {
     .name = "profile",
     .summary = "measure layer times by cores, as profiles for the simulator",
     .usage = usage,
+    .outputs = {"--pairs"},
+    .folders = {"--output"},
     .run = run,
 };

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "bench/proxy.h"
-#include "bench/publish.h"
+#include "runtime/base/output.h"
 #include "runtime/device/topology.h"
 #include "runtime/proxy/proxy.h"
 #include "tools/moire/bench_options.h"
@@ -174,8 +174,7 @@ static int write_proxy(const struct mo_env *env, const struct mo_fit *f, const s
         p.coefficient[f->column[i] - MO_SAMPLE_FIRST] = f->coefficient[i];
     snprintf(note, sizeof note, "R2 %.4f, %.4f on rows left out, over %d rows", f->r2, f->r2_left_out, f->n);
     size_t n = mo_proxy_text(&p, note, text, sizeof text);
-    return n ? mo_bench_publish(env, path, text, n, err)
-             : mo_fail(err, MOIRE_EINTERNAL, "%s: too long", path);
+    return n ? mo_output_write(env, path, text, n, err) : mo_fail(err, MOIRE_EINTERNAL, "%s: too long", path);
 }
 
 static int fit_samples(const struct mo_env *env, const struct options *o, struct mo_samples *s,
@@ -225,5 +224,6 @@ const struct mo_verb mo_verb_proxy = {
     .name = "proxy",
     .summary = "counters to pressure: what this machine counts, samples under stress, the linear model",
     .usage = usage,
+    .outputs = {"-o"},
     .run = run,
 };

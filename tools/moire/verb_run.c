@@ -265,4 +265,11 @@ static int run(const struct mo_env *env, int argc, char **argv) {
     return rc ? mo_verb_fail("run", &err) : MO_EXIT_OK;
 }
 
-const struct mo_verb mo_verb_run = {"run", "runs a model on given or generated inputs", usage, run};
+const struct mo_verb mo_verb_run = {
+    .name = "run",
+    .summary = "runs a model on given or generated inputs",
+    .usage = usage,
+    .outputs = {"--trace"},
+    .folders = {"--output-dir"},
+    .run = run,
+};

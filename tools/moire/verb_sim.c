@@ -167,5 +167,6 @@ const struct mo_verb mo_verb_sim = {
     .name = "sim",
     .summary = "serve a scenario on a simulated machine, with the live scheduler in virtual time",
     .usage = usage,
+    .outputs = {"--output", "--report", "--trace", "--record"},
     .run = run,
 };

@@ -191,5 +191,6 @@ const struct mo_verb mo_verb_tables = {
     .name = "tables",
     .summary = "policies side by side on a simulated machine, beside the paper's claims",
     .usage = usage,
+    .outputs = {"--output", "--report", "--trace", "--record"},
     .run = run,
 };

@@ -100,5 +100,6 @@ const struct mo_verb mo_verb_whatif = {
     .name = "whatif",
     .summary = "a recorded run in the simulator: as it was, on other cores, under other policies",
     .usage = usage,
+    .outputs = {"--output", "--report", "--trace", "--record"},
     .run = run,
 };

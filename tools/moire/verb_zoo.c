@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "models/zoo.h"
+#include "runtime/base/output.h"
 #include "tools/moire/verb.h"
 
 static const char usage[] =
@@ -122,6 +123,8 @@ static int build(const struct mo_env *env, const char *name, const char *output,
         fprintf(stderr, "moire zoo: no model '%s'; `moire zoo list` shows all\n", name);
         return MO_EXIT_USAGE;
     }
+    moire_error err;
+    if (!every && mo_output_check(env, output, &err)) return mo_verb_fail("zoo", &err);
     json_t *all = json ? json_array() : NULL;
     int rc = every ? build_all(env, seed, output, all) : build_one(env, model, seed, output, all);
     if (rc || !json) {
@@ -158,4 +161,9 @@ static int run(const struct mo_env *env, int argc, char **argv) {
     return build(env, word[1], output, (uint64_t)seed, json);
 }
 
-const struct mo_verb mo_verb_zoo = {"zoo", "list and build the networks of the model zoo", usage, run};
+const struct mo_verb mo_verb_zoo = {
+    .name = "zoo",
+    .summary = "list and build the networks of the model zoo",
+    .usage = usage,
+    .run = run,
+};
