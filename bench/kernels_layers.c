@@ -9,6 +9,7 @@
 #include "bench/layer_spec.h"
 #include "bench/timing.h"
 #include "runtime/ops/op.h"
+#include "runtime/ops/trial.h"
 #include "runtime/plan/describe.h"
 
 static void shape_text(const struct mo_graph *g, int id, char *out, size_t n) {
@@ -59,7 +60,6 @@ static void drop_unmeasurable(struct mo_bench_layers *out) {
     out->n = n;
 }
 
-/* Small positive numbers in float inputs, ones in integer inputs (valid token ids). */
 static int fill_inputs(const struct mo_bench_layers *l, moire_error *err) {
     const struct mo_graph *g = l->plan->graph;
     int rc = MOIRE_OK;
@@ -71,10 +71,7 @@ static int fill_inputs(const struct mo_bench_layers *l, moire_error *err) {
         value.bytes = (size_t)mo_tensor_bytes(t);
         value.data = mo_alloc(l->env, value.bytes + 64);
         if (!value.data) return mo_fail(err, MOIRE_ENOMEM, "out of memory for input '%s'", t->name);
-        for (size_t k = 0; k < value.bytes / 4 && t->dtype == MOIRE_F32; k++)
-            ((float *)value.data)[k] = (float)(k * 2654435761u % 1000) * 1e-3f;
-        for (size_t k = 0; k < value.bytes / 8 && t->dtype == MOIRE_I64; k++)
-            ((int64_t *)value.data)[k] = 1;
+        mo_trial_fill(g, i, value.data);
         rc = mo_instance_set_input(l->instance, i, &value, err);
         mo_free(l->env, value.data);
     }

@@ -13,6 +13,7 @@
 #include "bench/flow.h"
 #include "bench/moire_backend.h"
 #include "bench/moire_report.h"
+#include "runtime/ops/trial.h"
 
 enum { EVENTS = 1 << 16, RECORD_EVENTS = 1 << 19 };
 
@@ -78,15 +79,12 @@ static size_t width(moire_dtype dtype) {
     }
 }
 
-static void fill(moire_tensor *t, size_t n) {
-    for (size_t i = 0; i < n; i++) {
-        if (t->dtype == MOIRE_F32)
-            ((float *)t->data)[i] = (float)(i * 2654435761u % 1000) * 1e-3f;
-        else if (t->dtype == MOIRE_I64)
-            ((int64_t *)t->data)[i] = 1;
-        else if (t->dtype == MOIRE_I32)
-            ((int32_t *)t->data)[i] = 1;
-    }
+static void fill(const moire_tenant *tenant, int input, moire_tensor *t, size_t n) {
+    const struct mo_graph *g = tenant->plan ? tenant->plan->graph : tenant->ports;
+    mo_trial_fill(g, input, t->data);
+    for (size_t i = 0; t->dtype == MOIRE_F32 && i < n; i++)
+        ((float *)t->data)[i] = (float)(i * 2654435761u % 1000) * 1e-3f;
+    mo_trial_repair(g, input, t->data);
 }
 
 static int make_input(struct self *self, struct target *target, int i, const char *model, moire_error *err) {
@@ -105,7 +103,7 @@ static int make_input(struct self *self, struct target *target, int i, const cha
     t->bytes = n * width(port.dtype);
     t->data = mo_alloc(self->env, t->bytes + 64);
     if (!t->data) return mo_fail(err, MOIRE_ENOMEM, "%s: out of memory", model);
-    fill(t, n);
+    fill(target->tenant, i, t, n);
     return MOIRE_OK;
 }
 

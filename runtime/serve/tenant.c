@@ -3,6 +3,7 @@
  * before the tenant is open; neighbours are held for some milliseconds at a time by the profile runs only. */
 #include <string.h>
 #include "codegen/frontend.h"
+#include "runtime/ops/trial.h"
 #include "runtime/plan/versions.h"
 #include "runtime/sched/calibrate.h"
 #include "runtime/serve/gpu.h"
@@ -107,19 +108,12 @@ static int build_instances(moire_tenant *t, moire_error *err) {
     return MOIRE_OK;
 }
 
-/* Small positive numbers: no denormals, and no path of a kernel that zeros would make faster. */
-static void fill_sample(const struct mo_tensor *t, void *data) {
-    int64_t n = mo_shape_count(&t->shape);
-    for (int64_t i = 0; t->dtype == MOIRE_F32 && i < n; i++)
-        ((float *)data)[i] = (float)(i % 251) / 251;
-}
-
 int mo_tenant_sample(moire_tenant *t, struct mo_request **out, moire_error *err) {
     struct mo_request *r = *out = mo_request_take(t);
     if (!r) return mo_fail(err, MOIRE_ENOMEM, "out of memory for the inputs of '%s'", t->name);
     const struct mo_graph *graph = t->plan->graph;
     for (int i = 0; i < graph->n_inputs; i++)
-        fill_sample(graph->tensors[graph->inputs[i]], r->input[i]);
+        mo_trial_fill(graph, i, r->input[i]);
     int rc = mo_serve_model.begin(t, 0, r);
     return rc ? mo_fail(err, rc, "'%s': the sample input was refused", t->name) : MOIRE_OK;
 }
@@ -159,6 +153,28 @@ static int calibrate(moire_tenant *t, moire_error *err) {
     return rc;
 }
 
+/* The profile of a model that fails on every input we can think of, but may not on its users': by work and
+ * bytes, on a core of the usual speed.  Policies correct it by what queries take. */
+static int estimate(moire_tenant *t, moire_error *err) {
+    enum { FLOPS_A_NS = 16, BYTES_A_NS = 8, LEAST_NS = 1000 };
+    int n = mo_engine_cores(t->runtime->engine), layers = t->plan->n_steps;
+    t->profile = mo_profile_create(&t->runtime->env, layers, n);
+    int64_t *ns = mo_alloc(&t->runtime->env, (size_t)layers * sizeof *ns);
+    for (int cores = 1; t->profile && ns && cores <= n; cores = mo_calibrate_next(cores, n)) {
+        for (int k = 0; k < layers; k++) {
+            const struct mo_step *s = &t->plan->steps[k];
+            int64_t work = s->flops / FLOPS_A_NS, moved = s->bytes / BYTES_A_NS;
+            ns[k] = LEAST_NS + (work > moved ? work : moved) / mo_step_workers(s, cores);
+        }
+        mo_profile_record(t->profile, cores, ns);
+    }
+    bool bad = !t->profile || !ns;
+    mo_free(&t->runtime->env, ns);
+    if (bad) return mo_fail(err, MOIRE_ENOMEM, "out of memory for the profile of '%s'", t->name);
+    mo_profile_finish(t->profile);
+    return MOIRE_OK;
+}
+
 /* Memory that the first query will need: a model that it cannot have is refused, not its queries. */
 static int reserve(const moire_tenant *t, moire_error *err) {
     struct mo_arena *arena = mo_arenas_take(t->runtime->arenas, mo_instance_arena_bytes(t->plan));
@@ -173,11 +189,11 @@ static int measure(moire_tenant *t, moire_error *err) {
     int rc = reserve(t, err);
     if (rc || (t->profile = stored_profile(t))) return rc;
     rc = calibrate(t, err);
-    if (rc && rc != MOIRE_ENOMEM) {
-        const char *why = mo_instance_message(t->instances[0]);
-        mo_fail(err, rc, "'%s': the first run failed: %s", t->name, why && *why ? why : moire_code_text(rc));
-    }
-    return rc;
+    if (!rc || rc == MOIRE_ENOMEM) return rc;
+    const char *why = mo_instance_message(t->instances[0]);
+    mo_log(&t->runtime->env, MOIRE_LOG_WARN, "'%s': scheduled by estimates, as the trial run failed: %s",
+           t->name, why && *why ? why : moire_code_text(rc));
+    return estimate(t, err);
 }
 
 /* What policies foresee neighbours by (runtime/sched/demand.h): what layers read and write, which of them

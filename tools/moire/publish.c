@@ -5,6 +5,7 @@
 #include <string.h>
 #include "codegen/family/family.h"
 #include "codegen/search/writer.h"
+#include "runtime/ops/trial.h"
 #include "runtime/serve/runtime.h"
 #include "tools/moire/paths.h"
 #include "variants/packed.h"
@@ -75,11 +76,15 @@ static void fill_input(const struct mo_env *env, const moire_tenant *t, int i, m
         n *= (size_t)(in->shape[k] = port.shape[k]);
     in->bytes = n * mo_dtype_bytes(port.dtype);
     in->data = mo_alloc(env, in->bytes + 1);
-    for (size_t k = 0; in->data && port.dtype == MOIRE_F32 && k < n; k++)
+    if (!in->data) return;
+    mo_trial_fill(t->plan->graph, i, in->data);
+    for (size_t k = 0; port.dtype == MOIRE_F32 && k < n; k++)
         ((float *)in->data)[k] = (float)(k * 2654435761u % 1000) * 1e-3f;
+    mo_trial_repair(t->plan->graph, i, in->data);
 }
 
-/* The answers of one query, as a digest of their bytes. */
+/* The answers of one query, as a digest of their bytes; or that the model fails on it, which a compiled model
+ * must do as well. */
 struct answers {
     const struct mo_env *env;
     _Atomic uint32_t done;
@@ -115,7 +120,7 @@ static int ask(moire_tenant *t, struct answers *a, moire_error *err) {
         env->sys->futex_wait(env->sys->self, &a->done, 0, 0);
     for (int i = 0; i < n; i++)
         mo_free(env, in[i].data);
-    return rc ? rc : a->code ? mo_fail(err, a->code, "%s", moire_code_text(a->code)) : MOIRE_OK;
+    return a->code == MOIRE_ENOMEM ? mo_fail(err, a->code, "out of memory for a query") : rc;
 }
 
 /* Loads the model from the store and compares an answer. */
@@ -128,7 +133,7 @@ static int check(moire_runtime *rt, const struct mo_compiled_request *request,
     if (rc) return rc;
     if (!t->compiled.file.bytes) rc = mo_fail(err, MOIRE_EFAILED, "the compiled model does not load");
     if (!rc) rc = ask(t, &got, err);
-    if (!rc && memcmp(got.digest, want->digest, MO_SHA256_BYTES))
+    if (!rc && (got.code != want->code || memcmp(got.digest, want->digest, MO_SHA256_BYTES)))
         rc = mo_fail(err, MOIRE_EFAILED, "the compiled model answers differently");
     moire_unload(t, NULL);
     return rc;

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "codegen/frontend.h"
+#include "runtime/ops/trial.h"
 #include "tools/moire/npy.h"
 #include "tools/moire/paths.h"
 #include "tools/moire/run.h"
@@ -150,7 +151,8 @@ void mo_run_fill(moire_tensor *t, uint64_t *state) {
 }
 
 static int set_input(const struct mo_env *env, const struct mo_run_options *o, struct mo_instance *instance,
-                     const struct mo_tensor *t, int index, uint64_t *state, moire_error *err) {
+                     const struct mo_graph *g, int index, uint64_t *state, moire_error *err) {
+    const struct mo_tensor *t = g->tensors[g->inputs[index]];
     moire_tensor value = {.dtype = t->dtype, .rank = t->shape.rank};
     int from = -1, rc;
     for (int i = 0; i < o->n_inputs; i++)
@@ -164,6 +166,7 @@ static int set_input(const struct mo_env *env, const struct mo_run_options *o, s
         value.data = mo_alloc(env, value.bytes + 1);
         if (!value.data) return mo_fail(err, MOIRE_ENOMEM, "out of memory for input '%s'", t->name);
         mo_run_fill(&value, state);
+        mo_trial_repair(g, index, value.data);
         rc = MOIRE_OK;
     }
     if (!rc) rc = mo_instance_set_input(instance, index, &value, err);
@@ -187,7 +190,7 @@ static int set_inputs(const struct mo_env *env, const struct mo_run_options *o, 
                            g->n_inputs ? g->tensors[g->inputs[0]]->name : "none");
     }
     for (int i = 0; i < g->n_inputs; i++) {
-        int rc = set_input(env, o, instance, g->tensors[g->inputs[i]], i, &state, err);
+        int rc = set_input(env, o, instance, g, i, &state, err);
         if (rc) return rc;
     }
     return MOIRE_OK;
