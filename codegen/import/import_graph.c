@@ -320,8 +320,6 @@ static int read_outputs(struct mo_import *im, const Onnx__GraphProto *graph) {
                            name);
         if (im->graph->tensors[id]->dtype == MOIRE_STRING)
             return mo_fail(im->err, MOIRE_EUNSUPPORTED, "graph output '%.100s' is a string tensor", name);
-        if (im->graph->tensors[id]->is_output)
-            return mo_fail(im->err, MOIRE_EFORMAT, "graph output '%.100s' is listed twice", name);
         im->graph->tensors[id]->is_output = true;
         im->graph->outputs[im->graph->n_outputs++] = id;
     }

@@ -28,6 +28,7 @@ static const struct pass {
     {"layout", mo_pass_layout, true},
     {"view", mo_pass_view, true},
     {"concat", mo_pass_concat, true},
+    {"layer", mo_pass_layer, false},
 };
 
 int mo_run_passes(struct mo_graph *g, const struct mo_frontend_options *options, moire_error *err) {

@@ -54,6 +54,8 @@ mo_pass_fn mo_pass_layout;
 /* pass_alias.c: views share storage with their input; concat inputs lie in the output. */
 mo_pass_fn mo_pass_view;
 mo_pass_fn mo_pass_concat;
+/* pass_layer.c: a graph without layers gets one. */
+mo_pass_fn mo_pass_layer;
 
 /* --- util.c: what passes share ------------------------------------------------------------------------- */
 /* The node is operator `op` of the default domain / of domain "moire". */

@@ -108,15 +108,19 @@ int mo_transpose_window(const struct mo_op_ctx *ctx, struct mo_window *w) {
     if (rc) return rc;
     for (int i = first; i < 3; i++) {
         int64_t in = x->d[2 + i - first], extent = (w->k[i] - 1) * w->dilation[i] + 1;
-        if (in < 1 || in > INT32_MAX || extra[i - first] < 0)
-            return mo_op_fail(ctx, MOIRE_ESHAPE, "a spatial dimension or output_padding is out of range");
+        int64_t step = w->stride[i] > w->dilation[i] ? w->stride[i] : w->dilation[i];
+        if (in < 1 || in > INT32_MAX)
+            return mo_op_fail(ctx, MOIRE_ESHAPE, "a spatial dimension is out of range");
+        if (extra[i - first] < 0 || extra[i - first] >= step)
+            return mo_op_fail(ctx, MOIRE_EINVAL,
+                              "output_padding must be from 0 to less than the stride or the dilation");
         int64_t full = (in - 1) * w->stride[i] + extent + extra[i - first];
         int64_t want = n_size ? sizes[i - first]
                        : same ? in * w->stride[i]
                               : full - w->pad[i] - w->pad_end[i];
-        if (n_size || same) { /* pads follow from the wanted size */
-            int64_t total = full - want > 0 ? full - want : 0;
-            w->pad[i] = !strcmp(auto_pad, "SAME_UPPER") ? total / 2 : total - total / 2;
+        if (n_size || same) { /* pads follow from the wanted size; below 0 they add zeros, split alike */
+            int64_t total = full - want, half = (total - (total < 0)) / 2;
+            w->pad[i] = !strcmp(auto_pad, "SAME_UPPER") ? half : total - half;
         }
         if (want < 1) return mo_op_fail(ctx, MOIRE_ESHAPE, "the output would be empty");
         w->in[i] = want;

@@ -28,6 +28,11 @@ static void input_slots(const struct mo_op_ctx *ctx, int *roi, int *scales, int 
     *sizes = old ? -1 : 3;
 }
 
+/* Of a tensor that is there, also an empty one. */
+static bool is_there(const struct mo_op_ctx *ctx, int i) {
+    return i > 0 && mo_given(ctx, i);
+}
+
 static bool has_elements(const struct mo_op_ctx *ctx, int i) {
     return i > 0 && mo_given(ctx, i) && mo_count(&ctx->in[i]) > 0;
 }
@@ -45,6 +50,7 @@ static int read_scales(const struct mo_op_ctx *ctx, struct resize *r, int slot, 
     const float *listed = attr && attr->type == MO_ATTR_FLOATS ? attr->floats : NULL;
     bool given = has_elements(ctx, slot);
     if (given && !ctx->in[slot].data) return MO_NEED_DATA;
+    if (!n_axes && is_there(ctx, slot) && !given) return MOIRE_OK;
     if (!given && !listed) return mo_op_fail(ctx, MOIRE_EINVAL, "neither scales nor sizes are given");
     int64_t n = given ? mo_count(&ctx->in[slot]) : attr->n;
     if (n != n_axes) return mo_op_fail(ctx, MOIRE_EINVAL, "%lld scales for %d axes", (long long)n, n_axes);
@@ -77,7 +83,7 @@ static int read_sizes(const struct mo_op_ctx *ctx, struct resize *r, int slot, c
     if (n < 0 || need) return need ? MO_NEED_DATA : n;
     if (n != n_axes) return mo_op_fail(ctx, MOIRE_EINVAL, "%d sizes for %d axes", n, n_axes);
     for (int i = 0; i < n; i++) {
-        if (sizes[i] < 1 || sizes[i] > 1000000000)
+        if (sizes[i] < 0 || sizes[i] > 1000000000)
             return mo_op_fail(ctx, MOIRE_EINVAL, "size %lld is out of range", (long long)sizes[i]);
         r->y.d[axes[i]] = sizes[i];
         r->scale[axes[i]] = (double)sizes[i] / (double)x->d[axes[i]];
@@ -87,14 +93,24 @@ static int read_sizes(const struct mo_op_ctx *ctx, struct resize *r, int slot, c
     return MOIRE_OK;
 }
 
-static int read_axes(const struct mo_op_ctx *ctx, int *axes) {
+/* How many axes scales, sizes and roi are of.  An empty list is a list where what it is of is empty as well;
+ * else it means all axes, as for ONNX Runtime. */
+static int read_axes(const struct mo_op_ctx *ctx, int scales, int sizes, int *axes) {
     int64_t listed[MOIRE_MAX_RANK];
     int rank = ctx->in[0].shape.rank, n = mo_attr_sizes(ctx, "axes", listed, MOIRE_MAX_RANK);
-    for (int i = 0; i < n; i++)
+    unsigned seen = 0;
+    for (int i = 0; i < n; i++) {
         if ((axes[i] = mo_axis(ctx, listed[i], rank)) < 0) return MOIRE_EINVAL;
-    for (int i = 0; !n && i < rank; i++)
+        if (seen >> axes[i] & 1)
+            return mo_op_fail(ctx, MOIRE_EINVAL, "attribute axes names axis %d twice", axes[i]);
+        seen |= 1u << axes[i];
+    }
+    bool none = mo_attr_find(ctx->node, "axes") && is_there(ctx, scales) != is_there(ctx, sizes) &&
+                !has_elements(ctx, scales) && !has_elements(ctx, sizes);
+    if (n || none) return n;
+    for (int i = 0; i < rank; i++)
         axes[i] = i;
-    return n < 0 ? n : n ? n : rank;
+    return rank;
 }
 
 static int read_roi(const struct mo_op_ctx *ctx, struct resize *r, int slot, const int *axes, int n_axes) {
@@ -142,10 +158,12 @@ static int resolve(const struct mo_op_ctx *ctx, struct resize *r) {
     r->y = ctx->in[0].shape;
     for (int i = 0; i < MOIRE_MAX_RANK; i++)
         r->scale[i] = 1;
-    int n = read_axes(ctx, axes), rc = check_words(ctx, r);
+    int n = read_axes(ctx, scales, sizes, axes), rc = check_words(ctx, r);
     if (n < 0 || rc) return rc ? rc : n;
-    if (!mo_count(&ctx->in[0])) return mo_op_fail(ctx, MOIRE_ESHAPE, "the input is empty");
-    rc = has_elements(ctx, sizes) ? read_sizes(ctx, r, sizes, axes, n) : read_scales(ctx, r, scales, axes, n);
+    if (has_elements(ctx, scales) && is_there(ctx, sizes))
+        return mo_op_fail(ctx, MOIRE_EINVAL, "scales and sizes are given, one of them is wanted");
+    rc = is_there(ctx, sizes) && (has_elements(ctx, sizes) || !n) ? read_sizes(ctx, r, sizes, axes, n)
+                                                                  : read_scales(ctx, r, scales, axes, n);
     return rc ? rc : read_roi(ctx, r, roi, axes, n);
 }
 
@@ -155,8 +173,9 @@ static int infer_resize(const struct mo_op_ctx *ctx) {
     if (rc) return rc;
     ctx->out[0].dtype = ctx->in[0].dtype;
     if ((rc = resolve(ctx, &r))) return rc;
-    for (int i = 0; i < r.y.rank; i++)
-        if (r.y.d[i] < 1) return mo_op_fail(ctx, MOIRE_ESHAPE, "axis %d of the output would be empty", i);
+    int64_t n = mo_shape_count(&r.y);
+    if (n && !mo_count(&ctx->in[0]))
+        return mo_op_fail(ctx, MOIRE_ESHAPE, "the input is empty, the output is not");
     return mo_set_out(ctx, 0, ctx->in[0].dtype, &r.y);
 }
 

@@ -37,7 +37,11 @@ static int read_pads(const struct mo_op_ctx *ctx, struct mo_window *w) {
     return MOIRE_OK;
 }
 
-static int output_size(const struct mo_op_ctx *ctx, struct mo_window *w, int i, const char *auto_pad) {
+/* Windows that fit, as ONNX computes them.  A pool over fewer elements than its window reaches has none, and
+ * an output without elements, when the formula says 0; below that, and for convolutions, there is no answer.
+ */
+static int output_size(const struct mo_op_ctx *ctx, struct mo_window *w, int i, const char *auto_pad,
+                       bool may_be_empty) {
     int64_t extent = (w->k[i] - 1) * w->dilation[i] + 1, stride = w->stride[i];
     bool upper = !strcmp(auto_pad, "SAME_UPPER");
     if (upper || !strcmp(auto_pad, "SAME_LOWER")) {
@@ -49,9 +53,11 @@ static int output_size(const struct mo_op_ctx *ctx, struct mo_window *w, int i, 
         return MOIRE_OK;
     }
     int64_t room = w->in[i] + w->pad[i] + w->pad_end[i] - extent;
-    if (room < 0) return mo_op_fail(ctx, MOIRE_ESHAPE, "the kernel is larger than the padded input");
     bool ceil_mode = mo_attr_int(ctx->node, "ceil_mode", 0) != 0;
-    w->out[i] = (room + (ceil_mode ? stride - 1 : 0)) / stride + 1;
+    int64_t short_of = room < 0 ? (-room + (ceil_mode ? 0 : stride - 1)) / stride : 0;
+    if (short_of > 1 || (room < 0 && !may_be_empty))
+        return mo_op_fail(ctx, MOIRE_ESHAPE, "the kernel is larger than the padded input");
+    w->out[i] = room < 0 ? 1 - short_of : (room + (ceil_mode ? stride - 1 : 0)) / stride + 1;
     /* a last window that would begin in the padding after the input does not count */
     if (ceil_mode && w->out[i] > 1 && (w->out[i] - 1) * stride >= w->in[i] + w->pad[i]) w->out[i]--;
     return MOIRE_OK;
@@ -89,7 +95,7 @@ int mo_window_init(const struct mo_op_ctx *ctx, const struct mo_shape *x, const 
         return mo_op_fail(ctx, MOIRE_EINVAL, "attribute auto_pad has an unknown value");
     if (!strcmp(auto_pad, "NOTSET") && (rc = read_pads(ctx, w))) return rc;
     for (int i = 0; i < 3 && !rc; i++)
-        rc = output_size(ctx, w, i, i < first ? "NOTSET" : auto_pad);
+        rc = output_size(ctx, w, i, i < first ? "NOTSET" : auto_pad, !kernel);
     return rc;
 }
 

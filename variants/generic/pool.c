@@ -22,7 +22,8 @@ static bool is_global(const struct mo_graph *g, const struct mo_node *node) {
 static unsigned layouts(const struct mo_graph *g, const struct mo_node *node) {
     const struct mo_tensor *x = mo_arg(g, node, 0), *y = mo_result(g, node, 0);
     struct mo_window2 window;
-    if (!mo_f32(x) || !mo_f32(y) || x->shape.rank < 3 || x->shape.rank > 4 || node->fuse.residual >= 0)
+    if (!mo_f32(x) || !mo_f32(y) || mo_shape_count(&y->shape) < 1 || x->shape.rank < 3 || x->shape.rank > 4 ||
+        node->fuse.residual >= 0)
         return 0;
     if (is_global(g, node)) {
         if (node->fuse.act != MO_ACT_NONE) return 0;
