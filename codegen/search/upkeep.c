@@ -158,6 +158,9 @@ static int read_front(struct mo_upkeep *u, struct mo_stored *item, const char *b
     if (!f) return mo_fail(why, MOIRE_ENOMEM, "out of memory");
     int rc = mo_store_parse_front(bytes, n, f, why);
     snprintf(item->label, sizeof item->label, "%s", f->signature);
+    char layer[MO_SHA256_HEX];
+    mo_store_layer(f->signature, f->isa, layer);
+    if (!rc && strcmp(layer, item->name)) rc = mo_fail(why, MOIRE_ESTORE, "front of another layer");
     if (!rc && is_current(item, f->abi, f->generator)) {
         keep(u, item, "", MO_STORED_ENTRY);
         for (int i = 0; i < f->n && item->state == MO_STORED_NEEDED; i++)

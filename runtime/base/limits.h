@@ -12,7 +12,7 @@
     X(tensors, 500000, "tensors of a graph")                                                                 \
     X(message_depth, 32, "nesting of an ONNX message")                                                       \
     X(name_bytes, 4096, "length of a name in a model")                                                       \
-    X(tensor_bytes, 16LL << 30, "size of one tensor")                                                        \
+    X(tensor_bytes, 4LL << 30, "size of one tensor")                                                         \
     X(arena_bytes, 64LL << 30, "activation memory of one query")                                             \
     X(fold_bytes, 256LL << 20, "size of a constant made by folding")                                         \
     X(json_bytes, 64LL << 20, "size of a JSON file")                                                         \

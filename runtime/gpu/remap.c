@@ -80,7 +80,7 @@ static void resize_text(struct mo_lower *l, struct mo_each *e, const struct mo_r
                         const bool *changes, float extrapolation) {
     static const char *const names[] = {"q0", "q1", "q2", "q3", "q4", "q5", "q6", "q7"};
     const char *at[MO_VIEW_RANK], *product = "1";
-    char place[48], weight[MO_VIEW_RANK][8];
+    char place[48], weight[MO_VIEW_RANK][16];
     const int rank = e->over.rank;
     struct mo_gpu_text *t = &e->body;
     mo_gpu_printf(t, "    float r = 0;\n    int outside = 0;\n");

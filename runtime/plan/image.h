@@ -2,7 +2,7 @@
  * image.h - a compiled model as one run of bytes: the graph after the passes, the constants that its steps
  * read, the packed weights, and the solo times of its layers.
  *
- *   head      struct mo_image_head: sizes, the model's key, checksum of meta and sums
+ *   head      struct mo_image_head: sizes, the model's key, checksum of itself, meta and sums
  *   meta      the graph and the tables, as a stream of numbers and texts
  *   sums      struct mo_sum of every MO_IMAGE_PART bytes of data; they end where the data begins
  *   data      constants and packed weights, each 64-byte aligned
@@ -21,14 +21,14 @@
 #include "runtime/base/sum.h"
 #include "runtime/plan/plan.h"
 
-enum { MO_IMAGE_FORMAT = 3, MO_IMAGE_KEY = 64, MO_IMAGE_PART = 1 << 20 };
+enum { MO_IMAGE_FORMAT = 4, MO_IMAGE_KEY = 64, MO_IMAGE_PART = 1 << 20 };
 
 struct mo_image_head {
     char magic[8];
     uint32_t format, endian;
     uint64_t bytes, meta_bytes, data_offset; /* whole image; meta; where the data begins */
     char key[MO_IMAGE_KEY];                  /* hexadecimal digits */
-    struct mo_sum sum;                       /* of everything between the head and the data */
+    struct mo_sum sum;                       /* mo_image_sum() of everything before the data */
     char pad[24];
 };
 
@@ -52,6 +52,8 @@ static inline uint64_t mo_image_parts(uint64_t bytes) {
     return (bytes + MO_IMAGE_PART - 1) / MO_IMAGE_PART;
 }
 
+/* Of the head, its own field counting as zeros, and the n bytes behind it. */
+struct mo_sum mo_image_sum(const struct mo_image_head *head, const void *rest, size_t n);
 /* All checksums: MOIRE_ESTORE when these bytes are not the whole image of that key. */
 int mo_image_check(const void *image, size_t n, const char key[MO_IMAGE_KEY], moire_error *err);
 /* Without those of the data. */

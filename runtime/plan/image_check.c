@@ -29,20 +29,29 @@ static void *check_parts(void *arg) {
     return NULL;
 }
 
+struct mo_sum mo_image_sum(const struct mo_image_head *head, const void *rest, size_t n) {
+    struct mo_image_head bare = *head;
+    struct mo_sum sum;
+    memset(&bare.sum, 0, sizeof bare.sum);
+    mo_sum_init(&sum);
+    mo_sum_add(&sum, &bare, sizeof bare);
+    mo_sum_add(&sum, rest, n);
+    return sum;
+}
+
 /* NULL, or why these bytes are no image. */
 static const char *odd(const void *image, size_t n, const char key[MO_IMAGE_KEY]) {
     const struct mo_image_head *head = image;
-    struct mo_sum sum;
     if (n < sizeof *head || memcmp(head->magic, "MOIREIMG", 8)) return "not a compiled model";
     if (head->format != MO_IMAGE_FORMAT || head->endian != 0x01020304) return "of another version of moire";
     if (head->bytes != n || n % MO_SUM_STRIPE) return "truncated";
     if (head->data_offset > n || head->data_offset < sizeof *head || head->data_offset % MO_SUM_STRIPE)
         return "malformed head";
     const uint64_t room = head->data_offset - sizeof *head, parts = mo_image_parts(n - head->data_offset);
-    if (parts > room / sizeof sum || head->meta_bytes > room - parts * sizeof sum) return "malformed head";
+    if (parts > room / sizeof(struct mo_sum) || head->meta_bytes > room - parts * sizeof(struct mo_sum))
+        return "malformed head";
     if (memcmp(head->key, key, MO_IMAGE_KEY)) return "of another model";
-    mo_sum_init(&sum);
-    mo_sum_add(&sum, head + 1, room);
+    const struct mo_sum sum = mo_image_sum(head, head + 1, room);
     return memcmp(&sum, &head->sum, sizeof sum) ? "checksum does not match" : NULL;
 }
 

@@ -296,7 +296,7 @@ static void put_zeros(struct writer *w, size_t n) {
         put(w, zeros, part = n < sizeof zeros ? n : sizeof zeros);
 }
 
-/* The sums of the data behind the meta, so that they end with a page; the head, but for its key. */
+/* The sums of the data behind the meta, so that they end with a page; the head, whose key is there. */
 static void put_sums(struct writer *w, struct mo_image_head *head) {
     const size_t parts = (size_t)mo_image_parts((uint64_t)w->data_bytes);
     struct mo_sum *sum = mo_alloc(w->env, (parts + 1) * sizeof *sum);
@@ -316,8 +316,7 @@ static void put_sums(struct writer *w, struct mo_image_head *head) {
     head->bytes = head->data_offset + (uint64_t)w->data_bytes;
     mo_free(w->env, sum);
     if (w->failed) return;
-    mo_sum_init(&head->sum);
-    mo_sum_add(&head->sum, w->meta, w->n);
+    head->sum = mo_image_sum(head, w->meta, w->n);
 }
 
 int mo_image_write(const struct mo_plan *plan, const char key[MO_IMAGE_KEY],
@@ -326,12 +325,12 @@ int mo_image_write(const struct mo_plan *plan, const char key[MO_IMAGE_KEY],
     struct writer w = {.plan = plan, .env = plan->env};
     struct mo_image_head head = {.magic = "MOIREIMG", .format = MO_IMAGE_FORMAT, .endian = 0x01020304};
     const struct sink out = {put_out, ctx};
+    memcpy(head.key, key, MO_IMAGE_KEY);
     put_graph(&w, plan->graph);
     put_packed(&w);
     put_times(&w, times);
     put_sums(&w, &head);
     int rc = w.failed ? mo_fail(err, MOIRE_ENOMEM, "out of memory writing a compiled model") : MOIRE_OK;
-    memcpy(head.key, key, MO_IMAGE_KEY);
     if (!rc) rc = put_out(ctx, &head, sizeof head);
     if (!rc) rc = put_out(ctx, w.meta, w.n);
     if (!rc) rc = put_pieces(&w, &out);
