@@ -10,6 +10,11 @@
  *
  * Threads.  Every call may be made from any thread, except that a handle must not be used after the call
  * that destroys it.  Callbacks run on a runtime worker: they must be short and may call moire_submit().
+ *
+ * fork().  A runtime has threads, and the child of a fork() has none of them.  What the child calls with a
+ * runtime or tenant from before fails at once with MOIRE_EFORKED (moire_runtime_destroy() returns and frees
+ * nothing; the parent is not touched); names and shapes of ports can be read.  Create runtimes after fork():
+ * the child may, too.
  */
 #ifndef MOIRE_H
 #define MOIRE_H
@@ -53,7 +58,8 @@ extern "C" {
     X(EINTERRUPTED, -17, "interrupted")                                                                      \
     X(ESTALE, -18, "handle no longer valid")                                                                 \
     X(EINTERNAL, -19, "internal error")                                                                      \
-    X(EDEVICE, -20, "device lost")
+    X(EDEVICE, -20, "device lost")                                                                           \
+    X(EFORKED, -21, "the runtime stayed behind in the process that forked")
 
 enum moire_code {
 #define MOIRE_CODE_ENUM(name, value, text) MOIRE_##name = value,

@@ -34,12 +34,17 @@ struct mo_stat {
     int64_t modified, changed; /* ns since 1970; every change of contents or owner moves `changed` */
 };
 
+enum { MO_MARK_BYTES = 4096 };
+
 struct mo_sys {
     void *self;
     /* memory: zero-filled, aligned (a power of two >= 16); NULL when out of memory.  Pages of a large block
      * that nobody touches take no memory. */
     void *(*alloc)(void *self, size_t align, size_t bytes);
     void (*free)(void *self, void *p);
+    /* bytes that this process can have at most: of the machine, its control group, its limits; 0: not known
+     */
+    int64_t (*memory)(void *self);
     /* clock: monotonic nanoseconds; sleep until such a time (returns early on a signal) */
     int64_t (*now)(void *self);
     void (*sleep_until)(void *self, int64_t when);
@@ -80,6 +85,9 @@ struct mo_sys {
     /* part of such a view that may not be read for long: its whole pages leave this process and come back
      * when they are */
     void (*drop)(void *self, const void *at, size_t bytes);
+    /* a word that is 1 here and 0 in every copy of this process that fork() makes: told apart without a call
+     * of the system.  Given back by unmap(), MO_MARK_BYTES; 0 or -errno */
+    int (*mark_process)(void *self, const _Atomic uint32_t **out);
     /* anonymous file in memory, and what makes it immutable */
     int (*memfd)(void *self, const char *name);
     int (*seal)(void *self, int fd);

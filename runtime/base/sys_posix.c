@@ -332,6 +332,7 @@ const struct mo_sys *mo_sys_posix(void) {
     static const struct mo_sys table = {
         .alloc = px_alloc,
         .free = px_free,
+        .memory = mo_px_memory,
         .now = px_now,
         .sleep_until = px_sleep_until,
         .thread_time = px_thread_time,
@@ -360,6 +361,7 @@ const struct mo_sys *mo_sys_posix(void) {
         .unmap = px_unmap,
         .want = px_want,
         .drop = px_drop,
+        .mark_process = mo_px_mark_process,
         .memfd = px_memfd,
         .seal = px_seal,
         .thread_start = px_thread_start,

@@ -11,6 +11,7 @@ int mo_px_change_mode(void *self, int fd, int mode);
 ssize_t mo_px_write_pipe(void *self, int fd, const void *buffer, size_t n);
 
 /* sys_process.c */
+int64_t mo_px_memory(void *self);
 int mo_px_spawn(void *self, const char *const *argv, const char *log, int64_t limit);
 int mo_px_fork(void *self, void (*fn)(void *ctx, void *shared), void *ctx, void *shared, int64_t limit);
 void *mo_px_share(void *self, size_t bytes);
@@ -22,6 +23,8 @@ int mo_px_map_shared(void *self, int fd, int64_t offset, size_t bytes, void **ou
 int mo_px_discard(void *self, int fd, int64_t offset, int64_t bytes);
 void mo_px_shared_wait(void *self, _Atomic uint32_t *word, uint32_t value, int64_t deadline);
 void mo_px_shared_wake(void *self, _Atomic uint32_t *word, int n);
+
+int mo_px_mark_process(void *self, const _Atomic uint32_t **out);
 
 /* sys_beside.c */
 int mo_px_start_process(void *self, const char *const *argv, const int *fds, int n, struct mo_child *out);

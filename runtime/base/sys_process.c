@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * sys_process.c - child processes: a program, or a copy of this one, under a time limit.
+ * sys_process.c - what this process may have, and child processes: a program, or a copy of this one, under a
+ * time limit.
+ * limit.
  *
  * A child has a process group of its own, so that what it started (a compiler's passes) dies with it.  A copy
  * dies with us, too; a program may outlive us.  Waiting polls: a pidfd would be neater and is missing from
@@ -9,8 +11,10 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <spawn.h>
+#include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -19,6 +23,34 @@
 extern char **environ;
 
 enum { FIRST_NAP_NS = 200000, LONGEST_NAP_NS = 5000000 };
+
+/* The first of these files that holds a number: "max", or a group of our own below, is no bound we know. */
+static int64_t group_memory(void) {
+    static const char *const files[] = {"/sys/fs/cgroup/memory.max",
+                                        "/sys/fs/cgroup/memory/memory.limit_in_bytes"};
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
+        char text[32] = {0};
+        int fd = open(files[i], O_RDONLY | O_CLOEXEC);
+        ssize_t n = fd < 0 ? -1 : read(fd, text, sizeof text - 1);
+        if (fd >= 0) close(fd);
+        if (n > 0 && text[0] >= '0' && text[0] <= '9') return strtoll(text, NULL, 10);
+    }
+    return 0;
+}
+
+int64_t mo_px_memory(void *self) {
+    (void)self;
+    int64_t pages = sysconf(_SC_PHYS_PAGES), least = pages > 0 ? pages * sysconf(_SC_PAGESIZE) : 0;
+    const int64_t group = group_memory();
+    if (group > 0 && (!least || group < least)) least = group;
+    static const int kinds[] = {RLIMIT_AS, RLIMIT_DATA};
+    for (int i = 0; i < 2; i++) {
+        struct rlimit limit;
+        if (getrlimit((__rlimit_resource_t)kinds[i], &limit) || limit.rlim_cur == RLIM_INFINITY) continue;
+        if (!least || limit.rlim_cur < (rlim_t)least) least = (int64_t)limit.rlim_cur;
+    }
+    return least;
+}
 
 static int64_t now_ns(void) {
     struct timespec t;

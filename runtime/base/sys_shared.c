@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * sys_shared.c - memory that two processes share, and waiting in it. */
+ * sys_shared.c - memory that two processes share, waiting in it, and memory that only one has. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -36,6 +36,21 @@ int mo_px_map_shared(void *self, int fd, int64_t offset, size_t bytes, void **ou
 int mo_px_discard(void *self, int fd, int64_t offset, int64_t bytes) {
     (void)self;
     return fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, offset, bytes) ? -errno : 0;
+}
+
+int mo_px_mark_process(void *self, const _Atomic uint32_t **out) {
+    (void)self;
+    _Atomic uint32_t *word =
+        mmap(NULL, MO_MARK_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (word == MAP_FAILED) return -errno;
+    if (madvise(word, MO_MARK_BYTES, MADV_WIPEONFORK)) {
+        const int rc = -errno;
+        munmap(word, MO_MARK_BYTES);
+        return rc;
+    }
+    atomic_store(word, 1);
+    *out = word;
+    return 0;
 }
 
 void mo_px_shared_wait(void *self, _Atomic uint32_t *word, uint32_t value, int64_t deadline) {

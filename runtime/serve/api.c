@@ -81,7 +81,15 @@ static int start(moire_runtime *rt, const moire_config *c, int64_t events, moire
     return rc;
 }
 
+int mo_runtime_here(const moire_runtime *rt, moire_error *err) {
+    if (!rt->here || atomic_load_explicit(rt->here, memory_order_relaxed)) return MOIRE_OK;
+    return mo_fail(err, MOIRE_EFORKED,
+                   "the runtime was made before fork(): its threads are in the parent; create another here");
+}
+
 static void release(moire_runtime *rt) {
+    const struct mo_sys *sys = rt->env.sys;
+    if (rt->here) sys->unmap(sys->self, (const void *)(uintptr_t)rt->here, MO_MARK_BYTES);
     mo_sampler_stop(rt->sampler); /* it writes into a ring of the engine's, which reads its value */
     mo_serve_device_close(rt);
     mo_engine_destroy(rt->engine);
@@ -108,6 +116,7 @@ int mo_runtime_create(const moire_config *config, const struct mo_env *env, int6
     moire_runtime *rt = mo_alloc(&base, sizeof *rt);
     if (!rt) return mo_fail(err, MOIRE_ENOMEM, "out of memory for a runtime");
     rt->env = base;
+    if (base.sys->mark_process(base.sys->self, &rt->here)) rt->here = NULL; /* Linux before 4.14 */
     rc = start(rt, &c, events, err);
     if (rc)
         release(rt);
@@ -121,7 +130,7 @@ int moire_runtime_create(const moire_config *config, moire_runtime **out, moire_
 }
 
 void moire_runtime_destroy(moire_runtime *rt, int drain) {
-    if (!rt) return;
+    if (!rt || mo_runtime_here(rt, NULL)) return;
     atomic_store(&rt->closing, true);
     if (drain)
         moire_drain(rt);
@@ -134,7 +143,8 @@ void moire_runtime_destroy(moire_runtime *rt, int drain) {
 }
 
 int moire_work(moire_runtime *rt, int core) {
-    return rt ? mo_engine_work(rt->engine, core) : MOIRE_EINVAL;
+    int rc = rt ? mo_runtime_here(rt, NULL) : MOIRE_EINVAL;
+    return rc ? rc : mo_engine_work(rt->engine, core);
 }
 
 int64_t moire_now(const moire_runtime *rt) {
@@ -142,14 +152,16 @@ int64_t moire_now(const moire_runtime *rt) {
 }
 
 int moire_drain(moire_runtime *rt) {
-    if (!rt) return MOIRE_EINVAL;
+    int rc = rt ? mo_runtime_here(rt, NULL) : MOIRE_EINVAL;
+    if (rc) return rc;
     if (rt->device) mo_engine_drain(rt->device->engine); /* first: cores take over what a GPU fails */
     mo_engine_drain(rt->engine);
     return MOIRE_OK;
 }
 
 int moire_cancel(moire_runtime *rt, moire_query query) {
-    if (!rt) return MOIRE_EINVAL;
+    int rc = rt ? mo_runtime_here(rt, NULL) : MOIRE_EINVAL;
+    if (rc) return rc;
     return query & MO_GPU_QUERY ? mo_serve_gpu_cancel(rt, query) : mo_engine_cancel(rt->engine, query);
 }
 
@@ -158,8 +170,10 @@ int moire_submit(moire_tenant *t, const moire_tensor *inputs, int n_inputs, int6
     if (!t) return mo_fail(err, MOIRE_EINVAL, "moire_submit: no tenant given");
     if (arrival_ns < 0) return mo_fail(err, MOIRE_EINVAL, "moire_submit: arrival_ns is negative");
     moire_runtime *rt = t->runtime;
+    int rc = mo_runtime_here(rt, err);
+    if (rc) return rc;
     if (atomic_load(&rt->closing)) return mo_fail(err, MOIRE_ESHUTDOWN, "the runtime is shutting down");
-    int rc = mo_request_check(t, inputs, n_inputs, err);
+    rc = mo_request_check(t, inputs, n_inputs, err);
     if (rc) return rc;
     if (t->gpu) return mo_serve_gpu_submit(t->gpu, inputs, arrival_ns, callback, user, handle, err);
     struct mo_request *request = mo_request_take(t);

@@ -98,5 +98,6 @@ int mo_runtime_dump(moire_runtime *rt, int64_t since, const char *path, moire_er
 
 int moire_record(moire_runtime *rt, const char *path, moire_error *err) {
     if (!rt || !path) return mo_fail(err, MOIRE_EINVAL, "moire_record: runtime and path must be given");
-    return mo_runtime_dump(rt, 0, path, err);
+    int rc = mo_runtime_here(rt, err);
+    return rc ? rc : mo_runtime_dump(rt, 0, path, err);
 }

@@ -28,6 +28,7 @@ struct moire_runtime {
     int n_tenants;
     moire_tenant *tenants; /* linked by next */
     _Atomic bool closing;
+    const _Atomic uint32_t *here; /* 0: we are in a child that was forked; NULL: nobody can tell */
 };
 
 /* What a query needs beside its slot.  Input bytes follow the head. */
@@ -72,6 +73,8 @@ void mo_runtime_stats_reset(moire_runtime *runtime);
 int mo_runtime_dump(moire_runtime *runtime, int64_t since, const char *path, moire_error *err);
 
 /* --- inside runtime/serve --- */
+/* MOIRE_EFORKED in a child that was forked after the runtime was made. */
+int mo_runtime_here(const moire_runtime *runtime, moire_error *err);
 /* pressure.c: chooses where pressure comes from, as the config asks; counters that cannot be had cost a line
  * in the log.  *out is for the engine.  MOIRE_EINVAL: no such source, or not the proxy's; MOIRE_EFORMAT and
  * MOIRE_EIO: the proxy. */

@@ -72,6 +72,20 @@ static int build_from_onnx(moire_tenant *t, const char *path, const moire_tenant
     return mo_plan_build(graph, &options, &t->plan, err);
 }
 
+/* Before anything of that size is allocated: pages are given when they are touched, so that a query which
+ * does not fit would end the process instead of the load. */
+static int check_memory(const moire_tenant *t, const char *path, moire_error *err) {
+    const struct mo_sys *sys = t->runtime->env.sys;
+    int64_t has = sys->memory(sys->self), need;
+    if (__builtin_add_overflow(t->plan->arena_bytes, (int64_t)t->request_bytes, &need)) need = INT64_MAX;
+    if (has <= 0 || need <= has) return MOIRE_OK;
+    return mo_fail(
+        err, MOIRE_ELIMIT,
+        "%s: a query needs %lld bytes, this process may have %lld: bind smaller shapes or give it more "
+        "memory",
+        path, (long long)need, (long long)has);
+}
+
 static int build_plan(moire_tenant *t, const char *path, const moire_tenant_config *c, moire_error *err) {
     int rc = t->runtime->store && !t->runtime->recording ? build_compiled(t, path, c, err) : MOIRE_OK;
     if (!rc && !t->plan) rc = build_from_onnx(t, path, c, err);
@@ -83,7 +97,8 @@ static int build_plan(moire_tenant *t, const char *path, const moire_tenant_conf
                        (long long)t->runtime->env.limits.arena_bytes, (long long)t->plan->arena_bytes);
     t->ports = t->plan->graph;
     t->request_bytes = mo_request_size(t->ports);
-    return t->request_bytes ? MOIRE_OK : mo_fail(err, MOIRE_ELIMIT, "%s: the inputs are too large", path);
+    if (!t->request_bytes) return mo_fail(err, MOIRE_ELIMIT, "%s: the inputs are too large", path);
+    return check_memory(t, path, err);
 }
 
 /* One a core and some that are paused; fewer of large ones, but never too few to change between queries. */
@@ -329,7 +344,8 @@ int moire_load(moire_runtime *rt, const char *path, const moire_tenant_config *c
         return mo_fail(err, MOIRE_EINVAL, "moire_load: runtime, path and out must be given");
     *out = NULL;
     moire_tenant_config c;
-    int rc = read_config(config, &c, err);
+    int rc = mo_runtime_here(rt, err);
+    if (!rc) rc = read_config(config, &c, err);
     if (rc) return rc;
     mo_lock_take(rt->env.sys, &rt->loading);
     rc = add_tenant(rt, path, &c, out, err);
@@ -353,8 +369,9 @@ void mo_tenant_close(moire_tenant *t, int code) {
 
 int moire_unload(moire_tenant *t, moire_error *err) {
     if (!t) return mo_fail(err, MOIRE_EINVAL, "moire_unload: no tenant given");
-    mo_tenant_close(t, MOIRE_EUNLOADED);
-    return MOIRE_OK;
+    int rc = mo_runtime_here(t->runtime, err);
+    if (!rc) mo_tenant_close(t, MOIRE_EUNLOADED);
+    return rc;
 }
 
 /* --- ports --- */

@@ -77,6 +77,13 @@ static int fs_map_shared(void *self, int fd, int64_t offset, size_t bytes, void 
     return rc;
 }
 
+static int fs_mark_process(void *self, const _Atomic uint32_t **out) {
+    struct fault_sys *f = self;
+    int rc = f->real->mark_process(f->real->self, out);
+    if (!rc) f->opened++;
+    return rc;
+}
+
 static int fs_start_process(void *self, const char *const *argv, const int *fds, int n,
                             struct mo_child *out) {
     struct fault_sys *f = self;
@@ -208,6 +215,7 @@ void fault_sys_init(struct fault_sys *f) {
     f->table.shared_file = fs_shared_file;
     f->table.map_shared = fs_map_shared;
     f->table.start_process = fs_start_process;
+    f->table.mark_process = fs_mark_process;
     f->table.unmap = fs_unmap;
 }
 
