@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * sys_process.c - what this process may have, and child processes: a program, or a copy of this one, under a
  * time limit.
- * limit.
  *
  * A child has a process group of its own, so that what it started (a compiler's passes) dies with it.  A copy
  * dies with us, too; a program may outlive us.  Waiting polls: a pidfd would be neater and is missing from
