@@ -340,8 +340,7 @@ static char *make_image(size_t bytes, size_t *n) {
         mo_sum_init(&sum[i]);
         mo_sum_add(&sum[i], data + at, left < MO_IMAGE_PART ? left : MO_IMAGE_PART);
     }
-    mo_sum_init(&head->sum);
-    mo_sum_add(&head->sum, sum, sums);
+    head->sum = mo_image_sum(head, sum, sums);
     return image;
 }
 
