@@ -50,7 +50,7 @@ struct self {
     int n_tickets;
     atomic_int issued;
     sem_t solo_done;
-    int solo_code;
+    moire_error solo;
 };
 
 static void log_line(void *user, int level, const char *line) {
@@ -218,7 +218,8 @@ static int backend_open(const struct mo_env *env, const struct mo_bench_job *job
 /* --- running ------------------------------------------------------------------------------------------ */
 static void on_solo(void *user, const moire_answer *answer) {
     struct self *self = user;
-    self->solo_code = answer->code;
+    self->solo.code = answer->code;
+    if (answer->code) mo_fail(&self->solo, answer->code, "%s", answer->message);
     sem_post(&self->solo_done);
 }
 
@@ -227,7 +228,7 @@ static int solo(struct self *self, const struct target *t, moire_error *err) {
     if (code) return code;
     while (sem_wait(&self->solo_done))
         continue;
-    return self->solo_code ? mo_fail(err, self->solo_code, "%s", moire_code_text(self->solo_code)) : MOIRE_OK;
+    return self->solo.code ? mo_fail(err, self->solo.code, "%s", self->solo.message) : MOIRE_OK;
 }
 
 /* The stages of an application one after the other. */

@@ -218,7 +218,7 @@ static int measure_versions(moire_runtime *rt, struct measured *m, struct mo_str
         v++;
     }
     const char *why = mo_instance_message(t->instances[0]);
-    if (code == MOIRE_EFAILED && why && *why)
+    if (code && code != MOIRE_ENOMEM && why && *why)
         mo_fail(err, code, "'%s' fails on the inputs of a measurement: %s", t->name, why);
     if (sample) mo_serve_model.release(t, sample);
     return code;

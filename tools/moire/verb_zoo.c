@@ -92,8 +92,10 @@ static int build_one(const struct mo_env *env, const struct mo_zoo_model *m, uin
         json_object_set_new(row, "file", json_string(path));
         json_array_append_new(all, row);
     } else {
-        printf("%s: %d nodes, %.2f M parameters, %.1f M MACs\n", path, stats.nodes,
-               (double)stats.params / 1e6, (double)stats.macs / 1e6);
+        /* a model that goes to standard output has it for itself */
+        fprintf(mo_output_replaces(env, path) ? stdout : stderr,
+                "%s: %d nodes, %.2f M parameters, %.1f M MACs\n", path, stats.nodes,
+                (double)stats.params / 1e6, (double)stats.macs / 1e6);
     }
     return MO_EXIT_OK;
 }
