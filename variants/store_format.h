@@ -44,6 +44,7 @@ struct mo_store_index {
     int cores; /* that they were searched for */
     int64_t source_bytes, flops;
     double min_ns, generic_ns;
+    char withdrawn[MO_STORE_TEXT]; /* why its best serves no more: what it did in a model; "": nothing */
 };
 
 /* What became of an implementation that `moire tune` sampled. */
@@ -85,6 +86,10 @@ struct mo_store_stamp {
     char model[MO_SHA256_HEX];   /* key */
     char outside[MO_SHA256_HEX]; /* digest of the state of the files beside it that hold its data; "": none */
     char path[MO_STORE_PATH];    /* of the ONNX file then, absolute; "": too long or not plain text */
+    /* Its compiled kernels against built-in ones, in its own plan (tools/moire/verify.h). */
+    int verified, unverified; /* layers; the latter have shapes known at run time only, or could not be run */
+    double error;             /* largest of a layer, relative to its range */
+    char error_layer[96];     /* that layer */
 };
 
 /* Names. */

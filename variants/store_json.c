@@ -107,6 +107,9 @@ static bool take(const json_t *v, const struct mo_store_field *f) {
     case MO_FIELD_LATER_NUMBER:
         now.type = MO_FIELD_NUMBER;
         return !v || take(v, &now);
+    case MO_FIELD_LATER_TEXT:
+        now.type = MO_FIELD_TEXT;
+        return !v || take(v, &now);
     }
     return false;
 }
@@ -160,18 +163,24 @@ int mo_store_parse_entry(const char *bytes, size_t n, struct mo_store_entry *e, 
 
 int mo_store_parse_stamp(const char *bytes, size_t n, struct mo_store_stamp *s, moire_error *err) {
     *s = (struct mo_store_stamp){0};
-    int64_t abi = 0, generator = 0;
+    int64_t abi = 0, generator = 0, verified = 0, unverified = 0;
     const struct mo_store_field fields[] = {
         {"abi", MO_FIELD_COUNT, &abi, 0},
         {"generator", MO_FIELD_COUNT, &generator, 0},
         {"model", MO_FIELD_DIGEST, s->model, 0},
         {"outside", MO_FIELD_DIGEST, s->outside, 0},
         {"path", MO_FIELD_TEXT, s->path, sizeof s->path},
+        {"verified", MO_FIELD_LATER_COUNT, &verified, 0},
+        {"unverified", MO_FIELD_LATER_COUNT, &unverified, 0},
+        {"error", MO_FIELD_LATER_NUMBER, &s->error, 0},
+        {"error_layer", MO_FIELD_LATER_TEXT, s->error_layer, sizeof s->error_layer},
         {NULL, MO_FIELD_TEXT, NULL, 0},
     };
     int rc = parse(bytes, n, fields, err);
     s->abi = narrow(abi);
     s->generator = narrow(generator);
+    s->verified = narrow(verified);
+    s->unverified = narrow(unverified);
     if (!rc && !*s->model) rc = mo_fail(err, MOIRE_ESTORE, "field 'model' is empty");
     return rc;
 }
@@ -193,6 +202,7 @@ int mo_store_parse_index(const char *bytes, size_t n, struct mo_store_index *x, 
         {"flops", MO_FIELD_COUNT, &x->flops, 0},
         {"min_ns", MO_FIELD_NUMBER, &x->min_ns, 0},
         {"generic_ns", MO_FIELD_NUMBER, &x->generic_ns, 0},
+        {"withdrawn", MO_FIELD_LATER_TEXT, x->withdrawn, sizeof x->withdrawn},
         {NULL, MO_FIELD_TEXT, NULL, 0},
     };
     int rc = parse(bytes, n, fields, err);

@@ -15,10 +15,11 @@ struct mo_store_field {
         MO_FIELD_NUMBER,
         MO_FIELD_ISA,
         MO_FIELD_LATER_COUNT, /* files of older versions lack it: `to` keeps what it holds */
-        MO_FIELD_LATER_NUMBER
+        MO_FIELD_LATER_NUMBER,
+        MO_FIELD_LATER_TEXT
     } type;
     void *to;
-    size_t cap; /* of TEXT */
+    size_t cap; /* of texts */
 };
 /* The body of an envelope whose digest and format number are right, parsed; NULL with the reason otherwise.
  */

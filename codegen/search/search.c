@@ -104,6 +104,17 @@ const struct mo_layer_result *mo_search_result(const struct mo_search *s, int in
     return &s->jobs[index]->result;
 }
 
+void mo_search_withdraw(struct mo_search *s, const char *signature, const char *why) {
+    struct job *job = find_job(s, signature);
+    if (!job) return;
+    struct mo_layer_result *r = &job->result;
+    r->state = MO_LAYER_FAILED;
+    r->min_ns = r->part_ns = 0;
+    r->units = r->versions = 0;
+    r->family[0] = r->knobs[0] = 0;
+    snprintf(r->trouble, sizeof r->trouble, "%s", why);
+}
+
 /* --- the run --- */
 
 static void reuse(struct mo_search *s, struct job *job) {
@@ -121,6 +132,7 @@ static void reuse(struct mo_search *s, struct job *job) {
     r->source_bytes = x->source_bytes;
     memcpy(r->family, x->family, sizeof r->family);
     memcpy(r->knobs, x->knobs, sizeof r->knobs);
+    snprintf(r->trouble, sizeof r->trouble, "%.199s", x->withdrawn);
     job->earlier_index = *x;
     job->stored = x->best[0] && mo_store_find(s->store, r->signature, job->layer.problem.isa, &job->earlier);
 }

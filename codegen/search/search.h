@@ -18,7 +18,8 @@ enum mo_layer_state {
     MO_LAYER_REUSED,   /* was in the store already */
     MO_LAYER_COMPILED, /* a variant was stored */
     MO_LAYER_GENERIC,  /* no candidate is faster than the generic kernel */
-    MO_LAYER_FAILED,   /* no candidate compiles and computes right: the generic kernel serves */
+    MO_LAYER_FAILED,   /* no candidate compiles and computes right, alone and in the model: the generic
+                          kernel serves */
 };
 
 struct mo_layer_result {
@@ -29,7 +30,7 @@ struct mo_layer_result {
     int tried, rejected;
     double min_ns, generic_ns; /* 0: not known */
     char family[32], knobs[MO_STORE_KNOBS];
-    char trouble[200]; /* the first rejection, "" when none */
+    char trouble[200]; /* the first rejection, or why a model withdrew its kernel; "" when none */
     int versions;      /* kept for pressure or more cores; 0: none but the best */
     /* Of the variant that options.cores run fastest: its units and the time of the core with most of them, as
      * timed alone; 0: not known. */
@@ -81,4 +82,6 @@ int mo_search_add(struct mo_search *search, const struct mo_graph *graph, moire_
 int mo_search_run(struct mo_search *search, moire_error *err);
 int mo_search_count(const struct mo_search *search);
 const struct mo_layer_result *mo_search_result(const struct mo_search *search, int index);
+/* Notes in the results that the kernel of a layer was taken out of the store (mo_writer_withdraw). */
+void mo_search_withdraw(struct mo_search *search, const char *signature, const char *why);
 #endif

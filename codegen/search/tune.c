@@ -206,6 +206,7 @@ static int publish(struct mo_search *s, struct job *job, moire_error *err) {
     int rc = worth ? store_best(s, job, err) : MOIRE_OK;
     if (rc) return rc;
     if (!worth) x->best[0] = 0;
+    if (x->best[0]) x->withdrawn[0] = 0; /* another than the one that was withdrawn */
     x->abi = MO_KERNEL_ABI;
     x->generator = MO_GENERATOR_VERSION;
     x->isa = job->layer.problem.isa;

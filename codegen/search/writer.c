@@ -282,3 +282,19 @@ void mo_writer_remove(struct mo_writer *w, const char *name, const char *suffix)
     snprintf(path, sizeof path, "%s/%.2s/%s%s", w->base, name, name, suffix);
     w->env->sys->unlink(w->env->sys->self, path);
 }
+
+int mo_writer_withdraw(struct mo_writer *w, const struct mo_store_index *index, const char *why,
+                       moire_error *err) {
+    struct mo_store_index x = *index;
+    struct mo_ranked was = {.verdict = "wrong in a model"};
+    char layer[MO_SHA256_HEX];
+    memcpy(was.family, x.family, sizeof was.family);
+    memcpy(was.knobs, x.knobs, sizeof was.knobs);
+    x.best[0] = x.family[0] = x.knobs[0] = 0;
+    x.min_ns = 0;
+    snprintf(x.withdrawn, sizeof x.withdrawn, "%s", why);
+    int rc = mo_writer_set(w, &x, &was, 1, err);
+    mo_store_layer(x.signature, x.isa, layer);
+    if (!rc) mo_writer_remove(w, layer, ".front.json"); /* without an index nobody asks for it */
+    return rc;
+}

@@ -45,6 +45,11 @@ struct mo_ranked {
 /* Makes `index` (and the list behind it) the answer for its layer. */
 int mo_writer_set(struct mo_writer *writer, const struct mo_store_index *index,
                   const struct mo_ranked *ranked, int n, moire_error *err);
+/* Takes the best of a layer out of service, for what it did in a model (`why`, plain text): built-in kernels
+ * serve instead, also in searches to come until one tries more candidates.  `index` is the layer's, as it is
+ * now. */
+int mo_writer_withdraw(struct mo_writer *writer, const struct mo_store_index *index, const char *why,
+                       moire_error *err);
 /* Makes `front` the list of implementations of its layer; those it names are in the store. */
 int mo_writer_front(struct mo_writer *writer, const struct mo_store_front *front, moire_error *err);
 #endif

@@ -62,9 +62,10 @@ static int set_json(struct mo_writer *w, const char *name, const char *suffix, j
 int mo_writer_stamp(struct mo_writer *w, const char *name, const struct mo_store_stamp *stamp,
                     moire_error *err) {
     return set_json(w, name, ".stamp.json",
-                    json_pack("{si si si ss ss ss}", "format", MO_STORE_FORMAT, "abi", stamp->abi,
+                    json_pack("{si si si ss ss ss si si sf ss}", "format", MO_STORE_FORMAT, "abi", stamp->abi,
                               "generator", stamp->generator, "model", stamp->model, "outside", stamp->outside,
-                              "path", stamp->path),
+                              "path", stamp->path, "verified", stamp->verified, "unverified",
+                              stamp->unverified, "error", stamp->error, "error_layer", stamp->error_layer),
                     err);
 }
 
@@ -81,12 +82,12 @@ int mo_writer_set(struct mo_writer *w, const struct mo_store_index *x, const str
                   moire_error *err) {
     char layer[MO_SHA256_HEX];
     mo_store_layer(x->signature, x->isa, layer);
-    json_t *body =
-        json_pack("{si si si ss ss ss ss ss si si sI sI sf sf so}", "format", MO_STORE_FORMAT, "abi", x->abi,
-                  "generator", x->generator, "isa", mo_isa_name(x->isa), "signature", x->signature, "best",
-                  x->best, "family", x->family, "knobs", x->knobs, "tried", x->tried, "cores", x->cores,
-                  "source_bytes", (json_int_t)x->source_bytes, "flops", (json_int_t)x->flops, "min_ns",
-                  x->min_ns, "generic_ns", x->generic_ns, "ranked", ranked_json(ranked, n));
+    json_t *body = json_pack(
+        "{si si si ss ss ss ss ss si si sI sI sf sf ss so}", "format", MO_STORE_FORMAT, "abi", x->abi,
+        "generator", x->generator, "isa", mo_isa_name(x->isa), "signature", x->signature, "best", x->best,
+        "family", x->family, "knobs", x->knobs, "tried", x->tried, "cores", x->cores, "source_bytes",
+        (json_int_t)x->source_bytes, "flops", (json_int_t)x->flops, "min_ns", x->min_ns, "generic_ns",
+        x->generic_ns, "withdrawn", x->withdrawn, "ranked", ranked_json(ranked, n));
     return set_json(w, layer, ".best.json", body, err);
 }
 

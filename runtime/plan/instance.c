@@ -116,8 +116,9 @@ int mo_instance_create(const struct mo_plan *plan, struct mo_instance **out, moi
     return MOIRE_OK;
 }
 
-static void pick_version(struct mo_instance *instance, int k, int pick) {
+void mo_instance_pick(struct mo_instance *instance, int k, int pick) {
     const struct mo_step *step = &instance->plan->steps[k];
+    if (step->n_versions < 2) return;
     instance->pick[k] = (unsigned char)pick;
     instance->args[k].weights = step->version[pick].weights;
     instance->args[k].bias = step->version[pick].bias;
@@ -126,14 +127,14 @@ static void pick_version(struct mo_instance *instance, int k, int pick) {
 void mo_instance_press(struct mo_instance *instance, int begin, int end, double pressure, int cores) {
     for (int k = begin; k < end && k < instance->plan->n_steps; k++) {
         const struct mo_step *step = &instance->plan->steps[k];
-        if (step->n_versions > 1) pick_version(instance, k, mo_version_choose(step, pressure, cores));
+        if (step->n_versions > 1) mo_instance_pick(instance, k, mo_version_choose(step, pressure, cores));
     }
 }
 
 void mo_instance_version(struct mo_instance *instance, int version) {
     for (int k = 0; k < instance->plan->n_steps; k++) {
         int n = instance->plan->steps[k].n_versions;
-        if (n > 1) pick_version(instance, k, version < n ? version : n - 1);
+        if (n > 1) mo_instance_pick(instance, k, version < n ? version : n - 1);
     }
 }
 
@@ -200,6 +201,10 @@ int mo_instance_output(struct mo_instance *instance, int index, moire_tensor *ou
         out->shape[i] = v->shape.d[i];
     out->bytes = (size_t)count * mo_dtype_bytes(v->dtype);
     return MOIRE_OK;
+}
+
+const struct mo_value *mo_instance_value(const struct mo_instance *instance, int tensor) {
+    return &instance->value[tensor];
 }
 
 const char *mo_instance_message(const struct mo_instance *instance) {

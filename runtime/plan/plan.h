@@ -77,7 +77,17 @@ int64_t mo_step_useful(const struct mo_step *step);
 void mo_instance_press(struct mo_instance *instance, int begin, int end, double pressure, int cores);
 /* Every layer in that version from now on, or in its last one: to measure them. */
 void mo_instance_version(struct mo_instance *instance, int version);
+/* One layer in that version, which it has. */
+void mo_instance_pick(struct mo_instance *instance, int layer, int version);
 /* The version of a layer that was picked last; 0 = its first. */
 int mo_instance_picked(const struct mo_instance *instance, int layer);
+
+/* --- to look at single layers --- */
+/* Where a tensor lies, its type and shape; data is NULL before a dynamic layer has made it.  Its images are
+ * plan->image[tensor] bytes apart. */
+const struct mo_value *mo_instance_value(const struct mo_instance *instance, int tensor);
+/* Runs units [begin, end) of a layer that has a kernel, in the version picked last. */
+void mo_instance_run_units(struct mo_instance *instance, int layer, int64_t begin, int64_t end,
+                           void *scratch);
 const char *mo_instance_message(const struct mo_instance *instance);
 #endif

@@ -61,6 +61,13 @@ static void run_share(struct mo_instance *instance, int k, int worker, int n_wor
     if (begin < end) run(&instance->args[k], begin, end, scratch);
 }
 
+void mo_instance_run_units(struct mo_instance *instance, int layer, int64_t begin, int64_t end,
+                           void *scratch) {
+    int64_t units;
+    mo_kernel *run = kernel_of(instance, layer, &units);
+    if (begin < end) run(&instance->args[layer], begin, end, scratch);
+}
+
 int mo_instance_run(struct mo_instance *instance, int begin, int end, int worker, int n_workers,
                     void (*barrier)(void *ctx, int worker), void *ctx, void *scratch) {
     bool apart = false;  /* layers were run since the last barrier */

@@ -71,7 +71,7 @@ static const char *find_stamp(void) {
 static int publish(const struct mo_env *with, struct mo_published *out) {
     moire_error err = {0};
     struct mo_compiled_request request = request_of();
-    int rc = mo_publish(with, folder, &request, out, &err);
+    int rc = mo_publish(with, folder, &request, NULL, out, &err);
     if (rc) fprintf(stderr, "%s\n", err.message);
     return rc;
 }

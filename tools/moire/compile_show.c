@@ -3,6 +3,7 @@
 #include "tools/moire/compile_show.h"
 
 #include <jansson.h>
+#include <math.h>
 #include <stdio.h>
 #include "variants/store.h"
 
@@ -37,7 +38,8 @@ static void print_layer(const struct mo_layer_result *r) {
         snprintf(what, sizeof what, "%.20s %.40s", r->family, r->knobs);
     printf("%-8s %3d %9.1f %7.1f %7s %7.1f  %-34s %s\n", mo_layer_state_name(r->state), r->uses,
            r->min_ns * 1e-3, gflops(r), speedup, (double)r->source_bytes / 1024, what, r->signature);
-    if (r->state == MO_LAYER_FAILED && r->trouble[0]) printf("         %s\n", r->trouble);
+    bool without = r->state == MO_LAYER_FAILED || (r->state == MO_LAYER_REUSED && !r->family[0]);
+    if (without && r->trouble[0]) printf("         %s\n", r->trouble);
 }
 
 /* How many layers have how many versions, layers counted as often as the models use them. */
@@ -72,6 +74,34 @@ static void print_cores(const struct mo_search *search, int cores) {
             known, cores, ns * 1e-6, narrow);
 }
 
+static void print_verified(const struct mo_finished *m) {
+    const struct mo_verified *v = &m->found;
+    if (!m->verified || v->layers + v->unverified + v->withdrawn == 0) return;
+    printf("%s: %d of %d compiled layers verified in the model's own plan (%d kernels)", m->file, v->layers,
+           v->layers + v->unverified, v->versions);
+    if (v->layers) printf(", largest error %.1e of the range in '%s'", v->error, v->layer);
+    if (v->whole) printf(", outputs %.1e", v->whole_error);
+    printf("\n");
+    if (v->unverified)
+        printf("  %d layers are built in or not verified: their shapes are known at run time only, or they "
+               "do not run on random inputs\n",
+               v->unverified);
+    if (v->withdrawn) printf("  %d layers had WRONG compiled kernels and use built-in ones\n", v->withdrawn);
+}
+
+static void print_published(const struct mo_compile_shown *o) {
+    int n = 0;
+    int64_t bytes = 0;
+    for (int i = 0; i < o->n_models; i++) {
+        print_verified(&o->model[i]);
+        n += o->model[i].published;
+        bytes += o->model[i].bytes;
+    }
+    if (n)
+        printf("%d compiled model%s ready to be mapped, %.1f MB with packed weights\n", n, n > 1 ? "s" : "",
+               (double)bytes * 1e-6);
+}
+
 void mo_compile_show_table(const struct mo_search *search, const struct mo_compile_shown *o) {
     int n = mo_search_count(search);
     if (n)
@@ -89,9 +119,7 @@ void mo_compile_show_table(const struct mo_search *search, const struct mo_compi
                t.min_ms, (double)t.flops / t.min_ms * 1e-6, t.generic_ms, t.speedup);
     if (o->compile->search.cores > 2) print_cores(search, o->compile->search.cores);
     if (o->compile->search.versions > 1) print_versions(search);
-    if (o->published)
-        printf("%d compiled model%s ready to be mapped, %.1f MB with packed weights\n", o->published,
-               o->published > 1 ? "s" : "", (double)o->published_bytes * 1e-6);
+    print_published(o);
     printf("%.1f s; store %s\n", o->seconds, o->store);
 }
 
@@ -104,18 +132,34 @@ static json_t *layer_json(const struct mo_layer_result *r) {
                      r->trouble);
 }
 
+static json_t *model_json(const struct mo_finished *m) {
+    const struct mo_verified *v = &m->found;
+    json_t *row =
+        json_pack("{ss sb sb si si si si sf ss}", "file", m->file, "verified", m->verified, "published",
+                  m->published, "layers", v->layers, "kernels", v->versions, "unverified", v->unverified,
+                  "withdrawn", v->withdrawn, "error", v->error, "error_layer", v->layer);
+    if (row && v->whole) {
+        json_object_set_new(row, "outputs_error", json_real(fmin(v->whole_error, 1e300)));
+        json_object_set_new(row, "outputs_allowed", json_real(fmin(v->whole_allowed, 1e300)));
+    }
+    return row;
+}
+
 int mo_compile_show_json(const struct mo_search *search, const struct mo_compile_shown *o) {
-    json_t *layers = json_array(), *files = json_array();
+    json_t *layers = json_array(), *files = json_array(), *models = json_array();
+    for (int i = 0; i < o->n_models; i++)
+        json_array_append_new(models, model_json(&o->model[i]));
     for (int i = 0; i < o->compile->n_files; i++)
         json_array_append_new(files, json_string(o->compile->files[i]));
     for (int i = 0; i < mo_search_count(search); i++)
         json_array_append_new(layers, layer_json(mo_search_result(search, i)));
     struct mo_compile_totals t = mo_compile_totals(search);
-    json_t *all = json_pack(
-        "{s{so ss ss sf} so s{si si si si si si sf sf sf}}", "experiment", "files", files, "store", o->store,
-        "isa", mo_isa_name(o->compile->search.isa), "seconds", o->seconds, "layers", layers, "totals",
-        "layers", t.layers, "compiled", t.compiled, "reused", t.reused, "generic", t.generic, "failed",
-        t.failed, "pending", t.pending, "min_ms", t.min_ms, "generic_ms", t.generic_ms, "speedup", t.speedup);
+    json_t *all =
+        json_pack("{s{so ss ss sf} so so sO s{si si si si si si sf sf sf}}", "experiment", "files", files,
+                  "store", o->store, "isa", mo_isa_name(o->compile->search.isa), "seconds", o->seconds,
+                  "layers", layers, "models", models, "withdrawn", o->withdrawn, "totals", "layers", t.layers,
+                  "compiled", t.compiled, "reused", t.reused, "generic", t.generic, "failed", t.failed,
+                  "pending", t.pending, "min_ms", t.min_ms, "generic_ms", t.generic_ms, "speedup", t.speedup);
     int rc = all ? json_dumpf(all, stdout, JSON_INDENT(1) | JSON_REAL_PRECISION(9)) : -1;
     json_decref(all);
     putchar('\n');

@@ -3,7 +3,7 @@
  * or as JSON on standard output. */
 #ifndef MO_COMPILE_SHOW_H
 #define MO_COMPILE_SHOW_H
-#include "codegen/compile/compile.h"
+#include "tools/moire/compile_finish.h"
 
 struct mo_compile_progress {
     const struct mo_env *env;
@@ -18,8 +18,9 @@ void mo_compile_show_progress(void *ctx, int done, int total, const struct mo_la
 struct mo_compile_shown {
     const struct mo_compile_options *compile;
     const char *store;
-    int published; /* compiled models in the store */
-    int64_t published_bytes;
+    const struct mo_finished *model; /* verified and published */
+    int n_models;
+    json_t *withdrawn; /* layers whose kernels were wrong in a model */
     double seconds;
 };
 void mo_compile_show_table(const struct mo_search *search, const struct mo_compile_shown *shown);

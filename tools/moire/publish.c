@@ -163,6 +163,29 @@ static void note_path(struct mo_store_stamp *stamp, const char *path) {
     if (!real[n] && n < sizeof stamp->path) memcpy(stamp->path, real, n + 1);
 }
 
+/* Who publishes what. */
+struct publishing {
+    struct mo_writer *writer;
+    const struct mo_compiled_request *request;
+    const struct mo_verified *verified;
+    moire_tenant_config config;
+};
+
+/* What was found of the very plan that is stored, with it. */
+static int note_verified(const struct mo_verified *v, const char *key, struct mo_store_stamp *stamp,
+                         moire_error *err) {
+    if (!v) return MOIRE_OK;
+    if (strcmp(v->key, key))
+        return mo_fail(err, MOIRE_EBUSY,
+                       "its kernels or its file have changed since they were verified; run "
+                       "the command again");
+    stamp->verified = v->layers;
+    stamp->unverified = v->unverified;
+    stamp->error = v->error;
+    memcpy(stamp->error_layer, v->layer, sizeof stamp->error_layer);
+    return MOIRE_OK;
+}
+
 /* Names of what will be stored.  A file that is written while it is read is noticed: a pause longer than the
  * grain of file times lies before, and its state must be the same after. */
 static int make_names(const moire_tenant *t, const struct mo_compiled_request *request, struct names *out,
@@ -184,10 +207,9 @@ static int make_names(const moire_tenant *t, const struct mo_compiled_request *r
 }
 
 /* A second stamp: who binds every input to the shape that it has here anyway asks for the same model. */
-static int stamp_bound(moire_runtime *rt, const moire_tenant *t, struct mo_writer *writer,
-                       const struct mo_compiled_request *request, const struct mo_store_stamp *stamp,
-                       moire_error *err) {
-    struct mo_compiled_request bound = *request;
+static int stamp_bound(moire_runtime *rt, const moire_tenant *t, const struct publishing *p,
+                       const struct mo_store_stamp *stamp, moire_error *err) {
+    struct mo_compiled_request bound = *p->request;
     moire_shape shapes[MAX_PORTS];
     char name[MO_SHA256_HEX];
     int64_t bytes;
@@ -202,65 +224,69 @@ static int stamp_bound(moire_runtime *rt, const moire_tenant *t, struct mo_write
     }
     bound.shapes = shapes;
     bound.n_shapes = n;
-    if (is_there(rt, &bound, stamp->model, &bytes)) return MOIRE_OK;
+    if (!p->verified && is_there(rt, &bound, stamp->model, &bytes)) return MOIRE_OK;
     int rc = mo_compiled_stamp(&rt->env, &bound, name, err);
-    return rc ? rc : mo_writer_stamp(writer, name, stamp, err);
+    return rc ? rc : mo_writer_stamp(p->writer, name, stamp, err);
 }
 
-static int store_tenant(moire_runtime *rt, moire_tenant *t, struct mo_writer *writer,
-                        const struct mo_compiled_request *request, const moire_tenant_config *config,
+static int store_tenant(moire_runtime *rt, moire_tenant *t, const struct publishing *p,
                         struct mo_published *out, moire_error *err) {
+    const struct mo_compiled_request *request = p->request;
+    struct mo_writer *writer = p->writer;
     struct mo_store_stamp stamp = {0};
     struct names names;
     struct answers want;
     out->packed_bytes = packed_bytes(t->plan);
     int rc = make_names(t, request, &names, &stamp, err);
+    if (!rc) rc = note_verified(p->verified, names.key, &stamp, err);
     if (rc) return rc;
     out->reused = is_there(rt, request, names.key, &out->bytes);
-    if (out->reused) return stamp_bound(rt, t, writer, request, &stamp, err);
+    if (out->reused) { /* what was verified may be more than before */
+        rc = p->verified ? mo_writer_stamp(writer, names.stamp, &stamp, err) : MOIRE_OK;
+        return rc ? rc : stamp_bound(rt, t, p, &stamp, err);
+    }
     rc = ask(t, &want, err);
     if (!rc) rc = write_model(writer, t, names.key, err);
     if (!rc) rc = mo_writer_stamp(writer, names.stamp, &stamp, err);
-    if (!rc && (rc = check(rt, request, config, &want, err)))
+    if (!rc && (rc = check(rt, request, &p->config, &want, err)))
         mo_writer_remove(writer, names.stamp, MO_STAMP_SUFFIX);
     if (!rc) is_there(rt, request, names.key, &out->bytes);
-    return rc ? rc : stamp_bound(rt, t, writer, request, &stamp, err);
+    return rc ? rc : stamp_bound(rt, t, p, &stamp, err);
 }
 
-static int publish_with(const struct mo_env *env, const char *store, struct mo_writer *writer,
-                        const struct mo_compiled_request *request, struct mo_published *out,
-                        moire_error *err) {
+static int publish_with(const struct mo_env *env, const char *store, struct publishing *p,
+                        struct mo_published *out, moire_error *err) {
+    const struct mo_compiled_request *request = p->request;
     moire_config config;
-    moire_tenant_config tenant_config;
     moire_runtime *rt;
     moire_tenant *t;
     moire_config_init(&config);
     config.store = store;
     config.log = env->log;
     config.log_user = env->log_user;
-    moire_tenant_config_init(&tenant_config);
-    tenant_config.shapes = request->shapes;
-    tenant_config.n_shapes = request->n_shapes;
-    tenant_config.exact = request->exact;
+    moire_tenant_config_init(&p->config);
+    p->config.shapes = request->shapes;
+    p->config.n_shapes = request->n_shapes;
+    p->config.exact = request->exact;
     int rc = mo_runtime_create(&config, env, 0, &rt, err);
     if (rc) return rc;
     rt->recording = true;
-    rc = rt->store ? moire_load(rt, request->path, &tenant_config, &t, err)
+    rc = rt->store ? moire_load(rt, request->path, &p->config, &t, err)
                    : mo_fail(err, MOIRE_ESTORE, "variant store '%.200s' cannot be used", store);
-    if (!rc) rc = store_tenant(rt, t, writer, request, &tenant_config, out, err);
+    if (!rc) rc = store_tenant(rt, t, p, out, err);
     moire_runtime_destroy(rt, 0);
     return rc;
 }
 
 int mo_publish(const struct mo_env *env, const char *store, const struct mo_compiled_request *request,
-               struct mo_published *out, moire_error *err) {
-    struct mo_writer *writer;
+               const struct mo_verified *verified, struct mo_published *out, moire_error *err) {
+    struct publishing p = {.request = request, .verified = verified};
     *out = (struct mo_published){0};
     if (request->isa != mo_isa_detect())
         return mo_fail(err, MOIRE_EUNSUPPORTED, "servers here run another ISA level");
-    int rc = mo_writer_open(env, store, &writer, err);
+    int rc = mo_writer_open(env, store, &p.writer, err);
     if (rc) return rc;
-    rc = publish_with(env, store, writer, request, out, err);
-    mo_writer_close(writer);
+    rc = publish_with(env, store, &p, out, err);
+    mo_writer_close(p.writer);
     return rc ? mo_fail_context(err, rc, "compiled model of '%.150s'", request->path) : MOIRE_OK;
 }

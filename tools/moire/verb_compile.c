@@ -12,7 +12,6 @@
 #include "tools/moire/compile_show.h"
 #include "tools/moire/neighbour.h"
 #include "tools/moire/paths.h"
-#include "tools/moire/publish.h"
 #include "tools/moire/verb.h"
 #include "variants/store.h"
 
@@ -23,7 +22,11 @@ static const char usage[] =
     "Emits C for every convolution and matrix product, compiles it, checks it against a reference, times it\n"
     "and stores the fastest.  Layers that the store already has are skipped, so the command can be "
     "repeated,\n"
-    "interrupted and resumed; layers that models share are compiled once.  Several models may be given.\n\n"
+    "interrupted and resumed; layers that models share are compiled once.  Several models may be given.\n"
+    "Then every model is verified as a whole before it is published: its compiled kernels, in its own "
+    "memory\n"
+    "plan, against built-in ones.  A kernel that is wrong there leaves the store and is named; the built-in\n"
+    "kernel serves.\n\n"
     "  --shape INPUT=d,d,...  binds an input whose shape is open\n"
     "  --threads N            compilers that run at a time; all allowed cores by default\n"
     "  --budget SECONDS       stop after about this time: first two candidates of every layer, largest "
@@ -48,7 +51,8 @@ static const char usage[] =
     "  --verbose              say why candidates are rejected\n"
     "  --json                 results as JSON on standard output\n\n"
     "Exit codes: 0 done (layers without a variant run by built-in kernels), 2 usage, 3 bad model,\n"
-    "4 no compiler, store not writable or disk full, 130 interrupted (the store stays valid).\n\n"
+    "4 no compiler, store not writable or disk full, 5 a compiled kernel was wrong in a model and is out of "
+    "use,\n130 interrupted (the store stays valid).\n\n"
     "Examples:\n"
     "  moire compile resnet50.onnx\n"
     "  moire compile detector.onnx --shape x=1,3,640,640 --budget 60\n"
@@ -63,6 +67,7 @@ struct options {
     char store[MO_PATH_CAP], paths[MAX_FILES][MO_PATH_CAP];
     moire_shape shapes[MAX_SHAPES];
     bool json, verbose;
+    struct mo_finished finished[MAX_FILES];
     struct mo_compile_shown shown;
 };
 
@@ -184,22 +189,20 @@ static void print_log(void *user, int level, const char *line) {
         fprintf(stderr, "moire %s: %s\n", o->verb, line);
 }
 
-/* Compiled models of all files; what one misses is said and costs only start-up time. */
-static void publish_all(const struct mo_env *env, struct options *o) {
-    moire_shape shapes[MAX_SHAPES];
-    for (int i = 0; i < o->compile.n_files && !atomic_load(&stop_requested); i++) {
-        struct mo_compiled_request request = {
-            .path = o->names[i], .shapes = shapes, .exact = o->compile.exact, .isa = o->compile.search.isa};
-        struct mo_published done;
-        moire_error err = {0};
-        int rc = mo_compile_shapes(env, &o->compile, o->names[i], shapes, &request.n_shapes, &err);
-        if (!rc) rc = mo_publish(env, o->store, &request, &done, &err);
-        if (rc && rc != MOIRE_EUNSUPPORTED)
-            fprintf(stderr, "moire %s: %s; it will load from ONNX\n", o->verb, err.message);
-        if (rc) continue;
-        o->shown.published++;
-        o->shown.published_bytes += done.bytes;
-    }
+/* Verifies and publishes; an exit code. */
+static int finish(const struct mo_env *env, struct options *o, struct mo_search *search) {
+    struct mo_finish f = {.env = env,
+                          .verb = o->verb,
+                          .store = o->store,
+                          .compile = &o->compile,
+                          .search = search,
+                          .interrupted = &stop_requested,
+                          .model = o->finished,
+                          .withdrawn = o->shown.withdrawn};
+    int code = mo_compile_finish(&f);
+    o->shown.model = o->finished;
+    o->shown.n_models = f.n;
+    return code;
 }
 
 static void catch_interrupts(void) {
@@ -232,22 +235,24 @@ static int run_with(const struct mo_env *outer, struct options *o) {
     s->stress = neighbour.stress;
     if (!rc) rc = mo_compile_models(&env, &o->compile, &search, &err);
     mo_neighbour_close(&neighbour);
-    if (!rc) publish_all(&env, o);
+    o->shown.withdrawn = json_array();
+    int code = rc ? MO_EXIT_OK : finish(&env, o, search);
     o->shown.compile = &o->compile;
     o->shown.store = o->store;
     o->shown.seconds = (double)(mo_now(&env) - progress.started) * 1e-9;
     if (rc && progress.terminal) fputc('\n', stderr);
-    int code = rc ? mo_verb_fail(o->verb, &err) : MO_EXIT_OK;
+    if (rc) code = mo_verb_fail(o->verb, &err);
     if (search && !rc) {
-        if (o->json)
-            code = mo_compile_show_json(search, &o->shown) ? MO_EXIT_SYSTEM : MO_EXIT_OK;
-        else
+        if (!o->json)
             mo_compile_show_table(search, &o->shown);
+        else if (mo_compile_show_json(search, &o->shown))
+            code = MO_EXIT_SYSTEM;
     } else if (search && rc == MOIRE_EINTERRUPTED) {
         struct mo_compile_totals t = mo_compile_totals(search);
         fprintf(stderr, "moire %s: %d of %d layers are in the store; run the command again to go on\n",
                 o->verb, t.layers - t.pending, t.layers);
     }
+    json_decref(o->shown.withdrawn);
     mo_search_destroy(search);
     return code;
 }
