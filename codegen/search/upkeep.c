@@ -183,6 +183,9 @@ static int read_stamp(struct mo_upkeep *u, struct mo_stored *item, const char *b
     if (rc) return rc;
     memcpy(item->label, s.path, sizeof s.path);
     memcpy(item->digest, s.model, sizeof s.model);
+    item->verified = s.verified;
+    item->unverified = s.unverified;
+    item->error = s.error;
     if (!is_current(item, s.abi, s.generator)) return MOIRE_OK;
     if (*s.path && !is_there(u->env, s.path))
         mark(item, MO_STORED_UNNEEDED, "its ONNX file is gone");

@@ -39,6 +39,8 @@ struct mo_stored {
     char family[32];            /* entries */
     char digest[MO_SHA256_HEX]; /* entries: of the object; stamps: name of the compiled model */
     char label[MO_STORE_PATH];  /* signature of the layer; stamps: path of the ONNX file */
+    int verified, unverified;   /* stamps: layers, as in struct mo_store_stamp, */
+    double error;               /* and the largest error */
     char why[160];              /* not needed: the reason */
 };
 

@@ -153,6 +153,16 @@ static int read_stamp(const struct mo_store *store, const struct mo_env *env, co
     return rc;
 }
 
+int mo_compiled_read_stamp(const struct mo_store *store, const struct mo_env *env,
+                           const struct mo_compiled_request *request, struct mo_store_stamp *out,
+                           moire_error *err) {
+    char name[MO_SHA256_HEX];
+    *out = (struct mo_store_stamp){0};
+    if (!store) return MOIRE_OK;
+    int rc = mo_compiled_stamp(env, request, name, err);
+    return rc ? rc : read_stamp(store, env, name, out, err);
+}
+
 static int open_model(const struct mo_store *store, const struct mo_env *env,
                       const struct mo_compiled_request *request, const struct mo_store_stamp *stamp,
                       bool helper, struct mo_compiled *out, moire_error *err) {
@@ -175,12 +185,9 @@ static int open_model(const struct mo_store *store, const struct mo_env *env,
 int mo_compiled_open(const struct mo_store *store, const struct mo_env *env,
                      const struct mo_compiled_request *request, bool helper, struct mo_compiled *out,
                      moire_error *err) {
-    char name[MO_SHA256_HEX];
     struct mo_store_stamp stamp;
     *out = (struct mo_compiled){.env = env};
-    if (!store) return MOIRE_OK;
-    int rc = mo_compiled_stamp(env, request, name, err);
-    if (!rc) rc = read_stamp(store, env, name, &stamp, err);
+    int rc = mo_compiled_read_stamp(store, env, request, &stamp, err);
     if (!rc && !stamp.model[0]) return MOIRE_OK;
     if (!rc) rc = open_model(store, env, request, &stamp, helper, out, err);
     if (!rc) return MOIRE_OK;

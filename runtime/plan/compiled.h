@@ -38,6 +38,10 @@ struct mo_compiled {
 int mo_compiled_open(const struct mo_store *store, const struct mo_env *env,
                      const struct mo_compiled_request *request, bool helper, struct mo_compiled *out,
                      moire_error *err);
+/* The stamp of a file in its present state; out->model is empty when there is none. */
+int mo_compiled_read_stamp(const struct mo_store *store, const struct mo_env *env,
+                           const struct mo_compiled_request *request, struct mo_store_stamp *out,
+                           moire_error *err);
 /* Ends the check of its data: MOIRE_ESTORE when it is damaged and nothing made from it may run. */
 int mo_compiled_check(struct mo_compiled *compiled, moire_error *err);
 /* Once a plan was built from it: packed weights that only other versions than the first read, which lie at

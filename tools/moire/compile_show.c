@@ -76,17 +76,21 @@ static void print_cores(const struct mo_search *search, int cores) {
 
 static void print_verified(const struct mo_finished *m) {
     const struct mo_verified *v = &m->found;
-    if (!m->verified || v->layers + v->unverified + v->withdrawn == 0) return;
-    printf("%s: %d of %d compiled layers verified in the model's own plan (%d kernels)", m->file, v->layers,
-           v->layers + v->unverified, v->versions);
-    if (v->layers) printf(", largest error %.1e of the range in '%s'", v->error, v->layer);
-    if (v->whole) printf(", outputs %.1e", v->whole_error);
-    printf("\n");
+    if (!m->verified) return;
+    if (v->layers) {
+        printf("%s: %d of %d compiled layers (%d kernels) verified in the model, largest error %.1e of the "
+               "range in '%s'",
+               m->file, v->layers, v->layers + v->unverified, v->versions, v->error, v->layer);
+        if (v->whole) printf("; outputs differ by %.1e", v->whole_error);
+        putchar('\n');
+    }
     if (v->unverified)
-        printf("  %d layers are built in or not verified: their shapes are known at run time only, or they "
-               "do not run on random inputs\n",
-               v->unverified);
-    if (v->withdrawn) printf("  %d layers had WRONG compiled kernels and use built-in ones\n", v->withdrawn);
+        printf("%s: %d layers are not verified: their shapes are known at run time only and built-in kernels "
+               "serve, or they do not run on random inputs\n",
+               m->file, v->unverified);
+    if (v->withdrawn)
+        printf("%s: %d layer%s had a WRONG compiled kernel and use%s the built-in one\n", m->file,
+               v->withdrawn, v->withdrawn > 1 ? "s" : "", v->withdrawn > 1 ? "" : "s");
 }
 
 static void print_published(const struct mo_compile_shown *o) {

@@ -3,6 +3,7 @@
 #ifndef MO_INSPECT_H
 #define MO_INSPECT_H
 #include "runtime/plan/describe.h"
+#include "variants/store_format.h"
 
 /* Operators of a graph by how often they occur, most frequent first. */
 struct mo_op_count {
@@ -22,7 +23,10 @@ struct mo_inspection {
     struct mo_op_count *ops_before, *ops_after;
     int n_before, n_after;
     int64_t parameters, parameter_bytes, macs;
-    int cores; /* of a team that the layers are held against; 0 = none */
+    /* Of the compiled model, with what its verification found; stamp.model is "" when there is none. */
+    struct mo_store_stamp stamp;
+    bool stamp_current; /* that model has these kernels */
+    int cores;          /* of a team that the layers are held against; 0 = none */
 };
 
 /* "float32 [1,3,224,224]" of a tensor. */

@@ -82,6 +82,14 @@ static json_t *layer(const struct mo_inspection *in, int i) {
                      "kind", step->kind, "families", words(in->families[i]));
 }
 
+/* What `moire compile` found in this model; null: nothing. */
+static json_t *verified(const struct mo_inspection *in) {
+    const struct mo_store_stamp *s = &in->stamp;
+    if (!s->model[0]) return json_null();
+    return json_pack("{s:b, s:i, s:i, s:f, s:s}", "current", in->stamp_current, "layers", s->verified,
+                     "unverified", s->unverified, "error", s->error, "error_layer", s->error_layer);
+}
+
 static json_t *report(const struct mo_inspection *in) {
     const struct mo_plan *plan = in->plan;
     const struct mo_graph *g = in->before;
@@ -89,7 +97,7 @@ static json_t *report(const struct mo_inspection *in) {
     for (int i = 0; i < plan->n_steps; i++)
         json_array_append_new(layers, layer(in, i));
     return json_pack("{s:o, s:i, s:o, s:o, s:{s:i, s:o}, s:{s:i, s:o}, s:o, s:I, s:I, s:I, s:{s:I, s:I, s:I, "
-                     "s:I, s:I, s:I}}",
+                     "s:I, s:I, s:I}, s:o}",
                      "file", safe_string(in->file), "opset", g->opset, "inputs",
                      ports(g, g->inputs, g->n_inputs), "outputs", ports(g, g->outputs, g->n_outputs),
                      "before", "nodes", g->n_nodes, "operators", census(in->ops_before, in->n_before),
@@ -99,7 +107,7 @@ static json_t *report(const struct mo_inspection *in) {
                      (json_int_t)plan->arena_bytes, "arena_lower_bytes", (json_int_t)plan->arena_lower,
                      "weight_bytes", (json_int_t)plan->weight_bytes, "packed_bytes",
                      (json_int_t)plan->packed_bytes, "version_bytes", (json_int_t)mo_plan_version_bytes(plan),
-                     "scratch_bytes", (json_int_t)plan->scratch_bytes);
+                     "scratch_bytes", (json_int_t)plan->scratch_bytes, "verified", verified(in));
 }
 
 int mo_inspect_json(const struct mo_inspection *in, moire_error *err) {

@@ -124,6 +124,18 @@ static void print_versions(const struct mo_plan *plan) {
            tuned, most, 1 + (double)mo_plan_version_bytes(plan) / (double)plan->packed_bytes);
 }
 
+/* What `moire compile` found in this model. */
+static void print_verified(const struct mo_inspection *in) {
+    const struct mo_store_stamp *s = &in->stamp;
+    if (!s->model[0]) return;
+    if (!in->stamp_current)
+        printf("verified: other kernels than these; run `moire compile` again\n");
+    else if (s->verified)
+        printf("verified: %d of %d compiled layers against built-in kernels in this plan, largest error %.1e "
+               "of the range in '%s'\n",
+               s->verified, s->verified + s->unverified, s->error, s->error_layer);
+}
+
 void mo_inspect_text(const struct mo_inspection *in) {
     const struct mo_plan *plan = in->plan;
     double lower = plan->arena_lower > 0 ? (double)plan->arena_lower : 1;
@@ -144,6 +156,7 @@ void mo_inspect_text(const struct mo_inspection *in) {
            (double)plan->arena_bytes / lower, (double)plan->weight_bytes / 1e6,
            (double)plan->scratch_bytes / 1e6);
     print_versions(plan);
+    print_verified(in);
     if (in->before->n_halves)
         printf("half precision: %d constants became float32 at load, and so is what is computed\n",
                in->before->n_halves);

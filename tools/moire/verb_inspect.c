@@ -7,6 +7,7 @@
 #include "codegen/frontend.h"
 #include "codegen/family/family.h"
 #include "runtime/base/cores.h"
+#include "runtime/plan/compiled.h"
 #include "tools/moire/inspect.h"
 #include "tools/moire/verb.h"
 #include "tools/moire/paths.h"
@@ -19,7 +20,9 @@ static const char usage[] =
     "[--generic] [--exact] [--cores N] [--json] [--svg FILE]\n\n"
     "Shows inputs and outputs, operators before and layers after the graph passes, and for every layer its\n"
     "fused epilogue, output shape and layout, multiply-adds, bytes moved, independent units of\n"
-    "work, kernel and kind, and the families that `moire compile` has for it; then parameters and memory.\n\n"
+    "work, kernel and kind, and the families that `moire compile` has for it; then parameters and memory, "
+    "and\n"
+    "what `moire compile` found when it verified the compiled kernels in this model.\n\n"
     "  --shape NAME=d,d,...  binds an input whose shape is open\n"
     "  --batch N             first dimension where it is open, 1 by default\n"
     "  --store DIR           folder of compiled variants; the one of `moire compile` by default\n"
@@ -167,6 +170,19 @@ static int load(struct mo_inspection *in, const struct options *o, struct mo_gra
     return rc ? rc : mo_plan_build(after, &planning, plan, err);
 }
 
+/* The compiled model of the file, where `moire compile` has left one; without one there is nothing to say. */
+static void find_stamp(struct mo_inspection *in, const struct options *o, const struct mo_store *store) {
+    const struct mo_compiled_request request = {.path = o->file,
+                                                .shapes = o->shapes,
+                                                .n_shapes = o->n_shapes,
+                                                .exact = o->exact,
+                                                .isa = mo_isa_detect()};
+    char key[MO_SHA256_HEX];
+    if (!store || o->batch || mo_compiled_read_stamp(store, in->env, &request, &in->stamp, NULL)) return;
+    if (in->stamp.model[0] && !mo_compiled_key(in->plan, &request, key, NULL))
+        in->stamp_current = !strcmp(key, in->stamp.model);
+}
+
 static int run(const struct mo_env *env, int argc, char **argv) {
     struct options o;
     struct mo_graph *before = NULL;
@@ -184,6 +200,7 @@ static int run(const struct mo_env *env, int argc, char **argv) {
     if (!rc) rc = load(&in, &o, &before, &plan, store, &err);
     in.before = before;
     in.plan = plan;
+    if (!rc) find_stamp(&in, &o, store);
     if (!rc) rc = show(&in, &o, &err);
     mo_region_destroy(in.region);
     mo_plan_destroy(plan);

@@ -160,11 +160,15 @@ static void print_contents(const struct mo_upkeep *u) {
         struct sum s = family_of(u, u->item[i].family);
         printf("%-26s %7d %10.0f\n", u->item[i].family, s.files, (double)s.bytes / 1024);
     }
-    printf("\n%10s  %s\n", "MiB", "compiled model of");
-    for (int i = 0; i < u->n; i++)
-        if (is_model_row(u, i))
-            printf("%10.1f  %s\n", mib(model_bytes(u, u->item[i].digest)),
-                   *u->item[i].label ? u->item[i].label : "(path not kept)");
+    printf("\n%10s %15s %14s  %s\n", "MiB", "verified layers", "largest error", "compiled model of");
+    for (int i = 0; i < u->n; i++) {
+        const struct mo_stored *m = &u->item[i];
+        char verified[40];
+        if (!is_model_row(u, i)) continue;
+        snprintf(verified, sizeof verified, "%d of %d", m->verified, m->verified + m->unverified);
+        printf("%10.1f %15s %14.1e  %s\n", mib(model_bytes(u, m->digest)), verified, m->error,
+               *m->label ? m->label : "(path not kept)");
+    }
 }
 
 static void print_surplus(const struct mo_upkeep *u, bool damaged_only) {
@@ -200,8 +204,10 @@ static void print_json(const struct options *o, const struct mo_upkeep *u, const
             json_array_append_new(families, json_pack("{ss si sI}", "family", item->family, "kernels",
                                                       s.files, "code_bytes", (json_int_t)s.bytes));
         if (is_model_row(u, i))
-            json_array_append_new(models, json_pack("{ss ss sI}", "model", item->digest, "path", item->label,
-                                                    "bytes", (json_int_t)model_bytes(u, item->digest)));
+            json_array_append_new(
+                models, json_pack("{ss ss sI si si sf}", "model", item->digest, "path", item->label, "bytes",
+                                  (json_int_t)model_bytes(u, item->digest), "verified", item->verified,
+                                  "unverified", item->unverified, "error", item->error));
         if (item->state != MO_STORED_NEEDED)
             json_array_append_new(surplus, json_pack("{ss ss ss sI ss}", "name", item->name, "suffix",
                                                      mo_stored_suffix(item->kind), "state",

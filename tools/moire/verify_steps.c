@@ -182,10 +182,9 @@ static void judge(const struct work *w, int output) {
         w->f->version = w->version;
     }
     if (gap.wrong)
-        say(w->f, w->version,
-            "gives or leaves %lld values that are no finite numbers, the first in image %lld",
+        say(w->f, w->version, "leaves %lld values unwritten or not finite, the first in image %lld",
             (long long)gap.wrong, (long long)gap.wrong_image);
-    if (gap.lanes) say(w->f, w->version, "leaves lanes behind the last channel that are no finite numbers");
+    if (gap.lanes) say(w->f, w->version, "leaves lanes behind the last channel unwritten or not finite");
     if (error > TOLERANCE)
         say(w->f, w->version, "differs by %.2g of the range in image %lld", error, (long long)gap.image);
 }
@@ -209,6 +208,9 @@ static void verify_version(struct pair *p, const struct work *w) {
     struct mo_spread *images = images_of(p, w->got, w->n_out, &n);
     if (!images) say(w->f, w->version, "cannot be checked for writes outside its output: out of memory");
     if (images && stray(p, images, n) >= 0) {
+        size_t said = strlen(w->f->why);
+        if (w->f->state == MO_STEP_WRONG)
+            snprintf(w->f->why + said, sizeof w->f->why - said, " and writes outside its output");
         say(w->f, w->version, "writes outside its output");
         memcpy(p->c_block, p->b_block, p->block_bytes);
     }
