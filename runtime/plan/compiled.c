@@ -125,6 +125,15 @@ int mo_compiled_outside(const struct mo_env *env, const char *path, const struct
     return rc;
 }
 
+static void add_kernels(struct mo_sha256 *h, const struct mo_plan *plan) {
+    for (int k = 0; k < plan->n_steps; k++) {
+        const struct mo_step *step = &plan->steps[k];
+        add_text(h, "\n%s %d", step->kernel, (int)step->packing);
+        for (int i = 1; i < step->n_versions; i++)
+            add_text(h, "\n+%s %d", step->version[i].kernel, (int)step->version[i].packing);
+    }
+}
+
 int mo_compiled_key(const struct mo_plan *plan, const struct mo_compiled_request *request,
                     char key[MO_SHA256_HEX], moire_error *err) {
     struct mo_sha256 h;
@@ -132,13 +141,20 @@ int mo_compiled_key(const struct mo_plan *plan, const struct mo_compiled_request
     add_request(&h, request);
     int rc = add_contents(plan->env, &h, request->path, err);
     if (!rc) rc = add_outside(plan->env, &h, request->path, plan->graph, add_contents, err);
-    for (int k = 0; k < plan->n_steps; k++) {
-        const struct mo_step *step = &plan->steps[k];
-        add_text(&h, "\n%s %d", step->kernel, (int)step->packing);
-        for (int i = 1; i < step->n_versions; i++)
-            add_text(&h, "\n+%s %d", step->version[i].kernel, (int)step->version[i].packing);
-    }
+    add_kernels(&h, plan);
     end_hex(&h, key);
+    return rc;
+}
+
+int mo_compiled_state(const struct mo_plan *plan, const struct mo_compiled_request *request,
+                      char digest[MO_SHA256_HEX], moire_error *err) {
+    struct mo_sha256 h;
+    mo_sha256_init(&h);
+    add_request(&h, request);
+    int rc = add_state(plan->env, &h, request->path, err);
+    if (!rc) rc = add_outside(plan->env, &h, request->path, plan->graph, add_state, err);
+    add_kernels(&h, plan);
+    end_hex(&h, digest);
     return rc;
 }
 

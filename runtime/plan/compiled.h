@@ -61,4 +61,8 @@ int mo_compiled_outside(const struct mo_env *env, const char *path, const struct
  * step. */
 int mo_compiled_key(const struct mo_plan *plan, const struct mo_compiled_request *request,
                     char key[MO_SHA256_HEX], moire_error *err);
+/* The same of the state of all files in place of their contents: equal while neither files nor kernels have
+ * changed. */
+int mo_compiled_state(const struct mo_plan *plan, const struct mo_compiled_request *request,
+                      char digest[MO_SHA256_HEX], moire_error *err);
 #endif

@@ -172,13 +172,16 @@ struct publishing {
 };
 
 /* What was found of the very plan that is stored, with it. */
-static int note_verified(const struct mo_verified *v, const char *key, struct mo_store_stamp *stamp,
+static int note_verified(const moire_tenant *t, const struct publishing *p, struct mo_store_stamp *stamp,
                          moire_error *err) {
-    if (!v) return MOIRE_OK;
-    if (strcmp(v->key, key))
-        return mo_fail(err, MOIRE_EBUSY,
-                       "its kernels or its file have changed since they were verified; run "
-                       "the command again");
+    const struct mo_verified *v = p->verified;
+    char state[MO_SHA256_HEX];
+    int rc = v ? mo_compiled_state(t->plan, p->request, state, err) : MOIRE_OK;
+    if (rc || !v) return rc;
+    if (strcmp(v->state, state))
+        return mo_fail(
+            err, MOIRE_EBUSY,
+            "its kernels or its file have changed since they were verified; run the command again");
     stamp->verified = v->layers;
     stamp->unverified = v->unverified;
     stamp->error = v->error;
@@ -238,7 +241,7 @@ static int store_tenant(moire_runtime *rt, moire_tenant *t, const struct publish
     struct answers want;
     out->packed_bytes = packed_bytes(t->plan);
     int rc = make_names(t, request, &names, &stamp, err);
-    if (!rc) rc = note_verified(p->verified, names.key, &stamp, err);
+    if (!rc) rc = note_verified(t, p, &stamp, err);
     if (rc) return rc;
     out->reused = is_there(rt, request, names.key, &out->bytes);
     if (out->reused) { /* what was verified may be more than before */

@@ -164,7 +164,7 @@ static int one_round(const struct mo_env *env, const struct mo_verifier *v, stru
     int rc = look(&r, err);
     *again = !rc && any_wrong(&r);
     if (*again) rc = withdraw_all(&r, out, err);
-    if (!rc && !*again) rc = mo_compiled_key(r.compiled, &v->request, out->key, err);
+    if (!rc && !*again) rc = mo_compiled_state(r.compiled, &v->request, out->state, err);
     if (!rc && !*again) sum_up(&r, out);
     close_round(&r);
     return rc;

@@ -10,14 +10,14 @@
 
 /* What came of it. */
 struct mo_verified {
-    char key[MO_SHA256_HEX]; /* of the plan that was verified: mo_compiled_key() */
-    int layers;              /* with compiled kernels, all right now */
-    int versions;            /* of these layers in sum */
-    int unverified;          /* layers with shapes known at run time only that could else be compiled, and
-                                compiled ones that could not be run */
-    double error;            /* largest of a layer, relative to its range */
-    char layer[96];          /* that layer; plain text */
-    bool whole;              /* both plans ran from inputs to outputs: */
+    char state[MO_SHA256_HEX]; /* of the plan that was verified: mo_compiled_state() */
+    int layers;                /* with compiled kernels, all right now */
+    int versions;              /* of these layers in sum */
+    int unverified;            /* layers with shapes known at run time only that could else be compiled, and
+                                  compiled ones that could not be run */
+    double error;              /* largest of a layer, relative to its range */
+    char layer[96];            /* that layer; plain text */
+    bool whole;                /* both plans ran from inputs to outputs: */
     double whole_error, whole_allowed; /* as struct mo_step_findings */
     int withdrawn;                     /* layers that were wrong */
 };

@@ -190,7 +190,7 @@ static void judge(const struct work *w, int output) {
 }
 
 /* One version, after the built-in kernel has run on the other arena. */
-static void verify_version(struct pair *p, const struct work *w) {
+static int verify_version(struct pair *p, const struct work *w, moire_error *err) {
     const struct mo_step *step = &p->compiled->steps[w->k];
     const struct mo_version *v = step->n_versions > 1 ? &step->version[w->version] : NULL;
     const size_t scratch = (size_t)(v ? v->scratch_bytes : step->scratch_bytes);
@@ -206,8 +206,8 @@ static void verify_version(struct pair *p, const struct work *w) {
         if ((unsigned char)p->scratch[scratch + i] != 0xff)
             say(w->f, w->version, "writes outside its scratch");
     struct mo_spread *images = images_of(p, w->got, w->n_out, &n);
-    if (!images) say(w->f, w->version, "cannot be checked for writes outside its output: out of memory");
-    if (images && stray(p, images, n) >= 0) {
+    if (!images) return mo_fail(err, MOIRE_ENOMEM, "out of memory verifying kernels");
+    if (stray(p, images, n) >= 0) {
         size_t said = strlen(w->f->why);
         if (w->f->state == MO_STEP_WRONG)
             snprintf(w->f->why + said, sizeof w->f->why - said, " and writes outside its output");
@@ -215,6 +215,7 @@ static void verify_version(struct pair *p, const struct work *w) {
         memcpy(p->c_block, p->b_block, p->block_bytes);
     }
     mo_free(p->compiled->env, images);
+    return MOIRE_OK;
 }
 
 /* The outputs of a step that have storage in both arenas; -1: one of them shares bytes with an input. */
@@ -253,14 +254,16 @@ static void verify_step(struct pair *p, int k, struct report *report) {
     if (step->dynamic || !p->built_in->steps[k].units) return; /* a view writes nothing */
     const bool compiled = !strcmp(step->kind, "specialised");
     if (compiled) w.n_out = outputs_of(p, step->node, w.want, w.got);
-    bool failed = mo_instance_run(p->b, k, k + 1, 0, 1, NULL, NULL, p->scratch) != MOIRE_OK;
+    int rc = mo_instance_run(p->b, k, k + 1, 0, 1, NULL, NULL, p->scratch);
+    const bool failed = rc != MOIRE_OK;
+    if (rc == MOIRE_ENOMEM) report->rc = mo_fail(&report->err, rc, "%s", mo_instance_message(p->b));
     if (failed) mo_instance_reset(p->b);
     if (compiled) w.f->state = failed || w.n_out < 0 ? MO_STEP_SKIPPED : MO_STEP_RIGHT;
     if (w.f->state == MO_STEP_RIGHT) w.terms = terms_of(p, k);
     const int versions = step->n_versions > 1 ? step->n_versions : 1;
-    for (; w.version < versions && w.f->state == MO_STEP_RIGHT; w.version++) {
+    for (; !report->rc && w.version < versions && w.f->state == MO_STEP_RIGHT; w.version++) {
         report->version = w.version;
-        verify_version(p, &w);
+        report->rc = verify_version(p, &w, &report->err);
     }
     pass_on(p, step->node, failed);
 }
@@ -272,11 +275,11 @@ static void verify_all(void *ctx, void *shared) {
     struct report *report = shared;
     bool right = true;
     fill_arenas(p);
-    for (; report->at < p->compiled->n_steps; report->at++) {
+    for (; !report->rc && report->at < p->compiled->n_steps; report->at++) {
         verify_step(p, report->at, report);
         right = right && report->step[report->at].state != MO_STEP_WRONG;
     }
-    if (right) report->rc = mo_verify_whole(p->v, &report->whole, &report->err);
+    if (right && !report->rc) report->rc = mo_verify_whole(p->v, &report->whole, &report->err);
 }
 
 /* What ended the copy, as the fault of the step that it was at. */

@@ -101,8 +101,9 @@ int mo_verify_whole(const struct mo_step_verifier *v, struct mo_step_findings *o
     const int layers = compiled_layers(v->compiled);
     moire_error why = {0};
     int rc = make(&w, v->built_in->graph, v->seed, err);
-    bool runs = !rc && !mo_way_run_built(v->built_in, w.in, w.n_in, w.want, &why);
-    if (runs && (rc = mo_way_run_built(v->compiled, w.in, w.n_in, w.got, err))) runs = false;
+    int given = rc ? rc : mo_way_run_built(v->built_in, w.in, w.n_in, w.want, &why);
+    if (given == MOIRE_ENOMEM && !rc) rc = mo_fail(err, given, "%s", why.message);
+    bool runs = !given && !(rc = mo_way_run_built(v->compiled, w.in, w.n_in, w.got, err));
     if (runs) {
         out->whole = true;
         out->error = differ(&w);
