@@ -23,20 +23,8 @@ enum { IMAGES = 2, ROWS = 8, WIDTH = 16, X = IMAGES * ROWS * WIDTH, Y = 3 * X };
 static struct mo_env env;
 static char folder[64], model[96], signature[MO_STORE_TEXT];
 
-/* y = softsign x w reads a slice of c = Concat(tanh x, softsign x), which lie beside one another in every
- * image; with `both` it is the third part of c and writes a slice as well. */
-static void write_sliced(bool both) {
-    struct ob *b = ob_create(13);
+static void write_model(struct ob *b) {
     size_t n;
-    ob_input(b, "x", MOIRE_F32, "2,8,16");
-    ob_random(b, "w", "16,16");
-    ob_node(b, "Softsign", "x", "a");
-    ob_node(b, "Tanh", "x", "t");
-    ob_node(b, "MatMul", "a w", "y");
-    ob_node(b, "Concat", both ? "t a y" : "t a", "c");
-    ob_int(b, "axis", 1);
-    ob_output(b, "c");
-    if (!both) ob_output(b, "y");
     const uint8_t *bytes = ob_pack(b, &n);
     FILE *f = fopen(model, "wb");
     assert_non_null(f);
@@ -45,12 +33,28 @@ static void write_sliced(bool both) {
     ob_destroy(b);
 }
 
+/* y = a w reads a slice of c = Concat(tanh x, a), which lie beside one another in every image; with `both` it
+ * is the third part of c and writes a slice as well.  a = `op`(x); the model's own text may follow. */
+static struct ob *sliced(const char *op, bool both) {
+    struct ob *b = ob_create(13);
+    ob_input(b, "x", MOIRE_F32, "2,8,16");
+    ob_random(b, "w", "16,16");
+    ob_node(b, op, "x", "a");
+    ob_node(b, "Tanh", "x", "t");
+    ob_node(b, "MatMul", "a w", "y");
+    ob_node(b, "Concat", both ? "t a y" : "t a", "c");
+    ob_int(b, "axis", 1);
+    ob_output(b, "c");
+    if (!both) ob_output(b, "y");
+    return b;
+}
+
 static int set_up(void **state) {
     (void)state;
     env = mo_env_default();
     toy_folder(folder);
     snprintf(model, sizeof model, "%s/m.onnx", folder);
-    write_sliced(true);
+    write_model(sliced("Softsign", true));
     return 0;
 }
 
@@ -223,17 +227,66 @@ static void wrong_strides_are_found(void **state) {
     wrong_kernel_is_found(ROWS_DENSE, "unwritten or not finite, the first in image 1");
 }
 
-static void wrong_strides_of_an_input_are_found(void **state) {
-    (void)state;
+static void wrong_input_is_found(void) {
     const enum toy_rows mode = ROWS_DENSE;
     struct mo_verified v;
     struct named named;
-    write_sliced(false);
     put(&mode, 1);
     verify(&v, &named);
     assert_int_equal(named.n, 1);
     assert_non_null(strstr(named.why, "of the range in image 1"));
     assert_false(served_by_signature());
+}
+
+static void wrong_strides_of_an_input_are_found(void **state) {
+    (void)state;
+    write_model(sliced("Softsign", false));
+    wrong_input_is_found();
+}
+
+/* Values that the model makes all the same would hide it: others take their place. */
+static void zeros_hide_nothing(void **state) {
+    (void)state;
+    struct ob *b = ob_create(13);
+    ob_input(b, "x", MOIRE_F32, "2,8,16");
+    ob_random(b, "w", "16,16");
+    ob_node(b, "Abs", "x", "p");
+    ob_node(b, "Neg", "p", "m");
+    ob_node(b, "Relu", "m", "a");
+    ob_node(b, "Sqrt", "p", "q");
+    ob_node(b, "Neg", "q", "n");
+    ob_node(b, "Relu", "n", "t");
+    ob_node(b, "MatMul", "a w", "y");
+    ob_node(b, "Concat", "a t", "c");
+    ob_int(b, "axis", 1);
+    ob_output(b, "c");
+    ob_output(b, "y");
+    write_model(b);
+    wrong_input_is_found();
+}
+
+/* The number of positions is known at run time only; so is the shape of their product. */
+static void layers_of_unknown_shape_are_counted(void **state) {
+    (void)state;
+    const enum toy_rows mode = ROWS_RIGHT;
+    struct mo_verified v;
+    struct named named;
+    struct ob *b = sliced("Softsign", true);
+    ob_random(b, "v", "3,4");
+    ob_node(b, "NonZero", "x", "at");
+    ob_node(b, "Cast", "at", "f");
+    ob_int(b, "to", MOIRE_F32);
+    ob_node(b, "Transpose", "f", "rows");
+    ob_node(b, "MatMul", "rows v", "z");
+    ob_output(b, "z");
+    write_model(b);
+    put(&mode, 1);
+    verify(&v, &named);
+    assert_int_equal(named.n, 0);
+    assert_int_equal(v.layers, 1);
+    assert_int_equal(v.unverified, 1);
+    assert_true(v.whole);
+    assert_true(v.whole_allowed == 0); /* NonZero jumps */
 }
 
 static void writing_into_neighbours_is_found(void **state) {
@@ -361,6 +414,8 @@ int main(void) {
         TEST(a_right_kernel_passes_and_its_error_is_stored),
         TEST(wrong_strides_are_found),
         TEST(wrong_strides_of_an_input_are_found),
+        TEST(zeros_hide_nothing),
+        TEST(layers_of_unknown_shape_are_counted),
         TEST(writing_into_neighbours_is_found),
         TEST(unwritten_elements_are_found),
         TEST(dependence_on_the_split_is_found),
