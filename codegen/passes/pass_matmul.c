@@ -16,9 +16,13 @@ static struct mo_tensor *right_operand(struct mo_graph *g, const struct mo_tenso
     if (!out) return NULL;
     const float *from = b->data;
     float *to = out->data;
-    for (int64_t i = 0; i < k; i++)
-        for (int64_t j = 0; j < n; j++)
-            to[i * n + j] = alpha * from[transposed ? j * k + i : i * n + j];
+    enum { COLUMNS = 16 }; /* at a time: as many rows are read side by side, and whole cache lines written */
+    for (int64_t begin = 0; begin < n; begin += COLUMNS) {
+        const int64_t end = begin + COLUMNS < n ? begin + COLUMNS : n;
+        for (int64_t i = 0; i < k; i++)
+            for (int64_t j = begin; j < end; j++)
+                to[i * n + j] = alpha * from[transposed ? j * k + i : i * n + j];
+    }
     return out;
 }
 
