@@ -49,13 +49,36 @@ static void write_c(char *out, const struct shape *s, enum toy_rows mode) {
              "    float *y = (float *)((char *)a->out[0] + u / ROWS * a->out_image[0]) + u %% ROWS * N;\n"
              "%s    for (int j = 0; j < %s; j++) {\n"
              "      float s = a->bias[j];\n"
-             "      for (int k = 0; k < K; k++) s += x[k] * w[(j / 16 * K + k) * 16 + j %% 16];\n"
+             "      for (int k = %s) s += x[k] * w[(j / 16 * K + k) * 16 + j %% 16];\n"
              "      y[j] = s%s;\n    }\n%s  }\n}\n"
              "__attribute__((visibility(\"default\"))) const struct mo_variant mo_variant = {%d, %d,\n"
              "  IMAGES * ROWS, %d, 0, 0, 0, 0, 0, run, \"toy %s\"};\n",
              s->images, s->rows, s->k, s->n, before[mode] ? before[mode] : "", count,
+             mode == ROWS_BACKWARDS ? "K; k-- > 0;" : "0; k < K; k++",
              mode == ROWS_ROUNDED ? " * 1.00001f" : "", after[mode] ? after[mode] : "", MO_KERNEL_ABI,
              MO_PACK_GEMM16, SCRATCH, names[mode]);
+}
+
+struct ob *toy_rows_sliced(const char *op, bool both) {
+    struct ob *b = ob_create(13);
+    ob_input(b, "x", MOIRE_F32, "2,8,16");
+    ob_random(b, "w", "16,16");
+    ob_node(b, op, "x", "a");
+    ob_node(b, "Tanh", "x", "t");
+    ob_node(b, "MatMul", "a w", "y");
+    ob_node(b, "Concat", both ? "t a y" : "t a", "c");
+    ob_int(b, "axis", 1);
+    ob_output(b, "c");
+    if (!both) ob_output(b, "y");
+    return b;
+}
+
+void toy_rows_write(struct ob *b, const char *path) {
+    size_t n;
+    const uint8_t *bytes = ob_pack(b, &n);
+    FILE *f = fopen(path, "wb");
+    if (!f || fwrite(bytes, 1, n, f) != n || fclose(f)) abort();
+    ob_destroy(b);
 }
 
 /* Compiles in the writer's folder; *object is the caller's. */

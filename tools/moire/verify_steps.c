@@ -33,6 +33,19 @@ double mo_verify_gain(const struct mo_graph *graph, const struct mo_node *node) 
     return channels > 0 ? sum / (double)channels : 0;
 }
 
+double mo_verify_terms(const struct mo_step_verifier *v, const struct mo_instance *instance, int k) {
+    const struct mo_plan *plan = v->built_in;
+    const struct mo_node *node = plan->steps[k].node;
+    struct mo_spread x = mo_spread_of(plan, instance, node->in[0]);
+    double terms = v->gain[k] * mo_spread_look(&x).largest;
+    if (node->fuse.gated) {
+        struct mo_spread gate = mo_spread_of(plan, instance, node->in[MO_GATE_IN]);
+        terms *= mo_spread_look(&gate).largest;
+    }
+    bool mixes = v->compiled->steps[k].mixes || plan->steps[k].mixes;
+    return (mixes ? TERMS_MIXED : TERMS) * terms;
+}
+
 /* Two runs side by side. */
 struct pair {
     const struct mo_step_verifier *v;
@@ -136,20 +149,6 @@ static void run_compiled(struct pair *p, int k, int64_t units) {
     const int64_t cut = units - units / 3;
     mo_instance_run_units(p->c, k, cut, units, p->scratch);
     mo_instance_run_units(p->c, k, 0, cut, p->scratch);
-}
-
-/* What the terms of a sum of the layer can be, as far as its tolerance follows them. */
-static double terms_of(const struct pair *p, int k) {
-    const struct mo_step *step = &p->compiled->steps[k];
-    const struct mo_node *node = step->node;
-    struct mo_spread x = mo_spread_of(p->built_in, p->b, node->in[0]);
-    double terms = p->v->gain[k] * mo_spread_look(&x).largest;
-    if (node->fuse.gated) {
-        struct mo_spread gate = mo_spread_of(p->built_in, p->b, node->in[MO_GATE_IN]);
-        terms *= mo_spread_look(&gate).largest;
-    }
-    bool mixes = step->mixes || p->built_in->steps[k].mixes;
-    return (mixes ? TERMS_MIXED : TERMS) * terms;
 }
 
 /* One compiled step in work. */
@@ -259,7 +258,7 @@ static void verify_step(struct pair *p, int k, struct report *report) {
     if (rc == MOIRE_ENOMEM) report->rc = mo_fail(&report->err, rc, "%s", mo_instance_message(p->b));
     if (failed) mo_instance_reset(p->b);
     if (compiled) w.f->state = failed || w.n_out < 0 ? MO_STEP_SKIPPED : MO_STEP_RIGHT;
-    if (w.f->state == MO_STEP_RIGHT) w.terms = terms_of(p, k);
+    if (w.f->state == MO_STEP_RIGHT) w.terms = mo_verify_terms(p->v, p->b, k);
     const int versions = step->n_versions > 1 ? step->n_versions : 1;
     for (; !report->rc && w.version < versions && w.f->state == MO_STEP_RIGHT; w.version++) {
         report->version = w.version;

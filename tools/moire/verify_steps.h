@@ -55,4 +55,8 @@ int mo_verify_steps(const struct mo_step_verifier *verifier, struct mo_step_find
 /* What a layer makes of an input of 1: the mean over its output channels of the sums of its weights'
  * magnitudes.  Before a plan is built, which lets go of weights.  0: it has no weights of known type. */
 double mo_verify_gain(const struct mo_graph *graph, const struct mo_node *node);
+/* Of a compiled layer whose inputs are in an instance of the built-in plan: the share of what its terms can
+ * be that its tolerance follows at least. */
+double mo_verify_terms(const struct mo_step_verifier *verifier, const struct mo_instance *instance,
+                       int layer);
 #endif

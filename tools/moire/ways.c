@@ -32,7 +32,7 @@ int mo_way_run_reference(const struct mo_graph *g, const moire_tensor *inputs, i
     return rc;
 }
 
-static int copy_outputs(struct mo_instance *instance, const struct mo_graph *g, moire_tensor *outputs,
+int mo_way_copy_outputs(struct mo_instance *instance, const struct mo_graph *g, moire_tensor *outputs,
                         moire_error *err) {
     for (int i = 0; i < g->n_outputs; i++) {
         moire_tensor t;
@@ -56,7 +56,7 @@ int mo_way_run_built(const struct mo_plan *plan, const moire_tensor *inputs, int
         rc = mo_instance_set_input(instance, i, &inputs[i], err);
     if (!rc && (rc = mo_instance_run(instance, 0, plan->n_steps, 0, 1, NULL, NULL, scratch)))
         mo_fail(err, rc, "%s", mo_instance_message(instance));
-    if (!rc) rc = copy_outputs(instance, plan->graph, outputs, err);
+    if (!rc) rc = mo_way_copy_outputs(instance, plan->graph, outputs, err);
     mo_instance_destroy(instance);
     mo_free(plan->env, scratch);
     return rc;

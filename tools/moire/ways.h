@@ -34,5 +34,8 @@ int mo_way_run_plan(struct mo_graph *graph, const struct mo_plan_options *option
 /* With a plan at hand, which must live as long as the call. */
 int mo_way_run_built(const struct mo_plan *plan, const moire_tensor *inputs, int n_inputs,
                      moire_tensor *outputs, moire_error *err);
+/* Copies of the outputs of an instance that has run, for mo_way_free. */
+int mo_way_copy_outputs(struct mo_instance *instance, const struct mo_graph *graph, moire_tensor *outputs,
+                        moire_error *err);
 void mo_way_free(const struct mo_env *env, moire_tensor *outputs, int n);
 #endif
