@@ -8,6 +8,7 @@
 #include <string.h>
 #include "codegen/passes/passes.h"
 #include "codegen/prepare.h"
+#include "runtime/ops/op.h"
 
 enum { SMALL = 512, POOL = 32 * 1024, FLOOR_BYTES = 64 << 20, FACTOR = 16 };
 
@@ -75,6 +76,17 @@ static int import_bound(const struct mo_env *env, struct mo_graph *g, struct mo_
     return rc;
 }
 
+/* Passes move operands about: every layer must still have those that its operator requires. */
+static int check_operands(const struct mo_graph *g, moire_error *err) {
+    char problem[200];
+    for (int i = 0; i < g->n_nodes; i++) {
+        const struct mo_node *node = g->nodes[i];
+        if (node->dead || !node->op || mo_op_has_operands(node, problem, sizeof problem)) continue;
+        return mo_fail(err, MOIRE_EINTERNAL, "node '%.100s' (%.60s) %s", node->name, node->op_type, problem);
+    }
+    return MOIRE_OK;
+}
+
 static int finish(const struct mo_env *env, struct mo_graph *g, const Onnx__ModelProto *model,
                   const char *folder, const struct mo_frontend_options *options, moire_error *err) {
     struct mo_region *tmp = mo_region_create(env);
@@ -85,6 +97,7 @@ static int finish(const struct mo_env *env, struct mo_graph *g, const Onnx__Mode
     if (!rc) rc = mo_infer_and_fold(g, err);
     if (!rc && !options->no_passes) rc = mo_run_passes(g, options, err);
     if (!rc) rc = mo_graph_check(g, err);
+    if (!rc) rc = check_operands(g, err);
     return rc;
 }
 

@@ -229,16 +229,26 @@ static int find_operator(struct mo_import *im, struct mo_node *node, size_t inde
         return node_fail(im, index, p, MOIRE_EUNSUPPORTED,
                          "broadcasting by attribute (before opset 7) is not supported; convert the model",
                          NULL);
-    if (node->n_in < op->min_in || (op->max_in >= 0 && node->n_in > op->max_in)) {
-        snprintf(problem, sizeof problem, "has %d inputs, the operator takes %d to %d", node->n_in,
-                 op->min_in, op->max_in);
+    return MOIRE_OK;
+}
+
+/* Operands that ONNX lets a model leave out, in one form: none at the end of a list, and a tensor that nobody
+ * reads for an output that is one of any number, because the sizes of the others count on it. */
+static int settle_operands(struct mo_import *im, struct mo_node *node, size_t index,
+                           const Onnx__NodeProto *p) {
+    char problem[200];
+    if (!mo_op_has_operands(node, problem, sizeof problem))
         return node_fail(im, index, p, MOIRE_EFORMAT, problem, NULL);
+    while (node->n_in > 0 && node->in[node->n_in - 1] < 0)
+        node->n_in--;
+    for (int k = 0; k < node->n_out; k++) {
+        if (node->out[k] >= 0 || !mo_op_is_listed(node->op, k)) continue;
+        struct mo_tensor *t = mo_graph_add_tensor(im->graph, "", MOIRE_NONE, NULL);
+        if (!t) return out_of_memory(im);
+        node->out[k] = t->id;
     }
-    if (node->n_out < op->min_out || (op->max_out >= 0 && node->n_out > op->max_out)) {
-        snprintf(problem, sizeof problem, "has %d outputs, the operator gives %d to %d", node->n_out,
-                 op->min_out, op->max_out);
-        return node_fail(im, index, p, MOIRE_EFORMAT, problem, NULL);
-    }
+    while (node->n_out > 0 && node->out[node->n_out - 1] < 0)
+        node->n_out--;
     return MOIRE_OK;
 }
 
@@ -299,6 +309,7 @@ static int read_nodes(struct mo_import *im, const Onnx__GraphProto *graph) {
         if (node->dead) continue;
         int rc = find_operator(im, node, i, graph->node[i]);
         if (!rc) rc = resolve_inputs(im, node, i, graph->node[i]);
+        if (!rc) rc = settle_operands(im, node, i, graph->node[i]);
         if (rc) return rc;
     }
     return MOIRE_OK;

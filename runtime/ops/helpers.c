@@ -26,7 +26,7 @@ int mo_op_infer(const struct mo_op_ctx *ctx) {
         return mo_op_fail(ctx, MOIRE_EINVAL, "has %d outputs, gives %d to %d", ctx->n_out, op->min_out,
                           op->max_out);
     for (int i = 0; i < ctx->n_in; i++) {
-        if (ctx->in[i].dtype == MOIRE_NONE && i < op->min_in)
+        if (ctx->in[i].dtype == MOIRE_NONE && (i < op->min_in || op->max_in < 0))
             return mo_op_fail(ctx, MOIRE_EINVAL, "input %d is required", i);
         if (ctx->in[i].dtype != MOIRE_NONE && ctx->in[i].shape.rank < 0) return MO_NEED_DATA;
     }

@@ -23,10 +23,14 @@ struct mo_op_ctx {
     moire_error *err;
 };
 
+/* Operands as ONNX declares them.  The first min_in inputs and min_out outputs are required, the others may
+ * be left out: absent at the end of the list, or -1 within it.  Where max_in or max_out is -1 the last
+ * operand stands for any number of them, and none of these may be left out; a model may leave out such an
+ * output (Split), and the importer then makes a tensor that nobody reads (mo_op_is_listed()). */
 struct mo_op {
     const char *name, *domain; /* domain "" is ai.onnx */
     int min_opset;             /* first version of the operator that is understood; 0 or 1 = all */
-    int min_in, max_in;        /* -1 = any number */
+    int min_in, max_in;        /* -1 = any number; operands.c knows what some opsets require beyond min_in */
     int min_out, max_out;
     /* Output types and shapes; checks input ranks, types and attributes.  0, MO_NEED_DATA or an error. */
     int (*infer)(const struct mo_op_ctx *ctx);
@@ -45,6 +49,14 @@ enum {
 const struct mo_op *mo_op_find(const char *name, const char *domain);
 /* All rows in order, for listings and tests; NULL past the end. */
 const struct mo_op *mo_op_at(int index);
+
+/* Inputs that the operator requires in this opset. */
+int mo_op_min_in(const struct mo_op *op, int opset);
+/* Every operand that the operator requires is there, and no more than it takes.  False: `problem` says which
+ * one is not, and what to do. */
+bool mo_op_has_operands(const struct mo_node *node, char *problem, size_t n);
+/* Output k is one of any number: the others' meaning depends on it, so that it always has a tensor. */
+bool mo_op_is_listed(const struct mo_op *op, int k);
 
 /* What loaders and executors call: checks the number of inputs and outputs, answers MO_NEED_DATA when the
  * rank of an input is not known, then asks node->op->infer. */

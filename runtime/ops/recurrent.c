@@ -373,8 +373,8 @@ static int run_recurrent(const struct mo_op_ctx *ctx) {
 }
 
 const struct mo_op mo_ops_recurrent[] = {
-    {"RNN", "", 7, 3, 6, 1, 2, infer_recurrent, run_recurrent, 0},
-    {"GRU", "", 7, 3, 6, 1, 2, infer_recurrent, run_recurrent, 0},
-    {"LSTM", "", 7, 3, 8, 1, 3, infer_recurrent, run_recurrent, 0},
+    {"RNN", "", 7, 3, 6, 0, 2, infer_recurrent, run_recurrent, 0},
+    {"GRU", "", 7, 3, 6, 0, 2, infer_recurrent, run_recurrent, 0},
+    {"LSTM", "", 7, 3, 8, 0, 3, infer_recurrent, run_recurrent, 0},
     {0},
 };

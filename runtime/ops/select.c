@@ -234,7 +234,7 @@ static int run_unique(const struct mo_op_ctx *ctx) {
 }
 
 const struct mo_op mo_ops_select[] = {
-    {"TopK", "", 1, 1, 2, 1, 2, infer_topk, run_topk, 0},
+    {"TopK", "", 1, 1, 2, 2, 2, infer_topk, run_topk, 0},
     {"NonZero", "", 9, 1, 1, 1, 1, infer_nonzero, run_nonzero, 0},
     {"Unique", "", 11, 1, 1, 1, 4, infer_unique, run_unique, 0},
     {0},

@@ -28,16 +28,10 @@ static int allocate_output(struct mo_instance *instance, const struct mo_node *n
 
 int mo_dynamic_run(struct mo_instance *instance, const struct mo_step *step) {
     const struct mo_node *node = step->node;
-    struct mo_value *in = instance->io, *out = instance->io + node->n_in;
-    struct mo_op_ctx ctx = {.node = node,
-                            .env = instance->env,
-                            .n_in = node->n_in,
-                            .n_out = node->n_out,
-                            .in = in,
-                            .out = out,
-                            .err = &instance->err};
+    struct mo_op_ctx ctx = mo_instance_operands(instance, node);
+    struct mo_value *in = instance->io, *out = ctx.out;
     for (int i = 0; i < node->n_in; i++)
-        in[i] = node->in[i] >= 0 ? instance->value[node->in[i]] : (struct mo_value){.dtype = MOIRE_NONE};
+        if (node->in[i] >= 0) in[i] = instance->value[node->in[i]];
     for (int i = 0; i < node->n_out; i++)
         out[i] = (struct mo_value){.shape.rank = -1};
     int rc = mo_op_infer(&ctx);

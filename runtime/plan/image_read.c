@@ -186,6 +186,8 @@ static void get_node(struct reader *r) {
     node->fuse.residual = (int)get_between(r, -1, n_in - 1);
     node->fuse.residual_last = get_between(r, 0, 1);
     node->fuse.gated = get_between(r, 0, n_in > MO_GATE_IN);
+    char problem[200];
+    if (!r->bad && node->op && !mo_op_has_operands(node, problem, sizeof problem)) r->bad = true;
     int n = get_count(r, sizeof(int64_t));
     for (int i = 0; i < n && !r->bad; i++)
         get_attr(r, node);

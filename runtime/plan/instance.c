@@ -58,10 +58,10 @@ size_t mo_instance_arena_bytes(const struct mo_plan *plan) {
 static bool allocate(struct mo_instance *instance) {
     const struct mo_plan *plan = instance->plan;
     const struct mo_env *env = instance->env;
-    size_t tensors = (size_t)plan->graph->n_tensors, most = 0;
+    size_t tensors = (size_t)plan->graph->n_tensors, most = 2 * MO_SPARE_OPERANDS;
     for (int k = 0; k < plan->n_steps; k++) {
         size_t n = (size_t)plan->steps[k].node->n_in + (size_t)plan->steps[k].node->n_out;
-        if (n > most) most = n;
+        if (n + 2 * MO_SPARE_OPERANDS > most) most = n + 2 * MO_SPARE_OPERANDS;
     }
     instance->args = mo_alloc(env, ((size_t)plan->n_steps + 1) * sizeof *instance->args);
     instance->pick = mo_alloc(env, (size_t)plan->n_steps + 1);

@@ -6,6 +6,9 @@
 #include "runtime/ops/op.h"
 #include "runtime/plan/plan.h"
 
+/* Absent operands after the last, so that an operator may look at optional ones that a node does not list. */
+enum { MO_SPARE_OPERANDS = 16 };
+
 struct mo_instance {
     const struct mo_plan *plan;
     const struct mo_env *env;
@@ -16,7 +19,8 @@ struct mo_instance {
     struct mo_value *value; /* of every tensor, as operators see it */
     bool *placed;           /* of every tensor: lies in the arena */
     void **owned;           /* of every tensor: storage of dynamic layers, freed by reset */
-    struct mo_value *io;    /* inputs, then outputs, of the reference step that runs now (worker 0 only) */
+    struct mo_value *io;    /* inputs and outputs of the reference step that runs now (worker 0 only), each
+                               followed by MO_SPARE_OPERANDS absent ones */
     void **temp;            /* of every entry of io: a plain contiguous copy, or NULL */
     _Atomic int rc;         /* first failure; layers after it are skipped */
     moire_error err;
@@ -35,6 +39,8 @@ void mo_plan_trim(struct mo_plan *plan);
 /* MOIRE_ESTORE: a plan built from a compiled model needs weights in a form that the model does not have. */
 int mo_plan_check_packed(const struct mo_plan *plan, moire_error *err);
 
+/* reference.c: the operands of a layer, all absent yet, in io. */
+struct mo_op_ctx mo_instance_operands(struct mo_instance *instance, const struct mo_node *node);
 /* reference.c: runs a layer by its operator's plain C; worker 0 only. */
 int mo_reference_run(struct mo_instance *instance, const struct mo_step *step);
 /* dynamic.c: the same for layers whose shapes are known only now. */

@@ -49,42 +49,53 @@ static int stand_in(struct mo_instance *instance, int slot, int id) {
     return MOIRE_OK;
 }
 
+/* Where operand i, inputs first, lies in io and temp. */
+static int slot_of(const struct mo_node *node, int i) {
+    return i < node->n_in ? i : i + MO_SPARE_OPERANDS;
+}
+
 static int gather_io(struct mo_instance *instance, const struct mo_node *node) {
     const struct mo_plan *plan = instance->plan;
     for (int i = 0; i < node->n_in + node->n_out; i++) {
         int id = i < node->n_in ? node->in[i] : node->out[i - node->n_in];
-        instance->temp[i] = NULL;
-        instance->io[i] = id >= 0 ? instance->value[id] : (struct mo_value){.dtype = MOIRE_NONE};
+        if (id >= 0) instance->io[slot_of(node, i)] = instance->value[id];
     }
     for (int i = 0; i < node->n_in + node->n_out; i++) {
-        int id = i < node->n_in ? node->in[i] : node->out[i - node->n_in];
+        int id = i < node->n_in ? node->in[i] : node->out[i - node->n_in], slot = slot_of(node, i);
         if (id < 0 || !needs_copy(plan, id)) continue;
-        char *storage = instance->io[i].data;
-        int rc = stand_in(instance, i, id);
+        char *storage = instance->io[slot].data;
+        int rc = stand_in(instance, slot, id);
         if (rc) return rc;
-        if (i < node->n_in) repack(plan, id, storage, instance->io[i].data, GATHER);
+        if (i < node->n_in) repack(plan, id, storage, instance->io[slot].data, GATHER);
     }
     return MOIRE_OK;
 }
 
+struct mo_op_ctx mo_instance_operands(struct mo_instance *instance, const struct mo_node *node) {
+    const size_t n = (size_t)node->n_in + (size_t)node->n_out + 2 * MO_SPARE_OPERANDS;
+    memset(instance->io, 0, n * sizeof *instance->io);
+    memset(instance->temp, 0, n * sizeof *instance->temp);
+    return (struct mo_op_ctx){.node = node,
+                              .env = instance->env,
+                              .n_in = node->n_in,
+                              .n_out = node->n_out,
+                              .in = instance->io,
+                              .out = instance->io + slot_of(node, node->n_in),
+                              .err = &instance->err};
+}
+
 int mo_reference_run(struct mo_instance *instance, const struct mo_step *step) {
     const struct mo_node *node = step->node;
-    struct mo_op_ctx ctx = {.node = node,
-                            .env = instance->env,
-                            .n_in = node->n_in,
-                            .n_out = node->n_out,
-                            .in = instance->io,
-                            .out = instance->io + node->n_in,
-                            .err = &instance->err};
+    struct mo_op_ctx ctx = mo_instance_operands(instance, node);
     int rc = gather_io(instance, node);
     if (!rc) rc = node->op->run(&ctx);
     for (int i = 0; i < node->n_in + node->n_out; i++) {
-        if (!instance->temp[i]) continue;
+        void **temp = &instance->temp[slot_of(node, i)];
         int id = i < node->n_in ? node->in[i] : node->out[i - node->n_in];
-        if (!rc && i >= node->n_in)
-            repack(instance->plan, id, instance->value[id].data, instance->temp[i], SCATTER);
-        mo_free(instance->env, instance->temp[i]);
-        instance->temp[i] = NULL;
+        if (*temp && !rc && i >= node->n_in)
+            repack(instance->plan, id, instance->value[id].data, *temp, SCATTER);
+        mo_free(instance->env, *temp);
+        *temp = NULL;
     }
     return rc;
 }
