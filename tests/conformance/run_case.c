@@ -9,6 +9,7 @@
 #include <string.h>
 #include <sys/stat.h>
 #include "tests/conformance/conformance.h"
+#include "tests/conformance/used_memory.h"
 #include "tools/moire/dataset.h"
 #include "tools/moire/ways.h"
 
@@ -53,12 +54,33 @@ int case_compare(const struct mo_dataset *data, int i, const moire_tensor *got, 
                    (long long)d.n_bad, (long long)d.first_bad, d.got, d.want);
 }
 
+static int run_planned(const struct mo_env *env, const char *model, const struct mo_frontend_options *options,
+                       const struct mo_dataset *data, moire_tensor *got, int *n, moire_error *err) {
+    const struct mo_plan_options generic = {.isa = mo_isa_detect()};
+    struct mo_graph *g;
+    struct mo_plan *plan;
+    int rc = mo_frontend_load(env, model, options, &g, err);
+    if (rc) return rc;
+    *n = g->n_outputs;
+    if (g->n_inputs != data->n_in || *n > MO_DATASET_PORTS) {
+        mo_graph_destroy(g);
+        return mo_fail(err, MOIRE_EINVAL, "the case has data for %d inputs", data->n_in);
+    }
+    if ((rc = mo_plan_build(g, &generic, &plan, err))) return rc;
+    rc = run_in_used_memory(plan, data->in, data->n_in, got, err);
+    mo_plan_destroy(plan);
+    return rc;
+}
+
 static int run_way(const struct mo_env *env, enum mo_way way, const char *model,
                    const struct mo_dataset *data, moire_error *err) {
     struct mo_frontend_options options = {.shapes = data->shape, .n_shapes = data->n_in};
     moire_tensor got[MO_DATASET_PORTS];
     struct mo_way_target target = {.way = way, .isa = mo_isa_detect()};
-    int n,
+    int n, rc;
+    if (way == MO_WAY_PLAN)
+        rc = run_planned(env, model, &options, data, got, &n, err);
+    else
         rc = mo_way_run(env, &target, model, &options, data->in, data->n_in, got, MO_DATASET_PORTS, &n, err);
     if (rc) return rc;
     for (int i = 0; !rc && i < n && i < data->n_out; i++)

@@ -47,17 +47,27 @@ int mo_way_copy_outputs(struct mo_instance *instance, const struct mo_graph *g, 
     return MOIRE_OK;
 }
 
-int mo_way_run_built(const struct mo_plan *plan, const moire_tensor *inputs, int n_inputs,
-                     moire_tensor *outputs, moire_error *err) {
+int mo_way_run_in(const struct mo_plan *plan, void *arena, void *scratch, const moire_tensor *inputs,
+                  int n_inputs, moire_tensor *outputs, moire_error *err) {
     struct mo_instance *instance = NULL;
-    void *scratch = mo_alloc(plan->env, (size_t)plan->scratch_bytes + 64);
-    int rc = scratch ? mo_instance_create(plan, &instance, err) : mo_fail(err, MOIRE_ENOMEM, "out of memory");
+    int rc = mo_instance_create_bare(plan, &instance, err);
+    if (!rc) mo_instance_bind(instance, arena);
     for (int i = 0; !rc && i < n_inputs; i++)
         rc = mo_instance_set_input(instance, i, &inputs[i], err);
     if (!rc && (rc = mo_instance_run(instance, 0, plan->n_steps, 0, 1, NULL, NULL, scratch)))
         mo_fail(err, rc, "%s", mo_instance_message(instance));
     if (!rc) rc = mo_way_copy_outputs(instance, plan->graph, outputs, err);
     mo_instance_destroy(instance);
+    return rc;
+}
+
+int mo_way_run_built(const struct mo_plan *plan, const moire_tensor *inputs, int n_inputs,
+                     moire_tensor *outputs, moire_error *err) {
+    void *scratch = mo_alloc_scratch(plan->env, (size_t)plan->scratch_bytes + 64);
+    void *arena = mo_alloc_scratch(plan->env, mo_instance_arena_bytes(plan));
+    int rc = scratch && arena ? mo_way_run_in(plan, arena, scratch, inputs, n_inputs, outputs, err)
+                              : mo_fail(err, MOIRE_ENOMEM, "out of memory");
+    mo_free(plan->env, arena);
     mo_free(plan->env, scratch);
     return rc;
 }

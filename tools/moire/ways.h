@@ -37,5 +37,9 @@ int mo_way_run_built(const struct mo_plan *plan, const moire_tensor *inputs, int
 /* Copies of the outputs of an instance that has run, for mo_way_free. */
 int mo_way_copy_outputs(struct mo_instance *instance, const struct mo_graph *graph, moire_tensor *outputs,
                         moire_error *err);
+/* The same in memory that the caller has, with any contents: an arena of mo_instance_arena_bytes() and
+ * scratch. */
+int mo_way_run_in(const struct mo_plan *plan, void *arena, void *scratch, const moire_tensor *inputs,
+                  int n_inputs, moire_tensor *outputs, moire_error *err);
 void mo_way_free(const struct mo_env *env, moire_tensor *outputs, int n);
 #endif
