@@ -193,7 +193,7 @@ static int import_constant(struct mo_import *im, struct mo_node *node, size_t in
                          "needs exactly one dense value attribute (sparse constants are not supported)",
                          NULL);
     if (node->n_out != 1 || node->out[0] < 0)
-        return node_fail(im, index, p, MOIRE_EFORMAT, "must have one output", NULL);
+        return node_fail(im, index, p, MOIRE_EFORMAT, "must have one output: output 0 is required", NULL);
     struct mo_tensor *t = im->graph->tensors[node->out[0]];
     t->dtype = value.dtype;
     t->shape = value.shape;
