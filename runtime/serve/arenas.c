@@ -2,6 +2,7 @@
  * arenas.c - a list of free arenas, the one used last in front; see arenas.h. */
 #include "runtime/serve/arenas.h"
 
+#include <string.h>
 #include "runtime/device/lock.h"
 
 enum { LINE = 64, PAGE = 4096, OWN_PAGES = 64 << 10, HUGE_PAGE = 2 << 20 };
@@ -36,10 +37,10 @@ void mo_arenas_destroy(struct mo_arenas *arenas) {
     mo_free(arenas->env, arenas);
 }
 
-static struct mo_arena *allocate(const struct mo_env *env, size_t bytes) {
+static struct mo_arena *allocate(const struct mo_env *env, size_t bytes, uint64_t owner) {
     struct mo_arena *arena = mo_alloc(env, sizeof *arena);
     if (!arena) return NULL;
-    *arena = (struct mo_arena){.bytes = bytes};
+    *arena = (struct mo_arena){.bytes = bytes, .owner = owner, .own = bytes}; /* comes zeroed */
     size_t align = bytes >= HUGE_PAGE ? HUGE_PAGE : bytes >= OWN_PAGES ? PAGE : LINE;
     arena->at = env->sys->alloc(env->sys->self, align, bytes);
     if (arena->at) return arena;
@@ -57,12 +58,28 @@ static struct mo_arena *unlink_at(struct mo_arenas *arenas, struct mo_arena **at
     return arena;
 }
 
+/* a is the better choice for the owner: smaller, or as large and its own. */
+static bool is_better(const struct mo_arena *a, const struct mo_arena *b, uint64_t owner) {
+    if (a->bytes != b->bytes) return a->bytes < b->bytes;
+    return a->owner == owner && b->owner != owner;
+}
+
 /* The smallest free arena of at least `bytes`; 0: of all. */
-static struct mo_arena **smallest(struct mo_arenas *arenas, size_t bytes) {
+static struct mo_arena **smallest(struct mo_arenas *arenas, size_t bytes, uint64_t owner) {
     struct mo_arena **best = NULL;
-    for (struct mo_arena **at = &arenas->free; *at && (!best || (*best)->bytes != bytes); at = &(*at)->next)
-        if ((*at)->bytes >= bytes && (!best || (*at)->bytes < (*best)->bytes)) best = at;
+    for (struct mo_arena **at = &arenas->free; *at; at = &(*at)->next)
+        if ((*at)->bytes >= bytes && (!best || is_better(*at, *best, owner))) best = at;
     return best;
+}
+
+/* Zeros over what another owner has left; how many. */
+static size_t scrub(struct mo_arena *arena, size_t bytes, uint64_t owner) {
+    const size_t from = arena->owner == owner ? arena->own : 0;
+    arena->owner = owner;
+    if (from >= bytes) return 0;
+    memset(arena->at + from, 0, bytes - from);
+    arena->own = bytes;
+    return bytes - from;
 }
 
 /* Free arenas that nobody wanted for long: the end of the list. */
@@ -80,33 +97,44 @@ static struct mo_arena *cut_idle(struct mo_arenas *arenas, int64_t now) {
     return idle;
 }
 
-static void count(struct mo_arenas *arenas, const struct mo_arena *arena) {
+/* The lock is held. */
+static void count_taken(struct mo_arenas *arenas, const struct mo_arena *arena) {
     arenas->state.n++;
     arenas->state.bytes += arena->bytes;
+    arenas->state.taken++;
 }
 
-struct mo_arena *mo_arenas_take(struct mo_arenas *arenas, size_t bytes) {
+/* The lock is not held: others need not wait for the zeros. */
+static struct mo_arena *hand_over(struct mo_arenas *arenas, struct mo_arena *arena, size_t bytes,
+                                  uint64_t owner) {
+    const size_t scrubbed = scrub(arena, bytes, owner);
+    if (!scrubbed) return arena;
+    mo_lock_take(arenas->env->sys, &arenas->lock);
+    arenas->state.scrubbed += (int64_t)scrubbed;
+    mo_lock_drop(arenas->env->sys, &arenas->lock);
+    return arena;
+}
+
+struct mo_arena *mo_arenas_take(struct mo_arenas *arenas, size_t bytes, uint64_t owner) {
     const struct mo_sys *sys = arenas->env->sys;
     struct mo_arena *found = NULL, *too_small = NULL;
     mo_lock_take(sys, &arenas->lock);
-    struct mo_arena **at = smallest(arenas, bytes);
+    struct mo_arena **at = smallest(arenas, bytes, owner);
     if (at) {
         found = unlink_at(arenas, at);
-        count(arenas, found);
-        arenas->state.taken++;
+        count_taken(arenas, found);
     } else if (arenas->free) {
-        too_small = unlink_at(arenas, smallest(arenas, 0));
+        too_small = unlink_at(arenas, smallest(arenas, 0, owner));
     }
     struct mo_arena *idle = cut_idle(arenas, mo_now(arenas->env));
     mo_lock_drop(sys, &arenas->lock);
     release(arenas->env, too_small);
     release(arenas->env, idle);
-    if (found) return found;
-    found = allocate(arenas->env, bytes);
+    if (found) return hand_over(arenas, found, bytes, owner);
+    found = allocate(arenas->env, bytes, owner);
     if (!found) return NULL;
     mo_lock_take(sys, &arenas->lock);
-    count(arenas, found);
-    arenas->state.taken++;
+    count_taken(arenas, found);
     mo_lock_drop(sys, &arenas->lock);
     return found;
 }

@@ -25,7 +25,7 @@ size_t mo_request_size(const struct mo_graph *graph) {
 }
 
 struct mo_request *mo_request_take(moire_tenant *tenant) {
-    struct mo_arena *self = mo_arenas_take(tenant->requests, tenant->request_bytes);
+    struct mo_arena *self = mo_arenas_take(tenant->requests, tenant->request_bytes, tenant->number);
     if (!self) return NULL;
     const struct mo_graph *graph = tenant->ports;
     struct mo_request *r = (struct mo_request *)(void *)self->at;
@@ -88,7 +88,7 @@ static int model_begin(void *model, int instance, void *user) {
     struct mo_request *request = user;
     const struct mo_graph *graph = t->ports;
     mo_instance_reset(t->instances[instance]);
-    request->arena = mo_arenas_take(t->runtime->arenas, mo_instance_arena_bytes(t->plan));
+    request->arena = mo_arenas_take(t->runtime->arenas, mo_instance_arena_bytes(t->plan), t->number);
     if (!request->arena) return MOIRE_ENOMEM;
     mo_instance_bind(t->instances[instance], request->arena->at);
     for (int i = 0; i < graph->n_inputs; i++) {

@@ -26,6 +26,7 @@ struct moire_runtime {
     bool recording;                 /* plans are to be stored: always from ONNX, see mo_image_record() */
     struct mo_lock loading;         /* one load or unload at a time */
     int n_tenants;
+    uint64_t loads;        /* ever begun */
     moire_tenant *tenants; /* linked by next */
     _Atomic bool closing;
     const _Atomic uint32_t *here; /* 0: we are in a child that was forked; NULL: nobody can tell */
@@ -46,6 +47,7 @@ struct mo_request {
 struct moire_tenant {
     moire_runtime *runtime;
     moire_tenant *next;
+    uint64_t number; /* no other tenant of the runtime has it, or had it */
     char *name;
     /* Its inputs and outputs: the plan's graph, or one of its own that has nothing else. */
     const struct mo_graph *ports;

@@ -192,7 +192,7 @@ static int estimate(moire_tenant *t, moire_error *err) {
 
 /* Memory that the first query will need: a model that it cannot have is refused, not its queries. */
 static int reserve(const moire_tenant *t, moire_error *err) {
-    struct mo_arena *arena = mo_arenas_take(t->runtime->arenas, mo_instance_arena_bytes(t->plan));
+    struct mo_arena *arena = mo_arenas_take(t->runtime->arenas, mo_instance_arena_bytes(t->plan), t->number);
     if (!arena)
         return mo_fail(err, MOIRE_ENOMEM, "out of memory: a query of '%s' needs %lld bytes", t->name,
                        (long long)t->plan->arena_bytes);
@@ -325,6 +325,7 @@ static int add_tenant(moire_runtime *rt, const char *path, const moire_tenant_co
     moire_tenant *t = mo_alloc(&rt->env, sizeof *t);
     if (!t) return mo_fail(err, MOIRE_ENOMEM, "out of memory for '%s'", path);
     t->runtime = rt;
+    t->number = ++rt->loads;
     int rc = load(t, path, c, err);
     if (rc) {
         destroy(t);
