@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "onnx.pb-c.h"
-#include "tests/conformance/used_memory.h"
+#include "tests/unit/used_memory.h"
 #include "tools/moire/ways.h"
 
 enum { PORTS = MO_DATASET_PORTS, MOST_BITS = 12 };
@@ -127,7 +127,6 @@ static int run(const struct omit *o, const uint8_t *bytes, size_t n, bool planne
                int *n_out, moire_error *err) {
     const struct mo_plan_options generic = {.isa = mo_isa_detect()};
     struct mo_graph *g;
-    struct mo_plan *plan;
     memset(out, 0, PORTS * sizeof *out);
     int rc = load(o, bytes, n, planned, &g, err);
     if (rc) return rc;
@@ -135,11 +134,9 @@ static int run(const struct omit *o, const uint8_t *bytes, size_t n, bool planne
     if (!planned) {
         rc = mo_way_run_reference(g, o->data->in, o->data->n_in, out, err);
         mo_graph_destroy(g);
-    } else if (!(rc = mo_plan_build(g, &generic, &plan, err))) {
-        rc = run_in_used_memory(plan, o->data->in, o->data->n_in, out, err);
-        mo_plan_destroy(plan);
+        return rc;
     }
-    return rc;
+    return run_graph_in_used_memory(g, &generic, o->data->in, o->data->n_in, out, err);
 }
 
 static int differs(const moire_tensor *want, const moire_tensor *got, int i, moire_error *err) {

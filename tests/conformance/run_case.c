@@ -9,7 +9,7 @@
 #include <string.h>
 #include <sys/stat.h>
 #include "tests/conformance/conformance.h"
-#include "tests/conformance/used_memory.h"
+#include "tests/unit/used_memory.h"
 #include "tools/moire/dataset.h"
 #include "tools/moire/ways.h"
 
@@ -54,38 +54,50 @@ int case_compare(const struct mo_dataset *data, int i, const moire_tensor *got, 
                    (long long)d.n_bad, (long long)d.first_bad, d.got, d.want);
 }
 
-static int run_planned(const struct mo_env *env, const char *model, const struct mo_frontend_options *options,
-                       const struct mo_dataset *data, moire_tensor *got, int *n, moire_error *err) {
-    const struct mo_plan_options generic = {.isa = mo_isa_detect()};
+/* Built-in kernels of one level, in memory that others have used. */
+static int run_planned(const struct mo_env *env, enum mo_isa isa, const char *model,
+                       const struct mo_frontend_options *options, const struct mo_dataset *data,
+                       moire_tensor *got, int *n, moire_error *err) {
+    const struct mo_plan_options generic = {.isa = isa};
     struct mo_graph *g;
-    struct mo_plan *plan;
     int rc = mo_frontend_load(env, model, options, &g, err);
     if (rc) return rc;
     *n = g->n_outputs;
-    if (g->n_inputs != data->n_in || *n > MO_DATASET_PORTS) {
-        mo_graph_destroy(g);
-        return mo_fail(err, MOIRE_EINVAL, "the case has data for %d inputs", data->n_in);
-    }
-    if ((rc = mo_plan_build(g, &generic, &plan, err))) return rc;
-    rc = run_in_used_memory(plan, data->in, data->n_in, got, err);
-    mo_plan_destroy(plan);
-    return rc;
+    if (g->n_inputs == data->n_in && *n <= MO_DATASET_PORTS)
+        return run_graph_in_used_memory(g, &generic, data->in, data->n_in, got, err);
+    mo_graph_destroy(g);
+    return mo_fail(err, MOIRE_EINVAL, "the case has data for %d inputs", data->n_in);
 }
 
-static int run_way(const struct mo_env *env, enum mo_way way, const char *model,
+static int run_way(const struct mo_env *env, enum mo_way way, enum mo_isa isa, const char *model,
                    const struct mo_dataset *data, moire_error *err) {
     struct mo_frontend_options options = {.shapes = data->shape, .n_shapes = data->n_in};
-    moire_tensor got[MO_DATASET_PORTS];
-    struct mo_way_target target = {.way = way, .isa = mo_isa_detect()};
+    moire_tensor got[MO_DATASET_PORTS] = {{0}};
+    struct mo_way_target target = {.way = way, .isa = isa};
     int n, rc;
     if (way == MO_WAY_PLAN)
-        rc = run_planned(env, model, &options, data, got, &n, err);
+        rc = run_planned(env, isa, model, &options, data, got, &n, err);
     else
         rc = mo_way_run(env, &target, model, &options, data->in, data->n_in, got, MO_DATASET_PORTS, &n, err);
     if (rc) return rc;
     for (int i = 0; !rc && i < n && i < data->n_out; i++)
         rc = case_compare(data, i, &got[i], err);
     mo_way_free(env, got, n);
+    return rc;
+}
+
+/* References, then kernels of every level that this processor has. */
+static int run_on_cores(const struct mo_env *env, const char *model, const struct mo_dataset *data,
+                        const char **where, moire_error *err) {
+    int rc = MOIRE_OK;
+    for (int way = MO_WAY_REFERENCE; way < MO_WAY_PLAN && !rc; way++) {
+        *where = mo_way_name((enum mo_way)way);
+        rc = run_way(env, (enum mo_way)way, MO_ISA_BASE, model, data, err);
+    }
+    for (int isa = mo_isa_next(-1); isa < MO_ISA_COUNT && !rc; isa = mo_isa_next(isa)) {
+        *where = mo_isa_name((enum mo_isa)isa);
+        rc = run_way(env, MO_WAY_PLAN, (enum mo_isa)isa, model, data, err);
+    }
     return rc;
 }
 
@@ -100,14 +112,14 @@ static void run_set(const struct mo_env *env, const char *fakes, const char *mod
         snprintf(r->reason, sizeof r->reason, "the package's data contradicts its model");
         snprintf(r->message, sizeof r->message, "input %d has not the declared shape", data.contradicts - 1);
     }
-    const int last = fakes ? MO_WAY_REFERENCE : MO_WAY_PLAN;
-    for (int way = MO_WAY_REFERENCE; way <= last && r->verdict == PASSED; way++) {
-        int rc = fakes ? case_run_gpu(env, fakes, model, &data, &err)
-                       : run_way(env, (enum mo_way)way, model, &data, &err);
-        /* a model that cannot be run says so itself; only then does unreadable data not matter */
-        if (read && rc != MOIRE_EUNSUPPORTED) rc = read, err = data_err;
-        if (rc) conclude(r, rc, fakes ? "GPU" : mo_way_name((enum mo_way)way), err.message);
-    }
+    const char *where = "GPU";
+    int rc = MOIRE_OK;
+    if (r->verdict == PASSED)
+        rc = fakes ? case_run_gpu(env, fakes, model, &data, &err)
+                   : run_on_cores(env, model, &data, &where, &err);
+    /* a model that cannot be run says so itself; only then does unreadable data not matter */
+    if (r->verdict == PASSED && read && rc != MOIRE_EUNSUPPORTED) rc = read, err = data_err;
+    if (rc) conclude(r, rc, where, err.message);
     mo_dataset_close(&data);
 }
 

@@ -11,6 +11,7 @@
 #include <string.h>
 #include "codegen/frontend.h"
 #include "tests/unit/onnx_build.h"
+#include "tests/unit/used_memory.h"
 #include "tools/moire/ways.h"
 #include "variants/kernel.h"
 
@@ -252,7 +253,7 @@ static int check_ways(struct ob *b, const struct fused_case *c, bool special) {
     for (int way = -1; way < MO_ISA_COUNT; way = mo_isa_next(way)) { /* -1: the reference */
         struct mo_plan_options options = {.isa = way < 0 ? MO_ISA_BASE : (enum mo_isa)way,
                                           .reference_only = way < 0};
-        if (mo_way_run_plan(graph_of(b, true, way >= 0), &options, in, plain->n_inputs, got, &err))
+        if (run_graph_in_used_memory(graph_of(b, true, way >= 0), &options, in, plain->n_inputs, got, &err))
             fail_msg("%s: %s", c->name, err.message);
         snprintf(what, sizeof what, "%s, %s", c->name, way < 0 ? "reference" : mo_isa_name((enum mo_isa)way));
         for (int k = 0; k < n; k++)

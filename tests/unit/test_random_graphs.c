@@ -9,6 +9,7 @@
 #include <string.h>
 #include "codegen/passes/passes.h"
 #include "tests/unit/random_graph.h"
+#include "tests/unit/used_memory.h"
 #include "tools/moire/dataset.h"
 #include "tools/moire/ways.h"
 
@@ -54,7 +55,7 @@ static void check_seed(const struct mo_env *env, uint64_t seed) {
     for (int layout = 0; layout < 2; layout++)
         for (int isa = mo_isa_next(-1); isa < MO_ISA_COUNT; isa = mo_isa_next(isa)) {
             struct mo_plan_options options = {.isa = (enum mo_isa)isa};
-            if (mo_way_run_plan(passed_graph(env, seed, layout), &options, &x, 1, got, &err))
+            if (run_graph_in_used_memory(passed_graph(env, seed, layout), &options, &x, 1, got, &err))
                 fail_msg("seed %d: %s", (int)seed, err.message);
             compare(mo_isa_name((enum mo_isa)isa), seed, want, got, n);
             mo_way_free(env, got, n);

@@ -1,9 +1,9 @@
 # conformance.mk - the ONNX backend tests of Debian's libonnx-testdata, run in C.
 ONNX_DATA ?= /usr/share/libonnx-testdata/data
 CONF_SRC  := $(wildcard tests/conformance/*.c)
-OMIT_SRC  := $(wildcard tests/conformance/omit*.c) tests/conformance/used_memory.c tests/unit/onnx_build.c
+OMIT_SRC  := $(wildcard tests/conformance/omit*.c) tests/unit/used_memory.c tests/unit/onnx_build.c
 CONF_OBJ  := $(filter-out tests/conformance/omit%,$(CONF_SRC))
-CONF_OBJ  := $(CONF_OBJ:%.c=$(B)/obj/%.o)
+CONF_OBJ  := $(CONF_OBJ:%.c=$(B)/obj/%.o) $(B)/obj/tests/unit/used_memory.o
 OMIT_OBJ  := $(OMIT_SRC:%.c=$(B)/obj/%.o)
 $(OMIT_OBJ): | $(B)/gen/onnx.pb-c.h
 $(CONF_OBJ): | $(B)/gen/onnx.pb-c.h

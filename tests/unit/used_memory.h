@@ -11,4 +11,8 @@
 /* Outputs belong to the caller, who gives them back with mo_way_free(). */
 int run_in_used_memory(const struct mo_plan *plan, const moire_tensor *inputs, int n_inputs,
                        moire_tensor *outputs, moire_error *err);
+/* The same from a graph, which it takes ownership of in every case. */
+int run_graph_in_used_memory(struct mo_graph *graph, const struct mo_plan_options *options,
+                             const moire_tensor *inputs, int n_inputs, moire_tensor *outputs,
+                             moire_error *err);
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * used_memory.c - runs a plan in memory that others have used; the contract in used_memory.h. */
-#include "tests/conformance/used_memory.h"
+#include "tests/unit/used_memory.h"
 
 #include <string.h>
 #include "tools/moire/ways.h"
@@ -53,5 +53,16 @@ int run_in_used_memory(const struct mo_plan *plan, const moire_tensor *inputs, i
     if (!rc) memcpy(outputs, got[0], (size_t)n * sizeof *outputs);
     mo_free(env, arena);
     mo_free(env, scratch);
+    return rc;
+}
+
+int run_graph_in_used_memory(struct mo_graph *graph, const struct mo_plan_options *options,
+                             const moire_tensor *inputs, int n_inputs, moire_tensor *outputs,
+                             moire_error *err) {
+    struct mo_plan *plan;
+    int rc = mo_plan_build(graph, options, &plan, err);
+    if (rc) return rc;
+    rc = run_in_used_memory(plan, inputs, n_inputs, outputs, err);
+    mo_plan_destroy(plan);
     return rc;
 }
