@@ -41,16 +41,15 @@ static void forgets_one(const struct mo_kargs *args, int64_t begin, int64_t end,
     memcpy(args->out[0], args->in[0], (N - 1) * sizeof(float));
 }
 
-/* Which of two equal things it does depends on what was there. */
+/* What it does, though not what it gives, depends on what was there. */
 static void looks_at_it(const struct mo_kargs *args, int64_t begin, int64_t end, void *scratch) {
     const volatile float *was = args->out[0];
+    volatile int seen = 0;
     (void)begin;
     (void)end;
     (void)scratch;
-    if (was[0] > 1)
-        memcpy(args->out[0], args->in[0], N * sizeof(float));
-    else
-        memmove(args->out[0], args->in[0], N * sizeof(float));
+    if (was[0] > 1) seen++;
+    memcpy(args->out[0], args->in[0], N * sizeof(float));
 }
 
 static int run_with(mo_kernel *kernel, moire_error *err) {

@@ -9,12 +9,12 @@
 static const unsigned char fills[] = {0xff, 0x5c};
 
 /* MemorySanitizer's, where the program is built with it: from now on these bytes are nobody's. */
-extern void __msan_allocated_memory(const volatile void *at, size_t n) __attribute__((weak));
+extern void __msan_poison(const volatile void *at, size_t n) __attribute__((weak));
 extern void __msan_check_mem_is_initialized(const volatile void *at, size_t n) __attribute__((weak));
 
 static void use(void *at, size_t n, unsigned char fill) {
     memset(at, fill, n);
-    if (__msan_allocated_memory) __msan_allocated_memory(at, n);
+    if (__msan_poison) __msan_poison(at, n);
 }
 
 /* Both runs gave the same bits. */
