@@ -9,7 +9,7 @@
 #include "tests/unit/used_memory.h"
 #include "tools/moire/ways.h"
 
-enum { PORTS = MO_DATASET_PORTS, MOST_BITS = 12 };
+enum { PORTS = MO_DATASET_PORTS, MOST_BITS = 12, WHAT = 120 };
 static const double RTOL = 1e-3, ATOL = 1e-6;
 
 /* How an operand is left out. */
@@ -30,6 +30,7 @@ struct omit {
     size_t n_graph_out;             /* of the model as it is, */
     Onnx__ValueInfoProto **all_out; /* and which */
     moire_tensor full[PORTS];       /* what all outputs are with the inputs of the moment */
+    char *what;                     /* room for WHAT bytes: the subset in words */
     moire_error *err;
 };
 
@@ -149,10 +150,9 @@ static int differs(const moire_tensor *want, const moire_tensor *got, int i, moi
 
 static const char *describe(const struct omit *o, unsigned in, unsigned out, enum form form) {
     static const char *const forms[] = {"left empty", "lists cut short", "unread"};
-    static _Thread_local char text[120];
-    snprintf(text, sizeof text, "%s without inputs 0x%x and outputs 0x%x, %s", o->node->op_type, in, out,
+    snprintf(o->what, WHAT, "%s without inputs 0x%x and outputs 0x%x, %s", o->node->op_type, in, out,
              forms[form]);
-    return text;
+    return o->what;
 }
 
 /* A model by ONNX: both ways give what the node gives with all its outputs. */
@@ -290,7 +290,9 @@ static int64_t opset_of(const Onnx__ModelProto *model) {
 
 int omit_model(const struct mo_env *env, const struct omit_rules *rules, const void *bytes, size_t n,
                const struct mo_dataset *data, const struct omit_log *log, moire_error *err) {
-    struct omit o = {.env = env, .data = data, .log = log, .err = err, .model = unpack(bytes, n)};
+    char what[WHAT];
+    struct omit o = {
+        .env = env, .data = data, .log = log, .what = what, .err = err, .model = unpack(bytes, n)};
     if (!o.model) return mo_fail(err, MOIRE_EFORMAT, "malformed model");
     o.node = o.model->graph->node[0];
     o.as_is = *o.node;

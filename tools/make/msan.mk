@@ -25,6 +25,7 @@ msan-run: $(MSAN_BIN)
 	@if MSAN_OPTIONS=$(MSAN_OPTIONS) $(B)/tests/test_used_memory read >$(B)/planted.log 2>&1; then \
 	    echo "msan: a planted read of memory that nobody wrote was not found" >&2; exit 1; fi
 	@grep -q 'use-of-uninitialized-value' $(B)/planted.log
+	@MSAN_OPTIONS=$(MSAN_OPTIONS) $(B)/tests/test_used_memory networks
 	@MSAN_OPTIONS=$(MSAN_OPTIONS) $(B)/omit tests/conformance/operands.txt $(ONNX_DATA)
 	@MSAN_OPTIONS=$(MSAN_OPTIONS) $(B)/conformance --baseline tests/conformance/baseline.txt $(ONNX_DATA)
 	@MSAN_OPTIONS=$(MSAN_OPTIONS) tools/run-tests $(MSAN_TESTS:%=$(B)/tests/test_%)

@@ -11,10 +11,10 @@ lint: $(B)/gen/onnx.pb-c.h ## formatting, clang-tidy, size and word rules
 	@tools/lint-rules
 	@tools/run-tidy $(CPPFLAGS) $(TIDY_FLAGS) -std=c11
 
-asan: ## unit tests under AddressSanitizer and UndefinedBehaviourSanitizer
+asan: ## unit tests and conformance under AddressSanitizer and UndefinedBehaviourSanitizer
 	ASAN_OPTIONS=detect_leaks=1:strict_string_checks=1 UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 \
 	$(MAKE) --no-print-directory B=build-asan CC="$(CLANG)" O=-O1 \
-	    SAN="-fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer" unit
+	    SAN="-fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer" unit conformance
 
 tsan: ## unit tests under ThreadSanitizer
 	$(MAKE) --no-print-directory B=build-tsan CC="$(CLANG)" O=-O1 SAN="-fsanitize=thread" unit
