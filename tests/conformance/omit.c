@@ -251,7 +251,14 @@ static int answer_in_full(struct omit *o, unsigned in) {
     uint8_t *bytes = change(o, in, 0, EMPTY, &n, kept, &n_kept);
     if (!bytes) return mo_fail(o->err, MOIRE_ENOMEM, "out of memory");
     int rc = run(o, bytes, n, false, o->full, &n_full, &err);
+    int planned = rc ? run(o, bytes, n, true, o->full, &n_full, NULL) : rc;
     free(bytes);
+    if (rc && !planned) {
+        mo_way_free(o->env, o->full, n_full);
+        memset(o->full, 0, sizeof o->full);
+        return mo_fail(o->err, MOIRE_EFAILED, "%s: the plan answers, the reference declines by '%.300s'",
+                       describe(o, in, 0, EMPTY), err.message);
+    }
     if (!rc || !in) return rc ? 1 : MOIRE_OK;
     snprintf(type, sizeof type, "(%s)", o->node->op_type);
     if (!strstr(err.message, type))

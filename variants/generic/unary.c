@@ -58,6 +58,7 @@ static bool find(const struct mo_graph *g, const struct mo_node *node, struct mo
     if ((node->domain[0] && !ours) || node->fuse.act != MO_ACT_NONE) return false;
     for (size_t i = 0; i < sizeof functions / sizeof *functions; i++) {
         if (strcmp(functions[i].op_type, node->op_type)) continue;
+        if (!strcmp(node->op_type, "Dropout") && mo_arg(g, node, 2)) return false; /* training, perhaps */
         p->function = functions[i].function;
         p->a =
             functions[i].a ? mo_attr_float(node, functions[i].a, functions[i].a_value) : functions[i].a_value;
