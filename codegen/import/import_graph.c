@@ -208,11 +208,13 @@ static int find_operator(struct mo_import *im, struct mo_node *node, size_t inde
     node->opset = *node->domain ? version : im->graph->opset;
     node->op = mo_op_find(node->op_type, node->domain);
     const struct mo_op *op = node->op;
+    /* what the passes make is no part of ONNX: only they keep to what its kernels rely on */
+    if (!strcmp(node->domain, "moire")) op = NULL;
     if (!op) {
-        snprintf(
-            problem, sizeof problem,
-            "operator not supported (domain '%.60s'); replace it in the exporter or add it under runtime/ops",
-            *node->domain ? node->domain : "ai.onnx");
+        snprintf(problem, sizeof problem,
+                 "operator not supported (domain '%.60s'); write it in operators of ONNX when you export the "
+                 "model",
+                 *node->domain ? node->domain : "ai.onnx");
         return node_fail(im, index, p, MOIRE_EUNSUPPORTED, problem, NULL);
     }
     if (version < 0) {

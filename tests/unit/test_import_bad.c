@@ -68,7 +68,7 @@ static void unknown_domain(struct ob *b) {
 static void no_op_type(struct ob *b) {
     conv(b)->op_type = ob_text(b, "");
 }
-static void undeclared_domain(struct ob *b) {
+static void domain_of_the_passes(struct ob *b) {
     conv(b)->domain = ob_text(b, "moire");
     conv(b)->op_type = ob_text(b, "MatMul");
 }
@@ -396,7 +396,7 @@ static const struct bad_case {
     {"unknown operator", unknown_op, MOIRE_EUNSUPPORTED, "node 0 't' (Konv)"},
     {"unknown domain", unknown_domain, MOIRE_EUNSUPPORTED, "com.example"},
     {"no operator type", no_op_type, MOIRE_EFORMAT, "no operator type"},
-    {"undeclared domain", undeclared_domain, MOIRE_EFORMAT, "opset_import"},
+    {"domain of the passes", domain_of_the_passes, MOIRE_EUNSUPPORTED, "domain 'moire'"},
     {"control flow", control_flow, MOIRE_EUNSUPPORTED, "(If)"},
     {"dangling input", dangling_input, MOIRE_EFORMAT, "'nowhere'"},
     {"required input absent", required_input_absent, MOIRE_EFORMAT, "input 0 is required"},
