@@ -36,14 +36,6 @@ const struct mo_bench_system *mo_bench_peers(int *n) {
     return peers;
 }
 
-static void default_folder(char *out, size_t n) {
-    const char *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
-    if (cache && *cache)
-        snprintf(out, n, "%s/moire/models", cache);
-    else
-        snprintf(out, n, "%s/.cache/moire/models", home && *home ? home : "/tmp");
-}
-
 int mo_bench_session_open(const struct mo_env *env, int argc, char **argv, struct mo_bench_session *out,
                           moire_error *err) {
     memset(out, 0, sizeof *out);
@@ -53,19 +45,14 @@ int mo_bench_session_open(const struct mo_env *env, int argc, char **argv, struc
     out->venv = venv && *venv ? venv : ".venv";
     ssize_t n = readlink("/proc/self/exe", out->exe, sizeof out->exe - 1);
     if (n <= 0) return mo_fail(err, MOIRE_EIO, "/proc/self/exe: %s", strerror(errno));
-    char folder[512];
-    default_folder(folder, sizeof folder);
-    char *models = mo_alloc(env, strlen(folder) + 1);
     out->command = mo_bench_command(env, argc, argv);
-    if (models) memcpy(models, folder, strlen(folder));
-    out->models = out->models_default = models;
     struct mo_topology *topology;
     int cores_code = mo_topology_create(env, NULL, 0, "", &topology, err);
     if (cores_code) return cores_code;
     out->cores = topology->n_cores;
     mo_topology_destroy(topology);
     snprintf(out->folder, sizeof out->folder, "/tmp/moire-bench-XXXXXX");
-    if (!models || !out->command || !mkdtemp(out->folder)) {
+    if (!out->command || !mkdtemp(out->folder)) {
         out->folder[0] = 0;
         int code = mo_fail(err, MOIRE_EIO, "no temporary folder below /tmp");
         mo_bench_session_close(out);
@@ -101,7 +88,6 @@ static void remove_folder(const char *folder) {
 void mo_bench_session_close(struct mo_bench_session *session) {
     if (session->folder[0]) remove_folder(session->folder);
     if (session->signal_fd >= 0) close(session->signal_fd);
-    mo_free(session->env, session->models_default);
     mo_free(session->env, (void *)session->command);
     memset(session, 0, sizeof *session);
 }
@@ -175,13 +161,22 @@ static void zoo_shapes(const struct mo_zoo_model *zoo, struct mo_bench_tenant *t
     }
 }
 
+/* The folder of zoo files: as named, or the user's. */
+static int models_folder(struct mo_bench_session *s, moire_error *err) {
+    if (s->models) return MOIRE_OK;
+    int code = mo_caches_folder(s->env->sys, "models", s->models_default, sizeof s->models_default, err);
+    if (!code) s->models = s->models_default;
+    return code;
+}
+
 int mo_bench_resolve(struct mo_bench_session *s, struct mo_region *region, struct mo_bench_tenant *tenant,
                      moire_error *err) {
     char path[1024], full[4096];
     const struct mo_zoo_model *zoo = is_file(tenant->model) ? NULL : mo_zoo_find(tenant->model);
     if (zoo) {
         zoo_shapes(zoo, tenant);
-        int code = mo_zoo_path(s->env, tenant->model, s->models, path, sizeof path, err);
+        int code = models_folder(s, err);
+        if (!code) code = mo_zoo_path(s->env, tenant->model, s->models, path, sizeof path, err);
         if (code) return code;
     } else if (is_file(tenant->model)) {
         snprintf(path, sizeof path, "%s", tenant->model);

@@ -6,6 +6,7 @@
 #include <sys/types.h>
 #include "bench/resident.h"
 #include "bench/scenario.h"
+#include "runtime/base/caches.h"
 
 struct mo_bench_system {
     const char *name;        /* "openvino-latency"; policies of moire are made up at run time */
@@ -21,8 +22,8 @@ struct mo_bench_session {
     char exe[512];      /* this program */
     char folder[64];    /* temporary; removed at the end */
     const char *venv;   /* where the peers live */
-    const char *models; /* folder of zoo files */
-    char *models_default;
+    const char *models; /* folder of zoo files; NULL = the user's */
+    char models_default[MO_CACHES_PATH];
     const char *store;              /* NULL = default */
     const char *record;             /* file for the trace of moire's runs; NULL = none */
     const char *pressure, *proxy;   /* of moire's runtimes, as in moire_config; NULL = default */

@@ -120,11 +120,17 @@ typedef struct moire_config {
     size_t size;
     int threads;        /* cores to use; 0 = all that affinity and cgroup quota allow */
     const char *policy; /* name of a policy; NULL = "moire" */
-    const char *store;  /* folder of compiled variants; NULL = the user's cache folder */
-    int generic_only;   /* 1: ignore the store, use the built-in kernels */
-    int64_t block_ns;   /* bound on a block's predicted time; 0 = policy's default */
-    int max_queries;    /* accepted and unanswered queries over all tenants; 0 = limits table */
-    int no_pin;         /* 1: leave worker threads unpinned */
+    /* Folder of compiled variants: a path without symbolic links that only its owner writes to.  NULL = where
+     * `moire compile` writes unless it is told otherwise: $XDG_CACHE_HOME/moire/store;
+     * $HOME/.cache/moire/store when XDG_CACHE_HOME is no absolute path; below the home of the user database
+     * when HOME is none either. Of the environment the library reads these two variables and nothing else,
+     * and not in a program that has more rights than its caller.  The log says at MOIRE_LOG_INFO which folder
+     * it is and whether anything is there. */
+    const char *store;
+    int generic_only; /* 1: ignore the store, use the built-in kernels */
+    int64_t block_ns; /* bound on a block's predicted time; 0 = policy's default */
+    int max_queries;  /* accepted and unanswered queries over all tenants; 0 = limits table */
+    int no_pin;       /* 1: leave worker threads unpinned */
     void (*log)(void *user, int level, const char *line); /* NULL = silent */
     void *log_user;
     int lend_workers; /* 1: start no worker threads; the host's threads work by moire_work() */
@@ -147,8 +153,8 @@ typedef struct moire_config {
      * a child is started anew then, and queries go on, here they do not. */
     const char *device_process;
     /* Folder where the device keeps compiled programs and choices of kernels for the next process: a path
-     * without symbolic links that only its owner writes to.  NULL = "gpu" in the user's cache folder; "" =
-     * nothing is kept. */
+     * without symbolic links that only its owner writes to.  NULL = "gpu" beside the default "store" (see
+     * there); "" = nothing is kept. */
     const char *device_cache;
 } moire_config;
 MOIRE_API void moire_config_init(moire_config *config);

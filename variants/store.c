@@ -88,6 +88,10 @@ int mo_store_open(const struct mo_env *env, const char *path, struct mo_store **
     return MOIRE_OK;
 }
 
+bool mo_store_is_there(const struct mo_store *store) {
+    return store->folder >= 0;
+}
+
 void mo_store_close(struct mo_store *store) {
     if (!store) return;
     struct mo_env env = store->env_copy;

@@ -25,6 +25,7 @@ struct mo_store_stats {
 /* Opens the store at `path`.  A store that does not exist yet is an empty one.  MOIRE_ESTORE: it breaks the
  * trust rule or cannot be read; the caller goes on without a store. */
 int mo_store_open(const struct mo_env *env, const char *path, struct mo_store **out, moire_error *err);
+bool mo_store_is_there(const struct mo_store *store); /* it has a folder for this processor */
 void mo_store_close(struct mo_store *store); /* unloads the code: no variant may be in use; NULL is fine */
 
 /* The best variant of a layer for an ISA level.  False when there is none that can be trusted.  Thread-safe;

@@ -72,8 +72,10 @@ struct mo_sys {
     int (*open_at)(void *self, int folder, const char *name, int flags, int mode);
     int (*stat)(void *self, int fd, struct mo_stat *out);
     uint32_t (*euid)(void *self);
-    int (*home)(void *self, char *out,
-                size_t n); /* home folder of the effective user, from the user database */
+    /* folder of the effective user's caches (caches.h has the rule), absolute */
+    int (*caches)(void *self, char *out, size_t n);
+    /* the path of something that exists, absolute and without symbolic links */
+    int (*real_path)(void *self, const char *path, char *out, size_t n);
     /* calls fn for every name in a folder but "." and ".."; stops when fn returns non-zero */
     int (*list)(void *self, const char *folder, int (*fn)(void *ctx, const char *name), void *ctx);
     /* read-only view of the first `bytes` of an open file, shared with every process that maps it; 0 or

@@ -9,7 +9,6 @@
 #include <fcntl.h>
 #include <linux/futex.h>
 #include <pthread.h>
-#include <pwd.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdbool.h>
@@ -195,17 +194,6 @@ static uint32_t px_euid(void *self) {
     return (uint32_t)geteuid();
 }
 
-static int px_home(void *self, char *out, size_t n) {
-    (void)self;
-    char buffer[4096];
-    struct passwd entry, *found = NULL;
-    int rc = getpwuid_r(geteuid(), &entry, buffer, sizeof buffer, &found);
-    if (rc) return -rc;
-    if (!found || !entry.pw_dir || !*entry.pw_dir) return -ENOENT;
-    int length = snprintf(out, n, "%s", entry.pw_dir);
-    return length < 0 || (size_t)length >= n ? -ENAMETOOLONG : 0;
-}
-
 static int px_list(void *self, const char *folder, int (*fn)(void *ctx, const char *name), void *ctx) {
     (void)self;
     DIR *dir = opendir(folder);
@@ -355,7 +343,8 @@ const struct mo_sys *mo_sys_posix(void) {
         .open_at = px_open_at,
         .stat = px_stat,
         .euid = px_euid,
-        .home = px_home,
+        .caches = mo_px_caches,
+        .real_path = mo_px_real_path,
         .list = px_list,
         .map = px_map,
         .unmap = px_unmap,

@@ -2,6 +2,7 @@
  * api.c - the public interface: runtimes and queries. */
 #include <stdio.h>
 #include <string.h>
+#include "runtime/base/caches.h"
 #include "runtime/serve/gpu.h"
 #include "variants/store.h"
 
@@ -29,21 +30,24 @@ static int unknown_policy(const char *name, moire_error *err) {
     return mo_fail(err, MOIRE_EINVAL, "no policy '%s'; there are: %s", name, list);
 }
 
-/* A store that cannot be used costs speed, never service: one warning, and the built-in kernels serve. */
+/* A store that cannot be used costs speed, never service: one warning, and the built-in kernels serve.  One
+ * that is not there is said too: nobody runs built-in kernels without a line that says where others were
+ * looked for. */
 static void open_store(moire_runtime *rt, const moire_config *c) {
-    char path[1024];
-    const char *at = c->store;
-    if (c->generic_only) return;
-    if (!at) {
-        char home[900];
-        if (rt->env.sys->home(rt->env.sys->self, home, sizeof home)) return;
-        snprintf(path, sizeof path, "%s/.cache/moire/store", home);
-        at = path;
-    }
+    char path[MO_CACHES_PATH];
+    const char *at = c->store ? c->store : path;
     moire_error why;
-    if (mo_store_open(&rt->env, at, &rt->store, &why)) {
+    if (c->generic_only) return;
+    int rc = c->store ? MOIRE_OK : mo_caches_folder(rt->env.sys, "store", path, sizeof path, &why);
+    if (!rc) rc = mo_store_open(&rt->env, at, &rt->store, &why);
+    if (rc) {
         rt->store = NULL;
         mo_log(&rt->env, MOIRE_LOG_WARN, "variant store not used: %s", why.message);
+    } else {
+        mo_log(&rt->env, MOIRE_LOG_INFO, "variant store '%s'%s", at,
+               mo_store_is_there(rt->store)
+                   ? ""
+                   : " has nothing for this processor: built-in kernels serve; `moire compile` fills it");
     }
 }
 

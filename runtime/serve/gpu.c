@@ -4,6 +4,7 @@
 
 #include <stdio.h>
 #include <string.h>
+#include "runtime/base/caches.h"
 #include "runtime/gpu/measure.h"
 #include "runtime/planner/share_table.h"
 #include "runtime/serve/gpu_request.h"
@@ -42,13 +43,10 @@ static int read_options(const moire_config *c, struct mo_serve_device *d, moire_
     return MOIRE_OK;
 }
 
-/* The folder that the config names, or the user's. */
+/* The folder that the config names, or the user's; NULL: nothing is kept. */
 static const char *cache_of(const moire_runtime *rt, const moire_config *c, char *room, size_t n) {
-    char home[900];
     if (c->device_cache) return c->device_cache;
-    if (rt->env.sys->home(rt->env.sys->self, home, sizeof home)) return NULL;
-    snprintf(room, n, "%s/.cache/moire/gpu", home);
-    return room;
+    return mo_caches_folder(rt->env.sys, "gpu", room, n, NULL) ? NULL : room;
 }
 
 int mo_serve_device_open(moire_runtime *rt, const moire_config *c, int64_t events,
@@ -62,7 +60,7 @@ int mo_serve_device_open(moire_runtime *rt, const moire_config *c, int64_t event
         return mo_fail(err, MOIRE_ENOMEM, "out of memory for a device");
     if (n) memcpy(d->folder, c->device_profiles, n);
     int code = read_options(c, d, err);
-    char cache[1024];
+    char cache[MO_CACHES_PATH];
     const struct mo_gpu_config gpu = {.process = c->device_process,
                                       .cache = cache_of(rt, c, cache, sizeof cache)};
     if (!code) code = mo_gpu_device_open(&rt->env, c->device, &gpu, &d->device, err);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * paths.h - the default folders of the command: the only place that asks the environment for them. */
+ * paths.h - the folders that the flags of the command name, and those they mean when they are not given: the
+ * user's cache folders (runtime/base/caches.h). */
 #ifndef MO_PATHS_H
 #define MO_PATHS_H
 #include <stddef.h>
@@ -7,10 +8,6 @@
 
 enum { MO_PATH_CAP = 4096 };
 
-/* $XDG_CACHE_HOME/moire/<name> or ~/.cache/moire/<name>; MOIRE_EINVAL when neither is known. */
-int mo_path_default(const char *name, char *out, size_t n, moire_error *err);
-/* `path` without symbolic links, as the variant store wants it; what does not exist yet is kept as it is. */
-int mo_path_real(const char *path, char *out, size_t n, moire_error *err);
 /* The store: --store's value or the default one, as a real path. */
 int mo_path_store(const char *given, char *out, size_t n, moire_error *err);
 

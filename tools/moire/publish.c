@@ -7,7 +7,7 @@
 #include "codegen/search/writer.h"
 #include "runtime/ops/trial.h"
 #include "runtime/serve/runtime.h"
-#include "tools/moire/paths.h"
+#include "runtime/base/caches.h"
 #include "variants/packed.h"
 
 enum { MAX_PORTS = 64, RACE_NS = 30000000 };
@@ -154,10 +154,10 @@ struct names {
 };
 
 /* Where the file is, for who looks through the store; left out when it would not fit. */
-static void note_path(struct mo_store_stamp *stamp, const char *path) {
+static void note_path(const struct mo_env *env, struct mo_store_stamp *stamp, const char *path) {
     char real[4400];
     size_t n = 0;
-    if (mo_path_real(path, real, sizeof real, NULL)) return;
+    if (mo_caches_real(env->sys, path, real, sizeof real, NULL)) return;
     while (real[n] > 31 && real[n] < 127)
         n++;
     if (!real[n] && n < sizeof stamp->path) memcpy(stamp->path, real, n + 1);
@@ -205,7 +205,7 @@ static int make_names(const moire_tenant *t, const struct mo_compiled_request *r
     memcpy(stamp->model, out->key, sizeof stamp->model);
     stamp->abi = MO_KERNEL_ABI;
     stamp->generator = MO_GENERATOR_VERSION;
-    note_path(stamp, request->path);
+    note_path(env, stamp, request->path);
     return rc;
 }
 
