@@ -76,6 +76,7 @@ struct mo_store_front {
     char signature[MO_STORE_TEXT];
     double share_ns; /* the layer's share of its model's target */
     int cores;       /* of part_ns */
+    int versions;    /* most that were asked for; 0: not known, fronts did not say it once */
     int n;
     struct mo_store_point point[MO_FRONT_POINTS];
 };

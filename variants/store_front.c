@@ -54,7 +54,7 @@ static int take_point(const json_t *body, struct mo_store_point *p, moire_error 
 }
 
 int mo_store_parse_front(const char *bytes, size_t n, struct mo_store_front *f, moire_error *err) {
-    int64_t abi = 0, generator = 0, cores = 0;
+    int64_t abi = 0, generator = 0, cores = 0, versions = 0;
     memset(f, 0, sizeof *f);
     const struct mo_store_field fields[] = {
         {"abi", MO_FIELD_COUNT, &abi, 0},
@@ -63,6 +63,7 @@ int mo_store_parse_front(const char *bytes, size_t n, struct mo_store_front *f, 
         {"signature", MO_FIELD_TEXT, f->signature, sizeof f->signature},
         {"share_ns", MO_FIELD_NUMBER, &f->share_ns, 0},
         {"cores", MO_FIELD_LATER_COUNT, &cores, 0},
+        {"versions", MO_FIELD_LATER_COUNT, &versions, 0},
         {NULL, MO_FIELD_TEXT, NULL, 0},
     };
     json_t *body = mo_store_open_envelope(bytes, n, err);
@@ -70,7 +71,7 @@ int mo_store_parse_front(const char *bytes, size_t n, struct mo_store_front *f, 
     int rc = mo_store_take_fields(body, fields, err);
     const json_t *points = json_object_get(body, "points");
     if (!rc && (!json_is_array(points) || json_array_size(points) > MO_FRONT_POINTS || abi > INT32_MAX ||
-                generator > INT32_MAX || cores > INT32_MAX))
+                generator > INT32_MAX || cores > INT32_MAX || versions > INT32_MAX))
         rc = mo_fail(err, MOIRE_ESTORE, "malformed list of points");
     for (size_t i = 0; !rc && i < json_array_size(points); i++)
         rc = take_point(json_array_get(points, i), &f->point[f->n++], err);
@@ -78,5 +79,6 @@ int mo_store_parse_front(const char *bytes, size_t n, struct mo_store_front *f, 
     f->abi = (int)abi;
     f->generator = (int)generator;
     f->cores = (int)cores;
+    f->versions = (int)versions;
     return rc;
 }

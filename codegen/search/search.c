@@ -207,10 +207,19 @@ static int prepare(struct mo_search *s, int *pending, moire_error *err) {
     return MOIRE_OK;
 }
 
+/* Tells what the search is going to do, before it takes its time. */
+static void announce(const struct mo_search *s, int pending) {
+    int other = 0;
+    for (int i = 0; i < s->n; i++)
+        other += s->jobs[i]->result.other_number;
+    if (s->options.began) s->options.began(s->options.ctx, pending, other);
+}
+
 int mo_search_run(struct mo_search *s, moire_error *err) {
     int pending = 0;
     int rc = prepare(s, &pending, err);
     if (rc || !pending) return rc;
+    announce(s, pending);
     rc = mo_writer_open(s->env, s->options.store, &s->writer, err);
     if (!rc) rc = mo_cc_find(s->env, s->options.cc, mo_writer_work(s->writer), &s->cc, err);
     return rc ? rc : run_turns(s, pending, err);

@@ -32,6 +32,7 @@ struct mo_layer_result {
     char family[32], knobs[MO_STORE_KNOBS];
     char trouble[200]; /* the first rejection, or why a model withdrew its kernel; "" when none */
     int versions;      /* kept for pressure or more cores; 0: none but the best */
+    bool other_number; /* the store has versions, chosen for another number than is asked for */
     /* Of the variant that options.cores run fastest: its units and the time of the core with most of them, as
      * timed alone; 0: not known. */
     int64_t units;
@@ -54,7 +55,8 @@ struct mo_search_options {
     double byte_ns;     /* time that a byte of packed weights is worth; 0 = none */
     bool refine;        /* go on with layers that the store already has */
     /* Versions for several levels of pressure (codegen/tune/front.h): one turn of more candidates that
-     * differ in blocking, order and algorithm; a layer is done when its front is in the store. */
+     * differ in blocking, order and algorithm; a layer is done when its front, chosen for this number or the
+     * same for this number, is in the store. */
     int versions;             /* most a layer; 0 or 1 = the fastest only */
     bool keep_covered;        /* also those that others cover here: for machines with other caches */
     struct mo_stress *stress; /* the neighbour to measure them under; needed for versions */
@@ -66,6 +68,9 @@ struct mo_search_options {
     const struct mo_emit_family *const *families;
     bool (*problem)(const struct mo_graph *graph, const struct mo_node *node, enum mo_isa isa,
                     struct mo_problem *out);
+    /* before the first turn: layers to be searched, and how many of these the store has with versions for
+     * another number; may be NULL */
+    void (*began)(void *ctx, int pending, int other_number);
     const _Atomic int *interrupted; /* set it to end soon with MOIRE_EINTERRUPTED; may be NULL */
     /* after every turn of a layer: `done` of `total`; may be NULL */
     void (*progress)(void *ctx, int done, int total, const struct mo_layer_result *layer);

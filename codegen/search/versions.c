@@ -76,6 +76,10 @@ static int press(struct mo_search *s, const struct job *job, struct mo_harness *
     return rc;
 }
 
+static int versions_asked(const struct mo_search *s) {
+    return s->options.versions < MO_STORE_VERSIONS ? s->options.versions : MO_STORE_VERSIONS;
+}
+
 static int begin_front(struct mo_search *s, struct job *job, struct mo_front_rule *rule, moire_error *err) {
     struct mo_store_front *f = job->front ? job->front : mo_alloc(s->env, sizeof *f);
     if (!f) return mo_fail(err, MOIRE_ENOMEM, "out of memory choosing versions");
@@ -94,7 +98,7 @@ int mo_job_widen(struct mo_search *s, struct job *job, moire_error *err) {
     struct mo_front_rule rule;
     int rc = s->options.cores > 2 && job->best ? begin_front(s, job, &rule, err) : MOIRE_OK;
     if (rc || !job->front) return rc;
-    rule.versions = 2;
+    rule.versions = job->front->versions = 2;
     if (mo_front_widen(job->front, &rule)) return MOIRE_OK;
     mo_free(s->env, job->front);
     job->front = NULL;
@@ -107,7 +111,7 @@ int mo_job_press(struct mo_search *s, struct job *job, struct mo_harness *h, moi
     if (rc) return rc;
     struct mo_store_front *f = job->front;
     rule.share_ns = share(s, job);
-    rule.versions = s->options.versions < MO_STORE_VERSIONS ? s->options.versions : MO_STORE_VERSIONS;
+    rule.versions = f->versions = versions_asked(s);
     mo_front_select(f, &rule);
     for (int level = 1; level < MO_STORE_LEVELS && !rc; level++)
         rc = press(s, job, h, level, err);
@@ -143,6 +147,18 @@ int mo_job_publish_front(struct mo_search *s, struct job *job, moire_error *err)
     return rc;
 }
 
+/* Whether so many versions are what this search would choose of the same points.  It would when the number is
+ * the same, when nothing on the front had to be left out and what was picked is not too much, and when there
+ * is no version but the built-in kernel. */
+static bool serves_number(const struct mo_store_front *f, int asked) {
+    int picked = 0, spare = 0;
+    for (int i = 0; i < f->n; i++) {
+        picked += f->point[i].state == MO_POINT_VERSION || f->point[i].state == MO_POINT_COVERED;
+        spare += f->point[i].state == MO_POINT_SPARE;
+    }
+    return f->versions == asked || !mo_front_versions(f) || (!spare && picked <= asked);
+}
+
 bool mo_job_has_front(const struct mo_search *s, struct job *job) {
     const char *signature = job->result.signature;
     enum mo_isa isa = job->layer.problem.isa;
@@ -154,8 +170,12 @@ bool mo_job_has_front(const struct mo_search *s, struct job *job) {
         has &= f->point[i].state != MO_POINT_VERSION || f->point[i].ns[1] > 0;
         if (s->options.keep_covered) has &= f->point[i].state != MO_POINT_COVERED;
     }
+    if (has && !serves_number(f, versions_asked(s))) {
+        job->result.other_number = true;
+        has = false;
+    }
     mo_free(s->env, f);
     if (wanted && mo_store_versions(s->store, signature, isa, versions) != wanted) return false;
-    job->result.versions = wanted;
+    if (has) job->result.versions = wanted;
     return has;
 }

@@ -108,8 +108,9 @@ int mo_writer_front(struct mo_writer *w, const struct mo_store_front *f, moire_e
     mo_store_layer(f->signature, f->isa, layer);
     for (int i = 0; i < f->n; i++)
         json_array_append_new(points, point_json(&f->point[i]));
-    json_t *body = json_pack("{si si si ss ss sf si so}", "format", MO_STORE_FORMAT, "abi", f->abi,
-                             "generator", f->generator, "isa", mo_isa_name(f->isa), "signature", f->signature,
-                             "share_ns", f->share_ns, "cores", f->cores, "points", points);
+    json_t *body =
+        json_pack("{si si si ss ss sf si si so}", "format", MO_STORE_FORMAT, "abi", f->abi, "generator",
+                  f->generator, "isa", mo_isa_name(f->isa), "signature", f->signature, "share_ns",
+                  f->share_ns, "cores", f->cores, "versions", f->versions, "points", points);
     return set_json(w, layer, ".front.json", body, err);
 }

@@ -169,8 +169,8 @@ static void crossovers_lie_between_levels(void **state) {
 }
 
 /* --- the store --- */
-static int tune(const struct mo_env *env, const char *folder, bool keep_covered, struct mo_layer_result *out,
-                moire_error *err) {
+static int tune_for(const struct mo_env *env, const char *folder, int versions, bool keep_covered,
+                    struct mo_layer_result *out, moire_error *err) {
     struct mo_stress_config c = {.env = env, .l2_bytes = 64 << 10, .l3_bytes = 256 << 10};
     struct mo_search_options o = {.store = folder,
                                   .isa = MO_ISA_BASE,
@@ -178,7 +178,7 @@ static int tune(const struct mo_env *env, const char *folder, bool keep_covered,
                                   .probation_s = 20,
                                   .families = toy_families,
                                   .problem = toy_problem,
-                                  .versions = 5,
+                                  .versions = versions,
                                   .keep_covered = keep_covered};
     struct mo_search *search = NULL;
     struct mo_graph *g = toy_graph(env, 1, "m");
@@ -191,6 +191,11 @@ static int tune(const struct mo_env *env, const char *folder, bool keep_covered,
     mo_stress_destroy(o.stress);
     mo_graph_destroy(g);
     return rc;
+}
+
+static int tune(const struct mo_env *env, const char *folder, bool keep_covered, struct mo_layer_result *out,
+                moire_error *err) {
+    return tune_for(env, folder, 5, keep_covered, out, err);
 }
 
 /* Both toy kernels are equal in every measure: one is a version, both are in the file, nothing is damaged.
@@ -300,6 +305,34 @@ static void covered_versions_are_made_when_asked_for(void **state) {
     toy_remove(folder);
 }
 
+/* One point of the front was left out for a smaller number; where none was, any number that is large enough
+ * would choose the same. */
+static void another_number_of_versions_is_chosen_anew(void **state) {
+    (void)state;
+    struct mo_env env = mo_env_default();
+    struct mo_layer_result r = {0};
+    moire_error err = {0};
+    char folder[64];
+    toy_folder(folder);
+    assert_int_equal(tune_for(&env, folder, 2, false, &r, &err), MOIRE_OK);
+    assert_false(r.other_number);
+    assert_int_equal(tune_for(&env, folder, 5, false, &r, &err), MOIRE_OK);
+    assert_int_equal(r.state, MO_LAYER_REUSED);
+    write_front(&env, folder, MO_POINT_SPARE, "");
+    assert_int_equal(tune_for(&env, folder, 2, false, &r, &err), MOIRE_OK);
+    assert_int_equal(r.state, MO_LAYER_REUSED); /* two were asked for before */
+    assert_int_equal(tune_for(&env, folder, 5, false, &r, &err), MOIRE_OK);
+    assert_int_equal(r.state, MO_LAYER_COMPILED);
+    assert_true(r.other_number);
+    assert_int_equal(tune_for(&env, folder, 5, false, &r, &err), MOIRE_OK);
+    assert_int_equal(r.state, MO_LAYER_REUSED);
+    assert_false(r.other_number);
+    write_front(&env, folder, MO_POINT_SPARE, "");
+    assert_int_equal(tune_for(&env, folder, 3, false, &r, &err), MOIRE_OK); /* fewer, too */
+    assert_int_equal(r.state, MO_LAYER_COMPILED);
+    toy_remove(folder);
+}
+
 /* Every byte of the file cut off or flipped: refused with a reason. */
 static void damaged_fronts_are_refused(void **state) {
     (void)state;
@@ -346,6 +379,7 @@ int main(void) {
         cmocka_unit_test(tuned_layers_are_stored_and_reused),
         cmocka_unit_test(versions_are_taken_whole_or_not_at_all),
         cmocka_unit_test(covered_versions_are_made_when_asked_for),
+        cmocka_unit_test(another_number_of_versions_is_chosen_anew),
         cmocka_unit_test(damaged_fronts_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

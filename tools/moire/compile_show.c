@@ -12,6 +12,16 @@ static double gflops(const struct mo_layer_result *r) {
     return ns > 0 ? (double)r->flops / ns : 0;
 }
 
+void mo_compile_show_began(void *ctx, int pending, int other_number) {
+    const struct mo_compile_progress *p = ctx;
+    if (other_number)
+        fprintf(
+            stderr,
+            "%d of %d layers are searched anew: the store has versions of them that were chosen for another "
+            "number than %d\n",
+            other_number, pending, p->versions);
+}
+
 void mo_compile_show_progress(void *ctx, int done, int total, const struct mo_layer_result *layer) {
     struct mo_compile_progress *p = ctx;
     double elapsed = (double)(mo_now(p->env) - p->started) * 1e-9;
@@ -128,12 +138,12 @@ void mo_compile_show_table(const struct mo_search *search, const struct mo_compi
 }
 
 static json_t *layer_json(const struct mo_layer_result *r) {
-    return json_pack("{ss ss si si ss ss sI sf sf sf sI si si ss}", "layer", r->signature, "state",
-                     mo_layer_state_name(r->state), "versions", r->versions, "uses", r->uses, "family",
-                     r->family, "knobs", r->knobs, "flops", (json_int_t)r->flops, "min_ns", r->min_ns,
-                     "generic_ns", r->generic_ns, "gflops", gflops(r), "source_bytes",
-                     (json_int_t)r->source_bytes, "tried", r->tried, "rejected", r->rejected, "trouble",
-                     r->trouble);
+    return json_pack("{ss ss si sb si ss ss sI sf sf sf sI si si ss}", "layer", r->signature, "state",
+                     mo_layer_state_name(r->state), "versions", r->versions, "versions_for_another_number",
+                     r->other_number, "uses", r->uses, "family", r->family, "knobs", r->knobs, "flops",
+                     (json_int_t)r->flops, "min_ns", r->min_ns, "generic_ns", r->generic_ns, "gflops",
+                     gflops(r), "source_bytes", (json_int_t)r->source_bytes, "tried", r->tried, "rejected",
+                     r->rejected, "trouble", r->trouble);
 }
 
 static json_t *model_json(const struct mo_finished *m) {

@@ -9,8 +9,11 @@ struct mo_compile_progress {
     const struct mo_env *env;
     int64_t started;
     bool terminal;
-    int shown; /* tenths already printed when it is no terminal */
+    int shown;    /* tenths already printed when it is no terminal */
+    int versions; /* asked for */
 };
+/* As mo_search_options.began. */
+void mo_compile_show_began(void *ctx, int pending, int other_number);
 /* As mo_search_options.progress; ctx is a struct mo_compile_progress. */
 void mo_compile_show_progress(void *ctx, int done, int total, const struct mo_layer_result *layer);
 

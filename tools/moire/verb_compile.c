@@ -226,7 +226,9 @@ static int run_with(const struct mo_env *outer, struct options *o) {
     if (!s->cores) s->cores = allowed;
     s->store = o->store;
     s->interrupted = &stop_requested;
+    s->began = mo_compile_show_began;
     s->progress = mo_compile_show_progress;
+    progress.versions = s->versions;
     s->ctx = &progress;
     catch_interrupts();
     struct mo_neighbour neighbour = {.stress = NULL};
