@@ -223,3 +223,7 @@ void mo_bench_rates(const struct mo_bench_mix *mix, double load, double *rates) 
     for (int i = 0; i < mix->scenario.n_tenants; i++)
         rates[i] = load * mix->cores / busy * mix->weight[i];
 }
+
+double mo_bench_first_rate(const struct mo_bench_tenant *t, double rate) {
+    return t->curve.n ? rate * (t->curve.rate[0] / t->rate) : rate;
+}

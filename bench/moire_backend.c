@@ -107,9 +107,9 @@ static int make_input(struct self *self, struct target *target, int i, const cha
     return MOIRE_OK;
 }
 
-/* One model, of tenant `of` of the job. */
+/* One model, of tenant `of` of the job, of which each query asks it `count` times. */
 static int load_target(struct self *self, const struct mo_bench_job *job, const struct mo_bench_tenant *of,
-                       const struct mo_bench_tenant *want, const char *name, int64_t qos_ns,
+                       const struct mo_bench_tenant *want, const char *name, int64_t qos_ns, int count,
                        moire_error *err) {
     struct target *target = &self->targets[self->n_targets];
     moire_tenant_config config;
@@ -123,6 +123,7 @@ static int load_target(struct self *self, const struct mo_bench_job *job, const 
     config.n_shapes = want->n_shapes;
     config.exact = job->exact;
     config.device_only = job->device != NULL;
+    config.rate = count * of->declared;
     int code = moire_load(self->runtime, want->model, &config, &target->tenant, err);
     if (code) return code;
     self->n_targets++;
@@ -140,13 +141,14 @@ static int load_tenant(struct self *self, const struct mo_bench_job *job, int i,
     const struct mo_bench_application *app = t->app;
     int code = MOIRE_OK, queries = 0;
     self->apps[i] = (struct mo_bench_flow_app){.first = self->n_targets, .target_ns = job->qos_ns[i]};
-    if (!app) return load_target(self, job, t, t, t->name, job->qos_ns[i], err);
+    if (!app) return load_target(self, job, t, t, t->name, job->qos_ns[i], 1, err);
     self->apps[i].dag = &app->dag;
     self->apps[i].split = app->split_ns;
     for (int k = 0; k < app->dag.n && !code; k++) {
         char name[256];
         snprintf(name, sizeof name, "%.120s/%.120s", t->name, app->dag.stage[k].name);
-        code = load_target(self, job, t, &app->stage[k], name, app->split_ns[app->dag.level[k]], err);
+        code = load_target(self, job, t, &app->stage[k], name, app->split_ns[app->dag.level[k]],
+                           app->dag.stage[k].count, err);
         queries += app->dag.stage[k].count;
     }
     if (queries > self->most) self->most = queries;

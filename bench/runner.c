@@ -14,6 +14,7 @@ enum { MAX_SOLO = 4000, MAX_PATH = 1024 };
 struct job_tenant_raw {
     const char *name, *model;
     int64_t qos_ns, priority, cls;
+    double rate;
     bool shed_late;
     json_t *shapes, *stages, *split;
 };
@@ -41,6 +42,7 @@ static int read_job_tenant(struct mo_bench_job *job, int i, const json_t *object
         {"qos_ns", MO_JSON_INT, true, offsetof(struct job_tenant_raw, qos_ns), 0, 1e18},
         {"class", MO_JSON_INT, false, offsetof(struct job_tenant_raw, cls), 0, 1},
         {"priority", MO_JSON_INT, false, offsetof(struct job_tenant_raw, priority), -1000, 1000},
+        {"rate", MO_JSON_NUMBER, false, offsetof(struct job_tenant_raw, rate), 0, 1e9},
         {"shed_late", MO_JSON_BOOL, false, offsetof(struct job_tenant_raw, shed_late), 0, 0},
         {"shapes", MO_JSON_OBJECT, false, offsetof(struct job_tenant_raw, shapes), 0, 0},
     };
@@ -52,6 +54,7 @@ static int read_job_tenant(struct mo_bench_job *job, int i, const json_t *object
     struct mo_bench_tenant *t = &job->tenants[i];
     *t = (struct mo_bench_tenant){.name = raw.name,
                                   .model = raw.model,
+                                  .declared = raw.rate,
                                   .shed_late = raw.shed_late,
                                   .priority = (int)raw.priority,
                                   .cls = (enum moire_class)raw.cls};

@@ -38,6 +38,7 @@ struct mo_bench_tenant {
     double weight;               /* relative arrival frequency; 0 = 1 / QoS */
     double rate;                 /* queries/s at load 1, of a curve the largest; 0 = by weight */
     struct mo_bench_curve curve; /* n 0 = constant */
+    double declared;             /* of a run: queries/s that the runtime is told to expect; 0 = none */
     struct mo_bench_qos qos;
     enum moire_class cls;
     int priority;

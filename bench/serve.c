@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  * serve.c - the `moire bench serve` command: systems x seeds x loads, and the search for the highest load.
  *
- * One system is up at a time.  All its seeds and loads run in one process, whose memory is read at the end.
- */
+ * One system is up at a time.  All its seeds and loads run in one process, whose memory is read at the end;
+ * on GPUs, where the planner is told the rates to expect at the start, as the simulator tells it, another
+ * load has a process of its own. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -143,21 +144,63 @@ double mo_bench_telling_load(const struct mo_bench_serve_options *o, const struc
     return load > 0 ? load : o->step;
 }
 
+/* --- a system that is up ------------------------------------------------------------------------------ */
+struct live {
+    struct mo_bench_session *session;
+    const struct mo_bench_mix *mix;
+    const struct mo_bench_system *system;
+    bool timeline;
+    bool declares; /* its planner is told the rates of a run, so each load has a process of its own */
+    double load;   /* that was declared */
+    struct mo_bench_child child;
+};
+
+static int start_live(struct live *l, double load, moire_error *err) {
+    const struct mo_bench_mix *mix = l->mix;
+    struct mo_bench_tenant tenants[MO_BENCH_MAX_TENANTS];
+    double rates[MO_BENCH_MAX_TENANTS];
+    mo_bench_rates(mix, load, rates);
+    for (int i = 0; i < mix->scenario.n_tenants; i++) {
+        tenants[i] = mix->scenario.tenants[i];
+        tenants[i].declared = l->declares ? mo_bench_first_rate(&tenants[i], rates[i]) : 0;
+    }
+    l->load = load;
+    return mo_bench_child_start(l->session, l->system, tenants, mix->qos_ns, mix->scenario.n_tenants,
+                                mix->cores, l->session->generic, l->timeline, &l->child, err);
+}
+
+/* The simulator begins every run with the rates of its load declared, and so does this. */
+static int play_live(void *self, const struct mo_bench_schedule *schedule, int give_up,
+                     struct mo_bench_record *records, int64_t *cut_ns, moire_error *err) {
+    struct live *l = self;
+    int code = MOIRE_OK;
+    if (l->declares && fabs(schedule->load - l->load) > 1e-9) {
+        mo_bench_child_stop(&l->child);
+        code = start_live(l, schedule->load, err);
+    }
+    const struct mo_bench_player player = mo_bench_child_player(&l->child);
+    return code ? code : player.play(player.self, schedule, give_up, records, cut_ns, err);
+}
+
+/* The load of the first run. */
+static double first_load(const struct mo_bench_serve_options *o) {
+    return o->n_loads ? o->loads[0] : grid_load(o, mo_bench_no_guess(o).guess[0]);
+}
+
 /* moire plays a short run of its own for its report, so that cost and timeline belong to one known load; but
  * not where it is recorded: a recording is of the run that was scored, and so is its report. */
-static void self_report(struct mo_bench_child *child, const struct mo_bench_mix *mix,
-                        const struct mo_bench_serve_options *options, const struct mo_bench_found *found,
-                        uint64_t seed, json_t *row) {
+static void self_report(struct mo_bench_child *child, const struct mo_bench_player *player,
+                        const struct mo_bench_mix *mix, const struct mo_bench_serve_options *options,
+                        const struct mo_bench_found *found, uint64_t seed, json_t *row) {
     char path[256], command[300];
     const char *answer;
     moire_error ignored;
     json_t *point = NULL;
     struct mo_bench_serve_options brief = *options;
-    struct mo_bench_player player = mo_bench_child_player(child);
     double load = mo_bench_telling_load(options, found);
     if (brief.seconds > 3) brief.seconds = 3;
     if (!child->session->record) {
-        if (mo_bench_point(child->session->env, &player, mix, &brief, load, seed, -1, &point, &ignored))
+        if (mo_bench_point(child->session->env, player, mix, &brief, load, seed, -1, &point, &ignored))
             return;
         json_decref(point);
     }
@@ -189,25 +232,28 @@ static void add_memory(const struct mo_bench_child *child, json_t *row) {
 static int run_system(struct mo_bench_session *session, const struct mo_bench_serve_options *options,
                       const struct mo_bench_mix *mix, const struct mo_bench_system *system, json_t *results,
                       moire_error *err) {
-    struct mo_bench_child child;
     bool moire = !strcmp(system->family, "moire");
+    struct live live = {.session = session,
+                        .mix = mix,
+                        .system = system,
+                        .timeline = moire && options->timeline,
+                        .declares = moire && session->device};
     mo_bench_say(session, "bench: starting %s", system->name);
-    int code =
-        mo_bench_child_start(session, system, mix->scenario.tenants, mix->qos_ns, mix->scenario.n_tenants,
-                             mix->cores, session->generic, moire && options->timeline, &child, err);
+    int code = start_live(&live, first_load(options), err);
     if (code) return code;
-    const struct mo_bench_player player = mo_bench_child_player(&child);
+    const struct mo_bench_player player = {.system = system, .play = play_live, .self = &live};
     struct mo_bench_found found = mo_bench_no_guess(options);
     for (int i = 0; !code && i < options->n_seeds; i++) {
         json_t *row;
         code = mo_bench_seed(session, &player, mix, options, options->seeds[i], &found, &row, err);
         if (code || i + 1 == options->n_seeds) {
-            add_memory(&child, row);
-            if (!code && moire) self_report(&child, mix, options, &found, options->seeds[i], row);
+            add_memory(&live.child, row);
+            if (!code && moire)
+                self_report(&live.child, &player, mix, options, &found, options->seeds[i], row);
         }
         json_array_append_new(results, row);
     }
-    mo_bench_child_stop(&child);
+    mo_bench_child_stop(&live.child);
     return code;
 }
 

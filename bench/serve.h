@@ -51,6 +51,9 @@ void mo_bench_mix_close(struct mo_bench_mix *mix);
  * in a scenario with rates, these times the load.
  */
 void mo_bench_rates(const struct mo_bench_mix *mix, double load, double *rates);
+/* What an operator would declare of a tenant with such a rate: that at the beginning of its curve.  Simulated
+ * and live tenants are told the same. */
+double mo_bench_first_rate(const struct mo_bench_tenant *tenant, double rate);
 
 /* Who plays a schedule: a runner process in real time (mo_bench_child_player), or the simulator. */
 struct mo_bench_player {

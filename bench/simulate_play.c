@@ -110,10 +110,10 @@ static void drive(struct run *run, struct mo_sim *sim, int give_up, int64_t *cut
     advance(run, sim, s->total_ns + START_NS);
 }
 
-/* What an operator would declare: the rate at the beginning. */
+/* Of one model. */
 static double first_rate(const struct mo_bench_tenant *t, const struct mo_bench_gpu_tenant *g, double rate) {
     if (g->declared > 0) return g->declared;
-    if (t->curve.n) rate *= t->curve.rate[0] / t->rate;
+    rate = mo_bench_first_rate(t, rate);
     return t->app ? rate * t->app->dag.stage[g->stage].count : rate;
 }
 

@@ -13,6 +13,7 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#include "bench/drive.h"
 #include "bench/session.h"
 
 static const struct mo_bench_system system_row = {"a-peer", "onnxruntime", "solo", "a made-up peer"};
@@ -77,6 +78,34 @@ static void answers_arrive(void **state) {
     assert_true(now > 0 && peak >= now);
     mo_bench_child_stop(&child);
     mo_bench_child_stop(&child); /* twice is fine */
+    close_place(&p);
+}
+
+/* The runner is told what the runtime's planner shall expect at first; of whom nothing is known, nothing. */
+static void declared_rates_reach_the_runner(void **state) {
+    (void)state;
+    struct place p;
+    struct mo_bench_child child;
+    struct mo_bench_job job;
+    moire_error err = {0};
+    open_place(&p);
+    FILE *f = fopen(p.python, "w");
+    assert_non_null(f);
+    fprintf(f, "#!/bin/sh\nfor job; do :; done\ncp \"$job\" '%s/job'\necho ready; read l\n", p.venv);
+    fclose(f);
+    assert_int_equal(chmod(p.python, 0755), 0);
+    const struct mo_bench_tenant tenants[] = {{.name = "a", .model = "a.onnx", .rate = 7, .declared = 12.5},
+                                              {.name = "b", .model = "b.onnx", .rate = 7}};
+    const int64_t qos[] = {5, 5};
+    if (mo_bench_child_start(&p.session, &system_row, tenants, qos, 2, 1, false, false, &child, &err))
+        fail_msg("%s", err.message);
+    mo_bench_child_stop(&child);
+    char path[96];
+    snprintf(path, sizeof path, "%s/job", p.venv);
+    if (mo_bench_job_load(&p.env, path, &job, &err)) fail_msg("%s", err.message);
+    assert_true(job.tenants[0].declared == 12.5 && job.tenants[1].declared == 0);
+    mo_bench_job_close(&job);
+    unlink(path);
     close_place(&p);
 }
 
@@ -149,11 +178,9 @@ static void missing_peer_says_what_to_do(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(answers_arrive),
-        cmocka_unit_test(failures_name_the_system),
-        cmocka_unit_test(death_and_silence_while_asked),
-        cmocka_unit_test(interrupt_ends_a_wait),
-        cmocka_unit_test(missing_peer_says_what_to_do),
+        cmocka_unit_test(answers_arrive),           cmocka_unit_test(declared_rates_reach_the_runner),
+        cmocka_unit_test(failures_name_the_system), cmocka_unit_test(death_and_silence_while_asked),
+        cmocka_unit_test(interrupt_ends_a_wait),    cmocka_unit_test(missing_peer_says_what_to_do),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

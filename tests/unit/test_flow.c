@@ -17,6 +17,7 @@
 #include <unistd.h>
 #include "bench/flow.h"
 #include "bench/moire_backend.h"
+#include "bench/trace.h"
 #include "models/zoo.h"
 
 enum { JOBS = 400, THREADS = 4, STAGES = 4, PIECES = 7 };
@@ -277,7 +278,8 @@ static const int64_t second = 1000000000;
 
 static const char job_text[] =
     "{%s, \"threads\": 2, \"generic\": true, \"tenants\": ["
-    " {\"name\": \"camera\", \"qos_ns\": %lld, \"shed_late\": true, \"split_ns\": [%lld, %lld], \"stages\": ["
+    " {\"name\": \"camera\", \"rate\": 2.5, \"qos_ns\": %lld, \"shed_late\": true, \"split_ns\": [%lld, "
+    "%lld], \"stages\": ["
     "  {\"name\": \"find\", \"model\": \"%s\"},"
     "  {\"name\": \"cars\", \"model\": \"%s\", \"count\": 3, \"after\": [\"find\"]}]},"
     " {\"name\": \"alone\", \"qos_ns\": 5000000000, \"model\": \"%s\"}]}";
@@ -387,6 +389,28 @@ static void applications_run_live(void **state) {
     run_live(toy);
 }
 
+/* Each model of an application is declared with the queries that it gets; a tenant without a rate is not. */
+static void declared_rates_reach_the_planner(void **state) {
+    (void)state;
+    struct mo_bench_record r[ARRIVALS];
+    struct mo_bench_schedule s;
+    struct mo_env env = mo_env_default();
+    struct mo_trace trace;
+    moire_error err = {0};
+    char record[600], where[1300];
+    snprintf(record, sizeof record, "%s/trace", folder);
+    snprintf(where, sizeof where, "%s, \"record\": \"%s\"", toy, record);
+    play_live(where, 20 * second, 1000000, 20 * second, r, &s);
+    if (mo_trace_read(&env, record, &trace, &err)) fail_msg("%s", err.message);
+    assert_int_equal(trace.n_tenants, 3);
+    for (int i = 0; i < 3; i++) {
+        bool find = strstr(trace.tenants[i].name, "find"), cars = strstr(trace.tenants[i].name, "cars");
+        assert_true(trace.tenants[i].declared == (find ? 2.5 : cars ? 7.5 : 0));
+    }
+    mo_trace_free(&trace);
+    unlink(record);
+}
+
 static void a_run_that_ends_cancels_applications(void **state) {
     (void)state;
     a_run_ends(cores);
@@ -403,6 +427,7 @@ int main(void) {
         cmocka_unit_test(a_stop_ends_what_is_under_way),
         cmocka_unit_test(nothing_begins_after_a_stop),
         cmocka_unit_test(applications_run_live),
+        cmocka_unit_test(declared_rates_reach_the_planner),
         cmocka_unit_test(applications_are_shed_live),
         cmocka_unit_test(a_run_that_ends_cancels_applications),
     };
