@@ -12,7 +12,11 @@
 #include "runtime/base/file.h"
 #include "runtime/planner/share_table.h"
 
-enum { MODELS = 32, NAME = 64, MOST_LINES = 1 << 20 };
+enum {
+    MODELS = 64,
+    NAME = 128, /* as many and as long as `moire profile --pairs` writes */
+    MOST_LINES = 1 << 20
+};
 enum { L2_OTHER = 1, DRAM_OTHER = 3, CONSTANT, TERMS }; /* columns of the fit, see term() */
 static const double most_us = 1e9;
 
@@ -39,7 +43,7 @@ static int find_model(struct reader *r, const char *name, const struct mo_share_
             return MOIRE_OK;
         }
     if (!*name || strlen(name) >= NAME || strchr(name, '/')) return fail(r, "not the name of a model");
-    if (r->n_models == MODELS) return fail(r, "more than 32 models");
+    if (r->n_models == MODELS) return fail(r, "more than 64 models");
     snprintf(path, sizeof path, "%.*s%s.csv", slash ? (int)(slash - r->path + 1) : 0, r->path, name);
     int code = mo_share_table_read(r->out->env, path, &r->model[r->n_models], r->err);
     if (code) return code;

@@ -2,7 +2,6 @@
  * cells.h - cells of a line of comma-separated values, and the numbers in them. */
 #ifndef MO_CELLS_H
 #define MO_CELLS_H
-#include <errno.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,13 +16,13 @@ static inline char *mo_cell_next(char **at) {
     return cell;
 }
 
-/* A whole cell that is a number within [min, max]; false (NULL, empty, no number, outside) leaves no promise
- * about *out. */
+/* A whole cell that is a number within [min, max], both finite; false (NULL, empty, no number, outside)
+ * leaves no promise about *out.  A number too large for a double is outside; one too small is the nearest
+ * there is. */
 static inline bool mo_cell_number(const char *text, double min, double max, double *out) {
     char *end;
     if (!text || !*text) return false;
-    errno = 0;
     *out = strtod(text, &end);
-    return !errno && !*end && *out >= min && *out <= max;
+    return !*end && *out >= min && *out <= max;
 }
 #endif

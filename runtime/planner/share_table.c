@@ -8,7 +8,7 @@
 #include "runtime/base/file.h"
 
 static const char magic[] = "# moire-profile 1", columns[] = "batch,what";
-static const double most_us = 1e9, most_mib = 1e7, most_bytes = 1e12;
+static const double most_us = MO_SHARE_US, most_mib = MO_SHARE_MIB, most_bytes = MO_SHARE_BYTES;
 
 /* Where the parser is.  Lines are collected here, for a profile is made from whole grids. */
 struct reader {

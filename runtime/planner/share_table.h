@@ -20,6 +20,11 @@
 #define MO_SHARE_TABLE_H
 #include "runtime/planner/share_profile.h"
 
+/* The most that a file may say. */
+#define MO_SHARE_US    1e9
+#define MO_SHARE_MIB   1e7
+#define MO_SHARE_BYTES 1e12
+
 struct mo_share_table {
     const char *model, *machine, *source, *note; /* "" = not said */
     struct mo_share_profile *profile;            /* finished */
@@ -34,7 +39,7 @@ int mo_share_table_read(const struct mo_env *env, const char *path, struct mo_sh
 void mo_share_table_free(struct mo_share_table *table);
 
 /* The file of a table: what was recorded in its profile, a hole where nothing was, in the form that parse()
- * reads; *n bytes that lie in table->region, which must be there.  Strings must be of one line.  NULL: out of
- * memory. */
+ * reads, whatever was measured: numbers stay in range, a use without a time is left out, as is a batch
+ * without one; *n bytes that lie in table->region, which must be there.  NULL: out of memory. */
 char *mo_share_table_text(const struct mo_share_table *table, size_t *n);
 #endif

@@ -16,7 +16,7 @@ static const char columns[] = "layer,name,variant,batch,pressure,kib";
 static const char units_column[] = "units", locality_columns[] = "block_kib,l3_kib",
                   cold_column[] = "cold_us";
 enum { FIXED = 10, MAX_LINES = 1 << 20 };
-static const double most_us = 1e9, grows_us = 20, rounding = 0.999;
+static const double least_us = 1e-3, most_us = 1e9, most_count = 1e12, grows_us = 20, rounding = 0.999;
 
 /* Where the parser is. */
 struct reader {
@@ -88,7 +88,7 @@ static int read_times(struct reader *r, char *line, double *us) {
             mo_fail(r->err, MOIRE_EFORMAT, "%s:%d: no time at %d cores", r->path, r->line, t->counts[i]);
             return MOIRE_EFORMAT;
         }
-        if (!mo_cell_number(cell, 1e-3, most_us, &us[i])) {
+        if (!mo_cell_number(cell, least_us, most_us, &us[i])) {
             mo_fail(r->err, MOIRE_EFORMAT, "%s:%d: '%.32s' at %d cores is not a time in microseconds",
                     r->path, r->line, cell, t->counts[i]);
             return MOIRE_EFORMAT;
@@ -157,7 +157,8 @@ static int read_line(struct reader *r, char *line) {
     struct mo_profile_table *t = r->t;
     struct mo_profile_line *out = &t->lines[t->n_lines];
     double v[FIXED] = {0};
-    static const double most[FIXED] = {1e6, 0, 1e3, 1e5, 1, 1e12, 1e12, 1e12, 1e12, most_us};
+    static const double most[FIXED] = {1e6,        0,          1e3,        1e5,        1,
+                                       most_count, most_count, most_count, most_count, most_us};
     for (int i = 0; i < FIXED; i++) {
         if (i == 6 ? !t->units : i == 9 ? !t->cold : i > 6 && !t->locality) continue;
         const char *cell = mo_cell_next(&line);
@@ -248,11 +249,17 @@ void mo_profile_table_free(struct mo_profile_table *table) {
     *table = (struct mo_profile_table){0};
 }
 
+/* What is no number is the least. */
+static double within(double least, double most, double v) {
+    return fmin(fmax(v, least), most);
+}
+
 int mo_profile_settle(double *us, const double *before, int n) {
     double least = INFINITY;
     int changed = 0;
     for (int i = 0; i < n; i++) {
         double was = us[i], most = fmax(2 * least, least + grows_us) * rounding;
+        us[i] = within(least_us, most_us, us[i]);
         if (before && us[i] < before[i]) us[i] = before[i];
         if (us[i] > most) us[i] = most;
         if (us[i] < least) least = us[i];
@@ -261,12 +268,41 @@ int mo_profile_settle(double *us, const double *before, int n) {
     return changed;
 }
 
+/* A text without what ends a line, or a cell when `cell`. */
+static void write_text(FILE *f, const char *text, bool cell) {
+    for (const char *c = text; *c; c++)
+        fputc((*c == ',' && cell) || (unsigned char)*c < ' ' ? '_' : *c, f);
+}
+
+static void write_remarks(FILE *f, const struct mo_profile_table *t) {
+    const struct {
+        const char *key, *text;
+    } rows[] = {{"model", t->model}, {"machine", t->machine}, {"source", t->source}, {"note", t->note}};
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        if (!rows[i].text || !*rows[i].text) continue;
+        fprintf(f, "# %s ", rows[i].key);
+        write_text(f, rows[i].text, false);
+        fputc('\n', f);
+    }
+}
+
+/* Every number stays in the range that the reader takes. */
+static void write_line(FILE *f, const struct mo_profile_table *t, const struct mo_profile_line *l) {
+    fprintf(f, "%d,", l->layer);
+    write_text(f, l->name, true);
+    fprintf(f, ",%d,%d,%g,%.6g", l->variant, l->batch, l->pressure, within(0, most_count, l->kib));
+    if (t->units) fprintf(f, ",%.12g", within(0, most_count, l->units));
+    if (t->locality)
+        fprintf(f, ",%.6g,%.6g", within(0, most_count, l->block_kib), within(0, most_count, l->l3_kib));
+    if (t->cold) fprintf(f, ",%.5g", within(0, most_us, l->cold_us));
+    for (int c = 0; c < t->n_counts; c++)
+        fprintf(f, ",%.5g", within(least_us, most_us, l->us[c]));
+    fprintf(f, "\n");
+}
+
 static void write_table(FILE *f, const struct mo_profile_table *t) {
     fprintf(f, "%s\n", magic);
-    if (t->model && *t->model) fprintf(f, "# model %s\n", t->model);
-    if (t->machine && *t->machine) fprintf(f, "# machine %s\n", t->machine);
-    if (t->source && *t->source) fprintf(f, "# source %s\n", t->source);
-    if (t->note && *t->note) fprintf(f, "# note %s\n", t->note);
+    write_remarks(f, t);
     fprintf(f, "%s%d\n", lines_key, t->n_lines);
     fprintf(f, "%s%s%s%s%s%s%s", columns, t->units ? "," : "", t->units ? units_column : "",
             t->locality ? "," : "", t->locality ? locality_columns : "", t->cold ? "," : "",
@@ -274,19 +310,8 @@ static void write_table(FILE *f, const struct mo_profile_table *t) {
     for (int i = 0; i < t->n_counts; i++)
         fprintf(f, ",%d", t->counts[i]);
     fprintf(f, "\n");
-    for (int i = 0; i < t->n_lines; i++) {
-        const struct mo_profile_line *l = &t->lines[i];
-        fprintf(f, "%d,", l->layer);
-        for (const char *c = l->name; *c; c++)
-            fputc(*c == ',' || *c < ' ' ? '_' : *c, f);
-        fprintf(f, ",%d,%d,%g,%.6g", l->variant, l->batch, l->pressure, l->kib);
-        if (t->units) fprintf(f, ",%.12g", l->units);
-        if (t->locality) fprintf(f, ",%.6g,%.6g", l->block_kib, l->l3_kib);
-        if (t->cold) fprintf(f, ",%.5g", l->cold_us);
-        for (int c = 0; c < t->n_counts; c++)
-            fprintf(f, ",%.5g", l->us[c]);
-        fprintf(f, "\n");
-    }
+    for (int i = 0; i < t->n_lines; i++)
+        write_line(f, t, &t->lines[i]);
 }
 
 char *mo_profile_table_text(const struct mo_profile_table *t, size_t *n) {

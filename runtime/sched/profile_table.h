@@ -53,10 +53,12 @@ void mo_profile_table_free(struct mo_profile_table *table);
 
 /* Makes the n measured times of a line such as a reader takes, for what it refuses is noise: a time that
  * falls under more pressure becomes that under less (`before`, that line's times after this call; NULL =
- * none), one that grows with the cores beyond the limit becomes the limit.  Returns how many it changed. */
+ * none), one that grows with the cores beyond the limit becomes the limit, and what is no time or out of
+ * range becomes the nearest in range.  Returns how many it changed. */
 int mo_profile_settle(double *us, const double *before, int n);
 
-/* The text of a table, n bytes and a NUL, in its region; NULL: out of memory. */
+/* The text of a table, n bytes and a NUL, in its region; NULL: out of memory.  The reader takes it when lines
+ * are in order and their times settled. */
 char *mo_profile_table_text(const struct mo_profile_table *table, size_t *n);
 
 /* The profile of one variant at batch 1 without pressure, for up to max_cores cores; the caller's. */

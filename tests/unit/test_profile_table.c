@@ -5,14 +5,18 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <cmocka.h>
+#include <float.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include "bench/process.h"
 #include "runtime/sched/profile_versions.h"
 
-#define HEAD    "# moire-profile 1\n"
-#define COLUMNS "layer,name,variant,batch,pressure,kib,2,4\n"
-#define LOCAL   "layer,name,variant,batch,pressure,kib,units,block_kib,l3_kib,1,2\n"
+#define COUNT(a) (sizeof(a) / sizeof(a)[0])
+#define HEAD     "# moire-profile 1\n"
+#define COLUMNS  "layer,name,variant,batch,pressure,kib,2,4\n"
+#define LOCAL    "layer,name,variant,batch,pressure,kib,units,block_kib,l3_kib,1,2\n"
 
 static const char good[] =
     HEAD "# model tiny\n# machine a test\n# lines 6\n" COLUMNS "0,first,0,1,0,100,400,200\n"
@@ -188,6 +192,71 @@ static void settled_times_are_read_back(void **state) {
     assert_true(fine[0] == 100 && fine[3] == 28);
 }
 
+/* A time, or what stands in its place when a measurement goes wrong. */
+static double noisy(struct mo_rng *rng) {
+    static const double extremes[] = {0,    -1,   NAN, INFINITY, -INFINITY, 1e-300, 1e-7,  5e-4,
+                                      1e-3, 9e-4, 1e9, 2e9,      1e12,      1e15,   1e300, DBL_TRUE_MIN};
+    if (mo_rng_uniform(rng) < 0.25)
+        return extremes[(size_t)(mo_rng_uniform(rng) * COUNT(extremes)) % COUNT(extremes)];
+    return pow(10, -4 + 12 * mo_rng_uniform(rng));
+}
+
+/* Whatever the measurement gave, in any column: what is written is read back, times as they were settled. */
+static void whatever_is_written_is_read(void **state) {
+    (void)state;
+    enum { COUNTS = 5, PRESSURES = 4, LAYERS = 2, LINES = LAYERS * PRESSURES, ROUNDS = 2000, SEED = 15 };
+    static const char *const texts[] = {"",          "a,b",        "two\nlines", "tab\tand\rreturn",
+                                        "# lines 3", "caf\xc3\xa9"};
+    struct mo_rng rng;
+    mo_rng_seed(&rng, SEED, 0);
+    for (int round = 0; round < ROUNDS; round++) {
+        struct mo_profile_table t = {.region = mo_region_create(the_env()),
+                                     .model = texts[round % 6],
+                                     .machine = texts[round / 6 % 6],
+                                     .note = texts[round / 36 % 6],
+                                     .units = round & 1,
+                                     .locality = round & 2,
+                                     .cold = round & 4,
+                                     .n_layers = LAYERS,
+                                     .n_counts = COUNTS,
+                                     .n_lines = LINES,
+                                     .counts = {1, 2, 4, 8, 1024}},
+                                back;
+        struct mo_profile_line lines[LINES];
+        double us[LINES][COUNTS];
+        t.lines = lines;
+        for (int i = 0; i < LINES; i++) {
+            lines[i] = (struct mo_profile_line){.layer = i / PRESSURES,
+                                                .batch = 1,
+                                                .pressure = i % PRESSURES / 5.0,
+                                                .kib = noisy(&rng),
+                                                .units = noisy(&rng),
+                                                .block_kib = noisy(&rng),
+                                                .l3_kib = noisy(&rng),
+                                                .cold_us = noisy(&rng),
+                                                .us = us[i]};
+            snprintf(lines[i].name, sizeof lines[i].name, "%s", texts[(round + i) % 6]);
+            for (int c = 0; c < COUNTS; c++)
+                us[i][c] = noisy(&rng);
+            mo_profile_settle(us[i], i % PRESSURES ? us[i - 1] : NULL, COUNTS);
+            assert_int_equal(mo_profile_settle(us[i], i % PRESSURES ? us[i - 1] : NULL, COUNTS), 0);
+        }
+        size_t n;
+        moire_error err;
+        char *text = mo_profile_table_text(&t, &n);
+        assert_non_null(text);
+        if (parse(text, &back, &err)) fail_msg("seed %d, round %d: %s", SEED, round, err.message);
+        assert_int_equal(back.n_lines, LINES);
+        for (int i = 0; i < LINES * COUNTS; i++) {
+            double was = us[i / COUNTS][i % COUNTS], is = back.lines[i / COUNTS].us[i % COUNTS];
+            if (fabs(is / was - 1) > 1e-4)
+                fail_msg("seed %d, round %d: %g us become %g", SEED, round, was, is);
+        }
+        mo_profile_table_free(&back);
+        mo_profile_table_free(&t);
+    }
+}
+
 static void every_cut_and_flip_is_survived(void **state) {
     (void)state;
     struct mo_profile_table t;
@@ -254,6 +323,7 @@ int main(void) {
         cmocka_unit_test(cold_times_come_along),
         cmocka_unit_test(bad_tables_are_refused_with_their_line),
         cmocka_unit_test(settled_times_are_read_back),
+        cmocka_unit_test(whatever_is_written_is_read),
         cmocka_unit_test(every_cut_and_flip_is_survived),
         cmocka_unit_test(every_cut_is_refused),
         cmocka_unit_test(versions_suit_the_pressure),

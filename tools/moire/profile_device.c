@@ -161,7 +161,7 @@ static void write_pair(FILE *f, const struct job *j, const int at[2], const stru
     fprintf(f, "%s,%s,%d,%d,%d,%d,%.6g,%.6g\n", j->names[at[0]], j->names[at[1]],
             side[0].model->batch[side[0].rung], side[1].model->batch[side[1].rung],
             mo_share_of_units(side[0].units, units), mo_share_of_units(side[1].units, units),
-            (double)side[0].ns * 1e-3, (double)side[1].ns * 1e-3);
+            fmax((double)side[0].ns, 1) * 1e-3, fmax((double)side[1].ns, 1) * 1e-3);
 }
 
 /* Both in one of their batches, on lets that share the GPU in halves and about one to three. */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * verb_profile.c - `moire profile`: measures layer times by cores and writes them as profile files. */
 #define _GNU_SOURCE
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -105,7 +106,7 @@ static double time_of(const struct measured *m, int layer, int version, int leve
               part_of(&m->tenant->plan->steps[layer], version, alone->max_cores);
     double slower = (double)mo_profile_time(p, most, layer, layer + 1) /
                     (double)mo_profile_time(alone, most, layer, layer + 1);
-    return ns * slower * 1e-3;
+    return fmax(ns * slower, 1) * 1e-3; /* no time of a profile is shorter */
 }
 
 static void fill_line(struct measured *m, int layer, int version, int level, struct mo_profile_table *table,
