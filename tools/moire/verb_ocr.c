@@ -10,6 +10,7 @@
 #include <string.h>
 #include "codegen/frontend.h"
 #include "models/ocr.h"
+#include "runtime/serve/runtime.h"
 #include "tools/moire/npy.h"
 #include "tools/moire/verb.h"
 
@@ -47,6 +48,7 @@ struct session {
     void *answer[STAGES];     /* memory of the last output */
     int calls;
     int64_t run_ns;
+    int layers[STAGES], compiled[STAGES]; /* over all calls; compiled: by kernels of the store */
 };
 
 /* Loads stage's network for the shape of `in`, unless it is loaded for that shape already. */
@@ -102,10 +104,18 @@ static int dump(const struct session *s, int stage, const char *what, const moir
     return mo_npy_write(s->env, path, t, err);
 }
 
+static void count_layers(struct session *s, int stage) {
+    const struct mo_plan *plan = s->tenant[stage]->plan;
+    s->layers[stage] += plan->n_steps;
+    for (int i = 0; i < plan->n_steps; i++)
+        s->compiled[stage] += !strcmp(plan->steps[i].kind, "specialised");
+}
+
 static int call(void *self, enum mo_ocr_stage stage, const moire_tensor *in, moire_tensor *out,
                 moire_error *err) {
     struct session *s = self;
     int code = ready(s, (int)stage, in, err);
+    if (!code) count_layers(s, (int)stage);
     if (!code) code = make_answer(s, (int)stage, out, err);
     int64_t start = mo_now(s->env);
     if (!code) code = moire_run(s->tenant[stage], in, 1, out, 1, err);
@@ -154,8 +164,13 @@ static int print_json(const struct mo_ocr_page *page, const struct session *s) {
         json_array_append_new(lines, json_pack("{s:s, s:f, s:b, s:o}", "text", l->text, "score", l->score,
                                                "flipped", l->flipped, "box", box));
     }
-    json_t *all = json_pack("{s:s, s:i, s:f, s:o}", "image", s->options->image, "calls", s->calls, "run_ms",
-                            (double)s->run_ns / 1e6, "lines", lines);
+    json_t *networks = json_object();
+    for (int i = 0; i < STAGES; i++)
+        json_object_set_new(
+            networks, stage_name[i],
+            json_pack("{s:i, s:i}", "layers", s->layers[i], "compiled_layers", s->compiled[i]));
+    json_t *all = json_pack("{s:s, s:i, s:f, s:o, s:o}", "image", s->options->image, "calls", s->calls,
+                            "run_ms", (double)s->run_ns / 1e6, "networks", networks, "lines", lines);
     int rc = all ? json_dumpf(all, stdout, JSON_INDENT(1)) : -1;
     putchar('\n');
     json_decref(all);
