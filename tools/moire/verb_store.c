@@ -9,18 +9,25 @@
 #include <unistd.h>
 #include "codegen/search/upkeep.h"
 #include "tools/moire/paths.h"
+#include "tools/moire/programs.h"
 #include "tools/moire/verb.h"
 #include "variants/cpu.h"
 
 static const char usage[] =
-    "usage: moire store [show|check|clean] [--store DIR] [--dry-run] [--json]\n\n"
-    "What `moire compile` and `moire tune` have left in the variant store, for this machine's processor.\n\n"
+    "usage: moire store [show|check|clean] [--store DIR] [--device-cache DIR] [--dry-run] [--json]\n\n"
+    "What `moire compile` and `moire tune` have left in the variant store, for this machine's processor, "
+    "and\n"
+    "the programs and choices of kernels that GPUs have left in the folder beside it.\n\n"
     "  show   files and bytes by kind, kernels by family, compiled models by ONNX file; the default\n"
     "  check  also reads all code and all compiled models and compares their checksums\n"
     "  clean  checks, then takes out what nothing needs: kernels of other versions of moire, beaten\n"
     "         candidates, models whose ONNX file is gone or has changed, damaged files.  Servers that use\n"
-    "         them go on.  Refused while a compilation runs\n\n"
+    "         them go on.  Refused while a compilation runs.  Of GPU programs: those of another format,\n"
+    "         unfinished and damaged ones; which model they are of, and whether it will come again, no file\n"
+    "         tells\n\n"
     "  --store DIR  the folder; $XDG_CACHE_HOME/moire/store or ~/.cache/moire/store by default\n"
+    "  --device-cache DIR  folder of compiled GPU programs (\"\": none); with --store none by default, else\n"
+    "               $XDG_CACHE_HOME/moire/gpu or ~/.cache/moire/gpu\n"
     "  --dry-run    with clean: list what would go\n"
     "  --json       as JSON on standard output\n\n"
     "Exit codes: 0 done, 2 usage, 4 the store cannot be used, 5 check found damage, 130 interrupted.\n\n"
@@ -33,8 +40,8 @@ enum action { SHOW, CHECK, CLEAN };
 
 struct options {
     enum action action;
-    const char *given;
-    char store[4096];
+    const char *given, *cache_given;
+    char store[4096], cache[4096];
     bool dry_run, json;
 };
 
@@ -60,6 +67,9 @@ static int parse(struct mo_args *a, struct options *o) {
             a->at++;
         } else if (mo_args_flag(a, "--store", true)) {
             if (!(o->given = a->value)) return mo_verb_usage("store", "--store wants a folder", NULL);
+        } else if (mo_args_flag(a, "--device-cache", true)) {
+            if (!(o->cache_given = a->value))
+                return mo_verb_usage("store", "--device-cache wants a folder", NULL);
         } else if (mo_args_flag(a, "--dry-run", false)) {
             o->dry_run = true;
         } else if (mo_args_flag(a, "--json", false)) {
@@ -133,6 +143,16 @@ static bool is_model_row(const struct mo_upkeep *u, int i) {
     return true;
 }
 
+static struct sum count_programs(const struct mo_programs *p, int kind, int state) {
+    struct sum s = {0, 0};
+    for (int i = 0; i < p->n; i++) {
+        if ((int)p->file[i].kind != kind || (int)p->file[i].state != state) continue;
+        s.files++;
+        s.bytes += p->file[i].bytes;
+    }
+    return s;
+}
+
 /* --- text --- */
 static double mib(int64_t bytes) {
     return (double)bytes / (1 << 20);
@@ -150,6 +170,27 @@ static void print_kinds(const struct mo_upkeep *u) {
             printf(state ? " %9d %9.1f" : " %7d %10.1f", s.files, mib(s.bytes));
         }
         putchar('\n');
+    }
+}
+
+static void print_programs(const struct mo_programs *p) {
+    if (!*p->folder) return;
+    printf("\n%s\n", p->folder);
+    for (int kind = 0; kind < MO_PROGRAM_KINDS; kind++) {
+        printf("%-26s", mo_program_kind_name((enum mo_program_kind)kind));
+        for (int state = 0; state < MO_STORED_STATES; state++) {
+            struct sum s = count_programs(p, kind, state);
+            printf(state ? " %9d %9.1f" : " %7d %10.1f", s.files, mib(s.bytes));
+        }
+        putchar('\n');
+    }
+}
+
+static void print_surplus_programs(const struct mo_programs *p, bool damaged_only) {
+    for (int i = 0; i < p->n; i++) {
+        const struct mo_program_file *f = &p->file[i];
+        if (f->state == MO_STORED_NEEDED || (damaged_only && f->state != MO_STORED_DAMAGED)) continue;
+        printf("%-8s %10.2f MiB  %s: %s\n", mo_stored_state_name(f->state), mib(f->bytes), f->path, f->why);
     }
 }
 
@@ -195,7 +236,27 @@ static json_t *json_kinds(const struct mo_upkeep *u) {
     return rows;
 }
 
-static void print_json(const struct options *o, const struct mo_upkeep *u, const struct sum *removed) {
+static json_t *json_programs(const struct mo_programs *p) {
+    json_t *rows = json_array(), *surplus = json_array();
+    for (int kind = 0; kind < MO_PROGRAM_KINDS; kind++) {
+        json_t *row = json_pack("{ss}", "kind", mo_program_kind_name((enum mo_program_kind)kind));
+        for (int state = 0; state < MO_STORED_STATES; state++) {
+            struct sum s = count_programs(p, kind, state);
+            json_object_set_new(row, mo_stored_state_name((enum mo_stored_state)state),
+                                json_pack("{si sI}", "files", s.files, "bytes", (json_int_t)s.bytes));
+        }
+        json_array_append_new(rows, row);
+    }
+    for (int i = 0; i < p->n; i++)
+        if (p->file[i].state != MO_STORED_NEEDED)
+            json_array_append_new(surplus, json_pack("{ss ss sI ss}", "path", p->file[i].path, "state",
+                                                     mo_stored_state_name(p->file[i].state), "bytes",
+                                                     (json_int_t)p->file[i].bytes, "why", p->file[i].why));
+    return json_pack("{ss so so}", "folder", p->folder, "kinds", rows, "surplus", surplus);
+}
+
+static void print_json(const struct options *o, const struct mo_upkeep *u, const struct mo_programs *p,
+                       const struct sum *removed) {
     json_t *families = json_array(), *models = json_array(), *surplus = json_array();
     for (int i = 0; i < u->n; i++) {
         const struct mo_stored *item = &u->item[i];
@@ -214,9 +275,10 @@ static void print_json(const struct options *o, const struct mo_upkeep *u, const
                                                      mo_stored_state_name(item->state), "bytes",
                                                      (json_int_t)item->bytes, "why", item->why));
     }
-    json_t *doc = json_pack("{ss ss so so so so s{si sI}}", "store", o->store, "folder", u->folder, "kinds",
-                            json_kinds(u), "families", families, "models", models, "surplus", surplus,
-                            "removed", "files", removed->files, "bytes", (json_int_t)removed->bytes);
+    json_t *doc =
+        json_pack("{ss ss so so so so so s{si sI}}", "store", o->store, "folder", u->folder, "kinds",
+                  json_kinds(u), "families", families, "models", models, "surplus", surplus, "gpu_programs",
+                  json_programs(p), "removed", "files", removed->files, "bytes", (json_int_t)removed->bytes);
     json_dumpf(doc, stdout, JSON_INDENT(1));
     json_decref(doc);
     putchar('\n');
@@ -230,33 +292,58 @@ static bool on_progress(void *ctx, int64_t done, int64_t total) {
     return !stop_requested;
 }
 
-static bool is_damaged(const struct mo_upkeep *u) {
+static bool is_damaged(const struct mo_upkeep *u, const struct mo_programs *p) {
+    bool damaged = false;
     for (int i = 0; i < u->n; i++)
-        if (u->item[i].state == MO_STORED_DAMAGED) return true;
-    return false;
+        damaged |= u->item[i].state == MO_STORED_DAMAGED;
+    for (int i = 0; i < p->n; i++)
+        damaged |= p->file[i].state == MO_STORED_DAMAGED;
+    return damaged;
 }
 
-static int act(const struct mo_env *env, struct options *o, struct mo_upkeep *u, moire_error *err) {
-    struct sum removed = {0, 0}, surplus;
-    bool cleans = o->action == CLEAN && !o->dry_run;
-    int rc = cleans ? mo_upkeep_clean(env, o->store, u, &removed.files, &removed.bytes, err)
+/* Store and GPU programs as the action wants them; what was taken out. */
+static int look(const struct mo_env *env, struct options *o, struct mo_upkeep *u, struct mo_programs *p,
+                struct sum *removed, moire_error *err) {
+    bool cleans = o->action == CLEAN && !o->dry_run, checks = o->action != SHOW && !cleans;
+    struct sum more = {0, 0};
+    int rc = mo_programs_open(env, o->cache, p, err);
+    if (!rc && checks) rc = mo_programs_check(p, err);
+    if (!rc && cleans) rc = mo_programs_clean(p, &more.files, &more.bytes, err);
+    if (!rc)
+        rc = cleans ? mo_upkeep_clean(env, o->store, u, &removed->files, &removed->bytes, err)
                     : mo_upkeep_open(env, o->store, NULL, u, err);
-    if (!rc && !cleans && o->action != SHOW) rc = mo_upkeep_check(u, on_progress, o, err);
-    if (rc) return mo_verb_fail("store", err);
-    surplus.bytes = mo_upkeep_surplus(u, &surplus.files);
-    if (o->json) {
-        print_json(o, u, &removed);
-    } else {
-        printf("%s\n", u->folder);
-        print_kinds(u);
-        if (o->action == SHOW) print_contents(u);
-        if (o->action != SHOW) print_surplus(u, o->action == CHECK);
-        if (cleans) printf("taken out: %d files, %.1f MiB\n", removed.files, mib(removed.bytes));
-        if (!cleans && surplus.files)
-            printf("`moire store clean` would take out %d files, %.1f MiB\n", surplus.files,
-                   mib(surplus.bytes));
-    }
-    return o->action == CHECK && is_damaged(u) ? MO_EXIT_FAILED : MO_EXIT_OK;
+    if (!rc && checks) rc = mo_upkeep_check(u, on_progress, o, err);
+    removed->files += more.files;
+    removed->bytes += more.bytes;
+    return rc;
+}
+
+static void print_text(const struct options *o, const struct mo_upkeep *u, const struct mo_programs *p,
+                       const struct sum *removed) {
+    int files, more;
+    int64_t bytes = mo_upkeep_surplus(u, &files) + mo_programs_surplus(p, &more);
+    files += more;
+    printf("%s\n", u->folder);
+    print_kinds(u);
+    if (o->action == SHOW) print_contents(u);
+    print_programs(p);
+    if (o->action != SHOW) print_surplus(u, o->action == CHECK);
+    if (o->action != SHOW) print_surplus_programs(p, o->action == CHECK);
+    if (o->action == CLEAN && !o->dry_run)
+        printf("taken out: %d files, %.1f MiB\n", removed->files, mib(removed->bytes));
+    else if (files)
+        printf("`moire store clean` would take out %d files, %.1f MiB\n", files, mib(bytes));
+}
+
+static int act(const struct mo_env *env, struct options *o, struct mo_upkeep *u, struct mo_programs *p,
+               moire_error *err) {
+    struct sum removed = {0, 0};
+    if (look(env, o, u, p, &removed, err)) return mo_verb_fail("store", err);
+    if (o->json)
+        print_json(o, u, p, &removed);
+    else
+        print_text(o, u, p, &removed);
+    return o->action == CHECK && is_damaged(u, p) ? MO_EXIT_FAILED : MO_EXIT_OK;
 }
 
 static int run(const struct mo_env *env, int argc, char **argv) {
@@ -264,13 +351,18 @@ static int run(const struct mo_env *env, int argc, char **argv) {
     struct mo_args args = {.argc = argc, .at = 1, .argv = argv};
     struct sigaction action = {.sa_handler = on_signal};
     struct mo_upkeep upkeep = {.env = env};
+    struct mo_programs programs = {.env = env};
     moire_error err = {0};
+    char path[4096];
     int code = parse(&args, &o);
     if (code >= 0) return code;
     if (mo_path_store_there(o.given, o.store, sizeof o.store, &err)) return mo_verb_fail("store", &err);
+    if (o.cache_given || !o.given)
+        snprintf(o.cache, sizeof o.cache, "%s", mo_path_device_cache(o.cache_given, path, sizeof path));
     sigaction(SIGINT, &action, NULL);
-    code = act(env, &o, &upkeep, &err);
+    code = act(env, &o, &upkeep, &programs, &err);
     mo_upkeep_close(&upkeep);
+    mo_programs_close(&programs);
     return code;
 }
 

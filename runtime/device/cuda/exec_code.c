@@ -10,7 +10,7 @@
 #include "runtime/device/cuda/exec_impl.h"
 
 enum { PIECES = 4, LEAST_KERNELS = 3 /* of a piece: the prelude costs as much as some kernels */ };
-static const char suffix[] = ".cubin";
+static const char suffix[] = MO_KEPT_CODE;
 
 struct mo_exec_module {
     struct mo_exec_module *next;

@@ -7,7 +7,7 @@
 #include <string.h>
 #include "runtime/device/cuda/exec_impl.h"
 
-static const char suffix[] = ".choice";
+static const char suffix[] = MO_KEPT_CHOICE;
 
 /* How one operation is done, as it is kept. */
 struct mo_exec_record {

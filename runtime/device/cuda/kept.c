@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { PATH_CAP = 1024, FILE_MOST = 256 << 20, LOCK_TRIES = 200 };
+enum { PATH_CAP = 1024, LOCK_TRIES = 200 };
 static const int64_t LOCK_NS = 5000000;
 
 struct mo_kept {
@@ -16,16 +16,6 @@ struct mo_kept {
     int folder;
     _Atomic bool mute; /* a file could not be written, which was said: no more are */
 };
-
-/* Before the contents; a multiple of 64, so that these are aligned in a mapping. */
-struct head {
-    char magic[8];
-    uint64_t bytes;
-    uint8_t digest[MO_SHA256_BYTES]; /* of the contents */
-    char name[MO_SHA256_HEX];
-    char pad[15];
-};
-static const char magic[8] = "MOIREGPU";
 
 static int enter(struct mo_kept *k, const char *folder, moire_error *err) {
     if (snprintf(k->base, sizeof k->base, "%s/v%d", folder, MO_KEPT_FORMAT) >= PATH_CAP - 128)
@@ -60,24 +50,6 @@ void mo_kept_close(struct mo_kept *k) {
     mo_free(k->env, k);
 }
 
-static void digest_of(const void *bytes, size_t n, uint8_t digest[MO_SHA256_BYTES]) {
-    struct mo_sha256 sum;
-    mo_sha256_init(&sum);
-    mo_sha256_add(&sum, bytes, n);
-    mo_sha256_end(&sum, digest);
-}
-
-/* NULL, or what is wrong with a file. */
-static const char *fault_of(const struct mo_trusted_file *file, const char *name) {
-    const struct head *head = file->bytes;
-    uint8_t digest[MO_SHA256_BYTES];
-    if (file->n < sizeof *head || memcmp(head->magic, magic, sizeof magic) != 0) return "it is no such file";
-    if (head->bytes != file->n - sizeof *head || memcmp(head->name, name, MO_SHA256_HEX) != 0)
-        return "it is cut short, or another's";
-    digest_of(head + 1, file->n - sizeof *head, digest);
-    return memcmp(digest, head->digest, sizeof digest) ? "its checksum does not match" : NULL;
-}
-
 static int read_file(const struct mo_kept *k, const char *name, const char *suffix,
                      struct mo_trusted_file *out, moire_error *err) {
     const char shelf[3] = {name[0], name[1], 0};
@@ -87,7 +59,7 @@ static int read_file(const struct mo_kept *k, const char *name, const char *suff
     int rc = mo_trusted_enter(k->env, k->folder, shelf, &folder, err);
     if (rc || folder < 0) return rc;
     snprintf(file, sizeof file, "%s%s", name, suffix);
-    rc = mo_trusted_map(k->env, folder, file, FILE_MOST, out, err);
+    rc = mo_trusted_map(k->env, folder, file, MO_KEPT_FILE_MOST, out, err);
     k->env->sys->close(k->env->sys->self, folder);
     return rc;
 }
@@ -98,7 +70,9 @@ bool mo_kept_find(const struct mo_kept *k, const char name[MO_SHA256_HEX], const
     *out = (struct mo_kept_item){0};
     if (!k) return false;
     const int rc = read_file(k, name, suffix, &out->file, &err);
-    const char *why = rc ? err.message : out->file.bytes ? fault_of(&out->file, name) : NULL;
+    const char *why = rc                ? err.message
+                      : out->file.bytes ? mo_kept_fault(out->file.bytes, out->file.n, name)
+                                        : NULL;
     if (!rc && !out->file.bytes) return false;
     if (why) {
         mo_log(k->env, MOIRE_LOG_WARN, "%s/%.2s/%s%s is not used, and made again: %s", k->base, name, name,
@@ -106,8 +80,8 @@ bool mo_kept_find(const struct mo_kept *k, const char name[MO_SHA256_HEX], const
         if (!rc) mo_trusted_close(k->env, &out->file);
         return false;
     }
-    out->bytes = (const char *)out->file.bytes + sizeof(struct head);
-    out->n = out->file.n - sizeof(struct head);
+    out->bytes = (const char *)out->file.bytes + sizeof(struct mo_kept_head);
+    out->n = out->file.n - sizeof(struct mo_kept_head);
     return true;
 }
 
@@ -120,7 +94,7 @@ void mo_kept_give_back(const struct mo_kept *k, struct mo_kept_item *item) {
 static int lock(const struct mo_kept *k, moire_error *err) {
     const struct mo_sys *sys = k->env->sys;
     char path[PATH_CAP + 32];
-    snprintf(path, sizeof path, "%s/lock", k->base);
+    snprintf(path, sizeof path, "%s/" MO_KEPT_LOCK, k->base);
     const int fd = sys->open(sys->self, path, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0644);
     if (fd < 0) return mo_trusted_fail(err, "create", path, fd), -1;
     int rc = sys->try_lock(sys->self, fd);
@@ -137,7 +111,7 @@ static int place(const struct mo_kept *k, const char *name, const char *suffix, 
                  moire_error *err) {
     const struct mo_sys *sys = k->env->sys;
     char from[PATH_CAP + 32], shelf[PATH_CAP + 8], to[PATH_CAP + 128];
-    snprintf(from, sizeof from, "%s/new", k->base);
+    snprintf(from, sizeof from, "%s/" MO_KEPT_NEW, k->base);
     snprintf(shelf, sizeof shelf, "%s/%.2s", k->base, name);
     snprintf(to, sizeof to, "%s/%s%s", shelf, name, suffix);
     const int held = lock(k, err);
@@ -158,12 +132,12 @@ void mo_kept_put(struct mo_kept *k, const char name[MO_SHA256_HEX], const char *
                  size_t n) {
     moire_error err = {0};
     if (!k || k->mute) return;
-    struct head *head = mo_alloc(k->env, sizeof *head + n);
+    struct mo_kept_head *head = mo_alloc(k->env, sizeof *head + n);
     if (!head) return;
-    memcpy(head->magic, magic, sizeof magic);
+    memcpy(head->magic, MO_KEPT_MAGIC, sizeof head->magic);
     memcpy(head->name, name, MO_SHA256_HEX);
     head->bytes = n;
-    digest_of(bytes, n, head->digest);
+    mo_kept_digest(bytes, n, head->digest);
     memcpy(head + 1, bytes, n);
     if (place(k, name, suffix, head, sizeof *head + n, &err) && !atomic_exchange(&k->mute, true))
         mo_log(k->env, MOIRE_LOG_WARN, "compiled GPU programs are not kept any more: %s", err.message);

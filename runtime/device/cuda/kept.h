@@ -12,13 +12,12 @@
  * Nothing here is needed to serve: a folder that cannot be used, a full disk or a damaged file cost one line
  * in the log, and the time to make the thing again.
  *
- * The folder grows with models, batches, precisions, GPUs and versions; it may be removed at any time. */
+ * The folder grows with models, batches, precisions, GPUs and versions; it may be removed at any time, and
+ * `moire store` lists, checks and cleans it. */
 #ifndef MO_CUDA_KEPT_H
 #define MO_CUDA_KEPT_H
-#include "runtime/base/sha256.h"
 #include "runtime/base/trusted.h"
-
-enum { MO_KEPT_FORMAT = 1 };
+#include "runtime/device/cuda/kept_format.h"
 
 struct mo_kept;
 
