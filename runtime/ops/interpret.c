@@ -10,6 +10,7 @@ struct interpreter {
     int *uses;              /* readers that have not run yet */
     bool *owned;            /* value[t].data is ours to free */
     struct mo_value *io;    /* operands of the node at work */
+    const struct mo_interpret_watch *watch; /* or NULL */
     moire_error *err;
 };
 
@@ -117,6 +118,8 @@ static int run_node(struct interpreter *it, const struct mo_node *node) {
     for (int k = 0; k < node->n_out && !rc; k++)
         if (node->out[k] >= 0) rc = allocate_output(it, node, k, &out[k]);
     if (!rc) rc = node->op->run(&ctx);
+    for (int k = 0; it->watch && !rc && k < node->n_out; k++)
+        if (node->out[k] >= 0) it->watch->made(it->watch->ctx, node, k, &out[k]);
     for (int k = 0; k < node->n_in; k++)
         drop(it, node->in[k]);
     return rc;
@@ -142,7 +145,12 @@ static int hand_over(struct interpreter *it, struct mo_value *outputs) {
 
 int mo_interpret(const struct mo_graph *graph, const moire_tensor *inputs, int n_inputs,
                  struct mo_value *outputs, moire_error *err) {
-    struct interpreter it = {.graph = graph, .err = err};
+    return mo_interpret_watched(graph, inputs, n_inputs, NULL, outputs, err);
+}
+
+int mo_interpret_watched(const struct mo_graph *graph, const moire_tensor *inputs, int n_inputs,
+                         const struct mo_interpret_watch *watch, struct mo_value *outputs, moire_error *err) {
+    struct interpreter it = {.graph = graph, .watch = watch, .err = err};
     memset(outputs, 0, (size_t)graph->n_outputs * sizeof *outputs);
     int rc = allocate(&it) ? bind(&it, inputs, n_inputs) : mo_fail(err, MOIRE_ENOMEM, "out of memory");
     for (int i = 0; i < graph->n_nodes && !rc; i++)

@@ -58,12 +58,19 @@ static bool repack(struct mo_plan *plan, const struct mo_variant *variant, struc
     return true;
 }
 
+static bool find_variant(const struct mo_plan_options *options, const char *signature,
+                         struct mo_variant *out) {
+    if (options->variant) return options->variant(options->variant_ctx, signature, out);
+    return mo_store_find(options->store, signature, options->isa, out);
+}
+
 /* A compiled variant takes over a bound layer. */
 static void specialise(struct mo_plan *plan, const struct mo_plan_options *options, struct mo_step *step) {
     char signature[256];
     struct mo_variant variant;
-    if (!options->store || !mo_layer_signature(plan->graph, step->node, signature, sizeof signature)) return;
-    if (!mo_store_find(options->store, signature, options->isa, &variant)) return;
+    if (!options->store && !options->variant) return;
+    if (!mo_layer_signature(plan->graph, step->node, signature, sizeof signature)) return;
+    if (!find_variant(options, signature, &variant)) return;
     if (variant.units < 1 || !variant.run || (plan->graph->exact && variant.mixes)) return;
     if (!repack(plan, &variant, step)) return;
     step->run = variant.run;
@@ -74,7 +81,7 @@ static void specialise(struct mo_plan *plan, const struct mo_plan_options *optio
     step->scratch_bytes = variant.scratch_bytes;
     step->executed = variant.flops_executed;
     step->mixes = variant.mixes;
-    mo_plan_versions(plan, options, signature, step);
+    if (!options->variant) mo_plan_versions(plan, options, signature, step);
 }
 
 static int bind_step(struct mo_plan *plan, const struct mo_plan_options *options, int k, moire_error *err) {

@@ -15,6 +15,10 @@ struct mo_plan_options {
     enum mo_isa isa;              /* at most this level */
     const struct mo_store *store; /* NULL: generic kernels only */
     bool reference_only;          /* every layer by its reference (the oracle) */
+    /* Asked for the variant of a layer instead of the store, when it is not NULL: for whoever has compiled
+     * kernels that are in no store.  False: the built-in kernel serves. */
+    bool (*variant)(void *ctx, const char *signature, struct mo_variant *out);
+    void *variant_ctx;
 };
 
 struct mo_plan {
