@@ -12,12 +12,13 @@
 #include "runtime/base/trusted.h"
 
 /* All points of all families that take the layer; one of a random family. */
-static bool choose(const struct mo_problem *p, struct dt_random *random, struct dt_kernel *k) {
+static bool choose(const struct mo_problem *p, const char *only, struct dt_random *random,
+                   struct dt_kernel *k) {
     struct mo_point *points = malloc(MO_MAX_POINTS * sizeof *points);
     const struct mo_emit_family *const *families = mo_emit_families(), *takers[16];
     int n = 0, count = 0;
     for (int i = 0; families[i] && n < 16; i++)
-        if (families[i]->takes(p)) takers[n++] = families[i];
+        if ((!only || !strcmp(only, families[i]->name)) && families[i]->takes(p)) takers[n++] = families[i];
     for (int tries = 0; n && points && count < 1 && tries < 8; tries++) {
         k->family = takers[dt_pick(random, n)];
         count = k->family->points(p, points, MO_MAX_POINTS);
@@ -55,7 +56,7 @@ static int emit(struct dt_compiled *c, const struct mo_problem *p, const struct 
     if (!out) abort();
     int rc = k->family->emit(p, &k->point, out, err);
     fclose(out);
-    if (!rc && c->from && !strcmp(c->family, k->family->name)) *text = replace(c, *text);
+    if (!rc && c->from) *text = replace(c, *text);
     return rc;
 }
 
@@ -113,7 +114,7 @@ int dt_compile(struct dt_compiled *c, const struct mo_graph *graph, enum mo_isa 
         if (dt_compiled_find(c, p.signature, &known)) continue;
         *k = (struct dt_kernel){0};
         snprintf(k->signature, sizeof k->signature, "%s", p.signature);
-        if (!choose(&p, random, k)) continue;
+        if (!choose(&p, c->family, random, k)) continue;
         rc = make(c, &p, k, err);
         if (!rc) c->n++;
     }

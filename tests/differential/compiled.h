@@ -22,8 +22,9 @@ struct dt_compiled {
     const char *folder;
     int n, compiled, reused; /* kernels of this graph; of them by the compiler, from the folder */
     struct dt_kernel kernel[DT_COMPILED];
+    const char *family; /* only kernels of this family; NULL = any */
     /* Text of the emitted C that is replaced before it is compiled, for canaries; NULL = none. */
-    const char *family, *from, *to;
+    const char *from, *to;
     int replaced;
 };
 

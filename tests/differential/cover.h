@@ -7,7 +7,7 @@
 
 enum { DT_COVER_ROWS = 512 };
 struct dt_cover_row {
-    char group[16], name[48];
+    char group[32], name[48];
     int64_t n;
 };
 struct dt_cover {

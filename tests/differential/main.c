@@ -1,95 +1,170 @@
 /* SPDX-License-Identifier: Apache-2.0
- * main.c - the differential tester: random graphs from a seed, each run in every way that moire has and by
- * ONNX Runtime; the first wrong answer of a graph is reported. */
+ * main.c - the differential tester: failures of the past, deliberate faults, then random graphs until the
+ * time is over; a summary with what was exercised and what was not.
+ *
+ *   differential [--seed N] [--seconds S | --graphs N] [--compile-every N] [--serve-every N] [--found DIR]
+ *                [--canaries N [--emitted 1]] [--model FILE] [--state FILE] [--folder DIR] [--python FILE]
+ *
+ * Exit status 1: an answer was wrong or a deliberate fault was not found. */
+#define _GNU_SOURCE
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include "tests/differential/net.h"
-#include "tests/differential/onnx_write.h"
+#include "tests/differential/canary.h"
+#include "tests/differential/replay.h"
 
 struct options {
     uint64_t seed;
     int64_t graphs;
     double seconds;
-    int compile_every;
-    const char *folder, *python, *worker;
-    bool verbose;
+    int compile_every, serve_every, canaries, emitted;
+    const char *folder, *python, *worker, *found, *model, *state;
 };
 
-static int run_seed(struct dt_net *net, const struct options *o, uint64_t seed, int64_t index) {
-    struct mo_graph *g = dt_make(net->env, seed);
-    struct dt_part part = {.g = g, .n_outputs = g->n_outputs, .outputs = g->outputs};
-    struct dt_case c;
-    struct dt_result r;
-    moire_error err = {0};
-    size_t n;
-    int bad = 0;
-    if (!g->n_outputs) {
-        mo_graph_destroy(g);
-        return 0;
-    }
-    const uint8_t *bytes = dt_write_onnx(&part, g->region, &n);
-    int rc = dt_case_open(net->env, bytes, n, seed, NULL, &c, &err);
-    if (rc) {
-        printf("seed %llu: refused: %s\n", (unsigned long long)seed, err.message);
-        bad = 1;
-    } else {
-        for (int k = 0; k < g->n_nodes; k++)
-            dt_cover_add(&net->cover, "operator", g->nodes[k]->op_type);
-        net->graphs++;
-        unsigned ways = DT_BUILT_IN | DT_PEER_TOO;
-        if (o->compile_every && index % o->compile_every == 0) ways |= DT_COMPILED_TOO;
-        dt_net_try(net, &c, ways, &r);
-        if (r.verdict == DT_DIFFERS) {
-            printf("seed %llu: %s\n", (unsigned long long)seed, r.what);
-            bad = 1;
+static volatile sig_atomic_t stopped;
+static void stop(int signal_number) {
+    (void)signal_number;
+    stopped = 1;
+}
+
+static bool parse(int argc, char **argv, struct options *o) {
+    const struct {
+        const char *name;
+        const char **text;
+        int *number;
+    } rows[] = {{"--compile-every", NULL, &o->compile_every},
+                {"--serve-every", NULL, &o->serve_every},
+                {"--canaries", NULL, &o->canaries},
+                {"--emitted", NULL, &o->emitted},
+                {"--folder", &o->folder, NULL},
+                {"--python", &o->python, NULL},
+                {"--worker", &o->worker, NULL},
+                {"--found", &o->found, NULL},
+                {"--model", &o->model, NULL},
+                {"--state", &o->state, NULL}};
+    for (int i = 1; i < argc; i += 2) {
+        bool known = i + 1 < argc;
+        if (known && !strcmp(argv[i], "--seed"))
+            o->seed = strtoull(argv[i + 1], NULL, 10);
+        else if (known && !strcmp(argv[i], "--graphs"))
+            o->graphs = atoll(argv[i + 1]);
+        else if (known && !strcmp(argv[i], "--seconds"))
+            o->seconds = atof(argv[i + 1]);
+        else {
+            size_t k = 0, n = sizeof rows / sizeof *rows;
+            while (k < n && strcmp(argv[i], rows[k].name))
+                k++;
+            if (!known || k == n) return false;
+            if (rows[k].text)
+                *rows[k].text = argv[i + 1];
+            else
+                *rows[k].number = atoi(argv[i + 1]);
         }
-        dt_case_close(&c);
     }
-    if (bad) {
-        char path[700];
-        snprintf(path, sizeof path, "%s/failures/%llu.onnx", o->folder, (unsigned long long)seed);
-        FILE *f = fopen(path, "wb");
-        if (f) fwrite(bytes, 1, n, f);
-        if (f) fclose(f);
+    return true;
+}
+
+/* A run that was stopped goes on behind the last graph it had. */
+static void resume(struct options *o) {
+    FILE *f = o->state ? fopen(o->state, "r") : NULL;
+    unsigned long long next;
+    if (f && fscanf(f, "%llu", &next) == 1) {
+        o->seed = next;
+        printf("going on at seed %llu (%s)\n", next, o->state);
     }
-    mo_graph_destroy(g);
-    return bad;
+    if (f) fclose(f);
+}
+
+static void remember(const struct options *o, uint64_t next) {
+    FILE *f = o->state ? fopen(o->state, "w") : NULL;
+    if (!f) return;
+    fprintf(f, "%llu\n", (unsigned long long)next);
+    fclose(f);
+}
+
+static unsigned ways_of(const struct options *o, int64_t i) {
+    unsigned ways = DT_BUILT_IN | DT_PEER_TOO;
+    if (o->compile_every && i % o->compile_every == 0) ways |= DT_COMPILED_TOO;
+    if (o->serve_every && i % o->serve_every == 0) ways |= DT_SERVED_TOO;
+    return ways;
+}
+
+static void hunt(struct dt_net *net, const struct options *o, struct dt_tally *tally) {
+    const int64_t second = 1000000000;
+    int64_t begin = mo_now(net->env), said = begin;
+    for (int64_t i = 0; !stopped; i++) {
+        int64_t now = mo_now(net->env);
+        if (o->graphs ? i >= o->graphs : (double)(now - begin) >= o->seconds * 1e9) break;
+        dt_try_seed(net, o->seed + (uint64_t)i, ways_of(o, i), tally);
+        if (now - said < 60 * second) continue;
+        said = now;
+        remember(o, o->seed + (uint64_t)i + 1);
+        printf("%lld s: %lld graphs, %d failed, next seed %llu\n", (long long)((now - begin) / second),
+               (long long)net->graphs, tally->failed, (unsigned long long)o->seed + (uint64_t)i + 1);
+        fflush(stdout);
+    }
+}
+
+static void summary(const struct dt_net *net, const struct dt_tally *t, int missed) {
+    dt_cover_print(&net->cover);
+    dt_cover_print_group(&net->cover, "refused by ONNX Runtime");
+    dt_cover_print_group(&net->cover, "refused by moire");
+    printf("%lld graphs;", (long long)net->graphs);
+    for (int isa = mo_isa_next(-1); isa < MO_ISA_COUNT; isa = mo_isa_next(isa))
+        printf(" compiled for %s %lld,", mo_isa_name((enum mo_isa)isa), (long long)net->compiled[isa]);
+    printf(" %lld kernels compiled (%lld more reused); with ONNX Runtime %lld, refused there %lld; served "
+           "%lld\n",
+           (long long)net->kernels, (long long)net->reused, (long long)net->peers,
+           (long long)dt_cover_sum(&net->cover, "refused by ONNX Runtime"), (long long)net->served);
+    if (missed) printf("%d deliberate faults were not found\n", missed);
+    printf("differential: %d passed, %d failed, %d skipped\n", t->passed, t->failed + missed, t->skipped);
+}
+
+static int run(struct dt_net *net, struct options *o) {
+    struct dt_tally tally = {0};
+    int missed = 0;
+    if (o->model) {
+        dt_try_file(net, o->model, &tally);
+        o->seconds = 0;
+    }
+    if (o->found) dt_try_folder(net, o->found, &tally);
+    if (o->canaries) missed = dt_canaries(net, o->seed, o->canaries, o->emitted);
+    resume(o);
+    printf("seeds from %llu\n", (unsigned long long)o->seed);
+    hunt(net, o, &tally);
+    remember(o, o->seed + (uint64_t)net->graphs);
+    summary(net, &tally, missed);
+    return tally.failed || missed;
 }
 
 int main(int argc, char **argv) {
     struct options o = {.seed = 1,
-                        .seconds = 120,
+                        .seconds = 0,
                         .compile_every = 10,
+                        .serve_every = 10,
                         .folder = "build/differential",
                         .python = ".venv/bin/python",
                         .worker = "tests/differential/peer_worker.py"};
-    for (int i = 1; i + 1 < argc; i += 2) {
-        if (!strcmp(argv[i], "--seed"))
-            o.seed = strtoull(argv[i + 1], NULL, 10);
-        else if (!strcmp(argv[i], "--graphs"))
-            o.graphs = atoll(argv[i + 1]);
-        else if (!strcmp(argv[i], "--seconds"))
-            o.seconds = atof(argv[i + 1]);
-        else if (!strcmp(argv[i], "--compile-every"))
-            o.compile_every = atoi(argv[i + 1]);
-        else if (!strcmp(argv[i], "--python"))
-            o.python = argv[i + 1];
-    }
     struct mo_env env = mo_env_default();
-    static struct dt_net net;
+    moire_error err = {0};
+    static struct dt_net net; /* large */
+    if (!parse(argc, argv, &o)) {
+        fprintf(stderr, "differential: see the head of tests/differential/main.c for its options\n");
+        return 2;
+    }
+    signal(SIGINT, stop);
+    signal(SIGTERM, stop);
+    setvbuf(stdout, NULL, _IOLBF, 0);
     net = (struct dt_net){.env = &env, .folder = o.folder, .peer = dt_peer_start(o.python, o.worker)};
-    if (!net.peer) printf("no ONNX Runtime in %s: compared without it\n", o.python);
-    int64_t end = mo_now(&env) + (int64_t)(o.seconds * 1e9), bad = 0;
-    for (int64_t i = 0; (o.graphs ? i < o.graphs : mo_now(&env) < end); i++)
-        bad += run_seed(&net, &o, o.seed + (uint64_t)i, i);
-    dt_cover_print(&net.cover);
-    dt_cover_print_group(&net.cover, "refused");
-    printf("graphs %lld, compiled base %lld avx2 %lld avx512 %lld, kernels %lld (%lld reused), ONNX Runtime "
-           "%lld, bad %lld\n",
-           (long long)net.graphs, (long long)net.compiled[0], (long long)net.compiled[1],
-           (long long)net.compiled[2], (long long)net.kernels, (long long)net.reused, (long long)net.peers,
-           (long long)bad);
+    net.server = dt_served_start(&env, o.folder, &err);
+    if (!net.server) {
+        fprintf(stderr, "differential: %s\n", err.message);
+        return 2;
+    }
+    if (!net.peer) printf("no ONNX Runtime in '%s': compared without it\n", o.python);
+    int rc = run(&net, &o);
     dt_peer_stop(net.peer);
-    return bad != 0;
+    dt_served_stop(net.server);
+    return rc;
 }

@@ -123,6 +123,12 @@ struct mo_graph *dt_make(const struct mo_env *env, uint64_t seed) {
     return m.g;
 }
 
+/* Never 0: a model may divide by it. */
+static double whole(struct dt_random *r, bool is_unsigned) {
+    int x = 1 + dt_pick(r, 8);
+    return is_unsigned || dt_pick(r, 2) ? x : -x;
+}
+
 void dt_make_inputs(struct mo_graph *g, uint64_t seed, moire_tensor inputs[DT_PORTS]) {
     struct dt_random r = dt_random_of(seed, 1);
     for (int i = 0; i < g->n_inputs; i++) {
@@ -135,6 +141,6 @@ void dt_make_inputs(struct mo_graph *g, uint64_t seed, moire_tensor inputs[DT_PO
         if (!x->data) abort();
         bool floats = mo_type_in(t->dtype, MO_FLOATS), is_unsigned = mo_type_in(t->dtype, MO_UNSIGNED);
         for (int64_t k = 0, n = mo_shape_count(&t->shape); k < n; k++)
-            mo_store(&v, k, floats ? dt_normal(&r) : dt_pick(&r, 17) - (is_unsigned ? 0 : 8));
+            mo_store(&v, k, floats ? dt_normal(&r) : whole(&r, is_unsigned));
     }
 }

@@ -4,7 +4,7 @@
 #include "runtime/ops/util.h"
 #include "tests/differential/make.h"
 
-static const int64_t widths[] = {1, 3, 5, 8, 15, 16, 17, 24, 31, 32, 33, 48, 64};
+static const int64_t widths[] = {1, 3, 5, 8, 15, 16, 17, 24, 31, 32, 33, 48, 64, 128};
 
 /* A bias in one of the forms that broadcast to [.., rows, columns]. */
 static int bias(struct dt_maker *m, moire_dtype type, int64_t rows, int64_t columns) {
@@ -66,6 +66,21 @@ static void matmul(struct dt_maker *m, int x) {
         if (in[1] != x) x = dt_chain(m, "Add", 2, in);
     }
     activate(m, x);
+}
+
+/* Wide and wide again. */
+static void layers(struct dt_maker *m, int x) {
+    moire_dtype type = dt_type(m, x);
+    for (int i = 2; i > 0 && x >= 0; i--) {
+        struct mo_shape s = *dt_shape(m, x);
+        if (s.rank < 2) return;
+        int64_t w[] = {s.d[s.rank - 1], i == 2 ? 128 + 16 * dt_roll(m, 2) : 64 + 8 * dt_roll(m, 5)};
+        int in[] = {x, dt_const(m, type, 2, w, 1.3 / sqrt((double)w[0]), 0)};
+        x = dt_chain(m, "MatMul", 2, in);
+        int plus[] = {x, dt_vector(m, type, w[1], 0.5, 0)};
+        if (dt_roll(m, 2)) x = dt_chain(m, "Add", 2, plus);
+        activate(m, x);
+    }
 }
 
 static void gemm(struct dt_maker *m, int x) {
@@ -163,9 +178,6 @@ static void attention(struct dt_maker *m, int x) {
 }
 
 const struct dt_kind dt_kinds_matrix[] = {
-    {"matmul", 12, MO_NUMBERS, matmul},
-    {"gemm", 7, MO_NUMBERS, gemm},
-    {"both", 3, MO_NUMBERS, both},
-    {"attention", 4, MO_FLOATS, attention},
-    {0},
+    {"matmul", 12, MO_NUMBERS, matmul}, {"layers", 3, MO_FLOATS, layers},       {"gemm", 7, MO_NUMBERS, gemm},
+    {"both", 3, MO_NUMBERS, both},      {"attention", 4, MO_FLOATS, attention}, {0},
 };

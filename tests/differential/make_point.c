@@ -91,7 +91,8 @@ static const moire_dtype targets[] = {MOIRE_F32, MOIRE_F32, MOIRE_F16, MOIRE_F64
 static void cast(struct dt_maker *m, int x) {
     moire_dtype to = DT_OF(m, targets);
     bool from_float = mo_type_in(dt_type(m, x), MO_FLOATS), to_float = mo_type_in(to, MO_FLOATS);
-    if (from_float && !to_float && !m->g->tensors[x]->is_input) return;
+    bool narrow = mo_type_in(to, MO_UNSIGNED); /* negative numbers have no place there */
+    if (from_float && !to_float && (narrow || !m->g->tensors[x]->is_input)) return;
     if (to == MOIRE_BF16 && m->g->opset < 13) return;
     if (mo_type_in(dt_type(m, x), MO_INTS) && to != MOIRE_BOOL &&
         mo_dtype_bytes(to) < mo_dtype_bytes(dt_type(m, x)))

@@ -10,7 +10,9 @@ static void reduce(struct dt_maker *m, int x) {
                                         "ReduceL2",  "ReduceSumSquare", "ReduceLogSumExp"};
     int rank = dt_shape(m, x)->rank, n_axes = 0;
     int64_t axes[MOIRE_MAX_RANK];
-    const char *op = DT_OF(m, names);
+    bool floats = mo_type_in(dt_type(m, x), MO_FLOATS);
+    const char *op =
+        floats ? DT_OF(m, names) : names[dt_roll(m, 5)]; /* roots and logarithms of integers round */
     bool last = dt_roll(m, 2);
     for (int i = 0; i < rank; i++)
         if (last ? i >= rank - 1 - dt_roll(m, 2) : dt_roll(m, 2))

@@ -76,6 +76,24 @@ static void conv(struct dt_maker *m, int x) {
     dt_keep(m, n);
 }
 
+/* Two or three convolutions of many channels, square and small: what fast algorithms take. */
+static void tower(struct dt_maker *m, int x) {
+    static const int64_t wide[] = {16, 17, 24, 32, 33, 48, 64, 128};
+    moire_dtype type = dt_type(m, x);
+    if (dt_shape(m, x)->rank != 4) return;
+    for (int i = 2 + dt_roll(m, 2); i > 0 && x >= 0; i--) {
+        struct mo_shape s = *dt_shape(m, x);
+        int64_t k = 1 + 2 * dt_roll(m, 3), w[] = {DT_OF(m, wide), s.d[1], k, k};
+        int in[] = {x, dt_const(m, type, 4, w, 1.5 / sqrt((double)(s.d[1] * k * k)), 0),
+                    dt_vector(m, type, w[0], 0.5, 0)};
+        struct mo_node *n = dt_node(m, "Conv", 2 + dt_roll(m, 2), in, 1);
+        if (dt_roll(m, 6)) dt_ints(m, n, "pads", 4, (int64_t[]){k / 2, k / 2, k / 2, k / 2});
+        if (dt_roll(m, 4) == 0) dt_ints(m, n, "strides", 2, (int64_t[]){2, 2});
+        x = dt_keep(m, n) ? n->out[0] : -1;
+        if (x >= 0 && dt_roll(m, 2)) x = dt_chain(m, "Relu", 1, &x);
+    }
+}
+
 static void conv_transpose(struct dt_maker *m, int x) {
     struct mo_shape s = *dt_shape(m, x);
     int64_t w[MOIRE_MAX_RANK], group = 1, nd = s.rank - 2;
@@ -202,6 +220,7 @@ static void excite(struct dt_maker *m, int x) {
 
 const struct dt_kind dt_kinds_window[] = {
     {"conv", 26, MO_FLOATS, conv},
+    {"tower", 6, MO_FLOATS, tower},
     {"conv transpose", 5, MO_FLOATS, conv_transpose},
     {"pool", 8, MO_FLOATS, pool},
     {"global pool", 2, MO_FLOATS, global_pool},

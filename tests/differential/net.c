@@ -9,7 +9,6 @@
 #include "codegen/frontend.h"
 #include "runtime/ops/interpret.h"
 #include "tests/differential/compiled.h"
-#include "tests/differential/served.h"
 #include "tests/differential/steps.h"
 
 static void differs(struct dt_result *r, unsigned way, const char *format, ...)
@@ -169,7 +168,6 @@ static void shorten(char *reason) {
     if (op) memmove(reason, op, strlen(op) + 1);
     for (char *s = reason; *s; s++)
         if (*s >= '0' && *s <= '9') *s = '#';
-    reason[47 < strlen(reason) ? 47 : strlen(reason)] = 0;
 }
 
 static void try_peer(struct dt_net *net, const struct dt_case *c, struct dt_result *r) {
@@ -178,7 +176,7 @@ static void try_peer(struct dt_net *net, const struct dt_case *c, struct dt_resu
     int n;
     if (dt_peer_run(net->peer, c, got, &n, why, sizeof why)) {
         shorten(why);
-        dt_cover_add(&net->cover, "refused", why);
+        dt_cover_add(&net->cover, "refused by ONNX Runtime", why);
     } else {
         net->peers++;
         for (int i = 0; i < c->n_out && i < n; i++)
@@ -203,10 +201,63 @@ void dt_net_try(struct dt_net *net, const struct dt_case *c, unsigned ways, stru
         for (int isa = mo_isa_next(-1); isa < MO_ISA_COUNT; isa = mo_isa_next(isa))
             try_compiled(net, c, (enum mo_isa)isa, r);
     if ((ways & DT_PEER_TOO) && net->peer) try_peer(net, c, r);
-    if (ways & DT_SERVED_TOO) {
-        char why[400];
-        if (!dt_served_try(net->env, net->folder, c, why, sizeof why))
-            differs(r, DT_SERVED_TOO, "served: %s", why);
+    if ((ways & DT_SERVED_TOO) && net->server) {
+        char why[600];
+        if (!dt_served_try(net->server, c, why, sizeof why)) differs(r, DT_SERVED_TOO, "served: %s", why);
         net->served++;
     }
+}
+
+/* --- canaries --- */
+
+/* Whether the plan, with a fault planted, gives a wrong answer or is caught otherwise. */
+static bool sees(const struct dt_case *c, const struct mo_plan *plan, const struct dt_fault *fault,
+                 int *hits) {
+    struct dt_steps how = {.pattern = 0xff, .fault = fault, .random = dt_random_of(c->seed, 2)};
+    moire_tensor got[DT_PORTS];
+    moire_error err;
+    char why[400];
+    bool seen = false;
+    int rc = dt_steps_run(&how, plan, c->in, c->n_in, got, &err);
+    *hits = how.hits;
+    if (rc) return how.hits > 0;
+    for (int i = 0; i < c->n_out; i++)
+        seen |= !dt_case_agrees(c, i, &got[i], strictness_of(plan), why, sizeof why);
+    free_all(c->env, got, c->n_out);
+    return seen;
+}
+
+bool dt_net_fault(const struct dt_case *c, enum mo_isa isa, const struct dt_fault *fault, int *hits) {
+    moire_error err;
+    struct mo_plan *plan;
+    struct mo_graph *g = load(c, false, &err);
+    *hits = 0;
+    if (!g || mo_plan_build(g, &(struct mo_plan_options){.isa = isa}, &plan, &err)) return false;
+    bool seen = sees(c, plan, fault, hits);
+    mo_plan_destroy(plan);
+    return seen && *hits;
+}
+
+bool dt_net_text_fault(struct dt_net *net, const struct dt_case *c, enum mo_isa isa, const char *family,
+                       const char *from, const char *to, int *hits) {
+    moire_error err;
+    char folder[600];
+    struct dt_random random = dt_random_of(c->seed, 10 + (uint64_t)isa);
+    struct mo_plan *plan = NULL;
+    bool seen = false;
+    int none;
+    snprintf(folder, sizeof folder, "%s/kernels", net->folder);
+    struct dt_compiled k = {.env = c->env, .folder = folder, .family = family, .from = from, .to = to};
+    struct mo_plan_options options = {.isa = isa, .variant = dt_compiled_find, .variant_ctx = &k};
+    struct mo_graph *g = load(c, false, &err);
+    if (!g) return false;
+    if (dt_compile(&k, g, isa, &random, &err) || !k.n) {
+        mo_graph_destroy(g);
+    } else if (!mo_plan_build(g, &options, &plan, &err)) {
+        seen = sees(c, plan, NULL, &none);
+        mo_plan_destroy(plan);
+    }
+    *hits = k.replaced;
+    dt_compiled_unload(&k);
+    return seen && *hits;
 }

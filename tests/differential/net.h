@@ -8,11 +8,13 @@
 #include "tests/differential/cover.h"
 #include "tests/differential/fault.h"
 #include "tests/differential/peer.h"
+#include "tests/differential/served.h"
 
 struct dt_net {
     const struct mo_env *env;
-    struct dt_peer *peer; /* NULL = none */
-    const char *folder;   /* of what is written: kernels, failures */
+    struct dt_peer *peer;     /* NULL = none */
+    struct dt_served *server; /* NULL = none */
+    const char *folder;       /* of what is written: kernels, failures */
     struct dt_cover cover;
     int64_t graphs, compiled[MO_ISA_COUNT], kernels, reused, peers, blunt, served;
 };
@@ -31,8 +33,7 @@ void dt_net_try(struct dt_net *net, const struct dt_case *c, unsigned ways, stru
 
 /* Plants a fault in the kernels of a level; true: an answer was wrong, so the net sees the fault. *hits:
  * layers that have what the fault needs. */
-bool dt_net_fault(struct dt_net *net, const struct dt_case *c, enum mo_isa isa, const struct dt_fault *fault,
-                  int *hits);
+bool dt_net_fault(const struct dt_case *c, enum mo_isa isa, const struct dt_fault *fault, int *hits);
 /* Plants a fault in the C of a family (compiled.h). */
 bool dt_net_text_fault(struct dt_net *net, const struct dt_case *c, enum mo_isa isa, const char *family,
                        const char *from, const char *to, int *hits);
