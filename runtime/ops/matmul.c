@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * matmul.c - Gemm and MatMul.  Non-fp32 operands are widened (floats) or computed in int64. */
+ * matmul.c - Gemm and MatMul.  Halves are summed in float32 or wider, float64 and integers as wide as they
+ * are. */
 #include <string.h>
 #include "runtime/ops/util.h"
 
@@ -106,28 +107,37 @@ static int infer_gemm(const struct mo_op_ctx *ctx) {
     return mo_set_out(ctx, 0, ctx->in[0].dtype, &y);
 }
 
-/* An operand as a row-major fp32 matrix, transposed if asked; freed by the caller. */
-static float *matrix(const struct mo_op_ctx *ctx, int input, bool transpose) {
+/* Reads an operand as a row-major matrix of floats or, when `wide`, of doubles, transposed if asked; freed by
+ * the caller. */
+static void *matrix(const struct mo_op_ctx *ctx, int input, bool transpose, bool wide) {
     const struct mo_value *v = &ctx->in[input];
     int64_t rows = v->shape.d[0], cols = v->shape.d[1];
-    float *copy = mo_scratch(ctx, rows * cols, sizeof *copy);
+    void *copy = mo_scratch(ctx, rows * cols, wide ? sizeof(double) : sizeof(float));
     if (!copy) return NULL;
     for (int64_t r = 0; r < rows; r++)
         for (int64_t c = 0; c < cols; c++) {
-            float x = v->dtype == MOIRE_F32 ? ((const float *)v->data)[r * cols + c]
-                                            : (float)mo_load(v, r * cols + c);
-            copy[transpose ? c * rows + r : r * cols + c] = x;
+            int64_t to = transpose ? c * rows + r : r * cols + c;
+            double x = mo_load(v, r * cols + c);
+            if (wide)
+                ((double *)copy)[to] = x;
+            else
+                ((float *)copy)[to] = (float)x;
         }
     return copy;
 }
 
-static int gemm(const struct mo_op_ctx *ctx, const float *a, const float *b, float *product) {
-    int64_t m = ctx->out[0].shape.d[0], n = ctx->out[0].shape.d[1];
-    int64_t k = ctx->in[0].shape.d[mo_attr_int(ctx->node, "transA", 0) ? 0 : 1];
+/* As multiply(), for float64, which nothing narrower may hold between. */
+static void multiply_wide(double *y, const double *a, const double *b, int64_t m, int64_t k, int64_t n) {
+    for (int64_t i = 0; i < m; i++)
+        for (int64_t p = 0; p < k; p++)
+            for (int64_t j = 0; j < n; j++)
+                y[i * n + j] += a[i * k + p] * b[p * n + j];
+}
+
+/* alpha times the product plus beta times C. */
+static int combine(const struct mo_op_ctx *ctx, const void *product, bool wide) {
     double alpha = (double)mo_attr_float(ctx->node, "alpha", 1),
            beta = (double)mo_attr_float(ctx->node, "beta", 1);
-    memset(product, 0, (size_t)(m * n) * sizeof *product);
-    multiply(product, a, b, m, k, n);
     struct mo_shape none = {.rank = 0};
     const struct mo_shape *operands[] = {&ctx->out[0].shape, mo_given(ctx, 2) ? &ctx->in[2].shape : &none};
     struct mo_walk w;
@@ -135,17 +145,24 @@ static int gemm(const struct mo_op_ctx *ctx, const float *a, const float *b, flo
         for (int64_t j = 0; j < w.row; j++) {
             double c = mo_given(ctx, 2) ? mo_load(&ctx->in[2], w.off[1] + j * w.step[1]) : 0;
             int64_t at = w.off[0] + j * w.step[0];
-            mo_store(&ctx->out[0], at, alpha * (double)product[at] + beta * c);
+            double sum = wide ? ((const double *)product)[at] : (double)((const float *)product)[at];
+            mo_store(&ctx->out[0], at, alpha * sum + beta * c);
         }
     return mo_epilogue(ctx);
 }
 
 static int run_gemm(const struct mo_op_ctx *ctx) {
     if (!mo_wanted(ctx, 0)) return MOIRE_OK;
-    float *a = matrix(ctx, 0, mo_attr_int(ctx->node, "transA", 0) != 0);
-    float *b = matrix(ctx, 1, mo_attr_int(ctx->node, "transB", 0) != 0);
-    float *product = mo_scratch(ctx, mo_count(&ctx->out[0]), sizeof *product);
-    int rc = a && b && product ? gemm(ctx, a, b, product) : MOIRE_ENOMEM;
+    bool wide = ctx->out[0].dtype == MOIRE_F64, ta = mo_attr_int(ctx->node, "transA", 0) != 0;
+    int64_t m = ctx->out[0].shape.d[0], n = ctx->out[0].shape.d[1], k = ctx->in[0].shape.d[!ta];
+    void *a = matrix(ctx, 0, ta, wide);
+    void *b = matrix(ctx, 1, mo_attr_int(ctx->node, "transB", 0) != 0, wide);
+    void *product = mo_scratch(ctx, m * n, wide ? sizeof(double) : sizeof(float));
+    int rc = a && b && product ? MOIRE_OK : MOIRE_ENOMEM;
+    if (!rc) memset(product, 0, (size_t)(m * n) * (wide ? sizeof(double) : sizeof(float)));
+    if (!rc && wide) multiply_wide(product, a, b, m, k, n);
+    if (!rc && !wide) multiply(product, a, b, m, k, n);
+    if (!rc) rc = combine(ctx, product, wide);
     mo_free(ctx->env, a);
     mo_free(ctx->env, b);
     mo_free(ctx->env, product);
