@@ -156,11 +156,33 @@ static void slice_and_whole(struct dt_maker *m, int x) {
     if (dt_roll(m, 2)) layer(m, x);
 }
 
+/* Two results of one shape: one is a part of a concat and is added to the other. */
+static void residual_part(struct dt_maker *m, int x) {
+    static const int64_t widths[] = {5, 16, 16, 17, 32, 48};
+    struct mo_shape s = *dt_shape(m, x);
+    moire_dtype type = dt_type(m, x);
+    int64_t wide = DT_OF(m, widths), w[] = {wide, s.rank > 1 ? s.d[1] : 1, 1, 1},
+            row[] = {s.d[s.rank - 1], wide};
+    bool image = s.rank == 4;
+    int two[2];
+    if (s.rank < 2) return;
+    for (int i = 0; i < 2; i++) {
+        int in[] = {x, image ? dt_const(m, type, 4, w, 0.3, 0) : dt_const(m, type, 2, row, 0.3, 0)};
+        two[i] = dt_chain(m, image ? "Conv" : "MatMul", 2, in);
+        if (two[i] < 0) return;
+    }
+    int sum = dt_chain(m, "Add", 2, dt_roll(m, 2) ? two : (int[]){two[1], two[0]});
+    if (sum >= 0 && dt_roll(m, 2)) sum = dt_chain(m, "Relu", 1, &sum);
+    int part = two[dt_roll(m, 2)];
+    join(m, 2, (int[]){layer(m, part), part}, image ? 1 : s.rank - 1 - (s.rank == 3 && dt_roll(m, 2)));
+}
+
 const struct dt_kind dt_kinds_alias[] = {
     {"concat", 12, MO_ANY, concat},
     {"branches", 9, MO_FLOATS, branches},
     {"slice", 7, MO_ANY, slice},
     {"split", 6, MO_ANY, split},
     {"slice and whole", 4, MO_ANY, slice_and_whole},
+    {"residual part", 4, MO_FLOATS, residual_part},
     {0},
 };
