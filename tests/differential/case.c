@@ -23,8 +23,9 @@ static double error_of(moire_dtype type) {
     return unit_of(type) * (type == MOIRE_BF16 || type == MOIRE_F16 ? HALF_UNITS : UNITS);
 }
 
-/* How an operator rounds: not at all, each value by itself, or as a sum of products. */
-enum rounding { EXACT, VALUES, SUMS };
+/* How an operator rounds: not at all, each value by itself, as a sum of products, or to within an error of
+ * its own whatever the value: functions that kernels approximate (variants/simd/math.h). */
+enum rounding { EXACT, VALUES, SUMS, BOUNDED };
 static enum rounding rounding_of(const char *op) {
     static const char *const exact[] = {"Identity",
                                         "Reshape",
@@ -80,6 +81,10 @@ static enum rounding rounding_of(const char *op) {
                                        "Resize",
                                        "Upsample",
                                        NULL};
+    static const char *const bounded[] = {"Erf", "Tanh", "Sigmoid", "Gelu", "Mish", "Softplus",
+                                          "Elu", "Selu", "Celu",    "Sin",  "Cos",  NULL};
+    for (int i = 0; bounded[i]; i++)
+        if (!strcmp(op, bounded[i])) return BOUNDED;
     for (int i = 0; exact[i]; i++)
         if (!strcmp(op, exact[i])) return EXACT;
     for (int i = 0; sums[i]; i++)
@@ -108,7 +113,9 @@ static void disturb(void *ctx, const struct mo_node *node, int output, const str
     if (how == EXACT && noise->floor == 0) return;
     if (!mo_type_in(v->dtype, MO_FLOATS)) return;
     int64_t n = mo_shape_count(&v->shape);
-    double error = fmax(error_of(v->dtype), noise->floor), level = how == SUMS ? typical(v, n) : 0;
+    double error = fmax(error_of(v->dtype), noise->floor), level = how == SUMS      ? typical(v, n)
+                                                                   : how == BOUNDED ? 1
+                                                                                    : 0;
     for (int64_t i = 0; i < n; i++) {
         uint64_t bits = dt_next(&noise->random);
         double size = 0.5 + (double)(bits >> 40) * 0x1p-25, x = mo_load(v, i);

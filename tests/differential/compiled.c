@@ -107,7 +107,9 @@ int dt_compile(struct dt_compiled *c, const struct mo_graph *graph, enum mo_isa 
                moire_error *err) {
     struct mo_problem p;
     int rc = MOIRE_OK;
-    for (int i = 0; !rc && i < graph->n_nodes && c->n < DT_COMPILED; i++) {
+    int first = graph->n_nodes ? dt_pick(random, graph->n_nodes) : 0, most = c->most ? c->most : DT_COMPILED;
+    for (int j = 0; !rc && j < graph->n_nodes && c->n < most; j++) {
+        int i = (first + j) % graph->n_nodes;
         struct dt_kernel *k = &c->kernel[c->n];
         struct mo_variant known;
         if (!mo_problem_from_node(graph, graph->nodes[i], isa, &p)) continue;

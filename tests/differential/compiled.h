@@ -20,6 +20,7 @@ struct dt_kernel {
 struct dt_compiled {
     const struct mo_env *env;
     const char *folder;
+    int most;                /* kernels, of layers from a random one on; 0 = of all layers */
     int n, compiled, reused; /* kernels of this graph; of them by the compiler, from the folder */
     struct dt_kernel kernel[DT_COMPILED];
     const char *family; /* only kernels of this family; NULL = any */

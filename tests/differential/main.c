@@ -2,7 +2,8 @@
  * main.c - the differential tester: failures of the past, deliberate faults, then random graphs until the
  * time is over; a summary with what was exercised and what was not.
  *
- *   differential [--seed N] [--seconds S | --graphs N] [--compile-every N] [--serve-every N] [--found DIR]
+ *   differential [--seed N] [--seconds S | --graphs N] [--compile-every N] [--kernels N]
+ *                [--serve-every N] [--found DIR]
  *                [--canaries N [--emitted 1]] [--model FILE] [--state FILE] [--folder DIR] [--python FILE]
  *
  * Exit status 1: an answer was wrong or a deliberate fault was not found. */
@@ -18,7 +19,7 @@ struct options {
     uint64_t seed;
     int64_t graphs;
     double seconds;
-    int compile_every, serve_every, canaries, emitted;
+    int compile_every, serve_every, kernels, canaries, emitted;
     const char *folder, *python, *worker, *found, *model, *state;
 };
 
@@ -37,6 +38,7 @@ static bool parse(int argc, char **argv, struct options *o) {
                 {"--serve-every", NULL, &o->serve_every},
                 {"--canaries", NULL, &o->canaries},
                 {"--emitted", NULL, &o->emitted},
+                {"--kernels", NULL, &o->kernels},
                 {"--folder", &o->folder, NULL},
                 {"--python", &o->python, NULL},
                 {"--worker", &o->worker, NULL},
@@ -132,6 +134,7 @@ static int run(struct dt_net *net, struct options *o) {
     if (o->canaries) missed = dt_canaries(net, o->seed, o->canaries, o->emitted);
     resume(o);
     printf("seeds from %llu\n", (unsigned long long)o->seed);
+    net->kernels_each = o->kernels;
     hunt(net, o, &tally);
     remember(o, o->seed + (uint64_t)net->graphs);
     summary(net, &tally, missed);
@@ -143,6 +146,7 @@ int main(int argc, char **argv) {
                         .seconds = 0,
                         .compile_every = 10,
                         .serve_every = 10,
+                        .kernels = 2,
                         .folder = "build/differential",
                         .python = ".venv/bin/python",
                         .worker = "tests/differential/peer_worker.py"};

@@ -31,11 +31,14 @@ static void put_pads(struct dt_maker *m, struct mo_node *n, int nd, const int64_
     dt_ints(m, n, "pads", 2 * nd, pads);
 }
 
-static void put_strides(struct dt_maker *m, struct mo_node *n, int nd, bool dilated) {
+/* "Same" padding of a kernel smaller than the stride would be negative, which implementations take
+ * differently. */
+static void put_strides(struct dt_maker *m, struct mo_node *n, int nd, const int64_t *k, bool dilated) {
     int64_t strides[MOIRE_MAX_RANK], dilations[MOIRE_MAX_RANK];
     int64_t stride = 1 + dt_roll(m, 4) / 2, dilation = 1 + dt_roll(m, 6) / 5;
     for (int i = 0; i < nd; i++) {
         strides[i] = dt_roll(m, 6) ? stride : 1 + dt_roll(m, 3);
+        if (mo_attr_find(n, "auto_pad") && strides[i] > k[i]) strides[i] = k[i];
         dilations[i] = dilation;
     }
     if (dt_roll(m, 4)) dt_ints(m, n, "strides", nd, strides);
@@ -70,7 +73,7 @@ static void conv(struct dt_maker *m, int x) {
                 dt_vector(m, dt_type(m, x), w[0], 0.5, 0)};
     struct mo_node *n = dt_node(m, "Conv", 2 + dt_roll(m, 2), in, 1);
     put_pads(m, n, (int)nd, w + 2);
-    put_strides(m, n, (int)nd, true);
+    put_strides(m, n, (int)nd, w + 2, true);
     if (group > 1 || dt_roll(m, 2)) dt_int(m, n, "group", group);
     if (dt_roll(m, 2)) dt_ints(m, n, "kernel_shape", (int)nd, w + 2);
     dt_keep(m, n);
@@ -80,15 +83,17 @@ static void conv(struct dt_maker *m, int x) {
 static void tower(struct dt_maker *m, int x) {
     static const int64_t wide[] = {16, 17, 24, 32, 33, 48, 64, 128};
     moire_dtype type = dt_type(m, x);
+    bool thin = dt_roll(m, 3) == 0; /* 1x1 and wider still */
     if (dt_shape(m, x)->rank != 4) return;
     for (int i = 2 + dt_roll(m, 2); i > 0 && x >= 0; i--) {
         struct mo_shape s = *dt_shape(m, x);
-        int64_t k = 1 + 2 * dt_roll(m, 3), w[] = {DT_OF(m, wide), s.d[1], k, k};
+        int64_t k = thin ? 1 : 1 + 2 * dt_roll(m, 3),
+                w[] = {thin ? 64 + 64 * dt_roll(m, 2) : DT_OF(m, wide), s.d[1], k, k};
         int in[] = {x, dt_const(m, type, 4, w, 1.5 / sqrt((double)(s.d[1] * k * k)), 0),
                     dt_vector(m, type, w[0], 0.5, 0)};
         struct mo_node *n = dt_node(m, "Conv", 2 + dt_roll(m, 2), in, 1);
         if (dt_roll(m, 6)) dt_ints(m, n, "pads", 4, (int64_t[]){k / 2, k / 2, k / 2, k / 2});
-        if (dt_roll(m, 4) == 0) dt_ints(m, n, "strides", 2, (int64_t[]){2, 2});
+        if (!thin && dt_roll(m, 4) == 0) dt_ints(m, n, "strides", 2, (int64_t[]){2, 2});
         x = dt_keep(m, n) ? n->out[0] : -1;
         if (x >= 0 && dt_roll(m, 2)) x = dt_chain(m, "Relu", 1, &x);
     }
@@ -105,7 +110,7 @@ static void conv_transpose(struct dt_maker *m, int x) {
     int in[] = {x, dt_const(m, dt_type(m, x), s.rank, w, 0.4, 0),
                 dt_vector(m, dt_type(m, x), w[1] * group, 0.5, 0)};
     struct mo_node *n = dt_node(m, "ConvTranspose", 2 + dt_roll(m, 2), in, 1);
-    put_strides(m, n, (int)nd, false);
+    put_strides(m, n, (int)nd, w + 2, false);
     if (dt_roll(m, 2)) {
         int64_t pads[2 * MOIRE_MAX_RANK];
         for (int i = 0; i < 2 * nd; i++)
@@ -134,7 +139,7 @@ static void pool(struct dt_maker *m, int x) {
     } else if (dt_roll(m, 5) == 0) {
         dt_string(m, n, "auto_pad", dt_roll(m, 2) ? "SAME_UPPER" : "SAME_LOWER");
     }
-    put_strides(m, n, nd, opset >= (most ? 10 : 19));
+    put_strides(m, n, nd, k, opset >= (most ? 10 : 19));
     if (opset >= 10 && dt_roll(m, 3) == 0 && !mo_attr_find(n, "auto_pad")) dt_int(m, n, "ceil_mode", 1);
     if (!most && dt_roll(m, 2)) dt_int(m, n, "count_include_pad", 1);
     dt_keep(m, n);
@@ -160,21 +165,16 @@ static void resize(struct dt_maker *m, int x) {
         sizes[i] = i < 2 ? s.d[i] : 1 + dt_roll(m, 20);
     }
     bool linear = dt_roll(m, 2);
-    if (opset < 10) {
-        struct mo_node *n = dt_node(m, "Upsample", 1, &x, 1);
-        if (opset < 9) {
-            dt_floats(m, n, "scales", (int)rank, scales);
-        } else {
-            int in[] = {x, dt_vector(m, MOIRE_F32, rank, 0, 1)};
-            memcpy(m->g->tensors[in[1]]->data, scales, (size_t)rank * sizeof *scales);
-            n = dt_node(m, "Upsample", 2, in, 1);
-        }
+    int factor = dt_vector(m, MOIRE_F32, rank, 0, 1);
+    memcpy(m->g->tensors[factor]->data, scales, (size_t)rank * sizeof *scales);
+    if (opset < 10) { /* the older operator */
+        int with[] = {x, factor};
+        struct mo_node *n = dt_node(m, "Upsample", opset < 9 ? 1 : 2, with, 1);
+        if (opset < 9) dt_floats(m, n, "scales", (int)rank, scales);
         dt_string(m, n, "mode", linear ? "linear" : "nearest");
         dt_keep(m, n);
         return;
     }
-    int factor = dt_vector(m, MOIRE_F32, rank, 0, 1);
-    memcpy(m->g->tensors[factor]->data, scales, (size_t)rank * sizeof *scales);
     bool by_size = opset >= 11 && dt_roll(m, 3) == 0;
     int roi = opset >= 13 ? -1 : dt_const(m, MOIRE_F32, 1, &none, 0, 0);
     int empty = opset >= 13 ? -1 : dt_const(m, MOIRE_F32, 1, &none, 0, 0);
@@ -183,7 +183,10 @@ static void resize(struct dt_maker *m, int x) {
     struct mo_node *n =
         opset < 11 ? dt_node(m, "Resize", 2, old, 1) : dt_node(m, "Resize", by_size ? 4 : 3, in, 1);
     dt_string(m, n, "mode", linear ? "linear" : "nearest");
-    if (opset >= 11 && dt_roll(m, 4)) {
+    bool whole = true; /* where a scaled length is no integer, implementations align corners differently */
+    for (int i = 2; i < rank && !by_size; i++)
+        whole &= fmodf(scales[i] * (float)s.d[i], 1) == 0;
+    if (opset >= 11 && whole && dt_roll(m, 4)) {
         static const char *const modes[] = {"half_pixel", "asymmetric", "align_corners",
                                             "pytorch_half_pixel"};
         dt_string(m, n, "coordinate_transformation_mode", DT_OF(m, modes));

@@ -139,7 +139,7 @@ static void try_compiled(struct dt_net *net, const struct dt_case *c, enum mo_is
     struct dt_random random = dt_random_of(c->seed, 10 + (uint64_t)isa);
     struct mo_plan *plan;
     snprintf(folder, sizeof folder, "%s/kernels", net->folder);
-    struct dt_compiled k = {.env = c->env, .folder = folder};
+    struct dt_compiled k = {.env = c->env, .folder = folder, .most = net->kernels_each};
     struct mo_graph *g = load(c, false, &err);
     if (!g) return;
     if (dt_compile(&k, g, isa, &random, &err)) {
@@ -162,10 +162,16 @@ static void try_compiled(struct dt_net *net, const struct dt_case *c, enum mo_is
     dt_compiled_unload(&k);
 }
 
-/* A reason without the names of this very model. */
+/* A reason without the names of this very model: what it has no kernel for, which type it does not allow. */
 static void shorten(char *reason) {
-    char *op = strstr(reason, "implementation for ");
-    if (op) memmove(reason, op, strlen(op) + 1);
+    char type[32] = "", op[40] = "";
+    const char *kernel = strstr(reason, "implementation for "), *bad = strstr(reason, "Type 'tensor(");
+    const char *of = strstr(reason, "of operator (");
+    if (bad && of && sscanf(bad, "Type 'tensor(%31[^)]", type) == 1 &&
+        sscanf(of, "of operator (%39[^)]", op) == 1)
+        snprintf(reason, strlen(reason) + 1, "no %s in %s", type, op);
+    else if (kernel)
+        memmove(reason, kernel, strcspn(kernel, "(") + 1), reason[strcspn(reason, "(")] = 0;
     for (char *s = reason; *s; s++)
         if (*s >= '0' && *s <= '9') *s = '#';
 }

@@ -15,6 +15,7 @@ struct dt_net {
     struct dt_peer *peer;     /* NULL = none */
     struct dt_served *server; /* NULL = none */
     const char *folder;       /* of what is written: kernels, failures */
+    int kernels_each;         /* most compiled layers of a graph and level; 0 = all */
     struct dt_cover cover;
     int64_t graphs, compiled[MO_ISA_COUNT], kernels, reused, peers, blunt, served;
 };
