@@ -24,8 +24,14 @@ static void differs(struct dt_result *r, unsigned way, const char *format, ...) 
     va_end(ap);
 }
 
-static struct mo_graph *load(const struct dt_case *c, bool no_layout, moire_error *err) {
-    struct mo_frontend_options options = {.no_layout = no_layout};
+/* How much the passes do to a graph. */
+enum form { WHOLE, NO_LAYOUT, NO_PASSES };
+static const char *const form_names[] = {"", " without layout", " without passes"};
+
+/* One graph in six must not be computed by the faster algorithms. */
+static struct mo_graph *load(const struct dt_case *c, enum form form, moire_error *err) {
+    struct mo_frontend_options options = {
+        .no_layout = form == NO_LAYOUT, .no_passes = form == NO_PASSES, .exact = c->seed % 6 == 0};
     struct mo_graph *g = NULL;
     if (mo_frontend_parse(c->env, c->bytes, c->n, NULL, &options, &g, err)) return NULL;
     return g;
@@ -41,12 +47,12 @@ static bool same_bits(const moire_tensor *a, const moire_tensor *b) {
 }
 
 /* Passes must not change what references compute. */
-static void try_passes(const struct dt_case *c, bool no_layout, struct dt_result *r) {
+static void try_passes(const struct dt_case *c, enum form form, struct dt_result *r) {
     moire_error err = {0};
     struct mo_value values[DT_PORTS];
     char why[400], name[40];
-    struct mo_graph *g = load(c, no_layout, &err);
-    snprintf(name, sizeof name, "references after passes%s", no_layout ? " without layout" : "");
+    struct mo_graph *g = load(c, form, &err);
+    snprintf(name, sizeof name, "references after passes%s", form_names[form]);
     if (!g) {
         differs(r, DT_BUILT_IN, "%s: %s", name, err.message);
         return;
@@ -103,13 +109,13 @@ static void try_plan(struct dt_net *net, const struct dt_case *c, struct mo_plan
     cover_plan(net, plan);
 }
 
-static void try_built_in(struct dt_net *net, const struct dt_case *c, enum mo_isa isa, bool no_layout,
+static void try_built_in(struct dt_net *net, const struct dt_case *c, enum mo_isa isa, enum form form,
                          struct dt_result *r) {
     moire_error err = {0};
     char name[60];
     struct mo_plan *plan;
-    struct mo_graph *g = load(c, no_layout, &err);
-    snprintf(name, sizeof name, "built-in %s%s", mo_isa_name(isa), no_layout ? " without layout" : "");
+    struct mo_graph *g = load(c, form, &err);
+    snprintf(name, sizeof name, "built-in %s%s", mo_isa_name(isa), form_names[form]);
     if (!g || mo_plan_build(g, &(struct mo_plan_options){.isa = isa}, &plan, &err)) {
         differs(r, DT_BUILT_IN, "%s: %s", name, err.message);
         return;
@@ -140,7 +146,7 @@ static void try_compiled(struct dt_net *net, const struct dt_case *c, enum mo_is
     struct mo_plan *plan;
     snprintf(folder, sizeof folder, "%s/kernels", net->folder);
     struct dt_compiled k = {.env = c->env, .folder = folder, .most = net->kernels_each};
-    struct mo_graph *g = load(c, false, &err);
+    struct mo_graph *g = load(c, WHOLE, &err);
     if (!g) return;
     if (dt_compile(&k, g, isa, &random, &err)) {
         differs(r, DT_COMPILED_TOO, "compiled %s: %s", mo_isa_name(isa), err.message);
@@ -197,11 +203,12 @@ void dt_net_try(struct dt_net *net, const struct dt_case *c, unsigned ways, stru
     r->verdict = DT_SAME;
     r->what[0] = 0;
     if (ways & DT_BUILT_IN) {
-        try_passes(c, false, r);
-        try_passes(c, true, r);
+        try_passes(c, WHOLE, r);
+        try_passes(c, NO_LAYOUT, r);
         for (int isa = mo_isa_next(-1); isa < MO_ISA_COUNT; isa = mo_isa_next(isa))
-            try_built_in(net, c, (enum mo_isa)isa, false, r);
-        try_built_in(net, c, mo_isa_detect(), true, r);
+            try_built_in(net, c, (enum mo_isa)isa, WHOLE, r);
+        try_built_in(net, c, mo_isa_detect(), NO_LAYOUT, r);
+        try_built_in(net, c, mo_isa_detect(), NO_PASSES, r);
     }
     if (ways & DT_COMPILED_TOO)
         for (int isa = mo_isa_next(-1); isa < MO_ISA_COUNT; isa = mo_isa_next(isa))
@@ -236,7 +243,7 @@ static bool sees(const struct dt_case *c, const struct mo_plan *plan, const stru
 bool dt_net_fault(const struct dt_case *c, enum mo_isa isa, const struct dt_fault *fault, int *hits) {
     moire_error err;
     struct mo_plan *plan;
-    struct mo_graph *g = load(c, false, &err);
+    struct mo_graph *g = load(c, WHOLE, &err);
     *hits = 0;
     if (!g || mo_plan_build(g, &(struct mo_plan_options){.isa = isa}, &plan, &err)) return false;
     bool seen = sees(c, plan, fault, hits);
@@ -255,7 +262,7 @@ bool dt_net_text_fault(struct dt_net *net, const struct dt_case *c, enum mo_isa 
     snprintf(folder, sizeof folder, "%s/kernels", net->folder);
     struct dt_compiled k = {.env = c->env, .folder = folder, .family = family, .from = from, .to = to};
     struct mo_plan_options options = {.isa = isa, .variant = dt_compiled_find, .variant_ctx = &k};
-    struct mo_graph *g = load(c, false, &err);
+    struct mo_graph *g = load(c, WHOLE, &err);
     if (!g) return false;
     if (dt_compile(&k, g, isa, &random, &err) || !k.n) {
         mo_graph_destroy(g);
