@@ -6,10 +6,10 @@
 
 struct interpreter {
     const struct mo_graph *graph;
-    struct mo_value *value; /* of every tensor */
-    int *uses;              /* readers that have not run yet */
-    bool *owned;            /* value[t].data is ours to free */
-    struct mo_value *io;    /* operands of the node at work */
+    struct mo_value *value;                 /* of every tensor */
+    int *uses;                              /* readers that have not run yet */
+    bool *owned;                            /* value[t].data is ours to free */
+    struct mo_value *io;                    /* operands of the node at work */
     const struct mo_interpret_watch *watch; /* or NULL */
     moire_error *err;
 };
@@ -118,8 +118,7 @@ static int run_node(struct interpreter *it, const struct mo_node *node) {
     for (int k = 0; k < node->n_out && !rc; k++)
         if (node->out[k] >= 0) rc = allocate_output(it, node, k, &out[k]);
     if (!rc) rc = node->op->run(&ctx);
-    for (int k = 0; it->watch && !rc && k < node->n_out; k++)
-        if (node->out[k] >= 0) it->watch->made(it->watch->ctx, node, k, &out[k]);
+    if (it->watch && !rc) rc = it->watch->made(it->watch->ctx, &ctx);
     for (int k = 0; k < node->n_in; k++)
         drop(it, node->in[k]);
     return rc;

@@ -11,10 +11,10 @@
  * belongs to the caller (mo_interpret_free).  Errors name the node. */
 int mo_interpret(const struct mo_graph *graph, const moire_tensor *inputs, int n_inputs,
                  struct mo_value *outputs, moire_error *err);
-/* The same, and made() sees what every node has computed before anything reads it; it may change the contents:
- * to record all values, or to see how far a small error spreads. */
+/* The same, and made() sees what every node has computed, and from what, before anything reads it; it may
+ * change the outputs: to record all values, or to see how far a small error spreads. */
 struct mo_interpret_watch {
-    void (*made)(void *ctx, const struct mo_node *node, int output, const struct mo_value *value);
+    int (*made)(void *ctx, const struct mo_op_ctx *op); /* 0 or an error code */
     void *ctx;
 };
 int mo_interpret_watched(const struct mo_graph *graph, const moire_tensor *inputs, int n_inputs,

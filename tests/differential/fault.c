@@ -114,6 +114,15 @@ static bool one_too_many(struct dt_layer *l) {
     return true;
 }
 
+/* A wrong tap at the corner of a convolution, as small as it may ever be: one element off by a thousandth. */
+static bool one_element(struct dt_layer *l) {
+    const struct mo_tensor *y = out(l);
+    if (strcmp(l->step->node->op_type, "Conv") || !y || y->dtype != MOIRE_F32) return false;
+    float *x = (float *)((char *)l->args.out[0] + (y->shape.d[0] - 1) * l->args.out_image[0]);
+    *x += 1e-3f * (fabsf(*x) + 0.5f);
+    return true;
+}
+
 const struct dt_fault dt_faults[] = {
     {"in-image", "ignores the step from one input image to the next", ignore_in_image, NULL},
     {"out-image", "ignores the step from one output image to the next", ignore_out_image, NULL},
@@ -126,5 +135,6 @@ const struct dt_fault dt_faults[] = {
     {"no-bias", "forgets the bias", no_bias, NULL},
     {"bad-lanes", "leaves NaN in padding lanes", NULL, bad_lanes},
     {"one-too-many", "writes one element too many", NULL, one_too_many},
+    {"one-element", "has one element of a convolution wrong by a thousandth", NULL, one_element},
     {0},
 };
