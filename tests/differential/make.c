@@ -159,6 +159,16 @@ bool dt_keep(struct dt_maker *m, struct mo_node *n) {
     return true;
 }
 
+void dt_omit(struct dt_maker *m, struct mo_node *n, int k) {
+    int at = 0;
+    while (at < m->n_live && m->live[at] != n->out[k])
+        at++;
+    if (at == m->n_live) return;
+    memmove(m->live + at, m->live + at + 1, (size_t)(m->n_live - at - 1) * sizeof *m->live);
+    m->n_live--;
+    n->out[k] = -1;
+}
+
 int dt_chain(struct dt_maker *m, const char *op, int n_in, const int *in) {
     for (int i = 0; i < n_in; i++)
         if (in[i] < 0) return -1;

@@ -63,6 +63,8 @@ void dt_sizes(struct dt_maker *m, struct mo_node *n, int since, int input, const
               const int64_t *values);
 /* Infers; a node that does not fit is dropped (false).  All outputs become live. */
 bool dt_keep(struct dt_maker *m, struct mo_node *n);
+/* Leaves output k of a kept node out: nobody reads it yet. */
+void dt_omit(struct dt_maker *m, struct mo_node *n, int k);
 /* One output, no attributes; its tensor, or -1. */
 int dt_chain(struct dt_maker *m, const char *op, int n_in, const int *in);
 /* A live tensor of this type and shape (-1 matches any size; NULL any shape); -1 when there is none. */

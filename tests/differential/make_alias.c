@@ -136,9 +136,10 @@ static void split(struct dt_maker *m, int x) {
     if (even && opset >= 18) dt_int(m, n, "num_outputs", parts);
     dt_int(m, n, "axis", written(m, axis, s.rank));
     if (!dt_keep(m, n)) return;
-    int part[4];
+    int part[4], left_out = dt_roll(m, 12) ? -1 : dt_roll(m, parts);
     for (int i = 0; i < parts; i++)
-        part[i] = n->out[i];
+        part[i] = n->out[i == left_out ? (i + 1) % parts : i];
+    if (left_out >= 0) dt_omit(m, n, left_out);
     for (int i = 0; i < parts; i++)
         part[i] = dt_roll(m, 2) ? layer(m, part[i]) : part[i];
     if (dt_roll(m, 2)) join(m, 2, (int[]){part[dt_roll(m, parts)], part[dt_roll(m, parts)]}, axis);

@@ -89,10 +89,11 @@ static void add_outputs(struct dt_maker *m) {
     mo_graph_index(g);
     for (int k = g->n_nodes; k-- > 0;)
         for (int i = 0; i < g->nodes[k]->n_out; i++)
-            if (!g->tensors[g->nodes[k]->out[i]]->n_uses) add_output(g, g->nodes[k]->out[i]);
+            if (g->nodes[k]->out[i] >= 0 && !g->tensors[g->nodes[k]->out[i]]->n_uses)
+                add_output(g, g->nodes[k]->out[i]);
     for (int i = dt_roll(m, 3); g->n_nodes && i > 0; i--) {
         const struct mo_node *node = g->nodes[dt_roll(m, g->n_nodes)];
-        add_output(g, node->out[0]);
+        if (node->out[0] >= 0) add_output(g, node->out[0]);
     }
 }
 

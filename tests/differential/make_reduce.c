@@ -50,7 +50,7 @@ static void top_k(struct dt_maker *m, int x) {
         dt_sizes(m, n, 10, 1, "k", 1, &k);
     dt_int(m, n, "axis", axis);
     if (m->g->opset >= 11 && dt_roll(m, 2)) dt_int(m, n, "largest", 0);
-    dt_keep(m, n);
+    if (dt_keep(m, n) && dt_roll(m, 3) == 0) dt_omit(m, n, dt_roll(m, 2));
 }
 
 static void arg_max(struct dt_maker *m, int x) {

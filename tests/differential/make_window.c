@@ -129,7 +129,8 @@ static void pool(struct dt_maker *m, int x) {
     bool most = dt_roll(m, 2);
     for (int i = 0; i < nd; i++)
         k[i] = 1 + dt_roll(m, s.d[2 + i] < 4 ? (int)s.d[2 + i] : 4);
-    struct mo_node *n = dt_node(m, most ? "MaxPool" : "AveragePool", 1, &x, 1);
+    bool places = most && opset >= 8 && m->g->tensors[x]->is_input && dt_roll(m, 2);
+    struct mo_node *n = dt_node(m, most ? "MaxPool" : "AveragePool", 1, &x, 1 + places);
     dt_ints(m, n, "kernel_shape", nd, k);
     if (dt_roll(m, 2)) {
         int64_t each = dt_roll(m, 2);
