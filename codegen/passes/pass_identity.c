@@ -105,6 +105,13 @@ static bool move_output(struct mo_graph *g, struct mo_node *node, int from, int 
     return true;
 }
 
+/* What stands for a tensor by now: what stood for it first may have been moved on to a graph output. */
+static int stands_for(const int *map, int tensor) {
+    while (tensor >= 0 && map[tensor] != tensor)
+        tensor = map[tensor];
+    return tensor;
+}
+
 int mo_pass_identity(struct mo_graph *g, moire_error *err) {
     int *map = mo_region_array(g->region, (size_t)g->n_tensors, sizeof *map);
     if (!map) return mo_no_memory(err);
@@ -114,7 +121,7 @@ int mo_pass_identity(struct mo_graph *g, moire_error *err) {
         struct mo_node *node = g->nodes[i];
         int input;
         for (int k = 0; k < node->n_in; k++)
-            if (node->in[k] >= 0) node->in[k] = map[node->in[k]];
+            node->in[k] = stands_for(map, node->in[k]);
         if (!changes_nothing(g, node, &input)) continue;
         int from = node->in[input], to = node->out[0];
         if (g->tensors[to]->is_output) {
@@ -127,6 +134,6 @@ int mo_pass_identity(struct mo_graph *g, moire_error *err) {
     /* nodes before the one whose output moved may have read the old tensor */
     for (int i = 0; i < g->n_nodes; i++)
         for (int k = 0; k < g->nodes[i]->n_in; k++)
-            if (g->nodes[i]->in[k] >= 0) g->nodes[i]->in[k] = map[g->nodes[i]->in[k]];
+            g->nodes[i]->in[k] = stands_for(map, g->nodes[i]->in[k]);
     return MOIRE_OK;
 }
