@@ -26,70 +26,73 @@ static double error_of(moire_dtype type) {
 /* How an operator rounds: not at all, each value by itself, as a sum of products, or to within an error of
  * its own whatever the value: functions that kernels approximate (variants/simd/math.h). */
 enum rounding { EXACT, VALUES, SUMS, BOUNDED };
+static const char *const exact[] = {"Identity",
+                                    "Reshape",
+                                    "Flatten",
+                                    "Squeeze",
+                                    "Unsqueeze",
+                                    "Transpose",
+                                    "Concat",
+                                    "Split",
+                                    "Slice",
+                                    "Gather",
+                                    "Expand",
+                                    "Tile",
+                                    "Pad",
+                                    "Relu",
+                                    "MaxPool",
+                                    "Max",
+                                    "Min",
+                                    "Where",
+                                    "DepthToSpace",
+                                    "SpaceToDepth",
+                                    "TopK",
+                                    "Dropout",
+                                    "GatherElements",
+                                    "ScatterND",
+                                    "ScatterElements",
+                                    "Neg",
+                                    "Abs",
+                                    "Clip",
+                                    "ReduceMax",
+                                    "ReduceMin",
+                                    "GlobalMaxPool",
+                                    "ThresholdedRelu",
+                                    NULL};
+static const char *const sums[] = {"Conv",
+                                   "ConvTranspose",
+                                   "MatMul",
+                                   "Gemm",
+                                   "ReduceSum",
+                                   "ReduceMean",
+                                   "AveragePool",
+                                   "GlobalAveragePool",
+                                   "CumSum",
+                                   "InstanceNormalization",
+                                   "LayerNormalization",
+                                   "ReduceLogSumExp",
+                                   "LogSoftmax",
+                                   "BatchNormalization",
+                                   "Sum",
+                                   "Mean",
+                                   "Add",
+                                   "Sub",
+                                   "Resize",
+                                   "Upsample",
+                                   NULL};
+static const char *const bounded[] = {"Erf", "Tanh", "Sigmoid", "Gelu", "Mish", "Softplus",
+                                      "Elu", "Selu", "Celu",    "Sin",  "Cos",  NULL};
+
+static bool is_among(const char *op, const char *const *list) {
+    while (*list && strcmp(op, *list))
+        list++;
+    return *list;
+}
+
 static enum rounding rounding_of(const char *op) {
-    static const char *const exact[] = {"Identity",
-                                        "Reshape",
-                                        "Flatten",
-                                        "Squeeze",
-                                        "Unsqueeze",
-                                        "Transpose",
-                                        "Concat",
-                                        "Split",
-                                        "Slice",
-                                        "Gather",
-                                        "Expand",
-                                        "Tile",
-                                        "Pad",
-                                        "Relu",
-                                        "MaxPool",
-                                        "Max",
-                                        "Min",
-                                        "Where",
-                                        "DepthToSpace",
-                                        "SpaceToDepth",
-                                        "TopK",
-                                        "Dropout",
-                                        "GatherElements",
-                                        "ScatterND",
-                                        "ScatterElements",
-                                        "Neg",
-                                        "Abs",
-                                        "Clip",
-                                        "ReduceMax",
-                                        "ReduceMin",
-                                        "GlobalMaxPool",
-                                        "ThresholdedRelu",
-                                        NULL};
-    static const char *const sums[] = {"Conv",
-                                       "ConvTranspose",
-                                       "MatMul",
-                                       "Gemm",
-                                       "ReduceSum",
-                                       "ReduceMean",
-                                       "AveragePool",
-                                       "GlobalAveragePool",
-                                       "CumSum",
-                                       "InstanceNormalization",
-                                       "LayerNormalization",
-                                       "ReduceLogSumExp",
-                                       "LogSoftmax",
-                                       "BatchNormalization",
-                                       "Sum",
-                                       "Mean",
-                                       "Add",
-                                       "Sub",
-                                       "Resize",
-                                       "Upsample",
-                                       NULL};
-    static const char *const bounded[] = {"Erf", "Tanh", "Sigmoid", "Gelu", "Mish", "Softplus",
-                                          "Elu", "Selu", "Celu",    "Sin",  "Cos",  NULL};
-    for (int i = 0; bounded[i]; i++)
-        if (!strcmp(op, bounded[i])) return BOUNDED;
-    for (int i = 0; exact[i]; i++)
-        if (!strcmp(op, exact[i])) return EXACT;
-    for (int i = 0; sums[i]; i++)
-        if (!strcmp(op, sums[i])) return SUMS;
-    return VALUES;
+    if (is_among(op, exact)) return EXACT;
+    if (is_among(op, bounded)) return BOUNDED;
+    return is_among(op, sums) ? SUMS : VALUES;
 }
 
 struct noise {

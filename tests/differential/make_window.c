@@ -151,6 +151,13 @@ static void global_pool(struct dt_maker *m, int x) {
     if (dt_shape(m, x)->rank >= 3) dt_chain(m, DT_OF(m, names), 1, &x);
 }
 
+static void put_coordinates(struct dt_maker *m, struct mo_node *n, bool linear) {
+    static const char *const modes[] = {"half_pixel", "asymmetric", "align_corners", "pytorch_half_pixel"};
+    static const char *const nearest[] = {"floor", "round_prefer_floor", "ceil", "round_prefer_ceil"};
+    dt_string(m, n, "coordinate_transformation_mode", DT_OF(m, modes));
+    if (!linear && dt_roll(m, 2)) dt_string(m, n, "nearest_mode", DT_OF(m, nearest));
+}
+
 /* Old Upsample, or Resize with scales or sizes. */
 static void resize(struct dt_maker *m, int x) {
     struct mo_shape s = *dt_shape(m, x);
@@ -187,15 +194,7 @@ static void resize(struct dt_maker *m, int x) {
     bool whole = true; /* where a scaled length is no integer, implementations align corners differently */
     for (int i = 2; i < rank && !by_size; i++)
         whole &= fmodf(scales[i] * (float)s.d[i], 1) == 0;
-    if (opset >= 11 && whole && dt_roll(m, 4)) {
-        static const char *const modes[] = {"half_pixel", "asymmetric", "align_corners",
-                                            "pytorch_half_pixel"};
-        dt_string(m, n, "coordinate_transformation_mode", DT_OF(m, modes));
-        if (!linear && dt_roll(m, 2)) {
-            static const char *const nearest[] = {"floor", "round_prefer_floor", "ceil", "round_prefer_ceil"};
-            dt_string(m, n, "nearest_mode", DT_OF(m, nearest));
-        }
-    }
+    if (opset >= 11 && whole && dt_roll(m, 4)) put_coordinates(m, n, linear);
     dt_keep(m, n);
 }
 
