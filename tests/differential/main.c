@@ -50,9 +50,9 @@ static bool parse(int argc, char **argv, struct options *o) {
         if (known && !strcmp(argv[i], "--seed"))
             o->seed = strtoull(argv[i + 1], NULL, 10);
         else if (known && !strcmp(argv[i], "--graphs"))
-            o->graphs = atoll(argv[i + 1]);
+            o->graphs = strtoll(argv[i + 1], NULL, 10);
         else if (known && !strcmp(argv[i], "--seconds"))
-            o->seconds = atof(argv[i + 1]);
+            o->seconds = strtod(argv[i + 1], NULL);
         else {
             size_t k = 0, n = sizeof rows / sizeof *rows;
             while (k < n && strcmp(argv[i], rows[k].name))
@@ -61,7 +61,7 @@ static bool parse(int argc, char **argv, struct options *o) {
             if (rows[k].text)
                 *rows[k].text = argv[i + 1];
             else
-                *rows[k].number = atoi(argv[i + 1]);
+                *rows[k].number = (int)strtol(argv[i + 1], NULL, 10);
         }
     }
     return true;
@@ -70,10 +70,10 @@ static bool parse(int argc, char **argv, struct options *o) {
 /* A run that was stopped goes on behind the last graph it had. */
 static void resume(struct options *o) {
     FILE *f = o->state ? fopen(o->state, "r") : NULL;
-    unsigned long long next;
-    if (f && fscanf(f, "%llu", &next) == 1) {
-        o->seed = next;
-        printf("going on at seed %llu (%s)\n", next, o->state);
+    char line[64];
+    if (f && fgets(line, sizeof line, f)) {
+        o->seed = strtoull(line, NULL, 10);
+        printf("going on at seed %llu (%s)\n", (unsigned long long)o->seed, o->state);
     }
     if (f) fclose(f);
 }
@@ -126,10 +126,7 @@ static void summary(const struct dt_net *net, const struct dt_tally *t, int miss
 static int run(struct dt_net *net, struct options *o) {
     struct dt_tally tally = {0};
     int missed = 0;
-    if (o->model) {
-        dt_try_file(net, o->model, &tally);
-        o->seconds = 0;
-    }
+    if (o->model) dt_try_file(net, o->model, &tally);
     if (o->found) dt_try_folder(net, o->found, &tally);
     if (o->canaries) missed = dt_canaries(net, o->seed, o->canaries, o->emitted);
     resume(o);

@@ -11,7 +11,7 @@ static int reshape(struct dt_maker *m, int x, int rank, const int64_t *d) {
 /* Merges two neighbours, splits one, or writes 0 and -1. */
 static void view(struct dt_maker *m, int x) {
     struct mo_shape s = *dt_shape(m, x);
-    int64_t d[MOIRE_MAX_RANK + 1];
+    int64_t d[MOIRE_MAX_RANK + 1] = {0};
     int rank = 0, at = s.rank ? dt_roll(m, s.rank) : 0;
     bool merge = dt_roll(m, 2);
     if (s.rank < 1 || (!merge && s.rank >= 6)) return;
