@@ -24,7 +24,8 @@ static double error_of(moire_dtype type) {
 }
 
 /* How an operator rounds: not at all, each value by itself, as a sum of products, or to within an error of
- * its own whatever the value: functions that kernels approximate (variants/simd/math.h). */
+ * its own whatever the value: functions that kernels approximate (variants/simd/math.h), or whose constants
+ * ONNX gives in float32. */
 enum rounding { EXACT, VALUES, SUMS, BOUNDED };
 static const char *const exact[] = {"Identity",
                                     "Reshape",
@@ -80,8 +81,8 @@ static const char *const sums[] = {"Conv",
                                    "Resize",
                                    "Upsample",
                                    NULL};
-static const char *const bounded[] = {"Erf", "Tanh", "Sigmoid", "Gelu", "Mish", "Softplus",
-                                      "Elu", "Selu", "Celu",    "Sin",  "Cos",  NULL};
+static const char *const bounded[] = {"HardSwish", "Erf",  "Tanh", "Sigmoid", "Gelu", "Mish", "Softplus",
+                                      "Elu",       "Selu", "Celu", "Sin",     "Cos",  NULL};
 
 static bool is_among(const char *op, const char *const *list) {
     while (*list && strcmp(op, *list))
