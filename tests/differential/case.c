@@ -125,6 +125,11 @@ static void shake(struct noise *noise, const struct mo_value *from, const struct
         mo_store(to, i, off(noise, mo_load(from, i), error, level));
 }
 
+/* Its further operands say how large the output is. */
+static bool is_size(const char *op) {
+    return !strcmp(op, "Resize") || !strcmp(op, "Upsample");
+}
+
 /* A sum again, of operands with errors: what cancels then is as wrong as it can be. */
 static int sum_again(struct noise *noise, const struct mo_op_ctx *op) {
     struct mo_value in[32] = {{0}};
@@ -133,7 +138,7 @@ static int sum_again(struct noise *noise, const struct mo_op_ctx *op) {
     again.in = in;
     for (int i = 0; !rc && i < op->n_in; i++) {
         in[i] = op->in[i];
-        if (!mo_type_in(in[i].dtype, MO_FLOATS)) continue;
+        if (!mo_type_in(in[i].dtype, MO_FLOATS) || (i && is_size(op->node->op_type))) continue;
         in[i].data = mo_alloc(op->env, (size_t)mo_count(&in[i]) * mo_dtype_bytes(in[i].dtype) + 1);
         if (!in[i].data) abort();
         shake(noise, &op->in[i], &in[i], 0);
