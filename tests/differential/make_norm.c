@@ -15,7 +15,7 @@ static void batch_norm(struct dt_maker *m, int x) {
 
 static void instance_norm(struct dt_maker *m, int x) {
     struct mo_shape s = *dt_shape(m, x);
-    if (s.rank < 3 || s.rank > 4) return;
+    if (s.rank < 3 || s.rank > 4 || mo_extent(&s, 2, s.rank) < 2) return; /* of one value nothing is left */
     int in[] = {x, dt_vector(m, dt_type(m, x), s.d[1], 0.5, 1), dt_vector(m, dt_type(m, x), s.d[1], 1, 0)};
     struct mo_node *n = dt_node(m, "InstanceNormalization", 3, in, 1);
     dt_float(m, n, "epsilon", 1e-2);

@@ -183,6 +183,9 @@ static void resize(struct dt_maker *m, int x) {
         dt_keep(m, n);
         return;
     }
+    /* nearest: what lies halfway between two pixels depends on how a fractional ratio is rounded */
+    for (int i = 2; i < rank && !linear; i++)
+        sizes[i] = s.d[i] * (1 + dt_roll(m, 3));
     bool by_size = opset >= 11 && dt_roll(m, 3) == 0;
     int roi = opset >= 13 ? -1 : dt_const(m, MOIRE_F32, 1, &none, 0, 0);
     int empty = opset >= 13 ? -1 : dt_const(m, MOIRE_F32, 1, &none, 0, 0);
