@@ -24,7 +24,6 @@ static int softmax_bind(const struct mo_binder *binder, const struct mo_node *no
     const struct mo_tensor *x = mo_arg(binder->graph, node, 0);
     struct mo_softmax_params p = {.log = mo_node_is(node, "LogSoftmax")};
     int rank = x->shape.rank, axis = mo_axis_of(mo_attr_int(node, "axis", node->opset < 13 ? 1 : -1), rank);
-    if (rank == 1 && axis < 0) axis = 0; /* old default axis 1 of a vector */
     if (axis < 0 || !plain(binder->graph, node)) return MOIRE_EUNSUPPORTED;
     bool flat = node->opset < 13; /* all dimensions from axis on form one row */
     p.outer = mo_span(x, 0, axis);
