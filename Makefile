@@ -1,10 +1,10 @@
 # moire - build, test, demo.  `make help` lists the targets.
 #
 # Sources are found by folder: a new file needs no edit here.
-#   library   runtime/*/*.c codegen/{.,import,passes}/*.c variants/*.c variants/generic/*.c
+#   library   runtime/*/*.c runtime/gpu/{lower,child}/*.c codegen/{.,import,passes}/*.c variants/*.c variants/generic/*.c
 #   simd      variants/simd/*.c, compiled once for every ISA level (-DMO_ISA_<LEVEL>)
-#   tool      codegen/{family,emit,search,compile,tune}/*.c models/*.c bench/*.c tools/moire/*.c
-#   tests     tests/unit/test_*.c: one cmocka program each
+#   tool      codegen/{family,emit,search,compile,tune}/*.c models/*.c bench/*/*.c tools/moire/*.c
+#   tests     tests/unit/*/test_*.c: one cmocka program each, build/tests/test_*
 B        ?= build
 CC       ?= gcc
 O        ?= -O2
@@ -22,12 +22,12 @@ CFLAGS   += -std=c11 $(O) -g -fPIC -fvisibility=hidden -fno-math-errno $(WARN) $
 LDFLAGS  += $(SAN)
 LDLIBS   += -lprotobuf-c -lhwloc -ljansson -ldl -lpthread -lm
 
-LIB_SRC  := $(wildcard runtime/*/*.c codegen/*.c codegen/import/*.c codegen/passes/*.c variants/*.c variants/generic/*.c)
+LIB_SRC  := $(wildcard runtime/*/*.c runtime/gpu/lower/*.c runtime/gpu/child/*.c codegen/*.c codegen/import/*.c codegen/passes/*.c variants/*.c variants/generic/*.c)
 SIMD_SRC := $(wildcard variants/simd/*.c)
 GEN_SRC  := $(wildcard codegen/family/*.c codegen/emit/*.c codegen/search/*.c codegen/compile/*.c codegen/tune/*.c)
-TOOL_SRC := $(wildcard models/*.c bench/*.c tools/moire/*.c)
-TEST_SRC := $(wildcard tests/unit/test_*.c)
-HELP_SRC := $(filter-out $(TEST_SRC),$(wildcard tests/unit/*.c))
+TOOL_SRC := $(filter-out bench/peers/%,$(wildcard models/*.c bench/*/*.c tools/moire/*.c))
+TEST_SRC := $(wildcard tests/unit/*/test_*.c)
+HELP_SRC := $(filter-out $(TEST_SRC),$(wildcard tests/unit/*/*.c))
 
 ISAS     := base
 ISA_base :=
@@ -46,7 +46,8 @@ GEN_OBJ  := $(GEN_SRC:%.c=$(B)/obj/%.o)
 TOOL_OBJ := $(TOOL_SRC:%.c=$(B)/obj/%.o)
 MAIN_OBJ := $(B)/obj/tools/moire/main.o
 HELP_OBJ := $(HELP_SRC:%.c=$(B)/obj/%.o)
-TESTS    := $(TEST_SRC:tests/unit/%.c=$(B)/tests/%)
+UNIT     := $(foreach t,$(TEST_SRC),$(B)/tests/$(notdir $(t:.c=)))
+TESTS    := $(UNIT)
 
 .PHONY: all help
 all: $(B)/moire $(B)/libmoire.a $(B)/libmoire.so
@@ -86,7 +87,8 @@ $(B)/libmoire.so: $(LIB_OBJ)
 $(B)/moire: $(MAIN_OBJ) $(filter-out $(MAIN_OBJ),$(TOOL_OBJ)) $(GEN_OBJ) $(LIB_OBJ)
 	$(CC) $(LDFLAGS) -rdynamic -o $@ $^ $(LDLIBS)
 
-$(B)/tests/%: $(B)/obj/tests/unit/%.o $(HELP_OBJ) $(filter-out $(MAIN_OBJ),$(TOOL_OBJ)) $(GEN_OBJ) $(LIB_OBJ)
+$(foreach t,$(TEST_SRC),$(eval $(B)/tests/$(notdir $(t:.c=)): $(B)/obj/$(t:.c=.o)))
+$(UNIT): $(HELP_OBJ) $(filter-out $(MAIN_OBJ),$(TOOL_OBJ)) $(GEN_OBJ) $(LIB_OBJ)
 	@mkdir -p $(@D)
 	$(CC) $(LDFLAGS) -o $@ $^ -lcmocka $(LDLIBS)
 

@@ -127,6 +127,9 @@ unsigned mo_layouts_of(const struct mo_graph *graph, const struct mo_node *node)
 int mo_bind_generic(const struct mo_binder *binder, const struct mo_node *node, struct mo_step *step,
                     moire_error *err);
 
+/* Bumped whenever emitted code changes; part of the store's key. */
+#define MO_GENERATOR_VERSION 22
+
 /* What an emitted shared object exports as `const struct mo_variant mo_variant`. */
 struct mo_variant {
     int32_t abi;     /* MO_KERNEL_ABI */

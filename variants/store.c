@@ -8,7 +8,6 @@
 
 #include <stdio.h>
 #include <string.h>
-#include "codegen/family/family.h"
 #include "variants/cpu.h"
 #include "variants/store_format.h"
 

@@ -12,8 +12,8 @@
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
-#include "bench/layer_spec.h"
-#include "bench/drive.h"
+#include "bench/data/layer_spec.h"
+#include "bench/load/drive.h"
 
 enum { MAX_ARGS = 4, MAX_SOLO = 4000, SHORT_NS = 100000 };
 

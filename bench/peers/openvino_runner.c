@@ -12,7 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include "bench/drive.h"
+#include "bench/load/drive.h"
 
 enum { MAX_REQUESTS = 32, MAX_PORTS = MO_BENCH_MAX_INPUTS, FIFO = 1 << 16 };
 

@@ -82,7 +82,7 @@ class Drive:
 
 
 def step_ahead(ahead):
-    """The generator runs ahead of the system under test where the machine allows, as in bench/drive.c."""
+    """The generator runs ahead of the system under test where the machine allows, as in bench/load/drive.c."""
     try:
         policy = os.SCHED_FIFO | os.SCHED_RESET_ON_FORK if ahead else os.SCHED_OTHER
         os.sched_setscheduler(0, policy, os.sched_param(1 if ahead else 0))

@@ -50,6 +50,4 @@ const struct mo_emit_family *const *mo_emit_families(void); /* NULL-terminated *
 /* Fills a problem from a layer of a graph whose layouts are final; false when no family could take it. */
 bool mo_problem_from_node(const struct mo_graph *graph, const struct mo_node *node, enum mo_isa isa,
                           struct mo_problem *out);
-/* Bumped whenever emitted code changes; part of the store's key. */
-#define MO_GENERATOR_VERSION 22
 #endif

@@ -3,7 +3,7 @@
 #include "codegen/tune/stress.h"
 
 #include <string.h>
-#include "runtime/device/lock.h"
+#include "runtime/base/lock.h"
 
 enum {
     LINE = 64,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * barrier.c - gather by flags, release by gate; two members exchange flags. */
 #include "runtime/device/barrier.h"
-#include "runtime/device/lock.h"
+#include "runtime/base/lock.h"
 
 void mo_barrier_init(struct mo_barrier *b, const struct mo_env *env, struct mo_barrier_flag *flags,
                      int spin) {

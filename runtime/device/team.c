@@ -4,7 +4,7 @@
 
 #include <string.h>
 #include "runtime/device/fpu.h"
-#include "runtime/device/lock.h"
+#include "runtime/base/lock.h"
 
 struct worker {
     _Atomic uint32_t posted; /* jobs posted; the futex word */

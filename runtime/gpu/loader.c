@@ -5,7 +5,7 @@
 #include <ctype.h>
 #include <stdio.h>
 #include <string.h>
-#include "runtime/gpu/child.h"
+#include "runtime/gpu/child/child.h"
 #include "runtime/gpu/plugin.h"
 
 enum { MAX_LETS = 8 };

@@ -9,7 +9,6 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
-#include "codegen/family/family.h"
 
 enum { PATH_CAP = 4400, PART = 1 << 20 };
 

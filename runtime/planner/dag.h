@@ -12,7 +12,7 @@
  * As a query runs, what its earlier stages left over goes to the later ones in proportion (mo_dag_part). */
 #ifndef MO_DAG_H
 #define MO_DAG_H
-#include "runtime/planner/share_profile.h"
+#include "runtime/profile/share_profile.h"
 
 enum { MO_DAG_STAGES = 16 };
 

@@ -8,7 +8,7 @@
  * long as c2 and c4 are not negative. */
 #ifndef MO_INTERFERENCE_H
 #define MO_INTERFERENCE_H
-#include "runtime/planner/share_profile.h"
+#include "runtime/profile/share_profile.h"
 
 struct mo_interference {
     double l2_self, l2_other, dram_self, dram_other, constant;

@@ -17,7 +17,7 @@
 #ifndef MO_PLANNER_H
 #define MO_PLANNER_H
 #include "runtime/planner/interference.h"
-#include "runtime/planner/share_profile.h"
+#include "runtime/profile/share_profile.h"
 
 enum {
     MO_PLAN_TENANTS = 256,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * fcfs.c - first come, first served, model-wise: whole models in order of acceptance, on all cores (fcfs) or
  * on one core each (fcfs-1).  What most servers do; the baseline. */
-#include "runtime/policy/policy.h"
+#include "runtime/sched/policy.h"
 
 /* The query accepted first among those that may run, -1 when there is none.  Within a tenant deadlines come
  * in order of scheduled arrival, so the head of its list is its oldest. */

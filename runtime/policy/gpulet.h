@@ -13,7 +13,7 @@
  * rows of the table. */
 #ifndef MO_GPULET_H
 #define MO_GPULET_H
-#include "runtime/policy/policy.h"
+#include "runtime/sched/policy.h"
 
 struct mo_gpulet_options {
     const char *planner;

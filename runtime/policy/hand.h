@@ -6,7 +6,7 @@
  * first waiting one when none is paused and an instance is free; orders compare these heads. */
 #ifndef MO_HAND_H
 #define MO_HAND_H
-#include "runtime/policy/policy.h"
+#include "runtime/sched/policy.h"
 
 enum { MO_HAND_TENANTS = 256 }; /* the default limit of loaded models; later ones wait for an idle machine */
 

@@ -3,7 +3,7 @@
  * (moire_without.c). */
 #ifndef MO_POLICY_MOIRE_H
 #define MO_POLICY_MOIRE_H
-#include "runtime/policy/policy.h"
+#include "runtime/sched/policy.h"
 
 enum { MO_MOIRE_CANDIDATES = 128 };
 

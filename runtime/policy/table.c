@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * table.c - the policies, one row each. */
 #include <string.h>
-#include "runtime/policy/policy.h"
+#include "runtime/sched/policy.h"
 
 extern const struct mo_policy mo_policy_moire, mo_policy_fcfs, mo_policy_fcfs_1, mo_policy_lanes,
     mo_policy_lanes_reject, mo_policy_equal, mo_policy_edf_reject, mo_policy_llf, mo_policy_srpt,

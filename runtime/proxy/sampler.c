@@ -3,7 +3,7 @@
 #include "runtime/proxy/sampler.h"
 
 #include <string.h>
-#include "runtime/device/lock.h"
+#include "runtime/base/lock.h"
 
 struct mo_sampler {
     const struct mo_env *env;

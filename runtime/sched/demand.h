@@ -7,7 +7,7 @@
  * down by it, policies predict with it who will press on whom. */
 #ifndef MO_DEMAND_H
 #define MO_DEMAND_H
-#include "runtime/sched/profile.h"
+#include "runtime/profile/profile.h"
 
 /* What all cores share, as far as it is known. */
 struct mo_memory {

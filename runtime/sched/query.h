@@ -10,7 +10,7 @@
 #ifndef MO_QUERY_H
 #define MO_QUERY_H
 #include <stdatomic.h>
-#include "runtime/policy/policy.h"
+#include "runtime/sched/policy.h"
 
 struct mo_query {
     _Atomic uint64_t state; /* generation << 8 | 0 free, 1 live, 2 - code: resolved with code */

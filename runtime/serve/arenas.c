@@ -3,7 +3,7 @@
 #include "runtime/serve/arenas.h"
 
 #include <string.h>
-#include "runtime/device/lock.h"
+#include "runtime/base/lock.h"
 
 enum { LINE = 64, PAGE = 4096, OWN_PAGES = 64 << 10, HUGE_PAGE = 2 << 20 };
 static const int64_t IDLE_NS = INT64_C(2000000000), LOOK_NS = INT64_C(250000000);

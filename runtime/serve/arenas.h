@@ -9,7 +9,7 @@
  * wanted for IDLE_NS go back to the system, when somebody asks for one.
  *
  * Kernels write every byte before they read it, which MemorySanitizer and two fillings of the memory show
- * (tests/unit/used_memory.h).  Should one of them have a fault, no tenant finds what another has left
+ * (tests/unit/codegen/used_memory.h).  Should one of them have a fault, no tenant finds what another has left
  * all the same: whoever gets an arena finds zeros or what it has left there itself. Threads: any.  The lock
  * is held for list work only, never while memory is allocated or freed. */
 #ifndef MO_SERVE_ARENAS_H

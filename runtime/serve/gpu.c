@@ -6,7 +6,7 @@
 #include <string.h>
 #include "runtime/base/caches.h"
 #include "runtime/gpu/measure.h"
-#include "runtime/planner/share_table.h"
+#include "runtime/profile/share_table.h"
 #include "runtime/serve/gpu_request.h"
 
 enum { BATCH = 32, REPETITIONS = 5, WORD = 200 };

@@ -13,7 +13,7 @@
 #define MO_SERVE_GPU_H
 #include "runtime/gpu/loader.h"
 #include "runtime/gpu/program.h"
-#include "runtime/sched/engine_gpu.h"
+#include "runtime/engine/engine_gpu.h"
 #include "runtime/serve/runtime.h"
 
 #define MO_GPU_QUERY (UINT64_C(1) << 31)

@@ -5,7 +5,7 @@
 #define MO_SERVE_RUNTIME_H
 #include "runtime/plan/compiled.h"
 #include "runtime/proxy/sampler.h"
-#include "runtime/sched/engine_live.h"
+#include "runtime/engine/engine_live.h"
 #include "runtime/serve/arenas.h"
 
 struct mo_store;

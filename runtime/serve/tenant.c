@@ -5,7 +5,7 @@
 #include "codegen/frontend.h"
 #include "runtime/ops/trial.h"
 #include "runtime/plan/versions.h"
-#include "runtime/sched/calibrate.h"
+#include "runtime/engine/calibrate.h"
 #include "runtime/serve/gpu.h"
 
 enum { REPETITIONS = 3, SPARE_INSTANCES = 2, MAX_NAME = 200, LEAST_INSTANCES = 3 };

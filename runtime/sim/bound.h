@@ -13,7 +13,7 @@
  * queries, and thereby the share of the worst tenant, but says nothing of any other one. */
 #ifndef MO_BOUND_H
 #define MO_BOUND_H
-#include "runtime/sched/profile.h"
+#include "runtime/profile/profile.h"
 
 struct mo_bound_query {
     int64_t arrival, deadline; /* deadline <= arrival: out of reach */

@@ -8,7 +8,7 @@
  * C; no number is fitted.  Bytes are the least traffic of the layers, in profiles. */
 #ifndef MO_SIM_REUSE_H
 #define MO_SIM_REUSE_H
-#include "runtime/sched/profile.h"
+#include "runtime/profile/profile.h"
 
 struct mo_sim_reuse_tenant {
     const struct mo_profile *profile;

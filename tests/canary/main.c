@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <time.h>
 #include <unistd.h>
-#include "tests/unit/canary.h"
+#include "tests/unit/sched/canary.h"
 
 static void tell(int64_t answers, int64_t foreign, int64_t different) {
     printf("canary: %lld answers, %lld foreign bytes, %lld differ\n", (long long)answers, (long long)foreign,

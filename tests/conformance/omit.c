@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "onnx.pb-c.h"
-#include "tests/unit/used_memory.h"
+#include "tests/unit/codegen/used_memory.h"
 #include "tools/moire/ways.h"
 
 enum { PORTS = MO_DATASET_PORTS, MOST_BITS = 12, WHAT = 120 };

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "tests/conformance/omit.h"
-#include "tests/unit/onnx_build.h"
+#include "tests/unit/codegen/onnx_build.h"
 
 enum { SEED = 1 };
 

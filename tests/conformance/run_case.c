@@ -9,7 +9,7 @@
 #include <string.h>
 #include <sys/stat.h>
 #include "tests/conformance/conformance.h"
-#include "tests/unit/used_memory.h"
+#include "tests/unit/codegen/used_memory.h"
 #include "tools/moire/dataset.h"
 #include "tools/moire/ways.h"
 

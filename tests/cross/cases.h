@@ -5,8 +5,8 @@
  * and compares.  Both therefore read this one table. */
 #ifndef MO_CROSS_CASES_H
 #define MO_CROSS_CASES_H
-#include "tests/unit/conv_case.h"
-#include "tests/unit/gemm_case.h"
+#include "tests/unit/kernels/conv_case.h"
+#include "tests/unit/kernels/gemm_case.h"
 
 enum { CROSS_POINTS = 3 }; /* of the family's search points: the first, the middle and the last */
 

@@ -10,7 +10,7 @@
 #include <dlfcn.h>
 #include <stdlib.h>
 #include <string.h>
-#include "runtime/device/cuda/exec_impl.h"
+#include "runtime/gpu/cuda/exec_impl.h"
 #include "tests/cuda/gpu_host.h"
 
 enum { PINNED = 1 << 20 };

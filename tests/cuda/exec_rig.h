@@ -7,8 +7,8 @@
  *     exec_rig_close(&r);        nothing is left in the driver, and no mistake was made */
 #ifndef MO_TEST_EXEC_RIG_H
 #define MO_TEST_EXEC_RIG_H
-#include "runtime/device/cuda/driver.h"
-#include "runtime/device/cuda/exec.h"
+#include "runtime/gpu/cuda/driver.h"
+#include "runtime/gpu/cuda/exec.h"
 #include "runtime/gpu/program.h"
 #include "tests/fake/cuda/fake.h"
 

@@ -5,7 +5,7 @@
 #define MO_TEST_GPU_CASES_H
 #include "codegen/frontend.h"
 #include "runtime/gpu/program.h"
-#include "tests/unit/onnx_build.h"
+#include "tests/unit/codegen/onnx_build.h"
 
 enum { GPU_CASE_PORTS = 4 };
 

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-#include "runtime/device/cuda/rtc.h"
+#include "runtime/gpu/cuda/rtc.h"
 #include "tests/fake/cuda/image.h"
 
 const char *gpu_host_fakes(void) {

@@ -3,7 +3,7 @@
  * read of GPUs is a machine that lets can be planned for. */
 #include <stdlib.h>
 #include <string.h>
-#include "bench/machine.h"
+#include "bench/data/machine.h"
 #include "tests/fuzz/memory_file.h"
 
 static void check_gpus(const struct mo_bench_machine *m) {

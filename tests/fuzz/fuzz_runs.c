@@ -5,9 +5,9 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include "bench/fit.h"
-#include "bench/trace.h"
-#include "runtime/planner/share_table.h"
+#include "bench/fit/fit.h"
+#include "bench/data/trace.h"
+#include "runtime/profile/share_table.h"
 #include "runtime/proxy/proxy.h"
 
 static void must(bool holds) {

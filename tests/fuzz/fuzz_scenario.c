@@ -2,7 +2,7 @@
  * fuzz_scenario.c - libFuzzer target: any bytes as a scenario file are read or refused, with a place. */
 #include <stdlib.h>
 #include <string.h>
-#include "bench/scenario.h"
+#include "bench/data/scenario.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

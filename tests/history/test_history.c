@@ -14,7 +14,7 @@
 #include "models/zoo.h"
 #include "runtime/serve/runtime.h"
 #include "tests/history/check.h"
-#include "tests/unit/sim_engine.h"
+#include "tests/unit/sched/sim_engine.h"
 
 /* Two tenants, two cores: query 11 runs on both cores and then on one; query 12 is cancelled while it runs.
  */

@@ -5,7 +5,7 @@
  * `unsigned`). */
 #include <cuda.h>
 
-#include "runtime/device/cuda/driver.h"
+#include "runtime/gpu/cuda/driver.h"
 
 #define SAME_VALUE(ours, theirs, value)                                                                      \
     _Static_assert((int)(theirs) == (int)(ours), #theirs " is not what driver.h says");

@@ -8,9 +8,9 @@
 #include <cublasLt.h>
 #include <cudnn.h>
 #include <nvrtc.h>
-#include "runtime/device/cuda/blas.h"
-#include "runtime/device/cuda/dnn.h"
-#include "runtime/device/cuda/rtc.h"
+#include "runtime/gpu/cuda/blas.h"
+#include "runtime/gpu/cuda/dnn.h"
+#include "runtime/gpu/cuda/rtc.h"
 
 #define CHECK_VALUE(ours, theirs, value)                                                                     \
     _Static_assert((int)(ours) == (int)(theirs) && (int)(ours) == (value), #theirs);

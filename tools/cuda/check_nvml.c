@@ -2,7 +2,7 @@
  * check_nvml.c - the plugin's declarations of NVML against its header, where `make cuda` finds that one. */
 #include <stddef.h>
 #include <nvml.h>
-#include "runtime/device/cuda/nvml.h"
+#include "runtime/gpu/cuda/nvml.h"
 
 _Static_assert((int)MO_NVML_CLOCK_SM == (int)NVML_CLOCK_SM &&
                    (int)MO_NVML_CLOCK_MEMORY == (int)NVML_CLOCK_MEM,

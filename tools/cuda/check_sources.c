@@ -12,7 +12,7 @@
 #include <string.h>
 #include "codegen/frontend.h"
 #include "models/zoo.h"
-#include "runtime/device/cuda/rtc.h"
+#include "runtime/gpu/cuda/rtc.h"
 #include "runtime/gpu/program.h"
 #include "tests/cuda/gpu_cases.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * main.c - moire-gpu-child: the process in which a GPU plugin runs (runtime/gpu/child.h).  The library starts
- * it with its descriptors in place; it is of no use by hand. */
+ * main.c - moire-gpu-child: the process in which a GPU plugin runs (runtime/gpu/child/child.h).  The library
+ * starts it with its descriptors in place; it is of no use by hand. */
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <signal.h>
@@ -8,8 +8,8 @@
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
-#include "runtime/gpu/child_serve.h"
-#include "runtime/gpu/child_wire.h"
+#include "runtime/gpu/child/child_serve.h"
+#include "runtime/gpu/child/child_wire.h"
 
 int main(void) {
     const struct mo_env env = mo_env_default();

@@ -4,4 +4,4 @@ MO_COMMIT := $(shell git rev-parse --short=12 HEAD 2>/dev/null || echo unknown)$
 $(B)/gen/commit.h: commit-always
 	@mkdir -p $(@D)
 	@echo '#define MO_COMMIT "$(MO_COMMIT)"' | cmp -s - $@ || echo '#define MO_COMMIT "$(MO_COMMIT)"' >$@
-$(B)/obj/bench/experiment.o: $(B)/gen/commit.h
+$(B)/obj/bench/data/experiment.o: $(B)/gen/commit.h

@@ -1,15 +1,15 @@
 # conformance.mk - the ONNX backend tests of Debian's libonnx-testdata, run in C.
 ONNX_DATA ?= /usr/share/libonnx-testdata/data
 CONF_SRC  := $(wildcard tests/conformance/*.c)
-OMIT_SRC  := $(wildcard tests/conformance/omit*.c) tests/unit/used_memory.c tests/unit/onnx_build.c
+OMIT_SRC  := $(wildcard tests/conformance/omit*.c) tests/unit/codegen/used_memory.c tests/unit/codegen/onnx_build.c
 CONF_OBJ  := $(filter-out tests/conformance/omit%,$(CONF_SRC))
-CONF_OBJ  := $(CONF_OBJ:%.c=$(B)/obj/%.o) $(B)/obj/tests/unit/used_memory.o
+CONF_OBJ  := $(CONF_OBJ:%.c=$(B)/obj/%.o) $(B)/obj/tests/unit/codegen/used_memory.o
 OMIT_OBJ  := $(OMIT_SRC:%.c=$(B)/obj/%.o)
 $(OMIT_OBJ): | $(B)/gen/onnx.pb-c.h
 $(CONF_OBJ): | $(B)/gen/onnx.pb-c.h
 
 # the way over a GPU: generated kernels on the fake NVRTC, cuda.mk
-CONF_GPU  := $(B)/obj/tests/cuda/gpu_host.o $(addprefix $(B)/obj/runtime/device/cuda/,rtc.o kept.o symbols.o)
+CONF_GPU  := $(B)/obj/tests/cuda/gpu_host.o $(addprefix $(B)/obj/runtime/gpu/cuda/,rtc.o kept.o symbols.o)
 
 $(B)/conformance: $(CONF_OBJ) $(CONF_GPU) $(filter-out $(MAIN_OBJ),$(TOOL_OBJ)) $(GEN_OBJ) $(B)/libmoire.a
 	$(CC) $(LDFLAGS) -o $@ $^ $(LDLIBS)

@@ -3,7 +3,7 @@
 # The plugin links no CUDA library and includes no CUDA header; `make cuda` also compares its
 # declarations with the toolkit's headers.  A fake is one folder tests/fake/cuda/<name>/ and the name it is loaded by.
 CUDA      ?= /usr/local/cuda
-CUDA_SRC  := $(wildcard runtime/device/cuda/*.c)
+CUDA_SRC  := $(wildcard runtime/gpu/cuda/*.c)
 CUDA_OBJ  := $(CUDA_SRC:%.c=$(B)/obj/%.o)
 CUDA_BASE := $(patsubst %.c,$(B)/obj/%.o,$(wildcard runtime/base/*.c)) $(B)/obj/runtime/gpu/precision.o
 
@@ -36,7 +36,7 @@ GPU_CASES := $(B)/obj/tests/cuda/gpu_cases.o $(B)/obj/tests/cuda/gpu_other_cases
 
 # lowering is tested with the generated kernels alone, without a driver
 $(filter $(B)/tests/test_gpu_lower%,$(TESTS)): $(B)/obj/tests/cuda/gpu_host.o $(B)/obj/tests/cuda/gpu_check.o \
-    $(GPU_CASES) $(addprefix $(B)/obj/runtime/device/cuda/,rtc.o kept.o symbols.o) | $(B)/tests/fake/$(FAKE_nvrtc)
+    $(GPU_CASES) $(addprefix $(B)/obj/runtime/gpu/cuda/,rtc.o kept.o symbols.o) | $(B)/tests/fake/$(FAKE_nvrtc)
 
 # tests of the plugin see its inside, and find the fakes beside themselves
 CUDA_TESTS := $(filter $(B)/tests/test_cuda_%,$(TESTS))

@@ -1,13 +1,13 @@
 # gpu-child.mk - the process that a GPU plugin runs in, and the plugins that its tests load there.
 CHILD_OBJ := $(B)/obj/tools/gpu-child/main.o $(patsubst %.c,$(B)/obj/%.o,$(wildcard runtime/base/*.c)) \
-    $(addprefix $(B)/obj/runtime/gpu/,child_serve.o child_serve_ask.o child_program.o plugin.o)
+    $(addprefix $(B)/obj/runtime/gpu/,child/child_serve.o child/child_serve_ask.o child/child_program.o plugin.o)
 CHILD_FAKES := $(B)/tests/fake/libmoire-toy.so $(B)/tests/fake/libmoire-breaks.so
 
 all: $(B)/moire-gpu-child
 $(B)/moire-gpu-child: $(CHILD_OBJ)
 	$(CC) $(LDFLAGS) -Wl,-rpath,'$$ORIGIN:$$ORIGIN/../lib' -o $@ $^ -ldl -lpthread -lm
 
-$(B)/tests/fake/libmoire-toy.so: $(B)/obj/tests/fake/gpu/toy.o $(B)/obj/tests/unit/toy_gpu.o $(CUDA_BASE)
+$(B)/tests/fake/libmoire-toy.so: $(B)/obj/tests/fake/gpu/toy.o $(B)/obj/tests/unit/gpu/toy_gpu.o $(CUDA_BASE)
 $(B)/tests/fake/libmoire-breaks.so: $(B)/obj/tests/fake/gpu/breaks.o $(CUDA_BASE)
 $(CHILD_FAKES):
 	@mkdir -p $(@D)

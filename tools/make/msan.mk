@@ -2,7 +2,7 @@
 #
 # Only this project's code is instrumented.  The libraries (protobuf-c, hwloc, jansson, cmocka) are not, so what
 # malloc() hands out counts as written (poison_in_malloc=0, poison_in_free=0); this library takes zeroed memory from
-# calloc() anyway.  What queries use again counts as never written where tests run plans (tests/unit/used_memory.h).
+# calloc() anyway.  What queries use again counts as never written where tests run plans (tests/unit/codegen/used_memory.h).
 # Kernels that tests compile are not instrumented, and hwloc reports faults of its own, so tests that need these are
 # left out.
 MSAN_TESTS   ?= random_graphs ops simd fused recurrent plan passes batch half arenas graph

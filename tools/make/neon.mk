@@ -3,7 +3,7 @@
 CROSS        ?= aarch64-linux-gnu
 NEON         := $(B)-neon
 NEON_TESTS   := test_emitted test_conv test_simd test_activate
-CROSS_CASES  := $(addprefix $(B)/obj/tests/,cross/cases.o unit/conv_case.o unit/gemm_case.o)
+CROSS_CASES  := $(addprefix $(B)/obj/tests/,cross/cases.o unit/kernels/conv_case.o unit/kernels/gemm_case.o)
 
 .PHONY: neon
 neon: $(B)/cross-emit ## kernels for aarch64 NEON, cross-compiled and run under qemu-aarch64
@@ -22,7 +22,7 @@ ifneq ($(LINKS_FOR),)
 CROSS_SRC := $(wildcard runtime/base/*.c runtime/graph/*.c runtime/ops/*.c runtime/plan/*.c codegen/passes/*.c) \
              $(filter-out variants/store%,$(wildcard variants/*.c)) $(wildcard variants/generic/*.c)
 CROSS_OBJ := $(CROSS_SRC:%.c=$(B)/obj/%.o) $(foreach i,$(ISAS),$(SIMD_SRC:%.c=$(B)/obj/$(i)/%.o) $(B)/obj/tiles_$(i).o) \
-             $(addprefix $(B)/obj/tests/,cross/cmocka.o cross/no_store.o unit/layer_case.o)
+             $(addprefix $(B)/obj/tests/,cross/cmocka.o cross/no_store.o unit/kernels/layer_case.o)
 $(B)/obj/tests/%.o: CPPFLAGS += -Itests/cross
 $(B)/libcross.a: $(CROSS_OBJ) $(CROSS_CASES)
 	@rm -f $@
@@ -30,7 +30,7 @@ $(B)/libcross.a: $(CROSS_OBJ) $(CROSS_CASES)
 $(B)/cross/test_emitted: $(B)/obj/tests/cross/test_emitted.o $(B)/libcross.a
 	@mkdir -p $(@D)
 	$(CC) $(CPPFLAGS) $(CFLAGS) -static -Wl,--no-warnings -o $@ $(B)/kernels/kernels.c $(wildcard $(B)/kernels/k[0-9]*.o) $^ -lm
-$(B)/cross/%: $(B)/obj/tests/unit/%.o $(B)/libcross.a
+$(B)/cross/%: $(B)/obj/tests/unit/kernels/%.o $(B)/libcross.a
 	@mkdir -p $(@D)
 	$(CC) $(LDFLAGS) -static -Wl,--no-warnings -o $@ $^ -lm
 endif

@@ -1,7 +1,8 @@
 # peers.mk - the systems that moire is compared with; they live in $(VENV) and are never a dependency.
 OV_ROOT = $(firstword $(wildcard $(VENV)/lib/python3*/site-packages/openvino))
 OV_C    = $(firstword $(wildcard $(OV_ROOT)/libs/libopenvino_c.so*))
-PEER_OBJ = $(addprefix $(B)/obj/bench/,json_read.o scenario.o scenario_rates.o arrivals.o process.o score.o drive.o runner.o)
+PEER_OBJ = $(addprefix $(B)/obj/bench/,data/json_read.o data/scenario.o data/scenario_rates.o load/arrivals.o load/process.o \
+           load/score.o load/drive.o load/runner.o)
 
 DNNL_LIB     ?= $(firstword $(wildcard $(VENV)/lib/libdnnl.so.*))
 DNNL_INCLUDE ?= $(VENV)/include
@@ -17,7 +18,7 @@ $(B)/peers/openvino-runner: bench/peers/openvino_runner.c $(PEER_OBJ) $(B)/libmo
 	$(CC) $(CPPFLAGS) -isystem $(OV_ROOT)/include $(CFLAGS) $(LDFLAGS) -o $@ $^ $(OV_C) \
 	    -Wl,-rpath,$(abspath $(OV_ROOT)/libs) -Wl,-rpath-link,$(OV_ROOT)/libs $(LDLIBS)
 
-$(B)/peers/onednn-runner: bench/peers/onednn_runner.c $(PEER_OBJ) $(B)/obj/bench/layer_spec.o $(B)/libmoire.a
+$(B)/peers/onednn-runner: bench/peers/onednn_runner.c $(PEER_OBJ) $(B)/obj/bench/data/layer_spec.o $(B)/libmoire.a
 	@mkdir -p $(@D)
 	@test -n "$(DNNL_LIB)" || { echo "peers: no oneDNN in $(VENV); run make peers" >&2; exit 4; }
 	$(CC) $(CPPFLAGS) -isystem $(DNNL_INCLUDE) $(CFLAGS) $(LDFLAGS) -o $@ $^ $(DNNL_LIB) \

@@ -2,9 +2,9 @@
  * bench_alone.c - the commands of `moire bench` that run one thing at a time: models, layers, the machine. */
 #define _GNU_SOURCE
 #include <string.h>
-#include "bench/cold.h"
-#include "bench/kernels.h"
-#include "bench/machine_measure.h"
+#include "bench/load/cold.h"
+#include "bench/kernels/kernels.h"
+#include "bench/kernels/machine_measure.h"
 #include "models/zoo.h"
 #include "tools/moire/bench_options.h"
 

@@ -3,10 +3,10 @@
 #define _GNU_SOURCE
 #include <stdio.h>
 #include <string.h>
-#include "bench/cold.h"
-#include "bench/kernels.h"
-#include "bench/report.h"
-#include "runtime/policy/policy.h"
+#include "bench/load/cold.h"
+#include "bench/kernels/kernels.h"
+#include "bench/report/report.h"
+#include "runtime/sched/policy.h"
 #include "tools/moire/bench_options.h"
 #include "tools/moire/paths.h"
 

@@ -2,7 +2,7 @@
  * bench_options.h - the command line of `moire bench`. */
 #ifndef MO_BENCH_OPTIONS_H
 #define MO_BENCH_OPTIONS_H
-#include "bench/serve.h"
+#include "bench/load/serve.h"
 #include "tools/moire/verb.h"
 
 enum { MO_BENCH_MAX_MODELS = 64 };

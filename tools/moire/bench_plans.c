@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
- * bench_plans.c - `moire bench plans`: planners of lets side by side; see bench/plans.h. */
+ * bench_plans.c - `moire bench plans`: planners of lets side by side; see bench/plans/plans.h. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-#include "bench/loads.h"
-#include "bench/experiment.h"
-#include "bench/plans.h"
-#include "bench/report.h"
+#include "bench/data/loads.h"
+#include "bench/data/experiment.h"
+#include "bench/plans/plans.h"
+#include "bench/report/report.h"
 #include "tools/moire/bench_options.h"
 
 enum { SCENARIOS = 5, PATH = 1200 };

@@ -6,9 +6,9 @@
 #include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include "bench/plot.h"
+#include "bench/report/plot.h"
 #include "runtime/base/output.h"
-#include "bench/report_page.h"
+#include "bench/report/report_page.h"
 
 bool mo_front_shown(const struct mo_fronts *all, const struct mo_store_point *p) {
     return all->every_point || p->state == MO_POINT_VERSION;

@@ -10,10 +10,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include "bench/machine.h"
+#include "bench/data/machine.h"
 #include "runtime/base/output.h"
 #include "runtime/gpu/measure.h"
-#include "runtime/planner/share_table.h"
+#include "runtime/profile/share_table.h"
 #include "runtime/serve/gpu.h"
 
 enum { MAX_MODELS = 64, NAME = 128 };

@@ -2,8 +2,8 @@
  * profile_device.h - `moire profile --device`: what models take on lets of a GPU. */
 #ifndef MO_PROFILE_DEVICE_H
 #define MO_PROFILE_DEVICE_H
-#include "bench/session.h"
-#include "runtime/device/gpu.h"
+#include "bench/load/session.h"
+#include "runtime/gpu/gpu.h"
 
 struct mo_profile_device_options {
     const char *device, *process, *cache, *folder, *pairs, *precision;

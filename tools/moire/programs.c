@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "runtime/base/trusted.h"
-#include "runtime/device/cuda/kept_format.h"
+#include "runtime/gpu/cuda/kept_format.h"
 
 enum { DIGITS = MO_SHA256_HEX - 1, PATH_CAP = 4096 + 256 };
 

@@ -2,7 +2,7 @@
  * replay_options.h - the flags of a replay that `moire whatif` and `moire sim --replay` share. */
 #ifndef MO_REPLAY_OPTIONS_H
 #define MO_REPLAY_OPTIONS_H
-#include "bench/replay.h"
+#include "bench/sim/replay.h"
 #include "tools/moire/verb.h"
 
 #define MO_REPLAY_USAGE                                                                                      \

@@ -3,10 +3,10 @@
 #define _GNU_SOURCE
 #include <stdio.h>
 #include <string.h>
-#include "bench/drive.h"
-#include "bench/moire_backend.h"
-#include "bench/report.h"
-#include "bench/serve.h"
+#include "bench/load/drive.h"
+#include "bench/load/moire_backend.h"
+#include "bench/report/report.h"
+#include "bench/load/serve.h"
 #include "tools/moire/bench_options.h"
 #include "tools/moire/paths.h"
 #include "tools/moire/verb.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
- * verb_capacity.c - `moire capacity`: how many cores a scenario needs; see bench/capacity.h. */
+ * verb_capacity.c - `moire capacity`: how many cores a scenario needs; see bench/sim/capacity.h. */
 #include <stdio.h>
 #include <stdlib.h>
-#include "bench/capacity.h"
+#include "bench/sim/capacity.h"
 #include "tools/moire/bench_options.h"
 #include "tools/moire/verb.h"
 

@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include "bench/session.h"
+#include "bench/load/session.h"
 #include "runtime/graph/graph.h"
 #include "runtime/serve/runtime.h"
 #include "tools/moire/paths.h"

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
- * verb_extend.c - `moire extend`: profiles for a machine that is not at hand; see bench/extend.h. */
+ * verb_extend.c - `moire extend`: profiles for a machine that is not at hand; see bench/sim/extend.h. */
 #include <stdio.h>
 #include <string.h>
-#include "bench/extend.h"
-#include "bench/machine.h"
+#include "bench/sim/extend.h"
+#include "bench/data/machine.h"
 #include "runtime/base/output.h"
 #include "tools/moire/bench_options.h"
 #include "tools/moire/verb.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * verb_fidelity.c - `moire fidelity`: live runs on this machine beside their simulation; see
- * bench/fidelity.h. */
+ * bench/sim/fidelity.h. */
 #include <stdio.h>
-#include "bench/fidelity.h"
+#include "bench/sim/fidelity.h"
 #include "tools/moire/bench_options.h"
 
 static const char usage[] =

@@ -4,10 +4,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include "bench/experiment.h"
-#include "bench/interference_fit.h"
-#include "bench/machine.h"
-#include "bench/report.h"
+#include "bench/data/experiment.h"
+#include "bench/fit/interference_fit.h"
+#include "bench/data/machine.h"
+#include "bench/report/report.h"
 #include "tools/moire/bench_options.h"
 #include "tools/moire/verb.h"
 
@@ -16,7 +16,7 @@ static const char usage[] =
     "                              [--plot F.svg] [--output F.json] [--json]\n\n"
     "Fits slowdown = c1 l2_self + c2 l2_other + c3 memory_self + c4 memory_other + c5 to half of the "
     "measured\n"
-    "pairs by least squares and tests it on the other half.  PAIRS.csv (bench/pairs.h) lies beside the\n"
+    "pairs by least squares and tests it on the other half.  PAIRS.csv (bench/data/pairs.h) lies beside the\n"
     "profiles of its models.\n\n"
     "  --against MACHINE  tests the constants of that machine's GPUs on the same pairs; may be repeated\n"
     "  --seed N           of the split, 1 by default\n"

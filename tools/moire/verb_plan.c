@@ -3,9 +3,9 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include "bench/plan_show.h"
-#include "bench/report.h"
-#include "bench/session.h"
+#include "bench/plans/plan_show.h"
+#include "bench/report/report.h"
+#include "bench/load/session.h"
 #include "tools/moire/bench_options.h"
 #include "tools/moire/verb.h"
 

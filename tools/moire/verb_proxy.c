@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include "bench/proxy.h"
+#include "bench/fit/proxy.h"
 #include "runtime/base/output.h"
 #include "runtime/device/topology.h"
 #include "runtime/proxy/proxy.h"

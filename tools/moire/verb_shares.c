@@ -2,14 +2,14 @@
  * verb_shares.c - `moire shares`: profiles of models on shares of a GPU, and how well they interpolate. */
 #include <stdio.h>
 #include <string.h>
-#include "bench/experiment.h"
-#include "bench/shares.h"
+#include "bench/data/experiment.h"
+#include "bench/fit/shares.h"
 #include "tools/moire/bench_options.h"
 #include "tools/moire/verb.h"
 
 static const char usage[] =
     "usage: moire shares FILE.csv ... [--json]\n\n"
-    "Reads profiles of models on shares of a GPU (runtime/planner/share_table.h), leaves measurements out "
+    "Reads profiles of models on shares of a GPU (runtime/profile/share_table.h), leaves measurements out "
     "and\n"
     "predicts them: one batch, all batches but powers of two, one share, single cells of shares that were\n"
     "measured at few batches.  What is said to be derived follows its law, whatever the GPU would do.\n\n"

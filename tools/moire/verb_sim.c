@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include "bench/simulate.h"
+#include "bench/sim/simulate.h"
 #include "tools/moire/bench_options.h"
 #include "tools/moire/replay_options.h"
 

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
- * verb_tables.c - `moire tables`: the policies side by side on a simulated machine; see bench/tables.h. */
+ * verb_tables.c - `moire tables`: the policies side by side on a simulated machine; see bench/sim/tables.h.
+ */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include "bench/report.h"
-#include "bench/search.h"
-#include "bench/tables.h"
-#include "runtime/policy/policy.h"
+#include "bench/report/report.h"
+#include "bench/load/search.h"
+#include "bench/sim/tables.h"
+#include "runtime/sched/policy.h"
 #include "tools/moire/bench_options.h"
 #include "tools/moire/verb.h"
 

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
- * verb_whatif.c - `moire whatif`: a recorded run on other cores, under other policies; see bench/replay.h. */
+ * verb_whatif.c - `moire whatif`: a recorded run on other cores, under other policies; see
+ * bench/sim/replay.h. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include "bench/replay.h"
-#include "bench/report.h"
+#include "bench/sim/replay.h"
+#include "bench/report/report.h"
 #include "tools/moire/bench_options.h"
 #include "tools/moire/replay_options.h"
 

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-#include "runtime/gpu/child_wire.h"
+#include "runtime/gpu/child/child_wire.h"
 #include "tests/fake/cuda/fake.h"
 
 __attribute__((visibility("default"))) mo_gpu_plugin_function mo_gpu_plugin;

@@ -3,7 +3,7 @@
  * fake driver.  The first algorithm it names fails when it runs; products with one row are refused. */
 #include <stdlib.h>
 #include <string.h>
-#include "runtime/device/cuda/blas.h"
+#include "runtime/gpu/cuda/blas.h"
 #include "tests/fake/cuda/element.h"
 #include "tests/fake/cuda/fake.h"
 

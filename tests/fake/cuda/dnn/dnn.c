@@ -7,7 +7,7 @@
  * scratch memory it is given is its own to write. */
 #include <stdlib.h>
 #include <string.h>
-#include "runtime/device/cuda/dnn.h"
+#include "runtime/gpu/cuda/dnn.h"
 #include "tests/fake/cuda/element.h"
 #include "tests/fake/cuda/fake.h"
 

@@ -8,7 +8,7 @@
 #define MO_FAKE_STATE_H
 #define _GNU_SOURCE
 #include <pthread.h>
-#include "runtime/device/cuda/driver.h"
+#include "runtime/gpu/cuda/driver.h"
 #include "tests/fake/cuda/fake.h"
 
 /* CUresults that the fake gives of itself. */

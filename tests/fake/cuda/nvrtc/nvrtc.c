@@ -16,7 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-#include "runtime/device/cuda/rtc.h"
+#include "runtime/gpu/cuda/rtc.h"
 #include "tests/fake/cuda/fake.h"
 
 #define EXPORT                                __attribute__((visibility("default")))

@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * journal.c - result documents that grow; see journal.h. */
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+#include "bench/data/experiment.h"
+#include "bench/data/journal.h"
+#include "bench/report/report.h"
+#include "runtime/base/output.h"
+
+static json_t *fresh(const struct mo_bench_session *s, const char *kind) {
+    json_t *experiment = mo_bench_experiment(s->command, s->cores);
+    if (experiment) json_object_set_new(experiment, "peers", mo_bench_peer_versions(s));
+    return json_pack("{s:s, s:o, s:[], s:[], s:[], s:b}", "kind", kind, "experiment", experiment, "results",
+                     "left_out", "done", "complete", 0);
+}
+
+/* The experiment's entries that times depend on. */
+static const char *differs(const json_t *a, const json_t *b) {
+    static const char *const keys[] = {"cpu", "cores", "commit", "peers"};
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
+        if (!json_equal(json_object_get(a, keys[i]), json_object_get(b, keys[i]))) return keys[i];
+    return NULL;
+}
+
+/* Puts the earlier document in the place of the fresh one. */
+static int take_up(struct mo_bench_journal *j, moire_error *err) {
+    struct mo_json_file file;
+    int code = mo_json_load(j->session->env, j->path, &file, err);
+    if (code) return code;
+    json_t *old = file.root;
+    const char *other =
+        differs(json_object_get(old, "experiment"), json_object_get(j->document, "experiment"));
+    bool fits = json_equal(json_object_get(old, "kind"), json_object_get(j->document, "kind")) &&
+                json_is_array(json_object_get(old, "results")) &&
+                json_is_array(json_object_get(old, "left_out")) &&
+                json_is_array(json_object_get(old, "done"));
+    if (!fits)
+        code = mo_fail(err, MOIRE_EINVAL, "%s: no result of this command to resume; name another --output",
+                       j->path);
+    else if (other)
+        code = mo_fail(err, MOIRE_EINVAL,
+                       "%s: was measured with another '%s', times would not compare; name another --output",
+                       j->path, other);
+    if (!code) {
+        json_decref(j->document);
+        j->document = json_incref(old);
+    }
+    mo_json_close(&file);
+    return code;
+}
+
+int mo_bench_journal_open(const struct mo_bench_session *session, const char *kind, const char *path,
+                          bool resume, struct mo_bench_journal *out, moire_error *err) {
+    *out = (struct mo_bench_journal){.session = session, .path = path, .document = fresh(session, kind)};
+    if (!out->document) return mo_fail(err, MOIRE_ENOMEM, "out of memory");
+    int code = MOIRE_OK;
+    if (path) code = mo_output_check(session->env, path, err);
+    out->keeps = path && mo_output_replaces(session->env, path);
+    if (!code && resume && !path)
+        code = mo_fail(err, MOIRE_EINVAL, "--resume needs --output F.json to go on with");
+    if (!code && resume && out->keeps && access(path, F_OK) == 0) code = take_up(out, err);
+    if (!code) return MOIRE_OK;
+    json_decref(out->document);
+    out->document = NULL;
+    return code;
+}
+
+json_t *mo_bench_journal_results(const struct mo_bench_journal *journal) {
+    return json_object_get(journal->document, "results");
+}
+
+json_t *mo_bench_journal_left_out(const struct mo_bench_journal *journal) {
+    return json_object_get(journal->document, "left_out");
+}
+
+bool mo_bench_journal_has(struct mo_bench_journal *journal, const char *piece) {
+    size_t i;
+    json_t *one;
+    json_array_foreach(json_object_get(journal->document, "done"), i, one) {
+        if (strcmp(json_is_string(one) ? json_string_value(one) : "", piece) != 0) continue;
+        journal->reused++;
+        return true;
+    }
+    return false;
+}
+
+int mo_bench_journal_note(struct mo_bench_journal *journal, const char *piece, moire_error *err) {
+    if (json_array_append_new(json_object_get(journal->document, "done"), json_string(piece)))
+        return mo_fail(err, MOIRE_ENOMEM, "out of memory");
+    return journal->keeps ? mo_bench_write_json(journal->session->env, journal->document, journal->path, err)
+                          : MOIRE_OK;
+}
+
+json_t *mo_bench_journal_finish(struct mo_bench_journal *journal, bool complete) {
+    json_t *document = journal->document;
+    json_object_set_new(document, "complete", json_boolean(complete));
+    journal->document = NULL;
+    return document;
+}

@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * machine.c - reading machine files; see machine.h. */
+#include "bench/data/machine.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+struct machine_raw {
+    const char *name, *about, *profiles;
+    int64_t cores;
+    json_t *caches, *isa, *ceilings, *gpus;
+    double memory_gib_s, block_us, query_us, ahead_us, noise, corun, interference_error;
+};
+
+const char *mo_bench_machine_folder(struct mo_region *region, const char *path, const char *given) {
+    char out[1024];
+    const char *slash = strrchr(path, '/');
+    int dir = slash ? (int)(slash - path + 1) : 0;
+    if (given)
+        snprintf(out, sizeof out, "%.*s%s", given[0] == '/' ? 0 : dir, path, given);
+    else
+        snprintf(out, sizeof out, "%.*s", (int)strlen(path) - 5, path);
+    return mo_region_string(region, out, strlen(out));
+}
+
+/* Cache of one core, and one slice of the last level. */
+static struct mo_profile_machine read_caches(const json_t *caches, int cores, double bytes_ns) {
+    struct mo_profile_machine m = {.cores = cores, .bytes_ns = bytes_ns};
+    double level = 1;
+    size_t i;
+    json_t *c;
+    json_array_foreach((json_t *)caches, i, c) {
+        double l = json_number_value(json_object_get(c, "level"));
+        double by = json_number_value(json_object_get(c, "shared_by"));
+        double bytes = json_number_value(json_object_get(c, "kib")) * 1024;
+        if (l == 2 && by <= 1) m.private_bytes = bytes;
+        if (l <= level) continue;
+        level = l;
+        m.slice_bytes = bytes;
+        m.slice_cores = by > 1 ? (int)by : 1;
+    }
+    return m;
+}
+
+static int read_machine(struct mo_bench_machine *m, moire_error *err) {
+    const struct mo_json_field fields[] = {
+        {"name", MO_JSON_STRING, true, offsetof(struct machine_raw, name), 0, 0},
+        {"about", MO_JSON_STRING, false, offsetof(struct machine_raw, about), 0, 0},
+        {"cores", MO_JSON_INT, false, offsetof(struct machine_raw, cores), 1, MO_MAX_CORES},
+        {"caches", MO_JSON_ARRAY, false, offsetof(struct machine_raw, caches), 0, 0},
+        {"isa", MO_JSON_ARRAY, false, offsetof(struct machine_raw, isa), 0, 0},
+        {"memory_gib_s", MO_JSON_NUMBER, false, offsetof(struct machine_raw, memory_gib_s), 0, 1e5},
+        {"ceilings", MO_JSON_ARRAY, false, offsetof(struct machine_raw, ceilings), 0, 0},
+        {"profiles", MO_JSON_STRING, false, offsetof(struct machine_raw, profiles), 0, 0},
+        {"block_us", MO_JSON_NUMBER, false, offsetof(struct machine_raw, block_us), 0, 1e5},
+        {"query_us", MO_JSON_NUMBER, false, offsetof(struct machine_raw, query_us), 0, 1e6},
+        {"ahead_us", MO_JSON_NUMBER, false, offsetof(struct machine_raw, ahead_us), 0, 1e5},
+        {"noise", MO_JSON_NUMBER, false, offsetof(struct machine_raw, noise), 0, 1},
+        {"corun", MO_JSON_NUMBER, false, offsetof(struct machine_raw, corun), 0, 100},
+        {"interference_error", MO_JSON_NUMBER, false, offsetof(struct machine_raw, interference_error), 0, 1},
+        {"gpus", MO_JSON_ARRAY, false, offsetof(struct machine_raw, gpus), 0, 0},
+    };
+    struct machine_raw raw = {0};
+    const struct mo_json_file *f = &m->file;
+    int code = mo_json_fields(f, "", f->root, fields, (int)(sizeof fields / sizeof fields[0]), &raw, err);
+    if (code) return code;
+    if (raw.gpus && (code = mo_bench_machine_gpus(m, raw.gpus, err))) return code;
+    if (!raw.cores && !m->n_gpus) return mo_json_fail(f, "", err, "needs \"cores\", or \"gpus\"");
+    size_t n = strlen(f->path);
+    if (raw.cores && !raw.profiles && (n < 6 || strcmp(f->path + n - 5, ".json") != 0))
+        return mo_json_fail(f, "", err, "needs \"profiles\": the file's own name does not end in .json");
+    m->name = raw.name;
+    m->about = raw.about ? raw.about : "";
+    m->profiles = raw.cores ? mo_bench_machine_folder(f->region, f->path, raw.profiles) : "";
+    m->sim = (struct mo_sim_machine){.n_cores = (int)raw.cores,
+                                     .block_ns = (int64_t)(raw.block_us * 1e3),
+                                     .query_ns = (int64_t)(raw.query_us * 1e3),
+                                     .noise = raw.noise,
+                                     .corun = raw.corun,
+                                     .interference_error = raw.interference_error,
+                                     .bytes_ns = raw.memory_gib_s * 1.073741824};
+    m->ahead_ns = (int64_t)(raw.ahead_us * 1e3);
+    m->caches = read_caches(raw.caches, m->sim.n_cores, m->sim.bytes_ns);
+    if (m->caches.slice_cores)
+        m->sim.cache_bytes = m->caches.slice_bytes * ceil((double)m->sim.n_cores / m->caches.slice_cores);
+    return m->profiles ? MOIRE_OK : mo_fail(err, MOIRE_ENOMEM, "%s: out of memory", f->path);
+}
+
+int mo_bench_machine_open(const struct mo_env *env, const char *path, struct mo_bench_machine *out,
+                          moire_error *err) {
+    memset(out, 0, sizeof *out);
+    int code = mo_json_load(env, path, &out->file, err);
+    if (!code && (code = read_machine(out, err))) mo_bench_machine_close(out);
+    return code;
+}
+
+int mo_bench_machine_load(const struct mo_env *env, const char *path, struct mo_bench_machine *out,
+                          moire_error *err) {
+    int code = mo_bench_machine_open(env, path, out, err);
+    if (code || out->sim.n_cores) return code;
+    code = mo_json_fail(&out->file, "", err, "has no \"cores\", and this works on cores alone");
+    mo_bench_machine_close(out);
+    return code;
+}
+
+void mo_bench_machine_close(struct mo_bench_machine *machine) {
+    mo_json_close(&machine->file);
+    memset(machine, 0, sizeof *machine);
+}
+
+void mo_bench_machine_file(const char *folder, const char *model, char path[MO_BENCH_PROFILE_PATH]) {
+    const char *slash = strrchr(model, '/'), *base = slash ? slash + 1 : model;
+    size_t n = strlen(base);
+    if (n > 5 && !strcmp(base + n - 5, ".onnx")) n -= 5;
+    snprintf(path, MO_BENCH_PROFILE_PATH, "%s/%.*s.csv", folder, (int)(n < 128 ? n : 128), base);
+}
+
+int mo_bench_machine_table(const struct mo_env *env, const struct mo_bench_machine *machine,
+                           const char *model, struct mo_profile_table *out, moire_error *err) {
+    char path[MO_BENCH_PROFILE_PATH];
+    mo_bench_machine_file(machine->profiles, model, path);
+    int code = mo_profile_table_read(env, path, out, err);
+    if (code != MOIRE_EIO) return code;
+    return mo_fail(err, MOIRE_EINVAL,
+                   "%s: no profile of '%s' on machine '%s' (`moire profile` measures one there)", path, model,
+                   machine->name);
+}
+
+int mo_bench_machine_profile(const struct mo_env *env, const struct mo_bench_machine *machine,
+                             const char *model, struct mo_profile **out, moire_error *err) {
+    struct mo_profile_table table;
+    int code = mo_bench_machine_table(env, machine, model, &table, err);
+    if (code) return code;
+    code = mo_profile_table_profile(env, &table, 0, machine->sim.n_cores, out, err);
+    if (!code && (code = mo_profile_versions(&machine->caches, &table, *out, err))) mo_profile_destroy(*out);
+    if (code) *out = NULL;
+    mo_profile_table_free(&table);
+    return code;
+}

@@ -1,0 +1,237 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * pairs.c - reading measured pairs, and fitting the interference model to them; see pairs.h. */
+#include "bench/data/pairs.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "bench/fit/lapack.h"
+#include "bench/load/process.h"
+#include "runtime/base/cells.h"
+#include "runtime/base/file.h"
+#include "runtime/profile/share_table.h"
+
+enum {
+    MODELS = 64,
+    NAME = 128, /* as many and as long as `moire profile --pairs` writes */
+    MOST_LINES = 1 << 20
+};
+enum { L2_OTHER = 1, DRAM_OTHER = 3, CONSTANT, TERMS }; /* columns of the fit, see term() */
+static const double most_us = 1e9;
+
+/* Where the parser is, and the profiles that it needed so far. */
+struct reader {
+    const char *path;
+    int line, n_models;
+    moire_error *err;
+    struct mo_pairs *out;
+    char name[MODELS][NAME];
+    struct mo_share_table model[MODELS];
+};
+
+static int fail(const struct reader *r, const char *why) {
+    return mo_fail(r->err, MOIRE_EFORMAT, "%s:%d: %s", r->path, r->line, why);
+}
+
+static int find_model(struct reader *r, const char *name, const struct mo_share_profile **out) {
+    char path[1200];
+    const char *slash = strrchr(r->path, '/');
+    for (int i = 0; i < r->n_models; i++)
+        if (!strcmp(r->name[i], name)) {
+            *out = r->model[i].profile;
+            return MOIRE_OK;
+        }
+    if (!*name || strlen(name) >= NAME || strchr(name, '/')) return fail(r, "not the name of a model");
+    if (r->n_models == MODELS) return fail(r, "more than 64 models");
+    snprintf(path, sizeof path, "%.*s%s.csv", slash ? (int)(slash - r->path + 1) : 0, r->path, name);
+    int code = mo_share_table_read(r->out->env, path, &r->model[r->n_models], r->err);
+    if (code) return code;
+    snprintf(r->name[r->n_models], NAME, "%s", name);
+    *out = r->model[r->n_models++].profile;
+    return MOIRE_OK;
+}
+
+static int read_line(struct reader *r, char *line) {
+    const struct mo_share_profile *p[2];
+    const double most[6] = {MO_SHARE_BATCH, MO_SHARE_BATCH, MO_SHARE_WHOLE, MO_SHARE_WHOLE, most_us, most_us};
+    struct mo_pair_sample *s = &r->out->sample[r->out->n];
+    double v[6];
+    int code = MOIRE_OK;
+    for (int i = 0; !code && i < 2; i++) {
+        const char *name = mo_cell_next(&line);
+        code = find_model(r, name ? name : "", &p[i]);
+    }
+    for (int i = 0; !code && i < 6; i++)
+        if (!mo_cell_number(mo_cell_next(&line), i < 4 ? 1 : 1e-3, most[i], &v[i]))
+            return fail(r, "batches, shares in permille and microseconds must be numbers in range");
+    if (code) return code;
+    if (line) return fail(r, "more cells than columns");
+    if (v[2] + v[3] > MO_SHARE_WHOLE) return fail(r, "the two shares exceed the GPU");
+    for (int i = 0; i < 2; i++) {
+        int batch = (int)v[i], share = (int)v[2 + i];
+        if (batch > p[i]->max_batch) return fail(r, "a batch larger than the model's profile has");
+        s[i].slowdown = v[4 + i] * 1e3 / (double)mo_share_latency(p[i], batch, share);
+        s[i].self = s[1 - i].other = mo_share_use_at(p[i], batch, share);
+    }
+    r->out->n += 2;
+    return MOIRE_OK;
+}
+
+static int read_lines(struct reader *r, char *text) {
+    static const char magic[] = "# moire-pairs 1";
+    static const char header[] = "a,b,batch_a,batch_b,share_a,share_b,us_a,us_b";
+    bool headed = false;
+    int code = MOIRE_OK;
+    for (char *line = text; !code && line && *line;) {
+        char *end = strchr(line, '\n');
+        if (end) *end = 0;
+        r->line++;
+        if (r->line == 1)
+            code = strcmp(line, magic) ? fail(r, "no pairs: the first line must be '# moire-pairs 1'")
+                                       : MOIRE_OK;
+        else if (*line != '#' && headed)
+            code = read_line(r, line);
+        else if (*line != '#' && strcmp(line, header) != 0)
+            code = mo_fail(r->err, MOIRE_EFORMAT, "%s:%d: the header must be %s", r->path, r->line, header);
+        else if (*line != '#')
+            headed = true;
+        line = end ? end + 1 : NULL;
+    }
+    r->line++;
+    return code || r->out->n ? code : fail(r, "the file ends before the first pair");
+}
+
+int mo_pairs_parse(const struct mo_env *env, const char *path, const char *text, size_t n,
+                   struct mo_pairs *out, moire_error *err) {
+    size_t lines = 1;
+    *out = (struct mo_pairs){.env = env};
+    for (size_t i = 0; i < n; i++)
+        lines += text[i] == '\n';
+    if (lines > MOST_LINES || (n && memchr(text, 0, n)))
+        return mo_fail(err, MOIRE_EFORMAT, "%s:1: no pairs: not a text, or too long", path);
+    char *copy = mo_alloc(env, n + 1);
+    struct reader *r = mo_alloc(env, sizeof *r);
+    out->sample = mo_alloc(env, 2 * lines * sizeof *out->sample);
+    int code = copy && r && out->sample ? MOIRE_OK : mo_fail(err, MOIRE_ENOMEM, "%s: out of memory", path);
+    if (!code) {
+        if (n) memcpy(copy, text, n);
+        r->path = path;
+        r->err = err;
+        r->out = out;
+        code = read_lines(r, copy);
+    }
+    for (int i = 0; r && i < r->n_models; i++)
+        mo_share_table_free(&r->model[i]);
+    mo_free(env, r);
+    mo_free(env, copy);
+    if (code) mo_pairs_free(out);
+    return code;
+}
+
+int mo_pairs_load(const struct mo_env *env, const char *path, struct mo_pairs *out, moire_error *err) {
+    char *text;
+    size_t n;
+    *out = (struct mo_pairs){.env = env};
+    int code = mo_file_read(env, path, env->limits.json_bytes, "json_bytes", &text, &n, err);
+    if (!code) code = mo_pairs_parse(env, path, text, n, out, err);
+    mo_free(env, text);
+    return code;
+}
+
+void mo_pairs_free(struct mo_pairs *pairs) {
+    if (pairs->env) mo_free(pairs->env, pairs->sample);
+    *pairs = (struct mo_pairs){0};
+}
+
+/* --- the fit ---------------------------------------------------------------------------------------------
+ */
+void mo_pairs_split(const struct mo_pairs *pairs, uint64_t seed, bool *chosen) {
+    struct mo_rng rng;
+    int left = pairs->n / 2, want = left / 2;
+    mo_rng_seed(&rng, seed, 0);
+    for (int i = 0; left > 0; i++, left--) {
+        chosen[i] = mo_rng_uniform(&rng) * left < want;
+        want -= chosen[i];
+    }
+}
+
+static bool counts(const bool *chosen, bool want, int sample) {
+    return !chosen || chosen[sample / 2] == want;
+}
+
+static double term(const struct mo_pair_sample *s, int k) {
+    const double terms[TERMS] = {s->self.l2, s->other.l2, s->self.dram, s->other.dram, 1};
+    return terms[k];
+}
+
+/* The coefficients of these columns, zero elsewhere. */
+static int fit_columns(const struct mo_pairs *pairs, const bool *chosen, bool want, const bool use[TERMS],
+                       double *a, double *b, double x[TERMS], moire_error *err) {
+    double found[TERMS];
+    int m = 0, n = 0;
+    for (int k = 0; k < TERMS; k++)
+        n += use[k];
+    for (int i = 0; i < pairs->n; i++) {
+        if (!counts(chosen, want, i)) continue;
+        for (int k = 0, c = 0; k < TERMS; k++)
+            if (use[k]) a[(size_t)m * (size_t)n + (size_t)c++] = term(&pairs->sample[i], k);
+        b[m++] = pairs->sample[i].slowdown;
+    }
+    int code = mo_least_squares(pairs->env, m, n, a, b, found, err);
+    for (int k = 0, c = 0; k < TERMS; k++)
+        x[k] = use[k] && !code ? found[c++] : 0;
+    return code;
+}
+
+/* Columns that change: what was not measured (a use that is zero everywhere) says nothing. */
+static void changing(const struct mo_pairs *pairs, const bool *chosen, bool want, bool use[TERMS]) {
+    double least[TERMS], most[TERMS];
+    for (int k = 0; k < TERMS; k++) {
+        least[k] = INFINITY;
+        most[k] = -INFINITY;
+    }
+    for (int i = 0; i < pairs->n; i++)
+        for (int k = 0; k < TERMS && counts(chosen, want, i); k++) {
+            least[k] = fmin(least[k], term(&pairs->sample[i], k));
+            most[k] = fmax(most[k], term(&pairs->sample[i], k));
+        }
+    for (int k = 0; k < TERMS; k++)
+        use[k] = k == CONSTANT || most[k] - least[k] > 1e-9;
+}
+
+int mo_pairs_fit(const struct mo_pairs *pairs, const bool *chosen, bool want, struct mo_interference *out,
+                 moire_error *err) {
+    bool use[TERMS];
+    double x[TERMS] = {0}, *a = mo_alloc(pairs->env, (size_t)pairs->n * TERMS * sizeof *a);
+    double *b = mo_alloc(pairs->env, (size_t)pairs->n * sizeof *b);
+    int code = a && b ? MOIRE_OK : mo_fail(err, MOIRE_ENOMEM, "out of memory for %d samples", pairs->n);
+    if (!code) changing(pairs, chosen, want, use);
+    while (!code) {
+        code = fit_columns(pairs, chosen, want, use, a, b, x, err);
+        int worst = x[L2_OTHER] < x[DRAM_OTHER] ? L2_OTHER : DRAM_OTHER;
+        if (code || x[worst] >= 0) break;
+        use[worst] = false;
+    }
+    mo_free(pairs->env, a);
+    mo_free(pairs->env, b);
+    *out = (struct mo_interference){x[0], x[1], x[2], x[3], x[4]};
+    return code;
+}
+
+static int rising(const void *a, const void *b) {
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+int mo_pairs_errors(const struct mo_pairs *pairs, const bool *chosen, bool want,
+                    const struct mo_interference *model, double *error) {
+    int n = 0;
+    for (int i = 0; i < pairs->n; i++) {
+        const struct mo_pair_sample *s = &pairs->sample[i];
+        if (counts(chosen, want, i))
+            error[n++] = fabs(mo_interference(model, &s->self, &s->other, 1) / s->slowdown - 1);
+    }
+    qsort(error, (size_t)n, sizeof *error, rising);
+    return n;
+}

@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * drive.c - plays a schedule against a backend, open loop; see drive.h.
+ *
+ * The calling thread is the generator: it sleeps until each scheduled moment and issues, whatever the
+ * system's state.  A record belongs to the generator until issue() and to the completing thread after it;
+ * `over[i]` publishes it (release) and lets the generator count queries that are overdue but not answered. */
+#define _GNU_SOURCE
+#include <sched.h>
+#include <stdatomic.h>
+#include <string.h>
+#include "bench/load/drive.h"
+
+struct mo_bench_drive {
+    const struct mo_bench_schedule *schedule;
+    struct mo_bench_record *records;
+    const int64_t *qos_ns;
+    atomic_uchar *over;
+    int64_t t0;
+    atomic_int misses, done, twice;
+};
+
+enum { SCAN_EVERY = 32 };
+static const int64_t lead_ns = 20 * 1000 * 1000, tick_ns = 2 * 1000 * 1000;
+
+static bool counts(const struct mo_bench_drive *d, int index) {
+    return mo_bench_counts(d->schedule, d->schedule->items[index].at_ns);
+}
+
+static int64_t due(const struct mo_bench_drive *d, int index) {
+    const struct mo_bench_arrival *a = &d->schedule->items[index];
+    return a->at_ns + d->qos_ns[a->tenant];
+}
+
+void mo_bench_done(struct mo_bench_drive *d, int index, int64_t start_ns, int64_t end_ns, int code) {
+    struct mo_bench_record *r = &d->records[index];
+    if (atomic_load(&d->over[index])) {
+        atomic_fetch_add(&d->twice, 1);
+        return;
+    }
+    r->start_ns = start_ns > 0 ? start_ns - d->t0 : -1;
+    r->end_ns = end_ns - d->t0;
+    r->code = code;
+    if (code != MOIRE_OK) r->end_ns = -1;
+    if (counts(d, index) && (code != MOIRE_OK || r->end_ns > due(d, index))) atomic_fetch_add(&d->misses, 1);
+    atomic_store_explicit(&d->over[index], 1, memory_order_release);
+    atomic_fetch_add(&d->done, 1);
+}
+
+static int missed(struct mo_bench_drive *d, int issued, int64_t now_ns) {
+    int n = atomic_load(&d->misses);
+    for (int i = 0; i < issued; i++)
+        if (counts(d, i) && due(d, i) < now_ns && !atomic_load_explicit(&d->over[i], memory_order_acquire))
+            n++;
+    return n;
+}
+
+/* Issues everything; returns how many were issued. */
+static int generate(const struct mo_env *env, struct mo_bench_drive *d,
+                    const struct mo_bench_backend *backend, void *self, int give_up, int64_t *cut_ns) {
+    const struct mo_bench_schedule *s = d->schedule;
+    for (int i = 0; i < s->n; i++) {
+        int64_t at = d->t0 + s->items[i].at_ns, now = mo_now(env);
+        while (now < at) {
+            env->sys->sleep_until(env->sys->self, at);
+            now = mo_now(env);
+        }
+        if (give_up >= 0 && i % SCAN_EVERY == 0 && missed(d, i, now - d->t0) > give_up) {
+            *cut_ns = now - d->t0;
+            return i;
+        }
+        d->records[i].issue_ns = now - d->t0;
+        int code = backend->issue(self, d, i, s->items[i].tenant, at);
+        if (code) mo_bench_done(d, i, 0, mo_now(env), code);
+    }
+    return s->n;
+}
+
+static void settle(const struct mo_env *env, struct mo_bench_drive *d, int issued) {
+    int64_t end = d->t0 + d->schedule->total_ns, now;
+    while (atomic_load(&d->done) < issued && (now = mo_now(env)) < end)
+        env->sys->sleep_until(env->sys->self, now + tick_ns < end ? now + tick_ns : end);
+}
+
+/* The clients of a server do not queue for its cores: where the machine allows, the generator runs ahead of
+ * the system under test (any system: the peers' runners do the same), so that arrivals are not issued a
+ * scheduler tick late.  Threads that it starts do not inherit this. */
+static void step_ahead(bool ahead) {
+    struct sched_param param = {.sched_priority = ahead ? 1 : 0};
+    (void)sched_setscheduler(0, ahead ? SCHED_FIFO | SCHED_RESET_ON_FORK : SCHED_OTHER, &param);
+}
+
+static int check_answers(const struct mo_bench_drive *d, const struct mo_bench_backend *backend, int issued,
+                         moire_error *err) {
+    const int twice = atomic_load(&d->twice), never = issued - atomic_load(&d->done);
+    if (twice) return mo_fail(err, MOIRE_EINTERNAL, "%d of %d queries were answered twice", twice, issued);
+    if (never && backend->answers_all)
+        return mo_fail(err, MOIRE_EINTERNAL, "%d of %d queries were never answered", never, issued);
+    return MOIRE_OK;
+}
+
+int mo_bench_play(const struct mo_env *env, const struct mo_bench_backend *backend, void *self,
+                  const struct mo_bench_schedule *schedule, const int64_t *qos_ns, int give_up,
+                  struct mo_bench_record *records, int64_t *cut_ns, moire_error *err) {
+    struct mo_bench_drive d = {.schedule = schedule, .records = records, .qos_ns = qos_ns};
+    d.over = mo_alloc(env, (size_t)schedule->n + 1);
+    if (!d.over) return mo_fail(err, MOIRE_ENOMEM, "no memory for %d queries", schedule->n);
+    for (int i = 0; i < schedule->n; i++)
+        records[i] = (struct mo_bench_record){-1, -1, -1, MOIRE_OK};
+    int code = backend->begin ? backend->begin(self, schedule->n) : MOIRE_OK;
+    if (code) {
+        mo_free(env, (void *)d.over);
+        return mo_fail(err, code, "a run of %d queries could not be prepared", schedule->n);
+    }
+    *cut_ns = INT64_MAX;
+    d.t0 = mo_now(env) + lead_ns;
+    step_ahead(true);
+    int issued = generate(env, &d, backend, self, give_up, cut_ns);
+    step_ahead(false);
+    if (*cut_ns == INT64_MAX) settle(env, &d, issued);
+    backend->stop(self);
+    code = check_answers(&d, backend, issued, err);
+    mo_free(env, (void *)d.over);
+    return code;
+}

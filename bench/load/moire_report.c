@@ -1,0 +1,166 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * moire_report.c - statistics and event rings of a runtime as JSON; see moire_report.h. */
+#include <jansson.h>
+#include <string.h>
+#include "bench/load/footprint.h"
+#include "bench/load/moire_report.h"
+#include "runtime/sched/events.h"
+#include "runtime/serve/gpu.h"
+
+enum { MAX_BLOCKS = 20000 };
+
+json_t *mo_bench_scheduling_json(const struct mo_sched_stats *s) {
+    const struct mo_histogram *d = &s->decision_ns, *b = &s->block_ns;
+    double cpu = (double)s->worker_cpu_ns, kernels = (double)s->kernel_core_ns;
+    return json_pack(
+        "{s:I, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:f, s:f, s:f, s:I, "
+        "s:I}",
+        "decisions", (json_int_t)d->n, "mean_us", d->n ? (double)d->sum / (double)d->n * 1e-3 : 0.0,
+        "query_us", s->accepted ? (double)d->sum / (double)s->accepted * 1e-3 : 0.0, "p99_us",
+        (double)mo_histogram_quantile(d, 0.99) * 1e-3, "max_us", (double)d->max * 1e-3, "outside_kernels",
+        cpu > kernels && cpu > 0 ? 1 - kernels / cpu : 0.0, "block_mean_us",
+        b->n ? (double)b->sum / (double)b->n * 1e-3 : 0.0, "block_p99_us",
+        (double)mo_histogram_quantile(b, 0.99) * 1e-3, "blocks", (json_int_t)s->blocks, "switches",
+        (json_int_t)s->switches, "refused_decisions", (json_int_t)s->refused, "accepted",
+        (json_int_t)s->accepted, "in_time", (json_int_t)s->in_time, "shed", (json_int_t)s->shed, "conflicts",
+        (json_int_t)s->conflicts, "conflict_mean_us",
+        s->conflicts ? (double)s->conflict_ns / (double)s->conflicts * 1e-3 : 0.0, "kernel_core_s",
+        kernels * 1e-9, "queries_per_block", s->blocks ? (double)s->members / (double)s->blocks : 0.0,
+        "reorganised", (json_int_t)s->reorganised, "incomplete_plans", (json_int_t)s->incomplete);
+}
+
+/* Moves the time of the oldest event that every ring still has, and of the newest, on to these events'. */
+static void span(const struct mo_events *events, int64_t *from, int64_t *to) {
+    for (int r = 0; r < events->n_rings; r++) {
+        const struct mo_ring *ring = &events->ring[r];
+        if (!ring->n) continue;
+        uint64_t first = mo_ring_first(ring);
+        if (first > 0 && mo_ring_at(ring, first)->time > *from) *from = mo_ring_at(ring, first)->time;
+        if (mo_ring_at(ring, ring->n - 1)->time > *to) *to = mo_ring_at(ring, ring->n - 1)->time;
+    }
+}
+
+/* Pairs the block starts and ends of one ring: a core, or a unit of a GPU, runs one block at a time. */
+static void pair(const struct mo_ring *ring, int64_t from, int64_t origin, int lane, json_t *blocks) {
+    const struct mo_event_entry *starts[MO_MAX_CORES] = {NULL}, *start;
+    int adapted = 0; /* layers of the block that run another version than their first; told ahead of it */
+    for (uint64_t i = mo_ring_first(ring); i < ring->n; i++) {
+        const struct mo_event_entry *e = mo_ring_at(ring, i);
+        bool block = e->kind == MO_LOG_BLOCK_START || e->kind == MO_LOG_BLOCK_END;
+        if (block && (e->c < 0 || e->c >= MO_MAX_CORES)) continue;
+        start = block ? starts[e->c] : NULL;
+        if (e->kind == MO_LOG_BLOCK_START && e->time >= from) starts[e->c] = e;
+        for (int64_t digits = e->kind == MO_LOG_VERSIONS ? e->b : 0; digits; digits >>= 3)
+            adapted += (digits & 7) != 0;
+        if (e->kind == MO_LOG_BLOCK_DROP) adapted = 0;
+        if (e->kind == MO_LOG_BLOCK_END && !start) adapted = 0;
+        if (e->kind != MO_LOG_BLOCK_END || !start || start->query != e->query || start->c != e->c) continue;
+        json_array_append_new(
+            blocks, json_pack("[i,i,I,f,f,i,i,i]", lane + (int)e->c, (int)e->tenant,
+                              (json_int_t)(e->query & 0xffffffffu), (double)(start->time - origin) * 1e-3,
+                              (double)(e->time - origin) * 1e-3, (int)e->a, (int)e->b, adapted));
+        starts[e->c] = NULL;
+        adapted = 0;
+    }
+}
+
+/* [us, pressure] of every change, the first at `from` or later. */
+static json_t *pressures(const struct mo_ring *ring, int64_t from) {
+    json_t *list = json_array();
+    double before = 0;
+    bool any = false;
+    for (uint64_t i = mo_ring_first(ring); i < ring->n; i++) {
+        const struct mo_event_entry *e = mo_ring_at(ring, i);
+        if (e->kind != MO_LOG_PRESSURE) continue;
+        if (e->time >= from && !any) json_array_append_new(list, json_pack("[f,f]", 0.0, before));
+        any = any || e->time >= from;
+        before = (double)e->a / MO_EVENT_UNIT;
+        if (any) json_array_append_new(list, json_pack("[f,f]", (double)(e->time - from) * 1e-3, before));
+    }
+    if (!any && before > 0) json_array_append_new(list, json_pack("[f,f]", 0.0, before));
+    return list;
+}
+
+/* Blocks of an engine, on lanes from `lane` on. */
+static void add_blocks(const struct mo_events *events, int64_t from, int lane, json_t *blocks) {
+    for (int r = 0; r < events->n_rings && json_array_size(blocks) < MAX_BLOCKS; r++)
+        pair(&events->ring[r], from, from, lane, blocks);
+}
+
+static json_t *lane_names(const moire_runtime *runtime, int cores) {
+    json_t *list = json_array();
+    for (int c = 0; c < cores; c++)
+        json_array_append_new(list, json_sprintf("core %d", c));
+    const struct mo_gpus *g = runtime->device ? &runtime->device->gpus : NULL;
+    for (int u = 0; g && u < g->n_units; u++)
+        json_array_append_new(list, json_sprintf("GPU %d.%d", g->gpu_of[u], u - g->first[(int)g->gpu_of[u]]));
+    return list;
+}
+
+/* Of the cores, and of the GPUs' units below them. */
+static json_t *timeline(const moire_runtime *runtime) {
+    const struct mo_events *events = mo_engine_events(runtime->engine);
+    struct mo_engine *device = runtime->device ? runtime->device->engine : NULL;
+    if (!events) return NULL;
+    int64_t from = INT64_MIN, to = INT64_MIN;
+    json_t *blocks = json_array();
+    span(events, &from, &to);
+    if (device) span(mo_engine_events(device), &from, &to);
+    int64_t last = to - (int64_t)2e9; /* the last two seconds are plenty */
+    if (from < last) from = last;
+    const int cores = mo_engine_cores(runtime->engine), units = device ? mo_engine_cores(device) : 0;
+    if (device) add_blocks(mo_engine_events(device), from, cores, blocks);
+    add_blocks(events, from, 0, blocks);
+    const struct mo_ring *locked = device ? &mo_engine_events(device)->ring[units] : &events->ring[cores];
+    return json_pack("{s:i, s:o, s:o, s:o}", "cores", cores + units, "lanes", lane_names(runtime, cores),
+                     "blocks", blocks, "pressure", pressures(locked, from));
+}
+
+/* How much of each tenant's work runs in specialised kernels, how many layers in references, and its
+ * memory; of those that can run on cores. */
+static json_t *kernels(const moire_runtime *runtime) {
+    json_t *list = json_array();
+    for (const moire_tenant *t = runtime->tenants; t; t = t->next) {
+        int64_t all = 0, special = 0;
+        int references = 0;
+        if (!t->plan) continue; /* on GPUs only */
+        for (int i = 0; i < t->plan->n_steps; i++) {
+            const struct mo_step *step = &t->plan->steps[i];
+            all += step->flops;
+            if (!strcmp(step->kind, "specialised")) special += step->flops;
+            references += !strcmp(step->kind, "reference");
+        }
+        json_array_append_new(list,
+                              json_pack("{s:s, s:f, s:i, s:o*}", "name", t->name, "specialised_share",
+                                        all > 0 ? (double)special / (double)all : 0.0, "reference_layers",
+                                        references, "memory", mo_bench_footprint(t)));
+    }
+    return json_pack("{s:o}", "tenants", list);
+}
+
+/* Changes of plan on GPUs: how long from the wish until the lets served. */
+static void add_lets(const moire_runtime *runtime, json_t *scheduling) {
+    struct mo_engine_gpu_stats s;
+    if (!runtime->device) return;
+    mo_engine_gpu_stats(runtime->device->engine, &s);
+    json_object_set_new(scheduling, "lets_opened", json_integer(s.opened));
+    json_object_set_new(scheduling, "ready_mean_ms",
+                        json_real(s.changes ? (double)s.ready_ns / (double)s.changes * 1e-6 : 0.0));
+    json_object_set_new(scheduling, "ready_max_ms", json_real((double)s.ready_max_ns * 1e-6));
+    json_object_set_new(scheduling, "failed_on_gpus", json_integer(s.failed));
+}
+
+int mo_bench_moire_report(moire_runtime *runtime, bool with_timeline, const char *path, moire_error *err) {
+    struct mo_sched_stats stats;
+    mo_runtime_stats(runtime, &stats);
+    json_t *report =
+        json_pack("{s:o, s:o}", "scheduling", mo_bench_scheduling_json(&stats), "kernels", kernels(runtime));
+    add_lets(runtime, json_object_get(report, "scheduling"));
+    mo_sampler_hold(runtime->sampler); /* it has a ring of its own */
+    json_t *line = with_timeline ? timeline(runtime) : NULL;
+    mo_sampler_unhold(runtime->sampler);
+    if (line) json_object_set_new(report, "timeline", line);
+    int bad = !report || json_dump_file(report, path, JSON_COMPACT | JSON_REAL_PRECISION(9));
+    json_decref(report);
+    return bad ? mo_fail(err, MOIRE_EIO, "%s: cannot be written", path) : MOIRE_OK;
+}

@@ -1,0 +1,324 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * serve.c - the `moire bench serve` command: systems x seeds x loads, and the search for the highest load.
+ *
+ * One system is up at a time.  All its seeds and loads run in one process, whose memory is read at the end;
+ * on GPUs, where the planner is told the rates to expect at the start, as the simulator tells it, another
+ * load has a process of its own. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "bench/data/experiment.h"
+#include "bench/load/search.h"
+#include "bench/load/serve.h"
+
+struct run {
+    struct mo_bench_session *session;
+    const struct mo_bench_serve_options *options;
+    const struct mo_bench_mix *mix;
+    const struct mo_bench_player *player;
+    uint64_t seed;
+    json_t *loads; /* of the present system and seed */
+};
+
+static double grid_load(const struct mo_bench_serve_options *o, int i) {
+    return round((i + 1) * o->step * 1e6) * 1e-6;
+}
+
+static int measure(struct run *r, double load, double give_up, json_t **point, moire_error *err) {
+    int code =
+        mo_bench_point(r->session->env, r->player, r->mix, r->options, load, r->seed, give_up, point, err);
+    if (code) return code;
+    json_array_append_new(r->loads, *point);
+    double late = json_number_value(json_object_get(*point, "issue_late_p99_ms"));
+    char note[64] = "";
+    if (late > 2) snprintf(note, sizeof note, ", arrivals issued %.0f ms late", late);
+    mo_bench_say(r->session,
+                 "bench: %-26s seed %llu load %.2f: %6.2f %% within QoS, worst tenant %6.2f %%%s%s",
+                 r->player->system->name, (unsigned long long)r->seed, load,
+                 100 * json_number_value(json_object_get(*point, "overall")),
+                 100 * json_number_value(json_object_get(*point, "worst_tenant")),
+                 json_is_true(json_object_get(*point, "stopped_early")) ? ", stopped early" : "", note);
+    return MOIRE_OK;
+}
+
+static void remember(const struct run *r, struct mo_bench_search *search, int i, const json_t *point) {
+    double goal = r->options->find_max;
+    search->known[MO_BENCH_OVERALL][i] = json_number_value(json_object_get(point, "overall")) >= goal;
+    search->known[MO_BENCH_EVERY_TENANT][i] =
+        json_number_value(json_object_get(point, "worst_tenant")) >= goal;
+}
+
+static int probe(void *user, int i, struct mo_bench_search *search, moire_error *err) {
+    struct run *r = user;
+    json_t *point;
+    int code = measure(r, grid_load(r->options, i), 1 - r->options->find_max, &point, err);
+    if (!code) remember(r, search, i, point);
+    return code;
+}
+
+/* All loads of one seed; found carries the answers from seed to seed. */
+static int run_seed(struct run *r, struct mo_bench_found *found, moire_error *err) {
+    const struct mo_bench_serve_options *o = r->options;
+    struct mo_bench_search search;
+    int code = MOIRE_OK;
+    mo_bench_search_init(&search, (int)(o->max_load / o->step + 1e-9), probe, r);
+    for (int i = 0; !code && i < o->n_loads; i++) {
+        json_t *point;
+        code = measure(r, o->loads[i], -1, &point, err);
+        int at = (int)(o->loads[i] / o->step + 0.5) - 1;
+        if (!code && at >= 0 && at < search.n && fabs(grid_load(o, at) - o->loads[i]) < 1e-9)
+            remember(r, &search, at, point);
+    }
+    for (int c = 0; c < MO_BENCH_CRITERIA; c++)
+        found->max_load[c] = -1;
+    for (int c = 0; !code && o->find_max > 0 && c < MO_BENCH_CRITERIA; c++) {
+        int best = -1, *guess = found->guess;
+        code = mo_bench_search_max(&search, (enum mo_bench_criterion)c, guess[c], &best, err);
+        if (code) break;
+        guess[c] = best < 0 ? 0 : best;
+        if (c + 1 < MO_BENCH_CRITERIA && guess[c + 1] > guess[c]) guess[c + 1] = guess[c];
+        found->max_load[c] = best < 0 ? 0 : grid_load(o, best);
+    }
+    return code;
+}
+
+struct mo_bench_found mo_bench_no_guess(const struct mo_bench_serve_options *options) {
+    struct mo_bench_found found;
+    double begin = options->expected > 0 ? options->expected - options->step : 0.5;
+    for (int c = 0; c < MO_BENCH_CRITERIA; c++) {
+        found.max_load[c] = -1;
+        found.guess[c] = (int)(begin / options->step + 1e-9);
+    }
+    return found;
+}
+
+static int by_load(const void *pa, const void *pb) {
+    double a = json_number_value(json_object_get(*(json_t *const *)pa, "load"));
+    double b = json_number_value(json_object_get(*(json_t *const *)pb, "load"));
+    return (a > b) - (a < b);
+}
+
+/* The same points in order of load. */
+static json_t *sorted(json_t *loads) {
+    size_t n = json_array_size(loads);
+    json_t **items = calloc(n + 1, sizeof(json_t *));
+    json_t *out = json_array();
+    for (size_t i = 0; items && i < n; i++)
+        items[i] = json_array_get(loads, i);
+    if (items) qsort((void *)items, n, sizeof *items, by_load);
+    for (size_t i = 0; items && i < n; i++)
+        json_array_append(out, items[i]);
+    free((void *)items);
+    json_decref(loads);
+    return out;
+}
+
+static json_t *result_json(struct run *r, const struct mo_bench_found *found) {
+    const struct mo_bench_system *system = r->player->system;
+    json_t *row =
+        json_pack("{s:s, s:s, s:s, s:s, s:I}", "system", system->family, "policy", system->arrangement,
+                  "name", system->name, "about", system->about, "seed", (json_int_t)r->seed);
+    static const char *const keys[] = {"max_load_overall", "max_load_every_tenant"};
+    for (int c = 0; c < MO_BENCH_CRITERIA; c++)
+        json_object_set_new(row, keys[c],
+                            found->max_load[c] >= 0 ? json_real(found->max_load[c]) : json_null());
+    json_object_set_new(row, "loads", sorted(r->loads));
+    r->loads = NULL;
+    return row;
+}
+
+int mo_bench_seed(struct mo_bench_session *session, const struct mo_bench_player *player,
+                  const struct mo_bench_mix *mix, const struct mo_bench_serve_options *options, uint64_t seed,
+                  struct mo_bench_found *found, json_t **row, moire_error *err) {
+    struct run r = {session, options, mix, player, seed, json_array()};
+    int code = run_seed(&r, found, err);
+    *row = result_json(&r, found);
+    return code;
+}
+
+double mo_bench_telling_load(const struct mo_bench_serve_options *o, const struct mo_bench_found *found) {
+    double load = found->max_load[MO_BENCH_OVERALL];
+    for (int i = 0; !(found->max_load[MO_BENCH_OVERALL] > 0) && i < o->n_loads; i++)
+        if (o->loads[i] > load) load = o->loads[i];
+    return load > 0 ? load : o->step;
+}
+
+/* --- a system that is up ------------------------------------------------------------------------------ */
+struct live {
+    struct mo_bench_session *session;
+    const struct mo_bench_mix *mix;
+    const struct mo_bench_system *system;
+    bool timeline;
+    bool declares; /* its planner is told the rates of a run, so each load has a process of its own */
+    double load;   /* that was declared */
+    struct mo_bench_child child;
+};
+
+static int start_live(struct live *l, double load, moire_error *err) {
+    const struct mo_bench_mix *mix = l->mix;
+    struct mo_bench_tenant tenants[MO_BENCH_MAX_TENANTS];
+    double rates[MO_BENCH_MAX_TENANTS];
+    mo_bench_rates(mix, load, rates);
+    for (int i = 0; i < mix->scenario.n_tenants; i++) {
+        tenants[i] = mix->scenario.tenants[i];
+        tenants[i].declared = l->declares ? mo_bench_first_rate(&tenants[i], rates[i]) : 0;
+    }
+    l->load = load;
+    return mo_bench_child_start(l->session, l->system, tenants, mix->qos_ns, mix->scenario.n_tenants,
+                                mix->cores, l->session->generic, l->timeline, &l->child, err);
+}
+
+/* The simulator begins every run with the rates of its load declared, and so does this. */
+static int play_live(void *self, const struct mo_bench_schedule *schedule, int give_up,
+                     struct mo_bench_record *records, int64_t *cut_ns, moire_error *err) {
+    struct live *l = self;
+    int code = MOIRE_OK;
+    if (l->declares && fabs(schedule->load - l->load) > 1e-9) {
+        mo_bench_child_stop(&l->child);
+        code = start_live(l, schedule->load, err);
+    }
+    const struct mo_bench_player player = mo_bench_child_player(&l->child);
+    return code ? code : player.play(player.self, schedule, give_up, records, cut_ns, err);
+}
+
+/* The load of the first run. */
+static double first_load(const struct mo_bench_serve_options *o) {
+    return o->n_loads ? o->loads[0] : grid_load(o, mo_bench_no_guess(o).guess[0]);
+}
+
+/* moire plays a short run of its own for its report, so that cost and timeline belong to one known load; but
+ * not where it is recorded: a recording is of the run that was scored, and so is its report. */
+static void self_report(struct mo_bench_child *child, const struct mo_bench_player *player,
+                        const struct mo_bench_mix *mix, const struct mo_bench_serve_options *options,
+                        const struct mo_bench_found *found, uint64_t seed, json_t *row) {
+    char path[256], command[300];
+    const char *answer;
+    moire_error ignored;
+    json_t *point = NULL;
+    struct mo_bench_serve_options brief = *options;
+    double load = mo_bench_telling_load(options, found);
+    if (brief.seconds > 3) brief.seconds = 3;
+    if (!child->session->record) {
+        if (mo_bench_point(child->session->env, player, mix, &brief, load, seed, -1, &point, &ignored))
+            return;
+        json_decref(point);
+    }
+    mo_bench_temporary(child->session, ".report", path, sizeof path);
+    snprintf(command, sizeof command, "report %s", path);
+    if (mo_bench_child_ask(child, command, 60, &answer, &ignored)) return;
+    json_t *report = json_load_file(path, 0, NULL), *part;
+    const char *key;
+    json_object_foreach(report, key, part) {
+        json_object_set_new(part, "load", json_real(load));
+        json_object_set(row, key, part);
+    }
+    json_decref(report);
+}
+
+/* The last result of a system carries the memory of its process. */
+static void add_memory(const struct mo_bench_child *child, json_t *row) {
+    double now, peak;
+    mo_bench_child_memory(child, &now, &peak);
+    struct mo_resident parts;
+    mo_bench_child_resident(child, &parts);
+    json_t *memory =
+        json_pack("{s:f, s:f, s:f}", "rss_mib", now, "peak_mib", peak, "file_mib", parts.file_mib);
+    for (int k = 0; k < MO_RESIDENT_KINDS; k++)
+        json_object_set_new(memory, mo_resident_name((enum mo_resident_kind)k), json_real(parts.mib[k]));
+    json_object_set_new(row, "memory", memory);
+}
+
+static int run_system(struct mo_bench_session *session, const struct mo_bench_serve_options *options,
+                      const struct mo_bench_mix *mix, const struct mo_bench_system *system, json_t *results,
+                      moire_error *err) {
+    bool moire = !strcmp(system->family, "moire");
+    struct live live = {.session = session,
+                        .mix = mix,
+                        .system = system,
+                        .timeline = moire && options->timeline,
+                        .declares = moire && session->device};
+    mo_bench_say(session, "bench: starting %s", system->name);
+    int code = start_live(&live, first_load(options), err);
+    if (code) return code;
+    const struct mo_bench_player player = {.system = system, .play = play_live, .self = &live};
+    struct mo_bench_found found = mo_bench_no_guess(options);
+    for (int i = 0; !code && i < options->n_seeds; i++) {
+        json_t *row;
+        code = mo_bench_seed(session, &player, mix, options, options->seeds[i], &found, &row, err);
+        if (code || i + 1 == options->n_seeds) {
+            add_memory(&live.child, row);
+            if (!code && moire)
+                self_report(&live.child, &player, mix, options, &found, options->seeds[i], row);
+        }
+        json_array_append_new(results, row);
+    }
+    mo_bench_child_stop(&live.child);
+    return code;
+}
+
+static int run_peers(struct mo_bench_session *s, const struct mo_bench_serve_options *o,
+                     const struct mo_bench_mix *mix, json_t *results, json_t *left_out, moire_error *err) {
+    int code = MOIRE_OK;
+    for (int i = 0; !code && i < o->n_peers; i++) {
+        const char *why = mo_bench_no_applications(&mix->scenario, NULL)
+                              ? "knows no applications"
+                              : mo_bench_missing(s, o->peers[i]->family);
+        if (!why && (code = run_system(s, o, mix, o->peers[i], results, err)) && code != MOIRE_EINTERRUPTED) {
+            why = err->message; /* a peer's failure is a finding, not ours */
+            code = MOIRE_OK;
+        }
+        if (!why) continue;
+        mo_bench_say(s, "bench: left out: %s: %s", o->peers[i]->name, why);
+        json_array_append_new(left_out, json_pack("{s:s, s:s}", "system", o->peers[i]->name, "why", why));
+    }
+    return code;
+}
+
+static int run_policies(struct mo_bench_session *s, const struct mo_bench_serve_options *o,
+                        const struct mo_bench_mix *mix, json_t *results, moire_error *err) {
+    int code = MOIRE_OK;
+    for (int i = 0; !code && i < o->n_policies; i++) {
+        char name[64];
+        snprintf(name, sizeof name, "moire/%.40s", o->policies[i]);
+        const struct mo_bench_system system = {name, "moire", o->policies[i], "policy of moire"};
+        code = run_system(s, o, mix, &system, results, err);
+    }
+    return code;
+}
+
+json_t *mo_bench_seeds_json(const struct mo_bench_serve_options *o) {
+    json_t *list = json_array();
+    for (int i = 0; i < o->n_seeds; i++)
+        json_array_append_new(list, json_integer((json_int_t)o->seeds[i]));
+    return list;
+}
+
+json_t *mo_bench_process_json(const struct mo_bench_serve_options *o) {
+    const char *name = mo_process_name(o->process.kind);
+    return o->process.kind ? json_sprintf("%s:%g", name, o->process.cv) : json_string(name);
+}
+
+int mo_bench_serve(struct mo_bench_session *session, const struct mo_bench_serve_options *options,
+                   json_t **out, moire_error *err) {
+    struct mo_bench_mix mix;
+    json_t *experiment = mo_bench_experiment(session->command, session->cores);
+    int code = mo_bench_calibrate(session, options, &mix, err);
+    if (code) {
+        json_decref(experiment);
+        return code;
+    }
+    json_t *results = json_array(), *left_out = json_array();
+    code = run_policies(session, options, &mix, results, err);
+    if (!code) code = run_peers(session, options, &mix, results, left_out, err);
+    json_object_set_new(experiment, "seeds", mo_bench_seeds_json(options));
+    json_object_set_new(experiment, "peers", mo_bench_peer_versions(session));
+    *out = json_pack("{s:o, s:s, s:s, s:I, s:o, s:f, s:f, s:f, s:o, s:O, s:o, s:o, s:b}", "experiment",
+                     experiment, "scenario", mix.scenario.name, "about", mix.scenario.about, "seed",
+                     (json_int_t)options->seeds[0], "seeds", mo_bench_seeds_json(options), "seconds",
+                     options->seconds, "warmup_s", options->warmup, "goal", options->find_max, "arrivals",
+                     mo_bench_process_json(options), "calibration", mix.calibration, "results", results,
+                     "left_out", left_out, "complete", code == MOIRE_OK);
+    mo_bench_mix_close(&mix);
+    return !*out && !code ? mo_fail(err, MOIRE_ENOMEM, "out of memory") : code;
+}

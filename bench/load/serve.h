@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * serve.h - `moire bench serve`: a scenario under load on policies of moire and arrangements of
+ * peers, all fed the same arrivals. */
+#ifndef MO_BENCH_SERVE_H
+#define MO_BENCH_SERVE_H
+#include "bench/load/latency.h"
+#include "bench/sim/limit.h"
+#include "bench/load/score.h"
+
+enum { MO_BENCH_MAX_LOADS = 32, MO_BENCH_MAX_SEEDS = 64 };
+
+struct mo_bench_serve_options {
+    const char *scenario;
+    const char *policies[MO_BENCH_MAX_SYSTEMS];
+    int n_policies;
+    const struct mo_bench_system *peers[MO_BENCH_MAX_SYSTEMS];
+    int n_peers;
+    double loads[MO_BENCH_MAX_LOADS];
+    int n_loads;
+    double find_max; /* share within QoS that must hold; 0 = no search */
+    double step, max_load;
+    double expected; /* load at which that search begins; 0 = 0.5 */
+    double seconds, warmup;
+    struct mo_process process; /* of the arrivals */
+    uint64_t seeds[MO_BENCH_MAX_SEEDS];
+    int n_seeds;
+    double calibration_seconds;
+    const char *calibration; /* an earlier result whose QoS targets and solo times are used again */
+    bool timeline;           /* record cores and blocks of moire's policies */
+    const struct mo_bench_schedule *given; /* arrivals in place of drawn ones; NULL = none */
+};
+
+/* A scenario with files, targets and rates: what a load needs. */
+struct mo_bench_mix {
+    struct mo_bench_scenario scenario;
+    struct mo_region *region;
+    int64_t qos_ns[MO_BENCH_MAX_TENANTS];
+    double solo_ms[MO_BENCH_MAX_TENANTS]; /* one core, fastest system measured */
+    double weight[MO_BENCH_MAX_TENANTS];
+    struct mo_bench_need need[MO_BENCH_MAX_TENANTS];
+    int cores;
+    json_t *calibration; /* for the document */
+};
+
+/* Loads the scenario, finds its models and measures (or reads) the solo times that targets and loads rest on.
+ */
+int mo_bench_calibrate(struct mo_bench_session *session, const struct mo_bench_serve_options *options,
+                       struct mo_bench_mix *out, moire_error *err);
+void mo_bench_mix_close(struct mo_bench_mix *mix);
+/* Arrival rates, queries a second, that make the given load: sum of rate x solo one-core time = load x cores;
+ * in a scenario with rates, these times the load.
+ */
+void mo_bench_rates(const struct mo_bench_mix *mix, double load, double *rates);
+/* What an operator would declare of a tenant with such a rate: that at the beginning of its curve.  Simulated
+ * and live tenants are told the same. */
+double mo_bench_first_rate(const struct mo_bench_tenant *tenant, double rate);
+
+/* Who plays a schedule: a runner process in real time (mo_bench_child_player), or the simulator. */
+struct mo_bench_player {
+    const struct mo_bench_system *system;
+    /* As mo_bench_play(), give_up and records included. */
+    int (*play)(void *self, const struct mo_bench_schedule *schedule, int give_up,
+                struct mo_bench_record *records, int64_t *cut_ns, moire_error *err);
+    void *self;
+};
+struct mo_bench_player mo_bench_child_player(struct mo_bench_child *child);
+
+/* One run of one system: draws the schedule, has it played, scores it, and describes it as one element of
+ * "loads".  give_up < 0: never stops early, else the share of misses beyond which the run is hopeless.  Has
+ * "bound" and "bound_worst" where the mix knows what its queries need and the run was not stopped early. */
+int mo_bench_point(const struct mo_env *env, const struct mo_bench_player *player,
+                   const struct mo_bench_mix *mix, const struct mo_bench_serve_options *options, double load,
+                   uint64_t seed, double give_up, json_t **out, moire_error *err);
+
+/* Highest load that held the goal, by criterion (bench/load/search.h): -1 = not searched, 0 = none did. */
+struct mo_bench_found {
+    double max_load[2];
+    int guess[2]; /* where the next search begins, on the grid */
+};
+struct mo_bench_found mo_bench_no_guess(const struct mo_bench_serve_options *options);
+/* All loads of one seed, and the search when one is asked for; *row is one element of "results", also after
+ * an error (what has been measured). */
+int mo_bench_seed(struct mo_bench_session *session, const struct mo_bench_player *player,
+                  const struct mo_bench_mix *mix, const struct mo_bench_serve_options *options, uint64_t seed,
+                  struct mo_bench_found *found, json_t **row, moire_error *err);
+/* The load at which a system describes itself: the highest that held, or the highest asked for. */
+double mo_bench_telling_load(const struct mo_bench_serve_options *options,
+                             const struct mo_bench_found *found);
+/* The seeds as a list; the process as the command line has it. */
+json_t *mo_bench_seeds_json(const struct mo_bench_serve_options *options);
+json_t *mo_bench_process_json(const struct mo_bench_serve_options *options);
+/* Fills weights that the scenario leaves to the targets. */
+void mo_bench_weigh(struct mo_bench_mix *mix);
+/* QoS targets and solo times from an earlier result, "calibration" of `path`. */
+int mo_bench_reuse(const struct mo_env *env, const char *path, struct mo_bench_mix *mix, moire_error *err);
+
+/* The whole command: fills *out with the JSON document, also when interrupted (what has been measured). */
+int mo_bench_serve(struct mo_bench_session *session, const struct mo_bench_serve_options *options,
+                   json_t **out, moire_error *err);
+#endif

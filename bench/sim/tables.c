@@ -1,0 +1,196 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * tables.c - runs the pieces of `moire tables` and reduces each to rows; see tables.h.
+ *
+ * All means are over seeds.  Ratios are of loads found with the same seed, then averaged, for the seeds'
+ * arrivals differ more than the policies do. */
+#include "bench/sim/tables.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+#include "bench/data/journal.h"
+#include "bench/report/report_page.h"
+#include "bench/sim/simulate_summary.h"
+
+static const char overall[] = "max_load_overall", every[] = "max_load_every_tenant";
+
+/* The result of the same seed under another policy; NULL = not simulated. */
+static const json_t *partner(const json_t *results, const json_t *row, const char *policy) {
+    size_t i;
+    json_t *other;
+    json_array_foreach((json_t *)results, i, other) {
+        if (!strcmp(mo_doc_text(other, "policy"), policy) &&
+            json_equal(json_object_get(other, "seed"), json_object_get(row, "seed")))
+            return other;
+    }
+    return NULL;
+}
+
+struct mean {
+    double sum, n;
+};
+static void add(struct mean *m, double v) {
+    if (!isfinite(v)) return;
+    m->sum += v;
+    m->n += 1;
+}
+static json_t *mean_json(const struct mean *m) {
+    return m->n > 0 ? json_real(m->sum / m->n) : json_null();
+}
+
+static double ratio(const json_t *row, const json_t *other, const char *key) {
+    double below = other ? mo_doc_number(other, key) : 0;
+    return below > 0 ? mo_doc_number(row, key) / below : NAN;
+}
+
+/* Mean latency over the shortest solo time on any number of cores, over queries, at the highest load that
+ * held. */
+static double over_solo(const json_t *simulation, const json_t *row) {
+    const json_t *solo = json_object_get(json_object_get(simulation, "calibration"), "tenants");
+    const json_t *point = mo_doc_point(row, mo_doc_number(row, overall));
+    double sum = 0, n = 0;
+    size_t i;
+    json_t *t;
+    json_array_foreach(json_object_get(point, "tenants"), i, t) {
+        double alone = mo_doc_number(json_array_get(solo, i), "fastest_ms"), count = mo_doc_number(t, "n");
+        if (!(alone > 0)) continue;
+        sum += count * mo_doc_number(t, "mean_ms") / alone;
+        n += count;
+    }
+    return n > 0 ? sum / n : NAN;
+}
+
+/* A counter of a run, a query; `run`: "scheduling" at the highest load, or at three quarters of it. */
+static double a_query(const json_t *row, const char *run, const char *key) {
+    const json_t *s = row ? json_object_get(row, run) : NULL;
+    double n = mo_doc_number(s, "accepted");
+    return n > 0 ? mo_doc_number(s, key) / n : NAN;
+}
+
+/* The columns of a table that are means over seeds. */
+enum column {
+    OF_BOUND,
+    OF_BOUND_EVERY,
+    OF_OFFLINE,
+    OF_OFFLINE_EVERY,
+    OVER_LAYERWISE,
+    OVER_VELTAIR,
+    OVER_VELTAIR_EVERY,
+    LATENCY,
+    CORE_GAP,
+    CONFLICTS,
+    CONFLICT_US,
+    COLUMNS
+};
+static const char *const keys[COLUMNS] = {
+    [OF_BOUND] = "of_bound_overall",
+    [OF_BOUND_EVERY] = "of_bound_every_tenant",
+    [OF_OFFLINE] = "of_offline_overall",
+    [OF_OFFLINE_EVERY] = "of_offline_every_tenant",
+    [OVER_LAYERWISE] = "over_layerwise",
+    [OVER_VELTAIR] = "over_veltair_overall",
+    [OVER_VELTAIR_EVERY] = "over_veltair_every_tenant",
+    [LATENCY] = "latency_over_solo",
+    [CORE_GAP] = "core_use_gap",
+    [CONFLICTS] = "conflicts_a_query",
+    [CONFLICT_US] = "conflict_us",
+};
+
+static void add_seed(struct mean m[COLUMNS], const json_t *simulation, const json_t *row) {
+    static const char usual[] = "scheduling", less[] = "scheduling_at_three_quarters",
+                      time[] = "kernel_core_s";
+    const json_t *results = json_object_get(simulation, "results");
+    const json_t *bound = partner(results, row, "bound"), *offline = partner(results, row, "offline"),
+                 *layer = partner(results, row, "layerwise"), *veltair = partner(results, row, "veltair");
+    const json_t *counters = json_object_get(row, usual);
+    add(&m[OF_BOUND], ratio(row, bound, overall));
+    add(&m[OF_BOUND_EVERY], ratio(row, bound, every));
+    add(&m[OF_OFFLINE], ratio(row, offline, overall));
+    add(&m[OF_OFFLINE_EVERY], ratio(row, offline, every));
+    add(&m[OVER_LAYERWISE], ratio(row, layer, overall));
+    add(&m[OVER_VELTAIR], ratio(row, veltair, overall));
+    add(&m[OVER_VELTAIR_EVERY], ratio(row, veltair, every));
+    add(&m[LATENCY], over_solo(simulation, row));
+    add(&m[CORE_GAP], a_query(row, less, time) / a_query(layer, less, time) - 1);
+    add(&m[CONFLICTS], a_query(row, usual, "conflicts"));
+    if (mo_doc_number(counters, "conflicts") > 0)
+        add(&m[CONFLICT_US], mo_doc_number(counters, "conflict_mean_us"));
+}
+
+static json_t *reduce(const json_t *simulation, const char *policy) {
+    struct mean m[COLUMNS] = {{0}};
+    size_t i;
+    json_t *row, *out = json_pack("{s:s}", "policy", policy);
+    json_array_foreach(json_object_get(simulation, "results"), i,
+                       row) if (!strcmp(mo_doc_text(row, "policy"), policy)) add_seed(m, simulation, row);
+    for (int c = 0; c < COLUMNS; c++)
+        json_object_set_new(out, keys[c], mean_json(&m[c]));
+    return out;
+}
+
+/* Share of the layers, over the scenario's models, of which no more than three versions are chosen anywhere.
+ */
+static double few_versions(const json_t *simulation) {
+    double layers = 0, few = 0;
+    size_t i;
+    json_t *t;
+    json_array_foreach(json_object_get(json_object_get(simulation, "calibration"), "tenants"), i, t) {
+        layers += mo_doc_number(t, "layers");
+        few += mo_doc_number(t, "layers_of_three_versions");
+    }
+    return layers > 0 ? few / layers : 1;
+}
+
+json_t *mo_bench_tables_rows(const json_t *simulation) {
+    json_t *rows = json_array(), *one;
+    size_t i;
+    json_array_foreach(json_object_get(simulation, "summary"), i, one) {
+        const char *name = mo_doc_text(one, "name"), *slash = strchr(name, '/');
+        json_t *row = reduce(simulation, slash ? slash + 1 : name);
+        json_object_set(row, "seeds", json_object_get(one, "seeds"));
+        json_object_set(row, overall, json_object_get(one, overall));
+        json_object_set(row, every, json_object_get(one, every));
+        json_array_append_new(rows, row);
+    }
+    return rows;
+}
+
+static int one_piece(struct mo_bench_session *session, const struct mo_bench_tables_options *o,
+                     const char *scenario, const struct mo_process *process, struct mo_bench_journal *journal,
+                     moire_error *err) {
+    struct mo_bench_simulate_options s = o->simulate;
+    char piece[256];
+    json_t *simulation = NULL;
+    s.serve.scenario = scenario;
+    s.serve.process = *process;
+    const char *slash = strrchr(scenario, '/');
+    snprintf(piece, sizeof piece, "%.160s %s:%g", slash ? slash + 1 : scenario,
+             mo_process_name(process->kind), process->cv);
+    if (mo_bench_journal_has(journal, piece)) return MOIRE_OK;
+    mo_bench_say(session, "tables: %s", piece);
+    int code = mo_bench_simulate(session, &s, &simulation, err);
+    if (!code) {
+        json_t *result = json_pack(
+            "{s:O, s:O, s:O, s:O, s:f, s:o}", "scenario", json_object_get(simulation, "scenario"), "arrivals",
+            json_object_get(simulation, "arrivals"), "goal", json_object_get(simulation, "goal"), "seconds",
+            json_object_get(simulation, "seconds"), "three_versions_suffice", few_versions(simulation),
+            "rows", mo_bench_tables_rows(simulation));
+        code = result && !json_array_append_new(mo_bench_journal_results(journal), result)
+                   ? mo_bench_journal_note(journal, piece, err)
+                   : mo_fail(err, MOIRE_ENOMEM, "out of memory");
+    }
+    json_decref(simulation);
+    return code;
+}
+
+int mo_bench_tables(struct mo_bench_session *session, const struct mo_bench_tables_options *o, json_t **out,
+                    moire_error *err) {
+    struct mo_bench_journal journal;
+    int code = mo_bench_journal_open(session, "tables", o->output, o->resume, &journal, err);
+    if (code) return code;
+    for (int p = 0; !code && p < o->n_processes; p++)
+        for (int s = 0; !code && s < o->n_scenarios; s++)
+            code = one_piece(session, o, o->scenarios[s], &o->processes[p], &journal, err);
+    *out = mo_bench_journal_finish(&journal, code == MOIRE_OK);
+    return code;
+}

@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * engine_gpu_impl.h - the inside of the engine on GPUs, shared by its files: engine_gpu.c (blocks),
+ * engine_gpu_tenants.c (programs and seats) and engine_gpu_lets.c (lets, changes of plan).
+ *
+ * The engine's lock guards everything but: the list of open lets, which only the preparing thread changes;
+ * and programs, which are loaded and unloaded under `changing`, held by that thread while it makes graphs. */
+#ifndef MO_ENGINE_GPU_IMPL_H
+#define MO_ENGINE_GPU_IMPL_H
+#include "runtime/engine/engine_gpu.h"
+#include "runtime/engine/engine_impl.h"
+
+/* A let that is open on its GPU. */
+struct mo_open_let {
+    struct mo_open_let *next;
+    struct mo_gpu_let *let; /* NULL: it could not be opened; `code` says why */
+    int gpu, first, units, priority, code;
+    int running;  /* blocks on it, or queued there */
+    bool handing; /* one of them is being handed to the plugin, which takes one at a time */
+    bool in_force, coming;
+    char why[MO_ENGINE_WHY];
+};
+
+/* Where a batch sits on one GPU, from its first block to its last.  Seats i and n_seats + i share the
+ * activations i: of two batches of a tenant in the queue of one let the second begins when the first is done.
+ */
+struct mo_seat {
+    bool taken, running;
+    int rung, batch, left; /* left: of its queries, those that are not gone */
+    const void **inputs;   /* [largest batch][n_inputs] */
+    void **outputs;        /* [largest batch][n_outputs] */
+    void **user;           /* [largest batch]; NULL = gone */
+};
+
+/* A tenant on one GPU. */
+struct mo_gpu_host {
+    struct mo_gpu_loaded *loaded[MO_ENGINE_RUNGS];
+    int n_seats;          /* activations */
+    struct mo_seat *seat; /* [2 * n_seats] */
+};
+
+struct mo_gpu_resident {
+    bool open;
+    const struct mo_engine_gpu_model *model;
+    void *self;
+    int n_rungs, n_inputs, n_outputs, n_segments, n_instances;
+    int batch[MO_ENGINE_RUNGS];
+    struct mo_gpu_host *host; /* [n_gpus] */
+    int *seat_of;             /* [instances] of the core: seat of a query that has begun */
+    void *bin;                /* staging memory for outputs that nobody waits for any more */
+    void *memory;
+    char why[MO_ENGINE_WHY];
+};
+
+/* A block that a let runs, or that is queued there. */
+struct mo_gpu_work {
+    struct mo_engine *engine;
+    struct mo_gpu_work *next; /* of those to be handed over */
+    struct mo_run run;
+    struct mo_open_let *let;
+    struct mo_seat *seat; /* NULL: it cannot run; `code` says why */
+    uint64_t handle;
+    int64_t began, hang_ns;
+    int gpu, instance, code;
+    bool late;
+    bool refused; /* while it was queued: `code` and `why` are said when its turn comes */
+    char why[MO_ENGINE_WHY];
+};
+
+/* The queue of the let that begins at a unit: the block that runs and the one behind it. */
+struct mo_gpu_lane {
+    struct mo_gpu_work work[2];
+    int n, front;
+};
+
+struct mo_engine_gpu {
+    struct mo_engine_gpu_config config;
+    struct mo_gpus gpus;
+    struct mo_gpu_resident *tenant; /* [max_tenants] */
+    int max_tenants;
+    struct mo_gpu_lane *lane; /* [n_units] by first unit */
+    struct mo_gpu_work *launch, **launch_end;
+    struct mo_open_let *lets, **at; /* at: [n_units] in force, by first unit */
+    struct mo_thread preparer;
+    bool preparer_started, asked, sweep;
+    bool lost[MO_PLAN_GPUS];
+    _Atomic uint32_t bell;  /* rings the preparing thread */
+    _Atomic uint32_t calls; /* of done() that the plugin owes, or that have not left it */
+    struct mo_lock changing;
+    struct mo_lets_plan *plan; /* the preparing thread's copy */
+    int64_t asked_at;
+    struct mo_engine_gpu_stats stats;
+};
+
+/* engine_gpu.c */
+int mo_engine_gpu_create(struct mo_engine *e, const struct mo_engine_config *config, moire_error *err);
+int mo_engine_gpu_start(struct mo_engine *e, moire_error *err);
+void mo_engine_gpu_destroy(struct mo_engine *e);
+/* Hands started blocks to the plugin; the lock is not held. */
+void mo_engine_gpu_launch(struct mo_engine *e);
+extern const struct mo_engine_ops mo_engine_gpu_table;
+
+/* engine_gpu_tenants.c */
+/* Frees what a tenant holds on the GPUs; nothing of it runs any more. */
+void mo_engine_gpu_forget(struct mo_engine *e, int tenant);
+
+/* engine_gpu_lets.c */
+void *mo_engine_gpu_prepare(void *engine);
+void mo_engine_gpu_ring(struct mo_engine *e);
+#endif

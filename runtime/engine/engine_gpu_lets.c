@@ -1,0 +1,239 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * engine_gpu_lets.c - lets of GPUs from one plan to the next, on a thread of its own; creation of the GPUs'
+ * side of an engine.
+ *
+ * A change has three parts: lets that the plan in force lacks are opened, and graphs made for the tenants and
+ * batches of every let of the plan, all while blocks run; then under the engine's lock the core takes the
+ * plan, and blocks start on its lets; then lets that it does not name are closed, each when its last block
+ * has ended. */
+#include <stdio.h>
+#include <string.h>
+#include "runtime/engine/engine_gpu_impl.h"
+
+static const double HANG_TIMES = 50;
+static const int64_t HANG_NS = 1000000000, LOOK_NS = 50000000; /* the latter: how often at a lost GPU */
+
+void mo_engine_gpu_ring(struct mo_engine *e) {
+    atomic_fetch_add(&e->gpu->bell, 1);
+    e->env->sys->futex_wake(e->env->sys->self, &e->gpu->bell, 1);
+}
+
+/* --- a change of plan ----------------------------------------------------------------------------------- */
+/* Of its tenants the most urgent decides: 0 with a priority of its own, 2 when all are best effort. */
+static int priority_of(const struct mo_sched *sched, const struct mo_planned_let *let) {
+    const struct mo_view *view = mo_sched_view(sched);
+    int best = MO_GPU_PRIORITIES - 1;
+    for (int i = 0; i < let->n_entries; i++) {
+        const struct mo_view_tenant *t = &view->tenants[let->entries[i].tenant];
+        int is = t->best_effort ? MO_GPU_PRIORITIES - 1 : t->priority > 0 ? 0 : 1;
+        if (is < best) best = is;
+    }
+    return best;
+}
+
+static struct mo_open_let *find(const struct mo_engine_gpu *g, const struct mo_planned_let *let,
+                                int priority) {
+    for (struct mo_open_let *l = g->lets; l; l = l->next)
+        if (l->gpu == let->gpu && l->first == let->first && l->units == let->units &&
+            l->priority == priority && l->let)
+            return l;
+    return NULL;
+}
+
+/* NULL: out of memory. */
+static struct mo_open_let *open_let(struct mo_engine *e, const struct mo_planned_let *let, int priority) {
+    struct mo_engine_gpu *g = e->gpu;
+    moire_error err = {0};
+    struct mo_open_let *l = mo_alloc(e->env, sizeof *l);
+    if (!l) return NULL;
+    *l =
+        (struct mo_open_let){.gpu = let->gpu, .first = let->first, .units = let->units, .priority = priority};
+    l->code =
+        g->config.ops->let_open(g->config.system, let->gpu, let->first, let->units, priority, &l->let, &err);
+    if (l->code) {
+        l->let = NULL;
+        snprintf(l->why, sizeof l->why, "%.*s", MO_ENGINE_WHY - 1, err.message);
+        mo_log(e->env, MOIRE_LOG_ERROR, "GPU %d: no let of %d units at unit %d: %s", let->gpu, let->units,
+               let->first, err.message);
+    }
+    l->next = g->lets;
+    g->lets = l;
+    return l;
+}
+
+/* Graphs of every program that a batch of the let's tenants can take. */
+static void warm(struct mo_engine *e, const struct mo_open_let *l, const struct mo_planned_let *let) {
+    const struct mo_engine_gpu *g = e->gpu;
+    moire_error err;
+    for (int i = 0; l->let && i < let->n_entries; i++) {
+        const struct mo_gpu_resident *t = &g->tenant[let->entries[i].tenant];
+        for (int r = 0; t->open && r < t->n_rungs; r++) {
+            struct mo_gpu_loaded *loaded = t->host[let->gpu].loaded[r];
+            if (loaded && g->config.ops->prepare(loaded, l->let, &err))
+                mo_log(e->env, MOIRE_LOG_WARN, "GPU %d: graphs of a batch of %d are made when it runs: %s",
+                       let->gpu, t->batch[r], err.message);
+            if (t->batch[r] >= let->entries[i].batch) break;
+        }
+    }
+}
+
+/* The lock is held. */
+static void install(struct mo_engine *e) {
+    struct mo_engine_gpu *g = e->gpu;
+    memset(g->at, 0, (size_t)g->gpus.n_units * sizeof *g->at);
+    for (struct mo_open_let *l = g->lets; l; l = l->next) {
+        g->stats.opened += l->coming && !l->in_force && l->let;
+        l->in_force = l->coming;
+        l->coming = false;
+        if (l->in_force) g->at[g->gpus.first[l->gpu] + l->first] = l;
+    }
+    int64_t now = mo_now(e->env), took = now - g->asked_at;
+    g->stats.changes++;
+    g->stats.ready_ns += took;
+    if (took > g->stats.ready_max_ns) g->stats.ready_max_ns = took;
+    mo_sched_prepared(e->sched, now);
+}
+
+static void change(struct mo_engine *e) {
+    struct mo_engine_gpu *g = e->gpu;
+    mo_lock_take(e->env->sys, &g->changing); /* no tenant comes or goes meanwhile */
+    for (int i = 0; i < g->plan->n_lets; i++) {
+        const struct mo_planned_let *let = &g->plan->lets[i];
+        mo_engine_take(e);
+        int priority = priority_of(e->sched, let);
+        mo_engine_drop(e);
+        struct mo_open_let *l = find(g, let, priority);
+        if (!l) l = open_let(e, let, priority);
+        if (!l) continue; /* its blocks answer that no let begins there */
+        l->coming = true;
+        warm(e, l, let);
+    }
+    mo_lock_drop(e->env->sys, &g->changing);
+    mo_engine_take(e);
+    install(e);
+    mo_engine_drop(e);
+    mo_engine_note_change(e);
+}
+
+/* Closes lets out of force on which nothing runs. */
+static void sweep(struct mo_engine *e) {
+    struct mo_engine_gpu *g = e->gpu;
+    struct mo_open_let *idle = NULL, *l;
+    mo_engine_take(e);
+    for (struct mo_open_let **at = &g->lets; (l = *at);)
+        if (l->in_force || l->running || l->handing) {
+            at = &l->next;
+        } else {
+            *at = l->next;
+            l->next = idle;
+            idle = l;
+            g->stats.closed += l->let != NULL;
+        }
+    mo_engine_drop(e);
+    while ((l = idle)) {
+        idle = l->next;
+        g->config.ops->let_close(l->let);
+        mo_free(e->env, l);
+    }
+}
+
+/* Tells the core which of the lost GPUs are back; true: some are not. */
+static bool look_at_lost(struct mo_engine *e) {
+    struct mo_engine_gpu *g = e->gpu;
+    bool some = false;
+    for (int i = 0; i < g->gpus.n_gpus; i++) {
+        moire_error err;
+        mo_engine_take(e);
+        bool was = g->lost[i] || mo_sched_view(e->sched)->gpu_lost[i];
+        mo_engine_drop(e);
+        if (!was) continue;
+        bool lost = g->config.ops->health(g->config.system, i, &err) != MOIRE_OK;
+        some |= lost;
+        mo_engine_take(e);
+        g->lost[i] = lost;
+        mo_sched_gpu_lost(e->sched, i, lost, mo_now(e->env));
+        mo_engine_drop(e);
+        if (!lost) mo_log(e->env, MOIRE_LOG_WARN, "GPU %d is back", i);
+    }
+    return some;
+}
+
+void *mo_engine_gpu_prepare(void *arg) {
+    struct mo_engine *e = arg;
+    struct mo_engine_gpu *g = e->gpu;
+    const struct mo_sys *sys = e->env->sys;
+    for (;;) {
+        uint32_t heard = atomic_load(&g->bell);
+        mo_engine_take(e);
+        bool asked = g->asked, swept = g->sweep, stop = e->stop;
+        if (asked) *g->plan = *mo_sched_lets_coming(e->sched);
+        g->asked = g->sweep = false;
+        mo_engine_drop(e);
+        if (stop) return NULL;
+        if (asked) change(e);
+        if (asked || swept) sweep(e);
+        bool lost = look_at_lost(e);
+        if (!asked && !swept)
+            sys->futex_wait(sys->self, &g->bell, heard, lost ? mo_now(e->env) + LOOK_NS : 0);
+    }
+}
+
+/* --- create, destroy ------------------------------------------------------------------------------------ */
+int mo_engine_gpu_create(struct mo_engine *e, const struct mo_engine_config *c, moire_error *err) {
+    struct mo_engine_gpu *g = e->gpu = mo_alloc(e->env, sizeof *g);
+    if (!g) return mo_fail(err, MOIRE_ENOMEM, "out of memory for an engine of GPUs");
+    g->config = *c->gpu;
+    g->gpus = *c->gpu->gpus;
+    g->max_tenants = c->max_tenants;
+    if (!(g->config.hang_times > 0)) g->config.hang_times = HANG_TIMES;
+    if (!g->config.hang_ns) g->config.hang_ns = HANG_NS;
+    g->launch_end = &g->launch;
+    size_t n = (size_t)g->gpus.n_units;
+    g->tenant = mo_alloc(e->env, (size_t)c->max_tenants * sizeof *g->tenant);
+    g->lane = mo_alloc(e->env, n * sizeof *g->lane);
+    g->at = mo_alloc(e->env, n * sizeof *g->at);
+    g->plan = mo_alloc(e->env, sizeof *g->plan);
+    return g->tenant && g->lane && g->at && g->plan
+               ? MOIRE_OK
+               : mo_fail(err, MOIRE_ENOMEM, "out of memory for an engine of %d GPUs", g->gpus.n_gpus);
+}
+
+int mo_engine_gpu_start(struct mo_engine *e, moire_error *err) {
+    const struct mo_sys *sys = e->env->sys;
+    int rc = sys->thread_start(sys->self, &e->gpu->preparer, mo_engine_gpu_prepare, e);
+    if (rc) return mo_fail(err, MOIRE_EIO, "cannot start the thread that prepares lets: %s", strerror(-rc));
+    e->gpu->preparer_started = true;
+    return MOIRE_OK;
+}
+
+/* The last block is answered before the plugin's thread has left done(), which still rings bells. */
+static void wait_for_calls(const struct mo_engine *e) {
+    const struct mo_sys *sys = e->env->sys;
+    uint32_t n;
+    while ((n = atomic_load_explicit(&e->gpu->calls, memory_order_acquire)))
+        sys->futex_wait(sys->self, &e->gpu->calls, n, mo_now(e->env) + 1000000);
+}
+
+void mo_engine_gpu_destroy(struct mo_engine *e) {
+    struct mo_engine_gpu *g = e->gpu;
+    if (!g) return;
+    wait_for_calls(e);
+    if (g->preparer_started) {
+        mo_engine_take(e);
+        e->stop = true;
+        mo_engine_drop(e);
+        mo_engine_gpu_ring(e);
+        e->env->sys->thread_join(e->env->sys->self, g->preparer);
+    }
+    while (g->lets) {
+        struct mo_open_let *l = g->lets;
+        g->lets = l->next;
+        g->config.ops->let_close(l->let);
+        mo_free(e->env, l);
+    }
+    mo_free(e->env, g->plan);
+    mo_free(e->env, (void *)g->at);
+    mo_free(e->env, g->lane);
+    mo_free(e->env, g->tenant);
+    mo_free(e->env, g);
+}

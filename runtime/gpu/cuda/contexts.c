@@ -1,0 +1,206 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * contexts.c - the one split of a GPU's SMs, contexts of consecutive groups, tracks on them. */
+#include "runtime/gpu/cuda/cuda.h"
+
+/* Groups that a split into groups of at least `least` SMs would have; 0 on failure. */
+static unsigned groups_of(const struct mo_cuda_driver *cu, const struct mo_cu_resource *all, unsigned least,
+                          unsigned *result) {
+    unsigned n = 0;
+    *result = cu->sm_split(NULL, &n, (const void *)all, NULL, 0, least);
+    return *result ? 0 : n;
+}
+
+/* SMs of a unit: what was asked for or the driver's least, in its alignment, and so many that there are at
+ * most MO_GPU_UNITS of them. */
+static int unit_size(struct mo_cuda_gpu *gpu, const struct mo_cu_resource *all, unsigned *size, unsigned *n,
+                     moire_error *err) {
+    const struct mo_cuda_driver *cu = &gpu->system->cu;
+    const unsigned align = all->sm.align ? all->sm.align : 1, asked = (unsigned)gpu->system->config.unit_sms;
+    unsigned s = all->sm.least > asked ? all->sm.least : asked, r;
+    for (s = (s + align - 1) / align * align;; s += align) {
+        *n = groups_of(cu, all, s, &r);
+        if (r) return mo_cuda_fail(gpu, r, err, "ask how the SMs can be split");
+        if (*n == 0)
+            return mo_fail(err, MOIRE_EUNSUPPORTED, "GPU %d: its %u SMs cannot be split into groups of %u",
+                           gpu->index, all->sm.count, s);
+        if (*n <= MO_GPU_UNITS) break;
+    }
+    *size = s;
+    return MOIRE_OK;
+}
+
+int mo_cuda_split(struct mo_cuda_gpu *gpu, moire_error *err) {
+    const struct mo_cuda_driver *cu = &gpu->system->cu;
+    struct mo_cu_resource all = {0}, rest = {0};
+    unsigned size = 0, n = 0;
+    unsigned r = cu->device_resource(gpu->device, (void *)&all, MO_CU_RESOURCE_SM);
+    if (r) return mo_cuda_fail(gpu, r, err, "ask for its SMs");
+    const int rc = unit_size(gpu, &all, &size, &n, err);
+    if (rc) return rc;
+    r = cu->sm_split((void *)gpu->groups, &n, (const void *)&all, (void *)&rest, 0, size);
+    if (r) return mo_cuda_fail(gpu, r, err, "split its SMs");
+    gpu->rest_sms = rest.type == MO_CU_RESOURCE_SM ? (int)rest.sm.count : 0;
+    gpu->groups[n] = rest;
+    gpu->info.sms = (int)all.sm.count;
+    gpu->info.units = (int)n;
+    gpu->info.unit_sms = (int)gpu->groups[0].sm.count;
+    gpu->info.least_sms = (int)all.sm.least;
+    gpu->info.align_sms = (int)all.sm.align;
+    return MOIRE_OK;
+}
+
+static struct mo_cuda_context *find(struct mo_cuda_gpu *gpu, int first, int units) {
+    const struct mo_sys *sys = gpu->system->env->sys;
+    mo_lock_take(sys, &gpu->system->lock);
+    struct mo_cuda_context *c = gpu->contexts;
+    while (c && !(c->first == first && c->units == units))
+        c = c->next;
+    mo_lock_drop(sys, &gpu->system->lock);
+    return c;
+}
+
+/* A green context of the groups; the let of all units has the SMs that fit into no group too. */
+static int make_green(struct mo_cuda_gpu *gpu, struct mo_cuda_context *c, moire_error *err) {
+    const struct mo_cuda_driver *cu = &gpu->system->cu;
+    mo_cu_resource_desc desc = NULL;
+    const bool whole = c->units == gpu->info.units && gpu->rest_sms > 0;
+    unsigned r = cu->resource_desc(&desc, (void *)&gpu->groups[c->first], (unsigned)(c->units + whole));
+    if (r) return mo_cuda_fail(gpu, r, err, "describe the SMs of a let");
+    r = cu->green_create(&c->green, desc, gpu->device, MO_CU_GREEN_DEFAULT_STREAM);
+    if (r) return mo_cuda_fail(gpu, r, err, "make the green context of a let");
+    r = cu->green_context(&c->context, c->green);
+    if (!r) return MOIRE_OK;
+    cu->green_destroy(c->green);
+    return mo_cuda_fail(gpu, r, err, "use the green context of a let");
+}
+
+static int make_context(struct mo_cuda_gpu *gpu, int first, int units, struct mo_cuda_context **out,
+                        moire_error *err) {
+    const struct mo_env *env = gpu->system->env;
+    struct mo_cuda_context *c = mo_alloc(env, sizeof *c);
+    if (!c) return mo_fail(err, MOIRE_ENOMEM, "GPU %d: no host memory for a let", gpu->index);
+    c->gpu = gpu;
+    c->first = first;
+    c->units = units;
+    int rc = mo_cuda_alive(gpu, err);
+    if (!rc && gpu->info.mechanism == MO_GPU_GREEN) rc = make_green(gpu, c, err);
+    if (!rc && gpu->info.mechanism == MO_GPU_MPS) c->context = gpu->main;
+    if (rc) {
+        mo_free(env, c);
+        return rc;
+    }
+    mo_lock_take(env->sys, &gpu->system->lock);
+    c->next = gpu->contexts;
+    gpu->contexts = c;
+    mo_lock_drop(env->sys, &gpu->system->lock);
+    *out = c;
+    return MOIRE_OK;
+}
+
+int mo_cuda_context_get(struct mo_cuda_gpu *gpu, int first, int units, struct mo_cuda_context **out,
+                        moire_error *err) {
+    const struct mo_sys *sys = gpu->system->env->sys;
+    if (first < 0 || units < 1 || first + units > gpu->info.units)
+        return mo_fail(err, MOIRE_EINVAL, "GPU %d has units 0 to %d; a let of %d from %d on does not exist",
+                       gpu->index, gpu->info.units - 1, units, first);
+    if (gpu->info.mechanism == MO_GPU_MPS && units != gpu->system->config.mps_units)
+        return mo_fail(
+            err, MOIRE_EINVAL,
+            "GPU %d: under MPS a process has one size of let, here %d units and not %d; start another "
+            "process for that, or use green contexts",
+            gpu->index, gpu->system->config.mps_units, units);
+    if ((*out = find(gpu, first, units))) return MOIRE_OK;
+    mo_lock_take(sys, &gpu->making);
+    int rc = MOIRE_OK;
+    if (!(*out = find(gpu, first, units))) rc = make_context(gpu, first, units, out, err);
+    mo_lock_drop(sys, &gpu->making);
+    return rc;
+}
+
+static struct mo_cuda_track *free_track(struct mo_cuda_context *c, int priority) {
+    const struct mo_sys *sys = c->gpu->system->env->sys;
+    mo_lock_take(sys, &c->gpu->system->lock);
+    struct mo_cuda_track *t = c->tracks;
+    while (t && (t->open || t->queued || t->priority != priority))
+        t = t->next;
+    if (t) t->open = true;
+    mo_lock_drop(sys, &c->gpu->system->lock);
+    return t;
+}
+
+static void free_events(const struct mo_cuda_driver *cu, struct mo_cuda_track *t) {
+    for (int i = 0; i < MO_CUDA_QUEUE_MOST; i++)
+        for (int k = 0; k < MO_CUDA_MARKS; k++)
+            if (t->tickets[i].marks[k]) cu->event_destroy(t->tickets[i].marks[k]);
+}
+
+/* Stream and events, in the context, which is current. */
+static int fill_track(struct mo_cuda_gpu *gpu, struct mo_cuda_track *t, moire_error *err) {
+    const struct mo_cuda_driver *cu = &gpu->system->cu;
+    const struct mo_cuda_context *c = t->context;
+    const int level = gpu->priorities[t->priority];
+    unsigned r = c->green ? cu->green_stream(&t->stream, c->green, MO_CU_STREAM_NON_BLOCKING, level)
+                          : cu->stream_create(&t->stream, MO_CU_STREAM_NON_BLOCKING, level);
+    if (r) return mo_cuda_fail(gpu, r, err, "make the stream of a let");
+    for (int i = 0; i < MO_CUDA_QUEUE_MOST && !r; i++)
+        for (int k = 0; k < MO_CUDA_MARKS && !r; k++)
+            r = cu->event_create(&t->tickets[i].marks[k], 0);
+    if (!r) return MOIRE_OK;
+    free_events(cu, t);
+    cu->stream_destroy(t->stream);
+    return mo_cuda_fail(gpu, r, err, "make the events of a let");
+}
+
+int mo_cuda_track_take(struct mo_cuda_context *c, int priority, struct mo_cuda_track **out,
+                       moire_error *err) {
+    struct mo_cuda_gpu *gpu = c->gpu;
+    const struct mo_env *env = gpu->system->env;
+    if ((*out = free_track(c, priority))) return MOIRE_OK;
+    struct mo_cuda_track *t = mo_alloc(env, sizeof *t);
+    if (!t) return mo_fail(err, MOIRE_ENOMEM, "GPU %d: no host memory for a let", gpu->index);
+    t->context = c;
+    t->priority = priority;
+    t->open = true;
+    int rc = mo_cuda_enter(gpu, c, err);
+    if (!rc) {
+        rc = fill_track(gpu, t, err);
+        mo_cuda_leave(gpu, c);
+    }
+    if (rc) {
+        mo_free(env, t);
+        return rc;
+    }
+    mo_lock_take(env->sys, &gpu->system->lock);
+    t->next = c->tracks;
+    c->tracks = t;
+    mo_lock_drop(env->sys, &gpu->system->lock);
+    *out = t;
+    return MOIRE_OK;
+}
+
+/* A lost GPU's objects stay: destroying them could wait for it. */
+static void free_context(struct mo_cuda_context *c) {
+    struct mo_cuda_gpu *gpu = c->gpu;
+    const struct mo_cuda_driver *cu = &gpu->system->cu;
+    const bool usable = !mo_cuda_enter(gpu, c, NULL);
+    while (c->tracks) {
+        struct mo_cuda_track *t = c->tracks;
+        c->tracks = t->next;
+        if (usable) {
+            free_events(cu, t);
+            cu->stream_destroy(t->stream);
+        }
+        mo_free(gpu->system->env, t);
+    }
+    if (usable) mo_cuda_leave(gpu, c);
+    if (usable && c->green) cu->green_destroy(c->green);
+    mo_free(gpu->system->env, c);
+}
+
+void mo_cuda_contexts_free(struct mo_cuda_gpu *gpu) {
+    while (gpu->contexts) {
+        struct mo_cuda_context *c = gpu->contexts;
+        gpu->contexts = c->next;
+        free_context(c);
+    }
+}

@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * driver.c - the driver's functions, by name. */
+#include "runtime/gpu/cuda/driver.h"
+
+static const struct mo_cuda_symbol symbols[] = {
+#define ROW(field, symbol, optional, arguments) {#symbol, offsetof(struct mo_cuda_driver, field), optional},
+    MO_CU_FUNCTIONS(ROW)
+#undef ROW
+};
+
+int mo_cuda_driver_open(struct mo_cuda_object *object, const struct mo_env *env, const char *folder,
+                        struct mo_cuda_driver *cu, moire_error *err) {
+    return mo_cuda_object_open(object, env, folder, "libcuda.so.1",
+                               "the NVIDIA driver, R550 (CUDA 12.4) or newer", symbols,
+                               sizeof symbols / sizeof *symbols, cu, err);
+}

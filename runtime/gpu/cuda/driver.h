@@ -1,0 +1,158 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * driver.h - the CUDA driver's functions that the plugin calls, declared without the toolkit's headers.
+ *
+ * The tags of opaque structs are those of cuda.h, so that tools/cuda/check_headers.c, which sees both, can
+ * compare every signature, value and layout where the toolkit is installed (`make cuda`).  Versions are
+ * spelled out in the names: a suffix fixes the ABI.  Results are the driver's CUresult; fail.h turns them
+ * into codes. */
+#ifndef MO_CUDA_DRIVER_H
+#define MO_CUDA_DRIVER_H
+#include "runtime/gpu/cuda/symbols.h"
+
+typedef int mo_cu_device;
+typedef unsigned long long mo_cu_ptr; /* device memory */
+typedef struct CUctx_st *mo_cu_context;
+typedef struct CUgreenCtx_st *mo_cu_green;
+typedef struct CUstream_st *mo_cu_stream;
+typedef struct CUevent_st *mo_cu_event;
+typedef struct CUgraph_st *mo_cu_graph;
+typedef struct CUgraphExec_st *mo_cu_graph_exec;
+typedef struct CUlib_st *mo_cu_library;
+typedef struct CUkern_st *mo_cu_kernel;
+typedef struct CUfunc_st *mo_cu_function; /* a mo_cu_kernel cast to this launches in the current context */
+typedef struct CUdevResourceDesc_st *mo_cu_resource_desc;
+
+/* Values from cuda.h; check_headers.c asserts each: X(ours, theirs, value). */
+#define MO_CU_VALUES(X)                                                                                      \
+    X(MO_CU_ATTR_MAX_SHARED, CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN, 97)                      \
+    X(MO_CU_ATTR_CLOCK_KHZ, CU_DEVICE_ATTRIBUTE_CLOCK_RATE, 13)                                              \
+    X(MO_CU_ATTR_SMS, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, 16)                                          \
+    X(MO_CU_ATTR_L2_BYTES, CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE, 38)                                            \
+    X(MO_CU_ATTR_COPY_ENGINES, CU_DEVICE_ATTRIBUTE_ASYNC_ENGINE_COUNT, 40)                                   \
+    X(MO_CU_ATTR_MAJOR, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, 75)                                    \
+    X(MO_CU_ATTR_MINOR, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, 76)                                    \
+    X(MO_CU_RESOURCE_SM, CU_DEV_RESOURCE_TYPE_SM, 1)                                                         \
+    X(MO_CU_GREEN_DEFAULT_STREAM, CU_GREEN_CTX_DEFAULT_STREAM, 1)                                            \
+    X(MO_CU_STREAM_NON_BLOCKING, CU_STREAM_NON_BLOCKING, 1)                                                  \
+    X(MO_CU_CAPTURE_THREAD_LOCAL, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL, 1)                                    \
+    X(MO_CU_HOST_PORTABLE, CU_MEMHOSTALLOC_PORTABLE, 1)                                                      \
+    X(MO_CU_REGISTER_PORTABLE, CU_MEMHOSTREGISTER_PORTABLE, 1)                                               \
+    X(MO_CU_NOT_READY, CUDA_ERROR_NOT_READY, 600)                                                            \
+    X(MO_CU_LAUNCH_TIMEOUT, CUDA_ERROR_LAUNCH_TIMEOUT, 702)                                                  \
+    X(MO_CU_AFFINITY_SM_COUNT, CU_EXEC_AFFINITY_TYPE_SM_COUNT, 0)                                            \
+    X(MO_CU_FUNC_MAX_DYNAMIC_SHARED, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, 8)
+enum {
+#define MO_CU_VALUE(ours, theirs, value) ours = value,
+    MO_CU_VALUES(MO_CU_VALUE)
+#undef MO_CU_VALUE
+};
+
+/* CUdevResource, as the driver writes it: the SM fields are for reading only. */
+struct mo_cu_resource {
+    unsigned type;
+    unsigned char inside[92];
+    union {
+        struct {
+            unsigned count, least, align;
+        } sm;
+        unsigned char oversize[48];
+    };
+};
+
+/* CUexecAffinityParam and CUctxCreateParams. */
+struct mo_cu_affinity {
+    unsigned type, sms;
+};
+struct mo_cu_context_params {
+    struct mo_cu_affinity *affinity;
+    int n_affinity;
+    void *cig;
+};
+
+/* Passed by pointer: struct mo_cu_resource and struct mo_cu_context_params have their layouts. */
+struct CUdevResource_st;
+struct CUctxCreateParams_st;
+
+/* X(field, symbol, optional, arguments) */
+#define MO_CU_FUNCTIONS(X)                                                                                   \
+    X(init, cuInit, 0, (unsigned flags))                                                                     \
+    X(driver_version, cuDriverGetVersion, 0, (int *level))                                                   \
+    X(error_name, cuGetErrorName, 0, (unsigned result, const char **out))                                    \
+    X(error_text, cuGetErrorString, 0, (unsigned result, const char **out))                                  \
+    X(device_count, cuDeviceGetCount, 0, (int *n))                                                           \
+    X(device_get, cuDeviceGet, 0, (mo_cu_device * out, int index))                                           \
+    X(device_name, cuDeviceGetName, 0, (char *out, int n, mo_cu_device d))                                   \
+    X(device_bus, cuDeviceGetPCIBusId, 0, (char *out, int n, mo_cu_device d))                                \
+    X(device_attribute, cuDeviceGetAttribute, 0, (int *out, unsigned attribute, mo_cu_device d))             \
+    X(device_affinity, cuDeviceGetExecAffinitySupport, 1, (int *out, unsigned type, mo_cu_device d))         \
+    X(device_resource, cuDeviceGetDevResource, 1,                                                            \
+      (mo_cu_device d, struct CUdevResource_st * out, unsigned type))                                        \
+    X(primary_retain, cuDevicePrimaryCtxRetain, 0, (mo_cu_context * out, mo_cu_device d))                    \
+    X(primary_release, cuDevicePrimaryCtxRelease_v2, 0, (mo_cu_device d))                                    \
+    X(context_create, cuCtxCreate_v4, 1,                                                                     \
+      (mo_cu_context * out, struct CUctxCreateParams_st * params, unsigned flags, mo_cu_device d))           \
+    X(context_destroy, cuCtxDestroy_v2, 0, (mo_cu_context c))                                                \
+    X(context_push, cuCtxPushCurrent_v2, 0, (mo_cu_context c))                                               \
+    X(context_pop, cuCtxPopCurrent_v2, 0, (mo_cu_context * out))                                             \
+    X(priorities, cuCtxGetStreamPriorityRange, 0, (int *least, int *greatest))                               \
+    X(sm_split, cuDevSmResourceSplitByCount, 1,                                                              \
+      (struct CUdevResource_st * groups, unsigned *n, const struct CUdevResource_st *input,                  \
+       struct CUdevResource_st *rest, unsigned flags, unsigned least))                                       \
+    X(resource_desc, cuDevResourceGenerateDesc, 1,                                                           \
+      (mo_cu_resource_desc * out, struct CUdevResource_st * resources, unsigned n))                          \
+    X(green_create, cuGreenCtxCreate, 1,                                                                     \
+      (mo_cu_green * out, mo_cu_resource_desc desc, mo_cu_device d, unsigned flags))                         \
+    X(green_destroy, cuGreenCtxDestroy, 1, (mo_cu_green g))                                                  \
+    X(green_context, cuCtxFromGreenCtx, 1, (mo_cu_context * out, mo_cu_green g))                             \
+    X(green_stream, cuGreenCtxStreamCreate, 1,                                                               \
+      (mo_cu_stream * out, mo_cu_green g, unsigned flags, int priority))                                     \
+    X(stream_create, cuStreamCreateWithPriority, 0, (mo_cu_stream * out, unsigned flags, int priority))      \
+    X(stream_destroy, cuStreamDestroy_v2, 0, (mo_cu_stream s))                                               \
+    X(stream_query, cuStreamQuery, 0, (mo_cu_stream s))                                                      \
+    X(stream_wait, cuStreamWaitEvent, 0, (mo_cu_stream s, mo_cu_event e, unsigned flags))                    \
+    X(capture_begin, cuStreamBeginCapture_v2, 0, (mo_cu_stream s, unsigned mode))                            \
+    X(capture_end, cuStreamEndCapture, 0, (mo_cu_stream s, mo_cu_graph * out))                               \
+    X(event_create, cuEventCreate, 0, (mo_cu_event * out, unsigned flags))                                   \
+    X(event_destroy, cuEventDestroy_v2, 0, (mo_cu_event e))                                                  \
+    X(event_record, cuEventRecord, 0, (mo_cu_event e, mo_cu_stream s))                                       \
+    X(event_query, cuEventQuery, 0, (mo_cu_event e))                                                         \
+    X(event_elapsed, cuEventElapsedTime, 0, (float *ms, mo_cu_event begin, mo_cu_event end))                 \
+    X(graph_instantiate, cuGraphInstantiateWithFlags, 0,                                                     \
+      (mo_cu_graph_exec * out, mo_cu_graph graph, unsigned long long flags))                                 \
+    X(graph_upload, cuGraphUpload, 0, (mo_cu_graph_exec graph, mo_cu_stream s))                              \
+    X(graph_launch, cuGraphLaunch, 0, (mo_cu_graph_exec graph, mo_cu_stream s))                              \
+    X(graph_destroy, cuGraphDestroy, 0, (mo_cu_graph graph))                                                 \
+    X(graph_exec_destroy, cuGraphExecDestroy, 0, (mo_cu_graph_exec graph))                                   \
+    X(memory_info, cuMemGetInfo_v2, 0, (size_t * free, size_t * total))                                      \
+    X(memory_alloc, cuMemAlloc_v2, 0, (mo_cu_ptr * out, size_t bytes))                                       \
+    X(memory_free, cuMemFree_v2, 0, (mo_cu_ptr at))                                                          \
+    X(host_alloc, cuMemHostAlloc, 0, (void **out, size_t bytes, unsigned flags))                             \
+    X(host_free, cuMemFreeHost, 0, (void *at))                                                               \
+    X(host_register, cuMemHostRegister_v2, 0, (void *at, size_t bytes, unsigned flags))                      \
+    X(host_unregister, cuMemHostUnregister, 0, (void *at))                                                   \
+    X(copy_in, cuMemcpyHtoDAsync_v2, 0, (mo_cu_ptr to, const void *from, size_t bytes, mo_cu_stream s))      \
+    X(copy_out, cuMemcpyDtoHAsync_v2, 0, (void *to, mo_cu_ptr from, size_t bytes, mo_cu_stream s))           \
+    X(copy, cuMemcpyDtoDAsync_v2, 0, (mo_cu_ptr to, mo_cu_ptr from, size_t bytes, mo_cu_stream s))           \
+    X(fill, cuMemsetD8Async, 0, (mo_cu_ptr to, unsigned char value, size_t bytes, mo_cu_stream s))           \
+    X(library_load, cuLibraryLoadData, 0,                                                                    \
+      (mo_cu_library * out, const void *code, unsigned *jit, void **jit_values, unsigned n_jit,              \
+       unsigned *options, void **values, unsigned n))                                                        \
+    X(library_unload, cuLibraryUnload, 0, (mo_cu_library l))                                                 \
+    X(library_kernel, cuLibraryGetKernel, 0, (mo_cu_kernel * out, mo_cu_library l, const char *name))        \
+    X(kernel_set, cuKernelSetAttribute, 0, (unsigned attribute, int value, mo_cu_kernel k, mo_cu_device d))  \
+    X(launch, cuLaunchKernel, 0,                                                                             \
+      (mo_cu_function f, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x,                \
+       unsigned block_y, unsigned block_z, unsigned shared, mo_cu_stream s, void **arguments, void **extra))
+
+/* CUresult is an enum without negative values, which is `unsigned` in the C ABI. */
+struct mo_cuda_driver {
+#define MO_CU_FIELD(field, symbol, optional, arguments) unsigned(*field) arguments;
+    MO_CU_FUNCTIONS(MO_CU_FIELD)
+#undef MO_CU_FIELD
+};
+
+/* The functions, from libcuda.so.1 of `folder` (NULL = the loader's search).  Functions that only green
+ * contexts or only MPS need stay NULL in an old driver. */
+int mo_cuda_driver_open(struct mo_cuda_object *object, const struct mo_env *env, const char *folder,
+                        struct mo_cuda_driver *cu, moire_error *err);
+#endif

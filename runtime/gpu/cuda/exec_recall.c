@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * exec_recall.c - choices of kernels, kept for the next process.
+ *
+ * They depend on the program, the GPU's name, the SMs of the let, and the versions of driver and libraries:
+ * these are their name.  What is read back is asked of the libraries once more, and chosen anew where they
+ * refuse. */
+#include <string.h>
+#include "runtime/gpu/cuda/exec_impl.h"
+
+static const char suffix[] = MO_KEPT_CHOICE;
+
+/* How one operation is done, as it is kept. */
+struct mo_exec_record {
+    uint32_t way, algorithm, fused, zero; /* algorithm and fused: of cuDNN */
+    uint64_t space;                       /* bytes of scratch memory */
+    struct mo_blas_algorithm blas;
+};
+
+/* --- names -----------------------------------------------------------------------------------------------
+ */
+static void add_place(struct mo_sha256 *sum, const struct mo_gpu_place *p) {
+    mo_kept_add_number(sum, p->space);
+    mo_kept_add_number(sum, p->space == MO_GPU_NONE ? 0 : p->index);
+    mo_kept_add_number(sum, p->space == MO_GPU_NONE ? 0 : p->offset);
+}
+
+static void add_conv(struct mo_sha256 *sum, const struct mo_gpu_conv *c) {
+    const int64_t numbers[] = {c->n,           c->h,      c->w,         c->c,         c->k,
+                               c->r,           c->s,      c->oh,        c->ow,        c->groups,
+                               c->pad[0],      c->pad[1], c->stride[0], c->stride[1], c->dilation[0],
+                               c->dilation[1], c->act};
+    mo_kept_add(sum, numbers, sizeof numbers);
+    const struct mo_gpu_place *places[] = {&c->x, &c->weights, &c->bias, &c->residual, &c->y};
+    for (size_t i = 0; i < sizeof places / sizeof *places; i++)
+        add_place(sum, places[i]);
+}
+
+static void add_gemm(struct mo_sha256 *sum, const struct mo_gpu_gemm *g) {
+    const int64_t numbers[] = {g->count, g->m, g->n, g->k, g->transposed, g->act};
+    const struct mo_gpu_matrix *matrices[] = {&g->a, &g->b, &g->c, &g->d};
+    mo_kept_add(sum, numbers, sizeof numbers);
+    mo_kept_add(sum, &g->alpha, sizeof g->alpha);
+    for (size_t i = 0; i < sizeof matrices / sizeof *matrices; i++) {
+        add_place(sum, &matrices[i]->at);
+        mo_kept_add_number(sum, matrices[i]->row);
+        mo_kept_add_number(sum, matrices[i]->step);
+    }
+    add_place(sum, &g->bias);
+}
+
+/* Without the source: that is in the name of its code. */
+static void add_program(struct mo_sha256 *sum, const struct mo_gpu_program *p) {
+    mo_kept_add_number(sum, p->precision);
+    mo_kept_add_number(sum, p->n_ops);
+    for (int i = 0; i < p->n_ops; i++) {
+        const struct mo_gpu_op *op = &p->ops[i];
+        mo_kept_add_number(sum, op->kind);
+        mo_kept_add_number(sum, op->launch.kernel);
+        if (op->kind == MO_GPU_CONV) add_conv(sum, &op->conv);
+        if (op->kind == MO_GPU_GEMM) add_gemm(sum, &op->gemm);
+    }
+}
+
+static void name_of(const struct mo_cuda_loaded *l, int sms, char name[MO_SHA256_HEX]) {
+    const struct mo_cuda_exec *e = l->exec;
+    const struct mo_cuda_exec_config *c = &e->config;
+    struct mo_sha256 sum;
+    const int64_t numbers[] = {c->driver_level,
+                               e->has_dnn ? (int64_t)e->dnn.version : 0,
+                               e->has_blas ? (int64_t)e->blas.version : 0,
+                               c->sms,
+                               sms,
+                               (int64_t)mo_exec_space(e)};
+    mo_cuda_rtc_name(&e->rtc, l->source, c->major, c->minor, name);
+    mo_sha256_init(&sum);
+    mo_kept_add(&sum, name, MO_SHA256_HEX);
+    mo_kept_add(&sum, c->gpu ? c->gpu : "", c->gpu ? strlen(c->gpu) : 0);
+    mo_kept_add(&sum, numbers, sizeof numbers);
+    add_program(&sum, &l->program);
+    mo_sha256_end_hex(&sum, name);
+}
+
+/* --- reading and writing ---------------------------------------------------------------------------------
+ */
+bool mo_exec_recall_begin(const struct mo_cuda_loaded *l, int sms, struct mo_exec_recall *out) {
+    *out = (struct mo_exec_recall){0};
+    if (!l->exec->kept) return false;
+    name_of(l, sms, out->name);
+    if (!mo_kept_find(l->exec->kept, out->name, suffix, &out->kept)) return false;
+    if (out->kept.n != (size_t)l->program.n_ops * sizeof *out->record)
+        mo_kept_give_back(l->exec->kept, &out->kept);
+    out->record = out->kept.bytes;
+    return out->record != NULL;
+}
+
+void mo_exec_recall_end(const struct mo_cuda_loaded *l, struct mo_exec_recall *recall) {
+    mo_kept_give_back(l->exec->kept, &recall->kept);
+}
+
+bool mo_exec_recall(const struct mo_cuda_loaded *l, const struct mo_exec_recall *recall, int index, int sms,
+                    mo_cu_ptr arena, mo_cu_stream stream, struct mo_exec_choice *out) {
+    const struct mo_cuda_exec *e = l->exec;
+    const struct mo_gpu_op *op = &l->program.ops[index];
+    const size_t space = mo_exec_space(e);
+    int rc = MOIRE_EUNSUPPORTED;
+    if (!recall->record) return false;
+    const struct mo_exec_record *r = &recall->record[index];
+    if (r->way == MO_EXEC_KERNEL) return op->launch.kernel >= 0;
+    if (r->way == MO_EXEC_DNN && op->kind == MO_GPU_CONV && e->has_dnn && r->space <= space) {
+        const struct mo_dnn_operands o = mo_exec_conv_operands(l, &op->conv, arena);
+        rc = mo_cuda_dnn_plan_as(&e->dnn, &op->conv, l->program.precision, &o, r->algorithm, r->fused != 0,
+                                 (size_t)r->space, stream, &out->dnn, NULL);
+    }
+    if (r->way == MO_EXEC_BLAS && op->kind == MO_GPU_GEMM && e->has_blas)
+        rc = mo_cuda_blas_plan_as(&e->blas, &op->gemm, l->program.precision, sms, space, &r->blas, &out->blas,
+                                  NULL);
+    if (!rc) out->way = (enum mo_exec_way)r->way;
+    return !rc;
+}
+
+void mo_exec_remember(const struct mo_cuda_loaded *l, const struct mo_exec_recall *recall,
+                      const struct mo_exec_choices *choices) {
+    const size_t bytes = (size_t)l->program.n_ops * sizeof(struct mo_exec_record);
+    struct mo_exec_record *record = l->exec->kept && bytes ? mo_alloc(l->exec->env, bytes) : NULL;
+    if (!record) return;
+    for (int i = 0; i < l->program.n_ops; i++) {
+        const struct mo_exec_choice *c = &choices->of[i];
+        struct mo_exec_record *r = &record[i];
+        r->way = c->way;
+        if (c->way == MO_EXEC_DNN) {
+            r->algorithm = c->dnn.algorithm;
+            r->fused = c->dnn.fused;
+            r->space = c->dnn.space;
+        }
+        if (c->way == MO_EXEC_BLAS) r->blas = c->blas.list[c->blas.chosen].algorithm;
+    }
+    mo_kept_put(l->exec->kept, recall->name, suffix, record, bytes);
+    mo_free(l->exec->env, record);
+}

@@ -1,0 +1,290 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * conv.c - convolutions: 1x1 as a product, depthwise and unequal padding as generated kernels, all others for
+ * a library with a generated kernel beside it; pooling.
+ *
+ * Feature maps lie channels last.  One spatial dimension is taken as a map of height 1. */
+#include <string.h>
+#include "runtime/gpu/lower/lower.h"
+
+static const struct mo_gpu_place nowhere = {MO_GPU_NONE, 0, 0};
+
+/* Shapes of the node as operators see them. */
+static bool window_of(struct mo_lower *l, const int64_t *kernel, struct mo_window *w) {
+    struct mo_op_ctx ctx = {.node = l->node, .env = l->env, .err = l->err};
+    const struct mo_shape *x = &l->graph->tensors[l->node->in[0]]->shape;
+    if (!l->rc) l->rc = mo_window_init(&ctx, x, kernel, w);
+    return !l->rc;
+}
+
+/* [N,C,W] as [N,C,1,W]. */
+static struct mo_gpu_view as_map(struct mo_gpu_view v) {
+    if (v.rank != 3) return v;
+    v.d[3] = v.d[2];
+    v.stride[3] = v.stride[2];
+    v.d[2] = 1;
+    v.stride[2] = 0;
+    v.rank = 4;
+    return v;
+}
+
+static struct mo_gpu_view map_in(struct mo_lower *l) {
+    struct mo_gpu_view v = mo_lower_in(l, 0);
+    return l->rc ? v : as_map(v);
+}
+
+/* A new output, channels last whatever the rank. */
+static struct mo_gpu_view map_out(struct mo_lower *l) {
+    static const int nwc[] = {0, 2, 1};
+    int rank = l->graph->tensors[l->node->out[0]]->shape.rank;
+    struct mo_gpu_view y = mo_lower_out(l, 0, rank == 3 ? nwc : mo_gpu_channels_last(rank));
+    return l->rc ? y : as_map(y);
+}
+
+/* x times its gate. */
+static struct mo_gpu_view gated(struct mo_lower *l, struct mo_gpu_view x) {
+    struct mo_point p;
+    struct mo_gpu_view gate = mo_lower_in(l, MO_GATE_IN), out;
+    if (l->rc) return x;
+    out = mo_lower_new(l, l->storage, 4, x.d, mo_gpu_channels_last(4));
+    mo_point_init(l, &p, out);
+    mo_point_in(&p, &x);
+    mo_point_in(&p, &gate);
+    mo_gpu_printf(&p.body, "    r = x0 * x1;\n");
+    mo_point_done(l, &p);
+    return out;
+}
+
+struct conv {
+    struct mo_window w;
+    struct mo_gpu_view x, y, residual;
+    bool has_residual;
+    int64_t groups, k, c;
+    int weights; /* tensor */
+    struct mo_gpu_place bias;
+};
+
+static bool same_pads(const struct mo_window *w) {
+    return w->pad[1] == w->pad_end[1] && w->pad[2] == w->pad_end[2];
+}
+
+static bool is_product(const struct conv *c) {
+    const struct mo_window *w = &c->w;
+    bool one = w->k[1] * w->k[2] == 1 && w->stride[1] * w->stride[2] == 1 && c->groups == 1;
+    return one && w->pad[1] + w->pad[2] + w->pad_end[1] + w->pad_end[2] == 0;
+}
+
+static void conv_product(struct mo_lower *l, const struct conv *c) {
+    struct mo_gpu_view x = mo_lower_ordered(l, c->x, mo_gpu_channels_last(4), l->storage);
+    struct mo_gpu_view w = mo_lower_weight(l, c->weights, MO_FORM_AS_IS, l->storage);
+    if (l->rc) return;
+    struct mo_gpu_gemm g = {.count = 1,
+                            .m = x.d[0] * x.d[2] * x.d[3],
+                            .n = c->k,
+                            .k = c->c,
+                            .alpha = 1,
+                            .transposed = true,
+                            .bias = c->bias};
+    static const int nhwc[] = {0, 2, 3, 1};
+    g.a = (struct mo_gpu_matrix){.at = x.place, .row = g.k};
+    g.b = (struct mo_gpu_matrix){.at = w.place, .row = g.k};
+    g.d = (struct mo_gpu_matrix){.at = c->y.place, .row = c->y.stride[3]};
+    struct mo_gpu_view y = mo_gpu_permute(&c->y, nhwc), r = c->residual;
+    if (c->has_residual) r = mo_gpu_permute(&c->residual, nhwc);
+    mo_lower_gemm(l, &g, &y, c->has_residual ? &r : NULL, &l->node->fuse);
+}
+
+/* A kernel of window.c for the whole layer. */
+static void conv_kernel(struct mo_lower *l, const struct conv *c, bool depthwise) {
+    struct mo_window_job job = {.kind = depthwise ? MO_WINDOW_DEPTHWISE : MO_WINDOW_CONV,
+                                .window = c->w,
+                                .groups = c->groups,
+                                .x = c->x,
+                                .y = c->y,
+                                .bias = c->bias,
+                                .residual = c->has_residual ? &c->residual : NULL,
+                                .fuse = l->node->fuse};
+    struct mo_gpu_launch launch;
+    if (job.x.dtype != l->storage) job.x = mo_lower_ordered(l, job.x, mo_gpu_channels_last(4), l->storage);
+    job.weights = mo_lower_weight(l, c->weights, depthwise ? MO_FORM_RSK : MO_FORM_KRSC, l->storage).place;
+    mo_lower_window(l, &job, &launch);
+    mo_lower_launch(l, launch.kernel, launch.args, launch.n_args,
+                    2 * mo_gpu_count(&c->y) * c->w.k[1] * c->w.k[2] * (c->c / c->groups));
+}
+
+static void fill_conv(struct mo_gpu_conv *out, const struct conv *c) {
+    const struct mo_window *w = &c->w;
+    *out = (struct mo_gpu_conv){.n = c->x.d[0],
+                                .h = c->x.d[2],
+                                .w = c->x.d[3],
+                                .c = c->c,
+                                .k = c->k,
+                                .r = w->k[1],
+                                .s = w->k[2],
+                                .oh = c->y.d[2],
+                                .ow = c->y.d[3],
+                                .groups = c->groups,
+                                .bias = c->bias};
+    for (int i = 0; i < 2; i++) {
+        out->pad[i] = w->pad[1 + i];
+        out->stride[i] = w->stride[1 + i];
+        out->dilation[i] = w->dilation[1 + i];
+    }
+}
+
+/* Tensor cores want whole vectors of channels.  Where the input is copied anyway (an image on its way in),
+ * zero channels go with it: to 8 of 16 bits, to 4 of TF32. */
+static int64_t padded_channels(const struct mo_lower *l, const struct conv *c) {
+    const int64_t unit = l->storage != MOIRE_F32 ? 8 : l->options->precision == MO_GPU_TF32 ? 4 : 1;
+    const bool copied = c->x.dtype != l->storage || !mo_gpu_lies_in(&c->x, mo_gpu_channels_last(4));
+    return c->groups == 1 && copied ? (c->c + unit - 1) / unit * unit : c->c;
+}
+
+static struct mo_gpu_view padded(struct mo_lower *l, const struct conv *c, int64_t channels) {
+    const int64_t d[4] = {c->x.d[0], channels, c->x.d[2], c->x.d[3]};
+    struct mo_gpu_view wide = mo_lower_new(l, l->storage, 4, d, mo_gpu_channels_last(4));
+    struct mo_each e;
+    if (l->rc) return wide;
+    mo_each_init(l, &e, &wide);
+    mo_each_arg(&e, &c->x, false);
+    mo_each_arg(&e, &wide, true);
+    mo_gpu_printf(&e.body, "    float r = 0;\n    if (o1 < %lld) r = ", (long long)c->c);
+    mo_each_value(&e, 0, mo_each_here);
+    mo_gpu_printf(&e.body, ";\n");
+    mo_each_store(&e, 1, mo_each_here, "r");
+    e.flops = 0;
+    mo_each_done(l, &e);
+    return wide;
+}
+
+/* For the library: act and residual as far as it has them, then a kernel for the rest. */
+static void conv_library(struct mo_lower *l, const struct conv *c) {
+    const struct mo_fuse *fuse = &l->node->fuse;
+    struct conv own = *c;
+    own.c = padded_channels(l, c);
+    const bool wider = own.c != c->c;
+    own.x = wider ? padded(l, c, own.c) : mo_lower_ordered(l, c->x, mo_gpu_channels_last(4), l->storage);
+    if (c->has_residual) own.residual = mo_lower_ordered(l, c->residual, mo_gpu_channels_last(4), l->storage);
+    const enum mo_gpu_form_kind form = !wider                    ? MO_FORM_KRSC
+                                       : l->storage == MOIRE_F32 ? MO_FORM_KRSC_4
+                                                                 : MO_FORM_KRSC_8;
+    struct mo_gpu_view w = mo_lower_weight(l, c->weights, form, l->storage);
+    if (l->rc) return;
+    bool whole = (fuse->act == MO_ACT_NONE || fuse->act == MO_ACT_RELU) &&
+                 (!c->has_residual || !fuse->residual_last || fuse->act == MO_ACT_NONE);
+    struct mo_window_job job = {.kind = MO_WINDOW_CONV,
+                                .window = c->w,
+                                .groups = c->groups,
+                                .x = own.x,
+                                .y = own.y,
+                                .weights = w.place,
+                                .bias = c->bias,
+                                .residual = whole && c->has_residual ? &own.residual : NULL,
+                                .fuse = {.act = whole ? fuse->act : MO_ACT_NONE, .residual = -1}};
+    struct mo_gpu_launch launch;
+    mo_lower_window(l, &job, &launch);
+    struct mo_gpu_op *op = mo_lower_op(l, MO_GPU_CONV);
+    if (!op) return;
+    fill_conv(&op->conv, &own);
+    op->conv.act = whole && fuse->act == MO_ACT_RELU ? MO_GPU_RELU : MO_GPU_LINEAR;
+    op->conv.x = own.x.place;
+    op->conv.weights = w.place;
+    op->conv.y = own.y.place;
+    if (job.residual) op->conv.residual = own.residual.place;
+    op->launch = launch;
+    op->flops = 2 * mo_gpu_count(&c->y) * c->w.k[1] * c->w.k[2] * (c->c / c->groups);
+    for (int i = 0; i < launch.n_args; i++)
+        mo_lower_use(l, launch.args[i]);
+    if (!whole) mo_lower_epilogue(l, &own.y, c->has_residual ? &own.residual : NULL, fuse, &own.y);
+}
+
+static struct mo_gpu_place bias_of(struct mo_lower *l) {
+    if (!mo_lower_has(l, 2)) return nowhere;
+    if (l->graph->tensors[l->node->in[2]]->data)
+        return mo_lower_weight(l, l->node->in[2], MO_FORM_AS_IS, l->storage).place;
+    return mo_lower_ordered(l, mo_lower_in(l, 2), NULL, l->storage).place;
+}
+
+static bool is_depthwise(const struct conv *c) {
+    return c->groups == c->c && c->k == c->c && c->c > 1;
+}
+
+bool mo_lower_conv_strides(struct mo_lower *l, const struct mo_node *node) {
+    const struct mo_tensor *x = l->graph->tensors[node->in[0]], *w = l->graph->tensors[node->in[1]];
+    struct mo_op_ctx ctx = {.node = node, .env = l->env};
+    struct conv c = {.groups = mo_attr_int(node, "group", 1), .k = w->shape.d[0], .c = x->shape.d[1]};
+    if (!w->data || x->shape.rank != 4 || mo_window_init(&ctx, &x->shape, w->shape.d + 2, &c.w)) return false;
+    return is_depthwise(&c) || is_product(&c) || !same_pads(&c.w);
+}
+
+void mo_lower_conv(struct mo_lower *l) {
+    const struct mo_node *node = l->node;
+    struct conv c = {.groups = mo_attr_int(node, "group", 1), .weights = node->in[1]};
+    const struct mo_tensor *w = l->graph->tensors[node->in[1]];
+    if (!w->data || w->shape.rank > 4) {
+        mo_lower_conv_any(l);
+        return;
+    }
+    if (!window_of(l, w->shape.d + 2, &c.w)) return;
+    c.x = map_in(l);
+    if (l->rc) return;
+    c.k = w->shape.d[0];
+    c.c = c.x.d[1];
+    if (node->fuse.gated) c.x = gated(l, c.x);
+    c.bias = bias_of(l);
+    c.y = map_out(l);
+    c.has_residual = node->fuse.residual >= 0;
+    if (c.has_residual && !l->rc) c.residual = as_map(l->views[node->in[node->fuse.residual]]);
+    if (l->rc) return;
+    if (is_depthwise(&c))
+        conv_kernel(l, &c, true);
+    else if (is_product(&c))
+        conv_product(l, &c);
+    else if (same_pads(&c.w))
+        conv_library(l, &c);
+    else
+        conv_kernel(l, &c, false);
+}
+
+/* --- pooling ---------------------------------------------------------------------------------------------
+ */
+
+void mo_lower_pool(struct mo_lower *l) {
+    const struct mo_node *node = l->node;
+    struct mo_window_job job = {
+        .groups = 1, .fuse = {.residual = -1}, .count_pads = mo_attr_int(node, "count_include_pad", 0) != 0};
+    struct mo_gpu_launch launch;
+    const struct mo_tensor *x = l->graph->tensors[node->in[0]];
+    const char *type = mo_gpu_value_type(mo_lower_dtype(l, x->dtype));
+    const bool indices = node->n_out > 1 && node->out[1] >= 0;
+    if (indices || x->shape.rank > 4 || !type || strcmp(type, "float") != 0) {
+        mo_lower_pool_any(l);
+        return;
+    }
+    if (!window_of(l, NULL, &job.window)) return;
+    job.kind = strcmp(node->op_type, "MaxPool") ? MO_WINDOW_AVERAGE : MO_WINDOW_MAX;
+    job.x = map_in(l);
+    job.y = map_out(l);
+    if (l->rc) return;
+    mo_lower_window(l, &job, &launch);
+    mo_lower_launch(l, launch.kernel, launch.args, launch.n_args,
+                    mo_gpu_count(&job.y) * job.window.k[1] * job.window.k[2]);
+}
+
+void mo_lower_global_pool(struct mo_lower *l) {
+    bool axes[MO_VIEW_RANK] = {false};
+    struct mo_gpu_view x = mo_lower_in(l, 0), y;
+    if (l->rc) return;
+    for (int i = 2; i < x.rank; i++)
+        axes[i] = true;
+    const char *type = l->node->op_type;
+    const int64_t p = mo_attr_int(l->node, "p", 2);
+    const bool powers = !strcmp(type, "GlobalLpPool");
+    if (powers && p != 1 && p != 2)
+        mo_lower_fail(l, MOIRE_EUNSUPPORTED, "p = %lld is not supported on a GPU", (long long)p);
+    y = mo_lower_out(l, 0, NULL);
+    mo_lower_reduce(l,
+                    powers                          ? p == 1 ? "ReduceL1" : "ReduceL2"
+                    : strcmp(type, "GlobalMaxPool") ? "ReduceMean"
+                                                    : "ReduceMax",
+                    &x, axes, &y);
+}

@@ -1,0 +1,335 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * move.c - operators that only move elements: most are other views of the same memory. */
+#include <string.h>
+#include "runtime/gpu/lower/lower.h"
+
+/* The inputs as operators see them, for mo_read_ints() and its like. */
+static struct mo_op_ctx context(struct mo_lower *l, struct mo_value in[8]) {
+    struct mo_op_ctx ctx = {.node = l->node, .env = l->env, .in = in, .err = l->err};
+    ctx.n_in = l->node->n_in < 8 ? l->node->n_in : 8;
+    for (int i = 0; i < ctx.n_in; i++)
+        in[i] = l->node->in[i] >= 0 ? mo_tensor_value(l->graph->tensors[l->node->in[i]])
+                                    : (struct mo_value){.dtype = MOIRE_NONE};
+    return ctx;
+}
+
+/* Numbers of a constant input, or of an attribute in older operators; -1: not given. */
+static int numbers(struct mo_lower *l, int input, const char *attribute, int64_t out[MOIRE_MAX_RANK * 2]) {
+    struct mo_value in[8];
+    struct mo_op_ctx ctx = context(l, in);
+    bool need = false;
+    if (!mo_lower_has(l, input))
+        return attribute ? mo_attr_ints(l->node, attribute, out, MOIRE_MAX_RANK * 2) : -1;
+    int n = mo_read_ints(&ctx, input, out, MOIRE_MAX_RANK * 2, &need);
+    if (need) mo_lower_fail(l, MOIRE_EUNSUPPORTED, "input %d must be constant on a GPU", input);
+    if (n < 0 && !l->rc) l->rc = n;
+    return l->rc ? -1 : n;
+}
+
+void mo_lower_view(struct mo_lower *l) {
+    struct mo_gpu_view x = mo_lower_in(l, 0), y;
+    const bool drops = !strcmp(l->node->op_type, "Dropout") && mo_lower_has(l, 2);
+    if (drops && !l->graph->tensors[l->node->in[2]]->data) /* a constant was looked at when it was loaded */
+        mo_lower_fail(l, MOIRE_EUNSUPPORTED, "training mode is not supported on a GPU");
+    if (l->rc) return;
+    const struct mo_shape *s = &l->graph->tensors[l->node->out[0]]->shape;
+    if (!mo_gpu_reshape(&x, s->rank, s->d, &y)) {
+        x = mo_lower_ordered(l, x, NULL, x.dtype);
+        if (!l->rc && !mo_gpu_reshape(&x, s->rank, s->d, &y))
+            mo_lower_fail(l, MOIRE_EINTERNAL, "no view of that shape");
+    }
+    mo_lower_set(l, 0, y);
+    if (l->node->n_out < 2 || l->node->out[1] < 0 || l->rc) return;
+    struct mo_point p; /* the mask of a Dropout, which keeps everything */
+    mo_point_init(l, &p, mo_lower_out(l, 1, NULL));
+    mo_gpu_printf(&p.body, "    r = 1;\n");
+    mo_point_done(l, &p);
+}
+
+void mo_lower_transpose(struct mo_lower *l) {
+    struct mo_gpu_view x = mo_lower_in(l, 0);
+    int64_t given[MOIRE_MAX_RANK];
+    int perm[MOIRE_MAX_RANK], n = mo_attr_ints(l->node, "perm", given, MOIRE_MAX_RANK);
+    if (l->rc) return;
+    for (int i = 0; i < x.rank; i++)
+        perm[i] = n == x.rank ? (int)given[i] : x.rank - 1 - i;
+    mo_lower_set(l, 0, mo_gpu_permute(&x, perm));
+}
+
+static int axis_of(const struct mo_lower *l, int64_t fallback, int rank) {
+    int64_t axis = mo_attr_int(l->node, "axis", fallback);
+    return (int)(axis < 0 ? axis + rank : axis);
+}
+
+void mo_lower_split(struct mo_lower *l) {
+    struct mo_gpu_view x = mo_lower_in(l, 0);
+    int64_t at = 0;
+    if (l->rc) return;
+    int axis = axis_of(l, 0, x.rank);
+    for (int i = 0; i < l->node->n_out; i++) {
+        if (l->node->out[i] < 0) {
+            mo_lower_fail(l, MOIRE_EUNSUPPORTED, "an output that is left out is not supported on a GPU");
+            return;
+        }
+        int64_t n = l->graph->tensors[l->node->out[i]]->shape.d[axis];
+        mo_lower_set(l, i, mo_gpu_slice(&x, axis, at, n, 1));
+        at += n;
+    }
+}
+
+void mo_lower_slice(struct mo_lower *l) {
+    int64_t starts[16], axes[16], steps[16];
+    struct mo_gpu_view x = mo_lower_in(l, 0);
+    if (l->rc) return;
+    int n = numbers(l, 1, "starts", starts), n_axes = numbers(l, 3, "axes", axes),
+        n_steps = numbers(l, 4, NULL, steps);
+    const struct mo_shape *s = &l->graph->tensors[l->node->out[0]]->shape;
+    for (int i = 0; i < n && !l->rc; i++) {
+        int64_t axis = n_axes == n ? axes[i] : i, step = n_steps == n ? steps[i] : 1, start = starts[i];
+        if (axis < 0) axis += x.rank;
+        int64_t d = x.d[axis], top = step < 0 ? d - 1 : d;
+        if (start < 0) start += d;
+        start = start < 0 ? 0 : start > top ? top : start;
+        x = mo_gpu_slice(&x, (int)axis, start, s->d[axis], step);
+    }
+    mo_lower_set(l, 0, x);
+}
+
+void mo_lower_expand(struct mo_lower *l) {
+    struct mo_gpu_view x = mo_lower_in(l, 0);
+    const struct mo_shape *s = &l->graph->tensors[l->node->out[0]]->shape;
+    if (!l->rc) mo_lower_set(l, 0, mo_gpu_broadcast(&x, s->rank, s->d));
+}
+
+/* "q<axis>": where the input's coordinate is that fills the output's; `inside` goes to 0 in constant padding.
+ */
+static void pad_axis(struct mo_gpu_text *t, int axis, int64_t begin, int64_t n, const char *mode) {
+    const long long last = (long long)n - 1, twice = last > 0 ? 2 * last : 1;
+    mo_gpu_printf(t, "    int q%d = o%d - (%lld);\n", axis, axis, (long long)begin);
+    if (*mode == 'r') /* reflect: a zigzag of period 2 (n - 1) */
+        mo_gpu_printf(t, "    q%d = (q%d %% %lld + %lld) %% %lld;\n    if (q%d > %lld) q%d = %lld - q%d;\n",
+                      axis, axis, twice, twice, twice, axis, last, axis, twice, axis);
+    else if (*mode == 'w')
+        mo_gpu_printf(t, "    q%d = (q%d %% %lld + %lld) %% %lld;\n", axis, axis, last + 1, last + 1,
+                      last + 1);
+    else if (*mode == 'e')
+        mo_gpu_printf(t, "    q%d = q%d < 0 ? 0 : q%d > %lld ? %lld : q%d;\n", axis, axis, axis, last, last,
+                      axis);
+    else
+        mo_gpu_printf(t, "    if (q%d < 0 || q%d > %lld) inside = q%d = 0;\n", axis, axis, last, axis);
+}
+
+void mo_lower_pad(struct mo_lower *l) {
+    static const char *const names[] = {"q0", "q1", "q2", "q3", "q4", "q5", "q6", "q7"};
+    const char *mode = mo_attr_string(l->node, "mode", "constant"), *at[MO_VIEW_RANK];
+    int64_t pads[16], axes[16];
+    struct mo_gpu_view x = mo_lower_in(l, 0), value;
+    struct mo_each e;
+    int order[MO_VIEW_RANK];
+    if (l->rc) return;
+    int n = numbers(l, 1, mo_attr_find(l->node, "pads") ? "pads" : "paddings", pads),
+        n_axes = numbers(l, 3, NULL, axes), each = n_axes >= 0 ? n_axes : x.rank;
+    if (n != 2 * each)
+        mo_lower_fail(l, MOIRE_EUNSUPPORTED, "only padding by known amounts is supported on a GPU");
+    if (l->rc) return;
+    mo_gpu_order_of(&x, order);
+    const struct mo_gpu_view y = mo_lower_out(l, 0, order);
+    mo_each_init(l, &e, &y);
+    mo_each_arg(&e, &x, false);
+    const bool given = *mode == 'c' && mo_lower_has(l, 2);
+    if (given) value = mo_lower_in(l, 2);
+    const int filler = given ? mo_each_arg(&e, &value, false) : -1, out = mo_each_arg(&e, &y, true);
+    memcpy(at, mo_each_here, sizeof at);
+    mo_gpu_printf(&e.body, "    int inside = 1;\n");
+    for (int i = 0; i < each && !l->rc; i++) {
+        const int axis = n_axes >= 0 ? (int)(axes[i] < 0 ? axes[i] + x.rank : axes[i]) : i;
+        if (!pads[i] && !pads[i + each]) continue;
+        pad_axis(&e.body, axis, pads[i], x.d[axis], mode);
+        at[axis] = names[axis];
+    }
+    mo_gpu_printf(&e.body, "    %s r = ", mo_each_type(&e, 0));
+    mo_each_value(&e, 0, at);
+    mo_gpu_printf(&e.body, ";\n    if (!inside) r = ");
+    if (given)
+        mo_each_value(&e, filler, (const char *const[]){"0"});
+    else
+        mo_gpu_literal(&e.body, mo_attr_float(l->node, "value", 0));
+    mo_gpu_printf(&e.body, ";\n");
+    mo_each_store(&e, out, mo_each_here, "r");
+    e.flops = 0;
+    mo_each_done(l, &e);
+}
+
+void mo_lower_gather(struct mo_lower *l) {
+    const struct mo_tensor *t = l->graph->tensors[l->node->in[0]];
+    struct mo_gpu_view x =
+        t->data ? mo_lower_weight(l, t->id, MO_FORM_AS_IS, mo_lower_dtype(l, t->dtype)) : mo_lower_in(l, 0);
+    struct mo_gpu_view index = mo_lower_in(l, 1), data = x;
+    struct mo_point p;
+    if (l->rc) return;
+    int axis = axis_of(l, 0, x.rank), q = index.rank;
+    /* data: the axes before, a step of 0 for every axis of the indices, the axes behind */
+    data.rank = x.rank - 1 + q;
+    for (int i = 0; i < data.rank; i++) {
+        int from = i < axis ? i : i - q + 1;
+        bool inside = i >= axis && i < axis + q;
+        data.d[i] = inside ? index.d[i - axis] : x.d[from];
+        data.stride[i] = inside ? 0 : x.stride[from];
+    }
+    for (int i = 0; i < x.rank - 1 - axis; i++) { /* indices do not change along the axes behind */
+        index.d[q + i] = 1;
+        index.stride[q + i] = 0;
+        index.rank++;
+    }
+    mo_point_init(l, &p, mo_lower_out(l, 0, NULL));
+    p.type = mo_gpu_value_type(x.dtype) ? mo_gpu_value_type(x.dtype) : "float";
+    mo_point_in(&p, &data);
+    mo_point_in(&p, &index);
+    p.index = 1;
+    p.step = x.stride[axis];
+    p.rows = x.d[axis];
+    mo_gpu_printf(&p.body, "    r = x0;\n");
+    mo_point_done(l, &p);
+}
+
+/* --- rows ------------------------------------------------------------------------------------------------
+ */
+
+void mo_lower_softmax(struct mo_lower *l) {
+    struct mo_gpu_view x = mo_lower_in(l, 0), y;
+    struct mo_row row = {.kind = strcmp(l->node->op_type, "LogSoftmax") ? MO_ROW_SOFTMAX : MO_ROW_LOG_SOFTMAX,
+                         .factor = 1};
+    bool flat = l->node->opset < 13;
+    int perm[MO_VIEW_RANK];
+    if (l->rc) return;
+    y = mo_lower_out(l, 0, NULL);
+    int axis = axis_of(l, flat ? 1 : -1, x.rank);
+    for (int i = 0, k = 0; i < x.rank && !flat; i++) /* the axis becomes the last */
+        perm[i == axis ? x.rank - 1 : k++] = i;
+    row.axis = flat ? axis : x.rank - 1;
+    row.x = flat ? x : mo_gpu_permute(&x, perm);
+    row.out = flat ? y : mo_gpu_permute(&y, perm);
+    mo_lower_row(l, &row);
+}
+
+/* Layer, RMS and instance normalization: they differ in which axes make a row and where the scale lies. */
+void mo_lower_norm(struct mo_lower *l) {
+    const char *type = l->node->op_type;
+    bool instance = !strcmp(type, "InstanceNormalization");
+    struct mo_gpu_view x = mo_lower_in(l, 0);
+    struct mo_row row = {
+        .kind = strcmp(type, "RMSNormalization") ? MO_ROW_NORM : MO_ROW_RMS, .x = x, .factor = 1};
+    if (l->node->n_out > 1)
+        mo_lower_fail(l, MOIRE_EUNSUPPORTED, "mean and deviation as outputs are not supported on a GPU");
+    if (l->rc) return;
+    row.epsilon = mo_attr_float(l->node, "epsilon", 1e-5f);
+    row.axis = instance ? 2 : axis_of(l, -1, x.rank);
+    for (int i = 1; i < 3; i++) {
+        struct mo_gpu_view v;
+        if (!mo_lower_has(l, i)) continue;
+        v = mo_lower_in(l, i);
+        for (int k = 1; k < x.rank - 1 && instance; k++) {
+            v.d[k] = 1;
+            v.stride[k] = 0;
+            v.rank = k + 1;
+        }
+        *(i == 1 ? &row.scale : &row.shift) = mo_gpu_broadcast(&v, x.rank, x.d);
+    }
+    row.out = mo_lower_out(l, 0, NULL);
+    mo_lower_row(l, &row);
+}
+
+/* Rows are the groups of an image: the channels' axis falls into groups and what is in one. */
+void mo_lower_group_norm(struct mo_lower *l) {
+    struct mo_gpu_view x = mo_lower_in(l, 0), y, v;
+    const int64_t groups = mo_attr_int(l->node, "num_groups", 1);
+    struct mo_row row = {.kind = MO_ROW_NORM, .axis = 2, .factor = 1};
+    int64_t d[MO_VIEW_RANK];
+    if (l->rc) return;
+    if (x.rank == MO_VIEW_RANK) mo_lower_fail(l, MOIRE_EUNSUPPORTED, "rank %d is too much for a GPU", x.rank);
+    row.epsilon = mo_attr_float(l->node, "epsilon", 1e-5f);
+    memcpy(d, (int64_t[]){x.d[0], groups, x.d[1] / groups}, 3 * sizeof *d);
+    for (int i = 2; i < x.rank; i++)
+        d[i + 1] = x.d[i];
+    y = mo_lower_out(l, 0, NULL);
+    if (l->rc || !mo_gpu_reshape(&y, x.rank + 1, d, &row.out)) return;
+    if (!mo_gpu_reshape(&x, x.rank + 1, d, &row.x)) {
+        x = mo_lower_ordered(l, x, NULL, x.dtype);
+        if (l->rc || !mo_gpu_reshape(&x, x.rank + 1, d, &row.x)) return;
+    }
+    for (int i = 1; i < 3; i++) {
+        v = mo_lower_in(l, i);
+        if (l->rc) return;
+        const bool by_group = v.d[0] == groups && groups != x.d[1];
+        int64_t own[MO_VIEW_RANK] = {groups, by_group ? 1 : d[2]};
+        for (int k = 2; k < x.rank; k++)
+            own[k] = 1;
+        struct mo_gpu_view shaped;
+        if (!mo_gpu_reshape(&v, x.rank, own, &shaped)) return;
+        *(i == 1 ? &row.scale : &row.shift) = mo_gpu_broadcast(&shaped, x.rank + 1, d);
+    }
+    mo_lower_row(l, &row);
+}
+
+/* The axes that are taken together become the last ones. */
+void mo_lower_mean_variance(struct mo_lower *l) {
+    struct mo_gpu_view x = mo_lower_in(l, 0), y;
+    struct mo_row row = {.kind = MO_ROW_NORM, .factor = 1, .epsilon = 1e-18f};
+    int64_t axes[16] = {0, 2, 3};
+    int perm[MO_VIEW_RANK], n = 0;
+    bool over[MO_VIEW_RANK] = {false};
+    if (l->rc) return;
+    const int given = mo_attr_find(l->node, "axes") ? mo_attr_ints(l->node, "axes", axes, 16) : 3;
+    for (int i = 0; i < given; i++)
+        over[axes[i] < 0 ? axes[i] + x.rank : axes[i]] = true;
+    for (int last = 0; last < 2; last++) {
+        if (last) row.axis = n;
+        for (int i = 0; i < x.rank; i++)
+            if (over[i] == (last == 1)) perm[n++] = i;
+    }
+    y = mo_lower_out(l, 0, NULL);
+    if (l->rc) return;
+    row.x = mo_gpu_permute(&x, perm);
+    row.out = mo_gpu_permute(&y, perm);
+    mo_lower_row(l, &row);
+}
+
+void mo_lower_lp_norm(struct mo_lower *l) {
+    struct mo_gpu_view x = mo_lower_in(l, 0), sum, y;
+    struct mo_point p;
+    bool axes[MO_VIEW_RANK] = {false};
+    int64_t d[MO_VIEW_RANK];
+    int order[MO_VIEW_RANK];
+    if (l->rc) return;
+    memcpy(d, x.d, sizeof d);
+    const int axis = axis_of(l, -1, x.rank);
+    d[axis] = 1;
+    axes[axis] = true;
+    sum = mo_lower_new(l, MOIRE_F32, x.rank, d, NULL);
+    if (l->rc) return;
+    mo_lower_reduce(l, mo_attr_int(l->node, "p", 2) == 1 ? "ReduceL1" : "ReduceL2", &x, axes, &sum);
+    mo_gpu_order_of(&x, order);
+    y = mo_lower_out(l, 0, order);
+    mo_point_init(l, &p, y);
+    mo_point_in(&p, &x);
+    mo_point_in(&p, &sum);
+    mo_gpu_printf(&p.body, "    r = x1 > 0 ? x0 / x1 : 0;\n");
+    mo_point_done(l, &p);
+}
+
+void mo_lower_reduction(struct mo_lower *l) {
+    struct mo_gpu_view x = mo_lower_in(l, 0), y, kept;
+    int64_t list[16], d[MO_VIEW_RANK];
+    bool axes[MO_VIEW_RANK] = {false};
+    if (l->rc) return;
+    int n = numbers(l, 1, "axes", list);
+    bool all = n <= 0 && !mo_attr_int(l->node, "noop_with_empty_axes", 0);
+    for (int i = 0; i < n; i++)
+        axes[list[i] < 0 ? list[i] + x.rank : list[i]] = true;
+    for (int i = 0; i < x.rank; i++) {
+        axes[i] = axes[i] || all;
+        d[i] = axes[i] ? 1 : x.d[i];
+    }
+    y = mo_lower_out(l, 0, NULL);
+    if (!l->rc && mo_gpu_reshape(&y, x.rank, d, &kept)) mo_lower_reduce(l, l->node->op_type, &x, axes, &kept);
+}

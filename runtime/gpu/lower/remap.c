@@ -1,0 +1,200 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * remap.c - operators whose outputs are inputs at other coordinates: Resize, Tile, Pad, Trilu, blocks of
+ * pixels; and normalization over neighbouring channels. */
+#include <stdio.h>
+#include <string.h>
+#include "runtime/gpu/lower/lower.h"
+#include "runtime/ops/resize.h"
+
+static struct mo_gpu_view out_like(struct mo_lower *l, const struct mo_gpu_view *x) {
+    int order[MO_VIEW_RANK];
+    if (l->rc) return (struct mo_gpu_view){.rank = -1};
+    mo_gpu_order_of(x, order);
+    return mo_lower_out(l, 0, order);
+}
+
+void mo_lower_tile(struct mo_lower *l) {
+    char name[MO_VIEW_RANK][40];
+    const char *at[MO_VIEW_RANK];
+    struct mo_gpu_view x = mo_lower_in(l, 0), y = out_like(l, &x);
+    struct mo_each e;
+    if (l->rc) return;
+    for (int i = 0; i < x.rank; i++) {
+        snprintf(name[i], sizeof name[i], "o%d %% %lld", i, (long long)x.d[i]);
+        at[i] = x.d[i] == y.d[i] ? mo_each_here[i] : name[i];
+    }
+    mo_each_init(l, &e, &y);
+    mo_each_arg(&e, &x, false);
+    const int out = mo_each_arg(&e, &y, true);
+    mo_gpu_printf(&e.body, "    const %s v = ", mo_each_type(&e, 0));
+    mo_each_value(&e, 0, at);
+    mo_gpu_printf(&e.body, ";\n");
+    mo_each_store(&e, out, mo_each_here, "v");
+    mo_each_done(l, &e);
+}
+
+/* A transpose of six dimensions: the input as one view, the output as another. */
+void mo_lower_blocks(struct mo_lower *l) {
+    const bool to_space = !strcmp(l->node->op_type, "DepthToSpace"),
+               crd = !strcmp(mo_attr_string(l->node, "mode", "DCR"), "CRD");
+    const int64_t b = mo_attr_int(l->node, "blocksize", 1);
+    struct mo_gpu_view x = mo_lower_in(l, 0), y = out_like(l, &x), from, to;
+    if (l->rc) return;
+    const int64_t *d = x.d, c = d[1] / (b * b);
+    static const int orders[3][6] = {{0, 3, 4, 1, 5, 2}, {0, 1, 4, 2, 5, 3}, {0, 3, 5, 1, 2, 4}};
+    const int64_t views[3][6] = {
+        {d[0], b, b, c, d[2], d[3]}, {d[0], c, b, b, d[2], d[3]}, {d[0], d[1], d[2] / b, b, d[3] / b, b}};
+    const int form = !to_space ? 2 : crd ? 1 : 0;
+    int64_t turned[6];
+    for (int i = 0; i < 6; i++)
+        turned[i] = views[form][orders[form][i]];
+    if (!mo_gpu_reshape(&x, 6, views[form], &from) || !mo_gpu_reshape(&y, 6, turned, &to)) {
+        mo_lower_fail(l, MOIRE_EUNSUPPORTED, "an input that lies scattered is not supported on a GPU");
+        return;
+    }
+    from = mo_gpu_permute(&from, orders[form]);
+    mo_lower_copy(l, &from, &to);
+}
+
+/* --- Resize ----------------------------------------------------------------------------------------------
+ */
+
+/* Tables of one axis: where its taps are and what they weigh; -1 as a source: outside of everything. */
+static void add_axis(struct mo_lower *l, struct mo_each *e, const struct mo_resize_taps *t, int64_t n_out,
+                     int *source, int *weight) {
+    int32_t *sources = mo_alloc(l->env, (size_t)(n_out * t->n) * sizeof *sources + 1);
+    struct mo_gpu_view v;
+    if (!sources) mo_lower_fail(l, MOIRE_ENOMEM, "out of memory");
+    for (int64_t i = 0; i < n_out * t->n && sources; i++)
+        sources[i] = t->outside[i / t->n] ? -1 : t->source[i];
+    if (sources) v = mo_lower_numbers(l, MOIRE_I32, n_out * t->n, sources);
+    mo_free(l->env, sources);
+    if (l->rc) return;
+    *source = mo_each_arg(e, &v, false);
+    v = mo_lower_numbers(l, MOIRE_F32, n_out * t->n, t->weight);
+    *weight = mo_each_arg(e, &v, false);
+}
+
+/* Loops over the taps of the axes that change, the weights multiplied on the way in. */
+static void resize_text(struct mo_lower *l, struct mo_each *e, const struct mo_resize_taps *taps,
+                        const bool *changes, float extrapolation) {
+    static const char *const names[] = {"q0", "q1", "q2", "q3", "q4", "q5", "q6", "q7"};
+    const char *at[MO_VIEW_RANK], *product = "1";
+    char place[48], weight[MO_VIEW_RANK][16];
+    const int rank = e->over.rank;
+    struct mo_gpu_text *t = &e->body;
+    mo_gpu_printf(t, "    float r = 0;\n    int outside = 0;\n");
+    for (int i = 0; i < rank; i++) {
+        int source, weights;
+        at[i] = changes[i] ? names[i] : mo_each_here[i];
+        if (!changes[i]) continue;
+        add_axis(l, e, &taps[i], e->over.d[i], &source, &weights);
+        if (l->rc) return;
+        snprintf(place, sizeof place, "o%d * %d + k%d", i, taps[i].n, i);
+        snprintf(weight[i], sizeof weight[i], "w%d", i);
+        mo_gpu_printf(t, "    for (int k%d = 0; k%d < %d; k%d++) {\n    const int q%d = (int)", i, i,
+                      taps[i].n, i, i);
+        mo_each_value(e, source, (const char *const[]){place});
+        mo_gpu_printf(t, ";\n    if (q%d < 0) {\n        outside = 1;\n        continue;\n    }\n", i);
+        mo_gpu_printf(t, "    const float w%d = %s * ", i, product);
+        mo_each_value(e, weights, (const char *const[]){place});
+        mo_gpu_printf(t, ";\n");
+        product = weight[i];
+    }
+    mo_gpu_printf(t, "    r += %s * (float)", product);
+    mo_each_value(e, 0, at);
+    mo_gpu_printf(t, ";\n");
+    for (int i = 0; i < rank; i++)
+        if (changes[i]) mo_gpu_printf(t, "    }\n");
+    mo_gpu_printf(t, "    if (outside) r = ");
+    mo_gpu_literal(t, extrapolation);
+    mo_gpu_printf(t, ";\n");
+}
+
+void mo_lower_resize(struct mo_lower *l) {
+    struct mo_resize_taps taps[MOIRE_MAX_RANK] = {{0}};
+    struct mo_value in[4];
+    const struct mo_op_ctx ctx = mo_lower_ctx(l, in, 4);
+    struct mo_gpu_view x = mo_lower_in(l, 0), y = out_like(l, &x);
+    const struct mo_fuse *fuse = &l->node->fuse;
+    bool changes[MO_VIEW_RANK] = {false};
+    struct mo_each e;
+    float extrapolation;
+    int changed = 0;
+    if (l->rc) return;
+    l->rc = mo_resize_describe(&ctx, taps, &extrapolation);
+    for (int i = 0; i < y.rank && !l->rc; i++) {
+        for (int64_t k = 0; k < y.d[i] && !changes[i]; k++)
+            changes[i] = taps[i].n > 1 || taps[i].source[k] != k || taps[i].outside[k];
+        changed += changes[i];
+    }
+    if (changed > 4) mo_lower_fail(l, MOIRE_EUNSUPPORTED, "resizing over 4 axes is not supported on a GPU");
+    if (!l->rc) {
+        mo_each_init(l, &e, &y);
+        mo_each_arg(&e, &x, false);
+        resize_text(l, &e, taps, changes, extrapolation);
+        const int out = mo_each_arg(&e, &y, true);
+        mo_gpu_printf(&e.body, "    ");
+        mo_gpu_act_text(&e.body, fuse->act, fuse->a, fuse->b);
+        mo_each_store(&e, out, mo_each_here, "r");
+        mo_each_done(l, &e);
+    }
+    mo_resize_free(&ctx, taps);
+}
+
+/* --- others ----------------------------------------------------------------------------------------------
+ */
+
+void mo_lower_trilu(struct mo_lower *l) {
+    const bool upper = mo_attr_int(l->node, "upper", 1) != 0;
+    struct mo_gpu_view x = mo_lower_in(l, 0), y = out_like(l, &x), k = {.rank = -1};
+    struct mo_each e;
+    if (mo_lower_has(l, 1)) k = mo_lower_in(l, 1);
+    if (l->rc) return;
+    mo_each_init(l, &e, &y);
+    mo_each_arg(&e, &x, false);
+    mo_gpu_printf(&e.body, "    const long long k = ");
+    if (k.rank >= 0)
+        mo_each_value(&e, mo_each_arg(&e, &k, false), (const char *const[]){"0"});
+    else
+        mo_gpu_printf(&e.body, "0");
+    const int out = mo_each_arg(&e, &y, true);
+    mo_gpu_printf(&e.body, ";\n    const %s v = o%d - o%d %s k ? ", mo_each_type(&e, 0), x.rank - 1,
+                  x.rank - 2, upper ? ">=" : "<=");
+    mo_each_value(&e, 0, mo_each_here);
+    mo_gpu_printf(&e.body, " : 0;\n");
+    mo_each_store(&e, out, mo_each_here, "v");
+    mo_each_done(l, &e);
+}
+
+void mo_lower_lrn(struct mo_lower *l) {
+    const int64_t size = mo_attr_int(l->node, "size", 1), low = (size - 1) / 2, high = size - 1 - low;
+    const char *at[MO_VIEW_RANK];
+    struct mo_gpu_view x = mo_lower_in(l, 0), y = out_like(l, &x);
+    struct mo_each e;
+    if (l->rc) return;
+    memcpy(at, mo_each_here, sizeof at);
+    at[1] = "c";
+    mo_each_init(l, &e, &y);
+    mo_each_arg(&e, &x, false);
+    const int out = mo_each_arg(&e, &y, true);
+    mo_gpu_printf(&e.body, "    float s = 0;\n    const int from = o1 - %lld, to = o1 + %lld;\n",
+                  (long long)low, (long long)high);
+    mo_gpu_printf(&e.body,
+                  "    for (int c = from < 0 ? 0 : from; c <= to && c < %lld; c++) {\n"
+                  "        const float v = ",
+                  (long long)x.d[1]);
+    mo_each_value(&e, 0, at);
+    mo_gpu_printf(&e.body, ";\n        s += v * v;\n    }\n    const float r = ");
+    mo_each_value(&e, 0, mo_each_here);
+    mo_gpu_printf(&e.body, " / powf(");
+    mo_gpu_literal(&e.body, mo_attr_float(l->node, "bias", 1));
+    mo_gpu_printf(&e.body, " + ");
+    mo_gpu_literal(&e.body, mo_attr_float(l->node, "alpha", 1e-4f) / (float)size);
+    mo_gpu_printf(&e.body, " * s, ");
+    mo_gpu_literal(&e.body, mo_attr_float(l->node, "beta", 0.75f));
+    mo_gpu_printf(&e.body, ");\n");
+    mo_each_store(&e, out, mo_each_here, "r");
+    e.flops = mo_gpu_count(&y) * size * 2;
+    mo_each_done(l, &e);
+}

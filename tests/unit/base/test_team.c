@@ -1,0 +1,187 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * test_team.c - worker teams, barriers, the lock: nothing is lost or done twice, sleepers wake. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <stdatomic.h>
+#include <string.h>
+#include "runtime/device/barrier.h"
+#include "runtime/base/lock.h"
+#include "runtime/device/team.h"
+#include "tests/unit/base/fault_sys.h"
+
+enum { WORKERS = 3, ROUNDS = 300 };
+
+static struct mo_team *make_team(const struct mo_env *env, int n, int64_t spin) {
+    struct mo_team_config c = {.env = env, .n = n, .spin_ns = spin};
+    struct mo_team *team = NULL;
+    assert_int_equal(mo_team_create(&c, &team, NULL), MOIRE_OK);
+    return team;
+}
+
+static void wait_for(const struct mo_env *env, _Atomic int *counter, int value) {
+    while (atomic_load(counter) < value)
+        env->sys->sleep_until(env->sys->self, mo_now(env) + 20000);
+}
+
+struct tally {
+    _Atomic int done;
+    _Atomic int by_core[WORKERS];
+};
+
+static void tick(void *ctx, int core, int worker, int n_workers) {
+    struct tally *t = ctx;
+    (void)worker, (void)n_workers;
+    atomic_fetch_add(&t->by_core[core], 1);
+    atomic_fetch_add(&t->done, 1);
+}
+
+/* With no spin every job finds its worker asleep; with a long one, awake. */
+static void every_job_runs_once(void **state) {
+    (void)state;
+    struct mo_env env = mo_env_default();
+    for (int64_t spin = 0; spin <= 200000; spin += 200000) {
+        struct mo_team *team = make_team(&env, WORKERS, spin);
+        struct tally t = {0};
+        for (int i = 0; i < ROUNDS; i++) {
+            for (int c = 0; c < WORKERS; c++)
+                mo_team_post(team, c, &(struct mo_job){tick, &t, c, WORKERS});
+            wait_for(&env, &t.done, (i + 1) * WORKERS);
+        }
+        for (int c = 0; c < WORKERS; c++)
+            assert_int_equal(atomic_load(&t.by_core[c]), ROUNDS);
+        assert_true(mo_team_cpu_ns(team) >= 0);
+        mo_team_destroy(team);
+    }
+}
+
+/* Posting from a job to other workers, as the scheduler does. */
+struct relay {
+    struct mo_team *team;
+    _Atomic int left, done;
+};
+
+static void pass_on(void *ctx, int core, int worker, int n_workers) {
+    struct relay *r = ctx;
+    (void)worker, (void)n_workers;
+    if (atomic_fetch_sub(&r->left, 1) > 1)
+        mo_team_post(r->team, (core + 1) % WORKERS, &(struct mo_job){pass_on, r, 0, 1});
+    else
+        atomic_store(&r->done, 1);
+}
+
+static void jobs_post_jobs(void **state) {
+    (void)state;
+    struct mo_env env = mo_env_default();
+    struct relay r = {.team = make_team(&env, WORKERS, 1000), .left = 2000};
+    mo_team_post(r.team, 0, &(struct mo_job){pass_on, &r, 0, 1});
+    wait_for(&env, &r.done, 1);
+    mo_team_destroy(r.team);
+}
+
+/* Between two barriers every member sees what all others wrote before the first. */
+struct steps {
+    struct mo_barrier barrier;
+    struct mo_barrier_flag flags[WORKERS];
+    int cell[WORKERS];
+    _Atomic int wrong, done;
+    int n, rounds;
+};
+
+static void step(void *ctx, int core, int worker, int n_workers) {
+    struct steps *s = ctx;
+    (void)core;
+    for (int i = 1; i <= s->rounds; i++) {
+        s->cell[worker] = i;
+        mo_barrier_wait(&s->barrier, worker);
+        for (int k = 0; k < n_workers; k++)
+            if (s->cell[k] != i) atomic_fetch_add(&s->wrong, 1);
+        mo_barrier_wait(&s->barrier, worker);
+    }
+    atomic_fetch_add(&s->done, 1);
+}
+
+static void barriers_keep_members_together(void **state) {
+    (void)state;
+    struct mo_env env = mo_env_default();
+    struct mo_team *team = make_team(&env, WORKERS, 1000);
+    for (int spin = 0; spin <= 1000; spin += 1000) {
+        static struct steps s;
+        memset(&s, 0, sizeof s);
+        mo_barrier_init(&s.barrier, &env, s.flags, spin);
+        for (int n = 1; n <= WORKERS; n++) { /* the same barrier, other sizes */
+            mo_barrier_begin(&s.barrier, n);
+            s.rounds = ROUNDS;
+            atomic_store(&s.done, 0);
+            for (int c = 0; c < n; c++)
+                mo_team_post(team, c, &(struct mo_job){step, &s, c, n});
+            wait_for(&env, &s.done, n);
+            assert_int_equal(atomic_load(&s.wrong), 0);
+        }
+    }
+    mo_team_destroy(team);
+}
+
+struct locked {
+    const struct mo_sys *sys;
+    struct mo_lock lock;
+    int64_t counter;
+    _Atomic int done;
+};
+
+static void add_under_lock(void *ctx, int core, int worker, int n_workers) {
+    struct locked *l = ctx;
+    (void)core, (void)worker, (void)n_workers;
+    for (int i = 0; i < 3000; i++) {
+        mo_lock_take(l->sys, &l->lock);
+        l->counter++;
+        mo_lock_drop(l->sys, &l->lock);
+    }
+    atomic_fetch_add(&l->done, 1);
+}
+
+static void the_lock_excludes(void **state) {
+    (void)state;
+    struct mo_env env = mo_env_default();
+    struct mo_team *team = make_team(&env, WORKERS, 1000);
+    struct locked l = {.sys = env.sys};
+    for (int c = 0; c < WORKERS; c++)
+        mo_team_post(team, c, &(struct mo_job){add_under_lock, &l, c, WORKERS});
+    wait_for(&env, &l.done, WORKERS);
+    assert_int_equal(l.counter, 3000 * WORKERS);
+    mo_team_destroy(team);
+}
+
+static void idle_teams_stop(void **state) {
+    (void)state;
+    struct mo_env env = mo_env_default();
+    for (int i = 0; i < 20; i++)
+        mo_team_destroy(make_team(&env, WORKERS, i % 2 ? 100000 : 0));
+}
+
+static void pinning_that_fails_goes_on_unpinned(void **state) {
+    (void)state;
+    struct mo_env env = mo_env_default();
+    int cpu[1] = {1000000};
+    struct mo_team_config c = {.env = &env, .n = 1, .cpu = cpu};
+    struct mo_team *team = NULL;
+    assert_int_equal(mo_team_create(&c, &team, NULL), MOIRE_OK);
+    struct tally t = {0};
+    mo_team_post(team, 0, &(struct mo_job){tick, &t, 0, 1});
+    wait_for(&env, &t.done, 1);
+    mo_team_destroy(team);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_job_runs_once),
+        cmocka_unit_test(jobs_post_jobs),
+        cmocka_unit_test(barriers_keep_members_together),
+        cmocka_unit_test(the_lock_excludes),
+        cmocka_unit_test(idle_teams_stop),
+        cmocka_unit_test(pinning_that_fails_goes_on_unpinned),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * test_score.c - percentiles and within-QoS shares against brute force; the search for the highest load. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include "bench/load/score.h"
+#include "bench/load/search.h"
+
+/* The smallest value that at least p percent of the values do not exceed, by counting. */
+static double by_counting(const double *v, int n, double p) {
+    double best = INFINITY;
+    for (int i = 0; i < n; i++) {
+        int below = 0;
+        for (int k = 0; k < n; k++)
+            below += v[k] <= v[i];
+        if (below * 100.0 >= p * n - 1e-9 && v[i] < best) best = v[i];
+    }
+    return best;
+}
+
+static int by_value(const void *a, const void *b) {
+    return (*(const double *)a > *(const double *)b) - (*(const double *)a < *(const double *)b);
+}
+
+static void percentiles_match_counting(void **state) {
+    (void)state;
+    struct mo_rng rng;
+    mo_rng_seed(&rng, 1, 0);
+    for (int n = 1; n <= 60; n++) {
+        double v[60], sorted[60];
+        for (int i = 0; i < n; i++)
+            v[i] = floor(mo_rng_uniform(&rng) * 20); /* with ties */
+        memcpy(sorted, v, sizeof v);
+        qsort(sorted, (size_t)n, sizeof *sorted, by_value);
+        static const double p[] = {1, 5, 50, 90, 95, 99, 99.9, 100};
+        for (int k = 0; k < 8; k++)
+            assert_true(mo_bench_percentile(sorted, n, p[k]) == by_counting(v, n, p[k]));
+    }
+    assert_true(mo_bench_percentile(NULL, 0, 50) == 0);
+}
+
+/* Warm-up 10, window 10 .. 110; tenant 0 has QoS 20, tenant 1 has QoS 50. */
+static void fates_are_counted(void **state) {
+    (void)state;
+    struct mo_env env = mo_env_default();
+    struct mo_bench_arrival items[] = {{5, 0},  {10, 0}, {20, 0},  {30, 0}, {40, 1},
+                                       {50, 1}, {60, 1}, {109, 1}, {110, 1}};
+    const struct mo_bench_record records[] = {
+        {5, 5, 900, MOIRE_OK},          /* warm-up: does not count */
+        {10, 11, 30, MOIRE_OK},         /* 20: just in time */
+        {20, 21, 41, MOIRE_OK},         /* 21: late */
+        {30, -1, -1, MOIRE_ESHED},      /* miss without latency */
+        {40, 41, 60, MOIRE_OK},         /* 20 */
+        {50, -1, -1, MOIRE_ECANCELLED}, /* unfinished at the cut: waited 150 */
+        {60, 61, -1, MOIRE_EFAILED},    /* failed */
+        {109, 110, 159, MOIRE_OK},      /* 50: in time */
+        {110, 110, 111, MOIRE_OK},      /* after the window */
+    };
+    struct mo_bench_schedule s = {.items = items, .n = 9, .warmup_ns = 10, .window_ns = 100, .total_ns = 200};
+    const int64_t qos[] = {20, 50};
+    struct mo_bench_score score;
+    assert_int_equal(mo_bench_score(&env, &s, records, qos, 2, INT64_MAX, &score, NULL), 0);
+    assert_int_equal(score.n, 7);
+    assert_int_equal(score.met, 3);
+    assert_int_equal(score.tenants[0].n, 3);
+    assert_int_equal(score.tenants[0].met, 1);
+    assert_int_equal(score.tenants[0].shed, 1);
+    assert_int_equal(score.tenants[1].n, 4);
+    assert_int_equal(score.tenants[1].met, 2);
+    assert_int_equal(score.tenants[1].failed, 1);
+    assert_int_equal(score.tenants[1].unfinished, 1);
+    assert_true(fabs(score.overall - 3.0 / 7) < 1e-12);
+    assert_true(fabs(score.worst - 1.0 / 3) < 1e-12);
+    assert_true(fabs(score.tenants[1].p99_ms - 150e-6) < 1e-12);
+    assert_true(fabs(score.tenants[1].p50_ms - 50e-6) < 1e-12);
+    mo_bench_score_free(&env, &score);
+    /* cut at 70: only queries due by then remain, 30 + 20, 20, 10 + 20 of tenant 0 and none of tenant 1 */
+    assert_int_equal(mo_bench_score(&env, &s, records, qos, 2, 70, &score, NULL), 0);
+    assert_int_equal(score.n, 3);
+    assert_true(score.tenants[1].within == 1);
+    mo_bench_score_free(&env, &score);
+}
+
+/* --- search ------------------------------------------------------------------------------------------- */
+struct machine {
+    int overall, every; /* highest passing points */
+    int hiccup;         /* a point that fails once by noise, -1 = none */
+    int probes;
+};
+
+static int probe(void *user, int i, struct mo_bench_search *s, moire_error *err) {
+    (void)err;
+    struct machine *m = user;
+    assert_true(s->known[0][i] < 0); /* nothing is measured twice */
+    m->probes++;
+    s->known[MO_BENCH_OVERALL][i] = i <= m->overall && i != m->hiccup;
+    s->known[MO_BENCH_EVERY_TENANT][i] = i <= m->every && i != m->hiccup;
+    return 0;
+}
+
+static void search_finds_the_edge(void **state) {
+    (void)state;
+    for (int edge = -1; edge < 24; edge++) {
+        for (int guess = -1; guess <= 24; guess++) {
+            struct machine m = {edge, edge / 2, -1, 0};
+            struct mo_bench_search s;
+            int best, every;
+            mo_bench_search_init(&s, 24, probe, &m);
+            assert_int_equal(mo_bench_search_max(&s, MO_BENCH_OVERALL, guess, &best, NULL), 0);
+            assert_int_equal(best, edge);
+            assert_int_equal(mo_bench_search_max(&s, MO_BENCH_EVERY_TENANT, best, &every, NULL), 0);
+            assert_int_equal(every, edge / 2);
+            assert_true(m.probes <= 20);
+        }
+    }
+}
+
+static void search_survives_one_hiccup(void **state) {
+    (void)state;
+    for (int hiccup = 1; hiccup <= 14; hiccup++) {
+        struct machine m = {16, 16, hiccup, 0};
+        struct mo_bench_search s;
+        int best;
+        mo_bench_search_init(&s, 24, probe, &m);
+        assert_int_equal(mo_bench_search_max(&s, MO_BENCH_OVERALL, 9, &best, NULL), 0);
+        assert_int_equal(best, 16);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(percentiles_match_counting),
+        cmocka_unit_test(fates_are_counted),
+        cmocka_unit_test(search_finds_the_edge),
+        cmocka_unit_test(search_survives_one_hiccup),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,281 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * test_import.c - what the importer accepts: forms of constants, shapes, folding, external data. */
+#define _GNU_SOURCE
+#include <fcntl.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <cmocka.h>
+#include <string.h>
+#include "codegen/frontend.h"
+#include "tests/unit/codegen/onnx_build.h"
+
+static const struct mo_frontend_options bare = {.no_passes = true};
+
+/* Parses what b holds; fails the test with the importer's message. */
+static struct mo_graph *parse(struct ob *b, const struct mo_frontend_options *options, const char *folder) {
+    size_t n;
+    const uint8_t *bytes = ob_pack(b, &n);
+    struct mo_graph *g = NULL;
+    moire_error err = {0};
+    if (mo_frontend_parse(&b->env, bytes, n, folder, options, &g, &err)) fail_msg("%s", err.message);
+    return g;
+}
+
+static const struct mo_tensor *output(const struct mo_graph *g, int k) {
+    return g->tensors[g->outputs[k]];
+}
+
+static void binds_the_batch_and_infers(void **state) {
+    (void)state;
+    struct ob *b = ob_create(13);
+    ob_input(b, "x", MOIRE_F32, "N,3,8,8");
+    ob_random(b, "w", "16,3,3,3");
+    ob_node(b, "Conv", "x w", "y");
+    ob_ints(b, "strides", "2,2");
+    ob_output(b, "y");
+    struct mo_frontend_options options = {.no_passes = true, .batch = 5};
+    struct mo_graph *g = parse(b, &options, NULL);
+    assert_true(mo_shape_equal(&output(g, 0)->shape, &(struct mo_shape){4, {5, 16, 3, 3}}));
+    mo_graph_destroy(g);
+    ob_destroy(b);
+}
+
+static void a_symbol_binds_everywhere(void **state) {
+    (void)state;
+    struct ob *b = ob_create(13);
+    ob_input(b, "x", MOIRE_F32, "B,S");
+    ob_input(b, "m", MOIRE_F32, "B,S");
+    ob_node(b, "Add", "x m", "y");
+    ob_output(b, "y");
+    moire_shape shape = {.input = "x", .rank = 2, .shape = {2, 7}};
+    struct mo_frontend_options options = {.no_passes = true, .shapes = &shape, .n_shapes = 1};
+    struct mo_graph *g = parse(b, &options, NULL);
+    assert_int_equal(g->tensors[g->inputs[1]]->shape.d[1], 7);
+    mo_graph_destroy(g);
+    ob_destroy(b);
+}
+
+static void nodes_may_come_in_any_order(void **state) {
+    (void)state;
+    struct ob *b = ob_create(13);
+    ob_input(b, "x", MOIRE_F32, "4");
+    ob_node(b, "Neg", "t", "y");
+    ob_node(b, "Relu", "x", "t");
+    ob_output(b, "y");
+    struct mo_graph *g = parse(b, &bare, NULL);
+    assert_string_equal(g->nodes[0]->op_type, "Relu");
+    mo_graph_destroy(g);
+    ob_destroy(b);
+}
+
+/* Initializers that are also listed as inputs (IR version 3) are constants. */
+static void listed_initializers_are_no_inputs(void **state) {
+    (void)state;
+    struct ob *b = ob_create(13);
+    ob_input(b, "x", MOIRE_F32, "4");
+    ob_input(b, "w", MOIRE_F32, "4");
+    ob_random(b, "w", "4");
+    ob_node(b, "Add", "x w", "y");
+    ob_output(b, "y");
+    struct mo_graph *g = parse(b, &bare, NULL);
+    assert_int_equal(g->n_inputs, 1);
+    mo_graph_destroy(g);
+    ob_destroy(b);
+}
+
+/* Shape -> Gather -> Concat -> Reshape disappears, since shapes are static. */
+static void shape_arithmetic_folds(void **state) {
+    (void)state;
+    struct ob *b = ob_create(13);
+    ob_input(b, "x", MOIRE_F32, "N,3,4");
+    ob_int64s(b, "zero", "0");
+    ob_int64s(b, "rest", "-1");
+    ob_node(b, "Shape", "x", "s");
+    ob_node(b, "Gather", "s zero", "n");
+    ob_node(b, "Concat", "n rest", "to");
+    ob_int(b, "axis", 0);
+    ob_node(b, "Reshape", "x to", "y");
+    ob_output(b, "y");
+    struct mo_frontend_options options = {.no_passes = true, .batch = 2};
+    struct mo_graph *g = parse(b, &options, NULL);
+    assert_int_equal(g->n_nodes, 1);
+    assert_true(mo_shape_equal(&output(g, 0)->shape, &(struct mo_shape){2, {2, 12}}));
+    mo_graph_destroy(g);
+    ob_destroy(b);
+}
+
+static void data_dependent_shapes_are_dynamic(void **state) {
+    (void)state;
+    struct ob *b = ob_create(13);
+    ob_input(b, "x", MOIRE_F32, "4");
+    ob_node(b, "NonZero", "x", "i");
+    ob_node(b, "Neg", "i", "y");
+    ob_output(b, "y");
+    struct mo_graph *g = parse(b, &bare, NULL);
+    assert_true(output(g, 0)->dynamic);
+    assert_int_equal(output(g, 0)->shape.rank, -1);
+    mo_graph_destroy(g);
+    ob_destroy(b);
+}
+
+/* Every form of Constant, and every typed list of a tensor, read back through folding. */
+static void constants_in_all_forms(void **state) {
+    (void)state;
+    struct ob *b = ob_create(13);
+    ob_node(b, "Constant", "", "a");
+    ob_float(b, "value_float", 2.5f);
+    ob_node(b, "Constant", "", "c");
+    ob_ints(b, "value_ints", "7,8,9");
+    ob_node(b, "Constant", "", "d");
+    ob_int(b, "value_int", -3);
+    Onnx__TensorProto *t = ob_int64s(b, "typed", "1,2");
+    t->has_raw_data = 0;
+    t->n_int64_data = 2;
+    t->int64_data = (int64_t[]){11, 12};
+    Onnx__TensorProto *h = ob_scalar(b, "half", 0);
+    h->has_raw_data = 0;
+    h->data_type = MOIRE_F16;
+    h->n_int32_data = 1;
+    h->int32_data = (int32_t[]){0x3c00};
+    const char *names[] = {"a", "c", "d", "typed", "half"};
+    for (size_t i = 0; i < 5; i++)
+        ob_output(b, names[i]);
+    struct mo_graph *g = parse(b, &bare, NULL);
+    assert_true(*(const float *)output(g, 0)->data == 2.5f);
+    assert_int_equal(((const int64_t *)output(g, 1)->data)[2], 9);
+    assert_int_equal(*(const int64_t *)output(g, 2)->data, -3);
+    assert_int_equal(((const int64_t *)output(g, 3)->data)[1], 12);
+    assert_int_equal(*(const uint16_t *)output(g, 4)->data, 0x3c00);
+    mo_graph_destroy(g);
+    ob_destroy(b);
+}
+
+static void metadata_is_kept(void **state) {
+    (void)state;
+    struct ob *b = ob_create(13);
+    ob_input(b, "x", MOIRE_F32, "4");
+    ob_node(b, "Relu", "x", "y");
+    ob_output(b, "y");
+    Onnx__StringStringEntryProto entry, *list[] = {&entry};
+    onnx__string_string_entry_proto__init(&entry);
+    entry.key = ob_text(b, "character");
+    entry.value = ob_text(b, "a\nb");
+    b->model.n_metadata_props = 1;
+    b->model.metadata_props = list;
+    struct mo_graph *g = parse(b, &bare, NULL);
+    assert_int_equal(g->n_meta, 1);
+    assert_string_equal(g->meta_value[0], "a\nb");
+    mo_graph_destroy(g);
+    ob_destroy(b);
+}
+
+/* --- external data ------------------------------------------------------------------------------------- */
+
+static void external(struct ob *b, Onnx__TensorProto *t, const char *location, const char *offset,
+                     const char *length) {
+    const char *pairs[][2] = {{"location", location}, {"offset", offset}, {"length", length}};
+    t->has_raw_data = 0;
+    t->has_data_location = 1;
+    t->data_location = ONNX__TENSOR_PROTO__DATA_LOCATION__EXTERNAL;
+    t->external_data = ob_alloc(b, 3 * sizeof *t->external_data);
+    for (size_t i = 0; i < 3; i++) {
+        if (!pairs[i][1]) continue;
+        Onnx__StringStringEntryProto *e = ob_alloc(b, sizeof *e);
+        onnx__string_string_entry_proto__init(e);
+        e->key = ob_text(b, pairs[i][0]);
+        e->value = ob_text(b, pairs[i][1]);
+        t->external_data[t->n_external_data++] = e;
+    }
+}
+
+struct trick {
+    const char *location, *offset, *length;
+    int code;
+    const char *text;
+};
+
+static int load_external(const char *folder, const struct trick *trick, float *first, moire_error *err) {
+    struct ob *b = ob_create(13);
+    external(b, ob_scalar(b, "w", 0), trick->location, trick->offset, trick->length);
+    ob_output(b, "w");
+    size_t n;
+    const uint8_t *bytes = ob_pack(b, &n);
+    struct mo_graph *g = NULL;
+    int rc = mo_frontend_parse(&b->env, bytes, n, folder, &bare, &g, err);
+    if (!rc) *first = *(const float *)output(g, 0)->data;
+    mo_graph_destroy(g);
+    ob_destroy(b);
+    return rc;
+}
+
+static void external_data_stays_in_its_folder(void **state) {
+    (void)state;
+    static const struct trick tricks[] = {
+        {"w.bin", "4", "4", MOIRE_OK, ""},
+        {"sub/w.bin", "0", NULL, MOIRE_OK, ""},
+        {"../escape.bin", NULL, NULL, MOIRE_EFORMAT, "leaves the folder"},
+        {"sub/../../escape.bin", NULL, NULL, MOIRE_EFORMAT, "leaves the folder"},
+        {"/etc/hostname", NULL, NULL, MOIRE_EFORMAT, "leaves the folder"},
+        {"link.bin", NULL, NULL, MOIRE_EIO, "symbolic links"},
+        {"linked/w.bin", NULL, NULL, MOIRE_EIO, "symbolic links"},
+        {"pipe", NULL, NULL, MOIRE_EIO, "not a regular file"},
+        {"sub", NULL, NULL, MOIRE_EIO, "not a regular file"},
+        {"missing.bin", NULL, NULL, MOIRE_EIO, "No such file"},
+        {"w.bin", "8", NULL, MOIRE_EFORMAT, "past the end"},
+        {"w.bin", "0", "8", MOIRE_EFORMAT, "length 8"},
+        {"w.bin", "99999999999999999999", NULL, MOIRE_EFORMAT, "not a size"},
+        {"w.bin", "-4", NULL, MOIRE_EFORMAT, "not a size"},
+        {NULL, "0", NULL, MOIRE_EFORMAT, "without a location"},
+        {"", NULL, NULL, MOIRE_EFORMAT, "without a location"},
+    };
+    char folder[] = "/tmp/moire-import-XXXXXX", path[128];
+    const float values[] = {1, 42};
+    assert_non_null(mkdtemp(folder));
+    assert_int_equal(chdir(folder), 0);
+    assert_int_equal(mkdir("sub", 0755) | symlink("w.bin", "link.bin") | symlink("sub", "linked") |
+                         mkfifo("pipe", 0644),
+                     0);
+    for (int i = 0; i < 2; i++) {
+        int fd = open(i ? "sub/w.bin" : "w.bin", O_WRONLY | O_CREAT, 0644);
+        assert_int_equal(write(fd, values, sizeof values), sizeof values);
+        close(fd);
+    }
+    for (size_t i = 0; i < sizeof tricks / sizeof *tricks; i++) {
+        moire_error err = {0};
+        float first = 0;
+        int rc = load_external(folder, &tricks[i], &first, &err);
+        if (rc != tricks[i].code || !strstr(err.message, tricks[i].text))
+            fail_msg("case %zu: %d %s", i, rc, err.message);
+        if (!rc) assert_true(first == (tricks[i].offset && *tricks[i].offset == '4' ? 42 : 1));
+    }
+    moire_error err = {0};
+    float first;
+    assert_int_equal(load_external(NULL, &tricks[0], &first, &err), MOIRE_EFORMAT);
+    const char *left[] = {"w.bin", "sub/w.bin", "link.bin", "linked", "pipe"};
+    for (size_t i = 0; i < 5; i++) {
+        snprintf(path, sizeof path, "%s/%s", folder, left[i]);
+        unlink(path);
+    }
+    assert_int_equal(rmdir("sub") | chdir("/") | rmdir(folder), 0);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(binds_the_batch_and_infers),
+        cmocka_unit_test(a_symbol_binds_everywhere),
+        cmocka_unit_test(nodes_may_come_in_any_order),
+        cmocka_unit_test(listed_initializers_are_no_inputs),
+        cmocka_unit_test(shape_arithmetic_folds),
+        cmocka_unit_test(data_dependent_shapes_are_dynamic),
+        cmocka_unit_test(constants_in_all_forms),
+        cmocka_unit_test(metadata_is_kept),
+        cmocka_unit_test(external_data_stays_in_its_folder),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,305 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * test_fused.c - trees of pointwise operators: which become one layer, and that its kernels give what the
+ * single operators give, for every broadcast, type and instruction set, on special values too. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+#include "codegen/frontend.h"
+#include "tests/unit/codegen/onnx_build.h"
+#include "tests/unit/codegen/used_memory.h"
+#include "tools/moire/ways.h"
+#include "variants/kernel.h"
+
+/* --- graphs -------------------------------------------------------------------------------------------- */
+
+/* Rows, columns, scalars and whole tensors; x read twice. */
+static void broadcasts(struct ob *b) {
+    ob_input(b, "x", MOIRE_F32, "3,5,37");
+    ob_input(b, "r", MOIRE_F32, "5,1");
+    ob_random(b, "c", "37");
+    ob_random(b, "n", "3,1,1");
+    ob_scalar(b, "s", 0.7f);
+    ob_node(b, "Mul", "x c", "a");
+    ob_node(b, "Add", "a r", "d");
+    ob_node(b, "Sub", "s d", "e");
+    ob_node(b, "Mul", "e n", "f");
+    ob_node(b, "Tanh", "f", "h");
+    ob_node(b, "Mul", "h x", "y");
+    ob_output(b, "y");
+}
+
+/* Columns longer than a strip; powers; results that die at different times. */
+static void long_rows(struct ob *b) {
+    ob_input(b, "x", MOIRE_F32, "3,1300");
+    ob_input(b, "z", MOIRE_F32, "1,1300");
+    ob_scalar(b, "two", 2);
+    ob_scalar(b, "three", 3);
+    ob_scalar(b, "half", 0.5f);
+    ob_node(b, "Pow", "x two", "a");
+    ob_node(b, "Pow", "x three", "c");
+    ob_node(b, "Abs", "x", "d");
+    ob_node(b, "Pow", "d half", "e");
+    ob_node(b, "Add", "a c", "f");
+    ob_node(b, "Mul", "f z", "h");
+    ob_node(b, "Sub", "e h", "i");
+    ob_node(b, "Add", "i x", "y");
+    ob_output(b, "y");
+}
+
+/* One row, longer than the group of columns of a unit. */
+static void one_row(struct ob *b) {
+    ob_input(b, "x", MOIRE_F32, "9001");
+    ob_scalar(b, "s", 1.5f);
+    ob_node(b, "Mul", "x s", "a");
+    ob_node(b, "Erf", "a", "c");
+    ob_node(b, "Neg", "c", "d");
+    ob_node(b, "Exp", "d", "y");
+    ob_output(b, "y");
+}
+
+static void logic(struct ob *b) {
+    ob_input(b, "x", MOIRE_F32, "4,6,19");
+    ob_input(b, "z", MOIRE_F32, "6,1");
+    ob_scalar(b, "zero", 0);
+    ob_scalar(b, "low", -3);
+    ob_node(b, "Less", "x z", "a");
+    ob_node(b, "GreaterOrEqual", "x zero", "c");
+    ob_node(b, "Or", "a c", "d");
+    ob_node(b, "Not", "a", "e");
+    ob_node(b, "Xor", "d e", "f");
+    ob_node(b, "Where", "f x low", "y");
+    ob_output(b, "y");
+}
+
+/* A tree that ends in a bool, which is an output. */
+static void ends_in_bool(struct ob *b) {
+    ob_input(b, "x", MOIRE_F32, "7,33");
+    ob_random(b, "c", "7,1");
+    ob_node(b, "Mul", "x c", "a");
+    ob_node(b, "Equal", "a a", "d");
+    ob_node(b, "LessOrEqual", "a c", "e");
+    ob_node(b, "And", "d e", "y");
+    ob_output(b, "y");
+}
+
+/* The masks of exporters: integers, casts, a bool mask. */
+static void masks(struct ob *b) {
+    ob_input(b, "i", MOIRE_I64, "2,1,1,21");
+    ob_input(b, "x", MOIRE_F32, "2,3,4,21");
+    ob_scalar(b, "one", 1);
+    ob_scalar(b, "much", -1e4f);
+    ob_node(b, "Cast", "i", "f");
+    ob_int(b, "to", MOIRE_F32);
+    ob_node(b, "Sub", "one f", "g");
+    ob_node(b, "Mul", "g much", "h");
+    ob_node(b, "Add", "x h", "y");
+    ob_node(b, "Cast", "i", "m");
+    ob_int(b, "to", MOIRE_BOOL);
+    ob_node(b, "Where", "m x much", "z");
+    ob_output(b, "y");
+    ob_output(b, "z");
+}
+
+static void rounding(struct ob *b) {
+    ob_input(b, "x", MOIRE_F32, "2,2,300");
+    ob_input(b, "z", MOIRE_F32, "2,2,300");
+    ob_node(b, "Floor", "x", "a");
+    ob_node(b, "Ceil", "z", "c");
+    ob_node(b, "Min", "a c", "d");
+    ob_node(b, "Round", "x", "e");
+    ob_node(b, "Max", "d e", "f");
+    ob_node(b, "Sign", "z", "h");
+    ob_node(b, "Mul", "f h", "y");
+    ob_node(b, "Log", "x", "l");
+    ob_node(b, "Sqrt", "z", "q");
+    ob_node(b, "Div", "l q", "v");
+    ob_node(b, "IsNaN", "v", "n");
+    ob_node(b, "Where", "n x v", "w");
+    ob_output(b, "y");
+    ob_output(b, "w");
+}
+
+/* Between convs, in blocks of channels: 20 channels leave padding. */
+static void blocked(struct ob *b) {
+    ob_input(b, "x", MOIRE_F32, "2,3,6,6");
+    ob_random(b, "w", "20,3,3,3");
+    ob_random(b, "v", "4,20,1,1");
+    ob_random(b, "c", "1,20,1,1");
+    ob_scalar(b, "s", 0.7f);
+    ob_node(b, "Conv", "x w", "a");
+    ob_node(b, "GlobalAveragePool", "a", "p");
+    ob_node(b, "Mul", "a p", "d");
+    ob_node(b, "Add", "d c", "e");
+    ob_node(b, "Max", "e s", "f");
+    ob_node(b, "Sub", "a f", "h");
+    ob_node(b, "Conv", "h v", "y");
+    ob_output(b, "y");
+}
+
+/* A result that is read outside, or is an output, stays. */
+static void shared(struct ob *b) {
+    ob_input(b, "x", MOIRE_F32, "5,18");
+    ob_random(b, "c", "18");
+    ob_node(b, "Mul", "x c", "a");
+    ob_node(b, "Exp", "a", "d");
+    ob_node(b, "Sub", "d x", "y");
+    ob_node(b, "Neg", "d", "e");
+    ob_node(b, "Add", "e c", "z");
+    ob_output(b, "y");
+    ob_output(b, "z");
+    ob_output(b, "a");
+}
+
+/* More operands than a layer takes: two layers, and the second one's list is not the one that was too long.
+ */
+static void many_operands(struct ob *b) {
+    char in[32], out[16] = "x";
+    ob_input(b, "x", MOIRE_F32, "5,18");
+    for (int i = 0; i < 18; i++) {
+        snprintf(in, sizeof in, "%s c%d", out, i);
+        ob_random(b, strchr(in, ' ') + 1, "18");
+        snprintf(out, sizeof out, i == 17 ? "y" : "a%d", i);
+        ob_node(b, i % 2 ? "Sub" : "Mul", in, out);
+    }
+    ob_output(b, "y");
+}
+
+static const struct fused_case {
+    const char *name;
+    void (*build)(struct ob *b);
+    int layers, fused; /* after the passes but the layout ones */
+    bool special;      /* works on infinities, NaN and denormals */
+} cases[] = {
+    {"broadcasts", broadcasts, 1, 1, true},
+    {"long rows", long_rows, 1, 1, false},
+    {"one row", one_row, 1, 1, true},
+    {"logic", logic, 1, 1, true},
+    {"ends in bool", ends_in_bool, 1, 1, true},
+    {"masks", masks, 4, 3, true},
+    {"rounding", rounding, 2, 2, true},
+    {"blocked", blocked, 4, 1, false},
+    {"shared", shared, 4, 1, true},
+    {"many operands", many_operands, 2, 2, true},
+};
+
+/* --- running ------------------------------------------------------------------------------------------- */
+
+enum { INPUTS = 2, OUTPUTS = 3 };
+
+static struct mo_graph *graph_of(struct ob *b, bool passes, bool layout) {
+    size_t n;
+    const uint8_t *bytes = ob_pack(b, &n);
+    struct mo_frontend_options options = {.no_passes = !passes, .no_layout = !layout};
+    struct mo_graph *g = NULL;
+    moire_error err = {0};
+    if (mo_frontend_parse(&b->env, bytes, n, NULL, &options, &g, &err)) fail_msg("%s", err.message);
+    return g;
+}
+
+static void fill(struct ob *b, const struct mo_graph *g, bool special, moire_tensor *in) {
+    static const float odd[] = {NAN,     INFINITY, -INFINITY, 0.0f, -0.0f,  1e-40f,
+                                -1e-40f, 3e38f,    0.5f,      2.5f, -1e-30f};
+    uint64_t seed = 11;
+    for (int i = 0; i < g->n_inputs; i++) {
+        const struct mo_tensor *t = g->tensors[g->inputs[i]];
+        in[i] = (moire_tensor){.dtype = t->dtype, .rank = t->shape.rank, .bytes = (size_t)mo_tensor_bytes(t)};
+        memcpy(in[i].shape, t->shape.d, sizeof in[i].shape);
+        in[i].data = ob_alloc(b, in[i].bytes);
+        for (int64_t k = 0; k < mo_shape_count(&t->shape); k++) {
+            seed = seed * 6364136223846793005u + 1442695040888963407u;
+            if (t->dtype == MOIRE_I64)
+                ((int64_t *)in[i].data)[k] = (int64_t)(seed >> 62) - 1;
+            else
+                ((float *)in[i].data)[k] = special && seed >> 61 == 0 ? odd[(seed >> 32) % 11]
+                                                                      : (float)(seed >> 40) / 4194304.0f - 2;
+        }
+    }
+}
+
+/* Denormals may be flushed; NaN and infinities must agree. */
+static bool close_to(float got, float want) {
+    if (isnan(want) || isnan(got)) return isnan(want) && isnan(got);
+    if (isinf(want) || isinf(got)) return got == want;
+    return fabsf(got - want) <= 3e-6f * fabsf(want) + 2e-6f;
+}
+
+static int differences(const char *what, const moire_tensor *got, const moire_tensor *want) {
+    assert_int_equal(got->bytes, want->bytes);
+    assert_int_equal(got->dtype, want->dtype);
+    if (want->dtype == MOIRE_BOOL) return memcmp(got->data, want->data, want->bytes) != 0;
+    for (size_t i = 0; i < want->bytes / 4; i++) {
+        float g = ((const float *)got->data)[i], w = ((const float *)want->data)[i];
+        if (close_to(g, w)) continue;
+        print_error("%s: element %zu is %g, the operators give %g\n", what, i, (double)g, (double)w);
+        return 1;
+    }
+    return 0;
+}
+
+static int check_ways(struct ob *b, const struct fused_case *c, bool special) {
+    moire_error err = {0};
+    moire_tensor in[INPUTS] = {{0}}, want[OUTPUTS] = {{0}}, got[OUTPUTS] = {{0}};
+    char what[80];
+    int wrong = 0;
+    struct mo_graph *plain = graph_of(b, false, false);
+    int n = plain->n_outputs;
+    fill(b, plain, special, in);
+    if (mo_way_run_reference(plain, in, plain->n_inputs, want, &err)) fail_msg("%s", err.message);
+    for (int way = -1; way < MO_ISA_COUNT; way = mo_isa_next(way)) { /* -1: the reference */
+        struct mo_plan_options options = {.isa = way < 0 ? MO_ISA_BASE : (enum mo_isa)way,
+                                          .reference_only = way < 0};
+        if (run_graph_in_used_memory(graph_of(b, true, way >= 0), &options, in, plain->n_inputs, got, &err))
+            fail_msg("%s: %s", c->name, err.message);
+        snprintf(what, sizeof what, "%s, %s", c->name, way < 0 ? "reference" : mo_isa_name((enum mo_isa)way));
+        for (int k = 0; k < n; k++)
+            wrong += differences(what, &got[k], &want[k]);
+        mo_way_free(&b->env, got, n);
+    }
+    mo_way_free(&b->env, want, n);
+    mo_graph_destroy(plain);
+    return wrong;
+}
+
+static void trees_become_one_layer(void **state) {
+    (void)state;
+    int wrong = 0;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct ob *b = ob_create(13);
+        cases[i].build(b);
+        struct mo_graph *g = graph_of(b, true, false);
+        int fused = 0;
+        for (int k = 0; k < g->n_nodes; k++)
+            fused += !strcmp(g->nodes[k]->op_type, "Fused");
+        if (g->n_nodes != cases[i].layers || fused != cases[i].fused) {
+            print_error("%s: %d layers, %d fused\n", cases[i].name, g->n_nodes, fused);
+            wrong++;
+        }
+        mo_graph_destroy(g);
+        ob_destroy(b);
+    }
+    assert_int_equal(wrong, 0);
+}
+
+static void kernels_match_the_operators(void **state) {
+    (void)state;
+    int wrong = 0;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct ob *b = ob_create(13);
+        cases[i].build(b);
+        wrong += check_ways(b, &cases[i], false);
+        if (cases[i].special) wrong += check_ways(b, &cases[i], true);
+        ob_destroy(b);
+    }
+    assert_int_equal(wrong, 0);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(trees_become_one_layer),
+                                       cmocka_unit_test(kernels_match_the_operators)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,228 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * test_deal.c - how `moire` deals cores: on random queries every share is the least that keeps pace with the
+ * common fraction, no core is dealt twice while there are enough, and each part left out leaves a policy that
+ * still answers everything.  Late queries neither hide the others nor take more than their part. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include "runtime/policy/moire.h"
+#include "tests/unit/sched/sim_engine.h"
+
+enum { CORES = 24, LAYERS = 7, QUERIES = 9 };
+
+/* Layers with a serial part, so that cores help less and less. */
+static struct mo_profile *profile(const struct mo_env *env, unsigned seed) {
+    struct mo_profile *p = mo_profile_create(env, LAYERS, CORES);
+    assert_non_null(p);
+    for (int c = 1; c <= CORES; c++) {
+        int64_t ns[LAYERS];
+        for (int l = 0; l < LAYERS; l++)
+            ns[l] = 2000 + (int64_t)((seed * 7919 + (unsigned)l * 104729) % 90 + 10) * 10000 / c;
+        mo_profile_record(p, c, ns);
+    }
+    mo_profile_finish(p);
+    return p;
+}
+
+static void fewest_is_least(void **state) {
+    (void)state;
+    struct mo_env env = mo_env_default();
+    struct mo_profile *p = profile(&env, 3);
+    const struct mo_view_tenant t = {.profile = p, .residual = 1.25};
+    for (int begin = 0; begin < LAYERS; begin++)
+        for (int step = 0; step < 35; step++) {
+            double budget = 1e4 * pow(1.3, step);
+            int n = mo_moire_fewest(&t, begin, budget, CORES);
+            assert_true(n >= 1 && n <= CORES);
+            if (n < CORES) assert_true((double)mo_view_time(&t, n, begin, LAYERS) <= budget + 2);
+            if (n > 1) assert_true((double)mo_view_time(&t, n - 1, begin, LAYERS) > budget - 2);
+        }
+    mo_profile_destroy(p);
+}
+
+/* Kept queries with random progress and slack; every fourth is set aside, every third has a block. */
+static void random_queries(struct mo_moire_state *s, const struct mo_view_tenant *t) {
+    memset(s, 0, sizeof *s);
+    s->n = 1 + rand() % QUERIES;
+    for (int i = 0; i < s->n; i++) {
+        int begin = rand() % LAYERS;
+        int64_t whole = mo_view_time(t, CORES, begin, LAYERS);
+        s->list[i] = (struct mo_moire_candidate){.keep = rand() % 4 != 0,
+                                                 .running = rand() % 3 == 0,
+                                                 .begin = begin,
+                                                 .wide = CORES,
+                                                 .cores = 1 + rand() % 4,
+                                                 .deadline = whole + rand() % (40 * whole)};
+    }
+}
+
+static int sum_of(const struct mo_moire_state *s) {
+    int sum = 0;
+    for (int i = 0; i < s->n; i++)
+        sum += s->list[i].keep ? s->list[i].share : 0;
+    return sum;
+}
+
+static void shares_fill_the_machine(void **state) {
+    (void)state;
+    static const struct mo_moire_parts whole = {0}, thrifty = {.no_share = true};
+    struct mo_env env = mo_env_default();
+    struct mo_profile *p = profile(&env, 5);
+    const struct mo_view_tenant t = {.profile = p, .residual = 1};
+    const struct mo_view view = {.n_cores = CORES, .tenants = &t};
+    static struct mo_moire_state s;
+    int eased = 0;
+    srand(11);
+    for (int round = 0; round < 500; round++) {
+        random_queries(&s, &t);
+        s.parts = &thrifty;
+        mo_moire_deal(&s, &view);
+        int least = sum_of(&s), shares[QUERIES] = {0};
+        for (int i = 0; i < s.n; i++)
+            shares[i] = s.list[i].share;
+        s.parts = &whole;
+        mo_moire_deal(&s, &view);
+        int sum = sum_of(&s);
+        for (int i = 0; i < s.n; i++) {
+            if (!s.list[i].keep) assert_int_equal(s.list[i].share, 0);
+            assert_true(s.list[i].share >= shares[i]);
+        }
+        if (least <= CORES) assert_true(sum <= CORES);
+        if (least > CORES) assert_int_equal(sum, least);
+        eased += sum > least;
+    }
+    assert_true(eased > 100);
+    mo_profile_destroy(p);
+}
+
+/* With less than it takes, every row answers all queries and breaks no rule of the core. */
+static void every_row_serves(void **state) {
+    (void)state;
+    for (const struct mo_policy *const *p = mo_policy_ablations(); *p; p++) {
+        struct sim_config c = {
+            .policy = *p, .n_cores = 4, .duration_ns = 2000000000, .seed = 4, .drain = true};
+        struct sim_result r;
+        sim_mix(&c, 1.1, 4, 1);
+        assert_int_equal(sim_run(&c, &r), 0);
+        assert_int_equal(r.violations, 0);
+        assert_int_equal(r.unanswered, 0);
+        assert_int_equal(r.stats.refused, 0);
+        assert_int_equal(r.stats.rescues, 0);
+    }
+}
+
+/* A machine in which the first tenant has many late queries under way and the second one that is due. */
+enum { LATE = MO_MOIRE_CANDIDATES + 50, FRESH = LATE };
+struct crowd {
+    struct mo_view view;
+    struct mo_view_tenant tenant[2];
+    struct mo_view_query query[LATE + 1];
+    struct mo_view_run run[CORES];
+    int paused[LATE], waiting[1];
+};
+
+static void crowd(struct crowd *c, const struct mo_profile *p, int64_t now) {
+    int64_t fast = mo_profile_time(p, CORES, 0, LAYERS);
+    *c = (struct crowd){.waiting = {FRESH}};
+    for (int i = 0; i < CORES; i++)
+        c->run[i].query = -1;
+    for (int i = 0; i < LATE; i++) {
+        c->paused[i] = i;
+        c->query[i] = (struct mo_view_query){
+            .next_layer = 1, .arrival = i, .deadline = fast + i, .order = i, .started = 1, .run = -1};
+    }
+    c->query[FRESH] = (struct mo_view_query){
+        .tenant = 1, .arrival = now, .deadline = now + 2 * fast, .order = FRESH, .last_core = -1, .run = -1};
+    for (int i = 0; i < 2; i++)
+        c->tenant[i] = (struct mo_view_tenant){.open = true,
+                                               .qos_ns = i ? 2 * fast : fast,
+                                               .profile = p,
+                                               .residual = 1,
+                                               .attained = 1,
+                                               .free_instances = 4,
+                                               .n_waiting = i,
+                                               .n_paused = i ? 0 : LATE,
+                                               .waiting = c->waiting,
+                                               .paused = c->paused};
+    c->view = (struct mo_view){.now = now,
+                               .block_ns = fast,
+                               .n_cores = CORES,
+                               .n_idle = CORES,
+                               .idle = mo_cores_first(CORES),
+                               .n_tenants = 2,
+                               .min_qos_ns = fast,
+                               .tenants = c->tenant,
+                               .queries = c->query,
+                               .runs = c->run,
+                               .options = mo_policy_find("moire")->options};
+}
+
+/* One dispatch; core time given to the late ones and to the one that is due. */
+static void dispatch(struct mo_moire_state *s, const struct crowd *c, double *late, double *due) {
+    static struct mo_decision list[2 * CORES];
+    struct mo_decisions out = {.cap = 2 * CORES, .list = list};
+    const struct mo_event event = {MO_EVENT_TIMER, -1, -1};
+    mo_policy_find("moire")->dispatch(s, &c->view, &event, &out);
+    *late = *due = 0;
+    for (int i = 0; i < out.n; i++) {
+        const struct mo_decision *d = &list[i];
+        int n = mo_cores_count(&d->cores), begin = c->query[d->query].next_layer;
+        *(d->query == FRESH ? due : late) +=
+            (double)mo_profile_time(c->tenant[0].profile, n, begin, d->end) * n;
+    }
+}
+
+/* However many late queries there are, the one that can still make it is seen and served. */
+static void late_queries_do_not_crowd_out(void **state) {
+    (void)state;
+    struct mo_env env = mo_env_default();
+    struct mo_profile *p = profile(&env, 7);
+    static struct mo_moire_state s;
+    static struct crowd c;
+    double late, due;
+    crowd(&c, p, 100000000);
+    memset(&s, 0, sizeof s);
+    dispatch(&s, &c, &late, &due);
+    assert_true(due > 0);
+    mo_profile_destroy(p);
+}
+
+/* Queries that wait far too long get their turn, and no more than a fortieth of the core time for it, however
+ * long a layer takes on the core it gets. */
+static void the_starved_get_a_small_part(void **state) {
+    (void)state;
+    struct mo_env env = mo_env_default();
+    struct mo_profile *p = profile(&env, 7);
+    static struct mo_moire_state s;
+    static struct crowd c;
+    double late = 0, due = 0, most = 0;
+    crowd(&c, p, 20000000000);
+    memset(&s, 0, sizeof s);
+    for (int i = 0; i < 4000; i++) {
+        double l, d;
+        c.query[FRESH].deadline = c.view.now + mo_profile_time(p, CORES, 0, LAYERS) * 3 / 2; /* all cores */
+        dispatch(&s, &c, &l, &d);
+        late += l;
+        due += d;
+        if (l > most) most = l;
+    }
+    assert_true(late > most && most > 0 && due > late);
+    assert_true(late <= due / 40 + 2 * most);
+    mo_profile_destroy(p);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(fewest_is_least),
+        cmocka_unit_test(shares_fill_the_machine),
+        cmocka_unit_test(every_row_serves),
+        cmocka_unit_test(late_queries_do_not_crowd_out),
+        cmocka_unit_test(the_starved_get_a_small_part),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,181 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * test_gpulet_late.c - tenants that come late, and queries that no let can serve in time: in virtual time,
+ * under every server. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <stdlib.h>
+#include "runtime/sched/policy.h"
+#include "runtime/sim/sim.h"
+#include "tests/history/recorded.h"
+#include "tests/unit/sched/plan_case.h"
+
+static const int64_t MS = 1000000, SECOND = 1000000000;
+enum { TENANTS = 2, QUEUE = 512 };
+enum { LENET, GOOGLENET, RESNET }; /* of plan_case_paper() */
+
+struct bed {
+    struct plan_case c;
+    struct mo_gpus gpus;
+    struct mo_profile *profile;
+    struct mo_events *events;
+    struct mo_sim *sim;
+    int accepted, answered, ok[TENANTS], shed[TENANTS];
+    int64_t latest; /* that a query was answered after its deadline */
+};
+
+static void answer(void *ctx, int tenant, const struct mo_answer *a) {
+    struct bed *b = ctx;
+    b->answered++;
+    b->ok[tenant] += a->code == MOIRE_OK;
+    b->shed[tenant] += a->code == MOIRE_ESHED || a->code == MOIRE_EEXPIRED;
+    if (a->code && a->end - a->deadline > b->latest) b->latest = a->end - a->deadline;
+}
+
+static struct bed *lay(const struct mo_policy *policy) {
+    struct bed *b = calloc(1, sizeof *b);
+    plan_case_paper(&b->c, 1);
+    b->gpus = (struct mo_gpus){
+        .n_kinds = 1,
+        .n_gpus = 1,
+        .kinds = {b->c.kinds[0]},
+    };
+    b->gpus.prepare_ns[0] = 5 * MS;
+    b->gpus.kinds[0].shared_weights = true;
+    assert_int_equal(mo_gpus_finish(&b->gpus, NULL), MOIRE_OK);
+    b->profile = mo_profile_create(&b->c.env, 1, MO_PLAN_UNITS);
+    mo_profile_record(b->profile, 1, &MS);
+    mo_profile_finish(b->profile);
+    b->events = mo_events_create(&b->c.env, 1, 1 << 18);
+    struct mo_sim_config config = {.env = &b->c.env,
+                                   .policy = policy,
+                                   .machine = {.n_cores = b->gpus.n_units, .gpus = &b->gpus},
+                                   .max_queries = 4096,
+                                   .max_tenants = TENANTS,
+                                   .ring = &b->events->ring[0],
+                                   .answer = answer,
+                                   .ctx = b};
+    assert_int_equal(mo_sim_create(&config, &b->sim, NULL), MOIRE_OK);
+    mo_sim_advance(b->sim, 1);
+    return b;
+}
+
+static void open_tenant(struct bed *b, int i, int model, int64_t qos_ns, double rate) {
+    struct mo_sched_tenant_config t = {.qos_ns = qos_ns,
+                                       .shed_late = true,
+                                       .queue = QUEUE,
+                                       .instances = QUEUE,
+                                       .profile = b->profile,
+                                       .share = b->c.tenants[model].profile,
+                                       .declared = rate};
+    int index;
+    assert_int_equal(mo_sim_open(b->sim, &t, &index, NULL), MOIRE_OK);
+    assert_int_equal(index, i);
+}
+
+static void submit(struct bed *b, int tenant, int n) {
+    for (; n; n--, b->accepted++)
+        assert_int_equal(mo_sim_submit(b->sim, tenant, b, NULL, NULL), MOIRE_OK);
+}
+
+/* Every query is answered, and the checker accepts the history. */
+static void strike(struct bed *b) {
+    assert_int_equal(mo_sim_drain(b->sim), 0);
+    assert_int_equal(b->answered, b->accepted);
+    assert_int_equal(mo_sched_stats(mo_sim_sched(b->sim))->refused, 0);
+    history_of_events(b->events, b->gpus.n_units, b->accepted);
+    mo_sim_destroy(b->sim);
+    mo_events_destroy(b->events);
+    mo_profile_destroy(b->profile);
+    plan_case_close(&b->c);
+    free(b);
+}
+
+/* A target that no let meets, and more queries of it than one list of decisions holds: each is answered by
+ * its deadline, alone and beside a tenant that is served. */
+static void an_impossible_target_is_shed_in_time(void **state) {
+    (void)state;
+    for (const struct mo_policy *const *p = mo_policy_servers(); *p; p++)
+        for (int busy = 0; busy < 2; busy++) {
+            struct bed *b = lay(*p);
+            open_tenant(b, 0, LENET, MS / 10, 100);
+            if (busy) open_tenant(b, 1, GOOGLENET, 100 * MS, 50);
+            for (int k = 0; k < 50; k++) {
+                if (k % 10 == 0) submit(b, 0, QUEUE - 1);
+                if (busy) submit(b, 1, 1);
+                mo_sim_advance(b->sim, mo_sim_now(b->sim) + 10 * MS);
+            }
+            mo_sim_drain(b->sim);
+            assert_int_equal(b->shed[0], 5 * (QUEUE - 1));
+            assert_true(b->latest <= 1000);
+            if (busy) assert_true(b->ok[1] > 40);
+            strike(b);
+        }
+}
+
+/* Targets and rates beyond what planners take are their tenants' own trouble. */
+static void odd_tenants_do_not_stop_the_others(void **state) {
+    (void)state;
+    static const struct {
+        int64_t qos_ns;
+        double rate;
+    } odd[] = {{1, 0}, {2, 1e300}, {INT64_MAX / 2, 10}, {MS / 10, 1e9}};
+    for (const struct mo_policy *const *p = mo_policy_servers(); *p; p++)
+        for (size_t i = 0; i < sizeof odd / sizeof *odd; i++) {
+            struct bed *b = lay(*p);
+            open_tenant(b, 0, LENET, odd[i].qos_ns, odd[i].rate);
+            open_tenant(b, 1, GOOGLENET, 300 * MS, 20);
+            for (int k = 0; k < 20; k++) {
+                if (odd[i].qos_ns < SECOND) submit(b, 0, 3); /* else they may wait that long */
+                submit(b, 1, 1);
+                mo_sim_advance(b->sim, mo_sim_now(b->sim) + 50 * MS);
+            }
+            mo_sim_advance(b->sim, mo_sim_now(b->sim) + SECOND);
+            if (b->ok[1] < 15) print_message("%s, %d: %d served\n", (*p)->name, (int)i, b->ok[1]);
+            assert_true(b->ok[1] >= 15);
+            strike(b);
+        }
+}
+
+/* The first tenant keeps the GPU busy. */
+static void keep_busy(struct bed *b, int64_t until) {
+    while (mo_sim_now(b->sim) < until) {
+        submit(b, 0, 1);
+        mo_sim_advance(b->sim, mo_sim_now(b->sim) + 8 * MS);
+    }
+}
+
+/* The second tenant comes meanwhile, goes, and another takes its place when the plan has forgotten it: its
+ * first query is in time, for it is planned for at once. */
+static void a_newcomer_is_planned_for_at_once(void **state) {
+    (void)state;
+    for (const struct mo_policy *const *p = mo_policy_servers(); *p; p++) {
+        struct bed *b = lay(*p);
+        struct mo_sched *sched = mo_sim_sched(b->sim);
+        open_tenant(b, 0, GOOGLENET, 100 * MS, 100);
+        keep_busy(b, SECOND);
+        for (int round = 0; round < 2; round++) {
+            open_tenant(b, 1, RESNET, 150 * MS, 20);
+            submit(b, 1, 1);
+            keep_busy(b, mo_sim_now(b->sim) + 400 * MS);
+            if (b->ok[1] != round + 1) print_message("%s, round %d\n", (*p)->name, round);
+            assert_int_equal(b->ok[1], round + 1);
+            mo_sched_tenant_close(sched, 1, MOIRE_EUNLOADED, mo_sim_now(b->sim));
+            assert_int_equal(mo_sched_tenant_pending(sched, 1), 0);
+            mo_sched_tenant_free(sched, 1);
+            keep_busy(b, mo_sim_now(b->sim) + 25 * SECOND);
+        }
+        strike(b);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(an_impossible_target_is_shed_in_time),
+        cmocka_unit_test(odd_tenants_do_not_stop_the_others),
+        cmocka_unit_test(a_newcomer_is_planned_for_at_once),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

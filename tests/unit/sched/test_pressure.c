@@ -1,0 +1,350 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * test_pressure.c - pressure: from slowdown, from a source that may vanish, into decisions, and from there to
+ * the version of a layer that runs. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <math.h>
+#include <string.h>
+#include "runtime/ops/op.h"
+#include "runtime/plan/versions.h"
+#include "runtime/sched/policy.h"
+#include "runtime/sched/sched.h"
+
+static bool near(double a, double b) {
+    return fabs(a - b) < 1e-9;
+}
+
+static void slowdown_lies_on_the_curve(void **state) {
+    (void)state;
+    const double curve[MO_PRESSURE_LEVELS] = {1, 1.1, 1.1, 1.3, 1.4, 1.5},
+                 flat[MO_PRESSURE_LEVELS] = {1, 1, 1, 1, 1, 1.01};
+    assert_true(near(mo_pressure_of(curve, 0.9), 0) && near(mo_pressure_of(curve, 1), 0));
+    assert_true(near(mo_pressure_of(curve, 1.05), 0.1));
+    assert_true(near(mo_pressure_of(curve, 1.2), 0.5));
+    assert_true(near(mo_pressure_of(curve, 9), 1));
+    assert_true(near(mo_pressure_of(flat, 9), 0)); /* such a model cannot tell */
+}
+
+/* --- the core, driven by hand --- */
+struct hand {
+    struct mo_run last;
+    int starts, n_resolved, resolved[16];
+};
+
+static void hand_start(void *engine, const struct mo_run *run) {
+    struct hand *h = engine;
+    h->last = *run;
+    h->starts++;
+}
+static void hand_timer(void *engine, int64_t when) {
+    (void)engine, (void)when;
+}
+static void hand_resolved(void *engine, int query) {
+    struct hand *h = engine;
+    h->resolved[h->n_resolved++] = query;
+}
+static void hand_released(void *engine, int tenant, void *user) {
+    (void)engine, (void)tenant, (void)user;
+}
+
+/* A recorded trace of a counter's pressure; below 0: the counter is gone. */
+struct trace {
+    const double *value;
+    int at;
+};
+
+static bool read_trace(void *self, int64_t now, double *pressure) {
+    struct trace *t = self;
+    (void)now;
+    if (t->value[t->at] < 0) return false;
+    *pressure = t->value[t->at++];
+    return true;
+}
+
+struct fixture {
+    struct mo_env env;
+    struct hand hand;
+    struct mo_sched *s;
+    struct mo_profile *profile;
+    int tenant, warnings;
+};
+
+static void count_warning(void *user, int level, const char *line) {
+    struct fixture *f = user;
+    f->warnings += level == MOIRE_LOG_WARN && strstr(line, "observed slowdown takes over") != NULL;
+}
+
+enum { LAYER_NS = 1000000 };
+
+static void set_up(struct fixture *f, const char *policy, const struct mo_pressure_source *source,
+                   bool tuned) {
+    static const struct mo_engine_ops ops = {hand_start, hand_timer, hand_resolved, hand_released, NULL};
+    *f = (struct fixture){.env = mo_env_default()};
+    f->env.log = count_warning;
+    f->env.log_user = f;
+    struct mo_sched_config c = {.env = &f->env,
+                                .policy = mo_policy_find(policy),
+                                .n_cores = 2,
+                                .max_queries = 16,
+                                .max_tenants = 2,
+                                .ops = &ops,
+                                .engine = &f->hand};
+    if (source) c.source = *source;
+    assert_non_null(c.policy);
+    assert_int_equal(mo_sched_create(&c, &f->s, NULL), MOIRE_OK);
+    f->profile = mo_profile_create(&f->env, 3, 2);
+    mo_profile_record(f->profile, 1, (const int64_t[]){LAYER_NS, LAYER_NS, LAYER_NS});
+    mo_profile_record(f->profile, 2, (const int64_t[]){LAYER_NS, LAYER_NS, LAYER_NS});
+    mo_profile_finish(f->profile);
+    struct mo_sched_tenant_config tc = {
+        .qos_ns = 100 * LAYER_NS, .queue = 8, .instances = 4, .profile = f->profile};
+    const double curve[MO_PRESSURE_LEVELS] = {1, 1.1, 1.2, 1.3, 1.4, 1.5};
+    if (tuned) memcpy(tc.slowdown, curve, sizeof curve);
+    assert_int_equal(mo_sched_tenant_open(f->s, &tc, 0, &f->tenant, NULL), MOIRE_OK);
+}
+
+static void tear_down(struct fixture *f) {
+    mo_sched_destroy(f->s);
+    mo_profile_destroy(f->profile);
+}
+
+static void submit(struct fixture *f, int64_t now) {
+    int slot;
+    assert_int_equal(mo_sched_arrival(f->s, f->tenant, now, NULL, now, &slot, NULL), MOIRE_OK);
+}
+
+/* A block ends, and the answers that follow are delivered. */
+static void finish(struct fixture *f, int lead, int64_t start, int64_t end, int64_t now) {
+    mo_sched_block_done(f->s, lead, true, MOIRE_OK, start, end, now);
+    while (f->hand.n_resolved)
+        mo_sched_answered(f->s, f->hand.resolved[--f->hand.n_resolved], now);
+}
+
+/* Every policy gets the trace's values; only adaptive compilation acts on them. */
+static void decisions_carry_the_pressure(void **state) {
+    (void)state;
+    static const struct {
+        const char *policy;
+        bool adapts;
+    } rows[] = {{"veltair", true}, {"veltair-ac", true}, {"veltair-as", false}, {"layerwise", false}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        const double values[] = {0.6, 7, -1};
+        struct trace trace = {values, 0};
+        struct mo_pressure_source source = {"trace", read_trace, &trace};
+        struct fixture f;
+        set_up(&f, rows[i].policy, &source, false);
+        submit(&f, 1);
+        assert_int_equal(f.hand.starts, 1);
+        assert_true(near(f.hand.last.pressure, rows[i].adapts ? 0.6 : 0));
+        assert_true(near(mo_sched_view(f.s)->pressure[MO_PRESSURE_CACHE], 0.6));
+        submit(&f, 2);
+        assert_true(near(f.hand.last.pressure, rows[i].adapts ? 1 : 0)); /* cut to the range */
+        tear_down(&f);
+    }
+}
+
+/* A counter that vanishes while blocks run: one line, slowdown from there on, every query answered. */
+static void a_vanished_source_loses_nothing(void **state) {
+    (void)state;
+    const double values[] = {0.6, -1};
+    struct trace trace = {values, 0};
+    struct mo_pressure_source source = {"trace", read_trace, &trace};
+    struct fixture f;
+    set_up(&f, "veltair-ac", &source, true);
+    int64_t now = 1;
+    submit(&f, now);
+    submit(&f, now);
+    assert_int_equal(f.warnings, 1);
+    for (int i = 0; i < 200 && mo_sched_view(f.s)->n_in_system; i++) {
+        const struct mo_view *v = mo_sched_view(f.s);
+        int lead = v->runs[0].query >= 0 ? 0 : 1;
+        assert_true(v->runs[lead].query >= 0);
+        int64_t start = v->runs[lead].start;
+        now += LAYER_NS / 2;
+        finish(&f, lead, start, start + LAYER_NS, now);
+    }
+    assert_int_equal(mo_sched_stats(f.s)->ok, 2);
+    assert_int_equal(f.warnings, 1);
+    tear_down(&f);
+}
+
+/* Two queries; blocks take `ratio` times their profile.  Returns the pressure seen while one block has long
+ * to go. */
+static double pressure_at(double ratio, bool tuned, int64_t rest) {
+    struct fixture f;
+    double seen = -1;
+    int64_t now = 1;
+    set_up(&f, "veltair-ac", NULL, tuned);
+    for (int round = 0; round < 40; round++) {
+        submit(&f, now);
+        while (mo_sched_view(f.s)->n_in_system) {
+            int lead = mo_sched_view(f.s)->runs[0].query >= 0 ? 0 : 1;
+            int64_t end = now + (int64_t)(ratio * LAYER_NS);
+            finish(&f, lead, now, end, end);
+            now = end;
+        }
+    }
+    submit(&f, now); /* its block begins alone */
+    assert_true(near(f.hand.last.pressure, 0));
+    int64_t predicted = mo_sched_view(f.s)->runs[f.hand.last.lead].predicted_end;
+    submit(&f, predicted - rest);
+    seen = f.hand.last.pressure;
+    tear_down(&f);
+    return seen;
+}
+
+static void slowdown_makes_pressure(void **state) {
+    (void)state;
+    assert_true(fabs(pressure_at(1.25, true, LAYER_NS) - 0.5) < 0.02);
+    assert_true(near(pressure_at(1, true, LAYER_NS), 0));
+    assert_true(near(pressure_at(1.25, false, LAYER_NS), 0));      /* not tuned: nothing to compare with */
+    assert_true(near(pressure_at(1.25, true, LAYER_NS / 100), 0)); /* about to end: left out */
+}
+
+/* Blocks scatter around what a curve with a step calls the border between none and nearly all: the pressure
+ * stays where it is; a lasting change moves it. */
+static void scatter_does_not_move_the_pressure(void **state) {
+    (void)state;
+    static const double step[MO_PRESSURE_LEVELS] = {1, 1, 1, 1, 1, 1.03};
+    static const double scatter[] = {0.8, 1.2, 0.9, 1.15, 0.95};
+    struct fixture f;
+    set_up(&f, "veltair-ac", NULL, false);
+    struct mo_sched_tenant_config tc = {
+        .qos_ns = 1000 * LAYER_NS, .queue = 8, .instances = 4, .profile = f.profile};
+    memcpy(tc.slowdown, step, sizeof step);
+    assert_int_equal(mo_sched_tenant_open(f.s, &tc, 0, &f.tenant, NULL), MOIRE_OK);
+    int64_t now = 1;
+    int moves = 0, block = 0;
+    double last = 0;
+    for (int i = 0; i < 120; i++) {
+        submit(&f, now);
+        submit(&f, now); /* sees the first one's block */
+        double seen = mo_sched_view(f.s)->pressure[MO_PRESSURE_CACHE];
+        if (i >= 12 && i < 100) moves += !near(seen, last);
+        last = seen;
+        while (mo_sched_view(f.s)->n_in_system) {
+            int lead = mo_sched_view(f.s)->runs[0].query >= 0 ? 0 : 1;
+            int64_t end = now + (int64_t)((i < 100 ? scatter[block++ % 5] : 1.5) * LAYER_NS);
+            finish(&f, lead, now, end, end);
+            now = end;
+        }
+    }
+    assert_int_equal(moves, 0);
+    assert_true(near(last, 1));
+    tear_down(&f);
+}
+
+/* --- versions of a layer --- */
+static void fake_kernel(const struct mo_kargs *args, int64_t begin, int64_t end, void *scratch) {
+    (void)scratch;
+    assert_ptr_equal(args->weights, args->bias); /* the version's own */
+    for (int64_t i = begin; i < end; i++)
+        ((float *)args->out[0])[i] = 7;
+}
+
+/* One Relu of 64 elements. */
+static struct mo_plan *relu_plan(const struct mo_env *env) {
+    struct mo_graph *g = mo_graph_create(env);
+    struct mo_shape shape = {.rank = 2, .d = {1, 64}};
+    struct mo_tensor *x = mo_graph_add_tensor(g, "x", MOIRE_F32, &shape),
+                     *y = mo_graph_add_tensor(g, "y", MOIRE_F32, &shape);
+    struct mo_node *node = mo_graph_add_node(g, "n", "Relu", "", 1, 1);
+    struct mo_plan *plan;
+    moire_error err;
+    node->op = mo_op_find("Relu", "");
+    node->opset = 13;
+    node->in[0] = x->id;
+    node->out[0] = y->id;
+    x->is_input = y->is_output = true;
+    g->inputs = mo_region_array(g->region, 1, sizeof(int));
+    g->outputs = mo_region_array(g->region, 1, sizeof(int));
+    g->inputs[g->n_inputs++] = x->id;
+    g->outputs[g->n_outputs++] = y->id;
+    mo_graph_index(g);
+    assert_int_equal(mo_plan_build(g, &(struct mo_plan_options){.isa = MO_ISA_BASE}, &plan, &err), MOIRE_OK);
+    assert_non_null(plan->steps[0].run);
+    return plan;
+}
+
+static float run_once(struct mo_instance *instance, double pressure, char *scratch) {
+    float x[64];
+    moire_tensor in = {.dtype = MOIRE_F32, .rank = 2, .shape = {1, 64}, .data = x, .bytes = sizeof x}, out;
+    for (int i = 0; i < 64; i++)
+        x[i] = 3;
+    assert_int_equal(mo_instance_set_input(instance, 0, &in, NULL), MOIRE_OK);
+    mo_instance_press(instance, 0, 1, pressure, 1);
+    assert_int_equal(mo_instance_run(instance, 0, 1, 0, 1, NULL, NULL, scratch), MOIRE_OK);
+    assert_int_equal(mo_instance_output(instance, 0, &out), MOIRE_OK);
+    assert_true(((const float *)out.data)[0] == ((const float *)out.data)[63]);
+    return ((const float *)out.data)[63];
+}
+
+static void the_version_of_the_pressure_runs(void **state) {
+    (void)state;
+    static _Alignas(64) char scratch[1 << 16];
+    struct mo_env env = mo_env_default();
+    struct mo_plan *plan = relu_plan(&env);
+    struct mo_step *step = &plan->steps[0];
+    struct mo_instance *instance;
+    struct mo_version v[2] = {{.run = step->run,
+                               .packing = step->packing,
+                               .weights = step->weights,
+                               .bias = step->bias,
+                               .units = step->units,
+                               .ns = {100, 120, 140, 160, 180, 200}},
+                              {.run = fake_kernel,
+                               .weights = scratch,
+                               .bias = (const float *)(const void *)scratch,
+                               .units = 64,
+                               .ns = {130, 130, 130, 130, 130, 130}}};
+    double slowdown[MO_STORE_LEVELS];
+    assert_false(mo_plan_slowdown(plan, slowdown));
+    assert_int_equal(mo_instance_create(plan, &instance, NULL), MOIRE_OK);
+    assert_true(run_once(instance, 1, scratch) == 3); /* one version only */
+    step->version = v;
+    step->n_versions = 2;
+    assert_true(run_once(instance, 0, scratch) == 3);
+    assert_true(run_once(instance, 1, scratch) == 7);
+    assert_true(run_once(instance, 0.2, scratch) == 3);
+    assert_true(mo_plan_slowdown(plan, slowdown));
+    assert_true(near(slowdown[0], 1) && near(slowdown[1], 1.2) && near(slowdown[5], 1.3));
+    v[1].ns[5] = 198; /* not worth the change */
+    assert_int_equal(mo_version_choose(step, 1, 1), 0);
+    mo_instance_destroy(instance);
+    mo_plan_destroy(plan);
+}
+
+/* By whole units, and what a split was measured to cost; the second has a unit for every core. */
+static void the_version_of_the_cores_runs(void **state) {
+    (void)state;
+    const struct mo_version v[2] = {{.units = 8, .ns = {800, 800, 800, 800, 800, 1600}},
+                                    {.units = 64,
+                                     .cores = 64,
+                                     .part_ns = 30, /* twice a sixty-fourth */
+                                     .ns = {960, 960, 960, 960, 960, 960}}};
+    const struct mo_step step = {.n_versions = 2, .version = v, .units = 8};
+    assert_true(near(mo_version_time(&v[0], 0, 1), 800) && near(mo_version_time(&v[0], 1, 4), 400));
+    assert_true(near(mo_version_time(&v[0], 0, 3), 300) && near(mo_version_time(&v[0], 0, 100), 100));
+    assert_true(near(mo_version_time(&v[1], 0, 1), 960) && near(mo_version_time(&v[1], 0, 64), 30));
+    assert_true(mo_version_time(&v[1], 0, 32) > 30 && mo_version_time(&v[1], 0, 32) < 60);
+    assert_int_equal(mo_version_choose(&step, 0, 1), 0);
+    assert_int_equal(mo_version_choose(&step, 0, 8), 0);
+    assert_int_equal(mo_version_choose(&step, 0, 32), 1);
+    assert_int_equal(mo_version_choose(&step, 1, 1), 1);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_version_of_the_cores_runs),
+        cmocka_unit_test(slowdown_lies_on_the_curve),
+        cmocka_unit_test(decisions_carry_the_pressure),
+        cmocka_unit_test(a_vanished_source_loses_nothing),
+        cmocka_unit_test(slowdown_makes_pressure),
+        cmocka_unit_test(scatter_does_not_move_the_pressure),
+        cmocka_unit_test(the_version_of_the_pressure_runs),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
