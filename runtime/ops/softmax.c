@@ -15,7 +15,7 @@ static int rows_of(const struct mo_op_ctx *ctx, struct rows *r) {
     const struct mo_shape *x = &ctx->in[0].shape;
     bool flat = ctx->node->opset < 13;
     int64_t attr = mo_attr_int(ctx->node, "axis", flat ? 1 : -1);
-    int axis = flat && attr == x->rank ? x->rank : mo_axis(ctx, attr, x->rank);
+    int axis = mo_axis(ctx, attr, x->rank);
     if (axis < 0) return MOIRE_EINVAL;
     *r = (struct rows){.outer = mo_extent(x, 0, axis), .n = mo_extent(x, axis, x->rank), .inner = 1};
     if (!flat) {
