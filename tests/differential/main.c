@@ -119,6 +119,9 @@ static void summary(const struct dt_net *net, const struct dt_tally *t, int miss
            "%lld\n",
            (long long)net->kernels, (long long)net->reused, (long long)net->peers,
            (long long)dt_cover_sum(&net->cover, "refused by ONNX Runtime"), (long long)net->served);
+    struct dt_served_counts served = dt_served_counts(net->server);
+    printf("served: %lld queries in %lld blocks, %lld cancelled\n", served.queries, served.blocks,
+           served.cancelled);
     if (missed) printf("%d deliberate faults were not found\n", missed);
     printf("differential: %d passed, %d failed, %d skipped\n", t->passed, t->failed + missed, t->skipped);
 }

@@ -10,6 +10,7 @@
 #include <unistd.h>
 #include "codegen/frontend.h"
 #include "runtime/plan/plan.h"
+#include "runtime/serve/runtime.h"
 #include "tools/moire/ways.h"
 
 enum { TENANTS = 2, QUERIES = 16 };
@@ -65,6 +66,13 @@ static void note(void *user, const moire_answer *answer) {
     }
     atomic_store(&q->code, answer->code);
     atomic_fetch_add(&q->answers, 1);
+}
+
+struct dt_served_counts dt_served_counts(const struct dt_served *s) {
+    struct mo_sched_stats stats;
+    if (!s) return (struct dt_served_counts){0};
+    mo_runtime_stats(s->runtime, &stats);
+    return (struct dt_served_counts){stats.ok + stats.cancelled, stats.blocks, stats.cancelled};
 }
 
 /* What a plan of the same kernels answers when nobody is around. */

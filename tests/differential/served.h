@@ -9,6 +9,11 @@
 struct dt_served; /* a runtime that cases are loaded into, one after another */
 struct dt_served *dt_served_start(const struct mo_env *env, const char *folder, moire_error *err);
 void dt_served_stop(struct dt_served *served);
+/* What the runtime has done so far: queries, blocks that they were cut into, queries cancelled. */
+struct dt_served_counts {
+    long long queries, blocks, cancelled;
+};
+struct dt_served_counts dt_served_counts(const struct dt_served *served);
 /* False: an answer is wrong or missing; why says which. */
 bool dt_served_try(struct dt_served *served, const struct dt_case *c, char *why, size_t n);
 #endif
