@@ -138,8 +138,10 @@ static double element(const struct mo_graph *g, const struct mo_node *node, cons
         return (double)i;
     case SHAPE:
         return i ? 1 : -1;
-    case PARTS: /* what does not divide evenly is in the first */
-        return (double)(length(g, node, o) / n + (i ? 0 : length(g, node, o) % n));
+    case PARTS: { /* what does not divide evenly is in the first */
+        const int64_t all = length(g, node, o), part = all / n + (i ? 0 : all % n);
+        return (double)part;
+    }
     case UNITS:
         return nth_unit_axis(of, i);
     case SIZES:

@@ -2,6 +2,7 @@
  * omit_made.c - models of one node for operators, or numbers of outputs, that the ONNX backend has no such
  * case of. */
 #define _POSIX_C_SOURCE 200809L
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include "tests/conformance/omit.h"
@@ -77,6 +78,7 @@ void *omit_made(const struct mo_env *env, int index, size_t *n, struct mo_datase
     const struct made *m = &table[index];
     struct ob *b = ob_create(m->opset);
     char inputs[40] = "", *save = NULL;
+    int length = 0;
     memset(data, 0, sizeof *data);
     data->env = env;
     data->store = mo_graph_create(env);
@@ -84,7 +86,8 @@ void *omit_made(const struct mo_env *env, int index, size_t *n, struct mo_datase
     for (; data->n_in < 5 && m->inputs[data->n_in]; data->n_in++) {
         ob_input(b, names[data->n_in], m->dtype, m->inputs[data->n_in]);
         fill(data, data->n_in, m->dtype, m->inputs[data->n_in]);
-        strcat(strcat(inputs, data->n_in ? " " : ""), names[data->n_in]);
+        length += snprintf(inputs + length, sizeof inputs - (size_t)length, "%s%s", data->n_in ? " " : "",
+                           names[data->n_in]);
     }
     ob_node(b, m->op, inputs, m->outputs);
     add_attribute(b, m);

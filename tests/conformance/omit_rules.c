@@ -32,11 +32,12 @@ struct omit_rules *omit_rules_read(const char *path) {
     char line[200];
     bool ok = r;
     while (ok && fgets(line, sizeof line, f)) {
-        long long since;
+        char since[16], *end = since;
         if (*line == '#') continue;
         struct rule *rule = append(r);
-        ok = rule && sscanf(line, "%47s %lld %15s %15s", rule->op, &since, rule->in, rule->out) == 4;
-        if (ok) rule->since = since;
+        ok = rule && sscanf(line, "%47s %15s %15s %15s", rule->op, since, rule->in, rule->out) == 4;
+        if (ok) rule->since = strtoll(since, &end, 10);
+        ok = ok && end > since && !*end;
     }
     if (f) fclose(f);
     if (ok) return r;

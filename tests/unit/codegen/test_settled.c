@@ -134,7 +134,7 @@ static void add_attribute(struct ob *b, char *word) {
     if (text)
         ob_string(b, word, value);
     else if (!strcmp(word, "ceil_mode") || !strcmp(word, "p") || !strcmp(word, "count_include_pad"))
-        ob_int(b, word, atoi(value));
+        ob_int(b, word, strtol(value, NULL, 10));
     else
         ob_ints(b, word, value);
 }

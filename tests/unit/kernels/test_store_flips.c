@@ -46,7 +46,7 @@ static int save_model(const char *path) {
 /* What `moire tune` keeps of the layer, with its one version. */
 static int save_front(void) {
     struct mo_store *store;
-    struct mo_store_index index;
+    struct mo_store_index index = {0};
     struct mo_store_front *f = calloc(1, sizeof *f);
     struct mo_writer *w = NULL;
     toy_signature(0, f->signature);

@@ -196,8 +196,7 @@ static void settled_times_are_read_back(void **state) {
 static double noisy(struct mo_rng *rng) {
     static const double extremes[] = {0,    -1,   NAN, INFINITY, -INFINITY, 1e-300, 1e-7,  5e-4,
                                       1e-3, 9e-4, 1e9, 2e9,      1e12,      1e15,   1e300, DBL_TRUE_MIN};
-    if (mo_rng_uniform(rng) < 0.25)
-        return extremes[(size_t)(mo_rng_uniform(rng) * COUNT(extremes)) % COUNT(extremes)];
+    if (mo_rng_uniform(rng) < 0.25) return extremes[(size_t)(mo_rng_uniform(rng) * 1e6) % COUNT(extremes)];
     return pow(10, -4 + 12 * mo_rng_uniform(rng));
 }
 
