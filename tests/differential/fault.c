@@ -39,9 +39,10 @@ static bool ignore_out_image(struct dt_layer *l) {
     return ignore(out(l), &l->args.out_image[0]);
 }
 
+/* Products without slices take the step from their params. */
 static bool ignore_residual_image(struct dt_layer *l) {
     int residual = l->step->node->fuse.residual;
-    return residual >= 0 && l->args.residual &&
+    return residual >= 0 && l->args.residual && !strcmp(l->step->node->op_type, "Conv") &&
            ignore(tensor_of(l, l->step->node->in[residual]), &l->args.residual_image);
 }
 
