@@ -14,7 +14,8 @@ msan: ## conformance cases, operands left out, random graphs and kernels under M
 	    SAN="-fsanitize=memory -fno-omit-frame-pointer" msan-run
 
 ifneq ($(MSAN_LIBC),)
-LDLIBS += $(MSAN_LIBC) $(addprefix -Wl$(comma)--wrap=,fstat64 stat64 lstat64 fstatat64)
+LDLIBS += $(MSAN_LIBC) $(addprefix -Wl$(comma)--wrap=,fstat64 stat64 lstat64 fstatat64 \
+    protobuf_c_message_pack_to_buffer)
 endif
 
 MSAN_BIN := $(B)/conformance $(B)/omit $(B)/tests/test_used_memory $(MSAN_TESTS:%=$(B)/tests/test_%)
