@@ -171,6 +171,18 @@ static void softmax_flattens_before_13(void **state) {
     op_case_close(&c);
 }
 
+/* More than 2^24, beyond which float32 has no odd numbers. */
+static void gemm_on_doubles_is_exact(void **state) {
+    (void)state;
+    struct op_case c;
+    op_case_open(&c, "Gemm", 13);
+    op_case_input(&c, MOIRE_F64, "1x2", (const double[]){5001, 3});
+    op_case_input(&c, MOIRE_F64, "2x1", (const double[]){5003, 4});
+    assert_int_equal(op_case_run(&c, 1), MOIRE_OK);
+    assert_true(op_case_out(&c, 0, 0) == 5001.0 * 5003 + 12);
+    op_case_close(&c);
+}
+
 static void slice_accepts_extreme_bounds(void **state) {
     (void)state;
     struct op_case c;
@@ -254,6 +266,7 @@ int main(void) {
         cmocka_unit_test(integer_division_never_traps),
         cmocka_unit_test(wide_integers_are_exact),
         cmocka_unit_test(softmax_flattens_before_13),
+        cmocka_unit_test(gemm_on_doubles_is_exact),
         cmocka_unit_test(slice_accepts_extreme_bounds),
         cmocka_unit_test(ceil_mode_drops_windows_in_the_padding),
         cmocka_unit_test(out_of_memory_is_reported),
