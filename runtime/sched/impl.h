@@ -73,6 +73,9 @@ void mo_slot_cut(struct mo_slot_list *list, int at, int n);
 
 int mo_sched_lets_create(struct mo_sched *s, const struct mo_gpus *gpus);
 void mo_sched_lets_destroy(struct mo_sched *s);
+
+/* The tenant has left: no plan has it on a let any more. */
+void mo_sched_lets_forget(struct mo_sched *s, int tenant);
 /* Takes a plan when it can be served; false: it is refused. */
 bool mo_sched_lets_ask(struct mo_sched *s, const struct mo_lets_plan *plan);
 /* The tenant has a batch between two segments, or will have when its block ends, on a GPU that is lost: its

@@ -10,6 +10,9 @@
  *
  * A GPU that is lost is `down` too, until it is back and a plan has lets on it again.
  *
+ * A tenant that has left is in no plan any more, neither in force nor coming: its profile is gone, and who
+ * takes its place has lets only from a plan of its own.  Its lets stay, empty, until the next plan.
+ *
  * A run on GPUs takes exactly one let that is in force, for a tenant that the plan has put on it; where lets
  * of a GPU share weights, for any tenant that the plan has on that GPU. */
 #include <string.h>
@@ -224,6 +227,25 @@ void mo_sched_prepared(struct mo_sched *s, int64_t now) {
     if (!s->lets || !s->lets->pending) return;
     install(s);
     mo_sched_dispatch(s, MO_EVENT_LETS, -1, -1, now);
+}
+
+static void forget(struct mo_lets_plan *plan, int tenant) {
+    for (int i = 0; i < plan->n_lets; i++) {
+        struct mo_planned_let *let = &plan->lets[i];
+        int kept = 0;
+        for (int e = 0; e < let->n_entries; e++)
+            if (let->entries[e].tenant != tenant) let->entries[kept++] = let->entries[e];
+        let->n_entries = kept;
+    }
+}
+
+void mo_sched_lets_forget(struct mo_sched *s, int tenant) {
+    struct mo_sched_lets *l = s->lets;
+    if (!l) return;
+    forget(l->force, tenant);
+    forget(l->coming, tenant);
+    for (int g = 0; g < l->gpus->n_gpus; g++)
+        l->hosts[g * s->max_tenants + tenant] = false;
 }
 
 /* --- lost GPUs ------------------------------------------------------------------------------------------ */

@@ -399,6 +399,40 @@ static void old_lets_serve_while_new_ones_are_prepared(void **state) {
     finish(b);
 }
 
+/* Its profile is gone when the plan that has it on a let takes effect. */
+static void a_tenant_leaves_while_its_lets_are_prepared(void **state) {
+    (void)state;
+    static const char *const names[] = {"gpulet", "moire-gpu"};
+    for (size_t k = 0; k < sizeof names / sizeof *names; k++) {
+        struct bed *b = lay(2, 12 * SECOND);
+        start(b, mo_policy_find(names[k]), true, (double[]){20, 20, 20, 20, 20});
+        struct mo_sched *sched = mo_sim_sched(b->sim);
+        const struct mo_view *v = mo_sched_view(sched);
+        for (int i = 0; i < 5; i++)
+            submit(b, i, NULL);
+        mo_sim_advance(b->sim, 30 * SECOND);
+        assert_int_equal(b->answered, 5);
+        for (int i = 1; i < 5; i++) { /* much more than the plan in force is for: another one */
+            const double rate[] = {0, 90, 90, 90, 90};
+            if (!v->lets_coming) load(b, rate, mo_sim_now(b->sim) + 21 * SECOND, 0, 7);
+        }
+        assert_true(v->lets_coming);
+        for (int t = 4; t >= 3; t--) { /* the last ones: the view ends before them */
+            mo_sched_tenant_close(sched, t, MOIRE_EUNLOADED, mo_sim_now(b->sim));
+            while (mo_sched_tenant_pending(sched, t) > 0)
+                mo_sim_advance(b->sim, mo_sim_now(b->sim) + MS);
+            mo_sched_tenant_free(sched, t);
+        }
+        assert_true(v->lets_coming);
+        mo_sim_advance(b->sim, mo_sim_now(b->sim) + 13 * SECOND);
+        for (int i = 0; i < v->lets->n_lets; i++)
+            for (int e = 0; e < v->lets->lets[i].n_entries; e++)
+                assert_true(v->lets->lets[i].entries[e].tenant < 3);
+        b->c.view.n_tenants = 3;
+        finish(b);
+    }
+}
+
 static void a_gpu_without_room_for_both_plans_goes_down_meanwhile(void **state) {
     (void)state;
     struct bed *b = lay(1, 12 * SECOND);
@@ -635,6 +669,7 @@ int main(void) {
         cmocka_unit_test(a_batch_is_queued_behind_another),
         cmocka_unit_test(what_is_queued_is_lost_with_its_gpu),
         cmocka_unit_test(old_lets_serve_while_new_ones_are_prepared),
+        cmocka_unit_test(a_tenant_leaves_while_its_lets_are_prepared),
         cmocka_unit_test(a_gpu_without_room_for_both_plans_goes_down_meanwhile),
         cmocka_unit_test(policies_and_machines_must_match),
         cmocka_unit_test(no_server_loses_a_query),
