@@ -92,9 +92,12 @@ $(UNIT): $(HELP_OBJ) $(filter-out $(MAIN_OBJ),$(TOOL_OBJ)) $(GEN_OBJ) $(LIB_OBJ)
 	@mkdir -p $(@D)
 	$(CC) $(LDFLAGS) -o $@ $^ -lcmocka $(LDLIBS)
 
-.PHONY: unit clean
+# Tests measure no time, so as many run at once as there are cores.
+TEST_JOBS ?= $(shell nproc)
+.PHONY: tests unit clean
+tests: $(TESTS) ## build all tests of this configuration
 unit: $(TESTS) ## build and run the unit tests
-	@tools/run-tests $(TESTS)
+	@TEST_JOBS=$(TEST_JOBS) tools/run-tests $(TESTS)
 
 clean: ## remove what was built
 	rm -rf $(B) build-*

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * upkeep.c - listing, checking and cleaning the variant store; see upkeep.h. */
+ * upkeep.c - checking and cleaning the variant store; see upkeep.h. */
 #define _GNU_SOURCE
 #include "codegen/search/upkeep.h"
 
@@ -12,95 +12,7 @@
 #include "runtime/plan/image.h"
 #include "variants/cpu.h"
 
-enum { DIGITS = 64, PATH_CAP = 4096, MOST_ROUNDS = 4, FILE_NAME = MO_SHA256_HEX + 16 };
-
-static const struct {
-    const char *name, *suffix;
-} kinds[MO_STORED_KINDS] = {
-    [MO_STORED_INDEX] = {"indices of layers", ".best.json"},
-    [MO_STORED_FRONT] = {"fronts of layers", ".front.json"},
-    [MO_STORED_STAMP] = {"stamps of ONNX files", ".stamp.json"},
-    [MO_STORED_ENTRY] = {"descriptions of kernels", ".json"},
-    [MO_STORED_CODE] = {"code", ".so"},
-    [MO_STORED_SOURCE] = {"source", ".c"},
-    [MO_STORED_MODEL] = {"compiled models", ".model"},
-};
-
-const char *mo_stored_kind_name(enum mo_stored_kind kind) {
-    return kinds[kind].name;
-}
-
-const char *mo_stored_suffix(enum mo_stored_kind kind) {
-    return kinds[kind].suffix;
-}
-
-const char *mo_stored_state_name(enum mo_stored_state state) {
-    static const char *const names[MO_STORED_STATES] = {"needed", "unneeded", "stale", "damaged"};
-    return names[state];
-}
-
-/* --- the list --- */
-struct listing {
-    struct mo_upkeep *upkeep;
-    char shelf[PATH_CAP + 8];
-    int folder; /* the shelf, open */
-    int rc;
-};
-
-static struct mo_stored *append(struct mo_upkeep *u) {
-    if (u->n == u->cap) {
-        int cap = u->cap ? 2 * u->cap : 256;
-        struct mo_stored *more = mo_alloc(u->env, (size_t)cap * sizeof *more);
-        if (!more) return NULL;
-        if (u->n) memcpy(more, u->item, (size_t)u->n * sizeof *more);
-        mo_free(u->env, u->item);
-        u->item = more;
-        u->cap = cap;
-    }
-    return &u->item[u->n++];
-}
-
-static bool digits(const char *name, size_t n) {
-    return strspn(name, "0123456789abcdef") >= n;
-}
-
-static int list_file(void *ctx, const char *name) {
-    struct listing *l = ctx;
-    const struct mo_sys *sys = l->upkeep->env->sys;
-    int kind = 0;
-    if (!digits(name, DIGITS)) return 0;
-    while (kind < MO_STORED_KINDS && strcmp(name + DIGITS, kinds[kind].suffix))
-        kind++;
-    if (kind == MO_STORED_KINDS) return 0;
-    struct mo_stat st;
-    int fd = sys->open_at(sys->self, l->folder, name, O_PATH | O_NOFOLLOW, 0);
-    if (fd < 0) return 0; /* gone meanwhile */
-    int rc = sys->stat(sys->self, fd, &st);
-    sys->close(sys->self, fd);
-    if (rc < 0) return 0;
-    struct mo_stored *item = append(l->upkeep);
-    if (!item) {
-        l->rc = MOIRE_ENOMEM;
-        return 1;
-    }
-    *item = (struct mo_stored){.kind = (enum mo_stored_kind)kind, .state = MO_STORED_UNNEEDED};
-    memcpy(item->name, name, DIGITS);
-    item->bytes = st.size;
-    snprintf(item->why, sizeof item->why, "nothing leads to it");
-    return 0;
-}
-
-static int list_shelf(void *ctx, const char *name) {
-    struct listing *l = ctx;
-    const struct mo_env *env = l->upkeep->env;
-    if (strlen(name) != 2 || !digits(name, 2)) return 0;
-    snprintf(l->shelf, sizeof l->shelf, "%s/%.2s", l->upkeep->folder, name);
-    l->rc = mo_trusted_walk(env, l->shelf, &l->folder, NULL);
-    if (l->rc || l->folder < 0) return l->rc != 0;
-    env->sys->list(env->sys->self, l->shelf, list_file, l);
-    env->sys->close(env->sys->self, l->folder);
-    return l->rc != 0;
-}
+enum { PATH_CAP = 4096, MOST_ROUNDS = 4, FILE_NAME = MO_SHA256_HEX + 16 };
 
 static int by_name(const void *a, const void *b) {
     const struct mo_stored *x = a, *y = b;
@@ -221,7 +133,7 @@ static int open_shelf(const struct mo_upkeep *u, const struct mo_stored *item, c
                       int *folder, moire_error *why) {
     char shelf[PATH_CAP + 8];
     snprintf(shelf, sizeof shelf, "%s/%.2s", u->folder, item->name);
-    snprintf(file, FILE_NAME, "%s%s", item->name, kinds[item->kind].suffix);
+    snprintf(file, FILE_NAME, "%s%s", item->name, mo_stored_suffix(item->kind));
     return mo_trusted_walk(u->env, shelf, folder, why);
 }
 
@@ -269,7 +181,6 @@ static int read_all(struct mo_upkeep *u) {
 int mo_upkeep_open(const struct mo_env *env, const char *store, const char *cpu, struct mo_upkeep *out,
                    moire_error *err) {
     char here[MO_CPU_FOLDER];
-    struct listing l = {.upkeep = out};
     int folder;
     mo_cpu_folder(here);
     *out = (struct mo_upkeep){.env = env};
@@ -278,9 +189,9 @@ int mo_upkeep_open(const struct mo_env *env, const char *store, const char *cpu,
     int rc = mo_trusted_walk(env, out->folder, &folder, err);
     if (rc || folder < 0) return rc;
     env->sys->close(env->sys->self, folder);
-    env->sys->list(env->sys->self, out->folder, list_shelf, &l);
+    rc = mo_upkeep_list(out);
     if (out->n) qsort(out->item, (size_t)out->n, sizeof *out->item, by_name);
-    rc = l.rc ? l.rc : read_all(out);
+    if (!rc) rc = read_all(out);
     if (!rc) return MOIRE_OK;
     mo_upkeep_close(out);
     return mo_fail(err, rc, "variant store '%.200s': %s", store,
@@ -369,7 +280,7 @@ static void remove_surplus(struct cleaning *c) {
     for (int kind = 0; kind < MO_STORED_KINDS; kind++) {
         for (int i = 0; i < u->n; i++) {
             if ((int)u->item[i].kind != kind || u->item[i].state == MO_STORED_NEEDED) continue;
-            mo_writer_remove(c->writer, u->item[i].name, kinds[kind].suffix);
+            mo_writer_remove(c->writer, u->item[i].name, mo_stored_suffix(kind));
             c->bytes += u->item[i].bytes;
             c->files++;
         }

@@ -51,6 +51,10 @@ struct mo_upkeep {
     struct mo_stored *item; /* by name, then kind */
 };
 
+/* Appends every file of a store's kinds below u->folder, as yet unneeded, in no order (upkeep_list.c).
+ * MOIRE_ENOMEM, MOIRE_ESTORE: a folder breaks the trust rule. */
+int mo_upkeep_list(struct mo_upkeep *u);
+
 /* Lists a CPU's folder of a store (cpu NULL: this machine's) and reads its descriptions.  A folder that is
  * not there is an empty one.  MOIRE_ESTORE: it cannot be read or breaks the trust rule. */
 int mo_upkeep_open(const struct mo_env *env, const char *store, const char *cpu, struct mo_upkeep *out,

@@ -19,6 +19,7 @@ $(B)/omit: $(OMIT_OBJ) $(filter-out $(MAIN_OBJ),$(TOOL_OBJ)) $(GEN_OBJ) $(B)/lib
 	$(CC) $(LDFLAGS) -o $@ $^ $(LDLIBS)
 
 .PHONY: conformance
+tests: $(B)/conformance $(B)/omit
 conformance: $(B)/conformance $(B)/omit ## run the ONNX backend tests (libonnx-testdata)
 	@$(B)/omit tests/conformance/operands.txt $(ONNX_DATA)
 	@$(B)/conformance --baseline tests/conformance/baseline.txt $(ONNX_DATA)

@@ -29,4 +29,4 @@ msan-run: $(MSAN_BIN)
 	@MSAN_OPTIONS=$(MSAN_OPTIONS) $(B)/tests/test_used_memory networks
 	@MSAN_OPTIONS=$(MSAN_OPTIONS) $(B)/omit tests/conformance/operands.txt $(ONNX_DATA)
 	@MSAN_OPTIONS=$(MSAN_OPTIONS) $(B)/conformance --baseline tests/conformance/baseline.txt $(ONNX_DATA)
-	@MSAN_OPTIONS=$(MSAN_OPTIONS) tools/run-tests $(MSAN_TESTS:%=$(B)/tests/test_%)
+	@MSAN_OPTIONS=$(MSAN_OPTIONS) TEST_JOBS=$(TEST_JOBS) tools/run-tests $(MSAN_TESTS:%=$(B)/tests/test_%)

@@ -9,11 +9,12 @@ CROSS_CASES  := $(addprefix $(B)/obj/tests/,cross/cases.o unit/kernels/conv_case
 neon: $(B)/cross-emit ## kernels for aarch64 NEON, cross-compiled and run under qemu-aarch64
 	@rm -rf $(NEON)/kernels && mkdir -p $(NEON)/kernels
 	@$(B)/cross-emit $(NEON)/kernels neon
-	@ls $(NEON)/kernels/k[0-9]*.c | xargs -P $(shell nproc) -n 4 sh -c 'for f; do $(CROSS)-gcc -std=c11 -O2 \
+	@ls $(NEON)/kernels/k[0-9]*.c | xargs -P $(TEST_JOBS) -n 4 sh -c 'for f; do $(CROSS)-gcc -std=c11 -O2 \
 	    -ffp-contract=fast -Wall -Wextra -Werror -c $$f -o $${f%.c}.o || exit 255; done' sh
 	@$(MAKE) --no-print-directory B=$(NEON) CC=$(CROSS)-gcc LINKS_FOR=$(CROSS) $(NEON_TESTS:%=$(NEON)/cross/%)
-	@TEST_TIMEOUT=1500 TEST_RUNNER=qemu-aarch64 tools/run-tests $(NEON_TESTS:%=$(NEON)/cross/%)
+	@TEST_TIMEOUT=1500 TEST_RUNNER=qemu-aarch64 TEST_JOBS=$(TEST_JOBS) tools/run-tests $(NEON_TESTS:%=$(NEON)/cross/%)
 
+tests: $(if $(LINKS_FOR),,$(B)/cross-emit)
 $(B)/cross-emit: $(B)/obj/tests/cross/emit.o $(CROSS_CASES) $(GEN_OBJ) $(filter-out $(MAIN_OBJ),$(TOOL_OBJ)) $(LIB_OBJ)
 	$(CC) $(LDFLAGS) -o $@ $^ $(LDLIBS)
 

@@ -2,7 +2,7 @@
 C_FILES = $(shell git ls-files '*.c' '*.h')
 CLANG   ?= clang
 
-.PHONY: format lint asan tsan fuzz fuzzers docs
+.PHONY: format lint lint-deep asan tsan fuzz fuzzers docs
 format: ## clang-format every C file
 	clang-format -i $(C_FILES)
 
@@ -11,10 +11,24 @@ lint: $(B)/gen/onnx.pb-c.h ## formatting, clang-tidy, size and word rules
 	@tools/lint-rules
 	@tools/run-tidy $(CPPFLAGS) $(TIDY_FLAGS) -std=c11
 
-asan: ## unit tests and conformance under AddressSanitizer and UndefinedBehaviourSanitizer
+lint-deep: ## lint with the static analyzer's full depth (some 10 minutes)
+	@TIDY_NODES=225000 $(MAKE) --no-print-directory lint
+
+# For each save: what has changed since the last commit is linted, and all tests run but the slowest, which `unit` runs.
+QUICK_LEAVES := $(addprefix $(B)/tests/test_,child compile compiled compiled_model conv cuda_exec cuda_faults cuda_kept \
+    cuda_lets cuda_programs emit front gpu_child gpu_child_cuda gpu_lower gpu_lower_recurrent profile serve_gpu simulate)
+CHANGED       = $(shell git diff --name-only --diff-filter=d HEAD -- '*.c' '*.h'; git ls-files -o --exclude-standard -- '*.c' '*.h')
+.PHONY: quick
+quick: all $(filter-out $(QUICK_LEAVES),$(TESTS)) ## what one change needs, in less than a minute: build, lint of the change, fast tests
+	@$(if $(CHANGED),clang-format --dry-run --Werror $(CHANGED))
+	@tools/lint-rules
+	@$(if $(filter %.c,$(CHANGED)),FILES="$(filter %.c,$(CHANGED))" tools/run-tidy $(CPPFLAGS) $(TIDY_FLAGS) -std=c11)
+	@TEST_JOBS=$(TEST_JOBS) tools/run-tests $(filter-out $(QUICK_LEAVES),$(TESTS))
+
+asan: ## the whole build by clang; unit tests and conformance under AddressSanitizer and UndefinedBehaviourSanitizer
 	ASAN_OPTIONS=detect_leaks=1:strict_string_checks=1 UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 \
 	$(MAKE) --no-print-directory B=build-asan CC="$(CLANG)" O=-O1 \
-	    SAN="-fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer" unit conformance
+	    SAN="-fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer" all unit conformance
 
 tsan: ## unit tests under ThreadSanitizer
 	$(MAKE) --no-print-directory B=build-tsan CC="$(CLANG)" O=-O1 SAN="-fsanitize=thread" unit
@@ -24,7 +38,7 @@ FUZZERS = $(patsubst tests/fuzz/%.c,%,$(wildcard tests/fuzz/fuzz_*.c))
 fuzz: ## run every fuzzer for FUZZ_SECONDS from its seed corpus
 	@$(MAKE) --no-print-directory B=build-fuzz CC="$(CLANG)" O=-O1 \
 	    SAN="-fsanitize=address,undefined,fuzzer-no-link -fno-sanitize-recover=undefined" fuzzers
-	@tools/run-fuzzers build-fuzz/fuzz $(FUZZ_SECONDS) $(FUZZERS)
+	@FUZZ_JOBS=$(TEST_JOBS) tools/run-fuzzers build-fuzz/fuzz $(FUZZ_SECONDS) $(FUZZERS)
 
 fuzzers: $(FUZZERS:%=$(B)/fuzz/%)
 $(B)/fuzz/%: $(B)/obj/tests/fuzz/%.o $(B)/obj/tests/fuzz/memory_file.o $(filter-out $(MAIN_OBJ),$(TOOL_OBJ)) $(GEN_OBJ) $(LIB_OBJ)

@@ -14,6 +14,7 @@ $(DIFF): $(DIFF_OBJ) $(filter-out $(MAIN_OBJ),$(TOOL_OBJ)) $(GEN_OBJ) $(LIB_OBJ)
 	@mkdir -p $(@D)
 	$(CC) $(LDFLAGS) -o $@ $^ $(LDLIBS)
 
+tests: $(DIFF)
 .PHONY: differential differential-canary night
 differential: $(DIFF) ## random graphs, failures of the past and deliberate faults; DIFF_SECONDS, DIFF_SEED
 	@$(DIFF_RUN) --found tests/differential/found --canaries 4000 --seconds $(DIFF_SECONDS) --seed $(DIFF_SEED)

@@ -72,75 +72,74 @@ static void reads_rates_and_applications(void **state) {
     mo_bench_scenario_close(&s);
 }
 
+/* Files that are refused. */
+static const struct {
+    const char *text, *message; /* what the message must contain */
+} bad[] = {
+    {"", "f.json:1:0"},
+    {"[]", "f.json:1:1: must be an object"},
+    {"{\"name\": \"n\"", "f.json:1:"},
+    {"{\"tenants\": []}", "the key \"name\" is missing"},
+    {"{\"name\": \"n\"}", "the key \"tenants\" is missing"},
+    {"{\"name\": 3, \"tenants\": []}", "f.json:1:2: name: must be a string"},
+    {"{\"name\": \"n\", \"tenants\": []}", "tenants: needs 1 to"},
+    {"{\"name\": \"n\", \"tenants\": {}}", "tenants: must be an array"},
+    {"{\"name\": \"n\",\n \"nme\": 1, \"tenants\": []}", "f.json:2:2: nme: unknown key"},
+    {"{\"name\": \"n\", \"name\": \"n\", \"tenants\": []}", "duplicate"},
+    {"{\"name\": \"n\", \"tenants\": [\n  {\"model\": \"m\"}]}", "f.json:2:3: tenants[0]: has no \"qos\""},
+    {"{\"name\": \"n\", \"tenants\": [3]}", "f.json:1:27: tenants[0]: must be an object"},
+    {"{\"name\": \"n\", \"tenants\": [{\"qos\": {\"ms\": 1}}]}",
+     "tenants[0]: needs exactly one of \"model\" and \"stages\""},
+    {TENANTS("{\"model\": \"m\", \"rate\": -1}"), "tenants[0].rate: must lie between"},
+    {TENANTS("{\"model\": \"m\", \"rate\": 1e300}"), "tenants[0].rate: must lie between"},
+    {TENANTS("{\"model\": \"m\", \"rate\": NaN}"), "f.json:1:"},
+    {TENANTS("{\"model\": \"m\", \"curve\": [[0, 1e300]]}"), "point 0 must be"},
+    {TENANTS("{\"model\": \"m\", \"rate\": 1, \"curve\": [[0, 1]]}"), "either \"rate\" or \"curve\""},
+    {TENANTS("{\"model\": \"m\", \"curve\": []}"), "tenants[0].curve: needs 1 to"},
+    {TENANTS("{\"model\": \"m\", \"curve\": [[0, 1], [0, 2]]}"), "point 1 must be"},
+    {TENANTS("{\"model\": \"m\", \"curve\": [[0, -1]]}"), "point 0 must be"},
+    {TENANTS("{\"model\": \"m\", \"curve\": [[0, 0]]}"), "the rate is 0 throughout"},
+    {TENANTS("{\"model\": \"m\", \"rate\": 1}, {\"model\": \"o\"}"), "some have none"},
+    {TENANTS("{\"rate\": 1, \"stages\": [{\"model\": \"m\"}]}"), "an application needs a \"name\""},
+    {TENANTS("{\"name\": \"a\", \"stages\": [{\"model\": \"m\"}]}"), "'a' needs a rate and a target"},
+    {APPLICATION(""), "stages: needs 1 to"},
+    {APPLICATION("{\"model\": \"m\"}, {\"model\": \"m\"}"), "stages[1]: a second stage of that name"},
+    {APPLICATION("{\"model\": \"m\", \"after\": [\"x\"]}"), "application 'a' has no stage 'x'"},
+    {APPLICATION("{\"model\": \"m\", \"count\": 0}"), "stages[0].count: must"},
+    {APPLICATION("{\"model\": \"m\", \"after\": [\"o\"]}, {\"model\": \"o\", \"after\": [\"m\"]}"),
+     "waits for itself, in a circle"},
+    {"{\"name\": \"n\", \"qos\": {}, \"tenants\": []}", "qos: needs exactly one"},
+    {"{\"name\": \"n\", \"qos\": {\"ms\": 1, \"times_solo\": 2}, \"tenants\": []}", "qos: needs exactly one"},
+    {"{\"name\": \"n\", \"qos\": {\"ms\": 0}, \"tenants\": []}", "qos.ms: must lie between"},
+    {"{\"name\": \"n\", \"qos\": {\"ms\": \"1\"}, \"tenants\": []}", "qos.ms: must be a number"},
+    {"{\"name\": \"n\", \"qos\": {\"ms\": 1, \"cores\": 1.5}, \"tenants\": []}", "must be a whole number"},
+    {"{\"name\": \"n\", \"qos\": {\"ms\": 1}, \"tenants\": [{\"model\": \"m\", \"weight\": -1}]}",
+     "tenants[0].weight: must lie between"},
+    {"{\"name\": \"n\", \"qos\": {\"ms\": 1}, \"tenants\": [{\"model\": \"m\", \"class\": \"x\"}]}",
+     "tenants[0].class: must be \"latency-critical\""},
+    {"{\"name\": \"n\", \"qos\": {\"ms\": 1}, \"tenants\": [{\"model\": \"m\"},\n\n   {\"model\": "
+     "\"m\"}]}",
+     "f.json:3:4: tenants[1]: a second tenant"},
+    {"{\"name\": \"n\", \"qos\": {\"ms\": 1}, \"tenants\": [{\"model\": \"\"}]}", "an empty name"},
+    {"{\"name\": \"n\", \"qos\": {\"ms\": 1}, \"tenants\": [{\"model\": \"m\", \"shapes\": {\"x\": "
+     "[0]}}]}",
+     "tenants[0].shapes.x: dimension 0 must be"},
+    {"{\"name\": \"n\", \"qos\": {\"ms\": 1}, \"tenants\": [{\"model\": \"m\", \"shapes\": {\"x\": 3}}]}",
+     "tenants[0].shapes.x: must be an array"},
+    {"{\"name\": \"n\", \"qos\": {\"ms\": 1}, \"tenants\": [{\"model\": \"m\",\n\"shapes\": "
+     "{\"x\": [1,1,1,1,1,1,1,1,1]}}]}",
+     "f.json:2:12: tenants[0].shapes.x: must be an array of at most"},
+    {"{\"name\": \"n\", \"qos\": {\"ms\": 1}, \"tenants\": [{\"model\": \"m\", \"prio\": 1}]}",
+     "tenants[0].prio: unknown key"},
+};
+
 static void names_place_of_errors(void **state) {
     (void)state;
-    static const struct {
-        const char *text, *message; /* what the message must contain */
-    } rows[] = {
-        {"", "f.json:1:0"},
-        {"[]", "f.json:1:1: must be an object"},
-        {"{\"name\": \"n\"", "f.json:1:"},
-        {"{\"tenants\": []}", "the key \"name\" is missing"},
-        {"{\"name\": \"n\"}", "the key \"tenants\" is missing"},
-        {"{\"name\": 3, \"tenants\": []}", "f.json:1:2: name: must be a string"},
-        {"{\"name\": \"n\", \"tenants\": []}", "tenants: needs 1 to"},
-        {"{\"name\": \"n\", \"tenants\": {}}", "tenants: must be an array"},
-        {"{\"name\": \"n\",\n \"nme\": 1, \"tenants\": []}", "f.json:2:2: nme: unknown key"},
-        {"{\"name\": \"n\", \"name\": \"n\", \"tenants\": []}", "duplicate"},
-        {"{\"name\": \"n\", \"tenants\": [\n  {\"model\": \"m\"}]}",
-         "f.json:2:3: tenants[0]: has no \"qos\""},
-        {"{\"name\": \"n\", \"tenants\": [3]}", "f.json:1:27: tenants[0]: must be an object"},
-        {"{\"name\": \"n\", \"tenants\": [{\"qos\": {\"ms\": 1}}]}",
-         "tenants[0]: needs exactly one of \"model\" and \"stages\""},
-        {TENANTS("{\"model\": \"m\", \"rate\": -1}"), "tenants[0].rate: must lie between"},
-        {TENANTS("{\"model\": \"m\", \"rate\": 1e300}"), "tenants[0].rate: must lie between"},
-        {TENANTS("{\"model\": \"m\", \"rate\": NaN}"), "f.json:1:"},
-        {TENANTS("{\"model\": \"m\", \"curve\": [[0, 1e300]]}"), "point 0 must be"},
-        {TENANTS("{\"model\": \"m\", \"rate\": 1, \"curve\": [[0, 1]]}"), "either \"rate\" or \"curve\""},
-        {TENANTS("{\"model\": \"m\", \"curve\": []}"), "tenants[0].curve: needs 1 to"},
-        {TENANTS("{\"model\": \"m\", \"curve\": [[0, 1], [0, 2]]}"), "point 1 must be"},
-        {TENANTS("{\"model\": \"m\", \"curve\": [[0, -1]]}"), "point 0 must be"},
-        {TENANTS("{\"model\": \"m\", \"curve\": [[0, 0]]}"), "the rate is 0 throughout"},
-        {TENANTS("{\"model\": \"m\", \"rate\": 1}, {\"model\": \"o\"}"), "some have none"},
-        {TENANTS("{\"rate\": 1, \"stages\": [{\"model\": \"m\"}]}"), "an application needs a \"name\""},
-        {TENANTS("{\"name\": \"a\", \"stages\": [{\"model\": \"m\"}]}"), "'a' needs a rate and a target"},
-        {APPLICATION(""), "stages: needs 1 to"},
-        {APPLICATION("{\"model\": \"m\"}, {\"model\": \"m\"}"), "stages[1]: a second stage of that name"},
-        {APPLICATION("{\"model\": \"m\", \"after\": [\"x\"]}"), "application 'a' has no stage 'x'"},
-        {APPLICATION("{\"model\": \"m\", \"count\": 0}"), "stages[0].count: must"},
-        {APPLICATION("{\"model\": \"m\", \"after\": [\"o\"]}, {\"model\": \"o\", \"after\": [\"m\"]}"),
-         "waits for itself, in a circle"},
-        {"{\"name\": \"n\", \"qos\": {}, \"tenants\": []}", "qos: needs exactly one"},
-        {"{\"name\": \"n\", \"qos\": {\"ms\": 1, \"times_solo\": 2}, \"tenants\": []}",
-         "qos: needs exactly one"},
-        {"{\"name\": \"n\", \"qos\": {\"ms\": 0}, \"tenants\": []}", "qos.ms: must lie between"},
-        {"{\"name\": \"n\", \"qos\": {\"ms\": \"1\"}, \"tenants\": []}", "qos.ms: must be a number"},
-        {"{\"name\": \"n\", \"qos\": {\"ms\": 1, \"cores\": 1.5}, \"tenants\": []}",
-         "must be a whole number"},
-        {"{\"name\": \"n\", \"qos\": {\"ms\": 1}, \"tenants\": [{\"model\": \"m\", \"weight\": -1}]}",
-         "tenants[0].weight: must lie between"},
-        {"{\"name\": \"n\", \"qos\": {\"ms\": 1}, \"tenants\": [{\"model\": \"m\", \"class\": \"x\"}]}",
-         "tenants[0].class: must be \"latency-critical\""},
-        {"{\"name\": \"n\", \"qos\": {\"ms\": 1}, \"tenants\": [{\"model\": \"m\"},\n\n   {\"model\": "
-         "\"m\"}]}",
-         "f.json:3:4: tenants[1]: a second tenant"},
-        {"{\"name\": \"n\", \"qos\": {\"ms\": 1}, \"tenants\": [{\"model\": \"\"}]}", "an empty name"},
-        {"{\"name\": \"n\", \"qos\": {\"ms\": 1}, \"tenants\": [{\"model\": \"m\", \"shapes\": {\"x\": "
-         "[0]}}]}",
-         "tenants[0].shapes.x: dimension 0 must be"},
-        {"{\"name\": \"n\", \"qos\": {\"ms\": 1}, \"tenants\": [{\"model\": \"m\", \"shapes\": {\"x\": 3}}]}",
-         "tenants[0].shapes.x: must be an array"},
-        {"{\"name\": \"n\", \"qos\": {\"ms\": 1}, \"tenants\": [{\"model\": \"m\",\n\"shapes\": "
-         "{\"x\": [1,1,1,1,1,1,1,1,1]}}]}",
-         "f.json:2:12: tenants[0].shapes.x: must be an array of at most"},
-        {"{\"name\": \"n\", \"qos\": {\"ms\": 1}, \"tenants\": [{\"model\": \"m\", \"prio\": 1}]}",
-         "tenants[0].prio: unknown key"},
-    };
-    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
         struct mo_bench_scenario s;
         moire_error err = {0};
-        assert_int_equal(parse(rows[i].text, &s, &err), MOIRE_EFORMAT);
-        if (!strstr(err.message, rows[i].message)) fail_msg("row %zu: %s", i, err.message);
+        assert_int_equal(parse(bad[i].text, &s, &err), MOIRE_EFORMAT);
+        if (!strstr(err.message, bad[i].message)) fail_msg("row %zu: %s", i, err.message);
     }
 }
 
