@@ -4,16 +4,7 @@
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
-#include "tools/moire/verb.h"
-
-/* One row a verb. */
-static const struct mo_verb *const verbs[] = {
-    &mo_verb_compile,      &mo_verb_tune,        &mo_verb_front,    &mo_verb_store,        &mo_verb_run,
-    &mo_verb_inspect,      &mo_verb_bench,       &mo_verb_sim,      &mo_verb_profile,      &mo_verb_extend,
-    &mo_verb_tables,       &mo_verb_whatif,      &mo_verb_fidelity, &mo_verb_capacity,     &mo_verb_plan,
-    &mo_verb_zoo,          &mo_verb_check_model, &mo_verb_ocr,      &mo_verb_stress,       &mo_verb_proxy,
-    &mo_verb_interference, &mo_verb_shares,      &mo_verb_devices,  &mo_verb_check_device, NULL,
-};
+#include "tools/moire/flags.h"
 
 static bool is_help(const char *word) {
     return !strcmp(word, "--help") || !strcmp(word, "-h");
@@ -28,9 +19,10 @@ static bool asks_help(int argc, char **argv) {
 
 static void print_help(void) {
     printf("usage: moire VERB [ARGUMENT...]\n\n");
-    for (int i = 0; verbs[i]; i++)
-        printf("  %-12s %s\n", verbs[i]->name, verbs[i]->summary);
+    for (int i = 0; mo_verbs[i]; i++)
+        printf("  %-12s %s\n", mo_verbs[i]->name, mo_verbs[i]->summary);
     printf("\n`moire VERB --help` explains a verb and gives examples.\n"
+           "`moire help --words VERB` lists its commands and flags with their choices, one a line.\n"
            "Exit codes: 0 done, 2 usage, 3 bad model or data, 4 system, 5 check failed, 130 interrupted.\n");
 }
 
@@ -39,16 +31,10 @@ static int unknown_verb(const char *word) {
     return MO_EXIT_USAGE;
 }
 
-static const struct mo_verb *find_verb(const char *name) {
-    for (int i = 0; verbs[i]; i++)
-        if (!strcmp(verbs[i]->name, name)) return verbs[i];
-    return NULL;
-}
-
-static int print_page(const char *name) {
-    const struct mo_verb *verb = find_verb(name);
+static int print_page(const char *name, void (*print)(FILE *to, const struct mo_verb *verb)) {
+    const struct mo_verb *verb = mo_verb_find(name);
     if (!verb) return unknown_verb(name);
-    printf("moire %s - %s\n\n%s", verb->name, verb->summary, verb->usage);
+    print(stdout, verb);
     return MO_EXIT_OK;
 }
 
@@ -59,17 +45,16 @@ static int run(int argc, char **argv) {
         print_help();
         return help ? MO_EXIT_OK : MO_EXIT_USAGE;
     }
-    if (help) return print_page(argv[2]);
+    if (help && argc > 3 && !strcmp(argv[2], "--words")) return print_page(argv[3], mo_verb_words);
+    if (help) return print_page(argv[2], mo_verb_page);
     if (!strcmp(argv[1], "--version")) {
         printf("moire %s\n", moire_version());
         return MO_EXIT_OK;
     }
-    const struct mo_verb *verb = find_verb(argv[1]);
+    const struct mo_verb *verb = mo_verb_find(argv[1]);
     if (!verb) return unknown_verb(argv[1]);
-    if (asks_help(argc, argv)) return print_page(argv[1]);
-    moire_error err;
-    if (mo_verb_check_outputs(&env, verb, argc - 1, argv + 1, &err)) return mo_verb_fail(verb->name, &err);
-    return verb->run(&env, argc - 1, argv + 1);
+    if (asks_help(argc, argv)) return print_page(argv[1], mo_verb_page);
+    return mo_verb_call(&env, verb, argc - 1, argv + 1);
 }
 
 /* What did not reach a full disk or a closed pipe must not pass for done. */

@@ -96,19 +96,6 @@ static int write_profile(const struct job *j, const char *path, struct mo_share_
     return code;
 }
 
-int mo_profile_units(const char *text, struct mo_profile_device_options *o, moire_error *err) {
-    o->n_units = 0;
-    for (const char *at = text; at && o->n_units < MO_GPU_UNITS;) {
-        char *end;
-        long v = strtol(at, &end, 10), least = o->n_units ? o->units[o->n_units - 1] + 1 : 1;
-        if (end == at || v < least || v > MO_GPU_UNITS) break;
-        o->units[o->n_units++] = (int)v;
-        if (!*end) return MOIRE_OK;
-        at = *end == ',' ? end + 1 : NULL;
-    }
-    return mo_fail(err, MOIRE_EINVAL, "--units wants whole numbers of units, rising, as in 1,2,4");
-}
-
 /* The GPU with the sizes of lets that are to be measured. */
 static struct mo_plan_kind wanted_sizes(const struct job *j) {
     struct mo_plan_kind kind = *mo_gpus_kind(&j->gpus, j->o->gpu);

@@ -14,8 +14,6 @@ struct mo_profile_device_options {
     const moire_shape *shapes;
     int n_shapes;
 };
-/* Sizes of lets as "1,2,4" (text may be NULL) into the options.  MOIRE_EINVAL: not so. */
-int mo_profile_units(const char *text, struct mo_profile_device_options *options, moire_error *err);
 /* Writes FOLDER/MODEL.csv for each model, and the pairs. */
 int mo_profile_device(struct mo_bench_session *session, const struct mo_profile_device_options *options,
                       moire_error *err);

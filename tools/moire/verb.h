@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
- * verb.h - the verbs of the `moire` command: one file verb_<name>.c each, one row in main.c. */
+ * verb.h - the verbs of the `moire` command: one file verb_<name>.c each, one row in main.c.  Their flags are
+ * in flag_rows.c. */
 #ifndef MO_VERB_H
 #define MO_VERB_H
-#include <stdbool.h>
-#include "runtime/base/env.h"
+#include "tools/moire/options.h"
 
 /* Exit codes of the command; documented in `moire --help` and the man page. */
 enum mo_exit {
@@ -15,14 +15,25 @@ enum mo_exit {
     MO_EXIT_INTERRUPTED = 130
 };
 
+struct mo_verb_command {
+    const char *name; /* the word behind the verb; NULL: the verb has this command only */
+    enum mo_command command;
+    const char *operands; /* as the help shows them; NULL: none */
+    int least, most;      /* how many */
+    bool hidden;          /* the program's own use */
+};
+
+enum { MO_VERB_COMMANDS = 9 }; /* one more than any verb has */
+
 struct mo_verb {
     const char *name;
-    const char *summary; /* one line */
-    const char *usage;   /* flags, one a line, and examples; shown by --help and turned into the man page */
-    /* flags that name a file, or a folder of files, which it writes: looked at before it runs */
-    const char *outputs[5], *folders[2];
-    /* argv[0] is the verb; returns an exit code */
-    int (*run)(const struct mo_env *env, int argc, char **argv);
+    const char *summary;                               /* one line */
+    const char *about;                                 /* shown above the flags */
+    const char *notes;                                 /* shown below them: exit codes, examples */
+    struct mo_verb_command commands[MO_VERB_COMMANDS]; /* MO_DO_NOTHING ends them */
+    bool first_is_default;                             /* the first command where none is named */
+    /* Returns an exit code. */
+    int (*run)(const struct mo_env *env, const struct mo_options *options);
 };
 
 extern const struct mo_verb mo_verb_zoo, mo_verb_compile, mo_verb_tune, mo_verb_front, mo_verb_run,
@@ -31,30 +42,15 @@ extern const struct mo_verb mo_verb_zoo, mo_verb_compile, mo_verb_tune, mo_verb_
     mo_verb_fidelity, mo_verb_proxy, mo_verb_store, mo_verb_interference, mo_verb_shares, mo_verb_devices,
     mo_verb_check_device;
 
-/* Prints "moire VERB: message" and what to do to stderr; returns the exit code that suits the error. */
+/* What `moire compile` and `moire tune` do. */
+int mo_verb_compile_run(const struct mo_env *env, const struct mo_options *options);
+
+/* All of them, NULL at the end. */
+extern const struct mo_verb *const mo_verbs[];
+const struct mo_verb *mo_verb_find(const char *name);
+/* Reads the words (argv[0] is the verb), looks whether what they name can be written, and runs the verb; its
+ * exit code. */
+int mo_verb_call(const struct mo_env *env, const struct mo_verb *verb, int argc, char **argv);
+/* Prints "moire VERB: message" to stderr; returns the exit code that suits the error. */
 int mo_verb_fail(const char *verb, const moire_error *err);
-
-/* Prints "moire VERB: text detail" and where the help is to stderr; detail may be NULL.  MO_EXIT_USAGE. */
-int mo_verb_usage(const char *verb, const char *text, const char *detail);
-
-/* Whether every output that the arguments of `verb` name could be written: a verb that computes for hours
- * should not find out at its end. */
-int mo_verb_check_outputs(const struct mo_env *env, const struct mo_verb *verb, int argc, char **argv,
-                          moire_error *err);
-
-/* Command-line scanning shared by the verbs (args.c).  Flags are "--name value" or "--name=value". */
-struct mo_args {
-    int argc, at;
-    char **argv;
-    const char *value; /* of the last flag that takes one */
-};
-/* If argv[at] is flag `name`, consumes it (and its value into args->value when takes_value) and returns true.
- * A missing value sets value = NULL and returns true. */
-bool mo_args_flag(struct mo_args *args, const char *name, bool takes_value);
-/* A flag's value as a number from least to most; false: it is missing (text NULL), another text or outside.
- */
-bool mo_args_number(const char *text, double least, double most, double *out);
-bool mo_args_whole(const char *text, int64_t least, int64_t most, int64_t *out);
-/* Parses "NAME=d,d,..." for --shape, in place: text must live as long as the result. */
-bool mo_args_shape(const char *text, moire_shape *out);
 #endif

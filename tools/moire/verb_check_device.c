@@ -12,25 +12,18 @@
 #include "bench/load/session.h"
 #include "runtime/graph/graph.h"
 #include "runtime/serve/runtime.h"
-#include "tools/moire/paths.h"
-#include "tools/moire/bench_options.h"
+#include "tools/moire/bench_common.h"
 #include "tools/moire/run.h"
 
-static const char usage[] =
-    "usage: moire check-device FILE.onnx|NAME ... --device cuda[:FILE] [--precision P] [--shape "
-    "NAME=d,d,...]\n"
-    "                          [--models DIR] [--json]\n\n"
+static const char about[] =
     "Runs each model on the GPU and on the cores, on the same random inputs, some of them as one batch, and\n"
     "compares: the largest error of an output relative to its range must stay below 1e-3 (fp32) or 2e-2 "
     "(tf32,\n"
-    "fp16, bf16).  Prints also the median latency of single queries, copies included.\n\n"
-    "  --device D     the plugin of the GPU: cuda, or cuda:FILE\n"
-    "  --device-process WHERE  of the plugin: in (this process), child (one of its own) or child:FILE\n"
-    "  --device-cache DIR  folder of compiled GPU programs (\"\": keep none); $XDG_CACHE_HOME/moire/gpu or\n"
-    "                 ~/.cache/moire/gpu by default\n"
-    "  --precision P  fp32 (default), tf32, fp16 or bf16\n"
-    "  --json         as JSON\n\n"
-    "Exit codes: 0 all agree, 2 usage, 3 a model cannot be run there, 4 system, 5 outputs differ.\n\n"
+    "fp16, bf16).  Prints also the median latency of single queries, copies included.\n";
+
+static const char notes[] =
+    "Exit codes: 0 all agree, 2 usage, 3 a model cannot be run there, 4 system, 5 outputs differ.\n"
+    "\n"
     "Examples:\n"
     "  moire check-device resnet50 bert-base --device cuda --precision fp16\n";
 
@@ -55,13 +48,13 @@ struct trial {
     char message[160];
 };
 
-static int start(const struct mo_bench_options *o, bool device, struct side *s, moire_error *err) {
+static int start(const struct mo_options *o, bool device, struct side *s, moire_error *err) {
     char cache[1024];
     moire_config c;
     moire_config_init(&c);
     c.device = device ? o->device : NULL;
     c.device_process = o->process;
-    c.device_cache = mo_path_device_cache(o->device_cache, cache, sizeof cache);
+    c.device_cache = mo_path_device_cache(o->cache, cache, sizeof cache);
     c.device_precision = o->precision;
     c.device_batch = BATCH;
     c.generic_only = 1;
@@ -200,14 +193,14 @@ static int compare(struct side side[2], struct trial *t, double *error, double *
     return code ? code : ask_singly(&side[1], t, median_ms, err);
 }
 
-static int check(struct mo_bench_session *session, const struct mo_bench_options *o, const char *word,
+static int check(struct mo_bench_session *session, const struct mo_options *o, const char *word,
                  struct side side[2], json_t *list, moire_error *err) {
     struct mo_bench_tenant m = {.name = word, .model = word};
     struct trial *t = mo_alloc(session->env, sizeof *t);
     double error = 0, ms = 0, limit = o->precision && strcmp(o->precision, "fp32") != 0 ? 2e-2 : 1e-3;
     if (!t) return mo_fail(err, MOIRE_ENOMEM, "out of memory");
-    for (int i = 0; i < o->latency.n_shapes; i++)
-        m.shapes[m.n_shapes++] = o->shapes[i];
+    for (int i = 0; i < o->shapes.n; i++)
+        m.shapes[m.n_shapes++] = o->shapes.shape[i];
     t->region = mo_region_create(session->env);
     int code = t->region ? mo_bench_resolve(session, t->region, &m, err)
                          : mo_fail(err, MOIRE_ENOMEM, "out of memory");
@@ -228,17 +221,14 @@ static int check(struct mo_bench_session *session, const struct mo_bench_options
     return code == MOIRE_ENOMEM || code == MOIRE_EIO ? code : MOIRE_OK;
 }
 
-static int check_all(struct mo_bench_session *session, struct mo_bench_options *o, json_t *list,
+static int check_all(struct mo_bench_session *session, const struct mo_options *o, json_t *list,
                      moire_error *err) {
     struct side side[2] = {{0}};
-    if (!o->latency.n_models || !o->device)
-        return mo_fail(err, MOIRE_EINVAL, "needs a model and --device; see moire check-device --help");
-    if (o->models_folder) session->models = o->models_folder;
     int code = start(o, false, &side[0], err);
     if (!code) code = start(o, true, &side[1], err);
-    for (int i = 0; i < o->latency.n_models && !code; i++)
+    for (int i = 0; i < o->operands.n && !code; i++)
         code = mo_bench_interrupted(session) ? mo_fail(err, MOIRE_EINTERRUPTED, "interrupted")
-                                             : check(session, o, o->models[i], side, list, err);
+                                             : check(session, o, o->operands.word[i], side, list, err);
     for (int i = 0; i < 2; i++)
         if (side[i].runtime) moire_runtime_destroy(side[i].runtime, 1);
     return code;
@@ -271,29 +261,26 @@ static int report(const json_t *list, bool json) {
     return code;
 }
 
-static int run(const struct mo_env *env, int argc, char **argv) {
-    struct mo_bench_options *o = mo_alloc(env, sizeof *o);
-    struct mo_args args = {.argc = argc, .at = 1, .argv = argv};
+static int run(const struct mo_env *env, const struct mo_options *o) {
     struct mo_bench_session session;
+    struct mo_bench_paths paths;
     moire_error err = {0};
-    if (!o) return MO_EXIT_SYSTEM;
-    o->reader = MO_READS_CHECK_DEVICE;
     json_t *list = json_array();
-    int code = mo_bench_session_open(env, argc, argv, &session, &err);
+    int code = mo_bench_open(env, o, &session, &paths, &err);
     if (!code) {
-        code = mo_bench_options_parse(o, &args, &err);
-        if (!code) code = check_all(&session, o, list, &err);
+        code = check_all(&session, o, list, &err);
         mo_bench_session_close(&session);
     }
     int status = json_array_size(list) ? report(list, o->json) : MO_EXIT_OK;
     json_decref(list);
-    mo_free(env, o);
     return code ? mo_verb_fail("check-device", &err) : status;
 }
 
 const struct mo_verb mo_verb_check_device = {
     .name = "check-device",
     .summary = "compare what GPUs answer with what cores do",
-    .usage = usage,
+    .about = about,
+    .notes = notes,
+    .commands = {{NULL, MO_DO_CHECK_DEVICE, "FILE.onnx|NAME ...", 1, MO_OPTION_ROOM}},
     .run = run,
 };

@@ -17,94 +17,25 @@
 #include "tools/moire/ways.h"
 #include "variants/store.h"
 
-static const char usage[] =
-    "usage: moire check-model FILE.onnx|NAME [--shape NAME=d,d,... ...] [--data DIR] [--verify] [--layers]\n"
-    "                         [--exact] [--store DIR] [--seed S] [--tolerance T] [--json]\n\n"
-    "  Lists every operator with its version, and names those that are missing.\n\n"
-    "  --shape NAME=d,d,...  binds an input whose shape is open\n"
-    "  --data DIR            runs on input_K.pb (or <input name>.npy) and compares with output_K.pb\n"
-    "                        (or <output name>.npy), as the ONNX backend tests do\n"
-    "  --verify              runs on random inputs and compares the kernels with the reference\n"
-    "  --layers              runs every distinct layer alone, on random and adversarial inputs (zeros of "
-    "both\n"
-    "                        signs, denormals, large values, NaN, infinities), and compares its kernels "
-    "with\n"
-    "                        the reference; the error limit is a tenth of the tolerance\n"
-    "  --exact               as run with --exact: no Winograd, no Strassen\n"
-    "  --store DIR           with --verify and --layers: compiled variants of that folder as well\n"
-    "  --seed S              seed of the random inputs, 1 by default\n"
-    "  --tolerance T         largest error relative to the output's range, 0.001 by default\n"
-    "  --json                machine-readable output\n\n"
-    "Exit codes: 0 runs and agrees, 3 cannot be run (the reason is named), 5 outputs differ.\n\n"
+static const char about[] = "  Lists every operator with its version, and names those that are missing.\n";
+
+static const char notes[] =
+    "Exit codes: 0 runs and agrees, 3 cannot be run (the reason is named), 5 outputs differ.\n"
+    "\n"
     "Examples:\n"
     "  moire check-model resnet50.onnx\n"
     "  moire check-model detector.onnx --shape x=1,3,640,640 --verify\n"
     "  moire check-model relu/model.onnx --data relu/test_data_set_0\n";
 
-struct options {
-    const char *file, *data, *store;
-    moire_shape shapes[MO_DATASET_PORTS];
-    int n_shapes;
-    int64_t seed;
-    double tolerance;
-    bool verify, layers, exact, json;
-};
-
 /* What was found; `checks` is the JSON list of comparisons. */
 struct findings {
     const struct mo_env *env;
-    const struct options *o;
+    const struct mo_options *o;
+    const char *file;
     struct mo_census census;
     json_t *checks, *layers;
     int n_checks, n_wrong;
 };
-
-/* 0 taken, -1 not a flag of ours, else an exit code. */
-static int parse_flag(struct mo_args *args, struct options *o) {
-    if (mo_args_flag(args, "--json", false)) {
-        o->json = true;
-    } else if (mo_args_flag(args, "--verify", false)) {
-        o->verify = true;
-    } else if (mo_args_flag(args, "--layers", false)) {
-        o->layers = true;
-    } else if (mo_args_flag(args, "--exact", false)) {
-        o->exact = true;
-    } else if (mo_args_flag(args, "--shape", true)) {
-        if (!args->value || o->n_shapes == MO_DATASET_PORTS ||
-            !mo_args_shape(args->value, &o->shapes[o->n_shapes]))
-            return mo_verb_usage("check-model", "--shape wants NAME=d,d,...", NULL);
-        o->n_shapes++;
-    } else if (mo_args_flag(args, "--data", true)) {
-        if (!(o->data = args->value)) return mo_verb_usage("check-model", "--data wants a folder", NULL);
-    } else if (mo_args_flag(args, "--store", true)) {
-        if (!(o->store = args->value)) return mo_verb_usage("check-model", "--store wants a folder", NULL);
-    } else if (mo_args_flag(args, "--seed", true)) {
-        if (!mo_args_whole(args->value, 0, INT64_MAX, &o->seed))
-            return mo_verb_usage("check-model", "--seed wants a whole number", NULL);
-    } else if (mo_args_flag(args, "--tolerance", true)) {
-        if (!mo_args_number(args->value, 0, 1e6, &o->tolerance))
-            return mo_verb_usage("check-model", "--tolerance wants a number, 0 or more", NULL);
-    } else {
-        return -1;
-    }
-    return 0;
-}
-
-static int parse(int argc, char **argv, struct options *o) {
-    struct mo_args args = {.argc = argc, .argv = argv, .at = 1};
-    *o = (struct options){.seed = 1, .tolerance = 1e-3};
-    while (args.at < argc) {
-        int rc = parse_flag(&args, o);
-        if (rc > 0) return rc;
-        if (!rc) continue;
-        if (argv[args.at][0] == '-') return mo_verb_usage("check-model", "unknown flag", NULL);
-        if (o->file) return mo_verb_usage("check-model", "one model at a time", NULL);
-        o->file = argv[args.at++];
-    }
-    return o->file
-               ? 0
-               : mo_verb_usage("check-model", "which model? FILE.onnx or a name of the zoo is missing", NULL);
-}
 
 /* --- operators --- */
 static const char *domain_text(const char *domain) {
@@ -178,8 +109,8 @@ static int check_data(struct findings *f, struct mo_dataset *data, const struct 
         moire_tensor got[MO_DATASET_PORTS];
         char text[60];
         target_text(&target, text, sizeof text);
-        rc = mo_way_run(f->env, &target, f->o->file, front, data->in, data->n_in, got, MO_DATASET_PORTS, &n,
-                        err);
+        rc =
+            mo_way_run(f->env, &target, f->file, front, data->in, data->n_in, got, MO_DATASET_PORTS, &n, err);
         for (int i = 0; !rc && i < n && i < data->n_out; i++) {
             struct mo_difference d;
             if (data->out[i].dtype == MOIRE_NONE) continue;
@@ -207,12 +138,12 @@ static int verify(struct findings *f, const moire_tensor *in, int n_in, const st
     moire_tensor want[MO_DATASET_PORTS], got[MO_DATASET_PORTS];
     struct mo_way_target targets[MO_ISA_COUNT + 2], reference = {.way = MO_WAY_REFERENCE};
     int n, m, n_targets = list_targets(store, targets);
-    int rc = mo_way_run(f->env, &reference, f->o->file, front, in, n_in, want, MO_DATASET_PORTS, &n, err);
+    int rc = mo_way_run(f->env, &reference, f->file, front, in, n_in, want, MO_DATASET_PORTS, &n, err);
     if (rc) return rc;
     for (int t = 0; !rc && t < n_targets; t++) {
         char text[60];
         target_text(&targets[t], text, sizeof text);
-        rc = mo_way_run(f->env, &targets[t], f->o->file, front, in, n_in, got, MO_DATASET_PORTS, &m, err);
+        rc = mo_way_run(f->env, &targets[t], f->file, front, in, n_in, got, MO_DATASET_PORTS, &m, err);
         for (int i = 0; !rc && i < n && i < m; i++) {
             struct mo_difference d;
             bool same = mo_tensors_agree(&want[i], &got[i], f->o->tolerance, 1e-6, &d);
@@ -252,7 +183,7 @@ static int check_layers(struct findings *f, const struct mo_frontend_options *fr
     struct mo_store *store = NULL;
     struct mo_graph *g = NULL;
     int rc = f->o->store ? mo_store_open(f->env, f->o->store, &store, err) : MOIRE_OK;
-    if (!rc) rc = mo_frontend_load(f->env, f->o->file, front, &g, err);
+    if (!rc) rc = mo_frontend_load(f->env, f->file, front, &g, err);
     int n = list_targets(store, targets) - 1; /* without the first, which has no kernels */
     struct mo_layer_checker checker = {.graph = g,
                                        .targets = targets + 1,
@@ -289,7 +220,7 @@ static int run_verify(struct findings *f, const struct mo_frontend_options *fron
     struct mo_frontend_options plain = *front;
     struct mo_graph *g = NULL;
     plain.no_passes = true;
-    int rc = mo_frontend_load(f->env, f->o->file, &plain, &g, err);
+    int rc = mo_frontend_load(f->env, f->file, &plain, &g, err);
     if (!rc && g->n_inputs > MO_DATASET_PORTS) rc = mo_fail(err, MOIRE_ELIMIT, "too many inputs");
     if (!rc) rc = fill_inputs(f->env, g, f->o->seed, in, err);
     if (!rc && f->o->store) rc = mo_store_open(f->env, f->o->store, &store, err);
@@ -302,12 +233,13 @@ static int run_verify(struct findings *f, const struct mo_frontend_options *fron
 
 /* Imports, and runs what was asked for. */
 static int check_running(struct findings *f, moire_error *err) {
-    const struct options *o = f->o;
-    struct mo_frontend_options front = {.shapes = o->shapes, .n_shapes = o->n_shapes, .exact = o->exact};
+    const struct mo_options *o = f->o;
+    struct mo_frontend_options front = {
+        .shapes = o->shapes.shape, .n_shapes = o->shapes.n, .exact = o->exact};
     struct mo_dataset data;
     struct mo_graph *g = NULL;
-    int rc = mo_dataset_open(f->env, o->file, o->data ? o->data : "", &data, err);
-    if (!rc && o->data && !o->n_shapes) {
+    int rc = mo_dataset_open(f->env, f->file, o->data ? o->data : "", &data, err);
+    if (!rc && o->data && !o->shapes.n) {
         front.shapes = data.shape;
         front.n_shapes = data.n_in;
     }
@@ -315,7 +247,7 @@ static int check_running(struct findings *f, moire_error *err) {
         if (data.in[i].dtype == MOIRE_NONE)
             rc = mo_fail(err, MOIRE_EIO, "'%s' has no file for input %d ('%.60s'): input_%d.pb or %.60s.npy",
                          o->data, i, data.in_name[i], i, data.in_name[i]);
-    if (!rc) rc = mo_frontend_load(f->env, o->file, &front, &g, err);
+    if (!rc) rc = mo_frontend_load(f->env, f->file, &front, &g, err);
     mo_graph_destroy(g);
     if (!rc && o->data) rc = check_data(f, &data, &front, err);
     if (!rc && o->layers) rc = check_layers(f, &front, err);
@@ -326,8 +258,8 @@ static int check_running(struct findings *f, moire_error *err) {
 
 /* --- conclusion --- */
 static void print_json(struct findings *f, bool runs, const char *reason) {
-    json_t *all = json_pack("{s:s, s:b, s:s, s:i, s:i, s:i, s:o, s:O, s:O}", "model", f->o->file, "runs",
-                            runs, "reason", reason, "opset", f->census.opset, "nodes", f->census.n_nodes,
+    json_t *all = json_pack("{s:s, s:b, s:s, s:i, s:i, s:i, s:o, s:O, s:O}", "model", f->file, "runs", runs,
+                            "reason", reason, "opset", f->census.opset, "nodes", f->census.n_nodes,
                             "unsupported_nodes", f->census.n_unsupported, "operators",
                             census_json(&f->census), "checks", f->checks, "layers", f->layers);
     if (all) json_dumpf(all, stdout, JSON_INDENT(1));
@@ -370,19 +302,16 @@ static int conclude(struct findings *f, int rc, const moire_error *err) {
     return f->n_wrong ? MO_EXIT_FAILED : MO_EXIT_OK;
 }
 
-static int run(const struct mo_env *env, int argc, char **argv) {
-    struct options o;
+static int run(const struct mo_env *env, const struct mo_options *o) {
     moire_error err = {0};
-    int rc = parse(argc, argv, &o);
-    if (rc) return rc;
-    struct findings f = {.env = env, .o = &o, .checks = json_array(), .layers = json_array()};
+    struct findings f = {.env = env, .o = o, .checks = json_array(), .layers = json_array()};
     char path[MO_PATH_CAP];
-    rc = mo_path_model(env, o.file, path, sizeof path, &o.file, &err);
-    if (!rc) rc = mo_census_take(env, o.file, &f.census, &err);
+    int rc = mo_path_model(env, o->operands.word[0], path, sizeof path, &f.file, &err);
+    if (!rc) rc = mo_census_take(env, f.file, &f.census, &err);
     if (rc) {
         rc = mo_verb_fail("check-model", &err);
     } else {
-        if (!o.json) print_census(&f.census);
+        if (!o->json) print_census(&f.census);
         if (!f.census.n_unsupported && !f.census.n_strings) rc = check_running(&f, &err);
         rc = conclude(&f, rc, &err);
     }
@@ -395,6 +324,8 @@ static int run(const struct mo_env *env, int argc, char **argv) {
 const struct mo_verb mo_verb_check_model = {
     .name = "check-model",
     .summary = "says whether a model runs, and whether it runs right",
-    .usage = usage,
+    .about = about,
+    .notes = notes,
+    .commands = {{NULL, MO_DO_CHECK_MODEL, "FILE.onnx|NAME", 1, 1}},
     .run = run,
 };

@@ -7,19 +7,13 @@
 #include "runtime/gpu/loader.h"
 #include "tools/moire/verb.h"
 
-static const char usage[] =
-    "usage: moire devices [--device cuda[:FILE]] [--device-process in|child[:FILE]] [--probe] [--json]\n\n"
-    "Lists the cores and the GPUs that moire can use, with the units that lets are made of.  Without a GPU "
-    "one\n"
-    "line says what is missing: the plugin, the driver, or the GPU.\n\n"
-    "  --device D   the plugin to ask: cuda, or cuda:FILE for one that is not beside moire; an error when "
-    "it\n"
-    "               cannot be used\n"
-    "  --device-process W  where the plugin runs: in (this process), child (one of its own) or child:FILE\n"
-    "  --probe      opens a let on every unit and runs a kernel that notes its SMs: shows that lets share "
-    "none\n"
-    "  --json       as JSON\n\n"
-    "Exit codes: 0 done, 2 usage, 4 the device that was asked for cannot be used, 5 lets share SMs.\n\n"
+static const char about[] = "Lists the cores and the GPUs that moire can use, with the units that lets are "
+                            "made of.  Without a GPU one\n"
+                            "line says what is missing: the plugin, the driver, or the GPU.\n";
+
+static const char notes[] =
+    "Exit codes: 0 done, 2 usage, 4 the device that was asked for cannot be used, 5 lets share SMs.\n"
+    "\n"
     "Examples:\n"
     "  moire devices\n"
     "  moire devices --device cuda:build/libmoire-cuda.so --probe\n";
@@ -129,25 +123,8 @@ static int list_cores(const struct mo_env *env, json_t *list, moire_error *err) 
     return MOIRE_OK;
 }
 
-static int run(const struct mo_env *env, int argc, char **argv) {
-    struct mo_args args = {.argc = argc, .at = 1, .argv = argv};
-    struct probe p = {0};
-    const char *device = NULL, *process = NULL;
-    bool json = false;
-    while (args.at < argc)
-        if (mo_args_flag(&args, "--device", true) && args.value)
-            device = args.value;
-        else if (mo_args_flag(&args, "--device-process", true) && args.value)
-            process = args.value;
-        else if (mo_args_flag(&args, "--probe", false))
-            p.asked = true;
-        else if (mo_args_flag(&args, "--json", false))
-            json = true;
-        else {
-            fprintf(stderr, "moire devices: '%s'? `moire devices --help` explains\n",
-                    args.at < argc ? argv[args.at] : "a flag needs a value");
-            return MO_EXIT_USAGE;
-        }
+static int run(const struct mo_env *env, const struct mo_options *o) {
+    struct probe p = {.asked = o->probe};
     moire_error err = {0};
     json_t *list = json_array(), *row;
     size_t i;
@@ -156,11 +133,11 @@ static int run(const struct mo_env *env, int argc, char **argv) {
         json_decref(list);
         return mo_verb_fail("devices", &err);
     }
-    code = list_gpus(env, device ? device : "cuda", process, &p, list, &err);
+    code = list_gpus(env, o->device ? o->device : "cuda", o->process, &p, list, &err);
     if (code) json_array_append_new(list, json_pack("{s:s, s:s}", "device", "cuda", "missing", err.message));
-    if (json) json_dumpf(list, stdout, JSON_INDENT(1) | JSON_REAL_PRECISION(6));
+    if (o->json) json_dumpf(list, stdout, JSON_INDENT(1) | JSON_REAL_PRECISION(6));
     json_array_foreach(list, i, row) {
-        if (json) break;
+        if (o->json) break;
         if (json_object_get(row, "cores"))
             printf("cpu: %d cores\n", (int)number(row, "cores"));
         else if (json_object_get(row, "missing"))
@@ -168,15 +145,17 @@ static int run(const struct mo_env *env, int argc, char **argv) {
         else
             print(row);
     }
-    if (json) putchar('\n');
+    if (o->json) putchar('\n');
     json_decref(list);
-    if (code && device) return MO_EXIT_SYSTEM;
+    if (code && o->device) return MO_EXIT_SYSTEM;
     return p.shared ? MO_EXIT_FAILED : MO_EXIT_OK;
 }
 
 const struct mo_verb mo_verb_devices = {
     .name = "devices",
     .summary = "cores and GPUs that can be used; why there is no GPU",
-    .usage = usage,
+    .about = about,
+    .notes = notes,
+    .commands = {{NULL, MO_DO_DEVICES, NULL, 0, 0}},
     .run = run,
 };

@@ -5,70 +5,35 @@
 #include "bench/sim/extend.h"
 #include "bench/data/machine.h"
 #include "runtime/base/output.h"
-#include "tools/moire/bench_options.h"
-#include "tools/moire/verb.h"
+#include "tools/moire/bench_common.h"
 
-static const char usage[] =
-    "usage: moire extend MODEL ... --from MACHINE --to MACHINE --tie MODEL,... [--output DIR]\n\n"
+static const char about[] =
     "Writes DIR/MODEL.csv: what each model would take on the machine TO, from its profile on the machine\n"
     "FROM.  The models named by --tie have profiles on both and tie the two together; the model between\n"
     "them (core speed, cost of a barrier, memory ceiling) is fitted to those\n"
-    "and nothing else.  Its error is printed first: each tying model as predicted by the others.\n\n"
+    "and nothing else.  Its error is printed first: each tying model as predicted by the others.\n"
+    "\n"
     "Versions of layers (`moire tune`, `moire profile`) are carried over with what they say of parallelism\n"
-    "and locality.\n\n"
+    "and locality.\n"
+    "\n"
     "MACHINE is a file or a name in bench/machines.  A profile that was measured or published on TO is\n"
-    "never replaced; one of a tying model keeps its times and gets the versions of its convolutions.\n\n"
-    "  --from MACHINE       where the models were measured (`moire profile`)\n"
-    "  --to MACHINE         the machine to write profiles for\n"
-    "  --tie MODEL,...      models that are known on both\n"
-    "  --output DIR         the profiles of TO by default\n\n"
+    "never replaced; one of a tying model keeps its times and gets the versions of its convolutions.\n";
+
+static const char notes[] =
     "Example:\n"
-    "  moire extend mobilenet-v2 bert-large --from cloud-2core-zen4 --to cores64 --tie "
-    "resnet50,googlenet\n";
+    "  moire extend mobilenet-v2 bert-large --from cloud-2core-zen4 --to cores64 --tie resnet50,googlenet\n";
 
-enum { MAX_MODELS = 64, MAX_TIES = 8 };
+enum { MAX_TIES = 8 };
 static const char made[] = "predicted by `moire extend`";
-
-struct extend_options {
-    const char *models[MAX_MODELS], *from, *to, *output;
-    char *ties[MAX_TIES];
-    int n_models, n_ties;
-};
 
 struct work {
     const struct mo_env *env;
-    const struct extend_options *options;
+    const struct mo_options *options;
     struct mo_bench_machine from, to;
     struct mo_profile_table here[MAX_TIES], there[MAX_TIES];
     struct mo_extend_tie ties[MAX_TIES];
     struct mo_extend_model model;
 };
-
-static int parse(struct extend_options *o, struct mo_args *args, moire_error *err) {
-    while (args->at < args->argc) {
-        if (mo_args_flag(args, "--from", true)) {
-            o->from = args->value;
-        } else if (mo_args_flag(args, "--to", true)) {
-            o->to = args->value;
-        } else if (mo_args_flag(args, "--output", true)) {
-            o->output = args->value;
-        } else if (mo_args_flag(args, "--tie", true)) {
-            o->n_ties = args->value ? mo_bench_split((char *)args->value, o->ties, MAX_TIES) : 0;
-            if (o->n_ties < 1) return mo_bench_bad_flag(err, "--tie", args->value, "needs 1 to 8 models");
-        } else if (args->argv[args->at][0] == '-') {
-            return mo_bench_bad_flag(err, args->argv[args->at], NULL,
-                                     "no such flag; see moire extend --help");
-        } else if (o->n_models == MAX_MODELS) {
-            return mo_fail(err, MOIRE_ELIMIT, "more than %d models", MAX_MODELS);
-        } else {
-            o->models[o->n_models++] = args->argv[args->at++];
-        }
-    }
-    if (!o->from || !o->to || !o->n_ties || !o->n_models)
-        return mo_fail(err, MOIRE_EINVAL,
-                       "needs models, --from, --to and --tie; `moire extend --help` explains");
-    return MOIRE_OK;
-}
 
 static int open_machine(const struct mo_bench_session *s, const char *word, struct mo_bench_machine *out,
                         char *path, size_t n, moire_error *err) {
@@ -78,12 +43,12 @@ static int open_machine(const struct mo_bench_session *s, const char *word, stru
 
 static int read_ties(struct work *w, moire_error *err) {
     int code = MOIRE_OK;
-    for (int i = 0; !code && i < w->options->n_ties; i++) {
-        code = mo_bench_machine_table(w->env, &w->from, w->options->ties[i], &w->here[i], err);
-        if (!code) code = mo_bench_machine_table(w->env, &w->to, w->options->ties[i], &w->there[i], err);
+    for (int i = 0; !code && i < w->options->ties.n; i++) {
+        code = mo_bench_machine_table(w->env, &w->from, w->options->ties.word[i], &w->here[i], err);
+        if (!code) code = mo_bench_machine_table(w->env, &w->to, w->options->ties.word[i], &w->there[i], err);
         if (!code && !strncmp(w->there[i].source, made, sizeof made - 1))
             code = mo_fail(err, MOIRE_EINVAL, "'%s' on '%s' is itself a prediction: it ties nothing",
-                           w->options->ties[i], w->to.name);
+                           w->options->ties.word[i], w->to.name);
         w->ties[i] = (struct mo_extend_tie){&w->here[i], &w->there[i]};
     }
     return code;
@@ -91,17 +56,17 @@ static int read_ties(struct work *w, moire_error *err) {
 
 /* Each tying model as predicted by the others. */
 static int leave_one_out(struct work *w, moire_error *err) {
-    for (int i = 0; i < w->options->n_ties && w->options->n_ties > 1; i++) {
+    for (int i = 0; i < w->options->ties.n && w->options->ties.n > 1; i++) {
         struct mo_extend_tie others[MAX_TIES];
         struct mo_extend_model model;
-        for (int k = 0, n = 0; k < w->options->n_ties; k++)
+        for (int k = 0, n = 0; k < w->options->ties.n; k++)
             if (k != i) others[n++] = w->ties[k];
-        int code = mo_extend_fit(others, w->options->n_ties - 1, w->to.sim.bytes_ns * 1e3, &model, err);
+        int code = mo_extend_fit(others, w->options->ties.n - 1, w->to.sim.bytes_ns * 1e3, &model, err);
         if (code) return code;
         struct mo_extend_error e = mo_extend_validate(&model, &w->ties[i]);
         printf("%s, left out of the fit: off by %.1f %% in the mean over core counts, %.1f %% at worst (%d "
                "cores)\n",
-               w->options->ties[i], 100 * e.mean, 100 * e.worst, e.worst_cores);
+               w->options->ties.word[i], 100 * e.mean, 100 * e.worst, e.worst_cores);
         for (int k = 0; k < w->ties[i].there->n_counts; k++) {
             double guess, truth;
             mo_extend_curve(&model, &w->ties[i], k, &guess, &truth);
@@ -114,8 +79,8 @@ static int leave_one_out(struct work *w, moire_error *err) {
 
 /* The tie of a model, NULL when it is none. */
 static const struct mo_extend_tie *tie_of(const struct work *w, const char *name) {
-    for (int i = 0; i < w->options->n_ties; i++)
-        if (!strcmp(w->options->ties[i], name)) return &w->ties[i];
+    for (int i = 0; i < w->options->ties.n; i++)
+        if (!strcmp(w->options->ties.word[i], name)) return &w->ties[i];
     return NULL;
 }
 
@@ -176,32 +141,30 @@ static int write_one(const struct work *w, const char *name, moire_error *err) {
 }
 
 static int extend(const struct mo_bench_session *s, struct work *w, moire_error *err) {
-    const struct extend_options *o = w->options;
+    const struct mo_options *o = w->options;
     char from[1024], to[1024];
     int code = open_machine(s, o->from, &w->from, from, sizeof from, err);
     if (!code) code = open_machine(s, o->to, &w->to, to, sizeof to, err);
     if (!code) code = read_ties(w, err);
-    if (!code) code = mo_extend_fit(w->ties, o->n_ties, w->to.sim.bytes_ns * 1e3, &w->model, err);
+    if (!code) code = mo_extend_fit(w->ties, o->ties.n, w->to.sim.bytes_ns * 1e3, &w->model, err);
     if (!code) code = leave_one_out(w, err);
     if (!code)
         printf(
             "fitted to all: %.3f x the one-core time of %s, %.2f us and %.3f us a core for a shared layer\n",
             w->model.ratio, w->from.name, w->model.sync_us, w->model.sync_core_us);
-    for (int i = 0; !code && i < o->n_models; i++)
-        code = write_one(w, o->models[i], err);
+    for (int i = 0; !code && i < o->operands.n; i++)
+        code = write_one(w, o->operands.word[i], err);
     return code;
 }
 
-static int run(const struct mo_env *env, int argc, char **argv) {
+static int run(const struct mo_env *env, const struct mo_options *o) {
     moire_error err = {0};
-    struct extend_options options = {0};
     struct mo_bench_session session;
-    struct mo_args args = {.argc = argc, .argv = argv, .at = 1};
-    struct work w = {.env = env, .options = &options};
-    int code = parse(&options, &args, &err);
-    if (!code && !(code = mo_bench_session_open(env, argc, argv, &session, &err))) {
+    struct work w = {.env = env, .options = o};
+    int code = mo_bench_session_open(env, o->argc, o->argv, &session, &err);
+    if (!code) {
         code = extend(&session, &w, &err);
-        for (int i = 0; i < options.n_ties; i++) {
+        for (int i = 0; i < o->ties.n; i++) {
             mo_profile_table_free(&w.here[i]);
             mo_profile_table_free(&w.there[i]);
         }
@@ -215,7 +178,8 @@ static int run(const struct mo_env *env, int argc, char **argv) {
 const struct mo_verb mo_verb_extend = {
     .name = "extend",
     .summary = "predict a model's profile on a machine that is not at hand",
-    .usage = usage,
-    .folders = {"--output"},
+    .about = about,
+    .notes = notes,
+    .commands = {{NULL, MO_DO_EXTEND, "MODEL ...", 1, MO_OPTION_ROOM}},
     .run = run,
 };

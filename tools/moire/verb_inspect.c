@@ -6,84 +6,22 @@
 #include <string.h>
 #include "codegen/frontend.h"
 #include "codegen/family/family.h"
-#include "runtime/base/cores.h"
 #include "runtime/plan/compiled.h"
 #include "tools/moire/inspect.h"
 #include "tools/moire/verb.h"
 #include "tools/moire/paths.h"
 #include "variants/store.h"
 
-enum { MAX_SHAPES = 64 };
-
-static const char usage[] =
-    "usage: moire inspect FILE.onnx|NAME [--shape NAME=d,d,... ...] [--batch N] [--store DIR] "
-    "[--generic] [--exact] [--cores N] [--json] [--svg FILE]\n\n"
+static const char about[] =
     "Shows inputs and outputs, operators before and layers after the graph passes, and for every layer its\n"
     "fused epilogue, output shape and layout, multiply-adds, bytes moved, independent units of\n"
     "work, kernel and kind, and the families that `moire compile` has for it; then parameters and memory, "
     "and\n"
-    "what `moire compile` found when it verified the compiled kernels in this model.\n\n"
-    "  --shape NAME=d,d,...  binds an input whose shape is open\n"
-    "  --batch N             first dimension where it is open, 1 by default\n"
-    "  --store DIR           folder of compiled variants; the one of `moire compile` by default\n"
-    "  --generic             built-in kernels only, even where compiled variants exist\n"
-    "  --exact               as run with --exact: no Winograd, no Strassen\n"
-    "  --cores N             also: which layers cannot give each of N cores a share, and why\n"
-    "  --json                machine-readable output\n"
-    "  --svg FILE            draws the graph of layers\n\n"
-    "Examples:\n"
-    "  moire inspect resnet50.onnx\n"
-    "  moire inspect detector.onnx --shape x=1,3,640,640 --svg detector.svg\n";
+    "what `moire compile` found when it verified the compiled kernels in this model.\n";
 
-struct options {
-    const char *file, *svg, *store;
-    moire_shape shapes[MAX_SHAPES];
-    int n_shapes;
-    int64_t batch, cores;
-    bool json, generic, exact;
-};
-
-static int parse_flag(struct mo_args *args, struct options *o) {
-    if (mo_args_flag(args, "--json", false)) {
-        o->json = true;
-    } else if (mo_args_flag(args, "--generic", false)) {
-        o->generic = true;
-    } else if (mo_args_flag(args, "--exact", false)) {
-        o->exact = true;
-    } else if (mo_args_flag(args, "--shape", true)) {
-        if (o->n_shapes == MAX_SHAPES || !mo_args_shape(args->value, &o->shapes[o->n_shapes]))
-            return mo_verb_usage("inspect", "--shape wants NAME=d,d,...", NULL);
-        o->n_shapes++;
-    } else if (mo_args_flag(args, "--batch", true)) {
-        if (!mo_args_whole(args->value, 1, INT64_MAX, &o->batch))
-            return mo_verb_usage("inspect", "--batch wants 1 or more", NULL);
-    } else if (mo_args_flag(args, "--cores", true)) {
-        if (!mo_args_whole(args->value, 1, MO_MAX_CORES, &o->cores))
-            return mo_verb_usage("inspect", "--cores wants 1 to 1024", NULL);
-    } else if (mo_args_flag(args, "--svg", true)) {
-        if (!(o->svg = args->value)) return mo_verb_usage("inspect", "--svg wants a file", NULL);
-    } else if (mo_args_flag(args, "--store", true)) {
-        if (!(o->store = args->value)) return mo_verb_usage("inspect", "--store wants a folder", NULL);
-    } else {
-        return -1;
-    }
-    return 0;
-}
-
-static int parse(int argc, char **argv, struct options *o) {
-    struct mo_args args = {.argc = argc, .argv = argv, .at = 1};
-    *o = (struct options){.batch = 0};
-    while (args.at < argc) {
-        int rc = parse_flag(&args, o);
-        if (rc > 0) return rc;
-        if (!rc) continue;
-        if (argv[args.at][0] == '-') return mo_verb_usage("inspect", "unknown flag", argv[args.at]);
-        if (o->file) return mo_verb_usage("inspect", "one model at a time, not also", argv[args.at]);
-        o->file = argv[args.at++];
-    }
-    return o->file ? 0
-                   : mo_verb_usage("inspect", "which model? FILE.onnx or a name of the zoo is missing", NULL);
-}
+static const char notes[] = "Examples:\n"
+                            "  moire inspect resnet50.onnx\n"
+                            "  moire inspect detector.onnx --shape x=1,3,640,640 --svg detector.svg\n";
 
 /* --- counting ------------------------------------------------------------------------------------------ */
 
@@ -123,7 +61,7 @@ static bool count_parameters(struct mo_inspection *in) {
     return seen;
 }
 
-static int show(struct mo_inspection *in, const struct options *o, moire_error *err) {
+static int show(struct mo_inspection *in, const struct mo_options *o, moire_error *err) {
     int rc = MOIRE_OK;
     in->ops_before = census(in->region, in->before, &in->n_before);
     in->ops_after = census(in->region, in->plan->graph, &in->n_after);
@@ -154,16 +92,16 @@ static int find_families(struct mo_inspection *in, const struct mo_graph *g, moi
     return MOIRE_OK;
 }
 
-static int load(struct mo_inspection *in, const struct options *o, struct mo_graph **before,
+static int load(struct mo_inspection *in, const struct mo_options *o, struct mo_graph **before,
                 struct mo_plan **plan, const struct mo_store *store, moire_error *err) {
     const struct mo_env *env = in->env;
     struct mo_frontend_options front = {
-        .shapes = o->shapes, .n_shapes = o->n_shapes, .batch = o->batch, .exact = o->exact};
+        .shapes = o->shapes.shape, .n_shapes = o->shapes.n, .batch = o->batch, .exact = o->exact};
     struct mo_frontend_options bare = front;
     struct mo_graph *after = NULL;
     bare.no_passes = true;
-    int rc = mo_frontend_load(env, o->file, &bare, before, err);
-    if (!rc) rc = mo_frontend_load(env, o->file, &front, &after, err);
+    int rc = mo_frontend_load(env, in->file, &bare, before, err);
+    if (!rc) rc = mo_frontend_load(env, in->file, &front, &after, err);
     struct mo_plan_options planning = {.isa = mo_isa_detect(), .store = store};
     if (!rc) mo_graph_compact(after);
     if (!rc && (rc = find_families(in, after, err))) mo_graph_destroy(after);
@@ -171,10 +109,10 @@ static int load(struct mo_inspection *in, const struct options *o, struct mo_gra
 }
 
 /* The compiled model of the file, where `moire compile` has left one; without one there is nothing to say. */
-static void find_stamp(struct mo_inspection *in, const struct options *o, const struct mo_store *store) {
-    const struct mo_compiled_request request = {.path = o->file,
-                                                .shapes = o->shapes,
-                                                .n_shapes = o->n_shapes,
+static void find_stamp(struct mo_inspection *in, const struct mo_options *o, const struct mo_store *store) {
+    const struct mo_compiled_request request = {.path = in->file,
+                                                .shapes = o->shapes.shape,
+                                                .n_shapes = o->shapes.n,
                                                 .exact = o->exact,
                                                 .isa = mo_isa_detect()};
     char key[MO_SHA256_HEX];
@@ -183,25 +121,21 @@ static void find_stamp(struct mo_inspection *in, const struct options *o, const 
         in->stamp_current = !strcmp(key, in->stamp.model);
 }
 
-static int run(const struct mo_env *env, int argc, char **argv) {
-    struct options o;
+static int run(const struct mo_env *env, const struct mo_options *o) {
     struct mo_graph *before = NULL;
     struct mo_plan *plan = NULL;
     struct mo_store *store = NULL;
     moire_error err = {0};
-    int rc = parse(argc, argv, &o);
-    if (rc) return rc;
     char path[MO_PATH_CAP];
-    rc = mo_path_model(env, o.file, path, sizeof path, &o.file, &err);
-    struct mo_inspection in = {
-        .env = env, .file = o.file, .region = mo_region_create(env), .cores = (int)o.cores};
+    struct mo_inspection in = {.env = env, .region = mo_region_create(env), .cores = o->cores};
+    int rc = mo_path_model(env, o->operands.word[0], path, sizeof path, &in.file, &err);
     if (!rc && !in.region) rc = mo_fail(&err, MOIRE_ENOMEM, "out of memory");
-    if (!rc && !o.generic) rc = mo_path_open_store(env, o.store, &store, &err);
-    if (!rc) rc = load(&in, &o, &before, &plan, store, &err);
+    if (!rc && !o->generic) rc = mo_path_open_store(env, o->store, &store, &err);
+    if (!rc) rc = load(&in, o, &before, &plan, store, &err);
     in.before = before;
     in.plan = plan;
-    if (!rc) find_stamp(&in, &o, store);
-    if (!rc) rc = show(&in, &o, &err);
+    if (!rc) find_stamp(&in, o, store);
+    if (!rc) rc = show(&in, o, &err);
     mo_region_destroy(in.region);
     mo_plan_destroy(plan);
     mo_graph_destroy(before);
@@ -212,7 +146,8 @@ static int run(const struct mo_env *env, int argc, char **argv) {
 const struct mo_verb mo_verb_inspect = {
     .name = "inspect",
     .summary = "shows a model before and after the graph passes",
-    .usage = usage,
-    .outputs = {"--svg"},
+    .about = about,
+    .notes = notes,
+    .commands = {{NULL, MO_DO_INSPECT, "FILE.onnx|NAME", 1, 1}},
     .run = run,
 };

@@ -14,18 +14,12 @@
 #include "tools/moire/npy.h"
 #include "tools/moire/verb.h"
 
-static const char usage[] =
-    "usage: moire ocr IMAGE.ppm --det FILE --cls FILE --rec FILE [--dump FOLDER] [--threads N]\n"
-    "                 [--store FOLDER] [--generic] [--json]\n\n"
+static const char about[] =
     "Reads the lines of text in an image: finds them (det), turns those upside down (cls), reads them "
     "(rec).\n"
-    "The three networks are those of the Python package rapidocr_onnxruntime (PP-OCRv4).\n\n"
-    "  --det, --cls, --rec FILE  detector, orientation classifier, recogniser (ONNX)\n"
-    "  --dump FOLDER             writes input and output of every network call as .npy files\n"
-    "  --threads N               cores to use; all by default\n"
-    "  --store FOLDER            compiled variants; the user's cache folder by default\n"
-    "  --generic                 use the built-in kernels only\n"
-    "  --json                    machine-readable output\n\n"
+    "The three networks are those of the Python package rapidocr_onnxruntime (PP-OCRv4).\n";
+
+static const char notes[] =
     "Examples:\n"
     "  moire ocr page.ppm --det det.onnx --cls cls.onnx --rec rec.onnx\n"
     "  moire ocr page.ppm --det det.onnx --cls cls.onnx --rec rec.onnx --dump out --json\n";
@@ -33,15 +27,10 @@ static const char usage[] =
 enum { STAGES = 3 };
 static const char *const stage_name[STAGES] = {"det", "cls", "rec"};
 
-struct options {
-    const char *image, *model[STAGES], *dump, *store;
-    int threads;
-    bool generic, json;
-};
-
 struct session {
     const struct mo_env *env;
-    const struct options *options;
+    const struct mo_options *options;
+    const char *model[STAGES];
     moire_runtime *runtime;
     moire_tenant *tenant[STAGES];
     int64_t shape[STAGES][4]; /* what the tenant is loaded for */
@@ -67,7 +56,7 @@ static int ready(struct session *s, int stage, const moire_tensor *in, moire_err
     config.name = stage_name[stage];
     config.shapes = &shape;
     config.n_shapes = 1;
-    int code = moire_load(s->runtime, s->options->model[stage], &config, &s->tenant[stage], err);
+    int code = moire_load(s->runtime, s->model[stage], &config, &s->tenant[stage], err);
     if (!code) memcpy(s->shape[stage], in->shape, sizeof s->shape[stage]);
     return code;
 }
@@ -77,15 +66,15 @@ static int make_answer(struct session *s, int stage, moire_tensor *out, moire_er
     moire_port port;
     if (moire_n_inputs(s->tenant[stage]) != 1 || moire_n_outputs(s->tenant[stage]) != 1)
         return mo_fail(err, MOIRE_EUNSUPPORTED, "%s: a network with one input and one output is needed",
-                       s->options->model[stage]);
+                       s->model[stage]);
     int code = moire_output(s->tenant[stage], 0, &port);
-    if (code) return mo_fail(err, code, "%s: %s", s->options->model[stage], moire_code_text(code));
+    if (code) return mo_fail(err, code, "%s: %s", s->model[stage], moire_code_text(code));
     size_t count = 1;
     for (int i = 0; i < port.rank; i++)
         if (__builtin_mul_overflow(count, (size_t)port.shape[i], &count)) count = SIZE_MAX / 8;
     if (port.rank < 0 || port.dtype != MOIRE_F32 || count > ((size_t)1 << 32))
         return mo_fail(err, MOIRE_EUNSUPPORTED, "%s: the output's shape is not known after loading",
-                       s->options->model[stage]);
+                       s->model[stage]);
     mo_free(s->env, s->answer[stage]);
     s->answer[stage] = mo_alloc(s->env, count * sizeof(float));
     if (!s->answer[stage]) return mo_fail(err, MOIRE_ENOMEM, "out of memory");
@@ -169,8 +158,9 @@ static int print_json(const struct mo_ocr_page *page, const struct session *s) {
         json_object_set_new(
             networks, stage_name[i],
             json_pack("{s:i, s:i}", "layers", s->layers[i], "compiled_layers", s->compiled[i]));
-    json_t *all = json_pack("{s:s, s:i, s:f, s:o, s:o}", "image", s->options->image, "calls", s->calls,
-                            "run_ms", (double)s->run_ns / 1e6, "networks", networks, "lines", lines);
+    json_t *all =
+        json_pack("{s:s, s:i, s:f, s:o, s:o}", "image", s->options->operands.word[0], "calls", s->calls,
+                  "run_ms", (double)s->run_ns / 1e6, "networks", networks, "lines", lines);
     int rc = all ? json_dumpf(all, stdout, JSON_INDENT(1)) : -1;
     putchar('\n');
     json_decref(all);
@@ -182,8 +172,8 @@ static int read_page(struct session *s, struct mo_region *region, moire_error *e
     struct mo_ocr_dictionary words;
     struct mo_ocr_page page;
     struct mo_ocr_runner runner = {s, call};
-    int code = mo_image_read(s->env, region, s->options->image, &image, err);
-    if (!code) code = dictionary(s->env, region, s->options->model[MO_OCR_RECOGNISE], &words, err);
+    int code = mo_image_read(s->env, region, s->options->operands.word[0], &image, err);
+    if (!code) code = dictionary(s->env, region, s->model[MO_OCR_RECOGNISE], &words, err);
     if (!code) code = mo_ocr_read(region, &image, &words, &runner, &page, err);
     if (code) return mo_verb_fail("ocr", err);
     if (s->options->json) return print_json(&page, s);
@@ -191,8 +181,8 @@ static int read_page(struct session *s, struct mo_region *region, moire_error *e
     return MO_EXIT_OK;
 }
 
-static int serve(const struct mo_env *env, const struct options *o) {
-    struct session s = {.env = env, .options = o};
+static int run(const struct mo_env *env, const struct mo_options *o) {
+    struct session s = {.env = env, .options = o, .model = {o->detector, o->classifier, o->recogniser}};
     moire_error err;
     moire_config config;
     moire_config_init(&config);
@@ -221,49 +211,11 @@ static int serve(const struct mo_env *env, const struct options *o) {
     return rc;
 }
 
-static bool text_flag(struct mo_args *args, const char *name, const char **value, bool *missing) {
-    if (!mo_args_flag(args, name, true)) return false;
-    *value = args->value;
-    if (!args->value) *missing = true;
-    return true;
-}
-
-static int run(const struct mo_env *env, int argc, char **argv) {
-    struct mo_args args = {.argc = argc, .at = 1, .argv = argv};
-    struct options o = {0};
-    const char *threads = NULL;
-    bool missing = false;
-    while (args.at < argc && !missing) {
-        if (text_flag(&args, "--det", &o.model[0], &missing) ||
-            text_flag(&args, "--cls", &o.model[1], &missing) ||
-            text_flag(&args, "--rec", &o.model[2], &missing) ||
-            text_flag(&args, "--dump", &o.dump, &missing) ||
-            text_flag(&args, "--store", &o.store, &missing) ||
-            text_flag(&args, "--threads", &threads, &missing))
-            continue;
-        if (mo_args_flag(&args, "--generic", false))
-            o.generic = true;
-        else if (mo_args_flag(&args, "--json", false))
-            o.json = true;
-        else if (argv[args.at][0] == '-' || o.image)
-            return mo_verb_usage("ocr", "not understood:", argv[args.at]);
-        else
-            o.image = argv[args.at++];
-    }
-    if (missing) return mo_verb_usage("ocr", "a flag lacks its value", NULL);
-    int64_t n = 0;
-    if (threads && !mo_args_whole(threads, 1, 1024, &n))
-        return mo_verb_usage("ocr", "--threads needs a number from 1 to 1024", NULL);
-    o.threads = (int)n;
-    if (!o.image || !o.model[0] || !o.model[1] || !o.model[2])
-        return mo_verb_usage("ocr", "an image and --det, --cls and --rec are needed", NULL);
-    return serve(env, &o);
-}
-
 const struct mo_verb mo_verb_ocr = {
     .name = "ocr",
     .summary = "read the text in an image",
-    .usage = usage,
-    .folders = {"--dump"},
+    .about = about,
+    .notes = notes,
+    .commands = {{NULL, MO_DO_OCR, "IMAGE.ppm", 1, 1}},
     .run = run,
 };

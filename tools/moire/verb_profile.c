@@ -14,69 +14,37 @@
 #include "runtime/engine/calibrate.h"
 #include "runtime/profile/profile_table.h"
 #include "runtime/serve/runtime.h"
-#include "tools/moire/bench_options.h"
-#include "tools/moire/paths.h"
+#include "tools/moire/bench_common.h"
 #include "tools/moire/profile_device.h"
 
-static const char usage[] =
-    "usage: moire profile FILE.onnx|NAME ... --output DIR [--repetitions N] [--threads N] [--shape "
-    "NAME=d,d,...]\n"
-    "                     [--pressure L,...] [--predict CORES] [--generic] [--store DIR] [--models DIR]\n"
-    "       moire profile FILE.onnx|NAME ... --device cuda[:FILE] --output DIR [--gpu N] [--max-batch N]\n"
-    "                     [--units U,...] [--precision P] [--repetitions N] [--pairs F.csv] [--resume]\n"
-    "                     [--models DIR]\n\n"
+static const char about[] =
     "Measures every layer of each model, in each of its versions (`moire tune`), alone on the machine, on\n"
     "1, 2, 4, ... and all cores, and writes DIR/MODEL.csv: the profiles that `moire sim` replays (format:\n"
-    "runtime/profile/profile_table.h).  A time is the shortest of the repetitions.\n\n"
+    "runtime/profile/profile_table.h).  A time is the shortest of the repetitions.\n"
+    "\n"
     "With --pressure also beside a neighbour (`moire stress`) on the upper half of the cores.  Where the "
     "layer\n"
     "needs those itself the times alone are taken, times the slowdown on the most cores that leave them "
     "free.\n"
     "A time that falls under more pressure is taken for noise, and that under less stands; so is one that\n"
-    "grows with the cores by more than twofold and 20 us.  A note in the file says how many.\n\n"
+    "grows with the cores by more than twofold and 20 us.  A note in the file says how many.\n"
+    "\n"
     "With --device on a GPU: time of a batch of 1, 2, 4, ... queries on lets of every size, the bytes that\n"
     "operations move, and the copies (format: runtime/profile/share_table.h).  With --pairs also every two "
     "of\n"
-    "the models side by side, for `moire interference fit`.\n\n"
-    "  --device D           the plugin of the GPU: cuda, or cuda:FILE\n"
-    "  --device-process W   where it runs: in (this process), child (one of its own) or child:FILE\n"
-    "  --device-cache DIR   folder of compiled GPU programs (\"\": keep none); $XDG_CACHE_HOME/moire/gpu or\n"
-    "                       ~/.cache/moire/gpu by default\n"
-    "  --gpu N              which of its GPUs, 0 by default\n"
-    "  --max-batch N        largest batch, 32 by default\n"
-    "  --precision P        fp32 (default), tf32, fp16 or bf16\n"
-    "  --units U,...        sizes of lets, in units; all by default\n"
-    "  --pairs F.csv        measure pairs too\n"
-    "  --resume             cells that the files hold already are not measured again\n"
-    "  --output DIR         folder of the files, which must exist\n"
-    "  --repetitions N      20 by default\n"
-    "  --threads N          at most so many cores, all by default\n"
-    "  --shape NAME=d,d,... shape of an input that the file leaves open\n"
-    "  --pressure L,...     levels of the neighbour besides 0, rising, 1 to 5; none by default\n"
-    "  --predict CORES      also columns for more cores than there are, up to that many: the time on the "
-    "most\n"
-    "                       cores, by how each version's units divide among them (`moire compile --cores`);\n"
-    "                       barriers and what cores do to each other's memory stay as they were measured\n"
-    "  --generic            the built-in kernels only\n"
-    "  --store DIR          folder of compiled variants\n"
-    "  --models DIR         folder of zoo files, built on first use\n\n"
-    "Example:\n"
-    "  moire profile resnet50 googlenet --output bench/machines/cloud-2core-zen4\n"
-    "  moire profile resnet50 vgg16 --device cuda --output bench/gpus/h200 --pairs "
-    "bench/gpus/h200/pairs.csv\n";
+    "the models side by side, for `moire interference fit`.\n";
 
-struct profile_options {
-    struct mo_bench_options bench;
-    int repetitions, predict;                /* predict: most cores of the predicted columns; 0 = none */
-    int levels[MO_STRESS_LEVELS], n_levels;  /* of pressure; the first is 0 */
-    struct mo_profile_device_options device; /* its device NULL: cores */
-};
+static const char notes[] = "Example:\n"
+                            "  moire profile resnet50 googlenet --output bench/machines/cloud-2core-zen4\n"
+                            "  moire profile resnet50 vgg16 --device cuda --output bench/gpus/h200 --pairs "
+                            "bench/gpus/h200/pairs.csv\n";
 
 /* The profiles of one model: [version][n-th level]. */
 struct measured {
     const moire_tenant *tenant;
-    const struct profile_options *options;
-    int n_versions, settled; /* settled: times that were noise */
+    const struct mo_options *options;
+    int levels[MO_STRESS_LEVELS], n_levels; /* of pressure; the first is 0 */
+    int n_versions, settled;                /* settled: times that were noise */
     struct mo_profile *profile[MO_STORE_VERSIONS][MO_STRESS_LEVELS];
 };
 
@@ -116,7 +84,7 @@ static void fill_line(struct measured *m, int layer, int version, int level, str
     *line = (struct mo_profile_line){.layer = layer,
                                      .variant = version,
                                      .batch = 1,
-                                     .pressure = (double)m->options->levels[level] / (MO_STRESS_LEVELS - 1),
+                                     .pressure = (double)m->levels[level] / (MO_STRESS_LEVELS - 1),
                                      .kib = (double)step->bytes / 1024,
                                      .cold_us =
                                          mo_profile_extra(m->profile[version][0], 1, layer, layer + 1) * 1e-3,
@@ -135,7 +103,7 @@ static void fill_line(struct measured *m, int layer, int version, int level, str
 }
 
 static int fill_lines(struct measured *m, struct mo_profile_table *table) {
-    int layers = m->tenant->plan->n_steps, levels = m->options->n_levels;
+    int layers = m->tenant->plan->n_steps, levels = m->n_levels;
     size_t lines = (size_t)layers * (size_t)m->n_versions * (size_t)levels;
     double *us = mo_region_array(table->region, lines * (size_t)table->n_counts, sizeof *us);
     table->lines = mo_region_array(table->region, lines, sizeof *table->lines);
@@ -181,7 +149,7 @@ static int write_profile(const struct mo_env *env, struct measured *m, const cha
         printf("%s: %d layers, %.3f ms on one core, %.3f ms on %d; %d version%s, %d level%s of pressure\n",
                path, p->n_layers, (double)mo_profile_time(p, 1, 0, p->n_layers) * 1e-6,
                (double)mo_profile_time(p, p->max_cores, 0, p->n_layers) * 1e-6, p->max_cores, m->n_versions,
-               m->n_versions > 1 ? "s" : "", m->options->n_levels, m->options->n_levels > 1 ? "s" : "");
+               m->n_versions > 1 ? "s" : "", m->n_levels, m->n_levels > 1 ? "s" : "");
     return code;
 }
 
@@ -210,12 +178,12 @@ static int measure_versions(moire_runtime *rt, struct measured *m, struct mo_str
         mo_instance_version(t->instances[0], v);
         int i = 0;
         do {
-            int level = m->options->levels[i];
+            int level = m->levels[i];
             if (stress) mo_stress_set(stress, level);
             code = mo_calibrate(rt->engine, &rt->env, &fixed, t, 0, t->plan->n_steps, m->options->repetitions,
                                 level ? all / 2 : all, level ? 0 : mo_calibrate_sweep(rt->topology),
                                 &m->profile[v][i], err);
-        } while (!code && ++i < m->options->n_levels);
+        } while (!code && ++i < m->n_levels);
         v++;
     }
     const char *why = mo_instance_message(t->instances[0]);
@@ -225,16 +193,18 @@ static int measure_versions(moire_runtime *rt, struct measured *m, struct mo_str
     return code;
 }
 
-static int measure_tenant(moire_runtime *rt, const moire_tenant *t, const struct profile_options *o,
+static int measure_tenant(moire_runtime *rt, const moire_tenant *t, const struct mo_options *o,
                           const struct mo_env *env, const char *name, moire_error *err) {
-    struct measured m = {.tenant = t, .options = o, .n_versions = 1};
+    struct measured m = {.tenant = t, .options = o, .n_versions = 1, .n_levels = 1 + o->levels.n};
     struct mo_stress *stress = NULL;
+    for (int i = 0; i < o->levels.n; i++)
+        m.levels[i + 1] = (int)o->levels.value[i];
     for (int k = 0; k < t->plan->n_steps; k++)
         if (t->plan->steps[k].n_versions > m.n_versions) m.n_versions = t->plan->steps[k].n_versions;
-    int code = o->n_levels > 1 ? start_neighbour(rt, &stress, err) : MOIRE_OK;
+    int code = m.n_levels > 1 ? start_neighbour(rt, &stress, err) : MOIRE_OK;
     if (!code) code = measure_versions(rt, &m, stress, err);
     mo_stress_destroy(stress);
-    if (!code) code = write_profile(env, &m, o->bench.output, name, err);
+    if (!code) code = write_profile(env, &m, o->output, name, err);
     for (int v = 0; v < m.n_versions; v++)
         for (int i = 0; i < MO_STRESS_LEVELS; i++)
             mo_profile_destroy(m.profile[v][i]);
@@ -242,7 +212,7 @@ static int measure_tenant(moire_runtime *rt, const moire_tenant *t, const struct
 }
 
 /* One model in a runtime of its own. */
-static int measure(struct mo_bench_session *s, const struct profile_options *o, const char *word,
+static int measure(struct mo_bench_session *s, const struct mo_options *o, const char *word,
                    moire_error *err) {
     struct mo_bench_tenant model = {.name = word, .model = word};
     moire_runtime *runtime = NULL;
@@ -254,10 +224,10 @@ static int measure(struct mo_bench_session *s, const struct profile_options *o, 
     moire_config_init(&config);
     moire_tenant_config_init(&tc);
     config.store = s->store;
-    config.generic_only = o->bench.generic;
-    config.threads = o->bench.latency.n_threads ? o->bench.latency.threads[0] : 0;
-    for (int i = 0; i < o->bench.latency.n_shapes; i++)
-        model.shapes[model.n_shapes++] = o->bench.shapes[i];
+    config.generic_only = o->generic;
+    config.threads = o->thread_counts.n ? (int)o->thread_counts.value[0] : 0;
+    for (int i = 0; i < o->shapes.n; i++)
+        model.shapes[model.n_shapes++] = o->shapes.shape[i];
     struct mo_region *region = mo_region_create(s->env);
     int code =
         region ? mo_bench_resolve(s, region, &model, err) : mo_fail(err, MOIRE_ENOMEM, "out of memory");
@@ -271,112 +241,62 @@ static int measure(struct mo_bench_session *s, const struct profile_options *o, 
     return code;
 }
 
-static int parse_levels(struct profile_options *o, const char *text, moire_error *err) {
-    o->n_levels = 1;
-    for (const char *at = text; at && *at; at += at[1] ? 2 : 1) {
-        int level = *at - '0';
-        if (level <= o->levels[o->n_levels - 1] || level >= MO_STRESS_LEVELS || (at[1] && at[1] != ',') ||
-            (at[1] && !at[2]))
-            return mo_bench_bad_flag(err, "--pressure", text, "needs rising levels from 1 to 5, as 1,3,5");
-        o->levels[o->n_levels++] = level;
-    }
-    return o->n_levels > 1 ? MOIRE_OK : mo_bench_bad_flag(err, "--pressure", text, "needs levels");
-}
-
-/* The flags that only this verb has. */
-static int own(struct profile_options *o, struct mo_args *args, bool *took, moire_error *err) {
-    const struct {
-        const char *flag;
-        int least, most, *to;
-    } numbers[] = {{"--gpu", 0, 63, &o->device.gpu},
-                   {"--max-batch", 1, 256, &o->device.max_batch},
-                   {"--predict", 1, MO_MAX_CORES, &o->predict},
-                   {"--repetitions", 1, 100000, &o->repetitions}};
-    *took = true;
-    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
-        if (mo_args_flag(args, numbers[i].flag, true))
-            return mo_bench_whole(numbers[i].flag, args->value, numbers[i].least, numbers[i].most,
-                                  numbers[i].to, err);
-    if (mo_args_flag(args, "--units", true)) return mo_profile_units(args->value, &o->device, err);
-    if (mo_args_flag(args, "--pressure", true)) return parse_levels(o, args->value, err);
-    if (mo_args_flag(args, "--pairs", true)) {
-        o->device.pairs = args->value;
-        return args->value ? MOIRE_OK : mo_bench_bad_flag(err, "--pairs", NULL, "needs a file");
-    }
-    *took = false;
+static int check_rising(const char *flag, const struct mo_wholes *list, moire_error *err) {
+    for (int i = 1; i < list->n; i++)
+        if (list->value[i] <= list->value[i - 1])
+            return mo_flag_bad(err, flag, NULL, "needs rising numbers, as in 1,2,4");
     return MOIRE_OK;
 }
 
-static int parse(struct profile_options *o, struct mo_args *args, moire_error *err) {
-    while (args->at < args->argc) {
-        bool took;
-        int code = own(o, args, &took, err);
-        if (!code && !took) code = mo_bench_options_take(&o->bench, args, &took, err);
-        if (code) return code;
-        if (!took)
-            return mo_bench_bad_flag(err, args->argv[args->at], NULL,
-                                     "no such flag; see moire profile --help");
-    }
-    if (!o->bench.latency.n_models) return mo_fail(err, MOIRE_EINVAL, "needs a file or a zoo name");
-    return o->bench.output ? MOIRE_OK : mo_fail(err, MOIRE_EINVAL, "--output is needed: a folder");
+static int measure_on_device(struct mo_bench_session *s, const struct mo_options *o, moire_error *err) {
+    struct mo_profile_device_options d = {.device = o->device,
+                                          .process = o->process,
+                                          .cache = s->device_cache,
+                                          .folder = o->output,
+                                          .pairs = o->pairs,
+                                          .precision = o->precision,
+                                          .models = o->operands.word,
+                                          .n_models = o->operands.n,
+                                          .n_units = o->units.n,
+                                          .gpu = o->gpu,
+                                          .repetitions = o->repetitions,
+                                          .max_batch = o->max_batch,
+                                          .resume = o->resume,
+                                          .shapes = o->shapes.shape,
+                                          .n_shapes = o->shapes.n};
+    for (int i = 0; i < o->units.n; i++)
+        d.units[i] = (int)o->units.value[i];
+    return mo_profile_device(s, &d, err);
 }
 
-static int measure_on_device(struct mo_bench_session *s, struct profile_options *o, moire_error *err) {
-    struct mo_profile_device_options *d = &o->device;
-    d->device = o->bench.device;
-    d->process = o->bench.process;
-    d->cache = mo_path_device_cache(o->bench.device_cache, o->bench.cache_path, sizeof o->bench.cache_path);
-    d->folder = o->bench.output;
-    d->precision = o->bench.precision;
-    d->models = o->bench.models;
-    d->n_models = o->bench.latency.n_models;
-    d->repetitions = o->repetitions;
-    d->resume = o->bench.resume;
-    d->shapes = o->bench.shapes;
-    d->n_shapes = o->bench.latency.n_shapes;
-    return mo_profile_device(s, d, err);
-}
-
-static int dispatch(const struct mo_env *env, int argc, char **argv, moire_error *err) {
-    struct profile_options *o = mo_alloc(env, sizeof *o);
-    struct mo_bench_session session;
-    if (!o) return mo_fail(err, MOIRE_ENOMEM, "out of memory");
-    struct mo_args args = {.argc = argc, .argv = argv, .at = 1};
-    o->bench.reader = MO_READS_PROFILE;
-    o->repetitions = 20;
-    o->device.max_batch = 32;
-    o->n_levels = 1;
-    int code = mo_bench_session_open(env, argc, argv, &session, err);
-    bool opened = !code;
-    if (!code) code = parse(o, &args, err);
-    if (!code) code = mo_bench_use_store(&session, &o->bench, err);
-    if (!code) {
-        if (o->bench.models_folder) session.models = o->bench.models_folder;
-        mo_bench_warn_busy(&session);
-    }
-    if (!code && o->bench.device) {
-        code = measure_on_device(&session, o, err);
-        o->bench.latency.n_models = 0;
-    }
-    for (int i = 0; !code && i < o->bench.latency.n_models; i++)
-        code = mo_bench_interrupted(&session) ? mo_fail(err, MOIRE_EINTERRUPTED, "interrupted")
-                                              : measure(&session, o, o->bench.models[i], err);
-    if (opened) mo_bench_session_close(&session);
-    mo_free(env, o);
+static int measure_all(struct mo_bench_session *s, const struct mo_options *o, moire_error *err) {
+    int code = check_rising("--pressure", &o->levels, err);
+    if (!code) code = check_rising("--units", &o->units, err);
+    if (code) return code;
+    mo_bench_warn_busy(s);
+    if (o->device) return measure_on_device(s, o, err);
+    for (int i = 0; !code && i < o->operands.n; i++)
+        code = mo_bench_interrupted(s) ? mo_fail(err, MOIRE_EINTERRUPTED, "interrupted")
+                                       : measure(s, o, o->operands.word[i], err);
     return code;
 }
 
-static int run(const struct mo_env *env, int argc, char **argv) {
+static int run(const struct mo_env *env, const struct mo_options *o) {
     moire_error err = {0};
-    int code = dispatch(env, argc, argv, &err);
+    struct mo_bench_session session;
+    struct mo_bench_paths paths;
+    int code = mo_bench_open(env, o, &session, &paths, &err);
+    if (code) return mo_verb_fail("profile", &err);
+    code = measure_all(&session, o, &err);
+    mo_bench_session_close(&session);
     return code ? mo_verb_fail("profile", &err) : MO_EXIT_OK;
 }
 
 const struct mo_verb mo_verb_profile = {
     .name = "profile",
     .summary = "measure layer times by cores, as profiles for the simulator",
-    .usage = usage,
-    .outputs = {"--pairs"},
-    .folders = {"--output"},
+    .about = about,
+    .notes = notes,
+    .commands = {{NULL, MO_DO_PROFILE, "FILE.onnx|NAME ...", 1, MO_OPTION_ROOM}},
     .run = run,
 };

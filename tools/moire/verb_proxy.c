@@ -9,14 +9,10 @@
 #include "runtime/base/output.h"
 #include "runtime/device/topology.h"
 #include "runtime/proxy/proxy.h"
-#include "tools/moire/bench_options.h"
+#include "tools/moire/bench_common.h"
 #include "tools/moire/neighbour.h"
-#include "tools/moire/verb.h"
 
-static const char usage[] =
-    "usage: moire proxy list\n"
-    "       moire proxy measure -o SAMPLES [--source NAME] [--rounds N]\n"
-    "       moire proxy fit FILE ... [--use COLUMN,...] [-o PROXY] [--json]\n\n"
+static const char about[] =
     "list     the sources of pressure, and what keeps those away that are not there\n"
     "measure  counters and the slowdown of a victim that streams a quarter of the shared cache, under the "
     "six\n"
@@ -25,63 +21,20 @@ static const char usage[] =
     "with\n"
     "         R2; FILE holds samples of `measure`, or is a run recorded by `moire bench serve --record` "
     "with\n"
-    "         counters and tuned models\n\n"
-    "  -o FILE        where the samples or the proxy go; the runtime takes the proxy: `moire bench serve "
-    "--proxy`,\n"
-    "                 config.proxy of an embedding\n"
-    "  --source NAME  papi, resctrl, slowdown or auto, the first that works (default)\n"
-    "  --rounds N     windows of 24 ms at each level, 40 by default\n"
-    "  --use C,...    only these columns; all that change by default\n"
-    "  --json         the fit as JSON\n\n"
-    "Exit codes: 0 done, 2 usage, 3 bad data, 4 system.\n\n"
+    "         counters and tuned models\n";
+
+static const char notes[] =
+    "Exit codes: 0 done, 2 usage, 3 bad data, 4 system.\n"
+    "\n"
     "Examples:\n"
     "  moire proxy list\n"
     "  moire proxy measure -o samples.csv && moire proxy fit samples.csv -o proxy.csv\n"
     "  moire bench serve mix --policy veltair --proxy proxy.csv\n";
 
-enum { MAX_FILES = 64, MAX_ROUNDS = 10000 };
-
-struct options {
-    const char *output, *source, *use, *files[MAX_FILES];
-    int n_files, rounds;
-    bool json;
-};
-
-static int parse(struct options *o, struct mo_args *a, moire_error *err) {
-    const struct {
-        const char *flag, **to;
-    } texts[] = {{"-o", &o->output}, {"--source", &o->source}, {"--use", &o->use}};
-    while (a->at < a->argc) {
-        const char *word = a->argv[a->at];
-        bool took = false;
-        for (size_t i = 0; !took && i < sizeof texts / sizeof *texts; i++) {
-            took = mo_args_flag(a, texts[i].flag, true);
-            if (took && !a->value) return mo_fail(err, MOIRE_EINVAL, "%s needs a value", texts[i].flag);
-            if (took) *texts[i].to = a->value;
-        }
-        if (took) continue;
-        if (mo_args_flag(a, "--rounds", true)) {
-            int64_t rounds;
-            if (!mo_args_whole(a->value, 1, MAX_ROUNDS, &rounds))
-                return mo_fail(err, MOIRE_EINVAL, "--rounds wants 1 to %d", MAX_ROUNDS);
-            o->rounds = (int)rounds;
-        } else if (mo_args_flag(a, "--json", false)) {
-            o->json = true;
-        } else if (*word == '-' || o->n_files == MAX_FILES) {
-            return mo_fail(err, MOIRE_EINVAL, "%s: no such flag, or too many files", word);
-        } else {
-            o->files[o->n_files++] = word;
-            a->at++;
-        }
-    }
-    return MOIRE_OK;
-}
-
 /* --- list ----------------------------------------------------------------------------------------------- */
-static int list(const struct mo_env *env, const struct options *o, moire_error *err) {
+static int list(const struct mo_env *env, moire_error *err) {
     struct mo_topology *t;
-    int code = o->n_files ? mo_fail(err, MOIRE_EINVAL, "list takes no file")
-                          : mo_topology_create(env, NULL, 0, "", &t, err);
+    int code = mo_topology_create(env, NULL, 0, "", &t, err);
     if (code) return code;
     struct mo_source_config c = {.env = env, .cpu = t->cpu, .n_cpus = t->n_cores};
     for (const struct mo_source *const *s = mo_sources(); *s; s++) {
@@ -111,7 +64,7 @@ static int pick_source(const struct mo_source_config *c, const char *name, const
     return MOIRE_OK;
 }
 
-static int measure_on(const struct mo_env *env, const struct options *o, const struct mo_topology *t,
+static int measure_on(const struct mo_env *env, const struct mo_options *o, const struct mo_topology *t,
                       struct mo_samples *samples, moire_error *err) {
     struct mo_proxy_measure m = {.cpu = t->cpu, .n_cpus = t->n_cores, .rounds = o->rounds};
     struct mo_source_config c = {.env = env, .cpu = t->cpu, .n_cpus = t->n_cores};
@@ -130,11 +83,9 @@ static int measure_on(const struct mo_env *env, const struct options *o, const s
     return code;
 }
 
-static int measure(const struct mo_env *env, const struct options *o, moire_error *err) {
+static int measure(const struct mo_env *env, const struct mo_options *o, moire_error *err) {
     struct mo_samples samples = {.env = env};
     struct mo_topology *t;
-    if (!o->output || o->n_files)
-        return mo_fail(err, MOIRE_EINVAL, "measure wants -o SAMPLES, and takes no file");
     int code = mo_topology_create(env, NULL, 0, "", &t, err);
     if (code) return code;
     code = measure_on(env, o, t, &samples, err);
@@ -177,11 +128,11 @@ static int write_proxy(const struct mo_env *env, const struct mo_fit *f, const s
     return n ? mo_output_write(env, path, text, n, err) : mo_fail(err, MOIRE_EINTERNAL, "%s: too long", path);
 }
 
-static int fit_samples(const struct mo_env *env, const struct options *o, struct mo_samples *s,
+static int fit_samples(const struct mo_env *env, const struct mo_options *o, struct mo_samples *s,
                        moire_error *err) {
     struct mo_fit fit;
     bool use[MO_SAMPLE_CELLS];
-    int code = columns(s->source, o->use, use, err);
+    int code = columns(s->source, o->columns, use, err);
     if (!code) code = mo_fit_samples(s, use, &fit, err);
     if (code) return code;
     json_t *document = mo_fit_json(&fit, s->source);
@@ -192,38 +143,31 @@ static int fit_samples(const struct mo_env *env, const struct options *o, struct
     return !code && o->output ? write_proxy(env, &fit, s->source, o->output, err) : code;
 }
 
-static int fit(const struct mo_env *env, const struct options *o, moire_error *err) {
+static int fit(const struct mo_env *env, const struct mo_options *o, moire_error *err) {
     struct mo_samples samples = {.env = env};
-    int code = o->n_files ? MOIRE_OK : mo_fail(err, MOIRE_EINVAL, "fit needs files of samples");
-    for (int i = 0; !code && i < o->n_files; i++)
-        code = mo_proxy_load(&samples, o->files[i], err);
+    int code = MOIRE_OK;
+    for (int i = 0; !code && i < o->operands.n; i++)
+        code = mo_proxy_load(&samples, o->operands.word[i], err);
     if (!code) code = fit_samples(env, o, &samples, err);
     mo_samples_free(&samples);
     return code;
 }
 
-static int run(const struct mo_env *env, int argc, char **argv) {
-    static const struct {
-        const char *name;
-        int (*run)(const struct mo_env *env, const struct options *o, moire_error *err);
-    } commands[] = {{"list", list}, {"measure", measure}, {"fit", fit}};
-    struct options o = {.rounds = 40};
-    struct mo_args args = {.argc = argc, .argv = argv, .at = 2};
+static int run(const struct mo_env *env, const struct mo_options *o) {
     moire_error err = {0};
-    for (size_t i = 0; argc > 1 && i < sizeof commands / sizeof *commands; i++) {
-        if (strcmp(argv[1], commands[i].name) != 0) continue;
-        int code = parse(&o, &args, &err);
-        if (!code) code = commands[i].run(env, &o, &err);
-        return code ? mo_verb_fail("proxy", &err) : MO_EXIT_OK;
-    }
-    fprintf(stderr, "moire proxy: list, measure or fit; `moire proxy --help` explains\n");
-    return MO_EXIT_USAGE;
+    int code = o->command == MO_DO_PROXY_LIST      ? list(env, &err)
+               : o->command == MO_DO_PROXY_MEASURE ? measure(env, o, &err)
+                                                   : fit(env, o, &err);
+    return code ? mo_verb_fail("proxy", &err) : MO_EXIT_OK;
 }
 
 const struct mo_verb mo_verb_proxy = {
     .name = "proxy",
     .summary = "counters to pressure: what this machine counts, samples under stress, the linear model",
-    .usage = usage,
-    .outputs = {"-o"},
+    .about = about,
+    .notes = notes,
+    .commands = {{"list", MO_DO_PROXY_LIST, NULL, 0, 0},
+                 {"measure", MO_DO_PROXY_MEASURE, NULL, 0, 0},
+                 {"fit", MO_DO_PROXY_FIT, "FILE ...", 1, MO_OPTION_ROOM}},
     .run = run,
 };

@@ -8,33 +8,13 @@
 #include <string.h>
 #include "codegen/frontend.h"
 #include "runtime/ops/trial.h"
+#include "tools/moire/flags.h"
 #include "tools/moire/npy.h"
 #include "tools/moire/paths.h"
 #include "tools/moire/run.h"
-#include "tools/moire/verb.h"
 #include "variants/store.h"
 
-static const char usage[] =
-    "usage: moire run FILE.onnx|NAME [--input NAME=FILE.npy ...] [--shape NAME=d,d,... ...] [--output-dir "
-    "DIR]\n"
-    "                 [--threads N] [--generic] [--exact] [--store DIR] [--repeat K] [--profile]\n"
-    "                 [--trace F.json] [--json]\n\n"
-    "  --input NAME=FILE.npy  contents of an input; inputs left out are filled from the seed\n"
-    "  --shape NAME=d,d,...   binds an input whose shape is open\n"
-    "  --output-dir DIR       writes every output as DIR/<output name>.npy\n"
-    "  --threads N            cores that work on the query together, 1 by default\n"
-    "  --generic              built-in kernels only, even where compiled variants exist\n"
-    "  --reference            every layer by its plain C reference (slow; the oracle)\n"
-    "  --no-passes            the graph as imported, without fusion and layout passes\n"
-    "  --exact                sums as ONNX writes them: no Winograd, no Strassen\n"
-    "  --store DIR            folder of compiled variants; the one of `moire compile` by default\n"
-    "  --isa LEVEL            base, avx2 or avx512: at most this instruction set\n"
-    "  --repeat K             runs K times and reports the shortest and median time\n"
-    "  --profile              time, rate and kernel of every layer, against what the machine can do at most\n"
-    "                         (measured first); half a second of runs unless --repeat says how many\n"
-    "  --trace F.json         the same as a Chrome trace, by worker (opens in Perfetto)\n"
-    "  --seed S               seed of generated inputs, 1 by default\n"
-    "  --json                 machine-readable output\n\n"
+static const char notes[] =
     "Examples:\n"
     "  moire run resnet50.onnx --input data=image.npy --output-dir out\n"
     "  moire run resnet50.onnx --repeat 20 --threads 2\n"
@@ -42,87 +22,30 @@ static const char usage[] =
 
 enum { PROFILE_NS = 500000000 };
 
-static bool parse_isa(const char *text, enum mo_isa *out) {
-    for (int i = 0; i < MO_ISA_COUNT; i++)
-        if (text && !strcmp(text, mo_isa_name((enum mo_isa)i)) &&
-            mo_isa_covers(mo_isa_detect(), (enum mo_isa)i)) {
-            *out = (enum mo_isa)i;
-            return true;
-        }
-    return false;
-}
-
-/* Flags without a value. */
-static bool parse_switch(struct mo_args *args, struct mo_run_options *o) {
-    const struct {
-        const char *name;
-        bool *flag;
-    } switches[] = {{"--generic", &o->generic},     {"--reference", &o->reference},
-                    {"--no-passes", &o->no_passes}, {"--profile", &o->profile},
-                    {"--exact", &o->exact},         {"--json", &o->json}};
-    for (size_t i = 0; i < sizeof switches / sizeof *switches; i++)
-        if (mo_args_flag(args, switches[i].name, false)) {
-            *switches[i].flag = true;
-            return true;
-        }
-    return false;
-}
-
-/* Flags with a value; 0 taken, -1 not one of them, else an exit code. */
-static int parse_valued(struct mo_args *args, struct mo_run_options *o) {
-    int64_t n;
-    if (mo_args_flag(args, "--input", true)) {
-        char *at = args->value ? strchr(args->value, '=') : NULL;
-        if (!at || o->n_inputs == MO_RUN_INPUTS)
-            return mo_verb_usage("run", "--input wants NAME=FILE.npy", NULL);
-        o->input_name[o->n_inputs] = args->value;
-        o->input_split[o->n_inputs] = (size_t)(at - args->value);
-        o->input_file[o->n_inputs++] = at + 1;
-    } else if (mo_args_flag(args, "--shape", true)) {
-        if (!args->value || o->n_shapes == MO_RUN_INPUTS ||
-            !mo_args_shape(args->value, &o->shapes[o->n_shapes]))
-            return mo_verb_usage("run", "--shape wants NAME=d,d,...", NULL);
-        o->n_shapes++;
-    } else if (mo_args_flag(args, "--output-dir", true)) {
-        if (!(o->output_dir = args->value)) return mo_verb_usage("run", "--output-dir wants a folder", NULL);
-    } else if (mo_args_flag(args, "--store", true)) {
-        if (!(o->store = args->value)) return mo_verb_usage("run", "--store wants a folder", NULL);
-    } else if (mo_args_flag(args, "--trace", true)) {
-        if (!(o->trace = args->value)) return mo_verb_usage("run", "--trace wants a file", NULL);
-        o->profile = true;
-    } else if (mo_args_flag(args, "--threads", true)) {
-        if (!mo_args_whole(args->value, 1, 1024, &n))
-            return mo_verb_usage("run", "--threads wants 1 to 1024", NULL);
-        o->threads = (int)n;
-    } else if (mo_args_flag(args, "--repeat", true)) {
-        if (!mo_args_whole(args->value, 1, 1000000, &n))
-            return mo_verb_usage("run", "--repeat wants 1 to 1000000", NULL);
-        o->repeat = (int)n;
-    } else if (mo_args_flag(args, "--seed", true)) {
-        if (!mo_args_whole(args->value, 0, INT64_MAX, &o->seed))
-            return mo_verb_usage("run", "--seed wants a whole number", NULL);
-    } else if (mo_args_flag(args, "--isa", true)) {
-        if (!parse_isa(args->value, &o->isa))
-            return mo_verb_usage("run", "--isa wants a level this machine has", NULL);
-    } else {
-        return -1;
+/* What the report needs to know of the command line. */
+static int take_options(const struct mo_options *o, struct mo_run_options *r, moire_error *err) {
+    *r = (struct mo_run_options){.file = o->operands.word[0],
+                                 .output_dir = o->output_dir,
+                                 .trace = o->trace,
+                                 .n_inputs = o->inputs.n,
+                                 .threads = o->threads,
+                                 .repeat = o->repeat,
+                                 .seed = o->seed,
+                                 .isa = mo_isa_detect(),
+                                 .profile = o->profile || o->trace,
+                                 .json = o->json};
+    for (int i = 0; i < o->inputs.n; i++) {
+        const char *at = strchr(o->inputs.word[i], '=');
+        if (!at) return mo_flag_bad(err, "--input", o->inputs.word[i], "must look like NAME=FILE.npy");
+        r->input_name[i] = o->inputs.word[i];
+        r->input_split[i] = (size_t)(at - o->inputs.word[i]);
+        r->input_file[i] = at + 1;
     }
-    return 0;
-}
-
-static int parse(int argc, char **argv, struct mo_run_options *o) {
-    struct mo_args args = {.argc = argc, .argv = argv, .at = 1};
-    *o = (struct mo_run_options){.threads = 1, .seed = 1, .isa = mo_isa_detect()};
-    while (args.at < argc) {
-        if (parse_switch(&args, o)) continue;
-        int rc = parse_valued(&args, o);
-        if (rc > 0) return rc;
-        if (!rc) continue;
-        if (argv[args.at][0] == '-') return mo_verb_usage("run", "unknown flag", argv[args.at]);
-        if (o->file) return mo_verb_usage("run", "one model at a time, not also", argv[args.at]);
-        o->file = argv[args.at++];
-    }
-    return o->file ? 0 : mo_verb_usage("run", "which model? FILE.onnx or a name of the zoo is missing", NULL);
+    for (int i = 0; o->isa && i < MO_ISA_COUNT; i++)
+        if (!strcmp(o->isa, mo_isa_name((enum mo_isa)i))) r->isa = (enum mo_isa)i;
+    if (!mo_isa_covers(mo_isa_detect(), r->isa))
+        return mo_flag_bad(err, "--isa", o->isa, "this machine has no such level");
+    return MOIRE_OK;
 }
 
 /* --- inputs ------------------------------------------------------------------------------------------ */
@@ -246,23 +169,22 @@ static int run_plan(const struct mo_env *env, const struct mo_run_options *o, co
     return rc;
 }
 
-static int run(const struct mo_env *env, int argc, char **argv) {
-    struct mo_run_options o;
-    int rc = parse(argc, argv, &o);
-    if (rc) return rc;
+static int run(const struct mo_env *env, const struct mo_options *o) {
+    struct mo_run_options r;
     struct mo_frontend_options front = {
-        .shapes = o.shapes, .n_shapes = o.n_shapes, .no_passes = o.no_passes, .exact = o.exact};
+        .shapes = o->shapes.shape, .n_shapes = o->shapes.n, .no_passes = o->no_passes, .exact = o->exact};
     struct mo_store *store = NULL;
     struct mo_graph *graph = NULL;
     struct mo_plan *plan = NULL;
     moire_error err = {0};
     char path[MO_PATH_CAP];
-    rc = mo_path_model(env, o.file, path, sizeof path, &o.file, &err);
-    if (!rc && !o.generic && !o.reference) rc = mo_path_open_store(env, o.store, &store, &err);
-    if (!rc) rc = mo_frontend_load(env, o.file, &front, &graph, &err);
-    struct mo_plan_options planning = {.isa = o.isa, .store = store, .reference_only = o.reference};
+    int rc = take_options(o, &r, &err);
+    if (!rc) rc = mo_path_model(env, r.file, path, sizeof path, &r.file, &err);
+    if (!rc && !o->generic && !o->reference) rc = mo_path_open_store(env, o->store, &store, &err);
+    if (!rc) rc = mo_frontend_load(env, r.file, &front, &graph, &err);
+    struct mo_plan_options planning = {.isa = r.isa, .store = store, .reference_only = o->reference};
     if (!rc) rc = mo_plan_build(graph, &planning, &plan, &err);
-    if (!rc) rc = run_plan(env, &o, plan, &err);
+    if (!rc) rc = run_plan(env, &r, plan, &err);
     mo_plan_destroy(plan);
     mo_store_close(store);
     return rc ? mo_verb_fail("run", &err) : MO_EXIT_OK;
@@ -271,8 +193,7 @@ static int run(const struct mo_env *env, int argc, char **argv) {
 const struct mo_verb mo_verb_run = {
     .name = "run",
     .summary = "runs a model on given or generated inputs",
-    .usage = usage,
-    .outputs = {"--trace"},
-    .folders = {"--output-dir"},
+    .notes = notes,
+    .commands = {{NULL, MO_DO_RUN, "FILE.onnx|NAME", 1, 1}},
     .run = run,
 };

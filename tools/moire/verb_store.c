@@ -13,36 +13,30 @@
 #include "tools/moire/verb.h"
 #include "variants/cpu.h"
 
-static const char usage[] =
-    "usage: moire store [show|check|clean] [--store DIR] [--device-cache DIR] [--dry-run] [--json]\n\n"
+static const char about[] =
     "What `moire compile` and `moire tune` have left in the variant store, for this machine's processor, "
     "and\n"
-    "the programs and choices of kernels that GPUs have left in the folder beside it.\n\n"
+    "the programs and choices of kernels that GPUs have left in the folder beside it.\n"
+    "\n"
     "  show   files and bytes by kind, kernels by family, compiled models by ONNX file; the default\n"
     "  check  also reads all code and all compiled models and compares their checksums\n"
     "  clean  checks, then takes out what nothing needs: kernels of other versions of moire, beaten\n"
     "         candidates, models whose ONNX file is gone or has changed, damaged files.  Servers that use\n"
     "         them go on.  Refused while a compilation runs.  Of GPU programs: those of another format,\n"
     "         unfinished and damaged ones; which model they are of, and whether it will come again, no file\n"
-    "         tells\n\n"
-    "  --store DIR  the folder; $XDG_CACHE_HOME/moire/store or ~/.cache/moire/store by default\n"
-    "  --device-cache DIR  folder of compiled GPU programs (\"\": none); with --store none by default, else\n"
-    "               $XDG_CACHE_HOME/moire/gpu or ~/.cache/moire/gpu\n"
-    "  --dry-run    with clean: list what would go\n"
-    "  --json       as JSON on standard output\n\n"
-    "Exit codes: 0 done, 2 usage, 4 the store cannot be used, 5 check found damage, 130 interrupted.\n\n"
+    "         tells\n";
+
+static const char notes[] =
+    "Exit codes: 0 done, 2 usage, 4 the store cannot be used, 5 check found damage, 130 interrupted.\n"
+    "\n"
     "Examples:\n"
     "  moire store\n"
     "  moire store check --json\n"
     "  moire store clean --dry-run\n";
 
-enum action { SHOW, CHECK, CLEAN };
-
-struct options {
-    enum action action;
-    const char *given, *cache_given;
+struct place {
+    const struct mo_options *o;
     char store[4096], cache[4096];
-    bool dry_run, json;
 };
 
 /* The one thing a signal handler may touch. */
@@ -51,34 +45,6 @@ static volatile sig_atomic_t stop_requested;
 static void on_signal(int number) {
     (void)number;
     stop_requested = 1;
-}
-
-/* An exit code, or -1 to go on. */
-static int parse(struct mo_args *a, struct options *o) {
-    static const char *const actions[] = {"show", "check", "clean"};
-    int given = 0;
-    while (a->at < a->argc) {
-        int action = 0;
-        while (action <= CLEAN && strcmp(a->argv[a->at], actions[action]))
-            action++;
-        if (action <= CLEAN) {
-            if (given++) return mo_verb_usage("store", "one of show, check and clean", NULL);
-            o->action = (enum action)action;
-            a->at++;
-        } else if (mo_args_flag(a, "--store", true)) {
-            if (!(o->given = a->value)) return mo_verb_usage("store", "--store wants a folder", NULL);
-        } else if (mo_args_flag(a, "--device-cache", true)) {
-            if (!(o->cache_given = a->value))
-                return mo_verb_usage("store", "--device-cache wants a folder", NULL);
-        } else if (mo_args_flag(a, "--dry-run", false)) {
-            o->dry_run = true;
-        } else if (mo_args_flag(a, "--json", false)) {
-            o->json = true;
-        } else {
-            return mo_verb_usage("store", "no such flag:", a->argv[a->at]);
-        }
-    }
-    return o->dry_run && o->action != CLEAN ? mo_verb_usage("store", "--dry-run belongs to clean", NULL) : -1;
 }
 
 /* --- sums --- */
@@ -255,7 +221,7 @@ static json_t *json_programs(const struct mo_programs *p) {
     return json_pack("{ss so so}", "folder", p->folder, "kinds", rows, "surplus", surplus);
 }
 
-static void print_json(const struct options *o, const struct mo_upkeep *u, const struct mo_programs *p,
+static void print_json(const struct place *at, const struct mo_upkeep *u, const struct mo_programs *p,
                        const struct sum *removed) {
     json_t *families = json_array(), *models = json_array(), *surplus = json_array();
     for (int i = 0; i < u->n; i++) {
@@ -276,7 +242,7 @@ static void print_json(const struct options *o, const struct mo_upkeep *u, const
                                                      (json_int_t)item->bytes, "why", item->why));
     }
     json_t *doc =
-        json_pack("{ss ss so so so so so s{si sI}}", "store", o->store, "folder", u->folder, "kinds",
+        json_pack("{ss ss so so so so so s{si sI}}", "store", at->store, "folder", u->folder, "kinds",
                   json_kinds(u), "families", families, "models", models, "surplus", surplus, "gpu_programs",
                   json_programs(p), "removed", "files", removed->files, "bytes", (json_int_t)removed->bytes);
     json_dumpf(doc, stdout, JSON_INDENT(1));
@@ -286,8 +252,8 @@ static void print_json(const struct options *o, const struct mo_upkeep *u, const
 
 /* --- actions --- */
 static bool on_progress(void *ctx, int64_t done, int64_t total) {
-    const struct options *o = ctx;
-    if (!o->json && isatty(STDERR_FILENO))
+    const struct place *at = ctx;
+    if (!at->o->json && isatty(STDERR_FILENO))
         fprintf(stderr, "\rchecking %.0f of %.0f MiB%s", mib(done), mib(total), done == total ? "\n" : "");
     return !stop_requested;
 }
@@ -302,65 +268,64 @@ static bool is_damaged(const struct mo_upkeep *u, const struct mo_programs *p) {
 }
 
 /* Store and GPU programs as the action wants them; what was taken out. */
-static int look(const struct mo_env *env, struct options *o, struct mo_upkeep *u, struct mo_programs *p,
+static int look(const struct mo_env *env, struct place *at, struct mo_upkeep *u, struct mo_programs *p,
                 struct sum *removed, moire_error *err) {
-    bool cleans = o->action == CLEAN && !o->dry_run, checks = o->action != SHOW && !cleans;
+    const bool cleans = at->o->command == MO_DO_STORE_CLEAN && !at->o->dry_run;
+    const bool checks = at->o->command != MO_DO_STORE_SHOW && !cleans;
     struct sum more = {0, 0};
-    int rc = mo_programs_open(env, o->cache, p, err);
+    int rc = mo_programs_open(env, at->cache, p, err);
     if (!rc && checks) rc = mo_programs_check(p, err);
     if (!rc && cleans) rc = mo_programs_clean(p, &more.files, &more.bytes, err);
     if (!rc)
-        rc = cleans ? mo_upkeep_clean(env, o->store, u, &removed->files, &removed->bytes, err)
-                    : mo_upkeep_open(env, o->store, NULL, u, err);
-    if (!rc && checks) rc = mo_upkeep_check(u, on_progress, o, err);
+        rc = cleans ? mo_upkeep_clean(env, at->store, u, &removed->files, &removed->bytes, err)
+                    : mo_upkeep_open(env, at->store, NULL, u, err);
+    if (!rc && checks) rc = mo_upkeep_check(u, on_progress, at, err);
     removed->files += more.files;
     removed->bytes += more.bytes;
     return rc;
 }
 
-static void print_text(const struct options *o, const struct mo_upkeep *u, const struct mo_programs *p,
-                       const struct sum *removed) {
+static void print_text(enum mo_command command, bool cleaned, const struct mo_upkeep *u,
+                       const struct mo_programs *p, const struct sum *removed) {
     int files, more;
     int64_t bytes = mo_upkeep_surplus(u, &files) + mo_programs_surplus(p, &more);
     files += more;
     printf("%s\n", u->folder);
     print_kinds(u);
-    if (o->action == SHOW) print_contents(u);
+    if (command == MO_DO_STORE_SHOW) print_contents(u);
     print_programs(p);
-    if (o->action != SHOW) print_surplus(u, o->action == CHECK);
-    if (o->action != SHOW) print_surplus_programs(p, o->action == CHECK);
-    if (o->action == CLEAN && !o->dry_run)
+    if (command != MO_DO_STORE_SHOW) print_surplus(u, command == MO_DO_STORE_CHECK);
+    if (command != MO_DO_STORE_SHOW) print_surplus_programs(p, command == MO_DO_STORE_CHECK);
+    if (cleaned)
         printf("taken out: %d files, %.1f MiB\n", removed->files, mib(removed->bytes));
     else if (files)
         printf("`moire store clean` would take out %d files, %.1f MiB\n", files, mib(bytes));
 }
 
-static int act(const struct mo_env *env, struct options *o, struct mo_upkeep *u, struct mo_programs *p,
+static int act(const struct mo_env *env, struct place *at, struct mo_upkeep *u, struct mo_programs *p,
                moire_error *err) {
+    const struct mo_options *o = at->o;
     struct sum removed = {0, 0};
-    if (look(env, o, u, p, &removed, err)) return mo_verb_fail("store", err);
+    if (look(env, at, u, p, &removed, err)) return mo_verb_fail("store", err);
     if (o->json)
-        print_json(o, u, p, &removed);
+        print_json(at, u, p, &removed);
     else
-        print_text(o, u, p, &removed);
-    return o->action == CHECK && is_damaged(u, p) ? MO_EXIT_FAILED : MO_EXIT_OK;
+        print_text(o->command, o->command == MO_DO_STORE_CLEAN && !o->dry_run, u, p, &removed);
+    return o->command == MO_DO_STORE_CHECK && is_damaged(u, p) ? MO_EXIT_FAILED : MO_EXIT_OK;
 }
 
-static int run(const struct mo_env *env, int argc, char **argv) {
-    struct options o = {.action = SHOW};
-    struct mo_args args = {.argc = argc, .at = 1, .argv = argv};
+static int run(const struct mo_env *env, const struct mo_options *o) {
+    struct place at = {.o = o};
     struct sigaction action = {.sa_handler = on_signal};
     struct mo_upkeep upkeep = {.env = env};
     struct mo_programs programs = {.env = env};
     moire_error err = {0};
     char path[4096];
-    int code = parse(&args, &o);
-    if (code >= 0) return code;
-    if (mo_path_store_there(o.given, o.store, sizeof o.store, &err)) return mo_verb_fail("store", &err);
-    if (o.cache_given || !o.given)
-        snprintf(o.cache, sizeof o.cache, "%s", mo_path_device_cache(o.cache_given, path, sizeof path));
+    if (mo_path_store_there(o->store, at.store, sizeof at.store, &err)) return mo_verb_fail("store", &err);
+    if (o->cache || !o->store)
+        snprintf(at.cache, sizeof at.cache, "%s", mo_path_device_cache(o->cache, path, sizeof path));
     sigaction(SIGINT, &action, NULL);
-    code = act(env, &o, &upkeep, &programs, &err);
+    int code = act(env, &at, &upkeep, &programs, &err);
     mo_upkeep_close(&upkeep);
     mo_programs_close(&programs);
     return code;
@@ -369,6 +334,11 @@ static int run(const struct mo_env *env, int argc, char **argv) {
 const struct mo_verb mo_verb_store = {
     .name = "store",
     .summary = "what compiled kernels and models take up, whether they are whole, and cleaning up",
-    .usage = usage,
+    .about = about,
+    .notes = notes,
+    .commands = {{"show", MO_DO_STORE_SHOW, NULL, 0, 0},
+                 {"check", MO_DO_STORE_CHECK, NULL, 0, 0},
+                 {"clean", MO_DO_STORE_CLEAN, NULL, 0, 0}},
+    .first_is_default = true,
     .run = run,
 };

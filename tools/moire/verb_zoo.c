@@ -9,19 +9,13 @@
 #include "runtime/base/output.h"
 #include "tools/moire/verb.h"
 
-static const char usage[] =
-    "usage: moire zoo list [--json]\n"
-    "       moire zoo build NAME -o FILE.onnx [--seed S] [--json]\n"
-    "       moire zoo build all -o FOLDER [--seed S] [--json]\n\n"
-    "list   shows every network with its size, latency target and class\n"
-    "build  writes one network (or all) with weights drawn from the seed\n\n"
-    "  -o, --output PATH  file to write; a folder for `all`\n"
-    "  --seed S           seed of the weights, 1 by default; the same seed gives the same file\n"
-    "  --json             machine-readable output\n\n"
-    "Examples:\n"
-    "  moire zoo list\n"
-    "  moire zoo build resnet50 -o resnet50.onnx\n"
-    "  moire zoo build all -o models/ --seed 7\n";
+static const char about[] = "list   shows every network with its size, latency target and class\n"
+                            "build  writes one network (or all) with weights drawn from the seed\n";
+
+static const char notes[] = "Examples:\n"
+                            "  moire zoo list\n"
+                            "  moire zoo build resnet50 -o resnet50.onnx\n"
+                            "  moire zoo build all -o models/ --seed 7\n";
 
 static json_t *row_json(const struct mo_zoo_model *m, const struct mo_zoo_stats *s) {
     json_t *inputs = json_array();
@@ -136,36 +130,16 @@ static int build(const struct mo_env *env, const char *name, const char *output,
     return print_json(all);
 }
 
-static int run(const struct mo_env *env, int argc, char **argv) {
-    struct mo_args args = {.argc = argc, .at = 1, .argv = argv};
-    const char *word[2] = {NULL, NULL}, *output = NULL;
-    int64_t seed = MO_ZOO_SEED;
-    int n = 0;
-    bool json = false;
-    while (args.at < argc) {
-        if (mo_args_flag(&args, "--json", false)) {
-            json = true;
-        } else if (mo_args_flag(&args, "-o", true) || mo_args_flag(&args, "--output", true)) {
-            if (!(output = args.value)) return mo_verb_usage("zoo", "-o needs a path", NULL);
-        } else if (mo_args_flag(&args, "--seed", true)) {
-            if (!mo_args_whole(args.value, 0, INT64_MAX, &seed))
-                return mo_verb_usage("zoo", "--seed needs a whole number", NULL);
-        } else if (argv[args.at][0] == '-' || n == 2) {
-            return mo_verb_usage("zoo", "not understood:", argv[args.at]);
-        } else {
-            word[n++] = argv[args.at++];
-        }
-    }
-    if (n == 1 && !strcmp(word[0], "list")) return list(env, json);
-    if (n != 2 || strcmp(word[0], "build") != 0)
-        return mo_verb_usage("zoo", "needs `list` or `build NAME -o FILE`", NULL);
-    if (!output) return mo_verb_usage("zoo", "build needs -o PATH", NULL);
-    return build(env, word[1], output, (uint64_t)seed, json);
+static int run(const struct mo_env *env, const struct mo_options *o) {
+    if (o->command == MO_DO_ZOO_LIST) return list(env, o->json);
+    return build(env, o->operands.word[0], o->output, (uint64_t)o->seed, o->json);
 }
 
 const struct mo_verb mo_verb_zoo = {
     .name = "zoo",
     .summary = "list and build the networks of the model zoo",
-    .usage = usage,
+    .about = about,
+    .notes = notes,
+    .commands = {{"list", MO_DO_ZOO_LIST, NULL, 0, 0}, {"build", MO_DO_ZOO_BUILD, "NAME|all", 1, 1}},
     .run = run,
 };

@@ -18,7 +18,7 @@
 #include <unistd.h>
 #include "runtime/base/output.h"
 #include "tests/unit/base/fault_sys.h"
-#include "tools/moire/verb.h"
+#include "tools/moire/flags.h"
 
 static const char text[] = "what a reader must find, whole";
 static struct mo_env env;
@@ -289,16 +289,24 @@ static void two_writers_do_not_mix(void **state) {
     unlink("both");
 }
 
+static int look(const struct mo_verb *verb, int argc, char **argv) {
+    static struct mo_options o;
+    assert_int_equal(mo_options_open(&env, verb, argc, argv, &o, NULL), MOIRE_OK);
+    int code = mo_options_check_outputs(&env, &o, NULL);
+    mo_options_close(&env, &o);
+    return code;
+}
+
 static void verbs_look_before_they_work(void **state) {
     (void)state;
-    char *plan[] = {"plan", "mix", "--svg=none/x.svg"},
+    char *plan[] = {"plan", "mix", "--machine", "m", "--svg=none/x.svg"},
          *run[] = {"run", "m.onnx", "--output-dir", "none/deep"},
-         *fine[] = {"plan", "mix", "--svg", "x.svg", "--output", "y.json"},
+         *fine[] = {"plan", "mix", "--machine", "m", "--svg", "x.svg", "--output", "y.json"},
          *made[] = {"run", "m.onnx", "--output-dir", "made"};
-    assert_int_equal(mo_verb_check_outputs(&env, &mo_verb_plan, 3, plan, NULL), MOIRE_EIO);
-    assert_int_equal(mo_verb_check_outputs(&env, &mo_verb_run, 4, run, NULL), MOIRE_EIO);
-    assert_int_equal(mo_verb_check_outputs(&env, &mo_verb_plan, 6, fine, NULL), MOIRE_OK);
-    assert_int_equal(mo_verb_check_outputs(&env, &mo_verb_run, 4, made, NULL), MOIRE_OK);
+    assert_int_equal(look(&mo_verb_plan, 5, plan), MOIRE_EIO);
+    assert_int_equal(look(&mo_verb_run, 4, run), MOIRE_EIO);
+    assert_int_equal(look(&mo_verb_plan, 8, fine), MOIRE_OK);
+    assert_int_equal(look(&mo_verb_run, 4, made), MOIRE_OK);
 }
 
 int main(void) {

@@ -326,7 +326,7 @@ static int run(int argc, const char *const *args, char *out, size_t n) {
     fflush(NULL);
     dup2(fileno(to), 1);
     dup2(fileno(to), 2);
-    int rc = mo_verb_plan.run(the_env(), argc, argv);
+    int rc = mo_verb_call(the_env(), &mo_verb_plan, argc, argv);
     fflush(NULL);
     for (int i = 0; i < 2; i++) {
         dup2(saved[i], i + 1);

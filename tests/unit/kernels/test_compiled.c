@@ -147,7 +147,7 @@ static void stored_model_is_profiled(void **state) {
     char *argv[] = {"profile", model,       "--store", folder,          "--output",
                     folder,    "--threads", "1",       "--repetitions", "2"};
     assert_int_equal(publish(&env, &done), MOIRE_OK);
-    assert_int_equal(mo_verb_profile.run(&env, sizeof argv / sizeof *argv, argv), MO_EXIT_OK);
+    assert_int_equal(mo_verb_call(&env, &mo_verb_profile, sizeof argv / sizeof *argv, argv), MO_EXIT_OK);
     snprintf(file, sizeof file, "%s/lenet.csv", folder);
     assert_int_equal(stat(file, &st), 0);
     assert_true(st.st_size > 0);

@@ -372,7 +372,7 @@ static int run_compile(char *a) {
     char verb[] = "compile", store[80], cores[] = "--cores=1";
     snprintf(store, sizeof store, "--store=%s", folder);
     char *argv[] = {verb, model, store, cores, a, NULL};
-    return mo_verb_compile.run(&env, a ? 5 : 4, argv);
+    return mo_verb_call(&env, &mo_verb_compile, a ? 5 : 4, argv);
 }
 
 static void the_command_says_so(void **state) {

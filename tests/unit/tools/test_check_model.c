@@ -31,7 +31,7 @@ static int make_place(void **state) {
     assert_non_null(mkdtemp(p->folder));
     snprintf(p->model, sizeof p->model, "%s/lenet.onnx", p->folder);
     char *argv[] = {"zoo", "build", "lenet", "-o", p->model, NULL};
-    assert_int_equal(mo_verb_zoo.run(&p->env, 5, argv), MO_EXIT_OK);
+    assert_int_equal(mo_verb_call(&p->env, &mo_verb_zoo, 5, argv), MO_EXIT_OK);
     *state = p;
     return 0;
 }
@@ -55,7 +55,7 @@ static int check(struct place *p, const char *model, const char *a, const char *
     snprintf(second, sizeof second, "%s", a ? a : "");
     snprintf(third, sizeof third, "%s", b ? b : "");
     char *argv[] = {verb, first, second, third, NULL};
-    return mo_verb_check_model.run(&p->env, 2 + (a != NULL) + (b != NULL), argv);
+    return mo_verb_call(&p->env, &mo_verb_check_model, 2 + (a != NULL) + (b != NULL), argv);
 }
 
 static void a_good_model_passes(void **state) {

@@ -26,7 +26,7 @@ static int inspect(char *out, size_t n, int argc, const char **args) {
     fflush(NULL);
     for (int i = 0; i < 2; i++)
         dup2(fileno(to[i]), i + 1);
-    int rc = mo_verb_inspect.run(&env, argc, argv);
+    int rc = mo_verb_call(&env, &mo_verb_inspect, argc, argv);
     fflush(NULL);
     for (int i = 0; i < 2; i++) {
         dup2(saved[i], i + 1);
@@ -136,9 +136,9 @@ static void errors_have_their_exit_codes(void **state) {
         int n, code;
         const char *text;
     } bad[] = {
-        {{"inspect"}, 1, MO_EXIT_USAGE, "FILE.onnx or a name of the zoo is missing"},
-        {{"inspect", "x.onnx", "--colour"}, 3, MO_EXIT_USAGE, "unknown flag"},
-        {{"inspect", "x.onnx", "--shape", "x"}, 4, MO_EXIT_USAGE, "NAME=d,d"},
+        {{"inspect"}, 1, MO_EXIT_USAGE, "needs FILE.onnx|NAME"},
+        {{"inspect", "x.onnx", "--colour"}, 3, MO_EXIT_USAGE, "no such flag"},
+        {{"inspect", "x.onnx", "--shape", "x"}, 4, MO_EXIT_USAGE, "must look like NAME=1,3"},
         {{"inspect", "x.onnx", "--batch", "0"}, 4, MO_EXIT_USAGE, "--batch"},
         {{"inspect", "/nowhere/x.onnx", "--generic"}, 3, MO_EXIT_SYSTEM, "/nowhere/x.onnx"},
         {{"inspect", model, "--generic"}, 3, MO_EXIT_INPUT, "--shape"},

@@ -1,0 +1,168 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * bench_common.c - see bench_common.h. */
+#define _GNU_SOURCE
+#include "tools/moire/bench_common.h"
+
+#include <stdio.h>
+#include <string.h>
+#include "bench/kernels/kernels.h"
+#include "bench/load/cold.h"
+#include "bench/report/report.h"
+#include "runtime/sched/policy.h"
+
+/* --- options -------------------------------------------------------------------------------------------- */
+int mo_bench_open(const struct mo_env *env, const struct mo_options *o, struct mo_bench_session *s,
+                  struct mo_bench_paths *paths, moire_error *err) {
+    int code = mo_bench_session_open(env, o->argc, o->argv, s, err);
+    if (code) return code;
+    s->quiet = o->quiet;
+    /* these two measure the built-in kernels beside the compiled ones */
+    const bool beside = o->command == MO_DO_LATENCY || o->command == MO_DO_COLD;
+    s->generic = !beside && (o->generic || o->only_generic);
+    s->exact = o->exact;
+    s->record = o->record;
+    s->pressure = o->pressure;
+    s->proxy = o->proxy;
+    s->device = o->device;
+    s->process = o->process;
+    s->precision = o->precision;
+    if (o->device) s->gpus = o->gpus;
+    if (o->models) s->models = o->models;
+    if (mo_flag_find(o->command, "--device-cache", 14))
+        s->device_cache = mo_path_device_cache(o->cache, paths->cache, sizeof paths->cache);
+    if (!mo_flag_find(o->command, "--store", 7)) return MOIRE_OK;
+    code = mo_path_store_there(o->store, paths->store, sizeof paths->store, err);
+    s->store = code ? NULL : paths->store; /* without a home there is no default, and no compiled kernel */
+    if (!code || !o->store) return MOIRE_OK;
+    mo_bench_session_close(s);
+    return code;
+}
+
+static int no_policy(const char *name, bool simulated, moire_error *err) {
+    char known[700] = "no such policy; there are";
+    const struct mo_policy *const *const tables[] = {mo_policies(), simulated ? mo_policy_servers() : NULL};
+    for (int k = 0; k < 2; k++)
+        for (const struct mo_policy *const *p = tables[k]; p && *p; p++) {
+            size_t used = strlen(known);
+            snprintf(known + used, sizeof known - used, " %s", (*p)->name);
+        }
+    return mo_flag_bad(err, "--policy", name, known);
+}
+
+int mo_bench_policies(const struct mo_words *names, bool simulated, const char **out, int *n,
+                      moire_error *err) {
+    *n = 0;
+    for (int i = 0; i < names->n; i++) {
+        const char *name = names->word[i];
+        bool clairvoyant = !strcmp(name, "bound") || !strcmp(name, "offline");
+        if (!strcmp(name, "none")) continue;
+        if (!mo_policy_find(name) && !(simulated && clairvoyant)) return no_policy(name, simulated, err);
+        out[(*n)++] = name;
+    }
+    return MOIRE_OK;
+}
+
+/* Seeds 1 to --seeds, or those of --seed, or as it was. */
+static int take_seeds(const struct mo_options *o, struct mo_bench_serve_options *s, moire_error *err) {
+    if (o->seed_count && o->seeds.n)
+        return mo_fail(err, MOIRE_EINVAL, "--seeds and --seed: only one of them");
+    if (o->seed_count || o->seeds.n) s->n_seeds = o->seed_count ? o->seed_count : o->seeds.n;
+    for (int i = 0; i < o->seed_count; i++)
+        s->seeds[i] = (uint64_t)i + 1;
+    for (int i = 0; i < o->seeds.n; i++)
+        s->seeds[i] = (uint64_t)o->seeds.value[i];
+    return MOIRE_OK;
+}
+
+int mo_bench_serve_options(const struct mo_options *o, bool simulated, struct mo_bench_serve_options *s,
+                           moire_error *err) {
+    *s = (struct mo_bench_serve_options){.n_loads = o->loads.n,
+                                         .find_max = o->find_max,
+                                         .step = o->step > 0 ? o->step : 0.05,
+                                         .max_load = o->max_load > 0 ? o->max_load : 1.2,
+                                         .expected = o->expect,
+                                         .seconds = o->seconds > 0 ? o->seconds : 10,
+                                         .warmup = 1,
+                                         .seeds = {1},
+                                         .n_seeds = 1,
+                                         .calibration_seconds = o->calibrate > 0 ? o->calibrate : 0.6,
+                                         .calibration = o->calibration};
+    if (o->command == MO_DO_SERVE || o->command == MO_DO_SIM) s->warmup = o->warmup;
+    memcpy(s->loads, o->loads.value, (size_t)o->loads.n * sizeof *s->loads);
+    if (o->arrivals && !mo_process_parse(o->arrivals, &s->process))
+        return mo_flag_bad(err, "--arrivals", o->arrivals,
+                           "must be poisson, gamma:CV or mmpp:CV with a CV above 1, up to 20");
+    int code = mo_bench_policies(&o->policies, simulated, s->policies, &s->n_policies, err);
+    return code ? code : take_seeds(o, s, err);
+}
+
+int mo_bench_check_serve(const struct mo_bench_serve_options *s, moire_error *err) {
+    if (s->max_load / s->step > 64) return mo_fail(err, MOIRE_EINVAL, "--step: over 64 steps to --max-load");
+    if (!s->n_policies && !s->n_peers) return mo_fail(err, MOIRE_EINVAL, "neither a policy nor a peer");
+    return MOIRE_OK;
+}
+
+unsigned mo_bench_replay_pieces(const struct mo_options *o) {
+    unsigned pieces = o->measured || o->costs ? MO_REPLAY_MEASURED : 0;
+    if (o->speed) pieces |= MO_REPLAY_MEASURED | MO_REPLAY_LATE | MO_REPLAY_SPEED | MO_REPLAY_STALLS;
+    return pieces;
+}
+
+/* --- data and results ----------------------------------------------------------------------------------- */
+int mo_bench_find_data(const struct mo_bench_session *s, const char *folder, const char *word, char *path,
+                       size_t n, moire_error *err) {
+    FILE *f = fopen(word, "re");
+    snprintf(path, n, "%s", word);
+    if (!f && !strchr(word, '/')) {
+        const char *slash = strrchr(s->exe, '/');
+        const int dir = (int)(slash ? slash - s->exe : 0);
+        static const char *const places[] = {"../bench", "../share/moire"};
+        snprintf(path, n, "bench/%s/%s.json", folder, word);
+        f = fopen(path, "re");
+        for (int i = 0; !f && i < 2; i++) {
+            snprintf(path, n, "%.*s/%s/%s/%s.json", dir, s->exe, places[i], folder, word);
+            f = fopen(path, "re");
+        }
+    }
+    if (!f) return mo_fail(err, MOIRE_EINVAL, "%s: neither a file nor a name in bench/%s", word, folder);
+    fclose(f);
+    return MOIRE_OK;
+}
+
+int mo_bench_print_json(const json_t *document, moire_error *err) {
+    if (!json_dumpf(document, stdout, JSON_INDENT(1) | JSON_REAL_PRECISION(9)) && putchar('\n') != EOF)
+        return MOIRE_OK;
+    return mo_fail(err, MOIRE_EIO, "stdout: write failed");
+}
+
+static int write_all(struct mo_bench_session *s, const struct mo_options *o, const json_t *document,
+                     moire_error *err) {
+    static const struct {
+        const char *kind;
+        void (*print)(const json_t *document);
+    } printers[] = {{"latency", mo_bench_latency_print},
+                    {"cold", mo_bench_cold_print},
+                    {"kernels", mo_bench_kernels_print}};
+    const char *kind = json_string_value(json_object_get(document, "kind"));
+    void (*print)(const json_t *) = mo_bench_serve_print; /* a served scenario has no "kind" */
+    for (size_t i = 0; kind && i < sizeof printers / sizeof *printers; i++)
+        if (!strcmp(kind, printers[i].kind)) print = printers[i].print;
+    const bool json = o->json || o->command == MO_DO_MACHINE; /* which has no table */
+    int code = MOIRE_OK;
+    if (json) code = mo_bench_print_json(document, err);
+    if (!json && json_array_size(json_object_get(document, "results")) > 0) print(document);
+    if (!code && o->output) code = mo_bench_write_json(s->env, document, o->output, err);
+    if (!code && !kind && o->trace) code = mo_bench_write_trace(s->env, document, o->trace, err);
+    if (!code && !kind && o->report) code = mo_bench_write_html(s->env, document, o->report, err);
+    if (!code && !kind && o->report) mo_bench_say(s, "report in %s", o->report);
+    return code;
+}
+
+int mo_bench_write_outputs(struct mo_bench_session *s, const struct mo_options *o, const json_t *document,
+                           int code, moire_error *err) {
+    moire_error why;
+    int wrote = document ? write_all(s, o, document, &why) : MOIRE_OK;
+    if (!wrote || code) return code;
+    *err = why;
+    return wrote;
+}

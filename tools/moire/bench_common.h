@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * bench_common.h - what the verbs have in common that serve or simulate a scenario: their options as
+ * bench/ wants them, data files found by name, and the outputs. */
+#ifndef MO_BENCH_COMMON_H
+#define MO_BENCH_COMMON_H
+#include "bench/sim/replay.h"
+#include "tools/moire/flags.h"
+#include "tools/moire/paths.h"
+
+/* What a session points to. */
+struct mo_bench_paths {
+    char store[MO_PATH_CAP], cache[1024];
+};
+/* Opens the session of a command line, with what its flags say of kernels, GPUs and folders; paths must live
+ * as long.  MOIRE_EIO: --store names no folder.  Nothing is to be closed after an error. */
+int mo_bench_open(const struct mo_env *env, const struct mo_options *options,
+                  struct mo_bench_session *session, struct mo_bench_paths *paths, moire_error *err);
+
+/* How a scenario is to be served, but for the scenario.  simulated: the clairvoyant "bound" and "offline" are
+ * policies too.  MOIRE_EINVAL: an unknown policy or process of arrivals, --seeds beside --seed. */
+int mo_bench_serve_options(const struct mo_options *options, bool simulated,
+                           struct mo_bench_serve_options *out, moire_error *err);
+/* A policy or a peer, and a grid that fits. */
+int mo_bench_check_serve(const struct mo_bench_serve_options *serve, moire_error *err);
+/* Policies in place of what `out` has; "none" is none.  MOIRE_EINVAL names those that there are. */
+int mo_bench_policies(const struct mo_words *names, bool simulated, const char **out, int *n,
+                      moire_error *err);
+/* --measured, --costs and --speed as MO_REPLAY_... */
+unsigned mo_bench_replay_pieces(const struct mo_options *options);
+
+/* A file, or the name of one in bench/FOLDER ("scenarios", "machines") as the repository or an installation
+ * keeps them: its path. */
+int mo_bench_find_data(const struct mo_bench_session *session, const char *folder, const char *word,
+                       char *path, size_t n, moire_error *err);
+/* The document on stdout.  MOIRE_EIO: it could not be written. */
+int mo_bench_print_json(const json_t *document, moire_error *err);
+/* Tables or JSON to stdout, and the files that were asked for; a document may be NULL.  `code` is what made
+ * it: returned unless it is MOIRE_OK. */
+int mo_bench_write_outputs(struct mo_bench_session *session, const struct mo_options *options,
+                           const json_t *document, int code, moire_error *err);
+
+/* bench_plans.c: `moire bench plans`. */
+int mo_bench_run_plans(struct mo_bench_session *session, const struct mo_options *options, json_t **document,
+                       moire_error *err);
+/* bench_alone.c: the commands that run one thing at a time. */
+int mo_bench_run_latency(struct mo_bench_session *session, const struct mo_options *options,
+                         json_t **document, moire_error *err);
+int mo_bench_run_kernels(struct mo_bench_session *session, const struct mo_options *options,
+                         json_t **document, moire_error *err);
+int mo_bench_run_cold(struct mo_bench_session *session, const struct mo_options *options, json_t **document,
+                      moire_error *err);
+int mo_bench_run_machine(struct mo_bench_session *session, const struct mo_options *options,
+                         json_t **document, moire_error *err);
+#endif

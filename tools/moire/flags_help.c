@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * flags_help.c - what the table of flags says of itself: help pages and words for completion; see flags.h. */
+#include <string.h>
+#include "tools/moire/flags.h"
+
+enum { WIDTH = 108, MOST_INDENT = 26, HEAD = 64, SENTENCE = 700 };
+
+/* Words of a sentence, from the column `at` on, with further lines indented; ends the line. */
+static void wrap(FILE *to, const char *text, int at, int indent) {
+    while (*text) {
+        int n = (int)strcspn(text, " "), gap = (int)strspn(text + n, " ");
+        if (at > indent && at + n > WIDTH) {
+            fprintf(to, "\n%*s", indent, "");
+            at = indent;
+        }
+        fprintf(to, "%.*s", n, text);
+        at += n + gap;
+        text += n + gap;
+        if (*text && at + (int)strcspn(text, " ") <= WIDTH) fprintf(to, "%*s", gap, "");
+    }
+    fputc('\n', to);
+}
+
+static uint64_t commands_of(const struct mo_verb *verb) {
+    uint64_t all = 0;
+    for (const struct mo_verb_command *c = verb->commands; c->command; c++)
+        all |= c->hidden ? 0 : UINT64_C(1) << c->command;
+    return all;
+}
+
+/* "serve, kernels: ", or "all but report: ", where not all commands of the verb take the flag. */
+static void add_commands(const struct mo_verb *verb, uint64_t on, char *out, size_t n) {
+    const uint64_t all = commands_of(verb);
+    const bool few = 2 * __builtin_popcountll(on & all) <= __builtin_popcountll(all);
+    const uint64_t named = few ? on & all : all & ~on;
+    size_t used = 0;
+    *out = 0;
+    if (!(all & ~on)) return;
+    if (!few) used = (size_t)snprintf(out, n, "all but ");
+    bool first = true;
+    for (const struct mo_verb_command *c = verb->commands; c->command; c++) {
+        if (!(named >> c->command & 1)) continue;
+        used += (size_t)snprintf(out + used, n - used, "%s%s", first ? "" : ", ", c->name);
+        first = false;
+    }
+    snprintf(out + used, n - used, ": ");
+}
+
+static void describe(const struct mo_verb *verb, const struct mo_flag *f, char *out, size_t n) {
+    char commands[200];
+    add_commands(verb, f->on, commands, sizeof commands);
+    size_t used = (size_t)snprintf(out, n, "%s%s", commands, f->help);
+    if (f->choices) used += (size_t)snprintf(out + used, n - used, "; one of: %s", f->choices);
+    if (f->initial) snprintf(out + used, n - used, "; %s by default", f->initial);
+}
+
+static int head_of(const struct mo_flag *f, char out[HEAD]) {
+    return snprintf(out, HEAD, "  %s%s%s%s%s  ", f->other ? f->other : "", f->other ? ", " : "", f->name,
+                    f->value ? " " : "", f->value ? f->value : "");
+}
+
+static void print_flags(FILE *to, const struct mo_verb *verb) {
+    const uint64_t all = commands_of(verb);
+    int n, indent = 0;
+    const struct mo_flag *rows = mo_flags(&n);
+    char head[HEAD], text[SENTENCE];
+    for (int i = 0; i < n; i++) {
+        int width = rows[i].on & all ? head_of(&rows[i], head) : 0;
+        if (width > indent && width <= MOST_INDENT) indent = width;
+    }
+    for (int i = 0; i < n; i++) {
+        if (!(rows[i].on & all)) continue;
+        int width = head_of(&rows[i], head);
+        describe(verb, &rows[i], text, sizeof text);
+        fprintf(to, "%-*s", indent, head);
+        wrap(to, text, width > indent ? width : indent, indent);
+    }
+}
+
+static void print_usage(FILE *to, const struct mo_verb *verb) {
+    int n;
+    const struct mo_flag *rows = mo_flags(&n);
+    for (const struct mo_verb_command *c = verb->commands; c->command; c++) {
+        bool others = false;
+        if (c->hidden) continue;
+        fprintf(to, "%s moire %s", c == verb->commands ? "usage:" : "      ", verb->name);
+        if (c->name) fprintf(to, c == verb->commands && verb->first_is_default ? " [%s]" : " %s", c->name);
+        if (c->operands) fprintf(to, c->least ? " %s" : " [%s]", c->operands);
+        for (int i = 0; i < n; i++) {
+            if (rows[i].needed >> c->command & 1) fprintf(to, " %s %s", rows[i].name, rows[i].value);
+            others |= (rows[i].on & ~rows[i].needed) >> c->command & 1;
+        }
+        fprintf(to, "%s\n", others ? " [FLAG...]" : "");
+    }
+}
+
+void mo_verb_page(FILE *to, const struct mo_verb *verb) {
+    fprintf(to, "moire %s - %s\n\n", verb->name, verb->summary);
+    print_usage(to, verb);
+    fprintf(to, "\n%s", verb->about ? verb->about : "");
+    if (verb->about) fputc('\n', to);
+    print_flags(to, verb);
+    fprintf(to, "\n%s", verb->notes);
+}
+
+void mo_verb_words(FILE *to, const struct mo_verb *verb) {
+    int n;
+    const struct mo_flag *rows = mo_flags(&n);
+    for (const struct mo_verb_command *c = verb->commands; c->name; c++)
+        if (!c->hidden) fprintf(to, "%s\n", c->name);
+    for (int i = 0; i < n; i++) {
+        if (!(rows[i].on & commands_of(verb))) continue;
+        fprintf(to, "%s%s%s\n", rows[i].name, rows[i].choices ? " " : "",
+                rows[i].choices ? rows[i].choices : "");
+    }
+}

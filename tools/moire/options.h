@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * options.h - what a command line of `moire` asked for: one struct for all verbs, filled from the flag table
+ * (flag_rows.c) before a verb runs.  A verb reads the fields of the flags that the table gives it; all others
+ * are zero. */
+#ifndef MO_OPTIONS_H
+#define MO_OPTIONS_H
+#include <stdbool.h>
+#include "runtime/base/env.h"
+
+/* What can be asked for: a verb, or a command of a verb that has several. */
+enum mo_command {
+    MO_DO_NOTHING, /* ends a list of commands */
+    MO_DO_COMPILE,
+    MO_DO_TUNE,
+    MO_DO_FRONT,
+    MO_DO_STORE_SHOW,
+    MO_DO_STORE_CHECK,
+    MO_DO_STORE_CLEAN,
+    MO_DO_RUN,
+    MO_DO_INSPECT,
+    MO_DO_LATENCY,
+    MO_DO_COLD,
+    MO_DO_KERNELS,
+    MO_DO_MACHINE,
+    MO_DO_SERVE,
+    MO_DO_PLANS,
+    MO_DO_REPORT,
+    MO_DO_RUNNER,
+    MO_DO_SIM,
+    MO_DO_PROFILE,
+    MO_DO_EXTEND,
+    MO_DO_TABLES,
+    MO_DO_WHATIF,
+    MO_DO_FIDELITY,
+    MO_DO_CAPACITY,
+    MO_DO_PLAN,
+    MO_DO_ZOO_LIST,
+    MO_DO_ZOO_BUILD,
+    MO_DO_CHECK_MODEL,
+    MO_DO_CHECK_DEVICE,
+    MO_DO_OCR,
+    MO_DO_STRESS,
+    MO_DO_PROXY_LIST,
+    MO_DO_PROXY_MEASURE,
+    MO_DO_PROXY_FIT,
+    MO_DO_INTERFERENCE,
+    MO_DO_SHARES,
+    MO_DO_DEVICES,
+    MO_COMMANDS
+};
+
+enum { MO_OPTION_ROOM = 64 }; /* entries of a list */
+
+struct mo_words {
+    const char *word[MO_OPTION_ROOM];
+    int n;
+};
+struct mo_wholes {
+    int64_t value[MO_OPTION_ROOM];
+    int n;
+};
+struct mo_numbers {
+    double value[MO_OPTION_ROOM];
+    int n;
+};
+struct mo_shapes {
+    moire_shape shape[MO_OPTION_ROOM];
+    int n;
+};
+
+struct mo_options {
+    enum mo_command command;
+    int argc; /* the words as they were given, the verb first: what a document says of its origin */
+    char **argv;
+    char *text; /* a copy of them, cut up; the fields point into it */
+    struct mo_words operands;
+
+    /* One field a flag, or for all flags that mean the same; units as in the flag's row. */
+    bool ablation, all, cost, dry_run, every, exact, generic, json, keep_covered, layers, measured, no_passes,
+        no_scaling, only_generic, probe, profile, quiet, reference, refine, resume, same_core, speed, verbose,
+        verify;
+    int candidates, cores, draws, every_nth, gpu, jobs, level, max_batch, predict, repeat, repetitions,
+        rounds, seed_count, splits, threads, versions;
+    int64_t batch, seed;
+    double budget, burst, byte_price, calibrate, expect, find_max, load, max_load, qos_ms, qps, seconds, step,
+        target, tolerance, warmup;
+    const char *arrivals, *cache, *calibration, *cc, *classifier, *columns, *costs, *data, *detector, *device,
+        *dump, *from, *gpus, *html, *isa, *kind, *machine, *models, *output, *output_dir, *pairs, *planner,
+        *plot, *precision, *pressure, *process, *proxy, *recogniser, *record, *replay, *report, *source,
+        *store, *svg, *to, *trace;
+    struct mo_words against, inputs, machines, peers, planners, policies, processes, ties;
+    struct mo_wholes levels, seeds, thread_counts, units;
+    struct mo_numbers loads;
+    struct mo_shapes shapes;
+};
+#endif
