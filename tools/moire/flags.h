@@ -65,8 +65,9 @@ bool mo_text_whole(const char *text, int64_t least, int64_t most, int64_t *out);
 /* Parses "NAME=d,d,...", in place: text must live as long as the result. */
 bool mo_text_shape(char *text, moire_shape *out);
 
-/* flags_help.c: the page of a verb (`moire VERB --help`, the man page), and its commands and flags one a
- * line, each with its choices behind it (completion). */
+/* flags_help.c: the page of a verb (`moire VERB --help`, the man page). */
 void mo_verb_page(FILE *to, const struct mo_verb *verb);
-void mo_verb_words(FILE *to, const struct mo_verb *verb);
+/* For completion, one a line: the commands of the verb, and its flags, with what a value can be behind: the
+ * choices, or "VALUE".  With a command (may be NULL) only its flags. */
+void mo_verb_words(FILE *to, const struct mo_verb *verb, const char *command);
 #endif

@@ -103,14 +103,16 @@ void mo_verb_page(FILE *to, const struct mo_verb *verb) {
     fprintf(to, "\n%s", verb->notes);
 }
 
-void mo_verb_words(FILE *to, const struct mo_verb *verb) {
+void mo_verb_words(FILE *to, const struct mo_verb *verb, const char *command) {
     int n;
     const struct mo_flag *rows = mo_flags(&n);
-    for (const struct mo_verb_command *c = verb->commands; c->name; c++)
-        if (!c->hidden) fprintf(to, "%s\n", c->name);
+    uint64_t on = commands_of(verb);
+    for (const struct mo_verb_command *c = verb->commands; c->name; c++) {
+        if (command && !strcmp(command, c->name)) on = UINT64_C(1) << c->command;
+        if (!command && !c->hidden) fprintf(to, "%s\n", c->name);
+    }
     for (int i = 0; i < n; i++) {
-        if (!(rows[i].on & commands_of(verb))) continue;
-        fprintf(to, "%s%s%s\n", rows[i].name, rows[i].choices ? " " : "",
-                rows[i].choices ? rows[i].choices : "");
+        const char *value = rows[i].choices ? rows[i].choices : rows[i].value ? "VALUE" : "";
+        if (rows[i].on & on) fprintf(to, "%s%s%s\n", rows[i].name, *value ? " " : "", value);
     }
 }

@@ -22,7 +22,7 @@ static void print_help(void) {
     for (int i = 0; mo_verbs[i]; i++)
         printf("  %-12s %s\n", mo_verbs[i]->name, mo_verbs[i]->summary);
     printf("\n`moire VERB --help` explains a verb and gives examples.\n"
-           "`moire help --words VERB` lists its commands and flags with their choices, one a line.\n"
+           "`moire help --words VERB [COMMAND]` lists commands and flags one a line, for completion.\n"
            "Exit codes: 0 done, 2 usage, 3 bad model or data, 4 system, 5 check failed, 130 interrupted.\n");
 }
 
@@ -31,10 +31,17 @@ static int unknown_verb(const char *word) {
     return MO_EXIT_USAGE;
 }
 
-static int print_page(const char *name, void (*print)(FILE *to, const struct mo_verb *verb)) {
+static int print_page(const char *name) {
     const struct mo_verb *verb = mo_verb_find(name);
     if (!verb) return unknown_verb(name);
-    print(stdout, verb);
+    mo_verb_page(stdout, verb);
+    return MO_EXIT_OK;
+}
+
+static int print_words(const char *name, const char *command) {
+    const struct mo_verb *verb = mo_verb_find(name);
+    if (!verb) return unknown_verb(name);
+    mo_verb_words(stdout, verb, command);
     return MO_EXIT_OK;
 }
 
@@ -45,15 +52,15 @@ static int run(int argc, char **argv) {
         print_help();
         return help ? MO_EXIT_OK : MO_EXIT_USAGE;
     }
-    if (help && argc > 3 && !strcmp(argv[2], "--words")) return print_page(argv[3], mo_verb_words);
-    if (help) return print_page(argv[2], mo_verb_page);
+    if (help && argc > 3 && !strcmp(argv[2], "--words")) return print_words(argv[3], argv[4]);
+    if (help) return print_page(argv[2]);
     if (!strcmp(argv[1], "--version")) {
         printf("moire %s\n", moire_version());
         return MO_EXIT_OK;
     }
     const struct mo_verb *verb = mo_verb_find(argv[1]);
     if (!verb) return unknown_verb(argv[1]);
-    if (asks_help(argc, argv)) return print_page(argv[1], mo_verb_page);
+    if (asks_help(argc, argv)) return print_page(argv[1]);
     return mo_verb_call(&env, verb, argc - 1, argv + 1);
 }
 

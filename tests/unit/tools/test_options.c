@@ -159,12 +159,15 @@ static void rows_are_well_formed(void **state) {
 /* --- help and completion -------------------------------------------------------------------------------- */
 enum { PAGE = 40000 };
 
-static void text_of(void (*print)(FILE *to, const struct mo_verb *verb), const struct mo_verb *verb,
-                    char *out) {
+/* What is printed of a verb: its page, or the words of a command. */
+static void text_of(const struct mo_verb *verb, const struct mo_verb_command *words, char out[PAGE]) {
     memset(out, 0, PAGE);
     FILE *to = fmemopen(out, PAGE - 1, "w");
     assert_non_null(to);
-    print(to, verb);
+    if (words)
+        mo_verb_words(to, verb, words->name);
+    else
+        mo_verb_page(to, verb);
     assert_int_equal(fclose(to), 0);
 }
 
@@ -173,15 +176,15 @@ static void check_help(const struct mo_verb *verb, const struct mo_verb_command 
     const struct mo_flag *rows = mo_flags(&n);
     static char page[PAGE], words[PAGE];
     char line[80];
-    text_of(mo_verb_page, verb, page);
-    text_of(mo_verb_words, verb, words);
+    text_of(verb, NULL, page);
+    text_of(verb, c, words);
     if (!c->hidden && c->name) assert_non_null(strstr(page, c->name));
     for (int i = 0; i < n; i++) {
         if (!is_on(&rows[i], c->command)) continue;
         snprintf(line, sizeof line, "%s%s%s  ", rows[i].name, rows[i].value ? " " : "",
                  rows[i].value ? rows[i].value : "");
         if (!strstr(page, line)) fail_msg("the help of %s lacks '%s'", verb->name, line);
-        snprintf(line, sizeof line, "%s%c", rows[i].name, rows[i].choices ? ' ' : '\n');
+        snprintf(line, sizeof line, "%s%c", rows[i].name, rows[i].value ? ' ' : '\n');
         if (!strstr(words, line)) fail_msg("the words of %s lack '%s'", verb->name, line);
     }
     for (const char *at = page; *at; at += strcspn(at, "\n") + 1)
