@@ -102,22 +102,29 @@ static int put_word(const struct mo_flag *f, const char *text, const char **to, 
     return MOIRE_OK;
 }
 
-/* A list with commas between, in place of what the field held; or one more entry. */
-static int put_list(const struct mo_flag *f, char *text, void *to, moire_error *err) {
-    struct mo_words *words = f->kind == MO_FLAG_WORDS ? to : NULL;
-    struct mo_wholes *wholes = f->kind == MO_FLAG_WHOLES ? to : NULL;
-    struct mo_numbers *numbers = f->kind == MO_FLAG_NUMBERS ? to : NULL;
-    int *n = words ? &words->n : wholes ? &wholes->n : &numbers->n;
-    int room = f->room ? f->room : MO_OPTION_ROOM, code = MOIRE_OK;
-    char *save = NULL;
-    if (!f->repeats) *n = 0;
-    for (char *part = f->repeats ? text : strtok_r(text, ",", &save); !code && part; (*n)++) {
-        if (*n == room) return mo_flag_bad(err, f->name, NULL, "has more values than there is room for");
-        code = words ? put_word(f, part, &words->word[*n], err)
-                     : put_number(f, part, wholes ? (void *)wholes->value : numbers->value, *n, err);
-        part = f->repeats ? NULL : strtok_r(NULL, ",", &save);
-    }
-    return code || *n ? code : mo_flag_bad(err, f->name, NULL, "needs values with commas between");
+/* One entry of a list, at its end. */
+static int append(const struct mo_flag *f, const char *text, void *to, moire_error *err) {
+    const int room = f->room ? f->room : MO_OPTION_ROOM;
+    struct mo_words *words = to;
+    struct mo_wholes *wholes = to;
+    struct mo_numbers *numbers = to;
+    int *n = f->kind == MO_FLAG_WORDS ? &words->n : f->kind == MO_FLAG_WHOLES ? &wholes->n : &numbers->n;
+    if (*n == room) return mo_flag_bad(err, f->name, NULL, "has more values than there is room for");
+    int at = (*n)++;
+    if (f->kind == MO_FLAG_WORDS) return put_word(f, text, &words->word[at], err);
+    return put_number(f, text, f->kind == MO_FLAG_WHOLES ? (void *)wholes->value : numbers->value, at, err);
+}
+
+/* What stands between commas, in place of what the field held; or one more entry. */
+static int put_list(const struct mo_flag *f, char *text, void *to, size_t size, moire_error *err) {
+    if (f->repeats) return append(f, text, to, err);
+    char *save = NULL, *part = strtok_r(text, ",", &save);
+    int code = MOIRE_OK;
+    if (!part) return mo_flag_bad(err, f->name, NULL, "needs values with commas between");
+    memset(to, 0, size);
+    for (; !code && part; part = strtok_r(NULL, ",", &save))
+        code = append(f, part, to, err);
+    return code;
 }
 
 static int put_shape(const struct mo_flag *f, char *text, struct mo_shapes *to, moire_error *err) {
@@ -144,9 +151,11 @@ static int put(const struct mo_flag *f, char *text, struct mo_options *o, moire_
     case MO_FLAG_SHAPES:
         return put_shape(f, text, to, err);
     case MO_FLAG_WORDS:
+        return put_list(f, text, to, sizeof(struct mo_words), err);
     case MO_FLAG_WHOLES:
+        return put_list(f, text, to, sizeof(struct mo_wholes), err);
     case MO_FLAG_NUMBERS:
-        return put_list(f, text, to, err);
+        return put_list(f, text, to, sizeof(struct mo_numbers), err);
     }
     return MOIRE_EINTERNAL;
 }

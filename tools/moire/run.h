@@ -6,18 +6,17 @@
 
 enum { MO_RUN_INPUTS = 64 };
 
+/* struct mo_options for one run: the model's file, inputs by name, the instruction set. */
 struct mo_run_options {
-    const char *file, *output_dir, *store, *trace;
+    const char *file, *output_dir, *trace;
     const char *input_name[MO_RUN_INPUTS]; /* "NAME=FILE"; the name ends at input_split */
     size_t input_split[MO_RUN_INPUTS];
     const char *input_file[MO_RUN_INPUTS];
     int n_inputs;
-    moire_shape shapes[MO_RUN_INPUTS];
-    int n_shapes;
     int threads, repeat; /* repeat 0: 1, or half a second of them with a profile */
     int64_t seed;
     enum mo_isa isa;
-    bool generic, reference, no_passes, profile, json, exact;
+    bool profile, json;
 };
 
 /* verb_run.c: random contents; floats in [-1, 1), integers in {0, 1}: valid token ids, masks and segment ids.

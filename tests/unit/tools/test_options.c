@@ -9,8 +9,7 @@
 #include <cmocka.h>
 #include <stdio.h>
 #include <string.h>
-#include "tools/moire/flags.h"
-#include "tools/moire/paths.h"
+#include "tools/moire/bench_common.h"
 
 enum { WORDS = 40 };
 
@@ -375,6 +374,51 @@ static void values_are_as_given(void **state) {
     mo_options_close(&env, &o);
 }
 
+/* A line of `moire VERB` as a scenario is served; the error's text in `says`. */
+static int serve(const struct mo_verb *verb, bool simulated, const char *const *words,
+                 struct mo_bench_serve_options *out, moire_error *err) {
+    static struct mo_options o;
+    struct mo_env env = mo_env_default();
+    struct line l = {.verb = verb};
+    for (int i = 0; words[i]; i++)
+        add(&l, words[i]);
+    for (int i = 0; i < l.n; i++)
+        l.word[i] = l.text[i];
+    assert_int_equal(mo_options_open(&env, verb, l.n, l.word, &o, err), MOIRE_OK);
+    int code = mo_bench_serve_options(&o, simulated, out, err);
+    mo_options_close(&env, &o);
+    return code;
+}
+
+static void a_scenario_is_served_as_the_line_says(void **state) {
+    (void)state;
+    static const char *const plain[] = {"sim", "m", NULL}, *const full[] = {"sim",      "m",
+                                                                            "--policy", "none,bound",
+                                                                            "--load",   "0.3",
+                                                                            "--seeds",  "3",
+                                                                            "--warmup", "0",
+                                                                            "--step",   "0.1",
+                                                                            NULL},
+                             *const live[] = {"bench", "serve", "m", "--policy", "moire,bound", NULL},
+                             *const bursts[] = {"bench", "serve", "m", "--arrivals", "gamma:0.1", NULL},
+                             *const seeds[] = {"sim", "m", "--seeds", "3", "--seed", "4", NULL};
+    static struct mo_bench_serve_options s;
+    moire_error err = {0};
+    assert_int_equal(serve(&mo_verb_sim, true, plain, &s, &err), MOIRE_OK);
+    assert_int_equal(s.n_policies, 3);
+    assert_int_equal(s.n_loads, 0);
+    assert_true(s.n_seeds == 1 && s.seeds[0] == 1 && s.seconds == 10 && s.warmup == 1 && s.step == 0.05);
+    assert_int_equal(serve(&mo_verb_sim, true, full, &s, &err), MOIRE_OK);
+    assert_true(s.n_policies == 1 && s.n_loads == 1 && s.loads[0] == 0.3);
+    assert_true(s.n_seeds == 3 && s.seeds[2] == 3 && s.warmup == 0 && s.step == 0.1);
+    assert_int_equal(serve(&mo_verb_bench, false, live, &s, &err), MOIRE_EINVAL);
+    assert_non_null(strstr(err.message, "--policy bound: no such policy; there are moire"));
+    assert_int_equal(serve(&mo_verb_bench, false, bursts, &s, &err), MOIRE_EINVAL);
+    assert_non_null(strstr(err.message, "--arrivals gamma:0.1"));
+    assert_int_equal(serve(&mo_verb_sim, true, seeds, &s, &err), MOIRE_EINVAL);
+    assert_non_null(strstr(err.message, "--seeds and --seed"));
+}
+
 static void numbers_are_whole_texts_in_range(void **state) {
     (void)state;
     static const struct {
@@ -421,6 +465,7 @@ int main(void) {
         cmocka_unit_test(what_is_needed_is_asked_for),
         cmocka_unit_test(bad_words_are_refused),
         cmocka_unit_test(values_are_as_given),
+        cmocka_unit_test(a_scenario_is_served_as_the_line_says),
         cmocka_unit_test(numbers_are_whole_texts_in_range),
         cmocka_unit_test(a_store_that_is_named_exists),
     };
