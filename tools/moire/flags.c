@@ -67,7 +67,7 @@ static bool is_whole(enum mo_flag_kind kind) {
 static int bad_number(const struct mo_flag *f, const char *text, moire_error *err) {
     char wanted[120];
     const char *what = is_whole(f->kind) ? "must be a whole number" : "must be a number";
-    if (f->most >= INT64_MAX)
+    if (f->most >= MO_FLAG_UNBOUNDED)
         snprintf(wanted, sizeof wanted, "%s from %.15g on", what, f->least);
     else
         snprintf(wanted, sizeof wanted, "%s from %.15g to %.15g", what, f->least, f->most);
@@ -75,7 +75,7 @@ static int bad_number(const struct mo_flag *f, const char *text, moire_error *er
 }
 
 static bool read_whole(const struct mo_flag *f, const char *text, int64_t *out) {
-    int64_t most = f->most >= INT64_MAX ? INT64_MAX : (int64_t)f->most;
+    int64_t most = f->most >= MO_FLAG_UNBOUNDED ? INT64_MAX : (int64_t)f->most;
     return mo_text_whole(text, (int64_t)f->least, most, out);
 }
 

@@ -25,6 +25,9 @@ enum mo_flag_kind {
 /* What the value names; a verb should not find out at the end of its work that it cannot be written. */
 enum mo_flag_names { MO_NAMES_NOTHING, MO_NAMES_OUTPUT, MO_NAMES_OUTPUT_FOLDER };
 
+/* `most` of a whole number that may be as large as an int64_t. */
+#define MO_FLAG_UNBOUNDED 9e18
+
 struct mo_flag {
     const char *name, *value; /* "--cores", "N"; value NULL: a switch */
     uint64_t on;              /* commands that take it: bits by enum mo_command */

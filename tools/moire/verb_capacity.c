@@ -63,6 +63,6 @@ const struct mo_verb mo_verb_capacity = {
     .summary = "the fewest cores of a simulated machine that serve a scenario at a given rate",
     .about = about,
     .notes = notes,
-    .commands = {{NULL, MO_DO_CAPACITY, "SCENARIO", 1, 1}},
+    .commands = {{.command = MO_DO_CAPACITY, .operands = "SCENARIO", .least = 1, .most = 1}},
     .run = run,
 };

@@ -281,6 +281,9 @@ const struct mo_verb mo_verb_check_device = {
     .summary = "compare what GPUs answer with what cores do",
     .about = about,
     .notes = notes,
-    .commands = {{NULL, MO_DO_CHECK_DEVICE, "FILE.onnx|NAME ...", 1, MO_OPTION_ROOM}},
+    .commands = {{.command = MO_DO_CHECK_DEVICE,
+                  .operands = "FILE.onnx|NAME ...",
+                  .least = 1,
+                  .most = MO_OPTION_ROOM}},
     .run = run,
 };

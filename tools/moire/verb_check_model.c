@@ -326,6 +326,6 @@ const struct mo_verb mo_verb_check_model = {
     .summary = "says whether a model runs, and whether it runs right",
     .about = about,
     .notes = notes,
-    .commands = {{NULL, MO_DO_CHECK_MODEL, "FILE.onnx|NAME", 1, 1}},
+    .commands = {{.command = MO_DO_CHECK_MODEL, .operands = "FILE.onnx|NAME", .least = 1, .most = 1}},
     .run = run,
 };

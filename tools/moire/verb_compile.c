@@ -185,6 +185,7 @@ const struct mo_verb mo_verb_compile = {
     .summary = "generate, compile and store a fast kernel for every layer of a model",
     .about = about,
     .notes = notes,
-    .commands = {{NULL, MO_DO_COMPILE, "FILE.onnx|NAME ...", 1, MO_OPTION_ROOM}},
+    .commands =
+        {{.command = MO_DO_COMPILE, .operands = "FILE.onnx|NAME ...", .least = 1, .most = MO_OPTION_ROOM}},
     .run = mo_verb_compile_run,
 };

@@ -156,6 +156,6 @@ const struct mo_verb mo_verb_devices = {
     .summary = "cores and GPUs that can be used; why there is no GPU",
     .about = about,
     .notes = notes,
-    .commands = {{NULL, MO_DO_DEVICES, NULL, 0, 0}},
+    .commands = {{.command = MO_DO_DEVICES}},
     .run = run,
 };

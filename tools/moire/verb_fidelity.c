@@ -49,6 +49,6 @@ const struct mo_verb mo_verb_fidelity = {
     .summary = "live runs on this machine beside their simulation",
     .about = about,
     .notes = notes,
-    .commands = {{NULL, MO_DO_FIDELITY, "SCENARIO", 1, 1}},
+    .commands = {{.command = MO_DO_FIDELITY, .operands = "SCENARIO", .least = 1, .most = 1}},
     .run = run,
 };

@@ -92,6 +92,6 @@ const struct mo_verb mo_verb_front = {
     .summary = "show the versions of every layer and from which pressure on each is the fastest",
     .about = about,
     .notes = notes,
-    .commands = {{NULL, MO_DO_FRONT, "FILE.onnx|NAME [LAYER]", 1, 2}},
+    .commands = {{.command = MO_DO_FRONT, .operands = "FILE.onnx|NAME [LAYER]", .least = 1, .most = 2}},
     .run = run,
 };

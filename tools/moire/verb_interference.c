@@ -86,6 +86,7 @@ const struct mo_verb mo_verb_interference = {
     .summary = "models side by side on a GPU: the linear model fitted to measured pairs",
     .about = about,
     .notes = notes,
-    .commands = {{"fit", MO_DO_INTERFERENCE, "PAIRS.csv", 1, 1}},
+    .commands =
+        {{.name = "fit", .command = MO_DO_INTERFERENCE, .operands = "PAIRS.csv", .least = 1, .most = 1}},
     .run = run,
 };

@@ -216,6 +216,6 @@ const struct mo_verb mo_verb_ocr = {
     .summary = "read the text in an image",
     .about = about,
     .notes = notes,
-    .commands = {{NULL, MO_DO_OCR, "IMAGE.ppm", 1, 1}},
+    .commands = {{.command = MO_DO_OCR, .operands = "IMAGE.ppm", .least = 1, .most = 1}},
     .run = run,
 };

@@ -82,6 +82,6 @@ const struct mo_verb mo_verb_plan = {
     .summary = "cut the GPUs of a machine into lets for a scenario",
     .about = about,
     .notes = notes,
-    .commands = {{NULL, MO_DO_PLAN, "SCENARIO", 1, 1}},
+    .commands = {{.command = MO_DO_PLAN, .operands = "SCENARIO", .least = 1, .most = 1}},
     .run = run,
 };

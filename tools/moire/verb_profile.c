@@ -297,6 +297,7 @@ const struct mo_verb mo_verb_profile = {
     .summary = "measure layer times by cores, as profiles for the simulator",
     .about = about,
     .notes = notes,
-    .commands = {{NULL, MO_DO_PROFILE, "FILE.onnx|NAME ...", 1, MO_OPTION_ROOM}},
+    .commands =
+        {{.command = MO_DO_PROFILE, .operands = "FILE.onnx|NAME ...", .least = 1, .most = MO_OPTION_ROOM}},
     .run = run,
 };

@@ -194,6 +194,6 @@ const struct mo_verb mo_verb_run = {
     .name = "run",
     .summary = "runs a model on given or generated inputs",
     .notes = notes,
-    .commands = {{NULL, MO_DO_RUN, "FILE.onnx|NAME", 1, 1}},
+    .commands = {{.command = MO_DO_RUN, .operands = "FILE.onnx|NAME", .least = 1, .most = 1}},
     .run = run,
 };

@@ -56,6 +56,6 @@ const struct mo_verb mo_verb_shares = {
     .summary = "profiles of models on shares of a GPU: how well they interpolate",
     .about = about,
     .notes = notes,
-    .commands = {{NULL, MO_DO_SHARES, "FILE.csv ...", 1, MO_OPTION_ROOM}},
+    .commands = {{.command = MO_DO_SHARES, .operands = "FILE.csv ...", .least = 1, .most = MO_OPTION_ROOM}},
     .run = run,
 };

@@ -89,6 +89,6 @@ const struct mo_verb mo_verb_sim = {
     .summary = "serve a scenario on a simulated machine, with the live scheduler in virtual time",
     .about = about,
     .notes = notes,
-    .commands = {{NULL, MO_DO_SIM, "SCENARIO", 0, 1}},
+    .commands = {{.command = MO_DO_SIM, .operands = "SCENARIO", .most = 1}},
     .run = run,
 };

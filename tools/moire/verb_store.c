@@ -336,9 +336,9 @@ const struct mo_verb mo_verb_store = {
     .summary = "what compiled kernels and models take up, whether they are whole, and cleaning up",
     .about = about,
     .notes = notes,
-    .commands = {{"show", MO_DO_STORE_SHOW, NULL, 0, 0},
-                 {"check", MO_DO_STORE_CHECK, NULL, 0, 0},
-                 {"clean", MO_DO_STORE_CLEAN, NULL, 0, 0}},
+    .commands = {{.name = "show", .command = MO_DO_STORE_SHOW},
+                 {.name = "check", .command = MO_DO_STORE_CHECK},
+                 {.name = "clean", .command = MO_DO_STORE_CLEAN}},
     .first_is_default = true,
     .run = run,
 };

@@ -117,6 +117,6 @@ const struct mo_verb mo_verb_stress = {
     .summary = "press on caches and memory at a calibrated level while something else is measured",
     .about = about,
     .notes = notes,
-    .commands = {{NULL, MO_DO_STRESS, NULL, 0, 0}},
+    .commands = {{.command = MO_DO_STRESS}},
     .run = run,
 };

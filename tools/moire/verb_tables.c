@@ -130,6 +130,6 @@ const struct mo_verb mo_verb_tables = {
     .summary = "policies side by side on a simulated machine, beside the paper's claims",
     .about = about,
     .notes = notes,
-    .commands = {{NULL, MO_DO_TABLES, "SCENARIO ...", 0, MO_BENCH_MAX_PIECES}},
+    .commands = {{.command = MO_DO_TABLES, .operands = "SCENARIO ...", .most = MO_BENCH_MAX_PIECES}},
     .run = run,
 };

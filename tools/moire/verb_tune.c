@@ -27,6 +27,7 @@ const struct mo_verb mo_verb_tune = {
     .summary = "compile several versions of every layer, to be chosen by pressure from neighbours",
     .about = about,
     .notes = notes,
-    .commands = {{NULL, MO_DO_TUNE, "FILE.onnx|NAME ...", 1, MO_OPTION_ROOM}},
+    .commands =
+        {{.command = MO_DO_TUNE, .operands = "FILE.onnx|NAME ...", .least = 1, .most = MO_OPTION_ROOM}},
     .run = mo_verb_compile_run,
 };

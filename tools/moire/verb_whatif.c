@@ -56,6 +56,6 @@ const struct mo_verb mo_verb_whatif = {
     .summary = "a recorded run in the simulator: as it was, on other cores, under other policies",
     .about = about,
     .notes = notes,
-    .commands = {{NULL, MO_DO_WHATIF, "TRACE", 1, 1}},
+    .commands = {{.command = MO_DO_WHATIF, .operands = "TRACE", .least = 1, .most = 1}},
     .run = run,
 };

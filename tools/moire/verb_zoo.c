@@ -140,6 +140,8 @@ const struct mo_verb mo_verb_zoo = {
     .summary = "list and build the networks of the model zoo",
     .about = about,
     .notes = notes,
-    .commands = {{"list", MO_DO_ZOO_LIST, NULL, 0, 0}, {"build", MO_DO_ZOO_BUILD, "NAME|all", 1, 1}},
+    .commands =
+        {{.name = "list", .command = MO_DO_ZOO_LIST},
+         {.name = "build", .command = MO_DO_ZOO_BUILD, .operands = "NAME|all", .least = 1, .most = 1}},
     .run = run,
 };
