@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * bench_plans.c - `moire bench plans`: planners of lets side by side; see bench/plans/plans.h. */
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 #include "bench/data/loads.h"
 #include "bench/data/experiment.h"

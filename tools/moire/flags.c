@@ -220,13 +220,27 @@ static int take_flag(struct line *l, moire_error *err) {
     return value ? put(f, copy(l, value), o, err) : mo_flag_bad(err, f->name, NULL, "needs a value");
 }
 
+void mo_operands_count(const struct mo_verb_command *command, int *least, int *most) {
+    *least = *most = 0;
+    for (const char *at = command->operands; at && *at; at += strcspn(at, " "), at += strspn(at, " ")) {
+        if (!strncmp(at, "...", 3)) {
+            *most = MO_OPTION_ROOM;
+            continue;
+        }
+        ++*most;
+        *least += *at != '[';
+    }
+}
+
 static int take_operand(struct line *l, moire_error *err) {
     const struct mo_verb_command *c = l->command;
     struct mo_options *o = l->options;
     const char *word = o->argv[l->at++];
+    int least, most;
+    mo_operands_count(c, &least, &most);
     if (!c->operands) return mo_fail(err, MOIRE_EINVAL, "'%s': takes flags only", word);
-    if (o->operands.n == (c->most < MO_OPTION_ROOM ? c->most : MO_OPTION_ROOM))
-        return mo_fail(err, MOIRE_EINVAL, "'%s' is one %s too many", word, c->operands);
+    if (o->operands.n == most)
+        return mo_fail(err, MOIRE_EINVAL, "'%s' is one too many: takes %s", word, c->operands);
     o->operands.word[o->operands.n++] = copy(l, word);
     return MOIRE_OK;
 }
@@ -234,7 +248,7 @@ static int take_operand(struct line *l, moire_error *err) {
 /* What stands where nothing is given; then all words; then what is missing. */
 static int read_line(struct line *l, moire_error *err) {
     struct mo_options *o = l->options;
-    int n, code = MOIRE_OK;
+    int n, least, most, code = MOIRE_OK;
     const struct mo_flag *rows = mo_flags(&n);
     for (int i = 0; i < n && !code; i++)
         if (rows[i].initial && is_on(&rows[i], o->command))
@@ -245,7 +259,8 @@ static int read_line(struct line *l, moire_error *err) {
         code = o->argv[l->at][0] == '-' ? take_flag(l, err) : take_operand(l, err);
     }
     if (code) return code;
-    if (o->operands.n < l->command->least)
+    mo_operands_count(l->command, &least, &most);
+    if (o->operands.n < least)
         return mo_fail(err, MOIRE_EINVAL, "needs %s; see moire %s --help", l->command->operands,
                        l->verb->name);
     for (int i = 0; i < n; i++)

@@ -55,6 +55,8 @@ const struct mo_flag *mo_flags(int *n);
 int mo_options_open(const struct mo_env *env, const struct mo_verb *verb, int argc, char **argv,
                     struct mo_options *out, moire_error *err);
 void mo_options_close(const struct mo_env *env, struct mo_options *options);
+/* How many operands a command takes. */
+void mo_operands_count(const struct mo_verb_command *command, int *least, int *most);
 /* The flag of a command by its name ("--seed", "-o"); NULL: it takes none of that name. */
 const struct mo_flag *mo_flag_find(enum mo_command command, const char *name, size_t length);
 /* Whether every output that the options name could be written. */

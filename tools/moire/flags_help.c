@@ -85,7 +85,7 @@ static void print_usage(FILE *to, const struct mo_verb *verb) {
         if (c->hidden) continue;
         fprintf(to, "%s moire %s", c == verb->commands ? "usage:" : "      ", verb->name);
         if (c->name) fprintf(to, c == verb->commands && verb->first_is_default ? " [%s]" : " %s", c->name);
-        if (c->operands) fprintf(to, c->least ? " %s" : " [%s]", c->operands);
+        if (c->operands) fprintf(to, " %s", c->operands);
         for (int i = 0; i < n; i++) {
             if (rows[i].needed >> c->command & 1) fprintf(to, " %s %s", rows[i].name, rows[i].value);
             others |= (rows[i].on & ~rows[i].needed) >> c->command & 1;

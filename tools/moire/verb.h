@@ -18,9 +18,10 @@ enum mo_exit {
 struct mo_verb_command {
     const char *name; /* the word behind the verb; NULL: the verb has this command only */
     enum mo_command command;
-    const char *operands; /* as the help shows them; NULL: none */
-    int least, most;      /* how many */
-    bool hidden;          /* the program's own use */
+    /* As the help shows them: a word each, "[WORD]" for one that may be missing, "..." for more of the last;
+     * NULL: none. */
+    const char *operands;
+    bool hidden; /* the program's own use */
 };
 
 enum { MO_VERB_COMMANDS = 9 }; /* one more than any verb has */

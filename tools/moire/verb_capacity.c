@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * verb_capacity.c - `moire capacity`: how many cores a scenario needs; see bench/sim/capacity.h. */
 #include <stdio.h>
-#include <stdlib.h>
 #include "bench/sim/capacity.h"
 #include "tools/moire/bench_common.h"
 
@@ -63,6 +62,6 @@ const struct mo_verb mo_verb_capacity = {
     .summary = "the fewest cores of a simulated machine that serve a scenario at a given rate",
     .about = about,
     .notes = notes,
-    .commands = {{.command = MO_DO_CAPACITY, .operands = "SCENARIO", .least = 1, .most = 1}},
+    .commands = {{.command = MO_DO_CAPACITY, .operands = "SCENARIO"}},
     .run = run,
 };

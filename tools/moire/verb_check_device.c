@@ -281,9 +281,6 @@ const struct mo_verb mo_verb_check_device = {
     .summary = "compare what GPUs answer with what cores do",
     .about = about,
     .notes = notes,
-    .commands = {{.command = MO_DO_CHECK_DEVICE,
-                  .operands = "FILE.onnx|NAME ...",
-                  .least = 1,
-                  .most = MO_OPTION_ROOM}},
+    .commands = {{.command = MO_DO_CHECK_DEVICE, .operands = "FILE.onnx|NAME ..."}},
     .run = run,
 };

@@ -3,10 +3,8 @@
  *
  * Three questions, each answered only when the one before is yes: are all operators there; does the model
  * import with these shapes; do the ways of running it agree with given data or with the reference. */
-#include <errno.h>
 #include <jansson.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include "tools/moire/census.h"
 #include "tools/moire/check_layers.h"
@@ -17,7 +15,7 @@
 #include "tools/moire/ways.h"
 #include "variants/store.h"
 
-static const char about[] = "  Lists every operator with its version, and names those that are missing.\n";
+static const char about[] = "Lists every operator with its version, and names those that are missing.\n";
 
 static const char notes[] =
     "Exit codes: 0 runs and agrees, 3 cannot be run (the reason is named), 5 outputs differ.\n"
@@ -326,6 +324,6 @@ const struct mo_verb mo_verb_check_model = {
     .summary = "says whether a model runs, and whether it runs right",
     .about = about,
     .notes = notes,
-    .commands = {{.command = MO_DO_CHECK_MODEL, .operands = "FILE.onnx|NAME", .least = 1, .most = 1}},
+    .commands = {{.command = MO_DO_CHECK_MODEL, .operands = "FILE.onnx|NAME"}},
     .run = run,
 };

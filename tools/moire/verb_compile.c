@@ -2,16 +2,14 @@
  * verb_compile.c - `moire compile`: makes models fast by generating, compiling, checking and timing a kernel
  * for every layer, and keeping the best in the variant store. */
 #define _GNU_SOURCE
-#include <errno.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include "tools/moire/compile_show.h"
+#include "tools/moire/flags.h"
 #include "tools/moire/neighbour.h"
 #include "tools/moire/paths.h"
-#include "tools/moire/flags.h"
 #include "variants/store.h"
 
 static const char about[] =
@@ -185,7 +183,6 @@ const struct mo_verb mo_verb_compile = {
     .summary = "generate, compile and store a fast kernel for every layer of a model",
     .about = about,
     .notes = notes,
-    .commands =
-        {{.command = MO_DO_COMPILE, .operands = "FILE.onnx|NAME ...", .least = 1, .most = MO_OPTION_ROOM}},
+    .commands = {{.command = MO_DO_COMPILE, .operands = "FILE.onnx|NAME ..."}},
     .run = mo_verb_compile_run,
 };

@@ -180,6 +180,6 @@ const struct mo_verb mo_verb_extend = {
     .summary = "predict a model's profile on a machine that is not at hand",
     .about = about,
     .notes = notes,
-    .commands = {{.command = MO_DO_EXTEND, .operands = "MODEL ...", .least = 1, .most = MO_OPTION_ROOM}},
+    .commands = {{.command = MO_DO_EXTEND, .operands = "MODEL ..."}},
     .run = run,
 };

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * verb_fidelity.c - `moire fidelity`: live runs on this machine beside their simulation; see
  * bench/sim/fidelity.h. */
-#include <stdio.h>
 #include "bench/sim/fidelity.h"
 #include "tools/moire/bench_common.h"
 
@@ -49,6 +48,6 @@ const struct mo_verb mo_verb_fidelity = {
     .summary = "live runs on this machine beside their simulation",
     .about = about,
     .notes = notes,
-    .commands = {{.command = MO_DO_FIDELITY, .operands = "SCENARIO", .least = 1, .most = 1}},
+    .commands = {{.command = MO_DO_FIDELITY, .operands = "SCENARIO"}},
     .run = run,
 };

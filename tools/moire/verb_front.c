@@ -3,7 +3,6 @@
  */
 #define _GNU_SOURCE
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include "codegen/frontend.h"
 #include "tools/moire/front.h"
@@ -92,6 +91,6 @@ const struct mo_verb mo_verb_front = {
     .summary = "show the versions of every layer and from which pressure on each is the fastest",
     .about = about,
     .notes = notes,
-    .commands = {{.command = MO_DO_FRONT, .operands = "FILE.onnx|NAME [LAYER]", .least = 1, .most = 2}},
+    .commands = {{.command = MO_DO_FRONT, .operands = "FILE.onnx|NAME [LAYER]"}},
     .run = run,
 };

@@ -148,6 +148,6 @@ const struct mo_verb mo_verb_inspect = {
     .summary = "shows a model before and after the graph passes",
     .about = about,
     .notes = notes,
-    .commands = {{.command = MO_DO_INSPECT, .operands = "FILE.onnx|NAME", .least = 1, .most = 1}},
+    .commands = {{.command = MO_DO_INSPECT, .operands = "FILE.onnx|NAME"}},
     .run = run,
 };

@@ -2,8 +2,6 @@
  * verb_interference.c - `moire interference`: the linear model of models side by side on a GPU, fitted to
  * measured pairs. */
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include "bench/data/experiment.h"
 #include "bench/fit/interference_fit.h"
 #include "bench/data/machine.h"
@@ -86,7 +84,6 @@ const struct mo_verb mo_verb_interference = {
     .summary = "models side by side on a GPU: the linear model fitted to measured pairs",
     .about = about,
     .notes = notes,
-    .commands =
-        {{.name = "fit", .command = MO_DO_INTERFERENCE, .operands = "PAIRS.csv", .least = 1, .most = 1}},
+    .commands = {{.name = "fit", .command = MO_DO_INTERFERENCE, .operands = "PAIRS.csv"}},
     .run = run,
 };

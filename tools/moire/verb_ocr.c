@@ -6,7 +6,6 @@
 #include <errno.h>
 #include <jansson.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include "codegen/frontend.h"
 #include "models/ocr.h"
@@ -216,6 +215,6 @@ const struct mo_verb mo_verb_ocr = {
     .summary = "read the text in an image",
     .about = about,
     .notes = notes,
-    .commands = {{.command = MO_DO_OCR, .operands = "IMAGE.ppm", .least = 1, .most = 1}},
+    .commands = {{.command = MO_DO_OCR, .operands = "IMAGE.ppm"}},
     .run = run,
 };

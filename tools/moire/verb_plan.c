@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * verb_plan.c - `moire plan`: how a planner cuts the GPUs of a machine into lets for a scenario. */
-#include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include "bench/plans/plan_show.h"
 #include "bench/report/report.h"
 #include "bench/load/session.h"
@@ -82,6 +80,6 @@ const struct mo_verb mo_verb_plan = {
     .summary = "cut the GPUs of a machine into lets for a scenario",
     .about = about,
     .notes = notes,
-    .commands = {{.command = MO_DO_PLAN, .operands = "SCENARIO", .least = 1, .most = 1}},
+    .commands = {{.command = MO_DO_PLAN, .operands = "SCENARIO"}},
     .run = run,
 };

@@ -3,7 +3,6 @@
  * model from counters to pressure. */
 #define _GNU_SOURCE
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include "bench/fit/proxy.h"
 #include "runtime/base/output.h"
@@ -168,10 +167,6 @@ const struct mo_verb mo_verb_proxy = {
     .notes = notes,
     .commands = {{.name = "list", .command = MO_DO_PROXY_LIST},
                  {.name = "measure", .command = MO_DO_PROXY_MEASURE},
-                 {.name = "fit",
-                  .command = MO_DO_PROXY_FIT,
-                  .operands = "FILE ...",
-                  .least = 1,
-                  .most = MO_OPTION_ROOM}},
+                 {.name = "fit", .command = MO_DO_PROXY_FIT, .operands = "FILE ..."}},
     .run = run,
 };

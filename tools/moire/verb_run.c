@@ -2,9 +2,7 @@
  * verb_run.c - `moire run`: one model, its inputs from files or a seed, its outputs to the terminal and
  * files. */
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include "codegen/frontend.h"
 #include "runtime/ops/trial.h"
@@ -194,6 +192,6 @@ const struct mo_verb mo_verb_run = {
     .name = "run",
     .summary = "runs a model on given or generated inputs",
     .notes = notes,
-    .commands = {{.command = MO_DO_RUN, .operands = "FILE.onnx|NAME", .least = 1, .most = 1}},
+    .commands = {{.command = MO_DO_RUN, .operands = "FILE.onnx|NAME"}},
     .run = run,
 };

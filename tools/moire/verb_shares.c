@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * verb_shares.c - `moire shares`: profiles of models on shares of a GPU, and how well they interpolate. */
 #include <stdio.h>
-#include <string.h>
 #include "bench/data/experiment.h"
 #include "bench/fit/shares.h"
 #include "tools/moire/bench_common.h"
@@ -56,6 +55,6 @@ const struct mo_verb mo_verb_shares = {
     .summary = "profiles of models on shares of a GPU: how well they interpolate",
     .about = about,
     .notes = notes,
-    .commands = {{.command = MO_DO_SHARES, .operands = "FILE.csv ...", .least = 1, .most = MO_OPTION_ROOM}},
+    .commands = {{.command = MO_DO_SHARES, .operands = "FILE.csv ..."}},
     .run = run,
 };

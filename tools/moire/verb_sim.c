@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
  * verb_sim.c - `moire sim`: a scenario under load on a simulated machine. */
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include "bench/sim/simulate.h"
 #include "tools/moire/bench_common.h"
 
@@ -89,6 +86,6 @@ const struct mo_verb mo_verb_sim = {
     .summary = "serve a scenario on a simulated machine, with the live scheduler in virtual time",
     .about = about,
     .notes = notes,
-    .commands = {{.command = MO_DO_SIM, .operands = "SCENARIO", .most = 1}},
+    .commands = {{.command = MO_DO_SIM, .operands = "[SCENARIO]"}},
     .run = run,
 };

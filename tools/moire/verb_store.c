@@ -4,7 +4,6 @@
 #include <jansson.h>
 #include <signal.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 #include "codegen/search/upkeep.h"

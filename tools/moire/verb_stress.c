@@ -2,10 +2,8 @@
  * verb_stress.c - `moire stress`: a calibrated neighbour on the cores that the caller leaves to it. */
 #define _GNU_SOURCE
 #include <jansson.h>
-#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include "codegen/tune/stress.h"
 #include "runtime/device/topology.h"

@@ -1,9 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * verb_tables.c - `moire tables`: the policies side by side on a simulated machine; see bench/sim/tables.h.
  */
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include "bench/report/report.h"
 #include "bench/load/search.h"
 #include "bench/sim/tables.h"
@@ -65,6 +62,8 @@ static int fill(const struct mo_bench_session *session, const struct mo_options 
     static const char *const shipped[] = {"veltair-light", "veltair-medium", "veltair-heavy", "veltair-mix"};
     struct mo_bench_tables_options *t = &w->tables;
     int given = o->operands.n, named = given ? given : (int)(sizeof shipped / sizeof *shipped);
+    if (given > MO_BENCH_MAX_PIECES)
+        return mo_fail(err, MOIRE_ELIMIT, "more than %d scenarios", MO_BENCH_MAX_PIECES);
     int code = fill_serve(o, &t->simulate.serve, err);
     if (!code) code = mo_bench_find_data(session, "machines", o->machine, w->machine, sizeof w->machine, err);
     for (int i = 0; !code && i < named; i++) {
@@ -130,6 +129,6 @@ const struct mo_verb mo_verb_tables = {
     .summary = "policies side by side on a simulated machine, beside the paper's claims",
     .about = about,
     .notes = notes,
-    .commands = {{.command = MO_DO_TABLES, .operands = "SCENARIO ...", .most = MO_BENCH_MAX_PIECES}},
+    .commands = {{.command = MO_DO_TABLES, .operands = "[SCENARIO ...]"}},
     .run = run,
 };

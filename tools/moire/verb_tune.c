@@ -27,7 +27,6 @@ const struct mo_verb mo_verb_tune = {
     .summary = "compile several versions of every layer, to be chosen by pressure from neighbours",
     .about = about,
     .notes = notes,
-    .commands =
-        {{.command = MO_DO_TUNE, .operands = "FILE.onnx|NAME ...", .least = 1, .most = MO_OPTION_ROOM}},
+    .commands = {{.command = MO_DO_TUNE, .operands = "FILE.onnx|NAME ..."}},
     .run = mo_verb_compile_run,
 };

@@ -1,9 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * verb_whatif.c - `moire whatif`: a recorded run on other cores, under other policies; see
  * bench/sim/replay.h. */
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include "bench/sim/replay.h"
 #include "bench/report/report.h"
 #include "tools/moire/bench_common.h"
@@ -56,6 +53,6 @@ const struct mo_verb mo_verb_whatif = {
     .summary = "a recorded run in the simulator: as it was, on other cores, under other policies",
     .about = about,
     .notes = notes,
-    .commands = {{.command = MO_DO_WHATIF, .operands = "TRACE", .least = 1, .most = 1}},
+    .commands = {{.command = MO_DO_WHATIF, .operands = "TRACE"}},
     .run = run,
 };

@@ -3,7 +3,6 @@
 #include <errno.h>
 #include <jansson.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include "models/zoo.h"
 #include "runtime/base/output.h"
@@ -140,8 +139,7 @@ const struct mo_verb mo_verb_zoo = {
     .summary = "list and build the networks of the model zoo",
     .about = about,
     .notes = notes,
-    .commands =
-        {{.name = "list", .command = MO_DO_ZOO_LIST},
-         {.name = "build", .command = MO_DO_ZOO_BUILD, .operands = "NAME|all", .least = 1, .most = 1}},
+    .commands = {{.name = "list", .command = MO_DO_ZOO_LIST},
+                 {.name = "build", .command = MO_DO_ZOO_BUILD, .operands = "NAME|all"}},
     .run = run,
 };

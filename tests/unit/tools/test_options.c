@@ -50,11 +50,12 @@ static bool is_on(const struct mo_flag *f, enum mo_command command) {
 
 static struct line whole_line(const struct mo_verb *verb, const struct mo_verb_command *c) {
     struct line l = {.verb = verb, .command = c};
-    int n;
+    int n, least, most;
     const struct mo_flag *rows = mo_flags(&n);
     add(&l, verb->name);
     if (c->name) add(&l, c->name);
-    for (int i = 0; i < c->least; i++)
+    mo_operands_count(c, &least, &most);
+    for (int i = 0; i < least; i++)
         add(&l, "operand");
     for (int i = 0; i < n; i++)
         if (rows[i].needed >> c->command & 1) {
@@ -261,8 +262,10 @@ static void check_needs(const struct mo_verb *verb, const struct mo_verb_command
     const struct line l = whole_line(verb, c);
     const int before = c->name ? 2 : 1;
     moire_error err;
+    int least, most;
     struct line extra = l, fewer = l;
-    for (int i = c->least; i < c->most && extra.n < WORDS; i++)
+    mo_operands_count(c, &least, &most);
+    for (int i = least; i < most && extra.n < WORDS; i++)
         add(&extra, "more");
     if (extra.n < WORDS) { /* the others take as many as there is room for */
         add(&extra, "surplus");
@@ -304,6 +307,12 @@ static void bad_words_are_refused(void **state) {
         {{"bench", "latency"}, "needs FILE.onnx|NAME"},
         {{"bench", "letency", "m"}, "needs latency, cold, kernels, machine, serve, plans or report"},
         {{"bench"}, "needs latency"},
+        {{"front", "m", "layer"}, NULL},
+        {{"front", "m", "layer", "more"}, "'more' is one too many"},
+        {{"front"}, "needs FILE.onnx|NAME [LAYER]"},
+        {{"tables"}, NULL},
+        {{"tables", "a", "b"}, NULL},
+        {{"sim", "a", "b"}, "'b' is one too many: takes [SCENARIO]"},
         {{"bench", "--json", "machine"}, NULL},
         {{"sim", "m", "--find-max", "1.01"}, "--find-max 1.01: must be a number from 0.01 to 1"},
         {{"sim", "m", "--json=1"}, "--json 1: takes no value"},
