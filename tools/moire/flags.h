@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * flags.h - the flags of all verbs as one table.  A row of flag_rows.c is all there is to a flag: parser,
- * help page, man page and completion work from it, and tests/unit/tools/test_options.c holds every row to
+ * help page, man page and completion work from it, and tests/unit/tools/test_flags.c holds every row to
  * setting its field. */
 #ifndef MO_FLAGS_H
 #define MO_FLAGS_H
