@@ -106,7 +106,6 @@ struct mo_bv mo_b_global_pool(struct mo_build *b, struct mo_bv x);
 struct mo_bv mo_b_concat(struct mo_build *b, const struct mo_bv *x, int n); /* along channels */
 struct mo_bv mo_b_flatten(struct mo_build *b, struct mo_bv x);
 struct mo_bv mo_b_gemm(struct mo_build *b, struct mo_bv x, int64_t out);
-struct mo_bv mo_b_softmax(struct mo_build *b, struct mo_bv x);
 /* Declares x (flattened: [batch, c]; else [batch, c, h, w]) an output. */
 void mo_b_result(struct mo_build *b, struct mo_bv x, const char *name, bool flat);
 

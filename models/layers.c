@@ -83,11 +83,6 @@ struct mo_bv mo_b_sigmoid(struct mo_build *b, struct mo_bv x) {
 struct mo_bv mo_b_tanh(struct mo_build *b, struct mo_bv x) {
     return pointwise(b, "Tanh", x, x.ms / (1 + 1.5 * x.ms));
 }
-struct mo_bv mo_b_softmax(struct mo_build *b, struct mo_bv x) {
-    x = pointwise(b, "Softmax", x, 1 / (double)(x.c * x.c));
-    mo_b_int(b, "axis", -1);
-    return x;
-}
 struct mo_bv mo_b_leaky(struct mo_build *b, struct mo_bv x, float alpha) {
     x = pointwise(b, "LeakyRelu", x, 0.5 * (1 + (double)(alpha * alpha)) * x.ms);
     mo_b_float(b, "alpha", alpha);

@@ -119,8 +119,6 @@ struct mo_family {
                 moire_error *err);
 };
 
-/* Families in order of preference, NULL-terminated. */
-const struct mo_family *const *mo_families(void);
 /* Union of MO_CAN_* over the families, MO_CAN_PLAIN always (the reference). */
 unsigned mo_layouts_of(const struct mo_graph *graph, const struct mo_node *node);
 /* First family that binds; falls back to the reference (step->run == NULL). */

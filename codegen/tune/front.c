@@ -173,13 +173,3 @@ int mo_front_versions(const struct mo_store_front *f) {
         n += f->point[i].state == MO_POINT_VERSION;
     return n;
 }
-
-double mo_front_crossover(const double a[MO_STORE_LEVELS], const double b[MO_STORE_LEVELS]) {
-    for (int i = 0; i < MO_STORE_LEVELS; i++) {
-        double now = a[i] - b[i], before = i ? a[i - 1] - b[i - 1] : 0;
-        if (now <= 0) continue;
-        if (!i) return 0;
-        return (i - 1 + (before < 0 ? before / (before - now) : 0)) / (MO_STORE_LEVELS - 1);
-    }
-    return -1;
-}

@@ -33,6 +33,4 @@ void mo_front_select(struct mo_store_front *front, const struct mo_front_rule *r
 /* Step 4, over versions whose ns[] are complete. */
 void mo_front_prune(struct mo_store_front *front);
 int mo_front_versions(const struct mo_store_front *front);
-/* The least pressure from 0 to 1 from which `b` is faster than `a` up to the next level; -1: nowhere. */
-double mo_front_crossover(const double a[MO_STORE_LEVELS], const double b[MO_STORE_LEVELS]);
 #endif

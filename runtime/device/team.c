@@ -22,7 +22,6 @@ struct mo_team {
     const struct mo_env *env;
     int n;
     int64_t spin_ns;
-    _Atomic int unpinned;
     struct worker *worker;
 };
 
@@ -66,9 +65,8 @@ static void run_jobs(struct worker *w) {
 
 static void *work(void *arg) {
     struct worker *w = arg;
-    struct mo_team *team = w->team;
-    if (w->cpu >= 0 && team->env->sys->pin(team->env->sys->self, w->cpu) < 0)
-        atomic_fetch_add(&team->unpinned, 1);
+    const struct mo_team *team = w->team;
+    if (w->cpu >= 0) (void)team->env->sys->pin(team->env->sys->self, w->cpu); /* where it may not: unpinned */
     mo_fpu_flush();
     run_jobs(w);
     return NULL;
@@ -158,13 +156,6 @@ void mo_team_destroy(struct mo_team *team) {
             await_guest(team, &team->worker[i]);
     mo_free(team->env, team->worker);
     mo_free(team->env, team);
-}
-
-int mo_team_size(const struct mo_team *team) {
-    return team->n;
-}
-int mo_team_unpinned(const struct mo_team *team) {
-    return atomic_load(&team->unpinned);
 }
 
 int64_t mo_team_cpu_ns(const struct mo_team *team) {

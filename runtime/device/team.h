@@ -37,9 +37,6 @@ void mo_team_post(struct mo_team *team, int core, const struct mo_job *job);
  */
 bool mo_team_put(struct mo_team *team, int core, const struct mo_job *job);
 void mo_team_wake(struct mo_team *team, int core);
-int mo_team_size(const struct mo_team *team);
-/* Workers that could not be pinned (the run goes on unpinned). */
-int mo_team_unpinned(const struct mo_team *team);
 /* CPU time used by all workers so far. */
 int64_t mo_team_cpu_ns(const struct mo_team *team);
 #endif

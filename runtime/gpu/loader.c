@@ -72,17 +72,6 @@ void mo_gpu_device_close(struct mo_gpu_device *d) {
 }
 
 /* --- as a machine --------------------------------------------------------------------------------------- */
-void mo_gpu_kind_word(const char *name, char *out, size_t n) {
-    size_t at = 0;
-    for (const char *c = strncmp(name, "NVIDIA ", 7) ? name : name + 7; *c && at + 1 < n; c++)
-        if (isalnum((unsigned char)*c))
-            out[at++] = (char)tolower((unsigned char)*c);
-        else if (at && out[at - 1] != '-')
-            out[at++] = '-';
-    if (at && out[at - 1] == '-') at--;
-    out[at] = 0;
-}
-
 /* The driver's least and alignment in units. */
 static void sizes(const struct mo_gpu_info *info, struct mo_plan_kind *kind) {
     int unit = info->unit_sms > 0 ? info->unit_sms : 1;

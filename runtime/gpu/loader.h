@@ -36,6 +36,4 @@ void mo_gpu_device_close(struct mo_gpu_device *device); /* zeroes are fine */
  * any number of units that the driver's least and alignment allow, at most `max_lets` a GPU (0 = 8), and
  * share weights. */
 int mo_gpu_device_gpus(struct mo_gpu_device *device, int max_lets, struct mo_gpus *out, moire_error *err);
-/* A GPU's name as the name of a file: "NVIDIA H200 NVL" is "h200-nvl". */
-void mo_gpu_kind_word(const char *name, char *out, size_t n);
 #endif

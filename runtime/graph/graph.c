@@ -228,14 +228,6 @@ void mo_graph_compact(struct mo_graph *g) {
     mo_graph_index(g);
 }
 
-void mo_graph_replace(struct mo_graph *g, int from, int to) {
-    for (int i = 0; i < g->n_nodes; i++)
-        for (int k = 0; k < g->nodes[i]->n_in; k++)
-            if (g->nodes[i]->in[k] == from) g->nodes[i]->in[k] = to;
-    for (int i = 0; i < g->n_outputs; i++)
-        if (g->outputs[i] == from) g->outputs[i] = to;
-}
-
 int mo_graph_check(const struct mo_graph *g, moire_error *err) {
     for (int i = 0; i < g->n_nodes; i++) {
         const struct mo_node *node = g->nodes[i];

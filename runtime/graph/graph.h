@@ -162,8 +162,6 @@ void mo_graph_index(struct mo_graph *g);
 int mo_graph_sort(struct mo_graph *g, moire_error *err);
 /* Drops dead nodes, renumbers, re-indexes. */
 void mo_graph_compact(struct mo_graph *g);
-/* Every reader of tensor `from` (and the graph outputs) reads `to` instead. */
-void mo_graph_replace(struct mo_graph *g, int from, int to);
 /* Checks the invariants above; used by tests and after each pass in debug runs. */
 int mo_graph_check(const struct mo_graph *g, moire_error *err);
 /* The only consumer of a tensor that has exactly one use and is no graph output; NULL otherwise. */

@@ -62,8 +62,6 @@ struct mo_sim {
     int64_t copied[MO_PLAN_GPUS];                 /* when the link to the GPU is free */
 };
 
-/* In [0, 1), of the run's stream. */
-double mo_sim_uniform(struct mo_sim *s);
 /* What a start costs, drawn from what was measured. */
 int64_t mo_sim_start(struct mo_sim *s, const struct mo_run *run, bool asleep);
 /* What is left of a block goes on at a new pace. */

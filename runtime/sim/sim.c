@@ -31,10 +31,6 @@ static void find_first(struct mo_sim *s) {
     s->first = first;
 }
 
-double mo_sim_uniform(struct mo_sim *s) {
-    return uniform(&s->rng);
-}
-
 int64_t mo_sim_start(struct mo_sim *s, const struct mo_run *run, bool asleep) {
     const double *parts = s->config.spread[run->tenant].start[run->first][asleep];
     return (int64_t)parts[(int)(uniform(&s->rng) * MO_SIM_PARTS)];

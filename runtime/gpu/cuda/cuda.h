@@ -178,8 +178,4 @@ int mo_cuda_let_probe(struct mo_gpu_let *let, uint64_t sms[MO_GPU_SM_WORDS], moi
 int mo_cuda_counters(struct mo_gpu_system *s, int gpu, struct mo_gpu_counters *out, moire_error *err);
 void mo_cuda_nvml_open(struct mo_gpu_system *s);
 void mo_cuda_nvml_close(struct mo_gpu_system *s);
-
-static inline struct mo_cuda_context *mo_cuda_let_context(const struct mo_gpu_let *let) {
-    return let->track->context;
-}
 #endif

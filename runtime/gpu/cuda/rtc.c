@@ -34,10 +34,6 @@ static const char header[] =
     "    r.bits = (unsigned short)(x != x ? 0x7fff : (b + 0x7fff + (b >> 16 & 1)) >> 16);\n"
     "    return r;\n}\n";
 
-const char *mo_cuda_rtc_header(void) {
-    return header;
-}
-
 int mo_cuda_rtc_open(struct mo_cuda_rtc *rtc, const struct mo_env *env, const char *folder,
                      moire_error *err) {
     static const struct mo_cuda_symbol symbols[] = {

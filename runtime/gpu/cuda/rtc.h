@@ -38,6 +38,4 @@ void mo_cuda_rtc_name(const struct mo_cuda_rtc *rtc, const char *source, int maj
  * the first line of the compiler's complaint.  May be called from several threads at once. */
 int mo_cuda_rtc_compile(const struct mo_cuda_rtc *rtc, const char *source, int major, int minor, void **image,
                         size_t *bytes, moire_error *err);
-/* "moire_device.h": what generated sources need beside themselves. */
-const char *mo_cuda_rtc_header(void);
 #endif

@@ -124,23 +124,11 @@ static void gpus_become_units(void **state) {
     assert_int_equal(b.closed, 1);
 }
 
-static void names_become_words(void **state) {
-    (void)state;
-    char word[32];
-    mo_gpu_kind_word("NVIDIA H200 NVL", word, sizeof word);
-    assert_string_equal(word, "h200-nvl");
-    mo_gpu_kind_word("../../x y  ", word, sizeof word);
-    assert_string_equal(word, "x-y");
-    mo_gpu_kind_word("", word, sizeof word);
-    assert_string_equal(word, "");
-}
-
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_is_no_plugin_is_refused),
         cmocka_unit_test(a_plugin_of_another_build_is_refused),
         cmocka_unit_test(gpus_become_units),
-        cmocka_unit_test(names_become_words),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -157,13 +157,9 @@ static void versions_for_pressure_keep_one_for_many_cores(void **state) {
     assert_int_equal(state_of(&f, 101), MO_POINT_VERSION);
 }
 
-static void crossovers_lie_between_levels(void **state) {
+static void times_lie_between_levels(void **state) {
     (void)state;
-    const double a[MO_STORE_LEVELS] = {100, 110, 120, 130, 140, 150},
-                 b[MO_STORE_LEVELS] = {105, 110, 115, 120, 125, 130};
-    assert_true(mo_front_crossover(a, b) > 0.2 - 1e-9 && mo_front_crossover(a, b) < 0.2 + 1e-9);
-    assert_true(mo_front_crossover(b, a) == 0); /* faster from the start */
-    assert_true(mo_front_crossover(a, a) == -1);
+    const double a[MO_STORE_LEVELS] = {100, 110, 120, 130, 140, 150};
     assert_true(mo_version_ns(a, 0.3) > 114.9 && mo_version_ns(a, 0.3) < 115.1);
     assert_true(mo_version_ns(a, -1) == 100 && mo_version_ns(a, 2) == 150);
 }
@@ -375,7 +371,7 @@ int main(void) {
         cmocka_unit_test(more_cores_meet_the_share),
         cmocka_unit_test(versions_are_spread_evenly),
         cmocka_unit_test(covered_versions_go),
-        cmocka_unit_test(crossovers_lie_between_levels),
+        cmocka_unit_test(times_lie_between_levels),
         cmocka_unit_test(tuned_layers_are_stored_and_reused),
         cmocka_unit_test(versions_are_taken_whole_or_not_at_all),
         cmocka_unit_test(covered_versions_are_made_when_asked_for),
