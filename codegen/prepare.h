@@ -6,7 +6,7 @@
 #include "codegen/frontend.h"
 #include "codegen/import/import.h"
 
-/* bind.c: gives every graph input a static shape from options, symbols and the default batch. */
+/* bind_shapes.c: gives every graph input a static shape from options, symbols and the default batch. */
 int mo_bind_shapes(struct mo_graph *g, const struct mo_symbols *symbols,
                    const struct mo_frontend_options *options, moire_error *err);
 /* half.c: graphs whose products read float16 or bfloat16 compute in float32; g->n_halves counts constants. */

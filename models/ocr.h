@@ -14,13 +14,13 @@ struct mo_image {
     uint8_t *px; /* 3 w h bytes, rows from the top */
 };
 
-struct mo_point {
+struct mo_ocr_point {
     double x, y;
 };
 
 /* Corners clockwise from the top left. */
 struct mo_quad {
-    struct mo_point p[4];
+    struct mo_ocr_point p[4];
 };
 
 enum mo_ocr_stage { MO_OCR_DETECT, MO_OCR_ORIENT, MO_OCR_RECOGNISE };
@@ -77,11 +77,11 @@ int mo_ocr_boxes(struct mo_region *region, const moire_tensor *map, int image_w,
 /* --- geometry (ocr_geometry.c) --- */
 /* Smallest rectangle around n points (n >= 1; sorts them), corners clockwise from the top left; *short_side
  * is its smaller side.  The points are reused as scratch; room for n + 1 more must follow them. */
-struct mo_quad mo_min_rectangle(struct mo_point *points, int n, double *short_side);
+struct mo_quad mo_min_rectangle(struct mo_ocr_point *points, int n, double *short_side);
 /* Smallest rectangle around everything within `distance` of a convex quadrilateral, at whole pixels. */
 struct mo_quad mo_grow_quad(const struct mo_quad *q, double distance, double *short_side);
-struct mo_quad mo_order_corners(const struct mo_point corners[4]);
-double mo_distance(struct mo_point a, struct mo_point b);
+struct mo_quad mo_order_corners(const struct mo_ocr_point corners[4]);
+double mo_distance(struct mo_ocr_point a, struct mo_ocr_point b);
 
 /* --- text (ocr_text.c) --- */
 /* Dictionary from one character a line; the blank goes in front, a space at the end. */

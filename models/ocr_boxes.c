@@ -16,9 +16,9 @@ struct map {
     const float *p;
     int w, h;
     uint8_t *mask;
-    int *stack;              /* of the flood fill: w h entries */
-    struct mo_point *points; /* leftmost and rightmost pixels of each row, and room for a hull */
-    int *left, *right;       /* of each row; left > right: none */
+    int *stack;                  /* of the flood fill: w h entries */
+    struct mo_ocr_point *points; /* leftmost and rightmost pixels of each row, and room for a hull */
+    int *left, *right;           /* of each row; left > right: none */
 };
 
 /* Pixels over the threshold, each spread to its right and lower neighbours. */
@@ -51,8 +51,8 @@ static int take_component(struct map *m, int x, int y) {
         }
     }
     for (int r = first; r <= last; r++) {
-        m->points[n++] = (struct mo_point){m->left[r], r};
-        m->points[n++] = (struct mo_point){m->right[r], r};
+        m->points[n++] = (struct mo_ocr_point){m->left[r], r};
+        m->points[n++] = (struct mo_ocr_point){m->right[r], r};
         m->left[r] = m->w;
         m->right[r] = -1;
     }
@@ -62,7 +62,7 @@ static int take_component(struct map *m, int x, int y) {
 /* Is (x, y) inside the convex quadrilateral or on its border? */
 static bool inside(const struct mo_quad *q, double x, double y) {
     for (int i = 0; i < 4; i++) {
-        struct mo_point a = q->p[i], b = q->p[(i + 1) % 4];
+        struct mo_ocr_point a = q->p[i], b = q->p[(i + 1) % 4];
         if ((b.x - a.x) * (y - a.y) - (b.y - a.y) * (x - a.x) < -1e-9) return false;
     }
     return true;
@@ -76,7 +76,7 @@ static int clamp(double v, int low, int high) {
 static struct mo_quad whole_pixels(const struct mo_quad *q) {
     struct mo_quad out;
     for (int i = 0; i < 4; i++)
-        out.p[i] = (struct mo_point){floor(q->p[i].x), floor(q->p[i].y)};
+        out.p[i] = (struct mo_ocr_point){floor(q->p[i].x), floor(q->p[i].y)};
     return out;
 }
 
@@ -117,7 +117,7 @@ static bool text_box(const struct map *m, int n, int image_w, int image_h, struc
 }
 
 static int by_row(const void *a, const void *b) {
-    struct mo_point p = ((const struct mo_quad *)a)->p[0], q = ((const struct mo_quad *)b)->p[0];
+    struct mo_ocr_point p = ((const struct mo_quad *)a)->p[0], q = ((const struct mo_quad *)b)->p[0];
     if (p.y != q.y) return p.y < q.y ? -1 : 1;
     return p.x < q.x ? -1 : p.x > q.x;
 }
@@ -127,7 +127,7 @@ static void reading_order(struct mo_quad *box, int n) {
     qsort(box, (size_t)n, sizeof *box, by_row);
     for (int i = 1; i < n; i++)
         for (int j = i; j > 0; j--) {
-            struct mo_point a = box[j - 1].p[0], b = box[j].p[0];
+            struct mo_ocr_point a = box[j - 1].p[0], b = box[j].p[0];
             if (fabs(a.y - b.y) >= SAME_LINE || b.x >= a.x) break;
             struct mo_quad swap = box[j];
             box[j] = box[j - 1];

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  * pack.c - weights from the model's order to the order kernels stream them in (enum mo_packing).
  * One copy of a layer's weights serves every kernel of the same packing, generic or specialised. */
-#include "variants/conv.h"
-#include "variants/strassen.h"
-#include "variants/winograd.h"
+#include "variants/conv_geometry.h"
+#include "variants/strassen_terms.h"
+#include "variants/winograd_matrices.h"
 
 #include <string.h>
 #include "variants/packed.h"

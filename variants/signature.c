@@ -13,9 +13,9 @@
  *   gemm:f32:m16:k16:n5:x48:none:plain>plain          rows of the left operand begin 48 floats apart
  *
  * Where a tensor lies is the business of mo_kargs, but for the rows of a product, whose strides kernels have
- * built in (product.h).  A layer that could go by Winograd's or Strassen's algorithm but must not
+ * built in (matmul_rows.h).  A layer that could go by Winograd's or Strassen's algorithm but must not
  * (graph->exact) ends in ":exact": its variants are others. */
-#include "variants/product.h"
+#include "variants/matmul_rows.h"
 
 #include <stdarg.h>
 #include <stdio.h>

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "bench/data/layer_spec.h"
-#include "variants/conv.h"
+#include "variants/conv_geometry.h"
 
 /* The integers of a spec in the order of the line. */
 static const size_t fields[] = {

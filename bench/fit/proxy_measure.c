@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * proxy_measure.c - counters beside a neighbour whose level is known; see proxy.h. */
-#include "bench/fit/proxy.h"
+ * proxy_measure.c - counters beside a neighbour whose level is known; see proxy_fit.h. */
+#include "bench/fit/proxy_fit.h"
 
 enum { SETTLE_NS = 4000000, WINDOW_NS = 20000000 };
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
- * profile_print.c - ceilings and profiles by layer for the terminal; see profile.h. */
+ * profile_print.c - ceilings and profiles by layer for the terminal; see layer_profile.h. */
 #include <stdio.h>
 #include <string.h>
-#include "bench/kernels/profile.h"
+#include "bench/kernels/layer_profile.h"
 
 static const char *text_of(const json_t *row, const char *key) {
     const char *s = json_string_value(json_object_get(row, key));

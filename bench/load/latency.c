@@ -6,7 +6,7 @@
 #include "bench/data/journal.h"
 #include "bench/kernels/kernels.h"
 #include "bench/load/latency.h"
-#include "bench/kernels/profile.h"
+#include "bench/kernels/layer_profile.h"
 
 enum { PROFILE_NS = 500000000 };
 

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "bench/data/experiment.h"
-#include "bench/load/search.h"
+#include "bench/load/load_search.h"
 #include "bench/load/serve.h"
 
 struct run {

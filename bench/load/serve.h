@@ -72,7 +72,8 @@ int mo_bench_point(const struct mo_env *env, const struct mo_bench_player *playe
                    const struct mo_bench_mix *mix, const struct mo_bench_serve_options *options, double load,
                    uint64_t seed, double give_up, json_t **out, moire_error *err);
 
-/* Highest load that held the goal, by criterion (bench/load/search.h): -1 = not searched, 0 = none did. */
+/* Highest load that held the goal, by criterion (bench/load/load_search.h): -1 = not searched, 0 = none did.
+ */
 struct mo_bench_found {
     double max_load[2];
     int guess[2]; /* where the next search begins, on the grid */

@@ -7,7 +7,7 @@
 #include <string.h>
 #include "bench/report/plot.h"
 #include "bench/report/report_page.h"
-#include "runtime/planner/bound.h"
+#include "runtime/planner/rate_bound.h"
 
 enum { HALVINGS = 14 };
 

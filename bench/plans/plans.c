@@ -8,7 +8,7 @@
 #include <string.h>
 #include "bench/plans/plans_impl.h"
 #include "bench/load/process.h"
-#include "runtime/planner/bound.h"
+#include "runtime/planner/rate_bound.h"
 #include "runtime/planner/check.h"
 
 enum { MOST_JOBS = 64, PATIENCE = 3 };

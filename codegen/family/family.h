@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * family.h - kernel families of the generator (contract 5): which layers a family takes, its search points,
- * their predicted cost, and the C it emits.  Adding a family = one file + one row in families.c.
+ * their predicted cost, and the C it emits.  Adding a family = one file + one row in emit_families.c.
  *
  * Emitted C is standalone and header-free (vector extensions and, for AVX-512/AVX2, one asm template for the
  * FMA), compiles with gcc and clang, and contains no byte of the model: names come from the layer's shape. */

@@ -2,8 +2,8 @@
  * problem.c - a layer of a graph as the generator sees it. */
 #include <string.h>
 #include "codegen/family/family.h"
-#include "variants/conv.h"
-#include "variants/product.h"
+#include "variants/conv_geometry.h"
+#include "variants/matmul_rows.h"
 
 static bool conv_problem(const struct mo_graph *graph, const struct mo_node *node, struct mo_problem *p) {
     struct mo_conv c;

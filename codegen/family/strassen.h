@@ -17,7 +17,7 @@
 #define MO_EMIT_STRASSEN_H
 #include "codegen/emit/emit.h"
 #include "codegen/family/family.h"
-#include "variants/strassen.h"
+#include "variants/strassen_terms.h"
 
 enum {
     MO_STRASSEN_KNOB_BLOCKS,   /* output blocks (of each half) of a register tile */

@@ -16,11 +16,11 @@
  * lie in the caller's scratch; their planes are an odd number of cache lines apart, as a stride of 4 KiB
  * would put all alpha^2 of them into one set of the cache.
  *
- * Where the filters are half transformed (variants/winograd.h), the products go row by row of the alpha^2 and
- * a unit has one output block a register tile: a pair of columns shares the three vectors that both come
- * from, so a register tile has two of the alpha^2 products of its tiles.  That is 2 operations more for each
- * 2 T multiply-adds of T tiles, and less than half the bytes from memory: it pays where few tiles use a
- * filter, and where cores or models share the memory.
+ * Where the filters are half transformed (variants/winograd_matrices.h), the products go row by row of the
+ * alpha^2 and a unit has one output block a register tile: a pair of columns shares the three vectors that
+ * both come from, so a register tile has two of the alpha^2 products of its tiles.  That is 2 operations more
+ * for each 2 T multiply-adds of T tiles, and less than half the bytes from memory: it pays where few tiles
+ * use a filter, and where cores or models share the memory.
  *
  * Rounding errors are relative to the largest input of a tile, a few 1e-6 of the output's rms (variants/
  * winograd.h); a NaN or an infinity reaches every output of the tiles that read it, and no other. */
@@ -28,7 +28,7 @@
 #define MO_EMIT_WINOGRAD_H
 #include "codegen/emit/emit.h"
 #include "codegen/family/family.h"
-#include "variants/winograd.h"
+#include "variants/winograd_matrices.h"
 
 enum {
     MO_WINO_KNOB_M,        /* outputs of a tile in each direction */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * winograd_half.c - the alpha^2 products of V with half-transformed filters (variants/winograd.h).
+ * winograd_half.c - the alpha^2 products of V with half-transformed filters (variants/winograd_matrices.h).
  *
  * Three functions a width of register tile: `pair`, two columns of a row whose points are +p and -p, which
  * also leaves their filters in the scratch where the block of tiles has more register tiles; `again`, which

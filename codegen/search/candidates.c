@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "codegen/family/wide.h"
-#include "codegen/search/internal.h"
+#include "codegen/search/search_impl.h"
 #include "runtime/base/file.h"
 
 enum {
@@ -114,7 +114,7 @@ static int widen(struct candidate *list, int n, int all, int more) {
     return n;
 }
 
-int mo_job_points(const struct mo_search *s, struct job *job, moire_error *err) {
+int mo_job_points(const struct mo_search *s, struct search_job *job, moire_error *err) {
     const struct mo_emit_family *const *families = s->options.families;
     int cap = s->options.points > 0 ? s->options.points : DEFAULT_POINTS, count = 0;
     while (families[count])
@@ -224,7 +224,7 @@ static void build(const struct mo_search *s, struct candidate *c, const struct m
 struct batch {
     const struct mo_search *s;
     struct candidate *const *candidate;
-    struct job *const *of;
+    struct search_job *const *of;
     int n;
     _Atomic int next;
 };
@@ -243,8 +243,8 @@ static bool is_systemic(int code) {
     return code == MOIRE_ENOMEM || code == MOIRE_ESTORE || code == MOIRE_EIO;
 }
 
-int mo_compile_batch(struct mo_search *s, struct candidate *const *candidate, struct job *const *of, int n,
-                     moire_error *err) {
+int mo_compile_batch(struct mo_search *s, struct candidate *const *candidate, struct search_job *const *of,
+                     int n, moire_error *err) {
     const struct mo_sys *sys = s->env->sys;
     struct batch b = {.s = s, .candidate = candidate, .of = of, .n = n};
     struct mo_thread thread[MAX_JOBS];

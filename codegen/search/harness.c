@@ -4,8 +4,8 @@
 
 #include <math.h>
 #include <string.h>
-#include "variants/conv.h"
-#include "variants/product.h"
+#include "variants/conv_geometry.h"
+#include "variants/matmul_rows.h"
 
 enum { CACHE_BYTES = 40 << 20, IMAGE_GAP = 3 * 64 };
 
@@ -145,7 +145,7 @@ static void fill_gaps(const struct mo_harness *h, const struct mo_tensor *t, flo
         memset((char *)to + n * stride + image, 0xff, (size_t)(stride - image));
 }
 
-void mo_harness_fill(struct mo_harness *h, enum mo_dataset dataset) {
+void mo_harness_fill(struct mo_harness *h, enum mo_trial_data dataset) {
     for (int i = 0; i < h->node->n_in; i++) {
         if (!h->input[i]) continue;
         const struct mo_tensor *t = h->graph->tensors[h->node->in[i]];

@@ -24,7 +24,7 @@ int mo_layer_create(const struct mo_graph *graph, const struct mo_node *node,
                     const struct mo_problem *problem, struct mo_layer *out, moire_error *err);
 void mo_layer_destroy(struct mo_layer *layer);
 
-enum mo_dataset { MO_DATA_RANDOM, MO_DATA_EDGES, MO_DATA_COUNT };
+enum mo_trial_data { MO_DATA_RANDOM, MO_DATA_EDGES, MO_DATA_COUNT };
 enum { MO_GUARD_BYTES = 4096, MO_WEIGHT_COPIES = 24 };
 
 struct mo_harness {
@@ -54,7 +54,7 @@ struct mo_harness {
 int mo_harness_create(const struct mo_env *env, const struct mo_layer *layer, struct mo_harness *out,
                       moire_error *err);
 void mo_harness_destroy(struct mo_harness *h);
-void mo_harness_fill(struct mo_harness *h, enum mo_dataset dataset);
+void mo_harness_fill(struct mo_harness *h, enum mo_trial_data dataset);
 
 /* A kernel as the harness runs it. */
 struct mo_runnable {

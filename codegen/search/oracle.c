@@ -297,7 +297,7 @@ static uint64_t fingerprint(const struct mo_harness *h) {
     return sum;
 }
 
-static bool verify_on(struct mo_harness *h, const struct mo_runnable *r, enum mo_dataset data,
+static bool verify_on(struct mo_harness *h, const struct mo_runnable *r, enum mo_trial_data data,
                       moire_error *why) {
     mo_harness_fill(h, data);
     mo_harness_poison(h);
@@ -319,7 +319,7 @@ static bool verify_on(struct mo_harness *h, const struct mo_runnable *r, enum mo
 bool mo_verify(struct mo_harness *h, const struct mo_runnable *r, moire_error *why) {
     if (mo_harness_reserve(h, (size_t)r->scratch_bytes, why)) return false;
     for (int data = MO_DATA_COUNT; data-- > 0;) /* the random set last: timing runs on it */
-        if (!verify_on(h, r, (enum mo_dataset)data, why)) return false;
+        if (!verify_on(h, r, (enum mo_trial_data)data, why)) return false;
     return true;
 }
 

@@ -7,7 +7,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
-#include "codegen/search/internal.h"
+#include "codegen/search/search_impl.h"
 
 enum { DEFAULT_LIMIT_S = 60 };
 
@@ -25,7 +25,7 @@ struct report {
 
 struct trial {
     struct mo_search *s;
-    struct job *job;
+    struct search_job *job;
     struct mo_harness *h;
     int from;
 };
@@ -115,7 +115,7 @@ static int try_all(struct trial *t, struct report *report, moire_error *err) {
     return rc;
 }
 
-int mo_job_examine(struct mo_search *s, struct job *job, struct mo_harness *h, moire_error *err) {
+int mo_job_examine(struct mo_search *s, struct search_job *job, struct mo_harness *h, moire_error *err) {
     const struct mo_sys *sys = s->env->sys;
     struct trial trial = {s, job, h, 0};
     while (trial.from < job->next && job->candidate[trial.from].state != CANDIDATE_COMPILED)

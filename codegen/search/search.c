@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include "codegen/search/internal.h"
+#include "codegen/search/search_impl.h"
 
 int mo_search_create(const struct mo_env *env, const struct mo_search_options *options,
                      struct mo_search **out, moire_error *err) {
@@ -20,7 +20,7 @@ int mo_search_create(const struct mo_env *env, const struct mo_search_options *o
     return MOIRE_OK;
 }
 
-static void destroy_job(struct mo_search *s, struct job *job) {
+static void destroy_job(struct mo_search *s, struct search_job *job) {
     for (int i = 0; job->candidate && i < job->n; i++)
         mo_candidate_release(s, &job->candidate[i], true);
     mo_free(s->env, job->candidate);
@@ -39,7 +39,7 @@ void mo_search_destroy(struct mo_search *s) {
     mo_free(s->env, s);
 }
 
-static struct job *find_job(const struct mo_search *s, const char *signature) {
+static struct search_job *find_job(const struct mo_search *s, const char *signature) {
     for (int i = 0; i < s->n; i++)
         if (!strcmp(s->jobs[i]->result.signature, signature)) return s->jobs[i];
     return NULL;
@@ -48,7 +48,7 @@ static struct job *find_job(const struct mo_search *s, const char *signature) {
 static bool grow(struct mo_search *s) {
     if (s->n < s->cap) return true;
     int cap = s->cap ? 2 * s->cap : 64;
-    struct job **jobs = mo_alloc(s->env, (size_t)cap * sizeof *jobs);
+    struct search_job **jobs = mo_alloc(s->env, (size_t)cap * sizeof *jobs);
     if (!jobs) return false;
     if (s->n) memcpy(jobs, s->jobs, (size_t)s->n * sizeof *jobs);
     mo_free(s->env, s->jobs);
@@ -67,7 +67,7 @@ static int add_layer(struct mo_search *s, const struct mo_graph *graph, const st
                      moire_error *err) {
     struct mo_problem problem = {0};
     if (!mo_layer_signature(graph, node, problem.signature, sizeof problem.signature)) return MOIRE_OK;
-    struct job *known = find_job(s, problem.signature);
+    struct search_job *known = find_job(s, problem.signature);
     if (known) {
         known->result.uses++;
         return MOIRE_OK;
@@ -75,7 +75,7 @@ static int add_layer(struct mo_search *s, const struct mo_graph *graph, const st
     if (!s->options.problem(graph, node, s->options.isa, &problem) || !any_family(s, &problem))
         return MOIRE_OK;
     problem.cores = s->options.cores;
-    struct job *job = grow(s) ? mo_alloc(s->env, sizeof *job) : NULL;
+    struct search_job *job = grow(s) ? mo_alloc(s->env, sizeof *job) : NULL;
     if (!job) return mo_fail(err, MOIRE_ENOMEM, "out of memory collecting layers");
     int rc = mo_layer_create(graph, node, &problem, &job->layer, err);
     if (rc) {
@@ -105,7 +105,7 @@ const struct mo_layer_result *mo_search_result(const struct mo_search *s, int in
 }
 
 void mo_search_withdraw(struct mo_search *s, const char *signature, const char *why) {
-    struct job *job = find_job(s, signature);
+    struct search_job *job = find_job(s, signature);
     if (!job) return;
     struct mo_layer_result *r = &job->result;
     r->state = MO_LAYER_FAILED;
@@ -117,7 +117,7 @@ void mo_search_withdraw(struct mo_search *s, const char *signature, const char *
 
 /* --- the run --- */
 
-static void reuse(struct mo_search *s, struct job *job) {
+static void reuse(struct mo_search *s, struct search_job *job) {
     struct mo_store_index *x = &job->index;
     if (!mo_store_peek(s->store, job->result.signature, job->layer.problem.isa, x) ||
         x->cores < s->options.cores || (mo_search_versions(s) && !mo_job_has_front(s, job))) {
@@ -153,7 +153,7 @@ struct progress {
 static int tune_chunk(struct mo_search *s, const struct mo_chunk *chunk, double compiling_s,
                       struct progress *p, moire_error *err) {
     for (int i = 0; i < chunk->jobs; i++) {
-        struct job *job = chunk->job[i];
+        struct search_job *job = chunk->job[i];
         if (over_budget(s) && job->index.signature[0]) continue; /* it has a variant */
         int64_t start = mo_now(s->env);
         job->result.tried = job->next;

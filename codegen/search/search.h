@@ -62,7 +62,7 @@ struct mo_search_options {
     struct mo_stress *stress; /* the neighbour to measure them under; needed for versions */
     double qos_ns;            /* target of the model; 0 = a layer may take twice its best time */
     /* That a layer may get; 0 = 1.  When the fastest variant cannot feed them, a second is kept that can
-     * (versions.c). */
+     * (layer_versions.c). */
     int cores;
     /* the generator: mo_emit_families() and mo_problem_from_node, or a test's own */
     const struct mo_emit_family *const *families;

@@ -5,9 +5,9 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
-#include "codegen/search/internal.h"
+#include "codegen/search/search_impl.h"
 #include "codegen/search/measure.h"
-#include "variants/conv.h"
+#include "variants/conv_geometry.h"
 
 void mo_candidate_reject(const struct mo_search *s, struct candidate *c, const char *verdict) {
     c->state = CANDIDATE_REJECTED;
@@ -16,7 +16,7 @@ void mo_candidate_reject(const struct mo_search *s, struct candidate *c, const c
 }
 
 /* Counts a rejection in the result and logs it, once. */
-static void report(struct mo_search *s, struct job *job, struct candidate *c) {
+static void report(struct mo_search *s, struct search_job *job, struct candidate *c) {
     char knobs[MO_STORE_KNOBS];
     if (c->state != CANDIDATE_REJECTED || c->reported) return;
     c->reported = true;
@@ -35,7 +35,7 @@ struct mo_runnable mo_variant_runnable(const struct mo_variant *v) {
 }
 
 /* The generic kernel passes the same examination and becomes the golden reference of the others. */
-static void examine_generic(struct mo_search *s, struct job *job, struct mo_harness *h) {
+static void examine_generic(struct mo_search *s, struct search_job *job, struct mo_harness *h) {
     if (!h->step.run) return;
     struct mo_runnable r = mo_harness_generic(h);
     moire_error why = {0};
@@ -58,7 +58,7 @@ static void enter(struct lineup *l, const struct mo_harness *h, struct mo_runnab
 }
 
 /* The generic kernel, what an earlier run stored, the best of earlier turns and the new good ones. */
-static void line_up(const struct job *job, struct mo_harness *h, struct lineup *l) {
+static void line_up(const struct search_job *job, struct mo_harness *h, struct lineup *l) {
     struct mo_measure *m = &l->m;
     l->generic = l->earlier = -1;
     if (h->step.run) {
@@ -86,7 +86,7 @@ static double shorter(double a, double b) {
  * counts is a contender's time in those of the generic kernel beside it, and of that the best so far: one
  * unlucky comparison does not unseat a better candidate of an earlier one.  Packed weights have their price;
  * of candidates equal within noise the one that two cores share better is kept. */
-static void take_times(struct job *job, const struct lineup *l, double byte_ns) {
+static void take_times(struct search_job *job, const struct lineup *l, double byte_ns) {
     struct mo_layer_result *r = &job->result;
     const double unit = l->generic >= 0 ? l->m.min_ns[l->generic] : 1, byte = byte_ns / unit;
     double best = INFINITY, weights = 0, relative[MO_CONTENDERS];
@@ -122,7 +122,7 @@ static void take_times(struct job *job, const struct lineup *l, double byte_ns) 
     job->relative = l->generic >= 0 && isfinite(best) ? best : 0;
 }
 
-static void describe(const struct mo_search *s, const struct job *job, const struct candidate *c,
+static void describe(const struct mo_search *s, const struct search_job *job, const struct candidate *c,
                      struct mo_store_entry *e) {
     *e = (struct mo_store_entry){.abi = MO_KERNEL_ABI,
                                  .generator = MO_GENERATOR_VERSION,
@@ -141,7 +141,7 @@ static void describe(const struct mo_search *s, const struct job *job, const str
 }
 
 /* The measured ones by time, then the rest; returns how many. */
-static int rank(const struct job *job, struct mo_ranked *out, int cap) {
+static int rank(const struct search_job *job, struct mo_ranked *out, int cap) {
     int n = 0;
     for (int i = 0; i < job->next && n < cap; i++) {
         const struct candidate *c = &job->candidate[i];
@@ -160,7 +160,7 @@ static int rank(const struct job *job, struct mo_ranked *out, int cap) {
     return n;
 }
 
-static void settle_result(struct job *job, const struct mo_store_index *x) {
+static void settle_result(struct search_job *job, const struct mo_store_index *x) {
     struct mo_layer_result *r = &job->result;
     r->source_bytes = x->source_bytes;
     memcpy(r->family, x->family, sizeof r->family);
@@ -168,7 +168,8 @@ static void settle_result(struct job *job, const struct mo_store_index *x) {
     r->state = x->best[0] ? MO_LAYER_COMPILED : r->min_ns > 0 ? MO_LAYER_GENERIC : MO_LAYER_FAILED;
 }
 
-int mo_candidate_publish(struct mo_search *s, const struct job *job, struct candidate *c, moire_error *err) {
+int mo_candidate_publish(struct mo_search *s, const struct search_job *job, struct candidate *c,
+                         moire_error *err) {
     struct mo_store_entry e;
     if (c->key[0]) return MOIRE_OK;
     describe(s, job, c, &e);
@@ -178,7 +179,7 @@ int mo_candidate_publish(struct mo_search *s, const struct job *job, struct cand
 }
 
 /* Makes the index name the best: of an earlier run, or a candidate, which is stored unless it is there. */
-static int store_best(struct mo_search *s, struct job *job, moire_error *err) {
+static int store_best(struct mo_search *s, struct search_job *job, moire_error *err) {
     struct mo_store_index *x = &job->index;
     struct candidate *c = job->best;
     if (!c) {
@@ -198,7 +199,7 @@ static int store_best(struct mo_search *s, struct job *job, moire_error *err) {
  */
 static const double NARROW = 1.1;
 
-static int publish(struct mo_search *s, struct job *job, moire_error *err) {
+static int publish(struct mo_search *s, struct search_job *job, moire_error *err) {
     struct mo_layer_result *r = &job->result;
     struct mo_store_index *x = &job->index;
     bool narrow = job->generic_units < s->options.cores && job->front;
@@ -223,7 +224,7 @@ static int publish(struct mo_search *s, struct job *job, moire_error *err) {
 }
 
 /* Lets go of everything but the best so far, which the next turn must beat. */
-static void clean_up(struct mo_search *s, struct job *job) {
+static void clean_up(struct mo_search *s, struct search_job *job) {
     for (int i = 0; i < job->next; i++) {
         struct candidate *c = &job->candidate[i];
         if (c != job->best)
@@ -233,7 +234,7 @@ static void clean_up(struct mo_search *s, struct job *job) {
     }
 }
 
-int mo_job_tune(struct mo_search *s, struct job *job, moire_error *err) {
+int mo_job_tune(struct mo_search *s, struct search_job *job, moire_error *err) {
     struct mo_harness h;
     struct lineup l = {.m = {.interrupted = s->options.interrupted, .cores = s->options.cores}};
     int rc = mo_harness_create(s->env, &job->layer, &h, err);

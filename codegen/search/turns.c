@@ -6,17 +6,17 @@
  * any has a second, the largest share of the predicted time first; after that the next turn is the one that
  * promises to save most of the models' time for each second it takes. */
 #include <string.h>
-#include "codegen/search/internal.h"
+#include "codegen/search/search_impl.h"
 
 enum { FIRST_TURN = 2, LATER_TURN = 4, CHUNK = 32, BUDGET_CHUNK = 12 };
 static const double FIRST_TURN_S = 1; /* a turn of FIRST_TURN candidates, roughly */
 
-bool mo_job_wants_more(const struct mo_search *s, const struct job *job) {
+bool mo_job_wants_more(const struct mo_search *s, const struct search_job *job) {
     return job->next < job->n && (job->result.state != MO_LAYER_REUSED || s->options.refine);
 }
 
 int mo_jobs_by_share(const void *a, const void *b) {
-    const struct job *x = *(struct job *const *)a, *y = *(struct job *const *)b;
+    const struct search_job *x = *(struct search_job *const *)a, *y = *(struct search_job *const *)b;
     double p = x->n ? x->candidate[0].point.cost_ns * x->result.uses : 0;
     double q = y->n ? y->candidate[0].point.cost_ns * y->result.uses : 0;
     if (p != q) return p < q ? 1 : -1;
@@ -35,7 +35,7 @@ static int later_turn(const struct mo_search *s) {
 int mo_turns_left(const struct mo_search *s, int first) {
     int turns = 0, later = later_turn(s);
     for (int i = 0; i < s->n; i++) {
-        const struct job *job = s->jobs[i];
+        const struct search_job *job = s->jobs[i];
         if (!mo_job_wants_more(s, job)) continue;
         int left = job->n - job->next;
         if (job->next == 0) {
@@ -49,19 +49,19 @@ int mo_turns_left(const struct mo_search *s, int first) {
 
 /* Nanoseconds that a second of further search is expected to save: over many layers the best of the first k
  * candidates is some three per cent, divided by k, slower than the best of all. */
-static double promise(const struct job *job) {
+static double promise(const struct search_job *job) {
     double k = job->next, seconds = job->spent_s > 0 ? LATER_TURN * job->spent_s / k : 1;
     return (1 / k - 1 / (k + LATER_TURN)) * job->result.min_ns * job->result.uses / seconds;
 }
 
 /* Of jobs that are both waiting, in order of share. */
-static bool comes_before(const struct job *a, const struct job *b) {
+static bool comes_before(const struct search_job *a, const struct search_job *b) {
     if (!a->next || !b->next) return !a->next && b->next;
     return promise(a) > promise(b);
 }
 
-static struct job *next_job(const struct mo_search *s, const struct mo_chunk *chunk) {
-    struct job *next = NULL;
+static struct search_job *next_job(const struct mo_search *s, const struct mo_chunk *chunk) {
+    struct search_job *next = NULL;
     for (int i = 0; i < s->n; i++) {
         bool taken = false;
         for (int k = 0; k < chunk->jobs; k++)
@@ -76,7 +76,7 @@ bool mo_next_chunk(const struct mo_search *s, int first, struct mo_chunk *chunk)
     int cap = s->options.budget_s > 0 ? BUDGET_CHUNK : CHUNK; /* small ones end nearer to the budget */
     chunk->jobs = chunk->n = 0;
     while (chunk->n < cap) {
-        struct job *job = next_job(s, chunk);
+        struct search_job *job = next_job(s, chunk);
         if (!job) break;
         int turn = job->next ? later_turn(s) : first, left = job->n - job->next;
         if (turn > left) turn = left;

@@ -26,7 +26,7 @@ void mo_px_shared_wake(void *self, _Atomic uint32_t *word, int n);
 
 int mo_px_mark_process(void *self, const _Atomic uint32_t **out);
 
-/* sys_beside.c */
+/* sys_background.c */
 int mo_px_start_process(void *self, const char *const *argv, const int *fds, int n, struct mo_child *out);
 void mo_px_kill_process(void *self, const struct mo_child *process);
 int mo_px_end_process(void *self, struct mo_child *process, int64_t deadline);

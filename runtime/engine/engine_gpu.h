@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * engine_gpu.h - the live engine on lets of real GPUs: engine_live.h with a plugin (runtime/gpu/gpu.h) in
+ * engine_gpu.h - the live engine on lets of real GPUs: engine_live.h with a plugin (runtime/gpu/gpu_ops.h) in
  * place of worker teams.
  *
  * It is the same engine: mo_engine_create() with config.gpu set, then mo_engine_gpu_open() in place of
@@ -25,7 +25,7 @@
  * back; then it is planned with again.  Who opened the tenant may send failed queries elsewhere. */
 #ifndef MO_ENGINE_GPU_H
 #define MO_ENGINE_GPU_H
-#include "runtime/gpu/gpu.h"
+#include "runtime/gpu/gpu_ops.h"
 #include "runtime/engine/engine_live.h"
 
 enum { MO_ENGINE_RUNGS = 12, MO_ENGINE_WHY = 200 };

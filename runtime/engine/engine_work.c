@@ -3,7 +3,7 @@
  * Wake-up calls wait until the lock is let go: a futex call may cost many microseconds on a virtual machine.
  */
 #include "runtime/device/fpu.h"
-#include "runtime/device/probe.h"
+#include "runtime/device/usdt.h"
 #include "runtime/engine/engine_gpu_impl.h"
 
 struct mo_ring *mo_engine_ring(struct mo_engine *e, int which) {

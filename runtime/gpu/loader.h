@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * loader.h - the plugin that drives GPUs (runtime/gpu/gpu.h): found, loaded, checked; and what it sees as
+ * loader.h - the plugin that drives GPUs (runtime/gpu/gpu_ops.h): found, loaded, checked; and what it sees as
  * a machine of the scheduler.
  *
  * A device is written "cuda" or "cuda:FILE".  Without FILE, libmoire-NAME.so is looked for as the dynamic
@@ -7,7 +7,7 @@
  * folders.  Whatever is missing costs the GPU and nothing else, and is said in one line. */
 #ifndef MO_GPU_LOADER_H
 #define MO_GPU_LOADER_H
-#include "runtime/gpu/gpu.h"
+#include "runtime/gpu/gpu_ops.h"
 #include "runtime/sched/gpus.h"
 
 /* mo_gpus.ahead_ns of real GPUs: the watcher of a run sees its end up to 200 us late (docs/cuda.md), and the

@@ -3,7 +3,7 @@
  *
  * mo_gpu_lower() turns a graph of layers into a list of device operations over one arena and a list of
  * weights.  It is pure: it needs no GPU and no CUDA, and the same graph gives the same program.  A device
- * (runtime/gpu/gpu.h) loads programs; it never sees a graph.
+ * (runtime/gpu/gpu_ops.h) loads programs; it never sees a graph.
  *
  * A program is for one batch and one precision.  Images and feature maps lie channels last (NHWC); all else
  * row-major.  Tensors of fp32 have the program's storage type on the device, sums are fp32; tensors of other

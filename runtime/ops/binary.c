@@ -237,9 +237,9 @@ static void float_rows(const struct formula *row, const struct mo_value *out, co
                        const struct mo_value *b) {
     enum { SPAN = 256 };
     double x[SPAN], y[SPAN];
-    struct mo_walk w;
+    struct mo_row_walk w;
     const struct mo_shape *operands[] = {&out->shape, &a->shape, &b->shape};
-    for (mo_walk_init(&w, &out->shape, operands, 3); w.more; mo_walk_next(&w))
+    for (mo_row_walk_init(&w, &out->shape, operands, 3); w.more; mo_row_walk_next(&w))
         for (int64_t at = 0; at < w.row; at += SPAN) {
             int64_t m = w.row - at < SPAN ? w.row - at : SPAN;
             mo_load_span(a, w.off[1] + at * w.step[1], w.step[1], m, x);
@@ -252,9 +252,9 @@ static void float_rows(const struct formula *row, const struct mo_value *out, co
 
 static void int_rows(const struct formula *row, const struct mo_value *out, const struct mo_value *a,
                      const struct mo_value *b, struct int_mode *mode) {
-    struct mo_walk w;
+    struct mo_row_walk w;
     const struct mo_shape *operands[] = {&out->shape, &a->shape, &b->shape};
-    for (mo_walk_init(&w, &out->shape, operands, 3); w.more; mo_walk_next(&w))
+    for (mo_row_walk_init(&w, &out->shape, operands, 3); w.more; mo_row_walk_next(&w))
         for (int64_t k = 0; k < w.row; k++) {
             int64_t x = mo_load_int(a, w.off[1] + k * w.step[1]),
                     y = mo_load_int(b, w.off[2] + k * w.step[2]);
@@ -287,9 +287,9 @@ static int run_binary(const struct mo_op_ctx *ctx) {
 static int run_variadic(const struct mo_op_ctx *ctx) {
     if (!mo_wanted(ctx, 0)) return MOIRE_OK;
     const struct mo_shape *operands[] = {&ctx->out[0].shape, &ctx->in[0].shape};
-    struct mo_walk w;
+    struct mo_row_walk w;
     int count = 1, rc = MOIRE_OK;
-    for (mo_walk_init(&w, &ctx->out[0].shape, operands, 2); w.more; mo_walk_next(&w))
+    for (mo_row_walk_init(&w, &ctx->out[0].shape, operands, 2); w.more; mo_row_walk_next(&w))
         for (int64_t k = 0; k < w.row; k++)
             mo_copy_elem(&ctx->out[0], w.off[0] + k * w.step[0], &ctx->in[0], w.off[1] + k * w.step[1], 1);
     for (int i = 1; i < ctx->n_in && !rc; i++) {
@@ -318,8 +318,8 @@ static int run_where(const struct mo_op_ctx *ctx) {
     if (!mo_wanted(ctx, 0)) return MOIRE_OK;
     const struct mo_value *in = ctx->in, *out = &ctx->out[0];
     const struct mo_shape *operands[] = {&out->shape, &in[0].shape, &in[1].shape, &in[2].shape};
-    struct mo_walk w;
-    for (mo_walk_init(&w, &out->shape, operands, 4); w.more; mo_walk_next(&w))
+    struct mo_row_walk w;
+    for (mo_row_walk_init(&w, &out->shape, operands, 4); w.more; mo_row_walk_next(&w))
         for (int64_t k = 0; k < w.row; k++) {
             int from = ((const uint8_t *)in[0].data)[w.off[1] + k * w.step[1]] ? 1 : 2;
             mo_copy_elem(out, w.off[0] + k * w.step[0], &in[from], w.off[from + 1] + k * w.step[from + 1], 1);

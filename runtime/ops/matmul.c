@@ -78,8 +78,8 @@ static int run_matmul(const struct mo_op_ctx *ctx) {
     lead_a.rank -= 2;
     lead_b.rank -= 2;
     const struct mo_shape *operands[] = {&batch, &lead_a, &lead_b};
-    struct mo_walk w;
-    for (mo_walk_init(&w, &batch, operands, 3); w.more; mo_walk_next(&w))
+    struct mo_row_walk w;
+    for (mo_row_walk_init(&w, &batch, operands, 3); w.more; mo_row_walk_next(&w))
         for (int64_t r = 0; r < w.row; r++) {
             int64_t y0 = (w.off[0] + r * w.step[0]) * mkn[0] * mkn[2];
             int64_t a0 = (w.off[1] + r * w.step[1]) * mkn[0] * mkn[1];
@@ -140,8 +140,8 @@ static int combine(const struct mo_op_ctx *ctx, const void *product, bool wide) 
            beta = (double)mo_attr_float(ctx->node, "beta", 1);
     struct mo_shape none = {.rank = 0};
     const struct mo_shape *operands[] = {&ctx->out[0].shape, mo_given(ctx, 2) ? &ctx->in[2].shape : &none};
-    struct mo_walk w;
-    for (mo_walk_init(&w, &ctx->out[0].shape, operands, 2); w.more; mo_walk_next(&w))
+    struct mo_row_walk w;
+    for (mo_row_walk_init(&w, &ctx->out[0].shape, operands, 2); w.more; mo_row_walk_next(&w))
         for (int64_t j = 0; j < w.row; j++) {
             double c = mo_given(ctx, 2) ? mo_load(&ctx->in[2], w.off[1] + j * w.step[1]) : 0;
             int64_t at = w.off[0] + j * w.step[0];

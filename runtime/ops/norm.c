@@ -124,8 +124,8 @@ static void scale_and_shift(const struct mo_op_ctx *ctx) {
     struct mo_shape none = {.rank = 0};
     const struct mo_shape *operands[] = {&y->shape, &ctx->in[1].shape,
                                          mo_given(ctx, 2) ? &ctx->in[2].shape : &none};
-    struct mo_walk w;
-    for (mo_walk_init(&w, &y->shape, operands, 3); w.more; mo_walk_next(&w))
+    struct mo_row_walk w;
+    for (mo_row_walk_init(&w, &y->shape, operands, 3); w.more; mo_row_walk_next(&w))
         for (int64_t i = 0; i < w.row; i++) {
             double v = mo_load(y, w.off[0] + i * w.step[0]) * mo_load(&ctx->in[1], w.off[1] + i * w.step[1]);
             if (mo_given(ctx, 2)) v += mo_load(&ctx->in[2], w.off[2] + i * w.step[2]);
@@ -285,8 +285,8 @@ static void mvn(const struct mo_op_ctx *ctx, const struct mo_shape *kept, double
     const struct mo_shape *operands[] = {&x->shape, kept};
     double count = (double)mo_count(x) / (double)mo_shape_count(kept);
     for (int pass = 0; pass < 3; pass++) {
-        struct mo_walk w;
-        for (mo_walk_init(&w, &x->shape, operands, 2); w.more; mo_walk_next(&w))
+        struct mo_row_walk w;
+        for (mo_row_walk_init(&w, &x->shape, operands, 2); w.more; mo_row_walk_next(&w))
             for (int64_t i = 0; i < w.row; i++) {
                 int64_t to = w.off[1] + i * w.step[1], at = w.off[0] + i * w.step[0];
                 double v = mo_load(x, at), d = v - mean[to] / count;

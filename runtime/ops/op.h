@@ -2,7 +2,7 @@
  * op.h - the operator table: for every operator its shape inference and its plain C reference.
  *
  * One file under runtime/ops holds one family of operators and ends with its rows, `const struct mo_op
- * mo_ops_<file>[]`, closed by an empty row; table.c lists the files.  Adding an operator = two functions
+ * mo_ops_<file>[]`, closed by an empty row; op_table.c lists the files.  Adding an operator = two functions
  * and one row.
  *
  * `infer` and `run` see plain-layout values.  The same infer serves at load time, when in[i].data is set for

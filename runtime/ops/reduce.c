@@ -123,26 +123,26 @@ static int infer_reduce(const struct mo_op_ctx *ctx) {
 }
 
 /* Visits every input element (operand 0) with its output element (operand 1). */
-static void walk_reduced(struct mo_walk *w, const struct mo_shape *x, const bool *reduced) {
+static void walk_reduced(struct mo_row_walk *w, const struct mo_shape *x, const bool *reduced) {
     struct mo_shape kept = *x;
     for (int i = 0; i < x->rank; i++)
         if (reduced[i]) kept.d[i] = 1;
     const struct mo_shape *operands[] = {x, &kept};
-    mo_walk_init(w, x, operands, 2);
+    mo_row_walk_init(w, x, operands, 2);
 }
 
 /* ReduceLogSumExp: exp(x - max) keeps large inputs finite. */
 static void log_sum_exp(const struct mo_value *x, const bool *reduced, double *acc, double *top,
                         int64_t n_out) {
-    struct mo_walk w;
+    struct mo_row_walk w;
     for (int64_t i = 0; i < n_out; i++)
         top[i] = -INFINITY;
-    for (walk_reduced(&w, &x->shape, reduced); w.more; mo_walk_next(&w))
+    for (walk_reduced(&w, &x->shape, reduced); w.more; mo_row_walk_next(&w))
         for (int64_t i = 0; i < w.row; i++) {
             int64_t at = w.off[1] + i * w.step[1];
             top[at] = fmax(top[at], mo_load(x, w.off[0] + i * w.step[0]));
         }
-    for (walk_reduced(&w, &x->shape, reduced); w.more; mo_walk_next(&w))
+    for (walk_reduced(&w, &x->shape, reduced); w.more; mo_row_walk_next(&w))
         for (int64_t i = 0; i < w.row; i++) {
             int64_t at = w.off[1] + i * w.step[1];
             double base = isinf(top[at]) ? 0 : top[at];
@@ -156,8 +156,8 @@ static void accumulate(const struct reduction *r, const struct mo_value *x, cons
                        double *acc) {
     enum { SPAN = 256 };
     double span[SPAN];
-    struct mo_walk w;
-    for (walk_reduced(&w, &x->shape, reduced); w.more; mo_walk_next(&w))
+    struct mo_row_walk w;
+    for (walk_reduced(&w, &x->shape, reduced); w.more; mo_row_walk_next(&w))
         for (int64_t i = 0; i < w.row; i += SPAN) {
             int64_t m = w.row - i < SPAN ? w.row - i : SPAN;
             double *out = acc + w.off[1] + i * w.step[1];
@@ -169,10 +169,10 @@ static void accumulate(const struct reduction *r, const struct mo_value *x, cons
 
 static void accumulate_whole(const struct reduction *r, const struct mo_value *x, const bool *reduced,
                              const struct mo_value *y) {
-    struct mo_walk w;
+    struct mo_row_walk w;
     for (int64_t i = 0; i < mo_count(y); i++)
         mo_store_int(y, i, (int64_t)r->whole_start);
-    for (walk_reduced(&w, &x->shape, reduced); w.more; mo_walk_next(&w))
+    for (walk_reduced(&w, &x->shape, reduced); w.more; mo_row_walk_next(&w))
         for (int64_t i = 0; i < w.row; i++) {
             int64_t at = w.off[1] + i * w.step[1];
             uint64_t v = (uint64_t)mo_load_int(x, w.off[0] + i * w.step[0]);

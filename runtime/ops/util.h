@@ -95,14 +95,15 @@ void *mo_scratch(const struct mo_op_ctx *ctx, int64_t count, size_t size);
 
 /* Walks the rows (innermost dimension) of an output shape; off[k] follows operand k, step[k] is its stride
  * along the row.  At most 4 operands; operands broadcast as in numpy. */
-struct mo_walk {
+struct mo_row_walk {
     int rank, n;
     int64_t row, at[MOIRE_MAX_RANK], d[MOIRE_MAX_RANK];
     int64_t stride[4][MOIRE_MAX_RANK], off[4], step[4];
     bool more;
 };
-void mo_walk_init(struct mo_walk *w, const struct mo_shape *out, const struct mo_shape *const *in, int n);
-void mo_walk_next(struct mo_walk *w);
+void mo_row_walk_init(struct mo_row_walk *w, const struct mo_shape *out, const struct mo_shape *const *in,
+                      int n);
+void mo_row_walk_next(struct mo_row_walk *w);
 
 /* Sliding windows of conv and pool, in up to 3 spatial dimensions, right-aligned (absent ones are 1). */
 struct mo_window {

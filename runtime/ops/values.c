@@ -225,8 +225,9 @@ int64_t mo_extent(const struct mo_shape *s, int from, int to) {
     return n;
 }
 
-void mo_walk_init(struct mo_walk *w, const struct mo_shape *out, const struct mo_shape *const *in, int n) {
-    *w = (struct mo_walk){.rank = out->rank, .n = n, .row = out->rank ? out->d[out->rank - 1] : 1};
+void mo_row_walk_init(struct mo_row_walk *w, const struct mo_shape *out, const struct mo_shape *const *in,
+                      int n) {
+    *w = (struct mo_row_walk){.rank = out->rank, .n = n, .row = out->rank ? out->d[out->rank - 1] : 1};
     w->more = mo_shape_count(out) > 0;
     for (int i = 0; i < out->rank; i++)
         w->d[i] = out->d[i];
@@ -240,7 +241,7 @@ void mo_walk_init(struct mo_walk *w, const struct mo_shape *out, const struct mo
     }
 }
 
-void mo_walk_next(struct mo_walk *w) {
+void mo_row_walk_next(struct mo_row_walk *w) {
     for (int i = w->rank - 2; i >= 0; i--) {
         for (int k = 0; k < w->n; k++)
             w->off[k] += w->stride[k][i];

@@ -2,7 +2,7 @@
  * cost.c - nominal work and least traffic of a layer; and which layers move nothing at all. */
 #include <string.h>
 #include "runtime/ops/attention.h"
-#include "runtime/plan/internal.h"
+#include "runtime/plan/plan_impl.h"
 
 static int64_t dim(const struct mo_tensor *t, int i) {
     return t->shape.rank > i && t->shape.d[i] > 0 ? t->shape.d[i] : 1;

@@ -2,7 +2,7 @@
  * dynamic.c - layers whose output shapes are known only when their inputs are: shapes are inferred again
  * with the actual contents, outputs allocated, and the reference runs.  The storage stays until the
  * instance is reset or the layer runs again. */
-#include "runtime/plan/internal.h"
+#include "runtime/plan/plan_impl.h"
 
 static int allocate_output(struct mo_instance *instance, const struct mo_node *node, int index,
                            struct mo_value *out) {

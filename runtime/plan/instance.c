@@ -2,7 +2,7 @@
  * instance.c - the activations of one query: kernel arguments resolved to an arena laid out by the plan,
  * inputs copied in and outputs described. */
 #include <string.h>
-#include "runtime/plan/internal.h"
+#include "runtime/plan/plan_impl.h"
 #include "runtime/plan/versions.h"
 
 /* From this size on the arena asks for pages of 2 MiB (sys->alloc serves that alignment with them). */

@@ -10,7 +10,7 @@
  * together would otherwise meet in the same cache sets and in the store-forwarding check. */
 #include <stdlib.h>
 #include <string.h>
-#include "runtime/plan/internal.h"
+#include "runtime/plan/plan_impl.h"
 
 enum { ALIGN = 64, PAGE = 4096, STAGGER_FROM = 256 * 1024, STAGGER_STEP = 13 * 64, MAX_REUSE = 16384 };
 

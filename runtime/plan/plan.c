@@ -4,9 +4,9 @@
  * A layer is bound to a generic kernel or, failing that, to its operator's reference.  A compiled variant
  * from the store then replaces the generic kernel; it may want the weights packed otherwise. */
 #include <string.h>
-#include "runtime/plan/internal.h"
+#include "runtime/plan/plan_impl.h"
 #include "runtime/plan/versions.h"
-#include "variants/conv.h"
+#include "variants/conv_geometry.h"
 #include "variants/packed.h"
 #include "variants/store.h"
 

@@ -5,7 +5,7 @@
  * copy stands in: gathered before the operator runs, scattered after.  Slow and always right: the seam that
  * lets any operator stand anywhere in a graph.  Worker 0 only. */
 #include <string.h>
-#include "runtime/plan/internal.h"
+#include "runtime/plan/plan_impl.h"
 
 enum direction { GATHER, SCATTER };
 

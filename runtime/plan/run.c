@@ -5,7 +5,7 @@
  * worker 0 alone.  A barrier stands between two layers unless both belong to worker 0, and at the end of the
  * range.  After a failure the remaining layers are skipped but the barriers are kept, so that the workers
  * cannot part ways. */
-#include "runtime/plan/internal.h"
+#include "runtime/plan/plan_impl.h"
 #include "runtime/plan/versions.h"
 
 /* Below this, waking the others costs more than they save (a barrier is some 0.3 us). */

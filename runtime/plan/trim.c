@@ -5,7 +5,7 @@
  * While places of packed weights are recorded, only what a compiled model need not hold is released: large
  * weights behind such a place.  When a plan is built from a compiled model, its hollow tensors may be read by
  * no step, and a step that has one must have its packed weights from the model. */
-#include "runtime/plan/internal.h"
+#include "runtime/plan/plan_impl.h"
 #include "variants/packed.h"
 
 enum { SMALL_BYTES = 32 << 10 };

@@ -3,7 +3,7 @@
 #include "runtime/plan/versions.h"
 
 #include <string.h>
-#include "variants/conv.h"
+#include "variants/conv_geometry.h"
 #include "variants/packed.h"
 
 static const double MARGIN = 0.98;

@@ -2,7 +2,7 @@
  * ideal.c - the best static plan there is in gpu-let's space: every plan is tried, less what exact.h proves
  * needless.  Where there is none, the plan of the greedy shows how far one gets. */
 #include "runtime/planner/exact.h"
-#include "runtime/planner/greedy.h"
+#include "runtime/planner/priced_fill.h"
 #include "runtime/planner/planners.h"
 
 static int plan(const struct mo_plan_view *view, struct mo_plan_scratch *scratch, struct mo_lets_plan *out,

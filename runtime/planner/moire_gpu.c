@@ -3,14 +3,14 @@
  *
  * Where the machine is small, all plans of gpu-let's space are searched first, within the budget (exact.h):
  * by prices a plan is found, or proved not to be there, in some hundreds of nodes nearly always.  Else, and
- * for what only a tenant with turns on several lets can reach, there are rounds of a greedy (greedy.h) whose
- * currency is share-seconds per query: who was left over costs more in the next round, so that it is seen to
- * earlier.  One of the rounds is gpu-let's own algorithm; the best round counts.  It is anytime: with any
- * budget there is a plan, of all that found a place. */
+ * for what only a tenant with turns on several lets can reach, there are rounds of a greedy (priced_fill.h)
+ * whose currency is share-seconds per query: who was left over costs more in the next round, so that it is
+ * seen to earlier.  One of the rounds is gpu-let's own algorithm; the best round counts.  It is anytime: with
+ * any budget there is a plan, of all that found a place. */
 #include <math.h>
 #include <string.h>
 #include "runtime/planner/exact.h"
-#include "runtime/planner/greedy.h"
+#include "runtime/planner/priced_fill.h"
 #include "runtime/planner/planners.h"
 
 enum {

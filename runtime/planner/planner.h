@@ -13,7 +13,7 @@
  * evaluations, so that the same view gives the same plan on every machine.  Tenants have unique names, and
  * planners sort by what they are and not by where they stand: the order of tenants does not matter.
  *
- * Adding a planner = one file here with a struct mo_planner at its end, and one row in table.c. */
+ * Adding a planner = one file here with a struct mo_planner at its end, and one row in planner.c. */
 #ifndef MO_PLANNER_H
 #define MO_PLANNER_H
 #include "runtime/planner/interference.h"

@@ -7,7 +7,7 @@
  * that is fullest afterwards, or open a node.  Two differences to Nexus: a merged duty cycle is the least
  * that works (model.h) instead of the smaller of the two, so that nothing Nexus merges is refused; and there
  * are only so many nodes.  Interference is not looked at. */
-#include "runtime/planner/greedy.h"
+#include "runtime/planner/priced_fill.h"
 #include "runtime/planner/planners.h"
 
 struct residual {

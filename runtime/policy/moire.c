@@ -24,7 +24,7 @@
  * The rule is memoryless but for what the starved are owed and scratch memory; stability comes from work
  * done: what has run is cheaper to keep. */
 #include <string.h>
-#include "runtime/policy/moire.h"
+#include "runtime/policy/moire_parts.h"
 
 enum { PER_TENANT = 12, PER_TENANT_LATE = 4, SHED_AT_ONCE = 16, STARVED_SHARE = 40 };
 static const int64_t STARVED_NS = 1000000000;

@@ -10,7 +10,7 @@
  *
  * Blocks that run keep their cores until they end; their share says what will be asked for then.  With blocks
  * that are short beside the targets, dealing at every end of a block comes close to dealing all the time. */
-#include "runtime/policy/moire.h"
+#include "runtime/policy/moire_parts.h"
 
 enum { HALVINGS = 8 };
 /* Nobody gains from being earlier; beyond the latest the deal is not for all. */

@@ -10,7 +10,7 @@
  *
  * Nothing is foreseen where memory's ceiling is not known, or for blocks whose layers have one version each:
  * these keep the measured pressure. */
-#include "runtime/policy/moire.h"
+#include "runtime/policy/moire_parts.h"
 
 /* What the neighbours have in common. */
 struct neighbours {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * moire_without.c - `moire` less one part each; for the ablation table, not for service. */
-#include "runtime/policy/moire.h"
+#include "runtime/policy/moire_parts.h"
 
 static const struct mo_policy without[] = {
     {.name = "moire-no-fit",

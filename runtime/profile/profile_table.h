@@ -14,8 +14,8 @@
  * traffic (0 = not known).  Four columns may be missing: `units`, into how many independent pieces the
  * kernel cuts the work, and, both or neither, `block_kib`, what a unit touches over and over, and `l3_kib`,
  * the traffic past the private cache of one core (0 = not known), and `cold_us`, how much longer one core
- * takes when no cache holds the layer's operands.  Pressure is that of runtime/sched/pressure.h, 0 to 1.  The
- * numbers that follow are core counts in rising order, the cells below them microseconds.
+ * takes when no cache holds the layer's operands.  Pressure is that of runtime/sched/core_pressure.h, 0 to 1.
+ * The numbers that follow are core counts in rising order, the cells below them microseconds.
  *
  * Layers count from 0 without a gap.  The lines of a layer are in order of variant, batch and pressure;
  * variants count from 0 without a gap, and each has batch 1 under pressure 0, and under all pressures that

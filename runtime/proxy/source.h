@@ -3,7 +3,7 @@
  *
  *   papi      L3 misses and accesses, instructions and cycles of the cores in use, by libpapi
  *   resctrl   occupancy of the shared cache and memory traffic, by the kernel's /sys/fs/resctrl
- *   slowdown  the scheduler's own: how much slower blocks are than alone (runtime/sched/pressure.h)
+ *   slowdown  the scheduler's own: how much slower blocks are than alone (runtime/sched/core_pressure.h)
  *
  * A counting source turns its counters into a few observables over the time since the last sample; a proxy
  * (proxy.h) turns these into pressure.  A row without `open` counts nothing and is always there.

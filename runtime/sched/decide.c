@@ -9,7 +9,7 @@
  * into blocks stays together and on its GPU, one a tenant.  SHED names a waiting or
  * paused query of a tenant that allows it.  TIMER lies in the future.  Whatever breaks a rule is refused and
  * counted; nothing else is disturbed by it. */
-#include "runtime/sched/impl.h"
+#include "runtime/sched/core_impl.h"
 
 static bool is_waiting(const struct mo_sched *s, int slot) {
     return slot >= 0 && slot < s->queries.cap && mo_query_is_live(&s->queries, slot) &&

@@ -16,7 +16,7 @@
  * A run on GPUs takes exactly one let that is in force, for a tenant that the plan has put on it; where lets
  * of a GPU share weights, for any tenant that the plan has on that GPU. */
 #include <string.h>
-#include "runtime/sched/impl.h"
+#include "runtime/sched/core_impl.h"
 
 int mo_sched_lets_create(struct mo_sched *s, const struct mo_gpus *gpus) {
     struct mo_sched_lets *l = mo_alloc(s->env, sizeof *l);

@@ -5,7 +5,7 @@
  * same, live or in virtual time.  It never touches a clock, a device or memory of its own making.  The core
  * (runtime/sched/sched.c) checks every decision before it is carried out; a bad one is refused and counted.
  *
- * Adding a policy = one file here and one row in table.c. */
+ * Adding a policy = one file in runtime/policy and one row in its policy_table.c. */
 #ifndef MO_POLICY_H
 #define MO_POLICY_H
 #include "runtime/base/cores.h"
@@ -14,7 +14,7 @@
 
 #define MO_NEVER INT64_MAX
 
-/* Parts of the pressure, each 0 (none) to 1; runtime/sched/pressure.h. */
+/* Parts of the pressure, each 0 (none) to 1; runtime/sched/core_pressure.h. */
 enum { MO_PRESSURE_COMPUTE, MO_PRESSURE_BANDWIDTH, MO_PRESSURE_CACHE, MO_PRESSURES };
 
 /* What happened. */

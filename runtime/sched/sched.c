@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * sched.c - events into the core: arrival, block done, timer, cancel, answered. */
 #include <string.h>
-#include "runtime/sched/impl.h"
+#include "runtime/sched/core_impl.h"
 
 static const double RESIDUAL_GAIN = 0.05, RESIDUAL_MIN = 0.5, RESIDUAL_MAX = 4;
 static const double ATTAINED_GAIN = 1.0 / 64, GAP_GAIN = 1.0 / 32;

@@ -12,7 +12,7 @@
 #ifndef MO_SCHED_H
 #define MO_SCHED_H
 #include "runtime/sched/events.h"
-#include "runtime/sched/pressure.h"
+#include "runtime/sched/core_pressure.h"
 #include "runtime/sched/query.h"
 #include "runtime/sched/stats.h"
 

@@ -2,7 +2,7 @@
  * slots.c - short sorted arrays of query slots.  Most insertions are at the end (deadlines of one tenant
  * come in order), most removals at the front; 1,024 ints move in well under a microsecond. */
 #include <string.h>
-#include "runtime/sched/impl.h"
+#include "runtime/sched/core_impl.h"
 
 static bool before(const struct mo_view_query *face, int a, int b) {
     const struct mo_view_query *x = &face[a], *y = &face[b];

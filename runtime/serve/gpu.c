@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 #include "runtime/base/caches.h"
-#include "runtime/gpu/measure.h"
+#include "runtime/gpu/measure_shares.h"
 #include "runtime/profile/share_table.h"
 #include "runtime/serve/gpu_request.h"
 

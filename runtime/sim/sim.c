@@ -9,7 +9,7 @@
  * Blocks that end at one instant end in the order in which they began; a block's end comes before a timer,
  * and both before an arrival of the same instant. */
 #include <math.h>
-#include "runtime/sim/impl.h"
+#include "runtime/sim/sim_impl.h"
 
 /* --- blocks --------------------------------------------------------------------------------------------- */
 /* splitmix64: one word of state, any seed is good */

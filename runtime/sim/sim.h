@@ -18,9 +18,9 @@
  * its cores' part, and one that gets less than it asks for is slower by as much.
  * The pressure that policies see is the share of the ceiling that is asked for.
  *
- * On GPUs (gpus.c) a block is a batch of a whole model on a let.  Its input and output pass the GPU's one
- * link first come, first served; then it takes the profile's latency of its batch and share, times a draw of
- * the noise, times the interference with what runs on the other lets of that GPU, revised whenever that
+ * On GPUs (device_gpus.c) a block is a batch of a whole model on a let.  Its input and output pass the GPU's
+ * one link first come, first served; then it takes the profile's latency of its batch and share, times a draw
+ * of the noise, times the interference with what runs on the other lets of that GPU, revised whenever that
  * changes.  One that was queued behind another (mo_gpus.ahead_ns) begins when that ends: what the host takes
  * has passed meanwhile, the copies have not. */
 #ifndef MO_SIM_H

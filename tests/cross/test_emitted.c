@@ -4,8 +4,8 @@
 #include "tests/cross/cases.h"
 #include "tests/cross/cmocka.h"
 #include "tests/cross/kernels.h"
-#include "variants/conv.h"
-#include "variants/winograd.h"
+#include "variants/conv_geometry.h"
+#include "variants/winograd_matrices.h"
 
 static void check_kernel(struct cross_layer *layer, const struct mo_variant *v) {
     const char *wrong = NULL;

@@ -4,7 +4,7 @@
  * random order.  The public promise is that neither changes a bit of an answer. */
 #ifndef MO_DT_STEPS_H
 #define MO_DT_STEPS_H
-#include "runtime/plan/internal.h"
+#include "runtime/plan/plan_impl.h"
 #include "tests/differential/random.h"
 
 struct dt_fault; /* fault.h */

@@ -12,7 +12,7 @@
 #include "bench/plans/plans.h"
 #include "codegen/tune/stress.h"
 #include "runtime/base/cores.h"
-#include "runtime/gpu/gpu.h"
+#include "runtime/gpu/gpu_ops.h"
 #include "tools/moire/flags.h"
 #include "variants/store.h"
 

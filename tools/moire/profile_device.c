@@ -12,7 +12,7 @@
 #include <string.h>
 #include "bench/data/machine.h"
 #include "runtime/base/output.h"
-#include "runtime/gpu/measure.h"
+#include "runtime/gpu/measure_shares.h"
 #include "runtime/profile/share_table.h"
 #include "runtime/serve/gpu.h"
 

@@ -3,7 +3,7 @@
 #ifndef MO_PROFILE_DEVICE_H
 #define MO_PROFILE_DEVICE_H
 #include "bench/load/session.h"
-#include "runtime/gpu/gpu.h"
+#include "runtime/gpu/gpu_ops.h"
 
 struct mo_profile_device_options {
     const char *device, *process, *cache, *folder, *pairs, *precision;

@@ -2,7 +2,7 @@
  * run.h - the parts of `moire run`: options, timing, report. */
 #ifndef MO_TOOLS_RUN_H
 #define MO_TOOLS_RUN_H
-#include "bench/kernels/profile.h"
+#include "bench/kernels/layer_profile.h"
 
 enum { MO_RUN_INPUTS = 64 };
 

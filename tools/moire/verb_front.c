@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 #include "codegen/frontend.h"
-#include "tools/moire/front.h"
+#include "tools/moire/front_show.h"
 #include "tools/moire/paths.h"
 #include "tools/moire/verb.h"
 

@@ -4,7 +4,7 @@
 #define _GNU_SOURCE
 #include <stdio.h>
 #include <string.h>
-#include "bench/fit/proxy.h"
+#include "bench/fit/proxy_fit.h"
 #include "runtime/base/output.h"
 #include "runtime/device/topology.h"
 #include "runtime/proxy/proxy.h"

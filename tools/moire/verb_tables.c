@@ -2,7 +2,7 @@
  * verb_tables.c - `moire tables`: the policies side by side on a simulated machine; see bench/sim/tables.h.
  */
 #include "bench/report/report.h"
-#include "bench/load/search.h"
+#include "bench/load/load_search.h"
 #include "bench/sim/tables.h"
 #include "runtime/sched/policy.h"
 #include "tools/moire/bench_common.h"

@@ -72,15 +72,15 @@ static int bind(const struct mo_binder *binder, const struct mo_node *node, stru
     const struct mo_tensor *in[2] = {mo_arg(g, node, 0), mo_arg(g, node, 1)}, *y = mo_result(g, node, 0);
     struct mo_binary_params p = {.op = operators[find(node)].op, .fuse = node->fuse, .images = 1};
     struct mo_operand *operand[2] = {&p.a, &p.b};
-    struct mo_space s = {.operands = 2};
+    struct mo_broadcast s = {.operands = 2};
     int64_t d[MO_MAX_DIMS], stride[2][MO_MAX_DIMS];
     p.padding = mo_padding_of(y);
     bool blocked = y->layout == MO_C16, dense = mo_dense(g, y) && !p.padding.used;
     if (!in[0] || !in[1] || (blocked && !(layouts(g, node) & MO_CAN_C16))) return MOIRE_EUNSUPPORTED;
-    mo_space_output(&s, y);
+    mo_broadcast_output(&s, y);
     for (int k = 0; k < 2; k++) {
         if (!in[k]->data && in[k]->layout != y->layout) return MOIRE_EUNSUPPORTED;
-        mo_space_operand(g, &s, k, in[k], y);
+        mo_broadcast_operand(g, &s, k, in[k], y);
         dense = dense && mo_dense(g, in[k]);
         if (!blocked || !in[k]->data || mo_is_scalar(in[k])) continue;
         operand[k]->blocked =
@@ -93,7 +93,7 @@ static int bind(const struct mo_binder *binder, const struct mo_node *node, stru
         for (int k = 0; k < 2; k++)
             operand[k]->per_image = s.stride[k][0] != 0;
     }
-    int dims = mo_space_fold(&s, dense ? 0 : 1, d, stride);
+    int dims = mo_broadcast_fold(&s, dense ? 0 : 1, d, stride);
     if (dims < 0) return MOIRE_EUNSUPPORTED;
     fill(&p, dims, d, stride);
     return mo_bound(step, mo_simd_of(binder->isa)->binary, "binary", mo_keep(binder, &p, sizeof p),

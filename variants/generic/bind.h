@@ -3,7 +3,7 @@
  * prepares params and packed weights in the plan's region, and counts the units. */
 #ifndef MO_GENERIC_BIND_H
 #define MO_GENERIC_BIND_H
-#include "variants/product.h"
+#include "variants/matmul_rows.h"
 #include "variants/simd/params.h"
 #include "variants/simd/simd.h"
 

@@ -22,7 +22,7 @@ bool mo_broadcasts(const struct mo_tensor *t, const struct mo_tensor *y) {
     return lead >= 0;
 }
 
-void mo_space_output(struct mo_space *s, const struct mo_tensor *y) {
+void mo_broadcast_output(struct mo_broadcast *s, const struct mo_tensor *y) {
     s->rank = y->shape.rank;
     for (int i = 0; i < s->rank; i++)
         s->d[i] = y->shape.d[i];
@@ -31,8 +31,8 @@ void mo_space_output(struct mo_space *s, const struct mo_tensor *y) {
     s->d[s->rank++] = 16;
 }
 
-void mo_space_operand(const struct mo_graph *g, struct mo_space *s, int k, const struct mo_tensor *t,
-                      const struct mo_tensor *y) {
+void mo_broadcast_operand(const struct mo_graph *g, struct mo_broadcast *s, int k, const struct mo_tensor *t,
+                          const struct mo_tensor *y) {
     int lead = y->shape.rank - t->shape.rank, rank = s->rank < MO_MAX_DIMS ? s->rank : MO_MAX_DIMS;
     int64_t own[MO_MAX_DIMS] = {0}, step = 1, *stride = s->stride[k];
     memset(stride, 0, MO_MAX_DIMS * sizeof *stride);
@@ -53,7 +53,7 @@ void mo_space_operand(const struct mo_graph *g, struct mo_space *s, int k, const
         stride[lead] = mo_alias_stride(g, t->id) / (int64_t)mo_dtype_bytes(t->dtype);
 }
 
-int mo_space_fold(const struct mo_space *s, int from, int64_t *d, int64_t stride[][MO_MAX_DIMS]) {
+int mo_broadcast_fold(const struct mo_broadcast *s, int from, int64_t *d, int64_t stride[][MO_MAX_DIMS]) {
     int n = 0;
     for (int i = s->rank - 1; i >= from && i < MO_MAX_DIMS; i--) {
         if (s->d[i] == 1) continue;

@@ -8,7 +8,7 @@
  * scratch. */
 #ifndef MO_CONV_WALK_H
 #define MO_CONV_WALK_H
-#include "variants/conv.h"
+#include "variants/conv_geometry.h"
 #include "variants/tiles.h"
 
 enum mo_conv_kind { MO_CONV_BLOCKED, MO_CONV_FIRST, MO_CONV_DEPTHWISE };

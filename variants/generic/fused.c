@@ -122,17 +122,17 @@ static int bind(const struct mo_binder *binder, const struct mo_node *node, stru
     const struct mo_graph *g = binder->graph;
     const struct mo_tensor *y = mo_result(g, node, 0);
     struct mo_fused_params p = {.images = 1, .out_dtype = y->dtype};
-    struct mo_space s = {.operands = node->n_in};
+    struct mo_broadcast s = {.operands = node->n_in};
     int64_t d[MO_MAX_DIMS], stride[MO_FUSED_INPUTS][MO_MAX_DIMS];
     p.padding = mo_padding_of(y);
     bool in_blocks = y->layout == MO_C16, dense = mo_dense(g, y) && !p.padding.used;
     if (!mo_fused_read(node, &p.program) || (in_blocks && !(layouts(g, node) & MO_CAN_C16)))
         return MOIRE_EUNSUPPORTED;
-    mo_space_output(&s, y);
+    mo_broadcast_output(&s, y);
     for (int k = 0; k < node->n_in; k++) {
         const struct mo_tensor *t = mo_arg(g, node, k);
         if (!t->data && t->layout != y->layout) return MOIRE_EUNSUPPORTED;
-        mo_space_operand(g, &s, k, t, y);
+        mo_broadcast_operand(g, &s, k, t, y);
         p.dtype[k] = t->dtype;
         dense = dense && mo_dense(g, t);
         if (!in_blocks || !t->data || mo_is_scalar(t)) continue;
@@ -145,7 +145,7 @@ static int bind(const struct mo_binder *binder, const struct mo_node *node, stru
         for (int k = 0; k < node->n_in; k++)
             p.in[k].per_image = s.stride[k][0] != 0;
     }
-    int dims = mo_space_fold(&s, dense ? 0 : 1, d, stride);
+    int dims = mo_broadcast_fold(&s, dense ? 0 : 1, d, stride);
     if (dims < 0) return MOIRE_EUNSUPPORTED;
     fill(&p, dims, d, stride);
     assign_buffers(&p);

@@ -11,9 +11,9 @@
  * The choice counts in units of one product of vectors (costs measured on two Zen 4 cores with weights out of
  * cache). */
 #include <math.h>
-#include "variants/conv.h"
+#include "variants/conv_geometry.h"
 #include "variants/generic/bind.h"
-#include "variants/winograd.h"
+#include "variants/winograd_matrices.h"
 
 enum {
     MIN_UNITS = 64,

@@ -51,14 +51,14 @@ static void product(const float *a, const float *b, int64_t k, int64_t n, int ro
     int wide;
     for (int64_t at = 0; at < panels; at += wide) {
         wide = tile_width(rows, panels - at);
-        struct tile t = {.a = a,
-                         .b = b + at * k * 16,
-                         .ldb = 16,
-                         .panel = k * 16,
-                         .c = c + at * 16,
-                         .ldc = ldc,
-                         .k_count = k,
-                         .start = zero};
+        struct gemm_tile t = {.a = a,
+                              .b = b + at * k * 16,
+                              .ldb = 16,
+                              .panel = k * 16,
+                              .c = c + at * 16,
+                              .ldc = ldc,
+                              .k_count = k,
+                              .start = zero};
         tile_run(&t, rows, wide);
     }
 }

@@ -11,7 +11,7 @@
 enum { TAIL = TILE_ROWS * SLIM_PANELS * 16 };
 
 /* One tile at column `col` of `n`; columns beyond n are computed in a side buffer and dropped. */
-static void tile_at(struct tile *t, int rows, int panels, int64_t valid, float *side) {
+static void tile_at(struct gemm_tile *t, int rows, int panels, int64_t valid, float *side) {
     float *c = t->c;
     int64_t ldc = t->ldc, width = panels * 16;
     if (valid >= width) {
@@ -59,14 +59,14 @@ static void sweep(const struct job *job, int64_t first, int64_t last, int64_t k0
         int64_t col = at * 16, valid = p->n - col < panels * 16 ? p->n - col : panels * 16;
         for (int64_t i = 0; i < job->blocks; i++) {
             int rows = tile_block(job->rows, job->blocks, i, &top);
-            struct tile t = {.a = job->packed + top * kn,
-                             .b = (const float *)job->args->weights + (at * p->k + k0) * 16,
-                             .ldb = 16,
-                             .panel = p->k * 16,
-                             .c = job->c + top * job->c_row + col,
-                             .ldc = job->c_row,
-                             .k_count = kn,
-                             .start = k0 ? NULL : job->args->bias + col};
+            struct gemm_tile t = {.a = job->packed + top * kn,
+                                  .b = (const float *)job->args->weights + (at * p->k + k0) * 16,
+                                  .ldb = 16,
+                                  .panel = p->k * 16,
+                                  .c = job->c + top * job->c_row + col,
+                                  .ldc = job->c_row,
+                                  .k_count = kn,
+                                  .start = k0 ? NULL : job->args->bias + col};
             if (job->blocks > 1 && at + 2 * panels <= last)
                 fetch_ahead(t.b + panels * t.panel, t.panel, panels, kn, i, job->blocks);
             tile_at(&t, rows, panels, valid, job->side);
@@ -163,14 +163,14 @@ void MO_SIMD(matmul)(const struct mo_kargs *args, int64_t begin, int64_t end, vo
             for (int64_t at = 0; at < panels; at += wide) {
                 wide = tile_width(rows, panels - at);
                 int64_t col = (first + at) * 16, valid = p->n - col < wide * 16 ? p->n - col : wide * 16;
-                struct tile t = {.a = a_tile,
-                                 .b = b_panels + at * p->k * 16,
-                                 .ldb = 16,
-                                 .panel = p->k * 16,
-                                 .c = c + top * p->n + col,
-                                 .ldc = p->n,
-                                 .k_count = p->k,
-                                 .start = args->bias + col};
+                struct gemm_tile t = {.a = a_tile,
+                                      .b = b_panels + at * p->k * 16,
+                                      .ldb = 16,
+                                      .panel = p->k * 16,
+                                      .c = c + top * p->n + col,
+                                      .ldc = p->n,
+                                      .k_count = p->k,
+                                      .start = args->bias + col};
                 tile_at(&t, rows, wide, valid, side);
                 for (int r = 0; r < rows; r++) {
                     float *y = t.c + r * t.ldc;

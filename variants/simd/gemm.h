@@ -18,7 +18,7 @@ enum { TILE_ROWS = 3, TILE_PANELS = 1 };
 /* PACK_SLACK: floats that tile_pack() may write beyond its tile. */
 enum { PANEL_VECTORS = 16 / LANES, SLIM_ROWS = 3, SLIM_PANELS = LANES == 16 ? 4 : 2, PACK_SLACK = 16 };
 
-struct tile {
+struct gemm_tile {
     const float *a;
     const float *b;
     int64_t ldb, panel; /* floats from one k to the next, and from one panel to the next */
@@ -29,7 +29,7 @@ struct tile {
 };
 
 /* rows and panels are compile-time constants of each caller, so `acc` lives in registers. */
-static inline __attribute__((always_inline)) void tile_body(const struct tile *t, const int rows,
+static inline __attribute__((always_inline)) void tile_body(const struct gemm_tile *t, const int rows,
                                                             const int panels) {
     const int width = panels * PANEL_VECTORS;
     vec_value acc[TILE_ROWS][SLIM_PANELS * PANEL_VECTORS];
@@ -63,8 +63,8 @@ static inline __attribute__((always_inline)) void tile_body(const struct tile *t
 }
 
 /* One case a height, for tiles of 1, TILE_PANELS or (few rows) SLIM_PANELS panels. */
-static inline __attribute__((always_inline)) void tile_rows(const struct tile *t, int rows, const int panels,
-                                                            const int most_rows) {
+static inline __attribute__((always_inline)) void tile_rows(const struct gemm_tile *t, int rows,
+                                                            const int panels, const int most_rows) {
     switch (rows) {
     case 1:
         tile_body(t, 1, panels);
@@ -121,15 +121,15 @@ static inline __attribute__((always_inline)) void tile_rows(const struct tile *t
     }
 }
 
-static __attribute__((noinline)) void tile_single(const struct tile *t, int rows) {
+static __attribute__((noinline)) void tile_single(const struct gemm_tile *t, int rows) {
     tile_rows(t, rows, 1, TILE_ROWS);
 }
 
-static __attribute__((noinline)) void tile_full(const struct tile *t, int rows) {
+static __attribute__((noinline)) void tile_full(const struct gemm_tile *t, int rows) {
     tile_rows(t, rows, TILE_PANELS, TILE_ROWS);
 }
 
-static __attribute__((noinline)) void tile_slim(const struct tile *t, int rows) {
+static __attribute__((noinline)) void tile_slim(const struct gemm_tile *t, int rows) {
     tile_rows(t, rows, SLIM_PANELS, SLIM_ROWS);
 }
 
@@ -139,7 +139,7 @@ static inline int tile_width(int rows, int64_t left) {
     return left >= TILE_PANELS ? TILE_PANELS : 1;
 }
 
-static inline void tile_run(const struct tile *t, int rows, int panels) {
+static inline void tile_run(const struct gemm_tile *t, int rows, int panels) {
     if (rows <= SLIM_ROWS && panels == SLIM_PANELS)
         tile_slim(t, rows);
     else if (panels == TILE_PANELS)

@@ -6,7 +6,7 @@
 #include "runtime/ops/attention.h"
 #include "runtime/ops/fused.h"
 #include "variants/tiles.h"
-#include "variants/winograd.h"
+#include "variants/winograd_matrices.h"
 
 enum { MO_MAX_DIMS = 2 * MOIRE_MAX_RANK, MO_CHUNK = 4096, MO_SLICE = 256 };
 

@@ -2,8 +2,9 @@
  * simd.h - the built-in kernels that are not convolutions: one C source, compiled once for every ISA level.
  *
  * Files here are compiled with -DMO_ISA_LEVEL=<base|avx2|avx512> and the matching -march; each defines
- * kernels named mo_simd_<kernel>_<level>.  table.c collects one level's kernels; binders in variants/generic
- * choose a table at load time.  Loops over 16 lanes are plain C that gcc and clang turn into vectors. */
+ * kernels named mo_simd_<kernel>_<level>.  simd_table.c collects one level's kernels; binders in
+ * variants/generic choose a table at load time.  Loops over 16 lanes are plain C that gcc and clang turn into
+ * vectors. */
 #ifndef MO_SIMD_H
 #define MO_SIMD_H
 #include "variants/kernel.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * winograd.c - 3x3 convolutions of stride 1 by Winograd's algorithm (variants/winograd.h), for shapes known
- * at run time only.
+ * winograd.c - 3x3 convolutions of stride 1 by Winograd's algorithm (variants/winograd_matrices.h), for
+ * shapes known at run time only.
  *
  * A unit takes a block of tiles (alpha x alpha input pixels, overlapping by two) and some blocks of output
  * channels through three steps: BT d BT^T of every tile to V[alpha^2][IC/16][tile][16]; for every set of
@@ -16,7 +16,7 @@
 #include "variants/simd/simd.h"
 #include "variants/simd/vec.h"
 #include "variants/tiles.h"
-#include "variants/winograd.h"
+#include "variants/winograd_matrices.h"
 
 enum { PARTS = 16 / LANES, MAX_SQUARE = MO_WINO_BUILT_ALPHA * MO_WINO_BUILT_ALPHA, FILTERS = 9 * 256 };
 

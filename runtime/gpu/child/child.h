@@ -16,7 +16,7 @@
  * The child ends with this process.  Nothing it writes is believed unless it can be true. */
 #ifndef MO_GPU_CHILD_H
 #define MO_GPU_CHILD_H
-#include "runtime/gpu/gpu.h"
+#include "runtime/gpu/gpu_ops.h"
 
 /* The table; open() takes `plugin` and `process` ("child" or "child:FILE" of the program) of its config. */
 const struct mo_gpu_ops *mo_gpu_child_ops(void);

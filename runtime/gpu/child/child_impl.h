@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * child_impl.h - the inside of the library's side of a GPU process, shared by its files:
  *   child.c            the table; lets and runs
- *   child_programs.c   programs and staging memory: the pool
+ *   child_programs.c   programs: the pool
+ *   child_staging.c    staging memory
  *   child_call.c       questions and their answers
  *   child_answers.c    ends of runs, watch over the child
  *   child_life.c       start, end, start anew

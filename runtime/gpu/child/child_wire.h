@@ -15,7 +15,7 @@
  * copies what it reads before it looks at it, and takes anything impossible for the child's death. */
 #ifndef MO_GPU_CHILD_WIRE_H
 #define MO_GPU_CHILD_WIRE_H
-#include "runtime/gpu/gpu.h"
+#include "runtime/gpu/gpu_ops.h"
 
 enum {
     MO_CHILD_MAGIC = 0x6d6f6964, /* of this layout; raise with every change */

@@ -23,7 +23,7 @@
 #define MO_CUDA_H
 #include "runtime/gpu/cuda/driver.h"
 #include "runtime/gpu/cuda/fail.h"
-#include "runtime/gpu/gpu.h"
+#include "runtime/gpu/gpu_ops.h"
 #include "runtime/base/lock.h"
 
 enum {
@@ -122,8 +122,9 @@ void mo_cuda_lose(struct mo_cuda_gpu *gpu, const char *reason);
 /* MOIRE_OK, or MOIRE_EDEVICE with the reason.  To be asked before calls of the driver. */
 int mo_cuda_alive(const struct mo_cuda_gpu *gpu, moire_error *err);
 
-/* memory.c.  Makes a context current on this thread and takes it back; the GPU must be alive.  enter() takes
- * the context's lock; NULL context = the GPU's main one, for memory and modules, which all contexts share. */
+/* host_memory.c.  Makes a context current on this thread and takes it back; the GPU must be alive.  enter()
+ * takes the context's lock; NULL context = the GPU's main one, for memory and modules, which all contexts
+ * share. */
 int mo_cuda_enter(struct mo_cuda_gpu *gpu, struct mo_cuda_context *context, moire_error *err);
 void mo_cuda_leave(struct mo_cuda_gpu *gpu, struct mo_cuda_context *context);
 int mo_cuda_staging_alloc(struct mo_gpu_system *s, size_t bytes, void **out, moire_error *err);
@@ -155,7 +156,7 @@ int mo_cuda_watch_start(struct mo_gpu_system *s, moire_error *err);
 /* Waits until nothing is queued, then ends the thread. */
 void mo_cuda_watch_stop(struct mo_gpu_system *s);
 
-/* programs.c, over exec.h */
+/* program_run.c, over exec.h */
 int mo_cuda_program_load(struct mo_gpu_system *s, int gpu, const struct mo_gpu_program *program,
                          int instances, struct mo_gpu_loaded **out, moire_error *err);
 void mo_cuda_program_unload(struct mo_gpu_loaded *program);
@@ -164,7 +165,7 @@ int mo_cuda_prepare(struct mo_gpu_loaded *program, struct mo_gpu_let *let, moire
 int mo_cuda_run(const struct mo_gpu_run *run, moire_error *err);
 void mo_cuda_programs_close(struct mo_cuda_gpu *gpu);
 
-/* open.c, lets.c, probe.c, nvml.c: rows of struct mo_gpu_ops */
+/* open.c, let_open.c, sm_probe.c, nvml.c: rows of struct mo_gpu_ops */
 int mo_cuda_open(const struct mo_gpu_config *config, struct mo_gpu_system **out, moire_error *err);
 void mo_cuda_close(struct mo_gpu_system *s);
 /* NULL (MOIRE_EINVAL): there is no such GPU. */

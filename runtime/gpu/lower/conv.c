@@ -42,15 +42,15 @@ static struct mo_gpu_view map_out(struct mo_lower *l) {
 
 /* x times its gate. */
 static struct mo_gpu_view gated(struct mo_lower *l, struct mo_gpu_view x) {
-    struct mo_point p;
+    struct mo_elementwise p;
     struct mo_gpu_view gate = mo_lower_in(l, MO_GATE_IN), out;
     if (l->rc) return x;
     out = mo_lower_new(l, l->storage, 4, x.d, mo_gpu_channels_last(4));
-    mo_point_init(l, &p, out);
-    mo_point_in(&p, &x);
-    mo_point_in(&p, &gate);
+    mo_elementwise_init(l, &p, out);
+    mo_elementwise_in(&p, &x);
+    mo_elementwise_in(&p, &gate);
     mo_gpu_printf(&p.body, "    r = x0 * x1;\n");
-    mo_point_done(l, &p);
+    mo_elementwise_done(l, &p);
     return out;
 }
 
@@ -93,7 +93,7 @@ static void conv_product(struct mo_lower *l, const struct conv *c) {
     mo_lower_gemm(l, &g, &y, c->has_residual ? &r : NULL, &l->node->fuse);
 }
 
-/* A kernel of window.c for the whole layer. */
+/* A kernel of kernel_window.c for the whole layer. */
 static void conv_kernel(struct mo_lower *l, const struct conv *c, bool depthwise) {
     struct mo_window_job job = {.kind = depthwise ? MO_WINDOW_DEPTHWISE : MO_WINDOW_CONV,
                                 .window = c->w,

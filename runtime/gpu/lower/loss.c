@@ -70,12 +70,12 @@ static void sum_of(struct mo_lower *l, const struct mo_gpu_view *x, const struct
 
 static void divide(struct mo_lower *l, const struct mo_gpu_view *a, const struct mo_gpu_view *b,
                    const struct mo_gpu_view *y) {
-    struct mo_point p;
-    mo_point_init(l, &p, *y);
-    mo_point_in(&p, a);
-    mo_point_in(&p, b);
+    struct mo_elementwise p;
+    mo_elementwise_init(l, &p, *y);
+    mo_elementwise_in(&p, a);
+    mo_elementwise_in(&p, b);
     mo_gpu_printf(&p.body, "    r = x0 / x1;\n");
-    mo_point_done(l, &p);
+    mo_elementwise_done(l, &p);
 }
 
 void mo_lower_loss(struct mo_lower *l) {

@@ -12,7 +12,7 @@
 #include "runtime/ops/fused.h"
 #include "runtime/ops/util.h"
 
-enum { MO_POINT_INPUTS = MO_FUSED_INPUTS + 2, MO_VIEW_RANK = MOIRE_MAX_RANK, MO_EACH_ARGS = 16 };
+enum { MO_ELEMENTWISE_INPUTS = MO_FUSED_INPUTS + 2, MO_VIEW_RANK = MOIRE_MAX_RANK, MO_EACH_ARGS = 16 };
 
 struct mo_gpu_text {
     const struct mo_env *env;
@@ -155,10 +155,11 @@ struct mo_gpu_view mo_lower_weight(struct mo_lower *l, int tensor, enum mo_gpu_f
 /* n numbers of the lowering's own, as a view of one dimension. */
 struct mo_gpu_view mo_lower_numbers(struct mo_lower *l, moire_dtype dtype, int64_t n, const void *numbers);
 
-/* --- point.c: kernels that compute every element on its own -------------------------------------------- */
-struct mo_point {
+/* --- kernel_elementwise.c: kernels that compute every element on its own
+ * -------------------------------------------- */
+struct mo_elementwise {
     int n;
-    struct mo_gpu_view in[MO_POINT_INPUTS]; /* of out's shape, broadcast */
+    struct mo_gpu_view in[MO_ELEMENTWISE_INPUTS]; /* of out's shape, broadcast */
     struct mo_gpu_view out;
     struct mo_gpu_text body; /* statements over values x0, x1, ... that set r */
     const char *type;        /* of r */
@@ -166,10 +167,10 @@ struct mo_point {
     int64_t step, rows;
     int64_t flops;
 };
-void mo_point_init(struct mo_lower *l, struct mo_point *p, struct mo_gpu_view out);
+void mo_elementwise_init(struct mo_lower *l, struct mo_elementwise *p, struct mo_gpu_view out);
 /* Adds an operand, broadcast to the output. */
-void mo_point_in(struct mo_point *p, const struct mo_gpu_view *v);
-void mo_point_done(struct mo_lower *l, struct mo_point *p);
+void mo_elementwise_in(struct mo_elementwise *p, const struct mo_gpu_view *v);
+void mo_elementwise_done(struct mo_lower *l, struct mo_elementwise *p);
 /* out = v, of any types. */
 void mo_lower_copy(struct mo_lower *l, const struct mo_gpu_view *v, const struct mo_gpu_view *out);
 /* out = act(in) and residual, in the order of the fused epilogue; in place is fine. */
@@ -178,7 +179,8 @@ void mo_lower_epilogue(struct mo_lower *l, const struct mo_gpu_view *v, const st
 /* Loops of indices: appends "unsigned iK = ..." that take a flat index `t` apart, innermost last. */
 void mo_gpu_take_apart(struct mo_gpu_text *t, const int64_t *d, int n, int64_t inner);
 
-/* --- each.c: kernels of a thread an element that know its coordinates ------------------------------------
+/* --- kernel_element.c: kernels of a thread an element that know its coordinates
+ * ------------------------------------
  */
 struct mo_each {
     struct mo_gpu_view over; /* a thread for each of its elements */
@@ -215,7 +217,8 @@ void mo_quantized_begin(struct mo_lower *l, struct mo_each *e, bool scaled, cons
 void mo_quantized_end(struct mo_lower *l, struct mo_each *e, const struct mo_quantized *q,
                       const struct mo_gpu_view *y);
 
-/* --- row.c: kernels that sum along axes ------------------------------------------------------------------
+/* --- kernel_reduce.c: kernels that sum along axes
+ * ------------------------------------------------------------------
  */
 enum mo_row_kind { MO_ROW_SOFTMAX, MO_ROW_LOG_SOFTMAX, MO_ROW_NORM, MO_ROW_RMS };
 struct mo_row {
@@ -232,7 +235,8 @@ void mo_lower_row(struct mo_lower *l, const struct mo_row *row);
 void mo_lower_reduce(struct mo_lower *l, const char *name, const struct mo_gpu_view *x, const bool *axes,
                      const struct mo_gpu_view *out);
 
-/* --- window.c: kernels of convolution and pooling --------------------------------------------------------
+/* --- kernel_window.c: kernels of convolution and pooling
+ * --------------------------------------------------------
  */
 enum mo_window_kind { MO_WINDOW_MAX, MO_WINDOW_AVERAGE, MO_WINDOW_DEPTHWISE, MO_WINDOW_CONV };
 struct mo_window_job {
@@ -254,7 +258,7 @@ void mo_lower_window(struct mo_lower *l, const struct mo_window_job *job, struct
  * y: where d is, with the residual's shape. */
 void mo_lower_gemm(struct mo_lower *l, const struct mo_gpu_gemm *gemm, const struct mo_gpu_view *y,
                    const struct mo_gpu_view *residual, const struct mo_fuse *fuse);
-/* thin.c: a product of very few rows, in one launch with any epilogue; its residual is c. */
+/* kernel_few_rows.c: a product of very few rows, in one launch with any epilogue; its residual is c. */
 bool mo_gpu_is_thin(const struct mo_gpu_gemm *gemm);
 void mo_lower_thin(struct mo_lower *l, const struct mo_gpu_gemm *gemm, const struct mo_fuse *fuse);
 /* An operand as matrices; copied when it lies otherwise.  With `flip` columns may lie together. */

@@ -40,10 +40,10 @@ void mo_lower_view(struct mo_lower *l) {
     }
     mo_lower_set(l, 0, y);
     if (l->node->n_out < 2 || l->node->out[1] < 0 || l->rc) return;
-    struct mo_point p; /* the mask of a Dropout, which keeps everything */
-    mo_point_init(l, &p, mo_lower_out(l, 1, NULL));
+    struct mo_elementwise p; /* the mask of a Dropout, which keeps everything */
+    mo_elementwise_init(l, &p, mo_lower_out(l, 1, NULL));
     mo_gpu_printf(&p.body, "    r = 1;\n");
-    mo_point_done(l, &p);
+    mo_elementwise_done(l, &p);
 }
 
 void mo_lower_transpose(struct mo_lower *l) {
@@ -165,7 +165,7 @@ void mo_lower_gather(struct mo_lower *l) {
     struct mo_gpu_view x =
         t->data ? mo_lower_weight(l, t->id, MO_FORM_AS_IS, mo_lower_dtype(l, t->dtype)) : mo_lower_in(l, 0);
     struct mo_gpu_view index = mo_lower_in(l, 1), data = x;
-    struct mo_point p;
+    struct mo_elementwise p;
     if (l->rc) return;
     int axis = axis_of(l, 0, x.rank), q = index.rank;
     /* data: the axes before, a step of 0 for every axis of the indices, the axes behind */
@@ -181,15 +181,15 @@ void mo_lower_gather(struct mo_lower *l) {
         index.stride[q + i] = 0;
         index.rank++;
     }
-    mo_point_init(l, &p, mo_lower_out(l, 0, NULL));
+    mo_elementwise_init(l, &p, mo_lower_out(l, 0, NULL));
     p.type = mo_gpu_value_type(x.dtype) ? mo_gpu_value_type(x.dtype) : "float";
-    mo_point_in(&p, &data);
-    mo_point_in(&p, &index);
+    mo_elementwise_in(&p, &data);
+    mo_elementwise_in(&p, &index);
     p.index = 1;
     p.step = x.stride[axis];
     p.rows = x.d[axis];
     mo_gpu_printf(&p.body, "    r = x0;\n");
-    mo_point_done(l, &p);
+    mo_elementwise_done(l, &p);
 }
 
 /* --- rows ------------------------------------------------------------------------------------------------
@@ -296,7 +296,7 @@ void mo_lower_mean_variance(struct mo_lower *l) {
 
 void mo_lower_lp_norm(struct mo_lower *l) {
     struct mo_gpu_view x = mo_lower_in(l, 0), sum, y;
-    struct mo_point p;
+    struct mo_elementwise p;
     bool axes[MO_VIEW_RANK] = {false};
     int64_t d[MO_VIEW_RANK];
     int order[MO_VIEW_RANK];
@@ -310,11 +310,11 @@ void mo_lower_lp_norm(struct mo_lower *l) {
     mo_lower_reduce(l, mo_attr_int(l->node, "p", 2) == 1 ? "ReduceL1" : "ReduceL2", &x, axes, &sum);
     mo_gpu_order_of(&x, order);
     y = mo_lower_out(l, 0, order);
-    mo_point_init(l, &p, y);
-    mo_point_in(&p, &x);
-    mo_point_in(&p, &sum);
+    mo_elementwise_init(l, &p, y);
+    mo_elementwise_in(&p, &x);
+    mo_elementwise_in(&p, &sum);
     mo_gpu_printf(&p.body, "    r = x1 > 0 ? x0 / x1 : 0;\n");
-    mo_point_done(l, &p);
+    mo_elementwise_done(l, &p);
 }
 
 void mo_lower_reduction(struct mo_lower *l) {

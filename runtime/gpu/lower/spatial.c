@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * spatial.c - convolutions and pools that neither a library nor window.c takes: three spatial dimensions,
- * transposed, of 8-bit integers, with weights that are computed, pools of integers, with indices, of powers.
+ * spatial.c - convolutions and pools that neither a library nor kernel_window.c takes: three spatial
+ * dimensions, transposed, of 8-bit integers, with weights that are computed, pools of integers, with indices,
+ * of powers.
  *
  * One thread an output element, for any rank from 3 to 5; taps outside of the input are left out. */
 #include <stdio.h>

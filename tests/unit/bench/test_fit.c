@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-#include "bench/fit/proxy.h"
+#include "bench/fit/proxy_fit.h"
 #include "tests/unit/sched/counters_sys.h"
 
 static bool near(double a, double b) {

@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-#include "bench/kernels/profile.h"
+#include "bench/kernels/layer_profile.h"
 #include "runtime/device/topology.h"
 #include "tests/unit/base/fault_sys.h"
 #include "tests/unit/kernels/layer_case.h"

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "bench/load/score.h"
-#include "bench/load/search.h"
+#include "bench/load/load_search.h"
 
 /* The smallest value that at least p percent of the values do not exceed, by counting. */
 static double by_counting(const double *v, int n, double p) {

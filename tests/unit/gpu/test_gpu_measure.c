@@ -8,7 +8,7 @@
 #include <cmocka.h>
 #include <math.h>
 #include <string.h>
-#include "runtime/gpu/measure.h"
+#include "runtime/gpu/measure_shares.h"
 #include "tests/unit/gpu/toy_gpu.h"
 
 enum { RUNGS = 3 };

@@ -6,7 +6,7 @@
  * A program's every segment s maps x to 2 x + s + 1; one float in, one float out a query. */
 #ifndef TOY_GPU_H
 #define TOY_GPU_H
-#include "runtime/gpu/gpu.h"
+#include "runtime/gpu/gpu_ops.h"
 #include "runtime/gpu/program.h"
 
 enum { TOY_GPUS = 2, TOY_UNITS = 4 }; /* of a system that ops->open() opens */

@@ -7,7 +7,7 @@
  * "act:i=1" sets the fused activation (enum mo_act), "residual:i=2" the fused residual. */
 #ifndef LAYER_CASE_H
 #define LAYER_CASE_H
-#include "runtime/plan/internal.h"
+#include "runtime/plan/plan_impl.h"
 
 enum layer_layout { LAYER_PLAIN, LAYER_C16, LAYER_LEAVE };
 

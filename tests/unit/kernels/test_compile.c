@@ -18,7 +18,7 @@
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
-#include "codegen/search/internal.h"
+#include "codegen/search/search_impl.h"
 #include "tests/unit/base/fault_sys.h"
 #include "tests/unit/kernels/toy_family.h"
 #include "variants/store.h"

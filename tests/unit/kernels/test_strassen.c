@@ -16,7 +16,7 @@
 #include "tests/unit/kernels/conv_case.h"
 #include "tests/unit/kernels/emit_case.h"
 #include "tests/unit/kernels/gemm_case.h"
-#include "variants/conv.h"
+#include "variants/conv_geometry.h"
 
 static struct mo_env env;
 static const struct mo_emit_family *const family = &mo_emit_family_strassen;

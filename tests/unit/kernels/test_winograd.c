@@ -7,8 +7,8 @@
 #include <cmocka.h>
 #include <math.h>
 #include "tests/unit/kernels/conv_case.h"
-#include "variants/conv.h"
-#include "variants/winograd.h"
+#include "variants/conv_geometry.h"
+#include "variants/winograd_matrices.h"
 
 static const struct {
     int m, taps, stride, half;

@@ -15,7 +15,7 @@
 #include "codegen/family/winograd.h"
 #include "tests/unit/kernels/conv_case.h"
 #include "tests/unit/kernels/emit_case.h"
-#include "variants/conv.h"
+#include "variants/conv_geometry.h"
 
 static struct mo_env env;
 static const struct mo_emit_family *const family = &mo_emit_family_winograd;
@@ -192,7 +192,7 @@ static void errors(const struct kernel *k, double *largest, double *rms) {
 }
 
 /* Errors of both sizes on ReLU-like and on zero-mean input stay below two to three times those that
- * variants/winograd.h states, and below the 1e-4 of every kernel. */
+ * variants/winograd_matrices.h states, and below the 1e-4 of every kernel. */
 static void errors_are_bounded(void **state) {
     (void)state;
     if (!emit_case_have(&env, "gcc")) skip();

@@ -10,7 +10,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include "runtime/policy/moire.h"
+#include "runtime/policy/moire_parts.h"
 #include "tests/unit/sched/sim_engine.h"
 
 enum { CORES = 24, LAYERS = 7, QUERIES = 9 };

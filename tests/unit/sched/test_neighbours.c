@@ -9,7 +9,7 @@
 #include <cmocka.h>
 #include <math.h>
 #include <string.h>
-#include "runtime/policy/moire.h"
+#include "runtime/policy/moire_parts.h"
 #include "runtime/engine/calibrate.h"
 #include "runtime/profile/profile_versions.h"
 #include "runtime/serve/runtime.h"

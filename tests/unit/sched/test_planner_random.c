@@ -10,7 +10,7 @@
 #include <cmocka.h>
 #include <stdio.h>
 #include <string.h>
-#include "runtime/planner/bound.h"
+#include "runtime/planner/rate_bound.h"
 #include "runtime/planner/check.h"
 #include "runtime/planner/planner.h"
 #include "tests/unit/sched/plan_case.h"

@@ -6,14 +6,14 @@
 #include <stdlib.h>
 #include <cmocka.h>
 #include <math.h>
-#include "codegen/search/internal.h"
+#include "codegen/search/search_impl.h"
 #include "codegen/search/measure.h"
 
 enum { JOBS = 4, CANDIDATES = 12 };
 
 struct fixture {
     struct mo_search search;
-    struct job job[JOBS], *order[JOBS];
+    struct search_job job[JOBS], *order[JOBS];
     struct candidate candidate[JOBS][CANDIDATES];
 };
 
@@ -22,7 +22,7 @@ static void open_fixture(struct fixture *f, double budget_s) {
     *f = (struct fixture){.search = {.n = JOBS, .jobs = f->order, .options.budget_s = budget_s}};
     for (int i = 0; i < JOBS; i++) {
         f->order[i] = &f->job[i];
-        f->job[i] = (struct job){.n = i == JOBS - 1 ? 3 : CANDIDATES, .candidate = f->candidate[i]};
+        f->job[i] = (struct search_job){.n = i == JOBS - 1 ? 3 : CANDIDATES, .candidate = f->candidate[i]};
         f->job[i].result = (struct mo_layer_result){.signature = "x", .uses = 1};
         f->candidate[i][0].point.cost_ns = 1000 * (JOBS - i);
     }
@@ -59,7 +59,7 @@ static void every_layer_has_a_first_turn_before_any_has_a_second(void **state) {
         assert_int_equal(first, 2 - tight);
         for (int turns = 0; mo_next_chunk(&f.search, first, &chunk); turns += chunk.jobs, total -= chunk.jobs)
             for (int i = 0; i < chunk.jobs; i++) {
-                struct job *job = chunk.job[i];
+                struct search_job *job = chunk.job[i];
                 if (turns + i < JOBS) {
                     assert_ptr_equal(job, &f.job[turns + i]);
                     assert_int_equal(chunk.turn[i], first);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * test_options.c - the table of flags: every row sets its field and no other, stands in the help of its
+ * test_flags.c - the table of flags: every row sets its field and no other, stands in the help of its
  * verbs, is read by them, and is refused by all other commands; values that do not fit are refused. */
 #define _GNU_SOURCE
 #include <setjmp.h>

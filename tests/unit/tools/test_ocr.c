@@ -116,12 +116,12 @@ static void turning_twice_is_nothing(void **state) {
 
 static void smallest_rectangle_is_tilted(void **state) {
     (void)state;
-    struct mo_point p[11] = {{0, 2}, {2, 0}, {8, 6}, {6, 8}, {4, 4}};
+    struct mo_ocr_point p[11] = {{0, 2}, {2, 0}, {8, 6}, {6, 8}, {4, 4}};
     double side;
     struct mo_quad q = mo_min_rectangle(p, 5, &side);
     assert_true(fabs(side - sqrt(8)) < 1e-9);
     assert_true(fabs(mo_distance(q.p[0], q.p[1]) * mo_distance(q.p[0], q.p[3]) - 24) < 1e-9);
-    struct mo_point one[3] = {{4, 5}};
+    struct mo_ocr_point one[3] = {{4, 5}};
     q = mo_min_rectangle(one, 1, &side);
     assert_true(side == 0 && q.p[2].x == 4 && q.p[2].y == 5);
 }

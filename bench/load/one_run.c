@@ -1,0 +1,127 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * one_run.c - one system under one load with one seed; see serve.h. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include "bench/load/serve.h"
+
+/* Latency quantiles kept for the distribution plots. */
+static const double quantiles[] = {1,  5,  10, 15, 20, 25, 30, 35, 40, 45, 50, 55, 60,   65,
+                                   70, 75, 80, 85, 90, 92, 94, 95, 96, 97, 98, 99, 99.5, 100};
+
+static json_t *tenant_json(const struct mo_bench_tenant *t, const struct mo_bench_tenant_score *s,
+                           double rate) {
+    json_t *q = json_array();
+    for (size_t i = 0; s->n_latency && i < sizeof quantiles / sizeof quantiles[0]; i++)
+        json_array_append_new(q, json_pack("[f,f]", quantiles[i],
+                                           mo_bench_percentile(s->latency_ms, s->n_latency, quantiles[i])));
+    json_t *out =
+        json_pack("{s:s, s:i, s:f, s:f, s:f, s:f, s:i, s:i, s:i, s:f, s:f, s:f, s:o}", "name", t->name, "n",
+                  s->n, "within_qos", s->within, "p50_ms", s->p50_ms, "p95_ms", s->p95_ms, "p99_ms",
+                  s->p99_ms, "shed", s->shed, "failed", s->failed, "unfinished", s->unfinished, "mean_ms",
+                  s->mean_ms, "max_ms", s->max_ms, "qps", rate, "quantiles", q);
+    if (s->n_entry)
+        json_object_set_new(out, "entry",
+                            json_pack("{s:f, s:f, s:f}", "p50_ms", s->entry_p50_ms, "p99_ms", s->entry_p99_ms,
+                                      "max_ms", s->entry_max_ms));
+    return out;
+}
+
+static json_t *point_json(const struct mo_bench_mix *mix, const struct mo_bench_score *s, double load,
+                          uint64_t seed, const double *rates) {
+    double qps = 0;
+    json_t *tenants = json_array();
+    for (int i = 0; i < mix->scenario.n_tenants; i++) {
+        qps += rates[i];
+        json_array_append_new(tenants, tenant_json(&mix->scenario.tenants[i], &s->tenants[i], rates[i]));
+    }
+    return json_pack("{s:f, s:f, s:f, s:f, s:i, s:I, s:b, s:f, s:o}", "load", load, "qps", qps, "overall",
+                     s->overall, "worst_tenant", s->worst, "n", s->n, "seed", (json_int_t)seed,
+                     "stopped_early", s->cut_ns != INT64_MAX, "issue_late_p99_ms", s->issue_late_ms,
+                     "tenants", tenants);
+}
+
+static int draw(const struct mo_env *env, const struct mo_bench_mix *mix,
+                const struct mo_bench_serve_options *o, const double *rates, uint64_t seed,
+                struct mo_bench_schedule *out, moire_error *err) {
+    if (o->given) return mo_bench_schedule_copy(env, o->given, out, err);
+    int64_t longest = 0, warmup = (int64_t)(o->warmup * 1e9), window = (int64_t)(o->seconds * 1e9);
+    for (int i = 0; i < mix->scenario.n_tenants; i++)
+        if (mix->qos_ns[i] > longest) longest = mix->qos_ns[i];
+    struct mo_bench_curve curves[MO_BENCH_MAX_TENANTS];
+    for (int i = 0; i < mix->scenario.n_tenants; i++)
+        curves[i] = mix->scenario.tenants[i].curve;
+    return mo_bench_schedule_draw(env, &o->process, seed, rates, curves, mix->scenario.n_tenants, warmup,
+                                  window, warmup + window + longest, out, err);
+}
+
+/* What no scheduler exceeds, beside what was reached. */
+static int add_bound(const struct mo_env *env, const struct mo_bench_mix *mix,
+                     const struct mo_bench_schedule *schedule, json_t *point, moire_error *err) {
+    struct mo_bound_shares bound;
+    int code = mo_bench_limit(env, schedule, mix->need, mix->qos_ns, mix->cores, &bound, err);
+    if (code || bound.overall < 0) return code;
+    bool bad = json_object_set_new(point, "bound", json_real(bound.overall)) ||
+               json_object_set_new(point, "bound_worst", json_real(bound.every));
+    return bad ? mo_fail(err, MOIRE_ENOMEM, "out of memory") : MOIRE_OK;
+}
+
+static int counted(const struct mo_bench_schedule *s) {
+    int n = 0;
+    for (int i = 0; i < s->n; i++)
+        n += mo_bench_counts(s, s->items[i].at_ns);
+    return n;
+}
+
+/* Has the runner play the schedule; fills records. */
+static int play(void *self, const struct mo_bench_schedule *schedule, int give_up,
+                struct mo_bench_record *records, int64_t *cut_ns, moire_error *err) {
+    struct mo_bench_child *child = self;
+    char from[256], to[256], command[600];
+    const char *answer;
+    mo_bench_temporary(child->session, ".schedule", from, sizeof from);
+    mo_bench_temporary(child->session, ".records", to, sizeof to);
+    int code = mo_bench_schedule_write(schedule, from, err);
+    snprintf(command, sizeof command, "serve %s\t%s\t%d", from, to, give_up);
+    int timeout_s = (int)(schedule->total_ns / 1000000000) + 120;
+    if (!code) code = mo_bench_child_ask(child, command, timeout_s, &answer, err);
+    if (!code) code = mo_bench_records_read(to, records, schedule->n, cut_ns, err);
+    unlink(from);
+    unlink(to);
+    return code;
+}
+
+struct mo_bench_player mo_bench_child_player(struct mo_bench_child *child) {
+    return (struct mo_bench_player){.system = child->system, .play = play, .self = child};
+}
+
+int mo_bench_point(const struct mo_env *env, const struct mo_bench_player *player,
+                   const struct mo_bench_mix *mix, const struct mo_bench_serve_options *options, double load,
+                   uint64_t seed, double give_up, json_t **out, moire_error *err) {
+    double rates[MO_BENCH_MAX_TENANTS];
+    struct mo_bench_schedule schedule;
+    struct mo_bench_score score;
+    int64_t cut_ns;
+    mo_bench_rates(mix, load, rates);
+    int code = draw(env, mix, options, rates, seed, &schedule, err);
+    if (code) return code;
+    schedule.load = load;
+    struct mo_bench_record *records = mo_alloc(env, ((size_t)schedule.n + 1) * sizeof *records);
+    if (!records) code = mo_fail(err, MOIRE_ENOMEM, "out of memory");
+    int misses = give_up < 0 ? -1 : (int)(give_up * counted(&schedule) + 1e-9);
+    if (!code) code = player->play(player->self, &schedule, misses, records, &cut_ns, err);
+    if (!code)
+        code = mo_bench_score(env, &schedule, records, mix->qos_ns, mix->scenario.n_tenants, cut_ns, &score,
+                              err);
+    if (!code) {
+        *out = point_json(mix, &score, load, seed, rates);
+        mo_bench_score_free(env, &score);
+        if (!*out) code = mo_fail(err, MOIRE_ENOMEM, "out of memory");
+        if (!code && cut_ns == INT64_MAX) code = add_bound(env, mix, &schedule, *out, err);
+        if (code) json_decref(*out);
+    }
+    mo_free(env, records);
+    mo_bench_schedule_free(env, &schedule);
+    return code;
+}

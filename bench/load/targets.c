@@ -1,0 +1,229 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * targets.c - solo times, QoS targets and arrival rates of a scenario; see serve.h.
+ *
+ * Targets are multiples of the best peer's solo latency (of moire's own when no peer is measured); loads
+ * count in one-core times of the fastest system measured, moire included. */
+#include <stdio.h>
+#include <string.h>
+#include "bench/load/serve.h"
+#include "bench/sim/simulate_gpus.h"
+
+enum { SLICES = 2 };
+
+/* The families of the peers asked for, each once. */
+static int families(const struct mo_bench_serve_options *o, const char **out) {
+    int n = 0;
+    for (int i = 0; i < o->n_peers; i++) {
+        bool seen = false;
+        for (int k = 0; k < n; k++)
+            seen |= !strcmp(out[k], o->peers[i]->family);
+        if (!seen && n < MO_BENCH_MAX_SYSTEMS - 2) out[n++] = o->peers[i]->family;
+    }
+    return n;
+}
+
+struct solo_best {
+    double any, peer; /* ms; 0 = not measured */
+};
+
+static void note(struct solo_best *best, const struct mo_bench_solo *solo, int n, json_t *rows) {
+    for (int i = 0; i < n; i++) {
+        if (!solo[i].n) continue;
+        double ms = solo[i].median_ms;
+        json_array_append_new(rows,
+                              json_pack("{s:s, s:i, s:f, s:f}", "system", solo[i].system->family, "threads",
+                                        solo[i].threads, "min_ms", solo[i].min_ms, "median_ms", ms));
+        if (best->any == 0 || ms < best->any) best->any = ms;
+        bool peer = strcmp(solo[i].system->family, "moire") != 0;
+        if (peer && (best->peer == 0 || ms < best->peer)) best->peer = ms;
+    }
+}
+
+static int measure(struct mo_bench_session *s, const struct mo_bench_serve_options *o,
+                   struct mo_bench_mix *mix, int i, int threads, struct solo_best *best, json_t *rows,
+                   moire_error *err) {
+    const char *names[MO_BENCH_MAX_SYSTEMS];
+    struct mo_bench_solo solo[MO_BENCH_MAX_SYSTEMS];
+    struct mo_bench_solo_spec spec = {.moire = o->n_policies > 0 && !s->generic,
+                                      .generic = o->n_policies > 0 && s->generic,
+                                      .families = names,
+                                      .seconds = o->calibration_seconds,
+                                      .slices = SLICES};
+    spec.n_families = families(o, names);
+    int n = 0, code = mo_bench_solo_measure(s, &mix->scenario.tenants[i], threads, &spec, solo, &n, err);
+    note(best, solo, n, rows);
+    mo_bench_solo_free(solo, n);
+    if (!code && best->any == 0)
+        code = mo_fail(err, MOIRE_EFAILED, "%s: no system could run it alone", mix->scenario.tenants[i].name);
+    return code;
+}
+
+static int calibrate_tenant(struct mo_bench_session *s, const struct mo_bench_serve_options *o,
+                            struct mo_bench_mix *mix, int i, json_t *list, moire_error *err) {
+    const struct mo_bench_tenant *t = &mix->scenario.tenants[i];
+    struct solo_best one = {0}, other = {0};
+    json_t *rows = json_array();
+    int threads = t->qos.cores > 0 ? (int)t->qos.cores : mix->cores;
+    mo_bench_say(s, "bench: solo latency of %s", t->name);
+    int code = measure(s, o, mix, i, 1, &one, rows, err);
+    if (!code && threads != 1 && t->qos.times_solo > 0)
+        code = measure(s, o, mix, i, threads, &other, rows, err);
+    const struct solo_best *base = threads == 1 ? &one : &other;
+    double qos_ms = t->qos.ms > 0 ? t->qos.ms : t->qos.times_solo * (base->peer > 0 ? base->peer : base->any);
+    mix->qos_ns[i] = (int64_t)(qos_ms * 1e6);
+    mix->solo_ms[i] = one.any;
+    json_array_append_new(list, json_pack("{s:s, s:f, s:f, s:o}", "name", t->name, "qos_ms", qos_ms,
+                                          "solo_ms", one.any, "solo", rows));
+    return code;
+}
+
+/* --- an earlier calibration --------------------------------------------------------------------------- */
+static int reuse_tenant(const struct mo_json_file *f, struct mo_bench_mix *mix, int i, const json_t *list,
+                        moire_error *err) {
+    size_t k;
+    json_t *row;
+    json_array_foreach((json_t *)list, k, row) {
+        const char *name = json_string_value(json_object_get(row, "name"));
+        if (!name || strcmp(name, mix->scenario.tenants[i].name) != 0) continue;
+        double qos = json_number_value(json_object_get(row, "qos_ms"));
+        double solo = json_number_value(json_object_get(row, "solo_ms"));
+        if (!(qos > 0 && qos < 1e7 && solo > 0 && solo < 1e7))
+            return mo_json_fail(f, "calibration.tenants", err, "'%s' has no usable qos_ms and solo_ms", name);
+        mix->qos_ns[i] = (int64_t)(qos * 1e6);
+        mix->solo_ms[i] = solo;
+        return MOIRE_OK;
+    }
+    return mo_json_fail(f, "calibration.tenants", err, "no tenant '%s'", mix->scenario.tenants[i].name);
+}
+
+int mo_bench_reuse(const struct mo_env *env, const char *path, struct mo_bench_mix *mix, moire_error *err) {
+    struct mo_json_file file;
+    int code = mo_json_load(env, path, &file, err);
+    if (code) return code;
+    json_t *calibration = json_object_get(file.root, "calibration");
+    const json_t *list = json_object_get(calibration, "tenants");
+    if (!json_is_array(list)) code = mo_json_fail(&file, "", err, "not a result of `moire bench serve`");
+    for (int i = 0; !code && i < mix->scenario.n_tenants; i++)
+        code = reuse_tenant(&file, mix, i, list, err);
+    if (!code) mix->calibration = json_incref(calibration);
+    mo_json_close(&file);
+    return code;
+}
+
+static int measure_all(struct mo_bench_session *s, const struct mo_bench_serve_options *o,
+                       struct mo_bench_mix *mix, moire_error *err) {
+    json_t *list = json_array();
+    int code = MOIRE_OK;
+    for (int i = 0; !code && i < mix->scenario.n_tenants; i++)
+        code = calibrate_tenant(s, o, mix, i, list, err);
+    mix->calibration = json_pack("{s:o}", "tenants", list);
+    return code;
+}
+
+/* Least core time of a query that any system was seen to take alone, from the calibration's rows. */
+static void note_needs(struct mo_bench_mix *mix) {
+    size_t i, k;
+    json_t *tenant, *row;
+    json_array_foreach(json_object_get(mix->calibration, "tenants"), i, tenant) {
+        const char *name = json_string_value(json_object_get(tenant, "name"));
+        double least = json_number_value(json_object_get(tenant, "solo_ms"));
+        json_array_foreach(json_object_get(tenant, "solo"), k, row) {
+            double ms = json_number_value(json_object_get(row, "min_ms")) *
+                        json_number_value(json_object_get(row, "threads"));
+            if (ms > 0 && ms < least) least = ms;
+        }
+        for (int t = 0; name && t < mix->scenario.n_tenants; t++)
+            if (!strcmp(name, mix->scenario.tenants[t].name)) mix->need[t].core_ns = least * 1e6;
+    }
+}
+
+static void note_splits(const struct mo_bench_gpu_side *side, struct mo_bench_mix *mix) {
+    for (int i = 0; i < mix->scenario.n_tenants; i++) {
+        struct mo_bench_application *app = mix->scenario.tenants[i].app;
+        if (app) memcpy(app->split_ns, side->split[i], sizeof app->split_ns);
+    }
+}
+
+/* A tenant's file, or those of an application's stages. */
+static int find_models(struct mo_bench_session *s, struct mo_bench_mix *mix, struct mo_bench_tenant *t,
+                       moire_error *err) {
+    int code = MOIRE_OK;
+    if (!t->app) return mo_bench_resolve(s, mix->region, t, err);
+    for (int i = 0; i < t->app->dag.n && !code; i++)
+        code = mo_bench_resolve(s, mix->region, &t->app->stage[i], err);
+    return code;
+}
+
+/* On GPUs targets and rates are those of `moire sim` on the same machine file: by its profiles. */
+static int aim_on_gpus(struct mo_bench_session *s, struct mo_bench_mix *mix, moire_error *err) {
+    struct mo_bench_machine machine;
+    struct mo_bench_gpu_side *side = mo_alloc(s->env, sizeof *side);
+    if (!side) return mo_fail(err, MOIRE_ENOMEM, "out of memory");
+    int code = mo_bench_machine_open(s->env, s->gpus, &machine, err);
+    if (!code && !machine.n_gpus) code = mo_fail(err, MOIRE_EINVAL, "%s has no GPUs", s->gpus);
+    if (!code) {
+        machine.sim.n_cores = 0; /* cores are not a kind of GPU here */
+        code = mo_bench_gpu_side_open(s->env, &machine, mix, side, err);
+        if (!code) note_splits(side, mix);
+        mo_bench_gpu_side_close(side);
+        const char *folder = machine.gpus[0].profiles;
+        s->gpu_profiles = mo_region_string(mix->region, folder, strlen(folder));
+        if (!code && !s->gpu_profiles) code = mo_fail(err, MOIRE_ENOMEM, "out of memory");
+    }
+    if (machine.file.root) mo_bench_machine_close(&machine);
+    mo_free(s->env, side);
+    return code;
+}
+
+int mo_bench_calibrate(struct mo_bench_session *session, const struct mo_bench_serve_options *options,
+                       struct mo_bench_mix *out, moire_error *err) {
+    memset(out, 0, sizeof *out);
+    out->cores = session->cores;
+    int code = mo_bench_scenario_load(session->env, options->scenario, &out->scenario, err);
+    if (code) return code;
+    out->region = mo_region_create(session->env);
+    if (!out->region) code = mo_fail(err, MOIRE_ENOMEM, "out of memory");
+    if (!code && !session->gpus) code = mo_bench_no_applications(&out->scenario, err);
+    if (!code && session->gpus) code = aim_on_gpus(session, out, err);
+    for (int i = 0; !code && i < out->scenario.n_tenants; i++)
+        code = find_models(session, out, &out->scenario.tenants[i], err);
+    if (!code && !session->gpus && options->calibration)
+        code = mo_bench_reuse(session->env, options->calibration, out, err);
+    else if (!code && !session->gpus)
+        code = measure_all(session, options, out, err);
+    if (!code && !session->gpus) note_needs(out);
+    if (code)
+        mo_bench_mix_close(out);
+    else
+        mo_bench_weigh(out);
+    return code;
+}
+
+void mo_bench_weigh(struct mo_bench_mix *mix) {
+    for (int i = 0; i < mix->scenario.n_tenants; i++) {
+        double weight = mix->scenario.tenants[i].weight;
+        mix->weight[i] = weight > 0 ? weight : 1e9 / (double)mix->qos_ns[i];
+    }
+}
+
+void mo_bench_mix_close(struct mo_bench_mix *mix) {
+    mo_bench_scenario_close(&mix->scenario);
+    mo_region_destroy(mix->region);
+    json_decref(mix->calibration);
+    memset(mix, 0, sizeof *mix);
+}
+
+void mo_bench_rates(const struct mo_bench_mix *mix, double load, double *rates) {
+    for (int i = 0; mix->scenario.rated && i < mix->scenario.n_tenants; i++)
+        rates[i] = load * mix->scenario.tenants[i].rate;
+    if (mix->scenario.rated) return;
+    double busy = 0; /* core-seconds a second at rate = weight */
+    for (int i = 0; i < mix->scenario.n_tenants; i++)
+        busy += mix->weight[i] * mix->solo_ms[i] * 1e-3;
+    for (int i = 0; i < mix->scenario.n_tenants; i++)
+        rates[i] = load * mix->cores / busy * mix->weight[i];
+}
+
+double mo_bench_first_rate(const struct mo_bench_tenant *t, double rate) {
+    return t->curve.n ? rate * (t->curve.rate[0] / t->rate) : rate;
+}

@@ -1,0 +1,229 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * program_run.c - programs between lets and their execution (exec.h): loading, the copies around a run. */
+#include "runtime/gpu/cuda/cuda.h"
+#include "runtime/gpu/cuda/exec.h"
+
+struct mo_gpu_loaded {
+    struct mo_gpu_loaded *next;
+    struct mo_cuda_gpu *gpu;
+    struct mo_cuda_loaded *inner;
+    int instances;
+    int64_t bytes;
+};
+
+/* The GPU's part that executes programs, made with the first one; the main context is current. */
+static int executor(struct mo_cuda_gpu *gpu, moire_error *err) {
+    const struct mo_gpu_system *s = gpu->system;
+    const struct mo_cuda_exec_config config = {.env = s->env,
+                                               .driver = &s->cu,
+                                               .path = s->config.path,
+                                               .cache = s->config.cache,
+                                               .gpu = gpu->info.name,
+                                               .driver_level = s->level,
+                                               .major = gpu->info.major,
+                                               .minor = gpu->info.minor,
+                                               .sms = gpu->info.sms,
+                                               .lost = &gpu->lost,
+                                               .hang_ns = s->config.hang_ns};
+    return gpu->exec ? MOIRE_OK : mo_cuda_exec_open(&config, &gpu->exec, err);
+}
+
+/* Counts the program's memory against the GPU's limit and puts it into the list. */
+static int enlist(struct mo_gpu_loaded *p, moire_error *err) {
+    struct mo_cuda_gpu *gpu = p->gpu;
+    const struct mo_sys *sys = gpu->system->env->sys;
+    mo_lock_take(sys, &gpu->system->lock);
+    const int64_t left = gpu->limit - gpu->used;
+    const bool fits = p->bytes <= left;
+    if (fits) {
+        gpu->used += p->bytes;
+        p->next = gpu->programs;
+        gpu->programs = p;
+    }
+    mo_lock_drop(sys, &gpu->system->lock);
+    if (fits) return MOIRE_OK;
+    return mo_fail(
+        err, MOIRE_ENOMEM,
+        "GPU %d: a program takes %.1f MB and %.1f MB of the memory it may use are left; unload models, "
+        "lower the batch or raise the bound",
+        gpu->index, (double)p->bytes * 1e-6, (double)left * 1e-6);
+}
+
+static int load(struct mo_gpu_loaded *p, const struct mo_gpu_program *program, moire_error *err) {
+    struct mo_cuda_gpu *gpu = p->gpu;
+    int rc = mo_cuda_enter(gpu, NULL, err);
+    if (rc) return rc;
+    rc = executor(gpu, err);
+    if (!rc) rc = mo_cuda_exec_load(gpu->exec, program, p->instances, &p->inner, err);
+    if (!rc) {
+        p->bytes = mo_cuda_exec_bytes(p->inner);
+        rc = enlist(p, err);
+        if (rc) mo_cuda_exec_unload(p->inner);
+    }
+    if (rc) mo_cuda_note(gpu, err);
+    mo_cuda_leave(gpu, NULL);
+    return rc;
+}
+
+int mo_cuda_program_load(struct mo_gpu_system *s, int index, const struct mo_gpu_program *program,
+                         int instances, struct mo_gpu_loaded **out, moire_error *err) {
+    moire_error own;
+    if (!err) err = &own;
+    struct mo_cuda_gpu *gpu = mo_cuda_gpu_of(s, index, err);
+    if (!gpu) return MOIRE_EINVAL;
+    if (instances < 1) return mo_fail(err, MOIRE_EINVAL, "a program needs an instance, not %d", instances);
+    struct mo_gpu_loaded *p = mo_alloc(s->env, sizeof *p);
+    if (!p) return mo_fail(err, MOIRE_ENOMEM, "GPU %d: no host memory for a program", index);
+    p->gpu = gpu;
+    p->instances = instances;
+    mo_lock_take(s->env->sys, &gpu->loading);
+    const int rc = load(p, program, err);
+    mo_lock_drop(s->env->sys, &gpu->loading);
+    if (rc) {
+        mo_free(s->env, p);
+        return rc;
+    }
+    *out = p;
+    return MOIRE_OK;
+}
+
+static void delist(struct mo_gpu_loaded *p) {
+    struct mo_cuda_gpu *gpu = p->gpu;
+    const struct mo_sys *sys = gpu->system->env->sys;
+    mo_lock_take(sys, &gpu->system->lock);
+    struct mo_gpu_loaded **at = &gpu->programs;
+    while (*at != p)
+        at = &(*at)->next;
+    *at = p->next;
+    gpu->used -= p->bytes;
+    mo_lock_drop(sys, &gpu->system->lock);
+}
+
+void mo_cuda_program_unload(struct mo_gpu_loaded *p) {
+    if (!p) return;
+    struct mo_cuda_gpu *gpu = p->gpu;
+    const struct mo_env *env = gpu->system->env;
+    delist(p);
+    mo_lock_take(env->sys, &gpu->loading);
+    const bool usable = !mo_cuda_enter(gpu, NULL, NULL);
+    if (!usable) mo_cuda_exec_abandon(gpu->exec);
+    mo_cuda_exec_unload(p->inner);
+    if (usable) mo_cuda_leave(gpu, NULL);
+    mo_lock_drop(env->sys, &gpu->loading);
+    mo_free(env, p);
+}
+
+void mo_cuda_programs_close(struct mo_cuda_gpu *gpu) {
+    while (gpu->programs)
+        mo_cuda_program_unload(gpu->programs);
+    if (!gpu->exec) return;
+    const bool usable = !mo_cuda_enter(gpu, NULL, NULL);
+    if (!usable) mo_cuda_exec_abandon(gpu->exec);
+    mo_cuda_exec_close(gpu->exec);
+    if (usable) mo_cuda_leave(gpu, NULL);
+    gpu->exec = NULL;
+}
+
+int64_t mo_cuda_program_bytes(const struct mo_gpu_loaded *program) {
+    return program->bytes;
+}
+
+/* How exec.h sees a track: SMs, and units packed as the name of a place. */
+static struct mo_cuda_lane lane_of(const struct mo_cuda_track *t) {
+    const struct mo_cuda_context *c = t->context;
+    const struct mo_gpu_info *info = &c->gpu->info;
+    const bool whole = c->units == info->units;
+    return (struct mo_cuda_lane){.context = c->context,
+                                 .stream = t->stream,
+                                 .place = (uint32_t)c->first << 16 | (uint32_t)c->units,
+                                 .sms = whole && info->exclusive ? info->sms : c->units * info->unit_sms};
+}
+
+/* On a stream of its own in the let's context, of the least priority: what it tries out and captures is in
+ * nobody's way, and runs of other programs on the let go on meanwhile. */
+int mo_cuda_prepare(struct mo_gpu_loaded *p, struct mo_gpu_let *let, moire_error *err) {
+    const struct mo_cuda_context *c = let->track->context;
+    struct mo_gpu_system *s = p->gpu->system;
+    struct mo_gpu_let *own = NULL;
+    moire_error unasked;
+    if (!err) err = &unasked;
+    if (c->gpu != p->gpu) return mo_fail(err, MOIRE_EINVAL, "let and program are on different GPUs");
+    int rc = mo_cuda_let_open(s, p->gpu->index, c->first, c->units, MO_GPU_PRIORITIES - 1, &own, err);
+    if (rc) return rc;
+    const struct mo_cuda_lane lane = lane_of(own->track);
+    mo_lock_take(s->env->sys, &p->gpu->loading);
+    rc = mo_cuda_enter(p->gpu, NULL, err);
+    if (!rc) {
+        rc = mo_cuda_exec_prepare(p->inner, &lane, err);
+        if (rc) mo_cuda_note(p->gpu, err);
+        mo_cuda_leave(p->gpu, NULL);
+    }
+    mo_lock_drop(s->env->sys, &p->gpu->loading);
+    mo_cuda_let_close(own);
+    return rc;
+}
+
+/* Copies port `i` of every query in or out; neighbours in host memory go at once. */
+static int copy_port(const struct mo_gpu_run *run, struct mo_cuda_track *t, const struct mo_gpu_port *port,
+                     int i, int n_ports, bool out, moire_error *err) {
+    const struct mo_cuda_driver *cu = &t->context->gpu->system->cu;
+    const struct mo_gpu_program *program = mo_cuda_exec_program(run->program->inner);
+    const size_t one = (size_t)(port->bytes / program->batch);
+    const mo_cu_ptr base = mo_cuda_exec_arena(run->program->inner, run->instance) + (mo_cu_ptr)port->offset;
+    const void *const *hosts = out ? (const void *const *)run->outputs : run->inputs;
+    for (int q = 0, next; q < run->batch; q = next) {
+        const char *host = hosts[q * n_ports + i];
+        for (next = q + 1; next < run->batch; next++)
+            if (hosts[next * n_ports + i] != host + (size_t)(next - q) * one) break;
+        const size_t bytes = (size_t)(next - q) * one;
+        const mo_cu_ptr at = base + (mo_cu_ptr)q * one;
+        const unsigned r =
+            out ? cu->copy_out(((void *const *)run->outputs)[q * n_ports + i], at, bytes, t->stream)
+                : cu->copy_in(at, host, bytes, t->stream);
+        if (r) return mo_cuda_fail(t->context->gpu, r, err, out ? "copy an output" : "copy an input");
+    }
+    return MOIRE_OK;
+}
+
+enum { PART_IN, PART_COMPUTE, PART_OUT };
+
+static int enqueue(void *work, struct mo_cuda_track *t, int part, moire_error *err) {
+    const struct mo_gpu_run *run = work;
+    const struct mo_gpu_program *program = mo_cuda_exec_program(run->program->inner);
+    int rc = MOIRE_OK;
+    if (part == PART_COMPUTE) {
+        const struct mo_cuda_lane lane = lane_of(t);
+        return mo_cuda_exec_queue(run->program->inner, run->instance, &lane, run->begin, run->end, err);
+    }
+    if (part == PART_IN && run->begin == 0)
+        for (int i = 0; i < program->n_inputs && !rc; i++)
+            rc = copy_port(run, t, &program->inputs[i], i, program->n_inputs, false, err);
+    if (part == PART_OUT && run->end == program->n_segments)
+        for (int i = 0; i < program->n_outputs && !rc; i++)
+            rc = copy_port(run, t, &program->outputs[i], i, program->n_outputs, true, err);
+    return rc;
+}
+
+int mo_cuda_run(const struct mo_gpu_run *run, moire_error *err) {
+    const struct mo_gpu_program *program = mo_cuda_exec_program(run->program->inner);
+    if (run->let->track->context->gpu != run->program->gpu)
+        return mo_fail(err, MOIRE_EINVAL, "let and program are on different GPUs");
+    if (run->instance < 0 || run->instance >= run->program->instances || run->batch < 1 ||
+        run->batch > program->batch || run->begin < 0 || run->begin >= run->end ||
+        run->end > program->n_segments)
+        return mo_fail(err, MOIRE_EINVAL,
+                       "a run of segments %d to %d of %d, batch %d of %d, instance %d of %d does not exist",
+                       run->begin, run->end, program->n_segments, run->batch, (int)program->batch,
+                       run->instance, run->program->instances);
+    /* before the let's context is taken: it may be long */
+    if (!mo_cuda_exec_ready(run->program->inner, run->instance, lane_of(run->let->track).place)) {
+        const int rc = mo_cuda_prepare(run->program, run->let, err);
+        if (rc) return rc;
+    }
+    const struct mo_cuda_work work = {.enqueue = enqueue,
+                                      .work = (void *)(uintptr_t)run,
+                                      .hang_ns = run->hang_ns,
+                                      .done = run->done,
+                                      .ctx = run->ctx};
+    return mo_cuda_submit(run->let, &work, err);
+}

@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * plan_impl.h - what the files of runtime/plan share: the instance, and the parts of building and running. */
+#ifndef MO_PLAN_INTERNAL_H
+#define MO_PLAN_INTERNAL_H
+#include <stdatomic.h>
+#include "runtime/ops/op.h"
+#include "runtime/plan/plan.h"
+
+/* Absent operands after the last, so that an operator may look at optional ones that a node does not list. */
+enum { MO_SPARE_OPERANDS = 16 };
+
+struct mo_instance {
+    const struct mo_plan *plan;
+    const struct mo_env *env;
+    char *arena;            /* where values lie; NULL before the first mo_instance_bind() */
+    void *own;              /* the arena, when the instance has it of its own */
+    struct mo_kargs *args;  /* of every step; unused by reference, view and dynamic steps */
+    unsigned char *pick;    /* of every step: the version that runs */
+    struct mo_value *value; /* of every tensor, as operators see it */
+    bool *placed;           /* of every tensor: lies in the arena */
+    void **owned;           /* of every tensor: storage of dynamic layers, freed by reset */
+    struct mo_value *io;    /* inputs and outputs of the reference step that runs now (worker 0 only), each
+                               followed by MO_SPARE_OPERANDS absent ones */
+    void **temp;            /* of every entry of io: a plain contiguous copy, or NULL */
+    _Atomic int rc;         /* first failure; layers after it are skipped */
+    moire_error err;
+};
+
+/* memory.c: storage groups, lifetimes, offsets.  Fills offset, image, arena_bytes and arena_lower. */
+int mo_plan_memory(struct mo_plan *plan, moire_error *err);
+
+/* cost.c: nominal work and bytes of a layer. */
+void mo_plan_cost(const struct mo_graph *graph, const struct mo_node *node, int64_t *flops, int64_t *bytes);
+/* True when the layer moves no bytes: its outputs already lie where its inputs are. */
+bool mo_plan_is_view(const struct mo_graph *graph, const struct mo_node *node);
+
+/* trim.c: releases constants that no step reads any more because it has packed its own copy. */
+void mo_plan_trim(struct mo_plan *plan);
+/* MOIRE_ESTORE: a plan built from a compiled model needs weights in a form that the model does not have. */
+int mo_plan_check_packed(const struct mo_plan *plan, moire_error *err);
+
+/* reference.c: the operands of a layer, all absent yet, in io. */
+struct mo_op_ctx mo_instance_operands(struct mo_instance *instance, const struct mo_node *node);
+/* reference.c: runs a layer by its operator's plain C; worker 0 only. */
+int mo_reference_run(struct mo_instance *instance, const struct mo_step *step);
+/* dynamic.c: the same for layers whose shapes are known only now. */
+int mo_dynamic_run(struct mo_instance *instance, const struct mo_step *step);
+#endif

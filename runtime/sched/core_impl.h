@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * core_impl.h - the inside of the core, shared by its files only (sched.c, core_tenant.c, decide.c). */
+#ifndef MO_SCHED_IMPL_H
+#define MO_SCHED_IMPL_H
+#include "runtime/sched/sched.h"
+
+/* Slots ordered by (deadline, order). */
+struct mo_slot_list {
+    int n, cap;
+    int *slot;
+};
+
+struct mo_sched_tenant {
+    bool used;
+    int queue, pending, instances;
+    int n_free; /* free instances are free_instance[0 .. n_free) */
+    int *free_instance;
+    struct mo_slot_list waiting, paused;
+    int64_t last_arrival;
+    double gap;                                 /* recent mean of the time between arrivals */
+    bool tuned;                                 /* curve is known: slowdown at each level of pressure */
+    double curve[MO_PRESSURE_LEVELS], slowdown; /* the latter observed, recent mean */
+    double deviation, pressed; /* of single blocks from that mean; where it lies on the curve */
+    bool cut_runs;             /* on GPUs: a block of the batch that is cut into several */
+    void *memory;
+};
+
+/* Lets of GPUs (lets.c). */
+struct mo_sched_lets {
+    const struct mo_gpus *gpus;
+    struct mo_lets_plan *force, *coming;
+    bool pending;
+    bool *hosts;            /* [n_gpus][max_tenants]: the plan in force has the tenant on that GPU */
+    short at[MO_MAX_CORES]; /* let in force whose first unit this is, -1 = none */
+    bool down[MO_PLAN_GPUS], lost[MO_PLAN_GPUS];
+    void *scratch; /* of planners */
+    size_t scratch_bytes;
+};
+
+struct mo_sched {
+    const struct mo_env *env;
+    const struct mo_policy *policy;
+    const struct mo_engine_ops *ops;
+    void *engine;
+    int64_t (*cost_clock)(void *engine);
+    struct mo_ring *ring;
+    int64_t block_config, order, timer_at, planned_at;
+    int64_t hurried; /* order + 1 of the latest query that a plan was hurried for */
+    int n_cores, max_tenants, held;
+    bool missed; /* something happened while held */
+    struct mo_view view;
+    struct mo_view_tenant *faces;
+    struct mo_sched_tenant *tenants;
+    struct mo_view_run *runs;   /* by lead core */
+    struct mo_view_run *behind; /* on GPUs, likewise: the block that is queued behind that one */
+    short *running;             /* view.running */
+    struct mo_queries queries;
+    struct mo_decisions decisions;
+    void *policy_state;
+    struct mo_sched_stats stats;
+    struct mo_pressure_source source; /* read NULL: observed slowdown */
+    double logged;                    /* pressure of the latest event */
+    int tuned;                        /* tenants with a curve */
+    struct mo_sched_lets *lets;       /* NULL on a machine of cores */
+};
+
+/* list of slots (sched_list.c) */
+void mo_slot_insert(struct mo_slot_list *list, const struct mo_view_query *face, int slot);
+bool mo_slot_remove(struct mo_slot_list *list, const struct mo_view_query *face, int slot);
+/* Where a slot stands, -1 when it is not there; takes n slots out from there on. */
+int mo_slot_find(const struct mo_slot_list *list, const struct mo_view_query *face, int slot);
+void mo_slot_cut(struct mo_slot_list *list, int at, int n);
+
+int mo_sched_lets_create(struct mo_sched *s, const struct mo_gpus *gpus);
+void mo_sched_lets_destroy(struct mo_sched *s);
+
+/* The tenant has left: no plan has it on a let any more. */
+void mo_sched_lets_forget(struct mo_sched *s, int tenant);
+/* Takes a plan when it can be served; false: it is refused. */
+bool mo_sched_lets_ask(struct mo_sched *s, const struct mo_lets_plan *plan);
+/* The tenant has a batch between two segments, or will have when its block ends, on a GPU that is lost: its
+ * activations are gone. */
+bool mo_sched_lost_batch(const struct mo_sched *s, int tenant);
+/* Whether the plan on its way, or else the one in force, has a let on the GPU. */
+bool mo_sched_gpu_stays(const struct mo_sched *s, int gpu);
+/* Whether exactly these units are a let in force. */
+bool mo_sched_is_let(const struct mo_sched *s, const struct mo_cores *cores);
+/* Whether exactly these units are a let that may run the tenant; and some let that may, or any on `gpu`
+ * unless that is -1 (false: none). */
+bool mo_sched_let_runs(const struct mo_sched *s, int tenant, const struct mo_cores *cores);
+bool mo_sched_let_of(const struct mo_sched *s, int tenant, int gpu, struct mo_cores *out);
+
+/* The block of a lead core is among those that run. */
+void mo_sched_add_running(struct mo_sched *s, int lead, int tenant);
+/* Mirrors a tenant's lists and instances into its face. */
+void mo_sched_mirror(struct mo_sched *s, int tenant);
+/* Asks the policy and applies what it decided. */
+void mo_sched_dispatch(struct mo_sched *s, enum mo_event_kind kind, int query, int tenant, int64_t now);
+/* Decides the outcome of a live query, takes it out of the lists and tells the engine. */
+bool mo_sched_resolve(struct mo_sched *s, int slot, int code, int64_t now);
+/* Releases slot and instance when nothing needs them any more; true when it did. */
+bool mo_sched_try_release(struct mo_sched *s, int slot, int64_t now);
+/* core_pressure.c: takes a block's observed over its profiled time; brings the view's pressure up to date. */
+void mo_sched_note_slowdown(struct mo_sched_tenant *t, double ratio, int64_t base_ns);
+void mo_sched_read_pressure(struct mo_sched *s);
+void mo_sched_log(struct mo_sched *s, int64_t now, int kind, int slot, int tenant, int64_t a, int64_t b,
+                  int64_t c);
+#endif

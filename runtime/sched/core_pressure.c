@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * core_pressure.c - pressure from slowdown, and the core's reading of its source; see core_pressure.h. */
+#include "runtime/sched/core_pressure.h"
+
+#include <math.h>
+#include "runtime/sched/core_impl.h"
+
+/* DOUBT: how uncertain the mean is against its samples; sqrt(GAIN / (2 - GAIN)), and 1.25 to turn a mean
+ * deviation into a standard one. */
+static const double LEAST_RISE = 1.02, GAIN = 0.25, DOUBT = 0.47, ENDING = 0.1, LOG_STEP = 0.01;
+
+double mo_pressure_of(const double curve[MO_PRESSURE_LEVELS], double observed) {
+    if (curve[MO_PRESSURE_LEVELS - 1] < LEAST_RISE || observed <= curve[0]) return 0;
+    for (int i = 1; i < MO_PRESSURE_LEVELS; i++)
+        if (observed < curve[i])
+            return (i - 1 + (observed - curve[i - 1]) / (curve[i] - curve[i - 1])) / (MO_PRESSURE_LEVELS - 1);
+    return 1;
+}
+
+void mo_sched_note_slowdown(struct mo_sched_tenant *t, double ratio, int64_t base_ns) {
+    double gain = GAIN * (base_ns < 1000000 ? (double)base_ns / 1e6 : 1); /* long blocks tell more */
+    t->deviation += gain * (fabs(ratio - t->slowdown) - t->deviation);
+    t->slowdown += gain * (ratio - t->slowdown);
+    if (!t->tuned) return;
+    double doubt = DOUBT * t->deviation;
+    if (t->pressed < mo_pressure_of(t->curve, t->slowdown - doubt) ||
+        t->pressed > mo_pressure_of(t->curve, t->slowdown + doubt))
+        t->pressed = mo_pressure_of(t->curve, t->slowdown);
+}
+
+/* Mean over the blocks that run and do not end soon: those will press on nobody. */
+static double from_slowdown(const struct mo_sched *s) {
+    double sum = 0;
+    int n = 0;
+    for (int i = 0; i < s->view.n_running; i++) {
+        const struct mo_view_run *r = &s->runs[s->running[i]];
+        double left = (double)(r->predicted_end - s->view.now), whole = (double)(r->predicted_end - r->start);
+        if (left <= ENDING * whole) continue;
+        const struct mo_sched_tenant *t = &s->tenants[s->queries.face[r->query].tenant];
+        if (!t->tuned) continue;
+        sum += t->pressed;
+        n++;
+    }
+    return n ? sum / n : 0;
+}
+
+void mo_sched_read_pressure(struct mo_sched *s) {
+    double p = 0;
+    if (s->source.read && !s->source.read(s->source.self, s->view.now, &p)) {
+        mo_log(s->env, MOIRE_LOG_WARN, "pressure: %s has no value any more, observed slowdown takes over",
+               s->source.name);
+        s->source.read = NULL;
+    }
+    if (!s->source.read) p = s->tuned ? from_slowdown(s) : 0;
+    p = p > 0 ? p < 1 ? p : 1 : 0; /* what is no number counts as 0 */
+    s->view.pressure[MO_PRESSURE_CACHE] = p;
+    bool changed = p > s->logged + LOG_STEP || p < s->logged - LOG_STEP || (p > 0) != (s->logged > 0);
+    if (!changed || !s->ring) return;
+    s->logged = p;
+    mo_sched_log(s, s->view.now, MO_LOG_PRESSURE, -1, -1, (int64_t)(p * MO_EVENT_UNIT + 0.5),
+                 s->source.read != NULL, 0);
+}

@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * sim_impl.h - the inside of the simulated engine: sim.c (virtual time around the core) and the devices,
+ * which know how long a block takes and who slows whom (device_cores.c, device_gpus.c). */
+#ifndef MO_SIM_IMPL_H
+#define MO_SIM_IMPL_H
+#include "runtime/sim/sim.h"
+
+/* A block on its way. */
+struct mo_sim_work {
+    struct mo_run run;
+    int64_t asked;           /* when it was decided */
+    int64_t begin, end;      /* layers run in [begin, end) if nothing changes */
+    int64_t seen;            /* `left` is as of this time */
+    double left;             /* ns of solo time to go */
+    double pace;             /* ns of real time for one of solo time */
+    struct mo_demand asks;   /* what it may ask of memory, */
+    double demand;           /* and does now, bytes a ns */
+    int gpu;                 /* on GPUs: which, */
+    struct mo_share_use use; /* and what it uses of it, alone */
+    uint64_t order;
+    bool ran;
+};
+
+/* What differs between machines. */
+struct mo_sim_device {
+    /* Solo time of a block, ns; fills what else is to be known of it. */
+    double (*time)(struct mo_sim *s, const struct mo_run *run, struct mo_sim_work *w);
+    /* When the first layer of a block runs that was decided at w->asked and whose cores are idle from now on.
+     */
+    int64_t (*begin)(struct mo_sim *s, const struct mo_run *run, const struct mo_sim_work *w);
+    /* A block is about to end: what the live engine tells of its times.  NULL = nothing. */
+    void (*ends)(const struct mo_sim *s, const struct mo_sim_work *w, uint64_t handle);
+    /* A block has come (+1) or gone (-1): gives the others their new pace.  False: no end has moved. */
+    bool (*changed)(struct mo_sim *s, const struct mo_sim_work *w, int change);
+};
+extern const struct mo_sim_device mo_sim_cores, mo_sim_gpus;
+
+struct mo_sim {
+    const struct mo_env *env;
+    const struct mo_sim_device *device;
+    struct mo_sim_machine machine;
+    struct mo_sched *sched;
+    struct mo_sim_config config;
+    const struct mo_profile **profile; /* by tenant */
+    struct mo_sim_work *work;          /* by lead core */
+    struct mo_sim_work *queued;        /* likewise: `run` and `asked` of what begins then; batch 0 = none */
+    int *running;                      /* lead cores of running blocks */
+    int n_running, first;              /* first: of them, the one that ends first; -1 = none */
+    int n_busy;                        /* cores */
+    struct mo_cores all, busy;
+    int64_t *idle_since; /* by core */
+    struct mo_sim_reuse reuse;
+    struct mo_query_list resolved;
+    int64_t now, timer, unanswered, broken;
+    double demand;   /* of all running blocks on memory, bytes a ns */
+    int *active;     /* running blocks by tenant */
+    double resident; /* bytes that the tenants with running blocks touch in a query */
+    uint64_t order, rng;
+    /* GPUs */
+    const struct mo_share_profile *const **share; /* by tenant */
+    int64_t prepared;                             /* when the lets asked for are there; MO_NEVER = none are */
+    int64_t copied[MO_PLAN_GPUS];                 /* when the link to the GPU is free */
+};
+
+/* What a start costs, drawn from what was measured. */
+int64_t mo_sim_start(struct mo_sim *s, const struct mo_run *run, bool asleep);
+/* What is left of a block goes on at a new pace. */
+void mo_sim_repace(struct mo_sim *s, struct mo_sim_work *w, double pace);
+#endif

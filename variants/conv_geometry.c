@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * conv_geometry.c - reads the geometry of a convolution from its node; checks everything that kernels rely
+ * on. */
+#include "variants/conv_geometry.h"
+
+#include <string.h>
+
+static const struct mo_tensor *input(const struct mo_graph *graph, const struct mo_node *node, int i) {
+    return i >= 0 && i < node->n_in && node->in[i] >= 0 ? graph->tensors[node->in[i]] : NULL;
+}
+
+/* A float tensor of rank 4 with positive dimensions and a size that fits. */
+static bool solid(const struct mo_tensor *t) {
+    if (!t || t->dtype != MOIRE_F32 || t->dynamic || t->shape.rank != 4) return false;
+    for (int i = 0; i < 4; i++)
+        if (t->shape.d[i] < 1 || t->shape.d[i] > INT32_MAX) return false;
+    return mo_shape_count(&t->shape) > 0;
+}
+
+static bool pair(const struct mo_node *node, const char *name, int64_t *a, int64_t *b) {
+    int64_t d[2] = {1, 1};
+    int n = mo_attr_ints(node, name, d, 2);
+    *a = d[0], *b = d[1];
+    return (n == -1 || n == 2) && *a > 0 && *b > 0 && *a < 1 << 20 && *b < 1 << 20;
+}
+
+static void same_pads(int64_t in, int64_t out, int64_t span, int64_t stride, bool upper, int64_t *begin,
+                      int64_t *end) {
+    int64_t total = (out - 1) * stride + span - in;
+    if (total < 0) total = 0;
+    *begin = upper ? total / 2 : total - total / 2;
+    *end = total - *begin;
+}
+
+static bool read_pads(const struct mo_node *node, struct mo_conv *c) {
+    const char *mode = mo_attr_string(node, "auto_pad", "NOTSET");
+    bool upper = !strcmp(mode, "SAME_UPPER");
+    if (!strcmp(mode, "VALID")) return true;
+    if (upper || !strcmp(mode, "SAME_LOWER")) {
+        same_pads(c->h, c->oh, (c->kh - 1) * c->dh + 1, c->sh, upper, &c->pt, &c->pb);
+        same_pads(c->w, c->ow, (c->kw - 1) * c->dw + 1, c->sw, upper, &c->pl, &c->pr);
+        return true;
+    }
+    int64_t p[4] = {0, 0, 0, 0};
+    int n = mo_attr_ints(node, "pads", p, 4);
+    for (int i = 0; i < 4; i++)
+        if (p[i] < 0 || p[i] > 1 << 20) return false;
+    c->pt = p[0], c->pl = p[1], c->pb = p[2], c->pr = p[3];
+    return n == -1 || n == 4;
+}
+
+/* The output extent must be what stride, dilation and pads give, or kernels would read past the input. */
+static bool extents_agree(const struct mo_conv *c) {
+    int64_t h = c->h + c->pt + c->pb - ((c->kh - 1) * c->dh + 1);
+    int64_t w = c->w + c->pl + c->pr - ((c->kw - 1) * c->dw + 1);
+    return h >= 0 && w >= 0 && h / c->sh + 1 == c->oh && w / c->sw + 1 == c->ow;
+}
+
+/* Merges groups until both sides fill blocks of 16.  More than 16-fold waste is left to the reference. */
+static bool merge_groups(struct mo_conv *c, int64_t groups) {
+    int64_t cg = c->c / groups, og = c->o / groups, m = 1;
+    c->depthwise = groups > 1 && cg == 1 && og == 1;
+    if (groups > 1 && !c->depthwise)
+        while (m <= 16 && ((m * cg) % 16 || (m * og) % 16))
+            m *= 2;
+    if (m > 16 || groups % m) return false;
+    c->merge = m;
+    c->groups = groups / m;
+    c->cg = cg * m, c->og = og * m;
+    c->icb = (c->cg + 15) / 16, c->ocb = (c->og + 15) / 16;
+    return true;
+}
+
+/* A factor for every channel and image of x, where kernels take one: at 1x1 filters over all channels. */
+static bool gates(const struct mo_tensor *gate, const struct mo_tensor *x, const struct mo_tensor *weights) {
+    if (!gate || !solid(gate)) return false;
+    const int64_t *g = gate->shape.d, *w = weights->shape.d;
+    return g[0] == x->shape.d[0] && g[1] == x->shape.d[1] && g[2] * g[3] == 1 && w[1] == x->shape.d[1] &&
+           w[2] * w[3] == 1;
+}
+
+bool mo_conv_read(const struct mo_graph *graph, const struct mo_node *node, struct mo_conv *c) {
+    memset(c, 0, sizeof *c);
+    if (strcmp(node->op_type, "Conv") || node->domain[0] || node->n_in < 2 || node->n_out != 1) return false;
+    c->x = input(graph, node, 0), c->weights = input(graph, node, 1), c->y = graph->tensors[node->out[0]];
+    c->residual = input(graph, node, node->fuse.residual);
+    c->bias = node->fuse.residual == 2 ? NULL : input(graph, node, 2);
+    if (!c->x || !c->weights || !c->y || !solid(c->x) || !solid(c->weights) || !solid(c->y) ||
+        !c->weights->data)
+        return false;
+    if (c->bias && (c->bias->dtype != MOIRE_F32 || !c->bias->data)) return false;
+    if (node->fuse.residual >= 0 &&
+        (!solid(c->residual) || !mo_shape_equal(&c->residual->shape, &c->y->shape)))
+        return false;
+    if (node->fuse.act >= MO_ACT_COUNT) return false;
+    c->gate = node->fuse.gated ? input(graph, node, MO_GATE_IN) : NULL;
+    if (node->fuse.gated && !gates(c->gate, c->x, c->weights)) return false;
+    const int64_t *x = c->x->shape.d, *w = c->weights->shape.d, *y = c->y->shape.d;
+    c->n = x[0], c->c = x[1], c->h = x[2], c->w = x[3], c->o = y[1], c->oh = y[2], c->ow = y[3];
+    c->kh = w[2], c->kw = w[3];
+    int64_t groups = mo_attr_int(node, "group", 1);
+    if (groups < 1 || c->c % groups || c->o % groups || w[0] != c->o || w[1] != c->c / groups || y[0] != c->n)
+        return false;
+    if (c->bias && mo_shape_count(&c->bias->shape) != c->o) return false;
+    if (!pair(node, "strides", &c->sh, &c->sw) || !pair(node, "dilations", &c->dh, &c->dw)) return false;
+    return read_pads(node, c) && extents_agree(c) && merge_groups(c, groups);
+}

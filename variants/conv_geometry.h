@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * conv_geometry.h - the geometry of a convolution layer, read once from a node; and packed weights.
+ *
+ * Groups whose channel counts are no multiples of 16 are merged, `merge` at a time, into groups that are: the
+ * merged weights are block-diagonal with zeros between.  `groups`, `cg` and `og` are those after merging. */
+#ifndef MO_CONV_H
+#define MO_CONV_H
+#include "variants/kernel.h"
+
+struct mo_conv {
+    int64_t n, c, h, w, o, oh, ow;
+    int64_t kh, kw, sh, sw, dh, dw;
+    int64_t pt, pl, pb, pr;
+    int64_t groups, merge; /* node's groups / merge */
+    int64_t cg, og;        /* channels in and out of a group, as in the model (merged, unpadded) */
+    int64_t icb, ocb;      /* blocks of 16 of a group */
+    bool depthwise;        /* one channel in and out per group */
+    const struct mo_tensor *x, *weights, *bias, *y, *residual, *gate; /* bias, residual, gate may be NULL */
+};
+
+/* False: not a 2-D float Conv with constant weights whose shape is known and whose groups can be blocked. */
+bool mo_conv_read(const struct mo_graph *graph, const struct mo_node *node, struct mo_conv *out);
+
+/* Packs the constant weights and bias of a Conv, MatMul or Gemm.  The arrays are 64-byte aligned, belong to
+ * the region and are zero beyond the layer's channels; the bias covers every block of 16 outputs. */
+int mo_pack_weights(enum mo_packing packing, const struct mo_graph *graph, const struct mo_node *node,
+                    struct mo_region *region, const void **weights, const float **bias, moire_error *err);
+/* Bytes of the packed weights, without packing; -1: this layer cannot be packed so. */
+int64_t mo_pack_bytes(enum mo_packing packing, const struct mo_graph *graph, const struct mo_node *node);
+#endif

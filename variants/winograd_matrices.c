@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * winograd_matrices.c - the matrices of F(m x m, r x r) from their interpolation points; see
+ * winograd_matrices.h. */
+#include "variants/winograd_matrices.h"
+
+#include <string.h>
+
+/* Multiplies the polynomial p (degree n, lowest power first) by x - root. */
+static void times_root(double *p, int n, double root) {
+    p[n + 1] = p[n];
+    for (int i = n; i > 0; i--)
+        p[i] = p[i - 1] - root * p[i];
+    p[0] *= -root;
+}
+
+/* Coefficients of a point go to every `stride`-th column. */
+static void fill(struct mo_winograd *w) {
+    const double *point = w->point;
+    int n = w->points - w->infinity, taps = (w->taps + w->stride - 1) / w->stride;
+    for (int i = 0; i < w->points; i++) {
+        double scale = 1, power = 1, row[MO_WINO_ALPHA + 1] = {1};
+        for (int k = 0, degree = 0; k < n; k++) {
+            if (k == i) continue;
+            scale *= point[i] - point[k];
+            times_root(row, degree++, point[k]);
+        }
+        for (int j = 0; j < w->points; j++)
+            w->bt[i][j * w->stride] = row[j];
+        if (i == n) break; /* infinity */
+        for (int j = 0; j < w->m || j < taps; j++, power *= point[i]) {
+            if (j < taps) w->g[i][j * w->stride] = w->half ? power : power / scale;
+            if (j < w->m) w->at[j][i] = w->half ? power / scale : power;
+        }
+    }
+    if (w->infinity) w->g[n][w->taps - 1] = w->at[w->m - 1][n] = 1;
+    for (int k = 0, row = w->points; row < w->alpha; k++, row++)
+        w->bt[row][2 * k + 1] = w->g[row][1] = w->at[k][row] = 1;
+}
+
+/* By number of points: their pairs +-p. */
+static const double pairs[][3] = {
+    [3] = {1},
+    [4] = {1},
+    [5] = {0.8125, 2.5},
+    [6] = {0.70710678118654752440, 1.41421356237309504880},
+    [7] = {0.5625, 1.1875, 3.375},
+    [8] = {0.53125, 1, 1.9375},
+};
+
+static const struct row {
+    int m, taps, stride;
+    enum mo_packing packing, half;
+} rows[] = {
+    {2, 3, 1, MO_PACK_WINO23, MO_PACK_NONE},        {3, 3, 1, MO_PACK_WINO33, MO_PACK_WINO33_HALF},
+    {4, 3, 1, MO_PACK_WINO43, MO_PACK_WINO43_HALF}, {5, 3, 1, MO_PACK_WINO53, MO_PACK_WINO53_HALF},
+    {6, 3, 1, MO_PACK_WINO63, MO_PACK_WINO63_HALF}, {2, 5, 1, MO_PACK_WINO25, MO_PACK_NONE},
+    {3, 5, 1, MO_PACK_WINO35, MO_PACK_NONE},        {4, 5, 1, MO_PACK_WINO45, MO_PACK_NONE},
+    {2, 3, 2, MO_PACK_WINO23_2, MO_PACK_NONE},      {3, 3, 2, MO_PACK_WINO33_2, MO_PACK_NONE},
+    {4, 3, 2, MO_PACK_WINO43_2, MO_PACK_NONE},      {5, 3, 2, MO_PACK_WINO53_2, MO_PACK_NONE},
+};
+enum { ROWS = sizeof rows / sizeof *rows };
+
+enum mo_packing mo_winograd_packing(int m, int taps, int stride) {
+    for (int i = 0; i < ROWS; i++)
+        if (rows[i].m == m && rows[i].taps == taps && rows[i].stride == stride) return rows[i].packing;
+    return MO_PACK_NONE;
+}
+
+enum mo_packing mo_winograd_half(enum mo_packing full) {
+    for (int i = 0; i < ROWS; i++)
+        if (rows[i].packing == full) return rows[i].half;
+    return MO_PACK_NONE;
+}
+
+bool mo_winograd_of(enum mo_packing packing, struct mo_winograd *out) {
+    memset(out, 0, sizeof *out);
+    int row = 0;
+    while (row < ROWS && rows[row].packing != packing && rows[row].half != packing)
+        row++;
+    if (row == ROWS || packing == MO_PACK_NONE) return false;
+    out->half = rows[row].half == packing;
+    out->m = rows[row].m, out->taps = rows[row].taps, out->stride = rows[row].stride;
+    out->alpha = (out->m - 1) * out->stride + out->taps;
+    out->points = out->m - 1 + (out->taps + out->stride - 1) / out->stride;
+    out->lines = out->stride > 1 ? out->points + 1 : out->alpha;
+    out->infinity = out->points % 2 == 0;
+    for (int i = 1; i < out->points - out->infinity; i++)
+        out->point[i] = (i % 2 ? 1 : -1) * pairs[out->points][(i - 1) / 2];
+    for (int i = 0; i < out->alpha; i++)
+        out->of[i] = i;
+    fill(out);
+    return true;
+}
+
+/* The n of the pairs of `full` whose product is nearest to 1: bit k for pair k. */
+static int best_pairs(const struct mo_winograd *full, int n) {
+    int all = (full->points - full->infinity - 1) / 2, best = 0;
+    double least = 0;
+    for (int set = 0; set < 1 << all; set++) {
+        double product = 1;
+        int count = 0;
+        for (int k = 0; k < all; k++)
+            if (set >> k & 1) count++, product *= full->point[2 * k + 1];
+        if (product < 1) product = 1 / product;
+        if (count == n && (least <= 0 || product < least)) best = set, least = product;
+    }
+    return best;
+}
+
+bool mo_winograd_tail(const struct mo_winograd *full, int m, struct mo_winograd *out) {
+    memset(out, 0, sizeof *out);
+    if (m < 1 || m >= full->m) return false;
+    out->m = m, out->taps = full->taps, out->stride = full->stride;
+    out->points = full->points - (full->m - m);
+    out->alpha = (m - 1) * out->stride + out->taps;
+    out->lines = out->stride > 1 ? out->points + 1 : out->alpha;
+    out->infinity = out->points % 2 == 0;
+    if (out->infinity && !full->infinity) return false;
+    int n = out->points - out->infinity, set = best_pairs(full, (n - 1) / 2), i = 1;
+    for (int k = 1; k < full->points - full->infinity; k++)
+        if (set >> (k - 1) / 2 & 1) out->point[i] = full->point[k], out->of[i++] = k;
+    if (out->infinity) out->of[n] = full->points - 1;
+    for (int k = out->points; k < out->alpha; k++)
+        out->of[k] = full->points + k - out->points;
+    fill(out);
+    out->half = full->half;
+    for (i = 0; i < n; i++) {
+        double ratio = out->g[i][0] / full->g[out->of[i]][0];
+        for (int k = 0; k < m; k++)
+            out->at[k][i] *= ratio;
+    }
+    for (i = 0; i < out->alpha; i++)
+        memcpy(out->g[i], full->g[out->of[i]], sizeof out->g[i]);
+    return true;
+}
