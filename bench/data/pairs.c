@@ -8,7 +8,7 @@
 #include <string.h>
 #include "bench/fit/lapack.h"
 #include "bench/load/process.h"
-#include "runtime/base/cells.h"
+#include "runtime/base/csv.h"
 #include "runtime/base/file.h"
 #include "runtime/profile/share_table.h"
 
@@ -20,57 +20,54 @@ enum {
 enum { L2_OTHER = 1, DRAM_OTHER = 3, CONSTANT, TERMS }; /* columns of the fit, see term() */
 static const double most_us = 1e9;
 
-/* Where the parser is, and the profiles that it needed so far. */
+/* The profiles that the parser needed so far. */
 struct reader {
     const char *path;
-    int line, n_models;
-    moire_error *err;
+    int n_models;
     struct mo_pairs *out;
     char name[MODELS][NAME];
     struct mo_share_table model[MODELS];
 };
 
-static int fail(const struct reader *r, const char *why) {
-    return mo_fail(r->err, MOIRE_EFORMAT, "%s:%d: %s", r->path, r->line, why);
-}
-
-static int find_model(struct reader *r, const char *name, const struct mo_share_profile **out) {
-    char path[1200];
+static int read_model(struct mo_csv *c, struct reader *r, const struct mo_share_profile **out) {
+    char path[1200], name[NAME];
     const char *slash = strrchr(r->path, '/');
-    for (int i = 0; i < r->n_models; i++)
+    int n = mo_csv_cell(c, name, sizeof name);
+    for (int i = 0; n > 0 && i < r->n_models; i++)
         if (!strcmp(r->name[i], name)) {
             *out = r->model[i].profile;
             return MOIRE_OK;
         }
-    if (!*name || strlen(name) >= NAME || strchr(name, '/')) return fail(r, "not the name of a model");
-    if (r->n_models == MODELS) return fail(r, "more than 64 models");
+    if (n <= 0 || n >= NAME || strchr(name, '/')) return mo_csv_fail_cell(c, "not the name of a model");
+    if (r->n_models == MODELS) return mo_csv_fail_cell(c, "more than 64 models");
     snprintf(path, sizeof path, "%.*s%s.csv", slash ? (int)(slash - r->path + 1) : 0, r->path, name);
-    int code = mo_share_table_read(r->out->env, path, &r->model[r->n_models], r->err);
+    int code = mo_share_table_read(r->out->env, path, &r->model[r->n_models], c->err);
     if (code) return code;
-    snprintf(r->name[r->n_models], NAME, "%s", name);
+    memcpy(r->name[r->n_models], name, sizeof name);
     *out = r->model[r->n_models++].profile;
     return MOIRE_OK;
 }
 
-static int read_line(struct reader *r, char *line) {
+static int read_row(struct mo_csv *c, void *self) {
+    struct reader *r = self;
     const struct mo_share_profile *p[2];
     const double most[6] = {MO_SHARE_BATCH, MO_SHARE_BATCH, MO_SHARE_WHOLE, MO_SHARE_WHOLE, most_us, most_us};
     struct mo_pair_sample *s = &r->out->sample[r->out->n];
     double v[6];
     int code = MOIRE_OK;
-    for (int i = 0; !code && i < 2; i++) {
-        const char *name = mo_cell_next(&line);
-        code = find_model(r, name ? name : "", &p[i]);
-    }
+    for (int i = 0; !code && i < 2; i++)
+        code = read_model(c, r, &p[i]);
     for (int i = 0; !code && i < 6; i++)
-        if (!mo_cell_number(mo_cell_next(&line), i < 4 ? 1 : 1e-3, most[i], &v[i]))
-            return fail(r, "batches, shares in permille and microseconds must be numbers in range");
+        if (!mo_csv_number(c, i < 4 ? 1 : 1e-3, most[i], &v[i]))
+            return mo_csv_fail_cell(
+                c, "batches, shares in permille and microseconds must be numbers in range, not '%s'",
+                c->shown);
     if (code) return code;
-    if (line) return fail(r, "more cells than columns");
-    if (v[2] + v[3] > MO_SHARE_WHOLE) return fail(r, "the two shares exceed the GPU");
+    if (mo_csv_more(c)) return mo_csv_fail(c, "more cells than columns");
+    if (v[2] + v[3] > MO_SHARE_WHOLE) return mo_csv_fail(c, "the two shares exceed the GPU");
     for (int i = 0; i < 2; i++) {
         int batch = (int)v[i], share = (int)v[2 + i];
-        if (batch > p[i]->max_batch) return fail(r, "a batch larger than the model's profile has");
+        if (batch > p[i]->max_batch) return mo_csv_fail(c, "a batch larger than the model's profile has");
         s[i].slowdown = v[4 + i] * 1e3 / (double)mo_share_latency(p[i], batch, share);
         s[i].self = s[1 - i].other = mo_share_use_at(p[i], batch, share);
     }
@@ -78,53 +75,33 @@ static int read_line(struct reader *r, char *line) {
     return MOIRE_OK;
 }
 
-static int read_lines(struct reader *r, char *text) {
-    static const char magic[] = "# moire-pairs 1";
+static int read_header(struct mo_csv *c, void *self) {
     static const char header[] = "a,b,batch_a,batch_b,share_a,share_b,us_a,us_b";
-    bool headed = false;
-    int code = MOIRE_OK;
-    for (char *line = text; !code && line && *line;) {
-        char *end = strchr(line, '\n');
-        if (end) *end = 0;
-        r->line++;
-        if (r->line == 1)
-            code = strcmp(line, magic) ? fail(r, "no pairs: the first line must be '# moire-pairs 1'")
-                                       : MOIRE_OK;
-        else if (*line != '#' && headed)
-            code = read_line(r, line);
-        else if (*line != '#' && strcmp(line, header) != 0)
-            code = mo_fail(r->err, MOIRE_EFORMAT, "%s:%d: the header must be %s", r->path, r->line, header);
-        else if (*line != '#')
-            headed = true;
-        line = end ? end + 1 : NULL;
-    }
-    r->line++;
-    return code || r->out->n ? code : fail(r, "the file ends before the first pair");
+    (void)self;
+    return mo_csv_is(c, header) ? MOIRE_OK : mo_csv_fail(c, "the header must be %s", header);
 }
 
 int mo_pairs_parse(const struct mo_env *env, const char *path, const char *text, size_t n,
                    struct mo_pairs *out, moire_error *err) {
-    size_t lines = 1;
+    static const struct mo_csv_form form = {.magic = "# moire-pairs 1",
+                                            .what = "pairs of models",
+                                            .unit = "pair",
+                                            .header = read_header,
+                                            .row = read_row};
+    const size_t lines = mo_csv_lines(text, n);
     *out = (struct mo_pairs){.env = env};
-    for (size_t i = 0; i < n; i++)
-        lines += text[i] == '\n';
-    if (lines > MOST_LINES || (n && memchr(text, 0, n)))
-        return mo_fail(err, MOIRE_EFORMAT, "%s:1: no pairs: not a text, or too long", path);
-    char *copy = mo_alloc(env, n + 1);
+    if (lines > MOST_LINES) return mo_fail(err, MOIRE_EFORMAT, "%s:1: no pairs: too long", path);
     struct reader *r = mo_alloc(env, sizeof *r);
     out->sample = mo_alloc(env, 2 * lines * sizeof *out->sample);
-    int code = copy && r && out->sample ? MOIRE_OK : mo_fail(err, MOIRE_ENOMEM, "%s: out of memory", path);
+    int code = r && out->sample ? MOIRE_OK : mo_fail(err, MOIRE_ENOMEM, "%s: out of memory", path);
     if (!code) {
-        if (n) memcpy(copy, text, n);
         r->path = path;
-        r->err = err;
         r->out = out;
-        code = read_lines(r, copy);
+        code = mo_csv_read(&form, path, text, n, r, err);
     }
     for (int i = 0; r && i < r->n_models; i++)
         mo_share_table_free(&r->model[i]);
     mo_free(env, r);
-    mo_free(env, copy);
     if (code) mo_pairs_free(out);
     return code;
 }

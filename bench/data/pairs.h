@@ -6,8 +6,9 @@
  *   a,b,batch_a,batch_b,share_a,share_b,us_a,us_b
  *   alexnet,resnet50,2,2,200,800,2639.84,3447.82
  *
- * us: microseconds on the GPU of each while the other runs without a pause.  Refused, with file and line:
- * missing or extra cells, numbers out of range, shares that exceed the GPU together.
+ * A name with a comma stands in quotes (runtime/base/csv.h).  us: microseconds on the GPU of each while the
+ * other runs without a pause.  Refused, with file and line: missing or extra cells, numbers out of range,
+ * shares that exceed the GPU together.
  *
  * Each pair gives two samples, one a side: the slowdown against the solo profile (the files MODEL.csv in the
  * same folder), and the use of L2 and memory of both sides alone. */

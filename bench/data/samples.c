@@ -3,17 +3,15 @@
 #define _GNU_SOURCE
 #include "bench/data/samples.h"
 
-#include <errno.h>
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include "runtime/base/csv.h"
 #include "runtime/base/output.h"
-#include "runtime/base/file.h"
 
 enum { LINE = 512, MAX_ROWS = 1 << 22 };
 static const double most = 1e12; /* of a cell: squares and sums stay finite */
-static const char magic[] = "# moire-pressure 1", source_key[] = "# source ";
+static const char magic[] = "# moire-pressure 1", source_key[] = "source";
 
 const char *mo_samples_column(const struct mo_source *source, int column) {
     return column == MO_SAMPLE_PRESSURE   ? "pressure"
@@ -49,81 +47,61 @@ int mo_samples_add(struct mo_samples *s, const struct mo_sample *row, moire_erro
 /* --- reading -------------------------------------------------------------------------------------------- */
 struct reader {
     struct mo_samples *s;
-    const char *path;
-    int line, rows;
     const struct mo_source *source; /* of this file */
-    bool header;
-    moire_error *err;
 };
 
-static int fail(const struct reader *r, const char *why, const char *what) {
-    return mo_fail(r->err, MOIRE_EFORMAT, "%s:%d: %s%.80s", r->path, r->line, why, what);
-}
-
-static int read_source(struct reader *r, const char *name) {
-    if (r->source) return fail(r, "a second source", "");
-    r->source = mo_source_find(name);
-    if (!r->source) return fail(r, "no source of pressure is called ", name);
+static int read_source(struct mo_csv *c, void *self) {
+    struct reader *r = self;
+    size_t n;
+    const char *name = mo_csv_remark(c, source_key, &n);
+    if (!name) return MOIRE_OK;
+    if (r->source) return mo_csv_fail(c, "a second source");
+    int code = mo_source_named(c, name, n, &r->source);
+    if (code) return code;
     if (r->s->source && r->s->source != r->source)
-        return fail(r, "rows of another source than those before it, which are of ", r->s->source->name);
+        return mo_csv_fail(c, "rows of another source than those before it, which are of %s",
+                           r->s->source->name);
     r->s->source = r->source;
     return MOIRE_OK;
 }
 
-static int read_header(struct reader *r, const char *line) {
+static int read_header(struct mo_csv *c, void *self) {
+    const struct reader *r = self;
     char want[LINE] = "";
-    if (!r->source) return fail(r, "no '# source' line before the columns", "");
-    for (int c = 0; c < mo_samples_columns(r->source); c++) {
+    if (!r->source) return mo_csv_fail(c, "no '# source' line before the columns");
+    for (int i = 0; i < mo_samples_columns(r->source); i++) {
         size_t n = strlen(want);
-        snprintf(want + n, sizeof want - n, "%s%s", c ? "," : "", mo_samples_column(r->source, c));
+        snprintf(want + n, sizeof want - n, "%s%s", i ? "," : "", mo_samples_column(r->source, i));
     }
-    r->header = true;
-    return strcmp(line, want) ? fail(r, "the columns must be ", want) : MOIRE_OK;
+    return mo_csv_is(c, want) ? MOIRE_OK : mo_csv_fail(c, "the columns must be %.80s", want);
 }
 
-static int read_row(struct reader *r, const char *line) {
+static int read_row(struct mo_csv *c, void *self) {
+    const struct reader *r = self;
     struct mo_sample row = {{0}};
-    const int n = mo_samples_columns(r->source);
-    const char *at = line;
-    for (int c = 0; c < n; c++) {
-        const char *name = mo_samples_column(r->source, c);
-        char *end;
-        errno = 0;
-        row.cell[c] = strtod(at, &end);
-        if (end == at) return fail(r, "a cell is missing or no number: ", name);
-        if (errno || !(fabs(row.cell[c]) <= most)) return fail(r, "a cell that no machine measures: ", name);
-        if (*end != (c + 1 < n ? ',' : 0))
-            return fail(r, *end ? "not a number, or more cells than columns: " : "cells are missing after ",
-                        name);
-        at = end + 1;
+    for (int i = 0; i < mo_samples_columns(r->source); i++) {
+        const char *name = mo_samples_column(r->source, i);
+        if (!mo_csv_more(c)) return mo_csv_fail(c, "no cell for %s", name);
+        if (!mo_csv_number(c, -most, most, &row.cell[i]))
+            return mo_csv_fail_cell(c, "'%s' is no %s that a machine measures", c->shown, name);
     }
+    if (mo_csv_more(c)) return mo_csv_fail(c, "more cells than columns");
     if (row.cell[MO_SAMPLE_PRESSURE] < 0 || row.cell[MO_SAMPLE_PRESSURE] > 1)
-        return fail(r, "the pressure must be 0 to 1", "");
-    if (!(row.cell[MO_SAMPLE_SLOWDOWN] > 0)) return fail(r, "the slowdown must be positive", "");
-    r->rows++;
-    return mo_samples_add(r->s, &row, r->err);
-}
-
-static int read_line(struct reader *r, const char *line) {
-    if (r->line == 1)
-        return strcmp(line, magic) ? fail(r, "no samples: the first line must be ", magic) : MOIRE_OK;
-    if (!strncmp(line, source_key, sizeof source_key - 1))
-        return read_source(r, line + sizeof source_key - 1);
-    if (*line == '#') return MOIRE_OK;
-    return r->header ? read_row(r, line) : read_header(r, line);
+        return mo_csv_fail(c, "the pressure must be 0 to 1");
+    if (!(row.cell[MO_SAMPLE_SLOWDOWN] > 0)) return mo_csv_fail(c, "the slowdown must be positive");
+    return mo_samples_add(r->s, &row, c->err);
 }
 
 int mo_samples_parse(struct mo_samples *s, const char *path, const char *text, size_t n, moire_error *err) {
-    struct reader r = {.s = s, .path = path, .err = err};
-    for (size_t at = 0; at < n;) {
-        char line[LINE];
-        r.line++;
-        const char *why = mo_file_line(text, n, &at, line, sizeof line);
-        int code = why ? fail(&r, why, "") : read_line(&r, line);
-        if (code) return code;
-    }
-    r.line++;
-    return r.rows ? MOIRE_OK : fail(&r, "the file ends before the first row", "");
+    static const struct mo_csv_form form = {.magic = magic,
+                                            .what = "samples of counters",
+                                            .unit = "row",
+                                            .whole = true,
+                                            .remark = read_source,
+                                            .header = read_header,
+                                            .row = read_row};
+    struct reader r = {.s = s};
+    return mo_csv_read(&form, path, text, n, &r, err);
 }
 
 /* --- writing -------------------------------------------------------------------------------------------- */
@@ -133,7 +111,7 @@ int mo_samples_write(const struct mo_samples *s, const char *note, const char *p
     const int n = mo_samples_columns(s->source);
     FILE *f = open_memstream(&text, &size);
     if (!f) return mo_fail(err, MOIRE_ENOMEM, "%s: out of memory", path);
-    fprintf(f, "%s\n%s%s\n# note %s\n", magic, source_key, s->source->name, note);
+    fprintf(f, "%s\n# %s %s\n# note %s\n", magic, source_key, s->source->name, note);
     for (int c = 0; c < n; c++)
         fprintf(f, "%s%c", mo_samples_column(s->source, c), c + 1 < n ? ',' : '\n');
     for (int i = 0; i < s->n; i++)

@@ -67,14 +67,3 @@ ssize_t mo_file_peek(const struct mo_env *env, const char *path, char *out, size
     out[at] = 0;
     return (ssize_t)at;
 }
-
-const char *mo_file_line(const char *text, size_t n, size_t *at, char *line, size_t room) {
-    const char *from = text + *at, *end = memchr(from, '\n', n - *at);
-    if (!end) return "the last line is cut off";
-    size_t length = (size_t)(end - from);
-    if (length >= room || memchr(from, 0, length)) return "not a line of text";
-    memcpy(line, from, length);
-    line[length] = 0;
-    *at += length + 1;
-    return NULL;
-}

@@ -15,7 +15,4 @@ int mo_file_read(const struct mo_env *env, const char *path, int64_t most, const
 /* Fills out with all of a small file and a final 0.  The number of bytes, or -errno; -EFBIG when it has n
  * bytes or more. */
 ssize_t mo_file_peek(const struct mo_env *env, const char *path, char *out, size_t n);
-/* Steps *at over the next line of `text` and copies it, without its end, into line[room].  NULL, or what is
- * wrong with it: it has no end, is too long, or holds a 0. */
-const char *mo_file_line(const char *text, size_t n, size_t *at, char *line, size_t room);
 #endif

@@ -4,15 +4,8 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include "runtime/profile/labels.h"
 #include "runtime/profile/share_table.h"
-
-/* Control characters would end the line. */
-static void write_remark(FILE *f, const char *key, const char *text) {
-    fprintf(f, "# %s ", key);
-    for (const char *c = text; *c; c++)
-        fputc((unsigned char)*c < ' ' ? '_' : *c, f);
-    fputc('\n', f);
-}
 
 /* In the range that the reader takes. */
 static double within(double least, double most, double v) {
@@ -20,12 +13,11 @@ static double within(double least, double most, double v) {
 }
 
 static void write_remarks(FILE *f, const struct mo_share_table *t) {
-    const struct {
-        const char *key, *text;
-    } rows[] = {{"model", t->model}, {"machine", t->machine}, {"source", t->source}, {"note", t->note}};
+    struct mo_share_table texts = *t;
+    struct mo_csv_label labels[MO_PROFILE_LABELS];
+    mo_profile_labels(&texts.model, &texts.machine, &texts.source, &texts.note, labels);
     fputs("# moire-profile 1\n", f);
-    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
-        if (rows[i].text && *rows[i].text) write_remark(f, rows[i].key, rows[i].text);
+    mo_csv_put_labels(f, labels, MO_PROFILE_LABELS);
     const struct mo_share_profile *p = t->profile;
     fprintf(f, "# memory_mib %.9g\n", within(0, MO_SHARE_MIB, (double)p->memory_bytes / 1048576));
     fprintf(f, "# copy_bytes %.0f %.0f\n", within(0, MO_SHARE_BYTES, (double)p->in_bytes),

@@ -2,38 +2,22 @@
  * proxy.c - reading, writing and using proxy files; see proxy.h. */
 #include "runtime/proxy/proxy.h"
 
-#include <errno.h>
+#include <float.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include "runtime/base/csv.h"
 #include "runtime/base/file.h"
 
-enum { LINE = 256 };
-static const char magic[] = "# moire-proxy 1", source_key[] = "# source ", header[] = "term,coefficient";
+static const char magic[] = "# moire-proxy 1", source_key[] = "source", header[] = "term,coefficient";
 static const char intercept_key[] = "intercept";
 
 struct reader {
-    const char *path;
-    int line;
-    bool header, intercept, seen[MO_OBSERVABLES];
+    bool intercept, seen[MO_OBSERVABLES];
     int terms;
     struct mo_proxy *out;
-    moire_error *err;
 };
-
-static int fail(const struct reader *r, const char *why, const char *what) {
-    return mo_fail(r->err, MOIRE_EFORMAT, "%s:%d: %s%.60s", r->path, r->line, why, what);
-}
-
-static int read_source(struct reader *r, const char *name) {
-    if (r->out->source) return fail(r, "a second source", "");
-    const struct mo_source *s = mo_source_find(name);
-    if (!s) return fail(r, "no source of pressure is called ", name);
-    if (!s->open) return fail(r, "this source counts nothing that a proxy could use: ", name);
-    r->out->source = s;
-    return MOIRE_OK;
-}
 
 /* Where the coefficient of a term goes; NULL when there is no such term, or not now. */
 static double *place_of(struct reader *r, const char *term) {
@@ -50,44 +34,56 @@ static double *place_of(struct reader *r, const char *term) {
     return NULL;
 }
 
-static int read_term(struct reader *r, char *line) {
-    char *comma = strchr(line, ','), *end;
-    if (!comma) return fail(r, "not \"term,coefficient\": ", line);
-    *comma = 0;
-    double *to = place_of(r, line);
+static int read_term(struct mo_csv *c, void *self) {
+    struct reader *r = self;
+    char term[64];
+    int n = mo_csv_cell(c, term, sizeof term);
+    if (n < 0 || !mo_csv_more(c)) return mo_csv_fail_cell(c, "not \"term,coefficient\": %s", c->shown);
+    double *to = place_of(r, term);
     if (!to)
-        return fail(r, "the intercept comes first, then each observable of the source at most once; not ",
-                    line);
-    errno = 0;
-    *to = strtod(comma + 1, &end);
-    if (errno || end == comma + 1 || *end || !isfinite(*to)) return fail(r, "not a number: ", comma + 1);
+        return mo_csv_fail_cell(
+            c, "the intercept comes first, then each observable of the source at most once; not %s",
+            c->shown);
+    if (!mo_csv_number(c, -DBL_MAX, DBL_MAX, to)) return mo_csv_fail_cell(c, "not a number: %s", c->shown);
+    return mo_csv_more(c) ? mo_csv_fail(c, "more cells than \"term,coefficient\"") : MOIRE_OK;
+}
+
+static int read_source(struct mo_csv *c, void *self) {
+    struct reader *r = self;
+    size_t n;
+    const char *text = mo_csv_remark(c, source_key, &n);
+    if (!text) return MOIRE_OK;
+    if (r->out->source) return mo_csv_fail(c, "a second source");
+    int code = mo_source_named(c, text, n, &r->out->source);
+    if (code) return code;
+    if (!r->out->source->open)
+        return mo_csv_fail(c, "this source counts nothing that a proxy could use: %s", r->out->source->name);
     return MOIRE_OK;
 }
 
-static int read_line(struct reader *r, char *line) {
-    if (r->line == 1)
-        return strcmp(line, magic) ? fail(r, "not a proxy: the first line must be ", magic) : MOIRE_OK;
-    if (!strncmp(line, source_key, sizeof source_key - 1))
-        return read_source(r, line + sizeof source_key - 1);
-    if (*line == '#') return MOIRE_OK;
-    if (r->header) return read_term(r, line);
-    if (!r->out->source) return fail(r, "no '# source' line before the terms", "");
-    r->header = true;
-    return strcmp(line, header) ? fail(r, "the header must be ", header) : MOIRE_OK;
+static int read_header(struct mo_csv *c, void *self) {
+    const struct reader *r = self;
+    if (!r->out->source) return mo_csv_fail(c, "no '# source' line before the terms");
+    return mo_csv_is(c, header) ? MOIRE_OK : mo_csv_fail(c, "the header must be %s", header);
+}
+
+static int read_end(struct mo_csv *c, void *self) {
+    const struct reader *r = self;
+    return r->terms ? MOIRE_OK : mo_csv_fail(c, "the file ends before the first observable");
 }
 
 int mo_proxy_parse(const char *path, const char *text, size_t n, struct mo_proxy *out, moire_error *err) {
-    struct reader r = {.path = path, .out = out, .err = err};
+    static const struct mo_csv_form form = {.magic = magic,
+                                            .what = "a proxy",
+                                            .unit = "term",
+                                            .whole = true,
+                                            .remark = read_source,
+                                            .header = read_header,
+                                            .row = read_term,
+                                            .end = read_end};
+    struct reader r = {.out = out};
     *out = (struct mo_proxy){0};
-    for (size_t at = 0; at < n;) {
-        char line[LINE];
-        r.line++;
-        const char *why = mo_file_line(text, n, &at, line, sizeof line);
-        int code = why ? fail(&r, why, "") : read_line(&r, line);
-        if (code) return code;
-    }
-    r.line++;
-    return r.terms ? MOIRE_OK : fail(&r, "the file ends before the first observable", "");
+    return mo_csv_read(&form, path, text, n, &r, err);
 }
 
 int mo_proxy_read(const struct mo_env *env, const char *path, struct mo_proxy *out, moire_error *err) {
@@ -101,7 +97,7 @@ int mo_proxy_read(const struct mo_env *env, const char *path, struct mo_proxy *o
 }
 
 size_t mo_proxy_text(const struct mo_proxy *p, const char *note, char *out, size_t n) {
-    int at = snprintf(out, n, "%s\n%s%s\n%s%.200s%s%s\n%s,%.9g\n", magic, source_key, p->source->name,
+    int at = snprintf(out, n, "%s\n# source %s\n%s%.200s%s%s\n%s,%.9g\n", magic, p->source->name,
                       *note ? "# note " : "", note, *note ? "\n" : "", header, intercept_key, p->intercept);
     for (int i = 0; i < p->source->n && at > 0 && (size_t)at < n; i++) {
         if (fpclassify(p->coefficient[i]) == FP_ZERO) continue;

@@ -22,6 +22,13 @@ const struct mo_source *mo_source_find(const char *name) {
     return NULL;
 }
 
+int mo_source_named(const struct mo_csv *csv, const char *name, size_t n, const struct mo_source **out) {
+    char word[32];
+    snprintf(word, sizeof word, "%.*s", n < sizeof word ? (int)n : (int)sizeof word, name);
+    *out = n < sizeof word ? mo_source_find(word) : NULL;
+    return *out ? MOIRE_OK : mo_csv_fail(csv, "no source of pressure is called %s", word);
+}
+
 int mo_source_unknown(const char *name, moire_error *err) {
     char list[80] = "auto";
     for (const struct mo_source *const *s = mo_sources(); *s; s++) {

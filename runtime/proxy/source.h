@@ -11,7 +11,7 @@
  * Threads: none.  One caller at a time for everything that was opened. */
 #ifndef MO_SOURCE_H
 #define MO_SOURCE_H
-#include "runtime/base/env.h"
+#include "runtime/base/csv.h"
 
 enum { MO_OBSERVABLES = 3, MO_SOURCE_CORES = 1024 };
 
@@ -36,6 +36,8 @@ struct mo_source {
 /* In order of preference, NULL at the end; the last one has no `open`. */
 const struct mo_source *const *mo_sources(void);
 const struct mo_source *mo_source_find(const char *name); /* NULL when there is none */
+/* The source that a remark of a file names, n bytes; MOIRE_EFORMAT. */
+int mo_source_named(const struct mo_csv *csv, const char *name, size_t n, const struct mo_source **out);
 /* MOIRE_EINVAL that lists the names. */
 int mo_source_unknown(const char *name, moire_error *err);
 /* The first source that opens; one line in the log (INFO) for each that does not. */

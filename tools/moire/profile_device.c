@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "bench/data/machine.h"
+#include "runtime/base/csv.h"
 #include "runtime/base/output.h"
 #include "runtime/gpu/measure_shares.h"
 #include "runtime/profile/share_table.h"
@@ -145,10 +146,13 @@ static int profile(struct job *j, int at, moire_error *err) {
 /* --- pairs ---------------------------------------------------------------------------------------------- */
 static void write_pair(FILE *f, const struct job *j, const int at[2], const struct mo_measure_side side[2]) {
     const int units = mo_gpus_kind(&j->gpus, j->o->gpu)->units;
-    fprintf(f, "%s,%s,%d,%d,%d,%d,%.6g,%.6g\n", j->names[at[0]], j->names[at[1]],
-            side[0].model->batch[side[0].rung], side[1].model->batch[side[1].rung],
-            mo_share_of_units(side[0].units, units), mo_share_of_units(side[1].units, units),
-            fmax((double)side[0].ns, 1) * 1e-3, fmax((double)side[1].ns, 1) * 1e-3);
+    mo_csv_put(f, j->names[at[0]]);
+    fputc(',', f);
+    mo_csv_put(f, j->names[at[1]]);
+    fprintf(f, ",%d,%d,%d,%d,%.6g,%.6g\n", side[0].model->batch[side[0].rung],
+            side[1].model->batch[side[1].rung], mo_share_of_units(side[0].units, units),
+            mo_share_of_units(side[1].units, units), fmax((double)side[0].ns, 1) * 1e-3,
+            fmax((double)side[1].ns, 1) * 1e-3);
 }
 
 /* Both in one of their batches, on lets that share the GPU in halves and about one to three. */

@@ -181,7 +181,7 @@ static void damage_is_named_with_its_line(void **state) {
         const char *text, *says;
     } rows[] = {
         {"", "f:1: the file ends"},
-        {"hello\n", "f:1: no samples: the first line must be # moire-pressure 1"},
+        {"hello\n", "f:1: not samples of counters: the first line must be '# moire-pressure 1'"},
         {"# moire-pressure 1\n# source pmu\n", "f:2: no source of pressure is called pmu"},
         {"# moire-pressure 1\npressure\n", "f:2: no '# source' line"},
         {"# moire-pressure 1\n# source resctrl\n# source resctrl\n", "f:3: a second source"},
@@ -189,16 +189,16 @@ static void damage_is_named_with_its_line(void **state) {
          "f:3: the columns must be pressure,slowdown,l3_"},
         {HEAD, "f:5: the file ends before the first row"},
         {HEAD "0.2,1,0.1,800,2", "f:5: the last line is cut off"},
-        {HEAD "0.2,1,0.1,800\n", "f:5: cells are missing after l3_accesses"},
-        {HEAD "0.2,1,,800,2\n", "f:5: a cell is missing or no number: l3_miss_rate"},
-        {HEAD "0.2,1,0.1,800,2,3\n", "f:5: not a number, or more cells than columns: ipc"},
-        {HEAD "0.2,1,nan,800,2\n", "f:5: a cell that no machine measures: l3_miss_rate"},
-        {HEAD "0.2,1,0.1,inf,2\n", "f:5: a cell that no machine measures: l3_accesses"},
-        {HEAD "0.2,1,0.1,1e13,2\n", "f:5: a cell that no machine measures: l3_accesses"},
+        {HEAD "0.2,1,0.1,800\n", "f:5: no cell for ipc"},
+        {HEAD "0.2,1,,800,2\n", "f:5:7: '' is no l3_miss_rate that a machine"},
+        {HEAD "0.2,1,0.1,800,2,3\n", "f:5: more cells than columns"},
+        {HEAD "0.2,1,nan,800,2\n", "f:5:7: 'nan' is no l3_miss_rate that a machine measures"},
+        {HEAD "0.2,1,0.1,inf,2\n", "f:5:11: 'inf' is no l3_accesses that a machine measures"},
+        {HEAD "0.2,1,0.1,1e13,2\n", "f:5:11: '1e13' is no l3_accesses"},
         {HEAD "0.2,1,0.1,800,2\n1.2,1,0.1,800,2\n", "f:6: the pressure must be 0 to 1"},
         {HEAD "-0.2,1,0.1,800,2\n", "f:5: the pressure must be 0 to 1"},
         {HEAD "0.2,0,0.1,800,2\n", "f:5: the slowdown must be positive"},
-        {HEAD "0.2,1x,0.1,800,2\n", "f:5: not a number, or more cells than columns: slowdown"},
+        {HEAD "0.2,1x,0.1,800,2\n", "f:5:5: '1x' is no slowdown"},
     };
     struct mo_env env = mo_env_default();
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {

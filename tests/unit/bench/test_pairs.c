@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * test_pairs.c - least squares, measured pairs and their files, and the interference model fitted to them. */
+#define _GNU_SOURCE
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -11,6 +12,8 @@
 #include <string.h>
 #include "bench/fit/lapack.h"
 #include "bench/data/pairs.h"
+#include "runtime/base/csv.h"
+#include "runtime/base/output.h"
 
 #define V100 "bench/gpus/v100/pairs.csv"
 #define HEAD "# moire-pairs 1\na,b,batch_a,batch_b,share_a,share_b,us_a,us_b\n"
@@ -207,6 +210,39 @@ static void bad_files_are_refused_with_their_line(void **state) {
     }
 }
 
+/* The file of a model may be called anything. */
+static void a_comma_in_a_name_breaks_no_row(void **state) {
+    (void)state;
+    static const char profile[] = "# moire-profile 1\nbatch,what,200,800\n1,us,40,20\n1,l2,5,10\n";
+    static const char *const names[] = {"one, two", "say \"three\""};
+    char folder[] = "/tmp/moire-pairs-XXXXXX", path[2][80], pairs[80], *text = NULL;
+    size_t n;
+    assert_non_null(mkdtemp(folder));
+    for (int i = 0; i < 2; i++) {
+        snprintf(path[i], sizeof path[i], "%s/%s.csv", folder, names[i]);
+        assert_int_equal(mo_output_write(the_env(), path[i], profile, sizeof profile - 1, NULL), MOIRE_OK);
+    }
+    FILE *f = open_memstream(&text, &n);
+    assert_non_null(f);
+    fputs(HEAD, f);
+    mo_csv_put(f, names[0]);
+    fputc(',', f);
+    mo_csv_put(f, names[1]);
+    fputs(",1,1,200,800,60,30\n", f);
+    fclose(f);
+    struct mo_pairs p;
+    moire_error err = {0};
+    snprintf(pairs, sizeof pairs, "%s/pairs.csv", folder);
+    if (mo_pairs_parse(the_env(), pairs, text, n, &p, &err)) fail_msg("%s", err.message);
+    assert_int_equal(p.n, 2);
+    assert_true(fabs(p.sample[0].slowdown - 1.5) < 1e-9 && fabs(p.sample[1].slowdown - 1.5) < 1e-9);
+    mo_pairs_free(&p);
+    free(text);
+    for (int i = 0; i < 2; i++)
+        assert_int_equal(remove(path[i]), 0);
+    assert_int_equal(remove(folder), 0);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(least_squares_solve_what_can_be_solved),
@@ -216,6 +252,7 @@ int main(void) {
         cmocka_unit_test(a_split_takes_half_and_another_seed_another),
         cmocka_unit_test(measured_pairs_are_predicted_as_well_as_in_the_paper),
         cmocka_unit_test(bad_files_are_refused_with_their_line),
+        cmocka_unit_test(a_comma_in_a_name_breaks_no_row),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
