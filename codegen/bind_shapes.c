@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 #include "codegen/prepare.h"
+#include "runtime/base/text.h"
 
 struct binder {
     struct mo_graph *g;
@@ -19,15 +20,15 @@ struct binder {
 
 /* The flag a user would write: "--shape x=N,3,H,W" with what is known filled in. */
 static void flag_text(const struct mo_tensor *t, const struct mo_symbols *symbols, char *out, size_t n) {
-    size_t at = (size_t)snprintf(out, n, "--shape %.80s=", t->name);
-    if (t->shape.rank < 0 && at < n) snprintf(out + at, n - at, "d,d,...");
-    for (int i = 0; i < t->shape.rank && at < n; i++) {
+    struct mo_text flag = mo_text_in(out, n);
+    mo_text_put(&flag, "--shape %.80s=", t->name);
+    if (t->shape.rank < 0) mo_text_put(&flag, "d,d,...");
+    for (int i = 0; i < t->shape.rank; i++) {
         const char *comma = i ? "," : "";
         if (t->shape.d[i] >= 0)
-            at += (size_t)snprintf(out + at, n - at, "%s%lld", comma, (long long)t->shape.d[i]);
+            mo_text_put(&flag, "%s%lld", comma, (long long)t->shape.d[i]);
         else
-            at += (size_t)snprintf(out + at, n - at, "%s<%.20s>", comma,
-                                   symbols->dim[i] ? symbols->dim[i] : "d");
+            mo_text_put(&flag, "%s<%.20s>", comma, symbols->dim[i] ? symbols->dim[i] : "d");
     }
 }
 

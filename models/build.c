@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * build.c - the core of the model builder: names, nodes, attributes, seeded weights, inputs and outputs. */
 #include "models/build.h"
+#include "runtime/base/numbers.h"
 #include <stdio.h>
 #include <string.h>
 
@@ -147,18 +148,11 @@ const char *mo_b_another_output(struct mo_build *b) {
 
 /* --- weights --- */
 
-/* splitmix64: one independent stream for every tensor */
-static uint64_t next(uint64_t *state) {
-    uint64_t z = (*state += 0x9e3779b97f4a7c15u);
-    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
-    z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
-    return z ^ (z >> 31);
-}
-
+/* One independent stream for every tensor. */
 static uint64_t stream(struct mo_build *b) {
     uint64_t state = b->seed * 0x2545f4914f6cdd1du + (uint64_t)b->n_streams++;
-    next(&state);
-    return next(&state);
+    mo_splitmix(&state);
+    return mo_splitmix(&state);
 }
 
 /* A tensor with zeroed raw data; NULL after an error. */
@@ -200,7 +194,7 @@ const char *mo_b_normal(struct mo_build *b, const char *stem, const int64_t *dim
     if (!data) return name;
     float scale = (float)(deviation / 37837.227), shift = (float)mean;
     for (int64_t i = 0; i < n; i++) {
-        uint64_t r = next(&state);
+        uint64_t r = mo_splitmix(&state);
         int sum = (int)(r & 0xffff) + (int)(r >> 16 & 0xffff) + (int)(r >> 32 & 0xffff) + (int)(r >> 48);
         data[i] = shift + scale * (float)(sum - 131070);
     }
@@ -212,7 +206,7 @@ const char *mo_b_uniform(struct mo_build *b, const char *stem, int64_t n, double
     uint64_t state = stream(b);
     float *data = add_tensor(b, stem, MOIRE_F32, &n, 1, &name);
     for (int64_t i = 0; data && i < n; i++)
-        data[i] = (float)(low + (high - low) * (double)(next(&state) >> 40) / 16777216.0);
+        data[i] = (float)(low + (high - low) * (double)(mo_splitmix(&state) >> 40) / 16777216.0);
     return name;
 }
 

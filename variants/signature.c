@@ -15,32 +15,10 @@
  * Where a tensor lies is the business of mo_kargs, but for the rows of a product, whose strides kernels have
  * built in (matmul_rows.h).  A layer that could go by Winograd's or Strassen's algorithm but must not
  * (graph->exact) ends in ":exact": its variants are others. */
+#include "runtime/base/text.h"
 #include "variants/matmul_rows.h"
 
-#include <stdarg.h>
-#include <stdio.h>
 #include <string.h>
-
-struct text {
-    char *at;
-    size_t left;
-    bool full;
-};
-
-static void put(struct text *t, const char *format, ...) __attribute__((format(printf, 2, 3)));
-
-static void put(struct text *t, const char *format, ...) {
-    va_list ap;
-    va_start(ap, format);
-    int n = vsnprintf(t->at, t->left, format, ap);
-    va_end(ap);
-    if (n < 0 || (size_t)n >= t->left) {
-        t->full = true;
-        return;
-    }
-    t->at += n;
-    t->left -= (size_t)n;
-}
 
 static const char *const layout_names[] = {[MO_PLAIN] = "plain", [MO_C16] = "c16"};
 
@@ -79,19 +57,19 @@ static bool bias_fits(const struct mo_tensor *bias, int64_t n) {
     return mo_shape_count(&bias->shape) == n && bias->shape.d[bias->shape.rank - 1] == n;
 }
 
-static bool put_epilogue(struct text *t, const struct mo_graph *graph, const struct mo_node *node,
+static bool put_epilogue(struct mo_text *t, const struct mo_graph *graph, const struct mo_node *node,
                          const struct mo_tensor *in, const struct mo_tensor *out) {
     const struct mo_fuse *f = &node->fuse;
     if (f->act < 0 || f->act >= MO_ACT_COUNT) return false;
-    put(t, ":%s", acts[f->act].name);
-    if (acts[f->act].params == 1) put(t, "(%a)", (double)f->a);
-    if (acts[f->act].params == 2) put(t, "(%a,%a)", (double)f->a, (double)f->b);
+    mo_text_put(t, ":%s", acts[f->act].name);
+    if (acts[f->act].params == 1) mo_text_put(t, "(%a)", (double)f->a);
+    if (acts[f->act].params == 2) mo_text_put(t, "(%a,%a)", (double)f->a, (double)f->b);
     if (f->residual >= 0) {
         const struct mo_tensor *r = input_of(graph, node, f->residual);
         if (!solid(r, 1, MOIRE_MAX_RANK) || !mo_shape_equal(&r->shape, &out->shape)) return false;
-        put(t, ":%s-%s", f->residual_last ? "reslast" : "res", layout_names[r->layout]);
+        mo_text_put(t, ":%s-%s", f->residual_last ? "reslast" : "res", layout_names[r->layout]);
     }
-    put(t, ":%s>%s", layout_names[in->layout], layout_names[out->layout]);
+    mo_text_put(t, ":%s>%s", layout_names[in->layout], layout_names[out->layout]);
     return true;
 }
 
@@ -126,13 +104,13 @@ static bool conv_pads(const struct mo_node *node, const struct mo_tensor *x, con
     return n == -1 || n == 4;
 }
 
-static bool put_gate(struct text *t, const struct mo_tensor *gate, const struct mo_tensor *x) {
-    put(t, ":gated");
+static bool put_gate(struct mo_text *t, const struct mo_tensor *gate, const struct mo_tensor *x) {
+    mo_text_put(t, ":gated");
     return solid(gate, 4, 4) && gate->shape.d[0] == x->shape.d[0] && gate->shape.d[1] == x->shape.d[1] &&
            gate->shape.d[2] * gate->shape.d[3] == 1 && gate->layout == x->layout && !gate->data;
 }
 
-static bool conv_signature(const struct mo_graph *graph, const struct mo_node *node, struct text *t) {
+static bool conv_signature(const struct mo_graph *graph, const struct mo_node *node, struct mo_text *t) {
     const struct mo_tensor *x = input_of(graph, node, 0), *w = input_of(graph, node, 1);
     const struct mo_tensor *b = node->fuse.residual == 2 ? NULL : input_of(graph, node, 2);
     const struct mo_tensor *y = tensor_of(graph, node->out[0]);
@@ -144,35 +122,35 @@ static bool conv_signature(const struct mo_graph *graph, const struct mo_node *n
     if (g < 1 || x->shape.d[1] % g || w->shape.d[1] != x->shape.d[1] / g || w->shape.d[0] != y->shape.d[1])
         return false;
     if (!bias_fits(b, y->shape.d[1])) return false;
-    put(t, "conv:f32:n%lld:c%lld:h%lld:w%lld:o%lld:k%lldx%lld", (long long)x->shape.d[0],
-        (long long)x->shape.d[1], (long long)x->shape.d[2], (long long)x->shape.d[3],
-        (long long)y->shape.d[1], (long long)k[0], (long long)k[1]);
-    put(t, ":s%lldx%lld:p%lld,%lld,%lld,%lld:d%lldx%lld:g%lld", (long long)s[0], (long long)s[1],
-        (long long)p[0], (long long)p[1], (long long)p[2], (long long)p[3], (long long)d[0], (long long)d[1],
-        (long long)g);
+    mo_text_put(t, "conv:f32:n%lld:c%lld:h%lld:w%lld:o%lld:k%lldx%lld", (long long)x->shape.d[0],
+                (long long)x->shape.d[1], (long long)x->shape.d[2], (long long)x->shape.d[3],
+                (long long)y->shape.d[1], (long long)k[0], (long long)k[1]);
+    mo_text_put(t, ":s%lldx%lld:p%lld,%lld,%lld,%lld:d%lldx%lld:g%lld", (long long)s[0], (long long)s[1],
+                (long long)p[0], (long long)p[1], (long long)p[2], (long long)p[3], (long long)d[0],
+                (long long)d[1], (long long)g);
     if (node->fuse.gated && !put_gate(t, input_of(graph, node, MO_GATE_IN), x)) return false;
     bool winograd = k[0] == k[1] && (k[0] == 3 || k[0] == 5) && s[0] == s[1] && s[0] <= (k[0] == 3 ? 2 : 1) &&
                     d[0] == 1 && d[1] == 1 && g == 1;
     bool strassen = k[0] == 1 && k[1] == 1 && g == 1;
     if (!put_epilogue(t, graph, node, x, y)) return false;
-    if ((winograd || strassen) && graph->exact) put(t, ":exact");
+    if ((winograd || strassen) && graph->exact) mo_text_put(t, ":exact");
     return true;
 }
 
 /* Images where slices keep them apart, row strides where these are not the rows' own lengths.  A residual is
  * walked with the strides of the result. */
-static bool put_rows(struct text *t, const struct mo_product *p, int64_t k, int64_t n) {
-    if (p->images > 1) put(t, "gemm:f32:i%lld:m%lld", (long long)p->images, (long long)p->rows);
-    if (p->images == 1) put(t, "gemm:f32:m%lld", (long long)p->rows);
-    put(t, ":k%lld:n%lld", (long long)k, (long long)n);
-    if (p->x_row != k) put(t, ":x%lld", (long long)p->x_row);
-    if (p->y_row != n) put(t, ":y%lld", (long long)p->y_row);
+static bool put_rows(struct mo_text *t, const struct mo_product *p, int64_t k, int64_t n) {
+    if (p->images > 1) mo_text_put(t, "gemm:f32:i%lld:m%lld", (long long)p->images, (long long)p->rows);
+    if (p->images == 1) mo_text_put(t, "gemm:f32:m%lld", (long long)p->rows);
+    mo_text_put(t, ":k%lld:n%lld", (long long)k, (long long)n);
+    if (p->x_row != k) mo_text_put(t, ":x%lld", (long long)p->x_row);
+    if (p->y_row != n) mo_text_put(t, ":y%lld", (long long)p->y_row);
     return p->residual_row == p->y_row;
 }
 
 /* Gemm, MatMul and moire.MatMul (which has a bias row) with a constant right operand; leading dimensions of
  * the left one count as rows. */
-static bool gemm_signature(const struct mo_graph *graph, const struct mo_node *node, struct text *t) {
+static bool gemm_signature(const struct mo_graph *graph, const struct mo_node *node, struct mo_text *t) {
     bool gemm = !strcmp(node->op_type, "Gemm");
     const struct mo_tensor *a = input_of(graph, node, 0), *w = input_of(graph, node, 1);
     const struct mo_tensor *c = node->fuse.residual == 2 ? NULL : input_of(graph, node, 2);
@@ -188,18 +166,19 @@ static bool gemm_signature(const struct mo_graph *graph, const struct mo_node *n
     if (w->shape.d[trans_b] != k || w->shape.d[!trans_b] != n || !bias_fits(c, n)) return false;
     if (!mo_product_of(graph, node, &rows) || !put_rows(t, &rows, k, n)) return false;
     if (!put_epilogue(t, graph, node, a, y)) return false;
-    if (graph->exact) put(t, ":exact");
+    if (graph->exact) mo_text_put(t, ":exact");
     return true;
 }
 
 bool mo_layer_signature(const struct mo_graph *graph, const struct mo_node *node, char *out, size_t n) {
-    struct text t = {out, n, n == 0};
+    if (!n) return false;
+    struct mo_text t = mo_text_in(out, n);
     bool ours = !strcmp(node->domain, "moire");
-    if (t.full || node->n_in < 2 || node->n_out < 1 || (node->domain[0] && !ours)) return false;
+    if (node->n_in < 2 || node->n_out < 1 || (node->domain[0] && !ours)) return false;
     bool ok = false;
     if (!strcmp(node->op_type, "Conv") && !ours) ok = conv_signature(graph, node, &t);
     if (!strcmp(node->op_type, "MatMul") || (!strcmp(node->op_type, "Gemm") && !ours))
         ok = gemm_signature(graph, node, &t);
-    if (!ok || t.full) out[0] = 0;
-    return ok && !t.full;
+    if (!ok || t.cut) out[0] = 0;
+    return ok && !t.cut;
 }

@@ -12,6 +12,7 @@
 #if defined(__has_include)
 #if __has_include("commit.h")
 #include "commit.h"
+#include "runtime/base/text.h"
 #endif
 #endif
 #ifndef MO_COMMIT
@@ -98,9 +99,10 @@ char *mo_bench_command(const struct mo_env *env, int argc, char **argv) {
         n += strlen(argv[i]) + 1;
     char *text = mo_alloc(env, n);
     if (!text) return NULL;
-    size_t at = (size_t)snprintf(text, n, "moire");
+    struct mo_text t = mo_text_in(text, n);
+    mo_text_put(&t, "moire");
     for (int i = 0; i < argc; i++)
-        at += (size_t)snprintf(text + at, n - at, " %s", argv[i]);
+        mo_text_put(&t, " %s", argv[i]);
     return text;
 }
 

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "bench/data/layer_spec.h"
+#include "runtime/base/text.h"
 #include "variants/conv_geometry.h"
 
 /* The integers of a spec in the order of the line. */
@@ -66,13 +67,13 @@ bool mo_layer_spec_of(const struct mo_graph *graph, const struct mo_node *node, 
 }
 
 void mo_layer_spec_print(const struct mo_layer_spec *spec, char *out, size_t n) {
-    size_t used = 0;
-    for (size_t i = 0; i < FIELDS && used < n; i++) {
+    struct mo_text t = mo_text_in(out, n);
+    for (size_t i = 0; i < FIELDS; i++) {
         int64_t value;
         memcpy(&value, (const char *)spec + fields[i], sizeof value);
-        used += (size_t)snprintf(out + used, n - used, "%" PRId64 " ", value);
+        mo_text_put(&t, "%" PRId64 " ", value);
     }
-    if (used < n) snprintf(out + used, n - used, "%.9g %.9g", spec->a, spec->b);
+    mo_text_put(&t, "%.9g %.9g", spec->a, spec->b);
 }
 
 bool mo_layer_spec_parse(const char *text, struct mo_layer_spec *out) {

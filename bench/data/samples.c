@@ -8,6 +8,7 @@
 #include <string.h>
 #include "runtime/base/csv.h"
 #include "runtime/base/output.h"
+#include "runtime/base/text.h"
 
 enum { LINE = 512, MAX_ROWS = 1 << 22 };
 static const double most = 1e12; /* of a cell: squares and sums stay finite */
@@ -67,12 +68,11 @@ static int read_source(struct mo_csv *c, void *self) {
 
 static int read_header(struct mo_csv *c, void *self) {
     const struct reader *r = self;
-    char want[LINE] = "";
+    char want[LINE];
+    struct mo_text t = mo_text_in(want, sizeof want);
     if (!r->source) return mo_csv_fail(c, "no '# source' line before the columns");
-    for (int i = 0; i < mo_samples_columns(r->source); i++) {
-        size_t n = strlen(want);
-        snprintf(want + n, sizeof want - n, "%s%s", i ? "," : "", mo_samples_column(r->source, i));
-    }
+    for (int i = 0; i < mo_samples_columns(r->source); i++)
+        mo_text_put(&t, "%s%s", i ? "," : "", mo_samples_column(r->source, i));
     return mo_csv_is(c, want) ? MOIRE_OK : mo_csv_fail(c, "the columns must be %.80s", want);
 }
 

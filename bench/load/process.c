@@ -2,6 +2,7 @@
  * process.c - gaps between arrivals; see process.h. */
 #define _GNU_SOURCE
 #include "bench/load/process.h"
+#include "runtime/base/numbers.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -11,18 +12,11 @@
 static const double SWING = 0.9;
 static const double most_cv = 20;
 
-static uint64_t splitmix(uint64_t *x) {
-    uint64_t z = *x += 0x9e3779b97f4a7c15u;
-    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
-    z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
-    return z ^ (z >> 31);
-}
-
 void mo_rng_seed(struct mo_rng *rng, uint64_t seed, uint64_t stream) {
     uint64_t x = seed;
-    uint64_t mixed = splitmix(&x) ^ (stream * 0xd1342543de82ef95u + 1);
+    uint64_t mixed = mo_splitmix(&x) ^ (stream * 0xd1342543de82ef95u + 1);
     for (int i = 0; i < 4; i++)
-        rng->s[i] = splitmix(&mixed);
+        rng->s[i] = mo_splitmix(&mixed);
 }
 
 static uint64_t rotate(uint64_t x, int k) {

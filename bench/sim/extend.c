@@ -4,6 +4,7 @@
  * Three unknowns, so the normal equations are solved for each of the sets of unknowns that may be other than
  * zero; the best set without a negative value is the constrained optimum. */
 #include "bench/sim/extend.h"
+#include "runtime/base/numbers.h"
 
 #include <math.h>
 #include <string.h>
@@ -157,7 +158,7 @@ int mo_extend_fit(const struct mo_extend_tie *ties, int n, double bytes_us, stru
 /* --- tables --------------------------------------------------------------------------------------------- */
 /* 1, 2, 4, then every 8 cores, and all: as fine as what was published. */
 static int counts_of(int cores, int counts[MO_PROFILE_COUNTS]) {
-    int n = 0, step = (cores + FINE - 1) / FINE * STEP;
+    int n = 0, step = (int)mo_ceil_div(cores, FINE) * STEP;
     for (int c = 1; c < cores && n < MO_PROFILE_COUNTS - 1; c = c < step ? 2 * c : c + step)
         counts[n++] = c;
     counts[n++] = cores;

@@ -4,14 +4,11 @@
 
 #include <string.h>
 #include "codegen/family/wide.h"
+#include "runtime/base/numbers.h"
 
 enum { L1_BYTES = 32 << 10, L2_BYTES = 768 << 10, MAX_SCRATCH = 64 << 20 };
 enum { LEAST_CHANNELS = 128, LEAST_OUTPUTS = 64, LEAST_PIXELS = 16, PART_UNITS = 16, MAX_TILES = 12 };
 static const double l2_rate = 40, l3_rate = 14, ghz = 4.2; /* bytes a cycle; as in walk_cost.c */
-
-static int64_t ceil_div(int64_t a, int64_t b) {
-    return (a + b - 1) / b;
-}
 
 static double most(double a, double b) {
     return a > b ? a : b;
@@ -45,7 +42,7 @@ static int largest_cut(const struct mo_emit_isa *isa, int blocks) {
 void mo_strassen_cuts(const struct mo_strassen *s, int *least, int *most_pairs) {
     *least = *most_pairs = 0;
     for (int64_t size = s->size; size <= s->size + (s->extra > 0); size++) {
-        int64_t cuts = ceil_div(size, s->cut), low = size / cuts, high = ceil_div(size, cuts);
+        int64_t cuts = mo_ceil_div(size, s->cut), low = size / cuts, high = mo_ceil_div(size, cuts);
         if (!*least || low < *least) *least = (int)low;
         if (high > *most_pairs) *most_pairs = (int)high;
     }
@@ -55,7 +52,7 @@ static void describe_layer(const struct mo_problem *p, struct mo_strassen *s) {
     *s = (struct mo_strassen){.p = p, .isa = mo_emit_isa(p->isa), .rows = is_rows(p)};
     s->pixels = p->oh * p->ow;
     s->pairs = (s->pixels + 1) / 2;
-    s->icb = ceil_div(p->c, 16), s->ocb = ceil_div(p->o, 16);
+    s->icb = mo_ceil_div(p->c, 16), s->ocb = mo_ceil_div(p->o, 16);
     s->kb = mo_strassen_half(s->icb), s->nb = mo_strassen_half(s->ocb);
     s->x_pixel = s->rows ? p->x_row * 4 : 64, s->x_block = s->rows ? 64 : p->h * p->w * 64;
     s->y_pixel = s->rows ? p->y_row * 4 : 64, s->y_block = s->rows ? 64 : s->pixels * 64;
@@ -76,11 +73,11 @@ bool mo_strassen_describe(const struct mo_problem *p, const struct mo_point *poi
     s->cut = largest_cut(s->isa, s->blocks);
     if (s->cut < 1) return false;
     s->chunks = knob[MO_STRASSEN_KNOB_CHUNKS] > 0 ? knob[MO_STRASSEN_KNOB_CHUNKS]
-                                                  : ceil_div(s->pairs, (int64_t)tiles * s->cut);
+                                                  : mo_ceil_div(s->pairs, (int64_t)tiles * s->cut);
     if (s->chunks > s->pairs) return false;
     s->size = s->pairs / s->chunks, s->extra = s->pairs % s->chunks;
-    s->groups = ceil_div(s->nb, s->blocks * s->sets);
-    int64_t largest = s->size + (s->extra > 0), depth = ceil_div(s->kb, s->parts);
+    s->groups = mo_ceil_div(s->nb, s->blocks * s->sets);
+    int64_t largest = s->size + (s->extra > 0), depth = mo_ceil_div(s->kb, s->parts);
     s->v_plane = (largest * depth | 1) * 64;
     s->m_plane = (largest | 1) * 64;
     s->m_block = MO_STRASSEN * s->m_plane;
@@ -106,7 +103,7 @@ int64_t mo_strassen_l3_bytes(const struct mo_strassen *s) {
 
 /* Cycles of all products of a chunk of `size` pairs. */
 static double product_cycles(const struct mo_strassen *s, int64_t size) {
-    int64_t cuts = ceil_div(size, s->cut);
+    int64_t cuts = mo_ceil_div(size, s->cut);
     double vectors = s->blocks * s->isa->vectors, cycles = 0;
     for (int64_t j = 0; j < cuts; j++) {
         const int64_t tile = size / cuts + (j < size % cuts);
@@ -146,7 +143,7 @@ double mo_strassen_cost(const struct mo_strassen *s) {
 
 double mo_strassen_part(const struct mo_strassen *s, int cores) {
     int64_t chunks = s->p->n * s->chunks, units = chunks * s->groups, mine = mo_wide_most(units, cores);
-    int64_t entered = s->parts > 1 ? mine : ceil_div(mine, s->groups);
+    int64_t entered = s->parts > 1 ? mine : mo_ceil_div(mine, s->groups);
     double share = (double)mine / (double)units, weights = (double)(MO_STRASSEN * s->kb * s->nb * 1024);
     double cycles = in_cycles(s) * (double)entered / (double)chunks + out_cycles(s) * share;
     double part = mine < s->groups ? (double)mine / (double)s->groups : 1;
@@ -193,8 +190,8 @@ static bool fit_parts(const struct mo_problem *p, int64_t bytes, struct mo_point
         if (MO_STRASSEN * s->v_plane <= bytes) break;
     }
     if (*parts == 1) return true;
-    int64_t groups = ceil_div(PART_UNITS, p->n * s->chunks);
-    *sets = (int)ceil_div(ceil_div(s->nb, s->blocks), groups);
+    int64_t groups = mo_ceil_div(PART_UNITS, p->n * s->chunks);
+    *sets = (int)mo_ceil_div(mo_ceil_div(s->nb, s->blocks), groups);
     return mo_strassen_describe(p, point, s);
 }
 
@@ -214,7 +211,7 @@ static int add_wide(const struct mo_problem *p, struct mo_point *out, int n, int
     for (int blocks = 1; blocks <= 4; blocks++) {
         struct mo_point point = {.knob = {blocks, 1, 1, 1, 2048, 1}};
         if (!mo_strassen_describe(p, &point, &s)) continue;
-        int64_t least = ceil_div(p->cores, p->n * s.groups);
+        int64_t least = mo_ceil_div(p->cores, p->n * s.groups);
         for (int64_t chunks = least; chunks <= 4 * least && chunks <= s.pairs; chunks++) {
             point.knob[MO_STRASSEN_KNOB_CHUNKS] = (int)chunks;
             if (!fit_parts(p, MO_STRASSEN_V_BYTES, &point, &s)) continue;

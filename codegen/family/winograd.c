@@ -5,6 +5,7 @@
 #include <string.h>
 #include "codegen/family/walk.h"
 #include "codegen/family/wide.h"
+#include "runtime/base/numbers.h"
 
 enum {
     L1_BYTES = 32 << 10,
@@ -14,10 +15,6 @@ enum {
     MAX_CUTS = 12
 };
 static const double l2_rate = 40, l3_rate = 28, memory_rate = 14, ghz = 4.2; /* bytes a cycle */
-
-static int64_t ceil_div(int64_t a, int64_t b) {
-    return (a + b - 1) / b;
-}
 
 static int64_t smaller(int64_t a, int64_t b) {
     return a < b ? a : b;
@@ -53,7 +50,7 @@ bool mo_wino_describe(const struct mo_problem *p, const struct mo_point *point, 
     if (knob[MO_WINO_KNOB_HALF]) w->packing = mo_winograd_half(w->packing);
     if (!mo_winograd_of(w->packing, &w->matrix)) return false;
     mo_wino_tile(w);
-    w->icb = ceil_div(p->c, 16), w->ocb = ceil_div(p->o, 16);
+    w->icb = mo_ceil_div(p->c, 16), w->ocb = mo_ceil_div(p->o, 16);
     w->square = w->matrix.alpha * w->matrix.alpha;
     w->blocks = knob[MO_WINO_KNOB_BLOCKS], w->cut = knob[MO_WINO_KNOB_TILES];
     w->sets = knob[MO_WINO_KNOB_SETS];
@@ -63,10 +60,10 @@ bool mo_wino_describe(const struct mo_problem *p, const struct mo_point *point, 
     if (w->matrix.half && (w->blocks > 1 || p->c % 16 || !half_fits(w->isa, w->cut))) return false;
     w->ahead = knob[MO_WINO_KNOB_PREFETCH];
     w->tile_blocks = knob[MO_WINO_KNOB_NUMBER] > 0 ? knob[MO_WINO_KNOB_NUMBER]
-                                                   : ceil_div(w->tiles, knob[MO_WINO_KNOB_BLOCK]);
+                                                   : mo_ceil_div(w->tiles, knob[MO_WINO_KNOB_BLOCK]);
     if (w->tile_blocks > w->tiles) return false;
     w->size = w->tiles / w->tile_blocks, w->extra = w->tiles % w->tile_blocks;
-    w->oc_groups = ceil_div(w->ocb, w->blocks * w->sets);
+    w->oc_groups = mo_ceil_div(w->ocb, w->blocks * w->sets);
     int64_t largest = w->size + (w->extra > 0);
     w->v_plane = plane(largest * w->icb);
     w->m_plane = plane(largest);
@@ -83,8 +80,8 @@ uint64_t mo_wino_widths(const struct mo_wino *w) {
     for (int64_t block = 0, at = 0; block < w->tile_blocks; block++) {
         int64_t count = w->size + (block >= w->tile_blocks - w->extra);
         for (int cls = 0; cls < w->kinds; cls++) {
-            int64_t first, n = mo_wino_span(w, cls, at, count, &first), cuts = ceil_div(n, w->cut);
-            if (n > 0) widths |= 1ull << n / cuts | 1ull << ceil_div(n, cuts);
+            int64_t first, n = mo_wino_span(w, cls, at, count, &first), cuts = mo_ceil_div(n, w->cut);
+            if (n > 0) widths |= 1ull << n / cuts | 1ull << mo_ceil_div(n, cuts);
         }
         at += count;
     }
@@ -156,7 +153,7 @@ static double product_cycles(const struct mo_wino *w) {
     for (int64_t block = 0, at = 0; block < w->tile_blocks; block++) {
         int64_t count = w->size + (block >= w->tile_blocks - w->extra);
         for (int cls = 0; cls < w->kinds; cls++) {
-            int64_t first, n = mo_wino_span(w, cls, at, count, &first), cuts = ceil_div(n, w->cut);
+            int64_t first, n = mo_wino_span(w, cls, at, count, &first), cuts = mo_ceil_div(n, w->cut);
             int64_t wide = cuts ? n % cuts : 0;
             if (!cuts || !mo_wino_class_rows(w, cls) || !mo_wino_class_cols(w, cls)) continue;
             for (int64_t j = 0; j < cuts; j++) {
@@ -207,7 +204,7 @@ double mo_wino_cost(const struct mo_wino *w) {
 
 double mo_wino_part(const struct mo_wino *w, int cores) {
     int64_t units = w->tile_blocks * w->oc_groups, most_units = mo_wide_most(units, cores);
-    int64_t entered = ceil_div(most_units, w->oc_groups), groups = smaller(most_units, w->oc_groups);
+    int64_t entered = mo_ceil_div(most_units, w->oc_groups), groups = smaller(most_units, w->oc_groups);
     double cycles = in_cycles(w) * (double)entered / (double)w->tile_blocks +
                     out_cycles(w) * (double)most_units / (double)units;
     return together(cycles, (double)weight_bytes(w) * (double)groups / (double)w->oc_groups / l3_rate);
@@ -253,7 +250,7 @@ static void insert(struct list *list, const struct mo_point *point) {
 /* Work of the slowest of `cores` over the mean. */
 static double imbalance(const struct mo_wino *w, int64_t cores) {
     int64_t units = w->tile_blocks * w->oc_groups;
-    return (double)(ceil_div(units, cores) * cores) / (double)units;
+    return (double)(mo_ceil_div(units, cores) * cores) / (double)units;
 }
 
 static void foretell(const struct mo_wino *w, struct mo_point *point) {
@@ -291,10 +288,10 @@ static int largest_cut(const struct mo_problem *p, int blocks, bool half) {
 /* Blocks of tiles: a few register tiles each, as even as the number of tiles allows, up to all tiles. */
 static void try_blocks(const struct mo_problem *p, int m, int blocks, bool half, bool even,
                        struct list *list) {
-    int64_t tiles = p->n * ceil_div(p->oh, m) * ceil_div(p->ow, m), before = 0;
+    int64_t tiles = p->n * mo_ceil_div(p->oh, m) * mo_ceil_div(p->ow, m), before = 0;
     int cut = largest_cut(p, blocks, half);
     for (int64_t cuts = 1; cuts <= MAX_CUTS; cuts += cuts < 4 ? 1 : cuts / 2) {
-        int64_t number = ceil_div(tiles, smaller(cuts * cut, tiles)), block = ceil_div(tiles, number);
+        int64_t number = mo_ceil_div(tiles, smaller(cuts * cut, tiles)), block = mo_ceil_div(tiles, number);
         if (block == before) continue;
         before = block;
         struct mo_point point = {.knob = {m, blocks, cut, (int)block, [MO_WINO_KNOB_HALF] = half}};
@@ -313,7 +310,7 @@ static void try_wide(const struct mo_problem *p, int m, int blocks, bool half, s
     struct mo_wino w;
     struct mo_point point = {.knob = {m, blocks, largest_cut(p, blocks, half), 1, 1, 2048, half}};
     if (!mo_wino_describe(p, &point, &w)) return; /* one tile a block: the number is free */
-    int64_t least = smaller(ceil_div(p->cores, w.oc_groups), w.tiles);
+    int64_t least = smaller(mo_ceil_div(p->cores, w.oc_groups), w.tiles);
     for (int64_t number = least; number <= smaller(4 * least, w.tiles); number++) {
         point.knob[MO_WINO_KNOB_NUMBER] = (int)number;
         if (!mo_wino_describe(p, &point, &w)) continue;

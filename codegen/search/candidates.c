@@ -9,6 +9,7 @@
 #include "codegen/family/wide.h"
 #include "codegen/search/search_impl.h"
 #include "runtime/base/file.h"
+#include "runtime/base/text.h"
 
 enum {
     DEFAULT_POINTS = 12,
@@ -146,11 +147,9 @@ int mo_job_points(const struct mo_search *s, struct search_job *job, moire_error
 }
 
 void mo_candidate_knobs(const struct candidate *c, char out[MO_STORE_KNOBS]) {
-    size_t at = 0;
-    out[0] = 0;
-    for (int i = 0; i < MO_KNOBS && c->family->knobs[i] && at < MO_STORE_KNOBS; i++)
-        at += (size_t)snprintf(out + at, MO_STORE_KNOBS - at, "%s%s=%d", i ? "," : "", c->family->knobs[i],
-                               c->point.knob[i]);
+    struct mo_text t = mo_text_in(out, MO_STORE_KNOBS);
+    for (int i = 0; i < MO_KNOBS && c->family->knobs[i]; i++)
+        mo_text_put(&t, "%s%s=%d", i ? "," : "", c->family->knobs[i], c->point.knob[i]);
 }
 
 void mo_candidate_release(const struct mo_search *s, struct candidate *c, bool unload) {

@@ -9,6 +9,7 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include "runtime/base/text.h"
 
 enum { PATH_CAP = 4400, MAX_ARGS = 40 };
 static const int64_t ASK_NS = INT64_C(20000000000); /* for --version */
@@ -52,12 +53,12 @@ void mo_cc_flags(enum mo_isa isa, char out[MO_STORE_TEXT]) {
     const char *argv[MAX_ARGS];
     int n = flags_for(isa, argv, 0);
     char text[1024];
-    size_t at = 0;
+    struct mo_text t = mo_text_in(text, sizeof text);
     for (int i = 0; i < n; i++)
-        at += (size_t)snprintf(text + at, sizeof text - at, "%s%s", i ? " " : "", argv[i]);
+        mo_text_put(&t, "%s%s", i ? " " : "", argv[i]);
     /* the text is long and nobody edits it: keep what tells levels apart readable, the rest as a digest */
     char hex[MO_SHA256_HEX];
-    mo_sha256_hex(text, at, hex);
+    mo_sha256_hex(text, t.n, hex);
     snprintf(out, MO_STORE_TEXT, "-O2 %s #%.16s", isa_flags[isa][0] ? isa_flags[isa][0] : "", hex);
 }
 

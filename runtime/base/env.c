@@ -2,6 +2,7 @@
  * env.c - default environment, logging, regions.
  * A region is a list of chunks; a request larger than a chunk gets one of its own. */
 #include "runtime/base/env.h"
+#include "runtime/base/numbers.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -73,7 +74,7 @@ static struct chunk *add_chunk(struct mo_region *region, size_t align, size_t si
 
 void *mo_region_alloc(struct mo_region *region, size_t bytes) {
     if (bytes > SIZE_MAX / 2) return NULL;
-    bytes = (bytes + ALIGN - 1) / ALIGN * ALIGN;
+    bytes = mo_round_up_bytes(bytes, ALIGN);
     if (!bytes) bytes = ALIGN;
     struct chunk *c = region->chunks;
     if (!c || c->size - c->used < bytes) {

@@ -6,6 +6,7 @@
 #include <stdbool.h>
 #include "runtime/base/error.h"
 #include "runtime/base/limits.h"
+#include "runtime/base/numbers.h"
 #include "runtime/base/sys.h"
 
 struct mo_env {
@@ -30,7 +31,7 @@ static inline void *mo_alloc(const struct mo_env *env, size_t bytes) {
 static inline void *mo_alloc_scratch(const struct mo_env *env, size_t bytes) {
     const size_t page = 2 << 20, small = 128 << 10;
     if (bytes < small || bytes > SIZE_MAX - page) return mo_alloc(env, bytes);
-    return env->sys->alloc(env->sys->self, page, (bytes + page - 1) / page * page);
+    return env->sys->alloc(env->sys->self, page, mo_round_up_bytes(bytes, page));
 }
 static inline void mo_free(const struct mo_env *env, void *p) {
     if (p) env->sys->free(env->sys->self, p);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * measure_shares.c - see measure_shares.h. */
+#include "runtime/base/numbers.h"
 #include "runtime/gpu/measure_shares.h"
 
 #include <stdio.h>
@@ -10,10 +11,6 @@ enum { LEAST = 3, MOST = 64, WARM = 2 };
 static const int64_t CELL_NS = 100000000, HANG_NS = INT64_C(20000000000);
 
 /* --- models --------------------------------------------------------------------------------------------- */
-static int64_t padded(int64_t bytes) {
-    return (bytes + MO_GPU_ALIGN - 1) / MO_GPU_ALIGN * MO_GPU_ALIGN;
-}
-
 /* Bytes of one query at a port. */
 static int64_t of_query(const struct mo_gpu_port *port, int64_t batch) {
     return port->bytes / batch;
@@ -24,9 +21,9 @@ static int lay_out(struct mo_measured *m, const struct mo_gpu_program *p, moire_
     const struct mo_env *env = m->device->env;
     int64_t bytes = 0;
     for (int i = 0; i < p->n_inputs; i++)
-        bytes += padded(p->inputs[i].bytes);
+        bytes += mo_round_up(p->inputs[i].bytes, MO_GPU_ALIGN);
     for (int i = 0; i < p->n_outputs; i++)
-        bytes += padded(p->outputs[i].bytes);
+        bytes += mo_round_up(p->outputs[i].bytes, MO_GPU_ALIGN);
     size_t pointers = (size_t)p->batch * ((size_t)p->n_inputs + (size_t)p->n_outputs) * sizeof(void *);
     m->pointers = mo_alloc(env, pointers + 1);
     if (!m->pointers) return mo_fail(err, MOIRE_ENOMEM, "out of memory");
@@ -36,10 +33,10 @@ static int lay_out(struct mo_measured *m, const struct mo_gpu_program *p, moire_
     m->inputs = m->pointers;
     m->outputs = (void **)m->pointers + (size_t)p->batch * (size_t)p->n_inputs;
     char *at = m->staging;
-    for (int i = 0; i < p->n_inputs; at += padded(p->inputs[i].bytes), i++)
+    for (int i = 0; i < p->n_inputs; at += mo_round_up(p->inputs[i].bytes, MO_GPU_ALIGN), i++)
         for (int64_t q = 0; q < p->batch; q++)
             m->inputs[q * p->n_inputs + i] = at + q * of_query(&p->inputs[i], p->batch);
-    for (int i = 0; i < p->n_outputs; at += padded(p->outputs[i].bytes), i++)
+    for (int i = 0; i < p->n_outputs; at += mo_round_up(p->outputs[i].bytes, MO_GPU_ALIGN), i++)
         for (int64_t q = 0; q < p->batch; q++)
             m->outputs[q * p->n_outputs + i] = at + q * of_query(&p->outputs[i], p->batch);
     return MOIRE_OK;

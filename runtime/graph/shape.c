@@ -2,6 +2,7 @@
  * shape.c - shapes, element types and the size of tensors in their layout. */
 #include <stdio.h>
 #include <string.h>
+#include "runtime/base/text.h"
 #include "runtime/graph/graph.h"
 
 int64_t mo_shape_count(const struct mo_shape *s) {
@@ -24,10 +25,11 @@ char *mo_shape_text(const struct mo_shape *s, char *out, size_t n) {
         snprintf(out, n, "[?]");
         return out;
     }
-    size_t at = (size_t)snprintf(out, n, "[");
-    for (int i = 0; i < s->rank && at < n; i++)
-        at += (size_t)snprintf(out + at, n - at, "%s%lld", i ? "," : "", (long long)s->d[i]);
-    if (at < n) snprintf(out + at, n - at, "]");
+    struct mo_text t = mo_text_in(out, n);
+    mo_text_put(&t, "[");
+    for (int i = 0; i < s->rank; i++)
+        mo_text_put(&t, "%s%lld", i ? "," : "", (long long)s->d[i]);
+    mo_text_put(&t, "]");
     return out;
 }
 

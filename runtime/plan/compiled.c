@@ -23,13 +23,6 @@ static void add_text(struct mo_sha256 *h, const char *format, ...) {
     mo_sha256_add(h, text, n < (int)sizeof text ? (size_t)n : sizeof text - 1);
 }
 
-static void end_hex(struct mo_sha256 *h, char hex[MO_SHA256_HEX]) {
-    uint8_t digest[MO_SHA256_BYTES];
-    mo_sha256_end(h, digest);
-    for (int i = 0; i < MO_SHA256_BYTES; i++)
-        snprintf(hex + 2 * i, 3, "%02x", digest[i]);
-}
-
 /* The version of everything that shapes a compiled model, and what it was asked for. */
 static void add_request(struct mo_sha256 *h, const struct mo_compiled_request *r) {
     add_text(h, "moire model %d.%d %s\nabi %d\ngenerator %d\nisa %s%s\n", MO_STORE_FORMAT, MO_IMAGE_FORMAT,
@@ -93,7 +86,7 @@ int mo_compiled_stamp(const struct mo_env *env, const struct mo_compiled_request
     mo_sha256_init(&h);
     add_request(&h, request);
     int rc = add_state(env, &h, request->path, err);
-    end_hex(&h, name);
+    mo_sha256_end_hex(&h, name);
     return rc;
 }
 
@@ -120,7 +113,7 @@ int mo_compiled_outside(const struct mo_env *env, const char *path, const struct
     if (!graph->n_outside) return MOIRE_OK;
     mo_sha256_init(&h);
     int rc = add_outside(env, &h, path, graph, add_state, err);
-    end_hex(&h, digest);
+    mo_sha256_end_hex(&h, digest);
     return rc;
 }
 
@@ -141,7 +134,7 @@ int mo_compiled_key(const struct mo_plan *plan, const struct mo_compiled_request
     int rc = add_contents(plan->env, &h, request->path, err);
     if (!rc) rc = add_outside(plan->env, &h, request->path, plan->graph, add_contents, err);
     add_kernels(&h, plan);
-    end_hex(&h, key);
+    mo_sha256_end_hex(&h, key);
     return rc;
 }
 
@@ -153,7 +146,7 @@ int mo_compiled_state(const struct mo_plan *plan, const struct mo_compiled_reque
     int rc = add_state(plan->env, &h, request->path, err);
     if (!rc) rc = add_outside(plan->env, &h, request->path, plan->graph, add_state, err);
     add_kernels(&h, plan);
-    end_hex(&h, digest);
+    mo_sha256_end_hex(&h, digest);
     return rc;
 }
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * image_write.c - a plan to an image; see image.h.  The data is produced twice, first for the sums. */
 #include <string.h>
+#include "runtime/base/numbers.h"
 #include "runtime/plan/image.h"
 #include "runtime/plan/versions.h"
 #include "variants/packed.h"
@@ -92,7 +93,7 @@ static int64_t place_data(struct writer *w, const void *data, int64_t bytes) {
     }
     struct piece *p = &w->piece[w->n_pieces++];
     *p = (struct piece){data, bytes, w->data_bytes};
-    w->data_bytes += (bytes + ALIGN - 1) / ALIGN * ALIGN;
+    w->data_bytes += mo_round_up(bytes, ALIGN);
     return p->offset;
 }
 
@@ -244,7 +245,7 @@ static int put_pieces(const struct writer *w, const struct sink *s) {
     for (int i = 0; !rc && i < w->n_pieces; i++) {
         size_t bytes = (size_t)w->piece[i].bytes;
         if (bytes) rc = s->put(s->ctx, w->piece[i].data, bytes);
-        if (!rc) rc = pad_to(s, bytes, (bytes + ALIGN - 1) / ALIGN * ALIGN);
+        if (!rc) rc = pad_to(s, bytes, mo_round_up_bytes(bytes, ALIGN));
     }
     return rc;
 }

@@ -10,6 +10,7 @@
  * together would otherwise meet in the same cache sets and in the store-forwarding check. */
 #include <stdlib.h>
 #include <string.h>
+#include "runtime/base/numbers.h"
 #include "runtime/plan/plan_impl.h"
 
 enum { ALIGN = 64, PAGE = 4096, STAGGER_FROM = 256 * 1024, STAGGER_STEP = 13 * 64, MAX_REUSE = 16384 };
@@ -77,10 +78,10 @@ static int find_groups(struct mo_plan *plan, struct layout *l, moire_error *err)
         l->root[i] = root;
         if (g->bytes) continue;
         *g = (struct group){.id = root, .first = graph->n_nodes, .last = -1};
-        g->bytes = (bytes + ALIGN - 1) / ALIGN * ALIGN;
+        g->bytes = mo_round_up(bytes, ALIGN);
         if (!g->bytes) g->bytes = ALIGN;
         if (bytes >= STAGGER_FROM) {
-            g->bytes = (bytes + 2 * PAGE - 1) / PAGE * PAGE;
+            g->bytes = mo_round_up(bytes + PAGE, PAGE);
             g->phase = (int64_t)l->n * STAGGER_STEP % PAGE;
         }
         l->list[l->n++] = g;

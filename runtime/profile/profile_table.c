@@ -9,6 +9,7 @@
 #include <string.h>
 #include "runtime/base/cores.h"
 #include "runtime/base/file.h"
+#include "runtime/base/numbers.h"
 #include "runtime/profile/labels.h"
 
 static const char magic[] = "# moire-profile 1", lines_key[] = "lines";
@@ -210,17 +211,12 @@ void mo_profile_table_free(struct mo_profile_table *table) {
     *table = (struct mo_profile_table){0};
 }
 
-/* What is no number is the least. */
-static double within(double least, double most, double v) {
-    return fmin(fmax(v, least), most);
-}
-
 int mo_profile_settle(double *us, const double *before, int n) {
     double least = INFINITY;
     int changed = 0;
     for (int i = 0; i < n; i++) {
         double was = us[i], most = fmax(2 * least, least + grows_us) * rounding;
-        us[i] = within(least_us, most_us, us[i]);
+        us[i] = mo_within(least_us, most_us, us[i]);
         if (before && us[i] < before[i]) us[i] = before[i];
         if (us[i] > most) us[i] = most;
         if (us[i] < least) least = us[i];
@@ -233,13 +229,13 @@ int mo_profile_settle(double *us, const double *before, int n) {
 static void write_line(FILE *f, const struct mo_profile_table *t, const struct mo_profile_line *l) {
     fprintf(f, "%d,", l->layer);
     mo_csv_put(f, l->name);
-    fprintf(f, ",%d,%d,%g,%.6g", l->variant, l->batch, l->pressure, within(0, most_count, l->kib));
-    if (t->units) fprintf(f, ",%.12g", within(0, most_count, l->units));
+    fprintf(f, ",%d,%d,%g,%.6g", l->variant, l->batch, l->pressure, mo_within(0, most_count, l->kib));
+    if (t->units) fprintf(f, ",%.12g", mo_within(0, most_count, l->units));
     if (t->locality)
-        fprintf(f, ",%.6g,%.6g", within(0, most_count, l->block_kib), within(0, most_count, l->l3_kib));
-    if (t->cold) fprintf(f, ",%.5g", within(0, most_us, l->cold_us));
+        fprintf(f, ",%.6g,%.6g", mo_within(0, most_count, l->block_kib), mo_within(0, most_count, l->l3_kib));
+    if (t->cold) fprintf(f, ",%.5g", mo_within(0, most_us, l->cold_us));
     for (int c = 0; c < t->n_counts; c++)
-        fprintf(f, ",%.5g", within(least_us, most_us, l->us[c]));
+        fprintf(f, ",%.5g", mo_within(least_us, most_us, l->us[c]));
     fprintf(f, "\n");
 }
 

@@ -4,13 +4,9 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include "runtime/base/numbers.h"
 #include "runtime/profile/labels.h"
 #include "runtime/profile/share_table.h"
-
-/* In the range that the reader takes. */
-static double within(double least, double most, double v) {
-    return fmin(fmax(v, least), most);
-}
 
 static void write_remarks(FILE *f, const struct mo_share_table *t) {
     struct mo_share_table texts = *t;
@@ -19,14 +15,14 @@ static void write_remarks(FILE *f, const struct mo_share_table *t) {
     fputs("# moire-profile 1\n", f);
     mo_csv_put_labels(f, labels, MO_PROFILE_LABELS);
     const struct mo_share_profile *p = t->profile;
-    fprintf(f, "# memory_mib %.9g\n", within(0, MO_SHARE_MIB, (double)p->memory_bytes / 1048576));
-    fprintf(f, "# copy_bytes %.0f %.0f\n", within(0, MO_SHARE_BYTES, (double)p->in_bytes),
-            within(0, MO_SHARE_BYTES, (double)p->out_bytes));
+    fprintf(f, "# memory_mib %.9g\n", mo_within(0, MO_SHARE_MIB, (double)p->memory_bytes / 1048576));
+    fprintf(f, "# copy_bytes %.0f %.0f\n", mo_within(0, MO_SHARE_BYTES, (double)p->in_bytes),
+            mo_within(0, MO_SHARE_BYTES, (double)p->out_bytes));
 }
 
 /* What a cell gives: 0 the time in us, 1 to 3 the uses in percent; negative = a hole. */
 static double value(const struct mo_share_cell *c, int kind) {
-    if (kind == 0) return c->ns > 0 ? within(1e-3, MO_SHARE_US, (double)c->ns * 1e-3) : -1;
+    if (kind == 0) return c->ns > 0 ? mo_within(1e-3, MO_SHARE_US, (double)c->ns * 1e-3) : -1;
     double use = kind == 1 ? c->use.sm : kind == 2 ? c->use.l2 : c->use.dram;
     return use >= 0 ? 100 * (use < 1 ? use : 1) : -1; /* a use that is no number is not known */
 }

@@ -9,6 +9,7 @@
 #include <string.h>
 #include "runtime/base/csv.h"
 #include "runtime/base/file.h"
+#include "runtime/base/text.h"
 
 static const char magic[] = "# moire-proxy 1", source_key[] = "source", header[] = "term,coefficient";
 static const char intercept_key[] = "intercept";
@@ -97,13 +98,14 @@ int mo_proxy_read(const struct mo_env *env, const char *path, struct mo_proxy *o
 }
 
 size_t mo_proxy_text(const struct mo_proxy *p, const char *note, char *out, size_t n) {
-    int at = snprintf(out, n, "%s\n# source %s\n%s%.200s%s%s\n%s,%.9g\n", magic, p->source->name,
-                      *note ? "# note " : "", note, *note ? "\n" : "", header, intercept_key, p->intercept);
-    for (int i = 0; i < p->source->n && at > 0 && (size_t)at < n; i++) {
-        if (fpclassify(p->coefficient[i]) == FP_ZERO) continue;
-        at += snprintf(out + at, n - (size_t)at, "%s,%.9g\n", p->source->observable[i], p->coefficient[i]);
-    }
-    return at > 0 && (size_t)at < n ? (size_t)at : 0;
+    struct mo_text t = mo_text_in(out, n);
+    mo_text_put(&t, "%s\n# source %s\n", magic, p->source->name);
+    if (*note) mo_text_put(&t, "# note %.200s\n", note);
+    mo_text_put(&t, "%s\n%s,%.9g\n", header, intercept_key, p->intercept);
+    for (int i = 0; i < p->source->n; i++)
+        if (fpclassify(p->coefficient[i]) != FP_ZERO)
+            mo_text_put(&t, "%s,%.9g\n", p->source->observable[i], p->coefficient[i]);
+    return t.cut ? 0 : t.n;
 }
 
 double mo_proxy_pressure(const struct mo_proxy *p, const double *observed) {

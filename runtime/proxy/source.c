@@ -4,6 +4,7 @@
 
 #include <stdio.h>
 #include <string.h>
+#include "runtime/base/text.h"
 
 const struct mo_source mo_source_slowdown = {
     .name = "slowdown",
@@ -30,11 +31,11 @@ int mo_source_named(const struct mo_csv *csv, const char *name, size_t n, const 
 }
 
 int mo_source_unknown(const char *name, moire_error *err) {
-    char list[80] = "auto";
-    for (const struct mo_source *const *s = mo_sources(); *s; s++) {
-        size_t n = strlen(list);
-        snprintf(list + n, sizeof list - n, ", %s", (*s)->name);
-    }
+    char list[80];
+    struct mo_text t = mo_text_in(list, sizeof list);
+    mo_text_put(&t, "auto");
+    for (const struct mo_source *const *s = mo_sources(); *s; s++)
+        mo_text_put(&t, ", %s", (*s)->name);
     return mo_fail(err, MOIRE_EINVAL, "no source of pressure '%s'; there are: %s", name, list);
 }
 

@@ -4,6 +4,7 @@
  *
  * The interference that is simulated is not exactly the model that planners are given: each pair of tenants
  * has a factor of its own within machine.interference_error, drawn once from the seed. */
+#include "runtime/base/numbers.h"
 #include "runtime/sim/sim_impl.h"
 
 static const struct mo_share_profile *profile_of(const struct mo_sim *s, int tenant, int gpu) {
@@ -40,10 +41,8 @@ static void ends(const struct mo_sim *s, const struct mo_sim_work *w, uint64_t h
 
 /* In [-1, 1], the same for a pair of tenants throughout a run. */
 static double deviation(const struct mo_sim *s, int self, int other) {
-    uint64_t z = s->config.seed + (uint64_t)(self * 1024 + other + 1) * UINT64_C(0x9e3779b97f4a7c15);
-    z = (z ^ z >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
-    z = (z ^ z >> 27) * UINT64_C(0x94d049bb133111eb);
-    return (double)((z ^ z >> 31) >> 11) * 0x1p-52 - 1;
+    const uint64_t pair = (uint64_t)(self * 1024 + other + 1);
+    return (double)(mo_mix(s->config.seed + pair * MO_GOLDEN) >> 11) * 0x1p-52 - 1;
 }
 
 static double pace_of(const struct mo_sim *s, const struct mo_sim_work *w) {

@@ -9,15 +9,12 @@
  * Blocks that end at one instant end in the order in which they began; a block's end comes before a timer,
  * and both before an arrival of the same instant. */
 #include <math.h>
+#include "runtime/base/numbers.h"
 #include "runtime/sim/sim_impl.h"
 
 /* --- blocks --------------------------------------------------------------------------------------------- */
-/* splitmix64: one word of state, any seed is good */
-static double uniform(uint64_t *s) {
-    uint64_t z = *s += UINT64_C(0x9e3779b97f4a7c15);
-    z = (z ^ z >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
-    z = (z ^ z >> 27) * UINT64_C(0x94d049bb133111eb);
-    return (double)((z ^ z >> 31) >> 11) * 0x1p-53;
+static double uniform(uint64_t *state) {
+    return (double)(mo_splitmix(state) >> 11) * 0x1p-53;
 }
 
 static bool sooner(const struct mo_sim_work *a, const struct mo_sim_work *b) {

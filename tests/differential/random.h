@@ -3,16 +3,14 @@
 #ifndef MO_DT_RANDOM_H
 #define MO_DT_RANDOM_H
 #include <stdint.h>
+#include "runtime/base/numbers.h"
 
 struct dt_random {
     uint64_t state;
 };
 
 static inline uint64_t dt_next(struct dt_random *r) {
-    uint64_t z = r->state += 0x9e3779b97f4a7c15u;
-    z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
-    z = (z ^ z >> 27) * 0x94d049bb133111ebu;
-    return z ^ z >> 31;
+    return mo_splitmix(&r->state);
 }
 
 /* Uniform in [0, n). */

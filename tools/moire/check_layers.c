@@ -6,6 +6,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
+#include "runtime/base/text.h"
 #include "runtime/ops/op.h"
 #include "runtime/plan/describe.h"
 #include "tools/moire/run.h"
@@ -241,13 +242,14 @@ static bool has_fixed_shape(const struct mo_graph *g, const struct mo_node *node
 static void layer_text(const struct mo_graph *g, const struct mo_node *node, char *out) {
     char layer[80], shape[64];
     mo_layer_text(g, node, layer, sizeof layer);
-    size_t at = (size_t)snprintf(out, TEXT, "%s", layer);
+    struct mo_text t = mo_text_in(out, TEXT);
+    mo_text_put(&t, "%s", layer);
     for (int i = 0; i < node->n_in + node->n_out; i++) {
         int id = i < node->n_in ? node->in[i] : node->out[i - node->n_in];
-        if (id < 0 || at + sizeof shape >= TEXT) continue;
+        if (id < 0 || t.n + sizeof shape >= TEXT) continue;
         if (i < node->n_in && g->tensors[id]->data) continue;
         mo_shape_text(&g->tensors[id]->shape, shape, sizeof shape);
-        at += (size_t)snprintf(out + at, TEXT - at, "%s%s", i == node->n_in ? " > " : " ", shape);
+        mo_text_put(&t, "%s%s", i == node->n_in ? " > " : " ", shape);
     }
 }
 

@@ -9,6 +9,7 @@
 #include <string.h>
 #include "runtime/base/file.h"
 #include "runtime/base/output.h"
+#include "runtime/base/text.h"
 #include "runtime/graph/graph.h"
 
 enum { MAGIC = 6, FIXED = 10, HEADER_MAX = 4096 };
@@ -117,12 +118,12 @@ static size_t make_header(const moire_tensor *t, char *out, size_t n) {
     for (int i = 0; i < TYPES; i++)
         if (types[i].dtype == t->dtype) descr = types[i].descr;
     if (!descr) return 0;
-    size_t at = FIXED;
-    at += (size_t)snprintf(out + at, n - at, "{'descr': '%s', 'fortran_order': False, 'shape': (", descr);
+    struct mo_text text = mo_text_in(out + FIXED, n - FIXED);
+    mo_text_put(&text, "{'descr': '%s', 'fortran_order': False, 'shape': (", descr);
     for (int i = 0; i < t->rank; i++)
-        at +=
-            (size_t)snprintf(out + at, n - at, "%lld,%s", (long long)t->shape[i], i + 1 < t->rank ? " " : "");
-    at += (size_t)snprintf(out + at, n - at, "), }");
+        mo_text_put(&text, "%lld,%s", (long long)t->shape[i], i + 1 < t->rank ? " " : "");
+    mo_text_put(&text, "), }");
+    size_t at = FIXED + text.n;
     while ((at + 1) % 64)
         out[at++] = ' ';
     out[at++] = '\n';

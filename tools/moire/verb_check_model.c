@@ -6,6 +6,7 @@
 #include <jansson.h>
 #include <stdio.h>
 #include <string.h>
+#include "runtime/base/text.h"
 #include "tools/moire/census.h"
 #include "tools/moire/check_layers.h"
 #include "tools/moire/dataset.h"
@@ -267,13 +268,12 @@ static void print_json(struct findings *f, bool runs, const char *reason) {
 
 /* One line that names what is missing, and what to do. */
 static int refuse(const struct mo_census *c) {
-    char list[300] = "";
-    size_t at = 0;
-    for (int i = 0; i < c->n_rows && at < sizeof list; i++) {
+    char list[300];
+    struct mo_text t = mo_text_in(list, sizeof list);
+    for (int i = 0; i < c->n_rows; i++) {
         const struct mo_census_row *row = &c->rows[i];
         if (row->supported) continue;
-        at += (size_t)snprintf(list + at, sizeof list - at, "%s%.60s-%d", at ? ", " : "", row->op,
-                               row->version);
+        mo_text_put(&t, "%s%.60s-%d", t.n ? ", " : "", row->op, row->version);
     }
     moire_error err;
     if (c->n_unsupported)

@@ -6,6 +6,7 @@
 #include <string.h>
 #include "codegen/frontend.h"
 #include "codegen/family/family.h"
+#include "runtime/base/text.h"
 #include "runtime/plan/compiled.h"
 #include "tools/moire/inspect.h"
 #include "tools/moire/verb.h"
@@ -82,12 +83,9 @@ static int find_families(struct mo_inspection *in, const struct mo_graph *g, moi
     if (!in->families || !problem) return mo_fail(err, MOIRE_ENOMEM, "out of memory");
     for (int k = 0; k < g->n_nodes; k++) {
         if (!mo_problem_from_node(g, g->nodes[k], mo_isa_detect(), problem)) continue;
-        char *to = in->families[k];
-        for (const struct mo_emit_family *const *f = mo_emit_families(); *f; f++) {
-            size_t used = strlen(to);
-            if ((*f)->takes(problem))
-                snprintf(to + used, MO_INSPECT_FAMILIES - used, "%s%s", used ? " " : "", (*f)->name);
-        }
+        struct mo_text t = mo_text_in(in->families[k], MO_INSPECT_FAMILIES);
+        for (const struct mo_emit_family *const *f = mo_emit_families(); *f; f++)
+            if ((*f)->takes(problem)) mo_text_put(&t, "%s%s", t.n ? " " : "", (*f)->name);
     }
     return MOIRE_OK;
 }

@@ -6,6 +6,7 @@
 #include <string.h>
 #include "models/zoo.h"
 #include "runtime/base/output.h"
+#include "runtime/base/text.h"
 #include "tools/moire/verb.h"
 
 static const char about[] = "list   shows every network with its size, latency target and class\n"
@@ -45,10 +46,9 @@ static int print_json(json_t *all) {
 
 static void print_row(const struct mo_zoo_model *m, const struct mo_zoo_stats *s) {
     char shape[64];
-    int used = 0;
+    struct mo_text t = mo_text_in(shape, sizeof shape);
     for (int i = 0; i < m->inputs[0].rank; i++)
-        used += snprintf(shape + used, sizeof shape - (size_t)used, "%s%lld", i ? "x" : "",
-                         (long long)m->inputs[0].shape[i]);
+        mo_text_put(&t, "%s%lld", i ? "x" : "", (long long)m->inputs[0].shape[i]);
     printf("%-18s %-14s %10.2f %10.1f %7.0f %-7s %s\n", m->name, shape, (double)s->params / 1e6,
            (double)s->macs / 1e6, m->qos_ms, mo_weight_class_name(m->cls), m->paper);
 }

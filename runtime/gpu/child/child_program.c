@@ -4,6 +4,7 @@
  * Structures are copied as they are, for both sides are of one build; pointers become offsets, of which 0
  * (where the program itself lies) stands for NULL. */
 #include <string.h>
+#include "runtime/base/numbers.h"
 #include "runtime/gpu/child/child_wire.h"
 #include "runtime/gpu/program.h"
 
@@ -18,7 +19,7 @@ struct packer {
 static void *put(struct packer *p, const void *data, size_t bytes) {
     const size_t at = p->at;
     if (p->base && bytes) memcpy(p->base + at, data, bytes);
-    p->at += (bytes + ALIGN - 1) / ALIGN * ALIGN;
+    p->at += mo_round_up_bytes(bytes, ALIGN);
     return (void *)at; /* an offset */
 }
 

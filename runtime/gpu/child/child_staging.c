@@ -1,16 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  * child_staging.c - the pool: shared memory by offset, and staging memory in it; see child_impl.h. */
 #include <string.h>
+#include "runtime/base/numbers.h"
 #include "runtime/gpu/child/child_impl.h"
-
-static int64_t whole_pages(int64_t bytes) {
-    return (bytes + MO_CHILD_PAGE - 1) / MO_CHILD_PAGE * MO_CHILD_PAGE;
-}
 
 /* --- the pool ------------------------------------------------------------------------------------------- */
 int mo_child_pool_take(struct mo_gpu_system *s, int64_t bytes, int64_t *at, moire_error *err) {
     const struct mo_sys *sys = s->env->sys;
-    const int64_t pages = whole_pages(bytes > 0 ? bytes : 1);
+    const int64_t pages = mo_round_up(bytes > 0 ? bytes : 1, MO_CHILD_PAGE);
     mo_child_lock(s);
     const int64_t end = s->pool_bytes + pages;
     const int rc = sys->grow(sys->self, s->pool_fd, end);
@@ -23,7 +20,7 @@ int mo_child_pool_take(struct mo_gpu_system *s, int64_t bytes, int64_t *at, moir
 
 void mo_child_pool_give(struct mo_gpu_system *s, int64_t at, int64_t bytes) {
     const struct mo_sys *sys = s->env->sys;
-    sys->discard(sys->self, s->pool_fd, at, whole_pages(bytes > 0 ? bytes : 1));
+    sys->discard(sys->self, s->pool_fd, at, mo_round_up(bytes > 0 ? bytes : 1, MO_CHILD_PAGE));
 }
 
 /* --- staging memory ------------------------------------------------------------------------------------- */
@@ -89,7 +86,7 @@ static void unmap(struct mo_gpu_system *s, const struct mo_child_buffer *b) {
 static int make(struct mo_gpu_system *s, size_t bytes, struct mo_child_buffer *b, moire_error *err) {
     const struct mo_sys *sys = s->env->sys;
     void *at;
-    b->bytes = (size_t)whole_pages(bytes ? (int64_t)bytes : 1);
+    b->bytes = (size_t)mo_round_up(bytes ? (int64_t)bytes : 1, MO_CHILD_PAGE);
     const int code = mo_child_pool_take(s, (int64_t)b->bytes, &b->offset, err);
     if (code) return code;
     const int rc = sys->map_shared(sys->self, s->pool_fd, b->offset, b->bytes, &at);

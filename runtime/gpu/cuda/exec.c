@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * exec.c - the libraries of one GPU, and programs loaded there: weights and arenas; code is in exec_code.c.
  */
+#include "runtime/base/numbers.h"
 #include "runtime/gpu/cuda/exec_impl.h"
 
 #include <stdio.h>
@@ -224,13 +225,9 @@ static int copy_program(struct mo_cuda_loaded *l, const struct mo_gpu_program *p
     return ok ? MOIRE_OK : mo_fail(err, MOIRE_ENOMEM, "no host memory for a program");
 }
 
-static int64_t aligned(int64_t n) {
-    return (n + MO_GPU_ALIGN - 1) / MO_GPU_ALIGN * MO_GPU_ALIGN;
-}
-
 static int make_arenas(struct mo_cuda_loaded *l, moire_error *err) {
     struct mo_cuda_exec *e = l->exec;
-    l->arena_bytes = aligned(l->program.arena_bytes) + (int64_t)mo_exec_space(e);
+    l->arena_bytes = mo_round_up(l->program.arena_bytes, MO_GPU_ALIGN) + (int64_t)mo_exec_space(e);
     for (int i = 0; i < l->instances; i++) {
         unsigned r = e->cu->memory_alloc(&l->arenas[i], (size_t)l->arena_bytes + 1);
         if (r)

@@ -4,6 +4,7 @@
  *
  * Feature maps lie channels last.  One spatial dimension is taken as a map of height 1. */
 #include <string.h>
+#include "runtime/base/numbers.h"
 #include "runtime/gpu/lower/lower.h"
 
 static const struct mo_gpu_place nowhere = {MO_GPU_NONE, 0, 0};
@@ -136,7 +137,7 @@ static void fill_conv(struct mo_gpu_conv *out, const struct conv *c) {
 static int64_t padded_channels(const struct mo_lower *l, const struct conv *c) {
     const int64_t unit = l->storage != MOIRE_F32 ? 8 : l->options->precision == MO_GPU_TF32 ? 4 : 1;
     const bool copied = c->x.dtype != l->storage || !mo_gpu_lies_in(&c->x, mo_gpu_channels_last(4));
-    return c->groups == 1 && copied ? (c->c + unit - 1) / unit * unit : c->c;
+    return c->groups == 1 && copied ? mo_round_up(c->c, unit) : c->c;
 }
 
 static struct mo_gpu_view padded(struct mo_lower *l, const struct conv *c, int64_t channels) {

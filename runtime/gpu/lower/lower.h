@@ -64,7 +64,7 @@ struct mo_lower {
     struct mo_gpu_text source;
 };
 
-/* --- text.c -------------------------------------------------------------------------------------------- */
+/* --- kernel_text.c ------------------------------------------------------------------------------------- */
 void mo_gpu_printf(struct mo_gpu_text *t, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void mo_gpu_text_free(struct mo_gpu_text *t);
 /* Type of an element in memory, and of a value in a register. */

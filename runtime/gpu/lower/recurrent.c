@@ -12,6 +12,7 @@
  *
  * The cell's text (recurrent_text.c) is one for both: it computes unit o2 of sequence o1 in direction o0 at
  * time t. */
+#include "runtime/base/numbers.h"
 #include "runtime/gpu/lower/recurrent_impl.h"
 
 enum { LOOPED_WEIGHTS = 512 << 10 /* bytes of a direction */, LOOPED_BLOCKS = 64, WARP = 32, THREADS = 1024 };
@@ -105,7 +106,7 @@ static void in_one_launch(struct mo_recurrent_job *j) {
     if (j->l->rc) return;
     mo_recurrent_begin(j, &j->part[MO_PART_INPUTS]);
     j->e.blocks = r->directions * r->batch;
-    j->e.threads = columns < THREADS ? (int)((columns + WARP - 1) / WARP * WARP) : THREADS;
+    j->e.threads = columns < THREADS ? (int)mo_round_up(columns, WARP) : THREADS;
     j->e.flops = 2 * r->directions * r->batch * r->seq * columns * r->hidden;
     looped_body(j);
     mo_each_done(j->l, &j->e);

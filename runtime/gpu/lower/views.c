@@ -2,6 +2,7 @@
  * views.c - where tensors lie: strided views of buffers, and the plan of the arena. */
 #include <stdlib.h>
 #include <string.h>
+#include "runtime/base/numbers.h"
 #include "runtime/gpu/lower/lower.h"
 
 static const int nhwc[] = {0, 2, 3, 1};
@@ -25,10 +26,6 @@ int64_t mo_gpu_count(const struct mo_gpu_view *v) {
     return n;
 }
 
-static int64_t round_up(int64_t n) {
-    return (n + MO_GPU_ALIGN - 1) / MO_GPU_ALIGN * MO_GPU_ALIGN;
-}
-
 struct mo_gpu_view mo_lower_new(struct mo_lower *l, moire_dtype dtype, int rank, const int64_t *d,
                                 const int *order) {
     struct mo_gpu_view v = {.place = {.space = MO_GPU_ARENA, .index = l->n_buffers}, .dtype = dtype};
@@ -45,8 +42,10 @@ struct mo_gpu_view mo_lower_new(struct mo_lower *l, moire_dtype dtype, int rank,
         mo_lower_fail(l, MOIRE_EUNSUPPORTED, "a tensor without elements is not supported on a GPU");
         return nothing();
     }
-    l->buffers[l->n_buffers++] = (struct mo_gpu_buffer){
-        .bytes = round_up(stride * (int64_t)element(dtype)), .first = l->program->n_ops, .last = -1};
+    l->buffers[l->n_buffers++] =
+        (struct mo_gpu_buffer){.bytes = mo_round_up(stride * (int64_t)element(dtype), MO_GPU_ALIGN),
+                               .first = l->program->n_ops,
+                               .last = -1};
     return v;
 }
 

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  * weights.c - constants in the form that the device reads. */
 #include <string.h>
+#include "runtime/base/numbers.h"
 #include "runtime/base/sum.h"
 #include "runtime/gpu/lower/lower.h"
 
 /* Channels of the form, zero ones included. */
 static int64_t channels_of(enum mo_gpu_form_kind form, const struct mo_shape *s) {
     const int64_t unit = form == MO_FORM_KRSC_4 ? 4 : 8;
-    return (s->d[1] + unit - 1) / unit * unit;
+    return mo_round_up(s->d[1], unit);
 }
 
 /* Index in the constant of element `i` of the form; -1: it is zero. */
