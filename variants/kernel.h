@@ -42,33 +42,17 @@ const char *mo_isa_name(enum mo_isa isa); /* "base", "avx2", "avx512", "neon" */
 #define MO_LEVEL_NAMES(kernel)                                                                               \
     { kernel " base", kernel " avx2", kernel " avx512", kernel " neon" }
 
-/* How weights are packed; kernels with the same packing share one copy.  OCB, ICB: blocks of 16. */
+/* How weights are packed; kernels with the same packing share one copy.  Winograd's have no names: each has a
+ * row in winograd_matrices.c (tile, filter, stride, whole or half transformed), whose index it is.  Compiled
+ * kernels and the store hold the numbers. */
 enum mo_packing {
     MO_PACK_NONE = 0,
-    MO_PACK_CONV16,   /* [group][OC/16][IC/16][KH][KW][16 ic][16 oc]: direct conv and 1x1 on C16 input */
-    MO_PACK_FIRST16,  /* [OC/16][IC][KH][KW][16 oc]: conv that reads a plain NCHW input */
-    MO_PACK_DW16,     /* [C/16][KH][KW][16]: depthwise */
-    MO_PACK_GEMM16,   /* [N/16][K][16 n]: right operand of MatMul/Gemm */
-    MO_PACK_WINO43,   /* [OC/16][36][IC/16][16 ic][16 oc]: 3x3 filters as G g G^T of F(4x4,3x3),
-                         winograd_matrices.h */
-    MO_PACK_WINO23,   /* [OC/16][16][IC/16][16 ic][16 oc]: the same of F(2x2,3x3) */
-    MO_PACK_STRASSEN, /* [N/32][7][K/2][16 n]: 1x1 filters and right operands, combined by strassen_terms.h */
-    MO_PACK_WINO33,   /* [OC/16][25][IC/16][16 ic][16 oc]: as MO_PACK_WINO43, of F(3x3,3x3) */
-    MO_PACK_WINO53,   /* [OC/16][49][IC/16][16 ic][16 oc]: of F(5x5,3x3) */
-    MO_PACK_WINO63,   /* [OC/16][64][IC/16][16 ic][16 oc]: of F(6x6,3x3) */
-    MO_PACK_WINO25,   /* [OC/16][36][IC/16][16 ic][16 oc]: 5x5 filters, of F(2x2,5x5) */
-    MO_PACK_WINO35,   /* [OC/16][49][IC/16][16 ic][16 oc]: of F(3x3,5x5) */
-    MO_PACK_WINO45,   /* [OC/16][64][IC/16][16 ic][16 oc]: of F(4x4,5x5) */
-    MO_PACK_WINO23_2, /* [OC/16][16][IC/16][16 ic][16 oc]: of F(2x2,3x3) at stride 2 */
-    MO_PACK_WINO33_2, /* [OC/16][25][IC/16][16 ic][16 oc]: of F(3x3,3x3) at stride 2 */
-    MO_PACK_WINO43_2, /* [OC/16][36][IC/16][16 ic][16 oc]: of F(4x4,3x3) at stride 2 */
-    MO_PACK_WINO53_2, /* [OC/16][49][IC/16][16 ic][16 oc]: of F(5x5,3x3) at stride 2 */
-    /* as MO_PACK_WINO33 .. 63, half transformed: the kernel does the columns (winograd_matrices.h) */
-    MO_PACK_WINO33_HALF, /* [OC/16][5][IC/16][16 ic][3][16 oc] */
-    MO_PACK_WINO43_HALF, /* [OC/16][6][IC/16][16 ic][3][16 oc] */
-    MO_PACK_WINO53_HALF, /* [OC/16][7][IC/16][16 ic][3][16 oc] */
-    MO_PACK_WINO63_HALF, /* [OC/16][8][IC/16][16 ic][3][16 oc] */
-    MO_PACK_COUNT
+    MO_PACK_CONV16 = 1,   /* [group][OC/16][IC/16][KH][KW][16 ic][16 oc]: direct conv and 1x1 on C16 input */
+    MO_PACK_FIRST16 = 2,  /* [OC/16][IC][KH][KW][16 oc]: conv that reads a plain NCHW input */
+    MO_PACK_DW16 = 3,     /* [C/16][KH][KW][16]: depthwise */
+    MO_PACK_GEMM16 = 4,   /* [N/16][K][16 n]: right operand of MatMul/Gemm */
+    MO_PACK_STRASSEN = 7, /* [N/32][7][K/2][16 n]: 1x1 filters and right operands, see strassen_terms.h */
+    MO_PACK_COUNT = 22
 };
 
 struct mo_version;

@@ -47,39 +47,30 @@ static const double pairs[][3] = {
     [8] = {0.53125, 1, 1.9375},
 };
 
-static const struct row {
+/* By packing; m = 0: it is none of Winograd's.  A number that is given is not given again. */
+static const struct {
     int m, taps, stride;
-    enum mo_packing packing, half;
-} rows[] = {
-    {2, 3, 1, MO_PACK_WINO23, MO_PACK_NONE},        {3, 3, 1, MO_PACK_WINO33, MO_PACK_WINO33_HALF},
-    {4, 3, 1, MO_PACK_WINO43, MO_PACK_WINO43_HALF}, {5, 3, 1, MO_PACK_WINO53, MO_PACK_WINO53_HALF},
-    {6, 3, 1, MO_PACK_WINO63, MO_PACK_WINO63_HALF}, {2, 5, 1, MO_PACK_WINO25, MO_PACK_NONE},
-    {3, 5, 1, MO_PACK_WINO35, MO_PACK_NONE},        {4, 5, 1, MO_PACK_WINO45, MO_PACK_NONE},
-    {2, 3, 2, MO_PACK_WINO23_2, MO_PACK_NONE},      {3, 3, 2, MO_PACK_WINO33_2, MO_PACK_NONE},
-    {4, 3, 2, MO_PACK_WINO43_2, MO_PACK_NONE},      {5, 3, 2, MO_PACK_WINO53_2, MO_PACK_NONE},
+    bool half;
+} packed[MO_PACK_COUNT] = {
+    [5] = {4, 3, 1, false},  [6] = {2, 3, 1, false},  [8] = {3, 3, 1, false},  [9] = {5, 3, 1, false},
+    [10] = {6, 3, 1, false}, [11] = {2, 5, 1, false}, [12] = {3, 5, 1, false}, [13] = {4, 5, 1, false},
+    [14] = {2, 3, 2, false}, [15] = {3, 3, 2, false}, [16] = {4, 3, 2, false}, [17] = {5, 3, 2, false},
+    [18] = {3, 3, 1, true},  [19] = {4, 3, 1, true},  [20] = {5, 3, 1, true},  [21] = {6, 3, 1, true},
 };
-enum { ROWS = sizeof rows / sizeof *rows };
 
-enum mo_packing mo_winograd_packing(int m, int taps, int stride) {
-    for (int i = 0; i < ROWS; i++)
-        if (rows[i].m == m && rows[i].taps == taps && rows[i].stride == stride) return rows[i].packing;
-    return MO_PACK_NONE;
-}
-
-enum mo_packing mo_winograd_half(enum mo_packing full) {
-    for (int i = 0; i < ROWS; i++)
-        if (rows[i].packing == full) return rows[i].half;
+enum mo_packing mo_winograd_packing(int m, int taps, int stride, bool half) {
+    for (int i = 0; i < MO_PACK_COUNT; i++)
+        if (packed[i].m == m && packed[i].taps == taps && packed[i].stride == stride &&
+            packed[i].half == half && m)
+            return (enum mo_packing)i;
     return MO_PACK_NONE;
 }
 
 bool mo_winograd_of(enum mo_packing packing, struct mo_winograd *out) {
     memset(out, 0, sizeof *out);
-    int row = 0;
-    while (row < ROWS && rows[row].packing != packing && rows[row].half != packing)
-        row++;
-    if (row == ROWS || packing == MO_PACK_NONE) return false;
-    out->half = rows[row].half == packing;
-    out->m = rows[row].m, out->taps = rows[row].taps, out->stride = rows[row].stride;
+    if (packing <= MO_PACK_NONE || packing >= MO_PACK_COUNT || !packed[packing].m) return false;
+    out->half = packed[packing].half;
+    out->m = packed[packing].m, out->taps = packed[packing].taps, out->stride = packed[packing].stride;
     out->alpha = (out->m - 1) * out->stride + out->taps;
     out->points = out->m - 1 + (out->taps + out->stride - 1) / out->stride;
     out->lines = out->stride > 1 ? out->points + 1 : out->alpha;

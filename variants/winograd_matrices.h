@@ -60,11 +60,9 @@ struct mo_winograd {
     double bt[MO_WINO_ALPHA][MO_WINO_ALPHA];
     double at[MO_WINO_M][MO_WINO_ALPHA];
 };
-/* The packing of F(m x m, taps x taps) at a stride, MO_PACK_NONE where there is none. */
-enum mo_packing mo_winograd_packing(int m, int taps, int stride);
-/* The packing of half-transformed filters in place of a packing of transformed ones; MO_PACK_NONE where there
- * is none. */
-enum mo_packing mo_winograd_half(enum mo_packing full);
+/* The packing of filters for F(m x m, taps x taps) at a stride, MO_PACK_NONE where there is none:
+ * [OC/16][lines^2][IC/16][16 ic][16 oc], or half transformed [OC/16][alpha][IC/16][16 ic][taps][16 oc]. */
+enum mo_packing mo_winograd_packing(int m, int taps, int stride, bool half);
 /* Floats of a filter as a packing has it. */
 static inline int mo_winograd_floats(const struct mo_winograd *w) {
     return w->lines * (w->half ? w->taps : w->lines);

@@ -31,8 +31,9 @@ static int64_t plane(int64_t lines) {
 
 static bool takes(const struct mo_problem *p) {
     return !p->exact && p->kh == p->kw && p->sh == p->sw &&
-           mo_winograd_packing(MO_WINO_LEAST, p->kh, p->sh) && p->dh == 1 && p->dw == 1 && p->groups == 1 &&
-           p->c >= 16 && p->o >= 16 && p->oh * p->ow > 1 && p->in_layout == MO_C16 && p->out_layout == MO_C16;
+           mo_winograd_packing(MO_WINO_LEAST, p->kh, p->sh, false) && p->dh == 1 && p->dw == 1 &&
+           p->groups == 1 && p->c >= 16 && p->o >= 16 && p->oh * p->ow > 1 && p->in_layout == MO_C16 &&
+           p->out_layout == MO_C16;
 }
 
 /* Whether half-transformed filters of `cut` tiles fit the registers: two accumulators a tile beside the
@@ -46,8 +47,7 @@ bool mo_wino_describe(const struct mo_problem *p, const struct mo_point *point, 
     memset(w, 0, sizeof *w);
     w->p = p;
     w->isa = mo_emit_isa(p->isa);
-    w->packing = mo_winograd_packing(knob[MO_WINO_KNOB_M], p->kh, p->sh);
-    if (knob[MO_WINO_KNOB_HALF]) w->packing = mo_winograd_half(w->packing);
+    w->packing = mo_winograd_packing(knob[MO_WINO_KNOB_M], p->kh, p->sh, knob[MO_WINO_KNOB_HALF] != 0);
     if (!mo_winograd_of(w->packing, &w->matrix)) return false;
     mo_wino_tile(w);
     w->icb = mo_ceil_div(p->c, 16), w->ocb = mo_ceil_div(p->o, 16);
@@ -324,9 +324,8 @@ static int add_wide(const struct mo_problem *p, struct mo_point *out, int n, int
     const int listed = n;
     for (int m = MO_WINO_LEAST; m <= MO_WINO_M; m++)
         for (int half = 0; half < 2; half++) {
-            enum mo_packing packing = mo_winograd_packing(m, p->kh, p->sh);
+            enum mo_packing packing = mo_winograd_packing(m, p->kh, p->sh, half != 0);
             struct mo_point best = {.part_ns = 0};
-            if (half) packing = mo_winograd_half(packing);
             if (n >= cap || !mo_wide_lacks(out, listed, packing, p->cores)) continue;
             for (int blocks = half ? 1 : least_blocks(p); blocks <= (half ? 1 : 4); blocks++)
                 try_wide(p, m, blocks, half, &best);

@@ -32,16 +32,20 @@ static const double transform_cost = 8, weight_cost = 2.5, element_cost = 4.4, f
                     direct_cost_each = 1.15;
 
 static const struct form {
-    enum mo_packing matrices;
+    int m;
     bool transforms;
     const char *names[MO_ISA_COUNT];
 } forms[] = {
-    {MO_PACK_WINO43, false, MO_LEVEL_NAMES("conv F(4x4,3x3)")},
-    {MO_PACK_WINO23, false, MO_LEVEL_NAMES("conv F(2x2,3x3)")},
-    {MO_PACK_WINO43, true, MO_LEVEL_NAMES("conv F(4x4,3x3) plain")},
-    {MO_PACK_WINO23, true, MO_LEVEL_NAMES("conv F(2x2,3x3) plain")},
+    {4, false, MO_LEVEL_NAMES("conv F(4x4,3x3)")},
+    {2, false, MO_LEVEL_NAMES("conv F(2x2,3x3)")},
+    {4, true, MO_LEVEL_NAMES("conv F(4x4,3x3) plain")},
+    {2, true, MO_LEVEL_NAMES("conv F(2x2,3x3) plain")},
 };
 enum { N_FORMS = sizeof forms / sizeof *forms };
+
+static enum mo_packing packing_of(const struct form *form) {
+    return mo_winograd_packing(form->m, 3, 1, false);
+}
 
 static int64_t tiles_along(int64_t pixels, int m) {
     return (pixels + m - 1) / m;
@@ -50,7 +54,7 @@ static int64_t tiles_along(int64_t pixels, int m) {
 /* INFINITY: not to be used. */
 static double form_cost(const struct mo_conv *c, const struct form *form) {
     struct mo_winograd w;
-    if (!mo_winograd_of(form->matrices, &w)) return INFINITY;
+    if (!mo_winograd_of(packing_of(form), &w)) return INFINITY;
     double tiles = (double)(c->n * tiles_along(c->oh, w.m) * tiles_along(c->ow, w.m));
     double in = (double)c->icb, out = (double)c->ocb, square = w.alpha * w.alpha;
     double weights = square * weight_cost;
@@ -141,7 +145,7 @@ static struct mo_winograd_params *describe(const struct mo_binder *binder, const
     struct mo_winograd_params *p = mo_region_alloc(binder->region, sizeof *p);
     const float *zeros = mo_keep_padded(binder, NULL, 16 * MO_TILE_BLOCKS, 0);
     struct mo_winograd w;
-    if (!p || !zeros || !mo_winograd_of(form->matrices, &w)) return NULL;
+    if (!p || !zeros || !mo_winograd_of(packing_of(form), &w)) return NULL;
     p->tiles = mo_tiles_of(binder->isa);
     p->m = w.m;
     p->transforms = form->transforms;
@@ -174,7 +178,7 @@ static int bind(const struct mo_binder *binder, const struct mo_node *node, stru
     if (!form) return MOIRE_EUNSUPPORTED;
     const struct mo_winograd_params *p = describe(binder, &c, form, &node->fuse);
     if (!p) return mo_fail(err, MOIRE_ENOMEM, "node '%s': out of memory", node->name);
-    step->packing = form->transforms ? MO_PACK_CONV16 : form->matrices;
+    step->packing = form->transforms ? MO_PACK_CONV16 : packing_of(form);
     int rc =
         mo_pack_weights(step->packing, binder->graph, node, binder->region, &step->weights, &step->bias, err);
     if (rc) return rc;

@@ -228,9 +228,9 @@ struct mo_narrow_params {
 /* Largest m of the built-in Winograd kernels. */
 enum { MO_WINO_BUILT_M = 4, MO_WINO_BUILT_ALPHA = MO_WINO_BUILT_M + 2 };
 
-/* winograd: 3x3 convolution of stride 1 in MO_C16, F(m x m, 3 x 3), m = 2 or 4, weights MO_PACK_WINO43 or
- * _WINO23, or MO_PACK_CONV16 when the kernel transforms them.  Tiles are numbered over all images.  unit =
- * (chunk of tiles, group of sets of output blocks), group innermost. */
+/* winograd: 3x3 convolution of stride 1 in MO_C16, F(m x m, 3 x 3), m = 2 or 4, weights as
+ * mo_winograd_packing() names them, or MO_PACK_CONV16 when the kernel transforms them.  Tiles are numbered
+ * over all images.  unit = (chunk of tiles, group of sets of output blocks), group innermost. */
 struct mo_winograd_params {
     const struct mo_tiles *tiles; /* micro-kernels of the products */
     struct mo_tile tile;          /* what all products have in common */

@@ -18,8 +18,7 @@ static const struct {
 enum { N_KINDS = sizeof kinds / sizeof *kinds };
 
 static enum mo_packing packing_of(int kind) {
-    enum mo_packing full = mo_winograd_packing(kinds[kind].m, kinds[kind].taps, kinds[kind].stride);
-    return kinds[kind].half ? mo_winograd_half(full) : full;
+    return mo_winograd_packing(kinds[kind].m, kinds[kind].taps, kinds[kind].stride, kinds[kind].half != 0);
 }
 
 /* AT [(G g) . (BT d)] is the filter of d by g, in one dimension, for unit vectors g and d: exactly linear. */
@@ -28,14 +27,19 @@ static void matrices_filter(void **state) {
     struct mo_winograd w;
     assert_false(mo_winograd_of(MO_PACK_CONV16, &w));
     assert_false(mo_winograd_of(MO_PACK_NONE, &w));
-    assert_int_equal(mo_winograd_packing(1, 3, 1), MO_PACK_NONE);
-    assert_int_equal(mo_winograd_packing(MO_WINO_M + 1, 3, 1), MO_PACK_NONE);
-    assert_int_equal(mo_winograd_packing(2, 4, 1), MO_PACK_NONE);
-    assert_int_equal(mo_winograd_packing(MO_WINO_M, 3, 2), MO_PACK_NONE);
-    assert_int_equal(mo_winograd_packing(2, 3, 3), MO_PACK_NONE);
-    assert_int_equal(mo_winograd_half(MO_PACK_WINO23), MO_PACK_NONE);
-    assert_int_equal(mo_winograd_half(MO_PACK_WINO63_HALF), MO_PACK_NONE);
-    assert_int_equal(mo_winograd_half(MO_PACK_NONE), MO_PACK_NONE);
+    assert_int_equal(mo_winograd_packing(1, 3, 1, false), MO_PACK_NONE);
+    assert_int_equal(mo_winograd_packing(MO_WINO_M + 1, 3, 1, false), MO_PACK_NONE);
+    assert_int_equal(mo_winograd_packing(2, 4, 1, false), MO_PACK_NONE);
+    assert_int_equal(mo_winograd_packing(MO_WINO_M, 3, 2, false), MO_PACK_NONE);
+    assert_int_equal(mo_winograd_packing(2, 3, 3, false), MO_PACK_NONE);
+    assert_int_equal(mo_winograd_packing(2, 3, 1, true), MO_PACK_NONE);
+    assert_int_equal(mo_winograd_packing(0, 0, 0, false), MO_PACK_NONE);
+    assert_false(mo_winograd_of(MO_PACK_STRASSEN, &w));
+    assert_false(mo_winograd_of(MO_PACK_COUNT, &w));
+    /* compiled kernels and stores hold the numbers */
+    assert_int_equal(mo_winograd_packing(4, 3, 1, false), 5);
+    assert_int_equal(mo_winograd_packing(2, 3, 1, false), 6);
+    assert_int_equal(mo_winograd_packing(6, 3, 1, true), 21);
     for (int i = 0; i < N_KINDS; i++) {
         assert_true(mo_winograd_of(packing_of(i), &w));
         assert_int_equal(w.m, kinds[i].m);

@@ -266,7 +266,7 @@ static void odd_values_stay_in_their_tiles(void **state) {
     if (!emit_case_have(&env, "gcc")) skip();
     for (int m = 3; m <= MO_WINO_M; m++)
         for (int stride = 1; stride <= MO_WINO_STRIDE; stride++)
-            if (mo_winograd_packing(m, 3, stride) != MO_PACK_NONE) odd_values_stay(m, stride);
+            if (mo_winograd_packing(m, 3, stride, false) != MO_PACK_NONE) odd_values_stay(m, stride);
 }
 
 /* Points are legal, distinct and in order of predicted cost; other layers are not taken. */
@@ -296,7 +296,7 @@ static void points_are_ordered(void **state) {
     struct mo_point odd = {.knob = {4, 1, 9, 9, 1, 0, 1}};
     struct mo_wino w;
     p.isa = MO_ISA_AVX512;
-    assert_true(mo_wino_describe(&p, &odd, &w) && w.packing == MO_PACK_WINO43_HALF);
+    assert_true(mo_wino_describe(&p, &odd, &w) && w.packing == mo_winograd_packing(4, 3, 1, true));
     odd.knob[MO_WINO_KNOB_TILES] = 14; /* too many registers */
     assert_false(mo_wino_describe(&p, &odd, &w));
     odd.knob[MO_WINO_KNOB_TILES] = 9, odd.knob[MO_WINO_KNOB_M] = 2; /* there is none */
