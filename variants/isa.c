@@ -51,6 +51,7 @@ int mo_isa_next(int isa) {
 }
 
 const char *mo_isa_name(enum mo_isa isa) {
-    static const char *const names[MO_ISA_COUNT] = {"base", "avx2", "avx512", "neon"};
+    static const char *const names[MO_ISA_COUNT] = {
+        [MO_ISA_BASE] = "base", [MO_ISA_AVX2] = "avx2", [MO_ISA_AVX512] = "avx512", [MO_ISA_NEON] = "neon"};
     return isa >= 0 && isa < MO_ISA_COUNT ? names[isa] : "unknown";
 }

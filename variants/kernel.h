@@ -40,7 +40,10 @@ int mo_isa_next(int isa);
 const char *mo_isa_name(enum mo_isa isa); /* "base", "avx2", "avx512", "neon" */
 /* A kernel's names by level: an initializer of `const char *[MO_ISA_COUNT]`. */
 #define MO_LEVEL_NAMES(kernel)                                                                               \
-    { kernel " base", kernel " avx2", kernel " avx512", kernel " neon" }
+    {                                                                                                        \
+        [MO_ISA_BASE] = kernel " base", [MO_ISA_AVX2] = kernel " avx2", [MO_ISA_AVX512] = kernel " avx512",  \
+        [MO_ISA_NEON] = kernel " neon"                                                                       \
+    }
 
 /* How weights are packed; kernels with the same packing share one copy.  Winograd's have no names: each has a
  * row in winograd_matrices.c (tile, filter, stride, whole or half transformed), whose index it is.  Compiled

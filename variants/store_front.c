@@ -5,7 +5,11 @@
 #include "variants/store_json.h"
 
 const char *mo_point_state_name(enum mo_point_state state) {
-    static const char *const names[MO_POINT_STATES] = {"version", "covered", "spare", "dominated", "late"};
+    static const char *const names[MO_POINT_STATES] = {[MO_POINT_VERSION] = "version",
+                                                       [MO_POINT_COVERED] = "covered",
+                                                       [MO_POINT_SPARE] = "spare",
+                                                       [MO_POINT_DOMINATED] = "dominated",
+                                                       [MO_POINT_LATE] = "late"};
     return names[state];
 }
 

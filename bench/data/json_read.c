@@ -150,8 +150,9 @@ int mo_json_fail(const struct mo_json_file *file, const char *where, moire_error
 }
 
 /* --- fields ------------------------------------------------------------------------------------------- */
-static const char *const kind_names[] = {"a string",      "a number",  "a whole number",
-                                         "true or false", "an object", "an array"};
+static const char *const kind_names[] = {
+    [MO_JSON_STRING] = "a string",    [MO_JSON_NUMBER] = "a number",  [MO_JSON_INT] = "a whole number",
+    [MO_JSON_BOOL] = "true or false", [MO_JSON_OBJECT] = "an object", [MO_JSON_ARRAY] = "an array"};
 
 static bool right_kind(const json_t *v, enum mo_json_kind kind) {
     switch (kind) {

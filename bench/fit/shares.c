@@ -8,7 +8,10 @@
 #include <string.h>
 #include "bench/report/report_page.h"
 
-static const char *const ways[MO_SHARES_WAYS] = {"batch", "powers", "share", "hole"};
+static const char *const ways[MO_SHARES_WAYS] = {[MO_SHARES_BATCH] = "batch",
+                                                 [MO_SHARES_POWERS] = "powers",
+                                                 [MO_SHARES_SHARE] = "share",
+                                                 [MO_SHARES_HOLE] = "hole"};
 
 const char *mo_shares_way(int way) {
     return ways[way];

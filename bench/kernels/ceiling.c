@@ -134,9 +134,16 @@ static int sizes(const struct mo_env *env, struct mo_ceiling *c, moire_error *er
     int64_t l3 = topology->l3_bytes > 2 * l2 ? topology->l3_bytes : 8 * l2;
     mo_topology_destroy(topology);
     int64_t memory = 4 * l3 / n < 8 * l2 ? 8 * l2 : 4 * l3 / n;
-    const int64_t tried[MO_LEVELS] = {16 * KIB, l2 / 2, l3 / 4 / n > 2 * l2 ? l3 / 4 / n : 2 * l2,
-                                      memory < most_tried ? memory : most_tried};
-    const int64_t capacity[MO_LEVELS] = {32 * KIB * n, l2 * n, l3, INT64_MAX};
+    const int64_t tried[MO_LEVELS] = {
+        [MO_LEVEL_L1] = 16 * KIB,
+        [MO_LEVEL_L2] = l2 / 2,
+        [MO_LEVEL_L3] = l3 / 4 / n > 2 * l2 ? l3 / 4 / n : 2 * l2,
+        [MO_LEVEL_MEMORY] = memory < most_tried ? memory : most_tried,
+    };
+    const int64_t capacity[MO_LEVELS] = {[MO_LEVEL_L1] = 32 * KIB * n,
+                                         [MO_LEVEL_L2] = l2 * n,
+                                         [MO_LEVEL_L3] = l3,
+                                         [MO_LEVEL_MEMORY] = INT64_MAX};
     for (int l = 0; l < MO_LEVELS; l++) {
         c->level[l].tried = tried[l] / 4096 * 4096;
         c->level[l].capacity = capacity[l];
@@ -165,7 +172,8 @@ int mo_ceiling_again(const struct mo_env *env, const struct mo_ceiling *old, dou
 
 /* --- use ------------------------------------------------------------------------------------------------ */
 const char *mo_level_name(enum mo_level level) {
-    static const char *const names[MO_LEVELS] = {"L1", "L2", "L3", "memory"};
+    static const char *const names[MO_LEVELS] = {
+        [MO_LEVEL_L1] = "L1", [MO_LEVEL_L2] = "L2", [MO_LEVEL_L3] = "L3", [MO_LEVEL_MEMORY] = "memory"};
     return level >= 0 && level < MO_LEVELS ? names[level] : "";
 }
 

@@ -63,7 +63,8 @@ double mo_rng_gamma(struct mo_rng *rng, double shape) {
     }
 }
 
-static const char *const names[] = {"poisson", "gamma", "mmpp"};
+static const char *const names[] = {
+    [MO_PROCESS_POISSON] = "poisson", [MO_PROCESS_GAMMA] = "gamma", [MO_PROCESS_MMPP] = "mmpp"};
 
 const char *mo_process_name(enum mo_process_kind kind) {
     return names[kind];

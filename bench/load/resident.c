@@ -6,7 +6,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char *const names[MO_RESIDENT_KINDS] = {"models", "kernels", "files", "heap", "pages"};
+static const char *const names[MO_RESIDENT_KINDS] = {[MO_RESIDENT_MODELS] = "models",
+                                                     [MO_RESIDENT_KERNELS] = "kernels",
+                                                     [MO_RESIDENT_FILES] = "files",
+                                                     [MO_RESIDENT_HEAP] = "heap",
+                                                     [MO_RESIDENT_PAGES] = "pages"};
 
 const char *mo_resident_name(enum mo_resident_kind kind) {
     return names[kind];

@@ -12,8 +12,8 @@
 
 enum { LINES = 3, GROUP = 4 }; /* of an input channel; input channels of an unrolled step */
 enum columns { PAIR, AGAIN, ENDS, COLUMNS };
-static const char *const names[COLUMNS] = {"pair", "again", "ends"};
-static const char *const tables[COLUMNS] = {"pairs", "agains", "ends"};
+static const char *const names[COLUMNS] = {[PAIR] = "pair", [AGAIN] = "again", [ENDS] = "ends"};
+static const char *const tables[COLUMNS] = {[PAIR] = "pairs", [AGAIN] = "agains", [ENDS] = "ends"};
 
 static long long ll(int64_t x) {
     return x;

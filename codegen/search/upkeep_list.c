@@ -30,7 +30,10 @@ const char *mo_stored_suffix(enum mo_stored_kind kind) {
 }
 
 const char *mo_stored_state_name(enum mo_stored_state state) {
-    static const char *const names[MO_STORED_STATES] = {"needed", "unneeded", "stale", "damaged"};
+    static const char *const names[MO_STORED_STATES] = {[MO_STORED_NEEDED] = "needed",
+                                                        [MO_STORED_UNNEEDED] = "unneeded",
+                                                        [MO_STORED_STALE] = "stale",
+                                                        [MO_STORED_DAMAGED] = "damaged"};
     return names[state];
 }
 

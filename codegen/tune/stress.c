@@ -39,7 +39,8 @@ struct mo_stress {
 };
 
 const char *mo_stress_kind_name(enum mo_stress_kind kind) {
-    static const char *const names[MO_STRESS_KINDS] = {"l2", "l3", "memory"};
+    static const char *const names[MO_STRESS_KINDS] = {
+        [MO_STRESS_L2] = "l2", [MO_STRESS_L3] = "l3", [MO_STRESS_MEMORY] = "memory"};
     return names[kind];
 }
 
@@ -105,7 +106,9 @@ static void put_level(struct mo_stress *s, uint32_t level) {
 
 /* Bytes of all walkers' buffers together. */
 static int64_t footprint(const struct mo_stress_config *c) {
-    const int64_t bytes[MO_STRESS_KINDS] = {c->l2_bytes / 2 * c->n, c->l3_bytes, 4 * c->l3_bytes};
+    const int64_t bytes[MO_STRESS_KINDS] = {[MO_STRESS_L2] = c->l2_bytes / 2 * c->n,
+                                            [MO_STRESS_L3] = c->l3_bytes,
+                                            [MO_STRESS_MEMORY] = 4 * c->l3_bytes};
     return bytes[c->kind];
 }
 

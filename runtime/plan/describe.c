@@ -6,8 +6,19 @@
 #include "runtime/plan/describe.h"
 
 const char *mo_act_text(enum mo_act act) {
-    static const char *const names[MO_ACT_COUNT] = {"",         "relu",   "clip", "leaky", "sigmoid", "silu",
-                                                    "hsigmoid", "hswish", "tanh", "gelu",  "gelutanh"};
+    static const char *const names[MO_ACT_COUNT] = {
+        [MO_ACT_NONE] = "",
+        [MO_ACT_RELU] = "relu",
+        [MO_ACT_CLIP] = "clip",
+        [MO_ACT_LEAKY] = "leaky",
+        [MO_ACT_SIGMOID] = "sigmoid",
+        [MO_ACT_SILU] = "silu",
+        [MO_ACT_HSIGMOID] = "hsigmoid",
+        [MO_ACT_HSWISH] = "hswish",
+        [MO_ACT_TANH] = "tanh",
+        [MO_ACT_GELU] = "gelu",
+        [MO_ACT_GELU_TANH] = "gelutanh",
+    };
     return act >= 0 && act < MO_ACT_COUNT ? names[act] : "";
 }
 

@@ -2,17 +2,6 @@
  * gpulet_rows.c - the policies on machines of GPUs, one row each. */
 #include "runtime/policy/gpulet.h"
 
-/* planner, deferred, lend, stretch, burst, careful, cut */
-static const struct mo_gpulet_options options[] = {
-    {"sbp", false, false, false, 0, false, false},        {"sbp-half", false, false, false, 0, false, false},
-    {"selftune", false, false, false, 0, false, false},   {"gpulet", false, false, false, 0, false, false},
-    {"gpulet-int", false, false, false, 0, false, false}, {"ideal", false, false, false, 0, false, false},
-    {"moire-gpu", false, true, true, 0, false, false},    {"moire-gpu", false, false, true, 0, false, false},
-    {"moire-gpu", true, true, true, 0, false, false},     {"moire-gpu", true, false, true, 0, false, false},
-    {"moire-gpu", false, true, false, 0, false, false},   {"moire-gpu", false, true, false, 2, false, false},
-    {"gpulet-int", false, false, true, 0, false, false},  {"moire-gpu", false, true, true, 0, true, false},
-    {"moire-gpu", false, true, true, 0, false, true},     {"sbp", false, false, false, 0, false, true},
-};
 enum {
     SBP,
     SBP_HALF,
@@ -30,6 +19,24 @@ enum {
     CAREFUL,
     CUT,
     SBP_CUT
+};
+static const struct mo_gpulet_options options[] = {
+    [SBP] = {.planner = "sbp"},
+    [SBP_HALF] = {.planner = "sbp-half"},
+    [SELFTUNE] = {.planner = "selftune"},
+    [GPULET] = {.planner = "gpulet"},
+    [GPULET_INT] = {.planner = "gpulet-int"},
+    [IDEAL] = {.planner = "ideal"},
+    [MOIRE] = {.planner = "moire-gpu", .lend = true, .stretch = true},
+    [OWN] = {.planner = "moire-gpu", .stretch = true},
+    [DEFERRED] = {.planner = "moire-gpu", .deferred = true, .lend = true, .stretch = true},
+    [DEFERRED_OWN] = {.planner = "moire-gpu", .deferred = true, .stretch = true},
+    [TIGHT] = {.planner = "moire-gpu", .lend = true},
+    [ROOMY] = {.planner = "moire-gpu", .lend = true, .burst = 2},
+    [STRETCHED] = {.planner = "gpulet-int", .stretch = true},
+    [CAREFUL] = {.planner = "moire-gpu", .lend = true, .stretch = true, .careful = true},
+    [CUT] = {.planner = "moire-gpu", .lend = true, .stretch = true, .cut = true},
+    [SBP_CUT] = {.planner = "sbp", .cut = true},
 };
 
 #define SERVER(label, text, which, seconds)                                                                  \

@@ -6,7 +6,10 @@
 #include "runtime/ops/interpret.h"
 
 const char *mo_way_name(enum mo_way way) {
-    static const char *const names[] = {"reference", "reference after passes", "generic", "specialised"};
+    static const char *const names[] = {[MO_WAY_REFERENCE] = "reference",
+                                        [MO_WAY_PASSES] = "reference after passes",
+                                        [MO_WAY_PLAN] = "generic",
+                                        [MO_WAY_STORE] = "specialised"};
     return way >= 0 && way < MO_WAYS ? names[way] : "unknown";
 }
 
