@@ -5,10 +5,6 @@
 
 #include <string.h>
 
-static const struct mo_tensor *input(const struct mo_graph *graph, const struct mo_node *node, int i) {
-    return i >= 0 && i < node->n_in && node->in[i] >= 0 ? graph->tensors[node->in[i]] : NULL;
-}
-
 /* A float tensor of rank 4 with positive dimensions and a size that fits. */
 static bool solid(const struct mo_tensor *t) {
     if (!t || t->dtype != MOIRE_F32 || t->dynamic || t->shape.rank != 4) return false;
@@ -82,9 +78,10 @@ static bool gates(const struct mo_tensor *gate, const struct mo_tensor *x, const
 bool mo_conv_read(const struct mo_graph *graph, const struct mo_node *node, struct mo_conv *c) {
     memset(c, 0, sizeof *c);
     if (strcmp(node->op_type, "Conv") || node->domain[0] || node->n_in < 2 || node->n_out != 1) return false;
-    c->x = input(graph, node, 0), c->weights = input(graph, node, 1), c->y = graph->tensors[node->out[0]];
-    c->residual = input(graph, node, node->fuse.residual);
-    c->bias = node->fuse.residual == 2 ? NULL : input(graph, node, 2);
+    c->x = mo_node_in(graph, node, 0), c->weights = mo_node_in(graph, node, 1),
+    c->y = graph->tensors[node->out[0]];
+    c->residual = mo_node_in(graph, node, node->fuse.residual);
+    c->bias = node->fuse.residual == 2 ? NULL : mo_node_in(graph, node, 2);
     if (!c->x || !c->weights || !c->y || !solid(c->x) || !solid(c->weights) || !solid(c->y) ||
         !c->weights->data)
         return false;
@@ -93,7 +90,7 @@ bool mo_conv_read(const struct mo_graph *graph, const struct mo_node *node, stru
         (!solid(c->residual) || !mo_shape_equal(&c->residual->shape, &c->y->shape)))
         return false;
     if (node->fuse.act >= MO_ACT_COUNT) return false;
-    c->gate = node->fuse.gated ? input(graph, node, MO_GATE_IN) : NULL;
+    c->gate = node->fuse.gated ? mo_node_in(graph, node, MO_GATE_IN) : NULL;
     if (node->fuse.gated && !gates(c->gate, c->x, c->weights)) return false;
     const int64_t *x = c->x->shape.d, *w = c->weights->shape.d, *y = c->y->shape.d;
     c->n = x[0], c->c = x[1], c->h = x[2], c->w = x[3], c->o = y[1], c->oh = y[2], c->ow = y[3];

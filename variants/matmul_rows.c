@@ -2,10 +2,6 @@
  * matmul_rows.c - see matmul_rows.h. */
 #include "variants/matmul_rows.h"
 
-static const struct mo_tensor *tensor_of(const struct mo_graph *graph, const int *ids, int n, int i) {
-    return i >= 0 && i < n && ids[i] >= 0 ? graph->tensors[ids[i]] : NULL;
-}
-
 bool mo_dense(const struct mo_graph *graph, const struct mo_tensor *t) {
     return t->data || t->shape.rank < 1 || t->shape.d[0] <= 1 ||
            mo_alias_stride(graph, t->id) == mo_tensor_image_bytes(t);
@@ -18,9 +14,9 @@ static int64_t image_row(const struct mo_graph *graph, const struct mo_tensor *t
 }
 
 bool mo_product_of(const struct mo_graph *graph, const struct mo_node *node, struct mo_product *p) {
-    const struct mo_tensor *x = tensor_of(graph, node->in, node->n_in, 0);
-    const struct mo_tensor *y = tensor_of(graph, node->out, node->n_out, 0);
-    const struct mo_tensor *residual = tensor_of(graph, node->in, node->n_in, node->fuse.residual);
+    const struct mo_tensor *x = mo_node_in(graph, node, 0);
+    const struct mo_tensor *y = mo_node_out(graph, node, 0);
+    const struct mo_tensor *residual = mo_node_in(graph, node, node->fuse.residual);
     if (!x || !y || x->shape.rank < 1 || y->shape.rank != x->shape.rank) return false;
     if (residual && !mo_shape_equal(&residual->shape, &y->shape)) return false;
     int64_t images = x->shape.rank > 1 ? x->shape.d[0] : 1;

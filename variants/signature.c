@@ -33,14 +33,6 @@ static const struct {
     [MO_ACT_GELU] = {"gelu", 0},         [MO_ACT_GELU_TANH] = {"gelutanh", 0},
 };
 
-static const struct mo_tensor *tensor_of(const struct mo_graph *graph, int id) {
-    return id >= 0 && id < graph->n_tensors ? graph->tensors[id] : NULL;
-}
-
-static const struct mo_tensor *input_of(const struct mo_graph *graph, const struct mo_node *node, int i) {
-    return i < node->n_in ? tensor_of(graph, node->in[i]) : NULL;
-}
-
 /* A float tensor whose every dimension is known and positive. */
 static bool solid(const struct mo_tensor *t, int min_rank, int max_rank) {
     if (!t || t->dtype != MOIRE_F32 || t->dynamic) return false;
@@ -65,7 +57,7 @@ static bool put_epilogue(struct mo_text *t, const struct mo_graph *graph, const 
     if (acts[f->act].params == 1) mo_text_put(t, "(%a)", (double)f->a);
     if (acts[f->act].params == 2) mo_text_put(t, "(%a,%a)", (double)f->a, (double)f->b);
     if (f->residual >= 0) {
-        const struct mo_tensor *r = input_of(graph, node, f->residual);
+        const struct mo_tensor *r = mo_node_in(graph, node, f->residual);
         if (!solid(r, 1, MOIRE_MAX_RANK) || !mo_shape_equal(&r->shape, &out->shape)) return false;
         mo_text_put(t, ":%s-%s", f->residual_last ? "reslast" : "res", layout_names[r->layout]);
     }
@@ -111,9 +103,9 @@ static bool put_gate(struct mo_text *t, const struct mo_tensor *gate, const stru
 }
 
 static bool conv_signature(const struct mo_graph *graph, const struct mo_node *node, struct mo_text *t) {
-    const struct mo_tensor *x = input_of(graph, node, 0), *w = input_of(graph, node, 1);
-    const struct mo_tensor *b = node->fuse.residual == 2 ? NULL : input_of(graph, node, 2);
-    const struct mo_tensor *y = tensor_of(graph, node->out[0]);
+    const struct mo_tensor *x = mo_node_in(graph, node, 0), *w = mo_node_in(graph, node, 1);
+    const struct mo_tensor *b = node->fuse.residual == 2 ? NULL : mo_node_in(graph, node, 2);
+    const struct mo_tensor *y = mo_node_out(graph, node, 0);
     if (!solid(x, 4, 4) || !solid(w, 4, 4) || !solid(y, 4, 4) || !w->data) return false;
     int64_t k[2], s[2], d[2], p[4], g = mo_attr_int(node, "group", 1);
     k[0] = w->shape.d[2], k[1] = w->shape.d[3];
@@ -128,7 +120,7 @@ static bool conv_signature(const struct mo_graph *graph, const struct mo_node *n
     mo_text_put(t, ":s%lldx%lld:p%lld,%lld,%lld,%lld:d%lldx%lld:g%lld", (long long)s[0], (long long)s[1],
                 (long long)p[0], (long long)p[1], (long long)p[2], (long long)p[3], (long long)d[0],
                 (long long)d[1], (long long)g);
-    if (node->fuse.gated && !put_gate(t, input_of(graph, node, MO_GATE_IN), x)) return false;
+    if (node->fuse.gated && !put_gate(t, mo_node_in(graph, node, MO_GATE_IN), x)) return false;
     bool winograd = k[0] == k[1] && (k[0] == 3 || k[0] == 5) && s[0] == s[1] && s[0] <= (k[0] == 3 ? 2 : 1) &&
                     d[0] == 1 && d[1] == 1 && g == 1;
     bool strassen = k[0] == 1 && k[1] == 1 && g == 1;
@@ -152,9 +144,9 @@ static bool put_rows(struct mo_text *t, const struct mo_product *p, int64_t k, i
  * the left one count as rows. */
 static bool gemm_signature(const struct mo_graph *graph, const struct mo_node *node, struct mo_text *t) {
     bool gemm = !strcmp(node->op_type, "Gemm");
-    const struct mo_tensor *a = input_of(graph, node, 0), *w = input_of(graph, node, 1);
-    const struct mo_tensor *c = node->fuse.residual == 2 ? NULL : input_of(graph, node, 2);
-    const struct mo_tensor *y = tensor_of(graph, node->out[0]);
+    const struct mo_tensor *a = mo_node_in(graph, node, 0), *w = mo_node_in(graph, node, 1);
+    const struct mo_tensor *c = node->fuse.residual == 2 ? NULL : mo_node_in(graph, node, 2);
+    const struct mo_tensor *y = mo_node_out(graph, node, 0);
     struct mo_product rows;
     if (!solid(a, 2, MOIRE_MAX_RANK) || !solid(w, 2, 2) || !solid(y, 2, MOIRE_MAX_RANK) || !w->data)
         return false;

@@ -28,8 +28,8 @@ static bool clip_bounds(const struct mo_graph *g, const struct mo_node *node, st
     out->act = MO_ACT_CLIP;
     out->a = mo_attr_float(node, "min", -FLT_MAX);
     out->b = mo_attr_float(node, "max", FLT_MAX);
-    if (mo_in(g, node, 1) && !mo_scalar(g, node->in[1], &out->a)) return false;
-    if (mo_in(g, node, 2) && !mo_scalar(g, node->in[2], &out->b)) return false;
+    if (mo_node_in(g, node, 1) && !mo_scalar(g, node->in[1], &out->a)) return false;
+    if (mo_node_in(g, node, 2) && !mo_scalar(g, node->in[2], &out->b)) return false;
     if (!(out->a <= out->b)) return false; /* crossed bounds have an order of their own */
     if (out->a == 0 && out->b >= FLT_MAX) *out = (struct activation){.act = MO_ACT_RELU};
     return true;

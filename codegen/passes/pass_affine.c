@@ -14,7 +14,7 @@ static bool batch_norm(const struct mo_graph *g, const struct mo_node *node, str
     if (node->n_out != 1 || mo_attr_int(node, "training_mode", 0) || mo_attr_int(node, "spatial", 1) != 1)
         return false;
     for (int k = 0; k < 4; k++) {
-        const struct mo_tensor *v = mo_in(g, node, 1 + k);
+        const struct mo_tensor *v = mo_node_in(g, node, 1 + k);
         if (!mo_is_f32(v) || !v->data || mo_shape_count(&v->shape) != f->n) return false;
         p[k] = v->data;
     }
@@ -31,7 +31,7 @@ static bool batch_norm(const struct mo_graph *g, const struct mo_node *node, str
 static bool binary(const struct mo_graph *g, const struct mo_node *node, int x, const struct mo_shape *shape,
                    int axis, struct mo_affine *f) {
     bool first = node->in[0] == x;
-    const struct mo_tensor *c = mo_in(g, node, first ? 1 : 0);
+    const struct mo_tensor *c = mo_node_in(g, node, first ? 1 : 0);
     if (node->n_in != 2 || node->in[0] == node->in[1] || !c || !mo_per_channel(c, shape, axis, f->t))
         return false;
     for (int64_t i = 0; i < f->n; i++) {
@@ -79,7 +79,7 @@ static int64_t weight_channel(const struct mo_node *node, const struct mo_tensor
 }
 
 static bool foldable(const struct mo_graph *g, const struct mo_node *node) {
-    const struct mo_tensor *w = mo_in(g, node, 1), *b = mo_in(g, node, 2);
+    const struct mo_tensor *w = mo_node_in(g, node, 1), *b = mo_node_in(g, node, 2);
     if (!mo_is(node, "Conv") && !mo_is(node, "ConvTranspose") && !mo_is_moire(node, "MatMul")) return false;
     if (node->fuse.act != MO_ACT_NONE || node->fuse.residual >= 0 || !mo_is_f32(w) || !w->data) return false;
     if (mo_is_moire(node, "MatMul") && w->shape.rank != 2) return false;
@@ -87,7 +87,7 @@ static bool foldable(const struct mo_graph *g, const struct mo_node *node) {
 }
 
 int mo_scale_weights(struct mo_graph *g, struct mo_node *node, const struct mo_affine *f, moire_error *err) {
-    const struct mo_tensor *w = mo_in(g, node, 1);
+    const struct mo_tensor *w = mo_node_in(g, node, 1);
     bool plain = true;
     for (int64_t c = 0; c < f->n; c++)
         plain = plain && f->s[c] == 1;
@@ -106,7 +106,7 @@ int mo_scale_weights(struct mo_graph *g, struct mo_node *node, const struct mo_a
 }
 
 int mo_shift_bias(struct mo_graph *g, struct mo_node *node, const struct mo_affine *f, moire_error *err) {
-    const struct mo_tensor *old = mo_in(g, node, 2);
+    const struct mo_tensor *old = mo_node_in(g, node, 2);
     const char *name = old ? old->name : g->tensors[node->out[0]]->name;
     struct mo_tensor *bias =
         mo_graph_add_const(g, name, MOIRE_F32, &(struct mo_shape){.rank = 1, .d = {f->n}});
@@ -148,7 +148,7 @@ static int absorb(struct mo_graph *g, struct mo_node *node, struct mo_region *tm
 /* --- batch-norm alone ---------------------------------------------------------------------------------- */
 
 static int to_depthwise(struct mo_graph *g, struct mo_node *node, struct mo_region *tmp, moire_error *err) {
-    const struct mo_tensor *x = mo_in(g, node, 0);
+    const struct mo_tensor *x = mo_node_in(g, node, 0);
     if (!mo_is(node, "BatchNormalization") || !mo_is_f32(x) || x->shape.rank != 4) return MOIRE_OK;
     struct mo_affine f = {.n = x->shape.d[1]};
     f.s = mo_region_array(tmp, (size_t)f.n, sizeof(float));

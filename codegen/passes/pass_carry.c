@@ -30,7 +30,7 @@ static bool scale_activation(const struct mo_fuse *from, float c, struct mo_fuse
 }
 
 static bool product_layer(const struct mo_graph *g, const struct mo_node *node) {
-    const struct mo_tensor *w = mo_in(g, node, 1), *b = mo_in(g, node, 2);
+    const struct mo_tensor *w = mo_node_in(g, node, 1), *b = mo_node_in(g, node, 2);
     if (!mo_is(node, "Conv") && !mo_is(node, "ConvTranspose") && !mo_is_moire(node, "MatMul")) return false;
     if (!mo_is_f32(w) || !w->data || (mo_is_moire(node, "MatMul") && w->shape.rank != 2)) return false;
     return node->fuse.residual < 0 && (!b || (mo_is_f32(b) && b->data && b->shape.rank == 1));
@@ -90,7 +90,7 @@ static bool shifts(const struct mo_affine *f) {
 /* W'[o][i] = W[o][i] s[channel of i]; shift[o] = sum of W[o][i] t[channel of i]. */
 static int push_through(struct mo_graph *g, struct mo_node *conv, const struct mo_affine *f,
                         struct mo_affine *out, moire_error *err) {
-    const struct mo_tensor *w = mo_in(g, conv, 1);
+    const struct mo_tensor *w = mo_node_in(g, conv, 1);
     int64_t o = w->shape.d[0], per_group = w->shape.d[1], group = mo_attr_int(conv, "group", 1), taps = 1;
     for (int d = 2; d < w->shape.rank; d++)
         taps *= w->shape.d[d];
@@ -113,8 +113,8 @@ static int push_through(struct mo_graph *g, struct mo_node *conv, const struct m
 }
 
 static bool takes_forward(const struct mo_graph *g, const struct mo_node *conv, const struct mo_tensor *x) {
-    const struct mo_tensor *w = mo_is(conv, "Conv") ? mo_in(g, conv, 1) : NULL,
-                           *b = w ? mo_in(g, conv, 2) : NULL;
+    const struct mo_tensor *w = mo_is(conv, "Conv") ? mo_node_in(g, conv, 1) : NULL,
+                           *b = w ? mo_node_in(g, conv, 2) : NULL;
     int64_t group = mo_attr_int(conv, "group", 1);
     if (!w || !mo_is_f32(w) || !w->data || x->shape.rank < 3 || w->shape.rank != x->shape.rank) return false;
     if (b && (conv->fuse.residual == 2 || !mo_is_f32(b) || !b->data || b->shape.rank != 1)) return false;

@@ -40,7 +40,7 @@ static bool all_equal(const struct mo_tensor *t, int64_t value) {
 /* A Pad by zero everywhere: the same size is not enough, one side may be cropped as the other grows. */
 static bool pads_nothing(const struct mo_graph *g, const struct mo_node *node) {
     int64_t pads[2 * MOIRE_MAX_RANK];
-    if (node->n_in > 1) return all_equal(mo_in(g, node, 1), 0);
+    if (node->n_in > 1) return all_equal(mo_node_in(g, node, 1), 0);
     int n = mo_attr_ints(node, "pads", pads, 2 * MOIRE_MAX_RANK);
     for (int i = 0; i < n && i < 2 * MOIRE_MAX_RANK; i++)
         if (pads[i]) return false;
@@ -61,7 +61,7 @@ static bool neutral(const struct mo_graph *g, const struct mo_node *node, int *i
 
 /* Dropout with training_mode on, or not known to be off. */
 static bool trains(const struct mo_graph *g, const struct mo_node *node) {
-    const struct mo_tensor *mode = mo_is(node, "Dropout") ? mo_in(g, node, 2) : NULL;
+    const struct mo_tensor *mode = mo_is(node, "Dropout") ? mo_node_in(g, node, 2) : NULL;
     return mode && (!mode->data || *(const uint8_t *)mode->data);
 }
 
@@ -86,7 +86,8 @@ static bool changes_nothing(const struct mo_graph *g, const struct mo_node *node
     if (mo_is(node, "Transpose")) return !transpose_moves(node, &in->shape);
     if (mo_is(node, "Pad")) return pads_nothing(g, node);
     /* a slice as large as its input takes everything, unless it walks backwards */
-    if (mo_is(node, "Slice")) return node->n_in < 5 || node->in[4] < 0 || all_equal(mo_in(g, node, 4), 1);
+    if (mo_is(node, "Slice"))
+        return node->n_in < 5 || node->in[4] < 0 || all_equal(mo_node_in(g, node, 4), 1);
     return false;
 }
 

@@ -71,7 +71,7 @@ static bool concats_blocks(const struct mo_graph *g, const struct mo_node *node)
     int64_t axis = mo_attr_int(node, "axis", 1);
     if (!mo_is(node, "Concat") || y->shape.rank < 3 || (axis != 1 && axis != 1 - y->shape.rank)) return false;
     for (int k = 0; k < node->n_in; k++) {
-        const struct mo_tensor *x = mo_in(g, node, k);
+        const struct mo_tensor *x = mo_node_in(g, node, k);
         if (!x || !can_block(x) || (k + 1 < node->n_in && x->shape.d[1] % 16)) return false;
     }
     return true;

@@ -39,7 +39,8 @@ static bool row_of(struct mo_graph *g, const struct mo_tensor *c, const struct m
 }
 
 static int convert_gemm(struct mo_graph *g, struct mo_node *node, moire_error *err) {
-    const struct mo_tensor *a = mo_in(g, node, 0), *b = mo_in(g, node, 1), *c = mo_in(g, node, 2);
+    const struct mo_tensor *a = mo_node_in(g, node, 0), *b = mo_node_in(g, node, 1),
+                           *c = mo_node_in(g, node, 2);
     const struct mo_tensor *y = g->tensors[node->out[0]];
     bool transposed = mo_attr_int(node, "transB", 0) != 0;
     if (!mo_is_f32(a) || !mo_is_f32(b) || !b->data || b->shape.rank != 2 || mo_attr_int(node, "transA", 0))
@@ -55,7 +56,7 @@ static int convert_gemm(struct mo_graph *g, struct mo_node *node, moire_error *e
 }
 
 static int convert_matmul(struct mo_graph *g, struct mo_node *node, moire_error *err) {
-    const struct mo_tensor *a = mo_in(g, node, 0), *b = mo_in(g, node, 1);
+    const struct mo_tensor *a = mo_node_in(g, node, 0), *b = mo_node_in(g, node, 1);
     if (!mo_is_f32(a) || !mo_is_f32(b) || a->shape.rank < 2 || b->shape.rank < 2) return 0;
     bool simple = b->data && b->shape.rank == 2;
     if (!simple) {

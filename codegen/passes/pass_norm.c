@@ -12,7 +12,7 @@
 /* ReduceMean over the last axis that keeps it; axes are an attribute or, since opset 18, an input. */
 static bool is_row_mean(const struct mo_graph *g, const struct mo_node *node) {
     if (!mo_is(node, "ReduceMean") || mo_attr_int(node, "keepdims", 1) != 1) return false;
-    const struct mo_tensor *x = mo_in(g, node, 0), *axes = mo_in(g, node, 1);
+    const struct mo_tensor *x = mo_node_in(g, node, 0), *axes = mo_node_in(g, node, 1);
     int64_t axis;
     if (!mo_is_f32(x) || x->shape.rank < 1) return false;
     if (axes) {

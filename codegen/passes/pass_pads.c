@@ -31,7 +31,8 @@ static bool read_list(const struct mo_node *node, const char *name, int64_t fall
 }
 
 static bool read_window(const struct mo_graph *g, const struct mo_node *node, struct window *w) {
-    const struct mo_tensor *x = mo_in(g, node, 0), *weights = mo_is(node, "Conv") ? mo_in(g, node, 1) : NULL;
+    const struct mo_tensor *x = mo_node_in(g, node, 0),
+                           *weights = mo_is(node, "Conv") ? mo_node_in(g, node, 1) : NULL;
     if (!mo_is(node, "Conv") && !is_pool(node)) return false;
     if (!x || x->dynamic || x->shape.rank < 3) return false;
     w->n = x->shape.rank - 2;
@@ -67,12 +68,12 @@ int mo_pass_explicit_pads(struct mo_graph *g, moire_error *err) {
 
 /* Amounts of a constant-mode Pad with static arguments; negative ones crop and are not taken. */
 static bool read_pad(const struct mo_graph *g, const struct mo_node *node, int64_t *pads, float *value) {
-    const struct mo_tensor *x = mo_in(g, node, 0), *amounts = mo_in(g, node, 1);
+    const struct mo_tensor *x = mo_node_in(g, node, 0), *amounts = mo_node_in(g, node, 1);
     *value = mo_attr_float(node, "value", 0);
     if (!mo_is(node, "Pad") || !mo_is_f32(x) || strcmp(mo_attr_string(node, "mode", "constant"), "constant"))
         return false;
     if (node->n_in > 3 && node->in[3] >= 0) return false; /* axes: opset 18 */
-    if (mo_in(g, node, 2) && !mo_scalar(g, node->in[2], value)) return false;
+    if (mo_node_in(g, node, 2) && !mo_scalar(g, node->in[2], value)) return false;
     int want = 2 * x->shape.rank;
     if (node->n_in < 2) {
         if (mo_attr_ints(node, "pads", pads, want) != want) return false;

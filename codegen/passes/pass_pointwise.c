@@ -86,7 +86,7 @@ static bool eligible(const struct mo_graph *g, const struct mo_node *node, enum 
     const struct mo_tensor *y = g->tensors[node->out[0]];
     bool constant = true;
     for (int k = 0; k < node->n_in; k++) {
-        const struct mo_tensor *t = mo_in(g, node, k);
+        const struct mo_tensor *t = mo_node_in(g, node, k);
         if (!is_static(t)) return false;
         constant = constant && t->data;
     }

@@ -21,7 +21,7 @@ static bool is_plain(const struct mo_node *node) {
 }
 
 static bool has_weights(const struct mo_graph *g, const struct mo_node *product, int64_t *k, int64_t *n) {
-    const struct mo_tensor *w = mo_in(g, product, 1), *bias = mo_in(g, product, 2);
+    const struct mo_tensor *w = mo_node_in(g, product, 1), *bias = mo_node_in(g, product, 2);
     if (!mo_is_f32(w) || !w->data || w->shape.rank != 2 || !is_plain(product)) return false;
     *k = w->shape.d[0];
     *n = w->shape.d[1];
@@ -34,15 +34,15 @@ static bool find(const struct mo_graph *g, struct mo_node *node, struct projecti
     if (mo_attr_ints(node, "order", order, 4) != 4 || !order[0] || !order[1] || !order[2]) return false;
     p->attention = node;
     for (int i = 0; i < 3; i++) {
-        const struct mo_tensor *t = mo_in(g, node, i);
+        const struct mo_tensor *t = mo_node_in(g, node, i);
         p->split[i] = mo_producer(g, t->id);
         if (!mo_is(p->split[i], "Reshape") || t->n_uses != 1 || t->is_output) return false;
-        const struct mo_tensor *whole = mo_in(g, p->split[i], 0);
+        const struct mo_tensor *whole = mo_node_in(g, p->split[i], 0);
         p->product[i] = mo_producer(g, whole->id);
         if (!mo_is_moire(p->product[i], "MatMul") || whole->n_uses != 1 || whole->is_output) return false;
         if (!has_weights(g, p->product[i], &k, &p->n[i]) || p->product[i]->in[0] != p->product[0]->in[0])
             return false;
-        const struct mo_tensor *first = mo_in(g, node, 0);
+        const struct mo_tensor *first = mo_node_in(g, node, 0);
         if (!mo_shape_equal(&t->shape, &first->shape) || t->shape.d[2] * t->shape.d[3] != p->n[i])
             return false;
         if (3 * mo_tensor_bytes(whole) > MOST_BYTES) return false;
@@ -61,7 +61,7 @@ static int join(struct mo_graph *g, const struct projections *p, struct mo_node 
         mo_graph_add_const(g, "projections", MOIRE_F32, &(struct mo_shape){.rank = 1, .d = {all}});
     if (!w || !bias) return mo_no_memory(err);
     for (int i = 0; i < 3; at += p->n[i++]) {
-        const struct mo_tensor *from = mo_in(g, p->product[i], 1), *b = mo_in(g, p->product[i], 2);
+        const struct mo_tensor *from = mo_node_in(g, p->product[i], 1), *b = mo_node_in(g, p->product[i], 2);
         for (int64_t r = 0; r < p->k; r++)
             memcpy((float *)w->data + r * all + at, (const float *)from->data + r * p->n[i],
                    (size_t)p->n[i] * sizeof(float));
@@ -89,7 +89,7 @@ static int set_heads(struct mo_graph *g, const struct projections *p, moire_erro
 
 static int rewrite(struct mo_graph *g, const struct projections *p, moire_error *err) {
     struct mo_node *product = p->product[0], *split = p->split[0];
-    const struct mo_tensor *whole = mo_in(g, split, 0);
+    const struct mo_tensor *whole = mo_node_in(g, split, 0);
     struct mo_tensor *y = tripled(g, whole->id, whole->shape.rank - 1), *apart = tripled(g, split->out[0], 2);
     struct mo_tensor *shape =
         mo_graph_add_const(g, "shape", MOIRE_I64, &(struct mo_shape){.rank = 1, .d = {4}});

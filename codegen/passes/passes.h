@@ -63,8 +63,6 @@ bool mo_is(const struct mo_node *node, const char *op);
 bool mo_is_moire(const struct mo_node *node, const char *op);
 /* Producer of a tensor, NULL for inputs and constants. */
 struct mo_node *mo_producer(const struct mo_graph *g, int tensor);
-/* Input k of a node or NULL when absent. */
-struct mo_tensor *mo_in(const struct mo_graph *g, const struct mo_node *node, int k);
 /* A static fp32 tensor. */
 bool mo_is_f32(const struct mo_tensor *t);
 /* The value of a constant with one fp32 element. */

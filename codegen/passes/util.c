@@ -21,10 +21,6 @@ struct mo_node *mo_producer(const struct mo_graph *g, int tensor) {
     return p < 0 || g->nodes[p]->dead ? NULL : g->nodes[p];
 }
 
-struct mo_tensor *mo_in(const struct mo_graph *g, const struct mo_node *node, int k) {
-    return k < node->n_in && node->in[k] >= 0 ? g->tensors[node->in[k]] : NULL;
-}
-
 bool mo_is_f32(const struct mo_tensor *t) {
     return t && t->dtype == MOIRE_F32 && !t->dynamic && t->shape.rank >= 0;
 }

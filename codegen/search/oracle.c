@@ -44,12 +44,8 @@ static double activate(enum mo_act act, double a, double b, double x) {
     return x;
 }
 
-static const struct mo_tensor *operand(const struct mo_harness *h, int i) {
-    return i < h->node->n_in && h->node->in[i] >= 0 ? h->graph->tensors[h->node->in[i]] : NULL;
-}
-
 static double bias_at(const struct mo_harness *h, int64_t channel) {
-    const struct mo_tensor *b = h->node->fuse.residual == 2 ? NULL : operand(h, 2);
+    const struct mo_tensor *b = h->node->fuse.residual == 2 ? NULL : mo_node_in(h->graph, h->node, 2);
     return b ? ((const float *)b->data)[channel] : 0;
 }
 
@@ -68,7 +64,7 @@ static int64_t first_pad(const struct mo_harness *h, int axis, int64_t k, int64_
     int64_t pads[4] = {0};
     if (!strcmp(mode, "VALID")) return 0;
     if (!strncmp(mode, "SAME_", 5)) {
-        int64_t in = operand(h, 0)->shape.d[2 + axis], out = h->out->shape.d[2 + axis];
+        int64_t in = mo_node_in(h->graph, h->node, 0)->shape.d[2 + axis], out = h->out->shape.d[2 + axis];
         int64_t total = (out - 1) * s + (k - 1) * d + 1 - in;
         if (total < 0) total = 0;
         return !strcmp(mode, "SAME_UPPER") ? total / 2 : total - total / 2;
@@ -78,7 +74,7 @@ static int64_t first_pad(const struct mo_harness *h, int axis, int64_t k, int64_
 }
 
 static void conv_sum(const struct mo_harness *h, const int64_t at[4], struct sum *sum) {
-    const struct mo_tensor *x = operand(h, 0), *w = operand(h, 1);
+    const struct mo_tensor *x = mo_node_in(h->graph, h->node, 0), *w = mo_node_in(h->graph, h->node, 1);
     const float *data = h->args.in[0], *weights = w->data;
     int64_t s[2] = {1, 1}, d[2] = {1, 1}, p[2];
     mo_attr_ints(h->node, "strides", s, 2);
@@ -86,7 +82,7 @@ static void conv_sum(const struct mo_harness *h, const int64_t at[4], struct sum
     const int64_t *k = w->shape.d + 2, per_group = w->shape.d[1];
     for (int i = 0; i < 2; i++)
         p[i] = first_pad(h, i, k[i], s[i], d[i]);
-    const struct mo_tensor *gate = h->node->fuse.gated ? operand(h, MO_GATE_IN) : NULL;
+    const struct mo_tensor *gate = h->node->fuse.gated ? mo_node_in(h->graph, h->node, MO_GATE_IN) : NULL;
     int64_t group = at[1] / (w->shape.d[0] / mo_attr_int(h->node, "group", 1));
     for (int64_t c = 0; c < per_group; c++)
         for (int64_t i = 0; i < k[0]; i++)
@@ -123,7 +119,7 @@ static bool position(const struct mo_harness *h, const struct mo_tensor *t, int6
 }
 
 static void gemm_sum(const struct mo_harness *h, int64_t row, int64_t column, struct sum *sum) {
-    const struct mo_tensor *a = operand(h, 0), *w = operand(h, 1);
+    const struct mo_tensor *a = mo_node_in(h->graph, h->node, 0), *w = mo_node_in(h->graph, h->node, 1);
     const float *left = h->args.in[0], *right = w->data;
     bool transposed = mo_attr_int(h->node, "transB", 0) && !strcmp(h->node->op_type, "Gemm");
     int64_t k_count = a->shape.d[a->shape.rank - 1], n = w->shape.d[!transposed], at[4];
@@ -146,12 +142,12 @@ static bool sum_at(const struct mo_harness *h, int64_t flat, struct sum *sum, do
     if (!strcmp(h->node->op_type, "Conv")) {
         conv_sum(h, at, sum);
     } else {
-        if (h->out->layout != MO_PLAIN || operand(h, 0)->layout != MO_PLAIN) return false;
+        if (h->out->layout != MO_PLAIN || mo_node_in(h->graph, h->node, 0)->layout != MO_PLAIN) return false;
         int64_t n = h->out->shape.d[h->out->shape.rank - 1];
         gemm_sum(h, flat / n, flat % n, sum);
     }
     if (f->residual < 0) return true;
-    const struct mo_tensor *r = operand(h, f->residual);
+    const struct mo_tensor *r = mo_node_in(h->graph, h->node, f->residual);
     if (!position(h, r, flat, at, &where)) return false;
     double residual = ((const float *)h->args.residual)[where];
     if (f->residual_last)
@@ -226,7 +222,7 @@ static double rms_of(const struct mo_harness *h) {
 
 /* A fixed pseudo-random sample of points, fewer for deep sums. */
 static bool check_points(const struct mo_harness *h, bool mixes, moire_error *why) {
-    const struct mo_tensor *weights = operand(h, 1);
+    const struct mo_tensor *weights = mo_node_in(h->graph, h->node, 1);
     int64_t depth = mo_shape_count(&weights->shape) / weights->shape.d[0];
     int samples = depth > 10000 ? 100 : 400;
     uint64_t state = 88172645463325252ULL;

@@ -156,6 +156,14 @@ struct mo_tensor *mo_graph_add_const(struct mo_graph *g, const char *name, moire
 /* Notes that contents come from a file beside the model; false: out of memory. */
 bool mo_graph_add_outside(struct mo_graph *g, const char *location);
 
+/* Operand i of a node, NULL when it is absent. */
+static inline struct mo_tensor *mo_node_in(const struct mo_graph *g, const struct mo_node *node, int i) {
+    return i >= 0 && i < node->n_in && node->in[i] >= 0 ? g->tensors[node->in[i]] : NULL;
+}
+static inline struct mo_tensor *mo_node_out(const struct mo_graph *g, const struct mo_node *node, int i) {
+    return i >= 0 && i < node->n_out && node->out[i] >= 0 ? g->tensors[node->out[i]] : NULL;
+}
+
 /* Recomputes producer, n_uses and consumer of all tensors. */
 void mo_graph_index(struct mo_graph *g);
 /* Topological order of live nodes; MOIRE_EFORMAT naming a node when there is a cycle. */

@@ -103,13 +103,9 @@ static bool is_named(const struct mo_node *node, const char *op) {
     return op[n - 1] == '*' ? !strncmp(node->op_type, op, n - 1) : !strcmp(node->op_type, op);
 }
 
-static const struct mo_tensor *operand_of(const struct mo_graph *g, const struct mo_node *node, int i) {
-    return i < node->n_in && node->in[i] >= 0 ? g->tensors[node->in[i]] : NULL;
-}
-
 /* Length of the dimension that the operator's axis names; 0: not known. */
 static int64_t length(const struct mo_graph *g, const struct mo_node *node, const struct operand *o) {
-    const struct mo_tensor *of = operand_of(g, node, o->of);
+    const struct mo_tensor *of = mo_node_in(g, node, o->of);
     if (!of || of->shape.rank < 1) return 0;
     int64_t axis = mo_attr_int(node, "axis", o->axis);
     if (axis < 0) axis += of->shape.rank;
@@ -125,7 +121,7 @@ static double nth_unit_axis(const struct mo_tensor *t, int64_t nth) {
 /* Element i of n; `old` is what is there. */
 static double element(const struct mo_graph *g, const struct mo_node *node, const struct operand *o,
                       enum mark mark, double old, int64_t i, int64_t n) {
-    const struct mo_tensor *of = operand_of(g, node, o->of);
+    const struct mo_tensor *of = mo_node_in(g, node, o->of);
     switch (o->want) {
     case NONZERO:
         return old != 0 ? old : 1;

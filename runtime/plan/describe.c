@@ -33,7 +33,7 @@ int64_t mo_step_macs(const struct mo_step *step) {
 static void put_window(struct mo_text *t, const struct mo_graph *g, const struct mo_node *node) {
     int64_t k[MOIRE_MAX_RANK], s[MOIRE_MAX_RANK];
     int n = mo_attr_ints(node, "kernel_shape", k, MOIRE_MAX_RANK);
-    const struct mo_tensor *w = node->n_in > 1 && node->in[1] >= 0 ? g->tensors[node->in[1]] : NULL;
+    const struct mo_tensor *w = mo_node_in(g, node, 1);
     if (n < 1 && !strncmp(node->op_type, "Conv", 4) && w)
         for (n = 0; n + 2 < w->shape.rank; n++)
             k[n] = w->shape.d[2 + n];

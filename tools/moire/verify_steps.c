@@ -22,7 +22,7 @@ static const int64_t LIMIT_NS = INT64_C(1800000000000);
 static const double TOLERANCE = 1e-4, TERMS = 0.01, TERMS_MIXED = 0.1;
 
 double mo_verify_gain(const struct mo_graph *graph, const struct mo_node *node) {
-    const struct mo_tensor *w = node->n_in > 1 && node->in[1] >= 0 ? graph->tensors[node->in[1]] : NULL;
+    const struct mo_tensor *w = mo_node_in(graph, node, 1);
     const struct mo_tensor *y = node->n_out && node->out[0] >= 0 ? graph->tensors[node->out[0]] : NULL;
     if (!w || !y || !w->data || w->dtype != MOIRE_F32 || y->shape.rank < 2) return 0;
     bool conv = !strcmp(node->op_type, "Conv");

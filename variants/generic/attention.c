@@ -13,10 +13,10 @@ static bool good_mask(const struct mo_tensor *mask) {
 }
 
 static unsigned layouts(const struct mo_graph *g, const struct mo_node *node) {
-    if (!mo_node_is_ours(node, "Attention") || !mo_f32(mo_result(g, node, 0)) || node->n_in < 3) return 0;
+    if (!mo_node_is_ours(node, "Attention") || !mo_f32(mo_node_out(g, node, 0)) || node->n_in < 3) return 0;
     for (int i = 0; i < 3; i++)
-        if (!mo_f32(mo_arg(g, node, i)) || mo_arg(g, node, i)->shape.rank != 4) return 0;
-    if (!good_mask(mo_arg(g, node, 3))) return 0;
+        if (!mo_f32(mo_node_in(g, node, i)) || mo_node_in(g, node, i)->shape.rank != 4) return 0;
+    if (!good_mask(mo_node_in(g, node, 3))) return 0;
     return node->fuse.act == MO_ACT_NONE && node->fuse.residual < 0 ? MO_CAN_PLAIN : 0;
 }
 
@@ -27,8 +27,9 @@ static bool plain(const struct mo_graph *g, const struct mo_tensor *t) {
 static int bind(const struct mo_binder *binder, const struct mo_node *node, struct mo_step *step,
                 moire_error *err) {
     const struct mo_graph *g = binder->graph;
-    const struct mo_tensor *q = mo_arg(g, node, 0), *k = mo_arg(g, node, 1), *v = mo_arg(g, node, 2);
-    const struct mo_tensor *mask = mo_arg(g, node, 3), *y = mo_result(g, node, 0);
+    const struct mo_tensor *q = mo_node_in(g, node, 0), *k = mo_node_in(g, node, 1),
+                           *v = mo_node_in(g, node, 2);
+    const struct mo_tensor *mask = mo_node_in(g, node, 3), *y = mo_node_out(g, node, 0);
     struct mo_attention_params p = {.mask = MO_MASK_NONE};
     struct mo_attention_view *w = &p.view;
     if (!plain(g, q) || !plain(g, k) || !plain(g, v) || !plain(g, y) || (mask && !plain(g, mask)))

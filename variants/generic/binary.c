@@ -35,7 +35,8 @@ static bool blocked_operand(const struct mo_tensor *t, const struct mo_tensor *y
 }
 
 static unsigned layouts(const struct mo_graph *g, const struct mo_node *node) {
-    const struct mo_tensor *a = mo_arg(g, node, 0), *b = mo_arg(g, node, 1), *y = mo_result(g, node, 0);
+    const struct mo_tensor *a = mo_node_in(g, node, 0), *b = mo_node_in(g, node, 1),
+                           *y = mo_node_out(g, node, 0);
     int i = find(node);
     if (i < 0 || node->n_in != 2 || !mo_f32(a) || !mo_f32(b) || !mo_f32(y) || (a->data && b->data)) return 0;
     if (!mo_broadcasts(a, y) || !mo_broadcasts(b, y)) return 0;
@@ -69,7 +70,8 @@ static void fill(struct mo_binary_params *p, int n, const int64_t *d, int64_t st
 static int bind(const struct mo_binder *binder, const struct mo_node *node, struct mo_step *step,
                 moire_error *err) {
     const struct mo_graph *g = binder->graph;
-    const struct mo_tensor *in[2] = {mo_arg(g, node, 0), mo_arg(g, node, 1)}, *y = mo_result(g, node, 0);
+    const struct mo_tensor *in[2] = {mo_node_in(g, node, 0), mo_node_in(g, node, 1)},
+                           *y = mo_node_out(g, node, 0);
     struct mo_binary_params p = {.op = operators[find(node)].op, .fuse = node->fuse, .images = 1};
     struct mo_operand *operand[2] = {&p.a, &p.b};
     struct mo_broadcast s = {.operands = 2};

@@ -52,7 +52,7 @@ int mo_ints_of(const struct mo_graph *g, const struct mo_node *node, const char 
                int cap) {
     int n = attr ? mo_attr_ints(node, attr, out, cap) : -1;
     if (n >= 0) return n <= cap ? n : -1;
-    const struct mo_tensor *t = i >= 0 ? mo_arg(g, node, i) : NULL;
+    const struct mo_tensor *t = i >= 0 ? mo_node_in(g, node, i) : NULL;
     int64_t count = t && t->data ? mo_shape_count(&t->shape) : -1;
     if (count < 0 || count > cap || (t->dtype != MOIRE_I64 && t->dtype != MOIRE_I32)) return -1;
     for (int64_t k = 0; k < count; k++)

@@ -7,14 +7,6 @@
 #include "variants/simd/params.h"
 #include "variants/simd/simd.h"
 
-/* Input or output of a node, NULL when absent. */
-static inline const struct mo_tensor *mo_arg(const struct mo_graph *g, const struct mo_node *node, int i) {
-    return i < node->n_in && node->in[i] >= 0 ? g->tensors[node->in[i]] : NULL;
-}
-static inline const struct mo_tensor *mo_result(const struct mo_graph *g, const struct mo_node *node, int i) {
-    return i < node->n_out && node->out[i] >= 0 ? g->tensors[node->out[i]] : NULL;
-}
-
 /* Operator of the default domain, or of "moire". */
 bool mo_node_is(const struct mo_node *node, const char *op_type);
 bool mo_node_is_ours(const struct mo_node *node, const char *op_type);

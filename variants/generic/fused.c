@@ -5,7 +5,7 @@
 #include "variants/generic/broadcast.h"
 
 static const struct mo_tensor *value_input(const struct mo_graph *g, const struct mo_node *node, int i) {
-    return i >= 0 && i < node->n_in ? mo_arg(g, node, i) : NULL;
+    return i >= 0 && i < node->n_in ? mo_node_in(g, node, i) : NULL;
 }
 
 /* Finite lanes stay finite but for overflow; the padding is cleared behind the last step. */
@@ -33,10 +33,10 @@ static bool keeps_finite(const struct mo_graph *g, const struct mo_node *node,
 }
 
 static bool blocked(const struct mo_graph *g, const struct mo_node *node, const struct mo_fused *f) {
-    const struct mo_tensor *y = mo_result(g, node, 0);
+    const struct mo_tensor *y = mo_node_out(g, node, 0);
     if (y->dtype != MOIRE_F32 || y->shape.rank < 3) return false;
     for (int i = 0; i < node->n_in; i++) {
-        const struct mo_tensor *t = mo_arg(g, node, i);
+        const struct mo_tensor *t = mo_node_in(g, node, i);
         if (!mo_f32(t)) return false;
         if (t->data && !mo_is_scalar(t) && !mo_is_per_channel(t, y)) return false;
         if (!t->data && (t->shape.rank != y->shape.rank || t->shape.d[1] != y->shape.d[1])) return false;
@@ -59,12 +59,12 @@ static bool good_input(const struct mo_fused *f, int i, moire_dtype dtype) {
 
 static unsigned layouts(const struct mo_graph *g, const struct mo_node *node) {
     struct mo_fused f;
-    const struct mo_tensor *y = mo_result(g, node, 0);
+    const struct mo_tensor *y = mo_node_out(g, node, 0);
     if (!mo_node_is_ours(node, "Fused") || node->n_in > MO_FUSED_INPUTS || !mo_fused_read(node, &f)) return 0;
     if (!y || y->dynamic || mo_shape_count(&y->shape) < 1) return 0;
     if (y->dtype != MOIRE_F32 && y->dtype != MOIRE_BOOL) return 0;
     for (int i = 0; i < node->n_in; i++) {
-        const struct mo_tensor *t = mo_arg(g, node, i);
+        const struct mo_tensor *t = mo_node_in(g, node, i);
         if (!t || t->dynamic || mo_shape_count(&t->shape) < 1 || !mo_broadcasts(t, y)) return 0;
         if (!good_input(&f, i, t->dtype)) return 0;
     }
@@ -120,7 +120,7 @@ static void fill(struct mo_fused_params *p, int n, const int64_t *d, int64_t str
 static int bind(const struct mo_binder *binder, const struct mo_node *node, struct mo_step *step,
                 moire_error *err) {
     const struct mo_graph *g = binder->graph;
-    const struct mo_tensor *y = mo_result(g, node, 0);
+    const struct mo_tensor *y = mo_node_out(g, node, 0);
     struct mo_fused_params p = {.images = 1, .out_dtype = y->dtype};
     struct mo_broadcast s = {.operands = node->n_in};
     int64_t d[MO_MAX_DIMS], stride[MO_FUSED_INPUTS][MO_MAX_DIMS];
@@ -130,7 +130,7 @@ static int bind(const struct mo_binder *binder, const struct mo_node *node, stru
         return MOIRE_EUNSUPPORTED;
     mo_broadcast_output(&s, y);
     for (int k = 0; k < node->n_in; k++) {
-        const struct mo_tensor *t = mo_arg(g, node, k);
+        const struct mo_tensor *t = mo_node_in(g, node, k);
         if (!t->data && t->layout != y->layout) return MOIRE_EUNSUPPORTED;
         mo_broadcast_operand(g, &s, k, t, y);
         p.dtype[k] = t->dtype;

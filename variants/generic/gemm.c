@@ -20,12 +20,12 @@ static bool is_product(const struct mo_node *node) {
 
 /* The right operand is a constant matrix. */
 static bool constant_right(const struct mo_graph *g, const struct mo_node *node) {
-    const struct mo_tensor *b = mo_arg(g, node, 1);
+    const struct mo_tensor *b = mo_node_in(g, node, 1);
     return mo_f32(b) && b->data && b->shape.rank == 2;
 }
 
 static unsigned gemm_layouts(const struct mo_graph *g, const struct mo_node *node) {
-    if (!is_product(node) || !mo_f32(mo_arg(g, node, 0)) || !mo_f32(mo_result(g, node, 0))) return 0;
+    if (!is_product(node) || !mo_f32(mo_node_in(g, node, 0)) || !mo_f32(mo_node_out(g, node, 0))) return 0;
     return constant_right(g, node) ? MO_CAN_PLAIN : 0;
 }
 
@@ -45,7 +45,7 @@ static float *pack(const struct mo_binder *binder, const struct mo_node *node, c
 
 /* The added vector, scaled by beta; NULL with *fits = false when it is no constant row. */
 static float *pack_bias(const struct mo_binder *binder, const struct mo_node *node, int64_t n, bool *fits) {
-    const struct mo_tensor *c = node->fuse.residual == 2 ? NULL : mo_arg(binder->graph, node, 2);
+    const struct mo_tensor *c = node->fuse.residual == 2 ? NULL : mo_node_in(binder->graph, node, 2);
     float beta = mo_node_is(node, "Gemm") ? mo_attr_float(node, "beta", 1.0f) : 1.0f;
     *fits = true;
     if (!c) return mo_keep_padded(binder, NULL, n, 0.0f);
@@ -60,8 +60,9 @@ static float *pack_bias(const struct mo_binder *binder, const struct mo_node *no
 
 /* A transposed left operand: its columns are the rows. */
 static bool shape_transposed(const struct mo_graph *g, const struct mo_node *node, struct mo_gemm_params *p) {
-    const struct mo_tensor *a = mo_arg(g, node, 0), *y = mo_result(g, node, 0);
-    const struct mo_tensor *residual = node->fuse.residual >= 0 ? mo_arg(g, node, node->fuse.residual) : NULL;
+    const struct mo_tensor *a = mo_node_in(g, node, 0), *y = mo_node_out(g, node, 0);
+    const struct mo_tensor *residual =
+        node->fuse.residual >= 0 ? mo_node_in(g, node, node->fuse.residual) : NULL;
     if (a->shape.rank != 2 || (residual && !mo_shape_equal(&residual->shape, &y->shape))) return false;
     p->images = 1;
     p->k = a->shape.d[0];
@@ -74,12 +75,12 @@ static bool shape_transposed(const struct mo_graph *g, const struct mo_node *nod
 /* Rows of A in the shape the kernel walks. */
 static bool shape_rows(const struct mo_graph *g, const struct mo_node *node, struct mo_gemm_params *p) {
     struct mo_product rows;
-    if (node->fuse.residual >= 0 && !mo_f32(mo_arg(g, node, node->fuse.residual))) return false;
+    if (node->fuse.residual >= 0 && !mo_f32(mo_node_in(g, node, node->fuse.residual))) return false;
     if (mo_node_is(node, "Gemm") && mo_attr_int(node, "transA", 0)) return shape_transposed(g, node, p);
     if (!mo_product_of(g, node, &rows)) return false;
     p->images = rows.images;
     p->rows = rows.rows;
-    p->k = mo_arg(g, node, 0)->shape.d[mo_arg(g, node, 0)->shape.rank - 1];
+    p->k = mo_node_in(g, node, 0)->shape.d[mo_node_in(g, node, 0)->shape.rank - 1];
     p->a_row = rows.x_row;
     p->a_step = 1;
     p->c_row = rows.y_row;
@@ -104,7 +105,8 @@ static void split(struct mo_gemm_params *p) {
 static int gemm_bind(const struct mo_binder *binder, const struct mo_node *node, struct mo_step *step,
                      moire_error *err) {
     const struct mo_graph *g = binder->graph;
-    const struct mo_tensor *a = mo_arg(g, node, 0), *b = mo_arg(g, node, 1), *y = mo_result(g, node, 0);
+    const struct mo_tensor *a = mo_node_in(g, node, 0), *b = mo_node_in(g, node, 1),
+                           *y = mo_node_out(g, node, 0);
     struct mo_gemm_params p = {.fuse = node->fuse};
     bool gemm = mo_node_is(node, "Gemm"), turned = gemm && mo_attr_int(node, "transB", 0), fits;
     if (a->layout != MO_PLAIN || y->layout != MO_PLAIN || a->shape.rank < 1) return MOIRE_EUNSUPPORTED;
@@ -127,11 +129,13 @@ static int gemm_bind(const struct mo_binder *binder, const struct mo_node *node,
 const struct mo_family mo_family_gemm = {"gemm", gemm_layouts, gemm_bind};
 
 static unsigned matmul_layouts(const struct mo_graph *g, const struct mo_node *node) {
-    const struct mo_tensor *a = mo_arg(g, node, 0), *b = mo_arg(g, node, 1), *y = mo_result(g, node, 0);
+    const struct mo_tensor *a = mo_node_in(g, node, 0), *b = mo_node_in(g, node, 1),
+                           *y = mo_node_out(g, node, 0);
     bool scaled = mo_attr_float(node, "alpha", 1.0f) != 1.0f;
     if (!is_product(node) || constant_right(g, node) || scaled || !mo_f32(a) || !mo_f32(b) || !mo_f32(y))
         return 0;
-    const struct mo_tensor *residual = node->fuse.residual >= 0 ? mo_arg(g, node, node->fuse.residual) : NULL;
+    const struct mo_tensor *residual =
+        node->fuse.residual >= 0 ? mo_node_in(g, node, node->fuse.residual) : NULL;
     if (node->fuse.residual >= 0 && (!mo_f32(residual) || !mo_shape_equal(&residual->shape, &y->shape)))
         return 0;
     return a->shape.rank >= 2 && b->shape.rank >= 2 ? MO_CAN_PLAIN : 0;
@@ -151,7 +155,8 @@ static void leading(const struct mo_tensor *t, int rank, int64_t *stride) {
 static int matmul_bind(const struct mo_binder *binder, const struct mo_node *node, struct mo_step *step,
                        moire_error *err) {
     const struct mo_graph *g = binder->graph;
-    const struct mo_tensor *a = mo_arg(g, node, 0), *b = mo_arg(g, node, 1), *y = mo_result(g, node, 0);
+    const struct mo_tensor *a = mo_node_in(g, node, 0), *b = mo_node_in(g, node, 1),
+                           *y = mo_node_out(g, node, 0);
     bool gemm = mo_node_is(node, "Gemm"), turn_a = gemm && mo_attr_int(node, "transA", 0);
     bool turn_b = gemm && mo_attr_int(node, "transB", 0);
     int ar = a->shape.rank, br = b->shape.rank, rank = y->shape.rank - 2;
@@ -160,7 +165,7 @@ static int matmul_bind(const struct mo_binder *binder, const struct mo_node *nod
         return MOIRE_EUNSUPPORTED;
     struct mo_matmul_params p = {.rank = rank, .fuse = node->fuse};
     bool fits;
-    if (node->fuse.residual >= 0 && !mo_dense(g, mo_arg(g, node, node->fuse.residual)))
+    if (node->fuse.residual >= 0 && !mo_dense(g, mo_node_in(g, node, node->fuse.residual)))
         return MOIRE_EUNSUPPORTED;
     p.rows = a->shape.d[ar - (turn_a ? 1 : 2)];
     p.k = a->shape.d[ar - (turn_a ? 2 : 1)];

@@ -35,9 +35,9 @@ static bool sampling_of(const struct mo_node *node, struct sampling *s) {
 
 /* Scale of every dimension: given, or output over input. */
 static bool scales_of(const struct mo_graph *g, const struct mo_node *node, double *scale) {
-    const struct mo_tensor *x = mo_arg(g, node, 0), *y = mo_result(g, node, 0);
+    const struct mo_tensor *x = mo_node_in(g, node, 0), *y = mo_node_out(g, node, 0);
     int at = mo_node_is(node, "Resize") && node->opset >= 11 ? 2 : 1;
-    const struct mo_tensor *given = mo_arg(g, node, at);
+    const struct mo_tensor *given = mo_node_in(g, node, at);
     const struct mo_attr *attr = mo_attr_find(node, "scales");
     int64_t n = given && given->dtype == MOIRE_F32 ? mo_shape_count(&given->shape) : 0;
     for (int i = 0; i < x->shape.rank; i++) {
@@ -50,7 +50,7 @@ static bool scales_of(const struct mo_graph *g, const struct mo_node *node, doub
 }
 
 static unsigned resize_layouts(const struct mo_graph *g, const struct mo_node *node) {
-    const struct mo_tensor *x = mo_arg(g, node, 0), *y = mo_result(g, node, 0);
+    const struct mo_tensor *x = mo_node_in(g, node, 0), *y = mo_node_out(g, node, 0);
     struct sampling s;
     double scale[MOIRE_MAX_RANK] = {0};
     if (!mo_node_is(node, "Resize") && !mo_node_is(node, "Upsample")) return 0;
@@ -105,7 +105,7 @@ static bool tables(const struct mo_binder *binder, const struct sampling *s, int
 
 static int resize_bind(const struct mo_binder *binder, const struct mo_node *node, struct mo_step *step,
                        moire_error *err) {
-    const struct mo_tensor *x = mo_arg(binder->graph, node, 0), *y = mo_result(binder->graph, node, 0);
+    const struct mo_tensor *x = mo_node_in(binder->graph, node, 0), *y = mo_node_out(binder->graph, node, 0);
     struct sampling s;
     double scale[MOIRE_MAX_RANK] = {0};
     int rank = x->shape.rank;
@@ -129,9 +129,9 @@ const struct mo_family mo_family_resize = {"resize", resize_layouts, resize_bind
 /* --- LRN --------------------------------------------------------------------------------------------- */
 
 static unsigned lrn_layouts(const struct mo_graph *g, const struct mo_node *node) {
-    const struct mo_tensor *x = mo_arg(g, node, 0);
+    const struct mo_tensor *x = mo_node_in(g, node, 0);
     int64_t size = mo_attr_int(node, "size", 0);
-    if (!mo_node_is(node, "LRN") || !mo_f32(x) || !mo_f32(mo_result(g, node, 0)) || x->shape.rank < 3)
+    if (!mo_node_is(node, "LRN") || !mo_f32(x) || !mo_f32(mo_node_out(g, node, 0)) || x->shape.rank < 3)
         return 0;
     if (size < 1 || size > LRN_REACH || node->fuse.act != MO_ACT_NONE || node->fuse.residual >= 0) return 0;
     return MO_CAN_PLAIN | MO_CAN_C16;
@@ -139,7 +139,7 @@ static unsigned lrn_layouts(const struct mo_graph *g, const struct mo_node *node
 
 static int lrn_bind(const struct mo_binder *binder, const struct mo_node *node, struct mo_step *step,
                     moire_error *err) {
-    const struct mo_tensor *x = mo_arg(binder->graph, node, 0), *y = mo_result(binder->graph, node, 0);
+    const struct mo_tensor *x = mo_node_in(binder->graph, node, 0), *y = mo_node_out(binder->graph, node, 0);
     int64_t size = mo_attr_int(node, "size", 1);
     if (x->layout != y->layout) return MOIRE_EUNSUPPORTED;
     struct mo_lrn_params p = {.channels = x->shape.d[1],
@@ -171,14 +171,15 @@ static bool is_narrow(const struct mo_node *node, const struct mo_tensor *y, con
 }
 
 static unsigned deconv_layouts(const struct mo_graph *g, const struct mo_node *node) {
-    const struct mo_tensor *x = mo_arg(g, node, 0), *w = mo_arg(g, node, 1), *y = mo_result(g, node, 0);
-    const struct mo_tensor *bias = node->fuse.residual == 2 ? NULL : mo_arg(g, node, 2);
+    const struct mo_tensor *x = mo_node_in(g, node, 0), *w = mo_node_in(g, node, 1),
+                           *y = mo_node_out(g, node, 0);
+    const struct mo_tensor *bias = node->fuse.residual == 2 ? NULL : mo_node_in(g, node, 2);
     struct mo_window2 window;
     if (!mo_node_is(node, "ConvTranspose") || !mo_f32(x) || !mo_f32(w) || !mo_f32(y) || !w->data) return 0;
     if (mo_attr_int(node, "group", 1) != 1 || x->shape.rank != 4 || w->shape.rank != 4) return 0;
     if (bias && (!mo_f32(bias) || !bias->data || mo_shape_count(&bias->shape) != y->shape.d[1])) return 0;
     if (node->fuse.residual >= 0) {
-        const struct mo_tensor *residual = mo_arg(g, node, node->fuse.residual);
+        const struct mo_tensor *residual = mo_node_in(g, node, node->fuse.residual);
         if (!mo_f32(residual) || !mo_shape_equal(&residual->shape, &y->shape)) return 0;
     }
     if (w->shape.d[0] != x->shape.d[1] || w->shape.d[1] != y->shape.d[1]) return 0;
@@ -207,8 +208,8 @@ static float *deconv_pack(const struct mo_binder *binder, const struct mo_node *
 /* Lanes are (channel, row, column) of the window. */
 static int narrow_bind(const struct mo_binder *binder, const struct mo_node *node, const struct mo_window2 *v,
                        struct mo_step *step, moire_error *err) {
-    const struct mo_tensor *x = mo_arg(binder->graph, node, 0), *w = mo_arg(binder->graph, node, 1);
-    const struct mo_tensor *bias = mo_arg(binder->graph, node, 2);
+    const struct mo_tensor *x = mo_node_in(binder->graph, node, 0), *w = mo_node_in(binder->graph, node, 1);
+    const struct mo_tensor *bias = mo_node_in(binder->graph, node, 2);
     int64_t ic = x->shape.d[1], taps = v->kh * v->kw;
     int lanes = (int)(w->shape.d[1] * taps);
     struct mo_narrow_params p = {.blocks_in = (ic + 15) / 16,
@@ -235,8 +236,9 @@ static int narrow_bind(const struct mo_binder *binder, const struct mo_node *nod
 static int deconv_bind(const struct mo_binder *binder, const struct mo_node *node, struct mo_step *step,
                        moire_error *err) {
     const struct mo_graph *g = binder->graph;
-    const struct mo_tensor *x = mo_arg(g, node, 0), *w = mo_arg(g, node, 1), *y = mo_result(g, node, 0);
-    const struct mo_tensor *bias = node->fuse.residual == 2 ? NULL : mo_arg(g, node, 2);
+    const struct mo_tensor *x = mo_node_in(g, node, 0), *w = mo_node_in(g, node, 1),
+                           *y = mo_node_out(g, node, 0);
+    const struct mo_tensor *bias = node->fuse.residual == 2 ? NULL : mo_node_in(g, node, 2);
     struct mo_window2 v;
     if (x->layout != MO_C16 || !mo_window_of(node, x, y, w->shape.d + 2, true, &v)) return MOIRE_EUNSUPPORTED;
     if (is_narrow(node, y, &v) && y->layout == MO_PLAIN) return narrow_bind(binder, node, &v, step, err);

@@ -7,14 +7,14 @@
 enum { BYTES_PER_UNIT = 32768, PIXELS_PER_UNIT = 256, MAX_BOXES = 2 * MOIRE_MAX_RANK + MO_KERNEL_IN };
 
 static unsigned reorder_layouts(const struct mo_graph *g, const struct mo_node *node) {
-    const struct mo_tensor *x = mo_arg(g, node, 0), *y = mo_result(g, node, 0);
+    const struct mo_tensor *x = mo_node_in(g, node, 0), *y = mo_node_out(g, node, 0);
     if (!mo_node_is_ours(node, "Reorder") || !mo_f32(x) || !mo_f32(y) || x->shape.rank < 3) return 0;
     return mo_shape_equal(&x->shape, &y->shape) ? MO_CAN_ENTER | MO_CAN_LEAVE : 0;
 }
 
 static int reorder_bind(const struct mo_binder *binder, const struct mo_node *node, struct mo_step *step,
                         moire_error *err) {
-    const struct mo_tensor *x = mo_arg(binder->graph, node, 0), *y = mo_result(binder->graph, node, 0);
+    const struct mo_tensor *x = mo_node_in(binder->graph, node, 0), *y = mo_node_out(binder->graph, node, 0);
     if (x->layout == y->layout) return MOIRE_EUNSUPPORTED;
     struct mo_reorder_params p = {.channels = x->shape.d[1], .to_blocked = y->layout == MO_C16};
     p.blocks = (p.channels + 15) / 16;
@@ -56,7 +56,7 @@ static struct mo_box *add_box(struct boxes *b, int in, int out, const struct mo_
 }
 
 static bool transpose(struct boxes *b) {
-    const struct mo_tensor *x = mo_arg(b->g, b->node, 0), *y = mo_result(b->g, b->node, 0);
+    const struct mo_tensor *x = mo_node_in(b->g, b->node, 0), *y = mo_node_out(b->g, b->node, 0);
     int64_t perm[MOIRE_MAX_RANK], stride[MOIRE_MAX_RANK];
     int rank = x->shape.rank, n = mo_attr_ints(b->node, "perm", perm, MOIRE_MAX_RANK);
     if (n >= 0 && n != rank) return false;
@@ -73,7 +73,7 @@ static bool transpose(struct boxes *b) {
 
 /* Channels become the last dimension, the others keep their order. */
 static bool channels_last(const struct mo_graph *g, const struct mo_node *node) {
-    const struct mo_tensor *x = mo_arg(g, node, 0);
+    const struct mo_tensor *x = mo_node_in(g, node, 0);
     int64_t perm[MOIRE_MAX_RANK];
     int rank = x->shape.rank;
     if (rank < 3 || !mo_f32(x) || mo_attr_ints(node, "perm", perm, MOIRE_MAX_RANK) != rank) return false;
@@ -84,7 +84,7 @@ static bool channels_last(const struct mo_graph *g, const struct mo_node *node) 
 
 /* [N][C/16][pixels][16] to [N][pixels][C]: the whole blocks, then the channels of the last one. */
 static bool leave_blocks(struct boxes *b) {
-    const struct mo_tensor *x = mo_arg(b->g, b->node, 0), *y = mo_result(b->g, b->node, 0);
+    const struct mo_tensor *x = mo_node_in(b->g, b->node, 0), *y = mo_node_out(b->g, b->node, 0);
     int64_t channels = x->shape.d[1], area = mo_span(x, 2, x->shape.rank), images[MOIRE_MAX_RANK];
     strides_of(b->g, y, images);
     for (int part = 0; part < 2; part++) {
@@ -104,13 +104,13 @@ static bool leave_blocks(struct boxes *b) {
 }
 
 static bool concat(struct boxes *b) {
-    const struct mo_tensor *y = mo_result(b->g, b->node, 0);
+    const struct mo_tensor *y = mo_node_out(b->g, b->node, 0);
     int axis = mo_axis_of(mo_attr_int(b->node, "axis", 0), y->shape.rank);
     int64_t stride[MOIRE_MAX_RANK], at = 0;
     if (axis < 0) return false;
     strides_of(b->g, y, stride);
     for (int i = 0; i < b->node->n_in; i++) {
-        const struct mo_tensor *x = mo_arg(b->g, b->node, i);
+        const struct mo_tensor *x = mo_node_in(b->g, b->node, i);
         if (!x || x->layout != MO_PLAIN || x->shape.rank != y->shape.rank || x->dtype != y->dtype)
             return false;
         bool placed = axis > 0 && x->alias >= 0 && mo_alias_lies_at(b->g, x->id, y->id, at);
@@ -127,12 +127,12 @@ static bool concat(struct boxes *b) {
 }
 
 static bool split(struct boxes *b) {
-    const struct mo_tensor *x = mo_arg(b->g, b->node, 0);
+    const struct mo_tensor *x = mo_node_in(b->g, b->node, 0);
     int axis = mo_axis_of(mo_attr_int(b->node, "axis", 0), x->shape.rank);
     int64_t at = 0;
     if (axis < 0) return false;
     for (int i = 0; i < b->node->n_out; i++) {
-        const struct mo_tensor *y = mo_result(b->g, b->node, i);
+        const struct mo_tensor *y = mo_node_out(b->g, b->node, i);
         if (!y || y->layout != MO_PLAIN) return false;
         struct mo_box *box = add_box(b, 0, i, y);
         if (!box) return false;
@@ -145,14 +145,15 @@ static bool split(struct boxes *b) {
 }
 
 static bool slice(struct boxes *b) {
-    const struct mo_tensor *x = mo_arg(b->g, b->node, 0), *y = mo_result(b->g, b->node, 0);
+    const struct mo_tensor *x = mo_node_in(b->g, b->node, 0), *y = mo_node_out(b->g, b->node, 0);
     int64_t start[MOIRE_MAX_RANK], stop[MOIRE_MAX_RANK], axes[MOIRE_MAX_RANK], step[MOIRE_MAX_RANK];
     int n = mo_ints_of(b->g, b->node, "starts", 1, start, MOIRE_MAX_RANK);
     if (n < 0 || mo_ints_of(b->g, b->node, "ends", 2, stop, MOIRE_MAX_RANK) != n) return false;
     int n_axes = mo_ints_of(b->g, b->node, "axes", 3, axes, MOIRE_MAX_RANK);
     int n_steps = mo_ints_of(b->g, b->node, "steps", 4, step, MOIRE_MAX_RANK);
     if ((n_axes >= 0 && n_axes != n) || (n_steps >= 0 && n_steps != n)) return false;
-    if ((n_axes < 0 && mo_arg(b->g, b->node, 3)) || (n_steps < 0 && mo_arg(b->g, b->node, 4))) return false;
+    if ((n_axes < 0 && mo_node_in(b->g, b->node, 3)) || (n_steps < 0 && mo_node_in(b->g, b->node, 4)))
+        return false;
     struct mo_box *box = add_box(b, 0, 0, y);
     strides_of(b->g, x, box->in_stride);
     strides_of(b->g, y, box->out_stride);
@@ -172,7 +173,7 @@ static bool slice(struct boxes *b) {
 }
 
 static bool expand(struct boxes *b) {
-    const struct mo_tensor *x = mo_arg(b->g, b->node, 0), *y = mo_result(b->g, b->node, 0);
+    const struct mo_tensor *x = mo_node_in(b->g, b->node, 0), *y = mo_node_out(b->g, b->node, 0);
     int lead = y->shape.rank - x->shape.rank;
     int64_t stride[MOIRE_MAX_RANK];
     if (lead < 0) return false;
@@ -186,10 +187,10 @@ static bool expand(struct boxes *b) {
 
 /* Constant padding: the input's box, and for every dimension a box before and one after it. */
 static bool pad(struct boxes *b) {
-    const struct mo_tensor *x = mo_arg(b->g, b->node, 0), *y = mo_result(b->g, b->node, 0);
+    const struct mo_tensor *x = mo_node_in(b->g, b->node, 0), *y = mo_node_out(b->g, b->node, 0);
     int64_t pads[2 * MOIRE_MAX_RANK], stride[MOIRE_MAX_RANK];
     int rank = x->shape.rank;
-    if (strcmp(mo_attr_string(b->node, "mode", "constant"), "constant") || mo_arg(b->g, b->node, 3))
+    if (strcmp(mo_attr_string(b->node, "mode", "constant"), "constant") || mo_node_in(b->g, b->node, 3))
         return false;
     if (mo_ints_of(b->g, b->node, "pads", 1, pads, 2 * MOIRE_MAX_RANK) != 2 * rank) return false;
     strides_of(b->g, y, stride);
@@ -217,7 +218,7 @@ static bool pad(struct boxes *b) {
 
 /* Reshape and its kin, when the output has storage of its own. */
 static bool reshape(struct boxes *b) {
-    const struct mo_tensor *x = mo_arg(b->g, b->node, 0), *y = mo_result(b->g, b->node, 0);
+    const struct mo_tensor *x = mo_node_in(b->g, b->node, 0), *y = mo_node_out(b->g, b->node, 0);
     if (!mo_dense(b->g, x) || !mo_dense(b->g, y) || mo_tensor_bytes(x) != mo_tensor_bytes(y)) return false;
     struct mo_box *box = add_box(b, 0, 0, y);
     strides_of(b->g, y, box->out_stride);
@@ -241,7 +242,7 @@ static bool sized(const struct mo_tensor *t) {
 static bool make_boxes(const struct mo_graph *g, const struct mo_node *node, struct boxes *b) {
     *b = (struct boxes){.g = g, .node = node};
     if (node->fuse.act != MO_ACT_NONE || node->fuse.residual >= 0 || node->n_in > MO_KERNEL_IN) return false;
-    if (!sized(mo_arg(g, node, 0)) || !sized(mo_result(g, node, 0)) || node->n_out > MO_KERNEL_OUT)
+    if (!sized(mo_node_in(g, node, 0)) || !sized(mo_node_out(g, node, 0)) || node->n_out > MO_KERNEL_OUT)
         return false;
     for (size_t i = 0; i < sizeof makers / sizeof *makers; i++)
         if (mo_node_is(node, makers[i].op_type)) return makers[i].make(b) && b->n > 0;
@@ -304,9 +305,9 @@ static unsigned copy_layouts(const struct mo_graph *g, const struct mo_node *nod
 /* The boxes of a layer in its final layouts. */
 static bool bound_boxes(const struct mo_graph *g, const struct mo_node *node, struct boxes *b) {
     bool blocked = false;
-    if (mo_result(g, node, 0)->layout != MO_PLAIN || !make_boxes(g, node, b)) return false;
+    if (mo_node_out(g, node, 0)->layout != MO_PLAIN || !make_boxes(g, node, b)) return false;
     for (int i = 0; i < node->n_in; i++)
-        blocked = blocked || (mo_arg(g, node, i) && mo_arg(g, node, i)->layout != MO_PLAIN);
+        blocked = blocked || (mo_node_in(g, node, i) && mo_node_in(g, node, i)->layout != MO_PLAIN);
     if (!blocked) return true;
     b->n = 0;
     return mo_node_is(node, "Transpose") && channels_last(g, node) && leave_blocks(b);
@@ -314,7 +315,7 @@ static bool bound_boxes(const struct mo_graph *g, const struct mo_node *node, st
 
 /* One element of padding: attribute `value` before opset 11, input 2 since; zero by default. */
 static bool fill_element(const struct mo_graph *g, const struct mo_node *node, double *element) {
-    const struct mo_tensor *value = mo_arg(g, node, 2), *x = mo_arg(g, node, 0);
+    const struct mo_tensor *value = mo_node_in(g, node, 2), *x = mo_node_in(g, node, 0);
     *element = 0;
     if (!mo_node_is(node, "Pad")) return true;
     if (value && (!value->data || mo_shape_count(&value->shape) != 1 || value->dtype != x->dtype))
@@ -333,7 +334,8 @@ static int copy_bind(const struct mo_binder *binder, const struct mo_node *node,
     double element;
     if (!bound_boxes(g, node, &b)) return MOIRE_EUNSUPPORTED;
     if (!fill_element(g, node, &element)) return MOIRE_EUNSUPPORTED;
-    struct mo_copy_params p = {.n_boxes = b.n, .element = (int)mo_dtype_bytes(mo_result(g, node, 0)->dtype)};
+    struct mo_copy_params p = {.n_boxes = b.n,
+                               .element = (int)mo_dtype_bytes(mo_node_out(g, node, 0)->dtype)};
     int64_t units = 0;
     for (int i = 0; i < b.n; i++) {
         finish_box(&b.box[i], p.element);

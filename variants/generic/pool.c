@@ -7,7 +7,7 @@
 /* ReduceMean over exactly the spatial dimensions of an image. */
 static bool spatial_mean(const struct mo_graph *g, const struct mo_node *node) {
     int64_t axes[4];
-    const struct mo_tensor *x = mo_arg(g, node, 0);
+    const struct mo_tensor *x = mo_node_in(g, node, 0);
     if (!mo_node_is(node, "ReduceMean") || !mo_f32(x) || x->shape.rank != 4) return false;
     if (mo_ints_of(g, node, "axes", 1, axes, 4) != 2) return false;
     int a = mo_axis_of(axes[0], 4), b = mo_axis_of(axes[1], 4);
@@ -20,7 +20,7 @@ static bool is_global(const struct mo_graph *g, const struct mo_node *node) {
 }
 
 static unsigned layouts(const struct mo_graph *g, const struct mo_node *node) {
-    const struct mo_tensor *x = mo_arg(g, node, 0), *y = mo_result(g, node, 0);
+    const struct mo_tensor *x = mo_node_in(g, node, 0), *y = mo_node_out(g, node, 0);
     struct mo_window2 window;
     if (!mo_f32(x) || !mo_f32(y) || mo_shape_count(&y->shape) < 1 || x->shape.rank < 3 || x->shape.rank > 4 ||
         node->fuse.residual >= 0)
@@ -30,14 +30,14 @@ static unsigned layouts(const struct mo_graph *g, const struct mo_node *node) {
         return MO_CAN_PLAIN | MO_CAN_LEAVE | (y->shape.rank == x->shape.rank ? MO_CAN_C16 : 0);
     }
     if (!mo_node_is(node, "MaxPool") && !mo_node_is(node, "AveragePool")) return 0;
-    if (mo_result(g, node, 1) || mo_attr_int(node, "storage_order", 0)) return 0;
+    if (mo_node_out(g, node, 1) || mo_attr_int(node, "storage_order", 0)) return 0;
     return mo_window_of(node, x, y, NULL, false, &window) ? MO_CAN_PLAIN | MO_CAN_C16 : 0;
 }
 
 static int bind(const struct mo_binder *binder, const struct mo_node *node, struct mo_step *step,
                 moire_error *err) {
     const struct mo_graph *g = binder->graph;
-    const struct mo_tensor *x = mo_arg(g, node, 0), *y = mo_result(g, node, 0);
+    const struct mo_tensor *x = mo_node_in(g, node, 0), *y = mo_node_out(g, node, 0);
     struct mo_pool_params p = {.channels = x->shape.d[1], .fuse = node->fuse, .padding = mo_padding_of(y)};
     struct mo_window2 w;
     p.max = mo_node_is(node, "MaxPool") || mo_node_is(node, "GlobalMaxPool");

@@ -5,23 +5,23 @@
 
 /* Plain, gap-free float input and output without a fused epilogue. */
 static bool simple(const struct mo_graph *g, const struct mo_node *node) {
-    const struct mo_tensor *x = mo_arg(g, node, 0), *y = mo_result(g, node, 0);
+    const struct mo_tensor *x = mo_node_in(g, node, 0), *y = mo_node_out(g, node, 0);
     return mo_f32(x) && mo_f32(y) && !x->data && node->fuse.act == MO_ACT_NONE && node->fuse.residual < 0;
 }
 
 static bool plain(const struct mo_graph *g, const struct mo_node *node) {
-    const struct mo_tensor *x = mo_arg(g, node, 0), *y = mo_result(g, node, 0);
+    const struct mo_tensor *x = mo_node_in(g, node, 0), *y = mo_node_out(g, node, 0);
     return x->layout == MO_PLAIN && y->layout == MO_PLAIN && mo_dense(g, x) && mo_dense(g, y);
 }
 
 static unsigned softmax_layouts(const struct mo_graph *g, const struct mo_node *node) {
     if (!mo_node_is(node, "Softmax") && !mo_node_is(node, "LogSoftmax")) return 0;
-    return simple(g, node) && mo_arg(g, node, 0)->shape.rank > 0 ? MO_CAN_PLAIN : 0;
+    return simple(g, node) && mo_node_in(g, node, 0)->shape.rank > 0 ? MO_CAN_PLAIN : 0;
 }
 
 static int softmax_bind(const struct mo_binder *binder, const struct mo_node *node, struct mo_step *step,
                         moire_error *err) {
-    const struct mo_tensor *x = mo_arg(binder->graph, node, 0);
+    const struct mo_tensor *x = mo_node_in(binder->graph, node, 0);
     struct mo_softmax_params p = {.log = mo_node_is(node, "LogSoftmax")};
     int rank = x->shape.rank, axis = mo_axis_of(mo_attr_int(node, "axis", node->opset < 13 ? 1 : -1), rank);
     if (axis < 0 || !plain(binder->graph, node)) return MOIRE_EUNSUPPORTED;
@@ -38,8 +38,9 @@ const struct mo_family mo_family_softmax = {"softmax", softmax_layouts, softmax_
 
 static unsigned layernorm_layouts(const struct mo_graph *g, const struct mo_node *node) {
     if (!mo_node_is(node, "LayerNormalization") && !mo_node_is_ours(node, "LayerNormalization")) return 0;
-    const struct mo_tensor *x = mo_arg(g, node, 0), *scale = mo_arg(g, node, 1), *bias = mo_arg(g, node, 2);
-    if (!simple(g, node) || x->shape.rank < 1 || mo_result(g, node, 1) || mo_result(g, node, 2)) return 0;
+    const struct mo_tensor *x = mo_node_in(g, node, 0), *scale = mo_node_in(g, node, 1),
+                           *bias = mo_node_in(g, node, 2);
+    if (!simple(g, node) || x->shape.rank < 1 || mo_node_out(g, node, 1) || mo_node_out(g, node, 2)) return 0;
     int axis = mo_axis_of(mo_attr_int(node, "axis", -1), x->shape.rank);
     int64_t n = axis < 0 ? -1 : mo_span(x, axis, x->shape.rank);
     if (n < 1 || !mo_f32(scale) || mo_shape_count(&scale->shape) != n) return 0;
@@ -48,12 +49,12 @@ static unsigned layernorm_layouts(const struct mo_graph *g, const struct mo_node
 
 static int layernorm_bind(const struct mo_binder *binder, const struct mo_node *node, struct mo_step *step,
                           moire_error *err) {
-    const struct mo_tensor *x = mo_arg(binder->graph, node, 0);
+    const struct mo_tensor *x = mo_node_in(binder->graph, node, 0);
     int axis = mo_axis_of(mo_attr_int(node, "axis", -1), x->shape.rank);
     struct mo_layernorm_params p = {.epsilon = mo_attr_float(node, "epsilon", 1e-5f)};
     if (!plain(binder->graph, node)) return MOIRE_EUNSUPPORTED;
     for (int i = 1; i < 3; i++) { /* scale and bias may be activations */
-        const struct mo_tensor *row = mo_arg(binder->graph, node, i);
+        const struct mo_tensor *row = mo_node_in(binder->graph, node, i);
         if (row && (row->layout != MO_PLAIN || !mo_dense(binder->graph, row))) return MOIRE_EUNSUPPORTED;
     }
     p.n = mo_span(x, axis, x->shape.rank);
@@ -85,7 +86,7 @@ static bool reduction(const struct mo_graph *g, const struct mo_node *node, enum
             known = true;
         }
     if (!known || !simple(g, node)) return false;
-    int rank = mo_arg(g, node, 0)->shape.rank, n = mo_ints_of(g, node, "axes", 1, axes, MOIRE_MAX_RANK);
+    int rank = mo_node_in(g, node, 0)->shape.rank, n = mo_ints_of(g, node, "axes", 1, axes, MOIRE_MAX_RANK);
     if (rank < 1 || n < 1) return false;
     for (int i = 0; i < n; i++) {
         int axis = mo_axis_of(axes[i], rank);
@@ -109,7 +110,7 @@ static unsigned reduce_layouts(const struct mo_graph *g, const struct mo_node *n
 
 static int reduce_bind(const struct mo_binder *binder, const struct mo_node *node, struct mo_step *step,
                        moire_error *err) {
-    const struct mo_tensor *x = mo_arg(binder->graph, node, 0);
+    const struct mo_tensor *x = mo_node_in(binder->graph, node, 0);
     struct mo_reduce_params p;
     int first, last;
     if (!reduction(binder->graph, node, &p.op, &first, &last) || !plain(binder->graph, node))

@@ -39,7 +39,7 @@ static bool clip_bounds(const struct mo_graph *g, const struct mo_node *node, fl
     *low = mo_attr_float(node, "min", -INFINITY);
     *high = mo_attr_float(node, "max", INFINITY);
     for (int i = 1; i <= 2; i++) {
-        const struct mo_tensor *t = mo_arg(g, node, i);
+        const struct mo_tensor *t = mo_node_in(g, node, i);
         if (!t) continue;
         if (!t->data || t->dtype != MOIRE_F32 || mo_shape_count(&t->shape) != 1) return false;
         *(i == 1 ? low : high) = *(const float *)t->data;
@@ -58,7 +58,7 @@ static bool find(const struct mo_graph *g, const struct mo_node *node, struct mo
     if ((node->domain[0] && !ours) || node->fuse.act != MO_ACT_NONE) return false;
     for (size_t i = 0; i < sizeof functions / sizeof *functions; i++) {
         if (strcmp(functions[i].op_type, node->op_type)) continue;
-        if (!strcmp(node->op_type, "Dropout") && mo_arg(g, node, 2)) return false; /* training, perhaps */
+        if (!strcmp(node->op_type, "Dropout") && mo_node_in(g, node, 2)) return false; /* training, perhaps */
         p->function = functions[i].function;
         p->a =
             functions[i].a ? mo_attr_float(node, functions[i].a, functions[i].a_value) : functions[i].a_value;
@@ -73,11 +73,11 @@ static bool find(const struct mo_graph *g, const struct mo_node *node, struct mo
 }
 
 static unsigned unary_layouts(const struct mo_graph *g, const struct mo_node *node) {
-    const struct mo_tensor *x = mo_arg(g, node, 0), *y = mo_result(g, node, 0);
+    const struct mo_tensor *x = mo_node_in(g, node, 0), *y = mo_node_out(g, node, 0);
     struct mo_unary_params p;
     bool finite;
     if (!mo_f32(x) || !mo_f32(y) || node->fuse.residual >= 0) return 0;
-    if (!mo_shape_equal(&x->shape, &y->shape) || mo_result(g, node, 1) || !find(g, node, &p, &finite))
+    if (!mo_shape_equal(&x->shape, &y->shape) || mo_node_out(g, node, 1) || !find(g, node, &p, &finite))
         return 0;
     return MO_CAN_PLAIN | (finite && x->shape.rank >= 3 ? MO_CAN_C16 : 0);
 }
@@ -85,7 +85,7 @@ static unsigned unary_layouts(const struct mo_graph *g, const struct mo_node *no
 static int unary_bind(const struct mo_binder *binder, const struct mo_node *node, struct mo_step *step,
                       moire_error *err) {
     const struct mo_graph *g = binder->graph;
-    const struct mo_tensor *x = mo_arg(g, node, 0), *y = mo_result(g, node, 0);
+    const struct mo_tensor *x = mo_node_in(g, node, 0), *y = mo_node_out(g, node, 0);
     struct mo_unary_params p = {0};
     bool finite;
     if (x->layout != y->layout || !find(g, node, &p, &finite) || (x->layout == MO_C16 && !finite))
@@ -102,24 +102,24 @@ static int unary_bind(const struct mo_binder *binder, const struct mo_node *node
 const struct mo_family mo_family_unary = {"unary", unary_layouts, unary_bind};
 
 static unsigned affine_layouts(const struct mo_graph *g, const struct mo_node *node) {
-    const struct mo_tensor *x = mo_arg(g, node, 0);
+    const struct mo_tensor *x = mo_node_in(g, node, 0);
     if (!mo_node_is(node, "BatchNormalization") || node->fuse.residual >= 0) return 0;
-    if (!mo_f32(x) || !mo_f32(mo_result(g, node, 0)) || x->shape.rank < 2) return 0;
+    if (!mo_f32(x) || !mo_f32(mo_node_out(g, node, 0)) || x->shape.rank < 2) return 0;
     for (int i = 1; i < 5; i++) {
-        const struct mo_tensor *t = mo_arg(g, node, i);
+        const struct mo_tensor *t = mo_node_in(g, node, i);
         if (!mo_f32(t) || !t->data || mo_shape_count(&t->shape) != x->shape.d[1]) return 0;
     }
     for (int i = 1; i < node->n_out; i++)
-        if (mo_result(g, node, i)) return 0;
+        if (mo_node_out(g, node, i)) return 0;
     return mo_attr_int(node, "training_mode", 0) ? 0 : MO_CAN_PLAIN | (x->shape.rank >= 3 ? MO_CAN_C16 : 0);
 }
 
 static int affine_bind(const struct mo_binder *binder, const struct mo_node *node, struct mo_step *step,
                        moire_error *err) {
     const struct mo_graph *g = binder->graph;
-    const struct mo_tensor *x = mo_arg(g, node, 0), *y = mo_result(g, node, 0);
-    const float *scale = mo_arg(g, node, 1)->data, *bias = mo_arg(g, node, 2)->data;
-    const float *mean = mo_arg(g, node, 3)->data, *variance = mo_arg(g, node, 4)->data;
+    const struct mo_tensor *x = mo_node_in(g, node, 0), *y = mo_node_out(g, node, 0);
+    const float *scale = mo_node_in(g, node, 1)->data, *bias = mo_node_in(g, node, 2)->data;
+    const float *mean = mo_node_in(g, node, 3)->data, *variance = mo_node_in(g, node, 4)->data;
     int64_t channels = x->shape.d[1];
     if (x->layout != y->layout) return MOIRE_EUNSUPPORTED;
     float *s = mo_keep_padded(binder, NULL, channels, 0.0f),
