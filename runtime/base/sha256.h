@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * sha256.h - SHA-256 (FIPS 180-4), for the checksums and names of the variant store. */
+ * sha256.h - SHA-256 (FIPS 180-4), for the checksums and names of the variant store.  Not a library's: the
+ * runtime needs nothing else of one, and every program that embeds it would have to bring it. */
 #ifndef MO_SHA256_H
 #define MO_SHA256_H
 #include <stddef.h>
