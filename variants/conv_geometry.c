@@ -102,3 +102,11 @@ bool mo_conv_read(const struct mo_graph *graph, const struct mo_node *node, stru
     if (!pair(node, "strides", &c->sh, &c->sw) || !pair(node, "dilations", &c->dh, &c->dw)) return false;
     return read_pads(node, c) && extents_agree(c) && merge_groups(c, groups);
 }
+
+void mo_same_pads(int64_t in, int64_t out, int64_t k, int64_t s, int64_t d, bool upper, int64_t *before,
+                  int64_t *after) {
+    int64_t total = (out - 1) * s + (k - 1) * d + 1 - in;
+    if (total < 0) total = 0;
+    *before = upper ? total / 2 : total - total / 2;
+    *after = total - *before;
+}

@@ -27,4 +27,8 @@ int mo_pack_weights(enum mo_packing packing, const struct mo_graph *graph, const
                     struct mo_region *region, const void **weights, const float **bias, moire_error *err);
 /* Bytes of the packed weights, without packing; -1: this layer cannot be packed so. */
 int64_t mo_pack_bytes(enum mo_packing packing, const struct mo_graph *graph, const struct mo_node *node);
+/* Pads of one axis by SAME_*: what makes `out` windows of size k, stride s and dilation d cover `in` (or the
+ * reverse when transposed); the odd one lies behind when `upper`. */
+void mo_same_pads(int64_t in, int64_t out, int64_t k, int64_t s, int64_t d, bool upper, int64_t *before,
+                  int64_t *after);
 #endif

@@ -16,6 +16,7 @@
  * built in (matmul_rows.h).  A layer that could go by Winograd's or Strassen's algorithm but must not
  * (graph->exact) ends in ":exact": its variants are others. */
 #include "runtime/base/text.h"
+#include "variants/conv_geometry.h"
 #include "variants/matmul_rows.h"
 
 #include <string.h>
@@ -72,15 +73,6 @@ static bool pair(const struct mo_node *node, const char *name, int64_t fallback,
     return n == -1 || n == 2;
 }
 
-/* Total padding of one axis for auto_pad SAME, split by `upper`. */
-static void same_pads(int64_t in, int64_t out, int64_t kernel, int64_t stride, int64_t dilation, bool upper,
-                      int64_t *begin, int64_t *end) {
-    int64_t total = (out - 1) * stride + (kernel - 1) * dilation + 1 - in;
-    if (total < 0) total = 0;
-    *begin = upper ? total / 2 : total - total / 2;
-    *end = total - *begin;
-}
-
 static bool conv_pads(const struct mo_node *node, const struct mo_tensor *x, const struct mo_tensor *y,
                       const int64_t k[2], const int64_t s[2], const int64_t d[2], int64_t p[4]) {
     memset(p, 0, 4 * sizeof *p);
@@ -88,8 +80,8 @@ static bool conv_pads(const struct mo_node *node, const struct mo_tensor *x, con
     if (!strcmp(mode, "VALID")) return true;
     if (!strcmp(mode, "SAME_UPPER") || !strcmp(mode, "SAME_LOWER")) {
         for (int i = 0; i < 2; i++)
-            same_pads(x->shape.d[2 + i], y->shape.d[2 + i], k[i], s[i], d[i], !strcmp(mode, "SAME_UPPER"),
-                      &p[i], &p[2 + i]);
+            mo_same_pads(x->shape.d[2 + i], y->shape.d[2 + i], k[i], s[i], d[i], !strcmp(mode, "SAME_UPPER"),
+                         &p[i], &p[2 + i]);
         return true;
     }
     int n = mo_attr_ints(node, "pads", p, 4);

@@ -51,4 +51,13 @@ int mo_json_fail(const struct mo_json_file *file, const char *where, moire_error
                  ...) __attribute__((format(printf, 4, 5)));
 /* Line and column (from 1) of the value at `where`; the innermost part that exists when it does not. */
 void mo_json_locate(const struct mo_json_file *file, const char *where, int *line, int *column);
+
+/* --- documents of our own: what is not there is "" or 0 ------------------------------------------------- */
+static inline const char *mo_json_text(const json_t *object, const char *key) {
+    const char *text = json_string_value(json_object_get(object, key));
+    return text ? text : "";
+}
+static inline double mo_json_number(const json_t *object, const char *key) {
+    return json_number_value(json_object_get(object, key));
+}
 #endif

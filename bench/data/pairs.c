@@ -10,6 +10,7 @@
 #include "bench/load/process.h"
 #include "runtime/base/csv.h"
 #include "runtime/base/file.h"
+#include "runtime/base/numbers.h"
 #include "runtime/profile/share_table.h"
 
 enum {
@@ -196,11 +197,6 @@ int mo_pairs_fit(const struct mo_pairs *pairs, const bool *chosen, bool want, st
     return code;
 }
 
-static int rising(const void *a, const void *b) {
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 int mo_pairs_errors(const struct mo_pairs *pairs, const bool *chosen, bool want,
                     const struct mo_interference *model, double *error) {
     int n = 0;
@@ -209,6 +205,6 @@ int mo_pairs_errors(const struct mo_pairs *pairs, const bool *chosen, bool want,
         if (counts(chosen, want, i))
             error[n++] = fabs(mo_interference(model, &s->self, &s->other, 1) / s->slowdown - 1);
     }
-    qsort(error, (size_t)n, sizeof *error, rising);
+    qsort(error, (size_t)n, sizeof *error, mo_rising);
     return n;
 }

@@ -106,20 +106,20 @@ int mo_interference_document(const struct mo_pairs *pairs, const struct mo_inter
 }
 
 static void print_constants(const json_t *c) {
-    printf("%+.4f %+.4f %+.4f %+.4f %+.4f", mo_doc_number(c, "l2_self"), mo_doc_number(c, "l2_other"),
-           mo_doc_number(c, "dram_self"), mo_doc_number(c, "dram_other"), mo_doc_number(c, "constant"));
+    printf("%+.4f %+.4f %+.4f %+.4f %+.4f", mo_json_number(c, "l2_self"), mo_json_number(c, "l2_other"),
+           mo_json_number(c, "dram_self"), mo_json_number(c, "dram_other"), mo_json_number(c, "constant"));
 }
 
 static double percent(const json_t *row, const char *key) {
-    return 100 * mo_doc_number(row, key);
+    return 100 * mo_json_number(row, key);
 }
 
 void mo_interference_print(const json_t *d) {
     const json_t *e = json_object_get(d, "experiment"), *row;
     size_t i;
     printf("%.0f pairs, fitted to %.0f and tested on the other %.0f (seed %.0f; ranges over %.0f splits)\n\n",
-           mo_doc_number(e, "pairs"), mo_doc_number(e, "fitted"), mo_doc_number(e, "tested"),
-           mo_doc_number(e, "seed"), mo_doc_number(e, "splits"));
+           mo_json_number(e, "pairs"), mo_json_number(e, "fitted"), mo_json_number(e, "tested"),
+           mo_json_number(e, "seed"), mo_json_number(e, "splits"));
     printf(
         "model              mean %%  90 %% within          95 %% within          worst %%  l2 self, other, "
         "memory self, other, constant\n");
@@ -127,7 +127,7 @@ void mo_interference_print(const json_t *d) {
         const json_t *s = json_object_get(row, "splits");
         const json_t *p90 = json_object_get(s, "p90"), *p95 = json_object_get(s, "p95");
         printf("%-18.18s %6.2f  %5.2f %% (%.2f-%.2f)  %5.2f %% (%.2f-%.2f)  %7.2f  ",
-               mo_doc_text(row, "model"), percent(row, "mean"), percent(row, "p90"),
+               mo_json_text(row, "model"), percent(row, "mean"), percent(row, "p90"),
                100 * json_number_value(json_array_get(p90, 0)),
                100 * json_number_value(json_array_get(p90, 1)), percent(row, "p95"),
                100 * json_number_value(json_array_get(p95, 0)),
@@ -157,7 +157,7 @@ static void begin_file(FILE *out, const struct mo_plot *plot, const json_t *rows
         fprintf(out,
                 "<rect x=\"%d\" y=\"%d\" width=\"14\" height=\"4\" fill=\"%s\"/><text x=\"%d\" y=\"%d\">",
                 plot->width - 150, y - 6, mo_plot_colour((int)i), plot->width - 130, y);
-        mo_html_text(out, mo_doc_text(row, "model"));
+        mo_html_text(out, mo_json_text(row, "model"));
         fprintf(out, "</text>\n");
     }
 }
@@ -186,7 +186,8 @@ int mo_interference_plot(const struct mo_env *env, const json_t *d, const char *
             x[q] = 100 * json_number_value(json_array_get(json_object_get(row, "error"), (size_t)q));
             y[q] = q / (QUANTILES - 1.0);
         }
-        mo_plot_line(&plot, x, y, QUANTILES, mo_plot_colour((int)i), i > 0, false, mo_doc_text(row, "model"));
+        mo_plot_line(&plot, x, y, QUANTILES, mo_plot_colour((int)i), i > 0, false,
+                     mo_json_text(row, "model"));
     }
     mo_plot_end(&plot);
     fprintf(out, "</svg>\n");

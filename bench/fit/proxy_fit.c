@@ -95,24 +95,24 @@ void mo_fit_print(const json_t *d) {
     const json_t *terms = json_object_get(d, "terms"), *row;
     size_t i, k;
     printf("%.0f rows of %s; the slowdown's correlation with the pressure is %+.2f\n\n",
-           mo_doc_number(d, "rows"), mo_doc_text(d, "source"), mo_doc_number(d, "slowdown"));
+           mo_json_number(d, "rows"), mo_json_text(d, "source"), mo_json_number(d, "slowdown"));
     printf("component  variance  with pressure");
-    json_array_foreach((json_t *)terms, i, row) printf("  %14s", mo_doc_text(row, "name"));
+    json_array_foreach((json_t *)terms, i, row) printf("  %14s", mo_json_text(row, "name"));
     printf("\n");
     json_array_foreach(json_object_get(d, "components"), i, row) {
         const json_t *t;
-        printf("%9zu  %6.1f %%  %+13.2f", i + 1, 100 * mo_doc_number(row, "share"),
-               mo_doc_number(row, "tells"));
+        printf("%9zu  %6.1f %%  %+13.2f", i + 1, 100 * mo_json_number(row, "share"),
+               mo_json_number(row, "tells"));
         json_array_foreach((json_t *)terms, k, t)
-            printf("  %+14.2f", mo_doc_number(json_object_get(row, "loading"), mo_doc_text(t, "name")));
+            printf("  %+14.2f", mo_json_number(json_object_get(row, "loading"), mo_json_text(t, "name")));
         printf("\n");
     }
     printf("\nterm              coefficient  alone\nintercept         %+11.4g\n",
-           mo_doc_number(d, "intercept"));
+           mo_json_number(d, "intercept"));
     json_array_foreach((json_t *)terms, i, row)
-        printf("%-16s  %+11.4g  %+.2f\n", mo_doc_text(row, "name"), mo_doc_number(row, "coefficient"),
-               mo_doc_number(row, "alone"));
+        printf("%-16s  %+11.4g  %+.2f\n", mo_json_text(row, "name"), mo_json_number(row, "coefficient"),
+               mo_json_number(row, "alone"));
     printf("\nR2 %.3f, %.3f on rows left out; error of the pressure %.3f in the mean, %.3f at worst\n",
-           mo_doc_number(d, "r2"), mo_doc_number(d, "r2_left_out"), mo_doc_number(d, "mean_error"),
-           mo_doc_number(d, "worst_error"));
+           mo_json_number(d, "r2"), mo_json_number(d, "r2_left_out"), mo_json_number(d, "mean_error"),
+           mo_json_number(d, "worst_error"));
 }

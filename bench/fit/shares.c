@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "bench/report/report_page.h"
+#include "runtime/base/numbers.h"
 
 static const char *const ways[MO_SHARES_WAYS] = {[MO_SHARES_BATCH] = "batch",
                                                  [MO_SHARES_POWERS] = "powers",
@@ -123,15 +124,10 @@ static int leave_holes(struct work *w, moire_error *err) {
     return code;
 }
 
-static int rising(const void *a, const void *b) {
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 static struct mo_shares_error summary(struct work *w) {
     struct mo_shares_error out = {.n = w->n};
     if (!w->n) return out;
-    qsort(w->error, (size_t)w->n, sizeof *w->error, rising);
+    qsort(w->error, (size_t)w->n, sizeof *w->error, mo_rising);
     for (int i = 0; i < w->n; i++)
         out.mean += w->error[i] / w->n;
     out.p90 = w->error[(int)ceil(0.9 * w->n) - 1];
@@ -179,13 +175,13 @@ void mo_shares_print(const json_t *document) {
         "model           machine         one batch             all but powers of 2   one share             "
         "a hole\n");
     json_array_foreach(json_object_get(document, "results"), i, row) {
-        printf("%-15.15s %-15.15s", mo_doc_text(row, "model"), mo_doc_text(row, "machine"));
+        printf("%-15.15s %-15.15s", mo_json_text(row, "model"), mo_json_text(row, "machine"));
         for (int way = 0; way < MO_SHARES_WAYS; way++) {
             const json_t *e = json_object_get(row, ways[way]);
             char text[64] = "-";
-            if (mo_doc_number(e, "n") > 0)
-                snprintf(text, sizeof text, "%.1f / %.1f / %.1f", 100 * mo_doc_number(e, "mean"),
-                         100 * mo_doc_number(e, "p90"), 100 * mo_doc_number(e, "worst"));
+            if (mo_json_number(e, "n") > 0)
+                snprintf(text, sizeof text, "%.1f / %.1f / %.1f", 100 * mo_json_number(e, "mean"),
+                         100 * mo_json_number(e, "p90"), 100 * mo_json_number(e, "worst"));
             printf(" %-21s", text);
         }
         printf("%s\n", json_is_true(json_object_get(row, "derived")) ? " derived" : "");

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include "bench/load/together.h"
 #include "bench/kernels/timing.h"
+#include "runtime/base/numbers.h"
 
 enum { SHORT_NS = 100000, FEWEST = 3, MOST_BATCH = 1 << 20 };
 
@@ -64,11 +65,6 @@ static void work(void *ctx, struct mo_together *team, int worker) {
     if (worker == 0) atomic_store(&s->rc, rc);
 }
 
-static int by_value(const void *a, const void *b) {
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 int mo_timing_layer(const struct mo_env *env, const struct mo_plan *plan, struct mo_instance *instance,
                     int layer, int threads, int64_t budget_ns, double *best, double *median,
                     moire_error *err) {
@@ -83,7 +79,7 @@ int mo_timing_layer(const struct mo_env *env, const struct mo_plan *plan, struct
     if (!rc && (rc = atomic_load(&s->rc))) mo_fail(err, rc, "%s", mo_instance_message(instance));
     if (!rc) {
         const int n = s->n < MO_TIMING_SAMPLES ? s->n : MO_TIMING_SAMPLES;
-        qsort(s->sample, (size_t)n, sizeof *s->sample, by_value);
+        qsort(s->sample, (size_t)n, sizeof *s->sample, mo_rising);
         *best = s->sample[0];
         *median = s->sample[n / 2];
     }

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 #include "bench/data/journal.h"
+#include "bench/data/json_read.h"
 #include "bench/kernels/kernels.h"
 #include "bench/load/latency.h"
 #include "bench/kernels/layer_profile.h"
@@ -108,23 +109,14 @@ static bool same_run(const json_t *a, const json_t *b) {
            json_equal(json_object_get(a, "threads"), json_object_get(b, "threads"));
 }
 
-static const char *text_of(const json_t *row, const char *key) {
-    const char *s = json_string_value(json_object_get(row, key));
-    return s ? s : "";
-}
-
-static double number_of(const json_t *row, const char *key) {
-    return json_number_value(json_object_get(row, key));
-}
-
 /* Smallest value of `key` among the peers of the same model and threads; 0 = no peer. */
 static double best_peer(const json_t *results, const json_t *row, const char *key) {
     double best = 0;
     size_t i;
     json_t *other;
     json_array_foreach((json_t *)results, i, other) {
-        if (strcmp(text_of(other, "kind"), "peer") != 0 || !same_run(row, other)) continue;
-        double v = number_of(other, key);
+        if (strcmp(mo_json_text(other, "kind"), "peer") != 0 || !same_run(row, other)) continue;
+        double v = mo_json_number(other, key);
         if (best == 0 || v < best) best = v;
     }
     return best;
@@ -141,10 +133,10 @@ static json_t *summarize(json_t *results, const struct mo_bench_latency_options 
             size_t i;
             json_t *row;
             json_array_foreach(results, i, row) {
-                if (strcmp(text_of(row, "kind"), kinds[k]) != 0 ||
-                    (int)number_of(row, "threads") != o->threads[t])
+                if (strcmp(mo_json_text(row, "kind"), kinds[k]) != 0 ||
+                    (int)mo_json_number(row, "threads") != o->threads[t])
                     continue;
-                double peer = best_peer(results, row, "min_ms"), own = number_of(row, "min_ms");
+                double peer = best_peer(results, row, "min_ms"), own = mo_json_number(row, "min_ms");
                 if (!(peer > 0) || !(own > 0)) continue;
                 json_object_set_new(row, "speed_vs_best_peer", json_real(peer / own));
                 log_sum += log(peer / own);
@@ -177,24 +169,25 @@ void mo_bench_latency_print(const json_t *document) {
     printf("%-24s %-12s %-12s %7s %10s %10s %9s\n", "model", "system", "kind", "threads", "min ms",
            "median ms", "vs peer");
     json_array_foreach(json_object_get(document, "results"), i, row) {
-        printf("%-24.24s %-12s %-12s %7d %10.3f %10.3f", text_of(row, "model"), text_of(row, "system"),
-               text_of(row, "kind"), (int)number_of(row, "threads"), number_of(row, "min_ms"),
-               number_of(row, "median_ms"));
-        double speed = number_of(row, "speed_vs_best_peer");
+        printf("%-24.24s %-12s %-12s %7d %10.3f %10.3f", mo_json_text(row, "model"),
+               mo_json_text(row, "system"), mo_json_text(row, "kind"), (int)mo_json_number(row, "threads"),
+               mo_json_number(row, "min_ms"), mo_json_number(row, "median_ms"));
+        double speed = mo_json_number(row, "speed_vs_best_peer");
         if (speed > 0)
             printf(" %8.2fx\n", speed);
         else
             printf("\n");
     }
     json_array_foreach(json_object_get(document, "left_out"), i, row)
-        printf("left out: %s: %s\n", text_of(row, "system"), text_of(row, "why"));
+        printf("left out: %s: %s\n", mo_json_text(row, "system"), mo_json_text(row, "why"));
     json_array_foreach(json_object_get(document, "summary"), i, row)
         printf("%s, %d thread%s: speed against the best peer, geometric mean over %d models: %.2fx\n",
-               text_of(row, "kind"), (int)number_of(row, "threads"), number_of(row, "threads") > 1 ? "s" : "",
-               (int)number_of(row, "models"), number_of(row, "geomean_speed_vs_best_peer"));
+               mo_json_text(row, "kind"), (int)mo_json_number(row, "threads"),
+               mo_json_number(row, "threads") > 1 ? "s" : "", (int)mo_json_number(row, "models"),
+               mo_json_number(row, "geomean_speed_vs_best_peer"));
     json_array_foreach(json_object_get(document, "profiles"), i, row) {
-        printf("\n%s, %d thread%s", text_of(row, "model"), (int)number_of(row, "threads"),
-               number_of(row, "threads") > 1 ? "s" : "");
+        printf("\n%s, %d thread%s", mo_json_text(row, "model"), (int)mo_json_number(row, "threads"),
+               mo_json_number(row, "threads") > 1 ? "s" : "");
         mo_profile_print(json_object_get(row, "layers"), json_object_get(row, "ceilings"));
     }
 }

@@ -7,17 +7,13 @@
 #include <stdlib.h>
 #include <string.h>
 #include "bench/load/score.h"
+#include "runtime/base/numbers.h"
 
 double mo_bench_percentile(const double *sorted, int n, double p) {
     if (n <= 0) return 0;
     int rank = (int)ceil(p / 100.0 * n - 1e-9);
     if (rank < 1) rank = 1;
     return sorted[(rank > n ? n : rank) - 1];
-}
-
-static int by_value(const void *pa, const void *pb) {
-    double a = *(const double *)pa, b = *(const double *)pb;
-    return (a > b) - (a < b);
 }
 
 static void add(struct mo_bench_tenant_score *t, int64_t at_ns, const struct mo_bench_record *r,
@@ -40,7 +36,7 @@ static void add(struct mo_bench_tenant_score *t, int64_t at_ns, const struct mo_
 }
 
 static void finish(struct mo_bench_tenant_score *t) {
-    qsort(t->latency_ms, (size_t)t->n_latency, sizeof *t->latency_ms, by_value);
+    qsort(t->latency_ms, (size_t)t->n_latency, sizeof *t->latency_ms, mo_rising);
     double sum = 0;
     for (int i = 0; i < t->n_latency; i++)
         sum += t->latency_ms[i];
@@ -49,7 +45,7 @@ static void finish(struct mo_bench_tenant_score *t) {
     t->p95_ms = mo_bench_percentile(t->latency_ms, t->n_latency, 95);
     t->p99_ms = mo_bench_percentile(t->latency_ms, t->n_latency, 99);
     t->max_ms = t->n_latency ? t->latency_ms[t->n_latency - 1] : 0;
-    qsort(t->entry_ms, (size_t)t->n_entry, sizeof *t->entry_ms, by_value);
+    qsort(t->entry_ms, (size_t)t->n_entry, sizeof *t->entry_ms, mo_rising);
     t->entry_p50_ms = mo_bench_percentile(t->entry_ms, t->n_entry, 50);
     t->entry_p99_ms = mo_bench_percentile(t->entry_ms, t->n_entry, 99);
     t->entry_max_ms = mo_bench_percentile(t->entry_ms, t->n_entry, 100);
@@ -103,7 +99,7 @@ int mo_bench_score(const struct mo_env *env, const struct mo_bench_schedule *sch
         add(&out->tenants[a->tenant], a->at_ns, &records[q], qos_ns[a->tenant], last_ns);
         if (records[q].issue_ns >= 0) late[n_late++] = (double)(records[q].issue_ns - a->at_ns) * 1e-6;
     }
-    qsort(late, (size_t)n_late, sizeof *late, by_value);
+    qsort(late, (size_t)n_late, sizeof *late, mo_rising);
     out->issue_late_ms = mo_bench_percentile(late, n_late, 99);
     mo_free(env, late);
     total(out);

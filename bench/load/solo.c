@@ -11,6 +11,7 @@
 #include <string.h>
 #include "bench/load/latency.h"
 #include "bench/load/score.h"
+#include "runtime/base/numbers.h"
 
 enum { PAUSE_MS = 60, SLICE_TIMEOUT_S = 300, MAX_SAMPLES = 100000 };
 
@@ -41,14 +42,9 @@ int mo_bench_solo_append(struct mo_bench_solo *solo, const char *answer, moire_e
     return MOIRE_OK;
 }
 
-static int by_value(const void *pa, const void *pb) {
-    double a = *(const double *)pa, b = *(const double *)pb;
-    return (a > b) - (a < b);
-}
-
 void mo_bench_solo_summarize(struct mo_bench_solo *solo) {
     if (!solo->n) return;
-    qsort(solo->samples, (size_t)solo->n, sizeof *solo->samples, by_value);
+    qsort(solo->samples, (size_t)solo->n, sizeof *solo->samples, mo_rising);
     solo->min_ms = solo->samples[0];
     solo->median_ms = mo_bench_percentile(solo->samples, solo->n, 50);
 }

@@ -104,19 +104,19 @@ json_t *mo_bench_plan_json(const struct mo_bench_plan_view *v, const struct mo_l
 /* --- text --------------------------------------------------------------------------------------------------
  */
 static const json_t *gpu_of(const json_t *document, const json_t *let) {
-    return json_array_get(json_object_get(document, "gpus"), (size_t)mo_doc_number(let, "gpu"));
+    return json_array_get(json_object_get(document, "gpus"), (size_t)mo_json_number(let, "gpu"));
 }
 
 static void print_head(FILE *out, const json_t *document) {
-    fprintf(out, "%s on %s, load %g, %s: %s; ", mo_doc_text(document, "scenario"),
-            mo_doc_text(document, "machine"), mo_doc_number(document, "load"),
-            mo_doc_text(document, "planner"),
+    fprintf(out, "%s on %s, load %g, %s: %s; ", mo_json_text(document, "scenario"),
+            mo_json_text(document, "machine"), mo_json_number(document, "load"),
+            mo_json_text(document, "planner"),
             json_is_true(json_object_get(document, "complete")) ? "everything is placed"
                                                                 : "not everything is placed");
     if (json_is_null(json_object_get(document, "bound_gpus")))
         fprintf(out, "no number of GPUs would do by the bound\n\n");
     else
-        fprintf(out, "%.2f of %zu GPUs at least by the bound\n\n", mo_doc_number(document, "bound_gpus"),
+        fprintf(out, "%.2f of %zu GPUs at least by the bound\n\n", mo_json_number(document, "bound_gpus"),
                 json_array_size(json_object_get(document, "gpus")));
     fprintf(out, "%4s %-8s %6s %9s  %-24s %6s %10s %9s %9s %9s\n", "GPU", "type", "share", "duty ms",
             "tenant", "batch", "queries/s", "batch ms", "worst ms", "target");
@@ -131,20 +131,20 @@ void mo_bench_plan_print(FILE *out, const json_t *document) {
         json_array_foreach(json_object_get(let, "tenants"), k, t) {
             const json_t *gpu = gpu_of(document, let);
             if (k == 0)
-                fprintf(out, "%4.0f %-8.8s %5.0f%% %9.3f", mo_doc_number(let, "gpu"),
-                        mo_doc_text(gpu, "type"),
-                        100 * mo_doc_number(let, "units") / mo_doc_number(gpu, "units"),
-                        mo_doc_number(let, "duty_ms"));
+                fprintf(out, "%4.0f %-8.8s %5.0f%% %9.3f", mo_json_number(let, "gpu"),
+                        mo_json_text(gpu, "type"),
+                        100 * mo_json_number(let, "units") / mo_json_number(gpu, "units"),
+                        mo_json_number(let, "duty_ms"));
             else
                 fprintf(out, "%30s", "");
-            fprintf(out, "  %-24.24s %6.0f %10.1f %9.3f %9.3f %9.3f\n", mo_doc_text(t, "tenant"),
-                    mo_doc_number(t, "batch"), mo_doc_number(t, "rate"), mo_doc_number(t, "batch_ms"),
-                    mo_doc_number(t, "worst_ms"), mo_doc_number(t, "target_ms"));
+            fprintf(out, "  %-24.24s %6.0f %10.1f %9.3f %9.3f %9.3f\n", mo_json_text(t, "tenant"),
+                    mo_json_number(t, "batch"), mo_json_number(t, "rate"), mo_json_number(t, "batch_ms"),
+                    mo_json_number(t, "worst_ms"), mo_json_number(t, "target_ms"));
         }
     }
     json_array_foreach((json_t *)tenants, i, t) if (json_object_get(t, "why"))
-        fprintf(out, "\n%s; beside the others as they are placed it could have %.1f\n", mo_doc_text(t, "why"),
-                mo_doc_number(t, "nearest_rate"));
+        fprintf(out, "\n%s; beside the others as they are placed it could have %.1f\n",
+                mo_json_text(t, "why"), mo_json_number(t, "nearest_rate"));
 }
 
 /* --- drawing -----------------------------------------------------------------------------------------------
@@ -155,31 +155,31 @@ static int tenant_index(const json_t *document, const char *name) {
     size_t i;
     json_t *t;
     json_array_foreach(json_object_get(document, "tenants"), i,
-                       t) if (!strcmp(mo_doc_text(t, "name"), name)) return (int)i;
+                       t) if (!strcmp(mo_json_text(t, "name"), name)) return (int)i;
     return 0;
 }
 
 /* One duty cycle along the foot of the let: who runs when. */
 static void draw_cycle(FILE *out, const json_t *document, const json_t *let, double x, double y, double w) {
-    double duty = mo_doc_number(let, "duty_ms"), at = 0;
+    double duty = mo_json_number(let, "duty_ms"), at = 0;
     size_t k;
     json_t *t;
     json_array_foreach(json_object_get(let, "tenants"), k, t) {
-        double ms = mo_doc_number(t, "batch_ms");
+        double ms = mo_json_number(t, "batch_ms");
         fprintf(out, "<rect x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"12\" fill=\"%s\"><title>",
                 x + w * at / duty, y, fmax(w * ms / duty, 1),
-                mo_plot_colour(tenant_index(document, mo_doc_text(t, "tenant"))));
-        mo_html_text(out, mo_doc_text(t, "tenant"));
+                mo_plot_colour(tenant_index(document, mo_json_text(t, "tenant"))));
+        mo_html_text(out, mo_json_text(t, "tenant"));
         fprintf(out, ": %.3f of %.3f ms</title></rect>\n", ms, duty);
         at += ms;
     }
 }
 
 static void draw_let(FILE *out, const json_t *document, const json_t *let) {
-    double units = mo_doc_number(gpu_of(document, let), "units"), all = WIDTH - LEFT - GAP;
-    double x = LEFT + all * mo_doc_number(let, "first") / units,
-           w = all * mo_doc_number(let, "units") / units;
-    double y = GAP + ROW * mo_doc_number(let, "gpu");
+    double units = mo_json_number(gpu_of(document, let), "units"), all = WIDTH - LEFT - GAP;
+    double x = LEFT + all * mo_json_number(let, "first") / units,
+           w = all * mo_json_number(let, "units") / units;
+    double y = GAP + ROW * mo_json_number(let, "gpu");
     size_t k;
     json_t *t;
     fprintf(out,
@@ -188,8 +188,8 @@ static void draw_let(FILE *out, const json_t *document, const json_t *let) {
             x, y, w - 2, ROW - GAP, x, y, w - 2, ROW - GAP);
     json_array_foreach(json_object_get(let, "tenants"), k, t) {
         fprintf(out, "<text x=\"6\" y=\"%d\">", LINE * (int)(k + 1));
-        mo_html_text(out, mo_doc_text(t, "tenant"));
-        fprintf(out, " %.0f/s b%.0f</text>\n", mo_doc_number(t, "rate"), mo_doc_number(t, "batch"));
+        mo_html_text(out, mo_json_text(t, "tenant"));
+        fprintf(out, " %.0f/s b%.0f</text>\n", mo_json_number(t, "rate"), mo_json_number(t, "batch"));
     }
     fprintf(out, "</svg>\n");
     draw_cycle(out, document, let, x + 2, y + ROW - GAP - 16, w - 6);
@@ -207,7 +207,7 @@ static void draw(FILE *out, const json_t *document, struct mo_curve *curves) {
     json_array_foreach((json_t *)gpus, i, one) {
         fprintf(out, "<text x=\"6\" y=\"%d\">GPU %zu</text><text x=\"6\" y=\"%d\">", GAP + ROW * (int)i + 20,
                 i, GAP + ROW * (int)i + 36);
-        mo_html_text(out, mo_doc_text(one, "type"));
+        mo_html_text(out, mo_json_text(one, "type"));
         fprintf(out, "</text>\n");
     }
     json_array_foreach(json_object_get(document, "lets"), i, one) draw_let(out, document, one);

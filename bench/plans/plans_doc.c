@@ -4,11 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "bench/plans/plans_impl.h"
-
-static int rising(const void *a, const void *b) {
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
+#include "runtime/base/numbers.h"
 
 static int find_planner(const struct mo_plans_options *o, const char *name) {
     for (int p = 0; p < o->n_planners; p++)
@@ -57,7 +53,7 @@ static json_t *result(const struct mo_plans_work *w, int machine, int planner, d
         missed += ideal >= 0 && mo_plans_grid(w, machine, ideal, i)->complete && !holds;
         ms[i] = t->ms;
     }
-    qsort(ms, (size_t)w->n_loads, sizeof *ms, rising);
+    qsort(ms, (size_t)w->n_loads, sizeof *ms, mo_rising);
     return json_pack("{s:s, s:s, s:i, s:i, s:i, s:o, s:o, s:o, s:o, s:o, s:f, s:f, s:f, s:o}", "planner",
                      o->planner[planner]->name, "profile", w->views[machine * o->n_scenarios].machine.name,
                      "scenarios", w->n_loads, "placed", placed, "holding", holding, "missed_vs_ideal",
@@ -78,7 +74,7 @@ static json_t *scaling_row(const struct mo_plans_work *w, int planner, int index
         ms[d] = t[d].ms;
         complete += t[d].complete;
     }
-    qsort(ms, MO_PLANS_DRAWS, sizeof *ms, rising);
+    qsort(ms, MO_PLANS_DRAWS, sizeof *ms, mo_rising);
     return json_pack("{s:s, s:i, s:i, s:f, s:f, s:i, s:i}", "planner", w->o->planner[planner]->name, "gpus",
                      mo_plans_gpus[index / MO_PLANS_SIZES], "models", mo_plans_models[index % MO_PLANS_SIZES],
                      "plan_ms_p50", ms[MO_PLANS_DRAWS / 2], "plan_ms_max", ms[MO_PLANS_DRAWS - 1], "complete",

@@ -47,7 +47,7 @@ static void print_rates(const json_t *document) {
     size_t i;
     printf("\nhighest queries/s that hold:\n");
     json_array_foreach(json_object_get(document, "results"), i, row) {
-        printf("%-12s %-14s", mo_doc_text(row, "planner"), mo_doc_text(row, "profile"));
+        printf("%-12s %-14s", mo_json_text(row, "planner"), mo_json_text(row, "profile"));
         json_object_foreach(json_object_get(row, "rates"), key, v)
             printf("  %s %.0f", key, json_number_value(v));
         printf("\n");
@@ -60,9 +60,9 @@ static void print_scaling(const json_t *document) {
     if (!json_array_size(json_object_get(document, "scaling"))) return;
     printf("\ntime of a plan, ms (median of draws):\n");
     json_array_foreach(json_object_get(document, "scaling"), i, row)
-        printf("%-12s %3.0f GPUs %3.0f models  %10.3f  %.0f of %.0f complete\n", mo_doc_text(row, "planner"),
-               mo_doc_number(row, "gpus"), mo_doc_number(row, "models"), mo_doc_number(row, "plan_ms_p50"),
-               mo_doc_number(row, "complete"), mo_doc_number(row, "draws"));
+        printf("%-12s %3.0f GPUs %3.0f models  %10.3f  %.0f of %.0f complete\n", mo_json_text(row, "planner"),
+               mo_json_number(row, "gpus"), mo_json_number(row, "models"), mo_json_number(row, "plan_ms_p50"),
+               mo_json_number(row, "complete"), mo_json_number(row, "draws"));
 }
 
 void mo_plans_print(const json_t *document) {
@@ -74,7 +74,7 @@ void mo_plans_print(const json_t *document) {
         printf(" %10s", columns[c].head);
     printf("\n");
     json_array_foreach(json_object_get(document, "results"), i, row) {
-        printf("%-12s %-14s", mo_doc_text(row, "planner"), mo_doc_text(row, "profile"));
+        printf("%-12s %-14s", mo_json_text(row, "planner"), mo_json_text(row, "profile"));
         for (int c = 0; c < COLUMNS; c++)
             printf(" %10s", cell(text, row, columns[c].key, columns[c].format, columns[c].times));
         printf("\n");
@@ -93,9 +93,9 @@ static void page_results(FILE *out, const json_t *document) {
     fprintf(out, "</tr>\n");
     json_array_foreach(json_object_get(document, "results"), i, row) {
         fprintf(out, "<tr><td>");
-        mo_html_text(out, mo_doc_text(row, "planner"));
+        mo_html_text(out, mo_json_text(row, "planner"));
         fprintf(out, "</td><td>");
-        mo_html_text(out, mo_doc_text(row, "profile"));
+        mo_html_text(out, mo_json_text(row, "profile"));
         for (int c = 0; c < COLUMNS; c++)
             fprintf(out, "</td><td>%s", cell(text, row, columns[c].key, columns[c].format, columns[c].times));
         fprintf(out, "</td></tr>\n");
@@ -116,8 +116,8 @@ static int curve(const json_t *document, const char *planner, const char *along,
     size_t i;
     int n = 0;
     json_array_foreach(json_object_get(document, "scaling"), i, row) {
-        double v = mo_doc_number(row, along), ms = mo_doc_number(row, "plan_ms_p50");
-        if (strcmp(mo_doc_text(row, "planner"), planner) != 0 || mo_doc_number(row, fixed) != at) continue;
+        double v = mo_json_number(row, along), ms = mo_json_number(row, "plan_ms_p50");
+        if (strcmp(mo_json_text(row, "planner"), planner) != 0 || mo_json_number(row, fixed) != at) continue;
         if (n == MOST_POINTS) break;
         x[n] = v;
         y[n++] = ms;
@@ -135,16 +135,17 @@ static void chart(FILE *out, const json_t *document, const char *along, const ch
                            .width = 556,
                            .height = 330};
     const json_t *row, *results = json_object_get(document, "results");
-    const char *first = mo_doc_text(json_array_get(results, 0), "profile");
+    const char *first = mo_json_text(json_array_get(results, 0), "profile");
     double x[MOST_POINTS], y[MOST_POINTS];
     size_t i;
     fprintf(out, "<div class=\"card\">");
     mo_plot_begin(&plot, out);
     mo_plot_horizontal(&plot, 1, "1 ms");
     json_array_foreach((json_t *)results, i, row) {
-        if (strcmp(mo_doc_text(row, "profile"), first) != 0) continue;
-        int n = curve(document, mo_doc_text(row, "planner"), along, fixed, at, x, y);
-        if (n) mo_plot_line(&plot, x, y, n, mo_plot_colour((int)i), i % 2, true, mo_doc_text(row, "planner"));
+        if (strcmp(mo_json_text(row, "profile"), first) != 0) continue;
+        int n = curve(document, mo_json_text(row, "planner"), along, fixed, at, x, y);
+        if (n)
+            mo_plot_line(&plot, x, y, n, mo_plot_colour((int)i), i % 2, true, mo_json_text(row, "planner"));
     }
     mo_plot_end(&plot);
     fprintf(out, "</div>\n");
@@ -152,14 +153,14 @@ static void chart(FILE *out, const json_t *document, const char *along, const ch
 
 static void page_scaling(FILE *out, const json_t *document) {
     const json_t *row, *results = json_object_get(document, "results");
-    const char *first = mo_doc_text(json_array_get(results, 0), "profile");
+    const char *first = mo_json_text(json_array_get(results, 0), "profile");
     size_t i;
     if (!json_array_size(json_object_get(document, "scaling"))) return;
     fprintf(out, "<h2>Time of a plan</h2><p class=\"legend\">");
     json_array_foreach((json_t *)results, i, row) {
-        if (strcmp(mo_doc_text(row, "profile"), first) != 0) continue;
+        if (strcmp(mo_json_text(row, "profile"), first) != 0) continue;
         fprintf(out, "<span><i class=\"k\" style=\"background:%s\"></i>", mo_plot_colour((int)i));
-        mo_html_text(out, mo_doc_text(row, "planner"));
+        mo_html_text(out, mo_json_text(row, "planner"));
         fprintf(out, "</span> ");
     }
     fprintf(out, "</p><p>By GPUs with 100 models, by models on 64 GPUs.</p><div class=\"row\">\n");

@@ -2,33 +2,25 @@
  * report_doc.c - reading result documents: curves over load, common loads; see report_page.h. */
 #include <math.h>
 #include <string.h>
+#include "bench/data/json_read.h"
 #include "bench/report/report_page.h"
 
 static const double same = 1e-6;
 
-const char *mo_doc_text(const json_t *object, const char *key) {
-    const char *s = json_string_value(json_object_get(object, key));
-    return s ? s : "";
-}
-
-double mo_doc_number(const json_t *object, const char *key) {
-    return json_number_value(json_object_get(object, key));
-}
-
 static struct mo_curve *curve_of(struct mo_curve *curves, int *n, const json_t *result) {
-    const char *name = mo_doc_text(result, "name");
+    const char *name = mo_json_text(result, "name");
     for (int i = 0; i < *n; i++)
         if (!strcmp(curves[i].name, name)) return &curves[i];
     if (*n == MO_CURVES) return NULL;
     struct mo_curve *c = &curves[(*n)++];
     memset(c, 0, sizeof *c);
     c->name = name;
-    c->moire = !strcmp(mo_doc_text(result, "system"), "moire");
+    c->moire = !strcmp(mo_json_text(result, "system"), "moire");
     return c;
 }
 
 static void add_point(struct mo_curve *c, const json_t *point) {
-    double load = mo_doc_number(point, "load");
+    double load = mo_json_number(point, "load");
     int i = 0;
     while (i < c->n && c->load[i] < load - same)
         i++;
@@ -44,8 +36,8 @@ static void add_point(struct mo_curve *c, const json_t *point) {
         c->seeds[i] = 0;
     }
     int k = c->seeds[i]++;
-    c->overall[i] += (mo_doc_number(point, "overall") - c->overall[i]) / (k + 1);
-    c->worst[i] += (mo_doc_number(point, "worst_tenant") - c->worst[i]) / (k + 1);
+    c->overall[i] += (mo_json_number(point, "overall") - c->overall[i]) / (k + 1);
+    c->worst[i] += (mo_json_number(point, "worst_tenant") - c->worst[i]) / (k + 1);
 }
 
 /* Mean of a key over the results of one system; -1 when any lacks it. */
@@ -55,9 +47,9 @@ static double mean_max(const json_t *document, const char *name, const char *key
     size_t i;
     json_t *result;
     json_array_foreach(json_object_get(document, "results"), i, result) {
-        if (strcmp(mo_doc_text(result, "name"), name) != 0) continue;
+        if (strcmp(mo_json_text(result, "name"), name) != 0) continue;
         if (!json_is_number(json_object_get(result, key))) return -1;
-        sum += mo_doc_number(result, key);
+        sum += mo_json_number(result, key);
         n++;
     }
     return n ? sum / n : -1;
@@ -96,7 +88,7 @@ const json_t *mo_doc_point(const json_t *result, double load) {
     size_t k;
     json_t *point;
     json_array_foreach(json_object_get(result, "loads"), k,
-                       point) if (fabs(mo_doc_number(point, "load") - load) < same) return point;
+                       point) if (fabs(mo_json_number(point, "load") - load) < same) return point;
     return NULL;
 }
 
@@ -108,7 +100,7 @@ double mo_doc_common_load(const json_t *document) {
     json_t *result, *point, *other;
     json_array_foreach((json_t *)results, i, result) {
         json_array_foreach(json_object_get(result, "loads"), k, point) {
-            double load = mo_doc_number(point, "load");
+            double load = mo_json_number(point, "load");
             int count = 0;
             json_array_foreach((json_t *)results, j, other) {
                 const json_t *there = mo_doc_point(other, load);

@@ -66,7 +66,7 @@ static void headline(FILE *out, const struct mo_curve *curves, int n) {
 }
 
 static void max_table(FILE *out, const json_t *document, const struct mo_curve *curves, int n) {
-    double goal = mo_doc_number(document, "goal");
+    double goal = mo_json_number(document, "goal");
     if (!(goal > 0)) return;
     fprintf(out,
             "<h2>Highest load with %.0f %% within QoS</h2><div class=\"card\"><table><tr><th>system</th>"
@@ -84,7 +84,7 @@ static void max_table(FILE *out, const json_t *document, const struct mo_curve *
 }
 
 static void load_chart(FILE *out, const json_t *document, const struct mo_curve *curves, int n, bool every) {
-    double most = 0.1, goal = mo_doc_number(document, "goal");
+    double most = 0.1, goal = mo_json_number(document, "goal");
     for (int i = 0; i < n; i++)
         if (curves[i].n && curves[i].load[curves[i].n - 1] > most) most = curves[i].load[curves[i].n - 1];
     struct mo_plot plot = {.title = every ? "Worst tenant" : "All queries",
@@ -110,14 +110,14 @@ static const json_t *tenant_of(const json_t *point, const char *name) {
     size_t i;
     json_t *t;
     json_array_foreach(json_object_get(point, "tenants"), i,
-                       t) if (!strcmp(mo_doc_text(t, "name"), name)) return t;
+                       t) if (!strcmp(mo_json_text(t, "name"), name)) return t;
     return NULL;
 }
 
 /* Points of the distribution up to x_max; the last one lies on the edge of the frame. */
 static int cdf(const json_t *tenant, double x_max, double *x, double *y) {
-    double n = mo_doc_number(tenant, "n"),
-           lost = mo_doc_number(tenant, "shed") + mo_doc_number(tenant, "failed");
+    double n = mo_json_number(tenant, "n"),
+           lost = mo_json_number(tenant, "shed") + mo_json_number(tenant, "failed");
     double share = n > 0 ? (n - lost) / n : 0; /* a lost query never arrives at any latency */
     int count = 0;
     size_t i;
@@ -142,7 +142,7 @@ static const json_t *first_result(const json_t *document, const char *name, doub
     size_t i;
     json_t *result;
     json_array_foreach(json_object_get(document, "results"), i, result) {
-        if (strcmp(mo_doc_text(result, "name"), name) != 0) continue;
+        if (strcmp(mo_json_text(result, "name"), name) != 0) continue;
         *point = mo_doc_point(result, load);
         if (*point) return result;
     }
@@ -151,8 +151,8 @@ static const json_t *first_result(const json_t *document, const char *name, doub
 
 static void cdf_chart(FILE *out, const json_t *document, const json_t *target, double load,
                       const struct mo_curve *curves, int n) {
-    const char *name = mo_doc_text(target, "name");
-    double qos = mo_doc_number(target, "qos_ms"), x[CDF_POINTS], y[CDF_POINTS];
+    const char *name = mo_json_text(target, "name");
+    double qos = mo_json_number(target, "qos_ms"), x[CDF_POINTS], y[CDF_POINTS];
     struct mo_plot plot = {.title = name,
                            .x_label = "latency, ms",
                            .y_label = "share of queries",
@@ -198,9 +198,9 @@ static void tenants_table(FILE *out, const json_t *document) {
             gpus ? "least time on a whole GPU or its share" : "solo on one core");
     json_array_foreach(json_object_get(json_object_get(document, "calibration"), "tenants"), i, t) {
         fprintf(out, "<tr><td>");
-        mo_html_text(out, mo_doc_text(t, "name"));
-        fprintf(out, "</td><td>%.1f</td><td>%.2f</td></tr>\n", mo_doc_number(t, "qos_ms"),
-                mo_doc_number(t, "solo_ms"));
+        mo_html_text(out, mo_json_text(t, "name"));
+        fprintf(out, "</td><td>%.1f</td><td>%.2f</td></tr>\n", mo_json_number(t, "qos_ms"),
+                mo_json_number(t, "solo_ms"));
     }
     fprintf(out, "</table></div>\n");
 }
@@ -217,13 +217,13 @@ static void cost_table(FILE *out, const json_t *document) {
         const json_t *m = json_object_get(r, "memory"), *d = json_object_get(r, "scheduling");
         if (!m && !d) continue;
         fprintf(out, "<tr><td>");
-        mo_html_text(out, mo_doc_text(r, "name"));
-        fprintf(out, "</td><td>%.0f</td><td>%.0f</td>", mo_doc_number(m, "rss_mib"),
-                mo_doc_number(m, "peak_mib"));
+        mo_html_text(out, mo_json_text(r, "name"));
+        fprintf(out, "</td><td>%.0f</td><td>%.0f</td>", mo_json_number(m, "rss_mib"),
+                mo_json_number(m, "peak_mib"));
         if (d)
             fprintf(out, "<td>%.0f</td><td>%.2f</td><td>%.2f</td><td>%.1f</td><td>%.1f %%</td></tr>\n",
-                    mo_doc_number(d, "decisions"), mo_doc_number(d, "mean_us"), mo_doc_number(d, "p99_us"),
-                    mo_doc_number(d, "query_us"), 100 * mo_doc_number(d, "outside_kernels"));
+                    mo_json_number(d, "decisions"), mo_json_number(d, "mean_us"), mo_json_number(d, "p99_us"),
+                    mo_json_number(d, "query_us"), 100 * mo_json_number(d, "outside_kernels"));
         else
             fprintf(out, "<td></td><td></td><td></td><td></td><td></td></tr>\n");
     }
@@ -259,7 +259,7 @@ void mo_page_experiment(FILE *out, const json_t *document) {
 
 static void page(FILE *out, const json_t *document, struct mo_curve *curves) {
     int n = mo_doc_curves(document, curves);
-    mo_page_begin(out, mo_doc_text(document, "scenario"), mo_doc_text(document, "about"));
+    mo_page_begin(out, mo_json_text(document, "scenario"), mo_json_text(document, "about"));
     fprintf(out,
             "<p>Open-loop arrivals, the same for every system; latency from the scheduled arrival; shed and "
             "unfinished queries are misses.</p>\n");

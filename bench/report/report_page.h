@@ -4,11 +4,8 @@
 #define MO_BENCH_REPORT_PAGE_H
 #include <jansson.h>
 #include <stdio.h>
+#include "bench/data/json_read.h"
 #include "runtime/base/env.h"
-
-/* A member of an object as text or number; "" or 0 when absent. */
-const char *mo_doc_text(const json_t *object, const char *key);
-double mo_doc_number(const json_t *object, const char *key);
 
 /* One curve of the load charts: a system's points, averaged over seeds, in order of load. */
 enum { MO_CURVE_POINTS = 96, MO_CURVES = 24 };

@@ -15,31 +15,31 @@ static void tenants(const json_t *document) {
     bool gpus = json_is_true(json_object_get(json_object_get(document, "calibration"), "gpus"));
     printf("%-28s %10s %14s\n", "tenant", "QoS ms", gpus ? "least GPU ms" : "solo 1-core ms");
     json_array_foreach(json_object_get(json_object_get(document, "calibration"), "tenants"), i, t)
-        printf("%-28.28s %10.2f %14.2f\n", mo_doc_text(t, "name"), mo_doc_number(t, "qos_ms"),
-               mo_doc_number(t, "solo_ms"));
+        printf("%-28.28s %10.2f %14.2f\n", mo_json_text(t, "name"), mo_json_number(t, "qos_ms"),
+               mo_json_number(t, "solo_ms"));
 }
 
 static void point(const json_t *result, const json_t *p) {
     size_t i;
     json_t *t;
     printf("\n%s, seed %.0f, load %.2f (%.1f queries/s): %.2f %% of %.0f queries within QoS%s",
-           mo_doc_text(result, "name"), mo_doc_number(result, "seed"), mo_doc_number(p, "load"),
-           mo_doc_number(p, "qps"), 100 * mo_doc_number(p, "overall"), mo_doc_number(p, "n"),
+           mo_json_text(result, "name"), mo_json_number(result, "seed"), mo_json_number(p, "load"),
+           mo_json_number(p, "qps"), 100 * mo_json_number(p, "overall"), mo_json_number(p, "n"),
            json_is_true(json_object_get(p, "stopped_early")) ? ", stopped early" : "");
     if (json_object_get(p, "bound"))
-        printf("; no scheduler has more than %.2f %%", 100 * mo_doc_number(p, "bound"));
+        printf("; no scheduler has more than %.2f %%", 100 * mo_json_number(p, "bound"));
     printf("\n");
     printf("  %-26s %7s %9s %9s %9s %9s %6s %6s  %s\n", "tenant", "n", "within", "p50 ms", "p95 ms", "p99 ms",
            "shed", "open", "until it began: p50, p99, max ms");
     json_array_foreach(json_object_get(p, "tenants"), i, t) {
-        printf("  %-26.26s %7.0f %7.2f %% %9.2f %9.2f %9.2f %6.0f %6.0f", mo_doc_text(t, "name"),
-               mo_doc_number(t, "n"), 100 * mo_doc_number(t, "within_qos"), mo_doc_number(t, "p50_ms"),
-               mo_doc_number(t, "p95_ms"), mo_doc_number(t, "p99_ms"), mo_doc_number(t, "shed"),
-               mo_doc_number(t, "unfinished"));
+        printf("  %-26.26s %7.0f %7.2f %% %9.2f %9.2f %9.2f %6.0f %6.0f", mo_json_text(t, "name"),
+               mo_json_number(t, "n"), 100 * mo_json_number(t, "within_qos"), mo_json_number(t, "p50_ms"),
+               mo_json_number(t, "p95_ms"), mo_json_number(t, "p99_ms"), mo_json_number(t, "shed"),
+               mo_json_number(t, "unfinished"));
         const json_t *entry = json_object_get(t, "entry"); /* peers do not say when they begin */
         if (entry)
-            printf(" %9.2f %9.2f %9.2f", mo_doc_number(entry, "p50_ms"), mo_doc_number(entry, "p99_ms"),
-                   mo_doc_number(entry, "max_ms"));
+            printf(" %9.2f %9.2f %9.2f", mo_json_number(entry, "p50_ms"), mo_json_number(entry, "p99_ms"),
+                   mo_json_number(entry, "max_ms"));
         printf("\n");
     }
 }
@@ -48,40 +48,40 @@ static void point(const json_t *result, const json_t *p) {
 static void points(const json_t *document) {
     size_t i, k;
     json_t *result, *p;
-    bool searched = mo_doc_number(document, "goal") > 0;
+    bool searched = mo_json_number(document, "goal") > 0;
     json_array_foreach(json_object_get(document, "results"), i, result)
         json_array_foreach(json_object_get(result, "loads"), k, p) if (!searched) point(result, p);
 }
 
 static void cell(const json_t *result, const char *key) {
     if (json_is_number(json_object_get(result, key)))
-        printf(" %12.2f", mo_doc_number(result, key));
+        printf(" %12.2f", mo_json_number(result, key));
     else
         printf(" %12s", "-");
 }
 
 /* Cost of decisions: one, the slowest in a hundred, and all of a query's; "-" where it was not measured. */
 static void cost(const json_t *d) {
-    if (mo_doc_number(d, "mean_us") > 0)
-        printf(" %9.2f %9.2f %9.1f", mo_doc_number(d, "mean_us"), mo_doc_number(d, "p99_us"),
-               mo_doc_number(d, "query_us"));
+    if (mo_json_number(d, "mean_us") > 0)
+        printf(" %9.2f %9.2f %9.1f", mo_json_number(d, "mean_us"), mo_json_number(d, "p99_us"),
+               mo_json_number(d, "query_us"));
     else
         printf(" %9s %9s %9s", "-", "-", "-");
-    printf(" %7.1f %%", 100 * mo_doc_number(d, "outside_kernels"));
+    printf(" %7.1f %%", 100 * mo_json_number(d, "outside_kernels"));
 }
 
 /* The highest load that held, or was asked for, and what no scheduler exceeds there. */
 static void bound(const json_t *result) {
     const json_t *best = NULL;
-    double held = mo_doc_number(result, "max_load_overall");
+    double held = mo_json_number(result, "max_load_overall");
     size_t i;
     json_t *p;
     json_array_foreach(json_object_get(result, "loads"), i, p) {
-        if (!json_object_get(p, "bound") || (held > 0 && mo_doc_number(p, "load") > held + 1e-9)) continue;
-        if (!best || mo_doc_number(p, "load") > mo_doc_number(best, "load")) best = p;
+        if (!json_object_get(p, "bound") || (held > 0 && mo_json_number(p, "load") > held + 1e-9)) continue;
+        if (!best || mo_json_number(p, "load") > mo_json_number(best, "load")) best = p;
     }
     if (best)
-        printf(" %8.2f %%", 100 * mo_doc_number(best, "bound"));
+        printf(" %8.2f %%", 100 * mo_json_number(best, "bound"));
     else
         printf(" %10s", "-");
 }
@@ -89,25 +89,25 @@ static void bound(const json_t *result) {
 static void summary(const json_t *document) {
     size_t i;
     json_t *r;
-    double goal = mo_doc_number(document, "goal");
+    double goal = mo_json_number(document, "goal");
     if (goal > 0) printf("\nhighest load with %.0f %% within QoS (1.00 = all cores busy)\n", 100 * goal);
     printf("%-28s %5s %12s %12s %10s %9s %9s %9s %9s %9s\n", "system", "seed", "all queries", "every tenant",
            "bound", "RSS MiB", "decide us", "p99 us", "a query", "outside");
     json_array_foreach(json_object_get(document, "results"), i, r) {
         const json_t *m = json_object_get(r, "memory"), *d = json_object_get(r, "scheduling");
-        printf("%-28.28s %5.0f", mo_doc_text(r, "name"), mo_doc_number(r, "seed"));
+        printf("%-28.28s %5.0f", mo_json_text(r, "name"), mo_json_number(r, "seed"));
         cell(r, "max_load_overall");
         cell(r, "max_load_every_tenant");
         bound(r);
         if (m)
-            printf(" %9.0f", mo_doc_number(m, "rss_mib"));
+            printf(" %9.0f", mo_json_number(m, "rss_mib"));
         else if (d)
             printf(" %9s", "-");
         if (d) cost(d);
         printf("\n");
     }
     json_array_foreach(json_object_get(document, "left_out"), i, r)
-        printf("left out: %s: %s\n", mo_doc_text(r, "system"), mo_doc_text(r, "why"));
+        printf("left out: %s: %s\n", mo_json_text(r, "system"), mo_json_text(r, "why"));
 }
 
 /* Resident memory by kind; results that an earlier version wrote have its sum only. */
@@ -125,10 +125,10 @@ static void memory(const json_t *document) {
             printf("   of files\n");
         }
         headed = true;
-        printf("%-28.28s %9.1f", mo_doc_text(r, "name"), mo_doc_number(m, "rss_mib"));
+        printf("%-28.28s %9.1f", mo_json_text(r, "name"), mo_json_number(m, "rss_mib"));
         for (int k = 0; k < MO_RESIDENT_KINDS; k++)
-            printf(" %9.1f", mo_doc_number(m, mo_resident_name((enum mo_resident_kind)k)));
-        printf(" %10.1f\n", mo_doc_number(m, "file_mib"));
+            printf(" %9.1f", mo_json_number(m, mo_resident_name((enum mo_resident_kind)k)));
+        printf(" %10.1f\n", mo_json_number(m, "file_mib"));
     }
 }
 
@@ -148,9 +148,9 @@ static void models(const json_t *document) {
            "activations", "inputs");
     json_array_foreach(tenants, i, t) {
         if (!(m = json_object_get(t, "memory"))) continue;
-        printf("%-28.28s", mo_doc_text(t, "name"));
+        printf("%-28.28s", mo_json_text(t, "name"));
         for (size_t k = 0; k < sizeof keys / sizeof *keys; k++) {
-            const double mib = mo_doc_number(m, keys[k]);
+            const double mib = mo_json_number(m, keys[k]);
             const int width = k == 3 ? 12 : 9;
             if (mib < 0)
                 printf(" %*s", width, "-");
@@ -180,7 +180,7 @@ static void comparison(const struct mo_curve *c, int n) {
 void mo_bench_serve_print(const json_t *document) {
     static const size_t room = MO_CURVES * sizeof(struct mo_curve);
     struct mo_env env = mo_env_default();
-    printf("scenario %s: %s\n", mo_doc_text(document, "scenario"), mo_doc_text(document, "about"));
+    printf("scenario %s: %s\n", mo_json_text(document, "scenario"), mo_json_text(document, "about"));
     tenants(document);
     points(document);
     summary(document);

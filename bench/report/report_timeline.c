@@ -31,7 +31,7 @@ static bool read_block(const json_t *row, struct block *b) {
 
 static const char *tenant_name(const json_t *document, int i) {
     const json_t *list = json_object_get(json_object_get(document, "calibration"), "tenants");
-    return mo_doc_text(json_array_get(list, (size_t)i), "name");
+    return mo_json_text(json_array_get(list, (size_t)i), "name");
 }
 
 static double last_end(const json_t *blocks) {
@@ -88,15 +88,15 @@ static void draw_pressure(FILE *out, const json_t *pressure, double from, double
 static void draw(FILE *out, const json_t *document, const json_t *result, const json_t *timeline) {
     const json_t *blocks = json_object_get(timeline, "blocks"),
                  *pressure = json_object_get(timeline, "pressure");
-    int cores = (int)mo_doc_number(timeline, "cores"), lanes = cores + (json_array_size(pressure) > 0);
+    int cores = (int)mo_json_number(timeline, "cores"), lanes = cores + (json_array_size(pressure) > 0);
     double end = last_end(blocks), from = end > shown_us ? end - shown_us : 0;
     if (cores < 1 || cores > 64 || json_array_size(blocks) == 0) return;
     fprintf(out,
             "<div class=\"card\"><svg viewBox=\"0 0 %d %d\" width=\"%d\" height=\"%d\"><text class=\"t\" "
             "x=\"%d\" y=\"16\">",
             WIDTH, TOP + lanes * (LANE + GAP) + 18, WIDTH, TOP + lanes * (LANE + GAP) + 18, LEFT);
-    mo_html_text(out, mo_doc_text(result, "name"));
-    fprintf(out, ", load %.2f: %.0f ms of cores and blocks</text>\n", mo_doc_number(timeline, "load"),
+    mo_html_text(out, mo_json_text(result, "name"));
+    fprintf(out, ", load %.2f: %.0f ms of cores and blocks</text>\n", mo_json_number(timeline, "load"),
             (end - from) * 1e-3);
     for (int c = 0; c < cores; c++) {
         char name[32];
@@ -130,7 +130,7 @@ void mo_page_timeline(FILE *out, const json_t *document) {
             json_array_foreach(json_object_get(json_object_get(document, "calibration"), "tenants"), k,
                                target) {
                 fprintf(out, "<span><i class=\"k\" style=\"background:%s\"></i>", mo_plot_colour((int)k));
-                mo_html_text(out, mo_doc_text(target, "name"));
+                mo_html_text(out, mo_json_text(target, "name"));
                 fprintf(out, "</span>");
             }
             fprintf(out, "</p>\n");
@@ -142,7 +142,7 @@ void mo_page_timeline(FILE *out, const json_t *document) {
 
 /* --- Chrome trace ------------------------------------------------------------------------------------- */
 static void name_threads(json_t *events, const char *process, int pid, const json_t *timeline) {
-    int cores = (int)mo_doc_number(timeline, "cores");
+    int cores = (int)mo_json_number(timeline, "cores");
     json_array_append_new(events, json_pack("{s:s, s:s, s:i, s:{s:s}}", "ph", "M", "name", "process_name",
                                             "pid", pid, "args", "name", process));
     for (int c = 0; c < cores && c < 1024; c++) {
@@ -162,7 +162,7 @@ int mo_bench_write_trace(const struct mo_env *env, const json_t *document, const
         if (!timeline) continue;
         int pid = (int)i + 1;
         struct block b;
-        name_threads(events, mo_doc_text(result, "name"), pid, timeline);
+        name_threads(events, mo_json_text(result, "name"), pid, timeline);
         json_array_foreach(json_object_get(timeline, "blocks"), k, row) {
             if (!read_block(row, &b)) continue;
             json_array_append_new(

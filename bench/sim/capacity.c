@@ -46,8 +46,8 @@ static int probe(struct search *s, int cores, bool *holds, moire_error *err) {
         int code = mo_bench_point(s->session->env, &player, &s->simulation.mix, o, load_of(s, cores), s->seed,
                                   -1, &point, err);
         if (code) return code;
-        overall += mo_doc_number(point, "overall") / o->n_seeds;
-        worst += mo_doc_number(point, "worst_tenant") / o->n_seeds;
+        overall += mo_json_number(point, "overall") / o->n_seeds;
+        worst += mo_json_number(point, "worst_tenant") / o->n_seeds;
         json_decref(point);
     }
     mo_bench_say(s->session, "capacity: %d cores: %.2f %% in time, worst tenant %.2f %%", cores,

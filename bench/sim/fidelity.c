@@ -151,7 +151,7 @@ static int again(struct work *w, moire_error *err) {
     json_t *document = NULL;
     const struct mo_bench_replay_options r = {.trace = w->run};
     int code =
-        record(w, mo_doc_text(first, "policy"), mo_doc_number(first, "load"), o->seeds[0], w->run, err);
+        record(w, mo_json_text(first, "policy"), mo_json_number(first, "load"), o->seeds[0], w->run, err);
     if (!code) code = mo_bench_replay(w->session->env, &r, &document, err);
     unlink(w->run);
     if (code) return code;

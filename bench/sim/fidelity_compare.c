@@ -14,7 +14,7 @@ static double relative(double real, double guess) {
 }
 
 static double points(const json_t *real, const json_t *guess, const char *key) {
-    return 100 * (mo_doc_number(guess, key) - mo_doc_number(real, key));
+    return 100 * (mo_json_number(guess, key) - mo_json_number(real, key));
 }
 
 /* Shares of one kind: all queries, or the calm ones. */
@@ -24,21 +24,21 @@ static json_t *compare(const json_t *real, const json_t *guess) {
     size_t i;
     json_array_foreach(json_object_get(real, "tenants"), i, t) {
         const json_t *g = json_array_get(json_object_get(guess, "tenants"), i);
-        double within = points(t, g, "within_qos"), n = mo_doc_number(t, "n");
-        double off = relative(mo_doc_number(t, "p95_ms"), mo_doc_number(g, "p95_ms"));
+        double within = points(t, g, "within_qos"), n = mo_json_number(t, "n");
+        double off = relative(mo_json_number(t, "p95_ms"), mo_json_number(g, "p95_ms"));
         if (n >= ENOUGH) {
             worst = fmax(worst, fabs(within));
             p95 = fmax(p95, fabs(off));
         }
         json_array_append_new(tenants, json_pack("{s:s, s:f, s:f, s:f, s:f, s:f, s:f}", "name",
-                                                 mo_doc_text(t, "name"), "n", n, "points", within, "p95", off,
-                                                 "p95_ms", mo_doc_number(g, "p95_ms"), "p95_low_ms",
-                                                 mo_doc_number(g, "p95_low_ms"), "p95_high_ms",
-                                                 mo_doc_number(g, "p95_high_ms")));
+                                                 mo_json_text(t, "name"), "n", n, "points", within, "p95",
+                                                 off, "p95_ms", mo_json_number(g, "p95_ms"), "p95_low_ms",
+                                                 mo_json_number(g, "p95_low_ms"), "p95_high_ms",
+                                                 mo_json_number(g, "p95_high_ms")));
     }
-    return json_pack("{s:f, s:f, s:f, s:f, s:f, s:o}", "overall", mo_doc_number(guess, "overall"), "points",
+    return json_pack("{s:f, s:f, s:f, s:f, s:f, s:o}", "overall", mo_json_number(guess, "overall"), "points",
                      points(real, guess, "overall"), "worst_points", worst, "p95_target",
-                     relative(mo_doc_number(real, "p95_target"), mo_doc_number(guess, "p95_target")),
+                     relative(mo_json_number(real, "p95_target"), mo_json_number(guess, "p95_target")),
                      "worst_p95", p95, "tenants", tenants);
 }
 
@@ -51,11 +51,11 @@ json_t *mo_bench_fidelity_compare(const json_t *real, const json_t *guess) {
 
 static void print_line(const json_t *row) {
     const json_t *calm = json_object_get(row, "calm");
-    printf("    %-11s %8.2f %% %+7.2f %7.1f %+8.1f %% %7.1f %% %+9.2f %+8.1f %%\n", mo_doc_text(row, "with"),
-           100 * mo_doc_number(row, "overall"), mo_doc_number(row, "points"),
-           mo_doc_number(row, "worst_points"), 100 * mo_doc_number(row, "p95_target"),
-           100 * mo_doc_number(row, "worst_p95"), mo_doc_number(calm, "points"),
-           100 * mo_doc_number(calm, "p95_target"));
+    printf("    %-11s %8.2f %% %+7.2f %7.1f %+8.1f %% %7.1f %% %+9.2f %+8.1f %%\n", mo_json_text(row, "with"),
+           100 * mo_json_number(row, "overall"), mo_json_number(row, "points"),
+           mo_json_number(row, "worst_points"), 100 * mo_json_number(row, "p95_target"),
+           100 * mo_json_number(row, "worst_p95"), mo_json_number(calm, "points"),
+           100 * mo_json_number(calm, "p95_target"));
 }
 
 /* The tenants of the last line: there every quantity is as measured. */
@@ -66,9 +66,9 @@ static void print_tenants(const json_t *live, const json_t *last) {
         const json_t *m = json_array_get(json_object_get(last, "tenants"), i);
         printf("      %-18.18s %5.0f queries, live %6.2f %% in time, p95 %8.2f ms; %+6.2f points, p95 %8.2f "
                "(%.2f to %.2f)\n",
-               mo_doc_text(t, "name"), mo_doc_number(t, "n"), 100 * mo_doc_number(t, "within_qos"),
-               mo_doc_number(t, "p95_ms"), mo_doc_number(m, "points"), mo_doc_number(m, "p95_ms"),
-               mo_doc_number(m, "p95_low_ms"), mo_doc_number(m, "p95_high_ms"));
+               mo_json_text(t, "name"), mo_json_number(t, "n"), 100 * mo_json_number(t, "within_qos"),
+               mo_json_number(t, "p95_ms"), mo_json_number(m, "points"), mo_json_number(m, "p95_ms"),
+               mo_json_number(m, "p95_low_ms"), mo_json_number(m, "p95_high_ms"));
     }
 }
 
@@ -79,10 +79,10 @@ static void print_row(const json_t *row) {
     printf(
         "%s at load %.2f: live %.2f %% of %.0f queries in time, %.2f %% of those that met no stall; blocks "
         "%.3f x their profile, %.0f stalls (%.0f ms), submitted %.0f us late\n",
-        mo_doc_text(row, "policy"), mo_doc_number(row, "load"), 100 * mo_doc_number(live, "overall"),
-        mo_doc_number(live, "n"), 100 * mo_doc_number(json_object_get(live, "calm"), "overall"),
-        mo_doc_number(row, "block_ratio"), mo_doc_number(row, "stalls"), mo_doc_number(row, "stall_ms"),
-        mo_doc_number(row, "late_us"));
+        mo_json_text(row, "policy"), mo_json_number(row, "load"), 100 * mo_json_number(live, "overall"),
+        mo_json_number(live, "n"), 100 * mo_json_number(json_object_get(live, "calm"), "overall"),
+        mo_json_number(row, "block_ratio"), mo_json_number(row, "stalls"), mo_json_number(row, "stall_ms"),
+        mo_json_number(row, "late_us"));
     json_array_foreach(predicted, i, line) print_line(line);
     print_tenants(live, json_array_get(predicted, json_array_size(predicted) - 1));
 }

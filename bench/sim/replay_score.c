@@ -4,11 +4,7 @@
 #include "bench/sim/replay_score.h"
 
 #include <stdlib.h>
-
-static int by_value(const void *pa, const void *pb) {
-    double a = *(const double *)pa, b = *(const double *)pb;
-    return (a > b) - (a < b);
-}
+#include "runtime/base/numbers.h"
 
 /* Latency over target of all queries together; targets of 0 have none. */
 static int p95_target(const struct mo_replay_run *run, const struct mo_bench_score *s, double *out,
@@ -19,7 +15,7 @@ static int p95_target(const struct mo_replay_run *run, const struct mo_bench_sco
     for (int i = 0; i < s->n_tenants; i++)
         for (int k = 0; run->qos_ns[i] > 0 && k < s->tenants[i].n_latency; k++)
             all[n++] = s->tenants[i].latency_ms[k] * 1e6 / (double)run->qos_ns[i];
-    qsort(all, (size_t)n, sizeof *all, by_value);
+    qsort(all, (size_t)n, sizeof *all, mo_rising);
     *out = mo_bench_percentile(all, n, 95);
     mo_free(run->env, all);
     return MOIRE_OK;

@@ -19,7 +19,7 @@ static const json_t *partner(const json_t *results, const json_t *row, const cha
     size_t i;
     json_t *other;
     json_array_foreach((json_t *)results, i, other) {
-        if (!strcmp(mo_doc_text(other, "policy"), policy) &&
+        if (!strcmp(mo_json_text(other, "policy"), policy) &&
             json_equal(json_object_get(other, "seed"), json_object_get(row, "seed")))
             return other;
     }
@@ -39,22 +39,22 @@ static json_t *mean_json(const struct mean *m) {
 }
 
 static double ratio(const json_t *row, const json_t *other, const char *key) {
-    double below = other ? mo_doc_number(other, key) : 0;
-    return below > 0 ? mo_doc_number(row, key) / below : NAN;
+    double below = other ? mo_json_number(other, key) : 0;
+    return below > 0 ? mo_json_number(row, key) / below : NAN;
 }
 
 /* Mean latency over the shortest solo time on any number of cores, over queries, at the highest load that
  * held. */
 static double over_solo(const json_t *simulation, const json_t *row) {
     const json_t *solo = json_object_get(json_object_get(simulation, "calibration"), "tenants");
-    const json_t *point = mo_doc_point(row, mo_doc_number(row, overall));
+    const json_t *point = mo_doc_point(row, mo_json_number(row, overall));
     double sum = 0, n = 0;
     size_t i;
     json_t *t;
     json_array_foreach(json_object_get(point, "tenants"), i, t) {
-        double alone = mo_doc_number(json_array_get(solo, i), "fastest_ms"), count = mo_doc_number(t, "n");
+        double alone = mo_json_number(json_array_get(solo, i), "fastest_ms"), count = mo_json_number(t, "n");
         if (!(alone > 0)) continue;
-        sum += count * mo_doc_number(t, "mean_ms") / alone;
+        sum += count * mo_json_number(t, "mean_ms") / alone;
         n += count;
     }
     return n > 0 ? sum / n : NAN;
@@ -63,8 +63,8 @@ static double over_solo(const json_t *simulation, const json_t *row) {
 /* A counter of a run, a query; `run`: "scheduling" at the highest load, or at three quarters of it. */
 static double a_query(const json_t *row, const char *run, const char *key) {
     const json_t *s = row ? json_object_get(row, run) : NULL;
-    double n = mo_doc_number(s, "accepted");
-    return n > 0 ? mo_doc_number(s, key) / n : NAN;
+    double n = mo_json_number(s, "accepted");
+    return n > 0 ? mo_json_number(s, key) / n : NAN;
 }
 
 /* The columns of a table that are means over seeds. */
@@ -113,8 +113,8 @@ static void add_seed(struct mean m[COLUMNS], const json_t *simulation, const jso
     add(&m[LATENCY], over_solo(simulation, row));
     add(&m[CORE_GAP], a_query(row, less, time) / a_query(layer, less, time) - 1);
     add(&m[CONFLICTS], a_query(row, usual, "conflicts"));
-    if (mo_doc_number(counters, "conflicts") > 0)
-        add(&m[CONFLICT_US], mo_doc_number(counters, "conflict_mean_us"));
+    if (mo_json_number(counters, "conflicts") > 0)
+        add(&m[CONFLICT_US], mo_json_number(counters, "conflict_mean_us"));
 }
 
 static json_t *reduce(const json_t *simulation, const char *policy) {
@@ -122,7 +122,7 @@ static json_t *reduce(const json_t *simulation, const char *policy) {
     size_t i;
     json_t *row, *out = json_pack("{s:s}", "policy", policy);
     json_array_foreach(json_object_get(simulation, "results"), i,
-                       row) if (!strcmp(mo_doc_text(row, "policy"), policy)) add_seed(m, simulation, row);
+                       row) if (!strcmp(mo_json_text(row, "policy"), policy)) add_seed(m, simulation, row);
     for (int c = 0; c < COLUMNS; c++)
         json_object_set_new(out, keys[c], mean_json(&m[c]));
     return out;
@@ -135,8 +135,8 @@ static double few_versions(const json_t *simulation) {
     size_t i;
     json_t *t;
     json_array_foreach(json_object_get(json_object_get(simulation, "calibration"), "tenants"), i, t) {
-        layers += mo_doc_number(t, "layers");
-        few += mo_doc_number(t, "layers_of_three_versions");
+        layers += mo_json_number(t, "layers");
+        few += mo_json_number(t, "layers_of_three_versions");
     }
     return layers > 0 ? few / layers : 1;
 }
@@ -145,7 +145,7 @@ json_t *mo_bench_tables_rows(const json_t *simulation) {
     json_t *rows = json_array(), *one;
     size_t i;
     json_array_foreach(json_object_get(simulation, "summary"), i, one) {
-        const char *name = mo_doc_text(one, "name"), *slash = strchr(name, '/');
+        const char *name = mo_json_text(one, "name"), *slash = strchr(name, '/');
         json_t *row = reduce(simulation, slash ? slash + 1 : name);
         json_object_set(row, "seeds", json_object_get(one, "seeds"));
         json_object_set(row, overall, json_object_get(one, overall));

@@ -53,7 +53,7 @@ static void cell(const json_t *row, int column, char *out, size_t n) {
 
 static double claim(const json_t *piece) {
     for (size_t i = 0; i < sizeof claims / sizeof *claims; i++)
-        if (!strcmp(claims[i].scenario, mo_doc_text(piece, "scenario"))) return claims[i].over_layerwise;
+        if (!strcmp(claims[i].scenario, mo_json_text(piece, "scenario"))) return claims[i].over_layerwise;
     return 0;
 }
 
@@ -62,13 +62,13 @@ void mo_bench_tables_print(const json_t *document) {
     json_t *piece, *row;
     char text[48];
     json_array_foreach(json_object_get(document, "results"), i, piece) {
-        printf("\n%s, arrivals %s: highest load with %.0f %% in time\n%-14s", mo_doc_text(piece, "scenario"),
-               mo_doc_text(piece, "arrivals"), 100 * mo_doc_number(piece, "goal"), "policy");
+        printf("\n%s, arrivals %s: highest load with %.0f %% in time\n%-14s", mo_json_text(piece, "scenario"),
+               mo_json_text(piece, "arrivals"), 100 * mo_json_number(piece, "goal"), "policy");
         for (int c = 0; c < COLUMNS; c++)
             printf(" %12s", columns[c].title);
         printf("\n");
         json_array_foreach(json_object_get(piece, "rows"), k, row) {
-            printf("%-14.14s", mo_doc_text(row, "policy"));
+            printf("%-14.14s", mo_json_text(row, "policy"));
             for (int c = 0; c < COLUMNS; c++) {
                 cell(row, c, text, sizeof text);
                 printf(" %12s", text);
@@ -76,7 +76,7 @@ void mo_bench_tables_print(const json_t *document) {
             printf("\n");
         }
         printf("no more than three versions chosen anywhere: %.1f %% of the layers\n",
-               100 * mo_doc_number(piece, "three_versions_suffice"));
+               100 * mo_json_number(piece, "three_versions_suffice"));
         if (claim(piece) > 0)
             printf("the paper claims %.2f x layerwise for its whole system; %s\n", claim(piece), parts);
     }
@@ -87,9 +87,9 @@ static void piece_page(FILE *out, const json_t *piece) {
     json_t *row;
     char text[48];
     fprintf(out, "<h2>");
-    mo_html_text(out, mo_doc_text(piece, "scenario"));
+    mo_html_text(out, mo_json_text(piece, "scenario"));
     fprintf(out, ", arrivals ");
-    mo_html_text(out, mo_doc_text(piece, "arrivals"));
+    mo_html_text(out, mo_json_text(piece, "arrivals"));
     fprintf(out, "</h2><div class=\"card\"><table><tr><th>policy</th>");
     for (int c = 0; c < COLUMNS; c++) {
         fprintf(out, "<th>");
@@ -99,7 +99,7 @@ static void piece_page(FILE *out, const json_t *piece) {
     fprintf(out, "</tr>\n");
     json_array_foreach(json_object_get(piece, "rows"), k, row) {
         fprintf(out, "<tr><td>");
-        mo_html_text(out, mo_doc_text(row, "policy"));
+        mo_html_text(out, mo_json_text(row, "policy"));
         fprintf(out, "</td>");
         for (int c = 0; c < COLUMNS; c++) {
             cell(row, c, text, sizeof text);

@@ -7,6 +7,7 @@
 #ifndef MO_EMIT_FAMILY_H
 #define MO_EMIT_FAMILY_H
 #include <stdio.h>
+#include <string.h>
 #include "variants/kernel.h"
 
 /* One layer as the generator sees it: everything static that may shape the code. */
@@ -45,6 +46,21 @@ struct mo_emit_family {
     /* Writes the C of one point; the object exports `const struct mo_variant mo_variant` (kernel.h). */
     int (*emit)(const struct mo_problem *problem, const struct mo_point *point, FILE *out, moire_error *err);
 };
+
+/* A list of n points without that at `at`, or with `point` there, the last one making room when it is full:
+ * how many it has then. */
+static inline int mo_points_drop(struct mo_point *points, int n, int at) {
+    memmove(points + at, points + at + 1, (size_t)(n - 1 - at) * sizeof *points);
+    return n - 1;
+}
+static inline int mo_points_put(struct mo_point *points, int n, int cap, int at,
+                                const struct mo_point *point) {
+    if (at >= cap) return n;
+    if (n < cap) n++;
+    memmove(points + at + 1, points + at, (size_t)(n - 1 - at) * sizeof *points);
+    points[at] = *point;
+    return n;
+}
 
 const struct mo_emit_family *const *mo_emit_families(void); /* NULL-terminated */
 /* Fills a problem from a layer of a graph whose layouts are final; false when no family could take it. */

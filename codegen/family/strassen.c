@@ -172,11 +172,7 @@ static int insert(struct mo_point *points, int n, int cap, const struct mo_point
     int at = n;
     while (at > 0 && points[at - 1].cost_ns > point->cost_ns)
         at--;
-    if (at >= cap) return n;
-    if (n < cap) n++;
-    memmove(points + at + 1, points + at, (size_t)(n - 1 - at) * sizeof *points);
-    points[at] = *point;
-    return n;
+    return mo_points_put(points, n, cap, at, point);
 }
 
 /* Few enough parts for V to fit into `bytes`; a unit of a layer in parts makes V again, so it gets many sets,

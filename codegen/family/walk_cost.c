@@ -141,12 +141,6 @@ static double key(const struct list *list, const struct mo_point *point) {
     return list->wide ? point->part_ns : point->cost_ns;
 }
 
-static void drop(struct list *list, int at) {
-    list->n--;
-    for (int i = at; i < list->n; i++)
-        list->points[i] = list->points[i + 1];
-}
-
 /* Keeps the list sorted, no longer than its capacity, and with few variants of one tile: variants of
  * nearly the same cost must not crowd out other tiles. */
 static void insert(struct list *list, const struct mo_point *point) {
@@ -159,16 +153,12 @@ static void insert(struct list *list, const struct mo_point *point) {
             same++, worst = i;
     if (same >= TILE_VARIANTS) {
         if (key(list, &list->points[worst]) <= key(list, point)) return;
-        drop(list, worst);
+        list->n = mo_points_drop(list->points, list->n, worst);
     }
     int at = list->n;
     while (at > 0 && key(list, &list->points[at - 1]) > key(list, point))
         at--;
-    if (at >= list->cap) return;
-    if (list->n < list->cap) list->n++;
-    for (int i = list->n - 1; i > at; i--)
-        list->points[i] = list->points[i - 1];
-    list->points[at] = *point;
+    list->n = mo_points_put(list->points, list->n, list->cap, at, point);
 }
 
 /* Row tiles of a unit: a few microseconds of work, but enough units for many cores. */

@@ -217,12 +217,6 @@ struct list {
     int n, cap;
 };
 
-static void drop(struct list *list, int at) {
-    list->n--;
-    for (int i = at; i < list->n; i++)
-        list->points[i] = list->points[i + 1];
-}
-
 /* Keeps the list sorted by cost, with at most two points of one m and number of blocks, and the second only
  * when it costs hardly more: other algorithms and register tiles must not be crowded out. */
 static void insert(struct list *list, const struct mo_point *point) {
@@ -235,16 +229,12 @@ static void insert(struct list *list, const struct mo_point *point) {
     if (same && point->cost_ns > 1.04 * list->points[first].cost_ns) return;
     if (same && (same == 2 || list->points[last].cost_ns > 1.04 * point->cost_ns)) {
         if (list->points[last].cost_ns <= point->cost_ns) return;
-        drop(list, last);
+        list->n = mo_points_drop(list->points, list->n, last);
     }
     int at = list->n;
     while (at > 0 && list->points[at - 1].cost_ns > point->cost_ns)
         at--;
-    if (at >= list->cap) return;
-    if (list->n < list->cap) list->n++;
-    for (int i = list->n - 1; i > at; i--)
-        list->points[i] = list->points[i - 1];
-    list->points[at] = *point;
+    list->n = mo_points_put(list->points, list->n, list->cap, at, point);
 }
 
 /* Work of the slowest of `cores` over the mean. */

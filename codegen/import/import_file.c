@@ -11,10 +11,6 @@
 #include "codegen/import/import.h"
 #include "runtime/base/file.h"
 
-static int io_fail(moire_error *err, const char *path, int rc) {
-    return mo_fail(err, MOIRE_EIO, "cannot read '%.300s': %s", path, strerror(-rc));
-}
-
 int mo_read_file(const struct mo_env *env, const char *path, uint8_t **bytes, size_t *n, moire_error *err) {
     char *text;
     int rc = mo_file_read(env, path, env->limits.model_bytes, "model_bytes", &text, n, err);
@@ -110,7 +106,7 @@ static int read_range(const struct mo_import *im, const char *what, const struct
                        what, (long long)e->offset, (long long)bytes, e->location, (long long)size);
     int64_t at = sys->seek(sys->self, fd, e->offset);
     int rc = at < 0 ? (int)at : mo_file_read_exactly(sys, fd, out, (size_t)bytes);
-    return rc ? io_fail(im->err, e->location, rc) : MOIRE_OK;
+    return rc ? mo_file_cannot(e->location, rc, im->err) : MOIRE_OK;
 }
 
 int mo_read_external(const struct mo_import *im, const Onnx__TensorProto *t, const char *what, void *out,

@@ -5,6 +5,7 @@
 #include <math.h>
 #include <string.h>
 #include "codegen/search/harness.h"
+#include "runtime/base/numbers.h"
 
 /* Where an element of rank 4 lies, in floats; channels are dimension 1, also in C16. */
 static size_t element(const struct mo_harness *h, const struct mo_tensor *t, const int64_t index[4]) {
@@ -190,16 +191,11 @@ static bool check_point(const struct mo_harness *h, int64_t flat, double rms, mo
     return false;
 }
 
-static uint64_t next_random(uint64_t *state) {
-    *state = *state * 6364136223846793005ULL + 1442695040888963407ULL;
-    return *state >> 33;
-}
-
 /* An index below n: half of the time one of the first or last two, where tiles and padding have their cases.
  */
 static int64_t pick(uint64_t *state, int64_t n) {
-    uint64_t r = next_random(state);
-    if (r & 1 || n < 4) return (int64_t)(next_random(state) % (uint64_t)n);
+    uint64_t r = mo_lcg(state);
+    if (r & 1 || n < 4) return (int64_t)(mo_lcg(state) % (uint64_t)n);
     return r & 2 ? (int64_t)(r >> 2 & 1) : n - 1 - (int64_t)(r >> 2 & 1);
 }
 

@@ -18,10 +18,6 @@ int mo_file_read_exactly(const struct mo_sys *sys, int fd, void *to, size_t n) {
     return 0;
 }
 
-static int cannot(moire_error *err, const char *path, int rc) {
-    return mo_fail(err, MOIRE_EIO, "cannot read '%.300s': %s", path, strerror(-rc));
-}
-
 static int read_open(const struct mo_env *env, const char *path, int fd, int64_t most, const char *limit,
                      char **bytes, size_t *n, moire_error *err) {
     int64_t size = env->sys->size(env->sys->self, fd);
@@ -34,7 +30,7 @@ static int read_open(const struct mo_env *env, const char *path, int fd, int64_t
     int rc = mo_file_read_exactly(env->sys, fd, to, (size_t)size);
     if (rc) {
         mo_free(env, to);
-        return cannot(err, path, rc);
+        return mo_file_cannot(path, rc, err);
     }
     to[size] = 0;
     *bytes = to;
@@ -47,7 +43,7 @@ int mo_file_read(const struct mo_env *env, const char *path, int64_t most, const
     *bytes = NULL;
     *n = 0;
     int fd = env->sys->open(env->sys->self, path, O_RDONLY | O_NONBLOCK | O_CLOEXEC, 0);
-    if (fd < 0) return cannot(err, path, fd);
+    if (fd < 0) return mo_file_cannot(path, fd, err);
     int rc = read_open(env, path, fd, most, limit, bytes, n, err);
     env->sys->close(env->sys->self, fd);
     return rc;

@@ -3,8 +3,13 @@
  * /proc and /sys, whose size nobody knows ahead. */
 #ifndef MO_FILE_H
 #define MO_FILE_H
+#include <string.h>
 #include "runtime/base/env.h"
 
+/* MOIRE_EIO: the file cannot be read, for -rc. */
+static inline int mo_file_cannot(const char *path, int rc, moire_error *err) {
+    return mo_fail(err, MOIRE_EIO, "cannot read '%.300s': %s", path, strerror(-rc));
+}
 /* Reads exactly n bytes from where `fd` stands.  0, or -errno; -EIO when the file ends early. */
 int mo_file_read_exactly(const struct mo_sys *sys, int fd, void *to, size_t n);
 /* Reads the whole file; *bytes is the caller's (mo_free), with a 0 behind its *n bytes.  MOIRE_EIO: it cannot

@@ -24,6 +24,12 @@ static inline double mo_within(double least, double most, double v) {
     return fmin(fmax(v, least), most);
 }
 
+/* For qsort() of doubles. */
+static inline int mo_rising(const void *a, const void *b) {
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
 /* The finalizer of splitmix64 (Steele, Lea and Flood, OOPSLA 2014): every bit of the result depends on every
  * bit of z. */
 static inline uint64_t mo_mix(uint64_t z) {
@@ -37,5 +43,11 @@ static inline uint64_t mo_mix(uint64_t z) {
 /* splitmix64: a stream of random words with one word of state, for which any value is good. */
 static inline uint64_t mo_splitmix(uint64_t *state) {
     return mo_mix(*state += MO_GOLDEN);
+}
+
+/* A plain congruence, for test data: 31 bits. */
+static inline uint64_t mo_lcg(uint64_t *state) {
+    *state = *state * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+    return *state >> 33;
 }
 #endif

@@ -91,18 +91,12 @@ void mo_px_kill_process(void *self, const struct mo_child *p) {
         kill(p->pid, SIGKILL);
 }
 
-static int64_t now_ns(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
-}
-
 int mo_px_end_process(void *self, struct mo_child *p, int64_t deadline) {
     (void)self;
     int status = 0;
     pid_t got;
     while ((got = waitpid(p->pid, &status, WNOHANG)) == 0 || (got < 0 && errno == EINTR)) {
-        if (deadline && now_ns() >= deadline) return -ETIMEDOUT;
+        if (deadline && mo_px_now(NULL) >= deadline) return -ETIMEDOUT;
         nanosleep(&(struct timespec){.tv_nsec = NAP_NS}, NULL);
     }
     const int rc = got < 0 ? -errno : WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);

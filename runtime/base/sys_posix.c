@@ -67,7 +67,7 @@ static int64_t to_ns(struct timespec t) {
     return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
 }
 
-static int64_t px_now(void *self) {
+int64_t mo_px_now(void *self) {
     (void)self;
     struct timespec t;
     clock_gettime(CLOCK_MONOTONIC, &t);
@@ -320,7 +320,7 @@ static const struct mo_sys posix = {
     .alloc = px_alloc,
     .free = px_free,
     .memory = mo_px_memory,
-    .now = px_now,
+    .now = mo_px_now,
     .sleep_until = px_sleep_until,
     .thread_time = px_thread_time,
     .open = px_open,

@@ -26,6 +26,9 @@ void mo_px_shared_wake(void *self, _Atomic uint32_t *word, int n);
 
 int mo_px_mark_process(void *self, const _Atomic uint32_t **out);
 
+/* sys_posix.c */
+int64_t mo_px_now(void *self);
+
 /* sys_background.c */
 int mo_px_start_process(void *self, const char *const *argv, const int *fds, int n, struct mo_child *out);
 void mo_px_kill_process(void *self, const struct mo_child *process);

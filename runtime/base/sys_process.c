@@ -51,12 +51,6 @@ int64_t mo_px_memory(void *self) {
     return least;
 }
 
-static int64_t now_ns(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
-}
-
 static void nap(long ns) {
     nanosleep(&(struct timespec){.tv_nsec = ns}, NULL);
 }
@@ -72,10 +66,10 @@ static int reap(pid_t pid, int flags, int *status) {
 /* Exit status of a child (128+n for signal n), or -errno. */
 static int wait_for(pid_t pid, int64_t limit) {
     int status = 0;
-    int64_t end = limit ? now_ns() + limit : 0;
+    int64_t end = limit ? mo_px_now(NULL) + limit : 0;
     int rc = reap(pid, limit ? WNOHANG : 0, &status);
     for (long ns = FIRST_NAP_NS; !rc; ns = ns < LONGEST_NAP_NS ? 2 * ns : ns) {
-        if (now_ns() >= end) {
+        if (mo_px_now(NULL) >= end) {
             kill(-pid, SIGKILL);
             kill(pid, SIGKILL);
             reap(pid, 0, &status);

@@ -67,6 +67,12 @@ int mo_read_ints(const struct mo_op_ctx *ctx, int input, int64_t *out, int cap, 
     return (int)n;
 }
 
+int mo_read_list(const struct mo_op_ctx *ctx, int input, const char *attr, int64_t *out, bool *need) {
+    if (mo_given(ctx, input)) return mo_read_ints(ctx, input, out, MOIRE_MAX_RANK, need);
+    int n = mo_attr_ints(ctx->node, attr, out, MOIRE_MAX_RANK);
+    return n > MOIRE_MAX_RANK ? mo_op_fail(ctx, MOIRE_EINVAL, "%s has %d numbers", attr, n) : n < 0 ? 0 : n;
+}
+
 /* Into [0, 1]; a NaN stays one. */
 static float unit(float x) {
     return x < 0 ? 0 : x > 1 ? 1 : x;

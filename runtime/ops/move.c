@@ -144,13 +144,6 @@ struct slice {
     struct mo_shape y;
 };
 
-/* Reads one list; opset 10 made them inputs. */
-static int slice_list(const struct mo_op_ctx *ctx, int input, const char *attr, int64_t *out, bool *need) {
-    if (mo_given(ctx, input)) return mo_read_ints(ctx, input, out, MOIRE_MAX_RANK, need);
-    int n = mo_attr_ints(ctx->node, attr, out, MOIRE_MAX_RANK);
-    return n > MOIRE_MAX_RANK ? mo_op_fail(ctx, MOIRE_EINVAL, "%s has %d numbers", attr, n) : n < 0 ? 0 : n;
-}
-
 static int64_t clamp(int64_t v, int64_t low, int64_t high) {
     return v < low ? low : v > high ? high : v;
 }
@@ -172,8 +165,9 @@ static void slice_axis(struct slice *s, int axis, int64_t start, int64_t end, in
 static int resolve_slice(const struct mo_op_ctx *ctx, struct slice *s) {
     int64_t starts[MOIRE_MAX_RANK], ends[MOIRE_MAX_RANK], axes[MOIRE_MAX_RANK], steps[MOIRE_MAX_RANK];
     bool need = false, seen[MOIRE_MAX_RANK] = {false};
-    int n = slice_list(ctx, 1, "starts", starts, &need), n_end = slice_list(ctx, 2, "ends", ends, &need);
-    int n_axes = slice_list(ctx, 3, "axes", axes, &need), n_steps = slice_list(ctx, 4, "steps", steps, &need);
+    int n = mo_read_list(ctx, 1, "starts", starts, &need), n_end = mo_read_list(ctx, 2, "ends", ends, &need);
+    int n_axes = mo_read_list(ctx, 3, "axes", axes, &need),
+        n_steps = mo_read_list(ctx, 4, "steps", steps, &need);
     if (n < 0 || n_end < 0 || n_axes < 0 || n_steps < 0) return MOIRE_EINVAL;
     if (need) return MO_NEED_DATA;
     s->y = ctx->in[0].shape;

@@ -74,6 +74,9 @@ bool mo_broadcast(const struct mo_shape *a, const struct mo_shape *b, struct mo_
 /* Reads an int32 or int64 constant vector (shape, axes, repeats) into out; count, or <0 error, or
  * MO_NEED_DATA through *need when the contents are unknown. */
 int mo_read_ints(const struct mo_op_ctx *ctx, int input, int64_t *out, int cap, bool *need);
+/* The same of a list of at most MOIRE_MAX_RANK that newer opsets give as an input and older ones as an
+ * attribute. */
+int mo_read_list(const struct mo_op_ctx *ctx, int input, const char *attr, int64_t *out, bool *need);
 /* act(x) of a fused epilogue, the reference formula. */
 float mo_activate(enum mo_act act, float a, float b, float x);
 #endif

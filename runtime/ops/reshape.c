@@ -18,13 +18,6 @@ static int set_view(const struct mo_op_ctx *ctx, const struct mo_shape *y) {
     return mo_set_out(ctx, 0, ctx->in[0].dtype, y);
 }
 
-/* The vector that newer opsets give as an input and older ones as an attribute; count, <0, or *need. */
-static int read_vector(const struct mo_op_ctx *ctx, int input, const char *attr, int64_t *out, bool *need) {
-    if (mo_given(ctx, input)) return mo_read_ints(ctx, input, out, MOIRE_MAX_RANK, need);
-    int n = mo_attr_ints(ctx->node, attr, out, MOIRE_MAX_RANK);
-    return n > MOIRE_MAX_RANK ? mo_op_fail(ctx, MOIRE_EINVAL, "%s has %d numbers", attr, n) : n < 0 ? 0 : n;
-}
-
 static int infer_reshape(const struct mo_op_ctx *ctx) {
     int rc = mo_check_type(ctx, 0, MO_ANY);
     if (rc) return rc;
@@ -32,7 +25,7 @@ static int infer_reshape(const struct mo_op_ctx *ctx) {
     struct mo_shape y = {0};
     bool need = false, keep_zero = mo_attr_int(ctx->node, "allowzero", 0) != 0;
     ctx->out[0].dtype = ctx->in[0].dtype;
-    y.rank = read_vector(ctx, 1, "shape", y.d, &need);
+    y.rank = mo_read_list(ctx, 1, "shape", y.d, &need);
     if (y.rank < 0) return y.rank;
     if (need) return MO_NEED_DATA;
     int64_t known = 1;
@@ -77,7 +70,7 @@ static int infer_squeeze(const struct mo_op_ctx *ctx) {
     const struct mo_shape *x = &ctx->in[0].shape;
     int64_t axes[MOIRE_MAX_RANK];
     bool need = false, gone[MOIRE_MAX_RANK] = {false};
-    int rc = mo_check_type(ctx, 0, MO_ANY), n = read_vector(ctx, 1, "axes", axes, &need);
+    int rc = mo_check_type(ctx, 0, MO_ANY), n = mo_read_list(ctx, 1, "axes", axes, &need);
     if (rc || n < 0) return rc ? rc : n;
     ctx->out[0].dtype = ctx->in[0].dtype;
     if (need) return MO_NEED_DATA;
@@ -96,7 +89,7 @@ static int infer_unsqueeze(const struct mo_op_ctx *ctx) {
     const struct mo_shape *x = &ctx->in[0].shape;
     int64_t axes[MOIRE_MAX_RANK];
     bool need = false, added[MOIRE_MAX_RANK] = {false};
-    int rc = mo_check_type(ctx, 0, MO_ANY), n = read_vector(ctx, 1, "axes", axes, &need);
+    int rc = mo_check_type(ctx, 0, MO_ANY), n = mo_read_list(ctx, 1, "axes", axes, &need);
     if (rc || n < 0) return rc ? rc : n;
     ctx->out[0].dtype = ctx->in[0].dtype;
     if (need) return MO_NEED_DATA;

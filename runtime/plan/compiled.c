@@ -2,6 +2,7 @@
  * compiled.c - names of compiled models, and opening them; see compiled.h. */
 #define _GNU_SOURCE
 #include "runtime/plan/compiled.h"
+#include "runtime/base/file.h"
 #include "runtime/plan/versions.h"
 
 #include <errno.h>
@@ -36,20 +37,16 @@ static void add_request(struct mo_sha256 *h, const struct mo_compiled_request *r
     }
 }
 
-static int cannot(moire_error *err, const char *path, int rc) {
-    return mo_fail(err, MOIRE_EIO, "cannot read '%.300s': %s", path, strerror(-rc));
-}
-
 static int open_regular(const struct mo_env *env, const char *path, struct mo_stat *st, int *fd,
                         moire_error *err) {
     const struct mo_sys *sys = env->sys;
     *fd = sys->open(sys->self, path, O_RDONLY | O_NONBLOCK | O_NOCTTY, 0);
-    if (*fd < 0) return cannot(err, path, *fd);
+    if (*fd < 0) return mo_file_cannot(path, *fd, err);
     int rc = sys->stat(sys->self, *fd, st);
     if (!rc && !st->is_file) rc = -EINVAL;
     if (!rc) return MOIRE_OK;
     sys->close(sys->self, *fd);
-    return cannot(err, path, rc);
+    return mo_file_cannot(path, rc, err);
 }
 
 static int add_state(const struct mo_env *env, struct mo_sha256 *h, const char *path, moire_error *err) {
@@ -74,7 +71,7 @@ static int add_contents(const struct mo_env *env, struct mo_sha256 *h, const cha
     if (!part) rc = mo_fail(err, MOIRE_ENOMEM, "out of memory reading '%.300s'", path);
     while (!rc && (got = sys->read(sys->self, fd, part, PART)) > 0)
         mo_sha256_add(h, part, (size_t)got);
-    if (!rc && got < 0) rc = cannot(err, path, (int)got);
+    if (!rc && got < 0) rc = mo_file_cannot(path, (int)got, err);
     mo_free(env, part);
     sys->close(sys->self, fd);
     return rc;

@@ -41,7 +41,7 @@ static void ends(const struct mo_sim *s, const struct mo_sim_work *w, uint64_t h
 
 /* In [-1, 1], the same for a pair of tenants throughout a run. */
 static double deviation(const struct mo_sim *s, int self, int other) {
-    const uint64_t pair = (uint64_t)(self * 1024 + other + 1);
+    const uint64_t pair = (uint64_t)self * 1024 + (uint64_t)other + 1;
     return (double)(mo_mix(s->config.seed + pair * MO_GOLDEN) >> 11) * 0x1p-52 - 1;
 }
 

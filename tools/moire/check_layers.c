@@ -6,6 +6,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
+#include "runtime/base/numbers.h"
 #include "runtime/base/text.h"
 #include "runtime/ops/op.h"
 #include "runtime/plan/describe.h"
@@ -91,11 +92,6 @@ static struct mo_graph *layer_graph(const struct mo_graph *from, const struct mo
 
 /* --- data --- */
 
-static uint64_t next_random(uint64_t *state) {
-    *state = *state * 6364136223846793005u + 1442695040888963407u;
-    return *state >> 33;
-}
-
 static void fill(moire_tensor *t, enum mo_layer_data data, uint64_t *state) {
     static const float edges[] = {0, -0.0f, 1e-40f, -1e-40f, 1e-30f, 1, -1, LARGE, -LARGE, 0.5f};
     static const float special[] = {NAN, INFINITY, -INFINITY, 1e30f, -1e30f};
@@ -105,7 +101,7 @@ static void fill(moire_tensor *t, enum mo_layer_data data, uint64_t *state) {
     if (t->dtype != MOIRE_F32) return;
     size_t n = t->bytes / sizeof *x, sparse = n < 1000 ? 13 : 97;
     for (size_t i = 0; i < n; i++) {
-        uint64_t r = next_random(state);
+        uint64_t r = mo_lcg(state);
         if (data == MO_LAYER_EDGES) x[i] = edges[r % EDGES];
         if (data == MO_LAYER_SPECIAL && r % sparse == 0) x[i] = special[r / sparse % SPECIAL];
     }

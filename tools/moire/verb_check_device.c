@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "bench/load/session.h"
+#include "runtime/base/numbers.h"
 #include "runtime/graph/graph.h"
 #include "runtime/serve/runtime.h"
 #include "tools/moire/bench_common.h"
@@ -160,11 +161,6 @@ static int ask_at_once(const struct side *s, struct trial *t, moire_error *err) 
     return code || !t->failed ? code : mo_fail(err, t->failed, "%s", t->message);
 }
 
-static int by_size(const void *pa, const void *pb) {
-    double a = *(const double *)pa, b = *(const double *)pb;
-    return (a > b) - (a < b);
-}
-
 static int ask_singly(const struct side *s, struct trial *t, double *median_ms, moire_error *err) {
     double ms[SINGLES];
     int code = MOIRE_OK;
@@ -173,7 +169,7 @@ static int ask_singly(const struct side *s, struct trial *t, double *median_ms, 
         code = moire_run(s->tenant, t->in[0], t->n_in, t->got[0], t->n_out, err);
         ms[i] = (double)(moire_now(s->runtime) - since) * 1e-6;
     }
-    qsort(ms, SINGLES, sizeof *ms, by_size);
+    qsort(ms, SINGLES, sizeof *ms, mo_rising);
     *median_ms = ms[SINGLES / 2];
     return code;
 }

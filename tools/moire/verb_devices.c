@@ -3,6 +3,7 @@
 #include <jansson.h>
 #include <stdio.h>
 #include <string.h>
+#include "bench/data/json_read.h"
 #include "runtime/device/topology.h"
 #include "runtime/gpu/loader.h"
 #include "tools/moire/verb.h"
@@ -74,23 +75,16 @@ static json_t *describe(const struct mo_gpu_device *d, int gpu, struct probe *p,
     return row;
 }
 
-static double number(const json_t *row, const char *key) {
-    return json_number_value(json_object_get(row, key));
-}
-static const char *text(const json_t *row, const char *key) {
-    const char *s = json_string_value(json_object_get(row, key));
-    return s ? s : "";
-}
-
 static void print(const json_t *row) {
     printf("%s %d: %s, %.0f SMs in %.0f units of %.0f by %s%s, %.1f of %.1f GiB free, compute %s, driver %s, "
            "%.0f copy engines\n",
-           text(row, "device"), (int)number(row, "gpu"), text(row, "name"), number(row, "sms"),
-           number(row, "units"), number(row, "unit_sms"), text(row, "mechanism"),
+           mo_json_text(row, "device"), (int)mo_json_number(row, "gpu"), mo_json_text(row, "name"),
+           mo_json_number(row, "sms"), mo_json_number(row, "units"), mo_json_number(row, "unit_sms"),
+           mo_json_text(row, "mechanism"),
            json_is_true(json_object_get(row, "disjoint")) ? "" : " (lets may share SMs)",
-           number(row, "memory_free_gib"), number(row, "memory_gib"), text(row, "compute"),
-           text(row, "driver"), number(row, "copy_engines"));
-    const char *missing = text(row, "counters_missing");
+           mo_json_number(row, "memory_free_gib"), mo_json_number(row, "memory_gib"),
+           mo_json_text(row, "compute"), mo_json_text(row, "driver"), mo_json_number(row, "copy_engines"));
+    const char *missing = mo_json_text(row, "counters_missing");
     if (*missing) printf("         counters: %s\n", missing);
     if (!json_object_get(row, "sms_seen")) return;
     printf("         SMs seen on the lets of one unit:");
@@ -139,9 +133,9 @@ static int run(const struct mo_env *env, const struct mo_options *o) {
     json_array_foreach(list, i, row) {
         if (o->json) break;
         if (json_object_get(row, "cores"))
-            printf("cpu: %d cores\n", (int)number(row, "cores"));
+            printf("cpu: %d cores\n", (int)mo_json_number(row, "cores"));
         else if (json_object_get(row, "missing"))
-            printf("cuda: none: %s\n", text(row, "missing"));
+            printf("cuda: none: %s\n", mo_json_text(row, "missing"));
         else
             print(row);
     }

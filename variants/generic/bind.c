@@ -3,6 +3,7 @@
 #include "variants/generic/bind.h"
 
 #include <string.h>
+#include "variants/conv_geometry.h"
 
 extern const struct mo_simd_table mo_simd_table_base, mo_simd_table_avx2, mo_simd_table_avx512,
     mo_simd_table_neon;
@@ -98,15 +99,6 @@ static bool pair(const struct mo_node *node, const char *name, int dims, int64_t
     return *x > 0 && *y > 0 && *x < INT32_MAX && *y < INT32_MAX;
 }
 
-/* Pads of SAME_*: what makes `out` windows of stride s cover `in` (or the reverse when transposed). */
-static void same_pads(int64_t in, int64_t out, int64_t k, int64_t s, int64_t d, bool upper, int64_t *before,
-                      int64_t *after) {
-    int64_t total = (out - 1) * s + (k - 1) * d + 1 - in;
-    if (total < 0) total = 0;
-    *before = upper ? total / 2 : total - total / 2;
-    *after = total - *before;
-}
-
 bool mo_window_of(const struct mo_node *node, const struct mo_tensor *x, const struct mo_tensor *y,
                   const int64_t *kernel, bool transposed, struct mo_window2 *out) {
     int dims = x->shape.rank - 2;
@@ -131,8 +123,8 @@ bool mo_window_of(const struct mo_node *node, const struct mo_tensor *x, const s
     int64_t narrow_w = transposed ? out->w : out->ow, wide_w = transposed ? out->ow : out->w;
     if (!strncmp(mode, "SAME_", 5)) {
         bool upper = !strcmp(mode, "SAME_UPPER");
-        same_pads(wide_h, narrow_h, out->kh, out->sh, out->dh, upper, &out->pt, &out->pb);
-        same_pads(wide_w, narrow_w, out->kw, out->sw, out->dw, upper, &out->pl, &out->pr);
+        mo_same_pads(wide_h, narrow_h, out->kh, out->sh, out->dh, upper, &out->pt, &out->pb);
+        mo_same_pads(wide_w, narrow_w, out->kw, out->sw, out->dw, upper, &out->pl, &out->pr);
         return !transposed;
     }
     int n = mo_attr_ints(node, "pads", pads, 4);

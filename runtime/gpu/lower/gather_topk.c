@@ -20,11 +20,6 @@ static struct coordinates with(int axis, const char *name) {
     return c;
 }
 
-static int axis_of(const struct mo_lower *l, int64_t fallback, int rank) {
-    int64_t axis = mo_attr_int(l->node, "axis", fallback);
-    return (int)(axis < 0 ? axis + rank : axis);
-}
-
 /* "const T name = ...;" */
 static void declare(struct mo_each *e, const char *name, int k, const char *const *at) {
     mo_gpu_printf(&e->body, "    const %s %s = ", mo_each_type(e, k), name);
@@ -57,7 +52,7 @@ void mo_lower_topk(struct mo_lower *l) {
     y = out_like(l, 0, &x);
     if (indices) at = out_like(l, 1, &x);
     if (l->rc) return;
-    const int axis = axis_of(l, -1, x.rank);
+    const int axis = mo_lower_axis(l, -1, x.rank);
     mo_each_init(l, &e, &x);
     mo_each_arg(&e, &x, false);
     const int out = mo_each_arg(&e, &y, true), places = indices ? mo_each_arg(&e, &at, true) : -1;
@@ -83,7 +78,7 @@ void mo_lower_arg(struct mo_lower *l) {
     struct mo_each e;
     if (!l->rc) y = mo_lower_out(l, 0, NULL);
     if (l->rc) return;
-    const int axis = axis_of(l, 0, x.rank);
+    const int axis = mo_lower_axis(l, 0, x.rank);
     for (int i = 0; i < x.rank; i++)
         d[i] = i == axis ? 1 : x.d[i];
     mo_gpu_reshape(&y, x.rank, d, &kept);
@@ -107,7 +102,7 @@ void mo_lower_hardmax(struct mo_lower *l) {
     const bool flat = l->node->opset < 13;
     struct mo_each e;
     if (l->rc) return;
-    int axis = axis_of(l, flat ? 1 : -1, x.rank);
+    int axis = mo_lower_axis(l, flat ? 1 : -1, x.rank);
     if (flat) {
         int64_t d[2] = {1, 1};
         for (int i = 0; i < x.rank; i++)
@@ -166,7 +161,7 @@ void mo_lower_gather_elements(struct mo_lower *l) {
     struct mo_gpu_view x = mo_lower_in(l, 0), index = mo_lower_in(l, 1), y = out_like(l, 0, &index);
     struct mo_each e;
     if (l->rc) return;
-    const int axis = axis_of(l, 0, x.rank);
+    const int axis = mo_lower_axis(l, 0, x.rank);
     mo_each_init(l, &e, &y);
     mo_each_arg(&e, &x, false);
     mo_each_arg(&e, &index, false);
@@ -224,7 +219,7 @@ void mo_lower_one_hot(struct mo_lower *l) {
     struct mo_each e;
     if (!l->rc) y = mo_lower_out(l, 0, NULL);
     if (l->rc) return;
-    const int axis = axis_of(l, -1, y.rank);
+    const int axis = mo_lower_axis(l, -1, y.rank);
     for (int i = 0; i < index.rank; i++)
         from.at[i] = mo_each_here[i < axis ? i : i + 1];
     mo_each_init(l, &e, &y);
@@ -277,7 +272,7 @@ void mo_lower_scatter_elements(struct mo_lower *l) {
                        y = out_like(l, 0, &x);
     struct mo_each e;
     if (l->rc) return;
-    const int axis = axis_of(l, 0, x.rank);
+    const int axis = mo_lower_axis(l, 0, x.rank);
     mo_each_init(l, &e, &y);
     mo_each_arg(&e, &x, false);
     mo_each_arg(&e, &index, false);

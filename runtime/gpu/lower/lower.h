@@ -108,6 +108,11 @@ const int *mo_gpu_channels_last(int rank);
 moire_dtype mo_lower_dtype(const struct mo_lower *l, moire_dtype dtype);
 /* Input k of the node; constants as they are in the model. */
 struct mo_gpu_view mo_lower_in(struct mo_lower *l, int k);
+/* The attribute `axis`, counted from the front. */
+static inline int mo_lower_axis(const struct mo_lower *l, int64_t fallback, int rank) {
+    int64_t axis = mo_attr_int(l->node, "axis", fallback);
+    return (int)(axis < 0 ? axis + rank : axis);
+}
 /* The same, constants in the type of fp32 tensors on the device. */
 struct mo_gpu_view mo_lower_stored(struct mo_lower *l, int k);
 /* The node as functions of runtime/ops see it: inputs in `in`, contents only of constants. */

@@ -56,16 +56,11 @@ void mo_lower_transpose(struct mo_lower *l) {
     mo_lower_set(l, 0, mo_gpu_permute(&x, perm));
 }
 
-static int axis_of(const struct mo_lower *l, int64_t fallback, int rank) {
-    int64_t axis = mo_attr_int(l->node, "axis", fallback);
-    return (int)(axis < 0 ? axis + rank : axis);
-}
-
 void mo_lower_split(struct mo_lower *l) {
     struct mo_gpu_view x = mo_lower_in(l, 0);
     int64_t at = 0;
     if (l->rc) return;
-    int axis = axis_of(l, 0, x.rank);
+    int axis = mo_lower_axis(l, 0, x.rank);
     for (int i = 0; i < l->node->n_out; i++) {
         if (l->node->out[i] < 0) {
             mo_lower_fail(l, MOIRE_EUNSUPPORTED, "an output that is left out is not supported on a GPU");
@@ -167,7 +162,7 @@ void mo_lower_gather(struct mo_lower *l) {
     struct mo_gpu_view index = mo_lower_in(l, 1), data = x;
     struct mo_elementwise p;
     if (l->rc) return;
-    int axis = axis_of(l, 0, x.rank), q = index.rank;
+    int axis = mo_lower_axis(l, 0, x.rank), q = index.rank;
     /* data: the axes before, a step of 0 for every axis of the indices, the axes behind */
     data.rank = x.rank - 1 + q;
     for (int i = 0; i < data.rank; i++) {
@@ -203,7 +198,7 @@ void mo_lower_softmax(struct mo_lower *l) {
     int perm[MO_VIEW_RANK];
     if (l->rc) return;
     y = mo_lower_out(l, 0, NULL);
-    int axis = axis_of(l, flat ? 1 : -1, x.rank);
+    int axis = mo_lower_axis(l, flat ? 1 : -1, x.rank);
     for (int i = 0, k = 0; i < x.rank && !flat; i++) /* the axis becomes the last */
         perm[i == axis ? x.rank - 1 : k++] = i;
     row.axis = flat ? axis : x.rank - 1;
@@ -223,7 +218,7 @@ void mo_lower_norm(struct mo_lower *l) {
         mo_lower_fail(l, MOIRE_EUNSUPPORTED, "mean and deviation as outputs are not supported on a GPU");
     if (l->rc) return;
     row.epsilon = mo_attr_float(l->node, "epsilon", 1e-5f);
-    row.axis = instance ? 2 : axis_of(l, -1, x.rank);
+    row.axis = instance ? 2 : mo_lower_axis(l, -1, x.rank);
     for (int i = 1; i < 3; i++) {
         struct mo_gpu_view v;
         if (!mo_lower_has(l, i)) continue;
@@ -302,7 +297,7 @@ void mo_lower_lp_norm(struct mo_lower *l) {
     int order[MO_VIEW_RANK];
     if (l->rc) return;
     memcpy(d, x.d, sizeof d);
-    const int axis = axis_of(l, -1, x.rank);
+    const int axis = mo_lower_axis(l, -1, x.rank);
     d[axis] = 1;
     axes[axis] = true;
     sum = mo_lower_new(l, MOIRE_F32, x.rank, d, NULL);

@@ -142,9 +142,9 @@ static void trace_is_what_viewers_read(void **state) {
     size_t i;
     int blocks = 0;
     json_array_foreach(json_object_get(trace, "traceEvents"), i, event) {
-        if (strcmp(mo_doc_text(event, "ph"), "X") != 0) continue;
-        assert_string_equal(mo_doc_text(event, "name"), EVIL);
-        assert_true(mo_doc_number(event, "dur") > 0);
+        if (strcmp(mo_json_text(event, "ph"), "X") != 0) continue;
+        assert_string_equal(mo_json_text(event, "name"), EVIL);
+        assert_true(mo_json_number(event, "dur") > 0);
         blocks++;
     }
     assert_int_equal(blocks, 2); /* the malformed third row is left out */
