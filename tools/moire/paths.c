@@ -3,6 +3,7 @@
 #include "tools/moire/paths.h"
 
 #include <stdio.h>
+#include <string.h>
 #include <unistd.h>
 #include "models/zoo.h"
 #include "runtime/base/caches.h"
@@ -48,4 +49,11 @@ int mo_path_open_store(const struct mo_env *env, const char *given, struct mo_st
     if (given) return mo_fail(err, rc, "%s", why.message);
     fprintf(stderr, "moire: compiled variants are not used: %s\n", why.message);
     return MOIRE_OK;
+}
+
+void mo_path_bare(const char *given, char *out, size_t n) {
+    const char *slash = strrchr(given, '/'), *base = slash ? slash + 1 : given;
+    size_t length = strlen(base);
+    if (length > 5 && !strcmp(base + length - 5, ".onnx")) length -= 5;
+    snprintf(out, n, "%.*s", (int)(length < n ? length : n - 1), base);
 }

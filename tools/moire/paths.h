@@ -23,6 +23,8 @@ struct mo_store;
  * at its first use.  *model is the name of the file, in out[n] then, and what was given otherwise. */
 int mo_path_model(const struct mo_env *env, const char *given, char *out, size_t n, const char **model,
                   moire_error *err);
+/* The same without folder and ".onnx": the name by which `moire sim` looks. */
+void mo_path_bare(const char *given, char *out, size_t n);
 /* Opens that store for reading.  One that was asked for must be usable; for the default one a warning on
  * standard error is enough, *out is NULL and the built-in kernels serve. */
 int mo_path_open_store(const struct mo_env *env, const char *given, struct mo_store **out, moire_error *err);

@@ -16,6 +16,7 @@
 #include "runtime/gpu/measure_shares.h"
 #include "runtime/profile/share_table.h"
 #include "runtime/serve/gpu.h"
+#include "tools/moire/paths.h"
 
 enum { MAX_MODELS = 64, NAME = 128 };
 
@@ -32,13 +33,6 @@ struct job {
     char names[MAX_MODELS][NAME];
     int n;
 };
-
-static void name_of(const char *word, char out[NAME]) {
-    const char *slash = strrchr(word, '/'), *base = slash ? slash + 1 : word;
-    size_t n = strlen(base);
-    if (n > 5 && !strcmp(base + n - 5, ".onnx")) n -= 5;
-    snprintf(out, NAME, "%.*s", (int)(n < NAME ? n : NAME - 1), base);
-}
 
 /* --- loading -------------------------------------------------------------------------------------------- */
 static int load(struct job *j, const char *word, moire_error *err) {
@@ -61,7 +55,7 @@ static int load(struct job *j, const char *word, moire_error *err) {
     mo_gpu_programs_free(&programs);
     mo_region_destroy(region);
     if (code) return code;
-    name_of(word, j->names[j->n++]);
+    mo_path_bare(word, j->names[j->n++], NAME);
     return MOIRE_OK;
 }
 

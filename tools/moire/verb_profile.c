@@ -47,14 +47,6 @@ struct measured {
     struct mo_profile *profile[MO_STORE_VERSIONS][MO_STRESS_LEVELS];
 };
 
-/* What was asked for, without folder and ".onnx": the name by which `moire sim` looks. */
-static void base_name(const char *word, char *out, size_t n) {
-    const char *slash = strrchr(word, '/'), *base = slash ? slash + 1 : word;
-    size_t length = strlen(base);
-    if (length > 5 && !strcmp(base + length - 5, ".onnx")) length -= 5;
-    snprintf(out, n, "%.*s", (int)(length < n ? length : n - 1), base);
-}
-
 /* What the core with most to do does of a version of a layer, in the same unit for all numbers of cores. */
 static double part_of(const struct mo_step *step, int version, int cores) {
     if (mo_step_workers(step, 2) < 2) return 1;
@@ -219,7 +211,7 @@ static int measure(struct mo_bench_session *s, const struct mo_options *o, const
     moire_tenant_config tc;
     moire_config config;
     char name[128];
-    base_name(word, name, sizeof name);
+    mo_path_bare(word, name, sizeof name);
     moire_config_init(&config);
     moire_tenant_config_init(&tc);
     config.store = s->store;
