@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  * import.h - inside the ONNX importer: bytes -> checked messages -> graph.
  *
- * The bytes are untrusted.  import_wire.c walks them once and refuses what is malformed, too deep or too long, with
- * the byte offset; only then does protobuf-c unpack them, into memory of the graph's region and under a
- * bound. Everything the graph points to lives in that region, so a failed import is undone by destroying the
- * graph. */
+ * The bytes are untrusted.  import_wire.c walks them once and refuses what is malformed, too deep or too
+ * long, with the byte offset; only then does protobuf-c unpack them, into memory of the graph's region and
+ * under a bound. Everything the graph points to lives in that region, so a failed import is undone by
+ * destroying the graph. */
 #ifndef MO_IMPORT_H
 #define MO_IMPORT_H
 #include "onnx.pb-c.h"

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * kernel_text.c - text of kernels: a growing string, element types, activations, and the prelude of all sources.
+ * kernel_text.c - text of kernels: a growing string, element types, activations, and the prelude of all
+ * sources.
  *
  * The text is CUDA C that is C as well, so that a test can compile it for the host: what differs between the
  * two (qualifiers, 16-bit types, barriers) is in moire_device.h, which the device provides. */
