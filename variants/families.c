@@ -5,15 +5,34 @@
 extern const struct mo_family mo_family_conv_direct, mo_family_conv_pointwise, mo_family_conv_depthwise,
     mo_family_conv_first, mo_family_conv_grouped;
 
-/* In order of preference: the first that binds a layer has it. */
+/* clang-format off */ /* a line a row */
 static const struct mo_family *const families[] = {
-    &mo_family_gemm,        &mo_family_matmul,         &mo_family_attention,      &mo_family_unary,
-    &mo_family_affine,      &mo_family_fused,          &mo_family_binary,         &mo_family_pool,
-    &mo_family_reduce,      &mo_family_softmax,        &mo_family_layernorm,      &mo_family_reorder,
-    &mo_family_concat,      &mo_family_copy,           &mo_family_resize,         &mo_family_lrn,
-    &mo_family_deconv,      &mo_family_conv_first,     &mo_family_conv_pointwise, &mo_family_winograd,
-    &mo_family_conv_direct, &mo_family_conv_depthwise, &mo_family_conv_grouped,   NULL,
+    &mo_family_gemm,
+    &mo_family_matmul,
+    &mo_family_attention,
+    &mo_family_unary,
+    &mo_family_affine,
+    &mo_family_fused,
+    &mo_family_binary,
+    &mo_family_pool,
+    &mo_family_reduce,
+    &mo_family_softmax,
+    &mo_family_layernorm,
+    &mo_family_reorder,
+    &mo_family_concat,
+    &mo_family_copy,
+    &mo_family_resize,
+    &mo_family_lrn,
+    &mo_family_deconv,
+    &mo_family_conv_first,
+    &mo_family_conv_pointwise,
+    &mo_family_winograd,
+    &mo_family_conv_direct,
+    &mo_family_conv_depthwise,
+    &mo_family_conv_grouped,
+    NULL,
 };
+/* clang-format on */
 
 unsigned mo_layouts_of(const struct mo_graph *graph, const struct mo_node *node) {
     unsigned can = MO_CAN_PLAIN;

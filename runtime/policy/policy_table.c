@@ -9,6 +9,7 @@ extern const struct mo_policy mo_policy_moire, mo_policy_fcfs, mo_policy_fcfs_1,
     mo_policy_veltair_ac, mo_policy_veltair;
 
 const struct mo_policy *const *mo_policies(void) {
+    /* clang-format off */ /* a line a row */
     static const struct mo_policy *const rows[] = {
         &mo_policy_moire,
         &mo_policy_fcfs,
@@ -28,6 +29,7 @@ const struct mo_policy *const *mo_policies(void) {
         &mo_policy_veltair,
         NULL,
     };
+    /* clang-format on */
     return rows;
 }
 
