@@ -99,19 +99,20 @@ static json_t *lane_names(const moire_runtime *runtime, int cores) {
 
 /* Of the cores, and of the GPUs' units below them. */
 static json_t *timeline(const moire_runtime *runtime) {
-    const struct mo_events *events = mo_engine_events(runtime->engine);
-    struct mo_engine *device = runtime->device ? runtime->device->engine : NULL;
+    const struct mo_events *events = mo_device_events(runtime->cores);
+    struct mo_device *device =
+        runtime->device ? mo_engine_device(runtime->engine, runtime->device->number) : NULL;
     if (!events) return NULL;
     int64_t from = INT64_MIN, to = INT64_MIN;
     json_t *blocks = json_array();
     span(events, &from, &to);
-    if (device) span(mo_engine_events(device), &from, &to);
+    if (device) span(mo_device_events(device), &from, &to);
     int64_t last = to - (int64_t)2e9; /* the last two seconds are plenty */
     if (from < last) from = last;
-    const int cores = mo_engine_cores(runtime->engine), units = device ? mo_engine_cores(device) : 0;
-    if (device) add_blocks(mo_engine_events(device), from, cores, blocks);
+    const int cores = mo_device_units(runtime->cores), units = device ? mo_device_units(device) : 0;
+    if (device) add_blocks(mo_device_events(device), from, cores, blocks);
     add_blocks(events, from, 0, blocks);
-    const struct mo_ring *locked = device ? &mo_engine_events(device)->ring[units] : &events->ring[cores];
+    const struct mo_ring *locked = device ? &mo_device_events(device)->ring[units] : &events->ring[cores];
     return json_pack("{s:i, s:o, s:o, s:o}", "cores", cores + units, "lanes", lane_names(runtime, cores),
                      "blocks", blocks, "pressure", pressures(locked, from));
 }
@@ -142,7 +143,7 @@ static json_t *kernels(const moire_runtime *runtime) {
 static void add_lets(const moire_runtime *runtime, json_t *scheduling) {
     struct mo_engine_gpu_stats s;
     if (!runtime->device) return;
-    mo_engine_gpu_stats(runtime->device->engine, &s);
+    mo_engine_gpu_stats(mo_engine_device(runtime->engine, runtime->device->number), &s);
     json_object_set_new(scheduling, "lets_opened", json_integer(s.opened));
     json_object_set_new(scheduling, "ready_mean_ms",
                         json_real(s.changes ? (double)s.ready_ns / (double)s.changes * 1e-6 : 0.0));

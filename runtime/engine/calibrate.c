@@ -17,7 +17,7 @@ enum {
 };
 
 struct job {
-    struct mo_engine *engine;
+    struct mo_device *device;
     const struct mo_env *env;
     const struct mo_model_ops *ops;
     void *model;
@@ -35,7 +35,7 @@ struct sweep {
 /* All members walk the layers together; the lead reads the clock. */
 static void measure(void *ctx, int core, int worker, int n_workers) {
     struct job *job = ctx;
-    void *scratch = mo_engine_scratch_of(job->engine, core);
+    void *scratch = mo_engine_cores_scratch_of(job->device, core);
     for (int k = job->begin; k < job->end; k++) {
         if (n_workers > 1) mo_barrier_wait(&job->barrier, worker);
         int64_t start = worker ? 0 : mo_now(job->env);
@@ -61,7 +61,7 @@ static int measure_pass(struct job *job, int cores, int n_layers, const int64_t 
         job->begin = k;
         job->end = chunk_end(known, k, n_layers);
         mo_barrier_begin(&job->barrier, cores);
-        mo_engine_exclusive(job->engine, cores, measure, job);
+        mo_engine_cores_exclusive(job->device, cores, measure, job);
         int rc = atomic_load(&job->rc);
         if (rc) return rc;
     }
@@ -92,7 +92,7 @@ static int measure_cold(struct job *job, int n_layers, int64_t sweep, struct mo_
     int64_t *least = mo_alloc(job->env, (size_t)n_layers * sizeof *least);
     int rc = bytes && least ? MOIRE_OK : MOIRE_ENOMEM;
     for (int r = 0; !rc && r < COLD_REPETITIONS; r++) {
-        mo_engine_exclusive(job->engine, 1, sweep_caches, &s);
+        mo_engine_cores_exclusive(job->device, 1, sweep_caches, &s);
         rc = measure_pass(job, 1, n_layers, job->layer_ns);
         for (int k = 0; k < n_layers; k++)
             if (!r || job->layer_ns[k] < least[k]) least[k] = job->layer_ns[k];
@@ -105,17 +105,17 @@ static int measure_cold(struct job *job, int n_layers, int64_t sweep, struct mo_
     return rc;
 }
 
-int mo_calibrate(struct mo_engine *engine, const struct mo_env *env, const struct mo_model_ops *ops,
+int mo_calibrate(struct mo_device *device, const struct mo_env *env, const struct mo_model_ops *ops,
                  void *model, int instance, int n_layers, int repetitions, int most, int64_t sweep,
                  struct mo_profile **out, moire_error *err) {
-    int n = mo_engine_cores(engine), rc = MOIRE_OK;
+    int n = mo_device_units(device), rc = MOIRE_OK;
     if (most < n) n = most;
     struct mo_profile *profile = mo_profile_create(env, n_layers, n);
     int64_t *layer_ns = mo_alloc(env, (size_t)n_layers * sizeof *layer_ns);
     struct mo_barrier_flag *flags = mo_alloc(env, (size_t)n * sizeof *flags);
     if (!profile || !layer_ns || !flags) rc = mo_fail(err, MOIRE_ENOMEM, "out of memory for a profile");
     if (!rc) {
-        struct job job = {.engine = engine,
+        struct job job = {.device = device,
                           .env = env,
                           .ops = ops,
                           .model = model,
@@ -164,8 +164,8 @@ static void walk(void *ctx, int core, int worker, int n_workers) {
     if (!worker) w->ns += mo_now(w->env) - start;
 }
 
-double mo_calibrate_memory(struct mo_engine *engine, const struct mo_env *env, int64_t sweep) {
-    int n = mo_engine_cores(engine);
+double mo_calibrate_memory(struct mo_device *device, const struct mo_env *env, int64_t sweep) {
+    int n = mo_device_units(device);
     int64_t bytes = sweep * (n > SHARES_CACHE ? (n + SHARES_CACHE - 1) / SHARES_CACHE : 1), least = 0;
     if (bytes > MOST_SWEEP) bytes = MOST_SWEEP;
     bytes -= bytes % WALK;
@@ -178,7 +178,7 @@ double mo_calibrate_memory(struct mo_engine *engine, const struct mo_env *env, i
         for (int64_t at = 0; at < bytes; at += WALK) {
             w.bytes = all + at;
             mo_barrier_begin(&w.barrier, n);
-            mo_engine_exclusive(engine, n, walk, &w);
+            mo_engine_cores_exclusive(device, n, walk, &w);
         }
         if (pass && (!least || w.ns < least)) least = w.ns;
     }

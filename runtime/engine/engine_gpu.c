@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * engine_gpu.c - the engine on GPUs: blocks to the plugin and back; see engine_gpu.h.
+ * engine_gpu.c - the table of GPUs: blocks to the plugin and back; see engine_gpu.h.
  *
  * A batch holds a *seat* on its GPU, a set of activations, from its first block to its last: what a segment
  * leaves there the next one reads.  Queries of a batch that are cancelled on the way keep their place in it,
@@ -13,12 +13,8 @@
 #include <stdio.h>
 #include <string.h>
 
-static struct mo_ring *locked_ring(struct mo_engine *e) {
-    return mo_engine_ring(e, e->n_cores + MO_RING_LOCKED);
-}
-
-static void log_units(struct mo_engine *e, const struct mo_gpu_work *w, int kind, int64_t now) {
-    struct mo_ring *ring = locked_ring(e);
+static void log_units(struct mo_engine_gpu *g, const struct mo_gpu_work *w, int kind, int64_t now) {
+    struct mo_ring *ring = mo_device_locked_ring(g->device);
     if (!ring) return;
     for (int c = w->run.lead; c >= 0; c = mo_cores_next(&w->run.cores, c))
         mo_event_put(ring, now, kind, w->handle, w->run.tenant, w->run.begin, w->run.end, c);
@@ -46,17 +42,17 @@ static int rung_of(const struct mo_gpu_resident *t, int batch) {
 }
 
 /* A new batch sits down. */
-static struct mo_seat *sit_down(struct mo_engine *e, struct mo_gpu_resident *t, struct mo_gpu_host *host,
+static struct mo_seat *sit_down(struct mo_engine_gpu *g, struct mo_gpu_resident *t, struct mo_gpu_host *host,
                                 const struct mo_run *run, const struct mo_seat *before) {
-    struct mo_queries *q = mo_sched_queries(e->sched);
+    struct mo_queries *q = mo_sched_queries(g->device->sched);
     struct mo_seat *seat = free_seat(host, before);
     int rung = rung_of(t, run->batch), n = 0;
     if (!seat || rung < 0) return NULL;
     for (int slot = run->query; slot >= 0; slot = q->body[slot].mate, n++) {
         seat->user[n] = q->body[slot].user;
         t->seat_of[q->body[slot].instance] = (int)(seat - host->seat);
-        t->model->tensors(t->self, seat->user[n], seat->inputs + (size_t)n * (size_t)t->n_inputs,
-                          seat->outputs + (size_t)n * (size_t)t->n_outputs);
+        t->tensors(t->model, seat->user[n], seat->inputs + (size_t)n * (size_t)t->n_inputs,
+                   seat->outputs + (size_t)n * (size_t)t->n_outputs);
     }
     seat->taken = true;
     seat->rung = rung;
@@ -65,9 +61,9 @@ static struct mo_seat *sit_down(struct mo_engine *e, struct mo_gpu_resident *t, 
 }
 
 /* The batch that goes on; NULL unless it is whole and on its GPU. */
-static struct mo_seat *seat_again(struct mo_engine *e, struct mo_gpu_resident *t, struct mo_gpu_host *host,
-                                  const struct mo_run *run) {
-    struct mo_queries *q = mo_sched_queries(e->sched);
+static struct mo_seat *seat_again(struct mo_engine_gpu *g, struct mo_gpu_resident *t,
+                                  struct mo_gpu_host *host, const struct mo_run *run) {
+    struct mo_queries *q = mo_sched_queries(g->device->sched);
     int at = t->seat_of[run->instance];
     struct mo_seat *seat = at >= 0 && at < 2 * host->n_seats ? &host->seat[at] : NULL;
     if (!seat || !seat->taken || seat->running || seat->left != run->batch) return NULL;
@@ -96,118 +92,99 @@ static void leave_seat(struct mo_gpu_resident *t, struct mo_gpu_host *host, cons
 }
 
 /* --- the core's calls; the lock is held ----------------------------------------------------------------- */
-static int64_t hang_after(const struct mo_engine *e, const struct mo_run *run) {
-    const struct mo_engine_gpu *g = e->gpu;
-    int64_t solo = mo_view_solo(mo_sched_view(e->sched), run->tenant, run->lead, run->n_cores, run->begin,
-                                run->end, run->batch);
+static int64_t hang_after(const struct mo_engine_gpu *g, const struct mo_run *run) {
+    int64_t solo = mo_view_solo(mo_sched_view(g->device->sched), run->tenant, run->lead, run->n_cores,
+                                run->begin, run->end, run->batch);
     double ns = (double)solo * g->config.hang_times;
     return ns < (double)g->config.hang_ns ? g->config.hang_ns : (int64_t)(ns < 3e11 ? ns : 3e11);
 }
 
 static void start(void *self, const struct mo_run *run) {
-    struct mo_engine *e = self;
-    struct mo_engine_gpu *g = e->gpu;
+    struct mo_engine_gpu *g = self;
     struct mo_gpu_lane *lane = &g->lane[run->lead];
     const struct mo_gpu_work *before = lane->n ? &lane->work[lane->front] : NULL;
     struct mo_gpu_work *w = &lane->work[(lane->front + lane->n++) % 2];
     struct mo_gpu_resident *t = &g->tenant[run->tenant];
     int gpu = g->gpus.gpu_of[run->lead];
     struct mo_gpu_host *host = &t->host[gpu];
-    int64_t now = mo_sched_view(e->sched)->now;
-    *w = (struct mo_gpu_work){.engine = e,
+    int64_t now = mo_sched_view(g->device->sched)->now;
+    *w = (struct mo_gpu_work){.owner = g,
                               .run = *run,
                               .let = before ? before->let : g->at[run->lead],
-                              .handle = mo_query_handle(mo_sched_queries(e->sched), run->query),
+                              .handle = mo_query_handle(mo_sched_queries(g->device->sched), run->query),
                               .began = now,
-                              .hang_ns = hang_after(e, run),
+                              .hang_ns = hang_after(g, run),
                               .gpu = gpu,
                               .late = now > run->latest_start};
     const struct mo_seat *twin = before && before->run.tenant == run->tenant ? before->seat : NULL;
-    if (!w->late) w->seat = run->first ? sit_down(e, t, host, run, twin) : seat_again(e, t, host, run);
+    if (!w->late) w->seat = run->first ? sit_down(g, t, host, run, twin) : seat_again(g, t, host, run);
     if (!w->late && !w->seat) w->code = MOIRE_ELIMIT;
     if (w->seat) {
         w->seat->running = true;
         w->instance = (int)(w->seat - host->seat) % host->n_seats;
     }
     if (w->let) w->let->running++;
-    if (!before) log_units(e, w, w->late ? MO_LOG_BLOCK_DROP : MO_LOG_BLOCK_START, now);
+    if (!before) log_units(g, w, w->late ? MO_LOG_BLOCK_DROP : MO_LOG_BLOCK_START, now);
     *g->launch_end = w;
     g->launch_end = &w->next;
 }
 
-static void set_timer(void *self, int64_t when) {
-    struct mo_engine *e = self;
-    bool earlier = when < e->timer_at;
-    e->timer_at = when;
-    if (earlier) e->bell_due = true;
-}
-
-static void resolved(void *self, int slot) {
-    struct mo_engine *e = self;
-    mo_query_list_put(mo_sched_queries(e->sched), &e->resolved, slot);
-    e->bell_due = true;
-}
-
 static void released(void *self, int tenant, void *user) {
-    struct mo_engine *e = self;
-    struct mo_gpu_resident *t = &e->gpu->tenant[tenant];
-    for (int g = 0; g < e->gpu->gpus.n_gpus; g++)
-        leave_seat(t, &t->host[g], user);
-    t->model->ops.release(t->self, user);
+    const struct mo_engine_gpu *g = self;
+    struct mo_gpu_resident *t = &g->tenant[tenant];
+    for (int i = 0; i < g->gpus.n_gpus; i++)
+        leave_seat(t, &t->host[i], user);
 }
 
 static void prepare(void *self, int64_t expected_ns) {
-    struct mo_engine *e = self;
+    struct mo_engine_gpu *g = self;
     (void)expected_ns;
-    e->gpu->asked = true;
-    e->gpu->asked_at = mo_now(e->env);
-    mo_engine_gpu_ring(e);
+    g->asked = true;
+    g->asked_at = mo_now(g->env);
+    mo_engine_gpu_ring(g);
 }
-
-const struct mo_engine_ops mo_engine_gpu_table = {start, set_timer, resolved, released, prepare};
 
 /* --- blocks that end ------------------------------------------------------------------------------------ */
 /* The core hears of it before the block's own end, so that nothing begins there any more. */
-static void note_failure(struct mo_engine *e, const struct mo_gpu_work *w, int code, const char *message,
+static void note_failure(struct mo_engine_gpu *g, const struct mo_gpu_work *w, int code, const char *message,
                          int64_t now) {
-    struct mo_engine_gpu *g = e->gpu;
     g->stats.failed++;
     snprintf(g->tenant[w->run.tenant].why, MO_ENGINE_WHY, "GPU %d: %s", w->gpu, message);
     if (code == MOIRE_EDEVICE && !g->lost[w->gpu])
-        mo_log(e->env, MOIRE_LOG_ERROR, "GPU %d is lost: %s", w->gpu, message);
+        mo_log(g->env, MOIRE_LOG_ERROR, "GPU %d is lost: %s", w->gpu, message);
     g->lost[w->gpu] = code == MOIRE_EDEVICE;
     if (!g->lost[w->gpu]) return;
-    mo_sched_gpu_lost(e->sched, w->gpu, true, now);
-    mo_engine_gpu_ring(e); /* who looks whether it comes back */
+    mo_sched_gpu_lost(g->device->sched, w->gpu, true, now);
+    mo_engine_gpu_ring(g); /* who looks whether it comes back */
 }
 
 /* The block behind the one that has ended runs now. */
-static void advance(struct mo_engine *e, struct mo_gpu_lane *lane, int64_t now) {
+static void advance(struct mo_engine_gpu *g, struct mo_gpu_lane *lane, int64_t now) {
     lane->n--;
     lane->front = !lane->front;
     if (!lane->n) return;
     lane->work[lane->front].began = now;
-    log_units(e, &lane->work[lane->front], MO_LOG_BLOCK_START, now);
+    log_units(g, &lane->work[lane->front], MO_LOG_BLOCK_START, now);
 }
 
 /* Of the block at the front.  The lock is held; the core may start the next block on the same units before
  * this returns. */
 static void finish(struct mo_gpu_work *w, int code, const char *message, const struct mo_gpu_times *times) {
-    struct mo_engine *e = w->engine;
-    struct mo_engine_gpu *g = e->gpu;
+    struct mo_engine_gpu *g = w->owner;
+
     const struct mo_run run = w->run;
     bool ran = !w->late;
     if (!ran) code = MOIRE_OK; /* the core sends its queries back */
-    int64_t now = mo_now(e->env), from = times ? times->start : w->began, to = times ? times->end : now;
+    int64_t now = mo_now(g->env), from = times ? times->start : w->began, to = times ? times->end : now;
     if (ran) {
         if (times)
-            mo_event_put(locked_ring(e), now, MO_LOG_TIMES, w->handle, run.tenant, times->copy_in_ns,
-                         times->compute_ns, times->copy_out_ns);
-        log_units(e, w, MO_LOG_BLOCK_END, now);
-        mo_sched_stats(e->sched)->kernel_core_ns += (to - from) * run.n_cores;
+            mo_event_put(mo_device_locked_ring(g->device), now, MO_LOG_TIMES, w->handle, run.tenant,
+                         times->copy_in_ns, times->compute_ns, times->copy_out_ns);
+        log_units(g, w, MO_LOG_BLOCK_END, now);
+        mo_sched_stats(g->device->sched)->kernel_core_ns += (to - from) * run.n_cores;
     }
     if (ran && code)
-        note_failure(e, w, code, message, now);
+        note_failure(g, w, code, message, now);
     else if (ran)
         g->lost[w->gpu] = false;
     if (w->seat) {
@@ -216,16 +193,16 @@ static void finish(struct mo_gpu_work *w, int code, const char *message, const s
     }
     if (w->let && --w->let->running == 0 && !w->let->in_force) {
         g->sweep = true;
-        mo_engine_gpu_ring(e);
+        mo_engine_gpu_ring(g);
     }
-    advance(e, &g->lane[run.lead], now);
-    mo_sched_block_done(e->sched, run.lead, ran, code, from, to, now);
+    advance(g, &g->lane[run.lead], now);
+    mo_sched_block_done(g->device->sched, run.lead, ran, code, from, to, now);
 }
 
 /* The block has ended, or was refused: at once when it is at the front, with the one behind it when that was
  * refused before; else in its turn. */
 static void settle(struct mo_gpu_work *w, int code, const char *message, const struct mo_gpu_times *times) {
-    struct mo_gpu_lane *lane = &w->engine->gpu->lane[w->run.lead];
+    struct mo_gpu_lane *lane = &w->owner->lane[w->run.lead];
     if (w != &lane->work[lane->front]) {
         w->refused = true;
         w->code = code;
@@ -239,17 +216,16 @@ static void settle(struct mo_gpu_work *w, int code, const char *message, const s
 
 static void done(void *ctx, int code, const char *message, const struct mo_gpu_times *times) {
     struct mo_gpu_work *w = ctx;
-    struct mo_engine *e = w->engine;
-    mo_engine_take(e);
+    struct mo_engine_gpu *g = w->owner;
+    mo_device_take(g->device);
     settle(w, code, message ? message : "", code ? NULL : times);
-    mo_engine_drop(e);
-    mo_engine_note_change(e);
-    atomic_fetch_sub_explicit(&e->gpu->calls, 1, memory_order_release); /* from here on it may be gone */
+    mo_device_drop(g->device);
+    mo_device_note_change(g->device);
+    atomic_fetch_sub_explicit(&g->calls, 1, memory_order_release); /* from here on it may be gone */
 }
 
 /* 0: the plugin will call done(). */
-static int hand_over(struct mo_engine *e, struct mo_gpu_work *w, moire_error *err) {
-    struct mo_engine_gpu *g = e->gpu;
+static int hand_over(struct mo_engine_gpu *g, struct mo_gpu_work *w, moire_error *err) {
     const struct mo_gpu_resident *t = &g->tenant[w->run.tenant];
     if (w->late) return MOIRE_EEXPIRED;
     if (!w->seat) return mo_fail(err, w->code, "no activations are free for a batch of %d", w->run.batch);
@@ -284,25 +260,51 @@ static struct mo_gpu_work *next_launch(struct mo_engine_gpu *g) {
     return w;
 }
 
-static void handed(struct mo_engine *e, struct mo_open_let *let) {
+static void handed(struct mo_engine_gpu *g, struct mo_open_let *let) {
     if (!let) return;
     let->handing = false;
     if (let->running || let->in_force) return;
-    e->gpu->sweep = true;
-    mo_engine_gpu_ring(e);
+    g->sweep = true;
+    mo_engine_gpu_ring(g);
 }
 
-void mo_engine_gpu_launch(struct mo_engine *e) {
-    mo_engine_take(e);
-    for (struct mo_gpu_work *w; (w = next_launch(e->gpu)) != NULL;) {
+/* Lets the lock go, but what was started stays to be handed over. */
+static void let_go(struct mo_engine_gpu *g) {
+    mo_device_leave_answers(g->device);
+    if (mo_device_unlock(g->device)) mo_device_ring_bell(g->device);
+}
+
+static void launch(struct mo_engine_gpu *g) {
+    mo_device_take(g->device);
+    for (struct mo_gpu_work *w; (w = next_launch(g)) != NULL;) {
         struct mo_open_let *let = w->let;
         moire_error err = {0};
-        mo_engine_let_go(e);
-        int code = hand_over(e, w, &err); /* if that is 0, the block may have ended */
-        mo_engine_take(e);
-        handed(e, let);
+        let_go(g);
+        int code = hand_over(g, w, &err); /* if that is 0, the block may have ended */
+        mo_device_take(g->device);
+        handed(g, let);
         if (code) settle(w, code, err.message, NULL);
     }
-    mo_engine_let_go(e);
-    mo_engine_note_change(e);
+    let_go(g);
+    mo_device_note_change(g->device);
 }
+
+static void leave(void *self) {
+    struct mo_engine_gpu *g = self;
+    bool started = g->launch != NULL;
+    if (mo_device_unlock(g->device)) mo_device_ring_bell(g->device);
+    if (started) launch(g);
+}
+
+const struct mo_device_calls mo_engine_gpus = {
+    .name = "gpus",
+    .open = mo_engine_gpu_open,
+    .begin = mo_engine_gpu_begin,
+    .close = mo_engine_gpu_close,
+    .start = start,
+    .prepare = prepare,
+    .released = released,
+    .leave = leave,
+    .admit = mo_engine_gpu_admit,
+    .forget = mo_engine_gpu_forget,
+};

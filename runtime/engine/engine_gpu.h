@@ -1,10 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * engine_gpu.h - the live engine on lets of real GPUs: engine_live.h with a plugin (runtime/gpu/gpu_ops.h) in
- * place of worker teams.
- *
- * It is the same engine: mo_engine_create() with config.gpu set, then mo_engine_gpu_open() in place of
- * mo_engine_open(), and every other call of engine_live.h but those that lend cores (scratch, exclusive,
- * work).  The core, the policies and the clock are the same too; units are numbered as gpus.h says.
+ * engine_gpu.h - the table of GPUs: blocks on lets, through a plugin (runtime/gpu/gpu_ops.h) in place of
+ * worker teams.  Units are numbered as gpus.h says.
  *
  *   start     the core starts a block on a let in force.  It is put on a list under the lock; whoever lets
  *             the lock go (the thread that submits, that of the timer, the plugin's when a block ended) hands
@@ -12,7 +8,7 @@
  *             soon (mo_gpus.ahead_ns); all else waits on the host, where it can still be batched, shed or
  *             overtaken.
  *   done      the plugin's thread reports GPU times to the core, which decides what runs next; answers are
- *             delivered by the engine's service thread.
+ *             delivered by the service thread.
  *   prepare   another thread opens the lets of the new plan and has their graphs made while the old ones
  *             serve.  Then the core takes the new plan, and from its next block on everything runs there;
  *             old lets are closed when their last block has ended.  Lets that stay are never touched.
@@ -26,12 +22,14 @@
 #ifndef MO_ENGINE_GPU_H
 #define MO_ENGINE_GPU_H
 #include "runtime/gpu/gpu_ops.h"
-#include "runtime/engine/engine_live.h"
+#include "runtime/engine/device.h"
+
+extern const struct mo_device_calls mo_engine_gpus;
 
 enum { MO_ENGINE_RUNGS = 12, MO_ENGINE_WHY = 200 };
 
-/* Copied by mo_engine_create(); what it points to must outlive the engine. */
-struct mo_engine_gpu_config {
+/* Copied; what it points to must outlive the engine. */
+struct mo_engine_gpu_options {
     const struct mo_gpu_ops *ops;
     struct mo_gpu_system *system;
     const struct mo_gpus *gpus; /* finished; GPU g is the system's GPU g */
@@ -41,18 +39,13 @@ struct mo_engine_gpu_config {
     int64_t hang_ns;   /* 0 = 1 s */
 };
 
-/* What the engine asks of a tenant's model, beside answer() and release() of mo_model_ops. */
-struct mo_engine_gpu_model {
-    struct mo_model_ops ops; /* begin, run, press and version are not called */
+/* What a tenant brings beside its model's ops, in mo_device_tenant.programs; its profile has as many layers
+ * as the programs have segments.  The device puts them on every GPU that `sched.share` has a profile for.
+ * Errors of opening it: the plugin's, with the GPU; the scheduler's. */
+struct mo_engine_gpu_programs {
     /* Where the tensors of a query lie in staging memory: fills n_inputs and n_outputs pointers.  They stay
-     * until release().  The engine's lock is held. */
+     * until release().  The device's lock is held. */
     void (*tensors)(void *model, void *user, const void **inputs, void **outputs);
-};
-
-struct mo_engine_gpu_tenant {
-    struct mo_sched_tenant_config sched; /* profile: as many layers as the programs have segments */
-    const struct mo_engine_gpu_model *model;
-    void *self;
     /* One program for each of these batches, rising; a batch takes the smallest that holds it.  Equal but for
      * the batch.  Not needed after the call. */
     int n_rungs;
@@ -62,11 +55,6 @@ struct mo_engine_gpu_tenant {
     int64_t output_bytes; /* of the largest output */
 };
 
-/* Puts the programs on every GPU that `sched.share` has a profile for and opens the tenant.  Errors: the
- * plugin's, with the tenant's GPU; those of mo_engine_open(). */
-int mo_engine_gpu_open(struct mo_engine *engine, const struct mo_engine_gpu_tenant *config, int *tenant,
-                       moire_error *err);
-
 /* Changes of plan since the engine was made. */
 struct mo_engine_gpu_stats {
     int64_t changes;                /* plans that came into force */
@@ -74,7 +62,7 @@ struct mo_engine_gpu_stats {
     int64_t ready_ns, ready_max_ns; /* from the wish for a plan until it served: sum, and most */
     int64_t failed;                 /* blocks that the GPU did not finish or did not take */
 };
-void mo_engine_gpu_stats(struct mo_engine *engine, struct mo_engine_gpu_stats *out);
+void mo_engine_gpu_stats(struct mo_device *device, struct mo_engine_gpu_stats *out);
 /* Why the last block of the tenant that failed did; "" when none has. */
-void mo_engine_gpu_why(struct mo_engine *engine, int tenant, char out[MO_ENGINE_WHY]);
+void mo_engine_gpu_why(struct mo_device *device, int tenant, char out[MO_ENGINE_WHY]);
 #endif

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
- * engine_gpu_impl.h - the inside of the engine on GPUs, shared by its files: engine_gpu.c (blocks),
+ * engine_gpu_impl.h - the inside of the table of GPUs, shared by its files: engine_gpu.c (blocks),
  * engine_gpu_tenants.c (programs and seats) and engine_gpu_lets.c (lets, changes of plan).
  *
- * The engine's lock guards everything but: the list of open lets, which only the preparing thread changes;
+ * The device's lock guards everything but: the list of open lets, which only the preparing thread changes;
  * and programs, which are loaded and unloaded under `changing`, held by that thread while it makes graphs. */
 #ifndef MO_ENGINE_GPU_IMPL_H
 #define MO_ENGINE_GPU_IMPL_H
 #include "runtime/engine/engine_gpu.h"
-#include "runtime/engine/engine_impl.h"
+#include "runtime/engine/device_impl.h"
 
 /* A let that is open on its GPU. */
 struct mo_open_let {
@@ -40,8 +40,8 @@ struct mo_gpu_host {
 
 struct mo_gpu_resident {
     bool open;
-    const struct mo_engine_gpu_model *model;
-    void *self;
+    void (*tensors)(void *model, void *user, const void **inputs, void **outputs);
+    void *model;
     int n_rungs, n_inputs, n_outputs, n_segments, n_instances;
     int batch[MO_ENGINE_RUNGS];
     struct mo_gpu_host *host; /* [n_gpus] */
@@ -53,7 +53,7 @@ struct mo_gpu_resident {
 
 /* A block that a let runs, or that is queued there. */
 struct mo_gpu_work {
-    struct mo_engine *engine;
+    struct mo_engine_gpu *owner;
     struct mo_gpu_work *next; /* of those to be handed over */
     struct mo_run run;
     struct mo_open_let *let;
@@ -73,15 +73,16 @@ struct mo_gpu_lane {
 };
 
 struct mo_engine_gpu {
-    struct mo_engine_gpu_config config;
+    struct mo_device *device;
+    const struct mo_env *env;
+    struct mo_engine_gpu_options config;
     struct mo_gpus gpus;
     struct mo_gpu_resident *tenant; /* [max_tenants] */
-    int max_tenants;
-    struct mo_gpu_lane *lane; /* [n_units] by first unit */
+    struct mo_gpu_lane *lane;       /* [n_units] by first unit */
     struct mo_gpu_work *launch, **launch_end;
     struct mo_open_let *lets, **at; /* at: [n_units] in force, by first unit */
     struct mo_thread preparer;
-    bool preparer_started, asked, sweep;
+    bool preparer_started, stop, asked, sweep;
     bool lost[MO_PLAN_GPUS];
     _Atomic uint32_t bell;  /* rings the preparing thread */
     _Atomic uint32_t calls; /* of done() that the plugin owes, or that have not left it */
@@ -91,19 +92,14 @@ struct mo_engine_gpu {
     struct mo_engine_gpu_stats stats;
 };
 
-/* engine_gpu.c */
-int mo_engine_gpu_create(struct mo_engine *e, const struct mo_engine_config *config, moire_error *err);
-int mo_engine_gpu_start(struct mo_engine *e, moire_error *err);
-void mo_engine_gpu_destroy(struct mo_engine *e);
-/* Hands started blocks to the plugin; the lock is not held. */
-void mo_engine_gpu_launch(struct mo_engine *e);
-extern const struct mo_engine_ops mo_engine_gpu_table;
+/* engine_gpu_tenants.c: calls of the table */
+int mo_engine_gpu_admit(void *gpu, const struct mo_device_tenant *config, int *tenant, moire_error *err);
+void mo_engine_gpu_forget(void *gpu, int tenant);
 
-/* engine_gpu_tenants.c */
-/* Frees what a tenant holds on the GPUs; nothing of it runs any more. */
-void mo_engine_gpu_forget(struct mo_engine *e, int tenant);
-
-/* engine_gpu_lets.c */
-void *mo_engine_gpu_prepare(void *engine);
-void mo_engine_gpu_ring(struct mo_engine *e);
+/* engine_gpu_lets.c: calls of the table; and the bell of the thread that prepares lets */
+int mo_engine_gpu_open(struct mo_device *device, const void *options, void **self,
+                       struct mo_device_about *about, moire_error *err);
+int mo_engine_gpu_begin(void *gpu, moire_error *err);
+void mo_engine_gpu_close(void *gpu);
+void mo_engine_gpu_ring(struct mo_engine_gpu *g);
 #endif

@@ -1,24 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0
- * engine_gpu_tenants.c - tenants of the engine on GPUs: their programs and seats; see engine_gpu.h. */
+ * engine_gpu_tenants.c - tenants on GPUs: their programs and seats; see engine_gpu.h. */
 #include <string.h>
 #include "runtime/engine/engine_gpu_impl.h"
 
 /* Seats of a tenant on every GPU, and what is known by its instances, in one piece of memory. */
-static int make_seats(struct mo_engine *e, struct mo_gpu_resident *t, const struct mo_engine_gpu_tenant *c) {
-    const struct mo_gpus *gpus = &e->gpu->gpus;
+static int make_seats(const struct mo_engine_gpu *e, struct mo_gpu_resident *t, int instances) {
+    const struct mo_gpus *gpus = &e->gpus;
     size_t most = (size_t)t->batch[t->n_rungs - 1], ports = (size_t)t->n_inputs + (size_t)t->n_outputs;
     size_t seats = 0, pointers = most * (ports + 1) * sizeof(void *);
     for (int g = 0; g < gpus->n_gpus; g++)
         seats += 2 * ((size_t)mo_gpus_kind(gpus, g)->max_lets + 1);
     size_t hosts = (size_t)gpus->n_gpus * sizeof(struct mo_gpu_host);
     char *at = t->memory = mo_alloc(e->env, hosts + seats * (sizeof(struct mo_seat) + pointers) +
-                                                (size_t)c->sched.instances * sizeof(int));
+                                                (size_t)instances * sizeof(int));
     if (!at) return MOIRE_ENOMEM;
     t->host = (struct mo_gpu_host *)(void *)at;
     struct mo_seat *seat = (struct mo_seat *)(void *)(at += hosts);
     void **pointer = (void **)(void *)(at += seats * sizeof *seat);
     t->seat_of = (int *)(void *)(at + seats * pointers);
-    for (int i = 0; i < c->sched.instances; i++)
+    for (int i = 0; i < instances; i++)
         t->seat_of[i] = -1;
     for (int g = 0; g < gpus->n_gpus; g++) {
         t->host[g].n_seats = mo_gpus_kind(gpus, g)->max_lets + 1;
@@ -32,15 +32,17 @@ static int make_seats(struct mo_engine *e, struct mo_gpu_resident *t, const stru
     return MOIRE_OK;
 }
 
-static int load(struct mo_engine *e, struct mo_gpu_resident *t, const struct mo_engine_gpu_tenant *c,
+static int load(const struct mo_engine_gpu *g, struct mo_gpu_resident *t,
+                const struct mo_sched_tenant_config *sched, const struct mo_engine_gpu_programs *c,
                 moire_error *err) {
-    const struct mo_engine_gpu *g = e->gpu;
     const struct mo_gpu_ops *ops = g->config.ops;
-    int code = make_seats(e, t, c) ? mo_fail(err, MOIRE_ENOMEM, "out of memory for a tenant of GPUs") : 0;
+    int code = make_seats(g, t, sched->instances)
+                   ? mo_fail(err, MOIRE_ENOMEM, "out of memory for a tenant of GPUs")
+                   : MOIRE_OK;
     if (!code && c->output_bytes)
         code = ops->staging_alloc(g->config.system, (size_t)c->output_bytes, &t->bin, err);
     for (int i = 0; i < g->gpus.n_gpus && !code; i++) {
-        if (!c->sched.share || !c->sched.share[g->gpus.kind[i]]) continue;
+        if (!sched->share || !sched->share[g->gpus.kind[i]]) continue;
         for (int r = 0; r < t->n_rungs && !code; r++)
             code = ops->program_load(g->config.system, i, c->program[r], t->host[i].n_seats,
                                      &t->host[i].loaded[r], err);
@@ -48,76 +50,78 @@ static int load(struct mo_engine *e, struct mo_gpu_resident *t, const struct mo_
     return code;
 }
 
-static void unload(struct mo_engine *e, struct mo_gpu_resident *t) {
-    const struct mo_engine_gpu *g = e->gpu;
+static void unload(const struct mo_engine_gpu *g, struct mo_gpu_resident *t) {
     for (int i = 0; t->host && i < g->gpus.n_gpus; i++)
         for (int r = 0; r < t->n_rungs; r++)
             g->config.ops->program_unload(t->host[i].loaded[r]);
     g->config.ops->staging_free(g->config.system, t->bin);
-    mo_free(e->env, t->memory);
+    mo_free(g->env, t->memory);
     *t = (struct mo_gpu_resident){0};
 }
 
-static int check(const struct mo_engine_gpu *g, const struct mo_engine_gpu_tenant *c, moire_error *err) {
+static int check(const struct mo_engine_gpu *g, const struct mo_engine_gpu_programs *c, int n_layers,
+                 moire_error *err) {
     bool rises = c->n_rungs >= 1 && c->n_rungs <= MO_ENGINE_RUNGS && c->batch[0] >= 1;
     for (int i = 1; rises && i < c->n_rungs; i++)
         rises = c->batch[i] > c->batch[i - 1];
     if (!rises || c->batch[c->n_rungs - 1] > g->config.max_batch)
         return mo_fail(err, MOIRE_EINVAL, "batches of a tenant must rise from 1 to at most %d",
                        g->config.max_batch);
-    if (c->n_segments != c->sched.profile->n_layers)
+    if (c->n_segments != n_layers)
         return mo_fail(err, MOIRE_EINVAL, "the programs have %d segments, the profile has %d layers",
-                       c->n_segments, c->sched.profile->n_layers);
+                       c->n_segments, n_layers);
     return MOIRE_OK;
 }
 
-int mo_engine_gpu_open(struct mo_engine *e, const struct mo_engine_gpu_tenant *c, int *tenant,
-                       moire_error *err) {
+int mo_engine_gpu_admit(void *self, const struct mo_device_tenant *config, int *tenant, moire_error *err) {
     /* how much slower than alone a tenant is on a let is what presses on it: the level is the excess */
     static const double curve[MO_PRESSURE_LEVELS] = {1, 1.2, 1.4, 1.6, 1.8, 2};
-    struct mo_engine_gpu *g = e->gpu;
+    struct mo_engine_gpu *g = self;
+    const struct mo_engine_gpu_programs *c = config->programs;
     struct mo_gpu_resident t = {.open = true,
-                                .model = c->model,
-                                .self = c->self,
+                                .tensors = c->tensors,
+                                .model = config->model,
                                 .n_rungs = c->n_rungs,
                                 .n_inputs = c->n_inputs,
                                 .n_outputs = c->n_outputs,
                                 .n_segments = c->n_segments,
-                                .n_instances = c->sched.instances};
-    int code = check(g, c, err);
+                                .n_instances = config->sched.instances};
+    int code = check(g, c, config->sched.profile->n_layers, err);
     if (code) return code;
     memcpy(t.batch, c->batch, sizeof t.batch);
-    mo_lock_take(e->env->sys, &g->changing);
-    code = load(e, &t, c, err);
-    struct mo_sched_tenant_config sched = c->sched;
-    if (!(sched.slowdown[0] > 0)) memcpy(sched.slowdown, curve, sizeof curve);
-    mo_engine_take(e);
-    if (!code) code = mo_sched_tenant_open(e->sched, &sched, mo_now(e->env), tenant, err);
+    struct mo_device_tenant known = *config;
+    if (!(known.sched.slowdown[0] > 0)) memcpy(known.sched.slowdown, curve, sizeof curve);
+    mo_lock_take(g->env->sys, &g->changing);
+    code = load(g, &t, &config->sched, c, err);
+    if (!code) code = mo_device_admit(g->device, &known, tenant, err);
     if (!code) {
+        mo_device_take(g->device);
         g->tenant[*tenant] = t;
-        e->tenants[*tenant] = (struct mo_engine_tenant){&c->model->ops, c->self};
+        mo_device_drop(g->device);
+    } else {
+        unload(g, &t);
     }
-    mo_engine_drop(e);
-    if (code) unload(e, &t);
-    mo_lock_drop(e->env->sys, &g->changing);
+    mo_lock_drop(g->env->sys, &g->changing);
     return code;
 }
 
-void mo_engine_gpu_forget(struct mo_engine *e, int tenant) {
-    struct mo_engine_gpu *g = e->gpu;
-    mo_lock_take(e->env->sys, &g->changing);
-    unload(e, &g->tenant[tenant]);
-    mo_lock_drop(e->env->sys, &g->changing);
+void mo_engine_gpu_forget(void *self, int tenant) {
+    struct mo_engine_gpu *g = self;
+    mo_lock_take(g->env->sys, &g->changing);
+    unload(g, &g->tenant[tenant]);
+    mo_lock_drop(g->env->sys, &g->changing);
 }
 
-void mo_engine_gpu_stats(struct mo_engine *e, struct mo_engine_gpu_stats *out) {
-    mo_engine_take(e);
-    *out = e->gpu->stats;
-    mo_engine_drop(e);
+void mo_engine_gpu_stats(struct mo_device *device, struct mo_engine_gpu_stats *out) {
+    const struct mo_engine_gpu *g = device->self;
+    mo_device_take(device);
+    *out = g->stats;
+    mo_device_drop(device);
 }
 
-void mo_engine_gpu_why(struct mo_engine *e, int tenant, char out[MO_ENGINE_WHY]) {
-    mo_engine_take(e);
-    memcpy(out, e->gpu->tenant[tenant].why, MO_ENGINE_WHY);
-    mo_engine_drop(e);
+void mo_engine_gpu_why(struct mo_device *device, int tenant, char out[MO_ENGINE_WHY]) {
+    const struct mo_engine_gpu *g = device->self;
+    mo_device_take(device);
+    memcpy(out, g->tenant[tenant].why, MO_ENGINE_WHY);
+    mo_device_drop(device);
 }

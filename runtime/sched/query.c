@@ -89,6 +89,7 @@ int mo_query_list_take(struct mo_queries *t, struct mo_query_list *list, struct 
     const struct mo_view_query *face = &t->face[slot];
     list->first = body->next;
     *out = (struct mo_answer){.query = mo_query_handle(t, slot),
+                              .known = body->known,
                               .user = body->user,
                               .code = mo_query_outcome(t, slot),
                               .instance = body->instance,

@@ -15,6 +15,7 @@
 struct mo_query {
     _Atomic uint64_t state; /* generation << 8 | 0 free, 1 live, 2 - code: resolved with code */
     void *user;             /* the engine's */
+    uint64_t known;         /* the engine's: what its owner calls it instead of by its handle; 0 = does not */
     int instance;           /* index into the tenant's pool, -1 = none yet */
     int next;               /* link of the free list or of the resolved list */
     int mate;               /* next query of the batch it runs in, -1 = last */
@@ -24,9 +25,9 @@ struct mo_query {
 
 /* The answer of a query, copied out of the core: what an engine delivers. */
 struct mo_answer {
-    uint64_t query;
-    void *user;         /* given at submit */
-    int code, instance; /* instance -1: never started */
+    uint64_t query, known; /* known: as in struct mo_query */
+    void *user;            /* given at submit */
+    int code, instance;    /* instance -1: never started */
     int64_t arrival, start, end, deadline;
 };
 

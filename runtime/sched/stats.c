@@ -33,3 +33,42 @@ int64_t mo_histogram_quantile(const struct mo_histogram *h, double q) {
     }
     return h->max;
 }
+
+static void add_histogram(struct mo_histogram *sum, const struct mo_histogram *part) {
+    sum->n += part->n;
+    if (__builtin_add_overflow(sum->sum, part->sum, &sum->sum)) sum->sum = INT64_MAX;
+    if (part->max > sum->max) sum->max = part->max;
+    for (int i = 0; i < MO_HIST_BUCKETS; i++)
+        sum->bucket[i] += part->bucket[i];
+}
+
+void mo_sched_stats_add(struct mo_sched_stats *sum, const struct mo_sched_stats *part) {
+    sum->accepted += part->accepted;
+    sum->rejected_queue += part->rejected_queue;
+    sum->rejected_limit += part->rejected_limit;
+    sum->rejected_closed += part->rejected_closed;
+    sum->ok += part->ok;
+    sum->expired += part->expired;
+    sum->shed += part->shed;
+    sum->cancelled += part->cancelled;
+    sum->failed += part->failed;
+    sum->unloaded += part->unloaded;
+    sum->shutdown += part->shutdown;
+    sum->in_time += part->in_time;
+    sum->blocks += part->blocks;
+    sum->switches += part->switches;
+    sum->members += part->members;
+    sum->conflicts += part->conflicts;
+    sum->conflict_ns += part->conflict_ns;
+    sum->late_drops += part->late_drops;
+    sum->refused += part->refused;
+    sum->reorganised += part->reorganised;
+    sum->incomplete += part->incomplete;
+    sum->rescues += part->rescues;
+    sum->in_system_max += part->in_system_max;
+    sum->kernel_core_ns += part->kernel_core_ns;
+    sum->worker_cpu_ns += part->worker_cpu_ns;
+    add_histogram(&sum->decision_ns, &part->decision_ns);
+    add_histogram(&sum->block_ns, &part->block_ns);
+    if (part->wall_ns > sum->wall_ns) sum->wall_ns = part->wall_ns;
+}

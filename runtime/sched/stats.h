@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * stats.h - counters and histograms of a scheduler, at one place.
- * Written under the engine's lock; read as a copy (mo_engine_stats). */
+ * Written under the engine's lock; read as a copy (mo_device_stats, mo_engine_stats). */
 #ifndef MO_STATS_H
 #define MO_STATS_H
 #include <stdint.h>
@@ -38,4 +38,7 @@ struct mo_sched_stats {
     int64_t worker_cpu_ns;  /* CPU time of worker and service threads */
     int64_t wall_ns;        /* since the engine started, or since stats were reset */
 };
+
+/* Adds what another scheduler of the same engine has counted; wall_ns is the longer of both. */
+void mo_sched_stats_add(struct mo_sched_stats *sum, const struct mo_sched_stats *part);
 #endif

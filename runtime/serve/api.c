@@ -51,6 +51,29 @@ static void open_store(moire_runtime *rt, const moire_config *c) {
     }
 }
 
+/* Its devices: GPUs, if the config names any, then the cores. */
+static int start_engine(moire_runtime *rt, const moire_config *c, int64_t events, moire_error *err) {
+    const struct mo_limits *limits = &rt->env.limits;
+    const struct mo_engine_cores_options cores = {
+        .topology = rt->topology, .no_pin = c->no_pin != 0, .lent = c->lend_workers != 0};
+    struct mo_engine_config ec = {.env = &rt->env};
+    struct mo_device_config device = {.env = &rt->env,
+                                      .max_queries = c->max_queries ? c->max_queries : (int)limits->queries,
+                                      .max_tenants = (int)limits->tenants,
+                                      .events = events};
+    int rc = mo_serve_device_open(rt, c, &device, &ec, err);
+    if (!rc) rc = mo_pressure_open(rt, c, events > 0, &device.source, err);
+    if (rc) return rc;
+    device.calls = &mo_engine_cores;
+    device.options = &cores;
+    device.policy = rt->policy;
+    device.block_ns = c->block_ns;
+    ec.device[ec.n_devices++] = device;
+    rc = mo_engine_create(&ec, &rt->engine, err);
+    if (!rc) rt->cores = mo_engine_device(rt->engine, ec.n_devices - 1);
+    return rc;
+}
+
 static int start(moire_runtime *rt, const moire_config *c, int64_t events, moire_error *err) {
     const char *name = c->policy ? c->policy : "moire";
     const struct mo_policy *policy = mo_policy_find(name);
@@ -69,19 +92,8 @@ static int start(moire_runtime *rt, const moire_config *c, int64_t events, moire
     rt->policy = policy;
     rt->isa = mo_isa_detect();
     open_store(rt, c);
-    struct mo_engine_config ec = {.env = &rt->env,
-                                  .topology = rt->topology,
-                                  .policy = policy,
-                                  .max_queries = c->max_queries ? c->max_queries : (int)limits->queries,
-                                  .max_tenants = (int)limits->tenants,
-                                  .block_ns = c->block_ns,
-                                  .no_pin = c->no_pin != 0,
-                                  .lent = c->lend_workers != 0,
-                                  .events = events > c->record ? events : c->record};
-    rc = mo_pressure_open(rt, c, ec.events > 0, &ec.source, err);
-    if (!rc) rc = mo_engine_create(&ec, &rt->engine, err);
-    if (!rc) rc = mo_serve_device_open(rt, c, ec.events, &rt->device, err);
-    if (!rc && rt->sampler) rc = mo_sampler_start(rt->sampler, mo_engine_guest_ring(rt->engine), err);
+    rc = start_engine(rt, c, events > c->record ? events : c->record, err);
+    if (!rc && rt->sampler) rc = mo_sampler_start(rt->sampler, mo_device_guest_ring(rt->cores), err);
     return rc;
 }
 
@@ -95,8 +107,8 @@ static void release(moire_runtime *rt) {
     const struct mo_sys *sys = rt->env.sys;
     if (rt->here) sys->unmap(sys->self, (const void *)(uintptr_t)rt->here, MO_MARK_BYTES);
     mo_sampler_stop(rt->sampler); /* it writes into a ring of the engine's, which reads its value */
-    mo_serve_device_close(rt);
     mo_engine_destroy(rt->engine);
+    mo_serve_device_close(rt);
     mo_sampler_destroy(rt->sampler);
     mo_store_close(rt->store);
     mo_arenas_destroy(rt->arenas);
@@ -137,10 +149,9 @@ void moire_runtime_destroy(moire_runtime *rt, int drain) {
     if (!rt || mo_runtime_here(rt, NULL)) return;
     atomic_store(&rt->closing, true);
     if (drain)
-        moire_drain(rt);
-    else if (rt->device)
-        mo_engine_abort(rt->device->engine, MOIRE_ESHUTDOWN);
-    if (!drain) mo_engine_abort(rt->engine, MOIRE_ESHUTDOWN);
+        mo_engine_drain(rt->engine);
+    else
+        mo_engine_abort(rt->engine, MOIRE_ESHUTDOWN);
     while (rt->tenants)
         mo_tenant_close(rt->tenants, MOIRE_ESHUTDOWN);
     release(rt);
@@ -148,7 +159,7 @@ void moire_runtime_destroy(moire_runtime *rt, int drain) {
 
 int moire_work(moire_runtime *rt, int core) {
     int rc = rt ? mo_runtime_here(rt, NULL) : MOIRE_EINVAL;
-    return rc ? rc : mo_engine_work(rt->engine, core);
+    return rc ? rc : mo_engine_cores_work(rt->cores, core);
 }
 
 int64_t moire_now(const moire_runtime *rt) {
@@ -157,38 +168,13 @@ int64_t moire_now(const moire_runtime *rt) {
 
 int moire_drain(moire_runtime *rt) {
     int rc = rt ? mo_runtime_here(rt, NULL) : MOIRE_EINVAL;
-    if (rc) return rc;
-    if (rt->device) mo_engine_drain(rt->device->engine); /* first: cores take over what a GPU fails */
-    mo_engine_drain(rt->engine);
-    return MOIRE_OK;
+    if (!rc) mo_engine_drain(rt->engine);
+    return rc;
 }
 
 int moire_cancel(moire_runtime *rt, moire_query query) {
     int rc = rt ? mo_runtime_here(rt, NULL) : MOIRE_EINVAL;
-    if (rc) return rc;
-    return query & MO_GPU_QUERY ? mo_serve_gpu_cancel(rt, query) : mo_engine_cancel(rt->engine, query);
-}
-
-int moire_submit(moire_tenant *t, const moire_tensor *inputs, int n_inputs, int64_t arrival_ns,
-                 moire_callback callback, void *user, moire_query *handle, moire_error *err) {
-    if (!t) return mo_fail(err, MOIRE_EINVAL, "moire_submit: no tenant given");
-    if (arrival_ns < 0) return mo_fail(err, MOIRE_EINVAL, "moire_submit: arrival_ns is negative");
-    moire_runtime *rt = t->runtime;
-    int rc = mo_runtime_here(rt, err);
-    if (rc) return rc;
-    if (atomic_load(&rt->closing)) return mo_fail(err, MOIRE_ESHUTDOWN, "the runtime is shutting down");
-    rc = mo_request_check(t, inputs, n_inputs, err);
-    if (rc) return rc;
-    if (t->gpu) return mo_serve_gpu_submit(t->gpu, inputs, arrival_ns, callback, user, handle, err);
-    struct mo_request *request = mo_request_take(t);
-    if (!request)
-        return mo_fail(err, MOIRE_ENOMEM, "out of memory for the inputs of a query of '%s'", t->name);
-    request->callback = callback;
-    request->user = user;
-    mo_request_fill(t, request, inputs);
-    rc = mo_engine_submit(rt->engine, t->index, arrival_ns, request, handle, err);
-    if (rc) mo_request_give(t, request);
-    return rc;
+    return rc ? rc : mo_engine_cancel(rt->engine, query);
 }
 
 /* --- the blocking form --- */
@@ -242,14 +228,10 @@ int moire_run(moire_tenant *t, const moire_tensor *inputs, int n_inputs, moire_t
 }
 
 /* --- for the bench --- */
-struct mo_engine *mo_runtime_engine(const moire_runtime *rt) {
-    return rt->device ? rt->device->engine : rt->engine;
-}
-
 void mo_runtime_stats(moire_runtime *rt, struct mo_sched_stats *out) {
-    mo_engine_stats(mo_runtime_engine(rt), out);
+    mo_engine_stats(rt->engine, out);
 }
 
 void mo_runtime_stats_reset(moire_runtime *rt) {
-    mo_engine_stats_reset(mo_runtime_engine(rt));
+    mo_engine_stats_reset(rt->engine);
 }

@@ -14,23 +14,26 @@ enum { RING = 4 }; /* times what a core remembers: one ring has all events of th
 static const int64_t CELL_NS = 20000000;
 
 /* --- a runtime's device --------------------------------------------------------------------------------- */
-static int start_engine(moire_runtime *rt, const moire_config *c, int64_t events, struct mo_serve_device *d,
-                        moire_error *err) {
+static int choose_policy(const moire_config *c, struct mo_serve_device *d, moire_error *err) {
     const char *name = c->device_policy ? c->device_policy : "moire-gpu";
     const struct mo_policy *policy = mo_policy_find(name);
     if (!policy || !policy->gpus)
         return mo_fail(err, MOIRE_EINVAL, "no policy '%s' for GPUs; moire-gpu is one", name);
     d->policy = policy;
-    struct mo_engine_gpu_config gpu = {
+    return MOIRE_OK;
+}
+
+static void describe(const struct mo_device_config *device, struct mo_serve_device *d,
+                     struct mo_engine_config *engine) {
+    d->options = (struct mo_engine_gpu_options){
         .ops = d->device.ops, .system = d->device.system, .gpus = &d->gpus, .max_batch = d->max_batch};
-    struct mo_engine_config ec = {.env = &rt->env,
-                                  .policy = policy,
-                                  .max_queries =
-                                      c->max_queries ? c->max_queries : (int)rt->env.limits.queries,
-                                  .max_tenants = (int)rt->env.limits.tenants,
-                                  .events = RING * events,
-                                  .gpu = &gpu};
-    return mo_engine_create(&ec, &d->engine, err);
+    d->number = engine->n_devices++;
+    struct mo_device_config *own = &engine->device[d->number];
+    *own = *device;
+    own->calls = &mo_engine_gpus;
+    own->options = &d->options;
+    own->policy = d->policy;
+    own->events = RING * device->events;
 }
 
 static int read_options(const moire_config *c, struct mo_serve_device *d, moire_error *err) {
@@ -49,29 +52,29 @@ static const char *cache_of(const moire_runtime *rt, const moire_config *c, char
     return mo_caches_folder(rt->env.sys, "gpu", room, n, NULL) ? NULL : room;
 }
 
-int mo_serve_device_open(moire_runtime *rt, const moire_config *c, int64_t events,
-                         struct mo_serve_device **out, moire_error *err) {
-    *out = NULL;
+int mo_serve_device_open(moire_runtime *rt, const moire_config *c, const struct mo_device_config *device,
+                         struct mo_engine_config *engine, moire_error *err) {
     if (!c->device) return MOIRE_OK;
-    struct mo_serve_device *d = *out = mo_alloc(&rt->env, sizeof *d);
+    struct mo_serve_device *d = rt->device = mo_alloc(&rt->env, sizeof *d);
     if (!d) return mo_fail(err, MOIRE_ENOMEM, "out of memory for a device");
     size_t n = c->device_profiles ? strlen(c->device_profiles) + 1 : 0;
     if (n && !(d->folder = mo_alloc(&rt->env, n)))
         return mo_fail(err, MOIRE_ENOMEM, "out of memory for a device");
     if (n) memcpy(d->folder, c->device_profiles, n);
     int code = read_options(c, d, err);
+    if (!code) code = choose_policy(c, d, err);
     char cache[MO_CACHES_PATH];
     const struct mo_gpu_config gpu = {.process = c->device_process,
                                       .cache = cache_of(rt, c, cache, sizeof cache)};
     if (!code) code = mo_gpu_device_open(&rt->env, c->device, &gpu, &d->device, err);
     if (!code) code = mo_gpu_device_gpus(&d->device, c->device_lets, &d->gpus, err);
-    return code ? code : start_engine(rt, c, events, d, err);
+    if (!code) describe(device, d, engine);
+    return code;
 }
 
 void mo_serve_device_close(moire_runtime *rt) {
     struct mo_serve_device *d = rt->device;
     if (!d) return;
-    mo_engine_destroy(d->engine);
     mo_gpu_device_close(&d->device);
     mo_free(&rt->env, d->folder);
     mo_free(&rt->env, d);
@@ -200,7 +203,7 @@ static int make_layers(struct mo_serve_gpu *s, const struct mo_gpu_program *p, m
 }
 
 /* --- a tenant ------------------------------------------------------------------------------------------- */
-static void destroy(struct mo_serve_gpu *s) {
+void mo_serve_gpu_free(struct mo_serve_gpu *s) {
     const struct mo_env *env = &s->tenant->runtime->env;
     mo_gpu_requests_free(s);
     for (int k = 0; k < MO_PLAN_KINDS; k++)
@@ -215,17 +218,16 @@ static int open_in_engine(struct mo_serve_gpu *s, const moire_tenant_config *c,
                           const struct mo_gpu_programs *p, moire_error *err) {
     moire_runtime *rt = s->tenant->runtime;
     const struct mo_serve_device *d = rt->device;
-    struct mo_engine_gpu_tenant t = {.model = &mo_serve_gpu_model,
-                                     .self = s,
-                                     .n_rungs = p->n,
-                                     .n_inputs = s->n_inputs,
-                                     .n_outputs = s->n_outputs,
-                                     .n_segments = p->program[0]->n_segments};
+    struct mo_engine_gpu_programs t = {.tensors = mo_serve_gpu_tensors,
+                                       .n_rungs = p->n,
+                                       .n_inputs = s->n_inputs,
+                                       .n_outputs = s->n_outputs,
+                                       .n_segments = p->program[0]->n_segments};
     int64_t queue = c->queue ? c->queue : rt->env.limits.queue;
     int most = 0;
     for (int k = 0; k < d->gpus.n_kinds; k++)
         if (d->gpus.kinds[k].max_lets > most) most = d->gpus.kinds[k].max_lets;
-    t.sched =
+    s->serving =
         (struct mo_sched_tenant_config){.qos_ns = c->qos_ns,
                                         .best_effort = c->cls == MOIRE_BEST_EFFORT,
                                         .shed_late = c->shed_late != 0,
@@ -235,7 +237,6 @@ static int open_in_engine(struct mo_serve_gpu *s, const moire_tenant_config *c,
                                         .profile = s->profile,
                                         .share = (const struct mo_share_profile *const *)s->share,
                                         .declared = c->rate};
-    s->serving = t.sched;
     for (int i = 0; i < p->n; i++) {
         t.batch[i] = p->batch[i];
         t.program[i] = p->program[i];
@@ -243,7 +244,8 @@ static int open_in_engine(struct mo_serve_gpu *s, const moire_tenant_config *c,
     for (int i = 0; i < s->n_outputs; i++)
         if (p->program[0]->outputs[i].bytes > t.output_bytes)
             t.output_bytes = p->program[0]->outputs[i].bytes;
-    return mo_engine_gpu_open(d->engine, &t, &s->index, err);
+    const struct mo_device_tenant tenant = {s->serving, &mo_serve_gpu_model, s, &t};
+    return mo_engine_open(rt->engine, d->number, &tenant, &s->index, err);
 }
 
 static bool add_ports(struct mo_graph *g, const struct mo_gpu_port *ports, int n, int *ids) {
@@ -298,7 +300,6 @@ int mo_serve_gpu_open(moire_tenant *tenant, const char *path, const moire_tenant
     struct mo_serve_gpu *s = mo_alloc(&rt->env, sizeof *s);
     if (!s) return mo_fail(err, MOIRE_ENOMEM, "out of memory for '%s'", tenant->name);
     s->tenant = tenant;
-    s->fixed = c->device_only != 0;
     int code = make_programs(s, c, &request, &programs, &why);
     bool cores = code == MOIRE_EUNSUPPORTED && !c->device_only;
     if (cores)
@@ -308,14 +309,11 @@ int mo_serve_gpu_open(moire_tenant *tenant, const char *path, const moire_tenant
     else
         code = open_tenant(s, c, &programs, err);
     mo_gpu_programs_free(&programs);
-    if (!code)
+    if (!code) {
         *out = s;
-    else
-        destroy(s);
+        mo_tenant_add_place(tenant, &(struct mo_place){&mo_place_on_gpus, s, s->index});
+    } else {
+        mo_serve_gpu_free(s);
+    }
     return cores ? MOIRE_OK : code;
-}
-
-void mo_serve_gpu_close(struct mo_serve_gpu *s, int code) {
-    mo_engine_close(s->tenant->runtime->device->engine, s->index, code);
-    destroy(s);
 }

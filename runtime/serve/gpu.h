@@ -8,15 +8,13 @@
  * nothing of it is compiled, packed or measured there, and what the GPU says is the answer.
  *
  * A query's tensors lie in staging memory from submit to release, so nothing is copied on the host but by
- * moire_submit().  Handles of queries on GPUs have bit 31 set, which no slot number reaches. */
+ * moire_submit(). */
 #ifndef MO_SERVE_GPU_H
 #define MO_SERVE_GPU_H
 #include "runtime/gpu/loader.h"
 #include "runtime/gpu/program.h"
 #include "runtime/engine/engine_gpu.h"
 #include "runtime/serve/runtime.h"
-
-#define MO_GPU_QUERY (UINT64_C(1) << 31)
 
 /* --- programs: gpu_programs.c --- */
 /* One program for each batch 1, 2, 4, ... that the model can be loaded for. */
@@ -43,25 +41,26 @@ void mo_gpu_programs_free(struct mo_gpu_programs *programs);
 struct mo_serve_device {
     struct mo_gpu_device device;
     struct mo_gpus gpus;
-    struct mo_engine *engine;
+    struct mo_engine_gpu_options options;
+    int number; /* in the engine */
     const struct mo_policy *policy;
     char *folder; /* of profiles, owned; NULL = measured at load */
     enum mo_gpu_precision precision;
     int max_batch;
-    uint64_t models;          /* loaded so far */
-    struct mo_lock moving;    /* taken before an engine's lock, never inside one */
-    struct mo_request *moved; /* queries that cores have taken over and not answered, by next_moved */
+    uint64_t models; /* loaded so far */
 };
-/* As the config says; *out NULL when it names no device. */
-int mo_serve_device_open(moire_runtime *runtime, const moire_config *config, int64_t events,
-                         struct mo_serve_device **out, moire_error *err);
-void mo_serve_device_close(moire_runtime *runtime); /* every tenant is closed */
+/* As the config says: opens the runtime's device and puts it on the engine's list, like `device` but for what
+ * is its own.  Nothing when the config names none. */
+int mo_serve_device_open(moire_runtime *runtime, const moire_config *config,
+                         const struct mo_device_config *device, struct mo_engine_config *engine,
+                         moire_error *err);
+void mo_serve_device_close(moire_runtime *runtime); /* the engine is gone */
 
 /* --- a tenant on it --- */
 struct mo_gpu_request;
 struct mo_serve_gpu {
     moire_tenant *tenant;
-    int index;                                     /* in the device's engine */
+    int index;                                     /* of the tenant, in the engine */
     struct mo_share_profile *share[MO_PLAN_KINDS]; /* owned */
     struct mo_profile *profile;                    /* a layer a segment */
     struct mo_sched_tenant_config serving;         /* as the engine was told */
@@ -71,20 +70,12 @@ struct mo_serve_gpu {
     int64_t *offset;       /* [n_inputs + n_outputs] into it */
     struct mo_lock pool_lock;
     struct mo_gpu_request *pool; /* free ones */
-    _Atomic int64_t moved;       /* queries that the cores took over */
-    bool fixed;                  /* device_only */
+    _Atomic int64_t moved;       /* queries that the next place took over */
 };
-/* Puts the tenant, whose plan is there unless it is device_only, on the GPUs; *out NULL: it stays on cores.
- */
+/* Puts the tenant, whose plan is there unless it is device_only, on the GPUs, the first of its places; *out
+ * NULL: it stays on cores. */
 int mo_serve_gpu_open(moire_tenant *tenant, const char *path, const moire_tenant_config *config,
                       struct mo_serve_gpu **out, moire_error *err);
-/* Ends the open queries with `code` and frees it. */
-void mo_serve_gpu_close(struct mo_serve_gpu *gpu, int code);
-/* As moire_submit(); inputs have been checked. */
-int mo_serve_gpu_submit(struct mo_serve_gpu *gpu, const moire_tensor *inputs, int64_t arrival,
-                        moire_callback callback, void *user, moire_query *handle, moire_error *err);
-/* As moire_cancel() of a query that was submitted to a GPU, wherever it is now. */
-int mo_serve_gpu_cancel(moire_runtime *runtime, moire_query query);
-/* A query that cores had taken over is about to be answered: it can no longer be cancelled. */
-void mo_serve_gpu_settled(moire_runtime *runtime, struct mo_request *request);
+/* Of a tenant that is closed. */
+void mo_serve_gpu_free(struct mo_serve_gpu *gpu);
 #endif

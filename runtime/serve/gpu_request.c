@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * gpu_request.c - queries on GPUs: staging memory, answers, and the way to the cores when a GPU fails; see
- * gpu.h.  The pool grows to the largest number of queries that were open at once. */
+ * gpu_request.c - queries on GPUs: staging memory, answers; see gpu.h.  The pool grows to the largest number
+ * of queries that were open at once. */
 #include "runtime/serve/gpu_request.h"
 
 #include <string.h>
@@ -55,16 +55,20 @@ static struct mo_gpu_request *make(struct mo_serve_gpu *s) {
     return r;
 }
 
-static struct mo_gpu_request *take(struct mo_serve_gpu *s) {
+static struct mo_request_head *take(void *self) {
+    struct mo_serve_gpu *s = self;
     const struct mo_sys *sys = s->tenant->runtime->env.sys;
     mo_lock_take(sys, &s->pool_lock);
     struct mo_gpu_request *r = s->pool;
     if (r) s->pool = r->next;
     mo_lock_drop(sys, &s->pool_lock);
-    return r ? r : make(s);
+    if (!r) r = make(s);
+    return r ? &r->head : NULL;
 }
 
-static void give(struct mo_serve_gpu *s, struct mo_gpu_request *r) {
+static void give(void *self, struct mo_request_head *request) {
+    struct mo_serve_gpu *s = self;
+    struct mo_gpu_request *r = (struct mo_gpu_request *)(void *)request;
     const struct mo_sys *sys = s->tenant->runtime->env.sys;
     mo_lock_take(sys, &s->pool_lock);
     r->next = s->pool;
@@ -83,23 +87,15 @@ void mo_gpu_requests_free(struct mo_serve_gpu *s) {
     }
 }
 
-int mo_serve_gpu_submit(struct mo_serve_gpu *s, const moire_tensor *inputs, int64_t arrival,
-                        moire_callback callback, void *user, moire_query *handle, moire_error *err) {
-    uint64_t query;
-    struct mo_gpu_request *r = take(s);
-    if (!r) return mo_fail(err, MOIRE_ENOMEM, "out of staging memory for a query of '%s'", s->tenant->name);
-    r->callback = callback;
-    r->user = user;
-    for (int i = 0; i < s->n_inputs; i++)
-        if (inputs[i].bytes) memcpy(r->staging + s->offset[i], inputs[i].data, inputs[i].bytes);
-    int code = mo_engine_submit(s->tenant->runtime->device->engine, s->index, arrival, r, &query, err);
-    if (code) give(s, r);
-    if (!code && handle) *handle = query | MO_GPU_QUERY;
-    return code;
+static void *input(void *self, struct mo_request_head *request, int i) {
+    const struct mo_serve_gpu *s = self;
+    return ((struct mo_gpu_request *)(void *)request)->staging + s->offset[i];
 }
 
+const struct mo_place_calls mo_place_on_gpus = {take, give, input};
+
 /* --- the engine's view ---------------------------------------------------------------------------------- */
-static void tensors(void *model, void *user, const void **inputs, void **outputs) {
+void mo_serve_gpu_tensors(void *model, void *user, const void **inputs, void **outputs) {
     const struct mo_serve_gpu *s = model;
     const struct mo_gpu_request *r = user;
     for (int i = 0; i < s->n_inputs; i++)
@@ -108,76 +104,19 @@ static void tensors(void *model, void *user, const void **inputs, void **outputs
         outputs[i] = r->staging + s->offset[s->n_inputs + i];
 }
 
-/* --- queries that cores took over ------------------------------------------------------------------------
- */
-void mo_serve_gpu_settled(moire_runtime *rt, struct mo_request *request) {
-    const struct mo_sys *sys = rt->env.sys;
-    mo_lock_take(sys, &rt->device->moving);
-    struct mo_request **at = &rt->device->moved;
-    while (*at && *at != request)
-        at = &(*at)->next_moved;
-    if (*at) *at = request->next_moved;
-    mo_lock_drop(sys, &rt->device->moving);
-}
-
-/* It is listed before the cores have it, so that its answer finds it there. */
-static int submit_moved(struct mo_serve_gpu *s, struct mo_request *r, int64_t arrival) {
-    moire_runtime *rt = s->tenant->runtime;
-    mo_lock_take(rt->env.sys, &rt->device->moving);
-    r->next_moved = rt->device->moved;
-    rt->device->moved = r;
-    mo_lock_drop(rt->env.sys, &rt->device->moving);
-    int code = mo_engine_submit(rt->engine, s->tenant->index, arrival, r, NULL, NULL);
-    if (code) mo_serve_gpu_settled(rt, r);
-    return code;
-}
-
-/* While the lock is held no listed query can be answered, so it is still there. */
-int mo_serve_gpu_cancel(moire_runtime *rt, moire_query query) {
-    struct mo_serve_device *d = rt->device;
-    int code = d ? mo_engine_cancel(d->engine, query & ~MO_GPU_QUERY) : MOIRE_ESTALE;
-    if (!d || code != MOIRE_ESTALE) return code;
-    mo_lock_take(rt->env.sys, &d->moving);
-    struct mo_request *r = d->moved;
-    while (r && r->known != query)
-        r = r->next_moved;
-    if (r) code = mo_engine_cancel_user(rt->engine, r);
-    mo_lock_drop(rt->env.sys, &d->moving);
-    return code;
-}
-
-/* A query that the GPU failed goes to the cores with its own arrival time; false: they do not take it. */
-static bool move(struct mo_serve_gpu *s, const struct mo_gpu_request *r, const struct mo_answer *a) {
-    moire_tenant *t = s->tenant;
-    moire_runtime *rt = t->runtime;
-    bool failed = a->code == MOIRE_EDEVICE || a->code == MOIRE_ENOMEM || a->code == MOIRE_EFAILED;
-    if (!failed || s->fixed || atomic_load(&rt->closing)) return false;
-    struct mo_request *to = mo_request_take(t);
-    if (!to) return false;
-    const struct mo_graph *graph = t->ports;
-    to->callback = r->callback;
-    to->user = r->user;
-    to->known = a->query | MO_GPU_QUERY;
-    for (int i = 0; i < s->n_inputs; i++)
-        memcpy(to->input[i], r->staging + s->offset[i],
-               (size_t)mo_tensor_bytes(graph->tensors[graph->inputs[i]]));
-    if (submit_moved(s, to, a->arrival)) {
-        mo_request_give(t, to);
-        return false;
-    }
-    atomic_fetch_add(&s->moved, 1);
-    return true;
-}
-
 static void answer(void *model, const struct mo_answer *a) {
     struct mo_serve_gpu *s = model;
     struct mo_gpu_request *r = a->user;
+    const moire_runtime *rt = s->tenant->runtime;
     char why[MO_ENGINE_WHY] = "";
-    if (move(s, r, a)) return;
+    if (mo_tenant_move(s->tenant, s, &r->head, a)) {
+        atomic_fetch_add(&s->moved, 1);
+        return;
+    }
     bool ok = a->code == MOIRE_OK, device = a->code == MOIRE_EDEVICE || a->code == MOIRE_ENOMEM;
     if (device || a->code == MOIRE_EFAILED)
-        mo_engine_gpu_why(s->tenant->runtime->device->engine, s->index, why);
-    moire_answer out = {.query = a->query | MO_GPU_QUERY,
+        mo_engine_gpu_why(mo_engine_device(rt->engine, rt->device->number), mo_engine_index(s->index), why);
+    moire_answer out = {.query = a->query,
                         .code = a->code,
                         .message = *why ? why : moire_code_text(a->code),
                         .outputs = ok ? r->outputs : NULL,
@@ -186,11 +125,11 @@ static void answer(void *model, const struct mo_answer *a) {
                         .start_ns = a->start,
                         .end_ns = a->end,
                         .deadline_ns = a->deadline};
-    if (r->callback) r->callback(r->user, &out);
+    if (r->head.callback) r->head.callback(r->head.user, &out);
 }
 
 static void release(void *model, void *user) {
     give(model, user);
 }
 
-const struct mo_engine_gpu_model mo_serve_gpu_model = {{.answer = answer, .release = release}, tensors};
+const struct mo_model_ops mo_serve_gpu_model = {.answer = answer, .release = release};

@@ -6,9 +6,8 @@
 #include "runtime/serve/gpu.h"
 
 struct mo_gpu_request {
+    struct mo_request_head head;
     struct mo_gpu_request *next;
-    moire_callback callback;
-    void *user;
     char *staging;
     moire_tensor outputs[]; /* n_outputs, into staging */
 };
@@ -16,5 +15,7 @@ struct mo_gpu_request {
 /* Where the tensors of a query lie. */
 int mo_gpu_requests_init(struct mo_serve_gpu *gpu, const struct mo_gpu_program *one, moire_error *err);
 void mo_gpu_requests_free(struct mo_serve_gpu *gpu);
-extern const struct mo_engine_gpu_model mo_serve_gpu_model;
+extern const struct mo_place_calls mo_place_on_gpus;
+extern const struct mo_model_ops mo_serve_gpu_model;
+void mo_serve_gpu_tensors(void *model, void *user, const void **inputs, void **outputs);
 #endif

@@ -11,8 +11,8 @@
  *                                                 caches
  *   # cache BYTES                                 of the last level; only when known
  *
- * Of a runtime whose tenants run on GPUs (record_gpus.c) the history is that of the GPUs' engine, its cores
- * are their units, and there are lines besides.  Tenants that stay on cores are not in it, and a query that
+ * Of a runtime whose tenants run on GPUs (record_gpus.c) the history is that of the GPUs, its cores are
+ * their units, and there are lines besides.  Tenants that stay on cores are not in it, and a query that
  * cores took over is there as the GPU answered it.
  *
  * A name may hold anything but a line's end, which becomes a space. */
@@ -20,6 +20,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include "runtime/serve/gpu.h"
 #include "runtime/serve/record.h"
 
 void mo_record_name(FILE *f, const char *name) {
@@ -41,9 +42,13 @@ void mo_record_tenant(FILE *f, int index, const char *name, const struct mo_sche
     }
 }
 
+static int index_on_cores(const moire_tenant *t) {
+    return mo_engine_index(t->place[t->n_places - 1].tenant);
+}
+
 static void put_cold(FILE *f, const moire_tenant *t) {
     const struct mo_profile *p = t->profile;
-    fprintf(f, "# cold %d ", t->index);
+    fprintf(f, "# cold %d ", index_on_cores(t));
     for (int l = 0; l < p->n_layers; l++)
         fprintf(f, "%" PRId64 ":%" PRId64 "%c", t->plan->steps[l].bytes, p->cold[l + 1] - p->cold[l],
                 l + 1 < p->n_layers ? ',' : '\n');
@@ -60,7 +65,7 @@ static void put_cores(FILE *f, const moire_runtime *rt) {
     if (rt->topology->l3_bytes > 0) fprintf(f, "# cache %" PRId64 "\n", rt->topology->l3_bytes);
     if (rt->sampler) put_counters(f, mo_sampler_source(rt->sampler));
     for (const moire_tenant *t = rt->tenants; t; t = t->next) {
-        mo_record_tenant(f, t->index, t->name, &t->serving);
+        mo_record_tenant(f, index_on_cores(t), t->name, &t->serving);
         if (t->profile->cold[t->profile->n_layers] > 0) put_cold(f, t);
     }
 }
@@ -73,8 +78,8 @@ static bool on_gpus(const moire_runtime *rt) {
 
 int mo_runtime_dump(moire_runtime *rt, int64_t since, const char *path, moire_error *err) {
     bool gpus = on_gpus(rt);
-    struct mo_engine *engine = gpus ? mo_runtime_engine(rt) : rt->engine;
-    struct mo_events *events = mo_engine_events(engine);
+    struct mo_device *device = gpus ? mo_engine_device(rt->engine, rt->device->number) : rt->cores;
+    struct mo_events *events = mo_device_events(device);
     char *text = NULL;
     size_t n = 0;
     if (!events) return mo_fail(err, MOIRE_EINVAL, "the runtime records nothing: set `record` in its config");
@@ -90,7 +95,7 @@ int mo_runtime_dump(moire_runtime *rt, int64_t since, const char *path, moire_er
     if (f && fclose(f)) bad = true;
     mo_sampler_hold(rt->sampler);
     int code = bad ? mo_fail(err, MOIRE_ENOMEM, "%s: out of memory", path)
-                   : mo_events_dump(events, mo_engine_cores(engine), text, path, err);
+                   : mo_events_dump(events, mo_device_units(device), text, path, err);
     mo_sampler_unhold(rt->sampler);
     free(text);
     return code;

@@ -86,5 +86,7 @@ void mo_record_gpus(FILE *f, const moire_runtime *rt) {
     fprintf(f, "# policy %s\n", d->policy->name);
     mo_record_machine(f, &d->gpus);
     for (const moire_tenant *t = rt->tenants; t; t = t->next)
-        if (t->gpu) mo_record_gpu_tenant(f, t->gpu->index, t->name, &t->gpu->serving, d->gpus.n_kinds);
+        if (t->gpu)
+            mo_record_gpu_tenant(f, mo_engine_index(t->gpu->index), t->name, &t->gpu->serving,
+                                 d->gpus.n_kinds);
 }

@@ -4,8 +4,7 @@
  * Inputs are copied twice: into a pooled request at submit, because a waiting query has no arena, and into
  * the arena that the worker takes which starts it.  There are as many requests as queries were
  * open at once within the last seconds, bounded by the queue limit; in steady state nothing is allocated. */
-#include <string.h>
-#include "runtime/serve/gpu.h"
+#include "runtime/serve/runtime.h"
 
 static size_t align64(size_t n) {
     return (n + 63) / 64 * 64;
@@ -77,10 +76,22 @@ int mo_request_check(const moire_tenant *tenant, const moire_tensor *inputs, int
     return MOIRE_OK;
 }
 
-void mo_request_fill(const moire_tenant *tenant, struct mo_request *request, const moire_tensor *inputs) {
-    for (int i = 0; i < tenant->ports->n_inputs; i++)
-        if (inputs[i].bytes) memcpy(request->input[i], inputs[i].data, inputs[i].bytes);
+/* --- a place for queries --- */
+static struct mo_request_head *take(void *self) {
+    struct mo_request *request = mo_request_take(self);
+    return request ? &request->head : NULL;
 }
+
+static void give(void *self, struct mo_request_head *request) {
+    mo_request_give(self, (struct mo_request *)(void *)request);
+}
+
+static void *input(void *self, struct mo_request_head *request, int i) {
+    (void)self;
+    return ((struct mo_request *)(void *)request)->input[i];
+}
+
+const struct mo_place_calls mo_place_on_cores = {take, give, input};
 
 /* --- the engine's view of a tenant --- */
 static int model_begin(void *model, int instance, void *user) {
@@ -124,13 +135,12 @@ static void model_answer(void *model, const struct mo_answer *a) {
     struct mo_request *request = a->user;
     int n = t->ports->n_outputs, code = a->code;
     moire_tensor *outputs = NULL;
-    if (request->known) mo_serve_gpu_settled(t->runtime, request);
     if (code == MOIRE_OK && a->instance >= 0) {
         outputs = &t->outputs[(size_t)a->instance * (size_t)n];
         for (int i = 0; i < n && code == MOIRE_OK; i++)
             code = mo_instance_output(t->instances[a->instance], i, &outputs[i]);
     }
-    moire_answer answer = {.query = request->known ? request->known : a->query,
+    moire_answer answer = {.query = a->query,
                            .code = code,
                            .message = reason(t, a),
                            .outputs = code == MOIRE_OK ? outputs : NULL,
@@ -139,8 +149,8 @@ static void model_answer(void *model, const struct mo_answer *a) {
                            .start_ns = a->start,
                            .end_ns = a->end,
                            .deadline_ns = a->deadline};
-    moire_callback callback = request->callback;
-    if (callback) callback(request->user, &answer);
+    moire_callback callback = request->head.callback;
+    if (callback) callback(request->head.user, &answer);
 }
 
 /* Not at the answer: a cancelled query is answered while a block of it may still run. */
@@ -162,5 +172,11 @@ static int model_version(void *model, int instance, int layer) {
     return mo_instance_picked(t->instances[instance], layer);
 }
 
-const struct mo_model_ops mo_serve_model = {model_begin,   model_run,   model_answer,
-                                            model_release, model_press, model_version};
+const struct mo_model_ops mo_serve_model = {
+    .answer = model_answer,
+    .release = model_release,
+    .begin = model_begin,
+    .run = model_run,
+    .press = model_press,
+    .version = model_version,
+};

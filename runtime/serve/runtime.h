@@ -5,7 +5,8 @@
 #define MO_SERVE_RUNTIME_H
 #include "runtime/plan/compiled.h"
 #include "runtime/proxy/sampler.h"
-#include "runtime/engine/engine_live.h"
+#include "runtime/engine/engine.h"
+#include "runtime/engine/engine_cores.h"
 #include "runtime/serve/arenas.h"
 
 struct mo_store;
@@ -16,9 +17,10 @@ struct moire_runtime {
     struct mo_env env;
     struct mo_topology *topology;
     struct mo_engine *engine;
-    const struct mo_policy *policy;
-    struct mo_store *store;   /* NULL: generic kernels only */
-    struct mo_arenas *arenas; /* of activations */
+    struct mo_device *cores;        /* its last device */
+    const struct mo_policy *policy; /* of the cores */
+    struct mo_store *store;         /* NULL: generic kernels only */
+    struct mo_arenas *arenas;       /* of activations */
     enum mo_isa isa;
     struct mo_serve_device *device; /* GPUs (serve/gpu.h); NULL = none */
     struct mo_sampler *sampler;     /* of counters; NULL: observed slowdown only */
@@ -32,16 +34,34 @@ struct moire_runtime {
     const _Atomic uint32_t *here; /* 0: we are in a child that was forked; NULL: nobody can tell */
 };
 
-/* What a query needs beside its slot.  Input bytes follow the head. */
-struct mo_request {
-    struct mo_arena *self;  /* what it lies in, one of the tenant's */
-    struct mo_arena *arena; /* activations, one of the runtime's; from its first block on */
+/* What every query has beside its slot: the first member of the requests of each device. */
+struct mo_request_head {
     moire_callback callback;
     void *user;
-    /* of a query that a GPU failed and cores took over: the handle that its user has, and the next of them */
-    moire_query known; /* 0 = it is none */
-    struct mo_request *next_moved;
-    char *input[]; /* n_inputs pointers into this allocation */
+};
+
+/* How queries of a tenant are kept on a device: request.c on cores, gpu_request.c on GPUs. */
+struct mo_place_calls {
+    /* NULL: out of memory. */
+    struct mo_request_head *(*take)(void *self);
+    void (*give)(void *self, struct mo_request_head *request);
+    /* Where the bytes of input i go. */
+    void *(*input)(void *self, struct mo_request_head *request, int i);
+};
+
+/* A device that a tenant is loaded on. */
+struct mo_place {
+    const struct mo_place_calls *calls;
+    void *self;
+    int tenant; /* of the engine */
+};
+
+/* On cores: input bytes follow. */
+struct mo_request {
+    struct mo_request_head head;
+    struct mo_arena *self;  /* what it lies in, one of the tenant's */
+    struct mo_arena *arena; /* activations, one of the runtime's; from its first block on */
+    char *input[];          /* n_inputs pointers into this allocation */
 };
 
 struct moire_tenant {
@@ -56,19 +76,20 @@ struct moire_tenant {
     struct mo_compiled compiled; /* what the plan lies in, when it came from the store */
     struct mo_profile *profile;
     struct mo_sched_tenant_config serving; /* as the engine was told */
-    int index, n_instances;
+    int n_instances;
     struct mo_instance **instances;
     moire_tensor *outputs; /* n_instances rows of n_outputs */
     size_t request_bytes;
     struct mo_arenas *requests;
-    struct mo_serve_gpu *gpu; /* what it has on GPUs, where it runs then; NULL = cores */
+    struct mo_serve_gpu *gpu; /* what it has on GPUs; NULL = nothing */
+    /* Where it is loaded: its queries go to the first, and to the next when that has failed them. */
+    int n_places;
+    struct mo_place place[MO_ENGINE_DEVICES];
 };
 
 /* As moire_runtime_create(), with another environment (NULL = POSIX) and event rings of `events` entries. */
 int mo_runtime_create(const moire_config *config, const struct mo_env *env, int64_t events,
                       moire_runtime **out, moire_error *err);
-/* Of the engine that tenants of a runtime with a device run on; of the cores' where it has none. */
-struct mo_engine *mo_runtime_engine(const moire_runtime *runtime);
 void mo_runtime_stats(moire_runtime *runtime, struct mo_sched_stats *out);
 void mo_runtime_stats_reset(moire_runtime *runtime);
 /* As moire_record(); what happened before `since` is marked as not of interest. */
@@ -88,10 +109,16 @@ void mo_tenant_close(moire_tenant *tenant, int code);
  * then, whatever the load has measured.  *out, unless it is NULL, goes back by mo_serve_model.release(). */
 int mo_tenant_sample(moire_tenant *tenant, struct mo_request **out, moire_error *err);
 extern const struct mo_model_ops mo_serve_model; /* request.c: the engine's view of a tenant */
+extern const struct mo_place_calls mo_place_on_cores;
+/* places.c.  The tenant is loaded there too, and its queries go there first. */
+void mo_tenant_add_place(moire_tenant *tenant, const struct mo_place *place);
+/* The answer of a query at the place of `self`.  A device has failed it, there is another place, and that has
+ * taken it: it keeps its handle and arrival time, and has no answer yet.  False: there is none that would. */
+bool mo_tenant_move(moire_tenant *tenant, const void *self, struct mo_request_head *request,
+                    const struct mo_answer *answer);
 int mo_request_check(const moire_tenant *tenant, const moire_tensor *inputs, int n_inputs, moire_error *err);
 struct mo_request *mo_request_take(moire_tenant *tenant);
 void mo_request_give(moire_tenant *tenant, struct mo_request *request);
-void mo_request_fill(const moire_tenant *tenant, struct mo_request *request, const moire_tensor *inputs);
 /* Size of a request; 0 when it overflows. */
 size_t mo_request_size(const struct mo_graph *graph);
 #endif

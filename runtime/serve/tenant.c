@@ -41,7 +41,7 @@ static int build_compiled(moire_tenant *t, const char *path, const moire_tenant_
     struct mo_compiled_request request = {path, c->shapes, c->n_shapes, c->exact != 0, rt->isa};
     struct mo_plan_options options = {.isa = rt->isa, .store = rt->store};
     moire_error why;
-    bool helper = mo_engine_cores(rt->engine) > 1;
+    bool helper = mo_device_units(rt->cores) > 1;
     int rc = mo_compiled_open(rt->store, &rt->env, &request, helper, &t->compiled, &why);
     if (!rc && !t->compiled.graph) return MOIRE_OK;
     if (!rc) rc = mo_plan_build(t->compiled.graph, &options, &t->plan, &why);
@@ -103,7 +103,7 @@ static int build_plan(moire_tenant *t, const char *path, const moire_tenant_conf
 
 /* One a core and some that are paused; fewer of large ones, but never too few to change between queries. */
 static int pool_size(const moire_tenant *t) {
-    int64_t n = mo_engine_cores(t->runtime->engine) + SPARE_INSTANCES;
+    int64_t n = mo_device_units(t->runtime->cores) + SPARE_INSTANCES;
     int64_t fit = POOL_BYTES / (t->plan->arena_bytes + 1), most = t->runtime->env.limits.arenas;
     if (n > fit) n = fit < LEAST_INSTANCES ? LEAST_INSTANCES : fit;
     return (int)(n > most ? most : n);
@@ -137,7 +137,7 @@ int mo_tenant_sample(moire_tenant *t, struct mo_request **out, moire_error *err)
  * NULL otherwise. */
 static struct mo_profile *stored_profile(const moire_tenant *t) {
     const struct mo_image_times *times = &t->compiled.times;
-    int n = mo_engine_cores(t->runtime->engine);
+    int n = mo_device_units(t->runtime->cores);
     if (!t->compiled.file.bytes || times->n_layers != t->plan->n_steps) return NULL;
     struct mo_profile *p = mo_profile_create(&t->runtime->env, times->n_layers, n);
     for (int i = 0; p && i < times->n; i++)
@@ -160,10 +160,10 @@ static int calibrate(moire_tenant *t, moire_error *err) {
     struct mo_request *sample;
     int rc = mo_tenant_sample(t, &sample, err);
     /* only replays of recordings ask for cold times: others need not wait, nor have their caches swept */
-    int64_t sweep = mo_engine_events(rt->engine) ? mo_calibrate_sweep(rt->topology) : 0;
+    int64_t sweep = mo_device_events(rt->cores) ? mo_calibrate_sweep(rt->topology) : 0;
     if (!rc)
-        rc = mo_calibrate(rt->engine, &rt->env, &mo_serve_model, t, 0, t->plan->n_steps, REPETITIONS,
-                          mo_engine_cores(rt->engine), sweep, &t->profile, err);
+        rc = mo_calibrate(rt->cores, &rt->env, &mo_serve_model, t, 0, t->plan->n_steps, REPETITIONS,
+                          mo_device_units(rt->cores), sweep, &t->profile, err);
     if (sample) mo_serve_model.release(t, sample);
     return rc;
 }
@@ -172,7 +172,7 @@ static int calibrate(moire_tenant *t, moire_error *err) {
  * bytes, on a core of the usual speed.  Policies correct it by what queries take. */
 static int estimate(moire_tenant *t, moire_error *err) {
     enum { FLOPS_A_NS = 16, BYTES_A_NS = 8, LEAST_NS = 1000 };
-    int n = mo_engine_cores(t->runtime->engine), layers = t->plan->n_steps;
+    int n = mo_device_units(t->runtime->cores), layers = t->plan->n_steps;
     t->profile = mo_profile_create(&t->runtime->env, layers, n);
     int64_t *ns = mo_alloc(&t->runtime->env, (size_t)layers * sizeof *ns);
     for (int cores = 1; t->profile && ns && cores <= n; cores = mo_calibrate_next(cores, n)) {
@@ -197,7 +197,7 @@ static int reserve(const moire_tenant *t, moire_error *err) {
         return mo_fail(err, MOIRE_ENOMEM, "out of memory: a query of '%s' needs %lld bytes", t->name,
                        (long long)t->plan->arena_bytes);
     mo_arenas_give(t->runtime->arenas, arena);
-    return mo_engine_scratch(t->runtime->engine, t->plan->scratch_bytes + 64, err);
+    return mo_engine_cores_scratch(t->runtime->cores, t->plan->scratch_bytes + 64, err);
 }
 
 static int measure(moire_tenant *t, moire_error *err) {
@@ -235,10 +235,10 @@ static void measure_memory(moire_tenant *t) {
     if (rt->memory_known || !mo_profile_has_choice(t->profile, 0, t->profile->n_layers)) return;
     rt->memory_known = true;
     struct mo_memory memory = {
-        mo_calibrate_memory(rt->engine, &rt->env, mo_calibrate_sweep(rt->topology)),
+        mo_calibrate_memory(rt->cores, &rt->env, mo_calibrate_sweep(rt->topology)),
         (double)rt->topology->l3_bytes,
     };
-    mo_engine_set_memory(rt->engine, &memory);
+    mo_device_set_memory(rt->cores, &memory);
     mo_log(&rt->env, MOIRE_LOG_INFO, "memory: %.1f GB/s read and written by all cores", memory.bytes_ns);
 }
 
@@ -256,12 +256,18 @@ static int open_tenant(moire_tenant *t, const moire_tenant_config *c, moire_erro
                                                  .instances = t->n_instances,
                                                  .profile = t->profile};
     if (!mo_plan_slowdown(t->plan, t->serving.slowdown)) t->serving.slowdown[0] = 0;
-    return mo_engine_open(t->runtime->engine, &t->serving, &mo_serve_model, t, &t->index, err);
+    const struct mo_device_tenant tenant = {.sched = t->serving, .ops = &mo_serve_model, .model = t};
+    struct mo_place place = {.calls = &mo_place_on_cores, .self = t};
+    struct mo_engine *engine = t->runtime->engine;
+    int rc = mo_engine_open(engine, mo_engine_devices(engine) - 1, &tenant, &place.tenant, err);
+    if (!rc) mo_tenant_add_place(t, &place);
+    return rc;
 }
 
+/* Of a tenant that no device has any more. */
 static void destroy(moire_tenant *t) {
-    if (!t) return;
     const struct mo_env *env = &t->runtime->env;
+    if (t->gpu) mo_serve_gpu_free(t->gpu);
     for (int i = 0; i < t->n_instances; i++)
         mo_instance_destroy(t->instances[i]);
     mo_arenas_destroy(t->requests);
@@ -294,13 +300,19 @@ static int load_on_cores(moire_tenant *t, const char *path, const moire_tenant_c
     return rc ? rc : open_tenant(t, c, err);
 }
 
+/* Ends the open queries with `code`. */
+static void close_places(moire_tenant *t, int code) {
+    for (int i = 0; i < t->n_places; i++)
+        mo_engine_close(t->runtime->engine, t->place[i].tenant, code);
+}
+
 /* What runs on GPUs and nowhere else is compiled, packed and measured for them only. */
 static int load(moire_tenant *t, const char *path, const moire_tenant_config *c, moire_error *err) {
     bool cores = !c->device_only || !t->runtime->device;
     int rc = set_name(t, c->name ? c->name : base_name(path), err);
     if (!rc && cores) rc = load_on_cores(t, path, c, err);
-    if (!rc && t->runtime->device && (rc = mo_serve_gpu_open(t, path, c, &t->gpu, err)) && cores)
-        mo_engine_close(t->runtime->engine, t->index, rc);
+    if (!rc && t->runtime->device) rc = mo_serve_gpu_open(t, path, c, &t->gpu, err);
+    if (rc) close_places(t, rc);
     return rc;
 }
 
@@ -356,8 +368,7 @@ int moire_load(moire_runtime *rt, const char *path, const moire_tenant_config *c
 
 void mo_tenant_close(moire_tenant *t, int code) {
     moire_runtime *rt = t->runtime;
-    if (t->gpu) mo_serve_gpu_close(t->gpu, code);
-    if (t->plan) mo_engine_close(rt->engine, t->index, code);
+    close_places(t, code);
     mo_lock_take(rt->env.sys, &rt->loading);
     rt->n_tenants--;
     moire_tenant **at = &rt->tenants;

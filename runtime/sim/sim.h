@@ -2,9 +2,9 @@
  * sim.h - the second engine: carries decisions out against profiles in virtual time.
  *
  * The scheduler core, queues, policies, admission and statistics are the objects of the live engine
- * (engine_live.h); only the clock and the kernels are not real.  Single-threaded and deterministic: the same
- * calls with the same seed give the same answers, whatever the machine.  The driver owns the arrivals: it
- * advances the clock to the next one and submits.
+ * (runtime/engine/device.h); only the clock and the kernels are not real.  Single-threaded and deterministic:
+ * the same calls with the same seed give the same answers, whatever the machine.  The driver owns the
+ * arrivals: it advances the clock to the next one and submits.
  *
  * How long a block takes: the profile's time of its layers on its cores, in the versions chosen for it, times
  * one draw of the noise, at a speed that depends on who else runs and is revised whenever that changes; plus

@@ -161,7 +161,7 @@ static int measure_versions(moire_runtime *rt, struct measured *m, struct mo_str
                             moire_error *err) {
     moire_tenant *t = (moire_tenant *)m->tenant;
     struct mo_request *sample;
-    int code = mo_tenant_sample(t, &sample, err), all = mo_engine_cores(rt->engine);
+    int code = mo_tenant_sample(t, &sample, err), all = mo_device_units(rt->cores);
     struct mo_model_ops fixed = mo_serve_model;
     int v = 0;
     fixed.press = NULL; /* the version is given */
@@ -171,7 +171,7 @@ static int measure_versions(moire_runtime *rt, struct measured *m, struct mo_str
         do {
             int level = m->levels[i];
             if (stress) mo_stress_set(stress, level);
-            code = mo_calibrate(rt->engine, &rt->env, &fixed, t, 0, t->plan->n_steps, m->options->repetitions,
+            code = mo_calibrate(rt->cores, &rt->env, &fixed, t, 0, t->plan->n_steps, m->options->repetitions,
                                 level ? all / 2 : all, level ? 0 : mo_calibrate_sweep(rt->topology),
                                 &m->profile[v][i], err);
         } while (!code && ++i < m->n_levels);

@@ -10,7 +10,7 @@
 #include <cmocka.h>
 #include <signal.h>
 #include <string.h>
-#include "runtime/engine/engine_impl.h"
+#include "runtime/engine/device_impl.h"
 #include "tests/unit/sched/engine_bed.h"
 
 static void queries_survive_random_plans_and_blocks(void **state) {
@@ -20,7 +20,7 @@ static void queries_survive_random_plans_and_blocks(void **state) {
     bed_load(b, BED_QUERIES, 10);
     mo_engine_drain(b->engine);
     struct mo_engine_gpu_stats stats;
-    mo_engine_gpu_stats(b->engine, &stats);
+    mo_engine_gpu_stats(b->device, &stats);
     assert_true(stats.changes > 3 && stats.opened > 3 && stats.closed > 0);
     struct mo_sched_stats sched;
     mo_engine_stats(b->engine, &sched);
@@ -72,7 +72,7 @@ static void failures_are_answered(void **state) {
             char why[MO_ENGINE_WHY];
             bool said = false;
             for (int k = 0; k < BED_TENANTS; k++) {
-                mo_engine_gpu_why(b->engine, b->tenant[k], why);
+                mo_engine_gpu_why(b->device, b->tenant[k], why);
                 said |= strstr(why, "toy: ") != NULL;
             }
             assert_true(said);
@@ -151,7 +151,7 @@ static void slowdown_is_observed(void **state) {
     bed_load(b, BED_QUERIES / 8, 0);
     mo_engine_drain(b->engine);
     for (int i = 0; i < BED_TENANTS; i++)
-        assert_true(mo_sched_view(b->engine->sched)->tenants[b->tenant[i]].residual > 1.003);
+        assert_true(mo_sched_view(b->device->sched)->tenants[b->tenant[i]].residual > 1.003);
     bed_strike(b);
 }
 

@@ -8,29 +8,29 @@
 #include <stdint.h>
 #include <cmocka.h>
 #include <stdlib.h>
-#include "runtime/engine/engine_impl.h"
+#include "runtime/engine/device_impl.h"
 #include "tests/unit/sched/engine_bed.h"
 
 static const int64_t MS = 1000000, SECOND = 1000000000;
 
 /* The GPU that is lost, -1 = none is; whether the plan in force has a let on a GPU. */
 static int lost_gpu(struct bed *b) {
-    mo_engine_take(b->engine);
-    const struct mo_view *view = mo_sched_view(b->engine->sched);
+    mo_device_take(b->device);
+    const struct mo_view *view = mo_sched_view(b->device->sched);
     int gpu = -1;
     for (int g = 0; g < BED_GPUS; g++)
         if (view->gpu_lost[g]) gpu = g;
-    mo_engine_drop(b->engine);
+    mo_device_drop(b->device);
     return gpu;
 }
 
 static bool has_let_on(struct bed *b, int gpu) {
-    mo_engine_take(b->engine);
-    const struct mo_lets_plan *plan = mo_sched_view(b->engine->sched)->lets;
+    mo_device_take(b->device);
+    const struct mo_lets_plan *plan = mo_sched_view(b->device->sched)->lets;
     bool has = false;
     for (int i = 0; plan && i < plan->n_lets; i++)
         has |= plan->lets[i].gpu == gpu;
-    mo_engine_drop(b->engine);
+    mo_device_drop(b->device);
     return has;
 }
 

@@ -15,7 +15,7 @@
 #include "bench/sim/replay.h"
 #include "bench/data/trace.h"
 #include "models/zoo.h"
-#include "runtime/engine/engine_impl.h"
+#include "runtime/engine/device_impl.h"
 #include "runtime/serve/gpu.h"
 #include "tests/unit/codegen/onnx_build.h"
 #include "tests/unit/gpu/toy_gpu.h"
@@ -256,9 +256,9 @@ static void a_query_that_has_moved_can_be_cancelled(void **state) {
     moire_tenant *t = load(rt, 0);
     struct toy_gpu toy = {&machine.ops, machine.system};
     toy_gpu_fail(&toy, &(struct toy_gpu_faults){.work = 1, .code = MOIRE_EDEVICE});
-    mo_engine_take(rt->engine);
-    mo_sched_hold(rt->engine->sched);
-    mo_engine_drop(rt->engine);
+    mo_device_take(rt->cores);
+    mo_sched_hold(rt->cores->sched);
+    mo_device_drop(rt->cores);
     for (int i = 0; i < MOVED; i++)
         ask(t, i, &r[i]);
     while (atomic_load(&t->gpu->moved) < MOVED)
@@ -267,9 +267,9 @@ static void a_query_that_has_moved_can_be_cancelled(void **state) {
         assert_int_equal(moire_cancel(rt, r[i].handle), MOIRE_OK);
         assert_int_equal(moire_cancel(rt, r[i].handle), MOIRE_ESTALE);
     }
-    mo_engine_take(rt->engine);
-    mo_sched_unhold(rt->engine->sched, mo_now(&rt->env));
-    mo_engine_drop(rt->engine);
+    mo_device_take(rt->cores);
+    mo_sched_unhold(rt->cores->sched, mo_now(&rt->env));
+    mo_device_drop(rt->cores);
     moire_drain(rt);
     for (int i = 0; i < MOVED; i++) {
         assert_int_equal(r[i].answers, 1);
@@ -277,7 +277,6 @@ static void a_query_that_has_moved_can_be_cancelled(void **state) {
         assert_true(r[i].answered == r[i].handle);
         assert_int_equal(moire_cancel(rt, r[i].handle), MOIRE_ESTALE);
     }
-    assert_null(rt->device->moved);
     moire_runtime_destroy(rt, 1);
     assert_int_equal(machine.open, 0);
 }
@@ -340,7 +339,7 @@ static void device_only_prepares_nothing_for_cores(void **state) {
     assert_true(!t->plan && !t->profile && !t->n_instances && !t->requests);
     ports_are_as_on_cores(t);
     assert_int_equal(moire_unload(t, NULL), MOIRE_OK);
-    mo_engine_stats(rt->engine, &stats);
+    mo_device_stats(rt->cores, &stats);
     assert_int_equal(stats.accepted, 0);
     moire_runtime_destroy(rt, 1);
     assert_int_equal(machine.open, 0);

@@ -133,7 +133,7 @@ static void release(void *self, void *user) {
     atomic_fetch_add(&((struct bed_query *)user)->releases, 1);
 }
 
-static const struct mo_engine_gpu_model model = {{.answer = answer, .release = release}, tensors};
+static const struct mo_model_ops model = {.answer = answer, .release = release};
 
 static void make_profiles(struct bed *b, int stretch) {
     static const int batch[] = {1, 2, 4, 8}, share[] = {250, 500, 750, 1000};
@@ -203,18 +203,21 @@ static struct bed *lay(const struct mo_policy *policy, bool whole, bool still, i
     b->declared = 1000;
     for (int i = 0; i < BED_TENANTS; i++)
         b->qos_ns[i] = 1000 * MS;
-    struct mo_engine_gpu_config gpu = {.ops = b->toy.ops,
-                                       .system = b->toy.system,
-                                       .gpus = &b->gpus,
-                                       .max_batch = BED_LARGEST,
-                                       .hang_ns = 5 * MS};
-    struct mo_engine_config config = {.env = &b->env,
-                                      .policy = policy ? policy : &b->policy,
-                                      .max_queries = 2 * BED_QUERIES,
-                                      .max_tenants = BED_TENANTS,
-                                      .events = 1 << 16,
-                                      .gpu = &gpu};
+    struct mo_engine_gpu_options gpu = {.ops = b->toy.ops,
+                                        .system = b->toy.system,
+                                        .gpus = &b->gpus,
+                                        .max_batch = BED_LARGEST,
+                                        .hang_ns = 5 * MS};
+    struct mo_engine_config config = {.env = &b->env, .n_devices = 1};
+    config.device[0] = (struct mo_device_config){.env = &b->env,
+                                                 .calls = &mo_engine_gpus,
+                                                 .options = &gpu,
+                                                 .policy = policy ? policy : &b->policy,
+                                                 .max_queries = 2 * BED_QUERIES,
+                                                 .max_tenants = BED_TENANTS,
+                                                 .events = 1 << 16};
     assert_int_equal(mo_engine_create(&config, &b->engine, NULL), MOIRE_OK);
+    b->device = mo_engine_device(b->engine, 0);
     return b;
 }
 
@@ -229,27 +232,29 @@ struct bed *bed_lay_in_child(void) {
 int bed_open(struct bed *b, int i, moire_error *err) {
     struct mo_gpu_program program[BED_RUNGS];
     struct mo_gpu_port port[BED_RUNGS];
-    struct mo_engine_gpu_tenant t = {.sched = {.qos_ns = b->qos_ns[i],
-                                               .priority = b->priority[i],
-                                               .queue = BED_QUERIES,
-                                               .instances = 64,
-                                               .profile = b->profile,
-                                               .share = b->kinds,
-                                               .declared = b->declared},
-                                     .model = &model,
-                                     .n_rungs = BED_RUNGS,
-                                     .n_inputs = 1,
-                                     .n_outputs = 1,
-                                     .n_segments = BED_SEGMENTS,
-                                     .output_bytes = sizeof(float)};
+    struct mo_engine_gpu_programs p = {.tensors = tensors,
+                                       .n_rungs = BED_RUNGS,
+                                       .n_inputs = 1,
+                                       .n_outputs = 1,
+                                       .n_segments = BED_SEGMENTS,
+                                       .output_bytes = sizeof(float)};
+    struct mo_device_tenant t = {.sched = {.qos_ns = b->qos_ns[i],
+                                           .priority = b->priority[i],
+                                           .queue = BED_QUERIES,
+                                           .instances = 64,
+                                           .profile = b->profile,
+                                           .share = b->kinds,
+                                           .declared = b->declared},
+                                 .ops = &model,
+                                 .programs = &p};
     for (int r = 0; r < BED_RUNGS; r++) {
         program[r] = toy_gpu_program(1 << r, BED_SEGMENTS);
         port[r] = (struct mo_gpu_port){.name = "x", .bytes = (1 << r) * (int64_t)sizeof(float)};
         program[r].inputs = program[r].outputs = &port[r];
-        t.batch[r] = 1 << r;
-        t.program[r] = &program[r];
+        p.batch[r] = 1 << r;
+        p.program[r] = &program[r];
     }
-    return mo_engine_gpu_open(b->engine, &t, &b->tenant[i], err);
+    return mo_engine_open(b->engine, 0, &t, &b->tenant[i], err);
 }
 
 void bed_open_all(struct bed *b) {
@@ -290,7 +295,7 @@ void bed_strike(struct bed *b) {
     struct mo_sched_stats stats;
     mo_engine_stats(b->engine, &stats);
     assert_int_equal(stats.refused, 0);
-    history_of_events(mo_engine_events(b->engine), BED_GPUS * BED_UNITS, b->accepted);
+    history_of_events(mo_device_events(b->device), BED_GPUS * BED_UNITS, b->accepted);
     mo_engine_destroy(b->engine);
     put_toy_away(b);
     mo_share_destroy(b->share);

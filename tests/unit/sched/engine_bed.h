@@ -4,6 +4,7 @@
 #ifndef ENGINE_BED_H
 #define ENGINE_BED_H
 #include <stdatomic.h>
+#include "runtime/engine/engine.h"
 #include "runtime/engine/engine_gpu.h"
 #include "tests/unit/gpu/child_case.h"
 #include "tests/unit/gpu/toy_gpu.h"
@@ -48,6 +49,7 @@ struct bed {
     struct mo_share_profile *share;
     const struct mo_share_profile *kinds[MO_PLAN_KINDS];
     struct mo_engine *engine;
+    struct mo_device *device; /* its only one */
     int tenant[BED_TENANTS];
     /* may be set before they are opened */
     int priority[BED_TENANTS];

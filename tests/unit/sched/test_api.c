@@ -374,7 +374,7 @@ static void the_host_may_lend_its_threads(void **state) {
     assert_int_equal(moire_runtime_create(&c, &rt, NULL), MOIRE_OK);
     struct guest g[3];
     pthread_t thread[3];
-    int cores = mo_engine_cores(rt->engine);
+    int cores = mo_device_units(rt->cores);
     for (int i = 0; i < cores; i++) {
         g[i] = (struct guest){rt, i, 1};
         pthread_create(&thread[i], NULL, lend, &g[i]);

@@ -189,8 +189,8 @@ static void the_ceiling_is_measured(void **state) {
     const moire_config config = {.size = sizeof config, .threads = 2, .no_pin = 1};
     moire_runtime *rt;
     assert_int_equal(moire_runtime_create(&config, &rt, NULL), MOIRE_OK);
-    assert_true(mo_calibrate_memory(rt->engine, &rt->env, 16 << 20) > 0);
-    assert_true(mo_calibrate_memory(rt->engine, &rt->env, 0) == 0);
+    assert_true(mo_calibrate_memory(rt->cores, &rt->env, 16 << 20) > 0);
+    assert_true(mo_calibrate_memory(rt->cores, &rt->env, 0) == 0);
     moire_runtime_destroy(rt, 0);
 }
 

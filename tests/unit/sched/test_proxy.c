@@ -18,7 +18,7 @@
 #include "models/zoo.h"
 #include "runtime/plan/versions.h"
 #include "runtime/proxy/papi.h"
-#include "runtime/engine/engine_impl.h"
+#include "runtime/engine/device_impl.h"
 #include "runtime/serve/runtime.h"
 #include "tests/unit/sched/counters_sys.h"
 
@@ -402,9 +402,9 @@ static void submit(moire_tenant *t, _Atomic int *answered) {
 }
 
 static double pressure_now(moire_runtime *rt) {
-    mo_engine_take(rt->engine);
-    double p = mo_sched_view(rt->engine->sched)->pressure[MO_PRESSURE_CACHE];
-    mo_engine_drop(rt->engine);
+    mo_device_take(rt->cores);
+    double p = mo_sched_view(rt->cores->sched)->pressure[MO_PRESSURE_CACHE];
+    mo_device_drop(rt->cores);
     return p;
 }
 

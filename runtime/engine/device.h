@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * device.h - what carries blocks out: one table of calls for a kind of device, and the loop that drives it.
+ *
+ * A struct mo_device is one scheduler core in real time: its lock, its timer, its service thread, the answers
+ * it owes, and the units that blocks run on.  All of that is the same for every device (device.c,
+ * device_serve.c).  What differs is in a struct mo_device_calls, which is chosen once, when the engine is
+ * made: worker teams on cores (engine_cores.h), lets of GPUs (engine_gpu.h), or a test's own.  Nothing else
+ * asks of what kind a device is.
+ *
+ * Locks.  One lock a device guards its scheduler core and what its table keeps beside it.  It is held for a
+ * decision, never across a kernel, a callback or a copy of tensors.  The calls below say whether it is held;
+ * whatever may take long (a futex call, a call of a plugin) is put off until `leave`.
+ *
+ * A block's way.  `start` is called under the lock for a block that the core has decided on.  When it has
+ * ended, on a thread of the device's, the device calls mo_sched_block_done() under the lock
+ * (device_impl.h) and thereby may find its own `start` called for the next ones; then it lets the lock go by
+ * mo_device_drop(), and answers that are due are delivered by the service thread, or by itself with
+ * mo_device_deliver(). */
+#ifndef MO_DEVICE_H
+#define MO_DEVICE_H
+#include "runtime/base/lock.h"
+#include "runtime/sched/sched.h"
+
+struct mo_device;
+
+/* What the engine asks of a tenant's model. */
+struct mo_model_ops {
+    /* Delivers; called without a lock.  The instance may be used until it returns, then it serves another
+     * query. */
+    void (*answer)(void *model, const struct mo_answer *answer);
+    /* The query is gone for good, after its answer and its last block: `user` may be reused.  The device's
+     * lock is held, so this must be short and must not call back. */
+    void (*release)(void *model, void *user);
+    /* --- cores only; begin and run are called on workers without a lock --- */
+    /* Before the first block: puts the query's input into the instance.  0 or a code. */
+    int (*begin)(void *model, int instance, void *user);
+    /* As mo_instance_run(); the last thing it does with n_workers > 1 need not be a barrier. */
+    int (*run)(void *model, int instance, int begin, int end, int worker, int n_workers,
+               void (*barrier)(void *ctx, int worker), void *ctx, void *scratch);
+    /* May be NULL.  Before layers [begin, end) of an instance start on so many cores: picks their versions
+     * for these and a pressure.  The device's lock is held. */
+    void (*press)(void *model, int instance, int begin, int end, double pressure, int cores);
+    /* May be NULL.  The version of a layer that an instance runs, 0 to 7; asked for the event log only. */
+    int (*version)(void *model, int instance, int layer);
+};
+
+struct mo_device_tenant {
+    struct mo_sched_tenant_config sched;
+    const struct mo_model_ops *ops;
+    void *model;
+    const void *programs; /* what the device wants of it beside, e.g. struct mo_engine_gpu_programs */
+};
+
+/* What the scheduler is to know of a device; valid as long as that is open. */
+struct mo_device_about {
+    int n_units;                /* cores, or units of GPUs */
+    int max_batch;              /* queries of one block; 0 = 1 */
+    const struct mo_gpus *gpus; /* finished; NULL: blocks take any set of units */
+};
+
+struct mo_device_calls {
+    const char *name;
+    /* Describes the device and makes what has to be there before blocks start, but no thread.  When it fails
+     * after *self was set, close() is still called. */
+    int (*open)(struct mo_device *device, const void *options, void **self, struct mo_device_about *about,
+                moire_error *err);
+    /* Starts its threads; blocks may start from here on. */
+    int (*begin)(void *self, moire_error *err);
+    /* Ends the threads and frees everything.  Every tenant is closed; the scheduler is still there. */
+    void (*close)(void *self);
+
+    /* The lock is held.  Runs a block, or puts it behind the one that runs there (run->behind). */
+    void (*start)(void *self, const struct mo_run *run);
+    /* The lock is held.  Wants the lets of mo_sched_lets_coming(): mo_sched_prepared() when they are there.
+     * NULL where `about.gpus` is. */
+    void (*prepare)(void *self, int64_t expected_ns);
+    /* The lock is held.  Nothing is to be written to `user` any more.  May be NULL. */
+    void (*released)(void *self, int tenant, void *user);
+    /* The lock is held: lets it go by mo_device_unlock() and then does what was put off under it. */
+    void (*leave)(void *self);
+
+    /* No lock is held.  Loads what a tenant needs and opens it by mo_device_admit().  NULL: nothing to load.
+     */
+    int (*admit)(void *self, const struct mo_device_tenant *config, int *tenant, moire_error *err);
+    /* No lock is held.  A closed tenant of which nothing runs: frees what admit() has loaded.  May be NULL.
+     */
+    void (*forget)(void *self, int tenant);
+    /* No lock is held.  CPU time of its threads so far.  NULL: none to speak of. */
+    int64_t (*cpu_ns)(void *self);
+};
+
+struct mo_device_config {
+    const struct mo_env *env;
+    const struct mo_device_calls *calls;
+    const void *options; /* of calls->open() */
+    const struct mo_policy *policy;
+    int max_queries, max_tenants;
+    int64_t block_ns;
+    int64_t events;                   /* entries of each event ring, 0 = no events */
+    struct mo_pressure_source source; /* as in struct mo_sched_config */
+};
+
+int mo_device_units(const struct mo_device *device);
+/* As mo_sched_set_memory(). */
+void mo_device_set_memory(struct mo_device *device, const struct mo_memory *memory);
+void mo_device_stats(struct mo_device *device, struct mo_sched_stats *out);
+void mo_device_stats_reset(struct mo_device *device);
+/* NULL when events are off.  Read or dump it when the engine is drained. */
+struct mo_events *mo_device_events(struct mo_device *device);
+/* The ring of one thread that is not the engine's; NULL when events are off. */
+struct mo_ring *mo_device_guest_ring(struct mo_device *device);
+#endif

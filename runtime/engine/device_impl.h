@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * device_impl.h - the inside of a device's loop: for device.c (what callers do), device_serve.c (lock,
+ * answers, service thread), engine.c, and the tables of devices, which call what stands below the struct. */
+#ifndef MO_DEVICE_IMPL_H
+#define MO_DEVICE_IMPL_H
+#include "runtime/engine/device.h"
+
+/* Event rings beside one a unit: of the lock's holder, of the service thread, of a thread of the user's. */
+enum { MO_RING_LOCKED, MO_RING_SERVICE, MO_RING_GUEST, MO_RINGS_BESIDE };
+
+/* A tenant as its device delivers to it. */
+struct mo_device_model {
+    const struct mo_model_ops *ops;
+    void *model;
+};
+
+struct mo_device {
+    const struct mo_env *env;
+    const struct mo_device_calls *calls;
+    void *self; /* of the calls */
+    struct mo_lock lock;
+    struct mo_sched *sched;
+    struct mo_events *events;
+    struct mo_device_model *tenants;
+    int n_units, max_tenants;
+    int number; /* its place in the engine, which handles carry */
+    int64_t timer_at, since, cpu_before;
+    struct mo_query_list resolved;
+    int taken_over; /* open queries that another device has failed */
+    struct mo_thread service;
+    bool service_started, stop;
+    bool bell_due;            /* the service thread is to be rung when the lock is let go */
+    _Atomic uint32_t bell;    /* rings it */
+    _Atomic uint32_t changes; /* grows whenever a slot was released or a block ended while somebody waits */
+    _Atomic int waiters;
+};
+
+/* --- for engine.c --- */
+int mo_device_create(const struct mo_device_config *config, int number, struct mo_device **out,
+                     moire_error *err);
+/* Every tenant is closed.  NULL is fine. */
+void mo_device_destroy(struct mo_device *device);
+/* As those of engine.h, with the device's own tenants and handles.  known: the handle that the query's owner
+ * has of it from another device; 0 = it is new here. */
+int mo_device_open(struct mo_device *device, const struct mo_device_tenant *config, int *tenant,
+                   moire_error *err);
+void mo_device_close(struct mo_device *device, int tenant, int code);
+int mo_device_submit(struct mo_device *device, int tenant, int64_t arrival, void *user, uint64_t known,
+                     uint64_t *handle, moire_error *err);
+int mo_device_cancel(struct mo_device *device, uint64_t handle);
+int mo_device_cancel_known(struct mo_device *device, uint64_t known);
+void mo_device_drain(struct mo_device *device);
+void mo_device_abort(struct mo_device *device, int code);
+/* The handle that users get of a query of the device: its number stands above every slot number. */
+enum { MO_HANDLE_SHIFT = 28, MO_HANDLE_DEVICES = 16 };
+static inline uint64_t mo_device_tag(const struct mo_device *device, uint64_t handle) {
+    return handle | (uint64_t)device->number << MO_HANDLE_SHIFT;
+}
+/* The service thread's function. */
+void *mo_device_serve(void *device);
+
+/* --- for tables of devices --- */
+void mo_device_take(struct mo_device *device);
+/* Lets the lock go by calls->leave(); the service thread delivers what is due. */
+void mo_device_drop(struct mo_device *device);
+/* For calls->leave() only: lets the lock go and nothing else.  True: mo_device_ring_bell() is owed. */
+bool mo_device_unlock(struct mo_device *device);
+void mo_device_ring_bell(struct mo_device *device);
+/* Under the lock: answers that are due are the service thread's to deliver. */
+void mo_device_leave_answers(struct mo_device *device);
+/* Lets the lock go as mo_device_drop(), and delivers what is due on this thread, which owns `ring`. */
+void mo_device_drop_and_deliver(struct mo_device *device, struct mo_ring *ring);
+/* Tells threads that wait for a change of the core's state; after the lock was let go. */
+void mo_device_note_change(struct mo_device *device);
+/* Sleeps until `done` holds, which is asked under the lock. */
+void mo_device_wait(struct mo_device *device, bool (*done)(struct mo_device *device, int arg), int arg);
+/* Opens the tenant in the scheduler. */
+int mo_device_admit(struct mo_device *device, const struct mo_device_tenant *config, int *tenant,
+                    moire_error *err);
+/* Ring of a unit, or n_units + one of those beside; NULL when events are off. */
+struct mo_ring *mo_device_ring(struct mo_device *device, int which);
+static inline struct mo_ring *mo_device_locked_ring(struct mo_device *device) {
+    return mo_device_ring(device, device->n_units + MO_RING_LOCKED);
+}
+#endif

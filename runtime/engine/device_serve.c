@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * device_serve.c - the lock of a device, the answers it owes, and its service thread, which serves the
+ * policy's timer and delivers what no thread of the device delivers itself (cancelled, shed, unloaded).
+ * Wake-up calls wait until the lock is let go: a futex call may cost many microseconds on a virtual machine.
+ */
+#include "runtime/device/fpu.h"
+#include "runtime/engine/device_impl.h"
+
+struct mo_ring *mo_device_ring(struct mo_device *d, int which) {
+    return d->events ? &d->events->ring[which] : NULL;
+}
+
+void mo_device_take(struct mo_device *d) {
+    mo_lock_take(d->env->sys, &d->lock);
+}
+
+void mo_device_ring_bell(struct mo_device *d) {
+    atomic_fetch_add(&d->bell, 1);
+    d->env->sys->futex_wake(d->env->sys->self, &d->bell, 1);
+}
+
+bool mo_device_unlock(struct mo_device *d) {
+    bool bell = d->bell_due;
+    d->bell_due = false;
+    mo_lock_drop(d->env->sys, &d->lock);
+    return bell;
+}
+
+void mo_device_leave_answers(struct mo_device *d) {
+    if (d->resolved.first >= 0) d->bell_due = true;
+}
+
+void mo_device_drop(struct mo_device *d) {
+    mo_device_leave_answers(d);
+    d->calls->leave(d->self);
+}
+
+void mo_device_note_change(struct mo_device *d) {
+    if (!atomic_load(&d->waiters)) return;
+    atomic_fetch_add(&d->changes, 1);
+    d->env->sys->futex_wake(d->env->sys->self, &d->changes, INT32_MAX);
+}
+
+void mo_device_wait(struct mo_device *d, bool (*done)(struct mo_device *d, int arg), int arg) {
+    const struct mo_sys *sys = d->env->sys;
+    atomic_fetch_add(&d->waiters, 1);
+    for (;;) {
+        uint32_t seen = atomic_load(&d->changes);
+        mo_device_take(d);
+        bool is = done(d, arg);
+        mo_device_drop(d);
+        if (is) break;
+        sys->futex_wait(sys->self, &d->changes, seen, mo_now(d->env) + 100000000);
+    }
+    atomic_fetch_sub(&d->waiters, 1);
+}
+
+/* --- answers -------------------------------------------------------------------------------------------- */
+/* Takes the oldest resolved query out of the list; the lock is held. */
+static bool next_answer(struct mo_device *d, int *slot, struct mo_device_model *tenant, int *tenant_id,
+                        struct mo_answer *out) {
+    struct mo_queries *q = mo_sched_queries(d->sched);
+    *slot = mo_query_list_take(q, &d->resolved, out);
+    if (*slot < 0) return false;
+    *tenant_id = q->face[*slot].tenant;
+    *tenant = d->tenants[*tenant_id];
+    return true;
+}
+
+/* The query's owner has returned from its answer. */
+static void answered(struct mo_device *d, int slot) {
+    mo_device_take(d);
+    if (mo_sched_queries(d->sched)->body[slot].known) d->taken_over--;
+    mo_sched_answered(d->sched, slot, mo_now(d->env));
+    d->calls->leave(d->self);
+    mo_device_note_change(d);
+}
+
+/* Delivers all answers that are due; called without the lock, on a thread that owns `ring`. */
+static void deliver(struct mo_device *d, struct mo_ring *ring) {
+    struct mo_device_model tenant;
+    struct mo_answer answer;
+    int slot, id;
+    for (;;) {
+        mo_device_take(d);
+        bool any = next_answer(d, &slot, &tenant, &id, &answer);
+        d->calls->leave(d->self);
+        if (!any) return;
+        const uint64_t query = answer.query;
+        answer.query = answer.known ? answer.known : mo_device_tag(d, query);
+        mo_event_put(ring, mo_now(d->env), MO_LOG_CALLBACK_IN, query, id, answer.code, 0, 0);
+        tenant.ops->answer(tenant.model, &answer);
+        mo_event_put(ring, mo_now(d->env), MO_LOG_CALLBACK_OUT, query, id, answer.code, 0, 0);
+        answered(d, slot);
+    }
+}
+
+void mo_device_drop_and_deliver(struct mo_device *d, struct mo_ring *ring) {
+    bool due = d->resolved.first >= 0;
+    d->calls->leave(d->self);
+    mo_device_note_change(d);
+    if (due) deliver(d, ring);
+}
+
+/* --- service thread ------------------------------------------------------------------------------------- */
+void *mo_device_serve(void *arg) {
+    struct mo_device *d = arg;
+    const struct mo_sys *sys = d->env->sys;
+    struct mo_ring *ring = mo_device_ring(d, d->n_units + MO_RING_SERVICE);
+    mo_fpu_flush();
+    for (;;) {
+        uint32_t heard = atomic_load(&d->bell);
+        mo_device_take(d);
+        if (d->timer_at <= mo_now(d->env)) {
+            d->timer_at = MO_NEVER;
+            mo_sched_timer(d->sched, mo_now(d->env));
+        }
+        int64_t wake = d->timer_at == MO_NEVER ? 0 : d->timer_at;
+        bool due = d->resolved.first >= 0, stop = d->stop;
+        d->calls->leave(d->self);
+        if (due)
+            deliver(d, ring);
+        else if (stop)
+            return NULL;
+        else
+            sys->futex_wait(sys->self, &d->bell, heard, wake);
+    }
+}
