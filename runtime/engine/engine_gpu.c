@@ -93,8 +93,8 @@ static void leave_seat(struct mo_gpu_resident *t, struct mo_gpu_host *host, cons
 
 /* --- the core's calls; the lock is held ----------------------------------------------------------------- */
 static int64_t hang_after(const struct mo_engine_gpu *g, const struct mo_run *run) {
-    int64_t solo = mo_view_solo(mo_sched_view(g->device->sched), run->tenant, run->lead, run->n_cores,
-                                run->begin, run->end, run->batch);
+    int64_t solo = mo_view_let_time(mo_sched_view(g->device->sched), run->tenant, run->lead, run->n_cores,
+                                    run->begin, run->end, run->batch);
     double ns = (double)solo * g->config.hang_times;
     return ns < (double)g->config.hang_ns ? g->config.hang_ns : (int64_t)(ns < 3e11 ? ns : 3e11);
 }

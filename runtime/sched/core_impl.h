@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * core_impl.h - the inside of the core, shared by its files only (sched.c, core_tenant.c, decide.c). */
+ * core_impl.h - the inside of the core, shared by its files only. */
 #ifndef MO_SCHED_IMPL_H
 #define MO_SCHED_IMPL_H
 #include "runtime/sched/sched.h"
@@ -37,9 +37,38 @@ struct mo_sched_lets {
     size_t scratch_bytes;
 };
 
+struct mo_sched;
+
+/* What differs between units that any block may take, and units that a plan cuts into lets: on_cores.c,
+ * on_lets.c.  Chosen once, by mo_sched_create(). */
+struct mo_sched_units {
+    /* 0 or MOIRE_ENOMEM; fills the view's part.  destroy() follows in any case. */
+    int (*create)(struct mo_sched *s, const struct mo_gpus *gpus);
+    void (*destroy)(struct mo_sched *s);
+    /* Profiled time of a block alone, ns; the residual is left aside. */
+    int64_t (*solo)(const struct mo_sched *s, int tenant, int lead, int n, int begin, int end, int batch);
+    /* Whether these units may run the decision's query, should they be idle. */
+    bool (*may_run)(const struct mo_sched *s, const struct mo_decision *d);
+    /* Whether it may be queued behind the block that they run. */
+    bool (*may_queue)(const struct mo_sched *s, const struct mo_decision *d, int lead);
+    /* A block that was decided on begins, or is queued. */
+    void (*begins)(struct mo_sched *s, const struct mo_decision *d, int lead);
+    /* All is idle and nothing is to happen: chooses units, end and batch for d->query; false: none will do.
+     */
+    bool (*rescue)(struct mo_sched *s, struct mo_decision *d, int64_t now);
+    /* What the tenant has computed of a query between two blocks is gone, or will be when its block ends. */
+    bool (*lost)(const struct mo_sched *s, int tenant);
+    /* Takes a plan of lets when it can be served; false: it is refused. */
+    bool (*ask)(struct mo_sched *s, const struct mo_lets_plan *plan);
+    /* The tenant has left: no plan has it on a let any more. */
+    void (*forget)(struct mo_sched *s, int tenant);
+};
+extern const struct mo_sched_units mo_sched_on_cores, mo_sched_on_lets;
+
 struct mo_sched {
     const struct mo_env *env;
     const struct mo_policy *policy;
+    const struct mo_sched_units *units;
     const struct mo_engine_ops *ops;
     void *engine;
     int64_t (*cost_clock)(void *engine);
@@ -61,26 +90,21 @@ struct mo_sched {
     struct mo_pressure_source source; /* read NULL: observed slowdown */
     double logged;                    /* pressure of the latest event */
     int tuned;                        /* tenants with a curve */
-    struct mo_sched_lets *lets;       /* NULL on a machine of cores */
+    struct mo_sched_lets *lets;       /* of mo_sched_on_lets */
 };
 
-/* list of slots (sched_list.c) */
+/* list of slots (slots.c) */
 void mo_slot_insert(struct mo_slot_list *list, const struct mo_view_query *face, int slot);
 bool mo_slot_remove(struct mo_slot_list *list, const struct mo_view_query *face, int slot);
 /* Where a slot stands, -1 when it is not there; takes n slots out from there on. */
 int mo_slot_find(const struct mo_slot_list *list, const struct mo_view_query *face, int slot);
 void mo_slot_cut(struct mo_slot_list *list, int at, int n);
 
+/* lets.c */
 int mo_sched_lets_create(struct mo_sched *s, const struct mo_gpus *gpus);
 void mo_sched_lets_destroy(struct mo_sched *s);
-
-/* The tenant has left: no plan has it on a let any more. */
 void mo_sched_lets_forget(struct mo_sched *s, int tenant);
-/* Takes a plan when it can be served; false: it is refused. */
 bool mo_sched_lets_ask(struct mo_sched *s, const struct mo_lets_plan *plan);
-/* The tenant has a batch between two segments, or will have when its block ends, on a GPU that is lost: its
- * activations are gone. */
-bool mo_sched_lost_batch(const struct mo_sched *s, int tenant);
 /* Whether the plan on its way, or else the one in force, has a let on the GPU. */
 bool mo_sched_gpu_stays(const struct mo_sched *s, int gpu);
 /* Whether exactly these units are a let in force. */
@@ -90,6 +114,9 @@ bool mo_sched_is_let(const struct mo_sched *s, const struct mo_cores *cores);
 bool mo_sched_let_runs(const struct mo_sched *s, int tenant, const struct mo_cores *cores);
 bool mo_sched_let_of(const struct mo_sched *s, int tenant, int gpu, struct mo_cores *out);
 
+static inline int mo_sched_batch_of(const struct mo_decision *d) {
+    return d->batch > 1 ? d->batch : 1;
+}
 /* The block of a lead core is among those that run. */
 void mo_sched_add_running(struct mo_sched *s, int lead, int tenant);
 /* Mirrors a tenant's lists and instances into its face. */

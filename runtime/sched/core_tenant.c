@@ -90,7 +90,7 @@ int mo_sched_tenant_pending(const struct mo_sched *s, int tenant) {
 void mo_sched_tenant_free(struct mo_sched *s, int tenant) {
     struct mo_sched_tenant *t = &s->tenants[tenant];
     s->tuned -= t->tuned;
-    mo_sched_lets_forget(s, tenant);
+    s->units->forget(s, tenant);
     mo_free(s->env, t->memory);
     *t = (struct mo_sched_tenant){0};
     s->faces[tenant] = (struct mo_view_tenant){.paused_gpu = -1};

@@ -3,10 +3,9 @@
  *
  * Rules of a decision: RUN names a query that waits (and its tenant has a free instance) or is paused; its
  * end lies in (next_layer, n_layers]; its cores are idle and at least one, or it may be queued behind the
- * block that a let runs (may_queue); a batch is no larger than the
+ * block that runs there (units->may_queue); a batch is no larger than the
  * engine takes, its members stand behind the query in the same list at the same layer, and there is an
- * instance for each; on GPUs the cores are a let that may run the tenant (lets.c), and a batch that is cut
- * into blocks stays together and on its GPU, one a tenant.  SHED names a waiting or
+ * instance for each; what else units ask is in on_cores.c and on_lets.c.  SHED names a waiting or
  * paused query of a tenant that allows it.  TIMER lies in the future.  Whatever breaks a rule is refused and
  * counted; nothing else is disturbed by it. */
 #include "runtime/sched/core_impl.h"
@@ -21,10 +20,6 @@ static struct mo_slot_list *list_of(const struct mo_sched *s, int slot) {
     return s->queries.body[slot].instance < 0 ? &t->waiting : &t->paused;
 }
 
-static int batch_of(const struct mo_decision *d) {
-    return d->batch > 1 ? d->batch : 1;
-}
-
 static bool may_batch(const struct mo_sched *s, const struct mo_decision *d) {
     const struct mo_slot_list *list = list_of(s, d->query);
     int at = mo_slot_find(list, s->queries.face, d->query);
@@ -35,38 +30,16 @@ static bool may_batch(const struct mo_sched *s, const struct mo_decision *d) {
     return true;
 }
 
-/* On GPUs.  What a batch has computed so far lies on its GPU, so it goes on there, whole, on any let; and
- * none is cut on a GPU that is about to have no let. */
-static bool may_cut(const struct mo_sched *s, const struct mo_decision *d) {
-    const struct mo_view_query *q = &s->queries.face[d->query];
-    const struct mo_view_tenant *face = &s->faces[q->tenant];
-    int lead = mo_cores_next(&d->cores, -1), gpu = lead >= 0 ? s->lets->gpus->gpu_of[lead] : -1;
-    if (s->queries.body[d->query].instance >= 0)
-        return gpu == face->paused_gpu && batch_of(d) == face->n_paused && mo_sched_is_let(s, &d->cores);
-    if (!mo_sched_let_runs(s, q->tenant, &d->cores)) return false;
-    return d->end == face->profile->n_layers || (face->paused_gpu < 0 && mo_sched_gpu_stays(s, gpu));
-}
-
-/* A whole batch behind the block that ends another: whoever wants to cut decides when the let is idle, and a
- * batch that is between two blocks has nobody but the core's next decision before it. */
-static bool may_queue(const struct mo_sched *s, const struct mo_decision *d, int lead) {
-    const struct mo_view_run *run = &s->runs[lead];
-    if (!s->lets || !s->lets->gpus->ahead_ns || run->query < 0 || s->behind[lead].query >= 0) return false;
-    const struct mo_view_query *q = &s->queries.face[d->query], *now = &s->queries.face[run->query];
-    return run->end == s->faces[now->tenant].profile->n_layers && d->when == MO_NEVER &&
-           s->queries.body[d->query].instance < 0 && d->end == s->faces[q->tenant].profile->n_layers &&
-           mo_cores_subset(&d->cores, &run->cores) && mo_cores_subset(&run->cores, &d->cores);
-}
-
 static bool may_run(const struct mo_sched *s, const struct mo_decision *d) {
     if (!is_waiting(s, d->query)) return false;
     const struct mo_view_query *q = &s->queries.face[d->query];
     if (d->end <= q->next_layer || d->end > s->faces[q->tenant].profile->n_layers) return false;
-    if (s->queries.body[d->query].instance < 0 && s->tenants[q->tenant].n_free < batch_of(d)) return false;
+    if (s->queries.body[d->query].instance < 0 && s->tenants[q->tenant].n_free < mo_sched_batch_of(d))
+        return false;
     if (d->batch > 1 && !may_batch(s, d)) return false;
-    if (s->lets && !may_cut(s, d)) return false;
+    if (!s->units->may_run(s, d)) return false;
     int lead = mo_cores_next(&d->cores, -1);
-    return lead >= 0 && (mo_cores_subset(&d->cores, &s->view.idle) || may_queue(s, d, lead));
+    return lead >= 0 && (mo_cores_subset(&d->cores, &s->view.idle) || s->units->may_queue(s, d, lead));
 }
 
 /* A query goes from its list into the block of `lead`. */
@@ -89,7 +62,7 @@ static void join_run(struct mo_sched *s, int slot, int lead, int n, int64_t now)
 /* Takes the decision's queries out of their list and links them. */
 static void gather(struct mo_sched *s, const struct mo_decision *d, int lead, int n, int64_t now) {
     struct mo_slot_list *list = list_of(s, d->query);
-    int at = mo_slot_find(list, s->queries.face, d->query), batch = batch_of(d);
+    int at = mo_slot_find(list, s->queries.face, d->query), batch = mo_sched_batch_of(d);
     for (int i = 0; i < batch; i++) {
         join_run(s, list->slot[at + i], lead, n, now);
         if (i) s->queries.body[list->slot[at + i - 1]].mate = list->slot[at + i];
@@ -111,7 +84,7 @@ static void log_run(struct mo_sched *s, const struct mo_decision *d, int lead, i
 
 static int64_t predict(const struct mo_sched *s, const struct mo_decision *d, const struct mo_view_query *q,
                        int lead, int n) {
-    int64_t solo = mo_view_solo(&s->view, q->tenant, lead, n, q->next_layer, d->end, batch_of(d));
+    int64_t solo = s->units->solo(s, q->tenant, lead, n, q->next_layer, d->end, mo_sched_batch_of(d));
     return (int64_t)((double)solo * s->faces[q->tenant].residual);
 }
 
@@ -127,15 +100,12 @@ void mo_sched_add_running(struct mo_sched *s, int lead, int tenant) {
 static void start_run(struct mo_sched *s, const struct mo_decision *d, int64_t now) {
     const struct mo_view_query *q = &s->queries.face[d->query];
     bool first = s->queries.body[d->query].instance < 0;
-    int lead = mo_cores_next(&d->cores, -1), n = mo_cores_count(&d->cores), batch = batch_of(d);
+    int lead = mo_cores_next(&d->cores, -1), n = mo_cores_count(&d->cores), batch = mo_sched_batch_of(d);
     int64_t predicted = predict(s, d, q, lead, n), begin = now;
     bool behind = s->runs[lead].query >= 0;
     if (behind && s->runs[lead].predicted_end > now) begin = s->runs[lead].predicted_end;
     gather(s, d, lead, n, now);
-    if (s->lets && (q->next_layer > 0 || d->end < s->faces[q->tenant].profile->n_layers)) {
-        s->tenants[q->tenant].cut_runs = true;
-        s->faces[q->tenant].paused_gpu = s->lets->gpus->gpu_of[lead];
-    }
+    s->units->begins(s, d, lead);
     if (d->wanted > n) {
         s->stats.conflicts++;
         s->stats.conflict_ns += predicted - predict(s, d, q, lead, d->wanted);
@@ -193,7 +163,7 @@ static bool apply(struct mo_sched *s, const struct mo_decision *d, int64_t now) 
         s->ops->set_timer(s->engine, d->when);
         return true;
     case MO_LETS:
-        return mo_sched_lets_ask(s, d->plan);
+        return s->units->ask(s, d->plan);
     }
     return false;
 }
@@ -213,33 +183,12 @@ static int oldest_runnable(const struct mo_sched *s) {
     return best;
 }
 
-/* No let in force may run the query (its tenant came after the plan), and nothing else is to happen: a new
- * plan is due soon.  Once for a query, for that plan may leave it out too. */
-static void plan_soon(struct mo_sched *s, int slot, int64_t now) {
-    const int64_t soon = 100000000, order = s->queries.face[slot].order;
-    if (!s->policy->plan || s->view.lets_coming || s->hurried == order + 1) return;
-    s->hurried = order + 1;
-    if (s->planned_at > now + soon - s->policy->plan_period_ns)
-        s->planned_at = now + soon - s->policy->plan_period_ns;
-    s->timer_at = now + soon;
-    s->ops->set_timer(s->engine, s->timer_at);
-}
-
-/* Liveness whatever the policy does: with every core idle, no timer asked for and work at hand, the oldest
- * query runs a block on one core; on GPUs it runs to its end, on a let that may run it if there is one. */
+/* Liveness whatever the policy does: with all idle, no timer asked for and work at hand, the oldest query
+ * runs. */
 static void rescue(struct mo_sched *s, int64_t now) {
     if (s->view.n_idle < s->n_cores || s->timer_at != MO_NEVER) return;
-    int slot = oldest_runnable(s);
-    if (slot < 0) return;
-    const struct mo_view_tenant *t = &s->faces[s->queries.face[slot].tenant];
-    bool begun = s->queries.body[slot].instance >= 0;
-    struct mo_decision d = {.kind = MO_RUN, .query = slot, .cores = mo_cores_first(1), .when = MO_NEVER};
-    if (s->lets && !mo_sched_let_of(s, s->queries.face[slot].tenant, begun ? t->paused_gpu : -1, &d.cores)) {
-        plan_soon(s, slot, now);
-        return;
-    }
-    d.batch = s->lets && begun ? t->n_paused : 1;
-    d.end = s->lets ? t->profile->n_layers : mo_view_block(&s->view, slot, 1);
+    struct mo_decision d = {.kind = MO_RUN, .query = oldest_runnable(s), .when = MO_NEVER};
+    if (d.query < 0 || !s->units->rescue(s, &d, now)) return;
     s->stats.rescues++;
     start_run(s, &d, now);
 }

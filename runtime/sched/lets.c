@@ -205,7 +205,7 @@ static bool differ(const struct mo_lets_plan *a, const struct mo_lets_plan *b, i
 
 bool mo_sched_lets_ask(struct mo_sched *s, const struct mo_lets_plan *plan) {
     struct mo_sched_lets *l = s->lets;
-    if (!l || l->pending || !plan || !plan_is_good(s, plan)) return false;
+    if (l->pending || !plan || !plan_is_good(s, plan)) return false;
     *l->coming = *plan;
     l->pending = s->view.lets_coming = true;
     int64_t longest = 0; /* the first plan is there before anything is to be served */
@@ -220,11 +220,11 @@ bool mo_sched_lets_ask(struct mo_sched *s, const struct mo_lets_plan *plan) {
 }
 
 const struct mo_lets_plan *mo_sched_lets_coming(const struct mo_sched *s) {
-    return s->lets && s->lets->pending ? s->lets->coming : NULL;
+    return s->lets->pending ? s->lets->coming : NULL;
 }
 
 void mo_sched_prepared(struct mo_sched *s, int64_t now) {
-    if (!s->lets || !s->lets->pending) return;
+    if (!s->lets->pending) return;
     install(s);
     mo_sched_dispatch(s, MO_EVENT_LETS, -1, -1, now);
 }
@@ -241,7 +241,6 @@ static void forget(struct mo_lets_plan *plan, int tenant) {
 
 void mo_sched_lets_forget(struct mo_sched *s, int tenant) {
     struct mo_sched_lets *l = s->lets;
-    if (!l) return;
     forget(l->force, tenant);
     forget(l->coming, tenant);
     for (int g = 0; g < l->gpus->n_gpus; g++)
@@ -249,11 +248,6 @@ void mo_sched_lets_forget(struct mo_sched *s, int tenant) {
 }
 
 /* --- lost GPUs ------------------------------------------------------------------------------------------ */
-bool mo_sched_lost_batch(const struct mo_sched *s, int tenant) {
-    int gpu = s->faces[tenant].paused_gpu;
-    return s->lets && gpu >= 0 && s->lets->lost[gpu];
-}
-
 void mo_sched_gpu_lost(struct mo_sched *s, int gpu, bool lost, int64_t now) {
     struct mo_sched_lets *l = s->lets;
     int others = 0;

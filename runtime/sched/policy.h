@@ -195,12 +195,11 @@ static inline double mo_view_part(const struct mo_profile *p, int cores, int beg
     if ((begin == 0 && end == p->n_layers) || all <= 0) return 1;
     return (double)mo_profile_time(p, cores, begin, end) / (double)all;
 }
-/* Profiled time of layers [begin, end) for `batch` queries at once on a let of n cores or units from `lead`
- * on, alone and with the copies of a GPU; the residual is left aside.  On a GPU a part of the layers takes
- * its part of the whole by the tenant's profile. */
-static inline int64_t mo_view_solo(const struct mo_view *view, int tenant, int lead, int n, int begin,
-                                   int end, int batch) {
-    if (!view->gpus) return batch * mo_profile_time(view->tenants[tenant].profile, n, begin, end);
+/* On GPUs: profiled time of layers [begin, end) for `batch` queries at once on a let of n units from `lead`
+ * on, alone and with the copies; the residual is left aside.  A part of the layers takes its part of the
+ * whole by the tenant's profile. */
+static inline int64_t mo_view_let_time(const struct mo_view *view, int tenant, int lead, int n, int begin,
+                                       int end, int batch) {
     int gpu = view->gpus->gpu_of[lead];
     const struct mo_share_profile *p = mo_view_share(view, tenant, gpu);
     int share = mo_share_of_units(n, mo_gpus_kind(view->gpus, gpu)->units);

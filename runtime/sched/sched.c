@@ -12,6 +12,22 @@ void mo_sched_log(struct mo_sched *s, int64_t now, int kind, int slot, int tenan
     mo_event_put(s->ring, now, kind, slot < 0 ? 0 : mo_query_handle(&s->queries, slot), tenant, a, b, c);
 }
 
+static void fill_view(struct mo_sched *s, const struct mo_sched_config *c) {
+    for (int i = 0; i < c->n_cores; i++)
+        s->runs[i].query = s->behind[i].query = -1;
+    s->view = (struct mo_view){.block_ns = c->block_ns ? c->block_ns : 1000000,
+                               .max_batch = c->max_batch > 1 ? c->max_batch : 1,
+                               .n_cores = c->n_cores,
+                               .n_idle = c->n_cores,
+                               .idle = mo_cores_first(c->n_cores),
+                               .tenants = s->faces,
+                               .queries = s->queries.face,
+                               .runs = s->runs,
+                               .running = s->running,
+                               .options = c->policy->options,
+                               .memory = c->memory};
+}
+
 static bool allocate(struct mo_sched *s, const struct mo_sched_config *c) {
     const struct mo_env *env = c->env;
     int cap = 2 * c->n_cores + 64;
@@ -24,8 +40,7 @@ static bool allocate(struct mo_sched *s, const struct mo_sched_config *c) {
         (struct mo_decisions){.cap = cap, .list = mo_alloc(env, (size_t)cap * sizeof(struct mo_decision))};
     s->policy_state = mo_alloc(env, c->policy->state_bytes);
     return s->faces && s->tenants && s->runs && s->running && s->behind && s->decisions.list &&
-           s->policy_state && !mo_queries_init(&s->queries, env, c->max_queries) &&
-           (!c->gpus || !mo_sched_lets_create(s, c->gpus));
+           s->policy_state && !mo_queries_init(&s->queries, env, c->max_queries);
 }
 
 /* Policies of lets want GPUs to cut, and the others know nothing of lets. */
@@ -44,6 +59,7 @@ int mo_sched_create(const struct mo_sched_config *c, struct mo_sched **out, moir
     if (s) {
         *s = (struct mo_sched){.env = c->env,
                                .policy = c->policy,
+                               .units = c->gpus ? &mo_sched_on_lets : &mo_sched_on_cores,
                                .ops = c->ops,
                                .engine = c->engine,
                                .cost_clock = c->cost_clock,
@@ -54,31 +70,15 @@ int mo_sched_create(const struct mo_sched_config *c, struct mo_sched **out, moir
                                .n_cores = c->n_cores,
                                .max_tenants = c->max_tenants};
     }
-    if (!s || !allocate(s, c)) {
+    bool ok = s && allocate(s, c);
+    if (ok) {
+        fill_view(s, c);
+        ok = s->units->create(s, c->gpus) == MOIRE_OK;
+    }
+    if (!ok) {
         mo_sched_destroy(s);
         return mo_fail(err, MOIRE_ENOMEM, "out of memory for %d queries and %d tenants", c->max_queries,
                        c->max_tenants);
-    }
-    for (int i = 0; i < c->n_cores; i++)
-        s->runs[i].query = s->behind[i].query = -1;
-    s->view = (struct mo_view){.block_ns = c->block_ns ? c->block_ns : 1000000,
-                               .max_batch = c->max_batch > 1 ? c->max_batch : 1,
-                               .n_cores = c->n_cores,
-                               .n_idle = c->n_cores,
-                               .idle = mo_cores_first(c->n_cores),
-                               .tenants = s->faces,
-                               .queries = s->queries.face,
-                               .runs = s->runs,
-                               .running = s->running,
-                               .options = c->policy->options,
-                               .memory = c->memory,
-                               .gpus = c->gpus};
-    if (s->lets) {
-        s->view.behind = s->behind;
-        s->view.gpu_down = s->lets->down;
-        s->view.gpu_lost = s->lets->lost;
-        s->view.scratch = s->lets->scratch;
-        s->view.scratch_bytes = s->lets->scratch_bytes;
     }
     if (c->policy->init) c->policy->init(s->policy_state, &s->view);
     *out = s;
@@ -89,7 +89,7 @@ void mo_sched_destroy(struct mo_sched *s) {
     if (!s) return;
     for (int i = 0; s->tenants && i < s->max_tenants; i++)
         mo_free(s->env, s->tenants[i].memory);
-    mo_sched_lets_destroy(s);
+    s->units->destroy(s);
     mo_queries_free(&s->queries);
     mo_free(s->env, s->policy_state);
     mo_free(s->env, s->decisions.list);
@@ -220,7 +220,7 @@ bool mo_sched_try_release(struct mo_sched *s, int slot, int64_t now) {
 /* Observed against predicted block time, clamped so that one stall does not poison the estimate. */
 static void learn(struct mo_sched *s, const struct mo_view_run *run, int lead, int tenant, int64_t observed) {
     struct mo_view_tenant *face = &s->faces[tenant];
-    int64_t base = mo_view_solo(&s->view, tenant, lead, run->n_cores, run->begin, run->end, run->batch);
+    int64_t base = s->units->solo(s, tenant, lead, run->n_cores, run->begin, run->end, run->batch);
     if (base <= 0) return;
     double ratio = (double)observed / (double)base;
     mo_sched_note_slowdown(&s->tenants[tenant], ratio < RESIDUAL_MAX ? ratio : RESIDUAL_MAX, base);
@@ -242,7 +242,7 @@ static void leave_run(struct mo_sched *s, int slot, int code, int64_t now) {
         return;
     }
     bool ended = q->next_layer >= s->faces[tenant].profile->n_layers;
-    if (!code && !ended && mo_sched_lost_batch(s, tenant)) code = MOIRE_EDEVICE;
+    if (!code && !ended && s->units->lost(s, tenant)) code = MOIRE_EDEVICE;
     if (code != MOIRE_OK) {
         q->run = lead; /* in no list: keeps resolve from looking for it */
         bool says_why = code == MOIRE_EDEVICE || code == MOIRE_ENOMEM;

@@ -96,6 +96,7 @@ int mo_sched_arrival_by(struct mo_sched *sched, int tenant, int64_t arrival, int
 void mo_sched_block_done(struct mo_sched *sched, int lead, bool ran, int code, int64_t start, int64_t end,
                          int64_t now);
 void mo_sched_timer(struct mo_sched *sched, int64_t now);
+/* --- on GPUs only --- */
 /* The plan that ops.prepare was called for, until mo_sched_prepared(); NULL = none is coming. */
 const struct mo_lets_plan *mo_sched_lets_coming(const struct mo_sched *sched);
 /* Its lets can serve. */
@@ -105,6 +106,7 @@ void mo_sched_prepared(struct mo_sched *sched, int64_t now);
  * The last one stays in use, so that its queries are answered with what it says.  Calls that change nothing
  * are fine. */
 void mo_sched_gpu_lost(struct mo_sched *sched, int gpu, bool lost, int64_t now);
+/* --- */
 /* Resolves an open query with `code`; MOIRE_ESTALE when there is none of that handle or it is decided. */
 int mo_sched_cancel(struct mo_sched *sched, uint64_t handle, int code, int64_t now);
 /* The callback of a resolved query has returned. */

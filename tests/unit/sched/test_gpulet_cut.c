@@ -54,7 +54,7 @@ static bool good_cut(const struct mo_view *view, const struct mo_decision *d, in
         critical |= let->entries[e].tenant != tenant && t->open && t->qos_ns && !t->best_effort;
     }
     int lead = mo_cores_next(&d->cores, -1);
-    int64_t solo = mo_view_solo(view, tenant, lead, let->units, q->next_layer, d->end, d->batch);
+    int64_t solo = mo_view_let_time(view, tenant, lead, let->units, q->next_layer, d->end, d->batch);
     return expect(critical, "cut, and nobody gains") &&
            expect(d->end == q->next_layer + 1 || solo <= MS, "a block of several layers is too long");
 }
