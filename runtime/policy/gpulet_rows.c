@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * gpulet_rows.c - the policies on machines of GPUs, one row each. */
+ * gpulet_rows.c - the policies on machines of GPUs, one row each.  Published algorithms and what we serve
+ * with are for service; variants of these that only show what a part is worth are for research, and so is the
+ * search of all plans. */
 #include "runtime/policy/gpulet.h"
 
 enum {
@@ -39,34 +41,37 @@ static const struct mo_gpulet_options options[] = {
     [SBP_CUT] = {.planner = "sbp", .cut = true},
 };
 
-#define SERVER(label, text, which, seconds)                                                                  \
+#define SERVER(label, text, which, seconds, study)                                                           \
     {                                                                                                        \
-        .name = (label), .description = (text), .gpus = true, .options = &options[which],                    \
-        .state_bytes = sizeof(struct mo_gpulet_state), .init = mo_gpulet_init, .plan = mo_gpulet_plan,       \
-        .plan_period_ns = (seconds)*INT64_C(1000000000), .dispatch = mo_gpulet_dispatch                      \
+        .name = (label), .description = (text), .gpus = true, .research = (study),                           \
+        .options = &options[which], .state_bytes = sizeof(struct mo_gpulet_state), .init = mo_gpulet_init,   \
+        .plan = mo_gpulet_plan, .plan_period_ns = (seconds)*INT64_C(1000000000),                             \
+        .dispatch = mo_gpulet_dispatch                                                                       \
     }
 
 static const struct mo_policy servers[] = {
-    SERVER("moire-gpu", "lets by the planner moire-gpu, eager batches, idle lets lent, every 20 s", MOIRE,
-           20),
-    SERVER("moire-gpu-5s", "the same, planned every 5 s", MOIRE, 5),
-    SERVER("moire-gpu-1s", "the same, planned every second", MOIRE, 1),
-    SERVER("moire-gpu-own", "moire-gpu, no let is lent", OWN, 20),
-    SERVER("moire-gpu-deferred", "moire-gpu, batches begin at the last moment", DEFERRED, 20),
-    SERVER("moire-gpu-deferred-own", "moire-gpu, deferred, no let is lent", DEFERRED_OWN, 20),
-    SERVER("moire-gpu-tight", "moire-gpu, planned for the rates as they are", TIGHT, 20),
+    SERVER("moire-gpu", "lets by the planner moire-gpu, eager batches, idle lets lent, every 20 s", MOIRE, 20,
+           false),
+    SERVER("moire-gpu-5s", "the same, planned every 5 s", MOIRE, 5, true),
+    SERVER("moire-gpu-1s", "the same, planned every second", MOIRE, 1, true),
+    SERVER("moire-gpu-own", "moire-gpu, no let is lent", OWN, 20, true),
+    SERVER("moire-gpu-deferred", "moire-gpu, batches begin at the last moment", DEFERRED, 20, true),
+    SERVER("moire-gpu-deferred-own", "moire-gpu, deferred, no let is lent", DEFERRED_OWN, 20, true),
+    SERVER("moire-gpu-tight", "moire-gpu, planned for the rates as they are", TIGHT, 20, true),
     SERVER("moire-gpu-roomy", "moire-gpu, not stretched, batches two deviations larger than the mean", ROOMY,
-           20),
-    SERVER("gpulet-int", "lets by gpu-let's algorithm with interference", GPULET_INT, 20),
-    SERVER("gpulet-int-stretched", "gpulet-int, rates stretched as far as the GPUs serve", STRETCHED, 20),
-    SERVER("gpulet", "lets by gpu-let's algorithm", GPULET, 20),
-    SERVER("selftune", "lets by guided self-tuning", SELFTUNE, 20),
-    SERVER("sbp", "squishy bin packing, whole GPUs", SBP, 20),
-    SERVER("sbp-half", "squishy bin packing, half GPUs", SBP_HALF, 20),
-    SERVER("moire-gpu-careful", "moire-gpu, best-effort batches by Orion's rule", CAREFUL, 20),
-    SERVER("moire-gpu-cut", "moire-gpu, long batches cut at layers so that urgent ones may enter", CUT, 20),
-    SERVER("sbp-cut", "sbp, long batches cut at layers so that urgent ones may enter", SBP_CUT, 20),
-    SERVER("ideal", "lets by exhaustive search", IDEAL, 20),
+           20, true),
+    SERVER("gpulet-int", "lets by gpu-let's algorithm with interference", GPULET_INT, 20, false),
+    SERVER("gpulet-int-stretched", "gpulet-int, rates stretched as far as the GPUs serve", STRETCHED, 20,
+           true),
+    SERVER("gpulet", "lets by gpu-let's algorithm", GPULET, 20, false),
+    SERVER("selftune", "lets by guided self-tuning", SELFTUNE, 20, false),
+    SERVER("sbp", "squishy bin packing, whole GPUs", SBP, 20, false),
+    SERVER("sbp-half", "squishy bin packing, half GPUs", SBP_HALF, 20, false),
+    SERVER("moire-gpu-careful", "moire-gpu, best-effort batches by Orion's rule", CAREFUL, 20, true),
+    SERVER("moire-gpu-cut", "moire-gpu, long batches cut at layers so that urgent ones may enter", CUT, 20,
+           false),
+    SERVER("sbp-cut", "sbp, long batches cut at layers so that urgent ones may enter", SBP_CUT, 20, true),
+    SERVER("ideal", "lets by exhaustive search", IDEAL, 20, true),
 };
 
 const struct mo_policy *const *mo_policy_servers(void) {

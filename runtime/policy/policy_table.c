@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * policy_table.c - the policies, one row each. */
+#include <stdio.h>
 #include <string.h>
 #include "runtime/sched/policy.h"
 
@@ -33,11 +34,38 @@ const struct mo_policy *const *mo_policies(void) {
     return rows;
 }
 
+typedef const struct mo_policy *const *(*table_fn)(void);
+static const table_fn tables[] = {mo_policies, mo_policy_ablations, mo_policy_servers};
+enum { TABLES = sizeof tables / sizeof *tables };
+
 const struct mo_policy *mo_policy_find(const char *name) {
-    const struct mo_policy *const *const tables[] = {mo_policies(), mo_policy_ablations(),
-                                                     mo_policy_servers()};
-    for (size_t i = 0; i < sizeof tables / sizeof *tables; i++)
-        for (const struct mo_policy *const *p = tables[i]; *p; p++)
+    for (int i = 0; i < TABLES; i++)
+        for (const struct mo_policy *const *p = tables[i](); *p; p++)
             if (!strcmp((*p)->name, name)) return *p;
     return NULL;
+}
+
+const char *mo_policy_names(bool gpus, bool research, char *out, size_t n) {
+    size_t at = 0;
+    *out = 0;
+    for (int i = 0; i < TABLES; i++)
+        for (const struct mo_policy *const *p = tables[i](); *p && at < n; p++)
+            if ((*p)->gpus == gpus && (*p)->research == research)
+                at += (size_t)snprintf(out + at, n - at, "%s%s", at ? ", " : "", (*p)->name);
+    return out;
+}
+
+int mo_policy_choose(const char *name, bool gpus, bool research, const struct mo_policy **out,
+                     moire_error *err) {
+    const struct mo_policy *p = mo_policy_find(name);
+    char known[300];
+    *out = p;
+    if (!p || p->gpus != gpus)
+        return mo_fail(err, MOIRE_EINVAL, "no policy '%s' for %s; there are: %s", name,
+                       gpus ? "GPUs" : "cores", mo_policy_names(gpus, false, known, sizeof known));
+    if (p->research && !research)
+        return mo_fail(err, MOIRE_EINVAL,
+                       "policy '%s' is for research, not for service; to serve with there are: %s", name,
+                       mo_policy_names(gpus, false, known, sizeof known));
+    return MOIRE_OK;
 }

@@ -134,6 +134,7 @@ struct mo_decisions {
 struct mo_policy {
     const char *name, *description;
     bool gpus;                                             /* for machines of GPUs, and for no others */
+    bool research;                                         /* for studies, not for service */
     const void *options;                                   /* handed through view.options */
     size_t state_bytes;                                    /* zeroed by the core, 64-byte aligned */
     void (*init)(void *state, const struct mo_view *view); /* may be NULL */
@@ -148,9 +149,17 @@ struct mo_policy {
 const struct mo_policy *const *mo_policies(void);
 /* Those of machines of GPUs, NULL-terminated.  mo_policy_find() knows them too. */
 const struct mo_policy *const *mo_policy_servers(void);
-/* `moire` less one part each, for the ablation table; NULL-terminated.  mo_policy_find() knows them too. */
+/* `moire` less one part each, for the ablation table, all for research; NULL-terminated.  mo_policy_find()
+ * knows them too. */
 const struct mo_policy *const *mo_policy_ablations(void);
 const struct mo_policy *mo_policy_find(const char *name);
+/* One to serve with, on GPUs or on cores; rows for research only where `research` says so.  MOIRE_EINVAL
+ * names those there are. */
+int mo_policy_choose(const char *name, bool gpus, bool research, const struct mo_policy **out,
+                     moire_error *err);
+/* "a, b, c" of those on GPUs or on cores that are for research, or for service, cut to n bytes; returns it.
+ */
+const char *mo_policy_names(bool gpus, bool research, char *out, size_t n);
 
 /* Appends a decision; when the list is full it is dropped, and the query simply waits for the next event. */
 static inline void mo_decide_want(struct mo_decisions *out, int query, int end, struct mo_cores cores,

@@ -2,6 +2,7 @@
  * api.c - the public interface: runtimes and queries. */
 #include <stdio.h>
 #include <string.h>
+#include "moire_research.h"
 #include "runtime/base/caches.h"
 #include "runtime/serve/gpu.h"
 #include "variants/store.h"
@@ -19,15 +20,6 @@ static int read_config(const moire_config *given, moire_config *out, moire_error
     if (out->threads < 0 || out->block_ns < 0 || out->max_queries < 0)
         return mo_fail(err, MOIRE_EINVAL, "config: threads, block_ns and max_queries must not be negative");
     return MOIRE_OK;
-}
-
-/* "a, b, c" of the policies there are. */
-static int unknown_policy(const char *name, moire_error *err) {
-    char list[200] = "";
-    size_t at = 0;
-    for (const struct mo_policy *const *p = mo_policies(); *p && at < sizeof list; p++)
-        at += (size_t)snprintf(list + at, sizeof list - at, "%s%s", at ? ", " : "", (*p)->name);
-    return mo_fail(err, MOIRE_EINVAL, "no policy '%s'; there are: %s", name, list);
 }
 
 /* A store that cannot be used costs speed, never service: one warning, and the built-in kernels serve.  One
@@ -75,9 +67,8 @@ static int start_engine(moire_runtime *rt, const moire_config *c, int64_t events
 }
 
 static int start(moire_runtime *rt, const moire_config *c, int64_t events, moire_error *err) {
-    const char *name = c->policy ? c->policy : "moire";
-    const struct mo_policy *policy = mo_policy_find(name);
-    if (!policy) return unknown_policy(name, err);
+    int rc = mo_policy_choose(c->policy ? c->policy : "moire", false, rt->research, &rt->policy, err);
+    if (rc) return rc;
     const struct mo_limits *limits = &rt->env.limits;
     if (c->max_queries > limits->queries)
         return mo_fail(err, MOIRE_ELIMIT, "limit 'queries' is %lld, the config asks for %d",
@@ -85,11 +76,10 @@ static int start(moire_runtime *rt, const moire_config *c, int64_t events, moire
     if (c->record < 0 || c->record > 1 << 26)
         return mo_fail(err, MOIRE_EINVAL, "record: %lld events; must be 0 to %d", (long long)c->record,
                        1 << 26);
-    int rc = mo_topology_create(&rt->env, NULL, c->threads, "", &rt->topology, err);
+    rc = mo_topology_create(&rt->env, NULL, c->threads, "", &rt->topology, err);
     if (rc) return rc;
     rt->arenas = mo_arenas_create(&rt->env);
     if (!rt->arenas) return mo_fail(err, MOIRE_ENOMEM, "out of memory for a runtime");
-    rt->policy = policy;
     rt->isa = mo_isa_detect();
     open_store(rt, c);
     rc = start_engine(rt, c, events > c->record ? events : c->record, err);
@@ -117,8 +107,8 @@ static void release(moire_runtime *rt) {
     mo_free(&env, rt);
 }
 
-int mo_runtime_create(const moire_config *config, const struct mo_env *env, int64_t events,
-                      moire_runtime **out, moire_error *err) {
+static int create(const moire_config *config, const struct mo_env *env, int64_t events, bool research,
+                  moire_runtime **out, moire_error *err) {
     if (!out) return mo_fail(err, MOIRE_EINVAL, "moire_runtime_create: out must be given");
     *out = NULL;
     moire_config c;
@@ -132,6 +122,7 @@ int mo_runtime_create(const moire_config *config, const struct mo_env *env, int6
     moire_runtime *rt = mo_alloc(&base, sizeof *rt);
     if (!rt) return mo_fail(err, MOIRE_ENOMEM, "out of memory for a runtime");
     rt->env = base;
+    rt->research = research;
     if (base.sys->mark_process(base.sys->self, &rt->here)) rt->here = NULL; /* Linux before 4.14 */
     rc = start(rt, &c, events, err);
     if (rc)
@@ -141,8 +132,17 @@ int mo_runtime_create(const moire_config *config, const struct mo_env *env, int6
     return rc;
 }
 
+int mo_runtime_create(const moire_config *config, const struct mo_env *env, int64_t events,
+                      moire_runtime **out, moire_error *err) {
+    return create(config, env, events, true, out, err);
+}
+
 int moire_runtime_create(const moire_config *config, moire_runtime **out, moire_error *err) {
-    return mo_runtime_create(config, NULL, 0, out, err);
+    return create(config, NULL, 0, false, out, err);
+}
+
+int moire_research_create(const moire_config *config, moire_runtime **out, moire_error *err) {
+    return create(config, NULL, 0, true, out, err);
 }
 
 void moire_runtime_destroy(moire_runtime *rt, int drain) {

@@ -14,15 +14,6 @@ enum { RING = 4 }; /* times what a core remembers: one ring has all events of th
 static const int64_t CELL_NS = 20000000;
 
 /* --- a runtime's device --------------------------------------------------------------------------------- */
-static int choose_policy(const moire_config *c, struct mo_serve_device *d, moire_error *err) {
-    const char *name = c->device_policy ? c->device_policy : "moire-gpu";
-    const struct mo_policy *policy = mo_policy_find(name);
-    if (!policy || !policy->gpus)
-        return mo_fail(err, MOIRE_EINVAL, "no policy '%s' for GPUs; moire-gpu is one", name);
-    d->policy = policy;
-    return MOIRE_OK;
-}
-
 static void describe(const struct mo_device_config *device, struct mo_serve_device *d,
                      struct mo_engine_config *engine) {
     d->options = (struct mo_engine_gpu_options){
@@ -62,7 +53,9 @@ int mo_serve_device_open(moire_runtime *rt, const moire_config *c, const struct 
         return mo_fail(err, MOIRE_ENOMEM, "out of memory for a device");
     if (n) memcpy(d->folder, c->device_profiles, n);
     int code = read_options(c, d, err);
-    if (!code) code = choose_policy(c, d, err);
+    if (!code)
+        code = mo_policy_choose(c->device_policy ? c->device_policy : "moire-gpu", true, rt->research,
+                                &d->policy, err);
     char cache[MO_CACHES_PATH];
     const struct mo_gpu_config gpu = {.process = c->device_process,
                                       .cache = cache_of(rt, c, cache, sizeof cache)};

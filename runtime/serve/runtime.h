@@ -19,6 +19,7 @@ struct moire_runtime {
     struct mo_engine *engine;
     struct mo_device *cores;        /* its last device */
     const struct mo_policy *policy; /* of the cores */
+    bool research;                  /* it may be one for research */
     struct mo_store *store;         /* NULL: generic kernels only */
     struct mo_arenas *arenas;       /* of activations */
     enum mo_isa isa;
@@ -87,7 +88,7 @@ struct moire_tenant {
     struct mo_place place[MO_ENGINE_DEVICES];
 };
 
-/* As moire_runtime_create(), with another environment (NULL = POSIX) and event rings of `events` entries. */
+/* As moire_research_create(), with another environment (NULL = POSIX) and event rings of `events` entries. */
 int mo_runtime_create(const moire_config *config, const struct mo_env *env, int64_t events,
                       moire_runtime **out, moire_error *err);
 void mo_runtime_stats(moire_runtime *runtime, struct mo_sched_stats *out);

@@ -38,14 +38,11 @@ int mo_bench_open(const struct mo_env *env, const struct mo_options *o, struct m
     return code;
 }
 
-static int no_policy(const char *name, bool simulated, moire_error *err) {
-    char known[700] = "no such policy; there are";
-    const struct mo_policy *const *const tables[] = {mo_policies(), simulated ? mo_policy_servers() : NULL};
-    for (int k = 0; k < 2; k++)
-        for (const struct mo_policy *const *p = tables[k]; p && *p; p++) {
-            size_t used = strlen(known);
-            snprintf(known + used, sizeof known - used, " %s", (*p)->name);
-        }
+static int no_policy(const char *name, moire_error *err) {
+    char known[700], names[2][300];
+    snprintf(known, sizeof known, "no such policy; there are %s; on GPUs %s; for research: docs/policies.md",
+             mo_policy_names(false, false, names[0], sizeof names[0]),
+             mo_policy_names(true, false, names[1], sizeof names[1]));
     return mo_flag_bad(err, "--policy", name, known);
 }
 
@@ -56,7 +53,7 @@ int mo_bench_policies(const struct mo_words *names, bool simulated, const char *
         const char *name = names->word[i];
         bool clairvoyant = !strcmp(name, "bound") || !strcmp(name, "offline");
         if (!strcmp(name, "none")) continue;
-        if (!mo_policy_find(name) && !(simulated && clairvoyant)) return no_policy(name, simulated, err);
+        if (!mo_policy_find(name) && !(simulated && clairvoyant)) return no_policy(name, err);
         out[(*n)++] = name;
     }
     return MOIRE_OK;
