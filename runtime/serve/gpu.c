@@ -238,7 +238,8 @@ static int open_in_engine(struct mo_serve_gpu *s, const moire_tenant_config *c,
         if (p->program[0]->outputs[i].bytes > t.output_bytes)
             t.output_bytes = p->program[0]->outputs[i].bytes;
     const struct mo_device_tenant tenant = {s->serving, &mo_serve_gpu_model, s, &t};
-    return mo_engine_open(rt->engine, d->number, &tenant, &s->index, err);
+    const struct mo_place place = {.calls = &mo_place_on_gpus, .self = s};
+    return mo_tenant_open_place(s->tenant, d->number, &tenant, &place, err);
 }
 
 static bool add_ports(struct mo_graph *g, const struct mo_gpu_port *ports, int n, int *ids) {
@@ -302,11 +303,9 @@ int mo_serve_gpu_open(moire_tenant *tenant, const char *path, const moire_tenant
     else
         code = open_tenant(s, c, &programs, err);
     mo_gpu_programs_free(&programs);
-    if (!code) {
+    if (!code)
         *out = s;
-        mo_tenant_add_place(tenant, &(struct mo_place){&mo_place_on_gpus, s, s->index});
-    } else {
+    else
         mo_serve_gpu_free(s);
-    }
     return cores ? MOIRE_OK : code;
 }

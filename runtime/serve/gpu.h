@@ -60,7 +60,6 @@ void mo_serve_device_close(moire_runtime *runtime); /* the engine is gone */
 struct mo_gpu_request;
 struct mo_serve_gpu {
     moire_tenant *tenant;
-    int index;                                     /* of the tenant, in the engine */
     struct mo_share_profile *share[MO_PLAN_KINDS]; /* owned */
     struct mo_profile *profile;                    /* a layer a segment */
     struct mo_sched_tenant_config serving;         /* as the engine was told */

@@ -115,7 +115,8 @@ static void answer(void *model, const struct mo_answer *a) {
     }
     bool ok = a->code == MOIRE_OK, device = a->code == MOIRE_EDEVICE || a->code == MOIRE_ENOMEM;
     if (device || a->code == MOIRE_EFAILED)
-        mo_engine_gpu_why(mo_engine_device(rt->engine, rt->device->number), mo_engine_index(s->index), why);
+        mo_engine_gpu_why(mo_engine_device(rt->engine, rt->device->number), mo_tenant_index(s->tenant, s),
+                          why);
     moire_answer out = {.query = a->query,
                         .code = a->code,
                         .message = *why ? why : moire_code_text(a->code),

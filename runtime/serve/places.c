@@ -6,10 +6,31 @@
 #include <string.h>
 #include "runtime/serve/runtime.h"
 
-void mo_tenant_add_place(moire_tenant *t, const struct mo_place *place) {
+int mo_tenant_open_place(moire_tenant *t, int device, const struct mo_device_tenant *config,
+                         const struct mo_place *place, moire_error *err) {
+    int tenant, rc = mo_engine_open(t->runtime->engine, device, config, &tenant, err);
+    if (rc) return rc;
     memmove(&t->place[1], &t->place[0], (size_t)t->n_places * sizeof *place);
     t->place[0] = *place;
+    t->place[0].tenant = tenant;
     t->n_places++;
+    return MOIRE_OK;
+}
+
+static const struct mo_place *place_of(const moire_tenant *t, const void *self) {
+    const struct mo_place *p = t->place;
+    while (p->self != self)
+        p++;
+    return p;
+}
+
+int mo_tenant_index(const moire_tenant *t, const void *self) {
+    return mo_engine_index(place_of(t, self)->tenant);
+}
+
+void mo_tenant_close_places(moire_tenant *t, int code) {
+    for (int i = 0; i < t->n_places; i++)
+        mo_engine_close(t->runtime->engine, t->place[i].tenant, code);
 }
 
 int moire_submit(moire_tenant *t, const moire_tensor *inputs, int n_inputs, int64_t arrival_ns,
@@ -49,11 +70,8 @@ static struct mo_request_head *copy(const moire_tenant *t, const struct mo_place
 
 bool mo_tenant_move(moire_tenant *t, const void *self, struct mo_request_head *request,
                     const struct mo_answer *a) {
-    const struct mo_place *from = t->place, *to;
+    const struct mo_place *from = place_of(t, self), *to = from + 1;
     bool failed = a->code == MOIRE_EDEVICE || a->code == MOIRE_ENOMEM || a->code == MOIRE_EFAILED;
-    while (from->self != self)
-        from++;
-    to = from + 1;
     if (!failed || to == &t->place[t->n_places] || atomic_load(&t->runtime->closing)) return false;
     struct mo_request_head *same = copy(t, from, to, request);
     if (!same) return false;

@@ -42,13 +42,9 @@ void mo_record_tenant(FILE *f, int index, const char *name, const struct mo_sche
     }
 }
 
-static int index_on_cores(const moire_tenant *t) {
-    return mo_engine_index(t->place[t->n_places - 1].tenant);
-}
-
 static void put_cold(FILE *f, const moire_tenant *t) {
     const struct mo_profile *p = t->profile;
-    fprintf(f, "# cold %d ", index_on_cores(t));
+    fprintf(f, "# cold %d ", mo_tenant_index(t, t));
     for (int l = 0; l < p->n_layers; l++)
         fprintf(f, "%" PRId64 ":%" PRId64 "%c", t->plan->steps[l].bytes, p->cold[l + 1] - p->cold[l],
                 l + 1 < p->n_layers ? ',' : '\n');
@@ -65,7 +61,7 @@ static void put_cores(FILE *f, const moire_runtime *rt) {
     if (rt->topology->l3_bytes > 0) fprintf(f, "# cache %" PRId64 "\n", rt->topology->l3_bytes);
     if (rt->sampler) put_counters(f, mo_sampler_source(rt->sampler));
     for (const moire_tenant *t = rt->tenants; t; t = t->next) {
-        mo_record_tenant(f, index_on_cores(t), t->name, &t->serving);
+        mo_record_tenant(f, mo_tenant_index(t, t), t->name, &t->serving);
         if (t->profile->cold[t->profile->n_layers] > 0) put_cold(f, t);
     }
 }

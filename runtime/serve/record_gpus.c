@@ -87,6 +87,5 @@ void mo_record_gpus(FILE *f, const moire_runtime *rt) {
     mo_record_machine(f, &d->gpus);
     for (const moire_tenant *t = rt->tenants; t; t = t->next)
         if (t->gpu)
-            mo_record_gpu_tenant(f, mo_engine_index(t->gpu->index), t->name, &t->gpu->serving,
-                                 d->gpus.n_kinds);
+            mo_record_gpu_tenant(f, mo_tenant_index(t, t->gpu), t->name, &t->gpu->serving, d->gpus.n_kinds);
 }

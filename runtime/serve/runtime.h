@@ -111,10 +111,15 @@ void mo_tenant_close(moire_tenant *tenant, int code);
 int mo_tenant_sample(moire_tenant *tenant, struct mo_request **out, moire_error *err);
 extern const struct mo_model_ops mo_serve_model; /* request.c: the engine's view of a tenant */
 extern const struct mo_place_calls mo_place_on_cores;
-/* places.c.  The tenant is loaded there too, and its queries go there first. */
-void mo_tenant_add_place(moire_tenant *tenant, const struct mo_place *place);
-/* The answer of a query at the place of `self`.  A device has failed it, there is another place, and that has
- * taken it: it keeps its handle and arrival time, and has no answer yet.  False: there is none that would. */
+/* places.c.  Opens the tenant on a device: its queries go there first.  place->tenant is filled in. */
+int mo_tenant_open_place(moire_tenant *tenant, int device, const struct mo_device_tenant *config,
+                         const struct mo_place *place, moire_error *err);
+/* Its number in the scheduler and the events of the place of `self`. */
+int mo_tenant_index(const moire_tenant *tenant, const void *self);
+/* Ends the open queries with `code`. */
+void mo_tenant_close_places(moire_tenant *tenant, int code);
+/* A query is answered at the place of `self`.  True: its device has failed it and another place has taken it
+ * over; its user gets no answer yet.  False: nobody has. */
 bool mo_tenant_move(moire_tenant *tenant, const void *self, struct mo_request_head *request,
                     const struct mo_answer *answer);
 int mo_request_check(const moire_tenant *tenant, const moire_tensor *inputs, int n_inputs, moire_error *err);

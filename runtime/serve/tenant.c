@@ -257,11 +257,8 @@ static int open_tenant(moire_tenant *t, const moire_tenant_config *c, moire_erro
                                                  .profile = t->profile};
     if (!mo_plan_slowdown(t->plan, t->serving.slowdown)) t->serving.slowdown[0] = 0;
     const struct mo_device_tenant tenant = {.sched = t->serving, .ops = &mo_serve_model, .model = t};
-    struct mo_place place = {.calls = &mo_place_on_cores, .self = t};
-    struct mo_engine *engine = t->runtime->engine;
-    int rc = mo_engine_open(engine, mo_engine_devices(engine) - 1, &tenant, &place.tenant, err);
-    if (!rc) mo_tenant_add_place(t, &place);
-    return rc;
+    const struct mo_place place = {.calls = &mo_place_on_cores, .self = t};
+    return mo_tenant_open_place(t, mo_engine_devices(t->runtime->engine) - 1, &tenant, &place, err);
 }
 
 /* Of a tenant that no device has any more. */
@@ -300,19 +297,13 @@ static int load_on_cores(moire_tenant *t, const char *path, const moire_tenant_c
     return rc ? rc : open_tenant(t, c, err);
 }
 
-/* Ends the open queries with `code`. */
-static void close_places(moire_tenant *t, int code) {
-    for (int i = 0; i < t->n_places; i++)
-        mo_engine_close(t->runtime->engine, t->place[i].tenant, code);
-}
-
 /* What runs on GPUs and nowhere else is compiled, packed and measured for them only. */
 static int load(moire_tenant *t, const char *path, const moire_tenant_config *c, moire_error *err) {
     bool cores = !c->device_only || !t->runtime->device;
     int rc = set_name(t, c->name ? c->name : base_name(path), err);
     if (!rc && cores) rc = load_on_cores(t, path, c, err);
     if (!rc && t->runtime->device) rc = mo_serve_gpu_open(t, path, c, &t->gpu, err);
-    if (rc) close_places(t, rc);
+    if (rc) mo_tenant_close_places(t, rc);
     return rc;
 }
 
@@ -368,7 +359,7 @@ int moire_load(moire_runtime *rt, const char *path, const moire_tenant_config *c
 
 void mo_tenant_close(moire_tenant *t, int code) {
     moire_runtime *rt = t->runtime;
-    close_places(t, code);
+    mo_tenant_close_places(t, code);
     mo_lock_take(rt->env.sys, &rt->loading);
     rt->n_tenants--;
     moire_tenant **at = &rt->tenants;

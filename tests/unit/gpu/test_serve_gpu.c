@@ -480,7 +480,7 @@ static void what_happened_is_in_the_trace(const moire_runtime *rt, const moire_t
         const struct mo_trace_block *b = &trace.blocks[i];
         assert_true(b->observed > 0 && b->predicted > 0 && b->cores >= 1 && b->lead + b->cores <= TOY_UNITS);
     }
-    const struct mo_trace_tenant *of = &trace.tenants[t->gpu->index];
+    const struct mo_trace_tenant *of = &trace.tenants[mo_tenant_index(t, t->gpu)];
     assert_string_equal(of->name, t->name);
     assert_int_equal(of->n_layers, t->gpu->profile->n_layers);
     assert_true(of->declared > 99.9 && of->declared < 100.1);

@@ -13,7 +13,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-#include "moire_research.h"
 #include "models/zoo.h"
 #include "runtime/serve/runtime.h"
 #include "tests/unit/base/fault_sys.h"
@@ -162,37 +161,6 @@ static void bad_configs_are_refused(void **state) {
     tc.queue = 1 << 30;
     assert_int_equal(moire_load(rt, model, &tc, &t, &err), MOIRE_ELIMIT);
     moire_runtime_destroy(rt, 0);
-}
-
-/* Rows for research are refused, by name and with those there are to serve with; a study may have them. */
-static void research_policies_are_for_studies(void **state) {
-    (void)state;
-    moire_config c;
-    moire_runtime *rt = NULL;
-    moire_error err;
-    moire_config_init(&c);
-    c.threads = 1;
-    c.generic_only = 1;
-    c.policy = "moire-no-fit";
-    assert_int_equal(moire_runtime_create(&c, &rt, &err), MOIRE_EINVAL);
-    assert_non_null(strstr(err.message, "'moire-no-fit' is for research"));
-    assert_non_null(strstr(err.message, "moire, fcfs, fcfs-1"));
-    assert_null(strstr(err.message, "moire-no-balance"));
-    assert_int_equal(moire_research_create(&c, &rt, &err), MOIRE_OK);
-    float pixels[PIXELS] = {0}, out[10];
-    moire_tensor in = image(pixels), result = {.data = out, .bytes = sizeof out};
-    assert_int_equal(moire_run(load(rt, 0, 0, 0), &in, 1, &result, 1, NULL), MOIRE_OK);
-    moire_runtime_destroy(rt, 1);
-    c.policy = NULL;
-    c.device = "nothere"; /* the policy is looked at first */
-    c.device_policy = "ideal";
-    assert_int_equal(moire_runtime_create(&c, &rt, &err), MOIRE_EINVAL);
-    assert_non_null(strstr(err.message, "'ideal' is for research"));
-    assert_non_null(strstr(err.message, "moire-gpu, gpulet-int"));
-    c.policy = "sbp";
-    c.device = NULL;
-    assert_int_equal(moire_research_create(&c, &rt, &err), MOIRE_EINVAL);
-    assert_non_null(strstr(err.message, "no policy 'sbp' for cores"));
 }
 
 /* Several threads submit and cancel; a tenant goes away in the middle. */
@@ -462,7 +430,6 @@ int main(void) {
         cmocka_unit_test(run_gives_the_same_on_every_policy),
         cmocka_unit_test(errors_name_the_input),
         cmocka_unit_test(bad_configs_are_refused),
-        cmocka_unit_test(research_policies_are_for_studies),
         cmocka_unit_test(every_accepted_query_is_answered_once),
         cmocka_unit_test(destroy_without_drain_answers_shutdown),
         cmocka_unit_test(the_queue_is_bounded),

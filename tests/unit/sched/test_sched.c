@@ -53,32 +53,6 @@ static void every_policy_answers_each_query_once(void **state) {
     }
 }
 
-/* Every row is found by name and may be served with, unless it is for research; ablations all are. */
-static void policies_say_what_they_are_for(void **state) {
-    (void)state;
-    const struct mo_policy *const *const tables[] = {mo_policies(), mo_policy_ablations(),
-                                                     mo_policy_servers()};
-    int n[3][2] = {{0}};
-    for (int i = 0; i < 3; i++)
-        for (const struct mo_policy *const *p = tables[i]; *p; p++) {
-            const struct mo_policy *found;
-            moire_error err;
-            n[i][(*p)->research]++;
-            assert_int_equal((*p)->gpus, i == 2);
-            assert_int_equal(mo_policy_choose((*p)->name, i == 2, false, &found, &err),
-                             (*p)->research ? MOIRE_EINVAL : MOIRE_OK);
-            assert_true(found == *p);
-            if ((*p)->research) assert_non_null(strstr(err.message, "for research"));
-            assert_int_equal(mo_policy_choose((*p)->name, i == 2, true, &found, NULL), MOIRE_OK);
-            assert_int_equal(mo_policy_choose((*p)->name, i != 2, true, &found, NULL), MOIRE_EINVAL);
-        }
-    assert_true(n[0][0] > 1 && !n[0][1] && !n[1][0] && n[1][1] > 1 && n[2][0] > 1 && n[2][1] > 1);
-    char names[300], cut[8];
-    assert_null(strstr(mo_policy_names(true, false, names, sizeof names), "moire-gpu-own"));
-    assert_non_null(strstr(mo_policy_names(true, true, names, sizeof names), "moire-gpu-own"));
-    assert_string_equal(mo_policy_names(false, false, cut, sizeof cut), "moire, ");
-}
-
 static void runs_are_reproducible(void **state) {
     (void)state;
     for (const struct mo_policy *const *p = mo_policies(); *p; p++) {
@@ -462,7 +436,6 @@ static void histogram_quantiles_are_close(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_policy_answers_each_query_once),
-        cmocka_unit_test(policies_say_what_they_are_for),
         cmocka_unit_test(runs_are_reproducible),
         cmocka_unit_test(many_cores_are_never_overcommitted),
         cmocka_unit_test(deadlines_beat_fifo),
