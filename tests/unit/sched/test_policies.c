@@ -5,6 +5,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <cmocka.h>
+#include <stdio.h>
 #include <string.h>
 #include "moire_research.h"
 #include "runtime/serve/runtime.h"
@@ -64,10 +65,35 @@ static void research_policies_are_for_studies(void **state) {
     assert_non_null(strstr(err.message, "no policy 'sbp' for cores"));
 }
 
+/* Every row stands on its page, under what it is for. */
+static void the_page_lists_every_row(void **state) {
+    (void)state;
+    static char page[16384];
+    FILE *f = fopen("docs/policies.md", "r");
+    assert_non_null(f);
+    page[fread(page, 1, sizeof page - 1, f)] = 0;
+    fclose(f);
+    const struct mo_policy *const *const tables[] = {mo_policies(), mo_policy_ablations(),
+                                                     mo_policy_servers()};
+    for (int i = 0; i < 3; i++)
+        for (const struct mo_policy *const *p = tables[i]; *p; p++) {
+            char row[100];
+            snprintf(row, sizeof row, "\n| `%s` |", (*p)->name);
+            char *at = strstr(page, row), *under = NULL;
+            if (!at) fail_msg("docs/policies.md has no row for '%s'", (*p)->name);
+            for (char *s = page; (s = strstr(s, "\nFor ")) && s < at; s++)
+                under = s;
+            assert_non_null(under);
+            if (!strncmp(under, "\nFor research", 13) != (*p)->research)
+                fail_msg("docs/policies.md has '%s' in the wrong table", (*p)->name);
+        }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(policies_say_what_they_are_for),
         cmocka_unit_test(research_policies_are_for_studies),
+        cmocka_unit_test(the_page_lists_every_row),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
