@@ -2,19 +2,35 @@
  *
  * moire.h - the public interface of libmoire, a multi-tenant DNN inference runtime.
  *
- * Errors.  Every call that can fail returns 0 (MOIRE_OK) or a negative `enum moire_code`, and, when its
- * last argument is not NULL, fills a `moire_error` with a one-line message that says what is wrong and
- * what to do.  No call exits, aborts on bad input, prints, or reads the environment.
+ * A program creates a runtime, loads ONNX files as tenants, submits queries and is called back with their
+ * answers.  This page has those calls; moire_stats.h, which it includes, has what a server shows of them:
+ * statistics, the list of tenants, limits.  Each call says what it does, who owns what, and at its end under
+ * "Returns" every code that it gives and when.
  *
- * Time is in nanoseconds of one monotonic clock.  Shapes are row-major, outermost dimension first.
+ * Errors.  Every call that can fail returns 0 (MOIRE_OK) or a negative `enum moire_code`.  One whose last
+ * argument is a `moire_error` fills it, unless it is NULL, with a line that says what is wrong and what to
+ * do. No call exits, aborts on bad input, prints, or reads the environment but for the folders of
+ * moire_config.
  *
- * Threads.  Every call may be made from any thread, except that a handle must not be used after the call
- * that destroys it.  Callbacks run on a runtime worker: they must be short and may call moire_submit().
+ * Units.  Time is in nanoseconds of one monotonic clock, moire_now(); sizes are in bytes.  Shapes are
+ * row-major, outermost dimension first.
+ *
+ * Ownership.  What a call takes (paths, names, tensors, configs) is the caller's again when it returns.
+ *
+ * Threads.  Every call may be made from any thread at any time, except that a handle must not be used after
+ * the call that destroys it began.  Callbacks run on a thread of the runtime, one at a time for a query but
+ * several for several queries.  They must be short, and may call moire_submit(), moire_submit_with(),
+ * moire_submit_many(), moire_cancel() and whatever only reads; they must not wait for other queries
+ * (moire_run(), moire_drain(), moire_tenant_drain()), load, unload or destroy.
  *
  * fork().  A runtime has threads, and the child of a fork() has none of them.  What the child calls with a
  * runtime or tenant from before fails at once with MOIRE_EFORKED (moire_runtime_destroy() returns and frees
- * nothing; the parent is not touched); names and shapes of ports can be read.  Create runtimes after fork():
- * the child may, too.
+ * nothing; the parent is not touched); names and shapes of ports, the clock and limits can be read.  Create
+ * runtimes after fork(): the child may, too.
+ *
+ * Versions.  A struct that begins with `size` may grow at its end, and is filled or read as far as its caller
+ * knows it: set size to sizeof, or use its _init().  moire_answer, which only the runtime makes, may grow
+ * too. All other structs and all calls stay as they are while MOIRE_ABI_VERSION does.
  */
 #ifndef MOIRE_H
 #define MOIRE_H
@@ -29,6 +45,8 @@ extern "C" {
 #define MOIRE_VERSION_MAJOR  0
 #define MOIRE_VERSION_MINOR  1
 #define MOIRE_VERSION_STRING "0.1.0"
+/* Of the binary interface; the number in the library's name, libmoire.so.N. */
+#define MOIRE_ABI_VERSION 0
 
 #if defined(__GNUC__)
 #define MOIRE_API __attribute__((visibility("default")))
@@ -73,10 +91,15 @@ typedef struct moire_error {
     char message[500];
 } moire_error;
 
-/* Name ("MOIRE_EINVAL") and text of a code; never NULL. */
+/* Name of a code.  Returns: "MOIRE_EINVAL" or the like, "MOIRE_UNKNOWN" for none; never NULL. */
 MOIRE_API const char *moire_code_name(int code);
+/* A code in words.  Returns: a text without a line's end, "unknown code" for none; never NULL. */
 MOIRE_API const char *moire_code_text(int code);
+/* Version of the library, which may be newer than this header.  Returns: "0.1.0" or the like. */
 MOIRE_API const char *moire_version(void);
+/* Version of the library's binary interface.  Returns: a number; a program whose header has another
+ * MOIRE_ABI_VERSION must not call anything else. */
+MOIRE_API int moire_abi_version(void);
 
 /* Element types; the values are those of ONNX TensorProto.DataType. */
 typedef enum moire_dtype {
@@ -110,11 +133,19 @@ typedef struct moire_tensor {
 
 typedef struct moire_runtime moire_runtime; /* worker teams, queues, policy: one a process, usually */
 typedef struct moire_tenant moire_tenant;   /* a loaded model with its QoS */
-typedef uint64_t moire_query;               /* handle of one accepted query; carries a generation */
+typedef uint64_t moire_query;               /* handle of one accepted query; never 0, never given again */
 
 /* Message levels of the log callback. */
 enum { MOIRE_LOG_ERROR = 0, MOIRE_LOG_WARN = 1, MOIRE_LOG_INFO = 2, MOIRE_LOG_DEBUG = 3 };
 
+/* A limit by its name in moire_limits(), and the value it is to have. */
+typedef struct moire_limit_setting {
+    const char *name;
+    int64_t value;
+} moire_limit_setting;
+
+/* --- runtimes --------------------------------------------------------------------------------------------
+ */
 /* Set `size` to sizeof(moire_config), or use moire_config_init(); zero fields mean the default. */
 typedef struct moire_config {
     size_t size;
@@ -156,16 +187,52 @@ typedef struct moire_config {
      * without symbolic links that only its owner writes to.  NULL = "gpu" beside the default "store" (see
      * there); "" = nothing is kept. */
     const char *device_cache;
+    /* Limits that are to differ from their defaults, n_limits of them; moire_limits() has the table. */
+    const moire_limit_setting *limits;
+    int n_limits;
 } moire_config;
+/* Sets every field to its default, and size.  Returns: nothing. */
 MOIRE_API void moire_config_init(moire_config *config);
 
-/* Lends the calling thread as worker `core` (0 .. threads-1) of a runtime made with lend_workers; returns
- * when the runtime is destroyed.  Every core needs one before models load.  For hosts that have a team
- * already: #pragma omp parallel num_threads(n + 1) { if (omp_get_thread_num()) moire_work(rt,
- * omp_get_thread_num() - 1); else { serve(rt); destroy(rt); } } MOIRE_EINVAL: no such core, or it has its
- * worker. */
+/* Makes a runtime and starts its threads.  config NULL: all defaults.  On success *out is the caller's, to be
+ * given to moire_runtime_destroy(); else it is NULL.
+ * Returns: MOIRE_OK; MOIRE_EINVAL: out is NULL, a field of the config is out of its range, or it names no
+ * policy, limit, precision or source of pressure that there is; MOIRE_ELIMIT: more queries or cores than the
+ * limits allow; MOIRE_ENOMEM; MOIRE_EIO: threads cannot be started, or the file of a proxy not read;
+ * MOIRE_EFORMAT: the proxy's file is malformed; MOIRE_EUNSUPPORTED, MOIRE_EDEVICE: the device's plugin is not
+ * there or not of this version, there is no GPU, or it fails. */
+MOIRE_API int moire_runtime_create(const moire_config *config, moire_runtime **out, moire_error *err);
+/* Ends a runtime: answers what is accepted (drain != 0) or ends it MOIRE_ESHUTDOWN, unloads every tenant,
+ * joins the threads and frees all.  NULL is fine.  No other call may be under way but moire_work().
+ * Returns: nothing, when every callback has returned. */
+MOIRE_API void moire_runtime_destroy(moire_runtime *runtime, int drain);
+
+/* Lends the calling thread as worker `core` (0 .. threads-1) of a runtime made with lend_workers, until that
+ * is destroyed.  Every core needs one before models load.  For hosts that have a team already:
+ *   #pragma omp parallel num_threads(n + 1)
+ *   { if (omp_get_thread_num()) moire_work(rt, omp_get_thread_num() - 1); else { serve(rt); destroy(rt); } }
+ * Returns: MOIRE_OK when the runtime was destroyed; MOIRE_EINVAL: runtime is NULL or has threads of its own,
+ * there is no such core, or it has its worker; MOIRE_EFORKED. */
 MOIRE_API int moire_work(moire_runtime *runtime, int core);
 
+/* Waits until nothing accepted is unanswered and every callback has returned.  It ends while others submit
+ * only if there is such a moment.
+ * Returns: MOIRE_OK; MOIRE_EINVAL: runtime is NULL; MOIRE_EFORKED. */
+MOIRE_API int moire_drain(moire_runtime *runtime);
+
+/* Writes what the runtime has done to a text file, as far as `record` events of every core reach back:
+ * arrivals with the tags of queries, decisions, block times, answers, and each tenant's profile.  `moire
+ * whatif` reads it.  Call it drained.  Where tenants run on GPUs it tells of these, on the GPUs' units, and
+ * of no others.
+ * Returns: MOIRE_OK; MOIRE_EINVAL: an argument is NULL, or the runtime was made without `record`;
+ * MOIRE_EIO: not written; MOIRE_ENOMEM; MOIRE_EFORKED. */
+MOIRE_API int moire_record(moire_runtime *runtime, const char *path, moire_error *err);
+/* The runtime's clock, which arrivals, deadlines and answers are told in.
+ * Returns: ns since a fixed moment; 0 when runtime is NULL. */
+MOIRE_API int64_t moire_now(const moire_runtime *runtime);
+
+/* --- tenants ---------------------------------------------------------------------------------------------
+ */
 /* Binds a symbolic or unknown input shape at load: name of the graph input and its whole shape. */
 typedef struct moire_shape {
     const char *input;
@@ -198,64 +265,134 @@ typedef struct moire_tenant_config {
     int device_only;
     double rate; /* queries/s that are expected at first, for the plan of lets; 0 = not known */
 } moire_tenant_config;
+/* Sets every field to its default, and size.  Returns: nothing. */
 MOIRE_API void moire_tenant_config_init(moire_tenant_config *config);
 
-/* Starts worker threads.  On success *out must be given to moire_runtime_destroy(). */
-MOIRE_API int moire_runtime_create(const moire_config *config, moire_runtime **out, moire_error *err);
-/* Answers what is accepted (drain != 0) or resolves it MOIRE_ESHUTDOWN, joins the threads, frees all. */
-MOIRE_API void moire_runtime_destroy(moire_runtime *runtime, int drain);
-
-/* Loads an ONNX file as a tenant: import, passes, kernels, packed weights, solo profile. */
+/* Loads an ONNX file as a tenant: import, passes, kernels, packed weights, solo profile.  That takes from
+ * milliseconds (a compiled model) to many seconds; one load or unload is at work at a time, while others are
+ * served.  On success *out is the caller's until moire_unload() or moire_runtime_destroy(); else it is NULL.
+ * Returns: MOIRE_OK; MOIRE_EINVAL: an argument is NULL or a field of the config out of its range;
+ * MOIRE_EIO: a file cannot be read; MOIRE_EFORMAT: it is no valid model; MOIRE_EUNSUPPORTED: an operator,
+ * type or opset that is not known, or with device_only not on the device; MOIRE_ESHAPE: shapes do not fit or
+ * are not bound; MOIRE_ELIMIT: a limit, which the message names, or the process's memory; MOIRE_ENOMEM;
+ * MOIRE_EFAILED: the compiler of the device's programs failed; MOIRE_EDEVICE: the device did;
+ * MOIRE_EFORKED. */
 MOIRE_API int moire_load(moire_runtime *runtime, const char *path, const moire_tenant_config *config,
                          moire_tenant **out, moire_error *err);
-/* Queries still unanswered end MOIRE_EUNLOADED; returns when none is left. */
+/* Unloads a tenant at once: queries still unanswered end MOIRE_EUNLOADED.  The handle is invalid from the
+ * call's beginning on.  To answer them first, call moire_tenant_drain() before.
+ * Returns: MOIRE_OK when every callback has returned; MOIRE_EINVAL: tenant is NULL; MOIRE_EFORKED. */
 MOIRE_API int moire_unload(moire_tenant *tenant, moire_error *err);
+/* Drains a tenant for good: from now on it takes no query (MOIRE_EUNLOADED), and what it has accepted is
+ * answered.  The tenant stays until moire_unload().  Others are not touched.
+ * Returns: MOIRE_OK when every callback of it has returned; MOIRE_EINVAL: tenant is NULL; MOIRE_EFORKED. */
+MOIRE_API int moire_tenant_drain(moire_tenant *tenant, moire_error *err);
 
-/* Inputs and outputs of a loaded model; names stay valid while the tenant lives. */
+/* An input or output of a loaded model; the name stays valid while the tenant lives. */
 typedef struct moire_port {
     const char *name;
     moire_dtype dtype;
     int rank; /* -1: known only after a run */
     int64_t shape[MOIRE_MAX_RANK];
 } moire_port;
+/* Inputs of the model, in the order that queries give them.  Returns: how many; 0 when tenant is NULL. */
 MOIRE_API int moire_n_inputs(const moire_tenant *tenant);
+/* Outputs of the model, in the order of answers.  Returns: how many; 0 when tenant is NULL. */
 MOIRE_API int moire_n_outputs(const moire_tenant *tenant);
+/* Describes input `index`, from 0, in *out.
+ * Returns: MOIRE_OK; MOIRE_EINVAL: tenant or out is NULL, or there is no such input. */
 MOIRE_API int moire_input(const moire_tenant *tenant, int index, moire_port *out);
+/* Describes output `index`, from 0, in *out.
+ * Returns: MOIRE_OK; MOIRE_EINVAL: tenant or out is NULL, or there is no such output. */
 MOIRE_API int moire_output(const moire_tenant *tenant, int index, moire_port *out);
 
-/* The answer of one query.  `outputs` (n_outputs of them) belong to the runtime and are valid only inside
- * the callback; code is MOIRE_OK or the reason why there is no result (then outputs is NULL). */
+/* --- queries ---------------------------------------------------------------------------------------------
+ */
+/* The answer of one query.  `outputs` (n_outputs of them) and `message` belong to the runtime and are valid
+ * only inside the callback.  code is MOIRE_OK or the reason why there is no result (then outputs is NULL):
+ * MOIRE_EEXPIRED, MOIRE_ESHED, MOIRE_ECANCELLED, MOIRE_EUNLOADED, MOIRE_ESHUTDOWN, or of a run that failed
+ * MOIRE_EFAILED, MOIRE_EDEVICE, MOIRE_ENOMEM. */
 typedef struct moire_answer {
     moire_query query;
     int code;
     const char *message;
     const moire_tensor *outputs;
     int n_outputs;
+    /* start_ns: of its first block, 0 = never started; deadline_ns: absolute, 0 = it had none */
     int64_t arrival_ns, start_ns, end_ns, deadline_ns;
+    int64_t compute_ns; /* that its blocks took, without the pauses between them */
+    uint64_t tag;       /* of its options */
 } moire_answer;
 typedef void (*moire_callback)(void *user, const moire_answer *answer);
 
-/* Submits one query; `inputs` (one for each input, in order) are copied before the call returns.
- * arrival_ns: scheduled arrival, 0 = now; the deadline is arrival + QoS.  Accepted = returned MOIRE_OK:
- * then `callback` runs exactly once.  Otherwise it never runs. */
+#define MOIRE_NO_DEADLINE INT64_MAX
+
+/* What a query may say for itself; zero fields mean the default. */
+typedef struct moire_query_options {
+    size_t size;
+    int64_t arrival_ns; /* scheduled arrival on the runtime's clock; 0 = now */
+    /* Absolute, on the runtime's clock.  0: arrival + the tenant's QoS, which the scheduler tries to meet and
+     * a late answer misses.  Other values: the same, and a query without an answer by then is answered
+     * MOIRE_EEXPIRED at once, whether it waits or runs.  MOIRE_NO_DEADLINE: it has none. */
+    int64_t deadline_ns;
+    /* In place of the tenant's priority where own_priority is 1.  Of a tenant's queries of one deadline (all,
+     * where it has no QoS) those of higher priority go first; policy "prema" weighs it against other tenants,
+     * and so do GPUs' policies where they may cut batches. */
+    int own_priority, priority;
+    uint64_t tag; /* the caller's: comes back in the answer, and in what moire_record() writes */
+} moire_query_options;
+/* Sets every field to its default, and size.  Returns: nothing. */
+MOIRE_API void moire_query_options_init(moire_query_options *options);
+
+/* Submits one query; `inputs` (one for each input, in order, of the shapes the model was loaded for) are
+ * copied before the call returns.  arrival_ns: scheduled arrival, 0 = now; the deadline is arrival + QoS.
+ * Accepted = returned MOIRE_OK: then `callback` (NULL: nobody is told) runs exactly once, perhaps before this
+ * returns, and *handle, unless handle is NULL, names the query.  Otherwise it never runs.
+ * Returns: MOIRE_OK; MOIRE_EINVAL: tenant is NULL, arrival_ns is negative, or another number of inputs;
+ * MOIRE_ESHAPE: an input's type, shape or size is not the model's; MOIRE_EBUSY: the tenant's queue or the
+ * runtime is full; MOIRE_EUNLOADED: the tenant drains or is being unloaded; MOIRE_ESHUTDOWN: the runtime is
+ * being destroyed; MOIRE_ENOMEM; MOIRE_EFORKED. */
 MOIRE_API int moire_submit(moire_tenant *tenant, const moire_tensor *inputs, int n_inputs, int64_t arrival_ns,
                            moire_callback callback, void *user, moire_query *handle, moire_error *err);
-/* Submits and waits; outputs[i].data must hold outputs[i].bytes; shape and bytes are set to the result's. */
+/* As moire_submit(), with options (NULL: all defaults), which are copied.
+ * Returns: as moire_submit(); MOIRE_EINVAL also: options->size is none, or a time is negative.  A deadline
+ * that has passed is no error: the query is accepted and answered MOIRE_EEXPIRED. */
+MOIRE_API int moire_submit_with(moire_tenant *tenant, const moire_tensor *inputs, int n_inputs,
+                                const moire_query_options *options, moire_callback callback, void *user,
+                                moire_query *handle, moire_error *err);
+
+/* One of many queries: the caller fills the first three, the call the last two. */
+typedef struct moire_submission {
+    const moire_tensor *inputs;         /* as many as the model has, in order */
+    const moire_query_options *options; /* NULL = defaults */
+    void *user;                         /* for the callback */
+    moire_query handle;                 /* 0: not accepted */
+    int code;                           /* as moire_submit_with() would return */
+} moire_submission;
+/* Submits n queries of a tenant (each as if by moire_submit_with()) at once: the scheduler sees them together
+ * and decides once, so that a GPU can run them as one batch, and workers are woken once.  Not all or nothing:
+ * each is accepted or not on its own, in order, and says so in its code; for each accepted one the callback
+ * runs once.
+ * Returns: MOIRE_OK: all are accepted (n = 0 too); MOIRE_EINVAL: tenant is NULL, n is negative, or n > 0 and
+ * queries is NULL; MOIRE_ENOMEM, and no code is set: room for n descriptions; MOIRE_EFORKED; else the code of
+ * the first that is not accepted, of which err tells. */
+MOIRE_API int moire_submit_many(moire_tenant *tenant, moire_submission *queries, int n,
+                                moire_callback callback, moire_error *err);
+/* Submits one query and waits.  outputs[i].data must hold outputs[i].bytes; dtype, shape and bytes are set to
+ * the result's.  Not for callbacks.
+ * Returns: MOIRE_OK; MOIRE_EINVAL: as moire_submit(), or another number of outputs; MOIRE_ESHAPE: as
+ * moire_submit(), or an output is larger than its tensor; all other codes of moire_submit() and of an answer.
+ */
 MOIRE_API int moire_run(moire_tenant *tenant, const moire_tensor *inputs, int n_inputs, moire_tensor *outputs,
                         int n_outputs, moire_error *err);
-/* Asks that a query end MOIRE_ECANCELLED; MOIRE_ESTALE when it has been answered already. */
+/* Asks that a query end MOIRE_ECANCELLED; its callback tells when it has.
+ * Returns: MOIRE_OK: it will; MOIRE_ESTALE: it has been answered, or is about to be, or there is none;
+ * MOIRE_EINVAL: runtime is NULL; MOIRE_EFORKED. */
 MOIRE_API int moire_cancel(moire_runtime *runtime, moire_query query);
-/* Waits until nothing accepted is unanswered. */
-MOIRE_API int moire_drain(moire_runtime *runtime);
-/* Writes what the runtime has done to a text file, as far as `record` events of every core reach back:
- * arrivals, decisions, block times, answers, and each tenant's profile.  `moire whatif` reads it. Call it
- * drained.  Where tenants run on GPUs it tells of these, on the GPUs' units, and of no others.  MOIRE_EINVAL:
- * the runtime was made without `record`; MOIRE_EIO: not written. */
-MOIRE_API int moire_record(moire_runtime *runtime, const char *path, moire_error *err);
-/* The runtime's clock, ns. */
-MOIRE_API int64_t moire_now(const moire_runtime *runtime);
 
 #ifdef __cplusplus
 }
 #endif
+
+#include "moire_stats.h" /* statistics, list of tenants, limits */
 #endif

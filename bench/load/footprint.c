@@ -58,18 +58,19 @@ static const void **functions(const struct mo_env *env, const struct mo_plan *pl
 }
 
 json_t *mo_bench_footprint(const moire_tenant *t) {
-    const struct mo_trusted_file *image = &t->compiled.file;
-    const struct mo_env *env = &t->runtime->env;
-    const void *at = image->bytes;
+    const struct mo_tenant_parts parts = mo_tenant_parts(t);
+    const struct mo_trusted_file *image = parts.image;
+    const struct mo_env *env = parts.plan->env;
+    const void *at = image ? image->bytes : NULL;
     int n;
-    const void **code = functions(env, t->plan, &n);
+    const void **code = functions(env, parts.plan, &n);
     if (!code) return NULL;
-    double weights = image->bytes ? (double)image->n : (double)t->plan->weight_bytes;
+    double weights = image ? (double)image->n : (double)parts.plan->weight_bytes;
     json_t *row =
         json_pack("{s:f, s:f, s:f, s:f, s:f, s:i}", "weights_mib", weights / MIB, "weights_resident_mib",
-                  image->mapped ? resident_now(&at, 1) : -1.0, "code_resident_mib", resident_now(code, n),
-                  "activations_mib", (double)t->plan->arena_bytes / MIB, "inputs_mib",
-                  (double)t->request_bytes / MIB, "queries", t->n_instances);
+                  image && image->mapped ? resident_now(&at, 1) : -1.0, "code_resident_mib",
+                  resident_now(code, n), "activations_mib", (double)parts.plan->arena_bytes / MIB,
+                  "inputs_mib", (double)parts.request_bytes / MIB, "queries", parts.n_instances);
     mo_free(env, code);
     return row;
 }

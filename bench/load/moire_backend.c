@@ -80,7 +80,7 @@ static size_t width(moire_dtype dtype) {
 }
 
 static void fill(const moire_tenant *tenant, int input, moire_tensor *t, size_t n) {
-    const struct mo_graph *g = tenant->plan ? tenant->plan->graph : tenant->ports;
+    const struct mo_graph *g = mo_tenant_parts(tenant).ports;
     mo_trial_fill(g, input, t->data);
     for (size_t i = 0; t->dtype == MOIRE_F32 && i < n; i++)
         ((float *)t->data)[i] = (float)(i * 2654435761u % 1000) * 1e-3f;

@@ -5,22 +5,24 @@
 #include "bench/load/footprint.h"
 #include "bench/load/moire_report.h"
 #include "runtime/sched/events.h"
-#include "runtime/serve/gpu.h"
+#include "runtime/engine/engine_gpu.h"
+#include "runtime/proxy/sampler.h"
 
-enum { MAX_BLOCKS = 20000 };
+enum { MAX_BLOCKS = 20000, ROWS = 256 /* the limit 'tenants' */ };
 
 json_t *mo_bench_scheduling_json(const struct mo_sched_stats *s) {
-    const struct mo_histogram *d = &s->decision_ns, *b = &s->block_ns;
+    const moire_histogram *d = &s->decision_ns, *b = &s->block_ns;
     double cpu = (double)s->worker_cpu_ns, kernels = (double)s->kernel_core_ns;
     return json_pack(
         "{s:I, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:f, s:f, s:f, s:I, "
         "s:I}",
-        "decisions", (json_int_t)d->n, "mean_us", d->n ? (double)d->sum / (double)d->n * 1e-3 : 0.0,
-        "query_us", s->accepted ? (double)d->sum / (double)s->accepted * 1e-3 : 0.0, "p99_us",
-        (double)mo_histogram_quantile(d, 0.99) * 1e-3, "max_us", (double)d->max * 1e-3, "outside_kernels",
-        cpu > kernels && cpu > 0 ? 1 - kernels / cpu : 0.0, "block_mean_us",
-        b->n ? (double)b->sum / (double)b->n * 1e-3 : 0.0, "block_p99_us",
-        (double)mo_histogram_quantile(b, 0.99) * 1e-3, "blocks", (json_int_t)s->blocks, "switches",
+        "decisions", (json_int_t)d->count, "mean_us",
+        d->count ? (double)d->sum_ns / (double)d->count * 1e-3 : 0.0, "query_us",
+        s->accepted ? (double)d->sum_ns / (double)s->accepted * 1e-3 : 0.0, "p99_us",
+        (double)moire_histogram_quantile(d, 0.99) * 1e-3, "max_us", (double)d->max_ns * 1e-3,
+        "outside_kernels", cpu > kernels && cpu > 0 ? 1 - kernels / cpu : 0.0, "block_mean_us",
+        b->count ? (double)b->sum_ns / (double)b->count * 1e-3 : 0.0, "block_p99_us",
+        (double)moire_histogram_quantile(b, 0.99) * 1e-3, "blocks", (json_int_t)s->blocks, "switches",
         (json_int_t)s->switches, "refused_decisions", (json_int_t)s->refused, "accepted",
         (json_int_t)s->accepted, "in_time", (json_int_t)s->in_time, "shed", (json_int_t)s->shed, "conflicts",
         (json_int_t)s->conflicts, "conflict_mean_us",
@@ -87,21 +89,19 @@ static void add_blocks(const struct mo_events *events, int64_t from, int lane, j
         pair(&events->ring[r], from, from, lane, blocks);
 }
 
-static json_t *lane_names(const moire_runtime *runtime, int cores) {
+static json_t *lane_names(const struct mo_gpus *g, int cores) {
     json_t *list = json_array();
     for (int c = 0; c < cores; c++)
         json_array_append_new(list, json_sprintf("core %d", c));
-    const struct mo_gpus *g = runtime->device ? &runtime->device->gpus : NULL;
     for (int u = 0; g && u < g->n_units; u++)
         json_array_append_new(list, json_sprintf("GPU %d.%d", g->gpu_of[u], u - g->first[(int)g->gpu_of[u]]));
     return list;
 }
 
 /* Of the cores, and of the GPUs' units below them. */
-static json_t *timeline(const moire_runtime *runtime) {
-    const struct mo_events *events = mo_device_events(runtime->cores);
-    struct mo_device *device =
-        runtime->device ? mo_engine_device(runtime->engine, runtime->device->number) : NULL;
+static json_t *timeline(const struct mo_runtime_parts *parts) {
+    const struct mo_events *events = mo_device_events(parts->cores);
+    struct mo_device *device = parts->device;
     if (!events) return NULL;
     int64_t from = INT64_MIN, to = INT64_MIN;
     json_t *blocks = json_array();
@@ -109,41 +109,37 @@ static json_t *timeline(const moire_runtime *runtime) {
     if (device) span(mo_device_events(device), &from, &to);
     int64_t last = to - (int64_t)2e9; /* the last two seconds are plenty */
     if (from < last) from = last;
-    const int cores = mo_device_units(runtime->cores), units = device ? mo_device_units(device) : 0;
+    const int cores = mo_device_units(parts->cores), units = device ? mo_device_units(device) : 0;
     if (device) add_blocks(mo_device_events(device), from, cores, blocks);
     add_blocks(events, from, 0, blocks);
     const struct mo_ring *locked = device ? &mo_device_events(device)->ring[units] : &events->ring[cores];
-    return json_pack("{s:i, s:o, s:o, s:o}", "cores", cores + units, "lanes", lane_names(runtime, cores),
+    return json_pack("{s:i, s:o, s:o, s:o}", "cores", cores + units, "lanes", lane_names(parts->gpus, cores),
                      "blocks", blocks, "pressure", pressures(locked, from));
 }
 
 /* How much of each tenant's work runs in specialised kernels, how many layers in references, and its
  * memory; of those that can run on cores. */
-static json_t *kernels(const moire_runtime *runtime) {
+static json_t *kernels(moire_runtime *runtime) {
     json_t *list = json_array();
-    for (const moire_tenant *t = runtime->tenants; t; t = t->next) {
-        int64_t all = 0, special = 0;
-        int references = 0;
-        if (!t->plan) continue; /* on GPUs only */
-        for (int i = 0; i < t->plan->n_steps; i++) {
-            const struct mo_step *step = &t->plan->steps[i];
-            all += step->flops;
-            if (!strcmp(step->kind, "specialised")) special += step->flops;
-            references += !strcmp(step->kind, "reference");
-        }
+    moire_tenant_row rows[ROWS];
+    int n = 0;
+    moire_tenants(runtime, rows, ROWS, &n, NULL);
+    for (int i = (n < ROWS ? n : ROWS) - 1; i >= 0; i--) {
+        moire_tenant_stats stats = {.size = sizeof stats};
+        if (moire_tenant_get_stats(rows[i].tenant, &stats, NULL) || !stats.layers) continue; /* GPUs only */
         json_array_append_new(list,
-                              json_pack("{s:s, s:f, s:i, s:o*}", "name", t->name, "specialised_share",
-                                        all > 0 ? (double)special / (double)all : 0.0, "reference_layers",
-                                        references, "memory", mo_bench_footprint(t)));
+                              json_pack("{s:s, s:f, s:i, s:o*}", "name", rows[i].name, "specialised_share",
+                                        stats.compiled_share, "reference_layers", stats.reference_layers,
+                                        "memory", mo_bench_footprint(rows[i].tenant)));
     }
     return json_pack("{s:o}", "tenants", list);
 }
 
 /* Changes of plan on GPUs: how long from the wish until the lets served. */
-static void add_lets(const moire_runtime *runtime, json_t *scheduling) {
+static void add_lets(struct mo_device *device, json_t *scheduling) {
     struct mo_engine_gpu_stats s;
-    if (!runtime->device) return;
-    mo_engine_gpu_stats(mo_engine_device(runtime->engine, runtime->device->number), &s);
+    if (!device) return;
+    mo_engine_gpu_stats(device, &s);
     json_object_set_new(scheduling, "lets_opened", json_integer(s.opened));
     json_object_set_new(scheduling, "ready_mean_ms",
                         json_real(s.changes ? (double)s.ready_ns / (double)s.changes * 1e-6 : 0.0));
@@ -152,14 +148,15 @@ static void add_lets(const moire_runtime *runtime, json_t *scheduling) {
 }
 
 int mo_bench_moire_report(moire_runtime *runtime, bool with_timeline, const char *path, moire_error *err) {
+    const struct mo_runtime_parts parts = mo_runtime_parts(runtime);
     struct mo_sched_stats stats;
     mo_runtime_stats(runtime, &stats);
     json_t *report =
         json_pack("{s:o, s:o}", "scheduling", mo_bench_scheduling_json(&stats), "kernels", kernels(runtime));
-    add_lets(runtime, json_object_get(report, "scheduling"));
-    mo_sampler_hold(runtime->sampler); /* it has a ring of its own */
-    json_t *line = with_timeline ? timeline(runtime) : NULL;
-    mo_sampler_unhold(runtime->sampler);
+    add_lets(parts.device, json_object_get(report, "scheduling"));
+    mo_sampler_hold(parts.sampler); /* it has a ring of its own */
+    json_t *line = with_timeline ? timeline(&parts) : NULL;
+    mo_sampler_unhold(parts.sampler);
     if (line) json_object_set_new(report, "timeline", line);
     int bad = !report || json_dump_file(report, path, JSON_COMPACT | JSON_REAL_PRECISION(9));
     json_decref(report);

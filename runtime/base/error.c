@@ -37,6 +37,10 @@ const char *moire_version(void) {
     return MOIRE_VERSION_STRING;
 }
 
+int moire_abi_version(void) {
+    return MOIRE_ABI_VERSION;
+}
+
 static void escape_controls(char *s) {
     for (; *s; s++)
         if ((unsigned char)*s < 32 || *s == 127) *s = '?';

@@ -132,15 +132,11 @@ int mo_device_open(struct mo_device *d, const struct mo_device_tenant *config, i
                            : mo_device_admit(d, config, tenant, err);
 }
 
-static bool tenant_is_quiet(struct mo_device *d, int tenant) {
-    return mo_sched_tenant_pending(d->sched, tenant) == 0;
-}
-
 void mo_device_close(struct mo_device *d, int tenant, int code) {
     mo_device_take(d);
     mo_sched_tenant_close(d->sched, tenant, code, mo_now(d->env));
     mo_device_drop(d);
-    mo_device_wait(d, tenant_is_quiet, tenant);
+    mo_device_quiet(d, tenant);
     if (d->calls->forget) d->calls->forget(d->self, tenant);
     mo_device_take(d);
     mo_sched_tenant_free(d->sched, tenant);
@@ -148,21 +144,6 @@ void mo_device_close(struct mo_device *d, int tenant, int code) {
 }
 
 /* --- queries -------------------------------------------------------------------------------------------- */
-int mo_device_submit(struct mo_device *d, int tenant, int64_t arrival, void *user, uint64_t known,
-                     uint64_t *handle, moire_error *err) {
-    int slot;
-    mo_device_take(d);
-    int64_t now = mo_now(d->env);
-    mo_event_put(mo_device_locked_ring(d), now, MO_LOG_SUBMIT, 0, tenant, arrival, 0, 0);
-    int rc = mo_sched_arrival(d->sched, tenant, arrival ? arrival : now, user, now, &slot, err);
-    struct mo_queries *q = mo_sched_queries(d->sched);
-    if (!rc) q->body[slot].known = known; /* nobody has looked: it is answered without the lock */
-    if (!rc && known) d->taken_over++;
-    if (!rc && handle) *handle = mo_query_handle(q, slot);
-    mo_device_drop(d);
-    return rc;
-}
-
 int mo_device_cancel(struct mo_device *d, uint64_t handle) {
     mo_device_take(d);
     int rc = mo_sched_cancel(d->sched, handle, MOIRE_ECANCELLED, mo_now(d->env));

@@ -100,6 +100,21 @@ struct mo_device_config {
     struct mo_pressure_source source; /* as in struct mo_sched_config */
 };
 
+/* A query for a device. */
+struct mo_device_query {
+    struct mo_arrival arrival; /* arrival 0: now; user is what answer() and release() of the model get */
+    uint64_t known;  /* the handle that its owner has of it from another device; 0 = it is new here */
+    uint64_t handle; /* once it is accepted */
+    int code;        /* whether it was */
+};
+/* What is under way at this moment. */
+struct mo_device_now {
+    int waiting, paused, blocks, units; /* queries; blocks that run, and the units that they have */
+    double pressure[MO_PRESSURES];      /* on everyone */
+};
+/* tenant: the device's own number, -1 = of all. */
+void mo_device_now(struct mo_device *device, int tenant, struct mo_device_now *out);
+
 int mo_device_units(const struct mo_device *device);
 /* As mo_sched_set_memory(). */
 void mo_device_set_memory(struct mo_device *device, const struct mo_memory *memory);

@@ -40,13 +40,13 @@ int mo_device_create(const struct mo_device_config *config, int number, struct m
                      moire_error *err);
 /* Every tenant is closed.  NULL is fine. */
 void mo_device_destroy(struct mo_device *device);
-/* As those of engine.h, with the device's own tenants and handles.  known: the handle that the query's owner
- * has of it from another device; 0 = it is new here. */
+/* As those of engine.h, with the device's own tenants and handles. */
 int mo_device_open(struct mo_device *device, const struct mo_device_tenant *config, int *tenant,
                    moire_error *err);
 void mo_device_close(struct mo_device *device, int tenant, int code);
-int mo_device_submit(struct mo_device *device, int tenant, int64_t arrival, void *user, uint64_t known,
-                     uint64_t *handle, moire_error *err);
+void mo_device_quiet(struct mo_device *device, int tenant);
+void mo_device_submit(struct mo_device *device, int tenant, struct mo_device_query *queries, int n,
+                      moire_error *err);
 int mo_device_cancel(struct mo_device *device, uint64_t handle);
 int mo_device_cancel_known(struct mo_device *device, uint64_t known);
 void mo_device_drain(struct mo_device *device);

@@ -72,20 +72,36 @@ void mo_engine_close(struct mo_engine *e, int tenant, int code) {
 }
 
 /* --- queries -------------------------------------------------------------------------------------------- */
-int mo_engine_submit(struct mo_engine *e, int tenant, int64_t arrival, void *user, uint64_t *handle,
-                     moire_error *err) {
+void mo_engine_submit_all(struct mo_engine *e, int tenant, struct mo_device_query *queries, int n,
+                          moire_error *err) {
     struct mo_device *d = device_of(e, tenant);
-    uint64_t query;
-    int rc = mo_device_submit(d, mo_engine_index(tenant), arrival, user, 0, &query, err);
-    if (!rc && handle) *handle = mo_device_tag(d, query);
-    return rc;
+    mo_device_submit(d, mo_engine_index(tenant), queries, n, err);
+    for (int i = 0; i < n; i++)
+        queries[i].handle = mo_device_tag(d, queries[i].handle);
 }
 
-int mo_engine_take_over(struct mo_engine *e, int tenant, int64_t arrival, void *user, uint64_t known,
+int mo_engine_submit(struct mo_engine *e, int tenant, int64_t arrival, void *user, uint64_t *handle,
+                     moire_error *err) {
+    struct mo_device_query q = {.arrival = {.arrival = arrival, .user = user}};
+    mo_engine_submit_all(e, tenant, &q, 1, err);
+    if (!q.code && handle) *handle = q.handle;
+    return q.code;
+}
+
+int mo_engine_take_over(struct mo_engine *e, int tenant, const struct mo_arrival *arrival, uint64_t known,
                         moire_error *err) {
-    int rc = mo_device_submit(device_of(e, tenant), mo_engine_index(tenant), arrival, user, known, NULL, err);
-    if (!rc) atomic_fetch_add_explicit(&e->taken_over, 1, memory_order_relaxed);
-    return rc;
+    struct mo_device_query q = {.arrival = *arrival, .known = known};
+    mo_device_submit(device_of(e, tenant), mo_engine_index(tenant), &q, 1, err);
+    if (!q.code) atomic_fetch_add_explicit(&e->taken_over, 1, memory_order_relaxed);
+    return q.code;
+}
+
+void mo_engine_quiet(struct mo_engine *e, int tenant) {
+    mo_device_quiet(device_of(e, tenant), mo_engine_index(tenant));
+}
+
+void mo_engine_now(struct mo_engine *e, int tenant, struct mo_device_now *out) {
+    mo_device_now(device_of(e, tenant), mo_engine_index(tenant), out);
 }
 
 int mo_engine_cancel(struct mo_engine *e, uint64_t handle) {

@@ -43,10 +43,18 @@ int mo_engine_index(int tenant);
 /* arrival 0: now.  user is what answer() and release() of the tenant's model get. */
 int mo_engine_submit(struct mo_engine *engine, int tenant, int64_t arrival, void *user, uint64_t *handle,
                      moire_error *err);
-/* The same of a query that was answered to us with a failure and not to its owner, who knows it as `known`:
- * it keeps that handle.  To be called from answer(), on a tenant of a later device. */
-int mo_engine_take_over(struct mo_engine *engine, int tenant, int64_t arrival, void *user, uint64_t known,
-                        moire_error *err);
+/* n queries under one lock, so that the policy sees them together and workers are woken once.  Each says in
+ * `code` whether it was accepted; the error is that of the first that was not. */
+void mo_engine_submit_all(struct mo_engine *engine, int tenant, struct mo_device_query *queries, int n,
+                          moire_error *err);
+/* Waits until no query of a tenant is unanswered where it was opened, nor holds anything. */
+void mo_engine_quiet(struct mo_engine *engine, int tenant);
+/* As mo_device_now(), of a tenant's device. */
+void mo_engine_now(struct mo_engine *engine, int tenant, struct mo_device_now *out);
+/* As mo_engine_submit(), of a query that was answered to us with a failure and not to its owner, who knows it
+ * as `known`: it keeps that handle.  To be called from answer(), on a tenant of a later device. */
+int mo_engine_take_over(struct mo_engine *engine, int tenant, const struct mo_arrival *arrival,
+                        uint64_t known, moire_error *err);
 /* Wherever it is now.  MOIRE_ESTALE: there is none of that handle, or it is decided. */
 int mo_engine_cancel(struct mo_engine *engine, uint64_t handle);
 /* Waits until no accepted query is unanswered. */

@@ -199,11 +199,16 @@ static struct mo_gpulet_offer careful_offer(struct mo_gpulet_serve *v, const str
     return o;
 }
 
+/* Of the first query that an offer would run. */
+static int priority_of(const struct mo_view *view, const struct mo_gpulet_offer *o) {
+    return view->queries[view->tenants[o->tenant].waiting[o->first]].priority;
+}
+
 /* Less slack; where batches are cut for whoever has a higher priority, that one comes first. */
 static bool goes_first(const struct mo_gpulet_serve *v, const struct mo_gpulet_offer *o,
                        const struct mo_gpulet_offer *than) {
-    int mine = v->view->tenants[o->tenant].priority, other = v->view->tenants[than->tenant].priority;
     if (!than->n) return true;
+    int mine = priority_of(v->view, o), other = priority_of(v->view, than);
     if (v->options->cut && !o->late && !than->late && mine != other) return mine > other;
     return o->slack < than->slack;
 }

@@ -146,7 +146,9 @@ bool mo_gpulet_overtakes(const struct mo_gpulet_serve *v, const struct mo_planne
                          const struct mo_gpulet_offer *o) {
     const struct mo_view_tenant *t = &v->view->tenants[paused], *other = &v->view->tenants[o->tenant];
     if (!o->n || o->late || has_waited(v, paused)) return false;
-    if (other->priority != t->priority) return other->priority > t->priority;
+    int mine = v->view->queries[other->waiting[o->first]].priority;
+    int its = v->view->queries[t->paused[0]].priority;
+    if (mine != its) return mine > its;
     if (other->best_effort != t->best_effort) return t->best_effort;
     int begin = v->view->queries[t->paused[0]].next_layer;
     if (o->slack >= part_ns(v, let, paused, begin, t->profile->n_layers, t->n_paused)) return false;

@@ -26,7 +26,7 @@ static double tokens(const struct mo_view *view, int query) {
     double solo = (double)mo_view_time(t, wide(view, t), 0, t->profile->n_layers);
     double spent = solo - (double)mo_view_left(view, query, wide(view, t));
     double waited = (double)(view->now - q->arrival) - spent;
-    return (t->priority > 0 ? t->priority : 1) * (1 + (waited > 0 ? waited / solo : 0));
+    return (q->priority > 0 ? q->priority : 1) * (1 + (waited > 0 ? waited / solo : 0));
 }
 
 static double most_first(const struct mo_view *view, int query) {

@@ -4,7 +4,7 @@
 #define MO_SCHED_IMPL_H
 #include "runtime/sched/sched.h"
 
-/* Slots ordered by (deadline, order). */
+/* Slots ordered by (deadline, falling priority, order). */
 struct mo_slot_list {
     int n, cap;
     int *slot;
@@ -84,6 +84,7 @@ struct mo_sched {
     struct mo_view_run *behind; /* on GPUs, likewise: the block that is queued behind that one */
     short *running;             /* view.running */
     struct mo_queries queries;
+    struct mo_slot_list expiring; /* live queries that end at their deadline, of all tenants */
     struct mo_decisions decisions;
     void *policy_state;
     struct mo_sched_stats stats;
@@ -121,6 +122,12 @@ static inline int mo_sched_batch_of(const struct mo_decision *d) {
 void mo_sched_add_running(struct mo_sched *s, int lead, int tenant);
 /* Mirrors a tenant's lists and instances into its face. */
 void mo_sched_mirror(struct mo_sched *s, int tenant);
+/* Asks the engine for the earlier of the policy's time and the first deadline of expiring (expiry.c). */
+void mo_sched_set_alarm(struct mo_sched *s);
+/* The query ends at its deadline; false: that has passed. */
+bool mo_sched_expire_at(struct mo_sched *s, int slot, int64_t now);
+/* A resolved query is no longer to be expired. */
+void mo_sched_expires_no_more(struct mo_sched *s, int slot);
 /* Asks the policy and applies what it decided. */
 void mo_sched_dispatch(struct mo_sched *s, enum mo_event_kind kind, int query, int tenant, int64_t now);
 /* Decides the outcome of a live query, takes it out of the lists and tells the engine. */

@@ -160,7 +160,7 @@ static bool apply(struct mo_sched *s, const struct mo_decision *d, int64_t now) 
     case MO_TIMER:
         if (d->when <= now) return false;
         s->timer_at = d->when;
-        s->ops->set_timer(s->engine, d->when);
+        mo_sched_set_alarm(s);
         return true;
     case MO_LETS:
         return s->units->ask(s, d->plan);

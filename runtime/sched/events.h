@@ -13,7 +13,7 @@
 /* X(NAME, "meaning of a, b, c") */
 #define MO_EVENT_KINDS(X)                                                                                    \
     X(SUBMIT, "a = scheduled arrival")                                                                       \
-    X(ACCEPT, "a = scheduled arrival, b = deadline")                                                         \
+    X(ACCEPT, "a = scheduled arrival, b = deadline, c = the user's tag")                                     \
     X(REJECT, "a = code")                                                                                    \
     X(DISPATCH, "a, b = layers, c = cores of the let")                                                       \
     X(MEMBER,                                                                                                \

@@ -59,7 +59,7 @@ static void plan_soon(struct mo_sched *s, int slot, int64_t now) {
     if (s->planned_at > now + soon - s->policy->plan_period_ns)
         s->planned_at = now + soon - s->policy->plan_period_ns;
     s->timer_at = now + soon;
-    s->ops->set_timer(s->engine, s->timer_at);
+    mo_sched_set_alarm(s);
 }
 
 /* To its end on a let that may run it, all that was cut together. */

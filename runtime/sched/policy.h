@@ -38,6 +38,7 @@ struct mo_view_query {
     int next_layer;            /* first layer that has not run */
     int64_t arrival, deadline; /* deadline MO_NEVER: no QoS */
     int64_t started;           /* when its first block was dispatched; 0 = not yet */
+    int priority;              /* the tenant's, or its own */
     int64_t order;             /* counts acceptances: breaks ties */
     int last_core;             /* lead core of its latest block, -1 = none: its cache is warm there */
     int last_cores;            /* size of that let */
@@ -69,8 +70,8 @@ struct mo_view_tenant {
     int free_instances; /* queries that may start beside those that have started */
     int n_waiting, n_paused;
     int n_running;      /* blocks */
-    const int *waiting; /* slots not started, by (deadline, order) */
-    /* Slots between two blocks, by (deadline, order).  On GPUs a tenant has one batch at a time that is cut
+    const int *waiting; /* slots not started, by (deadline, falling priority, order) */
+    /* Slots between two blocks, in the same order.  On GPUs a tenant has one batch at a time that is cut
      * into blocks: it stays whole and on its GPU, so these are all of it. */
     const int *paused;
     int paused_gpu; /* where; -1 = none is cut */

@@ -96,6 +96,7 @@ int mo_query_list_take(struct mo_queries *t, struct mo_query_list *list, struct 
                               .arrival = face->arrival,
                               .start = face->started,
                               .end = body->end,
+                              .ran = body->ran,
                               .deadline = face->deadline == MO_NEVER ? 0 : face->deadline};
     return slot;
 }

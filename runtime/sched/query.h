@@ -20,7 +20,9 @@ struct mo_query {
     int next;               /* link of the free list or of the resolved list */
     int mate;               /* next query of the batch it runs in, -1 = last */
     bool answered;          /* callback has returned */
+    bool expires;           /* it is in mo_sched.expiring */
     int64_t end;            /* when it was resolved */
+    int64_t ran;            /* ns that its blocks took so far */
 };
 
 /* The answer of a query, copied out of the core: what an engine delivers. */
@@ -28,7 +30,7 @@ struct mo_answer {
     uint64_t query, known; /* known: as in struct mo_query */
     void *user;            /* given at submit */
     int code, instance;    /* instance -1: never started */
-    int64_t arrival, start, end, deadline;
+    int64_t arrival, start, end, deadline, ran;
 };
 
 struct mo_queries {

@@ -35,12 +35,14 @@ static bool allocate(struct mo_sched *s, const struct mo_sched_config *c) {
     s->tenants = mo_alloc(env, (size_t)c->max_tenants * sizeof *s->tenants);
     s->runs = mo_alloc(env, (size_t)c->n_cores * sizeof *s->runs);
     s->running = mo_alloc(env, (size_t)c->n_cores * sizeof *s->running);
+    s->expiring.slot = mo_alloc(env, (size_t)c->max_queries * sizeof *s->expiring.slot);
+    s->expiring.cap = c->max_queries;
     s->behind = mo_alloc(env, (size_t)c->n_cores * sizeof *s->behind);
     s->decisions =
         (struct mo_decisions){.cap = cap, .list = mo_alloc(env, (size_t)cap * sizeof(struct mo_decision))};
     s->policy_state = mo_alloc(env, c->policy->state_bytes);
-    return s->faces && s->tenants && s->runs && s->running && s->behind && s->decisions.list &&
-           s->policy_state && !mo_queries_init(&s->queries, env, c->max_queries);
+    return s->faces && s->tenants && s->runs && s->running && s->expiring.slot && s->behind &&
+           s->decisions.list && s->policy_state && !mo_queries_init(&s->queries, env, c->max_queries);
 }
 
 /* Policies of lets want GPUs to cut, and the others know nothing of lets. */
@@ -95,6 +97,7 @@ void mo_sched_destroy(struct mo_sched *s) {
     mo_free(s->env, s->decisions.list);
     mo_free(s->env, s->behind);
     mo_free(s->env, s->running);
+    mo_free(s->env, s->expiring.slot);
     mo_free(s->env, s->runs);
     mo_free(s->env, s->tenants);
     mo_free(s->env, s->faces);
@@ -130,12 +133,17 @@ static int64_t deadline_of(const struct mo_view_tenant *face, int64_t arrival) {
 
 int mo_sched_arrival(struct mo_sched *s, int tenant, int64_t arrival, void *user, int64_t now, int *out,
                      moire_error *err) {
-    return mo_sched_arrival_by(s, tenant, arrival, deadline_of(&s->faces[tenant], arrival), user, now, out,
-                               err);
+    return mo_sched_accept(s, tenant, &(struct mo_arrival){.arrival = arrival, .user = user}, now, out, err);
 }
 
 int mo_sched_arrival_by(struct mo_sched *s, int tenant, int64_t arrival, int64_t deadline, void *user,
                         int64_t now, int *out, moire_error *err) {
+    const struct mo_arrival a = {.arrival = arrival, .deadline = deadline, .user = user};
+    return mo_sched_accept(s, tenant, &a, now, out, err);
+}
+
+int mo_sched_accept(struct mo_sched *s, int tenant, const struct mo_arrival *a, int64_t now, int *out,
+                    moire_error *err) {
     struct mo_sched_tenant *t = &s->tenants[tenant];
     struct mo_view_tenant *face = &s->faces[tenant];
     if (!face->open)
@@ -148,21 +156,24 @@ int mo_sched_arrival_by(struct mo_sched *s, int tenant, int64_t arrival, int64_t
     if (slot < 0)
         return mo_fail(err, reject(s, &s->stats.rejected_limit, tenant, MOIRE_EBUSY, now),
                        "limit 'queries' (%d unanswered queries) reached: try later", s->queries.cap);
+    int64_t deadline = a->deadline ? a->deadline : deadline_of(face, a->arrival);
     s->queries.face[slot] = (struct mo_view_query){.tenant = tenant,
-                                                   .arrival = arrival,
+                                                   .arrival = a->arrival,
                                                    .deadline = deadline,
+                                                   .priority = a->own_priority ? a->priority : face->priority,
                                                    .order = s->order++,
                                                    .last_core = -1,
                                                    .run = -1};
-    s->queries.body[slot].user = user;
+    s->queries.body[slot].user = a->user;
     t->pending++;
     s->stats.accepted++;
     if (++s->view.n_in_system > s->stats.in_system_max) s->stats.in_system_max = s->view.n_in_system;
     mo_slot_insert(&t->waiting, s->queries.face, slot);
     mo_sched_mirror(s, tenant);
-    note_arrival(s, tenant, arrival);
-    mo_sched_log(s, now, MO_LOG_ACCEPT, slot, tenant, arrival, deadline, 0);
+    note_arrival(s, tenant, a->arrival);
+    mo_sched_log(s, now, MO_LOG_ACCEPT, slot, tenant, a->arrival, deadline, (int64_t)a->tag);
     *out = slot;
+    if (a->expires && !mo_sched_expire_at(s, slot, now)) return MOIRE_OK;
     mo_sched_dispatch(s, MO_EVENT_ARRIVAL, slot, tenant, now);
     return MOIRE_OK;
 }
@@ -195,6 +206,7 @@ bool mo_sched_resolve(struct mo_sched *s, int slot, int code, int64_t now) {
     if (q->run < 0 && !mo_slot_remove(&t->waiting, s->queries.face, slot))
         mo_slot_remove(&t->paused, s->queries.face, slot);
     mo_sched_mirror(s, q->tenant);
+    if (body->expires) mo_sched_expires_no_more(s, slot);
     body->end = now;
     s->view.n_in_system--;
     count_outcome(s, q, code, now);
@@ -302,18 +314,13 @@ void mo_sched_block_done(struct mo_sched *s, int lead, bool ran, int code, int64
     }
     for (int slot = run.query, mate; slot >= 0; slot = mate) {
         mate = s->queries.body[slot].mate;
+        s->queries.body[slot].ran += ran ? end - start : 0;
         if (ran && code == MOIRE_OK) s->queries.face[slot].next_layer = run.end;
         leave_run(s, slot, code, now);
     }
     if (run.begin > 0 || run.end < layers) s->tenants[tenant].cut_runs = false;
     mo_sched_mirror(s, tenant);
     mo_sched_dispatch(s, MO_EVENT_DONE, run.query, tenant, now);
-}
-
-void mo_sched_timer(struct mo_sched *s, int64_t now) {
-    if (s->timer_at > now) return;
-    s->timer_at = MO_NEVER;
-    mo_sched_dispatch(s, MO_EVENT_TIMER, -1, -1, now);
 }
 
 int mo_sched_cancel(struct mo_sched *s, uint64_t handle, int code, int64_t now) {

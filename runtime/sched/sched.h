@@ -84,7 +84,21 @@ int mo_sched_tenant_pending(const struct mo_sched *sched, int tenant);
 /* Forgets a closed tenant without pending queries. */
 void mo_sched_tenant_free(struct mo_sched *sched, int tenant);
 
-/* Accepts a query: MOIRE_OK and its slot, or MOIRE_EBUSY / MOIRE_ELIMIT / MOIRE_EUNLOADED. */
+/* A query that comes in. */
+struct mo_arrival {
+    int64_t arrival;
+    int64_t deadline;  /* absolute; 0 = by the tenant's target, MO_NEVER = none */
+    bool expires;      /* it is answered MOIRE_EEXPIRED when that passes, whatever it does then */
+    bool own_priority; /* `priority` is in place of the tenant's */
+    int priority;
+    uint64_t tag; /* of the user's, for the event log */
+    void *user;
+};
+/* Accepts a query: MOIRE_OK and its slot, or MOIRE_EBUSY / MOIRE_ELIMIT / MOIRE_EUNLOADED.  One whose time
+ * has passed when it comes is accepted, and decided at once. */
+int mo_sched_accept(struct mo_sched *sched, int tenant, const struct mo_arrival *arrival, int64_t now,
+                    int *slot, moire_error *err);
+/* The same of one without wishes of its own. */
 int mo_sched_arrival(struct mo_sched *sched, int tenant, int64_t arrival, void *user, int64_t now, int *slot,
                      moire_error *err);
 /* The same with a deadline of its own (MO_NEVER: none) instead of the tenant's target. */

@@ -7,6 +7,7 @@
 static bool before(const struct mo_view_query *face, int a, int b) {
     const struct mo_view_query *x = &face[a], *y = &face[b];
     if (x->deadline != y->deadline) return x->deadline < y->deadline;
+    if (x->priority != y->priority) return x->priority > y->priority;
     return x->order < y->order;
 }
 

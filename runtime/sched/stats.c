@@ -1,44 +1,55 @@
 /* SPDX-License-Identifier: Apache-2.0
- * stats.c - the log-linear histogram. */
+ * stats.c - the log-linear histogram; moire_stats.h has its buckets. */
 #include "runtime/sched/stats.h"
 
+enum { SUB = 8 }; /* buckets an octave */
+
 static int bucket_of(int64_t value) {
-    if (value < MO_HIST_SUB) return value < 0 ? 0 : (int)value;
+    if (value < SUB) return value < 0 ? 0 : (int)value;
     int octave = 63 - __builtin_clzll((uint64_t)value); /* >= 3 */
-    int sub = (int)(value >> (octave - 3)) & (MO_HIST_SUB - 1);
-    int at = (octave - 2) * MO_HIST_SUB + sub;
-    return at < MO_HIST_BUCKETS ? at : MO_HIST_BUCKETS - 1;
+    int sub = (int)(value >> (octave - 3)) & (SUB - 1);
+    int at = (octave - 2) * SUB + sub;
+    return at < MOIRE_HISTOGRAM_BUCKETS ? at : MOIRE_HISTOGRAM_BUCKETS - 1;
 }
 
 static int64_t upper_edge(int bucket) {
-    if (bucket < MO_HIST_SUB) return bucket;
-    int octave = bucket / MO_HIST_SUB + 2, sub = bucket % MO_HIST_SUB;
-    return ((int64_t)(MO_HIST_SUB + sub + 1) << (octave - 3)) - 1;
+    if (bucket < SUB) return bucket;
+    int octave = bucket / SUB + 2, sub = bucket % SUB;
+    return ((int64_t)(SUB + sub + 1) << (octave - 3)) - 1;
 }
 
-void mo_histogram_add(struct mo_histogram *h, int64_t value) {
-    h->n++;
+void mo_histogram_add(moire_histogram *h, int64_t value) {
+    h->count++;
     /* the sum saturates: a mean over absurd values is absurd, but it must not overflow */
-    if (__builtin_add_overflow(h->sum, value, &h->sum)) h->sum = INT64_MAX;
-    if (value > h->max) h->max = value;
+    if (__builtin_add_overflow(h->sum_ns, value, &h->sum_ns)) h->sum_ns = INT64_MAX;
+    if (value > h->max_ns) h->max_ns = value;
     h->bucket[bucket_of(value)]++;
 }
 
-int64_t mo_histogram_quantile(const struct mo_histogram *h, double q) {
-    int64_t want = (int64_t)(q * (double)h->n), seen = 0;
-    if (!h->n) return 0;
-    for (int i = 0; i < MO_HIST_BUCKETS; i++) {
-        seen += h->bucket[i];
-        if (seen > want || seen == h->n) return upper_edge(i) < h->max ? upper_edge(i) : h->max;
-    }
-    return h->max;
+int64_t moire_histogram_bound(int bucket) {
+    if (bucket < 0 || bucket >= MOIRE_HISTOGRAM_BUCKETS) return -1;
+    return bucket == MOIRE_HISTOGRAM_BUCKETS - 1 ? INT64_MAX : upper_edge(bucket);
 }
 
-static void add_histogram(struct mo_histogram *sum, const struct mo_histogram *part) {
-    sum->n += part->n;
-    if (__builtin_add_overflow(sum->sum, part->sum, &sum->sum)) sum->sum = INT64_MAX;
-    if (part->max > sum->max) sum->max = part->max;
-    for (int i = 0; i < MO_HIST_BUCKETS; i++)
+int64_t moire_histogram_quantile(const moire_histogram *h, double q) {
+    if (!h || h->count <= 0) return 0;
+    q = q > 0 ? q < 1 ? q : 1 : 0; /* what is no number counts as 0 */
+    int64_t want = (int64_t)(q * (double)h->count), seen = 0;
+    for (int i = 0; i < MOIRE_HISTOGRAM_BUCKETS; i++) {
+        seen += h->bucket[i];
+        if (seen > want || seen == h->count) {
+            int64_t edge = moire_histogram_bound(i);
+            return edge < h->max_ns ? edge : h->max_ns;
+        }
+    }
+    return h->max_ns;
+}
+
+void mo_histogram_merge(moire_histogram *sum, const moire_histogram *part) {
+    sum->count += part->count;
+    if (__builtin_add_overflow(sum->sum_ns, part->sum_ns, &sum->sum_ns)) sum->sum_ns = INT64_MAX;
+    if (part->max_ns > sum->max_ns) sum->max_ns = part->max_ns;
+    for (int i = 0; i < MOIRE_HISTOGRAM_BUCKETS; i++)
         sum->bucket[i] += part->bucket[i];
 }
 
@@ -68,7 +79,7 @@ void mo_sched_stats_add(struct mo_sched_stats *sum, const struct mo_sched_stats 
     sum->in_system_max += part->in_system_max;
     sum->kernel_core_ns += part->kernel_core_ns;
     sum->worker_cpu_ns += part->worker_cpu_ns;
-    add_histogram(&sum->decision_ns, &part->decision_ns);
-    add_histogram(&sum->block_ns, &part->block_ns);
+    mo_histogram_merge(&sum->decision_ns, &part->decision_ns);
+    mo_histogram_merge(&sum->block_ns, &part->block_ns);
     if (part->wall_ns > sum->wall_ns) sum->wall_ns = part->wall_ns;
 }

@@ -3,19 +3,12 @@
  * Written under the engine's lock; read as a copy (mo_device_stats, mo_engine_stats). */
 #ifndef MO_STATS_H
 #define MO_STATS_H
-#include <stdint.h>
+#include "moire.h"
 
-/* Log-linear histogram of nanoseconds: 8 buckets an octave, values up to 2^40. */
-enum { MO_HIST_SUB = 8, MO_HIST_BUCKETS = 40 * MO_HIST_SUB };
-
-struct mo_histogram {
-    int64_t n, sum, max;
-    int64_t bucket[MO_HIST_BUCKETS];
-};
-
-void mo_histogram_add(struct mo_histogram *h, int64_t value);
-/* Upper edge of the bucket that holds quantile q (0..1); 0 when empty. */
-int64_t mo_histogram_quantile(const struct mo_histogram *h, double q);
+/* Adds a value in ns. */
+void mo_histogram_add(moire_histogram *h, int64_t value);
+/* Adds what another histogram has counted. */
+void mo_histogram_merge(moire_histogram *sum, const moire_histogram *part);
 
 struct mo_sched_stats {
     int64_t accepted, rejected_queue, rejected_limit, rejected_closed;
@@ -31,8 +24,8 @@ struct mo_sched_stats {
     int64_t incomplete;
     int64_t rescues; /* times the core ran something because the policy left all idle */
     int64_t in_system_max;
-    struct mo_histogram decision_ns; /* cost of one dispatch: policy, checks and start of its runs */
-    struct mo_histogram block_ns;    /* observed block times */
+    moire_histogram decision_ns; /* cost of one dispatch: policy, checks and start of its runs */
+    moire_histogram block_ns;    /* observed block times */
     /* filled by the live engine only */
     int64_t kernel_core_ns; /* sum over blocks of cores x time inside kernels */
     int64_t worker_cpu_ns;  /* CPU time of worker and service threads */

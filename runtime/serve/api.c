@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * api.c - the public interface: runtimes and queries. */
+ * api.c - the public interface: runtimes, their limits and clock.  Queries are in submit.c. */
 #include <stdio.h>
 #include <string.h>
 #include "moire_research.h"
@@ -19,6 +19,9 @@ static int read_config(const moire_config *given, moire_config *out, moire_error
     memcpy(out, given, given->size < sizeof *out ? given->size : sizeof *out);
     if (out->threads < 0 || out->block_ns < 0 || out->max_queries < 0)
         return mo_fail(err, MOIRE_EINVAL, "config: threads, block_ns and max_queries must not be negative");
+    if (out->n_limits < 0 || (out->n_limits && !out->limits))
+        return mo_fail(err, MOIRE_EINVAL, "config: n_limits is %d, and limits %s", out->n_limits,
+                       out->limits ? "are given" : "are not given");
     return MOIRE_OK;
 }
 
@@ -41,6 +44,13 @@ static void open_store(moire_runtime *rt, const moire_config *c) {
                    ? ""
                    : " has nothing for this processor: built-in kernels serve; `moire compile` fills it");
     }
+}
+
+static int set_limits(moire_runtime *rt, const moire_config *c, moire_error *err) {
+    int rc = MOIRE_OK;
+    for (int i = 0; i < c->n_limits && !rc; i++)
+        rc = mo_limits_set(&rt->env.limits, c->limits[i].name, c->limits[i].value, err);
+    return rc;
 }
 
 /* Its devices: GPUs, if the config names any, then the cores. */
@@ -70,13 +80,14 @@ static int start(moire_runtime *rt, const moire_config *c, int64_t events, moire
     int rc = mo_policy_choose(c->policy ? c->policy : "moire", false, rt->research, &rt->policy, err);
     if (rc) return rc;
     const struct mo_limits *limits = &rt->env.limits;
-    if (c->max_queries > limits->queries)
-        return mo_fail(err, MOIRE_ELIMIT, "limit 'queries' is %lld, the config asks for %d",
-                       (long long)limits->queries, c->max_queries);
     if (c->record < 0 || c->record > 1 << 26)
         return mo_fail(err, MOIRE_EINVAL, "record: %lld events; must be 0 to %d", (long long)c->record,
                        1 << 26);
-    rc = mo_topology_create(&rt->env, NULL, c->threads, "", &rt->topology, err);
+    rc = set_limits(rt, c, err);
+    if (!rc && c->max_queries > limits->queries)
+        rc = mo_fail(err, MOIRE_ELIMIT, "limit 'queries' is %lld, the config asks for %d",
+                     (long long)limits->queries, c->max_queries);
+    if (!rc) rc = mo_topology_create(&rt->env, NULL, c->threads, "", &rt->topology, err);
     if (rc) return rc;
     rt->arenas = mo_arenas_create(&rt->env);
     if (!rt->arenas) return mo_fail(err, MOIRE_ENOMEM, "out of memory for a runtime");
@@ -123,6 +134,7 @@ static int create(const moire_config *config, const struct mo_env *env, int64_t 
     if (!rt) return mo_fail(err, MOIRE_ENOMEM, "out of memory for a runtime");
     rt->env = base;
     rt->research = research;
+    rt->created = mo_now(&rt->env);
     if (base.sys->mark_process(base.sys->self, &rt->here)) rt->here = NULL; /* Linux before 4.14 */
     rc = start(rt, &c, events, err);
     if (rc)
@@ -177,61 +189,13 @@ int moire_cancel(moire_runtime *rt, moire_query query) {
     return rc ? rc : mo_engine_cancel(rt->engine, query);
 }
 
-/* --- the blocking form --- */
-struct waiter {
-    const struct mo_sys *sys;
-    const moire_tenant *tenant;
-    moire_tensor *outputs;
-    _Atomic uint32_t done;
-    int code;
-    moire_error err;
-};
-
-static int copy_output(struct waiter *w, int i, const moire_tensor *from) {
-    moire_tensor *to = &w->outputs[i];
-    moire_port port;
-    moire_output(w->tenant, i, &port);
-    if (!to->data || to->bytes < from->bytes)
-        return mo_fail(&w->err, MOIRE_ESHAPE, "output %d '%s' needs %zu bytes, the tensor given has %zu", i,
-                       port.name, from->bytes, to->data ? to->bytes : 0);
-    void *data = to->data;
-    memcpy(data, from->data, from->bytes);
-    *to = *from;
-    to->data = data;
+int moire_limits(const moire_runtime *rt, moire_limit_row *out, int room, int *n, moire_error *err) {
+    if (!n || room < 0 || (room && !out))
+        return mo_fail(err, MOIRE_EINVAL, "moire_limits: n and room for the rows must be given");
+    const struct mo_limits limits = rt ? rt->env.limits : mo_limits_default();
+    moire_limit_row all[MO_LIMIT_ROWS];
+    mo_limits_table(&limits, all, n);
+    for (int i = 0; i < *n && i < room; i++)
+        out[i] = all[i];
     return MOIRE_OK;
-}
-
-static void finish(void *user, const moire_answer *answer) {
-    struct waiter *w = user;
-    w->code = answer->code;
-    if (w->code) mo_fail(&w->err, w->code, "%s", answer->message);
-    for (int i = 0; i < answer->n_outputs && !w->code; i++)
-        w->code = copy_output(w, i, &answer->outputs[i]);
-    const struct mo_sys *sys = w->sys;
-    atomic_store(&w->done, 1); /* w belongs to the waiter again: only its address is used below */
-    sys->futex_wake(sys->self, &w->done, 1);
-}
-
-int moire_run(moire_tenant *t, const moire_tensor *inputs, int n_inputs, moire_tensor *outputs, int n_outputs,
-              moire_error *err) {
-    if (!t) return mo_fail(err, MOIRE_EINVAL, "moire_run: no tenant given");
-    if (n_outputs != moire_n_outputs(t) || (n_outputs && !outputs))
-        return mo_fail(err, MOIRE_EINVAL, "'%s' has %d outputs, %d were given", t->name, moire_n_outputs(t),
-                       outputs ? n_outputs : 0);
-    struct waiter w = {.sys = t->runtime->env.sys, .tenant = t, .outputs = outputs};
-    int rc = moire_submit(t, inputs, n_inputs, 0, finish, &w, NULL, err);
-    if (rc) return rc;
-    while (!atomic_load(&w.done))
-        w.sys->futex_wait(w.sys->self, &w.done, 0, 0);
-    if (w.code && err) *err = w.err;
-    return w.code;
-}
-
-/* --- for the bench --- */
-void mo_runtime_stats(moire_runtime *rt, struct mo_sched_stats *out) {
-    mo_engine_stats(rt->engine, out);
-}
-
-void mo_runtime_stats_reset(moire_runtime *rt) {
-    mo_engine_stats_reset(rt->engine);
 }

@@ -207,6 +207,15 @@ void mo_serve_gpu_free(struct mo_serve_gpu *s) {
     mo_free(env, s);
 }
 
+/* A GPU has the weights once, whatever batches it can run. */
+static int64_t weights_on_gpus(const struct mo_serve_gpu *s, const struct mo_gpu_program *p) {
+    const struct mo_gpus *gpus = &s->tenant->runtime->device->gpus;
+    int64_t sum = 0;
+    for (int g = 0; g < gpus->n_gpus; g++)
+        if (s->share[gpus->kind[g]]) sum += p->weight_bytes;
+    return sum;
+}
+
 static int open_in_engine(struct mo_serve_gpu *s, const moire_tenant_config *c,
                           const struct mo_gpu_programs *p, moire_error *err) {
     moire_runtime *rt = s->tenant->runtime;
@@ -230,6 +239,7 @@ static int open_in_engine(struct mo_serve_gpu *s, const moire_tenant_config *c,
                                         .profile = s->profile,
                                         .share = (const struct mo_share_profile *const *)s->share,
                                         .declared = c->rate};
+    s->weight_bytes = weights_on_gpus(s, p->program[0]);
     for (int i = 0; i < p->n; i++) {
         t.batch[i] = p->batch[i];
         t.program[i] = p->program[i];

@@ -12,30 +12,9 @@
 #ifndef MO_SERVE_GPU_H
 #define MO_SERVE_GPU_H
 #include "runtime/gpu/loader.h"
-#include "runtime/gpu/program.h"
 #include "runtime/engine/engine_gpu.h"
+#include "runtime/serve/gpu_programs.h"
 #include "runtime/serve/runtime.h"
-
-/* --- programs: gpu_programs.c --- */
-/* One program for each batch 1, 2, 4, ... that the model can be loaded for. */
-struct mo_gpu_programs {
-    int n;
-    int batch[MO_ENGINE_RUNGS];
-    struct mo_gpu_program *program[MO_ENGINE_RUNGS];
-};
-struct mo_gpu_programs_request {
-    const char *path; /* ONNX */
-    const moire_shape *shapes;
-    int n_shapes;
-    bool exact;
-    int max_batch;
-    struct mo_gpu_options options;
-};
-/* A model whose first dimensions do not follow the batch has one program, for one query.  MOIRE_EUNSUPPORTED
- * names node and operator that cannot be lowered. */
-int mo_gpu_programs_make(const struct mo_env *env, const struct mo_gpu_programs_request *request,
-                         struct mo_gpu_programs *out, moire_error *err);
-void mo_gpu_programs_free(struct mo_gpu_programs *programs);
 
 /* --- a runtime's device --- */
 struct mo_serve_device {
@@ -65,8 +44,10 @@ struct mo_serve_gpu {
     struct mo_sched_tenant_config serving;         /* as the engine was told */
     struct mo_graph *ports; /* of a tenant without a plan for cores, owned; else NULL */
     int n_inputs, n_outputs;
-    int64_t staging_bytes; /* of a query */
-    int64_t *offset;       /* [n_inputs + n_outputs] into it */
+    int64_t staging_bytes;  /* of a query */
+    int64_t weight_bytes;   /* on all GPUs that have it */
+    _Atomic int64_t staged; /* staging memory of all queries */
+    int64_t *offset;        /* [n_inputs + n_outputs] into it */
     struct mo_lock pool_lock;
     struct mo_gpu_request *pool; /* free ones */
     _Atomic int64_t moved;       /* queries that the next place took over */

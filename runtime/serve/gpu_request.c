@@ -43,6 +43,7 @@ static struct mo_gpu_request *make(struct mo_serve_gpu *s) {
         return NULL;
     }
     r->staging = staging;
+    atomic_fetch_add(&s->staged, s->staging_bytes + 1);
     for (int i = 0; i < s->n_outputs; i++) {
         const struct mo_tensor *t = output_of(s, i);
         r->outputs[i] = (moire_tensor){.dtype = t->dtype,
@@ -125,8 +126,9 @@ static void answer(void *model, const struct mo_answer *a) {
                         .arrival_ns = a->arrival,
                         .start_ns = a->start,
                         .end_ns = a->end,
-                        .deadline_ns = a->deadline};
-    if (r->head.callback) r->head.callback(r->head.user, &out);
+                        .deadline_ns = a->deadline,
+                        .compute_ns = a->ran};
+    mo_account_answer(rt->env.sys, &s->tenant->accounting, &r->head.caller, &out);
 }
 
 static void release(void *model, void *user) {

@@ -33,28 +33,6 @@ void mo_tenant_close_places(moire_tenant *t, int code) {
         mo_engine_close(t->runtime->engine, t->place[i].tenant, code);
 }
 
-int moire_submit(moire_tenant *t, const moire_tensor *inputs, int n_inputs, int64_t arrival_ns,
-                 moire_callback callback, void *user, moire_query *handle, moire_error *err) {
-    if (!t) return mo_fail(err, MOIRE_EINVAL, "moire_submit: no tenant given");
-    if (arrival_ns < 0) return mo_fail(err, MOIRE_EINVAL, "moire_submit: arrival_ns is negative");
-    moire_runtime *rt = t->runtime;
-    const struct mo_place *p = &t->place[0];
-    int rc = mo_runtime_here(rt, err);
-    if (rc) return rc;
-    if (atomic_load(&rt->closing)) return mo_fail(err, MOIRE_ESHUTDOWN, "the runtime is shutting down");
-    rc = mo_request_check(t, inputs, n_inputs, err);
-    if (rc) return rc;
-    struct mo_request_head *request = p->calls->take(p->self);
-    if (!request)
-        return mo_fail(err, MOIRE_ENOMEM, "out of memory for the inputs of a query of '%s'", t->name);
-    *request = (struct mo_request_head){callback, user};
-    for (int i = 0; i < n_inputs; i++)
-        if (inputs[i].bytes) memcpy(p->calls->input(p->self, request, i), inputs[i].data, inputs[i].bytes);
-    rc = mo_engine_submit(rt->engine, p->tenant, arrival_ns, request, handle, err);
-    if (rc) p->calls->give(p->self, request);
-    return rc;
-}
-
 /* With the inputs of the request that `from` has. */
 static struct mo_request_head *copy(const moire_tenant *t, const struct mo_place *from,
                                     const struct mo_place *to, struct mo_request_head *request) {
@@ -75,7 +53,9 @@ bool mo_tenant_move(moire_tenant *t, const void *self, struct mo_request_head *r
     if (!failed || to == &t->place[t->n_places] || atomic_load(&t->runtime->closing)) return false;
     struct mo_request_head *same = copy(t, from, to, request);
     if (!same) return false;
-    if (!mo_engine_take_over(t->runtime->engine, to->tenant, a->arrival, same, a->query, NULL)) return true;
+    same->arrival.arrival = a->arrival;
+    same->arrival.user = same;
+    if (!mo_engine_take_over(t->runtime->engine, to->tenant, &same->arrival, a->query, NULL)) return true;
     to->calls->give(to->self, same);
     return false;
 }

@@ -148,9 +148,9 @@ static void model_answer(void *model, const struct mo_answer *a) {
                            .arrival_ns = a->arrival,
                            .start_ns = a->start,
                            .end_ns = a->end,
-                           .deadline_ns = a->deadline};
-    moire_callback callback = request->head.callback;
-    if (callback) callback(request->head.user, &answer);
+                           .deadline_ns = a->deadline,
+                           .compute_ns = a->ran};
+    mo_account_answer(t->runtime->env.sys, &t->accounting, &request->head.caller, &answer);
 }
 
 /* Not at the answer: a cancelled query is answered while a block of it may still run. */

@@ -1,15 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
- * runtime.h - the inside of the public handles, shared by the files of runtime/serve and by the bench, which
- * wants events and statistics that the public header does not show. */
+ * runtime.h - the inside of the public handles, shared by the files of runtime/serve and by tests; tools and
+ * bench have inspect.h. */
 #ifndef MO_SERVE_RUNTIME_H
 #define MO_SERVE_RUNTIME_H
-#include "runtime/plan/compiled.h"
 #include "runtime/proxy/sampler.h"
-#include "runtime/engine/engine.h"
-#include "runtime/engine/engine_cores.h"
+#include "runtime/serve/accounting.h"
 #include "runtime/serve/arenas.h"
+#include "runtime/serve/inspect.h"
 
-struct mo_store;
 struct mo_serve_device;
 struct mo_serve_gpu;
 
@@ -28,17 +26,21 @@ struct moire_runtime {
     bool memory_known;              /* its ceiling has been measured, or cannot be */
     bool recording;                 /* plans are to be stored: always from ONNX, see mo_image_record() */
     struct mo_lock loading;         /* one load or unload at a time */
+    struct mo_lock listing;         /* guards what follows up to `past`; held for list work and copies only */
     int n_tenants;
-    uint64_t loads;        /* ever begun */
-    moire_tenant *tenants; /* linked by next */
+    uint64_t loads;                  /* ever begun */
+    moire_tenant *tenants;           /* linked by next */
+    struct mo_loading *being_loaded; /* linked likewise */
+    struct mo_account past;          /* of tenants that are gone */
+    int64_t created;
     _Atomic bool closing;
     const _Atomic uint32_t *here; /* 0: we are in a child that was forked; NULL: nobody can tell */
 };
 
 /* What every query has beside its slot: the first member of the requests of each device. */
 struct mo_request_head {
-    moire_callback callback;
-    void *user;
+    struct mo_caller caller;
+    struct mo_arrival arrival; /* as its caller gave it, for a device that takes it over; user: the request */
 };
 
 /* How queries of a tenant are kept on a device: request.c on cores, gpu_request.c on GPUs. */
@@ -65,10 +67,18 @@ struct mo_request {
     char *input[];          /* n_inputs pointers into this allocation */
 };
 
+/* A load that has not ended, on the stack of its caller. */
+struct mo_loading {
+    struct mo_loading *next;
+    uint64_t number;
+    const char *name;
+};
+
 struct moire_tenant {
     moire_runtime *runtime;
+    struct mo_accounting accounting;
     moire_tenant *next;
-    uint64_t number; /* no other tenant of the runtime has it, or had it */
+    uint64_t number; /* from 1; no other tenant of the runtime has it, or had it */
     char *name;
     /* Its inputs and outputs: the plan's graph, or one of its own that has nothing else. */
     const struct mo_graph *ports;
@@ -88,14 +98,6 @@ struct moire_tenant {
     struct mo_place place[MO_ENGINE_DEVICES];
 };
 
-/* As moire_research_create(), with another environment (NULL = POSIX) and event rings of `events` entries. */
-int mo_runtime_create(const moire_config *config, const struct mo_env *env, int64_t events,
-                      moire_runtime **out, moire_error *err);
-void mo_runtime_stats(moire_runtime *runtime, struct mo_sched_stats *out);
-void mo_runtime_stats_reset(moire_runtime *runtime);
-/* As moire_record(); what happened before `since` is marked as not of interest. */
-int mo_runtime_dump(moire_runtime *runtime, int64_t since, const char *path, moire_error *err);
-
 /* --- inside runtime/serve --- */
 /* MOIRE_EFORKED in a child that was forked after the runtime was made. */
 int mo_runtime_here(const moire_runtime *runtime, moire_error *err);
@@ -104,12 +106,15 @@ int mo_runtime_here(const moire_runtime *runtime, moire_error *err);
  * MOIRE_EIO: the proxy. */
 int mo_pressure_open(moire_runtime *runtime, const moire_config *config, bool recorded,
                      struct mo_pressure_source *out, moire_error *err);
+/* tenants.c: the list of tenants.  A load is in it from its beginning, on the stack of its caller; it becomes
+ * a tenant, or is taken out.  A tenant that is gone leaves its counts. */
+void mo_tenants_load(moire_runtime *runtime, struct mo_loading *loading);
+void mo_tenants_not_loaded(moire_runtime *runtime, struct mo_loading *loading);
+void mo_tenants_loaded(struct mo_loading *loading, moire_tenant *tenant);
+void mo_tenants_gone(moire_tenant *tenant);
+int mo_tenants_count(moire_runtime *runtime);
 /* Ends the open queries with `code` and frees the tenant. */
 void mo_tenant_close(moire_tenant *tenant, int code);
-/* Begins a query of small positive numbers on instance 0, for measurements: its memory and inputs are there
- * then, whatever the load has measured.  *out, unless it is NULL, goes back by mo_serve_model.release(). */
-int mo_tenant_sample(moire_tenant *tenant, struct mo_request **out, moire_error *err);
-extern const struct mo_model_ops mo_serve_model; /* request.c: the engine's view of a tenant */
 extern const struct mo_place_calls mo_place_on_cores;
 /* places.c.  Opens the tenant on a device: its queries go there first.  place->tenant is filled in. */
 int mo_tenant_open_place(moire_tenant *tenant, int device, const struct mo_device_tenant *config,

@@ -319,24 +319,22 @@ static void log_loaded(const moire_tenant *t) {
            (double)mo_profile_time(t->profile, 1, 0, t->profile->n_layers) / 1e6);
 }
 
-/* Under the loading lock. */
-static int add_tenant(moire_runtime *rt, const char *path, const moire_tenant_config *c, moire_tenant **out,
-                      moire_error *err) {
-    if (rt->n_tenants >= rt->env.limits.tenants)
+/* Under the loading lock, and so no other load comes between the count and the tenant. */
+static int add_tenant(moire_runtime *rt, const char *path, const moire_tenant_config *c,
+                      struct mo_loading *loading, moire_tenant **out, moire_error *err) {
+    if (mo_tenants_count(rt) >= rt->env.limits.tenants)
         return mo_fail(err, MOIRE_ELIMIT, "limit 'tenants' (%lld) reached: unload a model first",
                        (long long)rt->env.limits.tenants);
     moire_tenant *t = mo_alloc(&rt->env, sizeof *t);
     if (!t) return mo_fail(err, MOIRE_ENOMEM, "out of memory for '%s'", path);
     t->runtime = rt;
-    t->number = ++rt->loads;
+    t->number = loading->number;
     int rc = load(t, path, c, err);
     if (rc) {
         destroy(t);
         return rc;
     }
-    rt->n_tenants++;
-    t->next = rt->tenants;
-    rt->tenants = t;
+    mo_tenants_loaded(loading, t);
     *out = t;
     log_loaded(t);
     return MOIRE_OK;
@@ -351,22 +349,20 @@ int moire_load(moire_runtime *rt, const char *path, const moire_tenant_config *c
     int rc = mo_runtime_here(rt, err);
     if (!rc) rc = read_config(config, &c, err);
     if (rc) return rc;
+    struct mo_loading loading = {.name = c.name ? c.name : base_name(path)};
+    mo_tenants_load(rt, &loading);
     mo_lock_take(rt->env.sys, &rt->loading);
-    rc = add_tenant(rt, path, &c, out, err);
+    rc = add_tenant(rt, path, &c, &loading, out, err);
     mo_lock_drop(rt->env.sys, &rt->loading);
+    if (rc) mo_tenants_not_loaded(rt, &loading);
     return rc;
 }
 
 void mo_tenant_close(moire_tenant *t, int code) {
     moire_runtime *rt = t->runtime;
+    mo_account_close(rt->env.sys, &t->accounting);
     mo_tenant_close_places(t, code);
-    mo_lock_take(rt->env.sys, &rt->loading);
-    rt->n_tenants--;
-    moire_tenant **at = &rt->tenants;
-    while (*at && *at != t)
-        at = &(*at)->next;
-    if (*at) *at = t->next;
-    mo_lock_drop(rt->env.sys, &rt->loading);
+    mo_tenants_gone(t);
     destroy(t);
 }
 

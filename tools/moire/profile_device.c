@@ -15,7 +15,7 @@
 #include "runtime/base/output.h"
 #include "runtime/gpu/measure_shares.h"
 #include "runtime/profile/share_table.h"
-#include "runtime/serve/gpu.h"
+#include "runtime/serve/gpu_programs.h"
 #include "tools/moire/paths.h"
 
 enum { MAX_MODELS = 64, NAME = 128 };

@@ -6,7 +6,7 @@
 #include "codegen/family/family.h"
 #include "codegen/search/writer.h"
 #include "runtime/ops/trial.h"
-#include "runtime/serve/runtime.h"
+#include "runtime/serve/inspect.h"
 #include "runtime/base/caches.h"
 #include "variants/packed.h"
 
@@ -21,7 +21,7 @@ struct source {
 
 static int fill(void *ctx, mo_writer_put *put, void *put_ctx, moire_error *err) {
     const struct source *s = ctx;
-    return mo_image_write(s->tenant->plan, s->key, &s->times, put, put_ctx, err);
+    return mo_image_write(mo_tenant_parts(s->tenant).plan, s->key, &s->times, put, put_ctx, err);
 }
 
 /* The measured rows of a profile, as layer times.  Two arrays for mo_free(). */
@@ -41,12 +41,11 @@ static int take_times(const struct mo_env *env, const struct mo_profile *p, int6
     return MOIRE_OK;
 }
 
-static int write_model(struct mo_writer *writer, const moire_tenant *tenant, const char *key,
-                       moire_error *err) {
-    const struct mo_env *env = &tenant->runtime->env;
+static int write_model(const struct mo_env *env, struct mo_writer *writer, const moire_tenant *tenant,
+                       const char *key, moire_error *err) {
     struct source s = {.tenant = tenant, .key = key};
     int64_t *cores = NULL, *ns = NULL;
-    int rc = take_times(env, tenant->profile, &cores, &ns, &s.times, err);
+    int rc = take_times(env, mo_tenant_parts(tenant).profile, &cores, &ns, &s.times, err);
     if (!rc) rc = mo_writer_stream(writer, key, MO_MODEL_SUFFIX, fill, &s, err);
     mo_free(env, cores);
     mo_free(env, ns);
@@ -56,8 +55,9 @@ static int write_model(struct mo_writer *writer, const moire_tenant *tenant, con
 /* Whether the stamp names this very model and the model is intact. */
 static bool is_there(const moire_runtime *rt, const struct mo_compiled_request *request, const char *key,
                      int64_t *bytes) {
+    const struct mo_runtime_parts parts = mo_runtime_parts(rt);
     struct mo_compiled c;
-    if (mo_compiled_open(rt->store, &rt->env, request, false, &c, NULL) || !c.graph) return false;
+    if (mo_compiled_open(parts.store, parts.env, request, false, &c, NULL) || !c.graph) return false;
     bool same = !mo_compiled_check(&c, NULL) &&
                 !memcmp(((const struct mo_image_head *)c.file.bytes)->key, key, MO_IMAGE_KEY);
     *bytes = (int64_t)c.file.n;
@@ -77,10 +77,11 @@ static void fill_input(const struct mo_env *env, const moire_tenant *t, int i, m
     in->bytes = n * mo_dtype_bytes(port.dtype);
     in->data = mo_alloc(env, in->bytes + 1);
     if (!in->data) return;
-    mo_trial_fill(t->plan->graph, i, in->data);
+    const struct mo_graph *graph = mo_tenant_parts(t).plan->graph;
+    mo_trial_fill(graph, i, in->data);
     for (size_t k = 0; port.dtype == MOIRE_F32 && k < n; k++)
         ((float *)in->data)[k] = (float)(k * 2654435761u % 1000) * 1e-3f;
-    mo_trial_repair(t->plan->graph, i, in->data);
+    mo_trial_repair(graph, i, in->data);
 }
 
 /* The answers of one query, as a digest of their bytes; or that the model fails on it, which a compiled model
@@ -105,8 +106,7 @@ static void on_answer(void *user, const moire_answer *answer) {
     sys->futex_wake(sys->self, &a->done, 1);
 }
 
-static int ask(moire_tenant *t, struct answers *a, moire_error *err) {
-    const struct mo_env *env = &t->runtime->env;
+static int ask(const struct mo_env *env, moire_tenant *t, struct answers *a, moire_error *err) {
     moire_tensor in[MAX_PORTS] = {{0}};
     int n = moire_n_inputs(t), rc = MOIRE_OK;
     *a = (struct answers){.env = env};
@@ -128,11 +128,11 @@ static int check(moire_runtime *rt, const struct mo_compiled_request *request,
                  const moire_tenant_config *config, const struct answers *want, moire_error *err) {
     moire_tenant *t;
     struct answers got;
-    rt->recording = false;
+    mo_runtime_set_recording(rt, false);
     int rc = moire_load(rt, request->path, config, &t, err);
     if (rc) return rc;
-    if (!t->compiled.file.bytes) rc = mo_fail(err, MOIRE_EFAILED, "the compiled model does not load");
-    if (!rc) rc = ask(t, &got, err);
+    if (!mo_tenant_parts(t).image) rc = mo_fail(err, MOIRE_EFAILED, "the compiled model does not load");
+    if (!rc) rc = ask(mo_runtime_parts(rt).env, t, &got, err);
     if (!rc && (got.code != want->code || memcmp(got.digest, want->digest, MO_SHA256_BYTES)))
         rc = mo_fail(err, MOIRE_EFAILED, "the compiled model answers differently");
     moire_unload(t, NULL);
@@ -176,7 +176,7 @@ static int note_verified(const moire_tenant *t, const struct publishing *p, stru
                          moire_error *err) {
     const struct mo_verified *v = p->verified;
     char state[MO_SHA256_HEX];
-    int rc = v ? mo_compiled_state(t->plan, p->request, state, err) : MOIRE_OK;
+    int rc = v ? mo_compiled_state(mo_tenant_parts(t).plan, p->request, state, err) : MOIRE_OK;
     if (rc || !v) return rc;
     if (strcmp(v->state, state))
         return mo_fail(
@@ -193,12 +193,13 @@ static int note_verified(const moire_tenant *t, const struct publishing *p, stru
  * grain of file times lies before, and its state must be the same after. */
 static int make_names(const moire_tenant *t, const struct mo_compiled_request *request, struct names *out,
                       struct mo_store_stamp *stamp, moire_error *err) {
-    const struct mo_env *env = &t->runtime->env;
+    const struct mo_plan *plan = mo_tenant_parts(t).plan;
+    const struct mo_env *env = plan->env;
     char after[MO_SHA256_HEX];
     int rc = mo_compiled_stamp(env, request, out->stamp, err);
-    if (!rc) rc = mo_compiled_outside(env, request->path, t->plan->graph, stamp->outside, err);
+    if (!rc) rc = mo_compiled_outside(env, request->path, plan->graph, stamp->outside, err);
     env->sys->sleep_until(env->sys->self, mo_now(env) + RACE_NS);
-    if (!rc) rc = mo_compiled_key(t->plan, request, out->key, err);
+    if (!rc) rc = mo_compiled_key(plan, request, out->key, err);
     if (!rc) rc = mo_compiled_stamp(env, request, after, err);
     if (!rc && strcmp(after, out->stamp))
         rc = mo_fail(err, MOIRE_EIO, "'%.300s' is being written", request->path);
@@ -228,7 +229,7 @@ static int stamp_bound(moire_runtime *rt, const moire_tenant *t, const struct pu
     bound.shapes = shapes;
     bound.n_shapes = n;
     if (!p->verified && is_there(rt, &bound, stamp->model, &bytes)) return MOIRE_OK;
-    int rc = mo_compiled_stamp(&rt->env, &bound, name, err);
+    int rc = mo_compiled_stamp(mo_runtime_parts(rt).env, &bound, name, err);
     return rc ? rc : mo_writer_stamp(p->writer, name, stamp, err);
 }
 
@@ -239,7 +240,7 @@ static int store_tenant(moire_runtime *rt, moire_tenant *t, const struct publish
     struct mo_store_stamp stamp = {0};
     struct names names;
     struct answers want;
-    out->packed_bytes = packed_bytes(t->plan);
+    out->packed_bytes = packed_bytes(mo_tenant_parts(t).plan);
     int rc = make_names(t, request, &names, &stamp, err);
     if (!rc) rc = note_verified(t, p, &stamp, err);
     if (rc) return rc;
@@ -248,8 +249,8 @@ static int store_tenant(moire_runtime *rt, moire_tenant *t, const struct publish
         rc = p->verified ? mo_writer_stamp(writer, names.stamp, &stamp, err) : MOIRE_OK;
         return rc ? rc : stamp_bound(rt, t, p, &stamp, err);
     }
-    rc = ask(t, &want, err);
-    if (!rc) rc = write_model(writer, t, names.key, err);
+    rc = ask(mo_runtime_parts(rt).env, t, &want, err);
+    if (!rc) rc = write_model(mo_runtime_parts(rt).env, writer, t, names.key, err);
     if (!rc) rc = mo_writer_stamp(writer, names.stamp, &stamp, err);
     if (!rc && (rc = check(rt, request, &p->config, &want, err)))
         mo_writer_remove(writer, names.stamp, MO_STAMP_SUFFIX);
@@ -273,9 +274,10 @@ static int publish_with(const struct mo_env *env, const char *store, struct publ
     p->config.exact = request->exact;
     int rc = mo_runtime_create(&config, env, 0, &rt, err);
     if (rc) return rc;
-    rt->recording = true;
-    rc = rt->store ? moire_load(rt, request->path, &p->config, &t, err)
-                   : mo_fail(err, MOIRE_ESTORE, "variant store '%.200s' cannot be used", store);
+    mo_runtime_set_recording(rt, true);
+    rc = mo_runtime_parts(rt).store
+             ? moire_load(rt, request->path, &p->config, &t, err)
+             : mo_fail(err, MOIRE_ESTORE, "variant store '%.200s' cannot be used", store);
     if (!rc) rc = store_tenant(rt, t, p, out, err);
     moire_runtime_destroy(rt, 0);
     return rc;

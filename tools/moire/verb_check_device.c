@@ -12,7 +12,6 @@
 #include "bench/load/session.h"
 #include "runtime/base/numbers.h"
 #include "runtime/graph/graph.h"
-#include "runtime/serve/runtime.h"
 #include "tools/moire/bench_common.h"
 #include "tools/moire/run.h"
 

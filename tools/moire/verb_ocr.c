@@ -9,7 +9,6 @@
 #include <string.h>
 #include "codegen/frontend.h"
 #include "models/ocr.h"
-#include "runtime/serve/runtime.h"
 #include "tools/moire/npy.h"
 #include "tools/moire/verb.h"
 
@@ -92,18 +91,20 @@ static int dump(const struct session *s, int stage, const char *what, const moir
     return mo_npy_write(s->env, path, t, err);
 }
 
-static void count_layers(struct session *s, int stage) {
-    const struct mo_plan *plan = s->tenant[stage]->plan;
-    s->layers[stage] += plan->n_steps;
-    for (int i = 0; i < plan->n_steps; i++)
-        s->compiled[stage] += !strcmp(plan->steps[i].kind, "specialised");
+static int count_layers(struct session *s, int stage, moire_error *err) {
+    moire_tenant_stats stats = {.size = sizeof stats};
+    int code = moire_tenant_get_stats(s->tenant[stage], &stats, err);
+    if (code) return code;
+    s->layers[stage] += stats.layers;
+    s->compiled[stage] += stats.compiled_layers;
+    return MOIRE_OK;
 }
 
 static int call(void *self, enum mo_ocr_stage stage, const moire_tensor *in, moire_tensor *out,
                 moire_error *err) {
     struct session *s = self;
     int code = ready(s, (int)stage, in, err);
-    if (!code) count_layers(s, (int)stage);
+    if (!code) code = count_layers(s, (int)stage, err);
     if (!code) code = make_answer(s, (int)stage, out, err);
     int64_t start = mo_now(s->env);
     if (!code) code = moire_run(s->tenant[stage], in, 1, out, 1, err);

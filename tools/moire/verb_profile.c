@@ -12,7 +12,7 @@
 #include "runtime/plan/versions.h"
 #include "runtime/engine/calibrate.h"
 #include "runtime/profile/profile_table.h"
-#include "runtime/serve/runtime.h"
+#include "runtime/serve/inspect.h"
 #include "tools/moire/bench_common.h"
 #include "tools/moire/profile_device.h"
 
@@ -40,7 +40,8 @@ static const char notes[] = "Example:\n"
 
 /* The profiles of one model: [version][n-th level]. */
 struct measured {
-    const moire_tenant *tenant;
+    moire_tenant *tenant;
+    const struct mo_plan *plan;
     const struct mo_options *options;
     int levels[MO_STRESS_LEVELS], n_levels; /* of pressure; the first is 0 */
     int n_versions, settled;                /* settled: times that were noise */
@@ -61,8 +62,8 @@ static double time_of(const struct measured *m, int layer, int version, int leve
     int most = p->max_cores < cores ? p->max_cores : cores;
     double ns = (double)mo_profile_time(alone, cores, layer, layer + 1);
     if (cores > alone->max_cores)
-        ns *= part_of(&m->tenant->plan->steps[layer], version, cores) /
-              part_of(&m->tenant->plan->steps[layer], version, alone->max_cores);
+        ns *= part_of(&m->plan->steps[layer], version, cores) /
+              part_of(&m->plan->steps[layer], version, alone->max_cores);
     double slower = (double)mo_profile_time(p, most, layer, layer + 1) /
                     (double)mo_profile_time(alone, most, layer, layer + 1);
     return fmax(ns * slower, 1) * 1e-3; /* no time of a profile is shorter */
@@ -70,7 +71,7 @@ static double time_of(const struct measured *m, int layer, int version, int leve
 
 static void fill_line(struct measured *m, int layer, int version, int level, struct mo_profile_table *table,
                       double *us) {
-    const struct mo_step *step = &m->tenant->plan->steps[layer];
+    const struct mo_step *step = &m->plan->steps[layer];
     struct mo_profile_line *line = &table->lines[table->n_lines++];
     *line = (struct mo_profile_line){.layer = layer,
                                      .variant = version,
@@ -87,20 +88,20 @@ static void fill_line(struct measured *m, int layer, int version, int level, str
         line->block_kib = (double)v->block_bytes / 1024;
         line->l3_kib = (double)v->l3_bytes / 1024;
     }
-    mo_layer_text(m->tenant->plan->graph, step->node, line->name, sizeof line->name);
+    mo_layer_text(m->plan->graph, step->node, line->name, sizeof line->name);
     for (int c = 0; c < table->n_counts; c++)
         us[c] = time_of(m, layer, version, level, table->counts[c]);
     m->settled += mo_profile_settle(us, level ? line[-1].us : NULL, table->n_counts);
 }
 
 static int fill_lines(struct measured *m, struct mo_profile_table *table) {
-    int layers = m->tenant->plan->n_steps, levels = m->n_levels;
+    int layers = m->plan->n_steps, levels = m->n_levels;
     size_t lines = (size_t)layers * (size_t)m->n_versions * (size_t)levels;
     double *us = mo_region_array(table->region, lines * (size_t)table->n_counts, sizeof *us);
     table->lines = mo_region_array(table->region, lines, sizeof *table->lines);
     if (!us || !table->lines) return MOIRE_ENOMEM;
     for (int l = 0; l < layers; l++) {
-        int n = m->tenant->plan->steps[l].n_versions;
+        int n = m->plan->steps[l].n_versions;
         for (int v = 0; v < (n > 1 ? n : 1); v++)
             for (int level = 0; level < levels; level++, us += table->n_counts)
                 fill_line(m, l, v, level, table, us);
@@ -145,9 +146,9 @@ static int write_profile(const struct mo_env *env, struct measured *m, const cha
 }
 
 /* Walkers on the upper half of the runtime's cores. */
-static int start_neighbour(const moire_runtime *rt, struct mo_stress **out, moire_error *err) {
-    const struct mo_topology *t = rt->topology;
-    struct mo_stress_config config = {.env = &rt->env,
+static int start_neighbour(const struct mo_runtime_parts *parts, struct mo_stress **out, moire_error *err) {
+    const struct mo_topology *t = parts->topology;
+    struct mo_stress_config config = {.env = parts->env,
                                       .kind = MO_STRESS_L3,
                                       .cpu = t->cpu + t->n_cores / 2,
                                       .n = t->n_cores - t->n_cores / 2,
@@ -157,43 +158,49 @@ static int start_neighbour(const moire_runtime *rt, struct mo_stress **out, moir
     return mo_stress_create(&config, out, err);
 }
 
-static int measure_versions(moire_runtime *rt, struct measured *m, struct mo_stress *stress,
-                            moire_error *err) {
-    moire_tenant *t = (moire_tenant *)m->tenant;
+static int measure_versions(const struct mo_runtime_parts *parts, struct measured *m,
+                            struct mo_stress *stress, moire_error *err) {
+    moire_tenant *t = m->tenant;
+    struct mo_instance *instance = mo_tenant_parts(t).instance;
     struct mo_request *sample;
-    int code = mo_tenant_sample(t, &sample, err), all = mo_device_units(rt->cores);
+    int code = mo_tenant_sample(t, &sample, err), all = mo_device_units(parts->cores);
     struct mo_model_ops fixed = mo_serve_model;
     int v = 0;
     fixed.press = NULL; /* the version is given */
     while (!code && v < m->n_versions) {
-        mo_instance_version(t->instances[0], v);
+        mo_instance_version(instance, v);
         int i = 0;
         do {
             int level = m->levels[i];
             if (stress) mo_stress_set(stress, level);
-            code = mo_calibrate(rt->cores, &rt->env, &fixed, t, 0, t->plan->n_steps, m->options->repetitions,
-                                level ? all / 2 : all, level ? 0 : mo_calibrate_sweep(rt->topology),
-                                &m->profile[v][i], err);
+            code = mo_calibrate(parts->cores, parts->env, &fixed, t, 0, m->plan->n_steps,
+                                m->options->repetitions, level ? all / 2 : all,
+                                level ? 0 : mo_calibrate_sweep(parts->topology), &m->profile[v][i], err);
         } while (!code && ++i < m->n_levels);
         v++;
     }
-    const char *why = mo_instance_message(t->instances[0]);
+    const char *why = mo_instance_message(instance);
     if (code && code != MOIRE_ENOMEM && why && *why)
-        mo_fail(err, code, "'%s' fails on the inputs of a measurement: %s", t->name, why);
+        mo_fail(err, code, "'%s' fails on the inputs of a measurement: %s", mo_tenant_parts(t).name, why);
     if (sample) mo_serve_model.release(t, sample);
     return code;
 }
 
-static int measure_tenant(moire_runtime *rt, const moire_tenant *t, const struct mo_options *o,
+static int measure_tenant(moire_runtime *rt, moire_tenant *t, const struct mo_options *o,
                           const struct mo_env *env, const char *name, moire_error *err) {
-    struct measured m = {.tenant = t, .options = o, .n_versions = 1, .n_levels = 1 + o->levels.n};
+    const struct mo_runtime_parts parts = mo_runtime_parts(rt);
+    struct measured m = {.tenant = t,
+                         .plan = mo_tenant_parts(t).plan,
+                         .options = o,
+                         .n_versions = 1,
+                         .n_levels = 1 + o->levels.n};
     struct mo_stress *stress = NULL;
     for (int i = 0; i < o->levels.n; i++)
         m.levels[i + 1] = (int)o->levels.value[i];
-    for (int k = 0; k < t->plan->n_steps; k++)
-        if (t->plan->steps[k].n_versions > m.n_versions) m.n_versions = t->plan->steps[k].n_versions;
-    int code = m.n_levels > 1 ? start_neighbour(rt, &stress, err) : MOIRE_OK;
-    if (!code) code = measure_versions(rt, &m, stress, err);
+    for (int k = 0; k < m.plan->n_steps; k++)
+        if (m.plan->steps[k].n_versions > m.n_versions) m.n_versions = m.plan->steps[k].n_versions;
+    int code = m.n_levels > 1 ? start_neighbour(&parts, &stress, err) : MOIRE_OK;
+    if (!code) code = measure_versions(&parts, &m, stress, err);
     mo_stress_destroy(stress);
     if (!code) code = write_profile(env, &m, o->output, name, err);
     for (int v = 0; v < m.n_versions; v++)

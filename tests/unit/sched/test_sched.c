@@ -422,15 +422,15 @@ static void profiles_interpolate_and_find_blocks(void **state) {
 
 static void histogram_quantiles_are_close(void **state) {
     (void)state;
-    static struct mo_histogram h;
+    static moire_histogram h;
     for (int i = 1; i <= 10000; i++)
         mo_histogram_add(&h, i * 10);
-    assert_in_range(mo_histogram_quantile(&h, 0.5), 50000, 57000);
-    assert_in_range(mo_histogram_quantile(&h, 0.99), 99000, 100000);
-    assert_int_equal(h.max, 100000);
+    assert_in_range(moire_histogram_quantile(&h, 0.5), 50000, 57000);
+    assert_in_range(moire_histogram_quantile(&h, 0.99), 99000, 100000);
+    assert_int_equal(h.max_ns, 100000);
     mo_histogram_add(&h, INT64_MAX);
     mo_histogram_add(&h, -1);
-    assert_int_equal(h.n, 10002);
+    assert_int_equal(h.count, 10002);
 }
 
 int main(void) {

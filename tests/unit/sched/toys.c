@@ -18,7 +18,8 @@ static struct toys_tenant *tenant_of(const struct toys_query *q) {
 static bool move(struct toys_query *q, const struct mo_answer *a) {
     const struct toys_tenant *t = tenant_of(q);
     if (a->code != MOIRE_EDEVICE || t->index[1] < 0 || a->known) return false;
-    if (mo_engine_take_over(q->toys->engine, t->index[1], a->arrival, q, a->query, NULL)) return false;
+    const struct mo_arrival arrival = {.arrival = a->arrival, .user = q};
+    if (mo_engine_take_over(q->toys->engine, t->index[1], &arrival, a->query, NULL)) return false;
     atomic_fetch_add(&q->toys->moved, 1);
     return true;
 }

@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * expiry.c - timers: the policy's own, and queries that end at their deadline.
+ *
+ * A tenant's target is a wish: a late query still runs, unless its tenant sheds.  A deadline that a query
+ * brings with it is the time after which nobody waits for the answer: the core answers it MOIRE_EEXPIRED
+ * then, be it waiting, paused or running, as if its user had cancelled it.  Such queries stand in one list by
+ * deadline.  The engine keeps one timer, for the earlier of that list's first deadline and the time the
+ * policy asked for. */
+#include "runtime/sched/impl.h"
+
+void mo_sched_set_alarm(struct mo_sched *s) {
+    int64_t when = s->timer_at;
+    if (s->expiring.n && s->queries.face[s->expiring.slot[0]].deadline < when)
+        when = s->queries.face[s->expiring.slot[0]].deadline;
+    s->ops->set_timer(s->engine, when);
+}
+
+bool mo_sched_expire_at(struct mo_sched *s, int slot, int64_t now) {
+    if (s->queries.face[slot].deadline <= now) {
+        mo_sched_resolve(s, slot, MOIRE_EEXPIRED, now);
+        return false;
+    }
+    mo_slot_insert(&s->expiring, s->queries.face, slot);
+    s->queries.body[slot].expires = true;
+    if (s->expiring.slot[0] == slot) mo_sched_set_alarm(s);
+    return true;
+}
+
+void mo_sched_expires_no_more(struct mo_sched *s, int slot) {
+    bool first = s->expiring.slot[0] == slot;
+    mo_slot_remove(&s->expiring, s->queries.face, slot);
+    s->queries.body[slot].expires = false;
+    if (first) mo_sched_set_alarm(s);
+}
+
+static bool expire(struct mo_sched *s, int64_t now) {
+    bool any = false;
+    while (s->expiring.n && s->queries.face[s->expiring.slot[0]].deadline <= now) {
+        mo_sched_resolve(s, s->expiring.slot[0], MOIRE_EEXPIRED, now); /* takes it out of the list */
+        any = true;
+    }
+    return any;
+}
+
+void mo_sched_timer(struct mo_sched *s, int64_t now) {
+    bool any = expire(s, now), due = s->timer_at <= now;
+    if (due) s->timer_at = MO_NEVER;
+    if (s->expiring.n || any) mo_sched_set_alarm(s); /* the engine has forgotten it: its time has come */
+    if (due)
+        mo_sched_dispatch(s, MO_EVENT_TIMER, -1, -1, now);
+    else if (any)
+        mo_sched_dispatch(s, MO_EVENT_FREED, -1, -1, now);
+}
