@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * limits.h - every bound of the system in one table: name, default, unit, what it can be set to, what it
- * bounds. A breach is MOIRE_ELIMIT (or MOIRE_EBUSY for queues) and names the limit. */
+ * bounds (the sizes of tables that policies have bound some of these).  A breach is MOIRE_ELIMIT (or
+ * MOIRE_EBUSY for queues) and names the limit. */
 #ifndef MO_LIMITS_H
 #define MO_LIMITS_H
 #include "moire.h"
@@ -21,10 +22,10 @@
     X(variant_bytes, 8LL << 20, "bytes", 1LL << 40, ELIMIT, "size of a compiled variant in the store")       \
     X(model_image_bytes, 64LL << 30, "bytes", 1LL << 40, ELIMIT, "size of a compiled model in the store")    \
     X(variant_json_bytes, 256LL << 10, "bytes", 1LL << 40, ELIMIT, "size of a description in the store")     \
-    X(tenants, 256, "models", 4096, ELIMIT, "loaded models")                                                 \
-    X(queue, 1024, "queries", 1 << 20, EBUSY, "accepted and waiting queries of one tenant")                  \
-    X(queries, 4096, "queries", 1 << 20, EBUSY, "accepted and unanswered queries of the runtime")            \
-    X(arenas, 64, "queries", 1 << 10, OK, "queries of one tenant that have begun at once")               \
+    X(tenants, 256, "models", 256, ELIMIT, "loaded models")                                                  \
+    X(queue, 1024, "queries", 1 << 14, EBUSY, "accepted and waiting queries of one tenant")                  \
+    X(queries, 4096, "queries", 1 << 16, EBUSY, "accepted and unanswered queries of the runtime")            \
+    X(arenas, 64, "queries", 1 << 10, OK, "queries of one tenant that have begun at once")                   \
     X(cores, 1024, "cores", 1024, ELIMIT, "cores of one runtime")                                            \
     X(layers, 200000, "layers", 10000000, ELIMIT, "layers of a plan")
 

@@ -9,7 +9,8 @@ $(B)/moire.pc: tools/moire.pc.in
 
 install: all $(B)/libmoire-cuda.so $(B)/moire-gpu-child $(B)/moire.1 $(B)/moire.pc ## install below DESTDIR/PREFIX
 	install -D -m 755 $(B)/moire $(DESTDIR)$(PREFIX)/bin/moire
-	install -D -m 644 include/moire.h $(DESTDIR)$(PREFIX)/include/moire.h
+	for f in moire.h moire_stats.h; do \
+	    install -D -m 644 include/$$f $(DESTDIR)$(PREFIX)/include/$$f || exit 1; done
 	install -D -m 644 $(B)/libmoire.a $(DESTDIR)$(PREFIX)/lib/libmoire.a
 	install -D -m 755 $(B)/libmoire.so $(DESTDIR)$(PREFIX)/lib/libmoire.so.$(VERSION)
 	ln -sf libmoire.so.$(VERSION) $(DESTDIR)$(PREFIX)/lib/libmoire.so.0

@@ -46,6 +46,7 @@ enum mo_command {
     MO_DO_INTERFERENCE,
     MO_DO_SHARES,
     MO_DO_DEVICES,
+    MO_DO_LIMITS,
     MO_COMMANDS
 };
 

@@ -33,6 +33,7 @@ const struct mo_verb *const mo_verbs[] = {
     &mo_verb_shares,
     &mo_verb_devices,
     &mo_verb_check_device,
+    &mo_verb_limits,
     NULL,
 };
 /* clang-format on */
