@@ -177,6 +177,12 @@ static void ask_all(moire_runtime *rt, moire_tenant *t, struct record *r) {
         assert_int_equal(r[i].answers, 1);
 }
 
+static moire_tenant_stats stats_of(moire_tenant *t) {
+    moire_tenant_stats s = {.size = sizeof s};
+    assert_int_equal(moire_tenant_get_stats(t, &s, NULL), MOIRE_OK);
+    return s;
+}
+
 static float first_pixel(int seed) {
     return (float)((seed * 13) % 97) / 97;
 }
@@ -196,6 +202,9 @@ static void queries_run_in_batches_on_the_gpu(void **state) {
     mo_runtime_stats(rt, &stats);
     assert_int_equal(stats.ok, QUERIES);
     assert_true(stats.blocks < QUERIES && stats.members == QUERIES);
+    const moire_tenant_stats s = stats_of(t);
+    assert_true(s.counts.ok == QUERIES && s.counts.submitted == QUERIES && s.times.compute.count == QUERIES);
+    assert_true(s.memory.device_weights > 0 && s.memory.device_staging >= t->gpu->staging_bytes);
     assert_int_equal(moire_unload(t, NULL), MOIRE_OK);
     moire_runtime_destroy(rt, 1);
     assert_int_equal(machine.open, 0);
@@ -241,6 +250,8 @@ static void cores_take_over_what_the_gpu_fails(void **state) {
         }
         assert_true(moved > 0);
         assert_int_equal(atomic_load(&t->gpu->moved), moved);
+        const moire_counts c = stats_of(t).counts; /* who has moved counts once, as what he was answered */
+        assert_true(c.submitted == QUERIES && c.ok == QUERIES && c.failed == 0);
         moire_runtime_destroy(rt, 1);
         assert_int_equal(machine.open, 0);
     }
@@ -279,6 +290,29 @@ static void a_query_that_has_moved_can_be_cancelled(void **state) {
     }
     moire_runtime_destroy(rt, 1);
     assert_int_equal(machine.open, 0);
+}
+
+static void many_at_once_come_to_the_gpu(void **state) {
+    (void)state;
+    enum { AT_ONCE = 8 };
+    static struct record r[AT_ONCE];
+    float pixels[PIXELS] = {1};
+    const moire_tensor in = {MOIRE_F32, 4, {1, 1, SIDE, SIDE}, pixels, sizeof pixels};
+    moire_submission list[AT_ONCE];
+    memset(r, 0, sizeof r);
+    moire_runtime *rt = start();
+    moire_tenant *t = load(rt, 1);
+    moire_query_options late = {.size = sizeof late, .deadline_ns = 1, .tag = 7};
+    for (int i = 0; i < AT_ONCE; i++)
+        list[i] = (moire_submission){.inputs = &in, .options = i ? NULL : &late, .user = &r[i]};
+    assert_int_equal(moire_submit_many(t, list, AT_ONCE, note, NULL), MOIRE_OK);
+    assert_int_equal(moire_tenant_drain(t, NULL), MOIRE_OK);
+    for (int i = 0; i < AT_ONCE; i++) {
+        assert_true(r[i].answers == 1 && r[i].answered == list[i].handle);
+        assert_int_equal(r[i].code, i ? MOIRE_OK : MOIRE_EEXPIRED);
+    }
+    assert_int_equal(moire_submit_many(t, list, 1, note, NULL), MOIRE_EUNLOADED);
+    moire_runtime_destroy(rt, 1);
 }
 
 static void without_cores_the_failure_is_the_answer(void **state) {
@@ -534,6 +568,7 @@ int main(void) {
         cmocka_unit_test(queries_run_in_batches_on_the_gpu),
         cmocka_unit_test(cores_take_over_what_the_gpu_fails),
         cmocka_unit_test(a_query_that_has_moved_can_be_cancelled),
+        cmocka_unit_test(many_at_once_come_to_the_gpu),
         cmocka_unit_test(without_cores_the_failure_is_the_answer),
         cmocka_unit_test(a_tenant_that_comes_later_is_served),
         cmocka_unit_test(device_only_prepares_nothing_for_cores),
