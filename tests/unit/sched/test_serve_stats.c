@@ -3,9 +3,11 @@
 #define _GNU_SOURCE
 #include <pthread.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
+#include "tests/history/check.h"
 #include "tests/unit/sched/serve_bed.h"
 
 enum { ROWS = 8 };
@@ -50,8 +52,31 @@ static void *look(void *ctx) {
         wrong |= all.cores_held < 0 || all.cores_held > all.cores || all.pressure < 0 || all.pressure > 1;
         before = all.counts.submitted;
         if (wrong) atomic_store(&c->wrong, 1);
+        usleep(200); /* a look is an event, too, and all of them are recorded */
     }
     return NULL;
+}
+
+/* What happened breaks none of the runtime's promises, and is all of it. */
+static void check_history(moire_runtime *runtime, int queries) {
+    char path[600];
+    snprintf(path, sizeof path, "%s/crowd.trace", serve_folder());
+    assert_int_equal(moire_record(runtime, path, NULL), MOIRE_OK);
+    FILE *f = fopen(path, "r");
+    assert_non_null(f);
+    fseek(f, 0, SEEK_END);
+    const size_t size = (size_t)ftell(f);
+    char *text = malloc(size);
+    assert_non_null(text);
+    rewind(f);
+    assert_int_equal(fread(text, 1, size, f), size);
+    fclose(f);
+    unlink(path);
+    const struct history_verdict v = history_check(text, size);
+    if (*v.rule) print_message("%s, line %ld: %s\n", v.rule, v.line, v.message);
+    assert_string_equal(v.rule, "");
+    assert_int_equal(v.queries, queries);
+    free(text);
 }
 
 static void statistics_add_up_under_load(void **state) {
@@ -59,6 +84,7 @@ static void statistics_add_up_under_load(void **state) {
     moire_config config = serve_config();
     config.threads = 2;
     config.policy = NULL;
+    config.record = 1 << 17;
     struct crowd c = {.runtime = serve_start(&config)};
     c.input = serve_input(c.pixels);
     c.tenant[0] = serve_load(c.runtime, "a", 5000000, 32);
@@ -72,6 +98,7 @@ static void statistics_add_up_under_load(void **state) {
     atomic_store(&c.stop, 1);
     pthread_join(threads[0], NULL);
     assert_int_equal(c.wrong, 0);
+    check_history(c.runtime, c.accepted);
     const moire_tenant_stats a = serve_stats(c.tenant[0]), b = serve_stats(c.tenant[1]);
     moire_runtime_stats all = {.size = sizeof all};
     assert_int_equal(moire_runtime_get_stats(c.runtime, &all, NULL), MOIRE_OK);
