@@ -133,7 +133,7 @@ typedef struct moire_tensor {
 
 typedef struct moire_runtime moire_runtime; /* worker teams, queues, policy: one a process, usually */
 typedef struct moire_tenant moire_tenant;   /* a loaded model with its QoS */
-typedef uint64_t moire_query;               /* handle of one accepted query; never 0, never given again */
+typedef uint64_t moire_query;               /* handle of one accepted query; never 0, carries a generation */
 
 /* Message levels of the log callback. */
 enum { MOIRE_LOG_ERROR = 0, MOIRE_LOG_WARN = 1, MOIRE_LOG_INFO = 2, MOIRE_LOG_DEBUG = 3 };
@@ -374,8 +374,8 @@ typedef struct moire_submission {
  * each is accepted or not on its own, in order, and says so in its code; for each accepted one the callback
  * runs once.
  * Returns: MOIRE_OK: all are accepted (n = 0 too); MOIRE_EINVAL: tenant is NULL, n is negative, or n > 0 and
- * queries is NULL; MOIRE_ENOMEM, and no code is set: room for n descriptions; MOIRE_EFORKED; else the code of
- * the first that is not accepted, of which err tells. */
+ * queries is NULL; MOIRE_ENOMEM: no room for n descriptions; MOIRE_EFORKED; of these three no query's code
+ * is set.  Else the code of the first that is not accepted, of which err tells. */
 MOIRE_API int moire_submit_many(moire_tenant *tenant, moire_submission *queries, int n,
                                 moire_callback callback, moire_error *err);
 /* Submits one query and waits.  outputs[i].data must hold outputs[i].bytes; dtype, shape and bytes are set to
