@@ -336,8 +336,8 @@ typedef struct moire_query_options {
      * MOIRE_EEXPIRED at once, whether it waits or runs.  MOIRE_NO_DEADLINE: it has none. */
     int64_t deadline_ns;
     /* In place of the tenant's priority where own_priority is 1.  Of a tenant's queries of one deadline (all,
-     * where it has no QoS) those of higher priority go first; policy "prema" weighs it against other tenants,
-     * and so do GPUs' policies where they may cut batches. */
+     * where it has no QoS) those of higher priority take the earlier turns; other tenants' turns stay. Policy
+     * "prema" weighs it against other tenants, and so do GPUs' policies where they may cut batches. */
     int own_priority, priority;
     uint64_t tag; /* the caller's: comes back in the answer, and in what moire_record() writes */
 } moire_query_options;

@@ -84,7 +84,7 @@ struct mo_sched {
     struct mo_view_run *behind; /* on GPUs, likewise: the block that is queued behind that one */
     short *running;             /* view.running */
     struct mo_queries queries;
-    struct mo_slot_list expiring; /* live queries that end at their deadline, of all tenants */
+    struct mo_slot_list expiring; /* live queries that end at their deadline, by (deadline, slot) */
     struct mo_decisions decisions;
     void *policy_state;
     struct mo_sched_stats stats;
@@ -96,6 +96,10 @@ struct mo_sched {
 
 /* list of slots (slots.c) */
 void mo_slot_insert(struct mo_slot_list *list, const struct mo_view_query *face, int slot);
+/* A slot that was just inserted, and came last, takes the turn of those of lower priority behind it, and each
+ * of these that of the next: policies that go by deadline and order so go by priority within a tenant, and
+ * other tenants' turns stay where they are. */
+void mo_slot_take_turn(const struct mo_slot_list *list, struct mo_view_query *face, int slot);
 bool mo_slot_remove(struct mo_slot_list *list, const struct mo_view_query *face, int slot);
 /* Where a slot stands, -1 when it is not there; takes n slots out from there on. */
 int mo_slot_find(const struct mo_slot_list *list, const struct mo_view_query *face, int slot);

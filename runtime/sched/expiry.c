@@ -6,6 +6,7 @@
  * then, be it waiting, paused or running, as if its user had cancelled it.  Such queries stand in one list by
  * deadline.  The engine keeps one timer, for the earlier of that list's first deadline and the time the
  * policy asked for. */
+#include <string.h>
 #include "runtime/sched/impl.h"
 
 void mo_sched_set_alarm(struct mo_sched *s) {
@@ -15,22 +16,42 @@ void mo_sched_set_alarm(struct mo_sched *s) {
     s->ops->set_timer(s->engine, when);
 }
 
+/* Where a slot stands among those that expire, or would.  Turns change (mo_slot_take_turn()), so they are no
+ * key. */
+static int place_of(const struct mo_sched *s, int slot) {
+    const struct mo_view_query *face = s->queries.face;
+    int lo = 0, hi = s->expiring.n;
+    while (lo < hi) {
+        int mid = (lo + hi) / 2, at = s->expiring.slot[mid];
+        bool before =
+            face[at].deadline != face[slot].deadline ? face[at].deadline < face[slot].deadline : at < slot;
+        if (before)
+            lo = mid + 1;
+        else
+            hi = mid;
+    }
+    return lo;
+}
+
 bool mo_sched_expire_at(struct mo_sched *s, int slot, int64_t now) {
     if (s->queries.face[slot].deadline <= now) {
         mo_sched_resolve(s, slot, MOIRE_EEXPIRED, now);
         return false;
     }
-    mo_slot_insert(&s->expiring, s->queries.face, slot);
+    int at = place_of(s, slot);
+    int *to = &s->expiring.slot[at];
+    memmove(to + 1, to, (size_t)(s->expiring.n++ - at) * sizeof *to);
+    *to = slot;
     s->queries.body[slot].expires = true;
-    if (s->expiring.slot[0] == slot) mo_sched_set_alarm(s);
+    if (at == 0) mo_sched_set_alarm(s);
     return true;
 }
 
 void mo_sched_expires_no_more(struct mo_sched *s, int slot) {
-    bool first = s->expiring.slot[0] == slot;
-    mo_slot_remove(&s->expiring, s->queries.face, slot);
+    int at = place_of(s, slot);
+    mo_slot_cut(&s->expiring, at, 1);
     s->queries.body[slot].expires = false;
-    if (first) mo_sched_set_alarm(s);
+    if (at == 0) mo_sched_set_alarm(s);
 }
 
 static bool expire(struct mo_sched *s, int64_t now) {

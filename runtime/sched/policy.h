@@ -39,7 +39,7 @@ struct mo_view_query {
     int64_t arrival, deadline; /* deadline MO_NEVER: no QoS */
     int64_t started;           /* when its first block was dispatched; 0 = not yet */
     int priority;              /* the tenant's, or its own */
-    int64_t order;             /* counts acceptances: breaks ties */
+    int64_t order;             /* breaks ties: acceptances counted, or the turn of a lower priority */
     int last_core;             /* lead core of its latest block, -1 = none: its cache is warm there */
     int last_cores;            /* size of that let */
     int run; /* index into view.runs, or view.behind, while a block runs or is queued, else -1 */

@@ -169,6 +169,7 @@ int mo_sched_accept(struct mo_sched *s, int tenant, const struct mo_arrival *a, 
     s->stats.accepted++;
     if (++s->view.n_in_system > s->stats.in_system_max) s->stats.in_system_max = s->view.n_in_system;
     mo_slot_insert(&t->waiting, s->queries.face, slot);
+    mo_slot_take_turn(&t->waiting, s->queries.face, slot);
     mo_sched_mirror(s, tenant);
     note_arrival(s, tenant, a->arrival);
     mo_sched_log(s, now, MO_LOG_ACCEPT, slot, tenant, a->arrival, deadline, (int64_t)a->tag);

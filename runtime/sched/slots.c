@@ -37,6 +37,16 @@ int mo_slot_find(const struct mo_slot_list *list, const struct mo_view_query *fa
     return at < list->n && list->slot[at] == slot ? at : -1;
 }
 
+void mo_slot_take_turn(const struct mo_slot_list *list, struct mo_view_query *face, int slot) {
+    for (int i = mo_slot_find(list, face, slot); i + 1 < list->n; i++) {
+        struct mo_view_query *q = &face[list->slot[i]], *next = &face[list->slot[i + 1]];
+        if (next->deadline != q->deadline || next->order > q->order) return;
+        int64_t turn = q->order;
+        q->order = next->order;
+        next->order = turn;
+    }
+}
+
 void mo_slot_cut(struct mo_slot_list *list, int at, int n) {
     list->n -= n;
     memmove(&list->slot[at], &list->slot[at + n], (size_t)(list->n - at) * sizeof *list->slot);

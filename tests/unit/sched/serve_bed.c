@@ -84,12 +84,16 @@ static void hold(void *user, const moire_answer *answer) {
         usleep(100);
 }
 
-void serve_keep_busy(struct serve_bed *b) {
+void serve_hold(struct serve_bed *b) {
     atomic_store(&b->held, 0);
     atomic_store(&b->go, 0);
     assert_int_equal(moire_submit(b->tenant, &b->input, 1, 0, hold, b, NULL, NULL), MOIRE_OK);
     while (!atomic_load(&b->held))
         usleep(100);
+}
+
+void serve_keep_busy(struct serve_bed *b) {
+    serve_hold(b);
     assert_int_equal(moire_submit(b->tenant, &b->input, 1, 0, NULL, NULL, NULL, NULL), MOIRE_OK);
 }
 

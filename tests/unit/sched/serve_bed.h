@@ -33,8 +33,10 @@ moire_runtime *serve_start(const moire_config *config);
 moire_tenant *serve_load(moire_runtime *runtime, const char *name, int64_t qos_ns, int queue);
 moire_tensor serve_input(float pixels[SERVE_SIDE * SERVE_SIDE]);
 void serve_open(struct serve_bed *bed, int64_t qos_ns, int queue);
-/* Keeps the worker in a callback until bed->go, and gives its core to a query that nobody looks at: what
- * comes now waits. */
+/* Keeps the worker in a callback until bed->go: the next query gets its core, and the worker does not come.
+ */
+void serve_hold(struct serve_bed *bed);
+/* The same, and that next query is one that nobody looks at: what comes now waits. */
 void serve_keep_busy(struct serve_bed *bed);
 
 /* What came back of a query. */
