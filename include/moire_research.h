@@ -12,8 +12,8 @@
 extern "C" {
 #endif
 
-/* As moire_runtime_create(), with its codes; `policy` and `device_policy` may name policies for research too.
- */
+/* As moire_runtime_create(), but `policy` and `device_policy` may name policies for research too.
+ * Returns: as moire_runtime_create(). */
 MOIRE_API int moire_research_create(const moire_config *config, moire_runtime **out, moire_error *err);
 
 #ifdef __cplusplus
