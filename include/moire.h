@@ -150,7 +150,7 @@ typedef struct moire_limit_setting {
 typedef struct moire_config {
     size_t size;
     int threads;        /* cores to use; 0 = all that affinity and cgroup quota allow */
-    const char *policy; /* name of a policy; NULL = "moire" */
+    const char *policy; /* name of a policy for service (docs/policies.md); NULL = "moire" */
     /* Folder of compiled variants: a path without symbolic links that only its owner writes to.  NULL = where
      * `moire compile` writes unless it is told otherwise: $XDG_CACHE_HOME/moire/store;
      * $HOME/.cache/moire/store when XDG_CACHE_HOME is no absolute path; below the home of the user database
@@ -197,10 +197,10 @@ MOIRE_API void moire_config_init(moire_config *config);
 /* Makes a runtime and starts its threads.  config NULL: all defaults.  On success *out is the caller's, to be
  * given to moire_runtime_destroy(); else it is NULL.
  * Returns: MOIRE_OK; MOIRE_EINVAL: out is NULL, a field of the config is out of its range, or it names no
- * policy, limit, precision or source of pressure that there is; MOIRE_ELIMIT: more queries or cores than the
- * limits allow; MOIRE_ENOMEM; MOIRE_EIO: threads cannot be started, or the file of a proxy not read;
- * MOIRE_EFORMAT: the proxy's file is malformed; MOIRE_EUNSUPPORTED, MOIRE_EDEVICE: the device's plugin is not
- * there or not of this version, there is no GPU, or it fails. */
+ * policy for service, limit, precision or source of pressure that there is; MOIRE_ELIMIT: more queries or
+ * cores than the limits allow; MOIRE_ENOMEM; MOIRE_EIO: threads cannot be started, or the file of a proxy not
+ * read; MOIRE_EFORMAT: the proxy's file is malformed; MOIRE_EUNSUPPORTED, MOIRE_EDEVICE: the device's plugin
+ * is not there or not of this version, there is no GPU, or it fails. */
 MOIRE_API int moire_runtime_create(const moire_config *config, moire_runtime **out, moire_error *err);
 /* Ends a runtime: answers what is accepted (drain != 0) or ends it MOIRE_ESHUTDOWN, unloads every tenant,
  * joins the threads and frees all.  NULL is fine.  No other call may be under way but moire_work().
