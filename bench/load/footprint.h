@@ -4,7 +4,7 @@
 #define MO_BENCH_FOOTPRINT_H
 #include <jansson.h>
 #include <stdio.h>
-#include "runtime/serve/inspect.h"
+#include "runtime/serve/parts.h"
 
 /* Resident MiB of the mappings, in the text of /proc/PID/smaps, that hold any of n addresses; each counts
  * once. */

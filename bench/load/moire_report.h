@@ -3,7 +3,7 @@
 #ifndef MO_BENCH_MOIRE_REPORT_H
 #define MO_BENCH_MOIRE_REPORT_H
 #include <jansson.h>
-#include "runtime/serve/inspect.h"
+#include "runtime/serve/parts.h"
 
 /* Counters of a scheduler, live or simulated. */
 json_t *mo_bench_scheduling_json(const struct mo_sched_stats *stats);

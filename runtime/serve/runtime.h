@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  * runtime.h - the inside of the public handles, shared by the files of runtime/serve and by tests; tools and
- * bench have inspect.h. */
+ * bench have parts.h. */
 #ifndef MO_SERVE_RUNTIME_H
 #define MO_SERVE_RUNTIME_H
 #include "runtime/proxy/sampler.h"
 #include "runtime/serve/accounting.h"
 #include "runtime/serve/arenas.h"
-#include "runtime/serve/inspect.h"
+#include "runtime/serve/parts.h"
 
 struct mo_serve_device;
 struct mo_serve_gpu;

@@ -6,7 +6,7 @@
 #include "codegen/family/family.h"
 #include "codegen/search/writer.h"
 #include "runtime/ops/trial.h"
-#include "runtime/serve/inspect.h"
+#include "runtime/serve/parts.h"
 #include "runtime/base/caches.h"
 #include "variants/packed.h"
 

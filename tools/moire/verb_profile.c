@@ -12,7 +12,7 @@
 #include "runtime/plan/versions.h"
 #include "runtime/engine/calibrate.h"
 #include "runtime/profile/profile_table.h"
-#include "runtime/serve/inspect.h"
+#include "runtime/serve/parts.h"
 #include "tools/moire/bench_common.h"
 #include "tools/moire/profile_device.h"
 

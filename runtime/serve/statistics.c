@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * stats.c - the public statistics of a tenant and of a runtime: counts from accounting.h, what is under way
- * from the engine, memory from plans and pools. */
+ * statistics.c - the public statistics of a tenant and of a runtime: counts from accounting.h, what is under
+ * way from the engine, memory from plans and pools. */
 #include <string.h>
 #include "runtime/serve/gpu.h"
 

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
- * inspect.h - what the toolchain asks of a runtime beyond moire.h: what a loaded model consists of, for
+ * parts.h - what the toolchain asks of a runtime beyond moire.h: what a loaded model consists of, for
  * whoever measures it, writes it into the store or reports on it, and a runtime on another environment.
  *
  * For tools/, bench/ and tests; a server needs moire.h only.  What is handed out belongs to the runtime or
  * the tenant, lives as long and is to be read, unless it says otherwise. */
-#ifndef MO_SERVE_INSPECT_H
-#define MO_SERVE_INSPECT_H
+#ifndef MO_SERVE_PARTS_H
+#define MO_SERVE_PARTS_H
 #include "runtime/engine/engine.h"
 #include "runtime/engine/engine_cores.h"
 #include "runtime/plan/compiled.h"

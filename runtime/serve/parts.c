@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * inspect.c - the parts of runtimes and tenants, for the toolchain; see inspect.h. */
-#include "runtime/serve/inspect.h"
+ * parts.c - the parts of runtimes and tenants, for the toolchain; see parts.h. */
+#include "runtime/serve/parts.h"
 
 #include "runtime/serve/gpu.h"
 
