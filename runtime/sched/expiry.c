@@ -7,7 +7,7 @@
  * deadline.  The engine keeps one timer, for the earlier of that list's first deadline and the time the
  * policy asked for. */
 #include <string.h>
-#include "runtime/sched/impl.h"
+#include "runtime/sched/core_impl.h"
 
 void mo_sched_set_alarm(struct mo_sched *s) {
     int64_t when = s->timer_at;
