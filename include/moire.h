@@ -166,7 +166,7 @@ typedef struct moire_config {
     void *log_user;
     int lend_workers; /* 1: start no worker threads; the host's threads work by moire_work() */
     int64_t record;   /* events that every core remembers for moire_record(), 64 bytes each; 0 = none */
-    /* What tells how much neighbours press on shared caches, for policies that choose versions by it: "papi",
+    /* What tells how much neighbours load shared caches, for policies that choose versions by it: "papi",
      * "resctrl" (counters), "slowdown" (of the models' own blocks); NULL or "auto" = what the proxy is for,
      * without a proxy slowdown.  Counters that are not there, or that vanish later, cost a line in the log,
      * and slowdown takes their place.  Without a proxy counters are only recorded. */

@@ -18,7 +18,7 @@ struct mo_packed_place {
 
 struct mo_packed_places {
     bool ready;         /* places come from a compiled model and are complete */
-    const void *hollow; /* when ready: what plain weights that exist only packed point to; never read */
+    const void *elided; /* when ready: what plain weights that exist only packed point to; never read */
     int n, cap;         /* places, in order of node and turn */
     struct mo_packed_place *place;
     int node, turn; /* of the latest request */

@@ -17,9 +17,9 @@ static double level(const struct mo_sim_spread *s, bool several) {
     return sum / MO_SIM_PARTS;
 }
 
-/* Deals a span out to the steps that it covers: busy time and profile time. */
-static void deal(const struct mo_trace_span *s, int64_t origin, double expected, int n_steps, double *busy,
-                 double *work) {
+/* Distributes a span over the steps that it covers: busy time and profile time. */
+static void distribute(const struct mo_trace_span *s, int64_t origin, double expected, int n_steps,
+                       double *busy, double *work) {
     int64_t begin = s->begin - origin, end = s->end - origin;
     double rate = end > begin ? expected / (double)(end - begin) : 0;
     if (begin < 0) begin = 0;
@@ -47,7 +47,7 @@ int mo_trace_pace(const struct mo_trace *t, const struct mo_sim_spread *spread, 
         for (int i = 0; i < t->n_spans; i++) {
             const struct mo_trace_span *s = &t->spans[i];
             if (s->core == c && (stalls || !s->stalled))
-                deal(s, origin, s->predicted * level(&spread[s->tenant], s->cores > 1), n, busy, work);
+                distribute(s, origin, s->predicted * level(&spread[s->tenant], s->cores > 1), n, busy, work);
         }
         for (int i = 0; i < n; i++) {
             if (busy[i] > 0) rate = work[i] / busy[i];

@@ -18,9 +18,9 @@ static int add_trace(struct mo_samples *samples, const char *path, const struct 
         return mo_fail(err, MOIRE_EINVAL,
                        "%s: no counters in it; `moire proxy list` says whether this machine has any", path);
     if (!t->n_pressures)
-        return mo_fail(err, MOIRE_EINVAL,
-                       "%s: no pressure in it: no model was tuned (moire tune), or nobody pressed on them",
-                       path);
+        return mo_fail(
+            err, MOIRE_EINVAL,
+            "%s: no pressure in it: no model was tuned (moire tune), or nothing interfered with them", path);
     if (t->pressures[t->n_pressures - 1].counted)
         return mo_fail(err, MOIRE_EINVAL, "%s: its pressure came from counters; record without --proxy",
                        path);

@@ -19,7 +19,7 @@ struct mo_bench_kernels_options {
     bool onednn;    /* measure the peer too */
     bool exact;     /* no layer may use a less exact algorithm */
     double seconds; /* of each layer and system */
-    int slices;     /* it is cut into so many, dealt out in turn */
+    int slices;     /* it is cut into so many, distributed in turn */
     const char *save;
     bool resume;
 };

@@ -23,7 +23,7 @@ struct mo_bench_solo_spec {
     const char *const *families; /* peers */
     int n_families;
     double seconds; /* measured time of each system */
-    int slices;     /* it is cut into so many slices, dealt out in turn */
+    int slices;     /* it is cut into so many slices, distributed in turn */
 };
 
 /* The system of a family that runs one model at a time; NULL = no such family. */

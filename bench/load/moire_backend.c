@@ -26,7 +26,7 @@ struct target {
 };
 
 /* One accepted query on its way to its callback. */
-struct ticket {
+struct request {
     struct self *self;
     struct mo_bench_drive *drive;
     int index;
@@ -46,8 +46,8 @@ struct self {
     bool trace;
     const char *record; /* the job's */
     int64_t since;
-    struct ticket *tickets; /* grown between runs only */
-    int n_tickets;
+    struct request *requests; /* grown between runs only */
+    int n_requests;
     atomic_int issued;
     sem_t solo_done;
     moire_error solo;
@@ -177,7 +177,7 @@ static void backend_close(void *opaque) {
     sem_destroy(&self->solo_done);
     mo_bench_flow_destroy(self->flow);
     mo_free(self->env, self->targets);
-    mo_free(self->env, self->tickets);
+    mo_free(self->env, self->requests);
     mo_free(self->env, self);
 }
 
@@ -244,22 +244,22 @@ static int backend_solo(void *opaque, int tenant, moire_error *err) {
 }
 
 static void on_answer(void *user, const moire_answer *answer) {
-    const struct ticket *ticket = user;
-    if (ticket->part) {
-        struct mo_bench_flow *flow = ticket->self->flow;
-        mo_bench_flow_answer(flow, ticket->part, answer->code, answer->start_ns, answer->end_ns);
+    const struct request *request = user;
+    if (request->part) {
+        struct mo_bench_flow *flow = request->self->flow;
+        mo_bench_flow_answer(flow, request->part, answer->code, answer->start_ns, answer->end_ns);
         mo_bench_flow_go_on(flow);
         return;
     }
-    mo_bench_done(ticket->drive, ticket->index, answer->start_ns, answer->end_ns, answer->code);
+    mo_bench_done(request->drive, request->index, answer->start_ns, answer->end_ns, answer->code);
 }
 
 static int submit(struct self *self, int target, int64_t arrival_ns, int index,
                   struct mo_bench_flow_part *part) {
     const struct target *t = &self->targets[target];
-    struct ticket *ticket = &self->tickets[atomic_fetch_add(&self->issued, 1)];
-    *ticket = (struct ticket){.self = self, .drive = self->drive, .index = index, .part = part};
-    return moire_submit(t->tenant, t->inputs, t->n_inputs, arrival_ns, on_answer, ticket, &ticket->query,
+    struct request *request = &self->requests[atomic_fetch_add(&self->issued, 1)];
+    *request = (struct request){.self = self, .drive = self->drive, .index = index, .part = part};
+    return moire_submit(t->tenant, t->inputs, t->n_inputs, arrival_ns, on_answer, request, &request->query,
                         NULL);
 }
 
@@ -304,11 +304,11 @@ static int backend_begin(void *opaque, int n) {
         if (!(self->flow = mo_bench_flow_create(&flow))) return MOIRE_ENOMEM;
     }
     if (__builtin_mul_overflow(n, self->most, &n)) return MOIRE_ELIMIT;
-    if (n <= self->n_tickets) return MOIRE_OK;
-    mo_free(self->env, self->tickets);
-    self->tickets = mo_alloc(self->env, (size_t)n * sizeof *self->tickets);
-    self->n_tickets = self->tickets ? n : 0;
-    return self->tickets ? MOIRE_OK : MOIRE_ENOMEM;
+    if (n <= self->n_requests) return MOIRE_OK;
+    mo_free(self->env, self->requests);
+    self->requests = mo_alloc(self->env, (size_t)n * sizeof *self->requests);
+    self->n_requests = self->requests ? n : 0;
+    return self->requests ? MOIRE_OK : MOIRE_ENOMEM;
 }
 
 static int backend_issue(void *opaque, struct mo_bench_drive *drive, int index, int tenant,
@@ -326,7 +326,7 @@ static void backend_stop(void *opaque) {
     struct self *self = opaque;
     if (self->flow) mo_bench_flow_stop(self->flow);
     for (int i = 0; i < self->issued; i++)
-        if (self->tickets[i].query) moire_cancel(self->runtime, self->tickets[i].query);
+        if (self->requests[i].query) moire_cancel(self->runtime, self->requests[i].query);
     moire_drain(self->runtime);
     moire_error err;
     if (self->record && mo_runtime_dump(self->runtime, self->since, self->record, &err))

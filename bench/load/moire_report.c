@@ -43,7 +43,7 @@ static void span(const struct mo_events *events, int64_t *from, int64_t *to) {
 }
 
 /* Pairs the block starts and ends of one ring: a core, or a unit of a GPU, runs one block at a time. */
-static void pair(const struct mo_ring *ring, int64_t from, int64_t origin, int lane, json_t *blocks) {
+static void pair(const struct mo_ring *ring, int64_t from, int64_t origin, int track, json_t *blocks) {
     const struct mo_event_entry *starts[MO_MAX_CORES] = {NULL}, *start;
     int adapted = 0; /* layers of the block that run another version than their first; told ahead of it */
     for (uint64_t i = mo_ring_first(ring); i < ring->n; i++) {
@@ -58,7 +58,7 @@ static void pair(const struct mo_ring *ring, int64_t from, int64_t origin, int l
         if (e->kind == MO_LOG_BLOCK_END && !start) adapted = 0;
         if (e->kind != MO_LOG_BLOCK_END || !start || start->query != e->query || start->c != e->c) continue;
         json_array_append_new(
-            blocks, json_pack("[i,i,I,f,f,i,i,i]", lane + (int)e->c, (int)e->tenant,
+            blocks, json_pack("[i,i,I,f,f,i,i,i]", track + (int)e->c, (int)e->tenant,
                               (json_int_t)(e->query & 0xffffffffu), (double)(start->time - origin) * 1e-3,
                               (double)(e->time - origin) * 1e-3, (int)e->a, (int)e->b, adapted));
         starts[e->c] = NULL;
@@ -83,13 +83,13 @@ static json_t *pressures(const struct mo_ring *ring, int64_t from) {
     return list;
 }
 
-/* Blocks of an engine, on lanes from `lane` on. */
-static void add_blocks(const struct mo_events *events, int64_t from, int lane, json_t *blocks) {
+/* Blocks of an engine, on tracks from `track` on. */
+static void add_blocks(const struct mo_events *events, int64_t from, int track, json_t *blocks) {
     for (int r = 0; r < events->n_rings && json_array_size(blocks) < MAX_BLOCKS; r++)
-        pair(&events->ring[r], from, from, lane, blocks);
+        pair(&events->ring[r], from, from, track, blocks);
 }
 
-static json_t *lane_names(const struct mo_gpus *g, int cores) {
+static json_t *track_names(const struct mo_gpus *g, int cores) {
     json_t *list = json_array();
     for (int c = 0; c < cores; c++)
         json_array_append_new(list, json_sprintf("core %d", c));
@@ -113,7 +113,7 @@ static json_t *timeline(const struct mo_runtime_parts *parts) {
     if (device) add_blocks(mo_device_events(device), from, cores, blocks);
     add_blocks(events, from, 0, blocks);
     const struct mo_ring *locked = device ? &mo_device_events(device)->ring[units] : &events->ring[cores];
-    return json_pack("{s:i, s:o, s:o, s:o}", "cores", cores + units, "lanes", lane_names(parts->gpus, cores),
+    return json_pack("{s:i, s:o, s:o, s:o}", "cores", cores + units, "lanes", track_names(parts->gpus, cores),
                      "blocks", blocks, "pressure", pressures(locked, from));
 }
 

@@ -11,7 +11,7 @@
 #include "runtime/planner/rate_bound.h"
 #include "runtime/planner/check.h"
 
-enum { MOST_JOBS = 64, PATIENCE = 3 };
+enum { MOST_JOBS = 64, MOST_FAILURES = 3 };
 
 const int mo_plans_gpus[MO_PLANS_SIZES] = {1, 4, 16, 64}, mo_plans_models[MO_PLANS_SIZES] = {5, 20, 50, 100};
 static const double scaling_load = 0.6, most_violations = 0.01;
@@ -74,16 +74,17 @@ static int do_rate(struct worker *w, const struct mo_plans_piece *p) {
     out->bound = bound.gpus > 0 ? w->view.n_gpus / bound.gpus : 0;
     for (int i = 0; i < from->scenario.n_tenants; i++)
         out->queries += from->scenario.tenants[i].rate;
-    for (int k = 1, failed = 0, refused = 0; k <= 100 && (failed < PATIENCE || refused < PATIENCE); k++) {
+    for (int k = 1, failed = 0, refused = 0; k <= 100 && (failed < MOST_FAILURES || refused < MOST_FAILURES);
+         k++) {
         struct mo_plans_try t;
         take_view(w, from, out->bound * k / 100);
         int code = make(w, work->o->planner[p->planner], &t);
         if (code) return code;
         bool holds = t.complete && t.violations < most_violations;
-        if (holds && failed < PATIENCE) out->load = out->bound * k / 100;
-        if (t.complete && refused < PATIENCE) out->claimed = out->bound * k / 100;
-        failed = holds && failed < PATIENCE ? 0 : failed + 1;
-        refused = t.complete && refused < PATIENCE ? 0 : refused + 1;
+        if (holds && failed < MOST_FAILURES) out->load = out->bound * k / 100;
+        if (t.complete && refused < MOST_FAILURES) out->claimed = out->bound * k / 100;
+        failed = holds && failed < MOST_FAILURES ? 0 : failed + 1;
+        refused = t.complete && refused < MOST_FAILURES ? 0 : refused + 1;
     }
     return MOIRE_OK;
 }
@@ -153,26 +154,26 @@ static int open_worker(struct mo_plans_work *work, struct worker *w, moire_error
 int mo_plans_run(struct mo_plans_work *work, moire_error *err) {
     const struct mo_sys *sys = work->env->sys;
     int jobs = work->o->jobs < 1 ? 1 : work->o->jobs > MOST_JOBS ? MOST_JOBS : work->o->jobs;
-    struct worker *crew = mo_alloc(work->env, (size_t)jobs * sizeof *crew);
-    int opened = 0, started = 1, code = crew ? MOIRE_OK : mo_fail(err, MOIRE_ENOMEM, "out of memory");
+    struct worker *workers = mo_alloc(work->env, (size_t)jobs * sizeof *workers);
+    int opened = 0, started = 1, code = workers ? MOIRE_OK : mo_fail(err, MOIRE_ENOMEM, "out of memory");
     for (; !code && opened < jobs; opened++)
-        code = open_worker(work, &crew[opened], err);
-    work->first = crew;
+        code = open_worker(work, &workers[opened], err);
+    work->first = workers;
     /* fewer threads than asked for only take longer */
     while (!code && started < jobs &&
-           !sys->thread_start(sys->self, &crew[started].thread, serve, &crew[started]))
+           !sys->thread_start(sys->self, &workers[started].thread, serve, &workers[started]))
         started++;
-    if (!code) serve(&crew[0]);
+    if (!code) serve(&workers[0]);
     for (int i = 1; i < started; i++)
-        sys->thread_join(sys->self, crew[i].thread);
+        sys->thread_join(sys->self, workers[i].thread);
     for (int i = 0; i < opened; i++) {
-        if (!code && crew[i].err.code && atomic_load(&work->failed) == (int)crew[i].err.code) {
-            *err = crew[i].err;
-            code = (int)crew[i].err.code;
+        if (!code && workers[i].err.code && atomic_load(&work->failed) == (int)workers[i].err.code) {
+            *err = workers[i].err;
+            code = (int)workers[i].err.code;
         }
-        mo_free(work->env, crew[i].scratch);
-        mo_free(work->env, crew[i].plan);
+        mo_free(work->env, workers[i].scratch);
+        mo_free(work->env, workers[i].plan);
     }
-    mo_free(work->env, crew);
+    mo_free(work->env, workers);
     return code;
 }

@@ -11,7 +11,7 @@
 #include "bench/report/report.h"
 #include "bench/report/report_page.h"
 
-enum { LANE = 34, GAP = 8, TOP = 26, LEFT = 60, WIDTH = 1120 };
+enum { TRACK = 34, GAP = 8, TOP = 26, LEFT = 60, WIDTH = 1120 };
 static const double shown_us = 400e3; /* the page shows this much of the end; the trace has all */
 
 struct block {
@@ -49,37 +49,37 @@ static void draw_block(FILE *out, const json_t *document, const struct block *b,
     fprintf(out,
             "<rect x=\"%.2f\" y=\"%d\" width=\"%.2f\" height=\"%d\" fill=\"%s\" stroke=\"var(--card)\" "
             "stroke-width=\".4\"><title>",
-            x, TOP + b->core * (LANE + GAP), w < 0.4 ? 0.4 : w, LANE, mo_plot_colour(b->tenant));
+            x, TOP + b->core * (TRACK + GAP), w < 0.4 ? 0.4 : w, TRACK, mo_plot_colour(b->tenant));
     mo_html_text(out, tenant_name(document, b->tenant));
     fprintf(out, ", query %.0f, layers %.0f-%.0f, %.0f us", b->query, b->first, b->last, b->end - b->start);
     if (b->adapted > 0) fprintf(out, ", %.0f in another version than their first", b->adapted);
     fprintf(out, "</title></rect>\n");
 }
 
-/* "core 3", or what the document calls that lane. */
-static const char *lane_name(const json_t *timeline, int lane, char out[32]) {
-    const char *given = json_string_value(json_array_get(json_object_get(timeline, "lanes"), (size_t)lane));
+/* "core 3", or what the document calls that track. */
+static const char *track_name(const json_t *timeline, int track, char out[32]) {
+    const char *given = json_string_value(json_array_get(json_object_get(timeline, "lanes"), (size_t)track));
     if (given)
         snprintf(out, 32, "%s", given);
     else
-        snprintf(out, 32, "core %d", lane);
+        snprintf(out, 32, "core %d", track);
     return out;
 }
 
-/* Steps between 0 at the bottom of a lane and 1 at its top. */
+/* Steps between 0 at the bottom of a track and 1 at its top. */
 static void draw_pressure(FILE *out, const json_t *pressure, double from, double end, int y) {
-    double scale = (WIDTH - LEFT - 10) / shown_us, x = LEFT, level = y + LANE;
+    double scale = (WIDTH - LEFT - 10) / shown_us, x = LEFT, level = y + TRACK;
     size_t i;
     json_t *row;
     fprintf(out,
             "<text x=\"%d\" y=\"%d\" text-anchor=\"end\">pressure</text>\n<polyline fill=\"none\" "
             "stroke=\"currentColor\" points=\"",
-            LEFT - 6, y + LANE / 2 + 4);
+            LEFT - 6, y + TRACK / 2 + 4);
     json_array_foreach((json_t *)pressure, i, row) {
         double at = json_number_value(json_array_get(row, 0)), p = json_number_value(json_array_get(row, 1));
         if (at > end) break;
         if (at > from) fprintf(out, "%.2f,%.1f ", x = LEFT + (at - from) * scale, level);
-        level = y + LANE * (1 - (p > 0 ? p < 1 ? p : 1 : 0));
+        level = y + TRACK * (1 - (p > 0 ? p < 1 ? p : 1 : 0));
         fprintf(out, "%.2f,%.1f ", x, level);
     }
     fprintf(out, "%.2f,%.1f\"/>\n", LEFT + (end - from) * scale, level);
@@ -88,27 +88,27 @@ static void draw_pressure(FILE *out, const json_t *pressure, double from, double
 static void draw(FILE *out, const json_t *document, const json_t *result, const json_t *timeline) {
     const json_t *blocks = json_object_get(timeline, "blocks"),
                  *pressure = json_object_get(timeline, "pressure");
-    int cores = (int)mo_json_number(timeline, "cores"), lanes = cores + (json_array_size(pressure) > 0);
+    int cores = (int)mo_json_number(timeline, "cores"), tracks = cores + (json_array_size(pressure) > 0);
     double end = last_end(blocks), from = end > shown_us ? end - shown_us : 0;
     if (cores < 1 || cores > 64 || json_array_size(blocks) == 0) return;
     fprintf(out,
             "<div class=\"card\"><svg viewBox=\"0 0 %d %d\" width=\"%d\" height=\"%d\"><text class=\"t\" "
             "x=\"%d\" y=\"16\">",
-            WIDTH, TOP + lanes * (LANE + GAP) + 18, WIDTH, TOP + lanes * (LANE + GAP) + 18, LEFT);
+            WIDTH, TOP + tracks * (TRACK + GAP) + 18, WIDTH, TOP + tracks * (TRACK + GAP) + 18, LEFT);
     mo_html_text(out, mo_json_text(result, "name"));
     fprintf(out, ", load %.2f: %.0f ms of cores and blocks</text>\n", mo_json_number(timeline, "load"),
             (end - from) * 1e-3);
     for (int c = 0; c < cores; c++) {
         char name[32];
         fprintf(out, "<text x=\"%d\" y=\"%d\" text-anchor=\"end\">", LEFT - 6,
-                TOP + c * (LANE + GAP) + LANE / 2 + 4);
-        mo_html_text(out, lane_name(timeline, c, name));
+                TOP + c * (TRACK + GAP) + TRACK / 2 + 4);
+        mo_html_text(out, track_name(timeline, c, name));
         fprintf(out, "</text>\n");
     }
     for (int ms = 0; ms <= (int)(shown_us * 1e-3); ms += 50)
         fprintf(out, "<text x=\"%.1f\" y=\"%d\" text-anchor=\"middle\">%d ms</text>\n",
-                LEFT + ms * 1e3 * (WIDTH - LEFT - 10) / shown_us, TOP + lanes * (LANE + GAP) + 10, ms);
-    if (lanes > cores) draw_pressure(out, pressure, from, end, TOP + cores * (LANE + GAP));
+                LEFT + ms * 1e3 * (WIDTH - LEFT - 10) / shown_us, TOP + tracks * (TRACK + GAP) + 10, ms);
+    if (tracks > cores) draw_pressure(out, pressure, from, end, TOP + cores * (TRACK + GAP));
     size_t i;
     json_t *row;
     struct block b;
@@ -149,7 +149,7 @@ static void name_threads(json_t *events, const char *process, int pid, const jso
         char name[32];
         json_array_append_new(events,
                               json_pack("{s:s, s:s, s:i, s:i, s:{s:s}}", "ph", "M", "name", "thread_name",
-                                        "pid", pid, "tid", c, "args", "name", lane_name(timeline, c, name)));
+                                        "pid", pid, "tid", c, "args", "name", track_name(timeline, c, name)));
     }
 }
 

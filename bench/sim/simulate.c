@@ -204,7 +204,7 @@ static int work(struct mo_bench_session *session, const struct mo_bench_simulati
 }
 
 /* --- worker processes ----------------------------------------------------------------------------------- */
-struct crew {
+struct workers {
     struct mo_bench_session *session;
     const struct mo_bench_simulation *simulation;
     const struct mo_bench_serve_options *options;
@@ -214,18 +214,18 @@ struct crew {
 };
 
 /* Writes {"row": ..., "code": ..., "message": ...} a piece; stops at the first failure. */
-static int worker(const struct crew *crew, int k) {
-    FILE *f = fopen(crew->path[k], "we");
-    crew->session->quiet = true; /* workers would talk all at once */
+static int worker(const struct workers *workers, int k) {
+    FILE *f = fopen(workers->path[k], "we");
+    workers->session->quiet = true; /* workers would talk all at once */
     int code = f ? MOIRE_OK : MOIRE_EIO;
-    for (int i = k; f && !code && i < crew->n_pieces; i += crew->n_jobs) {
+    for (int i = k; f && !code && i < workers->n_pieces; i += workers->n_jobs) {
         moire_error err = {0};
         json_t *row = NULL;
         int64_t decisions = 0;
-        if (mo_bench_interrupted(crew->session))
+        if (mo_bench_interrupted(workers->session))
             code = mo_fail(&err, MOIRE_EINTERRUPTED, "interrupted");
         else
-            code = work(crew->session, crew->simulation, crew->options, i, &row, &decisions, &err);
+            code = work(workers->session, workers->simulation, workers->options, i, &row, &decisions, &err);
         json_t *line = json_pack("{s:o?, s:i, s:s, s:I}", "row", code == MOIRE_EINTERRUPTED ? NULL : row,
                                  "code", code, "message", err.message, "decisions", (json_int_t)decisions);
         if (!line || json_dumpf(line, f, JSON_COMPACT | JSON_REAL_PRECISION(12)) || fputc('\n', f) == EOF)
@@ -235,31 +235,31 @@ static int worker(const struct crew *crew, int k) {
     return (f && fclose(f)) || code ? 1 : 0;
 }
 
-static int start(struct crew *crew, moire_error *err) {
+static int start(struct workers *workers, moire_error *err) {
     fflush(NULL); /* or each worker would write it again */
-    for (int k = 0; k < crew->n_jobs; k++) {
-        mo_bench_temporary(crew->session, ".sim", crew->path[k], sizeof crew->path[k]);
-        crew->pid[k] = fork();
-        if (crew->pid[k] < 0) return mo_fail(err, MOIRE_EIO, "fork: %s", strerror(errno));
-        if (crew->pid[k] == 0) _exit(worker(crew, k));
+    for (int k = 0; k < workers->n_jobs; k++) {
+        mo_bench_temporary(workers->session, ".sim", workers->path[k], sizeof workers->path[k]);
+        workers->pid[k] = fork();
+        if (workers->pid[k] < 0) return mo_fail(err, MOIRE_EIO, "fork: %s", strerror(errno));
+        if (workers->pid[k] == 0) _exit(worker(workers, k));
     }
     return MOIRE_OK;
 }
 
-static void finish(struct crew *crew) {
-    for (int k = 0; k < crew->n_jobs; k++)
-        while (crew->pid[k] > 0 && waitpid(crew->pid[k], NULL, 0) < 0 && errno == EINTR)
+static void finish(struct workers *workers) {
+    for (int k = 0; k < workers->n_jobs; k++)
+        while (workers->pid[k] > 0 && waitpid(workers->pid[k], NULL, 0) < 0 && errno == EINTR)
             continue;
 }
 
 /* The pieces' lines in their order; an error is the first piece's that has one. */
-static int collect(struct crew *crew, json_t *results, int64_t *decisions, moire_error *err) {
+static int collect(struct workers *workers, json_t *results, int64_t *decisions, moire_error *err) {
     FILE *files[MAX_JOBS] = {NULL};
     int code = MOIRE_OK;
-    for (int k = 0; k < crew->n_jobs; k++)
-        files[k] = fopen(crew->path[k], "re");
-    for (int i = 0; !code && i < crew->n_pieces; i++) {
-        FILE *f = files[i % crew->n_jobs];
+    for (int k = 0; k < workers->n_jobs; k++)
+        files[k] = fopen(workers->path[k], "re");
+    for (int i = 0; !code && i < workers->n_pieces; i++) {
+        FILE *f = files[i % workers->n_jobs];
         json_t *line = f ? json_loadf(f, JSON_DISABLE_EOF_CHECK, NULL) : NULL;
         json_t *row = json_object_get(line, "row");
         if (json_is_object(row)) json_array_append(results, row);
@@ -270,27 +270,27 @@ static int collect(struct crew *crew, json_t *results, int64_t *decisions, moire
         *decisions += json_integer_value(json_object_get(line, "decisions"));
         json_decref(line);
     }
-    for (int k = 0; k < crew->n_jobs; k++) {
+    for (int k = 0; k < workers->n_jobs; k++) {
         if (files[k]) fclose(files[k]);
-        unlink(crew->path[k]);
+        unlink(workers->path[k]);
     }
     return code;
 }
 
-static int run_crew(struct mo_bench_session *session, const struct mo_bench_simulate_options *o,
-                    const struct mo_bench_simulation *m, json_t *results, moire_error *err) {
-    struct crew crew = {.session = session,
-                        .simulation = m,
-                        .options = &o->serve,
-                        .n_pieces = o->serve.n_policies * o->serve.n_seeds};
+static int run_workers(struct mo_bench_session *session, const struct mo_bench_simulate_options *o,
+                       const struct mo_bench_simulation *m, json_t *results, moire_error *err) {
+    struct workers workers = {.session = session,
+                              .simulation = m,
+                              .options = &o->serve,
+                              .n_pieces = o->serve.n_policies * o->serve.n_seeds};
     int64_t decisions = 0, since = mo_now(session->env);
-    crew.n_jobs = o->jobs > 0 ? o->jobs : session->cores;
-    if (crew.n_jobs > crew.n_pieces) crew.n_jobs = crew.n_pieces;
-    if (crew.n_jobs > MAX_JOBS) crew.n_jobs = MAX_JOBS;
-    int code = start(&crew, err);
-    finish(&crew);
+    workers.n_jobs = o->jobs > 0 ? o->jobs : session->cores;
+    if (workers.n_jobs > workers.n_pieces) workers.n_jobs = workers.n_pieces;
+    if (workers.n_jobs > MAX_JOBS) workers.n_jobs = MAX_JOBS;
+    int code = start(&workers, err);
+    finish(&workers);
     moire_error why;
-    int answer = collect(&crew, results, &decisions, &why);
+    int answer = collect(&workers, results, &decisions, &why);
     if (answer && !code) *err = why;
     double seconds = (double)(mo_now(session->env) - since) * 1e-9;
     if (!code && !answer)
@@ -298,9 +298,9 @@ static int run_crew(struct mo_bench_session *session, const struct mo_bench_simu
             session,
             "sim: %lld blocks decided in %.1f s by %d process%s: %.2f million a second each, %.2f us "
             "a block with all that simulates it",
-            (long long)decisions, seconds, crew.n_jobs, crew.n_jobs > 1 ? "es" : "",
-            (double)decisions * 1e-6 / seconds / crew.n_jobs,
-            decisions ? seconds * 1e6 * crew.n_jobs / (double)decisions : 0.0);
+            (long long)decisions, seconds, workers.n_jobs, workers.n_jobs > 1 ? "es" : "",
+            (double)decisions * 1e-6 / seconds / workers.n_jobs,
+            decisions ? seconds * 1e6 * workers.n_jobs / (double)decisions : 0.0);
     return code ? code : answer;
 }
 
@@ -344,7 +344,7 @@ static int replay(struct mo_bench_session *session, struct mo_bench_simulate_opt
     struct mo_bench_found found = mo_bench_no_guess(serve);
     code = mo_bench_seed(session, &recorded, &m->mix, serve, serve->seeds[0], &found, &row, err);
     json_array_append_new(results, row);
-    if (!code) code = run_crew(session, o, m, results, err);
+    if (!code) code = run_workers(session, o, m, results, err);
     *out = document_of(session, serve, m, results, code == MOIRE_OK);
     mo_bench_replay_close(r);
     return !*out && !code ? mo_fail(err, MOIRE_ENOMEM, "out of memory") : code;
@@ -358,7 +358,7 @@ int mo_bench_simulate(struct mo_bench_session *session, const struct mo_bench_si
     int code = mo_bench_simulation_open(session->env, o, &m, err);
     if (code) return code;
     json_t *results = json_array();
-    code = run_crew(session, o, &m, results, err);
+    code = run_workers(session, o, &m, results, err);
     *out = document_of(session, &o->serve, &m, results, code == MOIRE_OK);
     mo_bench_simulation_close(&m);
     return !*out && !code ? mo_fail(err, MOIRE_ENOMEM, "out of memory") : code;

@@ -2,8 +2,8 @@
  * simulate.h - `moire sim`: a scenario under load on a simulated machine.
  *
  * Arrivals, scoring, search and document are those of `bench serve`; only who plays a schedule differs. Every
- * pair of policy and seed is a piece of work of its own, dealt out to worker processes; the document does not
- * depend on how many there are, nor on anything but the command. */
+ * pair of policy and seed is a piece of work of its own, distributed to worker processes; the document does
+ * not depend on how many there are, nor on anything but the command. */
 #ifndef MO_BENCH_SIMULATE_H
 #define MO_BENCH_SIMULATE_H
 #include "bench/data/machine.h"

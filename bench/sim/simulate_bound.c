@@ -31,8 +31,8 @@ void mo_bench_simulation_needs(const struct mo_bench_simulation *m, const int64_
 
 /* Shares of its queries that each tenant gets: `overall` in all, and the tenant with most work no more than
  * `least` as far as that leaves the others something to have. */
-static void deal(const struct mo_bench_simulation *m, const struct mo_bench_schedule *s, double overall,
-                 double least, double share[MO_BENCH_MAX_TENANTS]) {
+static void distribute(const struct mo_bench_simulation *m, const struct mo_bench_schedule *s, double overall,
+                       double least, double share[MO_BENCH_MAX_TENANTS]) {
     double count[MO_BENCH_MAX_TENANTS] = {0}, n = 0, most = -1;
     int tenants = m->mix.scenario.n_tenants, heaviest = 0;
     for (int i = 0; i < s->n; i++)
@@ -59,7 +59,7 @@ int mo_bench_simulate_bound(const struct mo_bench_simulation *m, const struct mo
     struct mo_bound_shares limit;
     int code = mo_bench_limit(m->env, s, m->mix.need, m->mix.qos_ns, m->machine.sim.n_cores, &limit, err);
     if (code) return code;
-    deal(m, s, limit.overall, limit.every, share);
+    distribute(m, s, limit.overall, limit.every, share);
     for (int i = 0; i < s->n; i++) {
         const struct mo_bench_arrival *a = &s->items[i];
         records[i] = (struct mo_bench_record){a->at_ns, a->at_ns, -1, MOIRE_ESHED};

@@ -191,7 +191,7 @@ static bool fit_parts(const struct mo_problem *p, int64_t bytes, struct mo_point
     return mo_strassen_describe(p, point, s);
 }
 
-static void foretell(const struct mo_strassen *s, struct mo_point *point) {
+static void predict(const struct mo_strassen *s, struct mo_point *point) {
     point->cost_ns = mo_strassen_cost(s) * (imbalance(s, 2) + imbalance(s, 4)) / 2;
     point->part_ns = mo_strassen_part(s, s->p->cores);
     point->units = s->p->n * s->chunks * s->groups;
@@ -211,7 +211,7 @@ static int add_wide(const struct mo_problem *p, struct mo_point *out, int n, int
         for (int64_t chunks = least; chunks <= 4 * least && chunks <= s.pairs; chunks++) {
             point.knob[MO_STRASSEN_KNOB_CHUNKS] = (int)chunks;
             if (!fit_parts(p, MO_STRASSEN_V_BYTES, &point, &s)) continue;
-            foretell(&s, &point);
+            predict(&s, &point);
             mo_wide_take(&best, &point);
         }
     }
@@ -233,7 +233,7 @@ static int points(const struct mo_problem *p, struct mo_point *out, int cap) {
             for (int i = 0; i < 2; i++) {
                 if (!fit_parts(p, v_bytes[i], &point, &s) || s.parts == parts) continue;
                 parts = s.parts;
-                foretell(&s, &point);
+                predict(&s, &point);
                 n = insert(out, n, cap, &point);
             }
         }

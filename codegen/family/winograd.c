@@ -243,7 +243,7 @@ static double imbalance(const struct mo_wino *w, int64_t cores) {
     return (double)(mo_ceil_div(units, cores) * cores) / (double)units;
 }
 
-static void foretell(const struct mo_wino *w, struct mo_point *point) {
+static void predict(const struct mo_wino *w, struct mo_point *point) {
     point->cost_ns = mo_wino_cost(w);
     point->part_ns = mo_wino_part(w, w->p->cores);
     point->units = w->tile_blocks * w->oc_groups;
@@ -259,7 +259,7 @@ static void try_point(const struct mo_problem *p, struct mo_point *point, bool e
         point->knob[MO_WINO_KNOB_PREFETCH] = 2048;
         if (!mo_wino_describe(p, point, &w) || (sets > 1 && w.oc_groups * sets * w.blocks > w.ocb)) continue;
         if (even && most(imbalance(&w, 2), imbalance(&w, 4)) > 1.15) continue;
-        foretell(&w, point);
+        predict(&w, point);
         point->cost_ns *= 1 + 0.01 * (sets - 1);
         if (best.cost_ns <= 0 || point->cost_ns < best.cost_ns) best = *point;
     }
@@ -304,7 +304,7 @@ static void try_wide(const struct mo_problem *p, int m, int blocks, bool half, s
     for (int64_t number = least; number <= smaller(4 * least, w.tiles); number++) {
         point.knob[MO_WINO_KNOB_NUMBER] = (int)number;
         if (!mo_wino_describe(p, &point, &w)) continue;
-        foretell(&w, &point);
+        predict(&w, &point);
         mo_wide_take(best, &point);
     }
 }

@@ -12,8 +12,8 @@
 
 struct walk {
     struct mo_graph *g;
-    int *twin; /* of every tensor: the same contents in the other layout, or -1 */
-    int n_twin;
+    int *converted; /* of every tensor: the same contents in the other layout, or -1 */
+    int n_converted;
     moire_error *err;
 };
 
@@ -40,7 +40,7 @@ static int add_reorder(struct walk *w, int from, int to) {
 static int in_layout(struct walk *w, int id, enum mo_layout layout) {
     const struct mo_tensor *t = w->g->tensors[id];
     if (t->layout == layout || !can_block(t)) return id;
-    if (w->twin[id] >= 0) return w->twin[id];
+    if (w->converted[id] >= 0) return w->converted[id];
     struct mo_tensor *copy = mo_graph_add_tensor(w->g, t->name, t->dtype, &t->shape);
     if (!copy) {
         mo_no_memory(w->err);
@@ -49,7 +49,7 @@ static int in_layout(struct walk *w, int id, enum mo_layout layout) {
     copy->layout = layout;
     int rc = add_reorder(w, id, copy->id);
     if (rc) return rc;
-    w->twin[id] = copy->id;
+    w->converted[id] = copy->id;
     return copy->id;
 }
 
@@ -100,7 +100,7 @@ static int set_output(struct walk *w, struct mo_node *node, int k) {
     if (!inner) return mo_no_memory(w->err);
     inner->layout = MO_C16;
     node->out[k] = inner->id;
-    w->twin[t->id] = inner->id; /* blocked readers of the output take the inner tensor */
+    w->converted[t->id] = inner->id; /* blocked readers of the output take the inner tensor */
     return add_reorder(w, inner->id, t->id);
 }
 
@@ -121,11 +121,11 @@ static int place(struct walk *w, struct mo_node *node) {
 }
 
 int mo_pass_layout(struct mo_graph *g, moire_error *err) {
-    struct walk w = {.g = g, .err = err, .n_twin = g->n_tensors};
-    w.twin = mo_region_array(g->region, (size_t)w.n_twin, sizeof *w.twin);
-    if (!w.twin) return mo_no_memory(err);
-    for (int i = 0; i < w.n_twin; i++)
-        w.twin[i] = -1;
+    struct walk w = {.g = g, .err = err, .n_converted = g->n_tensors};
+    w.converted = mo_region_array(g->region, (size_t)w.n_converted, sizeof *w.converted);
+    if (!w.converted) return mo_no_memory(err);
+    for (int i = 0; i < w.n_converted; i++)
+        w.converted[i] = -1;
     int n = g->n_nodes; /* Reorders are appended behind */
     for (int i = 0; i < n; i++) {
         int rc = g->nodes[i]->dead ? MOIRE_OK : place(&w, g->nodes[i]);

@@ -56,8 +56,8 @@ static double share(const struct mo_search *s, const struct search_job *job) {
 }
 
 /* Measures the chosen ones together at one level. */
-static int press(struct mo_search *s, const struct search_job *job, struct mo_harness *h, int level,
-                 moire_error *err) {
+static int measure_level(struct mo_search *s, const struct search_job *job, struct mo_harness *h, int level,
+                         moire_error *err) {
     struct mo_measure m = {
         .interrupted = s->options.interrupted, .stress = s->options.stress, .level = level};
     struct mo_store_point *who[MO_CONTENDERS] = {NULL};
@@ -106,7 +106,8 @@ int mo_job_widen(struct mo_search *s, struct search_job *job, moire_error *err) 
     return MOIRE_OK;
 }
 
-int mo_job_press(struct mo_search *s, struct search_job *job, struct mo_harness *h, moire_error *err) {
+int mo_job_measure_levels(struct mo_search *s, struct search_job *job, struct mo_harness *h,
+                          moire_error *err) {
     struct mo_front_rule rule;
     int rc = begin_front(s, job, &rule, err);
     if (rc) return rc;
@@ -115,7 +116,7 @@ int mo_job_press(struct mo_search *s, struct search_job *job, struct mo_harness 
     rule.versions = f->versions = versions_asked(s);
     mo_front_select(f, &rule);
     for (int level = 1; level < MO_STORE_LEVELS && !rc; level++)
-        rc = press(s, job, h, level, err);
+        rc = measure_level(s, job, h, level, err);
     if (!rc && !s->options.keep_covered) mo_front_prune(f);
     return rc;
 }

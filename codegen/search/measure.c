@@ -75,7 +75,7 @@ static double time_parts(struct mo_harness *h, const struct mo_runnable *r, doub
 }
 
 /* Time of one run in pieces, the private cache overwritten before each. */
-static double run_pressed(const struct session *s, const struct mo_runnable *r, int64_t pieces) {
+static double run_under_pressure(const struct session *s, const struct mo_runnable *r, int64_t pieces) {
     const struct mo_sys *sys = s->h->env->sys;
     struct mo_kargs args = mo_harness_args(s->h, r);
     int64_t spent = 0;
@@ -88,12 +88,12 @@ static double run_pressed(const struct session *s, const struct mo_runnable *r, 
     return (double)spent;
 }
 
-static double time_pressed(const struct session *s, const struct mo_runnable *r, int64_t slice) {
-    double once = run_pressed(s, r, 1), best = INFINITY, spent = 0;
+static double time_under_pressure(const struct session *s, const struct mo_runnable *r, int64_t slice) {
+    double once = run_under_pressure(s, r, 1), best = INFINITY, spent = 0;
     int64_t pieces = (int64_t)(once / PIECE_NS) + 1;
     if (pieces > r->units) pieces = r->units;
     do {
-        double each = run_pressed(s, r, pieces);
+        double each = run_under_pressure(s, r, pieces);
         if (each < best) best = each;
         spent += each;
     } while (spent < (double)slice);
@@ -101,8 +101,8 @@ static double time_pressed(const struct session *s, const struct mo_runnable *r,
 }
 
 static double time_one(const struct session *s, const struct mo_runnable *r, int64_t slice) {
-    bool pressed = s->m->stress && s->m->level > 0;
-    return pressed ? time_pressed(s, r, slice) : time_slice(s->h, r, slice);
+    bool under_pressure = s->m->stress && s->m->level > 0;
+    return under_pressure ? time_under_pressure(s, r, slice) : time_slice(s->h, r, slice);
 }
 
 static bool interrupted(const struct mo_measure *m) {

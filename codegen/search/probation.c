@@ -87,7 +87,7 @@ static int take(struct mo_search *s, struct candidate *c, const struct outcome *
 }
 
 /* The candidate that ended its copy; `status` as from sys->fork. */
-static void condemn(struct mo_search *s, struct candidate *c, int status, double limit_s) {
+static void reject_ended(struct mo_search *s, struct candidate *c, int status, double limit_s) {
     if (status == -ETIMEDOUT)
         mo_fail(&c->err, MOIRE_EFAILED, "it did not end within %.3g s", limit_s);
     else if (status > 128)
@@ -110,7 +110,8 @@ static int try_all(struct trial *t, struct report *report, moire_error *err) {
             return mo_fail(err, MOIRE_EIO, "cannot start a process to try kernels in: %s", strerror(-status));
         for (; !rc && t->from < report->done; t->from++)
             rc = take(t->s, &candidate[t->from], &report->outcome[t->from], err);
-        if (!rc && status && t->from < t->job->next) condemn(t->s, &candidate[t->from++], status, limit_s);
+        if (!rc && status && t->from < t->job->next)
+            reject_ended(t->s, &candidate[t->from++], status, limit_s);
     }
     return rc;
 }

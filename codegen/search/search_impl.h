@@ -105,7 +105,8 @@ int mo_job_tune(struct mo_search *s, struct search_job *job, moire_error *err);
 
 /* layer_versions.c: measures the good candidates of a job under pressure and chooses its versions
  * (job->front); writes them. */
-int mo_job_press(struct mo_search *s, struct search_job *job, struct mo_harness *h, moire_error *err);
+int mo_job_measure_levels(struct mo_search *s, struct search_job *job, struct mo_harness *h,
+                          moire_error *err);
 /* The same without pressure: the best, and the one that serves options.cores when the best does so badly;
  * job->front stays NULL when it does well. */
 int mo_job_widen(struct mo_search *s, struct search_job *job, moire_error *err);

@@ -45,20 +45,20 @@ static void examine_generic(struct mo_search *s, struct search_job *job, struct 
 }
 
 /* Who takes part in a measurement, by contender; -1 = does not. */
-struct lineup {
+struct comparison {
     struct mo_measure m;
     struct candidate *who[MO_CONTENDERS];
     int generic, earlier;
 };
 
-static void enter(struct lineup *l, const struct mo_harness *h, struct mo_runnable r) {
+static void enter(struct comparison *l, const struct mo_harness *h, struct mo_runnable r) {
     int64_t bytes = mo_pack_bytes(r.packing, h->graph, h->node);
     l->m.bytes[l->m.n] = bytes > 0 ? bytes : 0;
     l->m.contender[l->m.n++] = r;
 }
 
 /* The generic kernel, what an earlier run stored, the best of earlier turns and the new good ones. */
-static void line_up(const struct search_job *job, struct mo_harness *h, struct lineup *l) {
+static void add_versions(const struct search_job *job, struct mo_harness *h, struct comparison *l) {
     struct mo_measure *m = &l->m;
     l->generic = l->earlier = -1;
     if (h->step.run) {
@@ -86,7 +86,7 @@ static double shorter(double a, double b) {
  * counts is a contender's time in those of the generic kernel beside it, and of that the best so far: one
  * unlucky comparison does not unseat a better candidate of an earlier one.  Packed weights have their price;
  * of candidates equal within noise the one that two cores share better is kept. */
-static void take_times(struct search_job *job, const struct lineup *l, double byte_ns) {
+static void take_times(struct search_job *job, const struct comparison *l, double byte_ns) {
     struct mo_layer_result *r = &job->result;
     const double unit = l->generic >= 0 ? l->m.min_ns[l->generic] : 1, byte = byte_ns / unit;
     double best = INFINITY, weights = 0, relative[MO_CONTENDERS];
@@ -236,7 +236,7 @@ static void clean_up(struct mo_search *s, struct search_job *job) {
 
 int mo_job_tune(struct mo_search *s, struct search_job *job, moire_error *err) {
     struct mo_harness h;
-    struct lineup l = {.m = {.interrupted = s->options.interrupted, .cores = s->options.cores}};
+    struct comparison l = {.m = {.interrupted = s->options.interrupted, .cores = s->options.cores}};
     int rc = mo_harness_create(s->env, &job->layer, &h, err);
     if (rc) return rc;
     examine_generic(s, job, &h);
@@ -245,11 +245,11 @@ int mo_job_tune(struct mo_search *s, struct search_job *job, moire_error *err) {
     for (int i = 0; i < job->next; i++)
         report(s, job, &job->candidate[i]);
     if (!rc) {
-        line_up(job, &h, &l);
+        add_versions(job, &h, &l);
         if (l.m.n) rc = mo_measure_run(&h, &l.m, err);
     }
     if (!rc) take_times(job, &l, s->options.byte_ns);
-    if (!rc) rc = mo_search_versions(s) ? mo_job_press(s, job, &h, err) : mo_job_widen(s, job, err);
+    if (!rc) rc = mo_search_versions(s) ? mo_job_measure_levels(s, job, &h, err) : mo_job_widen(s, job, err);
     mo_harness_destroy(&h);
     if (!rc) rc = publish(s, job, err);
     if (!rc && job->front) rc = mo_job_publish_front(s, job, err);

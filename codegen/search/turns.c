@@ -49,7 +49,7 @@ int mo_turns_left(const struct mo_search *s, int first) {
 
 /* Nanoseconds that a second of further search is expected to save: over many layers the best of the first k
  * candidates is some three per cent, divided by k, slower than the best of all. */
-static double promise(const struct search_job *job) {
+static double expected_saving(const struct search_job *job) {
     double k = job->next, seconds = job->spent_s > 0 ? LATER_TURN * job->spent_s / k : 1;
     return (1 / k - 1 / (k + LATER_TURN)) * job->result.min_ns * job->result.uses / seconds;
 }
@@ -57,7 +57,7 @@ static double promise(const struct search_job *job) {
 /* Of jobs that are both waiting, in order of share. */
 static bool comes_before(const struct search_job *a, const struct search_job *b) {
     if (!a->next || !b->next) return !a->next && b->next;
-    return promise(a) > promise(b);
+    return expected_saving(a) > expected_saving(b);
 }
 
 static struct search_job *next_job(const struct mo_search *s, const struct mo_chunk *chunk) {

@@ -129,12 +129,12 @@ static int read_entry(struct mo_upkeep *u, struct mo_stored *item, const char *b
 }
 
 /* Opens the folder of an item (-1: gone) and writes the name of its file. */
-static int open_shelf(const struct mo_upkeep *u, const struct mo_stored *item, char file[FILE_NAME],
-                      int *folder, moire_error *why) {
-    char shelf[PATH_CAP + 8];
-    snprintf(shelf, sizeof shelf, "%s/%.2s", u->folder, item->name);
+static int open_subfolder(const struct mo_upkeep *u, const struct mo_stored *item, char file[FILE_NAME],
+                          int *folder, moire_error *why) {
+    char subfolder[PATH_CAP + 8];
+    snprintf(subfolder, sizeof subfolder, "%s/%.2s", u->folder, item->name);
     snprintf(file, FILE_NAME, "%s%s", item->name, mo_stored_suffix(item->kind));
-    return mo_trusted_walk(u->env, shelf, folder, why);
+    return mo_trusted_walk(u->env, subfolder, folder, why);
 }
 
 typedef int read_item(struct mo_upkeep *u, struct mo_stored *item, const char *bytes, size_t n,
@@ -150,7 +150,7 @@ static int read_kind(struct mo_upkeep *u, enum mo_stored_kind kind, read_item *p
         size_t n = 0;
         int folder = -1;
         if (item->kind != kind) continue;
-        int rc = open_shelf(u, item, file, &folder, &why);
+        int rc = open_subfolder(u, item, file, &folder, &why);
         if (!rc && folder >= 0)
             rc = mo_trusted_read(env, folder, file, env->limits.variant_json_bytes, &bytes, &n, NULL, &why);
         if (!rc && bytes) rc = parse(u, item, bytes, n, &why);
@@ -220,7 +220,7 @@ static int check_item(const struct mo_upkeep *u, const struct mo_stored *item, m
     bool model = item->kind == MO_STORED_MODEL;
     struct mo_trusted_file bytes;
     int folder;
-    int rc = open_shelf(u, item, file, &folder, why);
+    int rc = open_subfolder(u, item, file, &folder, why);
     if (rc || folder < 0) return rc;
     rc = mo_trusted_map(env, folder, file, model ? env->limits.model_image_bytes : env->limits.variant_bytes,
                         &bytes, why);

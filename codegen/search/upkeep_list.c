@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * upkeep_list.c - what lies in one CPU's shelves of the variant store, each file with its kind; see upkeep.h.
- */
+ * upkeep_list.c - what lies in one CPU's subfolders of the variant store, each file with its kind; see
+ * upkeep.h. */
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <stdio.h>
@@ -40,8 +40,8 @@ const char *mo_stored_state_name(enum mo_stored_state state) {
 /* --- the list --- */
 struct listing {
     struct mo_upkeep *upkeep;
-    char shelf[PATH_CAP + 8];
-    int folder; /* the shelf, open */
+    char subfolder[PATH_CAP + 8];
+    int folder; /* the subfolder, open */
     int rc;
 };
 
@@ -88,14 +88,14 @@ static int list_file(void *ctx, const char *name) {
     return 0;
 }
 
-static int list_shelf(void *ctx, const char *name) {
+static int list_subfolder(void *ctx, const char *name) {
     struct listing *l = ctx;
     const struct mo_env *env = l->upkeep->env;
     if (strlen(name) != 2 || !digits(name, 2)) return 0;
-    snprintf(l->shelf, sizeof l->shelf, "%s/%.2s", l->upkeep->folder, name);
-    l->rc = mo_trusted_walk(env, l->shelf, &l->folder, NULL);
+    snprintf(l->subfolder, sizeof l->subfolder, "%s/%.2s", l->upkeep->folder, name);
+    l->rc = mo_trusted_walk(env, l->subfolder, &l->folder, NULL);
     if (l->rc || l->folder < 0) return l->rc != 0;
-    env->sys->list(env->sys->self, l->shelf, list_file, l);
+    env->sys->list(env->sys->self, l->subfolder, list_file, l);
     env->sys->close(env->sys->self, l->folder);
     return l->rc != 0;
 }
@@ -103,6 +103,6 @@ static int list_shelf(void *ctx, const char *name) {
 int mo_upkeep_list(struct mo_upkeep *u) {
     const struct mo_sys *sys = u->env->sys;
     struct listing l = {.upkeep = u};
-    sys->list(sys->self, u->folder, list_shelf, &l);
+    sys->list(sys->self, u->folder, list_subfolder, &l);
     return l.rc;
 }

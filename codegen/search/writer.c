@@ -188,25 +188,25 @@ static bool intact(const struct mo_writer *w, const char *key, const char *suffi
     return same;
 }
 
-int mo_writer_shelf(const struct mo_writer *w, const char *name, char shelf[MO_WRITER_PATH + 8],
-                    moire_error *err) {
-    snprintf(shelf, PATH_CAP + 8, "%s/%.2s", w->base, name);
-    return mo_trusted_make(w->env, shelf, err);
+int mo_writer_subfolder(const struct mo_writer *w, const char *name, char subfolder[MO_WRITER_PATH + 8],
+                        moire_error *err) {
+    snprintf(subfolder, PATH_CAP + 8, "%s/%.2s", w->base, name);
+    return mo_trusted_make(w->env, subfolder, err);
 }
 
 int mo_writer_add(struct mo_writer *w, const struct mo_store_entry *entry, const void *object,
                   const char *source, char key[MO_SHA256_HEX], moire_error *err) {
-    char shelf[PATH_CAP + 8];
+    char subfolder[PATH_CAP + 8];
     size_t n = (size_t)entry->object_bytes;
     mo_store_key(entry, key);
     if (intact(w, key, ".json", NULL, 0) && intact(w, key, ".so", object, n)) return MOIRE_OK;
     int lock = mo_writer_lock(w, err);
     if (lock < 0) return MOIRE_ESTORE;
-    int rc = mo_writer_shelf(w, key, shelf, err);
+    int rc = mo_writer_subfolder(w, key, subfolder, err);
     if (!rc) rc = mo_writer_place(w, key, ".c", source, strlen(source), err);
     if (!rc) rc = mo_writer_place(w, key, ".so", object, n, err);
     if (!rc) rc = mo_writer_place_entry(w, key, entry, err); /* last: it vouches for the object */
-    if (!rc) rc = mo_trusted_sync(w->env, shelf, err);
+    if (!rc) rc = mo_trusted_sync(w->env, subfolder, err);
     mo_writer_unlock(w, lock);
     return rc;
 }
@@ -257,7 +257,7 @@ int mo_writer_stream(struct mo_writer *w, const char *name, const char *suffix,
                      int (*fill)(void *ctx, mo_writer_put *put, void *put_ctx, moire_error *err), void *ctx,
                      moire_error *err) {
     const struct mo_sys *sys = w->env->sys;
-    char from[PATH_CAP + 32], to[PATH_CAP + 128], shelf[PATH_CAP + 8];
+    char from[PATH_CAP + 32], to[PATH_CAP + 128], subfolder[PATH_CAP + 8];
     snprintf(from, sizeof from, "%s/stream", w->work);
     snprintf(to, sizeof to, "%s/%.2s/%s%s", w->base, name, name, suffix);
     sys->unlink(sys->self, from);
@@ -268,10 +268,10 @@ int mo_writer_stream(struct mo_writer *w, const char *name, const char *suffix,
     sys->close(sys->self, fd);
     int lock = rc ? -1 : mo_writer_lock(w, err);
     if (!rc && lock < 0) rc = MOIRE_ESTORE;
-    if (!rc) rc = mo_writer_shelf(w, name, shelf, err);
+    if (!rc) rc = mo_writer_subfolder(w, name, subfolder, err);
     int moved = rc ? 0 : sys->rename(sys->self, from, to);
     if (!rc && moved < 0) rc = mo_trusted_fail(err, "rename to", to, moved);
-    if (!rc) rc = mo_trusted_sync(w->env, shelf, err);
+    if (!rc) rc = mo_trusted_sync(w->env, subfolder, err);
     if (rc) sys->unlink(sys->self, from);
     mo_writer_unlock(w, lock);
     return rc;

@@ -18,8 +18,8 @@ struct mo_writer {
 int mo_writer_lock(const struct mo_writer *writer, moire_error *err);
 void mo_writer_unlock(const struct mo_writer *writer, int lock);
 /* Creates the folder of a name. */
-int mo_writer_shelf(const struct mo_writer *writer, const char *name, char shelf[MO_WRITER_PATH + 8],
-                    moire_error *err);
+int mo_writer_subfolder(const struct mo_writer *writer, const char *name, char subfolder[MO_WRITER_PATH + 8],
+                        moire_error *err);
 /* Writes a file in the work folder and renames it to <hh>/<name><suffix>; the store is locked. */
 int mo_writer_place(const struct mo_writer *writer, const char *name, const char *suffix, const void *bytes,
                     size_t n, moire_error *err);

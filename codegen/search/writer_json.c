@@ -50,11 +50,12 @@ int mo_writer_place_entry(const struct mo_writer *w, const char *key, const stru
 /* A description that may replace an older one; takes over the body. */
 static int set_json(struct mo_writer *w, const char *name, const char *suffix, json_t *body,
                     moire_error *err) {
-    char shelf[MO_WRITER_PATH + 8];
-    int lock = mo_writer_lock(w, err), rc = lock < 0 ? MOIRE_ESTORE : mo_writer_shelf(w, name, shelf, err);
+    char subfolder[MO_WRITER_PATH + 8];
+    int lock = mo_writer_lock(w, err),
+        rc = lock < 0 ? MOIRE_ESTORE : mo_writer_subfolder(w, name, subfolder, err);
     if (!rc) rc = place_json(w, name, suffix, body, err);
     json_decref(body);
-    if (!rc) rc = mo_trusted_sync(w->env, shelf, err);
+    if (!rc) rc = mo_trusted_sync(w->env, subfolder, err);
     mo_writer_unlock(w, lock);
     return rc;
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
- * stress.h - a calibrated neighbour: threads that press on what cores share, at one of six levels.
+ * stress.h - a calibrated neighbour: threads that load what cores share, at one of six levels.
  *
  * On other cores a walker adds to every cache line of a buffer of its own, in pieces of 16 KiB.  The kind
- * says how large the buffers are together and so what they press on: the walker's private cache (a neighbour
+ * says how large the buffers are together and so what they load: the walker's private cache (a neighbour
  * that keeps to itself), the shared cache, or memory.  Level 5 walks as fast as it can, level n is paced to
  * n/5 of the traffic that this machine's walkers reach together; level 0 sleeps.  Pacing is even within a
  * microsecond, so that a kernel meets the same pressure in every run and minima over runs are fair.

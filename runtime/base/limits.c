@@ -7,8 +7,8 @@
 #include "runtime/base/error.h"
 
 struct row {
-    moire_limit_row face; /* value: the default */
-    size_t at;            /* of its field in struct mo_limits */
+    moire_limit_row shown; /* value: the default */
+    size_t at;             /* of its field in struct mo_limits */
 };
 static const struct row rows[] = {
 #define ROW(name, value, unit, most, code, text)                                                             \
@@ -29,14 +29,14 @@ struct mo_limits mo_limits_default(void) {
 
 void mo_limits_table(const struct mo_limits *limits, moire_limit_row out[MO_LIMIT_ROWS], int *n) {
     for (*n = 0; *n < ROWS; ++*n) {
-        out[*n] = rows[*n].face;
+        out[*n] = rows[*n].shown;
         memcpy(&out[*n].value, (const char *)limits + rows[*n].at, sizeof out[*n].value);
     }
 }
 
 int mo_limits_set(struct mo_limits *limits, const char *name, int64_t value, moire_error *err) {
     for (int i = 0; name && i < ROWS; i++) {
-        const moire_limit_row *row = &rows[i].face;
+        const moire_limit_row *row = &rows[i].shown;
         if (strcmp(row->name, name) != 0) continue;
         if (value < 1 || value > row->most)
             return mo_fail(err, MOIRE_EINVAL, "limit '%s' must be 1 to %lld, not %lld", name,

@@ -21,7 +21,7 @@
 
 extern char **environ;
 
-enum { MAX_FDS = 8, FIRST_FD = 3, ABOVE = FIRST_FD + MAX_FDS, NAP_NS = 500000, LINK_PATIENCE_US = 500000 };
+enum { MAX_FDS = 8, FIRST_FD = 3, ABOVE = FIRST_FD + MAX_FDS, POLL_NS = 500000, LINK_TIMEOUT_US = 500000 };
 
 /* Descriptors above those that they become, so that none overwrites another; *made of them to be closed. */
 static int lift(const int *fds, int n, int high[], int *made) {
@@ -65,8 +65,8 @@ int mo_px_start_process(void *self, const char *const *argv, const int *fds, int
     pid_t pid = -1;
     if (n < 0 || n >= MAX_FDS) return -EINVAL;
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair)) return -errno;
-    const struct timeval patience = {.tv_usec = LINK_PATIENCE_US};
-    setsockopt(pair[0], SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
+    const struct timeval timeout = {.tv_usec = LINK_TIMEOUT_US};
+    setsockopt(pair[0], SOL_SOCKET, SO_RCVTIMEO, &timeout, sizeof timeout);
     all[0] = pair[1];
     for (int i = 0; i < n; i++)
         all[i + 1] = fds[i];
@@ -97,7 +97,7 @@ int mo_px_end_process(void *self, struct mo_child *p, int64_t deadline) {
     pid_t got;
     while ((got = waitpid(p->pid, &status, WNOHANG)) == 0 || (got < 0 && errno == EINTR)) {
         if (deadline && mo_px_now(NULL) >= deadline) return -ETIMEDOUT;
-        nanosleep(&(struct timespec){.tv_nsec = NAP_NS}, NULL);
+        nanosleep(&(struct timespec){.tv_nsec = POLL_NS}, NULL);
     }
     const int rc = got < 0 ? -errno : WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
     if (p->handle >= 0) close(p->handle);

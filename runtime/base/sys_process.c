@@ -21,7 +21,7 @@
 
 extern char **environ;
 
-enum { FIRST_NAP_NS = 200000, LONGEST_NAP_NS = 5000000 };
+enum { FIRST_POLL_NS = 200000, LONGEST_POLL_NS = 5000000 };
 
 /* The first of these files that holds a number: "max", or a group of our own below, is no bound we know. */
 static int64_t group_memory(void) {
@@ -51,7 +51,7 @@ int64_t mo_px_memory(void *self) {
     return least;
 }
 
-static void nap(long ns) {
+static void pause_for(long ns) {
     nanosleep(&(struct timespec){.tv_nsec = ns}, NULL);
 }
 
@@ -68,14 +68,14 @@ static int wait_for(pid_t pid, int64_t limit) {
     int status = 0;
     int64_t end = limit ? mo_px_now(NULL) + limit : 0;
     int rc = reap(pid, limit ? WNOHANG : 0, &status);
-    for (long ns = FIRST_NAP_NS; !rc; ns = ns < LONGEST_NAP_NS ? 2 * ns : ns) {
+    for (long ns = FIRST_POLL_NS; !rc; ns = ns < LONGEST_POLL_NS ? 2 * ns : ns) {
         if (mo_px_now(NULL) >= end) {
             kill(-pid, SIGKILL);
             kill(pid, SIGKILL);
             reap(pid, 0, &status);
             return -ETIMEDOUT;
         }
-        nap(ns);
+        pause_for(ns);
         rc = reap(pid, WNOHANG, &status);
     }
     if (rc < 0) return rc;

@@ -124,13 +124,13 @@ int mo_calibrate(struct mo_device *device, const struct mo_env *env, const struc
         mo_barrier_init(&job.barrier, env, flags, SPIN);
         bool known = false;
         for (int cores = 1; !rc && cores <= n; cores = mo_calibrate_next(cores, n)) {
-            if (ops->press) ops->press(model, instance, 0, n_layers, 0, cores);
+            if (ops->select_versions) ops->select_versions(model, instance, 0, n_layers, 0, cores);
             for (int r = 0; !rc && r < repetitions; r++, known = true) {
                 rc = measure_pass(&job, cores, n_layers, known ? layer_ns : NULL);
                 if (!rc) mo_profile_record(profile, cores, layer_ns);
             }
         }
-        if (ops->press) ops->press(model, instance, 0, n_layers, 0, 1);
+        if (ops->select_versions) ops->select_versions(model, instance, 0, n_layers, 0, 1);
         if (!rc && sweep > 0) rc = measure_cold(&job, n_layers, sweep, profile);
         if (rc) mo_fail(err, rc, "the calibration run failed");
     }

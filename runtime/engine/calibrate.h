@@ -11,8 +11,8 @@
  * much memory for a moment. */
 int64_t mo_calibrate_sweep(const struct mo_topology *topology);
 /* sweep 0: nothing is measured cold.  `run` of ops is called on `instance` with some input in it, on up to
- * `most` cores, in the versions that `press` picks for these (NULL: as they are).  The result is finished and
- * belongs to the caller. */
+ * `most` cores, in the versions that `select_versions` picks for these (NULL: as they are).  The result is
+ * finished and belongs to the caller. */
 int mo_calibrate(struct mo_device *device, const struct mo_env *env, const struct mo_model_ops *ops,
                  void *model, int instance, int n_layers, int repetitions, int most, int64_t sweep,
                  struct mo_profile **out, moire_error *err);

@@ -13,7 +13,7 @@ static void set_timer(void *self, int64_t when) {
     struct mo_device *d = self;
     bool earlier = when < d->timer_at;
     d->timer_at = when;
-    if (earlier) d->bell_due = true;
+    if (earlier) d->doorbell_due = true;
 }
 
 static void resolved(void *self, int slot) {
@@ -48,7 +48,7 @@ static int64_t cost_clock(void *self) {
 static int make_scheduler(struct mo_device *d, const struct mo_device_config *c,
                           const struct mo_device_about *about, moire_error *err) {
     d->tenants = mo_alloc(c->env, (size_t)c->max_tenants * sizeof *d->tenants);
-    if (c->events) d->events = mo_events_create(c->env, d->n_units + MO_RINGS_BESIDE, c->events);
+    if (c->events) d->events = mo_events_create(c->env, d->n_units + MO_RINGS_EXTRA, c->events);
     if (!d->tenants || (c->events && !d->events))
         return mo_fail(err, MOIRE_ENOMEM, "out of memory for an engine of %d units", d->n_units);
     struct mo_sched_config sc = {.env = c->env,
@@ -156,7 +156,7 @@ int mo_device_cancel_known(struct mo_device *d, uint64_t known) {
     mo_device_take(d);
     struct mo_queries *q = mo_sched_queries(d->sched);
     for (int i = 0; d->taken_over && i < q->cap && rc; i++)
-        if (mo_query_is_live(q, i) && q->body[i].known == known)
+        if (mo_query_is_live(q, i) && q->record[i].known == known)
             rc = mo_sched_cancel(d->sched, mo_query_handle(q, i), MOIRE_ECANCELLED, mo_now(d->env));
     mo_device_drop(d);
     return rc;
@@ -197,7 +197,7 @@ struct mo_events *mo_device_events(struct mo_device *d) {
 }
 
 struct mo_ring *mo_device_guest_ring(struct mo_device *d) {
-    return mo_device_ring(d, d->n_units + MO_RING_GUEST);
+    return mo_device_ring(d, d->n_units + MO_RING_EXTERNAL);
 }
 
 static int64_t cpu_ns(struct mo_device *d) {

@@ -39,7 +39,7 @@ struct mo_model_ops {
                void (*barrier)(void *ctx, int worker), void *ctx, void *scratch);
     /* May be NULL.  Before layers [begin, end) of an instance start on so many cores: picks their versions
      * for these and a pressure.  The device's lock is held. */
-    void (*press)(void *model, int instance, int begin, int end, double pressure, int cores);
+    void (*select_versions)(void *model, int instance, int begin, int end, double pressure, int cores);
     /* May be NULL.  The version of a layer that an instance runs, 0 to 7; asked for the event log only. */
     int (*version)(void *model, int instance, int layer);
 };

@@ -6,7 +6,7 @@
 #include "runtime/engine/device.h"
 
 /* Event rings beside one a unit: of the lock's holder, of the service thread, of a thread of the user's. */
-enum { MO_RING_LOCKED, MO_RING_SERVICE, MO_RING_GUEST, MO_RINGS_BESIDE };
+enum { MO_RING_LOCKED, MO_RING_SERVICE, MO_RING_EXTERNAL, MO_RINGS_EXTRA };
 
 /* A tenant as its device delivers to it. */
 struct mo_device_model {
@@ -29,9 +29,9 @@ struct mo_device {
     int taken_over; /* open queries that another device has failed */
     struct mo_thread service;
     bool service_started, stop;
-    bool bell_due;            /* the service thread is to be rung when the lock is let go */
-    _Atomic uint32_t bell;    /* rings it */
-    _Atomic uint32_t changes; /* grows whenever a slot was released or a block ended while somebody waits */
+    bool doorbell_due;         /* the service thread is to be rung when the lock is let go */
+    _Atomic uint32_t doorbell; /* rings it */
+    _Atomic uint32_t changes;  /* grows whenever a slot was released or a block ended while somebody waits */
     _Atomic int waiters;
 };
 

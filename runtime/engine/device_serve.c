@@ -15,19 +15,19 @@ void mo_device_take(struct mo_device *d) {
 }
 
 void mo_device_ring_bell(struct mo_device *d) {
-    atomic_fetch_add(&d->bell, 1);
-    d->env->sys->futex_wake(d->env->sys->self, &d->bell, 1);
+    atomic_fetch_add(&d->doorbell, 1);
+    d->env->sys->futex_wake(d->env->sys->self, &d->doorbell, 1);
 }
 
 bool mo_device_unlock(struct mo_device *d) {
-    bool bell = d->bell_due;
-    d->bell_due = false;
+    bool doorbell = d->doorbell_due;
+    d->doorbell_due = false;
     mo_lock_drop(d->env->sys, &d->lock);
-    return bell;
+    return doorbell;
 }
 
 void mo_device_leave_answers(struct mo_device *d) {
-    if (d->resolved.first >= 0) d->bell_due = true;
+    if (d->resolved.first >= 0) d->doorbell_due = true;
 }
 
 void mo_device_drop(struct mo_device *d) {
@@ -62,7 +62,7 @@ static bool next_answer(struct mo_device *d, int *slot, struct mo_device_model *
     struct mo_queries *q = mo_sched_queries(d->sched);
     *slot = mo_query_list_take(q, &d->resolved, out);
     if (*slot < 0) return false;
-    *tenant_id = q->face[*slot].tenant;
+    *tenant_id = q->view[*slot].tenant;
     *tenant = d->tenants[*tenant_id];
     return true;
 }
@@ -70,7 +70,7 @@ static bool next_answer(struct mo_device *d, int *slot, struct mo_device_model *
 /* The query's owner has returned from its answer. */
 static void answered(struct mo_device *d, int slot) {
     mo_device_take(d);
-    if (mo_sched_queries(d->sched)->body[slot].known) d->taken_over--;
+    if (mo_sched_queries(d->sched)->record[slot].known) d->taken_over--;
     mo_sched_answered(d->sched, slot, mo_now(d->env));
     d->calls->leave(d->self);
     mo_device_note_change(d);
@@ -109,7 +109,7 @@ void *mo_device_serve(void *arg) {
     struct mo_ring *ring = mo_device_ring(d, d->n_units + MO_RING_SERVICE);
     mo_fpu_flush();
     for (;;) {
-        uint32_t heard = atomic_load(&d->bell);
+        uint32_t heard = atomic_load(&d->doorbell);
         mo_device_take(d);
         if (d->timer_at <= mo_now(d->env)) {
             d->timer_at = MO_NEVER;
@@ -123,6 +123,6 @@ void *mo_device_serve(void *arg) {
         else if (stop)
             return NULL;
         else
-            sys->futex_wait(sys->self, &d->bell, heard, wake);
+            sys->futex_wait(sys->self, &d->doorbell, heard, wake);
     }
 }

@@ -12,7 +12,7 @@ static void submit(struct mo_device *d, int tenant, struct mo_device_query *quer
     query->code = mo_sched_accept(d->sched, tenant, &a, now, &slot, err);
     if (query->code) return;
     struct mo_queries *q = mo_sched_queries(d->sched);
-    q->body[slot].known = query->known; /* nobody has looked: it is answered without the lock */
+    q->record[slot].known = query->known; /* nobody has looked: it is answered without the lock */
     if (query->known) d->taken_over++;
     query->handle = mo_query_handle(q, slot);
 }

@@ -92,8 +92,9 @@ static void start(void *self, const struct mo_run *run) {
     struct team_block *block = &c->blocks[run->lead];
     const struct mo_device_model *tenant = &c->device->tenants[run->tenant];
     block->run = *run;
-    if (tenant->ops->press)
-        tenant->ops->press(tenant->model, run->instance, run->begin, run->end, run->pressure, run->n_cores);
+    if (tenant->ops->select_versions)
+        tenant->ops->select_versions(tenant->model, run->instance, run->begin, run->end, run->pressure,
+                                     run->n_cores);
     atomic_store_explicit(&block->rc, 0, memory_order_relaxed);
     atomic_store_explicit(&block->drop, false, memory_order_relaxed);
     if (run->n_cores > 1) mo_barrier_begin(&block->barrier, run->n_cores);
@@ -114,10 +115,10 @@ static void leave(void *self) {
         c->wake = (struct mo_cores){{0}};
     }
     c->any_wake = false;
-    bool bell = mo_device_unlock(c->device);
+    bool doorbell = mo_device_unlock(c->device);
     for (int core = any ? mo_cores_next(&wake, -1) : -1; core >= 0; core = mo_cores_next(&wake, core))
         mo_team_wake(c->team, core);
-    if (bell) mo_device_ring_bell(c->device);
+    if (doorbell) mo_device_ring_bell(c->device);
 }
 
 /* --- workers -------------------------------------------------------------------------------------------- */
@@ -165,7 +166,7 @@ static void run_member(void *ctx, int core, int worker, int n_workers) {
     uint64_t handle = mo_query_handle(q, run.query);
     struct mo_ring *ring = mo_device_ring(d, core);
     bool ahead = run.first || run.latest_start != MO_NEVER;
-    if (worker == 0) prepare(block, t, q->body[run.query].user);
+    if (worker == 0) prepare(block, t, q->record[run.query].user);
     if (ahead && n_workers > 1) mo_barrier_wait(&block->barrier, worker);
     if (!atomic_load_explicit(&block->drop, memory_order_relaxed) && !atomic_load(&block->rc)) {
         mo_probe_block_start(run.tenant, run.begin, run.end, core);

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  * engine_gpu.c - the table of GPUs: blocks to the plugin and back; see engine_gpu.h.
  *
- * A batch holds a *seat* on its GPU, a set of activations, from its first block to its last: what a segment
- * leaves there the next one reads.  Queries of a batch that are cancelled on the way keep their place in it,
- * and their outputs go to a bin.
+ * A batch holds a *context* on its GPU, a set of activations, from its first block to its last: what a
+ * segment leaves there the next one reads.  Queries of a batch that are cancelled on the way keep their place
+ * in it, and their outputs are discarded.
  *
- * A let has a queue of two (struct mo_gpu_lane), which the plugin takes in order and one at a time: a block
- * is on the list of those to be handed over until the one before it has been.  What the plugin refuses while
+ * A let has a queue of two (struct mo_let_queue), which the plugin takes in order and one at a time: a block
+ * is on the list of those to be submitted until the one before it has been.  What the plugin refuses while
  * another runs before it is answered in its turn, because the core knows blocks by their let. */
 #include "runtime/engine/engine_gpu_impl.h"
 
@@ -20,72 +20,74 @@ static void log_units(struct mo_engine_gpu *g, const struct mo_gpu_work *w, int 
         mo_event_put(ring, now, kind, w->handle, w->run.tenant, w->run.begin, w->run.end, c);
 }
 
-/* --- seats ---------------------------------------------------------------------------------------------- */
-/* `before`: where the batch of the same tenant sits that ends before this one begins; NULL = there is none.
- */
-static struct mo_seat *free_seat(struct mo_gpu_host *host, const struct mo_seat *before) {
-    const int n = host->n_seats;
+/* --- contexts ------------------------------------------------------------------------------------------- */
+/* `before`: the context of the batch of the same tenant that ends before this one begins; NULL = there is
+ * none. */
+static struct mo_batch_context *unused_context(struct mo_gpu_host *host,
+                                               const struct mo_batch_context *before) {
+    const int n = host->n_contexts;
     if (before) {
-        struct mo_seat *other = &host->seat[(before - host->seat + n) % (2 * n)];
+        struct mo_batch_context *other = &host->context[(before - host->context + n) % (2 * n)];
         return other->taken ? NULL : other;
     }
     for (int i = 0; i < n; i++)
-        if (!host->seat[i].taken && !host->seat[n + i].taken) return &host->seat[i];
+        if (!host->context[i].taken && !host->context[n + i].taken) return &host->context[i];
     return NULL;
 }
 
 /* The smallest program that holds the batch, -1 when none does. */
-static int rung_of(const struct mo_gpu_resident *t, int batch) {
-    for (int i = 0; i < t->n_rungs; i++)
+static int bucket_of(const struct mo_gpu_resident *t, int batch) {
+    for (int i = 0; i < t->n_buckets; i++)
         if (t->batch[i] >= batch) return i;
     return -1;
 }
 
-/* A new batch sits down. */
-static struct mo_seat *sit_down(struct mo_engine_gpu *g, struct mo_gpu_resident *t, struct mo_gpu_host *host,
-                                const struct mo_run *run, const struct mo_seat *before) {
+/* A new batch takes a context. */
+static struct mo_batch_context *take_context(struct mo_engine_gpu *g, struct mo_gpu_resident *t,
+                                             struct mo_gpu_host *host, const struct mo_run *run,
+                                             const struct mo_batch_context *before) {
     struct mo_queries *q = mo_sched_queries(g->device->sched);
-    struct mo_seat *seat = free_seat(host, before);
-    int rung = rung_of(t, run->batch), n = 0;
-    if (!seat || rung < 0) return NULL;
-    for (int slot = run->query; slot >= 0; slot = q->body[slot].mate, n++) {
-        seat->user[n] = q->body[slot].user;
-        t->seat_of[q->body[slot].instance] = (int)(seat - host->seat);
-        t->tensors(t->model, seat->user[n], seat->inputs + (size_t)n * (size_t)t->n_inputs,
-                   seat->outputs + (size_t)n * (size_t)t->n_outputs);
+    struct mo_batch_context *context = unused_context(host, before);
+    int bucket = bucket_of(t, run->batch), n = 0;
+    if (!context || bucket < 0) return NULL;
+    for (int slot = run->query; slot >= 0; slot = q->record[slot].next_in_batch, n++) {
+        context->user[n] = q->record[slot].user;
+        t->context_of[q->record[slot].instance] = (int)(context - host->context);
+        t->tensors(t->model, context->user[n], context->inputs + (size_t)n * (size_t)t->n_inputs,
+                   context->outputs + (size_t)n * (size_t)t->n_outputs);
     }
-    seat->taken = true;
-    seat->rung = rung;
-    seat->batch = seat->left = n;
-    return seat;
+    context->taken = true;
+    context->bucket = bucket;
+    context->batch = context->left = n;
+    return context;
 }
 
 /* The batch that goes on; NULL unless it is whole and on its GPU. */
-static struct mo_seat *seat_again(struct mo_engine_gpu *g, struct mo_gpu_resident *t,
-                                  struct mo_gpu_host *host, const struct mo_run *run) {
+static struct mo_batch_context *resume_context(struct mo_engine_gpu *g, struct mo_gpu_resident *t,
+                                               struct mo_gpu_host *host, const struct mo_run *run) {
     struct mo_queries *q = mo_sched_queries(g->device->sched);
-    int at = t->seat_of[run->instance];
-    struct mo_seat *seat = at >= 0 && at < 2 * host->n_seats ? &host->seat[at] : NULL;
-    if (!seat || !seat->taken || seat->running || seat->left != run->batch) return NULL;
-    for (int slot = run->query; slot >= 0; slot = q->body[slot].mate) {
+    int at = t->context_of[run->instance];
+    struct mo_batch_context *context = at >= 0 && at < 2 * host->n_contexts ? &host->context[at] : NULL;
+    if (!context || !context->taken || context->running || context->left != run->batch) return NULL;
+    for (int slot = run->query; slot >= 0; slot = q->record[slot].next_in_batch) {
         int i = 0;
-        while (i < seat->batch && seat->user[i] != q->body[slot].user)
+        while (i < context->batch && context->user[i] != q->record[slot].user)
             i++;
-        if (i == seat->batch) return NULL;
+        if (i == context->batch) return NULL;
     }
-    return seat;
+    return context;
 }
 
 /* A query is gone for good: nothing is written to its memory any more. */
-static void leave_seat(struct mo_gpu_resident *t, struct mo_gpu_host *host, const void *user) {
-    for (int s = 0; s < 2 * host->n_seats; s++) {
-        struct mo_seat *seat = &host->seat[s];
-        for (int i = 0; seat->taken && i < seat->batch; i++) {
-            if (seat->user[i] != user) continue;
-            seat->user[i] = NULL;
+static void leave_context(struct mo_gpu_resident *t, struct mo_gpu_host *host, const void *user) {
+    for (int s = 0; s < 2 * host->n_contexts; s++) {
+        struct mo_batch_context *context = &host->context[s];
+        for (int i = 0; context->taken && i < context->batch; i++) {
+            if (context->user[i] != user) continue;
+            context->user[i] = NULL;
             for (int k = 0; k < t->n_outputs; k++)
-                seat->outputs[i * t->n_outputs + k] = t->bin;
-            if (--seat->left == 0 && !seat->running) seat->taken = false;
+                context->outputs[i * t->n_outputs + k] = t->discard;
+            if (--context->left == 0 && !context->running) context->taken = false;
             return;
         }
     }
@@ -101,9 +103,9 @@ static int64_t hang_after(const struct mo_engine_gpu *g, const struct mo_run *ru
 
 static void start(void *self, const struct mo_run *run) {
     struct mo_engine_gpu *g = self;
-    struct mo_gpu_lane *lane = &g->lane[run->lead];
-    const struct mo_gpu_work *before = lane->n ? &lane->work[lane->front] : NULL;
-    struct mo_gpu_work *w = &lane->work[(lane->front + lane->n++) % 2];
+    struct mo_let_queue *queue = &g->queue[run->lead];
+    const struct mo_gpu_work *before = queue->n ? &queue->work[queue->front] : NULL;
+    struct mo_gpu_work *w = &queue->work[(queue->front + queue->n++) % 2];
     struct mo_gpu_resident *t = &g->tenant[run->tenant];
     int gpu = g->gpus.gpu_of[run->lead];
     struct mo_gpu_host *host = &t->host[gpu];
@@ -116,12 +118,14 @@ static void start(void *self, const struct mo_run *run) {
                               .hang_ns = hang_after(g, run),
                               .gpu = gpu,
                               .late = now > run->latest_start};
-    const struct mo_seat *twin = before && before->run.tenant == run->tenant ? before->seat : NULL;
-    if (!w->late) w->seat = run->first ? sit_down(g, t, host, run, twin) : seat_again(g, t, host, run);
-    if (!w->late && !w->seat) w->code = MOIRE_ELIMIT;
-    if (w->seat) {
-        w->seat->running = true;
-        w->instance = (int)(w->seat - host->seat) % host->n_seats;
+    const struct mo_batch_context *previous =
+        before && before->run.tenant == run->tenant ? before->context : NULL;
+    if (!w->late)
+        w->context = run->first ? take_context(g, t, host, run, previous) : resume_context(g, t, host, run);
+    if (!w->late && !w->context) w->code = MOIRE_ELIMIT;
+    if (w->context) {
+        w->context->running = true;
+        w->instance = (int)(w->context - host->context) % host->n_contexts;
     }
     if (w->let) w->let->running++;
     if (!before) log_units(g, w, w->late ? MO_LOG_BLOCK_DROP : MO_LOG_BLOCK_START, now);
@@ -133,7 +137,7 @@ static void released(void *self, int tenant, void *user) {
     const struct mo_engine_gpu *g = self;
     struct mo_gpu_resident *t = &g->tenant[tenant];
     for (int i = 0; i < g->gpus.n_gpus; i++)
-        leave_seat(t, &t->host[i], user);
+        leave_context(t, &t->host[i], user);
 }
 
 static void prepare(void *self, int64_t expected_ns) {
@@ -159,12 +163,12 @@ static void note_failure(struct mo_engine_gpu *g, const struct mo_gpu_work *w, i
 }
 
 /* The block behind the one that has ended runs now. */
-static void advance(struct mo_engine_gpu *g, struct mo_gpu_lane *lane, int64_t now) {
-    lane->n--;
-    lane->front = !lane->front;
-    if (!lane->n) return;
-    lane->work[lane->front].began = now;
-    log_units(g, &lane->work[lane->front], MO_LOG_BLOCK_START, now);
+static void advance(struct mo_engine_gpu *g, struct mo_let_queue *queue, int64_t now) {
+    queue->n--;
+    queue->front = !queue->front;
+    if (!queue->n) return;
+    queue->work[queue->front].began = now;
+    log_units(g, &queue->work[queue->front], MO_LOG_BLOCK_START, now);
 }
 
 /* Of the block at the front.  The lock is held; the core may start the next block on the same units before
@@ -187,31 +191,32 @@ static void finish(struct mo_gpu_work *w, int code, const char *message, const s
         note_failure(g, w, code, message, now);
     else if (ran)
         g->lost[w->gpu] = false;
-    if (w->seat) {
-        w->seat->running = false;
-        if (code || run.end == g->tenant[run.tenant].n_segments || !w->seat->left) w->seat->taken = false;
+    if (w->context) {
+        w->context->running = false;
+        if (code || run.end == g->tenant[run.tenant].n_segments || !w->context->left)
+            w->context->taken = false;
     }
     if (w->let && --w->let->running == 0 && !w->let->in_force) {
         g->sweep = true;
         mo_engine_gpu_ring(g);
     }
-    advance(g, &g->lane[run.lead], now);
+    advance(g, &g->queue[run.lead], now);
     mo_sched_block_done(g->device->sched, run.lead, ran, code, from, to, now);
 }
 
 /* The block has ended, or was refused: at once when it is at the front, with the one behind it when that was
  * refused before; else in its turn. */
 static void settle(struct mo_gpu_work *w, int code, const char *message, const struct mo_gpu_times *times) {
-    struct mo_gpu_lane *lane = &w->owner->lane[w->run.lead];
-    if (w != &lane->work[lane->front]) {
+    struct mo_let_queue *queue = &w->owner->queue[w->run.lead];
+    if (w != &queue->work[queue->front]) {
         w->refused = true;
         w->code = code;
         snprintf(w->why, sizeof w->why, "%.*s", MO_ENGINE_WHY - 1, message);
         return;
     }
     finish(w, code, message, times);
-    w = &lane->work[lane->front];
-    if (lane->n && w->refused) finish(w, w->code, w->why, NULL);
+    w = &queue->work[queue->front];
+    if (queue->n && w->refused) finish(w, w->code, w->why, NULL);
 }
 
 static void done(void *ctx, int code, const char *message, const struct mo_gpu_times *times) {
@@ -225,20 +230,20 @@ static void done(void *ctx, int code, const char *message, const struct mo_gpu_t
 }
 
 /* 0: the plugin will call done(). */
-static int hand_over(struct mo_engine_gpu *g, struct mo_gpu_work *w, moire_error *err) {
+static int submit_run(struct mo_engine_gpu *g, struct mo_gpu_work *w, moire_error *err) {
     const struct mo_gpu_resident *t = &g->tenant[w->run.tenant];
     if (w->late) return MOIRE_EEXPIRED;
-    if (!w->seat) return mo_fail(err, w->code, "no activations are free for a batch of %d", w->run.batch);
+    if (!w->context) return mo_fail(err, w->code, "no activations are free for a batch of %d", w->run.batch);
     if (!w->let) return mo_fail(err, MOIRE_EINTERNAL, "no let begins at unit %d", w->run.lead);
     if (!w->let->let) return mo_fail(err, w->let->code, "%s", w->let->why);
     struct mo_gpu_run run = {.let = w->let->let,
-                             .program = t->host[w->gpu].loaded[w->seat->rung],
+                             .program = t->host[w->gpu].loaded[w->context->bucket],
                              .instance = w->instance,
                              .begin = w->run.begin,
                              .end = w->run.end,
-                             .batch = w->seat->batch,
-                             .inputs = w->seat->inputs,
-                             .outputs = w->seat->outputs,
+                             .batch = w->context->batch,
+                             .inputs = w->context->inputs,
+                             .outputs = w->context->outputs,
                              .hang_ns = w->hang_ns,
                              .done = done,
                              .ctx = w};
@@ -251,24 +256,24 @@ static int hand_over(struct mo_engine_gpu *g, struct mo_gpu_work *w, moire_error
 /* Takes the first block off the list whose let has none on the way to the plugin. */
 static struct mo_gpu_work *next_launch(struct mo_engine_gpu *g) {
     struct mo_gpu_work **at = &g->launch, *w;
-    while ((w = *at) && w->let && w->let->handing)
+    while ((w = *at) && w->let && w->let->submitting)
         at = &w->next;
     if (!w) return NULL;
     *at = w->next;
     if (g->launch_end == &w->next) g->launch_end = at;
-    if (w->let) w->let->handing = true;
+    if (w->let) w->let->submitting = true;
     return w;
 }
 
-static void handed(struct mo_engine_gpu *g, struct mo_open_let *let) {
+static void submitted(struct mo_engine_gpu *g, struct mo_open_let *let) {
     if (!let) return;
-    let->handing = false;
+    let->submitting = false;
     if (let->running || let->in_force) return;
     g->sweep = true;
     mo_engine_gpu_ring(g);
 }
 
-/* Lets the lock go, but what was started stays to be handed over. */
+/* Lets the lock go, but what was started stays to be submitted. */
 static void let_go(struct mo_engine_gpu *g) {
     mo_device_leave_answers(g->device);
     if (mo_device_unlock(g->device)) mo_device_ring_bell(g->device);
@@ -280,9 +285,9 @@ static void launch(struct mo_engine_gpu *g) {
         struct mo_open_let *let = w->let;
         moire_error err = {0};
         let_go(g);
-        int code = hand_over(g, w, &err); /* if that is 0, the block may have ended */
+        int code = submit_run(g, w, &err); /* if that is 0, the block may have ended */
         mo_device_take(g->device);
-        handed(g, let);
+        submitted(g, let);
         if (code) settle(w, code, err.message, NULL);
     }
     let_go(g);

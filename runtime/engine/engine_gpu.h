@@ -26,7 +26,7 @@
 
 extern const struct mo_device_calls mo_engine_gpus;
 
-enum { MO_ENGINE_RUNGS = 12, MO_ENGINE_WHY = 200 };
+enum { MO_ENGINE_BUCKETS = 12, MO_ENGINE_WHY = 200 };
 
 /* Copied; what it points to must outlive the engine. */
 struct mo_engine_gpu_options {
@@ -48,9 +48,9 @@ struct mo_engine_gpu_programs {
     void (*tensors)(void *model, void *user, const void **inputs, void **outputs);
     /* One program for each of these batches, rising; a batch takes the smallest that holds it.  Equal but for
      * the batch.  Not needed after the call. */
-    int n_rungs;
-    int batch[MO_ENGINE_RUNGS];
-    const struct mo_gpu_program *program[MO_ENGINE_RUNGS];
+    int n_buckets;
+    int batch[MO_ENGINE_BUCKETS];
+    const struct mo_gpu_program *program[MO_ENGINE_BUCKETS];
     int n_inputs, n_outputs, n_segments;
     int64_t output_bytes; /* of the largest output */
 };

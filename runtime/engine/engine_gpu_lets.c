@@ -14,8 +14,8 @@ static const double HANG_TIMES = 50;
 static const int64_t HANG_NS = 1000000000, LOOK_NS = 50000000; /* the latter: how often at a lost GPU */
 
 void mo_engine_gpu_ring(struct mo_engine_gpu *g) {
-    atomic_fetch_add(&g->bell, 1);
-    g->env->sys->futex_wake(g->env->sys->self, &g->bell, 1);
+    atomic_fetch_add(&g->doorbell, 1);
+    g->env->sys->futex_wake(g->env->sys->self, &g->doorbell, 1);
 }
 
 /* --- a change of plan ----------------------------------------------------------------------------------- */
@@ -65,7 +65,7 @@ static void warm(struct mo_engine_gpu *g, const struct mo_open_let *l, const str
     moire_error err;
     for (int i = 0; l->let && i < let->n_entries; i++) {
         const struct mo_gpu_resident *t = &g->tenant[let->entries[i].tenant];
-        for (int r = 0; t->open && r < t->n_rungs; r++) {
+        for (int r = 0; t->open && r < t->n_buckets; r++) {
             struct mo_gpu_loaded *loaded = t->host[let->gpu].loaded[r];
             if (loaded && g->config.ops->prepare(loaded, l->let, &err))
                 mo_log(g->env, MOIRE_LOG_WARN, "GPU %d: graphs of a batch of %d are made when it runs: %s",
@@ -116,7 +116,7 @@ static void sweep(struct mo_engine_gpu *g) {
     struct mo_open_let *idle = NULL, *l;
     mo_device_take(g->device);
     for (struct mo_open_let **at = &g->lets; (l = *at);)
-        if (l->in_force || l->running || l->handing) {
+        if (l->in_force || l->running || l->submitting) {
             at = &l->next;
         } else {
             *at = l->next;
@@ -157,7 +157,7 @@ static void *prepare_lets(void *arg) {
     struct mo_engine_gpu *g = arg;
     const struct mo_sys *sys = g->env->sys;
     for (;;) {
-        uint32_t heard = atomic_load(&g->bell);
+        uint32_t heard = atomic_load(&g->doorbell);
         mo_device_take(g->device);
         bool asked = g->asked, swept = g->sweep, stop = g->stop;
         if (asked) *g->plan = *mo_sched_lets_coming(g->device->sched);
@@ -168,7 +168,7 @@ static void *prepare_lets(void *arg) {
         if (asked || swept) sweep(g);
         bool lost = look_at_lost(g);
         if (!asked && !swept)
-            sys->futex_wait(sys->self, &g->bell, heard, lost ? mo_now(g->env) + LOOK_NS : 0);
+            sys->futex_wait(sys->self, &g->doorbell, heard, lost ? mo_now(g->env) + LOOK_NS : 0);
     }
 }
 
@@ -188,11 +188,11 @@ int mo_engine_gpu_open(struct mo_device *device, const void *options, void **sel
     g->launch_end = &g->launch;
     size_t n = (size_t)g->gpus.n_units;
     g->tenant = mo_alloc(env, (size_t)device->max_tenants * sizeof *g->tenant);
-    g->lane = mo_alloc(env, n * sizeof *g->lane);
+    g->queue = mo_alloc(env, n * sizeof *g->queue);
     g->at = mo_alloc(env, n * sizeof *g->at);
     g->plan = mo_alloc(env, sizeof *g->plan);
     *about = (struct mo_device_about){g->gpus.n_units, g->config.max_batch, &g->gpus};
-    return g->tenant && g->lane && g->at && g->plan
+    return g->tenant && g->queue && g->at && g->plan
                ? MOIRE_OK
                : mo_fail(err, MOIRE_ENOMEM, "out of memory for an engine of %d GPUs", g->gpus.n_gpus);
 }
@@ -206,7 +206,7 @@ int mo_engine_gpu_begin(void *self, moire_error *err) {
     return MOIRE_OK;
 }
 
-/* The last block is answered before the plugin's thread has left done(), which still rings bells. */
+/* The last block is answered before the plugin's thread has left done(), which still rings doorbells. */
 static void wait_for_calls(struct mo_engine_gpu *g) {
     const struct mo_sys *sys = g->env->sys;
     uint32_t n;
@@ -232,7 +232,7 @@ void mo_engine_gpu_close(void *self) {
     }
     mo_free(g->env, g->plan);
     mo_free(g->env, (void *)g->at);
-    mo_free(g->env, g->lane);
+    mo_free(g->env, g->queue);
     mo_free(g->env, g->tenant);
     mo_free(g->env, g);
 }

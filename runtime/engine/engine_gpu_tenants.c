@@ -1,32 +1,32 @@
 /* SPDX-License-Identifier: Apache-2.0
- * engine_gpu_tenants.c - tenants on GPUs: their programs and seats; see engine_gpu.h. */
+ * engine_gpu_tenants.c - tenants on GPUs: their programs and contexts; see engine_gpu.h. */
 #include <string.h>
 #include "runtime/engine/engine_gpu_impl.h"
 
-/* Seats of a tenant on every GPU, and what is known by its instances, in one piece of memory. */
-static int make_seats(const struct mo_engine_gpu *e, struct mo_gpu_resident *t, int instances) {
+/* Contexts of a tenant on every GPU, and what is known by its instances, in one piece of memory. */
+static int make_contexts(const struct mo_engine_gpu *e, struct mo_gpu_resident *t, int instances) {
     const struct mo_gpus *gpus = &e->gpus;
-    size_t most = (size_t)t->batch[t->n_rungs - 1], ports = (size_t)t->n_inputs + (size_t)t->n_outputs;
-    size_t seats = 0, pointers = most * (ports + 1) * sizeof(void *);
+    size_t most = (size_t)t->batch[t->n_buckets - 1], ports = (size_t)t->n_inputs + (size_t)t->n_outputs;
+    size_t contexts = 0, pointers = most * (ports + 1) * sizeof(void *);
     for (int g = 0; g < gpus->n_gpus; g++)
-        seats += 2 * ((size_t)mo_gpus_kind(gpus, g)->max_lets + 1);
+        contexts += 2 * ((size_t)mo_gpus_kind(gpus, g)->max_lets + 1);
     size_t hosts = (size_t)gpus->n_gpus * sizeof(struct mo_gpu_host);
-    char *at = t->memory = mo_alloc(e->env, hosts + seats * (sizeof(struct mo_seat) + pointers) +
+    char *at = t->memory = mo_alloc(e->env, hosts + contexts * (sizeof(struct mo_batch_context) + pointers) +
                                                 (size_t)instances * sizeof(int));
     if (!at) return MOIRE_ENOMEM;
     t->host = (struct mo_gpu_host *)(void *)at;
-    struct mo_seat *seat = (struct mo_seat *)(void *)(at += hosts);
-    void **pointer = (void **)(void *)(at += seats * sizeof *seat);
-    t->seat_of = (int *)(void *)(at + seats * pointers);
+    struct mo_batch_context *context = (struct mo_batch_context *)(void *)(at += hosts);
+    void **pointer = (void **)(void *)(at += contexts * sizeof *context);
+    t->context_of = (int *)(void *)(at + contexts * pointers);
     for (int i = 0; i < instances; i++)
-        t->seat_of[i] = -1;
+        t->context_of[i] = -1;
     for (int g = 0; g < gpus->n_gpus; g++) {
-        t->host[g].n_seats = mo_gpus_kind(gpus, g)->max_lets + 1;
-        t->host[g].seat = seat;
-        for (int i = 0; i < 2 * t->host[g].n_seats; i++, seat++, pointer += most * (ports + 1)) {
-            seat->inputs = (const void **)pointer;
-            seat->outputs = pointer + most * (size_t)t->n_inputs;
-            seat->user = pointer + most * ports;
+        t->host[g].n_contexts = mo_gpus_kind(gpus, g)->max_lets + 1;
+        t->host[g].context = context;
+        for (int i = 0; i < 2 * t->host[g].n_contexts; i++, context++, pointer += most * (ports + 1)) {
+            context->inputs = (const void **)pointer;
+            context->outputs = pointer + most * (size_t)t->n_inputs;
+            context->user = pointer + most * ports;
         }
     }
     return MOIRE_OK;
@@ -36,15 +36,15 @@ static int load(const struct mo_engine_gpu *g, struct mo_gpu_resident *t,
                 const struct mo_sched_tenant_config *sched, const struct mo_engine_gpu_programs *c,
                 moire_error *err) {
     const struct mo_gpu_ops *ops = g->config.ops;
-    int code = make_seats(g, t, sched->instances)
+    int code = make_contexts(g, t, sched->instances)
                    ? mo_fail(err, MOIRE_ENOMEM, "out of memory for a tenant of GPUs")
                    : MOIRE_OK;
     if (!code && c->output_bytes)
-        code = ops->staging_alloc(g->config.system, (size_t)c->output_bytes, &t->bin, err);
+        code = ops->staging_alloc(g->config.system, (size_t)c->output_bytes, &t->discard, err);
     for (int i = 0; i < g->gpus.n_gpus && !code; i++) {
         if (!sched->share || !sched->share[g->gpus.kind[i]]) continue;
-        for (int r = 0; r < t->n_rungs && !code; r++)
-            code = ops->program_load(g->config.system, i, c->program[r], t->host[i].n_seats,
+        for (int r = 0; r < t->n_buckets && !code; r++)
+            code = ops->program_load(g->config.system, i, c->program[r], t->host[i].n_contexts,
                                      &t->host[i].loaded[r], err);
     }
     return code;
@@ -52,19 +52,19 @@ static int load(const struct mo_engine_gpu *g, struct mo_gpu_resident *t,
 
 static void unload(const struct mo_engine_gpu *g, struct mo_gpu_resident *t) {
     for (int i = 0; t->host && i < g->gpus.n_gpus; i++)
-        for (int r = 0; r < t->n_rungs; r++)
+        for (int r = 0; r < t->n_buckets; r++)
             g->config.ops->program_unload(t->host[i].loaded[r]);
-    g->config.ops->staging_free(g->config.system, t->bin);
+    g->config.ops->staging_free(g->config.system, t->discard);
     mo_free(g->env, t->memory);
     *t = (struct mo_gpu_resident){0};
 }
 
 static int check(const struct mo_engine_gpu *g, const struct mo_engine_gpu_programs *c, int n_layers,
                  moire_error *err) {
-    bool rises = c->n_rungs >= 1 && c->n_rungs <= MO_ENGINE_RUNGS && c->batch[0] >= 1;
-    for (int i = 1; rises && i < c->n_rungs; i++)
+    bool rises = c->n_buckets >= 1 && c->n_buckets <= MO_ENGINE_BUCKETS && c->batch[0] >= 1;
+    for (int i = 1; rises && i < c->n_buckets; i++)
         rises = c->batch[i] > c->batch[i - 1];
-    if (!rises || c->batch[c->n_rungs - 1] > g->config.max_batch)
+    if (!rises || c->batch[c->n_buckets - 1] > g->config.max_batch)
         return mo_fail(err, MOIRE_EINVAL, "batches of a tenant must rise from 1 to at most %d",
                        g->config.max_batch);
     if (c->n_segments != n_layers)
@@ -74,14 +74,14 @@ static int check(const struct mo_engine_gpu *g, const struct mo_engine_gpu_progr
 }
 
 int mo_engine_gpu_admit(void *self, const struct mo_device_tenant *config, int *tenant, moire_error *err) {
-    /* how much slower than alone a tenant is on a let is what presses on it: the level is the excess */
+    /* how much slower than alone a tenant is on a let is what interferes with it: the level is the excess */
     static const double curve[MO_PRESSURE_LEVELS] = {1, 1.2, 1.4, 1.6, 1.8, 2};
     struct mo_engine_gpu *g = self;
     const struct mo_engine_gpu_programs *c = config->programs;
     struct mo_gpu_resident t = {.open = true,
                                 .tensors = c->tensors,
                                 .model = config->model,
-                                .n_rungs = c->n_rungs,
+                                .n_buckets = c->n_buckets,
                                 .n_inputs = c->n_inputs,
                                 .n_outputs = c->n_outputs,
                                 .n_segments = c->n_segments,

@@ -169,7 +169,7 @@ struct mo_gpu_ops {
     void (*staging_free)(struct mo_gpu_system *system, void *at); /* NULL is fine */
     /* Makes memory of the caller's staging memory until it is forgotten; whole pages.  Both may be NULL in
      * the table, and any error but MOIRE_EDEVICE means that the caller has to copy. */
-    int (*staging_adopt)(struct mo_gpu_system *system, void *at, size_t bytes, moire_error *err);
+    int (*staging_register)(struct mo_gpu_system *system, void *at, size_t bytes, moire_error *err);
     void (*staging_forget)(struct mo_gpu_system *system, void *at);
 };
 

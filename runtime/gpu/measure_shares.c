@@ -52,10 +52,10 @@ static int64_t missed_by(const struct mo_gpu_program *p, const struct mo_gpu_op 
     return (p->weight_bytes > l2 ? weights : 0) + (beyond > 0 ? beyond : 0);
 }
 
-static void count_bytes(struct mo_measured *m, int rung, const struct mo_gpu_program *p, int64_t l2) {
+static void count_bytes(struct mo_measured *m, int bucket, const struct mo_gpu_program *p, int64_t l2) {
     for (int i = 0; i < p->n_ops; i++) {
-        m->moved[rung] += p->ops[i].moved;
-        m->missed[rung] += missed_by(p, &p->ops[i], l2);
+        m->moved[bucket] += p->ops[i].moved;
+        m->missed[bucket] += missed_by(p, &p->ops[i], l2);
     }
 }
 
@@ -95,7 +95,7 @@ int mo_measured_open(const struct mo_gpu_device *device, int gpu, int n,
         out->batch[i] = (int)program[i]->batch;
         count_bytes(out, i, program[i], info.l2_bytes);
         code = device->ops->program_load(device->system, gpu, program[i], 1, &out->loaded[i], err);
-        if (!code) out->n_rungs++;
+        if (!code) out->n_buckets++;
     }
     if (code) mo_measured_close(out);
     return code;
@@ -103,7 +103,7 @@ int mo_measured_open(const struct mo_gpu_device *device, int gpu, int n,
 
 void mo_measured_close(struct mo_measured *m) {
     if (!m->device) return;
-    for (int i = 0; i < m->n_rungs; i++)
+    for (int i = 0; i < m->n_buckets; i++)
         m->device->ops->program_unload(m->loaded[i]);
     m->device->ops->staging_free(m->device->system, m->staging);
     mo_free(m->device->env, m->pointers);
@@ -115,11 +115,11 @@ void mo_measured_close(struct mo_measured *m) {
 struct runner {
     const struct mo_measured *m;
     struct mo_gpu_let *let;
-    int rung, n, code;
+    int bucket, n, code;
     int64_t ns[MOST], copy_in_ns;
     char message[160];
     struct mo_gpu_times last;
-    _Atomic uint32_t bell;
+    _Atomic uint32_t doorbell;
     /* side by side: */
     _Atomic int *left; /* sides that have not run often enough */
     int want;
@@ -127,17 +127,17 @@ struct runner {
 
 static void wake(struct runner *r) {
     const struct mo_sys *sys = r->m->device->env->sys;
-    atomic_fetch_add(&r->bell, 1);
-    sys->futex_wake(sys->self, &r->bell, 1);
+    atomic_fetch_add(&r->doorbell, 1);
+    sys->futex_wake(sys->self, &r->doorbell, 1);
 }
 
 static int submit(struct runner *r, void (*done)(void *, int, const char *, const struct mo_gpu_times *),
                   moire_error *err) {
     struct mo_gpu_run run = {.let = r->let,
-                             .program = r->m->loaded[r->rung],
+                             .program = r->m->loaded[r->bucket],
                              .begin = 0,
                              .end = r->m->n_segments,
-                             .batch = r->m->batch[r->rung],
+                             .batch = r->m->batch[r->bucket],
                              .inputs = r->m->inputs,
                              .outputs = r->m->outputs,
                              .hang_ns = HANG_NS,
@@ -159,11 +159,11 @@ static void done_once(void *ctx, int code, const char *message, const struct mo_
 
 static int run_once(struct runner *r, moire_error *err) {
     const struct mo_sys *sys = r->m->device->env->sys;
-    uint32_t seen = atomic_load(&r->bell);
+    uint32_t seen = atomic_load(&r->doorbell);
     int code = submit(r, done_once, err);
     if (code) return code;
-    while (atomic_load(&r->bell) == seen)
-        sys->futex_wait(sys->self, &r->bell, seen, 0);
+    while (atomic_load(&r->doorbell) == seen)
+        sys->futex_wait(sys->self, &r->doorbell, seen, 0);
     return r->code ? mo_fail(err, r->code, "%s", r->message) : MOIRE_OK;
 }
 
@@ -189,7 +189,7 @@ static int measure_cell(struct runner *r, const struct mo_measure_options *o, st
                         moire_error *err) {
     const struct mo_env *env = r->m->device->env;
     int most = o->repetitions < LEAST ? LEAST : o->repetitions > MOST ? MOST : o->repetitions;
-    int code = r->m->device->ops->prepare(r->m->loaded[r->rung], r->let, err);
+    int code = r->m->device->ops->prepare(r->m->loaded[r->bucket], r->let, err);
     for (int i = 0; i < WARM && !code; i++)
         code = run_once(r, err);
     int64_t until = mo_now(env) + (o->cell_ns ? o->cell_ns : CELL_NS);
@@ -200,8 +200,8 @@ static int measure_cell(struct runner *r, const struct mo_measure_options *o, st
     }
     if (code) return code;
     *cell = (struct mo_share_cell){median(r->ns, r->n), {-1, -1, -1}};
-    cell->use.l2 = use_of(r->m->moved[r->rung], cell->ns, r->m->rates.l2);
-    cell->use.dram = use_of(r->m->missed[r->rung], cell->ns, r->m->rates.dram);
+    cell->use.l2 = use_of(r->m->moved[r->bucket], cell->ns, r->m->rates.l2);
+    cell->use.dram = use_of(r->m->missed[r->bucket], cell->ns, r->m->rates.dram);
     return MOIRE_OK;
 }
 
@@ -220,17 +220,17 @@ static int measure_size(const struct mo_measured *m, const struct mo_measure_opt
     struct runner r = {.m = m};
     int units = o->kind->sizes[at], code = MOIRE_OK;
     bool stop = false;
-    for (int i = 0; i < m->n_rungs && !code && !stop; i++) {
+    for (int i = 0; i < m->n_buckets && !code && !stop; i++) {
         const struct mo_share_cell *had = cell_of(o->have, m->batch[i], p->share[at]);
         struct mo_share_cell cell = had ? *had : (struct mo_share_cell){0};
-        r.rung = i;
+        r.bucket = i;
         if (!had && !r.let) code = ops->let_open(m->device->system, m->gpu, 0, units, 1, &r.let, err);
         if (!had && !code) code = measure_cell(&r, o, &cell, err);
         if (code) break;
         mo_share_record(p, i, at, &cell);
         if (!had && r.last.copy_in_ns > 0)
             *link = (double)(m->in_bytes * m->batch[i]) / (double)r.last.copy_in_ns;
-        stop = o->progress && o->progress(o->ctx, at * m->n_rungs + i + 1, o->kind->n_sizes * m->n_rungs,
+        stop = o->progress && o->progress(o->ctx, at * m->n_buckets + i + 1, o->kind->n_sizes * m->n_buckets,
                                           m->batch[i], units, cell.ns);
     }
     ops->let_close(r.let);
@@ -243,13 +243,13 @@ int mo_measure_shares(const struct mo_measured *m, const struct mo_measure_optio
     for (int j = 0; j < o->kind->n_sizes; j++)
         share[j] = mo_share_of_units(o->kind->sizes[j], o->kind->units);
     struct mo_share_profile *p =
-        mo_share_create(m->device->env, m->n_rungs, m->batch, o->kind->n_sizes, share);
+        mo_share_create(m->device->env, m->n_buckets, m->batch, o->kind->n_sizes, share);
     *out = p;
     *link = 0;
     if (!p) return mo_fail(err, MOIRE_ENOMEM, "out of memory for a profile");
     p->in_bytes = m->in_bytes;
     p->out_bytes = m->out_bytes;
-    for (int i = 0; i < m->n_rungs; i++)
+    for (int i = 0; i < m->n_buckets; i++)
         p->memory_bytes += m->device->ops->program_bytes(m->loaded[i]);
     int code = MOIRE_OK;
     for (int j = 0; j < o->kind->n_sizes && !code; j++)
@@ -286,21 +286,21 @@ int mo_measure_pair(struct mo_measure_side side[2], int repetitions, moire_error
     int code = MOIRE_OK, started = 0;
     for (int i = 0; i < 2 && !code; i++) {
         r[i].m = side[i].model;
-        r[i].rung = side[i].rung;
+        r[i].bucket = side[i].bucket;
         r[i].left = &left;
         r[i].want = repetitions < LEAST ? LEAST : repetitions > MOST / 2 ? MOST / 2 : repetitions;
         code =
             d->ops->let_open(d->system, side[i].model->gpu, side[i].first, side[i].units, 1, &r[i].let, err);
-        if (!code) code = d->ops->prepare(r[i].m->loaded[r[i].rung], r[i].let, err);
+        if (!code) code = d->ops->prepare(r[i].m->loaded[r[i].bucket], r[i].let, err);
         if (!code) code = run_once(&r[i], err);
     }
-    uint32_t seen[2] = {atomic_load(&r[0].bell), atomic_load(&r[1].bell)};
+    uint32_t seen[2] = {atomic_load(&r[0].doorbell), atomic_load(&r[1].doorbell)};
     for (; started < 2 && !code; started++)
         if ((code = submit(&r[started], done_again, err))) break;
     if (code) atomic_store(&left, 0);
     for (int i = 0; i < started; i++)
-        while (atomic_load(&r[i].bell) == seen[i])
-            sys->futex_wait(sys->self, &r[i].bell, seen[i], 0);
+        while (atomic_load(&r[i].doorbell) == seen[i])
+            sys->futex_wait(sys->self, &r[i].doorbell, seen[i], 0);
     for (int i = 0; i < 2; i++) {
         if (!code && r[i].code) code = mo_fail(err, r[i].code, "%s", r[i].message);
         if (!code) side[i].ns = median(r[i].ns, r[i].n < MOST ? r[i].n : MOST);

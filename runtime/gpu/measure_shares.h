@@ -11,7 +11,7 @@
 #include "runtime/gpu/loader.h"
 #include "runtime/gpu/program.h"
 
-enum { MO_MEASURE_RUNGS = 12 };
+enum { MO_MEASURE_BUCKETS = 12 };
 
 /* Nominal rates of a GPU, bytes a ns; 0 = not known, use is not estimated. */
 struct mo_measure_rates {
@@ -21,12 +21,12 @@ struct mo_measure_rates {
 /* A model on one GPU. */
 struct mo_measured {
     const struct mo_gpu_device *device;
-    int gpu, n_rungs;
-    int batch[MO_MEASURE_RUNGS]; /* rising */
+    int gpu, n_buckets;
+    int batch[MO_MEASURE_BUCKETS]; /* rising */
     /* bytes of a batch: that operations name, and of these what comes from memory */
-    int64_t moved[MO_MEASURE_RUNGS], missed[MO_MEASURE_RUNGS];
+    int64_t moved[MO_MEASURE_BUCKETS], missed[MO_MEASURE_BUCKETS];
     struct mo_measure_rates rates;
-    struct mo_gpu_loaded *loaded[MO_MEASURE_RUNGS];
+    struct mo_gpu_loaded *loaded[MO_MEASURE_BUCKETS];
     int n_inputs, n_outputs, n_segments;
     int64_t in_bytes, out_bytes; /* of a query */
     void *staging;
@@ -35,7 +35,7 @@ struct mo_measured {
     void *pointers;
 };
 /* Loads programs that are equal but for their batches; they may be freed afterwards. */
-int mo_measured_open(const struct mo_gpu_device *device, int gpu, int n_rungs,
+int mo_measured_open(const struct mo_gpu_device *device, int gpu, int n_buckets,
                      struct mo_gpu_program *const *program, struct mo_measured *out, moire_error *err);
 void mo_measured_close(struct mo_measured *model); /* zeroes are fine */
 
@@ -57,7 +57,7 @@ int mo_measure_shares(const struct mo_measured *model, const struct mo_measure_o
 /* One of two models side by side: where it runs, and its median time while the other runs without a pause. */
 struct mo_measure_side {
     const struct mo_measured *model;
-    int rung, first, units;
+    int bucket, first, units;
     int64_t ns;
 };
 /* Fills ns of both sides; at least `repetitions` of the slower one. */

@@ -125,7 +125,7 @@ static int run_node(struct interpreter *it, const struct mo_node *node) {
 }
 
 /* Hands the outputs over; one that is an input or a constant is copied. */
-static int hand_over(struct interpreter *it, struct mo_value *outputs) {
+static int move_outputs(struct interpreter *it, struct mo_value *outputs) {
     const struct mo_graph *g = it->graph;
     for (int i = 0; i < g->n_outputs; i++) {
         struct mo_value *v = &it->value[g->outputs[i]];
@@ -154,7 +154,7 @@ int mo_interpret_watched(const struct mo_graph *graph, const moire_tensor *input
     int rc = allocate(&it) ? bind(&it, inputs, n_inputs) : mo_fail(err, MOIRE_ENOMEM, "out of memory");
     for (int i = 0; i < graph->n_nodes && !rc; i++)
         if (!graph->nodes[i]->dead) rc = run_node(&it, graph->nodes[i]);
-    if (!rc) rc = hand_over(&it, outputs);
+    if (!rc) rc = move_outputs(&it, outputs);
     release(&it);
     if (rc) mo_interpret_free(graph->env, outputs, graph->n_outputs);
     return rc;

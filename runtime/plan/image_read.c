@@ -8,14 +8,14 @@
 #include "runtime/plan/image.h"
 #include "variants/packed.h"
 
-enum { HOLLOW_BYTES = 128 << 10, MOST_CORE_COUNTS = 1024 };
+enum { ELIDED_BYTES = 128 << 10, MOST_CORE_COUNTS = 1024 };
 
 struct reader {
     const char *at, *end;
     const char *data; /* the data part */
     int64_t data_bytes;
     struct mo_graph *g;
-    int64_t hollow_bytes; /* of the largest hollow tensor */
+    int64_t elided_bytes; /* of the largest elided tensor */
     bool bad, no_memory;
 };
 
@@ -98,10 +98,10 @@ static void get_ids(struct reader *r, int *out, int n, int least, int limit) {
         out[i] = (int)get_between(r, least, limit - 1);
 }
 
-/* Contents of `bytes` bytes; NULL: none, or *hollow. */
-static void *get_data(struct reader *r, int64_t bytes, bool *hollow) {
+/* Contents of `bytes` bytes; NULL: none, or *elided. */
+static void *get_data(struct reader *r, int64_t bytes, bool *elided) {
     int64_t offset = get_int(r), size = get_int(r);
-    *hollow = offset == -2;
+    *elided = offset == -2;
     if (offset < 0) return NULL;
     if (size != bytes || size < 0 || offset > r->data_bytes || size > r->data_bytes - offset) {
         r->bad = true;
@@ -110,7 +110,7 @@ static void *get_data(struct reader *r, int64_t bytes, bool *hollow) {
     return (void *)(uintptr_t)(r->data + offset);
 }
 
-static void get_tensor(struct reader *r, bool *hollow, int n_tensors) {
+static void get_tensor(struct reader *r, bool *elided, int n_tensors) {
     const char *name = get_text(r);
     moire_dtype dtype = (moire_dtype)get_between(r, 0, 255);
     struct mo_shape shape = get_shape(r);
@@ -126,8 +126,8 @@ static void get_tensor(struct reader *r, bool *hollow, int n_tensors) {
     t->alias = (int)get_between(r, -1, n_tensors - 1);
     t->alias_offset = get_int(r);
     int64_t bytes = mo_tensor_bytes(t);
-    t->data = get_data(r, bytes, hollow);
-    if (*hollow && bytes > r->hollow_bytes) r->hollow_bytes = bytes;
+    t->data = get_data(r, bytes, elided);
+    if (*elided && bytes > r->elided_bytes) r->elided_bytes = bytes;
 }
 
 static void get_list(struct reader *r, struct mo_attr *a) {
@@ -143,7 +143,7 @@ static void get_list(struct reader *r, struct mo_attr *a) {
 }
 
 static void get_attr(struct reader *r, struct mo_node *node) {
-    bool hollow;
+    bool elided;
     const char *name = get_text(r);
     enum mo_attr_type type = (enum mo_attr_type)get_between(r, MO_ATTR_INT, MO_ATTR_OTHER);
     struct mo_attr *a = r->bad ? NULL : mo_node_add_attr(r->g, node, name, type);
@@ -158,7 +158,7 @@ static void get_attr(struct reader *r, struct mo_node *node) {
     a->tensor.dtype = (moire_dtype)get_between(r, 0, 255);
     a->tensor.shape = get_shape(r);
     int64_t count = type == MO_ATTR_TENSOR ? mo_shape_count(&a->tensor.shape) : 0;
-    a->tensor.data = get_data(r, count * (int64_t)mo_dtype_bytes(a->tensor.dtype), &hollow);
+    a->tensor.data = get_data(r, count * (int64_t)mo_dtype_bytes(a->tensor.dtype), &elided);
     a->n = get_count(r, sizeof(float));
     get_list(r, a);
 }
@@ -209,18 +209,18 @@ static const char **get_texts(struct reader *r, int n) {
 
 /* Hollow tensors get an address that looks like contents: nobody may read it, and pages that nobody touches
  * take no memory. */
-static void fill_hollow(struct reader *r, const bool *hollow) {
+static void fill_elided(struct reader *r, const bool *elided) {
     struct mo_graph *g = r->g;
-    size_t bytes = r->hollow_bytes > HOLLOW_BYTES ? (size_t)r->hollow_bytes : HOLLOW_BYTES;
+    size_t bytes = r->elided_bytes > ELIDED_BYTES ? (size_t)r->elided_bytes : ELIDED_BYTES;
     void *nothing = r->bad ? NULL : mo_region_reserve(g->region, bytes);
     if (!nothing) {
         r->no_memory = r->no_memory || !r->bad;
         r->bad = true;
         return;
     }
-    g->packed->hollow = nothing;
+    g->packed->elided = nothing;
     for (int i = 0; i < g->n_tensors; i++)
-        if (hollow[i]) g->tensors[i]->data = nothing;
+        if (elided[i]) g->tensors[i]->data = nothing;
 }
 
 static void get_graph(struct reader *r) {
@@ -229,9 +229,9 @@ static void get_graph(struct reader *r) {
     g->opset = (int)get_between(r, 0, INT32_MAX);
     g->exact = get_between(r, 0, 1);
     int n = get_count(r, sizeof(int64_t));
-    bool *hollow = room(r, (size_t)n, sizeof *hollow);
+    bool *elided = room(r, (size_t)n, sizeof *elided);
     for (int i = 0; i < n && !r->bad; i++)
-        get_tensor(r, &hollow[i], n);
+        get_tensor(r, &elided[i], n);
     n = get_count(r, sizeof(int64_t));
     for (int i = 0; i < n && !r->bad; i++)
         get_node(r);
@@ -246,7 +246,7 @@ static void get_graph(struct reader *r) {
     }
     g->n_outside = get_count(r, sizeof(int64_t));
     g->outside = get_texts(r, g->n_outside);
-    fill_hollow(r, hollow);
+    fill_elided(r, elided);
 }
 
 static void get_packed(struct reader *r) {
@@ -254,12 +254,12 @@ static void get_packed(struct reader *r) {
     p->n = p->cap = get_count(r, 5 * sizeof(int64_t));
     p->place = room(r, (size_t)p->n, sizeof *p->place);
     for (int i = 0; i < p->n && !r->bad; i++) {
-        bool hollow;
+        bool elided;
         struct mo_packed_place *place = &p->place[i];
         place->node = (int)get_between(r, 0, r->g->n_nodes - 1);
         place->turn = (int)get_between(r, 0, INT32_MAX);
         place->bytes = get_int(r);
-        place->data = get_data(r, place->bytes, &hollow);
+        place->data = get_data(r, place->bytes, &elided);
         if (!place->data) r->bad = true;
     }
 }

@@ -97,10 +97,10 @@ static int64_t place_data(struct writer *w, const void *data, int64_t bytes) {
     return p->offset;
 }
 
-/* Offset and size, or -1 and 0 for what is not there, or -2 and the size for hollow weights. */
-static void put_data(struct writer *w, const void *data, int64_t bytes, bool hollow) {
-    put_int(w, data ? place_data(w, data, bytes) : hollow ? -2 : -1);
-    put_int(w, data || hollow ? bytes : 0);
+/* Offset and size, or -1 and 0 for what is not there, or -2 and the size for elided weights. */
+static void put_data(struct writer *w, const void *data, int64_t bytes, bool elided) {
+    put_int(w, data ? place_data(w, data, bytes) : elided ? -2 : -1);
+    put_int(w, data || elided ? bytes : 0);
 }
 
 /* --- the graph --- */
@@ -120,8 +120,8 @@ static void put_tensor(struct writer *w, const struct mo_graph *g, const struct 
     put_int(w, t->is_input | t->is_output << 1 | t->dynamic << 2);
     put_int(w, t->alias);
     put_int(w, t->alias_offset);
-    bool wanted = is_wanted(g, t), hollow = wanted && !t->data && mo_plan_is_constant(g, t->id);
-    put_data(w, wanted ? t->data : NULL, mo_tensor_bytes(t), hollow && t->dtype != MOIRE_STRING);
+    bool wanted = is_wanted(g, t), elided = wanted && !t->data && mo_plan_is_constant(g, t->id);
+    put_data(w, wanted ? t->data : NULL, mo_tensor_bytes(t), elided && t->dtype != MOIRE_STRING);
 }
 
 static void put_attr(struct writer *w, const struct mo_attr *a) {

@@ -124,7 +124,8 @@ void mo_instance_pick(struct mo_instance *instance, int k, int pick) {
     instance->args[k].bias = step->version[pick].bias;
 }
 
-void mo_instance_press(struct mo_instance *instance, int begin, int end, double pressure, int cores) {
+void mo_instance_select_versions(struct mo_instance *instance, int begin, int end, double pressure,
+                                 int cores) {
     for (int k = begin; k < end && k < instance->plan->n_steps; k++) {
         const struct mo_step *step = &instance->plan->steps[k];
         if (step->n_versions > 1) mo_instance_pick(instance, k, mo_version_choose(step, pressure, cores));

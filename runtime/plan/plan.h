@@ -78,7 +78,8 @@ int mo_step_workers(const struct mo_step *step, int n_workers);
 int64_t mo_step_useful(const struct mo_step *step);
 /* Before layers [begin, end) run on so many cores: picks the version of each for these and a pressure from 0
  * to 1.  Nobody runs the instance meanwhile. */
-void mo_instance_press(struct mo_instance *instance, int begin, int end, double pressure, int cores);
+void mo_instance_select_versions(struct mo_instance *instance, int begin, int end, double pressure,
+                                 int cores);
 /* Every layer in that version from now on, or in its last one: to measure them. */
 void mo_instance_version(struct mo_instance *instance, int version);
 /* One layer in that version, which it has. */

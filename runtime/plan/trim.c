@@ -3,7 +3,7 @@
  * copy is released where no step reads it, so that a tenant holds its weights once.
  *
  * While places of packed weights are recorded, only what a compiled model need not hold is released: large
- * weights behind such a place.  When a plan is built from a compiled model, its hollow tensors may be read by
+ * weights behind such a place.  When a plan is built from a compiled model, its elided tensors may be read by
  * no step, and a step that has one must have its packed weights from the model. */
 #include "runtime/plan/plan_impl.h"
 #include "variants/packed.h"
@@ -69,7 +69,7 @@ int mo_plan_check_packed(const struct mo_plan *plan, moire_error *err) {
         const struct mo_step *step = &plan->steps[k];
         for (int i = 0; i < step->node->n_in && step->units; i++) { /* a view reads nothing */
             int id = step->node->in[i];
-            if (id < 0 || graph->tensors[id]->data != packed->hollow) continue;
+            if (id < 0 || graph->tensors[id]->data != packed->elided) continue;
             if (reads(step, i) || !mo_packed_find(packed, step->weights))
                 return mo_fail(err, MOIRE_ESTORE,
                                "layer '%.100s' is bound to kernel %s, which packs its weights in another way",

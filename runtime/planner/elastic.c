@@ -35,9 +35,9 @@ struct fit {
     double rate;
 };
 
-static struct fit look(struct mo_board *board, int g, int tenant, int ideal) {
-    const struct mo_space *space = board->space;
-    const struct mo_board_gpu *gpu = &board->gpus[g];
+static struct fit look(struct mo_placement *placement, int g, int tenant, int ideal) {
+    const struct mo_space *space = placement->space;
+    const struct mo_placement_gpu *gpu = &placement->gpus[g];
     const struct mo_plan_kind *kind = &space->view->kinds[gpu->kind];
     struct fit fit = {.gpu = -1, .let_units = gpu->free_units};
     if (gpu->n >= 2 || gpu->free_units < kind->sizes[ideal]) return fit;
@@ -47,8 +47,8 @@ static struct fit look(struct mo_board *board, int g, int tenant, int ideal) {
         if (kind->sizes[size] > gpu->free_units) size--;
     }
     for (; size >= 0 && size < kind->n_sizes; size++) {
-        fit.rate = tenant < space->n_critical ? mo_board_alone(board, g, size, tenant)
-                                              : mo_board_room(board, g, size, tenant);
+        fit.rate = tenant < space->n_critical ? mo_placement_alone(placement, g, size, tenant)
+                                              : mo_placement_room(placement, g, size, tenant);
         if (fit.rate > 0 || gpu->n == 1) break;
     }
     fit.size = size;
@@ -56,58 +56,58 @@ static struct fit look(struct mo_board *board, int g, int tenant, int ideal) {
     return fit;
 }
 
-static struct fit best_fit(struct mo_board *board, int tenant) {
+static struct fit best_fit(struct mo_placement *placement, int tenant) {
     struct fit best = {.gpu = -1, .let_units = MO_PLAN_UNITS + 1};
     int ideal[MO_PLAN_KINDS];
     bool free_seen[MO_PLAN_KINDS] = {false}; /* free GPUs of a kind are alike */
-    for (int k = 0; k < board->space->view->n_kinds; k++) {
-        int needed = required(board->space, k, tenant, board->left[tenant]);
-        ideal[k] = knee(board->space, k, tenant);
+    for (int k = 0; k < placement->space->view->n_kinds; k++) {
+        int needed = required(placement->space, k, tenant, placement->left[tenant]);
+        ideal[k] = knee(placement->space, k, tenant);
         if (needed < ideal[k]) ideal[k] = needed;
     }
-    for (int g = 0; g < board->n_gpus; g++) {
-        int kind = board->gpus[g].kind;
-        if (board->gpus[g].n == 0 && free_seen[kind]) continue;
-        if (board->gpus[g].n == 0) free_seen[kind] = true;
-        struct fit fit = look(board, g, tenant, ideal[kind]);
+    for (int g = 0; g < placement->n_gpus; g++) {
+        int kind = placement->gpus[g].kind;
+        if (placement->gpus[g].n == 0 && free_seen[kind]) continue;
+        if (placement->gpus[g].n == 0) free_seen[kind] = true;
+        struct fit fit = look(placement, g, tenant, ideal[kind]);
         if (fit.gpu >= 0 && fit.let_units < best.let_units) best = fit;
     }
     return best;
 }
 
 /* Takes turns on some let that is in use with so much of its rate. */
-static bool merge(struct mo_board *board, int tenant, double rate) {
-    for (int g = 0; g < board->n_gpus; g++)
-        for (int l = 0; l < board->gpus[g].n; l++)
-            if (mo_board_share(board, g, l, tenant, rate)) return true;
+static bool merge(struct mo_placement *placement, int tenant, double rate) {
+    for (int g = 0; g < placement->n_gpus; g++)
+        for (int l = 0; l < placement->gpus[g].n; l++)
+            if (mo_placement_share(placement, g, l, tenant, rate)) return true;
     return false;
 }
 
-static bool take(struct mo_board *board, const struct fit *fit, int tenant, double rate) {
-    struct mo_board_gpu old = board->gpus[fit->gpu];
+static bool take(struct mo_placement *placement, const struct fit *fit, int tenant, double rate) {
+    struct mo_placement_gpu old = placement->gpus[fit->gpu];
     double left[MO_PLAN_TENANTS];
-    memcpy(left, board->left, (size_t)board->space->n * sizeof *left);
-    if (mo_board_press(board, fit->gpu, fit->size, tenant, rate)) return true;
-    board->gpus[fit->gpu] = old;
-    memcpy(board->left, left, (size_t)board->space->n * sizeof *left);
+    memcpy(left, placement->left, (size_t)placement->space->n * sizeof *left);
+    if (mo_placement_displace(placement, fit->gpu, fit->size, tenant, rate)) return true;
+    placement->gpus[fit->gpu] = old;
+    memcpy(placement->left, left, (size_t)placement->space->n * sizeof *left);
     return false;
 }
 
-static bool place(struct mo_board *board, int tenant) {
-    struct fit fit = best_fit(board, tenant);
-    double rate = board->left[tenant];
+static bool place(struct mo_placement *placement, int tenant) {
+    struct fit fit = best_fit(placement, tenant);
+    double rate = placement->left[tenant];
     if (fit.gpu >= 0 && fit.rate < rate) rate = fit.rate;
-    if (merge(board, tenant, rate)) return true;
-    return fit.gpu >= 0 && take(board, &fit, tenant, rate);
+    if (merge(placement, tenant, rate)) return true;
+    return fit.gpu >= 0 && take(placement, &fit, tenant, rate);
 }
 
-void mo_elastic(struct mo_board *board) {
-    const struct mo_space *space = board->space;
+void mo_elastic(struct mo_placement *placement) {
+    const struct mo_space *space = placement->space;
     /* who had to give up a part for a neighbour comes again; lets only become more, so this ends */
     for (bool placed = true; placed;) {
         placed = false;
         for (int t = 0; t < space->n; t++)
-            while (board->left[t] > 1e-7 * space->rate[t] && place(board, t))
+            while (placement->left[t] > 1e-7 * space->rate[t] && place(placement, t))
                 placed = true;
     }
 }
@@ -115,12 +115,12 @@ void mo_elastic(struct mo_board *board) {
 static int elastic(const struct mo_plan_view *view, bool interference, struct mo_plan_scratch *scratch,
                    struct mo_lets_plan *out, moire_error *err) {
     struct mo_space space;
-    struct mo_board board;
+    struct mo_placement placement;
     int code = mo_space_open(&space, view, scratch, interference, err);
-    if (!code) code = mo_board_open(&board, &space, scratch, err);
+    if (!code) code = mo_placement_open(&placement, &space, scratch, err);
     if (code) return code;
-    mo_elastic(&board);
-    mo_board_write(&board, out);
+    mo_elastic(&placement);
+    mo_placement_write(&placement, out);
     return MOIRE_OK;
 }
 

@@ -252,31 +252,31 @@ static bool descend(struct mo_exact *e, int from, unsigned placed, double placed
     return branch(e, from, placed, placed_worth, need, alike, rest);
 }
 
-/* Puts one let on the board: of its own as far as the rate goes, of a block with what is left. */
-static bool put_let(const struct mo_exact *e, struct mo_board *board, int depth, int l) {
+/* Puts one let on the placement: of its own as far as the rate goes, of a block with what is left. */
+static bool put_let(const struct mo_exact *e, struct mo_placement *placement, int depth, int l) {
     const struct mo_gpu_type *type = &e->pool[e->chosen[depth]];
     const unsigned label = type->label[l];
     bool block = label & (label - 1), first = true;
     for (int t = 0; label >> t; t++) {
-        double left = board->left[t];
+        double left = placement->left[t];
         int g = e->gpu[depth];
         if (!(label >> t & 1) || left <= EXACT_EPS * e->space->rate[t]) continue;
         if (!block) left = fmin(left, mo_type_alone(e, kind_at(e, depth), type, l, t));
-        if (!(first ? mo_board_add(board, g, type->size[l], t, left)
-                    : mo_board_share(board, g, board->gpus[g].n - 1, t, left)))
+        if (!(first ? mo_placement_add(placement, g, type->size[l], t, left)
+                    : mo_placement_share(placement, g, placement->gpus[g].n - 1, t, left)))
             return false;
         first = false;
     }
     return true;
 }
 
-static bool carry_out(const struct mo_exact *e, struct mo_board *board) {
-    mo_board_clear(board);
+static bool carry_out(const struct mo_exact *e, struct mo_placement *placement) {
+    mo_placement_clear(placement);
     for (int blocks = 0; blocks < 2; blocks++)
         for (int d = 0; d < e->n_chosen; d++)
             for (int l = 0; l < e->pool[e->chosen[d]].n; l++) {
                 unsigned label = e->pool[e->chosen[d]].label[l];
-                if (((label & (label - 1)) != 0) == blocks && !put_let(e, board, d, l)) return false;
+                if (((label & (label - 1)) != 0) == blocks && !put_let(e, placement, d, l)) return false;
             }
     return true;
 }
@@ -291,7 +291,7 @@ static void take_partition(struct mo_exact *e, const struct mo_partition *p) {
     mo_need_partition(e);
 }
 
-static bool search_partition(struct mo_exact *e, struct mo_partition *p, struct mo_board *board) {
+static bool search_partition(struct mo_exact *e, struct mo_partition *p, struct mo_placement *placement) {
     take_partition(e, p);
     if (!mo_types_order(e)) {
         e->overflow = true;
@@ -303,7 +303,7 @@ static bool search_partition(struct mo_exact *e, struct mo_partition *p, struct 
     bool found = descend(e, 0, 0, 0);
     p->done = !e->stopped;
     e->unfinished |= e->stopped;
-    return found && carry_out(e, board);
+    return found && carry_out(e, placement);
 }
 
 /* May these take turns at all: one query each, on some whole GPU without neighbours? */
@@ -353,23 +353,23 @@ static void list_partitions(struct mo_exact *e, unsigned *group, int n_groups, i
 /* The partition without blocks, the cheapest to look at, comes first; then rounds with ever larger slices:
  * most plans are found soon in some partition, and the last round, which finishes every partition, is most of
  * the work of all. */
-bool mo_exact_search(struct mo_exact *e, struct mo_board *board) {
+bool mo_exact_search(struct mo_exact *e, struct mo_placement *placement) {
     const int n_gpus = e->space->view->n_gpus;
     struct mo_partition single = {0};
     unsigned group[MO_EXACT_TENANTS];
-    e->hopeless = !(mo_exact_bound(e) <= n_gpus + EXACT_EPS);
-    if (e->hopeless) return false;
+    e->infeasible = !(mo_exact_bound(e) <= n_gpus + EXACT_EPS);
+    if (e->infeasible) return false;
     mo_types_cap(e);
     for (int d = n_gpus - 1; d >= 0; d--)
         e->lets_behind[d] = e->lets_behind[d + 1] + e->space->view->kinds[kind_at(e, d)].max_lets;
     mo_need_open(e);
     e->slice = FIRST_SLICE;
-    if (search_partition(e, &single, board)) return true;
+    if (search_partition(e, &single, placement)) return true;
     list_partitions(e, group, 0, 0);
     for (;; e->slice *= 16) {
         e->unfinished = false;
         for (int i = 0; i < e->n_partitions; i++) {
-            if (!e->partitions[i].done && search_partition(e, &e->partitions[i], board)) return true;
+            if (!e->partitions[i].done && search_partition(e, &e->partitions[i], placement)) return true;
             e->cut_short = e->overflow || (e->limit && e->nodes >= e->limit);
             if (e->cut_short) return false;
         }

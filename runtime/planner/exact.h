@@ -25,7 +25,7 @@
  * one of the first nearly always. */
 #ifndef MO_PLANNER_EXACT_H
 #define MO_PLANNER_EXACT_H
-#include "runtime/planner/board.h"
+#include "runtime/planner/placement.h"
 
 enum {
     MO_EXACT_TENANTS = 8, /* a set of them is a byte */
@@ -114,7 +114,7 @@ struct mo_exact {
     int64_t slice, stop;                 /* of one partition in this round; where that ends */
     bool stopped, unfinished;            /* this partition's search was; some partition's of this round */
     bool overflow;                       /* more types than fit */
-    bool cut_short, hopeless;            /* hopeless: no plan of disjoint lets with duty cycles can do it */
+    bool cut_short, infeasible;          /* infeasible: no plan of disjoint lets with duty cycles can do it */
 };
 
 /* The first of a set that is not empty. */
@@ -129,9 +129,9 @@ int mo_exact_open(struct mo_exact *exact, struct mo_space *space, struct mo_plan
                   moire_error *err);
 /* GPUs that the linear program needs at least; more than there are: no plan. */
 double mo_exact_bound(struct mo_exact *exact);
-/* Finds a plan for all critical tenants and puts it on the cleared board; false: there is none, or the limit
- * was reached (cut_short). */
-bool mo_exact_search(struct mo_exact *exact, struct mo_board *board);
+/* Finds a plan for all critical tenants and puts it on the cleared placement; false: there is none, or the
+ * limit was reached (cut_short). */
+bool mo_exact_search(struct mo_exact *exact, struct mo_placement *placement);
 
 /* The group of a kind; NULL: more types than fit. */
 const struct mo_type_group *mo_type_group(struct mo_exact *exact, int kind, const unsigned char *block,

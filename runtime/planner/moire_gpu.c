@@ -21,35 +21,35 @@ enum {
 }; /* search nodes: a ninth of it */
 
 /* Priced rates that found no place, of the critical tenants. */
-static double missing(const struct mo_board *board, const double *price) {
+static double missing(const struct mo_placement *placement, const double *price) {
     double sum = 0;
-    for (int t = 0; t < board->space->n_critical; t++)
-        if (board->left[t] > 1e-7 * board->space->rate[t]) sum += price[t] * board->left[t];
+    for (int t = 0; t < placement->space->n_critical; t++)
+        if (placement->left[t] > 1e-7 * placement->space->rate[t]) sum += price[t] * placement->left[t];
     return sum;
 }
 
-/* Ways to fill the board: by prices, whole GPUs by squishy bin packing, gpu-let's algorithm. */
+/* Ways to fill the placement: by prices, whole GPUs by squishy bin packing, gpu-let's algorithm. */
 enum way { BY_PRICES, WHOLE, ELASTIC, WAYS };
 
 /* What is missing then. */
-static double fill(struct mo_board *board, enum way way, const double *price, const double *first) {
-    mo_board_clear(board);
+static double fill(struct mo_placement *placement, enum way way, const double *price, const double *first) {
+    mo_placement_clear(placement);
     if (way == BY_PRICES)
-        mo_greedy(board, price, 0, board->space->n_critical);
+        mo_greedy(placement, price, 0, placement->space->n_critical);
     else if (way == WHOLE)
-        mo_sbp_pack(board);
+        mo_sbp_pack(placement);
     else
-        mo_elastic(board);
-    return missing(board, first);
+        mo_elastic(placement);
+    return missing(placement, first);
 }
 
-/* Rounds until everything is placed, the budget is spent or nothing more helps; the board holds the best.
+/* Rounds until everything is placed, the budget is spent or nothing more helps; the placement holds the best.
  * Two of the first three are sbp's and gpu-let's algorithms, so that nothing they place is missed; with many
  * tenants gpu-let's is the quickest and comes first. */
-static bool rounds(struct mo_board *board, const double *first, int most, int64_t budget) {
+static bool rounds(struct mo_placement *placement, const double *first, int most, int64_t budget) {
     static const enum way few_order[WAYS] = {BY_PRICES, ELASTIC, WHOLE};
     static const enum way many_order[WAYS] = {ELASTIC, BY_PRICES, WHOLE};
-    struct mo_space *space = board->space;
+    struct mo_space *space = placement->space;
     const enum way *order = space->n_critical > MANY_TENANTS ? many_order : few_order;
     double price[MO_PLAN_TENANTS], best_price[MO_PLAN_TENANTS], least = INFINITY, lacks = INFINITY;
     const size_t bytes = (size_t)space->n * sizeof *price;
@@ -57,7 +57,7 @@ static bool rounds(struct mo_board *board, const double *first, int most, int64_
     memcpy(price, first, bytes);
     for (int i = 0; i < most && (i < WAYS || space->steps < budget); i++) {
         const enum way way = i < WAYS ? order[i] : BY_PRICES;
-        lacks = fill(board, way, price, first);
+        lacks = fill(placement, way, price, first);
         if (!(lacks > 0)) return true;
         if (lacks < least) {
             least = lacks;
@@ -65,9 +65,9 @@ static bool rounds(struct mo_board *board, const double *first, int most, int64_
             memcpy(best_price, price, bytes);
         }
         for (int t = 0; way == BY_PRICES && t < space->n_critical; t++)
-            price[t] *= 1 + 0.5 * fmax(board->left[t], 0) / space->rate[t];
+            price[t] *= 1 + 0.5 * fmax(placement->left[t], 0) / space->rate[t];
     }
-    if (lacks > least) fill(board, best_way, best_price, first);
+    if (lacks > least) fill(placement, best_way, best_price, first);
     return false;
 }
 
@@ -87,43 +87,43 @@ static bool beyond_bound(const struct mo_space *space, const double *price) {
     return need > space->view->n_gpus * (1 + 1e-9);
 }
 
-/* Searches all plans where the machine is small.  *searched: it is.  *hopeless: it is proved that there is
+/* Searches all plans where the machine is small.  *searched: it is.  *infeasible: it is proved that there is
  * none with disjoint lets. */
-static int search(struct mo_board *board, struct mo_plan_scratch *scratch, int64_t limit, bool *placed,
-                  bool *searched, bool *hopeless) {
+static int search(struct mo_placement *placement, struct mo_plan_scratch *scratch, int64_t limit,
+                  bool *placed, bool *searched, bool *infeasible) {
     struct mo_exact exact;
-    int code = mo_exact_open(&exact, board->space, scratch, NULL);
+    int code = mo_exact_open(&exact, placement->space, scratch, NULL);
     if (code) return code == MOIRE_ELIMIT ? MOIRE_OK : code;
     exact.limit = limit;
     *searched = true;
-    *placed = mo_exact_search(&exact, board);
-    *hopeless = !*placed && exact.hopeless;
+    *placed = mo_exact_search(&exact, placement);
+    *infeasible = !*placed && exact.infeasible;
     return MOIRE_OK;
 }
 
 static int plan(const struct mo_plan_view *view, struct mo_plan_scratch *scratch, struct mo_lets_plan *out,
                 moire_error *err) {
     struct mo_space space;
-    struct mo_board board;
+    struct mo_placement placement;
     double price[MO_PLAN_TENANTS];
     bool placed = false, searched = false;
     int64_t budget = view->budget ? view->budget : DEFAULT_BUDGET;
     int code = mo_space_open(&space, view, scratch, true, err);
-    if (!code) code = mo_board_open(&board, &space, scratch, err);
+    if (!code) code = mo_placement_open(&placement, &space, scratch, err);
     if (code) return code;
     mo_greedy_prices(&space, price);
-    bool hopeless = too_many(&space) || beyond_bound(&space, price);
-    if (!hopeless && search(&board, scratch, (budget + 8) / 9, &placed, &searched, &hopeless))
+    bool infeasible = too_many(&space) || beyond_bound(&space, price);
+    if (!infeasible && search(&placement, scratch, (budget + 8) / 9, &placed, &searched, &infeasible))
         return mo_fail(err, MOIRE_ENOMEM, "planning: %zu bytes of scratch are too few", scratch->bytes);
     if (!placed)
-        placed = rounds(&board, price,
-                        hopeless   ? 1
+        placed = rounds(&placement, price,
+                        infeasible ? 1
                         : searched ? ROUNDS_AFTER_SEARCH
                                    : ROUNDS,
                         space.steps + budget);
-    out->cut_short = !placed && !hopeless;
-    mo_greedy(&board, price, space.n_critical, space.n);
-    mo_board_write(&board, out);
+    out->cut_short = !placed && !infeasible;
+    mo_greedy(&placement, price, space.n_critical, space.n);
+    mo_placement_write(&placement, out);
     return MOIRE_OK;
 }
 

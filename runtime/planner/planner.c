@@ -30,7 +30,7 @@ void mo_plan_sizes(struct mo_plan_kind *kind, int min, int align) {
     kind->sizes[kind->n_sizes++] = kind->units;
 }
 
-/* Tells what is needed at most: the tables of the model dominate; a search takes a few boards. */
+/* Tells what is needed at most: the tables of the model dominate; a search takes a few placements. */
 size_t mo_plan_scratch_bytes(int n_tenants, int n_kinds, int n_gpus) {
     size_t t = (size_t)n_tenants + 1, k = (size_t)n_kinds, g = (size_t)n_gpus + 1;
     size_t cells = t * k * MO_PLAN_SIZES;

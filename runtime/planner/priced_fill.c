@@ -12,7 +12,7 @@ struct lead {
 };
 
 struct filling {
-    struct mo_board *board;
+    struct mo_placement *placement;
     const double *price;
     int begin, end;
     int leads, sharers;                                /* how many are tried */
@@ -35,17 +35,17 @@ void mo_greedy_prices(const struct mo_space *space, double *price) {
 }
 
 static bool wants(const struct filling *f, int tenant) {
-    return f->board->left[tenant] > 1e-7 * f->board->space->rate[tenant];
+    return f->placement->left[tenant] > 1e-7 * f->placement->space->rate[tenant];
 }
 
 /* Worth of a let of that size for its best tenant, and of the best cut of so many units. */
 static void estimate(struct filling *f, int kind) {
-    const struct mo_plan_kind *k = &f->board->space->view->kinds[kind];
+    const struct mo_plan_kind *k = &f->placement->space->view->kinds[kind];
     memset(f->rest, 0, sizeof f->rest);
     for (int s = 0; s < k->n_sizes; s++) {
         f->best[s] = 0;
         for (int t = f->begin; t < f->end; t++) {
-            double rate = fmin(mo_space_cell(f->board->space, kind, s, t)->rate, f->board->left[t]);
+            double rate = fmin(mo_space_cell(f->placement->space, kind, s, t)->rate, f->placement->left[t]);
             f->best[s] = fmax(f->best[s], f->price[t] * rate);
         }
     }
@@ -68,13 +68,14 @@ static void keep_best(struct lead *leads, int *n, int most, struct lead lead) {
 
 /* Candidates for the next let of a GPU. */
 static int find_leads(struct filling *f, int g, struct lead *leads) {
-    const struct mo_board_gpu *gpu = &f->board->gpus[g];
-    const struct mo_plan_kind *k = &f->board->space->view->kinds[gpu->kind];
+    const struct mo_placement_gpu *gpu = &f->placement->gpus[g];
+    const struct mo_plan_kind *k = &f->placement->space->view->kinds[gpu->kind];
     int n = 0, lets = k->max_lets - gpu->n - 1;
     if (lets > k->units) lets = k->units;
     for (int s = 0; lets >= 0 && s < k->n_sizes && k->sizes[s] <= gpu->free_units; s++)
         for (int t = f->begin; t < f->end; t++) {
-            double rate = mo_space_cell(f->board->space, gpu->kind, s, t)->rate, left = f->board->left[t];
+            double rate = mo_space_cell(f->placement->space, gpu->kind, s, t)->rate,
+                   left = f->placement->left[t];
             if (!(rate > 0) || !wants(f, t)) continue;
             double worth = f->price[t] * fmin(rate, left);
             /* the time that is left over may be filled by turns, if not as well */
@@ -87,29 +88,30 @@ static int find_leads(struct filling *f, int g, struct lead *leads) {
 
 /* Gives what is left of a let's time to others, the most valuable rest first. */
 static void fill_up(struct filling *f, int g, int l) {
-    struct mo_board *board = f->board;
+    struct mo_placement *placement = f->placement;
     bool tried[MO_PLAN_TENANTS] = {false};
-    for (int i = 0; i < f->sharers && board->gpus[g].lets[l].n < board->space->view->max_share; i++) {
+    for (int i = 0; i < f->sharers && placement->gpus[g].lets[l].n < placement->space->view->max_share; i++) {
         int best = -1;
         for (int t = f->begin; t < f->end; t++)
             if (!tried[t] && wants(f, t) &&
-                (best < 0 || f->price[t] * board->left[t] > f->price[best] * board->left[best]))
+                (best < 0 || f->price[t] * placement->left[t] > f->price[best] * placement->left[best]))
                 best = t;
         if (best < 0) break;
         tried[best] = true;
-        mo_board_share(board, g, l, best, board->left[best]);
+        mo_placement_share(placement, g, l, best, placement->left[best]);
     }
 }
 
 /* Adds a lead and those who share with it; false: does not fit, and the GPU and what is left are spoilt. */
 static bool place(struct filling *f, int g, const struct lead *lead) {
-    struct mo_board *board = f->board;
+    struct mo_placement *placement = f->placement;
     /* best effort takes nothing from its neighbours */
-    double room = lead->tenant < board->space->n_critical ? mo_board_alone(board, g, lead->size, lead->tenant)
-                                                          : mo_board_room(board, g, lead->size, lead->tenant);
-    double rate = fmin(room, board->left[lead->tenant]);
-    if (!(rate > 0) || !mo_board_press(board, g, lead->size, lead->tenant, rate)) return false;
-    if (rate < room) fill_up(f, g, board->gpus[g].n - 1);
+    double room = lead->tenant < placement->space->n_critical
+                      ? mo_placement_alone(placement, g, lead->size, lead->tenant)
+                      : mo_placement_room(placement, g, lead->size, lead->tenant);
+    double rate = fmin(room, placement->left[lead->tenant]);
+    if (!(rate > 0) || !mo_placement_displace(placement, g, lead->size, lead->tenant, rate)) return false;
+    if (rate < room) fill_up(f, g, placement->gpus[g].n - 1);
     return true;
 }
 
@@ -117,23 +119,23 @@ static bool place(struct filling *f, int g, const struct lead *lead) {
 static double worth_since(const struct filling *f, const double *before) {
     double worth = 0;
     for (int t = f->begin; t < f->end; t++)
-        worth += f->price[t] * (before[t] - f->board->left[t]);
+        worth += f->price[t] * (before[t] - f->placement->left[t]);
     return worth;
 }
 
 /* One more let on the GPU: the candidates are tried out, the best stays. */
 static bool next_let(struct filling *f, int g) {
     struct lead leads[LEADS];
-    struct mo_board *board = f->board;
-    struct mo_board_gpu old = board->gpus[g];
-    const struct mo_plan_kind *k = &board->space->view->kinds[old.kind];
-    const size_t bytes = (size_t)board->space->n * sizeof(double);
+    struct mo_placement *placement = f->placement;
+    struct mo_placement_gpu old = placement->gpus[g];
+    const struct mo_plan_kind *k = &placement->space->view->kinds[old.kind];
+    const size_t bytes = (size_t)placement->space->n * sizeof(double);
     double left[MO_PLAN_TENANTS], best_worth = 0;
     int best = -1;
     estimate(f, old.kind);
     int n = find_leads(f, g, leads), lets = k->max_lets - old.n - 1;
     if (lets > k->units) lets = k->units;
-    memcpy(left, board->left, bytes);
+    memcpy(left, placement->left, bytes);
     for (int i = 0; i < n; i++) {
         double worth = place(f, g, &leads[i]) ? worth_since(f, left) : 0;
         if (worth > 0) worth += f->rest[old.free_units - k->sizes[leads[i].size]][lets];
@@ -141,30 +143,30 @@ static bool next_let(struct filling *f, int g) {
             best_worth = worth;
             best = i;
         }
-        board->gpus[g] = old;
-        memcpy(board->left, left, bytes);
+        placement->gpus[g] = old;
+        memcpy(placement->left, left, bytes);
     }
     return best >= 0 && place(f, g, &leads[best]);
 }
 
 /* What found no let is cut into parts for whatever has time left. */
 static void scatter(struct filling *f) {
-    struct mo_board *board = f->board;
+    struct mo_placement *placement = f->placement;
     for (int t = f->begin; t < f->end; t++)
-        for (int g = 0; g < board->n_gpus; g++)
-            for (int l = 0; l < board->gpus[g].n && wants(f, t); l++)
-                mo_board_share_part(board, g, l, t, board->left[t]);
+        for (int g = 0; g < placement->n_gpus; g++)
+            for (int l = 0; l < placement->gpus[g].n && wants(f, t); l++)
+                mo_placement_share_part(placement, g, l, t, placement->left[t]);
 }
 
-void mo_greedy(struct mo_board *board, const double *price, int begin, int end) {
+void mo_greedy(struct mo_placement *placement, const double *price, int begin, int end) {
     bool many = end - begin > MANY_TENANTS;
-    struct filling f = {.board = board,
+    struct filling f = {.placement = placement,
                         .price = price,
                         .begin = begin,
                         .end = end,
                         .leads = many ? FEW_LEADS : LEADS,
                         .sharers = many ? FEW_SHARERS : SHARERS};
-    for (int g = 0; g < board->n_gpus; g++)
+    for (int g = 0; g < placement->n_gpus; g++)
         while (next_let(&f, g)) {
         }
     scatter(&f);

@@ -8,14 +8,14 @@
  * is given to others that take turns. */
 #ifndef MO_PLANNER_GREEDY_H
 #define MO_PLANNER_GREEDY_H
-#include "runtime/planner/board.h"
+#include "runtime/planner/placement.h"
 
 /* Least share-seconds of each tenant over kinds and sizes; 0 for one that can run nowhere. */
 void mo_greedy_prices(const struct mo_space *space, double *price);
 /* Places what is left of tenants [begin, end). */
-void mo_greedy(struct mo_board *board, const double *price, int begin, int end);
-/* Algorithm 1 of gpu-let on a cleared board, all tenants (elastic.c). */
-void mo_elastic(struct mo_board *board);
+void mo_greedy(struct mo_placement *placement, const double *price, int begin, int end);
+/* Algorithm 1 of gpu-let on a cleared placement, all tenants (elastic.c). */
+void mo_elastic(struct mo_placement *placement);
 /* The same by sbp's (sbp.c): whole GPUs. */
-void mo_sbp_pack(struct mo_board *board);
+void mo_sbp_pack(struct mo_placement *placement);
 #endif

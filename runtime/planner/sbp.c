@@ -16,14 +16,14 @@ struct residual {
 };
 
 /* A node = the next let of that size with nobody on it; room in *rate. */
-static int open_node(struct mo_board *board, int parts, int tenant, double *rate) {
+static int open_node(struct mo_placement *placement, int parts, int tenant, double *rate) {
     int best = -1;
     *rate = 0;
-    for (int g = 0; g < board->n_gpus; g++) {
-        const struct mo_plan_kind *kind = &board->space->view->kinds[board->gpus[g].kind];
+    for (int g = 0; g < placement->n_gpus; g++) {
+        const struct mo_plan_kind *kind = &placement->space->view->kinds[placement->gpus[g].kind];
         int size = mo_kind_size(kind, kind->units / parts);
-        if (board->gpus[g].n >= parts) continue;
-        double room = mo_board_room(board, g, size, tenant);
+        if (placement->gpus[g].n >= parts) continue;
+        double room = mo_placement_room(placement, g, size, tenant);
         if (room > *rate) {
             *rate = room;
             best = g;
@@ -32,12 +32,13 @@ static int open_node(struct mo_board *board, int parts, int tenant, double *rate
     return best;
 }
 
-static bool add_node(struct mo_board *board, int parts, int tenant, double rate) {
+static bool add_node(struct mo_placement *placement, int parts, int tenant, double rate) {
     double room;
-    int g = open_node(board, parts, tenant, &room);
+    int g = open_node(placement, parts, tenant, &room);
     if (g < 0) return false;
-    const struct mo_plan_kind *kind = &board->space->view->kinds[board->gpus[g].kind];
-    return mo_board_add(board, g, mo_kind_size(kind, kind->units / parts), tenant, rate < room ? rate : room);
+    const struct mo_plan_kind *kind = &placement->space->view->kinds[placement->gpus[g].kind];
+    return mo_placement_add(placement, g, mo_kind_size(kind, kind->units / parts), tenant,
+                            rate < room ? rate : room);
 }
 
 /* Share of its time that the residual would keep a node of its own busy. */
@@ -52,7 +53,7 @@ static double occupancy(struct mo_space *space, int kind, int size, int tenant, 
 }
 
 /* Times of one let's batches over its duty cycle. */
-static double busy(const struct mo_board_let *let) {
+static double busy(const struct mo_placement_let *let) {
     double sum = 0, queries = 0;
     for (int i = 0; i < let->n; i++) {
         double gather = let->pieces[i].batch / let->pieces[i].rate * 1e9;
@@ -62,28 +63,28 @@ static double busy(const struct mo_board_let *let) {
     return queries > 0 ? sum / queries : 0;
 }
 
-static bool merge(struct mo_board *board, int tenant, double rate) {
+static bool merge(struct mo_placement *placement, int tenant, double rate) {
     double best = -1;
     int gpu = -1, let = -1;
-    for (int g = 0; g < board->n_gpus; g++)
-        for (int l = 0; l < board->gpus[g].n; l++) {
-            struct mo_board_gpu old = board->gpus[g];
-            if (!mo_board_share(board, g, l, tenant, rate)) continue;
-            double full = busy(&board->gpus[g].lets[l]);
-            board->gpus[g] = old;
-            board->left[tenant] += rate;
+    for (int g = 0; g < placement->n_gpus; g++)
+        for (int l = 0; l < placement->gpus[g].n; l++) {
+            struct mo_placement_gpu old = placement->gpus[g];
+            if (!mo_placement_share(placement, g, l, tenant, rate)) continue;
+            double full = busy(&placement->gpus[g].lets[l]);
+            placement->gpus[g] = old;
+            placement->left[tenant] += rate;
             if (full > best) {
                 best = full;
                 gpu = g;
                 let = l;
             }
         }
-    return gpu >= 0 && mo_board_share(board, gpu, let, tenant, rate);
+    return gpu >= 0 && mo_placement_share(placement, gpu, let, tenant, rate);
 }
 
 /* Full nodes of tenants [begin, end), then their residuals. */
-static void pack_some(struct mo_board *board, int parts, int begin, int end) {
-    struct mo_space *space = board->space;
+static void pack_some(struct mo_placement *placement, int parts, int begin, int end) {
+    struct mo_space *space = placement->space;
     const int kind = space->view->gpu_kind[0];
     const struct mo_plan_kind *k = &space->view->kinds[kind];
     const int size = mo_kind_size(k, k->units / parts);
@@ -92,10 +93,10 @@ static void pack_some(struct mo_board *board, int parts, int begin, int end) {
     for (int t = begin; t < end; t++) {
         double room = mo_space_cell(space, kind, size, t)->rate;
         int at = n;
-        while (room > 0 && board->left[t] >= room && add_node(board, parts, t, board->left[t])) {
+        while (room > 0 && placement->left[t] >= room && add_node(placement, parts, t, placement->left[t])) {
         }
-        if (!(board->left[t] > 1e-9 * space->rate[t])) continue;
-        double share = occupancy(space, kind, size, t, board->left[t]);
+        if (!(placement->left[t] > 1e-9 * space->rate[t])) continue;
+        double share = occupancy(space, kind, size, t, placement->left[t]);
         for (; at > 0 && rest[at - 1].occupancy < share; at--)
             rest[at] = rest[at - 1];
         rest[at] = (struct residual){t, share};
@@ -103,8 +104,9 @@ static void pack_some(struct mo_board *board, int parts, int begin, int end) {
     }
     for (int i = 0; i < n; i++) {
         int t = rest[i].tenant;
-        if (merge(board, t, board->left[t])) continue;
-        while (board->left[t] > 1e-9 * space->rate[t] && add_node(board, parts, t, board->left[t])) {
+        if (merge(placement, t, placement->left[t])) continue;
+        while (placement->left[t] > 1e-9 * space->rate[t] &&
+               add_node(placement, parts, t, placement->left[t])) {
         }
     }
 }
@@ -112,18 +114,18 @@ static void pack_some(struct mo_board *board, int parts, int begin, int end) {
 static int pack(const struct mo_plan_view *view, int parts, struct mo_plan_scratch *scratch,
                 struct mo_lets_plan *out, moire_error *err) {
     struct mo_space space;
-    struct mo_board board;
+    struct mo_placement placement;
     int code = mo_space_open(&space, view, scratch, false, err);
-    if (!code) code = mo_board_open(&board, &space, scratch, err);
+    if (!code) code = mo_placement_open(&placement, &space, scratch, err);
     if (code) return code;
-    pack_some(&board, parts, 0, space.n_critical);
-    pack_some(&board, parts, space.n_critical, space.n);
-    mo_board_write(&board, out);
+    pack_some(&placement, parts, 0, space.n_critical);
+    pack_some(&placement, parts, space.n_critical, space.n);
+    mo_placement_write(&placement, out);
     return MOIRE_OK;
 }
 
-void mo_sbp_pack(struct mo_board *board) {
-    pack_some(board, 1, 0, board->space->n_critical);
+void mo_sbp_pack(struct mo_placement *placement) {
+    pack_some(placement, 1, 0, placement->space->n_critical);
 }
 
 static int whole(const struct mo_plan_view *view, struct mo_plan_scratch *scratch, struct mo_lets_plan *out,

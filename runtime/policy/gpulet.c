@@ -4,7 +4,7 @@
  * Every let takes from the queues of its own tenants, the one with least slack first.  A batch is as large as
  * leaves its oldest query in time; on a let with other tenants no larger than leaves their next batches in
  * time, but never smaller than planned for.  A query that no let of its tenant can serve in time any more is
- * hopeless: shed where the tenant allows that, else served when nothing that can be in time waits.
+ * infeasible: shed where the tenant allows that, else served when nothing that can be in time waits.
  *
  * Times are the profile's times the larger of what the planner expects of the neighbours and what has been
  * observed lately. */
@@ -71,14 +71,14 @@ static int64_t free_by(const struct mo_gpulet_serve *v, const struct mo_planned_
 }
 
 /* Deals with the queries at the head that can be in time nowhere; where the first begins that can here. */
-static int skip_hopeless(struct mo_gpulet_serve *v, int tenant, int64_t here_ns) {
+static int skip_infeasible(struct mo_gpulet_serve *v, int tenant, int64_t here_ns) {
     const struct mo_view_tenant *t = &v->view->tenants[tenant];
     int at = v->taken[tenant];
     while (at < t->n_waiting) {
         int64_t due = v->view->queries[t->waiting[at]].deadline;
         if (due - v->at >= here_ns) break;
-        bool hopeless = due - v->view->now < v->s->best_ns[tenant];
-        if (hopeless && t->shed_late && at == v->taken[tenant]) {
+        bool infeasible = due - v->view->now < v->s->best_ns[tenant];
+        if (infeasible && t->shed_late && at == v->taken[tenant]) {
             mo_decide_shed(v->out, t->waiting[at]);
             v->taken[tenant]++;
         }
@@ -89,7 +89,8 @@ static int skip_hopeless(struct mo_gpulet_serve *v, int tenant, int64_t here_ns)
 
 /* Where more wait than the planned batch takes, those at the head that leave no time for it are passed over:
  * small batches for their sake would make the others late too (early drop, Nexus). */
-static int skip_hurried(const struct mo_gpulet_serve *v, int tenant, int at, int batch, int64_t batch_takes) {
+static int skip_early_drops(const struct mo_gpulet_serve *v, int tenant, int at, int batch,
+                            int64_t batch_takes) {
     const struct mo_view_tenant *t = &v->view->tenants[tenant];
     while (t->n_waiting - at > batch && v->view->queries[t->waiting[at]].deadline - v->at < batch_takes)
         at++;
@@ -107,10 +108,10 @@ static struct mo_gpulet_offer offer_of(struct mo_gpulet_serve *v, const struct m
     const struct mo_view_tenant *t = &v->view->tenants[tenant];
     double slow = mo_gpulet_slowdown(v, let, tenant, entry);
     int64_t now = v->at, one = mo_gpulet_batch_ns(v, let, tenant, 1, slow);
-    struct mo_gpulet_offer o = {.tenant = tenant, .first = skip_hopeless(v, tenant, one)};
+    struct mo_gpulet_offer o = {.tenant = tenant, .first = skip_infeasible(v, tenant, one)};
     if (entry)
-        o.first = skip_hurried(v, tenant, o.first, entry->batch,
-                               mo_gpulet_batch_ns(v, let, tenant, entry->batch, slow));
+        o.first = skip_early_drops(v, tenant, o.first, entry->batch,
+                                   mo_gpulet_batch_ns(v, let, tenant, entry->batch, slow));
     int most = t->n_waiting - o.first;
     if (most <= 0) { /* none can be in time here: those that are late anyway, after all others */
         o.first = v->taken[tenant];
@@ -195,7 +196,7 @@ static struct mo_gpulet_offer careful_offer(struct mo_gpulet_serve *v, const str
     int64_t room = free_by(v, let, tenant), budget = mo_gpulet_budget(v->view, let->gpu);
     if (budget != MO_NEVER && v->view->now + budget < room) room = v->view->now + budget;
     struct mo_gpulet_offer o = offer_of(v, let, tenant, NULL, room);
-    if (o.n && !mo_gpulet_harmless(v->view, let, tenant, o.n)) o.n = 0;
+    if (o.n && !mo_gpulet_orion_allows(v->view, let, tenant, o.n)) o.n = 0;
     return o;
 }
 
@@ -276,7 +277,7 @@ static void lend(struct mo_gpulet_serve *v, const struct mo_planned_let *let) {
             struct mo_gpulet_offer o = offer_of(v, let, tenant, NULL, room);
             if (o.n && mo_gpulet_is_barred(v, let, tenant, o.n)) continue;
             if (o.n && v->options->careful && v->view->tenants[tenant].best_effort &&
-                !mo_gpulet_harmless(v->view, let, tenant, o.n))
+                !mo_gpulet_orion_allows(v->view, let, tenant, o.n))
                 continue;
             if (o.n && !o.late && (!best.n || o.slack < best.slack)) best = o;
         }
@@ -328,7 +329,7 @@ static void note_event(struct mo_gpulet_state *s, const struct mo_view *view, co
     if (event->kind == MO_EVENT_FREED && tenant >= 0 && tenant < MO_PLAN_TENANTS &&
         !view->tenants[tenant].open)
         mo_gpulet_forget(s, tenant);
-    s->stale |= event->kind == MO_EVENT_GPUS || mo_gpulet_has_newcomer(s, view);
+    s->stale |= event->kind == MO_EVENT_GPUS || mo_gpulet_has_new_tenant(s, view);
     if (!s->begun || (s->stale && !view->lets_coming)) mo_gpulet_plan(s, view);
 }
 

@@ -19,7 +19,7 @@ struct mo_gpulet_options {
     const char *planner;
     bool deferred, lend, stretch;
     double burst; /* mo_plan_view.burst */
-    bool careful; /* best-effort batches begin by Orion's rule (gpulet_harm.c), else like any other */
+    bool careful; /* best-effort batches begin by Orion's rule (gpulet_orion.c), else like any other */
     bool cut;     /* at layer boundaries, where an urgent tenant of the let gains by it (gpulet_cut.c) */
 };
 
@@ -50,14 +50,15 @@ void mo_gpulet_plan(void *state, const struct mo_view *view);
 /* The tenant is closed; its place may be another's the next time. */
 void mo_gpulet_forget(struct mo_gpulet_state *s, int tenant);
 /* Does a query wait of a tenant that no plan has been made for? */
-bool mo_gpulet_has_newcomer(const struct mo_gpulet_state *s, const struct mo_view *view);
+bool mo_gpulet_has_new_tenant(const struct mo_gpulet_state *s, const struct mo_view *view);
 
 /* mo_policy.dispatch of every row. */
 void mo_gpulet_dispatch(void *state, const struct mo_view *view, const struct mo_event *event,
                         struct mo_decisions *out);
 
 /* Would a best-effort batch on that let do the latency-critical ones that run on its GPU no harm? */
-bool mo_gpulet_harmless(const struct mo_view *view, const struct mo_planned_let *let, int tenant, int batch);
+bool mo_gpulet_orion_allows(const struct mo_view *view, const struct mo_planned_let *let, int tenant,
+                            int batch);
 /* The longest that a best-effort batch may take on that GPU, ns; MO_NEVER: no critical tenant is on it. */
 int64_t mo_gpulet_budget(const struct mo_view *view, int gpu);
 #endif

@@ -30,7 +30,7 @@ static bool is_critical(const struct mo_view_tenant *t) {
 }
 
 /* How long the other tenants of the let can wait from now on; MO_NEVER: as long as may be. */
-static int64_t patience(const struct mo_gpulet_serve *v, const struct mo_planned_let *let, int tenant) {
+static int64_t others_slack(const struct mo_gpulet_serve *v, const struct mo_planned_let *let, int tenant) {
     int64_t least = MO_NEVER;
     for (int e = 0; e < let->n_entries; e++) {
         const struct mo_let_entry *entry = &let->entries[e];
@@ -72,14 +72,14 @@ static bool is_long(const struct mo_gpulet_serve *v, const struct mo_planned_let
 bool mo_gpulet_is_barred(const struct mo_gpulet_serve *v, const struct mo_planned_let *let, int tenant,
                          int batch) {
     bool going = v->view->tenants[tenant].paused_gpu >= 0 || v->cut[tenant];
-    return going && patience(v, let, tenant) == 0 && is_long(v, let, tenant, 0, batch, 0);
+    return going && others_slack(v, let, tenant) == 0 && is_long(v, let, tenant, 0, batch, 0);
 }
 
 int mo_gpulet_end(const struct mo_gpulet_serve *v, const struct mo_planned_let *let, int tenant, int begin,
                   int batch) {
     const int n = v->view->tenants[tenant].profile->n_layers;
     if (begin ? !v->options->cut : !mo_gpulet_may_cut(v, let, tenant)) return n;
-    if (!is_long(v, let, tenant, begin, batch, patience(v, let, tenant))) return n;
+    if (!is_long(v, let, tenant, begin, batch, others_slack(v, let, tenant))) return n;
     int end = begin + 1;
     while (end < n && part_ns(v, let, tenant, begin, end + 1, batch) <= BLOCK_NS)
         end++;

@@ -167,7 +167,7 @@ void mo_gpulet_forget(struct mo_gpulet_state *s, int tenant) {
     s->met[tenant] = false;
 }
 
-bool mo_gpulet_has_newcomer(const struct mo_gpulet_state *s, const struct mo_view *view) {
+bool mo_gpulet_has_new_tenant(const struct mo_gpulet_state *s, const struct mo_view *view) {
     for (int i = 0; i < count_tenants(view); i++)
         if (view->tenants[i].open && view->tenants[i].n_waiting && !s->met[i]) return true;
     return false;

@@ -28,11 +28,11 @@ struct mo_gpulet_offer {
     int tenant, first, n; /* waiting[first .. first + n); n 0 = nothing */
     int64_t slack;        /* until it must begin to be in time */
     int64_t ns;           /* that the batch takes */
-    bool late;            /* hopeless ones */
+    bool late;            /* infeasible ones */
 };
 
 int64_t mo_gpulet_rounded(double ns);
-/* The entry of a tenant on a let; NULL: it is a guest there. */
+/* The entry of a tenant on a let; NULL: the plan does not have it there. */
 const struct mo_let_entry *mo_gpulet_entry(const struct mo_planned_let *let, int tenant);
 /* Expected slowdown of a tenant on a let, at least 1. */
 double mo_gpulet_slowdown(const struct mo_gpulet_serve *v, const struct mo_planned_let *let, int tenant,

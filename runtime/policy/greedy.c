@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0
  * greedy.c - queries in some order, cores by some rule, in blocks bounded in time: the textbook baselines.
  *
- *   edf-reject  earliest deadline first, as few cores as make it in time; hopeless ones last, or shed
- *   llf         least laxity first (deadline - now - time still needed), cores and hopeless ones as above
+ *   edf-reject  earliest deadline first, as few cores as make it in time; infeasible ones last, or shed
+ *   llf         least laxity first (deadline - now - time still needed), cores and infeasible ones as above
  *   srpt        shortest remaining work first, as many cores as help
  *   equal       all queries that are there share the cores evenly
  *
  * A query that wants more cores than are free starts when half of them are, else it waits, and those behind
  * it too.  Every so often the oldest query is served whatever the order says, so that nobody starves. */
-#include "runtime/policy/hand.h"
+#include "runtime/policy/allocation.h"
 
 static const double HEADROOM = 0.9; /* of the time to the deadline that a plan may use */
 static const double LAST = 1e18;
 
 struct state {
-    struct mo_hand hand;
+    struct mo_allocation allocation;
     int runs;
 };
 
@@ -55,16 +55,16 @@ struct rule {
 
 static void run(struct state *s, const struct mo_view *view, struct mo_decisions *out,
                 const struct rule *rule) {
-    struct mo_hand *h = &s->hand;
-    mo_hand_open(h, view, out);
+    struct mo_allocation *h = &s->allocation;
+    mo_allocation_open(h, view, out);
     while (h->idle > 0) {
         bool oldest = s->runs >= rule->oldest_every;
-        int query = mo_hand_best(h, oldest ? mo_by_arrival : rule->score);
+        int query = mo_allocation_best(h, oldest ? mo_by_arrival : rule->score);
         if (query < 0) return;
-        if (rule->sheds && mo_hopeless(view, query) && mo_hand_shed(h, query)) continue;
+        if (rule->sheds && mo_infeasible(view, query) && mo_allocation_shed(h, query)) continue;
         int wanted = rule->cores(view, query), n = wanted < h->idle ? wanted : h->idle;
         if (2 * n < wanted) return;
-        mo_hand_run(h, query, mo_view_block(view, query, n), n, wanted);
+        mo_allocation_run(h, query, mo_view_block(view, query, n), n, wanted);
         s->runs = oldest ? 0 : s->runs + 1;
     }
 }

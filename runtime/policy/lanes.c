@@ -12,14 +12,14 @@
  *   lanes-reject  and what cannot be in time on a lane any more is shed, or served when nothing else waits
  * (now and then it has its turn all the same, so that nobody starves) */
 #include <math.h>
-#include "runtime/policy/hand.h"
+#include "runtime/policy/allocation.h"
 
 static const int64_t PLAN_NS = 1000000000;
 static const double MISS = 0.05;
 enum { STEPS = 30, OLDEST_EVERY = 12, LATE = 64 };
 
 struct state {
-    struct mo_hand hand;
+    struct mo_allocation allocation;
     int cores, runs; /* cores of a lane */
 };
 
@@ -76,15 +76,15 @@ static bool late_on_lane(const struct state *s, const struct mo_view *view, int 
 }
 
 static void serve(struct state *s, int query) {
-    const struct mo_view *view = s->hand.view;
-    mo_hand_run(&s->hand, query, view->tenants[view->queries[query].tenant].profile->n_layers, s->cores,
-                s->cores);
+    const struct mo_view *view = s->allocation.view;
+    mo_allocation_run(&s->allocation, query, view->tenants[view->queries[query].tenant].profile->n_layers,
+                      s->cores, s->cores);
     s->runs++;
 }
 
 /* Queries that were passed over, oldest first, on the lanes that nobody else wants. */
 static void serve_late(struct state *s, const int *late, int n) {
-    struct mo_hand *h = &s->hand;
+    struct mo_allocation *h = &s->allocation;
     for (int i = 0; i < n && h->idle >= s->cores; i++) {
         const struct mo_view_query *q = &h->view->queries[late[i]];
         const struct mo_view_tenant *t = &h->view->tenants[q->tenant];
@@ -96,16 +96,16 @@ static void serve_late(struct state *s, const int *late, int n) {
 }
 
 static void run(struct state *s, const struct mo_view *view, struct mo_decisions *out, bool rejects) {
-    struct mo_hand *h = &s->hand;
+    struct mo_allocation *h = &s->allocation;
     int query, n = 0, late[LATE];
     if (!s->cores) plan(s, view);
-    mo_hand_open(h, view, out);
-    while (h->idle >= s->cores && (query = mo_hand_best(h, mo_by_arrival)) >= 0) {
+    mo_allocation_open(h, view, out);
+    while (h->idle >= s->cores && (query = mo_allocation_best(h, mo_by_arrival)) >= 0) {
         bool is_late = rejects && late_on_lane(s, view, query);
-        if (is_late && mo_hand_shed(h, query)) continue;
+        if (is_late && mo_allocation_shed(h, query)) continue;
         if (is_late && s->runs % OLDEST_EVERY) {
             if (n < LATE) late[n++] = query;
-            mo_hand_pass(h, query);
+            mo_allocation_skip(h, query);
         } else {
             serve(s, query);
         }

@@ -9,17 +9,17 @@
  *    that frees most time for least harm is set aside (Moore and Hodgson's rule, weighted): a tenant well
  *    above its target attainment can spare a miss, one below it cannot.  The weights fade as the attainment
  *    of all queries nears its limit: then every miss counts the same and the heaviest query goes.
- * 3. All cores are dealt anew among the kept queries (moire_deal.c), those that run included, and the idle
+ * 3. All cores are allotted anew to the kept queries (moire_allot.c), those that run included, and the idle
  *    ones go by deadline to those that do not run, each up to its share.  With too few cores idle, it waits
  *    for blocks that end soon where its next layer then ends sooner, or takes what there is for a block that
  *    ends when they do, so that the cores meet.  The more cores, the shorter the blocks, for there are more
- *    lets to re-deal among.  Its layers run in the versions that suit the
- *    neighbours that it will have (moire_press.c).
- * 4. What is set aside, hopeless, best-effort or without target runs on what is left, oldest first, while the
- *    kept queries have time to spare, but for a part of the cores that the next query with a target finds
+ *    lets to allot anew among.  Its layers run in the versions that suit the
+ *    neighbours that it will have (moire_pressure.c).
+ * 4. What is set aside, infeasible, best-effort or without target runs on what is left, oldest first, while
+ *    the kept queries have time to spare, but for a part of the cores that the next query with a target finds
  *    idle, and where its next layer ends within a block's time: on too few cores a single layer would hold
  *    them for long; a small share of the core time always goes to the oldest that waits far beyond its
- *    target, so nothing starves.  Hopeless queries of tenants that allow it are shed.
+ *    target, so nothing starves.  Infeasible queries of tenants that allow it are shed.
  *
  * The rule is memoryless but for what the starved are owed and scratch memory; stability comes from work
  * done: what has run is cheaper to keep. */
@@ -28,11 +28,11 @@
 
 enum { PER_TENANT = 12, PER_TENANT_LATE = 4, SHED_AT_ONCE = 16, STARVED_SHARE = 40 };
 static const int64_t STARVED_NS = 1000000000;
-static const double MARGIN = 0.02;     /* a query must fit with so much of its rest to spare */
-static const double LEAN_MARGIN = 0.1; /* slack that the fewest cores must leave */
-static const double POOR = 0.8;        /* with less than this part of its share idle, a query may wait */
-static const double FULL = 0.9;        /* share of the cores' time that plans count on: blocks leave gaps */
-static const int BRIEF = 16;           /* blocks are shorter by 1 + cores / so many */
+static const double MARGIN = 0.02;       /* a query must fit with so much of its rest to spare */
+static const double FEWEST_MARGIN = 0.1; /* slack that the fewest cores must leave */
+static const double POOR = 0.8;          /* with less than this part of its share idle, a query may wait */
+static const double FULL = 0.9;          /* share of the cores' time that plans count on: blocks leave gaps */
+static const int BRIEF = 16;             /* blocks are shorter by 1 + cores / so many */
 static const double EASY = 0.6;    /* fraction of their slack beyond which kept queries have none to spare */
 static const int ROOM = 4;         /* what is set aside leaves one core of so many idle */
 static const double TARGET = 0.97; /* attainment above which a tenant can spare misses */
@@ -109,14 +109,15 @@ static void add(struct mo_moire_state *s, const struct mo_view *view, int slot, 
                                      .weight = weight_of(s, t)};
     c->keep = !t->best_effort && q->deadline != MO_NEVER && best <= (double)(q->deadline - view->now);
     double slack = (double)(q->deadline - view->now - rest);
-    int lean = c->keep && begin < layers ? mo_moire_fewest(t, begin, slack / (1 + LEAN_MARGIN), wide) : 1;
-    c->left = (double)mo_view_time(t, lean, begin, layers) * lean + (double)rest * c->cores;
+    int fewest_cores =
+        c->keep && begin < layers ? mo_moire_fewest(t, begin, slack / (1 + FEWEST_MARGIN), wide) : 1;
+    c->left = (double)mo_view_time(t, fewest_cores, begin, layers) * fewest_cores + (double)rest * c->cores;
     insert(s, s->by_deadline, at, at, earlier);
     if (!c->keep) set_aside(s, at);
 }
 
 /* First waiting query of a tenant that can make it on an empty machine; all share one time, and deadlines
- * come in order, so the hopeless ones are in front. */
+ * come in order, so the infeasible ones are in front. */
 static int first_feasible(const struct mo_view *view, const struct mo_view_tenant *t, int wide) {
     int64_t whole = mo_view_time(t, wide, 0, t->profile->n_layers);
     int lo = 0, hi = t->n_waiting;
@@ -197,28 +198,28 @@ static void fit(struct mo_moire_state *s, const struct mo_view *view) {
 
 /* --- 3. and 4. cores --- */
 /* What is being given away in one dispatch. */
-struct hand {
+struct allocation {
     const struct mo_view *view;
     const struct mo_moire_parts *parts;
     struct mo_decisions *out;
     struct mo_cores pool;
-    int idle, rivals, wanted; /* rivals: others that wait for a core; wanted: cores of their shares */
+    int idle, n_others, wanted; /* n_others: others that wait for a core; wanted: cores of their shares */
     double fraction;
     double work;  /* core time given, predicted */
     bool starved; /* who is served now has waited too long */
 };
 
 /* Idle cores that what is set aside may take. */
-static int free_of(const struct hand *h) {
+static int free_of(const struct allocation *h) {
     int room = h->view->min_qos_ns && !h->parts->no_room ? h->view->n_cores / ROOM : 0;
     return h->starved ? h->idle : h->idle - room;
 }
 
 /* What is set aside gets a core, and an even part of those that nobody has a share in. */
-static int cores_for(const struct hand *h, const struct mo_moire_candidate *c) {
+static int cores_for(const struct allocation *h, const struct mo_moire_candidate *c) {
     if (c->keep) return c->share;
     int over = h->parts->no_share ? 0 : free_of(h) - h->wanted - 1;
-    int n = 1 + (over > 0 && h->rivals >= 0 ? over / (h->rivals + 1) : 0);
+    int n = 1 + (over > 0 && h->n_others >= 0 ? over / (h->n_others + 1) : 0);
     return n < c->wide ? n : c->wide;
 }
 
@@ -242,7 +243,7 @@ static int64_t freed_in(const struct mo_view *view, int missing) {
 }
 
 /* Instances of the tenant that blocks decided in this dispatch have taken. */
-static int taken_instances(const struct hand *h, int tenant) {
+static int taken_instances(const struct allocation *h, int tenant) {
     int n = 0;
     for (int i = 0; i < h->out->n; i++) {
         const struct mo_decision *d = &h->out->list[i];
@@ -255,7 +256,7 @@ static int taken_instances(const struct hand *h, int tenant) {
 
 /* From n cores on, the first count on which the query's next layer ends within a block's time, or within
  * twice what it takes on all cores where that is longer; 0: none. */
-static int quick(const struct hand *h, const struct mo_moire_candidate *c, int n) {
+static int quick(const struct allocation *h, const struct mo_moire_candidate *c, int n) {
     const struct mo_view *view = h->view;
     const struct mo_view_tenant *t = &view->tenants[c->tenant];
     int layer = view->queries[c->query].next_layer, free = free_of(h);
@@ -267,18 +268,19 @@ static int quick(const struct hand *h, const struct mo_moire_candidate *c, int n
 }
 
 /* Its next layer ends sooner when it begins `gap` later, on n cores instead of those that are idle. */
-static bool worth_waiting(const struct hand *h, const struct mo_moire_candidate *c, int n, int64_t gap) {
+static bool worth_waiting(const struct allocation *h, const struct mo_moire_candidate *c, int n,
+                          int64_t gap) {
     const struct mo_view_tenant *t = &h->view->tenants[c->tenant];
     int layer = h->view->queries[c->query].next_layer;
     return gap + mo_view_time(t, n, layer, layer + 1) < mo_view_time(t, h->idle, layer, layer + 1);
 }
 
 /* Gives cores to one query; false: leave what is idle for it, its partners come in a moment. */
-static bool serve(struct hand *h, const struct mo_moire_candidate *c) {
+static bool serve(struct allocation *h, const struct mo_moire_candidate *c) {
     const struct mo_view *view = h->view;
     const struct mo_view_query *q = &view->queries[c->query];
     const struct mo_view_tenant *t = &view->tenants[c->tenant];
-    h->rivals--;
+    h->n_others--;
     h->wanted -= c->share;
     if (!q->started && taken_instances(h, c->tenant) >= t->free_instances) return true;
     int n = cores_for(h, c), wanted = n;
@@ -298,12 +300,12 @@ static bool serve(struct hand *h, const struct mo_moire_candidate *c) {
 }
 
 /* The oldest set-aside query when it has waited far beyond its target and its turn has come. */
-static bool serve_starved(struct mo_moire_state *s, struct hand *h) {
+static bool serve_starved(struct mo_moire_state *s, struct allocation *h) {
     if (!s->n_aside || s->debt > 0) return false;
     const struct mo_moire_candidate *c = &s->list[s->aside[0]];
     const struct mo_view_query *q = &h->view->queries[c->query];
-    int64_t patience = h->view->tenants[c->tenant].qos_ns * 10;
-    if (h->view->now - q->arrival < (patience > STARVED_NS ? patience : STARVED_NS)) return false;
+    int64_t wait_limit = h->view->tenants[c->tenant].qos_ns * 10;
+    if (h->view->now - q->arrival < (wait_limit > STARVED_NS ? wait_limit : STARVED_NS)) return false;
     h->starved = true;
     serve(h, c);
     h->starved = false;
@@ -312,7 +314,7 @@ static bool serve_starved(struct mo_moire_state *s, struct hand *h) {
     return true;
 }
 
-static void shed_hopeless(const struct mo_view *view, struct mo_decisions *out) {
+static void shed_infeasible(const struct mo_view *view, struct mo_decisions *out) {
     for (int i = 0; i < view->n_tenants; i++) {
         const struct mo_view_tenant *t = &view->tenants[i];
         if (!t->open || !t->shed_late || !t->qos_ns) continue;
@@ -333,7 +335,7 @@ static bool is_shed(const struct mo_decisions *out, int query) {
 }
 
 /* Kept queries by deadline, then what is set aside, oldest first, while those have time to spare. */
-static void hand_out(struct mo_moire_state *s, struct hand *h) {
+static void allocate_cores(struct mo_moire_state *s, struct allocation *h) {
     bool served = serve_starved(s, h);
     for (int i = 0; i < s->n && h->idle > 0; i++) {
         const struct mo_moire_candidate *c = &s->list[s->by_deadline[i]];
@@ -352,18 +354,19 @@ static bool anyone_waits(const struct mo_view *view) {
 }
 
 static void decide(struct mo_moire_state *s, const struct mo_view *view, struct mo_decisions *out) {
-    shed_hopeless(view, out);
+    shed_infeasible(view, out);
     if (!view->n_idle || !anyone_waits(view)) return;
     gather(s, view);
     if (!s->parts->no_fit) fit(s, view);
-    mo_moire_deal(s, view);
-    struct hand h = {.view = view, .parts = s->parts, .out = out, .pool = view->idle, .idle = view->n_idle};
+    mo_moire_allot(s, view);
+    struct allocation h = {
+        .view = view, .parts = s->parts, .out = out, .pool = view->idle, .idle = view->n_idle};
     for (int i = 0; i < s->n; i++)
         if (!s->list[i].running) {
-            h.rivals++;
+            h.n_others++;
             h.wanted += s->list[i].share;
         }
-    hand_out(s, &h);
+    allocate_cores(s, &h);
     s->debt -= h.work;
 }
 
@@ -375,7 +378,7 @@ void mo_moire_dispatch(void *state, const struct mo_view *view, const struct mo_
     decide(s, view, out);
     if (s->parts->no_versions) return;
     mo_decide_pressure(out, view);
-    if (!s->parts->no_neighbours) mo_moire_press(s, view, out);
+    if (!s->parts->no_neighbours) mo_moire_predict_pressure(s, view, out);
 }
 
 const struct mo_policy mo_policy_moire = {

@@ -13,7 +13,7 @@ struct mo_moire_candidate {
     int begin, wide, cores;  /* layer after its block; cores on which the rest is fastest; of the block */
     int64_t rest;            /* what is left of its block */
     int64_t deadline, order; /* order: of acceptance */
-    int share;               /* cores of the deal; what is not kept has none */
+    int share;               /* cores of the allotment; what is not kept has none */
     double left, weight;     /* core time to finish just in time; harm of setting it aside */
 };
 
@@ -22,14 +22,14 @@ struct mo_moire_parts {
     bool no_fit;        /* what cannot all make it is thinned out */
     bool no_balance;    /* tenants below their target attainment are spared */
     bool no_reserve;    /* room is kept for tenants with tighter targets */
-    bool no_share;      /* cores that nobody needs are dealt out */
+    bool no_share;      /* cores that nobody needs are allotted */
     bool no_meet;       /* waits for cores that come free in a moment */
     bool no_brief;      /* the more cores, the shorter the blocks */
     bool no_ease;       /* what is set aside waits until the others have time to spare */
     bool no_room;       /* cores are kept free of what is set aside */
     bool no_quick;      /* what is set aside holds no core for longer than a block's time */
     bool no_versions;   /* layers run in the versions that suit the pressure */
-    bool no_neighbours; /* that pressure is foreseen, not only measured */
+    bool no_neighbours; /* that pressure is predicted, not only measured */
 };
 
 struct mo_moire_state {
@@ -38,17 +38,18 @@ struct mo_moire_state {
     int n, n_aside;
     double debt; /* core time, ns, that others get before the next turn of what has waited too long */
     short by_deadline[MO_MOIRE_CANDIDATES], aside[MO_MOIRE_CANDIDATES]; /* indices into list */
-    double fraction; /* of their time to the deadline that kept queries take in the deal; 1: all of it */
+    double fraction; /* of their time to the deadline that kept queries take in the allotment; 1: all of it */
     double balance;  /* 0: every miss counts the same .. 1: tenants are balanced */
 };
 
 /* Fewest cores on which layers [begin, end of the model) take at most `budget` ns; `wide` when none is
  * enough, and none beyond it. */
 int mo_moire_fewest(const struct mo_view_tenant *tenant, int begin, double budget, int wide);
-/* moire_deal.c: the share of every candidate that is kept. */
-void mo_moire_deal(struct mo_moire_state *state, const struct mo_view *view);
-/* moire_press.c: the blocks of the dispatch get the pressure that they will meet. */
-void mo_moire_press(const struct mo_moire_state *state, const struct mo_view *view, struct mo_decisions *out);
+/* moire_allot.c: the share of every candidate that is kept. */
+void mo_moire_allot(struct mo_moire_state *state, const struct mo_view *view);
+/* moire_pressure.c: the blocks of the dispatch get the pressure that they will meet. */
+void mo_moire_predict_pressure(const struct mo_moire_state *state, const struct mo_view *view,
+                               struct mo_decisions *out);
 /* mo_policy.dispatch of every row. */
 void mo_moire_dispatch(void *state, const struct mo_view *view, const struct mo_event *event,
                        struct mo_decisions *out);

@@ -5,12 +5,12 @@
  * solo time that it has waited.  Candidates are those whose tokens reach the largest of the levels 1, 3, 9,
  * ... that any of them reaches; among them the one with the least left runs next.  It runs a block, bounded
  * in time, and then the choice is made anew: that is where preemption happens here. */
-#include "runtime/policy/hand.h"
+#include "runtime/policy/allocation.h"
 
 static const double LEVEL_STEP = 3;
 
 struct state {
-    struct mo_hand hand;
+    struct mo_allocation allocation;
     int blocks;
 };
 
@@ -38,28 +38,28 @@ static double least_left(const struct mo_view *view, int query) {
     return (double)mo_view_left(view, query, wide(view, t));
 }
 
-static void serve(struct mo_hand *h, int query) {
+static void serve(struct mo_allocation *h, int query) {
     int n = wide(h->view, &h->view->tenants[h->view->queries[query].tenant]);
-    mo_hand_run(h, query, mo_view_block(h->view, query, n), n, n);
+    mo_allocation_run(h, query, mo_view_block(h->view, query, n), n, n);
 }
 
 static void dispatch(void *state, const struct mo_view *view, const struct mo_event *event,
                      struct mo_decisions *out) {
     (void)event;
     struct state *s = state;
-    struct mo_hand *h = &s->hand;
+    struct mo_allocation *h = &s->allocation;
     if (view->n_idle < view->n_cores) return;
-    mo_hand_open(h, view, out);
-    int query = mo_hand_best(h, most_first);
+    mo_allocation_open(h, view, out);
+    int query = mo_allocation_best(h, most_first);
     if (query < 0) return;
     if (++s->blocks % OLDEST_EVERY == 0) {
-        serve(h, mo_hand_best(h, mo_by_arrival));
+        serve(h, mo_allocation_best(h, mo_by_arrival));
         return;
     }
     double level = 1;
     for (double most = tokens(view, query); level * LEVEL_STEP <= most;)
         level *= LEVEL_STEP;
-    for (int q; (q = mo_hand_best(h, least_left)) >= 0; mo_hand_pass(h, q)) {
+    for (int q; (q = mo_allocation_best(h, least_left)) >= 0; mo_allocation_skip(h, q)) {
         if (tokens(view, q) < level) continue;
         serve(h, q);
         return;

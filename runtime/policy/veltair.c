@@ -21,12 +21,12 @@
  * On a conflict (fewer cores free than needed) the paper lets a layer start on the free cores and grow.  A
  * let here keeps its size for a block, so the first layer runs alone, when at least half of what it needs is
  * free, and the rest asks again after it. */
-#include "runtime/policy/hand.h"
+#include "runtime/policy/allocation.h"
 
 static const double HEADROOM = 0.9; /* of the time left; the rest is for what comes between blocks */
 
 struct state {
-    struct mo_hand hand;
+    struct mo_allocation allocation;
 };
 
 static int model_cores(const struct mo_view *view, const struct mo_view_tenant *t) {
@@ -67,10 +67,10 @@ static int first_pivot(const struct mo_view *view, int query, double total) {
 
 /* size: layers of a unit, 0 = by pivots. */
 static void run(struct state *s, const struct mo_view *view, struct mo_decisions *out, int size) {
-    struct mo_hand *h = &s->hand;
+    struct mo_allocation *h = &s->allocation;
     double total = size ? 0 : demand(view);
-    mo_hand_open(h, view, out);
-    for (int query; h->idle > 0 && (query = mo_hand_best(h, mo_by_arrival)) >= 0;) {
+    mo_allocation_open(h, view, out);
+    for (int query; h->idle > 0 && (query = mo_allocation_best(h, mo_by_arrival)) >= 0;) {
         const struct mo_view_query *q = &view->queries[query];
         const struct mo_view_tenant *t = &view->tenants[q->tenant];
         int layers = t->profile->n_layers,
@@ -83,7 +83,7 @@ static void run(struct state *s, const struct mo_view *view, struct mo_decisions
             n = h->idle;
             end = q->next_layer + 1;
         }
-        mo_hand_run(h, query, end, n, wanted);
+        mo_allocation_run(h, query, end, n, wanted);
     }
 }
 

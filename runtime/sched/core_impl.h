@@ -20,8 +20,8 @@ struct mo_sched_tenant {
     double gap;                                 /* recent mean of the time between arrivals */
     bool tuned;                                 /* curve is known: slowdown at each level of pressure */
     double curve[MO_PRESSURE_LEVELS], slowdown; /* the latter observed, recent mean */
-    double deviation, pressed; /* of single blocks from that mean; where it lies on the curve */
-    bool cut_runs;             /* on GPUs: a block of the batch that is cut into several */
+    double deviation, pressure; /* of single blocks from that mean; where it lies on the curve */
+    bool cut_runs;              /* on GPUs: a block of the batch that is cut into several */
     void *memory;
 };
 
@@ -55,7 +55,7 @@ struct mo_sched_units {
     void (*begins)(struct mo_sched *s, const struct mo_decision *d, int lead);
     /* All is idle and nothing is to happen: chooses units, end and batch for d->query; false: none will do.
      */
-    bool (*rescue)(struct mo_sched *s, struct mo_decision *d, int64_t now);
+    bool (*ensure_progress)(struct mo_sched *s, struct mo_decision *d, int64_t now);
     /* What the tenant has computed of a query between two blocks is gone, or will be when its block ends. */
     bool (*lost)(const struct mo_sched *s, int tenant);
     /* Takes a plan of lets when it can be served; false: it is refused. */
@@ -74,11 +74,11 @@ struct mo_sched {
     int64_t (*cost_clock)(void *engine);
     struct mo_ring *ring;
     int64_t block_config, order, timer_at, planned_at;
-    int64_t hurried; /* order + 1 of the latest query that a plan was hurried for */
+    int64_t replanned_for; /* order + 1 of the latest query that a plan was asked for early */
     int n_cores, max_tenants, held;
     bool missed; /* something happened while held */
     struct mo_view view;
-    struct mo_view_tenant *faces;
+    struct mo_view_tenant *tenant_views;
     struct mo_sched_tenant *tenants;
     struct mo_view_run *runs;   /* by lead core */
     struct mo_view_run *behind; /* on GPUs, likewise: the block that is queued behind that one */
@@ -95,14 +95,14 @@ struct mo_sched {
 };
 
 /* list of slots (slots.c) */
-void mo_slot_insert(struct mo_slot_list *list, const struct mo_view_query *face, int slot);
+void mo_slot_insert(struct mo_slot_list *list, const struct mo_view_query *view, int slot);
 /* A slot that was just inserted, and came last, takes the turn of those of lower priority behind it, and each
  * of these that of the next: policies that go by deadline and order so go by priority within a tenant, and
  * other tenants' turns stay where they are. */
-void mo_slot_take_turn(const struct mo_slot_list *list, struct mo_view_query *face, int slot);
-bool mo_slot_remove(struct mo_slot_list *list, const struct mo_view_query *face, int slot);
+void mo_slot_take_turn(const struct mo_slot_list *list, struct mo_view_query *view, int slot);
+bool mo_slot_remove(struct mo_slot_list *list, const struct mo_view_query *view, int slot);
 /* Where a slot stands, -1 when it is not there; takes n slots out from there on. */
-int mo_slot_find(const struct mo_slot_list *list, const struct mo_view_query *face, int slot);
+int mo_slot_find(const struct mo_slot_list *list, const struct mo_view_query *view, int slot);
 void mo_slot_cut(struct mo_slot_list *list, int at, int n);
 
 /* lets.c */
@@ -124,7 +124,7 @@ static inline int mo_sched_batch_of(const struct mo_decision *d) {
 }
 /* The block of a lead core is among those that run. */
 void mo_sched_add_running(struct mo_sched *s, int lead, int tenant);
-/* Mirrors a tenant's lists and instances into its face. */
+/* Mirrors a tenant's lists and instances into its view. */
 void mo_sched_mirror(struct mo_sched *s, int tenant);
 /* Asks the engine for the earlier of the policy's time and the first deadline of expiring (expiry.c). */
 void mo_sched_set_alarm(struct mo_sched *s);

@@ -5,9 +5,9 @@
 #include <math.h>
 #include "runtime/sched/core_impl.h"
 
-/* DOUBT: how uncertain the mean is against its samples; sqrt(GAIN / (2 - GAIN)), and 1.25 to turn a mean
- * deviation into a standard one. */
-static const double LEAST_RISE = 1.02, GAIN = 0.25, DOUBT = 0.47, ENDING = 0.1, LOG_STEP = 0.01;
+/* UNCERTAINTY: how uncertain the mean is against its samples; sqrt(GAIN / (2 - GAIN)), and 1.25 to turn a
+ * mean deviation into a standard one. */
+static const double LEAST_RISE = 1.02, GAIN = 0.25, UNCERTAINTY = 0.47, ENDING = 0.1, LOG_STEP = 0.01;
 
 double mo_pressure_of(const double curve[MO_PRESSURE_LEVELS], double observed) {
     if (curve[MO_PRESSURE_LEVELS - 1] < LEAST_RISE || observed <= curve[0]) return 0;
@@ -22,13 +22,13 @@ void mo_sched_note_slowdown(struct mo_sched_tenant *t, double ratio, int64_t bas
     t->deviation += gain * (fabs(ratio - t->slowdown) - t->deviation);
     t->slowdown += gain * (ratio - t->slowdown);
     if (!t->tuned) return;
-    double doubt = DOUBT * t->deviation;
-    if (t->pressed < mo_pressure_of(t->curve, t->slowdown - doubt) ||
-        t->pressed > mo_pressure_of(t->curve, t->slowdown + doubt))
-        t->pressed = mo_pressure_of(t->curve, t->slowdown);
+    double uncertainty = UNCERTAINTY * t->deviation;
+    if (t->pressure < mo_pressure_of(t->curve, t->slowdown - uncertainty) ||
+        t->pressure > mo_pressure_of(t->curve, t->slowdown + uncertainty))
+        t->pressure = mo_pressure_of(t->curve, t->slowdown);
 }
 
-/* Mean over the blocks that run and do not end soon: those will press on nobody. */
+/* Mean over the blocks that run and do not end soon: those will interfere with nobody. */
 static double from_slowdown(const struct mo_sched *s) {
     double sum = 0;
     int n = 0;
@@ -36,9 +36,9 @@ static double from_slowdown(const struct mo_sched *s) {
         const struct mo_view_run *r = &s->runs[s->running[i]];
         double left = (double)(r->predicted_end - s->view.now), whole = (double)(r->predicted_end - r->start);
         if (left <= ENDING * whole) continue;
-        const struct mo_sched_tenant *t = &s->tenants[s->queries.face[r->query].tenant];
+        const struct mo_sched_tenant *t = &s->tenants[s->queries.view[r->query].tenant];
         if (!t->tuned) continue;
-        sum += t->pressed;
+        sum += t->pressure;
         n++;
     }
     return n ? sum / n : 0;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * core_pressure.h - how much the neighbours press on what cores share: a number from 0 (alone) to 1 (the
+ * core_pressure.h - how much the neighbours load what cores share: a number from 0 (alone) to 1 (the
  * strongest neighbour that `moire tune` measured under).
  *
  * It comes from a source.  The one that is always there is the observed slowdown: every tuned model knows how

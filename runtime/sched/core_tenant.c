@@ -4,18 +4,18 @@
 
 void mo_sched_mirror(struct mo_sched *s, int tenant) {
     const struct mo_sched_tenant *t = &s->tenants[tenant];
-    struct mo_view_tenant *face = &s->faces[tenant];
-    face->n_waiting = t->waiting.n;
-    face->n_paused = t->paused.n;
-    face->free_instances = t->n_free;
-    if (!t->paused.n && !t->cut_runs) face->paused_gpu = -1;
+    struct mo_view_tenant *tenant_view = &s->tenant_views[tenant];
+    tenant_view->n_waiting = t->waiting.n;
+    tenant_view->n_paused = t->paused.n;
+    tenant_view->free_instances = t->n_free;
+    if (!t->paused.n && !t->cut_runs) tenant_view->paused_gpu = -1;
 }
 
 /* Bound on a block: what the user says, else a tenth of the tightest QoS within [0.1, 1] ms. */
 static void choose_bound(struct mo_sched *s) {
     int64_t tightest = 0;
     for (int i = 0; i < s->view.n_tenants; i++) {
-        const struct mo_view_tenant *t = &s->faces[i];
+        const struct mo_view_tenant *t = &s->tenant_views[i];
         if (t->open && t->qos_ns && (!tightest || t->qos_ns < tightest)) tightest = t->qos_ns;
     }
     s->view.min_qos_ns = tightest;
@@ -52,19 +52,19 @@ int mo_sched_tenant_open(struct mo_sched *s, const struct mo_sched_tenant_config
     t->free_instance = memory + queue + pool;
     for (t->n_free = 0; t->n_free < c->instances; t->n_free++)
         t->free_instance[t->n_free] = c->instances - 1 - t->n_free;
-    s->faces[at] = (struct mo_view_tenant){.open = true,
-                                           .priority = c->priority,
-                                           .best_effort = c->best_effort,
-                                           .shed_late = c->shed_late,
-                                           .qos_ns = c->qos_ns,
-                                           .profile = c->profile,
-                                           .share = c->share,
-                                           .declared = c->declared,
-                                           .residual = 1,
-                                           .attained = 1,
-                                           .paused_gpu = -1,
-                                           .waiting = t->waiting.slot,
-                                           .paused = t->paused.slot};
+    s->tenant_views[at] = (struct mo_view_tenant){.open = true,
+                                                  .priority = c->priority,
+                                                  .best_effort = c->best_effort,
+                                                  .shed_late = c->shed_late,
+                                                  .qos_ns = c->qos_ns,
+                                                  .profile = c->profile,
+                                                  .share = c->share,
+                                                  .declared = c->declared,
+                                                  .residual = 1,
+                                                  .attained = 1,
+                                                  .paused_gpu = -1,
+                                                  .waiting = t->waiting.slot,
+                                                  .paused = t->paused.slot};
     if (at >= s->view.n_tenants) s->view.n_tenants = at + 1;
     mo_sched_mirror(s, at);
     choose_bound(s);
@@ -74,10 +74,10 @@ int mo_sched_tenant_open(struct mo_sched *s, const struct mo_sched_tenant_config
 }
 
 void mo_sched_tenant_close(struct mo_sched *s, int tenant, int code, int64_t now) {
-    s->faces[tenant].open = false;
+    s->tenant_views[tenant].open = false;
     mo_sched_log(s, now, MO_LOG_CLOSE, -1, tenant, 0, 0, 0);
     for (int i = 0; i < s->queries.cap; i++)
-        if (mo_query_is_live(&s->queries, i) && s->queries.face[i].tenant == tenant)
+        if (mo_query_is_live(&s->queries, i) && s->queries.view[i].tenant == tenant)
             mo_sched_resolve(s, i, code, now);
     choose_bound(s);
     mo_sched_dispatch(s, MO_EVENT_FREED, -1, tenant, now);
@@ -93,7 +93,7 @@ void mo_sched_tenant_free(struct mo_sched *s, int tenant) {
     s->units->forget(s, tenant);
     mo_free(s->env, t->memory);
     *t = (struct mo_sched_tenant){0};
-    s->faces[tenant] = (struct mo_view_tenant){.paused_gpu = -1};
+    s->tenant_views[tenant] = (struct mo_view_tenant){.paused_gpu = -1};
     while (s->view.n_tenants > 0 && !s->tenants[s->view.n_tenants - 1].used)
         s->view.n_tenants--;
 }

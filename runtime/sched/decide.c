@@ -12,29 +12,29 @@
 
 static bool is_waiting(const struct mo_sched *s, int slot) {
     return slot >= 0 && slot < s->queries.cap && mo_query_is_live(&s->queries, slot) &&
-           s->queries.face[slot].run < 0;
+           s->queries.view[slot].run < 0;
 }
 
 static struct mo_slot_list *list_of(const struct mo_sched *s, int slot) {
-    struct mo_sched_tenant *t = &s->tenants[s->queries.face[slot].tenant];
-    return s->queries.body[slot].instance < 0 ? &t->waiting : &t->paused;
+    struct mo_sched_tenant *t = &s->tenants[s->queries.view[slot].tenant];
+    return s->queries.record[slot].instance < 0 ? &t->waiting : &t->paused;
 }
 
 static bool may_batch(const struct mo_sched *s, const struct mo_decision *d) {
     const struct mo_slot_list *list = list_of(s, d->query);
-    int at = mo_slot_find(list, s->queries.face, d->query);
+    int at = mo_slot_find(list, s->queries.view, d->query);
     if (d->batch > s->view.max_batch || at < 0 || d->batch > list->n - at) return false;
     for (int i = 1; i < d->batch; i++)
-        if (s->queries.face[list->slot[at + i]].next_layer != s->queries.face[d->query].next_layer)
+        if (s->queries.view[list->slot[at + i]].next_layer != s->queries.view[d->query].next_layer)
             return false;
     return true;
 }
 
 static bool may_run(const struct mo_sched *s, const struct mo_decision *d) {
     if (!is_waiting(s, d->query)) return false;
-    const struct mo_view_query *q = &s->queries.face[d->query];
-    if (d->end <= q->next_layer || d->end > s->faces[q->tenant].profile->n_layers) return false;
-    if (s->queries.body[d->query].instance < 0 && s->tenants[q->tenant].n_free < mo_sched_batch_of(d))
+    const struct mo_view_query *q = &s->queries.view[d->query];
+    if (d->end <= q->next_layer || d->end > s->tenant_views[q->tenant].profile->n_layers) return false;
+    if (s->queries.record[d->query].instance < 0 && s->tenants[q->tenant].n_free < mo_sched_batch_of(d))
         return false;
     if (d->batch > 1 && !may_batch(s, d)) return false;
     if (!s->units->may_run(s, d)) return false;
@@ -44,28 +44,28 @@ static bool may_run(const struct mo_sched *s, const struct mo_decision *d) {
 
 /* A query goes from its list into the block of `lead`. */
 static void join_run(struct mo_sched *s, int slot, int lead, int n, int64_t now) {
-    struct mo_view_query *q = &s->queries.face[slot];
-    struct mo_query *body = &s->queries.body[slot];
+    struct mo_view_query *q = &s->queries.view[slot];
+    struct mo_query *record = &s->queries.record[slot];
     struct mo_sched_tenant *t = &s->tenants[q->tenant];
-    if (body->instance < 0) {
-        body->instance = t->free_instance[--t->n_free];
+    if (record->instance < 0) {
+        record->instance = t->free_instance[--t->n_free];
         q->started = now;
     }
     if (q->last_core >= 0 && (q->last_core != lead || q->last_cores != n)) s->stats.switches++;
     q->run = lead;
     q->last_core = lead;
     q->last_cores = n;
-    body->mate = -1;
+    record->next_in_batch = -1;
     s->stats.members++;
 }
 
 /* Takes the decision's queries out of their list and links them. */
 static void gather(struct mo_sched *s, const struct mo_decision *d, int lead, int n, int64_t now) {
     struct mo_slot_list *list = list_of(s, d->query);
-    int at = mo_slot_find(list, s->queries.face, d->query), batch = mo_sched_batch_of(d);
+    int at = mo_slot_find(list, s->queries.view, d->query), batch = mo_sched_batch_of(d);
     for (int i = 0; i < batch; i++) {
         join_run(s, list->slot[at + i], lead, n, now);
-        if (i) s->queries.body[list->slot[at + i - 1]].mate = list->slot[at + i];
+        if (i) s->queries.record[list->slot[at + i - 1]].next_in_batch = list->slot[at + i];
     }
     mo_slot_cut(list, at, batch);
 }
@@ -73,11 +73,12 @@ static void gather(struct mo_sched *s, const struct mo_decision *d, int lead, in
 /* The first query stands for the block; the others name it. */
 static void log_run(struct mo_sched *s, const struct mo_decision *d, int lead, int n, bool behind,
                     int64_t now) {
-    const struct mo_view_query *q = &s->queries.face[d->query];
+    const struct mo_view_query *q = &s->queries.view[d->query];
     if (!s->ring) return;
     mo_sched_log(s, now, MO_LOG_DISPATCH, d->query, q->tenant, q->next_layer, d->end, n);
     int64_t first = (int64_t)mo_query_handle(&s->queries, d->query);
-    for (int slot = s->queries.body[d->query].mate; slot >= 0; slot = s->queries.body[slot].mate)
+    for (int slot = s->queries.record[d->query].next_in_batch; slot >= 0;
+         slot = s->queries.record[slot].next_in_batch)
         mo_sched_log(s, now, MO_LOG_MEMBER, slot, q->tenant, q->next_layer, d->end, first);
     if (behind) mo_sched_log(s, now, MO_LOG_QUEUE, d->query, q->tenant, lead, 0, 0);
 }
@@ -85,7 +86,7 @@ static void log_run(struct mo_sched *s, const struct mo_decision *d, int lead, i
 static int64_t predict(const struct mo_sched *s, const struct mo_decision *d, const struct mo_view_query *q,
                        int lead, int n) {
     int64_t solo = s->units->solo(s, q->tenant, lead, n, q->next_layer, d->end, mo_sched_batch_of(d));
-    return (int64_t)((double)solo * s->faces[q->tenant].residual);
+    return (int64_t)((double)solo * s->tenant_views[q->tenant].residual);
 }
 
 void mo_sched_add_running(struct mo_sched *s, int lead, int tenant) {
@@ -93,13 +94,14 @@ void mo_sched_add_running(struct mo_sched *s, int lead, int tenant) {
     for (; at > 0 && s->running[at - 1] > lead; at--)
         s->running[at] = s->running[at - 1];
     s->running[at] = (short)lead;
-    const struct mo_profile *p = s->faces[tenant].profile;
-    if (s->faces[tenant].n_running++ == 0) s->view.resident += (double)mo_profile_bytes(p, 0, p->n_layers);
+    const struct mo_profile *p = s->tenant_views[tenant].profile;
+    if (s->tenant_views[tenant].n_running++ == 0)
+        s->view.resident += (double)mo_profile_bytes(p, 0, p->n_layers);
 }
 
 static void start_run(struct mo_sched *s, const struct mo_decision *d, int64_t now) {
-    const struct mo_view_query *q = &s->queries.face[d->query];
-    bool first = s->queries.body[d->query].instance < 0;
+    const struct mo_view_query *q = &s->queries.view[d->query];
+    bool first = s->queries.record[d->query].instance < 0;
     int lead = mo_cores_next(&d->cores, -1), n = mo_cores_count(&d->cores), batch = mo_sched_batch_of(d);
     int64_t predicted = predict(s, d, q, lead, n), begin = now;
     bool behind = s->runs[lead].query >= 0;
@@ -130,7 +132,7 @@ static void start_run(struct mo_sched *s, const struct mo_decision *d, int64_t n
     log_run(s, d, lead, n, behind, now);
     struct mo_run run = {.query = d->query,
                          .tenant = q->tenant,
-                         .instance = s->queries.body[d->query].instance,
+                         .instance = s->queries.record[d->query].instance,
                          .begin = q->next_layer,
                          .end = d->end,
                          .lead = lead,
@@ -152,8 +154,8 @@ static bool apply(struct mo_sched *s, const struct mo_decision *d, int64_t now) 
         return true;
     case MO_SHED: {
         if (!is_waiting(s, d->query)) return false;
-        const struct mo_view_query *q = &s->queries.face[d->query];
-        if (!s->faces[q->tenant].shed_late) return false;
+        const struct mo_view_query *q = &s->queries.view[d->query];
+        if (!s->tenant_views[q->tenant].shed_late) return false;
         mo_sched_resolve(s, d->query, q->deadline <= now ? MOIRE_EEXPIRED : MOIRE_ESHED, now);
         return true;
     }
@@ -172,12 +174,12 @@ static bool apply(struct mo_sched *s, const struct mo_decision *d, int64_t now) 
 static int oldest_runnable(const struct mo_sched *s) {
     int best = -1;
     for (int i = 0; i < s->view.n_tenants; i++) {
-        const struct mo_view_tenant *t = &s->faces[i];
+        const struct mo_view_tenant *t = &s->tenant_views[i];
         int candidates[2] = {t->n_paused ? t->paused[0] : -1,
                              t->n_waiting && t->free_instances ? t->waiting[0] : -1};
         for (int k = 0; k < 2; k++) {
             int c = candidates[k];
-            if (c >= 0 && (best < 0 || s->queries.face[c].order < s->queries.face[best].order)) best = c;
+            if (c >= 0 && (best < 0 || s->queries.view[c].order < s->queries.view[best].order)) best = c;
         }
     }
     return best;
@@ -185,11 +187,11 @@ static int oldest_runnable(const struct mo_sched *s) {
 
 /* Liveness whatever the policy does: with all idle, no timer asked for and work at hand, the oldest query
  * runs. */
-static void rescue(struct mo_sched *s, int64_t now) {
+static void ensure_progress(struct mo_sched *s, int64_t now) {
     if (s->view.n_idle < s->n_cores || s->timer_at != MO_NEVER) return;
     struct mo_decision d = {.kind = MO_RUN, .query = oldest_runnable(s), .when = MO_NEVER};
-    if (d.query < 0 || !s->units->rescue(s, &d, now)) return;
-    s->stats.rescues++;
+    if (d.query < 0 || !s->units->ensure_progress(s, &d, now)) return;
+    s->stats.forced_runs++;
     start_run(s, &d, now);
 }
 
@@ -211,6 +213,6 @@ void mo_sched_dispatch(struct mo_sched *s, enum mo_event_kind kind, int query, i
     int n = s->decisions.n > s->decisions.cap ? s->decisions.cap : s->decisions.n;
     for (int i = 0; i < n; i++)
         if (!apply(s, &s->decisions.list[i], now)) s->stats.refused++;
-    rescue(s, now);
+    ensure_progress(s, now);
     if (s->cost_clock) mo_histogram_add(&s->stats.decision_ns, s->cost_clock(s->engine) - begin);
 }

@@ -4,7 +4,7 @@
  * Of what a model reads once a query, the share goes to memory that the shared cache does not hold with all
  * active models in it, each keeping its part.  Of what its versions read again (profile_versions.h), what its
  * part of the cache does not hold, and that part shrinks as other cores get busy.  The simulator slows blocks
- * down by it, policies predict with it who will press on whom. */
+ * down by it, policies predict with it who will interfere with whom. */
 #ifndef MO_DEMAND_H
 #define MO_DEMAND_H
 #include "runtime/profile/profile.h"

@@ -11,20 +11,20 @@
 
 void mo_sched_set_alarm(struct mo_sched *s) {
     int64_t when = s->timer_at;
-    if (s->expiring.n && s->queries.face[s->expiring.slot[0]].deadline < when)
-        when = s->queries.face[s->expiring.slot[0]].deadline;
+    if (s->expiring.n && s->queries.view[s->expiring.slot[0]].deadline < when)
+        when = s->queries.view[s->expiring.slot[0]].deadline;
     s->ops->set_timer(s->engine, when);
 }
 
 /* Where a slot stands among those that expire, or would.  Turns change (mo_slot_take_turn()), so they are no
  * key. */
 static int place_of(const struct mo_sched *s, int slot) {
-    const struct mo_view_query *face = s->queries.face;
+    const struct mo_view_query *view = s->queries.view;
     int lo = 0, hi = s->expiring.n;
     while (lo < hi) {
         int mid = (lo + hi) / 2, at = s->expiring.slot[mid];
         bool before =
-            face[at].deadline != face[slot].deadline ? face[at].deadline < face[slot].deadline : at < slot;
+            view[at].deadline != view[slot].deadline ? view[at].deadline < view[slot].deadline : at < slot;
         if (before)
             lo = mid + 1;
         else
@@ -34,7 +34,7 @@ static int place_of(const struct mo_sched *s, int slot) {
 }
 
 bool mo_sched_expire_at(struct mo_sched *s, int slot, int64_t now) {
-    if (s->queries.face[slot].deadline <= now) {
+    if (s->queries.view[slot].deadline <= now) {
         mo_sched_resolve(s, slot, MOIRE_EEXPIRED, now);
         return false;
     }
@@ -42,7 +42,7 @@ bool mo_sched_expire_at(struct mo_sched *s, int slot, int64_t now) {
     int *to = &s->expiring.slot[at];
     memmove(to + 1, to, (size_t)(s->expiring.n++ - at) * sizeof *to);
     *to = slot;
-    s->queries.body[slot].expires = true;
+    s->queries.record[slot].expires = true;
     if (at == 0) mo_sched_set_alarm(s);
     return true;
 }
@@ -50,13 +50,13 @@ bool mo_sched_expire_at(struct mo_sched *s, int slot, int64_t now) {
 void mo_sched_expires_no_more(struct mo_sched *s, int slot) {
     int at = place_of(s, slot);
     mo_slot_cut(&s->expiring, at, 1);
-    s->queries.body[slot].expires = false;
+    s->queries.record[slot].expires = false;
     if (at == 0) mo_sched_set_alarm(s);
 }
 
 static bool expire(struct mo_sched *s, int64_t now) {
     bool any = false;
-    while (s->expiring.n && s->queries.face[s->expiring.slot[0]].deadline <= now) {
+    while (s->expiring.n && s->queries.view[s->expiring.slot[0]].deadline <= now) {
         mo_sched_resolve(s, s->expiring.slot[0], MOIRE_EEXPIRED, now); /* takes it out of the list */
         any = true;
     }

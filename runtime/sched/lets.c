@@ -118,7 +118,7 @@ static bool plan_is_good(const struct mo_sched *s, const struct mo_lets_plan *pl
     for (int g = 0; g < s->lets->gpus->n_gpus; g++)
         if (memory_of(s, plan, g, NULL) > mo_gpus_kind(s->lets->gpus, g)->memory_bytes) return false;
     for (int i = 0; i < s->view.n_tenants; i++) { /* a batch that is cut must have where to go on */
-        int gpu = s->faces[i].paused_gpu;
+        int gpu = s->tenant_views[i].paused_gpu;
         if (gpu >= 0 && !lets[gpu] && !s->lets->lost[gpu]) return false;
     }
     return true;
@@ -257,7 +257,7 @@ void mo_sched_gpu_lost(struct mo_sched *s, int gpu, bool lost, int64_t now) {
     l->lost[gpu] = lost;
     if (lost || !l->pending) l->down[gpu] = lost;
     for (int i = 0; lost && i < s->view.n_tenants; i++)
-        while (s->faces[i].paused_gpu == gpu && s->tenants[i].paused.n)
+        while (s->tenant_views[i].paused_gpu == gpu && s->tenants[i].paused.n)
             mo_sched_resolve(s, s->tenants[i].paused.slot[0], MOIRE_EDEVICE, now);
     mo_sched_dispatch(s, MO_EVENT_GPUS, -1, -1, now);
 }

@@ -14,7 +14,7 @@ static void destroy(struct mo_sched *s) {
 
 static int64_t solo(const struct mo_sched *s, int tenant, int lead, int n, int begin, int end, int batch) {
     (void)lead;
-    return batch * mo_profile_time(s->faces[tenant].profile, n, begin, end);
+    return batch * mo_profile_time(s->tenant_views[tenant].profile, n, begin, end);
 }
 
 static bool may_run(const struct mo_sched *s, const struct mo_decision *d) {
@@ -32,7 +32,7 @@ static void begins(struct mo_sched *s, const struct mo_decision *d, int lead) {
 }
 
 /* A block on one core. */
-static bool rescue(struct mo_sched *s, struct mo_decision *d, int64_t now) {
+static bool ensure_progress(struct mo_sched *s, struct mo_decision *d, int64_t now) {
     (void)now;
     d->cores = mo_cores_first(1);
     d->batch = 1;
@@ -61,7 +61,7 @@ const struct mo_sched_units mo_sched_on_cores = {
     .may_run = may_run,
     .may_queue = may_queue,
     .begins = begins,
-    .rescue = rescue,
+    .ensure_progress = ensure_progress,
     .lost = lost,
     .ask = ask,
     .forget = forget,

@@ -18,7 +18,7 @@ struct mo_query {
     uint64_t known;         /* the engine's: what its owner calls it instead of by its handle; 0 = does not */
     int instance;           /* index into the tenant's pool, -1 = none yet */
     int next;               /* link of the free list or of the resolved list */
-    int mate;               /* next query of the batch it runs in, -1 = last */
+    int next_in_batch;      /* next query of the batch it runs in, -1 = last */
     bool answered;          /* callback has returned */
     bool expires;           /* it is in mo_sched.expiring */
     int64_t end;            /* when it was resolved */
@@ -36,8 +36,8 @@ struct mo_answer {
 struct mo_queries {
     const struct mo_env *env;
     int cap, n_live, free_head;
-    struct mo_view_query *face; /* what policies see */
-    struct mo_query *body;
+    struct mo_view_query *view; /* what policies see */
+    struct mo_query *record;
 };
 
 int mo_queries_init(struct mo_queries *table, const struct mo_env *env, int cap); /* 0 or MOIRE_ENOMEM */

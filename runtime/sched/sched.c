@@ -20,8 +20,8 @@ static void fill_view(struct mo_sched *s, const struct mo_sched_config *c) {
                                .n_cores = c->n_cores,
                                .n_idle = c->n_cores,
                                .idle = mo_cores_first(c->n_cores),
-                               .tenants = s->faces,
-                               .queries = s->queries.face,
+                               .tenants = s->tenant_views,
+                               .queries = s->queries.view,
                                .runs = s->runs,
                                .running = s->running,
                                .options = c->policy->options,
@@ -31,7 +31,7 @@ static void fill_view(struct mo_sched *s, const struct mo_sched_config *c) {
 static bool allocate(struct mo_sched *s, const struct mo_sched_config *c) {
     const struct mo_env *env = c->env;
     int cap = 2 * c->n_cores + 64;
-    s->faces = mo_alloc(env, (size_t)c->max_tenants * sizeof *s->faces);
+    s->tenant_views = mo_alloc(env, (size_t)c->max_tenants * sizeof *s->tenant_views);
     s->tenants = mo_alloc(env, (size_t)c->max_tenants * sizeof *s->tenants);
     s->runs = mo_alloc(env, (size_t)c->n_cores * sizeof *s->runs);
     s->running = mo_alloc(env, (size_t)c->n_cores * sizeof *s->running);
@@ -41,7 +41,7 @@ static bool allocate(struct mo_sched *s, const struct mo_sched_config *c) {
     s->decisions =
         (struct mo_decisions){.cap = cap, .list = mo_alloc(env, (size_t)cap * sizeof(struct mo_decision))};
     s->policy_state = mo_alloc(env, c->policy->state_bytes);
-    return s->faces && s->tenants && s->runs && s->running && s->expiring.slot && s->behind &&
+    return s->tenant_views && s->tenants && s->runs && s->running && s->expiring.slot && s->behind &&
            s->decisions.list && s->policy_state && !mo_queries_init(&s->queries, env, c->max_queries);
 }
 
@@ -100,7 +100,7 @@ void mo_sched_destroy(struct mo_sched *s) {
     mo_free(s->env, s->expiring.slot);
     mo_free(s->env, s->runs);
     mo_free(s->env, s->tenants);
-    mo_free(s->env, s->faces);
+    mo_free(s->env, s->tenant_views);
     mo_free(s->env, s);
 }
 
@@ -117,18 +117,20 @@ static int reject(struct mo_sched *s, int64_t *counter, int tenant, int code, in
 /* Recent arrival rate in cores of one-core time. */
 static void note_arrival(struct mo_sched *s, int tenant, int64_t arrival) {
     struct mo_sched_tenant *t = &s->tenants[tenant];
-    struct mo_view_tenant *face = &s->faces[tenant];
+    struct mo_view_tenant *tenant_view = &s->tenant_views[tenant];
     double gap = (double)(arrival - t->last_arrival);
     if (t->last_arrival && gap > 0) t->gap = t->gap > 0 ? t->gap + GAP_GAIN * (gap - t->gap) : gap;
     t->last_arrival = arrival;
     if (t->gap > 0)
-        face->load = (double)mo_profile_time(face->profile, 1, 0, face->profile->n_layers) / t->gap;
+        tenant_view->load =
+            (double)mo_profile_time(tenant_view->profile, 1, 0, tenant_view->profile->n_layers) / t->gap;
 }
 
 /* Absolute, by the tenant's target. */
-static int64_t deadline_of(const struct mo_view_tenant *face, int64_t arrival) {
+static int64_t deadline_of(const struct mo_view_tenant *tenant_view, int64_t arrival) {
     int64_t deadline;
-    return face->qos_ns && !__builtin_add_overflow(arrival, face->qos_ns, &deadline) ? deadline : MO_NEVER;
+    return tenant_view->qos_ns && !__builtin_add_overflow(arrival, tenant_view->qos_ns, &deadline) ? deadline
+                                                                                                   : MO_NEVER;
 }
 
 int mo_sched_arrival(struct mo_sched *s, int tenant, int64_t arrival, void *user, int64_t now, int *out,
@@ -145,8 +147,8 @@ int mo_sched_arrival_by(struct mo_sched *s, int tenant, int64_t arrival, int64_t
 int mo_sched_accept(struct mo_sched *s, int tenant, const struct mo_arrival *a, int64_t now, int *out,
                     moire_error *err) {
     struct mo_sched_tenant *t = &s->tenants[tenant];
-    struct mo_view_tenant *face = &s->faces[tenant];
-    if (!face->open)
+    struct mo_view_tenant *tenant_view = &s->tenant_views[tenant];
+    if (!tenant_view->open)
         return mo_fail(err, reject(s, &s->stats.rejected_closed, tenant, MOIRE_EUNLOADED, now),
                        "the tenant is being unloaded");
     if (t->waiting.n >= t->queue)
@@ -156,20 +158,21 @@ int mo_sched_accept(struct mo_sched *s, int tenant, const struct mo_arrival *a, 
     if (slot < 0)
         return mo_fail(err, reject(s, &s->stats.rejected_limit, tenant, MOIRE_EBUSY, now),
                        "limit 'queries' (%d unanswered queries) reached: try later", s->queries.cap);
-    int64_t deadline = a->deadline ? a->deadline : deadline_of(face, a->arrival);
-    s->queries.face[slot] = (struct mo_view_query){.tenant = tenant,
-                                                   .arrival = a->arrival,
-                                                   .deadline = deadline,
-                                                   .priority = a->own_priority ? a->priority : face->priority,
-                                                   .order = s->order++,
-                                                   .last_core = -1,
-                                                   .run = -1};
-    s->queries.body[slot].user = a->user;
+    int64_t deadline = a->deadline ? a->deadline : deadline_of(tenant_view, a->arrival);
+    s->queries.view[slot] =
+        (struct mo_view_query){.tenant = tenant,
+                               .arrival = a->arrival,
+                               .deadline = deadline,
+                               .priority = a->own_priority ? a->priority : tenant_view->priority,
+                               .order = s->order++,
+                               .last_core = -1,
+                               .run = -1};
+    s->queries.record[slot].user = a->user;
     t->pending++;
     s->stats.accepted++;
     if (++s->view.n_in_system > s->stats.in_system_max) s->stats.in_system_max = s->view.n_in_system;
-    mo_slot_insert(&t->waiting, s->queries.face, slot);
-    mo_slot_take_turn(&t->waiting, s->queries.face, slot);
+    mo_slot_insert(&t->waiting, s->queries.view, slot);
+    mo_slot_take_turn(&t->waiting, s->queries.view, slot);
     mo_sched_mirror(s, tenant);
     note_arrival(s, tenant, a->arrival);
     mo_sched_log(s, now, MO_LOG_ACCEPT, slot, tenant, a->arrival, deadline, (int64_t)a->tag);
@@ -193,22 +196,22 @@ static void count_outcome(struct mo_sched *s, const struct mo_view_query *q, int
     bool in_time = code == MOIRE_OK && now <= q->deadline;
     st->in_time += in_time;
     if (code == MOIRE_ECANCELLED || code == MOIRE_EUNLOADED || code == MOIRE_ESHUTDOWN) return;
-    struct mo_view_tenant *face = &s->faces[q->tenant];
-    face->answered++;
-    face->in_time += in_time;
-    face->attained += ATTAINED_GAIN * ((in_time ? 1.0 : 0.0) - face->attained);
+    struct mo_view_tenant *tenant_view = &s->tenant_views[q->tenant];
+    tenant_view->answered++;
+    tenant_view->in_time += in_time;
+    tenant_view->attained += ATTAINED_GAIN * ((in_time ? 1.0 : 0.0) - tenant_view->attained);
 }
 
 bool mo_sched_resolve(struct mo_sched *s, int slot, int code, int64_t now) {
-    struct mo_view_query *q = &s->queries.face[slot];
-    struct mo_query *body = &s->queries.body[slot];
+    struct mo_view_query *q = &s->queries.view[slot];
+    struct mo_query *record = &s->queries.record[slot];
     if (!mo_query_resolve(&s->queries, slot, code)) return false;
     struct mo_sched_tenant *t = &s->tenants[q->tenant];
-    if (q->run < 0 && !mo_slot_remove(&t->waiting, s->queries.face, slot))
-        mo_slot_remove(&t->paused, s->queries.face, slot);
+    if (q->run < 0 && !mo_slot_remove(&t->waiting, s->queries.view, slot))
+        mo_slot_remove(&t->paused, s->queries.view, slot);
     mo_sched_mirror(s, q->tenant);
-    if (body->expires) mo_sched_expires_no_more(s, slot);
-    body->end = now;
+    if (record->expires) mo_sched_expires_no_more(s, slot);
+    record->end = now;
     s->view.n_in_system--;
     count_outcome(s, q, code, now);
     mo_sched_log(s, now, MO_LOG_RESOLVE, slot, q->tenant, code, q->deadline, 0);
@@ -217,44 +220,44 @@ bool mo_sched_resolve(struct mo_sched *s, int slot, int code, int64_t now) {
 }
 
 bool mo_sched_try_release(struct mo_sched *s, int slot, int64_t now) {
-    struct mo_view_query *q = &s->queries.face[slot];
-    struct mo_query *body = &s->queries.body[slot];
-    if (!body->answered || q->run >= 0) return false;
+    struct mo_view_query *q = &s->queries.view[slot];
+    struct mo_query *record = &s->queries.record[slot];
+    if (!record->answered || q->run >= 0) return false;
     struct mo_sched_tenant *t = &s->tenants[q->tenant];
-    if (body->instance >= 0) t->free_instance[t->n_free++] = body->instance;
+    if (record->instance >= 0) t->free_instance[t->n_free++] = record->instance;
     t->pending--;
     mo_sched_log(s, now, MO_LOG_RELEASE, slot, q->tenant, 0, 0, 0);
     mo_sched_mirror(s, q->tenant);
-    s->ops->released(s->engine, q->tenant, body->user);
+    s->ops->released(s->engine, q->tenant, record->user);
     mo_query_release(&s->queries, slot);
     return true;
 }
 
 /* Observed against predicted block time, clamped so that one stall does not poison the estimate. */
 static void learn(struct mo_sched *s, const struct mo_view_run *run, int lead, int tenant, int64_t observed) {
-    struct mo_view_tenant *face = &s->faces[tenant];
+    struct mo_view_tenant *tenant_view = &s->tenant_views[tenant];
     int64_t base = s->units->solo(s, tenant, lead, run->n_cores, run->begin, run->end, run->batch);
     if (base <= 0) return;
     double ratio = (double)observed / (double)base;
     mo_sched_note_slowdown(&s->tenants[tenant], ratio < RESIDUAL_MAX ? ratio : RESIDUAL_MAX, base);
-    if (ratio > 2 * face->residual) ratio = 2 * face->residual;
+    if (ratio > 2 * tenant_view->residual) ratio = 2 * tenant_view->residual;
     /* long blocks tell more */
     double gain = RESIDUAL_GAIN * (base < 1000000 ? (double)base / 1e6 : 1);
-    face->residual += gain * (ratio - face->residual);
-    if (face->residual < RESIDUAL_MIN) face->residual = RESIDUAL_MIN;
-    if (face->residual > RESIDUAL_MAX) face->residual = RESIDUAL_MAX;
+    tenant_view->residual += gain * (ratio - tenant_view->residual);
+    if (tenant_view->residual < RESIDUAL_MIN) tenant_view->residual = RESIDUAL_MIN;
+    if (tenant_view->residual > RESIDUAL_MAX) tenant_view->residual = RESIDUAL_MAX;
 }
 
 /* A query leaves the block that ended: decided, or paused before its next layer. */
 static void leave_run(struct mo_sched *s, int slot, int code, int64_t now) {
-    struct mo_view_query *q = &s->queries.face[slot];
+    struct mo_view_query *q = &s->queries.view[slot];
     int lead = q->run, tenant = q->tenant;
     q->run = -1;
     if (!mo_query_is_live(&s->queries, slot)) {
         mo_sched_try_release(s, slot, now);
         return;
     }
-    bool ended = q->next_layer >= s->faces[tenant].profile->n_layers;
+    bool ended = q->next_layer >= s->tenant_views[tenant].profile->n_layers;
     if (!code && !ended && s->units->lost(s, tenant)) code = MOIRE_EDEVICE;
     if (code != MOIRE_OK) {
         q->run = lead; /* in no list: keeps resolve from looking for it */
@@ -266,7 +269,7 @@ static void leave_run(struct mo_sched *s, int slot, int code, int64_t now) {
         mo_sched_resolve(s, slot, MOIRE_OK, now);
         q->run = -1;
     } else {
-        mo_slot_insert(&s->tenants[tenant].paused, s->queries.face, slot);
+        mo_slot_insert(&s->tenants[tenant].paused, s->queries.view, slot);
         mo_sched_mirror(s, tenant);
     }
 }
@@ -278,9 +281,10 @@ static void drop_running(struct mo_sched *s, int lead) {
         at++;
     s->view.n_running--;
     memmove(&s->running[at], &s->running[at + 1], (size_t)(s->view.n_running - at) * sizeof *s->running);
-    int tenant = s->queries.face[s->runs[lead].query].tenant;
-    const struct mo_profile *p = s->faces[tenant].profile;
-    if (--s->faces[tenant].n_running == 0) s->view.resident -= (double)mo_profile_bytes(p, 0, p->n_layers);
+    int tenant = s->queries.view[s->runs[lead].query].tenant;
+    const struct mo_profile *p = s->tenant_views[tenant].profile;
+    if (--s->tenant_views[tenant].n_running == 0)
+        s->view.resident -= (double)mo_profile_bytes(p, 0, p->n_layers);
 }
 
 /* The let's next block begins: the one that was queued, if there is one. */
@@ -295,17 +299,17 @@ static void go_on(struct mo_sched *s, int lead, const struct mo_cores *cores, in
         s->view.n_idle += n;
         return;
     }
-    mo_sched_add_running(s, lead, s->queries.face[run->query].tenant);
+    mo_sched_add_running(s, lead, s->queries.view[run->query].tenant);
     run->start = now;
     run->predicted_end = now + predicted;
-    for (int slot = run->query; slot >= 0; slot = s->queries.body[slot].mate)
-        s->queries.face[slot].started = now;
+    for (int slot = run->query; slot >= 0; slot = s->queries.record[slot].next_in_batch)
+        s->queries.view[slot].started = now;
 }
 
 void mo_sched_block_done(struct mo_sched *s, int lead, bool ran, int code, int64_t start, int64_t end,
                          int64_t now) {
     struct mo_view_run run = s->runs[lead];
-    int tenant = s->queries.face[run.query].tenant, layers = s->faces[tenant].profile->n_layers;
+    int tenant = s->queries.view[run.query].tenant, layers = s->tenant_views[tenant].profile->n_layers;
     go_on(s, lead, &run.cores, run.n_cores, now);
     if (ran && code == MOIRE_OK) {
         learn(s, &run, lead, tenant, end - start);
@@ -313,10 +317,10 @@ void mo_sched_block_done(struct mo_sched *s, int lead, bool ran, int code, int64
     } else if (!ran) {
         s->stats.late_drops++;
     }
-    for (int slot = run.query, mate; slot >= 0; slot = mate) {
-        mate = s->queries.body[slot].mate;
-        s->queries.body[slot].ran += ran ? end - start : 0;
-        if (ran && code == MOIRE_OK) s->queries.face[slot].next_layer = run.end;
+    for (int slot = run.query, next_in_batch; slot >= 0; slot = next_in_batch) {
+        next_in_batch = s->queries.record[slot].next_in_batch;
+        s->queries.record[slot].ran += ran ? end - start : 0;
+        if (ran && code == MOIRE_OK) s->queries.view[slot].next_layer = run.end;
         leave_run(s, slot, code, now);
     }
     if (run.begin > 0 || run.end < layers) s->tenants[tenant].cut_runs = false;
@@ -327,7 +331,7 @@ void mo_sched_block_done(struct mo_sched *s, int lead, bool ran, int code, int64
 int mo_sched_cancel(struct mo_sched *s, uint64_t handle, int code, int64_t now) {
     int slot = mo_query_slot(&s->queries, handle);
     if (slot < 0) return MOIRE_ESTALE;
-    int tenant = s->queries.face[slot].tenant;
+    int tenant = s->queries.view[slot].tenant;
     bool decided = mo_sched_resolve(s, slot, code, now);
     mo_sched_log(s, now, MO_LOG_CANCEL, slot, tenant, decided, 0, 0);
     if (!decided) return MOIRE_ESTALE;
@@ -336,9 +340,9 @@ int mo_sched_cancel(struct mo_sched *s, uint64_t handle, int code, int64_t now) 
 }
 
 void mo_sched_answered(struct mo_sched *s, int slot, int64_t now) {
-    s->queries.body[slot].answered = true;
-    int tenant = s->queries.face[slot].tenant;
-    bool waited = s->faces[tenant].free_instances == 0 && s->faces[tenant].n_waiting > 0;
+    s->queries.record[slot].answered = true;
+    int tenant = s->queries.view[slot].tenant;
+    bool waited = s->tenant_views[tenant].free_instances == 0 && s->tenant_views[tenant].n_waiting > 0;
     if (mo_sched_try_release(s, slot, now) && waited) mo_sched_dispatch(s, MO_EVENT_FREED, -1, tenant, now);
 }
 

@@ -20,7 +20,8 @@
 enum { MO_SPIN_NS = 100000 };
 
 /* A block that begins: layers [begin, end) of query on cores; the lead is the smallest core.  A block of a
- * batch has more queries behind the first, found through mo_query.mate; instance is the first one's. */
+ * batch has more queries behind the first, found through mo_query.next_in_batch; instance is the first
+ * one's. */
 struct mo_run {
     int query, tenant, instance, begin, end, lead, n_cores, batch;
     struct mo_cores cores;

@@ -75,7 +75,7 @@ void mo_sched_stats_add(struct mo_sched_stats *sum, const struct mo_sched_stats 
     sum->refused += part->refused;
     sum->reorganised += part->reorganised;
     sum->incomplete += part->incomplete;
-    sum->rescues += part->rescues;
+    sum->forced_runs += part->forced_runs;
     sum->in_system_max += part->in_system_max;
     sum->kernel_core_ns += part->kernel_core_ns;
     sum->worker_cpu_ns += part->worker_cpu_ns;

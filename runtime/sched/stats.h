@@ -22,7 +22,7 @@ struct mo_sched_stats {
     int64_t refused;          /* decisions that broke a rule */
     int64_t reorganised; /* plans of lets that came into force; of these, without room for all tenants: */
     int64_t incomplete;
-    int64_t rescues; /* times the core ran something because the policy left all idle */
+    int64_t forced_runs; /* times the core ran something because the policy left all idle */
     int64_t in_system_max;
     moire_histogram decision_ns; /* cost of one dispatch: policy, checks and start of its runs */
     moire_histogram block_ns;    /* observed block times */

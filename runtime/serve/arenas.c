@@ -105,8 +105,8 @@ static void count_taken(struct mo_arenas *arenas, const struct mo_arena *arena) 
 }
 
 /* The lock is not held: others need not wait for the zeros. */
-static struct mo_arena *hand_over(struct mo_arenas *arenas, struct mo_arena *arena, size_t bytes,
-                                  uint64_t owner) {
+static struct mo_arena *assign(struct mo_arenas *arenas, struct mo_arena *arena, size_t bytes,
+                               uint64_t owner) {
     const size_t scrubbed = scrub(arena, bytes, owner);
     if (!scrubbed) return arena;
     mo_lock_take(arenas->env->sys, &arenas->lock);
@@ -130,7 +130,7 @@ struct mo_arena *mo_arenas_take(struct mo_arenas *arenas, size_t bytes, uint64_t
     mo_lock_drop(sys, &arenas->lock);
     release(arenas->env, too_small);
     release(arenas->env, idle);
-    if (found) return hand_over(arenas, found, bytes, owner);
+    if (found) return assign(arenas, found, bytes, owner);
     found = allocate(arenas->env, bytes, owner);
     if (!found) return NULL;
     mo_lock_take(sys, &arenas->lock);

@@ -221,7 +221,7 @@ static int open_in_engine(struct mo_serve_gpu *s, const moire_tenant_config *c,
     moire_runtime *rt = s->tenant->runtime;
     const struct mo_serve_device *d = rt->device;
     struct mo_engine_gpu_programs t = {.tensors = mo_serve_gpu_tensors,
-                                       .n_rungs = p->n,
+                                       .n_buckets = p->n,
                                        .n_inputs = s->n_inputs,
                                        .n_outputs = s->n_outputs,
                                        .n_segments = p->program[0]->n_segments};

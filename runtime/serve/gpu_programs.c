@@ -46,7 +46,7 @@ int mo_gpu_programs_make(const struct mo_env *env, const struct mo_gpu_programs_
     int code = lower(env, r, 1, &out->program[0], err);
     if (code) return code;
     out->n = out->batch[0] = 1;
-    for (int batch = 2; batch <= r->max_batch && out->n < MO_ENGINE_RUNGS; batch *= 2) {
+    for (int batch = 2; batch <= r->max_batch && out->n < MO_ENGINE_BUCKETS; batch *= 2) {
         struct mo_gpu_program *p;
         moire_error why;
         code = lower(env, r, batch, &p, &why);

@@ -9,8 +9,8 @@
 /* One program for each batch 1, 2, 4, ... that the model can be loaded for. */
 struct mo_gpu_programs {
     int n;
-    int batch[MO_ENGINE_RUNGS];
-    struct mo_gpu_program *program[MO_ENGINE_RUNGS];
+    int batch[MO_ENGINE_BUCKETS];
+    struct mo_gpu_program *program[MO_ENGINE_BUCKETS];
 };
 struct mo_gpu_programs_request {
     const char *path; /* ONNX */

@@ -162,9 +162,9 @@ static void model_release(void *model, void *user) {
     mo_request_give(model, request);
 }
 
-static void model_press(void *model, int instance, int begin, int end, double pressure, int cores) {
+static void model_select_versions(void *model, int instance, int begin, int end, double pressure, int cores) {
     const moire_tenant *t = model;
-    mo_instance_press(t->instances[instance], begin, end, pressure, cores);
+    mo_instance_select_versions(t->instances[instance], begin, end, pressure, cores);
 }
 
 static int model_version(void *model, int instance, int layer) {
@@ -177,6 +177,6 @@ const struct mo_model_ops mo_serve_model = {
     .release = model_release,
     .begin = model_begin,
     .run = model_run,
-    .press = model_press,
+    .select_versions = model_select_versions,
     .version = model_version,
 };

@@ -136,7 +136,7 @@ static void deliver(struct mo_sim *s) {
     struct mo_queries *queries = mo_sched_queries(s->sched);
     struct mo_answer answer;
     for (int slot; (slot = mo_query_list_take(queries, &s->resolved, &answer)) >= 0;) {
-        int tenant = queries->face[slot].tenant;
+        int tenant = queries->view[slot].tenant;
         s->unanswered--;
         if (s->config.ring)
             mo_event_put(s->config.ring, s->now, MO_LOG_CALLBACK_IN, answer.query, tenant, answer.code, 0, 0);

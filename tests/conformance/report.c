@@ -47,46 +47,46 @@ void baseline_free(struct baseline *b) {
 }
 
 /* --- counting --- */
-struct tally {
+struct counts {
     char name[80];
     int n[3];
 };
 
-static struct tally *find_tally(struct tally *list, int *n, int cap, const char *name, size_t length) {
+static struct counts *find_counts(struct counts *list, int *n, int cap, const char *name, size_t length) {
     for (int i = 0; i < *n; i++)
         if (strlen(list[i].name) == length && !strncmp(list[i].name, name, length)) return &list[i];
     if (*n == cap) return &list[cap - 1];
-    struct tally *t = &list[(*n)++];
-    *t = (struct tally){.n = {0}};
+    struct counts *t = &list[(*n)++];
+    *t = (struct counts){.n = {0}};
     snprintf(t->name, sizeof t->name, "%.*s", (int)length, name);
     return t;
 }
 
 enum { FOLDERS = 16, REASONS = 200 };
 
-static int count_folders(const struct result *r, int n, struct tally *folders) {
+static int count_folders(const struct result *r, int n, struct counts *folders) {
     int k = 0;
     for (int i = 0; i < n; i++)
-        find_tally(folders, &k, FOLDERS, r[i].name, strcspn(r[i].name, "/"))->n[r[i].verdict]++;
+        find_counts(folders, &k, FOLDERS, r[i].name, strcspn(r[i].name, "/"))->n[r[i].verdict]++;
     return k;
 }
 
 static int by_count(const void *a, const void *b) {
-    const struct tally *x = a, *y = b;
+    const struct counts *x = a, *y = b;
     return x->n[SKIPPED] != y->n[SKIPPED] ? y->n[SKIPPED] - x->n[SKIPPED] : strcmp(x->name, y->name);
 }
 
-static int count_reasons(const struct result *r, int n, struct tally *reasons) {
+static int count_reasons(const struct result *r, int n, struct counts *reasons) {
     int k = 0;
     for (int i = 0; i < n; i++)
         if (r[i].verdict == SKIPPED)
-            find_tally(reasons, &k, REASONS, r[i].reason, strlen(r[i].reason))->n[SKIPPED]++;
+            find_counts(reasons, &k, REASONS, r[i].reason, strlen(r[i].reason))->n[SKIPPED]++;
     qsort(reasons, (size_t)k, sizeof *reasons, by_count);
     return k;
 }
 
 void report_table(const struct result *r, int n) {
-    struct tally folders[FOLDERS], reasons[REASONS];
+    struct counts folders[FOLDERS], reasons[REASONS];
     int n_folders = count_folders(r, n, folders), n_reasons = count_reasons(r, n, reasons);
     for (int i = 0; i < n; i++)
         if (r[i].verdict == FAILED) printf("FAILED %s: %s\n", r[i].name, r[i].message);
@@ -104,7 +104,7 @@ void report_table(const struct result *r, int n) {
 
 int report_json(const struct result *r, int n) {
     static const char *const verdicts[] = {"passed", "failed", "skipped"};
-    struct tally folders[FOLDERS], reasons[REASONS];
+    struct counts folders[FOLDERS], reasons[REASONS];
     int n_folders = count_folders(r, n, folders), n_reasons = count_reasons(r, n, reasons);
     json_t *cases = json_array(), *groups = json_object(), *why = json_object();
     for (int i = 0; i < n; i++)

@@ -31,7 +31,7 @@ int exec_rig_try(struct exec_rig *r, const struct exec_rig_options *o, moire_err
     void *pinned;
     assert_int_equal(r->cu.host_alloc(&pinned, PINNED, MO_CU_HOST_PORTABLE), 0);
     r->pinned = pinned;
-    r->lane = (struct mo_cuda_lane){.context = r->context, .stream = stream, .place = 1, .sms = 132};
+    r->target = (struct mo_cuda_target){.context = r->context, .stream = stream, .place = 1, .sms = 132};
     const struct mo_cuda_exec_config config = {.env = o->env ? o->env : &r->env,
                                                .driver = &r->cu,
                                                .path = gpu_host_fakes(),
@@ -56,7 +56,7 @@ void exec_rig_close(struct exec_rig *r) {
     struct mo_fake_counts counts;
     mo_cu_context context;
     mo_cuda_exec_close(r->exec);
-    assert_int_equal(r->cu.stream_destroy(r->lane.stream), 0);
+    assert_int_equal(r->cu.stream_destroy(r->target.stream), 0);
     assert_int_equal(r->cu.host_free(r->pinned), 0);
     assert_int_equal(r->cu.context_pop(&context), 0);
     r->fake->counts(&counts);
@@ -81,7 +81,7 @@ struct mo_gpu_program *exec_rig_lower(const struct mo_graph *g, enum mo_gpu_prec
 }
 
 void exec_rig_settle(struct exec_rig *r) {
-    assert_int_equal(mo_exec_wait(r->exec, r->lane.stream), 0);
+    assert_int_equal(mo_exec_wait(r->exec, r->target.stream), 0);
 }
 
 void exec_rig_run(struct exec_rig *r, struct mo_cuda_loaded *loaded, int instance, const moire_tensor *in,
@@ -89,16 +89,16 @@ void exec_rig_run(struct exec_rig *r, struct mo_cuda_loaded *loaded, int instanc
     const struct mo_gpu_program *p = mo_cuda_exec_program(loaded);
     const uint64_t arena = mo_cuda_exec_arena(loaded, instance);
     moire_error err = {0};
-    assert_int_equal(r->cu.fill(arena, 0xff, (size_t)p->arena_bytes, r->lane.stream), 0);
+    assert_int_equal(r->cu.fill(arena, 0xff, (size_t)p->arena_bytes, r->target.stream), 0);
     for (int i = 0; i < p->n_inputs; i++) {
         const uint64_t at = arena + (uint64_t)p->inputs[i].offset;
         assert_true(in[i].bytes <= PINNED);
         memcpy(r->pinned, in[i].data, in[i].bytes);
-        assert_int_equal(r->cu.copy_in(at, r->pinned, in[i].bytes, r->lane.stream), 0);
+        assert_int_equal(r->cu.copy_in(at, r->pinned, in[i].bytes, r->target.stream), 0);
         exec_rig_settle(r);
     }
     for (int i = 0; i < p->n_segments; i++)
-        if (mo_cuda_exec_queue(loaded, instance, &r->lane, i, i + 1, &err)) fail_msg("%s", err.message);
+        if (mo_cuda_exec_queue(loaded, instance, &r->target, i, i + 1, &err)) fail_msg("%s", err.message);
     for (int i = 0; i < p->n_outputs; i++) {
         const struct mo_gpu_port *port = &p->outputs[i];
         const uint64_t at = arena + (uint64_t)port->offset;
@@ -106,7 +106,7 @@ void exec_rig_run(struct exec_rig *r, struct mo_cuda_loaded *loaded, int instanc
         memcpy(out[i].shape, port->shape, sizeof port->shape);
         out[i].data = malloc(out[i].bytes);
         assert_true(out[i].data && out[i].bytes <= PINNED);
-        assert_int_equal(r->cu.copy_out(r->pinned, at, out[i].bytes, r->lane.stream), 0);
+        assert_int_equal(r->cu.copy_out(r->pinned, at, out[i].bytes, r->target.stream), 0);
         exec_rig_settle(r);
         memcpy(out[i].data, r->pinned, out[i].bytes);
     }

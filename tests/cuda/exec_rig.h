@@ -27,7 +27,7 @@ struct exec_rig {
     const struct mo_fake_cuda *fake;
     mo_cu_context context;
     struct mo_cuda_exec *exec;
-    struct mo_cuda_lane lane;
+    struct mo_cuda_target target;
     char *pinned; /* host memory that the GPU copies from and to */
 };
 

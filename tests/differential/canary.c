@@ -37,8 +37,8 @@ static bool open_case(const struct dt_net *net, uint64_t seed, struct mo_graph *
     return false;
 }
 
-static bool hunt(struct dt_net *net, uint64_t seed, int graphs, const struct dt_fault *fault,
-                 const char *family, const struct text_fault *text) {
+static bool detects(struct dt_net *net, uint64_t seed, int graphs, const struct dt_fault *fault,
+                    const char *family, const struct text_fault *text) {
     const char *name = fault ? fault->name : text->name;
     int met = 0, found_at = 0, i = 0;
     for (; i < graphs && !found_at; i++) {
@@ -65,10 +65,10 @@ static bool hunt(struct dt_net *net, uint64_t seed, int graphs, const struct dt_
 int dt_canaries(struct dt_net *net, uint64_t seed, int graphs, bool emitted) {
     int missed = 0;
     for (const struct dt_fault *f = dt_faults; f->name; f++)
-        missed += !hunt(net, seed, graphs, f, NULL, NULL);
+        missed += !detects(net, seed, graphs, f, NULL, NULL);
     for (const struct mo_emit_family *const *f = mo_emit_families(); emitted && *f; f++)
         for (size_t i = 0; i < sizeof text_faults / sizeof *text_faults; i++)
             if (applies((*f)->name, &text_faults[i]))
-                missed += !hunt(net, seed, graphs, NULL, (*f)->name, &text_faults[i]);
+                missed += !detects(net, seed, graphs, NULL, (*f)->name, &text_faults[i]);
     return missed;
 }

@@ -92,23 +92,23 @@ static unsigned ways_of(const struct options *o, int64_t i) {
     return ways;
 }
 
-static void hunt(struct dt_net *net, const struct options *o, struct dt_tally *tally) {
+static void run_campaign(struct dt_net *net, const struct options *o, struct dt_counts *counts) {
     const int64_t second = 1000000000;
     int64_t begin = mo_now(net->env), said = begin;
     for (int64_t i = 0; !stopped; i++) {
         int64_t now = mo_now(net->env);
         if (o->graphs ? i >= o->graphs : (double)(now - begin) >= o->seconds * 1e9) break;
-        dt_try_seed(net, o->seed + (uint64_t)i, ways_of(o, i), tally);
+        dt_try_seed(net, o->seed + (uint64_t)i, ways_of(o, i), counts);
         if (now - said < 60 * second) continue;
         said = now;
         remember(o, o->seed + (uint64_t)i + 1);
         printf("%lld s: %lld graphs, %d failed, next seed %llu\n", (long long)((now - begin) / second),
-               (long long)net->graphs, tally->failed, (unsigned long long)o->seed + (uint64_t)i + 1);
+               (long long)net->graphs, counts->failed, (unsigned long long)o->seed + (uint64_t)i + 1);
         fflush(stdout);
     }
 }
 
-static void summary(const struct dt_net *net, const struct dt_tally *t, int missed) {
+static void summary(const struct dt_net *net, const struct dt_counts *t, int missed) {
     dt_cover_print(&net->cover);
     dt_cover_print_group(&net->cover, "refused by ONNX Runtime");
     dt_cover_print_group(&net->cover, "refused by moire");
@@ -127,18 +127,18 @@ static void summary(const struct dt_net *net, const struct dt_tally *t, int miss
 }
 
 static int run(struct dt_net *net, struct options *o) {
-    struct dt_tally tally = {0};
+    struct dt_counts counts = {0};
     int missed = 0;
-    if (o->model) dt_try_file(net, o->model, &tally);
-    if (o->found) dt_try_folder(net, o->found, &tally);
+    if (o->model) dt_try_file(net, o->model, &counts);
+    if (o->found) dt_try_folder(net, o->found, &counts);
     if (o->canaries) missed = dt_canaries(net, o->seed, o->canaries, o->emitted);
     resume(o);
     printf("seeds from %llu\n", (unsigned long long)o->seed);
     net->kernels_each = o->kernels;
-    hunt(net, o, &tally);
+    run_campaign(net, o, &counts);
     remember(o, o->seed + (uint64_t)net->graphs);
-    summary(net, &tally, missed);
-    return tally.failed || missed;
+    summary(net, &counts, missed);
+    return counts.failed || missed;
 }
 
 int main(int argc, char **argv) {

@@ -45,39 +45,39 @@ static void write_down(struct dt_net *net, const struct dt_case *c, struct dt_re
 }
 
 static void try_case(struct dt_net *net, const char *name, const struct dt_case *c, unsigned ways,
-                     struct dt_tally *tally) {
+                     struct dt_counts *counts) {
     struct dt_result r;
     dt_net_try(net, c, ways, &r);
     if (r.verdict != DT_DIFFERS) {
-        tally->passed++;
+        counts->passed++;
         return;
     }
-    tally->failed++;
+    counts->failed++;
     printf("FAILED %s (seed %llu): %s\n", name, (unsigned long long)c->seed, r.what);
     write_down(net, c, &r);
 }
 
-void dt_try_seed(struct dt_net *net, uint64_t seed, unsigned ways, struct dt_tally *tally) {
+void dt_try_seed(struct dt_net *net, uint64_t seed, unsigned ways, struct dt_counts *counts) {
     struct mo_graph *g = dt_make(net->env, seed);
     struct dt_part part = {.g = g, .n_outputs = g->n_outputs, .outputs = g->outputs};
     struct dt_case c;
     moire_error err = {0};
     size_t n;
     if (!g->n_outputs) {
-        tally->skipped++;
+        counts->skipped++;
         mo_graph_destroy(g);
         return;
     }
     const uint8_t *bytes = dt_write_onnx(&part, g->region, &n);
     if (dt_case_open(net->env, bytes, n, seed, NULL, &c, &err)) {
-        tally->skipped++;
+        counts->skipped++;
         char *text = strstr(err.message, "): ");
         dt_cover_add(&net->cover, "refused by moire", text ? text + 3 : err.message);
     } else {
         for (int k = 0; k < g->n_nodes; k++)
             dt_cover_add(&net->cover, "operator", g->nodes[k]->op_type);
         net->graphs++;
-        try_case(net, "random graph", &c, ways, tally);
+        try_case(net, "random graph", &c, ways, counts);
         dt_case_close(&c);
     }
     mo_graph_destroy(g);
@@ -98,19 +98,19 @@ static int read_inputs(const struct mo_env *env, const char *path, moire_tensor 
 }
 
 static void try_bytes(struct dt_net *net, const char *path, const uint8_t *bytes, size_t n, uint64_t seed,
-                      const moire_tensor *inputs, struct dt_tally *tally) {
+                      const moire_tensor *inputs, struct dt_counts *counts) {
     struct dt_case c;
     moire_error err = {0};
     if (dt_case_open(net->env, bytes, n, seed, inputs, &c, &err)) {
-        tally->skipped++;
+        counts->skipped++;
         printf("skipped %s: %s\n", path, err.message);
         return;
     }
-    try_case(net, path, &c, DT_ALL, tally);
+    try_case(net, path, &c, DT_ALL, counts);
     dt_case_close(&c);
 }
 
-void dt_try_file(struct dt_net *net, const char *path, struct dt_tally *tally) {
+void dt_try_file(struct dt_net *net, const char *path, struct dt_counts *counts) {
     uint8_t *bytes = NULL;
     moire_tensor inputs[DT_PORTS] = {{0}};
     size_t n;
@@ -119,13 +119,13 @@ void dt_try_file(struct dt_net *net, const char *path, struct dt_tally *tally) {
         rewind(f);
         if (fread(bytes, 1, n, f) != n) n = 0;
         int given = read_inputs(net->env, path, inputs);
-        if (given) try_bytes(net, path, bytes, n, 1, inputs, tally);
+        if (given) try_bytes(net, path, bytes, n, 1, inputs, counts);
         for (uint64_t seed = 1; seed <= DRAWS; seed++)
-            try_bytes(net, path, bytes, n, seed, NULL, tally);
+            try_bytes(net, path, bytes, n, seed, NULL, counts);
         for (int i = 0; i < DT_PORTS; i++)
             mo_free(net->env, inputs[i].data);
     } else {
-        tally->failed++;
+        counts->failed++;
         printf("FAILED %s: cannot be read\n", path);
     }
     free(bytes);
@@ -137,13 +137,13 @@ static int is_model(const struct dirent *e) {
     return dot && !strcmp(dot, ".onnx");
 }
 
-void dt_try_folder(struct dt_net *net, const char *folder, struct dt_tally *tally) {
+void dt_try_folder(struct dt_net *net, const char *folder, struct dt_counts *counts) {
     struct dirent **names;
     char path[800];
     int n = scandir(folder, &names, is_model, alphasort);
     for (int i = 0; i < n; i++) {
         snprintf(path, sizeof path, "%s/%.255s", folder, names[i]->d_name);
-        dt_try_file(net, path, tally);
+        dt_try_file(net, path, counts);
         free(names[i]);
     }
     if (n >= 0) free(names);

@@ -27,9 +27,9 @@ struct query {
     int64_t deadline;
     bool resolved, in, out, released, started;
     int begin, end, want, starts, ends, drops; /* of the block under way; want = cores, 0 = none */
-    uint64_t mate;   /* the query that joined the same block before this one, 0 = none; */
-    uint64_t latest; /* of a block's first query: the one that joined last */
-    bool member;     /* the block under way is another query's */
+    uint64_t joined_before; /* the query that joined the same block before this one, 0 = none; */
+    uint64_t latest;        /* of a block's first query: the one that joined last */
+    bool member;            /* the block under way is another query's */
 };
 
 struct tenant {
@@ -170,7 +170,7 @@ static bool begin_block(struct check *k, const struct event *e, struct query *q)
     q->begin = (int)e->a;
     q->end = (int)e->b;
     q->starts = q->ends = q->drops = 0;
-    q->mate = q->latest = 0;
+    q->joined_before = q->latest = 0;
     return true;
 }
 
@@ -192,7 +192,7 @@ static bool on_member(struct check *k, const struct event *e, struct query *q) {
         return fail(k, "H3", "query %llu joins a block of other layers", (unsigned long long)e->query);
     q->want = 1;
     q->member = true;
-    q->mate = first->latest;
+    q->joined_before = first->latest;
     first->latest = e->query;
     return true;
 }
@@ -219,10 +219,10 @@ static bool is_current(const struct query *q, const struct event *e) {
 static void close_block(struct check *k, struct query *q) {
     if (q->ends + q->drops < q->want) return;
     bool ran = !q->drops;
-    for (uint64_t mate = q->latest; q; mate = q ? q->mate : 0) {
+    for (uint64_t joined_before = q->latest; q; joined_before = q ? q->joined_before : 0) {
         if (ran) q->next = q->end;
         q->want = 0;
-        q = find(k, mate);
+        q = find(k, joined_before);
     }
 }
 

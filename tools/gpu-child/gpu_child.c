@@ -19,5 +19,5 @@ int main(void) {
     }
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     syscall(SYS_close_range, MO_CHILD_POOL + 1, ~0U, 0); /* what our parent left open for its children */
-    return mo_child_serve(&env, MO_CHILD_LINK, MO_CHILD_DESK, MO_CHILD_POOL);
+    return mo_child_serve(&env, MO_CHILD_LINK, MO_CHILD_CHANNEL, MO_CHILD_POOL);
 }

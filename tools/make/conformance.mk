@@ -9,7 +9,7 @@ $(OMIT_OBJ): | $(B)/gen/onnx.pb-c.h
 $(CONF_OBJ): | $(B)/gen/onnx.pb-c.h
 
 # the way over a GPU: generated kernels on the fake NVRTC, cuda.mk
-CONF_GPU  := $(B)/obj/tests/cuda/gpu_host.o $(addprefix $(B)/obj/runtime/gpu/cuda/,rtc.o kept.o symbols.o)
+CONF_GPU  := $(B)/obj/tests/cuda/gpu_host.o $(addprefix $(B)/obj/runtime/gpu/cuda/,rtc.o cache.o symbols.o)
 
 $(B)/conformance: $(CONF_OBJ) $(CONF_GPU) $(filter-out $(MAIN_OBJ),$(TOOL_OBJ)) $(GEN_OBJ) $(B)/libmoire.a
 	$(CC) $(LDFLAGS) -o $@ $^ $(LDLIBS)

@@ -36,13 +36,13 @@ GPU_CASES := $(B)/obj/tests/cuda/gpu_cases.o $(B)/obj/tests/cuda/gpu_other_cases
 
 # lowering is tested with the generated kernels alone, without a driver
 $(filter $(B)/tests/test_gpu_lower%,$(TESTS)): $(B)/obj/tests/cuda/gpu_host.o $(B)/obj/tests/cuda/gpu_check.o \
-    $(GPU_CASES) $(addprefix $(B)/obj/runtime/gpu/cuda/,rtc.o kept.o symbols.o) | $(B)/tests/fake/$(FAKE_nvrtc)
+    $(GPU_CASES) $(addprefix $(B)/obj/runtime/gpu/cuda/,rtc.o cache.o symbols.o) | $(B)/tests/fake/$(FAKE_nvrtc)
 
 # tests of the plugin see its inside, and find the fakes beside themselves
 CUDA_TESTS := $(filter $(B)/tests/test_cuda_%,$(TESTS))
 $(CUDA_TESTS): $(CUDA_OBJ) | $(FAKE_OBJS)
-$(B)/tests/test_cuda_exec $(B)/tests/test_cuda_kept $(B)/tests/test_cuda_programs: $(B)/obj/tests/cuda/gpu_host.o $(GPU_CASES)
-$(B)/tests/test_cuda_exec $(B)/tests/test_cuda_kept: $(B)/obj/tests/cuda/exec_rig.o
+$(B)/tests/test_cuda_exec $(B)/tests/test_cuda_cache $(B)/tests/test_cuda_programs: $(B)/obj/tests/cuda/gpu_host.o $(GPU_CASES)
+$(B)/tests/test_cuda_exec $(B)/tests/test_cuda_cache: $(B)/obj/tests/cuda/exec_rig.o
 
 .PHONY: cuda
 cuda: $(B)/libmoire-cuda.so $(B)/obj/tools/cuda/check_headers.o ## the CUDA plugin, its declarations checked against the toolkit

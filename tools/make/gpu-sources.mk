@@ -2,7 +2,7 @@
 SOURCE_MODELS := lenet squeezenet1.0 mobilenet-v2 efficientnet-b0 googlenet ssd-mobilenet \
     $(addprefix case:,resampled chosen recurrent einsums sampled losses signals)
 $(B)/check-sources: $(B)/obj/tools/cuda/check_sources.o $(B)/obj/runtime/gpu/cuda/rtc.o \
-    $(addprefix $(B)/obj/runtime/gpu/cuda/,kept.o symbols.o) $(B)/obj/tests/cuda/gpu_cases.o $(B)/obj/tests/cuda/gpu_other_cases.o \
+    $(addprefix $(B)/obj/runtime/gpu/cuda/,cache.o symbols.o) $(B)/obj/tests/cuda/gpu_cases.o $(B)/obj/tests/cuda/gpu_other_cases.o \
     $(B)/obj/tests/unit/codegen/onnx_build.o $(filter-out $(MAIN_OBJ),$(TOOL_OBJ)) $(GEN_OBJ) $(LIB_OBJ)
 	$(CC) $(LDFLAGS) -o $@ $^ -lcmocka $(LDLIBS)
 

@@ -15,7 +15,7 @@ lint-deep: ## lint with the static analyzer's full depth (some 10 minutes)
 	@TIDY_NODES=225000 $(MAKE) --no-print-directory lint
 
 # For each save: what has changed since the last commit is linted, and all tests run but the slowest, which `unit` runs.
-QUICK_LEAVES := $(addprefix $(B)/tests/test_,child compile compiled compiled_model conv cuda_exec cuda_faults cuda_kept \
+QUICK_LEAVES := $(addprefix $(B)/tests/test_,child compile compiled compiled_model conv cuda_exec cuda_faults cuda_cache \
     cuda_lets cuda_programs emit front gpu_child gpu_child_cuda gpu_lower gpu_lower_recurrent profile serve_gpu simulate)
 CHANGED       = $(shell git diff --name-only --diff-filter=d HEAD -- '*.c' '*.h'; git ls-files -o --exclude-standard -- '*.c' '*.h')
 .PHONY: quick

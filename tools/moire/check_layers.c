@@ -120,13 +120,13 @@ static bool make_inputs(const struct mo_graph *g, moire_tensor *in) {
 /* --- comparison --- */
 
 /* What a kernel may do with NaN, infinities and 1e30. */
-struct licence {
+struct allowance {
     bool spreads; /* to neighbours */
     bool drops;   /* take a NaN for absent */
 };
 
 /* `range`: the least that errors are relative to. */
-static void judge(const moire_tensor *want, const moire_tensor *got, struct licence may,
+static void judge(const moire_tensor *want, const moire_tensor *got, struct allowance may,
                   enum mo_layer_data data, double range, struct mo_layer_check *c) {
     const float *w = want->data, *g = got->data;
     double error = 0;
@@ -174,10 +174,10 @@ static const struct mo_step *layer_step(const struct mo_plan *plan) {
     return &plan->steps[0];
 }
 
-static struct licence licence_of(const struct mo_step *step) {
+static struct allowance allowance_of(const struct mo_step *step) {
     const char *op = step->node->op_type;
-    return (struct licence){.spreads = step->mixes,
-                            .drops = !strcmp(op, "MaxPool") || !strcmp(op, "GlobalMaxPool")};
+    return (struct allowance){.spreads = step->mixes,
+                              .drops = !strcmp(op, "MaxPool") || !strcmp(op, "GlobalMaxPool")};
 }
 
 static int run_target(struct layer_run *r, const struct mo_plan *plan, moire_error *err) {
@@ -192,7 +192,7 @@ static int run_target(struct layer_run *r, const struct mo_plan *plan, moire_err
         memset(got, 0, sizeof got);
         rc = mo_way_run_built(plan, r->in, r->reference->n_inputs, got, err);
         for (int i = 0; !rc && i < r->reference->n_outputs; i++)
-            judge(&r->want[d][i], &got[i], licence_of(step), (enum mo_layer_data)d,
+            judge(&r->want[d][i], &got[i], allowance_of(step), (enum mo_layer_data)d,
                   d == MO_LAYER_EDGES ? LARGE : 0, &r->check);
         mo_way_free(plan->env, got, r->reference->n_outputs);
     }

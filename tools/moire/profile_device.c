@@ -143,8 +143,8 @@ static void write_pair(FILE *f, const struct job *j, const int at[2], const stru
     mo_csv_put(f, j->names[at[0]]);
     fputc(',', f);
     mo_csv_put(f, j->names[at[1]]);
-    fprintf(f, ",%d,%d,%d,%d,%.6g,%.6g\n", side[0].model->batch[side[0].rung],
-            side[1].model->batch[side[1].rung], mo_share_of_units(side[0].units, units),
+    fprintf(f, ",%d,%d,%d,%d,%.6g,%.6g\n", side[0].model->batch[side[0].bucket],
+            side[1].model->batch[side[1].bucket], mo_share_of_units(side[0].units, units),
             mo_share_of_units(side[1].units, units), fmax((double)side[0].ns, 1) * 1e-3,
             fmax((double)side[1].ns, 1) * 1e-3);
 }
@@ -159,7 +159,7 @@ static int pair(struct job *j, FILE *f, const int at[2], moire_error *err) {
             struct mo_measure_side side[2];
             for (int s = 0; s < 2; s++) {
                 const struct mo_measured *m = &j->model[at[s]];
-                side[s] = (struct mo_measure_side){.model = m, .rung = k * (m->n_rungs - 1) / 2};
+                side[s] = (struct mo_measure_side){.model = m, .bucket = k * (m->n_buckets - 1) / 2};
             }
             side[0].units = side[1].first = units;
             side[1].units = kind->units - units;

@@ -9,15 +9,15 @@
 #include <stdlib.h>
 #include <string.h>
 #include "runtime/base/trusted.h"
-#include "runtime/gpu/cuda/kept_format.h"
+#include "runtime/gpu/cuda/cache_format.h"
 
 enum { DIGITS = MO_SHA256_HEX - 1, PATH_CAP = 4096 + 256 };
 
 static const struct {
     const char *name, *suffix;
 } kinds[MO_PROGRAM_KINDS] = {
-    [MO_PROGRAM_CODE] = {"code of GPU programs", MO_KEPT_CODE},
-    [MO_PROGRAM_CHOICE] = {"choices of GPU kernels", MO_KEPT_CHOICE},
+    [MO_PROGRAM_CODE] = {"code of GPU programs", MO_CUDA_CACHE_CODE},
+    [MO_PROGRAM_CHOICE] = {"choices of GPU kernels", MO_CUDA_CACHE_CHOICE},
     [MO_PROGRAM_LEFT] = {"unfinished GPU files", NULL},
 };
 
@@ -28,8 +28,8 @@ const char *mo_program_kind_name(enum mo_program_kind kind) {
 /* --- the list --- */
 struct listing {
     struct mo_programs *programs;
-    const char *version; /* the folder "v<format>" */
-    const char *shelf;   /* NULL: the version's own folder */
+    const char *version;   /* the folder "v<format>" */
+    const char *subfolder; /* NULL: the version's own folder */
     bool stale;
     int folder, rc; /* the present folder, open */
 };
@@ -50,8 +50,8 @@ static struct mo_program_file *append(struct mo_programs *p) {
 /* The kind of a file by its name; MO_PROGRAM_KINDS: one that is not ours, and is left alone. */
 static enum mo_program_kind kind_of(const struct listing *l, const char *name) {
     int kind = MO_PROGRAM_CODE;
-    if (!l->shelf) return strcmp(name, MO_KEPT_NEW) ? MO_PROGRAM_KINDS : MO_PROGRAM_LEFT;
-    if (strspn(name, "0123456789abcdef") != DIGITS || strncmp(name, l->shelf, 2)) return MO_PROGRAM_KINDS;
+    if (!l->subfolder) return strcmp(name, MO_CUDA_CACHE_NEW) ? MO_PROGRAM_KINDS : MO_PROGRAM_LEFT;
+    if (strspn(name, "0123456789abcdef") != DIGITS || strncmp(name, l->subfolder, 2)) return MO_PROGRAM_KINDS;
     while (kind < MO_PROGRAM_LEFT && strcmp(name + DIGITS, kinds[kind].suffix))
         kind++;
     return kind < MO_PROGRAM_LEFT ? (enum mo_program_kind)kind : MO_PROGRAM_KINDS;
@@ -71,8 +71,8 @@ static int list_file(void *ctx, const char *name) {
     struct mo_program_file *f = append(l->programs);
     if (!f) return l->rc = MOIRE_ENOMEM;
     *f = (struct mo_program_file){.kind = kind, .state = MO_STORED_NEEDED, .bytes = st.size, .why = ""};
-    snprintf(f->path, sizeof f->path, "%.16s/%s%s%.80s", l->version, l->shelf ? l->shelf : "",
-             l->shelf ? "/" : "", name);
+    snprintf(f->path, sizeof f->path, "%.16s/%s%s%.80s", l->version, l->subfolder ? l->subfolder : "",
+             l->subfolder ? "/" : "", name);
     if (kind != MO_PROGRAM_LEFT) memcpy(f->name, name, DIGITS);
     if (l->stale)
         f->state = MO_STORED_STALE, f->why = "made by another version of moire";
@@ -94,11 +94,11 @@ static int list_in(struct listing *l, const char *below, int (*fn)(void *ctx, co
     return l->rc;
 }
 
-static int list_shelf(void *ctx, const char *name) {
+static int list_subfolder(void *ctx, const char *name) {
     struct listing *l = ctx, inner = *l;
     char below[64];
     if (strlen(name) != 2 || strspn(name, "0123456789abcdef") != 2) return 0;
-    inner.shelf = name;
+    inner.subfolder = name;
     snprintf(below, sizeof below, "%.16s/%.2s", l->version, name);
     return l->rc = list_in(&inner, below, list_file);
 }
@@ -106,12 +106,12 @@ static int list_shelf(void *ctx, const char *name) {
 static int list_version(void *ctx, const char *name) {
     struct listing *l = ctx, inner = *l;
     char here[16];
-    snprintf(here, sizeof here, "v%d", MO_KEPT_FORMAT);
+    snprintf(here, sizeof here, "v%d", MO_CUDA_CACHE_FORMAT);
     size_t n = strlen(name);
     if (n < 2 || n > 9 || name[0] != 'v' || strspn(name + 1, "0123456789") != n - 1) return 0;
     inner.version = name;
     inner.stale = strcmp(name, here) != 0;
-    l->rc = list_in(&inner, name, list_shelf);
+    l->rc = list_in(&inner, name, list_subfolder);
     if (!l->rc) l->rc = list_in(&inner, name, list_file);
     return l->rc;
 }
@@ -156,11 +156,11 @@ static const char *fault_of(const struct mo_programs *p, const struct mo_program
     *rc = mo_trusted_walk(env, path, &folder, NULL);
     if (*rc) return "its folder breaks the trust rule";
     if (folder < 0) return NULL; /* gone meanwhile */
-    *rc = mo_trusted_map(env, folder, slash + 1, MO_KEPT_FILE_MOST, &bytes, NULL);
+    *rc = mo_trusted_map(env, folder, slash + 1, MO_CUDA_CACHE_FILE_MOST, &bytes, NULL);
     env->sys->close(env->sys->self, folder);
     if (*rc) return "it breaks the trust rule, is too large or cannot be read";
     if (!bytes.bytes) return NULL;
-    const char *why = mo_kept_fault(bytes.bytes, bytes.n, f->name);
+    const char *why = mo_cuda_cache_fault(bytes.bytes, bytes.n, f->name);
     mo_trusted_close(env, &bytes);
     return why;
 }
@@ -192,7 +192,7 @@ int64_t mo_programs_surplus(const struct mo_programs *p, int *files) {
 static int lock(const struct mo_programs *p, moire_error *err) {
     const struct mo_sys *sys = p->env->sys;
     char path[PATH_CAP];
-    snprintf(path, sizeof path, "%s/v%d/" MO_KEPT_LOCK, p->folder, MO_KEPT_FORMAT);
+    snprintf(path, sizeof path, "%s/v%d/" MO_CUDA_CACHE_LOCK, p->folder, MO_CUDA_CACHE_FORMAT);
     int fd = sys->open(sys->self, path, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0644);
     if (fd == -ENOENT) return 0; /* no writer of this version has been here */
     if (fd < 0) return mo_trusted_fail(err, "open", path, fd);

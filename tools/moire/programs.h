@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * programs.h - the folder of compiled GPU programs and choices of kernels (runtime/gpu/cuda/kept.h) as
+ * programs.h - the folder of compiled GPU programs and choices of kernels (runtime/gpu/cuda/cache.h) as
  * `moire store` shows it: what it holds, whether it is whole, and taking out what nothing can use.
  *
  * A name is the digest of all that the contents depend on, so a file cannot be out of date, and nobody can

@@ -166,7 +166,7 @@ static int measure_versions(const struct mo_runtime_parts *parts, struct measure
     int code = mo_tenant_sample(t, &sample, err), all = mo_device_units(parts->cores);
     struct mo_model_ops fixed = mo_serve_model;
     int v = 0;
-    fixed.press = NULL; /* the version is given */
+    fixed.select_versions = NULL; /* the version is given */
     while (!code && v < m->n_versions) {
         mo_instance_version(instance, v);
         int i = 0;

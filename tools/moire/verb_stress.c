@@ -69,8 +69,8 @@ static void wait_until(const struct mo_env *env, int64_t until) {
     }
 }
 
-static int press(const struct mo_env *env, const struct mo_options *o, const struct mo_topology *t,
-                 moire_error *err) {
+static int run_stress(const struct mo_env *env, const struct mo_options *o, const struct mo_topology *t,
+                      moire_error *err) {
     int cpu[MAX_THREADS];
     const bool same_core = o->same_core || t->n_cores == 1;
     int cores = same_core ? 1 : t->n_cores - 1, n = o->threads ? o->threads : cores;
@@ -104,7 +104,7 @@ static int run(const struct mo_env *env, const struct mo_options *o) {
     sigaction(SIGTERM, &action, NULL);
     int rc = mo_topology_create(env, NULL, 0, "", &topology, &err);
     if (!rc) {
-        rc = press(env, o, topology, &err);
+        rc = run_stress(env, o, topology, &err);
         mo_topology_destroy(topology);
     }
     return rc ? mo_verb_fail("stress", &err) : MO_EXIT_OK;
@@ -112,7 +112,7 @@ static int run(const struct mo_env *env, const struct mo_options *o) {
 
 const struct mo_verb mo_verb_stress = {
     .name = "stress",
-    .summary = "press on caches and memory at a calibrated level while something else is measured",
+    .summary = "load caches and memory at a calibrated level while something else is measured",
     .about = about,
     .notes = notes,
     .commands = {{.command = MO_DO_STRESS}},

@@ -242,7 +242,7 @@ static void pass_on(struct pair *p, const struct mo_node *node, bool failed) {
         int id = node->out[i];
         if (id < 0 || p->built_in->offset[id] < 0) continue;
         struct mo_spread b = mo_spread_of(p->built_in, p->b, id), c = mo_spread_of(p->compiled, p->c, id);
-        if (failed || (b.dtype == MOIRE_F32 && mo_spread_look(&b).dull)) mo_spread_fill(&b, &p->random);
+        if (failed || (b.dtype == MOIRE_F32 && mo_spread_look(&b).degenerate)) mo_spread_fill(&b, &p->random);
         mo_spread_copy(&c, &b);
     }
 }
@@ -282,7 +282,7 @@ static void verify_all(void *ctx, void *shared) {
 }
 
 /* What ended the copy, as the fault of the step that it was at. */
-static int condemn(const struct pair *p, struct report *report, int status, moire_error *err) {
+static int blame_step(const struct pair *p, struct report *report, int status, moire_error *err) {
     bool slow = status == -ETIMEDOUT, at_step = report->at < p->compiled->n_steps;
     if (status < 0 && !slow)
         return mo_fail(err, MOIRE_EIO, "cannot start a process to verify kernels in: %s", strerror(-status));
@@ -311,7 +311,7 @@ int mo_verify_steps(const struct mo_step_verifier *v, struct mo_step_findings *o
     if (!rc && !report) rc = mo_fail(err, MOIRE_ENOMEM, "out of memory verifying kernels");
     if (!rc) {
         int status = sys->fork(sys->self, verify_all, &p, report, v->limit_ns > 0 ? v->limit_ns : LIMIT_NS);
-        if (status) rc = condemn(&p, report, status, err);
+        if (status) rc = blame_step(&p, report, status, err);
         if (!rc && report->rc) rc = mo_fail(err, report->rc, "%s", report->err.message);
         struct mo_step_finding *step = out->step;
         *out = report->whole;

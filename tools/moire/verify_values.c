@@ -88,9 +88,9 @@ struct mo_spread_range mo_spread_look(const struct mo_spread *s) {
             if (is_element(s, i)) look_at(&l, x[i]);
     }
     double largest = l.n > l.odd ? fmax(fabs(l.low), fabs(l.high)) : 0;
-    bool dull = l.odd || (l.n - l.zeros) * FEW < l.n || largest < 1e-15 || largest > 1e15 ||
-                (l.n > 1 && l.high - l.low <= 1e-3 * largest);
-    return (struct mo_spread_range){.largest = largest, .dull = dull};
+    bool degenerate = l.odd || (l.n - l.zeros) * FEW < l.n || largest < 1e-15 || largest > 1e15 ||
+                      (l.n > 1 && l.high - l.low <= 1e-3 * largest);
+    return (struct mo_spread_range){.largest = largest, .degenerate = degenerate};
 }
 
 static void compare_floats(const float *w, const float *g, int64_t image, struct mo_spread_gap *gap) {

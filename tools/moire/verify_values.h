@@ -26,8 +26,8 @@ bool mo_spread_overlaps(const struct mo_spread *a, const struct mo_spread *b);
 
 /* What is in it: floats only. */
 struct mo_spread_range {
-    double largest; /* magnitude of a finite value */
-    bool dull;      /* nearly all zero, all the same, hardly representable, or some value is not finite */
+    double largest;  /* magnitude of a finite value */
+    bool degenerate; /* nearly all zero, all the same, hardly representable, or some value is not finite */
 };
 struct mo_spread_range mo_spread_look(const struct mo_spread *s);
 

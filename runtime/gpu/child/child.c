@@ -156,23 +156,23 @@ static int let_probe(struct mo_gpu_let *let, uint64_t sms[MO_GPU_SM_WORDS], moir
 
 /* --- the ring ------------------------------------------------------------------------------------------- */
 bool mo_child_put(struct mo_gpu_system *s, int kind, const void *words, uint32_t n) {
-    struct mo_child_desk *desk = s->desk;
-    const uint32_t head = atomic_load_explicit(&desk->down.head, memory_order_acquire);
+    struct mo_child_channel *channel = s->channel;
+    const uint32_t head = atomic_load_explicit(&channel->down.head, memory_order_acquire);
     const uint32_t used = s->tail - head, at = s->tail % MO_CHILD_WORDS;
     const uint32_t pad = at + 1 + n > MO_CHILD_WORDS ? MO_CHILD_WORDS - at : 0;
     if (used > MO_CHILD_WORDS || pad + 1 + n > MO_CHILD_WORDS - used) return false;
     if (pad) {
         const struct mo_child_head skip = {MO_CHILD_PAD, pad - 1};
-        memcpy(&desk->words[at], &skip, sizeof skip);
+        memcpy(&channel->words[at], &skip, sizeof skip);
         s->tail += pad;
     }
     const struct mo_child_head record = {(uint32_t)kind, n};
-    uint64_t *to = &desk->words[s->tail % MO_CHILD_WORDS];
+    uint64_t *to = &channel->words[s->tail % MO_CHILD_WORDS];
     memcpy(to, &record, sizeof record);
     memcpy(to + 1, words, (size_t)n * sizeof *to);
     s->tail += 1 + n;
-    atomic_store(&desk->down.tail, s->tail);
-    mo_child_ring_bell(s->env->sys, &desk->down);
+    atomic_store(&channel->down.tail, s->tail);
+    mo_child_ring_doorbell(s->env->sys, &channel->down);
     return true;
 }
 

@@ -11,7 +11,7 @@
  * with the process: going on there is MOIRE_EDEVICE too.
  *
  * A GPU that is lost in the child takes the child with it: all its GPUs are started anew.  Staging memory is
- * shared memory that the plugin adopts; where it refuses, the child copies.
+ * shared memory that the plugin registers; where it refuses, the child copies.
  *
  * The child ends with this process.  Nothing it writes is believed unless it can be true. */
 #ifndef MO_GPU_CHILD_H
@@ -33,10 +33,10 @@ void mo_gpu_child_stats(struct mo_gpu_system *system, struct mo_gpu_child_stats 
 
 /* Bounds; zero fields mean the default.  For tests. */
 struct mo_gpu_child_bounds {
-    int64_t patience_ns; /* how long loading a program waits for a child that is gone: 10 s */
-    int64_t stuck_ns;    /* a question without an answer, a record not taken: the child is ended: 120 s */
-    int64_t backoff_ns;  /* first wait before a start: 0.1 s */
-    int64_t settled_ns;  /* a child that lived so long begins the waits anew: 10 s */
+    int64_t load_timeout_ns; /* how long loading a program waits for a child that is gone: 10 s */
+    int64_t stuck_ns;        /* a question without an answer, a record not taken: the child is ended: 120 s */
+    int64_t backoff_ns;      /* first wait before a start: 0.1 s */
+    int64_t settled_ns;      /* a child that lived so long begins the waits anew: 10 s */
 };
 void mo_gpu_child_bounds(struct mo_gpu_system *system, const struct mo_gpu_child_bounds *bounds);
 #endif

@@ -130,7 +130,7 @@ static void watch_let(struct mo_gpu_system *s, struct mo_gpu_let *let, uint32_t 
 }
 
 static void watch(struct mo_gpu_system *s) {
-    const uint32_t head = atomic_load_explicit(&s->desk->down.head, memory_order_acquire);
+    const uint32_t head = atomic_load_explicit(&s->channel->down.head, memory_order_acquire);
     mo_child_lock(s);
     const int64_t now = mo_now(s->env);
     if (head != s->progress || head == s->tail) {
@@ -148,13 +148,13 @@ static void watch(struct mo_gpu_system *s) {
 
 /* What there is now; false: the ring cannot be right. */
 static bool drain(struct mo_gpu_system *s) {
-    struct mo_child_ring *up = &s->desk->up;
+    struct mo_child_ring *up = &s->channel->up;
     for (;;) {
         const uint32_t tail = atomic_load_explicit(&up->tail, memory_order_acquire);
         if (tail == s->head) return true;
         if (tail - s->head > MO_CHILD_ANSWERS) return false;
         struct mo_child_answer answer;
-        memcpy(&answer, &s->desk->answers[s->head % MO_CHILD_ANSWERS], sizeof answer);
+        memcpy(&answer, &s->channel->answers[s->head % MO_CHILD_ANSWERS], sizeof answer);
         s->head++;
         atomic_store_explicit(&up->head, s->head, memory_order_release);
         take(s, &answer);
@@ -182,6 +182,6 @@ void *mo_child_take_answers(void *system) {
         mo_child_lock(s);
         const bool busy = s->n_runs > 0 || s->lost_at;
         mo_child_unlock(s);
-        mo_child_ring_wait(s->env->sys, &s->desk->up, s->head, now + (busy ? LOOK_NS : IDLE_NS));
+        mo_child_ring_wait(s->env->sys, &s->channel->up, s->head, now + (busy ? LOOK_NS : IDLE_NS));
     }
 }

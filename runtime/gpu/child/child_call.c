@@ -7,15 +7,15 @@
 static const int64_t SLICE_NS = 100000000;
 
 void mo_child_ring_all(struct mo_gpu_system *s) {
-    atomic_fetch_add(&s->bell, 1);
-    s->env->sys->futex_wake(s->env->sys->self, &s->bell, INT32_MAX);
+    atomic_fetch_add(&s->doorbell, 1);
+    s->env->sys->futex_wake(s->env->sys->self, &s->doorbell, INT32_MAX);
 }
 
-/* Waits for the bell with the lock let go; it is held again after. */
+/* Waits for the doorbell with the lock let go; it is held again after. */
 static void wait_unlocked(struct mo_gpu_system *s, int64_t deadline) {
-    const uint32_t bell = atomic_load(&s->bell);
+    const uint32_t doorbell = atomic_load(&s->doorbell);
     mo_child_unlock(s);
-    s->env->sys->futex_wait(s->env->sys->self, &s->bell, bell, deadline);
+    s->env->sys->futex_wait(s->env->sys->self, &s->doorbell, doorbell, deadline);
     mo_child_lock(s);
 }
 
@@ -34,8 +34,8 @@ static bool serves(struct mo_gpu_system *s) {
     return atomic_load(&s->up) == MO_CHILD_UP && !atomic_load(&s->gone) && !s->lost_at;
 }
 
-int mo_child_enter(struct mo_gpu_system *s, int64_t patience, moire_error *err) {
-    const int64_t until = mo_now(s->env) + patience;
+int mo_child_enter(struct mo_gpu_system *s, int64_t timeout, moire_error *err) {
+    const int64_t until = mo_now(s->env) + timeout;
     int code = MOIRE_OK;
     mo_child_lock(s);
     while (!serves(s) && atomic_load(&s->up) != MO_CHILD_CLOSED && !atomic_load(&s->closing) &&
@@ -82,14 +82,14 @@ static bool wait_for_answer(struct mo_gpu_system *s, struct mo_child_slot *slot)
     const struct mo_sys *sys = s->env->sys;
     const int64_t most = s->bounds.stuck_ns, begin = mo_now(s->env);
     for (;;) {
-        const uint32_t bell = atomic_load(&slot->bell);
+        const uint32_t doorbell = atomic_load(&slot->doorbell);
         if (atomic_load(&slot->state) == MO_CHILD_ANSWERED) return true;
         if (atomic_load(&s->gone)) return false;
         const int64_t now = mo_now(s->env);
         if (now - begin > most)
             mo_child_lose(s, true, "the process of the GPUs has not answered for %.1f s",
                           (double)(now - begin) * 1e-9);
-        sys->shared_wait(sys->self, &slot->bell, bell, now + SLICE_NS);
+        sys->shared_wait(sys->self, &slot->doorbell, doorbell, now + SLICE_NS);
     }
 }
 
@@ -120,7 +120,7 @@ int mo_child_ask(struct mo_gpu_system *s, const struct mo_child_ask *ask, struct
     const int at = take_slot(s);
     bool answered = false;
     if (at >= 0) {
-        struct mo_child_slot *slot = &s->desk->slots[at];
+        struct mo_child_slot *slot = &s->channel->slots[at];
         mo_child_lock(s);
         slot->after = s->tail;
         mo_child_unlock(s);

@@ -8,11 +8,11 @@
  *   child_life.c       start, end, start anew
  *   child_open.c       the system: opened, closed
  *
- * system->lock guards everything but the desk's contents and what is said below.  `up` is a state:
+ * system->lock guards everything but the channel's contents and what is said below.  `up` is a state:
  *   DOWN       no child; tables may change
  *   RESTORING  the life thread puts the tables' contents into a new child; they do not change
- *   UP         serving; `inside` counts those who talk to the child by the desk, and the desk stays until
- *              they are out
+ *   UP         serving; `inside` counts those who talk to the child by the channel, and the channel stays
+ *              until they are out
  *   CLOSED     for ever
  * The life thread starts children (it lives as long as they may: the kernel ends a child with the thread that
  * started it), a link thread a child sees its end, an answer thread a child takes the ends of its runs. */
@@ -81,15 +81,15 @@ struct mo_gpu_system {
     struct mo_gpu_child_bounds bounds;
     char helper[1024], plugin[MO_CHILD_PATH], folder[MO_CHILD_PATH], cache[MO_CHILD_PATH];
     struct mo_lock lock;
-    _Atomic uint32_t up, bell; /* bell: rung when `up`, `closing` or what is waited for changes */
+    _Atomic uint32_t up, doorbell; /* doorbell: rung when `up`, `closing` or what is waited for changes */
     _Atomic bool closing;
     int inside;
     moire_error first; /* why the first child did not come up */
     bool tried;        /* the first child came up, or did not */
     /* this child */
     struct mo_child process;
-    struct mo_child_desk *desk;
-    int desk_fd, n_gpus;
+    struct mo_child_channel *channel;
+    int channel_fd, n_gpus;
     uint32_t child; /* grows */
     uint32_t tail;  /* of `words`, in words */
     uint32_t head;  /* of `answers` */
@@ -122,9 +122,9 @@ static inline void mo_child_unlock(struct mo_gpu_system *s) {
 }
 
 /* --- child_call.c --- */
-/* Comes in while the child serves: waits for it at most `patience` (0: not at all).  MOIRE_EDEVICE otherwise,
+/* Comes in while the child serves: waits for it at most `timeout` (0: not at all).  MOIRE_EDEVICE otherwise,
  * with the reason.  mo_child_leave() ends it. */
-int mo_child_enter(struct mo_gpu_system *s, int64_t patience, moire_error *err);
+int mo_child_enter(struct mo_gpu_system *s, int64_t timeout, moire_error *err);
 void mo_child_leave(struct mo_gpu_system *s);
 /* Waits while a child is made what the last one was; the lock is held, and held again. */
 void mo_child_settle(struct mo_gpu_system *s);

@@ -18,11 +18,11 @@ static void set_up(struct mo_gpu_system *s, uint32_t up) {
 static void wake_all(struct mo_gpu_system *s) {
     const struct mo_sys *sys = s->env->sys;
     for (int i = 0; i < MO_CHILD_SLOTS; i++) {
-        atomic_fetch_add(&s->desk->slots[i].bell, 1);
-        sys->shared_wake(sys->self, &s->desk->slots[i].bell, INT32_MAX);
+        atomic_fetch_add(&s->channel->slots[i].doorbell, 1);
+        sys->shared_wake(sys->self, &s->channel->slots[i].doorbell, INT32_MAX);
     }
-    atomic_fetch_add(&s->desk->up.bell, 1);
-    sys->shared_wake(sys->self, &s->desk->up.bell, INT32_MAX);
+    atomic_fetch_add(&s->channel->up.doorbell, 1);
+    sys->shared_wake(sys->self, &s->channel->up.doorbell, INT32_MAX);
     mo_child_ring_all(s);
 }
 
@@ -42,9 +42,9 @@ static void *watch_link(void *system) {
 
 static void wait_gone(struct mo_gpu_system *s) {
     for (;;) {
-        const uint32_t bell = atomic_load(&s->bell);
+        const uint32_t doorbell = atomic_load(&s->doorbell);
         if (atomic_load(&s->gone)) return;
-        s->env->sys->futex_wait(s->env->sys->self, &s->bell, bell, 0);
+        s->env->sys->futex_wait(s->env->sys->self, &s->doorbell, doorbell, 0);
     }
 }
 
@@ -81,15 +81,15 @@ static void wait_process(struct mo_gpu_system *s) {
         sys->end_process(sys->self, &s->process, mo_now(s->env) + REAP_NS);
 }
 
-static void drop_desk(struct mo_gpu_system *s) {
+static void drop_channel(struct mo_gpu_system *s) {
     const struct mo_sys *sys = s->env->sys;
-    if (s->desk) sys->unmap(sys->self, s->desk, sizeof *s->desk);
-    if (s->desk_fd >= 0) sys->close(sys->self, s->desk_fd);
-    s->desk = NULL;
-    s->desk_fd = -1;
+    if (s->channel) sys->unmap(sys->self, s->channel, sizeof *s->channel);
+    if (s->channel_fd >= 0) sys->close(sys->self, s->channel_fd);
+    s->channel = NULL;
+    s->channel_fd = -1;
 }
 
-/* Nothing of the child is left after: runs are answered, nobody reads its desk. */
+/* Nothing of the child is left after: runs are answered, nobody reads its channel. */
 static void take_down(struct mo_gpu_system *s) {
     const struct mo_sys *sys = s->env->sys;
     char reason[MO_CHILD_TEXT + 100];
@@ -107,9 +107,9 @@ static void take_down(struct mo_gpu_system *s) {
     mo_child_answer_all(s, reason);
     mo_child_lock(s);
     while (s->inside) {
-        const uint32_t bell = atomic_load(&s->bell);
+        const uint32_t doorbell = atomic_load(&s->doorbell);
         mo_child_unlock(s);
-        sys->futex_wait(sys->self, &s->bell, bell, 0);
+        sys->futex_wait(sys->self, &s->doorbell, doorbell, 0);
         mo_child_lock(s);
     }
     for (int i = 0; i < MO_CHILD_LETS; i++)
@@ -119,22 +119,22 @@ static void take_down(struct mo_gpu_system *s) {
     for (int i = 0; i < MO_CHILD_BUFFERS; i++)
         s->buffers[i].there = false;
     mo_child_unlock(s);
-    drop_desk(s);
+    drop_channel(s);
 }
 
 /* --- the begin of a child ------------------------------------------------------------------------------- */
-static int make_desk(struct mo_gpu_system *s, moire_error *err) {
+static int make_channel(struct mo_gpu_system *s, moire_error *err) {
     const struct mo_sys *sys = s->env->sys;
     void *at;
-    int rc = s->desk_fd = sys->shared_file(sys->self, "moire-gpu-desk");
-    if (rc >= 0) rc = sys->grow(sys->self, s->desk_fd, sizeof *s->desk);
-    if (rc >= 0) rc = sys->map_shared(sys->self, s->desk_fd, 0, sizeof *s->desk, &at);
+    int rc = s->channel_fd = sys->shared_file(sys->self, "moire-gpu-channel");
+    if (rc >= 0) rc = sys->grow(sys->self, s->channel_fd, sizeof *s->channel);
+    if (rc >= 0) rc = sys->map_shared(sys->self, s->channel_fd, 0, sizeof *s->channel, &at);
     if (rc < 0)
         return mo_fail(err, MOIRE_ENOMEM, "no shared memory for a process of GPUs: %s", strerror(-rc));
-    s->desk = at;
-    s->desk->magic = MO_CHILD_MAGIC;
-    s->desk->bytes = sizeof *s->desk;
-    s->desk->parent = (int32_t)getpid();
+    s->channel = at;
+    s->channel->magic = MO_CHILD_MAGIC;
+    s->channel->bytes = sizeof *s->channel;
+    s->channel->parent = (int32_t)getpid();
     return MOIRE_OK;
 }
 
@@ -142,7 +142,7 @@ static int make_desk(struct mo_gpu_system *s, moire_error *err) {
 static int start(struct mo_gpu_system *s, moire_error *err) {
     const struct mo_sys *sys = s->env->sys;
     const char *argv[] = {s->helper, NULL};
-    const int fds[] = {s->desk_fd, s->pool_fd};
+    const int fds[] = {s->channel_fd, s->pool_fd};
     int rc = sys->start_process(sys->self, argv, fds, 2, &s->process);
     if (rc)
         return mo_fail(err, MOIRE_EUNSUPPORTED, "cannot start %s: %s (\"child:FILE\" names another)",
@@ -259,7 +259,7 @@ static int restore(struct mo_gpu_system *s, moire_error *err) {
 
 /* A child that serves, or none. */
 static int bring_up(struct mo_gpu_system *s, moire_error *err) {
-    int code = make_desk(s, err);
+    int code = make_channel(s, err);
     mo_child_lock(s);
     atomic_store(&s->gone, false);
     atomic_store(&s->lost, false);
@@ -271,7 +271,7 @@ static int bring_up(struct mo_gpu_system *s, moire_error *err) {
     mo_child_unlock(s);
     if (!code) code = start(s, err);
     if (code) {
-        drop_desk(s);
+        drop_channel(s);
         return code;
     }
     mo_child_lock(s);
@@ -293,11 +293,12 @@ static int bring_up(struct mo_gpu_system *s, moire_error *err) {
 }
 
 /* --- life ----------------------------------------------------------------------------------------------- */
-static void nap(struct mo_gpu_system *s, int64_t ns) {
+static void pause_for(struct mo_gpu_system *s, int64_t ns) {
     const int64_t until = mo_now(s->env) + ns;
     while (!atomic_load(&s->closing) && mo_now(s->env) < until) {
-        const uint32_t bell = atomic_load(&s->bell);
-        if (!atomic_load(&s->closing)) s->env->sys->futex_wait(s->env->sys->self, &s->bell, bell, until);
+        const uint32_t doorbell = atomic_load(&s->doorbell);
+        if (!atomic_load(&s->closing))
+            s->env->sys->futex_wait(s->env->sys->self, &s->doorbell, doorbell, until);
     }
 }
 
@@ -337,7 +338,7 @@ void *mo_child_live(void *system) {
         mo_log(s->env, MOIRE_LOG_ERROR, "%s; the process of the GPUs is started anew",
                code ? err.message : s->reason);
         wait_process(s);
-        nap(s, wait);
+        pause_for(s, wait);
         wait = !wait ? s->bounds.backoff_ns : 2 * wait < BACKOFF_MOST_NS ? 2 * wait : BACKOFF_MOST_NS;
         if (atomic_load(&s->closing)) break;
     }

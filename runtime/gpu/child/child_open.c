@@ -6,8 +6,10 @@
 #include <string.h>
 #include "runtime/gpu/child/child_impl.h"
 
-static const struct mo_gpu_child_bounds usual = {
-    .patience_ns = 10000000000, .stuck_ns = 120000000000, .backoff_ns = 100000000, .settled_ns = 10000000000};
+static const struct mo_gpu_child_bounds usual = {.load_timeout_ns = 10000000000,
+                                                 .stuck_ns = 120000000000,
+                                                 .backoff_ns = 100000000,
+                                                 .settled_ns = 10000000000};
 static const int64_t QUIT_NS = 10000000000, HANG_NS = 10000000000;
 
 /* Beside this library or program, in ../libexec of it, or in the folder above (of a build's tests). */
@@ -50,14 +52,14 @@ static int begin(struct mo_gpu_system *s, moire_error *err) {
         return mo_fail(err, MOIRE_EIO, "cannot start the thread that watches the GPUs: %s", strerror(-rc));
     s->living = true;
     for (;;) {
-        const uint32_t bell = atomic_load(&s->bell);
+        const uint32_t doorbell = atomic_load(&s->doorbell);
         mo_child_lock(s);
         const bool tried = s->tried;
         const moire_error first = s->first;
         mo_child_unlock(s);
         if (tried && first.code && err) *err = first;
         if (tried) return first.code;
-        sys->futex_wait(sys->self, &s->bell, bell, 0);
+        sys->futex_wait(sys->self, &s->doorbell, doorbell, 0);
     }
 }
 
@@ -89,7 +91,7 @@ int mo_child_open(const struct mo_gpu_config *config, struct mo_gpu_system **out
     s->env = config->env;
     s->config = *config;
     s->bounds = usual;
-    s->pool_fd = s->desk_fd = -1;
+    s->pool_fd = s->channel_fd = -1;
     s->stats.pid = -1;
     if (!s->config.queue) s->config.queue = 2;
     if (!s->config.hang_ns) s->config.hang_ns = HANG_NS;
@@ -136,7 +138,7 @@ void mo_child_close(struct mo_gpu_system *s) {
 
 void mo_gpu_child_bounds(struct mo_gpu_system *s, const struct mo_gpu_child_bounds *b) {
     mo_child_lock(s);
-    if (b->patience_ns) s->bounds.patience_ns = b->patience_ns;
+    if (b->load_timeout_ns) s->bounds.load_timeout_ns = b->load_timeout_ns;
     if (b->stuck_ns) s->bounds.stuck_ns = b->stuck_ns;
     if (b->backoff_ns) s->bounds.backoff_ns = b->backoff_ns;
     if (b->settled_ns) s->bounds.settled_ns = b->settled_ns;

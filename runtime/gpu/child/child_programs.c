@@ -177,7 +177,7 @@ int mo_child_program_load(struct mo_gpu_system *s, int gpu, const struct mo_gpu_
     if (!p) return mo_fail(err, MOIRE_ENOMEM, "GPU %d: no host memory for a program", gpu);
     int code = take_weights(p, program, err);
     if (!code) code = pack(p, program, err);
-    if (!code) code = mo_child_enter(s, s->bounds.patience_ns, err);
+    if (!code) code = mo_child_enter(s, s->bounds.load_timeout_ns, err);
     if (!code) {
         code = load(p, err);
         mo_child_leave(s);

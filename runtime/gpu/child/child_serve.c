@@ -6,25 +6,25 @@
 #include <unistd.h>
 #include "runtime/gpu/child/child_serve_impl.h"
 
-static const int64_t NAP_NS = 20000;
+static const int64_t POLL_NS = 20000;
 
 /* --- answers -------------------------------------------------------------------------------------------- */
 static void answer(struct mo_serving *s, uint64_t run, int code, const char *message,
                    const struct mo_gpu_times *times) {
     const struct mo_sys *sys = s->env->sys;
-    struct mo_child_ring *up = &s->desk->up;
+    struct mo_child_ring *up = &s->channel->up;
     mo_lock_take(sys, &s->lock);
     const uint32_t tail = atomic_load_explicit(&up->tail, memory_order_relaxed);
     while (tail - atomic_load_explicit(&up->head, memory_order_acquire) >= MO_CHILD_ANSWERS)
-        sys->sleep_until(sys->self, mo_now(s->env) + NAP_NS);
-    struct mo_child_answer *a = &s->desk->answers[tail % MO_CHILD_ANSWERS];
+        sys->sleep_until(sys->self, mo_now(s->env) + POLL_NS);
+    struct mo_child_answer *a = &s->channel->answers[tail % MO_CHILD_ANSWERS];
     a->run = run;
     a->code = code;
     a->times = times ? *times : (struct mo_gpu_times){0};
     a->message[0] = 0;
     if (message) snprintf(a->message, sizeof a->message, "%s", message);
     atomic_store(&up->tail, tail + 1);
-    mo_child_ring_bell(sys, up);
+    mo_child_ring_doorbell(sys, up);
     mo_lock_drop(sys, &s->lock);
 }
 
@@ -158,7 +158,7 @@ static void close_let(struct mo_serving *s, uint64_t id) {
 
 /* --- the ring ------------------------------------------------------------------------------------------- */
 static void take_record(struct mo_serving *s, uint32_t *at) {
-    const uint64_t *words = &s->desk->words[*at % MO_CHILD_WORDS];
+    const uint64_t *words = &s->channel->words[*at % MO_CHILD_WORDS];
     struct mo_child_head head;
     memcpy(&head, words, sizeof head);
     if (head.kind == MO_CHILD_RUN) start(s, words + 1, head.words);
@@ -167,7 +167,7 @@ static void take_record(struct mo_serving *s, uint32_t *at) {
 }
 
 static void serve(struct mo_serving *s) {
-    struct mo_child_ring *down = &s->desk->down;
+    struct mo_child_ring *down = &s->channel->down;
     uint32_t at = 0;
     for (;;) {
         const uint32_t tail = atomic_load_explicit(&down->tail, memory_order_acquire);
@@ -188,24 +188,25 @@ static void *watch_link(void *fd) {
     _exit(0);
 }
 
-int mo_child_serve(const struct mo_env *env, int link_fd, int desk_fd, int pool_fd) {
+int mo_child_serve(const struct mo_env *env, int link_fd, int channel_fd, int pool_fd) {
     const struct mo_sys *sys = env->sys;
     struct mo_serving *s = mo_alloc(env, sizeof *s);
-    void *desk;
+    void *channel;
     struct mo_thread thread;
     struct mo_stat is;
     if (!s) return 1;
-    if (sys->stat(sys->self, desk_fd, &is) || is.size != (int64_t)sizeof *s->desk)
+    if (sys->stat(sys->self, channel_fd, &is) || is.size != (int64_t)sizeof *s->channel)
         return MO_CHILD_VERSION_EXIT;
-    if (sys->map_shared(sys->self, desk_fd, 0, sizeof *s->desk, &desk)) return 1;
+    if (sys->map_shared(sys->self, channel_fd, 0, sizeof *s->channel, &channel)) return 1;
     s->env = env;
-    s->desk = desk;
+    s->channel = channel;
     s->pool_fd = pool_fd;
-    if (s->desk->magic != MO_CHILD_MAGIC || s->desk->bytes != sizeof *s->desk) return MO_CHILD_VERSION_EXIT;
-    if (s->desk->parent != (int32_t)getppid()) return 0; /* it has gone already */
+    if (s->channel->magic != MO_CHILD_MAGIC || s->channel->bytes != sizeof *s->channel)
+        return MO_CHILD_VERSION_EXIT;
+    if (s->channel->parent != (int32_t)getppid()) return 0; /* it has gone already */
     if (sys->thread_start(sys->self, &thread, watch_link, (void *)(intptr_t)link_fd)) return 1;
     for (int i = 0; i < MO_CHILD_SLOTS; i++) {
-        s->slots[i] = (struct mo_serving_slot){s, &s->desk->slots[i]};
+        s->slots[i] = (struct mo_serving_slot){s, &s->channel->slots[i]};
         if (sys->thread_start(sys->self, &thread, mo_serving_answer_slot, &s->slots[i])) return 1;
     }
     serve(s);

@@ -6,7 +6,7 @@
 #include "runtime/gpu/child/child_serve_impl.h"
 #include "runtime/gpu/plugin.h"
 
-static const int64_t NAP_NS = 20000;
+static const int64_t POLL_NS = 20000;
 
 static void lock(struct mo_serving *s) {
     mo_lock_take(s->env->sys, &s->lock);
@@ -155,13 +155,13 @@ static int prepare(struct mo_serving *s, const struct mo_child_ask *a, moire_err
 }
 
 /* --- staging memory ------------------------------------------------------------------------------------- */
-static int adopt(struct mo_serving *s, const struct mo_child_ask *a, struct mo_child_reply *reply,
-                 moire_error *err) {
+static int register_buffer(struct mo_serving *s, const struct mo_child_ask *a, struct mo_child_reply *reply,
+                           moire_error *err) {
     void *at, *copy = NULL;
     int code = map_pool(s, a->x[0], a->x[1], &at, err);
     if (code) return code;
-    code = s->ops->staging_adopt ? s->ops->staging_adopt(s->system, at, (size_t)a->x[1], err)
-                                 : MOIRE_EUNSUPPORTED;
+    code = s->ops->staging_register ? s->ops->staging_register(s->system, at, (size_t)a->x[1], err)
+                                    : MOIRE_EUNSUPPORTED;
     if (code && code != MOIRE_EDEVICE) code = s->ops->staging_alloc(s->system, (size_t)a->x[1], &copy, err);
     if (code) {
         unmap(s, at, a->x[1]);
@@ -225,8 +225,8 @@ static int perform(struct mo_serving *s, const struct mo_child_ask *a, struct mo
         return unload(s, a->n[0], err);
     case MO_CHILD_PREPARE:
         return prepare(s, a, err);
-    case MO_CHILD_ADOPT:
-        return adopt(s, a, reply, err);
+    case MO_CHILD_REGISTER:
+        return register_buffer(s, a, reply, err);
     case MO_CHILD_FORGET:
         return forget(s, a->n[0]);
     case MO_CHILD_QUIT:
@@ -238,8 +238,8 @@ static int perform(struct mo_serving *s, const struct mo_child_ask *a, struct mo
 
 static void wait_for_records(const struct mo_serving *s, uint32_t after) {
     const struct mo_sys *sys = s->env->sys;
-    while ((int32_t)(atomic_load_explicit(&s->desk->down.head, memory_order_acquire) - after) < 0)
-        sys->sleep_until(sys->self, mo_now(s->env) + NAP_NS);
+    while ((int32_t)(atomic_load_explicit(&s->channel->down.head, memory_order_acquire) - after) < 0)
+        sys->sleep_until(sys->self, mo_now(s->env) + POLL_NS);
 }
 
 void *mo_serving_answer_slot(void *ctx) {
@@ -261,8 +261,8 @@ void *mo_serving_answer_slot(void *ctx) {
         if (reply.code) snprintf(reply.message, sizeof reply.message, "%s", err.message);
         slot->reply = reply;
         atomic_store(&slot->state, MO_CHILD_ANSWERED);
-        atomic_fetch_add(&slot->bell, 1);
-        sys->shared_wake(sys->self, &slot->bell, 1);
+        atomic_fetch_add(&slot->doorbell, 1);
+        sys->shared_wake(sys->self, &slot->doorbell, 1);
         if (ask.kind == MO_CHILD_QUIT) exit(0);
     }
 }

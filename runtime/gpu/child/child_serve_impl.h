@@ -22,7 +22,7 @@ struct mo_serving_program {
 struct mo_serving_buffer {
     char *at; /* the library's memory; NULL: none */
     size_t bytes;
-    char *copy; /* where the plugin did not adopt it: staging memory that is copied from and to */
+    char *copy; /* where the plugin did not register it: staging memory that is copied from and to */
 };
 
 struct mo_serving_slot {
@@ -32,7 +32,7 @@ struct mo_serving_slot {
 
 struct mo_serving {
     const struct mo_env *env;
-    struct mo_child_desk *desk;
+    struct mo_child_channel *channel;
     int pool_fd;
     const struct mo_gpu_ops *ops;
     void *object;

@@ -52,7 +52,8 @@ bool mo_child_find(const struct mo_gpu_system *s, const void *memory, int64_t by
 int mo_child_ask_buffer(struct mo_gpu_system *s, int id, moire_error *err) {
     const struct mo_child_buffer *b = &s->buffers[id];
     struct mo_child_reply reply;
-    const struct mo_child_ask ask = {.kind = MO_CHILD_ADOPT, .n = {id}, .x = {b->offset, (int64_t)b->bytes}};
+    const struct mo_child_ask ask = {
+        .kind = MO_CHILD_REGISTER, .n = {id}, .x = {b->offset, (int64_t)b->bytes}};
     return mo_child_ask(s, &ask, &reply, NULL, err);
 }
 
@@ -110,7 +111,7 @@ int mo_child_staging_alloc(struct mo_gpu_system *s, size_t bytes, void **out, mo
         return mo_fail(err, MOIRE_ELIMIT, "more than %d pieces of staging memory", MO_CHILD_BUFFERS);
     }
     *out = b.at;
-    if (!up) return MOIRE_OK; /* adopted by the next child */
+    if (!up) return MOIRE_OK; /* registered by the next child */
     code = mo_child_ask_buffer(s, id, err);
     mo_child_lock(s);
     s->inside--;

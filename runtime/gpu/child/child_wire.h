@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * child_wire.h - what the library and the process of its GPUs say to one another, in memory that both map.
  *
- * The *desk* is one fixed structure, new with every process:
+ * The *channel* is one fixed structure, new with every process:
  *   - `words`, a ring of records from the library: runs, and lets to be closed, in order;
  *   - `answers`, a ring of the ends of runs;
  *   - `slots`, for all else: a caller puts a question into a free one and waits there for its answer.
@@ -9,7 +9,7 @@
  * there by offset, each a run of whole pages that is never used for anything else.
  *
  * Positions only grow (modulo 2^32).  A consumer that finds nothing says `asleep`, looks again, and waits on
- * the ring's bell; a producer rings only then.  So a busy queue costs no call of the system.
+ * the ring's doorbell; a producer rings only then.  So a busy queue costs no call of the system.
  *
  * The child believes the library.  The library believes nothing: it keeps its own copy of every position,
  * copies what it reads before it looks at it, and takes anything impossible for the child's death. */
@@ -20,7 +20,7 @@
 enum {
     MO_CHILD_MAGIC = 0x6d6f6964, /* of this layout; raise with every change */
     MO_CHILD_LINK = 3,           /* descriptors of the child: the stream that ends with either of us, */
-    MO_CHILD_DESK,
+    MO_CHILD_CHANNEL,
     MO_CHILD_POOL,
     MO_CHILD_WORDS = 1 << 15,
     MO_CHILD_ANSWERS = 512, /* and runs that are accepted and not ended */
@@ -39,7 +39,7 @@ struct mo_child_ring {
     _Alignas(64) _Atomic uint32_t tail; /* the producer's */
     _Alignas(64) _Atomic uint32_t head; /* the consumer's */
     _Alignas(64) _Atomic uint32_t asleep;
-    _Atomic uint32_t bell;
+    _Atomic uint32_t doorbell;
 };
 
 /* Records of `words`: the kind, the number of words after the head, then those. */
@@ -81,7 +81,7 @@ enum mo_child_kind {
     MO_CHILD_LOAD,      /* n: program, gpu, instances; x: offset and bytes of the packed program */
     MO_CHILD_UNLOAD,    /* n: program */
     MO_CHILD_PREPARE,   /* n: program, let */
-    MO_CHILD_ADOPT,     /* n: buffer; x: offset and bytes in the pool */
+    MO_CHILD_REGISTER,  /* n: buffer; x: offset and bytes in the pool */
     MO_CHILD_FORGET,    /* n: buffer */
     MO_CHILD_QUIT
 };
@@ -94,7 +94,7 @@ struct mo_child_ask {
 
 struct mo_child_reply {
     int32_t code;
-    int64_t x; /* OPEN: GPUs; LOAD: bytes of device memory; ADOPT: 1 = copied, not page-locked */
+    int64_t x; /* OPEN: GPUs; LOAD: bytes of device memory; REGISTER: 1 = copied, not page-locked */
     union {
         struct mo_gpu_info info;
         struct mo_gpu_counters counters;
@@ -107,13 +107,13 @@ enum { MO_CHILD_FREE, MO_CHILD_ASKED, MO_CHILD_ANSWERED };
 
 struct mo_child_slot {
     _Alignas(64) _Atomic uint32_t state; /* the child waits here, */
-    _Atomic uint32_t bell;               /* the library here */
+    _Atomic uint32_t doorbell;           /* the library here */
     uint32_t after;                      /* not before the ring was consumed up to this */
     struct mo_child_ask ask;
     struct mo_child_reply reply;
 };
 
-struct mo_child_desk {
+struct mo_child_channel {
     uint32_t magic, bytes;
     int32_t parent; /* process id of the library's */
     struct mo_child_ring down, up;
@@ -123,18 +123,18 @@ struct mo_child_desk {
 };
 
 /* Rings, if the other side has gone to sleep. */
-static inline void mo_child_ring_bell(const struct mo_sys *sys, struct mo_child_ring *ring) {
+static inline void mo_child_ring_doorbell(const struct mo_sys *sys, struct mo_child_ring *ring) {
     if (!atomic_load(&ring->asleep)) return;
-    atomic_fetch_add(&ring->bell, 1);
-    sys->shared_wake(sys->self, &ring->bell, 1);
+    atomic_fetch_add(&ring->doorbell, 1);
+    sys->shared_wake(sys->self, &ring->doorbell, 1);
 }
 
-/* Waits until the tail is no longer `seen`, the bell rings, or the deadline (0: none). */
+/* Waits until the tail is no longer `seen`, the doorbell rings, or the deadline (0: none). */
 static inline void mo_child_ring_wait(const struct mo_sys *sys, struct mo_child_ring *ring, uint32_t seen,
                                       int64_t deadline) {
     atomic_store(&ring->asleep, 1);
-    const uint32_t bell = atomic_load(&ring->bell);
-    if (atomic_load(&ring->tail) == seen) sys->shared_wait(sys->self, &ring->bell, bell, deadline);
+    const uint32_t doorbell = atomic_load(&ring->doorbell);
+    if (atomic_load(&ring->tail) == seen) sys->shared_wait(sys->self, &ring->doorbell, doorbell, deadline);
     atomic_store(&ring->asleep, 0);
 }
 

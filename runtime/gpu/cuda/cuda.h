@@ -105,7 +105,7 @@ struct mo_gpu_system {
     struct mo_cuda_track *busy; /* tracks with runs that have not ended */
     struct mo_thread watcher;
     bool watching;
-    _Atomic uint32_t bell; /* grows when there is something for the watcher to do */
+    _Atomic uint32_t doorbell; /* grows when there is something for the watcher to do */
     _Atomic bool stop;
 };
 
@@ -129,7 +129,7 @@ int mo_cuda_enter(struct mo_cuda_gpu *gpu, struct mo_cuda_context *context, moir
 void mo_cuda_leave(struct mo_cuda_gpu *gpu, struct mo_cuda_context *context);
 int mo_cuda_staging_alloc(struct mo_gpu_system *s, size_t bytes, void **out, moire_error *err);
 void mo_cuda_staging_free(struct mo_gpu_system *s, void *at);
-int mo_cuda_staging_adopt(struct mo_gpu_system *s, void *at, size_t bytes, moire_error *err);
+int mo_cuda_staging_register(struct mo_gpu_system *s, void *at, size_t bytes, moire_error *err);
 void mo_cuda_staging_forget(struct mo_gpu_system *s, void *at);
 
 /* contexts.c */

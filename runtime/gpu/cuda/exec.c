@@ -50,7 +50,7 @@ int mo_cuda_exec_open(const struct mo_cuda_exec_config *config, struct mo_cuda_e
     if (!e->config.workspace) e->config.workspace = 32 << 20;
     if (!e->config.hang_ns) e->config.hang_ns = 10000000000;
     int rc = mo_cuda_rtc_open(&e->rtc, e->env, config->path, err);
-    if (!rc) rc = mo_kept_open(e->env, config->cache, &e->kept, err);
+    if (!rc) rc = mo_cuda_cache_open(e->env, config->cache, &e->cache, err);
     if (!rc) rc = set_up(e, err);
     if (rc) {
         mo_cuda_exec_close(e);
@@ -70,7 +70,7 @@ void mo_cuda_exec_close(struct mo_cuda_exec *e) {
     if (e->has_blas && usable) mo_cuda_blas_close(&e->blas);
     if (e->zeros && usable) e->cu->memory_free(e->zeros);
     if (e->stream && usable) e->cu->stream_destroy(e->stream);
-    mo_kept_close(e->kept);
+    mo_cuda_cache_close(e->cache);
     mo_cuda_rtc_close(&e->rtc);
     mo_free(e->env, e);
 }
@@ -118,7 +118,8 @@ static struct mo_exec_weight *find_weight(const struct mo_cuda_exec *e, uint64_t
 }
 
 /* Through page-locked memory, piece by piece. */
-static unsigned bring(struct mo_cuda_exec *e, mo_cu_ptr to, const struct mo_gpu_weight *w, void *staging) {
+static unsigned copy_weight(struct mo_cuda_exec *e, mo_cu_ptr to, const struct mo_gpu_weight *w,
+                            void *staging) {
     unsigned r = 0;
     for (int64_t done = 0; done < w->bytes && !r; done += MO_EXEC_STAGING) {
         const int64_t left = w->bytes - done;
@@ -136,7 +137,7 @@ static int add_weight(struct mo_cuda_exec *e, uint64_t model, const struct mo_gp
     if (!p) return mo_fail(err, MOIRE_ENOMEM, "no host memory for a weight");
     *p = (struct mo_exec_weight){.model = model, .sum = w->sum, .bytes = w->bytes, .next = e->weights};
     unsigned r = e->cu->memory_alloc(&p->at, (size_t)w->bytes);
-    if (!r) r = bring(e, p->at, w, staging);
+    if (!r) r = copy_weight(e, p->at, w, staging);
     if (r) {
         if (p->at && mo_exec_usable(e)) e->cu->memory_free(p->at);
         mo_free(e->env, p);

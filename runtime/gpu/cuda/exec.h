@@ -25,7 +25,7 @@ struct mo_cuda_exec_config {
     const struct mo_env *env;
     const struct mo_cuda_driver *driver;
     const char *path;  /* folder of the libraries; NULL: the loader's search */
-    const char *cache; /* folder of what is kept (kept.h); NULL: nothing */
+    const char *cache; /* folder of what is kept (cache.h); NULL: nothing */
     const char *gpu;   /* its name, and the driver's level: choices are kept for these */
     int driver_level;
     int major, minor;         /* compute capability */
@@ -37,7 +37,7 @@ struct mo_cuda_exec_config {
 };
 
 /* Where work goes: a stream of a let, and which SMs that is.  Equal `place` means the same context. */
-struct mo_cuda_lane {
+struct mo_cuda_target {
     void *context, *stream; /* CUcontext, CUstream */
     uint32_t place;         /* first unit and units of the let, packed by the caller */
     int sms;
@@ -64,12 +64,13 @@ uint64_t mo_cuda_exec_arena(const struct mo_cuda_loaded *loaded, int instance);
 /* The ports, segments and batch of the program that was loaded; arrays belong to `loaded`. */
 const struct mo_gpu_program *mo_cuda_exec_program(const struct mo_cuda_loaded *loaded);
 
-/* Chooses kernels and captures the graphs of every segment and instance for the lane's place. */
-int mo_cuda_exec_prepare(struct mo_cuda_loaded *loaded, const struct mo_cuda_lane *lane, moire_error *err);
+/* Chooses kernels and captures the graphs of every segment and instance for the target's place. */
+int mo_cuda_exec_prepare(struct mo_cuda_loaded *loaded, const struct mo_cuda_target *target,
+                         moire_error *err);
 /* Whether that was done for the instance and place. */
 bool mo_cuda_exec_ready(struct mo_cuda_loaded *loaded, int instance, uint32_t place);
-/* Queues segments [begin, end) on the lane's stream; prepares first when that was not done. */
-int mo_cuda_exec_queue(struct mo_cuda_loaded *loaded, int instance, const struct mo_cuda_lane *lane,
+/* Queues segments [begin, end) on the target's stream; prepares first when that was not done. */
+int mo_cuda_exec_queue(struct mo_cuda_loaded *loaded, int instance, const struct mo_cuda_target *target,
                        int begin, int end, moire_error *err);
 /* The context of that place goes away: so do the graphs captured there. */
 void mo_cuda_exec_forget(struct mo_cuda_exec *exec, uint32_t place);

@@ -10,7 +10,7 @@
 #include "runtime/gpu/cuda/exec_impl.h"
 
 enum { PIECES = 4, LEAST_KERNELS = 3 /* of a piece: the prelude costs as much as some kernels */ };
-static const char suffix[] = MO_KEPT_CODE;
+static const char suffix[] = MO_CUDA_CACHE_CODE;
 
 struct mo_exec_module {
     struct mo_exec_module *next;
@@ -22,7 +22,7 @@ struct piece {
     bool *has; /* [n_kernels] */
     char *text;
     char name[MO_SHA256_HEX];
-    struct mo_kept_item kept;
+    struct mo_cuda_cache_item cached;
     void *image; /* compiled */
     size_t bytes;
     struct mo_thread thread;
@@ -80,11 +80,11 @@ static void make_images(struct mo_cuda_exec *e, struct piece *pieces, int n) {
     for (int i = 0; i < n; i++) {
         struct piece *p = &pieces[i];
         mo_cuda_rtc_name(&e->rtc, p->text, e->config.major, e->config.minor, p->name);
-        missing += !mo_kept_find(e->kept, p->name, suffix, &p->kept);
+        missing += !mo_cuda_cache_find(e->cache, p->name, suffix, &p->cached);
     }
     for (int i = 0; i < n; i++) {
         struct piece *p = &pieces[i];
-        if (p->kept.bytes) continue;
+        if (p->cached.bytes) continue;
         p->started = --missing > 0 && !sys->thread_start(sys->self, &p->thread, compile, p);
         if (!p->started) compile(p);
     }
@@ -112,36 +112,36 @@ static int load_image(struct mo_cuda_loaded *l, const struct piece *p, const voi
 /* A kept image that the driver refuses is compiled again. */
 static int load_piece(struct mo_cuda_loaded *l, struct piece *p, moire_error *err) {
     int rc;
-    if (p->kept.bytes) {
-        rc = load_image(l, p, p->kept.bytes, err);
+    if (p->cached.bytes) {
+        rc = load_image(l, p, p->cached.bytes, err);
         if (!rc || rc == MOIRE_EDEVICE || rc == MOIRE_ENOMEM) return rc;
         compile(p);
     }
     if (p->rc) return mo_fail(err, p->rc, "%s", p->err.message);
     rc = load_image(l, p, p->image, err);
-    if (!rc) mo_kept_put(l->exec->kept, p->name, suffix, p->image, p->bytes);
+    if (!rc) mo_cuda_cache_put(l->exec->cache, p->name, suffix, p->image, p->bytes);
     return rc;
 }
 
 static void free_piece(struct piece *p) {
     const struct mo_env *env = p->l->exec->env;
-    mo_kept_give_back(p->l->exec->kept, &p->kept);
+    mo_cuda_cache_give_back(p->l->exec->cache, &p->cached);
     mo_free(env, p->text);
     mo_free(env, p->image);
     mo_free(env, p->has);
 }
 
-/* Deals the kernels out; sizes are alike enough. */
-static int deal(struct mo_cuda_loaded *l, const bool *wanted, int n_wanted, struct piece *pieces, int n,
-                moire_error *err) {
+/* Distributes the kernels; sizes are alike enough. */
+static int distribute(struct mo_cuda_loaded *l, const bool *wanted, int n_wanted, struct piece *pieces, int n,
+                      moire_error *err) {
     int rc = MOIRE_OK;
     for (int i = 0; i < n && !rc; i++) {
         pieces[i].l = l;
         pieces[i].has = mo_alloc(l->exec->env, (size_t)l->program.n_kernels);
         if (!pieces[i].has) rc = mo_fail(err, MOIRE_ENOMEM, "no host memory for kernels");
     }
-    for (int i = 0, dealt = 0; i < l->program.n_kernels && !rc; i++)
-        if (wanted[i] && !l->functions[i]) pieces[dealt++ * n / n_wanted].has[i] = true;
+    for (int i = 0, given = 0; i < l->program.n_kernels && !rc; i++)
+        if (wanted[i] && !l->functions[i]) pieces[given++ * n / n_wanted].has[i] = true;
     for (int i = 0; i < n && !rc; i++)
         rc = write_text(&pieces[i], err);
     return rc;
@@ -155,7 +155,7 @@ int mo_exec_code_load(struct mo_cuda_loaded *l, const bool *wanted, moire_error 
     if (!n_wanted) return MOIRE_OK;
     int n = (n_wanted + LEAST_KERNELS - 1) / LEAST_KERNELS;
     if (n > PIECES) n = PIECES;
-    int rc = deal(l, wanted, n_wanted, pieces, n, err);
+    int rc = distribute(l, wanted, n_wanted, pieces, n, err);
     if (!rc) make_images(l->exec, pieces, n);
     for (int i = 0; i < n && !rc; i++)
         rc = load_piece(l, &pieces[i], err);

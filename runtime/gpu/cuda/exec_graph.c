@@ -41,16 +41,16 @@ static int capture(struct mo_cuda_loaded *l, const struct mo_exec_choices *choic
 }
 
 static int capture_instance(struct mo_cuda_loaded *l, const struct mo_exec_choices *choices,
-                            const struct mo_cuda_lane *lane, int instance, moire_error *err) {
+                            const struct mo_cuda_target *target, int instance, moire_error *err) {
     const struct mo_env *env = l->exec->env;
     const int n = mo_exec_graph_count(&l->program);
     struct mo_exec_graphs *g = mo_alloc(env, sizeof *g + (size_t)n * sizeof g->segment[0]);
     if (!g) return mo_fail(err, MOIRE_ENOMEM, "no host memory for graphs");
-    g->place = lane->place;
+    g->place = target->place;
     g->instance = instance;
     int rc = MOIRE_OK;
     for (int i = 0; i < n && !rc; i++)
-        rc = capture(l, choices, i, instance, lane->stream, &g->segment[i], err);
+        rc = capture(l, choices, i, instance, target->stream, &g->segment[i], err);
     if (rc) {
         for (int i = 0; i < n; i++)
             if (g->segment[i] && mo_exec_usable(l->exec)) l->exec->cu->graph_exec_destroy(g->segment[i]);
@@ -64,45 +64,45 @@ static int capture_instance(struct mo_cuda_loaded *l, const struct mo_exec_choic
     return MOIRE_OK;
 }
 
-static int prepare(struct mo_cuda_loaded *l, const struct mo_cuda_lane *lane, int first, int end,
+static int prepare(struct mo_cuda_loaded *l, const struct mo_cuda_target *target, int first, int end,
                    moire_error *err) {
     struct mo_exec_choices *choices;
-    int rc = mo_exec_choose(l, lane->sms, lane->stream, &choices, err);
+    int rc = mo_exec_choose(l, target->sms, target->stream, &choices, err);
     for (int i = first; i < end && !rc; i++)
-        if (!find(l, lane->place, i)) rc = capture_instance(l, choices, lane, i, err);
+        if (!find(l, target->place, i)) rc = capture_instance(l, choices, target, i, err);
     if (!rc) {
-        unsigned r = mo_exec_wait(l->exec, lane->stream);
+        unsigned r = mo_exec_wait(l->exec, target->stream);
         if (r) rc = mo_cuda_error(l->exec->cu, r, err, "prepare a program");
     }
     return rc;
 }
 
-int mo_cuda_exec_prepare(struct mo_cuda_loaded *l, const struct mo_cuda_lane *lane, moire_error *err) {
+int mo_cuda_exec_prepare(struct mo_cuda_loaded *l, const struct mo_cuda_target *target, moire_error *err) {
     const struct mo_sys *sys = l->exec->env->sys;
     moire_error own;
     mo_lock_take(sys, &l->exec->lock);
-    int rc = prepare(l, lane, 0, l->instances, err ? err : &own);
+    int rc = prepare(l, target, 0, l->instances, err ? err : &own);
     mo_lock_drop(sys, &l->exec->lock);
     return rc;
 }
 
-int mo_cuda_exec_queue(struct mo_cuda_loaded *l, int instance, const struct mo_cuda_lane *lane, int begin,
+int mo_cuda_exec_queue(struct mo_cuda_loaded *l, int instance, const struct mo_cuda_target *target, int begin,
                        int end, moire_error *err) {
     const struct mo_sys *sys = l->exec->env->sys;
     const struct mo_cuda_driver *cu = l->exec->cu;
     moire_error own;
     int rc = MOIRE_OK;
-    struct mo_exec_graphs *g = find(l, lane->place, instance);
+    struct mo_exec_graphs *g = find(l, target->place, instance);
     if (!g) {
         mo_lock_take(sys, &l->exec->lock);
-        rc = prepare(l, lane, instance, instance + 1, err ? err : &own);
+        rc = prepare(l, target, instance, instance + 1, err ? err : &own);
         mo_lock_drop(sys, &l->exec->lock);
-        g = find(l, lane->place, instance);
+        g = find(l, target->place, instance);
     }
     const int n = l->program.n_segments;
     if (begin == 0 && end == n && n > 1) begin = end++;
     for (int i = begin; i < end && !rc; i++) {
-        unsigned r = cu->graph_launch(g->segment[i], lane->stream);
+        unsigned r = cu->graph_launch(g->segment[i], target->stream);
         if (r) rc = mo_cuda_error(cu, r, err, "start segment %d of a program", i);
     }
     return rc;

@@ -14,7 +14,7 @@
 #include "runtime/gpu/cuda/dnn.h"
 #include "runtime/gpu/cuda/exec.h"
 #include "runtime/gpu/cuda/fail.h"
-#include "runtime/gpu/cuda/kept.h"
+#include "runtime/gpu/cuda/cache.h"
 #include "runtime/gpu/cuda/rtc.h"
 #include "runtime/base/lock.h"
 
@@ -39,7 +39,7 @@ struct mo_cuda_exec {
     const struct mo_cuda_driver *cu;
     struct mo_lock lock;
     struct mo_cuda_rtc rtc;
-    struct mo_kept *kept; /* NULL: nothing is kept */
+    struct mo_cuda_cache *cache; /* NULL: nothing is kept */
     struct mo_cuda_dnn dnn;
     struct mo_cuda_blas blas;
     bool has_dnn, has_blas;
@@ -116,7 +116,7 @@ bool mo_exec_tries_kernel(const struct mo_cuda_exec *exec, const struct mo_gpu_o
 struct mo_exec_record;
 struct mo_exec_recall {
     char name[MO_SHA256_HEX];
-    struct mo_kept_item kept;
+    struct mo_cuda_cache_item cached;
     const struct mo_exec_record *record; /* [n_ops] */
 };
 bool mo_exec_recall_begin(const struct mo_cuda_loaded *loaded, int sms, struct mo_exec_recall *out);

@@ -7,7 +7,7 @@
 #include <string.h>
 #include "runtime/gpu/cuda/exec_impl.h"
 
-static const char suffix[] = MO_KEPT_CHOICE;
+static const char suffix[] = MO_CUDA_CACHE_CHOICE;
 
 /* How one operation is done, as it is kept. */
 struct mo_exec_record {
@@ -19,9 +19,9 @@ struct mo_exec_record {
 /* --- names -----------------------------------------------------------------------------------------------
  */
 static void add_place(struct mo_sha256 *sum, const struct mo_gpu_place *p) {
-    mo_kept_add_number(sum, p->space);
-    mo_kept_add_number(sum, p->space == MO_GPU_NONE ? 0 : p->index);
-    mo_kept_add_number(sum, p->space == MO_GPU_NONE ? 0 : p->offset);
+    mo_cuda_cache_add_number(sum, p->space);
+    mo_cuda_cache_add_number(sum, p->space == MO_GPU_NONE ? 0 : p->index);
+    mo_cuda_cache_add_number(sum, p->space == MO_GPU_NONE ? 0 : p->offset);
 }
 
 static void add_conv(struct mo_sha256 *sum, const struct mo_gpu_conv *c) {
@@ -29,7 +29,7 @@ static void add_conv(struct mo_sha256 *sum, const struct mo_gpu_conv *c) {
                                c->r,           c->s,      c->oh,        c->ow,        c->groups,
                                c->pad[0],      c->pad[1], c->stride[0], c->stride[1], c->dilation[0],
                                c->dilation[1], c->act};
-    mo_kept_add(sum, numbers, sizeof numbers);
+    mo_cuda_cache_add(sum, numbers, sizeof numbers);
     const struct mo_gpu_place *places[] = {&c->x, &c->weights, &c->bias, &c->residual, &c->y};
     for (size_t i = 0; i < sizeof places / sizeof *places; i++)
         add_place(sum, places[i]);
@@ -38,24 +38,24 @@ static void add_conv(struct mo_sha256 *sum, const struct mo_gpu_conv *c) {
 static void add_gemm(struct mo_sha256 *sum, const struct mo_gpu_gemm *g) {
     const int64_t numbers[] = {g->count, g->m, g->n, g->k, g->transposed, g->act};
     const struct mo_gpu_matrix *matrices[] = {&g->a, &g->b, &g->c, &g->d};
-    mo_kept_add(sum, numbers, sizeof numbers);
-    mo_kept_add(sum, &g->alpha, sizeof g->alpha);
+    mo_cuda_cache_add(sum, numbers, sizeof numbers);
+    mo_cuda_cache_add(sum, &g->alpha, sizeof g->alpha);
     for (size_t i = 0; i < sizeof matrices / sizeof *matrices; i++) {
         add_place(sum, &matrices[i]->at);
-        mo_kept_add_number(sum, matrices[i]->row);
-        mo_kept_add_number(sum, matrices[i]->step);
+        mo_cuda_cache_add_number(sum, matrices[i]->row);
+        mo_cuda_cache_add_number(sum, matrices[i]->step);
     }
     add_place(sum, &g->bias);
 }
 
 /* Without the source: that is in the name of its code. */
 static void add_program(struct mo_sha256 *sum, const struct mo_gpu_program *p) {
-    mo_kept_add_number(sum, p->precision);
-    mo_kept_add_number(sum, p->n_ops);
+    mo_cuda_cache_add_number(sum, p->precision);
+    mo_cuda_cache_add_number(sum, p->n_ops);
     for (int i = 0; i < p->n_ops; i++) {
         const struct mo_gpu_op *op = &p->ops[i];
-        mo_kept_add_number(sum, op->kind);
-        mo_kept_add_number(sum, op->launch.kernel);
+        mo_cuda_cache_add_number(sum, op->kind);
+        mo_cuda_cache_add_number(sum, op->launch.kernel);
         if (op->kind == MO_GPU_CONV) add_conv(sum, &op->conv);
         if (op->kind == MO_GPU_GEMM) add_gemm(sum, &op->gemm);
     }
@@ -73,9 +73,9 @@ static void name_of(const struct mo_cuda_loaded *l, int sms, char name[MO_SHA256
                                (int64_t)mo_exec_space(e)};
     mo_cuda_rtc_name(&e->rtc, l->source, c->major, c->minor, name);
     mo_sha256_init(&sum);
-    mo_kept_add(&sum, name, MO_SHA256_HEX);
-    mo_kept_add(&sum, c->gpu ? c->gpu : "", c->gpu ? strlen(c->gpu) : 0);
-    mo_kept_add(&sum, numbers, sizeof numbers);
+    mo_cuda_cache_add(&sum, name, MO_SHA256_HEX);
+    mo_cuda_cache_add(&sum, c->gpu ? c->gpu : "", c->gpu ? strlen(c->gpu) : 0);
+    mo_cuda_cache_add(&sum, numbers, sizeof numbers);
     add_program(&sum, &l->program);
     mo_sha256_end_hex(&sum, name);
 }
@@ -84,17 +84,17 @@ static void name_of(const struct mo_cuda_loaded *l, int sms, char name[MO_SHA256
  */
 bool mo_exec_recall_begin(const struct mo_cuda_loaded *l, int sms, struct mo_exec_recall *out) {
     *out = (struct mo_exec_recall){0};
-    if (!l->exec->kept) return false;
+    if (!l->exec->cache) return false;
     name_of(l, sms, out->name);
-    if (!mo_kept_find(l->exec->kept, out->name, suffix, &out->kept)) return false;
-    if (out->kept.n != (size_t)l->program.n_ops * sizeof *out->record)
-        mo_kept_give_back(l->exec->kept, &out->kept);
-    out->record = out->kept.bytes;
+    if (!mo_cuda_cache_find(l->exec->cache, out->name, suffix, &out->cached)) return false;
+    if (out->cached.n != (size_t)l->program.n_ops * sizeof *out->record)
+        mo_cuda_cache_give_back(l->exec->cache, &out->cached);
+    out->record = out->cached.bytes;
     return out->record != NULL;
 }
 
 void mo_exec_recall_end(const struct mo_cuda_loaded *l, struct mo_exec_recall *recall) {
-    mo_kept_give_back(l->exec->kept, &recall->kept);
+    mo_cuda_cache_give_back(l->exec->cache, &recall->cached);
 }
 
 bool mo_exec_recall(const struct mo_cuda_loaded *l, const struct mo_exec_recall *recall, int index, int sms,
@@ -121,7 +121,7 @@ bool mo_exec_recall(const struct mo_cuda_loaded *l, const struct mo_exec_recall 
 void mo_exec_remember(const struct mo_cuda_loaded *l, const struct mo_exec_recall *recall,
                       const struct mo_exec_choices *choices) {
     const size_t bytes = (size_t)l->program.n_ops * sizeof(struct mo_exec_record);
-    struct mo_exec_record *record = l->exec->kept && bytes ? mo_alloc(l->exec->env, bytes) : NULL;
+    struct mo_exec_record *record = l->exec->cache && bytes ? mo_alloc(l->exec->env, bytes) : NULL;
     if (!record) return;
     for (int i = 0; i < l->program.n_ops; i++) {
         const struct mo_exec_choice *c = &choices->of[i];
@@ -134,6 +134,6 @@ void mo_exec_remember(const struct mo_cuda_loaded *l, const struct mo_exec_recal
         }
         if (c->way == MO_EXEC_BLAS) r->blas = c->blas.list[c->blas.chosen].algorithm;
     }
-    mo_kept_put(l->exec->kept, recall->name, suffix, record, bytes);
+    mo_cuda_cache_put(l->exec->cache, recall->name, suffix, record, bytes);
     mo_free(l->exec->env, record);
 }

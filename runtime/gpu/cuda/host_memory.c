@@ -39,7 +39,7 @@ int mo_cuda_staging_alloc(struct mo_gpu_system *s, size_t bytes, void **out, moi
     return rc;
 }
 
-int mo_cuda_staging_adopt(struct mo_gpu_system *s, void *at, size_t bytes, moire_error *err) {
+int mo_cuda_staging_register(struct mo_gpu_system *s, void *at, size_t bytes, moire_error *err) {
     struct mo_cuda_gpu *gpu = alive_gpu(s);
     int rc = mo_cuda_enter(gpu, NULL, err);
     if (rc) return rc;

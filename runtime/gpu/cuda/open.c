@@ -244,7 +244,7 @@ const struct mo_gpu_ops *mo_gpu_plugin(void) {
         .run = mo_cuda_run,
         .staging_alloc = mo_cuda_staging_alloc,
         .staging_free = mo_cuda_staging_free,
-        .staging_adopt = mo_cuda_staging_adopt,
+        .staging_register = mo_cuda_staging_register,
         .staging_forget = mo_cuda_staging_forget,
     };
     return &table;

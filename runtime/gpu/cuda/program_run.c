@@ -129,14 +129,14 @@ int64_t mo_cuda_program_bytes(const struct mo_gpu_loaded *program) {
 }
 
 /* How exec.h sees a track: SMs, and units packed as the name of a place. */
-static struct mo_cuda_lane lane_of(const struct mo_cuda_track *t) {
+static struct mo_cuda_target target_of(const struct mo_cuda_track *t) {
     const struct mo_cuda_context *c = t->context;
     const struct mo_gpu_info *info = &c->gpu->info;
     const bool whole = c->units == info->units;
-    return (struct mo_cuda_lane){.context = c->context,
-                                 .stream = t->stream,
-                                 .place = (uint32_t)c->first << 16 | (uint32_t)c->units,
-                                 .sms = whole && info->exclusive ? info->sms : c->units * info->unit_sms};
+    return (struct mo_cuda_target){.context = c->context,
+                                   .stream = t->stream,
+                                   .place = (uint32_t)c->first << 16 | (uint32_t)c->units,
+                                   .sms = whole && info->exclusive ? info->sms : c->units * info->unit_sms};
 }
 
 /* On a stream of its own in the let's context, of the least priority: what it tries out and captures is in
@@ -150,11 +150,11 @@ int mo_cuda_prepare(struct mo_gpu_loaded *p, struct mo_gpu_let *let, moire_error
     if (c->gpu != p->gpu) return mo_fail(err, MOIRE_EINVAL, "let and program are on different GPUs");
     int rc = mo_cuda_let_open(s, p->gpu->index, c->first, c->units, MO_GPU_PRIORITIES - 1, &own, err);
     if (rc) return rc;
-    const struct mo_cuda_lane lane = lane_of(own->track);
+    const struct mo_cuda_target target = target_of(own->track);
     mo_lock_take(s->env->sys, &p->gpu->loading);
     rc = mo_cuda_enter(p->gpu, NULL, err);
     if (!rc) {
-        rc = mo_cuda_exec_prepare(p->inner, &lane, err);
+        rc = mo_cuda_exec_prepare(p->inner, &target, err);
         if (rc) mo_cuda_note(p->gpu, err);
         mo_cuda_leave(p->gpu, NULL);
     }
@@ -192,8 +192,8 @@ static int enqueue(void *work, struct mo_cuda_track *t, int part, moire_error *e
     const struct mo_gpu_program *program = mo_cuda_exec_program(run->program->inner);
     int rc = MOIRE_OK;
     if (part == PART_COMPUTE) {
-        const struct mo_cuda_lane lane = lane_of(t);
-        return mo_cuda_exec_queue(run->program->inner, run->instance, &lane, run->begin, run->end, err);
+        const struct mo_cuda_target target = target_of(t);
+        return mo_cuda_exec_queue(run->program->inner, run->instance, &target, run->begin, run->end, err);
     }
     if (part == PART_IN && run->begin == 0)
         for (int i = 0; i < program->n_inputs && !rc; i++)
@@ -216,7 +216,7 @@ int mo_cuda_run(const struct mo_gpu_run *run, moire_error *err) {
                        run->begin, run->end, program->n_segments, run->batch, (int)program->batch,
                        run->instance, run->program->instances);
     /* before the let's context is taken: it may be long */
-    if (!mo_cuda_exec_ready(run->program->inner, run->instance, lane_of(run->let->track).place)) {
+    if (!mo_cuda_exec_ready(run->program->inner, run->instance, target_of(run->let->track).place)) {
         const int rc = mo_cuda_prepare(run->program, run->let, err);
         if (rc) return rc;
     }

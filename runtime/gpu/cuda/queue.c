@@ -6,9 +6,9 @@
 
 enum { POLL_LEAST_NS = 10000, POLL_MOST_NS = 200000, POLL_SHARE = 32 };
 
-static void ring_bell(struct mo_gpu_system *s) {
-    atomic_fetch_add_explicit(&s->bell, 1, memory_order_release);
-    s->env->sys->futex_wake(s->env->sys->self, &s->bell, 1);
+static void ring_doorbell(struct mo_gpu_system *s) {
+    atomic_fetch_add_explicit(&s->doorbell, 1, memory_order_release);
+    s->env->sys->futex_wake(s->env->sys->self, &s->doorbell, 1);
 }
 
 /* The parts and the marks between them.  Sets *begun once something is in the stream. */
@@ -51,7 +51,7 @@ static void publish(struct mo_cuda_track *t) {
         s->busy = t;
     }
     mo_lock_drop(s->env->sys, &s->lock);
-    ring_bell(s);
+    ring_doorbell(s);
 }
 
 int mo_cuda_submit(struct mo_gpu_let *let, const struct mo_cuda_work *work, moire_error *err) {
@@ -213,7 +213,7 @@ static void *watch(void *system) {
     struct mo_gpu_system *s = system;
     const struct mo_sys *sys = s->env->sys;
     for (;;) {
-        const uint32_t bell = atomic_load_explicit(&s->bell, memory_order_acquire);
+        const uint32_t doorbell = atomic_load_explicit(&s->doorbell, memory_order_acquire);
         const bool stop = atomic_load_explicit(&s->stop, memory_order_acquire);
         int64_t youngest = INT64_MAX;
         for (struct mo_cuda_track *t = next_busy(s, NULL); t; t = next_busy(s, t)) {
@@ -222,7 +222,7 @@ static void *watch(void *system) {
         }
         if (!tidy(s)) {
             if (stop) return NULL;
-            sys->futex_wait(sys->self, &s->bell, bell, 0);
+            sys->futex_wait(sys->self, &s->doorbell, doorbell, 0);
             continue;
         }
         int64_t pause = youngest / POLL_SHARE;
@@ -242,7 +242,7 @@ int mo_cuda_watch_start(struct mo_gpu_system *s, moire_error *err) {
 void mo_cuda_watch_stop(struct mo_gpu_system *s) {
     if (!s->watching) return;
     atomic_store_explicit(&s->stop, true, memory_order_release);
-    ring_bell(s);
+    ring_doorbell(s);
     s->env->sys->thread_join(s->env->sys->self, s->watcher);
     s->watching = false;
 }

@@ -4,7 +4,7 @@
 
 #include <stdio.h>
 #include <string.h>
-#include "runtime/gpu/cuda/kept.h"
+#include "runtime/gpu/cuda/cache.h"
 
 /* No header of the toolkit is needed: conversions of 16-bit types are single instructions. */
 static const char header[] =
@@ -99,13 +99,13 @@ void mo_cuda_rtc_name(const struct mo_cuda_rtc *rtc, const char *source, int maj
     struct options o;
     choose_options(major, minor, &o);
     mo_sha256_init(&sum);
-    mo_kept_add_number(&sum, MO_KEPT_FORMAT);
-    mo_kept_add_number(&sum, rtc->major);
-    mo_kept_add_number(&sum, rtc->minor);
+    mo_cuda_cache_add_number(&sum, MO_CUDA_CACHE_FORMAT);
+    mo_cuda_cache_add_number(&sum, rtc->major);
+    mo_cuda_cache_add_number(&sum, rtc->minor);
     for (int i = 0; i < OPTIONS; i++)
-        mo_kept_add(&sum, o.list[i], strlen(o.list[i]));
-    mo_kept_add(&sum, header, sizeof header);
-    mo_kept_add(&sum, source, strlen(source));
+        mo_cuda_cache_add(&sum, o.list[i], strlen(o.list[i]));
+    mo_cuda_cache_add(&sum, header, sizeof header);
+    mo_cuda_cache_add(&sum, source, strlen(source));
     mo_sha256_end_hex(&sum, name);
 }
 

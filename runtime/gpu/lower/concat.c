@@ -99,8 +99,8 @@ struct part {
 };
 
 /* Parts [0, n) of y in one launch; they need not lie beside one another. */
-static void bring(struct mo_lower *l, const struct mo_gpu_view *y, const struct part *parts, int n,
-                  int axis) {
+static void copy_parts(struct mo_lower *l, const struct mo_gpu_view *y, const struct part *parts, int n,
+                       int axis) {
     char name[MO_EACH_ARGS][32];
     const char *at[MO_VIEW_RANK];
     struct mo_gpu_view over = *y;
@@ -150,7 +150,7 @@ void mo_lower_concat(struct mo_lower *l) {
             parts[n++] = (struct part){.x = x, .at = at};
         at += x.d[axis];
         if (n == MO_EACH_ARGS - 1 || (n && i == l->node->n_in - 1)) {
-            bring(l, &y, parts, n, (int)axis);
+            copy_parts(l, &y, parts, n, (int)axis);
             n = 0;
         }
     }

@@ -31,39 +31,39 @@ static void read_fault(char *out, size_t n, bool keep) {
     if (!keep) unlink(path);
 }
 
-static struct mo_child_desk *find_desk(void) {
+static struct mo_child_channel *find_channel(void) {
     FILE *f = fopen("/proc/self/maps", "r");
     char line[500];
     void *at = NULL;
     while (f && fgets(line, sizeof line, f))
-        if (strstr(line, "memfd:moire-gpu-desk")) sscanf(line, "%p-", &at);
+        if (strstr(line, "memfd:moire-gpu-channel")) sscanf(line, "%p-", &at);
     if (f) fclose(f);
     return at;
 }
 
 __attribute__((no_sanitize("thread"))) static void scribble(void) {
-    struct mo_child_desk *desk = find_desk();
-    if (!desk) abort();
-    volatile unsigned char *at = (volatile unsigned char *)desk->answers;
+    struct mo_child_channel *channel = find_channel();
+    if (!channel) abort();
+    volatile unsigned char *at = (volatile unsigned char *)channel->answers;
     unsigned seed = 1;
-    for (size_t i = 0; i < sizeof desk->answers; i++)
+    for (size_t i = 0; i < sizeof channel->answers; i++)
         at[i] = (unsigned char)(rand_r(&seed) >> 8);
-    atomic_store(&desk->up.head, 12345);
-    atomic_store(&desk->down.head, 0xfffffff0);
+    atomic_store(&channel->up.head, 12345);
+    atomic_store(&channel->down.head, 0xfffffff0);
     for (int i = 0; i < MO_CHILD_SLOTS; i++)
-        for (size_t k = 0; k < sizeof desk->slots[i].reply; k++)
-            ((volatile unsigned char *)&desk->slots[i].reply)[k] = 0x5a;
-    atomic_store(&desk->up.tail, 0x80000000);
-    atomic_fetch_add(&desk->up.bell, 1);
+        for (size_t k = 0; k < sizeof channel->slots[i].reply; k++)
+            ((volatile unsigned char *)&channel->slots[i].reply)[k] = 0x5a;
+    atomic_store(&channel->up.tail, 0x80000000);
+    atomic_fetch_add(&channel->up.doorbell, 1);
 }
 
 static void forge(void) {
-    struct mo_child_desk *desk = find_desk();
-    if (!desk) abort();
-    const uint32_t tail = atomic_load(&desk->up.tail);
-    desk->answers[tail % MO_CHILD_ANSWERS].run = UINT64_C(0x7777777700000003);
-    atomic_store(&desk->up.tail, tail + 1);
-    atomic_fetch_add(&desk->up.bell, 1);
+    struct mo_child_channel *channel = find_channel();
+    if (!channel) abort();
+    const uint32_t tail = atomic_load(&channel->up.tail);
+    channel->answers[tail % MO_CHILD_ANSWERS].run = UINT64_C(0x7777777700000003);
+    atomic_store(&channel->up.tail, tail + 1);
+    atomic_fetch_add(&channel->up.doorbell, 1);
 }
 
 static int run(const struct mo_gpu_run *r, moire_error *err) {

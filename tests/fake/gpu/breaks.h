@@ -7,7 +7,7 @@
  *   stop          it is stopped, as a process is that the system has forgotten
  *   swallow       the run is accepted and never ends
  *   refuse        the run is refused for want of memory
- *   scribble      the desk of child_wire.h is filled with noise
+ *   scribble      the channel of child_wire.h is filled with noise
  *   forge         an answer to a run that was not asked for
  *   NUMBER        the next kernel of the fake driver has this result; 0: it hangs
  * "never" in the file makes open() fail, for as long as it is there. */

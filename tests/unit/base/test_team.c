@@ -26,13 +26,13 @@ static void wait_for(const struct mo_env *env, _Atomic int *counter, int value) 
         env->sys->sleep_until(env->sys->self, mo_now(env) + 20000);
 }
 
-struct tally {
+struct counts {
     _Atomic int done;
     _Atomic int by_core[WORKERS];
 };
 
 static void tick(void *ctx, int core, int worker, int n_workers) {
-    struct tally *t = ctx;
+    struct counts *t = ctx;
     (void)worker, (void)n_workers;
     atomic_fetch_add(&t->by_core[core], 1);
     atomic_fetch_add(&t->done, 1);
@@ -44,7 +44,7 @@ static void every_job_runs_once(void **state) {
     struct mo_env env = mo_env_default();
     for (int64_t spin = 0; spin <= 200000; spin += 200000) {
         struct mo_team *team = make_team(&env, WORKERS, spin);
-        struct tally t = {0};
+        struct counts t = {0};
         for (int i = 0; i < ROUNDS; i++) {
             for (int c = 0; c < WORKERS; c++)
                 mo_team_post(team, c, &(struct mo_job){tick, &t, c, WORKERS});
@@ -168,7 +168,7 @@ static void pinning_that_fails_goes_on_unpinned(void **state) {
     struct mo_team_config c = {.env = &env, .n = 1, .cpu = cpu};
     struct mo_team *team = NULL;
     assert_int_equal(mo_team_create(&c, &team, NULL), MOIRE_OK);
-    struct tally t = {0};
+    struct counts t = {0};
     mo_team_post(team, 0, &(struct mo_job){tick, &t, 0, 1});
     wait_for(&env, &t.done, 1);
     mo_team_destroy(team);

@@ -29,7 +29,7 @@ static void run(struct exec_rig *r, const struct mo_graph *g, enum mo_gpu_precis
         for (int i = 0; i < PORTS; i++)
             free(got[i].data);
         memset(got, 0, sizeof got);
-        if (mo_cuda_exec_prepare(loaded, &r->lane, &err)) fail_msg("%s", err.message);
+        if (mo_cuda_exec_prepare(loaded, &r->target, &err)) fail_msg("%s", err.message);
     }
     mo_cuda_exec_unload(loaded);
 }
@@ -161,7 +161,7 @@ static void failures_leave_nothing(void **state) {
         exec_rig_open(&r, &(struct exec_rig_options){0});
         r.fake->fail_call(calls[i].name, 0, calls[i].times, 2 /* CUDA_ERROR_OUT_OF_MEMORY */);
         int rc = mo_cuda_exec_load(r.exec, p, 1, &loaded, &err);
-        if (!rc) rc = mo_cuda_exec_queue(loaded, 0, &r.lane, 0, p->n_segments, &err);
+        if (!rc) rc = mo_cuda_exec_queue(loaded, 0, &r.target, 0, p->n_segments, &err);
         if (rc != MOIRE_ENOMEM || !*err.message) fail_msg("%s: %d %s", calls[i].name, rc, err.message);
         exec_rig_settle(&r);
         mo_cuda_exec_unload(loaded);
@@ -183,14 +183,14 @@ static void a_place_that_is_forgotten_is_captured_again(void **state) {
     struct exec_rig r;
     exec_rig_open(&r, &(struct exec_rig_options){0});
     assert_int_equal(mo_cuda_exec_load(r.exec, p, 2, &loaded, &err), 0);
-    assert_int_equal(mo_cuda_exec_prepare(loaded, &r.lane, &err), 0);
+    assert_int_equal(mo_cuda_exec_prepare(loaded, &r.target, &err), 0);
     r.fake->counts(&counts);
     assert_int_equal(counts.graph_execs, 2 * (p->n_segments + 1));
     mo_cuda_exec_forget(r.exec, 99);
-    mo_cuda_exec_forget(r.exec, r.lane.place);
+    mo_cuda_exec_forget(r.exec, r.target.place);
     r.fake->counts(&counts);
     assert_int_equal(counts.graph_execs, 0);
-    assert_int_equal(mo_cuda_exec_queue(loaded, 1, &r.lane, 0, 1, &err), 0);
+    assert_int_equal(mo_cuda_exec_queue(loaded, 1, &r.target, 0, 1, &err), 0);
     r.fake->counts(&counts);
     assert_int_equal(counts.graph_execs, p->n_segments + 1);
     exec_rig_settle(&r);

@@ -15,7 +15,7 @@
 
 static void queries_survive_random_plans_and_blocks(void **state) {
     (void)state;
-    struct bed *b = bed_lay(NULL, false, false, 1);
+    struct bed *b = bed_create(NULL, false, false, 1);
     bed_open_all(b);
     bed_load(b, BED_QUERIES, 10);
     mo_engine_drain(b->engine);
@@ -26,20 +26,20 @@ static void queries_survive_random_plans_and_blocks(void **state) {
     mo_engine_stats(b->engine, &sched);
     assert_true(sched.members > sched.ok / 2 && sched.blocks < 4 * BED_QUERIES);
     assert_true(toy_gpu_counts(&b->toy).queued > 10); /* one behind another */
-    bed_strike(b);
+    bed_close(b);
 }
 
 static void a_server_of_the_simulator_serves_live(void **state) {
     (void)state;
     static const char *const names[] = {"moire-gpu", "gpulet-int", "sbp"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        struct bed *b = bed_lay(mo_policy_find(names[i]), false, false, 1);
+        struct bed *b = bed_create(mo_policy_find(names[i]), false, false, 1);
         bed_open_all(b);
         bed_load(b, BED_QUERIES, 0);
         mo_engine_drain(b->engine);
         for (int k = 0; k < b->n; k++)
             assert_int_equal(b->query[k].code, MOIRE_OK);
-        bed_strike(b);
+        bed_close(b);
     }
 }
 
@@ -59,7 +59,7 @@ static void failures_are_answered(void **state) {
         {{.open_let = 1, .code = MOIRE_ENOMEM}, MOIRE_ENOMEM},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        struct bed *b = bed_lay(NULL, false, true, 1);
+        struct bed *b = bed_create(NULL, false, true, 1);
         int found = 0;
         toy_gpu_fail(&b->toy, &rows[i].faults);
         bed_open_all(b);
@@ -84,13 +84,13 @@ static void failures_are_answered(void **state) {
             bed_wait(b, q);
             assert_int_equal(q->code, MOIRE_OK);
         }
-        bed_strike(b);
+        bed_close(b);
     }
 }
 
 static void a_lost_gpu_answers_everything(void **state) {
     (void)state;
-    struct bed *b = bed_lay(NULL, true, true, 1);
+    struct bed *b = bed_create(NULL, true, true, 1);
     bed_open_all(b);
     toy_gpu_fail(&b->toy, &(struct toy_gpu_faults){.work = 1, .code = MOIRE_EDEVICE});
     int lost = 0;
@@ -101,13 +101,13 @@ static void a_lost_gpu_answers_everything(void **state) {
         assert_true(q->code == MOIRE_EDEVICE || q->code == MOIRE_OK); /* the other GPU is fine */
     }
     assert_true(lost > 0);
-    bed_strike(b);
+    bed_close(b);
 }
 
 static void tenants_that_do_not_fit_are_refused(void **state) {
     (void)state;
-    for (int nth = 1; nth <= BED_GPUS * BED_RUNGS; nth++) {
-        struct bed *b = bed_lay(NULL, true, true, 1);
+    for (int nth = 1; nth <= BED_GPUS * BED_BUCKETS; nth++) {
+        struct bed *b = bed_create(NULL, true, true, 1);
         moire_error err = {0};
         toy_gpu_fail(&b->toy, &(struct toy_gpu_faults){.load = nth, .code = MOIRE_ENOMEM});
         for (int i = 0; i < BED_TENANTS; i++)
@@ -115,51 +115,51 @@ static void tenants_that_do_not_fit_are_refused(void **state) {
         assert_int_equal(bed_open(b, 0, &err), MOIRE_ENOMEM);
         assert_non_null(strstr(err.message, "toy: program_load"));
         b->tenant[0] = -1;
-        bed_strike(b);
+        bed_close(b);
     }
 }
 
 /* Tenants come and go while the others are served. */
 static void tenants_leave_under_load(void **state) {
     (void)state;
-    struct bed *b = bed_lay(NULL, false, false, 1);
+    struct bed *b = bed_create(NULL, false, false, 1);
     bed_open_all(b);
     for (int round = 0; round < 6; round++) {
         bed_load(b, BED_QUERIES / 8, 8);
         mo_engine_close(b->engine, b->tenant[round % BED_TENANTS], MOIRE_EUNLOADED);
         assert_int_equal(bed_open(b, round % BED_TENANTS, NULL), MOIRE_OK);
     }
-    bed_strike(b);
+    bed_close(b);
 }
 
 static void an_abort_answers_what_is_open(void **state) {
     (void)state;
-    struct bed *b = bed_lay(NULL, false, false, 1);
+    struct bed *b = bed_create(NULL, false, false, 1);
     bed_open_all(b);
     toy_gpu_stretch(&b->toy, 20);
     bed_load(b, BED_QUERIES / 4, 0);
     mo_engine_abort(b->engine, MOIRE_ESHUTDOWN);
-    bed_strike(b);
+    bed_close(b);
 }
 
 /* Blocks that take longer than alone are what the policies hear of. */
 static void slowdown_is_observed(void **state) {
     (void)state;
-    struct bed *b = bed_lay(NULL, true, true, 1);
+    struct bed *b = bed_create(NULL, true, true, 1);
     bed_open_all(b);
     toy_gpu_stretch(&b->toy, 200);
     bed_load(b, BED_QUERIES / 8, 0);
     mo_engine_drain(b->engine);
     for (int i = 0; i < BED_TENANTS; i++)
         assert_true(mo_sched_view(b->device->sched)->tenants[b->tenant[i]].residual > 1.003);
-    bed_strike(b);
+    bed_close(b);
 }
 
 /* The process of the GPUs is killed in any moment, under random plans and cut batches: what was in flight or
  * between two segments says that the device was lost, and all else is answered. */
 static void a_child_is_killed_under_load(void **state) {
     (void)state;
-    struct bed *b = bed_lay_in_child();
+    struct bed *b = bed_create_in_child();
     struct mo_gpu_child_stats stats;
     int ok = 0;
     bed_open_all(b);
@@ -185,7 +185,7 @@ static void a_child_is_killed_under_load(void **state) {
         if (code && code != MOIRE_ECANCELLED) assert_int_equal(code, MOIRE_EDEVICE);
     }
     assert_true(ok > BED_TENANTS);
-    bed_strike(b);
+    bed_close(b);
 }
 
 int main(void) {

@@ -69,7 +69,7 @@ static void a_lost_gpu_leaves_the_plan(void **state) {
     (void)state;
     static const char *const names[] = {"moire-gpu", "moire-gpu-cut", "sbp", NULL};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        struct bed *b = bed_lay(names[i] ? mo_policy_find(names[i]) : NULL, false, false, 1);
+        struct bed *b = bed_create(names[i] ? mo_policy_find(names[i]) : NULL, false, false, 1);
         bed_open_all(b);
         toy_gpu_fail(&b->toy, &(struct toy_gpu_faults){.work = 7, .code = MOIRE_EDEVICE});
         assert_true(feed(b, is_lost, -1) <= 2 * BED_TENANTS);
@@ -84,14 +84,14 @@ static void a_lost_gpu_leaves_the_plan(void **state) {
         assert_int_equal(feed(b, is_back, -1), 0);
         if (!names[i]) feed(b, is_in, gpu); /* the others may find one GPU enough */
         bed_load(b, BED_QUERIES / 4, 0);
-        bed_strike(b);
+        bed_close(b);
     }
 }
 
 /* With none left the last one says what is wrong, and both are used again when they are back. */
 static void when_all_are_lost_queries_fail(void **state) {
     (void)state;
-    struct bed *b = bed_lay(NULL, false, false, 1);
+    struct bed *b = bed_create(NULL, false, false, 1);
     bed_open_all(b);
     toy_gpu_fail(&b->toy, &(struct toy_gpu_faults){.work = 3, .code = MOIRE_EDEVICE});
     feed(b, is_lost, -1);
@@ -109,7 +109,7 @@ static void when_all_are_lost_queries_fail(void **state) {
     struct bed_query *q = bed_submit(b, 0);
     bed_wait(b, q);
     assert_int_equal(q->code, MOIRE_OK);
-    bed_strike(b);
+    bed_close(b);
 }
 
 /* One tenant is urgent, the others keep the GPUs busy with long batches. */
@@ -117,7 +117,7 @@ static void long_batches_are_cut(void **state) {
     (void)state;
     static const char *const names[] = {"sbp", "sbp-cut"};
     for (int i = 0; i < 2; i++) {
-        struct bed *b = bed_lay(mo_policy_find(names[i]), false, false, 200);
+        struct bed *b = bed_create(mo_policy_find(names[i]), false, false, 200);
         b->priority[0] = 1;
         b->declared = 100;
         bed_open_all(b);
@@ -144,7 +144,7 @@ static void long_batches_are_cut(void **state) {
             assert_true(stats.members > stats.ok);
         else
             assert_int_equal(stats.members, stats.ok);
-        bed_strike(b);
+        bed_close(b);
     }
 }
 

@@ -247,7 +247,7 @@ static void a_child_that_stands_still(void **state) {
     (void)state;
     survive("stop", "takes no more work");
 }
-static void a_desk_full_of_noise(void **state) {
+static void a_channel_full_of_noise(void **state) {
     (void)state;
     survive("scribble", "damaged");
 }
@@ -311,7 +311,7 @@ static void a_child_that_does_not_come_back(void **state) {
     moire_error err = {0};
     begin(&b, &(struct mo_gpu_config){0});
     const struct mo_gpu_ops *ops = b.c.ops;
-    mo_gpu_child_bounds(b.c.system, &(struct mo_gpu_child_bounds){.patience_ns = SECOND / 10});
+    mo_gpu_child_bounds(b.c.system, &(struct mo_gpu_child_bounds){.load_timeout_ns = SECOND / 10});
     child_case_break(&b.c, "never");
     kill_now(&b);
     make_job(&b, &j, 0, BATCH, 1);
@@ -322,7 +322,7 @@ static void a_child_that_does_not_come_back(void **state) {
     assert_int_equal(ops->program_load(b.c.system, 0, &b.program, 1, &loaded, &err), MOIRE_EDEVICE);
     assert_int_equal(ops->let_open(b.c.system, 1, 0, 4, 0, &let, &err), MOIRE_OK);
     assert_int_equal(ops->staging_alloc(b.c.system, 10000, &memory, &err), MOIRE_OK);
-    mo_gpu_child_bounds(b.c.system, &(struct mo_gpu_child_bounds){.patience_ns = 60 * SECOND});
+    mo_gpu_child_bounds(b.c.system, &(struct mo_gpu_child_bounds){.load_timeout_ns = 60 * SECOND});
     child_case_break(&b.c, NULL);
     if (ops->program_load(b.c.system, 0, &b.program, 1, &loaded, &err)) fail_msg("%s", err.message);
     serve(&b, 0, BATCH, 5);
@@ -452,7 +452,7 @@ int main(void) {
         cmocka_unit_test(a_fault_of_its_own),
         cmocka_unit_test(a_run_that_never_ends),
         cmocka_unit_test(a_child_that_stands_still),
-        cmocka_unit_test(a_desk_full_of_noise),
+        cmocka_unit_test(a_channel_full_of_noise),
         cmocka_unit_test(an_answer_that_was_not_asked_for),
         cmocka_unit_test(a_run_that_is_refused),
         cmocka_unit_test(a_batch_between_two_segments),

@@ -11,7 +11,7 @@
 #include "runtime/gpu/measure_shares.h"
 #include "tests/unit/gpu/toy_gpu.h"
 
-enum { RUNGS = 3 };
+enum { BUCKETS = 3 };
 
 struct bed {
     struct mo_env env;
@@ -21,7 +21,7 @@ struct bed {
     struct mo_gpu_segment segment;
     struct mo_gpu_weight weight;
     struct mo_gpu_op op[2]; /* one reads weights, one moves more than L2 holds */
-    struct mo_gpu_program program[RUNGS], *list[RUNGS];
+    struct mo_gpu_program program[BUCKETS], *list[BUCKETS];
     struct mo_plan_kind kind;
     int cells, stop_at;
 };
@@ -35,7 +35,7 @@ static void lay(struct bed *b) {
     b->op[0].moved = 150000;
     b->op[0].launch = (struct mo_gpu_launch){.n_args = 1, .args = {{MO_GPU_WEIGHT, 0, 0}}};
     b->op[1].moved = TOY_L2 + 300000;
-    for (int i = 0; i < RUNGS; i++) {
+    for (int i = 0; i < BUCKETS; i++) {
         b->program[i] = toy_gpu_program(1 << i, 1);
         b->program[i].segments = &b->segment;
         b->program[i].ops = b->op;
@@ -45,7 +45,7 @@ static void lay(struct bed *b) {
         b->program[i].inputs = b->program[i].outputs = b->port; /* of the largest batch: only it is asked */
         b->list[i] = &b->program[i];
     }
-    b->port[0] = (struct mo_gpu_port){.bytes = 4 << (RUNGS - 1)};
+    b->port[0] = (struct mo_gpu_port){.bytes = 4 << (BUCKETS - 1)};
     b->kind = (struct mo_plan_kind){.name = "toy", .units = 4, .max_lets = 4};
     mo_plan_sizes(&b->kind, 1, 1);
 }
@@ -61,7 +61,7 @@ static void strike(struct bed *b) {
 
 static bool progress(void *ctx, int done, int all, int batch, int units, int64_t ns) {
     struct bed *b = ctx;
-    assert_true(done == b->cells + 1 && all == RUNGS * 4 && batch >= 1 && units >= 1 && ns > 0);
+    assert_true(done == b->cells + 1 && all == BUCKETS * 4 && batch >= 1 && units >= 1 && ns > 0);
     b->cells = done;
     return done == b->stop_at;
 }
@@ -77,12 +77,12 @@ static void times_are_those_of_the_gpu(void **state) {
     struct mo_share_profile *p;
     double link;
     lay(&b);
-    assert_int_equal(mo_measured_open(&b.device, 0, RUNGS, b.list, &m, NULL), MOIRE_OK);
+    assert_int_equal(mo_measured_open(&b.device, 0, BUCKETS, b.list, &m, NULL), MOIRE_OK);
     assert_int_equal(m.in_bytes, 4);
     m.rates = (struct mo_measure_rates){.l2 = 1000, .dram = 100};
     struct mo_measure_options o = options_of(&b);
     assert_int_equal(mo_measure_shares(&m, &o, &p, &link, NULL), MOIRE_OK);
-    assert_int_equal(b.cells, RUNGS * 4);
+    assert_int_equal(b.cells, BUCKETS * 4);
     assert_int_equal(p->in_bytes, 4);
     for (int batch = 1; batch <= 4; batch *= 2)
         for (int units = 1; units <= 4; units++)
@@ -104,7 +104,7 @@ static void an_interrupted_profile_goes_on(void **state) {
     struct mo_share_profile *first, *p;
     double link;
     lay(&b);
-    assert_int_equal(mo_measured_open(&b.device, 0, RUNGS, b.list, &m, NULL), MOIRE_OK);
+    assert_int_equal(mo_measured_open(&b.device, 0, BUCKETS, b.list, &m, NULL), MOIRE_OK);
     struct mo_measure_options o = options_of(&b);
     b.stop_at = 5;
     assert_int_equal(mo_measure_shares(&m, &o, &first, &link, NULL), MOIRE_EINTERRUPTED);
@@ -113,7 +113,7 @@ static void an_interrupted_profile_goes_on(void **state) {
     b.cells = b.stop_at = 0;
     o.have = first;
     assert_int_equal(mo_measure_shares(&m, &o, &p, &link, NULL), MOIRE_OK);
-    assert_int_equal(toy_gpu_counts(&b.toy).runs - before, (RUNGS * 4 - 5) * (3 + 2)); /* two warm up */
+    assert_int_equal(toy_gpu_counts(&b.toy).runs - before, (BUCKETS * 4 - 5) * (3 + 2)); /* two warm up */
     mo_share_destroy(first);
     mo_share_destroy(p);
     mo_measured_close(&m);
@@ -133,7 +133,7 @@ static void failures_are_reported(void **state) {
         double link;
         moire_error err = {0};
         lay(&b);
-        assert_int_equal(mo_measured_open(&b.device, 0, RUNGS, b.list, &m, NULL), MOIRE_OK);
+        assert_int_equal(mo_measured_open(&b.device, 0, BUCKETS, b.list, &m, NULL), MOIRE_OK);
         struct mo_measure_options o = options_of(&b);
         toy_gpu_fail(&b.toy, &faults[i]);
         assert_int_equal(mo_measure_shares(&m, &o, &p, &link, &err), MOIRE_ENOMEM);
@@ -146,7 +146,7 @@ static void failures_are_reported(void **state) {
     struct mo_measured m;
     lay(&b);
     toy_gpu_fail(&b.toy, &(struct toy_gpu_faults){.load = 3, .code = MOIRE_ENOMEM});
-    assert_int_equal(mo_measured_open(&b.device, 0, RUNGS, b.list, &m, NULL), MOIRE_ENOMEM);
+    assert_int_equal(mo_measured_open(&b.device, 0, BUCKETS, b.list, &m, NULL), MOIRE_ENOMEM);
     strike(&b);
 }
 
@@ -156,7 +156,7 @@ static void pairs_run_beside_each_other(void **state) {
     struct mo_measured m[2];
     lay(&b);
     for (int i = 0; i < 2; i++)
-        assert_int_equal(mo_measured_open(&b.device, 0, RUNGS, b.list, &m[i], NULL), MOIRE_OK);
+        assert_int_equal(mo_measured_open(&b.device, 0, BUCKETS, b.list, &m[i], NULL), MOIRE_OK);
     struct mo_measure_side side[2] = {{&m[0], 0, 0, 1, 0}, {&m[1], 2, 1, 3, 0}};
     assert_int_equal(mo_measure_pair(side, 100, NULL), MOIRE_OK);
     assert_int_equal(side[0].ns, 30000);

@@ -33,7 +33,7 @@ struct pending {
 struct mo_gpu_system {
     const struct mo_env *env;
     pthread_mutex_t lock;
-    pthread_cond_t bell;
+    pthread_cond_t doorbell;
     pthread_t thread;
     bool stop, lost[MO_GPU_MAX];
     int n_gpus, units, n;
@@ -161,7 +161,7 @@ static int run(const struct mo_gpu_run *r, moire_error *err) {
         s->counts.queued += let->queued > 0;
         let->queued++;
         s->counts.runs++;
-        pthread_cond_signal(&s->bell);
+        pthread_cond_signal(&s->doorbell);
     }
     pthread_mutex_unlock(&s->lock);
     return code ? mo_fail(err, code, "toy: run fails") : MOIRE_OK;
@@ -201,7 +201,7 @@ static void *work(void *arg) {
         for (int i = 0; i < s->n; i++)
             if (first < 0 || sooner(&s->pending[i], &s->pending[first])) first = i;
         if (first < 0) {
-            pthread_cond_wait(&s->bell, &s->lock);
+            pthread_cond_wait(&s->doorbell, &s->lock);
         } else if (s->pending[first].end <= mo_now(s->env)) {
             end_run(s, first);
         } else {
@@ -265,7 +265,7 @@ static struct mo_gpu_system *make(const struct mo_env *env, int n_gpus, int unit
     s->units = units;
     s->stretch = 1;
     pthread_mutex_init(&s->lock, NULL);
-    pthread_cond_init(&s->bell, NULL);
+    pthread_cond_init(&s->doorbell, NULL);
     pthread_create(&s->thread, NULL, work, s);
     return s;
 }
@@ -280,10 +280,10 @@ static void close_system(struct mo_gpu_system *s) {
     if (!s) return;
     pthread_mutex_lock(&s->lock);
     s->stop = true;
-    pthread_cond_signal(&s->bell);
+    pthread_cond_signal(&s->doorbell);
     pthread_mutex_unlock(&s->lock);
     pthread_join(s->thread, NULL);
-    pthread_cond_destroy(&s->bell);
+    pthread_cond_destroy(&s->doorbell);
     pthread_mutex_destroy(&s->lock);
     free(s);
 }

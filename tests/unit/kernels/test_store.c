@@ -159,13 +159,13 @@ static void refused_with_mode(struct fixture *f, const char *path, mode_t mode, 
 
 static void what_others_can_write_is_refused(void **state) {
     struct fixture *f = *state;
-    char shelf[512];
-    snprintf(shelf, sizeof shelf, "%s", f->json);
-    *strrchr(shelf, '/') = 0;
+    char subfolder[512];
+    snprintf(subfolder, sizeof subfolder, "%s", f->json);
+    *strrchr(subfolder, '/') = 0;
     refused_with_mode(f, f->index, 0464, 0444);
     refused_with_mode(f, f->json, 0446, 0444);
     refused_with_mode(f, f->object, 0466, 0444);
-    refused_with_mode(f, shelf, 0775, 0755);
+    refused_with_mode(f, subfolder, 0775, 0755);
     refused_with_mode(f, f->base, 0757, 0755);
     refused_with_mode(f, f->folder, 0770, 0700);
 }

@@ -13,7 +13,7 @@ static const int64_t MS = 1000000;
 
 /* --- a policy that makes trouble: random lets, random blocks ----------------------------------------------
  */
-uint64_t bed_dice(struct bed_trouble *s, uint64_t n) {
+uint64_t bed_random(struct bed_trouble *s, uint64_t n) {
     s->rng = s->rng * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
     return (s->rng >> 33) % n;
 }
@@ -23,7 +23,7 @@ static void cut(struct bed_trouble *s, const struct mo_view *view) {
     s->plan.complete = true;
     for (int g = 0; g < view->gpus->n_gpus; g++)
         for (int at = view->gpu_lost[g] ? BED_UNITS : 0; at < BED_UNITS;) {
-            int units = 1 + (int)bed_dice(s, (uint64_t)(BED_UNITS - at));
+            int units = 1 + (int)bed_random(s, (uint64_t)(BED_UNITS - at));
             struct mo_planned_let *l = &s->plan.lets[s->plan.n_lets++];
             *l = (struct mo_planned_let){.gpu = g, .first = at, .units = units};
             for (int t = 0; t < view->n_tenants; t++)
@@ -40,14 +40,14 @@ static void queue(struct bed_trouble *s, const struct mo_view *view, const struc
     const int lead = view->gpus->first[let->gpu] + let->first, layers = BED_SEGMENTS;
     const struct mo_view_run *run = &view->runs[lead];
     if (run->query < 0 || run->n_cores != let->units || run->end < layers) return;
-    if (view->behind[lead].query >= 0 || bed_dice(s, 2)) return;
+    if (view->behind[lead].query >= 0 || bed_random(s, 2)) return;
     for (int i = 0; i < let->n_entries; i++) {
         const int t = let->entries[i].tenant;
         const struct mo_view_tenant *v = &view->tenants[t];
         int n = v->n_waiting - taken[t];
         if (n > v->free_instances - taken[t]) n = v->free_instances - taken[t];
         if (!v->open || n <= 0) continue;
-        n = 1 + (int)bed_dice(s, (uint64_t)(n < BED_LARGEST ? n : BED_LARGEST));
+        n = 1 + (int)bed_random(s, (uint64_t)(n < BED_LARGEST ? n : BED_LARGEST));
         mo_decide_batch(out, v->waiting[taken[t]], n, layers, mo_gpus_let(view->gpus, let));
         taken[t] += n;
         return;
@@ -63,7 +63,7 @@ static bool is_on(const struct mo_planned_let *let, int tenant) {
 static void fill(struct bed_trouble *s, const struct mo_view *view, const struct mo_planned_let *let,
                  int *taken, bool *goes_on, struct mo_decisions *out) {
     const int layers = BED_SEGMENTS;
-    int t = view->n_tenants ? (int)bed_dice(s, (uint64_t)view->n_tenants) : 0;
+    int t = view->n_tenants ? (int)bed_random(s, (uint64_t)view->n_tenants) : 0;
     for (int i = 0; i < view->n_tenants; i++, t = (t + 1) % view->n_tenants) {
         const struct mo_view_tenant *v = &view->tenants[t];
         struct mo_cores cores = mo_gpus_let(view->gpus, let);
@@ -72,16 +72,16 @@ static void fill(struct bed_trouble *s, const struct mo_view *view, const struct
             int at = view->queries[v->paused[0]].next_layer;
             goes_on[t] = true;
             mo_decide_batch(out, v->paused[0], v->n_paused,
-                            at + 1 + (int)bed_dice(s, (uint64_t)(layers - at)), cores);
+                            at + 1 + (int)bed_random(s, (uint64_t)(layers - at)), cores);
             return;
         }
         int n = v->n_waiting - taken[t];
         if (n > v->free_instances - taken[t]) n = v->free_instances - taken[t];
         if (n <= 0) continue;
-        n = 1 + (int)bed_dice(s, (uint64_t)(n < BED_LARGEST ? n : BED_LARGEST));
+        n = 1 + (int)bed_random(s, (uint64_t)(n < BED_LARGEST ? n : BED_LARGEST));
         bool may = !s->whole && v->paused_gpu < 0 && !goes_on[t];
         goes_on[t] |= may;
-        mo_decide_batch(out, v->waiting[taken[t]], n, may ? 1 + (int)bed_dice(s, (uint64_t)layers) : layers,
+        mo_decide_batch(out, v->waiting[taken[t]], n, may ? 1 + (int)bed_random(s, (uint64_t)layers) : layers,
                         cores);
         taken[t] += n;
         return;
@@ -96,7 +96,7 @@ static void dispatch(void *state, const struct mo_view *view, const struct mo_ev
     bool goes_on[BED_TENANTS] = {false};
     (void)event;
     s->whole = options->whole;
-    if (!view->lets_coming && view->n_tenants && (!view->lets || (!options->still && !bed_dice(s, 12)))) {
+    if (!view->lets_coming && view->n_tenants && (!view->lets || (!options->still && !bed_random(s, 12)))) {
         cut(s, view);
         if (s->plan.n_lets) mo_decide_lets(out, &s->plan);
     }
@@ -221,19 +221,19 @@ static struct bed *lay(const struct mo_policy *policy, bool whole, bool still, i
     return b;
 }
 
-struct bed *bed_lay(const struct mo_policy *policy, bool whole, bool still, int stretch) {
+struct bed *bed_create(const struct mo_policy *policy, bool whole, bool still, int stretch) {
     return lay(policy, whole, still, stretch, false);
 }
 
-struct bed *bed_lay_in_child(void) {
+struct bed *bed_create_in_child(void) {
     return lay(NULL, false, false, 1, true);
 }
 
 int bed_open(struct bed *b, int i, moire_error *err) {
-    struct mo_gpu_program program[BED_RUNGS];
-    struct mo_gpu_port port[BED_RUNGS];
+    struct mo_gpu_program program[BED_BUCKETS];
+    struct mo_gpu_port port[BED_BUCKETS];
     struct mo_engine_gpu_programs p = {.tensors = tensors,
-                                       .n_rungs = BED_RUNGS,
+                                       .n_buckets = BED_BUCKETS,
                                        .n_inputs = 1,
                                        .n_outputs = 1,
                                        .n_segments = BED_SEGMENTS,
@@ -247,7 +247,7 @@ int bed_open(struct bed *b, int i, moire_error *err) {
                                            .declared = b->declared},
                                  .ops = &model,
                                  .programs = &p};
-    for (int r = 0; r < BED_RUNGS; r++) {
+    for (int r = 0; r < BED_BUCKETS; r++) {
         program[r] = toy_gpu_program(1 << r, BED_SEGMENTS);
         port[r] = (struct mo_gpu_port){.name = "x", .bytes = (1 << r) * (int64_t)sizeof(float)};
         program[r].inputs = program[r].outputs = &port[r];
@@ -282,7 +282,7 @@ void bed_wait(struct bed *b, struct bed_query *q) {
 }
 
 /* Once each, right, and nothing is left behind. */
-void bed_strike(struct bed *b) {
+void bed_close(struct bed *b) {
     mo_engine_drain(b->engine);
     for (int i = 0; i < b->n; i++) {
         const struct bed_query *q = &b->query[i];
@@ -307,10 +307,10 @@ void bed_strike(struct bed *b) {
 void bed_load(struct bed *b, int n, int cancel_one_in) {
     struct bed_trouble draw = {.rng = 7};
     for (int i = 0; i < n; i++) {
-        struct bed_query *q = bed_submit(b, (int)bed_dice(&draw, BED_TENANTS));
-        if (q && cancel_one_in && !bed_dice(&draw, (uint64_t)cancel_one_in))
-            mo_engine_cancel(b->engine, b->query[bed_dice(&draw, (uint64_t)b->n)].handle);
-        if (!bed_dice(&draw, 4))
-            b->env.sys->sleep_until(NULL, mo_now(&b->env) + (int64_t)bed_dice(&draw, 300) * 1000);
+        struct bed_query *q = bed_submit(b, (int)bed_random(&draw, BED_TENANTS));
+        if (q && cancel_one_in && !bed_random(&draw, (uint64_t)cancel_one_in))
+            mo_engine_cancel(b->engine, b->query[bed_random(&draw, (uint64_t)b->n)].handle);
+        if (!bed_random(&draw, 4))
+            b->env.sys->sleep_until(NULL, mo_now(&b->env) + (int64_t)bed_random(&draw, 300) * 1000);
     }
 }

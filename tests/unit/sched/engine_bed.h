@@ -16,7 +16,7 @@ enum {
     BED_SEGMENTS = 4,
     BED_LARGEST = 8,
     BED_QUERIES = 400,
-    BED_RUNGS = 4,
+    BED_BUCKETS = 4,
     BED_AHEAD_NS = 50000
 };
 
@@ -26,7 +26,7 @@ struct bed_trouble {
     bool whole, still; /* never cuts batches; never changes its plan */
     struct mo_lets_plan plan;
 };
-uint64_t bed_dice(struct bed_trouble *s, uint64_t n);
+uint64_t bed_random(struct bed_trouble *s, uint64_t n);
 
 struct bed_query {
     float x, y;
@@ -61,9 +61,9 @@ struct bed {
 
 /* policy NULL: the one that makes trouble. `stretch`: times that profiles say, of the toy's usual ones; the
  * toy takes as long. */
-struct bed *bed_lay(const struct mo_policy *policy, bool whole, bool still, int stretch);
+struct bed *bed_create(const struct mo_policy *policy, bool whole, bool still, int stretch);
 /* The one that makes trouble, on a toy in a child process. */
-struct bed *bed_lay_in_child(void);
+struct bed *bed_create_in_child(void);
 int bed_open(struct bed *b, int i, moire_error *err);
 void bed_open_all(struct bed *b);
 /* NULL: it was refused. */
@@ -72,5 +72,5 @@ void bed_wait(struct bed *b, struct bed_query *q);
 /* Bursts of n queries, with some cancelled on the way. */
 void bed_load(struct bed *b, int n, int cancel_one_in);
 /* Every query was answered once and rightly, and nothing is left behind; frees the bed. */
-void bed_strike(struct bed *b);
+void bed_close(struct bed *b);
 #endif

@@ -40,7 +40,7 @@ static void scripted(void *state, const struct mo_view *view, const struct mo_ev
     for (int i = 0; i < n_script; i++)
         out->list[out->n++] = script[i];
     n_script = 0;
-    mo_decide_timer(out, INT64_MAX - 1); /* or the core would rescue */
+    mo_decide_timer(out, INT64_MAX - 1); /* or the core would start a block itself */
 }
 static const struct mo_policy by_script = {
     .name = "script", .description = "", .state_bytes = 8, .dispatch = scripted};
@@ -104,7 +104,7 @@ static void released(void *self, int tenant, void *user) {
 static void deliver(struct fake *f) {
     struct mo_answer a;
     for (int slot; (slot = mo_query_list_take(mo_sched_queries(f->sched), &f->resolved, &a)) >= 0;) {
-        int tenant = mo_sched_queries(f->sched)->face[slot].tenant;
+        int tenant = mo_sched_queries(f->sched)->view[slot].tenant;
         mo_event_put(&f->events->ring[0], f->now, MO_LOG_CALLBACK_IN, a.query, tenant, a.code, 0, 0);
         mo_event_put(&f->events->ring[0], f->now, MO_LOG_CALLBACK_OUT, a.query, tenant, a.code, 0, 0);
         f->answered[(uintptr_t)a.user]++;

@@ -149,7 +149,7 @@ static void keep_busy(struct bed *b, int64_t until) {
 
 /* The second tenant comes meanwhile, goes, and another takes its place when the plan has forgotten it: its
  * first query is in time, for it is planned for at once. */
-static void a_newcomer_is_planned_for_at_once(void **state) {
+static void a_new_tenant_is_planned_for_at_once(void **state) {
     (void)state;
     for (const struct mo_policy *const *p = mo_policy_servers(); *p; p++) {
         struct bed *b = lay(*p);
@@ -175,7 +175,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(an_impossible_target_is_shed_in_time),
         cmocka_unit_test(odd_tenants_do_not_stop_the_others),
-        cmocka_unit_test(a_newcomer_is_planned_for_at_once),
+        cmocka_unit_test(a_new_tenant_is_planned_for_at_once),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -505,7 +505,7 @@ static void no_server_loses_a_query(void **state) {
                       (long long)s->reorganised, (double)s->members / (double)s->blocks,
                       (long long)s->in_time, (long long)s->accepted);
         assert_int_equal(s->refused, 0);
-        assert_int_equal(s->rescues, 0);
+        assert_int_equal(s->forced_runs, 0);
         assert_true(s->reorganised >= 2);
         assert_true(s->in_time > s->accepted / 2);
         finish(b);
@@ -584,7 +584,7 @@ static void what_waits_longer_comes_in_larger_batches(void **state) {
 }
 
 /* Far more than the GPUs serve: those that cannot be in time go at once, the others still are. */
-static void hopeless_queries_make_room(void **state) {
+static void infeasible_queries_make_room(void **state) {
     (void)state;
     const double flood[] = {10, 10, 10, 1500, 10};
     double in_time[2];
@@ -647,10 +647,10 @@ static void best_effort_waits_for_its_like(void **state) {
                            .gpus = &gpus,
                            .lets = &in_force};
     for (int mine = 0; mine < KINDS; mine++) {
-        assert_true(mo_gpulet_harmless(&view, &in_force.lets[0], KINDS + mine, 1)); /* nothing runs */
+        assert_true(mo_gpulet_orion_allows(&view, &in_force.lets[0], KINDS + mine, 1)); /* nothing runs */
         runs[6] = (struct mo_view_run){.query = 0, .batch = 1, .n_cores = 4};
         for (query.tenant = 0; query.tenant < 2 * KINDS; query.tenant++)
-            assert_int_equal(mo_gpulet_harmless(&view, &in_force.lets[0], KINDS + mine, 1),
+            assert_int_equal(mo_gpulet_orion_allows(&view, &in_force.lets[0], KINDS + mine, 1),
                              mine == NEITHER || mine != query.tenant);
         runs[6].query = -1;
     }
@@ -676,7 +676,7 @@ int main(void) {
         cmocka_unit_test(a_lost_gpu_leaves_the_plan_until_it_is_back),
         cmocka_unit_test(servers_are_reproducible),
         cmocka_unit_test(what_waits_longer_comes_in_larger_batches),
-        cmocka_unit_test(hopeless_queries_make_room),
+        cmocka_unit_test(infeasible_queries_make_room),
         cmocka_unit_test(best_effort_waits_for_its_like),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -141,7 +141,7 @@ static void what_begins_beside_it_presses(void **state) {
     tear_down(&b);
 }
 
-/* A block that presses hard is in its last twentieth, and its query ends with it. */
+/* A block that interferes much is in its last twentieth, and its query ends with it. */
 static void what_is_about_to_end_does_not(void **state) {
     (void)state;
     struct bed b;

@@ -29,24 +29,24 @@ static void slowdown_lies_on_the_curve(void **state) {
 }
 
 /* --- the core, driven by hand --- */
-struct hand {
+struct manual {
     struct mo_run last;
     int starts, n_resolved, resolved[16];
 };
 
-static void hand_start(void *engine, const struct mo_run *run) {
-    struct hand *h = engine;
+static void manual_start(void *engine, const struct mo_run *run) {
+    struct manual *h = engine;
     h->last = *run;
     h->starts++;
 }
-static void hand_timer(void *engine, int64_t when) {
+static void manual_timer(void *engine, int64_t when) {
     (void)engine, (void)when;
 }
-static void hand_resolved(void *engine, int query) {
-    struct hand *h = engine;
+static void manual_resolved(void *engine, int query) {
+    struct manual *h = engine;
     h->resolved[h->n_resolved++] = query;
 }
-static void hand_released(void *engine, int tenant, void *user) {
+static void manual_released(void *engine, int tenant, void *user) {
     (void)engine, (void)tenant, (void)user;
 }
 
@@ -66,7 +66,7 @@ static bool read_trace(void *self, int64_t now, double *pressure) {
 
 struct fixture {
     struct mo_env env;
-    struct hand hand;
+    struct manual manual;
     struct mo_sched *s;
     struct mo_profile *profile;
     int tenant, warnings;
@@ -81,7 +81,8 @@ enum { LAYER_NS = 1000000 };
 
 static void set_up(struct fixture *f, const char *policy, const struct mo_pressure_source *source,
                    bool tuned) {
-    static const struct mo_engine_ops ops = {hand_start, hand_timer, hand_resolved, hand_released, NULL};
+    static const struct mo_engine_ops ops = {manual_start, manual_timer, manual_resolved, manual_released,
+                                             NULL};
     *f = (struct fixture){.env = mo_env_default()};
     f->env.log = count_warning;
     f->env.log_user = f;
@@ -91,7 +92,7 @@ static void set_up(struct fixture *f, const char *policy, const struct mo_pressu
                                 .max_queries = 16,
                                 .max_tenants = 2,
                                 .ops = &ops,
-                                .engine = &f->hand};
+                                .engine = &f->manual};
     if (source) c.source = *source;
     assert_non_null(c.policy);
     assert_int_equal(mo_sched_create(&c, &f->s, NULL), MOIRE_OK);
@@ -119,8 +120,8 @@ static void submit(struct fixture *f, int64_t now) {
 /* A block ends, and the answers that follow are delivered. */
 static void finish(struct fixture *f, int lead, int64_t start, int64_t end, int64_t now) {
     mo_sched_block_done(f->s, lead, true, MOIRE_OK, start, end, now);
-    while (f->hand.n_resolved)
-        mo_sched_answered(f->s, f->hand.resolved[--f->hand.n_resolved], now);
+    while (f->manual.n_resolved)
+        mo_sched_answered(f->s, f->manual.resolved[--f->manual.n_resolved], now);
 }
 
 /* Every policy gets the trace's values; only adaptive compilation acts on them. */
@@ -137,11 +138,11 @@ static void decisions_carry_the_pressure(void **state) {
         struct fixture f;
         set_up(&f, rows[i].policy, &source, false);
         submit(&f, 1);
-        assert_int_equal(f.hand.starts, 1);
-        assert_true(near(f.hand.last.pressure, rows[i].adapts ? 0.6 : 0));
+        assert_int_equal(f.manual.starts, 1);
+        assert_true(near(f.manual.last.pressure, rows[i].adapts ? 0.6 : 0));
         assert_true(near(mo_sched_view(f.s)->pressure[MO_PRESSURE_CACHE], 0.6));
         submit(&f, 2);
-        assert_true(near(f.hand.last.pressure, rows[i].adapts ? 1 : 0)); /* cut to the range */
+        assert_true(near(f.manual.last.pressure, rows[i].adapts ? 1 : 0)); /* cut to the range */
         tear_down(&f);
     }
 }
@@ -188,10 +189,10 @@ static double pressure_at(double ratio, bool tuned, int64_t rest) {
         }
     }
     submit(&f, now); /* its block begins alone */
-    assert_true(near(f.hand.last.pressure, 0));
-    int64_t predicted = mo_sched_view(f.s)->runs[f.hand.last.lead].predicted_end;
+    assert_true(near(f.manual.last.pressure, 0));
+    int64_t predicted = mo_sched_view(f.s)->runs[f.manual.last.lead].predicted_end;
     submit(&f, predicted - rest);
-    seen = f.hand.last.pressure;
+    seen = f.manual.last.pressure;
     tear_down(&f);
     return seen;
 }
@@ -275,7 +276,7 @@ static float run_once(struct mo_instance *instance, double pressure, char *scrat
     for (int i = 0; i < 64; i++)
         x[i] = 3;
     assert_int_equal(mo_instance_set_input(instance, 0, &in, NULL), MOIRE_OK);
-    mo_instance_press(instance, 0, 1, pressure, 1);
+    mo_instance_select_versions(instance, 0, 1, pressure, 1);
     assert_int_equal(mo_instance_run(instance, 0, 1, 0, 1, NULL, NULL, scratch), MOIRE_OK);
     assert_int_equal(mo_instance_output(instance, 0, &out), MOIRE_OK);
     assert_true(((const float *)out.data)[0] == ((const float *)out.data)[63]);

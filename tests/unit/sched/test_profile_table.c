@@ -282,8 +282,8 @@ static void every_cut_and_flip_is_survived(void **state) {
 }
 
 /* Two versions of one layer: the first faster alone, the second with less traffic.  On a machine whose memory
- * the first one's re-reads would fill, the second is chosen as soon as neighbours press; what was measured
- * under pressure comes before what the rules say. */
+ * the first one's re-reads would fill, the second is chosen as soon as neighbours interfere; what was
+ * measured under pressure comes before what the rules say. */
 static void versions_suit_the_pressure(void **state) {
     (void)state;
     static const char text[] =

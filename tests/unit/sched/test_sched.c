@@ -119,7 +119,7 @@ static void light_load_meets_every_deadline(void **state) {
     assert_true(r.worst > 0.97);
 }
 
-/* Overload for good: every tenant still gets answers, hopeless or best-effort ones too. */
+/* Overload for good: every tenant still gets answers, infeasible or best-effort ones too. */
 static void nobody_starves(void **state) {
     (void)state;
     for (const struct mo_policy *const *p = mo_policies(); *p; p++) {
@@ -221,42 +221,43 @@ static void a_silent_policy_does_not_stop_the_core(void **state) {
     struct sim_result r;
     sim_run(&c, &r);
     check(&r);
-    assert_true(r.stats.rescues > 0);
+    assert_true(r.stats.forced_runs > 0);
 }
 
 /* --- the core by hand: cancel, unload, generations --- */
-struct hand {
+struct manual {
     struct mo_run last;
     int starts, resolved[64], n_resolved, released;
 };
 
-static void hand_start(void *self, const struct mo_run *run) {
-    struct hand *h = self;
+static void manual_start(void *self, const struct mo_run *run) {
+    struct manual *h = self;
     h->last = *run;
     h->starts++;
 }
-static void hand_timer(void *self, int64_t when) {
+static void manual_timer(void *self, int64_t when) {
     (void)self, (void)when;
 }
-static void hand_resolved(void *self, int slot) {
-    struct hand *h = self;
+static void manual_resolved(void *self, int slot) {
+    struct manual *h = self;
     h->resolved[h->n_resolved++ % 64] = slot;
 }
-static void hand_released(void *self, int tenant, void *user) {
+static void manual_released(void *self, int tenant, void *user) {
     (void)tenant, (void)user;
-    ((struct hand *)self)->released++;
+    ((struct manual *)self)->released++;
 }
 
 struct fixture {
     struct mo_env env;
-    struct hand hand;
+    struct manual manual;
     struct mo_sched *s;
     struct mo_profile *profile;
     int tenant;
 };
 
 static void set_up(struct fixture *f, const char *policy, int queue, int instances) {
-    static const struct mo_engine_ops ops = {hand_start, hand_timer, hand_resolved, hand_released, NULL};
+    static const struct mo_engine_ops ops = {manual_start, manual_timer, manual_resolved, manual_released,
+                                             NULL};
     *f = (struct fixture){.env = mo_env_default()};
     struct mo_sched_config c = {.env = &f->env,
                                 .policy = mo_policy_find(policy),
@@ -265,7 +266,7 @@ static void set_up(struct fixture *f, const char *policy, int queue, int instanc
                                 .max_tenants = 2,
                                 .block_ns = 1000,
                                 .ops = &ops,
-                                .engine = &f->hand};
+                                .engine = &f->manual};
     assert_int_equal(mo_sched_create(&c, &f->s, NULL), MOIRE_OK);
     f->profile = mo_profile_create(&f->env, 3, 2);
     int64_t ns[3] = {1000, 1000, 1000};
@@ -292,17 +293,17 @@ static void cancel_while_running_keeps_slot_and_instance(void **state) {
     struct fixture f;
     set_up(&f, "fcfs-1", 4, 1);
     uint64_t q = submit(&f, 10);
-    assert_int_equal(f.hand.starts, 1);
+    assert_int_equal(f.manual.starts, 1);
     assert_int_equal(mo_sched_cancel(f.s, q, MOIRE_ECANCELLED, 20), MOIRE_OK);
     assert_int_equal(mo_sched_cancel(f.s, q, MOIRE_ECANCELLED, 21), MOIRE_ESTALE);
-    assert_int_equal(f.hand.n_resolved, 1);
-    mo_sched_answered(f.s, f.hand.resolved[0], 30);
-    assert_int_equal(f.hand.released, 0);
+    assert_int_equal(f.manual.n_resolved, 1);
+    mo_sched_answered(f.s, f.manual.resolved[0], 30);
+    assert_int_equal(f.manual.released, 0);
     uint64_t next = submit(&f, 35); /* must wait for the instance */
-    assert_int_equal(f.hand.starts, 1);
-    mo_sched_block_done(f.s, f.hand.last.lead, true, MOIRE_OK, 10, 40, 40);
-    assert_int_equal(f.hand.released, 1);
-    assert_int_equal(f.hand.starts, 2);
+    assert_int_equal(f.manual.starts, 1);
+    mo_sched_block_done(f.s, f.manual.last.lead, true, MOIRE_OK, 10, 40, 40);
+    assert_int_equal(f.manual.released, 1);
+    assert_int_equal(f.manual.starts, 2);
     assert_true(next != q);
     assert_int_equal(mo_query_slot(mo_sched_queries(f.s), q), -1);
     tear_down(&f);
@@ -331,13 +332,13 @@ static void closing_resolves_everything(void **state) {
     for (int i = 0; i < 5; i++)
         submit(&f, i + 1);
     mo_sched_tenant_close(f.s, f.tenant, MOIRE_EUNLOADED, 100);
-    assert_int_equal(f.hand.n_resolved, 5);
+    assert_int_equal(f.manual.n_resolved, 5);
     int slot;
     assert_int_equal(mo_sched_arrival(f.s, f.tenant, 101, NULL, 101, &slot, NULL), MOIRE_EUNLOADED);
     for (int i = 0; i < 5; i++)
-        mo_sched_answered(f.s, f.hand.resolved[i], 110);
+        mo_sched_answered(f.s, f.manual.resolved[i], 110);
     assert_int_equal(mo_sched_tenant_pending(f.s, f.tenant), 1); /* a block still runs */
-    mo_sched_block_done(f.s, f.hand.last.lead, true, MOIRE_OK, 1, 120, 120);
+    mo_sched_block_done(f.s, f.manual.last.lead, true, MOIRE_OK, 1, 120, 120);
     assert_int_equal(mo_sched_tenant_pending(f.s, f.tenant), 0);
     mo_sched_tenant_free(f.s, f.tenant);
     tear_down(&f);
@@ -348,9 +349,9 @@ static void a_failed_block_fails_its_query(void **state) {
     struct fixture f;
     set_up(&f, "fcfs", 4, 1);
     submit(&f, 1);
-    mo_sched_block_done(f.s, f.hand.last.lead, true, MOIRE_EFAILED, 1, 5, 5);
-    assert_int_equal(f.hand.n_resolved, 1);
-    assert_int_equal(mo_query_outcome(mo_sched_queries(f.s), f.hand.resolved[0]), MOIRE_EFAILED);
+    mo_sched_block_done(f.s, f.manual.last.lead, true, MOIRE_EFAILED, 1, 5, 5);
+    assert_int_equal(f.manual.n_resolved, 1);
+    assert_int_equal(mo_query_outcome(mo_sched_queries(f.s), f.manual.resolved[0]), MOIRE_EFAILED);
     tear_down(&f);
 }
 
@@ -359,10 +360,10 @@ static void a_late_block_goes_back_to_its_query(void **state) {
     struct fixture f;
     set_up(&f, "moire", 4, 1);
     submit(&f, 1);
-    int begin = f.hand.last.begin;
-    mo_sched_block_done(f.s, f.hand.last.lead, false, MOIRE_OK, 1, 5, 5);
-    assert_int_equal(f.hand.starts, 2);
-    assert_int_equal(f.hand.last.begin, begin);
+    int begin = f.manual.last.begin;
+    mo_sched_block_done(f.s, f.manual.last.lead, false, MOIRE_OK, 1, 5, 5);
+    assert_int_equal(f.manual.starts, 2);
+    assert_int_equal(f.manual.last.begin, begin);
     assert_int_equal(mo_sched_stats(f.s)->late_drops, 1);
     tear_down(&f);
 }
@@ -373,9 +374,9 @@ static void hold_keeps_cores_free(void **state) {
     set_up(&f, "moire", 4, 2);
     mo_sched_hold(f.s);
     submit(&f, 1);
-    assert_int_equal(f.hand.starts, 0);
+    assert_int_equal(f.manual.starts, 0);
     mo_sched_unhold(f.s, 2);
-    assert_int_equal(f.hand.starts, 1);
+    assert_int_equal(f.manual.starts, 1);
     tear_down(&f);
 }
 

@@ -13,7 +13,7 @@ static int open_toy(struct mo_device *device, const void *options, void **self, 
     t->device = device;
     about->n_units = TOY_UNITS;
     pthread_mutex_init(&t->lock, NULL);
-    pthread_cond_init(&t->bell, NULL);
+    pthread_cond_init(&t->doorbell, NULL);
     return ++t->opened == t->fail_open ? fail(t, "open", err) : MOIRE_OK;
 }
 
@@ -40,7 +40,7 @@ static int next_due(struct toy *t, int *code) {
     while (lead < 0 && !t->stop) {
         for (int i = 0; i < TOY_UNITS && !t->held; i++)
             if (t->block[i].due) lead = i;
-        if (lead < 0) pthread_cond_wait(&t->bell, &t->lock);
+        if (lead < 0) pthread_cond_wait(&t->doorbell, &t->lock);
     }
     if (lead >= 0) {
         t->block[lead].due = false;
@@ -73,10 +73,10 @@ static void close_toy(void *self) {
     t->closed++;
     pthread_mutex_lock(&t->lock);
     t->stop = true;
-    pthread_cond_broadcast(&t->bell);
+    pthread_cond_broadcast(&t->doorbell);
     pthread_mutex_unlock(&t->lock);
     if (t->running) pthread_join(t->thread, NULL);
-    pthread_cond_destroy(&t->bell);
+    pthread_cond_destroy(&t->doorbell);
     pthread_mutex_destroy(&t->lock);
 }
 
@@ -89,7 +89,7 @@ static void start(void *self, const struct mo_run *decided) {
                             .query = mo_query_handle(mo_sched_queries(t->device->sched), decided->query),
                             .refused = ++t->started == t->refuse};
     b->due = !b->refused;
-    pthread_cond_signal(&t->bell);
+    pthread_cond_signal(&t->doorbell);
     pthread_mutex_unlock(&t->lock);
 }
 
@@ -133,6 +133,6 @@ const struct mo_device_calls toy_device = {
 void toy_hold(struct toy *t, bool held) {
     pthread_mutex_lock(&t->lock);
     t->held = held;
-    pthread_cond_broadcast(&t->bell);
+    pthread_cond_broadcast(&t->doorbell);
     pthread_mutex_unlock(&t->lock);
 }

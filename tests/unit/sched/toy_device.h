@@ -22,7 +22,7 @@ struct toy {
     /* the device's own */
     struct mo_device *device;
     pthread_mutex_t lock;
-    pthread_cond_t bell;
+    pthread_cond_t doorbell;
     pthread_t thread;
     bool running, stop, held;
     struct toy_block {

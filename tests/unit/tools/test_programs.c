@@ -15,7 +15,7 @@
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
-#include "runtime/gpu/cuda/kept_format.h"
+#include "runtime/gpu/cuda/cache_format.h"
 #include "tests/unit/base/fault_sys.h"
 #include "tools/moire/programs.h"
 
@@ -43,13 +43,13 @@ static void put(const char *path, const void *bytes, size_t n) {
 /* A program as the plugin keeps it, whose name is 64 times the digit; its contents differ in `damage` bytes.
  */
 static void put_program(int version, char digit, const char *suffix, int damage) {
-    char bytes[sizeof(struct mo_kept_head) + CONTENTS], path[200], name[MO_SHA256_HEX] = "";
-    struct mo_kept_head head = {.magic = {0}, .bytes = CONTENTS};
+    char bytes[sizeof(struct mo_cuda_cache_head) + CONTENTS], path[200], name[MO_SHA256_HEX] = "";
+    struct mo_cuda_cache_head head = {.magic = {0}, .bytes = CONTENTS};
     memset(name, digit, sizeof name - 1);
     memset(bytes, digit, sizeof bytes);
-    memcpy(head.magic, MO_KEPT_MAGIC, sizeof head.magic);
+    memcpy(head.magic, MO_CUDA_CACHE_MAGIC, sizeof head.magic);
     memcpy(head.name, name, sizeof head.name);
-    mo_kept_digest(bytes + sizeof head, CONTENTS, head.digest);
+    mo_cuda_cache_digest(bytes + sizeof head, CONTENTS, head.digest);
     memcpy(bytes, &head, sizeof head);
     for (int i = 0; i < damage; i++)
         bytes[sizeof bytes - 1 - (size_t)i] ^= 1;
@@ -61,12 +61,12 @@ static int set_up(void **state) {
     (void)state;
     snprintf(folder, sizeof folder, "/tmp/moire-programs-XXXXXX");
     if (!mkdtemp(folder)) return -1;
-    put_program(MO_KEPT_FORMAT, 'a', MO_KEPT_CODE, 0);
-    put_program(MO_KEPT_FORMAT, 'b', MO_KEPT_CHOICE, 0);
-    put_program(MO_KEPT_FORMAT, 'c', MO_KEPT_CODE, 1);
-    put_program(MO_KEPT_FORMAT + 1, 'd', MO_KEPT_CODE, 0);
-    put("v1/" MO_KEPT_NEW, "half", 4);
-    put("v1/" MO_KEPT_LOCK, "", 0);
+    put_program(MO_CUDA_CACHE_FORMAT, 'a', MO_CUDA_CACHE_CODE, 0);
+    put_program(MO_CUDA_CACHE_FORMAT, 'b', MO_CUDA_CACHE_CHOICE, 0);
+    put_program(MO_CUDA_CACHE_FORMAT, 'c', MO_CUDA_CACHE_CODE, 1);
+    put_program(MO_CUDA_CACHE_FORMAT + 1, 'd', MO_CUDA_CACHE_CODE, 0);
+    put("v1/" MO_CUDA_CACHE_NEW, "half", 4);
+    put("v1/" MO_CUDA_CACHE_LOCK, "", 0);
     put("v1/aa/notes.txt", "mine", 4);
     put("letters/aa", "mine", 4);
     return 0;
@@ -101,7 +101,7 @@ static void kept_programs_are_listed_checked_and_cleaned(void **state) {
     assert_int_equal(files(&p, MO_PROGRAM_CODE, MO_STORED_DAMAGED), 1);
     int64_t surplus = mo_programs_surplus(&p, &went);
     assert_int_equal(went, 3);
-    assert_int_equal(surplus, 2 * (sizeof(struct mo_kept_head) + CONTENTS) + 4);
+    assert_int_equal(surplus, 2 * (sizeof(struct mo_cuda_cache_head) + CONTENTS) + 4);
     mo_programs_close(&p);
     assert_int_equal(mo_programs_open(&env, folder, &p, &err), MOIRE_OK);
     assert_int_equal(mo_programs_clean(&p, &went, &bytes, &err), MOIRE_OK);
@@ -125,7 +125,7 @@ static void nothing_goes_while_a_program_is_written(void **state) {
     char path[200];
     int went;
     int64_t bytes;
-    snprintf(path, sizeof path, "%s/v1/" MO_KEPT_LOCK, folder);
+    snprintf(path, sizeof path, "%s/v1/" MO_CUDA_CACHE_LOCK, folder);
     int fd = open(path, O_RDWR);
     assert_int_equal(flock(fd, LOCK_EX), 0);
     assert_int_equal(mo_programs_open(&env, folder, &p, &err), MOIRE_OK);

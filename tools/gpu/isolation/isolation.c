@@ -30,7 +30,7 @@ enum {
     CHANNELS = 8,
     CLASSES = 10,
     WIDTH = 16,
-    PATIENCE_S = 45,
+    TIMEOUT_S = 45,
     EXIT_BROKEN = 5
 };
 
@@ -56,7 +56,7 @@ struct client {
     int64_t next; /* when it is asked again, from the begin */
     _Atomic int answered, ok, ok_after, ok_again, wrong, failed, code; /* again: after a failure */
     _Atomic int64_t slowest_ns, first_failed, back; /* back: the first right answer after it */
-    _Atomic bool struck;                            /* the fault is under way */
+    _Atomic bool injected;                          /* the fault is under way */
     float want[CLASSES];
     char message[160]; /* of the last failure; read when all is answered */
 };
@@ -77,7 +77,7 @@ static void note(void *user, const moire_answer *a) {
     }
     if (a->code == MOIRE_OK) {
         atomic_fetch_add(&c->ok, 1);
-        if (atomic_load(&c->struck)) atomic_fetch_add(&c->ok_after, 1);
+        if (atomic_load(&c->injected)) atomic_fetch_add(&c->ok_after, 1);
         if (atomic_load(&c->failed) && !atomic_fetch_add(&c->ok_again, 1)) atomic_store(&c->back, a->end_ns);
     } else {
         snprintf(c->message, sizeof c->message, "%.150s", a->message);
@@ -149,7 +149,7 @@ static int load(moire_runtime *rt, const char *path, bool device_only, moire_ten
     return moire_load(rt, path, &c, out, err);
 }
 
-static void strike(struct client *c) {
+static void inject_fault(struct client *c) {
     float magic[WIDTH] = {2e30f};
     const moire_tensor in = {
         .dtype = MOIRE_F32, .rank = 2, .shape = {1, WIDTH}, .data = magic, .bytes = sizeof magic};
@@ -159,7 +159,7 @@ static void strike(struct client *c) {
 /* --- the play ------------------------------------------------------------------------------------------- */
 /* All that was accepted is answered in time. */
 static bool settle(const struct client c[3]) {
-    const int rests = PATIENCE_S * 5000;
+    const int rests = TIMEOUT_S * 5000;
     for (int i = 0; i < rests; i++) {
         if (c[0].accepted == c[0].answered && c[1].accepted == c[1].answered &&
             c[2].accepted == c[2].answered)
@@ -196,11 +196,11 @@ static pid_t gpu_process(void) {
 /* What the load of a fault of memory said; MOIRE_EFAILED where the fault itself could not be made. */
 static int make_fault(const struct options *o, moire_runtime *rt, struct client c[3], char *fault_path,
                       moire_error *err) {
-    atomic_store(&c[0].struck, true);
-    atomic_store(&c[1].struck, true);
+    atomic_store(&c[0].injected, true);
+    atomic_store(&c[1].injected, true);
     if (!strcmp(o->scene->name, "memory")) return load(rt, fault_path, true, &c[2].tenant, err);
     if (o->scene->tenant) {
-        strike(&c[2]);
+        inject_fault(&c[2]);
         return MOIRE_OK;
     }
     pid_t pid = gpu_process();
@@ -215,16 +215,16 @@ static bool comes_back(const struct options *o) {
 
 static int play(const struct options *o, moire_runtime *rt, struct client c[3], char *fault_path,
                 moire_error *load_error) {
-    bool struck = !strcmp(o->scene->name, "none");
+    bool injected = !strcmp(o->scene->name, "none");
     int64_t begin = moire_now(rt), length = (int64_t)(o->seconds * 1e9);
-    const int64_t most = length + INT64_C(1000000000) * PATIENCE_S;
+    const int64_t most = length + INT64_C(1000000000) * TIMEOUT_S;
     int code = MOIRE_OK;
     for (int64_t t = 0; t < length || (t < most && comes_back(o) && !code && !atomic_load(&c[0].ok_again));
          t = moire_now(rt) - begin) {
         for (int i = 0; i < 2; i++)
             ask_image(&c[i], t);
-        if (!struck && t > length / 3) {
-            struck = true;
+        if (!injected && t > length / 3) {
+            injected = true;
             code = make_fault(o, rt, c, fault_path, load_error);
         }
         rest();
@@ -335,7 +335,7 @@ int main(int argc, char **argv) {
     moire_error err = {0}, why = {0};
     moire_config config;
     moire_runtime *rt = NULL;
-    alarm(3 * PATIENCE_S); /* ends the process, should any call not return */
+    alarm(3 * TIMEOUT_S); /* ends the process, should any call not return */
     moire_config_init(&config);
     config.device = o.device;
     config.device_process = o.process;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * kept.h - what took the plugin long to make, kept in a folder: machine code, choices of kernels.
+ * cache.h - what took the plugin long to make, kept in a folder: machine code, choices of kernels.
  *
  *   <folder>/v<format>/<hh>/<name><suffix>    <hh> = first two digits of the name
  *
@@ -14,32 +14,33 @@
  *
  * The folder grows with models, batches, precisions, GPUs and versions; it may be removed at any time, and
  * `moire store` lists, checks and cleans it. */
-#ifndef MO_CUDA_KEPT_H
-#define MO_CUDA_KEPT_H
+#ifndef MO_CUDA_CACHE_H
+#define MO_CUDA_CACHE_H
 #include "runtime/base/trusted.h"
-#include "runtime/gpu/cuda/kept_format.h"
+#include "runtime/gpu/cuda/cache_format.h"
 
-struct mo_kept;
+struct mo_cuda_cache;
 
 /* folder NULL or "": nothing is kept, *out = NULL.  MOIRE_ENOMEM; all else is a line in the log. */
-int mo_kept_open(const struct mo_env *env, const char *folder, struct mo_kept **out, moire_error *err);
-void mo_kept_close(struct mo_kept *kept); /* NULL is fine */
+int mo_cuda_cache_open(const struct mo_env *env, const char *folder, struct mo_cuda_cache **out,
+                       moire_error *err);
+void mo_cuda_cache_close(struct mo_cuda_cache *cache); /* NULL is fine */
 
 /* Contents of a file, until they are given back. */
-struct mo_kept_item {
+struct mo_cuda_cache_item {
     struct mo_trusted_file file;
     const void *bytes;
     size_t n;
 };
-/* False: it is not there, or is damaged, which is said.  kept NULL is fine. */
-bool mo_kept_find(const struct mo_kept *kept, const char name[MO_SHA256_HEX], const char *suffix,
-                  struct mo_kept_item *out);
-void mo_kept_give_back(const struct mo_kept *kept, struct mo_kept_item *item);
-/* Keeps contents, in place of what has that name.  kept NULL is fine. */
-void mo_kept_put(struct mo_kept *kept, const char name[MO_SHA256_HEX], const char *suffix, const void *bytes,
-                 size_t n);
+/* False: it is not there, or is damaged, which is said.  cache NULL is fine. */
+bool mo_cuda_cache_find(const struct mo_cuda_cache *cache, const char name[MO_SHA256_HEX], const char *suffix,
+                        struct mo_cuda_cache_item *out);
+void mo_cuda_cache_give_back(const struct mo_cuda_cache *cache, struct mo_cuda_cache_item *item);
+/* Keeps contents, in place of what has that name.  cache NULL is fine. */
+void mo_cuda_cache_put(struct mo_cuda_cache *cache, const char name[MO_SHA256_HEX], const char *suffix,
+                       const void *bytes, size_t n);
 
 /* The parts of a name: what is added with its length cannot be mistaken for its neighbour. */
-void mo_kept_add(struct mo_sha256 *sum, const void *bytes, size_t n);
-void mo_kept_add_number(struct mo_sha256 *sum, int64_t number);
+void mo_cuda_cache_add(struct mo_sha256 *sum, const void *bytes, size_t n);
+void mo_cuda_cache_add_number(struct mo_sha256 *sum, int64_t number);
 #endif

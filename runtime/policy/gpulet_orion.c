@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * gpulet_harm.c - when a best-effort batch may begin beside latency-critical ones: Orion's rule (EuroSys
+ * gpulet_orion.c - when a best-effort batch may begin beside latency-critical ones: Orion's rule (EuroSys
  * 2024) for batches.
  *
  * It begins when no critical batch runs on the other lets of the GPU, or when each of them wants something
@@ -26,7 +26,8 @@ static enum bound bound_of(const struct mo_view *view, int tenant, int gpu, int 
     return use.sm > use.dram ? BY_COMPUTE : BY_MEMORY;
 }
 
-bool mo_gpulet_harmless(const struct mo_view *view, const struct mo_planned_let *let, int tenant, int batch) {
+bool mo_gpulet_orion_allows(const struct mo_view *view, const struct mo_planned_let *let, int tenant,
+                            int batch) {
     const struct mo_gpus *g = view->gpus;
     const enum bound mine = bound_of(view, tenant, let->gpu, let->units, batch);
     const int first = g->first[let->gpu], end = first + mo_gpus_kind(g, let->gpu)->units;

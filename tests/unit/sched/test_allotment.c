@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
- * test_deal.c - how `moire` deals cores: on random queries every share is the least that keeps pace with the
- * common fraction, no core is dealt twice while there are enough, and each part left out leaves a policy that
- * still answers everything.  Late queries neither hide the others nor take more than their part. */
+ * test_allotment.c - how `moire` allots cores: on random queries every share is the least that keeps pace
+ * with the common fraction, no core is allotted twice while there are enough, and each part left out leaves a
+ * policy that still answers everything.  Late queries neither hide the others nor take more than their
+ * part. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -81,12 +82,12 @@ static void shares_fill_the_machine(void **state) {
     for (int round = 0; round < 500; round++) {
         random_queries(&s, &t);
         s.parts = &thrifty;
-        mo_moire_deal(&s, &view);
+        mo_moire_allot(&s, &view);
         int least = sum_of(&s), shares[QUERIES] = {0};
         for (int i = 0; i < s.n; i++)
             shares[i] = s.list[i].share;
         s.parts = &whole;
-        mo_moire_deal(&s, &view);
+        mo_moire_allot(&s, &view);
         int sum = sum_of(&s);
         for (int i = 0; i < s.n; i++) {
             if (!s.list[i].keep) assert_int_equal(s.list[i].share, 0);
@@ -112,7 +113,7 @@ static void every_row_serves(void **state) {
         assert_int_equal(r.violations, 0);
         assert_int_equal(r.unanswered, 0);
         assert_int_equal(r.stats.refused, 0);
-        assert_int_equal(r.stats.rescues, 0);
+        assert_int_equal(r.stats.forced_runs, 0);
     }
 }
 

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
- * moire_press.c - the pressure that a block will meet, foreseen from the neighbours that it will have.
+ * moire_pressure.c - the pressure that a block will meet, predicted from the neighbours that it will have.
  *
  * What was measured speaks of blocks that are over or about to end, and knows nothing of those that this very
  * dispatch begins.  While the block takes its time, each neighbour asks of memory what its profile says
- * (demand.h): a block that runs, until its end; then what follows of its query, on the cores that the deal
- * has for it; the other blocks of this dispatch; and on cores that come free what waits, in proportion to its
- * shares.  Their mean over the block's time, of what memory has, is the pressure.  What was measured beyond
- * what the blocks that run now explain comes from outside the runtime and is added.
+ * (demand.h): a block that runs, until its end; then what follows of its query, on the cores that the
+ * allotment has for it; the other blocks of this dispatch; and on cores that come free what waits, in
+ * proportion to its shares.  Their mean over the block's time, of what memory has, is the pressure.  What was
+ * measured beyond what the blocks that run now explain comes from outside the runtime and is added.
  *
- * Nothing is foreseen where memory's ceiling is not known, or for blocks whose layers have one version each:
+ * Nothing is predicted where memory's ceiling is not known, or for blocks whose layers have one version each:
  * these keep the measured pressure. */
 #include "runtime/policy/moire_parts.h"
 
@@ -120,7 +120,8 @@ static double pressure_on(const struct neighbours *nb, const struct mo_decision 
     return sum / nb->view->memory.bytes_ns + nb->outside;
 }
 
-void mo_moire_press(const struct mo_moire_state *s, const struct mo_view *view, struct mo_decisions *out) {
+void mo_moire_predict_pressure(const struct mo_moire_state *s, const struct mo_view *view,
+                               struct mo_decisions *out) {
     struct neighbours nb = {.state = s, .view = view, .out = out};
     bool met = false;
     for (int i = 0; i < out->n && view->memory.bytes_ns > 0; i++) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * test_cuda_kept.c - compiled programs and choices of kernels kept in a folder: the next process compiles
+ * test_cuda_cache.c - compiled programs and choices of kernels kept in a folder: the next process compiles
  * nothing and answers the same; whatever is wrong with the folder costs that and no more.
  *
  * A *life* is what a process does: it opens a GPU, loads a program, answers, and ends.  Calls of NVRTC are
@@ -342,7 +342,7 @@ static int load_once(void *ctx) {
     moire_error err;
     int rc = exec_rig_try(&r, &(struct exec_rig_options){.env = &b->env, .cache = b->cache}, &err);
     if (!rc) rc = mo_cuda_exec_load(r.exec, b->program, 1, &loaded, &err);
-    if (!rc) rc = mo_cuda_exec_prepare(loaded, &r.lane, &err);
+    if (!rc) rc = mo_cuda_exec_prepare(loaded, &r.target, &err);
     if (r.exec) mo_cuda_exec_unload(loaded);
     exec_rig_close(&r);
     return rc;

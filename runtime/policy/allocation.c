@@ -1,25 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0
- * hand.c - handing out cores; see hand.h. */
-#include "runtime/policy/hand.h"
+ * allocation.c - allocating cores; see allocation.h. */
+#include "runtime/policy/allocation.h"
 
 #include <string.h>
 
-static const double HOPELESS = 1e18; /* beyond any time of a run */
+static const double INFEASIBLE = 1e18; /* beyond any time of a run */
 
-void mo_hand_open(struct mo_hand *h, const struct mo_view *view, struct mo_decisions *out) {
+void mo_allocation_open(struct mo_allocation *h, const struct mo_view *view, struct mo_decisions *out) {
     h->view = view;
     h->out = out;
     h->pool = view->idle;
     h->idle = view->n_idle;
     h->runs = 0;
-    h->n_tenants = view->n_tenants < MO_HAND_TENANTS ? view->n_tenants : MO_HAND_TENANTS;
+    h->n_tenants = view->n_tenants < MO_ALLOCATION_TENANTS ? view->n_tenants : MO_ALLOCATION_TENANTS;
     size_t bytes = (size_t)h->n_tenants * sizeof h->paused[0];
     memset(h->paused, 0, bytes);
     memset(h->waiting, 0, bytes);
     memset(h->begun, 0, bytes);
 }
 
-static int head_of(const struct mo_hand *h, int tenant) {
+static int head_of(const struct mo_allocation *h, int tenant) {
     const struct mo_view_tenant *t = &h->view->tenants[tenant];
     if (h->paused[tenant] < t->n_paused) return t->paused[h->paused[tenant]];
     if (h->waiting[tenant] < t->n_waiting && h->begun[tenant] < t->free_instances)
@@ -27,7 +27,7 @@ static int head_of(const struct mo_hand *h, int tenant) {
     return -1;
 }
 
-int mo_hand_best(const struct mo_hand *h, mo_score *score) {
+int mo_allocation_best(const struct mo_allocation *h, mo_score *score) {
     int best = -1;
     double least = 0;
     for (int i = 0; i < h->n_tenants; i++) {
@@ -43,7 +43,7 @@ int mo_hand_best(const struct mo_hand *h, mo_score *score) {
     return best;
 }
 
-void mo_hand_pass(struct mo_hand *h, int query) {
+void mo_allocation_skip(struct mo_allocation *h, int query) {
     int tenant = h->view->queries[query].tenant;
     if (h->paused[tenant] < h->view->tenants[tenant].n_paused)
         h->paused[tenant]++;
@@ -51,18 +51,18 @@ void mo_hand_pass(struct mo_hand *h, int query) {
         h->waiting[tenant]++;
 }
 
-void mo_hand_run(struct mo_hand *h, int query, int end, int n, int wanted) {
+void mo_allocation_run(struct mo_allocation *h, int query, int end, int n, int wanted) {
     const struct mo_view_query *q = &h->view->queries[query];
     if (h->paused[q->tenant] >= h->view->tenants[q->tenant].n_paused) h->begun[q->tenant]++;
-    mo_hand_pass(h, query);
+    mo_allocation_skip(h, query);
     mo_decide_want(h->out, query, end, mo_cores_take(&h->pool, n, q->last_core), wanted);
     h->idle -= n;
     h->runs++;
 }
 
-bool mo_hand_shed(struct mo_hand *h, int query) {
+bool mo_allocation_shed(struct mo_allocation *h, int query) {
     if (!h->view->tenants[h->view->queries[query].tenant].shed_late) return false;
-    mo_hand_pass(h, query);
+    mo_allocation_skip(h, query);
     mo_decide_shed(h->out, query);
     return true;
 }
@@ -92,7 +92,7 @@ double mo_budget(const struct mo_view *view, int query, int end) {
     return slack > 0 ? slack * part / rest : (double)t->qos_ns * part / whole;
 }
 
-bool mo_hopeless(const struct mo_view *view, int query) {
+bool mo_infeasible(const struct mo_view *view, int query) {
     const struct mo_view_query *q = &view->queries[query];
     if (q->deadline == MO_NEVER) return false;
     int fastest = mo_profile_fastest(view->tenants[q->tenant].profile, q->next_layer, view->n_cores);
@@ -105,5 +105,5 @@ double mo_by_arrival(const struct mo_view *view, int query) {
 
 double mo_by_deadline(const struct mo_view *view, int query) {
     const struct mo_view_query *q = &view->queries[query];
-    return (double)q->deadline + (mo_hopeless(view, query) ? HOPELESS : 0);
+    return (double)q->deadline + (mo_infeasible(view, query) ? INFEASIBLE : 0);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * moire_deal.c - how many cores each kept query would have, were all cores dealt anew now.
+ * moire_allot.c - how many cores each kept query would have, were all cores allotted anew now.
  *
  * All finish after the same fraction of their time to the deadline, the smallest for which the cores are
  * enough: what the moment leaves over goes into being early, in proportion to what each needs, and everybody
@@ -9,11 +9,12 @@
  * That fraction also says whether there is anything to spare for what is set aside.
  *
  * Blocks that run keep their cores until they end; their share says what will be asked for then.  With blocks
- * that are short beside the targets, dealing at every end of a block comes close to dealing all the time. */
+ * that are short beside the targets, allotting at every end of a block comes close to allotting all the
+ * time. */
 #include "runtime/policy/moire_parts.h"
 
 enum { HALVINGS = 8 };
-/* Nobody gains from being earlier; beyond the latest the deal is not for all. */
+/* Nobody gains from being earlier; beyond the latest the allotment is not for all. */
 static const double EARLIEST = 0.1, LATEST = 0.85;
 
 /* The least of (low, high] that is enough; low is not, high is taken when none below it is. */
@@ -41,17 +42,17 @@ struct ask {
     int few, many;
 };
 
-struct deal {
+struct allotment {
     struct ask open[MO_MOIRE_CANDIDATES];
     int n, settled, cores; /* settled: cores of those whose share is known */
 };
 
-static void settle(struct deal *d, int at) {
+static void settle(struct allotment *d, int at) {
     d->settled += d->open[at].of->share = d->open[at].few;
     d->open[at] = d->open[--d->n];
 }
 
-static void begin_deal(struct deal *d, struct mo_moire_state *s, const struct mo_view *view) {
+static void begin_allotment(struct allotment *d, struct mo_moire_state *s, const struct mo_view *view) {
     d->n = d->settled = 0;
     d->cores = view->n_cores;
     for (int i = 0; i < s->n; i++) {
@@ -70,7 +71,7 @@ static void begin_deal(struct deal *d, struct mo_moire_state *s, const struct mo
 
 /* Sets the shares for a fraction of the slack; returns whether the cores are enough.  What they are narrows
  * the search for all fractions between the largest that was not and the smallest that was. */
-static bool enough_at(struct deal *d, double fraction) {
+static bool enough_at(struct allotment *d, double fraction) {
     int sum = d->settled;
     for (int i = 0; i < d->n; i++) {
         const struct ask *a = &d->open[i];
@@ -86,10 +87,10 @@ static bool enough_at(struct deal *d, double fraction) {
     return enough;
 }
 
-void mo_moire_deal(struct mo_moire_state *s, const struct mo_view *view) {
-    struct deal d;
+void mo_moire_allot(struct mo_moire_state *s, const struct mo_view *view) {
+    struct allotment d;
     double early = EARLIEST, late = LATEST;
-    begin_deal(&d, s, view);
+    begin_allotment(&d, s, view);
     s->fraction = EARLIEST;
     if (!s->parts->no_share && enough_at(&d, early)) return;
     bool enough = enough_at(&d, late);
