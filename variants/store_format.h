@@ -87,7 +87,7 @@ struct mo_store_stamp {
     char model[MO_SHA256_HEX];   /* key */
     char outside[MO_SHA256_HEX]; /* digest of the state of the files beside it that hold its data; "": none */
     char path[MO_STORE_PATH];    /* of the ONNX file then, absolute; "": too long or not plain text */
-    /* Its compiled kernels against built-in ones, in its own plan (tools/moire/verify.h). */
+    /* Its compiled kernels against built-in ones, in its own plan (tools/moire/verify/verify.h). */
     int verified, unverified; /* layers; the latter have shapes known at run time only, or could not be run */
     double error;             /* largest of a layer, relative to its range */
     char error_layer[96];     /* that layer */

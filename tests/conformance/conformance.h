@@ -4,7 +4,7 @@
 #define MO_CONFORMANCE_H
 #include <stdbool.h>
 #include "runtime/base/env.h"
-#include "tools/moire/dataset.h"
+#include "tools/moire/verify/dataset.h"
 
 enum verdict { PASSED, FAILED, SKIPPED };
 

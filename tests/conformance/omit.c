@@ -7,7 +7,7 @@
 #include <string.h>
 #include "onnx.pb-c.h"
 #include "tests/unit/codegen/used_memory.h"
-#include "tools/moire/ways.h"
+#include "tools/moire/verify/ways.h"
 
 enum { PORTS = MO_DATASET_PORTS, MOST_BITS = 12, WHAT = 120 };
 static const double RTOL = 1e-3, ATOL = 1e-6;

@@ -9,7 +9,7 @@
  * (used_memory.h). */
 #ifndef MO_OMIT_H
 #define MO_OMIT_H
-#include "tools/moire/dataset.h"
+#include "tools/moire/verify/dataset.h"
 
 /* --- omit_rules.c: operands.txt --- */
 struct omit_rules;

@@ -10,8 +10,8 @@
 #include <sys/stat.h>
 #include "tests/conformance/conformance.h"
 #include "tests/unit/codegen/used_memory.h"
-#include "tools/moire/dataset.h"
-#include "tools/moire/ways.h"
+#include "tools/moire/verify/dataset.h"
+#include "tools/moire/verify/ways.h"
 
 static const double RTOL = 1e-3, ATOL = 1e-6;
 static const double RTOL_BF16 = 0x1p-7; /* one place: the package truncates where we round to nearest */

@@ -9,8 +9,8 @@
 #include <cmocka.h>
 #include <stdio.h>
 #include <string.h>
-#include "tools/moire/dataset.h"
-#include "tools/moire/ways.h"
+#include "tools/moire/verify/dataset.h"
+#include "tools/moire/verify/ways.h"
 
 struct mo_graph *gpu_case_parse(struct ob *b, const struct mo_frontend_options *options) {
     size_t n;

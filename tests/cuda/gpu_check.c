@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include "tests/cuda/gpu_check.h"
 #include "tests/cuda/gpu_host.h"
-#include "tools/moire/ways.h"
+#include "tools/moire/verify/ways.h"
 
 struct mo_gpu_program *gpu_check_lower(const struct mo_graph *g, enum mo_gpu_precision precision,
                                        int segments) {

@@ -10,7 +10,7 @@
 #include "runtime/base/file.h"
 #include "tests/differential/onnx_write.h"
 #include "tests/differential/shrink.h"
-#include "tools/moire/npy.h"
+#include "tools/moire/verify/npy.h"
 
 enum { DRAWS = 4 };
 

@@ -11,7 +11,7 @@
 #include "codegen/frontend.h"
 #include "runtime/plan/plan.h"
 #include "runtime/serve/runtime.h"
-#include "tools/moire/ways.h"
+#include "tools/moire/verify/ways.h"
 
 enum { TENANTS = 2, QUERIES = 16 };
 

@@ -6,7 +6,7 @@
 #include "models/ocr.h"
 #include "runtime/graph/graph.h"
 #include "tests/fuzz/memory_file.h"
-#include "tools/moire/npy.h"
+#include "tools/moire/verify/npy.h"
 
 static void read_npy(const struct mo_env *env) {
     moire_tensor t;

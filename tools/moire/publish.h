@@ -3,7 +3,7 @@
  * with its packed weights and solo profile, so that the next server finds it ready. */
 #ifndef MO_PUBLISH_H
 #define MO_PUBLISH_H
-#include "tools/moire/verify.h"
+#include "tools/moire/verify/verify.h"
 
 struct mo_published {
     bool reused;          /* the store had it already */

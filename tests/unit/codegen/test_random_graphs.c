@@ -10,8 +10,8 @@
 #include "codegen/passes/passes.h"
 #include "tests/unit/codegen/random_graph.h"
 #include "tests/unit/codegen/used_memory.h"
-#include "tools/moire/dataset.h"
-#include "tools/moire/ways.h"
+#include "tools/moire/verify/dataset.h"
+#include "tools/moire/verify/ways.h"
 
 enum { GRAPHS = 150, OUTPUTS = 3 };
 

@@ -15,7 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "tests/unit/codegen/onnx_build.h"
-#include "tools/moire/ways.h"
+#include "tools/moire/verify/ways.h"
 
 enum { MANY = 17, MOST = 4096 };
 

@@ -17,7 +17,7 @@
 #include "tests/unit/codegen/onnx_build.h"
 #include "tests/unit/codegen/random_graph.h"
 #include "tests/unit/codegen/used_memory.h"
-#include "tools/moire/ways.h"
+#include "tools/moire/verify/ways.h"
 
 enum { N = 24, SEED = 1 };
 

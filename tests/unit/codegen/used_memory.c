@@ -3,7 +3,7 @@
 #include "tests/unit/codegen/used_memory.h"
 
 #include <string.h>
-#include "tools/moire/ways.h"
+#include "tools/moire/verify/ways.h"
 
 /* A NaN in every float and a large number: arithmetic on either shows in a result. */
 static const unsigned char fills[] = {0xff, 0x5c};

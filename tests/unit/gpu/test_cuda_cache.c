@@ -23,7 +23,7 @@
 #include "tests/cuda/exec_rig.h"
 #include "tests/cuda/gpu_cases.h"
 #include "tests/unit/base/fault_sys.h"
-#include "tools/moire/ways.h"
+#include "tools/moire/verify/ways.h"
 
 enum { PORTS = GPU_CASE_PORTS };
 

@@ -11,7 +11,7 @@
 #include <string.h>
 #include "tests/cuda/exec_rig.h"
 #include "tests/cuda/gpu_cases.h"
-#include "tools/moire/ways.h"
+#include "tools/moire/verify/ways.h"
 
 enum { PORTS = GPU_CASE_PORTS };
 

@@ -11,7 +11,7 @@
 #include <string.h>
 #include "tests/cuda/gpu_cases.h"
 #include "tests/unit/gpu/cuda_case.h"
-#include "tools/moire/ways.h"
+#include "tools/moire/verify/ways.h"
 
 mo_gpu_plugin_function mo_gpu_plugin;
 

@@ -16,7 +16,7 @@
 #include "tests/cuda/gpu_cases.h"
 #include "tests/unit/gpu/child_case.h"
 #include "tests/unit/gpu/cuda_case.h"
-#include "tools/moire/ways.h"
+#include "tools/moire/verify/ways.h"
 
 #define CUDA "../libmoire-cuda.so"
 enum { BATCH = 2, ROUNDS = 300 };

@@ -14,7 +14,7 @@
 #include "runtime/ops/op.h"
 #include "tests/cuda/gpu_check.h"
 #include "tests/unit/codegen/random_graph.h"
-#include "tools/moire/ways.h"
+#include "tools/moire/verify/ways.h"
 
 enum { PORTS = GPU_CASE_PORTS };
 

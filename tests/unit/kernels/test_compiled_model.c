@@ -13,7 +13,7 @@
 #include <unistd.h>
 #include "codegen/compile/compile.h"
 #include "models/zoo.h"
-#include "tools/moire/ways.h"
+#include "tools/moire/verify/ways.h"
 #include "tests/unit/kernels/toy_family.h"
 #include "variants/store.h"
 

@@ -12,7 +12,7 @@
 #include "codegen/frontend.h"
 #include "tests/unit/codegen/onnx_build.h"
 #include "tests/unit/codegen/used_memory.h"
-#include "tools/moire/ways.h"
+#include "tools/moire/verify/ways.h"
 #include "variants/kernel.h"
 
 /* --- graphs -------------------------------------------------------------------------------------------- */

@@ -12,7 +12,7 @@
 #include "runtime/ops/util.h"
 #include "tests/unit/base/fault_sys.h"
 #include "tests/unit/codegen/onnx_build.h"
-#include "tools/moire/ways.h"
+#include "tools/moire/verify/ways.h"
 
 enum { PIXELS = 2 * 5 * 5, OUTPUTS = 3 * 5 * 5 };
 

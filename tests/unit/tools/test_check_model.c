@@ -14,8 +14,8 @@
 #include "runtime/ops/interpret.h"
 #include "tests/unit/base/fault_sys.h"
 #include "tests/unit/codegen/random_graph.h"
-#include "tools/moire/dataset.h"
-#include "tools/moire/npy.h"
+#include "tools/moire/verify/dataset.h"
+#include "tools/moire/verify/npy.h"
 #include "tools/moire/verb.h"
 
 struct place {

@@ -200,7 +200,7 @@ static void help_lists_every_flag(void **state) {
 static bool reads(const char *file, const char *field) {
     char path[200], line[400], word[80];
     bool found = false;
-    snprintf(path, sizeof path, "tools/moire/%s.c", file);
+    snprintf(path, sizeof path, "tools/moire/verbs/%s.c", file);
     snprintf(word, sizeof word, "->%s", field);
     FILE *f = fopen(path, "r");
     while (f && !found && fgets(line, sizeof line, f))

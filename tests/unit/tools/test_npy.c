@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-#include "tools/moire/npy.h"
+#include "tools/moire/verify/npy.h"
 
 static void round_trip(void **state) {
     (void)state;

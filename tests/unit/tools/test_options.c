@@ -9,7 +9,7 @@
 #include <cmocka.h>
 #include <stdio.h>
 #include <string.h>
-#include "tools/moire/bench_common.h"
+#include "tools/moire/verbs/bench_common.h"
 
 /* Reads a line that ends with NULL; its first word is the verb. */
 static int open_line(const struct mo_env *env, const char *const *words, struct mo_options *o,

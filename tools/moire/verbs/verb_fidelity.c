@@ -2,7 +2,7 @@
  * verb_fidelity.c - `moire fidelity`: live runs on this machine beside their simulation; see
  * bench/sim/fidelity.h. */
 #include "bench/sim/fidelity.h"
-#include "tools/moire/bench_common.h"
+#include "tools/moire/verbs/bench_common.h"
 
 static const char about[] =
     "Serves the scenario live under every policy at every load, records it, and simulates the same arrivals\n"

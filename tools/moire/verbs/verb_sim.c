@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * verb_sim.c - `moire sim`: a scenario under load on a simulated machine. */
 #include "bench/sim/simulate.h"
-#include "tools/moire/bench_common.h"
+#include "tools/moire/verbs/bench_common.h"
 
 static const char about[] =
     "Plays a scenario of `moire bench serve` in virtual time: the scheduler and its policies are the live\n"

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  * verify_whole.c - see verify_whole.h. */
-#include "tools/moire/verify_whole.h"
+#include "tools/moire/verify/verify_whole.h"
 
 #include <math.h>
 #include <string.h>
 #include "tools/moire/run.h"
-#include "tools/moire/verify_values.h"
-#include "tools/moire/ways.h"
+#include "tools/moire/verify/verify_values.h"
+#include "tools/moire/verify/ways.h"
 
 static const double LAYER = 1e-4, NUDGE = 0x1p-20;
 

@@ -5,7 +5,7 @@
 #include "bench/sim/extend.h"
 #include "bench/data/machine.h"
 #include "runtime/base/output.h"
-#include "tools/moire/bench_common.h"
+#include "tools/moire/verbs/bench_common.h"
 
 static const char about[] =
     "Writes DIR/MODEL.csv: what each model would take on the machine TO, from its profile on the machine\n"

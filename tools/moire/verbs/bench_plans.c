@@ -6,7 +6,7 @@
 #include "bench/data/experiment.h"
 #include "bench/plans/plans.h"
 #include "bench/report/report.h"
-#include "tools/moire/bench_common.h"
+#include "tools/moire/verbs/bench_common.h"
 
 enum { SCENARIOS = 5, PATH = 1200 };
 static const char *const scenarios[SCENARIOS] = {"gpulet-equal", "gpulet-long-only", "gpulet-short-skew",

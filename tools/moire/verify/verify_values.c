@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * verify_values.c - see verify_values.h. */
-#include "tools/moire/verify_values.h"
+#include "tools/moire/verify/verify_values.h"
 
 #include <math.h>
 #include <string.h>

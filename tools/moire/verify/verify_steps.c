@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * verify_steps.c - see verify_steps.h. */
-#include "tools/moire/verify_steps.h"
+#include "tools/moire/verify/verify_steps.h"
 
 #include <errno.h>
 #include <math.h>
@@ -10,8 +10,8 @@
 #include <string.h>
 #include "runtime/plan/versions.h"
 #include "tools/moire/run.h"
-#include "tools/moire/verify_values.h"
-#include "tools/moire/verify_whole.h"
+#include "tools/moire/verify/verify_values.h"
+#include "tools/moire/verify/verify_whole.h"
 
 enum { GUARD = 4096, SCRATCH_GUARD = 64, MOST_OUTPUTS = MO_KERNEL_OUT };
 static const int64_t LIMIT_NS = INT64_C(1800000000000);

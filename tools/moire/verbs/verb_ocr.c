@@ -9,7 +9,7 @@
 #include <string.h>
 #include "codegen/frontend.h"
 #include "models/ocr.h"
-#include "tools/moire/npy.h"
+#include "tools/moire/verify/npy.h"
 #include "tools/moire/verb.h"
 
 static const char about[] =

@@ -2,7 +2,7 @@
  * verify_whole.h - two plans of a model from inputs to outputs. */
 #ifndef MO_VERIFY_WHOLE_H
 #define MO_VERIFY_WHOLE_H
-#include "tools/moire/verify_steps.h"
+#include "tools/moire/verify/verify_steps.h"
 
 /* Runs both plans on the same random inputs and compares the outputs: out->whole, error and allowed.  The
  * tolerance follows the depth (the root of the number of compiled layers) and how much the model makes of

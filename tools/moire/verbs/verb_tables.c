@@ -5,7 +5,7 @@
 #include "bench/load/load_search.h"
 #include "bench/sim/tables.h"
 #include "runtime/sched/policy.h"
-#include "tools/moire/bench_common.h"
+#include "tools/moire/verbs/bench_common.h"
 
 static const char about[] =
     "Simulates every scenario under every arrival process with every policy and prints one table a pair:\n"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * bench_common.c - see bench_common.h. */
 #define _GNU_SOURCE
-#include "tools/moire/bench_common.h"
+#include "tools/moire/verbs/bench_common.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -6,7 +6,7 @@
 #include "bench/fit/interference_fit.h"
 #include "bench/data/machine.h"
 #include "bench/report/report.h"
-#include "tools/moire/bench_common.h"
+#include "tools/moire/verbs/bench_common.h"
 
 static const char about[] =
     "Fits slowdown = c1 l2_self + c2 l2_other + c3 memory_self + c4 memory_other + c5 to half of the "

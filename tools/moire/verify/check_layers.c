@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * check_layers.c - see check_layers.h.  A layer becomes a graph of its own: blocked inputs and outputs are
  * reordered from and to plain ones, so that reference and kernels see the same numbers. */
-#include "tools/moire/check_layers.h"
+#include "tools/moire/verify/check_layers.h"
 
 #include <math.h>
 #include <stdio.h>

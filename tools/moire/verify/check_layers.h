@@ -3,7 +3,7 @@
  * adversarial inputs.  What a whole network would smooth over shows here. */
 #ifndef MO_CHECK_LAYERS_H
 #define MO_CHECK_LAYERS_H
-#include "tools/moire/ways.h"
+#include "tools/moire/verify/ways.h"
 
 enum mo_layer_data {
     MO_LAYER_RANDOM,  /* uniform in [-1, 1) */

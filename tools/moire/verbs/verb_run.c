@@ -7,7 +7,7 @@
 #include "codegen/frontend.h"
 #include "runtime/ops/trial.h"
 #include "tools/moire/flags.h"
-#include "tools/moire/npy.h"
+#include "tools/moire/verify/npy.h"
 #include "tools/moire/paths.h"
 #include "tools/moire/run.h"
 #include "variants/store.h"

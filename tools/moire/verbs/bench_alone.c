@@ -6,7 +6,7 @@
 #include "bench/kernels/kernels.h"
 #include "bench/kernels/machine_measure.h"
 #include "models/zoo.h"
-#include "tools/moire/bench_common.h"
+#include "tools/moire/verbs/bench_common.h"
 
 /* The models of the command line; the word "zoo" becomes all its names. */
 static int pick_models(const struct mo_options *o, struct mo_words *out, moire_error *err) {

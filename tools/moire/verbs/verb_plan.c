@@ -4,7 +4,7 @@
 #include "bench/plans/plan_show.h"
 #include "bench/report/report.h"
 #include "bench/load/session.h"
-#include "tools/moire/bench_common.h"
+#include "tools/moire/verbs/bench_common.h"
 
 static const char about[] =
     "Plans lets for a scenario with rates on a machine with GPUs, by the model of latency, interference and\n"

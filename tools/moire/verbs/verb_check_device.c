@@ -12,7 +12,7 @@
 #include "bench/load/session.h"
 #include "runtime/base/numbers.h"
 #include "runtime/graph/graph.h"
-#include "tools/moire/bench_common.h"
+#include "tools/moire/verbs/bench_common.h"
 #include "tools/moire/run.h"
 
 static const char about[] =

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  * verify.c - see verify.h. */
-#include "tools/moire/verify.h"
+#include "tools/moire/verify/verify.h"
 
 #include <stdio.h>
 #include <string.h>
 #include "codegen/frontend.h"
 #include "codegen/search/writer.h"
 #include "runtime/plan/versions.h"
-#include "tools/moire/verify_steps.h"
+#include "tools/moire/verify/verify_steps.h"
 
 /* One round: the model as the store serves it now. */
 struct round {

@@ -13,7 +13,7 @@
 #include "runtime/engine/calibrate.h"
 #include "runtime/profile/profile_table.h"
 #include "runtime/serve/parts.h"
-#include "tools/moire/bench_common.h"
+#include "tools/moire/verbs/bench_common.h"
 #include "tools/moire/profile_device.h"
 
 static const char about[] =

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * npy.c - NumPy files: a magic string, a version, the length of a header, the header (a Python dictionary
  * with descr, fortran_order and shape), then the bytes. */
-#include "tools/moire/npy.h"
+#include "tools/moire/verify/npy.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>

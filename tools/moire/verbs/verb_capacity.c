@@ -2,7 +2,7 @@
  * verb_capacity.c - `moire capacity`: how many cores a scenario needs; see bench/sim/capacity.h. */
 #include <stdio.h>
 #include "bench/sim/capacity.h"
-#include "tools/moire/bench_common.h"
+#include "tools/moire/verbs/bench_common.h"
 
 static const char about[] =
     "The fewest cores of a simulated machine on which SHARE of the scenario's queries are in time when R of\n"

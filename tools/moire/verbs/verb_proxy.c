@@ -8,7 +8,7 @@
 #include "runtime/base/output.h"
 #include "runtime/device/topology.h"
 #include "runtime/proxy/proxy.h"
-#include "tools/moire/bench_common.h"
+#include "tools/moire/verbs/bench_common.h"
 #include "tools/moire/neighbour.h"
 
 static const char about[] =

@@ -3,7 +3,7 @@
  * bench/sim/replay.h. */
 #include "bench/sim/replay.h"
 #include "bench/report/report.h"
-#include "tools/moire/bench_common.h"
+#include "tools/moire/verbs/bench_common.h"
 
 static const char about[] =
     "Plays the arrivals of a recorded run (`moire bench serve --record`, moire_record()) in the simulator, "

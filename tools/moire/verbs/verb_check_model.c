@@ -8,12 +8,12 @@
 #include <string.h>
 #include "runtime/base/text.h"
 #include "tools/moire/census.h"
-#include "tools/moire/check_layers.h"
-#include "tools/moire/dataset.h"
+#include "tools/moire/verify/check_layers.h"
+#include "tools/moire/verify/dataset.h"
 #include "tools/moire/paths.h"
 #include "tools/moire/run.h"
 #include "tools/moire/verb.h"
-#include "tools/moire/ways.h"
+#include "tools/moire/verify/ways.h"
 #include "variants/store.h"
 
 static const char about[] = "Lists every operator with its version, and names those that are missing.\n";

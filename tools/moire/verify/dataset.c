@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * dataset.c - reads test data (.pb, .npy) of a model and compares tensors. */
-#include "tools/moire/dataset.h"
+#include "tools/moire/verify/dataset.h"
 
 #include <fcntl.h>
 #include <math.h>
@@ -8,7 +8,7 @@
 #include <string.h>
 #include "codegen/import/import.h"
 #include "runtime/ops/util.h"
-#include "tools/moire/npy.h"
+#include "tools/moire/verify/npy.h"
 
 static bool is_initializer(const Onnx__GraphProto *graph, const char *name) {
     for (size_t i = 0; i < graph->n_initializer; i++)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * ways.c - runs a model by its references or by a plan. */
-#include "tools/moire/ways.h"
+#include "tools/moire/verify/ways.h"
 
 #include <string.h>
 #include "runtime/ops/interpret.h"

@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include "bench/data/experiment.h"
 #include "bench/fit/shares.h"
-#include "tools/moire/bench_common.h"
+#include "tools/moire/verbs/bench_common.h"
 
 static const char about[] =
     "Reads profiles of models on shares of a GPU (runtime/profile/share_table.h), leaves measurements out "

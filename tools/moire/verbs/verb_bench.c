@@ -7,7 +7,7 @@
 #include "bench/load/moire_backend.h"
 #include "bench/report/report.h"
 #include "bench/load/serve.h"
-#include "tools/moire/bench_common.h"
+#include "tools/moire/verbs/bench_common.h"
 
 static const char about[] =
     "latency  time of one model alone on the machine; all systems in turn, in slices of one run\n"
