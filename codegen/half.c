@@ -103,7 +103,8 @@ static int add_cast(struct mo_graph *g, int from, int to, moire_dtype dtype, moi
     return MOIRE_OK;
 }
 
-/* The output keeps its tensor and type; who wrote it, and who reads it besides, use another. */
+/* The graph's output keeps its tensor and its type.  The node that computes it writes another tensor, which
+ * all other readers take, and a Cast leads from that one to the output. */
 static int cast_output(struct mo_graph *g, int id, moire_error *err) {
     struct mo_tensor *t = g->tensors[id];
     if (!is_half(t->dtype) || t->is_input || t->data || t->producer < 0) return MOIRE_OK;

@@ -144,8 +144,7 @@ typedef struct moire_limit_setting {
     int64_t value;
 } moire_limit_setting;
 
-/* --- runtimes --------------------------------------------------------------------------------------------
- */
+/* --- runtimes ------------------------------------------------------------------------------------------- */
 /* Set `size` to sizeof(moire_config), or use moire_config_init(); zero fields mean the default. */
 typedef struct moire_config {
     size_t size;
@@ -166,10 +165,10 @@ typedef struct moire_config {
     void *log_user;
     int lend_workers; /* 1: start no worker threads; the host's threads work by moire_work() */
     int64_t record;   /* events that every core remembers for moire_record(), 64 bytes each; 0 = none */
-    /* What tells how much neighbours load shared caches, for policies that choose versions by it: "papi",
-     * "resctrl" (counters), "slowdown" (of the models' own blocks); NULL or "auto" = what the proxy is for,
-     * without a proxy slowdown.  Counters that are not there, or that vanish later, cost a line in the log,
-     * and slowdown takes their place.  Without a proxy counters are only recorded. */
+    /* Source of the pressure that neighbours put on shared caches, by which policies choose versions: "papi"
+     * or "resctrl" (counters) or "slowdown" (of the models' own blocks).  NULL or "auto": the source that the
+     * proxy was fitted for; slowdown where there is no proxy.  When counters are missing or vanish, the log
+     * says so in a line and slowdown takes their place.  Without a proxy counters are recorded only. */
     const char *pressure;
     const char *proxy; /* file of `moire proxy fit`: turns counters into pressure; NULL = none */
     /* GPUs beside the cores: "cuda", or "cuda:FILE" of a plugin; NULL = none.  Tenants that can run there do,
@@ -231,8 +230,7 @@ MOIRE_API int moire_record(moire_runtime *runtime, const char *path, moire_error
  * Returns: ns since a fixed moment; 0 when runtime is NULL. */
 MOIRE_API int64_t moire_now(const moire_runtime *runtime);
 
-/* --- tenants ---------------------------------------------------------------------------------------------
- */
+/* --- tenants -------------------------------------------------------------------------------------------- */
 /* Binds a symbolic or unknown input shape at load: name of the graph input and its whole shape. */
 typedef struct moire_shape {
     const char *input;
@@ -306,8 +304,7 @@ MOIRE_API int moire_input(const moire_tenant *tenant, int index, moire_port *out
  * Returns: MOIRE_OK; MOIRE_EINVAL: tenant or out is NULL, or there is no such output. */
 MOIRE_API int moire_output(const moire_tenant *tenant, int index, moire_port *out);
 
-/* --- queries ---------------------------------------------------------------------------------------------
- */
+/* --- queries -------------------------------------------------------------------------------------------- */
 /* The answer of one query.  `outputs` (n_outputs of them) and `message` belong to the runtime and are valid
  * only inside the callback.  code is MOIRE_OK or the reason why there is no result (then outputs is NULL):
  * MOIRE_EEXPIRED, MOIRE_ESHED, MOIRE_ECANCELLED, MOIRE_EUNLOADED, MOIRE_ESHUTDOWN, or of a run that failed

@@ -38,8 +38,7 @@ MOIRE_API int64_t moire_histogram_bound(int bucket);
  * is NULL or empty. */
 MOIRE_API int64_t moire_histogram_quantile(const moire_histogram *histogram, double q);
 
-/* --- statistics ------------------------------------------------------------------------------------------
- */
+/* --- statistics ----------------------------------------------------------------------------------------- */
 /* Valid queries by what became of them.  At any moment
  *   submitted = rejected + open + ok + expired + shed + cancelled + failed + unloaded + shutdown
  * whichever device they ran on; one that a GPU failed and cores took over counts once.  A query counts under
@@ -115,8 +114,7 @@ typedef struct moire_runtime_stats {
  * Returns: MOIRE_OK; MOIRE_EINVAL: an argument is NULL, or out->size is none; MOIRE_EFORKED. */
 MOIRE_API int moire_runtime_get_stats(moire_runtime *runtime, moire_runtime_stats *out, moire_error *err);
 
-/* --- tenants ---------------------------------------------------------------------------------------------
- */
+/* --- tenants -------------------------------------------------------------------------------------------- */
 enum { MOIRE_NAME_BYTES = 256 };
 
 typedef struct moire_tenant_row {
@@ -137,8 +135,7 @@ MOIRE_API int moire_tenant_get_state(moire_runtime *runtime, uint64_t id, int *s
 /* A tenant's id.  Returns: the id; 0 when tenant is NULL. */
 MOIRE_API uint64_t moire_tenant_id(const moire_tenant *tenant);
 
-/* --- limits ----------------------------------------------------------------------------------------------
- */
+/* --- limits --------------------------------------------------------------------------------------------- */
 typedef struct moire_limit_row {
     const char *name; /* for moire_config.limits, and in messages */
     const char *text; /* what it bounds */

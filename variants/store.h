@@ -32,8 +32,7 @@ void mo_store_close(struct mo_store *store); /* unloads the code: no variant may
  * answers are cached.  out->run and out->name stay valid until mo_store_close(). */
 bool mo_store_find(const struct mo_store *store, const char *signature, enum mo_isa isa,
                    struct mo_variant *out);
-/* --- versions: several implementations of one layer, for several levels of pressure and numbers of cores ---
- */
+/* --- versions: several implementations of one layer, for several levels of pressure and numbers of cores  */
 enum { MO_STORE_LEVELS = 6, MO_STORE_VERSIONS = 5 };
 struct mo_store_version {
     struct mo_variant variant;

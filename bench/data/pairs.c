@@ -122,8 +122,7 @@ void mo_pairs_free(struct mo_pairs *pairs) {
     *pairs = (struct mo_pairs){0};
 }
 
-/* --- the fit ---------------------------------------------------------------------------------------------
- */
+/* --- the fit -------------------------------------------------------------------------------------------- */
 void mo_pairs_split(const struct mo_pairs *pairs, uint64_t seed, bool *chosen) {
     struct mo_rng rng;
     int left = pairs->n / 2, want = left / 2;

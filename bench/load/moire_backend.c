@@ -107,7 +107,7 @@ static int make_input(struct self *self, struct target *target, int i, const cha
     return MOIRE_OK;
 }
 
-/* One model, of tenant `of` of the job, of which each query asks it `count` times. */
+/* Loads one model for tenant `of` of the job; each query of the tenant runs it `count` times. */
 static int load_target(struct self *self, const struct mo_bench_job *job, const struct mo_bench_tenant *of,
                        const struct mo_bench_tenant *want, const char *name, int64_t qos_ns, int count,
                        moire_error *err) {

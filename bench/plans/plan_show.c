@@ -11,8 +11,7 @@
 
 enum { HALVINGS = 14 };
 
-/* --- the nearest feasible rates ----------------------------------------------------------------------------
- */
+/* --- the nearest feasible rates ------------------------------------------------------------------------- */
 static int try_rate(struct mo_bench_plan_view *v, const struct mo_planner *planner, int tenant, double rate,
                     struct mo_lets_plan *spare, bool *placed, moire_error *err) {
     v->tenants[tenant].rate = rate;
@@ -50,8 +49,7 @@ int mo_bench_plan_nearest(struct mo_bench_plan_view *v, const struct mo_planner 
     return code;
 }
 
-/* --- the document ------------------------------------------------------------------------------------------
- */
+/* --- the document --------------------------------------------------------------------------------------- */
 static json_t *let_json(const struct mo_bench_plan_view *v, const struct mo_planned_let *let) {
     json_t *list = json_array();
     for (int e = 0; e < let->n_entries; e++) {
@@ -101,8 +99,7 @@ json_t *mo_bench_plan_json(const struct mo_bench_plan_view *v, const struct mo_l
                      gpus, "lets", lets, "tenants", tenants);
 }
 
-/* --- text --------------------------------------------------------------------------------------------------
- */
+/* --- text ----------------------------------------------------------------------------------------------- */
 static const json_t *gpu_of(const json_t *document, const json_t *let) {
     return json_array_get(json_object_get(document, "gpus"), (size_t)mo_json_number(let, "gpu"));
 }
@@ -147,8 +144,7 @@ void mo_bench_plan_print(FILE *out, const json_t *document) {
                 mo_json_text(t, "why"), mo_json_number(t, "nearest_rate"));
 }
 
-/* --- drawing -----------------------------------------------------------------------------------------------
- */
+/* --- drawing -------------------------------------------------------------------------------------------- */
 enum { WIDTH = 900, ROW = 96, LEFT = 90, GAP = 14, LINE = 15 };
 
 static int tenant_index(const json_t *document, const char *name) {

@@ -63,7 +63,8 @@ static int do_grid(struct worker *w, const struct mo_plans_piece *p) {
     return make(w, work->o->planner[p->planner], mo_plans_grid(work, p->machine, p->planner, p->index));
 }
 
-/* Raises the load by a hundredth of the bound's until several in a row neither hold nor are said to. */
+/* Raises the load in steps of a hundredth of the bound's, until several steps in a row have neither a plan
+ * that holds nor one that claims to. */
 static int do_rate(struct worker *w, const struct mo_plans_piece *p) {
     const struct mo_plans_work *work = w->work;
     const struct mo_bench_plan_view *from = &work->views[p->machine * work->o->n_scenarios + p->index];

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  * fidelity.h - `moire fidelity`: how well the simulator predicts live runs on this machine.
  *
- * Of each policy one run is recorded first, with a seed of its own: from it come what blocks take beside
- * others and what it costs to start them, and with that the simulated highest load, of which the loads are
- * shares (beyond it a few per cent of service time decide everything).  Then the policy is run and recorded
- * at its loads, and its arrivals are simulated several times over, each time with one more quantity as
- * measured in place of what profiles say: what is left is what the others owe.  No service time and no start
- * is taken from the predicted run itself; the machine's speed over time and its stalls can come from nowhere
- * else, for no part of moire makes them.
+ * For each policy one run is recorded first, with a seed of its own.  It gives what blocks take beside others
+ * and what it costs to start them; with these the highest load is simulated, of which the compared loads are
+ * shares.  (Beyond that load a few per cent of service time decide everything.)  Then the policy is run and
+ * recorded at each load, and its arrivals are simulated several times, each time with one more quantity taken
+ * as measured instead of from profiles: the error that remains is owed to the other quantities.  No service
+ * time and no start is taken from the run that is predicted.  Only the machine's speed over time and its
+ * stalls are, because no part of moire makes them.
  *
  * The first compared run is also repeated, with the same arrivals: as far as two live runs differ no
  * prediction can be expected to hold. */

@@ -54,7 +54,7 @@ void mo_bench_replay_close(struct mo_bench_replay *replay); /* NULL is fine */
 const struct mo_bench_simulation *mo_bench_replay_simulation(const struct mo_bench_replay *replay);
 const struct mo_bench_schedule *mo_bench_replay_schedule(const struct mo_bench_replay *replay);
 const char *mo_bench_replay_policy(const struct mo_bench_replay *replay); /* as recorded */
-/* Who plays these arrivals as they were played, whatever schedule is asked for. */
+/* A player that repeats these arrivals with their recorded times, whatever schedule is asked for. */
 struct mo_bench_player mo_bench_replay_recorded(struct mo_bench_replay *replay);
 /* Who plays any schedule of these tenants under the first policy of the options.  SPEED belongs to the
  * recorded time and means nothing there. */

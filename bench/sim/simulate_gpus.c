@@ -11,8 +11,7 @@ bool mo_bench_on_gpus(const struct mo_bench_machine *machine, const struct mo_be
     return machine->n_gpus && (!machine->sim.n_cores || (p && p->gpus));
 }
 
-/* --- kinds and profiles ----------------------------------------------------------------------------------
- */
+/* --- kinds and profiles --------------------------------------------------------------------------------- */
 static int describe(const struct mo_bench_machine *machine, struct mo_gpus *g, moire_error *err) {
     mo_bench_kinds(machine, g->kinds, &g->n_kinds, g->kind, &g->n_gpus);
     for (int k = 0; k < machine->n_gpus; k++)

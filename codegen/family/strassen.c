@@ -198,8 +198,8 @@ static void predict(const struct mo_strassen *s, struct mo_point *point) {
     point->packing = MO_PACK_STRASSEN;
 }
 
-/* Behind the n points listed, if none of them has a unit for every core: smaller chunks, from as many as give
- * every core one to some times that. */
+/* If none of the n points listed has a unit of work for every core, appends one that has: the best of those
+ * with smaller chunks, from just enough of them to four times as many. */
 static int add_wide(const struct mo_problem *p, struct mo_point *out, int n, int cap) {
     struct mo_point best = {.part_ns = 0};
     struct mo_strassen s;

@@ -285,7 +285,8 @@ static void try_tiles(const struct mo_problem *p, struct mo_walk *w, int blocks,
         }
 }
 
-/* One set of output blocks, a good part of which is padding that halves do not multiply. */
+/* Whether to run each block of outputs in halves: it pays where there is one set of blocks, and a good part
+ * of it is padding that halves do not multiply. */
 static bool halves_pay(const struct mo_walk *w, int blocks) {
     return w->kind == MO_WALK_BLOCKED && blocks == w->ocb && blocks < 3 && mo_walk_used(w) &&
            mo_emit_isa_halves(w->p->isa);

@@ -43,8 +43,8 @@ enum {
     MO_WINO_KNOBS
 };
 
-/* Bits of a kind of tiles: it is a tail that way.  And of a class of planes, of which there are as many: the
- * tails of that way lack them. */
+/* Bits of a kind of tiles: tiles of that kind are tails at the right or at the bottom of the image.  The same
+ * bits name a class of planes: those that tails of that side lack. */
 enum { MO_WINO_RIGHT = 1, MO_WINO_BOTTOM = 2, MO_WINO_KINDS = 4 };
 
 struct mo_wino_kind {

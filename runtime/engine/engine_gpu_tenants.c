@@ -74,7 +74,7 @@ static int check(const struct mo_engine_gpu *g, const struct mo_engine_gpu_progr
 }
 
 int mo_engine_gpu_admit(void *self, const struct mo_device_tenant *config, int *tenant, moire_error *err) {
-    /* how much slower than alone a tenant is on a let is what interferes with it: the level is the excess */
+    /* the level of pressure on a let is by how much the tenant is slower there than alone */
     static const double curve[MO_PRESSURE_LEVELS] = {1, 1.2, 1.4, 1.6, 1.8, 2};
     struct mo_engine_gpu *g = self;
     const struct mo_engine_gpu_programs *c = config->programs;

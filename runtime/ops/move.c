@@ -90,8 +90,7 @@ static int run_concat(const struct mo_op_ctx *ctx) {
     return MOIRE_OK;
 }
 
-/* --- Split: sizes given (attribute before 13, input from then), or equal parts, the last may be smaller ---
- */
+/* --- Split: sizes given (attribute before 13, input from then), or equal parts, the last may be smaller - */
 static int infer_split(const struct mo_op_ctx *ctx) {
     int rc = mo_check_type(ctx, 0, MO_ANY);
     if (rc) return rc;

@@ -52,7 +52,7 @@ static double softplus(double x, double a, double b) {
     return x > 0 ? x + log1p(exp(-x)) : log1p(exp(x));
 }
 
-/* a and b: what they are when the attributes give none. */
+/* a and b are the coefficients that hold when the attributes give none. */
 static const struct mo_recurrent_act acts[] = {
     {"Affine", affine, 2, 1, 0},
     {"Relu", relu, 0, 0, 0},

@@ -181,7 +181,8 @@ static bool finish(struct mo_exact *e, double most, unsigned want, unsigned plac
     return false;
 }
 
-/* What the type takes off what is needed, of which the tenants have parts[], at the prices. */
+/* What a block of this type takes off what is needed, at the current prices: its worth as a block and, of
+ * each tenant, what it gains, but no more than the tenant's part of the need, parts[]. */
 static double taken(const struct mo_exact *e, const struct mo_gpu_type *type, const double *parts) {
     double sum = type->block_worth;
     for (int t = 0; t < e->n_tenants; t++) {

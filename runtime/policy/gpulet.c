@@ -205,7 +205,8 @@ static int priority_of(const struct mo_view *view, const struct mo_gpulet_offer 
     return view->queries[view->tenants[o->tenant].waiting[o->first]].priority;
 }
 
-/* Less slack; where batches are cut for whoever has a higher priority, that one comes first. */
+/* The offer with less slack goes first.  Where batches are cut for tenants of higher priority, and both
+ * offers are in time, the one of higher priority does. */
 static bool goes_first(const struct mo_gpulet_serve *v, const struct mo_gpulet_offer *o,
                        const struct mo_gpulet_offer *than) {
     if (!than->n) return true;
@@ -308,8 +309,8 @@ static void fill_lets(struct mo_gpulet_serve *v) {
         queue_own(v, &plan->lets[i]);
 }
 
-/* Tenants that wait are looked at again when their first query is due, whatever their lets do: those without
- * a let have nobody else to shed for them. */
+/* Has every tenant that waits looked at again when its first query is due, whatever its lets do then: a
+ * tenant without a let has no let's end at which its late queries would be shed. */
 static void watch(struct mo_gpulet_serve *v) {
     for (int i = 0; i < v->view->n_tenants && i < MO_PLAN_TENANTS; i++) {
         const struct mo_view_tenant *t = &v->view->tenants[i];

@@ -157,7 +157,7 @@ static int make_for(struct mo_gpulet_state *s, const struct mo_view *view, doubl
     if (!code && !s->fresh.complete) code = search(s, view, more, MORE, 1);
     if (code || s->fresh.complete || headroom > 0) return code;
     code = search(s, view, less, LESS, 1);
-    s->fresh.complete = false; /* whatever it says of a part of the rates */
+    s->fresh.complete = false; /* it was made for a part of the rates only */
     return code;
 }
 

@@ -14,7 +14,8 @@
 #include "runtime/policy/moire_parts.h"
 
 enum { HALVINGS = 8 };
-/* Nobody gains from being earlier; beyond the latest the allotment is not for all. */
+/* Cores are allotted so that queries end at a fraction of the time they have.  No query gains from a smaller
+ * fraction than EARLIEST; where LATEST still leaves too few cores, the allotment is not made for all. */
 static const double EARLIEST = 0.1, LATEST = 0.85;
 
 /* The least of (low, high] that is enough; low is not, high is taken when none below it is. */

@@ -44,7 +44,8 @@ void mo_profile_destroy(struct mo_profile *profile);
 void mo_profile_record(struct mo_profile *profile, int cores, const int64_t *layer_ns);
 /* Least memory traffic of every layer, bytes. */
 void mo_profile_traffic(struct mo_profile *profile, const int64_t *layer_bytes);
-/* Core time of every layer besides when caches are cold, ns; below 0 counts as 0. */
+/* Records how much longer every layer takes on one core when caches are cold, in ns; negative values count
+ * as 0. */
 void mo_profile_cold(struct mo_profile *profile, const int64_t *layer_ns);
 /* Which layers run in one version or another.  MOIRE_OK or MOIRE_ENOMEM. */
 int mo_profile_choices(struct mo_profile *profile, const bool *layer_has_some);

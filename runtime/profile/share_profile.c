@@ -184,8 +184,7 @@ int mo_share_finish(struct mo_share_profile *p, moire_error *err) {
     return MOIRE_OK;
 }
 
-/* --- looking up ------------------------------------------------------------------------------------------
- */
+/* --- looking up ----------------------------------------------------------------------------------------- */
 static int clamp(int v, int lo, int hi) {
     return v < lo ? lo : v > hi ? hi : v;
 }

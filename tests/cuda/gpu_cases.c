@@ -53,8 +53,7 @@ void gpu_case_compare(const struct mo_gpu_program *p, const moire_tensor *want, 
     }
 }
 
-/* --- convolutions and pools ------------------------------------------------------------------------------
- */
+/* --- convolutions and pools ----------------------------------------------------------------------------- */
 
 static void conv(struct ob *b, const char *x, const char *weights, const char *y, const char *pads,
                  const char *strides, int group) {
@@ -137,8 +136,7 @@ static struct ob *pools(void) {
     return b;
 }
 
-/* --- everything else -------------------------------------------------------------------------------------
- */
+/* --- everything else ------------------------------------------------------------------------------------ */
 
 static struct ob *products(void) {
     struct ob *b = ob_create(20);
@@ -239,8 +237,7 @@ static struct ob *rows(void) {
     return b;
 }
 
-/* --- models ----------------------------------------------------------------------------------------------
- */
+/* --- models --------------------------------------------------------------------------------------------- */
 
 static void batch_norm(struct ob *b, const char *x, const char *channels, const char *y) {
     char names[4][32], in[160];

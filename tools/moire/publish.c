@@ -153,7 +153,7 @@ struct names {
     char stamp[MO_SHA256_HEX], key[MO_SHA256_HEX];
 };
 
-/* Where the file is, for who looks through the store; left out when it would not fit. */
+/* Notes where the model file is, for people who list the store.  A path that does not fit is left out. */
 static void note_path(const struct mo_env *env, struct mo_store_stamp *stamp, const char *path) {
     char real[4400];
     size_t n = 0;

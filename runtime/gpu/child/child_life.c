@@ -200,7 +200,8 @@ static int open_plugin(struct mo_gpu_system *s, moire_error *err) {
     return code ? code : meet_gpus(s, reply.x, err);
 }
 
-/* What one of the tables' things does not get is told to who uses it; MOIRE_EDEVICE ends the child. */
+/* Makes the lets anew in the new child.  Whoever uses a let that is refused is told why; MOIRE_EDEVICE: the
+ * child has ended. */
 static int restore_lets(struct mo_gpu_system *s) {
     int code = MOIRE_OK;
     for (int i = 0; i < MO_CHILD_LETS && code != MOIRE_EDEVICE; i++) {

@@ -145,8 +145,7 @@ void mo_cuda_cache_put(struct mo_cuda_cache *k, const char name[MO_SHA256_HEX], 
     mo_free(k->env, head);
 }
 
-/* --- names -----------------------------------------------------------------------------------------------
- */
+/* --- names ---------------------------------------------------------------------------------------------- */
 void mo_cuda_cache_add(struct mo_sha256 *sum, const void *bytes, size_t n) {
     mo_cuda_cache_add_number(sum, (int64_t)n);
     mo_sha256_add(sum, bytes, n);

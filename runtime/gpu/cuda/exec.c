@@ -107,8 +107,7 @@ size_t mo_exec_space(const struct mo_cuda_exec *exec) {
     return exec->has_dnn || exec->has_blas ? (size_t)exec->config.workspace : 0;
 }
 
-/* --- weights ---------------------------------------------------------------------------------------------
- */
+/* --- weights -------------------------------------------------------------------------------------------- */
 
 static struct mo_exec_weight *find_weight(const struct mo_cuda_exec *e, uint64_t model,
                                           const struct mo_gpu_weight *w) {
@@ -184,8 +183,7 @@ static void drop_weight(struct mo_cuda_exec *e, struct mo_exec_weight *w) {
     mo_free(e->env, w);
 }
 
-/* --- programs --------------------------------------------------------------------------------------------
- */
+/* --- programs ------------------------------------------------------------------------------------------- */
 
 static void *copied(struct mo_region *region, const void *from, int n, size_t size) {
     void *to = mo_region_array(region, (size_t)n + 1, size);

@@ -76,8 +76,7 @@ int mo_exec_enqueue(struct mo_cuda_loaded *l, const struct mo_exec_choice *choic
     return rc ? mo_fail_context(err, rc, "%.200s", op->label) : MOIRE_OK;
 }
 
-/* --- choosing --------------------------------------------------------------------------------------------
- */
+/* --- choosing ------------------------------------------------------------------------------------------- */
 
 struct trial {
     struct mo_cuda_loaded *l;

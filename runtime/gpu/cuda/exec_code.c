@@ -31,8 +31,7 @@ struct piece {
     moire_error err;
 };
 
-/* --- source ----------------------------------------------------------------------------------------------
- */
+/* --- source --------------------------------------------------------------------------------------------- */
 /* Where the next kernel begins, or the end. */
 static const char *next_kernel(const char *at) {
     const char *found = strstr(at, "\nMO_KERNEL(");
@@ -63,8 +62,7 @@ static int write_text(struct piece *p, moire_error *err) {
     return MOIRE_OK;
 }
 
-/* --- machine code ----------------------------------------------------------------------------------------
- */
+/* --- machine code --------------------------------------------------------------------------------------- */
 static void *compile(void *arg) {
     struct piece *p = arg;
     const struct mo_cuda_exec *e = p->l->exec;
@@ -170,8 +168,7 @@ void mo_exec_code_free(struct mo_cuda_loaded *l) {
     l->modules = NULL;
 }
 
-/* --- what is wanted --------------------------------------------------------------------------------------
- */
+/* --- what is wanted ------------------------------------------------------------------------------------- */
 bool mo_exec_tries_kernel(const struct mo_cuda_exec *e, const struct mo_gpu_op *op) {
     if (op->kind == MO_GPU_CONV)
         return !e->has_dnn || op->conv.groups != 1 || op->conv.c < MO_EXEC_FEW_CHANNELS;

@@ -16,8 +16,7 @@ struct mo_exec_record {
     struct mo_blas_algorithm blas;
 };
 
-/* --- names -----------------------------------------------------------------------------------------------
- */
+/* --- names ---------------------------------------------------------------------------------------------- */
 static void add_place(struct mo_sha256 *sum, const struct mo_gpu_place *p) {
     mo_cuda_cache_add_number(sum, p->space);
     mo_cuda_cache_add_number(sum, p->space == MO_GPU_NONE ? 0 : p->index);
@@ -80,8 +79,7 @@ static void name_of(const struct mo_cuda_loaded *l, int sms, char name[MO_SHA256
     mo_sha256_end_hex(&sum, name);
 }
 
-/* --- reading and writing ---------------------------------------------------------------------------------
- */
+/* --- reading and writing -------------------------------------------------------------------------------- */
 bool mo_exec_recall_begin(const struct mo_cuda_loaded *l, int sms, struct mo_exec_recall *out) {
     *out = (struct mo_exec_recall){0};
     if (!l->exec->cache) return false;

@@ -90,8 +90,7 @@ bool mo_lower_placed(struct mo_lower *l, int tensor, struct mo_gpu_view *out) {
     return true;
 }
 
-/* --- the operator ----------------------------------------------------------------------------------------
- */
+/* --- the operator --------------------------------------------------------------------------------------- */
 
 struct part {
     struct mo_gpu_view x;

@@ -246,8 +246,7 @@ void mo_lower_conv(struct mo_lower *l) {
         conv_kernel(l, &c, false);
 }
 
-/* --- pooling ---------------------------------------------------------------------------------------------
- */
+/* --- pooling -------------------------------------------------------------------------------------------- */
 
 void mo_lower_pool(struct mo_lower *l) {
     const struct mo_node *node = l->node;

@@ -40,8 +40,7 @@ static void clamp_index(struct mo_gpu_text *t, const char *name, int64_t n) {
                   name, (long long)n, name, name, name, (long long)n, (long long)n - 1, name);
 }
 
-/* --- comparing along an axis -----------------------------------------------------------------------------
- */
+/* --- comparing along an axis ---------------------------------------------------------------------------- */
 
 /* A thread counts the elements that come before its own: equal ones by position, NaN as the largest. */
 void mo_lower_topk(struct mo_lower *l) {
@@ -96,7 +95,8 @@ void mo_lower_arg(struct mo_lower *l) {
     mo_each_done(l, &e);
 }
 
-/* 1 for the first of the greatest along the axis; before version 13 along all axes from there. */
+/* Hardmax: 1 where the greatest element along the axis first stands, else 0.  Before opset 13 the rows go
+ * over all axes from that one on. */
 void mo_lower_hardmax(struct mo_lower *l) {
     struct mo_gpu_view x = mo_lower_in(l, 0), y = out_like(l, 0, &x), rows;
     const bool flat = l->node->opset < 13;
@@ -154,8 +154,7 @@ void mo_lower_cumsum(struct mo_lower *l) {
     mo_each_done(l, &e);
 }
 
-/* --- reading by index ------------------------------------------------------------------------------------
- */
+/* --- reading by index ----------------------------------------------------------------------------------- */
 
 void mo_lower_gather_elements(struct mo_lower *l) {
     struct mo_gpu_view x = mo_lower_in(l, 0), index = mo_lower_in(l, 1), y = out_like(l, 0, &index);
@@ -252,8 +251,7 @@ void mo_lower_reverse_sequence(struct mo_lower *l) {
     mo_each_done(l, &e);
 }
 
-/* --- writing by index ------------------------------------------------------------------------------------
- */
+/* --- writing by index ----------------------------------------------------------------------------------- */
 
 /* r takes u as the node's `reduction` says. */
 static void reduce_text(struct mo_lower *l, struct mo_gpu_text *t) {

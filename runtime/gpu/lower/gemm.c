@@ -148,8 +148,7 @@ void mo_lower_gemm(struct mo_lower *l, const struct mo_gpu_gemm *gemm, const str
     mo_lower_epilogue(l, y, adds ? NULL : residual, &rest, y);
 }
 
-/* --- MatMul ----------------------------------------------------------------------------------------------
- */
+/* --- MatMul --------------------------------------------------------------------------------------------- */
 
 /* The last two axes as a matrix, the leading ones as a count; `flip` tells that columns lie together. */
 static bool as_matrices(const struct mo_gpu_view *v, struct mo_gpu_matrix *out, bool *flip) {
@@ -218,8 +217,7 @@ void mo_lower_matmul(struct mo_lower *l) {
     mo_lower_gemm(l, &g, &y, node->fuse.residual >= 0 ? &residual : NULL, &node->fuse);
 }
 
-/* --- attention -------------------------------------------------------------------------------------------
- */
+/* --- attention ------------------------------------------------------------------------------------------ */
 
 /* Heads [first, first + heads) of an operand as [B,H,S,D], whichever way it lies. */
 static struct mo_gpu_view heads_of(struct mo_lower *l, int k, const int64_t *order, const int64_t *first,

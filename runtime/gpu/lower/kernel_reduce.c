@@ -191,8 +191,7 @@ void mo_lower_row(struct mo_lower *l, const struct mo_row *row) {
     mo_lower_launch(l, kernel, args, a.n + 1, 8 * rows * n);
 }
 
-/* --- reductions ------------------------------------------------------------------------------------------
- */
+/* --- reductions ----------------------------------------------------------------------------------------- */
 
 static const struct reduction {
     const char *name, *start, *step, *together, *end;

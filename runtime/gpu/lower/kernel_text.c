@@ -42,8 +42,7 @@ void mo_gpu_text_free(struct mo_gpu_text *t) {
     *t = (struct mo_gpu_text){.env = t->env};
 }
 
-/* --- element types ---------------------------------------------------------------------------------------
- */
+/* --- element types -------------------------------------------------------------------------------------- */
 
 static const struct type_row {
     moire_dtype dtype;
@@ -108,8 +107,7 @@ void mo_gpu_literal(struct mo_gpu_text *t, float value) {
         mo_gpu_printf(t, value < 0 ? "(%af)" : "%af", (double)value);
 }
 
-/* --- activations -----------------------------------------------------------------------------------------
- */
+/* --- activations ---------------------------------------------------------------------------------------- */
 
 void mo_gpu_act_text(struct mo_gpu_text *t, enum mo_act act, float a, float b) {
     static const char *const name[MO_ACT_COUNT] = {

@@ -120,8 +120,7 @@ static void lower_node(struct mo_lower *l, const struct mo_node *node) {
     l->node = NULL;
 }
 
-/* --- inputs and outputs ----------------------------------------------------------------------------------
- */
+/* --- inputs and outputs --------------------------------------------------------------------------------- */
 
 static void fill_port(struct mo_lower *l, struct mo_gpu_port *port, const struct mo_tensor *t,
                       const struct mo_gpu_view *v) {
@@ -175,8 +174,7 @@ static void place_ports(struct mo_lower *l) {
         p->outputs[i].offset = l->buffers[p->outputs[i].offset].offset;
 }
 
-/* --- segments --------------------------------------------------------------------------------------------
- */
+/* --- segments ------------------------------------------------------------------------------------------- */
 
 static int64_t bytes_of(const struct mo_lower *l, struct mo_gpu_place place) {
     if (place.space == MO_GPU_WEIGHT) return l->program->weights[place.index].bytes;
@@ -228,8 +226,7 @@ static void cut_segments(struct mo_lower *l) {
     s->end_layer = p->n_layers;
 }
 
-/* --- the whole -------------------------------------------------------------------------------------------
- */
+/* --- the whole ------------------------------------------------------------------------------------------ */
 
 static bool prepare(struct mo_lower *l) {
     const struct mo_graph *g = l->graph;

@@ -208,8 +208,7 @@ void mo_each_value(struct mo_each *e, int k, const char *const *at);
 void mo_each_store(struct mo_each *e, int k, const char *const *at, const char *value);
 void mo_each_done(struct mo_lower *l, struct mo_each *e);
 
-/* --- quantize.c: what integer products and convolutions share --------------------------------------------
- */
+/* --- quantize.c: what integer products and convolutions share ------------------------------------------- */
 struct mo_quantized {
     bool scaled;             /* QLinear: scaled and rounded, else the sum itself */
     const char *a_at, *b_at; /* index of an operand's scale and zero point where there are several */
@@ -257,8 +256,7 @@ struct mo_window_job {
 /* Fills a launch; the caller makes it an operation, or the kernel in a library's stead. */
 void mo_lower_window(struct mo_lower *l, const struct mo_window_job *job, struct mo_gpu_launch *out);
 
-/* --- gemm.c ----------------------------------------------------------------------------------------------
- */
+/* --- gemm.c --------------------------------------------------------------------------------------------- */
 /* Adds a product with the fused epilogue: what the library cannot do of it follows as a kernel of its own.
  * y: where d is, with the residual's shape. */
 void mo_lower_gemm(struct mo_lower *l, const struct mo_gpu_gemm *gemm, const struct mo_gpu_view *y,
@@ -272,8 +270,7 @@ void mo_lower_matmul(struct mo_lower *l);
 void mo_lower_product(struct mo_lower *l);
 void mo_lower_attention(struct mo_lower *l);
 
-/* --- formulas.c ------------------------------------------------------------------------------------------
- */
+/* --- formulas.c ----------------------------------------------------------------------------------------- */
 bool mo_gpu_has_formula(const struct mo_node *node);
 /* The expression over A, B, P, Q and the attributes P and Q; NULL: there is none for such operands. */
 const char *mo_gpu_formula(const struct mo_node *node, bool integers, float *p, float *q);

@@ -187,8 +187,7 @@ void mo_lower_gather(struct mo_lower *l) {
     mo_elementwise_done(l, &p);
 }
 
-/* --- rows ------------------------------------------------------------------------------------------------
- */
+/* --- rows ----------------------------------------------------------------------------------------------- */
 
 void mo_lower_softmax(struct mo_lower *l) {
     struct mo_gpu_view x = mo_lower_in(l, 0), y;

@@ -98,8 +98,7 @@ void mo_lower_matmul_quantized(struct mo_lower *l) {
     mo_each_done(l, &e);
 }
 
-/* --- one number at a time --------------------------------------------------------------------------------
- */
+/* --- one number at a time ------------------------------------------------------------------------------- */
 
 /* Coordinates of the scale of an element: one for all, along an axis, or one for a block of it. */
 static void grain(struct mo_lower *l, const struct mo_gpu_view *x, const struct mo_gpu_view *scale,

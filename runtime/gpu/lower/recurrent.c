@@ -26,8 +26,7 @@ static void initial_text(struct mo_recurrent_job *j, const char *to, enum mo_par
     mo_gpu_printf(&j->e.body, ";\n");
 }
 
-/* --- one launch ------------------------------------------------------------------------------------------
- */
+/* --- one launch ----------------------------------------------------------------------------------------- */
 
 /* sums[from ..] of the vector by the weights, and a barrier before and behind. */
 static void product_text(struct mo_recurrent_job *j, const char *vector, int64_t from, int64_t to) {
@@ -112,8 +111,7 @@ static void in_one_launch(struct mo_recurrent_job *j) {
     mo_each_done(j->l, &j->e);
 }
 
-/* --- step by step ----------------------------------------------------------------------------------------
- */
+/* --- step by step --------------------------------------------------------------------------------------- */
 
 /* States as initial values have them. */
 static void start(struct mo_recurrent_job *j) {
@@ -238,8 +236,7 @@ static void step_by_step(struct mo_recurrent_job *j) {
         mo_lower_copy(j->l, &j->part[MO_PART_STATE_C], &j->part[MO_PART_LAST_C]);
 }
 
-/* --- the operator ----------------------------------------------------------------------------------------
- */
+/* --- the operator --------------------------------------------------------------------------------------- */
 
 /* The inputs' products: [steps][sequences][directions][gates and units], or the first two turned round. */
 static void inputs_of(struct mo_recurrent_job *j) {

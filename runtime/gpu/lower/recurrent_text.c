@@ -14,8 +14,7 @@ bool mo_recurrent_has(const struct mo_recurrent_job *j, enum mo_part part) {
     return j->part[part].rank >= 0;
 }
 
-/* --- text ------------------------------------------------------------------------------------------------
- */
+/* --- text ----------------------------------------------------------------------------------------------- */
 
 void mo_recurrent_begin(struct mo_recurrent_job *j, const struct mo_gpu_view *over) {
     mo_each_init(j->l, &j->e, over);

@@ -56,8 +56,7 @@ void mo_lower_blocks(struct mo_lower *l) {
     mo_lower_copy(l, &from, &to);
 }
 
-/* --- Resize ----------------------------------------------------------------------------------------------
- */
+/* --- Resize --------------------------------------------------------------------------------------------- */
 
 /* Tables of one axis: where its taps are and what they weigh; -1 as a source: outside of everything. */
 static void add_axis(struct mo_lower *l, struct mo_each *e, const struct mo_resize_taps *t, int64_t n_out,
@@ -142,8 +141,7 @@ void mo_lower_resize(struct mo_lower *l) {
     mo_resize_free(&ctx, taps);
 }
 
-/* --- others ----------------------------------------------------------------------------------------------
- */
+/* --- others --------------------------------------------------------------------------------------------- */
 
 void mo_lower_trilu(struct mo_lower *l) {
     const bool upper = mo_attr_int(l->node, "upper", 1) != 0;

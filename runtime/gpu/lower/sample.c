@@ -9,8 +9,7 @@
 
 enum { MOST_SAMPLES = 1 << 10 /* of a region's bin along an axis: a kernel must end */ };
 
-/* --- GridSample ------------------------------------------------------------------------------------------
- */
+/* --- GridSample ----------------------------------------------------------------------------------------- */
 
 struct grid {
     bool align;
@@ -91,8 +90,7 @@ void mo_lower_grid_sample(struct mo_lower *l) {
     mo_each_done(l, &e);
 }
 
-/* --- RoiAlign --------------------------------------------------------------------------------------------
- */
+/* --- RoiAlign ------------------------------------------------------------------------------------------- */
 
 /* Along an axis of n pixels: where the region begins, its bin and the samples of a bin; n_out bins. */
 static void region_text(struct mo_lower *l, struct mo_each *e, const char *name, int first, int64_t n_out) {

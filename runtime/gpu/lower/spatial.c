@@ -74,8 +74,7 @@ static struct coordinates spatial(const struct taps *s, const char *a, const cha
     return c;
 }
 
-/* --- convolutions ----------------------------------------------------------------------------------------
- */
+/* --- convolutions --------------------------------------------------------------------------------------- */
 
 struct conv {
     struct taps taps;
@@ -203,8 +202,7 @@ void mo_lower_conv_quantized(struct mo_lower *l) {
     end_conv(l, &c, &y, &e);
 }
 
-/* --- pools -----------------------------------------------------------------------------------------------
- */
+/* --- pools ---------------------------------------------------------------------------------------------- */
 
 enum kind { MAX, AVERAGE, POWER };
 

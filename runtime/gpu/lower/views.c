@@ -201,8 +201,7 @@ void mo_gpu_order_of(const struct mo_gpu_view *like, int order[MO_VIEW_RANK]) {
     }
 }
 
-/* --- the arena -------------------------------------------------------------------------------------------
- */
+/* --- the arena ------------------------------------------------------------------------------------------ */
 
 static bool meet(const struct mo_gpu_buffer *a, const struct mo_gpu_buffer *b) {
     return a->first <= b->last && b->first <= a->last;

@@ -187,8 +187,7 @@ static void cuts_and_noise_do_no_harm(void **state) {
     }
 }
 
-/* --- a recorded simulation -------------------------------------------------------------------------------
- */
+/* --- a recorded simulation ------------------------------------------------------------------------------ */
 enum { SECONDS = 3 };
 
 /* Its machine has nothing that a trace does not know, and its first arrival is at 0, as in a replay. */

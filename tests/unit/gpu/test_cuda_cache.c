@@ -201,8 +201,7 @@ static void stand_ins_are_compiled_when_they_are_needed(void **state) {
     end(&b);
 }
 
-/* --- damage ----------------------------------------------------------------------------------------------
- */
+/* --- damage --------------------------------------------------------------------------------------------- */
 static int how, files;
 
 /* Overwrites the last byte of a kept file, cuts it short, or empties it. */
@@ -256,8 +255,7 @@ static void an_image_that_the_driver_refuses_is_compiled_again(void **state) {
     end(&b);
 }
 
-/* --- folders that cannot be used -------------------------------------------------------------------------
- */
+/* --- folders that cannot be used ------------------------------------------------------------------------ */
 static void a_folder_that_cannot_be_written_serves(void **state) {
     struct bed b;
     (void)state;

@@ -60,8 +60,7 @@ static void units_of_odd_devices(void **state) {
     }
 }
 
-/* --- why there is no GPU: one line that says what is missing -----------------------------------------------
- */
+/* --- why there is no GPU: one line that says what is missing -------------------------------------------- */
 
 static void refused(struct cuda_case *c, const struct mo_gpu_config *config, int code, const char *part) {
     moire_error err = {0};

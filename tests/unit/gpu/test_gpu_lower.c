@@ -61,8 +61,7 @@ static void random_graphs(void **state) {
     assert_int_equal(ran, 12);
 }
 
-/* --- programs --------------------------------------------------------------------------------------------
- */
+/* --- programs ------------------------------------------------------------------------------------------- */
 
 static void what_is_not_supported_is_named(void **state) {
     (void)state;

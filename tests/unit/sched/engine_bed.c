@@ -11,8 +11,7 @@
 
 static const int64_t MS = 1000000;
 
-/* --- a policy that makes trouble: random lets, random blocks ----------------------------------------------
- */
+/* --- a policy that makes trouble: random lets, random blocks -------------------------------------------- */
 uint64_t bed_random(struct bed_trouble *s, uint64_t n) {
     s->rng = s->rng * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
     return (s->rng >> 33) % n;
@@ -110,8 +109,7 @@ static void dispatch(void *state, const struct mo_view *view, const struct mo_ev
     }
 }
 
-/* --- a bed: toy, engine, tenants, queries -----------------------------------------------------------------
- */
+/* --- a bed: toy, engine, tenants, queries --------------------------------------------------------------- */
 static void tensors(void *self, void *user, const void **inputs, void **outputs) {
     struct bed_query *q = user;
     (void)self;

@@ -97,8 +97,7 @@ void serve_keep_busy(struct serve_bed *b) {
     assert_int_equal(moire_submit(b->tenant, &b->input, 1, 0, NULL, NULL, NULL, NULL), MOIRE_OK);
 }
 
-/* --- what came back ---------------------------------------------------------------------------------------
- */
+/* --- what came back ------------------------------------------------------------------------------------- */
 void serve_note(void *user, const moire_answer *a) {
     struct serve_back *b = user;
     b->code = a->code;

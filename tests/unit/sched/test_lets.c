@@ -144,8 +144,7 @@ static void finish(struct bed *b) {
     free(b);
 }
 
-/* --- a policy that does what the test says ---------------------------------------------------------------
- */
+/* --- a policy that does what the test says -------------------------------------------------------------- */
 static struct mo_decision script[1];
 static int n_script;
 

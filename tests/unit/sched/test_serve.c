@@ -9,8 +9,7 @@
 
 enum { MANY = 16 };
 
-/* --- options ----------------------------------------------------------------------------------------------
- */
+/* --- options -------------------------------------------------------------------------------------------- */
 static void options_come_back(void **state) {
     (void)state;
     struct serve_bed b;
@@ -181,8 +180,7 @@ static void tags_are_recorded(void **state) {
     moire_runtime_destroy(b.runtime, 1);
 }
 
-/* --- many at once -----------------------------------------------------------------------------------------
- */
+/* --- many at once --------------------------------------------------------------------------------------- */
 static void many_are_accepted_one_by_one(void **state) {
     (void)state;
     struct serve_bed b;

@@ -12,8 +12,7 @@
 
 enum { ROWS = 8 };
 
-/* --- statistics -------------------------------------------------------------------------------------------
- */
+/* --- statistics ----------------------------------------------------------------------------------------- */
 struct crowd {
     moire_tensor input;
     float pixels[SERVE_SIDE * SERVE_SIDE];
@@ -173,8 +172,7 @@ static void histograms_have_the_bounds_of_the_header(void **state) {
     assert_int_equal(moire_histogram_quantile(&h, 7), h.max_ns);
 }
 
-/* --- tenants ----------------------------------------------------------------------------------------------
- */
+/* --- tenants -------------------------------------------------------------------------------------------- */
 struct loading {
     moire_runtime *runtime;
     moire_tenant *tenant;
@@ -280,8 +278,7 @@ static void a_tenant_drains_alone(void **state) {
     moire_runtime_destroy(b.runtime, 1);
 }
 
-/* --- limits -----------------------------------------------------------------------------------------------
- */
+/* --- limits --------------------------------------------------------------------------------------------- */
 static int64_t limit_of(const moire_runtime *runtime, const char *name) {
     moire_limit_row rows[64];
     int n = 0;
@@ -335,8 +332,7 @@ static void limits_are_read_and_set(void **state) {
     assert_int_equal(moire_runtime_create(&c, &none, NULL), MOIRE_EINVAL);
 }
 
-/* --- the rest ---------------------------------------------------------------------------------------------
- */
+/* --- the rest ------------------------------------------------------------------------------------------- */
 static void versions_agree(void **state) {
     (void)state;
     assert_int_equal(moire_abi_version(), MOIRE_ABI_VERSION);

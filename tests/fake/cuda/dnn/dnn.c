@@ -181,8 +181,7 @@ unsigned cudnnFindConvolutionForwardAlgorithmEx(mo_dnn_handle h, const mo_dnn_te
     return algorithms(xd, wd, c, yd, most, n, out);
 }
 
-/* --- the arithmetic --------------------------------------------------------------------------------------
- */
+/* --- the arithmetic ------------------------------------------------------------------------------------- */
 
 struct job {
     struct cudnnTensorStruct xd, yd;

@@ -21,8 +21,7 @@ void record(const struct item *item, const struct CUstream_st *s, int64_t begin,
     if (item->kernel) memcpy(r->sms, item->context->sms.w, sizeof r->sms);
 }
 
-/* --- SMs: one kernel at a time on each, the highest priority first, then who came first ------------------
- */
+/* --- SMs: one kernel at a time on each, the highest priority first, then who came first ----------------- */
 
 static bool meet(const struct sms *a, const struct sms *b) {
     for (int i = 0; i < MO_FAKE_SM_WORDS; i++)

@@ -28,8 +28,7 @@ typedef unsigned int mo_index;
 
 static _Thread_local struct { unsigned x, y, z; } threadIdx, blockIdx;
 
-/* --- grids -----------------------------------------------------------------------------------------------
- */
+/* --- grids ---------------------------------------------------------------------------------------------- */
 
 enum { MO_FAKE_STACK = 32 << 10, MO_FAKE_THREADS = 1024 };
 
