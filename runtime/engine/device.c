@@ -106,7 +106,7 @@ void mo_device_destroy(struct mo_device *d) {
         mo_device_take(d);
         d->stop = true;
         mo_device_drop(d);
-        mo_device_ring_bell(d);
+        mo_device_ring_doorbell(d);
         env->sys->thread_join(env->sys->self, d->service);
     }
     if (d->self) d->calls->close(d->self);

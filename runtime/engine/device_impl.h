@@ -63,9 +63,9 @@ void *mo_device_serve(void *device);
 void mo_device_take(struct mo_device *device);
 /* Lets the lock go by calls->leave(); the service thread delivers what is due. */
 void mo_device_drop(struct mo_device *device);
-/* For calls->leave() only: lets the lock go and nothing else.  True: mo_device_ring_bell() is owed. */
+/* For calls->leave() only: lets the lock go and nothing else.  True: mo_device_ring_doorbell() is owed. */
 bool mo_device_unlock(struct mo_device *device);
-void mo_device_ring_bell(struct mo_device *device);
+void mo_device_ring_doorbell(struct mo_device *device);
 /* Under the lock: answers that are due are the service thread's to deliver. */
 void mo_device_leave_answers(struct mo_device *device);
 /* Lets the lock go as mo_device_drop(), and delivers what is due on this thread, which owns `ring`. */

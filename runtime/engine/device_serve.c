@@ -14,7 +14,7 @@ void mo_device_take(struct mo_device *d) {
     mo_lock_take(d->env->sys, &d->lock);
 }
 
-void mo_device_ring_bell(struct mo_device *d) {
+void mo_device_ring_doorbell(struct mo_device *d) {
     atomic_fetch_add(&d->doorbell, 1);
     d->env->sys->futex_wake(d->env->sys->self, &d->doorbell, 1);
 }

@@ -118,7 +118,7 @@ static void leave(void *self) {
     bool doorbell = mo_device_unlock(c->device);
     for (int core = any ? mo_cores_next(&wake, -1) : -1; core >= 0; core = mo_cores_next(&wake, core))
         mo_team_wake(c->team, core);
-    if (doorbell) mo_device_ring_bell(c->device);
+    if (doorbell) mo_device_ring_doorbell(c->device);
 }
 
 /* --- workers -------------------------------------------------------------------------------------------- */

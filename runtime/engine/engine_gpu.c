@@ -276,7 +276,7 @@ static void submitted(struct mo_engine_gpu *g, struct mo_open_let *let) {
 /* Lets the lock go, but what was started stays to be submitted. */
 static void let_go(struct mo_engine_gpu *g) {
     mo_device_leave_answers(g->device);
-    if (mo_device_unlock(g->device)) mo_device_ring_bell(g->device);
+    if (mo_device_unlock(g->device)) mo_device_ring_doorbell(g->device);
 }
 
 static void launch(struct mo_engine_gpu *g) {
@@ -297,7 +297,7 @@ static void launch(struct mo_engine_gpu *g) {
 static void leave(void *self) {
     struct mo_engine_gpu *g = self;
     bool started = g->launch != NULL;
-    if (mo_device_unlock(g->device)) mo_device_ring_bell(g->device);
+    if (mo_device_unlock(g->device)) mo_device_ring_doorbell(g->device);
     if (started) launch(g);
 }
 

@@ -54,7 +54,7 @@ static int check_size(const char *call, size_t size, moire_error *err) {
     return mo_fail(err, MOIRE_EINVAL, "%s: out->size is %zu; set it to sizeof *out", call, size);
 }
 
-static void hand_out(void *out, size_t room, void *from, size_t size) {
+static void copy_known(void *out, size_t room, void *from, size_t size) {
     size_t n = room < size ? room : size;
     memcpy(from, &room, sizeof room); /* size stays what the caller has set */
     memcpy(out, from, n);
@@ -87,7 +87,7 @@ int moire_tenant_get_stats(moire_tenant *t, moire_tenant_stats *out, moire_error
         *(t->place[i].self == t ? &s.cores : &s.units) += now.units;
     }
     if (t->plan) describe_kernels(t->plan, &s);
-    hand_out(out, out->size, &s, sizeof s);
+    copy_known(out, out->size, &s, sizeof s);
     return MOIRE_OK;
 }
 
@@ -135,6 +135,6 @@ int moire_runtime_get_stats(moire_runtime *rt, moire_runtime_stats *out, moire_e
     moire_runtime_stats s = {.uptime_ns = mo_now(&rt->env) - rt->created};
     sum_tenants(rt, &s);
     look_at_engine(rt, &s);
-    hand_out(out, out->size, &s, sizeof s);
+    copy_known(out, out->size, &s, sizeof s);
     return MOIRE_OK;
 }

@@ -100,7 +100,7 @@ static void leave(void *self) {
     for (int i = 0; i < TOY_UNITS; i++)
         if (t->block[i].refused) lead = i;
     if (lead >= 0) t->block[lead].refused = false;
-    if (mo_device_unlock(t->device)) mo_device_ring_bell(t->device);
+    if (mo_device_unlock(t->device)) mo_device_ring_doorbell(t->device);
     if (lead < 0) return;
     mo_device_take(t->device);
     end(t, lead, t->code);
