@@ -8,6 +8,7 @@
 B        ?= build
 CC       ?= gcc
 O        ?= -O2
+DEBUG    ?= -g
 SAN      ?=
 VENV     ?= .venv
 PREFIX   ?= /usr/local
@@ -18,7 +19,7 @@ ARCH     := $(shell $(CC) -dumpmachine | cut -d- -f1)
 
 WARN     := -Wall -Wextra -Werror -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wvla
 CPPFLAGS += -I. -Iinclude -I$(B)/gen -D_FILE_OFFSET_BITS=64
-CFLAGS   += -std=c11 $(O) -g -fPIC -fvisibility=hidden -fno-math-errno $(WARN) $(SAN)
+CFLAGS   += -std=c11 $(O) $(DEBUG) -fPIC -fvisibility=hidden -fno-math-errno $(WARN) $(SAN)
 LDFLAGS  += $(SAN)
 LDLIBS   += -lprotobuf-c -lhwloc -ljansson -ldl -lpthread -lm
 

@@ -10,7 +10,7 @@ MSAN_OPTIONS := poison_in_malloc=0:poison_in_free=0:halt_on_error=1
 
 .PHONY: msan msan-run
 msan: ## conformance cases, operands left out, random graphs and kernels under MemorySanitizer
-	@$(MAKE) --no-print-directory B=build-msan CC="$(CLANG)" O=-O1 MSAN_LIBC=build-msan/obj/tests/msan/libc.o \
+	@$(MAKE) --no-print-directory B=build-msan CC="$(CLANG)" O=-O1 $(SAN_DEBUG) MSAN_LIBC=build-msan/obj/tests/msan/libc.o \
 	    SAN="-fsanitize=memory -fno-omit-frame-pointer" msan-run
 
 ifneq ($(MSAN_LIBC),)

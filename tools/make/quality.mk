@@ -25,18 +25,20 @@ quick: all $(filter-out $(QUICK_LEAVES),$(TESTS)) ## what one change needs, in l
 	@$(if $(filter %.c,$(CHANGED)),FILES="$(filter %.c,$(CHANGED))" tools/run-tidy $(CPPFLAGS) $(TIDY_FLAGS) -std=c11)
 	@TEST_JOBS=$(TEST_JOBS) tools/run-tests $(filter-out $(QUICK_LEAVES),$(TESTS))
 
+# What sanitizers print needs functions and lines only; that compiles and links faster.
+SAN_DEBUG := DEBUG=-gline-tables-only
 asan: ## the whole build by clang; unit tests and conformance under AddressSanitizer and UndefinedBehaviourSanitizer
 	ASAN_OPTIONS=detect_leaks=1:strict_string_checks=1 UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 \
-	$(MAKE) --no-print-directory B=build-asan CC="$(CLANG)" O=-O1 \
-	    SAN="-fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer" all unit conformance
+	$(MAKE) --no-print-directory B=build-asan CC="$(CLANG)" O=-O1 $(SAN_DEBUG) \
+	    SAN="-fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer" all conformance unit
 
 tsan: ## unit tests under ThreadSanitizer
-	$(MAKE) --no-print-directory B=build-tsan CC="$(CLANG)" O=-O1 SAN="-fsanitize=thread" unit
+	$(MAKE) --no-print-directory B=build-tsan CC="$(CLANG)" O=-O1 $(SAN_DEBUG) SAN="-fsanitize=thread" unit
 
 FUZZ_SECONDS ?= 60
 FUZZERS = $(patsubst tests/fuzz/%.c,%,$(wildcard tests/fuzz/fuzz_*.c))
 fuzz: ## run every fuzzer for FUZZ_SECONDS from its seed corpus
-	@$(MAKE) --no-print-directory B=build-fuzz CC="$(CLANG)" O=-O1 \
+	@$(MAKE) --no-print-directory B=build-fuzz CC="$(CLANG)" O=-O1 $(SAN_DEBUG) \
 	    SAN="-fsanitize=address,undefined,fuzzer-no-link -fno-sanitize-recover=undefined" fuzzers
 	@FUZZ_JOBS=$(TEST_JOBS) tools/run-fuzzers build-fuzz/fuzz $(FUZZ_SECONDS) $(FUZZERS)
 
