@@ -71,9 +71,13 @@ static int show(moire_runtime *runtime, moire_error *err) {
 
 static int serve(moire_runtime *runtime, const char *path, moire_error *err) {
     moire_tenant *tenant;
-    moire_tensor inputs[16];
+    moire_tensor inputs[16] = {{0}};
     int code = moire_load(runtime, path, NULL, &tenant, err), n = code ? 0 : moire_n_inputs(tenant);
-    if (!code && (n > 16 || make_inputs(tenant, inputs, n))) code = MOIRE_ENOMEM;
+    if (n > 16) {
+        code = MOIRE_ELIMIT; /* of this example */
+        n = 0;
+    }
+    if (!code && make_inputs(tenant, inputs, n)) code = MOIRE_ENOMEM;
     if (!code) code = submit(runtime, tenant, inputs, err);
     if (!code) code = moire_tenant_drain(tenant, err); /* or moire_drain(): every callback has run */
     if (!code) code = show(runtime, err);

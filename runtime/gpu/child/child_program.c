@@ -60,7 +60,7 @@ static void put_program(struct packer *p, const struct mo_gpu_program *from, con
     to.segments =
         put(p, from->segments, from->segments ? (size_t)from->n_segments * sizeof *from->segments : 0);
     to.source = put_text(p, from->source);
-    if (!p->base) return;
+    if (!p->base || !weight_at) return; /* only counted */
     struct mo_gpu_weight *w = (struct mo_gpu_weight *)(void *)(p->base + weights);
     for (int i = 0; i < from->n_weights; i++)
         w[i].data = (const void *)(uintptr_t)weight_at[i];
