@@ -7,6 +7,7 @@
 #define MO_BENCH_JSON_READ_H
 #include <jansson.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include "runtime/base/env.h"
 
 struct mo_json_file {
@@ -59,5 +60,15 @@ static inline const char *mo_json_text(const json_t *object, const char *key) {
 }
 static inline double mo_json_number(const json_t *object, const char *key) {
     return json_number_value(json_object_get(object, key));
+}
+/* A share as " 98.75 %", eight columns wide; where it is null a dash.  text has room for 16 bytes. */
+static inline const char *mo_json_percent(const json_t *object, const char *key, char *text) {
+    const json_t *share = json_object_get(object, key);
+    snprintf(text, 16, json_is_number(share) ? "%6.2f %%" : "       –", 100 * json_number_value(share));
+    return text;
+}
+/* What is not known is null: never a number that reads like a measurement. */
+static inline json_t *mo_json_known(bool known, double value) {
+    return known ? json_real(value) : json_null();
 }
 #endif

@@ -10,17 +10,27 @@
 static const double quantiles[] = {1,  5,  10, 15, 20, 25, 30, 35, 40, 45, 50, 55, 60,   65,
                                    70, 75, 80, 85, 90, 92, 94, 95, 96, 97, 98, 99, 99.5, 100};
 
+static json_t *interval_json(int met, int n) {
+    double interval[2];
+    mo_bench_wilson(met, n, interval);
+    return n ? json_pack("[f,f]", interval[0], interval[1]) : json_null();
+}
+
+/* A tenant without queries has no share, and one without answers no latency: null. */
 static json_t *tenant_json(const struct mo_bench_tenant *t, const struct mo_bench_tenant_score *s,
                            double rate) {
     json_t *q = json_array();
     for (size_t i = 0; s->n_latency && i < sizeof quantiles / sizeof quantiles[0]; i++)
         json_array_append_new(q, json_pack("[f,f]", quantiles[i],
                                            mo_bench_percentile(s->latency_ms, s->n_latency, quantiles[i])));
+    const bool any = s->n_latency > 0;
     json_t *out =
-        json_pack("{s:s, s:i, s:f, s:f, s:f, s:f, s:i, s:i, s:i, s:f, s:f, s:f, s:o}", "name", t->name, "n",
-                  s->n, "within_qos", s->within, "p50_ms", s->p50_ms, "p95_ms", s->p95_ms, "p99_ms",
-                  s->p99_ms, "shed", s->shed, "failed", s->failed, "unfinished", s->unfinished, "mean_ms",
-                  s->mean_ms, "max_ms", s->max_ms, "qps", rate, "quantiles", q);
+        json_pack("{s:s, s:i, s:o, s:o, s:o, s:o, s:o, s:i, s:i, s:i, s:o, s:o, s:f, s:o}", "name", t->name,
+                  "n", s->n, "within_qos", mo_json_known(s->n > 0, s->within), "within_interval",
+                  interval_json(s->met, s->n), "p50_ms", mo_json_known(any, s->p50_ms), "p95_ms",
+                  mo_json_known(any, s->p95_ms), "p99_ms", mo_json_known(any, s->p99_ms), "shed", s->shed,
+                  "failed", s->failed, "unfinished", s->unfinished, "mean_ms", mo_json_known(any, s->mean_ms),
+                  "max_ms", mo_json_known(any, s->max_ms), "qps", rate, "quantiles", q);
     if (s->n_entry)
         json_object_set_new(out, "entry",
                             json_pack("{s:f, s:f, s:f}", "p50_ms", s->entry_p50_ms, "p99_ms", s->entry_p99_ms,
@@ -29,17 +39,21 @@ static json_t *tenant_json(const struct mo_bench_tenant *t, const struct mo_benc
 }
 
 static json_t *point_json(const struct mo_bench_mix *mix, const struct mo_bench_score *s, double load,
-                          uint64_t seed, const double *rates) {
+                          uint64_t seed, const double *rates, double seconds) {
+    const struct mo_bench_tenant_score none = {0}, *worst = &none;
     double qps = 0;
+    if (s->worst_tenant >= 0) worst = &s->tenants[s->worst_tenant];
     json_t *tenants = json_array();
     for (int i = 0; i < mix->scenario.n_tenants; i++) {
         qps += rates[i];
         json_array_append_new(tenants, tenant_json(&mix->scenario.tenants[i], &s->tenants[i], rates[i]));
     }
-    return json_pack("{s:f, s:f, s:f, s:f, s:i, s:I, s:b, s:f, s:o}", "load", load, "qps", qps, "overall",
-                     s->overall, "worst_tenant", s->worst, "n", s->n, "seed", (json_int_t)seed,
-                     "stopped_early", s->cut_ns != INT64_MAX, "issue_late_p99_ms", s->issue_late_ms,
-                     "tenants", tenants);
+    return json_pack("{s:f, s:f, s:f, s:o, s:o, s:o, s:o, s:i, s:I, s:b, s:f, s:o}", "load", load, "qps", qps,
+                     "seconds", seconds, "overall", mo_json_known(s->n > 0, s->overall), "overall_interval",
+                     interval_json(s->met, s->n), "worst_tenant", mo_json_known(worst->n > 0, s->worst),
+                     "worst_interval", interval_json(worst->met, worst->n), "n", s->n, "seed",
+                     (json_int_t)seed, "stopped_early", s->cut_ns != INT64_MAX, "issue_late_p99_ms",
+                     s->issue_late_ms, "tenants", tenants);
 }
 
 static int draw(const struct mo_env *env, const struct mo_bench_mix *mix,
@@ -115,7 +129,7 @@ int mo_bench_point(const struct mo_env *env, const struct mo_bench_player *playe
         code = mo_bench_score(env, &schedule, records, mix->qos_ns, mix->scenario.n_tenants, cut_ns, &score,
                               err);
     if (!code) {
-        *out = point_json(mix, &score, load, seed, rates);
+        *out = point_json(mix, &score, load, seed, rates, (double)schedule.window_ns * 1e-9);
         mo_bench_score_free(env, &score);
         if (!*out) code = mo_fail(err, MOIRE_ENOMEM, "out of memory");
         if (!code && cut_ns == INT64_MAX) code = add_bound(env, mix, &schedule, *out, err);

@@ -16,6 +16,17 @@ double mo_bench_percentile(const double *sorted, int n, double p) {
     return sorted[(rank > n ? n : rank) - 1];
 }
 
+void mo_bench_wilson(int met, int n, double interval[2]) {
+    static const double z2 = 1.959963984540054 * 1.959963984540054;
+    interval[0] = 0;
+    interval[1] = 1;
+    if (n <= 0) return;
+    double p = (double)met / n, middle = (p + z2 / (2 * n)) / (1 + z2 / n);
+    double half = sqrt(z2 * (p * (1 - p) + z2 / (4.0 * n)) / n) / (1 + z2 / n);
+    if (met > 0) interval[0] = middle - half;
+    if (met < n) interval[1] = middle + half;
+}
+
 static void add(struct mo_bench_tenant_score *t, int64_t at_ns, const struct mo_bench_record *r,
                 int64_t qos_ns, int64_t last_ns) {
     t->n++;
@@ -49,7 +60,7 @@ static void finish(struct mo_bench_tenant_score *t) {
     t->entry_p50_ms = mo_bench_percentile(t->entry_ms, t->n_entry, 50);
     t->entry_p99_ms = mo_bench_percentile(t->entry_ms, t->n_entry, 99);
     t->entry_max_ms = mo_bench_percentile(t->entry_ms, t->n_entry, 100);
-    t->within = t->n ? (double)t->met / t->n : 1;
+    t->within = t->n ? (double)t->met / t->n : -1;
 }
 
 static int reserve(const struct mo_env *env, const struct mo_bench_schedule *s, int n_tenants,
@@ -69,15 +80,18 @@ static int reserve(const struct mo_env *env, const struct mo_bench_schedule *s, 
 }
 
 static void total(struct mo_bench_score *out) {
-    out->worst = 1;
+    out->worst = out->overall = -1;
+    out->worst_tenant = -1;
     for (int i = 0; i < out->n_tenants; i++) {
         struct mo_bench_tenant_score *t = &out->tenants[i];
         finish(t);
         out->n += t->n;
         out->met += t->met;
-        if (t->n && t->within < out->worst) out->worst = t->within;
+        if (!t->n || (out->worst_tenant >= 0 && t->within >= out->worst)) continue;
+        out->worst = t->within;
+        out->worst_tenant = i;
     }
-    out->overall = out->n ? (double)out->met / out->n : 1;
+    if (out->n) out->overall = (double)out->met / out->n;
 }
 
 int mo_bench_score(const struct mo_env *env, const struct mo_bench_schedule *schedule,

@@ -18,7 +18,7 @@ struct mo_bench_record {
 
 struct mo_bench_tenant_score {
     int n, met, shed, failed, unfinished;
-    double within; /* met / n; 1 when n = 0 */
+    double within; /* met / n; -1 when n = 0: nothing is known of it */
     double mean_ms, p50_ms, p95_ms, p99_ms, max_ms;
     double *latency_ms; /* sorted; n - shed - failed of them */
     int n_latency;
@@ -30,13 +30,18 @@ struct mo_bench_tenant_score {
 
 struct mo_bench_score {
     int n, met;
-    double overall;       /* met / n over all tenants */
-    double worst;         /* smallest within of a tenant that had queries */
+    double overall;       /* met / n over all tenants; -1 when n = 0 */
+    double worst;         /* smallest within of a tenant that had queries; -1 when none had */
+    int worst_tenant;     /* the first of that share; -1 when none had queries */
     double issue_late_ms; /* p99 of issue - scheduled: the generator's own delay */
     int64_t cut_ns;       /* queries due later than this were left out; INT64_MAX = none */
     struct mo_bench_tenant_score *tenants;
     int n_tenants;
 };
+
+/* The share that may lie behind met of n independent queries: Wilson's 95 % interval[0] to interval[1]; 0 to
+ * 1 when n = 0.  Queries of one run wait for one another, so the true interval is rather wider. */
+void mo_bench_wilson(int met, int n, double interval[2]);
 
 /* Nearest-rank percentile (0 < p <= 100) of n sorted values; 0 when n = 0. */
 double mo_bench_percentile(const double *sorted, int n, double p);

@@ -25,34 +25,67 @@ static double grid_load(const struct mo_bench_serve_options *o, int i) {
     return round((i + 1) * o->step * 1e6) * 1e-6;
 }
 
+/* The interval of the worst tenant's share tells how much its few queries say. */
+static void say_point(const struct run *r, double load, const json_t *point) {
+    const json_t *interval = json_object_get(point, "worst_interval");
+    double late = mo_json_number(point, "issue_late_p99_ms");
+    char all[16], worst[16], note[64] = "", likely[64] = "";
+    if (late > 2) snprintf(note, sizeof note, ", arrivals issued %.0f ms late", late);
+    if (json_is_array(interval))
+        snprintf(likely, sizeof likely, " (%.0f to %.0f)",
+                 100 * json_number_value(json_array_get(interval, 0)),
+                 100 * json_number_value(json_array_get(interval, 1)));
+    mo_bench_say(r->session, "bench: %-26s seed %llu load %.2f: %s within QoS, worst tenant %s%s%s%s",
+                 r->player->system->name, (unsigned long long)r->seed, load,
+                 mo_json_percent(point, "overall", all), mo_json_percent(point, "worst_tenant", worst),
+                 likely, json_is_true(json_object_get(point, "stopped_early")) ? ", stopped early" : "",
+                 note);
+}
+
 static int measure(struct run *r, double load, double give_up, json_t **point, moire_error *err) {
     int code =
         mo_bench_point(r->session->env, r->player, r->mix, r->options, load, r->seed, give_up, point, err);
     if (code) return code;
     json_array_append_new(r->loads, *point);
-    double late = json_number_value(json_object_get(*point, "issue_late_p99_ms"));
-    char note[64] = "";
-    if (late > 2) snprintf(note, sizeof note, ", arrivals issued %.0f ms late", late);
-    mo_bench_say(r->session,
-                 "bench: %-26s seed %llu load %.2f: %6.2f %% within QoS, worst tenant %6.2f %%%s%s",
-                 r->player->system->name, (unsigned long long)r->seed, load,
-                 100 * json_number_value(json_object_get(*point, "overall")),
-                 100 * json_number_value(json_object_get(*point, "worst_tenant")),
-                 json_is_true(json_object_get(*point, "stopped_early")) ? ", stopped early" : "", note);
+    say_point(r, load, *point);
     return MOIRE_OK;
 }
 
 static void remember(const struct run *r, struct mo_bench_search *search, int i, const json_t *point) {
     double goal = r->options->find_max;
-    search->known[MO_BENCH_OVERALL][i] = json_number_value(json_object_get(point, "overall")) >= goal;
+    search->known[MO_BENCH_OVERALL][i] = mo_json_number(point, "overall") >= goal;
     search->known[MO_BENCH_EVERY_TENANT][i] =
-        json_number_value(json_object_get(point, "worst_tenant")) >= goal;
+        mo_json_number(point, "worst_tenant") >= goal && mo_bench_all_asked(point);
+}
+
+bool mo_bench_all_asked(const json_t *point) {
+    size_t i;
+    json_t *t;
+    json_array_foreach(json_object_get(point, "tenants"), i, t) {
+        if (mo_json_number(t, "qps") > 0 && !(mo_json_number(t, "n") > 0)) return false;
+    }
+    return true;
+}
+
+double mo_bench_probe_seconds(const struct mo_bench_serve_options *o, const double *rates, int n) {
+    double least = 0;
+    for (int i = 0; i < n; i++)
+        if (rates[i] > 0 && (least == 0 || rates[i] < least)) least = rates[i];
+    if (!o->enough || !(least > 0)) return o->seconds;
+    return fmin(fmax(o->seconds, o->enough / least), MO_BENCH_LONGEST_PROBE * o->seconds);
 }
 
 static int probe(void *user, int i, struct mo_bench_search *search, moire_error *err) {
     struct run *r = user;
+    const struct mo_bench_serve_options *given = r->options;
+    struct mo_bench_serve_options longer = *given;
+    double rates[MO_BENCH_MAX_TENANTS];
     json_t *point;
-    int code = measure(r, grid_load(r->options, i), 1 - r->options->find_max, &point, err);
+    mo_bench_rates(r->mix, grid_load(given, i), rates);
+    longer.seconds = mo_bench_probe_seconds(given, rates, r->mix->scenario.n_tenants);
+    r->options = &longer;
+    int code = measure(r, grid_load(given, i), 1 - given->find_max, &point, err);
+    r->options = given;
     if (!code) remember(r, search, i, point);
     return code;
 }

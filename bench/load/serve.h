@@ -8,6 +8,8 @@
 #include "bench/load/score.h"
 
 enum { MO_BENCH_MAX_LOADS = 32, MO_BENCH_MAX_SEEDS = 64 };
+/* A probe of the search lasts at most so many times `seconds`. */
+enum { MO_BENCH_ENOUGH_QUERIES = 60, MO_BENCH_LONGEST_PROBE = 4 };
 
 struct mo_bench_serve_options {
     const char *scenario;
@@ -21,6 +23,7 @@ struct mo_bench_serve_options {
     double step, max_load;
     double expected; /* load at which that search begins; 0 = 0.5 */
     double seconds, warmup;
+    int enough; /* queries that each tenant is to expect in a probe of the search; 0 = `seconds` suffice */
     struct mo_process process; /* of the arrivals */
     uint64_t seeds[MO_BENCH_MAX_SEEDS];
     int n_seeds;
@@ -71,6 +74,11 @@ struct mo_bench_player mo_bench_child_player(struct mo_bench_child *child);
 int mo_bench_point(const struct mo_env *env, const struct mo_bench_player *player,
                    const struct mo_bench_mix *mix, const struct mo_bench_serve_options *options, double load,
                    uint64_t seed, double give_up, json_t **out, moire_error *err);
+
+/* How long a probe lasts at these rates: until the rarest tenant has queries enough, within its limits. */
+double mo_bench_probe_seconds(const struct mo_bench_serve_options *options, const double *rates, int n);
+/* True when every tenant with a rate had queries in this run: one without says nothing of its target. */
+bool mo_bench_all_asked(const json_t *point);
 
 /* Highest load that held the goal, by criterion (bench/load/load_search.h): -1 = not searched, 0 = none did.
  */

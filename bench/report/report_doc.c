@@ -22,6 +22,7 @@ static struct mo_curve *curve_of(struct mo_curve *curves, int *n, const json_t *
 static void add_point(struct mo_curve *c, const json_t *point) {
     double load = mo_json_number(point, "load");
     int i = 0;
+    if (!json_is_number(json_object_get(point, "overall"))) return; /* no queries: nothing is known */
     while (i < c->n && c->load[i] < load - same)
         i++;
     if (i == c->n || fabs(c->load[i] - load) > same) {

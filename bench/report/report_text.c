@@ -19,23 +19,44 @@ static void tenants(const json_t *document) {
                mo_json_number(t, "solo_ms"));
 }
 
+/* A tenant's share, and the interval in which it may lie given so many queries; dashes without queries. */
+static void within(const json_t *tenant) {
+    const json_t *interval = json_object_get(tenant, "within_interval");
+    char text[32] = "", share[16];
+    if (json_is_array(interval))
+        snprintf(text, sizeof text, "%.0f to %.0f", 100 * json_number_value(json_array_get(interval, 0)),
+                 100 * json_number_value(json_array_get(interval, 1)));
+    printf(" %s %10s", mo_json_percent(tenant, "within_qos", share), text);
+}
+
+static void milliseconds(const json_t *tenant, const char *key) {
+    const json_t *ms = json_object_get(tenant, key);
+    if (json_is_number(ms))
+        printf(" %9.2f", json_number_value(ms));
+    else
+        printf("         –");
+}
+
 static void point(const json_t *result, const json_t *p) {
+    char share[16];
     size_t i;
     json_t *t;
-    printf("\n%s, seed %.0f, load %.2f (%.1f queries/s): %.2f %% of %.0f queries within QoS%s",
+    printf("\n%s, seed %.0f, load %.2f (%.1f queries/s): %s of %.0f queries within QoS%s",
            mo_json_text(result, "name"), mo_json_number(result, "seed"), mo_json_number(p, "load"),
-           mo_json_number(p, "qps"), 100 * mo_json_number(p, "overall"), mo_json_number(p, "n"),
+           mo_json_number(p, "qps"), mo_json_percent(p, "overall", share), mo_json_number(p, "n"),
            json_is_true(json_object_get(p, "stopped_early")) ? ", stopped early" : "");
     if (json_object_get(p, "bound"))
         printf("; no scheduler has more than %.2f %%", 100 * mo_json_number(p, "bound"));
     printf("\n");
-    printf("  %-26s %7s %9s %9s %9s %9s %6s %6s  %s\n", "tenant", "n", "within", "p50 ms", "p95 ms", "p99 ms",
-           "shed", "open", "until it began: p50, p99, max ms");
+    printf("  %-26s %7s %8s %10s %9s %9s %9s %6s %6s  %s\n", "tenant", "n", "within", "(95 %)", "p50 ms",
+           "p95 ms", "p99 ms", "shed", "open", "until it began: p50, p99, max ms");
     json_array_foreach(json_object_get(p, "tenants"), i, t) {
-        printf("  %-26.26s %7.0f %7.2f %% %9.2f %9.2f %9.2f %6.0f %6.0f", mo_json_text(t, "name"),
-               mo_json_number(t, "n"), 100 * mo_json_number(t, "within_qos"), mo_json_number(t, "p50_ms"),
-               mo_json_number(t, "p95_ms"), mo_json_number(t, "p99_ms"), mo_json_number(t, "shed"),
-               mo_json_number(t, "unfinished"));
+        printf("  %-26.26s %7.0f", mo_json_text(t, "name"), mo_json_number(t, "n"));
+        within(t);
+        milliseconds(t, "p50_ms");
+        milliseconds(t, "p95_ms");
+        milliseconds(t, "p99_ms");
+        printf(" %6.0f %6.0f", mo_json_number(t, "shed"), mo_json_number(t, "unfinished"));
         const json_t *entry = json_object_get(t, "entry"); /* peers do not say when they begin */
         if (entry)
             printf(" %9.2f %9.2f %9.2f", mo_json_number(entry, "p50_ms"), mo_json_number(entry, "p99_ms"),

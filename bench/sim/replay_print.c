@@ -20,6 +20,7 @@ static void print_pressure(const json_t *document) {
 void mo_bench_replay_print(const json_t *document) {
     const json_t *results = json_object_get(document, "results"), *real = json_array_get(results, 0);
     size_t i, k;
+    char share[16];
     json_t *row, *t;
     double gpus = mo_json_number(document, "gpus");
     const char *what = gpus > 0 ? "units" : "cores";
@@ -44,8 +45,8 @@ void mo_bench_replay_print(const json_t *document) {
         json_array_foreach(json_object_get(row, "tenants"), k, t) {
             const json_t *was = json_array_get(json_object_get(real, "tenants"), k);
             double p50 = mo_json_number(was, "p50_ms"), p95 = mo_json_number(was, "p95_ms");
-            printf("  %-26.26s %7.0f %7.2f %% %9.2f %9.2f", mo_json_text(t, "name"), mo_json_number(t, "n"),
-                   100 * mo_json_number(t, "within_qos"), mo_json_number(t, "p50_ms"),
+            printf("  %-26.26s %7.0f  %s %9.2f %9.2f", mo_json_text(t, "name"), mo_json_number(t, "n"),
+                   mo_json_percent(t, "within_qos", share), mo_json_number(t, "p50_ms"),
                    mo_json_number(t, "p95_ms"));
             if (i && p50 > 0 && p95 > 0)
                 printf("  %+8.2f points, %+6.1f %%, %+6.1f %%",

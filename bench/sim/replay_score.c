@@ -87,13 +87,14 @@ json_t *mo_replay_shares_json(const struct mo_replay_run *run, const struct mo_r
         const struct mo_replay_tenant *t = &s->tenant[i];
         const char *name = run->trace->tenants[i].name;
         if (!name[0]) continue;
-        json_array_append_new(tenants, json_pack("{s:s, s:i, s:f, s:f, s:f, s:f, s:f, s:f}", "name", name,
-                                                 "n", t->n, "within_qos", t->within, "p50_ms", t->p50_ms,
-                                                 "p95_ms", t->p95_ms, "p95_low_ms", t->low_ms, "p95_high_ms",
-                                                 t->high_ms, "p99_ms", t->p99_ms));
+        json_array_append_new(tenants, json_pack("{s:s, s:i, s:o, s:f, s:f, s:f, s:f, s:f}", "name", name,
+                                                 "n", t->n, "within_qos", mo_json_known(t->n > 0, t->within),
+                                                 "p50_ms", t->p50_ms, "p95_ms", t->p95_ms, "p95_low_ms",
+                                                 t->low_ms, "p95_high_ms", t->high_ms, "p99_ms", t->p99_ms));
     }
-    return json_pack("{s:i, s:f, s:f, s:f, s:o}", "n", s->n, "overall", s->overall, "worst_tenant", s->worst,
-                     "p95_target", s->p95_target, "tenants", tenants);
+    return json_pack("{s:i, s:o, s:o, s:f, s:o}", "n", s->n, "overall", mo_json_known(s->n > 0, s->overall),
+                     "worst_tenant", mo_json_known(s->n > 0, s->worst), "p95_target", s->p95_target,
+                     "tenants", tenants);
 }
 
 bool mo_replay_touch(const struct mo_trace *t, bool *touched) {

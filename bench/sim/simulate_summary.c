@@ -63,8 +63,10 @@ static json_t *of_points(const json_t *results, const char *name, double load, c
         if (!same_name(row, name)) continue;
         json_array_foreach(json_object_get(row, "loads"), k, point) {
             bool cut = json_is_true(json_object_get(point, "stopped_early"));
-            if (!cut && fabs(json_number_value(json_object_get(point, "load")) - load) < same_load)
-                add(&s, json_number_value(json_object_get(point, key)));
+            const json_t *share = json_object_get(point, key); /* null: it had no queries */
+            if (!cut && json_is_number(share) &&
+                fabs(json_number_value(json_object_get(point, "load")) - load) < same_load)
+                add(&s, json_number_value(share));
         }
     }
     return sample_json(&s);

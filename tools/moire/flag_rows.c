@@ -219,7 +219,8 @@ static const struct mo_flag rows[] = {
     {"--seconds", "S", ON(FIDELITY), TO(seconds), "time of a run that counts, 12 by default", .least = 0.001,
      .most = 86400},
     {"--seconds", "S", ON(SERVE) | ON(LATENCY) | ON(KERNELS), TO(seconds),
-     "measured time of one run (serve, 10), of each system (latency, 2) or of a layer (kernels, 0.15)",
+     "measured time of one run (serve, 10; a probe of --find-max lasts up to 4 times that, until each tenant "
+     "expects 60 queries), of each system (latency, 2) or of a layer (kernels, 0.15)",
      .least = 0.001, .most = 86400},
     {"--seconds", "S", ON(STRESS), TO(seconds), "stop after S seconds; without it on SIGINT or SIGTERM",
      .least = 0.001, .most = 1e7},

@@ -10,6 +10,7 @@
 #include <string.h>
 #include "bench/load/score.h"
 #include "bench/load/load_search.h"
+#include "bench/load/serve.h"
 
 /* The smallest value that at least p percent of the values do not exceed, by counting. */
 static double by_counting(const double *v, int n, double p) {
@@ -82,8 +83,70 @@ static void fates_are_counted(void **state) {
     /* cut at 70: only queries due by then remain, 30 + 20, 20, 10 + 20 of tenant 0 and none of tenant 1 */
     assert_int_equal(mo_bench_score(&env, &s, records, qos, 2, 70, &score, NULL), 0);
     assert_int_equal(score.n, 3);
-    assert_true(score.tenants[1].within == 1);
+    assert_true(score.tenants[1].within == -1); /* not known, and never the worst */
+    assert_int_equal(score.worst_tenant, 0);
     mo_bench_score_free(&env, &score);
+}
+
+/* Against the formula's published values (Wilson 1927; Agresti and Coull 1998), and its limits. */
+static void intervals_of_shares(void **state) {
+    (void)state;
+    double interval[2];
+    mo_bench_wilson(9, 10, interval);
+    assert_true(fabs(interval[0] - 0.59585) < 1e-5 && fabs(interval[1] - 0.98212) < 1e-5);
+    mo_bench_wilson(0, 10, interval);
+    assert_true(interval[0] == 0 && fabs(interval[1] - 0.27753) < 1e-5);
+    mo_bench_wilson(10, 10, interval);
+    assert_true(fabs(interval[0] - 0.72247) < 1e-5 && interval[1] == 1);
+    mo_bench_wilson(0, 0, interval);
+    assert_true(interval[0] == 0 && interval[1] == 1);
+    for (int n = 1; n < 200; n++) {
+        for (int met = 0; met <= n; met++) {
+            mo_bench_wilson(met, n, interval);
+            assert_true(interval[0] >= 0 && interval[0] <= (double)met / n);
+            assert_true(interval[1] <= 1 && interval[1] >= (double)met / n);
+        }
+    }
+}
+
+/* No query counts at all: nothing is in time, and nothing is late. */
+static void no_queries_are_not_a_share(void **state) {
+    (void)state;
+    struct mo_env env = mo_env_default();
+    struct mo_bench_schedule s = {.warmup_ns = 10, .window_ns = 100, .total_ns = 200};
+    const int64_t qos[] = {20, 50};
+    struct mo_bench_score score;
+    assert_int_equal(mo_bench_score(&env, &s, NULL, qos, 2, INT64_MAX, &score, NULL), 0);
+    assert_true(score.overall == -1 && score.worst == -1 && score.tenants[0].within == -1);
+    assert_int_equal(score.worst_tenant, -1);
+    mo_bench_score_free(&env, &score);
+}
+
+/* --- how long a probe lasts ---------------------------------------------------------------------------- */
+static void probes_last_until_the_rarest_tenant_has_enough(void **state) {
+    (void)state;
+    struct mo_bench_serve_options o = {.seconds = 10, .enough = 60};
+    const double frequent[] = {100, 6}, some[] = {100, 0, 3}, rare[] = {100, 0.1}, none[] = {0, 0};
+    assert_true(mo_bench_probe_seconds(&o, frequent, 2) == 10);
+    assert_true(mo_bench_probe_seconds(&o, some, 3) == 20); /* one is never asked: it does not matter */
+    assert_true(mo_bench_probe_seconds(&o, rare, 2) == 10.0 * MO_BENCH_LONGEST_PROBE);
+    assert_true(mo_bench_probe_seconds(&o, none, 2) == 10);
+    o.enough = 0;
+    assert_true(mo_bench_probe_seconds(&o, rare, 2) == 10);
+}
+
+static void a_tenant_without_queries_proves_nothing(void **state) {
+    (void)state;
+    json_t *point =
+        json_pack("{s:[{s:f, s:i}, {s:f, s:i}]}", "tenants", "qps", 2.0, "n", 9, "qps", 0.1, "n", 0);
+    json_t *rare = json_array_get(json_object_get(point, "tenants"), 1);
+    assert_false(mo_bench_all_asked(point));
+    json_object_set_new(rare, "qps", json_real(0)); /* none was to come */
+    assert_true(mo_bench_all_asked(point));
+    json_object_set_new(rare, "qps", json_real(0.1));
+    json_object_set_new(rare, "n", json_integer(1));
+    assert_true(mo_bench_all_asked(point));
+    json_decref(point);
 }
 
 /* --- search ------------------------------------------------------------------------------------------- */
@@ -136,6 +199,10 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(percentiles_match_counting),
         cmocka_unit_test(fates_are_counted),
+        cmocka_unit_test(intervals_of_shares),
+        cmocka_unit_test(no_queries_are_not_a_share),
+        cmocka_unit_test(probes_last_until_the_rarest_tenant_has_enough),
+        cmocka_unit_test(a_tenant_without_queries_proves_nothing),
         cmocka_unit_test(search_finds_the_edge),
         cmocka_unit_test(search_survives_one_hiccup),
     };
