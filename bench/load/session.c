@@ -36,6 +36,14 @@ const struct mo_bench_system *mo_bench_peers(int *n) {
     return peers;
 }
 
+/* A bare container may have no /tmp. */
+static bool make_folder(char *out, size_t n) {
+    snprintf(out, n, "/tmp/moire-bench-XXXXXX");
+    if (mkdtemp(out)) return true;
+    snprintf(out, n, "moire-bench-XXXXXX");
+    return mkdtemp(out) != NULL;
+}
+
 int mo_bench_session_open(const struct mo_env *env, int argc, char **argv, struct mo_bench_session *out,
                           moire_error *err) {
     memset(out, 0, sizeof *out);
@@ -43,18 +51,17 @@ int mo_bench_session_open(const struct mo_env *env, int argc, char **argv, struc
     out->signal_fd = -1;
     const char *venv = getenv("VENV");
     out->venv = venv && *venv ? venv : ".venv";
-    ssize_t n = readlink("/proc/self/exe", out->exe, sizeof out->exe - 1);
-    if (n <= 0) return mo_fail(err, MOIRE_EIO, "/proc/self/exe: %s", strerror(errno));
+    const int unknown = env->sys->own_program(env->sys->self, out->exe, sizeof out->exe);
+    if (unknown) return mo_fail(err, MOIRE_EIO, "where this program lies: %s", strerror(-unknown));
     out->command = mo_bench_command(env, argc, argv);
     struct mo_topology *topology;
     int cores_code = mo_topology_create(env, NULL, 0, "", &topology, err);
     if (cores_code) return cores_code;
     out->cores = topology->n_cores;
     mo_topology_destroy(topology);
-    snprintf(out->folder, sizeof out->folder, "/tmp/moire-bench-XXXXXX");
-    if (!out->command || !mkdtemp(out->folder)) {
+    if (!out->command || !make_folder(out->folder, sizeof out->folder)) {
         out->folder[0] = 0;
-        int code = mo_fail(err, MOIRE_EIO, "no temporary folder below /tmp");
+        int code = mo_fail(err, MOIRE_EIO, "no temporary folder can be made below /tmp, nor in this one");
         mo_bench_session_close(out);
         return code;
     }

@@ -128,6 +128,7 @@ struct mo_sys {
     int (*end_process)(void *self, struct mo_child *process, int64_t deadline);
     /* folder of the program, or of the shared object, that this code is part of */
     int (*own_folder)(void *self, char *out, size_t n);
+    int (*own_program)(void *self, char *out, size_t n); /* path of the running program */
     /* runs fn in a copy of this process (its other threads do not exist there) and waits; both see `shared`,
      * which comes from share().  Returns as spawn; 0 when fn returned.  Only for programs, never for servers.
      */

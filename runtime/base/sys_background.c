@@ -7,11 +7,14 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <link.h>
 #include <signal.h>
 #include <spawn.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/auxv.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -105,9 +108,22 @@ int mo_px_end_process(void *self, struct mo_child *p, int64_t deadline) {
     return rc;
 }
 
-int mo_px_own_folder(void *self, char *out, size_t n) {
+/* /proc may be missing, in a chroot or a bare container: then it is the path that the kernel was given. */
+int mo_px_own_program(void *self, char *out, size_t n) {
     (void)self;
-    char path[4096];
+    char path[PATH_MAX];
+    const ssize_t length = readlink("/proc/self/exe", path, sizeof path - 1);
+    if (length >= 0) {
+        path[length] = 0;
+    } else {
+        const char *given = (const char *)(uintptr_t)getauxval(AT_EXECFN);
+        if (!given || !realpath(given, path)) return -ENOENT;
+    }
+    return (size_t)snprintf(out, n, "%s", path) < n ? 0 : -ENAMETOOLONG;
+}
+
+int mo_px_own_folder(void *self, char *out, size_t n) {
+    char path[PATH_MAX];
     Dl_info info;
     struct link_map *map = NULL;
     if (!dladdr1((const void *)(uintptr_t)&mo_px_own_folder, &info, (void **)&map, RTLD_DL_LINKMAP) || !map)
@@ -115,9 +131,8 @@ int mo_px_own_folder(void *self, char *out, size_t n) {
     if (map->l_name && *map->l_name) {
         snprintf(path, sizeof path, "%s", map->l_name);
     } else { /* the program itself */
-        const ssize_t length = readlink("/proc/self/exe", path, sizeof path - 1);
-        if (length < 0) return -errno;
-        path[length] = 0;
+        const int rc = mo_px_own_program(self, path, sizeof path);
+        if (rc) return rc;
     }
     char *slash = strrchr(path, '/');
     if (!slash) return -ENOENT;

@@ -372,6 +372,7 @@ static const struct mo_sys posix = {
     .kill_process = mo_px_kill_process,
     .end_process = mo_px_end_process,
     .own_folder = mo_px_own_folder,
+    .own_program = mo_px_own_program,
     .fork = mo_px_fork,
     .share = mo_px_share,
     .unshare = mo_px_unshare,

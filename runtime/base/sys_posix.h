@@ -34,6 +34,7 @@ int mo_px_start_process(void *self, const char *const *argv, const int *fds, int
 void mo_px_kill_process(void *self, const struct mo_child *process);
 int mo_px_end_process(void *self, struct mo_child *process, int64_t deadline);
 int mo_px_own_folder(void *self, char *out, size_t n);
+int mo_px_own_program(void *self, char *out, size_t n);
 
 /* sys_user.c */
 int mo_px_caches(void *self, char *out, size_t n);

@@ -3,6 +3,7 @@
 #include "runtime/device/topology.h"
 
 #include <hwloc.h>
+#include <unistd.h>
 #include "runtime/device/cgroup.h"
 #include "runtime/base/cores.h"
 
@@ -12,6 +13,10 @@ static int load(hwloc_topology_t *out, const char *synthetic, moire_error *err) 
         hwloc_topology_destroy(*out);
         return mo_fail(err, MOIRE_EINVAL, "'%s' is not a synthetic topology", synthetic);
     }
+    /* In a chroot without /sys hwloc counts the processors; its reader of /sys would only complain on stderr.
+     */
+    if (access("/sys/devices/system/cpu", F_OK) != 0)
+        hwloc_topology_set_components(*out, HWLOC_TOPOLOGY_COMPONENTS_FLAG_BLACKLIST, "linux");
     if (hwloc_topology_load(*out)) {
         hwloc_topology_destroy(*out);
         return mo_fail(err, MOIRE_EIO, "cannot read the topology of the machine");

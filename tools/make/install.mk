@@ -1,27 +1,61 @@
 # install.mk - installation, man page, completion, relocatable bundle.
-.PHONY: install bundle man
+#
+# Where things go: PREFIX; LIBDIR where libraries have a folder for each architecture; DESTDIR for packagers.
+LIBDIR ?= $(PREFIX)/lib
+.PHONY: install man
 $(B)/moire.1: $(B)/moire tools/make-man
 	tools/make-man $(B)/moire $(VERSION) > $@
 man: $(B)/moire.1 ## the man page, from the verbs' own help
 
-$(B)/moire.pc: tools/moire.pc.in
-	sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@VERSION@|$(VERSION)|' $< > $@
+# For programs that are linked with -static: libhwloc.a calls libudev, which Debian has no archive of.
+$(B)/libmoire-no-udev.a: $(B)/obj/tools/static/no_udev.o
+	@rm -f $@
+	$(AR) rcs $@ $^
+all: $(B)/libmoire-no-udev.a
 
-install: all $(B)/libmoire-cuda.so $(B)/moire-gpu-child $(B)/moire.1 $(B)/moire.pc ## install below DESTDIR/PREFIX
+# The .pc files are written where they go: they name PREFIX, which may be another one each time.
+install: all $(B)/libmoire-cuda.so $(B)/moire-gpu-child $(B)/moire.1 ## install below DESTDIR/PREFIX
 	install -D -m 755 $(B)/moire $(DESTDIR)$(PREFIX)/bin/moire
 	for f in moire.h moire_stats.h; do \
 	    install -D -m 644 include/$$f $(DESTDIR)$(PREFIX)/include/$$f || exit 1; done
-	install -D -m 644 $(B)/libmoire.a $(DESTDIR)$(PREFIX)/lib/libmoire.a
-	install -D -m 755 $(B)/libmoire.so $(DESTDIR)$(PREFIX)/lib/libmoire.so.$(VERSION)
-	ln -sf libmoire.so.$(VERSION) $(DESTDIR)$(PREFIX)/lib/libmoire.so.0
-	ln -sf libmoire.so.0 $(DESTDIR)$(PREFIX)/lib/libmoire.so
-	install -D -m 755 $(B)/libmoire-cuda.so $(DESTDIR)$(PREFIX)/lib/libmoire-cuda.so
+	for f in libmoire.a libmoire-no-udev.a; do \
+	    install -D -m 644 $(B)/$$f $(DESTDIR)$(LIBDIR)/$$f || exit 1; done
+	install -D -m 644 $(B)/libmoire.so $(DESTDIR)$(LIBDIR)/libmoire.so.$(VERSION)
+	ln -sf libmoire.so.$(VERSION) $(DESTDIR)$(LIBDIR)/libmoire.so.0
+	ln -sf libmoire.so.0 $(DESTDIR)$(LIBDIR)/libmoire.so
+	install -D -m 644 $(B)/libmoire-cuda.so $(DESTDIR)$(LIBDIR)/libmoire-cuda.so
 	install -D -m 755 $(B)/moire-gpu-child $(DESTDIR)$(PREFIX)/libexec/moire-gpu-child
-	install -D -m 644 $(B)/moire.pc $(DESTDIR)$(PREFIX)/lib/pkgconfig/moire.pc
+	mkdir -p $(DESTDIR)$(LIBDIR)/pkgconfig
+	for f in moire moire-static; do \
+	    sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@LIBDIR@|$(LIBDIR)|' -e 's|@VERSION@|$(VERSION)|' tools/$$f.pc.in \
+	        > $(DESTDIR)$(LIBDIR)/pkgconfig/$$f.pc || exit 1; done
 	install -D -m 644 $(B)/moire.1 $(DESTDIR)$(PREFIX)/share/man/man1/moire.1
 	install -D -m 644 tools/moire.bash $(DESTDIR)$(PREFIX)/share/bash-completion/completions/moire
 	for f in $$(cd bench && find scenarios machines gpus -name '*.json' -o -name '*.csv'); do \
 	    install -D -m 644 bench/$$f $(DESTDIR)$(PREFIX)/share/moire/$$f || exit 1; done
 
-bundle: all gpu-acceptance $(B)/moire.1 ## one tarball that runs without the packages
-	tools/make-bundle $(B) $(VERSION)
+# --- one tarball that runs without the packages: their archives are linked into the programs, which so need nothing
+# but the C library, nor /proc to find anything.  bundle/moire-static needs no C library, for an empty container.
+# libmoire.so keeps them beside itself: Debian's archives are not made for shared objects.
+BUNDLE_LIBS := -Wl,-Bstatic -lprotobuf-c -lhwloc -ljansson -Wl,-Bdynamic -ldl -lpthread -lm
+BUNDLED     := $(addprefix $(B)/bundle/,moire moire-static gpu-isolation libmoire.so)
+NOT_MAIN    := $(filter-out $(MAIN_OBJ),$(TOOL_OBJ)) $(GEN_OBJ) $(LIB_OBJ)
+$(filter-out %.so,$(BUNDLED)): $(B)/obj/tools/static/no_udev.o
+$(B)/bundle/moire: $(MAIN_OBJ) $(NOT_MAIN)
+	@mkdir -p $(@D)
+	$(CC) $(LDFLAGS) -rdynamic '-Wl,-rpath,$$ORIGIN/../lib' -o $@ $^ $(BUNDLE_LIBS)
+$(B)/bundle/gpu-isolation: $(B)/obj/tools/gpu/isolation/isolation.o $(NOT_MAIN)
+	@mkdir -p $(@D)
+	$(CC) $(LDFLAGS) '-Wl,-rpath,$$ORIGIN/../lib' -o $@ $^ $(BUNDLE_LIBS)
+# the linker warns of calls that the C library's archive serves only where the same C library is shared: dlopen(),
+# without which built-in kernels serve, and getpwuid_r(), asked only where HOME is not set
+$(B)/bundle/moire-static: $(MAIN_OBJ) $(NOT_MAIN)
+	@mkdir -p $(@D)
+	$(CC) $(LDFLAGS) -static -o $@ $^ -lprotobuf-c -lhwloc -ljansson -ldl -lpthread -lm
+$(B)/bundle/libmoire.so: $(LIB_OBJ)
+	@mkdir -p $(@D)
+	$(CC) -shared -Wl,-soname,libmoire.so.0 '-Wl,--disable-new-dtags,-rpath,$$ORIGIN' $(LDFLAGS) -o $@ $^ $(LDLIBS)
+
+.PHONY: bundle
+bundle: gpu-acceptance $(BUNDLED) $(B)/moire.1 ## one tarball that runs without the packages
+	tools/make-bundle $(B) $(VERSION) $(MAKE)

@@ -12,9 +12,10 @@ static const struct mo_gpu_child_bounds usual = {.load_timeout_ns = 10000000000,
                                                  .settled_ns = 10000000000};
 static const int64_t QUIT_NS = 10000000000, HANG_NS = 10000000000;
 
-/* Beside this library or program, in ../libexec of it, or in the folder above (of a build's tests). */
+/* Beside this library or program, in libexec of its prefix (which is two folders up where libraries have a
+ * folder for each architecture), or in the folder above (of a build's tests). */
 static int find_helper(struct mo_gpu_system *s, const char *process, moire_error *err) {
-    static const char *const places[] = {"", "/../libexec", "/.."};
+    static const char *const places[] = {"", "/../libexec", "/../../libexec", "/.."};
     const struct mo_sys *sys = s->env->sys;
     char folder[900] = "";
     const char *colon = strchr(process, ':');
