@@ -12,6 +12,7 @@ struct mo_finished {
     const char *file;
     bool verified, published;
     struct mo_verified found;
+    bool cut;      /* the budget ended before it was */
     int64_t bytes; /* of the compiled model */
 };
 
@@ -21,6 +22,7 @@ struct mo_finish {
     const struct mo_compile_options *compile;
     struct mo_search *search;       /* its results hear of what is withdrawn */
     const _Atomic int *interrupted; /* no model is begun then */
+    int64_t ends;                   /* time at which what is in work is given up; 0: none */
     struct mo_finished *model;      /* room for all files of `compile` */
     int n;
     json_t *withdrawn; /* an object a layer; the caller's */

@@ -9,13 +9,14 @@ struct mo_compile_progress {
     const struct mo_env *env;
     int64_t started;
     bool terminal;
-    int shown;    /* tenths already printed when it is no terminal */
-    int versions; /* asked for */
+    int shown;          /* tenths already printed when it is no terminal */
+    int64_t last_shown; /* when that was */
+    int versions;       /* asked for */
 };
 /* As mo_search_options.began. */
 void mo_compile_show_began(void *ctx, int pending, int other_number);
 /* As mo_search_options.progress; ctx is a struct mo_compile_progress. */
-void mo_compile_show_progress(void *ctx, int done, int total, const struct mo_layer_result *layer);
+void mo_compile_show_progress(void *ctx, const struct mo_search_progress *progress);
 
 /* What the results are shown with. */
 struct mo_compile_shown {

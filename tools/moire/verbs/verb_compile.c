@@ -33,6 +33,9 @@ static const char notes[] =
     "  moire compile detector.onnx --shape x=1,3,640,640 --budget 60\n"
     "  moire compile resnet50 mobilenet-v2 googlenet --threads 2 --json\n";
 
+/* What verifying and publishing may take beyond the budget before they are given up. */
+enum { OVER_NS = 500000000 };
+
 /* One run of the verb, `compile` or `tune`. */
 struct work {
     const struct mo_options *o;
@@ -41,6 +44,7 @@ struct work {
     char store[MO_PATH_CAP], paths[MO_OPTION_ROOM][MO_PATH_CAP];
     struct mo_finished finished[MO_OPTION_ROOM];
     struct mo_compile_shown shown;
+    int64_t ends; /* of the budget and what is over it at most; 0: there is none */
 };
 
 /* The one thing a signal handler may touch.  A second Ctrl-C ends at once: the store is valid at any time. */
@@ -104,6 +108,7 @@ static int finish(const struct mo_env *env, struct work *w, struct mo_search *se
                           .compile = &w->compile,
                           .search = search,
                           .interrupted = &stop_requested,
+                          .ends = w->ends,
                           .model = w->finished,
                           .withdrawn = w->shown.withdrawn};
     int code = mo_compile_finish(&f);
@@ -136,6 +141,8 @@ static int run_with(const struct mo_env *outer, struct work *w) {
     s->began = mo_compile_show_began;
     s->progress = mo_compile_show_progress;
     progress.versions = s->versions;
+    s->budget_began = progress.started;
+    if (s->budget_s > 0) w->ends = s->budget_began + (int64_t)(s->budget_s * 1e9) + OVER_NS;
     s->ctx = &progress;
     catch_interrupts();
     struct mo_neighbour neighbour = {.stress = NULL};
