@@ -13,10 +13,13 @@
 #include <sys/signalfd.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#include "bench/load/others.h"
 #include "bench/load/session.h"
 #include "bench/data/experiment.h"
 #include "models/zoo.h"
 #include "runtime/device/topology.h"
+
+enum { WATCH_MS = 300 };
 
 static const struct mo_bench_system peers[] = {
     {"ort-fcfs-all", "onnxruntime", "fcfs-all", "ONNX Runtime, FCFS, each query on all cores"},
@@ -76,11 +79,13 @@ int mo_bench_session_open(const struct mo_env *env, int argc, char **argv, struc
 }
 
 void mo_bench_warn_busy(const struct mo_bench_session *session) {
-    double load;
-    if (getloadavg(&load, 1) == 1 && load > 0.3 * session->cores)
-        mo_bench_say(session,
-                     "bench: the machine is busy (load average %.1f): times will be too long and noisy",
-                     load);
+    const struct mo_others others = mo_others_watch(WATCH_MS);
+    if (mo_others_busy(&others))
+        mo_bench_say(
+            session,
+            "bench: the machine is busy (other programs use %.2f of %d cores): times will be too long "
+            "and noisy",
+            mo_others_cores(&others), others.cpus);
 }
 
 static void remove_folder(const char *folder) {
