@@ -29,10 +29,10 @@ static void on_withdrawn(void *ctx, const struct mo_withdrawn *w) {
                                     w->error < 1e300 ? w->error : 1e300));
 }
 
-static int fail(const struct mo_finish *f, const moire_error *err, const char *then) {
-    int code = mo_verb_fail(f->verb, err);
-    fprintf(stderr, "moire %s: '%s' %s\n", f->verb, f->file, then);
-    return code;
+static int fail(struct mo_finish *f, const moire_error *err, const char *then) {
+    fprintf(stderr, "moire %s: %s\nmoire %s: '%s' %s\n", f->verb, err->message, f->verb, f->file, then);
+    f->err = *err;
+    return (int)mo_exit_of(err->code);
 }
 
 static int verify(struct mo_finish *f, const struct mo_compiled_request *request, struct mo_finished *m) {
@@ -49,13 +49,15 @@ static int verify(struct mo_finish *f, const struct mo_compiled_request *request
     if (m->cut) return m->found.withdrawn ? MO_EXIT_FAILED : MO_EXIT_OK;
     m->verified = true;
     if (mo_verified_is_wrong(&m->found)) {
-        fprintf(stderr,
-                "moire %s: '%s': its outputs differ by %.2g of their range, %.2g is allowed, though every "
-                "layer is right; it is not published.  `moire check-model --verify` shows more\n",
-                f->verb, f->file, m->found.whole_error, m->found.whole_allowed);
-        return MO_EXIT_FAILED;
+        mo_fail(&err, MOIRE_EFAILED,
+                "'%.200s': its outputs differ by %.2g of their range, %.2g is allowed, though every layer is "
+                "right; `moire check-model --verify` shows more",
+                f->file, m->found.whole_error, m->found.whole_allowed);
+        return fail(f, &err, "is not published");
     }
-    return m->found.withdrawn ? MO_EXIT_FAILED : MO_EXIT_OK;
+    if (!m->found.withdrawn) return MO_EXIT_OK;
+    return (int)mo_exit_of(
+        mo_fail(&f->err, MOIRE_EFAILED, "'%.200s': a compiled kernel was wrong and is out of use", f->file));
 }
 
 /* Publishing, maybe in a copy of this process. */
@@ -125,8 +127,13 @@ static int finish_model(struct mo_finish *f, const char *file, moire_shape *shap
 int mo_compile_finish(struct mo_finish *f) {
     size_t n = (size_t)f->compile->n_shapes + 1;
     moire_shape *shapes = mo_alloc(f->env, n * sizeof *shapes);
-    int code = shapes ? MO_EXIT_OK : MO_EXIT_SYSTEM;
-    if (!shapes) fprintf(stderr, "moire %s: out of memory binding shapes\n", f->verb);
+    moire_error none = {0};
+    int code = MO_EXIT_OK;
+    f->file = "all";
+    if (!shapes) {
+        mo_fail(&none, MOIRE_ENOMEM, "out of memory binding shapes");
+        code = fail(f, &none, "is not published");
+    }
     for (int i = 0; shapes && i < f->compile->n_files && !atomic_load(f->interrupted); i++) {
         int one = finish_model(f, f->compile->files[i], shapes);
         if (one) code = one;

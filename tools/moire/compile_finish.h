@@ -27,8 +27,10 @@ struct mo_finish {
     int n;
     json_t *withdrawn; /* an object a layer; the caller's */
     const char *file;  /* in work */
+    moire_error err;   /* the last trouble */
 };
 
-/* MO_EXIT_OK, or the exit code of the last trouble: MO_EXIT_FAILED when a kernel was wrong. */
+/* MO_EXIT_OK, or the exit code of the last trouble, which `err` holds: MO_EXIT_FAILED when a kernel was
+ * wrong. Every trouble is said on standard error. */
 int mo_compile_finish(struct mo_finish *finish);
 #endif

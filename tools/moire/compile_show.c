@@ -180,7 +180,7 @@ static json_t *model_json(const struct mo_finished *m) {
     return row;
 }
 
-int mo_compile_show_json(const struct mo_search *search, const struct mo_compile_shown *o) {
+int mo_compile_show_json(const struct mo_search *search, const struct mo_compile_shown *o, moire_error *err) {
     json_t *layers = json_array(), *files = json_array(), *models = json_array();
     for (int i = 0; i < o->n_models; i++)
         json_array_append_new(models, model_json(&o->model[i]));
@@ -195,8 +195,8 @@ int mo_compile_show_json(const struct mo_search *search, const struct mo_compile
         "models", models, "left_out", mo_left_json(search), "withdrawn", o->withdrawn, "totals", "layers",
         t.layers, "compiled", t.compiled, "reused", t.reused, "generic", t.generic, "failed", t.failed,
         "pending", t.pending, "min_ms", t.min_ms, "generic_ms", t.generic_ms, "speedup", t.speedup);
-    int rc = all ? json_dumpf(all, stdout, JSON_INDENT(1) | JSON_REAL_PRECISION(9)) : -1;
+    if (all && o->err->code) mo_failure_put(all, o->err);
+    int rc = mo_print_json(all, err);
     json_decref(all);
-    putchar('\n');
     return rc;
 }

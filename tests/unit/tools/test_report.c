@@ -145,6 +145,10 @@ static void trace_is_what_viewers_read(void **state) {
         if (strcmp(mo_json_text(event, "ph"), "X") != 0) continue;
         assert_string_equal(mo_json_text(event, "name"), EVIL);
         assert_true(mo_json_number(event, "dur") > 0);
+        const char *key;
+        json_t *value;
+        assert_int_equal(json_object_size(json_object_get(event, "args")), 4);
+        json_object_foreach(json_object_get(event, "args"), key, value) assert_true(json_is_integer(value));
         blocks++;
     }
     assert_int_equal(blocks, 2); /* the malformed third row is left out */
