@@ -65,6 +65,7 @@ static void run(struct state *s, const struct mo_view *view, struct mo_decisions
         int wanted = rule->cores(view, query), n = wanted < h->idle ? wanted : h->idle;
         if (2 * n < wanted) return;
         mo_allocation_run(h, query, mo_view_block(view, query, n), n, wanted);
+        mo_decide_cut(out, MO_CUT_BOUND);
         s->runs = oldest ? 0 : s->runs + 1;
     }
 }

@@ -284,16 +284,21 @@ static bool serve(struct allocation *h, const struct mo_moire_candidate *c) {
     h->wanted -= c->share;
     if (!q->started && taken_instances(h, c->tenant) >= t->free_instances) return true;
     int n = cores_for(h, c), wanted = n;
+    enum mo_cut cut = MO_CUT_BOUND;
     int64_t bound = h->parts->no_brief ? view->block_ns : view->block_ns / (1 + view->n_cores / BRIEF);
     if (n > h->idle) {
         int64_t gap = h->parts->no_meet ? 0 : freed_in(view, n - h->idle);
         if (gap && h->idle < POOR * n && worth_waiting(h, c, n, gap)) return false;
-        if (gap && gap < bound) bound = gap;
+        if (gap && gap < bound) {
+            bound = gap;
+            cut = MO_CUT_MEET;
+        }
         n = h->idle;
     }
     if (!c->keep && !h->starved && (n = quick(h, c, n)) == 0) return true;
     int end = mo_profile_block(t->profile, n, q->next_layer, (int64_t)((double)bound / t->residual));
     mo_decide_want(h->out, c->query, end, mo_cores_take(&h->pool, n, q->last_core), wanted);
+    mo_decide_cut(h->out, cut);
     h->idle -= n;
     h->work += (double)mo_view_time(t, n, q->next_layer, end) * n;
     return true;

@@ -41,6 +41,7 @@ static double least_left(const struct mo_view *view, int query) {
 static void serve(struct mo_allocation *h, int query) {
     int n = wide(h->view, &h->view->tenants[h->view->queries[query].tenant]);
     mo_allocation_run(h, query, mo_view_block(h->view, query, n), n, n);
+    mo_decide_cut(h->out, MO_CUT_BOUND);
 }
 
 static void dispatch(void *state, const struct mo_view *view, const struct mo_event *event,

@@ -78,12 +78,15 @@ static void run(struct state *s, const struct mo_view *view, struct mo_decisions
         if (end > layers) end = layers;
         int n = mo_need(view, t, q->next_layer, end, HEADROOM * mo_budget(view, query, end));
         int wanted = n;
+        enum mo_cut cut = size ? MO_CUT_SIZE : MO_CUT_PIVOT;
         if (n > h->idle) {
             if (2 * h->idle < n) return;
             n = h->idle;
             end = q->next_layer + 1;
+            cut = MO_CUT_CONFLICT;
         }
         mo_allocation_run(h, query, end, n, wanted);
+        mo_decide_cut(out, cut);
     }
 }
 

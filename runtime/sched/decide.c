@@ -70,12 +70,21 @@ static void gather(struct mo_sched *s, const struct mo_decision *d, int lead, in
     mo_slot_cut(list, at, batch);
 }
 
+/* What a decision on cores rests on. */
+static void log_basis(struct mo_sched *s, const struct mo_decision *d, int64_t predicted, int64_t now) {
+    const struct mo_view_query *q = &s->queries.view[d->query];
+    bool ends = d->end == s->tenant_views[q->tenant].profile->n_layers;
+    mo_sched_log(s, now, MO_LOG_BASIS, d->query, q->tenant, (int64_t)(d->pressure * MO_EVENT_UNIT + 0.5),
+                 ends ? MO_CUT_MODEL : d->cut, predicted);
+}
+
 /* The first query stands for the block; the others name it. */
 static void log_run(struct mo_sched *s, const struct mo_decision *d, int lead, int n, bool behind,
-                    int64_t now) {
+                    int64_t predicted, int64_t now) {
     const struct mo_view_query *q = &s->queries.view[d->query];
     if (!s->ring) return;
     mo_sched_log(s, now, MO_LOG_DISPATCH, d->query, q->tenant, q->next_layer, d->end, n);
+    if (!s->view.gpus) log_basis(s, d, predicted, now);
     int64_t first = (int64_t)mo_query_handle(&s->queries, d->query);
     for (int slot = s->queries.record[d->query].next_in_batch; slot >= 0;
          slot = s->queries.record[slot].next_in_batch)
@@ -129,7 +138,7 @@ static void start_run(struct mo_sched *s, const struct mo_decision *d, int64_t n
     }
     s->stats.blocks++;
     mo_sched_mirror(s, q->tenant);
-    log_run(s, d, lead, n, behind, now);
+    log_run(s, d, lead, n, behind, predicted, now);
     struct mo_run run = {.query = d->query,
                          .tenant = q->tenant,
                          .instance = s->queries.record[d->query].instance,

@@ -16,6 +16,8 @@
     X(ACCEPT, "a = scheduled arrival, b = deadline, c = the user's tag")                                     \
     X(REJECT, "a = code")                                                                                    \
     X(DISPATCH, "a, b = layers, c = cores of the let")                                                       \
+    X(BASIS, "of the block just dispatched on cores: a = pressure for its versions, b = enum mo_cut, c = "   \
+             "ns predicted")                                                                                 \
     X(MEMBER,                                                                                                \
       "joins the block just dispatched: a, b = layers, c = handle of its first query, which reports it")     \
     X(QUEUE, "the block just dispatched begins when the one that core a runs has ended")                     \
@@ -46,7 +48,7 @@ enum mo_event_code {
 #undef MO_EVENT_ENUM
         MO_LOG_KINDS
 };
-/* PRESSURE and COUNTERS carry numbers as whole millionths; VERSIONS at most so many layers. */
+/* PRESSURE, COUNTERS and BASIS carry numbers as whole millionths; VERSIONS at most so many layers. */
 enum { MO_EVENT_UNIT = 1000000, MO_EVENT_VERSIONS = 20 };
 const char *mo_event_name(int kind);
 

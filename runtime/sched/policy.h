@@ -116,6 +116,18 @@ enum mo_decision_kind {
     MO_LETS,  /* prepare the lets of `plan` behind those in force, then serve on them: MO_EVENT_LETS */
 };
 
+/* Why a block ends where it does; told to whoever looks, nothing rests on it. */
+enum mo_cut {
+    MO_CUT_UNTOLD,
+    MO_CUT_MODEL,    /* the model ends there; the core fills this in */
+    MO_CUT_BOUND,    /* one layer more would exceed the bound on a block's time */
+    MO_CUT_MEET,     /* it ends about when blocks on other cores do, so that these come free together */
+    MO_CUT_PIVOT,    /* the next layer needs clearly more cores than its model's average */
+    MO_CUT_CONFLICT, /* fewer cores are free than it needs: its first layer alone */
+    MO_CUT_SIZE,     /* so many layers are a block */
+    MO_CUTS
+};
+
 struct mo_decision {
     enum mo_decision_kind kind;
     int query, end;
@@ -123,6 +135,7 @@ struct mo_decision {
     struct mo_cores cores;
     int64_t when;    /* TIMER: the time; RUN: latest start, MO_NEVER = any */
     int wanted;      /* RUN: cores it would have liked; more than it got counts as a conflict */
+    enum mo_cut cut; /* RUN: why it ends at `end` */
     double pressure; /* RUN: for which the versions of the layers are chosen; 0 = the fastest alone */
     const struct mo_lets_plan *plan; /* LETS: copied when it is taken */
 };
@@ -171,6 +184,10 @@ static inline void mo_decide_want(struct mo_decisions *out, int query, int end, 
 }
 static inline void mo_decide_run(struct mo_decisions *out, int query, int end, struct mo_cores cores) {
     mo_decide_want(out, query, end, cores, 0);
+}
+/* Why the block decided last ends where it does. */
+static inline void mo_decide_cut(struct mo_decisions *out, enum mo_cut cut) {
+    if (out->n) out->list[out->n - 1].cut = cut;
 }
 static inline void mo_decide_shed(struct mo_decisions *out, int query) {
     if (out->n < out->cap) out->list[out->n++] = (struct mo_decision){.kind = MO_SHED, .query = query};

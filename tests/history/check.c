@@ -303,6 +303,16 @@ static bool on_release(struct check *k, const struct event *e, struct query *q) 
     return true;
 }
 
+enum { CUTS = 7 }; /* reasons for which a block may end */
+
+/* Of a dispatch, ahead of its block. */
+static bool on_basis(struct check *k, const struct event *e, struct query *q) {
+    if (e->a < 0 || e->a > 1000000 || e->b < 0 || e->b >= CUTS || e->c < 0)
+        return fail(k, "FORM", "pressure, cut or time of a decision that cannot be");
+    if (!q->want || q->starts || q->drops) return fail(k, "H3", "the basis of no decision");
+    return true;
+}
+
 static bool on_versions(struct check *k, const struct event *e, struct query *q) {
     if (!q->want || e->a < q->begin || e->c < 1 || e->a + e->c > q->end)
         return fail(k, "H3", "versions of layers [%lld,%lld) in block [%d,%d)", (long long)e->a,
@@ -349,6 +359,7 @@ static const struct {
     {"CALLBACK_OUT", on_callback_out},
     {"RELEASE", on_release},
     {"CANCEL", on_cancel},
+    {"BASIS", on_basis},
     {"VERSIONS", on_versions},
     {"MEMBER", on_member},
     {"TIMES", on_times},

@@ -35,7 +35,7 @@ static const char *const good[] = {
     /* 13 */ "100 301 1 BLOCK_END 11 0 0 1 1",
     /* 14 */
     "105 305 2 PRESSURE 0 -1 25000 1 0\n107 306 4 COUNTERS 0 -1 7 0 0\n110 310 2 DISPATCH 11 0 1 2 1",
-    /* 15 */ "120 311 2 DISPATCH 12 1 0 1 1",
+    /* 15 */ "120 311 2 DISPATCH 12 1 0 1 1\n121 311 2 BASIS 12 1 250000 1 8000",
     /* 16 */ "125 311 0 VERSIONS 11 0 1 3 1\n130 312 0 BLOCK_START 11 0 1 2 0",
     /* 17 */ "140 313 1 BLOCK_START 12 1 0 1 1",
     /* 18 */ "150 350 2 RESOLVE 12 1 -11 420 0",
@@ -71,6 +71,9 @@ static const struct {
     {"FORM", "sequence goes back", 31, 31, "28 520 2 SAMPLE 0 -1 2 2 0"},
     {"FORM", "time of a thread goes back", 31, 31, "280 90 2 SAMPLE 0 -1 2 2 0"},
     {"FORM", "the deadline changes", 23, 23, "200 401 2 RESOLVE 11 0 0 1300 0"},
+    {"H3", "the basis of no decision", 18, 17, "145 330 2 BASIS 11 0 0 1 80"},
+    {"FORM", "a cut that there is not", 16, 15, "122 311 2 BASIS 12 1 0 9 80"},
+    {"FORM", "a decision for a pressure over one", 16, 15, "122 311 2 BASIS 12 1 1000001 1 80"},
     {"H3", "versions of no block", 14, 13, "101 301 0 VERSIONS 11 0 1 3 1"},
     {"H3", "versions beyond their block", 16, 15, "122 311 0 VERSIONS 11 0 1 3 2"},
     {"FORM", "negative times of a block", 16, 15, "122 311 0 TIMES 11 0 1 -3 2"},
