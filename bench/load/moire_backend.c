@@ -335,7 +335,7 @@ static void backend_stop(void *opaque) {
 
 static int backend_report(void *opaque, const char *path, moire_error *err) {
     const struct self *self = opaque;
-    return mo_bench_moire_report(self->runtime, self->trace, path, err);
+    return mo_bench_moire_report(self->runtime, self->trace, self->since, path, err);
 }
 
 const struct mo_bench_backend *mo_bench_moire_backend(void) {

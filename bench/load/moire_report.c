@@ -2,6 +2,7 @@
  * moire_report.c - statistics and event rings of a runtime as JSON; see moire_report.h. */
 #include <jansson.h>
 #include <string.h>
+#include "bench/load/choice_models.h"
 #include "bench/load/footprint.h"
 #include "bench/load/moire_report.h"
 #include "runtime/sched/events.h"
@@ -147,7 +148,19 @@ static void add_lets(struct mo_device *device, json_t *scheduling) {
     json_object_set_new(scheduling, "failed_on_gpus", json_integer(s.failed));
 }
 
-int mo_bench_moire_report(moire_runtime *runtime, bool with_timeline, const char *path, moire_error *err) {
+/* Decisions on cores since then. */
+static void add_choices(moire_runtime *runtime, const struct mo_runtime_parts *parts, int64_t since,
+                        json_t *report) {
+    const struct mo_events *events = mo_device_events(parts->cores);
+    int64_t from = since, to = INT64_MIN;
+    if (!events) return;
+    span(events, &from, &to);
+    json_t *choices = mo_bench_choices(runtime, from, to);
+    if (choices) json_object_set_new(report, "choices", choices);
+}
+
+int mo_bench_moire_report(moire_runtime *runtime, bool with_timeline, int64_t since, const char *path,
+                          moire_error *err) {
     const struct mo_runtime_parts parts = mo_runtime_parts(runtime);
     struct mo_sched_stats stats;
     mo_runtime_stats(runtime, &stats);
@@ -156,6 +169,7 @@ int mo_bench_moire_report(moire_runtime *runtime, bool with_timeline, const char
     add_lets(parts.device, json_object_get(report, "scheduling"));
     mo_sampler_hold(parts.sampler); /* it has a ring of its own */
     json_t *line = with_timeline ? timeline(&parts) : NULL;
+    if (with_timeline) add_choices(runtime, &parts, since, report);
     mo_sampler_unhold(parts.sampler);
     if (line) json_object_set_new(report, "timeline", line);
     int bad = !report || json_dump_file(report, path, JSON_COMPACT | JSON_REAL_PRECISION(9));

@@ -9,8 +9,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include "bench/data/experiment.h"
+#include "bench/load/fronts.h"
 #include "bench/load/load_search.h"
-#include "bench/load/serve.h"
+#include "bench/load/versus.h"
 
 struct run {
     struct mo_bench_session *session;
@@ -332,6 +333,16 @@ json_t *mo_bench_process_json(const struct mo_bench_serve_options *o) {
     return o->process.kind ? json_sprintf("%s:%g", name, o->process.cv) : json_string(name);
 }
 
+/* That one of them failed is a finding, and no reason to lose the rest. */
+static int run_versus(struct mo_bench_session *s, const struct mo_bench_serve_options *o,
+                      const struct mo_bench_mix *mix, json_t **versus, moire_error *err) {
+    *versus = json_null();
+    int code = o->against ? mo_bench_versus(s, o, mix, versus, err) : MOIRE_OK;
+    if (!code || code == MOIRE_EINTERRUPTED) return code;
+    mo_bench_say(s, "bench: not compared with %s: %s", o->against, err->message);
+    return MOIRE_OK;
+}
+
 int mo_bench_serve(struct mo_bench_session *session, const struct mo_bench_serve_options *options,
                    json_t **out, moire_error *err) {
     struct mo_bench_mix mix;
@@ -341,8 +352,9 @@ int mo_bench_serve(struct mo_bench_session *session, const struct mo_bench_serve
         json_decref(experiment);
         return code;
     }
-    json_t *results = json_array(), *left_out = json_array();
+    json_t *results = json_array(), *left_out = json_array(), *versus = json_null();
     code = run_policies(session, options, &mix, results, err);
+    if (!code) code = run_versus(session, options, &mix, &versus, err);
     if (!code) code = run_peers(session, options, &mix, results, left_out, err);
     json_object_set_new(experiment, "seeds", mo_bench_seeds_json(options));
     json_object_set_new(experiment, "peers", mo_bench_peer_versions(session));
@@ -352,6 +364,8 @@ int mo_bench_serve(struct mo_bench_session *session, const struct mo_bench_serve
                      options->seconds, "warmup_s", options->warmup, "goal", options->find_max, "arrivals",
                      mo_bench_process_json(options), "calibration", mix.calibration, "results", results,
                      "left_out", left_out, "complete", code == MOIRE_OK);
+    json_object_set_new(*out, "versus", versus);
+    json_object_set_new(*out, "fronts", mo_bench_fronts(session, &mix, results));
     mo_bench_mix_close(&mix);
     return !*out && !code ? mo_fail(err, MOIRE_ENOMEM, "out of memory") : code;
 }

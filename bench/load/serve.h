@@ -29,6 +29,7 @@ struct mo_bench_serve_options {
     int n_seeds;
     double calibration_seconds;
     const char *calibration; /* an earlier result whose QoS targets and solo times are used again */
+    const char *against;     /* a policy that is compared with the first, in turns; NULL = none */
     bool timeline;           /* record cores and blocks of moire's policies */
     const struct mo_bench_schedule *given; /* arrivals in place of drawn ones; NULL = none */
 };

@@ -6,32 +6,13 @@
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
+#include "bench/data/mean.h"
 
 static const double same_load = 1e-9;
 
-struct sample {
-    int n;
-    double mean, m2; /* Welford's running mean and sum of squares */
-};
-
-static void add(struct sample *s, double v) {
-    double d = v - s->mean;
-    s->mean += d / ++s->n;
-    s->m2 += d * (v - s->mean);
-}
-
-/* 97.5 % quantile of Student's t with so many degrees of freedom (table; Fisher's expansion beyond it). */
-static double student(int degrees) {
-    static const double table[] = {12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228};
-    const int n = (int)(sizeof table / sizeof table[0]);
-    if (degrees <= n) return table[degrees - 1];
-    const double z = 1.959964, v = degrees;
-    return z + (z * z * z + z) / (4 * v) + (5 * pow(z, 5) + 16 * z * z * z + 3 * z) / (96 * v * v);
-}
-
-static json_t *sample_json(const struct sample *s) {
+static json_t *sample_json(const struct mo_mean *s) {
     if (!s->n) return json_null();
-    json_t *ci = s->n > 1 ? json_real(student(s->n - 1) * sqrt(s->m2 / (s->n - 1) / s->n)) : json_null();
+    json_t *ci = s->n > 1 ? json_real(mo_mean_ci95(s)) : json_null();
     return json_pack("{s:f, s:o}", "mean", s->mean, "ci95", ci);
 }
 
@@ -42,7 +23,7 @@ static bool same_name(const json_t *row, const char *name) {
 
 /* A key of all rows of one system. */
 static json_t *of_rows(const json_t *results, const char *name, const char *key, int *rows) {
-    struct sample s = {0};
+    struct mo_mean s = {0};
     size_t i;
     json_t *row;
     *rows = 0;
@@ -50,13 +31,13 @@ static json_t *of_rows(const json_t *results, const char *name, const char *key,
         const json_t *v = json_object_get(row, key);
         if (!same_name(row, name)) continue;
         ++*rows;
-        if (json_is_number(v)) add(&s, json_number_value(v));
+        if (json_is_number(v)) mo_mean_add(&s, json_number_value(v));
     }
     return sample_json(&s);
 }
 
 static json_t *of_points(const json_t *results, const char *name, double load, const char *key) {
-    struct sample s = {0};
+    struct mo_mean s = {0};
     size_t i, k;
     json_t *row, *point;
     json_array_foreach((json_t *)results, i, row) {
@@ -66,7 +47,7 @@ static json_t *of_points(const json_t *results, const char *name, double load, c
             const json_t *share = json_object_get(point, key); /* null: it had no queries */
             if (!cut && json_is_number(share) &&
                 fabs(json_number_value(json_object_get(point, "load")) - load) < same_load)
-                add(&s, json_number_value(share));
+                mo_mean_add(&s, json_number_value(share));
         }
     }
     return sample_json(&s);

@@ -1,0 +1,335 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * report_choices.c - the section "How moire chose": the fronts of tuned models, the blocks that were formed
+ * and why, the pressure and the versions that ran under it, and what that gained or lost against one version.
+ *
+ * From a result's "choices" (bench/load/choices.h), and from the document's "fronts" and "versus". */
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include "bench/report/choices_plot.h"
+#include "bench/report/plot.h"
+#include "bench/report/report_page.h"
+
+enum { LAYERS_SHOWN = 2, TENANTS_SHOWN = 2, VERSIONS_SHOWN = 5 };
+
+/* The result that describes its decisions: that of `moire` where there is one. */
+static const json_t *telling(const json_t *document) {
+    size_t i;
+    json_t *result;
+    const json_t *first = NULL;
+    json_array_foreach(json_object_get(document, "results"), i, result) {
+        const json_t *choices = json_object_get(result, "choices");
+        if (!choices) continue;
+        if (!strcmp(mo_json_text(result, "policy"), "moire")) return choices;
+        if (!first) first = choices;
+    }
+    return first;
+}
+
+static int any_choice(const json_t *choices) {
+    size_t i;
+    json_t *tenant;
+    int n = 0;
+    json_array_foreach(json_object_get(choices, "tenants"), i, tenant) n +=
+        mo_json_number(tenant, "choices") > 0;
+    return n;
+}
+
+/* --- fronts ------------------------------------------------------------------------------------------- */
+static int kept(const json_t *layer) {
+    size_t i;
+    json_t *p;
+    int n = 0;
+    json_array_foreach(json_object_get(layer, "points"), i, p) n +=
+        json_is_integer(json_object_get(p, "version"));
+    return n;
+}
+
+/* Time of a layer in its first version, as often as the model has it. */
+static double weight(const json_t *layer) {
+    const json_t *first = json_array_get(json_object_get(layer, "points"), 0);
+    return json_number_value(json_array_get(json_object_get(first, "us"), 0)) * mo_json_number(layer, "uses");
+}
+
+/* The layer with most versions and, of these, most time, that comes behind `before`; NULL = none. */
+static const json_t *next_layer(const json_t *layers, const json_t *before) {
+    const json_t *best = NULL;
+    size_t i;
+    json_t *layer;
+    json_array_foreach((json_t *)layers, i, layer) {
+        int n = kept(layer);
+        if (!n || layer == before) continue;
+        if (before && (n > kept(before) || (n == kept(before) && weight(layer) >= weight(before)))) continue;
+        if (!best || n > kept(best) || (n == kept(best) && weight(layer) > weight(best))) best = layer;
+    }
+    return best;
+}
+
+/* The number behind a key of a signature; 0 = it has none. */
+static long part(const char *signature, const char *key) {
+    const char *at = strstr(signature, key);
+    return at ? strtol(at + strlen(key), NULL, 10) : 0;
+}
+
+/* "1x1, 256 to 1024, 14x14" of a convolution: filter, channels, map; else the signature's beginning. */
+static void short_name(const char *signature, char *out, size_t n) {
+    const char *filter = strstr(signature, ":k");
+    if (!strncmp(signature, "conv:", 5) && filter)
+        snprintf(out, n, "%.*s, %ld to %ld, %ldx%ld", (int)strcspn(filter + 2, ":"), filter + 2,
+                 part(signature, ":c"), part(signature, ":o"), part(signature, ":h"), part(signature, ":w"));
+    else
+        snprintf(out, n, "%.32s", signature);
+}
+
+static void front_summary(FILE *out, const json_t *front) {
+    const json_t *layers = json_object_get(front, "layers");
+    int with[VERSIONS_SHOWN + 1] = {0};
+    size_t i;
+    json_t *layer;
+    json_array_foreach((json_t *)layers, i, layer) {
+        int n = kept(layer);
+        with[n < VERSIONS_SHOWN ? n : VERSIONS_SHOWN]++;
+    }
+    fprintf(out, "<p><b>");
+    mo_html_text(out, mo_json_text(front, "tenant"));
+    fprintf(out, "</b>: %zu kinds of layers tuned;", json_array_size(layers));
+    for (int k = 1; k <= VERSIONS_SHOWN; k++)
+        if (with[k]) fprintf(out, " %d keep %d version%s;", with[k], k, k == 1 ? "" : "s");
+    fprintf(out, " below those with most to choose among.</p>\n");
+}
+
+static void fronts(FILE *out, const json_t *document) {
+    size_t i;
+    json_t *front;
+    char name[64];
+    json_array_foreach(json_object_get(document, "fronts"), i, front) {
+        const json_t *layer = NULL, *layers = json_object_get(front, "layers");
+        front_summary(out, front);
+        fprintf(out, "<div class=\"row\">\n");
+        for (int k = 0; k < LAYERS_SHOWN && (layer = next_layer(layers, layer)); k++) {
+            short_name(mo_json_text(layer, "layer"), name, sizeof name);
+            fprintf(out, "<div class=\"card\">");
+            mo_plot_front(out, layer, name);
+            mo_plot_front_times(out, layer);
+            fprintf(out, "</div>\n");
+        }
+        fprintf(out, "</div>\n");
+    }
+}
+
+/* --- blocks ------------------------------------------------------------------------------------------- */
+static const struct {
+    const char *key, *text;
+} reasons[] = {
+    {"bound", "one layer more would have exceeded the bound on a block's time"},
+    {"model", "the model ended"},
+    {"meet", "ended early, together with a block on other cores, so that these come free at once"},
+    {"pivot", "the next layer is a pivot: it needs clearly more cores than the model's average"},
+    {"conflict", "fewer cores were free than it needs: its first layer alone"},
+    {"size", "a fixed number of layers"},
+    {"untold", "whole models, or for a reason that the policy does not tell"},
+};
+
+static void cuts(FILE *out, const json_t *tenant) {
+    const json_t *by = json_object_get(tenant, "cuts");
+    double all = mo_json_number(tenant, "blocks");
+    fprintf(out, "<table><tr><th>why blocks of ");
+    mo_html_text(out, mo_json_text(tenant, "name"));
+    fprintf(out, " ended</th><th>blocks</th><th>share</th></tr>\n");
+    for (size_t i = 0; i < sizeof reasons / sizeof *reasons; i++) {
+        double n = mo_json_number(by, reasons[i].key);
+        if (n > 0)
+            fprintf(out, "<tr><td>%s</td><td>%.0f</td><td>%.0f %%</td></tr>\n", reasons[i].text, n,
+                    100 * n / all);
+    }
+    fprintf(out, "</table>\n");
+}
+
+static double sum(const json_t *list, double above, int *n) {
+    double total = 0;
+    size_t i;
+    json_t *v;
+    *n = 0;
+    json_array_foreach((json_t *)list, i, v) {
+        total += json_number_value(v);
+        *n += json_number_value(v) > above;
+    }
+    return total;
+}
+
+static double target_ms(const json_t *document, const char *name) {
+    size_t i;
+    json_t *t;
+    json_array_foreach(json_object_get(json_object_get(document, "calibration"), "tenants"), i,
+                       t) if (!strcmp(mo_json_text(t, "name"), name)) return mo_json_number(t, "qos_ms");
+    return 0;
+}
+
+/* The layers that fill a block by themselves, and pivots: where one core is enough for the whole model, every
+ * layer needs one, and none needs more than the average. */
+static void threshold(FILE *out, const json_t *document, const json_t *tenant, double bound_ms) {
+    int alone, queries = (int)json_number_value(json_array_get(json_object_get(tenant, "begins"), 0));
+    double ms = sum(json_object_get(tenant, "one_core_us"), bound_ms * 1e3, &alone) * 1e-3,
+           target = target_ms(document, mo_json_text(tenant, "name"));
+    if (queries > 0)
+        fprintf(out, "<p>%d queries began; %.1f blocks a query. ", queries,
+                mo_json_number(tenant, "blocks") / queries);
+    fprintf(out, "%d of its %.0f layers take longer than the bound and fill a block alone. ", alone,
+            mo_json_number(tenant, "layers"));
+    if (target > 0 && ms <= 0.9 * target)
+        fprintf(
+            out,
+            "On one core it takes %.1f ms of the %.1f ms that it has: one core is enough for every layer, so "
+            "none is a pivot (a layer that needs more cores than its model's average).",
+            ms, target);
+    else if (target > 0)
+        fprintf(out, "One core (%.1f ms) is not enough for its target of %.1f ms: it needs more of them.", ms,
+                target);
+    fprintf(out, "</p>\n");
+}
+
+static void blocks(FILE *out, const json_t *document, const json_t *choices) {
+    double bound = mo_json_number(choices, "bound_ms");
+    int shown = 0;
+    size_t i;
+    json_t *tenant;
+    fprintf(
+        out,
+        "<h3>Blocks, and why they end</h3><p>A query runs in blocks of consecutive layers; between two the "
+        "cores are allotted anew. The bound on a block's time is %.2f ms (the threshold): a tenth of the "
+        "tightest target, at most 1 ms. Bars: layers; dashed: the bound; below: how often a block began "
+        "there.</p>\n",
+        bound);
+    for (int choosing = 1; choosing >= 0; choosing--)
+        json_array_foreach(json_object_get(choices, "tenants"), i, tenant) {
+            bool chooses = mo_json_number(tenant, "choices") > 0;
+            if (chooses != (choosing == 1) || shown == TENANTS_SHOWN ||
+                !(mo_json_number(tenant, "blocks") > 0))
+                continue;
+            shown++;
+            fprintf(out, "<div class=\"card\">");
+            mo_plot_blocks(out, tenant, bound);
+            threshold(out, document, tenant, bound);
+            cuts(out, tenant);
+            fprintf(out, "</div>\n");
+        }
+}
+
+/* --- pressure ----------------------------------------------------------------------------------------- */
+static void versions_legend(FILE *out, const json_t *choices) {
+    double ran[VERSIONS_SHOWN] = {0};
+    size_t i;
+    json_t *bin;
+    json_array_foreach(json_object_get(choices, "bins"), i, bin) for (size_t v = 0; v < VERSIONS_SHOWN; v++)
+        ran[v] += json_number_value(json_array_get(json_object_get(bin, "layers"), v));
+    fprintf(out, "<p class=\"legend\">");
+    for (int v = 0; v < VERSIONS_SHOWN; v++)
+        if (v == 0 || ran[v] > 0)
+            fprintf(out, "<span><i class=\"k\" style=\"background:%s\"></i>version %d%s: %.0f layers</span>",
+                    mo_plot_version_colour(v), v + 1, v ? "" : " (fastest alone)", ran[v]);
+    fprintf(out, "</p>\n");
+}
+
+static void pressure(FILE *out, const json_t *choices) {
+    fprintf(out, "<h3>Pressure, and the versions that ran under it</h3>");
+    fprintf(out, "<div class=\"row\"><div class=\"card\">");
+    mo_plot_pressure(out, choices);
+    fprintf(
+        out,
+        "<p>Blue: every layer in its first version; orange: some in another.</p></div><div class=\"card\">");
+    mo_plot_bins(out, choices);
+    fprintf(out, "</div></div>\n");
+}
+
+/* --- against one version ------------------------------------------------------------------------------ */
+/* share: a difference of shares, of which more is better; else a quotient, of which less is. */
+static const struct {
+    const char *key, *text;
+    bool share;
+} measures[] = {{"within_points", "queries in time", true},
+                {"latency_ratio", "mean latency", false},
+                {"core_time_ratio", "core time of a query in kernels", false}};
+enum { MEASURES = sizeof measures / sizeof *measures };
+
+/* 1 a gain, -1 a loss, 0 noise: the interval holds what no difference is. */
+static int reading(const json_t *versus, int i) {
+    const json_t *v = json_object_get(versus, measures[i].key), *low = json_object_get(v, "low"),
+                 *high = json_object_get(v, "high");
+    double same = measures[i].share ? 0 : 1;
+    int more = measures[i].share ? 1 : -1;
+    if (!json_is_number(low) || !json_is_number(high)) return 0;
+    return json_number_value(low) > same ? more : json_number_value(high) < same ? -more : 0;
+}
+
+static void conclusion(FILE *out, const json_t *versus) {
+    bool gain = false, loss = false;
+    for (int i = 0; i < MEASURES; i++) {
+        gain |= reading(versus, i) > 0;
+        loss |= reading(versus, i) < 0;
+    }
+    fprintf(out, "<p><b>%s</b></p>\n",
+            gain && loss ? "In this run the choice gained by one measure and lost by another."
+            : gain       ? "In this run the choice gained."
+            : loss       ? "In this run the choice lost."
+                         : "In this run the choice made no difference that can be told from noise.");
+}
+
+static void versus_row(FILE *out, const json_t *versus, int i) {
+    static const char *const words[] = {"loss", "noise: the interval holds \"no difference\"", "gain"};
+    const json_t *v = json_object_get(versus, measures[i].key);
+    double part[3] = {mo_json_number(v, "mean"), mo_json_number(v, "low"), mo_json_number(v, "high")};
+    for (int k = 0; k < 3 && !measures[i].share; k++)
+        part[k] = 100 * (part[k] - 1);
+    fprintf(out, "<tr><td>%s</td><td>%+.2f %s</td><td>%+.2f to %+.2f</td><td>%s</td></tr>\n",
+            measures[i].text, part[0], measures[i].share ? "points" : "%", part[1], part[2],
+            words[1 + reading(versus, i)]);
+}
+
+static void versus(FILE *out, const json_t *document) {
+    const json_t *v = json_object_get(document, "versus");
+    fprintf(out, "<h3>What that gained or lost against one version</h3>");
+    if (!json_is_object(v)) {
+        fprintf(out, "<p>Not measured in this run: add <code>--against moire-no-versions</code>.</p>\n");
+        return;
+    }
+    conclusion(out, v);
+    fprintf(out, "<p>Policies ");
+    mo_html_text(out, mo_json_text(v, "policy"));
+    fprintf(out, " and ");
+    mo_html_text(out, mo_json_text(v, "against"));
+    fprintf(
+        out,
+        " in turns on the same arrivals at load %.2f: %.0f pairs of %.1f s, %.0f queries. Intervals are of "
+        "95 %% "
+        "over the pairs.</p>\n<div class=\"card\"><table><tr><th>first against second</th><th>difference</th>"
+        "<th>interval</th><th>reading</th></tr>\n",
+        mo_json_number(v, "load"), mo_json_number(v, "pairs"), mo_json_number(v, "seconds"),
+        mo_json_number(v, "queries"));
+    for (int i = 0; i < MEASURES; i++)
+        versus_row(out, v, i);
+    fprintf(out, "</table></div>\n");
+}
+
+void mo_page_choices(FILE *out, const json_t *document) {
+    const json_t *choices = telling(document);
+    if (!choices) return;
+    fprintf(out, "<h2>How moire chose</h2>\n");
+    if (any_choice(choices)) {
+        fprintf(out,
+                "<p>Of a layer, <code>moire tune</code> keeps several versions: some cut it into more "
+                "independent "
+                "parts (parallelism), some reuse more in the cache (locality). When a block begins, each "
+                "layer gets "
+                "the version that is fastest under the pressure that its neighbours are expected to put on "
+                "cache and memory: 0 is none, 1 the strongest measured. Grey: sampled, not kept.</p>\n");
+        versions_legend(out, choices);
+        fronts(out, document);
+        pressure(out, choices);
+    } else {
+        fprintf(out,
+                "<p>Every layer has one version: no model is tuned (<code>moire tune MODEL</code>), so there "
+                "was nothing to choose under pressure.</p>\n");
+    }
+    blocks(out, document, choices);
+    if (any_choice(choices) || json_is_object(json_object_get(document, "versus"))) versus(out, document);
+}
