@@ -10,9 +10,10 @@
  * to meet; the floor: what has to come from memory, at the far machine's ceiling.  A layer of a single unit
  * stays on one core; one of several is taken to be cut as finely as the far machine needs, as kernels
  * compiled there would be: the units at hand are those of kernels chosen for the machine here, and dividing
- * by whole ones of them predicts the published curves two to three times as badly (docs/simulator.md). ratio,
- * sync and sync_core are no knobs: they are the non-negative weighted least squares over the curves T(c) of
- * the tying models, each T(c) the sum over the model's convolutions, for those are what has been published.
+ * by whole ones of them predicts the published curves two to three times as badly
+ * (docs/results/simulator.md). ratio, sync and sync_core are no knobs: they are the non-negative weighted
+ * least squares over the curves T(c) of the tying models, each T(c) the sum over the model's convolutions,
+ * for those are what has been published.
  *
  * Each version of a layer has its own t1, and keeps what describes its parallelism and locality; what
  * pressure does to it there follows from these and the far machine's caches

@@ -10,8 +10,8 @@
 #include "runtime/gpu/gpu_ops.h"
 #include "runtime/sched/gpus.h"
 
-/* mo_gpus.ahead_ns of real GPUs: the watcher of a run sees its end up to 200 us late (docs/cuda.md), and the
- * decision, the graph's launch and a timer that wakes late come on top. */
+/* mo_gpus.ahead_ns of real GPUs: the watcher of a run sees its end up to 200 us late (docs/cuda-plugin.md),
+ * and the decision, the graph's launch and a timer that wakes late come on top. */
 enum { MO_GPU_AHEAD_NS = 300000 };
 
 struct mo_gpu_device {

@@ -105,8 +105,8 @@ static void what_ties_nothing_is_refused(void **state) {
     mo_profile_table_free(&late);
 }
 
-/* The two models that VELTAIR's authors published, each predicted by the other.  docs/simulator.md states
- * these bounds. */
+/* The two models that VELTAIR's authors published, each predicted by the other.
+ * docs/results/simulator.md states these bounds. */
 static void published_curves_are_predicted(void **state) {
     (void)state;
     static const char *const models[] = {"resnet50", "googlenet"};
