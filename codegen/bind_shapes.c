@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 #include "codegen/prepare.h"
+#include "runtime/base/nearest.h"
 #include "runtime/base/text.h"
 
 struct binder {
@@ -67,17 +68,28 @@ static int apply(struct binder *b, int index, const moire_shape *given) {
     return MOIRE_OK;
 }
 
+/* A slip of the pen of whoever gave the shape, not of the model: names what is nearest, else the first input.
+ */
+static int no_input(struct binder *b, const char *name) {
+    const struct mo_graph *g = b->g;
+    struct mo_nearest nearest = {.word = name};
+    char hint[160] = "; it has none";
+    for (int i = 0; i < g->n_inputs; i++)
+        mo_nearest_offer(&nearest, g->tensors[g->inputs[i]]->name);
+    if (nearest.name)
+        mo_nearest_text(&nearest, hint, sizeof hint);
+    else if (g->n_inputs)
+        snprintf(hint, sizeof hint, "; its first is '%.100s'", g->tensors[g->inputs[0]]->name);
+    return mo_fail(b->err, MOIRE_EINVAL, "the model has no input '%.100s', for which a shape is given%s",
+                   name, hint);
+}
+
 static int apply_all(struct binder *b, const struct mo_frontend_options *options) {
     for (int s = 0; s < options->n_shapes; s++) {
         int found = -1;
         for (int i = 0; i < b->g->n_inputs; i++)
             if (!strcmp(b->g->tensors[b->g->inputs[i]]->name, options->shapes[s].input)) found = i;
-        if (found < 0)
-            return mo_fail(b->err, MOIRE_ESHAPE,
-                           "a shape is given for '%.100s', which is no input of the model%s%.100s%s",
-                           options->shapes[s].input, b->g->n_inputs ? "; the first input is '" : "",
-                           b->g->n_inputs ? b->g->tensors[b->g->inputs[0]]->name : "",
-                           b->g->n_inputs ? "'" : "");
+        if (found < 0) return no_input(b, options->shapes[s].input);
         for (int i = 0; i < b->g->tensors[b->g->inputs[found]]->shape.rank; i++)
             if (b->g->tensors[b->g->inputs[found]]->shape.d[i] == 0)
                 b->g->tensors[b->g->inputs[found]]->shape.d[i] = -1;
@@ -106,8 +118,10 @@ static int complete(struct binder *b, int index, int64_t batch) {
     char flag[300];
     if (open) {
         flag_text(t, symbols, flag, sizeof flag);
-        return mo_fail(b->err, MOIRE_ESHAPE, "input '%.100s' has an open shape; give it with %s", t->name,
-                       flag);
+        return mo_fail(
+            b->err, MOIRE_ESHAPE,
+            "input '%.100s' has an open shape; give it in moire_tenant_config.shapes (of the command: %s)",
+            t->name, flag);
     }
     int64_t count = mo_shape_count(&t->shape), bytes;
     if (count < 0 || __builtin_mul_overflow(count, (int64_t)mo_dtype_bytes(t->dtype), &bytes) ||

@@ -2,6 +2,7 @@
  * latency.h - `moire bench latency`: one model alone on the machine, every system in turn, in slices. */
 #ifndef MO_BENCH_LATENCY_H
 #define MO_BENCH_LATENCY_H
+#include "bench/load/others.h"
 #include "bench/load/session.h"
 
 enum { MO_BENCH_MAX_SYSTEMS = 24 };
@@ -35,6 +36,28 @@ int mo_bench_solo_measure(struct mo_bench_session *session, const struct mo_benc
                           const struct mo_bench_solo_spec *spec, struct mo_bench_solo *out, int *n,
                           moire_error *err);
 void mo_bench_solo_free(struct mo_bench_solo *solo, int n);
+
+/* The same step by step, for several numbers of threads: one runner for each system and number, all loaded.
+ */
+struct mo_bench_solo_set {
+    struct mo_bench_session *session;
+    struct mo_bench_solo solo[MO_BENCH_MAX_SYSTEMS];
+    struct mo_bench_child child[MO_BENCH_MAX_SYSTEMS]; /* pid 0 = failed; `why` of its solo */
+    int n;
+};
+/* What one slice left: its shortest time, and what others took of the processors meanwhile. */
+struct mo_bench_solo_taken {
+    double least_ms;
+    struct mo_others others;
+};
+int mo_bench_solo_open(struct mo_bench_session *session, const struct mo_bench_tenant *tenant,
+                       const int *threads, int n_threads, const struct mo_bench_solo_spec *spec,
+                       struct mo_bench_solo_set *set, moire_error *err);
+/* Runs number i for so many milliseconds, once all runners sleep; a peer that fails is noted in its `why`. */
+int mo_bench_solo_slice(struct mo_bench_solo_set *set, int i, int ms, struct mo_bench_solo_taken *taken,
+                        moire_error *err);
+/* Ends the runners; samples stay until mo_bench_solo_free().  Also after an error. */
+void mo_bench_solo_close(struct mo_bench_solo_set *set);
 /* Adds the samples of one answer to `solo MS`; and makes minimum and median of all of them. */
 int mo_bench_solo_append(struct mo_bench_solo *solo, const char *answer, moire_error *err);
 void mo_bench_solo_summarize(struct mo_bench_solo *solo);

@@ -13,10 +13,14 @@
 #include <sys/signalfd.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#include "bench/load/others.h"
 #include "bench/load/session.h"
 #include "bench/data/experiment.h"
 #include "models/zoo.h"
+#include "runtime/base/nearest.h"
 #include "runtime/device/topology.h"
+
+enum { WATCH_MS = 300 };
 
 static const struct mo_bench_system peers[] = {
     {"ort-fcfs-all", "onnxruntime", "fcfs-all", "ONNX Runtime, FCFS, each query on all cores"},
@@ -76,11 +80,13 @@ int mo_bench_session_open(const struct mo_env *env, int argc, char **argv, struc
 }
 
 void mo_bench_warn_busy(const struct mo_bench_session *session) {
-    double load;
-    if (getloadavg(&load, 1) == 1 && load > 0.3 * session->cores)
-        mo_bench_say(session,
-                     "bench: the machine is busy (load average %.1f): times will be too long and noisy",
-                     load);
+    const struct mo_others others = mo_others_watch(WATCH_MS);
+    if (mo_others_busy(&others))
+        mo_bench_say(
+            session,
+            "bench: the machine is busy (other programs use %.2f of %d cores): times will be too long "
+            "and noisy",
+            mo_others_cores(&others), others.cpus);
 }
 
 static void remove_folder(const char *folder) {
@@ -176,6 +182,23 @@ static int models_folder(struct mo_bench_session *s, moire_error *err) {
     return code;
 }
 
+/* What is meant as a path is a missing file, a bare word an unknown name. */
+static int no_model(const struct mo_bench_session *s, const char *word, moire_error *err) {
+    struct mo_nearest nearest = {.word = word};
+    char hint[100];
+    int n;
+    const struct mo_zoo_model *table = mo_zoo_table(&n);
+    if (strpbrk(word, "./"))
+        return mo_fail(err, MOIRE_EIO,
+                       "%s: no such file, nor one of the packages in %s (`make peers` sets those up)", word,
+                       s->venv);
+    for (int i = 0; i < n; i++)
+        mo_nearest_offer(&nearest, table[i].name);
+    mo_nearest_text(&nearest, hint, sizeof hint);
+    return mo_fail(err, MOIRE_EINVAL, "no model '%.60s'%s", word,
+                   *hint ? hint : "; `moire zoo list` shows all");
+}
+
 int mo_bench_resolve(struct mo_bench_session *s, struct mo_region *region, struct mo_bench_tenant *tenant,
                      moire_error *err) {
     char path[1024], full[4096];
@@ -188,10 +211,7 @@ int mo_bench_resolve(struct mo_bench_session *s, struct mo_region *region, struc
     } else if (is_file(tenant->model)) {
         snprintf(path, sizeof path, "%s", tenant->model);
     } else if (!find_in_venv(s, tenant->model, path, sizeof path)) {
-        return mo_fail(err, MOIRE_EINVAL,
-                       "%s: neither a file nor a name of `moire zoo list` nor a file of the packages in %s "
-                       "(`make peers` sets those up)",
-                       tenant->model, s->venv);
+        return no_model(s, tenant->model, err);
     }
     if (!realpath(path, full)) return mo_fail(err, MOIRE_EIO, "%s: %s", path, strerror(errno));
     tenant->model = mo_region_string(region, full, strlen(full));

@@ -1,81 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
- * targets.c - solo times, QoS targets and arrival rates of a scenario; see serve.h.
- *
- * Targets are multiples of the best peer's solo latency (of moire's own when no peer is measured); loads
- * count in one-core times of the fastest system measured, moire included. */
+ * targets.c - QoS targets and arrival rates of a scenario, measured (solo_times.c), taken from an earlier
+ * result or from profiles of GPUs; see serve.h. */
 #include <stdio.h>
 #include <string.h>
+#include "bench/load/solo_times.h"
 #include "bench/load/serve.h"
 #include "bench/sim/simulate_gpus.h"
-
-enum { SLICES = 2 };
-
-/* The families of the peers asked for, each once. */
-static int families(const struct mo_bench_serve_options *o, const char **out) {
-    int n = 0;
-    for (int i = 0; i < o->n_peers; i++) {
-        bool seen = false;
-        for (int k = 0; k < n; k++)
-            seen |= !strcmp(out[k], o->peers[i]->family);
-        if (!seen && n < MO_BENCH_MAX_SYSTEMS - 2) out[n++] = o->peers[i]->family;
-    }
-    return n;
-}
-
-struct solo_best {
-    double any, peer; /* ms; 0 = not measured */
-};
-
-static void note(struct solo_best *best, const struct mo_bench_solo *solo, int n, json_t *rows) {
-    for (int i = 0; i < n; i++) {
-        if (!solo[i].n) continue;
-        double ms = solo[i].median_ms;
-        json_array_append_new(rows,
-                              json_pack("{s:s, s:i, s:f, s:f}", "system", solo[i].system->family, "threads",
-                                        solo[i].threads, "min_ms", solo[i].min_ms, "median_ms", ms));
-        if (best->any == 0 || ms < best->any) best->any = ms;
-        bool peer = strcmp(solo[i].system->family, "moire") != 0;
-        if (peer && (best->peer == 0 || ms < best->peer)) best->peer = ms;
-    }
-}
-
-static int measure(struct mo_bench_session *s, const struct mo_bench_serve_options *o,
-                   struct mo_bench_mix *mix, int i, int threads, struct solo_best *best, json_t *rows,
-                   moire_error *err) {
-    const char *names[MO_BENCH_MAX_SYSTEMS];
-    struct mo_bench_solo solo[MO_BENCH_MAX_SYSTEMS];
-    struct mo_bench_solo_spec spec = {.moire = o->n_policies > 0 && !s->generic,
-                                      .generic = o->n_policies > 0 && s->generic,
-                                      .families = names,
-                                      .seconds = o->calibration_seconds,
-                                      .slices = SLICES};
-    spec.n_families = families(o, names);
-    int n = 0, code = mo_bench_solo_measure(s, &mix->scenario.tenants[i], threads, &spec, solo, &n, err);
-    note(best, solo, n, rows);
-    mo_bench_solo_free(solo, n);
-    if (!code && best->any == 0)
-        code = mo_fail(err, MOIRE_EFAILED, "%s: no system could run it alone", mix->scenario.tenants[i].name);
-    return code;
-}
-
-static int calibrate_tenant(struct mo_bench_session *s, const struct mo_bench_serve_options *o,
-                            struct mo_bench_mix *mix, int i, json_t *list, moire_error *err) {
-    const struct mo_bench_tenant *t = &mix->scenario.tenants[i];
-    struct solo_best one = {0}, other = {0};
-    json_t *rows = json_array();
-    int threads = t->qos.cores > 0 ? (int)t->qos.cores : mix->cores;
-    mo_bench_say(s, "bench: solo latency of %s", t->name);
-    int code = measure(s, o, mix, i, 1, &one, rows, err);
-    if (!code && threads != 1 && t->qos.times_solo > 0)
-        code = measure(s, o, mix, i, threads, &other, rows, err);
-    const struct solo_best *base = threads == 1 ? &one : &other;
-    double qos_ms = t->qos.ms > 0 ? t->qos.ms : t->qos.times_solo * (base->peer > 0 ? base->peer : base->any);
-    mix->qos_ns[i] = (int64_t)(qos_ms * 1e6);
-    mix->solo_ms[i] = one.any;
-    json_array_append_new(list, json_pack("{s:s, s:f, s:f, s:o}", "name", t->name, "qos_ms", qos_ms,
-                                          "solo_ms", one.any, "solo", rows));
-    return code;
-}
 
 /* --- an earlier calibration --------------------------------------------------------------------------- */
 static int reuse_tenant(const struct mo_json_file *f, struct mo_bench_mix *mix, int i, const json_t *list,
@@ -107,16 +37,6 @@ int mo_bench_reuse(const struct mo_env *env, const char *path, struct mo_bench_m
         code = reuse_tenant(&file, mix, i, list, err);
     if (!code) mix->calibration = json_incref(calibration);
     mo_json_close(&file);
-    return code;
-}
-
-static int measure_all(struct mo_bench_session *s, const struct mo_bench_serve_options *o,
-                       struct mo_bench_mix *mix, moire_error *err) {
-    json_t *list = json_array();
-    int code = MOIRE_OK;
-    for (int i = 0; !code && i < mix->scenario.n_tenants; i++)
-        code = calibrate_tenant(s, o, mix, i, list, err);
-    mix->calibration = json_pack("{s:o}", "tenants", list);
     return code;
 }
 
@@ -187,10 +107,12 @@ int mo_bench_calibrate(struct mo_bench_session *session, const struct mo_bench_s
     if (!code && session->gpus) code = aim_on_gpus(session, out, err);
     for (int i = 0; !code && i < out->scenario.n_tenants; i++)
         code = find_models(session, out, &out->scenario.tenants[i], err);
-    if (!code && !session->gpus && options->calibration)
+    if (!code && !session->gpus && options->calibration) {
+        mo_bench_warn_busy(session);
         code = mo_bench_reuse(session->env, options->calibration, out, err);
-    else if (!code && !session->gpus)
-        code = measure_all(session, options, out, err);
+    } else if (!code && !session->gpus) {
+        code = mo_bench_measure_targets(session, options, out, err);
+    }
     if (!code && !session->gpus) note_needs(out);
     if (code)
         mo_bench_mix_close(out);

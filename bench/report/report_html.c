@@ -260,6 +260,7 @@ void mo_page_experiment(FILE *out, const json_t *document) {
 static void page(FILE *out, const json_t *document, struct mo_curve *curves) {
     int n = mo_doc_curves(document, curves);
     mo_page_begin(out, mo_json_text(document, "scenario"), mo_json_text(document, "about"));
+    mo_page_trust(out, document);
     fprintf(out,
             "<p>Open-loop arrivals, the same for every system; latency from the scheduled arrival; shed and "
             "unfinished queries are misses.</p>\n");

@@ -27,6 +27,10 @@ double mo_doc_common_load(const json_t *document);
 /* The point of a result at a load; NULL = not measured there. */
 const json_t *mo_doc_point(const json_t *result, double load);
 
+/* The warning that a disturbed calibration owes: a red banner, or the first lines of a text; nothing
+ * otherwise. */
+void mo_page_trust(FILE *out, const json_t *document);
+void mo_text_trust(FILE *out, const json_t *document);
 void mo_page_timeline(FILE *out, const json_t *document);
 /* How moire chose blocks and versions; nothing where no result tells. */
 void mo_page_choices(FILE *out, const json_t *document);

@@ -201,6 +201,7 @@ static void comparison(const struct mo_curve *c, int n) {
 void mo_bench_serve_print(const json_t *document) {
     static const size_t room = MO_CURVES * sizeof(struct mo_curve);
     struct mo_env env = mo_env_default();
+    mo_text_trust(stdout, document);
     printf("scenario %s: %s\n", mo_json_text(document, "scenario"), mo_json_text(document, "about"));
     tenants(document);
     points(document);

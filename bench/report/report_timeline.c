@@ -166,10 +166,11 @@ int mo_bench_write_trace(const struct mo_env *env, const json_t *document, const
         json_array_foreach(json_object_get(timeline, "blocks"), k, row) {
             if (!read_block(row, &b)) continue;
             json_array_append_new(
-                events, json_pack("{s:s, s:s, s:s, s:i, s:i, s:f, s:f, s:{s:f, s:f, s:f, s:f}}", "ph", "X",
+                events, json_pack("{s:s, s:s, s:s, s:i, s:i, s:f, s:f, s:{s:I, s:I, s:I, s:I}}", "ph", "X",
                                   "name", tenant_name(document, b.tenant), "cat", "block", "pid", pid, "tid",
-                                  b.core, "ts", b.start, "dur", b.end - b.start, "args", "query", b.query,
-                                  "first_layer", b.first, "last_layer", b.last, "other_versions", b.adapted));
+                                  b.core, "ts", b.start, "dur", b.end - b.start, "args", "query",
+                                  (json_int_t)b.query, "first_layer", (json_int_t)b.first, "last_layer",
+                                  (json_int_t)b.last, "other_versions", (json_int_t)b.adapted));
         }
         json_array_foreach(json_object_get(timeline, "pressure"), k, row) json_array_append_new(
             events, json_pack("{s:s, s:s, s:i, s:O, s:{s:O}}", "ph", "C", "name", "pressure", "pid", pid,

@@ -28,6 +28,8 @@ struct mo_compile_totals {
     int layers, reused, compiled, generic, failed, pending, rejected;
     double min_ms, generic_ms; /* of layers with both times known, one core */
     double speedup;            /* geometric mean over those layers */
+    int timed;                 /* layers with both times known: */
+    double timed_flops;        /* of these */
     int64_t flops, source_bytes;
 };
 struct mo_compile_totals mo_compile_totals(const struct mo_search *search);

@@ -211,7 +211,7 @@ static void build(const struct mo_search *s, struct candidate *c, const struct m
         verdict = "does not compile";
         rc = mo_trusted_write(s->env, path, c->source, c->source_bytes, &c->err);
     }
-    if (!rc) rc = mo_cc_compile(s->env, &s->cc, problem->isa, stem, COMPILE_NS, &c->err);
+    if (!rc) rc = mo_cc_compile(s->env, &s->cc, problem->isa, stem, mo_search_limit(s, COMPILE_NS), &c->err);
     snprintf(path, sizeof path, "%s.so", stem);
     if (!rc) rc = read_object(s, path, c);
     remove_files(s, stem);
@@ -232,7 +232,7 @@ static void *work(void *arg) {
     struct batch *b = arg;
     for (;;) {
         int i = atomic_fetch_add(&b->next, 1);
-        if (i >= b->n || mo_search_interrupted(b->s)) return NULL;
+        if (i >= b->n || mo_search_interrupted(b->s) || mo_search_over(b->s)) return NULL;
         build(b->s, b->candidate[i], &b->of[i]->layer.problem);
     }
 }
@@ -256,6 +256,7 @@ int mo_compile_batch(struct mo_search *s, struct candidate *const *candidate, st
     for (int i = 0; i < started; i++)
         sys->thread_join(sys->self, thread[i]);
     if (mo_search_interrupted(s)) return mo_fail(err, MOIRE_EINTERRUPTED, "interrupted");
+    if (mo_search_over(s)) return MOIRE_OK; /* some were stopped: nothing is known of these */
     for (int i = 0; i < n; i++) {
         const struct candidate *c = candidate[i];
         s->compiled += c->state == CANDIDATE_COMPILED;

@@ -57,9 +57,9 @@ static double share(const struct mo_search *s, const struct search_job *job) {
 
 /* Measures the chosen ones together at one level. */
 static int measure_level(struct mo_search *s, const struct search_job *job, struct mo_harness *h, int level,
-                         moire_error *err) {
+                         bool *cut, moire_error *err) {
     struct mo_measure m = {
-        .interrupted = s->options.interrupted, .stress = s->options.stress, .level = level};
+        .interrupted = s->options.interrupted, .ends = s->ends, .stress = s->options.stress, .level = level};
     struct mo_store_point *who[MO_CONTENDERS] = {NULL};
     int n = 0;
     for (int i = 0; i < job->front->n && n < MO_CONTENDERS; i++) {
@@ -71,9 +71,37 @@ static int measure_level(struct mo_search *s, const struct search_job *job, stru
     }
     m.n = n;
     int rc = n ? mo_measure_run(h, &m, err) : MOIRE_OK;
+    *cut = n && m.cut;
     for (int i = 0; !rc && i < n; i++)
         who[i]->ns[level] = m.min_ns[i];
     return rc;
+}
+
+/* From the level `first` on; *cut: the budget ended before the last. */
+static int measure_from(struct mo_search *s, const struct search_job *job, struct mo_harness *h, int first,
+                        bool *cut, moire_error *err) {
+    int rc = MOIRE_OK;
+    *cut = false;
+    for (int level = first; level < MO_STORE_LEVELS && !rc && !*cut; level++)
+        rc = measure_level(s, job, h, level, cut, err);
+    return rc;
+}
+
+static void drop_front(const struct mo_search *s, struct search_job *job) {
+    mo_free(s->env, job->front);
+    job->front = NULL;
+}
+
+/* Times under pressure that no pressure explains. */
+static void refuse_front(struct mo_search *s, struct search_job *job, const struct mo_front_odd *odd) {
+    const struct mo_store_point *p = &job->front->point[odd->point];
+    struct mo_layer_result *r = &job->result;
+    snprintf(r->refused, sizeof r->refused,
+             "%.20s %.60s takes %.1f us at pressure %d/%d and %.1f us at %d/%d, twice", p->family, p->knobs,
+             odd->less_ns * 1e-3, odd->less, MO_STORE_LEVELS - 1, odd->more_ns * 1e-3, odd->more,
+             MO_STORE_LEVELS - 1);
+    mo_log(s->env, MOIRE_LOG_WARN, "%s: versions refused: %s", r->signature, r->refused);
+    drop_front(s, job);
 }
 
 static int versions_asked(const struct mo_search *s) {
@@ -101,8 +129,7 @@ int mo_job_widen(struct mo_search *s, struct search_job *job, moire_error *err) 
     if (rc || !job->front) return rc;
     rule.versions = job->front->versions = 2;
     if (mo_front_widen(job->front, &rule)) return MOIRE_OK;
-    mo_free(s->env, job->front);
-    job->front = NULL;
+    drop_front(s, job);
     return MOIRE_OK;
 }
 
@@ -115,10 +142,34 @@ int mo_job_measure_levels(struct mo_search *s, struct search_job *job, struct mo
     rule.share_ns = share(s, job);
     rule.versions = f->versions = versions_asked(s);
     mo_front_select(f, &rule);
-    for (int level = 1; level < MO_STORE_LEVELS && !rc; level++)
-        rc = measure_level(s, job, h, level, err);
-    if (!rc && !s->options.keep_covered) mo_front_prune(f);
-    return rc;
+    bool cut;
+    struct mo_front_odd odd;
+    rc = measure_from(s, job, h, 1, &cut, err);
+    if (!rc && !cut && mo_front_is_odd(f, &odd)) rc = measure_from(s, job, h, 0, &cut, err);
+    if (rc) return rc;
+    if (cut) {
+        snprintf(job->result.refused, sizeof job->result.refused,
+                 "the budget ended while they were measured");
+        drop_front(s, job);
+    }
+    if (!cut && mo_front_is_odd(f, &odd))
+        refuse_front(s, job, &odd);
+    else if (!cut && !s->options.keep_covered)
+        mo_front_prune(f);
+    return MOIRE_OK;
+}
+
+void mo_job_keep_stored(struct search_job *job) {
+    struct mo_layer_result *r = &job->result;
+    const struct mo_store_index *x = &job->kept;
+    r->state = MO_LAYER_REUSED;
+    r->tried = x->tried;
+    r->min_ns = x->min_ns;
+    r->generic_ns = x->generic_ns;
+    r->source_bytes = x->source_bytes;
+    memcpy(r->family, x->family, sizeof r->family);
+    memcpy(r->knobs, x->knobs, sizeof r->knobs);
+    if (job->kept_versions) r->versions = job->kept_versions;
 }
 
 /* A built-in kernel that is faster than all serves alone: it has no versions. */
@@ -178,6 +229,7 @@ bool mo_job_has_front(const struct mo_search *s, struct search_job *job) {
     }
     mo_free(s->env, f);
     if (wanted && mo_store_versions(s->store, signature, isa, versions) != wanted) return false;
+    job->kept_versions = wanted;
     if (has) job->result.versions = wanted;
     return has;
 }

@@ -109,6 +109,10 @@ static bool interrupted(const struct mo_measure *m) {
     return m->interrupted && atomic_load(m->interrupted);
 }
 
+static bool over(const struct session *s) {
+    return interrupted(s->m) || (s->m->ends && mo_now(s->h->env) >= s->m->ends);
+}
+
 static double best_of(const struct session *s, int i) {
     double best = INFINITY;
     for (int k = 0; k < s->rounds; k++)
@@ -130,11 +134,15 @@ static bool still_in(const struct session *s, int i) {
     return near_best(s, i, s->rounds < FINAL_ROUNDS ? 1.3 : FINAL);
 }
 
-static void run_round(struct session *s) {
+/* False: time was up before all had run, and the round does not count. */
+static bool run_round(struct session *s) {
     struct round *r = &s->round[s->rounds];
-    for (int i = 0; i < s->m->n; i++)
-        r->ns[i] = still_in(s, i) ? time_one(s, &s->m->contender[i], SLICE_NS) : INFINITY;
     for (int i = 0; i < s->m->n; i++) {
+        if (over(s)) return false;
+        r->ns[i] = still_in(s, i) ? time_one(s, &s->m->contender[i], SLICE_NS) : INFINITY;
+    }
+    for (int i = 0; i < s->m->n; i++) {
+        if (over(s)) return false;
         bool final = s->rounds >= FINAL_ROUNDS && !s->m->stress && near_best(s, i, FINAL);
         r->half[i] = final ? time_parts(s->h, &s->m->contender[i], r->ns[i], 2) : INFINITY;
         bool split = s->m->cores > 2 && s->rounds < FIRST_ROUNDS && !s->m->stress;
@@ -144,6 +152,7 @@ static void run_round(struct session *s) {
     r->reference = fmax(r->ns[0], again);
     r->ns[0] = fmin(r->ns[0], again);
     s->rounds++;
+    return true;
 }
 
 static int good_rounds(const struct session *s) {
@@ -185,11 +194,10 @@ static void *session_main(void *arg) {
     pin_somewhere(s->h->env);
     if (s->m->stress) mo_stress_set(s->m->stress, s->m->level);
     int least = s->m->stress ? FINAL_ROUNDS : MIN_ROUNDS;
-    while (s->rounds < MAX_ROUNDS && !interrupted(s->m)) {
-        run_round(s);
+    while (s->rounds < MAX_ROUNDS && run_round(s))
         if (s->rounds >= least && good_rounds(s) >= GOOD_ROUNDS) break;
-    }
     if (s->m->stress) mo_stress_set(s->m->stress, 0);
+    s->m->cut = s->rounds < FIRST_ROUNDS;
     if (s->rounds) settle(s);
     return NULL;
 }

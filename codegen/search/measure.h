@@ -20,6 +20,8 @@ struct mo_measure {
      * (some of them, first and last included); 0: not measured */
     double part_ns[MO_CONTENDERS];
     const _Atomic int *interrupted;
+    int64_t ends;             /* when it must end; 0 = after enough rounds */
+    bool cut;                 /* out: it ended before every contender had run twice; times mean nothing */
     struct mo_stress *stress; /* NULL = alone */
     int level;                /* of the neighbour */
 };

@@ -104,12 +104,15 @@ static int try_all(struct trial *t, struct report *report, moire_error *err) {
     int rc = MOIRE_OK;
     while (!rc && t->from < t->job->next) {
         if (mo_search_interrupted(t->s)) return mo_fail(err, MOIRE_EINTERRUPTED, "interrupted");
+        if (mo_search_over(t->s)) return MOIRE_OK;
         report->done = t->from;
-        int status = sys->fork(sys->self, run_trial, t, report, (int64_t)(limit_s * 1e9));
+        int status =
+            sys->fork(sys->self, run_trial, t, report, mo_search_limit(t->s, (int64_t)(limit_s * 1e9)));
         if (status < 0 && status != -ETIMEDOUT)
             return mo_fail(err, MOIRE_EIO, "cannot start a process to try kernels in: %s", strerror(-status));
         for (; !rc && t->from < report->done; t->from++)
             rc = take(t->s, &candidate[t->from], &report->outcome[t->from], err);
+        if (!rc && status == -ETIMEDOUT && mo_search_over(t->s)) return MOIRE_OK;
         if (!rc && status && t->from < t->job->next)
             reject_ended(t->s, &candidate[t->from++], status, limit_s);
     }

@@ -3,6 +3,7 @@
  * cores, then measured with the machine to itself. */
 #include "codegen/search/search.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,7 +16,7 @@ int mo_search_create(const struct mo_env *env, const struct mo_search_options *o
     if (!s) return mo_fail(err, MOIRE_ENOMEM, "out of memory starting a search");
     s->env = env;
     s->options = *options;
-    s->started = mo_now(env);
+    s->began = options->budget_began ? options->budget_began : mo_now(env);
     *out = s;
     return MOIRE_OK;
 }
@@ -63,6 +64,13 @@ static bool any_family(const struct mo_search *s, const struct mo_problem *probl
     return false;
 }
 
+/* Names of a model may be anything; this one is plain text. */
+static void note_name(const struct mo_node *node, char *out, size_t n) {
+    snprintf(out, n, "%s", *node->name ? node->name : node->op_type);
+    for (; *out; out++)
+        if (*out <= 32 || *out > 126) *out = '?';
+}
+
 static int add_layer(struct mo_search *s, const struct mo_graph *graph, const struct mo_node *node,
                      moire_error *err) {
     struct mo_problem problem = {0};
@@ -84,6 +92,7 @@ static int add_layer(struct mo_search *s, const struct mo_graph *graph, const st
     }
     job->result.signature = job->layer.problem.signature;
     job->result.uses = 1;
+    note_name(node, job->result.name, sizeof job->result.name);
     job->result.flops = job->layer.flops;
     s->jobs[s->n++] = job;
     return MOIRE_OK;
@@ -121,24 +130,25 @@ static void reuse(struct mo_search *s, struct search_job *job) {
     struct mo_store_index *x = &job->index;
     if (!mo_store_peek(s->store, job->result.signature, job->layer.problem.isa, x) ||
         x->cores < s->options.cores || (mo_search_versions(s) && !mo_job_has_front(s, job))) {
+        job->kept = *x;
         *x = (struct mo_store_index){0};
         return;
     }
-    struct mo_layer_result *r = &job->result;
-    r->state = MO_LAYER_REUSED;
-    r->tried = x->tried;
-    r->min_ns = x->min_ns;
-    r->generic_ns = x->generic_ns;
-    r->source_bytes = x->source_bytes;
-    memcpy(r->family, x->family, sizeof r->family);
-    memcpy(r->knobs, x->knobs, sizeof r->knobs);
-    snprintf(r->trouble, sizeof r->trouble, "%.199s", x->withdrawn);
+    job->kept = *x;
+    mo_job_keep_stored(job);
+    snprintf(job->result.trouble, sizeof job->result.trouble, "%.199s", x->withdrawn);
     job->earlier_index = *x;
-    job->stored = x->best[0] && mo_store_find(s->store, r->signature, job->layer.problem.isa, &job->earlier);
+    job->stored =
+        x->best[0] && mo_store_find(s->store, job->result.signature, job->layer.problem.isa, &job->earlier);
 }
 
-static bool over_budget(const struct mo_search *s) {
-    return s->options.budget_s > 0 && (double)(mo_now(s->env) - s->started) * 1e-9 >= s->options.budget_s;
+void mo_search_reserve(struct mo_search *s, double loading_s, double runs) {
+    s->reserve_loading_s = loading_s;
+    s->reserve_runs = runs;
+}
+
+bool mo_search_ended(const struct mo_search *s) {
+    return s->ended;
 }
 
 static double seconds_since(const struct mo_search *s, int64_t then) {
@@ -149,18 +159,46 @@ struct progress {
     int done, total;
 };
 
+/* Seconds to the end of all: by what was done, and not beyond the budget. */
+static double seconds_left(const struct mo_search *s) {
+    double work, budget = s->ends ? (double)(s->ends - mo_now(s->env)) * 1e-9 : INFINITY;
+    int candidates = mo_candidates_left(s, &work);
+    double left = mo_effort_left(&s->effort, candidates, work);
+    if (left < 0 && isinf(budget)) return -1;
+    if (left < 0 || left > budget) left = budget;
+    return (left > 0 ? left : 0) + s->after_s;
+}
+
+static double work_of(const struct search_job *job, int turn) {
+    double work = 0;
+    for (int i = job->next - turn; i < job->next; i++)
+        work += mo_effort_work(job->candidate[i].point.cost_ns);
+    return work;
+}
+
+/* Candidates for which there is time, when the seconds of one are known; a few to learn them. */
+static int chunk_size(const struct mo_search *s) {
+    double each = mo_effort_each(&s->effort);
+    int least = 2 * (s->options.jobs > 0 ? s->options.jobs : 1);
+    if (each <= 0) return least;
+    double fit = s->ends ? (double)(s->ends - mo_now(s->env)) * 1e-9 / each : MO_CHUNK_MOST;
+    return fit >= MO_CHUNK_MOST ? 0 : fit > least ? (int)fit : least;
+}
+
 /* Measures the layers of a compiled chunk; its compilation, which took compiling_s, is shared among them. */
 static int tune_chunk(struct mo_search *s, const struct mo_chunk *chunk, double compiling_s,
                       struct progress *p, moire_error *err) {
     for (int i = 0; i < chunk->jobs; i++) {
         struct search_job *job = chunk->job[i];
-        if (over_budget(s) && job->index.signature[0]) continue; /* it has a variant */
+        if (mo_search_over(s)) return MOIRE_OK;
         int64_t start = mo_now(s->env);
-        job->result.tried = job->next;
         int rc = mo_job_tune(s, job, err);
         if (rc) return rc;
-        job->spent_s += compiling_s * chunk->turn[i] / chunk->n + seconds_since(s, start);
-        if (s->options.progress) s->options.progress(s->options.ctx, ++p->done, p->total, &job->result);
+        double spent = seconds_since(s, start);
+        job->spent_s += compiling_s * chunk->turn[i] / chunk->n + spent;
+        mo_effort_timed(&s->effort, spent, work_of(job, chunk->turn[i]));
+        struct mo_search_progress now = {++p->done, p->total, seconds_left(s), &job->result};
+        if (s->options.progress) s->options.progress(s->options.ctx, &now);
     }
     return MOIRE_OK;
 }
@@ -169,21 +207,36 @@ static int run_turns(struct mo_search *s, int pending, moire_error *err) {
     struct mo_chunk chunk;
     int first = mo_first_turn(s, pending), rc = MOIRE_OK;
     struct progress progress = {.total = mo_turns_left(s, first)};
-    while (!rc && !over_budget(s)) {
+    while (!rc && !s->ended) {
         if (mo_search_interrupted(s)) return mo_fail(err, MOIRE_EINTERRUPTED, "interrupted");
+        s->chunk_most = chunk_size(s);
         if (!mo_next_chunk(s, first, &chunk)) break;
         int64_t start = mo_now(s->env);
         rc = mo_compile_batch(s, chunk.candidate, chunk.of, chunk.n, err);
-        if (!rc) rc = tune_chunk(s, &chunk, seconds_since(s, start), &progress, err);
+        double compiling_s = seconds_since(s, start);
+        mo_effort_compiled(&s->effort, compiling_s, chunk.n);
+        if (!rc) rc = tune_chunk(s, &chunk, compiling_s, &progress, err);
+        s->ended = mo_search_over(s);
     }
     return rc;
+}
+
+/* When the budget ends, less what the caller needs of it afterwards. */
+static void set_end(struct mo_search *s) {
+    double run_ns = 0, budget = s->options.budget_s;
+    for (int i = 0; i < s->n; i++)
+        if (s->jobs[i]->n) run_ns += s->jobs[i]->candidate[0].point.cost_ns * s->jobs[i]->result.uses;
+    s->after_s = s->reserve_loading_s + s->reserve_runs * run_ns * 1e-9;
+    if (budget <= 0) return;
+    if (s->after_s > budget / 2) s->after_s = budget / 2;
+    s->ends = s->began + (int64_t)((budget - s->after_s) * 1e9);
 }
 
 /* With versions every candidate of a layer belongs to its one turn: a tight budget means fewer of them, at
  * about half a second each. */
 static void fit_budget(const struct mo_search *s, int pending) {
-    if (!mo_search_versions(s) || s->options.budget_s <= 0 || !pending) return;
-    double most = s->options.budget_s / pending * 2;
+    if (!mo_search_versions(s) || !s->ends || !pending) return;
+    double most = (double)(s->ends - mo_now(s->env)) * 1e-9 / pending * 2;
     for (int i = 0; i < s->n; i++)
         if (s->jobs[i]->n > most) s->jobs[i]->n = most < 3 ? 3 : (int)most;
 }
@@ -203,6 +256,7 @@ static int prepare(struct mo_search *s, int *pending, moire_error *err) {
         *pending += mo_job_wants_more(s, s->jobs[i]);
     }
     if (s->n) qsort(s->jobs, (size_t)s->n, sizeof *s->jobs, mo_jobs_by_share);
+    set_end(s);
     fit_budget(s, *pending);
     return MOIRE_OK;
 }

@@ -24,6 +24,7 @@ enum mo_layer_state {
 
 struct mo_layer_result {
     const char *signature;
+    char name[64]; /* of the first layer of the models that has it; plain text */
     enum mo_layer_state state;
     int uses; /* layers of the models that share it */
     int64_t flops, source_bytes;
@@ -31,6 +32,7 @@ struct mo_layer_result {
     double min_ns, generic_ns; /* 0: not known */
     char family[32], knobs[MO_STORE_KNOBS];
     char trouble[200]; /* the first rejection, or why a model withdrew its kernel; "" when none */
+    char refused[160]; /* why the versions that were measured are not kept; "": they are */
     int versions;      /* kept for pressure or more cores; 0: none but the best */
     bool other_number; /* the store has versions, chosen for another number than is asked for */
     /* Of the variant that options.cores run fastest: its units and the time of the core with most of them, as
@@ -44,16 +46,24 @@ struct mo_layer_result {
  * core takes to read it. */
 #define MO_BYTE_NS 0.036
 
+/* After a turn of a layer. */
+struct mo_search_progress {
+    int done, total; /* turns */
+    double left_s;   /* to the end, with what mo_search_reserve() was told of; below 0: not known yet */
+    const struct mo_layer_result *layer;
+};
+
 struct mo_search_options {
     const char *store; /* folder; created when missing */
     const char *cc;    /* compiler; NULL = the usual ones */
     enum mo_isa isa;
-    int jobs;           /* compilers at a time; 0 = 1 */
-    double budget_s;    /* 0 = no limit */
-    int points;         /* most candidates a layer; 0 = 8 */
-    double probation_s; /* time in which the candidates of one turn of a layer must compute right; 0 = 60 */
-    double byte_ns;     /* time that a byte of packed weights is worth; 0 = none */
-    bool refine;        /* go on with layers that the store already has */
+    int jobs;             /* compilers at a time; 0 = 1 */
+    double budget_s;      /* 0 = no limit; compilers and trials that run when it ends are stopped */
+    int64_t budget_began; /* 0 = with mo_search_create() */
+    int points;           /* most candidates a layer; 0 = 8 */
+    double probation_s;   /* time in which the candidates of one turn of a layer must compute right; 0 = 60 */
+    double byte_ns;       /* time that a byte of packed weights is worth; 0 = none */
+    bool refine;          /* go on with layers that the store already has */
     /* Versions for several levels of pressure (codegen/tune/front.h): one turn of more candidates that
      * differ in blocking, order and algorithm; a layer is done when its front, chosen for this number or the
      * same for this number, is in the store. */
@@ -72,8 +82,8 @@ struct mo_search_options {
      * another number; may be NULL */
     void (*began)(void *ctx, int pending, int other_number);
     const _Atomic int *interrupted; /* set it to end soon with MOIRE_EINTERRUPTED; may be NULL */
-    /* after every turn of a layer: `done` of `total`; may be NULL */
-    void (*progress)(void *ctx, int done, int total, const struct mo_layer_result *layer);
+    void (*progress)(void *ctx,
+                     const struct mo_search_progress *progress); /* after every turn; may be NULL */
     void *ctx;
 };
 
@@ -85,6 +95,11 @@ void mo_search_destroy(struct mo_search *search);
 int mo_search_add(struct mo_search *search, const struct mo_graph *graph, moire_error *err);
 /* MOIRE_OK also when the budget ran out or single layers failed: see the results. */
 int mo_search_run(struct mo_search *search, moire_error *err);
+/* What the caller does afterwards takes so many seconds for each second in which the models were loaded, and
+ * so many for each second that their layers are predicted to run: half the budget at most is kept for it. */
+void mo_search_reserve(struct mo_search *search, double loading_s, double runs);
+/* Whether the budget ended the search. */
+bool mo_search_ended(const struct mo_search *search);
 int mo_search_count(const struct mo_search *search);
 const struct mo_layer_result *mo_search_result(const struct mo_search *search, int index);
 /* Notes in the results that the kernel of a layer was taken out of the store (mo_writer_withdraw). */

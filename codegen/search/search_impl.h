@@ -3,6 +3,7 @@
 #ifndef MO_SEARCH_INTERNAL_H
 #define MO_SEARCH_INTERNAL_H
 #include "codegen/search/cc.h"
+#include "codegen/search/effort.h"
 #include "codegen/search/search.h"
 #include "codegen/search/writer.h"
 #include "variants/store.h"
@@ -42,6 +43,8 @@ struct search_job {
     struct mo_variant earlier;
     struct mo_store_index earlier_index;
     struct mo_store_front *front; /* of this run; NULL: the best is the only version */
+    struct mo_store_index kept;   /* what the store had of the layer at the start, with */
+    int kept_versions;            /* so many versions, when it is searched anew for others */
     double spent_s;               /* on the candidates before `next`, in this run */
     int64_t generic_units;        /* of the built-in kernel; 0: there is none */
 };
@@ -57,11 +60,26 @@ struct mo_search {
     int numbers;
     int compiled, refused; /* by the compiler, over the whole run */
     moire_error compiler_err;
-    int64_t started;
+    int64_t began, ends; /* of the budget; ends 0: there is none */
+    double reserve_loading_s, reserve_runs, after_s;
+    bool ended;
+    int chunk_most; /* candidates of the next chunk; 0: as many as usual */
+    struct mo_effort effort;
 };
 
 static inline bool mo_search_interrupted(const struct mo_search *s) {
     return s->options.interrupted && atomic_load(s->options.interrupted);
+}
+
+/* Whether the budget has ended. */
+static inline bool mo_search_over(const struct mo_search *s) {
+    return s->ends && mo_now(s->env) >= s->ends;
+}
+
+/* The limit, in ns, of a step that may usually take `usual`. */
+static inline int64_t mo_search_limit(const struct mo_search *s, int64_t usual) {
+    int64_t left = s->ends ? s->ends - mo_now(s->env) : usual;
+    return left < 1 ? 1 : left < usual ? left : usual;
 }
 
 static inline bool mo_search_versions(const struct mo_search *s) {
@@ -82,6 +100,8 @@ bool mo_job_wants_more(const struct mo_search *s, const struct search_job *job);
 int mo_jobs_by_share(const void *a, const void *b); /* for qsort: largest predicted time of all uses first */
 int mo_first_turn(const struct mo_search *s, int pending); /* candidates of each pending layer's first turn */
 int mo_turns_left(const struct mo_search *s, int first);
+/* Candidates of all turns that are left, and the work of timing them. */
+int mo_candidates_left(const struct mo_search *s, double *work);
 /* Advances the jobs it takes; false when nothing is left.  s->jobs is in order of share. */
 bool mo_next_chunk(const struct mo_search *s, int first, struct mo_chunk *chunk);
 
@@ -107,6 +127,8 @@ int mo_job_tune(struct mo_search *s, struct search_job *job, moire_error *err);
  * (job->front); writes them. */
 int mo_job_measure_levels(struct mo_search *s, struct search_job *job, struct mo_harness *h,
                           moire_error *err);
+/* What the store has of the layer stays as it is. */
+void mo_job_keep_stored(struct search_job *job);
 /* The same without pressure: the best, and the one that serves options.cores when the best does so badly;
  * job->front stays NULL when it does well. */
 int mo_job_widen(struct mo_search *s, struct search_job *job, moire_error *err);

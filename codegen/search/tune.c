@@ -234,24 +234,41 @@ static void clean_up(struct mo_search *s, struct search_job *job) {
     }
 }
 
-int mo_job_tune(struct mo_search *s, struct search_job *job, moire_error *err) {
-    struct mo_harness h;
-    struct comparison l = {.m = {.interrupted = s->options.interrupted, .cores = s->options.cores}};
-    int rc = mo_harness_create(s->env, &job->layer, &h, err);
-    if (rc) return rc;
-    examine_generic(s, job, &h);
-    job->generic_units = h.step.run ? h.step.units : 0;
-    rc = mo_job_examine(s, job, &h, err);
+/* Whether all is known that publishing needs: false when the budget ended before. */
+static int try_and_measure(struct mo_search *s, struct search_job *job, struct mo_harness *h, bool *known,
+                           moire_error *err) {
+    struct comparison l = {
+        .m = {.interrupted = s->options.interrupted, .ends = s->ends, .cores = s->options.cores}};
+    *known = false;
+    if (mo_search_over(s)) return MOIRE_OK;
+    examine_generic(s, job, h);
+    job->generic_units = h->step.run ? h->step.units : 0;
+    int rc = mo_job_examine(s, job, h, err);
     for (int i = 0; i < job->next; i++)
         report(s, job, &job->candidate[i]);
-    if (!rc) {
-        add_versions(job, &h, &l);
-        if (l.m.n) rc = mo_measure_run(&h, &l.m, err);
-    }
-    if (!rc) take_times(job, &l, s->options.byte_ns);
-    if (!rc) rc = mo_search_versions(s) ? mo_job_measure_levels(s, job, &h, err) : mo_job_widen(s, job, err);
+    if (rc || mo_search_over(s)) return rc;
+    add_versions(job, h, &l);
+    if (l.m.n) rc = mo_measure_run(h, &l.m, err);
+    if (rc || l.m.cut) return rc;
+    take_times(job, &l, s->options.byte_ns);
+    *known = true;
+    return mo_search_versions(s) ? mo_job_measure_levels(s, job, h, err) : mo_job_widen(s, job, err);
+}
+
+int mo_job_tune(struct mo_search *s, struct search_job *job, moire_error *err) {
+    struct mo_harness h;
+    bool known;
+    int rc = mo_harness_create(s->env, &job->layer, &h, err);
+    if (rc) return rc;
+    rc = try_and_measure(s, job, &h, &known, err);
     mo_harness_destroy(&h);
-    if (!rc) rc = publish(s, job, err);
+    if (rc || !known) return rc;
+    if (mo_search_versions(s) && !job->front && job->kept_versions) {
+        mo_job_keep_stored(job); /* its new versions are not to be had: those that it has stay */
+        return MOIRE_OK;
+    }
+    job->result.tried = job->next;
+    rc = publish(s, job, err);
     if (!rc && job->front) rc = mo_job_publish_front(s, job, err);
     if (!rc) clean_up(s, job); /* otherwise the search ends and lets go of all */
     return rc;

@@ -47,6 +47,19 @@ int mo_turns_left(const struct mo_search *s, int first) {
     return turns;
 }
 
+int mo_candidates_left(const struct mo_search *s, double *work) {
+    int n = 0;
+    *work = 0;
+    for (int i = 0; i < s->n; i++) {
+        const struct search_job *job = s->jobs[i];
+        if (!mo_job_wants_more(s, job)) continue;
+        n += job->n - job->next;
+        for (int k = job->next; k < job->n; k++)
+            *work += mo_effort_work(job->candidate[k].point.cost_ns);
+    }
+    return n;
+}
+
 /* Nanoseconds that a second of further search is expected to save: over many layers the best of the first k
  * candidates is some three per cent, divided by k, slower than the best of all. */
 static double expected_saving(const struct search_job *job) {
@@ -74,6 +87,7 @@ static struct search_job *next_job(const struct mo_search *s, const struct mo_ch
 
 bool mo_next_chunk(const struct mo_search *s, int first, struct mo_chunk *chunk) {
     int cap = s->options.budget_s > 0 ? BUDGET_CHUNK : CHUNK; /* small ones end nearer to the budget */
+    if (s->chunk_most && s->chunk_most < cap) cap = s->chunk_most;
     chunk->jobs = chunk->n = 0;
     while (chunk->n < cap) {
         struct search_job *job = next_job(s, chunk);

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include "codegen/family/wide.h"
 
-static const double COVER = 0.9, ALIKE = 0.8;
+static const double COVER = 0.9, ALIKE = 0.8, ODD = 0.9, ODD_NS = 2000;
 enum { MANY_UNITS = 4 }; /* for each core */
 
 static int by_time(const void *a, const void *b) {
@@ -165,6 +165,23 @@ void mo_front_prune(struct mo_store_front *f) {
         if (least < 0) return;
         f->point[least].state = MO_POINT_COVERED;
     }
+}
+
+bool mo_front_is_odd(const struct mo_store_front *f, struct mo_front_odd *odd) {
+    double most = 1 / ODD;
+    bool found = false;
+    for (int i = 0; i < f->n; i++) {
+        const double *ns = f->point[i].ns;
+        if (f->point[i].state != MO_POINT_VERSION) continue;
+        for (int more = 1; more < MO_STORE_LEVELS; more++)
+            for (int less = 0; less < more; less++) {
+                if (!(ns[more] > 0) || ns[less] / ns[more] <= most || ns[less] - ns[more] <= ODD_NS) continue;
+                most = ns[less] / ns[more];
+                *odd = (struct mo_front_odd){i, less, more, ns[less], ns[more]};
+                found = true;
+            }
+    }
+    return found;
 }
 
 int mo_front_versions(const struct mo_store_front *f) {

@@ -32,5 +32,13 @@ bool mo_front_widen(struct mo_store_front *front, const struct mo_front_rule *ru
 void mo_front_select(struct mo_store_front *front, const struct mo_front_rule *rule);
 /* Step 4, over versions whose ns[] are complete. */
 void mo_front_prune(struct mo_store_front *front);
+/* A version that a neighbour makes faster: no pressure explains that, the machine was not quiet. */
+struct mo_front_odd {
+    int point, less, more; /* levels of pressure */
+    double less_ns, more_ns;
+};
+/* Whether one of the versions, whose ns[] are complete, takes less time under more pressure by over a tenth
+ * and two microseconds; *odd is where that is most. */
+bool mo_front_is_odd(const struct mo_store_front *front, struct mo_front_odd *odd);
 int mo_front_versions(const struct mo_store_front *front);
 #endif

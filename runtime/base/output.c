@@ -14,7 +14,26 @@
 
 enum { MAX_LINKS = 40, NAME_SHOWN = 64, TRIES = 100 };
 
+/* The first folder on the way to a path that is not there, or is no folder; "" when all are. */
+static void first_missing(const struct mo_output *o, char out[MO_OUTPUT_PATH]) {
+    char probe[MO_OUTPUT_PATH + 2];
+    for (const char *slash = strchr(o->path + 1, '/'); *o->path && slash; slash = strchr(slash + 1, '/')) {
+        snprintf(out, MO_OUTPUT_PATH, "%.*s", (int)(slash - o->path), o->path);
+        snprintf(probe, sizeof probe, "%s/.", out);
+        int fd = o->env->sys->open(o->env->sys->self, probe, O_PATH, 0);
+        if (fd == -ENOENT || fd == -ENOTDIR) return;
+        if (fd >= 0) o->env->sys->close(o->env->sys->self, fd);
+    }
+    *out = 0;
+}
+
 static int cannot(const struct mo_output *o, int rc, moire_error *err) {
+    char folder[MO_OUTPUT_PATH] = "";
+    if (rc == -ENOENT || rc == -ENOTDIR) first_missing(o, folder);
+    if (*folder)
+        return mo_fail(err, MOIRE_EIO,
+                       "cannot write '%.200s': the folder '%.200s' does not exist; make it first", o->name,
+                       folder);
     const char *hint = rc == -ENOSPC || rc == -EDQUOT ? "; free some space or name another file"
                        : rc == -EACCES || rc == -EROFS || rc == -EPERM || rc == -ENOENT || rc == -ENOTDIR
                            ? "; name a file in a folder that can be written"

@@ -31,7 +31,10 @@ static int mark_dynamic(struct mo_plan *plan, moire_error *err) {
     for (int i = 0; i < graph->n_inputs; i++) {
         const struct mo_tensor *t = graph->tensors[graph->inputs[i]];
         if (unsized(t))
-            return mo_fail(err, MOIRE_ESHAPE, "input '%s' has an open shape: bind it with --shape %s=d,d,...",
+            return mo_fail(err, MOIRE_ESHAPE,
+                           "input '%s' has an open shape: give it in moire_tenant_config.shapes (of the "
+                           "command: --shape "
+                           "%s=d,d,...)",
                            t->name, t->name);
     }
     return MOIRE_OK;

@@ -12,6 +12,7 @@ struct mo_finished {
     const char *file;
     bool verified, published;
     struct mo_verified found;
+    bool cut;      /* the budget ended before it was */
     int64_t bytes; /* of the compiled model */
 };
 
@@ -21,12 +22,15 @@ struct mo_finish {
     const struct mo_compile_options *compile;
     struct mo_search *search;       /* its results hear of what is withdrawn */
     const _Atomic int *interrupted; /* no model is begun then */
+    int64_t ends;                   /* time at which what is in work is given up; 0: none */
     struct mo_finished *model;      /* room for all files of `compile` */
     int n;
     json_t *withdrawn; /* an object a layer; the caller's */
     const char *file;  /* in work */
+    moire_error err;   /* the last trouble */
 };
 
-/* MO_EXIT_OK, or the exit code of the last trouble: MO_EXIT_FAILED when a kernel was wrong. */
+/* MO_EXIT_OK, or the exit code of the last trouble, which `err` holds: MO_EXIT_FAILED when a kernel was
+ * wrong. Every trouble is said on standard error. */
 int mo_compile_finish(struct mo_finish *finish);
 #endif

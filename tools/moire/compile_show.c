@@ -5,7 +5,10 @@
 #include <jansson.h>
 #include <math.h>
 #include <stdio.h>
+#include "tools/moire/compile_left.h"
 #include "variants/store.h"
+
+static const int64_t SHOW_NS = INT64_C(10000000000);
 
 static double gflops(const struct mo_layer_result *r) {
     double ns = r->generic_ns > 0 && r->generic_ns < r->min_ns ? r->generic_ns : r->min_ns;
@@ -22,21 +25,25 @@ void mo_compile_show_began(void *ctx, int pending, int other_number) {
             other_number, pending, p->versions);
 }
 
-void mo_compile_show_progress(void *ctx, int done, int total, const struct mo_layer_result *layer) {
+void mo_compile_show_progress(void *ctx, const struct mo_search_progress *now) {
     struct mo_compile_progress *p = ctx;
-    double elapsed = (double)(mo_now(p->env) - p->started) * 1e-9;
-    double left = done ? elapsed / done * (total - done) : 0;
-    char bar[25];
+    const struct mo_layer_result *layer = now->layer;
+    int done = now->done, total = now->total;
+    bool due = mo_now(p->env) - p->last_shown >= SHOW_NS;
+    char bar[25], left[24] = "not known yet";
+    if (now->left_s >= 0) snprintf(left, sizeof left, "%.0f s", now->left_s);
     for (int i = 0; i < 24; i++)
         bar[i] = i < 24 * done / (total ? total : 1) ? '#' : '.';
     bar[24] = 0;
     if (p->terminal) {
-        fprintf(stderr, "\r[%s] %d/%d  %.3s  %-52.52s %7.1f GF/s  ETA %3.0f s \033[K", bar, done, total,
+        fprintf(stderr, "\r[%s] %d/%d  %.3s  %-52.52s %7.1f GF/s  ETA %s \033[K", bar, done, total,
                 mo_layer_state_name(layer->state), layer->signature, gflops(layer), left);
         if (done == total) fputc('\n', stderr);
-    } else if (10 * done / total > p->shown) {
+    } else if (10 * done / total > p->shown || due) {
         p->shown = 10 * done / total;
-        fprintf(stderr, "compiling: %d of %d, ETA %.0f s\n", done, total, left);
+        p->last_shown = mo_now(p->env);
+        fprintf(stderr, "%.0f s: %d of %d turns of layers, ETA %s\n",
+                (double)(p->last_shown - p->started) * 1e-9, done, total, left);
     }
 }
 
@@ -57,6 +64,8 @@ static void print_versions(const struct mo_search *search) {
     int layers[MO_STORE_VERSIONS + 1] = {0}, all = 0;
     for (int i = 0; i < mo_search_count(search); i++) {
         const struct mo_layer_result *r = mo_search_result(search, i);
+        enum mo_left_reason left = mo_left_reason(r);
+        if (left != MO_LEFT_REASONS && left != MO_LEFT_BUILT_IN) continue; /* not known */
         layers[r->versions] += r->uses;
         all += r->uses;
     }
@@ -86,6 +95,9 @@ static void print_cores(const struct mo_search *search, int cores) {
 
 static void print_verified(const struct mo_finished *m) {
     const struct mo_verified *v = &m->found;
+    if (m->cut)
+        printf("%s: the budget ended before it was %s; run the command again\n", m->file,
+               m->verified ? "published: it loads from ONNX" : "verified and published");
     if (!m->verified) return;
     if (v->layers) {
         printf("%s: %d of %d compiled layers (%d kernels) verified in the model, largest error %.1e of the "
@@ -127,31 +139,40 @@ void mo_compile_show_table(const struct mo_search *search, const struct mo_compi
     printf("\n%d distinct layers: %d compiled, %d reused, %d better built-in, %d failed, %d not reached; "
            "%d candidates rejected\n",
            t.layers, t.compiled, t.reused, t.generic, t.failed, t.pending, t.rejected);
-    if (t.min_ms > 0)
-        printf("all layers on one core: %.2f ms, %.1f GF/s (built-in kernels %.2f ms; geometric mean speedup "
-               "%.2f)\n",
-               t.min_ms, (double)t.flops / t.min_ms * 1e-6, t.generic_ms, t.speedup);
+    const bool versions = o->compile->search.versions > 1;
+    double work;
+    int tuned = mo_left_tuned(search, &work);
+    if (versions && tuned < t.layers)
+        printf("%d of %d layers tuned, %.0f %% of the work; the rest run as before\n", tuned, t.layers,
+               100 * work);
+    mo_left_print(stdout, search, versions);
+    if (t.timed)
+        printf("%s %d layers that were timed, on one core: %.2f ms, %.1f GF/s (built-in kernels %.2f ms; "
+               "geometric mean speedup %.2f)\n",
+               t.timed < t.layers ? "only the" : "all", t.timed, t.min_ms, t.timed_flops / t.min_ms * 1e-6,
+               t.generic_ms, t.speedup);
     if (o->compile->search.cores > 2) print_cores(search, o->compile->search.cores);
-    if (o->compile->search.versions > 1) print_versions(search);
+    if (versions && tuned) print_versions(search);
     print_published(o);
     printf("%.1f s; store %s\n", o->seconds, o->store);
 }
 
 static json_t *layer_json(const struct mo_layer_result *r) {
-    return json_pack("{ss ss si sb si ss ss sI sf sf sf sI si si ss}", "layer", r->signature, "state",
-                     mo_layer_state_name(r->state), "versions", r->versions, "versions_for_another_number",
-                     r->other_number, "uses", r->uses, "family", r->family, "knobs", r->knobs, "flops",
-                     (json_int_t)r->flops, "min_ns", r->min_ns, "generic_ns", r->generic_ns, "gflops",
-                     gflops(r), "source_bytes", (json_int_t)r->source_bytes, "tried", r->tried, "rejected",
-                     r->rejected, "trouble", r->trouble);
+    return json_pack("{ss ss ss si sb si ss ss sI sf sf sf sI si si ss ss}", "layer", r->signature, "name",
+                     r->name, "state", mo_layer_state_name(r->state), "versions", r->versions,
+                     "versions_for_another_number", r->other_number, "uses", r->uses, "family", r->family,
+                     "knobs", r->knobs, "flops", (json_int_t)r->flops, "min_ns", r->min_ns, "generic_ns",
+                     r->generic_ns, "gflops", gflops(r), "source_bytes", (json_int_t)r->source_bytes, "tried",
+                     r->tried, "rejected", r->rejected, "trouble", r->trouble, "versions_refused",
+                     r->refused);
 }
 
 static json_t *model_json(const struct mo_finished *m) {
     const struct mo_verified *v = &m->found;
-    json_t *row =
-        json_pack("{ss sb sb si si si si sf ss}", "file", m->file, "verified", m->verified, "published",
-                  m->published, "layers", v->layers, "kernels", v->versions, "unverified", v->unverified,
-                  "withdrawn", v->withdrawn, "error", v->error, "error_layer", v->layer);
+    json_t *row = json_pack("{ss sb sb sb si si si si sf ss}", "file", m->file, "verified", m->verified,
+                            "published", m->published, "budget_ended", m->cut, "layers", v->layers, "kernels",
+                            v->versions, "unverified", v->unverified, "withdrawn", v->withdrawn, "error",
+                            v->error, "error_layer", v->layer);
     if (row && v->whole) {
         json_object_set_new(row, "outputs_error", json_real(fmin(v->whole_error, 1e300)));
         json_object_set_new(row, "outputs_allowed", json_real(fmin(v->whole_allowed, 1e300)));
@@ -159,7 +180,7 @@ static json_t *model_json(const struct mo_finished *m) {
     return row;
 }
 
-int mo_compile_show_json(const struct mo_search *search, const struct mo_compile_shown *o) {
+int mo_compile_show_json(const struct mo_search *search, const struct mo_compile_shown *o, moire_error *err) {
     json_t *layers = json_array(), *files = json_array(), *models = json_array();
     for (int i = 0; i < o->n_models; i++)
         json_array_append_new(models, model_json(&o->model[i]));
@@ -168,14 +189,14 @@ int mo_compile_show_json(const struct mo_search *search, const struct mo_compile
     for (int i = 0; i < mo_search_count(search); i++)
         json_array_append_new(layers, layer_json(mo_search_result(search, i)));
     struct mo_compile_totals t = mo_compile_totals(search);
-    json_t *all =
-        json_pack("{s{so ss ss sf} so so sO s{si si si si si si sf sf sf}}", "experiment", "files", files,
-                  "store", o->store, "isa", mo_isa_name(o->compile->search.isa), "seconds", o->seconds,
-                  "layers", layers, "models", models, "withdrawn", o->withdrawn, "totals", "layers", t.layers,
-                  "compiled", t.compiled, "reused", t.reused, "generic", t.generic, "failed", t.failed,
-                  "pending", t.pending, "min_ms", t.min_ms, "generic_ms", t.generic_ms, "speedup", t.speedup);
-    int rc = all ? json_dumpf(all, stdout, JSON_INDENT(1) | JSON_REAL_PRECISION(9)) : -1;
+    json_t *all = json_pack(
+        "{s{so ss ss sf} so so so sO s{si si si si si si sf sf sf}}", "experiment", "files", files, "store",
+        o->store, "isa", mo_isa_name(o->compile->search.isa), "seconds", o->seconds, "layers", layers,
+        "models", models, "left_out", mo_left_json(search), "withdrawn", o->withdrawn, "totals", "layers",
+        t.layers, "compiled", t.compiled, "reused", t.reused, "generic", t.generic, "failed", t.failed,
+        "pending", t.pending, "min_ms", t.min_ms, "generic_ms", t.generic_ms, "speedup", t.speedup);
+    if (all && o->err->code) mo_failure_put(all, o->err);
+    int rc = mo_print_json(all, err);
     json_decref(all);
-    putchar('\n');
     return rc;
 }

@@ -4,18 +4,20 @@
 #ifndef MO_COMPILE_SHOW_H
 #define MO_COMPILE_SHOW_H
 #include "tools/moire/compile_finish.h"
+#include "tools/moire/failure.h"
 
 struct mo_compile_progress {
     const struct mo_env *env;
     int64_t started;
     bool terminal;
-    int shown;    /* tenths already printed when it is no terminal */
-    int versions; /* asked for */
+    int shown;          /* tenths already printed when it is no terminal */
+    int64_t last_shown; /* when that was */
+    int versions;       /* asked for */
 };
 /* As mo_search_options.began. */
 void mo_compile_show_began(void *ctx, int pending, int other_number);
 /* As mo_search_options.progress; ctx is a struct mo_compile_progress. */
-void mo_compile_show_progress(void *ctx, int done, int total, const struct mo_layer_result *layer);
+void mo_compile_show_progress(void *ctx, const struct mo_search_progress *progress);
 
 /* What the results are shown with. */
 struct mo_compile_shown {
@@ -25,8 +27,10 @@ struct mo_compile_shown {
     int n_models;
     json_t *withdrawn; /* layers whose kernels were wrong in a model */
     double seconds;
+    const moire_error *err; /* the last trouble; its code MOIRE_OK: none */
 };
 void mo_compile_show_table(const struct mo_search *search, const struct mo_compile_shown *shown);
-/* 0, or -1 when it cannot be written. */
-int mo_compile_show_json(const struct mo_search *search, const struct mo_compile_shown *shown);
+/* With "error" where there was trouble.  MOIRE_EIO, MOIRE_ENOMEM. */
+int mo_compile_show_json(const struct mo_search *search, const struct mo_compile_shown *shown,
+                         moire_error *err);
 #endif

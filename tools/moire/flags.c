@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "runtime/base/error.h"
+#include "runtime/base/nearest.h"
 #include "runtime/base/output.h"
 
 /* --- texts ---------------------------------------------------------------------------------------------- */
@@ -96,10 +97,10 @@ static int put_number(const struct mo_flag *f, const char *text, void *to, int i
 
 static int put_word(const struct mo_flag *f, const char *text, const char **to, moire_error *err) {
     char wanted[200];
-    snprintf(wanted, sizeof wanted, "must be one of %s", f->choices ? f->choices : "");
-    if (!is_choice(f->choices, text)) return mo_flag_bad(err, f->name, text, wanted);
     *to = text;
-    return MOIRE_OK;
+    if (is_choice(f->choices, text)) return MOIRE_OK;
+    snprintf(wanted, sizeof wanted, "must be one of %s", f->choices);
+    return mo_flag_bad(err, f->name, text, wanted);
 }
 
 /* One entry of a list, at its end. */
@@ -195,14 +196,36 @@ static char *copy(struct line *l, const char *text) {
     return to;
 }
 
-/* Why a command does not take a word that looks like a flag. */
+/* A command that takes the flag: of this verb if there is one; NULL: none of any verb does. */
+static const struct mo_verb_command *taker_of(const struct line *l, const char *word, size_t length,
+                                              const struct mo_verb **verb) {
+    for (int v = -1; v < 0 || mo_verbs[v]; v++) {
+        *verb = v < 0 ? l->verb : mo_verbs[v];
+        for (const struct mo_verb_command *c = (*verb)->commands; c->command; c++)
+            if (!c->hidden && mo_flag_find(c->command, word, length)) return c;
+    }
+    return NULL;
+}
+
+/* What comes nearest among the flags of the command, else who takes it. */
 static int unknown_flag(const struct line *l, const char *word, size_t length, moire_error *err) {
-    for (int c = 1; c < MO_COMMANDS; c++)
-        if (mo_flag_find((enum mo_command)c, word, length))
-            return mo_fail(err, MOIRE_EINVAL, "%.*s is no flag of this command; see moire %s --help",
-                           (int)length, word, l->verb->name);
-    return mo_fail(err, MOIRE_EINVAL, "%.*s: no such flag; see moire %s --help", (int)length, word,
-                   l->verb->name);
+    int n;
+    const struct mo_flag *rows = mo_flags(&n);
+    const struct mo_verb *verb;
+    char name[64], hint[100];
+    snprintf(name, sizeof name, "%.*s", (int)length, word);
+    struct mo_nearest nearest = {.word = name};
+    for (int i = 0; i < n; i++)
+        if (is_on(&rows[i], l->options->command)) mo_nearest_offer(&nearest, rows[i].name);
+    const struct mo_verb_command *taker = taker_of(l, word, length, &verb);
+    mo_nearest_text(&nearest, hint, sizeof hint);
+    if (!nearest.name && taker)
+        snprintf(hint, sizeof hint, "; `moire %s%s%s` has", verb->name, taker->name ? " " : "",
+                 taker->name ? taker->name : "");
+    else if (!nearest.name)
+        snprintf(hint, sizeof hint, "; `moire help %s` lists them", l->verb->name);
+    return mo_fail(err, MOIRE_EINVAL, "no flag '%s' of `moire %s%s%s`%s", name, l->verb->name,
+                   l->command->name ? " " : "", l->command->name ? l->command->name : "", hint);
 }
 
 static int take_flag(struct line *l, moire_error *err) {
@@ -261,11 +284,10 @@ static int read_line(struct line *l, moire_error *err) {
     if (code) return code;
     mo_operands_count(l->command, &least, &most);
     if (o->operands.n < least)
-        return mo_fail(err, MOIRE_EINVAL, "needs %s; see moire %s --help", l->command->operands,
-                       l->verb->name);
+        return mo_fail(err, MOIRE_EINVAL, "needs %s; see moire help %s", l->command->operands, l->verb->name);
     for (int i = 0; i < n; i++)
         if (rows[i].needed >> o->command & 1 && !l->given[i])
-            return mo_fail(err, MOIRE_EINVAL, "needs %s %s; see moire %s --help", rows[i].name, rows[i].value,
+            return mo_fail(err, MOIRE_EINVAL, "needs %s %s; see moire help %s", rows[i].name, rows[i].value,
                            l->verb->name);
     return MOIRE_OK;
 }
@@ -286,19 +308,24 @@ static int find_word(const struct mo_verb *verb, int argc, char **argv) {
 
 static int find_command(struct line *l, int argc, char **argv, moire_error *err) {
     const struct mo_verb_command *c = l->verb->commands;
-    char names[200] = "";
+    char names[200] = "", hint[100];
     size_t used = 0;
     l->command = c;
     if (!c->name) return MOIRE_OK;
     l->named_at = find_word(l->verb, argc, argv);
+    struct mo_nearest nearest = {.word = l->named_at ? argv[l->named_at] : ""};
     if (!l->named_at && l->verb->first_is_default) return MOIRE_OK;
     for (; c->name; c++) {
         l->command = c;
         if (l->named_at && !strcmp(argv[l->named_at], c->name)) return MOIRE_OK;
         const char *between = !used ? "" : c[1].name && !c[1].hidden ? ", " : " or ";
         if (!c->hidden) used += (size_t)snprintf(names + used, sizeof names - used, "%s%s", between, c->name);
+        if (!c->hidden) mo_nearest_offer(&nearest, c->name);
     }
-    return mo_fail(err, MOIRE_EINVAL, "needs %s; see moire %s --help", names, l->verb->name);
+    if (!l->named_at) return mo_fail(err, MOIRE_EINVAL, "needs %s; see moire help %s", names, l->verb->name);
+    mo_nearest_text(&nearest, hint, sizeof hint);
+    return mo_fail(err, MOIRE_EINVAL, "no command '%.60s' of `moire %s`%s%s %s", argv[l->named_at],
+                   l->verb->name, hint, *hint ? "  There are:" : "; there are:", names);
 }
 
 int mo_options_open(const struct mo_env *env, const struct mo_verb *verb, int argc, char **argv,

@@ -4,6 +4,8 @@
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
+#include "runtime/base/error.h"
+#include "runtime/base/nearest.h"
 #include "tools/moire/flags.h"
 
 static bool is_help(const char *word) {
@@ -26,21 +28,27 @@ static void print_help(void) {
            "Exit codes: 0 done, 2 usage, 3 bad model or data, 4 system, 5 check failed, 130 interrupted.\n");
 }
 
-static int unknown_verb(const char *word) {
-    fprintf(stderr, "moire: no verb '%s'; `moire --help` lists them\n", word);
-    return MO_EXIT_USAGE;
+static int unknown_verb(const char *word, bool json) {
+    moire_error err;
+    char hint[80];
+    struct mo_nearest nearest = {.word = word};
+    for (int i = 0; mo_verbs[i]; i++)
+        mo_nearest_offer(&nearest, mo_verbs[i]->name);
+    mo_nearest_text(&nearest, hint, sizeof hint);
+    mo_fail(&err, MOIRE_EINVAL, "no verb '%.60s'%s", word, *hint ? hint : "; `moire help` lists them");
+    return mo_failure_say(NULL, json, &err);
 }
 
 static int print_page(const char *name) {
     const struct mo_verb *verb = mo_verb_find(name);
-    if (!verb) return unknown_verb(name);
+    if (!verb) return unknown_verb(name, false);
     mo_verb_page(stdout, verb);
     return MO_EXIT_OK;
 }
 
 static int print_words(const char *name, const char *command) {
     const struct mo_verb *verb = mo_verb_find(name);
-    if (!verb) return unknown_verb(name);
+    if (!verb) return unknown_verb(name, false);
     mo_verb_words(stdout, verb, command);
     return MO_EXIT_OK;
 }
@@ -59,7 +67,7 @@ static int run(int argc, char **argv) {
         return MO_EXIT_OK;
     }
     const struct mo_verb *verb = mo_verb_find(argv[1]);
-    if (!verb) return unknown_verb(argv[1]);
+    if (!verb) return unknown_verb(argv[1], mo_wants_json(argc, argv));
     if (asks_help(argc, argv)) return print_page(argv[1]);
     return mo_verb_call(&env, verb, argc - 1, argv + 1);
 }

@@ -2,11 +2,14 @@
  * paths.c - what the command's flags for folders mean; see paths.h. */
 #include "tools/moire/paths.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 #include "models/zoo.h"
 #include "runtime/base/caches.h"
+#include "runtime/base/output.h"
+#include "tools/moire/known.h"
 #include "variants/store.h"
 
 int mo_path_store(const char *given, char *out, size_t n, moire_error *err) {
@@ -32,7 +35,9 @@ int mo_path_model(const struct mo_env *env, const char *given, char *out, size_t
                   moire_error *err) {
     char folder[MO_PATH_CAP];
     *model = given;
-    if (access(given, F_OK) == 0 || !mo_zoo_find(given)) return MOIRE_OK;
+    if (access(given, F_OK) == 0 || mo_known_is_path(given))
+        return MOIRE_OK; /* the reader says what it lacks */
+    if (!mo_zoo_find(given)) return mo_known_fail(MO_KNOWN_MODELS, NULL, given, err);
     int rc = mo_caches_folder(env->sys, "models", folder, sizeof folder, err);
     if (!rc) rc = mo_zoo_path(env, given, folder, out, n, err);
     if (!rc) *model = out;
@@ -49,6 +54,14 @@ int mo_path_open_store(const struct mo_env *env, const char *given, struct mo_st
     if (given) return mo_fail(err, rc, "%s", why.message);
     fprintf(stderr, "moire: compiled variants are not used: %s\n", why.message);
     return MOIRE_OK;
+}
+
+int mo_path_make_folder(const struct mo_env *env, const char *folder, moire_error *err) {
+    int rc = env->sys->mkdir(env->sys->self, folder, 0777);
+    if (!rc || rc == -EEXIST) return MOIRE_OK;
+    if (rc == -ENOENT && mo_output_check(env, folder, err))
+        return MOIRE_EIO; /* names the folder that is missing */
+    return mo_fail(err, MOIRE_EIO, "cannot make the folder '%.300s': %s", folder, strerror(-rc));
 }
 
 void mo_path_bare(const char *given, char *out, size_t n) {

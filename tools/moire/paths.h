@@ -23,6 +23,8 @@ struct mo_store;
  * at its first use.  *model is the name of the file, in out[n] then, and what was given otherwise. */
 int mo_path_model(const struct mo_env *env, const char *given, char *out, size_t n, const char **model,
                   moire_error *err);
+/* Makes a folder that is to be written into; its parent must be there: MOIRE_EIO names what is missing. */
+int mo_path_make_folder(const struct mo_env *env, const char *folder, moire_error *err);
 /* The same without folder and ".onnx": the name by which `moire sim` looks. */
 void mo_path_bare(const char *given, char *out, size_t n);
 /* Opens that store for reading.  One that was asked for must be usable; for the default one a warning on

@@ -44,33 +44,16 @@ const struct mo_verb *mo_verb_find(const char *name) {
     return NULL;
 }
 
-int mo_verb_fail(const char *verb, const moire_error *err) {
-    fprintf(stderr, "moire %s: %s\n", verb, err->message);
-    switch (err->code) {
-    case MOIRE_EINVAL:
-        return MO_EXIT_USAGE;
-    case MOIRE_EFORMAT:
-    case MOIRE_EUNSUPPORTED:
-    case MOIRE_ESHAPE:
-    case MOIRE_ELIMIT:
-        return MO_EXIT_INPUT;
-    case MOIRE_EINTERRUPTED:
-        return MO_EXIT_INTERRUPTED;
-    default:
-        return MO_EXIT_SYSTEM;
-    }
-}
-
 int mo_verb_call(const struct mo_env *env, const struct mo_verb *verb, int argc, char **argv) {
     moire_error err = {0};
     struct mo_options *o = mo_alloc(env, sizeof *o);
     if (!o) {
         mo_fail(&err, MOIRE_ENOMEM, "out of memory");
-        return mo_verb_fail(verb->name, &err);
+        return mo_failure_say(verb->name, mo_wants_json(argc, argv), &err);
     }
     int code = mo_options_open(env, verb, argc, argv, o, &err);
     if (!code) code = mo_options_check_outputs(env, o, &err);
-    code = code ? mo_verb_fail(verb->name, &err) : verb->run(env, o);
+    code = code ? mo_failure_say(verb->name, mo_wants_json(argc, argv), &err) : verb->run(env, o);
     mo_options_close(env, o);
     mo_free(env, o);
     return code;

@@ -1,19 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
- * verb.h - the verbs of the `moire` command: one file verb_<name>.c each, one row in main.c.  Their flags are
+ * verb.h - the verbs of the `moire` command: one file verb_<name>.c each, one row in verb.c.  Their flags are
  * in flag_rows.c. */
 #ifndef MO_VERB_H
 #define MO_VERB_H
+#include "tools/moire/exits.h"
+#include "tools/moire/failure.h"
 #include "tools/moire/options.h"
-
-/* Exit codes of the command; documented in `moire --help` and the man page. */
-enum mo_exit {
-    MO_EXIT_OK = 0,
-    MO_EXIT_USAGE = 2,  /* bad flags or arguments */
-    MO_EXIT_INPUT = 3,  /* a file is malformed, unsupported or does not fit */
-    MO_EXIT_SYSTEM = 4, /* file system, memory, compiler, threads */
-    MO_EXIT_FAILED = 5, /* ran, but a check or a goal was not met */
-    MO_EXIT_INTERRUPTED = 130
-};
 
 struct mo_verb_command {
     const char *name; /* the word behind the verb; NULL: the verb has this command only */
@@ -52,6 +44,4 @@ const struct mo_verb *mo_verb_find(const char *name);
 /* Reads the words (argv[0] is the verb), looks whether what they name can be written, and runs the verb; its
  * exit code. */
 int mo_verb_call(const struct mo_env *env, const struct mo_verb *verb, int argc, char **argv);
-/* Prints "moire VERB: message" to stderr; returns the exit code that suits the error. */
-int mo_verb_fail(const char *verb, const moire_error *err);
 #endif

@@ -376,8 +376,8 @@ static void work_folders_are_cleared(void **state) {
 
 /* --- Ctrl-C --- */
 
-static void stop_after_first(void *ctx, int done, int total, const struct mo_layer_result *layer) {
-    (void)done, (void)total, (void)layer;
+static void stop_after_first(void *ctx, const struct mo_search_progress *progress) {
+    (void)progress;
     atomic_store((_Atomic int *)ctx, 1);
 }
 

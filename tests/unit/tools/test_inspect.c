@@ -137,7 +137,7 @@ static void errors_have_their_exit_codes(void **state) {
         const char *text;
     } bad[] = {
         {{"inspect"}, 1, MO_EXIT_USAGE, "needs FILE.onnx|NAME"},
-        {{"inspect", "x.onnx", "--colour"}, 3, MO_EXIT_USAGE, "no such flag"},
+        {{"inspect", "x.onnx", "--colour"}, 3, MO_EXIT_USAGE, "no flag '--colour'"},
         {{"inspect", "x.onnx", "--shape", "x"}, 4, MO_EXIT_USAGE, "must look like NAME=1,3"},
         {{"inspect", "x.onnx", "--batch", "0"}, 4, MO_EXIT_USAGE, "--batch"},
         {{"inspect", "/nowhere/x.onnx", "--generic"}, 3, MO_EXIT_SYSTEM, "/nowhere/x.onnx"},

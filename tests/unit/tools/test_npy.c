@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+#include "tools/moire/run_shapes.h"
 #include "tools/moire/verify/npy.h"
 
 static void round_trip(void **state) {
@@ -74,10 +75,41 @@ static void bad_files_are_refused(void **state) {
     assert_int_equal(read_text("", 0), MOIRE_EFORMAT);
 }
 
+/* A file says how large its input is, --shape comes first, and what is no file is told. */
+static void files_give_shapes(void **state) {
+    (void)state;
+    static struct mo_options o;
+    static struct mo_run_shapes shapes;
+    struct mo_env env = mo_env_default();
+    float data[6] = {0};
+    moire_tensor in = {.dtype = MOIRE_F32, .rank = 2, .shape = {2, 3}, .data = data, .bytes = sizeof data},
+                 seen;
+    moire_error err = {0};
+    char path[] = "/tmp/moire-npy-XXXXXX", first[64], second[64];
+    close(mkstemp(path));
+    assert_int_equal(mo_npy_write(&env, path, &in, NULL), MOIRE_OK);
+    assert_int_equal(mo_npy_look(&env, path, &seen, NULL), MOIRE_OK);
+    assert_true(seen.rank == 2 && seen.shape[1] == 3 && seen.bytes == sizeof data && !seen.data);
+    snprintf(first, sizeof first, "x=%s", path);
+    snprintf(second, sizeof second, "y=%s", path);
+    o = (struct mo_options){.inputs = {.word = {first, second}, .n = 2},
+                            .shapes = {.shape = {{"y", 1, {6}}}, .n = 1}};
+    assert_int_equal(mo_run_shapes(&env, &o, &shapes, &err), MOIRE_OK);
+    assert_int_equal(shapes.n, 2);
+    assert_true(!strcmp(shapes.shape[0].input, "y") && shapes.shape[0].rank == 1);
+    assert_true(!strcmp(shapes.shape[1].input, "x") && shapes.shape[1].rank == 2 &&
+                shapes.shape[1].shape[0] == 2);
+    unlink(path);
+    assert_int_equal(mo_run_shapes(&env, &o, &shapes, &err), MOIRE_EIO);
+    o.inputs.word[0] = "x";
+    assert_int_equal(mo_run_shapes(&env, &o, &shapes, &err), MOIRE_EINVAL);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(round_trip),
         cmocka_unit_test(bad_files_are_refused),
+        cmocka_unit_test(files_give_shapes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

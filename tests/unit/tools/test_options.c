@@ -30,7 +30,8 @@ static const struct {
     {{"bench", "latency", "m", "--threads", "nan"}, "--threads nan"},
     {{"bench", "latency", "m", "--threads", ","}, "--threads: needs values"},
     {{"bench", "latency", "m", "--threads=1,1,1,1,1,1,1,1,1"}, "--threads: has more values"},
-    {{"bench", "serve", "m", "--threads", "2"}, "--threads is no flag"}, /* serve takes all cores */
+    {{"bench", "serve", "m", "--threads", "2"},
+     "no flag '--threads' of `moire bench serve`; `moire bench latency` has"}, /* serve takes all cores */
     {{"bench", "serve", "m", "--seed", "9000000000000000"}, NULL},
     {{"bench", "serve", "m", "--seed", "0.5"}, "--seed 0.5"},
     {{"bench", "latency", "m", "--shape", "x=1,3,8,8"}, NULL},
@@ -39,7 +40,9 @@ static const struct {
     {{"bench", "latency", "m", "--shape", "x"}, "--shape x: must look like NAME=1,3,224,224"},
     {{"bench", "latency", "m", "--shape"}, "--shape: needs a value"},
     {{"bench", "latency"}, "needs FILE.onnx|NAME"},
-    {{"bench", "letency", "m"}, "needs latency, cold, kernels, machine, serve, plans or report"},
+    {{"bench", "letency", "m"},
+     "no command 'letency' of `moire bench`; did you mean 'latency'?  There are: latency, cold, kernels, "
+     "machine, serve, plans or report"},
     {{"bench"}, "needs latency"},
     {{"front", "m", "layer"}, NULL},
     {{"front", "m", "layer", "more"}, "'more' is one too many"},
@@ -51,18 +54,19 @@ static const struct {
     {{"sim", "m", "--find-max", "1.01"}, "--find-max 1.01: must be a number from 0.01 to 1"},
     {{"sim", "m", "--json=1"}, "--json 1: takes no value"},
     {{"sim", "m", "--jobs="}, "--jobs "},
-    {{"sim", "m", "--job", "1"}, "--job: no such flag; see moire sim --help"},
-    {{"sim", "m", "-"}, "-: no such flag"},
-    {{"capacity", "m", "--qps", "1", "--machine", "c", "--output", "f"}, "--output is no flag"},
+    {{"sim", "m", "--job", "1"}, "no flag '--job' of `moire sim`; did you mean '--jobs'?"},
+    {{"sim", "m", "-"}, "no flag '-' of `moire sim`; `moire help sim` lists them"},
+    {{"capacity", "m", "--qps", "1", "--machine", "c", "--output", "f"},
+     "no flag '--output' of `moire capacity`"},
     {{"stress", "--kind", "l3"}, NULL},
     {{"stress", "--kind", "l"}, "--kind l: must be one of l2 l3 memory"},
     {{"stress", "--kind", "2 l3"}, "--kind 2 l3"},
     {{"stress", "now"}, "'now': takes flags only"},
     {{"store", "check", "--json"}, NULL},
     {{"store", "--store", "clean", "--json", "check"}, NULL},
-    {{"store", "--dry-run"}, "--dry-run is no flag"},
+    {{"store", "--dry-run"}, "no flag '--dry-run' of `moire store show`; `moire store clean` has"},
     {{"store", "clean", "--dry-run"}, NULL},
-    {{"store", "chack"}, "needs show, check or clean"},
+    {{"store", "chack"}, "did you mean 'check'?  There are: show, check or clean"},
     {{"zoo", "build", "all", "-o", "f"}, NULL},
     {{"zoo", "build", "all", "-o=f"}, NULL},
     {{"zoo", "build", "all"}, "needs --output PATH"},
@@ -150,7 +154,7 @@ static void a_scenario_is_served_as_the_line_says(void **state) {
     assert_true(s.n_policies == 1 && s.n_loads == 1 && s.loads[0] == 0.3);
     assert_true(s.n_seeds == 3 && s.seeds[2] == 3 && s.warmup == 0 && s.step == 0.1);
     assert_int_equal(serve(false, live, &s, &err), MOIRE_EINVAL);
-    assert_non_null(strstr(err.message, "--policy bound: no such policy; there are moire"));
+    assert_non_null(strstr(err.message, "--policy bound: only `moire sim` and `moire tables`"));
     assert_int_equal(serve(false, bursts, &s, &err), MOIRE_EINVAL);
     assert_non_null(strstr(err.message, "--arrivals gamma:0.1"));
     assert_int_equal(serve(true, seeds, &s, &err), MOIRE_EINVAL);

@@ -145,6 +145,10 @@ static void trace_is_what_viewers_read(void **state) {
         if (strcmp(mo_json_text(event, "ph"), "X") != 0) continue;
         assert_string_equal(mo_json_text(event, "name"), EVIL);
         assert_true(mo_json_number(event, "dur") > 0);
+        const char *key;
+        json_t *value;
+        assert_int_equal(json_object_size(json_object_get(event, "args")), 4);
+        json_object_foreach(json_object_get(event, "args"), key, value) assert_true(json_is_integer(value));
         blocks++;
     }
     assert_int_equal(blocks, 2); /* the malformed third row is left out */
@@ -165,6 +169,55 @@ static void curves_average_over_seeds(void **state) {
     json_decref(doc);
 }
 
+/* What a page and a text say of trust, as one string. */
+static char *warnings(const json_t *doc) {
+    char *text = NULL;
+    size_t n = 0;
+    FILE *out = open_memstream(&text, &n);
+    assert_non_null(out);
+    mo_page_trust(out, doc);
+    mo_text_trust(out, doc);
+    assert_int_equal(fclose(out), 0);
+    return text;
+}
+
+static void a_disturbed_calibration_is_said_first(void **state) {
+    (void)state;
+    struct mo_env env = mo_env_default();
+    char path[64];
+    json_t *doc = document(), *calibration = json_object_get(doc, "calibration");
+    char *text = warnings(doc); /* an earlier version's result knows nothing of it */
+    assert_string_equal(text, "");
+    free(text);
+    json_object_set_new(calibration, "trusted", json_true());
+    json_object_set_new(calibration, "why", json_array());
+    text = warnings(doc);
+    assert_string_equal(text, "");
+    free(text);
+    json_object_set_new(calibration, "trusted", json_false());
+    json_object_set_new(calibration, "why", json_pack("[s]", EVIL " was slower"));
+    text = warnings(doc);
+    assert_non_null(strstr(text, "\nWARNING: The calibration cannot be trusted"));
+    assert_non_null(strstr(text, "  * " EVIL " was slower\n"));
+    free(text);
+    for (int i = 0; i < 9; i++)
+        json_array_append_new(json_object_get(calibration, "why"), json_sprintf("reason %d", i));
+    text = warnings(doc);
+    assert_null(strstr(text, "reason 5")); /* ten are too many to read */
+    assert_non_null(strstr(text, "  * and 4 more"));
+    free(text);
+    fresh_path(path, sizeof path);
+    assert_int_equal(mo_bench_write_html(&env, doc, path, NULL), 0);
+    char *html = read_back(path);
+    check_tags(html);
+    assert_null(strstr(html, "<script"));
+    const char *banner = strstr(html, "role=\"alert\"");
+    assert_non_null(banner);
+    assert_true(banner < strstr(html, "<table")); /* ahead of every result */
+    free(html);
+    json_decref(doc);
+}
+
 static void unwritable_place_leaves_nothing(void **state) {
     (void)state;
     struct mo_env env = mo_env_default();
@@ -177,8 +230,11 @@ static void unwritable_place_leaves_nothing(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(html_is_closed_and_escaped),      cmocka_unit_test(html_of_an_empty_document),
-        cmocka_unit_test(trace_is_what_viewers_read),      cmocka_unit_test(curves_average_over_seeds),
+        cmocka_unit_test(html_is_closed_and_escaped),
+        cmocka_unit_test(html_of_an_empty_document),
+        cmocka_unit_test(trace_is_what_viewers_read),
+        cmocka_unit_test(curves_average_over_seeds),
+        cmocka_unit_test(a_disturbed_calibration_is_said_first),
         cmocka_unit_test(unwritable_place_leaves_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

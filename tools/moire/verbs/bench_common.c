@@ -9,6 +9,7 @@
 #include "bench/load/cold.h"
 #include "bench/report/report.h"
 #include "runtime/sched/policy.h"
+#include "tools/moire/known.h"
 
 /* --- options -------------------------------------------------------------------------------------------- */
 int mo_bench_open(const struct mo_env *env, const struct mo_options *o, struct mo_bench_session *s,
@@ -38,14 +39,6 @@ int mo_bench_open(const struct mo_env *env, const struct mo_options *o, struct m
     return code;
 }
 
-static int no_policy(const char *name, moire_error *err) {
-    char known[700], names[2][300];
-    snprintf(known, sizeof known, "no such policy; there are %s; on GPUs %s; for research: docs/policies.md",
-             mo_policy_names(false, false, names[0], sizeof names[0]),
-             mo_policy_names(true, false, names[1], sizeof names[1]));
-    return mo_flag_bad(err, "--policy", name, known);
-}
-
 int mo_bench_policies(const struct mo_words *names, bool simulated, const char **out, int *n,
                       moire_error *err) {
     *n = 0;
@@ -53,7 +46,10 @@ int mo_bench_policies(const struct mo_words *names, bool simulated, const char *
         const char *name = names->word[i];
         bool clairvoyant = !strcmp(name, "bound") || !strcmp(name, "offline");
         if (!strcmp(name, "none")) continue;
-        if (!mo_policy_find(name) && !(simulated && clairvoyant)) return no_policy(name, err);
+        if (clairvoyant && !simulated)
+            return mo_flag_bad(err, "--policy", name, "only `moire sim` and `moire tables` compute it");
+        if (!mo_policy_find(name) && !clairvoyant)
+            return mo_known_fail(MO_KNOWN_POLICIES, "--policy", name, err);
         out[(*n)++] = name;
     }
     return MOIRE_OK;
@@ -106,30 +102,9 @@ unsigned mo_bench_replay_pieces(const struct mo_options *o) {
 }
 
 /* --- data and results ----------------------------------------------------------------------------------- */
-int mo_bench_find_data(const struct mo_bench_session *s, const char *folder, const char *word, char *path,
-                       size_t n, moire_error *err) {
-    FILE *f = fopen(word, "re");
-    snprintf(path, n, "%s", word);
-    if (!f && !strchr(word, '/')) {
-        const char *slash = strrchr(s->exe, '/');
-        const int dir = (int)(slash ? slash - s->exe : 0);
-        static const char *const places[] = {"../bench", "../share/moire"};
-        snprintf(path, n, "bench/%s/%s.json", folder, word);
-        f = fopen(path, "re");
-        for (int i = 0; !f && i < 2; i++) {
-            snprintf(path, n, "%.*s/%s/%s/%s.json", dir, s->exe, places[i], folder, word);
-            f = fopen(path, "re");
-        }
-    }
-    if (!f) return mo_fail(err, MOIRE_EINVAL, "%s: neither a file nor a name in bench/%s", word, folder);
-    fclose(f);
-    return MOIRE_OK;
-}
-
-int mo_bench_print_json(const json_t *document, moire_error *err) {
-    if (!json_dumpf(document, stdout, JSON_INDENT(1) | JSON_REAL_PRECISION(9)) && putchar('\n') != EOF)
-        return MOIRE_OK;
-    return mo_fail(err, MOIRE_EIO, "stdout: write failed");
+/* The machine's document has no table. */
+static bool is_json(const struct mo_options *o) {
+    return o->json || o->command == MO_DO_MACHINE;
 }
 
 static int write_all(struct mo_bench_session *s, const struct mo_options *o, const json_t *document,
@@ -144,22 +119,19 @@ static int write_all(struct mo_bench_session *s, const struct mo_options *o, con
     void (*print)(const json_t *) = mo_bench_serve_print; /* a served scenario has no "kind" */
     for (size_t i = 0; kind && i < sizeof printers / sizeof *printers; i++)
         if (!strcmp(kind, printers[i].kind)) print = printers[i].print;
-    const bool json = o->json || o->command == MO_DO_MACHINE; /* which has no table */
     int code = MOIRE_OK;
-    if (json) code = mo_bench_print_json(document, err);
-    if (!json && json_array_size(json_object_get(document, "results")) > 0) print(document);
-    if (!code && o->output) code = mo_bench_write_json(s->env, document, o->output, err);
+    if (!is_json(o) && json_array_size(json_object_get(document, "results")) > 0) print(document);
+    if (o->output) code = mo_bench_write_json(s->env, document, o->output, err);
     if (!code && !kind && o->trace) code = mo_bench_write_trace(s->env, document, o->trace, err);
     if (!code && !kind && o->report) code = mo_bench_write_html(s->env, document, o->report, err);
     if (!code && !kind && o->report) mo_bench_say(s, "report in %s", o->report);
     return code;
 }
 
-int mo_bench_write_outputs(struct mo_bench_session *s, const struct mo_options *o, const json_t *document,
-                           int code, moire_error *err) {
-    moire_error why;
-    int wrote = document ? write_all(s, o, document, &why) : MOIRE_OK;
-    if (!wrote || code) return code;
-    *err = why;
-    return wrote;
+int mo_bench_conclude(struct mo_bench_session *s, const struct mo_options *o, json_t *document,
+                      moire_error *err) {
+    moire_error why = {0};
+    if (document && write_all(s, o, document, &why) && !err->code) *err = why;
+    if (document && !err->code && is_json(o)) (void)mo_print_json(document, err);
+    return err->code ? mo_verb_fail_with(o, err, document) : MO_EXIT_OK;
 }

@@ -4,7 +4,9 @@
 #ifndef MO_BENCH_COMMON_H
 #define MO_BENCH_COMMON_H
 #include "bench/sim/replay.h"
+#include "tools/moire/failure.h"
 #include "tools/moire/flags.h"
+#include "tools/moire/known.h"
 #include "tools/moire/paths.h"
 
 /* What a session points to. */
@@ -28,16 +30,10 @@ int mo_bench_policies(const struct mo_words *names, bool simulated, const char *
 /* --measured, --costs and --speed as MO_REPLAY_... */
 unsigned mo_bench_replay_pieces(const struct mo_options *options);
 
-/* A file, or the name of one in bench/FOLDER ("scenarios", "machines") as the repository or an installation
- * keeps them: its path. */
-int mo_bench_find_data(const struct mo_bench_session *session, const char *folder, const char *word,
-                       char *path, size_t n, moire_error *err);
-/* The document on stdout.  MOIRE_EIO: it could not be written. */
-int mo_bench_print_json(const json_t *document, moire_error *err);
-/* Tables or JSON to stdout, and the files that were asked for; a document may be NULL.  `code` is what made
- * it: returned unless it is MOIRE_OK. */
-int mo_bench_write_outputs(struct mo_bench_session *session, const struct mo_options *options,
-                           const json_t *document, int code, moire_error *err);
+/* The files that were asked for, and the document as table or JSON on standard output, in part too: where
+ * `err` says what ended the command early, with that in it.  A document may be NULL.  The exit code. */
+int mo_bench_conclude(struct mo_bench_session *session, const struct mo_options *options, json_t *document,
+                      moire_error *err);
 
 /* bench_plans.c: `moire bench plans`. */
 int mo_bench_run_plans(struct mo_bench_session *session, const struct mo_options *options, json_t **document,

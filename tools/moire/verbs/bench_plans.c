@@ -21,7 +21,7 @@ struct work {
 static int find_planners(const struct mo_words *names, struct mo_plans_options *p, moire_error *err) {
     for (int i = 0; i < names->n; i++) {
         const struct mo_planner *planner = mo_planner_find(names->word[i]);
-        if (!planner) return mo_flag_bad(err, "--planner", names->word[i], "no such planner");
+        if (!planner) return mo_known_fail(MO_KNOWN_PLANNERS, "--planner", names->word[i], err);
         p->planner[p->n_planners++] = planner;
     }
     for (int i = 0; !names->n && mo_planners()[i] && i < MO_PLANS_PLANNERS; i++)
@@ -29,17 +29,16 @@ static int find_planners(const struct mo_words *names, struct mo_plans_options *
     return MOIRE_OK;
 }
 
-static int find_files(struct work *w, const struct mo_bench_session *s, const struct mo_options *o,
-                      moire_error *err) {
+static int find_files(struct work *w, const struct mo_options *o, moire_error *err) {
     int code = MOIRE_OK, named = o->machines.n ? o->machines.n : (int)(sizeof machines / sizeof *machines);
     for (int i = 0; !code && i < named; i++) {
         const char *word = o->machines.n ? o->machines.word[i] : machines[i];
         w->plans.machine[w->plans.n_machines++] = w->path[i];
-        code = mo_bench_find_data(s, "machines", word, w->path[i], PATH, err);
+        code = mo_known_find_data(MO_KNOWN_MACHINES, word, w->path[i], PATH, err);
     }
     for (int i = 0; !code && i < SCENARIOS; i++) {
         char *path = w->path[MO_PLANS_MACHINES + i];
-        code = mo_bench_find_data(s, "scenarios", scenarios[i], path, PATH, err);
+        code = mo_known_find_data(MO_KNOWN_SCENARIOS, scenarios[i], path, PATH, err);
         w->plans.scenario[w->plans.n_scenarios++] = path;
     }
     return code ? code : find_planners(&o->planners, &w->plans, err);
@@ -66,7 +65,7 @@ static int compare(const struct mo_env *env, struct work *w, const struct mo_opt
     if (!code && o->output) code = mo_bench_write_json(env, d, o->output, err);
     if (!code && o->report) code = mo_plans_report(env, d, o->report, err);
     if (!code && o->json)
-        code = mo_bench_print_json(d, err);
+        code = mo_print_json(d, err);
     else if (!code)
         mo_plans_print(d);
     json_decref(d);
@@ -84,7 +83,7 @@ int mo_bench_run_plans(struct mo_bench_session *session, const struct mo_options
                                          .scaling = !o->no_scaling,
                                          .seed = (uint64_t)o->seed,
                                          .jobs = o->jobs ? o->jobs : session->cores};
-    int code = find_files(w, session, o, err);
+    int code = find_files(w, o, err);
     if (!code) code = compare(env, w, o, err);
     mo_free(env, w);
     return code;

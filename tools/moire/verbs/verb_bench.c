@@ -44,7 +44,7 @@ static int add_peers(struct mo_bench_serve_options *serve, const char *word, moi
         if (!strcmp(word, "all") || !strcmp(word, all[i].family) || !strcmp(word, all[i].name))
             serve->peers[serve->n_peers++] = &all[i];
     if (serve->n_peers == before && strcmp(word, "none") != 0)
-        return mo_flag_bad(err, "--peers", word, "no such peer; see moire bench --help");
+        return mo_known_fail(MO_KNOWN_PEERS, "--peers", word, err);
     return MOIRE_OK;
 }
 
@@ -69,7 +69,7 @@ static int serve(struct mo_bench_session *s, const struct mo_options *o, json_t 
         code = add_peers(&serve, o->peers.word[i], err);
     if (!code && o->against.n) code = choose_against(o, &serve, err);
     if (!code) code = mo_bench_check_serve(&serve, err);
-    if (!code) code = mo_bench_find_data(s, "scenarios", o->operands.word[0], path, sizeof path, err);
+    if (!code) code = mo_known_find_data(MO_KNOWN_SCENARIOS, o->operands.word[0], path, sizeof path, err);
     if (code) return code;
     if (!serve.n_loads && !(serve.find_max > 0)) serve.loads[serve.n_loads++] = 0.5;
     serve.scenario = path;
@@ -106,7 +106,9 @@ static int run_command(struct mo_bench_session *s, const struct mo_options *o, j
                                                                    [MO_DO_SERVE] = serve,
                                                                    [MO_DO_PLANS] = mo_bench_run_plans,
                                                                    [MO_DO_REPORT] = again};
-    if (o->command != MO_DO_REPORT && o->command != MO_DO_PLANS) mo_bench_warn_busy(s);
+    /* serve looks by itself: what disturbs its calibration is part of its result */
+    if (o->command != MO_DO_REPORT && o->command != MO_DO_PLANS && o->command != MO_DO_SERVE)
+        mo_bench_warn_busy(s);
     return commands[o->command](s, o, document, err);
 }
 
@@ -118,12 +120,12 @@ static int run(const struct mo_env *env, const struct mo_options *o) {
     if (o->command == MO_DO_RUNNER)
         return mo_bench_runner(env, mo_bench_moire_backend(), o->operands.word[0]);
     int code = mo_bench_open(env, o, &session, &paths, &err);
-    if (code) return mo_verb_fail("bench", &err);
-    code = run_command(&session, o, &document, &err);
-    code = mo_bench_write_outputs(&session, o, document, code, &err);
+    if (code) return mo_verb_fail(o, &err);
+    (void)run_command(&session, o, &document, &err);
+    code = mo_bench_conclude(&session, o, document, &err);
     json_decref(document);
     mo_bench_session_close(&session);
-    return code ? mo_verb_fail("bench", &err) : MO_EXIT_OK;
+    return code;
 }
 
 const struct mo_verb mo_verb_bench = {

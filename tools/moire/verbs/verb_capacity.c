@@ -20,8 +20,8 @@ static int capacity(struct mo_bench_session *session, const struct mo_options *o
     int code = mo_bench_serve_options(o, false, serve, err);
     if (!code && serve->n_policies != 1) code = mo_fail(err, MOIRE_EINVAL, "needs one policy");
     if (!code)
-        code = mo_bench_find_data(session, "scenarios", o->operands.word[0], scenario, sizeof scenario, err);
-    if (!code) code = mo_bench_find_data(session, "machines", o->machine, machine, sizeof machine, err);
+        code = mo_known_find_data(MO_KNOWN_SCENARIOS, o->operands.word[0], scenario, sizeof scenario, err);
+    if (!code) code = mo_known_find_data(MO_KNOWN_MACHINES, o->machine, machine, sizeof machine, err);
     if (code) return code;
     serve->scenario = scenario;
     serve->find_max = o->target;
@@ -31,8 +31,8 @@ static int capacity(struct mo_bench_session *session, const struct mo_options *o
 
 static int show(const struct mo_options *o, const json_t *document, moire_error *err) {
     int cores = (int)json_integer_value(json_object_get(document, "cores"));
-    if (o->json && mo_bench_print_json(document, err)) return MOIRE_EIO;
-    if (!o->json && cores)
+    if (o->json && cores) return mo_print_json(document, err);
+    if (cores)
         printf("%d cores hold %.1f %% in time at %g queries a second\n", cores, 100 * o->target, o->qps);
     return cores ? MOIRE_OK
                  : mo_fail(err, MOIRE_EFAILED,
@@ -49,12 +49,11 @@ static int run(const struct mo_env *env, const struct mo_options *o) {
     if (!code) {
         code = capacity(&session, o, &document, &err);
         if (!code) code = show(o, document, &err);
-        json_decref(document);
         mo_bench_session_close(&session);
     }
-    if (!code) return MO_EXIT_OK;
-    int exit_code = mo_verb_fail("capacity", &err);
-    return code == MOIRE_EFAILED ? MO_EXIT_FAILED : exit_code;
+    code = code ? mo_verb_fail_with(o, &err, document) : MO_EXIT_OK;
+    json_decref(document);
+    return code;
 }
 
 const struct mo_verb mo_verb_capacity = {

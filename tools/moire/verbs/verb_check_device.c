@@ -266,9 +266,10 @@ static int run(const struct mo_env *env, const struct mo_options *o) {
         code = check_all(&session, o, list, &err);
         mo_bench_session_close(&session);
     }
-    int status = json_array_size(list) ? report(list, o->json) : MO_EXIT_OK;
+    int status = json_array_size(list) ? report(list, o->json && !code) : MO_EXIT_OK;
+    if (code) status = mo_verb_fail_with(o, &err, list);
     json_decref(list);
-    return code ? mo_verb_fail("check-device", &err) : status;
+    return status;
 }
 
 const struct mo_verb mo_verb_check_device = {

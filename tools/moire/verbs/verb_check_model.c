@@ -256,18 +256,18 @@ static int check_running(struct findings *f, moire_error *err) {
 }
 
 /* --- conclusion --- */
-static void print_json(struct findings *f, bool runs, const char *reason) {
+static void print_json(struct findings *f, bool runs, const char *reason, const moire_error *err) {
     json_t *all = json_pack("{s:s, s:b, s:s, s:i, s:i, s:i, s:o, s:O, s:O}", "model", f->file, "runs", runs,
                             "reason", reason, "opset", f->census.opset, "nodes", f->census.n_nodes,
                             "unsupported_nodes", f->census.n_unsupported, "operators",
                             census_json(&f->census), "checks", f->checks, "layers", f->layers);
-    if (all) json_dumpf(all, stdout, JSON_INDENT(1));
-    putchar('\n');
+    if (all && err->code) mo_failure_put(all, err);
+    (void)mo_print_json(all, NULL);
     json_decref(all);
 }
 
 /* One line that names what is missing, and what to do. */
-static int refuse(const struct mo_census *c) {
+static void refuse(const struct mo_census *c, moire_error *err) {
     char list[300];
     struct mo_text t = mo_text_in(list, sizeof list);
     for (int i = 0; i < c->n_rows; i++) {
@@ -275,29 +275,29 @@ static int refuse(const struct mo_census *c) {
         if (row->supported) continue;
         mo_text_put(&t, "%s%.60s-%d", t.n ? ", " : "", row->op, row->version);
     }
-    moire_error err;
     if (c->n_unsupported)
-        mo_fail(&err, MOIRE_EUNSUPPORTED,
+        mo_fail(err, MOIRE_EUNSUPPORTED,
                 "%d of %d nodes use operators that are not supported: %s; export the model without them",
                 c->n_unsupported, c->n_nodes, list);
     else
-        mo_fail(&err, MOIRE_EUNSUPPORTED, "%d inputs or initializers are no dense tensors of numbers",
+        mo_fail(err, MOIRE_EUNSUPPORTED, "%d inputs or initializers are no dense tensors of numbers",
                 c->n_strings);
-    return mo_verb_fail("check-model", &err);
 }
 
-static int conclude(struct findings *f, int rc, const moire_error *err) {
+/* `err` as the checks left it. */
+static int conclude(struct findings *f, moire_error *err) {
     bool missing = f->census.n_unsupported || f->census.n_strings;
-    bool runs = !rc && !missing;
+    bool runs = !err->code && !missing;
+    if (missing && !err->code) refuse(&f->census, err);
+    if (!err->code && f->n_wrong)
+        mo_fail(err, MOIRE_EFAILED, "%d of %d comparisons do not agree", f->n_wrong, f->n_checks);
     if (f->o->json)
-        print_json(f, runs, rc ? err->message : missing ? "operators or types are not supported" : "");
+        print_json(f, runs, runs ? "" : missing ? "operators or types are not supported" : err->message, err);
     else if (runs && !f->n_checks)
         printf("moire can run this model\n");
     else if (runs)
         printf("\n%d of %d comparisons agree\n", f->n_checks - f->n_wrong, f->n_checks);
-    if (rc) return mo_verb_fail("check-model", err);
-    if (missing) return refuse(&f->census);
-    return f->n_wrong ? MO_EXIT_FAILED : MO_EXIT_OK;
+    return err->code ? mo_failure_say(f->o->argv[0], false, err) : MO_EXIT_OK;
 }
 
 static int run(const struct mo_env *env, const struct mo_options *o) {
@@ -307,11 +307,11 @@ static int run(const struct mo_env *env, const struct mo_options *o) {
     int rc = mo_path_model(env, o->operands.word[0], path, sizeof path, &f.file, &err);
     if (!rc) rc = mo_census_take(env, f.file, &f.census, &err);
     if (rc) {
-        rc = mo_verb_fail("check-model", &err);
+        rc = mo_verb_fail(o, &err);
     } else {
         if (!o->json) print_census(&f.census);
-        if (!f.census.n_unsupported && !f.census.n_strings) rc = check_running(&f, &err);
-        rc = conclude(&f, rc, &err);
+        if (!f.census.n_unsupported && !f.census.n_strings) (void)check_running(&f, &err);
+        rc = conclude(&f, &err);
     }
     json_decref(f.checks);
     json_decref(f.layers);

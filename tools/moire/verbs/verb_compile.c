@@ -33,6 +33,9 @@ static const char notes[] =
     "  moire compile detector.onnx --shape x=1,3,640,640 --budget 60\n"
     "  moire compile resnet50 mobilenet-v2 googlenet --threads 2 --json\n";
 
+/* What verifying and publishing may take beyond the budget before they are given up. */
+enum { OVER_NS = 500000000 };
+
 /* One run of the verb, `compile` or `tune`. */
 struct work {
     const struct mo_options *o;
@@ -41,6 +44,8 @@ struct work {
     char store[MO_PATH_CAP], paths[MO_OPTION_ROOM][MO_PATH_CAP];
     struct mo_finished finished[MO_OPTION_ROOM];
     struct mo_compile_shown shown;
+    int64_t ends;        /* of the budget and what is over it at most; 0: there is none */
+    moire_error trouble; /* the last of a model that was compiled */
 };
 
 /* The one thing a signal handler may touch.  A second Ctrl-C ends at once: the store is valid at any time. */
@@ -104,11 +109,13 @@ static int finish(const struct mo_env *env, struct work *w, struct mo_search *se
                           .compile = &w->compile,
                           .search = search,
                           .interrupted = &stop_requested,
+                          .ends = w->ends,
                           .model = w->finished,
                           .withdrawn = w->shown.withdrawn};
     int code = mo_compile_finish(&f);
     w->shown.model = w->finished;
     w->shown.n_models = f.n;
+    w->trouble = f.err;
     return code;
 }
 
@@ -136,6 +143,8 @@ static int run_with(const struct mo_env *outer, struct work *w) {
     s->began = mo_compile_show_began;
     s->progress = mo_compile_show_progress;
     progress.versions = s->versions;
+    s->budget_began = progress.started;
+    if (s->budget_s > 0) w->ends = s->budget_began + (int64_t)(s->budget_s * 1e9) + OVER_NS;
     s->ctx = &progress;
     catch_interrupts();
     struct mo_neighbour neighbour = {.stress = NULL};
@@ -148,14 +157,15 @@ static int run_with(const struct mo_env *outer, struct work *w) {
     int code = rc ? MO_EXIT_OK : finish(&env, w, search);
     w->shown.compile = &w->compile;
     w->shown.store = w->store;
+    w->shown.err = &w->trouble;
     w->shown.seconds = (double)(mo_now(&env) - progress.started) * 1e-9;
     if (rc && progress.terminal) fputc('\n', stderr);
-    if (rc) code = mo_verb_fail(w->verb, &err);
+    if (rc) code = mo_verb_fail(w->o, &err);
     if (search && !rc) {
         if (!w->o->json)
             mo_compile_show_table(search, &w->shown);
-        else if (mo_compile_show_json(search, &w->shown))
-            code = MO_EXIT_SYSTEM;
+        else if (mo_compile_show_json(search, &w->shown, &err))
+            code = mo_verb_fail(w->o, &err);
     } else if (search && rc == MOIRE_EINTERRUPTED) {
         struct mo_compile_totals t = mo_compile_totals(search);
         fprintf(stderr, "moire %s: %d of %d layers are in the store; run the command again to go on\n",
@@ -170,10 +180,10 @@ int mo_verb_compile_run(const struct mo_env *env, const struct mo_options *o) {
     struct work *w = mo_alloc(env, sizeof *w);
     moire_error err = {0};
     const char *verb = o->command == MO_DO_TUNE ? "tune" : "compile";
-    if (!w) return mo_verb_fail(verb, (mo_fail(&err, MOIRE_ENOMEM, "out of memory"), &err));
+    if (!w) return mo_verb_fail(o, (mo_fail(&err, MOIRE_ENOMEM, "out of memory"), &err));
     w->o = o;
     w->verb = verb;
-    int code = take_options(w, &err) ? mo_verb_fail(verb, &err) : run_with(env, w);
+    int code = take_options(w, &err) ? mo_verb_fail(o, &err) : run_with(env, w);
     mo_free(env, w);
     return code;
 }

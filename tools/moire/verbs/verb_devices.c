@@ -125,7 +125,7 @@ static int run(const struct mo_env *env, const struct mo_options *o) {
     int code = list_cores(env, list, &err);
     if (code) {
         json_decref(list);
-        return mo_verb_fail("devices", &err);
+        return mo_verb_fail(o, &err);
     }
     code = list_gpus(env, o->device ? o->device : "cuda", o->process, &p, list, &err);
     if (code) json_array_append_new(list, json_pack("{s:s, s:s}", "device", "cuda", "missing", err.message));
@@ -141,7 +141,7 @@ static int run(const struct mo_env *env, const struct mo_options *o) {
     }
     if (o->json) putchar('\n');
     json_decref(list);
-    if (code && o->device) return MO_EXIT_SYSTEM;
+    if (code && o->device) return (int)mo_exit_of(code);
     return p.shared ? MO_EXIT_FAILED : MO_EXIT_OK;
 }
 

@@ -35,10 +35,10 @@ struct work {
     struct mo_extend_model model;
 };
 
-static int open_machine(const struct mo_bench_session *s, const char *word, struct mo_bench_machine *out,
-                        char *path, size_t n, moire_error *err) {
-    int code = mo_bench_find_data(s, "machines", word, path, n, err);
-    return code ? code : mo_bench_machine_load(s->env, path, out, err);
+static int open_machine(const struct mo_env *env, const char *word, struct mo_bench_machine *out, char *path,
+                        size_t n, moire_error *err) {
+    int code = mo_known_find_data(MO_KNOWN_MACHINES, word, path, n, err);
+    return code ? code : mo_bench_machine_load(env, path, out, err);
 }
 
 static int read_ties(struct work *w, moire_error *err) {
@@ -143,8 +143,8 @@ static int write_one(const struct work *w, const char *name, moire_error *err) {
 static int extend(const struct mo_bench_session *s, struct work *w, moire_error *err) {
     const struct mo_options *o = w->options;
     char from[1024], to[1024];
-    int code = open_machine(s, o->from, &w->from, from, sizeof from, err);
-    if (!code) code = open_machine(s, o->to, &w->to, to, sizeof to, err);
+    int code = open_machine(s->env, o->from, &w->from, from, sizeof from, err);
+    if (!code) code = open_machine(s->env, o->to, &w->to, to, sizeof to, err);
     if (!code) code = read_ties(w, err);
     if (!code) code = mo_extend_fit(w->ties, o->ties.n, w->to.sim.bytes_ns * 1e3, &w->model, err);
     if (!code) code = leave_one_out(w, err);
@@ -172,7 +172,7 @@ static int run(const struct mo_env *env, const struct mo_options *o) {
         mo_bench_machine_close(&w.to);
         mo_bench_session_close(&session);
     }
-    return code ? mo_verb_fail("extend", &err) : MO_EXIT_OK;
+    return code ? mo_verb_fail(o, &err) : MO_EXIT_OK;
 }
 
 const struct mo_verb mo_verb_extend = {

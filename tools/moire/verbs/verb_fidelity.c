@@ -14,33 +14,35 @@ static const char about[] =
 static const char notes[] = "Example:\n"
                             "  moire fidelity mix --output fidelity.json\n";
 
-static int fidelity(const struct mo_env *env, const struct mo_options *o, moire_error *err) {
+static int fidelity(const struct mo_env *env, const struct mo_options *o, json_t **document,
+                    moire_error *err) {
     struct mo_bench_fidelity_options f = {.output = o->output, .resume = o->resume};
     struct mo_bench_session session;
     struct mo_bench_paths paths;
     char scenario[1024];
-    json_t *document = NULL;
     int code = mo_bench_open(env, o, &session, &paths, err);
     if (code) return code;
     code = mo_bench_serve_options(o, false, &f.serve, err);
     if (!code)
-        code = mo_bench_find_data(&session, "scenarios", o->operands.word[0], scenario, sizeof scenario, err);
+        code = mo_known_find_data(MO_KNOWN_SCENARIOS, o->operands.word[0], scenario, sizeof scenario, err);
     if (!code) {
         f.serve.scenario = scenario;
         f.serve.seconds = o->seconds > 0 ? o->seconds : 12;
         mo_bench_warn_busy(&session);
-        code = mo_bench_fidelity(&session, &f, &document, err);
+        code = mo_bench_fidelity(&session, &f, document, err);
     }
-    if (document && !o->json) mo_bench_fidelity_print(document);
-    if (document && o->json && mo_bench_print_json(document, err)) code = MOIRE_EIO;
-    json_decref(document);
+    if (*document && !o->json) mo_bench_fidelity_print(*document);
+    if (!code && o->json) code = mo_print_json(*document, err);
     mo_bench_session_close(&session);
     return code;
 }
 
 static int run(const struct mo_env *env, const struct mo_options *o) {
     moire_error err = {0};
-    return fidelity(env, o, &err) ? mo_verb_fail("fidelity", &err) : MO_EXIT_OK;
+    json_t *document = NULL;
+    int code = fidelity(env, o, &document, &err) ? mo_verb_fail_with(o, &err, document) : MO_EXIT_OK;
+    json_decref(document);
+    return code;
 }
 
 const struct mo_verb mo_verb_fidelity = {

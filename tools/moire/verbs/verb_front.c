@@ -71,19 +71,18 @@ static int run(const struct mo_env *env, const struct mo_options *o) {
     const char *file = o->operands.word[0], *layer = o->operands.word[1];
     struct mo_fronts all = {.model = file, .every_point = o->all};
     moire_error err = {0};
-    int code = MO_EXIT_OK;
     int rc = collect(env, o, &all, &err);
     if (!rc && !all.n) {
-        fprintf(stderr, "moire front: no layer%s%s has versions in the store: run `moire tune %s`\n",
-                layer ? " with " : "", layer ? layer : "", file);
-        code = MO_EXIT_FAILED;
+        rc =
+            mo_fail(&err, MOIRE_EFAILED, "no layer%s%.80s has versions in the store: run `moire tune %.200s`",
+                    layer ? " with " : "", layer ? layer : "", file);
     } else if (!rc) {
         if (o->html) rc = mo_front_html(env, &all, o->html, &err);
         if (!rc && o->json) rc = mo_front_json(&all, &err);
         if (!rc && !o->json) mo_front_text(&all);
     }
     mo_free(env, all.row);
-    return rc ? mo_verb_fail("front", &err) : code;
+    return rc ? mo_verb_fail(o, &err) : MO_EXIT_OK;
 }
 
 const struct mo_verb mo_verb_front = {

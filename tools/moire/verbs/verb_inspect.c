@@ -138,7 +138,7 @@ static int run(const struct mo_env *env, const struct mo_options *o) {
     mo_plan_destroy(plan);
     mo_graph_destroy(before);
     mo_store_close(store);
-    return rc ? mo_verb_fail("inspect", &err) : MO_EXIT_OK;
+    return rc ? mo_verb_fail(o, &err) : MO_EXIT_OK;
 }
 
 const struct mo_verb mo_verb_inspect = {

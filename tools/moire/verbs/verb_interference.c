@@ -32,7 +32,7 @@ static int read_others(const struct mo_bench_session *s, struct work *w, moire_e
     for (int i = 0; !code && i < w->o->against.n; i++) {
         struct mo_bench_machine m;
         char path[1200];
-        code = mo_bench_find_data(s, "machines", w->o->against.word[i], path, sizeof path, err);
+        code = mo_known_find_data(MO_KNOWN_MACHINES, w->o->against.word[i], path, sizeof path, err);
         if (!code) code = mo_bench_machine_open(s->env, path, &m, err);
         if (code) break;
         for (int g = 0; g < m.n_gpus && w->fit.n_others < MO_INTERFERENCE_MODELS; g++) {
@@ -50,7 +50,7 @@ static int write_out(const struct mo_env *env, const struct mo_options *o, const
     int code = o->output ? mo_bench_write_json(env, d, o->output, err) : MOIRE_OK;
     if (!code && o->plot) code = mo_interference_plot(env, d, o->plot, err);
     if (code) return code;
-    if (o->json) return mo_bench_print_json(d, err);
+    if (o->json) return mo_print_json(d, err);
     mo_interference_print(d);
     return MOIRE_OK;
 }
@@ -73,10 +73,10 @@ static int run(const struct mo_env *env, const struct mo_options *o) {
     struct mo_bench_session session;
     moire_error err = {0};
     int code = mo_bench_session_open(env, o->argc, o->argv, &session, &err);
-    if (code) return mo_verb_fail("interference", &err);
+    if (code) return mo_verb_fail(o, &err);
     code = fit(&session, &w, &err);
     mo_bench_session_close(&session);
-    return code ? mo_verb_fail("interference", &err) : MO_EXIT_OK;
+    return code ? mo_verb_fail(o, &err) : MO_EXIT_OK;
 }
 
 const struct mo_verb mo_verb_interference = {

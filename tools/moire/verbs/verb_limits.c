@@ -44,7 +44,7 @@ static int run(const struct mo_env *env, const struct mo_options *o) {
     moire_error err;
     int n = 0;
     (void)env;
-    if (moire_limits(NULL, rows, ROWS, &n, &err)) return mo_verb_fail("limits", &err);
+    if (moire_limits(NULL, rows, ROWS, &n, &err)) return mo_verb_fail(o, &err);
     if (n > ROWS) n = ROWS;
     if (o->json)
         print_json(rows, n);

@@ -3,13 +3,13 @@
  *
  * Each network is a tenant, loaded for the shape at hand; when the next input has another shape (the
  * recogniser's width follows the lines) the tenant is exchanged.  Weights come from files, not from here. */
-#include <errno.h>
 #include <jansson.h>
 #include <stdio.h>
 #include <string.h>
 #include "codegen/frontend.h"
 #include "models/ocr.h"
 #include "tools/moire/verify/npy.h"
+#include "tools/moire/paths.h"
 #include "tools/moire/verb.h"
 
 static const char about[] =
@@ -143,7 +143,7 @@ static void print_page(const struct mo_ocr_page *page) {
     }
 }
 
-static int print_json(const struct mo_ocr_page *page, const struct session *s) {
+static int print_json(const struct mo_ocr_page *page, const struct session *s, moire_error *err) {
     json_t *lines = json_array();
     for (int i = 0; i < page->n; i++) {
         const struct mo_ocr_line *l = &page->lines[i];
@@ -161,10 +161,9 @@ static int print_json(const struct mo_ocr_page *page, const struct session *s) {
     json_t *all =
         json_pack("{s:s, s:i, s:f, s:o, s:o}", "image", s->options->operands.word[0], "calls", s->calls,
                   "run_ms", (double)s->run_ns / 1e6, "networks", networks, "lines", lines);
-    int rc = all ? json_dumpf(all, stdout, JSON_INDENT(1)) : -1;
-    putchar('\n');
+    int rc = mo_print_json(all, err);
     json_decref(all);
-    return rc ? MO_EXIT_SYSTEM : MO_EXIT_OK;
+    return rc;
 }
 
 static int read_page(struct session *s, struct mo_region *region, moire_error *err) {
@@ -175,10 +174,9 @@ static int read_page(struct session *s, struct mo_region *region, moire_error *e
     int code = mo_image_read(s->env, region, s->options->operands.word[0], &image, err);
     if (!code) code = dictionary(s->env, region, s->model[MO_OCR_RECOGNISE], &words, err);
     if (!code) code = mo_ocr_read(region, &image, &words, &runner, &page, err);
-    if (code) return mo_verb_fail("ocr", err);
-    if (s->options->json) return print_json(&page, s);
-    print_page(&page);
-    return MO_EXIT_OK;
+    if (!code && s->options->json) return print_json(&page, s, err);
+    if (!code) print_page(&page);
+    return code;
 }
 
 static int run(const struct mo_env *env, const struct mo_options *o) {
@@ -189,26 +187,17 @@ static int run(const struct mo_env *env, const struct mo_options *o) {
     config.threads = o->threads;
     config.store = o->store;
     config.generic_only = o->generic;
-    if (o->dump) {
-        int made = env->sys->mkdir(env->sys->self, o->dump, 0777);
-        if (made && made != -EEXIST)
-            return mo_verb_fail("ocr",
-                                (mo_fail(&err, MOIRE_EIO, "%s: cannot make the folder", o->dump), &err));
-    }
-    if (moire_runtime_create(&config, &s.runtime, &err)) return mo_verb_fail("ocr", &err);
+    if (o->dump && mo_path_make_folder(env, o->dump, &err)) return mo_verb_fail(o, &err);
+    if (moire_runtime_create(&config, &s.runtime, &err)) return mo_verb_fail(o, &err);
     struct mo_region *region = mo_region_create(env);
-    int rc;
-    if (region)
-        rc = read_page(&s, region, &err);
-    else
-        rc = mo_verb_fail("ocr", (mo_fail(&err, MOIRE_ENOMEM, "out of memory"), &err));
+    int rc = region ? read_page(&s, region, &err) : mo_fail(&err, MOIRE_ENOMEM, "out of memory");
     for (int i = 0; i < STAGES; i++) {
         if (s.tenant[i]) moire_unload(s.tenant[i], NULL);
         mo_free(env, s.answer[i]);
     }
     moire_runtime_destroy(s.runtime, 1);
     mo_region_destroy(region);
-    return rc;
+    return rc ? mo_verb_fail(o, &err) : MO_EXIT_OK;
 }
 
 const struct mo_verb mo_verb_ocr = {

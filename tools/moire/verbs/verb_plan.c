@@ -16,16 +16,16 @@ static const char notes[] =
     "  moire plan gpulet-equal --machine gpus4-v100\n"
     "  moire plan game --machine gpus4-2080ti --planner gpulet-int --load 8 --svg game.svg\n";
 
-static int write_outputs(const struct mo_env *env, const struct mo_options *o, const json_t *document,
-                         moire_error *err) {
-    int code = MOIRE_OK;
-    if (o->json)
-        code = mo_bench_print_json(document, err);
-    else
-        mo_bench_plan_print(stdout, document);
-    if (!code && o->output) code = mo_bench_write_json(env, document, o->output, err);
+static int write_outputs(const struct mo_env *env, const struct mo_options *o, json_t *document,
+                         bool complete, moire_error *err) {
+    moire_error part = {.code = MOIRE_EFAILED, .message = "not everything is placed"};
+    int code = o->output ? mo_bench_write_json(env, document, o->output, err) : MOIRE_OK;
     if (!code && o->svg) code = mo_bench_plan_svg(env, document, o->svg, err);
-    return code;
+    if (code) return code;
+    if (!complete) mo_failure_put(document, &part);
+    if (o->json) return mo_print_json(document, err);
+    mo_bench_plan_print(stdout, document);
+    return MOIRE_OK;
 }
 
 /* Memory that is too large for a stack. */
@@ -40,10 +40,10 @@ static int plan(const struct mo_bench_session *session, const struct mo_options 
                 bool *complete, moire_error *err) {
     const struct mo_env *env = session->env;
     const struct mo_planner *planner = mo_planner_find(o->planner);
-    if (!planner) return mo_flag_bad(err, "--planner", o->planner, "no such planner; see moire plan --help");
+    if (!planner) return mo_known_fail(MO_KNOWN_PLANNERS, "--planner", o->planner, err);
     int code =
-        mo_bench_find_data(session, "scenarios", o->operands.word[0], w->scenario, sizeof w->scenario, err);
-    if (!code) code = mo_bench_find_data(session, "machines", o->machine, w->machine, sizeof w->machine, err);
+        mo_known_find_data(MO_KNOWN_SCENARIOS, o->operands.word[0], w->scenario, sizeof w->scenario, err);
+    if (!code) code = mo_known_find_data(MO_KNOWN_MACHINES, o->machine, w->machine, sizeof w->machine, err);
     if (!code) code = mo_bench_plan_open(env, w->machine, w->scenario, &w->view, err);
     if (code) return code;
     w->view.view.burst = o->burst;
@@ -53,7 +53,8 @@ static int plan(const struct mo_bench_session *session, const struct mo_options 
     if (!code) code = mo_bench_plan_nearest(&w->view, planner, &w->plan, &w->spare, w->nearest, err);
     if (!code) {
         json_t *document = mo_bench_plan_json(&w->view, &w->plan, planner->name, o->load, w->nearest);
-        code = document ? write_outputs(env, o, document, err) : mo_fail(err, MOIRE_ENOMEM, "out of memory");
+        code = document ? write_outputs(env, o, document, w->plan.complete, err)
+                        : mo_fail(err, MOIRE_ENOMEM, "out of memory");
         json_decref(document);
         *complete = w->plan.complete;
     }
@@ -66,12 +67,12 @@ static int run(const struct mo_env *env, const struct mo_options *o) {
     moire_error err = {0};
     bool complete = false;
     int code = mo_bench_session_open(env, o->argc, o->argv, &session, &err);
-    if (code) return mo_verb_fail("plan", &err);
+    if (code) return mo_verb_fail(o, &err);
     struct work *w = mo_alloc(env, sizeof *w);
     code = w ? plan(&session, o, w, &complete, &err) : mo_fail(&err, MOIRE_ENOMEM, "out of memory");
     mo_free(env, w);
     mo_bench_session_close(&session);
-    if (code) return mo_verb_fail("plan", &err);
+    if (code) return mo_verb_fail(o, &err);
     return complete ? MO_EXIT_OK : MO_EXIT_FAILED;
 }
 

@@ -284,10 +284,10 @@ static int run(const struct mo_env *env, const struct mo_options *o) {
     struct mo_bench_session session;
     struct mo_bench_paths paths;
     int code = mo_bench_open(env, o, &session, &paths, &err);
-    if (code) return mo_verb_fail("profile", &err);
+    if (code) return mo_verb_fail(o, &err);
     code = measure_all(&session, o, &err);
     mo_bench_session_close(&session);
-    return code ? mo_verb_fail("profile", &err) : MO_EXIT_OK;
+    return code ? mo_verb_fail(o, &err) : MO_EXIT_OK;
 }
 
 const struct mo_verb mo_verb_profile = {

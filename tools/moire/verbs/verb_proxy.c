@@ -31,22 +31,44 @@ static const char notes[] =
     "  moire bench serve mix --policy veltair --proxy proxy.csv\n";
 
 /* --- list ----------------------------------------------------------------------------------------------- */
-static int list(const struct mo_env *env, moire_error *err) {
+/* why: what keeps it away; NULL: it works here. */
+static void print_source(const struct mo_source *s, const char *why) {
+    printf("%-9s %s: %s\n", s->name, why ? "no " : "yes", why ? why : s->about);
+    for (int i = 0; !why && i < s->n; i++)
+        printf("              %s, %s\n", s->observable[i], s->unit[i]);
+}
+
+static json_t *source_json(const struct mo_source *s, const char *why) {
+    json_t *counters = json_array();
+    for (int i = 0; i < s->n; i++)
+        json_array_append_new(counters,
+                              json_pack("{s:s, s:s}", "name", s->observable[i], "unit", s->unit[i]));
+    json_t *row = json_pack("{s:s, s:b, s:s, s:o}", "source", s->name, "available", !why, "about", s->about,
+                            "counters", counters);
+    if (why) json_object_set_new(row, "missing", json_string(why));
+    return row;
+}
+
+static int list(const struct mo_env *env, const struct mo_options *o, moire_error *err) {
     struct mo_topology *t;
     int code = mo_topology_create(env, NULL, 0, "", &t, err);
     if (code) return code;
     struct mo_source_config c = {.env = env, .cpu = t->cpu, .n_cpus = t->n_cores};
+    json_t *rows = json_array();
     for (const struct mo_source *const *s = mo_sources(); *s; s++) {
         moire_error why;
         void *opened = NULL;
         bool there = !(*s)->open || !(*s)->open(&c, &opened, &why);
-        printf("%-9s %s: %s\n", (*s)->name, there ? "yes" : "no ", there ? (*s)->about : why.message);
-        for (int i = 0; there && i < (*s)->n; i++)
-            printf("              %s, %s\n", (*s)->observable[i], (*s)->unit[i]);
+        if (o->json)
+            json_array_append_new(rows, source_json(*s, there ? NULL : why.message));
+        else
+            print_source(*s, there ? NULL : why.message);
         if (opened) (*s)->close(opened);
     }
+    if (o->json) code = mo_print_json(rows, err);
+    json_decref(rows);
     mo_topology_destroy(t);
-    return MOIRE_OK;
+    return code;
 }
 
 /* --- measure -------------------------------------------------------------------------------------------- */
@@ -78,7 +100,12 @@ static int measure_on(const struct mo_env *env, const struct mo_options *o, cons
     code = mo_proxy_measure(&m, samples, err);
     mo_neighbour_close(&neighbour);
     if (!code) code = mo_samples_write(samples, "levels 0 to 5 of moire stress over 5", o->output, err);
-    if (!code) printf("%d rows of %s in %s\n", samples->n, m.source->name, o->output);
+    if (!code && !o->json) printf("%d rows of %s in %s\n", samples->n, m.source->name, o->output);
+    if (code || !o->json) return code;
+    json_t *document =
+        json_pack("{s:s, s:s, s:i}", "file", o->output, "source", m.source->name, "rows", samples->n);
+    code = mo_print_json(document, err);
+    json_decref(document);
     return code;
 }
 
@@ -116,7 +143,7 @@ static int write_proxy(const struct mo_env *env, const struct mo_fit *f, const s
                        const char *path, moire_error *err) {
     struct mo_proxy p = {.source = source, .intercept = f->intercept};
     char text[1024], note[160];
-    if (!source->open)
+    if (!source || !source->open)
         return mo_fail(err, MOIRE_EINVAL,
                        "no counters in the rows: observed slowdown needs no proxy, each tuned model has its "
                        "own curve");
@@ -137,9 +164,10 @@ static int fit_samples(const struct mo_env *env, const struct mo_options *o, str
     json_t *document = mo_fit_json(&fit, s->source);
     if (!document) return mo_fail(err, MOIRE_ENOMEM, "out of memory");
     if (!o->json) mo_fit_print(document);
-    if (o->json) code = mo_bench_print_json(document, err);
+    if (o->output) code = write_proxy(env, &fit, s->source, o->output, err);
+    if (!code && o->json) code = mo_print_json(document, err);
     json_decref(document);
-    return !code && o->output ? write_proxy(env, &fit, s->source, o->output, err) : code;
+    return code;
 }
 
 static int fit(const struct mo_env *env, const struct mo_options *o, moire_error *err) {
@@ -154,15 +182,15 @@ static int fit(const struct mo_env *env, const struct mo_options *o, moire_error
 
 static int run(const struct mo_env *env, const struct mo_options *o) {
     moire_error err = {0};
-    int code = o->command == MO_DO_PROXY_LIST      ? list(env, &err)
+    int code = o->command == MO_DO_PROXY_LIST      ? list(env, o, &err)
                : o->command == MO_DO_PROXY_MEASURE ? measure(env, o, &err)
                                                    : fit(env, o, &err);
-    return code ? mo_verb_fail("proxy", &err) : MO_EXIT_OK;
+    return code ? mo_verb_fail(o, &err) : MO_EXIT_OK;
 }
 
 const struct mo_verb mo_verb_proxy = {
     .name = "proxy",
-    .summary = "counters to pressure: what this machine counts, samples under stress, the linear model",
+    .summary = "estimate cache contention from hardware counters",
     .about = about,
     .notes = notes,
     .commands = {{.name = "list", .command = MO_DO_PROXY_LIST},

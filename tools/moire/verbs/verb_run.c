@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * verb_run.c - `moire run`: one model, its inputs from files or a seed, its outputs to the terminal and
  * files. */
-#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 #include "codegen/frontend.h"
@@ -10,6 +9,7 @@
 #include "tools/moire/verify/npy.h"
 #include "tools/moire/paths.h"
 #include "tools/moire/run.h"
+#include "tools/moire/run_shapes.h"
 #include "variants/store.h"
 
 static const char notes[] =
@@ -129,9 +129,8 @@ static void output_path(const char *folder, const char *name, char *out, size_t 
 
 static int save_outputs(const struct mo_env *env, const struct mo_run_options *o, const struct mo_graph *g,
                         struct mo_instance *instance, moire_error *err) {
-    int rc = env->sys->mkdir(env->sys->self, o->output_dir, 0755);
-    if (rc && rc != -EEXIST)
-        return mo_fail(err, MOIRE_EIO, "cannot create the folder %s: %s", o->output_dir, strerror(-rc));
+    int rc = mo_path_make_folder(env, o->output_dir, err);
+    if (rc) return rc;
     for (int i = 0; i < g->n_outputs; i++) {
         char path[4096];
         moire_tensor value;
@@ -169,23 +168,26 @@ static int run_plan(const struct mo_env *env, const struct mo_run_options *o, co
 
 static int run(const struct mo_env *env, const struct mo_options *o) {
     struct mo_run_options r;
-    struct mo_frontend_options front = {
-        .shapes = o->shapes.shape, .n_shapes = o->shapes.n, .no_passes = o->no_passes, .exact = o->exact};
+    struct mo_frontend_options front = {.no_passes = o->no_passes, .exact = o->exact};
+    struct mo_run_shapes *shapes = mo_alloc(env, sizeof *shapes);
     struct mo_store *store = NULL;
     struct mo_graph *graph = NULL;
     struct mo_plan *plan = NULL;
     moire_error err = {0};
     char path[MO_PATH_CAP];
-    int rc = take_options(o, &r, &err);
+    int rc = shapes ? take_options(o, &r, &err) : mo_fail(&err, MOIRE_ENOMEM, "out of memory");
     if (!rc) rc = mo_path_model(env, r.file, path, sizeof path, &r.file, &err);
     if (!rc && !o->generic && !o->reference) rc = mo_path_open_store(env, o->store, &store, &err);
+    if (!rc) rc = mo_run_shapes(env, o, shapes, &err);
+    if (!rc) front.shapes = shapes->shape, front.n_shapes = shapes->n;
     if (!rc) rc = mo_frontend_load(env, r.file, &front, &graph, &err);
     struct mo_plan_options planning = {.isa = r.isa, .store = store, .reference_only = o->reference};
     if (!rc) rc = mo_plan_build(graph, &planning, &plan, &err);
     if (!rc) rc = run_plan(env, &r, plan, &err);
     mo_plan_destroy(plan);
     mo_store_close(store);
-    return rc ? mo_verb_fail("run", &err) : MO_EXIT_OK;
+    mo_free(env, shapes);
+    return rc ? mo_verb_fail(o, &err) : MO_EXIT_OK;
 }
 
 const struct mo_verb mo_verb_run = {

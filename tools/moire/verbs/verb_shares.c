@@ -37,7 +37,7 @@ static int check(const struct mo_env *env, const struct mo_options *o, moire_err
         code = mo_fail(err, MOIRE_ENOMEM, "out of memory");
     if (!code) code = mo_bench_describe(env, d, o->argc, o->argv, err);
     if (!code && o->json)
-        code = mo_bench_print_json(d, err);
+        code = mo_print_json(d, err);
     else if (!code)
         mo_shares_print(d);
     json_decref(d);
@@ -47,7 +47,7 @@ static int check(const struct mo_env *env, const struct mo_options *o, moire_err
 
 static int run(const struct mo_env *env, const struct mo_options *o) {
     moire_error err = {0};
-    return check(env, o, &err) ? mo_verb_fail("shares", &err) : MO_EXIT_OK;
+    return check(env, o, &err) ? mo_verb_fail(o, &err) : MO_EXIT_OK;
 }
 
 const struct mo_verb mo_verb_shares = {

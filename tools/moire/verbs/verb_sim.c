@@ -41,7 +41,7 @@ static int check(const struct mo_options *o, const struct mo_bench_serve_options
     if (mo_bench_replay_pieces(o))
         return mo_fail(err, MOIRE_EINVAL, "--measured, --costs and --speed need --replay TRACE");
     if (!o->machine || !o->operands.n)
-        return mo_fail(err, MOIRE_EINVAL, "needs a scenario and --machine; see moire sim --help");
+        return mo_fail(err, MOIRE_EINVAL, "needs a scenario and --machine; see moire help sim");
     return mo_bench_check_serve(s, err);
 }
 
@@ -56,9 +56,9 @@ static int simulate(struct mo_bench_session *session, const struct mo_options *o
     int code = mo_bench_serve_options(o, true, &s.serve, err);
     if (!code) code = check(o, &s.serve, err);
     if (!code && !o->replay)
-        code = mo_bench_find_data(session, "scenarios", o->operands.word[0], scenario, sizeof scenario, err);
+        code = mo_known_find_data(MO_KNOWN_SCENARIOS, o->operands.word[0], scenario, sizeof scenario, err);
     if (!code && o->machine)
-        code = mo_bench_find_data(session, "machines", o->machine, machine, sizeof machine, err);
+        code = mo_known_find_data(MO_KNOWN_MACHINES, o->machine, machine, sizeof machine, err);
     if (code) return code;
     s.replay.machine = o->machine ? machine : NULL;
     s.replay.machine_profiles = o->machine != NULL;
@@ -73,12 +73,12 @@ static int run(const struct mo_env *env, const struct mo_options *o) {
     struct mo_bench_paths paths;
     json_t *document = NULL;
     int code = mo_bench_open(env, o, &session, &paths, &err);
-    if (code) return mo_verb_fail("sim", &err);
-    code = simulate(&session, o, &document, &err);
-    code = mo_bench_write_outputs(&session, o, document, code, &err);
+    if (code) return mo_verb_fail(o, &err);
+    (void)simulate(&session, o, &document, &err);
+    code = mo_bench_conclude(&session, o, document, &err);
     json_decref(document);
     mo_bench_session_close(&session);
-    return code ? mo_verb_fail("sim", &err) : MO_EXIT_OK;
+    return code;
 }
 
 const struct mo_verb mo_verb_sim = {

@@ -305,7 +305,7 @@ static int act(const struct mo_env *env, struct place *at, struct mo_upkeep *u, 
                moire_error *err) {
     const struct mo_options *o = at->o;
     struct sum removed = {0, 0};
-    if (look(env, at, u, p, &removed, err)) return mo_verb_fail("store", err);
+    if (look(env, at, u, p, &removed, err)) return mo_verb_fail(o, err);
     if (o->json)
         print_json(at, u, p, &removed);
     else
@@ -320,7 +320,7 @@ static int run(const struct mo_env *env, const struct mo_options *o) {
     struct mo_programs programs = {.env = env};
     moire_error err = {0};
     char path[4096];
-    if (mo_path_store_there(o->store, at.store, sizeof at.store, &err)) return mo_verb_fail("store", &err);
+    if (mo_path_store_there(o->store, at.store, sizeof at.store, &err)) return mo_verb_fail(o, &err);
     if (o->cache || !o->store)
         snprintf(at.cache, sizeof at.cache, "%s", mo_path_device_cache(o->cache, path, sizeof path));
     sigaction(SIGINT, &action, NULL);

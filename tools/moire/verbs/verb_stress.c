@@ -107,7 +107,7 @@ static int run(const struct mo_env *env, const struct mo_options *o) {
         rc = run_stress(env, o, topology, &err);
         mo_topology_destroy(topology);
     }
-    return rc ? mo_verb_fail("stress", &err) : MO_EXIT_OK;
+    return rc ? mo_verb_fail(o, &err) : MO_EXIT_OK;
 }
 
 const struct mo_verb mo_verb_stress = {

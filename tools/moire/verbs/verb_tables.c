@@ -57,17 +57,16 @@ struct work {
     char machine[1024], paths[MO_BENCH_MAX_PIECES][1024];
 };
 
-static int fill(const struct mo_bench_session *session, const struct mo_options *o, struct work *w,
-                moire_error *err) {
+static int fill(const struct mo_options *o, struct work *w, moire_error *err) {
     static const char *const shipped[] = {"veltair-light", "veltair-medium", "veltair-heavy", "veltair-mix"};
     struct mo_bench_tables_options *t = &w->tables;
     int given = o->operands.n, named = given ? given : (int)(sizeof shipped / sizeof *shipped);
     if (given > MO_BENCH_MAX_PIECES)
         return mo_fail(err, MOIRE_ELIMIT, "more than %d scenarios", MO_BENCH_MAX_PIECES);
     int code = fill_serve(o, &t->simulate.serve, err);
-    if (!code) code = mo_bench_find_data(session, "machines", o->machine, w->machine, sizeof w->machine, err);
+    if (!code) code = mo_known_find_data(MO_KNOWN_MACHINES, o->machine, w->machine, sizeof w->machine, err);
     for (int i = 0; !code && i < named; i++) {
-        code = mo_bench_find_data(session, "scenarios", given ? o->operands.word[i] : shipped[i], w->paths[i],
+        code = mo_known_find_data(MO_KNOWN_SCENARIOS, given ? o->operands.word[i] : shipped[i], w->paths[i],
                                   sizeof w->paths[i], err);
         t->scenarios[t->n_scenarios++] = w->paths[i];
     }
@@ -82,31 +81,27 @@ static int fill(const struct mo_bench_session *session, const struct mo_options 
     return code;
 }
 
-static int write_outputs(const struct mo_env *env, const struct mo_options *o, const json_t *document,
-                         moire_error *err) {
-    int code = MOIRE_OK;
-    if (!o->json)
-        mo_bench_tables_print(document);
-    else
-        code = mo_bench_print_json(document, err);
-    if (!code && o->output) code = mo_bench_write_json(env, document, o->output, err);
+static int write_files(const struct mo_env *env, const struct mo_options *o, const json_t *document,
+                       moire_error *err) {
+    int code = o->output ? mo_bench_write_json(env, document, o->output, err) : MOIRE_OK;
     if (!code && o->report) code = mo_bench_tables_html(env, document, o->report, err);
     return code;
 }
 
-static int tables(struct mo_bench_session *session, const struct mo_options *o, struct work *w,
-                  moire_error *err) {
+static int tables(struct mo_bench_session *session, const struct mo_options *o, struct work *w) {
     json_t *document = NULL;
-    int code = fill(session, o, w, err);
-    if (!code) code = mo_bench_tables(session, &w->tables, &document, err);
-    if (document) {
-        moire_error why;
-        int wrote = write_outputs(session->env, o, document, &why);
-        if (wrote && !code) *err = why;
-        if (!code) code = wrote;
+    moire_error err = {0}, why = {0};
+    int code = fill(o, w, &err);
+    if (!code) code = mo_bench_tables(session, &w->tables, &document, &err);
+    if (document && !o->json) mo_bench_tables_print(document);
+    if (document && write_files(session->env, o, document, &why) && !code) {
+        code = why.code;
+        err = why;
     }
+    if (!code && o->json) code = mo_print_json(document, &err);
+    int exit = code ? mo_verb_fail_with(o, &err, document) : MO_EXIT_OK;
     json_decref(document);
-    return code;
+    return exit;
 }
 
 static int run(const struct mo_env *env, const struct mo_options *o) {
@@ -114,14 +109,16 @@ static int run(const struct mo_env *env, const struct mo_options *o) {
     struct mo_bench_session session;
     struct mo_bench_paths paths;
     struct work *w = mo_alloc(env, sizeof *w);
-    if (!w) return MO_EXIT_SYSTEM;
+    if (!w) return mo_verb_fail(o, (mo_fail(&err, MOIRE_ENOMEM, "out of memory"), &err));
     int code = mo_bench_open(env, o, &session, &paths, &err);
-    if (!code) {
-        code = tables(&session, o, w, &err);
+    if (code) {
+        code = mo_verb_fail(o, &err);
+    } else {
+        code = tables(&session, o, w);
         mo_bench_session_close(&session);
     }
     mo_free(env, w);
-    return code ? mo_verb_fail("tables", &err) : MO_EXIT_OK;
+    return code;
 }
 
 const struct mo_verb mo_verb_tables = {

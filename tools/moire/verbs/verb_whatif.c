@@ -31,13 +31,13 @@ static int whatif(const struct mo_env *env, const struct mo_options *o, moire_er
     if (code) return code;
     code = mo_bench_policies(&o->policies, false, r.policies, &r.n_policies, err);
     if (!code && o->machine) {
-        code = mo_bench_find_data(&session, "machines", o->machine, machine, sizeof machine, err);
+        code = mo_known_find_data(MO_KNOWN_MACHINES, o->machine, machine, sizeof machine, err);
         r.machine = machine;
     }
     if (!code) code = mo_bench_replay(env, &r, &document, err);
     if (!code && !o->json) mo_bench_replay_print(document);
-    if (!code && o->json) code = mo_bench_print_json(document, err);
     if (!code && o->output) code = mo_bench_write_json(env, document, o->output, err);
+    if (!code && o->json) code = mo_print_json(document, err);
     json_decref(document);
     mo_bench_session_close(&session);
     return code;
@@ -45,7 +45,7 @@ static int whatif(const struct mo_env *env, const struct mo_options *o, moire_er
 
 static int run(const struct mo_env *env, const struct mo_options *o) {
     moire_error err = {0};
-    return whatif(env, o, &err) ? mo_verb_fail("whatif", &err) : MO_EXIT_OK;
+    return whatif(env, o, &err) ? mo_verb_fail(o, &err) : MO_EXIT_OK;
 }
 
 const struct mo_verb mo_verb_whatif = {

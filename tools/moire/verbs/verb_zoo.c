@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  * verb_zoo.c - `moire zoo`: lists the built-in networks and writes them as ONNX files. */
-#include <errno.h>
 #include <jansson.h>
 #include <stdio.h>
 #include <string.h>
 #include "models/zoo.h"
 #include "runtime/base/output.h"
 #include "runtime/base/text.h"
+#include "tools/moire/known.h"
+#include "tools/moire/paths.h"
 #include "tools/moire/verb.h"
 
 static const char about[] = "list   shows every network with its size, latency target and class\n"
@@ -37,11 +38,11 @@ static json_t *row_json(const struct mo_zoo_model *m, const struct mo_zoo_stats 
                      "inputs", inputs);
 }
 
-static int print_json(json_t *all) {
-    int rc = all ? json_dumpf(all, stdout, JSON_INDENT(1)) : -1;
+/* Prints the rows of a verb that ended well, as JSON if there are any; its exit code. */
+static int conclude(const struct mo_options *o, json_t *all, int rc, moire_error *err) {
+    if (!rc && o->json) rc = mo_print_json(all, err);
     json_decref(all);
-    putchar('\n');
-    return rc ? MO_EXIT_SYSTEM : MO_EXIT_OK;
+    return rc ? mo_verb_fail(o, err) : MO_EXIT_OK;
 }
 
 static void print_row(const struct mo_zoo_model *m, const struct mo_zoo_stats *s) {
@@ -53,33 +54,31 @@ static void print_row(const struct mo_zoo_model *m, const struct mo_zoo_stats *s
            (double)s->macs / 1e6, m->qos_ms, mo_weight_class_name(m->cls), m->paper);
 }
 
-static int list(const struct mo_env *env, bool json) {
+static int list(const struct mo_env *env, const struct mo_options *o) {
     int n;
     const struct mo_zoo_model *table = mo_zoo_table(&n);
-    json_t *all = json ? json_array() : NULL;
-    if (!json)
+    json_t *all = o->json ? json_array() : NULL;
+    moire_error err = {0};
+    int rc = MOIRE_OK;
+    if (!all)
         printf("%-18s %-14s %10s %10s %7s %-7s %s\n", "name", "input", "M params", "M MACs", "QoS ms",
                "class", "served in");
-    for (int i = 0; i < n; i++) {
+    for (int i = 0; i < n && !rc; i++) {
         struct mo_zoo_stats stats;
-        moire_error err;
-        if (mo_zoo_count(env, &table[i], &stats, &err)) {
-            json_decref(all);
-            return mo_verb_fail("zoo", &err);
-        }
-        if (json)
+        rc = mo_zoo_count(env, &table[i], &stats, &err);
+        if (!rc && all)
             json_array_append_new(all, row_json(&table[i], &stats));
-        else
+        else if (!rc)
             print_row(&table[i], &stats);
     }
-    return json ? print_json(all) : MO_EXIT_OK;
+    return conclude(o, all, rc, &err);
 }
 
 static int build_one(const struct mo_env *env, const struct mo_zoo_model *m, uint64_t seed, const char *path,
-                     json_t *all) {
+                     json_t *all, moire_error *err) {
     struct mo_zoo_stats stats;
-    moire_error err;
-    if (mo_zoo_build(env, m, seed, path, &stats, &err)) return mo_verb_fail("zoo", &err);
+    int rc = mo_zoo_build(env, m, seed, path, &stats, err);
+    if (rc) return rc;
     if (all) {
         json_t *row = row_json(m, &stats);
         json_object_set_new(row, "file", json_string(path));
@@ -90,48 +89,44 @@ static int build_one(const struct mo_env *env, const struct mo_zoo_model *m, uin
                 "%s: %d nodes, %.2f M parameters, %.1f M MACs\n", path, stats.nodes,
                 (double)stats.params / 1e6, (double)stats.macs / 1e6);
     }
-    return MO_EXIT_OK;
+    return MOIRE_OK;
 }
 
-static int build_all(const struct mo_env *env, uint64_t seed, const char *folder, json_t *all) {
+static int build_all(const struct mo_env *env, uint64_t seed, const char *folder, json_t *all,
+                     moire_error *err) {
     int n;
     const struct mo_zoo_model *table = mo_zoo_table(&n);
-    int made = env->sys->mkdir(env->sys->self, folder, 0777);
-    if (made && made != -EEXIST) {
-        fprintf(stderr, "moire zoo: %s: cannot make the folder: %s\n", folder, strerror(-made));
-        return MO_EXIT_SYSTEM;
-    }
+    int rc = mo_path_make_folder(env, folder, err);
+    if (rc) return rc;
     for (int i = 0; i < n; i++) {
         char path[4096];
         if (snprintf(path, sizeof path, "%s/%s.onnx", folder, table[i].name) >= (int)sizeof path)
-            return MO_EXIT_USAGE;
-        int rc = build_one(env, &table[i], seed, path, all);
+            return mo_fail(err, MOIRE_EINVAL, "%.80s...: path too long", folder);
+        rc = build_one(env, &table[i], seed, path, all, err);
         if (rc) return rc;
     }
-    return MO_EXIT_OK;
+    return MOIRE_OK;
 }
 
-static int build(const struct mo_env *env, const char *name, const char *output, uint64_t seed, bool json) {
+static int build(const struct mo_env *env, const struct mo_options *o) {
+    const char *name = o->operands.word[0];
     const struct mo_zoo_model *model = mo_zoo_find(name);
-    bool every = !strcmp(name, "all");
-    if (!model && !every) {
-        fprintf(stderr, "moire zoo: no model '%s'; `moire zoo list` shows all\n", name);
-        return MO_EXIT_USAGE;
-    }
-    moire_error err;
-    if (!every && mo_output_check(env, output, &err)) return mo_verb_fail("zoo", &err);
-    json_t *all = json ? json_array() : NULL;
-    int rc = every ? build_all(env, seed, output, all) : build_one(env, model, seed, output, all);
-    if (rc || !json) {
-        json_decref(all);
-        return rc;
-    }
-    return print_json(all);
+    const uint64_t seed = (uint64_t)o->seed;
+    const bool every = !strcmp(name, "all");
+    json_t *all = o->json ? json_array() : NULL;
+    moire_error err = {0};
+    int rc = MOIRE_OK;
+    if (every)
+        rc = build_all(env, seed, o->output, all, &err);
+    else if (!model)
+        rc = mo_known_fail(MO_KNOWN_MODELS, NULL, name, &err);
+    else if (!(rc = mo_output_check(env, o->output, &err)))
+        rc = build_one(env, model, seed, o->output, all, &err);
+    return conclude(o, all, rc, &err);
 }
 
 static int run(const struct mo_env *env, const struct mo_options *o) {
-    if (o->command == MO_DO_ZOO_LIST) return list(env, o->json);
-    return build(env, o->operands.word[0], o->output, (uint64_t)o->seed, o->json);
+    return o->command == MO_DO_ZOO_LIST ? list(env, o) : build(env, o);
 }
 
 const struct mo_verb mo_verb_zoo = {

@@ -70,7 +70,9 @@ static int parse_header(const char *path, const char *header, moire_tensor *t, m
     return MOIRE_OK;
 }
 
-static int read_open(const struct mo_env *env, int fd, const char *path, moire_tensor *t, moire_error *err) {
+/* data: the elements too. */
+static int read_open(const struct mo_env *env, int fd, const char *path, bool data, moire_tensor *t,
+                     moire_error *err) {
     unsigned char fixed[FIXED + 2];
     char header[HEADER_MAX + 1];
     if (mo_file_read_exactly(env->sys, fd, fixed, FIXED) || memcmp(fixed, magic, MAGIC) != 0)
@@ -93,6 +95,7 @@ static int read_open(const struct mo_env *env, int fd, const char *path, moire_t
         return mo_fail(err, MOIRE_ELIMIT, "%s: larger than the limit tensor_bytes", path);
     if (size < 0 || (size_t)size < start + length || (size_t)size - start - length < t->bytes)
         return mo_fail(err, MOIRE_EFORMAT, "%s: the file ends before its last element", path);
+    if (!data) return MOIRE_OK;
     t->data = mo_alloc(env, t->bytes);
     if (!t->data) return mo_fail(err, MOIRE_ENOMEM, "%s: out of memory", path);
     if (!mo_file_read_exactly(env->sys, fd, t->data, t->bytes)) return MOIRE_OK;
@@ -101,13 +104,22 @@ static int read_open(const struct mo_env *env, int fd, const char *path, moire_t
     return mo_fail(err, MOIRE_EIO, "%s: cannot read", path);
 }
 
-int mo_npy_read(const struct mo_env *env, const char *path, moire_tensor *out, moire_error *err) {
+static int read_file(const struct mo_env *env, const char *path, bool data, moire_tensor *out,
+                     moire_error *err) {
     *out = (moire_tensor){.dtype = MOIRE_NONE};
     int fd = env->sys->open(env->sys->self, path, O_RDONLY, 0);
     if (fd < 0) return mo_fail(err, MOIRE_EIO, "%s: cannot open: %s", path, strerror(-fd));
-    int code = read_open(env, fd, path, out, err);
+    int code = read_open(env, fd, path, data, out, err);
     env->sys->close(env->sys->self, fd);
     return code;
+}
+
+int mo_npy_read(const struct mo_env *env, const char *path, moire_tensor *out, moire_error *err) {
+    return read_file(env, path, true, out, err);
+}
+
+int mo_npy_look(const struct mo_env *env, const char *path, moire_tensor *out, moire_error *err) {
+    return read_file(env, path, false, out, err);
 }
 
 /* --- writing --- */

@@ -67,14 +67,24 @@ static bool has_compiled(const struct mo_plan *plan) {
     return false;
 }
 
+/* Notes when time is up. */
+static bool over(struct round *r) {
+    r->found.cut = r->v->ends && mo_now(r->env) >= r->v->ends;
+    return r->found.cut;
+}
+
 static int look(struct round *r, moire_error *err) {
+    if (over(r)) return MOIRE_OK;
     int rc = mo_store_open(r->env, r->v->store, &r->store, err);
     if (!rc) rc = load_compiled(r, err);
-    if (rc || !has_compiled(r->compiled)) return rc;
+    if (rc || !has_compiled(r->compiled) || over(r)) return rc;
     rc = load_built_in(r, err);
-    struct mo_step_verifier steps = {
-        .compiled = r->compiled, .built_in = r->built_in, .gain = r->gain, .seed = r->v->seed};
-    return rc ? rc : mo_verify_steps(&steps, &r->found, err);
+    struct mo_step_verifier steps = {.compiled = r->compiled,
+                                     .built_in = r->built_in,
+                                     .gain = r->gain,
+                                     .seed = r->v->seed,
+                                     .ends = r->v->ends};
+    return rc || over(r) ? rc : mo_verify_steps(&steps, &r->found, err);
 }
 
 /* --- wrong layers --- */
@@ -162,10 +172,12 @@ static int one_round(const struct mo_env *env, const struct mo_verifier *v, stru
                      bool *again, moire_error *err) {
     struct round r = {.env = env, .v = v};
     int rc = look(&r, err);
-    *again = !rc && any_wrong(&r);
+    out->cut = !rc && r.found.cut;
+    *again = !rc && !out->cut && any_wrong(&r);
     if (*again) rc = withdraw_all(&r, out, err);
-    if (!rc && !*again) rc = mo_compiled_state(r.compiled, &v->request, out->state, err);
-    if (!rc && !*again) sum_up(&r, out);
+    const bool known = !rc && !*again && !out->cut;
+    if (known) rc = mo_compiled_state(r.compiled, &v->request, out->state, err);
+    if (known && !rc) sum_up(&r, out);
     close_round(&r);
     return rc;
 }

@@ -20,6 +20,7 @@ struct mo_verified {
     bool whole;                /* both plans ran from inputs to outputs: */
     double whole_error, whole_allowed; /* as struct mo_step_findings */
     int withdrawn;                     /* layers that were wrong */
+    bool cut;                          /* time was up before all this was known */
 };
 
 /* A layer whose compiled kernel was wrong. */
@@ -34,6 +35,7 @@ struct mo_verifier {
     const char *store;
     struct mo_compiled_request request;
     uint64_t seed;
+    int64_t ends;                                                   /* time at which to give up; 0: none */
     void (*withdrawn)(void *ctx, const struct mo_withdrawn *layer); /* each, as it is found; may be NULL */
     void *ctx;
 };

@@ -299,6 +299,11 @@ static int blame_step(const struct pair *p, struct report *report, int status, m
     return MOIRE_OK;
 }
 
+static int64_t limit_of(const struct mo_step_verifier *v) {
+    int64_t left = v->ends ? v->ends - mo_now(v->compiled->env) : LIMIT_NS;
+    return left > 0 ? left : 1;
+}
+
 int mo_verify_steps(const struct mo_step_verifier *v, struct mo_step_findings *out, moire_error *err) {
     const struct mo_sys *sys = v->compiled->env->sys;
     const int n = v->compiled->n_steps;
@@ -310,12 +315,14 @@ int mo_verify_steps(const struct mo_step_verifier *v, struct mo_step_findings *o
     struct report *report = rc ? NULL : sys->share(sys->self, bytes);
     if (!rc && !report) rc = mo_fail(err, MOIRE_ENOMEM, "out of memory verifying kernels");
     if (!rc) {
-        int status = sys->fork(sys->self, verify_all, &p, report, v->limit_ns > 0 ? v->limit_ns : LIMIT_NS);
-        if (status) rc = blame_step(&p, report, status, err);
+        int status = sys->fork(sys->self, verify_all, &p, report, limit_of(v));
+        bool cut = v->ends && status == -ETIMEDOUT;
+        if (status && !cut) rc = blame_step(&p, report, status, err);
         if (!rc && report->rc) rc = mo_fail(err, report->rc, "%s", report->err.message);
         struct mo_step_finding *step = out->step;
         *out = report->whole;
         out->step = step;
+        out->cut = cut;
         memcpy(step, report->step, (size_t)n * sizeof *step);
     }
     if (report) sys->unshare(sys->self, report, bytes);

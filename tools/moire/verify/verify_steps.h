@@ -39,13 +39,14 @@ struct mo_step_findings {
     bool whole;                   /* the plans were run as wholes: */
     double error, allowed;        /* largest difference of an output, relative to its range; 0 allowed: not
                                      judged, as an operator of the model makes jumps of differences */
+    bool cut;                     /* time was up: nothing is known */
 };
 
 struct mo_step_verifier {
     const struct mo_plan *compiled, *built_in; /* of the same graph */
     const double *gain;                        /* of every step: mo_verify_gain() */
     uint64_t seed;
-    int64_t limit_ns; /* for all; 0 = half an hour */
+    int64_t ends; /* when it must end, whatever is known then; 0 = after half an hour, which is a fault */
 };
 
 /* Fills out->step, which has room for all steps.  Fails when nothing can be said, not when a kernel is wrong.

@@ -1,0 +1,220 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * solo_times.c - measures solo times until they agree; see solo_times.h.
+ *
+ * Targets are multiples of the best peer's solo latency (of moire's own when no peer is measured); loads
+ * count in one-core times of the fastest system measured, moire included. */
+#include "bench/load/solo_times.h"
+
+#include <math.h>
+#include <string.h>
+#include "bench/load/others.h"
+
+/* Least and most slices of a series; half of the calibration's seconds are for each of the least. */
+enum { LEAST_ROUNDS = 2, MOST_ROUNDS = 8, WATCH_MS = 500 };
+
+static const double agree_within = 0.05;
+static const double spare_s = 30; /* for all rounds beyond the least, of all tenants together */
+
+struct calibration {
+    struct mo_bench_session *session;
+    const struct mo_bench_serve_options *options;
+    struct mo_bench_mix *mix;
+    struct mo_solo_rule rule;
+    struct mo_others before, during;
+    json_t *tenants;
+    json_t *why; /* of single series, in the order of tenants */
+};
+
+/* The tenant under measurement; series i belongs to set.solo[i]. */
+struct measured {
+    struct calibration *all;
+    struct mo_bench_solo_set set;
+    struct mo_solo_series series[MO_BENCH_MAX_SYSTEMS];
+};
+
+/* The families of the peers asked for, each once. */
+static int families(const struct mo_bench_serve_options *o, const char **out) {
+    int n = 0;
+    for (int i = 0; i < o->n_peers; i++) {
+        bool seen = false;
+        for (int k = 0; k < n; k++)
+            seen |= !strcmp(out[k], o->peers[i]->family);
+        if (!seen && n < MO_BENCH_MAX_SYSTEMS / 2 - 2) out[n++] = o->peers[i]->family;
+    }
+    return n;
+}
+
+/* --- what is made of the series ------------------------------------------------------------------------- */
+double mo_bench_solo_best(const struct mo_solo_series *series, int n, int threads, bool peers) {
+    double best = 0;
+    for (int i = 0; i < n; i++) {
+        const struct mo_solo_series *s = &series[i];
+        if (s->lost || !s->n || s->threads > threads || (peers && !strcmp(s->system, "moire"))) continue;
+        double ms = mo_solo_least(s);
+        if (best == 0 || ms < best) best = ms;
+    }
+    return best;
+}
+
+static json_t *doubt(const char *tenant, const struct mo_solo_series *series, int n, int i,
+                     const struct mo_solo_rule *rule) {
+    const struct mo_solo_series *s = &series[i];
+    const int fewer = mo_solo_faster_with_fewer(series, n, i, rule);
+    const char *plural = s->threads == 1 ? "" : "s";
+    switch (mo_solo_judge(series, n, i, rule)) {
+    case MO_SOLO_APART:
+        return json_sprintf(
+            "%s on %s with %d thread%s: the two shortest of %d times, %.1f ms and more, differ "
+            "by %.1f %%",
+            tenant, s->system, s->threads, plural, s->n, mo_solo_least(s), 100 * mo_solo_spread(s));
+    case MO_SOLO_SLOWER:
+        return json_sprintf("%s on %s: %.1f ms with %d threads, but %.1f ms with %d, in %d slices", tenant,
+                            s->system, mo_solo_least(s), s->threads, mo_solo_least(&series[fewer]),
+                            series[fewer].threads, s->n);
+    case MO_SOLO_BUSY:
+        return json_sprintf("%s on %s with %d thread%s: other programs ran during %d of its %d slices",
+                            tenant, s->system, s->threads, plural, s->n - mo_solo_quiet(s), s->n);
+    default:
+        return NULL;
+    }
+}
+
+void mo_bench_doubt_series(const char *tenant, const struct mo_solo_series *series, int n,
+                           const struct mo_solo_rule *rule, json_t *why) {
+    for (int i = 0; i < n; i++) {
+        json_t *sentence = series[i].lost ? NULL : doubt(tenant, series, n, i, rule);
+        if (sentence) json_array_append_new(why, sentence);
+    }
+}
+
+void mo_bench_doubt_machine(const struct mo_others *others, const char *when, json_t *why) {
+    if (!mo_others_busy(others)) return;
+    json_array_append_new(
+        why, json_sprintf("other programs kept %.2f of %d cores busy %s; on a quiet machine "
+                          "it is at most %.2f",
+                          mo_others_cores(others), others->cpus, when, mo_others_limit(others->cpus)));
+}
+
+static json_t *rows_json(const struct measured *m, const struct mo_solo_rule *rule) {
+    json_t *rows = json_array();
+    for (int i = 0; i < m->set.n; i++) {
+        const struct mo_solo_series *s = &m->series[i];
+        if (s->lost || !s->n) continue;
+        bool agreed = mo_solo_judge(m->series, m->set.n, i, rule) == MO_SOLO_AGREED;
+        json_array_append_new(rows, json_pack("{s:s, s:i, s:f, s:f, s:i, s:f, s:b}", "system", s->system,
+                                              "threads", s->threads, "min_ms", mo_solo_least(s), "median_ms",
+                                              m->set.solo[i].median_ms, "slices", s->n, "spread",
+                                              mo_solo_spread(s), "agreed", (int)agreed));
+    }
+    return rows;
+}
+
+/* --- one tenant ------------------------------------------------------------------------------------------
+ */
+static int slice(void *self, int i, struct mo_solo_slice *out, moire_error *err) {
+    struct measured *m = self;
+    struct mo_bench_solo_taken taken;
+    int ms = (int)(m->all->options->calibration_seconds * 1e3 / LEAST_ROUNDS);
+    int code = mo_bench_solo_slice(&m->set, i, ms, &taken, err);
+    if (code) return code;
+    m->series[i].lost = !m->set.child[i].pid;
+    *out = (struct mo_solo_slice){taken.least_ms, mo_others_busy(&taken.others)};
+    mo_others_sum(&m->all->during, &taken.others);
+    return MOIRE_OK;
+}
+
+static double now_s(void *self) {
+    const struct measured *m = self;
+    return (double)mo_now(m->all->session->env) * 1e-9;
+}
+
+static int measure(struct measured *m, const struct mo_bench_tenant *tenant, const int *threads,
+                   int n_threads, moire_error *err) {
+    struct calibration *c = m->all;
+    const struct mo_bench_serve_options *o = c->options;
+    const char *names[MO_BENCH_MAX_SYSTEMS];
+    const struct mo_bench_solo_spec spec = {.moire = o->n_policies > 0 && !c->session->generic,
+                                            .generic = o->n_policies > 0 && c->session->generic,
+                                            .families = names,
+                                            .n_families = families(o, names)};
+    const struct mo_solo_source source = {.slice = slice, .now_s = now_s, .self = m};
+    int code = mo_bench_solo_open(c->session, tenant, threads, n_threads, &spec, &m->set, err);
+    for (int i = 0; i < m->set.n; i++)
+        m->series[i] = (struct mo_solo_series){.system = m->set.solo[i].system->family,
+                                               .threads = m->set.solo[i].threads,
+                                               .lost = !m->set.child[i].pid};
+    if (!code) code = mo_solo_rounds(&source, m->series, m->set.n, &c->rule, err);
+    mo_bench_solo_close(&m->set);
+    return code;
+}
+
+static int calibrate_tenant(struct calibration *c, int i, moire_error *err) {
+    const struct mo_bench_tenant *t = &c->mix->scenario.tenants[i];
+    struct measured *m = mo_alloc(c->session->env, sizeof *m);
+    if (!m) return mo_fail(err, MOIRE_ENOMEM, "out of memory");
+    m->all = c;
+    const int most = t->qos.cores > 0 ? (int)t->qos.cores : c->mix->cores, threads[] = {1, most};
+    mo_bench_say(c->session, "bench: solo latency of %s", t->name);
+    int code = measure(m, t, threads, most != 1 && t->qos.times_solo > 0 ? 2 : 1, err);
+    const double solo_ms = mo_bench_solo_best(m->series, m->set.n, 1, false);
+    if (!code && solo_ms == 0)
+        code = mo_fail(err, MOIRE_EFAILED, "%s: no system could run it alone", t->name);
+    double base = mo_bench_solo_best(m->series, m->set.n, most, true);
+    if (base == 0) base = mo_bench_solo_best(m->series, m->set.n, most, false);
+    const double qos_ms = t->qos.ms > 0 ? t->qos.ms : t->qos.times_solo * base;
+    c->mix->qos_ns[i] = (int64_t)(qos_ms * 1e6);
+    c->mix->solo_ms[i] = solo_ms;
+    mo_bench_doubt_series(t->name, m->series, m->set.n, &c->rule, c->why);
+    json_array_append_new(c->tenants, json_pack("{s:s, s:f, s:f, s:o}", "name", t->name, "qos_ms", qos_ms,
+                                                "solo_ms", solo_ms, "solo", rows_json(m, &c->rule)));
+    mo_bench_solo_free(m->set.solo, m->set.n);
+    mo_free(c->session->env, m);
+    return code;
+}
+
+/* --- all -------------------------------------------------------------------------------------------------
+ */
+static json_t *others_json(const struct calibration *c) {
+    const double before = mo_others_cores(&c->before), during = mo_others_cores(&c->during);
+    return json_pack("{s:o, s:o, s:i, s:f}", "before_cores", mo_json_known(before >= 0, before),
+                     "during_cores", mo_json_known(during >= 0, during), "cores", c->before.cpus,
+                     "limit_cores", mo_others_limit(c->before.cpus));
+}
+
+/* What stands against the calibration, the machine first: most of the rest follows from it. */
+static json_t *doubts(const struct calibration *c) {
+    json_t *why = json_array();
+    mo_bench_doubt_machine(&c->before, "before the measurement", why);
+    mo_bench_doubt_machine(&c->during, "during the measurement", why);
+    json_array_extend(why, c->why);
+    return why;
+}
+
+static void say_doubts(const struct mo_bench_session *s, const json_t *why) {
+    if (json_array_size(why) > 0)
+        mo_bench_say(s, "bench: the calibration cannot be trusted: %s%s",
+                     json_string_value(json_array_get(why, 0)),
+                     json_array_size(why) > 1 ? "; more in the report" : "");
+}
+
+int mo_bench_measure_targets(struct mo_bench_session *session, const struct mo_bench_serve_options *options,
+                             struct mo_bench_mix *mix, moire_error *err) {
+    struct calibration c = {.session = session,
+                            .options = options,
+                            .mix = mix,
+                            .rule = {agree_within, LEAST_ROUNDS, MOST_ROUNDS, spare_s},
+                            .before = mo_others_watch(WATCH_MS),
+                            .tenants = json_array(),
+                            .why = json_array()};
+    int code = MOIRE_OK;
+    for (int i = 0; !code && i < mix->scenario.n_tenants; i++)
+        code = calibrate_tenant(&c, i, err);
+    json_t *why = doubts(&c);
+    if (!code) say_doubts(session, why);
+    mix->calibration =
+        json_pack("{s:b, s:o, s:o, s:{s:f, s:i, s:i}, s:o}", "trusted", json_array_size(why) == 0, "why", why,
+                  "others", others_json(&c), "rule", "within", c.rule.within, "least_slices",
+                  c.rule.least_rounds, "most_slices", c.rule.most_rounds, "tenants", c.tenants);
+    json_decref(c.why);
+    return code || mix->calibration ? code : mo_fail(err, MOIRE_ENOMEM, "out of memory");
+}
