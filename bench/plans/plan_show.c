@@ -191,11 +191,10 @@ static void draw_let(FILE *out, const json_t *document, const json_t *let) {
     draw_cycle(out, document, let, x + 2, y + ROW - GAP - 16, w - 6);
 }
 
-static void draw(FILE *out, const json_t *document, struct mo_curve *curves) {
-    const json_t *gpus = json_object_get(document, "gpus");
+static void draw(FILE *out, const void *what) {
+    const json_t *document = what, *gpus = json_object_get(document, "gpus");
     size_t i;
     json_t *one;
-    (void)curves;
     fprintf(out,
             "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%d\" height=\"%d\" font-family=\"sans-serif\" "
             "font-size=\"12\" fill=\"#444\">\n",
@@ -211,5 +210,5 @@ static void draw(FILE *out, const json_t *document, struct mo_curve *curves) {
 }
 
 int mo_bench_plan_svg(const struct mo_env *env, const json_t *document, const char *path, moire_error *err) {
-    return mo_page_write(env, document, NULL, draw, path, err);
+    return mo_page_write(env, draw, document, path, err);
 }

@@ -169,8 +169,8 @@ static void page_scaling(FILE *out, const json_t *document) {
     fprintf(out, "</div>\n");
 }
 
-static void page(FILE *out, const json_t *document, struct mo_curve *curves) {
-    (void)curves;
+static void page(FILE *out, const void *what) {
+    const json_t *document = what;
     mo_page_begin(
         out, "planners of lets",
         "Placed: loads of the grid that the planner says it serves; hold: of these, by the checker's "
@@ -181,9 +181,9 @@ static void page(FILE *out, const json_t *document, struct mo_curve *curves) {
     page_results(out, document);
     page_scaling(out, document);
     mo_page_experiment(out, document);
-    fprintf(out, "</body></html>\n");
+    mo_page_end(out);
 }
 
 int mo_plans_report(const struct mo_env *env, const json_t *document, const char *path, moire_error *err) {
-    return mo_page_write(env, document, NULL, page, path, err);
+    return mo_page_write(env, page, document, path, err);
 }

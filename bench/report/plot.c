@@ -3,7 +3,7 @@
 #include <math.h>
 #include "bench/report/plot.h"
 
-enum { LEFT = 52, RIGHT = 12, TOP = 26, BOTTOM = 38, TICKS = 6 };
+enum { LEFT = 52, RIGHT = 22, TOP = 26, BOTTOM = 38, TICKS = 6 };
 
 void mo_html_text(FILE *out, const char *text) {
     for (const unsigned char *p = (const unsigned char *)text; *p; p++) {
@@ -98,11 +98,23 @@ void mo_plot_line(const struct mo_plot *p, const double *x, const double *y, int
     fprintf(p->out, "</g>\n");
 }
 
+void mo_plot_bar(const struct mo_plot *p, double x, double y0, double y1, const char *colour) {
+    fprintf(p->out,
+            "<line x1=\"%.1f\" x2=\"%.1f\" y1=\"%.1f\" y2=\"%.1f\" stroke=\"%s\" stroke-opacity=\".45\"/>\n",
+            at_x(p, x), at_x(p, x), at_y(p, y0), at_y(p, y1), colour);
+}
+
+/* A word beside a line goes to the side that has room for it. */
+static bool right_half(const struct mo_plot *p, double x) {
+    return x - p->x0 > 0.7 * (p->x1 - p->x0);
+}
+
 void mo_plot_vertical(const struct mo_plot *p, double x, const char *text) {
     if (x < p->x0 || x > p->x1) return;
     fprintf(p->out,
-            "<line class=\"m\" x1=\"%.1f\" x2=\"%.1f\" y1=\"%d\" y2=\"%d\"/><text x=\"%.1f\" y=\"%d\">",
-            at_x(p, x), at_x(p, x), TOP, p->height - BOTTOM, at_x(p, x) + 3, p->height - BOTTOM - 5);
+            "<line class=\"m\" x1=\"%.1f\" x2=\"%.1f\" y1=\"%d\" y2=\"%d\"/><text x=\"%.1f\" y=\"%d\"%s>",
+            at_x(p, x), at_x(p, x), TOP, p->height - BOTTOM, at_x(p, x) + (right_half(p, x) ? -3 : 3),
+            p->height - BOTTOM - 5, right_half(p, x) ? " text-anchor=\"end\"" : "");
     mo_html_text(p->out, text);
     fprintf(p->out, "</text>\n");
 }
@@ -110,8 +122,9 @@ void mo_plot_vertical(const struct mo_plot *p, double x, const char *text) {
 void mo_plot_horizontal(const struct mo_plot *p, double y, const char *text) {
     if (y < p->y0 || y > p->y1) return;
     fprintf(p->out,
-            "<line class=\"m\" x1=\"%d\" x2=\"%d\" y1=\"%.1f\" y2=\"%.1f\"/><text x=\"%d\" y=\"%.1f\">", LEFT,
-            p->width - RIGHT, at_y(p, y), at_y(p, y), LEFT + 4, at_y(p, y) - 4);
+            "<line class=\"m\" x1=\"%d\" x2=\"%d\" y1=\"%.1f\" y2=\"%.1f\"/><text x=\"%d\" y=\"%.1f\" "
+            "text-anchor=\"end\">",
+            LEFT, p->width - RIGHT, at_y(p, y), at_y(p, y), p->width - RIGHT - 4, at_y(p, y) - 4);
     mo_html_text(p->out, text);
     fprintf(p->out, "</text>\n");
 }

@@ -1,45 +1,89 @@
 /* SPDX-License-Identifier: Apache-2.0
- * report_page.h - the parts of the HTML page, and how they read the document. */
+ * report_page.h - the parts of an HTML page, and how they read the document.
+ *
+ * A page is a list of sections, one function each (report_html.c has that of a served or simulated scenario).
+ * A section prints a heading and what belongs under it, or nothing when the document has nothing for it. */
 #ifndef MO_BENCH_REPORT_PAGE_H
 #define MO_BENCH_REPORT_PAGE_H
 #include <jansson.h>
 #include <stdio.h>
 #include "bench/data/json_read.h"
+#include "bench/report/merge.h"
+#include "bench/report/short_names.h"
 #include "runtime/base/env.h"
 
-/* One curve of the load charts: a system's points, averaged over seeds, in order of load. */
+/* One curve of the load charts: a system's points, all seeds together, in order of load. */
 enum { MO_CURVE_POINTS = 96, MO_CURVES = 24 };
 struct mo_curve {
-    const char *name;
+    const char *name, *about;
     int moire; /* a policy of moire, not a peer */
+    int limit; /* no system that could run: a bound, or a schedule that knows the future */
     double load[MO_CURVE_POINTS], overall[MO_CURVE_POINTS], worst[MO_CURVE_POINTS];
+    /* What an error bar spans: the seeds, or with one seed Wilson's 95 % interval. */
+    double overall_range[2 * MO_CURVE_POINTS], worst_range[2 * MO_CURVE_POINTS];
     int seeds[MO_CURVE_POINTS], n;
     double max_overall, max_every; /* means over seeds; -1 = not searched */
+    double max_overall_range[2], max_every_range[2];
 };
 /* Fills curves from the document's results; returns how many. */
 int mo_doc_curves(const json_t *document, struct mo_curve *curves);
-/* The best value among policies of moire (or peers), and of one system; -1 = none.  every: of every tenant's.
- */
-double mo_doc_best(const struct mo_curve *curves, int n, int moire, int every);
-double mo_doc_of(const struct mo_curve *curves, int n, const char *name, int every);
-/* The highest load at which most systems were measured; 0 = none. */
+/* The point of a curve at a load; -1 = not measured there. */
+int mo_curve_at(const struct mo_curve *curve, double load);
+/* The highest load at which most systems were measured, best to the end; 0 = none. */
 double mo_doc_common_load(const json_t *document);
 /* The point of a result at a load; NULL = not measured there. */
 const json_t *mo_doc_point(const json_t *result, double load);
+
+/* What the sections of a page share. */
+struct mo_page_view {
+    const json_t *document;
+    struct mo_curve *curves;
+    int n_curves;
+    int n_tenants; /* as "calibration" of the document lists them */
+    const char *tenant[MO_MERGED_TENANTS];
+    char shown[MO_MERGED_TENANTS][MO_SHORT_NAME]; /* their names for tables and charts */
+};
+typedef void (*mo_page_section)(FILE *out, const struct mo_page_view *view);
+/* Names are shortened here, once. */
+void mo_page_view_init(struct mo_page_view *view, const json_t *document, struct mo_curve *curves);
+/* How a tenant's name is shown. */
+const char *mo_page_tenant(const struct mo_page_view *view, const char *name);
+
+/* Loads that have tables: the common one first, then others that several systems saw, the highest first. */
+enum { MO_SHOWN_LOADS = 5 };
+int mo_page_loads_shown(const struct mo_page_view *view, double loads[MO_SHOWN_LOADS]);
+
+/* Sections. */
+void mo_page_headline(FILE *out, const struct mo_page_view *view);
+void mo_page_answers(FILE *out, const struct mo_page_view *view);
+void mo_page_tenants(FILE *out, const struct mo_page_view *view);
+void mo_page_loads(FILE *out, const struct mo_page_view *view);
+void mo_page_latency(FILE *out, const struct mo_page_view *view);
+void mo_page_timeline(FILE *out, const struct mo_page_view *view);
+void mo_page_targets(FILE *out, const struct mo_page_view *view);
+void mo_page_cost(FILE *out, const struct mo_page_view *view);
 
 /* The warning that a disturbed calibration owes: a red banner, or the first lines of a text; nothing
  * otherwise. */
 void mo_page_trust(FILE *out, const json_t *document);
 void mo_text_trust(FILE *out, const json_t *document);
-void mo_page_timeline(FILE *out, const json_t *document);
 /* How moire chose blocks and versions; nothing where no result tells. */
 void mo_page_choices(FILE *out, const json_t *document);
 
-/* The head of a page with its title, and what it is about; the table of the document's "experiment". */
+/* The head of a page with its title, and what it is about; its end. */
 void mo_page_begin(FILE *out, const char *title, const char *about);
+void mo_page_end(FILE *out);
+/* The document's "experiment" in words: machine, software, command. */
 void mo_page_experiment(FILE *out, const json_t *document);
-/* Writes what `draw` prints to a file that appears whole or not at all. */
-int mo_page_write(const struct mo_env *env, const json_t *document, struct mo_curve *curves,
-                  void (*draw)(FILE *out, const json_t *document, struct mo_curve *curves), const char *path,
-                  moire_error *err);
+/* The line that stands for a system in a legend or table, and a cell with it and the system's name. */
+void mo_page_swatch(FILE *out, const char *system);
+void mo_page_system_cell(FILE *out, const char *system);
+void mo_page_legend(FILE *out, const struct mo_page_view *view, bool with_bounds);
+/* Cells of tables: a number with so many digits, or a share in percent; a dash when it is negative (not
+ * known). */
+void mo_page_number(FILE *out, double value, int digits);
+void mo_page_share(FILE *out, double share);
+/* Writes what `draw` prints of `what` to a file that appears whole or not at all. */
+int mo_page_write(const struct mo_env *env, void (*draw)(FILE *out, const void *what), const void *what,
+                  const char *path, moire_error *err);
 #endif

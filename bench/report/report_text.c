@@ -3,128 +3,175 @@
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
+#include "bench/load/score.h"
+#include "bench/report/headline.h"
 #include "bench/report/report.h"
-#include "bench/report/report_page.h"
+#include "bench/report/series.h"
 #include "bench/load/resident.h"
 #include "bench/sim/simulate_summary.h"
 
-static void tenants(const json_t *document) {
+/* The answer, before any table. */
+static void headline(const struct mo_page_view *view) {
+    char lines[MO_HEADLINES][MO_HEADLINE];
+    int n = mo_headline(view->document, view->curves, view->n_curves, lines);
+    for (int i = 0; i < n; i++)
+        printf("%s\n", lines[i]);
+    printf("\nscenario %s: %s\n", mo_json_text(view->document, "scenario"),
+           mo_json_text(view->document, "about"));
+}
+
+static void targets(const struct mo_page_view *view) {
+    const json_t *calibration = json_object_get(view->document, "calibration");
     size_t i;
     json_t *t;
     /* on GPUs what a query takes is counted in whole GPUs */
-    bool gpus = json_is_true(json_object_get(json_object_get(document, "calibration"), "gpus"));
-    printf("%-28s %10s %14s\n", "tenant", "QoS ms", gpus ? "least GPU ms" : "solo 1-core ms");
-    json_array_foreach(json_object_get(json_object_get(document, "calibration"), "tenants"), i, t)
-        printf("%-28.28s %10.2f %14.2f\n", mo_json_text(t, "name"), mo_json_number(t, "qos_ms"),
-               mo_json_number(t, "solo_ms"));
+    bool gpus = json_is_true(json_object_get(calibration, "gpus"));
+    printf("%-32s %10s %18s\n", "tenant", "target ms", gpus ? "least GPU ms" : "alone, 1 core ms");
+    json_array_foreach(json_object_get(calibration, "tenants"), i, t)
+        printf("%-32s %10.2f %18.2f\n", mo_page_tenant(view, mo_json_text(t, "name")),
+               mo_json_number(t, "qos_ms"), mo_json_number(t, "solo_ms"));
 }
 
-/* A tenant's share, and the interval in which it may lie given so many queries; dashes without queries. */
-static void within(const json_t *tenant) {
-    const json_t *interval = json_object_get(tenant, "within_interval");
-    char text[32] = "", share[16];
-    if (json_is_array(interval))
-        snprintf(text, sizeof text, "%.0f to %.0f", 100 * json_number_value(json_array_get(interval, 0)),
-                 100 * json_number_value(json_array_get(interval, 1)));
-    printf(" %s %10s", mo_json_percent(tenant, "within_qos", share), text);
-}
-
-static void milliseconds(const json_t *tenant, const char *key) {
-    const json_t *ms = json_object_get(tenant, key);
-    if (json_is_number(ms))
-        printf(" %9.2f", json_number_value(ms));
+/* --- tenants of a load -------------------------------------------------------------------------------- */
+static void milliseconds(double ms) {
+    if (ms < 0)
+        printf(" %9s", "-");
     else
-        printf("         –");
+        printf(" %9.*f", ms < 10000 ? 2 : 0, ms);
 }
 
-static void point(const json_t *result, const json_t *p) {
-    char share[16];
-    size_t i;
-    json_t *t;
-    printf("\n%s, seed %.0f, load %.2f (%.1f queries/s): %s of %.0f queries within QoS%s",
-           mo_json_text(result, "name"), mo_json_number(result, "seed"), mo_json_number(p, "load"),
-           mo_json_number(p, "qps"), mo_json_percent(p, "overall", share), mo_json_number(p, "n"),
-           json_is_true(json_object_get(p, "stopped_early")) ? ", stopped early" : "");
-    if (json_object_get(p, "bound"))
-        printf("; no scheduler has more than %.2f %%", 100 * mo_json_number(p, "bound"));
-    printf("\n");
-    printf("  %-26s %7s %8s %10s %9s %9s %9s %6s %6s  %s\n", "tenant", "n", "within", "(95 %)", "p50 ms",
-           "p95 ms", "p99 ms", "shed", "open", "until it began: p50, p99, max ms");
-    json_array_foreach(json_object_get(p, "tenants"), i, t) {
-        printf("  %-26.26s %7.0f", mo_json_text(t, "name"), mo_json_number(t, "n"));
-        within(t);
-        milliseconds(t, "p50_ms");
-        milliseconds(t, "p95_ms");
-        milliseconds(t, "p99_ms");
-        printf(" %6.0f %6.0f", mo_json_number(t, "shed"), mo_json_number(t, "unfinished"));
-        const json_t *entry = json_object_get(t, "entry"); /* peers do not say when they begin */
-        if (entry)
-            printf(" %9.2f %9.2f %9.2f", mo_json_number(entry, "p50_ms"), mo_json_number(entry, "p99_ms"),
-                   mo_json_number(entry, "max_ms"));
-        printf("\n");
+/* A share, and the interval in which it may lie given so many queries; dashes without queries. */
+static void within(const struct mo_merged *m) {
+    double span[2];
+    char text[32];
+    if (!(m->n > 0)) {
+        printf(" %8s %10s", "-", "-");
+        return;
     }
+    mo_bench_wilson((int)m->met, (int)m->n, span);
+    snprintf(text, sizeof text, "%.0f to %.0f", 100 * span[0], 100 * span[1]);
+    printf(" %6.1f %% %10s", 100 * mo_merged_share(m), text);
+}
+
+static void tenant_row(const struct mo_page_view *view, const struct mo_merged *m) {
+    printf("  %-32s %7.0f", mo_page_tenant(view, m->name), m->n);
+    within(m);
+    milliseconds(m->p50);
+    milliseconds(m->p95);
+    milliseconds(m->p99);
+    printf(" %9.1f %6.0f %6.0f %10.0f", m->answered_s, m->shed, m->failed, m->unanswered);
+    milliseconds(m->wait_p50);
+    milliseconds(m->wait_p99);
+    printf("\n");
+}
+
+/* The limit of any scheduler at a load, where it is known; -1 otherwise. */
+static double bound_at(const json_t *document, const char *system, double load) {
+    size_t i;
+    json_t *r;
+    json_array_foreach(json_object_get(document, "results"), i, r) {
+        const json_t *point = mo_doc_point(r, load);
+        if (!strcmp(mo_json_text(r, "name"), system) && json_is_number(json_object_get(point, "bound")))
+            return mo_json_number(point, "bound");
+    }
+    return -1;
+}
+
+static void one_load(const struct mo_page_view *view, const struct mo_curve *c,
+                     const struct mo_merged_load *at) {
+    double bound = bound_at(view->document, c->name, at->load);
+    printf("\n%s at load %.2f: %.2f %% of %.0f queries in time", c->name, at->load,
+           100 * mo_merged_share(&at->all), at->all.n);
+    if (at->seeds > 1)
+        printf(" (%d seeds: %.1f to %.1f %%)", at->seeds, 100 * at->all.least, 100 * at->all.most);
+    if (at->stopped) printf(", stopped early");
+    if (bound >= 0) printf("; no scheduler has more than %.1f %%", 100 * bound);
+    printf("\n");
+    if (!mo_series_has_latency(c->name)) return;
+    printf("  %-32s %7s %8s %10s %9s %9s %9s %9s %6s %6s %10s  %s\n", "tenant", "queries", "in time",
+           "(95 %)", "p50 ms", "p95 ms", "p99 ms", "answers/s", "shed", "failed", "unanswered",
+           "queueing delay p50, p99 ms");
+    for (int i = 0; i < at->n_tenants; i++)
+        tenant_row(view, &at->tenants[i]);
 }
 
 /* Loads asked for are shown tenant by tenant; the probes of a search only as one line each while they run. */
-static void points(const json_t *document) {
-    size_t i, k;
-    json_t *result, *p;
-    bool searched = mo_json_number(document, "goal") > 0;
-    json_array_foreach(json_object_get(document, "results"), i, result)
-        json_array_foreach(json_object_get(result, "loads"), k, p) if (!searched) point(result, p);
+static void loads(const struct mo_page_view *view) {
+    struct mo_merged_load at;
+    if (mo_json_number(view->document, "goal") > 0) return;
+    for (int c = 0; c < view->n_curves; c++)
+        for (int i = 0; i < view->curves[c].n; i++)
+            if (mo_merge_load(view->document, view->curves[c].name, view->curves[c].load[i], &at))
+                one_load(view, &view->curves[c], &at);
 }
 
-static void cell(const json_t *result, const char *key) {
-    if (json_is_number(json_object_get(result, key)))
-        printf(" %12.2f", mo_json_number(result, key));
-    else
-        printf(" %12s", "-");
+/* --- a row a system ----------------------------------------------------------------------------------- */
+static void found(double load, const double range[2]) {
+    char text[32] = "-";
+    if (load >= 0 && range[1] > range[0] + 1e-9)
+        snprintf(text, sizeof text, "%.2f (%.2f-%.2f)", load, range[0], range[1]);
+    else if (load >= 0)
+        snprintf(text, sizeof text, "%.2f", load);
+    printf(" %18s", text);
+}
+
+/* The highest load that held, or was measured, and what no scheduler exceeds there. */
+static void limit(const json_t *document, const struct mo_curve *c) {
+    for (int i = c->n - 1; i >= 0; i--) {
+        double bound = bound_at(document, c->name, c->load[i]);
+        if (bound < 0 || (c->max_overall > 0 && c->load[i] > c->max_overall + 1e-9)) continue;
+        printf(" %8.2f %%", 100 * bound);
+        return;
+    }
+    printf(" %10s", "-");
+}
+
+/* What the last result of a system says of its cost; NULL = nothing. */
+static const json_t *last_part(const json_t *document, const char *system, const char *key) {
+    const json_t *found_part = NULL;
+    size_t i;
+    json_t *r;
+    json_array_foreach(json_object_get(document, "results"), i, r) {
+        const json_t *part = json_object_get(r, key);
+        if (part && !strcmp(mo_json_text(r, "name"), system)) found_part = part;
+    }
+    return found_part;
 }
 
 /* Cost of decisions: one, the slowest in a hundred, and all of a query's; "-" where it was not measured. */
-static void cost(const json_t *d) {
-    if (mo_json_number(d, "mean_us") > 0)
-        printf(" %9.2f %9.2f %9.1f", mo_json_number(d, "mean_us"), mo_json_number(d, "p99_us"),
-               mo_json_number(d, "query_us"));
+static void cost(const json_t *memory, const json_t *decisions) {
+    if (memory)
+        printf(" %9.0f", mo_json_number(memory, "rss_mib"));
     else
-        printf(" %9s %9s %9s", "-", "-", "-");
-    printf(" %7.1f %%", 100 * mo_json_number(d, "outside_kernels"));
+        printf(" %9s", "-");
+    if (mo_json_number(decisions, "mean_us") > 0)
+        printf(" %11.2f %9.2f %9.1f %9.1f %%", mo_json_number(decisions, "mean_us"),
+               mo_json_number(decisions, "p99_us"), mo_json_number(decisions, "query_us"),
+               100 * mo_json_number(decisions, "outside_kernels"));
+    else
+        printf(" %11s %9s %9s %11s", "-", "-", "-", "-");
 }
 
-/* The highest load that held, or was asked for, and what no scheduler exceeds there. */
-static void bound(const json_t *result) {
-    const json_t *best = NULL;
-    double held = mo_json_number(result, "max_load_overall");
-    size_t i;
-    json_t *p;
-    json_array_foreach(json_object_get(result, "loads"), i, p) {
-        if (!json_object_get(p, "bound") || (held > 0 && mo_json_number(p, "load") > held + 1e-9)) continue;
-        if (!best || mo_json_number(p, "load") > mo_json_number(best, "load")) best = p;
-    }
-    if (best)
-        printf(" %8.2f %%", 100 * mo_json_number(best, "bound"));
-    else
-        printf(" %10s", "-");
-}
-
-static void summary(const json_t *document) {
+static void summary(const struct mo_page_view *view) {
+    const json_t *document = view->document;
+    bool costs = false;
     size_t i;
     json_t *r;
     double goal = mo_json_number(document, "goal");
-    if (goal > 0) printf("\nhighest load with %.0f %% within QoS (1.00 = all cores busy)\n", 100 * goal);
-    printf("%-28s %5s %12s %12s %10s %9s %9s %9s %9s %9s\n", "system", "seed", "all queries", "every tenant",
-           "bound", "RSS MiB", "decide us", "p99 us", "a query", "outside");
-    json_array_foreach(json_object_get(document, "results"), i, r) {
-        const json_t *m = json_object_get(r, "memory"), *d = json_object_get(r, "scheduling");
-        printf("%-28.28s %5.0f", mo_json_text(r, "name"), mo_json_number(r, "seed"));
-        cell(r, "max_load_overall");
-        cell(r, "max_load_every_tenant");
-        bound(r);
-        if (m)
-            printf(" %9.0f", mo_json_number(m, "rss_mib"));
-        else if (d)
-            printf(" %9s", "-");
-        if (d) cost(d);
+    for (int c = 0; c < view->n_curves; c++) /* a simulation has none */
+        costs |= last_part(document, view->curves[c].name, "memory") != NULL;
+    if (goal > 0) printf("\nhighest load with %.4g %% in time (1.00 = all cores busy)\n", 100 * goal);
+    printf("%-28s %18s %18s %10s", "system", "every tenant", "all queries", "bound");
+    if (costs) printf(" %9s %11s %9s %9s %11s", "RSS MiB", "decision us", "p99 us", "query us", "outside");
+    printf("\n");
+    for (int c = 0; c < view->n_curves; c++) {
+        const struct mo_curve *one = &view->curves[c];
+        printf("%-28s", one->name);
+        found(one->max_every, one->max_every_range);
+        found(one->max_overall, one->max_overall_range);
+        limit(document, one);
+        if (costs)
+            cost(last_part(document, one->name, "memory"), last_part(document, one->name, "scheduling"));
         printf("\n");
     }
     json_array_foreach(json_object_get(document, "left_out"), i, r)
@@ -154,10 +201,10 @@ static void memory(const json_t *document) {
 }
 
 /* What each model of a system takes, of the last result that tells. */
-static void models(const json_t *document) {
+static void models(const struct mo_page_view *view) {
     static const char *const keys[] = {"weights_mib", "weights_resident_mib", "code_resident_mib",
                                        "activations_mib", "inputs_mib"};
-    const json_t *results = json_object_get(document, "results"), *tenants = NULL, *m;
+    const json_t *results = json_object_get(view->document, "results"), *tenants = NULL, *m;
     size_t i;
     json_t *r, *t;
     json_array_foreach(results, i, r) {
@@ -165,11 +212,11 @@ static void models(const json_t *document) {
         if (json_object_get(json_array_get(list, 0), "memory")) tenants = list;
     }
     if (!tenants) return;
-    printf("%-28s %9s %9s %9s %12s %9s\n", "memory of models, MiB", "weights", "resident", "code",
+    printf("%-32s %9s %9s %9s %12s %9s\n", "memory of models, MiB", "weights", "resident", "code",
            "activations", "inputs");
     json_array_foreach(tenants, i, t) {
         if (!(m = json_object_get(t, "memory"))) continue;
-        printf("%-28.28s", mo_json_text(t, "name"));
+        printf("%-32s", mo_page_tenant(view, mo_json_text(t, "name")));
         for (size_t k = 0; k < sizeof keys / sizeof *keys; k++) {
             const double mib = mo_json_number(m, keys[k]);
             const int width = k == 3 ? 12 : 9;
@@ -182,36 +229,20 @@ static void models(const json_t *document) {
     }
 }
 
-static void ratio(const char *text, double a, double b) {
-    if (a > 0 && b > 0) printf("%s: %.2f / %.2f = %.2fx\n", text, a, b, a / b);
-    if (a > 0 && b == 0) printf("%s: %.2f / below the grid\n", text, a);
-}
-
-static void comparison(const struct mo_curve *c, int n) {
-    ratio("moire against the best peer, all queries  ", mo_doc_of(c, n, "moire/moire", 0),
-          mo_doc_best(c, n, 0, 0));
-    ratio("moire against the best peer, every tenant ", mo_doc_of(c, n, "moire/moire", 1),
-          mo_doc_best(c, n, 0, 1));
-    ratio("moire against its own fcfs, all queries   ", mo_doc_of(c, n, "moire/moire", 0),
-          mo_doc_of(c, n, "moire/fcfs", 0));
-    ratio("moire against its own fcfs, every tenant  ", mo_doc_of(c, n, "moire/moire", 1),
-          mo_doc_of(c, n, "moire/fcfs", 1));
-}
-
 void mo_bench_serve_print(const json_t *document) {
-    static const size_t room = MO_CURVES * sizeof(struct mo_curve);
     struct mo_env env = mo_env_default();
+    struct mo_page_view view;
+    struct mo_curve *curves = mo_alloc(&env, MO_CURVES * sizeof *curves);
+    if (!curves) return;
+    mo_page_view_init(&view, document, curves);
     mo_text_trust(stdout, document);
-    printf("scenario %s: %s\n", mo_json_text(document, "scenario"), mo_json_text(document, "about"));
-    tenants(document);
-    points(document);
-    summary(document);
+    headline(&view);
+    targets(&view);
+    loads(&view);
+    summary(&view);
     memory(document);
-    models(document);
-    struct mo_curve *curves = mo_alloc(&env, room);
-    if (curves) comparison(curves, mo_doc_curves(document, curves));
-    mo_free(&env, curves);
+    models(&view);
     if (json_array_size(json_object_get(document, "seeds")) > 1 && json_object_get(document, "summary"))
         mo_bench_summary_print(json_object_get(document, "summary"));
-    if (!json_is_true(json_object_get(document, "complete"))) printf("not complete: the run was cut short\n");
+    mo_free(&env, curves);
 }

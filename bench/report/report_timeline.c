@@ -11,7 +11,7 @@
 #include "bench/report/report.h"
 #include "bench/report/report_page.h"
 
-enum { TRACK = 34, GAP = 8, TOP = 26, LEFT = 60, WIDTH = 1120 };
+enum { TRACK = 34, GAP = 8, TOP = 26, LEFT = 66, WIDTH = 1120 };
 static const double shown_us = 400e3; /* the page shows this much of the end; the trace has all */
 
 struct block {
@@ -34,6 +34,10 @@ static const char *tenant_name(const json_t *document, int i) {
     return mo_json_text(json_array_get(list, (size_t)i), "name");
 }
 
+static const char *shown_name(const struct mo_page_view *view, int i) {
+    return i < view->n_tenants ? view->shown[i] : "";
+}
+
 static double last_end(const json_t *blocks) {
     double end = 0;
     size_t i;
@@ -43,14 +47,14 @@ static double last_end(const json_t *blocks) {
     return end;
 }
 
-static void draw_block(FILE *out, const json_t *document, const struct block *b, double from) {
+static void draw_block(FILE *out, const struct mo_page_view *view, const struct block *b, double from) {
     double scale = (WIDTH - LEFT - 10) / shown_us, x = LEFT + (b->start - from) * scale;
     double w = (b->end - b->start) * scale;
     fprintf(out,
             "<rect x=\"%.2f\" y=\"%d\" width=\"%.2f\" height=\"%d\" fill=\"%s\" stroke=\"var(--card)\" "
             "stroke-width=\".4\"><title>",
             x, TOP + b->core * (TRACK + GAP), w < 0.4 ? 0.4 : w, TRACK, mo_plot_colour(b->tenant));
-    mo_html_text(out, tenant_name(document, b->tenant));
+    mo_html_text(out, shown_name(view, b->tenant));
     fprintf(out, ", query %.0f, layers %.0f-%.0f, %.0f us", b->query, b->first, b->last, b->end - b->start);
     if (b->adapted > 0) fprintf(out, ", %.0f in another version than their first", b->adapted);
     fprintf(out, "</title></rect>\n");
@@ -85,16 +89,17 @@ static void draw_pressure(FILE *out, const json_t *pressure, double from, double
     fprintf(out, "%.2f,%.1f\"/>\n", LEFT + (end - from) * scale, level);
 }
 
-static void draw(FILE *out, const json_t *document, const json_t *result, const json_t *timeline) {
+static void draw(FILE *out, const struct mo_page_view *view, const json_t *result, const json_t *timeline) {
     const json_t *blocks = json_object_get(timeline, "blocks"),
                  *pressure = json_object_get(timeline, "pressure");
     int cores = (int)mo_json_number(timeline, "cores"), tracks = cores + (json_array_size(pressure) > 0);
     double end = last_end(blocks), from = end > shown_us ? end - shown_us : 0;
     if (cores < 1 || cores > 64 || json_array_size(blocks) == 0) return;
-    fprintf(out,
-            "<div class=\"card\"><svg viewBox=\"0 0 %d %d\" width=\"%d\" height=\"%d\"><text class=\"t\" "
-            "x=\"%d\" y=\"16\">",
-            WIDTH, TOP + tracks * (TRACK + GAP) + 18, WIDTH, TOP + tracks * (TRACK + GAP) + 18, LEFT);
+    fprintf(
+        out,
+        "<div class=\"card wide\"><svg viewBox=\"0 0 %d %d\" width=\"%d\" height=\"%d\"><text class=\"t\" "
+        "x=\"%d\" y=\"16\">",
+        WIDTH, TOP + tracks * (TRACK + GAP) + 18, WIDTH, TOP + tracks * (TRACK + GAP) + 18, LEFT);
     mo_html_text(out, mo_json_text(result, "name"));
     fprintf(out, ", load %.2f: %.0f ms of cores and blocks</text>\n", mo_json_number(timeline, "load"),
             (end - from) * 1e-3);
@@ -106,37 +111,41 @@ static void draw(FILE *out, const json_t *document, const json_t *result, const 
         fprintf(out, "</text>\n");
     }
     for (int ms = 0; ms <= (int)(shown_us * 1e-3); ms += 50)
-        fprintf(out, "<text x=\"%.1f\" y=\"%d\" text-anchor=\"middle\">%d ms</text>\n",
-                LEFT + ms * 1e3 * (WIDTH - LEFT - 10) / shown_us, TOP + tracks * (TRACK + GAP) + 10, ms);
+        fprintf(out, "<text x=\"%.1f\" y=\"%d\" text-anchor=\"%s\">%d ms</text>\n",
+                LEFT + ms * 1e3 * (WIDTH - LEFT - 10) / shown_us, TOP + tracks * (TRACK + GAP) + 10,
+                ms < (int)(shown_us * 1e-3) ? "middle" : "end", ms);
     if (tracks > cores) draw_pressure(out, pressure, from, end, TOP + cores * (TRACK + GAP));
     size_t i;
     json_t *row;
     struct block b;
     json_array_foreach((json_t *)blocks, i, row) if (read_block(row, &b) && b.start >= from && b.core < cores)
-        draw_block(out, document, &b, from);
+        draw_block(out, view, &b, from);
     fprintf(out, "</svg></div>\n");
 }
 
-void mo_page_timeline(FILE *out, const json_t *document) {
+static void legend(FILE *out, const struct mo_page_view *view) {
+    fprintf(
+        out,
+        "<h2>Timeline</h2>\n<p>Which core ran which model when; a block's name and layers appear under the "
+        "pointer. --trace writes all of it for Perfetto.</p><p class=\"legend\">");
+    for (int i = 0; i < view->n_tenants; i++) {
+        fprintf(out, "<span><i class=\"k\" style=\"background:%s\"></i>", mo_plot_colour(i));
+        mo_html_text(out, view->shown[i]);
+        fprintf(out, "</span> ");
+    }
+    fprintf(out, "</p>\n");
+}
+
+void mo_page_timeline(FILE *out, const struct mo_page_view *view) {
     size_t i;
-    json_t *result, *target;
+    json_t *result;
     bool any = false;
-    json_array_foreach(json_object_get(document, "results"), i, result) {
+    json_array_foreach(json_object_get(view->document, "results"), i, result) {
         const json_t *timeline = json_object_get(result, "timeline");
         if (!timeline) continue;
-        if (!any) {
-            size_t k;
-            fprintf(out, "<h2>Timeline</h2>\n<p class=\"legend\">");
-            json_array_foreach(json_object_get(json_object_get(document, "calibration"), "tenants"), k,
-                               target) {
-                fprintf(out, "<span><i class=\"k\" style=\"background:%s\"></i>", mo_plot_colour((int)k));
-                mo_html_text(out, mo_json_text(target, "name"));
-                fprintf(out, "</span>");
-            }
-            fprintf(out, "</p>\n");
-        }
+        if (!any) legend(out, view);
         any = true;
-        draw(out, document, result, timeline);
+        draw(out, view, result, timeline);
     }
 }
 

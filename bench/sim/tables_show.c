@@ -113,10 +113,10 @@ static void piece_page(FILE *out, const json_t *piece) {
                 claim(piece), parts);
 }
 
-static void page(FILE *out, const json_t *document, struct mo_curve *curves) {
+static void page(FILE *out, const void *what) {
+    const json_t *document = what;
     size_t i;
     json_t *piece;
-    (void)curves;
     mo_page_begin(
         out, "policies on a simulated machine",
         "Highest load with the goal's share of all queries, and of every tenant's, in time; mean over seeds "
@@ -128,10 +128,10 @@ static void page(FILE *out, const json_t *document, struct mo_curve *curves) {
         "much a block is predicted to take longer for one.");
     json_array_foreach(json_object_get(document, "results"), i, piece) piece_page(out, piece);
     mo_page_experiment(out, document);
-    fprintf(out, "</body></html>\n");
+    mo_page_end(out);
 }
 
 int mo_bench_tables_html(const struct mo_env *env, const json_t *document, const char *path,
                          moire_error *err) {
-    return mo_page_write(env, document, NULL, page, path, err);
+    return mo_page_write(env, page, document, path, err);
 }

@@ -7,6 +7,7 @@
 #include <string.h>
 #include "bench/kernels/kernels.h"
 #include "bench/load/cold.h"
+#include "bench/report/headline.h"
 #include "bench/report/report.h"
 #include "runtime/sched/policy.h"
 #include "tools/moire/known.h"
@@ -128,10 +129,20 @@ static int write_all(struct mo_bench_session *s, const struct mo_options *o, con
     return code;
 }
 
+/* The document as it is written: the result of a scenario begins with what it says. */
+static json_t *for_readers(const struct mo_env *env, json_t *document) {
+    const bool served = !json_object_get(document, "kind") && json_object_get(document, "scenario");
+    return served ? mo_headline_first(env, document) : json_incref(document);
+}
+
 int mo_bench_conclude(struct mo_bench_session *s, const struct mo_options *o, json_t *document,
                       moire_error *err) {
     moire_error why = {0};
-    if (document && write_all(s, o, document, &why) && !err->code) *err = why;
-    if (document && !err->code && is_json(o)) (void)mo_print_json(document, err);
-    return err->code ? mo_verb_fail_with(o, err, document) : MO_EXIT_OK;
+    json_t *shown = document ? for_readers(s->env, document) : NULL;
+    if (document && !shown && !err->code) mo_fail(err, MOIRE_ENOMEM, "out of memory for the result");
+    if (shown && write_all(s, o, shown, &why) && !err->code) *err = why;
+    if (shown && !err->code && is_json(o)) (void)mo_print_json(shown, err);
+    int code = err->code ? mo_verb_fail_with(o, err, shown) : MO_EXIT_OK;
+    json_decref(shown);
+    return code;
 }

@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * report_machine.c - on what and how a result was made, in words: the "experiment" of a document.
+ *
+ * Members that are known have a label and stand in a fixed order; others follow under their own names.  Lists
+ * are joined by commas, objects are written as "name value" pairs. */
+#include <string.h>
+#include "bench/report/plot.h"
+#include "bench/report/report_page.h"
+
+static const struct {
+    const char *key, *label, *unit;
+} labels[] = {{"cpu", "processor", ""},
+              {"machine", "simulated machine", ""},
+              {"cores", "cores used", ""},
+              {"cores_online", "cores online", ""},
+              {"caches", "caches", ""},
+              {"flags", "instruction sets", ""},
+              {"memory_mib", "memory", " MiB"},
+              {"kernel", "Linux", ""},
+              {"compiler", "compiler", ""},
+              {"moire", "moire", ""},
+              {"commit", "commit", ""},
+              {"peers", "peers", ""},
+              {"seeds", "seeds", ""},
+              {"date", "date", ""},
+              {"load_average_before", "load average before", ""},
+              {"command", "command", ""}};
+enum { LABELS = sizeof labels / sizeof *labels };
+
+/* "memory_gib_s" -> "memory GiB/s". */
+static const struct {
+    const char *key, *name;
+} members[] = {{"memory_gib_s", "memory GiB/s"},
+               {"block_us", "block boundary, us"},
+               {"isa", "instruction sets"},
+               {"shared_by", "cores each"},
+               {"kib", "KiB"},
+               {"mib", "MiB"}};
+
+static void member_name(FILE *out, const char *key) {
+    for (size_t i = 0; i < sizeof members / sizeof *members; i++)
+        if (!strcmp(members[i].key, key)) key = members[i].name;
+    for (; *key; key++) {
+        const char one[2] = {(char)(*key == '_' ? ' ' : *key), 0};
+        mo_html_text(out, one);
+    }
+}
+
+/* {"level": 2, "kib": 512, "shared_by": 1} -> "L2 512 KiB". */
+static bool cache(FILE *out, const json_t *v) {
+    double level = mo_json_number(v, "level"), kib = mo_json_number(v, "kib"),
+           cores = mo_json_number(v, "shared_by");
+    if (!(level > 0) || !(kib > 0)) return false;
+    if (kib >= 1024)
+        fprintf(out, "L%.0f %.4g MiB", level, kib / 1024);
+    else
+        fprintf(out, "L%.0f %.0f KiB", level, kib);
+    if (cores > 1)
+        fprintf(out, " for %.0f cores", cores);
+    else
+        fprintf(out, " a core");
+    return true;
+}
+
+static void value(FILE *out, const json_t *v, int depth);
+
+static void pairs(FILE *out, const json_t *v, int depth) {
+    const char *key;
+    json_t *one;
+    int n = 0;
+    if (cache(out, v)) return;
+    json_object_foreach((json_t *)v, key, one) {
+        if (n++) fprintf(out, depth ? ", " : "; ");
+        member_name(out, key);
+        fprintf(out, " ");
+        value(out, one, depth + 1);
+    }
+}
+
+static void value(FILE *out, const json_t *v, int depth) {
+    size_t i;
+    json_t *one;
+    if (depth > 4) return;
+    if (json_is_string(v)) mo_html_text(out, json_string_value(v));
+    if (json_is_integer(v)) fprintf(out, "%lld", (long long)json_integer_value(v));
+    if (json_is_real(v)) fprintf(out, "%.4g", json_real_value(v));
+    if (json_is_boolean(v)) fprintf(out, json_is_true(v) ? "yes" : "no");
+    if (json_is_null(v)) fprintf(out, "&ndash;");
+    if (json_is_object(v)) pairs(out, v, depth);
+    if (!json_is_array(v)) return;
+    json_array_foreach((json_t *)v, i, one) {
+        if (i) fprintf(out, ", ");
+        value(out, one, depth + 1);
+    }
+}
+
+static void line(FILE *out, const char *label, const json_t *v, const char *unit) {
+    if (!v || (json_is_string(v) && !*json_string_value(v))) return;
+    fprintf(out, "<tr><td>");
+    member_name(out, label);
+    fprintf(out, "</td><td class=\"l wrap\">");
+    value(out, v, 0);
+    fprintf(out, "%s</td></tr>\n", unit);
+}
+
+static bool labelled(const char *key) {
+    for (int i = 0; i < LABELS; i++)
+        if (!strcmp(labels[i].key, key)) return true;
+    return false;
+}
+
+void mo_page_experiment(FILE *out, const json_t *document) {
+    const json_t *experiment = json_object_get(document, "experiment");
+    const char *key;
+    json_t *v;
+    if (!json_object_size(experiment)) return;
+    fprintf(out, "<h2>Machine and command</h2><div class=\"card\"><table>\n");
+    for (int i = 0; i < LABELS; i++)
+        line(out, labels[i].label, json_object_get(experiment, labels[i].key), labels[i].unit);
+    json_object_foreach((json_t *)experiment, key, v) if (!labelled(key)) line(out, key, v, "");
+    fprintf(out, "</table></div>\n");
+}

@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * short_names.h - names of models, short enough for tables and still distinct.
+ *
+ * A scenario names a user's own models by their files.  What is shown of a path is its last part without
+ * ".onnx"; where two paths end alike, as many folders before it as tell them apart. */
+#ifndef MO_BENCH_SHORT_NAMES_H
+#define MO_BENCH_SHORT_NAMES_H
+
+enum { MO_SHORT_NAME = 33 }; /* bytes, with the final 0 */
+
+/* out[i] = a short form of names[i].  Different names get different forms; a long one loses its middle. */
+void mo_short_names(const char *const *names, int n, char (*out)[MO_SHORT_NAME]);
+#endif
