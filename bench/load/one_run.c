@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * one_run.c - one system under one load with one seed; see serve.h. */
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -88,6 +89,45 @@ static int counted(const struct mo_bench_schedule *s) {
     return n;
 }
 
+/* Has the schedule played, and notes what others used of the processors meanwhile. */
+static int play_watched(const struct mo_bench_player *player, const struct mo_bench_schedule *schedule,
+                        int give_up, struct mo_bench_record *records, int64_t *cut_ns,
+                        struct mo_others *others, moire_error *err) {
+    const pid_t pid = player->pid ? player->pid(player->self) : 0;
+    if (!pid) return player->play(player->self, schedule, give_up, records, cut_ns, err);
+    const struct mo_cpu_moment from = mo_cpu_moment_now(pid);
+    int code = player->play(player->self, schedule, give_up, records, cut_ns, err);
+    const struct mo_cpu_moment to = mo_cpu_moment_now(pid);
+    mo_others_add(others, &from, &to);
+    return code;
+}
+
+static void note_others(json_t *point, const struct mo_others *others) {
+    if (!(others->seconds > 0)) return;
+    json_object_set_new(point, "others_cores", json_real(mo_others_cores(others)));
+    json_object_set_new(point, "others_busy", json_boolean(mo_others_busy(others)));
+}
+
+void mo_bench_doubt_runs(const json_t *results, json_t *why) {
+    int runs = 0, busy = 0;
+    double most = 0;
+    size_t i, k;
+    json_t *result, *point;
+    json_array_foreach((json_t *)results, i, result) {
+        json_array_foreach(json_object_get(result, "loads"), k, point) {
+            runs++;
+            if (!json_is_true(json_object_get(point, "others_busy"))) continue;
+            busy++;
+            most = fmax(most, mo_json_number(point, "others_cores"));
+        }
+    }
+    if (busy)
+        json_array_append_new(why,
+                              json_sprintf("other programs ran during %d of %d runs under load, and kept up "
+                                           "to %.2f cores busy",
+                                           busy, runs, most));
+}
+
 /* Has the runner play the schedule; fills records. */
 static int play(void *self, const struct mo_bench_schedule *schedule, int give_up,
                 struct mo_bench_record *records, int64_t *cut_ns, moire_error *err) {
@@ -116,6 +156,7 @@ int mo_bench_point(const struct mo_env *env, const struct mo_bench_player *playe
     double rates[MO_BENCH_MAX_TENANTS];
     struct mo_bench_schedule schedule;
     struct mo_bench_score score;
+    struct mo_others others = {0};
     int64_t cut_ns;
     mo_bench_rates(mix, load, rates);
     int code = draw(env, mix, options, rates, seed, &schedule, err);
@@ -124,7 +165,7 @@ int mo_bench_point(const struct mo_env *env, const struct mo_bench_player *playe
     struct mo_bench_record *records = mo_alloc(env, ((size_t)schedule.n + 1) * sizeof *records);
     if (!records) code = mo_fail(err, MOIRE_ENOMEM, "out of memory");
     int misses = give_up < 0 ? -1 : (int)(give_up * counted(&schedule) + 1e-9);
-    if (!code) code = player->play(player->self, &schedule, misses, records, &cut_ns, err);
+    if (!code) code = play_watched(player, &schedule, misses, records, &cut_ns, &others, err);
     if (!code)
         code = mo_bench_score(env, &schedule, records, mix->qos_ns, mix->scenario.n_tenants, cut_ns, &score,
                               err);
@@ -132,6 +173,7 @@ int mo_bench_point(const struct mo_env *env, const struct mo_bench_player *playe
         *out = point_json(mix, &score, load, seed, rates, (double)schedule.window_ns * 1e-9);
         mo_bench_score_free(env, &score);
         if (!*out) code = mo_fail(err, MOIRE_ENOMEM, "out of memory");
+        if (!code) note_others(*out, &others);
         if (!code && cut_ns == INT64_MAX) code = add_bound(env, mix, &schedule, *out, err);
         if (code) json_decref(*out);
     }

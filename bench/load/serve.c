@@ -216,6 +216,12 @@ static int play_live(void *self, const struct mo_bench_schedule *schedule, int g
     return code ? code : player.play(player.self, schedule, give_up, records, cut_ns, err);
 }
 
+/* On GPUs a run has a second process, and perhaps a new one for each load. */
+static pid_t live_pid(void *self) {
+    const struct live *l = self;
+    return l->session->device ? 0 : l->child.pid;
+}
+
 /* The load of the first run. */
 static double first_load(const struct mo_bench_serve_options *o) {
     return o->n_loads ? o->loads[0] : grid_load(o, mo_bench_no_guess(o).guess[0]);
@@ -275,7 +281,8 @@ static int run_system(struct mo_bench_session *session, const struct mo_bench_se
     mo_bench_say(session, "bench: starting %s", system->name);
     int code = start_live(&live, first_load(options), err);
     if (code) return code;
-    const struct mo_bench_player player = {.system = system, .play = play_live, .self = &live};
+    const struct mo_bench_player player = {
+        .system = system, .play = play_live, .self = &live, .pid = live_pid};
     struct mo_bench_found found = mo_bench_no_guess(options);
     for (int i = 0; !code && i < options->n_seeds; i++) {
         json_t *row;
@@ -356,14 +363,17 @@ int mo_bench_serve(struct mo_bench_session *session, const struct mo_bench_serve
     code = run_policies(session, options, &mix, results, err);
     if (!code) code = run_versus(session, options, &mix, &versus, err);
     if (!code) code = run_peers(session, options, &mix, results, left_out, err);
+    json_t *why = json_array();
+    mo_bench_doubt_runs(results, why);
     json_object_set_new(experiment, "seeds", mo_bench_seeds_json(options));
     json_object_set_new(experiment, "peers", mo_bench_peer_versions(session));
-    *out = json_pack("{s:o, s:s, s:s, s:I, s:o, s:f, s:f, s:f, s:o, s:O, s:o, s:o, s:b}", "experiment",
-                     experiment, "scenario", mix.scenario.name, "about", mix.scenario.about, "seed",
-                     (json_int_t)options->seeds[0], "seeds", mo_bench_seeds_json(options), "seconds",
+    *out = json_pack("{s:o, s:s, s:s, s:I, s:o, s:f, s:f, s:f, s:o, s:O, s:{s:b, s:o}, s:o, s:o, s:b}",
+                     "experiment", experiment, "scenario", mix.scenario.name, "about", mix.scenario.about,
+                     "seed", (json_int_t)options->seeds[0], "seeds", mo_bench_seeds_json(options), "seconds",
                      options->seconds, "warmup_s", options->warmup, "goal", options->find_max, "arrivals",
-                     mo_bench_process_json(options), "calibration", mix.calibration, "results", results,
-                     "left_out", left_out, "complete", code == MOIRE_OK);
+                     mo_bench_process_json(options), "calibration", mix.calibration, "runs", "trusted",
+                     json_array_size(why) == 0, "why", why, "results", results, "left_out", left_out,
+                     "complete", code == MOIRE_OK);
     json_object_set_new(*out, "versus", versus);
     json_object_set_new(*out, "fronts", mo_bench_fronts(session, &mix, results));
     mo_bench_mix_close(&mix);

@@ -66,16 +66,22 @@ struct mo_bench_player {
     int (*play)(void *self, const struct mo_bench_schedule *schedule, int give_up,
                 struct mo_bench_record *records, int64_t *cut_ns, moire_error *err);
     void *self;
+    /* The process that plays, all of it, for others' use of the processors meanwhile; NULL = not one that
+     * runs here alone. */
+    pid_t (*pid)(void *self);
 };
 struct mo_bench_player mo_bench_child_player(struct mo_bench_child *child);
 
 /* One run of one system: draws the schedule, has it played, scores it, and describes it as one element of
- * "loads".  give_up < 0: never stops early, else the share of misses beyond which the run is hopeless.  Has
- * "bound" and "bound_worst" where the mix knows what its queries need and the run was not stopped early. */
+ * "loads", with what others used of the processors meanwhile.  give_up < 0: never stops early, else the share
+ * of misses beyond which the run is hopeless.  Has "bound" and "bound_worst" where the mix knows what its
+ * queries need and the run was not stopped early. */
 int mo_bench_point(const struct mo_env *env, const struct mo_bench_player *player,
                    const struct mo_bench_mix *mix, const struct mo_bench_serve_options *options, double load,
                    uint64_t seed, double give_up, json_t **out, moire_error *err);
 
+/* Appends a sentence when other programs used the processors during runs of these results. */
+void mo_bench_doubt_runs(const json_t *results, json_t *why);
 /* How long a probe lasts at these rates: until the rarest tenant has queries enough, within its limits. */
 double mo_bench_probe_seconds(const struct mo_bench_serve_options *options, const double *rates, int n);
 /* True when every tenant with a rate had queries in this run: one without says nothing of its target. */

@@ -63,7 +63,7 @@ void mo_page_timeline(FILE *out, const struct mo_page_view *view);
 void mo_page_targets(FILE *out, const struct mo_page_view *view);
 void mo_page_cost(FILE *out, const struct mo_page_view *view);
 
-/* The warning that a disturbed calibration owes: a red banner, or the first lines of a text; nothing
+/* The warning that a disturbed machine owes: a red banner, or the first lines of a text; nothing
  * otherwise. */
 void mo_page_trust(FILE *out, const json_t *document);
 void mo_text_trust(FILE *out, const json_t *document);

@@ -8,6 +8,7 @@
 #include "bench/report/report.h"
 #include "bench/report/series.h"
 #include "bench/load/resident.h"
+#include "bench/load/serve.h"
 #include "bench/sim/simulate_summary.h"
 
 /* The answer, before any table. */
@@ -178,6 +179,39 @@ static void summary(const struct mo_page_view *view) {
         printf("left out: %s: %s\n", mo_json_text(r, "system"), mo_json_text(r, "why"));
 }
 
+/* The rarest tenant of the highest load that a search found for every tenant; NULL = each had queries enough.
+ */
+static const json_t *rarest(const json_t *result) {
+    static const double few = MO_BENCH_ENOUGH_QUERIES;
+    const double held = mo_json_number(result, "max_load_every_tenant");
+    const json_t *least = NULL, *at = held > 0 ? mo_doc_point(result, held) : NULL;
+    size_t i;
+    json_t *t;
+    json_array_foreach(json_object_get(at, "tenants"), i, t) {
+        const double n = mo_json_number(t, "n");
+        if (n > 0 && n < few && (!least || n < mo_json_number(least, "n"))) least = t;
+    }
+    return least;
+}
+
+/* A highest load that rests on few queries of a tenant is said to; of the first seed of a system. */
+static void few_queries(const struct mo_page_view *view) {
+    const char *before = "";
+    size_t i;
+    json_t *r;
+    json_array_foreach(json_object_get(view->document, "results"), i, r) {
+        const json_t *t = rarest(r), *interval = json_object_get(t, "within_interval");
+        if (!json_is_array(interval) || !strcmp(before, mo_json_text(r, "name"))) continue;
+        before = mo_json_text(r, "name");
+        printf(
+            "%s at load %.2f: %s had %.0f queries, so its share may be %.0f to %.0f %%; a longer --seconds "
+            "tells more\n",
+            before, mo_json_number(r, "max_load_every_tenant"), mo_page_tenant(view, mo_json_text(t, "name")),
+            mo_json_number(t, "n"), 100 * json_number_value(json_array_get(interval, 0)),
+            100 * json_number_value(json_array_get(interval, 1)));
+    }
+}
+
 /* Resident memory by kind; results that an earlier version wrote have its sum only. */
 static void memory(const json_t *document) {
     size_t i;
@@ -240,6 +274,7 @@ void mo_bench_serve_print(const json_t *document) {
     targets(&view);
     loads(&view);
     summary(&view);
+    few_queries(&view);
     memory(document);
     models(&view);
     if (json_array_size(json_object_get(document, "seeds")) > 1 && json_object_get(document, "summary"))

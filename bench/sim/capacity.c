@@ -36,7 +36,7 @@ static double load_of(const struct search *s, int cores) {
 static int probe(struct search *s, int cores, bool *holds, moire_error *err) {
     const struct mo_bench_serve_options *o = &s->options->simulate.serve;
     const struct mo_bench_system system = {"moire", "moire", s->options->policy, ""};
-    const struct mo_bench_player player = {&system, play, s};
+    const struct mo_bench_player player = {.system = &system, .play = play, .self = s};
     double overall = 0, worst = 0;
     s->simulation.machine.sim.n_cores = s->simulation.mix.cores = cores;
     for (int i = 0; i < o->n_seeds; i++) {

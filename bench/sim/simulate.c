@@ -180,7 +180,7 @@ static int work(struct mo_bench_session *session, const struct mo_bench_simulati
     char label[64];
     snprintf(label, sizeof label, "moire/%.40s", name);
     struct mo_bench_system system = {label, "moire", name, "policy of moire, simulated"};
-    struct mo_bench_player player = {&system, piece.policy ? play : NULL, &piece};
+    struct mo_bench_player player = {.system = &system, .play = piece.policy ? play : NULL, .self = &piece};
     for (size_t i = 0; i < sizeof clairvoyant / sizeof *clairvoyant; i++)
         if (!strcmp(name, clairvoyant[i].name)) {
             system.about = clairvoyant[i].about;

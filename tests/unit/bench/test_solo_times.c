@@ -261,6 +261,23 @@ static void a_busy_machine_is_said(void **state) {
     json_decref(why);
 }
 
+static void disturbed_runs_are_said(void **state) {
+    (void)state;
+    json_t *why = json_array();
+    json_t *results = json_pack("[{s:[{s:f, s:b}, {}]}, {s:[{s:f, s:b}, {s:f, s:b}]}]", "loads",
+                                "others_cores", 0.01, "others_busy", 0, "loads", "others_cores", 0.4,
+                                "others_busy", 1, "others_cores", 0.3, "others_busy", 1);
+    assert_non_null(results);
+    mo_bench_doubt_runs(json_array_get(results, 9), why);
+    assert_int_equal(json_array_size(why), 0);
+    mo_bench_doubt_runs(results, why);
+    assert_int_equal(json_array_size(why), 1);
+    assert_string_equal(json_string_value(json_array_get(why, 0)),
+                        "other programs ran during 2 of 4 runs under load, and kept up to 0.40 cores busy");
+    json_decref(results);
+    json_decref(why);
+}
+
 /* On this machine: the clocks go forward, and a process that is gone has used nothing. */
 static void processor_time_of_processes(void **state) {
     (void)state;
@@ -284,6 +301,7 @@ int main(void) {
         cmocka_unit_test(only_allowed_processors_count),
         cmocka_unit_test(what_was_measured_is_not_others),
         cmocka_unit_test(a_busy_machine_is_said),
+        cmocka_unit_test(disturbed_runs_are_said),
         cmocka_unit_test(processor_time_of_processes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -200,7 +200,7 @@ static void a_disturbed_calibration_is_said_first(void **state) {
     json_object_set_new(calibration, "trusted", json_false());
     json_object_set_new(calibration, "why", json_pack("[s]", EVIL " was slower"));
     text = warnings(doc);
-    assert_non_null(strstr(text, "\nWARNING: The calibration cannot be trusted"));
+    assert_non_null(strstr(text, "\nWARNING: These numbers cannot be trusted"));
     assert_non_null(strstr(text, "  * " EVIL " was slower\n"));
     free(text);
     for (int i = 0; i < 9; i++)
@@ -208,6 +208,12 @@ static void a_disturbed_calibration_is_said_first(void **state) {
     text = warnings(doc);
     assert_null(strstr(text, "reason 5")); /* ten are too many to read */
     assert_non_null(strstr(text, "  * and 4 more"));
+    free(text);
+    json_object_set_new(doc, "runs", json_pack("{s:b, s:[s]}", "trusted", 0, "why", "run 7"));
+    json_object_set_new(calibration, "trusted", json_true());
+    text = warnings(doc);
+    assert_null(strstr(text, "reason 0"));
+    assert_non_null(strstr(text, "  * run 7\n"));
     free(text);
     fresh_path(path, sizeof path);
     assert_int_equal(mo_bench_write_html(&env, doc, path, NULL), 0);
