@@ -70,6 +70,8 @@ typedef struct moire_memory {
     int64_t device_staging; /* host memory that GPUs read inputs from and write outputs to */
 } moire_memory;
 
+enum { MOIRE_LINE_BYTES = 400 };
+
 enum moire_tenant_state {
     MOIRE_TENANT_LOADING = 0,  /* moire_load() has not returned */
     MOIRE_TENANT_READY = 1,    /* queries are accepted */
@@ -91,6 +93,13 @@ typedef struct moire_tenant_stats {
      * operations that is in compiled kernels, 0..1.  0 for a tenant that runs on GPUs only. */
     int layers, compiled_layers, reference_layers;
     double compiled_share;
+    /* Hot layers that run by the slow reference because moire has no fast kernel for their kind, and their
+     * share of the model's time on one core, 0..1, as the load measured it.  0 and "" when that is less than
+     * 5 %. `slow` is the line that moire_load() logs: "20 of 23 layers, 99 % of the work, run by the slow
+     * reference: 3-D Conv (20)". */
+    int slow_layers;
+    double slow_share;
+    char slow[MOIRE_LINE_BYTES];
 } moire_tenant_stats;
 /* Statistics of a tenant since its load.  *out is the caller's, out->size set.
  * Returns: MOIRE_OK; MOIRE_EINVAL: an argument is NULL, or out->size is none; MOIRE_EFORKED. */

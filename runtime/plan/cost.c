@@ -2,6 +2,7 @@
  * cost.c - nominal work and least traffic of a layer; and which layers move nothing at all. */
 #include <string.h>
 #include "runtime/ops/attention.h"
+#include "runtime/ops/einsum.h"
 #include "runtime/plan/plan_impl.h"
 
 static int64_t dim(const struct mo_tensor *t, int i) {
@@ -18,6 +19,41 @@ static int64_t elements(const struct mo_tensor *t) {
     return n > 0 ? n : 0;
 }
 
+/* --- multiply-adds ---------------------------------------------------------------------------------------
+ */
+/* Operators that multiply and add, and which of their inputs is the right factor. */
+enum form { CONV, CONV_TRANSPOSE, MATMUL, GEMM, ATTENTION, RECURRENT, EINSUM };
+struct product {
+    const char *op;
+    enum form form;
+    int right;
+};
+static const struct product products[] = {
+    {"Conv", CONV, 1},      {"ConvInteger", CONV, 1},     {"QLinearConv", CONV, 3},
+    {"MatMul", MATMUL, 1},  {"MatMulInteger", MATMUL, 1}, {"QLinearMatMul", MATMUL, 3},
+    {"Gemm", GEMM, 1},      {"Attention", ATTENTION, 1},  {"ConvTranspose", CONV_TRANSPOSE, 1},
+    {"LSTM", RECURRENT, 1}, {"GRU", RECURRENT, 1},        {"RNN", RECURRENT, 1},
+    {"Einsum", EINSUM, 0},
+};
+
+static const struct product *product_of(const struct mo_node *node) {
+    for (size_t i = 0; i < sizeof products / sizeof *products; i++)
+        if (!strcmp(node->op_type, products[i].op)) return &products[i];
+    return NULL;
+}
+
+bool mo_plan_multiplies(const struct mo_node *node) {
+    return product_of(node) != NULL;
+}
+
+/* Product of the dimensions from `first` on. */
+static int64_t span(const struct mo_tensor *t, int first) {
+    int64_t n = 1;
+    for (int i = first; i < t->shape.rank; i++)
+        n = saturating(n, dim(t, i));
+    return n;
+}
+
 /* Every element of the result costs a sum over the keys, and its share of the scores of its query. */
 static int64_t attention_macs(const struct mo_graph *graph, const struct mo_node *node) {
     const struct mo_shape *s[3];
@@ -30,28 +66,61 @@ static int64_t attention_macs(const struct mo_graph *graph, const struct mo_node
     return saturating(w.keys, (w.depth + w.width) / w.width);
 }
 
+/* All directions: every step of every sequence meets all weights W and R once. */
+static int64_t recurrent_macs(const struct mo_graph *graph, const struct mo_node *node) {
+    const struct mo_tensor *x = mo_node_in(graph, node, 0), *w = mo_node_in(graph, node, 1),
+                           *r = mo_node_in(graph, node, 2);
+    if (!x || !w || !r) return 0;
+    int64_t each = elements(w) + elements(r);
+    return saturating(saturating(dim(x, 0), dim(x, 1)), each);
+}
+
+/* One product for each combination of the labels. */
+static int64_t einsum_macs(const struct mo_graph *graph, const struct mo_node *node) {
+    struct mo_value in[MO_EINSUM_OPERANDS] = {{0}};
+    struct mo_op_ctx ctx = {.node = node, .env = graph->env, .n_in = node->n_in, .in = in};
+    struct mo_einsum e;
+    int64_t n = 1;
+    for (int i = 0; i < node->n_in && i < MO_EINSUM_OPERANDS; i++) {
+        const struct mo_tensor *t = mo_node_in(graph, node, i);
+        if (!t || elements(t) < 1) return 0;
+        in[i] = (struct mo_value){.dtype = t->dtype, .shape = t->shape};
+    }
+    if (mo_einsum_describe(&ctx, &e)) return 0;
+    for (int i = 0; i < e.n_labels; i++)
+        n = saturating(n, e.size[i]);
+    return n;
+}
+
+/* Multiply-adds of a node whose results have `out` elements; 0 for operators without. */
+static int64_t macs_of(const struct mo_graph *graph, const struct mo_node *node, int64_t out) {
+    const struct product *p = product_of(node);
+    const struct mo_tensor *a = mo_node_in(graph, node, 0), *b = p ? mo_node_in(graph, node, p->right) : NULL;
+    if (!p || !a || !b) return 0;
+    switch (p->form) {
+    case CONV:
+        return saturating(span(b, 1), out);
+    case CONV_TRANSPOSE: /* every pixel of the *input* meets all taps of [IC, OC/g, kh, kw], counted once */
+        return saturating(saturating(dim(a, 0), span(a, 2)), span(b, 0));
+    case MATMUL:
+        return saturating(a->shape.rank > 0 ? dim(a, a->shape.rank - 1) : 1, out);
+    case GEMM:
+        return saturating(mo_attr_int(node, "transA", 0) ? dim(a, 0) : dim(a, 1), out);
+    case ATTENTION:
+        return saturating(attention_macs(graph, node), out);
+    case RECURRENT:
+        return recurrent_macs(graph, node);
+    case EINSUM:
+        return einsum_macs(graph, node);
+    }
+    return 0;
+}
+
 /* A tensor that an earlier input names too. */
 static bool is_repeated(const struct mo_node *node, int i) {
     for (int k = 0; k < i && i < node->n_in; k++)
         if (node->in[k] == node->in[i]) return true;
     return false;
-}
-
-/* Multiply-adds behind one output element of the operators that have them; 0 for all others. */
-static int64_t macs_each(const struct mo_graph *graph, const struct mo_node *node) {
-    if (node->n_in < 2 || node->in[0] < 0 || node->in[1] < 0) return 0;
-    const struct mo_tensor *a = graph->tensors[node->in[0]], *b = graph->tensors[node->in[1]];
-    if (!strcmp(node->op_type, "Conv") || !strcmp(node->op_type, "ConvTranspose")) {
-        bool transposed = node->op_type[4] != 0;
-        int64_t taps = transposed ? saturating(dim(b, 0), dim(b, 1)) : dim(b, 1);
-        for (int i = 2; i < b->shape.rank; i++)
-            taps = saturating(taps, dim(b, i));
-        return taps;
-    }
-    if (!strcmp(node->op_type, "MatMul")) return a->shape.rank > 0 ? dim(a, a->shape.rank - 1) : 1;
-    if (!strcmp(node->op_type, "Gemm")) return mo_attr_int(node, "transA", 0) ? dim(a, 0) : dim(a, 1);
-    if (!strcmp(node->op_type, "Attention")) return attention_macs(graph, node);
-    return 0;
 }
 
 void mo_plan_cost(const struct mo_graph *graph, const struct mo_node *node, int64_t *flops, int64_t *bytes) {
@@ -63,18 +132,8 @@ void mo_plan_cost(const struct mo_graph *graph, const struct mo_node *node, int6
         if (size > 0) moved += size;
         if (i >= node->n_in) out += elements(graph->tensors[id]);
     }
-    int64_t macs = macs_each(graph, node);
-    if (!strcmp(node->op_type, "ConvTranspose") && node->n_in > 1 && macs && node->n_out &&
-        node->out[0] >= 0) {
-        /* every *input* pixel meets all taps: [IC, OC/g, kh, kw] counted once */
-        const struct mo_tensor *x = graph->tensors[node->in[0]];
-        int64_t pixels = dim(x, 0);
-        for (int i = 2; i < x->shape.rank; i++)
-            pixels = saturating(pixels, dim(x, i));
-        *flops = saturating(2 * pixels, macs);
-    } else {
-        *flops = saturating(macs ? 2 * macs : 1, out);
-    }
+    int64_t macs = macs_of(graph, node, out);
+    *flops = macs ? saturating(2, macs) : out;
     /* a gather reads what it writes, not its whole table */
     if (!strcmp(node->op_type, "Gather") && node->n_out && node->out[0] >= 0)
         moved = 2 * mo_tensor_bytes(graph->tensors[node->out[0]]);

@@ -4,6 +4,7 @@
 #include "runtime/base/text.h"
 #include "runtime/ops/op.h"
 #include "runtime/plan/describe.h"
+#include "runtime/plan/plan_impl.h"
 
 const char *mo_act_text(enum mo_act act) {
     static const char *const names[MO_ACT_COUNT] = {
@@ -23,10 +24,7 @@ const char *mo_act_text(enum mo_act act) {
 }
 
 int64_t mo_step_macs(const struct mo_step *step) {
-    static const char *const products[] = {"Conv", "ConvTranspose", "MatMul", "Gemm", "Attention"};
-    for (size_t i = 0; i < sizeof products / sizeof *products; i++)
-        if (!strcmp(step->node->op_type, products[i])) return step->flops / 2;
-    return 0;
+    return mo_plan_multiplies(step->node) ? step->flops / 2 : 0;
 }
 
 /* "3x3", from the kernel_shape attribute or the weights. */

@@ -31,6 +31,8 @@ int mo_plan_memory(struct mo_plan *plan, moire_error *err);
 
 /* cost.c: nominal work and bytes of a layer. */
 void mo_plan_cost(const struct mo_graph *graph, const struct mo_node *node, int64_t *flops, int64_t *bytes);
+/* An operator that multiplies and adds: its flops are twice its multiply-adds. */
+bool mo_plan_multiplies(const struct mo_node *node);
 /* True when the layer moves no bytes: its outputs already lie where its inputs are. */
 bool mo_plan_is_view(const struct mo_graph *graph, const struct mo_node *node);
 

@@ -20,6 +20,7 @@ struct mo_tenant_parts mo_tenant_parts(const moire_tenant *t) {
                                     .ports = t->ports,
                                     .plan = t->plan,
                                     .profile = t->profile,
+                                    .slow = t->plan ? &t->slow : NULL,
                                     .image = t->compiled.file.bytes ? &t->compiled.file : NULL,
                                     .instance = t->n_instances ? t->instances[0] : NULL,
                                     .n_instances = t->n_instances,

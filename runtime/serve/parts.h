@@ -9,6 +9,7 @@
 #include "runtime/engine/engine.h"
 #include "runtime/engine/engine_cores.h"
 #include "runtime/plan/compiled.h"
+#include "runtime/plan/slow.h"
 
 struct mo_sampler;
 struct mo_store;
@@ -31,6 +32,7 @@ struct mo_tenant_parts {
     /* Of cores; of a tenant that runs on GPUs only all of it is NULL or 0. */
     const struct mo_plan *plan;
     const struct mo_profile *profile;
+    const struct mo_slow *slow;
     const struct mo_trusted_file *image; /* what the plan lies in when it came from the store; else NULL */
     struct mo_instance *instance;        /* the first of n_instances: what mo_tenant_sample() begins on */
     int n_instances;

@@ -86,6 +86,7 @@ struct moire_tenant {
     struct mo_plan *plan;
     struct mo_compiled compiled; /* what the plan lies in, when it came from the store */
     struct mo_profile *profile;
+    struct mo_slow slow;                   /* layers that run by the slow reference */
     struct mo_sched_tenant_config serving; /* as the engine was told */
     int n_instances;
     struct mo_instance **instances;
@@ -113,6 +114,9 @@ void mo_tenants_not_loaded(moire_runtime *runtime, struct mo_loading *loading);
 void mo_tenants_loaded(struct mo_loading *loading, moire_tenant *tenant);
 void mo_tenants_gone(moire_tenant *tenant);
 int mo_tenants_count(moire_runtime *runtime);
+/* tenant_slow.c: finds the hot layers that run by the slow reference, and warns of them in the log. */
+int mo_tenant_find_slow(moire_tenant *tenant, moire_error *err);
+void mo_tenant_log_slow(const moire_tenant *tenant);
 /* Ends the open queries with `code` and frees the tenant. */
 void mo_tenant_close(moire_tenant *tenant, int code);
 extern const struct mo_place_calls mo_place_on_cores;

@@ -87,6 +87,9 @@ int moire_tenant_get_stats(moire_tenant *t, moire_tenant_stats *out, moire_error
         *(t->place[i].self == t ? &s.cores : &s.units) += now.units;
     }
     if (t->plan) describe_kernels(t->plan, &s);
+    s.slow_layers = t->slow.layers;
+    s.slow_share = t->slow.share;
+    mo_slow_text(&t->slow, s.slow, sizeof s.slow);
     copy_known(out, out->size, &s, sizeof s);
     return MOIRE_OK;
 }

@@ -4,6 +4,7 @@
 #include <string.h>
 #include "codegen/frontend.h"
 #include "runtime/ops/trial.h"
+#include "runtime/plan/estimate.h"
 #include "runtime/plan/versions.h"
 #include "runtime/engine/calibrate.h"
 #include "runtime/serve/gpu.h"
@@ -168,18 +169,16 @@ static int calibrate(moire_tenant *t, moire_error *err) {
     return rc;
 }
 
-/* The profile of a model that fails on every input we can think of, but may not on its users': by work and
- * bytes, on a core of the usual speed.  Policies correct it by what queries take. */
+/* The profile of a model that fails on every input we can think of, but may not on its users': by operator
+ * and work.  Policies correct it by what queries take. */
 static int estimate(moire_tenant *t, moire_error *err) {
-    enum { FLOPS_A_NS = 16, BYTES_A_NS = 8, LEAST_NS = 1000 };
     int n = mo_device_units(t->runtime->cores), layers = t->plan->n_steps;
     t->profile = mo_profile_create(&t->runtime->env, layers, n);
     int64_t *ns = mo_alloc(&t->runtime->env, (size_t)layers * sizeof *ns);
     for (int cores = 1; t->profile && ns && cores <= n; cores = mo_calibrate_next(cores, n)) {
         for (int k = 0; k < layers; k++) {
             const struct mo_step *s = &t->plan->steps[k];
-            int64_t work = s->flops / FLOPS_A_NS, moved = s->bytes / BYTES_A_NS;
-            ns[k] = LEAST_NS + (work > moved ? work : moved) / mo_step_workers(s, cores);
+            ns[k] = 1 + (int64_t)mo_step_estimate(t->plan->graph, s) / mo_step_workers(s, cores);
         }
         mo_profile_record(t->profile, cores, ns);
     }
@@ -293,6 +292,7 @@ static int load_on_cores(moire_tenant *t, const char *path, const moire_tenant_c
     if (!rc) rc = build_instances(t, err);
     if (!rc) rc = measure(t, err);
     if (!rc) rc = describe_layers(t, err);
+    if (!rc) rc = mo_tenant_find_slow(t, err);
     if (!rc) measure_memory(t);
     return rc ? rc : open_tenant(t, c, err);
 }
@@ -317,6 +317,7 @@ static void log_loaded(const moire_tenant *t) {
     mo_log(env, MOIRE_LOG_INFO, "loaded '%s': %d layers, %lld bytes of weights, %lld a query, %.2f ms solo",
            t->name, t->plan->n_steps, (long long)t->plan->weight_bytes, (long long)t->plan->arena_bytes,
            (double)mo_profile_time(t->profile, 1, 0, t->profile->n_layers) / 1e6);
+    mo_tenant_log_slow(t);
 }
 
 /* Under the loading lock, and so no other load comes between the count and the tenant. */

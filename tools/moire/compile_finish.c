@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 #include "codegen/search/writer.h"
+#include "tools/moire/slow_show.h"
 #include "tools/moire/verb.h"
 
 enum { SEED = 1 };
@@ -103,6 +104,8 @@ static void publish(struct mo_finish *f, const struct mo_compiled_request *reque
         publish_now(&p, &o);
     else
         m->cut = !publish_until(f, &p, &o);
+    m->slow = o.done.slow;
+    mo_slow_warn(f->verb, f->file, &m->slow);
     if (m->cut) return;
     if (o.rc && o.rc != MOIRE_EUNSUPPORTED)
         fprintf(stderr, "moire %s: %s; it will load from ONNX\n", f->verb, o.err.message);

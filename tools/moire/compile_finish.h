@@ -12,8 +12,9 @@ struct mo_finished {
     const char *file;
     bool verified, published;
     struct mo_verified found;
-    bool cut;      /* the budget ended before it was */
-    int64_t bytes; /* of the compiled model */
+    bool cut;            /* the budget ended before it was */
+    int64_t bytes;       /* of the compiled model */
+    struct mo_slow slow; /* its hot layers without a fast kernel */
 };
 
 struct mo_finish {

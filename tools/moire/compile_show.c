@@ -6,6 +6,7 @@
 #include <math.h>
 #include <stdio.h>
 #include "tools/moire/compile_left.h"
+#include "tools/moire/slow_show.h"
 #include "variants/store.h"
 
 static const int64_t SHOW_NS = INT64_C(10000000000);
@@ -173,6 +174,7 @@ static json_t *model_json(const struct mo_finished *m) {
                             "published", m->published, "budget_ended", m->cut, "layers", v->layers, "kernels",
                             v->versions, "unverified", v->unverified, "withdrawn", v->withdrawn, "error",
                             v->error, "error_layer", v->layer);
+    if (row) json_object_set_new(row, "slow", mo_slow_json(&m->slow));
     if (row && v->whole) {
         json_object_set_new(row, "outputs_error", json_real(fmin(v->whole_error, 1e300)));
         json_object_set_new(row, "outputs_allowed", json_real(fmin(v->whole_allowed, 1e300)));

@@ -278,6 +278,7 @@ static int publish_with(const struct mo_env *env, const char *store, struct publ
     rc = mo_runtime_parts(rt).store
              ? moire_load(rt, request->path, &p->config, &t, err)
              : mo_fail(err, MOIRE_ESTORE, "variant store '%.200s' cannot be used", store);
+    if (!rc) out->slow = *mo_tenant_parts(t).slow;
     if (!rc) rc = store_tenant(rt, t, p, out, err);
     moire_runtime_destroy(rt, 0);
     return rc;

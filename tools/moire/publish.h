@@ -3,12 +3,14 @@
  * with its packed weights and solo profile, so that the next server finds it ready. */
 #ifndef MO_PUBLISH_H
 #define MO_PUBLISH_H
+#include "runtime/plan/slow.h"
 #include "tools/moire/verify/verify.h"
 
 struct mo_published {
     bool reused;          /* the store had it already */
     int64_t bytes;        /* of the compiled model */
     int64_t packed_bytes; /* packed weights in it */
+    struct mo_slow slow;  /* hot layers that run by the slow reference, also when it could not be stored */
 };
 
 /* Loads request->path on all cores with the store at `store`, measures its profile, writes the compiled

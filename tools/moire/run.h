@@ -3,6 +3,7 @@
 #ifndef MO_TOOLS_RUN_H
 #define MO_TOOLS_RUN_H
 #include "bench/kernels/layer_profile.h"
+#include "runtime/plan/slow.h"
 
 enum { MO_RUN_INPUTS = 64 };
 
@@ -16,13 +17,14 @@ struct mo_run_options {
     int threads, repeat; /* repeat 0: 1, or half a second of them with a profile */
     int64_t seed;
     enum mo_isa isa;
-    bool profile, json;
+    bool reference, profile, json;
 };
 
 /* verb_run.c: random contents; floats in [-1, 1), integers in {0, 1}: valid token ids, masks and segment ids.
  */
 void mo_run_fill(moire_tensor *t, uint64_t *state);
-/* run_report.c; ceiling: of the profile, NULL without one */
+/* run_report.c; ceiling: of the profile, NULL without one; slow: NULL when references were asked for */
 void mo_run_report(const struct mo_run_options *o, const struct mo_plan *plan, struct mo_instance *instance,
-                   const struct mo_timing *times, const struct mo_ceiling *ceiling);
+                   const struct mo_timing *times, const struct mo_ceiling *ceiling,
+                   const struct mo_slow *slow);
 #endif

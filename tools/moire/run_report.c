@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 #include "tools/moire/run.h"
+#include "tools/moire/slow_show.h"
 
 struct summary {
     double low, high, mean;
@@ -120,7 +121,7 @@ static json_t *outputs_json(const struct mo_plan *plan, struct mo_instance *inst
 
 static void print_json(const struct mo_run_options *o, const struct mo_plan *plan,
                        struct mo_instance *instance, const struct mo_timing *times,
-                       const struct mo_ceiling *ceiling) {
+                       const struct mo_ceiling *ceiling, const struct mo_slow *slow) {
     json_t *result =
         json_pack("{s:s, s:s, s:s, s:s, s:i, s:i, s:f, s:f, s:I, s:I, s:I, s:I, s:o}", "model", o->file,
                   "system", "moire", "kind", kind_of(plan), "precision", "fp32", "threads", o->threads,
@@ -128,6 +129,7 @@ static void print_json(const struct mo_run_options *o, const struct mo_plan *pla
                   ms(times->run_ns[times->n / 2]), "seed", (json_int_t)o->seed, "arena_bytes",
                   (json_int_t)plan->arena_bytes, "arena_lower_bytes", (json_int_t)plan->arena_lower,
                   "weight_bytes", (json_int_t)plan->weight_bytes, "outputs", outputs_json(plan, instance));
+    if (result) json_object_set_new(result, "slow", mo_slow_json(slow));
     if (result && ceiling) {
         json_object_set_new(result, "ceilings", mo_ceiling_json(ceiling));
         json_object_set_new(result, "layers", mo_profile_json(plan, times, ceiling));
@@ -138,9 +140,12 @@ static void print_json(const struct mo_run_options *o, const struct mo_plan *pla
 }
 
 void mo_run_report(const struct mo_run_options *o, const struct mo_plan *plan, struct mo_instance *instance,
-                   const struct mo_timing *times, const struct mo_ceiling *ceiling) {
+                   const struct mo_timing *times, const struct mo_ceiling *ceiling,
+                   const struct mo_slow *slow) {
     if (o->json)
-        print_json(o, plan, instance, times, ceiling);
+        print_json(o, plan, instance, times, ceiling, slow);
     else
         print_text(o, plan, instance, times, ceiling);
+    fflush(stdout);
+    mo_slow_warn("run", o->file, slow);
 }

@@ -15,6 +15,7 @@
 #include "tests/unit/base/fault_sys.h"
 #include "tests/unit/codegen/random_graph.h"
 #include "tools/moire/verify/dataset.h"
+#include "tools/moire/verify/doubt.h"
 #include "tools/moire/verify/npy.h"
 #include "tools/moire/verb.h"
 
@@ -69,6 +70,31 @@ static void layers_are_checked_one_by_one(void **state) {
     struct place *p = *state;
     assert_int_equal(check(p, p->model, "--layers", NULL), MO_EXIT_OK);
     assert_int_equal(check(p, p->model, "--layers", "--tolerance=0"), MO_EXIT_FAILED); /* all sums round */
+}
+
+/* Values that any kernel would agree on. */
+static void outputs_that_say_nothing_are_doubted(void **state) {
+    (void)state;
+    float values[4] = {0};
+    moire_tensor t = {.dtype = MOIRE_F32, .rank = 1, .shape = {4}, .data = values, .bytes = sizeof values};
+    char why[MO_DOUBT_TEXT];
+    assert_true(mo_output_doubt(&t, why, sizeof why));
+    assert_string_equal(why, "is 0 in all of its 4 values");
+    values[2] = 1e-30f;
+    assert_false(mo_output_doubt(&t, why, sizeof why));
+    for (int i = 0; i < 4; i++)
+        values[i] = -2.5f;
+    assert_true(mo_output_doubt(&t, why, sizeof why));
+    assert_string_equal(why, "is -2.5 in all of its 4 values");
+    values[0] = 1;
+    values[3] = NAN;
+    assert_true(mo_output_doubt(&t, why, sizeof why));
+    assert_string_equal(why, "is NaN in 1 of its 4 values");
+    moire_tensor one = {.dtype = MOIRE_F32, .rank = 0, .data = values, .bytes = sizeof *values};
+    assert_false(mo_output_doubt(&one, why, sizeof why));
+    int64_t index[2] = {7, 7};
+    moire_tensor whole = {.dtype = MOIRE_I64, .rank = 1, .shape = {2}, .data = index, .bytes = sizeof index};
+    assert_true(mo_output_doubt(&whole, why, sizeof why));
 }
 
 static void bad_arguments_are_usage_errors(void **state) {
@@ -203,6 +229,7 @@ static void the_oracle_checks_its_inputs(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(layers_are_checked_one_by_one, make_place, remove_place),
+        cmocka_unit_test(outputs_that_say_nothing_are_doubted),
         cmocka_unit_test_setup_teardown(a_good_model_passes, make_place, remove_place),
         cmocka_unit_test_setup_teardown(bad_arguments_are_usage_errors, make_place, remove_place),
         cmocka_unit_test_setup_teardown(damaged_models_are_refused, make_place, remove_place),

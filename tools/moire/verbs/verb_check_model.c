@@ -12,13 +12,19 @@
 #include "tools/moire/verify/dataset.h"
 #include "tools/moire/paths.h"
 #include "tools/moire/run.h"
+#include "tools/moire/slow_show.h"
 #include "tools/moire/verb.h"
+#include "tools/moire/verify/doubt.h"
 #include "tools/moire/verify/ways.h"
 #include "variants/store.h"
 
 static const char about[] = "Lists every operator with its version, and names those that are missing.\n";
 
 static const char notes[] =
+    "A warning names hot layers that run by the slow reference, and with --verify outputs that are NaN, "
+    "zero\n"
+    "everywhere or constant.\n"
+    "\n"
     "Exit codes: 0 runs and agrees, 3 cannot be run (the reason is named), 5 outputs differ.\n"
     "\n"
     "Examples:\n"
@@ -32,7 +38,8 @@ struct findings {
     const struct mo_options *o;
     const char *file;
     struct mo_census census;
-    json_t *checks, *layers;
+    json_t *checks, *layers, *doubts;
+    struct mo_slow slow; /* of its built-in kernels, or those of --store */
     int n_checks, n_wrong;
 };
 
@@ -131,6 +138,15 @@ static int list_targets(const struct mo_store *store, struct mo_way_target *out)
     return n;
 }
 
+/* Outputs that agree whatever the kernels do. */
+static void note_doubt(struct findings *f, const char *output, const moire_tensor *t) {
+    char why[MO_DOUBT_TEXT];
+    if (!mo_output_doubt(t, why, sizeof why)) return;
+    fprintf(stderr, "moire check-model: warning: output '%.60s' %s; a comparison says little of it\n", output,
+            why);
+    json_array_append_new(f->doubts, json_pack("{s:s, s:s}", "output", output, "why", why));
+}
+
 /* The kernels against the reference, on the same inputs. */
 static int verify(struct findings *f, const moire_tensor *in, int n_in, const struct mo_dataset *names,
                   const struct mo_frontend_options *front, const struct mo_store *store, moire_error *err) {
@@ -139,6 +155,8 @@ static int verify(struct findings *f, const moire_tensor *in, int n_in, const st
     int n, m, n_targets = list_targets(store, targets);
     int rc = mo_way_run(f->env, &reference, f->file, front, in, n_in, want, MO_DATASET_PORTS, &n, err);
     if (rc) return rc;
+    for (int i = 0; i < n; i++)
+        note_doubt(f, names->out_name[i], &want[i]);
     for (int t = 0; !rc && t < n_targets; t++) {
         char text[60];
         target_text(&targets[t], text, sizeof text);
@@ -230,13 +248,28 @@ static int run_verify(struct findings *f, const struct mo_frontend_options *fron
     return rc;
 }
 
+/* Whether the model can be made ready to run, and which hot layers have no fast kernel. */
+static int check_plan(struct findings *f, const struct mo_frontend_options *front, moire_error *err) {
+    struct mo_plan_options options = {.isa = mo_isa_detect()};
+    struct mo_store *store = NULL;
+    struct mo_graph *g = NULL;
+    struct mo_plan *plan = NULL;
+    int rc = f->o->store ? mo_store_open(f->env, f->o->store, &store, err) : MOIRE_OK;
+    if (!rc) rc = mo_frontend_load(f->env, f->file, front, &g, err);
+    options.store = store;
+    if (!rc) rc = mo_plan_build(g, &options, &plan, err);
+    if (!rc) f->slow = mo_slow_find(plan, NULL);
+    mo_plan_destroy(plan);
+    mo_store_close(store);
+    return rc;
+}
+
 /* Imports, and runs what was asked for. */
 static int check_running(struct findings *f, moire_error *err) {
     const struct mo_options *o = f->o;
     struct mo_frontend_options front = {
         .shapes = o->shapes.shape, .n_shapes = o->shapes.n, .exact = o->exact};
     struct mo_dataset data;
-    struct mo_graph *g = NULL;
     int rc = mo_dataset_open(f->env, f->file, o->data ? o->data : "", &data, err);
     if (!rc && o->data && !o->shapes.n) {
         front.shapes = data.shape;
@@ -246,8 +279,7 @@ static int check_running(struct findings *f, moire_error *err) {
         if (data.in[i].dtype == MOIRE_NONE)
             rc = mo_fail(err, MOIRE_EIO, "'%s' has no file for input %d ('%.60s'): input_%d.pb or %.60s.npy",
                          o->data, i, data.in_name[i], i, data.in_name[i]);
-    if (!rc) rc = mo_frontend_load(f->env, f->file, &front, &g, err);
-    mo_graph_destroy(g);
+    if (!rc) rc = check_plan(f, &front, err);
     if (!rc && o->data) rc = check_data(f, &data, &front, err);
     if (!rc && o->layers) rc = check_layers(f, &front, err);
     if (!rc && o->verify) rc = run_verify(f, &front, &data, err);
@@ -257,10 +289,11 @@ static int check_running(struct findings *f, moire_error *err) {
 
 /* --- conclusion --- */
 static void print_json(struct findings *f, bool runs, const char *reason, const moire_error *err) {
-    json_t *all = json_pack("{s:s, s:b, s:s, s:i, s:i, s:i, s:o, s:O, s:O}", "model", f->file, "runs", runs,
-                            "reason", reason, "opset", f->census.opset, "nodes", f->census.n_nodes,
-                            "unsupported_nodes", f->census.n_unsupported, "operators",
-                            census_json(&f->census), "checks", f->checks, "layers", f->layers);
+    json_t *all =
+        json_pack("{s:s, s:b, s:s, s:i, s:i, s:i, s:o, s:O, s:O, s:O, s:o}", "model", f->file, "runs", runs,
+                  "reason", reason, "opset", f->census.opset, "nodes", f->census.n_nodes, "unsupported_nodes",
+                  f->census.n_unsupported, "operators", census_json(&f->census), "checks", f->checks,
+                  "layers", f->layers, "warnings", f->doubts, "slow", mo_slow_json(&f->slow));
     if (all && err->code) mo_failure_put(all, err);
     (void)mo_print_json(all, NULL);
     json_decref(all);
@@ -297,12 +330,15 @@ static int conclude(struct findings *f, moire_error *err) {
         printf("moire can run this model\n");
     else if (runs)
         printf("\n%d of %d comparisons agree\n", f->n_checks - f->n_wrong, f->n_checks);
+    fflush(stdout);
+    mo_slow_warn("check-model", f->file, &f->slow);
     return err->code ? mo_failure_say(f->o->argv[0], false, err) : MO_EXIT_OK;
 }
 
 static int run(const struct mo_env *env, const struct mo_options *o) {
     moire_error err = {0};
-    struct findings f = {.env = env, .o = o, .checks = json_array(), .layers = json_array()};
+    struct findings f = {
+        .env = env, .o = o, .checks = json_array(), .layers = json_array(), .doubts = json_array()};
     char path[MO_PATH_CAP];
     int rc = mo_path_model(env, o->operands.word[0], path, sizeof path, &f.file, &err);
     if (!rc) rc = mo_census_take(env, f.file, &f.census, &err);
@@ -315,6 +351,7 @@ static int run(const struct mo_env *env, const struct mo_options *o) {
     }
     json_decref(f.checks);
     json_decref(f.layers);
+    json_decref(f.doubts);
     mo_census_free(&f.census);
     return rc;
 }

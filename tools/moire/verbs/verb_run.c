@@ -30,6 +30,7 @@ static int take_options(const struct mo_options *o, struct mo_run_options *r, mo
                                  .repeat = o->repeat,
                                  .seed = o->seed,
                                  .isa = mo_isa_detect(),
+                                 .reference = o->reference,
                                  .profile = o->profile || o->trace,
                                  .json = o->json};
     for (int i = 0; i < o->inputs.n; i++) {
@@ -160,7 +161,10 @@ static int run_plan(const struct mo_env *env, const struct mo_run_options *o, co
     if (!rc) rc = mo_timing_run(env, plan, instance, &timing, &times, err);
     if (!rc && o->output_dir) rc = save_outputs(env, o, plan->graph, instance, err);
     if (!rc && o->trace) rc = mo_profile_write_trace(env, plan, &times, &ceiling, o->trace, err);
-    if (!rc) mo_run_report(o, plan, instance, &times, o->profile ? &ceiling : NULL);
+    if (!rc) {
+        const struct mo_slow slow = mo_slow_find(plan, o->profile && o->threads == 1 ? times.min_ns : NULL);
+        mo_run_report(o, plan, instance, &times, o->profile ? &ceiling : NULL, o->reference ? NULL : &slow);
+    }
     mo_timing_free(env, &times);
     mo_instance_destroy(instance);
     return rc;
