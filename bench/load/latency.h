@@ -2,7 +2,7 @@
  * latency.h - `moire bench latency`: one model alone on the machine, every system in turn, in slices. */
 #ifndef MO_BENCH_LATENCY_H
 #define MO_BENCH_LATENCY_H
-#include "bench/load/others.h"
+#include "bench/trust/others.h"
 #include "bench/load/session.h"
 
 enum { MO_BENCH_MAX_SYSTEMS = 24 };

@@ -13,7 +13,7 @@
 #include <sys/signalfd.h>
 #include <sys/stat.h>
 #include <unistd.h>
-#include "bench/load/others.h"
+#include "bench/trust/others.h"
 #include "bench/load/session.h"
 #include "bench/data/experiment.h"
 #include "models/zoo.h"

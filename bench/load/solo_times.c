@@ -7,7 +7,7 @@
 
 #include <math.h>
 #include <string.h>
-#include "bench/load/others.h"
+#include "bench/trust/others.h"
 
 /* Least and most slices of a series; half of the calibration's seconds are for each of the least. */
 enum { LEAST_ROUNDS = 2, MOST_ROUNDS = 8, WATCH_MS = 500 };

@@ -2,11 +2,11 @@
  * solo_times.h - the solo times that targets and loads rest on, and whether they can be trusted.
  *
  * Of every tenant all systems and numbers of threads are loaded at once and measured in turn, in short
- * slices, until their times agree (bench/load/agreement.h).  What still stands against them then is part of
+ * slices, until their times agree (bench/trust/agreement.h).  What still stands against them then is part of
  * the result: "calibration": {"trusted": false, "why": ["..."], ...}. */
 #ifndef MO_BENCH_SOLO_TIMES_H
 #define MO_BENCH_SOLO_TIMES_H
-#include "bench/load/agreement.h"
+#include "bench/trust/agreement.h"
 #include "bench/load/serve.h"
 
 /* Fills mix->qos_ns, solo_ms and calibration. */

@@ -8,8 +8,8 @@
  *
  * The judgement is a pure function of what the slices left.  mo_solo_rounds() reaches runners and clock only
  * through struct mo_solo_source. */
-#ifndef MO_BENCH_AGREEMENT_H
-#define MO_BENCH_AGREEMENT_H
+#ifndef MO_TRUST_AGREEMENT_H
+#define MO_TRUST_AGREEMENT_H
 #include <stdbool.h>
 #include "runtime/base/error.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * others.c - processor time of other programs; see others.h. */
 #define _GNU_SOURCE
-#include "bench/load/others.h"
+#include "bench/trust/others.h"
 
 #include <poll.h>
 #include <sched.h>

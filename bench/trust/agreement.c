@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * agreement.c - rounds of slices until their shortest times agree; see agreement.h. */
-#include "bench/load/agreement.h"
+#include "bench/trust/agreement.h"
 
 #include <string.h>
 

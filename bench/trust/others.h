@@ -4,8 +4,8 @@
  * The kernel counts the time in which each processor was busy, or was stolen by the host; what the measured
  * programs used themselves is subtracted.  Unlike the load average, this does not remember the minute before.
  */
-#ifndef MO_BENCH_OTHERS_H
-#define MO_BENCH_OTHERS_H
+#ifndef MO_TRUST_OTHERS_H
+#define MO_TRUST_OTHERS_H
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
