@@ -115,6 +115,24 @@ static int play(struct mo_bench_session *s, const struct mo_bench_serve_options 
     return code;
 }
 
+/* One measure as text: in per cent, quotients as what they differ from one. */
+static const char *measure_text(const json_t *versus, const char *key, bool quotient, char out[64]) {
+    const json_t *m = json_object_get(versus, key);
+    double less = quotient ? 1 : 0, by = quotient ? 100 : 1;
+    snprintf(out, 64, "%+.1f %s (%+.1f to %+.1f)", by * (mo_json_number(m, "mean") - less),
+             quotient ? "%" : "points", by * (mo_json_number(m, "low") - less),
+             by * (mo_json_number(m, "high") - less));
+    return out;
+}
+
+static void tell(const struct mo_bench_session *s, const struct mo_bench_serve_options *o, const json_t *v) {
+    char text[3][64];
+    mo_bench_say(s, "bench: %s against %s: in time %s, mean latency %s, core time of a query %s",
+                 o->policies[0], o->against, measure_text(v, "within_points", false, text[0]),
+                 measure_text(v, "latency_ratio", true, text[1]),
+                 measure_text(v, "core_time_ratio", true, text[2]));
+}
+
 int mo_bench_versus(struct mo_bench_session *session, const struct mo_bench_serve_options *options,
                     const struct mo_bench_mix *mix, json_t **out, moire_error *err) {
     struct side *side = mo_alloc(session->env, 2 * sizeof *side);
@@ -128,6 +146,7 @@ int mo_bench_versus(struct mo_bench_session *session, const struct mo_bench_serv
     int code = play(session, &brief, mix, load, side, err);
     if (!code) {
         *out = mo_versus_json(side[0].turn, side[1].turn, MO_VERSUS_PAIRS);
+        tell(session, options, *out);
         json_object_set_new(*out, "policy", json_string(options->policies[0]));
         json_object_set_new(*out, "against", json_string(options->against));
         json_object_set_new(*out, "load", json_real(load));

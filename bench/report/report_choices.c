@@ -261,17 +261,20 @@ static int reading(const json_t *versus, int i) {
     return json_number_value(low) > same ? more : json_number_value(high) < same ? -more : 0;
 }
 
-static void conclusion(FILE *out, const json_t *versus) {
+/* subject: whose gain it is. */
+static void conclusion(FILE *out, const json_t *versus, const char *subject) {
     bool gain = false, loss = false;
     for (int i = 0; i < MEASURES; i++) {
         gain |= reading(versus, i) > 0;
         loss |= reading(versus, i) < 0;
     }
-    fprintf(out, "<p><b>%s</b></p>\n",
-            gain && loss ? "In this run the choice gained by one measure and lost by another."
-            : gain       ? "In this run the choice gained."
-            : loss       ? "In this run the choice lost."
-                         : "In this run the choice made no difference that can be told from noise.");
+    fprintf(out, "<p><b>In this run ");
+    mo_html_text(out, subject);
+    fprintf(out, " %s</b></p>\n",
+            gain && loss ? "gained by one measure and lost by another."
+            : gain       ? "gained."
+            : loss       ? "lost."
+                         : "made no difference that can be told from noise.");
 }
 
 static void versus_row(FILE *out, const json_t *versus, int i) {
@@ -287,24 +290,24 @@ static void versus_row(FILE *out, const json_t *versus, int i) {
 
 static void versus(FILE *out, const json_t *document) {
     const json_t *v = json_object_get(document, "versus");
-    fprintf(out, "<h3>What that gained or lost against one version</h3>");
+    const char *policy = mo_json_text(v, "policy"), *against = mo_json_text(v, "against");
+    bool one = !json_is_object(v) || !strcmp(against, "moire-no-versions");
+    fprintf(out, "<h3>%s</h3>\n", one ? "Gained or lost against one version" : "Against another policy");
     if (!json_is_object(v)) {
         fprintf(out, "<p>Not measured in this run: add <code>--against moire-no-versions</code>.</p>\n");
         return;
     }
-    conclusion(out, v);
-    fprintf(out, "<p>Policies ");
-    mo_html_text(out, mo_json_text(v, "policy"));
+    conclusion(out, v, one ? "choosing among versions" : policy);
+    fprintf(out, "<p>");
+    mo_html_text(out, policy);
     fprintf(out, " and ");
-    mo_html_text(out, mo_json_text(v, "against"));
-    fprintf(
-        out,
-        " in turns on the same arrivals at load %.2f: %.0f pairs of %.1f s, %.0f queries. Intervals are of "
-        "95 %% "
-        "over the pairs.</p>\n<div class=\"card\"><table><tr><th>first against second</th><th>difference</th>"
-        "<th>interval</th><th>reading</th></tr>\n",
-        mo_json_number(v, "load"), mo_json_number(v, "pairs"), mo_json_number(v, "seconds"),
-        mo_json_number(v, "queries"));
+    mo_html_text(out, against);
+    fprintf(out,
+            "%s served the same arrivals in turns at load %.2f: %.0f pairs of turns of %.1f s, %.0f queries. "
+            "The intervals hold the mean over pairs with 95 %% confidence.</p>\n<div class=\"card\"><table>"
+            "<tr><th>first against second</th><th>difference</th><th>interval</th><th>reading</th></tr>\n",
+            one ? " (every layer in its fastest version)" : "", mo_json_number(v, "load"),
+            mo_json_number(v, "pairs"), mo_json_number(v, "seconds"), mo_json_number(v, "queries"));
     for (int i = 0; i < MEASURES; i++)
         versus_row(out, v, i);
     fprintf(out, "</table></div>\n");
@@ -315,13 +318,13 @@ void mo_page_choices(FILE *out, const json_t *document) {
     if (!choices) return;
     fprintf(out, "<h2>How moire chose</h2>\n");
     if (any_choice(choices)) {
-        fprintf(out,
-                "<p>Of a layer, <code>moire tune</code> keeps several versions: some cut it into more "
-                "independent "
-                "parts (parallelism), some reuse more in the cache (locality). When a block begins, each "
-                "layer gets "
-                "the version that is fastest under the pressure that its neighbours are expected to put on "
-                "cache and memory: 0 is none, 1 the strongest measured. Grey: sampled, not kept.</p>\n");
+        fprintf(
+            out,
+            "<p>Of a layer, <code>moire tune</code> keeps several versions: some cut it into more "
+            "independent parts (parallelism), some reuse more in the cache (locality). When a block begins, "
+            "each of its layers gets the version that is fastest on the block's cores, under the pressure "
+            "that its neighbours are expected to put on cache and memory: 0 is none, 1 the strongest that "
+            "was measured. Grey points were sampled and not kept.</p>\n");
         versions_legend(out, choices);
         fronts(out, document);
         pressure(out, choices);

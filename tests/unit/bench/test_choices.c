@@ -219,11 +219,14 @@ static void the_page_says_what_was_gained_lost_or_neither(void **state) {
     struct mo_env env = mo_env_default();
     expect(document(&env, measure(-1, 0, 1), measure(0.9, 1, 1.1)),
            "no difference that can be told from noise");
-    expect(document(&env, measure(1, 2, 3), measure(0.9, 1, 1.1)), "the choice gained.");
-    expect(document(&env, measure(-1, 0, 1), measure(0.8, 0.9, 0.95)), "the choice gained.");
-    expect(document(&env, measure(-3, -2, -1), measure(0.9, 1, 1.1)), "the choice lost.");
-    expect(document(&env, measure(-1, 0, 1), measure(1.1, 1.2, 1.3)), "the choice lost.");
+    expect(document(&env, measure(1, 2, 3), measure(0.9, 1, 1.1)), "In this run moire gained.");
+    expect(document(&env, measure(-1, 0, 1), measure(0.8, 0.9, 0.95)), "In this run moire gained.");
+    expect(document(&env, measure(-3, -2, -1), measure(0.9, 1, 1.1)), "In this run moire lost.");
+    expect(document(&env, measure(-1, 0, 1), measure(1.1, 1.2, 1.3)), "In this run moire lost.");
     expect(document(&env, measure(1, 2, 3), measure(1.1, 1.2, 1.3)), "lost by another");
+    json_t *pinned = document(&env, measure(-1, 0, 1), measure(0.9, 1, 1.1));
+    json_object_set_new(json_object_get(pinned, "versus"), "against", json_string("moire-no-versions"));
+    expect(pinned, "In this run choosing among versions made no difference");
 }
 
 static void the_page_has_fronts_blocks_and_reasons(void **state) {
