@@ -6,7 +6,7 @@
 #include "bench/data/json_read.h"
 #include "bench/report/plot.h"
 
-enum { LEVELS = 6, SMALL_W = 272, SMALL_H = 210, WIDE = 1120, LEFT = 60, TOP = 26, BARS = 110, MARKS = 34 };
+enum { LEVELS = 6, SMALL_W = 360, SMALL_H = 240, WIDE = 1120, LEFT = 60, TOP = 26, BARS = 110, MARKS = 34 };
 
 const char *mo_plot_version_colour(int version) {
     static const char *const colours[] = {"#5b7fa6", "#e08a00", "#159a5b", "#8a4fd0", "#0aa2b4"};
@@ -76,10 +76,10 @@ void mo_plot_front(FILE *out, const json_t *layer, const char *title) {
     mo_plot_end(&plot);
 }
 
-void mo_plot_front_times(FILE *out, const json_t *layer) {
-    struct mo_plot plot = {.title = "one core",
+void mo_plot_front_times(FILE *out, const json_t *layer, const char *title) {
+    struct mo_plot plot = {.title = title,
                            .x_label = "pressure",
-                           .y_label = "us",
+                           .y_label = "us on one core",
                            .x1 = 1,
                            .width = SMALL_W,
                            .height = SMALL_H};
@@ -162,7 +162,7 @@ static void draw_bin(FILE *out, const json_t *bin, double x, double width, doubl
 
 void mo_plot_bins(FILE *out, const json_t *choices) {
     const json_t *bins = json_object_get(choices, "bins");
-    enum { W = 440, H = 300, X = 40, Y = 44, TALL = 210 };
+    enum { W = 640, H = 300, X = 40, Y = 44, TALL = 210 };
     double step = (double)(W - X - 10) / (double)(json_array_size(bins) ? json_array_size(bins) : 1);
     size_t i;
     json_t *bin;
@@ -184,7 +184,7 @@ static double at(const json_t *list, size_t i) {
     return json_number_value(json_array_get(list, i));
 }
 
-void mo_plot_blocks(FILE *out, const json_t *tenant, double bound_ms) {
+void mo_plot_blocks(FILE *out, const json_t *tenant, const char *name, double bound_ms) {
     const json_t *us = json_object_get(tenant, "one_core_us"), *begins = json_object_get(tenant, "begins"),
                  *labels = json_object_get(tenant, "labels");
     size_t n = json_array_size(us);
@@ -199,7 +199,7 @@ void mo_plot_blocks(FILE *out, const json_t *tenant, double bound_ms) {
             "<svg viewBox=\"0 0 %d %d\" width=\"%d\" height=\"%d\" role=\"img\"><text class=\"t\" x=\"%d\" "
             "y=\"16\">",
             WIDE, TOP + BARS + MARKS + 20, WIDE, TOP + BARS + MARKS + 20, LEFT);
-    mo_html_text(out, mo_json_text(tenant, "name"));
+    mo_html_text(out, name);
     fprintf(out, ": its %zu layers, time on one core</text>\n", n);
     for (size_t i = 0; i < n; i++) {
         double tall = BARS * at(us, i) / most, x = LEFT + (double)i * step,

@@ -81,7 +81,7 @@ static void short_name(const char *signature, char *out, size_t n) {
         snprintf(out, n, "%.32s", signature);
 }
 
-static void front_summary(FILE *out, const json_t *front) {
+static void front_summary(FILE *out, const json_t *front, const char *name) {
     const json_t *layers = json_object_get(front, "layers");
     int with[VERSIONS_SHOWN + 1] = {0};
     size_t i;
@@ -91,26 +91,28 @@ static void front_summary(FILE *out, const json_t *front) {
         with[n < VERSIONS_SHOWN ? n : VERSIONS_SHOWN]++;
     }
     fprintf(out, "<p><b>");
-    mo_html_text(out, mo_json_text(front, "tenant"));
-    fprintf(out, "</b>: %zu kinds of layers tuned;", json_array_size(layers));
+    mo_html_text(out, name);
+    fprintf(out, "</b>: %zu kinds of layers tuned", json_array_size(layers));
     for (int k = 1; k <= VERSIONS_SHOWN; k++)
-        if (with[k]) fprintf(out, " %d keep %d version%s;", with[k], k, k == 1 ? "" : "s");
-    fprintf(out, " below those with most to choose among.</p>\n");
+        if (with[k]) fprintf(out, ", %d with %d version%s", with[k], k, k == 1 ? "" : "s");
+    fprintf(out, ". Below, those with most to choose among.</p>\n");
 }
 
-static void fronts(FILE *out, const json_t *document) {
+static void fronts(FILE *out, const struct mo_page_view *view) {
     size_t i;
     json_t *front;
     char name[64];
-    json_array_foreach(json_object_get(document, "fronts"), i, front) {
+    json_array_foreach(json_object_get(view->document, "fronts"), i, front) {
         const json_t *layer = NULL, *layers = json_object_get(front, "layers");
-        front_summary(out, front);
-        fprintf(out, "<div class=\"row\">\n");
+        front_summary(out, front, mo_page_tenant(view, mo_json_text(front, "tenant")));
+        fprintf(out, "<div class=\"row\" style=\"grid-template-columns:"
+                     "repeat(auto-fit,minmax(min(100%%,260px),1fr))\">\n");
         for (int k = 0; k < LAYERS_SHOWN && (layer = next_layer(layers, layer)); k++) {
             short_name(mo_json_text(layer, "layer"), name, sizeof name);
             fprintf(out, "<div class=\"card\">");
             mo_plot_front(out, layer, name);
-            mo_plot_front_times(out, layer);
+            fprintf(out, "</div><div class=\"card\">");
+            mo_plot_front_times(out, layer, name);
             fprintf(out, "</div>\n");
         }
         fprintf(out, "</div>\n");
@@ -130,11 +132,11 @@ static const struct {
     {"untold", "whole models, or for a reason that the policy does not tell"},
 };
 
-static void cuts(FILE *out, const json_t *tenant) {
+static void cuts(FILE *out, const json_t *tenant, const char *name) {
     const json_t *by = json_object_get(tenant, "cuts");
     double all = mo_json_number(tenant, "blocks");
     fprintf(out, "<table><tr><th>why blocks of ");
-    mo_html_text(out, mo_json_text(tenant, "name"));
+    mo_html_text(out, name);
     fprintf(out, " ended</th><th>blocks</th><th>share</th></tr>\n");
     for (size_t i = 0; i < sizeof reasons / sizeof *reasons; i++) {
         double n = mo_json_number(by, reasons[i].key);
@@ -188,18 +190,18 @@ static void threshold(FILE *out, const json_t *document, const json_t *tenant, d
     fprintf(out, "</p>\n");
 }
 
-static void blocks(FILE *out, const json_t *document, const json_t *choices) {
+static void blocks(FILE *out, const struct mo_page_view *view, const json_t *choices) {
     double bound = mo_json_number(choices, "bound_ms");
     int shown = 0;
     size_t i;
     json_t *tenant;
-    fprintf(
-        out,
-        "<h3>Blocks, and why they end</h3><p>A query runs in blocks of consecutive layers; between two the "
-        "cores are allotted anew. The bound on a block's time is %.2f ms (the threshold): a tenth of the "
-        "tightest target, at most 1 ms. Bars: layers; dashed: the bound; below: how often a block began "
-        "there.</p>\n",
-        bound);
+    fprintf(out,
+            "<h3 style=\"margin-top:18px\">Blocks, and why they end</h3><p>A query runs in blocks of "
+            "consecutive layers; between two the "
+            "cores are allotted anew. The bound on a block's time is %.2f ms (the threshold): a tenth of the "
+            "tightest target, at most 1 ms. Bars: layers; dashed: the bound; below: how often a block began "
+            "there.</p>\n",
+            bound);
     for (int choosing = 1; choosing >= 0; choosing--)
         json_array_foreach(json_object_get(choices, "tenants"), i, tenant) {
             bool chooses = mo_json_number(tenant, "choices") > 0;
@@ -207,10 +209,11 @@ static void blocks(FILE *out, const json_t *document, const json_t *choices) {
                 !(mo_json_number(tenant, "blocks") > 0))
                 continue;
             shown++;
-            fprintf(out, "<div class=\"card\">");
-            mo_plot_blocks(out, tenant, bound);
-            threshold(out, document, tenant, bound);
-            cuts(out, tenant);
+            fprintf(out, "<div class=\"card wide\">");
+            const char *name = mo_page_tenant(view, mo_json_text(tenant, "name"));
+            mo_plot_blocks(out, tenant, name, bound);
+            threshold(out, view->document, tenant, bound);
+            cuts(out, tenant, name);
             fprintf(out, "</div>\n");
         }
 }
@@ -231,7 +234,7 @@ static void versions_legend(FILE *out, const json_t *choices) {
 }
 
 static void pressure(FILE *out, const json_t *choices) {
-    fprintf(out, "<h3>Pressure, and the versions that ran under it</h3>");
+    fprintf(out, "<h3 style=\"margin-top:18px\">Pressure, and the versions that ran under it</h3>");
     fprintf(out, "<div class=\"row\"><div class=\"card\">");
     mo_plot_pressure(out, choices);
     fprintf(
@@ -292,7 +295,8 @@ static void versus(FILE *out, const json_t *document) {
     const json_t *v = json_object_get(document, "versus");
     const char *policy = mo_json_text(v, "policy"), *against = mo_json_text(v, "against");
     bool one = !json_is_object(v) || !strcmp(against, "moire-no-versions");
-    fprintf(out, "<h3>%s</h3>\n", one ? "Gained or lost against one version" : "Against another policy");
+    fprintf(out, "<h3 style=\"margin-top:18px\">%s</h3>\n",
+            one ? "Gained or lost against one version" : "Against another policy");
     if (!json_is_object(v)) {
         fprintf(out, "<p>Not measured in this run: add <code>--against moire-no-versions</code>.</p>\n");
         return;
@@ -313,8 +317,8 @@ static void versus(FILE *out, const json_t *document) {
     fprintf(out, "</table></div>\n");
 }
 
-void mo_page_choices(FILE *out, const json_t *document) {
-    const json_t *choices = telling(document);
+void mo_page_choices(FILE *out, const struct mo_page_view *view) {
+    const json_t *document = view->document, *choices = telling(document);
     if (!choices) return;
     fprintf(out, "<h2>How moire chose</h2>\n");
     if (any_choice(choices)) {
@@ -326,13 +330,13 @@ void mo_page_choices(FILE *out, const json_t *document) {
             "that its neighbours are expected to put on cache and memory: 0 is none, 1 the strongest that "
             "was measured. Grey points were sampled and not kept.</p>\n");
         versions_legend(out, choices);
-        fronts(out, document);
+        fronts(out, view);
         pressure(out, choices);
     } else {
         fprintf(out,
                 "<p>Every layer has one version: no model is tuned (<code>moire tune MODEL</code>), so there "
                 "was nothing to choose under pressure.</p>\n");
     }
-    blocks(out, document, choices);
+    blocks(out, view, choices);
     if (any_choice(choices) || json_is_object(json_object_get(document, "versus"))) versus(out, document);
 }

@@ -4,17 +4,13 @@
 #include "bench/report/report.h"
 #include "bench/report/report_page.h"
 
-static void choices(FILE *out, const struct mo_page_view *view) {
-    mo_page_choices(out, view->document);
-}
-
 static void experiment(FILE *out, const struct mo_page_view *view) {
     mo_page_experiment(out, view->document);
 }
 
 static const mo_page_section sections[] = {
     mo_page_headline, mo_page_answers,  mo_page_tenants, mo_page_loads, mo_page_latency,
-    choices,          mo_page_timeline, mo_page_targets, mo_page_cost,  experiment,
+    mo_page_choices,  mo_page_timeline, mo_page_targets, mo_page_cost,  experiment,
 };
 
 void mo_page_view_init(struct mo_page_view *view, const json_t *document, struct mo_curve *curves) {

@@ -176,12 +176,16 @@ static void turns_are_read_and_compared(void **state) {
 
 /* --- the page ----------------------------------------------------------------------------------------- */
 static char *page_of(const json_t *document) {
+    struct mo_page_view view;
+    struct mo_curve *curves = calloc(MO_CURVES, sizeof *curves);
     char *text = NULL;
     size_t n = 0;
     FILE *out = open_memstream(&text, &n);
-    assert_non_null(out);
-    mo_page_choices(out, document);
+    assert_true(out && curves);
+    mo_page_view_init(&view, document, curves);
+    mo_page_choices(out, &view);
     fclose(out);
+    free(curves);
     return text;
 }
 
