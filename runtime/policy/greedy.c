@@ -97,13 +97,15 @@ static void equal(void *state, const struct mo_view *view, const struct mo_event
 
 const struct mo_policy mo_policy_edf_reject = {
     .name = "edf-reject",
-    .description = "earliest deadline first, fewest cores in time, hopeless queries last or shed",
+    .description = "earliest deadline first, on the fewest cores that suffice; queries that can no longer "
+                   "meet theirs last, or shed",
     .state_bytes = sizeof(struct state),
     .dispatch = edf_reject,
 };
 const struct mo_policy mo_policy_llf = {
     .name = "llf",
-    .description = "least laxity first, fewest cores in time, hopeless queries last or shed",
+    .description = "least laxity first, on the fewest cores that suffice; queries that can no longer meet "
+                   "their deadline last, or shed",
     .state_bytes = sizeof(struct state),
     .dispatch = llf,
 };

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  * moire_pressure.c - the pressure that a block will meet, predicted from the neighbours that it will have.
  *
- * What was measured speaks of blocks that are over or about to end, and knows nothing of those that this very
- * dispatch begins.  While the block takes its time, each neighbour asks of memory what its profile says
- * (demand.h): a block that runs, until its end; then what follows of its query, on the cores that the
- * allotment has for it; the other blocks of this dispatch; and on cores that come free what waits, in
- * proportion to its shares.  Their mean over the block's time, of what memory has, is the pressure.  What was
- * measured beyond what the blocks that run now explain comes from outside the runtime and is added.
+ * The measured pressure is that of blocks which have run; it ignores blocks started by the same decision.  So
+ * the demand for memory of each neighbour is taken from its profile (demand.h) for as long as the new block
+ * runs: of a running block until it ends, then of the remaining layers of its query, on the cores assigned to
+ * that query; of the other blocks of this decision; and on cores that become free, of the queries that wait,
+ * in proportion to their shares.  The mean of these demands over the block's time, relative to the bandwidth
+ * of memory, is the predicted pressure.  Measured pressure that the running blocks do not explain comes from
+ * outside the runtime and is added.
  *
  * Nothing is predicted where memory's ceiling is not known, or for blocks whose layers have one version each:
  * these keep the measured pressure. */

@@ -3,9 +3,9 @@
 # Where things go: PREFIX; LIBDIR where libraries have a folder for each architecture; DESTDIR for packagers.
 LIBDIR ?= $(PREFIX)/lib
 .PHONY: install man
-$(B)/moire.1: $(B)/moire tools/make-man
-	tools/make-man $(B)/moire $(VERSION) > $@
-man: $(B)/moire.1 ## the man page, from the verbs' own help
+$(B)/man/moire.1: $(B)/moire tools/make-man
+	tools/make-man $(B)/moire $(B)/man
+man: $(B)/man/moire.1 ## the man pages, set by the command itself
 
 # For programs that are linked with -static: libhwloc.a calls libudev, which Debian has no archive of.
 $(B)/libmoire-no-udev.a: $(B)/obj/tools/static/no_udev.o
@@ -14,7 +14,7 @@ $(B)/libmoire-no-udev.a: $(B)/obj/tools/static/no_udev.o
 all: $(B)/libmoire-no-udev.a
 
 # The .pc files are written where they go: they name PREFIX, which may be another one each time.
-install: all $(B)/libmoire-cuda.so $(B)/moire-gpu-child $(B)/moire.1 ## install below DESTDIR/PREFIX
+install: all $(B)/libmoire-cuda.so $(B)/moire-gpu-child $(B)/man/moire.1 ## install below DESTDIR/PREFIX
 	install -D -m 755 $(B)/moire $(DESTDIR)$(PREFIX)/bin/moire
 	for f in moire.h moire_stats.h; do \
 	    install -D -m 644 include/$$f $(DESTDIR)$(PREFIX)/include/$$f || exit 1; done
@@ -29,8 +29,10 @@ install: all $(B)/libmoire-cuda.so $(B)/moire-gpu-child $(B)/moire.1 ## install 
 	for f in moire moire-static; do \
 	    sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@LIBDIR@|$(LIBDIR)|' -e 's|@VERSION@|$(VERSION)|' tools/$$f.pc.in \
 	        > $(DESTDIR)$(LIBDIR)/pkgconfig/$$f.pc || exit 1; done
-	install -D -m 644 $(B)/moire.1 $(DESTDIR)$(PREFIX)/share/man/man1/moire.1
+	mkdir -p $(DESTDIR)$(PREFIX)/share/man/man1
+	install -m 644 $(B)/man/*.1 $(DESTDIR)$(PREFIX)/share/man/man1
 	install -D -m 644 tools/moire.bash $(DESTDIR)$(PREFIX)/share/bash-completion/completions/moire
+	install -D -m 644 tools/moire.zsh $(DESTDIR)$(PREFIX)/share/zsh/site-functions/_moire
 	for f in $$(cd bench && find scenarios machines gpus -name '*.json' -o -name '*.csv'); do \
 	    install -D -m 644 bench/$$f $(DESTDIR)$(PREFIX)/share/moire/$$f || exit 1; done
 
@@ -57,5 +59,5 @@ $(B)/bundle/libmoire.so: $(LIB_OBJ)
 	$(CC) -shared -Wl,-soname,libmoire.so.0 '-Wl,--disable-new-dtags,-rpath,$$ORIGIN' $(LDFLAGS) -o $@ $^ $(LDLIBS)
 
 .PHONY: bundle
-bundle: gpu-acceptance $(BUNDLED) $(B)/moire.1 ## one tarball that runs without the packages
+bundle: gpu-acceptance $(BUNDLED) ## one tarball that runs without the packages
 	tools/make-bundle $(B) $(VERSION) $(MAKE)

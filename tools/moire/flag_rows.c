@@ -97,7 +97,8 @@ static const struct mo_flag rows[] = {
     {"--cc", "CC", COMPILES, TO(cc), "C compiler; the first of gcc, clang, cc by default"},
     {"--candidates", "N", COMPILES, TO(candidates), "most candidates of a layer", .least = 1, .most = 20},
     {"--byte-price", "N", COMPILES, TO(byte_price),
-     "us that a MB of packed weights is worth: the larger, the less memory; 0 for the fastest kernels of a "
+     "microseconds that a layer may lose to save 1 MB of packed weights: the larger, the less memory; 0 for "
+     "the fastest kernels of a "
      "model that has the machine to itself",
      .initial = "36", .most = 1e6},
     {"--cores", "N", COMPILES, TO(cores),

@@ -292,9 +292,7 @@ static int read_line(struct line *l, moire_error *err) {
     return MOIRE_OK;
 }
 
-/* Where the command of a verb that has several is named: the first word that is neither a flag nor its value;
- * 0: nowhere. */
-static int find_word(const struct mo_verb *verb, int argc, char **argv) {
+int mo_verb_word(const struct mo_verb *verb, int argc, char **argv) {
     for (int i = 1; i < argc; i++) {
         const struct mo_flag *f = NULL;
         size_t length = strcspn(argv[i], "=");
@@ -312,7 +310,7 @@ static int find_command(struct line *l, int argc, char **argv, moire_error *err)
     size_t used = 0;
     l->command = c;
     if (!c->name) return MOIRE_OK;
-    l->named_at = find_word(l->verb, argc, argv);
+    l->named_at = mo_verb_word(l->verb, argc, argv);
     struct mo_nearest nearest = {.word = l->named_at ? argv[l->named_at] : ""};
     if (!l->named_at && l->verb->first_is_default) return MOIRE_OK;
     for (; c->name; c++) {

@@ -70,8 +70,16 @@ bool mo_text_whole(const char *text, int64_t least, int64_t most, int64_t *out);
 /* Parses "NAME=d,d,...", in place: text must live as long as the result. */
 bool mo_text_shape(char *text, moire_shape *out);
 
-/* flags_help.c: the page of a verb (`moire VERB --help`, the man page). */
+/* flags_help.c: the page of a verb (`moire help VERB`). */
 void mo_verb_page(FILE *to, const struct mo_verb *verb);
+/* "moire VERB COMMAND OPERANDS [FLAG...]", in out[size]. */
+void mo_verb_usage(const struct mo_verb *verb, const struct mo_verb_command *command, char *out, size_t size);
+/* Gives every flag of a verb to `take`: "  -o, --output FILE  ", and what it does. */
+void mo_verb_each_flag(const struct mo_verb *verb,
+                       void (*take)(void *ctx, const char *head, const char *text), void *ctx);
+/* Where the command of a verb that has several is named: the first word behind the verb that is neither a
+ * flag nor its value; 0: nowhere. */
+int mo_verb_word(const struct mo_verb *verb, int argc, char **argv);
 /* For completion, one a line: the commands of the verb, and its flags, with what a value can be behind: the
  * choices, or "VALUE".  With a command (may be NULL) only its flags. */
 void mo_verb_words(FILE *to, const struct mo_verb *verb, const char *command);

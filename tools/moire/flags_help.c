@@ -1,25 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  * flags_help.c - what the table of flags says of itself: help pages and words for completion; see flags.h. */
 #include <string.h>
+#include "runtime/base/text.h"
 #include "tools/moire/flags.h"
+#include "tools/moire/prose.h"
 
-enum { WIDTH = 108, MOST_INDENT = 26, HEAD = 64, SENTENCE = 700 };
-
-/* Words of a sentence, from the column `at` on, with further lines indented; ends the line. */
-static void wrap(FILE *to, const char *text, int at, int indent) {
-    while (*text) {
-        int n = (int)strcspn(text, " "), gap = (int)strspn(text + n, " ");
-        if (at > indent && at + n > WIDTH) {
-            fprintf(to, "\n%*s", indent, "");
-            at = indent;
-        }
-        fprintf(to, "%.*s", n, text);
-        at += n + gap;
-        text += n + gap;
-        if (*text && at + (int)strcspn(text, " ") <= WIDTH) fprintf(to, "%*s", gap, "");
-    }
-    fputc('\n', to);
-}
+enum { MOST_INDENT = 26, HEAD = 64, SENTENCE = 700 };
 
 static uint64_t commands_of(const struct mo_verb *verb) {
     uint64_t all = 0;
@@ -73,34 +59,67 @@ static void print_flags(FILE *to, const struct mo_verb *verb) {
         int width = head_of(&rows[i], head);
         describe(verb, &rows[i], text, sizeof text);
         fprintf(to, "%-*s", indent, head);
-        wrap(to, text, width > indent ? width : indent, indent);
+        mo_prose_wrap(to, text, width > indent ? width : indent, indent);
     }
 }
 
+void mo_verb_usage(const struct mo_verb *verb, const struct mo_verb_command *c, char *out, size_t size) {
+    int n;
+    bool others = false;
+    const struct mo_flag *rows = mo_flags(&n);
+    struct mo_text t = mo_text_in(out, size);
+    mo_text_put(&t, "moire %s", verb->name);
+    if (c->name) mo_text_put(&t, c == verb->commands && verb->first_is_default ? " [%s]" : " %s", c->name);
+    if (c->operands) mo_text_put(&t, " %s", c->operands);
+    for (int i = 0; i < n; i++) {
+        if (rows[i].needed >> c->command & 1) mo_text_put(&t, " %s %s", rows[i].name, rows[i].value);
+        others |= (rows[i].on & ~rows[i].needed) >> c->command & 1;
+    }
+    if (others) mo_text_put(&t, " [FLAG...]");
+}
+
 static void print_usage(FILE *to, const struct mo_verb *verb) {
+    for (const struct mo_verb_command *c = verb->commands; c->command; c++) {
+        char line[300];
+        if (c->hidden) continue;
+        mo_verb_usage(verb, c, line, sizeof line);
+        fprintf(to, "%s ", c == verb->commands ? "usage:" : "      ");
+        mo_prose_wrap(to, line, 7, 11);
+    }
+}
+
+void mo_verb_each_flag(const struct mo_verb *verb,
+                       void (*take)(void *ctx, const char *head, const char *text), void *ctx) {
     int n;
     const struct mo_flag *rows = mo_flags(&n);
-    for (const struct mo_verb_command *c = verb->commands; c->command; c++) {
-        bool others = false;
-        if (c->hidden) continue;
-        fprintf(to, "%s moire %s", c == verb->commands ? "usage:" : "      ", verb->name);
-        if (c->name) fprintf(to, c == verb->commands && verb->first_is_default ? " [%s]" : " %s", c->name);
-        if (c->operands) fprintf(to, " %s", c->operands);
-        for (int i = 0; i < n; i++) {
-            if (rows[i].needed >> c->command & 1) fprintf(to, " %s %s", rows[i].name, rows[i].value);
-            others |= (rows[i].on & ~rows[i].needed) >> c->command & 1;
-        }
-        fprintf(to, "%s\n", others ? " [FLAG...]" : "");
+    for (int i = 0; i < n; i++) {
+        char head[HEAD], text[SENTENCE];
+        if (!(rows[i].on & commands_of(verb))) continue;
+        head_of(&rows[i], head);
+        describe(verb, &rows[i], text, sizeof text);
+        take(ctx, head, text);
     }
 }
 
 void mo_verb_page(FILE *to, const struct mo_verb *verb) {
-    fprintf(to, "moire %s - %s\n\n", verb->name, verb->summary);
+    char title[300];
+    snprintf(title, sizeof title, "moire %s - %s", verb->name, verb->summary);
+    mo_prose_wrap(to, title, 0, 4);
+    fputc('\n', to);
     print_usage(to, verb);
-    fprintf(to, "\n%s", verb->about ? verb->about : "");
+    fputc('\n', to);
+    mo_prose_print(to, verb->about);
     if (verb->about) fputc('\n', to);
     print_flags(to, verb);
-    fprintf(to, "\n%s", verb->notes);
+    fputc('\n', to);
+    mo_prose_print(to, verb->notes);
+    char text[SENTENCE];
+    struct mo_text t = mo_text_in(text, sizeof text);
+    for (const struct mo_exit_row *row = mo_exits(); row->name; row++)
+        mo_text_put(&t, "%s %d %s", t.n ? "," : "Exit codes:", (int)row->code, row->name);
+    mo_text_put(&t, "; see `moire help exit-codes`.");
+    fputc('\n', to);
+    mo_prose_wrap(to, text, 0, 0);
 }
 
 void mo_verb_words(FILE *to, const struct mo_verb *verb, const char *command) {

@@ -28,13 +28,14 @@ static const char about[] =
     "NAME is a model of `moire zoo list`; zoo stands for all of them.\n";
 
 static const char notes[] =
+    "Ctrl-C ends a run in good order: what has been measured is reported, and the exit code is 130.\n"
+    "\n"
     "Examples:\n"
     "  moire bench latency resnet50 mobilenet-v2 --threads 1,2 --peers openvino,onnxruntime\n"
     "  moire bench latency zoo --peers all --output zoo.json --resume\n"
     "  moire bench kernels resnet50 mobilenet-v2 vgg16 --threads 1,2 --peer onednn\n"
     "  moire bench serve mix --policy moire,fcfs --load 0.5 --seconds 5 --report mix.html\n"
-    "  moire bench serve mix --find-max 0.95 --peers all --seed 1,2,3 --output mix.json --report mix.html\n"
-    "Ctrl-C ends a run in good order; what has been measured is reported, and the exit code is 130.\n";
+    "  moire bench serve mix --find-max 0.95 --peers all --seed 1,2,3 --output mix.json --report mix.html\n";
 
 /* --- serve -------------------------------------------------------------------------------------------- */
 static int add_peers(struct mo_bench_serve_options *serve, const char *word, moire_error *err) {

@@ -7,9 +7,11 @@
 static const char about[] =
     "The fewest cores of a simulated machine on which SHARE of the scenario's queries are in time when R of\n"
     "them come a second, shared out by the tenants' weights.  Bisection over core counts; the machine's own\n"
-    "is the most that is tried.  Exit code 5: not even that is enough.\n";
+    "is the most that is tried.  \n";
 
-static const char notes[] = "Example:\n"
+static const char notes[] = "Exit code 5: not even all cores of the machine are enough.\n"
+                            "\n"
+                            "Example:\n"
                             "  moire capacity veltair-medium --machine cores64 --qps 200\n";
 
 static int capacity(struct mo_bench_session *session, const struct mo_options *o, json_t **document,

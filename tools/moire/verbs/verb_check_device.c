@@ -21,11 +21,10 @@ static const char about[] =
     "(tf32,\n"
     "fp16, bf16).  Prints also the median latency of single queries, copies included.\n";
 
-static const char notes[] =
-    "Exit codes: 0 all agree, 2 usage, 3 a model cannot be run there, 4 system, 5 outputs differ.\n"
-    "\n"
-    "Examples:\n"
-    "  moire check-device resnet50 bert-base --device cuda --precision fp16\n";
+static const char notes[] = "Exit code 5: outputs differ.\n"
+                            "\n"
+                            "Examples:\n"
+                            "  moire check-device resnet50 bert-base --device cuda --precision fp16\n";
 
 enum {
     QUERIES = 9,

@@ -25,7 +25,7 @@ static const char notes[] =
     "zero\n"
     "everywhere or constant.\n"
     "\n"
-    "Exit codes: 0 runs and agrees, 3 cannot be run (the reason is named), 5 outputs differ.\n"
+    "Exit code 3: the model cannot be run, and the reason is named; 5: outputs differ.\n"
     "\n"
     "Examples:\n"
     "  moire check-model resnet50.onnx\n"

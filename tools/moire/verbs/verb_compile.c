@@ -23,10 +23,8 @@ static const char about[] =
     "kernel serves.\n";
 
 static const char notes[] =
-    "Exit codes: 0 done (layers without a variant run by built-in kernels), 2 usage, 3 bad model,\n"
-    "4 no compiler, store not writable or disk full, 5 a compiled kernel was wrong in a model and is out of "
-    "use,\n"
-    "130 interrupted (the store stays valid).\n"
+    "Exit code 5: a compiled kernel was wrong in a model and is out of use.  A layer without a\n"
+    "compiled kernel is no failure: a built-in one runs it.  After 130 the store is valid.\n"
     "\n"
     "Examples:\n"
     "  moire compile resnet50.onnx\n"

@@ -13,7 +13,7 @@ static const char about[] = "Lists the cores and the GPUs that moire can use, wi
                             "line says what is missing: the plugin, the driver, or the GPU.\n";
 
 static const char notes[] =
-    "Exit codes: 0 done, 2 usage, 4 the device that was asked for cannot be used, 5 lets share SMs.\n"
+    "Exit code 3 or 4: the device that was asked for cannot be used; 5: lets share SMs.\n"
     "\n"
     "Examples:\n"
     "  moire devices\n"
@@ -129,7 +129,8 @@ static int run(const struct mo_env *env, const struct mo_options *o) {
     }
     code = list_gpus(env, o->device ? o->device : "cuda", o->process, &p, list, &err);
     if (code) json_array_append_new(list, json_pack("{s:s, s:s}", "device", "cuda", "missing", err.message));
-    if (o->json) json_dumpf(list, stdout, JSON_INDENT(1) | JSON_REAL_PRECISION(6));
+    const bool failed = code && o->device; /* who asks for no device takes what there is */
+    if (o->json && !failed) (void)mo_print_json(list, NULL);
     json_array_foreach(list, i, row) {
         if (o->json) break;
         if (json_object_get(row, "cores"))
@@ -139,9 +140,9 @@ static int run(const struct mo_env *env, const struct mo_options *o) {
         else
             print(row);
     }
-    if (o->json) putchar('\n');
+    if (failed) code = mo_verb_fail_with(o, &err, list);
     json_decref(list);
-    if (code && o->device) return (int)mo_exit_of(code);
+    if (failed) return code;
     return p.shared ? MO_EXIT_FAILED : MO_EXIT_OK;
 }
 

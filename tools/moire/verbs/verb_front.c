@@ -13,14 +13,13 @@ static const char about[] = "Shows the versions that `moire tune` keeps of every
                             "parallelism, blocking, traffic beyond\n"
                             "the private cache, time on one core at six levels of pressure, and from which "
                             "pressure on a version is the\n"
-                            "fastest of its layer.  Tuned or compiled for more than two cores (--cores): "
-                            "units and the time of the core\n"
-                            "with most of them; the version for these cores is the one with the least.\n"
+                            "fastest of its layer.  For layers that were tuned or compiled for more than two "
+                            "cores (--cores) also the\n"
+                            "busiest core's units and time; the fastest version is used.\n"
                             "\n"
                             "LAYER: only layers whose signature contains this text, for instance c256:h14.\n";
 
-static const char notes[] = "Exit codes: 0 done, 2 usage, 3 bad model, 4 store not usable, 5 no layer has "
-                            "versions: run `moire tune`.\n"
+static const char notes[] = "Exit code 5: no layer has versions; run `moire tune`.\n"
                             "\n"
                             "Examples:\n"
                             "  moire front resnet50\n"

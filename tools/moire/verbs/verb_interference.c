@@ -15,7 +15,7 @@ static const char about[] =
     "profiles of its models.\n";
 
 static const char notes[] =
-    "Exit codes: 0 done, 2 usage, 3 bad data, 4 no LAPACK (libopenblas0-pthread), system.\n"
+    "Exit code 4: also when there is no LAPACK (libopenblas0-pthread).\n"
     "\n"
     "Examples:\n"
     "  moire interference fit bench/gpus/v100/pairs.csv --against gpus4-2080ti --plot errors.svg\n";

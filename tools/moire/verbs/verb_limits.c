@@ -10,9 +10,7 @@ static const char about[] = "Lists every limit: its name, default, unit, the mos
                             "given (moire_config.limits),\n"
                             "the code that a breach returns, and what it bounds.\n";
 
-static const char notes[] = "Exit codes: 0 done, 2 usage.\n"
-                            "\n"
-                            "Example:\n"
+static const char notes[] = "Example:\n"
                             "  moire limits\n";
 
 /* "none": what is more waits. */

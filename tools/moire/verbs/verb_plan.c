@@ -9,9 +9,11 @@
 static const char about[] =
     "Plans lets for a scenario with rates on a machine with GPUs, by the model of latency, interference and\n"
     "duty cycles (docs/gpu-lets.md), and says of every tenant that is not placed whole why, and how much it\n"
-    "could have.  SCENARIO is a file or a name in bench/scenarios.  Exit code 5: not everything is placed.\n";
+    "could have.  SCENARIO is a file or a name in bench/scenarios.\n";
 
 static const char notes[] =
+    "Exit code 5: not everything is placed.\n"
+    "\n"
     "Examples:\n"
     "  moire plan gpulet-equal --machine gpus4-v100\n"
     "  moire plan game --machine gpus4-2080ti --planner gpulet-int --load 8 --svg game.svg\n";
@@ -78,7 +80,7 @@ static int run(const struct mo_env *env, const struct mo_options *o) {
 
 const struct mo_verb mo_verb_plan = {
     .name = "plan",
-    .summary = "cut the GPUs of a machine into lets for a scenario",
+    .summary = "divide GPUs into shares (\"lets\") for the request rates of a scenario",
     .about = about,
     .notes = notes,
     .commands = {{.command = MO_DO_PLAN, .operands = "SCENARIO"}},

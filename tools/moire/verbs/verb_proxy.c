@@ -23,8 +23,6 @@ static const char about[] =
     "         counters and tuned models\n";
 
 static const char notes[] =
-    "Exit codes: 0 done, 2 usage, 3 bad data, 4 system.\n"
-    "\n"
     "Examples:\n"
     "  moire proxy list\n"
     "  moire proxy measure -o samples.csv && moire proxy fit samples.csv -o proxy.csv\n"

@@ -11,9 +11,7 @@ static const char about[] =
     "predicts them: one batch, all batches but powers of two, one share, single cells of shares that were\n"
     "measured at few batches.  What is said to be derived follows its law, whatever the GPU would do.\n";
 
-static const char notes[] = "Exit codes: 0 done, 2 usage, 3 a profile is malformed, 4 system.\n"
-                            "\n"
-                            "Examples:\n"
+static const char notes[] = "Examples:\n"
                             "  moire shares bench/gpus/v100/resnet50.csv bench/gpus/v100/vgg19.csv\n";
 
 static int add(const struct mo_env *env, const char *path, json_t *rows, moire_error *err) {

@@ -25,13 +25,12 @@ static const char about[] =
     "         unfinished and damaged ones; which model they are of, and whether it will come again, no file\n"
     "         tells\n";
 
-static const char notes[] =
-    "Exit codes: 0 done, 2 usage, 4 the store cannot be used, 5 check found damage, 130 interrupted.\n"
-    "\n"
-    "Examples:\n"
-    "  moire store\n"
-    "  moire store check --json\n"
-    "  moire store clean --dry-run\n";
+static const char notes[] = "Exit code 5: the check found damage.\n"
+                            "\n"
+                            "Examples:\n"
+                            "  moire store\n"
+                            "  moire store check --json\n"
+                            "  moire store clean --dry-run\n";
 
 struct place {
     const struct mo_options *o;

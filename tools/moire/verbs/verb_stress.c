@@ -18,9 +18,7 @@ static const char about[] =
     "quarter of the shared cache on the first core, then goes on until --seconds are over or a signal "
     "comes.\n";
 
-static const char notes[] = "Exit codes: 0 done, 2 usage, 4 system.\n"
-                            "\n"
-                            "Examples:\n"
+static const char notes[] = "Examples:\n"
                             "  moire stress --level 3 --seconds 60 &\n"
                             "  moire stress --kind memory --level 5 --seconds 1 --json\n";
 

@@ -15,16 +15,14 @@ static const char about[] =
     "wants\n"
     "the machine to itself.\n";
 
-static const char notes[] = "Exit codes: as `moire compile`.\n"
-                            "\n"
-                            "Examples:\n"
+static const char notes[] = "Examples:\n"
                             "  moire tune resnet50\n"
                             "  moire tune detector.onnx --qos 15 --budget 120\n"
                             "  moire front resnet50\n";
 
 const struct mo_verb mo_verb_tune = {
     .name = "tune",
-    .summary = "compile several versions of every layer, to be chosen by pressure from neighbours",
+    .summary = "compile alternative kernels of every layer for when other models contend for the cache",
     .about = about,
     .notes = notes,
     .commands = {{.command = MO_DO_TUNE, .operands = "FILE.onnx|NAME ..."}},
