@@ -38,6 +38,8 @@ struct mo_plans_options {
  * "plan_ms_max", "complete"}]} */
 int mo_plans_document(const struct mo_env *env, const struct mo_plans_options *options, json_t **out,
                       moire_error *err);
+/* What the comparison says: a list with one sentence a machine. */
+json_t *mo_plans_headline(const json_t *document);
 void mo_plans_print(const json_t *document);
 /* A self-contained page with the tables and the curves of time. */
 int mo_plans_report(const struct mo_env *env, const json_t *document, const char *path, moire_error *err);

@@ -3,8 +3,10 @@
 #include <stdio.h>
 #include <string.h>
 #include "bench/plans/plans.h"
+#include "bench/report/headline.h"
 #include "bench/report/plot.h"
-#include "bench/report/report_page.h"
+#include "bench/report/series.h"
+#include "runtime/base/text.h"
 
 enum { MOST_POINTS = 16 };
 
@@ -25,22 +27,82 @@ static const char *cell(char text[32], const json_t *row, const char *key, const
 }
 
 static const struct {
-    const char *key, *head, *format;
+    const char *key, *title, *head, *format; /* title: in text; head: on the page */
     double times;
 } columns[] = {
-    {"placed", "placed", "%.0f", 1},
-    {"holding", "hold", "%.0f", 1},
-    {"missed_vs_ideal", "missed", "%.0f", 1},
-    {"violations", "violations", "%.2f %%", 100},
-    {"throughput_vs_sbp", "over sbp", "%.2f", 1},
-    {"claimed_vs_sbp", "claimed", "%.2f", 1},
-    {"rate_vs_ideal", "of ideal", "%.1f %%", 100},
-    {"rate_vs_bound", "of bound", "%.1f %%", 100},
-    {"plan_ms_p50", "ms p50", "%.3f", 1},
-    {"plan_ms_max", "ms max", "%.2f", 1},
+    {"placed", "placed", "loads<br>placed", "%.0f", 1},
+    {"holding", "hold", "of these<br>hold", "%.0f", 1},
+    {"missed_vs_ideal", "missed", "missed,<br>ideal holds", "%.0f", 1},
+    {"violations", "violations", "late<br>queries", "%.2f %%", 100},
+    {"throughput_vs_sbp", "over sbp", "highest rate,<br>times sbp", "%.2f", 1},
+    {"claimed_vs_sbp", "claimed", "claimed rate,<br>times sbp", "%.2f", 1},
+    {"rate_vs_ideal", "of ideal", "of ideal's<br>rate", "%.1f %%", 100},
+    {"rate_vs_bound", "of bound", "of the bound<br>on any plan", "%.1f %%", 100},
+    {"plan_ms_p50", "ms p50", "time of a plan,<br>p50, ms", "%.3f", 1},
+    {"plan_ms_max", "ms max", "longest,<br>ms", "%.2f", 1},
 };
 enum { COLUMNS = sizeof columns / sizeof *columns };
 
+/* --- what the comparison says ------------------------------------------------------------------------- */
+static double number_of(const json_t *row, const char *key) {
+    const json_t *v = json_object_get(row, key);
+    return json_is_number(v) ? json_number_value(v) : -1;
+}
+
+/* The planner of one machine with the highest rates; other: than moire's own. */
+static const json_t *best_on(const json_t *document, const char *machine, bool other) {
+    const json_t *row, *best = NULL;
+    size_t i;
+    json_array_foreach(json_object_get(document, "results"), i, row) {
+        bool own = !strcmp(mo_json_text(row, "planner"), "moire-gpu");
+        if (own == other || strcmp(mo_json_text(row, "profile"), machine) != 0 ||
+            !strcmp(mo_json_text(row, "planner"), "ideal"))
+            continue;
+        if (!best || number_of(row, "rate_vs_bound") > number_of(best, "rate_vs_bound")) best = row;
+    }
+    return best;
+}
+
+static void put_rate(struct mo_text *t, const json_t *row) {
+    mo_text_put(t, "%.1f %% of the highest rates that any plan could serve",
+                100 * number_of(row, "rate_vs_bound"));
+    if (number_of(row, "throughput_vs_sbp") >= 0)
+        mo_text_put(t, " (%.2f times squishy bin packing)", number_of(row, "throughput_vs_sbp"));
+}
+
+static void sentence(const json_t *document, const char *machine, char out[MO_HEADLINE]) {
+    const json_t *own = best_on(document, machine, false), *rival = best_on(document, machine, true);
+    struct mo_text t = mo_text_in(out, MO_HEADLINE);
+    mo_text_put(&t, "%s: ", machine);
+    if (own) {
+        mo_text_put(&t, "moire-gpu serves ");
+        put_rate(&t, own);
+    }
+    if (rival) {
+        mo_text_put(&t, "%s%s ", own ? "; best of the others, " : "", mo_json_text(rival, "planner"));
+        mo_text_put(&t, own ? "%.1f %%" : "serves %.1f %% of them", 100 * number_of(rival, "rate_vs_bound"));
+    }
+    mo_text_put(&t, ".");
+}
+
+json_t *mo_plans_headline(const json_t *document) {
+    const json_t *row, *before;
+    size_t i, k;
+    json_t *lines = json_array(), *results = json_object_get(document, "results");
+    char text[MO_HEADLINE];
+    json_array_foreach(results, i, row) {
+        const char *machine = mo_json_text(row, "profile");
+        bool first = true;
+        json_array_foreach(results, k, before) if (k < i) first &=
+            strcmp(mo_json_text(before, "profile"), machine) != 0;
+        if (!first) continue;
+        sentence(document, machine, text);
+        json_array_append_new(lines, json_string(text));
+    }
+    return lines;
+}
+
+/* --- text --------------------------------------------------------------------------------------------- */
 static void print_rates(const json_t *document) {
     const json_t *row, *v;
     const char *key;
@@ -69,9 +131,13 @@ void mo_plans_print(const json_t *document) {
     const json_t *row;
     size_t i;
     char text[32];
+    json_t *line, *lines = mo_plans_headline(document);
+    json_array_foreach(lines, i, line) printf("%s\n", json_string_value(line));
+    json_decref(lines);
+    printf("\n");
     printf("%-12s %-14s", "planner", "machine");
     for (int c = 0; c < COLUMNS; c++)
-        printf(" %10s", columns[c].head);
+        printf(" %10s", columns[c].title);
     printf("\n");
     json_array_foreach(json_object_get(document, "results"), i, row) {
         printf("%-12s %-14s", mo_json_text(row, "planner"), mo_json_text(row, "profile"));
@@ -83,26 +149,30 @@ void mo_plans_print(const json_t *document) {
     print_scaling(document);
 }
 
+/* --- page --------------------------------------------------------------------------------------------- */
+static void page_row(FILE *out, const json_t *row) {
+    char text[32];
+    fprintf(out, "<tr>");
+    mo_page_system_cell(out, mo_json_text(row, "planner"));
+    fprintf(out, "<td class=\"l\">");
+    mo_html_text(out, mo_json_text(row, "profile"));
+    for (int c = 0; c < COLUMNS; c++)
+        fprintf(out, "</td><td>%s", cell(text, row, columns[c].key, columns[c].format, columns[c].times));
+    fprintf(out, "</td></tr>\n");
+}
+
 static void page_results(FILE *out, const json_t *document) {
     const json_t *row;
     size_t i;
-    char text[32];
-    fprintf(out, "<h2>Planners</h2><div class=\"card\"><table>\n<tr><th>planner</th><th>machine</th>");
+    fprintf(out,
+            "<h2>Planners</h2><div class=\"card\"><table>\n<tr><th>planner</th><th class=\"l\">machine</th>");
     for (int c = 0; c < COLUMNS; c++)
         fprintf(out, "<th>%s</th>", columns[c].head);
     fprintf(out, "</tr>\n");
-    json_array_foreach(json_object_get(document, "results"), i, row) {
-        fprintf(out, "<tr><td>");
-        mo_html_text(out, mo_json_text(row, "planner"));
-        fprintf(out, "</td><td>");
-        mo_html_text(out, mo_json_text(row, "profile"));
-        for (int c = 0; c < COLUMNS; c++)
-            fprintf(out, "</td><td>%s", cell(text, row, columns[c].key, columns[c].format, columns[c].times));
-        fprintf(out, "</td></tr>\n");
-    }
+    json_array_foreach(json_object_get(document, "results"), i, row) page_row(out, row);
     fprintf(out, "</table><p>gpu-let's paper, on four RTX 2080 Ti:");
     for (size_t k = 0; k < sizeof paper / sizeof *paper; k++) {
-        fprintf(out, " %s %.2f over sbp", paper[k].planner, paper[k].over_sbp);
+        fprintf(out, " %s %.2f times sbp", paper[k].planner, paper[k].over_sbp);
         if (paper[k].missed >= 0)
             fprintf(out, ", %.1f %% of ideal, %.0f loads missed", 100 * paper[k].over_ideal, paper[k].missed);
         fprintf(out, k + 1 < sizeof paper / sizeof *paper ? ";" : ".</p></div>\n");
@@ -125,9 +195,35 @@ static int curve(const json_t *document, const char *planner, const char *along,
     return n;
 }
 
+/* Names the planners whose curves leave the picture. */
+static void beyond(FILE *out, const json_t *document, const struct mo_plot *plot, const char *along,
+                   const char *fixed, double at) {
+    const json_t *row, *results = json_object_get(document, "results");
+    const char *first = mo_json_text(json_array_get(results, 0), "profile");
+    double x[MOST_POINTS], y[MOST_POINTS];
+    size_t i;
+    int named = 0;
+    json_array_foreach((json_t *)results, i, row) {
+        const char *planner = mo_json_text(row, "planner");
+        if (strcmp(mo_json_text(row, "profile"), first) != 0) continue;
+        int n = curve(document, planner, along, fixed, at, x, y), most = 0;
+        for (int k = 1; k < n; k++)
+            if (y[k] > y[most]) most = k;
+        if (!n || !(y[most] > plot->y1)) continue;
+        if (!named++) fprintf(out, "<p class=\"beyond\">Beyond the axis: ");
+        fprintf(out, "<span>");
+        mo_page_swatch(out, planner);
+        mo_html_text(out, planner);
+        fprintf(out, " %.0f ms at %.0f %s</span> ", y[most], x[most], along);
+    }
+    if (named) fprintf(out, "</p>");
+}
+
 static void chart(FILE *out, const json_t *document, const char *along, const char *fixed, double at,
                   double most) {
-    struct mo_plot plot = {.title = along,
+    char title[64];
+    snprintf(title, sizeof title, "by %s, with %.0f %s", along, at, fixed);
+    struct mo_plot plot = {.title = title,
                            .x_label = along,
                            .y_label = "ms a plan",
                            .x1 = most,
@@ -143,11 +239,13 @@ static void chart(FILE *out, const json_t *document, const char *along, const ch
     mo_plot_horizontal(&plot, 1, "1 ms");
     json_array_foreach((json_t *)results, i, row) {
         if (strcmp(mo_json_text(row, "profile"), first) != 0) continue;
-        int n = curve(document, mo_json_text(row, "planner"), along, fixed, at, x, y);
-        if (n)
-            mo_plot_line(&plot, x, y, n, mo_plot_colour((int)i), i % 2, true, mo_json_text(row, "planner"));
+        const char *planner = mo_json_text(row, "planner");
+        const struct mo_series series = mo_series_of(planner);
+        int n = curve(document, planner, along, fixed, at, x, y);
+        if (n) mo_plot_line(&plot, x, y, n, series.colour, series.dashed, true, planner);
     }
     mo_plot_end(&plot);
+    beyond(out, document, &plot, along, fixed, at);
     fprintf(out, "</div>\n");
 }
 
@@ -159,11 +257,12 @@ static void page_scaling(FILE *out, const json_t *document) {
     fprintf(out, "<h2>Time of a plan</h2><p class=\"legend\">");
     json_array_foreach((json_t *)results, i, row) {
         if (strcmp(mo_json_text(row, "profile"), first) != 0) continue;
-        fprintf(out, "<span><i class=\"k\" style=\"background:%s\"></i>", mo_plot_colour((int)i));
+        fprintf(out, "<span>");
+        mo_page_swatch(out, mo_json_text(row, "planner"));
         mo_html_text(out, mo_json_text(row, "planner"));
         fprintf(out, "</span> ");
     }
-    fprintf(out, "</p><p>By GPUs with 100 models, by models on 64 GPUs.</p><div class=\"row\">\n");
+    fprintf(out, "</p><div class=\"row\">\n");
     chart(out, document, "gpus", "models", 100, 64);
     chart(out, document, "models", "gpus", 64, 100);
     fprintf(out, "</div>\n");
@@ -171,13 +270,16 @@ static void page_scaling(FILE *out, const json_t *document) {
 
 static void page(FILE *out, const void *what) {
     const json_t *document = what;
-    mo_page_begin(
-        out, "planners of lets",
-        "Placed: loads of the grid that the planner says it serves; hold: of these, by the checker's "
-        "model; missed: loads that ideal places and that do not hold here. Violations: queries in "
-        "plans that were called complete whose worst latency misses the target. Over sbp, of ideal, "
-        "of bound: the highest rate that holds, mean over five loads; the bound is on any plan "
-        "whatsoever.");
+    json_t *line, *lines = mo_plans_headline(document);
+    size_t i;
+    mo_page_begin(out, "planners of lets", "");
+    json_array_foreach(lines, i, line) mo_page_answer(out, json_string_value(line), i == 0);
+    json_decref(lines);
+    fprintf(
+        out,
+        "<p>Placed are the loads of the grid that a planner says it serves; a plan holds when the checker's "
+        "model finds every worst latency within its target. Late are queries in plans that were called "
+        "complete. Highest rates are means over the scenarios; sbp is squishy bin packing.</p>\n");
     page_results(out, document);
     page_scaling(out, document);
     mo_page_experiment(out, document);

@@ -76,8 +76,13 @@ static void searched(struct mo_text *t, const struct mo_curve *curves, int n, co
         mo_text_put(t, ".");
         return;
     }
-    mo_text_put(t, "; best of the %s (%s) ", rival->moire ? "other policies" : "peers", rival->name);
-    put_load(t, rival, every);
+    const char *who = rival->moire ? "other policies" : "peers";
+    if (found(rival, every) > 0) {
+        mo_text_put(t, "; best of the %s (%s) ", who, rival->name);
+        put_load(t, rival, every);
+    } else {
+        mo_text_put(t, "; the %s at none", who);
+    }
     mo_text_put(t, ".");
 }
 
@@ -166,11 +171,18 @@ json_t *mo_headline_json(const struct mo_env *env, const json_t *document) {
     return list;
 }
 
-json_t *mo_headline_first(const struct mo_env *env, const json_t *document) {
-    json_t *lines = mo_headline_json(env, document), *out = lines ? json_object() : NULL;
-    if (out && !json_object_set_new(out, "headline", lines) &&
-        !json_object_update_missing(out, (json_t *)document))
+json_t *mo_headline_before(json_t *lines, const json_t *document) {
+    json_t *out = lines ? json_object() : NULL;
+    if (!out) {
+        json_decref(lines);
+        return NULL;
+    }
+    if (!json_object_set_new(out, "headline", lines) && !json_object_update_missing(out, (json_t *)document))
         return out;
-    json_decref(out ? out : lines);
+    json_decref(out);
     return NULL;
+}
+
+json_t *mo_headline_first(const struct mo_env *env, const json_t *document) {
+    return mo_headline_before(mo_headline_json(env, document), document);
 }

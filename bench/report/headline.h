@@ -13,7 +13,10 @@ enum { MO_HEADLINES = 6, MO_HEADLINE = 256 };
 int mo_headline(const json_t *document, const struct mo_curve *curves, int n, char (*lines)[MO_HEADLINE]);
 /* The same from the document alone, as a JSON list; NULL = out of memory. */
 json_t *mo_headline_json(const struct mo_env *env, const json_t *document);
-/* A new document that has "headline" before everything else that is in `document`; NULL = out of memory. */
+/* A new document that has these lines as "headline" before everything else that is in `document`; takes
+ * `lines`, which may be NULL; NULL = out of memory. */
+json_t *mo_headline_before(json_t *lines, const json_t *document);
+/* The same with what the result of a scenario says. */
 json_t *mo_headline_first(const struct mo_env *env, const json_t *document);
 /* The system that the page is about: moire's own policy, else its first one; NULL = only peers. */
 const struct mo_curve *mo_headline_lead(const struct mo_curve *curves, int n);

@@ -47,7 +47,8 @@ static const char head[] =
     ".k{display:inline-block;width:18px;height:4px;border-radius:2px;margin:0 6px 3px 0}\n"
     ".legend span{margin-right:18px;white-space:nowrap;font-size:13px}.beyond{font-size:12px}"
     ".beyond span{margin-right:12px;display:inline-block}\n"
-    "@media (max-width:640px){.wide svg{min-width:480px}td,th{padding:3px 6px}body{font-size:14px}}\n"
+    "@media (max-width:640px){.about{display:none}.wide svg{min-width:480px}td,th{padding:3px "
+    "6px}body{font-size:14px}}\n"
     "</style>\n";
 
 void mo_page_begin(FILE *out, const char *title, const char *about) {
@@ -57,6 +58,12 @@ void mo_page_begin(FILE *out, const char *title, const char *about) {
     mo_html_text(out, title);
     fprintf(out, "</h1><p>");
     mo_html_text(out, about);
+    fprintf(out, "</p>\n");
+}
+
+void mo_page_answer(FILE *out, const char *sentence, bool first) {
+    fprintf(out, first ? "<p class=\"answer\">" : "<p class=\"also\">");
+    mo_html_text(out, sentence);
     fprintf(out, "</p>\n");
 }
 

@@ -11,11 +11,8 @@ void mo_page_headline(FILE *out, const struct mo_page_view *view) {
     int n = mo_headline(document, view->curves, view->n_curves, lines);
     mo_page_begin(out, mo_json_text(document, "scenario"), mo_json_text(document, "about"));
     mo_page_trust(out, document);
-    for (int i = 0; i < n; i++) {
-        fprintf(out, i ? "<p class=\"also\">" : "<p class=\"answer\">");
-        mo_html_text(out, lines[i]);
-        fprintf(out, "</p>\n");
-    }
+    for (int i = 0; i < n; i++)
+        mo_page_answer(out, lines[i], i == 0);
     fprintf(
         out,
         "<p>Load 1 keeps all cores busy at the speed of the fastest system that was measured alone. Arrivals "
@@ -29,7 +26,7 @@ static void found_cell(FILE *out, double load, const double range[2]) {
     if (load < 0)
         fprintf(out, "<td>&ndash;</td>");
     else if (load == 0)
-        fprintf(out, "<td>none tried</td>");
+        fprintf(out, "<td>none of those tried</td>");
     else if (range[1] > range[0] + 1e-9)
         fprintf(out, "<td>%.2f <span class=\"soft\">%.2f to %.2f</span></td>", load, range[0], range[1]);
     else
@@ -60,9 +57,8 @@ static void left_out(FILE *out, const json_t *document) {
 }
 
 static void answers_head(FILE *out, double goal, const double *loads, int n) {
-    fprintf(
-        out,
-        "<h2>Systems</h2><div class=\"card\"><table>\n<tr><th>system</th><th class=\"l\">what it is</th>");
+    fprintf(out, "<h2>Systems</h2><div class=\"card\"><table>\n<tr><th>system</th><th class=\"l about\">what "
+                 "it is</th>");
     if (goal > 0)
         fprintf(
             out,
@@ -85,7 +81,7 @@ void mo_page_answers(FILE *out, const struct mo_page_view *view) {
         const struct mo_curve *c = &view->curves[i];
         fprintf(out, "<tr>");
         mo_page_system_cell(out, c->name);
-        fprintf(out, "<td class=\"l soft\">");
+        fprintf(out, "<td class=\"l soft about\">");
         mo_html_text(out, c->about);
         fprintf(out, "</td>");
         if (goal > 0) {

@@ -90,7 +90,7 @@ static void beyond(FILE *out, const struct mo_merged *m, const char *system, dou
 static void latency_chart(FILE *out, const struct mo_page_view *view, const json_t *target, double load) {
     const char *name = mo_json_text(target, "name");
     double qos = mo_json_number(target, "qos_ms"), x[STEPS + 1], y[STEPS + 1];
-    struct mo_plot plot = {.title = mo_page_tenant(view, name),
+    struct mo_plot plot = {.title = name,
                            .x_label = "latency, ms",
                            .y_label = "share of queries",
                            .x1 = 2.5 * qos,
@@ -132,7 +132,6 @@ void mo_page_latency(FILE *out, const struct mo_page_view *view) {
     fprintf(out, "<h2>Latency from the scheduled arrival, at load %.2f</h2>\n", load);
     mo_page_legend(out, view, false);
     fprintf(out, "<div class=\"row small\">\n");
-    json_array_foreach(json_object_get(json_object_get(view->document, "calibration"), "tenants"), i, target)
-        latency_chart(out, view, target, load);
+    json_array_foreach(mo_page_tenant_list(view), i, target) latency_chart(out, view, target, load);
     fprintf(out, "</div>\n");
 }

@@ -104,7 +104,7 @@ static void fronts(FILE *out, const struct mo_page_view *view) {
     char name[64];
     json_array_foreach(json_object_get(view->document, "fronts"), i, front) {
         const json_t *layer = NULL, *layers = json_object_get(front, "layers");
-        front_summary(out, front, mo_page_tenant(view, mo_json_text(front, "tenant")));
+        front_summary(out, front, mo_json_text(front, "tenant"));
         fprintf(out, "<div class=\"row\" style=\"grid-template-columns:"
                      "repeat(auto-fit,minmax(min(100%%,260px),1fr))\">\n");
         for (int k = 0; k < LAYERS_SHOWN && (layer = next_layer(layers, layer)); k++) {
@@ -210,7 +210,7 @@ static void blocks(FILE *out, const struct mo_page_view *view, const json_t *cho
                 continue;
             shown++;
             fprintf(out, "<div class=\"card wide\">");
-            const char *name = mo_page_tenant(view, mo_json_text(tenant, "name"));
+            const char *name = mo_json_text(tenant, "name");
             mo_plot_blocks(out, tenant, name, bound);
             threshold(out, view->document, tenant, bound);
             cuts(out, tenant, name);

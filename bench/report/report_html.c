@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * report_html.c - the page of a served or simulated scenario: its sections, the answer first. */
-#include <string.h>
 #include "bench/report/report.h"
 #include "bench/report/report_page.h"
+#include "bench/report/short_names.h"
 
 static void experiment(FILE *out, const struct mo_page_view *view) {
     mo_page_experiment(out, view->document);
@@ -13,23 +13,22 @@ static const mo_page_section sections[] = {
     mo_page_choices,  mo_page_timeline, mo_page_targets, mo_page_cost,  experiment,
 };
 
-void mo_page_view_init(struct mo_page_view *view, const json_t *document, struct mo_curve *curves) {
-    size_t i;
-    json_t *t;
-    memset(view, 0, sizeof *view);
-    view->document = document;
-    view->curves = curves;
-    view->n_curves = mo_doc_curves(document, curves);
-    json_array_foreach(json_object_get(json_object_get(document, "calibration"), "tenants"), i, t) {
-        if (view->n_tenants < MO_MERGED_TENANTS) view->tenant[view->n_tenants++] = mo_json_text(t, "name");
-    }
-    mo_short_names(view->tenant, view->n_tenants, view->shown);
+int mo_page_view_open(const struct mo_env *env, const json_t *document, struct mo_page_view *view,
+                      moire_error *err) {
+    *view = (struct mo_page_view){.document = mo_short_document(document),
+                                  .curves = mo_alloc(env, MO_CURVES * sizeof *view->curves)};
+    if (!view->document || !view->curves) return mo_fail(err, MOIRE_ENOMEM, "out of memory for a report");
+    view->n_curves = mo_doc_curves(view->document, view->curves);
+    return MOIRE_OK;
 }
 
-const char *mo_page_tenant(const struct mo_page_view *view, const char *name) {
-    for (int i = 0; i < view->n_tenants; i++)
-        if (!strcmp(view->tenant[i], name)) return view->shown[i];
-    return name;
+void mo_page_view_close(const struct mo_env *env, struct mo_page_view *view) {
+    json_decref((json_t *)view->document);
+    mo_free(env, view->curves);
+}
+
+json_t *mo_page_tenant_list(const struct mo_page_view *view) {
+    return json_object_get(json_object_get(view->document, "calibration"), "tenants");
 }
 
 static void page(FILE *out, const void *what) {
@@ -41,10 +40,8 @@ static void page(FILE *out, const void *what) {
 int mo_bench_write_html(const struct mo_env *env, const json_t *document, const char *path,
                         moire_error *err) {
     struct mo_page_view view;
-    struct mo_curve *curves = mo_alloc(env, MO_CURVES * sizeof *curves);
-    if (!curves) return mo_fail(err, MOIRE_ENOMEM, "%s: out of memory", path);
-    mo_page_view_init(&view, document, curves);
-    int code = mo_page_write(env, page, &view, path, err);
-    mo_free(env, curves);
+    int code = mo_page_view_open(env, document, &view, err);
+    if (!code) code = mo_page_write(env, page, &view, path, err);
+    mo_page_view_close(env, &view);
     return code;
 }

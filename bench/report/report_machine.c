@@ -3,6 +3,7 @@
  *
  * Members that are known have a label and stand in a fixed order; others follow under their own names.  Lists
  * are joined by commas, objects are written as "name value" pairs. */
+#include <stdlib.h>
 #include <string.h>
 #include "bench/report/plot.h"
 #include "bench/report/report_page.h"
@@ -62,6 +63,18 @@ static bool cache(FILE *out, const json_t *v) {
     return true;
 }
 
+/* "32768K", as the kernel writes sizes of caches -> "32 MiB". */
+static void text(FILE *out, const char *v) {
+    char *end;
+    double kib = strtod(v, &end);
+    if (end == v || strcmp(end, "K") != 0)
+        mo_html_text(out, v);
+    else if (kib >= 1024)
+        fprintf(out, "%.4g MiB", kib / 1024);
+    else
+        fprintf(out, "%.0f KiB", kib);
+}
+
 static void value(FILE *out, const json_t *v, int depth);
 
 static void pairs(FILE *out, const json_t *v, int depth) {
@@ -81,7 +94,7 @@ static void value(FILE *out, const json_t *v, int depth) {
     size_t i;
     json_t *one;
     if (depth > 4) return;
-    if (json_is_string(v)) mo_html_text(out, json_string_value(v));
+    if (json_is_string(v)) text(out, json_string_value(v));
     if (json_is_integer(v)) fprintf(out, "%lld", (long long)json_integer_value(v));
     if (json_is_real(v)) fprintf(out, "%.4g", json_real_value(v));
     if (json_is_boolean(v)) fprintf(out, json_is_true(v) ? "yes" : "no");

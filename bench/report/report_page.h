@@ -9,7 +9,6 @@
 #include <stdio.h>
 #include "bench/data/json_read.h"
 #include "bench/report/merge.h"
-#include "bench/report/short_names.h"
 #include "runtime/base/env.h"
 
 /* One curve of the load charts: a system's points, all seeds together, in order of load. */
@@ -36,18 +35,17 @@ const json_t *mo_doc_point(const json_t *result, double load);
 
 /* What the sections of a page share. */
 struct mo_page_view {
-    const json_t *document;
+    const json_t *document; /* its tenants go by short names */
     struct mo_curve *curves;
     int n_curves;
-    int n_tenants; /* as "calibration" of the document lists them */
-    const char *tenant[MO_MERGED_TENANTS];
-    char shown[MO_MERGED_TENANTS][MO_SHORT_NAME]; /* their names for tables and charts */
 };
 typedef void (*mo_page_section)(FILE *out, const struct mo_page_view *view);
-/* Names are shortened here, once. */
-void mo_page_view_init(struct mo_page_view *view, const json_t *document, struct mo_curve *curves);
-/* How a tenant's name is shown. */
-const char *mo_page_tenant(const struct mo_page_view *view, const char *name);
+/* Short names and curves of a result; to be closed, also after an error. */
+int mo_page_view_open(const struct mo_env *env, const json_t *document, struct mo_page_view *view,
+                      moire_error *err);
+void mo_page_view_close(const struct mo_env *env, struct mo_page_view *view);
+/* The list of the document's tenants, in the scenario's order. */
+json_t *mo_page_tenant_list(const struct mo_page_view *view);
 
 /* Loads that have tables: the common one first, then others that several systems saw, the highest first. */
 enum { MO_SHOWN_LOADS = 5 };
@@ -72,6 +70,8 @@ void mo_text_trust(FILE *out, const json_t *document);
 /* The head of a page with its title, and what it is about; its end. */
 void mo_page_begin(FILE *out, const char *title, const char *about);
 void mo_page_end(FILE *out);
+/* A sentence of the answer: the first is large. */
+void mo_page_answer(FILE *out, const char *sentence, bool first);
 /* The document's "experiment" in words: machine, software, command. */
 void mo_page_experiment(FILE *out, const json_t *document);
 /* The line that stands for a system in a legend or table, and a cell with it and the system's name. */

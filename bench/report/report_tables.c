@@ -9,19 +9,19 @@ void mo_page_targets(FILE *out, const struct mo_page_view *view) {
     const bool gpus = json_is_true(json_object_get(calibration, "gpus"));
     size_t i;
     json_t *t;
-    if (!view->n_tenants) return;
+    if (!json_array_size(json_object_get(calibration, "tenants"))) return;
     fprintf(out,
             "<h2>Targets</h2><div class=\"card\"><table><tr><th>tenant</th><th>target, ms</th>"
             "<th>%s, ms</th><th class=\"l\">model</th></tr>\n",
             gpus ? "least time on a whole GPU or its share" : "alone on one core");
     json_array_foreach(json_object_get(calibration, "tenants"), i, t) {
         fprintf(out, "<tr><td>");
-        mo_html_text(out, mo_page_tenant(view, mo_json_text(t, "name")));
+        mo_html_text(out, mo_json_text(t, "name"));
         fprintf(out, "</td>");
         mo_page_number(out, mo_json_number(t, "qos_ms"), 1);
         mo_page_number(out, mo_json_number(t, "solo_ms"), 2);
         fprintf(out, "<td class=\"l wrap soft\">");
-        mo_html_text(out, mo_json_text(t, "name"));
+        mo_html_text(out, mo_json_text(t, "given_name"));
         fprintf(out, "</td></tr>\n");
     }
     fprintf(out, "</table></div>\n");

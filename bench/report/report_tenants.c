@@ -44,7 +44,7 @@ static void share_cell(FILE *out, const struct mo_merged *m, int seeds) {
     mo_bench_wilson((int)m->met, (int)m->n, span);
     fprintf(out, "<td>%.1f %% <span class=\"soft\">%.0f to %.0f", 100 * mo_merged_share(m), 100 * span[0],
             100 * span[1]);
-    if (seeds > 1) fprintf(out, "; seeds %.0f to %.0f", 100 * m->least, 100 * m->most);
+    if (seeds > 1) fprintf(out, "<br>by seed %.0f to %.0f", 100 * m->least, 100 * m->most);
     fprintf(out, "</span></td>");
 }
 
@@ -52,94 +52,110 @@ static void milliseconds(FILE *out, double ms) {
     mo_page_number(out, ms, ms < 10 ? 2 : ms < 100 ? 1 : 0);
 }
 
-static void cells(FILE *out, const struct mo_merged *m, const struct mo_merged_load *at) {
+static void cells(FILE *out, const struct mo_merged *m, const struct mo_merged_load *at, bool failures) {
+    const int digits = m->wait_p99 < 10 ? 2 : m->wait_p99 < 100 ? 1 : 0;
     fprintf(out, "<td>%.0f</td>", m->n);
     share_cell(out, m, at->seeds);
     milliseconds(out, m->p50);
     milliseconds(out, m->p95);
     milliseconds(out, m->p99);
     mo_page_number(out, m->n > 0 ? m->answered_s : -1, 1);
-    fprintf(out, "<td>%.0f</td><td>%.0f</td><td>%.0f</td>", m->shed, m->failed, m->unanswered);
-    milliseconds(out, m->wait_p50);
-    milliseconds(out, m->wait_p99);
-}
-
-/* One system's row of a tenant; the first of `rows` has the tenant's name before it. */
-static void row(FILE *out, const struct mo_page_view *view, int tenant, const char *system, double load,
-                int rows) {
-    static const struct mo_merged none = {.p50 = -1, .p95 = -1, .p99 = -1, .wait_p50 = -1, .wait_p99 = -1};
-    const struct mo_merged *m = &none;
-    struct mo_merged_load at;
-    mo_merge_load(view->document, system, load, &at);
-    for (int i = 0; i < at.n_tenants; i++)
-        if (!strcmp(at.tenants[i].name, view->tenant[tenant])) m = &at.tenants[i];
-    fprintf(out, rows ? "<tr class=\"first\">" : "<tr>");
-    if (rows) {
-        fprintf(out, "<td class=\"tenant\" rowspan=\"%d\" title=\"", rows);
-        mo_html_text(out, view->tenant[tenant]);
-        fprintf(out, "\">");
-        mo_html_text(out, view->shown[tenant]);
-        fprintf(out, "</td>");
-    }
-    mo_page_system_cell(out, system);
-    cells(out, m, &at);
-    fprintf(out, "</tr>\n");
+    fprintf(out, "<td>%.0f</td>", m->shed);
+    if (failures) fprintf(out, "<td>%.0f</td>", m->failed);
+    fprintf(out, "<td>%.0f</td>", m->unanswered);
+    if (m->wait_p99 < 0)
+        fprintf(out, "<td>&ndash;</td>");
+    else
+        fprintf(out, "<td>%.*f, %.*f</td>", digits, m->wait_p50, digits, m->wait_p99);
 }
 
 /* --- a table ------------------------------------------------------------------------------------------ */
-/* Systems that saw a load and answer queries; a bound does not. */
-static int systems_at(const struct mo_page_view *view, double load, const char *names[MO_CURVES]) {
-    int n = 0;
+struct table {
+    const struct mo_page_view *view;
+    double load;
+    const char *systems[MO_CURVES]; /* that saw the load and answer queries; a bound does not */
+    int n;
+    bool failures; /* a column for them */
+};
+
+static void open_table(const struct mo_page_view *view, double load, struct table *t) {
+    struct mo_merged_load at;
+    *t = (struct table){.view = view, .load = load};
     for (int c = 0; c < view->n_curves; c++) {
-        const char *name = view->curves[c].name;
-        if (mo_curve_at(&view->curves[c], load) >= 0 && answers(&view->curves[c])) names[n++] = name;
+        const struct mo_curve *one = &view->curves[c];
+        if (!answers(one) || !mo_merge_load(view->document, one->name, load, &at)) continue;
+        t->systems[t->n++] = one->name;
+        t->failures |= at.all.failed > 0;
     }
-    return n;
 }
 
-static void table(FILE *out, const struct mo_page_view *view, double load, const char *const *systems,
-                  int n) {
-    fprintf(out, "<div class=\"card\"><table class=\"dense\">\n<tr><th>tenant</th><th class=\"l\">system</th>"
-                 "<th>queries</th><th>in time, 95 %% interval</th><th>p50,<br>ms</th><th>p95,<br>ms</th>"
-                 "<th>p99,<br>ms</th><th>answers<br>a second</th><th>shed</th><th>failed</th>"
-                 "<th>unanswered</th><th>queueing delay<br>p50, ms</th>"
-                 "<th>queueing delay<br>p99, ms</th></tr>\n");
-    for (int t = 0; t < view->n_tenants; t++)
-        for (int s = 0; s < n; s++)
-            row(out, view, t, systems[s], load, s ? 0 : n);
+/* One system's row of a tenant; the first has the tenant's name before it. */
+static void row(FILE *out, const struct table *t, const json_t *tenant, int system) {
+    static const struct mo_merged none = {.p50 = -1, .p95 = -1, .p99 = -1, .wait_p50 = -1, .wait_p99 = -1};
+    const char *name = mo_json_text(tenant, "name");
+    const struct mo_merged *m = &none;
+    struct mo_merged_load at;
+    mo_merge_load(t->view->document, t->systems[system], t->load, &at);
+    for (int i = 0; i < at.n_tenants; i++)
+        if (!strcmp(at.tenants[i].name, name)) m = &at.tenants[i];
+    fprintf(out, system ? "<tr>" : "<tr class=\"first\">");
+    if (!system) {
+        fprintf(out, "<td class=\"tenant\" rowspan=\"%d\" title=\"", t->n);
+        mo_html_text(out, mo_json_text(tenant, "given_name"));
+        fprintf(out, "\">");
+        mo_html_text(out, name);
+        fprintf(out, "</td>");
+    }
+    mo_page_system_cell(out, t->systems[system]);
+    cells(out, m, &at, t->failures);
+    fprintf(out, "</tr>\n");
+}
+
+static void draw_table(FILE *out, const struct table *t) {
+    size_t i;
+    json_t *tenant;
+    fprintf(out,
+            "<div class=\"card\"><table class=\"dense\">\n<tr><th>tenant</th><th class=\"l\">system</th>"
+            "<th>queries</th><th>in time,<br>95 %% interval</th><th>p50,<br>ms</th><th>p95,<br>ms</th>"
+            "<th>p99,<br>ms</th><th>answers<br>a second</th><th>shed</th>%s<th>unanswered</th>"
+            "<th>queueing delay,<br>p50, p99, ms</th></tr>\n",
+            t->failures ? "<th>failed</th>" : "");
+    json_array_foreach(mo_page_tenant_list(t->view), i, tenant) for (int s = 0; s < t->n; s++)
+        row(out, t, tenant, s);
     fprintf(out, "</table></div>\n");
 }
 
 /* Who stopped early there, and who was not measured. */
 static void remarks(FILE *out, const struct mo_page_view *view, double load) {
+    static const char *const heads[] = {"Stopped early, when the goal was out of reach: ",
+                                        "Not measured at this load: "};
     struct mo_merged_load at;
-    for (int pass = 0, any = 0; pass < 2; pass++, any = 0) {
+    for (int absent = 0; absent < 2; absent++) {
+        int named = 0;
         for (int c = 0; c < view->n_curves; c++) {
-            const char *name = view->curves[c].name;
-            if (!mo_series_has_latency(name)) continue;
-            bool there = mo_merge_load(view->document, name, load, &at) > 0;
-            if (pass ? there : !there || !at.stopped) continue;
-            fprintf(out, any++  ? ", "
-                         : pass ? "<p class=\"soft\">Not measured at this load: "
-                                : "<p class=\"soft\">Stopped early, when the goal was out of reach: ");
-            mo_html_text(out, name);
+            if (!answers(&view->curves[c])) continue;
+            bool there = mo_merge_load(view->document, view->curves[c].name, load, &at) > 0;
+            if (absent ? there : !there || !at.stopped) continue;
+            fprintf(out, "%s%s", named ? ", " : "<p class=\"soft\">", named ? "" : heads[absent]);
+            named++;
+            mo_html_text(out, view->curves[c].name);
         }
-        if (any) fprintf(out, ".</p>\n");
+        if (named) fprintf(out, ".</p>\n");
     }
 }
 
 void mo_page_tenants(FILE *out, const struct mo_page_view *view) {
     double loads[MO_SHOWN_LOADS];
-    const char *systems[MO_CURVES];
+    struct table t;
     int n = mo_page_loads_shown(view, loads);
     for (int i = 0; i < n; i++) {
-        int there = systems_at(view, loads[i], systems);
-        if (!there) continue;
+        open_table(view, loads[i], &t);
+        if (!t.n) continue;
         if (i)
             fprintf(out, "<details><summary>Tenants at load %.2f</summary>\n", loads[i]);
         else
             fprintf(out, "<h2>Tenants at load %.2f</h2>\n", loads[i]);
-        table(out, view, loads[i], systems, there);
+        draw_table(out, &t);
         remarks(out, view, loads[i]);
         if (i) fprintf(out, "</details>\n");
     }

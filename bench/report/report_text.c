@@ -11,6 +11,14 @@
 #include "bench/load/serve.h"
 #include "bench/sim/simulate_summary.h"
 
+/* A name in 32 columns; bytes that continue a character take none. */
+static void name(const char *shown) {
+    int columns = 0;
+    for (const char *p = shown; *p; p++)
+        columns += ((unsigned char)*p & 0xc0) != 0x80;
+    printf("%s%*s", shown, columns < 32 ? 32 - columns : 0, "");
+}
+
 /* The answer, before any table. */
 static void headline(const struct mo_page_view *view) {
     char lines[MO_HEADLINES][MO_HEADLINE];
@@ -28,9 +36,10 @@ static void targets(const struct mo_page_view *view) {
     /* on GPUs what a query takes is counted in whole GPUs */
     bool gpus = json_is_true(json_object_get(calibration, "gpus"));
     printf("%-32s %10s %18s\n", "tenant", "target ms", gpus ? "least GPU ms" : "alone, 1 core ms");
-    json_array_foreach(json_object_get(calibration, "tenants"), i, t)
-        printf("%-32s %10.2f %18.2f\n", mo_page_tenant(view, mo_json_text(t, "name")),
-               mo_json_number(t, "qos_ms"), mo_json_number(t, "solo_ms"));
+    json_array_foreach(json_object_get(calibration, "tenants"), i, t) {
+        name(mo_json_text(t, "name"));
+        printf(" %10.2f %18.2f\n", mo_json_number(t, "qos_ms"), mo_json_number(t, "solo_ms"));
+    }
 }
 
 /* --- tenants of a load -------------------------------------------------------------------------------- */
@@ -54,8 +63,10 @@ static void within(const struct mo_merged *m) {
     printf(" %6.1f %% %10s", 100 * mo_merged_share(m), text);
 }
 
-static void tenant_row(const struct mo_page_view *view, const struct mo_merged *m) {
-    printf("  %-32s %7.0f", mo_page_tenant(view, m->name), m->n);
+static void tenant_row(const struct mo_merged *m) {
+    printf("  ");
+    name(m->name);
+    printf(" %7.0f", m->n);
     within(m);
     milliseconds(m->p50);
     milliseconds(m->p95);
@@ -93,7 +104,7 @@ static void one_load(const struct mo_page_view *view, const struct mo_curve *c,
            "(95 %)", "p50 ms", "p95 ms", "p99 ms", "answers/s", "shed", "failed", "unanswered",
            "queueing delay p50, p99 ms");
     for (int i = 0; i < at->n_tenants; i++)
-        tenant_row(view, &at->tenants[i]);
+        tenant_row(&at->tenants[i]);
 }
 
 /* Loads asked for are shown tenant by tenant; the probes of a search only as one line each while they run. */
@@ -206,7 +217,7 @@ static void few_queries(const struct mo_page_view *view) {
         printf(
             "%s at load %.2f: %s had %.0f queries, so its share may be %.0f to %.0f %%; a longer --seconds "
             "tells more\n",
-            before, mo_json_number(r, "max_load_every_tenant"), mo_page_tenant(view, mo_json_text(t, "name")),
+            before, mo_json_number(r, "max_load_every_tenant"), mo_json_text(t, "name"),
             mo_json_number(t, "n"), 100 * json_number_value(json_array_get(interval, 0)),
             100 * json_number_value(json_array_get(interval, 1)));
     }
@@ -250,7 +261,7 @@ static void models(const struct mo_page_view *view) {
            "activations", "inputs");
     json_array_foreach(tenants, i, t) {
         if (!(m = json_object_get(t, "memory"))) continue;
-        printf("%-32s", mo_page_tenant(view, mo_json_text(t, "name")));
+        name(mo_json_text(t, "name"));
         for (size_t k = 0; k < sizeof keys / sizeof *keys; k++) {
             const double mib = mo_json_number(m, keys[k]);
             const int width = k == 3 ? 12 : 9;
@@ -266,18 +277,20 @@ static void models(const struct mo_page_view *view) {
 void mo_bench_serve_print(const json_t *document) {
     struct mo_env env = mo_env_default();
     struct mo_page_view view;
-    struct mo_curve *curves = mo_alloc(&env, MO_CURVES * sizeof *curves);
-    if (!curves) return;
-    mo_page_view_init(&view, document, curves);
-    mo_text_trust(stdout, document);
-    headline(&view);
-    targets(&view);
-    loads(&view);
-    summary(&view);
-    few_queries(&view);
-    memory(document);
-    models(&view);
-    if (json_array_size(json_object_get(document, "seeds")) > 1 && json_object_get(document, "summary"))
-        mo_bench_summary_print(json_object_get(document, "summary"));
-    mo_free(&env, curves);
+    moire_error err;
+    if (mo_page_view_open(&env, document, &view, &err)) {
+        printf("%s\n", err.message);
+    } else {
+        mo_text_trust(stdout, view.document);
+        headline(&view);
+        targets(&view);
+        loads(&view);
+        summary(&view);
+        few_queries(&view);
+        memory(document);
+        models(&view);
+        if (json_array_size(json_object_get(document, "seeds")) > 1 && json_object_get(document, "summary"))
+            mo_bench_summary_print(json_object_get(document, "summary"));
+    }
+    mo_page_view_close(&env, &view);
 }

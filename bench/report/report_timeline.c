@@ -34,10 +34,6 @@ static const char *tenant_name(const json_t *document, int i) {
     return mo_json_text(json_array_get(list, (size_t)i), "name");
 }
 
-static const char *shown_name(const struct mo_page_view *view, int i) {
-    return i < view->n_tenants ? view->shown[i] : "";
-}
-
 static double last_end(const json_t *blocks) {
     double end = 0;
     size_t i;
@@ -54,7 +50,7 @@ static void draw_block(FILE *out, const struct mo_page_view *view, const struct 
             "<rect x=\"%.2f\" y=\"%d\" width=\"%.2f\" height=\"%d\" fill=\"%s\" stroke=\"var(--card)\" "
             "stroke-width=\".4\"><title>",
             x, TOP + b->core * (TRACK + GAP), w < 0.4 ? 0.4 : w, TRACK, mo_plot_colour(b->tenant));
-    mo_html_text(out, shown_name(view, b->tenant));
+    mo_html_text(out, tenant_name(view->document, b->tenant));
     fprintf(out, ", query %.0f, layers %.0f-%.0f, %.0f us", b->query, b->first, b->last, b->end - b->start);
     if (b->adapted > 0) fprintf(out, ", %.0f in another version than their first", b->adapted);
     fprintf(out, "</title></rect>\n");
@@ -124,13 +120,15 @@ static void draw(FILE *out, const struct mo_page_view *view, const json_t *resul
 }
 
 static void legend(FILE *out, const struct mo_page_view *view) {
+    size_t i;
+    json_t *tenant;
     fprintf(
         out,
         "<h2>Timeline</h2>\n<p>Which core ran which model when; a block's name and layers appear under the "
         "pointer. --trace writes all of it for Perfetto.</p><p class=\"legend\">");
-    for (int i = 0; i < view->n_tenants; i++) {
-        fprintf(out, "<span><i class=\"k\" style=\"background:%s\"></i>", mo_plot_colour(i));
-        mo_html_text(out, view->shown[i]);
+    json_array_foreach(mo_page_tenant_list(view), i, tenant) {
+        fprintf(out, "<span><i class=\"k\" style=\"background:%s\"></i>", mo_plot_colour((int)i));
+        mo_html_text(out, mo_json_text(tenant, "name"));
         fprintf(out, "</span> ");
     }
     fprintf(out, "</p>\n");

@@ -5,8 +5,9 @@
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
+#include "bench/data/json_read.h"
 
-enum { MOST_FOLDERS = 12, ENDING = 12 };
+enum { MOST_FOLDERS = 12, ENDING = 12, MOST_TENANTS = 64 };
 
 /* Where the last `parts` parts of a path begin. */
 static const char *tail_of(const char *path, int parts) {
@@ -75,4 +76,57 @@ void mo_short_names(const char *const *names, int n, char (*out)[MO_SHORT_NAME])
         shorten(tail_of(names[i], parts), out[i]);
     }
     number(out, n);
+}
+
+/* --- documents ---------------------------------------------------------------------------------------- */
+struct renaming {
+    const char *from[MOST_TENANTS];
+    char to[MOST_TENANTS][MO_SHORT_NAME];
+    int n;
+};
+
+/* The text under its new name: a name itself, or a sentence that begins with one; NULL = it stays. */
+static json_t *renamed(const struct renaming *r, const char *text) {
+    for (int i = 0; i < r->n; i++) {
+        size_t n = strlen(r->from[i]);
+        if (!strcmp(r->from[i], r->to[i]) || strncmp(text, r->from[i], n) != 0) continue;
+        if (!text[n]) return json_string(r->to[i]);
+        if (text[n] == ' ' || text[n] == ':') return json_sprintf("%s%s", r->to[i], text + n);
+    }
+    return NULL;
+}
+
+static void rename_all(const struct renaming *r, json_t *v) {
+    const char *key;
+    json_t *one, *name;
+    size_t i;
+    json_object_foreach(v, key, one) {
+        if (json_is_string(one) && (name = renamed(r, json_string_value(one))))
+            json_object_set_new(v, key, name); /* an existing key: the iteration goes on */
+        else
+            rename_all(r, one);
+    }
+    json_array_foreach(v, i, one) {
+        if (json_is_string(one) && (name = renamed(r, json_string_value(one))))
+            json_array_set_new(v, i, name);
+        else
+            rename_all(r, one);
+    }
+}
+
+json_t *mo_short_document(const json_t *document) {
+    json_t *copy = json_deep_copy(document), *tenants, *t;
+    struct renaming r = {.n = 0};
+    size_t i;
+    tenants = json_object_get(json_object_get(document, "calibration"), "tenants");
+    json_array_foreach(tenants, i, t) if (r.n < MOST_TENANTS) r.from[r.n++] = mo_json_text(t, "name");
+    mo_short_names(r.from, r.n, r.to);
+    rename_all(&r, json_object_get(copy, "results"));
+    rename_all(&r, json_object_get(copy, "fronts"));
+    rename_all(&r, json_object_get(copy, "runs"));
+    rename_all(&r, json_object_get(copy, "calibration"));
+    tenants = json_object_get(json_object_get(copy, "calibration"), "tenants");
+    for (int k = 0; k < r.n; k++)
+        json_object_set_new(json_array_get(tenants, (size_t)k), "given_name", json_string(r.from[k]));
+    return copy;
 }

@@ -28,6 +28,8 @@ int mo_bench_tables(struct mo_bench_session *session, const struct mo_bench_tabl
 /* Rows of one piece from the document of its simulation. */
 json_t *mo_bench_tables_rows(const json_t *simulation);
 
+/* What the tables say: a list with one sentence a piece. */
+json_t *mo_bench_tables_headline(const json_t *document);
 void mo_bench_tables_print(const json_t *document);
 int mo_bench_tables_html(const struct mo_env *env, const json_t *document, const char *path,
                          moire_error *err);

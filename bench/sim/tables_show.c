@@ -2,9 +2,11 @@
  * tables_show.c - the document of `moire tables` as text and as a page; see tables.h. */
 #include <stdio.h>
 #include <string.h>
+#include "bench/report/headline.h"
 #include "bench/report/plot.h"
-#include "bench/report/report_page.h"
+#include "bench/report/series.h"
 #include "bench/sim/tables.h"
+#include "runtime/base/text.h"
 
 /* What the paper says of its whole system against layer-wise scheduling (ASPLOS 2022, section 5), and, of all
  * mixes or of the largest, of its parts. */
@@ -19,25 +21,86 @@ static const char parts[] = "its compilation alone 1.50 (mix); latency over solo
                             "quarters of the load; 220 us a "
                             "conflict; three versions suffice for 80 % of the layers";
 
-/* Columns: {"mean", "ci95"} objects or plain numbers of a row. */
+/* Columns: {"mean", "ci95"} objects or plain numbers of a row; a head of the page breaks at the bar. */
 static const struct {
-    const char *title, *key;
+    const char *title, *head, *key;
     int digits;
-} columns[] = {{"load, all", "max_load_overall", 2},
-               {"every tenant", "max_load_every_tenant", 2},
-               {"of bound", "of_bound_overall", 2},
-               {"(every)", "of_bound_every_tenant", 2},
-               {"of offline", "of_offline_overall", 2},
-               {"(every)", "of_offline_every_tenant", 2},
-               {"x layerwise", "over_layerwise", 2},
-               {"x veltair", "over_veltair_overall", 2},
-               {"(every)", "over_veltair_every_tenant", 2},
-               {"latency/solo", "latency_over_solo", 2},
-               {"core-use gap", "core_use_gap", 2},
-               {"conflicts", "conflicts_a_query", 2},
-               {"us each", "conflict_us", 0}};
+} columns[] = {
+    {"every tenant", "every tenant,|up to load", "max_load_every_tenant", 2},
+    {"load, all", "all queries,|up to load", "max_load_overall", 2},
+    {"of bound", "of the bound,|all", "of_bound_overall", 2},
+    {"(every)", "every|tenant", "of_bound_every_tenant", 2},
+    {"of offline", "of the best|offline, all", "of_offline_overall", 2},
+    {"(every)", "every|tenant", "of_offline_every_tenant", 2},
+    {"x layerwise", "times layerwise,|all", "over_layerwise", 2},
+    {"x veltair", "times veltair,|all", "over_veltair_overall", 2},
+    {"(every)", "every|tenant", "over_veltair_every_tenant", 2},
+    {"latency/solo", "latency|over solo", "latency_over_solo", 2},
+    {"core-use gap", "core time over|layerwise", "core_use_gap", 2},
+    {"conflicts", "conflicts|a query", "conflicts_a_query", 2},
+    {"us each", "cost of one,|us", "conflict_us", 0},
+};
 enum { COLUMNS = sizeof columns / sizeof *columns };
 
+/* --- what a table says -------------------------------------------------------------------------------- */
+static double mean_of(const json_t *row, const char *key) {
+    const json_t *v = json_object_get(row, key);
+    v = json_is_object(v) ? json_object_get(v, "mean") : v;
+    return json_is_number(v) ? json_number_value(v) : -1;
+}
+
+static const json_t *row_of(const json_t *piece, const char *policy) {
+    size_t i;
+    json_t *row;
+    json_array_foreach(json_object_get(piece, "rows"), i,
+                       row) if (!strcmp(mo_json_text(row, "policy"), policy)) return row;
+    return NULL;
+}
+
+/* The policy that could run, other than moire's own and its variants, with the highest load of every tenant.
+ */
+static const json_t *best_rival(const json_t *piece) {
+    static const char key[] = "max_load_every_tenant";
+    const json_t *best = NULL;
+    size_t i;
+    json_t *row;
+    json_array_foreach(json_object_get(piece, "rows"), i, row) {
+        const char *policy = mo_json_text(row, "policy");
+        if (mo_series_is_limit(policy) || !strncmp(policy, "moire", 5) || mean_of(row, key) < 0) continue;
+        if (!best || mean_of(row, key) > mean_of(best, key)) best = row;
+    }
+    return best;
+}
+
+static void sentence(const json_t *piece, char out[MO_HEADLINE]) {
+    static const char key[] = "max_load_every_tenant";
+    const json_t *own = row_of(piece, "moire"), *rival = best_rival(piece), *bound = row_of(piece, "bound");
+    struct mo_text t = mo_text_in(out, MO_HEADLINE);
+    mo_text_put(&t, "%s, %s arrivals: ", mo_json_text(piece, "scenario"), mo_json_text(piece, "arrivals"));
+    if (mean_of(own, key) >= 0)
+        mo_text_put(&t, "moire keeps every tenant at %.4g %% up to load %.2f",
+                    100 * mo_json_number(piece, "goal"), mean_of(own, key));
+    else
+        mo_text_put(&t, "moire was not simulated");
+    if (rival)
+        mo_text_put(&t, "; best of the other policies (%s) up to %.2f", mo_json_text(rival, "policy"),
+                    mean_of(rival, key));
+    if (mean_of(bound, key) >= 0) mo_text_put(&t, "; no scheduler beyond %.2f", mean_of(bound, key));
+    mo_text_put(&t, ".");
+}
+
+json_t *mo_bench_tables_headline(const json_t *document) {
+    size_t i;
+    json_t *piece, *lines = json_array();
+    char text[MO_HEADLINE];
+    json_array_foreach(json_object_get(document, "results"), i, piece) {
+        sentence(piece, text);
+        json_array_append_new(lines, json_string(text));
+    }
+    return lines;
+}
+
+/* --- text --------------------------------------------------------------------------------------------- */
 static void cell(const json_t *row, int column, char *out, size_t n) {
     const json_t *v = json_object_get(row, columns[column].key);
     const json_t *mean = json_is_object(v) ? json_object_get(v, "mean") : v;
@@ -60,7 +123,11 @@ static double claim(const json_t *piece) {
 void mo_bench_tables_print(const json_t *document) {
     size_t i, k;
     json_t *piece, *row;
-    char text[48];
+    char text[48], said[MO_HEADLINE];
+    json_array_foreach(json_object_get(document, "results"), i, piece) {
+        sentence(piece, said);
+        printf("%s\n", said);
+    }
     json_array_foreach(json_object_get(document, "results"), i, piece) {
         printf("\n%s, arrivals %s: highest load with %.0f %% in time\n%-14s", mo_json_text(piece, "scenario"),
                mo_json_text(piece, "arrivals"), 100 * mo_json_number(piece, "goal"), "policy");
@@ -82,50 +149,86 @@ void mo_bench_tables_print(const json_t *document) {
     }
 }
 
+/* --- page --------------------------------------------------------------------------------------------- */
+/* Does any row of the piece have it? */
+static bool used(const json_t *piece, int column) {
+    size_t k;
+    json_t *row;
+    json_array_foreach(json_object_get(piece, "rows"), k, row) {
+        const json_t *v = json_object_get(row, columns[column].key);
+        if (json_is_number(json_is_object(v) ? json_object_get(v, "mean") : v)) return true;
+    }
+    return false;
+}
+
+static void head_cell(FILE *out, const char *head) {
+    fprintf(out, "<th>");
+    for (const char *p = head; *p; p++)
+        if (*p == '|')
+            fprintf(out, "<br>");
+        else
+            fputc(*p, out);
+    fprintf(out, "</th>");
+}
+
+static void page_cell(FILE *out, const json_t *row, int column) {
+    const json_t *v = json_object_get(row, columns[column].key), *ci = json_object_get(v, "ci95");
+    const json_t *mean = json_is_object(v) ? json_object_get(v, "mean") : v;
+    if (!json_is_number(mean)) {
+        fprintf(out, "<td>&ndash;</td>");
+        return;
+    }
+    fprintf(out, "<td>%.*f", columns[column].digits, json_number_value(mean));
+    if (json_is_number(ci))
+        fprintf(out, " <span class=\"soft\">&plusmn; %.*f</span>", columns[column].digits,
+                json_number_value(ci));
+    fprintf(out, "</td>");
+}
+
 static void piece_page(FILE *out, const json_t *piece) {
     size_t k;
     json_t *row;
-    char text[48];
     fprintf(out, "<h2>");
     mo_html_text(out, mo_json_text(piece, "scenario"));
-    fprintf(out, ", arrivals ");
+    fprintf(out, ", ");
     mo_html_text(out, mo_json_text(piece, "arrivals"));
-    fprintf(out, "</h2><div class=\"card\"><table><tr><th>policy</th>");
-    for (int c = 0; c < COLUMNS; c++) {
-        fprintf(out, "<th>");
-        mo_html_text(out, columns[c].title);
-        fprintf(out, "</th>");
-    }
+    fprintf(out, " arrivals</h2><div class=\"card\"><table class=\"dense\"><tr><th>policy</th>");
+    for (int c = 0; c < COLUMNS; c++)
+        if (used(piece, c)) head_cell(out, columns[c].head);
     fprintf(out, "</tr>\n");
     json_array_foreach(json_object_get(piece, "rows"), k, row) {
-        fprintf(out, "<tr><td>");
-        mo_html_text(out, mo_json_text(row, "policy"));
-        fprintf(out, "</td>");
-        for (int c = 0; c < COLUMNS; c++) {
-            cell(row, c, text, sizeof text);
-            fprintf(out, "<td>%s</td>", text);
-        }
+        fprintf(out, "<tr>");
+        mo_page_system_cell(out, mo_json_text(row, "policy"));
+        for (int c = 0; c < COLUMNS; c++)
+            if (used(piece, c)) page_cell(out, row, c);
         fprintf(out, "</tr>\n");
     }
     fprintf(out, "</table></div>\n");
     if (claim(piece) > 0)
-        fprintf(out, "<p>The paper claims %.2f &times; layerwise for its whole system; %s.</p>\n",
+        fprintf(out, "<p>VELTAIR's paper claims %.2f times layerwise for its whole system; %s.</p>\n",
                 claim(piece), parts);
 }
 
 static void page(FILE *out, const void *what) {
     const json_t *document = what;
+    char text[MO_HEADLINE];
     size_t i;
     json_t *piece;
-    mo_page_begin(
-        out, "policies on a simulated machine",
-        "Highest load with the goal's share of all queries, and of every tenant's, in time; mean over seeds "
-        "and half the 95 % confidence interval. Of bound: share of a proved limit for any scheduler; of "
-        "offline: of the best schedule found with all arrivals known. Core-use gap: core time a query over "
-        "that "
-        "of layerwise, less one, each at three quarters of its own highest load. Conflicts a query, and by "
-        "how "
-        "much a block is predicted to take longer for one.");
+    mo_page_begin(out, "policies on a simulated machine", "");
+    json_array_foreach(json_object_get(document, "results"), i, piece) {
+        sentence(piece, text);
+        mo_page_answer(out, text, i == 0);
+    }
+    fprintf(
+        out,
+        "<p>Loads are means over seeds; &plusmn; is half the 95 %% confidence interval. The bound is a "
+        "proved "
+        "limit for any scheduler, the best offline schedule was found with all arrivals known. Core time is "
+        "a "
+        "query's over that of layerwise, less one, each policy at three quarters of its own highest load. A "
+        "conflict is a layer that needs more cores than are free; its cost is by how much a block is "
+        "predicted "
+        "to take longer for one.</p>\n");
     json_array_foreach(json_object_get(document, "results"), i, piece) piece_page(out, piece);
     mo_page_experiment(out, document);
     mo_page_end(out);

@@ -177,15 +177,16 @@ static void turns_are_read_and_compared(void **state) {
 /* --- the page ----------------------------------------------------------------------------------------- */
 static char *page_of(const json_t *document) {
     struct mo_page_view view;
-    struct mo_curve *curves = calloc(MO_CURVES, sizeof *curves);
+    const struct mo_env env = mo_env_default();
+    moire_error err;
     char *text = NULL;
     size_t n = 0;
     FILE *out = open_memstream(&text, &n);
-    assert_true(out && curves);
-    mo_page_view_init(&view, document, curves);
+    assert_non_null(out);
+    assert_int_equal(mo_page_view_open(&env, document, &view, &err), MOIRE_OK);
     mo_page_choices(out, &view);
     fclose(out);
-    free(curves);
+    mo_page_view_close(&env, &view);
     return text;
 }
 

@@ -11,6 +11,7 @@
 #include "bench/load/session.h"
 #include "bench/report/headline.h"
 #include "bench/report/series.h"
+#include "bench/report/short_names.h"
 #include "runtime/planner/planner.h"
 #include "runtime/sched/policy.h"
 
@@ -54,6 +55,29 @@ static void names_are_cut_between_characters(void **state) {
         assert_non_null(text);
         json_decref(text);
     }
+}
+
+static void a_document_goes_by_short_names(void **state) {
+    (void)state;
+    json_t *doc =
+        json_pack("{s:{s:[{s:s},{s:s}], s:[s,s]}, s:[{s:s, s:[{s:[{s:s}]}]}], s:s}", "calibration", "tenants",
+                  "name", "/m/v1/net.onnx", "name", "/m/v2/net.onnx", "why", "/m/v2/net.onnx was disturbed",
+                  "/m/v2/net.onnxes", "results", "name", "moire/moire", "loads", "tenants", "name",
+                  "/m/v1/net.onnx", "about", "/m/v1/net.onnx");
+    json_t *shown = mo_short_document(doc), *calibration = json_object_get(shown, "calibration");
+    const json_t *second = json_array_get(json_object_get(calibration, "tenants"), 1);
+    assert_string_equal(mo_json_text(second, "name"), "v2/net");
+    assert_string_equal(mo_json_text(second, "given_name"), "/m/v2/net.onnx");
+    const json_t *why = json_object_get(calibration, "why");
+    assert_string_equal(json_string_value(json_array_get(why, 0)), "v2/net was disturbed");
+    assert_string_equal(json_string_value(json_array_get(why, 1)), "/m/v2/net.onnxes");
+    const json_t *row = json_array_get(json_object_get(shown, "results"), 0);
+    const json_t *load = json_array_get(json_object_get(row, "loads"), 0);
+    assert_string_equal(mo_json_text(json_array_get(json_object_get(load, "tenants"), 0), "name"), "v1/net");
+    assert_string_equal(mo_json_text(row, "name"), "moire/moire");
+    assert_string_equal(mo_json_text(shown, "about"), "/m/v1/net.onnx"); /* the scenario's own words stay */
+    json_decref(shown);
+    json_decref(doc);
 }
 
 /* --- colours ------------------------------------------------------------------------------------------ */
@@ -252,6 +276,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(names_are_short_and_distinct),
         cmocka_unit_test(names_are_cut_between_characters),
+        cmocka_unit_test(a_document_goes_by_short_names),
         cmocka_unit_test(no_two_known_systems_look_alike),
         cmocka_unit_test(a_system_looks_the_same_everywhere),
         cmocka_unit_test(no_two_planners_look_alike),

@@ -5,6 +5,7 @@
 #include "bench/data/loads.h"
 #include "bench/data/experiment.h"
 #include "bench/plans/plans.h"
+#include "bench/report/headline.h"
 #include "bench/report/report.h"
 #include "tools/moire/verbs/bench_common.h"
 
@@ -62,6 +63,11 @@ static int compare(const struct mo_env *env, struct work *w, const struct mo_opt
     int code = mo_plans_document(env, &w->plans, &d, err);
     if (bar) fprintf(stderr, "\r\033[K");
     if (!code) code = mo_bench_describe(env, d, o->argc, o->argv, err);
+    json_t *said = code ? NULL : mo_headline_before(mo_plans_headline(d), d);
+    if (said) {
+        json_decref(d);
+        d = said;
+    }
     if (!code && o->output) code = mo_bench_write_json(env, d, o->output, err);
     if (!code && o->report) code = mo_plans_report(env, d, o->report, err);
     if (!code && o->json)

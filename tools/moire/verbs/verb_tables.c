@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * verb_tables.c - `moire tables`: the policies side by side on a simulated machine; see bench/sim/tables.h.
  */
+#include "bench/report/headline.h"
 #include "bench/report/report.h"
 #include "bench/load/load_search.h"
 #include "bench/sim/tables.h"
@@ -88,11 +89,20 @@ static int write_files(const struct mo_env *env, const struct mo_options *o, con
     return code;
 }
 
+/* The document with what its tables say before everything else; itself when memory is out.  Takes it. */
+static json_t *say_first(json_t *document) {
+    json_t *said = mo_headline_before(mo_bench_tables_headline(document), document);
+    if (!said) return document;
+    json_decref(document);
+    return said;
+}
+
 static int tables(struct mo_bench_session *session, const struct mo_options *o, struct work *w) {
     json_t *document = NULL;
     moire_error err = {0}, why = {0};
     int code = fill(o, w, &err);
     if (!code) code = mo_bench_tables(session, &w->tables, &document, &err);
+    if (document) document = say_first(document);
     if (document && !o->json) mo_bench_tables_print(document);
     if (document && write_files(session->env, o, document, &why) && !code) {
         code = why.code;
