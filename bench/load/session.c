@@ -18,6 +18,7 @@
 #include "bench/data/experiment.h"
 #include "models/zoo.h"
 #include "runtime/base/nearest.h"
+#include "runtime/base/text.h"
 #include "runtime/device/topology.h"
 
 enum { WATCH_MS = 300 };
@@ -185,18 +186,23 @@ static int models_folder(struct mo_bench_session *s, moire_error *err) {
 /* What is meant as a path is a missing file, a bare word an unknown name. */
 static int no_model(const struct mo_bench_session *s, const char *word, moire_error *err) {
     struct mo_nearest nearest = {.word = word};
-    char hint[100];
+    char hint[100], names[380];
+    struct mo_text list = mo_text_in(names, sizeof names);
     int n;
     const struct mo_zoo_model *table = mo_zoo_table(&n);
     if (strpbrk(word, "./"))
-        return mo_fail(err, MOIRE_EIO,
-                       "%s: no such file, nor one of the packages in %s (`make peers` sets those up)", word,
-                       s->venv);
-    for (int i = 0; i < n; i++)
+        return mo_fail(
+            err, MOIRE_EIO,
+            "cannot read '%.200s': no such file, nor one of the packages in %.100s (`make peers` sets those "
+            "up)",
+            word, s->venv);
+    for (int i = 0; i < n; i++) {
+        mo_text_put(&list, "%s%s", i ? ", " : "", table[i].name);
         mo_nearest_offer(&nearest, table[i].name);
+    }
     mo_nearest_text(&nearest, hint, sizeof hint);
-    return mo_fail(err, MOIRE_EINVAL, "no model '%.60s'%s", word,
-                   *hint ? hint : "; `moire zoo list` shows all");
+    return mo_fail(err, MOIRE_EINVAL, "no model '%.60s'%s%s %s%s", word, hint,
+                   *hint ? "  There are:" : "; there are:", names, list.cut ? "..." : "");
 }
 
 int mo_bench_resolve(struct mo_bench_session *s, struct mo_region *region, struct mo_bench_tenant *tenant,

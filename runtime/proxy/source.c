@@ -4,6 +4,7 @@
 
 #include <stdio.h>
 #include <string.h>
+#include "runtime/base/nearest.h"
 #include "runtime/base/text.h"
 
 const struct mo_source mo_source_slowdown = {
@@ -31,12 +32,17 @@ int mo_source_named(const struct mo_csv *csv, const char *name, size_t n, const 
 }
 
 int mo_source_unknown(const char *name, moire_error *err) {
-    char list[80];
+    char list[80], hint[80];
     struct mo_text t = mo_text_in(list, sizeof list);
+    struct mo_nearest nearest = {.word = name};
     mo_text_put(&t, "auto");
-    for (const struct mo_source *const *s = mo_sources(); *s; s++)
+    for (const struct mo_source *const *s = mo_sources(); *s; s++) {
         mo_text_put(&t, ", %s", (*s)->name);
-    return mo_fail(err, MOIRE_EINVAL, "no source of pressure '%s'; there are: %s", name, list);
+        mo_nearest_offer(&nearest, (*s)->name);
+    }
+    mo_nearest_text(&nearest, hint, sizeof hint);
+    return mo_fail(err, MOIRE_EINVAL, "no source of pressure '%.100s'%s%s %s", name, hint,
+                   *hint ? "  There are:" : "; there are:", list);
 }
 
 const struct mo_source *mo_source_first(const struct mo_source_config *config, void **self) {

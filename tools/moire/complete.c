@@ -120,12 +120,9 @@ static void offer_flags(struct spot *s, const struct mo_verb *verb, const struct
 }
 
 static const struct mo_verb_command *command_of(const struct mo_verb *verb, int n, char **words) {
-    const struct mo_verb_command *c = verb->commands;
-    if (!c->name) return c;
+    if (!verb->commands->name) return verb->commands;
     int at = mo_verb_word(verb, n, words);
-    while (at && c->name && strcmp(c->name, words[at]) != 0)
-        c++;
-    return at && c->name ? c : NULL;
+    return mo_verb_command_find(verb, at ? words[at] : NULL);
 }
 
 /* Operands before the last word. */
@@ -139,6 +136,11 @@ static int operands_before(const struct mo_verb *verb, const struct mo_verb_comm
     return count - (c->name != NULL);
 }
 
+static void offer_commands(struct spot *s, const struct mo_verb *verb) {
+    for (const struct mo_verb_command *c = verb->commands; c->name; c++)
+        if (!c->hidden) offer(s, c->name);
+}
+
 static void complete_verb(struct spot *s, const struct mo_verb *verb, int n, char **words) {
     const struct mo_verb_command *c = command_of(verb, n - 1, words);
     /* shells cut "--flag=value" at its sign */
@@ -150,8 +152,7 @@ static void complete_verb(struct spot *s, const struct mo_verb *verb, int n, cha
     } else if (s->word[0] == '-') {
         offer_flags(s, verb, c);
     } else if (!c) {
-        for (c = verb->commands; c->name; c++)
-            if (!c->hidden) offer(s, c->name);
+        offer_commands(s, verb);
     } else {
         offer_operand(s, c, operands_before(verb, c, n, words));
     }
@@ -161,7 +162,9 @@ void mo_complete(FILE *to, int n, char **words) {
     struct spot s = {.to = to, .word = n ? words[n - 1] : ""};
     const bool help = n > 1 && !strcmp(words[0], "help");
     const struct mo_verb *verb = n > 1 && !help ? mo_verb_find(words[0]) : NULL;
+    const struct mo_verb *explained = n == 3 && help ? mo_verb_find(words[1]) : NULL;
     if (verb) complete_verb(&s, verb, n, words);
+    if (explained) offer_commands(&s, explained);
     if (n > 2 || verb || (n > 1 && !help)) return;
     for (int i = 0; mo_verbs[i]; i++)
         offer(&s, mo_verbs[i]->name);

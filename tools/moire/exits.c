@@ -13,13 +13,13 @@ const struct mo_exit_row *mo_exits(void) {
          "of a model, scenario, machine, policy, planner, or of an input that the model does not have.  The "
          "message names what comes nearest."},
         {MO_EXIT_INPUT, "bad model or data",
-         "A file was read, but what it holds is malformed, is not supported, does not fit (shapes and "
-         "types), or "
-         "exceeds a limit."},
+         "A file was read, but what it holds is malformed, does not fit (shapes and types), exceeds a limit, "
+         "or is not "
+         "supported: by moire, or by this machine, as a GPU that it does not have."},
         {MO_EXIT_SYSTEM, "system",
          "Something outside failed: a file that is missing or cannot be read or written, memory, the store "
          "of "
-         "compiled kernels, the C compiler, threads, a GPU."},
+         "compiled kernels, the C compiler, threads, a GPU that was lost."},
         {MO_EXIT_FAILED, "failed",
          "The command ran to its end, but a check, a goal or an execution failed.  The verb's page says "
          "which."},

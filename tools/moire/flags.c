@@ -292,6 +292,13 @@ static int read_line(struct line *l, moire_error *err) {
     return MOIRE_OK;
 }
 
+const struct mo_verb_command *mo_verb_command_find(const struct mo_verb *verb, const char *name) {
+    const struct mo_verb_command *c = verb->commands;
+    while (name && c->name && strcmp(c->name, name) != 0)
+        c++;
+    return name && c->name ? c : NULL;
+}
+
 int mo_verb_word(const struct mo_verb *verb, int argc, char **argv) {
     for (int i = 1; i < argc; i++) {
         const struct mo_flag *f = NULL;

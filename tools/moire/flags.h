@@ -70,13 +70,15 @@ bool mo_text_whole(const char *text, int64_t least, int64_t most, int64_t *out);
 /* Parses "NAME=d,d,...", in place: text must live as long as the result. */
 bool mo_text_shape(char *text, moire_shape *out);
 
-/* flags_help.c: the page of a verb (`moire help VERB`). */
-void mo_verb_page(FILE *to, const struct mo_verb *verb);
+/* flags_help.c: the page of a verb (`moire help VERB`), or of one of its commands; NULL: all of them. */
+void mo_verb_page(FILE *to, const struct mo_verb *verb, const struct mo_verb_command *only);
 /* "moire VERB COMMAND OPERANDS [FLAG...]", in out[size]. */
 void mo_verb_usage(const struct mo_verb *verb, const struct mo_verb_command *command, char *out, size_t size);
 /* Gives every flag of a verb to `take`: "  -o, --output FILE  ", and what it does. */
 void mo_verb_each_flag(const struct mo_verb *verb,
                        void (*take)(void *ctx, const char *head, const char *text), void *ctx);
+/* The command of a verb by its name, which may be NULL or nobody's; NULL: there is none. */
+const struct mo_verb_command *mo_verb_command_find(const struct mo_verb *verb, const char *name);
 /* Where the command of a verb that has several is named: the first word behind the verb that is neither a
  * flag nor its value; 0: nowhere. */
 int mo_verb_word(const struct mo_verb *verb, int argc, char **argv);

@@ -15,8 +15,7 @@ static uint64_t commands_of(const struct mo_verb *verb) {
 }
 
 /* "serve, kernels: ", or "all but report: ", where not all commands of the verb take the flag. */
-static void add_commands(const struct mo_verb *verb, uint64_t on, char *out, size_t n) {
-    const uint64_t all = commands_of(verb);
+static void add_commands(const struct mo_verb *verb, uint64_t all, uint64_t on, char *out, size_t n) {
     const bool few = 2 * __builtin_popcountll(on & all) <= __builtin_popcountll(all);
     const uint64_t named = few ? on & all : all & ~on;
     size_t used = 0;
@@ -32,9 +31,10 @@ static void add_commands(const struct mo_verb *verb, uint64_t on, char *out, siz
     snprintf(out + used, n - used, ": ");
 }
 
-static void describe(const struct mo_verb *verb, const struct mo_flag *f, char *out, size_t n) {
+/* all: the commands that the page is of. */
+static void describe(const struct mo_verb *verb, uint64_t all, const struct mo_flag *f, char *out, size_t n) {
     char commands[200];
-    add_commands(verb, f->on, commands, sizeof commands);
+    add_commands(verb, all, f->on, commands, sizeof commands);
     size_t used = (size_t)snprintf(out, n, "%s%s", commands, f->help);
     if (f->choices) used += (size_t)snprintf(out + used, n - used, "; one of: %s", f->choices);
     if (f->initial) snprintf(out + used, n - used, "; %s by default", f->initial);
@@ -45,8 +45,7 @@ static int head_of(const struct mo_flag *f, char out[HEAD]) {
                     f->value ? " " : "", f->value ? f->value : "");
 }
 
-static void print_flags(FILE *to, const struct mo_verb *verb) {
-    const uint64_t all = commands_of(verb);
+static void print_flags(FILE *to, const struct mo_verb *verb, uint64_t all) {
     int n, indent = 0;
     const struct mo_flag *rows = mo_flags(&n);
     char head[HEAD], text[SENTENCE];
@@ -57,7 +56,7 @@ static void print_flags(FILE *to, const struct mo_verb *verb) {
     for (int i = 0; i < n; i++) {
         if (!(rows[i].on & all)) continue;
         int width = head_of(&rows[i], head);
-        describe(verb, &rows[i], text, sizeof text);
+        describe(verb, all, &rows[i], text, sizeof text);
         fprintf(to, "%-*s", indent, head);
         mo_prose_wrap(to, text, width > indent ? width : indent, indent);
     }
@@ -78,12 +77,14 @@ void mo_verb_usage(const struct mo_verb *verb, const struct mo_verb_command *c, 
     if (others) mo_text_put(&t, " [FLAG...]");
 }
 
-static void print_usage(FILE *to, const struct mo_verb *verb) {
+static void print_usage(FILE *to, const struct mo_verb *verb, uint64_t all) {
+    bool first = true;
     for (const struct mo_verb_command *c = verb->commands; c->command; c++) {
         char line[300];
-        if (c->hidden) continue;
+        if (!(all >> c->command & 1)) continue;
         mo_verb_usage(verb, c, line, sizeof line);
-        fprintf(to, "%s ", c == verb->commands ? "usage:" : "      ");
+        fprintf(to, "%s ", first ? "usage:" : "      ");
+        first = false;
         mo_prose_wrap(to, line, 7, 11);
     }
 }
@@ -96,21 +97,22 @@ void mo_verb_each_flag(const struct mo_verb *verb,
         char head[HEAD], text[SENTENCE];
         if (!(rows[i].on & commands_of(verb))) continue;
         head_of(&rows[i], head);
-        describe(verb, &rows[i], text, sizeof text);
+        describe(verb, commands_of(verb), &rows[i], text, sizeof text);
         take(ctx, head, text);
     }
 }
 
-void mo_verb_page(FILE *to, const struct mo_verb *verb) {
+void mo_verb_page(FILE *to, const struct mo_verb *verb, const struct mo_verb_command *only) {
+    const uint64_t all = only ? UINT64_C(1) << only->command : commands_of(verb);
     char title[300];
     snprintf(title, sizeof title, "moire %s - %s", verb->name, verb->summary);
     mo_prose_wrap(to, title, 0, 4);
     fputc('\n', to);
-    print_usage(to, verb);
+    print_usage(to, verb, all);
     fputc('\n', to);
     mo_prose_print(to, verb->about);
     if (verb->about) fputc('\n', to);
-    print_flags(to, verb);
+    print_flags(to, verb, all);
     fputc('\n', to);
     mo_prose_print(to, verb->notes);
     char text[SENTENCE];

@@ -77,7 +77,7 @@ void mo_help_print(FILE *to) {
     fprintf(to, "usage: moire VERB [ARGUMENT...]\n\n");
     for (int i = 0; mo_verbs[i]; i++)
         print_row(to, mo_verbs[i]->name, mo_verbs[i]->summary);
-    fprintf(to, "\n`moire help VERB` explains a verb and gives examples; topics beside them:\n\n");
+    fprintf(to, "\n`moire help VERB [COMMAND]` explains a verb and gives examples.  More topics:\n\n");
     for (const struct mo_topic *t = mo_topics(); t->name; t++)
         print_row(to, t->name, t->summary);
     fputc('\n', to);
@@ -125,7 +125,7 @@ int mo_help(int argc, char **argv) {
         code = with_verb(argc, argv, &verb);
         if (!code) mo_verb_words(stdout, verb, argc > 3 ? argv[3] : NULL);
     } else if ((verb = mo_verb_find(word))) {
-        mo_verb_page(stdout, verb);
+        mo_verb_page(stdout, verb, mo_verb_command_find(verb, argc > 2 ? argv[2] : NULL));
     } else {
         const struct mo_topic *t = mo_topics();
         while (t->name && strcmp(t->name, word) != 0)

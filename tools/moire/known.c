@@ -158,10 +158,10 @@ int mo_known_find_data(enum mo_known kind, const char *word, char *path, size_t 
         if (snprintf(path, n, "%s", word) >= (int)n)
             return mo_fail(err, MOIRE_EINVAL, "%.80s...: path too long", word);
         if (access(word, R_OK) == 0) return MOIRE_OK;
-        return mo_fail(err, MOIRE_EIO, "%s: %s", word, strerror(errno));
+        return mo_fail(err, MOIRE_EIO, "cannot read '%.300s': %s", word, strerror(errno));
     }
     for (int i = 0; data_folder(i, kinds[kind].folder, folder, sizeof folder); i++)
         if (snprintf(path, n, "%s/%s.json", folder, word) < (int)n && access(path, R_OK) == 0)
             return MOIRE_OK;
-    return mo_known_fail(kind, kind == MO_KNOWN_MACHINES ? "--machine" : NULL, word, err);
+    return mo_known_fail(kind, NULL, word, err);
 }

@@ -13,7 +13,7 @@ static bool is_help(const char *word) {
     return !strcmp(word, "--help") || !strcmp(word, "-h");
 }
 
-/* `moire bench serve --help` asks for the same page as `moire bench --help`. */
+/* `moire bench serve --help` asks for the page of that command. */
 static bool asks_help(int argc, char **argv) {
     for (int i = 2; i < argc; i++)
         if (is_help(argv[i])) return true;
@@ -45,7 +45,8 @@ static int run(int argc, char **argv) {
     const struct mo_verb *verb = mo_verb_find(argv[1]);
     if (!verb) return unknown_verb(argv[1], mo_wants_json(argc, argv));
     if (asks_help(argc, argv)) {
-        mo_verb_page(stdout, verb);
+        const int at = mo_verb_word(verb, argc - 1, argv + 1);
+        mo_verb_page(stdout, verb, mo_verb_command_find(verb, at ? argv[at + 1] : NULL));
         return MO_EXIT_OK;
     }
     return mo_verb_call(&env, verb, argc - 1, argv + 1);

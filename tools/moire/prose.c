@@ -107,13 +107,21 @@ void mo_prose_wrap(FILE *to, const char *text, int at, int indent) {
     fputc('\n', to);
 }
 
+/* Letters of the next word, and of the value behind it if it is a flag: the two stay on one line. */
+static int held_together(const char *command) {
+    int n = (int)strcspn(command, " ");
+    if (*command == '-' && command[n] && command[n + 1] != '-') n += 1 + (int)strcspn(command + n + 1, " ");
+    return n;
+}
+
 void mo_prose_command(FILE *to, const char *command, int indent) {
-    int at = indent;
+    int at = indent, held = 0; /* letters that need no look at the width any more */
     fprintf(to, "%*s", indent, "");
     for (bool first = true; *command; first = false) {
         int n = (int)strcspn(command, " ");
-        /* two columns are for the " \" of a line that goes on */
-        if (!first && at + 1 + n > MO_PROSE_WIDTH - (command[n] ? 2 : 0)) {
+        if (held <= 0) held = held_together(command);
+        /* two columns are for the " \\" of a line that goes on */
+        if (!first && at + 1 + held > MO_PROSE_WIDTH - (command[held] ? 2 : 0)) {
             fprintf(to, " \\\n%*s", indent + 4, "");
             at = indent + 4;
         } else if (!first) {
@@ -122,6 +130,7 @@ void mo_prose_command(FILE *to, const char *command, int indent) {
         }
         fprintf(to, "%.*s", n, command);
         at += n;
+        held -= n + 1;
         command += n + (command[n] == ' ');
     }
     fputc('\n', to);

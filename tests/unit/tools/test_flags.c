@@ -167,7 +167,7 @@ static void text_of(const struct mo_verb *verb, const struct mo_verb_command *wo
     if (words)
         mo_verb_words(to, verb, words->name);
     else
-        mo_verb_page(to, verb);
+        mo_verb_page(to, verb, NULL);
     assert_int_equal(fclose(to), 0);
 }
 

@@ -132,6 +132,7 @@ static void completion_knows_what_comes_next(void **state) {
         {{{"plan", "game", "--planner", "gpulet"}, 4}, "gpulet-int\ngpulet\n", "ideal"},
         {{{"zoo", "build", "al"}, 3}, "alexnet\nall\n", "lenet"},
         {{{"store", "c"}, 2}, "check\nclean\n", "show"},
+        {{{"help", "store", "c"}, 3}, "check\nclean\n", "show"},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         const char *page = printed(print_offers, &rows[i].line);
@@ -197,7 +198,7 @@ static void every_verb_has_a_man_page(void **state) {
  */
 static void print_verb(FILE *to, const void *what) {
     if (what)
-        mo_verb_page(to, what);
+        mo_verb_page(to, what, NULL);
     else
         mo_help_print(to);
 }
@@ -213,6 +214,25 @@ static void no_page_is_wider_than_a_terminal(void **state) {
     }
 }
 
+static void print_serve(FILE *to, const void *what) {
+    mo_verb_page(to, what, mo_verb_command_find(what, "serve"));
+}
+
+/* Of the flags those that it takes, without saying so of each. */
+static void a_command_has_a_page(void **state) {
+    (void)state;
+    const struct mo_verb *bench = mo_verb_find("bench");
+    const char *page = printed(print_serve, bench);
+    assert_non_null(strstr(page, "usage: moire bench serve SCENARIO"));
+    assert_null(strstr(page, "moire bench latency FILE"));
+    assert_non_null(strstr(page, "--find-max"));
+    assert_null(strstr(page, "--no-scaling")); /* which is that of `plans` */
+    assert_null(strstr(page, "serve: "));
+    assert_null(mo_verb_command_find(bench, "nosuch"));
+    assert_null(mo_verb_command_find(bench, NULL));
+    assert_null(mo_verb_command_find(mo_verb_find("run"), "lenet"));
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(texts_come_in_pieces),
@@ -220,6 +240,7 @@ int main(void) {
         cmocka_unit_test(completion_knows_what_comes_next),
         cmocka_unit_test(flags_are_offered_once),
         cmocka_unit_test(every_verb_has_a_man_page),
+        cmocka_unit_test(a_command_has_a_page),
         cmocka_unit_test(no_page_is_wider_than_a_terminal),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

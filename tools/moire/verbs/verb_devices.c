@@ -12,12 +12,11 @@ static const char about[] = "Lists the cores and the GPUs that moire can use, wi
                             "made of.  Without a GPU one\n"
                             "line says what is missing: the plugin, the driver, or the GPU.\n";
 
-static const char notes[] =
-    "Exit code 3 or 4: the device that was asked for cannot be used; 5: lets share SMs.\n"
-    "\n"
-    "Examples:\n"
-    "  moire devices\n"
-    "  moire devices --device cuda:build/libmoire-cuda.so --probe\n";
+static const char notes[] = "Exit code 3: the device that was asked for is not there; 5: lets share SMs.\n"
+                            "\n"
+                            "Examples:\n"
+                            "  moire devices\n"
+                            "  moire devices --device cuda:build/libmoire-cuda.so --probe\n";
 
 static const double gib = 1073741824;
 
