@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * inspect.h - what `moire inspect` knows about a model, and the three ways it is shown. */
+ * inspect.h - what `moire inspect` knows about a model, and two of the ways it is shown (the third is
+ * graph_svg.h). */
 #ifndef MO_INSPECT_H
 #define MO_INSPECT_H
 #include "runtime/plan/describe.h"
@@ -34,6 +35,4 @@ void mo_tensor_text(const struct mo_tensor *t, char *out, size_t n);
 
 void mo_inspect_text(const struct mo_inspection *in);
 int mo_inspect_json(const struct mo_inspection *in, moire_error *err); /* inspect_json.c, to stdout */
-/* inspect_svg.c: the layer graph as a drawing. */
-int mo_inspect_svg(const struct mo_inspection *in, const char *path, moire_error *err);
 #endif

@@ -9,7 +9,7 @@ enum { MO_RUN_INPUTS = 64 };
 
 /* struct mo_options for one run: the model's file, inputs by name, the instruction set. */
 struct mo_run_options {
-    const char *file, *output_dir, *trace;
+    const char *file, *output_dir, *trace, *svg;
     const char *input_name[MO_RUN_INPUTS]; /* "NAME=FILE"; the name ends at input_split */
     size_t input_split[MO_RUN_INPUTS];
     const char *input_file[MO_RUN_INPUTS];

@@ -8,6 +8,7 @@
 #include "codegen/family/family.h"
 #include "runtime/base/text.h"
 #include "runtime/plan/compiled.h"
+#include "tools/moire/graph_svg.h"
 #include "tools/moire/inspect.h"
 #include "tools/moire/verb.h"
 #include "tools/moire/paths.h"
@@ -70,7 +71,8 @@ static int show(struct mo_inspection *in, const struct mo_options *o, moire_erro
         rc = mo_fail(err, MOIRE_ENOMEM, "out of memory");
     for (int i = 0; i < in->plan->n_steps; i++)
         in->macs += mo_step_macs(&in->plan->steps[i]);
-    if (!rc && o->svg) rc = mo_inspect_svg(in, o->svg, err);
+    const struct mo_graph_drawing drawing = {.env = in->env, .plan = in->plan, .title = in->file};
+    if (!rc && o->svg) rc = mo_graph_draw(&drawing, o->svg, err);
     if (!rc && o->json) rc = mo_inspect_json(in, err);
     if (!rc && !o->json) mo_inspect_text(in);
     return rc;

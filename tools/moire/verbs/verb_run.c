@@ -6,6 +6,7 @@
 #include "codegen/frontend.h"
 #include "runtime/ops/trial.h"
 #include "tools/moire/flags.h"
+#include "tools/moire/graph_svg.h"
 #include "tools/moire/verify/npy.h"
 #include "tools/moire/paths.h"
 #include "tools/moire/run.h"
@@ -16,7 +17,8 @@ static const char notes[] =
     "Examples:\n"
     "  moire run resnet50.onnx --input data=image.npy --output-dir out\n"
     "  moire run resnet50.onnx --repeat 20 --threads 2\n"
-    "  moire run detector.onnx --shape x=1,3,640,640 --profile --threads 2 --trace layers.json\n";
+    "  moire run detector.onnx --shape x=1,3,640,640 --profile --threads 2 --trace layers.json\n"
+    "  moire run detector.onnx --shape x=1,3,640,640 --profile --svg detector.svg\n";
 
 enum { PROFILE_NS = 500000000 };
 
@@ -25,13 +27,14 @@ static int take_options(const struct mo_options *o, struct mo_run_options *r, mo
     *r = (struct mo_run_options){.file = o->operands.word[0],
                                  .output_dir = o->output_dir,
                                  .trace = o->trace,
+                                 .svg = o->svg,
                                  .n_inputs = o->inputs.n,
                                  .threads = o->threads,
                                  .repeat = o->repeat,
                                  .seed = o->seed,
                                  .isa = mo_isa_detect(),
                                  .reference = o->reference,
-                                 .profile = o->profile || o->trace,
+                                 .profile = o->profile || o->trace || o->svg,
                                  .json = o->json};
     for (int i = 0; i < o->inputs.n; i++) {
         const char *at = strchr(o->inputs.word[i], '=');
@@ -161,6 +164,9 @@ static int run_plan(const struct mo_env *env, const struct mo_run_options *o, co
     if (!rc) rc = mo_timing_run(env, plan, instance, &timing, &times, err);
     if (!rc && o->output_dir) rc = save_outputs(env, o, plan->graph, instance, err);
     if (!rc && o->trace) rc = mo_profile_write_trace(env, plan, &times, &ceiling, o->trace, err);
+    const struct mo_graph_drawing drawing = {
+        .env = env, .plan = plan, .title = o->file, .ns = times.min_ns, .threads = o->threads};
+    if (!rc && o->svg) rc = mo_graph_draw(&drawing, o->svg, err);
     if (!rc) {
         const struct mo_slow slow = mo_slow_find(plan, o->profile && o->threads == 1 ? times.min_ns : NULL);
         mo_run_report(o, plan, instance, &times, o->profile ? &ceiling : NULL, o->reference ? NULL : &slow);
