@@ -45,22 +45,43 @@ static int kept(const json_t *layer) {
     return n;
 }
 
-/* Time of a layer in its first version, as often as the model has it. */
-static double weight(const json_t *layer) {
+/* Layers with most versions first; of these, by their time in the first version, as often as the model has
+ * it.
+ */
+static double layer_rank(const json_t *layer) {
     const json_t *first = json_array_get(json_object_get(layer, "points"), 0);
-    return json_number_value(json_array_get(json_object_get(first, "us"), 0)) * mo_json_number(layer, "uses");
+    double us = json_number_value(json_array_get(json_object_get(first, "us"), 0));
+    return kept(layer) * 1e9 + us * mo_json_number(layer, "uses");
 }
 
-/* The layer with most versions and, of these, most time, that comes behind `before`; NULL = none. */
-static const json_t *next_layer(const json_t *layers, const json_t *before) {
-    const json_t *best = NULL;
+/* Models with most layers that have a choice; of tenants only those that ran. */
+static double front_rank(const json_t *front) {
     size_t i;
     json_t *layer;
-    json_array_foreach((json_t *)layers, i, layer) {
-        int n = kept(layer);
-        if (!n || layer == before) continue;
-        if (before && (n > kept(before) || (n == kept(before) && weight(layer) >= weight(before)))) continue;
-        if (!best || n > kept(best) || (n == kept(best) && weight(layer) > weight(best))) best = layer;
+    double n = 0;
+    json_array_foreach(json_object_get(front, "layers"), i, layer) n += kept(layer) > 1;
+    return n;
+}
+
+static double tenant_rank(const json_t *tenant) {
+    return mo_json_number(tenant, "blocks") > 0 ? mo_json_number(tenant, "choices") : -1;
+}
+
+/* The element that comes behind `before` in falling order of rank, the earlier first; NULL: the first of all,
+ * or there is none. */
+static const json_t *next_by(double (*rank)(const json_t *), const json_t *list, const json_t *before) {
+    const json_t *best = NULL;
+    double most = 0, limit = before ? rank(before) : 0;
+    bool behind = false; /* `before` stands further up in the list */
+    size_t i;
+    json_t *element;
+    json_array_foreach((json_t *)list, i, element) {
+        double r = rank(element);
+        bool comes = !before || r < limit || (behind && r == limit);
+        behind |= element == before;
+        if (element == before || !comes || (best && r <= most)) continue;
+        best = element;
+        most = r;
     }
     return best;
 }
@@ -83,40 +104,49 @@ static void short_name(const char *signature, char *out, size_t n) {
 
 static void front_summary(FILE *out, const json_t *front, const char *name) {
     const json_t *layers = json_object_get(front, "layers");
+    size_t n = json_array_size(layers), i;
     int with[VERSIONS_SHOWN + 1] = {0};
-    size_t i;
     json_t *layer;
     json_array_foreach((json_t *)layers, i, layer) {
-        int n = kept(layer);
-        with[n < VERSIONS_SHOWN ? n : VERSIONS_SHOWN]++;
+        int versions = kept(layer);
+        with[versions < VERSIONS_SHOWN ? versions : VERSIONS_SHOWN]++;
     }
     fprintf(out, "<p><b>");
     mo_html_text(out, name);
-    fprintf(out, "</b>: %zu kinds of layers tuned", json_array_size(layers));
+    fprintf(out, "</b>: %zu kind%s of layers tuned", n, n == 1 ? "" : "s");
     for (int k = 1; k <= VERSIONS_SHOWN; k++)
         if (with[k]) fprintf(out, ", %d with %d version%s", with[k], k, k == 1 ? "" : "s");
     fprintf(out, ". Below, those with most to choose among.</p>\n");
 }
 
-static void fronts(FILE *out, const struct mo_page_view *view) {
-    size_t i;
-    json_t *front;
+static void front_plots(FILE *out, const json_t *front) {
+    const json_t *layer = NULL, *layers = json_object_get(front, "layers");
     char name[64];
-    json_array_foreach(json_object_get(view->document, "fronts"), i, front) {
-        const json_t *layer = NULL, *layers = json_object_get(front, "layers");
-        front_summary(out, front, mo_json_text(front, "tenant"));
-        fprintf(out, "<div class=\"row\" style=\"grid-template-columns:"
-                     "repeat(auto-fit,minmax(min(100%%,260px),1fr))\">\n");
-        for (int k = 0; k < LAYERS_SHOWN && (layer = next_layer(layers, layer)); k++) {
-            short_name(mo_json_text(layer, "layer"), name, sizeof name);
-            fprintf(out, "<div class=\"card\">");
-            mo_plot_front(out, layer, name);
-            fprintf(out, "</div><div class=\"card\">");
-            mo_plot_front_times(out, layer, name);
-            fprintf(out, "</div>\n");
-        }
+    fprintf(out, "<div class=\"row\" style=\"grid-template-columns:"
+                 "repeat(auto-fill,minmax(min(100%%,320px),1fr))\">\n");
+    for (int k = 0; k < LAYERS_SHOWN && (layer = next_by(layer_rank, layers, layer)) && kept(layer); k++) {
+        short_name(mo_json_text(layer, "layer"), name, sizeof name);
+        fprintf(out, "<div class=\"card\">");
+        mo_plot_front(out, layer, name);
+        fprintf(out, "</div><div class=\"card\">");
+        mo_plot_front_times(out, layer, name);
         fprintf(out, "</div>\n");
     }
+    fprintf(out, "</div>\n");
+}
+
+static void fronts(FILE *out, const struct mo_page_view *view) {
+    const json_t *list = json_object_get(view->document, "fronts"), *front = NULL;
+    size_t n = json_array_size(list);
+    for (int k = 0; k < TENANTS_SHOWN && (front = next_by(front_rank, list, front)); k++) {
+        front_summary(out, front, mo_json_text(front, "tenant"));
+        front_plots(out, front);
+    }
+    if (n > TENANTS_SHOWN)
+        fprintf(
+            out,
+            "<p>%zu more of the models have tuned layers: their own, or such as they share with these.</p>\n",
+            n - TENANTS_SHOWN);
 }
 
 /* --- blocks ------------------------------------------------------------------------------------------- */
@@ -192,9 +222,6 @@ static void threshold(FILE *out, const json_t *document, const json_t *tenant, d
 
 static void blocks(FILE *out, const struct mo_page_view *view, const json_t *choices) {
     double bound = mo_json_number(choices, "bound_ms");
-    int shown = 0;
-    size_t i;
-    json_t *tenant;
     fprintf(out,
             "<h3 style=\"margin-top:18px\">Blocks, and why they end</h3><p>A query runs in blocks of "
             "consecutive layers; between two the "
@@ -202,20 +229,16 @@ static void blocks(FILE *out, const struct mo_page_view *view, const json_t *cho
             "tightest target, at most 1 ms. Bars: layers; dashed: the bound; below: how often a block began "
             "there.</p>\n",
             bound);
-    for (int choosing = 1; choosing >= 0; choosing--)
-        json_array_foreach(json_object_get(choices, "tenants"), i, tenant) {
-            bool chooses = mo_json_number(tenant, "choices") > 0;
-            if (chooses != (choosing == 1) || shown == TENANTS_SHOWN ||
-                !(mo_json_number(tenant, "blocks") > 0))
-                continue;
-            shown++;
-            fprintf(out, "<div class=\"card wide\">");
-            const char *name = mo_json_text(tenant, "name");
-            mo_plot_blocks(out, tenant, name, bound);
-            threshold(out, view->document, tenant, bound);
-            cuts(out, tenant, name);
-            fprintf(out, "</div>\n");
-        }
+    const json_t *tenants = json_object_get(choices, "tenants"), *tenant = NULL;
+    for (int k = 0; k < TENANTS_SHOWN && (tenant = next_by(tenant_rank, tenants, tenant)); k++) {
+        if (tenant_rank(tenant) < 0) break;
+        const char *name = mo_json_text(tenant, "name");
+        fprintf(out, "<div class=\"card wide\" style=\"margin-bottom:14px\">");
+        mo_plot_blocks(out, tenant, name, bound);
+        threshold(out, view->document, tenant, bound);
+        cuts(out, tenant, name);
+        fprintf(out, "</div>\n");
+    }
 }
 
 /* --- pressure ----------------------------------------------------------------------------------------- */

@@ -244,6 +244,39 @@ static void the_page_has_fronts_blocks_and_reasons(void **state) {
     expect(document(&env, measure(-1, 0, 1), measure(0.9, 1, 1.1)), "none is a pivot");
 }
 
+/* Of many layers and models those with most to choose among are shown, each once. */
+static void those_with_most_versions_are_shown(void **state) {
+    (void)state;
+    struct mo_env env = mo_env_default();
+    json_t *doc = document(&env, measure(-1, 0, 1), measure(0.9, 1, 1.1)),
+           *fronts = json_object_get(doc, "fronts"), *first = json_array_get(fronts, 0),
+           *layers = json_object_get(first, "layers");
+    for (int k = 0; k < 4;
+         k++) { /* layer 0 and these; the third has most versions, the fourth as many as the others */
+        json_t *more = json_deep_copy(json_array_get(layers, 0)), *points = json_object_get(more, "points");
+        char signature[64];
+        snprintf(signature, sizeof signature, "conv:f32:n1:c%d:h14:w14:o8:k3x3:s1x1", k + 1);
+        json_object_set_new(more, "layer", json_string(signature));
+        if (k == 2) json_array_append(points, json_array_get(points, 0));
+        json_array_append_new(layers, more);
+    }
+    for (int k = 0; k < 3; k++) {
+        json_t *more = json_deep_copy(first);
+        json_object_set_new(more, "tenant", json_sprintf("another%d", k));
+        if (k < 2) json_object_set_new(more, "layers", json_array());
+        json_array_append_new(fronts, more);
+    }
+    char *page = page_of(doc);
+    assert_non_null(strstr(page, "3x3, 3 to 8, 14x14"));
+    assert_non_null(strstr(page, "1x1, 256 to 1024, 14x14")); /* the earlier of those that are alike */
+    assert_null(strstr(page, "3x3, 1 to 8"));
+    assert_non_null(strstr(page, "another2</b>: 5 kinds"));
+    assert_null(strstr(page, "another0"));
+    assert_non_null(strstr(page, "2 more of the models"));
+    free(page);
+    json_decref(doc);
+}
+
 static void without_choices_the_page_says_so_or_nothing(void **state) {
     (void)state;
     struct mo_env env = mo_env_default();
@@ -267,6 +300,7 @@ int main(void) {
         cmocka_unit_test(turns_are_read_and_compared),
         cmocka_unit_test(the_page_says_what_was_gained_lost_or_neither),
         cmocka_unit_test(the_page_has_fronts_blocks_and_reasons),
+        cmocka_unit_test(those_with_most_versions_are_shown),
         cmocka_unit_test(without_choices_the_page_says_so_or_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
