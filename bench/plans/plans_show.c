@@ -63,25 +63,22 @@ static const json_t *best_on(const json_t *document, const char *machine, bool o
     return best;
 }
 
-static void put_rate(struct mo_text *t, const json_t *row) {
-    mo_text_put(t, "%.1f %% of the highest rates that any plan could serve",
-                100 * number_of(row, "rate_vs_bound"));
-    if (number_of(row, "throughput_vs_sbp") >= 0)
-        mo_text_put(t, " (%.2f times squishy bin packing)", number_of(row, "throughput_vs_sbp"));
-}
-
 static void sentence(const json_t *document, const char *machine, char out[MO_HEADLINE]) {
     const json_t *own = best_on(document, machine, false), *rival = best_on(document, machine, true);
+    const json_t *first = own ? own : rival;
     struct mo_text t = mo_text_in(out, MO_HEADLINE);
     mo_text_put(&t, "%s: ", machine);
-    if (own) {
-        mo_text_put(&t, "moire-gpu serves ");
-        put_rate(&t, own);
+    if (!first) {
+        mo_text_put(&t, "nothing was compared.");
+        return;
     }
-    if (rival) {
-        mo_text_put(&t, "%s%s ", own ? "; best of the others, " : "", mo_json_text(rival, "planner"));
-        mo_text_put(&t, own ? "%.1f %%" : "serves %.1f %% of them", 100 * number_of(rival, "rate_vs_bound"));
-    }
+    mo_text_put(&t, "%s serves %.1f %% of the highest rates that any plan could serve",
+                mo_json_text(first, "planner"), 100 * number_of(first, "rate_vs_bound"));
+    if (own && number_of(own, "throughput_vs_sbp") >= 0)
+        mo_text_put(&t, " (%.2f times squishy bin packing)", number_of(own, "throughput_vs_sbp"));
+    if (own && rival)
+        mo_text_put(&t, "; best of the others, %s %.1f %%", mo_json_text(rival, "planner"),
+                    100 * number_of(rival, "rate_vs_bound"));
     mo_text_put(&t, ".");
 }
 
