@@ -5,8 +5,9 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
+#include "bench/report/headline.h"
 #include "bench/report/plot.h"
-#include "bench/report/report_page.h"
+#include "runtime/base/text.h"
 #include "runtime/planner/rate_bound.h"
 
 enum { HALVINGS = 14 };
@@ -104,17 +105,25 @@ static const json_t *gpu_of(const json_t *document, const json_t *let) {
     return json_array_get(json_object_get(document, "gpus"), (size_t)mo_json_number(let, "gpu"));
 }
 
-static void print_head(FILE *out, const json_t *document) {
-    fprintf(out, "%s on %s, load %g, %s: %s; ", mo_json_text(document, "scenario"),
-            mo_json_text(document, "machine"), mo_json_number(document, "load"),
-            mo_json_text(document, "planner"),
-            json_is_true(json_object_get(document, "complete")) ? "everything is placed"
-                                                                : "not everything is placed");
+/* Is everything placed, and how many GPUs it takes at least. */
+static void answer(const json_t *document, char text[MO_HEADLINE]) {
+    struct mo_text t = mo_text_in(text, MO_HEADLINE);
+    mo_text_put(&t, "%s on %s, load %g, %s: %s; ", mo_json_text(document, "scenario"),
+                mo_json_text(document, "machine"), mo_json_number(document, "load"),
+                mo_json_text(document, "planner"),
+                json_is_true(json_object_get(document, "complete")) ? "everything is placed"
+                                                                    : "not everything is placed");
     if (json_is_null(json_object_get(document, "bound_gpus")))
-        fprintf(out, "no number of GPUs would do by the bound\n\n");
+        mo_text_put(&t, "no number of GPUs would do by the bound");
     else
-        fprintf(out, "%.2f of %zu GPUs at least by the bound\n\n", mo_json_number(document, "bound_gpus"),
-                json_array_size(json_object_get(document, "gpus")));
+        mo_text_put(&t, "%.2f of %zu GPUs at least by the bound", mo_json_number(document, "bound_gpus"),
+                    json_array_size(json_object_get(document, "gpus")));
+}
+
+static void print_head(FILE *out, const json_t *document) {
+    char text[MO_HEADLINE];
+    answer(document, text);
+    fprintf(out, "%s\n\n", text);
     fprintf(out, "%4s %-8s %6s %9s  %-24s %6s %10s %9s %9s %9s\n", "GPU", "type", "share", "duty ms",
             "tenant", "batch", "queries/s", "batch ms", "worst ms", "target");
 }
@@ -145,7 +154,7 @@ void mo_bench_plan_print(FILE *out, const json_t *document) {
 }
 
 /* --- drawing -------------------------------------------------------------------------------------------- */
-enum { WIDTH = 900, ROW = 96, LEFT = 90, GAP = 14, LINE = 15 };
+enum { WIDTH = 900, HEAD = 30, ROW = 96, LEFT = 90, GAP = 14, LINE = 15 };
 
 static int tenant_index(const json_t *document, const char *name) {
     size_t i;
@@ -175,7 +184,9 @@ static void draw_let(FILE *out, const json_t *document, const json_t *let) {
     double units = mo_json_number(gpu_of(document, let), "units"), all = WIDTH - LEFT - GAP;
     double x = LEFT + all * mo_json_number(let, "first") / units,
            w = all * mo_json_number(let, "units") / units;
-    double y = GAP + ROW * mo_json_number(let, "gpu");
+    double y = HEAD + GAP + ROW * mo_json_number(let, "gpu");
+    /* rates have a line of their own where there is room for it */
+    const bool roomy = json_array_size(json_object_get(let, "tenants")) < 3;
     size_t k;
     json_t *t;
     fprintf(out,
@@ -183,9 +194,10 @@ static void draw_let(FILE *out, const json_t *document, const json_t *let) {
             "<svg x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"%d\">\n",
             x, y, w - 2, ROW - GAP, x, y, w - 2, ROW - GAP);
     json_array_foreach(json_object_get(let, "tenants"), k, t) {
-        fprintf(out, "<text x=\"6\" y=\"%d\">", LINE * (int)(k + 1));
+        fprintf(out, "<text x=\"6\" y=\"%d\">", LINE * (roomy ? 2 * (int)k + 1 : (int)k + 1));
         mo_html_text(out, mo_json_text(t, "tenant"));
-        fprintf(out, " %.0f/s b%.0f</text>\n", mo_json_number(t, "rate"), mo_json_number(t, "batch"));
+        if (roomy) fprintf(out, "</text><text x=\"6\" y=\"%d\">", LINE * (2 * (int)k + 2));
+        fprintf(out, " %.0f/s, batch %.0f</text>\n", mo_json_number(t, "rate"), mo_json_number(t, "batch"));
     }
     fprintf(out, "</svg>\n");
     draw_cycle(out, document, let, x + 2, y + ROW - GAP - 16, w - 6);
@@ -193,15 +205,21 @@ static void draw_let(FILE *out, const json_t *document, const json_t *let) {
 
 static void draw(FILE *out, const void *what) {
     const json_t *document = what, *gpus = json_object_get(document, "gpus");
+    char text[MO_HEADLINE];
     size_t i;
     json_t *one;
+    answer(document, text);
     fprintf(out,
             "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%d\" height=\"%d\" font-family=\"sans-serif\" "
             "font-size=\"12\" fill=\"#444\">\n",
-            WIDTH, GAP + ROW * (int)json_array_size(gpus));
+            WIDTH, HEAD + GAP + ROW * (int)json_array_size(gpus));
+    fprintf(out, "<rect width=\"100%%\" height=\"100%%\" fill=\"#fff\"/>\n<text x=\"6\" y=\"22\" "
+                 "font-weight=\"600\">");
+    mo_html_text(out, text);
+    fprintf(out, "</text>\n");
     json_array_foreach((json_t *)gpus, i, one) {
-        fprintf(out, "<text x=\"6\" y=\"%d\">GPU %zu</text><text x=\"6\" y=\"%d\">", GAP + ROW * (int)i + 20,
-                i, GAP + ROW * (int)i + 36);
+        fprintf(out, "<text x=\"6\" y=\"%d\">GPU %zu</text><text x=\"6\" y=\"%d\">",
+                HEAD + GAP + ROW * (int)i + 20, i, HEAD + GAP + ROW * (int)i + 36);
         mo_html_text(out, mo_json_text(one, "type"));
         fprintf(out, "</text>\n");
     }
