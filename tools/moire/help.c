@@ -74,9 +74,18 @@ static void print_row(FILE *to, const char *name, const char *summary) {
 }
 
 void mo_help_print(FILE *to) {
+    static const char *const groups[MO_GROUPS] = {[MO_GROUP_MODELS] = "Models",
+                                                  [MO_GROUP_KERNELS] = "Compiled kernels",
+                                                  [MO_GROUP_MEASURE] = "Measurements",
+                                                  [MO_GROUP_SIMULATE] = "Simulation and planning",
+                                                  [MO_GROUP_MACHINE] = "This machine"};
     fprintf(to, "usage: moire VERB [ARGUMENT...]\n\n");
-    for (int i = 0; mo_verbs[i]; i++)
-        print_row(to, mo_verbs[i]->name, mo_verbs[i]->summary);
+    for (int g = 0; g < MO_GROUPS; g++) {
+        fprintf(to, "%s%s:\n", g ? "\n" : "", groups[g]);
+        for (int i = 0; mo_verbs[i]; i++)
+            if (mo_verbs[i]->group == (enum mo_verb_group)g)
+                print_row(to, mo_verbs[i]->name, mo_verbs[i]->summary);
+    }
     fprintf(to, "\n`moire help VERB [COMMAND]` explains a verb and gives examples.  More topics:\n\n");
     for (const struct mo_topic *t = mo_topics(); t->name; t++)
         print_row(to, t->name, t->summary);

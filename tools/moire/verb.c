@@ -9,12 +9,13 @@
 
 /* clang-format off */ /* One row a verb. */
 const struct mo_verb *const mo_verbs[] = {
+    &mo_verb_run,
+    &mo_verb_inspect,
+    &mo_verb_check_model,
     &mo_verb_compile,
     &mo_verb_tune,
     &mo_verb_front,
     &mo_verb_store,
-    &mo_verb_run,
-    &mo_verb_inspect,
     &mo_verb_bench,
     &mo_verb_sim,
     &mo_verb_profile,
@@ -25,7 +26,6 @@ const struct mo_verb *const mo_verbs[] = {
     &mo_verb_capacity,
     &mo_verb_plan,
     &mo_verb_zoo,
-    &mo_verb_check_model,
     &mo_verb_ocr,
     &mo_verb_stress,
     &mo_verb_proxy,

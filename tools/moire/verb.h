@@ -18,8 +18,19 @@ struct mo_verb_command {
 
 enum { MO_VERB_COMMANDS = 9 }; /* one more than any verb has */
 
+/* Where `moire help` lists a verb; the first one is for those that name none. */
+enum mo_verb_group {
+    MO_GROUP_MODELS,
+    MO_GROUP_KERNELS,
+    MO_GROUP_MEASURE,
+    MO_GROUP_SIMULATE,
+    MO_GROUP_MACHINE,
+    MO_GROUPS
+};
+
 struct mo_verb {
     const char *name;
+    enum mo_verb_group group;
     const char *summary;                               /* one line */
     const char *about;                                 /* shown above the flags */
     const char *notes;                                 /* shown below them: exit codes, examples */

@@ -131,6 +131,7 @@ static int run(const struct mo_env *env, const struct mo_options *o) {
 
 const struct mo_verb mo_verb_bench = {
     .name = "bench",
+    .group = MO_GROUP_MEASURE,
     .summary = "measure latency alone and service under load, beside other systems",
     .about = about,
     .notes = notes,

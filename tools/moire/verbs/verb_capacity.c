@@ -60,7 +60,8 @@ static int run(const struct mo_env *env, const struct mo_options *o) {
 
 const struct mo_verb mo_verb_capacity = {
     .name = "capacity",
-    .summary = "the fewest cores of a simulated machine that serve a scenario at a given rate",
+    .group = MO_GROUP_SIMULATE,
+    .summary = "find the fewest cores of a simulated machine that serve a scenario at a given rate",
     .about = about,
     .notes = notes,
     .commands = {{.command = MO_DO_CAPACITY, .operands = "SCENARIO"}},

@@ -273,6 +273,7 @@ static int run(const struct mo_env *env, const struct mo_options *o) {
 
 const struct mo_verb mo_verb_check_device = {
     .name = "check-device",
+    .group = MO_GROUP_MACHINE,
     .summary = "compare what GPUs answer with what cores do",
     .about = about,
     .notes = notes,

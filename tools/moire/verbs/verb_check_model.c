@@ -358,7 +358,7 @@ static int run(const struct mo_env *env, const struct mo_options *o) {
 
 const struct mo_verb mo_verb_check_model = {
     .name = "check-model",
-    .summary = "says whether a model runs, and whether it runs right",
+    .summary = "say whether a model runs, and whether it runs right",
     .about = about,
     .notes = notes,
     .commands = {{.command = MO_DO_CHECK_MODEL, .operands = "FILE.onnx|NAME"}},

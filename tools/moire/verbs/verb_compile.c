@@ -188,6 +188,7 @@ int mo_verb_compile_run(const struct mo_env *env, const struct mo_options *o) {
 
 const struct mo_verb mo_verb_compile = {
     .name = "compile",
+    .group = MO_GROUP_KERNELS,
     .summary = "generate, compile and store a fast kernel for every layer of a model",
     .about = about,
     .notes = notes,

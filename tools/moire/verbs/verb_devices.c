@@ -147,7 +147,8 @@ static int run(const struct mo_env *env, const struct mo_options *o) {
 
 const struct mo_verb mo_verb_devices = {
     .name = "devices",
-    .summary = "cores and GPUs that can be used; why there is no GPU",
+    .group = MO_GROUP_MACHINE,
+    .summary = "list cores and GPUs that can be used, or why there is no GPU",
     .about = about,
     .notes = notes,
     .commands = {{.command = MO_DO_DEVICES}},

@@ -177,6 +177,7 @@ static int run(const struct mo_env *env, const struct mo_options *o) {
 
 const struct mo_verb mo_verb_extend = {
     .name = "extend",
+    .group = MO_GROUP_SIMULATE,
     .summary = "predict a model's profile on a machine that is not at hand",
     .about = about,
     .notes = notes,

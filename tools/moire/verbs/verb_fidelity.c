@@ -47,7 +47,8 @@ static int run(const struct mo_env *env, const struct mo_options *o) {
 
 const struct mo_verb mo_verb_fidelity = {
     .name = "fidelity",
-    .summary = "live runs on this machine beside their simulation",
+    .group = MO_GROUP_SIMULATE,
+    .summary = "compare live runs on this machine with their simulation",
     .about = about,
     .notes = notes,
     .commands = {{.command = MO_DO_FIDELITY, .operands = "SCENARIO"}},

@@ -86,6 +86,7 @@ static int run(const struct mo_env *env, const struct mo_options *o) {
 
 const struct mo_verb mo_verb_front = {
     .name = "front",
+    .group = MO_GROUP_KERNELS,
     .summary = "show the versions of every layer and from which pressure on each is the fastest",
     .about = about,
     .notes = notes,

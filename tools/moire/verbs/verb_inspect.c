@@ -145,7 +145,7 @@ static int run(const struct mo_env *env, const struct mo_options *o) {
 
 const struct mo_verb mo_verb_inspect = {
     .name = "inspect",
-    .summary = "shows a model before and after the graph passes",
+    .summary = "show a model before and after the graph passes",
     .about = about,
     .notes = notes,
     .commands = {{.command = MO_DO_INSPECT, .operands = "FILE.onnx|NAME"}},

@@ -81,7 +81,8 @@ static int run(const struct mo_env *env, const struct mo_options *o) {
 
 const struct mo_verb mo_verb_interference = {
     .name = "interference",
-    .summary = "models side by side on a GPU: the linear model fitted to measured pairs",
+    .group = MO_GROUP_MEASURE,
+    .summary = "fit the slowdown of models side by side on a GPU",
     .about = about,
     .notes = notes,
     .commands = {{.name = "fit", .command = MO_DO_INTERFERENCE, .operands = "PAIRS.csv"}},

@@ -53,7 +53,8 @@ static int run(const struct mo_env *env, const struct mo_options *o) {
 
 const struct mo_verb mo_verb_limits = {
     .name = "limits",
-    .summary = "the limits of a runtime: defaults, units, what they bound",
+    .group = MO_GROUP_MACHINE,
+    .summary = "list the limits of a runtime: defaults, units, what they bound",
     .about = about,
     .notes = notes,
     .commands = {{.command = MO_DO_LIMITS}},

@@ -80,6 +80,7 @@ static int run(const struct mo_env *env, const struct mo_options *o) {
 
 const struct mo_verb mo_verb_plan = {
     .name = "plan",
+    .group = MO_GROUP_SIMULATE,
     .summary = "divide GPUs into shares (\"lets\") for the request rates of a scenario",
     .about = about,
     .notes = notes,

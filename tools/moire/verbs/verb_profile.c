@@ -292,6 +292,7 @@ static int run(const struct mo_env *env, const struct mo_options *o) {
 
 const struct mo_verb mo_verb_profile = {
     .name = "profile",
+    .group = MO_GROUP_MEASURE,
     .summary = "measure layer times by cores, as profiles for the simulator",
     .about = about,
     .notes = notes,

@@ -188,6 +188,7 @@ static int run(const struct mo_env *env, const struct mo_options *o) {
 
 const struct mo_verb mo_verb_proxy = {
     .name = "proxy",
+    .group = MO_GROUP_MEASURE,
     .summary = "estimate cache contention from hardware counters",
     .about = about,
     .notes = notes,

@@ -202,7 +202,7 @@ static int run(const struct mo_env *env, const struct mo_options *o) {
 
 const struct mo_verb mo_verb_run = {
     .name = "run",
-    .summary = "runs a model on given or generated inputs",
+    .summary = "run a model on given or generated inputs",
     .notes = notes,
     .commands = {{.command = MO_DO_RUN, .operands = "FILE.onnx|NAME"}},
     .run = run,

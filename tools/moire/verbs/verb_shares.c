@@ -50,7 +50,8 @@ static int run(const struct mo_env *env, const struct mo_options *o) {
 
 const struct mo_verb mo_verb_shares = {
     .name = "shares",
-    .summary = "profiles of models on shares of a GPU: how well they interpolate",
+    .group = MO_GROUP_MEASURE,
+    .summary = "check how well profiles of models on shares of a GPU interpolate",
     .about = about,
     .notes = notes,
     .commands = {{.command = MO_DO_SHARES, .operands = "FILE.csv ..."}},

@@ -83,6 +83,7 @@ static int run(const struct mo_env *env, const struct mo_options *o) {
 
 const struct mo_verb mo_verb_sim = {
     .name = "sim",
+    .group = MO_GROUP_SIMULATE,
     .summary = "serve a scenario on a simulated machine, with the live scheduler in virtual time",
     .about = about,
     .notes = notes,

@@ -331,7 +331,8 @@ static int run(const struct mo_env *env, const struct mo_options *o) {
 
 const struct mo_verb mo_verb_store = {
     .name = "store",
-    .summary = "what compiled kernels and models take up, whether they are whole, and cleaning up",
+    .group = MO_GROUP_KERNELS,
+    .summary = "show, check and clean the compiled kernels and models",
     .about = about,
     .notes = notes,
     .commands = {{.name = "show", .command = MO_DO_STORE_SHOW},

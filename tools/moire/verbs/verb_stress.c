@@ -110,6 +110,7 @@ static int run(const struct mo_env *env, const struct mo_options *o) {
 
 const struct mo_verb mo_verb_stress = {
     .name = "stress",
+    .group = MO_GROUP_MEASURE,
     .summary = "load caches and memory at a calibrated level while something else is measured",
     .about = about,
     .notes = notes,

@@ -133,7 +133,8 @@ static int run(const struct mo_env *env, const struct mo_options *o) {
 
 const struct mo_verb mo_verb_tables = {
     .name = "tables",
-    .summary = "policies side by side on a simulated machine, beside the paper's claims",
+    .group = MO_GROUP_SIMULATE,
+    .summary = "compare policies on a simulated machine, with the paper's claims",
     .about = about,
     .notes = notes,
     .commands = {{.command = MO_DO_TABLES, .operands = "[SCENARIO ...]"}},

@@ -22,6 +22,7 @@ static const char notes[] = "Examples:\n"
 
 const struct mo_verb mo_verb_tune = {
     .name = "tune",
+    .group = MO_GROUP_KERNELS,
     .summary = "compile alternative kernels of every layer for when other models contend for the cache",
     .about = about,
     .notes = notes,

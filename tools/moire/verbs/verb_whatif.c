@@ -50,7 +50,8 @@ static int run(const struct mo_env *env, const struct mo_options *o) {
 
 const struct mo_verb mo_verb_whatif = {
     .name = "whatif",
-    .summary = "a recorded run in the simulator: as it was, on other cores, under other policies",
+    .group = MO_GROUP_SIMULATE,
+    .summary = "replay a recorded run in the simulator: as it was, on other cores, under other policies",
     .about = about,
     .notes = notes,
     .commands = {{.command = MO_DO_WHATIF, .operands = "TRACE"}},
