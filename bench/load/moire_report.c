@@ -153,7 +153,7 @@ static void add_choices(moire_runtime *runtime, const struct mo_runtime_parts *p
                         json_t *report) {
     const struct mo_events *events = mo_device_events(parts->cores);
     int64_t from = since, to = INT64_MIN;
-    if (!events) return;
+    if (!events || parts->device) return; /* blocks on GPUs have neither versions nor reasons */
     span(events, &from, &to);
     json_t *choices = mo_bench_choices(runtime, from, to);
     if (choices) json_object_set_new(report, "choices", choices);

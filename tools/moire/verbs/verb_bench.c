@@ -51,11 +51,15 @@ static int add_peers(struct mo_bench_serve_options *serve, const char *word, moi
 
 static int choose_against(const struct mo_options *o, struct mo_bench_serve_options *serve,
                           moire_error *err) {
-    int n = 0;
+    const char *name = o->against.word[0];
+    const struct mo_policy *policy = mo_policy_find(name);
     if (!serve->n_policies)
         return mo_fail(err, MOIRE_EINVAL, "--against needs a policy to compare (--policy)");
-    if (o->device || o->gpus) return mo_fail(err, MOIRE_EINVAL, "--against compares policies of cores");
-    return mo_bench_policies(&o->against, false, &serve->against, &n, err);
+    if (!policy) return mo_known_fail(MO_KNOWN_POLICIES, "--against", name, err);
+    if (policy->gpus || o->gpus)
+        return mo_flag_bad(err, "--against", name, "only policies of cores are compared");
+    serve->against = name;
+    return MOIRE_OK;
 }
 
 static int serve(struct mo_bench_session *s, const struct mo_options *o, json_t **document,
