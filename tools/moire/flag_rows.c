@@ -373,8 +373,7 @@ static const struct mo_flag rows[] = {
      .names = MO_NAMES_OUTPUT, .other = "-o"},
     {"--resume", NULL, ON(LATENCY) | ON(KERNELS) | ON(TABLES) | ON(FIDELITY) | ON(PROFILE), TO(resume),
      "skip what the file of --output holds already"},
-    {"--json", NULL, ALL & ~(ON(REPORT) | ON(RUNNER) | ON(PROFILE) | ON(EXTEND)), TO(json),
-     "the result as JSON on standard output"},
+    {"--json", NULL, ALL & ~ON(RUNNER), TO(json), "the result as JSON on standard output"},
     {"--quiet", NULL, ALONE | SCENARIO | ON(MACHINE) | ON(PLANS) | ON(REPORT), TO(quiet),
      "no progress on standard error"},
 };

@@ -105,6 +105,23 @@ static struct mo_plan_kind wanted_sizes(const struct job *j) {
     return kind;
 }
 
+/* What was written, as a line or as a row. */
+static void report(const struct job *j, const char *path, const struct mo_share_profile *p,
+                   const struct mo_plan_kind *kind) {
+    const double whole = (double)mo_share_latency(p, 1, MO_SHARE_WHOLE) * 1e-6,
+                 least = (double)mo_share_latency(p, 1, p->share[0]) * 1e-6,
+                 rate = p->max_batch * 1e9 / (double)mo_share_latency(p, p->max_batch, MO_SHARE_WHOLE);
+    if (j->o->rows)
+        json_array_append_new(j->o->rows,
+                              json_pack("{s:s, s:s, s:f, s:f, s:i, s:i, s:i, s:f}", "file", path, "model",
+                                        j->name, "whole_gpu_ms", whole, "least_let_ms", least,
+                                        "least_let_units", kind->sizes[0], "units", kind->units, "max_batch",
+                                        p->max_batch, "queries_per_second", rate));
+    else
+        printf("%s: %s: one query %.3f ms on the whole GPU, %.3f ms on %d units of %d; batch %d %.0f/s\n",
+               path, j->name, whole, least, kind->sizes[0], kind->units, p->max_batch, rate);
+}
+
 static int profile(struct job *j, int at, moire_error *err) {
     const struct mo_plan_kind kind = wanted_sizes(j);
     char path[MO_BENCH_PROFILE_PATH];
@@ -125,12 +142,7 @@ static int profile(struct job *j, int at, moire_error *err) {
     if (p) {
         int wrote = write_profile(j, path, p, link, code ? &why : err);
         if (!code) code = wrote;
-        if (!code)
-            printf("%s: %s: one query %.3f ms on the whole GPU, %.3f ms on %d units of %d; batch %d %.0f/s\n",
-                   path, j->name, (double)mo_share_latency(p, 1, MO_SHARE_WHOLE) * 1e-6,
-                   (double)mo_share_latency(p, 1, p->share[0]) * 1e-6, kind.sizes[0], kind.units,
-                   p->max_batch,
-                   p->max_batch * 1e9 / (double)mo_share_latency(p, p->max_batch, MO_SHARE_WHOLE));
+        if (!code) report(j, path, p, &kind);
         mo_share_destroy(p);
     }
     if (resumed) mo_share_table_free(&had);

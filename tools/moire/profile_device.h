@@ -2,6 +2,7 @@
  * profile_device.h - `moire profile --device`: what models take on lets of a GPU. */
 #ifndef MO_PROFILE_DEVICE_H
 #define MO_PROFILE_DEVICE_H
+#include <jansson.h>
 #include "bench/load/session.h"
 #include "runtime/gpu/gpu_ops.h"
 
@@ -13,6 +14,7 @@ struct mo_profile_device_options {
     bool resume;
     const moire_shape *shapes;
     int n_shapes;
+    json_t *rows; /* gets one for each model; NULL: a line on standard output instead */
 };
 /* Writes FOLDER/MODEL.csv for each model, and the pairs. */
 int mo_profile_device(struct mo_bench_session *session, const struct mo_profile_device_options *options,

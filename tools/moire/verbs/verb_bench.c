@@ -97,6 +97,10 @@ static int again(struct mo_bench_session *s, const struct mo_options *o, json_t 
     if (!code && o->trace) code = mo_bench_write_trace(s->env, file.root, o->trace, err);
     if (!code && o->report) code = mo_bench_write_html(s->env, file.root, o->report, err);
     mo_json_close(&file);
+    if (code || !o->json) return code;
+    json_t *written = json_pack("{s:s*, s:s*}", "report", o->report, "trace", o->trace);
+    code = mo_print_json(written, err);
+    json_decref(written);
     return code;
 }
 

@@ -33,6 +33,7 @@ struct work {
     struct mo_profile_table here[MAX_TIES], there[MAX_TIES];
     struct mo_extend_tie ties[MAX_TIES];
     struct mo_extend_model model;
+    json_t *document; /* of --json */
 };
 
 static int open_machine(const struct mo_env *env, const char *word, struct mo_bench_machine *out, char *path,
@@ -54,7 +55,32 @@ static int read_ties(struct work *w, moire_error *err) {
     return code;
 }
 
-/* Each tying model as predicted by the others. */
+/* A tying model as predicted by the others. */
+static void report_left_out(struct work *w, int i, const struct mo_extend_model *model) {
+    const struct mo_extend_error e = mo_extend_validate(model, &w->ties[i]);
+    const bool json = w->options->json;
+    json_t *curve = json_array();
+    if (!json)
+        printf("%s, left out of the fit: off by %.1f %% in the mean over core counts, %.1f %% at worst (%d "
+               "cores)\n",
+               w->options->ties.word[i], 100 * e.mean, 100 * e.worst, e.worst_cores);
+    for (int k = 0; k < w->ties[i].there->n_counts; k++) {
+        double guess, truth;
+        mo_extend_curve(model, &w->ties[i], k, &guess, &truth);
+        if (json)
+            json_array_append_new(curve,
+                                  json_pack("{s:i, s:f, s:f}", "cores", w->ties[i].there->counts[k],
+                                            "predicted_ms", guess * 1e-3, "published_ms", truth * 1e-3));
+        else
+            printf("  %3d cores: predicted %8.3f ms, published %8.3f ms\n", w->ties[i].there->counts[k],
+                   guess * 1e-3, truth * 1e-3);
+    }
+    json_array_append_new(json_object_get(w->document, "left_out"),
+                          json_pack("{s:s, s:f, s:f, s:i, s:o}", "model", w->options->ties.word[i],
+                                    "mean_error", e.mean, "worst_error", e.worst, "worst_cores",
+                                    e.worst_cores, "curve", curve));
+}
+
 static int leave_one_out(struct work *w, moire_error *err) {
     for (int i = 0; i < w->options->ties.n && w->options->ties.n > 1; i++) {
         struct mo_extend_tie others[MAX_TIES];
@@ -63,16 +89,7 @@ static int leave_one_out(struct work *w, moire_error *err) {
             if (k != i) others[n++] = w->ties[k];
         int code = mo_extend_fit(others, w->options->ties.n - 1, w->to.sim.bytes_ns * 1e3, &model, err);
         if (code) return code;
-        struct mo_extend_error e = mo_extend_validate(&model, &w->ties[i]);
-        printf("%s, left out of the fit: off by %.1f %% in the mean over core counts, %.1f %% at worst (%d "
-               "cores)\n",
-               w->options->ties.word[i], 100 * e.mean, 100 * e.worst, e.worst_cores);
-        for (int k = 0; k < w->ties[i].there->n_counts; k++) {
-            double guess, truth;
-            mo_extend_curve(&model, &w->ties[i], k, &guess, &truth);
-            printf("  %3d cores: predicted %8.3f ms, published %8.3f ms\n", w->ties[i].there->counts[k],
-                   guess * 1e-3, truth * 1e-3);
-        }
+        report_left_out(w, i, &model);
     }
     return MOIRE_OK;
 }
@@ -136,7 +153,8 @@ static int write_one(const struct work *w, const char *name, moire_error *err) {
     code = text ? mo_output_write(w->env, path, text, n, err)
                 : mo_fail(err, MOIRE_ENOMEM, "%s: out of memory", path);
     mo_profile_table_free(&table);
-    if (!code) printf("%s\n", path);
+    if (!code && !w->options->json) printf("%s\n", path);
+    if (!code) json_array_append_new(json_object_get(w->document, "files"), json_string(path));
     return code;
 }
 
@@ -149,6 +167,10 @@ static int extend(const struct mo_bench_session *s, struct work *w, moire_error 
     if (!code) code = mo_extend_fit(w->ties, o->ties.n, w->to.sim.bytes_ns * 1e3, &w->model, err);
     if (!code) code = leave_one_out(w, err);
     if (!code)
+        json_object_set_new(w->document, "fit",
+                            json_pack("{s:f, s:f, s:f}", "one_core_ratio", w->model.ratio, "sync_us",
+                                      w->model.sync_us, "sync_core_us", w->model.sync_core_us));
+    if (!code && !o->json)
         printf(
             "fitted to all: %.3f x the one-core time of %s, %.2f us and %.3f us a core for a shared layer\n",
             w->model.ratio, w->from.name, w->model.sync_us, w->model.sync_core_us);
@@ -160,8 +182,9 @@ static int extend(const struct mo_bench_session *s, struct work *w, moire_error 
 static int run(const struct mo_env *env, const struct mo_options *o) {
     moire_error err = {0};
     struct mo_bench_session session;
-    struct work w = {.env = env, .options = o};
-    int code = mo_bench_session_open(env, o->argc, o->argv, &session, &err);
+    struct work w = {.env = env, .options = o, .document = json_pack("{s:[], s:[]}", "left_out", "files")};
+    int code = w.document ? mo_bench_session_open(env, o->argc, o->argv, &session, &err)
+                          : mo_fail(&err, MOIRE_ENOMEM, "out of memory");
     if (!code) {
         code = extend(&session, &w, &err);
         for (int i = 0; i < o->ties.n; i++) {
@@ -172,7 +195,10 @@ static int run(const struct mo_env *env, const struct mo_options *o) {
         mo_bench_machine_close(&w.to);
         mo_bench_session_close(&session);
     }
-    return code ? mo_verb_fail(o, &err) : MO_EXIT_OK;
+    if (!code && o->json) code = mo_print_json(w.document, &err);
+    code = code ? mo_verb_fail_with(o, &err, w.document) : MO_EXIT_OK;
+    json_decref(w.document);
+    return code;
 }
 
 const struct mo_verb mo_verb_extend = {

@@ -43,6 +43,7 @@ struct measured {
     moire_tenant *tenant;
     const struct mo_plan *plan;
     const struct mo_options *options;
+    json_t *rows;                           /* what was written, with --json */
     int levels[MO_STRESS_LEVELS], n_levels; /* of pressure; the first is 0 */
     int n_versions, settled;                /* settled: times that were noise */
     struct mo_profile *profile[MO_STORE_VERSIONS][MO_STRESS_LEVELS];
@@ -111,6 +112,24 @@ static int fill_lines(struct measured *m, struct mo_profile_table *table) {
     return MOIRE_OK;
 }
 
+/* What was written, as a line; with --json as a row. */
+static void report(const struct measured *m, const char *path, const char *noise) {
+    const struct mo_profile *p = m->profile[0][0];
+    const double one = (double)mo_profile_time(p, 1, 0, p->n_layers) * 1e-6,
+                 all = (double)mo_profile_time(p, p->max_cores, 0, p->n_layers) * 1e-6;
+    if (m->options->json) {
+        json_array_append_new(m->rows, json_pack("{s:s, s:i, s:f, s:f, s:i, s:i, s:i, s:i}", "file", path,
+                                                 "layers", p->n_layers, "one_core_ms", one, "all_cores_ms",
+                                                 all, "cores", p->max_cores, "versions", m->n_versions,
+                                                 "pressure_levels", m->n_levels, "noisy_times", m->settled));
+        return;
+    }
+    if (m->settled) printf("%s: %s: measure again on a quiet machine\n", path, noise);
+    printf("%s: %d layers, %.3f ms on one core, %.3f ms on %d; %d version%s, %d level%s of pressure\n", path,
+           p->n_layers, one, all, p->max_cores, m->n_versions, m->n_versions > 1 ? "s" : "", m->n_levels,
+           m->n_levels > 1 ? "s" : "");
+}
+
 static int write_profile(const struct mo_env *env, struct measured *m, const char *folder, const char *model,
                          moire_error *err) {
     char path[1200], note[128];
@@ -135,13 +154,8 @@ static int write_profile(const struct mo_env *env, struct measured *m, const cha
     snprintf(path, sizeof path, "%s/%s.csv", folder, model);
     int code = text ? mo_output_write(env, path, text, n, err)
                     : mo_fail(err, MOIRE_ENOMEM, "out of memory for the profile of '%s'", model);
-    if (!code && m->settled) printf("%s: %s: measure again on a quiet machine\n", path, note);
     mo_profile_table_free(&table);
-    if (!code)
-        printf("%s: %d layers, %.3f ms on one core, %.3f ms on %d; %d version%s, %d level%s of pressure\n",
-               path, p->n_layers, (double)mo_profile_time(p, 1, 0, p->n_layers) * 1e-6,
-               (double)mo_profile_time(p, p->max_cores, 0, p->n_layers) * 1e-6, p->max_cores, m->n_versions,
-               m->n_versions > 1 ? "s" : "", m->n_levels, m->n_levels > 1 ? "s" : "");
+    if (!code) report(m, path, note);
     return code;
 }
 
@@ -187,11 +201,12 @@ static int measure_versions(const struct mo_runtime_parts *parts, struct measure
 }
 
 static int measure_tenant(moire_runtime *rt, moire_tenant *t, const struct mo_options *o,
-                          const struct mo_env *env, const char *name, moire_error *err) {
+                          const struct mo_env *env, const char *name, json_t *rows, moire_error *err) {
     const struct mo_runtime_parts parts = mo_runtime_parts(rt);
     struct measured m = {.tenant = t,
                          .plan = mo_tenant_parts(t).plan,
                          .options = o,
+                         .rows = rows,
                          .n_versions = 1,
                          .n_levels = 1 + o->levels.n};
     struct mo_stress *stress = NULL;
@@ -210,7 +225,7 @@ static int measure_tenant(moire_runtime *rt, moire_tenant *t, const struct mo_op
 }
 
 /* One model in a runtime of its own. */
-static int measure(struct mo_bench_session *s, const struct mo_options *o, const char *word,
+static int measure(struct mo_bench_session *s, const struct mo_options *o, const char *word, json_t *rows,
                    moire_error *err) {
     struct mo_bench_tenant model = {.name = word, .model = word};
     moire_runtime *runtime = NULL;
@@ -233,7 +248,7 @@ static int measure(struct mo_bench_session *s, const struct mo_options *o, const
     tc.n_shapes = model.n_shapes;
     if (!code) code = mo_runtime_create(&config, NULL, 0, &runtime, err);
     if (!code) code = moire_load(runtime, model.model, &tc, &tenant, err);
-    if (!code) code = measure_tenant(runtime, tenant, o, s->env, name, err);
+    if (!code) code = measure_tenant(runtime, tenant, o, s->env, name, rows, err);
     if (runtime) moire_runtime_destroy(runtime, 0);
     mo_region_destroy(region);
     return code;
@@ -246,7 +261,8 @@ static int check_rising(const char *flag, const struct mo_wholes *list, moire_er
     return MOIRE_OK;
 }
 
-static int measure_on_device(struct mo_bench_session *s, const struct mo_options *o, moire_error *err) {
+static int measure_on_device(struct mo_bench_session *s, const struct mo_options *o, json_t *rows,
+                             moire_error *err) {
     struct mo_profile_device_options d = {.device = o->device,
                                           .process = o->process,
                                           .cache = s->device_cache,
@@ -261,21 +277,23 @@ static int measure_on_device(struct mo_bench_session *s, const struct mo_options
                                           .max_batch = o->max_batch,
                                           .resume = o->resume,
                                           .shapes = o->shapes.shape,
-                                          .n_shapes = o->shapes.n};
+                                          .n_shapes = o->shapes.n,
+                                          .rows = o->json ? rows : NULL};
     for (int i = 0; i < o->units.n; i++)
         d.units[i] = (int)o->units.value[i];
     return mo_profile_device(s, &d, err);
 }
 
-static int measure_all(struct mo_bench_session *s, const struct mo_options *o, moire_error *err) {
+static int measure_all(struct mo_bench_session *s, const struct mo_options *o, json_t *rows,
+                       moire_error *err) {
     int code = check_rising("--pressure", &o->levels, err);
     if (!code) code = check_rising("--units", &o->units, err);
     if (code) return code;
     mo_bench_warn_busy(s);
-    if (o->device) return measure_on_device(s, o, err);
+    if (o->device) return measure_on_device(s, o, rows, err);
     for (int i = 0; !code && i < o->operands.n; i++)
         code = mo_bench_interrupted(s) ? mo_fail(err, MOIRE_EINTERRUPTED, "interrupted")
-                                       : measure(s, o, o->operands.word[i], err);
+                                       : measure(s, o, o->operands.word[i], rows, err);
     return code;
 }
 
@@ -285,9 +303,14 @@ static int run(const struct mo_env *env, const struct mo_options *o) {
     struct mo_bench_paths paths;
     int code = mo_bench_open(env, o, &session, &paths, &err);
     if (code) return mo_verb_fail(o, &err);
-    code = measure_all(&session, o, &err);
+    json_t *document = json_pack("{s:[]}", "profiles");
+    code = document ? measure_all(&session, o, json_object_get(document, "profiles"), &err)
+                    : mo_fail(&err, MOIRE_ENOMEM, "out of memory");
     mo_bench_session_close(&session);
-    return code ? mo_verb_fail(o, &err) : MO_EXIT_OK;
+    if (!code && o->json) code = mo_print_json(document, &err);
+    code = code ? mo_verb_fail_with(o, &err, document) : MO_EXIT_OK;
+    json_decref(document);
+    return code;
 }
 
 const struct mo_verb mo_verb_profile = {
