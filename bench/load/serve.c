@@ -158,6 +158,7 @@ static json_t *result_json(struct run *r, const struct mo_bench_found *found) {
         json_object_set_new(row, keys[c],
                             found->max_load[c] >= 0 ? json_real(found->max_load[c]) : json_null());
     json_object_set_new(row, "loads", sorted(r->loads));
+    if (r->mix->scenario.rated) json_object_set_new(row, "rated", json_true()); /* loads multiply its rates */
     r->loads = NULL;
     return row;
 }

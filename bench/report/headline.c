@@ -64,10 +64,13 @@ static void put_load(struct mo_text *t, const struct mo_curve *c, bool every) {
     if (c->n && load > c->load[c->n - 1] - 1e-9) mo_text_put(t, ", the highest tried");
 }
 
+/* every: of every tenant's queries, of which one tenant has all. */
 static void searched(struct mo_text *t, const struct mo_curve *curves, int n, const struct mo_curve *lead,
-                     double goal, bool every) {
+                     double goal, bool every, bool one) {
     const struct mo_curve *rival = best_found(curves, n, lead, every);
-    if (every)
+    if (every && one)
+        mo_text_put(t, "%s keeps %.4g %% in time ", lead_name(lead), 100 * goal);
+    else if (every)
         mo_text_put(t, "%s keeps every tenant at %.4g %% ", lead_name(lead), 100 * goal);
     else
         mo_text_put(t, "Of all queries together it keeps %.4g %% in time ", 100 * goal);
@@ -123,12 +126,14 @@ static void put_rival(struct mo_text *t, const struct mo_curve *rival, double lo
 }
 
 static void at_load(struct mo_text *t, const struct mo_curve *curves, int n, const struct mo_curve *lead,
-                    double load) {
+                    double load, bool one) {
     mo_text_put(t, "At load %.2f %s answers %.1f %% of all queries in time", load, lead_name(lead),
                 100 * at(lead, load, false));
     put_rival(t, best_at(curves, n, lead, load, false), load, false);
-    mo_text_put(t, ", and %.1f %% of those of its worst tenant", 100 * at(lead, load, true));
-    put_rival(t, best_at(curves, n, lead, load, true), load, true);
+    if (!one) {
+        mo_text_put(t, ", and %.1f %% of those of its worst tenant", 100 * at(lead, load, true));
+        put_rival(t, best_at(curves, n, lead, load, true), load, true);
+    }
     mo_text_put(t, ".");
 }
 
@@ -136,19 +141,20 @@ static void at_load(struct mo_text *t, const struct mo_curve *curves, int n, con
 int mo_headline(const json_t *document, const struct mo_curve *curves, int n, char (*lines)[MO_HEADLINE]) {
     const struct mo_curve *lead = mo_headline_lead(curves, n);
     const double goal = mo_json_number(document, "goal");
+    const bool one = mo_doc_one_tenant(document);
     int count = 0;
     if (lead && goal > 0) {
-        for (int every = 1; every >= 0; every--) {
+        for (int every = 1; every >= one; every--) {
             if (found(lead, every) < 0) continue;
             struct mo_text t = mo_text_in(lines[count++], MO_HEADLINE);
-            searched(&t, curves, n, lead, goal, every);
+            searched(&t, curves, n, lead, goal, every, one);
         }
         struct mo_text t = mo_text_in(lines[count], MO_HEADLINE);
         count += limit(&t, curves, n, goal);
     }
     for (int i = lead && !count ? lead->n - 1 : -1; i >= 0 && count < MOST_LOADS; i--) {
         struct mo_text t = mo_text_in(lines[count++], MO_HEADLINE);
-        at_load(&t, curves, n, lead, lead->load[i]);
+        at_load(&t, curves, n, lead, lead->load[i], one);
     }
     if (!count)
         snprintf(lines[count++], MO_HEADLINE,

@@ -20,4 +20,7 @@ json_t *mo_headline_before(json_t *lines, const json_t *document);
 json_t *mo_headline_first(const struct mo_env *env, const json_t *document);
 /* The system that the page is about: moire's own policy, else its first one; NULL = only peers. */
 const struct mo_curve *mo_headline_lead(const struct mo_curve *curves, int n);
+/* A sentence for each system whose highest load rests on few queries of some tenant, of its first such seed;
+ * returns how many, `most` at most. */
+int mo_doc_few(const json_t *document, char (*lines)[MO_HEADLINE], int most);
 #endif

@@ -13,12 +13,10 @@ void mo_page_headline(FILE *out, const struct mo_page_view *view) {
     mo_page_trust(out, document);
     for (int i = 0; i < n; i++)
         mo_page_answer(out, lines[i], i == 0);
-    fprintf(
-        out,
-        "<p>Load 1 keeps all cores busy at the speed of the fastest system that was measured alone. Arrivals "
-        "do not wait for answers and are the same for every system; latency counts from the scheduled "
-        "arrival; "
-        "queries that are shed or not answered count as late.</p>\n");
+    fprintf(out,
+            "<p>Load 1 is: %s. Arrivals do not wait for answers and are the same for every system; latency "
+            "counts from the scheduled arrival; queries that are shed or not answered count as late.</p>\n",
+            mo_doc_load_one(document));
 }
 
 /* --- a row a system ----------------------------------------------------------------------------------- */
@@ -56,53 +54,57 @@ static void left_out(FILE *out, const json_t *document) {
     }
 }
 
-static void answers_head(FILE *out, double goal, const double *loads, int n) {
+/* With one tenant, its share is that of all. */
+static void answers_head(FILE *out, double goal, const double *loads, int n, bool one) {
     fprintf(out, "<h2>Systems</h2><div class=\"card\"><table>\n<tr><th>system</th><th class=\"l about\">what "
                  "it is</th>");
-    if (goal > 0)
-        fprintf(
-            out,
-            "<th>every tenant at %.4g %%,<br>up to load</th><th>all queries at %.4g %%,<br>up to load</th>",
-            100 * goal, 100 * goal);
-    for (int k = 0; k < n; k++)
-        fprintf(out, "<th>in time<br>at load %.2f</th><th>worst tenant<br>at load %.2f</th>", loads[k],
-                loads[k]);
+    if (goal > 0 && !one) fprintf(out, "<th>every tenant at %.4g %%,<br>up to load</th>", 100 * goal);
+    if (goal > 0) fprintf(out, "<th>all queries at %.4g %%,<br>up to load</th>", 100 * goal);
+    for (int k = 0; k < n; k++) {
+        fprintf(out, "<th>in time<br>at load %.2f</th>", loads[k]);
+        if (!one) fprintf(out, "<th>worst tenant<br>at load %.2f</th>", loads[k]);
+    }
+    fprintf(out, "</tr>\n");
+}
+
+static void answers_row(FILE *out, const struct mo_curve *c, double goal, const double *loads, int n,
+                        bool one) {
+    fprintf(out, "<tr>");
+    mo_page_system_cell(out, c->name);
+    fprintf(out, "<td class=\"l soft about\">");
+    mo_html_text(out, c->about);
+    fprintf(out, "</td>");
+    if (goal > 0 && !one) found_cell(out, c->max_every, c->max_every_range);
+    if (goal > 0) found_cell(out, c->max_overall, c->max_overall_range);
+    for (int k = 0; k < n; k++) {
+        share_cell(out, c, loads[k], false);
+        if (!one) share_cell(out, c, loads[k], true);
+    }
     fprintf(out, "</tr>\n");
 }
 
 void mo_page_answers(FILE *out, const struct mo_page_view *view) {
-    double goal = mo_json_number(view->document, "goal"), loads[MO_SHOWN_LOADS];
+    const json_t *document = view->document;
+    const bool one = mo_doc_one_tenant(document);
+    double goal = mo_json_number(document, "goal"), loads[MO_SHOWN_LOADS];
     int n = mo_page_loads_shown(view, loads),
-        seeds = (int)json_array_size(json_object_get(view->document, "seeds"));
+        seeds = (int)json_array_size(json_object_get(document, "seeds"));
+    char lines[MO_HEADLINES][MO_HEADLINE];
     if (!view->n_curves) return;
     if (goal > 0 && n > 1) n = 1; /* the answer is the load that was found */
-    answers_head(out, goal, loads, n);
-    for (int i = 0; i < view->n_curves; i++) {
-        const struct mo_curve *c = &view->curves[i];
-        fprintf(out, "<tr>");
-        mo_page_system_cell(out, c->name);
-        fprintf(out, "<td class=\"l soft about\">");
-        mo_html_text(out, c->about);
-        fprintf(out, "</td>");
-        if (goal > 0) {
-            found_cell(out, c->max_every, c->max_every_range);
-            found_cell(out, c->max_overall, c->max_overall_range);
-        }
-        for (int k = 0; k < n; k++) {
-            share_cell(out, c, loads[k], false);
-            share_cell(out, c, loads[k], true);
-        }
-        fprintf(out, "</tr>\n");
-    }
+    answers_head(out, goal, loads, n, one);
+    for (int i = 0; i < view->n_curves; i++)
+        answers_row(out, &view->curves[i], goal, loads, n, one);
+    fprintf(out, "</table><p class=\"soft\">Small numbers: ");
     if (seeds > 1)
-        fprintf(
-            out,
-            "</table><p class=\"soft\">Small numbers: the lowest and the highest of %d seeds.</p></div>\n",
-            seeds);
+        fprintf(out, "the lowest and the highest of %d seeds.</p></div>\n", seeds);
     else
-        fprintf(
-            out,
-            "</table><p class=\"soft\">Small numbers: the 95 %% interval of a share, by the number of its "
-            "queries (Wilson).</p></div>\n");
-    left_out(out, view->document);
+        fprintf(out, "the 95 %% interval of a share, by the number of its queries (Wilson).</p></div>\n");
+    n = mo_doc_few(document, lines, MO_HEADLINES);
+    for (int i = 0; i < n; i++) {
+        fprintf(out, "<p>");
+        mo_html_text(out, lines[i]);
+        fprintf(out, "</p>\n");
+    }
+    left_out(out, document);
 }

@@ -14,15 +14,16 @@ static void load_chart(FILE *out, const struct mo_page_view *view, bool every) {
         const struct mo_curve *c = &view->curves[i];
         if (c->n && c->load[c->n - 1] > most) most = c->load[c->n - 1];
     }
+    char load_label[80], mark[32];
+    snprintf(load_label, sizeof load_label, "load (1 = %s)", mo_doc_load_one(view->document));
     struct mo_plot plot = {.title = every ? "Worst tenant" : "All queries",
-                           .x_label = "load (1 = all cores busy at the fastest system's speed)",
+                           .x_label = load_label,
                            .y_label = "answered in time",
                            .x1 = most * 1.03,
                            .y1 = 1.02,
                            .width = 660,
                            .height = 340,
                            .percent_y = true};
-    char mark[32];
     snprintf(mark, sizeof mark, "goal %.4g %%", 100 * goal);
     fprintf(out, "<div class=\"card wide\">");
     mo_plot_begin(&plot, out);
@@ -49,7 +50,7 @@ void mo_page_loads(FILE *out, const struct mo_page_view *view) {
     mo_page_legend(out, view, true);
     fprintf(out, "<div class=\"row\">\n");
     load_chart(out, view, false);
-    load_chart(out, view, true);
+    if (!mo_doc_one_tenant(view->document)) load_chart(out, view, true);
     fprintf(
         out,
         "</div>\n<p class=\"soft\">Dashed: not a policy of moire. Upright lines: %s. A curve ends where the "

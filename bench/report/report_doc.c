@@ -102,6 +102,18 @@ int mo_doc_curves(const json_t *document, struct mo_curve *curves) {
     return n;
 }
 
+bool mo_doc_one_tenant(const json_t *document) {
+    return json_array_size(json_object_get(json_object_get(document, "calibration"), "tenants")) == 1;
+}
+
+const char *mo_doc_load_one(const json_t *document) {
+    const json_t *first = json_array_get(json_object_get(document, "results"), 0);
+    if (json_is_true(json_object_get(first, "rated"))) return "the scenario's own rates";
+    if (json_is_true(json_object_get(json_object_get(document, "calibration"), "gpus")))
+        return "all GPUs busy";
+    return "all cores busy at the fastest system's speed";
+}
+
 const json_t *mo_doc_point(const json_t *result, double load) {
     size_t k;
     json_t *point;

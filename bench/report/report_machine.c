@@ -28,21 +28,26 @@ static const struct {
               {"command", "command", ""}};
 enum { LABELS = sizeof labels / sizeof *labels };
 
-/* "memory_gib_s" -> "memory GiB/s". */
+/* Units that names of members end with. */
 static const struct {
-    const char *key, *name;
-} members[] = {{"memory_gib_s", "memory GiB/s"},
-               {"block_us", "block boundary, us"},
-               {"isa", "instruction sets"},
-               {"shared_by", "cores each"},
-               {"kib", "KiB"},
-               {"mib", "MiB"}};
+    const char *end, *unit;
+} units[] = {{"_gib_s", " GiB/s"}, {"_mib", " MiB"}, {"_kib", " KiB"}, {"_ms", " ms"}, {"_us", " us"}};
 
-static void member_name(FILE *out, const char *key) {
-    for (size_t i = 0; i < sizeof members / sizeof *members; i++)
-        if (!strcmp(members[i].key, key)) key = members[i].name;
-    for (; *key; key++) {
-        const char one[2] = {(char)(*key == '_' ? ' ' : *key), 0};
+static const char *unit_of(const char *key, size_t *name_length) {
+    *name_length = strlen(key);
+    for (size_t i = 0; i < sizeof units / sizeof *units; i++) {
+        size_t n = strlen(units[i].end);
+        if (*name_length <= n || strcmp(key + *name_length - n, units[i].end) != 0) continue;
+        *name_length -= n;
+        return units[i].unit;
+    }
+    return "";
+}
+
+/* A member's name without its unit, as words. */
+static void member_name(FILE *out, const char *key, size_t n) {
+    for (size_t i = 0; i < n; i++) {
+        const char one[2] = {(char)(key[i] == '_' ? ' ' : key[i]), 0};
         mo_html_text(out, one);
     }
 }
@@ -77,16 +82,21 @@ static void text(FILE *out, const char *v) {
 
 static void value(FILE *out, const json_t *v, int depth);
 
+/* A thing is called by its name, and "about" explains it: "big (a machine); cores 64". */
 static void pairs(FILE *out, const json_t *v, int depth) {
     const char *key;
     json_t *one;
     int n = 0;
     if (cache(out, v)) return;
     json_object_foreach((json_t *)v, key, one) {
-        if (n++) fprintf(out, depth ? ", " : "; ");
-        member_name(out, key);
-        fprintf(out, " ");
+        const bool name = !strcmp(key, "name") && json_is_string(one), about = n && !strcmp(key, "about");
+        size_t length;
+        const char *unit = unit_of(key, &length);
+        if (n++) fprintf(out, about ? " (" : depth ? ", " : "; ");
+        if (!name && !about) member_name(out, key, length);
+        if (!name && !about) fprintf(out, " ");
         value(out, one, depth + 1);
+        fprintf(out, "%s%s", unit, about ? ")" : "");
     }
 }
 
@@ -110,7 +120,7 @@ static void value(FILE *out, const json_t *v, int depth) {
 static void line(FILE *out, const char *label, const json_t *v, const char *unit) {
     if (!v || (json_is_string(v) && !*json_string_value(v))) return;
     fprintf(out, "<tr><td>");
-    member_name(out, label);
+    member_name(out, label, strlen(label));
     fprintf(out, "</td><td class=\"l wrap\">");
     value(out, v, 0);
     fprintf(out, "%s</td></tr>\n", unit);

@@ -30,6 +30,10 @@ int mo_doc_curves(const json_t *document, struct mo_curve *curves);
 int mo_curve_at(const struct mo_curve *curve, double load);
 /* The highest load at which most systems were measured, best to the end; 0 = none. */
 double mo_doc_common_load(const json_t *document);
+/* Then its share is that of all queries. */
+bool mo_doc_one_tenant(const json_t *document);
+/* What load 1 is: "all cores busy at the fastest system's speed". */
+const char *mo_doc_load_one(const json_t *document);
 /* The point of a result at a load; NULL = not measured there. */
 const json_t *mo_doc_point(const json_t *result, double load);
 

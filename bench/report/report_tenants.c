@@ -125,6 +125,20 @@ static void draw_table(FILE *out, const struct table *t) {
     fprintf(out, "</table></div>\n");
 }
 
+/* Tenants that no query came for: nothing is known of them, and "every tenant" cannot be said. */
+static void silent(FILE *out, const struct table *t) {
+    struct mo_merged_load at;
+    int named = 0;
+    if (!t->n || !mo_merge_load(t->view->document, t->systems[0], t->load, &at)) return;
+    for (int i = 0; i < at.n_tenants; i++) {
+        if (at.tenants[i].n > 0) continue;
+        fprintf(out,
+                named++ ? ", " : "<p class=\"soft\">No query came in this time (a longer --seconds helps): ");
+        mo_html_text(out, at.tenants[i].name);
+    }
+    if (named) fprintf(out, ".</p>\n");
+}
+
 /* Who stopped early there, and who was not measured. */
 static void remarks(FILE *out, const struct mo_page_view *view, double load) {
     static const char *const heads[] = {"Stopped early, when the goal was out of reach: ",
@@ -156,6 +170,7 @@ void mo_page_tenants(FILE *out, const struct mo_page_view *view) {
         else
             fprintf(out, "<h2>Tenants at load %.2f</h2>\n", loads[i]);
         draw_table(out, &t);
+        silent(out, &t);
         remarks(out, view, loads[i]);
         if (i) fprintf(out, "</details>\n");
     }

@@ -8,7 +8,6 @@
 #include "bench/report/report.h"
 #include "bench/report/series.h"
 #include "bench/load/resident.h"
-#include "bench/load/serve.h"
 #include "bench/sim/simulate_summary.h"
 
 /* A name in 32 columns; bytes that continue a character take none. */
@@ -164,63 +163,46 @@ static void cost(const json_t *memory, const json_t *decisions) {
         printf(" %11s %9s %9s %11s", "-", "-", "-", "-");
 }
 
-static void summary(const struct mo_page_view *view) {
-    const json_t *document = view->document;
-    bool costs = false;
+static void left_out(const json_t *document) {
     size_t i;
     json_t *r;
-    double goal = mo_json_number(document, "goal");
-    for (int c = 0; c < view->n_curves; c++) /* a simulation has none */
-        costs |= last_part(document, view->curves[c].name, "memory") != NULL;
-    if (goal > 0) printf("\nhighest load with %.4g %% in time (1.00 = all cores busy)\n", 100 * goal);
-    printf("%-28s %18s %18s %10s", "system", "every tenant", "all queries", "bound");
-    if (costs) printf(" %9s %11s %9s %9s %11s", "RSS MiB", "decision us", "p99 us", "query us", "outside");
-    printf("\n");
-    for (int c = 0; c < view->n_curves; c++) {
-        const struct mo_curve *one = &view->curves[c];
-        printf("%-28s", one->name);
-        found(one->max_every, one->max_every_range);
-        found(one->max_overall, one->max_overall_range);
-        limit(document, one);
-        if (costs)
-            cost(last_part(document, one->name, "memory"), last_part(document, one->name, "scheduling"));
-        printf("\n");
-    }
     json_array_foreach(json_object_get(document, "left_out"), i, r)
         printf("left out: %s: %s\n", mo_json_text(r, "system"), mo_json_text(r, "why"));
 }
 
-/* The rarest tenant of the highest load that a search found for every tenant; NULL = each had queries enough.
- */
-static const json_t *rarest(const json_t *result) {
-    static const double few = MO_BENCH_ENOUGH_QUERIES;
-    const double held = mo_json_number(result, "max_load_every_tenant");
-    const json_t *least = NULL, *at = held > 0 ? mo_doc_point(result, held) : NULL;
-    size_t i;
-    json_t *t;
-    json_array_foreach(json_object_get(at, "tenants"), i, t) {
-        const double n = mo_json_number(t, "n");
-        if (n > 0 && n < few && (!least || n < mo_json_number(least, "n"))) least = t;
+/* Found loads, and costs where they were measured: a simulation has none. */
+static void summary(const struct mo_page_view *view) {
+    const json_t *document = view->document;
+    bool costs = false;
+    double goal = mo_json_number(document, "goal");
+    for (int c = 0; c < view->n_curves; c++)
+        costs |= last_part(document, view->curves[c].name, "memory") != NULL;
+    if (goal > 0)
+        printf("\nhighest load with %.4g %% in time (1.00 = %s)\n", 100 * goal, mo_doc_load_one(document));
+    if (goal > 0 || costs) printf("%s%-28s", goal > 0 ? "" : "\n", "system");
+    if (goal > 0) printf(" %18s %18s %10s", "every tenant", "all queries", "bound");
+    if (costs) printf(" %9s %11s %9s %9s %11s", "RSS MiB", "decision us", "p99 us", "query us", "outside");
+    if (goal > 0 || costs) printf("\n");
+    for (int c = 0; (goal > 0 || costs) && c < view->n_curves; c++) {
+        const struct mo_curve *one = &view->curves[c];
+        printf("%-28s", one->name);
+        if (goal > 0) {
+            found(one->max_every, one->max_every_range);
+            found(one->max_overall, one->max_overall_range);
+            limit(document, one);
+        }
+        if (costs)
+            cost(last_part(document, one->name, "memory"), last_part(document, one->name, "scheduling"));
+        printf("\n");
     }
-    return least;
 }
 
-/* A highest load that rests on few queries of a tenant is said to; of the first seed of a system. */
-static void few_queries(const struct mo_page_view *view) {
-    const char *before = "";
-    size_t i;
-    json_t *r;
-    json_array_foreach(json_object_get(view->document, "results"), i, r) {
-        const json_t *t = rarest(r), *interval = json_object_get(t, "within_interval");
-        if (!json_is_array(interval) || !strcmp(before, mo_json_text(r, "name"))) continue;
-        before = mo_json_text(r, "name");
-        printf(
-            "%s at load %.2f: %s had %.0f queries, so its share may be %.0f to %.0f %%; a longer --seconds "
-            "tells more\n",
-            before, mo_json_number(r, "max_load_every_tenant"), mo_json_text(t, "name"),
-            mo_json_number(t, "n"), 100 * json_number_value(json_array_get(interval, 0)),
-            100 * json_number_value(json_array_get(interval, 1)));
-    }
+/* A highest load that rests on few queries of a tenant is said to. */
+static void few_queries(const json_t *document) {
+    char lines[MO_HEADLINES][MO_HEADLINE];
+    int n = mo_doc_few(document, lines, MO_HEADLINES);
+    for (int i = 0; i < n; i++)
+        printf("%s\n", lines[i]);
 }
 
 /* Resident memory by kind; results that an earlier version wrote have its sum only. */
@@ -286,7 +268,8 @@ void mo_bench_serve_print(const json_t *document) {
         targets(&view);
         loads(&view);
         summary(&view);
-        few_queries(&view);
+        left_out(document);
+        few_queries(view.document);
         memory(document);
         models(&view);
         if (json_array_size(json_object_get(document, "seeds")) > 1 && json_object_get(document, "summary"))

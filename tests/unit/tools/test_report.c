@@ -112,7 +112,7 @@ static void html_is_closed_and_escaped(void **state) {
     assert_non_null(strstr(html, "Timeline"));
     assert_non_null(strstr(html, "moire/moire"));
     assert_null(strstr(html, "{&#34;")); /* no raw JSON */
-    assert_non_null(strstr(html, "class=\"answer\">moire keeps every tenant at 95 % up to load 0.40"));
+    assert_non_null(strstr(html, "class=\"answer\">moire keeps 95 % in time up to load 0.40"));
     assert_non_null(strstr(html, "unanswered"));
     assert_null(strstr(html, " nan"));
     assert_null(strstr(html, ",nan"));

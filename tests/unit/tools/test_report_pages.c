@@ -80,6 +80,13 @@ static void tenants_have_a_row_for_each_system(void **state) {
     assert_non_null(strstr(text, "<td>1.25, 7.50</td>"));
     assert_null(strstr(text, "bound"));
     assert_null(strstr(text, "failed")); /* nothing did */
+    assert_null(strstr(text, "No query came"));
+    free(text);
+    json_t *load =
+        json_array_get(json_object_get(json_array_get(json_object_get(doc, "results"), 0), "loads"), 0);
+    json_array_append_new(json_object_get(load, "tenants"), tenant("/m/rare.onnx", 0, 0, 0));
+    text = section_of(doc, mo_page_tenants);
+    assert_non_null(strstr(text, "No query came in this time (a longer --seconds helps): /m/rare.onnx."));
     free(text);
     json_decref(doc);
 }
@@ -111,7 +118,7 @@ static void the_machine_is_told_in_words(void **state) {
     FILE *out = open_memstream(&text, &n);
     mo_page_experiment(out, doc);
     fclose(out);
-    assert_non_null(strstr(text, "name big; caches L3 16 MiB for 4 cores; block boundary, us 3"));
+    assert_non_null(strstr(text, "big; caches L3 16 MiB for 4 cores; block 3 us"));
     assert_non_null(strstr(text, "L2 Unified 512 KiB"));
     assert_non_null(strstr(text, "1, 2"));
     assert_non_null(strstr(text, "moire &#60;sim&#62;"));

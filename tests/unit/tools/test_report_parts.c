@@ -249,6 +249,38 @@ static void given_loads_name_the_shares(void **state) {
     assert_non_null(strstr(lines[2], "cut short"));
 }
 
+static void one_tenant_is_not_called_every(void **state) {
+    (void)state;
+    char lines[MO_HEADLINES][MO_HEADLINE];
+    json_t *doc = made(
+        0.9, json_pack("[o]", of_system("moire", "moire/moire", 0.4, json_pack("[o]", run(0.4, 20, 20, 0)))));
+    assert_false(mo_doc_one_tenant(doc));
+    json_array_remove(json_object_get(json_object_get(doc, "calibration"), "tenants"), 1);
+    assert_int_equal(headline_of(doc, lines), 1);
+    assert_string_equal(lines[0], "moire keeps 90 % in time up to load 0.40, the highest tried.");
+}
+
+static void loads_that_rest_on_few_queries_say_so(void **state) {
+    (void)state;
+    char lines[MO_HEADLINES][MO_HEADLINE];
+    json_t *doc = made(
+        0.9, json_pack("[o]", of_system("moire", "moire/moire", 0.4, json_pack("[o]", run(0.4, 80, 80, 0)))));
+    json_t *result = json_array_get(json_object_get(doc, "results"), 0);
+    json_t *load = json_array_get(json_object_get(result, "loads"), 0);
+    json_t *b = json_array_get(json_object_get(load, "tenants"), 1); /* ten queries */
+    assert_int_equal(mo_doc_few(doc, lines, MO_HEADLINES), 0);       /* an old result without intervals */
+    json_object_set_new(b, "within_interval", json_pack("[f,f]", 0.722, 1.0));
+    assert_int_equal(mo_doc_few(doc, lines, 0), 0);
+    assert_int_equal(mo_doc_few(doc, lines, MO_HEADLINES), 1);
+    assert_string_equal(
+        lines[0], "moire/moire at load 0.40: b had 10 queries, so its share may be 72 to 100 %; a longer "
+                  "--seconds tells more.");
+    assert_string_equal(mo_doc_load_one(doc), "all cores busy at the fastest system's speed");
+    json_object_set_new(result, "rated", json_true());
+    assert_string_equal(mo_doc_load_one(doc), "the scenario's own rates");
+    json_decref(doc);
+}
+
 static void the_json_begins_with_it(void **state) {
     (void)state;
     const struct mo_env env = mo_env_default();
@@ -285,6 +317,8 @@ int main(void) {
         cmocka_unit_test(a_search_names_the_loads),
         cmocka_unit_test(a_search_without_peers_names_the_next_policy),
         cmocka_unit_test(given_loads_name_the_shares),
+        cmocka_unit_test(one_tenant_is_not_called_every),
+        cmocka_unit_test(loads_that_rest_on_few_queries_say_so),
         cmocka_unit_test(the_json_begins_with_it),
         cmocka_unit_test(nothing_is_said_of_nothing),
     };
