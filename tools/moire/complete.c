@@ -24,16 +24,18 @@ static void offer(void *ctx, const char *name) {
 
 /* --- values ----------------------------------------------------------------------------------------------
  */
-/* Names by the field that a flag sets. */
+/* Names by the field that a flag sets, and where one field is several things by the help's word for the
+ * value. */
 static const struct {
-    const char *field;
+    const char *field, *value; /* value NULL: any */
     enum mo_known names;
-} fields[] = {
-    {"machine", MO_KNOWN_MACHINES},  {"machines", MO_KNOWN_MACHINES}, {"from", MO_KNOWN_MACHINES},
-    {"to", MO_KNOWN_MACHINES},       {"against", MO_KNOWN_MACHINES},  {"gpus", MO_KNOWN_MACHINES},
-    {"policies", MO_KNOWN_POLICIES}, {"planner", MO_KNOWN_PLANNERS},  {"planners", MO_KNOWN_PLANNERS},
-    {"pressure", MO_KNOWN_SOURCES},  {"source", MO_KNOWN_SOURCES},    {"peers", MO_KNOWN_PEERS},
-    {"ties", MO_KNOWN_MODELS}};
+} fields[] = {{"machine", NULL, MO_KNOWN_MACHINES}, {"machines", NULL, MO_KNOWN_MACHINES},
+              {"from", NULL, MO_KNOWN_MACHINES},    {"to", NULL, MO_KNOWN_MACHINES},
+              {"gpus", NULL, MO_KNOWN_MACHINES},    {"against", "MACHINE", MO_KNOWN_MACHINES},
+              {"against", "P", MO_KNOWN_POLICIES},  {"policies", NULL, MO_KNOWN_POLICIES},
+              {"planner", NULL, MO_KNOWN_PLANNERS}, {"planners", NULL, MO_KNOWN_PLANNERS},
+              {"pressure", NULL, MO_KNOWN_SOURCES}, {"source", NULL, MO_KNOWN_SOURCES},
+              {"peers", NULL, MO_KNOWN_PEERS},      {"ties", NULL, MO_KNOWN_MODELS}};
 
 /* Files or folders, where the help's word for a value speaks of them: "DIR", "FILE", "FILE.json", "TRACE". */
 static void offer_paths(const struct spot *s, const char *what) {
@@ -63,7 +65,8 @@ static void offer_value(struct spot *s, const struct mo_flag *f) {
         return;
     }
     for (size_t i = 0; i < sizeof fields / sizeof *fields; i++)
-        if (!strcmp(fields[i].field, f->field)) mo_known_each(fields[i].names, offer, s);
+        if (!strcmp(fields[i].field, f->field) && (!fields[i].value || !strcmp(fields[i].value, f->value)))
+            mo_known_each(fields[i].names, offer, s);
     offer_paths(s, f->value);
 }
 

@@ -6,7 +6,9 @@
 #include <dirent.h>
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 #include "bench/load/session.h"
 #include "models/zoo.h"
@@ -35,11 +37,10 @@ static bool data_folder(int place, const char *folder, char *out, size_t n) {
 
 static void each_file(const char *kind, mo_known_taker take, void *ctx) {
     char folder[PATH];
-    DIR *dir = NULL;
-    for (int i = 0; !dir && data_folder(i, kind, folder, sizeof folder); i++)
-        dir = opendir(folder);
     struct dirent **entries = NULL;
-    int n = dir ? scandir(folder, &entries, NULL, alphasort) : 0;
+    int n = -1;
+    for (int i = 0; n < 0 && data_folder(i, kind, folder, sizeof folder); i++)
+        n = scandir(folder, &entries, NULL, alphasort);
     for (int i = 0; i < n; i++) {
         const char *name = entries[i]->d_name;
         size_t length = strlen(name);
@@ -51,7 +52,6 @@ static void each_file(const char *kind, mo_known_taker take, void *ctx) {
         free(entries[i]);
     }
     free(entries);
-    if (dir) closedir(dir);
 }
 
 /* --- tables
@@ -149,12 +149,13 @@ int mo_known_fail(enum mo_known kind, const char *flag, const char *word, moire_
 }
 
 bool mo_known_is_path(const char *word) {
-    return strpbrk(word, "./") != NULL;
+    struct stat st;
+    return strpbrk(word, "./") || (stat(word, &st) == 0 && !S_ISDIR(st.st_mode));
 }
 
 int mo_known_find_data(enum mo_known kind, const char *word, char *path, size_t n, moire_error *err) {
     char folder[PATH];
-    if (access(word, F_OK) == 0 || mo_known_is_path(word)) {
+    if (mo_known_is_path(word)) {
         if (snprintf(path, n, "%s", word) >= (int)n)
             return mo_fail(err, MOIRE_EINVAL, "%.80s...: path too long", word);
         if (access(word, R_OK) == 0) return MOIRE_OK;

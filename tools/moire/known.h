@@ -26,7 +26,8 @@ void mo_known_each(enum mo_known kind, mo_known_taker take, void *ctx);
 /* MOIRE_EINVAL: "no scenario 'mxi'; did you mean 'mix'? There are: ...".  flag: what it was given to,
  * "--machine"; NULL for an operand. */
 int mo_known_fail(enum mo_known kind, const char *flag, const char *word, moire_error *err);
-/* Whether a word is meant as a path: it has a slash or a dot, so a file that is missing, not a name. */
+/* Whether a word is meant as a path: it has a slash or a dot, or a file is called that.  A folder of that
+ * name does not hide what the name stands for. */
 bool mo_known_is_path(const char *word);
 
 /* A file, or the name of one in bench/FOLDER ("scenarios", "machines") as the repository or an installation

@@ -131,6 +131,8 @@ static void completion_knows_what_comes_next(void **state) {
         {{{"sim", "--machine", "cores"}, 3}, "cores64\n", "cloud"},
         {{{"plan", "game", "--planner", "gpulet"}, 4}, "gpulet-int\ngpulet\n", "ideal"},
         {{{"zoo", "build", "al"}, 3}, "alexnet\nall\n", "lenet"},
+        {{{"bench", "serve", "mix", "--against", "lan"}, 5}, "lanes\n", "cores64"},
+        {{{"interference", "fit", "--against", "cores"}, 4}, "cores64\n", "lanes"},
         {{{"store", "c"}, 2}, "check\nclean\n", "show"},
         {{{"help", "store", "c"}, 3}, "check\nclean\n", "show"},
     };
