@@ -9,6 +9,7 @@
 #include <cmocka.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 #include "runtime/base/nearest.h"
 #include "tools/moire/exits.h"
@@ -98,10 +99,11 @@ static void data_is_found_by_name_or_path(void **state) {
     assert_int_equal(mo_known_find_data(MO_KNOWN_SCENARIOS, "mix", path, sizeof path, &err), MOIRE_OK);
     assert_non_null(strstr(path, "scenarios/mix.json"));
     assert_int_equal(mo_known_find_data(MO_KNOWN_SCENARIOS, path, again, sizeof again, &err), MOIRE_OK);
-    assert_int_equal(chdir("bench/machines"), 0); /* where a folder has the name, too */
-    assert_int_equal(mo_known_find_data(MO_KNOWN_MACHINES, "cores64", path, sizeof path, &err), MOIRE_OK);
-    assert_non_null(strstr(path, "machines/cores64.json"));
-    assert_int_equal(chdir("../.."), 0);
+    assert_int_equal(mkdir("gpus-mixed", 0700), 0); /* a folder of that name hides nothing */
+    int code = mo_known_find_data(MO_KNOWN_MACHINES, "gpus-mixed", path, sizeof path, &err);
+    assert_int_equal(rmdir("gpus-mixed"), 0);
+    assert_int_equal(code, MOIRE_OK);
+    assert_non_null(strstr(path, "machines/gpus-mixed.json"));
     /* what is meant as a path is a missing file, what is a bare word an unknown name */
     assert_int_equal(mo_known_find_data(MO_KNOWN_MACHINES, "./no.json", path, sizeof path, &err), MOIRE_EIO);
     assert_non_null(strstr(err.message, "'./no.json': No such file"));
