@@ -5,25 +5,50 @@
 #include <stdio.h>
 #include <string.h>
 #include "codegen/frontend.h"
-#include "tools/moire/front_show.h"
+#include "runtime/base/text.h"
+#include "runtime/plan/describe.h"
+#include "tools/moire/front/front_show.h"
 #include "tools/moire/paths.h"
 #include "tools/moire/verb.h"
+#include "variants/conv_geometry.h"
 
-static const char about[] = "Shows the versions that `moire tune` keeps of every distinct layer: "
-                            "parallelism, blocking, traffic beyond\n"
-                            "the private cache, time on one core at six levels of pressure, and from which "
-                            "pressure on a version is the\n"
-                            "fastest of its layer.  For layers that were tuned or compiled for more than two "
-                            "cores (--cores) also the\n"
-                            "busiest core's units and time; the fastest version is used.\n"
-                            "\n"
-                            "LAYER: only layers whose signature contains this text, for instance c256:h14.\n";
+static const char about[] =
+    "Shows the versions that `moire tune` keeps of every distinct layer: "
+    "parallelism, blocking, traffic beyond\n"
+    "the private cache, time on one core at six levels of pressure, and from which "
+    "pressure on a version is the\n"
+    "fastest of its layer.  For layers that were tuned or compiled for more than two "
+    "cores (--cores) also the\n"
+    "busiest core's units and time; the fastest version is used.\n"
+    "\n"
+    "--html begins with the whole model: its time by pressure, and what the choice among "
+    "versions saves.  For\n"
+    "each layer it says why every sampled kernel was kept or not.\n"
+    "\n"
+    "LAYER: only layers whose signature contains this text, for instance c256:h14.\n";
 
 static const char notes[] = "Exit code 5: no layer has versions; run `moire tune`.\n"
                             "\n"
                             "Examples:\n"
                             "  moire front resnet50\n"
                             "  moire front resnet50 k3x3 --all --html front.html\n";
+
+static void describe(const struct mo_env *env, const struct mo_store *store, const struct mo_graph *graph,
+                     const struct mo_node *node, struct mo_front_row *row) {
+    const struct mo_tensor *y = mo_node_out(graph, node, 0);
+    struct mo_text t = mo_text_in(row->layer, sizeof row->layer);
+    char text[80], shape[100] = "";
+    mo_layer_text(graph, node, text, sizeof text);
+    if (y) mo_shape_text(&y->shape, shape, sizeof shape);
+    mo_text_put(&t, "%s %s", text, shape);
+    row->uses = 1;
+    for (int i = 0; i < row->front.n; i++) {
+        int64_t packing = row->front.point[i].packing; /* from a file */
+        bool known = packing > MO_PACK_NONE && packing < MO_PACK_COUNT;
+        row->packed_bytes[i] = known ? mo_pack_bytes((enum mo_packing)packing, graph, node) : -1;
+    }
+    mo_front_read_refused(env, store, row);
+}
 
 static void add_layer(struct mo_fronts *all, const struct mo_store *store, const char *layer,
                       const struct mo_graph *graph, const struct mo_node *node) {
@@ -40,7 +65,7 @@ static void add_layer(struct mo_fronts *all, const struct mo_store *store, const
         all->untuned++;
         return;
     }
-    row->uses = 1;
+    describe(graph->env, store, graph, node, row);
     all->n++;
 }
 
