@@ -9,7 +9,7 @@
 #define MO_WIDE_H
 #include "codegen/family/family.h"
 
-/* Units of the core with most of them. */
+/* Units of the busiest core. */
 static inline int64_t mo_wide_most(int64_t units, int cores) {
     return cores > 1 ? (units + cores - 1) / cores : units;
 }

@@ -35,7 +35,7 @@ struct mo_layer_result {
     char refused[160]; /* why the versions that were measured are not kept; "": they are */
     int versions;      /* kept for pressure or more cores; 0: none but the best */
     bool other_number; /* the store has versions, chosen for another number than is asked for */
-    /* Of the variant that options.cores run fastest: its units and the time of the core with most of them, as
+    /* Of the variant that options.cores run fastest: its units and the time of the busiest core, as
      * timed alone; 0: not known. */
     int64_t units;
     double part_ns;

@@ -119,8 +119,8 @@ static const struct mo_flag rows[] = {
      "twice its best time",
      .least = 0.001, .most = 1e7},
     {"--keep-covered", NULL, COMPILES, TO(keep_covered),
-     "with versions: keep all of them; what other versions cover on this machine may be needed on another, "
-     "whose profiles `moire profile` and `moire extend` make from these"},
+     "with versions: keep also those that others cover on this machine; another machine, whose profiles "
+     "`moire profile` and `moire extend` make from these, may need them"},
     {"--verbose", NULL, COMPILES, TO(verbose), "say why candidates are rejected"},
     {"--all", NULL, ON(FRONT), TO(all), "also the implementations that were sampled and not kept, and why"},
     {"--html", "FILE", ON(FRONT), TO(html), "a page with the fronts and the times by pressure, drawn",

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * verb_proxy.c - `moire proxy`: what counts on this machine, samples under known pressure, and the linear
- * model from counters to pressure. */
+ * verb_proxy.c - `moire proxy`: which hardware counters this machine has, samples of them under known
+ * pressure, and the linear model that estimates cache contention from them. */
 #define _GNU_SOURCE
 #include <stdio.h>
 #include <string.h>

@@ -10,13 +10,14 @@
 #include "tools/moire/verb.h"
 
 static const char about[] =
-    "Presses on what cores share while something else is measured.  Its threads walk buffers of their own "
-    "on\n"
-    "all allowed cores but the first, which is left to the victim; level 5 as fast as they can, level n at\n"
-    "n/5 of that traffic, as calibrated at the start.  Prints what the level does to a victim that streams "
-    "a\n"
-    "quarter of the shared cache on the first core, then goes on until --seconds are over or a signal "
-    "comes.\n";
+    "Loads what cores share, caches and memory, while something else is measured.  Its threads walk through\n"
+    "buffers of their own on all allowed cores but the first, which is left to the program that is "
+    "measured,\n"
+    "the victim: at level 5 as fast as they can, at level N with N/5 of that traffic, which is calibrated "
+    "at\n"
+    "the start.  The command prints how much the level slows a victim of its own, which streams a quarter "
+    "of\n"
+    "the shared cache on the first core.  Then it goes on until --seconds are over or a signal comes.\n";
 
 static const char notes[] = "Examples:\n"
                             "  moire stress --level 3 --seconds 60 &\n"

@@ -3,17 +3,17 @@
 #include "tools/moire/verb.h"
 
 static const char about[] =
-    "Does what `moire compile` does and keeps, beside the fastest implementation of every layer, others "
-    "that\n"
-    "stand pressure from neighbours better: one search pass samples implementations that differ in "
-    "blocking,\n"
-    "loop order and algorithm; those that miss the layer's share of the target are dropped; of the front in\n"
-    "parallelism and blocking N are picked and measured beside a calibrated neighbour at six levels (see\n"
-    "`moire stress`); those that the others cover within 90 % are dropped too.  The runtime chooses among "
-    "them\n"
-    "by pressure.  Layers that are done are skipped, so the command can be interrupted and resumed; it "
-    "wants\n"
-    "the machine to itself.\n";
+    "Does what `moire compile` does, and keeps several versions of every layer: beside the fastest kernel\n"
+    "others that lose less while other models use the shared cache.  The runtime picks among them by\n"
+    "pressure, the load on that cache.\n"
+    "\n"
+    "Kernels that differ in blocking, loop order and algorithm are tried.  Those that take longer than the\n"
+    "layer's share of the target (--qos) are dropped.  Of those that no other beats in both parallelism and\n"
+    "blocking up to N (--versions) are timed beside a calibrated neighbour at six levels (see `moire\n"
+    "stress`).  One that the others come within 90 % of at every level is dropped too.\n"
+    "\n"
+    "Layers that are done are skipped, so the command can be interrupted and resumed.  It wants the machine\n"
+    "to itself.\n";
 
 static const char notes[] = "Examples:\n"
                             "  moire tune resnet50\n"
