@@ -34,6 +34,7 @@ struct mo_store {
     struct mo_env env_copy;
     int folder; /* of this CPU; -1: nothing there */
     struct cache *cache;
+    char place[]; /* its path */
 };
 
 static void lock(const struct mo_store *store) {
@@ -50,9 +51,8 @@ static void unlock(const struct mo_store *store) {
 }
 
 /* Opens v1/<cpu> below the store's folder; -1 when it is not there yet. */
-static int open_cpu_folder(const struct mo_env *env, int root, int *folder, moire_error *err) {
-    char cpu[MO_CPU_FOLDER];
-    mo_cpu_folder(cpu);
+static int open_cpu_folder(const struct mo_env *env, int root, const char cpu[MO_CPU_FOLDER], int *folder,
+                           moire_error *err) {
     int version;
     int rc = mo_trusted_enter(env, root, "v1", &version, err);
     if (rc || version < 0) return rc;
@@ -63,7 +63,10 @@ static int open_cpu_folder(const struct mo_env *env, int root, int *folder, moir
 
 int mo_store_open(const struct mo_env *env, const char *path, struct mo_store **out, moire_error *err) {
     *out = NULL;
-    struct mo_store *store = mo_alloc(env, sizeof *store);
+    char cpu[MO_CPU_FOLDER];
+    mo_cpu_folder(cpu);
+    const size_t place = (path ? strlen(path) : 0) + sizeof "/v1/" + strlen(cpu);
+    struct mo_store *store = mo_alloc(env, sizeof *store + place);
     struct cache *cache = store ? mo_alloc(env, sizeof *cache) : NULL;
     if (!cache) {
         mo_free(env, store);
@@ -73,10 +76,11 @@ int mo_store_open(const struct mo_env *env, const char *path, struct mo_store **
     store->env = &store->env_copy;
     store->cache = cache;
     store->folder = -1;
+    snprintf(store->place, place, "%s/v1/%s", path ? path : "", cpu);
     int root;
     int rc = mo_trusted_walk(env, path, &root, err);
     if (!rc && root >= 0) {
-        rc = open_cpu_folder(env, root, &store->folder, err);
+        rc = open_cpu_folder(env, root, cpu, &store->folder, err);
         env->sys->close(env->sys->self, root);
     }
     if (rc) {
@@ -123,7 +127,7 @@ static int stale(struct search *s, const char *what) {
 
 /* Reads <hh>/<name>.<suffix>; *bytes = NULL when it is not there. */
 static int read_named(struct search *s, const char *name, const char *suffix, int64_t limit, char **bytes,
-                      size_t *n, int *fd) {
+                      size_t *n, struct mo_trusted_open *open) {
     const struct mo_env *env = s->store->env;
     char folder_name[3] = {name[0], name[1], 0}, file[MO_SHA256_HEX + 16];
     *bytes = NULL;
@@ -131,7 +135,7 @@ static int read_named(struct search *s, const char *name, const char *suffix, in
     int rc = mo_trusted_enter(env, s->store->folder, folder_name, &folder, &s->err);
     if (rc || folder < 0) return rc;
     snprintf(file, sizeof file, "%s%s", name, suffix);
-    rc = mo_trusted_read(env, folder, file, limit, bytes, n, fd, &s->err);
+    rc = mo_trusted_read(env, folder, file, limit, bytes, n, open, &s->err);
     env->sys->close(env->sys->self, folder);
     return rc;
 }
@@ -174,18 +178,19 @@ static int read_entry(struct search *s, const char *key, struct mo_store_entry *
 static int load_object(struct search *s, const char *key, const struct mo_store_entry *entry,
                        struct answer *a) {
     const struct mo_env *env = s->store->env;
-    char *bytes, hex[MO_SHA256_HEX];
-    size_t n = 0;
-    int fd = -1;
-    int rc = read_named(s, key, ".so", env->limits.variant_bytes, &bytes, &n, &fd);
+    char *bytes, file[MO_SHA256_HEX + 8];
+    struct mo_store_object o = {.label = entry->signature, .folder = s->store->place, .file = file};
+    int rc = read_named(s, key, ".so", env->limits.variant_bytes, &bytes, &o.n, &o.open);
     if (rc) return rc;
     if (!bytes) return mo_fail(&s->err, MOIRE_ESTORE, "its object is missing");
-    mo_sha256_hex(bytes, n, hex);
-    if ((int64_t)n != entry->object_bytes || strcmp(hex, entry->object))
+    snprintf(file, sizeof file, "%.2s/%s.so", key, key);
+    o.bytes = bytes;
+    mo_sha256_hex(bytes, o.n, o.digest);
+    if ((int64_t)o.n != entry->object_bytes || strcmp(o.digest, entry->object))
         rc = mo_fail(&s->err, MOIRE_ESTORE, "checksum of the object does not match");
-    if (!rc) rc = mo_store_load(env, bytes, n, hex, fd, entry->signature, &a->object, &a->variant, &s->err);
+    if (!rc) rc = mo_store_load(env, &o, &a->object, &a->variant, &s->err);
     mo_free(env, bytes);
-    if (fd >= 0) env->sys->close(env->sys->self, fd);
+    if (o.open.fd >= 0) env->sys->close(env->sys->self, o.open.fd);
     return rc;
 }
 

@@ -106,9 +106,17 @@ int mo_store_parse_stamp(const char *bytes, size_t n, struct mo_store_stamp *out
 
 /* Refuses an object file that could do more than hold functions (elf_policy.c). */
 int mo_elf_check(const void *bytes, size_t n, moire_error *err);
-/* Loads checked bytes as code: from a sealed copy in memory, or from `fd` where that is forbidden.  digest:
- * SHA-256 of the bytes.  label: what profilers show as the object's name, a signature for instance;
- * NULL = "variant". */
-int mo_store_load(const struct mo_env *env, const char *bytes, size_t n, const char digest[MO_SHA256_HEX],
-                  int fd, const char *label, void **object, struct mo_variant *out, moire_error *err);
+/* An object file whose bytes were checked. */
+struct mo_store_object {
+    const char *bytes;
+    size_t n;
+    char digest[MO_SHA256_HEX];  /* SHA-256 of the bytes */
+    const char *label;           /* what profilers call its memory when it has no path; NULL = "variant" */
+    const char *folder, *file;   /* where it lies, when it may be loaded from there; NULL: it may not */
+    struct mo_trusted_open open; /* the file; fd -1: none */
+};
+/* Loads them as code: from the file that they were read from where it lasts, else from a sealed copy in
+ * memory, or by the descriptor where that is forbidden. */
+int mo_store_load(const struct mo_env *env, const struct mo_store_object *o, void **object,
+                  struct mo_variant *out, moire_error *err);
 #endif

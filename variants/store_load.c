@@ -1,27 +1,56 @@
 /* SPDX-License-Identifier: Apache-2.0
  * store_load.c - from checked bytes to callable code.
  *
- * The bytes that were hashed are copied into a sealed memory file and loaded from there: what happens to the
- * file afterwards (replaced, truncated) cannot reach running code.  Where memory files may not be executed,
- * the file itself is loaded through its open descriptor.
+ * A file that nobody may write to (as published: mode 0444) is loaded where it lies, as compiled models are
+ * mapped: profilers and debuggers then find its symbols by its path, and processes share its pages.  What was
+ * mapped are the bytes that were hashed: from before they were read until after they were mapped, the path
+ * led to the same inode with the same time of change.  Later only the store's owner can alter them.
  *
- * The loader takes two objects of one path for the same, and descriptors are reused.  So the path carries
- * the object's digest, spelled in what a path ignores: "/" for a 0 and "./" for a 1. */
+ * Otherwise the bytes that were hashed are copied into a sealed memory file and loaded from there: what
+ * happens to the file (rewritten, truncated) cannot reach running code.  Where memory files may not be
+ * executed, the file itself is loaded through its open descriptor.
+ *
+ * The loader takes two objects of one path for the same, descriptors are reused, and entries may be deleted
+ * and made again.  So the path carries the object's digest, spelled in what a path ignores: "/" for a 0 and
+ * "./" for a 1. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
 #include "variants/store_format.h"
 
-enum { TAG_BITS = 128, PATH_BYTES = 32 + 2 * TAG_BITS, LABEL_BYTES = 200 };
+enum { TAG_BITS = 128, PATH_BYTES = 4096, FD_PATH_BYTES = 32 + 2 * TAG_BITS, LABEL_BYTES = 200 };
 
-static void tagged_path(const char digest[MO_SHA256_HEX], int fd, char path[PATH_BYTES]) {
-    size_t at = (size_t)snprintf(path, PATH_BYTES, "/proc/self/fd/");
+/* folder/<digest>file; false: too long */
+static bool tagged_path(const char digest[MO_SHA256_HEX], const char *folder, const char *file, char *path,
+                        size_t cap) {
+    if (strlen(folder) + 1 + 2 * TAG_BITS + strlen(file) >= cap) return false;
+    size_t at = (size_t)snprintf(path, cap, "%s/", folder);
     for (int i = 0; i < TAG_BITS; i++) {
         const char c = digest[i / 4];
         if ((c <= '9' ? c - '0' : c - 'a' + 10) >> (i % 4) & 1) path[at++] = '.';
         path[at++] = '/';
     }
-    snprintf(path + at, PATH_BYTES - at, "%d", fd);
+    snprintf(path + at, cap - at, "%s", file);
+    return true;
+}
+
+static void *open_descriptor(const struct mo_env *env, const struct mo_store_object *o, int fd, char *why,
+                             size_t cap) {
+    char path[FD_PATH_BYTES], number[16];
+    snprintf(number, sizeof number, "%d", fd);
+    tagged_path(o->digest, "/proc/self/fd", number, path, sizeof path);
+    return env->sys->dl_open(env->sys->self, path, why, cap);
+}
+
+/* The file where it lies; NULL: it does not last, or cannot be loaded from there. */
+static void *open_in_place(const struct mo_env *env, const struct mo_store_object *o, char *why, size_t cap) {
+    char path[PATH_BYTES];
+    if (!o->folder || !tagged_path(o->digest, o->folder, o->file, path, sizeof path)) return NULL;
+    if (!mo_trusted_lasts(env, path, &o->open)) return NULL;
+    void *object = env->sys->dl_open(env->sys->self, path, why, cap);
+    if (!object || mo_trusted_lasts(env, path, &o->open)) return object;
+    env->sys->dl_close(env->sys->self, object);
+    return NULL;
 }
 
 /* A sealed memory file with these bytes, or -errno. */
@@ -45,24 +74,18 @@ static int sealed_copy(const struct mo_env *env, const char *label, const char *
     return fd;
 }
 
-static void *open_code(const struct mo_env *env, const char *label, const char *bytes, size_t n,
-                       const char digest[MO_SHA256_HEX], int fd, char *why, size_t cap) {
+static void *open_code(const struct mo_env *env, const struct mo_store_object *o, char *why, size_t cap) {
     const struct mo_sys *sys = env->sys;
-    char path[PATH_BYTES];
-    int copy = sealed_copy(env, label, bytes, n);
-    void *object = NULL;
+    void *object = open_in_place(env, o, why, cap);
+    if (object) return object;
+    const int copy = sealed_copy(env, o->label, o->bytes, o->n);
     if (copy >= 0) {
-        tagged_path(digest, copy, path);
-        object = sys->dl_open(sys->self, path, why, cap);
+        object = open_descriptor(env, o, copy, why, cap);
         sys->close(sys->self, copy);
     } else {
         snprintf(why, cap, "no memory file: %s", strerror(-copy));
     }
-    if (!object && fd >= 0) {
-        tagged_path(digest, fd, path);
-        object = sys->dl_open(sys->self, path, why, cap);
-    }
-    return object;
+    return object || o->open.fd < 0 ? object : open_descriptor(env, o, o->open.fd, why, cap);
 }
 
 /* NULL, or what is wrong with a descriptor. */
@@ -75,12 +98,12 @@ static const char *odd_variant(const struct mo_env *env, const struct mo_variant
     return NULL;
 }
 
-int mo_store_load(const struct mo_env *env, const char *bytes, size_t n, const char digest[MO_SHA256_HEX],
-                  int fd, const char *label, void **object, struct mo_variant *out, moire_error *err) {
-    int rc = mo_elf_check(bytes, n, err);
+int mo_store_load(const struct mo_env *env, const struct mo_store_object *o, void **object,
+                  struct mo_variant *out, moire_error *err) {
+    int rc = mo_elf_check(o->bytes, o->n, err);
     if (rc) return rc;
     char why[256] = "unknown reason";
-    *object = open_code(env, label, bytes, n, digest, fd, why, sizeof why);
+    *object = open_code(env, o, why, sizeof why);
     if (!*object) return mo_fail(err, MOIRE_ESTORE, "cannot load the object: %.200s", why);
     const struct mo_variant *v = env->sys->dl_sym(env->sys->self, *object, "mo_variant");
     const char *odd = v ? odd_variant(env, v) : "no descriptor";

@@ -35,6 +35,11 @@ const struct mo_emit_isa *mo_emit_isa_halves(enum mo_isa isa);
 /* Types, loads, stores, mac(), mac_load(), mac_fold(), mac_lane<i>() and the half-wide
  * mac_half() and mac_fold_half() where the set has them, broadcast(), vmax(), vmin(). */
 void mo_emit_prelude(FILE *out, const struct mo_emit_isa *isa);
+/* NAMED(f), which names a function after the layer, moire_conv_f32_n1_..._tile_b1_r0_c0, for whoever looks
+ * with a profiler; and the functions that many families have under these names. */
+void mo_emit_names(FILE *out, const char *signature);
+/* The same for the function of that name that is emitted next, and for its calls. */
+void mo_emit_named(FILE *out, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* The inline function `v <name>(v x, float a, float b)`. */
 void mo_emit_activation(FILE *out, enum mo_act act, const char *name);
 /* vexp(), vsigmoid(): needed before SIGMOID, SILU, TANH and GELU. */

@@ -5,7 +5,9 @@
  * broadcasts until it runs out of registers and spills. */
 #include "codegen/emit/emit.h"
 
+#include <ctype.h>
 #include <math.h>
+#include <stdarg.h>
 
 static void emit_types(FILE *out, const struct mo_emit_isa *isa) {
     int bytes = isa->lanes * 4;
@@ -183,6 +185,30 @@ void mo_emit_prelude(FILE *out, const struct mo_emit_isa *isa) {
         "INLINE v vselect(vi m, v a, v b) { return (v)(((vi)a & m) | ((vi)b & ~m)); }\n"
         "INLINE v vrelu(v x) { return vmax(splat(0.0f), x); }\n\n",
         out);
+}
+
+void mo_emit_named(FILE *out, const char *format, ...) {
+    char name[64];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(name, sizeof name, format, args);
+    va_end(args);
+    fprintf(out, "#define %s NAMED(%s)\n", name, name);
+}
+
+/* Functions are called after their layer, moire_conv_..._tile_b1_r0_c0, for whoever looks with a profiler.
+ * run() has no #define, since a field of the descriptor has its name. */
+void mo_emit_names(FILE *out, const char *signature) {
+    static const char *const usual[] = {"input",    "input_edge",   "input_one", "input_block", "output",
+                                        "spans_of", "output_tiles", "multiply",  "unit",        "pack",
+                                        "gate",     "gate_rows",    "finish"};
+    fputs("#define NAMED(f) moire_", out);
+    for (const char *s = signature; *s; s++)
+        fputc(isalnum((unsigned char)*s) ? *s : '_', out);
+    fputs("_##f\n", out);
+    for (size_t i = 0; i < sizeof usual / sizeof *usual; i++)
+        mo_emit_named(out, "%s", usual[i]);
+    fputc('\n', out);
 }
 
 void mo_emit_gate(FILE *out, const struct mo_emit_isa *isa) {

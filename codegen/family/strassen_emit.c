@@ -83,6 +83,7 @@ static void emit_product(FILE *out, const struct mo_strassen *s, int blocks, int
     struct mo_mac mac = {.isa = s->isa, .blocks = blocks, .rows = 1, .cols = pairs, .px = 64};
     mac.ahead = s->ahead ? ahead : NULL;
     mac.fold = s->isa->folds && blocks == 1;
+    mo_emit_named(out, "product_b%d_t%d", blocks, pairs);
     fprintf(
         out,
         "static __attribute__((noinline)) void product_b%d_t%d(const char *x0, const char *q0, i64 n, char "
@@ -195,7 +196,7 @@ static void emit_run(FILE *out, const struct mo_strassen *s) {
     bool again = s->parts > 1;
     fprintf(out,
             "INLINE i64 chunk_at(i64 c) { return c * %lld + least(c, %lld); }\n\n"
-            "static void run(const struct mo_kargs *a, i64 begin, i64 end, void *scratch) {\n"
+            "static void NAMED(run)(const struct mo_kargs *a, i64 begin, i64 end, void *scratch) {\n"
             "    char *V = scratch, *M = V + %lld;\n"
             "    for (i64 u = begin%s; u < end; u++) {\n"
             "        const i64 chunk = u / %lld, image = chunk / %lld, c = chunk %% %lld;\n"

@@ -44,7 +44,7 @@ static uint64_t tap_mask(const struct tile *t, int64_t kh, int64_t kw) {
 }
 
 static void emit_name(FILE *out, const struct tile *t) {
-    fprintf(out, "tile_b%d%s_r%d_c%d", t->mac.blocks, t->last ? "_last" : "", t->r, t->c);
+    fprintf(out, "NAMED(tile_b%d%s_r%d_c%d)", t->mac.blocks, t->last ? "_last" : "", t->r, t->c);
 }
 
 static bool row_used(const struct tile *t, uint64_t mask, int row) {

@@ -147,7 +147,7 @@ static void emit_run(FILE *out, const struct mo_walk *w) {
     long long per_image = w->unit_sets * w->chunks,
               inner = (long long)(w->sets_outer ? w->chunks : w->unit_sets);
     if (w->gated) emit_gate(out, w);
-    fputs("static void run(const struct mo_kargs *a, i64 begin, i64 end, void *scratch) {\n", out);
+    fputs("static void NAMED(run)(const struct mo_kargs *a, i64 begin, i64 end, void *scratch) {\n", out);
     if (w->gated) fputs("    i64 have = -1;\n", out);
     fprintf(out,
             "    for (i64 u = begin; u < end; u++) {\n"
@@ -172,7 +172,7 @@ void mo_emit_descriptor(FILE *out, const struct mo_variant *v) {
             "const struct mo_variant mo_variant = {\n"
             "    .abi = %d, .packing = %d, .units = %lld, .scratch_bytes = %lld,\n"
             "    .parallelism_milli = %lld, .block_bytes = %lld, .l3_bytes = %lld, .flops_executed = %lld,\n"
-            "    .mixes = %lld, .run = run, .name = \"%s\",\n};\n",
+            "    .mixes = %lld, .run = NAMED(run), .name = \"%s\",\n};\n",
             MO_KERNEL_ABI, (int)v->packing, (long long)v->units, (long long)v->scratch_bytes,
             (long long)v->parallelism_milli, (long long)v->block_bytes, (long long)v->l3_bytes,
             (long long)v->flops_executed, (long long)v->mixes, v->name);
@@ -190,6 +190,7 @@ void mo_emit_head(FILE *out, const struct mo_problem *p, const struct mo_emit_is
     fputs(", ", out);
     mo_emit_float(out, f->b);
     fputs("); }\n\n", out);
+    mo_emit_names(out, p->signature);
 }
 
 int mo_walk_emit(const struct mo_walk *w, const char *name, FILE *out, moire_error *err) {

@@ -16,6 +16,7 @@ static long long ll(int64_t x) {
 static void emit_input_tile(FILE *out, const struct mo_wino *w, int kind) {
     const struct mo_winograd *down = mo_wino_down(w, kind), *across = mo_wino_across(w, kind);
     int bytes = w->isa->lanes * 4, line = across->alpha * bytes;
+    mo_emit_named(out, "input_tile%d", kind);
     fprintf(out,
             "static __attribute__((noinline)) void input_tile%d(const char *x, i64 row, char *const *to) {\n"
             "    for (i64 k = 0; k < 64; k += %d) {\n"
@@ -133,6 +134,7 @@ static void emit_pixel(FILE *out, const struct mo_wino *w, int indent, int r, co
 static void emit_output_tile(FILE *out, const struct mo_wino *w, int kind) {
     const struct mo_winograd *down = mo_wino_down(w, kind), *across = mo_wino_across(w, kind);
     int m = across->m;
+    mo_emit_named(out, "output_tile%d", kind);
     fprintf(out,
             "static __attribute__((noinline)) void output_tile%d(const char *p, const char *bias, char *y, "
             "const char *res, i64 rows, i64 cols) {\n"
@@ -228,7 +230,7 @@ static void emit_unit(FILE *out, const struct mo_wino *w) {
 static void emit_run(FILE *out, const struct mo_wino *w) {
     fprintf(out,
             "INLINE i64 block_at(i64 b) { return b * %lld + (b > %lld ? b - %lld : 0); }\n\n"
-            "static void run(const struct mo_kargs *a, i64 begin, i64 end, void *scratch) {\n"
+            "static void NAMED(run)(const struct mo_kargs *a, i64 begin, i64 end, void *scratch) {\n"
             "    char *V = scratch, *M = V + %lld;\n"
             "    struct span spans[CLASSES];\n"
             "    for (i64 u = begin, inside = -1; u < end; u++) {\n"

@@ -67,6 +67,7 @@ static void emit_columns(FILE *out, const struct mo_wino *w, enum columns kind, 
     int planes = planes_of(w, kind);
     int64_t next = kind == ENDS ? w->matrix.alpha - 1 : 1; /* planes from the one to the other */
     struct mo_mac mac = {.isa = w->isa, .blocks = planes, .rows = 1, .cols = tiles};
+    mo_emit_named(out, "%s_t%d", names[kind], tiles);
     fprintf(out,
             "static __attribute__((noinline)) void %s_t%d(const char *x0, const char *q, char *m, const char "
             "*ahead, const f32 *point, char *u) {\n"

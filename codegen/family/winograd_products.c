@@ -22,6 +22,7 @@ static void emit_product(FILE *out, const struct mo_wino *w, int blocks, int til
     snprintf(ahead, sizeof ahead, "%lld", ll(w->ahead));
     struct mo_mac mac = mac_of(w, blocks, tiles, w->ahead ? ahead : NULL);
     int64_t tail = w->p->c % 16, full = w->p->c / 16;
+    mo_emit_named(out, "product_b%d_t%d", blocks, tiles);
     fprintf(out,
             "static __attribute__((noinline)) void product_b%d_t%d(const char *x0, const char *q0, char *m) "
             "{\n",

@@ -38,9 +38,9 @@ static void tell(struct outcome *o, const char *verdict, const moire_error *err)
 
 static int load_code(const struct mo_search *s, const struct candidate *c, void **code,
                      struct mo_variant *variant, moire_error *err) {
-    char digest[MO_SHA256_HEX];
-    mo_sha256_hex(c->object, c->object_bytes, digest);
-    return mo_store_load(s->env, c->object, c->object_bytes, digest, -1, NULL, code, variant, err);
+    struct mo_store_object o = {.bytes = c->object, .n = c->object_bytes, .open = {.fd = -1}};
+    mo_sha256_hex(o.bytes, o.n, o.digest);
+    return mo_store_load(s->env, &o, code, variant, err);
 }
 
 static void examine(struct mo_search *s, struct mo_harness *h, const struct candidate *c, struct outcome *o) {

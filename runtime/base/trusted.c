@@ -134,22 +134,33 @@ static int open_file(const struct mo_env *env, int folder, const char *name, int
 }
 
 int mo_trusted_read(const struct mo_env *env, int folder, const char *name, int64_t limit, char **bytes,
-                    size_t *n, int *fd, moire_error *err) {
+                    size_t *n, struct mo_trusted_open *open, moire_error *err) {
     struct mo_stat st;
     int file;
     *bytes = NULL;
     *n = 0;
-    if (fd) *fd = -1;
+    if (open) open->fd = -1;
     int rc = open_file(env, folder, name, &file, err);
     if (rc || file < 0) return rc;
     rc = examine(env, file, name, limit, &st, err);
     if (!rc) rc = read_all(env, file, name, st.size, bytes, err);
     if (!rc) *n = (size_t)st.size;
-    if (fd && !rc)
-        *fd = file;
+    if (open && !rc)
+        *open = (struct mo_trusted_open){file, st};
     else
         close_fd(env, file);
     return rc;
+}
+
+bool mo_trusted_lasts(const struct mo_env *env, const char *path, const struct mo_trusted_open *open) {
+    const struct mo_sys *sys = env->sys;
+    struct mo_stat now;
+    const int fd = sys->open(sys->self, path, O_PATH | O_NOFOLLOW, 0);
+    const bool seen = fd >= 0 && !sys->stat(sys->self, fd, &now);
+    close_fd(env, fd);
+    const struct mo_stat *then = &open->st;
+    return seen && !(now.mode & ANYBODY_WRITES) && now.device == then->device && now.inode == then->inode &&
+           now.size == then->size && now.modified == then->modified && now.changed == then->changed;
 }
 
 int mo_trusted_map(const struct mo_env *env, int folder, const char *name, int64_t limit,

@@ -12,10 +12,18 @@
 int mo_trusted_walk(const struct mo_env *env, const char *path, int *folder, moire_error *err);
 /* Opens folder `name` of an open folder; *folder = -1 and MOIRE_OK when it does not exist. */
 int mo_trusted_enter(const struct mo_env *env, int parent, const char *name, int *folder, moire_error *err);
+/* A file that stays open, and what it was before its bytes were read. */
+struct mo_trusted_open {
+    int fd; /* -1: there is no such file */
+    struct mo_stat st;
+};
 /* Reads a file of an open folder whole into memory of the environment (*bytes, to be freed by mo_free);
- * *bytes = NULL and MOIRE_OK when it does not exist.  *fd, when asked for, stays open. */
+ * *bytes = NULL and MOIRE_OK when it does not exist.  *open, when asked for, is to be closed. */
 int mo_trusted_read(const struct mo_env *env, int folder, const char *name, int64_t limit, char **bytes,
-                    size_t *n, int *fd, moire_error *err);
+                    size_t *n, struct mo_trusted_open *open, moire_error *err);
+/* Nobody may write to the file (as published: mode 0444), and `path` leads to it, as it was when it was read.
+ */
+bool mo_trusted_lasts(const struct mo_env *env, const char *path, const struct mo_trusted_open *open);
 
 /* A file, whole: mapped read-only and so shared by all processes when nobody may write to it (as published:
  * mode 0444), read into memory of our own otherwise. */

@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  * device.c - a device's loop as callers see it: create, open, submit, cancel, drain, close; statistics. */
 #include <string.h>
+#include "runtime/device/usdt.h"
 #include "runtime/engine/device_impl.h"
 
 /* --- the core's calls; the lock is held ----------------------------------------------------------------- */
 static void start(void *self, const struct mo_run *run) {
     struct mo_device *d = self;
+    mo_probe_decision(mo_query_handle(mo_sched_queries(d->sched), run->query), run->tenant, run->begin,
+                      run->end, run->n_cores, (int)(run->pressure * 1000));
     d->calls->start(d->self, run);
 }
 

@@ -4,6 +4,7 @@
  * Wake-up calls wait until the lock is let go: a futex call may cost many microseconds on a virtual machine.
  */
 #include "runtime/device/fpu.h"
+#include "runtime/device/usdt.h"
 #include "runtime/engine/device_impl.h"
 
 struct mo_ring *mo_device_ring(struct mo_device *d, int which) {
@@ -89,6 +90,7 @@ static void deliver(struct mo_device *d, struct mo_ring *ring) {
         const uint64_t query = answer.query;
         answer.query = answer.known ? answer.known : mo_device_tag(d, query);
         mo_event_put(ring, mo_now(d->env), MO_LOG_CALLBACK_IN, query, id, answer.code, 0, 0);
+        mo_probe_query_answer(query, id, answer.code, answer.end - answer.arrival);
         tenant.ops->answer(tenant.model, &answer);
         mo_event_put(ring, mo_now(d->env), MO_LOG_CALLBACK_OUT, query, id, answer.code, 0, 0);
         answered(d, slot);

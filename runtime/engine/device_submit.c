@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * device_submit.c - queries into a device, one or many at once, and what a tenant has under way there. */
+#include "runtime/device/usdt.h"
 #include "runtime/engine/device_impl.h"
 
 /* The lock is held. */
@@ -15,6 +16,7 @@ static void submit(struct mo_device *d, int tenant, struct mo_device_query *quer
     q->record[slot].known = query->known; /* nobody has looked: it is answered without the lock */
     if (query->known) d->taken_over++;
     query->handle = mo_query_handle(q, slot);
+    mo_probe_query_submit(query->handle, tenant, a.arrival, q->view[slot].deadline);
 }
 
 void mo_device_submit(struct mo_device *d, int tenant, struct mo_device_query *queries, int n,

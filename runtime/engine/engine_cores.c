@@ -169,7 +169,7 @@ static void run_member(void *ctx, int core, int worker, int n_workers) {
     if (worker == 0) prepare(block, t, q->record[run.query].user);
     if (ahead && n_workers > 1) mo_barrier_wait(&block->barrier, worker);
     if (!atomic_load_explicit(&block->drop, memory_order_relaxed) && !atomic_load(&block->rc)) {
-        mo_probe_block_start(run.tenant, run.begin, run.end, core);
+        mo_probe_block_start(handle, run.tenant, run.begin, run.end, core);
         if (worker == 0) log_versions(ring, block->start, t, &run, handle);
         mo_event_put(ring, ring ? mo_now(d->env) : 0, MO_LOG_BLOCK_START, handle, run.tenant, run.begin,
                      run.end, core);
@@ -178,7 +178,7 @@ static void run_member(void *ctx, int core, int worker, int n_workers) {
         if (rc) atomic_store(&block->rc, rc);
         mo_event_put(ring, ring ? mo_now(d->env) : 0, MO_LOG_BLOCK_END, handle, run.tenant, run.begin,
                      run.end, core);
-        mo_probe_block_end(run.tenant, run.begin, run.end, core);
+        mo_probe_block_end(handle, run.tenant, run.begin, run.end, core);
     } else {
         mo_event_put(ring, ring ? mo_now(d->env) : 0, MO_LOG_BLOCK_DROP, handle, run.tenant, run.begin,
                      run.end, core);

@@ -280,22 +280,6 @@ static void loads_without_memory_files(void **state) {
     assert_int_equal(fault.opened, fault.closed);
 }
 
-/* The file may be replaced or truncated while its code runs. */
-static void running_code_survives_the_file(void **state) {
-    struct fixture *f = *state;
-    struct mo_store *store;
-    struct mo_variant v;
-    assert_int_equal(mo_store_open(&f->env, f->folder, &store, NULL), MOIRE_OK);
-    assert_true(mo_store_find(store, f->signature, MO_ISA_BASE, &v));
-    chmod(f->object, 0644);
-    assert_int_equal(truncate(f->object, 0), 0);
-    float x[4 * 36] = {1}, w[5 * 36] = {0}, bias[5] = {7, 8}, y[5 * 36];
-    struct mo_kargs args = {.in = {x, w, bias}, .out = {y}};
-    v.run(&args, 0, v.units, NULL);
-    assert_true(y[0] == 7 && y[36] == 8);
-    mo_store_close(store);
-}
-
 static void missing_store_is_empty(void **state) {
     struct fixture *f = *state;
     char path[128];
@@ -459,7 +443,6 @@ int main(void) {
         TEST(other_versions_are_stale),
         TEST(moved_entries_are_refused),
         TEST(loads_without_memory_files),
-        TEST(running_code_survives_the_file),
         TEST(streams_arrive_whole),
         TEST(missing_store_is_empty),
         TEST(failing_allocations),
