@@ -26,6 +26,9 @@ struct mo_store_stats {
  * trust rule or cannot be read; the caller goes on without a store. */
 int mo_store_open(const struct mo_env *env, const char *path, struct mo_store **out, moire_error *err);
 bool mo_store_is_there(const struct mo_store *store); /* it has a folder for this processor */
+/* One line, when the store at `path` has kernels of other processors and none of this one: whose, and what to
+ * do. False, and out is "": all is well, or there is nothing at all. */
+bool mo_store_elsewhere(const struct mo_env *env, const char *path, char *out, size_t n);
 void mo_store_close(struct mo_store *store); /* unloads the code: no variant may be in use; NULL is fine */
 
 /* The best variant of a layer for an ISA level.  False when there is none that can be trusted.  Thread-safe;

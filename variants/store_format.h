@@ -7,6 +7,8 @@
  *   <store>/v1/<cpu folder>/<hh>/<key>.model          a compiled model (runtime/plan/image.h)
  *   <store>/v1/<cpu folder>/<hh>/<stamp>.stamp.json   the compiled model of one version of one ONNX file
  *   <store>/v1/<cpu folder>/lock, work-<n>/           the writer's
+ *   <store>/v1/models/<name>.json                     a model that was compiled here
+ * (codegen/search/known_models.h)
  *
  * <key> is the SHA-256 of everything the object depends on, <layer> that of signature and ISA level.  Every
  * JSON file is an envelope: {"sha256":"<digest of the body's bytes>",\n"body":<body>}\n, so that each byte
@@ -15,10 +17,22 @@
 #ifndef MO_STORE_FORMAT_H
 #define MO_STORE_FORMAT_H
 #include "runtime/base/sha256.h"
+#include "variants/cpu.h"
 #include "variants/store.h"
 
 enum { MO_STORE_FORMAT = 1, MO_STORE_TEXT = 256, MO_STORE_KNOBS = 192, MO_STORE_PATH = 512 };
 enum { MO_STORE_CORES = 2 }; /* what layers were searched for before their files said it */
+
+/* Processors for which a store has kernels: names of their folders. */
+enum { MO_STORE_CPUS = 32 };
+struct mo_store_cpus {
+    bool here; /* for this one */
+    int n;
+    char other[MO_STORE_CPUS][MO_CPU_FOLDER];
+};
+void mo_store_cpus(const struct mo_env *env, const char *path, struct mo_store_cpus *out);
+/* What people read of such a name: "GenuineIntel-6-143-8"; "" when it is none. */
+void mo_store_cpu_name(const char *folder, char out[MO_CPU_FOLDER]);
 
 /* Description of one variant. */
 struct mo_store_entry {

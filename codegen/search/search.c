@@ -179,7 +179,7 @@ static double work_of(const struct search_job *job, int turn) {
 /* Candidates for which there is time, when the seconds of one are known; a few to learn them. */
 static int chunk_size(const struct mo_search *s) {
     double each = mo_effort_each(&s->effort);
-    int least = 2 * (s->options.jobs > 0 ? s->options.jobs : 1);
+    int jobs = s->options.jobs > 0 ? s->options.jobs : 1, least = s->ends ? jobs : 2 * jobs;
     if (each <= 0) return least;
     double fit = s->ends ? (double)(s->ends - mo_now(s->env)) * 1e-9 / each : MO_CHUNK_MOST;
     return fit >= MO_CHUNK_MOST ? 0 : fit > least ? (int)fit : least;

@@ -36,6 +36,7 @@ struct mo_stored {
     enum mo_stored_kind kind;
     enum mo_stored_state state;
     int64_t bytes;
+    int64_t modified;           /* ns since 1970 */
     char family[32];            /* entries */
     char digest[MO_SHA256_HEX]; /* entries: of the object; stamps: name of the compiled model */
     char label[MO_STORE_PATH];  /* signature of the layer; stamps: path of the ONNX file */

@@ -84,6 +84,7 @@ static int list_file(void *ctx, const char *name) {
     *item = (struct mo_stored){.kind = (enum mo_stored_kind)kind, .state = MO_STORED_UNNEEDED};
     memcpy(item->name, name, DIGITS);
     item->bytes = st.size;
+    item->modified = st.modified;
     snprintf(item->why, sizeof item->why, "nothing leads to it");
     return 0;
 }

@@ -83,9 +83,7 @@ static int take_work(struct mo_writer *w, moire_error *err) {
     return mo_fail(err, MOIRE_ESTORE, "'%.200s': %d other compilations are running", w->base, WORK_FOLDERS);
 }
 
-static int set_up(struct mo_writer *w, const char *path, moire_error *err) {
-    char cpu[MO_CPU_FOLDER];
-    mo_cpu_folder(cpu);
+static int set_up(struct mo_writer *w, const char *path, const char *cpu, moire_error *err) {
     if (snprintf(w->base, sizeof w->base, "%s/v1/%s", path, cpu) >= (int)sizeof w->base - 128)
         return mo_fail(err, MOIRE_ESTORE, "path of the store is too long");
     int rc = mo_trusted_make(w->env, w->base, err);
@@ -98,12 +96,20 @@ static int set_up(struct mo_writer *w, const char *path, moire_error *err) {
 }
 
 int mo_writer_open(const struct mo_env *env, const char *path, struct mo_writer **out, moire_error *err) {
+    char here[MO_CPU_FOLDER];
+    mo_cpu_folder(here);
+    return mo_writer_open_for(env, path, here, out, err);
+}
+
+int mo_writer_open_for(const struct mo_env *env, const char *path, const char *cpu, struct mo_writer **out,
+                       moire_error *err) {
     *out = NULL;
     struct mo_writer *w = mo_alloc(env, sizeof *w);
     if (!w) return mo_fail(err, MOIRE_ENOMEM, "out of memory opening the variant store");
     w->env = env;
     w->work_fd = -1;
-    int rc = path && *path ? set_up(w, path, err) : mo_fail(err, MOIRE_ESTORE, "path of the store is empty");
+    int rc =
+        path && *path ? set_up(w, path, cpu, err) : mo_fail(err, MOIRE_ESTORE, "path of the store is empty");
     if (rc) {
         mo_writer_close(w);
         return rc;
@@ -151,12 +157,15 @@ int mo_writer_alone(struct mo_writer *w, int (*fn)(void *ctx, moire_error *err),
 
 /* --- publishing --- */
 
-/* Writes a file in the work folder and renames it to <hh>/<name><suffix>. */
-int mo_writer_place(const struct mo_writer *w, const char *name, const char *suffix, const void *bytes,
-                    size_t n, moire_error *err) {
-    char from[PATH_CAP + 32], to[PATH_CAP + 128];
+void mo_writer_path(const struct mo_writer *w, const char *name, const char *suffix,
+                    char to[MO_WRITER_FILE]) {
+    snprintf(to, MO_WRITER_FILE, "%s/%.2s/%s%s", w->base, name, name, suffix);
+}
+
+int mo_writer_place(const struct mo_writer *w, const char *to, const void *bytes, size_t n,
+                    moire_error *err) {
+    char from[PATH_CAP + 32];
     snprintf(from, sizeof from, "%s/publish", w->work);
-    snprintf(to, sizeof to, "%s/%.2s/%s%s", w->base, name, name, suffix);
     int rc = mo_trusted_write(w->env, from, bytes, n, err);
     if (rc) return rc;
     rc = w->env->sys->rename(w->env->sys->self, from, to);
@@ -196,15 +205,17 @@ int mo_writer_subfolder(const struct mo_writer *w, const char *name, char subfol
 
 int mo_writer_add(struct mo_writer *w, const struct mo_store_entry *entry, const void *object,
                   const char *source, char key[MO_SHA256_HEX], moire_error *err) {
-    char subfolder[PATH_CAP + 8];
+    char subfolder[PATH_CAP + 8], to[MO_WRITER_FILE];
     size_t n = (size_t)entry->object_bytes;
     mo_store_key(entry, key);
     if (intact(w, key, ".json", NULL, 0) && intact(w, key, ".so", object, n)) return MOIRE_OK;
     int lock = mo_writer_lock(w, err);
     if (lock < 0) return MOIRE_ESTORE;
     int rc = mo_writer_subfolder(w, key, subfolder, err);
-    if (!rc) rc = mo_writer_place(w, key, ".c", source, strlen(source), err);
-    if (!rc) rc = mo_writer_place(w, key, ".so", object, n, err);
+    mo_writer_path(w, key, ".c", to);
+    if (!rc) rc = mo_writer_place(w, to, source, strlen(source), err);
+    mo_writer_path(w, key, ".so", to);
+    if (!rc) rc = mo_writer_place(w, to, object, n, err);
     if (!rc) rc = mo_writer_place_entry(w, key, entry, err); /* last: it vouches for the object */
     if (!rc) rc = mo_trusted_sync(w->env, subfolder, err);
     mo_writer_unlock(w, lock);
@@ -257,9 +268,9 @@ int mo_writer_stream(struct mo_writer *w, const char *name, const char *suffix,
                      int (*fill)(void *ctx, mo_writer_put *put, void *put_ctx, moire_error *err), void *ctx,
                      moire_error *err) {
     const struct mo_sys *sys = w->env->sys;
-    char from[PATH_CAP + 32], to[PATH_CAP + 128], subfolder[PATH_CAP + 8];
+    char from[PATH_CAP + 32], to[MO_WRITER_FILE], subfolder[PATH_CAP + 8];
     snprintf(from, sizeof from, "%s/stream", w->work);
-    snprintf(to, sizeof to, "%s/%.2s/%s%s", w->base, name, name, suffix);
+    mo_writer_path(w, name, suffix, to);
     sys->unlink(sys->self, from);
     int fd = sys->open(sys->self, from, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, 0444);
     if (fd < 0) return mo_trusted_fail(err, "create", from, fd);
@@ -278,8 +289,8 @@ int mo_writer_stream(struct mo_writer *w, const char *name, const char *suffix,
 }
 
 void mo_writer_remove(struct mo_writer *w, const char *name, const char *suffix) {
-    char path[PATH_CAP + 128];
-    snprintf(path, sizeof path, "%s/%.2s/%s%s", w->base, name, name, suffix);
+    char path[MO_WRITER_FILE];
+    mo_writer_path(w, name, suffix, path);
     w->env->sys->unlink(w->env->sys->self, path);
 }
 

@@ -12,6 +12,9 @@ struct mo_writer;
 
 /* Creates what is missing of the path; MOIRE_ESTORE when it cannot be written or breaks the trust rule. */
 int mo_writer_open(const struct mo_env *env, const char *path, struct mo_writer **out, moire_error *err);
+/* The same for another processor's folder (its name): for taking out what is there. */
+int mo_writer_open_for(const struct mo_env *env, const char *path, const char *cpu, struct mo_writer **out,
+                       moire_error *err);
 void mo_writer_close(struct mo_writer *writer);
 /* Folder for the caller's temporary files; emptied at open and close. */
 const char *mo_writer_work(const struct mo_writer *writer);

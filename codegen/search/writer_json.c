@@ -8,9 +8,7 @@
 #include "codegen/search/writer_impl.h"
 #include "variants/cpu.h"
 
-/* Body to envelope to file. */
-static int place_json(const struct mo_writer *w, const char *name, const char *suffix, json_t *body,
-                      moire_error *err) {
+int mo_writer_place_json(const struct mo_writer *w, const char *to, const json_t *body, moire_error *err) {
     char *text = body ? json_dumps(body, JSON_INDENT(1) | JSON_ENSURE_ASCII | JSON_REAL_PRECISION(9)) : NULL;
     char *file = NULL, hex[MO_SHA256_HEX];
     size_t cap = text ? strlen(text) + 128 : 0;
@@ -21,7 +19,7 @@ static int place_json(const struct mo_writer *w, const char *name, const char *s
     } else {
         mo_sha256_hex(text, strlen(text), hex);
         int n = snprintf(file, cap, "{\"sha256\":\"%s\",\n\"body\":%s}\n", hex, text);
-        rc = mo_writer_place(w, name, suffix, file, (size_t)n, err);
+        rc = mo_writer_place(w, to, file, (size_t)n, err);
     }
     mo_free(w->env, file);
     free(text);
@@ -41,8 +39,10 @@ static json_t *entry_json(const struct mo_store_entry *e) {
 
 int mo_writer_place_entry(const struct mo_writer *w, const char *key, const struct mo_store_entry *entry,
                           moire_error *err) {
+    char to[MO_WRITER_FILE];
     json_t *body = entry_json(entry);
-    int rc = place_json(w, key, ".json", body, err);
+    mo_writer_path(w, key, ".json", to);
+    int rc = mo_writer_place_json(w, to, body, err);
     json_decref(body);
     return rc;
 }
@@ -50,10 +50,11 @@ int mo_writer_place_entry(const struct mo_writer *w, const char *key, const stru
 /* A description that may replace an older one; takes over the body. */
 static int set_json(struct mo_writer *w, const char *name, const char *suffix, json_t *body,
                     moire_error *err) {
-    char subfolder[MO_WRITER_PATH + 8];
+    char subfolder[MO_WRITER_PATH + 8], to[MO_WRITER_FILE];
     int lock = mo_writer_lock(w, err),
         rc = lock < 0 ? MOIRE_ESTORE : mo_writer_subfolder(w, name, subfolder, err);
-    if (!rc) rc = place_json(w, name, suffix, body, err);
+    mo_writer_path(w, name, suffix, to);
+    if (!rc) rc = mo_writer_place_json(w, to, body, err);
     json_decref(body);
     if (!rc) rc = mo_trusted_sync(w->env, subfolder, err);
     mo_writer_unlock(w, lock);

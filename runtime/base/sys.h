@@ -61,6 +61,7 @@ struct mo_sys {
     int (*rename)(void *self, const char *from, const char *to);
     int (*unlink)(void *self, const char *path);
     int (*mkdir)(void *self, const char *path, int mode);
+    int (*rmdir)(void *self, const char *path);                          /* an empty folder */
     int (*read_link)(void *self, const char *path, char *out, size_t n); /* length of the target */
     /* whether the effective user may write to a file or device, or make files in a folder: 0 or -errno */
     int (*may_write)(void *self, const char *path, bool folder);

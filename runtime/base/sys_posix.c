@@ -148,6 +148,11 @@ static int px_unlink(void *self, const char *path) {
     return unlink(path) ? -errno : 0;
 }
 
+static int px_rmdir(void *self, const char *path) {
+    (void)self;
+    return rmdir(path) ? -errno : 0;
+}
+
 static int px_mkdir(void *self, const char *path, int mode) {
     (void)self;
     return mkdir(path, (mode_t)mode) ? -errno : 0;
@@ -333,6 +338,7 @@ static const struct mo_sys posix = {
     .rename = px_rename,
     .unlink = px_unlink,
     .mkdir = px_mkdir,
+    .rmdir = px_rmdir,
     .read_link = mo_px_read_link,
     .may_write = mo_px_may_write,
     .change_mode = mo_px_change_mode,

@@ -31,6 +31,7 @@ static int read_config(const moire_config *given, moire_config *out, moire_error
 static void open_store(moire_runtime *rt, const moire_config *c) {
     char path[MO_CACHES_PATH];
     const char *at = c->store ? c->store : path;
+    char elsewhere[256];
     moire_error why;
     if (c->generic_only) return;
     int rc = c->store ? MOIRE_OK : mo_caches_folder(rt->env.sys, "store", path, sizeof path, &why);
@@ -38,6 +39,9 @@ static void open_store(moire_runtime *rt, const moire_config *c) {
     if (rc) {
         rt->store = NULL;
         mo_log(&rt->env, MOIRE_LOG_WARN, "variant store not used: %s", why.message);
+    } else if (mo_store_elsewhere(&rt->env, at, elsewhere, sizeof elsewhere)) {
+        mo_log(&rt->env, MOIRE_LOG_WARN, "variant store '%s': %s; built-in kernels serve until then", at,
+               elsewhere);
     } else {
         mo_log(&rt->env, MOIRE_LOG_INFO, "variant store '%s'%s", at,
                mo_store_is_there(rt->store)

@@ -122,10 +122,14 @@ static const struct mo_flag rows[] = {
      "with versions: keep also those that others cover on this machine; another machine, whose profiles "
      "`moire profile` and `moire extend` make from these, may need them"},
     {"--verbose", NULL, COMPILES, TO(verbose), "say why candidates are rejected"},
+    {"--all", NULL, COMPILES, TO(all),
+     "every model that the store knows, as it was compiled before: for a new processor or version of moire"},
     {"--all", NULL, ON(FRONT), TO(all), "also the implementations that were sampled and not kept, and why"},
     {"--html", "FILE", ON(FRONT), TO(html), "a page with the fronts and the times by pressure, drawn",
      .names = MO_NAMES_OUTPUT},
     {"--dry-run", NULL, ON(STORE_CLEAN), TO(dry_run), "list what would go"},
+    {"--other-cpus", NULL, ON(STORE_CLEAN), TO(other_cpus),
+     "what lies there for other processors, and only that; it asks nothing"},
 
     /* --- machines, policies and planners --- */
     {"--machine", "FILE|NAME", ON(SIM) | ON(CAPACITY) | ON(PLAN), TO(machine),

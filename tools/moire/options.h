@@ -78,8 +78,8 @@ struct mo_options {
 
     /* One field a flag, or for all flags that mean the same; units as in the flag's row. */
     bool ablation, all, cost, dry_run, every, exact, generic, json, keep_covered, layers, measured, no_passes,
-        no_scaling, only_generic, probe, profile, quiet, reference, refine, resume, same_core, speed, verbose,
-        verify;
+        other_cpus, no_scaling, only_generic, probe, profile, quiet, reference, refine, resume, same_core,
+        speed, verbose, verify;
     int candidates, cores, draws, every_nth, gpu, jobs, level, max_batch, predict, repeat, repetitions,
         rounds, seed_count, splits, threads, versions;
     int64_t batch, seed;

@@ -43,12 +43,18 @@ int mo_path_model(const struct mo_env *env, const char *given, char *out, size_t
     return rc;
 }
 
+void mo_path_say_elsewhere(const struct mo_env *env, const char *store) {
+    char line[256];
+    if (mo_store_elsewhere(env, store, line, sizeof line)) fprintf(stderr, "moire: %s\n", line);
+}
+
 int mo_path_open_store(const struct mo_env *env, const char *given, struct mo_store **out, moire_error *err) {
     char path[MO_PATH_CAP];
     moire_error why = {0};
     *out = NULL;
     int rc = mo_path_store_there(given, path, sizeof path, &why);
     if (!rc) rc = mo_store_open(env, path, out, &why);
+    if (!rc) mo_path_say_elsewhere(env, path);
     if (!rc) return MOIRE_OK;
     if (given) return mo_fail(err, rc, "%s", why.message);
     fprintf(stderr, "moire: compiled variants are not used: %s\n", why.message);

@@ -27,6 +27,8 @@ int mo_path_model(const struct mo_env *env, const char *given, char *out, size_t
 int mo_path_make_folder(const struct mo_env *env, const char *folder, moire_error *err);
 /* The same without folder and ".onnx": the name by which `moire sim` looks. */
 void mo_path_bare(const char *given, char *out, size_t n);
+/* Says on standard error when the store at this path has kernels, and none for this processor. */
+void mo_path_say_elsewhere(const struct mo_env *env, const char *store);
 /* Opens that store for reading.  One that was asked for must be usable; for the default one a warning on
  * standard error is enough, *out is NULL and the built-in kernels serve. */
 int mo_path_open_store(const struct mo_env *env, const char *given, struct mo_store **out, moire_error *err);

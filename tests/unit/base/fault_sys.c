@@ -145,6 +145,12 @@ static int fs_mkdir(void *self, const char *path, int mode) {
     return f->read_only ? -EROFS : f->real->mkdir(f->real->self, path, mode);
 }
 
+static int fs_rmdir(void *self, const char *path) {
+    struct fault_sys *f = self;
+    file_operation(f);
+    return f->read_only ? -EROFS : f->real->rmdir(f->real->self, path);
+}
+
 static uint32_t fs_euid(void *self) {
     struct fault_sys *f = self;
     return f->other_uid ? f->other_uid : f->real->euid(f->real->self);
@@ -206,6 +212,7 @@ void fault_sys_init(struct fault_sys *f) {
     f->table.rename = fs_rename;
     f->table.unlink = fs_unlink;
     f->table.mkdir = fs_mkdir;
+    f->table.rmdir = fs_rmdir;
     f->table.euid = fs_euid;
     f->table.dl_open = fs_dl_open;
     f->table.dl_close = fs_dl_close;

@@ -199,7 +199,7 @@ static int check_layers(struct findings *f, const struct mo_frontend_options *fr
     struct mo_way_target targets[MO_ISA_COUNT + 2];
     struct mo_store *store = NULL;
     struct mo_graph *g = NULL;
-    int rc = f->o->store ? mo_store_open(f->env, f->o->store, &store, err) : MOIRE_OK;
+    int rc = f->o->store ? mo_path_open_store(f->env, f->o->store, &store, err) : MOIRE_OK;
     if (!rc) rc = mo_frontend_load(f->env, f->file, front, &g, err);
     int n = list_targets(store, targets) - 1; /* without the first, which has no kernels */
     struct mo_layer_checker checker = {.graph = g,
@@ -240,7 +240,7 @@ static int run_verify(struct findings *f, const struct mo_frontend_options *fron
     int rc = mo_frontend_load(f->env, f->file, &plain, &g, err);
     if (!rc && g->n_inputs > MO_DATASET_PORTS) rc = mo_fail(err, MOIRE_ELIMIT, "too many inputs");
     if (!rc) rc = fill_inputs(f->env, g, f->o->seed, in, err);
-    if (!rc && f->o->store) rc = mo_store_open(f->env, f->o->store, &store, err);
+    if (!rc && f->o->store) rc = mo_path_open_store(f->env, f->o->store, &store, err);
     if (!rc) rc = verify(f, in, g->n_inputs, data, front, store, err);
     mo_store_close(store);
     mo_way_free(f->env, in, MO_DATASET_PORTS);

@@ -2,15 +2,12 @@
  * verb_compile.c - `moire compile`: makes models fast by generating, compiling, checking and timing a kernel
  * for every layer, and keeping the best in the variant store. */
 #define _GNU_SOURCE
-#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
-#include "tools/moire/compile_show.h"
+#include "tools/moire/compile_all.h"
 #include "tools/moire/flags.h"
-#include "tools/moire/neighbour.h"
 #include "tools/moire/paths.h"
-#include "variants/store.h"
 
 static const char about[] =
     "Emits C for every convolution and matrix product, compiles it, checks it against a reference, times it\n"
@@ -28,22 +25,17 @@ static const char notes[] =
     "\n"
     "Examples:\n"
     "  moire compile resnet50.onnx\n"
+    "  moire compile --all                    on a new processor, or after an update of moire\n"
     "  moire compile detector.onnx --shape x=1,3,640,640 --budget 60\n"
     "  moire compile resnet50 mobilenet-v2 googlenet --threads 2 --json\n";
-
-/* What verifying and publishing may take beyond the budget before they are given up. */
-enum { OVER_NS = 500000000 };
 
 /* One run of the verb, `compile` or `tune`. */
 struct work {
     const struct mo_options *o;
-    struct mo_compile_options compile;
-    const char *verb, *names[MO_OPTION_ROOM];
+    const char *names[MO_OPTION_ROOM];
     char store[MO_PATH_CAP], paths[MO_OPTION_ROOM][MO_PATH_CAP];
     struct mo_finished finished[MO_OPTION_ROOM];
-    struct mo_compile_shown shown;
-    int64_t ends;        /* of the budget and what is over it at most; 0: there is none */
-    moire_error trouble; /* the last of a model that was compiled */
+    struct mo_compile_run run;
 };
 
 /* The one thing a signal handler may touch.  A second Ctrl-C ends at once: the store is valid at any time. */
@@ -55,13 +47,24 @@ static void on_interrupt(int signal_number) {
 }
 
 /* --- arguments --- */
+static int check_all(const struct mo_options *o, moire_error *err) {
+    if (!o->all && !o->operands.n)
+        return mo_fail(err, MOIRE_EINVAL,
+                       "needs FILE.onnx or NAME, or --all for every model that the store knows");
+    if (o->all && (o->operands.n || o->shapes.n || o->exact))
+        return mo_fail(err, MOIRE_EINVAL,
+                       "--all takes the models, their shapes and --exact from the store; name none here");
+    return MOIRE_OK;
+}
+
 static int take_options(struct work *w, moire_error *err) {
     const struct mo_options *o = w->o;
-    struct mo_search_options *s = &w->compile.search;
-    w->compile.shapes = o->shapes.shape;
-    w->compile.n_shapes = o->shapes.n;
-    w->compile.n_files = o->operands.n;
-    w->compile.exact = o->exact;
+    struct mo_compile_options *c = &w->run.compile;
+    struct mo_search_options *s = &c->search;
+    c->shapes = o->shapes.shape;
+    c->n_shapes = o->shapes.n;
+    c->n_files = o->operands.n;
+    c->exact = o->exact;
     *s = (struct mo_search_options){.isa = mo_isa_detect(),
                                     .cc = o->cc,
                                     .refine = o->refine,
@@ -79,98 +82,36 @@ static int take_options(struct work *w, moire_error *err) {
         return mo_flag_bad(err, "--isa", o->isa, "this machine has no such level");
     if (s->versions < 2 && (s->qos_ns > 0 || s->keep_covered))
         return mo_fail(err, MOIRE_EINVAL, "--qos and --keep-covered need --versions 2 to 5");
-    return MOIRE_OK;
+    return check_all(o, err);
 }
 
 static int resolve_files(const struct mo_env *env, struct work *w, moire_error *err) {
-    for (int i = 0; i < w->compile.n_files; i++) {
+    for (int i = 0; i < w->o->operands.n; i++) {
         int rc = mo_path_model(env, w->o->operands.word[i], w->paths[i], MO_PATH_CAP, &w->names[i], err);
         if (rc) return rc;
     }
-    w->compile.files = w->names;
-    return mo_path_store(w->o->store, w->store, sizeof w->store, err);
+    w->run.compile.files = w->names;
+    return MOIRE_OK;
 }
 
 /* --- the command --- */
-
-static void print_log(void *user, int level, const char *line) {
-    const struct work *w = user;
-    if (level == MOIRE_LOG_ERROR || (w->o->verbose && level <= MOIRE_LOG_WARN))
-        fprintf(stderr, "moire %s: %s\n", w->verb, line);
-}
-
-/* Verifies and publishes; an exit code. */
-static int finish(const struct mo_env *env, struct work *w, struct mo_search *search) {
-    struct mo_finish f = {.env = env,
-                          .verb = w->verb,
-                          .store = w->store,
-                          .compile = &w->compile,
-                          .search = search,
-                          .interrupted = &stop_requested,
-                          .ends = w->ends,
-                          .model = w->finished,
-                          .withdrawn = w->shown.withdrawn};
-    int code = mo_compile_finish(&f);
-    w->shown.model = w->finished;
-    w->shown.n_models = f.n;
-    w->trouble = f.err;
-    return code;
-}
-
 static void catch_interrupts(void) {
     struct sigaction action = {.sa_handler = on_interrupt, .sa_flags = SA_RESETHAND};
     sigaction(SIGINT, &action, NULL);
     sigaction(SIGTERM, &action, NULL);
 }
 
-static int run_with(const struct mo_env *outer, struct work *w) {
-    struct mo_env env = *outer;
-    env.log = print_log;
-    env.log_user = w;
+/* The models of the command line, together. */
+static int run_named(const struct mo_env *env, struct work *w) {
     moire_error err = {0};
-    struct mo_search *search = NULL;
-    struct mo_compile_progress progress = {
-        .env = &env, .started = mo_now(&env), .terminal = isatty(STDERR_FILENO)};
-    struct mo_search_options *s = &w->compile.search;
-    cpu_set_t set;
-    int allowed = sched_getaffinity(0, sizeof set, &set) ? 1 : CPU_COUNT(&set);
-    if (!s->jobs) s->jobs = allowed;
-    if (!s->cores) s->cores = allowed;
-    s->store = w->store;
-    s->interrupted = &stop_requested;
-    s->began = mo_compile_show_began;
-    s->progress = mo_compile_show_progress;
-    progress.versions = s->versions;
-    s->budget_began = progress.started;
-    if (s->budget_s > 0) w->ends = s->budget_began + (int64_t)(s->budget_s * 1e9) + OVER_NS;
-    s->ctx = &progress;
-    catch_interrupts();
-    struct mo_neighbour neighbour = {.stress = NULL};
-    int rc = resolve_files(&env, w, &err);
-    if (!rc && s->versions > 1) rc = mo_neighbour_open(&env, &neighbour, &err);
-    s->stress = neighbour.stress;
-    if (!rc) rc = mo_compile_models(&env, &w->compile, &search, &err);
-    mo_neighbour_close(&neighbour);
-    w->shown.withdrawn = json_array();
-    int code = rc ? MO_EXIT_OK : finish(&env, w, search);
-    w->shown.compile = &w->compile;
-    w->shown.store = w->store;
-    w->shown.err = &w->trouble;
-    w->shown.seconds = (double)(mo_now(&env) - progress.started) * 1e-9;
-    if (rc && progress.terminal) fputc('\n', stderr);
+    if (resolve_files(env, w, &err)) return mo_verb_fail(w->o, &err);
+    mo_path_say_elsewhere(env, w->store);
+    w->run.model = w->finished;
+    int code, rc = mo_compile_run(&w->run, &code, &err);
+    if (!rc && !w->o->json) mo_compile_show_table(w->run.search, &w->run.shown);
+    if (!rc && w->o->json) rc = mo_compile_show_json(w->run.search, &w->run.shown, &err);
     if (rc) code = mo_verb_fail(w->o, &err);
-    if (search && !rc) {
-        if (!w->o->json)
-            mo_compile_show_table(search, &w->shown);
-        else if (mo_compile_show_json(search, &w->shown, &err))
-            code = mo_verb_fail(w->o, &err);
-    } else if (search && rc == MOIRE_EINTERRUPTED) {
-        struct mo_compile_totals t = mo_compile_totals(search);
-        fprintf(stderr, "moire %s: %d of %d layers are in the store; run the command again to go on\n",
-                w->verb, t.layers - t.pending, t.layers);
-    }
-    json_decref(w->shown.withdrawn);
-    mo_search_destroy(search);
+    mo_compile_run_close(&w->run);
     return code;
 }
 
@@ -180,8 +121,15 @@ int mo_verb_compile_run(const struct mo_env *env, const struct mo_options *o) {
     const char *verb = o->command == MO_DO_TUNE ? "tune" : "compile";
     if (!w) return mo_verb_fail(o, (mo_fail(&err, MOIRE_ENOMEM, "out of memory"), &err));
     w->o = o;
-    w->verb = verb;
-    int code = take_options(w, &err) ? mo_verb_fail(o, &err) : run_with(env, w);
+    w->run = (struct mo_compile_run){
+        .env = env, .verb = verb, .store = w->store, .verbose = o->verbose, .interrupted = &stop_requested};
+    int rc = take_options(w, &err), code;
+    if (!rc) rc = mo_path_store(o->store, w->store, sizeof w->store, &err);
+    catch_interrupts();
+    if (rc)
+        code = mo_verb_fail(o, &err);
+    else
+        code = o->all ? mo_compile_all(&w->run, o) : run_named(env, w);
     mo_free(env, w);
     return code;
 }
@@ -192,6 +140,6 @@ const struct mo_verb mo_verb_compile = {
     .summary = "generate, compile and store a fast kernel for every layer of a model",
     .about = about,
     .notes = notes,
-    .commands = {{.command = MO_DO_COMPILE, .operands = "FILE.onnx|NAME ..."}},
+    .commands = {{.command = MO_DO_COMPILE, .operands = "[FILE.onnx|NAME] ..."}},
     .run = mo_verb_compile_run,
 };

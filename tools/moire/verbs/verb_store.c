@@ -6,9 +6,11 @@
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
+#include "codegen/search/known_models.h"
 #include "codegen/search/upkeep.h"
 #include "tools/moire/paths.h"
 #include "tools/moire/programs.h"
+#include "tools/moire/store_others.h"
 #include "tools/moire/verb.h"
 #include "variants/cpu.h"
 
@@ -17,20 +19,22 @@ static const char about[] =
     "and\n"
     "the programs and choices of kernels that GPUs have left in the folder beside it.\n"
     "\n"
-    "  show   files and bytes by kind, kernels by family, compiled models by ONNX file; the default\n"
+    "  show   files and bytes by kind, kernels by family, compiled models by ONNX file, and what lies there\n"
+    "         for other processors; the default\n"
     "  check  also reads all code and all compiled models and compares their checksums\n"
     "  clean  checks, then takes out what nothing needs: kernels of other versions of moire, beaten\n"
     "         candidates, models whose ONNX file is gone or has changed, damaged files.  Servers that use\n"
     "         them go on.  Refused while a compilation runs.  Of GPU programs: those of another format,\n"
     "         unfinished and damaged ones; which model they are of, and whether it will come again, no file\n"
-    "         tells\n";
+    "         tells.  With --other-cpus: all kernels and models of other processors, and nothing else\n";
 
 static const char notes[] = "Exit code 5: the check found damage.\n"
                             "\n"
                             "Examples:\n"
                             "  moire store\n"
                             "  moire store check --json\n"
-                            "  moire store clean --dry-run\n";
+                            "  moire store clean --dry-run\n"
+                            "  moire store clean --other-cpus\n";
 
 struct place {
     const struct mo_options *o;
@@ -243,6 +247,8 @@ static void print_json(const struct place *at, const struct mo_upkeep *u, const 
         json_pack("{ss ss so so so so so s{si sI}}", "store", at->store, "folder", u->folder, "kinds",
                   json_kinds(u), "families", families, "models", models, "surplus", surplus, "gpu_programs",
                   json_programs(p), "removed", "files", removed->files, "bytes", (json_int_t)removed->bytes);
+    json_object_set_new(doc, "other_cpus", mo_store_others_json(u->env, at->store));
+    json_object_set_new(doc, "known_models", mo_store_models_json(u->env, at->store));
     json_dumpf(doc, stdout, JSON_INDENT(1));
     json_decref(doc);
     putchar('\n');
@@ -305,10 +311,15 @@ static int act(const struct mo_env *env, struct place *at, struct mo_upkeep *u, 
     const struct mo_options *o = at->o;
     struct sum removed = {0, 0};
     if (look(env, at, u, p, &removed, err)) return mo_verb_fail(o, err);
+    int forgotten = o->command == MO_DO_STORE_CLEAN ? mo_known_forget(env, at->store, o->dry_run) : 0;
     if (o->json)
         print_json(at, u, p, &removed);
     else
         print_text(o->command, o->command == MO_DO_STORE_CLEAN && !o->dry_run, u, p, &removed);
+    if (!o->json && o->command == MO_DO_STORE_SHOW) mo_store_others_print(env, at->store);
+    if (!o->json && forgotten)
+        printf("models whose ONNX file is gone: %d %s\n", forgotten,
+               o->dry_run ? "would be forgotten" : "forgotten");
     return o->command == MO_DO_STORE_CHECK && is_damaged(u, p) ? MO_EXIT_FAILED : MO_EXIT_OK;
 }
 
@@ -320,6 +331,7 @@ static int run(const struct mo_env *env, const struct mo_options *o) {
     moire_error err = {0};
     char path[4096];
     if (mo_path_store_there(o->store, at.store, sizeof at.store, &err)) return mo_verb_fail(o, &err);
+    if (o->other_cpus) return mo_store_others_clean(env, at.store, o);
     if (o->cache || !o->store)
         snprintf(at.cache, sizeof at.cache, "%s", mo_path_device_cache(o->cache, path, sizeof path));
     sigaction(SIGINT, &action, NULL);

@@ -26,6 +26,6 @@ const struct mo_verb mo_verb_tune = {
     .summary = "compile alternative kernels of every layer for when other models contend for the cache",
     .about = about,
     .notes = notes,
-    .commands = {{.command = MO_DO_TUNE, .operands = "FILE.onnx|NAME ..."}},
+    .commands = {{.command = MO_DO_TUNE, .operands = "[FILE.onnx|NAME] ..."}},
     .run = mo_verb_compile_run,
 };
