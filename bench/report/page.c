@@ -109,11 +109,9 @@ void mo_page_number(FILE *out, double value, int digits) {
         fprintf(out, "<td>%.*f</td>", digits, value);
 }
 
-void mo_page_share(FILE *out, double share) {
-    if (share < 0)
-        fprintf(out, "<td>&ndash;</td>");
-    else
-        fprintf(out, "<td>%.1f %%</td>", 100 * share);
+void mo_page_interval(FILE *out, const double interval[2]) {
+    const int digits = interval[1] - interval[0] < 0.03;
+    fprintf(out, "%.*f to %.*f", digits, 100 * interval[0], digits, 100 * interval[1]);
 }
 
 /* --- the file ----------------------------------------------------------------------------------------- */

@@ -122,9 +122,8 @@ void mo_plot_vertical(const struct mo_plot *p, double x, const char *text) {
 void mo_plot_horizontal(const struct mo_plot *p, double y, const char *text) {
     if (y < p->y0 || y > p->y1) return;
     fprintf(p->out,
-            "<line class=\"m\" x1=\"%d\" x2=\"%d\" y1=\"%.1f\" y2=\"%.1f\"/><text x=\"%d\" y=\"%.1f\" "
-            "text-anchor=\"end\">",
-            LEFT, p->width - RIGHT, at_y(p, y), at_y(p, y), p->width - RIGHT - 4, at_y(p, y) - 4);
+            "<line class=\"m\" x1=\"%d\" x2=\"%d\" y1=\"%.1f\" y2=\"%.1f\"/><text x=\"%d\" y=\"%.1f\">", LEFT,
+            p->width - RIGHT, at_y(p, y), at_y(p, y), LEFT + 4, at_y(p, y) + 12);
     mo_html_text(p->out, text);
     fprintf(p->out, "</text>\n");
 }

@@ -38,8 +38,9 @@ static void share_cell(FILE *out, const struct mo_curve *c, double load, bool wo
         return;
     }
     const double *range = worst ? &c->worst_range[2 * i] : &c->overall_range[2 * i];
-    fprintf(out, "<td>%.1f %% <span class=\"soft\">%.0f to %.0f</span></td>",
-            100 * (worst ? c->worst[i] : c->overall[i]), 100 * range[0], 100 * range[1]);
+    fprintf(out, "<td>%.1f %% <span class=\"soft\">", 100 * (worst ? c->worst[i] : c->overall[i]));
+    mo_page_interval(out, range);
+    fprintf(out, "</span></td>");
 }
 
 static void left_out(FILE *out, const json_t *document) {

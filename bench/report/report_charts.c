@@ -126,13 +126,13 @@ static void latency_chart(FILE *out, const struct mo_page_view *view, const json
 }
 
 void mo_page_latency(FILE *out, const struct mo_page_view *view) {
-    double load = mo_doc_common_load(view->document);
+    double loads[MO_SHOWN_LOADS];
     size_t i;
     json_t *target;
-    if (!(load > 0)) return;
-    fprintf(out, "<h2>Latency from the scheduled arrival, at load %.2f</h2>\n", load);
+    if (!mo_page_loads_shown(view, loads)) return;
+    fprintf(out, "<h2>Latency from the scheduled arrival, at load %.2f</h2>\n", loads[0]);
     mo_page_legend(out, view, false);
     fprintf(out, "<div class=\"row small\">\n");
-    json_array_foreach(mo_page_tenant_list(view), i, target) latency_chart(out, view, target, load);
+    json_array_foreach(mo_page_tenant_list(view), i, target) latency_chart(out, view, target, loads[0]);
     fprintf(out, "</div>\n");
 }

@@ -51,7 +51,8 @@ void mo_page_view_close(const struct mo_env *env, struct mo_page_view *view);
 /* The list of the document's tenants, in the scenario's order. */
 json_t *mo_page_tenant_list(const struct mo_page_view *view);
 
-/* Loads that have tables: the common one first, then others that several systems saw, the highest first. */
+/* Loads that have tables: first the one that the headline names, or that most systems saw; then others that
+ * several saw, the highest first. */
 enum { MO_SHOWN_LOADS = 5 };
 int mo_page_loads_shown(const struct mo_page_view *view, double loads[MO_SHOWN_LOADS]);
 
@@ -85,7 +86,8 @@ void mo_page_legend(FILE *out, const struct mo_page_view *view, bool with_bounds
 /* Cells of tables: a number with so many digits, or a share in percent; a dash when it is negative (not
  * known). */
 void mo_page_number(FILE *out, double value, int digits);
-void mo_page_share(FILE *out, double share);
+/* "91 to 98", in percent; with a digit behind the point where the interval is narrow. */
+void mo_page_interval(FILE *out, const double interval[2]);
 /* Writes what `draw` prints of `what` to a file that appears whole or not at all. */
 int mo_page_write(const struct mo_env *env, void (*draw)(FILE *out, const void *what), const void *what,
                   const char *path, moire_error *err);

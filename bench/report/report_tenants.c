@@ -3,34 +3,51 @@
 #include <math.h>
 #include <string.h>
 #include "bench/load/score.h"
+#include "bench/report/headline.h"
 #include "bench/report/plot.h"
-#include "bench/report/report_page.h"
 #include "bench/report/series.h"
 
 static bool answers(const struct mo_curve *c) {
     return mo_series_has_latency(c->name);
 }
 
-/* The highest load below `below` that more than one system has seen; 0 = none. */
+/* How many systems saw a load, of those that answer queries. */
+static int systems_at(const struct mo_page_view *view, double load) {
+    int n = 0;
+    for (int k = 0; k < view->n_curves; k++)
+        n += answers(&view->curves[k]) && mo_curve_at(&view->curves[k], load) >= 0;
+    return n;
+}
+
+static bool comparable(const struct mo_page_view *view, double load) {
+    return systems_at(view, load) > (view->n_curves > 1);
+}
+
+/* The highest load below `below` that can be compared; 0 = none. */
 static double next_load(const struct mo_page_view *view, double below) {
     double next = 0;
     for (int c = 0; c < view->n_curves; c++)
         for (int i = 0; i < view->curves[c].n; i++) {
             double load = view->curves[c].load[i];
-            int systems = 0;
-            for (int k = 0; k < view->n_curves; k++)
-                systems += answers(&view->curves[k]) && mo_curve_at(&view->curves[k], load) >= 0;
-            if (load < below - 1e-6 && load > next && (systems > 1 || view->n_curves == 1)) next = load;
+            if (load < below - 1e-6 && load > next && comparable(view, load)) next = load;
         }
     return next;
 }
 
+/* The load that the headline names, where others saw it too; else the one that most systems saw. */
+static double main_load(const struct mo_page_view *view) {
+    const struct mo_curve *lead = mo_headline_lead(view->curves, view->n_curves);
+    const double held = lead ? lead->max_every : 0;
+    const bool seen = held > 0 && mo_curve_at(lead, held) >= 0 && comparable(view, held);
+    return seen ? held : mo_doc_common_load(view->document);
+}
+
 int mo_page_loads_shown(const struct mo_page_view *view, double loads[MO_SHOWN_LOADS]) {
     int n = 0;
-    double common = mo_doc_common_load(view->document), below = INFINITY;
-    if (common > 0) loads[n++] = common;
+    double first = main_load(view), below = INFINITY;
+    if (first > 0) loads[n++] = first;
     while (n < MO_SHOWN_LOADS && (below = next_load(view, below)) > 0)
-        if (fabs(below - common) > 1e-6) loads[n++] = below;
+        if (fabs(below - first) > 1e-6) loads[n++] = below;
     return n;
 }
 
@@ -42,9 +59,13 @@ static void share_cell(FILE *out, const struct mo_merged *m, int seeds) {
         return;
     }
     mo_bench_wilson((int)m->met, (int)m->n, span);
-    fprintf(out, "<td>%.1f %% <span class=\"soft\">%.0f to %.0f", 100 * mo_merged_share(m), 100 * span[0],
-            100 * span[1]);
-    if (seeds > 1) fprintf(out, "<br>by seed %.0f to %.0f", 100 * m->least, 100 * m->most);
+    const double seeds_span[2] = {m->least, m->most};
+    fprintf(out, "<td>%.1f %% <span class=\"soft\">", 100 * mo_merged_share(m));
+    mo_page_interval(out, span);
+    if (seeds > 1) {
+        fprintf(out, "<br>by seed ");
+        mo_page_interval(out, seeds_span);
+    }
     fprintf(out, "</span></td>");
 }
 

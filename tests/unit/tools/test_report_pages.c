@@ -91,6 +91,36 @@ static void tenants_have_a_row_for_each_system(void **state) {
     json_decref(doc);
 }
 
+/* The same result at another load, too. */
+static void add_load(json_t *result, double load) {
+    json_t *loads = json_object_get(result, "loads"), *point = json_deep_copy(json_array_get(loads, 0));
+    json_object_set_new(point, "load", json_real(load));
+    json_array_append_new(loads, point);
+}
+
+static void the_load_of_the_headline_comes_first(void **state) {
+    (void)state;
+    json_t *doc = document(), *results = json_object_get(doc, "results"), *own = json_array_get(results, 0);
+    for (size_t i = 0; i < 2; i++) {
+        add_load(json_array_get(results, i), 0.3);
+        add_load(json_array_get(results, i), 0.8);
+    }
+    const double expected[] = {0.5, 0.8, 0.3}, held[] = {0.3, 0.8, 0.5};
+    struct mo_page_view view;
+    const struct mo_env env = mo_env_default();
+    double loads[MO_SHOWN_LOADS];
+    assert_int_equal(mo_page_view_open(&env, doc, &view, NULL), MOIRE_OK);
+    assert_int_equal(mo_page_loads_shown(&view, loads), 3);
+    assert_memory_equal(loads, expected, sizeof expected);
+    mo_page_view_close(&env, &view);
+    json_object_set_new(own, "max_load_every_tenant", json_real(0.3));
+    assert_int_equal(mo_page_view_open(&env, doc, &view, NULL), MOIRE_OK);
+    assert_int_equal(mo_page_loads_shown(&view, loads), 3);
+    assert_memory_equal(loads, held, sizeof held);
+    mo_page_view_close(&env, &view);
+    json_decref(doc);
+}
+
 static void no_cost_no_table(void **state) {
     (void)state;
     json_t *doc = document(), *first = json_array_get(json_object_get(doc, "results"), 0);
@@ -175,6 +205,7 @@ int main(void) {
         cmocka_unit_test(curves_beyond_the_axis_are_named),
         cmocka_unit_test(tenants_have_a_row_for_each_system),
         cmocka_unit_test(no_cost_no_table),
+        cmocka_unit_test(the_load_of_the_headline_comes_first),
         cmocka_unit_test(the_machine_is_told_in_words),
         cmocka_unit_test(tables_say_their_answer),
         cmocka_unit_test(planners_say_their_answer),
