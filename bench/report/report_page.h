@@ -83,8 +83,7 @@ void mo_page_experiment(FILE *out, const json_t *document);
 void mo_page_swatch(FILE *out, const char *system);
 void mo_page_system_cell(FILE *out, const char *system);
 void mo_page_legend(FILE *out, const struct mo_page_view *view, bool with_bounds);
-/* Cells of tables: a number with so many digits, or a share in percent; a dash when it is negative (not
- * known). */
+/* A cell with a number of so many digits; a dash when it is negative (not known). */
 void mo_page_number(FILE *out, double value, int digits);
 /* "91 to 98", in percent; with a digit behind the point where the interval is narrow. */
 void mo_page_interval(FILE *out, const double interval[2]);
