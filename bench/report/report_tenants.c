@@ -96,7 +96,8 @@ struct table {
     double load;
     const char *systems[MO_CURVES]; /* that saw the load and answer queries; a bound does not */
     int n;
-    bool failures; /* a column for them */
+    bool failures;   /* a column for them */
+    bool unanswered; /* by some system */
 };
 
 static void open_table(const struct mo_page_view *view, double load, struct table *t) {
@@ -107,6 +108,7 @@ static void open_table(const struct mo_page_view *view, double load, struct tabl
         if (!answers(one) || !mo_merge_load(view->document, one->name, load, &at)) continue;
         t->systems[t->n++] = one->name;
         t->failures |= at.all.failed > 0;
+        t->unanswered |= at.all.unanswered > 0;
     }
 }
 
@@ -191,6 +193,10 @@ void mo_page_tenants(FILE *out, const struct mo_page_view *view) {
         else
             fprintf(out, "<h2>Tenants at load %.2f</h2>\n", loads[i]);
         draw_table(out, &t);
+        if (t.unanswered)
+            fprintf(out,
+                    "<p class=\"soft\">An unanswered query enters the percentiles with the time that it had "
+                    "waited when the run ended.</p>\n");
         silent(out, &t);
         remarks(out, view, loads[i]);
         if (i) fprintf(out, "</details>\n");

@@ -81,6 +81,7 @@ static void tenants_have_a_row_for_each_system(void **state) {
     assert_null(strstr(text, "bound"));
     assert_null(strstr(text, "failed")); /* nothing did */
     assert_null(strstr(text, "No query came"));
+    assert_non_null(strstr(text, "An unanswered query enters"));
     free(text);
     json_t *load =
         json_array_get(json_object_get(json_array_get(json_object_get(doc, "results"), 0), "loads"), 0);
