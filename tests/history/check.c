@@ -303,13 +303,15 @@ static bool on_release(struct check *k, const struct event *e, struct query *q) 
     return true;
 }
 
-enum { CUTS = 7 }; /* reasons for which a block may end */
+enum { CUTS = 7, CUT_MODEL = 1 }; /* reasons for which a block may end */
 
 /* Of a dispatch, ahead of its block. */
 static bool on_basis(struct check *k, const struct event *e, struct query *q) {
     if (e->a < 0 || e->a > 1000000 || e->b < 0 || e->b >= CUTS || e->c < 0)
         return fail(k, "FORM", "pressure, cut or time of a decision that cannot be");
     if (!q->want || q->starts || q->drops) return fail(k, "H3", "the basis of no decision");
+    if ((e->b == CUT_MODEL) != (q->end == k->tenant[q->tenant].layers))
+        return fail(k, "H3", "a block up to layer %d says otherwise of its model's end", q->end);
     return true;
 }
 

@@ -72,6 +72,7 @@ static const struct {
     {"FORM", "time of a thread goes back", 31, 31, "280 90 2 SAMPLE 0 -1 2 2 0"},
     {"FORM", "the deadline changes", 23, 23, "200 401 2 RESOLVE 11 0 0 1300 0"},
     {"H3", "the basis of no decision", 18, 17, "145 330 2 BASIS 11 0 0 1 80"},
+    {"H3", "a cut that is not the model's end", 16, 15, "122 311 2 BASIS 12 1 0 2 80"},
     {"FORM", "a cut that there is not", 16, 15, "122 311 2 BASIS 12 1 0 9 80"},
     {"FORM", "a decision for a pressure over one", 16, 15, "122 311 2 BASIS 12 1 1000001 1 80"},
     {"H3", "versions of no block", 14, 13, "101 301 0 VERSIONS 11 0 1 3 1"},
