@@ -204,7 +204,7 @@ static void threshold(FILE *out, const json_t *document, const json_t *tenant, d
     double ms = sum(json_object_get(tenant, "one_core_us"), bound_ms * 1e3, &alone) * 1e-3,
            target = target_ms(document, mo_json_text(tenant, "name"));
     if (queries > 0)
-        fprintf(out, "<p>%d queries began; %.1f blocks a query. ", queries,
+        fprintf(out, "<p>%d quer%s began; %.1f blocks a query. ", queries, queries == 1 ? "y" : "ies",
                 mo_json_number(tenant, "blocks") / queries);
     fprintf(out, "%d of its %.0f layers take longer than the bound and fill a block alone. ", alone,
             mo_json_number(tenant, "layers"));
