@@ -5,6 +5,7 @@
 
 #include <sched.h>
 #include <stdio.h>
+#include <sys/resource.h>
 #include <unistd.h>
 #include "codegen/search/known_models.h"
 #include "tools/moire/neighbour.h"
@@ -75,6 +76,16 @@ static void note_models(const struct mo_compile_run *r, const struct mo_env *env
     mo_free(env, shapes);
 }
 
+/* Now, with the compilers and the copies of this process that have ended. */
+static struct mo_cpu_moment moment_now(void) {
+    struct mo_cpu_moment m = mo_cpu_moment_now(0);
+    struct rusage r;
+    if (!getrusage(RUSAGE_CHILDREN, &r))
+        m.own_s += (double)(r.ru_utime.tv_sec + r.ru_stime.tv_sec) +
+                   (double)(r.ru_utime.tv_usec + r.ru_stime.tv_usec) * 1e-6;
+    return m;
+}
+
 static int search(struct mo_compile_run *r, const struct mo_env *env, moire_error *err) {
     struct mo_search_options *s = &r->compile.search;
     struct mo_neighbour neighbour = {.stress = NULL};
@@ -94,12 +105,15 @@ int mo_compile_run(struct mo_compile_run *r, int *exit_code, moire_error *err) {
                                            .started = mo_now(env),
                                            .terminal = isatty(STDERR_FILENO),
                                            .versions = r->compile.search.versions};
+    const struct mo_cpu_moment before = moment_now();
     fill_in(r, &progress);
     int rc = search(r, env, err);
     *exit_code = MO_EXIT_OK;
     if (r->search) note_models(r, env);
     r->shown.withdrawn = json_array();
     if (!rc) *exit_code = finish(r, env);
+    const struct mo_cpu_moment after = moment_now();
+    mo_others_add(&r->shown.others, &before, &after);
     r->shown.compile = &r->compile;
     r->shown.store = r->store;
     r->shown.err = &r->trouble;

@@ -129,6 +129,14 @@ static void print_published(const struct mo_compile_shown *o) {
                (double)bytes * 1e-6);
 }
 
+bool mo_compile_busy_line(const struct mo_others *others, char *out, size_t n) {
+    *out = 0;
+    if (!mo_others_busy(others)) return false;
+    snprintf(out, n, "the machine is busy: other programs or guests use %.2f of %d cores",
+             mo_others_cores(others), others->cpus);
+    return true;
+}
+
 void mo_compile_show_table(const struct mo_search *search, const struct mo_compile_shown *o) {
     int n = mo_search_count(search);
     if (n)
@@ -155,6 +163,11 @@ void mo_compile_show_table(const struct mo_search *search, const struct mo_compi
     if (o->compile->search.cores > 2) print_cores(search, o->compile->search.cores);
     if (versions && tuned) print_versions(search);
     print_published(o);
+    char busy[160];
+    if (t.compiled && mo_compile_busy_line(&o->others, busy, sizeof busy))
+        printf(
+            "%s; times are too long and what was chosen by them may be wrong: --refine on a quiet machine\n",
+            busy);
     printf("%.1f s; store %s\n", o->seconds, o->store);
 }
 
@@ -197,6 +210,10 @@ int mo_compile_show_json(const struct mo_search *search, const struct mo_compile
         "models", models, "left_out", mo_left_json(search), "withdrawn", o->withdrawn, "totals", "layers",
         t.layers, "compiled", t.compiled, "reused", t.reused, "generic", t.generic, "failed", t.failed,
         "pending", t.pending, "min_ms", t.min_ms, "generic_ms", t.generic_ms, "speedup", t.speedup);
+    if (all && o->others.seconds > 0) {
+        json_object_set_new(all, "others_cores", json_real(mo_others_cores(&o->others)));
+        json_object_set_new(all, "busy", json_boolean(mo_others_busy(&o->others)));
+    }
     if (all && o->err->code) mo_failure_put(all, o->err);
     int rc = mo_print_json(all, err);
     json_decref(all);

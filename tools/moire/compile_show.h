@@ -3,6 +3,7 @@
  * or as JSON on standard output. */
 #ifndef MO_COMPILE_SHOW_H
 #define MO_COMPILE_SHOW_H
+#include "bench/trust/others.h"
 #include "tools/moire/compile_finish.h"
 #include "tools/moire/failure.h"
 
@@ -27,8 +28,11 @@ struct mo_compile_shown {
     int n_models;
     json_t *withdrawn; /* layers whose kernels were wrong in a model */
     double seconds;
-    const moire_error *err; /* the last trouble; its code MOIRE_OK: none */
+    struct mo_others others; /* what others took of the processors meanwhile */
+    const moire_error *err;  /* the last trouble; its code MOIRE_OK: none */
 };
+/* What a busy machine does to the times, for people; false: it was quiet, or nobody knows. */
+bool mo_compile_busy_line(const struct mo_others *others, char *out, size_t n);
 void mo_compile_show_table(const struct mo_search *search, const struct mo_compile_shown *shown);
 /* With "error" where there was trouble.  MOIRE_EIO, MOIRE_ENOMEM. */
 int mo_compile_show_json(const struct mo_search *search, const struct mo_compile_shown *shown,

@@ -100,12 +100,25 @@ static void ages_are_told_in_one_unit(void **state) {
     }
 }
 
+static void a_busy_machine_is_said(void **state) {
+    (void)state;
+    const struct mo_others quiet = {.seconds = 10, .used_s = 0.2, .cpus = 2}, unknown = {0},
+                           busy = {.seconds = 10, .used_s = 8, .stolen_s = 4, .cpus = 2};
+    char line[160];
+    assert_false(mo_compile_busy_line(&quiet, line, sizeof line));
+    assert_false(mo_compile_busy_line(&unknown, line, sizeof line));
+    assert_string_equal(line, "");
+    assert_true(mo_compile_busy_line(&busy, line, sizeof line));
+    assert_non_null(strstr(line, "1.20 of 2 cores"));
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_budget_is_shared),
         cmocka_unit_test(one_summary_says_all),
         cmocka_unit_test(the_document_has_a_row_a_model),
         cmocka_unit_test(ages_are_told_in_one_unit),
+        cmocka_unit_test(a_busy_machine_is_said),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

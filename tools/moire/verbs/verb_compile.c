@@ -29,6 +29,8 @@ static const char notes[] =
     "  moire compile detector.onnx --shape x=1,3,640,640 --budget 60\n"
     "  moire compile resnet50 mobilenet-v2 googlenet --threads 2 --json\n";
 
+enum { WATCH_MS = 200 };
+
 /* One run of the verb, `compile` or `tune`. */
 struct work {
     const struct mo_options *o;
@@ -101,6 +103,15 @@ static void catch_interrupts(void) {
     sigaction(SIGTERM, &action, NULL);
 }
 
+/* Before anything is timed. */
+static void warn_busy(const char *verb) {
+    const struct mo_others others = mo_others_watch(WATCH_MS);
+    char line[160];
+    if (mo_compile_busy_line(&others, line, sizeof line))
+        fprintf(stderr, "moire %s: %s; times will be too long, and what is chosen by them may be wrong\n",
+                verb, line);
+}
+
 /* The models of the command line, together. */
 static int run_named(const struct mo_env *env, struct work *w) {
     moire_error err = {0};
@@ -126,6 +137,7 @@ int mo_verb_compile_run(const struct mo_env *env, const struct mo_options *o) {
     int rc = take_options(w, &err), code;
     if (!rc) rc = mo_path_store(o->store, w->store, sizeof w->store, &err);
     catch_interrupts();
+    if (!rc) warn_busy(verb);
     if (rc)
         code = mo_verb_fail(o, &err);
     else
