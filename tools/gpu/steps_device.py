@@ -11,11 +11,17 @@ FAULTS = {"illegal": "illegal access", "trap": "failed launch", "hang": "hang", 
 PROCESSES = {"in": ["illegal", "trap", "hang", "memory"], "child": ["illegal", "trap", "hang", "memory", "lost"]}
 
 
+def rows_of(text):
+    """The rows that a command printed; one that failed puts them beside its error."""
+    answer = runs.load(text)
+    return answer.get("results", []) if isinstance(answer, dict) else answer or []
+
+
 def devices(run):
     for name, files in runs.LIBRARIES.items():
         path = run.libraries.get(name)
         run.row(name, path or f"no {' or '.join(files)}", met=bool(path))
-    found = runs.load(run.moire("devices", "--device", run.args.device, "--probe", "--json", limit=60, fine=(0, 4, 5))) or []
+    found = rows_of(run.moire("devices", "--device", run.args.device, "--probe", "--json", limit=60, fine=(0, 3, 4, 5)))
     gpus = [d for d in found if "units" in d]
     run.data["devices"], run.data["gpu"] = found, gpus[0] if gpus else None
     for d in found:
@@ -73,7 +79,7 @@ def outputs(run):
     seen = set()
     for words, text in zip(commands, answers):
         precision = words[words.index("--precision") + 1]
-        for r in runs.load(text) or []:
+        for r in rows_of(text):
             seen.add((r["model"], precision))
             failed = r.get("failed")
             run.row(f"{r['model']} {precision}", failed or f"{r['error']:.1e}", f"<= {r['limit']:.0e}", bool(r["agrees"]) and not failed)
@@ -118,8 +124,8 @@ def process(run):
     seen = {}
     for where in PROCESSES:
         text = run.moire("check-device", *run.args.models[:2], *run.on_device(), "--device-process", where, "--json",
-                         *run.models_flag(), what=f"{where} process")
-        seen[where] = {r["model"]: r for r in runs.load(text) or []}
+                         *run.models_flag(), what=f"{where} process", fine=(0, 3, 4, 5))
+        seen[where] = {r["model"]: r for r in rows_of(text)}
     run.data["process"] = seen
     for model in run.args.models[:2]:
         rows = [seen[where].get(model) for where in PROCESSES]

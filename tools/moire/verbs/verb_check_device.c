@@ -209,6 +209,7 @@ static int check(struct mo_bench_session *session, const struct mo_options *o, c
         json_pack("{s:s, s:f, s:f, s:f, s:b}", "model", word, "error", isfinite(error) ? error : 1e9, "limit",
                   limit, "latency_ms", ms, "agrees", (int)(!code && error <= limit));
     if (code) json_object_set_new(row, "failed", json_string(err->message));
+    if (code) json_object_set_new(row, "failed_code", json_integer(code));
     json_array_append_new(list, row);
     mo_region_destroy(t->region);
     mo_free(session->env, t);
@@ -228,31 +229,29 @@ static int check_all(struct mo_bench_session *session, const struct mo_options *
     return code;
 }
 
-/* The table; what the exit code is. */
-static int report(const json_t *list, bool json) {
-    int code = MO_EXIT_OK;
+/* The table, and what is wrong with it: a model that cannot be run there, or, which counts more, answers that
+ * differ. */
+static void report(const json_t *list, bool json, moire_error *err) {
+    const bool fresh = !err->code; /* nothing has ended it before */
     size_t i;
     json_t *row;
-    if (json) {
-        json_dumpf(list, stdout, JSON_INDENT(1) | JSON_REAL_PRECISION(6));
-        putchar('\n');
-    }
     json_array_foreach((json_t *)list, i, row) {
-        const char *failed = json_string_value(json_object_get(row, "failed"));
-        bool agrees = json_is_true(json_object_get(row, "agrees"));
-        if (failed) code = code == MO_EXIT_OK ? MO_EXIT_INPUT : code;
-        if (!failed && !agrees) code = MO_EXIT_FAILED;
+        const char *failed = json_string_value(json_object_get(row, "failed")),
+                   *model = json_string_value(json_object_get(row, "model"));
+        const bool agrees = json_is_true(json_object_get(row, "agrees"));
+        if (failed && !err->code)
+            mo_fail(err, (int)json_integer_value(json_object_get(row, "failed_code")),
+                    "%.100s cannot be run there: %.300s", model, failed);
+        if (!failed && !agrees && fresh) mo_fail(err, MOIRE_EFAILED, "outputs of %.100s differ", model);
         if (json) continue;
         if (failed)
-            printf("%-22s %s\n", json_string_value(json_object_get(row, "model")), failed);
+            printf("%-22s %s\n", model, failed);
         else
-            printf("%-22s error %.2e %s %.0e, single query %.3f ms\n",
-                   json_string_value(json_object_get(row, "model")),
+            printf("%-22s error %.2e %s %.0e, single query %.3f ms\n", model,
                    json_number_value(json_object_get(row, "error")), agrees ? "<=" : "EXCEEDS",
                    json_number_value(json_object_get(row, "limit")),
                    json_number_value(json_object_get(row, "latency_ms")));
     }
-    return code;
 }
 
 static int run(const struct mo_env *env, const struct mo_options *o) {
@@ -265,10 +264,12 @@ static int run(const struct mo_env *env, const struct mo_options *o) {
         code = check_all(&session, o, list, &err);
         mo_bench_session_close(&session);
     }
-    int status = json_array_size(list) ? report(list, o->json && !code) : MO_EXIT_OK;
-    if (code) status = mo_verb_fail_with(o, &err, list);
+    if (!code) err = (moire_error){0}; /* of a model that others came after */
+    report(list, o->json, &err);
+    if (!err.code && o->json) (void)mo_print_json(list, &err);
+    code = err.code ? mo_verb_fail_with(o, &err, list) : MO_EXIT_OK;
     json_decref(list);
-    return status;
+    return code;
 }
 
 const struct mo_verb mo_verb_check_device = {

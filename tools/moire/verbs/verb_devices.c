@@ -128,7 +128,9 @@ static int run(const struct mo_env *env, const struct mo_options *o) {
     }
     code = list_gpus(env, o->device ? o->device : "cuda", o->process, &p, list, &err);
     if (code) json_array_append_new(list, json_pack("{s:s, s:s}", "device", "cuda", "missing", err.message));
-    const bool failed = code && o->device; /* who asks for no device takes what there is */
+    /* who asks for no device takes what there is */
+    const bool failed = (code && o->device) || p.shared;
+    if (!code && p.shared) mo_fail(&err, MOIRE_EFAILED, "lets share multiprocessors");
     if (o->json && !failed) (void)mo_print_json(list, NULL);
     json_array_foreach(list, i, row) {
         if (o->json) break;
@@ -141,8 +143,7 @@ static int run(const struct mo_env *env, const struct mo_options *o) {
     }
     if (failed) code = mo_verb_fail_with(o, &err, list);
     json_decref(list);
-    if (failed) return code;
-    return p.shared ? MO_EXIT_FAILED : MO_EXIT_OK;
+    return failed ? code : MO_EXIT_OK;
 }
 
 const struct mo_verb mo_verb_devices = {
