@@ -8,6 +8,7 @@
 #include <unistd.h>
 #include "codegen/search/known_models.h"
 #include "codegen/search/upkeep.h"
+#include "runtime/base/error.h"
 #include "tools/moire/paths.h"
 #include "tools/moire/programs.h"
 #include "tools/moire/store_others.h"
@@ -224,7 +225,7 @@ static json_t *json_programs(const struct mo_programs *p) {
 }
 
 static void print_json(const struct place *at, const struct mo_upkeep *u, const struct mo_programs *p,
-                       const struct sum *removed) {
+                       const struct sum *removed, const moire_error *err) {
     json_t *families = json_array(), *models = json_array(), *surplus = json_array();
     for (int i = 0; i < u->n; i++) {
         const struct mo_stored *item = &u->item[i];
@@ -249,9 +250,9 @@ static void print_json(const struct place *at, const struct mo_upkeep *u, const 
                   json_programs(p), "removed", "files", removed->files, "bytes", (json_int_t)removed->bytes);
     json_object_set_new(doc, "other_cpus", mo_store_others_json(u->env, at->store));
     json_object_set_new(doc, "known_models", mo_store_models_json(u->env, at->store));
-    json_dumpf(doc, stdout, JSON_INDENT(1));
+    if (err->code) mo_failure_put(doc, err);
+    (void)mo_print_json(doc, NULL);
     json_decref(doc);
-    putchar('\n');
 }
 
 /* --- actions --- */
@@ -312,15 +313,17 @@ static int act(const struct mo_env *env, struct place *at, struct mo_upkeep *u, 
     struct sum removed = {0, 0};
     if (look(env, at, u, p, &removed, err)) return mo_verb_fail(o, err);
     int forgotten = o->command == MO_DO_STORE_CLEAN ? mo_known_forget(env, at->store, o->dry_run) : 0;
+    if (o->command == MO_DO_STORE_CHECK && is_damaged(u, p))
+        mo_fail(err, MOIRE_EFAILED, "there are damaged files; `moire store clean` takes them out");
     if (o->json)
-        print_json(at, u, p, &removed);
+        print_json(at, u, p, &removed, err);
     else
         print_text(o->command, o->command == MO_DO_STORE_CLEAN && !o->dry_run, u, p, &removed);
     if (!o->json && o->command == MO_DO_STORE_SHOW) mo_store_others_print(env, at->store);
     if (!o->json && forgotten)
         printf("models whose ONNX file is gone: %d %s\n", forgotten,
                o->dry_run ? "would be forgotten" : "forgotten");
-    return o->command == MO_DO_STORE_CHECK && is_damaged(u, p) ? MO_EXIT_FAILED : MO_EXIT_OK;
+    return err->code ? mo_failure_say(o->argv[0], false, err) : MO_EXIT_OK;
 }
 
 static int run(const struct mo_env *env, const struct mo_options *o) {
