@@ -3,7 +3,7 @@
 # Sources are found by folder: a new file needs no edit here.
 #   library   runtime/*/*.c runtime/gpu/{lower,child}/*.c codegen/{.,import,passes}/*.c variants/*.c variants/generic/*.c
 #   simd      variants/simd/*.c, compiled once for every ISA level (-DMO_ISA_<LEVEL>)
-#   tool      codegen/{family,emit,search,compile,tune}/*.c models/*.c bench/*/*.c tools/moire/*.c tools/moire/{verbs,verify}/*.c
+#   tool      codegen/{family,emit,search,compile,tune}/*.c models/*.c bench/*/*.c tools/moire/*.c tools/moire/*/*.c
 #   tests     tests/unit/*/test_*.c: one cmocka program each, build/tests/test_*
 B        ?= build
 CC       ?= gcc

@@ -6,8 +6,8 @@
 #include <string.h>
 #include "runtime/base/error.h"
 #include "runtime/base/nearest.h"
-#include "tools/moire/flags.h"
-#include "tools/moire/help.h"
+#include "tools/moire/command_line/flags.h"
+#include "tools/moire/command_line/help.h"
 
 static bool is_help(const char *word) {
     return !strcmp(word, "--help") || !strcmp(word, "-h");

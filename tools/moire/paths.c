@@ -9,7 +9,7 @@
 #include "models/zoo.h"
 #include "runtime/base/caches.h"
 #include "runtime/base/output.h"
-#include "tools/moire/known.h"
+#include "tools/moire/command_line/known.h"
 #include "variants/store.h"
 
 int mo_path_store(const char *given, char *out, size_t n, moire_error *err) {

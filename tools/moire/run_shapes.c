@@ -4,7 +4,7 @@
 
 #include <stdio.h>
 #include <string.h>
-#include "tools/moire/flags.h"
+#include "tools/moire/command_line/flags.h"
 #include "tools/moire/verify/npy.h"
 
 static bool is_given(const struct mo_options *o, const char *name) {

@@ -6,7 +6,7 @@
  * the same input comes first; a file that does not fit it is refused when it is read. */
 #ifndef MO_RUN_SHAPES_H
 #define MO_RUN_SHAPES_H
-#include "tools/moire/options.h"
+#include "tools/moire/command_line/options.h"
 
 struct mo_run_shapes {
     moire_shape shape[2 * MO_OPTION_ROOM];

@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 #include "runtime/base/error.h"
-#include "tools/moire/flags.h"
+#include "tools/moire/command_line/flags.h"
 
 /* clang-format off */ /* One row a verb. */
 const struct mo_verb *const mo_verbs[] = {

@@ -3,9 +3,9 @@
  * in flag_rows.c. */
 #ifndef MO_VERB_H
 #define MO_VERB_H
-#include "tools/moire/exits.h"
-#include "tools/moire/failure.h"
-#include "tools/moire/options.h"
+#include "tools/moire/command_line/exits.h"
+#include "tools/moire/command_line/failure.h"
+#include "tools/moire/command_line/options.h"
 
 struct mo_verb_command {
     const char *name; /* the word behind the verb; NULL: the verb has this command only */

@@ -18,7 +18,7 @@
 #include <unistd.h>
 #include "runtime/base/output.h"
 #include "tests/unit/base/fault_sys.h"
-#include "tools/moire/flags.h"
+#include "tools/moire/command_line/flags.h"
 
 static const char text[] = "what a reader must find, whole";
 static struct mo_env env;

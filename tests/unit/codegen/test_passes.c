@@ -16,7 +16,7 @@
 #include "codegen/frontend.h"
 #include "tests/unit/base/fault_sys.h"
 #include "tests/unit/codegen/onnx_build.h"
-#include "tools/moire/inspect.h"
+#include "tools/moire/inspect/inspect.h"
 
 /* --- models -------------------------------------------------------------------------------------------- */
 

@@ -15,7 +15,7 @@
 #include "codegen/tune/front.h"
 #include "tests/unit/base/fault_sys.h"
 #include "tests/unit/kernels/toy_family.h"
-#include "tools/moire/compile_left.h"
+#include "tools/moire/compile/compile_left.h"
 #include "variants/store.h"
 
 enum { LAYERS = 4 };

@@ -20,7 +20,7 @@
 #include "models/zoo.h"
 #include "runtime/plan/versions.h"
 #include "runtime/serve/runtime.h"
-#include "tools/moire/publish.h"
+#include "tools/moire/compile/publish.h"
 #include "tools/moire/verb.h"
 #include "tests/unit/kernels/toy_family.h"
 #include "variants/packed.h"

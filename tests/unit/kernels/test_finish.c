@@ -16,7 +16,7 @@
 #include "models/zoo.h"
 #include "tests/unit/base/fault_sys.h"
 #include "tests/unit/kernels/toy_family.h"
-#include "tools/moire/compile_finish.h"
+#include "tools/moire/compile/compile_finish.h"
 #include "tools/moire/verb.h"
 
 struct bed {

@@ -21,7 +21,7 @@
 #include "codegen/search/writer.h"
 #include "tests/unit/codegen/onnx_build.h"
 #include "tests/unit/kernels/toy_family.h"
-#include "tools/moire/publish.h"
+#include "tools/moire/compile/publish.h"
 
 static struct mo_env env;
 static char folder[64];

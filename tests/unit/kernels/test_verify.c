@@ -13,7 +13,7 @@
 #include "tests/unit/base/fault_sys.h"
 #include "tests/unit/codegen/onnx_build.h"
 #include "runtime/serve/runtime.h"
-#include "tools/moire/publish.h"
+#include "tools/moire/compile/publish.h"
 #include "tools/moire/verb.h"
 #include "tests/unit/kernels/toy_family.h"
 #include "tests/unit/kernels/toy_rows.h"

@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include "tools/moire/compile_all.h"
+#include "tools/moire/compile/compile_all.h"
 #include "tools/moire/store_others.h"
 
 enum { ROWS = 5 };

@@ -12,9 +12,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 #include "runtime/base/nearest.h"
-#include "tools/moire/exits.h"
-#include "tools/moire/failure.h"
-#include "tools/moire/known.h"
+#include "tools/moire/command_line/exits.h"
+#include "tools/moire/command_line/failure.h"
+#include "tools/moire/command_line/known.h"
 
 static void distances_are_edits(void **state) {
     (void)state;

@@ -9,7 +9,7 @@
 #include <cmocka.h>
 #include <stdio.h>
 #include <string.h>
-#include "tools/moire/flags.h"
+#include "tools/moire/command_line/flags.h"
 
 enum { WORDS = 40 };
 

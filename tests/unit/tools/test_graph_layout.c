@@ -14,8 +14,8 @@
 #include <unistd.h>
 #include "codegen/frontend.h"
 #include "tests/unit/codegen/onnx_build.h"
-#include "tools/moire/graph_layout.h"
-#include "tools/moire/graph_svg.h"
+#include "tools/moire/inspect/graph_layout.h"
+#include "tools/moire/inspect/graph_svg.h"
 
 static unsigned next(unsigned *seed) {
     *seed = *seed * 1664525u + 1013904223u;

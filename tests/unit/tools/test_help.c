@@ -10,9 +10,9 @@
 #include <stdio.h>
 #include <string.h>
 #include "runtime/base/text.h"
-#include "tools/moire/flags.h"
-#include "tools/moire/help.h"
-#include "tools/moire/prose.h"
+#include "tools/moire/command_line/flags.h"
+#include "tools/moire/command_line/help.h"
+#include "tools/moire/command_line/prose.h"
 
 enum { PAGE = 60000 };
 

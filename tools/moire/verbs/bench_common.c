@@ -10,7 +10,7 @@
 #include "bench/report/headline.h"
 #include "bench/report/report.h"
 #include "runtime/sched/policy.h"
-#include "tools/moire/known.h"
+#include "tools/moire/command_line/known.h"
 
 /* --- options -------------------------------------------------------------------------------------------- */
 int mo_bench_open(const struct mo_env *env, const struct mo_options *o, struct mo_bench_session *s,

@@ -4,9 +4,9 @@
 #ifndef MO_BENCH_COMMON_H
 #define MO_BENCH_COMMON_H
 #include "bench/sim/replay.h"
-#include "tools/moire/failure.h"
-#include "tools/moire/flags.h"
-#include "tools/moire/known.h"
+#include "tools/moire/command_line/failure.h"
+#include "tools/moire/command_line/flags.h"
+#include "tools/moire/command_line/known.h"
 #include "tools/moire/paths.h"
 
 /* What a session points to. */

@@ -5,8 +5,8 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
-#include "tools/moire/compile_all.h"
-#include "tools/moire/flags.h"
+#include "tools/moire/compile/compile_all.h"
+#include "tools/moire/command_line/flags.h"
 #include "tools/moire/paths.h"
 
 static const char about[] =

@@ -5,8 +5,8 @@
 #include <string.h>
 #include "codegen/frontend.h"
 #include "runtime/ops/trial.h"
-#include "tools/moire/flags.h"
-#include "tools/moire/graph_svg.h"
+#include "tools/moire/command_line/flags.h"
+#include "tools/moire/inspect/graph_svg.h"
 #include "tools/moire/verify/npy.h"
 #include "tools/moire/paths.h"
 #include "tools/moire/run.h"

@@ -6,7 +6,7 @@
 #include "models/zoo.h"
 #include "runtime/base/output.h"
 #include "runtime/base/text.h"
-#include "tools/moire/known.h"
+#include "tools/moire/command_line/known.h"
 #include "tools/moire/paths.h"
 #include "tools/moire/verb.h"
 

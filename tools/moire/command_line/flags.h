@@ -6,7 +6,7 @@
 #define MO_FLAGS_H
 #include <stddef.h>
 #include <stdio.h>
-#include "tools/moire/options.h"
+#include "tools/moire/command_line/options.h"
 #include "tools/moire/verb.h"
 
 /* How a value is read; follows from the type of the field. */

@@ -5,9 +5,9 @@
  * SEE ALSO is the verbs that its texts name. */
 #define _GNU_SOURCE
 #include <string.h>
-#include "tools/moire/flags.h"
-#include "tools/moire/help.h"
-#include "tools/moire/prose.h"
+#include "tools/moire/command_line/flags.h"
+#include "tools/moire/command_line/help.h"
+#include "tools/moire/command_line/prose.h"
 
 /* A text in which nothing is taken for a macro; `quoted` words are bold. */
 static void put(FILE *to, const char *text) {

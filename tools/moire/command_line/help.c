@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  * help.c - see help.h. */
-#include "tools/moire/help.h"
+#include "tools/moire/command_line/help.h"
 
 #include <string.h>
 #include "runtime/base/error.h"
 #include "runtime/base/nearest.h"
-#include "tools/moire/flags.h"
-#include "tools/moire/prose.h"
+#include "tools/moire/command_line/flags.h"
+#include "tools/moire/command_line/prose.h"
 
 /* --- topics ----------------------------------------------------------------------------------------------
  */

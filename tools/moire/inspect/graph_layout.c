@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * graph_layout.c - see graph_layout.h. */
-#include "tools/moire/graph_layout.h"
+#include "tools/moire/inspect/graph_layout.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -9,7 +9,7 @@
 #ifndef MO_FAILURE_H
 #define MO_FAILURE_H
 #include <jansson.h>
-#include "tools/moire/options.h"
+#include "tools/moire/command_line/options.h"
 
 /* Prints "moire VERB: message", and with --json the document above.  The exit code that suits the error. */
 int mo_verb_fail(const struct mo_options *options, const moire_error *err);

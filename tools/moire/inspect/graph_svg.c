@@ -2,7 +2,7 @@
  * graph_svg.c - see graph_svg.h.  Text in the drawing is our own (operators and shapes) except the title and
  * names of inputs and outputs, which are escaped. */
 #define _GNU_SOURCE
-#include "tools/moire/graph_svg.h"
+#include "tools/moire/inspect/graph_svg.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -10,7 +10,7 @@
 #include <string.h>
 #include "runtime/base/output.h"
 #include "runtime/plan/describe.h"
-#include "tools/moire/graph_layout.h"
+#include "tools/moire/inspect/graph_layout.h"
 
 static const double MARGIN = 20, LEAST_WIDTH = 520, LINE = 22;
 /* Of boxes by what they are, or by time: from `cold` to `hot`. */

@@ -5,9 +5,9 @@
  * follows from the field of the flag and from the words of the help ("SCENARIO", "FILE.onnx|NAME", "DIR"), so
  * a flag or verb that is new and speaks as the others do completes by itself. */
 #include <string.h>
-#include "tools/moire/flags.h"
-#include "tools/moire/help.h"
-#include "tools/moire/known.h"
+#include "tools/moire/command_line/flags.h"
+#include "tools/moire/command_line/help.h"
+#include "tools/moire/command_line/known.h"
 
 /* The word that is being completed. */
 struct spot {

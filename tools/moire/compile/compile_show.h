@@ -4,8 +4,8 @@
 #ifndef MO_COMPILE_SHOW_H
 #define MO_COMPILE_SHOW_H
 #include "bench/trust/others.h"
-#include "tools/moire/compile_finish.h"
-#include "tools/moire/failure.h"
+#include "tools/moire/compile/compile_finish.h"
+#include "tools/moire/command_line/failure.h"
 
 struct mo_compile_progress {
     const struct mo_env *env;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * compile_left.c - layers that were left out; see compile_left.h. */
-#include "tools/moire/compile_left.h"
+#include "tools/moire/compile/compile_left.h"
 
 enum { NAMES = 6 };
 

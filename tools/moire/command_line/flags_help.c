@@ -2,8 +2,8 @@
  * flags_help.c - what the table of flags says of itself: help pages and words for completion; see flags.h. */
 #include <string.h>
 #include "runtime/base/text.h"
-#include "tools/moire/flags.h"
-#include "tools/moire/prose.h"
+#include "tools/moire/command_line/flags.h"
+#include "tools/moire/command_line/prose.h"
 
 enum { MOST_INDENT = 26, HEAD = 64, SENTENCE = 700 };
 

@@ -5,7 +5,7 @@
 #include <string.h>
 #include "runtime/ops/op.h"
 #include "runtime/plan/versions.h"
-#include "tools/moire/inspect.h"
+#include "tools/moire/inspect/inspect.h"
 
 void mo_tensor_text(const struct mo_tensor *t, char *out, size_t n) {
     char shape[160];

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * compile_run.c - see compile_run.h. */
 #define _GNU_SOURCE
-#include "tools/moire/compile_run.h"
+#include "tools/moire/compile/compile_run.h"
 
 #include <sched.h>
 #include <stdio.h>

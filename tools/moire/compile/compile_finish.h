@@ -5,7 +5,7 @@
 #define MO_COMPILE_FINISH_H
 #include <jansson.h>
 #include "codegen/compile/compile.h"
-#include "tools/moire/publish.h"
+#include "tools/moire/compile/publish.h"
 
 /* A model as it came out. */
 struct mo_finished {

@@ -4,7 +4,7 @@
  * A value that a flag has when it is not given is read like one that was given, before all others.  Words are
  * copied before lists in them are cut up, so that argv still says what was typed. */
 #define _GNU_SOURCE
-#include "tools/moire/flags.h"
+#include "tools/moire/command_line/flags.h"
 
 #include <errno.h>
 #include <stdlib.h>

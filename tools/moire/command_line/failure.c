@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  * failure.c - see failure.h. */
-#include "tools/moire/failure.h"
+#include "tools/moire/command_line/failure.h"
 
 #include <stdio.h>
 #include <string.h>
 #include "runtime/base/error.h"
-#include "tools/moire/exits.h"
+#include "tools/moire/command_line/exits.h"
 
 int mo_print_json(const json_t *document, moire_error *err) {
     if (document && !json_dumpf(document, stdout, JSON_INDENT(1) | JSON_REAL_PRECISION(9)) &&

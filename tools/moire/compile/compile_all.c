@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * compile_all.c - see compile_all.h. */
-#include "tools/moire/compile_all.h"
+#include "tools/moire/compile/compile_all.h"
 
 #include <stdio.h>
 #include <string.h>

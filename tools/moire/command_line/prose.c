@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * prose.c - see prose.h. */
-#include "tools/moire/prose.h"
+#include "tools/moire/command_line/prose.h"
 
 #include <ctype.h>
 #include <stdbool.h>

@@ -3,7 +3,7 @@
  * note in the store which models these were. */
 #ifndef MO_COMPILE_RUN_H
 #define MO_COMPILE_RUN_H
-#include "tools/moire/compile_show.h"
+#include "tools/moire/compile/compile_show.h"
 
 /* Stays where it is from mo_compile_run() to mo_compile_run_close(). */
 struct mo_compile_run {

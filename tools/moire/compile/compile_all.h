@@ -4,7 +4,7 @@
 #ifndef MO_COMPILE_ALL_H
 #define MO_COMPILE_ALL_H
 #include "codegen/search/known_models.h"
-#include "tools/moire/compile_run.h"
+#include "tools/moire/compile/compile_run.h"
 
 /* What became of a model. */
 enum mo_all_state { MO_ALL_DONE, MO_ALL_CUT, MO_ALL_FAILED, MO_ALL_GONE, MO_ALL_WAITING };

@@ -13,7 +13,7 @@
 #include "codegen/tune/stress.h"
 #include "runtime/base/cores.h"
 #include "runtime/gpu/gpu_ops.h"
-#include "tools/moire/flags.h"
+#include "tools/moire/command_line/flags.h"
 #include "variants/store.h"
 
 /* The field, and the kind of value that its type asks for. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * publish.c - a served model into the store; see publish.h. */
-#include "tools/moire/publish.h"
+#include "tools/moire/compile/publish.h"
 
 #include <string.h>
 #include "codegen/family/family.h"

@@ -6,7 +6,7 @@
 #include <string.h>
 #include "runtime/ops/op.h"
 #include "runtime/plan/versions.h"
-#include "tools/moire/inspect.h"
+#include "tools/moire/inspect/inspect.h"
 
 /* Text of a model may be no UTF-8; then every byte beyond ASCII is shown as '?'. */
 static json_t *safe_string(const char *s) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * exits.c - see exits.h. */
-#include "tools/moire/exits.h"
+#include "tools/moire/command_line/exits.h"
 
 #include "moire.h"
 

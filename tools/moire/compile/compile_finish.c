@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * compile_finish.c - see compile_finish.h. */
-#include "tools/moire/compile_finish.h"
+#include "tools/moire/compile/compile_finish.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  * compile_show.c - see compile_show.h. */
-#include "tools/moire/compile_show.h"
+#include "tools/moire/compile/compile_show.h"
 
 #include <jansson.h>
 #include <math.h>
 #include <stdio.h>
-#include "tools/moire/compile_left.h"
+#include "tools/moire/compile/compile_left.h"
 #include "tools/moire/slow_show.h"
 #include "variants/store.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * known.c - see known.h. */
 #define _GNU_SOURCE
-#include "tools/moire/known.h"
+#include "tools/moire/command_line/known.h"
 
 #include <dirent.h>
 #include <errno.h>
