@@ -3,9 +3,11 @@ CHILD_OBJ := $(B)/obj/tools/gpu-child/gpu_child.o $(patsubst %.c,$(B)/obj/%.o,$(
     $(addprefix $(B)/obj/runtime/gpu/,child/child_serve.o child/child_serve_ask.o child/child_program.o plugin.o)
 CHILD_FAKES := $(B)/tests/fake/libmoire-toy.so $(B)/tests/fake/libmoire-breaks.so
 
+CHILD_RPATH ?= $$ORIGIN:$$ORIGIN/../lib
+
 all: $(B)/moire-gpu-child
 $(B)/moire-gpu-child: $(CHILD_OBJ)
-	$(CC) $(LDFLAGS) -Wl,-rpath,'$$ORIGIN:$$ORIGIN/../lib' -o $@ $^ -ldl -lpthread -lm
+	$(CC) $(LDFLAGS) '-Wl,-rpath,$(CHILD_RPATH)' -o $@ $^ -ldl -lpthread -lm
 
 $(B)/tests/fake/libmoire-toy.so: $(B)/obj/tests/fake/gpu/toy.o $(B)/obj/tests/unit/gpu/toy_gpu.o $(CUDA_BASE)
 $(B)/tests/fake/libmoire-breaks.so: $(B)/obj/tests/fake/gpu/breaks.o $(CUDA_BASE)

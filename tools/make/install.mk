@@ -1,7 +1,9 @@
 # install.mk - installation, man page, completion, relocatable bundle.
 #
-# Where things go: PREFIX; LIBDIR where libraries have a folder for each architecture; DESTDIR for packagers.
-LIBDIR ?= $(PREFIX)/lib
+# Where things go: PREFIX; LIBDIR where libraries have a folder for each architecture; PLUGINDIR for those of GPUs,
+# when the loader is told of it; DESTDIR for packagers.
+LIBDIR    ?= $(PREFIX)/lib
+PLUGINDIR ?= $(LIBDIR)
 .PHONY: install man
 $(B)/man/moire.1: $(B)/moire tools/make-man
 	tools/make-man $(B)/moire $(B)/man
@@ -23,7 +25,7 @@ install: all $(B)/libmoire-cuda.so $(B)/moire-gpu-child $(B)/man/moire.1 ## inst
 	install -D -m 644 $(B)/libmoire.so $(DESTDIR)$(LIBDIR)/libmoire.so.$(VERSION)
 	ln -sf libmoire.so.$(VERSION) $(DESTDIR)$(LIBDIR)/libmoire.so.0
 	ln -sf libmoire.so.0 $(DESTDIR)$(LIBDIR)/libmoire.so
-	install -D -m 644 $(B)/libmoire-cuda.so $(DESTDIR)$(LIBDIR)/libmoire-cuda.so
+	install -D -m 644 $(B)/libmoire-cuda.so $(DESTDIR)$(PLUGINDIR)/libmoire-cuda.so
 	install -D -m 755 $(B)/moire-gpu-child $(DESTDIR)$(PREFIX)/libexec/moire-gpu-child
 	mkdir -p $(DESTDIR)$(LIBDIR)/pkgconfig
 	for f in moire moire-static; do \

@@ -272,6 +272,30 @@ static void levels_cover(void **state) {
     }
 }
 
+/* A profiler shows the layer: no function of any family has a bare name. */
+static void functions_bear_their_layer(void **state) {
+    (void)state;
+    for (int i = 0; i < N_SHAPES; i++) {
+        struct conv_case c;
+        struct mo_problem p;
+        char *text = NULL;
+        size_t n = 0;
+        const enum mo_layout in = shapes[i].shape.c <= 8 ? MO_PLAIN : MO_C16;
+        assert_true(conv_case_open(&c, &shapes[i].shape, in, 1));
+        assert_true(mo_problem_from_node(c.graph, c.node, MO_ISA_BASE, &p));
+        const struct mo_point point = choose(family_of(&p), &p, 0, 1);
+        FILE *out = open_memstream(&text, &n);
+        assert_int_equal(family_of(&p)->emit(&p, &point, out, NULL), MOIRE_OK);
+        fclose(out);
+        assert_non_null(strstr(text, "#define NAMED(f) moire_conv_f32_n"));
+        assert_non_null(strstr(text, "void NAMED(tile_b"));
+        assert_non_null(strstr(text, "static void NAMED(run)("));
+        assert_null(strstr(text, "void run("));
+        free(text);
+        conv_case_close(&c);
+    }
+}
+
 static int open_case(void **state) {
     env = mo_env_default();
     return emit_case_open(state);
@@ -284,7 +308,7 @@ int main(void) {
         cmocka_unit_test(large_outputs_match),   cmocka_unit_test(gemm_kernels_match),
         cmocka_unit_test(parts_match),           cmocka_unit_test(points_are_ordered),
         cmocka_unit_test(sliced_products_match), cmocka_unit_test(odd_residuals_are_refused),
-        cmocka_unit_test(levels_cover),
+        cmocka_unit_test(levels_cover),          cmocka_unit_test(functions_bear_their_layer),
     };
     return cmocka_run_group_tests(tests, open_case, emit_case_close);
 }
