@@ -72,8 +72,10 @@ static int measure_level(struct mo_search *s, const struct search_job *job, stru
     m.n = n;
     int rc = n ? mo_measure_run(h, &m, err) : MOIRE_OK;
     *cut = n && m.cut;
-    for (int i = 0; !rc && i < n; i++)
-        who[i]->ns[level] = m.min_ns[i];
+    for (int i = 0; !rc && !*cut && i < n; i++) {
+        double *ns = &who[i]->ns[level]; /* of a second measurement the shorter time counts */
+        *ns = *ns > 0 ? fmin(*ns, m.min_ns[i]) : m.min_ns[i];
+    }
     return rc;
 }
 

@@ -68,10 +68,13 @@ void mo_left_print(FILE *to, const struct mo_search *search, bool versions) {
         print_names(to, search, (enum mo_left_reason)reason, n);
         fprintf(to, "%s\n", reasons[reason].then);
     }
+    int refused = 0;
     for (int i = 0; versions && i < mo_search_count(search); i++) {
         const struct mo_layer_result *r = mo_search_result(search, i);
-        if (r->refused[0]) fprintf(to, "  %s: versions not kept: %s\n", r->name, r->refused);
+        if (!r->refused[0] || ++refused > NAMES) continue;
+        fprintf(to, "  %s: versions not kept: %s\n", r->name, r->refused);
     }
+    if (refused > NAMES) fprintf(to, "  and %d more; --json lists them all\n", refused - NAMES);
 }
 
 json_t *mo_left_json(const struct mo_search *search) {
