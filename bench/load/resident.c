@@ -21,10 +21,18 @@ static bool ends_in(const char *text, const char *end) {
     return n >= m && !strcmp(text + n - m, end);
 }
 
+/* Compiled kernels: copies of them in memory, and their files, whose names are 64 digits wherever the store
+ * is. */
+static bool is_kernel(const char *path) {
+    const char *slash = strrchr(path, '/');
+    return !strncmp(path, "/memfd:", 7) ||
+           (slash && ends_in(path, ".so") && strspn(slash + 1, "0123456789abcdef") == 64);
+}
+
 /* By the path of a mapping; "" is anonymous. */
 static enum mo_resident_kind kind_of(const char *path) {
     if (ends_in(path, ".model")) return MO_RESIDENT_MODELS;
-    if (!strncmp(path, "/memfd:", 7) || strstr(path, "/store/")) return MO_RESIDENT_KERNELS;
+    if (is_kernel(path)) return MO_RESIDENT_KERNELS;
     if (!strcmp(path, "[heap]")) return MO_RESIDENT_HEAP;
     return path[0] == '/' ? MO_RESIDENT_FILES : MO_RESIDENT_PAGES;
 }
