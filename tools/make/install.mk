@@ -52,7 +52,7 @@ $(B)/bundle/gpu-isolation: $(B)/obj/tools/gpu/isolation/isolation.o $(NOT_MAIN)
 	@mkdir -p $(@D)
 	$(CC) $(LDFLAGS) '-Wl,-rpath,$$ORIGIN/../lib' -o $@ $^ $(BUNDLE_LIBS)
 # the linker warns of calls that the C library's archive serves only where the same C library is shared: dlopen(),
-# without which built-in kernels serve, and getpwuid_r(), asked only where HOME is not set
+# of objects that call it, and getpwuid_r(), asked only where HOME is not set
 $(B)/bundle/moire-static: $(MAIN_OBJ) $(NOT_MAIN)
 	@mkdir -p $(@D)
 	$(CC) $(LDFLAGS) -static -o $@ $^ -lprotobuf-c -lhwloc -ljansson -ldl -lpthread -lm
