@@ -44,6 +44,7 @@ struct mo_bench_solo_set {
     struct mo_bench_solo solo[MO_BENCH_MAX_SYSTEMS];
     struct mo_bench_child child[MO_BENCH_MAX_SYSTEMS]; /* pid 0 = failed; `why` of its solo */
     int n;
+    const struct mo_bench_solo_set *beside; /* the next in a ring of sets that take turns; NULL = alone */
 };
 /* What one slice left: its shortest time, and what others took of the processors meanwhile. */
 struct mo_bench_solo_taken {
@@ -53,7 +54,8 @@ struct mo_bench_solo_taken {
 int mo_bench_solo_open(struct mo_bench_session *session, const struct mo_bench_tenant *tenant,
                        const int *threads, int n_threads, const struct mo_bench_solo_spec *spec,
                        struct mo_bench_solo_set *set, moire_error *err);
-/* Runs number i for so many milliseconds, once all runners sleep; a peer that fails is noted in its `why`. */
+/* Runs number i for so many milliseconds, once all runners sleep, those of sets beside it too; a peer that
+ * fails is noted in its `why`. */
 int mo_bench_solo_slice(struct mo_bench_solo_set *set, int i, int ms, struct mo_bench_solo_taken *taken,
                         moire_error *err);
 /* Ends the runners; samples stay until mo_bench_solo_free().  Also after an error. */

@@ -130,7 +130,10 @@ static int do_solo(struct runner *r, const char *arguments, moire_error *err) {
         int64_t from = now;
         code = r->backend->solo(r->self, (int)tenant, err);
         now = mo_now(r->env);
-        if (n >= 0) took[n] = now - from;
+        if (n >= 0)
+            took[n] = now - from;
+        else
+            start = now;
     }
     if (!code) {
         printf("solo %d", n);

@@ -124,13 +124,20 @@ int mo_bench_solo_open(struct mo_bench_session *session, const struct mo_bench_t
     return load_all(set, tenant, err);
 }
 
+static double used_by(const struct mo_bench_solo_set *set) {
+    double used = 0;
+    for (int i = 0; i < set->n; i++)
+        if (set->child[i].pid) used += mo_cpu_time_of(set->child[i].pid);
+    return used;
+}
+
 /* Waits until every runner sleeps, or for so long that one never will. */
 static void rest(const struct mo_bench_solo_set *set) {
     double before = -1;
     for (int waited = 0; waited < REST_MS; waited += REST_STEP_MS) {
-        double used = 0;
-        for (int i = 0; i < set->n; i++)
-            if (set->child[i].pid) used += mo_cpu_time_of(set->child[i].pid);
+        double used = used_by(set);
+        for (const struct mo_bench_solo_set *s = set->beside; s && s != set; s = s->beside)
+            used += used_by(s);
         if (before >= 0 && used - before < asleep_s) return;
         before = used;
         poll(NULL, 0, REST_STEP_MS);

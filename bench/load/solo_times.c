@@ -9,12 +9,19 @@
 #include <string.h>
 #include "bench/trust/others.h"
 
-/* Least and most slices of a series; each of the least has its part of the calibration's seconds.  Three, as
- * one disturbance may last for two. */
-enum { LEAST_ROUNDS = 3, MOST_ROUNDS = 8, WATCH_MS = 500 };
+/* Least and most slices of a series; each of the least has its part of the calibration's seconds.  Five, as
+ * two of three were seen to agree on a time a quarter too long while the host was slow. */
+enum { LEAST_ROUNDS = 5, MOST_ROUNDS = 10, WATCH_MS = 500 };
 
 static const double agree_within = 0.05;
-static const double spare_s = 30; /* for all rounds beyond the least, of all tenants together */
+static const double spare_s = 30;        /* for all rounds beyond the least, of all tenants together */
+static const double held_at_most = 0.25; /* of the memory, by the runners of tenants that take turns */
+
+/* A tenant's runners; number i of its set is series[first + i]. */
+struct measured {
+    struct mo_bench_solo_set set;
+    int first;
+};
 
 struct calibration {
     struct mo_bench_session *session;
@@ -24,13 +31,11 @@ struct calibration {
     struct mo_others before, during;
     json_t *tenants;
     json_t *why; /* of single series, in the order of tenants */
-};
-
-/* The tenant under measurement; series i belongs to set.solo[i]. */
-struct measured {
-    struct calibration *all;
-    struct mo_bench_solo_set set;
-    struct mo_solo_series series[MO_BENCH_MAX_SYSTEMS];
+    struct measured *measured;
+    struct mo_solo_series *series;
+    int n_series;
+    int first, last; /* the tenants that take turns now: [first, last) */
+    int round;       /* that was said */
 };
 
 /* The families of the peers asked for, each once. */
@@ -96,12 +101,13 @@ void mo_bench_doubt_machine(const struct mo_others *others, const char *when, js
                           mo_others_cores(others), others->cpus, when, mo_others_limit(others->cpus)));
 }
 
-static json_t *rows_json(const struct measured *m, const struct mo_solo_rule *rule) {
+static json_t *rows_json(const struct calibration *c, const struct measured *m) {
+    const struct mo_solo_series *series = &c->series[m->first];
     json_t *rows = json_array();
     for (int i = 0; i < m->set.n; i++) {
-        const struct mo_solo_series *s = &m->series[i];
+        const struct mo_solo_series *s = &series[i];
         if (s->lost || !s->n) continue;
-        bool agreed = mo_solo_judge(m->series, m->set.n, i, rule) == MO_SOLO_AGREED;
+        bool agreed = mo_solo_judge(series, m->set.n, i, &c->rule) == MO_SOLO_AGREED;
         json_array_append_new(rows, json_pack("{s:s, s:i, s:f, s:f, s:i, s:f, s:b}", "system", s->system,
                                               "threads", s->threads, "min_ms", mo_solo_least(s), "median_ms",
                                               m->set.solo[i].median_ms, "slices", s->n, "spread",
@@ -110,66 +116,130 @@ static json_t *rows_json(const struct measured *m, const struct mo_solo_rule *ru
     return rows;
 }
 
-/* --- one tenant ------------------------------------------------------------------------------------------
+/* Cores that a query of this tenant may have. */
+static int most_threads(const struct calibration *c, const struct mo_bench_tenant *t) {
+    return t->qos.cores > 0 ? (int)t->qos.cores : c->mix->cores;
+}
+
+/* Target and rates of a tenant from its series, and what stands against them. */
+static int conclude(struct calibration *c, int tenant, moire_error *err) {
+    const struct mo_bench_tenant *t = &c->mix->scenario.tenants[tenant];
+    const struct measured *m = &c->measured[tenant];
+    const struct mo_solo_series *series = &c->series[m->first];
+    const int most = most_threads(c, t);
+    const double solo_ms = mo_bench_solo_best(series, m->set.n, 1, false);
+    if (solo_ms == 0) return mo_fail(err, MOIRE_EFAILED, "%s: no system could run it alone", t->name);
+    double base = mo_bench_solo_best(series, m->set.n, most, true);
+    if (base == 0) base = mo_bench_solo_best(series, m->set.n, most, false);
+    const double qos_ms = t->qos.ms > 0 ? t->qos.ms : t->qos.times_solo * base;
+    c->mix->qos_ns[tenant] = (int64_t)(qos_ms * 1e6);
+    c->mix->solo_ms[tenant] = solo_ms;
+    mo_bench_doubt_series(t->name, series, m->set.n, &c->rule, c->why);
+    json_array_append_new(c->tenants, json_pack("{s:s, s:f, s:f, s:o}", "name", t->name, "qos_ms", qos_ms,
+                                                "solo_ms", solo_ms, "solo", rows_json(c, m)));
+    return MOIRE_OK;
+}
+
+/* --- tenants in turns ------------------------------------------------------------------------------------
  */
 static int slice(void *self, int i, struct mo_solo_slice *out, moire_error *err) {
-    struct measured *m = self;
+    struct calibration *c = self;
+    const int at = c->measured[c->first].first + i;
+    int k = c->first;
+    while (k + 1 < c->last && c->measured[k + 1].first <= at)
+        k++;
+    struct measured *m = &c->measured[k];
     struct mo_bench_solo_taken taken;
-    int ms = (int)(m->all->options->calibration_seconds * 1e3 / LEAST_ROUNDS);
-    int code = mo_bench_solo_slice(&m->set, i, ms, &taken, err);
+    const int ms = (int)(c->options->calibration_seconds * 1e3 / LEAST_ROUNDS);
+    if (c->series[at].n == c->round) {
+        c->round++;
+        mo_bench_say(c->session, "bench: solo latency, slice %d of %s", c->round,
+                     c->round <= LEAST_ROUNDS ? "all" : "those that do not agree yet");
+    }
+    int code = mo_bench_solo_slice(&m->set, at - m->first, ms, &taken, err);
     if (code) return code;
-    m->series[i].lost = !m->set.child[i].pid;
+    c->series[at].lost = !m->set.child[at - m->first].pid;
     *out = (struct mo_solo_slice){taken.least_ms, mo_others_busy(&taken.others)};
-    mo_others_sum(&m->all->during, &taken.others);
+    mo_others_sum(&c->during, &taken.others);
     return MOIRE_OK;
 }
 
 static double now_s(void *self) {
-    const struct measured *m = self;
-    return (double)mo_now(m->all->session->env) * 1e-9;
+    const struct calibration *c = self;
+    return (double)mo_now(c->session->env) * 1e-9;
 }
 
-static int measure(struct measured *m, const struct mo_bench_tenant *tenant, const int *threads,
-                   int n_threads, moire_error *err) {
-    struct calibration *c = m->all;
+static int open_tenant(struct calibration *c, int tenant, moire_error *err) {
     const struct mo_bench_serve_options *o = c->options;
+    const struct mo_bench_tenant *t = &c->mix->scenario.tenants[tenant];
+    struct measured *m = &c->measured[tenant];
     const char *names[MO_BENCH_MAX_SYSTEMS];
     const struct mo_bench_solo_spec spec = {.moire = o->n_policies > 0 && !c->session->generic,
                                             .generic = o->n_policies > 0 && c->session->generic,
                                             .families = names,
                                             .n_families = families(o, names)};
-    const struct mo_solo_source source = {.slice = slice, .now_s = now_s, .self = m};
-    int code = mo_bench_solo_open(c->session, tenant, threads, n_threads, &spec, &m->set, err);
+    const int most = most_threads(c, t), threads[] = {1, most};
+    mo_bench_say(c->session, "bench: solo latency of %s: loading it on every system", t->name);
+    int code = mo_bench_solo_open(c->session, t, threads, most != 1 && t->qos.times_solo > 0 ? 2 : 1, &spec,
+                                  &m->set, err);
+    m->first = c->n_series;
     for (int i = 0; i < m->set.n; i++)
-        m->series[i] = (struct mo_solo_series){.system = m->set.solo[i].system->family,
-                                               .threads = m->set.solo[i].threads,
-                                               .lost = !m->set.child[i].pid};
-    if (!code) code = mo_solo_rounds(&source, m->series, m->set.n, &c->rule, err);
-    mo_bench_solo_close(&m->set);
+        c->series[c->n_series++] = (struct mo_solo_series){.model = tenant,
+                                                           .system = m->set.solo[i].system->family,
+                                                           .threads = m->set.solo[i].threads,
+                                                           .lost = !m->set.child[i].pid};
     return code;
 }
 
-static int calibrate_tenant(struct calibration *c, int i, moire_error *err) {
-    const struct mo_bench_tenant *t = &c->mix->scenario.tenants[i];
-    struct measured *m = mo_alloc(c->session->env, sizeof *m);
-    if (!m) return mo_fail(err, MOIRE_ENOMEM, "out of memory");
-    m->all = c;
-    const int most = t->qos.cores > 0 ? (int)t->qos.cores : c->mix->cores, threads[] = {1, most};
-    mo_bench_say(c->session, "bench: solo latency of %s", t->name);
-    int code = measure(m, t, threads, most != 1 && t->qos.times_solo > 0 ? 2 : 1, err);
-    const double solo_ms = mo_bench_solo_best(m->series, m->set.n, 1, false);
-    if (!code && solo_ms == 0)
-        code = mo_fail(err, MOIRE_EFAILED, "%s: no system could run it alone", t->name);
-    double base = mo_bench_solo_best(m->series, m->set.n, most, true);
-    if (base == 0) base = mo_bench_solo_best(m->series, m->set.n, most, false);
-    const double qos_ms = t->qos.ms > 0 ? t->qos.ms : t->qos.times_solo * base;
-    c->mix->qos_ns[i] = (int64_t)(qos_ms * 1e6);
-    c->mix->solo_ms[i] = solo_ms;
-    mo_bench_doubt_series(t->name, m->series, m->set.n, &c->rule, c->why);
-    json_array_append_new(c->tenants, json_pack("{s:s, s:f, s:f, s:o}", "name", t->name, "qos_ms", qos_ms,
-                                                "solo_ms", solo_ms, "solo", rows_json(m, &c->rule)));
-    mo_bench_solo_free(m->set.solo, m->set.n);
-    mo_free(c->session->env, m);
+/* Resident memory of the runners that are loaded, bytes. */
+static double held(const struct calibration *c) {
+    double mib = 0;
+    for (int k = c->first; k < c->last; k++)
+        for (int i = 0; i < c->measured[k].set.n; i++) {
+            struct mo_resident parts;
+            if (!c->measured[k].set.child[i].pid) continue;
+            mo_bench_child_resident(&c->measured[k].set.child[i], &parts);
+            for (int kind = 0; kind < MO_RESIDENT_KINDS; kind++)
+                mib += parts.mib[kind];
+        }
+    return mib * (1 << 20);
+}
+
+/* Measures the tenants from c->first on that fit into memory together, at least one; c->last: behind them. */
+static int take_turns(struct calibration *c, moire_error *err) {
+    const struct mo_sys *sys = c->session->env->sys;
+    const double room = held_at_most * (double)sys->memory(sys->self);
+    const struct mo_solo_source source = {.slice = slice, .now_s = now_s, .self = c};
+    int code = MOIRE_OK;
+    c->last = c->first;
+    do {
+        code = open_tenant(c, c->last++, err);
+    } while (!code && c->last < c->mix->scenario.n_tenants && held(c) < room);
+    for (int k = c->first; k < c->last; k++)
+        c->measured[k].set.beside = &c->measured[k + 1 < c->last ? k + 1 : c->first].set;
+    const int begin = c->measured[c->first].first;
+    c->round = 0;
+    if (!code) code = mo_solo_rounds(&source, &c->series[begin], c->n_series - begin, &c->rule, err);
+    for (int k = c->first; k < c->last; k++)
+        mo_bench_solo_close(&c->measured[k].set);
+    for (int k = c->first; !code && k < c->last; k++)
+        code = conclude(c, k, err);
+    for (int k = c->first; k < c->last; k++)
+        mo_bench_solo_free(c->measured[k].set.solo, c->measured[k].set.n);
+    return code;
+}
+
+static int measure_all(struct calibration *c, moire_error *err) {
+    const struct mo_env *env = c->session->env;
+    const size_t n = (size_t)c->mix->scenario.n_tenants;
+    int code = MOIRE_OK;
+    c->measured = mo_alloc(env, n * sizeof *c->measured);
+    c->series = mo_alloc(env, n * MO_BENCH_MAX_SYSTEMS * sizeof *c->series);
+    if (!c->measured || !c->series) code = mo_fail(err, MOIRE_ENOMEM, "out of memory");
+    for (c->first = 0; !code && c->first < (int)n; c->first = c->last)
+        code = take_turns(c, err);
+    mo_free(env, c->series);
+    mo_free(env, c->measured);
     return code;
 }
 
@@ -207,9 +277,7 @@ int mo_bench_measure_targets(struct mo_bench_session *session, const struct mo_b
                             .before = mo_others_watch(WATCH_MS),
                             .tenants = json_array(),
                             .why = json_array()};
-    int code = MOIRE_OK;
-    for (int i = 0; !code && i < mix->scenario.n_tenants; i++)
-        code = calibrate_tenant(&c, i, err);
+    int code = measure_all(&c, err);
     json_t *why = doubts(&c);
     if (!code) say_doubts(session, why);
     mix->calibration =

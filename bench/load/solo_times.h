@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  * solo_times.h - the solo times that targets and loads rest on, and whether they can be trusted.
  *
- * Of every tenant all systems and numbers of threads are loaded at once and measured in turn, in short
- * slices, until their times agree (bench/trust/agreement.h).  What still stands against them then is part of
- * the result: "calibration": {"trusted": false, "why": ["..."], ...}. */
+ * All systems and numbers of threads of all tenants are loaded at once, as far as memory allows, and measured
+ * in turn, in short slices, until their times agree (bench/trust/agreement.h).  A host that is slow for some
+ * seconds so meets one slice of a series, not all.  What still stands against them then is part of the
+ * result: "calibration": {"trusted": false, "why": ["..."], ...}. */
 #ifndef MO_BENCH_SOLO_TIMES_H
 #define MO_BENCH_SOLO_TIMES_H
 #include "bench/trust/agreement.h"

@@ -43,7 +43,7 @@ int mo_solo_faster_with_fewer(const struct mo_solo_series *series, int n, int i,
     int best = -1;
     for (int k = 0; k < n; k++) {
         const struct mo_solo_series *fewer = &series[k];
-        if (fewer->lost || !fewer->n || fewer->threads >= more->threads ||
+        if (fewer->model != more->model || fewer->lost || !fewer->n || fewer->threads >= more->threads ||
             strcmp(fewer->system, more->system) != 0)
             continue;
         if (shortest(more, 0) <= shortest(fewer, 0) * (1 + rule->within)) continue;
@@ -62,28 +62,26 @@ enum mo_solo_verdict mo_solo_judge(const struct mo_solo_series *series, int n, i
 
 /* Marks the series that need a slice in this round; returns how many.  Of a system that is slower with more
  * threads only these are measured again: a shorter time with fewer would not bring the two together. */
-static int choose(const struct mo_solo_series *series, int n, int round, const struct mo_solo_rule *rule,
-                  bool *chosen) {
+static int choose(struct mo_solo_series *series, int n, int round, const struct mo_solo_rule *rule) {
     int count = 0;
     for (int i = 0; i < n; i++) {
-        chosen[i] = !series[i].lost && series[i].n < MO_SOLO_MAX_SLICES &&
-                    (round < rule->least_rounds || mo_solo_judge(series, n, i, rule) != MO_SOLO_AGREED);
-        count += chosen[i];
+        series[i].due = !series[i].lost && series[i].n < MO_SOLO_MAX_SLICES &&
+                        (round < rule->least_rounds || mo_solo_judge(series, n, i, rule) != MO_SOLO_AGREED);
+        count += series[i].due;
     }
     return count;
 }
 
 int mo_solo_rounds(const struct mo_solo_source *source, struct mo_solo_series *series, int n,
                    struct mo_solo_rule *rule, moire_error *err) {
-    bool chosen[MO_SOLO_MAX_SERIES];
     int code = MOIRE_OK;
     for (int round = 0; !code && round < rule->most_rounds; round++) {
         const bool extra = round >= rule->least_rounds;
-        if ((extra && rule->spare_s <= 0) || !choose(series, n, round, rule, chosen)) break;
+        if ((extra && rule->spare_s <= 0) || !choose(series, n, round, rule)) break;
         double since = source->now_s(source->self);
         for (int i = 0; !code && i < n; i++) {
             struct mo_solo_slice slice = {0};
-            if (!chosen[i]) continue;
+            if (!series[i].due) continue;
             code = source->slice(source->self, i, &slice, err);
             if (!code && !series[i].lost) series[i].slice[series[i].n++] = slice;
         }

@@ -3,8 +3,9 @@
  *
  * A series is one system with one number of threads; it is measured in slices, and each leaves its shortest
  * time. Noise only adds to a time.  So the shortest time of all is the result, once another slice has come
- * close to it: two slices are rarely disturbed to the same degree.  What disturbs every slice alike shows
- * otherwise: other programs' use of the processors meanwhile, and more threads that are slower than fewer.
+ * close to it: two slices are rarely disturbed to the same degree, if some time lies between them; so all
+ * models take turns.  What disturbs every slice alike shows otherwise: other programs' use of the processors
+ * meanwhile, and more threads that are slower than fewer.
  *
  * The judgement is a pure function of what the slices left.  mo_solo_rounds() reaches runners and clock only
  * through struct mo_solo_source. */
@@ -13,7 +14,7 @@
 #include <stdbool.h>
 #include "runtime/base/error.h"
 
-enum { MO_SOLO_MAX_SLICES = 16, MO_SOLO_MAX_SERIES = 24 };
+enum { MO_SOLO_MAX_SLICES = 16 };
 
 struct mo_solo_slice {
     double least_ms; /* shortest time in it */
@@ -21,9 +22,11 @@ struct mo_solo_slice {
 };
 
 struct mo_solo_series {
+    int model; /* those of several models take turns; only those of one are compared */
     const char *system;
     int threads;
     bool lost; /* it failed and is left out */
+    bool due;  /* in the round that is running */
     int n;
     struct mo_solo_slice slice[MO_SOLO_MAX_SLICES];
 };
@@ -62,8 +65,7 @@ struct mo_solo_source {
 };
 
 /* Goes round the series, a slice each, until all agree or the rule's rounds or time are used up; after the
- * least rounds only those that do not agree are measured again.  Fills series[].slice; n is at most
- * MO_SOLO_MAX_SERIES. */
+ * least rounds only those that do not agree are measured again.  Fills series[].slice. */
 int mo_solo_rounds(const struct mo_solo_source *source, struct mo_solo_series *series, int n,
                    struct mo_solo_rule *rule, moire_error *err);
 #endif

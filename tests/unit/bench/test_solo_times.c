@@ -65,6 +65,21 @@ static void more_threads_are_not_slower(void **state) {
     assert_true(mo_bench_solo_best(s + 4, 1, 1, true) == 0);
 }
 
+/* All models take turns: what another model needs with fewer threads says nothing of this one. */
+static void models_are_judged_apart(void **state) {
+    (void)state;
+    const struct mo_solo_rule r = rule();
+    struct mo_solo_series s[] = {
+        series("moire", 1, 2, (double[]){8, 8.1}), series("moire", 2, 2, (double[]){5, 5.1}),
+        series("moire", 1, 2, (double[]){130, 131}), series("moire", 2, 2, (double[]){80, 81})};
+    s[2].model = s[3].model = 1;
+    for (int i = 0; i < 4; i++)
+        assert_int_equal(mo_solo_judge(s, 4, i, &r), MO_SOLO_AGREED);
+    s[3].slice[0].least_ms = s[3].slice[1].least_ms = 150;
+    assert_int_equal(mo_solo_judge(s, 4, 3, &r), MO_SOLO_SLOWER);
+    assert_int_equal(mo_solo_faster_with_fewer(s, 4, 3, &r), 2);
+}
+
 static void busy_slices_do_not_count_as_quiet(void **state) {
     (void)state;
     const struct mo_solo_rule r = rule();
@@ -293,6 +308,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(two_shortest_times_must_agree),
         cmocka_unit_test(more_threads_are_not_slower),
+        cmocka_unit_test(models_are_judged_apart),
         cmocka_unit_test(busy_slices_do_not_count_as_quiet),
         cmocka_unit_test(a_quiet_machine_takes_two_rounds_in_turn),
         cmocka_unit_test(a_short_disturbance_is_measured_away),
