@@ -123,14 +123,14 @@ static void front_plots(FILE *out, const json_t *front) {
     const json_t *layer = NULL, *layers = json_object_get(front, "layers");
     char name[64];
     fprintf(out, "<div class=\"row\" style=\"grid-template-columns:"
-                 "repeat(auto-fill,minmax(min(100%%,320px),1fr))\">\n");
+                 "repeat(auto-fill,minmax(min(100%%,480px),1fr))\">\n");
     for (int k = 0; k < LAYERS_SHOWN && (layer = next_by(layer_rank, layers, layer)) && kept(layer); k++) {
         short_name(mo_json_text(layer, "layer"), name, sizeof name);
-        fprintf(out, "<div class=\"card\">");
+        fprintf(out, "<div class=\"row\" style=\"grid-template-columns:1fr 1fr\"><div class=\"card\">");
         mo_plot_front(out, layer, name);
         fprintf(out, "</div><div class=\"card\">");
         mo_plot_front_times(out, layer, name);
-        fprintf(out, "</div>\n");
+        fprintf(out, "</div></div>\n");
     }
     fprintf(out, "</div>\n");
 }
