@@ -361,7 +361,8 @@ static void preparing_ends_when_its_kernel_hangs(void **state) {
     struct rig r;
     struct mo_gpu_let *let;
     moire_error err = {0};
-    begin(&r, &(struct mo_gpu_config){.hang_ns = 1000000000}); /* loading computes, and must not seem to hang */
+    begin(&r,
+          &(struct mo_gpu_config){.hang_ns = 1000000000}); /* loading computes, and must not seem to hang */
     load(&r);
     assert_int_equal(r.c.ops->let_open(r.c.system, 0, 0, 1, 1, &let, NULL), MOIRE_OK);
     r.c.fake->fail_kernel("", 3, 0);
