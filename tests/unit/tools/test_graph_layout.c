@@ -135,7 +135,7 @@ static void times_are_drawn(void **state) {
     ob_output(b, "y");
     const uint8_t *bytes = ob_pack(b, &n);
     struct mo_graph *g;
-    struct mo_plan *plan;
+    struct mo_plan *plan = NULL;
     moire_error err = {0};
     if (mo_frontend_parse(&env, bytes, n, NULL, &(struct mo_frontend_options){0}, &g, &err) ||
         mo_plan_build(g, &(struct mo_plan_options){.isa = MO_ISA_BASE}, &plan, &err))
