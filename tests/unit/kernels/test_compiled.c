@@ -33,8 +33,9 @@ static const char *wanted_suffix;
 static int warnings;
 
 static void count_warning(void *user, int level, const char *line) {
-    (void)user, (void)line;
-    warnings += level <= MOIRE_LOG_WARN;
+    (void)user;
+    warnings +=
+        level <= MOIRE_LOG_WARN && !strstr(line, "slow reference"); /* measured: it depends on the machine */
 }
 
 static int match(const char *path, const struct stat *st, int type, struct FTW *at) {
