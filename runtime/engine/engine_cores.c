@@ -130,7 +130,7 @@ static void complete(struct team_block *block, int core) {
     mo_device_take(d);
     int64_t end = mo_now(d->env);
     mo_sched_stats(d->sched)->kernel_core_ns += (end - from) * block->run.n_cores;
-    mo_sched_block_done(d->sched, lead, !dropped, code, from, end, end); /* may reuse *block at once */
+    mo_sched_block_done(d->sched, lead, !dropped, code, from, end, NULL, end); /* may reuse *block at once */
     mo_device_drop_and_deliver(d, mo_device_ring(d, core));
 }
 

@@ -201,7 +201,7 @@ static void finish(struct mo_gpu_work *w, int code, const char *message, const s
         mo_engine_gpu_ring(g);
     }
     advance(g, &g->queue[run.lead], now);
-    mo_sched_block_done(g->device->sched, run.lead, ran, code, from, to, now);
+    mo_sched_block_done(g->device->sched, run.lead, ran, code, from, to, NULL, now);
 }
 
 /* The block has ended, or was refused: at once when it is at the front, with the one behind it when that was

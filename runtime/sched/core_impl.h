@@ -83,6 +83,7 @@ struct mo_sched {
     struct mo_view_run *runs;   /* by lead core */
     struct mo_view_run *behind; /* on GPUs, likewise: the block that is queued behind that one */
     short *running;             /* view.running */
+    struct mo_cores coming;     /* in no block any more, and not back yet */
     struct mo_queries queries;
     struct mo_slot_list expiring; /* live queries that end at their deadline, by (deadline, slot) */
     struct mo_decisions decisions;
@@ -104,6 +105,9 @@ bool mo_slot_remove(struct mo_slot_list *list, const struct mo_view_query *view,
 /* Where a slot stands, -1 when it is not there; takes n slots out from there on. */
 int mo_slot_find(const struct mo_slot_list *list, const struct mo_view_query *view, int slot);
 void mo_slot_cut(struct mo_slot_list *list, int at, int n);
+
+/* resizing.c: carries a RESIZE out, if it may be. */
+bool mo_sched_resize(struct mo_sched *s, const struct mo_decision *d, int64_t now);
 
 /* lets.c */
 int mo_sched_lets_create(struct mo_sched *s, const struct mo_gpus *gpus);

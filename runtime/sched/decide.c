@@ -6,8 +6,8 @@
  * block that runs there (units->may_queue); a batch is no larger than the
  * engine takes, its members stand behind the query in the same list at the same layer, and there is an
  * instance for each; what else units ask is in on_cores.c and on_lets.c.  SHED names a waiting or
- * paused query of a tenant that allows it.  TIMER lies in the future.  Whatever breaks a rule is refused and
- * counted; nothing else is disturbed by it. */
+ * paused query of a tenant that allows it.  TIMER lies in the future.  RESIZE has its rules in resizing.c.
+ * Whatever breaks a rule is refused and counted; nothing else is disturbed by it. */
 #include "runtime/sched/core_impl.h"
 
 static bool is_waiting(const struct mo_sched *s, int slot) {
@@ -128,8 +128,11 @@ static void start_run(struct mo_sched *s, const struct mo_decision *d, int64_t n
                                .end = d->end,
                                .n_cores = n,
                                .cores = d->cores,
+                               .wanted = d->wanted > n ? d->wanted : n,
                                .start = begin,
                                .predicted_end = begin + predicted,
+                               .since = begin,
+                               .at = q->next_layer,
                                .pressure = d->pressure};
     if (!behind) {
         mo_sched_add_running(s, lead, q->tenant);
@@ -175,6 +178,8 @@ static bool apply(struct mo_sched *s, const struct mo_decision *d, int64_t now) 
         return true;
     case MO_LETS:
         return s->units->ask(s, d->plan);
+    case MO_RESIZE:
+        return mo_sched_resize(s, d, now);
     }
     return false;
 }

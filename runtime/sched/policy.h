@@ -22,7 +22,7 @@ enum mo_event_kind {
     MO_EVENT_ARRIVAL, /* query was accepted */
     MO_EVENT_DONE,    /* a block of query ended: its let is idle */
     MO_EVENT_TIMER,   /* the time the policy asked for has come */
-    MO_EVENT_FREED,   /* an instance came free, a query was cancelled, a tenant went */
+    MO_EVENT_FREED,   /* an instance or cores came free, a query was cancelled, a tenant went */
     MO_EVENT_LETS,    /* the lets that were asked for are in force */
     MO_EVENT_GPUS,    /* a GPU is lost, or is back */
 };
@@ -49,9 +49,15 @@ struct mo_view_query {
 struct mo_view_run {
     int query; /* slot of its first query, -1 = entry unused */
     int batch; /* queries that it answers together */
-    int begin, end, n_cores;
+    int begin, end;
+    int n_cores; /* inside, with those that leave */
     struct mo_cores cores;
+    struct mo_cores leaving; /* asked to leave and still inside; part of cores */
+    int n_leaving, wanted;   /* wanted: cores it would have liked; more than stay: it may grow */
+    int resized;             /* times */
     int64_t start, predicted_end;
+    int64_t since;   /* as predicted it was at `at` then: layers, and the part that was done of the next, */
+    double at;       /* of which the rest runs on n_cores, and what follows on those that stay */
     double pressure; /* for which its versions were chosen */
 };
 
@@ -81,6 +87,7 @@ struct mo_view {
     int64_t now, block_ns; /* block_ns: bound on a block's predicted time */
     int n_cores, n_idle;
     int max_batch; /* queries that one block may take; 1 where shapes are fixed */
+    bool resizes;  /* blocks may gain and lose cores while they run */
     struct mo_cores idle;
     int n_tenants;      /* entries of tenants, open or not */
     int n_in_system;    /* accepted and not answered */
@@ -114,6 +121,10 @@ enum mo_decision_kind {
     MO_SHED,  /* answer query without a result; only waiting or paused ones of shed_late tenants */
     MO_TIMER, /* dispatch again at `when` at the latest; replaces an earlier wish */
     MO_LETS,  /* prepare the lets of `plan` behind those in force, then serve on them: MO_EVENT_LETS */
+    /* The block that `query` runs goes on with `cores`: idle ones among them join it at once, its own that
+     * are left out leave it at the end of its present layer at the latest.  Its lead stays, and who was asked
+     * to leave is not called back.  Only where view.resizes. */
+    MO_RESIZE,
 };
 
 /* Why a block ends where it does; told to whoever looks, nothing rests on it. */
@@ -134,7 +145,7 @@ struct mo_decision {
     int batch; /* RUN: query and the batch - 1 behind it in its tenant's list, all at one layer; 0 = 1 */
     struct mo_cores cores;
     int64_t when;    /* TIMER: the time; RUN: latest start, MO_NEVER = any */
-    int wanted;      /* RUN: cores it would have liked; more than it got counts as a conflict */
+    int wanted;      /* RUN, RESIZE: cores it would have liked; a RUN on fewer counts as a conflict */
     enum mo_cut cut; /* RUN: why it ends at `end` */
     double pressure; /* RUN: for which the versions of the layers are chosen; 0 = the fastest alone */
     const struct mo_lets_plan *plan; /* LETS: copied when it is taken */
@@ -198,6 +209,11 @@ static inline void mo_decide_batch(struct mo_decisions *out, int query, int batc
         out->list[out->n++] = (struct mo_decision){
             .kind = MO_RUN, .query = query, .batch = batch, .end = end, .cores = cores, .when = MO_NEVER};
 }
+static inline void mo_decide_resize(struct mo_decisions *out, int query, struct mo_cores cores, int wanted) {
+    if (out->n < out->cap)
+        out->list[out->n++] =
+            (struct mo_decision){.kind = MO_RESIZE, .query = query, .cores = cores, .wanted = wanted};
+}
 static inline void mo_decide_lets(struct mo_decisions *out, const struct mo_lets_plan *plan) {
     if (out->n < out->cap) out->list[out->n++] = (struct mo_decision){.kind = MO_LETS, .plan = plan};
 }
@@ -244,6 +260,11 @@ static inline int64_t mo_view_left(const struct mo_view *view, int query, int co
     const struct mo_view_tenant *t = &view->tenants[q->tenant];
     return mo_view_time(t, cores, q->next_layer, t->profile->n_layers);
 }
+/* The layer that a running block is in by now, as predicted; its last one when it should have ended. */
+int mo_view_layer(const struct mo_view *view, const struct mo_view_run *run);
+/* What is left of a running block, as predicted, were it on n cores from now on; with the residual.  0 when
+ * it should have ended. */
+int64_t mo_view_rest(const struct mo_view *view, const struct mo_view_run *run, int n);
 /* End of the next block of a query on `cores` under the view's bound. */
 static inline int mo_view_block(const struct mo_view *view, int query, int cores) {
     const struct mo_view_query *q = &view->queries[query];

@@ -17,6 +17,7 @@ static void fill_view(struct mo_sched *s, const struct mo_sched_config *c) {
         s->runs[i].query = s->behind[i].query = -1;
     s->view = (struct mo_view){.block_ns = c->block_ns ? c->block_ns : 1000000,
                                .max_batch = c->max_batch > 1 ? c->max_batch : 1,
+                               .resizes = c->ops->resize && !c->gpus,
                                .n_cores = c->n_cores,
                                .n_idle = c->n_cores,
                                .idle = mo_cores_first(c->n_cores),
@@ -287,8 +288,8 @@ static void drop_running(struct mo_sched *s, int lead) {
         s->view.resident -= (double)mo_profile_bytes(p, 0, p->n_layers);
 }
 
-/* The let's next block begins: the one that was queued, if there is one. */
-static void go_on(struct mo_sched *s, int lead, const struct mo_cores *cores, int n, int64_t now) {
+/* The let's next block begins: the one that was queued, if there is one.  cores: that are out of the old. */
+static void go_on(struct mo_sched *s, int lead, const struct mo_cores *cores, int64_t now) {
     struct mo_view_run *run = &s->runs[lead];
     int64_t predicted = s->behind[lead].predicted_end - s->behind[lead].start;
     drop_running(s, lead);
@@ -296,7 +297,7 @@ static void go_on(struct mo_sched *s, int lead, const struct mo_cores *cores, in
     s->behind[lead].query = -1;
     if (run->query < 0) {
         mo_cores_join(&s->view.idle, cores);
-        s->view.n_idle += n;
+        s->view.n_idle += mo_cores_count(cores);
         return;
     }
     mo_sched_add_running(s, lead, s->queries.view[run->query].tenant);
@@ -306,13 +307,29 @@ static void go_on(struct mo_sched *s, int lead, const struct mo_cores *cores, in
         s->queries.view[slot].started = now;
 }
 
+/* Cores of the block that ended: those of `inside` (NULL = none) come back later, the others are out. */
+static struct mo_cores cores_out(struct mo_sched *s, const struct mo_view_run *run, int tenant,
+                                 const struct mo_cores *inside, int64_t now) {
+    struct mo_cores out = run->cores;
+    if (inside) {
+        mo_cores_subtract(&out, inside);
+        mo_cores_join(&s->coming, inside);
+    }
+    int n = inside ? mo_cores_count(inside) : 0;
+    if (run->resized || n)
+        mo_sched_log(s, now, MO_LOG_BLOCK_DONE, run->query, tenant, run->begin, run->end, n);
+    return out;
+}
+
 void mo_sched_block_done(struct mo_sched *s, int lead, bool ran, int code, int64_t start, int64_t end,
-                         int64_t now) {
+                         const struct mo_cores *inside, int64_t now) {
     struct mo_view_run run = s->runs[lead];
     int tenant = s->queries.view[run.query].tenant, layers = s->tenant_views[tenant].profile->n_layers;
-    go_on(s, lead, &run.cores, run.n_cores, now);
+    struct mo_cores out = cores_out(s, &run, tenant, inside, now);
+    go_on(s, lead, &out, now);
     if (ran && code == MOIRE_OK) {
-        learn(s, &run, lead, tenant, end - start);
+        if (!run.resized)
+            learn(s, &run, lead, tenant, end - start); /* else the prediction was no profile's */
         mo_histogram_add(&s->stats.block_ns, end - start);
     } else if (!ran) {
         s->stats.late_drops++;

@@ -31,8 +31,18 @@ struct mo_run {
     bool behind;     /* GPUs: it begins when the block that these units run has ended */
 };
 
+/* The running block of `lead` goes on with other cores. */
+struct mo_resize {
+    int query, tenant, lead;
+    int n_cores; /* that it goes on with when those of `leave` are out */
+    struct mo_cores join, leave;
+};
+
 struct mo_engine_ops {
     void (*start)(void *engine, const struct mo_run *run);
+    /* Cores of `join` enter the block as soon as they can; those of `leave` go out by the end of its present
+     * layer: mo_sched_cores_back().  NULL: blocks keep their cores. */
+    void (*resize)(void *engine, const struct mo_resize *resize);
     /* The core wants mo_sched_timer() at `when`; replaces an earlier wish; MO_NEVER = none. */
     void (*set_timer)(void *engine, int64_t when);
     /* The outcome of a query is decided: deliver the answer, then call mo_sched_answered(). */
@@ -107,9 +117,13 @@ int mo_sched_arrival_by(struct mo_sched *sched, int tenant, int64_t arrival, int
                         int64_t now, int *slot, moire_error *err);
 /* The block led by core `lead` ended, and the one that is queued behind it begins.  ran: false when it came
  * after its latest start.  code: MOIRE_OK, or why the query failed: MOIRE_EDEVICE and MOIRE_ENOMEM are its
- * answer, all else is MOIRE_EFAILED.  Times are the worker's own. */
+ * answer, all else is MOIRE_EFAILED.  Times are the worker's own.  inside: cores of the block that are not
+ * out yet, though no layer of it is left to run; they come back later.  NULL = none. */
 void mo_sched_block_done(struct mo_sched *sched, int lead, bool ran, int code, int64_t start, int64_t end,
-                         int64_t now);
+                         const struct mo_cores *inside, int64_t now);
+/* Cores that were asked to leave the running block of `lead` are out; or (lead = -1) cores that were inside a
+ * block when it ended.  They are idle. */
+void mo_sched_cores_back(struct mo_sched *sched, int lead, const struct mo_cores *cores, int64_t now);
 void mo_sched_timer(struct mo_sched *sched, int64_t now);
 /* --- on GPUs only --- */
 /* The plan that ops.prepare was called for, until mo_sched_prepared(); NULL = none is coming. */

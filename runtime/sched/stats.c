@@ -71,6 +71,7 @@ void mo_sched_stats_add(struct mo_sched_stats *sum, const struct mo_sched_stats 
     sum->members += part->members;
     sum->conflicts += part->conflicts;
     sum->conflict_ns += part->conflict_ns;
+    sum->resized += part->resized;
     sum->late_drops += part->late_drops;
     sum->refused += part->refused;
     sum->reorganised += part->reorganised;

@@ -171,7 +171,7 @@ static void end_block(struct mo_sim *s, int lead, int code) {
     ended = *w;
     s->queued[lead].run.batch = 0;
     if (next.run.batch) begin_block(s, &next.run, next.asked);
-    mo_sched_block_done(s->sched, lead, ended.ran, code, ended.begin, s->now, s->now);
+    mo_sched_block_done(s->sched, lead, ended.ran, code, ended.begin, s->now, NULL, s->now);
 }
 
 int64_t mo_sim_next(const struct mo_sim *s) {
@@ -259,7 +259,11 @@ static int64_t cost_clock(void *self) {
 
 /* --- create, destroy ------------------------------------------------------------------------------------ */
 int mo_sim_create(const struct mo_sim_config *c, struct mo_sim **out, moire_error *err) {
-    static const struct mo_engine_ops ops = {start, set_timer, resolved, released, prepare};
+    static const struct mo_engine_ops ops = {.start = start,
+                                             .set_timer = set_timer,
+                                             .resolved = resolved,
+                                             .released = released,
+                                             .prepare = prepare};
     struct mo_sim *s = mo_alloc(c->env, sizeof *s);
     if (!s) return mo_fail(err, MOIRE_ENOMEM, "out of memory for a simulated engine");
     size_t n = (size_t)c->machine.n_cores;

@@ -116,7 +116,7 @@ static void end_block(struct fake *f, int lead, int code) {
     f->now++;
     f->running[lead] = false;
     if (!f->late) record(f, MO_LOG_BLOCK_END, &f->run[lead]);
-    mo_sched_block_done(f->sched, lead, !f->late, code, f->now - 1, f->now, f->now);
+    mo_sched_block_done(f->sched, lead, !f->late, code, f->now - 1, f->now, NULL, f->now);
     deliver(f);
 }
 
@@ -152,7 +152,8 @@ static void open_tenant(struct fake *f, bool shed) {
 }
 
 static struct fake *make(const struct mo_policy *policy, int max_batch) {
-    static const struct mo_engine_ops ops = {start, set_timer, resolved, released, NULL};
+    static const struct mo_engine_ops ops = {
+        .start = start, .set_timer = set_timer, .resolved = resolved, .released = released};
     struct fake *f = calloc(1, sizeof *f);
     f->env = mo_env_default();
     f->resolved = MO_QUERY_LIST_EMPTY;

@@ -81,8 +81,10 @@ enum { LAYER_NS = 1000000 };
 
 static void set_up(struct fixture *f, const char *policy, const struct mo_pressure_source *source,
                    bool tuned) {
-    static const struct mo_engine_ops ops = {manual_start, manual_timer, manual_resolved, manual_released,
-                                             NULL};
+    static const struct mo_engine_ops ops = {.start = manual_start,
+                                             .set_timer = manual_timer,
+                                             .resolved = manual_resolved,
+                                             .released = manual_released};
     *f = (struct fixture){.env = mo_env_default()};
     f->env.log = count_warning;
     f->env.log_user = f;
@@ -119,7 +121,7 @@ static void submit(struct fixture *f, int64_t now) {
 
 /* A block ends, and the answers that follow are delivered. */
 static void finish(struct fixture *f, int lead, int64_t start, int64_t end, int64_t now) {
-    mo_sched_block_done(f->s, lead, true, MOIRE_OK, start, end, now);
+    mo_sched_block_done(f->s, lead, true, MOIRE_OK, start, end, NULL, now);
     while (f->manual.n_resolved)
         mo_sched_answered(f->s, f->manual.resolved[--f->manual.n_resolved], now);
 }

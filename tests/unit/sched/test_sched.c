@@ -256,8 +256,10 @@ struct fixture {
 };
 
 static void set_up(struct fixture *f, const char *policy, int queue, int instances) {
-    static const struct mo_engine_ops ops = {manual_start, manual_timer, manual_resolved, manual_released,
-                                             NULL};
+    static const struct mo_engine_ops ops = {.start = manual_start,
+                                             .set_timer = manual_timer,
+                                             .resolved = manual_resolved,
+                                             .released = manual_released};
     *f = (struct fixture){.env = mo_env_default()};
     struct mo_sched_config c = {.env = &f->env,
                                 .policy = mo_policy_find(policy),
@@ -301,7 +303,7 @@ static void cancel_while_running_keeps_slot_and_instance(void **state) {
     assert_int_equal(f.manual.released, 0);
     uint64_t next = submit(&f, 35); /* must wait for the instance */
     assert_int_equal(f.manual.starts, 1);
-    mo_sched_block_done(f.s, f.manual.last.lead, true, MOIRE_OK, 10, 40, 40);
+    mo_sched_block_done(f.s, f.manual.last.lead, true, MOIRE_OK, 10, 40, NULL, 40);
     assert_int_equal(f.manual.released, 1);
     assert_int_equal(f.manual.starts, 2);
     assert_true(next != q);
@@ -338,7 +340,7 @@ static void closing_resolves_everything(void **state) {
     for (int i = 0; i < 5; i++)
         mo_sched_answered(f.s, f.manual.resolved[i], 110);
     assert_int_equal(mo_sched_tenant_pending(f.s, f.tenant), 1); /* a block still runs */
-    mo_sched_block_done(f.s, f.manual.last.lead, true, MOIRE_OK, 1, 120, 120);
+    mo_sched_block_done(f.s, f.manual.last.lead, true, MOIRE_OK, 1, 120, NULL, 120);
     assert_int_equal(mo_sched_tenant_pending(f.s, f.tenant), 0);
     mo_sched_tenant_free(f.s, f.tenant);
     tear_down(&f);
@@ -349,7 +351,7 @@ static void a_failed_block_fails_its_query(void **state) {
     struct fixture f;
     set_up(&f, "fcfs", 4, 1);
     submit(&f, 1);
-    mo_sched_block_done(f.s, f.manual.last.lead, true, MOIRE_EFAILED, 1, 5, 5);
+    mo_sched_block_done(f.s, f.manual.last.lead, true, MOIRE_EFAILED, 1, 5, NULL, 5);
     assert_int_equal(f.manual.n_resolved, 1);
     assert_int_equal(mo_query_outcome(mo_sched_queries(f.s), f.manual.resolved[0]), MOIRE_EFAILED);
     tear_down(&f);
@@ -361,7 +363,7 @@ static void a_late_block_goes_back_to_its_query(void **state) {
     set_up(&f, "moire", 4, 1);
     submit(&f, 1);
     int begin = f.manual.last.begin;
-    mo_sched_block_done(f.s, f.manual.last.lead, false, MOIRE_OK, 1, 5, 5);
+    mo_sched_block_done(f.s, f.manual.last.lead, false, MOIRE_OK, 1, 5, NULL, 5);
     assert_int_equal(f.manual.starts, 2);
     assert_int_equal(f.manual.last.begin, begin);
     assert_int_equal(mo_sched_stats(f.s)->late_drops, 1);

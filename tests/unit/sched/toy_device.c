@@ -30,7 +30,7 @@ static void end(struct toy *t, int lead, int code) {
     log_units(t->device, b, MO_LOG_BLOCK_START, now);
     log_units(t->device, b, MO_LOG_BLOCK_END, now);
     mo_sched_stats(t->device->sched)->kernel_core_ns += b->run.n_cores;
-    mo_sched_block_done(t->device->sched, lead, true, code, now - 1, now, now);
+    mo_sched_block_done(t->device->sched, lead, true, code, now - 1, now, NULL, now);
 }
 
 /* The block that is due, -1 = none is, or when the toy is held; waits for one until the toy stops. */
