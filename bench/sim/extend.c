@@ -189,7 +189,7 @@ int mo_extend_table(const struct mo_env *env, const struct mo_extend_model *mode
     double *us = NULL;
     if (here->counts[0] != 1)
         return mo_fail(err, MOIRE_EINVAL, "the profile of '%s' has no times on one core", here->model);
-    *out = (struct mo_profile_table){0};
+    *out = (struct mo_profile_table){.mops = here->mops};
     out->n_counts = counts_of(cores, out->counts);
     int code = make_table(env, here->model, here->n_lines, out, &us, err);
     for (int i = 0; !code && i < here->n_lines; i++) {
@@ -232,7 +232,7 @@ int mo_extend_versions(const struct mo_env *env, const struct mo_extend_model *m
     double *us = NULL;
     int next = 0, code = check(tie, err);
     if (code) return code;
-    *out = (struct mo_profile_table){.n_counts = there->n_counts};
+    *out = (struct mo_profile_table){.n_counts = there->n_counts, .mops = there->mops};
     memcpy(out->counts, there->counts, sizeof out->counts);
     code = make_table(env, there->model, here->n_lines + there->n_lines, out, &us, err);
     for (int i = 0; !code && i < there->n_lines; i++) {

@@ -17,8 +17,9 @@ struct mo_profile *mo_profile_create(const struct mo_env *env, int n_layers, int
     p->measured = mo_alloc(env, (size_t)max_cores + 1);
     p->bytes = mo_alloc(env, ((size_t)n_layers + 1) * sizeof *p->bytes);
     p->cold = mo_alloc(env, ((size_t)n_layers + 1) * sizeof *p->cold);
+    p->ops = mo_alloc(env, ((size_t)n_layers + 1) * sizeof *p->ops);
     p->fastest = mo_alloc(env, (size_t)n_layers * sizeof *p->fastest);
-    if (p->sum && p->rest && p->measured && p->bytes && p->cold && p->fastest) return p;
+    if (p->sum && p->rest && p->measured && p->bytes && p->cold && p->ops && p->fastest) return p;
     mo_profile_destroy(p);
     return NULL;
 }
@@ -31,6 +32,7 @@ void mo_profile_destroy(struct mo_profile *p) {
     mo_free(p->env, p->measured);
     mo_free(p->env, p->bytes);
     mo_free(p->env, p->cold);
+    mo_free(p->env, p->ops);
     mo_free(p->env, p->choices);
     mo_free(p->env, p->fastest);
     mo_free(p->env, p);
@@ -50,14 +52,22 @@ void mo_profile_record(struct mo_profile *p, int cores, const int64_t *layer_ns)
     p->measured[cores] = true;
 }
 
-void mo_profile_traffic(struct mo_profile *p, const int64_t *layer_bytes) {
+/* Prefix sums of what layers have; negative values count as 0. */
+static void add_up(const struct mo_profile *p, const int64_t *of_layer, int64_t *sum) {
     for (int i = 0; i < p->n_layers; i++)
-        p->bytes[i + 1] = p->bytes[i] + (layer_bytes[i] > 0 ? layer_bytes[i] : 0);
+        sum[i + 1] = sum[i] + (of_layer[i] > 0 ? of_layer[i] : 0);
+}
+
+void mo_profile_traffic(struct mo_profile *p, const int64_t *layer_bytes) {
+    add_up(p, layer_bytes, p->bytes);
 }
 
 void mo_profile_cold(struct mo_profile *p, const int64_t *layer_ns) {
-    for (int i = 0; i < p->n_layers; i++)
-        p->cold[i + 1] = p->cold[i] + (layer_ns[i] > 0 ? layer_ns[i] : 0);
+    add_up(p, layer_ns, p->cold);
+}
+
+void mo_profile_operations(struct mo_profile *p, const int64_t *layer_ops) {
+    add_up(p, layer_ops, p->ops);
 }
 
 int mo_profile_choices(struct mo_profile *p, const bool *some) {

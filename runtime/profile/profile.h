@@ -28,6 +28,7 @@ struct mo_profile {
     int64_t *bytes; /* [n_layers + 1]: prefix sums of least memory traffic; zeros = not known */
     int64_t *cold;  /* [n_layers + 1]: prefix sums of the core time that a layer takes besides when no cache
                        holds its operands; zeros = not known */
+    int64_t *ops;   /* [n_layers + 1]: prefix sums of arithmetic operations; zeros = not known */
     bool *measured; /* [max_cores + 1] */
     int *fastest;   /* [n_layers]: core count with the least time from that layer to the end */
     struct mo_profile_does *level; /* [MO_PROFILE_LEVELS][max_cores + 1][n_layers + 1]: prefix sums by
@@ -47,6 +48,8 @@ void mo_profile_traffic(struct mo_profile *profile, const int64_t *layer_bytes);
 /* Records how much longer every layer takes on one core when caches are cold, in ns; negative values count
  * as 0. */
 void mo_profile_cold(struct mo_profile *profile, const int64_t *layer_ns);
+/* Arithmetic operations of every layer; a multiply-add is two. */
+void mo_profile_operations(struct mo_profile *profile, const int64_t *layer_ops);
 /* Which layers run in one version or another.  MOIRE_OK or MOIRE_ENOMEM. */
 int mo_profile_choices(struct mo_profile *profile, const bool *layer_has_some);
 /* Fills the rows that were not measured. */
@@ -67,6 +70,9 @@ static inline const int64_t *mo_profile_rest(const struct mo_profile *p, int beg
 }
 static inline int64_t mo_profile_bytes(const struct mo_profile *p, int begin, int end) {
     return p->bytes[end] - p->bytes[begin];
+}
+static inline int64_t mo_profile_ops(const struct mo_profile *p, int begin, int end) {
+    return p->ops[end] - p->ops[begin];
 }
 /* Whether a layer of [begin, end) runs in one version or another. */
 static inline bool mo_profile_has_choice(const struct mo_profile *p, int begin, int end) {

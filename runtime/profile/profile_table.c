@@ -15,7 +15,7 @@
 static const char magic[] = "# moire-profile 1", lines_key[] = "lines";
 static const char columns[] = "layer,name,variant,batch,pressure,kib";
 static const char units_column[] = "units", locality_columns[] = "block_kib,l3_kib",
-                  cold_column[] = "cold_us";
+                  cold_column[] = "cold_us", mops_column[] = "mops";
 enum { MAX_LINES = 1 << 20 };
 static const double least_us = 1e-3, most_us = 1e9, most_count = 1e12, grows_us = 20, rounding = 0.999;
 
@@ -45,11 +45,12 @@ static int read_header(struct mo_csv *c, void *self) {
     t->units = mo_csv_skip(c, units_column);
     t->locality = mo_csv_skip(c, locality_columns);
     t->cold = mo_csv_skip(c, cold_column);
+    t->mops = mo_csv_skip(c, mops_column);
     while (mo_csv_more(c)) {
         if (!mo_csv_number(c, 1, MO_MAX_CORES, &v) || v != floor(v))
             return mo_csv_fail_cell(c,
-                                    "a column after kib, units, block_kib, l3_kib and cold_us must be a "
-                                    "number of cores, not '%s'",
+                                    "a column after kib, units, block_kib, l3_kib, cold_us and mops must "
+                                    "be a number of cores, not '%s'",
                                     c->shown);
         if (t->n_counts == MO_PROFILE_COUNTS) return mo_csv_fail_cell(c, "too many columns of core counts");
         if (t->n_counts && (int)v <= t->counts[t->n_counts - 1])
@@ -139,10 +140,11 @@ static int read_layer(struct mo_csv *c, const struct mo_profile_table *t, struct
         good = good && mo_csv_number(c, 0, most_count, &out->block_kib) &&
                mo_csv_number(c, 0, most_count, &out->l3_kib);
     if (t->cold) good = good && mo_csv_number(c, 0, most_us, &out->cold_us);
+    if (t->mops) good = good && mo_csv_number(c, 0, most_count, &out->mops);
     if (!good)
         return mo_csv_fail_cell(c,
-                                "layer, variant, batch, pressure, kib, units, block_kib, l3_kib and cold_us "
-                                "must be numbers from 0 on, pressure at most 1, not '%s'",
+                                "layer, variant, batch, pressure, kib, units, block_kib, l3_kib, cold_us "
+                                "and mops must be numbers from 0 on, pressure at most 1, not '%s'",
                                 c->shown);
     out->layer = (int)layer;
     out->variant = (int)variant;
@@ -234,6 +236,7 @@ static void write_line(FILE *f, const struct mo_profile_table *t, const struct m
     if (t->locality)
         fprintf(f, ",%.6g,%.6g", mo_within(0, most_count, l->block_kib), mo_within(0, most_count, l->l3_kib));
     if (t->cold) fprintf(f, ",%.5g", mo_within(0, most_us, l->cold_us));
+    if (t->mops) fprintf(f, ",%.6g", mo_within(0, most_count, l->mops));
     for (int c = 0; c < t->n_counts; c++)
         fprintf(f, ",%.5g", mo_within(least_us, most_us, l->us[c]));
     fprintf(f, "\n");
@@ -246,9 +249,16 @@ static void write_table(FILE *f, const struct mo_profile_table *t) {
     fprintf(f, "%s\n", magic);
     mo_csv_put_labels(f, labels, MO_PROFILE_LABELS);
     fprintf(f, "# %s %d\n", lines_key, t->n_lines);
-    fprintf(f, "%s%s%s%s%s%s%s", columns, t->units ? "," : "", t->units ? units_column : "",
-            t->locality ? "," : "", t->locality ? locality_columns : "", t->cold ? "," : "",
-            t->cold ? cold_column : "");
+    const struct {
+        bool has;
+        const char *name;
+    } optional[] = {{t->units, units_column},
+                    {t->locality, locality_columns},
+                    {t->cold, cold_column},
+                    {t->mops, mops_column}};
+    fprintf(f, "%s", columns);
+    for (size_t i = 0; i < sizeof optional / sizeof *optional; i++)
+        if (optional[i].has) fprintf(f, ",%s", optional[i].name);
     for (int i = 0; i < t->n_counts; i++)
         fprintf(f, ",%d", t->counts[i]);
     fprintf(f, "\n");
@@ -279,13 +289,25 @@ static bool column(const struct mo_profile_table *t, int variant, int at, int64_
     return n == t->n_layers;
 }
 
-/* Bytes of a variant's layers, or what they take besides when caches are cold, ns. */
-static void plain(const struct mo_profile_table *t, int variant, bool cold, int64_t *out) {
+/* What a line says of its layer besides times: bytes, ns more when caches are cold, operations. */
+static int64_t bytes_of(const struct mo_profile_line *l) {
+    return (int64_t)(l->kib * 1024);
+}
+static int64_t cold_of(const struct mo_profile_line *l) {
+    return (int64_t)(l->cold_us * 1e3);
+}
+static int64_t ops_of(const struct mo_profile_line *l) {
+    return (int64_t)(l->mops * 1e6 + 0.5);
+}
+
+/* One of these for every layer of a variant. */
+static const int64_t *plain(const struct mo_profile_table *t, int variant,
+                            int64_t (*of)(const struct mo_profile_line *), int64_t *out) {
     for (int i = 0; i < t->n_lines; i++) {
         const struct mo_profile_line *l = &t->lines[i];
-        if (l->variant == variant && l->batch == 1 && !(l->pressure > 0))
-            out[l->layer] = (int64_t)(cold ? l->cold_us * 1e3 : l->kib * 1024);
+        if (l->variant == variant && l->batch == 1 && !(l->pressure > 0)) out[l->layer] = of(l);
     }
+    return out;
 }
 
 int mo_profile_table_profile(const struct mo_env *env, const struct mo_profile_table *t, int variant,
@@ -309,10 +331,9 @@ int mo_profile_table_profile(const struct mo_env *env, const struct mo_profile_t
         code =
             mo_fail(err, MOIRE_EINVAL, "the profile of '%s' lacks variant %d of a layer", t->model, variant);
     if (!code) {
-        plain(t, variant, false, ns);
-        mo_profile_traffic(p, ns);
-        plain(t, variant, true, ns);
-        mo_profile_cold(p, ns);
+        mo_profile_traffic(p, plain(t, variant, bytes_of, ns));
+        mo_profile_cold(p, plain(t, variant, cold_of, ns));
+        mo_profile_operations(p, plain(t, variant, ops_of, ns));
         mo_profile_finish(p);
     }
     mo_free(env, ns);

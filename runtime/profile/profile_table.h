@@ -7,14 +7,15 @@
  * machine, source, note; lines: how many lines of times follow, so that a cut file is known).  Then one
  * header line and one line for each layer, variant, batch and pressure:
  *
- *   layer,name,variant,batch,pressure,kib,units,block_kib,l3_kib,cold_us,1,2,4,8
- *   0,conv1,0,1,0,1540,112,96,3100,64.1,812.4,420.1,230.0,141.7
+ *   layer,name,variant,batch,pressure,kib,units,block_kib,l3_kib,cold_us,mops,1,2,4,8
+ *   0,conv1,0,1,0,1540,112,96,3100,64.1,236,812.4,420.1,230.0,141.7
  *
  * A variant is a version of the layer (moire tune), 0 the fastest alone.  kib is the layer's least memory
- * traffic (0 = not known).  Four columns may be missing: `units`, into how many independent pieces the
+ * traffic (0 = not known).  Five columns may be missing: `units`, into how many independent pieces the
  * kernel cuts the work, and, both or neither, `block_kib`, what a unit touches over and over, and `l3_kib`,
- * the traffic past the private cache of one core (0 = not known), and `cold_us`, how much longer one core
- * takes when no cache holds the layer's operands.  Pressure is that of runtime/sched/core_pressure.h, 0 to 1.
+ * the traffic past the private cache of one core (0 = not known), `cold_us`, how much longer one core takes
+ * when no cache holds the layer's operands, and `mops`, millions of arithmetic operations, of which a
+ * multiply-add is two (all 0 = not known).  Pressure is that of runtime/sched/core_pressure.h, 0 to 1.
  * The numbers that follow are core counts in rising order, the cells below them microseconds.
  *
  * Layers count from 0 without a gap.  The lines of a layer are in order of variant, batch and pressure;
@@ -30,7 +31,7 @@ enum { MO_PROFILE_COUNTS = 64, MO_PROFILE_NAME = 48 };
 
 struct mo_profile_line {
     int layer, variant, batch;
-    double pressure, kib, units, block_kib, l3_kib, cold_us;
+    double pressure, kib, units, block_kib, l3_kib, cold_us, mops;
     char name[MO_PROFILE_NAME];
     const double *us; /* n_counts times */
 };
@@ -40,7 +41,7 @@ struct mo_profile_table {
     const char *model, *machine, *source, *note; /* "" = not said */
     int n_layers, n_counts, n_lines;
     int counts[MO_PROFILE_COUNTS];
-    bool units, locality, cold; /* the file has these columns */
+    bool units, locality, cold, mops; /* the file has these columns */
     struct mo_profile_line *lines;
 };
 

@@ -114,6 +114,9 @@ void mo_tenants_not_loaded(moire_runtime *runtime, struct mo_loading *loading);
 void mo_tenants_loaded(struct mo_loading *loading, moire_tenant *tenant);
 void mo_tenants_gone(moire_tenant *tenant);
 int mo_tenants_count(moire_runtime *runtime);
+/* tenant_layers.c: puts into the profile what layers read and write, which of them have versions to choose
+ * from (runtime/sched/demand.h), and their operations, by which some policies share targets. */
+int mo_tenant_describe_layers(moire_tenant *tenant, moire_error *err);
 /* tenant_slow.c: finds the hot layers that run by the slow reference, and warns of them in the log. */
 int mo_tenant_find_slow(moire_tenant *tenant, moire_error *err);
 void mo_tenant_log_slow(const moire_tenant *tenant);

@@ -210,25 +210,7 @@ static int measure(moire_tenant *t, moire_error *err) {
     return estimate(t, err);
 }
 
-/* What policies foresee neighbours by (runtime/sched/demand.h): what layers read and write, which of them
- * have versions to choose from, and once a runtime what memory gives. */
-static int describe_layers(moire_tenant *t, moire_error *err) {
-    const struct mo_env *env = &t->runtime->env;
-    int n = t->plan->n_steps;
-    int64_t *bytes = mo_alloc(env, (size_t)n * sizeof *bytes);
-    bool *some = mo_alloc(env, (size_t)n * sizeof *some);
-    int rc = bytes && some ? MOIRE_OK : MOIRE_ENOMEM;
-    for (int i = 0; !rc && i < n; i++) {
-        bytes[i] = t->plan->steps[i].bytes;
-        some[i] = t->plan->steps[i].n_versions > 1;
-    }
-    if (!rc) mo_profile_traffic(t->profile, bytes);
-    if (!rc) rc = mo_profile_choices(t->profile, some);
-    mo_free(env, bytes);
-    mo_free(env, some);
-    return rc ? mo_fail(err, rc, "out of memory for the profile of '%s'", t->name) : MOIRE_OK;
-}
-
+/* What memory gives, once a runtime: policies foresee neighbours by it. */
 static void measure_memory(moire_tenant *t) {
     moire_runtime *rt = t->runtime;
     if (rt->memory_known || !mo_profile_has_choice(t->profile, 0, t->profile->n_layers)) return;
@@ -291,7 +273,7 @@ static int load_on_cores(moire_tenant *t, const char *path, const moire_tenant_c
     int rc = build_plan(t, path, c, err);
     if (!rc) rc = build_instances(t, err);
     if (!rc) rc = measure(t, err);
-    if (!rc) rc = describe_layers(t, err);
+    if (!rc) rc = mo_tenant_describe_layers(t, err);
     if (!rc) rc = mo_tenant_find_slow(t, err);
     if (!rc) measure_memory(t);
     return rc ? rc : open_tenant(t, c, err);

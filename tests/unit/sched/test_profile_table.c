@@ -91,6 +91,27 @@ static void cold_times_come_along(void **state) {
     mo_profile_table_free(&t);
 }
 
+static void operations_come_along(void **state) {
+    (void)state;
+    static const char text[] = HEAD "# lines 2\nlayer,name,variant,batch,pressure,kib,units,mops,1,2\n"
+                                    "0,a,0,1,0,8,4,0.0005,50,30\n1,b,0,1,0,8,4,236.028,50,30\n";
+    struct mo_profile_table t;
+    struct mo_profile *p;
+    size_t n;
+    assert_int_equal(parse(text, &t, NULL), MOIRE_OK);
+    assert_string_equal(mo_profile_table_text(&t, &n), text);
+    assert_int_equal(mo_profile_table_profile(the_env(), &t, 0, 2, &p, NULL), MOIRE_OK);
+    assert_int_equal(mo_profile_ops(p, 0, 1), 500);
+    assert_int_equal(mo_profile_ops(p, 0, 2), 236028500);
+    mo_profile_destroy(p);
+    mo_profile_table_free(&t);
+    assert_int_equal(parse(good, &t, NULL), MOIRE_OK);
+    assert_int_equal(mo_profile_table_profile(the_env(), &t, 0, 2, &p, NULL), MOIRE_OK);
+    assert_int_equal(mo_profile_ops(p, 0, 2), 0); /* not known */
+    mo_profile_destroy(p);
+    mo_profile_table_free(&t);
+}
+
 static void bad_tables_are_refused_with_their_line(void **state) {
     (void)state;
     static const struct {
@@ -115,6 +136,8 @@ static void bad_tables_are_refused_with_their_line(void **state) {
         {HEAD COLUMNS "0,a,0,1,0,1,5,4\n2,b,0,1,0,1,5,4\n", "p.csv:4:", "gap"},
         {HEAD COLUMNS "0,a,1,1,0,1,5,4\n", "p.csv:3:", "variant 0"},
         {HEAD COLUMNS "0,a,0,1,x,1,5,4\n", "p.csv:3:", "must be numbers"},
+        {HEAD "layer,name,variant,batch,pressure,kib,mops,1\n0,a,0,1,0,1,-1,5\n",
+         "p.csv:3:", "must be numbers"},
         {HEAD COLUMNS "0,a,0,1,0,1,5,4\n0,a,0,1,1.2,1,5,4\n", "p.csv:4:", "at most 1"},
         {HEAD COLUMNS "0,a,0,1,0,1,5,4\n0,a,0,1,0,1,5,4\n", "p.csv:4:", "each once"},
         {HEAD COLUMNS "0,a,0,1,0,1,5,4\n0,a,2,1,0,1,5,4\n", "p.csv:4:", "count from 0"},
@@ -320,6 +343,7 @@ int main(void) {
         cmocka_unit_test(a_table_becomes_a_profile),
         cmocka_unit_test(what_is_written_reads_the_same),
         cmocka_unit_test(cold_times_come_along),
+        cmocka_unit_test(operations_come_along),
         cmocka_unit_test(bad_tables_are_refused_with_their_line),
         cmocka_unit_test(settled_times_are_read_back),
         cmocka_unit_test(whatever_is_written_is_read),

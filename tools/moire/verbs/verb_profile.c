@@ -82,6 +82,7 @@ static void fill_line(struct measured *m, int layer, int version, int level, str
                                      .kib = (double)step->bytes / 1024,
                                      .cold_us =
                                          mo_profile_extra(m->profile[version][0], 1, layer, layer + 1) * 1e-3,
+                                     .mops = (double)step->flops * 1e-6,
                                      .units = step->units > 1 ? (double)step->units : 1,
                                      .us = us};
     if (step->n_versions) {
@@ -109,7 +110,7 @@ static int fill_lines(struct measured *m, struct mo_profile_table *table) {
                 fill_line(m, l, v, level, table, us);
     }
     table->n_layers = layers;
-    table->units = table->locality = table->cold = true;
+    table->units = table->locality = table->cold = table->mops = true;
     return MOIRE_OK;
 }
 
