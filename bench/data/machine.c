@@ -4,11 +4,13 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include "runtime/profile/assumed_versions.h"
 
 struct machine_raw {
-    const char *name, *about, *profiles;
-    int64_t cores;
+    const char *name, *about, *profiles, *contention, *last_level;
+    int64_t cores, versions;
     json_t *caches, *isa, *ceilings, *gpus;
     double memory_gib_s, block_us, query_us, ahead_us, noise, corun, interference_error;
 };
@@ -43,6 +45,26 @@ static struct mo_profile_machine read_caches(const json_t *caches, int cores, do
     return m;
 }
 
+/* What the file says of who slows whom; the memory ceiling counts where blocks share it. */
+static int read_contention(struct mo_bench_machine *m, const struct machine_raw *raw, moire_error *err) {
+    const struct mo_json_file *f = &m->file;
+    bool sliced = raw->last_level && !strcmp(raw->last_level, "sliced");
+    if (raw->contention && !mo_contention_parse(raw->contention, &m->sim.contention))
+        return mo_json_fail(
+            f, "contention", err,
+            "must be memory, none, factor:M with M from 1 to 100, or versions:M with M from 1 "
+            "to 7, not '%s'",
+            raw->contention);
+    if (raw->last_level && !sliced && strcmp(raw->last_level, "pooled") != 0)
+        return mo_json_fail(f, "last_level", err, "must be pooled or sliced, not '%s'", raw->last_level);
+    if (sliced && !m->caches.slice_cores)
+        return mo_json_fail(f, "last_level", err, "sliced needs a level above 1 in \"caches\"");
+    if (sliced) m->sim.slice_cores = m->caches.slice_cores;
+    m->sim.contention.versions = m->caches.versions = (int)raw->versions;
+    if (m->sim.contention.kind != MO_CONTENTION_MEMORY) m->sim.bytes_ns = 0;
+    return MOIRE_OK;
+}
+
 static int read_machine(struct mo_bench_machine *m, moire_error *err) {
     const struct mo_json_field fields[] = {
         {"name", MO_JSON_STRING, true, offsetof(struct machine_raw, name), 0, 0},
@@ -59,6 +81,9 @@ static int read_machine(struct mo_bench_machine *m, moire_error *err) {
         {"noise", MO_JSON_NUMBER, false, offsetof(struct machine_raw, noise), 0, 1},
         {"corun", MO_JSON_NUMBER, false, offsetof(struct machine_raw, corun), 0, 100},
         {"interference_error", MO_JSON_NUMBER, false, offsetof(struct machine_raw, interference_error), 0, 1},
+        {"contention", MO_JSON_STRING, false, offsetof(struct machine_raw, contention), 0, 0},
+        {"last_level", MO_JSON_STRING, false, offsetof(struct machine_raw, last_level), 0, 0},
+        {"versions", MO_JSON_INT, false, offsetof(struct machine_raw, versions), 0, MO_PROFILE_VERSIONS},
         {"gpus", MO_JSON_ARRAY, false, offsetof(struct machine_raw, gpus), 0, 0},
     };
     struct machine_raw raw = {0};
@@ -84,15 +109,40 @@ static int read_machine(struct mo_bench_machine *m, moire_error *err) {
     m->caches = read_caches(raw.caches, m->sim.n_cores, m->sim.bytes_ns);
     if (m->caches.slice_cores)
         m->sim.cache_bytes = m->caches.slice_bytes * ceil((double)m->sim.n_cores / m->caches.slice_cores);
+    if ((code = read_contention(m, &raw, err))) return code;
     return m->profiles ? MOIRE_OK : mo_fail(err, MOIRE_ENOMEM, "%s: out of memory", f->path);
+}
+
+/* Puts "KEY=VALUE" into the document; what reads as a number is one. */
+static int replace(struct mo_json_file *file, const char *with, moire_error *err) {
+    const char *sign = strchr(with, '=');
+    char key[32], *end;
+    if (!sign || sign == with || !sign[1] || sign - with >= (int)sizeof key)
+        return mo_fail(err, MOIRE_EINVAL, "'%s' is no KEY=VALUE of a machine file", with);
+    snprintf(key, sizeof key, "%.*s", (int)(sign - with), with);
+    double number = strtod(sign + 1, &end);
+    json_t *value = *end                                             ? json_string(sign + 1)
+                    : number == floor(number) && fabs(number) < 1e15 ? json_integer((json_int_t)number)
+                                                                     : json_real(number);
+    return json_object_set_new(file->root, key, value) ? mo_fail(err, MOIRE_ENOMEM, "out of memory")
+                                                       : MOIRE_OK;
+}
+
+int mo_bench_machine_open_with(const struct mo_env *env, const char *path, const char *const *with, int n,
+                               struct mo_bench_machine *out, moire_error *err) {
+    memset(out, 0, sizeof *out);
+    int code = mo_json_load(env, path, &out->file, err);
+    if (code) return code;
+    for (int i = 0; !code && i < n; i++)
+        code = replace(&out->file, with[i], err);
+    if (!code) code = read_machine(out, err);
+    if (code) mo_bench_machine_close(out);
+    return code;
 }
 
 int mo_bench_machine_open(const struct mo_env *env, const char *path, struct mo_bench_machine *out,
                           moire_error *err) {
-    memset(out, 0, sizeof *out);
-    int code = mo_json_load(env, path, &out->file, err);
-    if (!code && (code = read_machine(out, err))) mo_bench_machine_close(out);
-    return code;
+    return mo_bench_machine_open_with(env, path, NULL, 0, out, err);
 }
 
 int mo_bench_machine_load(const struct mo_env *env, const char *path, struct mo_bench_machine *out,
@@ -127,13 +177,29 @@ int mo_bench_machine_table(const struct mo_env *env, const struct mo_bench_machi
                    machine->name);
 }
 
+/* Those that were measured count where blocks share memory: elsewhere every layer has one, or assumed ones.
+ */
+static int add_versions(const struct mo_bench_machine *machine, const struct mo_profile_table *table,
+                        struct mo_profile *profile, moire_error *err) {
+    switch (machine->sim.contention.kind) {
+    case MO_CONTENTION_MEMORY:
+        return mo_profile_versions(&machine->caches, table, profile, err);
+    case MO_CONTENTION_VERSIONS:
+        return mo_profile_assume_versions(profile, machine->sim.contention.versions)
+                   ? mo_fail(err, MOIRE_ENOMEM, "out of memory for the versions of '%s'", table->model)
+                   : MOIRE_OK;
+    default:
+        return MOIRE_OK;
+    }
+}
+
 int mo_bench_machine_profile(const struct mo_env *env, const struct mo_bench_machine *machine,
                              const char *model, struct mo_profile **out, moire_error *err) {
     struct mo_profile_table table;
     int code = mo_bench_machine_table(env, machine, model, &table, err);
     if (code) return code;
     code = mo_profile_table_profile(env, &table, 0, machine->sim.n_cores, out, err);
-    if (!code && (code = mo_profile_versions(&machine->caches, &table, *out, err))) mo_profile_destroy(*out);
+    if (!code && (code = add_versions(machine, &table, *out, err))) mo_profile_destroy(*out);
     if (code) *out = NULL;
     mo_profile_table_free(&table);
     return code;

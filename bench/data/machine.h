@@ -35,6 +35,10 @@ int mo_bench_machine_open(const struct mo_env *env, const char *path, struct mo_
                           moire_error *err);
 int mo_bench_machine_load(const struct mo_env *env, const char *path, struct mo_bench_machine *out,
                           moire_error *err);
+/* As open, with n keys of the file replaced: "contention=factor:1.8", "resize_us=50".  MOIRE_EINVAL: a text
+ * is not KEY=VALUE. */
+int mo_bench_machine_open_with(const struct mo_env *env, const char *path, const char *const *with, int n,
+                               struct mo_bench_machine *out, moire_error *err);
 void mo_bench_machine_close(struct mo_bench_machine *machine);
 
 /* What is known of a model on the machine: PROFILES/MODEL.csv; and its profile for that many cores, with the

@@ -63,16 +63,20 @@ double mo_rng_gamma(struct mo_rng *rng, double shape) {
     }
 }
 
-static const char *const names[] = {
-    [MO_PROCESS_POISSON] = "poisson", [MO_PROCESS_GAMMA] = "gamma", [MO_PROCESS_MMPP] = "mmpp"};
+static const char *const names[] = {[MO_PROCESS_POISSON] = "poisson",
+                                    [MO_PROCESS_UNIFORM] = "uniform",
+                                    [MO_PROCESS_GAMMA] = "gamma",
+                                    [MO_PROCESS_MMPP] = "mmpp"};
 
 const char *mo_process_name(enum mo_process_kind kind) {
     return names[kind];
 }
 
 bool mo_process_parse(const char *text, struct mo_process *out) {
-    *out = (struct mo_process){.kind = MO_PROCESS_POISSON};
-    if (!strcmp(text, names[MO_PROCESS_POISSON])) return true;
+    for (int kind = MO_PROCESS_POISSON; kind <= MO_PROCESS_UNIFORM; kind++) {
+        *out = (struct mo_process){.kind = (enum mo_process_kind)kind};
+        if (!strcmp(text, names[kind])) return true;
+    }
     for (int kind = MO_PROCESS_GAMMA; kind <= MO_PROCESS_MMPP; kind++) {
         size_t n = strlen(names[kind]);
         char *end;
@@ -113,9 +117,18 @@ static double modulated_gap(struct mo_process_state *s) {
     }
 }
 
+/* Streams that begin at once would arrive together for ever: the first gap is a part of one. */
+static double equal_gap(struct mo_process_state *s) {
+    double gap = s->begun ? 1 : mo_rng_uniform(&s->rng);
+    s->begun = true;
+    return gap;
+}
+
 double mo_process_gap(struct mo_process_state *s) {
     double shape = 1 / (s->process.cv * s->process.cv);
     switch (s->process.kind) {
+    case MO_PROCESS_UNIFORM:
+        return equal_gap(s);
     case MO_PROCESS_GAMMA:
         return mo_rng_gamma(&s->rng, shape) / shape;
     case MO_PROCESS_MMPP:

@@ -338,7 +338,7 @@ json_t *mo_bench_seeds_json(const struct mo_bench_serve_options *o) {
 
 json_t *mo_bench_process_json(const struct mo_bench_serve_options *o) {
     const char *name = mo_process_name(o->process.kind);
-    return o->process.kind ? json_sprintf("%s:%g", name, o->process.cv) : json_string(name);
+    return o->process.cv > 0 ? json_sprintf("%s:%g", name, o->process.cv) : json_string(name);
 }
 
 /* That one of them failed is a finding, and no reason to lose the rest. */

@@ -91,7 +91,7 @@ int mo_bench_simulation_open(const struct mo_env *env, const struct mo_bench_sim
     memset(out, 0, sizeof *out);
     out->env = env;
     out->cost = o->cost;
-    int code = mo_bench_machine_open(env, o->machine, &out->machine, err);
+    int code = mo_bench_machine_open_with(env, o->machine, o->with, o->n_with, &out->machine, err);
     if (!code) code = mo_bench_scenario_load(env, o->serve.scenario, &out->mix.scenario, err);
     if (!code)
         code = mo_bench_on_gpus(&out->machine, &o->serve) ? open_gpus(out, o, err) : open_cores(out, o, err);

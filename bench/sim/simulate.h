@@ -10,9 +10,13 @@
 #include "bench/sim/replay.h"
 #include "bench/sim/simulate_gpus.h"
 
+enum { MO_BENCH_WITH = 16 };
+
 struct mo_bench_simulate_options {
-    struct mo_bench_serve_options serve;   /* peers are not asked for */
-    const char *machine;                   /* file */
+    struct mo_bench_serve_options serve; /* peers are not asked for */
+    const char *machine;                 /* file, */
+    const char *with[MO_BENCH_WITH];     /* and n_with keys of it replaced: mo_bench_machine_open_with() */
+    int n_with;
     int jobs;                              /* worker processes; 0 = as many as cores here */
     bool cost;                             /* measure what decisions cost in real time */
     struct mo_bench_replay_options replay; /* .trace NULL: the scenario; else that recording in its place */

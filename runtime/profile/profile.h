@@ -16,7 +16,7 @@ enum { MO_PROFILE_LEVELS = 6, MO_PROFILE_VERSIONS = 8 };
 
 /* What layers do in the versions that are chosen for one level of pressure. */
 struct mo_profile_does {
-    int64_t solo;          /* ns alone */
+    int64_t solo, under;   /* ns alone, and under that pressure */
     int64_t alone, shared; /* bytes read again past the shared cache: alone, and with all cores busy */
 };
 
@@ -87,13 +87,16 @@ static inline struct mo_profile_does *mo_profile_level(const struct mo_profile *
     int c = cores < 1 ? 1 : cores > p->max_cores ? p->max_cores : cores;
     return p->level + ((int64_t)level * (p->max_cores + 1) + c) * (p->n_layers + 1);
 }
+/* The level that is nearest to a pressure from 0 to 1. */
+static inline int mo_profile_level_of(double pressure) {
+    return (int)((pressure < 0 ? 0 : pressure > 1 ? 1 : pressure) * (MO_PROFILE_LEVELS - 1) + 0.5);
+}
 /* What layers [begin, end) do on `cores` cores under a pressure from 0 to 1; the profile has levels. */
 static inline struct mo_profile_does mo_profile_at(const struct mo_profile *p, double pressure, int cores,
                                                    int begin, int end) {
-    double at = (pressure < 0 ? 0 : pressure > 1 ? 1 : pressure) * (MO_PROFILE_LEVELS - 1) + 0.5;
-    const struct mo_profile_does *sum = mo_profile_level(p, (int)at, cores);
-    return (struct mo_profile_does){sum[end].solo - sum[begin].solo, sum[end].alone - sum[begin].alone,
-                                    sum[end].shared - sum[begin].shared};
+    const struct mo_profile_does *sum = mo_profile_level(p, mo_profile_level_of(pressure), cores);
+    return (struct mo_profile_does){sum[end].solo - sum[begin].solo, sum[end].under - sum[begin].under,
+                                    sum[end].alone - sum[begin].alone, sum[end].shared - sum[begin].shared};
 }
 /* Core count with the least predicted time for layers [begin, n_layers), at most `limit`. */
 int mo_profile_fastest(const struct mo_profile *p, int begin, int limit);

@@ -108,10 +108,13 @@ static int64_t time_at(const struct builder *b, const struct mo_profile_line *li
 static const struct mo_profile_line *choose(const struct builder *b, int layer, int cores, int level) {
     const struct mo_profile_line *best = line_of(b, 0, 0, layer);
     double least = MARGIN * (double)time_at(b, best, cores, level);
-    for (int v = 1; v < b->n_variants; v++) {
-        const struct mo_profile_line *l = line_of(b, v, 0, layer);
-        double time = l ? (double)time_at(b, l, cores, level) : 0;
-        if (!l || time >= least) continue;
+    int all = 1, most = b->machine->versions;
+    while (all < b->n_variants && line_of(b, all, 0, layer))
+        all++;
+    for (int i = 1; i < mo_version_count(all, most); i++) {
+        const struct mo_profile_line *l = line_of(b, mo_version_kept(all, most, i), 0, layer);
+        double time = (double)time_at(b, l, cores, level);
+        if (time >= least) continue;
         least = time;
         best = l;
     }
@@ -126,6 +129,7 @@ static void fill(const struct builder *b, int level, int cores, unsigned *used) 
         used[l] |= 1u << line->variant;
         sum[l + 1] = (struct mo_profile_does){
             sum[l].solo + mo_profile_time(b->time[line->variant][0], cores, l, l + 1),
+            sum[l].under + time_at(b, line, cores, level),
             sum[l].alone + (int64_t)mo_profile_reread(b->machine, line, cores, false),
             sum[l].shared + (int64_t)mo_profile_reread(b->machine, line, cores, true)};
     }

@@ -26,7 +26,18 @@ struct mo_profile_machine {
     double slice_bytes;   /* one shared cache of the last level, */
     int slice_cores;      /* and how many cores share it */
     double bytes_ns;      /* memory ceiling */
+    int versions;         /* at most so many of a layer, evenly among those it has, the first and the last of
+                             them included; 1 = the first alone, 0 = all */
 };
+
+/* Which of `all` versions is the i-th of the `most` that are kept; i below mo_version_count(). */
+static inline int mo_version_count(int all, int most) {
+    return most > 0 && most < all ? most : all;
+}
+static inline int mo_version_kept(int all, int most, int i) {
+    int n = mo_version_count(all, most);
+    return n > 1 ? (i * (all - 1) + (n - 1) / 2) / (n - 1) : 0;
+}
 
 /* Bytes that a version reads again from memory; shared: all cores are busy. */
 double mo_profile_reread(const struct mo_profile_machine *machine, const struct mo_profile_line *line,

@@ -1,21 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0
  * device_cores.c - the simulated machine of cores: block times by profile, memory shared by what blocks ask
- * of it.
+ * of it, or slowed down by how busy the other cores are.
  */
 #include <math.h>
-#include "runtime/sim/sim_impl.h"
+#include "runtime/sim/slices.h"
 
 static const double ALIKE = 1e-9;
 
 static bool contended(const struct mo_sim *s) {
-    return s->machine.corun > 0 || s->machine.bytes_ns > 0;
+    return s->machine.corun > 0 || s->machine.bytes_ns > 0 || mo_contention_crowds(&s->machine.contention);
 }
 
-/* What a block asks of memory now. */
-static double demand_of(const struct mo_sim *s, const struct mo_sim_work *w, double missed) {
+/* Share of the cores beside a block's that run blocks. */
+static double busy_beside(const struct mo_sim *s, const struct mo_sim_work *w) {
     int others = s->machine.n_cores - w->run.n_cores;
-    double busy = others > 0 ? (double)(s->n_busy - w->run.n_cores) / others : 0;
-    return mo_demand_now(&w->asks, missed, busy);
+    return others > 0 ? (double)(s->n_busy - w->run.n_cores) / others : 0;
 }
 
 /* Bytes a ns that a core may have when all blocks together ask for more than there is: those that ask for
@@ -40,6 +39,8 @@ static double fair_part(const struct mo_sim *s) {
 
 static double pace_of(const struct mo_sim *s, const struct mo_sim_work *w, double part) {
     double pace = s->n_running > 1 ? 1 + s->machine.corun : 1, share = part * w->run.n_cores;
+    if (mo_contention_crowds(&s->machine.contention))
+        pace *= mo_contention_pace(&s->machine.contention, busy_beside(s, w), w->run.pressure);
     return w->demand > share ? pace * w->demand / share : pace;
 }
 
@@ -51,15 +52,23 @@ static void note_active(struct mo_sim *s, int tenant, int change) {
         s->resident += change * (double)mo_profile_bytes(p, 0, p->n_layers);
 }
 
-/* The set of running blocks has changed: what is left of each goes on at its new pace. */
-static void revise(struct mo_sim *s) {
-    double missed = mo_demand_missed(s->machine.cache_bytes, s->resident), part = INFINITY;
+/* What the running blocks ask of memory now. */
+static void ask(struct mo_sim *s) {
+    double missed = mo_demand_missed(s->machine.cache_bytes, s->resident);
     s->demand = 0;
-    for (int i = 0; i < s->n_running && s->machine.bytes_ns > 0; i++) {
+    if (s->machine.slice_cores) mo_sim_slices_missed(s);
+    for (int i = 0; i < s->n_running; i++) {
         struct mo_sim_work *w = &s->work[s->running[i]];
-        w->demand = demand_of(s, w, missed);
+        if (!s->machine.slice_cores) w->missed = missed;
+        w->demand = mo_demand_now(&w->asks, w->missed, busy_beside(s, w));
         s->demand += w->demand;
     }
+}
+
+/* The set of running blocks has changed: what is left of each goes on at its new pace. */
+static void revise(struct mo_sim *s) {
+    double part = INFINITY;
+    if (s->machine.bytes_ns > 0) ask(s);
     if (s->machine.bytes_ns > 0 && s->demand > s->machine.bytes_ns) part = fair_part(s);
     for (int i = 0; i < s->n_running; i++) {
         struct mo_sim_work *w = &s->work[s->running[i]];

@@ -244,12 +244,19 @@ int mo_sim_cancel(struct mo_sim *s, uint64_t handle) {
     return code;
 }
 
-/* What counters would say: the share of the memory ceiling that is asked for. */
+/* What counters would say: the share of the memory ceiling that is asked for, or how crowded it is. */
 static bool read_pressure(void *self, int64_t now, double *pressure) {
     const struct mo_sim *s = self;
     (void)now;
-    *pressure = s->demand / s->machine.bytes_ns;
+    if (mo_contention_crowds(&s->machine.contention))
+        *pressure = mo_contention_pressure(&s->machine.contention, (double)s->n_busy / s->machine.n_cores);
+    else
+        *pressure = s->demand / s->machine.bytes_ns;
     return true;
+}
+
+static bool has_counters(const struct mo_sim_machine *machine) {
+    return machine->bytes_ns > 0 || mo_contention_crowds(&machine->contention);
 }
 
 static int64_t cost_clock(void *self) {
@@ -283,12 +290,13 @@ int mo_sim_create(const struct mo_sim_config *c, struct mo_sim **out, moire_erro
     s->work = mo_alloc(c->env, n * sizeof *s->work);
     s->queued = mo_alloc(c->env, n * sizeof *s->queued);
     s->running = mo_alloc(c->env, n * sizeof *s->running);
+    s->brought = mo_alloc(c->env, (size_t)c->max_tenants * sizeof *s->brought);
     s->idle_since = mo_alloc(c->env, n * sizeof *s->idle_since);
     int none = mo_sim_reuse_init(&s->reuse, c->env, c->machine.cache_bytes, c->max_tenants);
-    int code =
-        !none && s->profile && s->share && s->active && s->work && s->queued && s->running && s->idle_since
-            ? MOIRE_OK
-            : mo_fail(err, MOIRE_ENOMEM, "out of memory for %d simulated cores", c->machine.n_cores);
+    int code = !none && s->profile && s->share && s->active && s->work && s->queued && s->running &&
+                       s->brought && s->idle_since
+                   ? MOIRE_OK
+                   : mo_fail(err, MOIRE_ENOMEM, "out of memory for %d simulated cores", c->machine.n_cores);
     struct mo_sched_config sc = {
         .env = c->env,
         .policy = c->policy,
@@ -302,7 +310,7 @@ int mo_sim_create(const struct mo_sim_config *c, struct mo_sim **out, moire_erro
         .engine = s,
         .ring = c->ring,
         .memory = {c->machine.bytes_ns, c->machine.cache_bytes},
-        .source = {"simulated counters", c->machine.bytes_ns > 0 ? read_pressure : NULL, s},
+        .source = {"simulated counters", has_counters(&c->machine) ? read_pressure : NULL, s},
         .cost_clock = c->cost_clock ? cost_clock : NULL};
     if (!code) code = mo_sched_create(&sc, &s->sched, err);
     if (code)
@@ -318,6 +326,7 @@ void mo_sim_destroy(struct mo_sim *s) {
     mo_sim_reuse_free(&s->reuse);
     mo_free(s->env, s->active);
     mo_free(s->env, s->running);
+    mo_free(s->env, s->brought);
     mo_free(s->env, s->idle_since);
     mo_free(s->env, s->queued);
     mo_free(s->env, s->work);

@@ -16,7 +16,8 @@
  * shared cache does not hold, and that part shrinks as other cores get busy.  When all blocks together ask
  * for more than memory gives, it is shared max-min fair by cores: a let gets what it asks for or at least
  * its cores' part, and one that gets less than it asks for is slower by as much.
- * The pressure that policies see is the share of the ceiling that is asked for.
+ * The pressure that policies see is the share of the ceiling that is asked for.  Other models of who slows
+ * whom are in contention.h.
  *
  * On GPUs (device_gpus.c) a block is a batch of a whole model on a let.  Its input and output pass the GPU's
  * one link first come, first served; then it takes the profile's latency of its batch and share, times a draw
@@ -26,6 +27,7 @@
 #ifndef MO_SIM_H
 #define MO_SIM_H
 #include "runtime/sched/sched.h"
+#include "runtime/sim/contention.h"
 #include "runtime/sim/pace.h"
 #include "runtime/sim/reuse.h"
 
@@ -40,6 +42,8 @@ struct mo_sim_machine {
     double bytes_ns;    /* memory ceiling; with profiles that know their traffic, blocks share it */
     double cache_bytes; /* shared cache; what fits it does not go to memory.  0 = all traffic does; from it
                            others put out what layers then read cold (reuse.h), when profiles know that */
+    int slice_cores;    /* cores that share a private slice of it (slices.h); 0 = all share all of it */
+    struct mo_contention contention; /* who slows whom; the ceiling counts under `memory` only */
     /* Finished, and n_cores are its units; NULL = a machine of cores.  Of the above it knows block_ns,
      * query_ns, noise and slowdown. */
     const struct mo_gpus *gpus;

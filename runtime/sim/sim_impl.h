@@ -15,6 +15,7 @@ struct mo_sim_work {
     double pace;             /* ns of real time for one of solo time */
     struct mo_demand asks;   /* what it may ask of memory, */
     double demand;           /* and does now, bytes a ns */
+    double part, missed;     /* of its model: bytes in each slice it touches; share that caches do not hold */
     int gpu;                 /* on GPUs: which, */
     struct mo_share_use use; /* and what it uses of it, alone */
     uint64_t order;
@@ -55,6 +56,7 @@ struct mo_sim {
     double demand;   /* of all running blocks on memory, bytes a ns */
     int *active;     /* running blocks by tenant */
     double resident; /* bytes that the tenants with running blocks touch in a query */
+    double *brought; /* by tenant: slices.c */
     uint64_t order, rng;
     /* GPUs */
     const struct mo_share_profile *const **share; /* by tenant */

@@ -163,13 +163,29 @@ static void bursts_have_the_asked_dispersion(void **state) {
     }
 }
 
+/* Gaps are equal but for the first, and streams do not arrive together. */
+static void uniform_arrivals_keep_their_distance(void **state) {
+    (void)state;
+    struct mo_process_state a, b;
+    const struct mo_process uniform = {.kind = MO_PROCESS_UNIFORM};
+    for (uint64_t seed = 1; seed < 20; seed++) {
+        mo_process_start(&a, &uniform, seed, 0);
+        mo_process_start(&b, &uniform, seed, 1);
+        double first = mo_process_gap(&a);
+        assert_true(first >= 0 && first < 1 && first != mo_process_gap(&b));
+        for (int i = 0; i < 10; i++)
+            assert_true(mo_process_gap(&a) == 1);
+    }
+}
+
 static void processes_are_named(void **state) {
     (void)state;
     struct mo_process p;
     assert_true(mo_process_parse("poisson", &p) && p.kind == MO_PROCESS_POISSON);
+    assert_true(mo_process_parse("uniform", &p) && p.kind == MO_PROCESS_UNIFORM);
     assert_true(mo_process_parse("mmpp:2.5", &p) && p.kind == MO_PROCESS_MMPP && p.cv == 2.5);
-    static const char *const bad[] = {"",        "gamma",   "gamma:",  "gamma:1",
-                                      "gamma:x", "mmpp:4x", "mmpp:50", "weibull:2"};
+    static const char *const bad[] = {"",        "gamma",   "gamma:",    "gamma:1",  "gamma:x",
+                                      "mmpp:4x", "mmpp:50", "weibull:2", "uniform:2"};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
         assert_false(mo_process_parse(bad[i], &p));
 }
@@ -221,6 +237,7 @@ int main(void) {
         cmocka_unit_test(curves_shape_the_rate),
         cmocka_unit_test(gaps_are_exponential),
         cmocka_unit_test(bursts_have_the_asked_dispersion),
+        cmocka_unit_test(uniform_arrivals_keep_their_distance),
         cmocka_unit_test(processes_are_named),
         cmocka_unit_test(in_order_and_inside),
         cmocka_unit_test(bad_rates_and_floods_are_refused),

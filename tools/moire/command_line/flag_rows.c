@@ -10,6 +10,7 @@
 #include "bench/fit/interference_fit.h"
 #include "bench/load/serve.h"
 #include "bench/plans/plans.h"
+#include "bench/sim/simulate.h"
 #include "codegen/tune/stress.h"
 #include "runtime/base/cores.h"
 #include "runtime/gpu/gpu_ops.h"
@@ -141,6 +142,10 @@ static const struct mo_flag rows[] = {
     {"--machine", "M", ON(PLANS), TO(machines),
      "a machine with GPUs, a file or a name in bench/machines; may be given again", .repeats = true,
      .room = MO_PLANS_MACHINES},
+    {"--with", "KEY=VALUE", ON(SIM) | ON(TABLES), TO(with),
+     "that value in place of the machine file's, for instance resize_us=50 or contention=factor:1.8; may be "
+     "given again",
+     .repeats = true, .room = MO_BENCH_WITH},
     {"--from", "MACHINE", ON(EXTEND), TO(from), "where the models were measured (`moire profile`)",
      .needed = ON(EXTEND)},
     {"--to", "MACHINE", ON(EXTEND), TO(to), "the machine to write profiles for", .needed = ON(EXTEND)},
@@ -217,7 +222,8 @@ static const struct mo_flag rows[] = {
     {"--expect", "L", ON(SERVE) | ON(SIM), TO(expect),
      "where that search begins, 0.5 by default; near the answer it is short", .least = 0.001, .most = 1000},
     {"--arrivals", "PROCESS", ON(SERVE) | ON(SIM) | ON(CAPACITY), TO(arrivals),
-     "poisson (default), gamma:CV or mmpp:CV (bursts of the same index of dispersion)"},
+     "poisson (default), uniform (equal gaps), gamma:CV or mmpp:CV (bursts of the same index of "
+     "dispersion)"},
     {"--arrivals-list", "A,...", ON(TABLES), TO(processes), "arrival processes, one table each",
      .initial = "poisson,gamma:4,mmpp:4", .room = 32},
     {"--seconds", "S", ON(SIM) | ON(CAPACITY), TO(seconds), "simulated time that counts, 10 by default",

@@ -85,7 +85,7 @@ int mo_bench_serve_options(const struct mo_options *o, bool simulated, struct mo
     memcpy(s->loads, o->loads.value, (size_t)o->loads.n * sizeof *s->loads);
     if (o->arrivals && !mo_process_parse(o->arrivals, &s->process))
         return mo_flag_bad(err, "--arrivals", o->arrivals,
-                           "must be poisson, gamma:CV or mmpp:CV with a CV above 1, up to 20");
+                           "must be poisson, uniform, gamma:CV or mmpp:CV with a CV above 1, up to 20");
     int code = mo_bench_policies(&o->policies, simulated, s->policies, &s->n_policies, err);
     return code ? code : take_seeds(o, s, err);
 }

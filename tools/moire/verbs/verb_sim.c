@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * verb_sim.c - `moire sim`: a scenario under load on a simulated machine. */
+#include <string.h>
 #include "bench/sim/simulate.h"
 #include "tools/moire/verbs/bench_common.h"
 
@@ -29,6 +30,8 @@ static const char notes[] =
 static int check_replay(const struct mo_options *o, const struct mo_bench_serve_options *s,
                         moire_error *err) {
     if (o->operands.n) return mo_fail(err, MOIRE_EINVAL, "a scenario beside --replay");
+    if (o->with.n)
+        return mo_fail(err, MOIRE_EINVAL, "--with beside --replay: it is for machines of scenarios");
     if (s->n_loads || s->find_max > 0 || o->seconds > 0 || s->calibration)
         return mo_fail(
             err, MOIRE_EINVAL,
@@ -60,6 +63,8 @@ static int simulate(struct mo_bench_session *session, const struct mo_options *o
     if (!code && o->machine)
         code = mo_known_find_data(MO_KNOWN_MACHINES, o->machine, machine, sizeof machine, err);
     if (code) return code;
+    s.n_with = o->with.n;
+    memcpy(s.with, o->with.word, (size_t)o->with.n * sizeof *s.with);
     s.replay.machine = o->machine ? machine : NULL;
     s.replay.machine_profiles = o->machine != NULL;
     s.serve.scenario = scenario;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * verb_tables.c - `moire tables`: the policies side by side on a simulated machine; see bench/sim/tables.h.
  */
+#include <string.h>
 #include "bench/report/headline.h"
 #include "bench/report/report.h"
 #include "bench/load/load_search.h"
@@ -74,9 +75,11 @@ static int fill(const struct mo_options *o, struct work *w, moire_error *err) {
     for (int i = 0; !code && i < o->processes.n; i++)
         if (!mo_process_parse(o->processes.word[i], &t->processes[t->n_processes++]))
             code = mo_flag_bad(err, "--arrivals-list", o->processes.word[i],
-                               "must be poisson, gamma:CV or mmpp:CV");
+                               "must be poisson, uniform, gamma:CV or mmpp:CV");
     t->simulate.machine = w->machine;
     t->simulate.jobs = o->jobs;
+    t->simulate.n_with = o->with.n;
+    memcpy(t->simulate.with, o->with.word, (size_t)o->with.n * sizeof *t->simulate.with);
     t->output = o->output;
     t->resume = o->resume;
     return code;
