@@ -2,6 +2,7 @@
  * core_impl.h - the inside of the core, shared by its files only. */
 #ifndef MO_SCHED_IMPL_H
 #define MO_SCHED_IMPL_H
+#include "runtime/sched/machine_pace.h"
 #include "runtime/sched/sched.h"
 
 /* Slots ordered by (deadline, falling priority, order). */
@@ -18,6 +19,7 @@ struct mo_sched_tenant {
     struct mo_slot_list waiting, paused;
     int64_t last_arrival;
     double gap;                                 /* recent mean of the time between arrivals */
+    double own;                                 /* residual at the machine's profiled pace */
     bool tuned;                                 /* curve is known: slowdown at each level of pressure */
     double curve[MO_PRESSURE_LEVELS], slowdown; /* the latter observed, recent mean */
     double deviation, pressure; /* of single blocks from that mean; where it lies on the curve */
@@ -74,6 +76,8 @@ struct mo_sched {
     int64_t (*cost_clock)(void *engine);
     struct mo_ring *ring;
     int64_t block_config, order, timer_at, planned_at;
+    int64_t watch_at; /* when blocks that run are looked at next; MO_NEVER = none runs */
+    struct mo_pace pace;
     int64_t replanned_for; /* order + 1 of the latest query that a plan was asked for early */
     int n_cores, max_tenants, held;
     bool missed; /* something happened while held */
@@ -130,7 +134,8 @@ static inline int mo_sched_batch_of(const struct mo_decision *d) {
 void mo_sched_add_running(struct mo_sched *s, int lead, int tenant);
 /* Mirrors a tenant's lists and instances into its view. */
 void mo_sched_mirror(struct mo_sched *s, int tenant);
-/* Asks the engine for the earlier of the policy's time and the first deadline of expiring (expiry.c). */
+/* Asks the engine for the earliest of the policy's time, the first deadline of expiring, and the next look
+ * at the blocks that run (expiry.c). */
 void mo_sched_set_alarm(struct mo_sched *s);
 /* The query ends at its deadline; false: that has passed. */
 bool mo_sched_expire_at(struct mo_sched *s, int slot, int64_t now);
@@ -142,6 +147,16 @@ void mo_sched_dispatch(struct mo_sched *s, enum mo_event_kind kind, int query, i
 bool mo_sched_resolve(struct mo_sched *s, int slot, int code, int64_t now);
 /* Releases slot and instance when nothing needs them any more; true when it did. */
 bool mo_sched_try_release(struct mo_sched *s, int slot, int64_t now);
+/* learn.c: what a block that ended says about those to come; and when none has ended for long. */
+void mo_sched_learn(struct mo_sched *s, const struct mo_view_run *run, int lead, int tenant, int64_t took_ns,
+                    int64_t now);
+void mo_sched_forget_pace(struct mo_sched *s, int64_t now);
+/* late.c: a block begins; a look at those that run: true when one is late, or later than was guessed; one
+ * that was late has ended; cores of late blocks are counted anew. */
+void mo_sched_watch_from(struct mo_sched *s, int64_t now);
+bool mo_sched_watch(struct mo_sched *s, int64_t now);
+void mo_sched_late_ended(struct mo_sched *s, const struct mo_view_run *run, int64_t now);
+void mo_sched_count_late(struct mo_sched *s);
 /* core_pressure.c: takes a block's observed over its profiled time; brings the view's pressure up to date. */
 void mo_sched_note_slowdown(struct mo_sched_tenant *t, double ratio, int64_t base_ns);
 void mo_sched_read_pressure(struct mo_sched *s);

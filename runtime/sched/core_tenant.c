@@ -42,7 +42,7 @@ int mo_sched_tenant_open(struct mo_sched *s, const struct mo_sched_tenant_config
     struct mo_sched_tenant *t = &s->tenants[at];
     *t = (struct mo_sched_tenant){
         .used = true, .queue = c->queue, .instances = c->instances, .memory = memory};
-    t->slowdown = 1;
+    t->slowdown = t->own = 1;
     t->tuned = c->slowdown[0] > 0;
     s->tuned += t->tuned;
     for (int i = 0; i < MO_PRESSURE_LEVELS; i++)
@@ -60,7 +60,7 @@ int mo_sched_tenant_open(struct mo_sched *s, const struct mo_sched_tenant_config
                                                   .profile = c->profile,
                                                   .share = c->share,
                                                   .declared = c->declared,
-                                                  .residual = 1,
+                                                  .residual = s->pace.value,
                                                   .attained = 1,
                                                   .paused_gpu = -1,
                                                   .waiting = t->waiting.slot,

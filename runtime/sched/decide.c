@@ -6,8 +6,9 @@
  * block that runs there (units->may_queue); a batch is no larger than the
  * engine takes, its members stand behind the query in the same list at the same layer, and there is an
  * instance for each; what else units ask is in on_cores.c and on_lets.c.  SHED names a waiting or
- * paused query of a tenant that allows it.  TIMER lies in the future.  RESIZE has its rules in resizing.c.
- * Whatever breaks a rule is refused and counted; nothing else is disturbed by it. */
+ * paused query of a tenant that allows it, or one whose block is late.  TIMER lies in the future.  RESIZE has
+ * its rules in resizing.c.  Whatever breaks a rule is refused and counted; nothing else is disturbed by it.
+ */
 #include "runtime/sched/core_impl.h"
 
 static bool is_waiting(const struct mo_sched *s, int slot) {
@@ -131,6 +132,7 @@ static void start_run(struct mo_sched *s, const struct mo_decision *d, int64_t n
                                .wanted = d->wanted > n ? d->wanted : n,
                                .start = begin,
                                .predicted_end = begin + predicted,
+                               .pace = s->view.pace,
                                .since = begin,
                                .at = q->next_layer,
                                .pressure = d->pressure};
@@ -140,6 +142,7 @@ static void start_run(struct mo_sched *s, const struct mo_decision *d, int64_t n
         s->view.n_idle -= n;
     }
     s->stats.blocks++;
+    mo_sched_watch_from(s, now);
     mo_sched_mirror(s, q->tenant);
     log_run(s, d, lead, n, behind, predicted, now);
     struct mo_run run = {.query = d->query,
@@ -158,19 +161,27 @@ static void start_run(struct mo_sched *s, const struct mo_decision *d, int64_t n
     s->ops->start(s->engine, &run);
 }
 
+static bool may_shed(const struct mo_sched *s, int slot) {
+    if (slot < 0 || slot >= s->queries.cap || !mo_query_is_live(&s->queries, slot)) return false;
+    const struct mo_view_query *q = &s->queries.view[slot];
+    return s->tenant_views[q->tenant].shed_late && (q->run < 0 || s->runs[q->run].late_since);
+}
+
+static void shed(struct mo_sched *s, int slot, int64_t now) {
+    s->stats.stall_sheds += s->view.n_late > 0;
+    mo_sched_resolve(s, slot, s->queries.view[slot].deadline <= now ? MOIRE_EEXPIRED : MOIRE_ESHED, now);
+}
+
 static bool apply(struct mo_sched *s, const struct mo_decision *d, int64_t now) {
     switch (d->kind) {
     case MO_RUN:
         if (!may_run(s, d)) return false;
         start_run(s, d, now);
         return true;
-    case MO_SHED: {
-        if (!is_waiting(s, d->query)) return false;
-        const struct mo_view_query *q = &s->queries.view[d->query];
-        if (!s->tenant_views[q->tenant].shed_late) return false;
-        mo_sched_resolve(s, d->query, q->deadline <= now ? MOIRE_EEXPIRED : MOIRE_ESHED, now);
+    case MO_SHED:
+        if (!may_shed(s, d->query)) return false;
+        shed(s, d->query, now);
         return true;
-    }
     case MO_TIMER:
         if (d->when <= now) return false;
         s->timer_at = d->when;
@@ -217,6 +228,8 @@ void mo_sched_dispatch(struct mo_sched *s, enum mo_event_kind kind, int query, i
     int64_t begin = s->cost_clock ? s->cost_clock(s->engine) : 0;
     struct mo_event event = {kind, query, tenant};
     s->view.now = now;
+    mo_sched_forget_pace(s, now);
+    if (s->watch_at <= now) mo_sched_watch(s, now);
     mo_sched_read_pressure(s);
     s->decisions.n = 0;
     if (s->policy->plan && now - s->planned_at >= s->policy->plan_period_ns) {

@@ -4,13 +4,13 @@
  * A tenant's target is a wish: a late query still runs, unless its tenant sheds.  A deadline that a query
  * brings with it is the time after which nobody waits for the answer: the core answers it MOIRE_EEXPIRED
  * then, be it waiting, paused or running, as if its user had cancelled it.  Such queries stand in one list by
- * deadline.  The engine keeps one timer, for the earlier of that list's first deadline and the time the
- * policy asked for. */
+ * deadline.  The engine keeps one timer, for the earliest of that list's first deadline, the time the policy
+ * asked for, and the next look at the blocks that run (late.c). */
 #include <string.h>
 #include "runtime/sched/core_impl.h"
 
 void mo_sched_set_alarm(struct mo_sched *s) {
-    int64_t when = s->timer_at;
+    int64_t when = s->timer_at < s->watch_at ? s->timer_at : s->watch_at;
     if (s->expiring.n && s->queries.view[s->expiring.slot[0]].deadline < when)
         when = s->queries.view[s->expiring.slot[0]].deadline;
     s->ops->set_timer(s->engine, when);
@@ -64,11 +64,14 @@ static bool expire(struct mo_sched *s, int64_t now) {
 }
 
 void mo_sched_timer(struct mo_sched *s, int64_t now) {
-    bool any = expire(s, now), due = s->timer_at <= now;
+    bool any = expire(s, now), due = s->timer_at <= now, late = s->watch_at <= now && mo_sched_watch(s, now);
     if (due) s->timer_at = MO_NEVER;
-    if (s->expiring.n || any) mo_sched_set_alarm(s); /* the engine has forgotten it: its time has come */
+    if (s->expiring.n || any || s->watch_at != MO_NEVER)
+        mo_sched_set_alarm(s); /* the engine has forgotten it: its time has come */
     if (due)
         mo_sched_dispatch(s, MO_EVENT_TIMER, -1, -1, now);
     else if (any)
         mo_sched_dispatch(s, MO_EVENT_FREED, -1, -1, now);
+    else if (late)
+        mo_sched_dispatch(s, MO_EVENT_LATE, -1, -1, now);
 }

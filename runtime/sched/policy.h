@@ -25,6 +25,7 @@ enum mo_event_kind {
     MO_EVENT_FREED,   /* an instance or cores came free, a query was cancelled, a tenant went */
     MO_EVENT_LETS,    /* the lets that were asked for are in force */
     MO_EVENT_GPUS,    /* a GPU is lost, or is back */
+    MO_EVENT_LATE,    /* a block is late, or later than was guessed */
 };
 
 struct mo_event {
@@ -42,6 +43,7 @@ struct mo_view_query {
     int64_t order;             /* breaks ties: acceptances counted, or the turn of a lower priority */
     int last_core;             /* lead core of its latest block, -1 = none: its cache is warm there */
     int last_cores;            /* size of that let */
+    bool decided;              /* it has its answer: only a block of it still runs */
     int run; /* index into view.runs, or view.behind, while a block runs or is queued, else -1 */
 };
 
@@ -56,9 +58,12 @@ struct mo_view_run {
     int n_leaving, wanted;   /* wanted: cores it would have liked; more than stay: it may grow */
     int resized;             /* times */
     int64_t start, predicted_end;
-    int64_t since;   /* as predicted it was at `at` then: layers, and the part that was done of the next, */
-    double at;       /* of which the rest runs on n_cores, and what follows on those that stay */
-    double pressure; /* for which its versions were chosen */
+    int64_t since; /* as predicted it was at `at` then: layers, and the part that was done of the next, */
+    double at;     /* of which the rest runs on n_cores, and what follows on those that stay */
+    double pace;   /* of the machine, by which that was predicted */
+    int64_t late_since; /* when it should have ended: long ago, a core of it stands still, and predicted_end
+                           is a guess; 0 = it is not late.  On cores only */
+    double pressure;    /* for which its versions were chosen */
 };
 
 struct mo_view_tenant {
@@ -69,7 +74,7 @@ struct mo_view_tenant {
     const struct mo_profile *profile;
     const struct mo_share_profile *const *share; /* by kind of GPU; NULL = it runs on none */
     double declared;                             /* queries/s that are expected at first; 0 = not known */
-    double residual;                             /* observed / profiled block time, recent mean */
+    double residual; /* observed / profiled block time: its own recent mean, at the machine's present pace */
     double attained; /* share of its recent answers within QoS, 0..1; starts at 1 */
     double load;     /* recent arrivals per ns x one-core time: cores it needs */
     int64_t answered, in_time;
@@ -86,6 +91,8 @@ struct mo_view_tenant {
 struct mo_view {
     int64_t now, block_ns; /* block_ns: bound on a block's predicted time */
     int n_cores, n_idle;
+    int n_late;    /* cores of late blocks: not to be counted on for now */
+    double pace;   /* ns that blocks take now for each that they should, whoever's they are; 1 on GPUs */
     int max_batch; /* queries that one block may take; 1 where shapes are fixed */
     bool resizes;  /* blocks may gain and lose cores while they run */
     struct mo_cores idle;
@@ -118,7 +125,8 @@ enum mo_decision_kind {
      * they are a let whose block ends its batch, nothing is queued there, and this one is a whole batch: then
      * it begins when that block ends, whatever has happened until then. */
     MO_RUN,
-    MO_SHED,  /* answer query without a result; only waiting or paused ones of shed_late tenants */
+    /* Answer query without a result: waiting or paused, or in a late block; only of shed_late tenants. */
+    MO_SHED,
     MO_TIMER, /* dispatch again at `when` at the latest; replaces an earlier wish */
     MO_LETS,  /* prepare the lets of `plan` behind those in force, then serve on them: MO_EVENT_LETS */
     /* The block that `query` runs goes on with `cores`: idle ones among them join it at once, its own that
@@ -158,10 +166,11 @@ struct mo_decisions {
 
 struct mo_policy {
     const char *name, *description;
-    bool gpus;                                             /* for machines of GPUs, and for no others */
-    bool research;                                         /* for studies, not for service */
-    const void *options;                                   /* handed through view.options */
-    size_t state_bytes;                                    /* zeroed by the core, 64-byte aligned */
+    bool gpus;              /* for machines of GPUs, and for no others */
+    bool research;          /* for studies, not for service */
+    bool no_pace, no_watch; /* for studies: the core follows no pace; no block counts as late */
+    const void *options;    /* handed through view.options */
+    size_t state_bytes;     /* zeroed by the core, 64-byte aligned */
     void (*init)(void *state, const struct mo_view *view); /* may be NULL */
     void (*plan)(void *state, const struct mo_view *view); /* may be NULL; else before the first dispatch
                                                                after each plan_period_ns */

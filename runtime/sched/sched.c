@@ -3,7 +3,6 @@
 #include <string.h>
 #include "runtime/sched/core_impl.h"
 
-static const double RESIDUAL_GAIN = 0.05, RESIDUAL_MIN = 0.5, RESIDUAL_MAX = 4;
 static const double ATTAINED_GAIN = 1.0 / 64, GAP_GAIN = 1.0 / 32;
 
 void mo_sched_log(struct mo_sched *s, int64_t now, int kind, int slot, int tenant, int64_t a, int64_t b,
@@ -15,7 +14,9 @@ void mo_sched_log(struct mo_sched *s, int64_t now, int kind, int slot, int tenan
 static void fill_view(struct mo_sched *s, const struct mo_sched_config *c) {
     for (int i = 0; i < c->n_cores; i++)
         s->runs[i].query = s->behind[i].query = -1;
-    s->view = (struct mo_view){.block_ns = c->block_ns ? c->block_ns : 1000000,
+    mo_pace_init(&s->pace, c->n_cores);
+    s->view = (struct mo_view){.pace = 1,
+                               .block_ns = c->block_ns ? c->block_ns : 1000000,
                                .max_batch = c->max_batch > 1 ? c->max_batch : 1,
                                .resizes = c->ops->resize && !c->gpus,
                                .n_cores = c->n_cores,
@@ -70,6 +71,7 @@ int mo_sched_create(const struct mo_sched_config *c, struct mo_sched **out, moir
                                .source = c->source,
                                .block_config = c->block_ns,
                                .timer_at = MO_NEVER,
+                               .watch_at = MO_NEVER,
                                .n_cores = c->n_cores,
                                .max_tenants = c->max_tenants};
     }
@@ -213,6 +215,7 @@ bool mo_sched_resolve(struct mo_sched *s, int slot, int code, int64_t now) {
     mo_sched_mirror(s, q->tenant);
     if (record->expires) mo_sched_expires_no_more(s, slot);
     record->end = now;
+    q->decided = true;
     s->view.n_in_system--;
     count_outcome(s, q, code, now);
     mo_sched_log(s, now, MO_LOG_RESOLVE, slot, q->tenant, code, q->deadline, 0);
@@ -232,21 +235,6 @@ bool mo_sched_try_release(struct mo_sched *s, int slot, int64_t now) {
     s->ops->released(s->engine, q->tenant, record->user);
     mo_query_release(&s->queries, slot);
     return true;
-}
-
-/* Observed against predicted block time, clamped so that one stall does not poison the estimate. */
-static void learn(struct mo_sched *s, const struct mo_view_run *run, int lead, int tenant, int64_t observed) {
-    struct mo_view_tenant *tenant_view = &s->tenant_views[tenant];
-    int64_t base = s->units->solo(s, tenant, lead, run->n_cores, run->begin, run->end, run->batch);
-    if (base <= 0) return;
-    double ratio = (double)observed / (double)base;
-    mo_sched_note_slowdown(&s->tenants[tenant], ratio < RESIDUAL_MAX ? ratio : RESIDUAL_MAX, base);
-    if (ratio > 2 * tenant_view->residual) ratio = 2 * tenant_view->residual;
-    /* long blocks tell more */
-    double gain = RESIDUAL_GAIN * (base < 1000000 ? (double)base / 1e6 : 1);
-    tenant_view->residual += gain * (ratio - tenant_view->residual);
-    if (tenant_view->residual < RESIDUAL_MIN) tenant_view->residual = RESIDUAL_MIN;
-    if (tenant_view->residual > RESIDUAL_MAX) tenant_view->residual = RESIDUAL_MAX;
 }
 
 /* A query leaves the block that ended: decided, or paused before its next layer. */
@@ -327,9 +315,9 @@ void mo_sched_block_done(struct mo_sched *s, int lead, bool ran, int code, int64
     int tenant = s->queries.view[run.query].tenant, layers = s->tenant_views[tenant].profile->n_layers;
     struct mo_cores out = cores_out(s, &run, tenant, inside, now);
     go_on(s, lead, &out, now);
+    if (run.late_since) mo_sched_late_ended(s, &run, now);
     if (ran && code == MOIRE_OK) {
-        if (!run.resized)
-            learn(s, &run, lead, tenant, end - start); /* else the prediction was no profile's */
+        mo_sched_learn(s, &run, lead, tenant, end - start, now);
         mo_histogram_add(&s->stats.block_ns, end - start);
     } else if (!ran) {
         s->stats.late_drops++;

@@ -78,6 +78,10 @@ void mo_sched_stats_add(struct mo_sched_stats *sum, const struct mo_sched_stats 
     sum->incomplete += part->incomplete;
     sum->forced_runs += part->forced_runs;
     sum->in_system_max += part->in_system_max;
+    sum->stalls += part->stalls;
+    sum->stall_ns += part->stall_ns;
+    sum->stall_sheds += part->stall_sheds;
+    if (part->pace_max > sum->pace_max) sum->pace_max = part->pace_max;
     sum->kernel_core_ns += part->kernel_core_ns;
     sum->worker_cpu_ns += part->worker_cpu_ns;
     mo_histogram_merge(&sum->decision_ns, &part->decision_ns);

@@ -25,6 +25,10 @@ struct mo_sched_stats {
     int64_t incomplete;
     int64_t forced_runs; /* times the core ran something because the policy left all idle */
     int64_t in_system_max;
+    int64_t stalls;              /* blocks that had not ended long after they should have (late.c), */
+    int64_t stall_ns;            /* and what they took beyond that */
+    int64_t stall_sheds;         /* of shed and expired: by the policy, while a block was late */
+    double pace_max;             /* the slowest pace so far (machine_pace.h); 0 = it has never left 1 */
     moire_histogram decision_ns; /* cost of one dispatch: policy, checks and start of its runs */
     moire_histogram block_ns;    /* observed block times */
     /* filled by the live engine only */

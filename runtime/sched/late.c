@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * late.c - blocks that have not ended long after they should have.
+ *
+ * A core of such a block stands still, or does next to nothing: its host has given it to another guest.
+ * Nobody knows for how long; as good a guess as any is that it goes on for as long as it has lasted.  So the
+ * block's predicted end moves there, and moves on when that has passed.  Policies see it by `late_since` and
+ * view.n_late: they count neither on its cores nor on its query, and those that will be late for it may be
+ * told so at once, the query itself too.
+ *
+ * While blocks run they are looked at every few milliseconds: with the decisions that are made anyway, or by
+ * the engine's timer where none is. */
+#include "runtime/sched/core_impl.h"
+
+static const int64_t GRACE_NS = 2000000, EVERY_NS = 3000000;
+
+static bool watches(const struct mo_sched *s) {
+    return !s->view.gpus && !s->policy->no_watch;
+}
+
+void mo_sched_count_late(struct mo_sched *s) {
+    s->view.n_late = 0;
+    for (int i = 0; i < s->view.n_running; i++) {
+        const struct mo_view_run *r = &s->runs[s->running[i]];
+        if (r->late_since) s->view.n_late += r->n_cores;
+    }
+}
+
+void mo_sched_watch_from(struct mo_sched *s, int64_t now) {
+    if (s->watch_at != MO_NEVER || !watches(s)) return;
+    s->watch_at = now + EVERY_NS;
+    mo_sched_set_alarm(s);
+}
+
+/* Long past its predicted end; for one that is late already, past the guess. */
+static bool is_overdue(const struct mo_view_run *r, int64_t now) {
+    int64_t span = r->predicted_end - r->start;
+    int64_t grace = r->late_since ? 0 : span > GRACE_NS ? span : GRACE_NS;
+    return now - r->predicted_end > grace;
+}
+
+bool mo_sched_watch(struct mo_sched *s, int64_t now) {
+    bool any = false;
+    for (int i = 0; i < s->view.n_running; i++) {
+        struct mo_view_run *r = &s->runs[s->running[i]];
+        if (!is_overdue(r, now)) continue;
+        s->stats.stalls += !r->late_since;
+        if (!r->late_since) r->late_since = r->predicted_end;
+        r->predicted_end = now + (now - r->late_since);
+        any = true;
+    }
+    if (any) mo_sched_count_late(s);
+    s->watch_at = s->view.n_running ? now + EVERY_NS : MO_NEVER;
+    mo_sched_set_alarm(s);
+    return any;
+}
+
+void mo_sched_late_ended(struct mo_sched *s, const struct mo_view_run *run, int64_t now) {
+    s->stats.stall_ns += now - run->late_since;
+    mo_sched_count_late(s);
+}
