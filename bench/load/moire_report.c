@@ -2,7 +2,7 @@
  * moire_report.c - statistics and event rings of a runtime as JSON; see moire_report.h. */
 #include <jansson.h>
 #include <string.h>
-#include "bench/load/choice_models.h"
+#include "bench/choice/choice_models.h"
 #include "bench/load/footprint.h"
 #include "bench/load/moire_report.h"
 #include "runtime/sched/events.h"

@@ -9,9 +9,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include "bench/data/experiment.h"
-#include "bench/load/fronts.h"
+#include "bench/choice/beside.h"
+#include "bench/choice/fronts.h"
 #include "bench/load/load_search.h"
-#include "bench/load/versus.h"
 
 struct run {
     struct mo_bench_session *session;
@@ -341,13 +341,18 @@ json_t *mo_bench_process_json(const struct mo_bench_serve_options *o) {
     return o->process.cv > 0 ? json_sprintf("%s:%g", name, o->process.cv) : json_string(name);
 }
 
-/* That one of them failed is a finding, and no reason to lose the rest. */
-static int run_versus(struct mo_bench_session *s, const struct mo_bench_serve_options *o,
-                      const struct mo_bench_mix *mix, json_t **versus, moire_error *err) {
-    *versus = json_null();
-    int code = o->against ? mo_bench_versus(s, o, mix, versus, err) : MOIRE_OK;
+/* Comparisons with other policies, and beside a neighbour.  That one fails is a finding, and no reason to
+ * lose the rest. */
+static int compare(struct mo_bench_session *s, const struct mo_bench_serve_options *o,
+                   const struct mo_bench_mix *mix, bool wanted,
+                   int (*play)(struct mo_bench_session *, const struct mo_bench_serve_options *,
+                               const struct mo_bench_mix *, json_t **, moire_error *),
+                   json_t **out, moire_error *err) {
+    *out = NULL;
+    int code = wanted ? play(s, o, mix, out, err) : MOIRE_OK;
+    if (!*out) *out = json_null();
     if (!code || code == MOIRE_EINTERRUPTED) return code;
-    mo_bench_say(s, "bench: not compared with %s: %s", o->against, err->message);
+    mo_bench_say(s, "bench: not compared: %s", err->message);
     return MOIRE_OK;
 }
 
@@ -360,9 +365,10 @@ int mo_bench_serve(struct mo_bench_session *session, const struct mo_bench_serve
         json_decref(experiment);
         return code;
     }
-    json_t *results = json_array(), *left_out = json_array(), *versus = json_null();
+    json_t *results = json_array(), *left_out = json_array(), *versus = NULL, *beside = NULL;
     code = run_policies(session, options, &mix, results, err);
-    if (!code) code = run_versus(session, options, &mix, &versus, err);
+    if (!code) code = compare(session, options, &mix, options->against, mo_bench_versus, &versus, err);
+    if (!code) code = compare(session, options, &mix, options->n_neighbour, mo_bench_beside, &beside, err);
     if (!code) code = run_peers(session, options, &mix, results, left_out, err);
     json_t *why = json_array();
     mo_bench_doubt_runs(results, why);
@@ -375,7 +381,8 @@ int mo_bench_serve(struct mo_bench_session *session, const struct mo_bench_serve
                      mo_bench_process_json(options), "calibration", mix.calibration, "runs", "trusted",
                      json_array_size(why) == 0, "why", why, "results", results, "left_out", left_out,
                      "complete", code == MOIRE_OK);
-    json_object_set_new(*out, "versus", versus);
+    json_object_set_new(*out, "versus", versus ? versus : json_null());
+    json_object_set_new(*out, "neighbour", beside ? beside : json_null());
     json_object_set_new(*out, "fronts", mo_bench_fronts(session, &mix, results));
     mo_bench_mix_close(&mix);
     return !*out && !code ? mo_fail(err, MOIRE_ENOMEM, "out of memory") : code;

@@ -7,7 +7,7 @@
 #include "bench/sim/limit.h"
 #include "bench/load/score.h"
 
-enum { MO_BENCH_MAX_LOADS = 32, MO_BENCH_MAX_SEEDS = 64 };
+enum { MO_BENCH_MAX_LOADS = 32, MO_BENCH_MAX_SEEDS = 64, MO_BENCH_MAX_NEIGHBOUR = 8 };
 /* A probe of the search lasts at most so many times `seconds`. */
 enum { MO_BENCH_ENOUGH_QUERIES = 60, MO_BENCH_LONGEST_PROBE = 4 };
 
@@ -30,7 +30,10 @@ struct mo_bench_serve_options {
     double calibration_seconds;
     const char *calibration; /* an earlier result whose QoS targets and solo times are used again */
     const char *against;     /* a policy that is compared with the first, in turns; NULL = none */
-    bool timeline;           /* record cores and blocks of moire's policies */
+    /* Levels of a neighbour beside which policies are compared with themselves less the choice of versions;
+     * none = no such comparison.  pairs: of turns under each of its conditions. */
+    int neighbour[MO_BENCH_MAX_NEIGHBOUR], n_neighbour, pairs;
+    bool timeline;                         /* record cores and blocks of moire's policies */
     const struct mo_bench_schedule *given; /* arrivals in place of drawn ones; NULL = none */
 };
 

@@ -2,7 +2,8 @@
  * report_choices.c - the section "How moire chose": the fronts of tuned models, the blocks that were formed
  * and why, the pressure and the versions that ran under it, and what that gained or lost against one version.
  *
- * From a result's "choices" (bench/load/choices.h), and from the document's "fronts" and "versus". */
+ * From a result's "choices" (bench/choice/choices.h), and from the document's "fronts"; what the choice was
+ * worth is in report_versus.c. */
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
@@ -26,23 +27,28 @@ static const json_t *telling(const json_t *document) {
     return first;
 }
 
-static int any_choice(const json_t *choices) {
+/* How many elements of a list are as asked. */
+static int count(const json_t *list, bool (*is)(const json_t *element)) {
     size_t i;
-    json_t *tenant;
+    json_t *element;
     int n = 0;
-    json_array_foreach(json_object_get(choices, "tenants"), i, tenant) n +=
-        mo_json_number(tenant, "choices") > 0;
+    json_array_foreach((json_t *)list, i, element) n += is(element);
     return n;
 }
 
+static bool has_choices(const json_t *tenant) {
+    return mo_json_number(tenant, "choices") > 0;
+}
+static int any_choice(const json_t *choices) {
+    return count(json_object_get(choices, "tenants"), has_choices);
+}
+
 /* --- fronts ------------------------------------------------------------------------------------------- */
+static bool is_version(const json_t *point) {
+    return json_is_integer(json_object_get(point, "version"));
+}
 static int kept(const json_t *layer) {
-    size_t i;
-    json_t *p;
-    int n = 0;
-    json_array_foreach(json_object_get(layer, "points"), i, p) n +=
-        json_is_integer(json_object_get(p, "version"));
-    return n;
+    return count(json_object_get(layer, "points"), is_version);
 }
 
 /* Layers with most versions first; of these, by their time in the first version, as often as the model has
@@ -54,13 +60,12 @@ static double layer_rank(const json_t *layer) {
     return kept(layer) * 1e9 + us * mo_json_number(layer, "uses");
 }
 
+static bool has_several(const json_t *layer) {
+    return kept(layer) > 1;
+}
 /* Models with most layers that have a choice; of tenants only those that ran. */
 static double front_rank(const json_t *front) {
-    size_t i;
-    json_t *layer;
-    double n = 0;
-    json_array_foreach(json_object_get(front, "layers"), i, layer) n += kept(layer) > 1;
-    return n;
+    return count(json_object_get(front, "layers"), has_several);
 }
 
 static double tenant_rank(const json_t *tenant) {
@@ -267,79 +272,6 @@ static void pressure(FILE *out, const json_t *choices) {
     fprintf(out, "</div></div>\n");
 }
 
-/* --- against one version ------------------------------------------------------------------------------ */
-/* share: a difference of shares, of which more is better; else a quotient, of which less is. */
-static const struct {
-    const char *key, *text;
-    bool share;
-} measures[] = {{"within_points", "queries in time", true},
-                {"latency_ratio", "mean latency", false},
-                {"core_time_ratio", "core time of a query in kernels", false}};
-enum { MEASURES = sizeof measures / sizeof *measures };
-
-/* 1 a gain, -1 a loss, 0 noise: the interval holds what no difference is. */
-static int reading(const json_t *versus, int i) {
-    const json_t *v = json_object_get(versus, measures[i].key), *low = json_object_get(v, "low"),
-                 *high = json_object_get(v, "high");
-    double same = measures[i].share ? 0 : 1;
-    int more = measures[i].share ? 1 : -1;
-    if (!json_is_number(low) || !json_is_number(high)) return 0;
-    return json_number_value(low) > same ? more : json_number_value(high) < same ? -more : 0;
-}
-
-/* subject: whose gain it is. */
-static void conclusion(FILE *out, const json_t *versus, const char *subject) {
-    bool gain = false, loss = false;
-    for (int i = 0; i < MEASURES; i++) {
-        gain |= reading(versus, i) > 0;
-        loss |= reading(versus, i) < 0;
-    }
-    fprintf(out, "<p><b>In this run ");
-    mo_html_text(out, subject);
-    fprintf(out, " %s</b></p>\n",
-            gain && loss ? "gained by one measure and lost by another."
-            : gain       ? "gained."
-            : loss       ? "lost."
-                         : "made no difference that can be told from noise.");
-}
-
-static void versus_row(FILE *out, const json_t *versus, int i) {
-    static const char *const words[] = {"loss", "noise: the interval holds \"no difference\"", "gain"};
-    const json_t *v = json_object_get(versus, measures[i].key);
-    double part[3] = {mo_json_number(v, "mean"), mo_json_number(v, "low"), mo_json_number(v, "high")};
-    for (int k = 0; k < 3 && !measures[i].share; k++)
-        part[k] = 100 * (part[k] - 1);
-    fprintf(out, "<tr><td>%s</td><td>%+.2f %s</td><td>%+.2f to %+.2f</td><td>%s</td></tr>\n",
-            measures[i].text, part[0], measures[i].share ? "points" : "%", part[1], part[2],
-            words[1 + reading(versus, i)]);
-}
-
-static void versus(FILE *out, const json_t *document) {
-    const json_t *v = json_object_get(document, "versus");
-    const char *policy = mo_json_text(v, "policy"), *against = mo_json_text(v, "against");
-    bool one = !json_is_object(v) || !strcmp(against, "moire-no-versions");
-    fprintf(out, "<h3 style=\"margin-top:18px\">%s</h3>\n",
-            one ? "Gained or lost against one version" : "Against another policy");
-    if (!json_is_object(v)) {
-        fprintf(out, "<p>Not measured in this run: add <code>--against moire-no-versions</code>.</p>\n");
-        return;
-    }
-    conclusion(out, v, one ? "choosing among versions" : policy);
-    fprintf(out, "<p>");
-    mo_html_text(out, policy);
-    fprintf(out, " and ");
-    mo_html_text(out, against);
-    fprintf(out,
-            "%s served the same arrivals in turns at load %.2f: %.0f pairs of turns of %.1f s, %.0f queries. "
-            "The intervals hold the mean over pairs with 95 %% confidence.</p>\n<div class=\"card\"><table>"
-            "<tr><th>first against second</th><th>difference</th><th>interval</th><th>reading</th></tr>\n",
-            one ? " (every layer in its fastest version)" : "", mo_json_number(v, "load"),
-            mo_json_number(v, "pairs"), mo_json_number(v, "seconds"), mo_json_number(v, "queries"));
-    for (int i = 0; i < MEASURES; i++)
-        versus_row(out, v, i);
-    fprintf(out, "</table></div>\n");
-}
-
 void mo_page_choices(FILE *out, const struct mo_page_view *view) {
     const json_t *document = view->document, *choices = telling(document);
     if (!choices) return;
@@ -361,5 +293,5 @@ void mo_page_choices(FILE *out, const struct mo_page_view *view) {
                 "was nothing to choose under pressure.</p>\n");
     }
     blocks(out, view, choices);
-    if (any_choice(choices) || json_is_object(json_object_get(document, "versus"))) versus(out, document);
+    if (any_choice(choices) || json_is_object(json_object_get(document, "versus"))) mo_page_versus(out, view);
 }

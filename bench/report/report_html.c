@@ -9,8 +9,8 @@ static void experiment(FILE *out, const struct mo_page_view *view) {
 }
 
 static const mo_page_section sections[] = {
-    mo_page_headline, mo_page_answers,  mo_page_tenants, mo_page_loads, mo_page_latency,
-    mo_page_choices,  mo_page_timeline, mo_page_targets, mo_page_cost,  experiment,
+    mo_page_headline,  mo_page_answers,  mo_page_tenants, mo_page_loads, mo_page_latency, mo_page_choices,
+    mo_page_neighbour, mo_page_timeline, mo_page_targets, mo_page_cost,  experiment,
 };
 
 int mo_page_view_open(const struct mo_env *env, const json_t *document, struct mo_page_view *view,

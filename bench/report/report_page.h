@@ -63,6 +63,8 @@ void mo_page_tenants(FILE *out, const struct mo_page_view *view);
 void mo_page_loads(FILE *out, const struct mo_page_view *view);
 void mo_page_latency(FILE *out, const struct mo_page_view *view);
 void mo_page_choices(FILE *out, const struct mo_page_view *view);
+void mo_page_versus(FILE *out, const struct mo_page_view *view); /* a part of the former */
+void mo_page_neighbour(FILE *out, const struct mo_page_view *view);
 void mo_page_timeline(FILE *out, const struct mo_page_view *view);
 void mo_page_targets(FILE *out, const struct mo_page_view *view);
 void mo_page_cost(FILE *out, const struct mo_page_view *view);
@@ -71,6 +73,8 @@ void mo_page_cost(FILE *out, const struct mo_page_view *view);
  * otherwise. */
 void mo_page_trust(FILE *out, const json_t *document);
 void mo_text_trust(FILE *out, const json_t *document);
+/* What choosing versions was worth beside a neighbour; nothing where that was not measured. */
+void mo_text_neighbour(FILE *out, const json_t *document);
 
 /* The head of a page with its title, and what it is about; its end. */
 void mo_page_begin(FILE *out, const char *title, const char *about);

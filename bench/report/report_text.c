@@ -272,6 +272,7 @@ void mo_bench_serve_print(const json_t *document) {
         few_queries(view.document);
         memory(document);
         models(&view);
+        mo_text_neighbour(stdout, document);
         if (json_array_size(json_object_get(document, "seeds")) > 1 && json_object_get(document, "summary"))
             mo_bench_summary_print(json_object_get(document, "summary"));
     }

@@ -11,9 +11,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include "bench/load/choices.h"
-#include "bench/load/versus.h"
+#include "bench/choice/choices.h"
+#include "bench/choice/versus.h"
 #include "bench/report/report_page.h"
+#include "tests/unit/base/fault_sys.h"
 
 #define EVIL "<b>\"&"
 
@@ -122,6 +123,58 @@ static void reasons_and_begins_are_counted(void **state) {
     assert_true(whole(begins, 0) == 2 && whole(begins, 1) == 1 && whole(begins, 2) == 0);
     assert_true(near(json_number_value(json_object_get(doc, "seconds")), 2));
     json_decref(doc);
+}
+
+/* Layer 1 of the model has three versions and layer 3 two; the fifth query comes back to the first's. */
+static void changes_of_versions_are_counted_in_order_of_time(void **state) {
+    (void)state;
+    struct mo_env env = mo_env_default();
+    struct mo_events *e = mo_events_create(&env, 3, 64);
+    struct mo_choices c;
+    assert_non_null(e);
+    static const int ran[5][2] = {{0, 0}, {0, 1}, {2, 1}, {2, 1}, {0, 0}};
+    for (int i = 0; i < 5; i++) { /* later queries have smaller numbers */
+        decide(e, 1000 + i, (uint64_t)(20 - i), 0, 0, 4, 0.5, MO_CUT_MODEL);
+        mo_event_put(&e->ring[0], 1000 + i, MO_LOG_VERSIONS, (uint64_t)(20 - i), 0, 0,
+                     ran[i][0] << 3 | ran[i][1] << 9, 4);
+    }
+    assert_int_equal(mo_choices_gather(&env, e, 0, models, 2, &c), MOIRE_OK);
+    assert_int_equal(c.n, 5);
+    static const int changed[5] = {0, 1, 1, 0, 2};
+    for (int i = 0; i < 5; i++) {
+        const struct mo_choice_block *b = &c.block[4 - i];
+        assert_int_equal(b->again, i ? 2 : 0);
+        assert_int_equal(b->changed, changed[i]);
+        assert_true(b->version[1] == ran[i][0] && b->version[3] == ran[i][1]);
+    }
+    json_t *doc = mo_choices_json(&c, models, 2, 0, 1000000000, 1000000);
+    const json_t *tuned = json_array_get(json_object_get(doc, "tenants"), 0);
+    assert_int_equal(json_integer_value(json_object_get(tuned, "again")), 8);
+    assert_int_equal(json_integer_value(json_object_get(tuned, "changed")), 4);
+    assert_true(whole(json_object_get(tuned, "ran"), 0) == 5 &&
+                whole(json_object_get(tuned, "ran"), 1) == 3 && whole(json_object_get(tuned, "ran"), 2) == 2);
+    json_decref(doc);
+    mo_choices_free(&c);
+    mo_events_destroy(e);
+}
+
+static int gather_once(void *ctx) {
+    struct fault_sys *fault = ctx;
+    struct mo_env plain = mo_env_default(), env = plain;
+    struct mo_events *e = history(&plain);
+    struct mo_choices c;
+    env.sys = &fault->table;
+    int code = mo_choices_gather(&env, e, 100, models, 2, &c);
+    if (!code) mo_choices_free(&c);
+    mo_events_destroy(e);
+    return code;
+}
+
+static void without_memory_nothing_is_gathered(void **state) {
+    (void)state;
+    struct fault_sys fault;
+    fault_sys_init(&fault);
+    assert_true(fault_sys_sweep(&fault, gather_once, &fault, MOIRE_ENOMEM) >= 4);
 }
 
 /* A ring that is too small tells what it still has, and nothing wrong. */
@@ -296,6 +349,8 @@ int main(void) {
         cmocka_unit_test(blocks_are_gathered_with_their_versions),
         cmocka_unit_test(bins_hold_layers_by_version),
         cmocka_unit_test(reasons_and_begins_are_counted),
+        cmocka_unit_test(changes_of_versions_are_counted_in_order_of_time),
+        cmocka_unit_test(without_memory_nothing_is_gathered),
         cmocka_unit_test(a_ring_that_went_round_is_read),
         cmocka_unit_test(turns_are_read_and_compared),
         cmocka_unit_test(the_page_says_what_was_gained_lost_or_neither),

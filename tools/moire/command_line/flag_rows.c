@@ -173,6 +173,13 @@ static const struct mo_flag rows[] = {
     {"--against", "P", ON(SERVE), TO(against),
      "the first of --policy and this policy in turns, on the same arrivals: what lies between them",
      .room = 1},
+    {"--neighbour", "LEVEL,...", ON(SERVE), TO(neighbour),
+     "each of --policy that chooses versions by pressure against itself without that choice: with no "
+     "neighbour, "
+     "beside one of `moire stress` at each of these levels, 1 to 5, and beside one that changes among them",
+     .least = 1, .most = MO_STRESS_LEVELS - 1, .room = MO_BENCH_MAX_NEIGHBOUR},
+    {"--rounds", "N", ON(SERVE), TO(rounds), "with --neighbour: pairs of turns under each of its conditions",
+     .initial = "5", .least = 2, .most = 1000},
     {"--ablation", NULL, ON(TABLES), TO(ablation),
      "the policies are moire, moire less one part each, and the bound"},
     {"--planner", "P", ON(PLAN), TO(planner),
@@ -283,6 +290,9 @@ static const struct mo_flag rows[] = {
     {"--threads", "N", ON(RUN), TO(threads), "cores that work on the query together", .initial = "1",
      .least = 1, .most = 1024},
     {"--threads", "N", ON(OCR), TO(threads), "cores to use; all by default", .least = 1, .most = 1024},
+    {"--threads", "N", ON(SERVE), TO(threads),
+     "cores that every system may use, all by default; a neighbour has those that are left", .least = 1,
+     .most = MO_MAX_CORES},
     {"--threads", "N", ON(STRESS), TO(threads), "walkers; one a core by default", .least = 1, .most = 256},
     {"--level", "N", ON(STRESS), TO(level), "0 (asleep) to 5", .initial = "5", .most = MO_STRESS_LEVELS - 1},
     {"--kind", "KIND", ON(STRESS), TO(kind),

@@ -90,7 +90,7 @@ struct mo_options {
         *plot, *precision, *pressure, *process, *proxy, *recogniser, *record, *replay, *report, *source,
         *store, *svg, *to, *trace;
     struct mo_words against, inputs, machines, peers, planners, policies, processes, ties, with;
-    struct mo_wholes levels, seeds, thread_counts, units;
+    struct mo_wholes levels, neighbour, seeds, thread_counts, units;
     struct mo_numbers loads;
     struct mo_shapes shapes;
 };

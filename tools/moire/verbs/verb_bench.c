@@ -3,10 +3,10 @@
 #define _GNU_SOURCE
 #include <stdio.h>
 #include <string.h>
+#include "bench/choice/beside.h"
 #include "bench/load/drive.h"
 #include "bench/load/moire_backend.h"
 #include "bench/report/report.h"
-#include "bench/load/serve.h"
 #include "tools/moire/verbs/bench_common.h"
 
 static const char about[] =
@@ -62,6 +62,20 @@ static int choose_against(const struct mo_options *o, struct mo_bench_serve_opti
     return MOIRE_OK;
 }
 
+static int choose_neighbour(const struct mo_options *o, struct mo_bench_serve_options *serve,
+                            moire_error *err) {
+    bool any = false;
+    for (int i = 0; i < serve->n_policies; i++)
+        any |= mo_bench_without_choice(serve->policies[i]) != NULL;
+    if (!any)
+        return mo_fail(err, MOIRE_EINVAL,
+                       "--neighbour: none of --policy chooses versions by pressure (moire, veltair do)");
+    if (o->gpus) return mo_fail(err, MOIRE_EINVAL, "--neighbour: versions of kernels are for cores");
+    for (int i = 0; i < o->neighbour.n; i++)
+        serve->neighbour[serve->n_neighbour++] = (int)o->neighbour.value[i];
+    return MOIRE_OK;
+}
+
 static int serve(struct mo_bench_session *s, const struct mo_options *o, json_t **document,
                  moire_error *err) {
     char path[1024];
@@ -73,6 +87,7 @@ static int serve(struct mo_bench_session *s, const struct mo_options *o, json_t 
     for (int i = 0; !code && i < o->peers.n; i++)
         code = add_peers(&serve, o->peers.word[i], err);
     if (!code && o->against.n) code = choose_against(o, &serve, err);
+    if (!code && o->neighbour.n) code = choose_neighbour(o, &serve, err);
     if (!code) code = mo_bench_check_serve(&serve, err);
     if (!code) code = mo_known_find_data(MO_KNOWN_SCENARIOS, o->operands.word[0], path, sizeof path, err);
     if (code) return code;
@@ -80,6 +95,8 @@ static int serve(struct mo_bench_session *s, const struct mo_options *o, json_t 
     serve.scenario = path;
     serve.timeline = o->report || o->trace;
     serve.enough = MO_BENCH_ENOUGH_QUERIES;
+    serve.pairs = o->rounds;
+    if (o->threads && o->threads < s->cores) s->cores = o->threads;
     return mo_bench_serve(s, &serve, document, err);
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * versus.c - two policies in turns; see versus.h. */
-#include "bench/load/versus.h"
+#include "bench/choice/versus.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -53,20 +53,17 @@ json_t *mo_versus_json(const struct mo_versus_turn *a, const struct mo_versus_tu
                      interval(&core, true));
 }
 
-/* --- measuring ---------------------------------------------------------------------------------------- */
-struct side {
-    struct mo_bench_system system;
-    char name[64];
-    struct mo_bench_child child;
-    struct mo_versus_turn turn[MO_VERSUS_PAIRS];
-};
-
-static int begin(struct mo_bench_session *s, const struct mo_bench_mix *mix, const char *policy,
-                 struct side *side, moire_error *err) {
+/* --- turns -------------------------------------------------------------------------------------------- */
+int mo_versus_begin(struct mo_bench_session *s, const struct mo_bench_mix *mix, const char *policy,
+                    bool trace, struct mo_versus_side *side, moire_error *err) {
     snprintf(side->name, sizeof side->name, "moire/%.40s", policy);
     side->system = (struct mo_bench_system){side->name, "moire", policy, "policy of moire"};
     return mo_bench_child_start(s, &side->system, mix->scenario.tenants, mix->qos_ns, mix->scenario.n_tenants,
-                                mix->cores, s->generic, false, &side->child, err);
+                                mix->cores, s->generic, trace, &side->child, err);
+}
+
+void mo_versus_end(struct mo_versus_side *side) {
+    if (side->child.session) mo_bench_child_stop(&side->child);
 }
 
 /* What the runner knows about the turn that is over. */
@@ -82,36 +79,53 @@ static int ask_report(struct mo_bench_child *child, json_t **out, moire_error *e
     return *out ? MOIRE_OK : mo_fail(err, MOIRE_EIO, "%s: no report", child->system->name);
 }
 
-static int take_turn(const struct mo_bench_mix *mix, const struct mo_bench_serve_options *o, double load,
-                     struct side *side, int k, moire_error *err) {
+int mo_versus_take(const struct mo_bench_mix *mix, const struct mo_bench_serve_options *o, double load,
+                   uint64_t seed, struct mo_versus_side *side, struct mo_versus_turn *out, json_t **choices,
+                   moire_error *err) {
     const struct mo_bench_player player = mo_bench_child_player(&side->child);
     json_t *point = NULL, *report = NULL;
-    uint64_t seed = o->seeds[0] + (uint64_t)k;
     int code = mo_bench_point(side->child.session->env, &player, mix, o, load, seed, -1, &point, err);
     if (!code) code = ask_report(&side->child, &report, err);
-    if (!code && !mo_versus_read(point, report, &side->turn[k]))
+    if (!code && !mo_versus_read(point, report, out))
         code = mo_fail(err, MOIRE_EFAILED, "%s answered no query of a turn", side->name);
-    json_decref(point);
+    if (choices) *choices = code ? NULL : json_incref(json_object_get(report, "choices"));
     json_decref(report);
+    json_decref(point);
     return code;
 }
 
-static double highest(const struct mo_bench_serve_options *o) {
+struct mo_bench_serve_options mo_versus_brief(const struct mo_bench_serve_options *options) {
+    struct mo_bench_serve_options brief = *options;
+    if (brief.seconds > TURN_S) brief.seconds = TURN_S;
+    if (brief.warmup > WARMUP_S) brief.warmup = WARMUP_S;
+    return brief;
+}
+
+double mo_versus_load(const struct mo_bench_serve_options *o) {
     double load = o->step;
     for (int i = 0; i < o->n_loads; i++)
         if (!i || o->loads[i] > load) load = o->loads[i];
     return load;
 }
 
+/* --- two policies ------------------------------------------------------------------------------------- */
+struct match {
+    struct mo_versus_side side[2];
+    struct mo_versus_turn turn[2][MO_VERSUS_PAIRS];
+};
+
 static int play(struct mo_bench_session *s, const struct mo_bench_serve_options *o,
-                const struct mo_bench_mix *mix, double load, struct side side[2], moire_error *err) {
-    int code = begin(s, mix, o->policies[0], &side[0], err);
-    if (!code) code = begin(s, mix, o->against, &side[1], err);
+                const struct mo_bench_mix *mix, double load, struct match *m, moire_error *err) {
+    int code = mo_versus_begin(s, mix, o->policies[0], false, &m->side[0], err);
+    if (!code) code = mo_versus_begin(s, mix, o->against, false, &m->side[1], err);
     for (int k = 0; !code && k < MO_VERSUS_PAIRS; k++)
-        for (int turn = 0; !code && turn < 2; turn++)
-            code = take_turn(mix, o, load, &side[(turn + k) % 2], k, err);
+        for (int turn = 0; !code && turn < 2; turn++) {
+            const int who = (turn + k) % 2;
+            code = mo_versus_take(mix, o, load, o->seeds[0] + (uint64_t)k, &m->side[who], &m->turn[who][k],
+                                  NULL, err);
+        }
     for (int i = 0; i < 2; i++)
-        if (side[i].child.session) mo_bench_child_stop(&side[i].child);
+        mo_versus_end(&m->side[i]);
     return code;
 }
 
@@ -135,23 +149,21 @@ static void tell(const struct mo_bench_session *s, const struct mo_bench_serve_o
 
 int mo_bench_versus(struct mo_bench_session *session, const struct mo_bench_serve_options *options,
                     const struct mo_bench_mix *mix, json_t **out, moire_error *err) {
-    struct side *side = mo_alloc(session->env, 2 * sizeof *side);
-    struct mo_bench_serve_options brief = *options;
-    double load = highest(options);
-    if (!side) return mo_fail(err, MOIRE_ENOMEM, "out of memory");
-    if (brief.seconds > TURN_S) brief.seconds = TURN_S;
-    if (brief.warmup > WARMUP_S) brief.warmup = WARMUP_S;
+    struct match *match = mo_alloc(session->env, sizeof *match);
+    const struct mo_bench_serve_options brief = mo_versus_brief(options);
+    const double load = mo_versus_load(options);
+    if (!match) return mo_fail(err, MOIRE_ENOMEM, "out of memory");
     mo_bench_say(session, "bench: %s and %s in turns at load %.2f", options->policies[0], options->against,
                  load);
-    int code = play(session, &brief, mix, load, side, err);
+    int code = play(session, &brief, mix, load, match, err);
     if (!code) {
-        *out = mo_versus_json(side[0].turn, side[1].turn, MO_VERSUS_PAIRS);
+        *out = mo_versus_json(match->turn[0], match->turn[1], MO_VERSUS_PAIRS);
         tell(session, options, *out);
         json_object_set_new(*out, "policy", json_string(options->policies[0]));
         json_object_set_new(*out, "against", json_string(options->against));
         json_object_set_new(*out, "load", json_real(load));
         json_object_set_new(*out, "seconds", json_real(brief.seconds));
     }
-    mo_free(session->env, side);
+    mo_free(session->env, match);
     return code;
 }

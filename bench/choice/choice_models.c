@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * choice_models.c - decisions of a runtime beside its models; see choice_models.h. */
-#include "bench/load/choice_models.h"
+#include "bench/choice/choice_models.h"
 
-#include "bench/load/choices.h"
+#include "bench/choice/choices.h"
 #include "runtime/plan/versions.h"
 
 enum { ROWS = 256 /* the limit 'tenants' */ };

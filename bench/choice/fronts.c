@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * fronts.c - fronts of a mix's models, from the store; see fronts.h. */
-#include "bench/load/fronts.h"
+#include "bench/choice/fronts.h"
 
 #include <string.h>
 #include "codegen/frontend.h"

@@ -30,12 +30,16 @@ struct mo_choice_block {
     double pressure; /* for which its versions were chosen */
     enum mo_cut cut;
     int ran[MO_STORE_VERSIONS]; /* of its layers with a choice, how many ran each version */
+    /* Of these, how many the model had run before in this run, and how many in another version then. */
+    int again, changed;
+    unsigned char *version; /* of each of its layers */
 };
 
 struct mo_choices {
     const struct mo_env *env;
     int n;
     struct mo_choice_block *block; /* in order of query and first layer */
+    unsigned char *versions;       /* of all blocks */
 };
 
 /* The blocks that were decided on from `from` on; events of tenants beyond n_models are left out.
@@ -50,8 +54,10 @@ const char *mo_cut_name(enum mo_cut cut);
 
 /* {"seconds", "bound_ms": block_ns, "bins": [{"from", "to", "blocks", "layers": [by version]}, ...],
  *  "blocks": [[ms, tenant, cores, first layer, layer behind the last, pressure, reason, [by version]], ...],
- *  "tenants": [{"name", "layers", "choices", "blocks", "cuts": {reason: n}, "begins": [by layer],
+ *  "tenants": [{"name", "layers", "choices", "blocks", "ran": [by version], "again", "changed",
+ *               "cuts": {reason: n}, "begins": [by layer],
  *               "one_core_us": [by layer], "all_cores_us": [by layer], "labels": [by layer]}, ...]}
+ * "changed" of the "again" layers with a choice ran in another version than when the model ran them last.
  * Bins and blocks have those with a choice only; the latter at most some thousand, evenly taken. */
 json_t *mo_choices_json(const struct mo_choices *choices, const struct mo_choice_model *models, int n_models,
                         int64_t from, int64_t to, int64_t block_ns);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * choices.c - decisions of a run from its events, and as JSON; see choices.h. */
-#include "bench/load/choices.h"
+#include "bench/choice/choices.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -70,6 +70,19 @@ static void count_choices(const struct mo_choices *c, const struct mo_choice_mod
             c->block[i].ran[0] += models[c->block[i].tenant].versions[k] > 1;
 }
 
+/* Room for the version of every layer of every block; zeros. */
+static bool make_room(struct mo_choices *c) {
+    size_t layers = 1, at = 0;
+    for (int i = 0; i < c->n; i++)
+        layers += (size_t)(c->block[i].end - c->block[i].begin);
+    c->versions = mo_alloc(c->env, layers);
+    for (int i = 0; c->versions && i < c->n; i++) {
+        c->block[i].version = c->versions + at;
+        at += (size_t)(c->block[i].end - c->block[i].begin);
+    }
+    return c->versions != NULL;
+}
+
 static void add_versions(const struct mo_ring *ring, const struct mo_choice_model *models,
                          const struct mo_choices *c) {
     for (uint64_t i = mo_ring_first(ring); i < ring->n; i++) {
@@ -81,8 +94,49 @@ static void add_versions(const struct mo_ring *ring, const struct mo_choice_mode
             if (!version || version >= MO_STORE_VERSIONS || models[b->tenant].versions[k] < 2) continue;
             b->ran[0]--;
             b->ran[version]++;
+            b->version[k - b->begin] = (unsigned char)version;
         }
     }
+}
+
+static int by_time(const void *pa, const void *pb) {
+    const struct mo_choice_block *a = *(struct mo_choice_block *const *)pa,
+                                 *b = *(struct mo_choice_block *const *)pb;
+    if (a->time != b->time) return a->time < b->time ? -1 : 1;
+    return (a > b) - (a < b);
+}
+
+/* Compares a block's versions with `last`, one more than the version that its model's layers ran in last, 0 =
+ * they have not run. */
+static void compare(struct mo_choice_block *b, const struct mo_choice_model *m, unsigned char *last) {
+    for (int k = b->begin; k < b->end; k++) {
+        if (m->versions[k] < 2) continue;
+        const unsigned char now = (unsigned char)(b->version[k - b->begin] + 1);
+        b->again += last[k] != 0;
+        b->changed += last[k] && last[k] != now;
+        last[k] = now;
+    }
+}
+
+/* Walks through the blocks of each model in order of time. */
+static bool count_changes(struct mo_choices *c, const struct mo_choice_model *models, int n_models) {
+    size_t most = 1;
+    for (int m = 0; m < n_models; m++)
+        if ((size_t)models[m].n_layers > most) most = (size_t)models[m].n_layers;
+    struct mo_choice_block **order = mo_alloc(c->env, ((size_t)c->n + 1) * sizeof *order);
+    unsigned char *last = mo_alloc(c->env, most);
+    for (int i = 0; order && i < c->n; i++)
+        order[i] = &c->block[i];
+    if (order) qsort((void *)order, (size_t)c->n, sizeof *order, by_time);
+    for (int m = 0; order && last && m < n_models; m++) {
+        memset(last, 0, most);
+        for (int i = 0; i < c->n; i++)
+            if (order[i]->tenant == m) compare(order[i], &models[m], last);
+    }
+    bool good = order && last;
+    mo_free(c->env, (void *)order);
+    mo_free(c->env, last);
+    return good;
 }
 
 int mo_choices_gather(const struct mo_env *env, const struct mo_events *events, int64_t from,
@@ -99,13 +153,19 @@ int mo_choices_gather(const struct mo_env *env, const struct mo_events *events, 
         add_blocks(&events->ring[r], from, models, n_models, out);
     qsort(out->block, (size_t)out->n, sizeof *out->block, by_query);
     count_choices(out, models);
-    for (int r = 0; r < events->n_rings; r++)
+    bool good = make_room(out);
+    for (int r = 0; good && r < events->n_rings; r++)
         add_versions(&events->ring[r], models, out);
-    return MOIRE_OK;
+    if (good && count_changes(out, models, n_models)) return MOIRE_OK;
+    mo_choices_free(out);
+    return MOIRE_ENOMEM;
 }
 
 void mo_choices_free(struct mo_choices *choices) {
-    if (choices->env) mo_free(choices->env, choices->block);
+    if (choices->env) {
+        mo_free(choices->env, choices->block);
+        mo_free(choices->env, choices->versions);
+    }
     *choices = (struct mo_choices){0};
 }
 
@@ -191,6 +251,22 @@ static json_t *begins_json(const struct mo_choices *c, int tenant, int n_layers,
     return list;
 }
 
+/* What a tenant's layers ran in, and how often that changed. */
+static void add_ran(const struct mo_choices *c, int tenant, json_t *out) {
+    int64_t ran[MO_STORE_VERSIONS] = {0}, again = 0, changed = 0;
+    for (int i = 0; i < c->n; i++) {
+        const struct mo_choice_block *b = &c->block[i];
+        if (b->tenant != tenant) continue;
+        for (int v = 0; v < MO_STORE_VERSIONS; v++)
+            ran[v] += b->ran[v];
+        again += b->again;
+        changed += b->changed;
+    }
+    json_object_set_new(out, "ran", counts(ran, MO_STORE_VERSIONS, 1));
+    json_object_set_new(out, "again", json_integer(again));
+    json_object_set_new(out, "changed", json_integer(changed));
+}
+
 static json_t *tenant_json(const struct mo_choices *c, const struct mo_choice_model *m, int tenant) {
     int choices = 0;
     int64_t blocks;
@@ -199,10 +275,13 @@ static json_t *tenant_json(const struct mo_choices *c, const struct mo_choice_mo
         choices += m->versions[k] > 1;
         json_array_append_new(labels, json_string(m->label ? m->label[k] : ""));
     }
-    return json_pack("{s:s, s:i, s:i, s:I, s:o, s:o, s:o, s:o, s:o}", "name", m->name, "layers", m->n_layers,
-                     "choices", choices, "blocks", (json_int_t)blocks, "cuts", cuts_json(c, tenant), "begins",
-                     begins, "one_core_us", counts(m->one_core_ns, m->n_layers, 1e-3), "all_cores_us",
-                     counts(m->all_cores_ns, m->n_layers, 1e-3), "labels", labels);
+    json_t *out =
+        json_pack("{s:s, s:i, s:i, s:I, s:o, s:o, s:o, s:o, s:o}", "name", m->name, "layers", m->n_layers,
+                  "choices", choices, "blocks", (json_int_t)blocks, "cuts", cuts_json(c, tenant), "begins",
+                  begins, "one_core_us", counts(m->one_core_ns, m->n_layers, 1e-3), "all_cores_us",
+                  counts(m->all_cores_ns, m->n_layers, 1e-3), "labels", labels);
+    if (out) add_ran(c, tenant, out);
+    return out;
 }
 
 json_t *mo_choices_json(const struct mo_choices *choices, const struct mo_choice_model *models, int n_models,
