@@ -14,6 +14,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 #include "bench/load/moire_report.h"
+#include "bench/sim/run_counters.h"
 #include "bench/sim/simulate_summary.h"
 
 enum { MAX_JOBS = 64, MAX_PATH = 128 };
@@ -120,6 +121,7 @@ struct piece {
     struct mo_sched_stats stats; /* of the last run */
     double load;                 /* of that, when it was played to its end; else 0 */
     int64_t decisions;           /* of all runs */
+    struct mo_bench_run_counters counters;
 };
 
 static int play(void *self, const struct mo_bench_schedule *schedule, int give_up,
@@ -129,6 +131,7 @@ static int play(void *self, const struct mo_bench_schedule *schedule, int give_u
                                       &p->stats, err);
     p->load = *cut_ns == INT64_MAX ? schedule->load : 0;
     p->decisions += p->stats.blocks;
+    mo_bench_run_counters_note(&p->counters, schedule->load, &p->stats);
     return code;
 }
 
@@ -196,8 +199,7 @@ static int work(struct mo_bench_session *session, const struct mo_bench_simulati
     double load = code ? 0 : mo_bench_telling_load(o, &found);
     if (!code && piece.policy) {
         report(&piece, &player, o, load, "scheduling", *row);
-        /* of its own highest load: what the paper's core-use gap is of */
-        if (o->find_max > 0) report(&piece, &player, o, 0.75 * load, "scheduling_at_three_quarters", *row);
+        mo_bench_run_counters_add(&piece.counters, *row);
     }
     *decisions += piece.decisions;
     return code;

@@ -6,11 +6,10 @@
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
-#include "bench/data/mean.h"
 
 static const double same_load = 1e-9;
 
-static json_t *sample_json(const struct mo_mean *s) {
+json_t *mo_bench_mean_json(const struct mo_mean *s) {
     if (!s->n) return json_null();
     json_t *ci = s->n > 1 ? json_real(mo_mean_ci95(s)) : json_null();
     return json_pack("{s:f, s:o}", "mean", s->mean, "ci95", ci);
@@ -33,7 +32,7 @@ static json_t *of_rows(const json_t *results, const char *name, const char *key,
         ++*rows;
         if (json_is_number(v)) mo_mean_add(&s, json_number_value(v));
     }
-    return sample_json(&s);
+    return mo_bench_mean_json(&s);
 }
 
 static json_t *of_points(const json_t *results, const char *name, double load, const char *key) {
@@ -50,7 +49,7 @@ static json_t *of_points(const json_t *results, const char *name, double load, c
                 mo_mean_add(&s, json_number_value(share));
         }
     }
-    return sample_json(&s);
+    return mo_bench_mean_json(&s);
 }
 
 static json_t *loads_of(const json_t *results, const json_t *row, const char *name) {

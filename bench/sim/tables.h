@@ -16,12 +16,14 @@ struct mo_bench_tables_options {
     int n_scenarios;
     struct mo_process processes[MO_BENCH_MAX_PIECES];
     int n_processes;
-    const char *output; /* NULL = not written */
+    double loads[MO_BENCH_MAX_LOADS]; /* of the tables in which all have the same load, */
+    int n_loads;                      /* 0 = 0.25, 0.5, 0.75 and 1 of what layerwise holds */
+    const char *output;               /* NULL = not written */
     bool resume;
 };
 
-/* Fills *out with the document {"kind": "tables", "results": [{"scenario", "arrivals", "rows"}]}, also when
- * interrupted. */
+/* Fills *out with the document {"kind": "tables", "results": [{"scenario", "arrivals", "rows", "by_load"}]},
+ * also when interrupted. */
 int mo_bench_tables(struct mo_bench_session *session, const struct mo_bench_tables_options *options,
                     json_t **out, moire_error *err);
 

@@ -5,6 +5,8 @@
 #include "bench/report/headline.h"
 #include "bench/report/plot.h"
 #include "bench/report/series.h"
+#include "bench/sim/by_load.h"
+#include "bench/sim/cell.h"
 #include "bench/sim/tables.h"
 #include "runtime/base/text.h"
 
@@ -21,24 +23,21 @@ static const char parts[] = "its compilation alone 1.50 (mix); latency over solo
                             "quarters of the load; 220 us a "
                             "conflict; three versions suffice for 80 % of the layers";
 
-/* Columns: {"mean", "ci95"} objects or plain numbers of a row; a head of the page breaks at the bar. */
-static const struct {
-    const char *title, *head, *key;
-    int digits;
-} columns[] = {
-    {"every tenant", "every tenant,|up to load", "max_load_every_tenant", 2},
-    {"load, all", "all queries,|up to load", "max_load_overall", 2},
-    {"of bound", "of the bound,|all", "of_bound_overall", 2},
-    {"(every)", "every|tenant", "of_bound_every_tenant", 2},
-    {"of offline", "of the best|offline, all", "of_offline_overall", 2},
-    {"(every)", "every|tenant", "of_offline_every_tenant", 2},
-    {"x layerwise", "times layerwise,|all", "over_layerwise", 2},
-    {"x veltair", "times veltair,|all", "over_veltair_overall", 2},
-    {"(every)", "every|tenant", "over_veltair_every_tenant", 2},
-    {"latency/solo", "latency|over solo", "latency_over_solo", 2},
-    {"core-use gap", "core time over|layerwise", "core_use_gap", 2},
-    {"conflicts", "conflicts|a query", "conflicts_a_query", 2},
-    {"us each", "cost of one,|us", "conflict_us", 0},
+static const struct mo_bench_column columns[] = {
+    {"every tenant", "every tenant,|up to load", "max_load_every_tenant", 1, 2},
+    {"load, all", "all queries,|up to load", "max_load_overall", 1, 2},
+    {"of bound", "of the bound,|all", "of_bound_overall", 1, 2},
+    {"(every)", "every|tenant", "of_bound_every_tenant", 1, 2},
+    {"of offline", "of the best|offline, all", "of_offline_overall", 1, 2},
+    {"(every)", "every|tenant", "of_offline_every_tenant", 1, 2},
+    {"x layerwise", "times layerwise,|all", "over_layerwise", 1, 2},
+    {"x veltair", "times veltair,|all", "over_veltair_overall", 1, 2},
+    {"(every)", "every|tenant", "over_veltair_every_tenant", 1, 2},
+    {"latency/solo", "latency|over solo", "latency_over_solo", 1, 2},
+    {"core-use gap", "core time over|layerwise", "core_use_gap", 1, 2},
+    {"conflicts", "conflicts|a query", "conflicts_a_query", 1, 2},
+    {"of blocks, %", "conflicts,|% of blocks", "conflict_rate", 100, 2},
+    {"us each", "cost of one,|us", "conflict_us", 1, 0},
 };
 enum { COLUMNS = sizeof columns / sizeof *columns };
 
@@ -101,19 +100,6 @@ json_t *mo_bench_tables_headline(const json_t *document) {
 }
 
 /* --- text --------------------------------------------------------------------------------------------- */
-static void cell(const json_t *row, int column, char *out, size_t n) {
-    const json_t *v = json_object_get(row, columns[column].key);
-    const json_t *mean = json_is_object(v) ? json_object_get(v, "mean") : v;
-    const json_t *ci = json_is_object(v) ? json_object_get(v, "ci95") : NULL;
-    int digits = columns[column].digits;
-    if (!json_is_number(mean))
-        snprintf(out, n, "-");
-    else if (json_is_number(ci))
-        snprintf(out, n, "%.*f+-%.*f", digits, json_number_value(mean), digits, json_number_value(ci));
-    else
-        snprintf(out, n, "%.*f", digits, json_number_value(mean));
-}
-
 static double claim(const json_t *piece) {
     for (size_t i = 0; i < sizeof claims / sizeof *claims; i++)
         if (!strcmp(claims[i].scenario, mo_json_text(piece, "scenario"))) return claims[i].over_layerwise;
@@ -123,7 +109,7 @@ static double claim(const json_t *piece) {
 void mo_bench_tables_print(const json_t *document) {
     size_t i, k;
     json_t *piece, *row;
-    char text[48], said[MO_HEADLINE];
+    char said[MO_HEADLINE];
     json_array_foreach(json_object_get(document, "results"), i, piece) {
         sentence(piece, said);
         printf("%s\n", said);
@@ -136,13 +122,12 @@ void mo_bench_tables_print(const json_t *document) {
         printf("\n");
         json_array_foreach(json_object_get(piece, "rows"), k, row) {
             printf("%-14.14s", mo_json_text(row, "policy"));
-            for (int c = 0; c < COLUMNS; c++) {
-                cell(row, c, text, sizeof text);
-                printf(" %12s", text);
-            }
+            for (int c = 0; c < COLUMNS; c++)
+                mo_bench_cell_print(row, &columns[c], 12);
             printf("\n");
         }
-        printf("no more than three versions chosen anywhere: %.1f %% of the layers\n",
+        mo_bench_by_load_print(json_object_get(piece, "by_load"));
+        printf("\nno more than three versions chosen anywhere: %.1f %% of the layers\n",
                100 * mo_json_number(piece, "three_versions_suffice"));
         if (claim(piece) > 0)
             printf("the paper claims %.2f x layerwise for its whole system; %s\n", claim(piece), parts);
@@ -154,35 +139,9 @@ void mo_bench_tables_print(const json_t *document) {
 static bool used(const json_t *piece, int column) {
     size_t k;
     json_t *row;
-    json_array_foreach(json_object_get(piece, "rows"), k, row) {
-        const json_t *v = json_object_get(row, columns[column].key);
-        if (json_is_number(json_is_object(v) ? json_object_get(v, "mean") : v)) return true;
-    }
+    json_array_foreach(json_object_get(piece, "rows"), k,
+                       row) if (mo_bench_cell_known(row, &columns[column])) return true;
     return false;
-}
-
-static void head_cell(FILE *out, const char *head) {
-    fprintf(out, "<th>");
-    for (const char *p = head; *p; p++)
-        if (*p == '|')
-            fprintf(out, "<br>");
-        else
-            fputc(*p, out);
-    fprintf(out, "</th>");
-}
-
-static void page_cell(FILE *out, const json_t *row, int column) {
-    const json_t *v = json_object_get(row, columns[column].key), *ci = json_object_get(v, "ci95");
-    const json_t *mean = json_is_object(v) ? json_object_get(v, "mean") : v;
-    if (!json_is_number(mean)) {
-        fprintf(out, "<td>&ndash;</td>");
-        return;
-    }
-    fprintf(out, "<td>%.*f", columns[column].digits, json_number_value(mean));
-    if (json_is_number(ci))
-        fprintf(out, " <span class=\"soft\">&plusmn; %.*f</span>", columns[column].digits,
-                json_number_value(ci));
-    fprintf(out, "</td>");
 }
 
 static void piece_page(FILE *out, const json_t *piece) {
@@ -194,16 +153,17 @@ static void piece_page(FILE *out, const json_t *piece) {
     mo_html_text(out, mo_json_text(piece, "arrivals"));
     fprintf(out, " arrivals</h2><div class=\"card\"><table class=\"dense\"><tr><th>policy</th>");
     for (int c = 0; c < COLUMNS; c++)
-        if (used(piece, c)) head_cell(out, columns[c].head);
+        if (used(piece, c)) mo_bench_cell_head(out, columns[c].head);
     fprintf(out, "</tr>\n");
     json_array_foreach(json_object_get(piece, "rows"), k, row) {
         fprintf(out, "<tr>");
         mo_page_system_cell(out, mo_json_text(row, "policy"));
         for (int c = 0; c < COLUMNS; c++)
-            if (used(piece, c)) page_cell(out, row, c);
+            if (used(piece, c)) mo_bench_cell_page(out, row, &columns[c]);
         fprintf(out, "</tr>\n");
     }
     fprintf(out, "</table></div>\n");
+    mo_bench_by_load_page(out, json_object_get(piece, "by_load"));
     if (claim(piece) > 0)
         fprintf(out, "<p>VELTAIR's paper claims %.2f times layerwise for its whole system; %s.</p>\n",
                 claim(piece), parts);
@@ -225,7 +185,7 @@ static void page(FILE *out, const void *what) {
         "proved "
         "limit for any scheduler, the best offline schedule was found with all arrivals known. Core time is "
         "a "
-        "query's over that of layerwise, less one, each policy at three quarters of its own highest load. A "
+        "query's over that of layerwise, less one, all at three quarters of the load that layerwise holds. A "
         "conflict is a layer that needs more cores than are free; its cost is by how much a block is "
         "predicted "
         "to take longer for one.</p>\n");

@@ -202,6 +202,11 @@ static const struct mo_flag rows[] = {
     /* --- arrivals and loads --- */
     {"--load", "L,...", ON(SERVE) | ON(SIM), TO(loads), "loads, 0.5 by default", .least = 0.001, .most = 1000,
      .room = MO_BENCH_MAX_LOADS},
+    {"--load", "L,...", ON(TABLES), TO(loads),
+     "of the tables in which all policies have the same load; 0.25, 0.5, 0.75 and 1 of what `layerwise` "
+     "holds "
+     "by default",
+     .least = 0.001, .most = 1000, .room = MO_BENCH_MAX_LOADS},
     {"--load", "L,...", ON(FIDELITY), TO(loads),
      "by default 0.5, 0.7 and 0.9 of the highest load at which 95 % are in time, which is simulated for each "
      "policy with what blocks took in its recording",

@@ -15,7 +15,8 @@ static const char about[] =
     "of\n"
     "the best schedule found offline, loads over `layerwise` and `veltair` with what VELTAIR's paper "
     "claims,\n"
-    "latency over solo, core-use gap, conflicts a query and their cost.  Without scenarios: the paper's "
+    "latency over solo, core-use gap, conflicts and their cost; then all policies at the same loads.  "
+    "Without scenarios: the paper's "
     "light,\n"
     "medium, heavy and mix on its 64 cores.\n";
 
@@ -48,6 +49,7 @@ static int fill_serve(const struct mo_options *o, struct mo_bench_serve_options 
     for (int i = 0; !o->seed_count && i < SEEDS; i++)
         s->seeds[i] = (uint64_t)i + 1;
     if (!o->seed_count) s->n_seeds = SEEDS;
+    s->n_loads = 0; /* these are not points of the search */
     if (!code && s->max_load / s->step > MO_BENCH_MAX_GRID)
         code = mo_fail(err, MOIRE_EINVAL, "--step: over %d steps to --max-load", MO_BENCH_MAX_GRID);
     return code;
@@ -78,6 +80,8 @@ static int fill(const struct mo_options *o, struct work *w, moire_error *err) {
                                "must be poisson, uniform, gamma:CV or mmpp:CV");
     t->simulate.machine = w->machine;
     t->simulate.jobs = o->jobs;
+    t->n_loads = o->loads.n;
+    memcpy(t->loads, o->loads.value, (size_t)o->loads.n * sizeof *t->loads);
     t->simulate.n_with = o->with.n;
     memcpy(t->simulate.with, o->with.word, (size_t)o->with.n * sizeof *t->simulate.with);
     t->output = o->output;

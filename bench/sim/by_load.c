@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * by_load.c - policies at the same loads; see by_load.h. */
+#include "bench/sim/by_load.h"
+
+#include <math.h>
+#include <string.h>
+#include "bench/data/mean.h"
+#include "bench/report/report_page.h"
+#include "bench/sim/simulate_summary.h"
+#include "runtime/sched/policy.h"
+
+static const char reference[] = "layerwise";
+
+double mo_bench_over_solo(const json_t *simulation, const json_t *point) {
+    const json_t *solo = json_object_get(json_object_get(simulation, "calibration"), "tenants");
+    double sum = 0, n = 0;
+    size_t i;
+    json_t *t;
+    json_array_foreach(json_object_get(point, "tenants"), i, t) {
+        double alone = mo_json_number(json_array_get(solo, i), "fastest_ms"), count = mo_json_number(t, "n");
+        if (!(alone > 0)) continue;
+        sum += count * mo_json_number(t, "mean_ms") / alone;
+        n += count;
+    }
+    return n > 0 ? sum / n : NAN;
+}
+
+double mo_bench_held(const json_t *simulation, const char *policy) {
+    struct mo_mean held = {0};
+    size_t i;
+    json_t *row;
+    json_array_foreach(json_object_get(simulation, "results"), i, row) {
+        if (!strcmp(mo_json_text(row, "policy"), policy))
+            mo_mean_add(&held, mo_json_number(row, "max_load_overall"));
+    }
+    return held.n ? held.mean : 0;
+}
+
+/* The point of a policy and a seed; NULL = not simulated. */
+static const json_t *point_of(const json_t *simulation, const char *policy, const json_t *seed, double load) {
+    size_t i;
+    json_t *row;
+    json_array_foreach(json_object_get(simulation, "results"), i, row) {
+        if (!strcmp(mo_json_text(row, "policy"), policy) && json_equal(json_object_get(row, "seed"), seed))
+            return mo_doc_point(row, load);
+    }
+    return NULL;
+}
+
+enum value { IN_TIME, LATENCY, CONFLICT_RATE, CONFLICT_US, CORE_GAP, VALUES };
+static const char *const keys[VALUES] = {[IN_TIME] = "in_time",
+                                         [LATENCY] = "latency_over_solo",
+                                         [CONFLICT_RATE] = "conflict_rate",
+                                         [CONFLICT_US] = "conflict_us",
+                                         [CORE_GAP] = "core_use_gap"};
+
+static void add(struct mo_mean *mean, double v) {
+    if (isfinite(v)) mo_mean_add(mean, v);
+}
+
+static double number(const json_t *point, const char *key) {
+    const json_t *v = json_object_get(point, key);
+    return json_is_number(v) ? json_number_value(v) : NAN;
+}
+
+static json_t *row_of(const json_t *simulation, const char *policy, double load) {
+    struct mo_mean mean[VALUES] = {{0}};
+    json_t *out = json_pack("{s:s}", "policy", policy), *row;
+    size_t i;
+    json_array_foreach(json_object_get(simulation, "results"), i, row) {
+        const json_t *point = mo_doc_point(row, load), *seed = json_object_get(row, "seed");
+        if (!point || strcmp(mo_json_text(row, "policy"), policy) != 0) continue;
+        const json_t *other = point_of(simulation, reference, seed, load);
+        add(&mean[IN_TIME], number(point, "overall"));
+        add(&mean[LATENCY], mo_bench_over_solo(simulation, point));
+        add(&mean[CONFLICT_RATE], number(point, "conflict_rate"));
+        add(&mean[CONFLICT_US], number(point, "conflict_us"));
+        add(&mean[CORE_GAP], number(point, "core_ms") / number(other, "core_ms") - 1);
+    }
+    for (int v = 0; v < VALUES; v++)
+        json_object_set_new(out, keys[v], mo_bench_mean_json(&mean[v]));
+    return out;
+}
+
+json_t *mo_bench_by_load_rows(const json_t *simulation) {
+    json_t *list = json_array(), *point, *one;
+    const json_t *summary = json_object_get(simulation, "summary");
+    const json_t *first = json_array_get(json_object_get(simulation, "results"), 0);
+    size_t i, k;
+    json_array_foreach(json_object_get(first, "loads"), i, point) {
+        double load = mo_json_number(point, "load");
+        json_t *rows = json_array();
+        json_array_foreach(summary, k, one) {
+            const char *name = mo_json_text(one, "name"), *slash = strchr(name, '/');
+            json_array_append_new(rows, row_of(simulation, slash ? slash + 1 : name, load));
+        }
+        json_array_append_new(list, json_pack("{s:f, s:f, s:o}", "load", load, "qps",
+                                              mo_json_number(point, "qps"), "rows", rows));
+    }
+    return list;
+}
+
+int mo_bench_by_load(struct mo_bench_session *session, const struct mo_bench_simulate_options *options,
+                     const double *loads, int n, json_t **out, moire_error *err) {
+    struct mo_bench_simulate_options o = *options;
+    json_t *simulation = NULL;
+    *out = NULL;
+    o.serve.n_policies = 0;
+    for (int i = 0; i < options->serve.n_policies; i++)
+        if (mo_policy_find(options->serve.policies[i]))
+            o.serve.policies[o.serve.n_policies++] = options->serve.policies[i];
+    o.serve.find_max = 0;
+    o.serve.n_loads = n;
+    memcpy(o.serve.loads, loads, (size_t)n * sizeof *loads);
+    int code = mo_bench_simulate(session, &o, &simulation, err);
+    if (!code) *out = mo_bench_by_load_rows(simulation);
+    json_decref(simulation);
+    return code || *out ? code : mo_fail(err, MOIRE_ENOMEM, "out of memory");
+}

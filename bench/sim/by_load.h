@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * by_load.h - policies at the same loads: what the figures of VELTAIR's paper show by queries a second.
+ *
+ * Its figure 3 has the share in time and the latency, 5a the conflict rate, 14a the core time over that of
+ * layer-wise scheduling.  They compare policies only where all have the same load: at its own highest load
+ * each would have another one. */
+#ifndef MO_BENCH_BY_LOAD_H
+#define MO_BENCH_BY_LOAD_H
+#include "bench/sim/simulate.h"
+
+/* Of a point of a simulation: mean latency over the shortest solo time on any number of cores, over queries;
+ * NAN without queries. */
+double mo_bench_over_solo(const json_t *simulation, const json_t *point);
+/* Mean over seeds of the highest load of all queries that a policy held; 0 = not simulated, or none. */
+double mo_bench_held(const json_t *simulation, const char *policy);
+
+/* From a simulation of loads: [{"load", "qps", "rows": [{"policy", "in_time", "latency_over_solo",
+ * "conflict_rate", "conflict_us", "core_use_gap"}]}] by rising load, each value {"mean", "ci95"} over seeds
+ * or null.  The gap is core time of a query over that of layerwise at the same load and seed, less 1. */
+json_t *mo_bench_by_load_rows(const json_t *simulation);
+
+/* Simulates the policies of `options`, without those that know all arrivals, at these loads; *out as above.
+ */
+int mo_bench_by_load(struct mo_bench_session *session, const struct mo_bench_simulate_options *options,
+                     const double *loads, int n, json_t **out, moire_error *err);
+
+/* Such a list as text and as a part of a page. */
+void mo_bench_by_load_print(const json_t *list);
+void mo_bench_by_load_page(FILE *out, const json_t *list);
+#endif

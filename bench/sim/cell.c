@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * cell.c - cells of tables over seeds; see cell.h. */
+#include "bench/sim/cell.h"
+
+static const json_t *mean_of(const json_t *row, const struct mo_bench_column *c) {
+    const json_t *v = json_object_get(row, c->key);
+    return json_is_object(v) ? json_object_get(v, "mean") : v;
+}
+
+static const json_t *interval_of(const json_t *row, const struct mo_bench_column *c) {
+    const json_t *v = json_object_get(row, c->key);
+    return json_is_object(v) ? json_object_get(v, "ci95") : NULL;
+}
+
+bool mo_bench_cell_known(const json_t *row, const struct mo_bench_column *column) {
+    return json_is_number(mean_of(row, column));
+}
+
+void mo_bench_cell_print(const json_t *row, const struct mo_bench_column *c, int width) {
+    const json_t *ci = interval_of(row, c);
+    char text[48] = "-";
+    if (mo_bench_cell_known(row, c) && json_is_number(ci))
+        snprintf(text, sizeof text, "%.*f+-%.*f", c->digits, c->scale * json_number_value(mean_of(row, c)),
+                 c->digits, c->scale * json_number_value(ci));
+    else if (mo_bench_cell_known(row, c))
+        snprintf(text, sizeof text, "%.*f", c->digits, c->scale * json_number_value(mean_of(row, c)));
+    printf(" %*s", width, text);
+}
+
+void mo_bench_cell_head(FILE *out, const char *head) {
+    fprintf(out, "<th>");
+    for (const char *p = head; *p; p++)
+        if (*p == '|')
+            fprintf(out, "<br>");
+        else
+            fputc(*p, out);
+    fprintf(out, "</th>");
+}
+
+void mo_bench_cell_page(FILE *out, const json_t *row, const struct mo_bench_column *c) {
+    const json_t *ci = interval_of(row, c);
+    if (!mo_bench_cell_known(row, c)) {
+        fprintf(out, "<td>&ndash;</td>");
+        return;
+    }
+    fprintf(out, "<td>%.*f", c->digits, c->scale * json_number_value(mean_of(row, c)));
+    if (json_is_number(ci))
+        fprintf(out, " <span class=\"soft\">&plusmn; %.*f</span>", c->digits,
+                c->scale * json_number_value(ci));
+    fprintf(out, "</td>");
+}

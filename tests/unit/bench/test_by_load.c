@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * test_by_load.c - counters of runs, and policies at the same loads, by hand-made numbers. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <math.h>
+#include <string.h>
+#include "bench/data/json_read.h"
+#include "bench/sim/by_load.h"
+#include "bench/sim/run_counters.h"
+
+static void near(double a, double b) {
+    if (fabs(a - b) > 1e-9) fail_msg("%.9g, expected %.9g", a, b);
+}
+
+static void counters_go_to_their_points(void **state) {
+    (void)state;
+    struct mo_bench_run_counters c = {.n = 0};
+    const struct mo_sched_stats none = {.blocks = 10, .accepted = 5, .kernel_core_ns = 20000000},
+                                some = {.blocks = 40,
+                                        .accepted = 5,
+                                        .conflicts = 4,
+                                        .conflict_ns = 880000,
+                                        .kernel_core_ns = 30000000},
+                                nothing = {0};
+    mo_bench_run_counters_note(&c, 0.5, &some);
+    mo_bench_run_counters_note(&c, 0.5, &none); /* the later one counts */
+    mo_bench_run_counters_note(&c, 0.7, &some);
+    mo_bench_run_counters_note(&c, 0.8, &some);
+    mo_bench_run_counters_note(&c, 0.9, &nothing);
+    json_t *row = json_pack("{s:[{s:f}, {s:f}, {s:f, s:b}, {s:f}, {s:f}]}", "loads", "load", 0.5, "load", 0.7,
+                            "load", 0.8, "stopped_early", 1, "load", 0.9, "load", 1.0);
+    mo_bench_run_counters_add(&c, row);
+    const json_t *loads = json_object_get(row, "loads"), *at = json_array_get(loads, 0);
+    near(mo_json_number(at, "conflict_rate"), 0);
+    assert_true(json_is_null(json_object_get(at, "conflict_us")));
+    near(mo_json_number(at, "core_ms"), 4);
+    at = json_array_get(loads, 1);
+    near(mo_json_number(at, "conflict_rate"), 0.1);
+    near(mo_json_number(at, "conflict_us"), 220);
+    near(mo_json_number(at, "core_ms"), 6);
+    assert_null(json_object_get(json_array_get(loads, 2), "core_ms")); /* it ended early */
+    near(mo_json_number(json_array_get(loads, 3), "conflict_rate"), 0);
+    assert_null(json_object_get(json_array_get(loads, 4), "core_ms")); /* it was not played */
+    json_decref(row);
+}
+
+/* A result of one policy and seed at one load, with two tenants of 3 and 1 queries. */
+static json_t *result(const char *policy, int seed, double held, double in_time, double a_ms, double b_ms,
+                      double core_ms) {
+    return json_pack("{s:s, s:i, s:f, s:[{s:f, s:f, s:f, s:f, s:n, s:f, s:[{s:i, s:f}, {s:i, s:f}]}]}",
+                     "policy", policy, "seed", seed, "max_load_overall", held, "loads", "load", 0.5, "qps",
+                     80.0, "overall", in_time, "conflict_rate", 0.25, "conflict_us", "core_ms", core_ms,
+                     "tenants", "n", 3, "mean_ms", a_ms, "n", 1, "mean_ms", b_ms);
+}
+
+static json_t *document(void) {
+    return json_pack("{s:{s:[{s:f}, {s:f}]}, s:[{s:s}, {s:s}], s:[o,o,o,o]}", "calibration", "tenants",
+                     "fastest_ms", 2.0, "fastest_ms", 10.0, "summary", "name", "moire/layerwise", "name",
+                     "moire/other", "results", result("layerwise", 1, 0.4, 0.9, 4, 30, 10),
+                     result("layerwise", 2, 0.6, 0.8, 2, 10, 20), result("other", 1, 0.5, 1, 6, 20, 11),
+                     result("other", 2, 0, 1, 6, 20, 26));
+}
+
+static const json_t *value(const json_t *list, int policy, const char *key) {
+    const json_t *rows = json_object_get(json_array_get(list, 0), "rows");
+    return json_object_get(json_array_get(rows, (size_t)policy), key);
+}
+
+static void rows_are_means_over_seeds_and_gaps_are_paired(void **state) {
+    (void)state;
+    json_t *doc = document(), *list = mo_bench_by_load_rows(doc);
+    assert_int_equal(json_array_size(list), 1);
+    near(mo_json_number(json_array_get(list, 0), "qps"), 80);
+    near(mo_json_number(value(list, 0, "in_time"), "mean"), 0.85);
+    near(mo_json_number(value(list, 0, "in_time"), "ci95"), 12.706 * 0.05);
+    /* (3 x 4/2 + 30/10) / 4 and 1 */
+    near(mo_json_number(value(list, 0, "latency_over_solo"), "mean"), (2.25 + 1) / 2);
+    near(mo_json_number(value(list, 0, "core_use_gap"), "mean"), 0);
+    near(mo_json_number(value(list, 1, "core_use_gap"), "mean"), (0.1 + 0.3) / 2);
+    near(mo_json_number(value(list, 1, "conflict_rate"), "mean"), 0.25);
+    assert_true(json_is_null(value(list, 1, "conflict_us")));
+    near(mo_bench_held(doc, "layerwise"), 0.5);
+    near(mo_bench_held(doc, "nobody"), 0);
+    json_decref(list);
+    json_decref(doc);
+}
+
+static void latency_needs_queries(void **state) {
+    (void)state;
+    json_t *doc = document(), *empty = json_pack("{s:[{s:i, s:n}]}", "tenants", "n", 0, "mean_ms");
+    assert_true(isnan(mo_bench_over_solo(doc, empty)));
+    json_decref(empty);
+    json_decref(doc);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(counters_go_to_their_points),
+        cmocka_unit_test(rows_are_means_over_seeds_and_gaps_are_paired),
+        cmocka_unit_test(latency_needs_queries),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
