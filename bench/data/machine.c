@@ -12,7 +12,7 @@ struct machine_raw {
     const char *name, *about, *profiles, *contention, *last_level;
     int64_t cores, versions;
     json_t *caches, *isa, *ceilings, *gpus;
-    double memory_gib_s, block_us, query_us, ahead_us, noise, corun, interference_error;
+    double memory_gib_s, block_us, query_us, resize_us, ahead_us, noise, corun, interference_error;
 };
 
 const char *mo_bench_machine_folder(struct mo_region *region, const char *path, const char *given) {
@@ -77,6 +77,7 @@ static int read_machine(struct mo_bench_machine *m, moire_error *err) {
         {"profiles", MO_JSON_STRING, false, offsetof(struct machine_raw, profiles), 0, 0},
         {"block_us", MO_JSON_NUMBER, false, offsetof(struct machine_raw, block_us), 0, 1e5},
         {"query_us", MO_JSON_NUMBER, false, offsetof(struct machine_raw, query_us), 0, 1e6},
+        {"resize_us", MO_JSON_NUMBER, false, offsetof(struct machine_raw, resize_us), 0, 1e5},
         {"ahead_us", MO_JSON_NUMBER, false, offsetof(struct machine_raw, ahead_us), 0, 1e5},
         {"noise", MO_JSON_NUMBER, false, offsetof(struct machine_raw, noise), 0, 1},
         {"corun", MO_JSON_NUMBER, false, offsetof(struct machine_raw, corun), 0, 100},
@@ -101,6 +102,7 @@ static int read_machine(struct mo_bench_machine *m, moire_error *err) {
     m->sim = (struct mo_sim_machine){.n_cores = (int)raw.cores,
                                      .block_ns = (int64_t)(raw.block_us * 1e3),
                                      .query_ns = (int64_t)(raw.query_us * 1e3),
+                                     .resize_ns = (int64_t)(raw.resize_us * 1e3),
                                      .noise = raw.noise,
                                      .corun = raw.corun,
                                      .interference_error = raw.interference_error,

@@ -5,12 +5,13 @@
  * done.  What is left of that layer runs on all that are inside, what follows on those that stay; from this
  * its end and, at any time before, the layer it is in follow.  Nobody looks into the block for it.
  *
- * Rules of a RESIZE: it names a query that is not decided and whose block runs, on an engine that can do it
+ * Rules of a RESIZE: it names a query whose block runs, be it decided meanwhile, on an engine that can do it
  * and not on GPUs; its cores hold the block's lead and are idle or in the block, but none of those that leave
  * it already.  One that changes no core only says how many would be liked.
  *
  * A core is idle, in one block, or `coming`: still inside a block that has ended, whose queries go on without
  * it.  An engine tells of each of these when it is back, and a dispatch follows. */
+#include "runtime/profile/place.h"
 #include "runtime/sched/core_impl.h"
 
 /* --- where a block is ----------------------------------------------------------------------------------- */
@@ -21,30 +22,20 @@ static int batch_of(const struct mo_view_run *run) {
 /* Profiled time from `at` to the block's end: the layer it is in on `here` cores, the others on `then`. */
 static double left_from(const struct mo_profile *p, const struct mo_view_run *run, double at, int here,
                         int then) {
+    const struct mo_layer_sums first = mo_layer_sums(p, here), later = mo_layer_sums(p, then);
     int layer = (int)at;
     if (layer >= run->end) return 0;
-    double first = (1 - (at - layer)) * (double)mo_profile_time(p, here, layer, layer + 1);
-    return first + (double)mo_profile_time(p, then, layer + 1, run->end);
+    return mo_place_left(&first, at, layer + 1) + mo_place_left(&later, layer + 1, run->end);
 }
 
 /* Where the block is after `done` ns of that time. */
 static double go_from(const struct mo_profile *p, const struct mo_view_run *run, double done) {
+    const struct mo_layer_sums first = mo_layer_sums(p, run->n_cores),
+                               later = mo_layer_sums(p, run->n_cores - run->n_leaving);
     int layer = (int)run->at;
-    double here = (double)mo_profile_time(p, run->n_cores, layer, layer + 1);
-    double rest = (1 - (run->at - layer)) * here;
-    if (done < rest) return run->at + done / here;
-    done -= rest;
-    const int64_t *sum = mo_profile_row(p, run->n_cores - run->n_leaving);
-    int lo = layer + 1, hi = run->end; /* the last one whose layers before it are done */
-    while (lo < hi) {
-        int mid = lo + (hi - lo + 1) / 2;
-        if ((double)(sum[mid] - sum[layer + 1]) <= done)
-            lo = mid;
-        else
-            hi = mid - 1;
-    }
-    if (lo >= run->end) return run->end;
-    return lo + (done - (double)(sum[lo] - sum[layer + 1])) / (double)(sum[lo + 1] - sum[lo]);
+    double rest = mo_place_left(&first, run->at, layer + 1);
+    if (done < rest) return mo_place_after(&first, run->at, layer + 1, done);
+    return mo_place_after(&later, layer + 1, run->end, done - rest);
 }
 
 static double place(const struct mo_profile *p, const struct mo_view_run *run, int64_t now) {
@@ -91,7 +82,8 @@ static void change(struct mo_sched *s, struct mo_view_run *run, const struct mo_
 
 static struct mo_view_run *block_of(struct mo_sched *s, const struct mo_decision *d) {
     if (!s->ops->resize || s->view.gpus || d->query < 0 || d->query >= s->queries.cap) return NULL;
-    int lead = mo_query_is_live(&s->queries, d->query) ? s->queries.view[d->query].run : -1;
+    bool there = mo_query_slot(&s->queries, mo_query_handle(&s->queries, d->query)) >= 0;
+    int lead = there ? s->queries.view[d->query].run : -1;
     return lead >= 0 && mo_cores_has(&d->cores, lead) ? &s->runs[lead] : NULL;
 }
 

@@ -21,7 +21,7 @@ static bool sooner(const struct mo_sim_work *a, const struct mo_sim_work *b) {
     return a->end != b->end ? a->end < b->end : a->order < b->order;
 }
 
-static void find_first(struct mo_sim *s) {
+void mo_sim_find_first(struct mo_sim *s) {
     int first = -1;
     for (int i = 0; i < s->n_running; i++)
         if (first < 0 || sooner(&s->work[s->running[i]], &s->work[first])) first = s->running[i];
@@ -33,15 +33,13 @@ int64_t mo_sim_start(struct mo_sim *s, const struct mo_run *run, bool asleep) {
     return (int64_t)parts[(int)(uniform(&s->rng) * MO_SIM_PARTS)];
 }
 
-/* When what is left of a block is done if nothing changes. */
-static int64_t end_of(const struct mo_sim *s, const struct mo_sim_work *w) {
+int64_t mo_sim_end_of(const struct mo_sim *s, const struct mo_sim_work *w) {
     double rest = w->left * w->pace;
     return s->config.pace ? mo_sim_pace_end(s->config.pace, w->run.lead, w->seen, rest)
                           : w->seen + (int64_t)ceil(rest);
 }
 
-/* What of a block's time has passed, at the pace that it had. */
-static void catch_up(const struct mo_sim *s, struct mo_sim_work *w) {
+void mo_sim_catch_up(const struct mo_sim *s, struct mo_sim_work *w) {
     if (s->now <= w->seen) return;
     double passed = s->config.pace ? mo_sim_pace_work(s->config.pace, w->run.lead, w->seen, s->now)
                                    : (double)(s->now - w->seen);
@@ -52,9 +50,15 @@ static void catch_up(const struct mo_sim *s, struct mo_sim_work *w) {
 
 void mo_sim_repace(struct mo_sim *s, struct mo_sim_work *w, double pace) {
     if (pace == w->pace) return;
-    catch_up(s, w);
+    mo_sim_catch_up(s, w);
     w->pace = pace;
-    w->end = end_of(s, w);
+    w->end = mo_sim_end_of(s, w);
+}
+
+void mo_sim_count(struct mo_sim *s, struct mo_sim_work *w) {
+    if (!w->ran || s->now <= w->counted) return;
+    mo_sched_stats(s->sched)->kernel_core_ns += (s->now - w->counted) * w->run.n_cores;
+    w->counted = s->now;
 }
 
 /* --- the core's calls ----------------------------------------------------------------------------------- */
@@ -79,7 +83,7 @@ static bool possible(const struct mo_sim *s, const struct mo_run *run) {
 static void begin_block(struct mo_sim *s, const struct mo_run *run, int64_t asked) {
     struct mo_sim_work *w = &s->work[run->lead];
     w->asked = asked;
-    double solo = s->device->time(s, run, w);
+    double solo = s->device->time(s, run, w), profiled = solo;
     if (s->config.spread)
         solo *= s->config.spread[run->tenant].ratio[run->n_cores > 1][(int)(uniform(&s->rng) * MO_SIM_PARTS)];
     else if (s->machine.slowdown > 0)
@@ -88,17 +92,21 @@ static void begin_block(struct mo_sim *s, const struct mo_run *run, int64_t aske
     w->run = *run;
     int64_t begin = s->device->begin(s, run, w);
     w->ran = begin <= run->latest_start;
-    w->begin = w->seen = begin;
-    w->left = w->ran ? solo : 0;
+    w->begin = w->seen = w->counted = begin;
+    w->left = w->whole = w->ran ? solo : 0;
+    w->factor = profiled > 0 ? solo / profiled : 1;
+    w->at = run->begin;
+    w->stop = run->end;
+    w->leaving = (struct mo_cores){{0}};
     w->pace = 1;
-    w->end = s->config.pace ? end_of(s, w) : begin + (int64_t)w->left;
+    w->end = s->config.pace ? mo_sim_end_of(s, w) : begin + (int64_t)w->left;
     w->order = s->order++;
     mo_cores_join(&s->busy, &run->cores);
     s->n_busy += run->n_cores;
     s->running[s->n_running++] = run->lead;
     log_members(s, w->ran ? MO_LOG_BLOCK_START : MO_LOG_BLOCK_DROP, run, s->now);
     if (s->device->changed(s, w, 1))
-        find_first(s);
+        mo_sim_find_first(s);
     else if (s->first < 0 || sooner(w, &s->work[s->first]))
         s->first = run->lead;
 }
@@ -160,13 +168,13 @@ static void end_block(struct mo_sim *s, int lead, int code) {
     mo_cores_subtract(&s->busy, &w->run.cores);
     s->n_busy -= w->run.n_cores;
     s->device->changed(s, w, -1);
-    find_first(s);
+    mo_sim_find_first(s);
     if (w->ran) {
         mo_sim_reuse_ran(&s->reuse, w->run.tenant, w->run.begin, w->run.end);
         if (s->device->ends && !code)
             s->device->ends(s, w, mo_query_handle(mo_sched_queries(s->sched), w->run.query));
         log_members(s, MO_LOG_BLOCK_END, &w->run, s->now);
-        mo_sched_stats(s->sched)->kernel_core_ns += (s->now - w->begin) * w->run.n_cores;
+        mo_sim_count(s, w);
     }
     ended = *w;
     s->queued[lead].run.batch = 0;
@@ -182,8 +190,12 @@ int64_t mo_sim_next(const struct mo_sim *s) {
 
 static void step(struct mo_sim *s, int64_t when) {
     s->now = when;
-    if (s->first >= 0 && s->work[s->first].end == when) {
-        end_block(s, s->first, MOIRE_OK);
+    const struct mo_sim_work *first = s->first >= 0 ? &s->work[s->first] : NULL;
+    if (first && first->end == when) {
+        if (first->stop < first->run.end)
+            mo_sim_end_phase(s, s->first);
+        else
+            end_block(s, s->first, MOIRE_OK);
     } else if (s->prepared <= when) {
         s->prepared = MO_NEVER;
         mo_sched_prepared(s->sched, when);
@@ -267,6 +279,7 @@ static int64_t cost_clock(void *self) {
 /* --- create, destroy ------------------------------------------------------------------------------------ */
 int mo_sim_create(const struct mo_sim_config *c, struct mo_sim **out, moire_error *err) {
     static const struct mo_engine_ops ops = {.start = start,
+                                             .resize = mo_sim_resize,
                                              .set_timer = set_timer,
                                              .resolved = resolved,
                                              .released = released,

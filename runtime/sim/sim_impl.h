@@ -11,7 +11,9 @@ struct mo_sim_work {
     int64_t asked;           /* when it was decided */
     int64_t begin, end;      /* layers run in [begin, end) if nothing changes */
     int64_t seen;            /* `left` is as of this time */
-    double left;             /* ns of solo time to go */
+    double left;             /* ns of solo time to go in its phase (resized.c), */
+    double whole, at;        /* of so many that this had at its begin, and where it began in the layers; */
+    int stop;                /* it ends before this layer */
     double pace;             /* ns of real time for one of solo time */
     struct mo_demand asks;   /* what it may ask of memory, */
     double demand;           /* and does now, bytes a ns */
@@ -20,6 +22,9 @@ struct mo_sim_work {
     struct mo_share_use use; /* and what it uses of it, alone */
     uint64_t order;
     bool ran;
+    double factor;           /* its time over what profile and caches say */
+    int64_t counted;         /* its cores' time up to then is in the statistics */
+    struct mo_cores leaving; /* cores that go out when its phase ends */
 };
 
 /* What differs between machines. */
@@ -46,7 +51,7 @@ struct mo_sim {
     struct mo_sim_work *work;          /* by lead core */
     struct mo_sim_work *queued;        /* likewise: `run` and `asked` of what begins then; batch 0 = none */
     int *running;                      /* lead cores of running blocks */
-    int n_running, first;              /* first: of them, the one that ends first; -1 = none */
+    int n_running, first;              /* first: of them, the one whose phase ends first; -1 = none */
     int n_busy;                        /* cores */
     struct mo_cores all, busy;
     int64_t *idle_since; /* by core */
@@ -68,4 +73,16 @@ struct mo_sim {
 int64_t mo_sim_start(struct mo_sim *s, const struct mo_run *run, bool asleep);
 /* What is left of a block goes on at a new pace. */
 void mo_sim_repace(struct mo_sim *s, struct mo_sim_work *w, double pace);
+/* What of a block's time has passed, at the pace that it had. */
+void mo_sim_catch_up(const struct mo_sim *s, struct mo_sim_work *w);
+/* When what is left of its phase is done if nothing changes. */
+int64_t mo_sim_end_of(const struct mo_sim *s, const struct mo_sim_work *w);
+/* Its cores' time so far goes into the statistics. */
+void mo_sim_count(struct mo_sim *s, struct mo_sim_work *w);
+/* Which block has something happen to it first. */
+void mo_sim_find_first(struct mo_sim *s);
+
+/* resized.c: mo_engine_ops.resize; and the phase of a block ends that goes on without those who leave it. */
+void mo_sim_resize(void *sim, const struct mo_resize *resize);
+void mo_sim_end_phase(struct mo_sim *s, int lead);
 #endif

@@ -30,6 +30,10 @@ struct query {
     uint64_t joined_before; /* the query that joined the same block before this one, 0 = none; */
     uint64_t latest;        /* of a block's first query: the one that joined last */
     bool member;            /* the block under way is another query's */
+    /* Of a block whose cores change: asked in and out and not there yet; and that only BLOCK_DONE ends it. */
+    int asked_in, asked_out;
+    bool resized;
+    int late, late_begin, late_end; /* of the latest BLOCK_DONE: cores that may still tell of that block */
 };
 
 struct tenant {
@@ -170,6 +174,8 @@ static bool begin_block(struct check *k, const struct event *e, struct query *q)
     q->begin = (int)e->a;
     q->end = (int)e->b;
     q->starts = q->ends = q->drops = 0;
+    q->asked_in = q->asked_out = 0;
+    q->resized = false;
     q->joined_before = q->latest = 0;
     return true;
 }
@@ -215,9 +221,8 @@ static bool is_current(const struct query *q, const struct event *e) {
     return q->want && !q->member && e->a == q->begin && e->b == q->end;
 }
 
-/* A core's part is over: with the last one the block is, for every query in it. */
+/* The block is over for every query in it. */
 static void close_block(struct check *k, struct query *q) {
-    if (q->ends + q->drops < q->want) return;
     bool ran = !q->drops;
     for (uint64_t joined_before = q->latest; q; joined_before = q ? q->joined_before : 0) {
         if (ran) q->next = q->end;
@@ -226,16 +231,85 @@ static void close_block(struct check *k, struct query *q) {
     }
 }
 
-static bool on_block_start(struct check *k, const struct event *e, struct query *q) {
-    if (e->c < 0 || e->c >= k->n_cores) return fail(k, "H4", "core %lld does not exist", (long long)e->c);
-    struct core *core = &k->core[e->c];
-    if (core->query) return fail(k, "H4", "core %lld starts a block while it runs another", (long long)e->c);
-    if (!is_current(q, e)) return fail(k, "H3", "a block starts that was not dispatched");
+/* A core's part is over: with the last one so is the block, unless its cores change. */
+static void end_part(struct check *k, struct query *q) {
+    if (!q->resized && q->ends + q->drops >= q->want) close_block(k, q);
+}
+
+/* A core tells of a block that BLOCK_DONE has ended without it. */
+static bool is_late(struct query *q, int64_t begin, int64_t end) {
+    if (!q->late || begin != q->late_begin || end != q->late_end) return false;
+    q->late--;
+    return true;
+}
+
+static bool enter(struct check *k, const struct event *e, int64_t at, int64_t begin, int64_t end) {
+    if (at < 0 || at >= k->n_cores) return fail(k, "H4", "core %lld does not exist", (long long)at);
+    struct core *core = &k->core[at];
+    if (core->query) return fail(k, "H4", "core %lld enters a block while it runs another", (long long)at);
     if (core->next && core->next != e->query)
-        return fail(k, "H4", "core %lld starts a block before the one that is queued", (long long)e->c);
-    if (++q->starts > q->want) return fail(k, "H4", "more cores start the block than its let has");
-    *core = (struct core){.query = e->query, .begin = e->a, .end = e->b};
+        return fail(k, "H4", "core %lld starts a block before the one that is queued", (long long)at);
+    *core = (struct core){.query = e->query, .begin = begin, .end = end};
     k->busy++;
+    return true;
+}
+
+static bool on_block_start(struct check *k, const struct event *e, struct query *q) {
+    if (!enter(k, e, e->c, e->a, e->b)) return false;
+    if (!is_current(q, e))
+        return is_late(q, e->a, e->b) ? true : fail(k, "H3", "a block starts that was not dispatched");
+    if (++q->starts > q->want) return fail(k, "H4", "more cores start the block than its let has");
+    return true;
+}
+
+/* --- cores that come and go --- */
+static bool on_resize(struct check *k, const struct event *e, struct query *q) {
+    if (e->a < 0 || e->a > k->n_cores || e->b < 0 || e->b > k->n_cores || e->a + e->b < 1)
+        return fail(k, "FORM", "%lld cores are asked in and %lld out", (long long)e->a, (long long)e->b);
+    if (!q->want || q->member) return fail(k, "H3", "a block that does not run gets other cores");
+    q->resized = true;
+    q->asked_in += (int)e->a;
+    q->asked_out += (int)e->b;
+    return true;
+}
+
+static bool on_grow(struct check *k, const struct event *e, struct query *q) {
+    bool runs = q->want && !q->member && q->asked_in > 0;
+    if (e->b < 1 || e->b > k->n_cores) return fail(k, "FORM", "%lld cores in a block", (long long)e->b);
+    if (!runs) {
+        if (!is_late(q, q->late_begin, q->late_end))
+            return fail(k, "H4", "core %lld enters a block that did not ask for it", (long long)e->a);
+        return enter(k, e, e->a, q->late_begin, q->late_end);
+    }
+    q->asked_in--;
+    return enter(k, e, e->a, q->begin, q->end);
+}
+
+/* A core goes out because it was asked to, or because it was late for the end. */
+static bool on_leave(struct check *k, const struct event *e, struct query *q) {
+    if (e->a < 0 || e->a >= k->n_cores) return fail(k, "H4", "core %lld does not exist", (long long)e->a);
+    struct core *core = &k->core[e->a];
+    if (e->b < 0 || e->b > k->n_cores) return fail(k, "FORM", "%lld cores in a block", (long long)e->b);
+    if (core->query != e->query)
+        return fail(k, "H4", "core %lld leaves a block that it is not in", (long long)e->a);
+    bool runs = q->want && !q->member && core->begin == q->begin;
+    if (runs && q->asked_out-- < 1)
+        return fail(k, "H4", "core %lld leaves a block and was not asked to", (long long)e->a);
+    core->query = 0;
+    k->busy--;
+    return true;
+}
+
+static bool on_block_done(struct check *k, const struct event *e, struct query *q) {
+    if (e->c < 0 || e->c > k->n_cores) return fail(k, "FORM", "%lld cores are late", (long long)e->c);
+    bool over = !q->want && !q->resized && e->a == q->begin && e->b == q->end; /* all have told */
+    if (!over && !is_current(q, e)) return fail(k, "H3", "the end of a block that does not run");
+    if (!over && !q->starts && !q->drops) return fail(k, "H3", "a block ends that nobody ran");
+    q->late = (int)e->c;
+    q->late_begin = q->begin;
+    q->late_end = q->end;
+    q->resized = false;
+    if (!over) close_block(k, q);
     return true;
 }
 
@@ -244,19 +318,20 @@ static bool on_block_end(struct check *k, const struct event *e, struct query *q
     struct core *core = &k->core[e->c];
     if (core->query != e->query || core->begin != e->a || core->end != e->b)
         return fail(k, "H4", "core %lld ends a block that it does not run", (long long)e->c);
-    if (!is_current(q, e)) return fail(k, "H3", "a block ends that was not dispatched");
     core->query = 0;
     k->busy--;
+    if (!is_current(q, e)) return true; /* it was late */
     q->ends++;
-    close_block(k, q);
+    end_part(k, q);
     return true;
 }
 
 static bool on_block_drop(struct check *k, const struct event *e, struct query *q) {
-    if (!is_current(q, e)) return fail(k, "H3", "a block is dropped that was not dispatched");
+    if (!is_current(q, e))
+        return is_late(q, e->a, e->b) ? true : fail(k, "H3", "a block is dropped that was not dispatched");
     if (q->starts) return fail(k, "H4", "a block both runs and is dropped");
     q->drops++;
-    close_block(k, q);
+    end_part(k, q);
     return true;
 }
 
@@ -366,6 +441,10 @@ static const struct {
     {"MEMBER", on_member},
     {"TIMES", on_times},
     {"QUEUE", on_queue},
+    {"RESIZE", on_resize},
+    {"GROW", on_grow},
+    {"LEAVE", on_leave},
+    {"BLOCK_DONE", on_block_done},
 };
 
 static bool dispatch_query_event(struct check *k, const struct event *e, bool *known) {

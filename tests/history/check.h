@@ -11,7 +11,8 @@
  *   H2    EXPIRED never before the deadline
  *   H3    the blocks of an OK query tile [0, L) once and in order
  *   H4    a core runs one block at a time, in the let it was given to; at most one is queued behind it, a
- *         whole batch behind the end of another, and nothing comes between
+ *         whole batch behind the end of another, and nothing comes between; into a running block and out of
+ *         it goes only who was asked, and after its end nobody but those that were still on their way
  *   H5    accepted = resolved + open, 0 open at DRAINED and at the end; samples agree
  *   H7    queues and instances stay within their bounds
  *   H9    no second passes with every core idle while a query could run

@@ -14,6 +14,7 @@
 #include "models/zoo.h"
 #include "runtime/serve/runtime.h"
 #include "tests/history/check.h"
+#include "tests/history/spoilt.h"
 #include "tests/unit/sched/sim_engine.h"
 
 /* Two tenants, two cores: query 11 runs on both cores and then on one; query 12 is cancelled while it runs.
@@ -57,12 +58,7 @@ static const char *const good[] = {
 };
 enum { GOOD = sizeof good / sizeof *good };
 
-/* How a copy is spoilt: lines from..to go, text (or nothing) comes in their place; from > to only inserts. */
-static const struct {
-    const char *rule, *what;
-    int from, to;
-    const char *text;
-} bad[] = {
+static const struct spoilt bad[] = {
     {"FORM", "no number of cores", 1, 1, NULL},
     {"FORM", "events were dropped", 2, 2, "# dropped 3"},
     {"FORM", "a line that is no event", 5, 5, "hello"},
@@ -141,12 +137,6 @@ static const char *const good_batch[] = {
 };
 enum { GOOD_BATCH = sizeof good_batch / sizeof *good_batch };
 
-struct spoilt {
-    const char *rule, *what;
-    int from, to;
-    const char *text;
-};
-
 static const struct spoilt bad_batch[] = {
     {"H3", "a member that never joined", 6, 6, NULL},
     {"H3", "joins a block that runs already", 6, 7,
@@ -199,46 +189,18 @@ static const struct spoilt bad_queue[] = {
      "25 116 2 RELEASE 12 0 0 0 0"},
 };
 
-static size_t assemble_from(const char *const *list, int count, char *out, size_t size, int from, int to,
-                            const char *text) {
-    size_t n = 0;
-    for (int i = 0; i <= count; i++) {
-        if (i == from && text) n += (size_t)snprintf(out + n, size - n, "%s\n", text);
-        if (i == count || (i >= from && i <= to)) continue;
-        n += (size_t)snprintf(out + n, size - n, "%s\n", list[i]);
-    }
-    return n;
-}
-
 static size_t assemble(char *out, size_t size, int from, int to, const char *text) {
-    return assemble_from(good, GOOD, out, size, from, to, text);
-}
-
-static void compare(const char *const *list, int count, const struct spoilt *bad_ones, size_t n_bad) {
-    char text[8192];
-    int wrong = 0;
-    struct history_verdict v =
-        history_check(text, assemble_from(list, count, text, sizeof text, -1, -2, NULL));
-    if (v.rule[0]) print_message("line %ld: %s %s\n", v.line, v.rule, v.message);
-    assert_string_equal(v.rule, "");
-    for (const struct spoilt *b = bad_ones; b < bad_ones + n_bad; b++) {
-        v = history_check(text, assemble_from(list, count, text, sizeof text, b->from, b->to, b->text));
-        if (strcmp(v.rule, b->rule))
-            print_message("%s: wanted %s, got '%s' at line %ld: %s\n", b->what, b->rule, v.rule, v.line,
-                          v.message);
-        wrong += strcmp(v.rule, b->rule) != 0;
-    }
-    assert_int_equal(wrong, 0);
+    return history_spoil(good, GOOD, out, size, from, to, text);
 }
 
 static void batches_keep_the_same_promises(void **state) {
     (void)state;
-    compare(good_batch, GOOD_BATCH, bad_batch, sizeof bad_batch / sizeof *bad_batch);
+    history_compare(good_batch, GOOD_BATCH, bad_batch, sizeof bad_batch / sizeof *bad_batch);
 }
 
 static void one_block_is_queued_behind_another(void **state) {
     (void)state;
-    compare(good_queue, GOOD_QUEUE, bad_queue, sizeof bad_queue / sizeof *bad_queue);
+    history_compare(good_queue, GOOD_QUEUE, bad_queue, sizeof bad_queue / sizeof *bad_queue);
 }
 
 static void the_good_history_passes(void **state) {
@@ -252,19 +214,8 @@ static void the_good_history_passes(void **state) {
 
 static void every_bad_history_is_refused_for_its_reason(void **state) {
     (void)state;
-    size_t n = sizeof bad / sizeof *bad;
-    int wrong = 0;
-    assert_true(n >= 25);
-    for (size_t i = 0; i < n; i++) {
-        char text[8192];
-        struct history_verdict v =
-            history_check(text, assemble(text, sizeof text, bad[i].from, bad[i].to, bad[i].text));
-        if (strcmp(v.rule, bad[i].rule))
-            print_message("%s: wanted %s, got '%s' at line %ld: %s\n", bad[i].what, bad[i].rule, v.rule,
-                          v.line, v.message);
-        wrong += strcmp(v.rule, bad[i].rule) != 0;
-    }
-    assert_int_equal(wrong, 0);
+    assert_true(sizeof bad / sizeof *bad >= 25);
+    history_compare(good, GOOD, bad, sizeof bad / sizeof *bad);
 }
 
 static void cut_and_random_text_is_refused(void **state) {

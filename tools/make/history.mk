@@ -3,7 +3,7 @@ HISTORY_OBJ := $(B)/obj/tests/history/check.o
 TESTS += $(B)/tests/test_history
 
 # Tests may have the events that they record checked (tests/history/recorded.h).
-HELP_OBJ += $(HISTORY_OBJ) $(B)/obj/tests/history/recorded.o
+HELP_OBJ += $(HISTORY_OBJ) $(B)/obj/tests/history/recorded.o $(B)/obj/tests/history/spoilt.o
 
 $(B)/moire-history: $(B)/obj/tests/history/main.o $(HISTORY_OBJ)
 	$(CC) $(LDFLAGS) -o $@ $^
