@@ -9,7 +9,7 @@
 #include "runtime/profile/assumed_versions.h"
 
 struct machine_raw {
-    const char *name, *about, *profiles, *contention, *last_level;
+    const char *name, *about, *profiles, *contention, *last_level, *stalls, *slow;
     int64_t cores, versions;
     json_t *caches, *isa, *ceilings, *gpus;
     double memory_gib_s, block_us, query_us, resize_us, ahead_us, noise, corun, interference_error;
@@ -65,6 +65,21 @@ static int read_contention(struct mo_bench_machine *m, const struct machine_raw 
     return MOIRE_OK;
 }
 
+static int read_stalls(struct mo_bench_machine *m, const struct machine_raw *raw, moire_error *err) {
+    if (raw->stalls && !mo_bench_stalls_parse(raw->stalls, &m->stalls))
+        return mo_json_fail(&m->file, "stalls", err,
+                            "must be stalls a second of each core and their ms, like 2:10-50, not '%s'",
+                            raw->stalls);
+    if (raw->slow && !mo_bench_slow_parse(raw->slow, &m->stalls))
+        return mo_json_fail(&m->file, "slow", err,
+                            "must be a factor and mean seconds of fast and of slow times, like 2:1:0.5, not "
+                            "'%s'",
+                            raw->slow);
+    if (mo_bench_stalls_any(&m->stalls) && m->n_gpus)
+        return mo_json_fail(&m->file, "", err, "\"stalls\" and \"slow\" are for machines of cores alone");
+    return MOIRE_OK;
+}
+
 static int read_machine(struct mo_bench_machine *m, moire_error *err) {
     const struct mo_json_field fields[] = {
         {"name", MO_JSON_STRING, true, offsetof(struct machine_raw, name), 0, 0},
@@ -85,6 +100,8 @@ static int read_machine(struct mo_bench_machine *m, moire_error *err) {
         {"contention", MO_JSON_STRING, false, offsetof(struct machine_raw, contention), 0, 0},
         {"last_level", MO_JSON_STRING, false, offsetof(struct machine_raw, last_level), 0, 0},
         {"versions", MO_JSON_INT, false, offsetof(struct machine_raw, versions), 0, MO_PROFILE_VERSIONS},
+        {"stalls", MO_JSON_STRING, false, offsetof(struct machine_raw, stalls), 0, 0},
+        {"slow", MO_JSON_STRING, false, offsetof(struct machine_raw, slow), 0, 0},
         {"gpus", MO_JSON_ARRAY, false, offsetof(struct machine_raw, gpus), 0, 0},
     };
     struct machine_raw raw = {0};
@@ -111,7 +128,7 @@ static int read_machine(struct mo_bench_machine *m, moire_error *err) {
     m->caches = read_caches(raw.caches, m->sim.n_cores, m->sim.bytes_ns);
     if (m->caches.slice_cores)
         m->sim.cache_bytes = m->caches.slice_bytes * ceil((double)m->sim.n_cores / m->caches.slice_cores);
-    if ((code = read_contention(m, &raw, err))) return code;
+    if ((code = read_contention(m, &raw, err)) || (code = read_stalls(m, &raw, err))) return code;
     return m->profiles ? MOIRE_OK : mo_fail(err, MOIRE_ENOMEM, "%s: out of memory", f->path);
 }
 

@@ -4,6 +4,7 @@
 #ifndef MO_BENCH_MACHINE_H
 #define MO_BENCH_MACHINE_H
 #include "bench/data/scenario.h"
+#include "bench/data/stalls.h"
 #include "runtime/planner/planner.h"
 #include "runtime/profile/share_table.h"
 #include "runtime/profile/profile_versions.h"
@@ -26,7 +27,8 @@ struct mo_bench_machine {
     struct mo_sim_machine sim;
     int64_t ahead_ns; /* mo_gpus.ahead_ns */
     struct mo_profile_machine caches;
-    struct mo_json_file file; /* owns the strings */
+    struct mo_bench_stalls stalls; /* of its cores */
+    struct mo_json_file file;      /* owns the strings */
 };
 
 /* Reads a machine file.  On success *out must be closed; `path` must outlive it.  `load` refuses a machine

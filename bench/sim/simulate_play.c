@@ -195,6 +195,17 @@ static int64_t real_clock(void *ctx) {
     return mo_now(((const struct run *)ctx)->simulation->env);
 }
 
+/* The speed of a machine that stalls; drawn->done is freed by the caller, NULL when there is nothing. */
+static int draw_stalls(const struct mo_bench_simulation *m, uint64_t seed,
+                       const struct mo_bench_schedule *schedule, struct mo_sim_config *config,
+                       struct mo_sim_pace *drawn, moire_error *err) {
+    drawn->done = NULL;
+    if (!mo_bench_stalls_any(&m->machine.stalls)) return MOIRE_OK;
+    config->pace = drawn;
+    return mo_bench_stalls_draw(m->env, &m->machine.stalls, m->machine.sim.n_cores, schedule->total_ns, seed,
+                                drawn, err);
+}
+
 int mo_bench_simulate_play(const struct mo_bench_simulation *m, const struct mo_policy *policy, uint64_t seed,
                            const struct mo_bench_schedule *schedule, int give_up,
                            struct mo_bench_record *records, int64_t *cut_ns, struct mo_sched_stats *stats,
@@ -213,8 +224,10 @@ int mo_bench_simulate_play(const struct mo_bench_simulation *m, const struct mo_
                                    .cost_clock = m->cost ? real_clock : NULL,
                                    .answer = answer,
                                    .ctx = &run};
+    struct mo_sim_pace drawn;
     struct mo_sim *sim;
-    int code = mo_sim_create(&config, &sim, err);
+    int code = draw_stalls(m, seed, schedule, &config, &drawn, err);
+    if (!code && (code = mo_sim_create(&config, &sim, err))) mo_free(m->env, drawn.done);
     if (code) return code;
     for (int i = 0; i < schedule->n; i++)
         records[i] = (struct mo_bench_record){-1, -1, -1, MOIRE_OK};
@@ -229,5 +242,6 @@ int mo_bench_simulate_play(const struct mo_bench_simulation *m, const struct mo_
     if (!code && stats) *stats = *mo_sched_stats(mo_sim_sched(sim));
     mo_bench_flow_destroy(run.flow);
     mo_sim_destroy(sim);
+    mo_free(m->env, drawn.done);
     return code;
 }

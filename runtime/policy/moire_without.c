@@ -69,11 +69,34 @@ static const struct mo_policy without[] = {
      .options = &(const struct mo_moire_parts){.no_neighbours = true},
      .state_bytes = sizeof(struct mo_moire_state),
      .dispatch = mo_moire_dispatch},
+    {.name = "moire-no-pace",
+     .description = "moire, the machine taken to be as fast as it is in the long run",
+     .research = true,
+     .no_pace = true,
+     .options = &(const struct mo_moire_parts){0},
+     .state_bytes = sizeof(struct mo_moire_state),
+     .dispatch = mo_moire_dispatch},
+    {.name = "moire-no-watch",
+     .description = "moire, a block that should have ended taken to end at once",
+     .research = true,
+     .no_watch = true,
+     .options = &(const struct mo_moire_parts){0},
+     .state_bytes = sizeof(struct mo_moire_state),
+     .dispatch = mo_moire_dispatch},
+    {.name = "moire-steady",
+     .description = "moire, with neither the machine's pace nor late blocks",
+     .research = true,
+     .no_pace = true,
+     .no_watch = true,
+     .options = &(const struct mo_moire_parts){0},
+     .state_bytes = sizeof(struct mo_moire_state),
+     .dispatch = mo_moire_dispatch},
 };
 
 const struct mo_policy *const *mo_policy_ablations(void) {
-    static const struct mo_policy *const list[] = {&without[0], &without[1], &without[2],  &without[3],
-                                                   &without[4], &without[5], &without[6],  &without[7],
-                                                   &without[8], &without[9], &without[10], NULL};
+    static const struct mo_policy *const list[] = {&without[0],  &without[1],  &without[2],  &without[3],
+                                                   &without[4],  &without[5],  &without[6],  &without[7],
+                                                   &without[8],  &without[9],  &without[10], &without[11],
+                                                   &without[12], &without[13], NULL};
     return list;
 }

@@ -4,6 +4,8 @@
 
 #include <math.h>
 
+static const double STANDS = 0.05; /* below that part of its profiled speed a core stands still */
+
 static const double *row_of(const struct mo_sim_pace *p, int core) {
     return p->done + (int64_t)core * (p->n_steps + 1);
 }
@@ -37,4 +39,43 @@ int64_t mo_sim_pace_end(const struct mo_sim_pace *p, int core, int64_t from, dou
     }
     int64_t end = lo * p->step_ns + (int64_t)ceil((goal - done[lo]) / (done[lo + 1] - done[lo]) * step);
     return end > from ? end : from;
+}
+
+/* Profile time a ns that a team does in a step; 1 behind the last. */
+static double team_rate(const struct mo_sim_pace *p, const struct mo_cores *cores, int64_t i) {
+    double sum = 0, least = INFINITY;
+    int n = 0;
+    if (i >= p->n_steps) return 1;
+    for (int c = mo_cores_next(cores, -1); c >= 0; c = mo_cores_next(cores, c), n++) {
+        const double *done = row_of(p, c);
+        double rate = (done[i + 1] - done[i]) / (double)p->step_ns;
+        sum += rate;
+        least = fmin(least, rate);
+    }
+    return least < STANDS ? least : sum / n;
+}
+
+double mo_sim_pace_team_work(const struct mo_sim_pace *p, const struct mo_cores *cores, int64_t from,
+                             int64_t to) {
+    int first = mo_cores_next(cores, -1);
+    double work = 0;
+    if (mo_cores_next(cores, first) < 0) return mo_sim_pace_work(p, first, from, to);
+    for (int64_t i = from / p->step_ns; from < to; i++) {
+        int64_t until = i >= p->n_steps || (i + 1) * p->step_ns > to ? to : (i + 1) * p->step_ns;
+        work += team_rate(p, cores, i) * (double)(until - from);
+        from = until;
+    }
+    return work;
+}
+
+int64_t mo_sim_pace_team_end(const struct mo_sim_pace *p, const struct mo_cores *cores, int64_t from,
+                             double work) {
+    int first = mo_cores_next(cores, -1);
+    if (mo_cores_next(cores, first) < 0) return mo_sim_pace_end(p, first, from, work);
+    for (int64_t i = from / p->step_ns;; i++) {
+        double rate = team_rate(p, cores, i), rest = (double)((i + 1) * p->step_ns - from);
+        if (i >= p->n_steps || work <= rate * rest) return from + (int64_t)ceil(work / rate);
+        work -= rate * rest;
+        from = (i + 1) * p->step_ns;
+    }
 }

@@ -35,13 +35,13 @@ int64_t mo_sim_start(struct mo_sim *s, const struct mo_run *run, bool asleep) {
 
 int64_t mo_sim_end_of(const struct mo_sim *s, const struct mo_sim_work *w) {
     double rest = w->left * w->pace;
-    return s->config.pace ? mo_sim_pace_end(s->config.pace, w->run.lead, w->seen, rest)
+    return s->config.pace ? mo_sim_pace_team_end(s->config.pace, &w->run.cores, w->seen, rest)
                           : w->seen + (int64_t)ceil(rest);
 }
 
 void mo_sim_catch_up(const struct mo_sim *s, struct mo_sim_work *w) {
     if (s->now <= w->seen) return;
-    double passed = s->config.pace ? mo_sim_pace_work(s->config.pace, w->run.lead, w->seen, s->now)
+    double passed = s->config.pace ? mo_sim_pace_team_work(s->config.pace, &w->run.cores, w->seen, s->now)
                                    : (double)(s->now - w->seen);
     w->left -= passed / w->pace;
     w->seen = s->now;

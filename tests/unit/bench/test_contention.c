@@ -264,9 +264,13 @@ static void keys_of_a_machine_are_replaced(void **state) {
     assert_int_equal(m.sim.slice_cores, 0);
     assert_true(m.sim.bytes_ns > 8);
     mo_bench_machine_close(&m);
-    static const char *const with[] = {"contention=versions:1.8", "versions=3", "last_level=sliced",
-                                       "block_us=2.5", "cores=8"};
-    if (open_with(with, 5, &m, &err)) fail_msg("%s", err.message);
+    static const char *const with[] = {"contention=versions:1.8",
+                                       "versions=3",
+                                       "last_level=sliced",
+                                       "block_us=2.5",
+                                       "cores=8",
+                                       "stalls=2:30"};
+    if (open_with(with, 6, &m, &err)) fail_msg("%s", err.message);
     assert_int_equal(m.sim.contention.kind, MO_CONTENTION_VERSIONS);
     near(m.sim.contention.most, 1.8, 0);
     assert_int_equal(m.sim.contention.versions, 3);
@@ -276,6 +280,7 @@ static void keys_of_a_machine_are_replaced(void **state) {
     near(m.sim.bytes_ns, 0, 0);
     assert_int_equal(m.sim.block_ns, 2500);
     assert_int_equal(m.sim.n_cores, 8);
+    near(m.stalls.a_second, 2, 0);
     mo_bench_machine_close(&m);
 }
 
@@ -283,10 +288,11 @@ static void bad_values_are_refused_by_name(void **state) {
     (void)state;
     static const struct {
         const char *with, *why;
-    } rows[] = {{"contention", "no KEY=VALUE"}, {"=3", "no KEY=VALUE"},
-                {"block_us=", "no KEY=VALUE"},  {"contention=factor:0", "factor:M"},
-                {"contention=7", "contention"}, {"last_level=cut", "pooled or sliced"},
-                {"versions=9", "versions"},     {"colour=red", "colour"}};
+    } rows[] = {{"contention", "no KEY=VALUE"},  {"=3", "no KEY=VALUE"},
+                {"block_us=", "no KEY=VALUE"},   {"contention=factor:0", "factor:M"},
+                {"contention=7", "contention"},  {"last_level=cut", "pooled or sliced"},
+                {"versions=9", "versions"},      {"colour=red", "colour"},
+                {"stalls=2:", "stalls a second"}, {"slow=2:1", "mean seconds"}};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         struct mo_bench_machine m;
         moire_error err = {0};
