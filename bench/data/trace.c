@@ -133,14 +133,19 @@ static int on_member(struct mo_trace_reader *r, struct mo_trace_query *q, const 
     return MOIRE_OK;
 }
 
-static void note_block(struct mo_trace *t, const struct mo_trace_query *q, double predicted, bool stalled) {
-    double observed = (double)(q->block_end - q->block_start);
-    if (stalled) {
+static bool is_stall(double took, double solo) {
+    return took > solo + stall_ns && took > stall_ratio * solo;
+}
+
+void mo_trace_note_block(struct mo_trace *t, const struct mo_trace_query *q) {
+    double observed = (double)(q->block_end - q->block_start), solo = predicted(t, q, q->begin, q->stop);
+    if (solo <= 0) return;
+    if (is_stall(observed, solo)) {
         t->n_stalls++;
-        t->stall_ns += observed - predicted;
+        t->stall_ns += observed - solo;
     } else {
-        t->blocks[t->n_blocks++] = (struct mo_trace_block){q->tenant,        q->cores,     (float)observed,
-                                                           (float)predicted, q->block_end, q->lead};
+        t->blocks[t->n_blocks++] =
+            (struct mo_trace_block){q->tenant, q->cores, (float)observed, (float)solo, q->block_end, q->lead};
     }
 }
 
@@ -153,11 +158,9 @@ static void note_end(struct mo_trace_reader *r, struct mo_trace_query *q, const 
     t->predicted_ns += solo;
     if (e->time > q->block_end) q->block_end = e->time;
     if (e->time < t->since || q->left <= 0) return;
-    bool stalled = took > solo + stall_ns && took > stall_ratio * solo;
     t->spans[t->n_spans++] =
-        (struct mo_trace_span){q->tenant, q->cores, (int)e->c, stalled, start, e->time, solo};
-    double whole = (double)(q->block_end - q->block_start);
-    if (--q->left == 0) note_block(t, q, solo, whole > solo + stall_ns && whole > stall_ratio * solo);
+        (struct mo_trace_span){q->tenant, q->cores, (int)e->c, is_stall(took, solo), start, e->time, solo};
+    if (--q->left == 0) mo_trace_note_block(t, q);
 }
 
 static int on_block(struct mo_trace_reader *r, const struct event *e, bool begins) {
@@ -172,7 +175,8 @@ static int on_block(struct mo_trace_reader *r, const struct event *e, bool begin
     if (e->a < 0 || e->b > r->t->tenants[q->tenant].n_layers || e->a >= e->b)
         return mo_trace_fail(r, "a block of layers that are not there");
     bool gpus = r->t->gpus.n_gpus > 0;
-    if (gpus && !q->timed) return MOIRE_OK; /* the GPU failed it */
+    if (gpus && !q->timed) return MOIRE_OK;              /* the GPU failed it */
+    if (q->resized || e->a != q->begin) return MOIRE_OK; /* its time is no profile's; it was late */
     double solo = predicted(r->t, q, e->a, e->b);
     if (solo > 0) note_end(r, q, e, gpus ? q->block_start : was.start, solo);
     return MOIRE_OK;
@@ -239,6 +243,10 @@ static int on_event(struct mo_trace_reader *r, const char *line) {
     if (!strcmp(e.kind, "VERSIONS")) return on_versions(r, &e);
     struct mo_trace_query *q = find(r, e.query);
     if (!q) return MOIRE_OK;
+    if (!strcmp(e.kind, "RESIZE")) return mo_trace_resize(r, q, e.a, e.b);
+    if (!strcmp(e.kind, "GROW")) return mo_trace_core(r, e.query, e.a, e.time, true);
+    if (!strcmp(e.kind, "LEAVE")) return mo_trace_core(r, e.query, e.a, e.time, false);
+    if (!strcmp(e.kind, "BLOCK_DONE")) return mo_trace_done(r, q, e.c, e.time);
     if (!strcmp(e.kind, "TIMES")) return on_times(r, q, &e);
     if (!strcmp(e.kind, "MEMBER")) return on_member(r, q, &e);
     if (!strcmp(e.kind, "QUEUE")) q->queued = true; /* it waits for another block, whatever starting takes */
@@ -249,7 +257,9 @@ static int on_event(struct mo_trace_reader *r, const char *line) {
         q->left = q->cores;
         q->lead = r->t->cores;
         q->batch = 1;
-        q->timed = q->queued = false;
+        q->timed = q->queued = q->resized = false;
+        q->begin = (int)e.a;
+        q->stop = (int)e.b;
         if (e.a < 0 || e.a >= e.b || e.b > r->t->tenants[q->tenant].n_layers)
             return mo_trace_fail(r, "a dispatch of layers that are not there");
         r->t->layers += e.b - e.a;

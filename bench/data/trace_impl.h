@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * trace_impl.h - what the parts of the reader of trace.h share: trace_head.c reads who and what was recorded,
- * trace_gpus.c that of GPUs, trace.c the events. */
+ * trace_gpus.c that of GPUs, trace.c the events, with trace_resized.c those of cores that come and go. */
 #ifndef MO_BENCH_TRACE_IMPL_H
 #define MO_BENCH_TRACE_IMPL_H
 #include "bench/data/trace.h"
@@ -34,6 +34,14 @@ bool mo_trace_number(const char **at, int64_t min, int64_t max, int64_t *out);
 bool mo_trace_starts(const char **at, const char *key);
 /* A line that begins with '#'. */
 int mo_trace_remark(struct mo_trace_reader *r, const char *line);
+
+/* A query's latest block has ended, on all of its cores. */
+void mo_trace_note_block(struct mo_trace *trace, const struct mo_trace_query *q);
+
+/* trace_resized.c: RESIZE of the query's running block; a core joins or leaves a block; BLOCK_DONE. */
+int mo_trace_resize(const struct mo_trace_reader *r, struct mo_trace_query *q, int64_t in, int64_t out);
+int mo_trace_core(struct mo_trace_reader *r, uint64_t query, int64_t core, int64_t time, bool joins);
+int mo_trace_done(struct mo_trace_reader *r, struct mo_trace_query *q, int64_t late, int64_t time);
 
 /* trace_gpus.c: such a line about GPUs (MOIRE_OK and *took = false: it is about something else); what all of
  * them together say, before the first event. */

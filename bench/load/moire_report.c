@@ -3,6 +3,7 @@
 #include <jansson.h>
 #include <string.h>
 #include "bench/choice/choice_models.h"
+#include "bench/load/core_spans.h"
 #include "bench/load/footprint.h"
 #include "bench/load/moire_report.h"
 #include "runtime/sched/events.h"
@@ -43,30 +44,6 @@ static void span(const struct mo_events *events, int64_t *from, int64_t *to) {
     }
 }
 
-/* Pairs the block starts and ends of one ring: a core, or a unit of a GPU, runs one block at a time. */
-static void pair(const struct mo_ring *ring, int64_t from, int64_t origin, int track, json_t *blocks) {
-    const struct mo_event_entry *starts[MO_MAX_CORES] = {NULL}, *start;
-    int adapted = 0; /* layers of the block that run another version than their first; told ahead of it */
-    for (uint64_t i = mo_ring_first(ring); i < ring->n; i++) {
-        const struct mo_event_entry *e = mo_ring_at(ring, i);
-        bool block = e->kind == MO_LOG_BLOCK_START || e->kind == MO_LOG_BLOCK_END;
-        if (block && (e->c < 0 || e->c >= MO_MAX_CORES)) continue;
-        start = block ? starts[e->c] : NULL;
-        if (e->kind == MO_LOG_BLOCK_START && e->time >= from) starts[e->c] = e;
-        for (int64_t digits = e->kind == MO_LOG_VERSIONS ? e->b : 0; digits; digits >>= 3)
-            adapted += (digits & 7) != 0;
-        if (e->kind == MO_LOG_BLOCK_DROP) adapted = 0;
-        if (e->kind == MO_LOG_BLOCK_END && !start) adapted = 0;
-        if (e->kind != MO_LOG_BLOCK_END || !start || start->query != e->query || start->c != e->c) continue;
-        json_array_append_new(
-            blocks, json_pack("[i,i,I,f,f,i,i,i]", track + (int)e->c, (int)e->tenant,
-                              (json_int_t)(e->query & 0xffffffffu), (double)(start->time - origin) * 1e-3,
-                              (double)(e->time - origin) * 1e-3, (int)e->a, (int)e->b, adapted));
-        starts[e->c] = NULL;
-        adapted = 0;
-    }
-}
-
 /* [us, pressure] of every change, the first at `from` or later. */
 static json_t *pressures(const struct mo_ring *ring, int64_t from) {
     json_t *list = json_array();
@@ -82,12 +59,6 @@ static json_t *pressures(const struct mo_ring *ring, int64_t from) {
     }
     if (!any && before > 0) json_array_append_new(list, json_pack("[f,f]", 0.0, before));
     return list;
-}
-
-/* Blocks of an engine, on tracks from `track` on. */
-static void add_blocks(const struct mo_events *events, int64_t from, int track, json_t *blocks) {
-    for (int r = 0; r < events->n_rings && json_array_size(blocks) < MAX_BLOCKS; r++)
-        pair(&events->ring[r], from, from, track, blocks);
 }
 
 static json_t *track_names(const struct mo_gpus *g, int cores) {
@@ -111,11 +82,14 @@ static json_t *timeline(const struct mo_runtime_parts *parts) {
     int64_t last = to - (int64_t)2e9; /* the last two seconds are plenty */
     if (from < last) from = last;
     const int cores = mo_device_units(parts->cores), units = device ? mo_device_units(device) : 0;
-    if (device) add_blocks(mo_device_events(device), from, cores, blocks);
-    add_blocks(events, from, 0, blocks);
-    const struct mo_ring *locked = device ? &mo_device_events(device)->ring[units] : &events->ring[cores];
+    const struct mo_ring *decided = &events->ring[cores], *shown = decided;
+    if (device) {
+        shown = &mo_device_events(device)->ring[units];
+        mo_bench_core_spans(mo_device_events(device), shown, from, cores, MAX_BLOCKS, blocks);
+    }
+    mo_bench_core_spans(events, decided, from, 0, MAX_BLOCKS, blocks);
     return json_pack("{s:i, s:o, s:o, s:o}", "cores", cores + units, "lanes", track_names(parts->gpus, cores),
-                     "blocks", blocks, "pressure", pressures(locked, from));
+                     "blocks", blocks, "pressure", pressures(shown, from));
 }
 
 /* How much of each tenant's work runs in specialised kernels, how many layers in references, and its
