@@ -36,13 +36,12 @@ double mo_bench_held(const json_t *simulation, const char *policy) {
     return held.n ? held.mean : 0;
 }
 
-/* The point of a policy and a seed; NULL = not simulated. */
-static const json_t *point_of(const json_t *simulation, const char *policy, const json_t *seed, double load) {
+const json_t *mo_bench_result(const json_t *simulation, const char *policy, const json_t *seed) {
     size_t i;
     json_t *row;
     json_array_foreach(json_object_get(simulation, "results"), i, row) {
         if (!strcmp(mo_json_text(row, "policy"), policy) && json_equal(json_object_get(row, "seed"), seed))
-            return mo_doc_point(row, load);
+            return row;
     }
     return NULL;
 }
@@ -70,7 +69,8 @@ static json_t *row_of(const json_t *simulation, const char *policy, double load)
     json_array_foreach(json_object_get(simulation, "results"), i, row) {
         const json_t *point = mo_doc_point(row, load), *seed = json_object_get(row, "seed");
         if (!point || strcmp(mo_json_text(row, "policy"), policy) != 0) continue;
-        const json_t *other = point_of(simulation, reference, seed, load);
+        const json_t *first = mo_bench_result(simulation, reference, seed);
+        const json_t *other = first ? mo_doc_point(first, load) : NULL;
         add(&mean[IN_TIME], number(point, "overall"));
         add(&mean[LATENCY], mo_bench_over_solo(simulation, point));
         add(&mean[CONFLICT_RATE], number(point, "conflict_rate"));

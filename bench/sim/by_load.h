@@ -8,6 +8,8 @@
 #define MO_BENCH_BY_LOAD_H
 #include "bench/sim/simulate.h"
 
+/* The result of a policy and a seed; NULL = not simulated. */
+const json_t *mo_bench_result(const json_t *simulation, const char *policy, const json_t *seed);
 /* Of a point of a simulation: mean latency over the shortest solo time on any number of cores, over queries;
  * NAN without queries. */
 double mo_bench_over_solo(const json_t *simulation, const json_t *point);

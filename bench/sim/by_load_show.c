@@ -46,7 +46,7 @@ void mo_bench_by_load_page(FILE *out, const json_t *list) {
             fprintf(out, "<tr>");
             mo_page_system_cell(out, mo_json_text(row, "policy"));
             for (int c = 0; c < COLUMNS; c++)
-                mo_bench_cell_page(out, row, &columns[c]);
+                mo_bench_cell_page(out, row, &columns[c], false);
             fprintf(out, "</tr>\n");
         }
         fprintf(out, "</table></div>\n");

@@ -37,13 +37,14 @@ void mo_bench_cell_head(FILE *out, const char *head) {
     fprintf(out, "</th>");
 }
 
-void mo_bench_cell_page(FILE *out, const json_t *row, const struct mo_bench_column *c) {
+void mo_bench_cell_page(FILE *out, const json_t *row, const struct mo_bench_column *c, bool bold) {
     const json_t *ci = interval_of(row, c);
     if (!mo_bench_cell_known(row, c)) {
         fprintf(out, "<td>&ndash;</td>");
         return;
     }
-    fprintf(out, "<td>%.*f", c->digits, c->scale * json_number_value(mean_of(row, c)));
+    fprintf(out, "<td>%s%.*f%s", bold ? "<b>" : "", c->digits, c->scale * json_number_value(mean_of(row, c)),
+            bold ? "</b>" : "");
     if (json_is_number(ci))
         fprintf(out, " <span class=\"soft\">&plusmn; %.*f</span>", c->digits,
                 c->scale * json_number_value(ci));

@@ -20,5 +20,5 @@ bool mo_bench_cell_known(const json_t *row, const struct mo_bench_column *column
 void mo_bench_cell_print(const json_t *row, const struct mo_bench_column *column, int width);
 /* The cells of a page's table. */
 void mo_bench_cell_head(FILE *out, const char *head);
-void mo_bench_cell_page(FILE *out, const json_t *row, const struct mo_bench_column *column);
+void mo_bench_cell_page(FILE *out, const json_t *row, const struct mo_bench_column *column, bool bold);
 #endif

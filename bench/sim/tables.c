@@ -18,18 +18,6 @@ static const char overall[] = "max_load_overall", every[] = "max_load_every_tena
 static const double parts[] = {0.25, 0.5, 0.75, 1};
 enum { PARTS = sizeof parts / sizeof *parts, PAPERS = 2 };
 
-/* The result of the same seed under another policy; NULL = not simulated. */
-static const json_t *partner(const json_t *results, const json_t *row, const char *policy) {
-    size_t i;
-    json_t *other;
-    json_array_foreach((json_t *)results, i, other) {
-        if (!strcmp(mo_json_text(other, "policy"), policy) &&
-            json_equal(json_object_get(other, "seed"), json_object_get(row, "seed")))
-            return other;
-    }
-    return NULL;
-}
-
 struct mean {
     double sum, n;
 };
@@ -82,9 +70,11 @@ static const char *const keys[COLUMNS] = {
 };
 
 static void add_seed(struct mean m[COLUMNS], const json_t *simulation, const json_t *row) {
-    const json_t *results = json_object_get(simulation, "results");
-    const json_t *bound = partner(results, row, "bound"), *offline = partner(results, row, "offline"),
-                 *layer = partner(results, row, "layerwise"), *veltair = partner(results, row, "veltair");
+    const json_t *seed = json_object_get(row, "seed");
+    const json_t *bound = mo_bench_result(simulation, "bound", seed),
+                 *offline = mo_bench_result(simulation, "offline", seed),
+                 *layer = mo_bench_result(simulation, "layerwise", seed),
+                 *veltair = mo_bench_result(simulation, "veltair", seed);
     const json_t *counters = json_object_get(row, "scheduling");
     const json_t *point = mo_doc_point(row, mo_json_number(row, overall));
     add(&m[OF_BOUND], ratio(row, bound, overall));

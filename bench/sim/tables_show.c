@@ -7,16 +7,11 @@
 #include "bench/report/series.h"
 #include "bench/sim/by_load.h"
 #include "bench/sim/cell.h"
+#include "bench/sim/claims.h"
 #include "bench/sim/tables.h"
 #include "runtime/base/text.h"
 
-/* What the paper says of its whole system against layer-wise scheduling (ASPLOS 2022, section 5), and, of all
- * mixes or of the largest, of its parts. */
-static const struct {
-    const char *scenario;
-    double over_layerwise;
-} claims[] = {
-    {"veltair-light", 1.71}, {"veltair-medium", 1.62}, {"veltair-heavy", 1.45}, {"veltair-mix", 1.68}};
+/* What the paper says of the parts of its system, of all mixes or of the largest. */
 static const char parts[] = "its compilation alone 1.50 (mix); latency over solo 1.1 (whole), 1.6 "
                             "(scheduling alone), 1.17 (compilation "
                             "alone); core-use gap to layerwise below 10 %, of whole models 47 %, at three "
@@ -101,9 +96,7 @@ json_t *mo_bench_tables_headline(const json_t *document) {
 
 /* --- text --------------------------------------------------------------------------------------------- */
 static double claim(const json_t *piece) {
-    for (size_t i = 0; i < sizeof claims / sizeof *claims; i++)
-        if (!strcmp(claims[i].scenario, mo_json_text(piece, "scenario"))) return claims[i].over_layerwise;
-    return 0;
+    return mo_bench_claim(mo_json_text(piece, "scenario"), "veltair", "over_layerwise");
 }
 
 void mo_bench_tables_print(const json_t *document) {
@@ -159,7 +152,7 @@ static void piece_page(FILE *out, const json_t *piece) {
         fprintf(out, "<tr>");
         mo_page_system_cell(out, mo_json_text(row, "policy"));
         for (int c = 0; c < COLUMNS; c++)
-            if (used(piece, c)) mo_bench_cell_page(out, row, &columns[c]);
+            if (used(piece, c)) mo_bench_cell_page(out, row, &columns[c], false);
         fprintf(out, "</tr>\n");
     }
     fprintf(out, "</table></div>\n");

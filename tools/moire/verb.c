@@ -21,6 +21,7 @@ const struct mo_verb *const mo_verbs[] = {
     &mo_verb_profile,
     &mo_verb_extend,
     &mo_verb_tables,
+    &mo_verb_grid,
     &mo_verb_whatif,
     &mo_verb_fidelity,
     &mo_verb_capacity,

@@ -48,6 +48,7 @@ static const struct {
     {{"front", "m", "layer", "more"}, "'more' is one too many"},
     {{"front"}, "needs FILE.onnx|NAME [LAYER]"},
     {{"tables"}, NULL},
+    {{"grid", "a", "--vary", "cores=2,4", "--json"}, NULL},
     {{"tables", "a", "b"}, NULL},
     {{"sim", "a", "b"}, "'b' is one too many: takes [SCENARIO]"},
     {{"bench", "--json", "machine"}, NULL},

@@ -10,7 +10,7 @@
 #include "bench/fit/interference_fit.h"
 #include "bench/load/serve.h"
 #include "bench/plans/plans.h"
-#include "bench/sim/simulate.h"
+#include "bench/sim/grid.h"
 #include "codegen/tune/stress.h"
 #include "runtime/base/cores.h"
 #include "runtime/gpu/gpu_ops.h"
@@ -37,7 +37,8 @@
 #define STORES      (ON(STORE_SHOW) | ON(STORE_CHECK) | ON(STORE_CLEAN))
 #define ALONE       (ON(LATENCY) | ON(COLD) | ON(KERNELS))
 #define LIVE        (ALONE | ON(SERVE) | ON(FIDELITY) | ON(PROFILE))
-#define SCENARIO    (ON(SERVE) | ON(SIM) | ON(TABLES) | ON(CAPACITY) | ON(FIDELITY))
+#define TABULATES   (ON(TABLES) | ON(GRID))
+#define SCENARIO    (ON(SERVE) | ON(SIM) | TABULATES | ON(CAPACITY) | ON(FIDELITY))
 #define ON_A_DEVICE (ON(SERVE) | ON(PROFILE) | ON(CHECK_DEVICE))
 #define IMPORTS     (COMPILES | ON(FRONT) | ON(RUN) | ON(INSPECT) | ON(CHECK_MODEL))
 #define PROXIES     (ON(PROXY_MEASURE) | ON(PROXY_FIT))
@@ -135,14 +136,19 @@ static const struct mo_flag rows[] = {
     /* --- machines, policies and planners --- */
     {"--machine", "FILE|NAME", ON(SIM) | ON(CAPACITY) | ON(PLAN), TO(machine),
      "the machine: a file, or a name in bench/machines", .needed = ON(CAPACITY) | ON(PLAN)},
-    {"--machine", "FILE|NAME", ON(TABLES), TO(machine), "the machine: a file, or a name in bench/machines",
+    {"--machine", "FILE|NAME", TABULATES, TO(machine), "the machine: a file, or a name in bench/machines",
      .initial = "cores64"},
     {"--machine", "FILE|NAME", ON(WHATIF), TO(machine),
      "a file or a name in bench/machines: its costs beside the kernels; else 3 us a block"},
     {"--machine", "M", ON(PLANS), TO(machines),
      "a machine with GPUs, a file or a name in bench/machines; may be given again", .repeats = true,
      .room = MO_PLANS_MACHINES},
-    {"--with", "KEY=VALUE", ON(SIM) | ON(TABLES), TO(with),
+    {"--vary", "KEY=V,V,...", ON(GRID), TO(vary),
+     "a key of the machine file and its values; may be given again for another.  By default "
+     "resize_us=3,50,220, "
+     "contention=none,memory,factor:1.8,versions:7 and last_level=pooled,sliced",
+     .repeats = true, .room = MO_BENCH_AXES},
+    {"--with", "KEY=VALUE", ON(SIM) | TABULATES, TO(with),
      "that value in place of the machine file's, for instance resize_us=50 or contention=factor:1.8; may be "
      "given again",
      .repeats = true, .room = MO_BENCH_WITH},
@@ -165,6 +171,8 @@ static const struct mo_flag rows[] = {
      .initial = "moire,fcfs,fcfs-1", .room = MO_BENCH_MAX_SYSTEMS},
     {"--policy", "P,...", ON(TABLES), TO(policies), "all by default, `offline` and `bound`",
      .room = MO_BENCH_MAX_SYSTEMS},
+    {"--policy", "P,...", ON(GRID), TO(policies), "policies; `layerwise` is what others are compared with",
+     .initial = "layerwise,veltair-as,veltair-ac,veltair", .room = MO_BENCH_MAX_SYSTEMS},
     {"--policy", "P,...", ON(FIDELITY), TO(policies), "policies", .initial = "moire,lanes,fcfs",
      .room = MO_BENCH_MAX_SYSTEMS},
     {"--policy", "P", ON(CAPACITY), TO(policies), "the policy", .initial = "moire", .room = 1},
@@ -221,26 +229,26 @@ static const struct mo_flag rows[] = {
     {"--find-max", "SHARE", ON(SERVE) | ON(SIM), TO(find_max),
      "highest load at which SHARE of all queries, and of every tenant's, is in time", .least = 0.01,
      .most = 1},
-    {"--find-max", "SHARE", ON(TABLES), TO(find_max), "share that must be in time", .initial = "0.95",
+    {"--find-max", "SHARE", TABULATES, TO(find_max), "share that must be in time", .initial = "0.95",
      .least = 0.01, .most = 1},
     {"--step", "S", ON(SERVE) | ON(SIM), TO(step), "grid of that search", .initial = "0.05", .least = 0.005,
      .most = 100},
-    {"--step", "S", ON(TABLES), TO(step), "grid of the search", .initial = "0.025", .least = 0.005,
+    {"--step", "S", TABULATES, TO(step), "grid of the search", .initial = "0.025", .least = 0.005,
      .most = 100},
     {"--max-load", "L", ON(SERVE) | ON(SIM), TO(max_load), "end of that grid", .initial = "1.2",
      .least = 0.01, .most = 1000},
-    {"--max-load", "L", ON(TABLES), TO(max_load), "end of that grid", .initial = "1.6", .least = 0.01,
+    {"--max-load", "L", TABULATES, TO(max_load), "end of that grid", .initial = "1.6", .least = 0.01,
      .most = 1000},
     {"--expect", "L", ON(SERVE) | ON(SIM), TO(expect),
      "where that search begins, 0.5 by default; near the answer it is short", .least = 0.001, .most = 1000},
-    {"--arrivals", "PROCESS", ON(SERVE) | ON(SIM) | ON(CAPACITY), TO(arrivals),
+    {"--arrivals", "PROCESS", ON(SERVE) | ON(SIM) | ON(CAPACITY) | ON(GRID), TO(arrivals),
      "poisson (default), uniform (equal gaps), gamma:CV or mmpp:CV (bursts of the same index of "
      "dispersion)"},
     {"--arrivals-list", "A,...", ON(TABLES), TO(processes), "arrival processes, one table each",
      .initial = "poisson,gamma:4,mmpp:4", .room = 32},
     {"--seconds", "S", ON(SIM) | ON(CAPACITY), TO(seconds), "simulated time that counts, 10 by default",
      .least = 0.001, .most = 86400},
-    {"--seconds", "S", ON(TABLES), TO(seconds), "simulated time of a probe, 20 by default", .least = 0.001,
+    {"--seconds", "S", TABULATES, TO(seconds), "simulated time of a probe, 20 by default", .least = 0.001,
      .most = 86400},
     {"--seconds", "S", ON(FIDELITY), TO(seconds), "time of a run that counts, 12 by default", .least = 0.001,
      .most = 86400},
@@ -255,9 +263,9 @@ static const struct mo_flag rows[] = {
     {"--seeds", "N", ON(SIM), TO(seed_count),
      "seeds 1 to N; the summary then has means and 95 % confidence intervals", .least = 1,
      .most = MO_BENCH_MAX_SEEDS},
-    {"--seeds", "N", ON(TABLES), TO(seed_count), "seeds 1 to N, 10 by default", .least = 1,
+    {"--seeds", "N", TABULATES, TO(seed_count), "seeds 1 to N, 10 by default", .least = 1,
      .most = MO_BENCH_MAX_SEEDS},
-    {"--seed", "K,...", SCENARIO & ~ON(TABLES), TO(seeds),
+    {"--seed", "K,...", SCENARIO & ~TABULATES, TO(seeds),
      "seeds of the arrivals, 1 by default; every system gets the same arrivals", .most = 9000000000000000,
      .room = MO_BENCH_MAX_SEEDS},
     {"--seed", "S", ON(RUN) | ON(CHECK_MODEL), TO(seed), "seed of generated inputs", .initial = "1",
@@ -334,7 +342,7 @@ static const struct mo_flag rows[] = {
      .least = 1, .most = 10000},
     {"--use", "C,...", ON(PROXY_FIT), TO(columns), "only these columns; all that change by default"},
     {"--cost", NULL, ON(SIM), TO(cost), "measure what decisions cost (real time, so not the same each time)"},
-    {"--jobs", "N", ON(SIM) | ON(TABLES) | ON(PLANS), TO(jobs),
+    {"--jobs", "N", ON(SIM) | TABULATES | ON(PLANS), TO(jobs),
      "worker processes, one a core of this machine by default", .least = 1, .most = 64},
 
     /* --- GPUs --- */
@@ -366,7 +374,7 @@ static const struct mo_flag rows[] = {
     /* --- results --- */
     {"--record", "FILE", ON(SERVE), TO(record), "the trace of moire's last run, for `moire whatif`",
      .names = MO_NAMES_OUTPUT},
-    {"--report", "FILE.html", ON(SERVE) | ON(SIM) | ON(TABLES) | ON(PLANS) | ON(REPORT), TO(report),
+    {"--report", "FILE.html", ON(SERVE) | ON(SIM) | TABULATES | ON(PLANS) | ON(REPORT), TO(report),
      "a self-contained page with plots", .names = MO_NAMES_OUTPUT},
     {"--trace", "FILE.json", ON(SERVE) | ON(REPORT), TO(trace),
      "the timeline as a Chrome trace (opens in Perfetto)", .names = MO_NAMES_OUTPUT},
@@ -392,11 +400,11 @@ static const struct mo_flag rows[] = {
      "config.proxy of an embedding",
      .needed = ON(PROXY_MEASURE), .names = MO_NAMES_OUTPUT, .other = "-o"},
     {"--output", "FILE.json",
-     ALONE | ON(MACHINE) | ON(SERVE) | ON(PLANS) | ON(SIM) | ON(TABLES) | ON(WHATIF) | ON(FIDELITY) |
+     ALONE | ON(MACHINE) | ON(SERVE) | ON(PLANS) | ON(SIM) | TABULATES | ON(WHATIF) | ON(FIDELITY) |
          ON(PLAN) | ON(INTERFERENCE),
      TO(output), "the result document to a file besides; one that takes long grows step by step",
      .names = MO_NAMES_OUTPUT, .other = "-o"},
-    {"--resume", NULL, ON(LATENCY) | ON(KERNELS) | ON(TABLES) | ON(FIDELITY) | ON(PROFILE), TO(resume),
+    {"--resume", NULL, ON(LATENCY) | ON(KERNELS) | TABULATES | ON(FIDELITY) | ON(PROFILE), TO(resume),
      "skip what the file of --output holds already"},
     {"--json", NULL, ALL & ~ON(RUNNER), TO(json), "the result as JSON on standard output"},
     {"--quiet", NULL, ALONE | SCENARIO | ON(MACHINE) | ON(PLANS) | ON(REPORT), TO(quiet),

@@ -30,6 +30,7 @@ enum mo_command {
     MO_DO_PROFILE,
     MO_DO_EXTEND,
     MO_DO_TABLES,
+    MO_DO_GRID,
     MO_DO_WHATIF,
     MO_DO_FIDELITY,
     MO_DO_CAPACITY,
@@ -89,7 +90,7 @@ struct mo_options {
         *dump, *from, *gpus, *html, *isa, *kind, *machine, *models, *output, *output_dir, *pairs, *planner,
         *plot, *precision, *pressure, *process, *proxy, *recogniser, *record, *replay, *report, *source,
         *store, *svg, *to, *trace;
-    struct mo_words against, inputs, machines, peers, planners, policies, processes, ties, with;
+    struct mo_words against, inputs, machines, peers, planners, policies, processes, ties, vary, with;
     struct mo_wholes levels, neighbour, seeds, thread_counts, units;
     struct mo_numbers loads;
     struct mo_shapes shapes;
