@@ -84,7 +84,7 @@ int mo_versus_take(const struct mo_bench_mix *mix, const struct mo_bench_serve_o
                    moire_error *err) {
     const struct mo_bench_player player = mo_bench_child_player(&side->child);
     json_t *point = NULL, *report = NULL;
-    int code = mo_bench_point(side->child.session->env, &player, mix, o, load, seed, -1, &point, err);
+    int code = mo_bench_point(side->child.session->env, &player, mix, o, load, seed, NULL, &point, err);
     if (!code) code = ask_report(&side->child, &report, err);
     if (!code && !mo_versus_read(point, report, out))
         code = mo_fail(err, MOIRE_EFAILED, "%s answered no query of a turn", side->name);

@@ -71,32 +71,59 @@ static int draw(const struct mo_env *env, const struct mo_bench_mix *mix,
                                   window, warmup + window + longest, out, err);
 }
 
-/* What no scheduler exceeds, beside what was reached. */
-static int add_bound(const struct mo_env *env, const struct mo_bench_mix *mix,
-                     const struct mo_bench_schedule *schedule, json_t *point, moire_error *err) {
-    struct mo_bound_shares bound;
-    int code = mo_bench_limit(env, schedule, mix->need, mix->qos_ns, mix->cores, &bound, err);
-    if (code || bound.overall < 0) return code;
-    bool bad = json_object_set_new(point, "bound", json_real(bound.overall)) ||
-               json_object_set_new(point, "bound_worst", json_real(bound.every));
+/* What was left unanswered, and what no scheduler exceeds, beside what was reached. */
+static int add_judgement(const struct mo_bench_mix *mix, const struct mo_bench_schedule *schedule,
+                         const struct mo_bench_record *records, const struct mo_bench_limits *limits,
+                         bool is_limit, json_t *point, moire_error *err) {
+    const struct mo_bench_backlog left =
+        mo_bench_backlog(schedule, records, mix->need, mix->scenario.n_tenants, mix->qos_ns, mix->cores);
+    bool keeps_up = mo_bench_keeps_up(&left);
+    const struct mo_bound_shares *bound =
+        keeps_up && limits->keeping.overall >= 0 ? &limits->keeping : &limits->any;
+    json_t *backlog = json_pack("{s:i, s:f, s:f}", "queries", left.queries, "core_s", left.core_ns * 1e-9,
+                                "limit_s", left.limit_ns * 1e-9);
+    bool bad = json_object_set_new(point, "backlog", backlog) ||
+               json_object_set_new(point, "keeps_up", json_boolean(keeps_up));
+    if (!bad && bound->overall >= 0)
+        bad = json_object_set_new(point, "bound", json_real(bound->overall)) ||
+              json_object_set_new(point, "bound_worst", json_real(bound->every));
+    if (!bad && is_limit && bound->overall >= 0)
+        bad = json_object_set_new(point, "overall", json_real(bound->overall)) ||
+              json_object_set_new(point, "worst_tenant", json_real(bound->every));
     return bad ? mo_fail(err, MOIRE_ENOMEM, "out of memory") : MOIRE_OK;
 }
 
-static int counted(const struct mo_bench_schedule *s) {
-    int n = 0;
-    for (int i = 0; i < s->n; i++)
-        n += mo_bench_counts(s, s->items[i].at_ns);
-    return n;
+static struct mo_bench_budget budget_of(const struct mo_bench_schedule *s, const struct mo_bench_goal *goal) {
+    struct mo_bench_budget out = {.all = -1};
+    int n = 0, of[MO_BENCH_MAX_TENANTS] = {0};
+    if (!goal) return out;
+    for (int i = 0; i < s->n; i++) {
+        bool counts = mo_bench_counts(s, s->items[i].at_ns);
+        of[s->items[i].tenant] += counts;
+        n += counts;
+    }
+    out.all = (int)((1 - goal->share) * n + 1e-9);
+    out.by_tenant = goal->every;
+    for (int i = 0; i < MO_BENCH_MAX_TENANTS; i++)
+        out.tenant[i] = (int)((1 - goal->share) * of[i] + 1e-9);
+    return out;
+}
+
+/* No scheduler reaches the goal and keeps up: that is proved. */
+static bool hopeless(const struct mo_bench_mix *mix, const struct mo_bench_limits *limits,
+                     const struct mo_bench_goal *goal) {
+    if (!goal || !mix->proved || limits->any.overall < 0) return false;
+    return (goal->every ? limits->keeping.every : limits->keeping.overall) < goal->share;
 }
 
 /* Has the schedule played, and notes what others used of the processors meanwhile. */
 static int play_watched(const struct mo_bench_player *player, const struct mo_bench_schedule *schedule,
-                        int give_up, struct mo_bench_record *records, int64_t *cut_ns,
-                        struct mo_others *others, moire_error *err) {
+                        const struct mo_bench_budget *budget, struct mo_bench_record *records,
+                        int64_t *cut_ns, struct mo_others *others, moire_error *err) {
     const pid_t pid = player->pid ? player->pid(player->self) : 0;
-    if (!pid) return player->play(player->self, schedule, give_up, records, cut_ns, err);
+    if (!pid) return player->play(player->self, schedule, budget, records, cut_ns, err);
     const struct mo_cpu_moment from = mo_cpu_moment_now(pid);
-    int code = player->play(player->self, schedule, give_up, records, cut_ns, err);
+    int code = player->play(player->self, schedule, budget, records, cut_ns, err);
     const struct mo_cpu_moment to = mo_cpu_moment_now(pid);
     mo_others_add(others, &from, &to);
     return code;
@@ -129,7 +156,7 @@ void mo_bench_doubt_runs(const json_t *results, json_t *why) {
 }
 
 /* Has the runner play the schedule; fills records. */
-static int play(void *self, const struct mo_bench_schedule *schedule, int give_up,
+static int play(void *self, const struct mo_bench_schedule *schedule, const struct mo_bench_budget *budget,
                 struct mo_bench_record *records, int64_t *cut_ns, moire_error *err) {
     struct mo_bench_child *child = self;
     char from[256], to[256], command[600];
@@ -137,7 +164,7 @@ static int play(void *self, const struct mo_bench_schedule *schedule, int give_u
     mo_bench_temporary(child->session, ".schedule", from, sizeof from);
     mo_bench_temporary(child->session, ".records", to, sizeof to);
     int code = mo_bench_schedule_write(schedule, from, err);
-    snprintf(command, sizeof command, "serve %s\t%s\t%d", from, to, give_up);
+    snprintf(command, sizeof command, "serve %s\t%s\t%d", from, to, budget->all);
     int timeout_s = (int)(schedule->total_ns / 1000000000) + 120;
     if (!code) code = mo_bench_child_ask(child, command, timeout_s, &answer, err);
     if (!code) code = mo_bench_records_read(to, records, schedule->n, cut_ns, err);
@@ -150,34 +177,50 @@ struct mo_bench_player mo_bench_child_player(struct mo_bench_child *child) {
     return (struct mo_bench_player){.system = child->system, .play = play, .self = child};
 }
 
-int mo_bench_point(const struct mo_env *env, const struct mo_bench_player *player,
-                   const struct mo_bench_mix *mix, const struct mo_bench_serve_options *options, double load,
-                   uint64_t seed, double give_up, json_t **out, moire_error *err) {
+/* Plays, scores and judges; *out is one element of "loads". */
+static int measure(const struct mo_env *env, const struct mo_bench_player *player,
+                   const struct mo_bench_mix *mix, const struct mo_bench_schedule *schedule,
+                   const struct mo_bench_budget *budget, const struct mo_bench_limits *limits, uint64_t seed,
+                   struct mo_bench_record *records, json_t **out, moire_error *err) {
     double rates[MO_BENCH_MAX_TENANTS];
-    struct mo_bench_schedule schedule;
     struct mo_bench_score score;
     struct mo_others others = {0};
     int64_t cut_ns;
+    mo_bench_rates(mix, schedule->load, rates);
+    int code = play_watched(player, schedule, budget, records, &cut_ns, &others, err);
+    if (!code)
+        code =
+            mo_bench_score(env, schedule, records, mix->qos_ns, mix->scenario.n_tenants, cut_ns, &score, err);
+    if (code) return code;
+    *out = point_json(mix, &score, schedule->load, seed, rates, (double)schedule->window_ns * 1e-9);
+    mo_bench_score_free(env, &score);
+    if (!*out) return mo_fail(err, MOIRE_ENOMEM, "out of memory");
+    note_others(*out, &others);
+    if (cut_ns == INT64_MAX) code = add_judgement(mix, schedule, records, limits, player->limit, *out, err);
+    if (code) json_decref(*out);
+    return code;
+}
+
+int mo_bench_point(const struct mo_env *env, const struct mo_bench_player *player,
+                   const struct mo_bench_mix *mix, const struct mo_bench_serve_options *options, double load,
+                   uint64_t seed, const struct mo_bench_goal *goal, json_t **out, moire_error *err) {
+    double rates[MO_BENCH_MAX_TENANTS];
+    struct mo_bench_schedule schedule;
+    struct mo_bench_limits limits;
+    *out = NULL;
     mo_bench_rates(mix, load, rates);
     int code = draw(env, mix, options, rates, seed, &schedule, err);
     if (code) return code;
     schedule.load = load;
-    struct mo_bench_record *records = mo_alloc(env, ((size_t)schedule.n + 1) * sizeof *records);
-    if (!records) code = mo_fail(err, MOIRE_ENOMEM, "out of memory");
-    int misses = give_up < 0 ? -1 : (int)(give_up * counted(&schedule) + 1e-9);
-    if (!code) code = play_watched(player, &schedule, misses, records, &cut_ns, &others, err);
-    if (!code)
-        code = mo_bench_score(env, &schedule, records, mix->qos_ns, mix->scenario.n_tenants, cut_ns, &score,
-                              err);
-    if (!code) {
-        *out = point_json(mix, &score, load, seed, rates, (double)schedule.window_ns * 1e-9);
-        mo_bench_score_free(env, &score);
-        if (!*out) code = mo_fail(err, MOIRE_ENOMEM, "out of memory");
-        if (!code) note_others(*out, &others);
-        if (!code && cut_ns == INT64_MAX) code = add_bound(env, mix, &schedule, *out, err);
-        if (code) json_decref(*out);
+    const struct mo_bench_budget budget = budget_of(&schedule, goal);
+    code = mo_bench_limit(env, &schedule, mix->need, mix->scenario.n_tenants, mix->qos_ns, mix->cores,
+                          &limits, err);
+    if (!code && !hopeless(mix, &limits, goal)) {
+        struct mo_bench_record *records = mo_alloc(env, ((size_t)schedule.n + 1) * sizeof *records);
+        code = records ? measure(env, player, mix, &schedule, &budget, &limits, seed, records, out, err)
+                       : mo_fail(err, MOIRE_ENOMEM, "out of memory");
+        mo_free(env, records);
     }
-    mo_free(env, records);
     mo_bench_schedule_free(env, &schedule);
     return code;
 }

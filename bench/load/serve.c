@@ -11,173 +11,7 @@
 #include "bench/data/experiment.h"
 #include "bench/choice/beside.h"
 #include "bench/choice/fronts.h"
-#include "bench/load/load_search.h"
-
-struct run {
-    struct mo_bench_session *session;
-    const struct mo_bench_serve_options *options;
-    const struct mo_bench_mix *mix;
-    const struct mo_bench_player *player;
-    uint64_t seed;
-    json_t *loads; /* of the present system and seed */
-};
-
-static double grid_load(const struct mo_bench_serve_options *o, int i) {
-    return round((i + 1) * o->step * 1e6) * 1e-6;
-}
-
-/* The interval of the worst tenant's share tells how much its few queries say. */
-static void say_point(const struct run *r, double load, const json_t *point) {
-    const json_t *interval = json_object_get(point, "worst_interval");
-    double late = mo_json_number(point, "issue_late_p99_ms");
-    char all[16], worst[16], note[64] = "", likely[64] = "";
-    if (late > 2) snprintf(note, sizeof note, ", arrivals issued %.0f ms late", late);
-    if (json_is_array(interval))
-        snprintf(likely, sizeof likely, " (%.0f to %.0f)",
-                 100 * json_number_value(json_array_get(interval, 0)),
-                 100 * json_number_value(json_array_get(interval, 1)));
-    mo_bench_say(r->session, "bench: %-26s seed %llu load %.2f: %s within QoS, worst tenant %s%s%s%s",
-                 r->player->system->name, (unsigned long long)r->seed, load,
-                 mo_json_percent(point, "overall", all), mo_json_percent(point, "worst_tenant", worst),
-                 likely, json_is_true(json_object_get(point, "stopped_early")) ? ", stopped early" : "",
-                 note);
-}
-
-static int measure(struct run *r, double load, double give_up, json_t **point, moire_error *err) {
-    int code =
-        mo_bench_point(r->session->env, r->player, r->mix, r->options, load, r->seed, give_up, point, err);
-    if (code) return code;
-    json_array_append_new(r->loads, *point);
-    say_point(r, load, *point);
-    return MOIRE_OK;
-}
-
-static void remember(const struct run *r, struct mo_bench_search *search, int i, const json_t *point) {
-    double goal = r->options->find_max;
-    search->known[MO_BENCH_OVERALL][i] = mo_json_number(point, "overall") >= goal;
-    search->known[MO_BENCH_EVERY_TENANT][i] =
-        mo_json_number(point, "worst_tenant") >= goal && mo_bench_all_asked(point);
-}
-
-bool mo_bench_all_asked(const json_t *point) {
-    size_t i;
-    json_t *t;
-    json_array_foreach(json_object_get(point, "tenants"), i, t) {
-        if (mo_json_number(t, "qps") > 0 && !(mo_json_number(t, "n") > 0)) return false;
-    }
-    return true;
-}
-
-double mo_bench_probe_seconds(const struct mo_bench_serve_options *o, const double *rates, int n) {
-    double least = 0;
-    for (int i = 0; i < n; i++)
-        if (rates[i] > 0 && (least == 0 || rates[i] < least)) least = rates[i];
-    if (!o->enough || !(least > 0)) return o->seconds;
-    return fmin(fmax(o->seconds, o->enough / least), MO_BENCH_LONGEST_PROBE * o->seconds);
-}
-
-static int probe(void *user, int i, struct mo_bench_search *search, moire_error *err) {
-    struct run *r = user;
-    const struct mo_bench_serve_options *given = r->options;
-    struct mo_bench_serve_options longer = *given;
-    double rates[MO_BENCH_MAX_TENANTS];
-    json_t *point;
-    mo_bench_rates(r->mix, grid_load(given, i), rates);
-    longer.seconds = mo_bench_probe_seconds(given, rates, r->mix->scenario.n_tenants);
-    r->options = &longer;
-    int code = measure(r, grid_load(given, i), 1 - given->find_max, &point, err);
-    r->options = given;
-    if (!code) remember(r, search, i, point);
-    return code;
-}
-
-/* All loads of one seed; found carries the answers from seed to seed. */
-static int run_seed(struct run *r, struct mo_bench_found *found, moire_error *err) {
-    const struct mo_bench_serve_options *o = r->options;
-    struct mo_bench_search search;
-    int code = MOIRE_OK;
-    mo_bench_search_init(&search, (int)(o->max_load / o->step + 1e-9), probe, r);
-    for (int i = 0; !code && i < o->n_loads; i++) {
-        json_t *point;
-        code = measure(r, o->loads[i], -1, &point, err);
-        int at = (int)(o->loads[i] / o->step + 0.5) - 1;
-        if (!code && at >= 0 && at < search.n && fabs(grid_load(o, at) - o->loads[i]) < 1e-9)
-            remember(r, &search, at, point);
-    }
-    for (int c = 0; c < MO_BENCH_CRITERIA; c++)
-        found->max_load[c] = -1;
-    for (int c = 0; !code && o->find_max > 0 && c < MO_BENCH_CRITERIA; c++) {
-        int best = -1, *guess = found->guess;
-        code = mo_bench_search_max(&search, (enum mo_bench_criterion)c, guess[c], &best, err);
-        if (code) break;
-        guess[c] = best < 0 ? 0 : best;
-        if (c + 1 < MO_BENCH_CRITERIA && guess[c + 1] > guess[c]) guess[c + 1] = guess[c];
-        found->max_load[c] = best < 0 ? 0 : grid_load(o, best);
-    }
-    return code;
-}
-
-struct mo_bench_found mo_bench_no_guess(const struct mo_bench_serve_options *options) {
-    struct mo_bench_found found;
-    double begin = options->expected > 0 ? options->expected - options->step : 0.5;
-    for (int c = 0; c < MO_BENCH_CRITERIA; c++) {
-        found.max_load[c] = -1;
-        found.guess[c] = (int)(begin / options->step + 1e-9);
-    }
-    return found;
-}
-
-static int by_load(const void *pa, const void *pb) {
-    double a = json_number_value(json_object_get(*(json_t *const *)pa, "load"));
-    double b = json_number_value(json_object_get(*(json_t *const *)pb, "load"));
-    return (a > b) - (a < b);
-}
-
-/* The same points in order of load. */
-static json_t *sorted(json_t *loads) {
-    size_t n = json_array_size(loads);
-    json_t **items = calloc(n + 1, sizeof(json_t *));
-    json_t *out = json_array();
-    for (size_t i = 0; items && i < n; i++)
-        items[i] = json_array_get(loads, i);
-    if (items) qsort((void *)items, n, sizeof *items, by_load);
-    for (size_t i = 0; items && i < n; i++)
-        json_array_append(out, items[i]);
-    free((void *)items);
-    json_decref(loads);
-    return out;
-}
-
-static json_t *result_json(struct run *r, const struct mo_bench_found *found) {
-    const struct mo_bench_system *system = r->player->system;
-    json_t *row =
-        json_pack("{s:s, s:s, s:s, s:s, s:I}", "system", system->family, "policy", system->arrangement,
-                  "name", system->name, "about", system->about, "seed", (json_int_t)r->seed);
-    static const char *const keys[] = {"max_load_overall", "max_load_every_tenant"};
-    for (int c = 0; c < MO_BENCH_CRITERIA; c++)
-        json_object_set_new(row, keys[c],
-                            found->max_load[c] >= 0 ? json_real(found->max_load[c]) : json_null());
-    json_object_set_new(row, "loads", sorted(r->loads));
-    if (r->mix->scenario.rated) json_object_set_new(row, "rated", json_true()); /* loads multiply its rates */
-    r->loads = NULL;
-    return row;
-}
-
-int mo_bench_seed(struct mo_bench_session *session, const struct mo_bench_player *player,
-                  const struct mo_bench_mix *mix, const struct mo_bench_serve_options *options, uint64_t seed,
-                  struct mo_bench_found *found, json_t **row, moire_error *err) {
-    struct run r = {session, options, mix, player, seed, json_array()};
-    int code = run_seed(&r, found, err);
-    *row = result_json(&r, found);
-    return code;
-}
-
-double mo_bench_telling_load(const struct mo_bench_serve_options *o, const struct mo_bench_found *found) {
-    double load = found->max_load[MO_BENCH_OVERALL];
-    for (int i = 0; !(found->max_load[MO_BENCH_OVERALL] > 0) && i < o->n_loads; i++)
-        if (o->loads[i] > load) load = o->loads[i];
-    return load > 0 ? load : o->step;
-}
+#include "bench/search/seed_run.h"
 
 /* --- a system that is up ------------------------------------------------------------------------------ */
 struct live {
@@ -205,8 +39,9 @@ static int start_live(struct live *l, double load, moire_error *err) {
 }
 
 /* The simulator begins every run with the rates of its load declared, and so does this. */
-static int play_live(void *self, const struct mo_bench_schedule *schedule, int give_up,
-                     struct mo_bench_record *records, int64_t *cut_ns, moire_error *err) {
+static int play_live(void *self, const struct mo_bench_schedule *schedule,
+                     const struct mo_bench_budget *budget, struct mo_bench_record *records, int64_t *cut_ns,
+                     moire_error *err) {
     struct live *l = self;
     int code = MOIRE_OK;
     if (l->declares && fabs(schedule->load - l->load) > 1e-9) {
@@ -214,7 +49,7 @@ static int play_live(void *self, const struct mo_bench_schedule *schedule, int g
         code = start_live(l, schedule->load, err);
     }
     const struct mo_bench_player player = mo_bench_child_player(&l->child);
-    return code ? code : player.play(player.self, schedule, give_up, records, cut_ns, err);
+    return code ? code : player.play(player.self, schedule, budget, records, cut_ns, err);
 }
 
 /* On GPUs a run has a second process, and perhaps a new one for each load. */
@@ -225,7 +60,7 @@ static pid_t live_pid(void *self) {
 
 /* The load of the first run. */
 static double first_load(const struct mo_bench_serve_options *o) {
-    return o->n_loads ? o->loads[0] : grid_load(o, mo_bench_no_guess(o).guess[0]);
+    return o->n_loads ? o->loads[0] : mo_bench_grid_load(o, mo_bench_no_guess(o).guess[0]);
 }
 
 /* moire plays a short run of its own for its report, so that cost and timeline belong to one known load; but
@@ -241,7 +76,7 @@ static void self_report(struct mo_bench_child *child, const struct mo_bench_play
     double load = mo_bench_telling_load(options, found);
     if (brief.seconds > 3) brief.seconds = 3;
     if (!child->session->record) {
-        if (mo_bench_point(child->session->env, player, mix, &brief, load, seed, -1, &point, &ignored))
+        if (mo_bench_point(child->session->env, player, mix, &brief, load, seed, NULL, &point, &ignored))
             return;
         json_decref(point);
     }

@@ -8,8 +8,6 @@
 #include "bench/load/score.h"
 
 enum { MO_BENCH_MAX_LOADS = 32, MO_BENCH_MAX_SEEDS = 64, MO_BENCH_MAX_NEIGHBOUR = 8 };
-/* A probe of the search lasts at most so many times `seconds`. */
-enum { MO_BENCH_ENOUGH_QUERIES = 60, MO_BENCH_LONGEST_PROBE = 4 };
 
 struct mo_bench_serve_options {
     const char *scenario;
@@ -45,6 +43,7 @@ struct mo_bench_mix {
     double solo_ms[MO_BENCH_MAX_TENANTS]; /* one core, fastest system measured */
     double weight[MO_BENCH_MAX_TENANTS];
     struct mo_bench_need need[MO_BENCH_MAX_TENANTS];
+    bool proved; /* nothing takes less than its need: the limit by needs is one, not an estimate */
     int cores;
     json_t *calibration; /* for the document */
 };
@@ -62,49 +61,50 @@ void mo_bench_rates(const struct mo_bench_mix *mix, double load, double *rates);
  * and live tenants are told the same. */
 double mo_bench_first_rate(const struct mo_bench_tenant *tenant, double rate);
 
+/* What a run is for: a share in time, of all queries or of every tenant's. */
+struct mo_bench_goal {
+    double share;
+    bool every;
+};
+
+/* Misses with which that is out of reach, so that the run may end; those of each tenant are looked at in
+ * simulation only. */
+struct mo_bench_budget {
+    int all; /* -1 = any number is fine */
+    bool by_tenant;
+    int tenant[MO_BENCH_MAX_TENANTS];
+};
+
 /* Who plays a schedule: a runner process in real time (mo_bench_child_player), or the simulator. */
 struct mo_bench_player {
     const struct mo_bench_system *system;
-    /* As mo_bench_play(), give_up and records included. */
-    int (*play)(void *self, const struct mo_bench_schedule *schedule, int give_up,
+    /* As mo_bench_play(), records included. */
+    int (*play)(void *self, const struct mo_bench_schedule *schedule, const struct mo_bench_budget *budget,
                 struct mo_bench_record *records, int64_t *cut_ns, moire_error *err);
     void *self;
     /* The process that plays, all of it, for others' use of the processors meanwhile; NULL = not one that
      * runs here alone. */
     pid_t (*pid)(void *self);
+    /* What it plays is the limit of all queries, and that of every tenant is another run's: both shares of
+     * the point are the limits. */
+    bool limit;
 };
 struct mo_bench_player mo_bench_child_player(struct mo_bench_child *child);
 
 /* One run of one system: draws the schedule, has it played, scores it, and describes it as one element of
- * "loads", with what others used of the processors meanwhile.  give_up < 0: never stops early, else the share
- * of misses beyond which the run is hopeless.  Has "bound" and "bound_worst" where the mix knows what its
- * queries need and the run was not stopped early. */
+ * "loads", with what others used of the processors meanwhile.  With a goal it ends as soon as that is out of
+ * reach; NULL = it is played to its end.  *out is NULL when by a proved limit no scheduler reaches the goal
+ * and keeps up: nothing was played.
+ *
+ * A run that was not stopped early has "backlog" and "keeps_up" (bench/sim/backlog.h), and where the mix
+ * knows what its queries need "bound" and "bound_worst": what no scheduler exceeds, of those that keep up
+ * when this run did. */
 int mo_bench_point(const struct mo_env *env, const struct mo_bench_player *player,
                    const struct mo_bench_mix *mix, const struct mo_bench_serve_options *options, double load,
-                   uint64_t seed, double give_up, json_t **out, moire_error *err);
+                   uint64_t seed, const struct mo_bench_goal *goal, json_t **out, moire_error *err);
 
 /* Appends a sentence when other programs used the processors during runs of these results. */
 void mo_bench_doubt_runs(const json_t *results, json_t *why);
-/* How long a probe lasts at these rates: until the rarest tenant has queries enough, within its limits. */
-double mo_bench_probe_seconds(const struct mo_bench_serve_options *options, const double *rates, int n);
-/* True when every tenant with a rate had queries in this run: one without says nothing of its target. */
-bool mo_bench_all_asked(const json_t *point);
-
-/* Highest load that held the goal, by criterion (bench/load/load_search.h): -1 = not searched, 0 = none did.
- */
-struct mo_bench_found {
-    double max_load[2];
-    int guess[2]; /* where the next search begins, on the grid */
-};
-struct mo_bench_found mo_bench_no_guess(const struct mo_bench_serve_options *options);
-/* All loads of one seed, and the search when one is asked for; *row is one element of "results", also after
- * an error (what has been measured). */
-int mo_bench_seed(struct mo_bench_session *session, const struct mo_bench_player *player,
-                  const struct mo_bench_mix *mix, const struct mo_bench_serve_options *options, uint64_t seed,
-                  struct mo_bench_found *found, json_t **row, moire_error *err);
-/* The load at which a system describes itself: the highest that held, or the highest asked for. */
-double mo_bench_telling_load(const struct mo_bench_serve_options *options,
-                             const struct mo_bench_found *found);
 /* The seeds as a list; the process as the command line has it. */
 json_t *mo_bench_seeds_json(const struct mo_bench_serve_options *options);
 json_t *mo_bench_process_json(const struct mo_bench_serve_options *options);

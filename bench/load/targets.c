@@ -53,7 +53,9 @@ static void note_needs(struct mo_bench_mix *mix) {
             if (ms > 0 && ms < least) least = ms;
         }
         for (int t = 0; name && t < mix->scenario.n_tenants; t++)
-            if (!strcmp(name, mix->scenario.tenants[t].name)) mix->need[t].core_ns = least * 1e6;
+            if (!strcmp(name, mix->scenario.tenants[t].name))
+                mix->need[t] = (struct mo_bench_need){
+                    .core_ns = least * 1e6, .late_ns = mix->scenario.tenants[t].shed_late ? 0 : least * 1e6};
     }
 }
 

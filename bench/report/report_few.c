@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * report_few.c - highest loads that rest on few queries; see headline.h. */
 #include <string.h>
-#include "bench/load/serve.h"
+#include "bench/search/seed_run.h"
 #include "bench/report/headline.h"
 #include "runtime/base/text.h"
 

@@ -76,27 +76,33 @@ static void tenant_row(const struct mo_merged *m) {
     printf("\n");
 }
 
-/* The limit of any scheduler at a load, where it is known; -1 otherwise. */
-static double bound_at(const json_t *document, const char *system, double load) {
+/* The first run of a system at a load for which the limit of any scheduler is known; NULL = none. */
+static const json_t *bounded_at(const json_t *document, const char *system, double load) {
     size_t i;
     json_t *r;
     json_array_foreach(json_object_get(document, "results"), i, r) {
         const json_t *point = mo_doc_point(r, load);
         if (!strcmp(mo_json_text(r, "name"), system) && json_is_number(json_object_get(point, "bound")))
-            return mo_json_number(point, "bound");
+            return point;
     }
-    return -1;
+    return NULL;
 }
 
 static void one_load(const struct mo_page_view *view, const struct mo_curve *c,
                      const struct mo_merged_load *at) {
-    double bound = bound_at(view->document, c->name, at->load);
+    const json_t *bounded = bounded_at(view->document, c->name, at->load);
     printf("\n%s at load %.2f: %.2f %% of %.0f queries in time", c->name, at->load,
            100 * mo_merged_share(&at->all), at->all.n);
     if (at->seeds > 1)
         printf(" (%d seeds: %.1f to %.1f %%)", at->seeds, 100 * at->all.least, 100 * at->all.most);
     if (at->stopped) printf(", stopped early");
-    if (bound >= 0) printf("; no scheduler has more than %.1f %%", 100 * bound);
+    if (json_is_false(json_object_get(bounded, "keeps_up")))
+        printf(", and falls behind: %.0f overdue queries have no answer",
+               mo_json_number(json_object_get(bounded, "backlog"), "queries"));
+    if (bounded)
+        printf("; no scheduler %shas more than %.1f %%",
+               json_is_true(json_object_get(bounded, "keeps_up")) ? "that answers all " : "",
+               100 * mo_json_number(bounded, "bound"));
     printf("\n");
     if (!mo_series_has_latency(c->name)) return;
     printf("  %-32s %7s %8s %10s %9s %9s %9s %9s %6s %6s %10s  %s\n", "tenant", "queries", "in time",
@@ -129,9 +135,9 @@ static void found(double load, const double range[2]) {
 /* The highest load that held, or was measured, and what no scheduler exceeds there. */
 static void limit(const json_t *document, const struct mo_curve *c) {
     for (int i = c->n - 1; i >= 0; i--) {
-        double bound = bound_at(document, c->name, c->load[i]);
-        if (bound < 0 || (c->max_overall > 0 && c->load[i] > c->max_overall + 1e-9)) continue;
-        printf(" %8.2f %%", 100 * bound);
+        const json_t *bounded = bounded_at(document, c->name, c->load[i]);
+        if (!bounded || (c->max_overall > 0 && c->load[i] > c->max_overall + 1e-9)) continue;
+        printf(" %8.2f %%", 100 * mo_json_number(bounded, "bound"));
         return;
     }
     printf(" %10s", "-");

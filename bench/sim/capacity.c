@@ -4,6 +4,7 @@
 
 #include <string.h>
 #include "bench/report/report_page.h"
+#include "bench/search/seed_run.h"
 #include "runtime/sched/policy.h"
 
 struct search {
@@ -14,11 +15,11 @@ struct search {
     uint64_t seed; /* of the present run */
 };
 
-static int play(void *self, const struct mo_bench_schedule *schedule, int give_up,
+static int play(void *self, const struct mo_bench_schedule *schedule, const struct mo_bench_budget *budget,
                 struct mo_bench_record *records, int64_t *cut_ns, moire_error *err) {
     const struct search *s = self;
     return mo_bench_simulate_play(&s->simulation, mo_policy_find(s->options->policy), s->seed, schedule,
-                                  give_up, records, cut_ns, NULL, err);
+                                  budget, records, cut_ns, NULL, err);
 }
 
 /* The load, of so many cores, that is the asked rate. */
@@ -32,27 +33,29 @@ static double load_of(const struct search *s, int cores) {
     return s->options->qps * busy / weight / cores;
 }
 
-/* *holds: the share is in time on so many cores, in the mean over the seeds. */
+/* *holds: the share is in time on so many cores, in the mean over the seeds, and no run falls behind. */
 static int probe(struct search *s, int cores, bool *holds, moire_error *err) {
     const struct mo_bench_serve_options *o = &s->options->simulate.serve;
     const struct mo_bench_system system = {"moire", "moire", s->options->policy, ""};
     const struct mo_bench_player player = {.system = &system, .play = play, .self = s};
     double overall = 0, worst = 0;
+    bool keeps_up = true;
     s->simulation.machine.sim.n_cores = s->simulation.mix.cores = cores;
     for (int i = 0; i < o->n_seeds; i++) {
         json_t *point;
         if (mo_bench_interrupted(s->session)) return mo_fail(err, MOIRE_EINTERRUPTED, "interrupted");
         s->seed = o->seeds[i];
         int code = mo_bench_point(s->session->env, &player, &s->simulation.mix, o, load_of(s, cores), s->seed,
-                                  -1, &point, err);
+                                  NULL, &point, err);
         if (code) return code;
+        keeps_up = keeps_up && mo_bench_kept_up(point);
         overall += mo_json_number(point, "overall") / o->n_seeds;
         worst += mo_json_number(point, "worst_tenant") / o->n_seeds;
         json_decref(point);
     }
     mo_bench_say(s->session, "capacity: %d cores: %.2f %% in time, worst tenant %.2f %%", cores,
                  100 * overall, 100 * worst);
-    *holds = (s->options->every ? worst : overall) >= o->find_max;
+    *holds = keeps_up && (s->options->every ? worst : overall) >= o->find_max;
     return json_array_append_new(s->probes, json_pack("{s:i, s:f, s:f}", "cores", cores, "overall", overall,
                                                       "worst_tenant", worst))
                ? mo_fail(err, MOIRE_ENOMEM, "out of memory")

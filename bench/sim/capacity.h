@@ -14,7 +14,8 @@ struct mo_bench_capacity_options {
 
 /* Simulates core counts up to the machine's, by bisection: the share in time is taken to grow with the cores.
  * *out: {"kind": "capacity", "cores" (0 = not even all hold it), "probes": [{"cores", "overall",
- * "worst_tenant"}]}, shares being means over the seeds. */
+ * "worst_tenant"}]}, shares being means over the seeds.  Cores on which a run falls behind (backlog.h) do
+ * not hold it. */
 int mo_bench_capacity(struct mo_bench_session *session, const struct mo_bench_capacity_options *options,
                       json_t **out, moire_error *err);
 #endif

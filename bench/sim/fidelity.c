@@ -8,6 +8,7 @@
 #include "bench/data/journal.h"
 #include "bench/sim/replay.h"
 #include "bench/report/report_page.h"
+#include "bench/search/seed_run.h"
 
 enum { OTHER_SEED = 1000, DRAWS = 20, SEARCH_SECONDS = 60 };
 static const double search_step = 0.02, first_load = 0.4, of_limit[] = {0.5, 0.7, 0.9};
@@ -48,7 +49,7 @@ static int record(struct work *w, const char *policy, double load, uint64_t seed
                                     mix->cores, s->generic, false, &child, err);
     if (!code) {
         const struct mo_bench_player player = mo_bench_child_player(&child);
-        code = mo_bench_point(s->env, &player, mix, &w->options->serve, load, seed, -1, &point, err);
+        code = mo_bench_point(s->env, &player, mix, &w->options->serve, load, seed, NULL, &point, err);
         mo_bench_child_stop(&child);
     }
     s->record = NULL;

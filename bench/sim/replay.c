@@ -167,23 +167,25 @@ static int play_one(struct replay *r, const struct mo_bench_replay_options *o, c
     struct mo_bench_simulation m;
     struct mo_replay_shares all = {0}, calm = {0};
     struct mo_bench_need need[MO_BENCH_MAX_TENANTS];
-    struct mo_bound_shares bound;
+    struct mo_bench_limits limits;
     int64_t cut;
     int code = find_policy(r, name, &policy, err);
     if (!code) code = describe(r, o, cores, &m, err);
     if (code) return code;
     for (int k = 0; !code && k < (o->draws > 1 ? o->draws : 1); k++) {
-        code = mo_bench_simulate_play(&m, policy, (uint64_t)k + 1, &r->schedule, -1, r->records, &cut, NULL,
+        code = mo_bench_simulate_play(&m, policy, (uint64_t)k + 1, &r->schedule, NULL, r->records, &cut, NULL,
                                       err);
         if (!code) code = mo_replay_add(&r->run, r->records, &all, &calm, err);
     }
     bool limited = !m.side; /* the limit knows cores */
     cores = m.machine.sim.n_cores;
     if (limited) mo_bench_simulation_needs(&m, r->qos_ns, need);
-    if (!code && limited) code = mo_bench_limit(r->env, &r->schedule, need, r->qos_ns, cores, &bound, err);
+    if (!code && limited)
+        code = mo_bench_limit(r->env, &r->schedule, need, r->trace.n_tenants, r->qos_ns, cores, &limits, err);
     mo_bench_simulation_close(&m);
-    return code ? code
-                : append(r, "predicted", name, cores, &all, &calm, limited ? &bound : NULL, results, err);
+    return code
+               ? code
+               : append(r, "predicted", name, cores, &all, &calm, limited ? &limits.any : NULL, results, err);
 }
 
 /* Where block times come from.  With SPEED what a tenant's blocks take is what the machine's speed at the
@@ -288,17 +290,18 @@ struct mo_bench_replay {
     char label[64];
 };
 
-static int play_other(void *self, const struct mo_bench_schedule *schedule, int give_up,
-                      struct mo_bench_record *records, int64_t *cut_ns, moire_error *err) {
+static int play_other(void *self, const struct mo_bench_schedule *schedule,
+                      const struct mo_bench_budget *budget, struct mo_bench_record *records, int64_t *cut_ns,
+                      moire_error *err) {
     struct mo_bench_replay *o = self;
-    return mo_bench_simulate_play(&o->simulation, o->policy, 1, schedule, give_up, records, cut_ns, NULL,
-                                  err);
+    return mo_bench_simulate_play(&o->simulation, o->policy, 1, schedule, budget, records, cut_ns, NULL, err);
 }
 
-static int play_recorded(void *self, const struct mo_bench_schedule *schedule, int give_up,
-                         struct mo_bench_record *records, int64_t *cut_ns, moire_error *err) {
+static int play_recorded(void *self, const struct mo_bench_schedule *schedule,
+                         const struct mo_bench_budget *budget, struct mo_bench_record *records,
+                         int64_t *cut_ns, moire_error *err) {
     const struct replay *r = &((struct mo_bench_replay *)self)->replay;
-    (void)schedule, (void)give_up, (void)err;
+    (void)schedule, (void)budget, (void)err;
     memcpy(records, r->records, (size_t)r->schedule.n * sizeof *records);
     *cut_ns = INT64_MAX;
     return MOIRE_OK;

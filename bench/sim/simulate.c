@@ -14,6 +14,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 #include "bench/load/moire_report.h"
+#include "bench/search/seed_run.h"
 #include "bench/sim/run_counters.h"
 #include "bench/sim/simulate_summary.h"
 
@@ -46,6 +47,7 @@ int mo_bench_simulation_aim(struct mo_bench_simulation *m, moire_error *err) {
         bad |= aim(m, i, list);
     m->mix.calibration = json_pack("{s:o}", "tenants", list);
     mo_bench_simulation_needs(m, m->mix.qos_ns, m->mix.need);
+    m->mix.proved = true;
     return bad || !m->mix.calibration ? mo_fail(err, MOIRE_ENOMEM, "out of memory") : MOIRE_OK;
 }
 
@@ -71,6 +73,7 @@ static int open_cores(struct mo_bench_simulation *m, const struct mo_bench_simul
     if (!o->serve.calibration) return mo_bench_simulation_aim(m, err);
     code = mo_bench_reuse(m->env, o->serve.calibration, &m->mix, err);
     if (!code) mo_bench_simulation_needs(m, m->mix.qos_ns, m->mix.need);
+    m->mix.proved = !code;
     return code;
 }
 
@@ -124,10 +127,10 @@ struct piece {
     struct mo_bench_run_counters counters;
 };
 
-static int play(void *self, const struct mo_bench_schedule *schedule, int give_up,
+static int play(void *self, const struct mo_bench_schedule *schedule, const struct mo_bench_budget *budget,
                 struct mo_bench_record *records, int64_t *cut_ns, moire_error *err) {
     struct piece *p = self;
-    int code = mo_bench_simulate_play(p->simulation, p->policy, p->seed, schedule, give_up, records, cut_ns,
+    int code = mo_bench_simulate_play(p->simulation, p->policy, p->seed, schedule, budget, records, cut_ns,
                                       &p->stats, err);
     p->load = *cut_ns == INT64_MAX ? schedule->load : 0;
     p->decisions += p->stats.blocks;
@@ -135,17 +138,19 @@ static int play(void *self, const struct mo_bench_schedule *schedule, int give_u
     return code;
 }
 
-static int play_bound(void *self, const struct mo_bench_schedule *schedule, int give_up,
-                      struct mo_bench_record *records, int64_t *cut_ns, moire_error *err) {
-    (void)give_up;
+static int play_bound(void *self, const struct mo_bench_schedule *schedule,
+                      const struct mo_bench_budget *budget, struct mo_bench_record *records, int64_t *cut_ns,
+                      moire_error *err) {
+    (void)budget;
     *cut_ns = INT64_MAX;
     return mo_bench_simulate_bound(((struct piece *)self)->simulation, schedule, records, err);
 }
 
-static int play_offline(void *self, const struct mo_bench_schedule *schedule, int give_up,
-                        struct mo_bench_record *records, int64_t *cut_ns, moire_error *err) {
+static int play_offline(void *self, const struct mo_bench_schedule *schedule,
+                        const struct mo_bench_budget *budget, struct mo_bench_record *records,
+                        int64_t *cut_ns, moire_error *err) {
     const struct piece *p = self;
-    (void)give_up;
+    (void)budget;
     *cut_ns = INT64_MAX;
     return mo_bench_simulate_offline(p->simulation, p->seed, p->goal, schedule, records, err);
 }
@@ -156,7 +161,7 @@ static void report(struct piece *p, const struct mo_bench_player *player,
     json_t *point = NULL;
     moire_error ignored;
     if (p->load != load && mo_bench_point(p->simulation->env, player, &p->simulation->mix, o, load, p->seed,
-                                          -1, &point, &ignored))
+                                          NULL, &point, &ignored))
         return;
     json_decref(point);
     json_t *counters = mo_bench_scheduling_json(&p->stats);
@@ -167,7 +172,7 @@ static void report(struct piece *p, const struct mo_bench_player *player,
 /* Who plays: a policy, or one that knows all arrivals. */
 static const struct {
     const char *name, *about;
-    int (*play)(void *self, const struct mo_bench_schedule *schedule, int give_up,
+    int (*play)(void *self, const struct mo_bench_schedule *schedule, const struct mo_bench_budget *budget,
                 struct mo_bench_record *records, int64_t *cut_ns, moire_error *err);
 } clairvoyant[] = {{"bound", "upper limit for any scheduler", play_bound},
                    {"offline", "best schedule found with all arrivals known", play_offline}};
@@ -188,6 +193,7 @@ static int work(struct mo_bench_session *session, const struct mo_bench_simulati
         if (!strcmp(name, clairvoyant[i].name)) {
             system.about = clairvoyant[i].about;
             player.play = clairvoyant[i].play;
+            player.limit = player.play == play_bound;
         }
     struct mo_bench_found found = mo_bench_no_guess(o);
     *row = NULL;

@@ -49,14 +49,16 @@ int mo_bench_simulation_aim(struct mo_bench_simulation *simulation, moire_error 
 void mo_bench_simulation_needs(const struct mo_bench_simulation *simulation, const int64_t *qos_ns,
                                struct mo_bench_need *out);
 
-/* Plays a schedule in virtual time, as mo_bench_play() does in real time; stats may be NULL. */
+/* Plays a schedule in virtual time, as mo_bench_play() does in real time; stats may be NULL, and so may
+ * budget: it is played to its end. */
 int mo_bench_simulate_play(const struct mo_bench_simulation *simulation, const struct mo_policy *policy,
-                           uint64_t seed, const struct mo_bench_schedule *schedule, int give_up,
-                           struct mo_bench_record *records, int64_t *cut_ns, struct mo_sched_stats *stats,
-                           moire_error *err);
+                           uint64_t seed, const struct mo_bench_schedule *schedule,
+                           const struct mo_bench_budget *budget, struct mo_bench_record *records,
+                           int64_t *cut_ns, struct mo_sched_stats *stats, moire_error *err);
 
-/* The upper limit of runtime/sim/bound.h as if it were a run: that share of the queries of every tenant is in
- * time, with the target as its latency. */
+/* The upper limit of runtime/sim/bound.h for all queries as if it were a run: so many are in time, the
+ * lightest first, with the target as their latency, and the others are answered late.  Where no run keeps up
+ * these have no answer, and the limit is that of any run. */
 int mo_bench_simulate_bound(const struct mo_bench_simulation *simulation,
                             const struct mo_bench_schedule *schedule, struct mo_bench_record *records,
                             moire_error *err);

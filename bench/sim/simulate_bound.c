@@ -4,6 +4,8 @@
 #include "bench/sim/simulate.h"
 #include "runtime/sim/bound.h"
 
+static const double slack = 1e-6; /* of sums that are whole numbers */
+
 /* The least that a block of the tenant may take, as a share of what its profile says. */
 static double fast_end(const struct mo_bench_simulation *m, int tenant) {
     const struct mo_sim_pace *p = m->pace;
@@ -24,51 +26,55 @@ void mo_bench_simulation_needs(const struct mo_bench_simulation *m, const int64_
     int cores = m->machine.sim.n_cores;
     for (int i = 0; i < m->mix.scenario.n_tenants; i++) {
         double fast = fast_end(m, i);
-        out[i] = (struct mo_bench_need){fast * mo_bound_need(m->profile[i], cores, (double)qos_ns[i] / fast),
-                                        (int64_t)(fast * (double)mo_bound_least_time(m->profile[i], cores))};
+        const struct mo_profile *p = m->profile[i];
+        out[i] = (struct mo_bench_need){
+            .core_ns = fast * mo_bound_need(p, cores, (double)qos_ns[i] / fast),
+            .late_ns = m->mix.scenario.tenants[i].shed_late ? 0 : fast * mo_bound_need(p, cores, INFINITY),
+            .least_ns = (int64_t)(fast * (double)mo_bound_least_time(p, cores))};
     }
 }
 
-/* Shares of its queries that each tenant gets: `overall` in all, and the tenant with most work no more than
- * `least` as far as that leaves the others something to have. */
-static void distribute(const struct mo_bench_simulation *m, const struct mo_bench_schedule *s, double overall,
-                       double least, double share[MO_BENCH_MAX_TENANTS]) {
-    double count[MO_BENCH_MAX_TENANTS] = {0}, n = 0, most = -1;
-    int tenants = m->mix.scenario.n_tenants, heaviest = 0;
-    for (int i = 0; i < s->n; i++)
-        if (mo_bench_counts(s, s->items[i].at_ns)) count[s->items[i].tenant] += 1;
-    for (int i = 0; i < tenants; i++) {
-        n += count[i];
-        if (!(count[i] > 0) || m->mix.solo_ms[i] <= most) continue;
-        most = m->mix.solo_ms[i];
-        heaviest = i;
-    }
-    double own = count[heaviest], others = n - own, rest = overall;
-    if (least < overall && others > 0) {
-        rest = (overall * n - least * own) / others;
-        if (rest > 1) rest = 1;
-    }
+/* How many queries of each tenant are in time when most are: the lightest first. */
+static void distribute(const struct mo_bench_simulation *m, double share, const int n[MO_BENCH_MAX_TENANTS],
+                       int met[MO_BENCH_MAX_TENANTS]) {
+    bool given[MO_BENCH_MAX_TENANTS] = {false};
+    int tenants = m->mix.scenario.n_tenants, all = 0;
     for (int i = 0; i < tenants; i++)
-        share[i] = rest;
-    if (own > 0 && others > 0) share[heaviest] = (overall * n - rest * others) / own;
+        all += n[i];
+    int left = (int)(share * all + slack);
+    for (int k = 0; k < tenants; k++) {
+        int next = -1;
+        for (int i = 0; i < tenants; i++)
+            if (!given[i] && (next < 0 || m->mix.need[i].core_ns < m->mix.need[next].core_ns)) next = i;
+        given[next] = true;
+        met[next] = n[next] < left ? n[next] : left;
+        left -= met[next];
+    }
+}
+
+/* The first of every tenant's counted queries would be a spell of good luck, so they are spread. */
+static bool is_met(int seen, int met, int n) {
+    return (int64_t)(seen + 1) * met / n > (int64_t)seen * met / n;
 }
 
 int mo_bench_simulate_bound(const struct mo_bench_simulation *m, const struct mo_bench_schedule *s,
                             struct mo_bench_record *records, moire_error *err) {
-    double seen[MO_BENCH_MAX_TENANTS] = {0}, share[MO_BENCH_MAX_TENANTS];
-    struct mo_bound_shares limit;
-    int code = mo_bench_limit(m->env, s, m->mix.need, m->mix.qos_ns, m->machine.sim.n_cores, &limit, err);
+    int n[MO_BENCH_MAX_TENANTS] = {0}, met[MO_BENCH_MAX_TENANTS], seen[MO_BENCH_MAX_TENANTS] = {0};
+    int tenants = m->mix.scenario.n_tenants;
+    struct mo_bench_limits limits;
+    int code =
+        mo_bench_limit(m->env, s, m->mix.need, tenants, m->mix.qos_ns, m->machine.sim.n_cores, &limits, err);
     if (code) return code;
-    distribute(m, s, limit.overall, limit.every, share);
+    bool keeps = limits.keeping.overall >= 0;
+    for (int i = 0; i < s->n; i++)
+        n[s->items[i].tenant] += mo_bench_counts(s, s->items[i].at_ns);
+    distribute(m, keeps ? limits.keeping.overall : limits.any.overall, n, met);
     for (int i = 0; i < s->n; i++) {
         const struct mo_bench_arrival *a = &s->items[i];
-        records[i] = (struct mo_bench_record){a->at_ns, a->at_ns, -1, MOIRE_ESHED};
-        if (!mo_bench_counts(s, a->at_ns)) continue;
-        double before = ceil(seen[a->tenant] * share[a->tenant] - 1e-9);
-        seen[a->tenant] += 1;
-        if (!(ceil(seen[a->tenant] * share[a->tenant] - 1e-9) > before)) continue;
-        records[i].end_ns = a->at_ns + m->mix.qos_ns[a->tenant];
-        records[i].code = MOIRE_OK;
+        int t = a->tenant;
+        int64_t due = a->at_ns + m->mix.qos_ns[t];
+        records[i] = (struct mo_bench_record){a->at_ns, a->at_ns, keeps ? due + 1 : -1, MOIRE_OK};
+        if (mo_bench_counts(s, a->at_ns) && is_met(seen[t]++, met[t], n[t])) records[i].end_ns = due;
     }
     return MOIRE_OK;
 }

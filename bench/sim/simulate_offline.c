@@ -52,7 +52,7 @@ static int play(struct search *s, const struct mo_policy *policy, bool *better, 
         s->index[part.n] = i;
         s->items[part.n++] = s->all->items[i];
     }
-    int code = mo_bench_simulate_play(s->m, policy, s->seed, &part, -1, s->played, &cut, NULL, err);
+    int code = mo_bench_simulate_play(s->m, policy, s->seed, &part, NULL, s->played, &cut, NULL, err);
     for (int i = 0; !code && i < part.n; i++)
         s->now[s->index[i]] = s->played[i];
     if (!code) code = value_of(s, s->now, &value, err);

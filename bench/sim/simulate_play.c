@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-enum { SCAN_EVERY = 32, START_NS = 1, INSTANCES_SPARE = 2 };
+enum { LOOK_EVERY = 32, START_NS = 1, INSTANCES_SPARE = 2 };
 
 /* One run.  Times of the engine are those of the schedule plus START_NS, for 0 means "never" to the core. */
 struct run {
@@ -14,8 +14,11 @@ struct run {
     struct mo_bench_record *records;
     struct mo_sim *sim;
     struct mo_bench_flow_app apps[MO_BENCH_MAX_TENANTS];
-    struct mo_bench_flow *flow; /* of applications; NULL = there are none */
-    int misses, first_open;
+    struct mo_bench_flow *flow;               /* of applications; NULL = there are none */
+    const struct mo_bench_budget *budget;     /* NULL = it is played to its end */
+    int misses, missed[MO_BENCH_MAX_TENANTS]; /* of all, and of each tenant's queries */
+    int64_t judged_ns;                        /* what was due before and open is among them */
+    int judged[MO_BENCH_MAX_TENANTS];         /* and the tenant's queries before this one */
 };
 
 static bool open_still(const struct mo_bench_record *r) {
@@ -27,14 +30,19 @@ static int64_t due(const struct run *run, int index) {
     return a->at_ns + run->simulation->mix.qos_ns[a->tenant];
 }
 
+static void miss(struct run *run, int index) {
+    const struct mo_bench_arrival *a = &run->schedule->items[index];
+    if (!mo_bench_counts(run->schedule, a->at_ns)) return;
+    run->misses++;
+    run->missed[a->tenant]++;
+}
+
 static void note(struct run *run, int index, int code, int64_t start_ns, int64_t end_ns) {
     struct mo_bench_record *r = &run->records[index];
     r->code = code;
     r->start_ns = start_ns;
     if (code == MOIRE_OK) r->end_ns = end_ns;
-    if (mo_bench_counts(run->schedule, run->schedule->items[index].at_ns) &&
-        (code != MOIRE_OK || end_ns > due(run, index)))
-        run->misses++;
+    if (due(run, index) >= run->judged_ns && (code != MOIRE_OK || end_ns > due(run, index))) miss(run, index);
 }
 
 static void answer(void *ctx, int tenant, const struct mo_answer *a) {
@@ -52,15 +60,29 @@ static void application_done(void *ctx, int index, int code, int64_t start_ns, i
     note(ctx, index, code, start_ns ? start_ns - START_NS : -1, end_ns - START_NS);
 }
 
-/* Misses so far, and queries that are overdue but not answered. */
-static int missed(struct run *run, int issued, int64_t now_ns) {
-    int n = run->misses;
-    while (run->first_open < issued && !open_still(&run->records[run->first_open]))
-        run->first_open++;
-    for (int i = run->first_open; i < issued; i++)
-        n += open_still(&run->records[i]) && due(run, i) < now_ns &&
-             mo_bench_counts(run->schedule, run->schedule->items[i].at_ns);
-    return n;
+/* Counts what is overdue without an answer; a tenant's queries are due in the order in which they arrive. */
+static void judge(struct run *run, int issued, int64_t now_ns) {
+    for (int t = 0; t < run->simulation->mix.scenario.n_tenants; t++) {
+        int i = run->judged[t];
+        for (; i < issued; i++) {
+            if (run->schedule->items[i].tenant != t) continue;
+            if (due(run, i) >= now_ns) break;
+            if (open_still(&run->records[i])) miss(run, i);
+        }
+        run->judged[t] = i;
+    }
+    run->judged_ns = now_ns;
+}
+
+/* The goal is out of reach, whatever comes. */
+static bool is_lost(struct run *run, int issued, int64_t now_ns) {
+    const struct mo_bench_budget *b = run->budget;
+    if (!b || b->all < 0) return false;
+    judge(run, issued, now_ns);
+    bool lost = run->misses > b->all;
+    for (int t = 0; b->by_tenant && t < run->simulation->mix.scenario.n_tenants; t++)
+        lost |= run->missed[t] > b->tenant[t];
+    return lost;
 }
 
 static int submit_stage(void *ctx, int tenant, int64_t deadline, struct mo_bench_flow_part *part) {
@@ -95,16 +117,16 @@ static void issue(struct run *run, struct mo_sim *sim, int i, int64_t late) {
 }
 
 /* The drawn schedule against the engine; the answer to what is still open at its end is "unfinished". */
-static void drive(struct run *run, struct mo_sim *sim, int give_up, int64_t *cut_ns) {
+static void drive(struct run *run, struct mo_sim *sim, int64_t *cut_ns) {
     const struct mo_bench_schedule *s = run->schedule;
     for (int i = 0; i < s->n; i++) {
         int64_t at = s->items[i].at_ns;
-        if (give_up >= 0 && i % SCAN_EVERY == 0 && missed(run, i, at) > give_up) {
+        int64_t late = run->simulation->late_ns ? run->simulation->late_ns[i] : 0;
+        advance(run, sim, at + late + START_NS);
+        if (i % LOOK_EVERY == 0 && is_lost(run, i, at)) {
             *cut_ns = at;
             return;
         }
-        int64_t late = run->simulation->late_ns ? run->simulation->late_ns[i] : 0;
-        advance(run, sim, at + late + START_NS);
         issue(run, sim, i, late);
     }
     advance(run, sim, s->total_ns + START_NS);
@@ -207,10 +229,10 @@ static int draw_stalls(const struct mo_bench_simulation *m, uint64_t seed,
 }
 
 int mo_bench_simulate_play(const struct mo_bench_simulation *m, const struct mo_policy *policy, uint64_t seed,
-                           const struct mo_bench_schedule *schedule, int give_up,
+                           const struct mo_bench_schedule *schedule, const struct mo_bench_budget *budget,
                            struct mo_bench_record *records, int64_t *cut_ns, struct mo_sched_stats *stats,
                            moire_error *err) {
-    struct run run = {.simulation = m, .schedule = schedule, .records = records};
+    struct run run = {.simulation = m, .schedule = schedule, .records = records, .budget = budget};
     struct mo_sim_config config = {.env = m->env,
                                    .policy = policy,
                                    .machine = m->machine.sim,
@@ -235,7 +257,7 @@ int mo_bench_simulate_play(const struct mo_bench_simulation *m, const struct mo_
     code = open_tenants(m, sim, schedule->load, err);
     run.sim = sim;
     if (!code) code = make_flow(&run, err);
-    if (!code) drive(&run, sim, give_up, cut_ns);
+    if (!code) drive(&run, sim, cut_ns);
     if (!code && mo_sim_broken(sim))
         code = mo_fail(err, MOIRE_EFAILED, "policy '%s': %lld blocks that no machine could run", policy->name,
                        (long long)mo_sim_broken(sim));

@@ -1,31 +1,27 @@
 /* SPDX-License-Identifier: Apache-2.0
- * bound.c - the greedy of bound.h.
+ * bound.c - ranks by earliest deadline, and the limits that follow from them; see bound.h.
  *
- * How much of a query still fits: add all of it and let the machine work by earliest deadline.  At each
- * deadline b, what is unfinished of the work due by b is the largest excess of any interval that ends at b.
- * What was there before did fit, so every interval in excess contains the new query's window, and taking the
- * largest excess off the new query makes all fit again; one pass finds it.  A pass covers the busy periods
- * that the query touches: it begins where the machine was last idle before the arrival, which is remembered
- * for every query, and ends where it falls idle after the deadline. */
-#define _GNU_SOURCE
+ * A rank takes one pass over the queries and is kept, for both limits ask for the same sets of tenants. */
 #include "runtime/sim/bound.h"
 
 #include <math.h>
-#include <stdlib.h>
+#include <string.h>
 
-enum { HALVINGS = 60 };
-static const double DEAREST = 1e6;
+enum { HALVINGS = 60, KEPT = 8 * MO_BOUND_TENANTS };
+static const double DEAREST = 1e6, whole = 1e-6;
 
 struct solver {
-    struct mo_bound_query *q;
-    int n;
-    double speed;   /* core time done in a ns */
-    double *amount; /* core time granted to each query */
-    int *first;     /* where a pass begins that must cover this arrival */
-    int *order;     /* by need */
-    int *heap;      /* of queries with work left, by deadline */
+    const struct mo_bound_case *of;
+    double n[MO_BOUND_TENANTS];         /* queries of each tenant */
+    int order[MO_BOUND_TENANTS], asked; /* tenants that have any, by need */
+    int *heap;                          /* of queries with work left, by deadline */
     double *left;
     int n_heap;
+    struct {
+        uint64_t set;
+        double rank;
+    } kept[KEPT];
+    int n_kept;
 };
 
 /* min over core counts of (cores + price) x time, summed over the layers; *time: how long those counts take.
@@ -74,9 +70,10 @@ int64_t mo_bound_least_time(const struct mo_profile *p, int cores) {
     return sum;
 }
 
-/* --- heap by deadline ----------------------------------------------------------------------------------- */
+/* --- the most work of a set of tenants ------------------------------------------------------------------ */
 static bool sooner(const struct solver *s, int a, int b) {
-    return s->q[a].deadline != s->q[b].deadline ? s->q[a].deadline < s->q[b].deadline : a < b;
+    const struct mo_bound_query *q = s->of->queries;
+    return q[a].deadline != q[b].deadline ? q[a].deadline < q[b].deadline : a < b;
 }
 
 static void push(struct solver *s, int query) {
@@ -96,100 +93,183 @@ static void pop(struct solver *s) {
     s->heap[i] = last;
 }
 
-/* --- one pass ------------------------------------------------------------------------------------------- */
-/* Works by earliest deadline from *at until `until` or until nothing is left; returns the largest amount by
- * which a query ran past its deadline, counted as work. */
+/* Works by earliest deadline from *at until `until` or until nothing is left; what is unfinished at its
+ * deadline is dropped.  Returns the work done. */
 static double work_until(struct solver *s, double *at, double until) {
-    double most = 0;
+    const double speed = s->of->cores;
+    double done = 0;
     while (s->n_heap && *at < until) {
         int query = s->heap[0];
-        double ends = *at + s->left[query] / s->speed;
+        double due = (double)s->of->queries[query].deadline, ends = fmin(*at + s->left[query] / speed, due);
         if (ends > until) {
-            s->left[query] -= (until - *at) * s->speed;
+            s->left[query] -= (until - *at) * speed;
+            done += (until - *at) * speed;
             *at = until;
             break;
         }
-        double late = (ends - (double)s->q[query].deadline) * s->speed;
-        if (late > most) most = late;
-        *at = ends;
+        if (ends > *at) {
+            done += (ends - *at) * speed;
+            *at = ends;
+        }
         pop(s);
     }
-    if (!s->n_heap && *at < until) *at = until;
-    return most;
+    return done;
 }
 
-/* Largest excess when query `added` gets all it needs; with `remember`, notes where busy periods begin. */
-static double pass(struct solver *s, int added, bool remember) {
-    int begin = s->first[added];
-    double at = (double)s->q[begin].arrival, most = 0;
+static double pass(struct solver *s, uint64_t set) {
+    double at = 0, done = 0;
     s->n_heap = 0;
-    for (int i = begin; i < s->n; i++) {
-        double late = work_until(s, &at, (double)s->q[i].arrival);
-        if (late > most) most = late;
-        if (!s->n_heap) {
-            if (s->q[i].arrival >= s->q[added].deadline) return most;
-            begin = i;
-        }
-        if (remember) s->first[i] = begin;
-        s->left[i] = s->amount[i];
-        if (s->left[i] > 0) push(s, i);
+    for (int i = 0; i < s->of->n; i++) {
+        const struct mo_bound_query *q = &s->of->queries[i];
+        if (!(set >> q->tenant & 1) || q->deadline <= q->arrival) continue;
+        done += work_until(s, &at, (double)q->arrival);
+        if (!s->n_heap) at = (double)q->arrival;
+        s->left[i] = s->of->tenants[q->tenant].need;
+        push(s, i);
     }
-    double late = work_until(s, &at, 1e300);
-    return late > most ? late : most;
+    return done + work_until(s, &at, INFINITY);
 }
 
-static void grant(struct solver *s, int query) {
-    struct mo_bound_query *q = &s->q[query];
-    if (q->deadline <= q->arrival) return;
-    s->amount[query] = q->need;
-    double excess = pass(s, query, false);
-    if (excess > 0) s->amount[query] = excess < q->need ? q->need - excess : 0;
-    if (s->amount[query] > 0) pass(s, query, true);
-    q->fraction = s->amount[query] / q->need;
+static double rank(struct solver *s, uint64_t set) {
+    for (int k = 0; k < s->n_kept; k++)
+        if (s->kept[k].set == set) return s->kept[k].rank;
+    double work = pass(s, set);
+    if (s->n_kept < KEPT) {
+        s->kept[s->n_kept].set = set;
+        s->kept[s->n_kept++].rank = work;
+    }
+    return work;
 }
 
 /* --- all ------------------------------------------------------------------------------------------------ */
-static int by_need(const void *pa, const void *pb, void *ctx) {
-    const struct mo_bound_query *q = ctx;
-    int a = *(const int *)pa, b = *(const int *)pb;
-    if (q[a].need != q[b].need) return q[a].need < q[b].need ? -1 : 1;
-    return (a > b) - (a < b);
+/* What a ns of work of this tenant is worth when being in time rather than late has a price a ns. */
+static double density(const struct solver *s, int tenant, double price) {
+    const struct mo_bound_tenant *t = &s->of->tenants[tenant];
+    return fmax(0, 1 - price * (t->need - t->late)) / t->need;
 }
 
-int mo_bound_solve(const struct mo_env *env, struct mo_bound_query *queries, int n, int cores) {
-    size_t room = (size_t)n + 1;
-    struct solver s = {.q = queries,
-                       .n = n,
-                       .speed = cores,
-                       .amount = mo_alloc(env, room * sizeof(double)),
-                       .first = mo_alloc(env, room * sizeof(int)),
-                       .order = mo_alloc(env, room * sizeof(int)),
-                       .heap = mo_alloc(env, room * sizeof(int)),
-                       .left = mo_alloc(env, room * sizeof(double))};
-    bool ok = s.amount && s.first && s.order && s.heap && s.left;
-    for (int i = 0; ok && i < n; i++) {
-        queries[i].fraction = 0;
-        s.order[i] = s.first[i] = i;
+/* Largest worth of the work that fits; *extra: how much of it would have been spared by being late. */
+static double greedy(struct solver *s, double price, double *extra) {
+    int by_worth[MO_BOUND_TENANTS] = {0};
+    double worth = 0, before = 0;
+    uint64_t set = 0;
+    for (int i = 0; i < s->asked; i++) {
+        int at = i;
+        for (; at && density(s, by_worth[at - 1], price) < density(s, s->order[i], price); at--)
+            by_worth[at] = by_worth[at - 1];
+        by_worth[at] = s->order[i];
     }
-    if (ok) qsort_r(s.order, (size_t)n, sizeof *s.order, by_need, queries);
-    for (int i = 0; ok && i < n; i++)
-        grant(&s, s.order[i]);
-    mo_free(env, s.amount);
-    mo_free(env, s.first);
-    mo_free(env, s.order);
-    mo_free(env, s.heap);
-    mo_free(env, s.left);
-    return ok ? MOIRE_OK : MOIRE_ENOMEM;
+    *extra = 0;
+    for (int i = 0; i < s->asked && density(s, by_worth[i], price) > 0; i++) {
+        const struct mo_bound_tenant *t = &s->of->tenants[by_worth[i]];
+        double fits = rank(s, set |= UINT64_C(1) << by_worth[i]);
+        worth += (fits - before) * density(s, by_worth[i], price);
+        *extra += (fits - before) / t->need * (t->need - t->late);
+        before = fits;
+    }
+    return worth;
 }
 
-struct mo_bound_shares mo_bound_shares(const struct mo_bound_query *q, int n) {
-    double met = 0, granted = 0, all = 0;
-    for (int i = 0; i < n; i++) {
-        met += q[i].fraction;
-        granted += q[i].fraction * q[i].need;
-        all += q[i].need;
+/* A whole number: in time, of all. */
+static double overall(struct solver *s, double spare) {
+    double extra, low = 0, high = 0, best = greedy(s, 0, &extra);
+    for (int i = 0; i < s->asked; i++) {
+        const struct mo_bound_tenant *t = &s->of->tenants[s->order[i]];
+        if (t->need > t->late) high = fmax(high, 1 / (t->need - t->late));
     }
-    struct mo_bound_shares s = {n ? met / n : 1, all > 0 ? granted / all : 1};
-    if (s.every > s.overall) s.every = s.overall;
-    return s;
+    for (int i = 0; extra > spare && i < HALVINGS; i++) {
+        double price = (low + high) / 2, used, limit = greedy(s, price, &used) + price * spare;
+        if (limit < best) best = limit;
+        if (used > spare)
+            low = price;
+        else
+            high = price;
+    }
+    return floor(best + whole);
+}
+
+/* --- every ---------------------------------------------------------------------------------------------- */
+/* Does what the tenants of the set need for a share v of each fit? */
+static bool fits(struct solver *s, uint64_t set, double v) {
+    double work = 0;
+    for (int i = 0; i < s->asked; i++)
+        if (set >> s->order[i] & 1)
+            work += s->of->tenants[s->order[i]].need * ceil(v * s->n[s->order[i]] - whole);
+    return work <= rank(s, set) * (1 + 1e-12) + whole;
+}
+
+static bool may_be(struct solver *s, double spare, double v) {
+    double extra = 0;
+    uint64_t before = 0, all = 0;
+    for (int i = 0; i < s->asked; i++) {
+        const struct mo_bound_tenant *t = &s->of->tenants[s->order[i]];
+        extra += (t->need - t->late) * ceil(v * s->n[s->order[i]] - whole);
+        all |= UINT64_C(1) << s->order[i];
+    }
+    if (extra > spare || !fits(s, all, v)) return false;
+    for (int i = 0; i < s->asked; i++) {
+        uint64_t own = UINT64_C(1) << s->order[i];
+        if (!fits(s, own, v) || !fits(s, before |= own, v) || !fits(s, all & ~before, v)) return false;
+    }
+    return true;
+}
+
+static double every(struct solver *s, double spare) {
+    double low = 0, high = 1, share = 0;
+    if (may_be(s, spare, 1)) return 1;
+    for (int i = 0; i < HALVINGS; i++) {
+        double v = (low + high) / 2;
+        if (may_be(s, spare, v))
+            low = v;
+        else
+            high = v;
+    }
+    for (int i = 0; i < s->asked; i++) /* the worst tenant has a whole number */
+        share = fmax(share, floor(high * s->n[s->order[i]] + whole) / s->n[s->order[i]]);
+    return share;
+}
+
+/* --- both ----------------------------------------------------------------------------------------------- */
+static struct mo_bound_shares shares(struct solver *s, double spare) {
+    if (spare < 0) return (struct mo_bound_shares){-1, -1};
+    if (!s->of->n) return (struct mo_bound_shares){1, 1};
+    struct mo_bound_shares out = {overall(s, spare) / s->of->n, every(s, spare)};
+    if (out.every > out.overall) out.every = out.overall;
+    return out;
+}
+
+static void sort_tenants(struct solver *s) {
+    for (int i = 0; i < s->of->n; i++)
+        s->n[s->of->queries[i].tenant] += 1;
+    for (int t = 0; t < s->of->n_tenants; t++) {
+        int at = s->asked;
+        if (!(s->n[t] > 0)) continue;
+        for (; at && s->of->tenants[s->order[at - 1]].need > s->of->tenants[t].need; at--)
+            s->order[at] = s->order[at - 1];
+        s->order[at] = t;
+        s->asked++;
+    }
+}
+
+int mo_bound_solve(const struct mo_env *env, const struct mo_bound_case *of, struct mo_bound_shares *any,
+                   struct mo_bound_shares *answering) {
+    size_t room = (size_t)of->n + 1;
+    struct solver *s = mo_alloc(env, sizeof *s);
+    int code = s ? MOIRE_OK : MOIRE_ENOMEM;
+    if (s) {
+        memset(s, 0, sizeof *s);
+        s->of = of;
+        s->heap = mo_alloc(env, room * sizeof *s->heap);
+        s->left = mo_alloc(env, room * sizeof *s->left);
+        if (!s->heap || !s->left) code = MOIRE_ENOMEM;
+        if (!code) {
+            sort_tenants(s);
+            *any = shares(s, INFINITY);
+            *answering = shares(s, of->spare);
+        }
+        mo_free(env, s->heap);
+        mo_free(env, s->left);
+    }
+    mo_free(env, s);
+    return code;
 }

@@ -9,7 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include "bench/load/score.h"
-#include "bench/load/load_search.h"
+#include "bench/search/load_search.h"
+#include "bench/search/seed_run.h"
 #include "bench/load/serve.h"
 
 /* The smallest value that at least p percent of the values do not exceed, by counting. */
@@ -185,13 +186,47 @@ static void search_finds_the_edge(void **state) {
 
 static void search_survives_one_hiccup(void **state) {
     (void)state;
-    for (int hiccup = 1; hiccup <= 14; hiccup++) {
-        struct machine m = {16, 16, hiccup, 0};
-        struct mo_bench_search s;
-        int best;
-        mo_bench_search_init(&s, 24, probe, &m);
-        assert_int_equal(mo_bench_search_max(&s, MO_BENCH_OVERALL, 9, &best, NULL), 0);
-        assert_int_equal(best, 16);
+    for (int guess = 0; guess < 24; guess++)
+        for (int hiccup = 1; hiccup <= 14; hiccup++) {
+            struct machine m = {16, 16, hiccup, 0};
+            struct mo_bench_search s;
+            int best;
+            mo_bench_search_init(&s, 24, probe, &m);
+            assert_int_equal(mo_bench_search_max(&s, MO_BENCH_OVERALL, guess, &best, NULL), 0);
+            assert_int_equal(best, 16);
+        }
+}
+
+/* A test that passes by a chance that falls with the load, one half at point 20. */
+struct lottery {
+    uint64_t rng;
+};
+
+static int draw(void *user, int i, struct mo_bench_search *s, moire_error *err) {
+    (void)err;
+    struct lottery *l = user;
+    l->rng = l->rng * UINT64_C(6364136223846793005) + 1442695040888963407;
+    double chance = 1 / (1 + exp((i - 20) / 1.5));
+    s->known[MO_BENCH_OVERALL][i] = (double)(l->rng >> 11) * 0x1p-53 < chance;
+    return 0;
+}
+
+/* The mean answer lies just below where passing and failing are equally likely, wherever the search begins:
+ * it passes at the answer and fails one above, so half a point below is the middle. */
+static void search_does_not_look_for_luck(void **state) {
+    (void)state;
+    enum { RUNS = 4000 };
+    for (int guess = 8; guess <= 32; guess += 8) {
+        struct lottery l = {(uint64_t)guess};
+        double sum = 0;
+        for (int k = 0; k < RUNS; k++) {
+            struct mo_bench_search s;
+            int best;
+            mo_bench_search_init(&s, 40, draw, &l);
+            assert_int_equal(mo_bench_search_max(&s, MO_BENCH_OVERALL, guess, &best, NULL), 0);
+            sum += best;
+        }
+        if (sum / RUNS > 19.6 || sum / RUNS < 19) fail_msg("guess %d: mean answer %.3f", guess, sum / RUNS);
     }
 }
 
@@ -205,6 +240,7 @@ int main(void) {
         cmocka_unit_test(a_tenant_without_queries_proves_nothing),
         cmocka_unit_test(search_finds_the_edge),
         cmocka_unit_test(search_survives_one_hiccup),
+        cmocka_unit_test(search_does_not_look_for_luck),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

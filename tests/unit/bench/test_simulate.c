@@ -14,77 +14,15 @@
 #include "bench/sim/simulate.h"
 #include "bench/sim/tables.h"
 #include "runtime/sim/reuse.h"
-
-/* A folder with a machine, two profiles and a scenario. */
-struct place {
-    struct mo_env env;
-    char folder[64], machine[128], scenario[128];
-};
-
-static void put(const struct place *p, const char *name, const char *text) {
-    char path[256];
-    snprintf(path, sizeof path, "%s/%s", p->folder, name);
-    FILE *f = fopen(path, "w");
-    assert_non_null(f);
-    fputs(text, f);
-    fclose(f);
-}
-
-static void set_up(struct place *p, const char *machine, const char *scenario) {
-    *p = (struct place){.env = mo_env_default()};
-    strcpy(p->folder, "/tmp/moire-simulate-XXXXXX");
-    assert_non_null(mkdtemp(p->folder));
-    snprintf(p->machine, sizeof p->machine, "%s/m.json", p->folder);
-    snprintf(p->scenario, sizeof p->scenario, "%s/s.json", p->folder);
-    put(p, "m.json", machine);
-    put(p, "s.json", scenario);
-    put(p, "a.csv",
-        "# moire-profile 1\nlayer,name,variant,batch,pressure,kib,1,2\n0,x,0,1,0,1000,1000,520\n");
-    put(p, "b.csv",
-        "# moire-profile "
-        "1\nlayer,name,variant,batch,pressure,kib,1,4\n0,x,0,1,0,0,500,130\n1,y,0,1,0,0,400,300\n");
-}
-
-static void tear_down(const struct place *p) {
-    static const char *const names[] = {"m.json", "s.json", "a.csv", "b.csv"};
-    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
-        char path[256];
-        snprintf(path, sizeof path, "%s/%s", p->folder, names[i]);
-        unlink(path);
-    }
-    rmdir(p->folder);
-}
-
-#define ONE_CORE "{\"name\": \"m\", \"cores\": 1, \"profiles\": \".\"}"
-#define FOUR_CORES                                                                                           \
-    "{\"name\": \"m\", \"cores\": 4, \"profiles\": \".\", \"block_us\": 2, \"noise\": 0.1, \"corun\": 0.05}"
-#define ONE_TENANT "{\"name\": \"s\", \"qos\": {\"ms\": 4}, \"tenants\": [{\"model\": \"a\"}]}"
-#define TWO_TENANTS                                                                                          \
-    "{\"name\": \"s\", \"qos\": {\"times_solo\": 4}, \"tenants\": [{\"model\": \"a\"}, {\"model\": "         \
-    "\"x/b.onnx\"}]}"
-
-static struct mo_bench_simulate_options options(const struct place *p) {
-    return (struct mo_bench_simulate_options){.machine = p->machine,
-                                              .serve = {.scenario = p->scenario,
-                                                        .policies = {"moire", "fcfs-1"},
-                                                        .n_policies = 2,
-                                                        .loads = {0.4, 0.7},
-                                                        .n_loads = 2,
-                                                        .step = 0.1,
-                                                        .max_load = 1,
-                                                        .seconds = 2,
-                                                        .warmup = 0.2,
-                                                        .seeds = {1, 2, 3},
-                                                        .n_seeds = 3}};
-}
+#include "tests/unit/bench/simulate_bed.h"
 
 /* Poisson arrivals, constant service, one server: the mean wait is r / (2 (1 - r)) services. */
 static void one_server_queues_as_theory_says(void **state) {
     (void)state;
-    struct place p;
+    struct simulate_bed p;
     struct mo_bench_simulation m;
-    set_up(&p, ONE_CORE, ONE_TENANT);
-    struct mo_bench_simulate_options o = options(&p);
+    simulate_bed_open(&p, ONE_CORE, ONE_TENANT);
+    struct mo_bench_simulate_options o = simulate_bed_options(&p);
     assert_int_equal(mo_bench_simulation_open(&p.env, &o, &m, NULL), MOIRE_OK);
     for (int percent = 30; percent <= 80; percent += 25) {
         struct mo_bench_schedule s;
@@ -96,7 +34,7 @@ static void one_server_queues_as_theory_says(void **state) {
         struct mo_bench_record *records = calloc((size_t)s.n, sizeof *records);
         int64_t cut;
         assert_int_equal(
-            mo_bench_simulate_play(&m, mo_policy_find("fcfs"), 1, &s, -1, records, &cut, NULL, NULL),
+            mo_bench_simulate_play(&m, mo_policy_find("fcfs"), 1, &s, NULL, records, &cut, NULL, NULL),
             MOIRE_OK);
         int n = 0;
         for (int i = 0; i < s.n; i++) {
@@ -113,11 +51,11 @@ static void one_server_queues_as_theory_says(void **state) {
         mo_bench_schedule_free(&p.env, &s);
     }
     mo_bench_simulation_close(&m);
-    tear_down(&p);
+    simulate_bed_close(&p);
 }
 
-static char *document(const struct place *p, int jobs) {
-    struct mo_bench_simulate_options o = options(p);
+static char *document(const struct simulate_bed *p, int jobs) {
+    struct mo_bench_simulate_options o = simulate_bed_options(p);
     struct mo_bench_session session = {.env = &p->env, .command = "test", .quiet = true, .cores = 2};
     o.jobs = jobs;
     o.serve.find_max = 0.9;
@@ -134,8 +72,8 @@ static char *document(const struct place *p, int jobs) {
 
 static void the_document_depends_on_nothing_but_the_command(void **state) {
     (void)state;
-    struct place p;
-    set_up(&p, FOUR_CORES, TWO_TENANTS);
+    struct simulate_bed p;
+    simulate_bed_open(&p, FOUR_CORES, TWO_TENANTS);
     char *one = document(&p, 1), *again = document(&p, 1), *three = document(&p, 3);
     assert_non_null(strstr(one, "ci95"));
     assert_string_equal(one, again);
@@ -158,7 +96,7 @@ static void the_document_depends_on_nothing_but_the_command(void **state) {
     free(one);
     free(again);
     free(three);
-    tear_down(&p);
+    simulate_bed_close(&p);
 }
 
 static void bad_input_is_named(void **state) {
@@ -174,15 +112,15 @@ static void bad_input_is_named(void **state) {
          "s.json:1:", "c.csv: no profile of 'c'"},
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        struct place p;
+        struct simulate_bed p;
         struct mo_bench_simulation m;
         moire_error err = {0};
-        set_up(&p, rows[i].machine, rows[i].scenario);
-        struct mo_bench_simulate_options o = options(&p);
+        simulate_bed_open(&p, rows[i].machine, rows[i].scenario);
+        struct mo_bench_simulate_options o = simulate_bed_options(&p);
         assert_int_not_equal(mo_bench_simulation_open(&p.env, &o, &m, &err), MOIRE_OK);
         if (!strstr(err.message, rows[i].file) || !strstr(err.message, rows[i].why))
             fail_msg("row %zu: '%s' names neither %s nor '%s'", i, err.message, rows[i].file, rows[i].why);
-        tear_down(&p);
+        simulate_bed_close(&p);
     }
 }
 
@@ -285,20 +223,20 @@ static void a_modest_block_is_not_slowed_by_greedy_ones(void **state) {
  * busy VELTAIR takes the second, layer-wise scheduling without versions stays with the first. */
 static void versions_are_chosen_by_pressure(void **state) {
     (void)state;
-    struct place p;
+    struct simulate_bed p;
     moire_error err;
     struct mo_bench_simulation m;
     struct mo_sched_stats stats[2];
     static const char *const policies[] = {"veltair-as", "veltair"};
-    set_up(&p,
-           "{\"name\": \"m\", \"cores\": 4, \"profiles\": \".\", \"memory_gib_s\": 2, \"caches\": "
-           "[{\"level\": 2, "
-           "\"kib\": 64, \"shared_by\": 1}, {\"level\": 3, \"kib\": 512, \"shared_by\": 4}]}",
-           ONE_TENANT);
-    put(&p, "a.csv",
-        "# moire-profile 1\nlayer,name,variant,batch,pressure,kib,units,block_kib,l3_kib,1,4\n"
-        "0,x,0,1,0,1000,64,32,8000,1000,260\n0,x,1,1,0,1000,64,32,1100,1100,290\n");
-    struct mo_bench_simulate_options o = options(&p);
+    simulate_bed_open(&p,
+                      "{\"name\": \"m\", \"cores\": 4, \"profiles\": \".\", \"memory_gib_s\": 2, \"caches\": "
+                      "[{\"level\": 2, "
+                      "\"kib\": 64, \"shared_by\": 1}, {\"level\": 3, \"kib\": 512, \"shared_by\": 4}]}",
+                      ONE_TENANT);
+    simulate_bed_put(&p, "a.csv",
+                     "# moire-profile 1\nlayer,name,variant,batch,pressure,kib,units,block_kib,l3_kib,1,4\n"
+                     "0,x,0,1,0,1000,64,32,8000,1000,260\n0,x,1,1,0,1000,64,32,1100,1100,290\n");
+    struct mo_bench_simulate_options o = simulate_bed_options(&p);
     assert_int_equal(mo_bench_simulation_open(&p.env, &o, &m, &err), MOIRE_OK);
     assert_non_null(m.profile[0]->level);
     assert_int_equal(m.profile[0]->needed[2], 1);
@@ -312,13 +250,13 @@ static void versions_are_chosen_by_pressure(void **state) {
         int64_t cut;
         for (int k = 0; k < s.n; k++)
             items[k] = (struct mo_bench_arrival){k * 250000, 0};
-        assert_int_equal(mo_bench_simulate_play(&m, mo_policy_find(policies[i]), 1, &s, -1, records, &cut,
+        assert_int_equal(mo_bench_simulate_play(&m, mo_policy_find(policies[i]), 1, &s, NULL, records, &cut,
                                                 &stats[i], &err),
                          MOIRE_OK);
     }
     assert_true(stats[1].kernel_core_ns < stats[0].kernel_core_ns);
     mo_bench_simulation_close(&m);
-    tear_down(&p);
+    simulate_bed_close(&p);
 }
 
 /* With all arrivals known nothing is found that is worse than the policy it starts from, or beats the bound.
@@ -326,14 +264,14 @@ static void versions_are_chosen_by_pressure(void **state) {
 static void the_offline_schedule_lies_between_policy_and_bound(void **state) {
     (void)state;
     static const char *const names[] = {"moire", "offline", "bound"};
-    struct place p;
+    struct simulate_bed p;
     struct mo_bench_session session;
     char *argv[] = {"moire", "sim"};
     json_t *document;
-    set_up(&p, FOUR_CORES, TWO_TENANTS);
+    simulate_bed_open(&p, FOUR_CORES, TWO_TENANTS);
     assert_int_equal(mo_bench_session_open(&p.env, 2, argv, &session, NULL), MOIRE_OK);
     session.quiet = true;
-    struct mo_bench_simulate_options o = options(&p);
+    struct mo_bench_simulate_options o = simulate_bed_options(&p);
     o.serve.n_loads = 1;
     o.serve.loads[0] = 0.9;
     o.serve.n_policies = 3;
@@ -352,22 +290,22 @@ static void the_offline_schedule_lies_between_policy_and_bound(void **state) {
     }
     json_decref(document);
     mo_bench_session_close(&session);
-    tear_down(&p);
+    simulate_bed_close(&p);
 }
 
 /* One piece: a row a policy, ratios to the bound and to itself; a second run takes the piece from the file.
  */
 static void a_table_has_a_row_a_policy_and_resumes(void **state) {
     (void)state;
-    struct place p;
+    struct simulate_bed p;
     struct mo_bench_session session;
     char *argv[] = {"moire", "tables"}, path[280];
     json_t *first, *again;
-    set_up(&p, FOUR_CORES, TWO_TENANTS);
+    simulate_bed_open(&p, FOUR_CORES, TWO_TENANTS);
     snprintf(path, sizeof path, "%s/t.json", p.folder);
     assert_int_equal(mo_bench_session_open(&p.env, 2, argv, &session, NULL), MOIRE_OK);
     session.quiet = true;
-    struct mo_bench_tables_options o = {.simulate = options(&p),
+    struct mo_bench_tables_options o = {.simulate = simulate_bed_options(&p),
                                         .scenarios = {p.scenario},
                                         .n_scenarios = 1,
                                         .processes = {{MO_PROCESS_GAMMA, 4}},
@@ -400,17 +338,17 @@ static void a_table_has_a_row_a_policy_and_resumes(void **state) {
     json_decref(again);
     unlink(path);
     mo_bench_session_close(&session);
-    tear_down(&p);
+    simulate_bed_close(&p);
 }
 
 /* A query that comes in late counts from when it was due, and with the machine at half speed for the first
  * two milliseconds, half of its work is done in them. */
 static void late_queries_and_slow_times_count(void **state) {
     (void)state;
-    struct place p;
+    struct simulate_bed p;
     struct mo_bench_simulation m;
-    set_up(&p, ONE_CORE, ONE_TENANT); /* a layer of 1 ms */
-    struct mo_bench_simulate_options o = options(&p);
+    simulate_bed_open(&p, ONE_CORE, ONE_TENANT); /* a layer of 1 ms */
+    struct mo_bench_simulate_options o = simulate_bed_options(&p);
     assert_int_equal(mo_bench_simulation_open(&p.env, &o, &m, NULL), MOIRE_OK);
     struct mo_bench_arrival items[] = {{0, 0}, {9000000, 0}};
     struct mo_bench_schedule s = {.items = items, .n = 2, .window_ns = 10000000, .total_ns = 20000000};
@@ -423,14 +361,14 @@ static void late_queries_and_slow_times_count(void **state) {
     for (int slow = 0; slow < 2; slow++) {
         m.pace = slow ? &pace : NULL;
         assert_int_equal(
-            mo_bench_simulate_play(&m, mo_policy_find("fcfs-1"), 1, &s, -1, records, &cut, NULL, NULL),
+            mo_bench_simulate_play(&m, mo_policy_find("fcfs-1"), 1, &s, NULL, records, &cut, NULL, NULL),
             MOIRE_OK);
         assert_int_equal(records[0].issue_ns, 1000000);
         assert_in_range(records[0].end_ns, slow ? 2499990 : 2000000, slow ? 2500010 : 2000010);
         assert_in_range(records[1].end_ns, 10000000, 10000010);
     }
     mo_bench_simulation_close(&m);
-    tear_down(&p);
+    simulate_bed_close(&p);
 }
 
 /* Two tenants of 8 MB around a cache of 8 MB: a layer that ran last is warm, one that others ran since pays

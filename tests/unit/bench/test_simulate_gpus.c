@@ -53,7 +53,7 @@ static void applications_go_through_their_stages(void **state) {
         int64_t cut;
         int ok = 0, in_time = 0, open = 0;
         assert_int_equal(
-            mo_bench_simulate_play(&m, mo_policy_find("moire-gpu"), 1, &s, -1, r, &cut, &stats, NULL),
+            mo_bench_simulate_play(&m, mo_policy_find("moire-gpu"), 1, &s, NULL, r, &cut, &stats, NULL),
             MOIRE_OK);
         for (int i = 0; i < s.n; i++) {
             open += r[i].code == MOIRE_OK && r[i].end_ns < 0;
@@ -88,7 +88,7 @@ static void entry(const char *policy, double *p99, double *most) {
     assert_int_equal(mo_bench_simulation_open(the_env(), &o, &m, NULL), MOIRE_OK);
     draw(&m, 1, &s);
     struct mo_bench_record *r = calloc((size_t)s.n, sizeof *r);
-    assert_int_equal(mo_bench_simulate_play(&m, mo_policy_find(policy), 1, &s, -1, r, &cut, NULL, NULL),
+    assert_int_equal(mo_bench_simulate_play(&m, mo_policy_find(policy), 1, &s, NULL, r, &cut, NULL, NULL),
                      MOIRE_OK);
     assert_int_equal(
         mo_bench_score(the_env(), &s, r, m.mix.qos_ns, m.mix.scenario.n_tenants, cut, &score, NULL),

@@ -343,7 +343,7 @@ static void parts_play_the_same(const struct mo_bench_replay_options *o, double 
     serve.given = mo_bench_replay_schedule(r);
     for (int i = 0; i < 2; i++) {
         json_t *point;
-        assert_int_equal(mo_bench_point(the_env(), &players[i], &m->mix, &serve, 1, 1, -1, &point, NULL),
+        assert_int_equal(mo_bench_point(the_env(), &players[i], &m->mix, &serve, 1, 1, NULL, &point, NULL),
                          MOIRE_OK);
         assert_true(near(json_number_value(json_object_get(point, "overall")), overall));
         json_decref(point);
@@ -400,7 +400,8 @@ static void a_replay_of_a_simulation_is_the_simulation(void **state) {
     struct mo_bench_record *records = calloc((size_t)s.n, sizeof *records);
     int64_t cut;
     assert_int_equal(
-        mo_bench_simulate_play(&m, mo_policy_find("moire"), 1, &s, -1, records, &cut, NULL, NULL), MOIRE_OK);
+        mo_bench_simulate_play(&m, mo_policy_find("moire"), 1, &s, NULL, records, &cut, NULL, NULL),
+        MOIRE_OK);
     assert_int_equal(mo_events_dump(events, 2, preface, path, NULL), MOIRE_OK);
     json_t *doc;
     struct mo_bench_replay_options o = {.trace = path};

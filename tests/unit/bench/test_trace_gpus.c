@@ -288,8 +288,8 @@ static void parts_play_too(const char *path) {
         serve.given = mo_bench_replay_schedule(r);
         for (int i = 0; i < 2; i++) {
             json_t *point;
-            assert_int_equal(mo_bench_point(the_env(), &players[i], &m->mix, &serve, 1, 1, -1, &point, NULL),
-                             MOIRE_OK);
+            assert_int_equal(
+                mo_bench_point(the_env(), &players[i], &m->mix, &serve, 1, 1, NULL, &point, NULL), MOIRE_OK);
             overall[i] = json_number_value(json_object_get(point, "overall"));
             json_decref(point);
         }
@@ -312,7 +312,7 @@ static void a_replay_of_a_simulation_is_the_simulation(void **state) {
     m.ring = &events->ring[0];
     struct mo_bench_record *records = calloc((size_t)s.n, sizeof *records);
     assert_int_equal(
-        mo_bench_simulate_play(&m, mo_policy_find("moire-gpu"), 1, &s, -1, records, &cut, NULL, NULL),
+        mo_bench_simulate_play(&m, mo_policy_find("moire-gpu"), 1, &s, NULL, records, &cut, NULL, NULL),
         MOIRE_OK);
     dump(&m, s.load, events, path);
     is_predicted(path, 0, m.side->n, 1e-3, 1e-3);

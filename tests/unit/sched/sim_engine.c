@@ -52,17 +52,18 @@ static void answer(void *ctx, int tenant, const struct mo_answer *a) {
     r->n++;
     r->ok += a->code == MOIRE_OK;
     r->in_time += a->code == MOIRE_OK && (!a->deadline || a->end <= a->deadline);
+    if (s->c->trace && a->end > s->c->trace->end_ns) s->c->trace->end_ns = a->end;
     note_latency(s, tenant, a->end - a->arrival);
 }
 
 static void note_arrival(struct sim *s, int tenant, int64_t now) {
     struct sim_trace *trace = s->c->trace;
-    int64_t qos = s->c->tenant[tenant].qos_ns, least = mo_bound_least_time(s->profile[tenant], s->c->n_cores);
+    const struct mo_profile *p = s->profile[tenant];
+    int64_t qos = s->c->tenant[tenant].qos_ns, least = mo_bound_least_time(p, s->c->n_cores);
     if (!trace || trace->n == SIM_MAX_ARRIVALS) return;
-    trace->query[trace->n++] =
-        (struct mo_bound_query){.arrival = now,
-                                .deadline = now + (least > qos ? 0 : qos),
-                                .need = mo_bound_need(s->profile[tenant], s->c->n_cores, (double)qos)};
+    trace->tenant[tenant] = (struct mo_bound_tenant){mo_bound_need(p, s->c->n_cores, (double)qos),
+                                                     mo_bound_need(p, s->c->n_cores, INFINITY)};
+    trace->query[trace->n++] = (struct mo_bound_query){now, now + (least > qos ? 0 : qos), tenant};
 }
 
 static void arrive(struct sim *s, int tenant) {

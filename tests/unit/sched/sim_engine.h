@@ -17,10 +17,12 @@ struct sim_tenant {
     int instances, queue;
 };
 
-/* The arrivals of a run, as the bound wants them. */
+/* The arrivals of a run, as the bound wants them, and when their last answer came. */
 struct sim_trace {
     int n;
     struct mo_bound_query query[SIM_MAX_ARRIVALS];
+    struct mo_bound_tenant tenant[SIM_MAX_TENANTS];
+    int64_t end_ns;
 };
 
 struct sim_config {

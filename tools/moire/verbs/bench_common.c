@@ -9,6 +9,7 @@
 #include "bench/load/cold.h"
 #include "bench/report/headline.h"
 #include "bench/report/report.h"
+#include "bench/search/seed_run.h"
 #include "runtime/sched/policy.h"
 #include "tools/moire/command_line/known.h"
 
@@ -68,6 +69,13 @@ static int take_seeds(const struct mo_options *o, struct mo_bench_serve_options 
     return MOIRE_OK;
 }
 
+/* A search takes the verdict of each run, so that has to be a sound one. */
+static double seconds(const struct mo_options *o, bool simulated) {
+    if (o->seconds > 0) return o->seconds;
+    if (!(o->find_max > 0)) return 10;
+    return simulated ? 60 : 30;
+}
+
 int mo_bench_serve_options(const struct mo_options *o, bool simulated, struct mo_bench_serve_options *s,
                            moire_error *err) {
     *s = (struct mo_bench_serve_options){.n_loads = o->loads.n,
@@ -75,7 +83,8 @@ int mo_bench_serve_options(const struct mo_options *o, bool simulated, struct mo
                                          .step = o->step > 0 ? o->step : 0.05,
                                          .max_load = o->max_load > 0 ? o->max_load : 1.2,
                                          .expected = o->expect,
-                                         .seconds = o->seconds > 0 ? o->seconds : 10,
+                                         .seconds = seconds(o, simulated),
+                                         .enough = MO_BENCH_ENOUGH_QUERIES,
                                          .warmup = 1,
                                          .seeds = {1},
                                          .n_seeds = 1,

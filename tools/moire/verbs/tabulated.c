@@ -3,7 +3,7 @@
 #include "tools/moire/verbs/tabulated.h"
 
 #include <string.h>
-#include "bench/load/load_search.h"
+#include "bench/search/load_search.h"
 #include "bench/report/headline.h"
 #include "bench/report/report.h"
 
@@ -13,7 +13,6 @@
 static int fill_serve(const struct mo_options *o, struct mo_bench_serve_options *s, moire_error *err) {
     enum { SEEDS = 10 };
     int code = mo_bench_serve_options(o, true, s, err);
-    if (!(o->seconds > 0)) s->seconds = 20;
     for (int i = 0; !o->seed_count && i < SEEDS; i++)
         s->seeds[i] = (uint64_t)i + 1;
     if (!o->seed_count) s->n_seeds = SEEDS;

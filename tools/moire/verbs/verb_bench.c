@@ -94,7 +94,6 @@ static int serve(struct mo_bench_session *s, const struct mo_options *o, json_t 
     if (!serve.n_loads && !(serve.find_max > 0)) serve.loads[serve.n_loads++] = 0.5;
     serve.scenario = path;
     serve.timeline = o->report || o->trace;
-    serve.enough = MO_BENCH_ENOUGH_QUERIES;
     serve.pairs = o->rounds;
     if (o->threads && o->threads < s->cores) s->cores = o->threads;
     return mo_bench_serve(s, &serve, document, err);
