@@ -2,7 +2,7 @@
  * run_counters.h - what the scheduler counted in each run of a policy, for the points of its result.
  *
  *   conflict_rate  blocks that began on fewer cores than the policy wanted, of all
- *   conflict_us    by how much such a block is predicted to take longer for it, mean
+ *   conflict_us    by how much such a block took longer than predicted on the cores it wanted, mean
  *   core_ms        core time of a query inside kernels, mean */
 #ifndef MO_BENCH_RUN_COUNTERS_H
 #define MO_BENCH_RUN_COUNTERS_H

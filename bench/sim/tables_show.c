@@ -179,9 +179,8 @@ static void page(FILE *out, const void *what) {
         "limit for any scheduler, the best offline schedule was found with all arrivals known. Core time is "
         "a "
         "query's over that of layerwise, less one, all at three quarters of the load that layerwise holds. A "
-        "conflict is a layer that needs more cores than are free; its cost is by how much a block is "
-        "predicted "
-        "to take longer for one.</p>\n");
+        "conflict is a layer that needs more cores than are free; its cost is by how much a block took "
+        "longer than predicted on the cores it wanted.</p>\n");
     json_array_foreach(json_object_get(document, "results"), i, piece) piece_page(out, piece);
     mo_page_experiment(out, document);
     mo_page_end(out);

@@ -118,10 +118,7 @@ static void start_run(struct mo_sched *s, const struct mo_decision *d, int64_t n
     if (behind && s->runs[lead].predicted_end > now) begin = s->runs[lead].predicted_end;
     gather(s, d, lead, n, now);
     s->units->begins(s, d, lead);
-    if (d->wanted > n) {
-        s->stats.conflicts++;
-        s->stats.conflict_ns += predicted - predict(s, d, q, lead, d->wanted);
-    }
+    s->stats.conflicts += d->wanted > n;
     struct mo_view_run *at = behind ? &s->behind[lead] : &s->runs[lead];
     *at = (struct mo_view_run){.query = d->query,
                                .batch = batch,
@@ -132,6 +129,7 @@ static void start_run(struct mo_sched *s, const struct mo_decision *d, int64_t n
                                .wanted = d->wanted > n ? d->wanted : n,
                                .start = begin,
                                .predicted_end = begin + predicted,
+                               .unhindered = d->wanted > n ? predict(s, d, q, lead, d->wanted) : 0,
                                .pace = s->view.pace,
                                .since = begin,
                                .at = q->next_layer,

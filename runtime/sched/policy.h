@@ -58,6 +58,7 @@ struct mo_view_run {
     int n_leaving, wanted;   /* wanted: cores it would have liked; more than stay: it may grow */
     int resized;             /* times */
     int64_t start, predicted_end;
+    int64_t unhindered; /* what it was predicted to take on the cores it wanted; 0 = it began on as many */
     int64_t since; /* as predicted it was at `at` then: layers, and the part that was done of the next, */
     double at;     /* of which the rest runs on n_cores, and what follows on those that stay */
     double pace;   /* of the machine, by which that was predicted */

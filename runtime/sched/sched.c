@@ -319,6 +319,7 @@ void mo_sched_block_done(struct mo_sched *s, int lead, bool ran, int code, int64
     if (ran && code == MOIRE_OK) {
         mo_sched_learn(s, &run, lead, tenant, end - start, now);
         mo_histogram_add(&s->stats.block_ns, end - start);
+        if (run.unhindered) s->stats.conflict_ns += end - start - run.unhindered;
     } else if (!ran) {
         s->stats.late_drops++;
     }

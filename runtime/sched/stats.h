@@ -17,7 +17,7 @@ struct mo_sched_stats {
     int64_t blocks, switches; /* blocks dispatched; of these, on another core or size than the query's last */
     int64_t members;          /* queries in dispatched blocks: more than blocks where batches ran */
     int64_t conflicts;        /* blocks that began on fewer cores than the policy wanted for them */
-    int64_t conflict_ns;      /* by which they are predicted to take longer for it */
+    int64_t conflict_ns;      /* by which they took longer than predicted on the cores that were wanted */
     int64_t resized;          /* times that a running block was given other cores */
     int64_t late_drops;       /* blocks that came after their latest start and were not run */
     int64_t refused;          /* decisions that broke a rule */

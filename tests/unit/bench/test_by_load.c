@@ -47,6 +47,52 @@ static void counters_go_to_their_points(void **state) {
     json_decref(row);
 }
 
+struct answers {
+    int64_t start[2], end[2];
+};
+
+static void note(void *ctx, int tenant, const struct mo_answer *answer) {
+    struct answers *a = ctx;
+    a->start[tenant] = answer->start;
+    a->end[tenant] = answer->end;
+}
+
+/* Two queries of one layer that need two cores each (1 ms on one, 0.5 ms on two) on three: what the second
+ * takes longer than on two is the cost of its conflict, whether it gets the other core later or not. */
+static void a_conflict_costs_what_its_block_takes_longer(void **state) {
+    (void)state;
+    struct mo_env env = mo_env_default();
+    struct answers a = {{0}, {0}};
+    struct mo_sim_config c = {.env = &env,
+                              .policy = mo_policy_find("layerwise"),
+                              .machine = {.n_cores = 3},
+                              .max_queries = 4,
+                              .max_tenants = 2,
+                              .answer = note,
+                              .ctx = &a};
+    struct mo_profile *p = mo_profile_create(&env, 1, 3);
+    mo_profile_record(p, 1, (int64_t[]){1000000});
+    mo_profile_record(p, 2, (int64_t[]){500000});
+    mo_profile_record(p, 3, (int64_t[]){500000});
+    mo_profile_finish(p);
+    struct mo_sim *sim;
+    assert_int_equal(mo_sim_create(&c, &sim, NULL), MOIRE_OK);
+    for (int i = 0; i < 2; i++) {
+        struct mo_sched_tenant_config tc = {.qos_ns = 800000, .queue = 4, .instances = 4, .profile = p};
+        int tenant;
+        assert_int_equal(mo_sim_open(sim, &tc, &tenant, NULL), MOIRE_OK);
+        assert_int_equal(mo_sim_submit(sim, tenant, NULL, NULL, NULL), MOIRE_OK);
+    }
+    assert_int_equal(mo_sim_drain(sim), 0);
+    const struct mo_sched_stats *s = mo_sched_stats(mo_sim_sched(sim));
+    assert_int_equal(a.end[0] - a.start[0], 500000);
+    assert_true(a.end[1] - a.start[1] >= 750000);
+    assert_int_equal(s->conflicts, 1);
+    assert_int_equal(s->conflict_ns, a.end[1] - a.start[1] - 500000);
+    mo_sim_destroy(sim);
+    mo_profile_destroy(p);
+}
+
 /* A result of one policy and seed at one load, with two tenants of 3 and 1 queries. */
 static json_t *result(const char *policy, int seed, double held, double in_time, double a_ms, double b_ms,
                       double core_ms) {
@@ -99,6 +145,7 @@ static void latency_needs_queries(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(counters_go_to_their_points),
+        cmocka_unit_test(a_conflict_costs_what_its_block_takes_longer),
         cmocka_unit_test(rows_are_means_over_seeds_and_gaps_are_paired),
         cmocka_unit_test(latency_needs_queries),
     };
