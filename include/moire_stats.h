@@ -118,6 +118,10 @@ typedef struct moire_runtime_stats {
     moire_memory memory;                /* parts of all tenants, and the pools they share */
     int64_t blocks_run, blocks_refused; /* blocks that were started; decisions that broke a rule */
     moire_histogram block, decision;    /* times of blocks; of the scheduler's decisions */
+    double pace;         /* times their usual time that blocks take at the moment, on cores; 1 = as usual */
+    int64_t stalls;      /* blocks whose cores stood still: that had not ended long after they should have */
+    int64_t stall_ns;    /* by which those of them that have ended were late */
+    int64_t stall_sheds; /* of shed and expired: given up by the policy while cores stood still */
 } moire_runtime_stats;
 /* Statistics of a runtime since it was made.  *out is the caller's, out->size set.
  * Returns: MOIRE_OK; MOIRE_EINVAL: an argument is NULL, or out->size is none; MOIRE_EFORKED. */

@@ -15,7 +15,7 @@ enum { MAX_BLOCKS = 20000, ROWS = 256 /* the limit 'tenants' */ };
 json_t *mo_bench_scheduling_json(const struct mo_sched_stats *s) {
     const moire_histogram *d = &s->decision_ns, *b = &s->block_ns;
     double cpu = (double)s->worker_cpu_ns, kernels = (double)s->kernel_core_ns;
-    return json_pack(
+    json_t *json = json_pack(
         "{s:I, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:f, s:f, s:f, s:I, "
         "s:I}",
         "decisions", (json_int_t)d->count, "mean_us",
@@ -31,6 +31,12 @@ json_t *mo_bench_scheduling_json(const struct mo_sched_stats *s) {
         s->conflicts ? (double)s->conflict_ns / (double)s->conflicts * 1e-3 : 0.0, "kernel_core_s",
         kernels * 1e-9, "queries_per_block", s->blocks ? (double)s->members / (double)s->blocks : 0.0,
         "reorganised", (json_int_t)s->reorganised, "incomplete_plans", (json_int_t)s->incomplete);
+    json_t *stalls = json_pack("{s:I, s:f, s:I, s:f}", "stalls", (json_int_t)s->stalls, "stall_ms",
+                               (double)s->stall_ns * 1e-6, "stall_sheds", (json_int_t)s->stall_sheds,
+                               "pace_max", s->pace_max > 1 ? s->pace_max : 1.0);
+    json_object_update(json, stalls);
+    json_decref(stalls);
+    return json;
 }
 
 /* Moves the time of the oldest event that every ring still has, and of the newest, on to these events'. */

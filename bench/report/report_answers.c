@@ -55,6 +55,17 @@ static void left_out(FILE *out, const json_t *document) {
     }
 }
 
+static void remarks(FILE *out, const json_t *document,
+                    int (*tell)(const json_t *, char (*)[MO_HEADLINE], int)) {
+    char lines[MO_HEADLINES][MO_HEADLINE];
+    int n = tell(document, lines, MO_HEADLINES);
+    for (int i = 0; i < n; i++) {
+        fprintf(out, "<p>");
+        mo_html_text(out, lines[i]);
+        fprintf(out, "</p>\n");
+    }
+}
+
 /* With one tenant, its share is that of all. */
 static void answers_head(FILE *out, double goal, const double *loads, int n, bool one) {
     fprintf(out, "<h2>Systems</h2><div class=\"card\"><table>\n<tr><th>system</th><th class=\"l about\">what "
@@ -90,7 +101,6 @@ void mo_page_answers(FILE *out, const struct mo_page_view *view) {
     double goal = mo_json_number(document, "goal"), loads[MO_SHOWN_LOADS];
     int n = mo_page_loads_shown(view, loads),
         seeds = (int)json_array_size(json_object_get(document, "seeds"));
-    char lines[MO_HEADLINES][MO_HEADLINE];
     if (!view->n_curves) return;
     if (goal > 0 && n > 1) n = 1; /* the answer is the load that was found */
     answers_head(out, goal, loads, n, one);
@@ -101,11 +111,7 @@ void mo_page_answers(FILE *out, const struct mo_page_view *view) {
         fprintf(out, "the lowest and the highest of %d seeds.</p></div>\n", seeds);
     else
         fprintf(out, "the 95 %% interval of a share, by the number of its queries (Wilson).</p></div>\n");
-    n = mo_doc_few(document, lines, MO_HEADLINES);
-    for (int i = 0; i < n; i++) {
-        fprintf(out, "<p>");
-        mo_html_text(out, lines[i]);
-        fprintf(out, "</p>\n");
-    }
+    remarks(out, document, mo_doc_few);
+    remarks(out, document, mo_doc_stalls);
     left_out(out, document);
 }

@@ -203,10 +203,10 @@ static void summary(const struct mo_page_view *view) {
     }
 }
 
-/* A highest load that rests on few queries of a tenant is said to. */
-static void few_queries(const json_t *document) {
+/* What to read the numbers with: those that rest on few queries, machines that were not steady. */
+static void remarks(const json_t *document, int (*tell)(const json_t *, char (*)[MO_HEADLINE], int)) {
     char lines[MO_HEADLINES][MO_HEADLINE];
-    int n = mo_doc_few(document, lines, MO_HEADLINES);
+    int n = tell(document, lines, MO_HEADLINES);
     for (int i = 0; i < n; i++)
         printf("%s\n", lines[i]);
 }
@@ -275,7 +275,8 @@ void mo_bench_serve_print(const json_t *document) {
         loads(&view);
         summary(&view);
         left_out(document);
-        few_queries(view.document);
+        remarks(view.document, mo_doc_few);
+        remarks(view.document, mo_doc_stalls);
         memory(document);
         models(&view);
         mo_text_neighbour(stdout, document);

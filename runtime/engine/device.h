@@ -112,6 +112,7 @@ struct mo_device_now {
     int waiting, paused, blocks, units; /* queries; blocks that run, and the units that they have */
     double pressure[MO_PRESSURES];      /* on everyone */
     int64_t block_ns;                   /* bound on a block's predicted time */
+    double pace;                        /* as in struct mo_view */
 };
 /* tenant: the device's own number, -1 = of all. */
 void mo_device_now(struct mo_device *device, int tenant, struct mo_device_now *out);

@@ -57,5 +57,6 @@ void mo_device_now(struct mo_device *d, int tenant, struct mo_device_now *out) {
     for (int i = 0; i < MO_PRESSURES; i++)
         out->pressure[i] = v->pressure[i];
     out->block_ns = v->block_ns;
+    out->pace = v->pace;
     mo_device_drop(d);
 }

@@ -38,13 +38,21 @@ static bool is_overdue(const struct mo_view_run *r, int64_t now) {
     return now - r->predicted_end > grace;
 }
 
+static void begin_late(struct mo_sched *s, struct mo_view_run *r, int64_t now) {
+    r->late_since = r->predicted_end;
+    int64_t n = ++s->stats.stalls;
+    if (n & (n - 1)) return; /* one line each time that they have doubled: many may come */
+    mo_log(s->env, MOIRE_LOG_WARN,
+           "scheduler: a core of a block stands still or crawls: %.1f ms late; stalls so far: %lld",
+           (double)(now - r->late_since) * 1e-6, (long long)n);
+}
+
 bool mo_sched_watch(struct mo_sched *s, int64_t now) {
     bool any = false;
     for (int i = 0; i < s->view.n_running; i++) {
         struct mo_view_run *r = &s->runs[s->running[i]];
         if (!is_overdue(r, now)) continue;
-        s->stats.stalls += !r->late_since;
-        if (!r->late_since) r->late_since = r->predicted_end;
+        if (!r->late_since) begin_late(s, r, now);
         r->predicted_end = now + (now - r->late_since);
         any = true;
     }

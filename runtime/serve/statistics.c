@@ -121,11 +121,16 @@ static void look_at_engine(const moire_runtime *rt, moire_runtime_stats *s) {
         add_now(&now, &s->waiting, &s->paused, &s->blocks);
         *(d == rt->cores ? &s->cores : &s->units) += mo_device_units(d);
         *(d == rt->cores ? &s->cores_held : &s->units_held) += now.units;
-        if (d == rt->cores) s->pressure = now.pressure[MO_PRESSURE_CACHE];
+        if (d != rt->cores) continue;
+        s->pressure = now.pressure[MO_PRESSURE_CACHE];
+        s->pace = now.pace;
     }
     mo_engine_stats(rt->engine, &sched);
     s->blocks_run = sched.blocks;
     s->blocks_refused = sched.refused;
+    s->stalls = sched.stalls;
+    s->stall_ns = sched.stall_ns;
+    s->stall_sheds = sched.stall_sheds;
     s->block = sched.block_ns;
     s->decision = sched.decision_ns;
 }

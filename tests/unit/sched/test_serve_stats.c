@@ -49,6 +49,8 @@ static void *look(void *ctx) {
         wrong |= !serve_adds_up(&all.counts) || !serve_adds_up(&one.counts) || all.counts.submitted < before;
         wrong |= one.times.total.count != one.counts.ok || one.times.queue.count != one.counts.ok;
         wrong |= all.cores_held < 0 || all.cores_held > all.cores || all.pressure < 0 || all.pressure > 1;
+        wrong |= !(all.pace > 0) || all.stalls < 0 || all.stall_ns < 0 ||
+                 all.stall_sheds > all.counts.shed + all.counts.expired;
         before = all.counts.submitted;
         if (wrong) atomic_store(&c->wrong, 1);
         usleep(200); /* a look is an event, too, and all of them are recorded */

@@ -281,6 +281,27 @@ static void loads_that_rest_on_few_queries_say_so(void **state) {
     json_decref(doc);
 }
 
+static void a_machine_that_stood_still_is_told(void **state) {
+    (void)state;
+    char lines[MO_HEADLINES][MO_HEADLINE];
+    json_t *list =
+        json_pack("[o,o,o]", of_system("moire", "moire/moire", -1, json_pack("[o]", run(0.4, 80, 80, 0))),
+                  of_system("moire", "moire/moire", -1, json_pack("[o]", run(0.4, 80, 80, 0))),
+                  of_system("moire", "moire/fcfs", -1, json_pack("[o]", run(0.4, 80, 80, 0))));
+    json_t *doc = made(0, list);
+    assert_int_equal(mo_doc_stalls(doc, lines, MO_HEADLINES), 0); /* an old result knows of none */
+    for (size_t i = 0; i < 3; i++)
+        json_object_set_new(json_array_get(list, i), "scheduling",
+                            json_pack("{s:i, s:f, s:i, s:f}", "stalls", i < 2 ? 3 : 0, "stall_ms", 41.0,
+                                      "stall_sheds", 2, "pace_max", i == 1 ? 1.8 : 1.2));
+    assert_int_equal(mo_doc_stalls(doc, lines, MO_HEADLINES), 1);
+    assert_string_equal(
+        lines[0], "moire/moire: the machine was not steady: cores stood still in 6 blocks, 82 ms in all, "
+                  "and 4 queries were shed meanwhile; blocks took up to 1.8 times their time.");
+    assert_int_equal(mo_doc_stalls(doc, lines, 0), 0);
+    json_decref(doc);
+}
+
 static void the_json_begins_with_it(void **state) {
     (void)state;
     const struct mo_env env = mo_env_default();
@@ -319,6 +340,7 @@ int main(void) {
         cmocka_unit_test(given_loads_name_the_shares),
         cmocka_unit_test(one_tenant_is_not_called_every),
         cmocka_unit_test(loads_that_rest_on_few_queries_say_so),
+        cmocka_unit_test(a_machine_that_stood_still_is_told),
         cmocka_unit_test(the_json_begins_with_it),
         cmocka_unit_test(nothing_is_said_of_nothing),
     };
