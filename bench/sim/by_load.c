@@ -6,6 +6,7 @@
 #include <string.h>
 #include "bench/data/mean.h"
 #include "bench/report/report_page.h"
+#include "bench/report/series.h"
 #include "bench/sim/simulate_summary.h"
 
 static const char reference[] = "layerwise";
@@ -71,7 +72,8 @@ static json_t *row_of(const json_t *simulation, const char *policy, double load)
         const json_t *first = mo_bench_result(simulation, reference, seed);
         const json_t *other = first ? mo_doc_point(first, load) : NULL;
         add(&mean[IN_TIME], number(point, "overall"));
-        add(&mean[LATENCY], mo_bench_over_solo(simulation, point));
+        if (mo_series_has_latency(mo_json_text(row, "name")))
+            add(&mean[LATENCY], mo_bench_over_solo(simulation, point));
         add(&mean[CONFLICT_RATE], number(point, "conflict_rate"));
         add(&mean[CONFLICT_US], number(point, "conflict_us"));
         add(&mean[CORE_GAP], number(point, "core_ms") / number(other, "core_ms") - 1);

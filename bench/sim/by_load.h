@@ -24,4 +24,7 @@ json_t *mo_bench_by_load_rows(const json_t *simulation);
 /* Such a list as text and as a part of a page. */
 void mo_bench_by_load_print(const json_t *list);
 void mo_bench_by_load_page(FILE *out, const json_t *list);
+/* The same of the document of `moire sim`: prints nothing for a search, or without a policy's counters. */
+void mo_bench_by_load_print_of(const json_t *simulation);
+void mo_bench_by_load_section(FILE *out, const json_t *simulation);
 #endif
