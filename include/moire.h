@@ -189,6 +189,10 @@ typedef struct moire_config {
     /* Limits that are to differ from their defaults, n_limits of them; moire_limits() has the table. */
     const moire_limit_setting *limits;
     int n_limits;
+    /* What the policy `moire` strives for when not every query can be in time: "every" (NULL), that no tenant
+     * has a smaller share in time than it must; "all", as many queries as possible, whosever they are;
+     * "weighted", the same, a query of priority p > 0 counting p + 1 times, one of p < 0 1 / (1 - p). */
+    const char *objective;
 } moire_config;
 /* Sets every field to its default, and size.  Returns: nothing. */
 MOIRE_API void moire_config_init(moire_config *config);
@@ -196,10 +200,10 @@ MOIRE_API void moire_config_init(moire_config *config);
 /* Makes a runtime and starts its threads.  config NULL: all defaults.  On success *out is the caller's, to be
  * given to moire_runtime_destroy(); else it is NULL.
  * Returns: MOIRE_OK; MOIRE_EINVAL: out is NULL, a field of the config is out of its range, or it names no
- * policy for service, limit, precision or source of pressure that there is; MOIRE_ELIMIT: more queries or
- * cores than the limits allow; MOIRE_ENOMEM; MOIRE_EIO: threads cannot be started, or the file of a proxy not
- * read; MOIRE_EFORMAT: the proxy's file is malformed; MOIRE_EUNSUPPORTED, MOIRE_EDEVICE: the device's plugin
- * is not there or not of this version, there is no GPU, or it fails. */
+ * policy for service, objective, limit, precision or source of pressure that there is; MOIRE_ELIMIT: more
+ * queries or cores than the limits allow; MOIRE_ENOMEM; MOIRE_EIO: threads cannot be started, or the file of
+ * a proxy not read; MOIRE_EFORMAT: the proxy's file is malformed; MOIRE_EUNSUPPORTED, MOIRE_EDEVICE: the
+ * device's plugin is not there or not of this version, there is no GPU, or it fails. */
 MOIRE_API int moire_runtime_create(const moire_config *config, moire_runtime **out, moire_error *err);
 /* Ends a runtime: answers what is accepted (drain != 0) or ends it MOIRE_ESHUTDOWN, unloads every tenant,
  * joins the threads and frees all.  NULL is fine.  No other call may be under way but moire_work().

@@ -107,7 +107,7 @@ static int read_tenant(const struct mo_json_file *f, const char *where, const js
 }
 
 struct scenario_raw {
-    const char *name, *about;
+    const char *name, *about, *objective;
     json_t *qos, *tenants;
 };
 
@@ -145,6 +145,7 @@ static int read_scenario(struct mo_bench_scenario *s, moire_error *err) {
     const struct mo_json_field fields[] = {
         {"name", MO_JSON_STRING, true, offsetof(struct scenario_raw, name), 0, 0},
         {"about", MO_JSON_STRING, false, offsetof(struct scenario_raw, about), 0, 0},
+        {"objective", MO_JSON_STRING, false, offsetof(struct scenario_raw, objective), 0, 0},
         {"qos", MO_JSON_OBJECT, false, offsetof(struct scenario_raw, qos), 0, 0},
         {"tenants", MO_JSON_ARRAY, true, offsetof(struct scenario_raw, tenants), 0, 0},
     };
@@ -153,6 +154,8 @@ static int read_scenario(struct mo_bench_scenario *s, moire_error *err) {
     int code = mo_json_fields(&s->file, "", s->file.root, fields, COUNT(fields), &raw, err);
     if (!code && raw.qos) code = read_qos(&s->file, "qos", raw.qos, &qos, err);
     if (code) return code;
+    if (!mo_objective_named(raw.objective, &s->objective))
+        return mo_json_fail(&s->file, "objective", err, "must be \"every\", \"all\" or \"weighted\"");
     size_t n = json_array_size(raw.tenants);
     if (n < 1 || n > MO_BENCH_MAX_TENANTS)
         return mo_json_fail(&s->file, "tenants", err, "needs 1 to %d tenants", MO_BENCH_MAX_TENANTS);
@@ -187,6 +190,11 @@ int mo_bench_scenario_parse(const struct mo_env *env, const char *path, const ch
     memset(out, 0, sizeof *out);
     int code = mo_json_parse(env, path, text, n, &out->file, err);
     return code ? code : finish(out, err);
+}
+
+void mo_bench_scenario_strive(struct mo_bench_scenario *scenario, const char *objective) {
+    enum mo_objective named;
+    if (objective && mo_objective_named(objective, &named)) scenario->objective = named;
 }
 
 void mo_bench_scenario_close(struct mo_bench_scenario *scenario) {

@@ -8,6 +8,7 @@
 #define MO_BENCH_SCENARIO_H
 #include "bench/data/json_read.h"
 #include "runtime/planner/dag.h"
+#include "runtime/sched/objective.h"
 
 enum { MO_BENCH_MAX_TENANTS = 64, MO_BENCH_MAX_INPUTS = 16 };
 
@@ -51,6 +52,7 @@ struct mo_bench_scenario {
     const char *name, *about;
     struct mo_bench_tenant tenants[MO_BENCH_MAX_TENANTS];
     int n_tenants;
+    enum mo_objective objective;
     bool rated;               /* every tenant has a rate, and load is a multiple of it; else none has */
     struct mo_json_file file; /* owns every string above */
 };
@@ -60,6 +62,8 @@ int mo_bench_scenario_load(const struct mo_env *env, const char *path, struct mo
                            moire_error *err);
 int mo_bench_scenario_parse(const struct mo_env *env, const char *path, const char *text, size_t n,
                             struct mo_bench_scenario *out, moire_error *err);
+/* Takes an objective in place of the scenario's; NULL, or no objective: leaves it. */
+void mo_bench_scenario_strive(struct mo_bench_scenario *scenario, const char *objective);
 /* MOIRE_EINVAL for a scenario with applications: their target is divided by profiles of GPUs. */
 int mo_bench_no_applications(const struct mo_bench_scenario *scenario, moire_error *err);
 /* Reads {"input": [dims], ...} into t->shapes. */

@@ -11,9 +11,9 @@
 
 /* What a runner is told at its start, a JSON file written by the conductor. */
 struct mo_bench_job {
-    const char *arrangement;      /* policy of moire, mode of a peer; "solo" for latency alone */
-    const char *store;            /* moire: folder of variants, NULL = default */
-    const char *pressure, *proxy; /* moire: as in moire_config */
+    const char *arrangement;                  /* policy of moire, mode of a peer; "solo" for latency alone */
+    const char *store;                        /* moire: folder of variants, NULL = default */
+    const char *objective, *pressure, *proxy; /* moire: as in moire_config */
     const char *device, *device_process, *device_cache, *device_profiles,
         *precision;     /* moire: as in moire_config; NULL = cores */
     const char *record; /* moire: file for the trace of each run, the last one stays; NULL = none */

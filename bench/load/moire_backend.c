@@ -206,6 +206,7 @@ static int backend_open(const struct mo_env *env, const struct mo_bench_job *job
     config.generic_only = job->generic;
     config.log = log_line;
     config.record = job->record ? RECORD_EVENTS : 0;
+    config.objective = job->objective;
     config.pressure = job->pressure;
     config.proxy = job->proxy;
     int code = mo_runtime_create(&config, NULL, job->trace ? EVENTS : 0, &self->runtime, err);

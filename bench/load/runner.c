@@ -71,6 +71,7 @@ static int read_job(struct mo_bench_job *job, moire_error *err) {
         {"arrangement", MO_JSON_STRING, true, offsetof(struct mo_bench_job, arrangement), 0, 0},
         {"store", MO_JSON_STRING, false, offsetof(struct mo_bench_job, store), 0, 0},
         {"record", MO_JSON_STRING, false, offsetof(struct mo_bench_job, record), 0, 0},
+        {"objective", MO_JSON_STRING, false, offsetof(struct mo_bench_job, objective), 0, 0},
         {"pressure", MO_JSON_STRING, false, offsetof(struct mo_bench_job, pressure), 0, 0},
         {"proxy", MO_JSON_STRING, false, offsetof(struct mo_bench_job, proxy), 0, 0},
         {"device", MO_JSON_STRING, false, offsetof(struct mo_bench_job, device), 0, 0},

@@ -113,6 +113,7 @@ static int write_job(struct mo_bench_session *s, const char *path, const struct 
         const char *key, *value;
     } texts[] = {{"store", s->store},
                  {"record", s->record},
+                 {"objective", s->objective},
                  {"pressure", s->pressure},
                  {"proxy", s->proxy},
                  {"device", s->device},

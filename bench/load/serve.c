@@ -218,6 +218,7 @@ int mo_bench_serve(struct mo_bench_session *session, const struct mo_bench_serve
                      "complete", code == MOIRE_OK);
     json_object_set_new(*out, "versus", versus ? versus : json_null());
     json_object_set_new(*out, "neighbour", beside ? beside : json_null());
+    json_object_set_new(*out, "objective", json_string(session->objective));
     json_object_set_new(*out, "fronts", mo_bench_fronts(session, &mix, results));
     mo_bench_mix_close(&mix);
     return !*out && !code ? mo_fail(err, MOIRE_ENOMEM, "out of memory") : code;

@@ -26,6 +26,7 @@ struct mo_bench_session {
     char models_default[MO_CACHES_PATH];
     const char *store;              /* NULL = default */
     const char *record;             /* file for the trace of moire's runs; NULL = none */
+    const char *objective;          /* likewise, of the scenario or in its place; NULL = default */
     const char *pressure, *proxy;   /* of moire's runtimes, as in moire_config; NULL = default */
     const char *device, *precision; /* of moire's runtimes: GPUs; NULL = cores */
     const char *process;            /* that their plugin runs in, as moire_config.device_process */

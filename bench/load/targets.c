@@ -103,6 +103,8 @@ int mo_bench_calibrate(struct mo_bench_session *session, const struct mo_bench_s
     out->cores = session->cores;
     int code = mo_bench_scenario_load(session->env, options->scenario, &out->scenario, err);
     if (code) return code;
+    mo_bench_scenario_strive(&out->scenario, options->objective);
+    session->objective = mo_objective_name(out->scenario.objective);
     out->region = mo_region_create(session->env);
     if (!out->region) code = mo_fail(err, MOIRE_ENOMEM, "out of memory");
     if (!code && !session->gpus) code = mo_bench_no_applications(&out->scenario, err);

@@ -11,7 +11,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 #include "bench/load/moire_report.h"
@@ -98,6 +97,7 @@ int mo_bench_simulation_open(const struct mo_env *env, const struct mo_bench_sim
     out->cost = o->cost;
     int code = mo_bench_machine_open_with(env, o->machine, o->with, o->n_with, &out->machine, err);
     if (!code) code = mo_bench_scenario_load(env, o->serve.scenario, &out->mix.scenario, err);
+    if (!code) mo_bench_scenario_strive(&out->mix.scenario, o->serve.objective);
     if (!code)
         code = mo_bench_on_gpus(&out->machine, &o->serve) ? open_gpus(out, o, err) : open_cores(out, o, err);
     if (!code) mo_bench_weigh(&out->mix);
@@ -286,22 +286,13 @@ static int collect(struct workers *workers, json_t *results, int64_t *decisions,
     return code;
 }
 
-/* CPU time of all processes that were waited for. */
-static double children_seconds(void) {
-    struct rusage u = {0};
-    getrusage(RUSAGE_CHILDREN, &u);
-    return (double)(u.ru_utime.tv_sec + u.ru_stime.tv_sec) +
-           (double)(u.ru_utime.tv_usec + u.ru_stime.tv_usec) * 1e-6;
-}
-
 static int run_workers(struct mo_bench_session *session, const struct mo_bench_simulate_options *o,
                        const struct mo_bench_simulation *m, json_t *results, moire_error *err) {
     struct workers workers = {.session = session,
                               .simulation = m,
                               .options = &o->serve,
                               .n_pieces = o->serve.n_policies * o->serve.n_seeds};
-    int64_t decisions = 0;
-    const double before = children_seconds();
+    int64_t decisions = 0, since = mo_now(session->env);
     workers.n_jobs = o->jobs > 0 ? o->jobs : session->cores;
     if (workers.n_jobs > workers.n_pieces) workers.n_jobs = workers.n_pieces;
     if (workers.n_jobs > MAX_JOBS) workers.n_jobs = MAX_JOBS;
@@ -310,14 +301,15 @@ static int run_workers(struct mo_bench_session *session, const struct mo_bench_s
     moire_error why;
     int answer = collect(&workers, results, &decisions, &why);
     if (answer && !code) *err = why;
-    double seconds = children_seconds() - before;
-    if (!code && !answer && seconds > 0)
+    double seconds = (double)(mo_now(session->env) - since) * 1e-9;
+    if (!code && !answer)
         mo_bench_say(
             session,
-            "sim: %lld blocks decided in %.1f s of CPU time: %.2f million a second, %.2f us a block with all "
-            "that simulates it",
-            (long long)decisions, seconds, (double)decisions * 1e-6 / seconds,
-            decisions ? seconds * 1e6 / (double)decisions : 0.0);
+            "sim: %lld blocks decided in %.1f s by %d process%s: %.2f million a second each, %.2f us "
+            "a block with all that simulates it",
+            (long long)decisions, seconds, workers.n_jobs, workers.n_jobs > 1 ? "es" : "",
+            (double)decisions * 1e-6 / seconds / workers.n_jobs,
+            decisions ? seconds * 1e6 * workers.n_jobs / (double)decisions : 0.0);
     return code ? code : answer;
 }
 
@@ -332,8 +324,9 @@ static json_t *document_of(const struct mo_bench_session *session, const struct 
     json_t *experiment =
         json_pack("{s:o, s:s, s:s, s:o}", "machine", machine_json(m), "moire", moire_version(), "command",
                   session->command, "seeds", mo_bench_seeds_json(o));
-    return json_pack("{s:o, s:s, s:s, s:I, s:o, s:f, s:f, s:f, s:o, s:O, s:o, s:o, s:[], s:b}", "experiment",
-                     experiment, "scenario", m->mix.scenario.name, "about", m->mix.scenario.about, "seed",
+    return json_pack("{s:o, s:s, s:s, s:s, s:I, s:o, s:f, s:f, s:f, s:o, s:O, s:o, s:o, s:[], s:b}",
+                     "experiment", experiment, "scenario", m->mix.scenario.name, "about",
+                     m->mix.scenario.about, "objective", mo_objective_name(m->mix.scenario.objective), "seed",
                      (json_int_t)o->seeds[0], "seeds", mo_bench_seeds_json(o), "seconds", o->seconds,
                      "warmup_s", o->warmup, "goal", o->find_max, "arrivals", mo_bench_process_json(o),
                      "calibration", m->mix.calibration, "summary", mo_bench_summary(results), "results",

@@ -112,10 +112,7 @@ static void issue(struct run *run, struct mo_sim *sim, int i, int64_t late) {
         return;
     }
     int tenant = side ? side->first[a->tenant] : a->tenant;
-    const bool *put_off = run->simulation->put_off;
-    int code = put_off && put_off[i]
-                   ? mo_sim_submit_by(sim, tenant, MO_NEVER, &run->records[i], NULL, NULL)
-                   : mo_sim_submit_late(sim, tenant, a->at_ns + START_NS, &run->records[i], NULL, NULL);
+    int code = mo_sim_submit_late(sim, tenant, a->at_ns + START_NS, &run->records[i], NULL, NULL);
     if (code) note(run, i, code, -1, a->at_ns);
 }
 
@@ -241,6 +238,7 @@ int mo_bench_simulate_play(const struct mo_bench_simulation *m, const struct mo_
                                    .machine = m->machine.sim,
                                    .max_queries = (int)m->env->limits.queries,
                                    .max_tenants = m->side ? m->side->n : m->mix.scenario.n_tenants,
+                                   .objective = m->mix.scenario.objective,
                                    .seed = seed,
                                    .ring = m->ring,
                                    .spread = m->spread,

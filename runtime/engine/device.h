@@ -96,6 +96,7 @@ struct mo_device_config {
     const struct mo_policy *policy;
     int max_queries, max_tenants;
     int64_t block_ns;
+    enum mo_objective objective;
     int64_t events;                   /* entries of each event ring, 0 = no events */
     struct mo_pressure_source source; /* as in struct mo_sched_config */
 };

@@ -6,9 +6,8 @@
  *    it.
  * 2. In order of deadline, the core time due until each deadline must fit the cores until then, less what
  *    tenants with tighter targets are expected to bring in the meantime.  Where it does not fit, the query
- *    that frees most time for least harm is set aside (Moore and Hodgson's rule, weighted): a tenant well
- *    above its target attainment can spare a miss, one below it cannot.  The weights fade as the attainment
- *    of all queries nears its limit: then every miss counts the same and the heaviest query goes.
+ *    that frees most time for least harm is set aside (Moore and Hodgson's rule, weighted): what a miss of
+ *    its tenant costs is the objective's (moire_prices.c).
  * 3. All cores are allotted anew to the kept queries (moire_allot.c), those that run included, and the idle
  *    ones go by deadline to those that do not run, each up to its share.  With too few cores idle, it waits
  *    for blocks that end soon where its next layer then ends sooner, or takes what there is for a block that
@@ -18,11 +17,12 @@
  * 4. What is set aside, infeasible, best-effort or without target runs on what is left, oldest first, while
  *    the kept queries have time to spare, but for a part of the cores that the next query with a target finds
  *    idle, and where its next layer ends within a block's time: on too few cores a single layer would hold
- *    them for long; a small share of the core time always goes to the oldest that waits far beyond its
- *    target, so nothing starves.  Infeasible queries of tenants that allow it are shed.
+ *    them for long.  A tenant that had less core time than its floor comes before all others, and a small
+ *    share always goes to the oldest that waits far beyond its target, so nothing starves.  Infeasible
+ *    queries of tenants that allow it are shed.
  *
- * The rule is memoryless but for what the starved are owed and scratch memory; stability comes from work
- * done: what has run is cheaper to keep. */
+ * It remembers what tenants may still miss and what they are owed, and nothing of single queries: stability
+ * comes from work done, for what has run is cheaper to keep. */
 #include <string.h>
 #include "runtime/policy/moire_parts.h"
 
@@ -33,31 +33,10 @@ static const double FEWEST_MARGIN = 0.1; /* slack that the fewest cores must lea
 static const double POOR = 0.8;          /* with less than this part of its share idle, a query may wait */
 static const double FULL = 0.9;          /* share of the cores' time that plans count on: blocks leave gaps */
 static const int BRIEF = 16;             /* blocks are shorter by 1 + cores / so many */
-static const double EASY = 0.6;    /* fraction of their slack beyond which kept queries have none to spare */
-static const int ROOM = 4;         /* what is set aside leaves one core of so many idle */
-static const double TARGET = 0.97; /* attainment above which a tenant can spare misses */
-static const double SPARE = 100, DEAR = 1000;
-static const double BALANCE_FROM = 0.975, BALANCE_SPAN = 0.01;
-
-/* --- weights --- */
-/* Attainment over all queries decides how much the balance between tenants may cost. */
-static double balance_of(const struct mo_view *view) {
-    double rate = 0, good = 0;
-    for (int i = 0; i < view->n_tenants; i++) {
-        const struct mo_view_tenant *t = &view->tenants[i];
-        if (!t->open || !t->qos_ns || t->best_effort) continue;
-        double r = t->load / (double)mo_profile_rest(t->profile, 0)[1];
-        rate += r;
-        good += r * t->attained;
-    }
-    double b = rate > 0 ? (good / rate - BALANCE_FROM) / BALANCE_SPAN : 1;
-    return b < 0 ? 0 : b > 1 ? 1 : b;
-}
-
-static double weight_of(const struct mo_moire_state *s, const struct mo_view_tenant *t) {
-    double above = t->attained - TARGET;
-    return above > 0 ? 1 / (1 + s->balance * SPARE * above) : 1 - s->balance * DEAR * above;
-}
+static const double EASY = 0.6; /* fraction of their slack beyond which kept queries have none to spare */
+/* So many times is it worse to set a query aside that has begun: its activations stay, and its instance. */
+static const double BEGUN = 1e6;
+static const int ROOM = 4; /* what is set aside leaves one core of so many idle */
 
 /* --- 1. candidates --- */
 static bool earlier(const struct mo_moire_candidate *a, const struct mo_moire_candidate *b) {
@@ -106,14 +85,16 @@ static void add(struct mo_moire_state *s, const struct mo_view *view, int slot, 
                                      .rest = rest,
                                      .deadline = q->deadline,
                                      .order = q->order,
-                                     .weight = weight_of(s, t)};
+                                     .started = q->started != 0};
     c->keep = !t->best_effort && q->deadline != MO_NEVER && best <= (double)(q->deadline - view->now);
     double slack = (double)(q->deadline - view->now - rest);
     int fewest_cores =
         c->keep && begin < layers ? mo_moire_fewest(t, begin, slack / (1 + FEWEST_MARGIN), wide) : 1;
     c->left = (double)mo_view_time(t, fewest_cores, begin, layers) * fewest_cores + (double)rest * c->cores;
     insert(s, s->by_deadline, at, at, earlier);
-    if (!c->keep) set_aside(s, at);
+    if (c->keep) return;
+    s->account[q->tenant].late += q->started && q->deadline != MO_NEVER;
+    set_aside(s, at);
 }
 
 /* First waiting query of a tenant that can make it on an empty machine; all share one time, and deadlines
@@ -133,7 +114,8 @@ static int first_feasible(const struct mo_view *view, const struct mo_view_tenan
 
 static void gather(struct mo_moire_state *s, const struct mo_view *view) {
     s->n = s->n_aside = 0;
-    s->balance = !s->parts->no_balance ? balance_of(view) : 0;
+    for (int i = 0; i < view->n_tenants; i++)
+        s->account[i].late = 0;
     for (int i = 0; i < view->n_running; i++) {
         const struct mo_view_run *run = &view->runs[view->running[i]];
         const struct mo_profile *p = view->tenants[view->queries[run->query].tenant].profile;
@@ -149,6 +131,7 @@ static void gather(struct mo_moire_state *s, const struct mo_view *view) {
                 add(s, view, t->paused[k], wide, NULL);
         if (!t->free_instances || !t->n_waiting) continue;
         int first = first_feasible(view, t, wide);
+        s->account[i].late += first;
         if (first > 0) add(s, view, t->waiting[0], wide, NULL);
         for (int k = first; k < t->n_waiting && k < first + PER_TENANT; k++)
             add(s, view, t->waiting[k], wide, NULL);
@@ -159,11 +142,11 @@ static void gather(struct mo_moire_state *s, const struct mo_view *view) {
 /* Core time until a deadline, less what tenants with tighter targets will ask for before it. */
 static double room_until(const struct mo_moire_state *s, const struct mo_view *view, int64_t deadline) {
     double span = (double)(deadline - view->now), room = span * view->n_cores * FULL;
-    bool ahead_of_it = span > (double)view->min_qos_ns && s->balance > 0 && !s->parts->no_reserve;
+    bool ahead_of_it = span > (double)view->min_qos_ns && !s->parts->no_reserve;
     for (int i = 0; i < view->n_tenants && ahead_of_it; i++) {
         const struct mo_view_tenant *t = &view->tenants[i];
         double ahead = span - (double)t->qos_ns;
-        if (t->open && t->qos_ns && !t->best_effort && ahead > 0) room -= s->balance * t->load * ahead;
+        if (t->open && t->qos_ns && !t->best_effort && ahead > 0) room -= t->load * ahead;
     }
     return room;
 }
@@ -173,8 +156,9 @@ static int costliest(const struct mo_moire_state *s, int last) {
     double most = 0;
     for (int k = 0; k <= last; k++) {
         const struct mo_moire_candidate *c = &s->list[s->by_deadline[k]];
-        if (!c->keep || c->left <= most * c->weight) continue;
-        most = c->left / c->weight;
+        double frees = c->left / s->account[c->tenant].price / (c->started ? BEGUN : 1);
+        if (!c->keep || frees <= most) continue;
+        most = frees;
         worst = s->by_deadline[k];
     }
     return worst;
@@ -201,18 +185,19 @@ static void fit(struct mo_moire_state *s, const struct mo_view *view) {
 struct allocation {
     const struct mo_view *view;
     const struct mo_moire_parts *parts;
+    struct mo_moire_account *account; /* by tenant */
     struct mo_decisions *out;
     struct mo_cores pool;
     int idle, n_others, wanted; /* n_others: others that wait for a core; wanted: cores of their shares */
     double fraction;
-    double work;  /* core time given, predicted */
-    bool starved; /* who is served now has waited too long */
+    double work;   /* core time given, predicted */
+    bool on_floor; /* who is served now had less core time than its tenant's floor */
 };
 
 /* Idle cores that what is set aside may take. */
 static int free_of(const struct allocation *h) {
     int room = h->view->min_qos_ns && !h->parts->no_room ? h->view->n_cores / ROOM : 0;
-    return h->starved ? h->idle : h->idle - room;
+    return h->on_floor ? h->idle : h->idle - room;
 }
 
 /* What is set aside gets a core, and an even part of those that nobody has a share in. */
@@ -295,28 +280,43 @@ static bool serve(struct allocation *h, const struct mo_moire_candidate *c) {
         }
         n = h->idle;
     }
-    if (!c->keep && !h->starved && (n = quick(h, c, n)) == 0) return true;
+    if (!c->keep && !h->on_floor && (n = quick(h, c, n)) == 0) return true;
     int end = mo_profile_block(t->profile, n, q->next_layer, (int64_t)((double)bound / t->residual));
     mo_decide_want(h->out, c->query, end, mo_cores_take(&h->pool, n, q->last_core), wanted);
     mo_decide_cut(h->out, cut);
     h->idle -= n;
-    h->work += (double)mo_view_time(t, n, q->next_layer, end) * n;
+    double work = (double)mo_view_time(t, n, q->next_layer, end) * n;
+    h->work += work;
+    h->account[c->tenant].owed -= work;
     return true;
 }
 
-/* The oldest set-aside query when it has waited far beyond its target and its turn has come. */
-static bool serve_starved(struct mo_moire_state *s, struct allocation *h) {
-    if (!s->n_aside || s->debt > 0) return false;
-    const struct mo_moire_candidate *c = &s->list[s->aside[0]];
-    const struct mo_view_query *q = &h->view->queries[c->query];
-    int64_t wait_limit = h->view->tenants[c->tenant].qos_ns * 10;
-    if (h->view->now - q->arrival < (wait_limit > STARVED_NS ? wait_limit : STARVED_NS)) return false;
-    h->starved = true;
-    serve(h, c);
-    h->starved = false;
-    s->debt = STARVED_SHARE * h->work;
-    h->work = 0;
-    return true;
+static bool is_decided(const struct mo_decisions *out, int query) {
+    for (int i = 0; i < out->n; i++)
+        if (out->list[i].query == query) return true;
+    return false;
+}
+
+/* Whether the oldest that is set aside has waited far beyond its target, and its turn has come. */
+static bool is_starved(const struct mo_moire_state *s, const struct mo_view *view) {
+    const struct mo_view_query *q = &view->queries[s->list[s->aside[0]].query];
+    int64_t limit = view->tenants[q->tenant].qos_ns * 10;
+    return s->debt <= 0 && view->now - q->arrival >= (limit > STARVED_NS ? limit : STARVED_NS);
+}
+
+/* The oldest of what is set aside of every tenant that had less core time than its floor. */
+static void serve_floors(struct mo_moire_state *s, struct allocation *h) {
+    h->on_floor = true;
+    if (s->n_aside && is_starved(s, h->view)) {
+        serve(h, &s->list[s->aside[0]]);
+        s->debt = STARVED_SHARE * h->work;
+        h->work = 0;
+    }
+    for (int i = 0; i < s->n_aside && h->idle > 0; i++) {
+        const struct mo_moire_candidate *c = &s->list[s->aside[i]];
+        if (s->account[c->tenant].owed > 0 && !is_decided(h->out, c->query)) serve(h, c);
+    }
+    h->on_floor = false;
 }
 
 static void shed_infeasible(const struct mo_view *view, struct mo_decisions *out) {
@@ -333,22 +333,16 @@ static void shed_infeasible(const struct mo_view *view, struct mo_decisions *out
     }
 }
 
-static bool is_shed(const struct mo_decisions *out, int query) {
-    for (int i = 0; i < out->n; i++)
-        if (out->list[i].kind == MO_SHED && out->list[i].query == query) return true;
-    return false;
-}
-
 /* Kept queries by deadline, then what is set aside, oldest first, while those have time to spare. */
 static void allocate_cores(struct mo_moire_state *s, struct allocation *h) {
-    bool served = serve_starved(s, h);
+    serve_floors(s, h);
     for (int i = 0; i < s->n && h->idle > 0; i++) {
         const struct mo_moire_candidate *c = &s->list[s->by_deadline[i]];
         if (c->keep && !c->running && !serve(h, c)) return;
     }
-    for (int i = served; i < s->n_aside && h->idle > 0 && (s->fraction <= EASY || s->parts->no_ease); i++) {
+    for (int i = 0; i < s->n_aside && h->idle > 0 && (s->fraction <= EASY || s->parts->no_ease); i++) {
         const struct mo_moire_candidate *c = &s->list[s->aside[i]];
-        if (!is_shed(h->out, c->query)) serve(h, c);
+        if (!is_decided(h->out, c->query)) serve(h, c);
     }
 }
 
@@ -362,10 +356,15 @@ static void decide(struct mo_moire_state *s, const struct mo_view *view, struct 
     shed_infeasible(view, out);
     if (!view->n_idle || !anyone_waits(view)) return;
     gather(s, view);
+    mo_moire_prices(s, view);
     if (!s->parts->no_fit) fit(s, view);
     mo_moire_allot(s, view);
-    struct allocation h = {
-        .view = view, .parts = s->parts, .out = out, .pool = view->idle, .idle = view->n_idle};
+    struct allocation h = {.view = view,
+                           .parts = s->parts,
+                           .account = s->account,
+                           .out = out,
+                           .pool = view->idle,
+                           .idle = view->n_idle};
     for (int i = 0; i < s->n; i++)
         if (!s->list[i].running) {
             h.n_others++;
@@ -389,7 +388,7 @@ void mo_moire_dispatch(void *state, const struct mo_view *view, const struct mo_
 const struct mo_policy mo_policy_moire = {
     .name = "moire",
     .description =
-        "deadlines at block boundaries: what fits by deadline, cores dealt anew, tenants in balance",
+        "deadlines at block boundaries: what fits by deadline, cores dealt anew, every tenant served",
     .options = &(const struct mo_moire_parts){0},
     .state_bytes = sizeof(struct mo_moire_state),
     .dispatch = mo_moire_dispatch,

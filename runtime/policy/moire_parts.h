@@ -5,22 +5,33 @@
 #define MO_POLICY_MOIRE_H
 #include "runtime/sched/policy.h"
 
-enum { MO_MOIRE_CANDIDATES = 128 };
+enum { MO_MOIRE_CANDIDATES = 128, MO_MOIRE_TENANTS = 256 };
+
+/* Answers of a tenant. */
+struct mo_moire_count {
+    int64_t answered, in_time;
+};
+
+struct mo_moire_account {
+    struct mo_moire_count since, turned; /* at the beginnings of the window and of its second half */
+    int late;                            /* queries at hand that cannot be in time any more */
+    double price;                        /* of a miss */
+    double owed;                         /* core time, ns, that its floor is ahead of what it had */
+};
 
 struct mo_moire_candidate {
     int query, tenant;
-    bool running, keep;
+    bool running, keep, started;
     int begin, wide, cores;  /* layer after its block; cores on which the rest is fastest; of the block */
     int64_t rest;            /* what is left of its block */
     int64_t deadline, order; /* order: of acceptance */
     int share;               /* cores of the allotment; what is not kept has none */
-    double left, weight;     /* core time to finish just in time; harm of setting it aside */
+    double left;             /* core time to finish just in time */
 };
 
 /* The options of a row: which parts are left out. */
 struct mo_moire_parts {
     bool no_fit;        /* what cannot all make it is thinned out */
-    bool no_balance;    /* tenants below their target attainment are spared */
     bool no_reserve;    /* room is kept for tenants with tighter targets */
     bool no_share;      /* cores that nobody needs are allotted */
     bool no_meet;       /* waits for cores that come free in a moment */
@@ -36,15 +47,18 @@ struct mo_moire_state {
     struct mo_moire_candidate list[MO_MOIRE_CANDIDATES];
     const struct mo_moire_parts *parts;
     int n, n_aside;
-    double debt; /* core time, ns, that others get before the next turn of what has waited too long */
     short by_deadline[MO_MOIRE_CANDIDATES], aside[MO_MOIRE_CANDIDATES]; /* indices into list */
     double fraction; /* of their time to the deadline that kept queries take in the allotment; 1: all of it */
-    double balance;  /* 0: every miss counts the same .. 1: tenants are balanced */
+    double debt;     /* core time, ns, that others get before the next turn of what has waited too long */
+    struct mo_moire_account account[MO_MOIRE_TENANTS];
+    int64_t turned_at, seen_at;
 };
 
 /* Fewest cores on which layers [begin, end of the model) take at most `budget` ns; `wide` when none is
  * enough, and none beyond it. */
 int mo_moire_fewest(const struct mo_view_tenant *tenant, int begin, double budget, int wide);
+/* moire_prices.c: the price of a miss of every tenant, by what of theirs is late. */
+void mo_moire_prices(struct mo_moire_state *state, const struct mo_view *view);
 /* moire_allot.c: the share of every candidate that is kept. */
 void mo_moire_allot(struct mo_moire_state *state, const struct mo_view *view);
 /* moire_pressure.c: the blocks of the dispatch get the pressure that they will meet. */

@@ -9,12 +9,6 @@ static const struct mo_policy without[] = {
      .options = &(const struct mo_moire_parts){.no_fit = true},
      .state_bytes = sizeof(struct mo_moire_state),
      .dispatch = mo_moire_dispatch},
-    {.name = "moire-no-balance",
-     .description = "moire, every miss counting the same",
-     .research = true,
-     .options = &(const struct mo_moire_parts){.no_balance = true},
-     .state_bytes = sizeof(struct mo_moire_state),
-     .dispatch = mo_moire_dispatch},
     {.name = "moire-no-reserve",
      .description = "moire, keeping no room for tighter targets to come",
      .research = true,
@@ -94,9 +88,8 @@ static const struct mo_policy without[] = {
 };
 
 const struct mo_policy *const *mo_policy_ablations(void) {
-    static const struct mo_policy *const list[] = {&without[0],  &without[1],  &without[2],  &without[3],
-                                                   &without[4],  &without[5],  &without[6],  &without[7],
-                                                   &without[8],  &without[9],  &without[10], &without[11],
-                                                   &without[12], &without[13], NULL};
+    static const struct mo_policy *const list[] = {
+        &without[0], &without[1], &without[2], &without[3],  &without[4],  &without[5],  &without[6],
+        &without[7], &without[8], &without[9], &without[10], &without[11], &without[12], NULL};
     return list;
 }

@@ -10,6 +10,7 @@
 #define MO_POLICY_H
 #include "runtime/base/cores.h"
 #include "runtime/sched/gpus.h"
+#include "runtime/sched/objective.h"
 #include "runtime/sched/demand.h"
 
 #define MO_NEVER INT64_MAX
@@ -100,6 +101,7 @@ struct mo_view {
     int n_tenants;      /* entries of tenants, open or not */
     int n_in_system;    /* accepted and not answered */
     int64_t min_qos_ns; /* tightest of the open tenants, 0 = none */
+    enum mo_objective objective;
     const struct mo_view_tenant *tenants;
     const struct mo_view_query *queries;
     const struct mo_view_run *runs; /* n_cores entries */

@@ -58,6 +58,7 @@ struct mo_sched_config {
     const struct mo_env *env;
     const struct mo_policy *policy;
     int n_cores, max_queries, max_tenants;
+    enum mo_objective objective;
     int64_t block_ns;           /* 0 = from the tightest QoS, see mo_sched_block_bound() */
     int max_batch;              /* queries that a block of the engine can take; 0 = 1 */
     const struct mo_gpus *gpus; /* finished; the cores are their units.  NULL = a machine of cores */

@@ -67,6 +67,8 @@ static int start_engine(moire_runtime *rt, const moire_config *c, int64_t events
                                       .max_queries = c->max_queries ? c->max_queries : (int)limits->queries,
                                       .max_tenants = (int)limits->tenants,
                                       .events = events};
+    if (!mo_objective_named(c->objective, &device.objective))
+        return mo_fail(err, MOIRE_EINVAL, "no objective '%s'; there are: every, all, weighted", c->objective);
     int rc = mo_serve_device_open(rt, c, &device, &ec, err);
     if (!rc) rc = mo_pressure_open(rt, c, events > 0, &device.source, err);
     if (rc) return rc;

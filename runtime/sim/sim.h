@@ -72,6 +72,7 @@ struct mo_sim_config {
     struct mo_sim_machine machine;
     int max_queries, max_tenants;
     int64_t block_ns;                   /* bound on blocks, as mo_sched_config.block_ns */
+    enum mo_objective objective;
     uint64_t seed;                      /* of the noise */
     const struct mo_sim_spread *spread; /* by tenant: takes the place of slowdown and noise; NULL = none */
     bool starts;                        /* and of the constant costs of a block and of a query */
@@ -105,7 +106,7 @@ void mo_sim_gpu_lost(struct mo_sim *sim, int gpu, bool lost);
 
 int64_t mo_sim_now(const struct mo_sim *sim);
 /* When something happens by itself next: a block ends, a timer is due.  MO_NEVER = nothing will. */
-int64_t mo_sim_next(struct mo_sim *sim);
+int64_t mo_sim_next(const struct mo_sim *sim);
 /* Lets everything happen that is due until `to`, which becomes now. */
 void mo_sim_advance(struct mo_sim *sim, int64_t to);
 /* Goes on until no accepted query is unanswered; returns how many are, when nothing more can happen. */

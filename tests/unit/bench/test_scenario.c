@@ -22,13 +22,19 @@ static void reads_all_keys(void **state) {
     struct mo_bench_scenario s;
     moire_error err = {0};
     const char *text =
-        "{\"name\": \"n\", \"about\": \"a\", \"qos\": {\"times_solo\": 4}, \"tenants\": [\n"
+        "{\"name\": \"n\", \"about\": \"a\", \"objective\": \"weighted\", \"qos\": {\"times_solo\": 4}, "
+        "\"tenants\": [\n"
         " {\"model\": \"m\"},\n"
         " {\"model\": \"m\", \"name\": \"second\", \"weight\": 2.5, \"qos\": {\"ms\": 10}, \"priority\": "
         "-3,\n"
         "  \"class\": \"best-effort\", \"shed_late\": true, \"shapes\": {\"x\": [1, 3, 32, 48]}}]}";
     assert_int_equal(parse(text, &s, &err), MOIRE_OK);
     assert_int_equal(s.n_tenants, 2);
+    assert_int_equal(s.objective, MO_OBJECTIVE_WEIGHTED);
+    mo_bench_scenario_strive(&s, NULL);
+    assert_int_equal(s.objective, MO_OBJECTIVE_WEIGHTED);
+    mo_bench_scenario_strive(&s, "all");
+    assert_int_equal(s.objective, MO_OBJECTIVE_ALL);
     assert_string_equal(s.tenants[0].name, "m");
     assert_true(s.tenants[0].qos.times_solo == 4 && s.tenants[0].qos.cores == 1 && s.tenants[0].weight == 0);
     const struct mo_bench_tenant *t = &s.tenants[1];
@@ -87,6 +93,7 @@ static const struct {
     {"{\"name\": \"n\",\n \"nme\": 1, \"tenants\": []}", "f.json:2:2: nme: unknown key"},
     {"{\"name\": \"n\", \"name\": \"n\", \"tenants\": []}", "duplicate"},
     {"{\"name\": \"n\", \"tenants\": [\n  {\"model\": \"m\"}]}", "f.json:2:3: tenants[0]: has no \"qos\""},
+    {"{\"name\": \"n\", \"objective\": \"most\", \"tenants\": []}", "objective: must be \"every\""},
     {"{\"name\": \"n\", \"tenants\": [3]}", "f.json:1:27: tenants[0]: must be an object"},
     {"{\"name\": \"n\", \"tenants\": [{\"qos\": {\"ms\": 1}}]}",
      "tenants[0]: needs exactly one of \"model\" and \"stages\""},

@@ -175,6 +175,7 @@ static int create(struct sim *s, const struct mo_env *env) {
                                    .max_queries = 4096,
                                    .max_tenants = SIM_MAX_TENANTS,
                                    .block_ns = c->block_ns,
+                                   .objective = c->objective,
                                    .seed = c->seed * 7919 + 1,
                                    .ring = c->ring,
                                    .answer = answer,

@@ -27,6 +27,7 @@ struct sim_trace {
 
 struct sim_config {
     const struct mo_policy *policy;
+    enum mo_objective objective;
     int n_cores, n_tenants;
     struct sim_tenant tenant[SIM_MAX_TENANTS];
     int64_t block_ns;

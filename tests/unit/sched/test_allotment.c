@@ -204,6 +204,7 @@ static void the_starved_get_a_small_part(void **state) {
     double late = 0, due = 0, most = 0;
     crowd(&c, p, 20000000000);
     memset(&s, 0, sizeof s);
+    s.seen_at = c.view.now;
     for (int i = 0; i < 4000; i++) {
         double l, d;
         c.query[FRESH].deadline = c.view.now + mo_profile_time(p, CORES, 0, LAYERS) * 3 / 2; /* all cores */

@@ -87,7 +87,7 @@ struct mo_options {
     double budget, burst, byte_price, calibrate, expect, find_max, load, max_load, qos_ms, qps, seconds, step,
         target, tolerance, warmup;
     const char *arrivals, *cache, *calibration, *cc, *classifier, *columns, *costs, *data, *detector, *device,
-        *dump, *from, *gpus, *html, *isa, *kind, *machine, *models, *output, *output_dir, *pairs, *planner,
+        *dump, *from, *gpus, *html, *isa, *kind, *machine, *models, *objective, *output, *output_dir, *pairs, *planner,
         *plot, *precision, *pressure, *process, *proxy, *recogniser, *record, *replay, *report, *source,
         *store, *svg, *to, *trace;
     struct mo_words against, inputs, machines, peers, planners, policies, processes, ties, vary, with;

@@ -89,7 +89,8 @@ int mo_bench_serve_options(const struct mo_options *o, bool simulated, struct mo
                                          .seeds = {1},
                                          .n_seeds = 1,
                                          .calibration_seconds = o->calibrate > 0 ? o->calibrate : 0.6,
-                                         .calibration = o->calibration};
+                                         .calibration = o->calibration,
+                                         .objective = o->objective};
     if (o->command == MO_DO_SERVE || o->command == MO_DO_SIM) s->warmup = o->warmup;
     memcpy(s->loads, o->loads.value, (size_t)o->loads.n * sizeof *s->loads);
     if (o->arrivals && !mo_process_parse(o->arrivals, &s->process))
