@@ -36,6 +36,7 @@ json_t *mo_bench_scheduling_json(const struct mo_sched_stats *s) {
                                "pace_max", s->pace_max > 1 ? s->pace_max : 1.0);
     json_object_update(json, stalls);
     json_decref(stalls);
+    json_object_set_new(json, "resized", json_integer(s->resized));
     return json;
 }
 

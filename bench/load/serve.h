@@ -7,12 +7,17 @@
 #include "bench/sim/limit.h"
 #include "bench/load/score.h"
 
-enum { MO_BENCH_MAX_LOADS = 32, MO_BENCH_MAX_SEEDS = 64, MO_BENCH_MAX_NEIGHBOUR = 8 };
+enum {
+    MO_BENCH_MAX_LOADS = 32,
+    MO_BENCH_MAX_SEEDS = 64,
+    MO_BENCH_MAX_NEIGHBOUR = 8,
+    MO_BENCH_MAX_POLICIES = 64
+};
 
 struct mo_bench_serve_options {
     const char *scenario;
     const char *objective; /* in place of the scenario's; NULL = that */
-    const char *policies[MO_BENCH_MAX_SYSTEMS];
+    const char *policies[MO_BENCH_MAX_POLICIES];
     int n_policies;
     const struct mo_bench_system *peers[MO_BENCH_MAX_SYSTEMS];
     int n_peers;

@@ -3,14 +3,19 @@
 #include "bench/report/report.h"
 #include "bench/report/report_page.h"
 #include "bench/report/short_names.h"
+#include "bench/sim/by_load.h"
 
 static void experiment(FILE *out, const struct mo_page_view *view) {
     mo_page_experiment(out, view->document);
 }
 
+static void same_loads(FILE *out, const struct mo_page_view *view) {
+    mo_bench_by_load_section(out, view->document);
+}
+
 static const mo_page_section sections[] = {
     mo_page_headline,  mo_page_answers,  mo_page_tenants, mo_page_loads, mo_page_latency, mo_page_choices,
-    mo_page_neighbour, mo_page_timeline, mo_page_targets, mo_page_cost,  experiment,
+    mo_page_neighbour, mo_page_timeline, mo_page_targets, mo_page_cost,  same_loads,      experiment,
 };
 
 int mo_page_view_open(const struct mo_env *env, const json_t *document, struct mo_page_view *view,

@@ -8,6 +8,7 @@
 #include "bench/report/report.h"
 #include "bench/report/series.h"
 #include "bench/load/resident.h"
+#include "bench/sim/by_load.h"
 #include "bench/sim/simulate_summary.h"
 
 /* A name in 32 columns; bytes that continue a character take none. */
@@ -273,6 +274,7 @@ void mo_bench_serve_print(const json_t *document) {
         headline(&view);
         targets(&view);
         loads(&view);
+        mo_bench_by_load_print_of(document);
         summary(&view);
         left_out(document);
         remarks(view.document, mo_doc_few);

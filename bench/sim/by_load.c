@@ -6,8 +6,8 @@
 #include <string.h>
 #include "bench/data/mean.h"
 #include "bench/report/report_page.h"
+#include "bench/report/series.h"
 #include "bench/sim/simulate_summary.h"
-#include "runtime/sched/policy.h"
 
 static const char reference[] = "layerwise";
 
@@ -72,7 +72,8 @@ static json_t *row_of(const json_t *simulation, const char *policy, double load)
         const json_t *first = mo_bench_result(simulation, reference, seed);
         const json_t *other = first ? mo_doc_point(first, load) : NULL;
         add(&mean[IN_TIME], number(point, "overall"));
-        add(&mean[LATENCY], mo_bench_over_solo(simulation, point));
+        if (mo_series_has_latency(mo_json_text(row, "name")))
+            add(&mean[LATENCY], mo_bench_over_solo(simulation, point));
         add(&mean[CONFLICT_RATE], number(point, "conflict_rate"));
         add(&mean[CONFLICT_US], number(point, "conflict_us"));
         add(&mean[CORE_GAP], number(point, "core_ms") / number(other, "core_ms") - 1);
@@ -98,22 +99,4 @@ json_t *mo_bench_by_load_rows(const json_t *simulation) {
                                               mo_json_number(point, "qps"), "rows", rows));
     }
     return list;
-}
-
-int mo_bench_by_load(struct mo_bench_session *session, const struct mo_bench_simulate_options *options,
-                     const double *loads, int n, json_t **out, moire_error *err) {
-    struct mo_bench_simulate_options o = *options;
-    json_t *simulation = NULL;
-    *out = NULL;
-    o.serve.n_policies = 0;
-    for (int i = 0; i < options->serve.n_policies; i++)
-        if (mo_policy_find(options->serve.policies[i]))
-            o.serve.policies[o.serve.n_policies++] = options->serve.policies[i];
-    o.serve.find_max = 0;
-    o.serve.n_loads = n;
-    memcpy(o.serve.loads, loads, (size_t)n * sizeof *loads);
-    int code = mo_bench_simulate(session, &o, &simulation, err);
-    if (!code) *out = mo_bench_by_load_rows(simulation);
-    json_decref(simulation);
-    return code || *out ? code : mo_fail(err, MOIRE_ENOMEM, "out of memory");
 }

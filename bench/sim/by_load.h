@@ -21,12 +21,10 @@ double mo_bench_held(const json_t *simulation, const char *policy);
  * or null.  The gap is core time of a query over that of layerwise at the same load and seed, less 1. */
 json_t *mo_bench_by_load_rows(const json_t *simulation);
 
-/* Simulates the policies of `options`, without those that know all arrivals, at these loads; *out as above.
- */
-int mo_bench_by_load(struct mo_bench_session *session, const struct mo_bench_simulate_options *options,
-                     const double *loads, int n, json_t **out, moire_error *err);
-
 /* Such a list as text and as a part of a page. */
 void mo_bench_by_load_print(const json_t *list);
 void mo_bench_by_load_page(FILE *out, const json_t *list);
+/* The same of the document of `moire sim`: prints nothing for a search, or without a policy's counters. */
+void mo_bench_by_load_print_of(const json_t *simulation);
+void mo_bench_by_load_section(FILE *out, const json_t *simulation);
 #endif

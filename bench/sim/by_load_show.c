@@ -52,3 +52,28 @@ void mo_bench_by_load_page(FILE *out, const json_t *list) {
         fprintf(out, "</table></div>\n");
     }
 }
+
+/* Of a simulation of given loads, NULL for others. */
+static json_t *list_of(const json_t *simulation) {
+    size_t i;
+    json_t *row;
+    if (mo_json_number(simulation, "goal") > 0 || !json_object_get(simulation, "summary")) return NULL;
+    json_array_foreach(json_object_get(simulation, "results"), i, row) {
+        const json_t *point = json_array_get(json_object_get(row, "loads"), 0);
+        if (json_object_get(point, "conflict_rate")) return mo_bench_by_load_rows(simulation);
+    }
+    return NULL;
+}
+
+void mo_bench_by_load_print_of(const json_t *simulation) {
+    json_t *list = list_of(simulation);
+    mo_bench_by_load_print(list);
+    json_decref(list);
+}
+
+void mo_bench_by_load_section(FILE *out, const json_t *simulation) {
+    json_t *list = list_of(simulation);
+    if (list) fprintf(out, "<h2>Conflicts and core time</h2>\n");
+    mo_bench_by_load_page(out, list);
+    json_decref(list);
+}

@@ -25,7 +25,7 @@ struct mo_bench_replay_options {
                               block 3 us */
     bool machine_profiles; /* and whose cores and profiles, by the tenants' names */
     int cores;             /* 0 = as recorded */
-    const char *policies[MO_BENCH_MAX_SYSTEMS];
+    const char *policies[MO_BENCH_MAX_POLICIES];
     int n_policies;    /* 0 = as recorded */
     unsigned pieces;   /* of the above; each of the others comes with SERVICE */
     const char *costs; /* SERVICE and STARTS of another recording of these tenants; NULL = of the same */

@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 #include "bench/load/moire_report.h"
@@ -286,13 +287,22 @@ static int collect(struct workers *workers, json_t *results, int64_t *decisions,
     return code;
 }
 
+/* CPU time of all processes that were waited for. */
+static double children_seconds(void) {
+    struct rusage u = {0};
+    getrusage(RUSAGE_CHILDREN, &u);
+    return (double)(u.ru_utime.tv_sec + u.ru_stime.tv_sec) +
+           (double)(u.ru_utime.tv_usec + u.ru_stime.tv_usec) * 1e-6;
+}
+
 static int run_workers(struct mo_bench_session *session, const struct mo_bench_simulate_options *o,
                        const struct mo_bench_simulation *m, json_t *results, moire_error *err) {
     struct workers workers = {.session = session,
                               .simulation = m,
                               .options = &o->serve,
                               .n_pieces = o->serve.n_policies * o->serve.n_seeds};
-    int64_t decisions = 0, since = mo_now(session->env);
+    int64_t decisions = 0;
+    const double before = children_seconds();
     workers.n_jobs = o->jobs > 0 ? o->jobs : session->cores;
     if (workers.n_jobs > workers.n_pieces) workers.n_jobs = workers.n_pieces;
     if (workers.n_jobs > MAX_JOBS) workers.n_jobs = MAX_JOBS;
@@ -301,15 +311,14 @@ static int run_workers(struct mo_bench_session *session, const struct mo_bench_s
     moire_error why;
     int answer = collect(&workers, results, &decisions, &why);
     if (answer && !code) *err = why;
-    double seconds = (double)(mo_now(session->env) - since) * 1e-9;
-    if (!code && !answer)
+    double seconds = children_seconds() - before;
+    if (!code && !answer && seconds > 0)
         mo_bench_say(
             session,
-            "sim: %lld blocks decided in %.1f s by %d process%s: %.2f million a second each, %.2f us "
-            "a block with all that simulates it",
-            (long long)decisions, seconds, workers.n_jobs, workers.n_jobs > 1 ? "es" : "",
-            (double)decisions * 1e-6 / seconds / workers.n_jobs,
-            decisions ? seconds * 1e6 * workers.n_jobs / (double)decisions : 0.0);
+            "sim: %lld blocks decided in %.1f s of CPU time: %.2f million a second, %.2f us a block with all "
+            "that simulates it",
+            (long long)decisions, seconds, (double)decisions * 1e-6 / seconds,
+            decisions ? seconds * 1e6 / (double)decisions : 0.0);
     return code ? code : answer;
 }
 

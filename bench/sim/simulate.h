@@ -34,7 +34,8 @@ struct mo_bench_simulation {
     const struct mo_sim_pace *pace;
     bool starts;
     const int64_t
-        *late_ns; /* of every arrival of a recorded schedule: how late it came in; NULL = none was */
+        *late_ns;        /* of every arrival of a recorded schedule: how late it came in; NULL = none was */
+    const bool *put_off; /* arrivals that come without a deadline, though they count by it; NULL = none */
     bool cost;
 };
 /* Machine, scenario, profiles, targets and solo times; close it also after an error. */

@@ -112,7 +112,10 @@ static void issue(struct run *run, struct mo_sim *sim, int i, int64_t late) {
         return;
     }
     int tenant = side ? side->first[a->tenant] : a->tenant;
-    int code = mo_sim_submit_late(sim, tenant, a->at_ns + START_NS, &run->records[i], NULL, NULL);
+    const bool *put_off = run->simulation->put_off;
+    int code = put_off && put_off[i]
+                   ? mo_sim_submit_by(sim, tenant, MO_NEVER, &run->records[i], NULL, NULL)
+                   : mo_sim_submit_late(sim, tenant, a->at_ns + START_NS, &run->records[i], NULL, NULL);
     if (code) note(run, i, code, -1, a->at_ns);
 }
 

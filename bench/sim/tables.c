@@ -1,148 +1,100 @@
 /* SPDX-License-Identifier: Apache-2.0
- * tables.c - runs the pieces of `moire tables` and reduces each to rows; see tables.h.
- *
- * All means are over seeds.  Ratios are of loads found with the same seed, then averaged, for the seeds'
- * arrivals differ more than the policies do. */
+ * tables.c - plays the pieces of `moire tables` and keeps what rows are made of; see tables.h. */
 #include "bench/sim/tables.h"
 
-#include <math.h>
 #include <stdio.h>
 #include <string.h>
 #include "bench/data/journal.h"
 #include "bench/report/report_page.h"
 #include "bench/sim/by_load.h"
 #include "bench/sim/simulate_summary.h"
+#include "runtime/base/text.h"
+#include "runtime/sched/policy.h"
 
-static const char overall[] = "max_load_overall", every[] = "max_load_every_tenant", gap[] = "core_use_gap";
+enum { LABEL = 256, SETTINGS = 1024 };
 /* Of the load that layer-wise scheduling holds; the paper's table is at the one of index PAPERS. */
 static const double parts[] = {0.25, 0.5, 0.75, 1};
 enum { PARTS = sizeof parts / sizeof *parts, PAPERS = 2 };
+static const char gap[] = "core_use_gap";
 
-struct mean {
-    double sum, n;
-};
-static void add(struct mean *m, double v) {
-    if (!isfinite(v)) return;
-    m->sum += v;
-    m->n += 1;
-}
-static json_t *mean_json(const struct mean *m) {
-    return m->n > 0 ? json_real(m->sum / m->n) : json_null();
-}
-
-static double ratio(const json_t *row, const json_t *other, const char *key) {
-    double below = other ? mo_json_number(other, key) : 0;
-    return below > 0 ? mo_json_number(row, key) / below : NAN;
-}
-
-static double per(const json_t *counters, const char *key, const char *each) {
-    double n = mo_json_number(counters, each);
-    return n > 0 ? mo_json_number(counters, key) / n : NAN;
-}
-
-/* The columns of a table that are means over seeds. */
-enum column {
-    OF_BOUND,
-    OF_BOUND_EVERY,
-    OF_OFFLINE,
-    OF_OFFLINE_EVERY,
-    OVER_LAYERWISE,
-    OVER_VELTAIR,
-    OVER_VELTAIR_EVERY,
-    LATENCY,
-    CONFLICTS,
-    CONFLICT_RATE,
-    CONFLICT_US,
-    COLUMNS
-};
-static const char *const keys[COLUMNS] = {
-    [OF_BOUND] = "of_bound_overall",
-    [OF_BOUND_EVERY] = "of_bound_every_tenant",
-    [OF_OFFLINE] = "of_offline_overall",
-    [OF_OFFLINE_EVERY] = "of_offline_every_tenant",
-    [OVER_LAYERWISE] = "over_layerwise",
-    [OVER_VELTAIR] = "over_veltair_overall",
-    [OVER_VELTAIR_EVERY] = "over_veltair_every_tenant",
-    [LATENCY] = "latency_over_solo",
-    [CONFLICTS] = "conflicts_a_query",
-    [CONFLICT_RATE] = "conflict_rate",
-    [CONFLICT_US] = "conflict_us",
+/* One scenario under one process. */
+struct piece {
+    struct mo_bench_session *session;
+    const struct mo_bench_tables_options *options;
+    struct mo_bench_simulate_options simulate;
+    struct mo_bench_journal *journal;
+    char label[LABEL];
+    int at, of;       /* which of how many pieces */
+    json_t *document; /* borrowed from the journal */
 };
 
-static void add_seed(struct mean m[COLUMNS], const json_t *simulation, const json_t *row) {
-    const json_t *seed = json_object_get(row, "seed");
-    const json_t *bound = mo_bench_result(simulation, "bound", seed),
-                 *offline = mo_bench_result(simulation, "offline", seed),
-                 *layer = mo_bench_result(simulation, "layerwise", seed),
-                 *veltair = mo_bench_result(simulation, "veltair", seed);
-    const json_t *counters = json_object_get(row, "scheduling");
-    const json_t *point = mo_doc_point(row, mo_json_number(row, overall));
-    add(&m[OF_BOUND], ratio(row, bound, overall));
-    add(&m[OF_BOUND_EVERY], ratio(row, bound, every));
-    add(&m[OF_OFFLINE], ratio(row, offline, overall));
-    add(&m[OF_OFFLINE_EVERY], ratio(row, offline, every));
-    add(&m[OVER_LAYERWISE], ratio(row, layer, overall));
-    add(&m[OVER_VELTAIR], ratio(row, veltair, overall));
-    add(&m[OVER_VELTAIR_EVERY], ratio(row, veltair, every));
-    add(&m[LATENCY], mo_bench_over_solo(simulation, point));
-    add(&m[CONFLICTS], per(counters, "conflicts", "accepted"));
-    add(&m[CONFLICT_RATE], per(counters, "conflicts", "blocks"));
-    if (mo_json_number(counters, "conflicts") > 0)
-        add(&m[CONFLICT_US], mo_json_number(counters, "conflict_mean_us"));
-}
-
-static json_t *reduce(const json_t *simulation, const char *policy) {
-    struct mean m[COLUMNS] = {{0}};
-    size_t i;
-    json_t *row, *out = json_pack("{s:s}", "policy", policy);
-    json_array_foreach(json_object_get(simulation, "results"), i,
-                       row) if (!strcmp(mo_json_text(row, "policy"), policy)) add_seed(m, simulation, row);
-    for (int c = 0; c < COLUMNS; c++)
-        json_object_set_new(out, keys[c], mean_json(&m[c]));
+/* --- what is kept of a simulation ------------------------------------------------------------------------
+ */
+/* The points at the highest loads, or all, without their distributions: they are most of the bytes. */
+static json_t *pruned(const json_t *row, bool all) {
+    json_t *out = json_copy((json_t *)row), *points = json_array(), *point, *tenant;
+    double overall = mo_json_number(row, "max_load_overall"),
+           every = mo_json_number(row, "max_load_every_tenant");
+    size_t i, k;
+    json_array_foreach(json_object_get(row, "loads"), i, point) {
+        if (!all && point != mo_doc_point(row, overall) && point != mo_doc_point(row, every)) continue;
+        json_t *copy = json_deep_copy(point);
+        json_array_foreach(json_object_get(copy, "tenants"), k, tenant) json_object_del(tenant, "quantiles");
+        json_array_append_new(points, copy);
+    }
+    json_object_set_new(out, "loads", points);
     return out;
 }
 
-/* Share of the layers, over the scenario's models, of which no more than three versions are chosen anywhere.
+static void keep(const json_t *simulation, bool all, json_t *list) {
+    size_t i;
+    json_t *row;
+    json_array_foreach(json_object_get(simulation, "results"), i, row)
+        json_array_append_new(list, pruned(row, all));
+}
+
+/* --- the document of a piece -----------------------------------------------------------------------------
  */
-static double few_versions(const json_t *simulation) {
-    double layers = 0, few = 0;
-    size_t i;
-    json_t *t;
-    json_array_foreach(json_object_get(json_object_get(simulation, "calibration"), "tenants"), i, t) {
-        layers += mo_json_number(t, "layers");
-        few += mo_json_number(t, "layers_of_three_versions");
-    }
-    return layers > 0 ? few / layers : 1;
+/* What results depend on beside the policy. */
+static void settings(const struct piece *p, char out[SETTINGS]) {
+    const struct mo_bench_simulate_options *s = &p->simulate;
+    const struct mo_bench_serve_options *o = &s->serve;
+    struct mo_text t = mo_text_in(out, SETTINGS);
+    mo_text_put(&t, "%s, %g of queries in time, loads by %g to %g, %g s after %g s, seeds", s->machine,
+                o->find_max, o->step, o->max_load, o->seconds, o->warmup);
+    for (int i = 0; i < o->n_seeds; i++)
+        mo_text_put(&t, " %llu", (unsigned long long)o->seeds[i]);
+    for (int i = 0; i < s->n_with; i++)
+        mo_text_put(&t, ", %s", s->with[i]);
+    for (int i = 0; i < p->options->n_loads; i++)
+        mo_text_put(&t, "%s %g", i ? "" : ", all at loads", p->options->loads[i]);
 }
 
-json_t *mo_bench_tables_rows(const json_t *simulation) {
-    json_t *rows = json_array(), *one;
+/* The one that an earlier run began, or a new one. */
+static int find_document(struct piece *p, moire_error *err) {
+    json_t *results = mo_bench_journal_results(p->journal);
+    char made[SETTINGS];
     size_t i;
-    json_array_foreach(json_object_get(simulation, "summary"), i, one) {
-        const char *name = mo_json_text(one, "name"), *slash = strchr(name, '/');
-        json_t *row = reduce(simulation, slash ? slash + 1 : name);
-        json_object_set(row, "seeds", json_object_get(one, "seeds"));
-        json_object_set(row, overall, json_object_get(one, overall));
-        json_object_set(row, every, json_object_get(one, every));
-        json_array_append_new(rows, row);
+    json_t *one;
+    settings(p, made);
+    json_array_foreach(results, i, one) if (!strcmp(mo_json_text(one, "piece"), p->label)) p->document = one;
+    if (!p->document) {
+        p->document = json_pack("{s:s, s:s, s:[], s:[], s:[], s:[]}", "piece", p->label, "settings", made,
+                                "results", "same_loads", "rows", "by_load");
+        if (!p->document || json_array_append_new(results, p->document))
+            return mo_fail(err, MOIRE_ENOMEM, "out of memory");
     }
-    return rows;
+    if (!strcmp(mo_json_text(p->document, "settings"), made)) return MOIRE_OK;
+    return mo_fail(err, MOIRE_EINVAL, "%s was simulated with other settings (%s); name another --output",
+                   p->label, mo_json_text(p->document, "settings"));
 }
 
-/* All policies once more at the same loads: those asked for, or parts of what layer-wise scheduling held. */
-static int same_loads(struct mo_bench_session *session, const struct mo_bench_tables_options *o,
-                      const struct mo_bench_simulate_options *s, const json_t *simulation, json_t **out,
-                      moire_error *err) {
-    double loads[MO_BENCH_MAX_LOADS], held = mo_bench_held(simulation, "layerwise");
-    int n = o->n_loads;
-    for (int i = 0; i < n; i++)
-        loads[i] = o->loads[i];
-    for (int i = 0; !o->n_loads && held > 0 && i < PARTS; i++)
-        loads[n++] = parts[i] * held;
-    *out = json_array();
-    if (!n) return MOIRE_OK;
-    json_decref(*out);
-    return mo_bench_by_load(session, s, loads, n, out, err);
+static void describe(json_t *document, const json_t *simulation) {
+    static const char *const same[] = {"scenario", "arrivals", "goal", "seconds", "calibration"};
+    for (size_t i = 0; i < sizeof same / sizeof *same; i++)
+        json_object_set(document, same[i], json_object_get(simulation, same[i]));
+    json_object_set_new(document, "three_versions_suffice",
+                        json_real(mo_bench_tables_few_versions(simulation)));
 }
 
 static json_t *gap_of(const json_t *at, const char *policy) {
@@ -162,36 +114,80 @@ static void take_gap(const json_t *by_load, json_t *rows) {
         json_object_set_new(row, gap, gap_of(json_array_get(by_load, PAPERS), mo_json_text(row, "policy")));
 }
 
-static int one_piece(struct mo_bench_session *session, const struct mo_bench_tables_options *o,
-                     const char *scenario, const struct mo_process *process, struct mo_bench_journal *journal,
-                     moire_error *err) {
-    struct mo_bench_simulate_options s = o->simulate;
-    char piece[256];
-    json_t *simulation = NULL, *by_load = NULL;
-    s.serve.scenario = scenario;
-    s.serve.process = *process;
-    const char *slash = strrchr(scenario, '/');
-    snprintf(piece, sizeof piece, "%.160s %s:%g", slash ? slash + 1 : scenario,
-             mo_process_name(process->kind), process->cv);
-    if (mo_bench_journal_has(journal, piece)) return MOIRE_OK;
-    mo_bench_say(session, "tables: %s", piece);
-    int code = mo_bench_simulate(session, &s, &simulation, err);
-    if (!code) code = same_loads(session, o, &s, simulation, &by_load, err);
+/* Rows anew from all results so far. */
+static void tabulate(const struct piece *p) {
+    const json_t *results = json_object_get(p->document, "same_loads");
+    json_t *same =
+        json_pack("{s:O, s:O, s:o}", "results", results, "calibration",
+                  json_object_get(p->document, "calibration"), "summary", mo_bench_summary(results));
+    json_t *by_load = mo_bench_by_load_rows(same), *rows = mo_bench_tables_rows(p->document);
+    if (!p->options->n_loads) take_gap(by_load, rows);
+    json_object_set_new(p->document, "by_load", by_load);
+    json_object_set_new(p->document, "rows", rows);
+    json_decref(same);
+}
+
+/* --- a policy ---------------------------------------------------------------------------------------------
+ */
+/* The search of one policy, or with n > 0 its runs at these loads. */
+static int one_policy(const struct piece *p, int index, const double *loads, int n, moire_error *err) {
+    const char *policy = p->options->simulate.serve.policies[index];
+    struct mo_bench_simulate_options s = p->simulate;
+    char label[LABEL + 64];
+    json_t *simulation = NULL;
+    snprintf(label, sizeof label, "%s %.40s%s", p->label, policy, n ? " at the same loads" : "");
+    if (mo_bench_journal_has(p->journal, label)) return MOIRE_OK;
+    mo_bench_say(p->session, "tables: piece %d of %d, policy %d of %d: %s", p->at + 1, p->of, index + 1,
+                 p->options->simulate.serve.n_policies, label);
+    s.serve.policies[0] = policy;
+    s.serve.n_policies = 1;
+    if (n) s.serve.find_max = 0;
+    s.serve.n_loads = n;
+    if (n) memcpy(s.serve.loads, loads, (size_t)n * sizeof *loads);
+    int code = mo_bench_simulate(p->session, &s, &simulation, err);
     if (!code) {
-        json_t *rows = mo_bench_tables_rows(simulation);
-        if (!o->n_loads) take_gap(by_load, rows);
-        json_t *result = json_pack(
-            "{s:O, s:O, s:O, s:O, s:f, s:o, s:O}", "scenario", json_object_get(simulation, "scenario"),
-            "arrivals", json_object_get(simulation, "arrivals"), "goal", json_object_get(simulation, "goal"),
-            "seconds", json_object_get(simulation, "seconds"), "three_versions_suffice",
-            few_versions(simulation), "rows", rows, "by_load", by_load);
-        code = result && !json_array_append_new(mo_bench_journal_results(journal), result)
-                   ? mo_bench_journal_note(journal, piece, err)
-                   : mo_fail(err, MOIRE_ENOMEM, "out of memory");
+        if (!n) describe(p->document, simulation);
+        keep(simulation, n > 0, json_object_get(p->document, n ? "same_loads" : "results"));
+        tabulate(p);
+        code = mo_bench_journal_note(p->journal, label, err);
     }
     json_decref(simulation);
-    json_decref(by_load);
     return code;
+}
+
+/* All policies that could run once more at the same loads: those asked for, or parts of what layer-wise
+ * scheduling held. */
+static int same_loads(const struct piece *p, moire_error *err) {
+    const struct mo_bench_tables_options *o = p->options;
+    double loads[MO_BENCH_MAX_LOADS], held = mo_bench_held(p->document, "layerwise");
+    int n = o->n_loads, code = MOIRE_OK;
+    for (int i = 0; i < n; i++)
+        loads[i] = o->loads[i];
+    for (int i = 0; !o->n_loads && held > 0 && i < PARTS; i++)
+        loads[n++] = parts[i] * held;
+    for (int i = 0; n && !code && i < p->simulate.serve.n_policies; i++)
+        if (mo_policy_find(p->simulate.serve.policies[i])) code = one_policy(p, i, loads, n, err);
+    return code;
+}
+
+static int one_piece(struct mo_bench_session *session, const struct mo_bench_tables_options *o, int at,
+                     struct mo_bench_journal *journal, moire_error *err) {
+    const char *scenario = o->scenarios[at % o->n_scenarios], *slash = strrchr(scenario, '/');
+    const struct mo_process *process = &o->processes[at / o->n_scenarios];
+    struct piece p = {.session = session,
+                      .options = o,
+                      .simulate = o->simulate,
+                      .journal = journal,
+                      .at = at,
+                      .of = o->n_scenarios * o->n_processes};
+    snprintf(p.label, sizeof p.label, "%.160s %s:%g", slash ? slash + 1 : scenario,
+             mo_process_name(process->kind), process->cv);
+    p.simulate.serve.scenario = scenario;
+    p.simulate.serve.process = *process;
+    int code = find_document(&p, err);
+    for (int i = 0; !code && i < o->simulate.serve.n_policies; i++)
+        code = one_policy(&p, i, NULL, 0, err);
+    return code ? code : same_loads(&p, err);
 }
 
 int mo_bench_tables(struct mo_bench_session *session, const struct mo_bench_tables_options *o, json_t **out,
@@ -199,9 +195,8 @@ int mo_bench_tables(struct mo_bench_session *session, const struct mo_bench_tabl
     struct mo_bench_journal journal;
     int code = mo_bench_journal_open(session, "tables", o->output, o->resume, &journal, err);
     if (code) return code;
-    for (int p = 0; !code && p < o->n_processes; p++)
-        for (int s = 0; !code && s < o->n_scenarios; s++)
-            code = one_piece(session, o, o->scenarios[s], &o->processes[p], &journal, err);
+    for (int at = 0; !code && at < o->n_scenarios * o->n_processes; at++)
+        code = one_piece(session, o, at, &journal, err);
     *out = mo_bench_journal_finish(&journal, code == MOIRE_OK);
     return code;
 }

@@ -2,8 +2,9 @@
  * tables.h - `moire tables`: scenarios x arrival processes x policies on a simulated machine, as one table
  * beside what VELTAIR's paper claims.
  *
- * A piece is one scenario under one process: a whole `moire sim --find-max`, of which a row a policy is kept.
- * Finished pieces are in the document at once, so that a run can be resumed. */
+ * A piece is one scenario under one process, and each policy of it a whole `moire sim --find-max`.  What
+ * rows are made of is in the document as soon as a policy is through, so that a run can be resumed, with
+ * further policies, too. */
 #ifndef MO_BENCH_TABLES_H
 #define MO_BENCH_TABLES_H
 #include "bench/sim/simulate.h"
@@ -22,13 +23,18 @@ struct mo_bench_tables_options {
     bool resume;
 };
 
-/* Fills *out with the document {"kind": "tables", "results": [{"scenario", "arrivals", "rows", "by_load"}]},
- * also when interrupted. */
+/* Fills *out with the document {"kind": "tables", "results": [{"scenario", "arrivals", "rows", "by_load",
+ * "results", "same_loads"}]}, also when interrupted; the last two are results of `moire sim` without the
+ * points that no row is made of. */
 int mo_bench_tables(struct mo_bench_session *session, const struct mo_bench_tables_options *options,
                     json_t **out, moire_error *err);
 
-/* Rows of one piece from the document of its simulation. */
+/* Rows of one piece from a document with "results" and "calibration" of its simulations: values are
+ * {"mean", "ci95"} over seeds or null; "tenants" has the shares in time at both loads that were found. */
 json_t *mo_bench_tables_rows(const json_t *simulation);
+/* Share of the layers, over the scenario's models, of which no more than three versions are chosen anywhere.
+ */
+double mo_bench_tables_few_versions(const json_t *simulation);
 
 /* What the tables say: a list with one sentence a piece. */
 json_t *mo_bench_tables_headline(const json_t *document);

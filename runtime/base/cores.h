@@ -49,9 +49,10 @@ static inline int mo_cores_next(const struct mo_cores *s, int after) {
     return -1;
 }
 static inline bool mo_cores_subset(const struct mo_cores *part, const struct mo_cores *whole) {
+    uint64_t beyond = 0;
     for (int i = 0; i < MO_CORES_WORDS; i++)
-        if (part->w[i] & ~whole->w[i]) return false;
-    return true;
+        beyond |= part->w[i] & ~whole->w[i];
+    return beyond == 0;
 }
 static inline bool mo_cores_meet(const struct mo_cores *a, const struct mo_cores *b) {
     uint64_t common = 0;

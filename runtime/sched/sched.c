@@ -282,15 +282,16 @@ static void go_on(struct mo_sched *s, int lead, const struct mo_cores *cores, in
     struct mo_view_run *run = &s->runs[lead];
     int64_t predicted = s->behind[lead].predicted_end - s->behind[lead].start;
     drop_running(s, lead);
-    *run = s->behind[lead];
-    s->behind[lead].query = -1;
-    if (run->query < 0) {
+    if (s->behind[lead].query < 0) {
+        run->query = -1;
         mo_cores_join(&s->view.idle, cores);
         s->view.n_idle += mo_cores_count(cores);
         return;
     }
+    *run = s->behind[lead];
+    s->behind[lead].query = -1;
     mo_sched_add_running(s, lead, s->queries.view[run->query].tenant);
-    run->start = now;
+    run->start = run->since = now;
     run->predicted_end = now + predicted;
     for (int slot = run->query; slot >= 0; slot = s->queries.record[slot].next_in_batch)
         s->queries.view[slot].started = now;

@@ -60,7 +60,8 @@ static void ask(struct mo_sim *s) {
     for (int i = 0; i < s->n_running; i++) {
         struct mo_sim_work *w = &s->work[s->running[i]];
         if (!s->machine.slice_cores) w->missed = missed;
-        w->demand = mo_demand_now(&w->asks, w->missed, busy_beside(s, w));
+        bool more = w->asks.shared != w->asks.alone; /* beside others */
+        w->demand = mo_demand_now(&w->asks, w->missed, more ? busy_beside(s, w) : 0);
         s->demand += w->demand;
     }
 }

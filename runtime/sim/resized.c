@@ -85,7 +85,7 @@ void mo_sim_resize(void *self, const struct mo_resize *r) {
         begin_phase(s, w);
     }
     s->device->changed(s, w, 0);
-    mo_sim_find_first(s);
+    s->moved = true;
 }
 
 void mo_sim_end_phase(struct mo_sim *s, int lead) {
@@ -98,6 +98,6 @@ void mo_sim_end_phase(struct mo_sim *s, int lead) {
     change_cores(s, w, &none, &out);
     begin_phase(s, w);
     s->device->changed(s, w, 0);
-    mo_sim_find_first(s);
+    s->moved = true;
     mo_sched_cores_back(s->sched, lead, &out, s->now);
 }

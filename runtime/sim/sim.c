@@ -21,8 +21,9 @@ static bool sooner(const struct mo_sim_work *a, const struct mo_sim_work *b) {
     return a->end != b->end ? a->end < b->end : a->order < b->order;
 }
 
-void mo_sim_find_first(struct mo_sim *s) {
+static void find_first(struct mo_sim *s) {
     int first = -1;
+    s->moved = false;
     for (int i = 0; i < s->n_running; i++)
         if (first < 0 || sooner(&s->work[s->running[i]], &s->work[first])) first = s->running[i];
     s->first = first;
@@ -106,7 +107,7 @@ static void begin_block(struct mo_sim *s, const struct mo_run *run, int64_t aske
     s->running[s->n_running++] = run->lead;
     log_members(s, w->ran ? MO_LOG_BLOCK_START : MO_LOG_BLOCK_DROP, run, s->now);
     if (s->device->changed(s, w, 1))
-        mo_sim_find_first(s);
+        s->moved = true;
     else if (s->first < 0 || sooner(w, &s->work[s->first]))
         s->first = run->lead;
 }
@@ -158,7 +159,9 @@ static void deliver(struct mo_sim *s) {
 
 static void end_block(struct mo_sim *s, int lead, int code) {
     int i = 0;
-    struct mo_sim_work *w = &s->work[lead], ended, next = s->queued[lead];
+    struct mo_sim_work *w = &s->work[lead], *next = &s->queued[lead];
+    const bool ran = w->ran;
+    const int64_t begin = w->begin;
     while (s->running[i] != lead)
         i++;
     s->running[i] = s->running[--s->n_running];
@@ -168,7 +171,7 @@ static void end_block(struct mo_sim *s, int lead, int code) {
     mo_cores_subtract(&s->busy, &w->run.cores);
     s->n_busy -= w->run.n_cores;
     s->device->changed(s, w, -1);
-    mo_sim_find_first(s);
+    s->moved = true;
     if (w->ran) {
         mo_sim_reuse_ran(&s->reuse, w->run.tenant, w->run.begin, w->run.end);
         if (s->device->ends && !code)
@@ -176,13 +179,13 @@ static void end_block(struct mo_sim *s, int lead, int code) {
         log_members(s, MO_LOG_BLOCK_END, &w->run, s->now);
         mo_sim_count(s, w);
     }
-    ended = *w;
-    s->queued[lead].run.batch = 0;
-    if (next.run.batch) begin_block(s, &next.run, next.asked);
-    mo_sched_block_done(s->sched, lead, ended.ran, code, ended.begin, s->now, NULL, s->now);
+    if (next->run.batch) begin_block(s, &next->run, next->asked);
+    next->run.batch = 0;
+    mo_sched_block_done(s->sched, lead, ran, code, begin, s->now, NULL, s->now);
 }
 
-int64_t mo_sim_next(const struct mo_sim *s) {
+int64_t mo_sim_next(struct mo_sim *s) {
+    if (s->moved) find_first(s);
     int64_t end = s->first >= 0 ? s->work[s->first].end : MO_NEVER;
     int64_t next = end < s->timer ? end : s->timer;
     return next < s->prepared ? next : s->prepared;

@@ -106,7 +106,7 @@ void mo_sim_gpu_lost(struct mo_sim *sim, int gpu, bool lost);
 
 int64_t mo_sim_now(const struct mo_sim *sim);
 /* When something happens by itself next: a block ends, a timer is due.  MO_NEVER = nothing will. */
-int64_t mo_sim_next(const struct mo_sim *sim);
+int64_t mo_sim_next(struct mo_sim *sim);
 /* Lets everything happen that is due until `to`, which becomes now. */
 void mo_sim_advance(struct mo_sim *sim, int64_t to);
 /* Goes on until no accepted query is unanswered; returns how many are, when nothing more can happen. */

@@ -5,26 +5,27 @@
 #define MO_SIM_IMPL_H
 #include "runtime/sim/sim.h"
 
-/* A block on its way. */
+/* A block on its way.  What is looked at whenever another begins or ends comes first. */
 struct mo_sim_work {
-    struct mo_run run;
-    int64_t asked;           /* when it was decided */
-    int64_t begin, end;      /* layers run in [begin, end) if nothing changes */
-    int64_t seen;            /* `left` is as of this time */
-    double left;             /* ns of solo time to go in its phase (resized.c), */
-    double whole, at;        /* of so many that this had at its begin, and where it began in the layers; */
-    int stop;                /* it ends before this layer */
-    double pace;             /* ns of real time for one of solo time */
-    struct mo_demand asks;   /* what it may ask of memory, */
-    double demand;           /* and does now, bytes a ns */
-    double part, missed;     /* of its model: bytes in each slice it touches; share that caches do not hold */
-    int gpu;                 /* on GPUs: which, */
-    struct mo_share_use use; /* and what it uses of it, alone */
+    int64_t end; /* its phase ends if nothing changes; */
     uint64_t order;
+    int64_t seen;          /* `left` is as of this time */
+    double left;           /* ns of solo time to go in its phase (resized.c) */
+    double pace;           /* ns of real time for one of solo time */
+    double demand;         /* bytes a ns that it asks of memory now, */
+    double missed;         /* with this share of its model that caches do not hold, */
+    struct mo_demand asks; /* of what it may ask */
+    struct mo_run run;
+    int64_t asked, begin; /* when it was decided; when its first layer runs */
+    double whole, at;     /* of its phase: ns of solo time at its begin, where it began in the layers; */
+    int stop;             /* it ends before this layer */
     bool ran;
     double factor;           /* its time over what profile and caches say */
     int64_t counted;         /* its cores' time up to then is in the statistics */
     struct mo_cores leaving; /* cores that go out when its phase ends */
+    double part;             /* of its model: bytes in each slice it touches */
+    int gpu;                 /* on GPUs: which, */
+    struct mo_share_use use; /* and what it uses of it, alone */
 };
 
 /* What differs between machines. */
@@ -52,6 +53,7 @@ struct mo_sim {
     struct mo_sim_work *queued;        /* likewise: `run` and `asked` of what begins then; batch 0 = none */
     int *running;                      /* lead cores of running blocks */
     int n_running, first;              /* first: of them, the one whose phase ends first; -1 = none */
+    bool moved;                        /* ends have moved: which one is first is to be found */
     int n_busy;                        /* cores */
     struct mo_cores all, busy;
     int64_t *idle_since; /* by core */
@@ -79,8 +81,6 @@ void mo_sim_catch_up(const struct mo_sim *s, struct mo_sim_work *w);
 int64_t mo_sim_end_of(const struct mo_sim *s, const struct mo_sim_work *w);
 /* Its cores' time so far goes into the statistics. */
 void mo_sim_count(struct mo_sim *s, struct mo_sim_work *w);
-/* Which block has something happen to it first. */
-void mo_sim_find_first(struct mo_sim *s);
 
 /* resized.c: mo_engine_ops.resize; and the phase of a block ends that goes on without those who leave it. */
 void mo_sim_resize(void *sim, const struct mo_resize *resize);

@@ -179,12 +179,50 @@ static void an_early_end_changes_no_verdict(void **state) {
     simulate_bed_close(&p);
 }
 
+static int play_offline(void *self, const struct mo_bench_schedule *schedule,
+                        const struct mo_bench_budget *budget, struct mo_bench_record *records,
+                        int64_t *cut_ns, moire_error *err) {
+    (void)budget;
+    *cut_ns = INT64_MAX;
+    return mo_bench_simulate_offline(((struct simulated *)self)->simulation, 1, 0.99, schedule, records, err);
+}
+
+/* The best schedule found puts queries off, but drops none, and has no fewer in time than who cannot look
+ * ahead. */
+static void the_offline_schedule_answers_all(void **state) {
+    (void)state;
+    struct simulate_bed p;
+    struct mo_bench_simulation m;
+    double overall[2];
+    simulate_bed_open(&p, ONE_CORE, RARE_AND_HEAVY);
+    simulate_bed_put(&p, "a.csv", HEAVY);
+    struct mo_bench_simulate_options o = simulate_bed_options(&p);
+    assert_int_equal(mo_bench_simulation_open(&p.env, &o, &m, NULL), MOIRE_OK);
+    struct simulated self = {&m, mo_policy_find("moire")};
+    const struct mo_bench_system system = {"x", "moire", "x", ""};
+    for (int i = 0; i < 2; i++) {
+        const struct mo_bench_player player = {
+            .system = &system, .play = i ? play_offline : play, .self = &self};
+        json_t *point = point_of(&m, &player, &o.serve, 0.95, NULL), *t;
+        size_t k;
+        assert_true(mo_bench_kept_up(point));
+        json_array_foreach(json_object_get(point, "tenants"), k, t)
+            assert_int_equal(json_integer_value(json_object_get(t, "shed")), 0);
+        overall[i] = json_number_value(json_object_get(point, "overall"));
+        json_decref(point);
+    }
+    if (overall[0] >= 1 || overall[1] < overall[0]) fail_msg("%.4f and %.4f", overall[0], overall[1]);
+    mo_bench_simulation_close(&m);
+    simulate_bed_close(&p);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_was_due_and_has_no_answer_is_owed),
         cmocka_unit_test(a_need_that_is_not_known_has_no_limit),
         cmocka_unit_test(starving_a_tenant_is_no_way_to_a_higher_load),
         cmocka_unit_test(an_early_end_changes_no_verdict),
+        cmocka_unit_test(the_offline_schedule_answers_all),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  * test_by_load.c - counters of runs, and policies at the same loads, by hand-made numbers. */
+#define _GNU_SOURCE
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <cmocka.h>
 #include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include "bench/data/json_read.h"
 #include "bench/sim/by_load.h"
@@ -134,6 +137,25 @@ static void rows_are_means_over_seeds_and_gaps_are_paired(void **state) {
     json_decref(doc);
 }
 
+/* The page of a simulation of given loads has them; that of a search, or without counters, has not. */
+static void pages_show_what_was_counted(void **state) {
+    (void)state;
+    json_t *doc = document();
+    for (int search = 0; search < 2; search++) {
+        char *text = NULL;
+        size_t n = 0;
+        FILE *out = open_memstream(&text, &n);
+        json_object_set_new(doc, "goal", json_real(search));
+        mo_bench_by_load_section(out, doc);
+        fclose(out);
+        assert_true((strstr(text, "<h2>Conflicts and core time</h2>") != NULL) == !search);
+        if (!search)
+            assert_non_null(strstr(text, "<td>25.00 <span class=\"soft\">&plusmn; 0.00</span></td>"));
+        free(text);
+    }
+    json_decref(doc);
+}
+
 static void latency_needs_queries(void **state) {
     (void)state;
     json_t *doc = document(), *empty = json_pack("{s:[{s:i, s:n}]}", "tenants", "n", 0, "mean_ms");
@@ -147,6 +169,7 @@ int main(void) {
         cmocka_unit_test(counters_go_to_their_points),
         cmocka_unit_test(a_conflict_costs_what_its_block_takes_longer),
         cmocka_unit_test(rows_are_means_over_seeds_and_gaps_are_paired),
+        cmocka_unit_test(pages_show_what_was_counted),
         cmocka_unit_test(latency_needs_queries),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -12,7 +12,6 @@
 #include <string.h>
 #include <unistd.h>
 #include "bench/sim/simulate.h"
-#include "bench/sim/tables.h"
 #include "runtime/sim/reuse.h"
 #include "tests/unit/bench/simulate_bed.h"
 
@@ -293,54 +292,6 @@ static void the_offline_schedule_lies_between_policy_and_bound(void **state) {
     simulate_bed_close(&p);
 }
 
-/* One piece: a row a policy, ratios to the bound and to itself; a second run takes the piece from the file.
- */
-static void a_table_has_a_row_a_policy_and_resumes(void **state) {
-    (void)state;
-    struct simulate_bed p;
-    struct mo_bench_session session;
-    char *argv[] = {"moire", "tables"}, path[280];
-    json_t *first, *again;
-    simulate_bed_open(&p, FOUR_CORES, TWO_TENANTS);
-    snprintf(path, sizeof path, "%s/t.json", p.folder);
-    assert_int_equal(mo_bench_session_open(&p.env, 2, argv, &session, NULL), MOIRE_OK);
-    session.quiet = true;
-    struct mo_bench_tables_options o = {.simulate = simulate_bed_options(&p),
-                                        .scenarios = {p.scenario},
-                                        .n_scenarios = 1,
-                                        .processes = {{MO_PROCESS_GAMMA, 4}},
-                                        .n_processes = 1,
-                                        .output = path};
-    o.simulate.serve.find_max = 0.5;
-    o.simulate.serve.n_loads = 0;
-    o.simulate.serve.policies[2] = "bound";
-    o.simulate.serve.n_policies = 3;
-    assert_int_equal(mo_bench_tables(&session, &o, &first, NULL), MOIRE_OK);
-    const json_t *piece = json_array_get(json_object_get(first, "results"), 0);
-    const json_t *rows = json_object_get(piece, "rows");
-    assert_string_equal(json_string_value(json_object_get(piece, "arrivals")), "gamma:4");
-    assert_int_equal(json_array_size(rows), 3);
-    double share = json_number_value(json_object_get(json_array_get(rows, 0), "of_bound_overall"));
-    assert_true(share > 0.1 && share <= 1);
-    assert_true(json_number_value(json_object_get(json_array_get(rows, 2), "of_bound_every_tenant")) == 1);
-    assert_true(json_is_null(json_object_get(json_array_get(rows, 0), "over_layerwise")));
-    assert_true(json_number_value(json_object_get(json_array_get(rows, 0), "latency_over_solo")) > 1);
-    o.resume = true;
-    o.simulate.machine = "/nonexistent/machine.json"; /* would fail if the piece were simulated again */
-    assert_int_equal(mo_bench_tables(&session, &o, &again, NULL), MOIRE_OK);
-    assert_int_equal(json_array_size(json_object_get(again, "results")), 1);
-    char *before = json_dumps(json_object_get(first, "results"), JSON_REAL_PRECISION(6));
-    char *after = json_dumps(json_object_get(again, "results"), JSON_REAL_PRECISION(6));
-    assert_string_equal(before, after);
-    free(before);
-    free(after);
-    json_decref(first);
-    json_decref(again);
-    unlink(path);
-    mo_bench_session_close(&session);
-    simulate_bed_close(&p);
-}
-
 /* A query that comes in late counts from when it was due, and with the machine at half speed for the first
  * two milliseconds, half of its work is done in them. */
 static void late_queries_and_slow_times_count(void **state) {
@@ -410,7 +361,6 @@ int main(void) {
         cmocka_unit_test(a_modest_block_is_not_slowed_by_greedy_ones),
         cmocka_unit_test(versions_are_chosen_by_pressure),
         cmocka_unit_test(the_offline_schedule_lies_between_policy_and_bound),
-        cmocka_unit_test(a_table_has_a_row_a_policy_and_resumes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -174,7 +174,7 @@ static void tables_say_their_answer(void **state) {
     assert_string_equal(
         json_string_value(json_array_get(lines, 0)),
         "mix, poisson arrivals: moire keeps every tenant at 95 % up to load 0.60; best of the other "
-        "policies (lanes) up to 0.30; no scheduler beyond 0.90.");
+        "policies (lanes) up to 0.30; no scheduler that answers all beyond 0.90.");
     json_decref(lines);
     json_decref(doc);
 }

@@ -11,21 +11,22 @@ static const char about[] =
     "of\n"
     "the best schedule found offline, loads over `layerwise` and `veltair` with what VELTAIR's paper "
     "claims,\n"
-    "latency over solo, core-use gap, conflicts and their cost; then all policies at the same loads.  "
-    "Without scenarios: the paper's "
-    "light,\n"
-    "medium, heavy and mix on its 64 cores.\n";
+    "latency over solo, core-use gap, conflicts and their cost; how much of each tenant is in time at those\n"
+    "loads; then all policies at the same loads.  Without scenarios: the paper's light, medium, heavy and "
+    "mix\n"
+    "on its 64 cores.  With --output and --resume it goes on where it was stopped, policy by policy, and\n"
+    "takes further policies up.\n";
 
 static const char notes[] =
     "Examples:\n"
-    "  moire tables --output tables.json --report tables.html\n"
+    "  moire tables --output tables.json --report tables.html --resume\n"
     "  moire tables veltair-mix --policy moire,lanes-reject,bound --arrivals-list poisson --seeds 3\n";
 
 /* `first` if given, a list of policies, and the bound. */
 static void choose(struct mo_bench_serve_options *s, const char *first, const struct mo_policy *const *list) {
     s->n_policies = 0;
     if (first) s->policies[s->n_policies++] = first;
-    for (; *list && s->n_policies < MO_BENCH_MAX_SYSTEMS - 2; list++)
+    for (; *list && s->n_policies < MO_BENCH_MAX_POLICIES - 2; list++)
         s->policies[s->n_policies++] = (*list)->name;
     s->policies[s->n_policies++] = "offline";
     s->policies[s->n_policies++] = "bound";
