@@ -75,6 +75,7 @@ struct mo_step {
                              that knows, else as nominal */
     bool mixes;           /* pixels before it sums (Winograd, Strassen): rounding errors are relative to the
                              largest value of a tile, and a NaN reaches the whole tile */
+    bool joint;           /* units of one call share what it prepares first: best left together */
     int n_versions;       /* 0: this one only */
     const struct mo_version *version; /* runtime/plan/versions.h; the first is this one */
     bool dynamic;                     /* shapes known at run time only: reference with allocation */

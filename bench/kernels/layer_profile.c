@@ -93,8 +93,9 @@ int mo_profile_write_trace(const struct mo_env *env, const struct mo_plan *plan,
         struct mo_profile_row r;
         if (is_view(&plan->steps[k])) continue;
         mo_profile_judge(plan, k, timing, ceiling, &r);
-        for (int w = 0; w < r.threads; w++)
-            json_array_append_new(events, span(plan, timing, w, k, &r));
+        for (int w = 0; w < timing->threads; w++)
+            if (timing->end_ns[(size_t)w * (size_t)timing->n_layers + (size_t)k])
+                json_array_append_new(events, span(plan, timing, w, k, &r));
     }
     json_t *trace = json_pack("{s:o, s:s, s:o}", "traceEvents", events, "displayTimeUnit", "ns", "ceilings",
                               mo_ceiling_json(ceiling));

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  * timing.c - runs a plan several times and keeps the times; see timing.h.
  *
- * A team gets one job for all repetitions, so that no start-up is in the times.  By layer, the end of a
- * worker's share is the moment it comes to the layer's barrier: the time until worker 0 is past it is what
- * the layer took, and the rest of each worker's time is waiting.  Worker 0 keeps the books; the others write
- * only their own stamps, before a barrier that worker 0 reads them behind. */
+ * A team gets one job for all repetitions, so that no start-up is in the times.  By layer, a layer takes from
+ * the end of the one before to its own, whichever worker sees these; the rest of a worker's time beside its
+ * own pieces is waiting.  Whoever begins a layer keeps the books, and nobody else does meanwhile. */
 #include <stdlib.h>
 #include <string.h>
 #include "bench/load/together.h"
@@ -24,49 +23,74 @@ struct session {
     char *scratch;        /* stride bytes a worker */
     size_t stride;
     int64_t started, fastest;
+    int64_t since;        /* the layer that runs began then */
+    int64_t begun, ended; /* the repetition */
     _Atomic int stop, rc;
 };
 
-/* What the barrier of one worker needs to know. */
-struct arrival {
+/* One worker in one repetition. */
+struct walk {
     struct session *s;
-    struct mo_together *team;
-    int64_t *end; /* where the stamp goes; NULL: no profile */
+    int worker, sample;
 };
 
-static void arrive(void *ctx, int worker) {
-    const struct arrival *a = ctx;
-    if (a->end) *a->end = mo_now(a->s->env);
-    mo_barrier_wait(&a->team->barrier, worker);
+static void record(struct session *s, int layer, int sample, int64_t took) {
+    int64_t *least = &s->timing->min_ns[layer];
+    s->sample[(size_t)layer * MO_TIMING_SAMPLES + (size_t)sample % MO_TIMING_SAMPLES] = took;
+    if (!*least || took < *least) *least = took;
 }
 
-static int run_range(struct session *s, struct mo_together *team, int begin, int end, int worker,
-                     int64_t *stamp) {
-    struct arrival a = {.s = s, .team = team, .end = stamp};
-    return mo_instance_run(s->instance, begin, end, worker, team->n, arrive, &a,
-                           s->scratch + (size_t)worker * s->stride);
+/* The first layer begins a repetition, and the step behind the last one ends it.  True: it is that. */
+static bool is_end(struct session *s, int layer, int64_t now) {
+    if (layer == 0) s->begun = now;
+    if (layer < s->plan->n_steps) return false;
+    s->ended = now;
+    return true;
 }
 
-static int run_layers(struct session *s, struct mo_together *team, int worker, int sample) {
-    const int n = s->plan->n_steps;
-    int rc = MOIRE_OK;
-    for (int k = 0; !rc && k < n; k++) {
-        int64_t *begin = &s->begin[(size_t)worker * n + k], *end = &s->end[(size_t)worker * n + k];
-        *begin = mo_now(s->env);
-        *end = 0;
-        rc = run_range(s, team, k, k + 1, worker, end);
-        int64_t now = mo_now(s->env);
-        if (!*end) *end = now; /* alone, or a layer that runs nothing */
-        if (worker == 0 && sample >= 0)
-            s->sample[(size_t)k * MO_TIMING_SAMPLES + sample % MO_TIMING_SAMPLES] = now - *begin;
-        if (worker == 0 && sample >= 0 && (!s->timing->min_ns[k] || now - *begin < s->timing->min_ns[k]))
-            s->timing->min_ns[k] = now - *begin;
-    }
-    return rc;
+static int begin_step(void *ctx, int layer, int width, void *scratch) {
+    const struct walk *w = ctx;
+    struct session *s = w->s;
+    const bool edge = layer == 0 || layer == s->plan->n_steps;
+    if (edge && is_end(s, layer, mo_now(s->env))) return 0;
+    return mo_instance_step(s->instance, layer, width, scratch);
 }
 
-/* Worker 0, behind the last barrier of a repetition. */
-static void keep_fastest(struct session *s, int64_t start, int64_t took) {
+static void run_pieces(void *ctx, const struct mo_pieces *p, void *scratch) {
+    const struct walk *w = ctx;
+    mo_instance_pieces(w->s->instance, p->step, p->from, p->to, p->of, scratch);
+}
+
+/* The same layer by layer: a layer takes until the next one begins. */
+static int begin_layer(void *ctx, int layer, int width, void *scratch) {
+    const struct walk *w = ctx;
+    struct session *s = w->s;
+    const size_t n = (size_t)s->plan->n_steps, own = (size_t)w->worker * n + (size_t)layer;
+    const int64_t now = mo_now(s->env);
+    if (layer && w->sample >= 0) record(s, layer - 1, w->sample, now - s->since);
+    s->since = now;
+    if (is_end(s, layer, now)) return 0;
+    for (size_t i = 0; i < (size_t)s->timing->threads; i++)
+        s->begin[i * n + (size_t)layer] = s->end[i * n + (size_t)layer] = 0;
+    int pieces = mo_instance_step(s->instance, layer, width, scratch);
+    if (pieces) return pieces;
+    s->begin[own] = now;
+    s->end[own] = mo_now(s->env);
+    return 0;
+}
+
+static void time_pieces(void *ctx, const struct mo_pieces *p, void *scratch) {
+    const struct walk *w = ctx;
+    struct session *s = w->s;
+    const size_t at = (size_t)w->worker * (size_t)s->plan->n_steps + (size_t)p->step;
+    if (!s->begin[at]) s->begin[at] = mo_now(s->env);
+    run_pieces(ctx, p, scratch);
+    s->end[at] = mo_now(s->env);
+}
+
+/* Worker 0, when a repetition is over. */
+static void keep_fastest(struct session *s) {
+    const int64_t start = s->begun, took = s->ended - start;
     if (s->fastest && took >= s->fastest) return;
     s->fastest = took;
     for (size_t i = 0; i < (size_t)s->plan->n_steps * (size_t)s->timing->threads; i++) {
@@ -81,22 +105,22 @@ static bool enough(const struct session *s, int done) {
 }
 
 static void run_all(void *ctx, struct mo_together *team, int worker) {
+    static const struct mo_claims_calls whole = {begin_step, run_pieces},
+                                        by_layer = {begin_layer, time_pieces};
     struct session *s = ctx;
+    struct walk walk = {s, worker, s->options->repeat ? 0 : -1}; /* -1: the one that does not count */
     int rc = MOIRE_OK;
-    for (int i = s->options->repeat ? 0 : -1; !rc; i++) { /* -1: the one that does not count */
+    for (int block = 0; !rc; block++, walk.sample++) {
+        const int i = walk.sample;
         if (worker == 0 && i == 0) s->started = mo_now(s->env);
         if (worker == 0 && i >= 0 && enough(s, i)) atomic_store(&s->stop, 1);
-        if (team->n > 1) mo_barrier_wait(&team->barrier, worker);
+        struct mo_claims *claims = mo_together_begin(team, worker, s->plan->n_steps + 1, block);
         if (atomic_load(&s->stop)) break;
-        int64_t start = mo_now(s->env);
-        if (s->options->by_layer)
-            rc = run_layers(s, team, worker, i);
-        else
-            rc = run_range(s, team, 0, s->plan->n_steps, worker, NULL);
+        mo_claims_work(claims, &team->member[worker], s->options->by_layer ? &by_layer : &whole, &walk,
+                       s->scratch + (size_t)worker * s->stride, &rc);
         if (worker || rc || i < 0) continue;
-        int64_t took = mo_now(s->env) - start;
-        s->timing->run_ns[s->timing->n++] = took;
-        if (s->options->by_layer) keep_fastest(s, start, took);
+        s->timing->run_ns[s->timing->n++] = s->ended - s->begun;
+        if (s->options->by_layer) keep_fastest(s);
     }
     if (!worker) atomic_store(&s->rc, rc);
 }

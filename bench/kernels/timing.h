@@ -12,8 +12,8 @@ struct mo_timing {
     int64_t *run_ns; /* of every repetition, sorted */
     /* by layer; NULL without a profile */
     int64_t *min_ns, *median_ns;
-    /* of the fastest repetition, [worker * n_layers + layer], ns from its start: when the worker came to the
-     * layer, and when its share was done (equal: it had none) */
+    /* of the fastest repetition, [worker * n_layers + layer], ns from its start: when the worker began its
+     * first piece of the layer, and when its last was done (0: it had none) */
     int64_t *begin_ns, *end_ns;
 };
 

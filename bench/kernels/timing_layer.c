@@ -15,31 +15,30 @@ struct session {
     int64_t budget_ns, deadline;
     char *scratch;
     size_t stride;
-    int64_t batch; /* of the round that runs; 0 = the end.  Written by worker 0 before a barrier */
+    int64_t batch;       /* of the round that runs; 0 = the end.  Written by worker 0 between two barriers */
+    int64_t begun, took; /* the batch */
     int n;
     double sample[MO_TIMING_SAMPLES];
     _Atomic int rc;
 };
 
-struct gate {
-    struct mo_together *team;
-};
-
-static void pass(void *ctx, int worker) {
-    mo_barrier_wait(&((struct gate *)ctx)->team->barrier, worker);
+/* The first step begins the batch, and the one behind the last ends it. */
+static int run_step(void *ctx, int step, int width, void *scratch) {
+    struct session *s = ctx;
+    if (step == 0) s->begun = mo_now(s->env);
+    if (step < s->batch) return mo_instance_step(s->instance, s->layer, width, scratch);
+    s->took = mo_now(s->env) - s->begun;
+    return 0;
 }
 
-static int run(struct session *s, struct mo_together *team, int worker, int64_t times) {
-    struct gate gate = {team};
-    int rc = MOIRE_OK;
-    for (int64_t i = 0; !rc && i < times; i++)
-        rc = mo_instance_run(s->instance, s->layer, s->layer + 1, worker, team->n, pass, &gate,
-                             s->scratch + (size_t)worker * s->stride);
-    return rc;
+static void run_pieces(void *ctx, const struct mo_pieces *p, void *scratch) {
+    const struct session *s = ctx;
+    mo_instance_pieces(s->instance, s->layer, p->from, p->to, p->of, scratch);
 }
 
 /* Worker 0: takes a sample, and says how many runs the next one has. */
-static void decide(struct session *s, int64_t took) {
+static void decide(struct session *s) {
+    const int64_t took = s->took;
     if (took < SHORT_NS && s->batch < MOST_BATCH) {
         s->batch *= 2;
         s->n = 0;
@@ -50,17 +49,17 @@ static void decide(struct session *s, int64_t took) {
 }
 
 static void work(void *ctx, struct mo_together *team, int worker) {
+    static const struct mo_claims_calls calls = {run_step, run_pieces};
     struct session *s = ctx;
-    int rc = run(s, team, worker, 1); /* does not count */
-    if (worker == 0) s->deadline = mo_now(s->env) + s->budget_ns;
-    while (!rc) {
+    char *scratch = s->scratch + (size_t)worker * s->stride;
+    int rc = MOIRE_OK;
+    for (int block = 0; !rc && s->batch; block++) {
+        struct mo_claims *claims = mo_together_begin(team, worker, (int)s->batch + 1, block);
+        mo_claims_work(claims, &team->member[worker], &calls, s, scratch, &rc);
+        if (worker == 0 && block == 0) s->deadline = mo_now(s->env) + s->budget_ns; /* it does not count */
         if (team->n > 1) mo_barrier_wait(&team->barrier, worker);
-        int64_t batch = s->batch, start = mo_now(s->env);
-        if (!batch) break;
-        rc = run(s, team, worker, batch);
-        int64_t took = mo_now(s->env) - start;
-        if (team->n > 1) mo_barrier_wait(&team->barrier, worker); /* all have read `batch` */
-        if (worker == 0) decide(s, took);
+        if (worker == 0 && block > 0) decide(s);
+        if (team->n > 1) mo_barrier_wait(&team->barrier, worker);
     }
     if (worker == 0) atomic_store(&s->rc, rc);
 }

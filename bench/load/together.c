@@ -49,19 +49,39 @@ static int on_team(struct call *call, moire_error *err) {
     return rc;
 }
 
+/* Two blocks take turns: when all have come to one, nobody is in the one before the last any more. */
+struct mo_claims *mo_together_begin(struct mo_together *team, int worker, int n_steps, int block) {
+    struct mo_claims *claims = &team->claims[block & 1];
+    if (worker == 0) mo_claims_begin(claims, n_steps, team->n);
+    if (team->n > 1) mo_barrier_wait(&team->barrier, worker);
+    return claims;
+}
+
 int mo_together(const struct mo_env *env, int n, mo_together_fn *fn, void *ctx, moire_error *err) {
     struct call call = {.env = env, .fn = fn, .ctx = ctx, .together.n = n};
-    struct mo_barrier_flag *flags = mo_alloc(env, (size_t)n * sizeof *flags);
-    if (!flags) return mo_fail(err, MOIRE_ENOMEM, "out of memory for a team of %d", n);
-    mo_barrier_init(&call.together.barrier, env, flags, BARRIER_SPIN);
-    int rc = MOIRE_OK;
-    if (n > 1) {
+    const size_t workers = (size_t)n;
+    struct mo_barrier_flag *flags = mo_alloc(env, workers * sizeof *flags);
+    struct mo_claims_range *ranges = mo_alloc(env, 2 * workers * sizeof *ranges);
+    struct mo_claims_member *members = mo_alloc(env, workers * sizeof *members);
+    int rc = flags && ranges && members ? MOIRE_OK
+                                        : mo_fail(err, MOIRE_ENOMEM, "out of memory for a team of %d", n);
+    if (!rc) {
+        mo_barrier_init(&call.together.barrier, env, flags, BARRIER_SPIN);
+        for (size_t i = 0; i < 2; i++)
+            mo_claims_init(&call.together.claims[i], env, ranges + i * workers, n, BARRIER_SPIN);
+        for (int w = 0; w < n; w++)
+            mo_claims_seat(&members[w], w);
+        call.together.member = members;
+    }
+    if (!rc && n > 1) {
         rc = on_team(&call, err);
-    } else {
+    } else if (!rc) {
         unsigned old = mo_fpu_flush();
         fn(ctx, &call.together, 0);
         mo_fpu_restore(old);
     }
     mo_free(env, flags);
+    mo_free(env, ranges);
+    mo_free(env, members);
     return rc;
 }

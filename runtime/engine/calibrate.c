@@ -3,6 +3,7 @@
 #include "runtime/engine/calibrate.h"
 
 #include "runtime/device/barrier.h"
+#include "runtime/device/claims.h"
 
 enum {
     FIRST_CHUNK = 8,
@@ -23,7 +24,9 @@ struct job {
     void *model;
     int instance, begin, end;
     struct mo_barrier barrier;
-    int64_t *layer_ns;
+    struct mo_claims claims;
+    struct mo_claims_member *member;
+    int64_t *layer_ns, since;
     _Atomic int rc;
 };
 
@@ -32,18 +35,30 @@ struct sweep {
     int64_t n;
 };
 
-/* All members walk the layers together; the lead reads the clock. */
-static void measure(void *ctx, int core, int worker, int n_workers) {
+/* A layer takes until the next one begins; behind the last is one step more. */
+static int measure_step(void *ctx, int step, int width, void *scratch) {
     struct job *job = ctx;
-    void *scratch = mo_engine_cores_scratch_of(job->device, core);
-    for (int k = job->begin; k < job->end; k++) {
-        if (n_workers > 1) mo_barrier_wait(&job->barrier, worker);
-        int64_t start = worker ? 0 : mo_now(job->env);
-        int rc = job->ops->run(job->model, job->instance, k, k + 1, worker, n_workers, mo_barrier_wait,
-                               &job->barrier, scratch);
-        if (rc) atomic_store(&job->rc, rc);
-        if (!worker) job->layer_ns[k] = mo_now(job->env) - start;
-    }
+    int64_t now = mo_now(job->env);
+    int layer = job->begin + step;
+    if (step) job->layer_ns[layer - 1] = now - job->since;
+    job->since = now;
+    return layer < job->end ? job->ops->step(job->model, job->instance, layer, width, scratch) : 0;
+}
+
+static void measure_pieces(void *ctx, const struct mo_pieces *p, void *scratch) {
+    const struct job *job = ctx;
+    job->ops->pieces(job->model, job->instance, job->begin + p->step, p->from, p->to, p->of, scratch);
+}
+
+/* All are there before the first layer begins. */
+static void measure(void *ctx, int core, int worker, int n_workers) {
+    static const struct mo_claims_calls calls = {measure_step, measure_pieces};
+    struct job *job = ctx;
+    int code = MOIRE_OK;
+    if (n_workers > 1) mo_barrier_wait(&job->barrier, worker);
+    mo_claims_work(&job->claims, &job->member[worker], &calls, job,
+                   mo_engine_cores_scratch_of(job->device, core), &code);
+    if (code) atomic_store(&job->rc, code);
 }
 
 /* End of the next chunk: what took HOLD_NS the last time, or a few layers when nothing is known. */
@@ -61,6 +76,7 @@ static int measure_pass(struct job *job, int cores, int n_layers, const int64_t 
         job->begin = k;
         job->end = chunk_end(known, k, n_layers);
         mo_barrier_begin(&job->barrier, cores);
+        mo_claims_begin(&job->claims, job->end - job->begin + 1, cores);
         mo_engine_cores_exclusive(job->device, cores, measure, job);
         int rc = atomic_load(&job->rc);
         if (rc) return rc;
@@ -105,37 +121,49 @@ static int measure_cold(struct job *job, int n_layers, int64_t sweep, struct mo_
     return rc;
 }
 
+/* Times at 1, 2, 4, ... and n cores, then cold ones. */
+static int measure_all(struct job *job, int n, int n_layers, int repetitions, int64_t sweep,
+                       struct mo_profile *profile) {
+    const struct mo_model_ops *ops = job->ops;
+    int rc = MOIRE_OK;
+    bool known = false;
+    for (int cores = 1; !rc && cores <= n; cores = mo_calibrate_next(cores, n)) {
+        if (ops->select_versions) ops->select_versions(job->model, job->instance, 0, n_layers, 0, cores);
+        for (int r = 0; !rc && r < repetitions; r++, known = true) {
+            rc = measure_pass(job, cores, n_layers, known ? job->layer_ns : NULL);
+            if (!rc) mo_profile_record(profile, cores, job->layer_ns);
+        }
+    }
+    if (ops->select_versions) ops->select_versions(job->model, job->instance, 0, n_layers, 0, 1);
+    if (!rc && sweep > 0) rc = measure_cold(job, n_layers, sweep, profile);
+    return rc;
+}
+
 int mo_calibrate(struct mo_device *device, const struct mo_env *env, const struct mo_model_ops *ops,
                  void *model, int instance, int n_layers, int repetitions, int most, int64_t sweep,
                  struct mo_profile **out, moire_error *err) {
     int n = mo_device_units(device), rc = MOIRE_OK;
     if (most < n) n = most;
+    const size_t workers = (size_t)n;
     struct mo_profile *profile = mo_profile_create(env, n_layers, n);
-    int64_t *layer_ns = mo_alloc(env, (size_t)n_layers * sizeof *layer_ns);
-    struct mo_barrier_flag *flags = mo_alloc(env, (size_t)n * sizeof *flags);
-    if (!profile || !layer_ns || !flags) rc = mo_fail(err, MOIRE_ENOMEM, "out of memory for a profile");
-    if (!rc) {
-        struct job job = {.device = device,
-                          .env = env,
-                          .ops = ops,
-                          .model = model,
-                          .instance = instance,
-                          .layer_ns = layer_ns};
+    struct mo_barrier_flag *flags = mo_alloc(env, workers * sizeof *flags);
+    struct mo_claims_range *ranges = mo_alloc(env, workers * sizeof *ranges);
+    struct job job = {.device = device, .env = env, .ops = ops, .model = model, .instance = instance};
+    job.layer_ns = mo_alloc(env, (size_t)n_layers * sizeof *job.layer_ns);
+    job.member = mo_alloc(env, workers * sizeof *job.member);
+    if (!profile || !flags || !ranges || !job.layer_ns || !job.member) {
+        rc = mo_fail(err, MOIRE_ENOMEM, "out of memory for a profile");
+    } else {
         mo_barrier_init(&job.barrier, env, flags, SPIN);
-        bool known = false;
-        for (int cores = 1; !rc && cores <= n; cores = mo_calibrate_next(cores, n)) {
-            if (ops->select_versions) ops->select_versions(model, instance, 0, n_layers, 0, cores);
-            for (int r = 0; !rc && r < repetitions; r++, known = true) {
-                rc = measure_pass(&job, cores, n_layers, known ? layer_ns : NULL);
-                if (!rc) mo_profile_record(profile, cores, layer_ns);
-            }
-        }
-        if (ops->select_versions) ops->select_versions(model, instance, 0, n_layers, 0, 1);
-        if (!rc && sweep > 0) rc = measure_cold(&job, n_layers, sweep, profile);
+        mo_claims_init(&job.claims, env, ranges, n, SPIN);
+        for (int i = 0; i < n; i++)
+            mo_claims_seat(&job.member[i], i);
+        rc = measure_all(&job, n, n_layers, repetitions, sweep, profile);
         if (rc) mo_fail(err, rc, "the calibration run failed");
     }
-    mo_free(env, layer_ns);
-    mo_free(env, flags);
+    void *const parts[] = {flags, ranges, job.layer_ns, job.member};
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
+        mo_free(env, parts[i]);
     if (rc) {
         mo_profile_destroy(profile);
         return rc;

@@ -10,9 +10,9 @@
 /* Bytes that sweep the caches of such a machine, 0 = it does not say how large they are; the sweep takes as
  * much memory for a moment. */
 int64_t mo_calibrate_sweep(const struct mo_topology *topology);
-/* sweep 0: nothing is measured cold.  `run` of ops is called on `instance` with some input in it, on up to
- * `most` cores, in the versions that `select_versions` picks for these (NULL: as they are).  The result is
- * finished and belongs to the caller. */
+/* sweep 0: nothing is measured cold.  `step` and `pieces` of ops are called on `instance` with some input in
+ * it, on up to `most` cores, in the versions that `select_versions` picks for these (NULL: as they are).  The
+ * result is finished and belongs to the caller. */
 int mo_calibrate(struct mo_device *device, const struct mo_env *env, const struct mo_model_ops *ops,
                  void *model, int instance, int n_layers, int repetitions, int most, int64_t sweep,
                  struct mo_profile **out, moire_error *err);

@@ -31,12 +31,12 @@ struct mo_model_ops {
     /* The query is gone for good, after its answer and its last block: `user` may be reused.  The device's
      * lock is held, so this must be short and must not call back. */
     void (*release)(void *model, void *user);
-    /* --- cores only; begin and run are called on workers without a lock --- */
+    /* --- cores only; begin, step and pieces are called on workers without a lock --- */
     /* Before the first block: puts the query's input into the instance.  0 or a code. */
     int (*begin)(void *model, int instance, void *user);
-    /* As mo_instance_run(); the last thing it does with n_workers > 1 need not be a barrier. */
-    int (*run)(void *model, int instance, int begin, int end, int worker, int n_workers,
-               void (*barrier)(void *ctx, int worker), void *ctx, void *scratch);
+    /* As mo_instance_step() and mo_instance_pieces(): a layer by one worker, or pieces of it. */
+    int (*step)(void *model, int instance, int layer, int width, void *scratch);
+    void (*pieces)(void *model, int instance, int layer, int from, int to, int of, void *scratch);
     /* May be NULL.  Before layers [begin, end) of an instance start on so many cores: picks their versions
      * for these and a pressure.  The device's lock is held. */
     void (*select_versions)(void *model, int instance, int begin, int end, double pressure, int cores);

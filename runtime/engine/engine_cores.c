@@ -1,23 +1,31 @@
 /* SPDX-License-Identifier: Apache-2.0
- * engine_cores.c - the table of cores: starts blocks on worker teams and runs them; see engine_cores.h. */
+ * engine_cores.c - the table of cores: starts blocks on teams of workers and runs them; see engine_cores.h.
+ */
 #include "runtime/engine/engine_cores.h"
 
-#include "runtime/device/barrier.h"
-#include "runtime/device/usdt.h"
+#include "runtime/device/claims.h"
 #include "runtime/device/team.h"
+#include "runtime/device/usdt.h"
 #include "runtime/engine/device_impl.h"
 
-enum { BARRIER_SPIN = 4000 };
+enum { CLAIMS_SPIN = 4000 };
 
-/* The block that a lead core's team runs, and the barrier of its members; one a lead core. */
+/* A block and the team that runs it.  Step 0 of the claims brings the input in, step i runs layer begin + i
+ * - 1. Members look at nothing but this before they hold a step or a piece: the tenant may be gone before the
+ * last of them has come. */
 struct team_block {
     struct cores *cores;
+    struct team_block *next_free;
+    struct mo_claims claims;
+    struct mo_claims_range *ranges;
     struct mo_run run;
-    struct mo_barrier barrier;
-    struct mo_barrier_flag *flags;
-    _Atomic int rc;
-    _Atomic bool drop;
+    struct mo_device_model tenant;
+    void *user;
+    uint64_t handle;
     int64_t start;
+    _Atomic int inside; /* members that have not left */
+    int code;
+    bool drop; /* it came too late to be run */
 };
 
 struct cores {
@@ -25,7 +33,8 @@ struct cores {
     const struct mo_env *env;
     struct mo_team_config team_config;
     struct mo_team *team;
-    struct team_block *blocks;
+    struct team_block *blocks, *free; /* as many as cores: each has one core at least */
+    struct mo_claims_member *members; /* of every core */
     void **scratch;
     int64_t scratch_bytes;
     int n;
@@ -52,13 +61,17 @@ static int open_cores(struct mo_device *device, const void *options, void **self
                                              .lent = o->lent};
     size_t n = (size_t)c->n;
     c->blocks = mo_alloc(env, n * sizeof *c->blocks);
+    c->members = mo_alloc(env, n * sizeof *c->members);
     c->scratch = mo_alloc(env, n * sizeof *c->scratch);
-    bool ok = c->blocks && c->scratch;
+    bool ok = c->blocks && c->members && c->scratch;
     for (size_t i = 0; ok && i < n; i++) {
-        c->blocks[i].cores = c;
-        c->blocks[i].flags = mo_alloc(env, (n - i) * sizeof *c->blocks[i].flags); /* cores i and above */
-        ok = c->blocks[i].flags != NULL;
-        mo_barrier_init(&c->blocks[i].barrier, env, c->blocks[i].flags, BARRIER_SPIN);
+        struct team_block *block = &c->blocks[i];
+        block->cores = c;
+        block->ranges = mo_alloc(env, n * sizeof *block->ranges);
+        ok = block->ranges != NULL;
+        mo_claims_init(&block->claims, env, block->ranges, c->n, CLAIMS_SPIN);
+        block->next_free = c->free;
+        c->free = block;
     }
     return ok ? MOIRE_OK : mo_fail(err, MOIRE_ENOMEM, "out of memory for an engine of %d cores", c->n);
 }
@@ -72,10 +85,11 @@ static void close_cores(void *self) {
     struct cores *c = self;
     mo_team_destroy(c->team);
     for (int i = 0; i < c->n; i++) {
-        if (c->blocks) mo_free(c->env, c->blocks[i].flags);
+        if (c->blocks) mo_free(c->env, c->blocks[i].ranges);
         if (c->scratch) mo_free(c->env, c->scratch[i]);
     }
     mo_free(c->env, c->scratch);
+    mo_free(c->env, c->members);
     mo_free(c->env, c->blocks);
     mo_free(c->env, c);
 }
@@ -87,23 +101,32 @@ static int64_t cpu_ns(void *self) {
 /* --- a block begins; the lock is held ------------------------------------------------------------------- */
 static void run_member(void *ctx, int core, int worker, int n_workers);
 
+/* A job for a core, as a member with a seat. */
+static void call_in(struct cores *c, struct team_block *block, int core, int seat) {
+    mo_claims_seat(&c->members[core], seat);
+    if (!mo_team_put(c->team, core, &(struct mo_job){run_member, block, seat, block->run.n_cores})) return;
+    mo_cores_add(&c->wake, core);
+    c->any_wake = true;
+}
+
 static void start(void *self, const struct mo_run *run) {
     struct cores *c = self;
-    struct team_block *block = &c->blocks[run->lead];
-    const struct mo_device_model *tenant = &c->device->tenants[run->tenant];
+    struct mo_queries *q = mo_sched_queries(c->device->sched);
+    struct team_block *block = c->free;
+    c->free = block->next_free;
     block->run = *run;
-    if (tenant->ops->select_versions)
-        tenant->ops->select_versions(tenant->model, run->instance, run->begin, run->end, run->pressure,
-                                     run->n_cores);
-    atomic_store_explicit(&block->rc, 0, memory_order_relaxed);
-    atomic_store_explicit(&block->drop, false, memory_order_relaxed);
-    if (run->n_cores > 1) mo_barrier_begin(&block->barrier, run->n_cores);
-    int worker = 0;
+    block->tenant = c->device->tenants[run->tenant];
+    block->user = q->record[run->query].user;
+    block->handle = mo_query_handle(q, run->query);
+    if (block->tenant.ops->select_versions)
+        block->tenant.ops->select_versions(block->tenant.model, run->instance, run->begin, run->end,
+                                           run->pressure, run->n_cores);
+    block->drop = false;
+    atomic_store_explicit(&block->inside, run->n_cores, memory_order_relaxed);
+    mo_claims_begin(&block->claims, run->end - run->begin + 1, run->n_cores);
+    int seat = 0;
     for (int core = run->lead; core >= 0; core = mo_cores_next(&run->cores, core))
-        if (mo_team_put(c->team, core, &(struct mo_job){run_member, block, worker++, run->n_cores})) {
-            mo_cores_add(&c->wake, core);
-            c->any_wake = true;
-        }
+        call_in(c, block, core, seat++);
 }
 
 static void leave(void *self) {
@@ -122,69 +145,110 @@ static void leave(void *self) {
 }
 
 /* --- workers -------------------------------------------------------------------------------------------- */
+/* A core's part in a block. */
+struct part {
+    struct team_block *block;
+    struct mo_ring *ring;
+    int core;
+    bool begun;
+};
+
 static void complete(struct team_block *block, int core) {
-    struct mo_device *d = block->cores->device;
-    bool dropped = atomic_load_explicit(&block->drop, memory_order_relaxed);
-    int code = atomic_load_explicit(&block->rc, memory_order_relaxed), lead = block->run.lead;
-    int64_t from = block->start;
+    struct cores *c = block->cores;
+    struct mo_device *d = c->device;
+    const int lead = block->run.lead, code = block->code;
+    const int64_t from = block->start;
+    const bool ran = !block->drop;
     mo_device_take(d);
     int64_t end = mo_now(d->env);
     mo_sched_stats(d->sched)->kernel_core_ns += (end - from) * block->run.n_cores;
-    mo_sched_block_done(d->sched, lead, !dropped, code, from, end, NULL, end); /* may reuse *block at once */
+    block->next_free = c->free;
+    c->free = block; /* the next block may be this one at once */
+    mo_sched_block_done(d->sched, lead, ran, code, from, end, NULL, end);
     mo_device_drop_and_deliver(d, mo_device_ring(d, core));
 }
 
-/* Worker 0 decides whether the block is too late and brings the input in; the others wait for that. */
-static void prepare(struct team_block *block, const struct mo_device_model *t, void *user) {
-    block->start = mo_now(block->cores->env);
-    if (block->start > block->run.latest_start)
-        atomic_store(&block->drop, true);
-    else if (block->run.first)
-        atomic_store(&block->rc, t->ops->begin(t->model, block->run.instance, user));
+static void log_part(const struct part *p, int kind) {
+    const struct mo_run *run = &p->block->run;
+    mo_event_put(p->ring, p->ring ? mo_now(p->block->cores->env) : 0, kind, p->block->handle, run->tenant,
+                 run->begin, run->end, p->core);
+}
+
+static void begin_part(struct part *p) {
+    const struct mo_run *run = &p->block->run;
+    if (p->begun) return;
+    p->begun = true;
+    mo_probe_block_start(p->block->handle, run->tenant, run->begin, run->end, p->core);
+    log_part(p, MO_LOG_BLOCK_START);
+}
+
+static void end_part(struct part *p) {
+    const struct mo_run *run = &p->block->run;
+    if (p->block->drop) {
+        log_part(p, MO_LOG_BLOCK_DROP);
+        return;
+    }
+    begin_part(p);
+    log_part(p, MO_LOG_BLOCK_END);
+    mo_probe_block_end(p->block->handle, run->tenant, run->begin, run->end, p->core);
 }
 
 /* Which versions the layers of a block run; nothing when all run their first. */
-static void log_versions(struct mo_ring *ring, int64_t now, const struct mo_device_model *t,
-                         const struct mo_run *run, uint64_t handle) {
+static void log_versions(struct mo_ring *ring, const struct team_block *block) {
+    const struct mo_run *run = &block->run;
+    const struct mo_device_model *t = &block->tenant;
     if (!ring || !t->ops->version) return;
     for (int from = run->begin; from < run->end; from += MO_EVENT_VERSIONS) {
         int n = run->end - from < MO_EVENT_VERSIONS ? run->end - from : MO_EVENT_VERSIONS;
         int64_t digits = 0;
         for (int i = n; i-- > 0;)
             digits = digits << 3 | (t->ops->version(t->model, run->instance, from + i) & 7);
-        if (digits) mo_event_put(ring, now, MO_LOG_VERSIONS, handle, run->tenant, from, digits, n);
+        if (digits)
+            mo_event_put(ring, block->start, MO_LOG_VERSIONS, block->handle, run->tenant, from, digits, n);
     }
 }
 
+/* Who comes first decides whether the block is too late, and brings the input in. */
+static int prepare(struct part *p) {
+    struct team_block *block = p->block;
+    const struct mo_device_model *t = &block->tenant;
+    block->start = mo_now(block->cores->env);
+    block->drop = block->start > block->run.latest_start;
+    if (block->drop) return MOIRE_EEXPIRED;
+    log_versions(p->ring, block);
+    begin_part(p);
+    return block->run.first ? t->ops->begin(t->model, block->run.instance, block->user) : MOIRE_OK;
+}
+
+static int run_step(void *ctx, int step, int width, void *scratch) {
+    struct part *p = ctx;
+    const struct team_block *block = p->block;
+    if (step == 0) return prepare(p);
+    begin_part(p);
+    return block->tenant.ops->step(block->tenant.model, block->run.instance, block->run.begin + step - 1,
+                                   width, scratch);
+}
+
+static void run_pieces(void *ctx, const struct mo_pieces *p, void *scratch) {
+    struct part *part = ctx;
+    const struct team_block *block = part->block;
+    begin_part(part);
+    block->tenant.ops->pieces(block->tenant.model, block->run.instance, block->run.begin + p->step - 1,
+                              p->from, p->to, p->of, scratch);
+}
+
 static void run_member(void *ctx, int core, int worker, int n_workers) {
+    static const struct mo_claims_calls calls = {run_step, run_pieces};
     struct team_block *block = ctx;
     struct cores *c = block->cores;
-    struct mo_device *d = c->device;
-    const struct mo_run run = block->run;
-    const struct mo_device_model *t = &d->tenants[run.tenant];
-    struct mo_queries *q = mo_sched_queries(d->sched);
-    uint64_t handle = mo_query_handle(q, run.query);
-    struct mo_ring *ring = mo_device_ring(d, core);
-    bool ahead = run.first || run.latest_start != MO_NEVER;
-    if (worker == 0) prepare(block, t, q->record[run.query].user);
-    if (ahead && n_workers > 1) mo_barrier_wait(&block->barrier, worker);
-    if (!atomic_load_explicit(&block->drop, memory_order_relaxed) && !atomic_load(&block->rc)) {
-        mo_probe_block_start(handle, run.tenant, run.begin, run.end, core);
-        if (worker == 0) log_versions(ring, block->start, t, &run, handle);
-        mo_event_put(ring, ring ? mo_now(d->env) : 0, MO_LOG_BLOCK_START, handle, run.tenant, run.begin,
-                     run.end, core);
-        int rc = t->ops->run(t->model, run.instance, run.begin, run.end, worker, n_workers, mo_barrier_wait,
-                             &block->barrier, c->scratch[core]);
-        if (rc) atomic_store(&block->rc, rc);
-        mo_event_put(ring, ring ? mo_now(d->env) : 0, MO_LOG_BLOCK_END, handle, run.tenant, run.begin,
-                     run.end, core);
-        mo_probe_block_end(handle, run.tenant, run.begin, run.end, core);
-    } else {
-        mo_event_put(ring, ring ? mo_now(d->env) : 0, MO_LOG_BLOCK_DROP, handle, run.tenant, run.begin,
-                     run.end, core);
-    }
-    if (n_workers > 1) mo_barrier_wait(&block->barrier, worker);
-    if (worker == 0) complete(block, core);
+    struct part part = {block, mo_device_ring(c->device, core), core, false};
+    int code = MOIRE_OK;
+    (void)worker, (void)n_workers;
+    enum mo_claims_end end =
+        mo_claims_work(&block->claims, &c->members[core], &calls, &part, c->scratch[core], &code);
+    if (end == MO_CLAIMS_LAST) block->code = block->drop ? MOIRE_OK : code;
+    end_part(&part);
+    if (atomic_fetch_sub(&block->inside, 1) == 1) complete(block, core);
 }
 
 const struct mo_device_calls mo_engine_cores = {

@@ -161,7 +161,7 @@ void mo_instance_reset(struct mo_instance *instance) {
         instance->owned[i] = NULL;
         instance->value[i] = mo_tensor_value(instance->plan->graph->tensors[i]);
     }
-    atomic_store(&instance->rc, MOIRE_OK);
+    instance->rc = MOIRE_OK;
     instance->err = (moire_error){0};
 }
 

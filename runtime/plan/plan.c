@@ -84,6 +84,7 @@ static void specialise(struct mo_plan *plan, const struct mo_plan_options *optio
     step->scratch_bytes = variant.scratch_bytes;
     step->executed = variant.flops_executed;
     step->mixes = variant.mixes;
+    step->joint = false;
     if (!options->variant) mo_plan_versions(plan, options, signature, step);
 }
 

@@ -64,14 +64,15 @@ int mo_instance_output(struct mo_instance *instance, int index, moire_tensor *ou
 /* Frees what dynamic layers allocated; call before the instance serves the next query. */
 void mo_instance_reset(struct mo_instance *instance);
 
-/* Threads that run layers together.  The one that leads has worker 0. */
-struct mo_team; /* runtime/device/team.h: barrier and size */
+/* Runs layers [begin, end) on the calling thread.  Returns 0 or the code of the layer that failed; the
+ * message is kept in the instance, and layers after it are skipped until it is reset. */
+int mo_instance_run(struct mo_instance *instance, int begin, int end, void *scratch);
 
-/* Runs layers [begin, end) as `worker` of `n_workers`; every worker of the team calls it with the same
- * range.  barrier(ctx) separates layers; NULL with one worker.  Returns 0 or the code of the layer that
- * failed (all workers return; the message is kept in the instance). */
-int mo_instance_run(struct mo_instance *instance, int begin, int end, int worker, int n_workers,
-                    void (*barrier)(void *ctx, int worker), void *ctx, void *scratch);
+/* A layer by a team of `width` cores (runtime/device/claims.h).  0: the caller, alone, has run it.  Above 0:
+ * it is to be cut into so many pieces, for the team to run.  Below 0: the code of the layer that failed. */
+int mo_instance_step(struct mo_instance *instance, int layer, int width, void *scratch);
+/* Pieces [from, to) of a layer that is cut into `of`, in the version picked last. */
+void mo_instance_pieces(struct mo_instance *instance, int layer, int from, int to, int of, void *scratch);
 /* How many of a team's workers get a share of the layer, in the version of it that serves most of them. */
 int mo_step_workers(const struct mo_step *step, int n_workers);
 /* How many workers can have a share of the layer that is worth waking one for; at least 1. */

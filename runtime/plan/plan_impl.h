@@ -2,7 +2,6 @@
  * plan_impl.h - what the files of runtime/plan share: the instance, and the parts of building and running. */
 #ifndef MO_PLAN_INTERNAL_H
 #define MO_PLAN_INTERNAL_H
-#include <stdatomic.h>
 #include "runtime/ops/op.h"
 #include "runtime/plan/plan.h"
 
@@ -22,7 +21,7 @@ struct mo_instance {
     struct mo_value *io;    /* inputs and outputs of the reference step that runs now (worker 0 only), each
                                followed by MO_SPARE_OPERANDS absent ones */
     void **temp;            /* of every entry of io: a plain contiguous copy, or NULL */
-    _Atomic int rc;         /* first failure; layers after it are skipped */
+    int rc;                 /* first failure; layers after it are skipped */
     moire_error err;
 };
 

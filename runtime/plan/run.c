@@ -1,15 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0
- * run.c - runs a range of layers on a team.
+ * run.c - runs layers: on one core, or cut into pieces that the members of a team claim.
  *
- * Every worker walks the same layers.  Units are split statically; small layers and references run on
- * worker 0 alone.  A barrier stands between two layers unless both belong to worker 0, and at the end of the
- * range.  After a failure the remaining layers are skipped but the barriers are kept, so that the workers
- * cannot part ways. */
+ * Small layers and references run on one core alone.  Any other has a range of units for every member, as
+ * long as it is worth it in several pieces: the more of them, the sooner a core can join, leave or take over
+ * from a slow one in the middle of a layer.  A piece is some 10 us of work at least, against 0.05 us for
+ * claiming it.  Where the units of one call share what it prepares first (transformed tiles, packed rows),
+ * a second piece would prepare it again: there a range is one piece.  The layers after a failed one are
+ * skipped. */
 #include "runtime/plan/plan_impl.h"
 #include "runtime/plan/versions.h"
 
-/* Below this, waking the others costs more than they save (a barrier is some 0.3 us). */
-enum { SMALL_FLOPS = 40000, SMALL_BYTES = 16384 };
+enum {
+    /* Below this, the others cost more than they save (handing a layer over takes some 0.3 us). */
+    SMALL_FLOPS = 40000,
+    SMALL_BYTES = 16384,
+    /* A piece: some 10 us. */
+    PIECE_FLOPS = 1000000,
+    PIECE_BYTES = 128 << 10,
+    MOST_PIECES = 8 /* of one member */
+};
 
 /* What runs a step of this instance, and in how many units. */
 static mo_kernel *kernel_of(const struct mo_instance *instance, int k, int64_t *units) {
@@ -42,23 +51,40 @@ int64_t mo_step_useful(const struct mo_step *step) {
     return most > 1 ? most : 1;
 }
 
-static void run_single(struct mo_instance *instance, int k, void *scratch) {
+static int run_alone(struct mo_instance *instance, int k, void *scratch) {
     const struct mo_step *step = &instance->plan->steps[k];
     int rc = MOIRE_OK;
     int64_t units;
     mo_kernel *run = kernel_of(instance, k, &units);
     if (run)
         run(&instance->args[k], 0, units, scratch);
-    else
+    else if (!is_view(step))
         rc = step->dynamic ? mo_dynamic_run(instance, step) : mo_reference_run(instance, step);
-    if (rc) atomic_store(&instance->rc, rc);
+    if (rc) instance->rc = rc;
+    return rc;
 }
 
-static void run_share(struct mo_instance *instance, int k, int worker, int n_workers, void *scratch) {
-    int64_t units;
-    mo_kernel *run = kernel_of(instance, k, &units);
-    int64_t begin = units * worker / n_workers, end = units * (worker + 1) / n_workers;
-    if (begin < end) run(&instance->args[k], begin, end, scratch);
+/* The units of a call share what it prepares. */
+static bool is_joint(const struct mo_instance *instance, int k) {
+    const struct mo_step *step = &instance->plan->steps[k];
+    enum mo_packing packing = step->n_versions > 1 ? step->version[instance->pick[k]].packing : step->packing;
+    return step->joint || step->node->fuse.gated || packing > MO_PACK_GEMM16; /* Winograd, Strassen */
+}
+
+static int pieces_of(const struct mo_instance *instance, int k, int width) {
+    const struct mo_step *step = &instance->plan->steps[k];
+    int64_t units, flops = step->flops / PIECE_FLOPS, bytes = step->bytes / PIECE_BYTES;
+    int64_t each = is_joint(instance, k) ? 1 : (flops > bytes ? flops : bytes) / width;
+    (void)kernel_of(instance, k, &units);
+    if (each < 1) each = 1;
+    if (each > MOST_PIECES) each = MOST_PIECES;
+    return (int)(units < each * width ? units : each * width);
+}
+
+int mo_instance_step(struct mo_instance *instance, int layer, int width, void *scratch) {
+    if (instance->rc) return instance->rc;
+    if (width > 1 && !is_single(&instance->plan->steps[layer])) return pieces_of(instance, layer, width);
+    return run_alone(instance, layer, scratch);
 }
 
 void mo_instance_run_units(struct mo_instance *instance, int layer, int64_t begin, int64_t end,
@@ -68,24 +94,14 @@ void mo_instance_run_units(struct mo_instance *instance, int layer, int64_t begi
     if (begin < end) run(&instance->args[layer], begin, end, scratch);
 }
 
-int mo_instance_run(struct mo_instance *instance, int begin, int end, int worker, int n_workers,
-                    void (*barrier)(void *ctx, int worker), void *ctx, void *scratch) {
-    bool apart = false;  /* layers were run since the last barrier */
-    bool shared = false; /* ... by all workers */
-    for (int k = begin; k < end; k++) {
-        const struct mo_step *step = &instance->plan->steps[k];
-        if (is_view(step)) continue;
-        bool single = n_workers == 1 || is_single(step);
-        if (n_workers > 1 && apart && (shared || !single)) barrier(ctx, worker);
-        if (!atomic_load_explicit(&instance->rc, memory_order_relaxed)) {
-            if (!single)
-                run_share(instance, k, worker, n_workers, scratch);
-            else if (worker == 0)
-                run_single(instance, k, scratch);
-        }
-        apart = true;
-        shared = !single;
-    }
-    if (n_workers > 1 && apart) barrier(ctx, worker);
-    return atomic_load(&instance->rc);
+void mo_instance_pieces(struct mo_instance *instance, int layer, int from, int to, int of, void *scratch) {
+    int64_t units;
+    mo_kernel *run = kernel_of(instance, layer, &units);
+    run(&instance->args[layer], units * from / of, units * to / of, scratch);
+}
+
+int mo_instance_run(struct mo_instance *instance, int begin, int end, void *scratch) {
+    for (int k = begin; k < end && !instance->rc; k++)
+        run_alone(instance, k, scratch);
+    return instance->rc;
 }

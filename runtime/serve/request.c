@@ -116,10 +116,14 @@ static int model_begin(void *model, int instance, void *user) {
     return MOIRE_OK;
 }
 
-static int model_run(void *model, int instance, int begin, int end, int worker, int n_workers,
-                     void (*barrier)(void *ctx, int worker), void *ctx, void *scratch) {
+static int model_step(void *model, int instance, int layer, int width, void *scratch) {
     const moire_tenant *t = model;
-    return mo_instance_run(t->instances[instance], begin, end, worker, n_workers, barrier, ctx, scratch);
+    return mo_instance_step(t->instances[instance], layer, width, scratch);
+}
+
+static void model_pieces(void *model, int instance, int layer, int from, int to, int of, void *scratch) {
+    const moire_tenant *t = model;
+    mo_instance_pieces(t->instances[instance], layer, from, to, of, scratch);
 }
 
 static const char *reason(const moire_tenant *t, const struct mo_answer *a) {
@@ -176,7 +180,8 @@ const struct mo_model_ops mo_serve_model = {
     .answer = model_answer,
     .release = model_release,
     .begin = model_begin,
-    .run = model_run,
+    .step = model_step,
+    .pieces = model_pieces,
     .select_versions = model_select_versions,
     .version = model_version,
 };

@@ -122,6 +122,7 @@ static int gemm_bind(const struct mo_binder *binder, const struct mo_node *node,
         return mo_fail(err, MOIRE_ENOMEM, "out of memory for the weights of node '%s'", node->name);
     step->packing = MO_PACK_GEMM16;
     step->scratch_bytes = SIDE_BYTES + SLACK_BYTES + p.chunk * p.k_block * 4;
+    step->joint = p.groups > 1; /* of one chunk of rows, packed */
     return mo_bound(step, mo_simd_of(binder->isa)->gemm, "gemm", mo_keep(binder, &p, sizeof p),
                     p.images * p.chunks * p.groups, err);
 }

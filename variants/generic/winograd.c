@@ -184,6 +184,7 @@ static int bind(const struct mo_binder *binder, const struct mo_node *node, stru
     if (rc) return rc;
     int64_t square = (p->m + 2) * (p->m + 2);
     step->mixes = true;
+    step->joint = p->groups > 1; /* of one chunk of tiles, transformed */
     step->executed = 512 * square * p->total * p->blocks_in * p->blocks_out; /* of the products */
     step->scratch_bytes = 4 * (p->u_at + (p->transforms ? square * p->set * p->u_plane : 0));
     return mo_bound(step, mo_simd_of(binder->isa)->winograd, form->names[binder->isa], p,

@@ -619,8 +619,7 @@ static struct mo_instance *run(struct ob *b, const struct mo_plan *plan) {
         if (mo_instance_set_input(instance, i, &in, &err)) fail_msg("%s", err.message);
     }
     void *scratch = ob_alloc(b, (size_t)plan->scratch_bytes + 64);
-    if (mo_instance_run(instance, 0, plan->n_steps, 0, 1, NULL, NULL, scratch))
-        fail_msg("%s", mo_instance_message(instance));
+    if (mo_instance_run(instance, 0, plan->n_steps, scratch)) fail_msg("%s", mo_instance_message(instance));
     return instance;
 }
 

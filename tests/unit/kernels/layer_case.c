@@ -286,7 +286,7 @@ static void run_backwards(struct prepared *p) {
     for (int k = 0; k < p->plan->n_steps; k++) {
         const struct mo_step *s = &p->plan->steps[k];
         if (!s->run) {
-            mo_instance_run(p->instance, k, k + 1, 0, 1, NULL, NULL, p->scratch);
+            mo_instance_run(p->instance, k, k + 1, p->scratch);
             continue;
         }
         for (int64_t u = s->units - 1; u >= 0; u--) {
@@ -375,10 +375,8 @@ static const char *check(const struct layer_case *c, enum mo_isa isa, bool speci
     if (!bad) {
         poison(&ref);
         poison(&fast);
-        if (mo_instance_run(ref.instance, 0, ref.plan->n_steps, 0, 1, NULL, NULL, ref.scratch))
-            bad = "reference";
-        if (mo_instance_run(fast.instance, 0, fast.plan->n_steps, 0, 1, NULL, NULL, fast.scratch))
-            bad = "run";
+        if (mo_instance_run(ref.instance, 0, ref.plan->n_steps, ref.scratch)) bad = "reference";
+        if (mo_instance_run(fast.instance, 0, fast.plan->n_steps, fast.scratch)) bad = "run";
     }
     if (!bad && !guards_hold(&fast)) bad = "written outside a tensor or the scratch";
     if (!bad && !special && !padding_is_finite(&fast)) bad = "the padding of channels is not finite";

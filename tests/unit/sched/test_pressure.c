@@ -279,7 +279,7 @@ static float run_once(struct mo_instance *instance, double pressure, char *scrat
         x[i] = 3;
     assert_int_equal(mo_instance_set_input(instance, 0, &in, NULL), MOIRE_OK);
     mo_instance_select_versions(instance, 0, 1, pressure, 1);
-    assert_int_equal(mo_instance_run(instance, 0, 1, 0, 1, NULL, NULL, scratch), MOIRE_OK);
+    assert_int_equal(mo_instance_run(instance, 0, 1, scratch), MOIRE_OK);
     assert_int_equal(mo_instance_output(instance, 0, &out), MOIRE_OK);
     assert_true(((const float *)out.data)[0] == ((const float *)out.data)[63]);
     return ((const float *)out.data)[63];

@@ -253,7 +253,7 @@ static void verify_step(struct pair *p, int k, struct report *report) {
     if (step->dynamic || !p->built_in->steps[k].units) return; /* a view writes nothing */
     const bool compiled = !strcmp(step->kind, "specialised");
     if (compiled) w.n_out = outputs_of(p, step->node, w.want, w.got);
-    int rc = mo_instance_run(p->b, k, k + 1, 0, 1, NULL, NULL, p->scratch);
+    int rc = mo_instance_run(p->b, k, k + 1, p->scratch);
     const bool failed = rc != MOIRE_OK;
     if (rc == MOIRE_ENOMEM) report->rc = mo_fail(&report->err, rc, "%s", mo_instance_message(p->b));
     if (failed) mo_instance_reset(p->b);

@@ -83,7 +83,7 @@ static int run_nudged(const struct mo_step_verifier *v, struct mo_instance *b, i
     const struct mo_step *step = &v->compiled->steps[k];
     const bool compiled = !strcmp(step->kind, "specialised");
     const double terms = compiled ? mo_verify_terms(v, b, k) : 0;
-    int rc = mo_instance_run(b, k, k + 1, 0, 1, NULL, NULL, scratch);
+    int rc = mo_instance_run(b, k, k + 1, scratch);
     for (int i = 0; !rc && compiled && i < step->node->n_out; i++) {
         if (step->node->out[i] < 0) continue;
         struct mo_spread s = mo_spread_of(v->built_in, b, step->node->out[i]);

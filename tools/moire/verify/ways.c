@@ -57,7 +57,7 @@ int mo_way_run_in(const struct mo_plan *plan, void *arena, void *scratch, const 
     if (!rc) mo_instance_bind(instance, arena);
     for (int i = 0; !rc && i < n_inputs; i++)
         rc = mo_instance_set_input(instance, i, &inputs[i], err);
-    if (!rc && (rc = mo_instance_run(instance, 0, plan->n_steps, 0, 1, NULL, NULL, scratch)))
+    if (!rc && (rc = mo_instance_run(instance, 0, plan->n_steps, scratch)))
         mo_fail(err, rc, "%s", mo_instance_message(instance));
     if (!rc) rc = mo_way_copy_outputs(instance, plan->graph, outputs, err);
     mo_instance_destroy(instance);
