@@ -61,7 +61,8 @@ static double explained(const struct neighbours *nb) {
     double sum = 0;
     for (int i = 0; i < nb->view->n_running; i++) {
         const struct mo_view_run *r = &nb->view->runs[nb->view->running[i]];
-        sum += demand(nb, r->query, r->n_cores, r->begin, r->end, r->pressure);
+        if (!mo_view_ends_soon(nb->view, r)) /* the measured pressure leaves those out too */
+            sum += demand(nb, r->query, r->n_cores, r->begin, r->end, r->pressure);
     }
     return sum / nb->view->memory.bytes_ns;
 }

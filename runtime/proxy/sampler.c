@@ -96,9 +96,9 @@ const struct mo_source *mo_sampler_source(const struct mo_sampler *s) {
     return s->source;
 }
 
-bool mo_sampler_read(void *self, int64_t now, double *pressure) {
+bool mo_sampler_read(void *self, int64_t now, const struct mo_cores *ending, double *pressure) {
     struct mo_sampler *s = self;
-    (void)now;
+    (void)now, (void)ending; /* a sample is of all cores and of some milliseconds */
     *pressure = atomic_load_explicit(&s->pressure, memory_order_relaxed);
     return !atomic_load_explicit(&s->gone, memory_order_relaxed);
 }

@@ -7,6 +7,7 @@
  * and are gone for mo_sampler_read() from then on. */
 #ifndef MO_SAMPLER_H
 #define MO_SAMPLER_H
+#include "runtime/base/cores.h"
 #include "runtime/proxy/proxy.h"
 #include "runtime/sched/events.h"
 
@@ -24,7 +25,7 @@ void mo_sampler_destroy(struct mo_sampler *sampler); /* NULL is fine */
 
 const struct mo_source *mo_sampler_source(const struct mo_sampler *sampler);
 /* As mo_pressure_source.read; `self` is a sampler with a proxy. */
-bool mo_sampler_read(void *self, int64_t now, double *pressure);
+bool mo_sampler_read(void *self, int64_t now, const struct mo_cores *ending, double *pressure);
 /* While held, nothing is written to the ring, so that it can be read.  NULL is fine. */
 void mo_sampler_hold(struct mo_sampler *sampler);
 void mo_sampler_unhold(struct mo_sampler *sampler);

@@ -7,7 +7,7 @@
 
 /* UNCERTAINTY: how uncertain the mean is against its samples; sqrt(GAIN / (2 - GAIN)), and 1.25 to turn a
  * mean deviation into a standard one. */
-static const double LEAST_RISE = 1.02, GAIN = 0.25, UNCERTAINTY = 0.47, ENDING = 0.1, LOG_STEP = 0.01;
+static const double LEAST_RISE = 1.02, GAIN = 0.25, UNCERTAINTY = 0.47, LOG_STEP = 0.01;
 
 double mo_pressure_of(const double curve[MO_PRESSURE_LEVELS], double observed) {
     if (curve[MO_PRESSURE_LEVELS - 1] < LEAST_RISE || observed <= curve[0]) return 0;
@@ -34,8 +34,7 @@ static double from_slowdown(const struct mo_sched *s) {
     int n = 0;
     for (int i = 0; i < s->view.n_running; i++) {
         const struct mo_view_run *r = &s->runs[s->running[i]];
-        double left = (double)(r->predicted_end - s->view.now), whole = (double)(r->predicted_end - r->start);
-        if (left <= ENDING * whole) continue;
+        if (mo_view_ends_soon(&s->view, r)) continue;
         const struct mo_sched_tenant *t = &s->tenants[s->queries.view[r->query].tenant];
         if (!t->tuned) continue;
         sum += t->pressure;
@@ -44,13 +43,24 @@ static double from_slowdown(const struct mo_sched *s) {
     return n ? sum / n : 0;
 }
 
-void mo_sched_read_pressure(struct mo_sched *s) {
+/* What the source says, 0 when it has no value any more. */
+static double from_source(struct mo_sched *s) {
+    struct mo_cores ending = {{0}};
     double p = 0;
-    if (s->source.read && !s->source.read(s->source.self, s->view.now, &p)) {
+    for (int i = 0; i < s->view.n_running; i++) {
+        const struct mo_view_run *r = &s->runs[s->running[i]];
+        if (mo_view_ends_soon(&s->view, r)) mo_cores_join(&ending, &r->cores);
+    }
+    if (!s->source.read(s->source.self, s->view.now, &ending, &p)) {
         mo_log(s->env, MOIRE_LOG_WARN, "pressure: %s has no value any more, observed slowdown takes over",
                s->source.name);
         s->source.read = NULL;
     }
+    return p;
+}
+
+void mo_sched_read_pressure(struct mo_sched *s) {
+    double p = s->source.read ? from_source(s) : 0;
     if (!s->source.read) p = s->tuned ? from_slowdown(s) : 0;
     p = p > 0 ? p < 1 ? p : 1 : 0; /* what is no number counts as 0 */
     s->view.pressure[MO_PRESSURE_CACHE] = p;

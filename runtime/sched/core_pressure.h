@@ -7,19 +7,23 @@
  * moves along the curve only once the mean of these has moved by more than its own uncertainty: on a curve
  * with a step every other block would send it to the other end.  Another source, counters for instance, may
  * be handed to the core; once it says that it has no value any more, the slowdown takes its place for good,
- * with one line in the log and no query touched. */
+ * with one line in the log and no query touched.
+ *
+ * Blocks with at most a tenth of their time left are left out (VELTAIR, section 4.3): what begins now will
+ * hardly meet them. */
 #ifndef MO_PRESSURE_H
 #define MO_PRESSURE_H
 #include <stdbool.h>
 #include <stdint.h>
+#include "runtime/base/cores.h"
 
 enum { MO_PRESSURE_LEVELS = 6 };
 
 struct mo_pressure_source {
     const char *name;
-    /* The pressure now, 0 to 1; false: there is none any more.  Called with the core's lock held, so it must
-     * not wait. */
-    bool (*read)(void *self, int64_t now, double *pressure);
+    /* The pressure now, 0 to 1, without the blocks on the cores of `ending` where the source can tell what is
+     * theirs; false: there is none any more.  Called with the core's lock held, so it must not wait. */
+    bool (*read)(void *self, int64_t now, const struct mo_cores *ending, double *pressure);
     void *self;
 };
 

@@ -272,6 +272,10 @@ static inline int64_t mo_view_left(const struct mo_view *view, int query, int co
     const struct mo_view_tenant *t = &view->tenants[q->tenant];
     return mo_view_time(t, cores, q->next_layer, t->profile->n_layers);
 }
+/* At most a tenth of the block's time is left: what begins now will hardly meet it (VELTAIR, section 4.3). */
+static inline bool mo_view_ends_soon(const struct mo_view *view, const struct mo_view_run *run) {
+    return 10 * (run->predicted_end - view->now) <= run->predicted_end - run->start;
+}
 /* The layer that a running block is in by now, as predicted; its last one when it should have ended. */
 int mo_view_layer(const struct mo_view *view, const struct mo_view_run *run);
 /* What is left of a running block, as predicted, were it on n cores from now on; with the residual.  0 when

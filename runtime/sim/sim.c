@@ -260,13 +260,21 @@ int mo_sim_cancel(struct mo_sim *s, uint64_t handle) {
 }
 
 /* What counters would say: the share of the memory ceiling that is asked for, or how crowded it is. */
-static bool read_pressure(void *self, int64_t now, double *pressure) {
+static bool read_pressure(void *self, int64_t now, const struct mo_cores *ending, double *pressure) {
     const struct mo_sim *s = self;
+    double demand = s->demand;
+    int busy = s->n_busy;
     (void)now;
+    for (int i = 0; i < s->n_running; i++) {
+        const struct mo_sim_work *w = &s->work[s->running[i]];
+        if (!mo_cores_has(ending, s->running[i])) continue;
+        demand -= w->demand;
+        busy -= w->run.n_cores;
+    }
     if (mo_contention_crowds(&s->machine.contention))
-        *pressure = mo_contention_pressure(&s->machine.contention, (double)s->n_busy / s->machine.n_cores);
+        *pressure = mo_contention_pressure(&s->machine.contention, (double)busy / s->machine.n_cores);
     else
-        *pressure = s->demand / s->machine.bytes_ns;
+        *pressure = demand / s->machine.bytes_ns;
     return true;
 }
 

@@ -56,9 +56,9 @@ struct trace {
     int at;
 };
 
-static bool read_trace(void *self, int64_t now, double *pressure) {
+static bool read_trace(void *self, int64_t now, const struct mo_cores *ending, double *pressure) {
     struct trace *t = self;
-    (void)now;
+    (void)now, (void)ending;
     if (t->value[t->at] < 0) return false;
     *pressure = t->value[t->at++];
     return true;
@@ -207,6 +207,31 @@ static void slowdown_makes_pressure(void **state) {
     assert_true(near(pressure_at(1.25, true, LAYER_NS / 100), 0)); /* about to end: left out */
 }
 
+static bool read_ending(void *self, int64_t now, const struct mo_cores *ending, double *pressure) {
+    (void)now;
+    *(struct mo_cores *)self = *ending;
+    *pressure = 0;
+    return true;
+}
+
+/* A source is told the cores of the blocks with a tenth of their time left, so that it can leave them out. */
+static void sources_know_what_ends_soon(void **state) {
+    (void)state;
+    struct mo_cores ending;
+    struct mo_pressure_source source = {"ending", read_ending, &ending};
+    struct fixture f;
+    set_up(&f, "veltair-ac", &source, false);
+    submit(&f, 1);
+    const struct mo_view_run *run = &mo_sched_view(f.s)->runs[f.manual.last.lead];
+    int64_t whole = run->predicted_end - run->start;
+    submit(&f, run->predicted_end - whole / 10 - 1);
+    assert_int_equal(mo_cores_count(&ending), 0);
+    submit(&f, run->predicted_end - whole / 10);
+    assert_int_equal(mo_cores_count(&ending), run->n_cores);
+    assert_true(mo_cores_subset(&run->cores, &ending));
+    tear_down(&f);
+}
+
 /* Blocks scatter around what a curve with a step calls the border between none and nearly all: the pressure
  * stays where it is; a lasting change moves it. */
 static void scatter_does_not_move_the_pressure(void **state) {
@@ -346,6 +371,7 @@ int main(void) {
         cmocka_unit_test(decisions_carry_the_pressure),
         cmocka_unit_test(a_vanished_source_loses_nothing),
         cmocka_unit_test(slowdown_makes_pressure),
+        cmocka_unit_test(sources_know_what_ends_soon),
         cmocka_unit_test(scatter_does_not_move_the_pressure),
         cmocka_unit_test(the_version_of_the_pressure_runs),
     };
