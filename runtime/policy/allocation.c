@@ -3,6 +3,7 @@
 #include "runtime/policy/allocation.h"
 
 #include <string.h>
+#include "runtime/policy/veltair_blocks.h"
 
 static const double INFEASIBLE = 1e18; /* beyond any time of a run */
 
@@ -68,16 +69,7 @@ bool mo_allocation_shed(struct mo_allocation *h, int query) {
 }
 
 int mo_need(const struct mo_view *view, const struct mo_view_tenant *t, int begin, int end, double budget) {
-    int best = 1;
-    int64_t least = INT64_MAX, most = (int64_t)(budget / t->residual);
-    for (int n = 1; n <= view->n_cores; n++) {
-        int64_t time = mo_profile_time(t->profile, n, begin, end);
-        if (time <= most) return n;
-        if (time >= least) continue;
-        least = time;
-        best = n;
-    }
-    return best;
+    return mo_blocks_core(t->profile, -1, view->n_cores, begin, end, budget / t->residual);
 }
 
 double mo_budget(const struct mo_view *view, int query, int end) {

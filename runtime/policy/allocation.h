@@ -32,8 +32,8 @@ void mo_allocation_run(struct mo_allocation *allocation, int query, int end, int
 /* Sheds a head when its tenant allows that; false: it does not. */
 bool mo_allocation_shed(struct mo_allocation *allocation, int query);
 
-/* Fewest cores on which layers [begin, end) take at most `budget` ns, the fastest count when none is enough.
- */
+/* Fewest cores on which layers [begin, end) take at most `budget` ns; when none is enough, those that
+ * mo_blocks_core() takes then. */
 int mo_need(const struct mo_view *view, const struct mo_view_tenant *tenant, int begin, int end,
             double budget);
 /* Time that layers [next_layer, end) of a query may take: their share, by one-core time, of what is left to

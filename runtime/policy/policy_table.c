@@ -6,8 +6,8 @@
 
 extern const struct mo_policy mo_policy_moire, mo_policy_fcfs, mo_policy_fcfs_1, mo_policy_lanes,
     mo_policy_lanes_reject, mo_policy_equal, mo_policy_edf_reject, mo_policy_llf, mo_policy_srpt,
-    mo_policy_prema, mo_policy_layerwise, mo_policy_fixed6, mo_policy_fixed11, mo_policy_veltair_as,
-    mo_policy_veltair_ac, mo_policy_veltair;
+    mo_policy_prema, mo_policy_planaria, mo_policy_model_wise, mo_policy_layerwise, mo_policy_fixed6,
+    mo_policy_fixed11, mo_policy_veltair_as, mo_policy_veltair_ac, mo_policy_veltair, mo_policy_veltair_time;
 
 const struct mo_policy *const *mo_policies(void) {
     /* clang-format off */ /* a line a row */
@@ -22,12 +22,15 @@ const struct mo_policy *const *mo_policies(void) {
         &mo_policy_llf,
         &mo_policy_srpt,
         &mo_policy_prema,
+        &mo_policy_planaria,
+        &mo_policy_model_wise,
         &mo_policy_layerwise,
         &mo_policy_fixed6,
         &mo_policy_fixed11,
         &mo_policy_veltair_as,
         &mo_policy_veltair_ac,
         &mo_policy_veltair,
+        &mo_policy_veltair_time,
         NULL,
     };
     /* clang-format on */

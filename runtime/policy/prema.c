@@ -2,12 +2,15 @@
  * prema.c - temporal sharing with tokens and preemption (PREMA: Choi and Rhu, HPCA 2020, algorithm 2).
  *
  * One query at a time has the machine.  Each collects tokens: its priority, and again its priority for every
- * solo time that it has waited.  Candidates are those whose tokens reach the largest of the levels 1, 3, 9,
- * ... that any of them reaches; among them the one with the least left runs next.  It runs a block, bounded
- * in time, and then the choice is made anew: that is where preemption happens here. */
+ * solo time that it has waited.  Candidates are those whose tokens reach the largest of the levels 1, 3 and 9
+ * that any of them reaches; among them the one with the least left runs next.
+ *
+ * There a query can be stopped every quarter of a millisecond.  Here it runs a block, bounded in time, on as
+ * many cores as help, and then the choice is made anew.  Not in the original: now and then the oldest query
+ * has its turn, for with more load than the machine carries the last of those above 9 would starve. */
 #include "runtime/policy/allocation.h"
 
-static const double LEVEL_STEP = 3;
+static const double LEVEL_STEP = 3, TOP_LEVEL = 9;
 
 struct state {
     struct mo_allocation allocation;
@@ -58,7 +61,7 @@ static void dispatch(void *state, const struct mo_view *view, const struct mo_ev
         return;
     }
     double level = 1;
-    for (double most = tokens(view, query); level * LEVEL_STEP <= most;)
+    for (double most = tokens(view, query); level < TOP_LEVEL && level * LEVEL_STEP <= most;)
         level *= LEVEL_STEP;
     for (int q; (q = mo_allocation_best(h, least_left)) >= 0; mo_allocation_skip(h, q)) {
         if (tokens(view, q) < level) continue;

@@ -1,160 +1,207 @@
 /* SPDX-License-Identifier: Apache-2.0
- * veltair.c - scheduling units of VELTAIR (Liu et al., ASPLOS 2022), its section 4.2 and what it compares
- * with.
+ * veltair.c - VELTAIR's runtime (Liu et al., ASPLOS 2022, algorithm 3 and sections 4.2 and 4.3) and its
+ * scheduling units of fixed size.
  *
- *   layerwise   a layer at a time (its port of Planaria's scheduler)
- *   fixed6/11   so many layers at a time (its figure 3)
- *   veltair-as  layer blocks: adaptive scheduling without adaptive compilation (algorithms 2 and 3)
- *   veltair-ac  layerwise with adaptive compilation: versions of the layers by the pressure at hand
- *   veltair     both
+ *   layerwise     a layer at a time
+ *   fixed6/11     so many layers at a time (its figure 3)
+ *   veltair-as    layer blocks (veltair_blocks.h): adaptive scheduling, layers in their fastest versions
+ *   veltair-ac    layerwise with adaptive compilation: versions of the layers by the pressure at hand
+ *   veltair       both
+ *   veltair-time  both; targets are shared among layers by one-core time, not by operations
  *
- * All serve in order of arrival and give a unit the fewest cores that keep it within its share of the time
- * left; shares go by one-core time, which stands for the paper's operation count.  Taking the time left, not
- * the whole target, lets a query that has waited ask for more; a query without waiting gets the paper's
- * shares.
+ * Where versions adapt, so do core counts: blocks are formed of the versions for the pressure at hand, which
+ * leaves out the blocks that will end soon (runtime/sched/core_pressure.h).  Pivots go by shares of the whole
+ * target.  Active are the queries that have begun.
  *
- * Blocks of veltair-as: Avg_C is what the whole model needs; thres is the cores that the active models leave
- * over, shared in proportion to Avg_C; a layer that alone needs Avg_C + thres or more begins a new block.
- * That is tested without looking for the layer's core count: it needs as many when one core fewer is too
- * slow.
+ * On a conflict (fewer cores free than needed) a block starts on all that are free and grows as more come
+ * free, the oldest block first and before new ones; no query holds back those behind it.  Where blocks cannot
+ * grow its first layer runs alone, and the rest asks again after it.
  *
- * On a conflict (fewer cores free than needed) the paper lets a layer start on the free cores and grow.  A
- * let here keeps its size for a block, so the first layer runs alone, when at least half of what it needs is
- * free, and the rest asks again after it. */
+ * Where the paper leaves a choice or prints what serves less, the better is done.  Which query comes first it
+ * does not say: the one with the earliest deadline, those that cannot be in time last, now and then the
+ * oldest so that nobody starves.  The cores of a block go by its share of the time that is left, not of the
+ * whole target, with which every wait makes a query late. */
 #include "runtime/policy/allocation.h"
+#include "runtime/policy/veltair_blocks.h"
 
-static const double HEADROOM = 0.9; /* of the time left; the rest is for what comes between blocks */
+static const double HEADROOM = 0.7; /* of a target; the rest is for waiting */
+enum { OLDEST_EVERY = 40 };         /* blocks from one turn of the oldest query to the next */
+
+struct options {
+    int size;      /* layers of a unit; 0 = by pivots */
+    bool versions; /* by the pressure at hand */
+    bool by_time;
+};
 
 struct state {
     struct mo_allocation allocation;
+    int starts;
 };
 
-static int model_cores(const struct mo_view *view, const struct mo_view_tenant *t) {
-    int layers = t->profile->n_layers;
-    double target =
-        t->qos_ns ? HEADROOM * (double)t->qos_ns : (double)mo_profile_time(t->profile, 1, 0, layers);
-    return mo_need(view, t, 0, layers, target);
+/* One dispatch. */
+struct serving {
+    const struct options *options;
+    const struct mo_view *view;
+    struct mo_allocation *h;
+    double sum; /* of Avg_C over the active queries */
+};
+
+/* Observed over profiled time.  What is known of versions under pressure needs no such correction: the
+ * residual holds the same slowdown. */
+static double slower(const struct serving *v, const struct mo_view_tenant *t) {
+    return v->options->versions && t->profile->level ? 1 : t->residual;
 }
 
-/* Sum of Avg_C over the queries in the system. */
-static double demand(const struct mo_view *view) {
+static struct mo_blocks model_of(const struct serving *v, const struct mo_view_tenant *t) {
+    const struct mo_profile *p = t->profile;
+    return (struct mo_blocks){
+        .profile = p,
+        .cores = v->view->n_cores,
+        .target = t->qos_ns ? HEADROOM * (double)t->qos_ns / slower(v, t)
+                            : (double)mo_profile_time(p, 1, 0, p->n_layers),
+        .pressure = v->options->versions ? v->view->pressure[MO_PRESSURE_CACHE] : -1,
+        .by_time = v->options->by_time || !t->qos_ns,
+    };
+}
+
+static double active(const struct serving *v) {
     double sum = 0;
-    for (int i = 0; i < view->n_tenants; i++) {
-        const struct mo_view_tenant *t = &view->tenants[i];
-        if (t->open && t->n_waiting + t->n_paused) sum += (t->n_waiting + t->n_paused) * model_cores(view, t);
+    for (int i = 0; i < v->view->n_tenants; i++) {
+        const struct mo_view_tenant *t = &v->view->tenants[i];
+        if (t->n_running + t->n_paused == 0) continue;
+        struct mo_blocks b = model_of(v, t);
+        sum += (t->n_running + t->n_paused) * mo_blocks_need(&b, 0, t->profile->n_layers);
     }
-    for (int i = 0; i < view->n_running; i++)
-        sum += model_cores(view, &view->tenants[view->queries[view->runs[view->running[i]].query].tenant]);
     return sum;
 }
 
-/* End of the block that begins at the query's next layer: where the first pivot after it stands. */
-static int first_pivot(const struct mo_view *view, int query, double total) {
-    const struct mo_view_query *q = &view->queries[query];
-    const struct mo_view_tenant *t = &view->tenants[q->tenant];
-    double average = model_cores(view, t), over = (view->n_cores - total) * average / total;
-    double limit = average + (over > 0 ? over : 0);
-    int fewer = (int)limit - 1, layers = t->profile->n_layers, end = q->next_layer + 1;
-    if (fewer >= view->n_cores - 1) return layers;
-    double rate = HEADROOM * mo_budget(view, query, layers) /
-                  (double)mo_profile_time(t->profile, 1, q->next_layer, layers);
-    for (; end < layers; end++) {
-        double budget = rate * (double)mo_profile_time(t->profile, 1, end, end + 1);
-        if ((double)mo_view_time(t, fewer < 1 ? 1 : fewer, end, end + 1) > budget) break;
-    }
-    return end;
+/* End of the block that begins at the query's next layer; the query is active from now on. */
+static int end_of(struct serving *v, const struct mo_view_query *q, const struct mo_blocks *b) {
+    int layers = b->profile->n_layers, size = v->options->size;
+    if (size) return q->next_layer + size < layers ? q->next_layer + size : layers;
+    int average = mo_blocks_need(b, 0, layers);
+    if (!q->started) v->sum += average;
+    return mo_blocks_pivot(b, q->next_layer, mo_blocks_limit(b->cores, v->sum, average));
 }
 
-/* size: layers of a unit, 0 = by pivots. */
-static void run(struct state *s, const struct mo_view *view, struct mo_decisions *out, int size) {
-    struct mo_allocation *h = &s->allocation;
-    double total = size ? 0 : demand(view);
-    mo_allocation_open(h, view, out);
-    for (int query; h->idle > 0 && (query = mo_allocation_best(h, mo_by_arrival)) >= 0;) {
-        const struct mo_view_query *q = &view->queries[query];
-        const struct mo_view_tenant *t = &view->tenants[q->tenant];
-        int layers = t->profile->n_layers,
-            end = size ? q->next_layer + size : first_pivot(view, query, total);
-        if (end > layers) end = layers;
-        int n = mo_need(view, t, q->next_layer, end, HEADROOM * mo_budget(view, query, end));
-        int wanted = n;
-        enum mo_cut cut = size ? MO_CUT_SIZE : MO_CUT_PIVOT;
-        if (n > h->idle) {
-            if (2 * h->idle < n) return;
-            n = h->idle;
+/* Cores for layers [next_layer, end): within their share of the time left to the deadline; once that has
+ * passed, of the whole target. */
+static int cores_of(const struct serving *v, const struct mo_view_query *q, const struct mo_blocks *b,
+                    int end) {
+    const struct mo_view_tenant *t = &v->view->tenants[q->tenant];
+    double left = HEADROOM * (double)(q->deadline - v->view->now) / slower(v, t);
+    if (q->deadline == MO_NEVER || left <= 0) return mo_blocks_need(b, q->next_layer, end);
+    double rest = mo_blocks_share(b, q->next_layer, b->profile->n_layers);
+    double part = rest > 0 ? mo_blocks_share(b, q->next_layer, end) / rest : 1;
+    return mo_blocks_core(b->profile, b->pressure, b->cores, q->next_layer, end, left * part);
+}
+
+static void start(struct serving *v, int query) {
+    const struct mo_view_query *q = &v->view->queries[query];
+    struct mo_blocks b = model_of(v, &v->view->tenants[q->tenant]);
+    int end = end_of(v, q, &b), n = cores_of(v, q, &b, end), wanted = n;
+    enum mo_cut cut = v->options->size ? MO_CUT_SIZE : MO_CUT_PIVOT;
+    if (n > v->h->idle) {
+        n = v->h->idle;
+        if (!v->view->resizes) {
             end = q->next_layer + 1;
             cut = MO_CUT_CONFLICT;
         }
-        mo_allocation_run(h, query, end, n, wanted);
-        mo_decide_cut(out, cut);
+    }
+    mo_allocation_run(v->h, query, end, n, wanted);
+    mo_decide_cut(v->h->out, cut);
+}
+
+/* Of the blocks that have begun after `after` the first that is short of cores and would gain by more; NULL:
+ * none. */
+static const struct mo_view_run *next_short(const struct mo_view *view, const struct mo_view_run *after) {
+    const struct mo_view_run *best = NULL;
+    for (int i = 0; i < view->n_running; i++) {
+        const struct mo_view_run *r = &view->runs[view->running[i]];
+        if (r->wanted <= r->n_cores - r->n_leaving || (best && r->start >= best->start)) continue;
+        if (after && (r->start < after->start || (r->start == after->start && r <= after))) continue;
+        if (!mo_view_ends_soon(view, r) && !view->queries[r->query].decided) best = r;
+    }
+    return best;
+}
+
+static void grow(struct serving *v) {
+    const struct mo_view_run *r = NULL;
+    while (v->h->idle > 0 && (r = next_short(v->view, r))) {
+        int more = r->wanted - (r->n_cores - r->n_leaving);
+        if (more > v->h->idle) more = v->h->idle;
+        struct mo_cores cores = r->cores, join = mo_cores_take(&v->h->pool, more, -1);
+        mo_cores_subtract(&cores, &r->leaving);
+        mo_cores_join(&cores, &join);
+        v->h->idle -= more;
+        mo_decide_resize(v->h->out, r->query, cores, r->wanted);
     }
 }
 
-static void layerwise(void *state, const struct mo_view *view, const struct mo_event *event,
-                      struct mo_decisions *out) {
+static void dispatch(void *state, const struct mo_view *view, const struct mo_event *event,
+                     struct mo_decisions *out) {
     (void)event;
-    run(state, view, out, 1);
-}
-static void fixed6(void *state, const struct mo_view *view, const struct mo_event *event,
-                   struct mo_decisions *out) {
-    (void)event;
-    run(state, view, out, 6);
-}
-static void fixed11(void *state, const struct mo_view *view, const struct mo_event *event,
-                    struct mo_decisions *out) {
-    (void)event;
-    run(state, view, out, 11);
-}
-static void veltair_as(void *state, const struct mo_view *view, const struct mo_event *event,
-                       struct mo_decisions *out) {
-    (void)event;
-    run(state, view, out, 0);
-}
-
-static void veltair_ac(void *state, const struct mo_view *view, const struct mo_event *event,
-                       struct mo_decisions *out) {
-    layerwise(state, view, event, out);
-    mo_decide_pressure(out, view);
-}
-static void veltair(void *state, const struct mo_view *view, const struct mo_event *event,
-                    struct mo_decisions *out) {
-    veltair_as(state, view, event, out);
-    mo_decide_pressure(out, view);
+    struct state *s = state;
+    struct serving v = {.options = view->options, .view = view, .h = &s->allocation};
+    mo_allocation_open(v.h, view, out);
+    if (view->resizes) grow(&v);
+    if (v.h->idle > 0 && !v.options->size) v.sum = active(&v);
+    while (v.h->idle > 0) {
+        bool oldest = s->starts >= OLDEST_EVERY;
+        int query = mo_allocation_best(v.h, oldest ? mo_by_arrival : mo_by_deadline);
+        if (query < 0) break;
+        start(&v, query);
+        s->starts = oldest ? 0 : s->starts + 1;
+    }
+    if (v.options->versions) mo_decide_pressure(out, view);
 }
 
 const struct mo_policy mo_policy_layerwise = {
     .name = "layerwise",
     .description = "a layer at a time on the cores that its share of the target needs",
+    .options = &(const struct options){.size = 1},
     .state_bytes = sizeof(struct state),
-    .dispatch = layerwise,
+    .dispatch = dispatch,
 };
 const struct mo_policy mo_policy_fixed6 = {
     .name = "fixed6",
     .description = "six layers at a time on the cores that their share of the target needs",
+    .options = &(const struct options){.size = 6},
     .state_bytes = sizeof(struct state),
-    .dispatch = fixed6,
+    .dispatch = dispatch,
 };
 const struct mo_policy mo_policy_fixed11 = {
     .name = "fixed11",
     .description = "eleven layers at a time on the cores that their share of the target needs",
+    .options = &(const struct options){.size = 11},
     .state_bytes = sizeof(struct state),
-    .dispatch = fixed11,
+    .dispatch = dispatch,
 };
 const struct mo_policy mo_policy_veltair_as = {
     .name = "veltair-as",
     .description = "layer blocks by dynamic threshold (VELTAIR, scheduling only)",
+    .options = &(const struct options){.size = 0},
     .state_bytes = sizeof(struct state),
-    .dispatch = veltair_as,
+    .dispatch = dispatch,
 };
 const struct mo_policy mo_policy_veltair_ac = {
     .name = "veltair-ac",
     .description = "a layer at a time, its version by pressure (VELTAIR, compilation only)",
+    .options = &(const struct options){.size = 1, .versions = true},
     .state_bytes = sizeof(struct state),
-    .dispatch = veltair_ac,
+    .dispatch = dispatch,
 };
 const struct mo_policy mo_policy_veltair = {
     .name = "veltair",
     .description = "layer blocks by dynamic threshold, versions by pressure (VELTAIR whole)",
+    .options = &(const struct options){.versions = true},
     .state_bytes = sizeof(struct state),
-    .dispatch = veltair,
+    .dispatch = dispatch,
+};
+const struct mo_policy mo_policy_veltair_time = {
+    .name = "veltair-time",
+    .description = "veltair with targets shared among layers by one-core time, not by operations",
+    .options = &(const struct options){.versions = true, .by_time = true},
+    .state_bytes = sizeof(struct state),
+    .dispatch = dispatch,
 };

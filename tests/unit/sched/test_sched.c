@@ -78,7 +78,8 @@ static void many_cores_are_never_overcommitted(void **state) {
     }
 }
 
-/* The reason for the project: at this load whole-model FIFO misses nearly everything. */
+/* The reason for the project: at this load whole models on all cores, in order of arrival, are late by the
+ * dozen. */
 static void deadlines_beat_fifo(void **state) {
     (void)state;
     struct sim_result fifo, ours;
@@ -88,13 +89,13 @@ static void deadlines_beat_fifo(void **state) {
     c.policy = mo_policy_find("moire");
     sim_run(&c, &ours);
     assert_true(ours.overall > 0.94);
-    assert_true(fifo.overall < 0.75);
+    assert_true(fifo.overall < ours.overall - 0.2);
 }
 
-/* Speed-up is not linear: who takes no more cores than deadlines ask for carries more on many cores. */
+/* Speed-up is not linear: who takes no more cores than deadlines ask for carries more on many cores.  No
+ * rival of whatever kind carries more. */
 static void fewest_cores_carry_most(void **state) {
     (void)state;
-    static const char *const others[] = {"fcfs-1", "lanes", "equal", "layerwise", "veltair-as"};
     struct sim_result ours, theirs;
     struct sim_config c = mix(mo_policy_find("moire"), 0.9, 2);
     c.n_cores = 24;
@@ -103,10 +104,11 @@ static void fewest_cores_carry_most(void **state) {
     sim_run(&c, &ours);
     check(&ours);
     assert_true(ours.worst > 0.99);
-    for (size_t i = 0; i < sizeof others / sizeof others[0]; i++) {
-        c.policy = mo_policy_find(others[i]);
+    for (const struct mo_policy *const *p = mo_policies(); *p; p++) {
+        c.policy = *p;
         sim_run(&c, &theirs);
-        assert_true(theirs.overall < 0.9);
+        check(&theirs);
+        assert_true(theirs.overall <= ours.overall);
     }
 }
 
