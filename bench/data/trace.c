@@ -77,9 +77,8 @@ static int on_arrival(struct mo_trace_reader *r, const struct event *e, uint64_t
     return MOIRE_OK;
 }
 
-/* Time of a block's layers in the profile of its core count; 0 when that was not measured. */
-static double predicted(const struct mo_trace *trace, const struct mo_trace_query *q, int64_t begin,
-                        int64_t end) {
+double mo_trace_predicted(const struct mo_trace *trace, const struct mo_trace_query *q, int64_t begin,
+                          int64_t end) {
     const struct mo_trace_tenant *t = &trace->tenants[q->tenant];
     double sum = 0;
     if (trace->gpus.n_gpus) return mo_trace_gpu_predicted(trace, q, begin, end);
@@ -137,9 +136,8 @@ static bool is_stall(double took, double solo) {
     return took > solo + stall_ns && took > stall_ratio * solo;
 }
 
-void mo_trace_note_block(struct mo_trace *t, const struct mo_trace_query *q) {
-    double observed = (double)(q->block_end - q->block_start), solo = predicted(t, q, q->begin, q->stop);
-    if (solo <= 0) return;
+void mo_trace_note_block(struct mo_trace *t, const struct mo_trace_query *q, double solo) {
+    double observed = (double)(q->block_end - q->block_start);
     if (is_stall(observed, solo)) {
         t->n_stalls++;
         t->stall_ns += observed - solo;
@@ -147,6 +145,12 @@ void mo_trace_note_block(struct mo_trace *t, const struct mo_trace_query *q) {
         t->blocks[t->n_blocks++] =
             (struct mo_trace_block){q->tenant, q->cores, (float)observed, (float)solo, q->block_end, q->lead};
     }
+}
+
+void mo_trace_note_span(struct mo_trace *t, const struct mo_trace_query *q, int core, int64_t begin,
+                        int64_t end, double solo) {
+    bool stalled = is_stall((double)(end - begin), solo);
+    t->spans[t->n_spans++] = (struct mo_trace_span){q->tenant, q->cores, core, stalled, begin, end, solo};
 }
 
 /* A core has ended its part of a block. */
@@ -158,9 +162,8 @@ static void note_end(struct mo_trace_reader *r, struct mo_trace_query *q, const 
     t->predicted_ns += solo;
     if (e->time > q->block_end) q->block_end = e->time;
     if (e->time < t->since || q->left <= 0) return;
-    t->spans[t->n_spans++] =
-        (struct mo_trace_span){q->tenant, q->cores, (int)e->c, is_stall(took, solo), start, e->time, solo};
-    if (--q->left == 0) mo_trace_note_block(t, q);
+    mo_trace_note_span(t, q, (int)e->c, start, e->time, solo);
+    if (--q->left == 0) mo_trace_note_block(t, q, solo);
 }
 
 static int on_block(struct mo_trace_reader *r, const struct event *e, bool begins) {
@@ -169,7 +172,12 @@ static int on_block(struct mo_trace_reader *r, const struct event *e, bool begin
     struct mo_trace_running *b = &r->running[e->c];
     bool ended = !begins && q && b->query == e->query;
     struct mo_trace_running was = *b;
-    if (begins && q) note_start(r, q, e);
+    if (begins && q && e->a == q->begin) { /* else it was late */
+        note_start(r, q, e);
+        mo_trace_enter(r, q, (int)e->c, e->time);
+    } else if (ended && q->resized && e->time > q->block_end) {
+        q->block_end = e->time;
+    }
     *b = (struct mo_trace_running){begins ? e->query : 0, e->time, begins ? was.ended : e->time};
     if (!ended) return MOIRE_OK;
     if (e->a < 0 || e->b > r->t->tenants[q->tenant].n_layers || e->a >= e->b)
@@ -177,7 +185,7 @@ static int on_block(struct mo_trace_reader *r, const struct event *e, bool begin
     bool gpus = r->t->gpus.n_gpus > 0;
     if (gpus && !q->timed) return MOIRE_OK;              /* the GPU failed it */
     if (q->resized || e->a != q->begin) return MOIRE_OK; /* its time is no profile's; it was late */
-    double solo = predicted(r->t, q, e->a, e->b);
+    double solo = mo_trace_predicted(r->t, q, e->a, e->b);
     if (solo > 0) note_end(r, q, e, gpus ? q->block_start : was.start, solo);
     return MOIRE_OK;
 }
@@ -244,8 +252,8 @@ static int on_event(struct mo_trace_reader *r, const char *line) {
     struct mo_trace_query *q = find(r, e.query);
     if (!q) return MOIRE_OK;
     if (!strcmp(e.kind, "RESIZE")) return mo_trace_resize(r, q, e.a, e.b);
-    if (!strcmp(e.kind, "GROW")) return mo_trace_core(r, e.query, e.a, e.time, true);
-    if (!strcmp(e.kind, "LEAVE")) return mo_trace_core(r, e.query, e.a, e.time, false);
+    if (!strcmp(e.kind, "GROW")) return mo_trace_core(r, q, e.a, e.time, true);
+    if (!strcmp(e.kind, "LEAVE")) return mo_trace_core(r, q, e.a, e.time, false);
     if (!strcmp(e.kind, "BLOCK_DONE")) return mo_trace_done(r, q, e.c, e.time);
     if (!strcmp(e.kind, "TIMES")) return on_times(r, q, &e);
     if (!strcmp(e.kind, "MEMBER")) return on_member(r, q, &e);
@@ -260,6 +268,7 @@ static int on_event(struct mo_trace_reader *r, const char *line) {
         q->timed = q->queued = q->resized = false;
         q->begin = (int)e.a;
         q->stop = (int)e.b;
+        q->stays = 0;
         if (e.a < 0 || e.a >= e.b || e.b > r->t->tenants[q->tenant].n_layers)
             return mo_trace_fail(r, "a dispatch of layers that are not there");
         r->t->layers += e.b - e.a;
@@ -336,8 +345,9 @@ static bool make_room(struct mo_trace_reader *r, size_t lines) {
     t->starts = mo_region_array(t->region, lines + 1, sizeof *t->starts);
     r->table = mo_alloc(r->env, entries * sizeof *r->table);
     r->running = mo_alloc(r->env, MO_TRACE_CORES * sizeof *r->running);
+    r->stays = mo_alloc(r->env, (lines + 2) * sizeof *r->stays);
     return t->tenants && t->queries && t->pressures && t->counters && t->blocks && t->spans && t->starts &&
-           r->table && r->running;
+           r->table && r->running && r->stays;
 }
 
 int mo_trace_parse(const struct mo_env *env, const char *path, const char *text, size_t n,
@@ -356,6 +366,7 @@ int mo_trace_parse(const struct mo_env *env, const char *path, const char *text,
                                             : mo_fail(err, MOIRE_ENOMEM, "%s: out of memory", path);
     mo_free(env, r.table);
     mo_free(env, r.running);
+    mo_free(env, r.stays);
     if (code) {
         mo_trace_free(out);
         return code;

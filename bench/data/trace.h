@@ -41,7 +41,8 @@ struct mo_trace_query {
     int64_t decided, block_start, block_end;
     int lead, left;
     int begin, stop; /* its layers [begin, stop) */
-    bool resized;    /* it gained or lost cores while it ran */
+    bool resized;    /* it gains or loses cores while it runs */
+    int stays;       /* the reader's: which cores are in it since when */
     bool began;      /* a block of it has */
     bool timed;      /* the latest block has, on GPUs, told its times */
     bool queued;     /* it was behind another */
@@ -61,7 +62,7 @@ struct mo_trace_counters {
 };
 
 struct mo_trace_block {
-    int tenant, cores;
+    int tenant, cores;         /* of one that was resized: in the mean, rounded */
     float observed, predicted; /* ns; from the first core to begin to the last to end */
     int64_t end;
     int lead; /* its lowest core */
@@ -92,9 +93,9 @@ struct mo_trace {
     struct mo_trace_query *queries;  /* in the order in which they came */
     double block_ns, predicted_ns;   /* sums over blocks and cores: observed, and what the profiles say */
     double wait_ns, first_wait_ns;   /* mean from a decision to the first layer; of a query's first block */
-    struct mo_trace_block *blocks;   /* but for those that stalled or were resized; by end */
+    struct mo_trace_block *blocks;   /* but for those that stalled; by end */
     int n_blocks, n_spans, n_starts;
-    struct mo_trace_span *spans; /* of blocks that were not resized, also of those that stalled; by end */
+    struct mo_trace_span *spans; /* also of those that stalled; by end */
     struct mo_trace_start *starts;
     double late_ns; /* mean from the scheduled arrival to its acceptance */
     /* Blocks that took 10 ms and eightfold more than their profile: not the neighbours' doing but the

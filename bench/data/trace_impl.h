@@ -20,7 +20,12 @@ struct mo_trace_reader {
     struct mo_trace_running {
         uint64_t query;
         int64_t start, ended;
-    } * running;                 /* by core */
+    } * running; /* by core */
+    struct mo_trace_stay {
+        int core, next;     /* next of the same block, 0 = none */
+        int64_t begin, end; /* end < 0: it did not leave */
+    } * stays;              /* entry 0 is none */
+    int n_stays;
     double waits[2], n_waits[2]; /* from decisions to first layers; [1]: of a query's first block */
     double late;                 /* arrivals */
     moire_error *err;
@@ -35,12 +40,22 @@ bool mo_trace_starts(const char **at, const char *key);
 /* A line that begins with '#'. */
 int mo_trace_remark(struct mo_trace_reader *r, const char *line);
 
-/* A query's latest block has ended, on all of its cores. */
-void mo_trace_note_block(struct mo_trace *trace, const struct mo_trace_query *q);
+/* Time of a block's layers in the profile of its core count; 0 when that was not measured. */
+double mo_trace_predicted(const struct mo_trace *trace, const struct mo_trace_query *q, int64_t begin,
+                          int64_t end);
+/* A query's latest block has ended, on all of its cores; on one of them it ran from `begin` to `end`.  solo:
+ * ns of that by the profile, not 0. */
+void mo_trace_note_block(struct mo_trace *trace, const struct mo_trace_query *q, double solo);
+void mo_trace_note_span(struct mo_trace *trace, const struct mo_trace_query *q, int core, int64_t begin,
+                        int64_t end, double solo);
 
-/* trace_resized.c: RESIZE of the query's running block; a core joins or leaves a block; BLOCK_DONE. */
+/* trace_resized.c: RESIZE of the query's running block; a core joins or leaves it while it runs; BLOCK_DONE.
+ */
 int mo_trace_resize(const struct mo_trace_reader *r, struct mo_trace_query *q, int64_t in, int64_t out);
-int mo_trace_core(struct mo_trace_reader *r, uint64_t query, int64_t core, int64_t time, bool joins);
+int mo_trace_core(struct mo_trace_reader *r, struct mo_trace_query *q, int64_t core, int64_t time,
+                  bool joins);
+/* A core is in the query's block from now on. */
+void mo_trace_enter(struct mo_trace_reader *r, struct mo_trace_query *q, int core, int64_t time);
 int mo_trace_done(struct mo_trace_reader *r, struct mo_trace_query *q, int64_t late, int64_t time);
 
 /* trace_gpus.c: such a line about GPUs (MOIRE_OK and *took = false: it is about something else); what all of

@@ -1,16 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0
  * test_resize_trace.c - recorded blocks whose cores come and go: what a trace makes of them, what is refused,
  * and when which core is shown to have run. */
+#define _GNU_SOURCE
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <cmocka.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 #include "bench/data/trace.h"
 #include "bench/load/core_spans.h"
+#include "bench/sim/replay.h"
+#include "runtime/base/numbers.h"
+#include "tests/unit/resize/restless.h"
 
 /* Query 8 begins on core 0, core 1 joins and leaves; its second block begins on both and ends without core 1,
  * which is late; its third one is on core 0 again. */
@@ -50,20 +56,33 @@ static int parse_with(int at, const char *line, struct mo_trace *t, moire_error 
     return mo_trace_parse(&env, "t", text, n, t, err);
 }
 
-static void what_was_resized_says_nothing_of_a_profile(void **state) {
+static void a_resized_block_is_as_fast_as_its_layers_were(void **state) {
     (void)state;
     struct mo_trace t;
     assert_int_equal(parse_with(-1, NULL, &t, NULL), MOIRE_OK);
     assert_int_equal(t.queries[0].end, 1810);
-    assert_int_equal(t.n_blocks, 2); /* the second, whose end BLOCK_DONE tells, and the third */
-    assert_int_equal(t.blocks[0].end, 1305);
-    assert_int_equal(t.blocks[0].cores, 2);
-    assert_true(t.blocks[0].observed == 1305 - 920 && t.blocks[0].predicted == 350);
-    assert_int_equal(t.blocks[1].end, 1800);
-    assert_true(t.blocks[1].observed == 480 && t.blocks[1].predicted == 400);
-    assert_int_equal(t.n_spans, 2); /* core 0 in these; core 1 was late for the end of the one */
-    assert_int_equal(t.spans[0].begin, 920);
-    assert_int_equal(t.spans[1].begin, 1320);
+    assert_int_equal(t.n_blocks, 3);
+    /* Of the first, with x ns of profile a ns: 190 x of layer 0 on one core, which is 0.317 x of it; 190 x on
+     * two end it and do 1.203 x - 1.4 of layer 1; 300 x on one do the rest: x = 960 / 781.3. */
+    assert_int_equal(t.blocks[0].end, 900);
+    assert_int_equal(t.blocks[0].cores, 1); /* 870 core ns in 680 */
+    assert_true(t.blocks[0].observed == 680 && fabsf(t.blocks[0].predicted - 680 * 1.22867f) < 0.01f);
+    assert_int_equal(t.blocks[1].end, 1300); /* the second: core 1 was late for its end */
+    assert_int_equal(t.blocks[1].cores, 2);
+    assert_true(t.blocks[1].observed == 1300 - 920 && t.blocks[1].predicted == 350);
+    assert_int_equal(t.blocks[2].end, 1800);
+    assert_true(t.blocks[2].observed == 480 && t.blocks[2].predicted == 400);
+    const struct {
+        int core;
+        int64_t begin, end;
+    } spans[] = {{1, 410, 600}, {0, 220, 900}, {0, 920, 1300}, {0, 1320, 1800}};
+    assert_int_equal(t.n_spans, 4);
+    for (int i = 0; i < 4; i++) {
+        assert_int_equal(t.spans[i].core, spans[i].core);
+        assert_int_equal(t.spans[i].begin, spans[i].begin);
+        assert_int_equal(t.spans[i].end, spans[i].end);
+    }
+    assert_true(fabs(t.spans[0].predicted - 190 * 1.22867) < 0.01);
     assert_int_equal(t.n_starts, 3);
     mo_trace_free(&t);
 }
@@ -114,11 +133,86 @@ static void cores_are_shown_from_when_they_joined(void **state) {
     mo_events_destroy(e);
 }
 
+/* --- what the simulator did is what the trace says ------------------------------------------------------ */
+enum { CORES = 8, ASKED = 400 };
+static const int64_t layer_ns[4][2] = {{200000, 400000}, {100000, 200000}, {50000, 100000}, {25000, 50000}};
+static const char preface[] = "# policy restless\n# since 0\n# tenant 0 2 20000000 0 0 0 t\n"
+                              "# profile 0 1 200000,400000\n# profile 0 2 100000,200000\n"
+                              "# profile 0 4 50000,100000\n# profile 0 8 25000,50000\n";
+
+static void nobody(void *ctx, int tenant, const struct mo_answer *answer) {
+    (void)ctx, (void)tenant, (void)answer;
+}
+
+/* A run under the restless policy on a machine that takes 1.5 times its profiles, into a file. */
+static void record(const struct mo_env *env, const char *path) {
+    struct mo_events *events = mo_events_create(env, 1, 1 << 16);
+    struct mo_profile *p = mo_profile_create(env, 2, CORES);
+    struct mo_sim *sim;
+    uint64_t rng = 3;
+    int tenant;
+    for (int i = 0; i < 4; i++)
+        mo_profile_record(p, 1 << i, layer_ns[i]);
+    mo_profile_finish(p);
+    const struct mo_sim_config c = {.env = env,
+                                    .policy = &restless,
+                                    .machine = {.n_cores = CORES, .slowdown = 1.5},
+                                    .max_queries = 64,
+                                    .max_tenants = 1,
+                                    .seed = 1,
+                                    .ring = &events->ring[0],
+                                    .answer = nobody};
+    const struct mo_sched_tenant_config tc = {.qos_ns = 20000000, .queue = 32, .instances = 16, .profile = p};
+    assert_int_equal(mo_sim_create(&c, &sim, NULL), MOIRE_OK);
+    assert_int_equal(mo_sim_open(sim, &tc, &tenant, NULL), MOIRE_OK);
+    for (int i = 0; i < ASKED; i++) {
+        mo_sim_advance(sim, mo_sim_now(sim) + (int64_t)(mo_splitmix(&rng) % 600000));
+        mo_sim_submit(sim, tenant, NULL, NULL, NULL);
+    }
+    assert_int_equal(mo_sim_drain(sim), 0);
+    assert_true(mo_sched_stats(mo_sim_sched(sim))->resized > ASKED / 2);
+    assert_int_equal(mo_events_dump(events, CORES, preface, path, NULL), MOIRE_OK);
+    mo_sim_destroy(sim);
+    mo_profile_destroy(p);
+    mo_events_destroy(events);
+}
+
+static void a_recording_with_resized_blocks_replays(void **state) {
+    (void)state;
+    static struct mo_env env;
+    char path[] = "/tmp/moire-trace-XXXXXX";
+    struct mo_trace t;
+    json_t *doc;
+    moire_error err = {0};
+    env = mo_env_default();
+    close(mkstemp(path));
+    record(&env, path);
+    assert_int_equal(mo_trace_read(&env, path, &t, NULL), MOIRE_OK);
+    assert_true(t.n_blocks > ASKED / 2); /* others ran on counts without a profile */
+    for (int i = 0; i < t.n_blocks; i++)
+        assert_float_equal(t.blocks[i].observed / t.blocks[i].predicted, 1.5, 2e-3);
+    mo_trace_free(&t);
+    const struct mo_bench_replay_options o = {.trace = path,
+                                              .policies = {"moire"},
+                                              .n_policies = 1,
+                                              .pieces = MO_REPLAY_MEASURED | MO_REPLAY_SPEED};
+    if (mo_bench_replay(&env, &o, &doc, &err)) fail_msg("%s", err.message);
+    assert_float_equal(json_number_value(json_object_get(doc, "block_ratio")), 1.5, 2e-3);
+    const json_t *results = json_object_get(doc, "results"); /* what happened, and under moire */
+    assert_int_equal(json_array_size(results), 2);
+    int64_t n = json_integer_value(json_object_get(json_array_get(results, 0), "n"));
+    assert_true(n > ASKED / 2);
+    assert_int_equal(json_integer_value(json_object_get(json_array_get(results, 1), "n")), n);
+    json_decref(doc);
+    unlink(path);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_was_resized_says_nothing_of_a_profile),
+        cmocka_unit_test(a_resized_block_is_as_fast_as_its_layers_were),
         cmocka_unit_test(numbers_that_cannot_be_are_refused),
         cmocka_unit_test(cores_are_shown_from_when_they_joined),
+        cmocka_unit_test(a_recording_with_resized_blocks_replays),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
