@@ -76,7 +76,7 @@ static int add_judgement(const struct mo_bench_mix *mix, const struct mo_bench_s
                          const struct mo_bench_record *records, const struct mo_bench_limits *limits,
                          bool is_limit, json_t *point, moire_error *err) {
     const struct mo_bench_backlog left =
-        mo_bench_backlog(schedule, records, mix->need, mix->scenario.n_tenants, mix->qos_ns, mix->cores);
+        mo_bench_backlog(schedule, records, mix->need, mix->scenario.n_tenants, mix->qos_ns);
     bool keeps_up = mo_bench_keeps_up(&left);
     const struct mo_bound_shares *bound =
         keeps_up && limits->keeping.overall >= 0 ? &limits->keeping : &limits->any;

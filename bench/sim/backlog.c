@@ -10,18 +10,6 @@ static bool due(const struct mo_bench_schedule *s, const struct mo_bench_arrival
     return a->at_ns + qos_ns[a->tenant] <= s->total_ns;
 }
 
-double mo_bench_room(const struct mo_bench_schedule *s, int cores) {
-    return (double)s->total_ns * cores;
-}
-
-double mo_bench_backlog_limit(const struct mo_bench_schedule *s, const struct mo_bench_need *need,
-                              int n_tenants, int cores) {
-    double largest = 0;
-    for (int i = 0; i < n_tenants; i++)
-        largest = fmax(largest, need[i].late_ns);
-    return part * mo_bench_room(s, cores) + largest;
-}
-
 double mo_bench_due(const struct mo_bench_schedule *s, const struct mo_bench_need *need,
                     const int64_t *qos_ns) {
     double sum = 0;
@@ -30,11 +18,19 @@ double mo_bench_due(const struct mo_bench_schedule *s, const struct mo_bench_nee
     return sum;
 }
 
+double mo_bench_backlog_limit(const struct mo_bench_schedule *s, const struct mo_bench_need *need,
+                              int n_tenants, const int64_t *qos_ns) {
+    double largest = 0;
+    for (int i = 0; i < n_tenants; i++)
+        largest = fmax(largest, need[i].late_ns);
+    return part * mo_bench_due(s, need, qos_ns) + largest;
+}
+
 struct mo_bench_backlog mo_bench_backlog(const struct mo_bench_schedule *s,
                                          const struct mo_bench_record *records,
                                          const struct mo_bench_need *need, int n_tenants,
-                                         const int64_t *qos_ns, int cores) {
-    struct mo_bench_backlog out = {0, 0, mo_bench_backlog_limit(s, need, n_tenants, cores)};
+                                         const int64_t *qos_ns) {
+    struct mo_bench_backlog out = {0, 0, mo_bench_backlog_limit(s, need, n_tenants, qos_ns)};
     for (int i = 0; i < s->n; i++) {
         const struct mo_bench_arrival *a = &s->items[i];
         bool answered = records[i].end_ns >= 0 && records[i].code == MOIRE_OK;

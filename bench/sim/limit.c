@@ -21,8 +21,8 @@ int mo_bench_limit(const struct mo_env *env, const struct mo_bench_schedule *s,
                                          .deadline = a->at_ns + (need[a->tenant].least_ns > qos ? 0 : qos),
                                          .tenant = a->tenant};
     }
-    double spare = mo_bench_room(s, cores) + mo_bench_backlog_limit(s, need, n_tenants, cores) -
-                   mo_bench_due(s, need, qos_ns);
+    double can = (double)s->total_ns * cores;
+    double spare = can + mo_bench_backlog_limit(s, need, n_tenants, qos_ns) - mo_bench_due(s, need, qos_ns);
     const struct mo_bound_case of = {q, n, tenants, n_tenants, cores, spare};
     bool bad = !q || (known && mo_bound_solve(env, &of, &out->any, &out->keeping));
     mo_free(env, q);

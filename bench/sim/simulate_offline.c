@@ -33,7 +33,7 @@ static int value_of(const struct search *s, const struct mo_bench_record *record
                               &score, err);
     if (code) return code;
     const struct mo_bench_backlog left =
-        mo_bench_backlog(s->all, records, mix->need, mix->scenario.n_tenants, mix->qos_ns, mix->cores);
+        mo_bench_backlog(s->all, records, mix->need, mix->scenario.n_tenants, mix->qos_ns);
     double all = score.overall < s->goal ? score.overall : s->goal;
     double each = score.worst < s->goal ? score.worst : s->goal;
     *value = all + each + 0.1 * score.overall + 0.1 * score.worst - (mo_bench_keeps_up(&left) ? 0 : 4);
