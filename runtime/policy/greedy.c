@@ -57,6 +57,7 @@ static void run(struct state *s, const struct mo_view *view, struct mo_decisions
                 const struct rule *rule) {
     struct mo_allocation *h = &s->allocation;
     mo_allocation_open(h, view, out);
+    if (rule->sheds) mo_shed_from_late(view, out);
     while (h->idle > 0) {
         bool oldest = s->runs >= rule->oldest_every;
         int query = mo_allocation_best(h, oldest ? mo_by_arrival : rule->score);

@@ -24,6 +24,7 @@
  * It remembers what tenants may still miss and what they are owed, and nothing of single queries: stability
  * comes from work done, for what has run is cheaper to keep. */
 #include <string.h>
+#include "runtime/policy/allocation.h"
 #include "runtime/policy/moire_parts.h"
 
 enum { PER_TENANT = 12, PER_TENANT_LATE = 4, SHED_AT_ONCE = 16, STARVED_SHARE = 40 };
@@ -354,6 +355,7 @@ static bool anyone_waits(const struct mo_view *view) {
 
 static void decide(struct mo_moire_state *s, const struct mo_view *view, struct mo_decisions *out) {
     shed_infeasible(view, out);
+    mo_shed_from_late(view, out);
     if (!view->n_idle || !anyone_waits(view)) return;
     gather(s, view);
     mo_moire_prices(s, view);

@@ -140,17 +140,12 @@ static void serve(void *state, const struct mo_view *view, const struct mo_event
                           mo_cores_take(&idle, 1, -1));
 }
 
-/* steady: the core follows no pace and watches no block. */
-static void set_up(struct bed *b, bool steady, bool shed_late) {
+/* A machine with the tenants under b->policy. */
+static void open_bed(struct bed *b, bool shed_late) {
     static const struct mo_engine_ops ops = {
         .start = on_start, .set_timer = on_timer, .resolved = on_resolved, .released = on_released};
-    *b = (struct bed){.env = mo_env_default(), .timer = MO_NEVER};
-    b->policy = (struct mo_policy){.name = "serves",
-                                   .options = b,
-                                   .no_pace = steady,
-                                   .no_watch = steady,
-                                   .state_bytes = 64,
-                                   .dispatch = serve};
+    b->env = mo_env_default();
+    b->timer = MO_NEVER;
     struct mo_sched_config c = {.env = &b->env,
                                 .policy = &b->policy,
                                 .n_cores = CORES,
@@ -168,6 +163,17 @@ static void set_up(struct bed *b, bool steady, bool shed_late) {
         int index;
         assert_int_equal(mo_sched_tenant_open(b->s, &t, 0, &index, NULL), MOIRE_OK);
     }
+}
+
+/* steady: the core follows no pace and watches no block. */
+static void set_up(struct bed *b, bool steady, bool shed_late) {
+    *b = (struct bed){.policy = {.name = "serves",
+                                 .options = b,
+                                 .no_pace = steady,
+                                 .no_watch = steady,
+                                 .state_bytes = 64,
+                                 .dispatch = serve}};
+    open_bed(b, shed_late);
 }
 
 static void tear_down(struct bed *b) {
@@ -323,6 +329,29 @@ static void only_late_blocks_may_be_shed_from(void **state) {
     tear_down(&b);
 }
 
+/* In time for its deadline of 20 ms as long as the block is taken to end at 11 ms; at 12 ms it is taken to
+ * end at 23 ms, and the query is told 8 ms before its deadline has passed. */
+static void policies_that_shed_do_so_from_late_blocks(void **state) {
+    (void)state;
+    static const char *const names[] = {"moire", "edf-reject", "llf"};
+    for (int i = 0; i < 6; i++) {
+        const bool allowed = i % 2;
+        struct bed b = {.policy = *mo_policy_find(names[i / 2])};
+        open_bed(&b, allowed);
+        int slot;
+        assert_int_equal(mo_sched_arrival_by(b.s, 0, 0, 20 * MS, NULL, 0, &slot, NULL), MOIRE_OK);
+        mo_sched_timer(b.s, 6 * MS);
+        assert_int_equal(mo_sched_view(b.s)->n_late, 1);
+        assert_int_equal(b.n_resolved, 0);
+        mo_sched_timer(b.s, 12 * MS);
+        assert_int_equal(b.n_resolved, allowed);
+        if (allowed) assert_int_equal(b.outcome[0], MOIRE_ESHED);
+        mo_sched_timer(b.s, 15 * MS);
+        assert_int_equal(mo_sched_stats(b.s)->refused, 0); /* nor is it asked for again */
+        tear_down(&b);
+    }
+}
+
 static void without_watch_no_timer_runs(void **state) {
     (void)state;
     struct bed b;
@@ -349,6 +378,7 @@ int main(void) {
         cmocka_unit_test(decisions_look_too),
         cmocka_unit_test(a_hopeless_query_of_a_late_block_is_shed),
         cmocka_unit_test(only_late_blocks_may_be_shed_from),
+        cmocka_unit_test(policies_that_shed_do_so_from_late_blocks),
         cmocka_unit_test(without_watch_no_timer_runs),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
