@@ -67,7 +67,8 @@ static void slow_down(double *rate, int n_steps, double from, double to, double 
 static void draw_slow(const struct mo_bench_stalls *s, double *rate, int n_steps, uint64_t seed) {
     uint64_t rng = seed;
     double length = (double)n_steps * (double)STEP_NS;
-    for (double at = s->fast_for_ns * exponential(&rng); at < length;) {
+    double at = s->fast_for_ns * exponential(&rng);
+    while (at < length) {
         double until = at + s->slow_for_ns * exponential(&rng);
         slow_down(rate, n_steps, at, until, 1 / s->slow);
         at = until + s->fast_for_ns * exponential(&rng);
@@ -77,10 +78,11 @@ static void draw_slow(const struct mo_bench_stalls *s, double *rate, int n_steps
 static void draw_stalls(const struct mo_bench_stalls *s, double *rate, int n_steps, uint64_t seed) {
     uint64_t rng = seed;
     double gap = 1e9 / s->a_second, length = (double)n_steps * (double)STEP_NS;
-    for (double at = gap * exponential(&rng); at < length; at += gap * exponential(&rng)) {
+    double at = gap * exponential(&rng);
+    while (at < length) {
         double until = at + s->least_ns + (s->most_ns - s->least_ns) * uniform(&rng);
         slow_down(rate, n_steps, at, until, 0);
-        at = until;
+        at = until + gap * exponential(&rng);
     }
 }
 

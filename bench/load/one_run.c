@@ -201,12 +201,19 @@ static int measure(const struct mo_env *env, const struct mo_bench_player *playe
     return code;
 }
 
+static void note_stalls(json_t *point, int64_t burnt_ns) {
+    if (point && burnt_ns > 0)
+        json_object_set_new(point, "stalled_core_s", json_real((double)burnt_ns * 1e-9));
+}
+
 int mo_bench_point(const struct mo_env *env, const struct mo_bench_player *player,
                    const struct mo_bench_mix *mix, const struct mo_bench_serve_options *options, double load,
                    uint64_t seed, const struct mo_bench_goal *goal, json_t **out, moire_error *err) {
     double rates[MO_BENCH_MAX_TENANTS];
     struct mo_bench_schedule schedule;
     struct mo_bench_limits limits;
+    struct mo_bench_stalling *stalling = NULL;
+    struct mo_bench_player watched = *player;
     *out = NULL;
     mo_bench_rates(mix, load, rates);
     int code = draw(env, mix, options, rates, seed, &schedule, err);
@@ -217,8 +224,16 @@ int mo_bench_point(const struct mo_env *env, const struct mo_bench_player *playe
                           &limits, err);
     if (!code && !hopeless(mix, &limits, goal)) {
         struct mo_bench_record *records = mo_alloc(env, ((size_t)schedule.n + 1) * sizeof *records);
-        code = records ? measure(env, player, mix, &schedule, &budget, &limits, seed, records, out, err)
+        const struct mo_bench_stalling_config bad_day = {.env = env,
+                                                         .stalls = &options->stalls,
+                                                         .n_cores = mix->cores,
+                                                         .length_ns = schedule.total_ns,
+                                                         .seed = seed};
+        code = records ? mo_bench_stalling_start(&bad_day, &stalling, err)
                        : mo_fail(err, MOIRE_ENOMEM, "out of memory");
+        if (stalling) watched.pid = NULL; /* what that takes of the processors is not others' */
+        if (!code) code = measure(env, &watched, mix, &schedule, &budget, &limits, seed, records, out, err);
+        note_stalls(code ? NULL : *out, mo_bench_stalling_stop(stalling));
         mo_free(env, records);
     }
     mo_bench_schedule_free(env, &schedule);

@@ -4,6 +4,7 @@
 #ifndef MO_BENCH_SERVE_H
 #define MO_BENCH_SERVE_H
 #include "bench/load/latency.h"
+#include "bench/load/stalling.h"
 #include "bench/sim/limit.h"
 #include "bench/load/score.h"
 
@@ -37,6 +38,7 @@ struct mo_bench_serve_options {
     /* Levels of a neighbour beside which policies are compared with themselves less the choice of versions;
      * none = no such comparison.  pairs: of turns under each of its conditions. */
     int neighbour[MO_BENCH_MAX_NEIGHBOUR], n_neighbour, pairs;
+    struct mo_bench_stalls stalls;         /* that runs on this machine are given; zeros = none */
     bool timeline;                         /* record cores and blocks of moire's policies */
     const struct mo_bench_schedule *given; /* arrivals in place of drawn ones; NULL = none */
 };

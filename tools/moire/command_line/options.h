@@ -89,7 +89,7 @@ struct mo_options {
     const char *arrivals, *cache, *calibration, *cc, *classifier, *columns, *costs, *data, *detector, *device,
         *dump, *from, *gpus, *html, *isa, *kind, *machine, *models, *objective, *output, *output_dir, *pairs, *planner,
         *plot, *precision, *pressure, *process, *proxy, *recogniser, *record, *replay, *report, *source,
-        *store, *svg, *to, *trace;
+        *slow, *stalls, *store, *svg, *to, *trace;
     struct mo_words against, inputs, machines, peers, planners, policies, processes, ties, vary, with;
     struct mo_wholes levels, neighbour, seeds, thread_counts, units;
     struct mo_numbers loads;

@@ -76,6 +76,16 @@ static int choose_neighbour(const struct mo_options *o, struct mo_bench_serve_op
     return MOIRE_OK;
 }
 
+static int choose_stalls(const struct mo_options *o, struct mo_bench_serve_options *serve, moire_error *err) {
+    if (o->stalls && !mo_bench_stalls_parse(o->stalls, &serve->stalls))
+        return mo_flag_bad(err, "--stalls", o->stalls, "must be like 2:10-50, times a second and ms");
+    if (o->slow && !mo_bench_slow_parse(o->slow, &serve->stalls))
+        return mo_flag_bad(err, "--slow", o->slow, "must be like 2:1:0.5, a factor and seconds");
+    if (o->gpus && mo_bench_stalls_any(&serve->stalls))
+        return mo_fail(err, MOIRE_EINVAL, "--stalls and --slow: cores stall, and GPUs do not");
+    return MOIRE_OK;
+}
+
 static int serve(struct mo_bench_session *s, const struct mo_options *o, json_t **document,
                  moire_error *err) {
     char path[1024];
@@ -88,6 +98,7 @@ static int serve(struct mo_bench_session *s, const struct mo_options *o, json_t 
         code = add_peers(&serve, o->peers.word[i], err);
     if (!code && o->against.n) code = choose_against(o, &serve, err);
     if (!code && o->neighbour.n) code = choose_neighbour(o, &serve, err);
+    if (!code) code = choose_stalls(o, &serve, err);
     if (!code) code = mo_bench_check_serve(&serve, err);
     if (!code) code = mo_known_find_data(MO_KNOWN_SCENARIOS, o->operands.word[0], path, sizeof path, err);
     if (code) return code;
