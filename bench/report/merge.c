@@ -85,6 +85,10 @@ static void add_point(struct mo_merged_load *m, const json_t *document, const js
     widen(&m->worst_least, &m->worst_most, mo_json_number(point, "worst_tenant"), m->seeds == 0);
     m->seeds++;
     m->stopped |= json_is_true(json_object_get(point, "stopped_early"));
+    if (json_is_false(json_object_get(point, "keeps_up"))) {
+        m->behind++;
+        m->overdue += mo_json_number(json_object_get(point, "backlog"), "queries");
+    }
     add_counts(&m->all, point, "overall");
     json_array_foreach(json_object_get(point, "tenants"), i, t) {
         struct mo_merged *row = tenant_row(m, mo_json_text(t, "name"));

@@ -162,18 +162,22 @@ static void silent(FILE *out, const struct table *t) {
     if (named) fprintf(out, ".</p>\n");
 }
 
-/* Who stopped early there, and who was not measured. */
+/* Who stopped early there, fell behind, and was not measured. */
 static void remarks(FILE *out, const struct mo_page_view *view, double load) {
-    static const char *const heads[] = {"Stopped early, when the goal was out of reach: ",
-                                        "Not measured at this load: "};
+    enum { STOPPED, BEHIND, ABSENT, REMARKS };
+    static const char *const heads[REMARKS] = {
+        [STOPPED] = "Stopped early, when the goal was out of reach: ",
+        [BEHIND] = "Fell behind, with overdue queries unanswered at the end: ",
+        [ABSENT] = "Not measured at this load: "};
     struct mo_merged_load at;
-    for (int absent = 0; absent < 2; absent++) {
+    for (int remark = 0; remark < REMARKS; remark++) {
         int named = 0;
         for (int c = 0; c < view->n_curves; c++) {
             if (!answers(&view->curves[c])) continue;
             bool there = mo_merge_load(view->document, view->curves[c].name, load, &at) > 0;
-            if (absent ? there : !there || !at.stopped) continue;
-            fprintf(out, "%s%s", named ? ", " : "<p class=\"soft\">", named ? "" : heads[absent]);
+            const bool holds[REMARKS] = {there && at.stopped, there && at.behind, !there};
+            if (!holds[remark]) continue;
+            fprintf(out, "%s%s", named ? ", " : "<p class=\"soft\">", named ? "" : heads[remark]);
             named++;
             mo_html_text(out, view->curves[c].name);
         }

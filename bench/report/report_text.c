@@ -97,9 +97,7 @@ static void one_load(const struct mo_page_view *view, const struct mo_curve *c,
     if (at->seeds > 1)
         printf(" (%d seeds: %.1f to %.1f %%)", at->seeds, 100 * at->all.least, 100 * at->all.most);
     if (at->stopped) printf(", stopped early");
-    if (json_is_false(json_object_get(bounded, "keeps_up")))
-        printf(", and falls behind: %.0f overdue queries have no answer",
-               mo_json_number(json_object_get(bounded, "backlog"), "queries"));
+    if (at->behind) printf(", and falls behind: %.0f overdue queries have no answer", at->overdue);
     if (bounded)
         printf("; no scheduler %shas more than %.1f %%",
                json_is_true(json_object_get(bounded, "keeps_up")) ? "that answers all " : "",
@@ -133,12 +131,13 @@ static void found(double load, const double range[2]) {
     printf(" %18s", text);
 }
 
-/* The highest load that held, or was measured, and what no scheduler exceeds there. */
-static void limit(const json_t *document, const struct mo_curve *c) {
+/* What no scheduler exceeds at the highest load that held, or was measured; `key`: of all queries, or of the
+ * worst tenant. */
+static void limit(const json_t *document, const struct mo_curve *c, double held, const char *key) {
     for (int i = c->n - 1; i >= 0; i--) {
         const json_t *bounded = bounded_at(document, c->name, c->load[i]);
-        if (!bounded || (c->max_overall > 0 && c->load[i] > c->max_overall + 1e-9)) continue;
-        printf(" %8.2f %%", 100 * mo_json_number(bounded, "bound"));
+        if (!bounded || (held > 0 && c->load[i] > held + 1e-9)) continue;
+        printf(" %8.2f %%", 100 * mo_json_number(bounded, key));
         return;
     }
     printf(" %10s", "-");
@@ -187,7 +186,7 @@ static void summary(const struct mo_page_view *view) {
     if (goal > 0)
         printf("\nhighest load with %.4g %% in time (1.00 = %s)\n", 100 * goal, mo_doc_load_one(document));
     if (goal > 0 || costs) printf("%s%-28s", goal > 0 ? "" : "\n", "system");
-    if (goal > 0) printf(" %18s %18s %10s", "every tenant", "all queries", "bound");
+    if (goal > 0) printf(" %18s %10s %18s %10s", "every tenant", "bound", "all queries", "bound");
     if (costs) printf(" %9s %11s %9s %9s %11s", "RSS MiB", "decision us", "p99 us", "query us", "outside");
     if (goal > 0 || costs) printf("\n");
     for (int c = 0; (goal > 0 || costs) && c < view->n_curves; c++) {
@@ -195,8 +194,9 @@ static void summary(const struct mo_page_view *view) {
         printf("%-28s", one->name);
         if (goal > 0) {
             found(one->max_every, one->max_every_range);
+            limit(document, one, one->max_every, "bound_worst");
             found(one->max_overall, one->max_overall_range);
-            limit(document, one);
+            limit(document, one, one->max_overall, "bound");
         }
         if (costs)
             cost(last_part(document, one->name, "memory"), last_part(document, one->name, "scheduling"));

@@ -64,6 +64,7 @@ static void settings(const struct piece *p, char out[SETTINGS]) {
                 o->find_max, o->step, o->max_load, o->seconds, o->warmup);
     for (int i = 0; i < o->n_seeds; i++)
         mo_text_put(&t, " %llu", (unsigned long long)o->seeds[i]);
+    if (o->objective) mo_text_put(&t, ", for %s", o->objective);
     for (int i = 0; i < s->n_with; i++)
         mo_text_put(&t, ", %s", s->with[i]);
     for (int i = 0; i < p->options->n_loads; i++)
@@ -90,7 +91,7 @@ static int find_document(struct piece *p, moire_error *err) {
 }
 
 static void describe(json_t *document, const json_t *simulation) {
-    static const char *const same[] = {"scenario", "arrivals", "goal", "seconds", "calibration"};
+    static const char *const same[] = {"scenario", "arrivals", "goal", "seconds", "objective", "calibration"};
     for (size_t i = 0; i < sizeof same / sizeof *same; i++)
         json_object_set(document, same[i], json_object_get(simulation, same[i]));
     json_object_set_new(document, "three_versions_suffice",

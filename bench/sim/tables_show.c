@@ -174,8 +174,9 @@ void mo_bench_tables_print(const json_t *document) {
         printf("%s\n", said);
     }
     json_array_foreach(json_object_get(document, "results"), i, piece) {
-        printf("\n%s, arrivals %s: highest load with %.0f %% in time\n%-14s", mo_json_text(piece, "scenario"),
-               mo_json_text(piece, "arrivals"), 100 * mo_json_number(piece, "goal"), "policy");
+        printf("\n%s, arrivals %s, objective %s: highest load with %.0f %% in time\n%-14s",
+               mo_json_text(piece, "scenario"), mo_json_text(piece, "arrivals"),
+               mo_json_text(piece, "objective"), 100 * mo_json_number(piece, "goal"), "policy");
         for (int c = 0; c < COLUMNS; c++)
             printf(" %12s", columns[c].title);
         printf("\n");
@@ -212,7 +213,9 @@ static void piece_page(FILE *out, const json_t *piece) {
     mo_html_text(out, mo_json_text(piece, "scenario"));
     fprintf(out, ", ");
     mo_html_text(out, mo_json_text(piece, "arrivals"));
-    fprintf(out, " arrivals</h2><div class=\"card\"><table class=\"dense\"><tr><th>policy</th>");
+    fprintf(out, " arrivals, objective ");
+    mo_html_text(out, mo_json_text(piece, "objective"));
+    fprintf(out, "</h2><div class=\"card\"><table class=\"dense\"><tr><th>policy</th>");
     for (int c = 0; c < COLUMNS; c++)
         if (used(piece, c)) mo_bench_cell_head(out, columns[c].head);
     fprintf(out, "</tr>\n");

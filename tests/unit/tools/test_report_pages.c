@@ -81,13 +81,16 @@ static void tenants_have_a_row_for_each_system(void **state) {
     assert_null(strstr(text, "bound"));
     assert_null(strstr(text, "failed")); /* nothing did */
     assert_null(strstr(text, "No query came"));
+    assert_null(strstr(text, "Fell behind"));
     assert_non_null(strstr(text, "An unanswered query enters"));
     free(text);
     json_t *load =
         json_array_get(json_object_get(json_array_get(json_object_get(doc, "results"), 0), "loads"), 0);
     json_array_append_new(json_object_get(load, "tenants"), tenant("/m/rare.onnx", 0, 0, 0));
+    json_object_set_new(load, "keeps_up", json_false());
     text = section_of(doc, mo_page_tenants);
     assert_non_null(strstr(text, "No query came in this time (a longer --seconds helps): /m/rare.onnx."));
+    assert_non_null(strstr(text, "Fell behind, with overdue queries unanswered at the end: moire/moire."));
     free(text);
     json_decref(doc);
 }

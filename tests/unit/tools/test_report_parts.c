@@ -178,6 +178,22 @@ static void seeds_are_one_row(void **state) {
     json_decref(doc);
 }
 
+static void who_fell_behind_is_counted(void **state) {
+    (void)state;
+    json_t *behind = run(0.5, 30, 30, 0), *kept = run(0.5, 10, 9, 0);
+    json_object_set_new(behind, "keeps_up", json_false());
+    json_object_set_new(behind, "backlog", json_pack("{s:i}", "queries", 7));
+    json_object_set_new(kept, "keeps_up", json_true());
+    json_object_set_new(kept, "backlog", json_pack("{s:i}", "queries", 1));
+    json_t *doc = made(0, json_pack("[o,o]", of_system("moire", "moire/moire", -1, json_pack("[o]", behind)),
+                                    of_system("moire", "moire/moire", -1, json_pack("[o]", kept))));
+    static struct mo_merged_load at;
+    assert_int_equal(mo_merge_load(doc, "moire/moire", 0.5, &at), 2);
+    assert_int_equal(at.behind, 1);
+    assert_true(at.overdue == 7);
+    json_decref(doc);
+}
+
 static void a_tenant_without_queries_is_not_the_worst(void **state) {
     (void)state;
     json_t *doc =
@@ -334,6 +350,7 @@ int main(void) {
         cmocka_unit_test(a_system_looks_the_same_everywhere),
         cmocka_unit_test(no_two_planners_look_alike),
         cmocka_unit_test(seeds_are_one_row),
+        cmocka_unit_test(who_fell_behind_is_counted),
         cmocka_unit_test(a_tenant_without_queries_is_not_the_worst),
         cmocka_unit_test(a_search_names_the_loads),
         cmocka_unit_test(a_search_without_peers_names_the_next_policy),
