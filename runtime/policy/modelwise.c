@@ -5,8 +5,7 @@
  * begins when its model's cores are free, and waits otherwise.  Those behind it may pass as long as it can
  * be in time, which serves more than to let them wait. */
 #include "runtime/policy/allocation.h"
-
-static const double HEADROOM = 0.7; /* of a target; the rest is for waiting */
+#include "runtime/policy/veltair_blocks.h"
 
 struct state {
     struct mo_allocation allocation;
@@ -14,7 +13,7 @@ struct state {
 
 /* A model without a target takes one core. */
 static int fixed_count(const struct mo_view *view, const struct mo_view_tenant *t) {
-    return t->qos_ns ? mo_need(view, t, 0, t->profile->n_layers, HEADROOM * (double)t->qos_ns) : 1;
+    return t->qos_ns ? mo_need(view, t, 0, t->profile->n_layers, mo_blocks_planned((double)t->qos_ns)) : 1;
 }
 
 static void dispatch(void *state, const struct mo_view *view, const struct mo_event *event,

@@ -24,8 +24,7 @@
 #include "runtime/policy/allocation.h"
 #include "runtime/policy/veltair_blocks.h"
 
-static const double HEADROOM = 0.7; /* of a target; the rest is for waiting */
-enum { OLDEST_EVERY = 40 };         /* blocks from one turn of the oldest query to the next */
+enum { OLDEST_EVERY = 40 }; /* blocks from one turn of the oldest query to the next */
 
 struct options {
     int size;      /* layers of a unit; 0 = by pivots */
@@ -57,7 +56,7 @@ static struct mo_blocks model_of(const struct serving *v, const struct mo_view_t
     return (struct mo_blocks){
         .profile = p,
         .cores = v->view->n_cores,
-        .target = t->qos_ns ? HEADROOM * (double)t->qos_ns / slower(v, t)
+        .target = t->qos_ns ? mo_blocks_planned((double)t->qos_ns) / slower(v, t)
                             : (double)mo_profile_time(p, 1, 0, p->n_layers),
         .pressure = v->options->versions ? v->view->pressure[MO_PRESSURE_CACHE] : -1,
         .by_time = v->options->by_time || !t->qos_ns,
@@ -89,7 +88,7 @@ static int end_of(struct serving *v, const struct mo_view_query *q, const struct
 static int cores_of(const struct serving *v, const struct mo_view_query *q, const struct mo_blocks *b,
                     int end) {
     const struct mo_view_tenant *t = &v->view->tenants[q->tenant];
-    double left = HEADROOM * (double)(q->deadline - v->view->now) / slower(v, t);
+    double left = mo_blocks_planned((double)(q->deadline - v->view->now)) / slower(v, t);
     if (q->deadline == MO_NEVER || left <= 0) return mo_blocks_need(b, q->next_layer, end);
     double rest = mo_blocks_share(b, q->next_layer, b->profile->n_layers);
     double part = rest > 0 ? mo_blocks_share(b, q->next_layer, end) / rest : 1;

@@ -8,7 +8,8 @@
 
 #include <math.h>
 
-static const double TOLERANCE = 1.05; /* of the least time, where no core count is enough */
+static const double TOLERANCE = 1.05, /* of the least time, where no core count is enough */
+    PLANNED = 0.7;                    /* of 0.5, 0.7 and 0.9 that which carries most in the paper's mixes */
 
 int64_t mo_blocks_time(const struct mo_profile *p, double pressure, int n, int begin, int end) {
     if (pressure < 0 || !p->level) return mo_profile_time(p, n, begin, end);
@@ -26,6 +27,10 @@ int mo_blocks_core(const struct mo_profile *p, double pressure, int cores, int b
     while (n < cores && (double)mo_blocks_time(p, pressure, n, begin, end) > TOLERANCE * least)
         n++;
     return n;
+}
+
+double mo_blocks_planned(double ns) {
+    return PLANNED * ns;
 }
 
 double mo_blocks_share(const struct mo_blocks *b, int begin, int end) {

@@ -32,6 +32,8 @@ int64_t mo_blocks_time(const struct mo_profile *profile, double pressure, int n,
 int mo_blocks_core(const struct mo_profile *profile, double pressure, int cores, int begin, int end,
                    double most);
 
+/* Of a query's time to its deadline, the part that plans may use; the rest is for waiting. */
+double mo_blocks_planned(double ns);
 /* Part of the target that is for layers [begin, end), 0 to 1. */
 double mo_blocks_share(const struct mo_blocks *blocks, int begin, int end);
 /* Core of layers [begin, end) within their share of the target. */

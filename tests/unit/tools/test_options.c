@@ -50,6 +50,8 @@ static const struct {
     {{"tables"}, NULL},
     {{"grid", "a", "--vary", "cores=2,4", "--json"}, NULL},
     {{"tables", "a", "b"}, NULL},
+    {{"blocks", "a", "--machine", "b", "--json"}, NULL},
+    {{"blocks"}, "needs SCENARIO"},
     {{"sim", "a", "b"}, "'b' is one too many: takes [SCENARIO]"},
     {{"bench", "--json", "machine"}, NULL},
     {{"sim", "m", "--find-max", "1.01"}, "--find-max 1.01: must be a number from 0.01 to 1"},

@@ -136,8 +136,8 @@ static const struct mo_flag rows[] = {
     /* --- machines, policies and planners --- */
     {"--machine", "FILE|NAME", ON(SIM) | ON(CAPACITY) | ON(PLAN), TO(machine),
      "the machine: a file, or a name in bench/machines", .needed = ON(CAPACITY) | ON(PLAN)},
-    {"--machine", "FILE|NAME", TABULATES, TO(machine), "the machine: a file, or a name in bench/machines",
-     .initial = "cores64"},
+    {"--machine", "FILE|NAME", TABULATES | ON(BLOCKS), TO(machine),
+     "the machine: a file, or a name in bench/machines", .initial = "cores64"},
     {"--machine", "FILE|NAME", ON(WHATIF), TO(machine),
      "a file or a name in bench/machines: its costs beside the kernels; else 3 us a block"},
     {"--machine", "M", ON(PLANS), TO(machines),

@@ -34,6 +34,7 @@ enum mo_command {
     MO_DO_WHATIF,
     MO_DO_FIDELITY,
     MO_DO_CAPACITY,
+    MO_DO_BLOCKS,
     MO_DO_PLAN,
     MO_DO_ZOO_LIST,
     MO_DO_ZOO_BUILD,
