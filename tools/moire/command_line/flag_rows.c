@@ -144,9 +144,9 @@ static const struct mo_flag rows[] = {
      "a machine with GPUs, a file or a name in bench/machines; may be given again", .repeats = true,
      .room = MO_PLANS_MACHINES},
     {"--vary", "KEY=V,V,...", ON(GRID), TO(vary),
-     "a key of the machine file and its values; may be given again for another.  By default "
-     "resize_us=3,50,220, "
-     "contention=none,memory,factor:1.8,versions:7 and last_level=pooled,sliced",
+     "a key of the machine file and its values; may be given again for another.  Those that are named above "
+     "by "
+     "default",
      .repeats = true, .room = MO_BENCH_AXES},
     {"--with", "KEY=VALUE", ON(SIM) | TABULATES, TO(with),
      "that value in place of the machine file's, for instance resize_us=50 or contention=factor:1.8; may be "
@@ -171,8 +171,11 @@ static const struct mo_flag rows[] = {
      .initial = "moire,fcfs,fcfs-1", .room = MO_BENCH_MAX_POLICIES},
     {"--policy", "P,...", ON(TABLES), TO(policies), "all by default, `offline` and `bound`",
      .room = MO_BENCH_MAX_POLICIES},
-    {"--policy", "P,...", ON(GRID), TO(policies), "policies; `layerwise` is what others are compared with",
-     .initial = "layerwise,veltair-as,veltair-ac,veltair", .room = MO_BENCH_MAX_POLICIES},
+    {"--policy", "P,...", ON(GRID), TO(policies),
+     "policies; others are compared with `layerwise`.  By default the paper's: model-wise, layerwise, "
+     "planaria, "
+     "veltair-as, veltair-ac and veltair",
+     .room = MO_BENCH_MAX_POLICIES},
     {"--policy", "P,...", ON(FIDELITY), TO(policies), "policies", .initial = "moire,lanes,fcfs",
      .room = MO_BENCH_MAX_POLICIES},
     {"--policy", "P", ON(CAPACITY), TO(policies), "the policy", .initial = "moire", .room = 1},
@@ -189,8 +192,7 @@ static const struct mo_flag rows[] = {
     {"--rounds", "N", ON(SERVE), TO(rounds), "with --neighbour: pairs of turns under each of its conditions",
      .initial = "5", .least = 2, .most = 1000},
     {"--objective", "O", ON(SERVE) | ON(SIM) | ON(TABLES) | ON(CAPACITY), TO(objective),
-     "in place of the scenario's: what counts when not all can be in time",
-     .choices = "every all weighted"},
+     "in place of the scenario's: what counts when not all can be in time", .choices = "every all weighted"},
     {"--stalls", "RATE:MS-MS", ON(SERVE), TO(stalls),
      "each core stands still so many times a second, for that long: a thread of real-time priority keeps it"},
     {"--slow", "FACTOR:FAST:SLOW", ON(SERVE), TO(slow),

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  * verb_grid.c - `moire grid`: policies on a machine whose values are varied; see bench/sim/grid.h. */
+#include <string.h>
 #include "bench/sim/grid.h"
 #include "tools/moire/verbs/tabulated.h"
 
 static const char about[] =
     "Searches for the highest load that each policy holds, on a simulated machine whose values are varied:\n"
     "every combination of the values of --vary is a machine.  The default is the question where VELTAIR's\n"
-    "gains appear: what it costs when a running block gets more cores, who slows whom, and whether caches "
-    "of\n"
-    "the last level are pooled.  `contention` and the other keys are described in bench/machines/README.md.\n"
+    "gains appear, by what it costs when a running block gets more cores (resize_us: 3, 50, 220), by who\n"
+    "slows whom (contention: none, memory, factor:1.8, versions:1.8, versions:7), and by whether caches are\n"
+    "pooled or sliced (last_level).  These and the other keys are described in bench/machines/README.md.\n"
     "Without scenarios: the paper's light, medium, heavy and mix on its 64 cores.\n";
 
 static const char notes[] =
@@ -23,7 +24,7 @@ struct work {
 };
 
 static int fill_axes(const struct mo_options *o, struct mo_bench_grid_options *g, moire_error *err) {
-    static const char *const usual[] = {"contention=none,memory,factor:1.8,versions:7",
+    static const char *const usual[] = {"contention=none,memory,factor:1.8,versions:1.8,versions:7",
                                         "last_level=pooled,sliced", "resize_us=3,50,220"};
     int given = o->vary.n, n = given ? given : (int)(sizeof usual / sizeof *usual);
     if (o->with.n + n > MO_BENCH_WITH)
@@ -36,9 +37,17 @@ static int fill_axes(const struct mo_options *o, struct mo_bench_grid_options *g
     return MOIRE_OK;
 }
 
+static void choose_policies(struct mo_bench_serve_options *s) {
+    static const char *const papers[] = {"model-wise", "layerwise",  "planaria",
+                                         "veltair-as", "veltair-ac", "veltair"};
+    s->n_policies = (int)(sizeof papers / sizeof *papers);
+    memcpy(s->policies, papers, sizeof papers);
+}
+
 static int fill(const struct mo_options *o, struct work *w, moire_error *err) {
     struct mo_bench_grid_options *g = &w->grid;
     int code = mo_tabulated_fill(o, &w->paths, &g->simulate, g->scenarios, &g->n_scenarios, err);
+    if (!o->policies.n) choose_policies(&g->simulate.serve);
     if (!code) code = fill_axes(o, g, err);
     g->output = o->output;
     g->resume = o->resume;
