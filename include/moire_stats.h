@@ -64,7 +64,7 @@ typedef struct moire_memory {
     int64_t weights;        /* packed weights and constants */
     int64_t plans;          /* graphs and plans */
     int64_t inputs;         /* copies of inputs, of waiting queries too; kept for some seconds */
-    int64_t activations;    /* of one query of a tenant; of a runtime, the pool that tenants share */
+    int64_t activations;    /* of one query of a tenant; of a runtime, the pools that tenants share */
     int64_t scratch;        /* what a kernel of the tenant needs at most on each core; of a runtime, of all */
     int64_t device_weights; /* on GPUs, all together */
     int64_t device_staging; /* host memory that GPUs read inputs from and write outputs to */
@@ -122,6 +122,13 @@ typedef struct moire_runtime_stats {
     int64_t stalls;      /* blocks whose cores stood still: that had not ended long after they should have */
     int64_t stall_ns;    /* by which those of them that have ended were late */
     int64_t stall_sheds; /* of shed and expired: given up by the policy while cores stood still */
+    /* Activations on cores, a part of memory.activations.  A started query has an arena, or is spilled:
+     * paused, with what it still needs in a buffer of that size, because another query of its tenant took its
+     * arena. */
+    int arenas_taken, spilled; /* queries of each kind */
+    int64_t spilled_bytes;     /* of such buffers, free ones too */
+    int64_t arenas_most;       /* bytes of arenas and buffers, each at its highest so far */
+    int64_t spills;            /* so far */
 } moire_runtime_stats;
 /* Statistics of a runtime since it was made.  *out is the caller's, out->size set.
  * Returns: MOIRE_OK; MOIRE_EINVAL: an argument is NULL, or out->size is none; MOIRE_EFORKED. */

@@ -117,6 +117,15 @@ static json_t *kernels(moire_runtime *runtime) {
     return json_pack("{s:o}", "tenants", list);
 }
 
+/* Memory of started queries, and how often one gave way to another (runtime/serve/spill.h), since the runtime
+ * was made. */
+static json_t *activations(moire_runtime *runtime) {
+    moire_runtime_stats s = {.size = sizeof s};
+    if (moire_runtime_get_stats(runtime, &s, NULL)) return NULL;
+    return json_pack("{s:f, s:I}", "most_mib", (double)s.arenas_most / (1 << 20), "spills",
+                     (json_int_t)s.spills);
+}
+
 /* Changes of plan on GPUs: how long from the wish until the lets served. */
 static void add_lets(struct mo_device *device, json_t *scheduling) {
     struct mo_engine_gpu_stats s;
@@ -145,8 +154,8 @@ int mo_bench_moire_report(moire_runtime *runtime, bool with_timeline, int64_t si
     const struct mo_runtime_parts parts = mo_runtime_parts(runtime);
     struct mo_sched_stats stats;
     mo_runtime_stats(runtime, &stats);
-    json_t *report =
-        json_pack("{s:o, s:o}", "scheduling", mo_bench_scheduling_json(&stats), "kernels", kernels(runtime));
+    json_t *report = json_pack("{s:o, s:o, s:o*}", "scheduling", mo_bench_scheduling_json(&stats), "kernels",
+                               kernels(runtime), "activations", activations(runtime));
     add_lets(parts.device, json_object_get(report, "scheduling"));
     mo_sampler_hold(parts.sampler); /* it has a ring of its own */
     json_t *line = with_timeline ? timeline(&parts) : NULL;

@@ -7,8 +7,9 @@
 
 /* Counters of a scheduler, live or simulated. */
 json_t *mo_bench_scheduling_json(const struct mo_sched_stats *stats);
-/* Writes {"scheduling": {...}, "timeline": {...}, "choices": {...}} to `path`; the runtime must be drained.
- * The last two need a runtime with events; choices are those since the clock was at `since`. */
+/* Writes {"scheduling": {...}, "kernels": {...}, "activations": {"most_mib", "spills"}, "timeline": {...},
+ * "choices": {...}} to `path`; the runtime must be drained. The last two need a runtime with events; choices
+ * are those since the clock was at `since`. */
 int mo_bench_moire_report(moire_runtime *runtime, bool timeline, int64_t since, const char *path,
                           moire_error *err);
 #endif

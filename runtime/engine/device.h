@@ -32,8 +32,15 @@ struct mo_model_ops {
      * lock is held, so this must be short and must not call back. */
     void (*release)(void *model, void *user);
     /* --- cores only; begin, step and pieces are called on workers without a lock --- */
-    /* Before the first block: puts the query's input into the instance.  0 or a code. */
+    /* Before the first block, and where hold() says so: puts the query's input, or what it had reached, into
+     * the instance.  0 or a code. */
     int (*begin)(void *model, int instance, void *user);
+    /* May be NULL, as rest().  A block of the query is about to start: the instance keeps what it holds from
+     * here on.  True: begin() has to bring it back first.  The device's lock is held. */
+    bool (*hold)(void *model, void *user);
+    /* The query's block has ended and left it before layer `next`; called on a worker without a lock.  The
+     * instance may lose what it holds until the next hold(). */
+    void (*rest)(void *model, void *user, int next);
     /* As mo_instance_step() and mo_instance_pieces(): a layer by one worker, or pieces of it. */
     int (*step)(void *model, int instance, int layer, int width, void *scratch);
     void (*pieces)(void *model, int instance, int layer, int from, int to, int of, void *scratch);

@@ -118,6 +118,7 @@ static void start(void *self, const struct mo_run *run) {
     block->tenant = c->device->tenants[run->tenant];
     block->user = q->record[run->query].user;
     block->handle = mo_query_handle(q, run->query);
+    if (block->tenant.ops->hold) block->run.first = block->tenant.ops->hold(block->tenant.model, block->user);
     if (block->tenant.ops->select_versions)
         block->tenant.ops->select_versions(block->tenant.model, run->instance, run->begin, run->end,
                                            run->pressure, run->n_cores);
@@ -159,6 +160,8 @@ static void complete(struct team_block *block, int core) {
     const int lead = block->run.lead, code = block->code;
     const int64_t from = block->start;
     const bool ran = !block->drop;
+    if (block->tenant.ops->rest && !code)
+        block->tenant.ops->rest(block->tenant.model, block->user, ran ? block->run.end : block->run.begin);
     mo_device_take(d);
     int64_t end = mo_now(d->env);
     mo_sched_stats(d->sched)->kernel_core_ns += (end - from) * block->run.n_cores;

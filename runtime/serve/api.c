@@ -95,8 +95,10 @@ static int start(moire_runtime *rt, const moire_config *c, int64_t events, moire
                      (long long)limits->queries, c->max_queries);
     if (!rc) rc = mo_topology_create(&rt->env, NULL, c->threads, "", &rt->topology, err);
     if (rc) return rc;
-    rt->arenas = mo_arenas_create(&rt->env);
-    if (!rt->arenas) return mo_fail(err, MOIRE_ENOMEM, "out of memory for a runtime");
+    rt->pools.arenas = mo_arenas_create(&rt->env);
+    rt->pools.kept = mo_arenas_create(&rt->env);
+    if (!rt->pools.arenas || !rt->pools.kept)
+        return mo_fail(err, MOIRE_ENOMEM, "out of memory for a runtime");
     rt->isa = mo_isa_detect();
     open_store(rt, c);
     rc = start_engine(rt, c, events > c->record ? events : c->record, err);
@@ -118,7 +120,8 @@ static void release(moire_runtime *rt) {
     mo_serve_device_close(rt);
     mo_sampler_destroy(rt->sampler);
     mo_store_close(rt->store);
-    mo_arenas_destroy(rt->arenas);
+    mo_arenas_destroy(rt->pools.arenas);
+    mo_arenas_destroy(rt->pools.kept);
     mo_topology_destroy(rt->topology);
     struct mo_env env = rt->env;
     mo_free(&env, rt);

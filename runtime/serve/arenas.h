@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * arenas.h - memory that queries hold for a while: activations, one pool for all tenants of a runtime, from
- * a query's first block until its answer was delivered, paused or not; and inputs, one pool a tenant.
+ * a query's first block until its answer was delivered, unless it is spilled meanwhile (spill.h); and inputs,
+ * one pool a tenant.
  *
  * A pool has as many arenas as were taken at once within the last seconds, and none larger than was asked
  * for: instances with activations of their own would hold the most that every tenant ever had under way.  Who
@@ -39,6 +40,7 @@ void mo_arenas_give(struct mo_arenas *arenas, struct mo_arena *arena);
 struct mo_arenas_state {
     int n, taken;
     size_t bytes;     /* of all; resident is what of them was touched */
+    size_t most;      /* bytes at their highest */
     int64_t scrubbed; /* bytes that changed their owner, ever */
 };
 struct mo_arenas_state mo_arenas_state(struct mo_arenas *arenas);

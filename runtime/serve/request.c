@@ -2,8 +2,9 @@
  * request.c - a query between submit and answer: its copied inputs, its callback.
  *
  * Inputs are copied twice: into a pooled request at submit, because a waiting query has no arena, and into
- * the arena that the worker takes which starts it.  There are as many requests as queries were
+ * the arena that the worker takes which starts it (spill.h).  There are as many requests as queries were
  * open at once within the last seconds, bounded by the queue limit; in steady state nothing is allocated. */
+#include <stddef.h>
 #include "runtime/serve/runtime.h"
 
 static size_t align64(size_t n) {
@@ -95,14 +96,14 @@ const struct mo_place_calls mo_place_on_cores = {take, give, input};
 
 /* --- the engine's view of a tenant --- */
 static int model_begin(void *model, int instance, void *user) {
-    const moire_tenant *t = model;
+    moire_tenant *t = model;
     struct mo_request *request = user;
     const struct mo_graph *graph = t->ports;
-    mo_instance_reset(t->instances[instance]);
-    request->arena = mo_arenas_take(t->runtime->arenas, mo_instance_arena_bytes(t->plan), t->number);
-    if (!request->arena) return MOIRE_ENOMEM;
-    mo_instance_bind(t->instances[instance], request->arena->at);
-    for (int i = 0; i < graph->n_inputs; i++) {
+    if (!request->begun) mo_instance_reset(t->instances[instance]);
+    int rc = mo_spill_begin(&t->spiller, &request->spill);
+    if (rc) return rc;
+    mo_instance_bind(t->instances[instance], request->spill.arena->at);
+    for (int i = 0; i < graph->n_inputs && !request->begun; i++) {
         const struct mo_tensor *in = graph->tensors[graph->inputs[i]];
         moire_tensor tensor = {.dtype = in->dtype,
                                .rank = in->shape.rank,
@@ -110,10 +111,23 @@ static int model_begin(void *model, int instance, void *user) {
                                .bytes = (size_t)mo_tensor_bytes(in)};
         for (int k = 0; k < in->shape.rank; k++)
             tensor.shape[k] = in->shape.d[k];
-        int rc = mo_instance_set_input(t->instances[instance], i, &tensor, NULL);
+        rc = mo_instance_set_input(t->instances[instance], i, &tensor, NULL);
         if (rc) return rc;
     }
+    request->begun = true;
     return MOIRE_OK;
+}
+
+static bool model_hold(void *model, void *user) {
+    moire_tenant *t = model;
+    struct mo_request *request = user;
+    return mo_spill_hold(&t->spiller, &request->spill);
+}
+
+static void model_rest(void *model, void *user, int next) {
+    moire_tenant *t = model;
+    struct mo_request *request = user;
+    if (next < t->plan->n_steps) mo_spill_rest(&t->spiller, &request->spill, next);
 }
 
 static int model_step(void *model, int instance, int layer, int width, void *scratch) {
@@ -159,11 +173,14 @@ static void model_answer(void *model, const struct mo_answer *a) {
 
 /* Not at the answer: a cancelled query is answered while a block of it may still run. */
 static void model_release(void *model, void *user) {
-    const moire_tenant *t = model;
+    moire_tenant *t = model;
     struct mo_request *request = user;
-    if (request->arena) mo_arenas_give(t->runtime->arenas, request->arena);
-    request->arena = NULL;
-    mo_request_give(model, request);
+    if (mo_spill_release(&t->spiller, &request->spill)) mo_request_give(t, request);
+}
+
+void mo_request_left(void *tenant, struct mo_spill *spill) {
+    char *request = (char *)spill - offsetof(struct mo_request, spill);
+    mo_request_give(tenant, (struct mo_request *)(void *)request);
 }
 
 static void model_select_versions(void *model, int instance, int begin, int end, double pressure, int cores) {
@@ -180,6 +197,8 @@ const struct mo_model_ops mo_serve_model = {
     .answer = model_answer,
     .release = model_release,
     .begin = model_begin,
+    .hold = model_hold,
+    .rest = model_rest,
     .step = model_step,
     .pieces = model_pieces,
     .select_versions = model_select_versions,

@@ -5,8 +5,8 @@
 #define MO_SERVE_RUNTIME_H
 #include "runtime/proxy/sampler.h"
 #include "runtime/serve/accounting.h"
-#include "runtime/serve/arenas.h"
 #include "runtime/serve/parts.h"
+#include "runtime/serve/spill.h"
 
 struct mo_serve_device;
 struct mo_serve_gpu;
@@ -19,7 +19,7 @@ struct moire_runtime {
     const struct mo_policy *policy; /* of the cores */
     bool research;                  /* it may be one for research */
     struct mo_store *store;         /* NULL: generic kernels only */
-    struct mo_arenas *arenas;       /* of activations */
+    struct mo_spill_pools pools;    /* of activations */
     enum mo_isa isa;
     struct mo_serve_device *device; /* GPUs (serve/gpu.h); NULL = none */
     struct mo_sampler *sampler;     /* of counters; NULL: observed slowdown only */
@@ -62,9 +62,10 @@ struct mo_place {
 /* On cores: input bytes follow. */
 struct mo_request {
     struct mo_request_head head;
-    struct mo_arena *self;  /* what it lies in, one of the tenant's */
-    struct mo_arena *arena; /* activations, one of the runtime's; from its first block on */
-    char *input[];          /* n_inputs pointers into this allocation */
+    struct mo_arena *self; /* what it lies in, one of the tenant's */
+    struct mo_spill spill; /* its activations, from its first block on */
+    bool begun;            /* its inputs are among them */
+    char *input[];         /* n_inputs pointers into this allocation */
 };
 
 /* A load that has not ended, on the stack of its caller. */
@@ -93,6 +94,8 @@ struct moire_tenant {
     moire_tensor *outputs; /* n_instances rows of n_outputs */
     size_t request_bytes;
     struct mo_arenas *requests;
+    struct mo_live *live;
+    struct mo_spiller spiller;
     struct mo_serve_gpu *gpu; /* what it has on GPUs; NULL = nothing */
     /* Where it is loaded: its queries go to the first, and to the next when that has failed them. */
     int n_places;
@@ -137,6 +140,8 @@ bool mo_tenant_move(moire_tenant *tenant, const void *self, struct mo_request_he
 int mo_request_check(const moire_tenant *tenant, const moire_tensor *inputs, int n_inputs, moire_error *err);
 struct mo_request *mo_request_take(moire_tenant *tenant);
 void mo_request_give(moire_tenant *tenant, struct mo_request *request);
+/* Gives back the request whose activations have left; see mo_spiller.freed. */
+void mo_request_left(void *tenant, struct mo_spill *spill);
 /* Size of a request; 0 when it overflows. */
 size_t mo_request_size(const struct mo_graph *graph);
 #endif

@@ -109,7 +109,14 @@ static void sum_tenants(moire_runtime *rt, moire_runtime_stats *s) {
     s->counts = account.counts;
     s->times = account.times;
     s->memory.scratch *= mo_device_units(rt->cores);
-    s->memory.activations = (int64_t)mo_arenas_state(rt->arenas).bytes;
+    const struct mo_arenas_state arenas = mo_arenas_state(rt->pools.arenas),
+                                 kept = mo_arenas_state(rt->pools.kept);
+    s->memory.activations = (int64_t)(arenas.bytes + kept.bytes);
+    s->spilled_bytes = (int64_t)kept.bytes;
+    s->arenas_most = (int64_t)(arenas.most + kept.most);
+    s->arenas_taken = arenas.taken;
+    s->spilled = kept.taken;
+    s->spills = atomic_load_explicit(&rt->pools.spills, memory_order_relaxed);
 }
 
 static void look_at_engine(const moire_runtime *rt, moire_runtime_stats *s) {

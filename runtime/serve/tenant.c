@@ -124,6 +124,19 @@ static int build_instances(moire_tenant *t, moire_error *err) {
     return MOIRE_OK;
 }
 
+/* How paused queries give up their arenas. */
+static int prepare_spills(moire_tenant *t, moire_error *err) {
+    int rc = mo_live_create(t->plan, &t->live, err);
+    t->spiller = (struct mo_spiller){.env = &t->runtime->env,
+                                     .pools = &t->runtime->pools,
+                                     .live = t->live,
+                                     .bytes = mo_instance_arena_bytes(t->plan),
+                                     .owner = t->number,
+                                     .freed = mo_request_left,
+                                     .ctx = t};
+    return rc;
+}
+
 int mo_tenant_sample(moire_tenant *t, struct mo_request **out, moire_error *err) {
     struct mo_request *r = *out = mo_request_take(t);
     if (!r) return mo_fail(err, MOIRE_ENOMEM, "out of memory for the inputs of '%s'", t->name);
@@ -191,11 +204,12 @@ static int estimate(moire_tenant *t, moire_error *err) {
 
 /* Memory that the first query will need: a model that it cannot have is refused, not its queries. */
 static int reserve(const moire_tenant *t, moire_error *err) {
-    struct mo_arena *arena = mo_arenas_take(t->runtime->arenas, mo_instance_arena_bytes(t->plan), t->number);
+    struct mo_arena *arena =
+        mo_arenas_take(t->runtime->pools.arenas, mo_instance_arena_bytes(t->plan), t->number);
     if (!arena)
         return mo_fail(err, MOIRE_ENOMEM, "out of memory: a query of '%s' needs %lld bytes", t->name,
                        (long long)t->plan->arena_bytes);
-    mo_arenas_give(t->runtime->arenas, arena);
+    mo_arenas_give(t->runtime->pools.arenas, arena);
     return mo_engine_cores_scratch(t->runtime->cores, t->plan->scratch_bytes + 64, err);
 }
 
@@ -249,6 +263,7 @@ static void destroy(moire_tenant *t) {
     for (int i = 0; i < t->n_instances; i++)
         mo_instance_destroy(t->instances[i]);
     mo_arenas_destroy(t->requests);
+    mo_live_destroy(t->live);
     mo_profile_destroy(t->profile);
     mo_free(env, t->instances);
     mo_free(env, t->outputs);
@@ -272,6 +287,7 @@ static int load_on_cores(moire_tenant *t, const char *path, const moire_tenant_c
     if (!t->requests) return mo_fail(err, MOIRE_ENOMEM, "out of memory for '%s'", path);
     int rc = build_plan(t, path, c, err);
     if (!rc) rc = build_instances(t, err);
+    if (!rc) rc = prepare_spills(t, err);
     if (!rc) rc = measure(t, err);
     if (!rc) rc = mo_tenant_describe_layers(t, err);
     if (!rc) rc = mo_tenant_find_slow(t, err);

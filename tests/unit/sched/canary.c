@@ -164,10 +164,10 @@ static int load(struct canary *c, int i, moire_error *err) {
 static void make_dirty(struct canary *c, const struct guest *g) {
     if (c->config->fault != CANARY_DIRTY_ARENAS || !g->index) return;
     struct mo_arena *arena =
-        mo_arenas_take(c->rt->arenas, mo_instance_arena_bytes(g->tenant->plan), g->tenant->number);
+        mo_arenas_take(c->rt->pools.arenas, mo_instance_arena_bytes(g->tenant->plan), g->tenant->number);
     for (size_t k = 0; arena && k + sizeof CANARY_MARK <= arena->bytes; k += sizeof CANARY_MARK)
         memcpy(arena->at + k, &CANARY_MARK, sizeof CANARY_MARK);
-    if (arena) mo_arenas_give(c->rt->arenas, arena);
+    if (arena) mo_arenas_give(c->rt->pools.arenas, arena);
 }
 
 static void submit(struct canary *c) {

@@ -321,9 +321,9 @@ static void answers_are_not_mixed_up(void **state) {
 
 /* A query lets go of its memory after its answer. */
 static void wait_for_arenas(moire_runtime *rt, int taken) {
-    while (mo_arenas_state(rt->arenas).taken > taken)
+    while (mo_arenas_state(rt->pools.arenas).taken > taken)
         usleep(100);
-    assert_int_equal(mo_arenas_state(rt->arenas).taken, taken);
+    assert_int_equal(mo_arenas_state(rt->pools.arenas).taken, taken);
 }
 
 /* Activations lie where those of queries before did: whatever these left there changes no answer.  What
@@ -339,16 +339,17 @@ static void arenas_may_hold_anything(void **state) {
     for (int i = 0; i < 8; i++) {
         wait_for_arenas(rt, 0);
         const moire_tenant *own = t[i % 2];
-        struct mo_arena *poison = mo_arenas_take(rt->arenas, mo_instance_arena_bytes(own->plan), own->number);
+        struct mo_arena *poison =
+            mo_arenas_take(rt->pools.arenas, mo_instance_arena_bytes(own->plan), own->number);
         memset(poison->at, i % 2 ? 0xff : 0x7f, poison->bytes); /* NaN, or large numbers */
-        if (i % 4 < 2) mo_arenas_give(rt->arenas, poison);
+        if (i % 4 < 2) mo_arenas_give(rt->pools.arenas, poison);
         moire_tensor result = {.data = out, .bytes = sizeof out};
         assert_int_equal(moire_run(t[i % 2], &in, 1, &result, 1, NULL), MOIRE_OK);
         assert_memory_equal(out, want, sizeof want);
         wait_for_arenas(rt, i % 4 >= 2);
-        if (i % 4 >= 2) mo_arenas_give(rt->arenas, poison);
+        if (i % 4 >= 2) mo_arenas_give(rt->pools.arenas, poison);
     }
-    assert_int_equal(mo_arenas_state(rt->arenas).n, 2); /* not one a tenant and core */
+    assert_int_equal(mo_arenas_state(rt->pools.arenas).n, 2); /* not one a tenant and core */
     moire_runtime_destroy(rt, 1);
 }
 
