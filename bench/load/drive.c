@@ -3,7 +3,8 @@
  *
  * The calling thread is the generator: it sleeps until each scheduled moment and issues, whatever the
  * system's state.  A record belongs to the generator until issue() and to the completing thread after it;
- * `over[i]` publishes it (release) and lets the generator count queries that are overdue but not answered. */
+ * `over[i]` publishes it (release) and lets the generator count queries that are overdue but not answered; it
+ * looks at few, for those it has counted are behind it. */
 #define _GNU_SOURCE
 #include <sched.h>
 #include <stdatomic.h>
@@ -14,13 +15,15 @@ struct mo_bench_drive {
     const struct mo_bench_schedule *schedule;
     struct mo_bench_record *records;
     const int64_t *qos_ns;
-    atomic_uchar *over;
+    atomic_uchar *over; /* OVER, MISSED */
     int64_t t0;
-    atomic_int misses, done, twice;
+    int first; /* all before it are over or have missed */
+    atomic_int misses, missed[MO_BENCH_MAX_TENANTS], done, twice;
 };
 
-enum { SCAN_EVERY = 32 };
-static const int64_t lead_ns = 20 * 1000 * 1000, tick_ns = 2 * 1000 * 1000;
+enum { LOOK_EVERY = 32, OVER = 1, MISSED = 2 };
+/* under_way_ns: an answer that was in time is known that long after */
+static const int64_t lead_ns = 20 * 1000 * 1000, tick_ns = 2 * 1000 * 1000, under_way_ns = 20 * 1000 * 1000;
 
 static bool counts(const struct mo_bench_drive *d, int index) {
     return mo_bench_counts(d->schedule, d->schedule->items[index].at_ns);
@@ -31,9 +34,16 @@ static int64_t due(const struct mo_bench_drive *d, int index) {
     return a->at_ns + d->qos_ns[a->tenant];
 }
 
+/* Once a query, whoever sees it first. */
+static void miss(struct mo_bench_drive *d, int index) {
+    if (!counts(d, index) || atomic_fetch_or(&d->over[index], MISSED) & MISSED) return;
+    atomic_fetch_add(&d->misses, 1);
+    atomic_fetch_add(&d->missed[d->schedule->items[index].tenant], 1);
+}
+
 void mo_bench_done(struct mo_bench_drive *d, int index, int64_t start_ns, int64_t end_ns, int code) {
     struct mo_bench_record *r = &d->records[index];
-    if (atomic_load(&d->over[index])) {
+    if (atomic_load(&d->over[index]) & OVER) {
         atomic_fetch_add(&d->twice, 1);
         return;
     }
@@ -41,22 +51,29 @@ void mo_bench_done(struct mo_bench_drive *d, int index, int64_t start_ns, int64_
     r->end_ns = end_ns - d->t0;
     r->code = code;
     if (code != MOIRE_OK) r->end_ns = -1;
-    if (counts(d, index) && (code != MOIRE_OK || r->end_ns > due(d, index))) atomic_fetch_add(&d->misses, 1);
-    atomic_store_explicit(&d->over[index], 1, memory_order_release);
+    if (code != MOIRE_OK || r->end_ns > due(d, index)) miss(d, index);
+    atomic_fetch_or_explicit(&d->over[index], OVER, memory_order_release);
     atomic_fetch_add(&d->done, 1);
 }
 
-static int missed(struct mo_bench_drive *d, int issued, int64_t now_ns) {
-    int n = atomic_load(&d->misses);
-    for (int i = 0; i < issued; i++)
-        if (counts(d, i) && due(d, i) < now_ns && !atomic_load_explicit(&d->over[i], memory_order_acquire))
-            n++;
-    return n;
+/* Counts what is overdue without an answer, and tells whether the goal is out of reach. */
+static bool is_lost(struct mo_bench_drive *d, const struct mo_bench_budget *budget, int issued,
+                    int64_t now_ns) {
+    int missed[MO_BENCH_MAX_TENANTS];
+    if (budget->all < 0) return false;
+    for (int i = d->first; i < issued; i++)
+        if (due(d, i) + under_way_ns < now_ns && !(atomic_load(&d->over[i]) & OVER)) miss(d, i);
+    while (d->first < issued && (atomic_load(&d->over[d->first]) || !counts(d, d->first)))
+        d->first++;
+    for (int i = 0; i < budget->n_tenants; i++)
+        missed[i] = atomic_load(&d->missed[i]);
+    return mo_bench_spent(budget, atomic_load(&d->misses), missed);
 }
 
 /* Issues everything; returns how many were issued. */
 static int generate(const struct mo_env *env, struct mo_bench_drive *d,
-                    const struct mo_bench_backend *backend, void *self, int give_up, int64_t *cut_ns) {
+                    const struct mo_bench_backend *backend, void *self, const struct mo_bench_budget *budget,
+                    int64_t *cut_ns) {
     const struct mo_bench_schedule *s = d->schedule;
     for (int i = 0; i < s->n; i++) {
         int64_t at = d->t0 + s->items[i].at_ns, now = mo_now(env);
@@ -64,7 +81,7 @@ static int generate(const struct mo_env *env, struct mo_bench_drive *d,
             env->sys->sleep_until(env->sys->self, at);
             now = mo_now(env);
         }
-        if (give_up >= 0 && i % SCAN_EVERY == 0 && missed(d, i, now - d->t0) > give_up) {
+        if (i % LOOK_EVERY == 0 && is_lost(d, budget, i, now - d->t0)) {
             *cut_ns = now - d->t0;
             return i;
         }
@@ -99,8 +116,9 @@ static int check_answers(const struct mo_bench_drive *d, const struct mo_bench_b
 }
 
 int mo_bench_play(const struct mo_env *env, const struct mo_bench_backend *backend, void *self,
-                  const struct mo_bench_schedule *schedule, const int64_t *qos_ns, int give_up,
-                  struct mo_bench_record *records, int64_t *cut_ns, moire_error *err) {
+                  const struct mo_bench_schedule *schedule, const int64_t *qos_ns,
+                  const struct mo_bench_budget *budget, struct mo_bench_record *records, int64_t *cut_ns,
+                  moire_error *err) {
     struct mo_bench_drive d = {.schedule = schedule, .records = records, .qos_ns = qos_ns};
     d.over = mo_alloc(env, (size_t)schedule->n + 1);
     if (!d.over) return mo_fail(err, MOIRE_ENOMEM, "no memory for %d queries", schedule->n);
@@ -114,7 +132,7 @@ int mo_bench_play(const struct mo_env *env, const struct mo_bench_backend *backe
     *cut_ns = INT64_MAX;
     d.t0 = mo_now(env) + lead_ns;
     step_ahead(true);
-    int issued = generate(env, &d, backend, self, give_up, cut_ns);
+    int issued = generate(env, &d, backend, self, budget, cut_ns);
     step_ahead(false);
     if (*cut_ns == INT64_MAX) settle(env, &d, issued);
     backend->stop(self);

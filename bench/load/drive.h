@@ -7,6 +7,7 @@
 #ifndef MO_BENCH_DRIVE_H
 #define MO_BENCH_DRIVE_H
 #include "bench/data/scenario.h"
+#include "bench/load/budget.h"
 #include "bench/load/score.h"
 
 /* What a runner is told at its start, a JSON file written by the conductor. */
@@ -51,12 +52,13 @@ struct mo_bench_backend {
 /* Times are absolute, of env's clock; start_ns 0 = unknown. */
 void mo_bench_done(struct mo_bench_drive *drive, int index, int64_t start_ns, int64_t end_ns, int code);
 
-/* Plays a schedule against a backend.  Stops early once more than give_up counted queries have missed (-1 =
- * never); *cut_ns is when that was, or INT64_MAX.  records has one entry an arrival.  MOIRE_EINTERNAL: a
+/* Plays a schedule against a backend.  Stops early once so many counted queries have missed that the budget
+ * is spent; *cut_ns is when that was, or INT64_MAX.  records has one entry an arrival.  MOIRE_EINTERNAL: a
  * query was answered twice, or never by a backend that answers all. */
 int mo_bench_play(const struct mo_env *env, const struct mo_bench_backend *backend, void *self,
-                  const struct mo_bench_schedule *schedule, const int64_t *qos_ns, int give_up,
-                  struct mo_bench_record *records, int64_t *cut_ns, moire_error *err);
+                  const struct mo_bench_schedule *schedule, const int64_t *qos_ns,
+                  const struct mo_bench_budget *budget, struct mo_bench_record *records, int64_t *cut_ns,
+                  moire_error *err);
 
 /* The command loop of a runner process; returns its exit code. */
 int mo_bench_runner(const struct mo_env *env, const struct mo_bench_backend *backend, const char *job_path);

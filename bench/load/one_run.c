@@ -93,7 +93,8 @@ static int add_judgement(const struct mo_bench_mix *mix, const struct mo_bench_s
     return bad ? mo_fail(err, MOIRE_ENOMEM, "out of memory") : MOIRE_OK;
 }
 
-static struct mo_bench_budget budget_of(const struct mo_bench_schedule *s, const struct mo_bench_goal *goal) {
+static struct mo_bench_budget budget_of(const struct mo_bench_schedule *s, int n_tenants,
+                                        const struct mo_bench_goal *goal) {
     struct mo_bench_budget out = {.all = -1};
     int n = 0, of[MO_BENCH_MAX_TENANTS] = {0};
     if (!goal) return out;
@@ -103,8 +104,8 @@ static struct mo_bench_budget budget_of(const struct mo_bench_schedule *s, const
         n += counts;
     }
     out.all = (int)((1 - goal->share) * n + 1e-9);
-    out.by_tenant = goal->every;
-    for (int i = 0; i < MO_BENCH_MAX_TENANTS; i++)
+    out.n_tenants = goal->every ? n_tenants : 0;
+    for (int i = 0; i < out.n_tenants; i++)
         out.tenant[i] = (int)((1 - goal->share) * of[i] + 1e-9);
     return out;
 }
@@ -159,12 +160,13 @@ void mo_bench_doubt_runs(const json_t *results, json_t *why) {
 static int play(void *self, const struct mo_bench_schedule *schedule, const struct mo_bench_budget *budget,
                 struct mo_bench_record *records, int64_t *cut_ns, moire_error *err) {
     struct mo_bench_child *child = self;
-    char from[256], to[256], command[600];
+    char from[256], to[256], misses[MO_BENCH_MAX_TENANTS * 12 + 16], command[600 + sizeof misses];
     const char *answer;
     mo_bench_temporary(child->session, ".schedule", from, sizeof from);
     mo_bench_temporary(child->session, ".records", to, sizeof to);
     int code = mo_bench_schedule_write(schedule, from, err);
-    snprintf(command, sizeof command, "serve %s\t%s\t%d", from, to, budget->all);
+    mo_bench_budget_write(budget, misses, sizeof misses);
+    snprintf(command, sizeof command, "serve %s\t%s\t%s", from, to, misses);
     int timeout_s = (int)(schedule->total_ns / 1000000000) + 120;
     if (!code) code = mo_bench_child_ask(child, command, timeout_s, &answer, err);
     if (!code) code = mo_bench_records_read(to, records, schedule->n, cut_ns, err);
@@ -219,7 +221,7 @@ int mo_bench_point(const struct mo_env *env, const struct mo_bench_player *playe
     int code = draw(env, mix, options, rates, seed, &schedule, err);
     if (code) return code;
     schedule.load = load;
-    const struct mo_bench_budget budget = budget_of(&schedule, goal);
+    const struct mo_bench_budget budget = budget_of(&schedule, mix->scenario.n_tenants, goal);
     code = mo_bench_limit(env, &schedule, mix->need, mix->scenario.n_tenants, mix->qos_ns, mix->cores,
                           &limits, err);
     if (!code && !hopeless(mix, &limits, goal)) {

@@ -156,8 +156,8 @@ static int do_first(struct runner *r, moire_error *err) {
     return code;
 }
 
-static int play(struct runner *r, const char *schedule_path, const char *records_path, int give_up,
-                moire_error *err) {
+static int play(struct runner *r, const char *schedule_path, const char *records_path,
+                const struct mo_bench_budget *budget, moire_error *err) {
     struct mo_bench_schedule schedule;
     int64_t cut;
     int code = mo_bench_schedule_read(r->env, schedule_path, r->job.n_tenants, &schedule, err);
@@ -166,7 +166,7 @@ static int play(struct runner *r, const char *schedule_path, const char *records
     if (!records) code = mo_fail(err, MOIRE_ENOMEM, "no memory for %d queries", schedule.n);
     if (!code)
         code =
-            mo_bench_play(r->env, r->backend, r->self, &schedule, r->job.qos_ns, give_up, records, &cut, err);
+            mo_bench_play(r->env, r->backend, r->self, &schedule, r->job.qos_ns, budget, records, &cut, err);
     if (!code) code = mo_bench_records_write(records, schedule.n, cut, records_path, err);
     if (!code) printf("served %d\n", schedule.n);
     mo_free(r->env, records);
@@ -177,9 +177,10 @@ static int play(struct runner *r, const char *schedule_path, const char *records
 static int do_serve(struct runner *r, char *arguments, moire_error *err) {
     char *save, *schedule = strtok_r(arguments, "\t", &save), *records = strtok_r(NULL, "\t", &save);
     char *give_up = strtok_r(NULL, "\t", &save);
-    if (!schedule || !records || !give_up)
+    struct mo_bench_budget budget;
+    if (!schedule || !records || !give_up || mo_bench_budget_read(give_up, r->job.n_tenants, &budget))
         return mo_fail(err, MOIRE_EINVAL, "usage: serve SCHEDULE<TAB>RECORDS<TAB>GIVE_UP");
-    return play(r, schedule, records, (int)strtol(give_up, NULL, 10), err);
+    return play(r, schedule, records, &budget, err);
 }
 
 static int do_report(struct runner *r, const char *path, moire_error *err) {
@@ -190,7 +191,7 @@ static int do_report(struct runner *r, const char *path, moire_error *err) {
 }
 
 static void serve_commands(struct runner *r) {
-    char line[3 * MAX_PATH];
+    char line[3 * MAX_PATH + MO_BENCH_MAX_TENANTS * 12];
     while (fgets(line, sizeof line, stdin)) {
         line[strcspn(line, "\n")] = 0;
         moire_error err = {0};

@@ -3,6 +3,7 @@
  * peers, all fed the same arrivals. */
 #ifndef MO_BENCH_SERVE_H
 #define MO_BENCH_SERVE_H
+#include "bench/load/budget.h"
 #include "bench/load/latency.h"
 #include "bench/load/stalling.h"
 #include "bench/sim/limit.h"
@@ -73,14 +74,6 @@ double mo_bench_first_rate(const struct mo_bench_tenant *tenant, double rate);
 struct mo_bench_goal {
     double share;
     bool every;
-};
-
-/* Misses with which that is out of reach, so that the run may end; those of each tenant are looked at in
- * simulation only. */
-struct mo_bench_budget {
-    int all; /* -1 = any number is fine */
-    bool by_tenant;
-    int tenant[MO_BENCH_MAX_TENANTS];
 };
 
 /* Who plays a schedule: a runner process in real time (mo_bench_child_player), or the simulator. */

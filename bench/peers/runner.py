@@ -12,8 +12,9 @@ import threading
 import time
 
 NEVER = (1 << 63) - 1
-LEAD_NS, TICK_S, SCAN_EVERY, MAX_SOLO = 20_000_000, 0.002, 32, 4000
+LEAD_NS, UNDER_WAY_NS, TICK_S, LOOK_EVERY, MAX_SOLO = 20_000_000, 20_000_000, 0.002, 32, 4000
 EFAILED = -12
+OVER, MISSED = 1, 2  # bits of Drive.over
 
 
 class Drive:
@@ -27,7 +28,8 @@ class Drive:
         self.backend, self.qos = backend, qos
         self.records = [[-1, -1, -1, 0] for _ in self.arrivals]
         self.over = bytearray(len(self.arrivals))
-        self.n_done = self.misses = 0
+        self.n_done = self.misses = self.first = 0
+        self.missed_of = [0] * len(qos)
         self.lock = threading.Lock()
 
     def counts(self, i):
@@ -41,13 +43,28 @@ class Drive:
         record[1], record[2], record[3] = start - self.t0, end - self.t0 if code == 0 else -1, code
         with self.lock:
             self.n_done += 1
-            self.over[i] = 1
-            if self.counts(i) and (code != 0 or record[2] > self.due(i)):
-                self.misses += 1
+            if code != 0 or record[2] > self.due(i):
+                self.miss(i)
+            self.over[i] |= OVER
 
-    def missed(self, issued, now):
-        waiting = sum(1 for i in range(issued) if not self.over[i] and self.counts(i) and self.due(i) < now)
-        return self.misses + waiting
+    def miss(self, i):
+        """Once a query, whoever sees it first; with the lock held."""
+        if self.counts(i) and not self.over[i] & MISSED:
+            self.over[i] |= MISSED
+            self.misses += 1
+            self.missed_of[self.arrivals[i][1]] += 1
+
+    def is_lost(self, give_up, issued, now):
+        """Counts what is overdue without an answer; True when more has been missed than may be."""
+        if give_up[0] < 0:
+            return False
+        with self.lock:
+            for i in range(self.first, issued):
+                if not self.over[i] & OVER and self.due(i) + UNDER_WAY_NS < now:
+                    self.miss(i)
+            while self.first < issued and (self.over[self.first] or not self.counts(self.first)):
+                self.first += 1
+        return self.misses > give_up[0] or any(n > most for n, most in zip(self.missed_of, give_up[1:]))
 
     def play(self, give_up):
         step_ahead(True)
@@ -63,7 +80,7 @@ class Drive:
             while (left := self.t0 + at - time.monotonic_ns()) > 0:
                 time.sleep(left * 1e-9)
             now = time.monotonic_ns() - self.t0
-            if give_up >= 0 and i % SCAN_EVERY == 0 and self.missed(i, now) > give_up:
+            if i % LOOK_EVERY == 0 and self.is_lost(give_up, i, now):
                 cut = now
                 break
             self.records[i][0] = now
@@ -124,7 +141,7 @@ def answer(backend, job, line, load_ns):
     if command == "serve":
         schedule, records, give_up = arguments.split("\t")
         drive = Drive(backend, schedule, [t["qos_ns"] for t in job["tenants"]])
-        cut = drive.play(int(give_up))
+        cut = drive.play([int(n) for n in give_up.split(",")])
         drive.write(records, cut)
         return f"served {len(drive.arrivals)}"
     return f"error -1 no command '{command}'"

@@ -79,10 +79,7 @@ static bool is_lost(struct run *run, int issued, int64_t now_ns) {
     const struct mo_bench_budget *b = run->budget;
     if (!b || b->all < 0) return false;
     judge(run, issued, now_ns);
-    bool lost = run->misses > b->all;
-    for (int t = 0; b->by_tenant && t < run->simulation->mix.scenario.n_tenants; t++)
-        lost |= run->missed[t] > b->tenant[t];
-    return lost;
+    return mo_bench_spent(b, run->misses, run->missed);
 }
 
 static int submit_stage(void *ctx, int tenant, int64_t deadline, struct mo_bench_flow_part *part) {

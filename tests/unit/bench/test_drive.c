@@ -79,11 +79,11 @@ struct outcome {
 };
 
 /* N arrivals `gap` apart against a server of the given service time. */
-static struct outcome *play(int64_t service, int give_up, int refuse_from) {
+static struct outcome *play_for(int64_t service, const struct mo_bench_budget *budget, int refuse_from) {
     static struct outcome o;
     memset(&o, 0, sizeof o);
     for (int i = 0; i < N; i++)
-        o.items[i] = (struct mo_bench_arrival){i * gap, 0};
+        o.items[i] = (struct mo_bench_arrival){i * gap, budget->n_tenants ? i % 2 : 0};
     o.schedule =
         (struct mo_bench_schedule){.items = o.items, .n = N, .window_ns = N * gap, .total_ns = (N + 2) * gap};
     o.world.sys = *mo_sys_posix();
@@ -97,11 +97,16 @@ static struct outcome *play(int64_t service, int give_up, int refuse_from) {
     o.world.refuse_from = refuse_from;
     struct mo_env env = mo_env_default();
     env.sys = &o.world.sys;
-    const int64_t qos = 2 * gap;
+    const int64_t qos[] = {2 * gap, N * gap};
     assert_int_equal(
-        mo_bench_play(&env, &backend, &o.world, &o.schedule, &qos, give_up, o.records, &o.cut, NULL), 0);
+        mo_bench_play(&env, &backend, &o.world, &o.schedule, qos, budget, o.records, &o.cut, NULL), 0);
     assert_int_equal(o.world.stopped, 1);
     return &o;
+}
+
+static struct outcome *play(int64_t service, int give_up, int refuse_from) {
+    const struct mo_bench_budget budget = {.all = give_up};
+    return play_for(service, &budget, refuse_from);
 }
 
 static void underload_answers_everything(void **state) {
@@ -140,6 +145,34 @@ static void hopeless_run_stops_early(void **state) {
     mo_bench_score_free(&env, &score);
 }
 
+/* Every other query may wait for very long: only the other tenant's misses end the run, and only when it is
+ * their number that counts. */
+static void one_tenant_may_end_a_run(void **state) {
+    (void)state;
+    const struct mo_bench_budget all = {.all = N / 2, .n_tenants = 2, .tenant = {N, N}},
+                                 its = {.all = N / 2, .n_tenants = 2, .tenant = {20, N}},
+                                 other = {.all = N / 2, .n_tenants = 2, .tenant = {N, 20}};
+    assert_true(play_for(2 * gap, &all, N)->cut == INT64_MAX);
+    assert_true(play_for(2 * gap, &other, N)->cut == INT64_MAX);
+    assert_true(play_for(2 * gap, &its, N)->cut < N * gap / 2);
+}
+
+static void budgets_are_read_as_written(void **state) {
+    (void)state;
+    static const char *const bad[] = {"", "x", "-2", "1,2", "1,2,3,4", "1,2,", "1,,3", "1 ", "99999999999"};
+    const struct mo_bench_budget b = {.all = 7, .n_tenants = 2, .tenant = {0, 12}};
+    struct mo_bench_budget again;
+    char text[64];
+    mo_bench_budget_write(&b, text, sizeof text);
+    assert_string_equal(text, "7,0,12");
+    assert_int_equal(mo_bench_budget_read(text, 2, &again), MOIRE_OK);
+    assert_memory_equal(&b, &again, sizeof b);
+    assert_int_equal(mo_bench_budget_read("-1", 2, &again), MOIRE_OK);
+    assert_true(again.all == -1 && again.n_tenants == 0);
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
+        assert_int_equal(mo_bench_budget_read(bad[i], 2, &again), MOIRE_EINVAL);
+}
+
 static void refusals_are_recorded(void **state) {
     (void)state;
     struct outcome *o = play(gap / 2, -1, N / 2);
@@ -153,6 +186,8 @@ int main(void) {
         cmocka_unit_test(underload_answers_everything),
         cmocka_unit_test(overload_does_not_slow_the_generator),
         cmocka_unit_test(hopeless_run_stops_early),
+        cmocka_unit_test(one_tenant_may_end_a_run),
+        cmocka_unit_test(budgets_are_read_as_written),
         cmocka_unit_test(refusals_are_recorded),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

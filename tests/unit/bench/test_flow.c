@@ -334,7 +334,8 @@ static void play_live(const char *where, int64_t target, int64_t apart, int64_t 
         items[i] = (struct mo_bench_arrival){i * apart, i % 2};
     *schedule = (struct mo_bench_schedule){
         .items = items, .n = ARRIVALS, .window_ns = second, .total_ns = ARRIVALS * apart + after};
-    assert_int_equal(mo_bench_play(&env, backend, self, schedule, job.qos_ns, -1, records, &cut, &err),
+    assert_int_equal(mo_bench_play(&env, backend, self, schedule, job.qos_ns,
+                                   &(struct mo_bench_budget){.all = -1}, records, &cut, &err),
                      MOIRE_OK);
     backend->close(self);
     mo_bench_job_close(&job);
