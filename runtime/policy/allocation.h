@@ -32,8 +32,8 @@ void mo_allocation_run(struct mo_allocation *allocation, int query, int end, int
 /* Sheds a head when its tenant allows that; false: it does not. */
 bool mo_allocation_shed(struct mo_allocation *allocation, int query);
 
-/* late_blocks.c: sheds the first queries of late blocks that cannot be in time any more, even on as many
- * cores as help from the guessed end of their block on, where their tenant allows that. */
+/* late_blocks.c: sheds the first queries of late blocks that could not be in time if their block ended this
+ * moment, where their tenant allows that. */
 void mo_shed_from_late(const struct mo_view *view, struct mo_decisions *out);
 /* Fewest cores on which layers [begin, end) take at most `budget` ns; when none is enough, those that
  * mo_blocks_core() takes then. */

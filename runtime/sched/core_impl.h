@@ -151,8 +151,8 @@ bool mo_sched_try_release(struct mo_sched *s, int slot, int64_t now);
 void mo_sched_learn(struct mo_sched *s, const struct mo_view_run *run, int lead, int tenant, int64_t took_ns,
                     int64_t now);
 void mo_sched_forget_pace(struct mo_sched *s, int64_t now);
-/* late.c: a block begins; a look at those that run: true when one is late, or later than was guessed; one
- * that was late has ended; cores of late blocks are counted anew. */
+/* late.c: a block begins; a look at those that run: true while one is late; one that was late has ended;
+ * cores of late blocks are counted anew. */
 void mo_sched_watch_from(struct mo_sched *s, int64_t now);
 bool mo_sched_watch(struct mo_sched *s, int64_t now);
 void mo_sched_late_ended(struct mo_sched *s, const struct mo_view_run *run, int64_t now);

@@ -59,7 +59,7 @@ bool mo_sched_watch(struct mo_sched *s, int64_t now) {
     if (any) mo_sched_count_late(s);
     s->watch_at = s->view.n_running ? now + EVERY_NS : MO_NEVER;
     mo_sched_set_alarm(s);
-    return any;
+    return s->view.n_late > 0;
 }
 
 void mo_sched_late_ended(struct mo_sched *s, const struct mo_view_run *run, int64_t now) {

@@ -26,7 +26,7 @@ enum mo_event_kind {
     MO_EVENT_FREED,   /* an instance or cores came free, a query was cancelled, a tenant went */
     MO_EVENT_LETS,    /* the lets that were asked for are in force */
     MO_EVENT_GPUS,    /* a GPU is lost, or is back */
-    MO_EVENT_LATE,    /* a block is late, or later than was guessed */
+    MO_EVENT_LATE,    /* a block is late; again every few milliseconds until it ends */
 };
 
 struct mo_event {
