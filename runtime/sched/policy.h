@@ -48,24 +48,24 @@ struct mo_view_query {
     int run; /* index into view.runs, or view.behind, while a block runs or is queued, else -1 */
 };
 
-/* A block on its let. */
+/* A block on its let.  What policies look at in every block stands together. */
 struct mo_view_run {
     int query; /* slot of its first query, -1 = entry unused */
     int batch; /* queries that it answers together */
     int begin, end;
-    int n_cores; /* inside, with those that leave */
-    struct mo_cores cores;
-    struct mo_cores leaving; /* asked to leave and still inside; part of cores */
-    int n_leaving, wanted;   /* wanted: cores it would have liked; more than stay: it may grow */
-    int resized;             /* times */
+    int n_cores;           /* inside, with those that leave */
+    int n_leaving, wanted; /* wanted: cores it would have liked; more than stay: it may grow */
+    int resized;           /* times */
     int64_t start, predicted_end;
+    int64_t late_since; /* when it should have ended: long ago, a core of it stands still, and predicted_end
+                           is a guess; 0 = it is not late.  On cores only */
+    double pressure;    /* for which its versions were chosen */
     int64_t unhindered; /* what it was predicted to take on the cores it wanted; 0 = it began on as many */
     int64_t since; /* as predicted it was at `at` then: layers, and the part that was done of the next, */
     double at;     /* of which the rest runs on n_cores, and what follows on those that stay */
     double pace;   /* of the machine, by which that was predicted */
-    int64_t late_since; /* when it should have ended: long ago, a core of it stands still, and predicted_end
-                           is a guess; 0 = it is not late.  On cores only */
-    double pressure;    /* for which its versions were chosen */
+    struct mo_cores cores;
+    struct mo_cores leaving; /* asked to leave and still inside; part of cores */
 };
 
 struct mo_view_tenant {

@@ -313,27 +313,33 @@ static struct mo_cores cores_out(struct mo_sched *s, const struct mo_view_run *r
 
 void mo_sched_block_done(struct mo_sched *s, int lead, bool ran, int code, int64_t start, int64_t end,
                          const struct mo_cores *inside, int64_t now) {
-    struct mo_view_run run = s->runs[lead];
-    int tenant = s->queries.view[run.query].tenant, layers = s->tenant_views[tenant].profile->n_layers;
-    struct mo_cores out = cores_out(s, &run, tenant, inside, now);
+    const struct mo_view_run *run = &s->runs[lead];
+    struct mo_view_run ended;
+    if (s->behind[lead].query >= 0) { /* which takes its place */
+        ended = *run;
+        run = &ended;
+    }
+    int first = run->query, tenant = s->queries.view[first].tenant, done = run->end;
+    struct mo_cores out = cores_out(s, run, tenant, inside, now);
     go_on(s, lead, &out, now);
-    if (run.late_since) mo_sched_late_ended(s, &run, now);
+    if (run->late_since) mo_sched_late_ended(s, run, now);
     if (ran && code == MOIRE_OK) {
-        mo_sched_learn(s, &run, lead, tenant, end - start, now);
+        mo_sched_learn(s, run, lead, tenant, end - start, now);
         mo_histogram_add(&s->stats.block_ns, end - start);
-        if (run.unhindered) s->stats.conflict_ns += end - start - run.unhindered;
+        if (run->unhindered) s->stats.conflict_ns += end - start - run->unhindered;
     } else if (!ran) {
         s->stats.late_drops++;
     }
-    for (int slot = run.query, next_in_batch; slot >= 0; slot = next_in_batch) {
+    for (int slot = first, next_in_batch; slot >= 0; slot = next_in_batch) {
         next_in_batch = s->queries.record[slot].next_in_batch;
         s->queries.record[slot].ran += ran ? end - start : 0;
-        if (ran && code == MOIRE_OK) s->queries.view[slot].next_layer = run.end;
+        if (ran && code == MOIRE_OK) s->queries.view[slot].next_layer = done;
         leave_run(s, slot, code, now);
     }
-    if (run.begin > 0 || run.end < layers) s->tenants[tenant].cut_runs = false;
+    if (run->begin > 0 || done < s->tenant_views[tenant].profile->n_layers)
+        s->tenants[tenant].cut_runs = false;
     mo_sched_mirror(s, tenant);
-    mo_sched_dispatch(s, MO_EVENT_DONE, run.query, tenant, now);
+    mo_sched_dispatch(s, MO_EVENT_DONE, first, tenant, now);
 }
 
 int mo_sched_cancel(struct mo_sched *s, uint64_t handle, int code, int64_t now) {
