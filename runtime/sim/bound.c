@@ -8,7 +8,9 @@
 #include <string.h>
 
 enum { HALVINGS = 60, KEPT = 8 * MO_BOUND_TENANTS };
-static const double DEAREST = 1e6, whole = 1e-6;
+static const double DEAREST = 1e6;
+/* Rounding may not lower a limit: relative to a sum, and of a number that is whole. */
+static const double rounding = 1e-9, whole = 1e-6;
 
 struct solver {
     const struct mo_bound_case *of;
@@ -162,10 +164,10 @@ static double greedy(struct solver *s, double price, double *extra) {
     *extra = 0;
     for (int i = 0; i < s->asked && density(s, by_worth[i], price) > 0; i++) {
         const struct mo_bound_tenant *t = &s->of->tenants[by_worth[i]];
-        double fits = rank(s, set |= UINT64_C(1) << by_worth[i]);
-        worth += (fits - before) * density(s, by_worth[i], price);
-        *extra += (fits - before) / t->need * (t->need - t->late);
-        before = fits;
+        double work = rank(s, set |= UINT64_C(1) << by_worth[i]);
+        worth += (work - before) * density(s, by_worth[i], price);
+        *extra += (work - before) / t->need * (t->need - t->late);
+        before = work;
     }
     return worth;
 }
@@ -185,7 +187,7 @@ static double overall(struct solver *s, double spare) {
         else
             high = price;
     }
-    return floor(best + whole);
+    return fmin(floor(best * (1 + rounding) + whole), s->of->n);
 }
 
 /* --- every ---------------------------------------------------------------------------------------------- */
@@ -195,7 +197,7 @@ static bool fits(struct solver *s, uint64_t set, double v) {
     for (int i = 0; i < s->asked; i++)
         if (set >> s->order[i] & 1)
             work += s->of->tenants[s->order[i]].need * ceil(v * s->n[s->order[i]] - whole);
-    return work <= rank(s, set) * (1 + 1e-12) + whole;
+    return work <= rank(s, set) * (1 + rounding) + whole;
 }
 
 static bool may_be(struct solver *s, double spare, double v) {
@@ -206,7 +208,7 @@ static bool may_be(struct solver *s, double spare, double v) {
         extra += (t->need - t->late) * ceil(v * s->n[s->order[i]] - whole);
         all |= UINT64_C(1) << s->order[i];
     }
-    if (extra > spare || !fits(s, all, v)) return false;
+    if (extra > spare * (1 + rounding) + whole || !fits(s, all, v)) return false;
     for (int i = 0; i < s->asked; i++) {
         uint64_t own = UINT64_C(1) << s->order[i];
         if (!fits(s, own, v) || !fits(s, before |= own, v) || !fits(s, all & ~before, v)) return false;

@@ -17,7 +17,7 @@
  *   every:  if each tenant has the share v, it has at least ceil(v n_i) of its n_i queries, so for every set
  *           S: sum over S of e_i ceil(v n_i) <= f(S).  The largest v that no set forbids is the limit.
  *           Tried are the single tenants and the prefixes and suffixes by rising e_i: leaving sets out
- *           raises the limit, so it stays one.
+ *           raises the limit, so it stays one.  (In the mixes of VELTAIR's paper no other set is tighter.)
  *
  * A scheduler may reach that by starving a tenant.  One that has to answer late queries, too, does at least
  * l_i <= e_i for each of those (the least core time without a target).  With D the queries that it has to
