@@ -218,6 +218,8 @@ int sim_run(const struct sim_config *c, struct sim_result *out) {
         mo_sim_drain(s->engine);
     else
         mo_sim_advance(s->engine, c->duration_ns);
+    while (c->drain && mo_sched_view(mo_sim_sched(s->engine))->n_running) /* blocks of cancelled queries */
+        mo_sim_advance(s->engine, mo_sim_next(s->engine));
     summarise(s);
     mo_sim_destroy(s->engine);
     for (int i = 0; i < c->n_tenants; i++) {
