@@ -7,7 +7,7 @@
 #include "bench/report/headline.h"
 #include "bench/report/plot.h"
 #include "bench/sim/cell.h"
-#include "bench/sim/claims.h"
+#include "bench/sim/paper_claims.h"
 #include "bench/sim/grid.h"
 #include "runtime/base/text.h"
 

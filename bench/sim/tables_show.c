@@ -7,7 +7,7 @@
 #include "bench/report/series.h"
 #include "bench/sim/by_load.h"
 #include "bench/sim/cell.h"
-#include "bench/sim/claims.h"
+#include "bench/sim/paper_claims.h"
 #include "bench/sim/tables.h"
 #include "runtime/base/text.h"
 

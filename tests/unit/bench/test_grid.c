@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-#include "bench/sim/claims.h"
+#include "bench/sim/paper_claims.h"
 #include "bench/sim/grid.h"
 
 static void near(double a, double b) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * claims.c - the paper's numbers; see claims.h.  The text says 44 % of the heavy workload where abstract and
+ * paper_claims.c - the paper's numbers; see paper_claims.h.  The text says 44 % of the heavy workload where abstract and
  * introduction say 45 %. */
-#include "bench/sim/claims.h"
+#include "bench/sim/paper_claims.h"
 
 #include <stddef.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * claims.h - what VELTAIR's paper prints of its policies (Liu et al., ASPLOS 2022, sections 5.2 and 5.3). */
-#ifndef MO_BENCH_CLAIMS_H
-#define MO_BENCH_CLAIMS_H
+ * paper_claims.h - what VELTAIR's paper prints of its policies (Liu et al., ASPLOS 2022, sections 5.2 and 5.3). */
+#ifndef MO_BENCH_PAPER_CLAIMS_H
+#define MO_BENCH_PAPER_CLAIMS_H
 
 /* key: "over_layerwise", highest load of 95 % in time over that of layer-wise scheduling;
  * "latency_over_solo", mean latency at that load over the solo time.  0 = nothing is printed. */
