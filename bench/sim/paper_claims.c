@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * paper_claims.c - the paper's numbers; see paper_claims.h.  The text says 44 % of the heavy workload where abstract and
- * introduction say 45 %. */
+ * paper_claims.c - the paper's numbers; see paper_claims.h.  The text says 44 % of the heavy workload where
+ * abstract and introduction say 45 %. */
 #include "bench/sim/paper_claims.h"
 
 #include <stddef.h>

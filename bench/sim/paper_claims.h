@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * paper_claims.h - what VELTAIR's paper prints of its policies (Liu et al., ASPLOS 2022, sections 5.2 and 5.3). */
+ * paper_claims.h - what VELTAIR's paper prints of its policies (Liu et al., ASPLOS 2022, sections 5.2
+ * and 5.3). */
 #ifndef MO_BENCH_PAPER_CLAIMS_H
 #define MO_BENCH_PAPER_CLAIMS_H
 
