@@ -4,7 +4,7 @@
 #define MO_BENCH_TOGETHER_H
 #include "runtime/base/env.h"
 #include "runtime/device/barrier.h"
-#include "runtime/device/claims.h"
+#include "runtime/device/work_claims.h"
 
 /* What every worker is handed. */
 struct mo_together {

@@ -3,7 +3,7 @@
 #include "runtime/engine/calibrate.h"
 
 #include "runtime/device/barrier.h"
-#include "runtime/device/claims.h"
+#include "runtime/device/work_claims.h"
 
 enum {
     FIRST_CHUNK = 8,

@@ -12,6 +12,11 @@ static void start(void *self, const struct mo_run *run) {
     d->calls->start(d->self, run);
 }
 
+static void resize(void *self, const struct mo_resize *r) {
+    struct mo_device *d = self;
+    d->calls->resize(d->self, r);
+}
+
 static void set_timer(void *self, int64_t when) {
     struct mo_device *d = self;
     bool earlier = when < d->timer_at;
@@ -37,6 +42,7 @@ static void prepare(void *self, int64_t expected_ns) {
 
 static const struct mo_engine_ops core_calls = {
     .start = start,
+    .resize = resize,
     .set_timer = set_timer,
     .resolved = resolved,
     .released = released,
@@ -54,6 +60,8 @@ static int make_scheduler(struct mo_device *d, const struct mo_device_config *c,
     if (c->events) d->events = mo_events_create(c->env, d->n_units + MO_RINGS_EXTRA, c->events);
     if (!d->tenants || (c->events && !d->events))
         return mo_fail(err, MOIRE_ENOMEM, "out of memory for an engine of %d units", d->n_units);
+    d->ops = core_calls;
+    if (!d->calls->resize) d->ops.resize = NULL;
     struct mo_sched_config sc = {.env = c->env,
                                  .policy = c->policy,
                                  .n_cores = d->n_units,
@@ -63,7 +71,7 @@ static int make_scheduler(struct mo_device *d, const struct mo_device_config *c,
                                  .objective = c->objective,
                                  .max_batch = about->max_batch,
                                  .gpus = about->gpus,
-                                 .ops = &core_calls,
+                                 .ops = &d->ops,
                                  .engine = d,
                                  .cost_clock = cost_clock,
                                  .source = c->source,
@@ -168,7 +176,7 @@ int mo_device_cancel_known(struct mo_device *d, uint64_t known) {
 
 static bool nothing_is_open(struct mo_device *d, int arg) {
     (void)arg;
-    return mo_sched_queries(d->sched)->n_live == 0;
+    return mo_sched_queries(d->sched)->n_live == 0 && d->n_late == 0;
 }
 
 void mo_device_drain(struct mo_device *d) {

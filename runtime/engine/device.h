@@ -78,6 +78,9 @@ struct mo_device_calls {
 
     /* The lock is held.  Runs a block, or puts it behind the one that runs there (run->behind). */
     void (*start)(void *self, const struct mo_run *run);
+    /* The lock is held.  The running block of a lead gets other cores: mo_engine_ops.resize.  NULL: it
+     * cannot. */
+    void (*resize)(void *self, const struct mo_resize *resize);
     /* The lock is held.  Wants the lets of mo_sched_lets_coming(): mo_sched_prepared() when they are there.
      * NULL where `about.gpus` is. */
     void (*prepare)(void *self, int64_t expected_ns);

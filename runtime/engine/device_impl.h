@@ -18,6 +18,7 @@ struct mo_device {
     const struct mo_env *env;
     const struct mo_device_calls *calls;
     void *self; /* of the calls */
+    struct mo_engine_ops ops;
     struct mo_lock lock;
     struct mo_sched *sched;
     struct mo_events *events;
@@ -26,6 +27,7 @@ struct mo_device {
     int number; /* its place in the engine, which handles carry */
     int64_t timer_at, since, cpu_before;
     struct mo_query_list resolved;
+    int n_late;     /* units that are still inside of a block that has ended */
     int taken_over; /* open queries that another device has failed */
     struct mo_thread service;
     bool service_started, stop;

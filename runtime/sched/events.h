@@ -26,8 +26,9 @@
     X(TIMES,                                                                                                 \
       "of the block that a GPU ended, told ahead of its end: ns of a copies in, b kernels, c copies out")    \
     X(RESIZE, "of the running block: a cores are asked in, b asked out, c = ns predicted to its end")        \
-    X(GROW, "core a enters the running block, b = cores in it now")                                          \
-    X(LEAVE, "core a is out of a block, b = cores left in it: asked to, or late for its end")                \
+    X(GROW, "core a enters the running block, b = cores in it now, c = its first layer")                     \
+    X(LEAVE,                                                                                                 \
+      "core a is out of a block, b = cores left in it, c = its first layer: asked to, or late for its end")  \
     X(BLOCK_DONE, "a, b = layers, c = cores still to come out; of blocks that were resized or left some in") \
     X(BLOCK_DROP, "a, b = layers, c = core; came after its latest start")                                    \
     X(CANCEL, "a = 1 when the query was still open")                                                         \

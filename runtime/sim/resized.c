@@ -58,9 +58,11 @@ static void change_cores(struct mo_sim *s, struct mo_sim_work *w, const struct m
     if (!s->config.ring || !w->ran) return;
     uint64_t handle = mo_query_handle(mo_sched_queries(s->sched), w->run.query);
     for (int c = mo_cores_next(in, -1); c >= 0; c = mo_cores_next(in, c))
-        mo_event_put(s->config.ring, s->now, MO_LOG_GROW, handle, w->run.tenant, c, w->run.n_cores, 0);
+        mo_event_put(s->config.ring, s->now, MO_LOG_GROW, handle, w->run.tenant, c, w->run.n_cores,
+                     w->run.begin);
     for (int c = mo_cores_next(out, -1); c >= 0; c = mo_cores_next(out, c))
-        mo_event_put(s->config.ring, s->now, MO_LOG_LEAVE, handle, w->run.tenant, c, w->run.n_cores, 0);
+        mo_event_put(s->config.ring, s->now, MO_LOG_LEAVE, handle, w->run.tenant, c, w->run.n_cores,
+                     w->run.begin);
 }
 
 static bool possible(const struct mo_sim *s, const struct mo_sim_work *w, const struct mo_resize *r) {

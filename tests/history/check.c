@@ -32,8 +32,7 @@ struct query {
     bool member;            /* the block under way is another query's */
     /* Of a block whose cores change: asked in and out and not there yet; and that only BLOCK_DONE ends it. */
     int asked_in, asked_out;
-    bool resized;
-    int late, late_begin, late_end; /* of the latest BLOCK_DONE: cores that may still tell of that block */
+    bool resized, grown;
 };
 
 struct tenant {
@@ -47,6 +46,13 @@ struct core {
     int64_t begin, end;
 };
 
+/* A block that BLOCK_DONE has ended without some cores: so many of them will tell that they enter it. */
+struct late {
+    uint64_t query;
+    int64_t begin, end;
+    int n;
+};
+
 struct check {
     struct history_verdict v;
     int n_cores, busy;
@@ -57,6 +63,8 @@ struct check {
     int64_t last_time[MAX_RINGS];
     struct tenant tenant[MAX_TENANTS];
     struct core core[MAX_CORES];
+    struct late late[MAX_CORES]; /* a core is late for one block at a time */
+    int n_late;
     struct query *table; /* open addressing, size a power of two */
     size_t size, used;
     long accepted, resolved, released;
@@ -175,7 +183,7 @@ static bool begin_block(struct check *k, const struct event *e, struct query *q)
     q->end = (int)e->b;
     q->starts = q->ends = q->drops = 0;
     q->asked_in = q->asked_out = 0;
-    q->resized = false;
+    q->resized = q->grown = false;
     q->joined_before = q->latest = 0;
     return true;
 }
@@ -236,11 +244,23 @@ static void end_part(struct check *k, struct query *q) {
     if (!q->resized && q->ends + q->drops >= q->want) close_block(k, q);
 }
 
-/* A core tells of a block that BLOCK_DONE has ended without it. */
-static bool is_late(struct query *q, int64_t begin, int64_t end) {
-    if (!q->late || begin != q->late_begin || end != q->late_end) return false;
-    q->late--;
-    return true;
+/* A core tells of a block that BLOCK_DONE has ended without it; NULL: there is none. */
+static const struct late *find_late(struct check *k, uint64_t query, int64_t begin) {
+    for (int i = 0; i < k->n_late; i++) {
+        struct late *l = &k->late[i];
+        if (l->query != query || l->begin != begin) continue;
+        if (--l->n > 0) return l;
+        const struct late last = *l;
+        *l = k->late[--k->n_late];
+        k->late[k->n_late] = last;
+        return &k->late[k->n_late];
+    }
+    return NULL;
+}
+
+static bool is_late(struct check *k, const struct event *e) {
+    const struct late *l = find_late(k, e->query, e->a);
+    return l && l->end == e->b;
 }
 
 static bool enter(struct check *k, const struct event *e, int64_t at, int64_t begin, int64_t end) {
@@ -257,7 +277,7 @@ static bool enter(struct check *k, const struct event *e, int64_t at, int64_t be
 static bool on_block_start(struct check *k, const struct event *e, struct query *q) {
     if (!enter(k, e, e->c, e->a, e->b)) return false;
     if (!is_current(q, e))
-        return is_late(q, e->a, e->b) ? true : fail(k, "H3", "a block starts that was not dispatched");
+        return is_late(k, e) ? true : fail(k, "H3", "a block starts that was not dispatched");
     if (++q->starts > q->want) return fail(k, "H4", "more cores start the block than its let has");
     return true;
 }
@@ -274,14 +294,15 @@ static bool on_resize(struct check *k, const struct event *e, struct query *q) {
 }
 
 static bool on_grow(struct check *k, const struct event *e, struct query *q) {
-    bool runs = q->want && !q->member && q->asked_in > 0;
+    bool runs = q->want && !q->member && q->asked_in > 0 && e->c == q->begin;
     if (e->b < 1 || e->b > k->n_cores) return fail(k, "FORM", "%lld cores in a block", (long long)e->b);
     if (!runs) {
-        if (!is_late(q, q->late_begin, q->late_end))
-            return fail(k, "H4", "core %lld enters a block that did not ask for it", (long long)e->a);
-        return enter(k, e, e->a, q->late_begin, q->late_end);
+        const struct late *l = find_late(k, e->query, e->c);
+        if (!l) return fail(k, "H4", "core %lld enters a block that did not ask for it", (long long)e->a);
+        return enter(k, e, e->a, l->begin, l->end);
     }
     q->asked_in--;
+    q->grown = true;
     return enter(k, e, e->a, q->begin, q->end);
 }
 
@@ -304,10 +325,11 @@ static bool on_block_done(struct check *k, const struct event *e, struct query *
     if (e->c < 0 || e->c > k->n_cores) return fail(k, "FORM", "%lld cores are late", (long long)e->c);
     bool over = !q->want && !q->resized && e->a == q->begin && e->b == q->end; /* all have told */
     if (!over && !is_current(q, e)) return fail(k, "H3", "the end of a block that does not run");
-    if (!over && !q->starts && !q->drops) return fail(k, "H3", "a block ends that nobody ran");
-    q->late = (int)e->c;
-    q->late_begin = q->begin;
-    q->late_end = q->end;
+    if (!over && !q->starts && !q->drops && !q->grown) return fail(k, "H3", "a block ends that nobody ran");
+    int late = over ? 0 : q->want - q->starts - q->drops + q->asked_in;
+    if (late < 0 || late > e->c)
+        return fail(k, "H4", "a block ends without %d cores, not %lld", late, (long long)e->c);
+    if (late && k->n_late < MAX_CORES) k->late[k->n_late++] = (struct late){e->query, q->begin, q->end, late};
     q->resized = false;
     if (!over) close_block(k, q);
     return true;
@@ -328,7 +350,7 @@ static bool on_block_end(struct check *k, const struct event *e, struct query *q
 
 static bool on_block_drop(struct check *k, const struct event *e, struct query *q) {
     if (!is_current(q, e))
-        return is_late(q, e->a, e->b) ? true : fail(k, "H3", "a block is dropped that was not dispatched");
+        return is_late(k, e) ? true : fail(k, "H3", "a block is dropped that was not dispatched");
     if (q->starts) return fail(k, "H4", "a block both runs and is dropped");
     q->drops++;
     end_part(k, q);

@@ -73,7 +73,7 @@ void claims_storm(struct claims_bed *b, int n_steps, uint64_t *rng) {
         if (!atomic_load(&b->busy[core])) {
             claims_enter(b, core, (int)claims_draw(rng, CLAIMS_WORKERS));
         } else {
-            atomic_store(&b->members[core].leave, 1);
+            mo_claims_leave(&b->members[core]);
             b->left++;
         }
         if (!claims_draw(rng, 8)) b->env.sys->sleep_until(b->env.sys->self, mo_now(&b->env) + 20000);

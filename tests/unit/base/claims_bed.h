@@ -3,7 +3,7 @@
 #ifndef CLAIMS_BED_H
 #define CLAIMS_BED_H
 #include <stdatomic.h>
-#include "runtime/device/claims.h"
+#include "runtime/device/work_claims.h"
 #include "runtime/device/team.h"
 
 enum { CLAIMS_WORKERS = 4 };

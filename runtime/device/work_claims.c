@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * claims.c - steps that are published, pieces that are claimed by compare and swap.
+ * work_claims.c - steps that are published, pieces that are claimed by compare and swap.
  *
  * `now` says what the team does: OVER, TAKEN (one member runs a step alone, or the first has not been begun),
  * FREE and a step that whoever comes may go on with, or the step that is shared.  It carries a serial number
@@ -10,7 +10,7 @@
  *
  * The member that finishes its pieces adds them to `done`; the sum of all lets one of them, the last, go on.
  * Between two members that is one transfer of a cache line each way, as in a barrier. */
-#include "runtime/device/claims.h"
+#include "runtime/device/work_claims.h"
 #include "runtime/base/lock.h"
 
 enum { STEAL_POLLS = 16 }; /* before taking from others: the step may be over by then */
@@ -55,7 +55,23 @@ void mo_claims_resize(struct mo_claims *c, int width) {
 
 void mo_claims_seat(struct mo_claims_member *m, int seat) {
     atomic_store_explicit(&m->leave, 0, memory_order_relaxed);
+    mo_claims_move(m, seat);
+}
+
+int mo_claims_width(const struct mo_claims *c) {
+    return (int)atomic_load_explicit(&c->width, memory_order_relaxed);
+}
+
+void mo_claims_move(struct mo_claims_member *m, int seat) {
     atomic_store_explicit(&m->seat, (uint32_t)seat, memory_order_relaxed);
+}
+
+void mo_claims_leave(struct mo_claims_member *m) {
+    atomic_store_explicit(&m->leave, 1, memory_order_relaxed);
+}
+
+int mo_claims_seat_of(const struct mo_claims_member *m) {
+    return (int)atomic_load_explicit(&m->seat, memory_order_relaxed);
 }
 
 /* --- what the team does --------------------------------------------------------------------------------- */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * claims.h - a team whose members claim their work, so that any core may join or leave while it runs.
+ * work_claims.h - a team whose members claim their work, so that any core may join or leave while it runs.
  *
  * A block is a sequence of steps.  A step is run by one member alone, or cut into pieces that all share:
  * every member begins with its own range of pieces, the same one for the same seat, so that its caches stay
@@ -13,8 +13,8 @@
  *
  * Waiting spins for a bounded time, then sleeps on the futex; a wake-up costs a call only when one sleeps.
  * Every atomic is sequentially consistent where sleeping is decided; there are no bare fences. */
-#ifndef MO_CLAIMS_H
-#define MO_CLAIMS_H
+#ifndef MO_WORK_CLAIMS_H
+#define MO_WORK_CLAIMS_H
 #include "runtime/base/env.h"
 
 /* Most pieces of a step. */
@@ -53,7 +53,7 @@ struct mo_claims {
     _Atomic uint32_t width; /* members that the team should have, and ranges of the next step */
     char pad[28];
     /* what all look at: one cache line */
-    _Atomic uint64_t now; /* serial number, and what is done: claims.c */
+    _Atomic uint64_t now; /* serial number, and what is done: work_claims.c */
     _Atomic uint64_t cut; /* serial number, ranges and pieces of the step that is shared */
     _Atomic uint32_t done, asleep, rung;
     char pad_[36];
@@ -72,8 +72,13 @@ void mo_claims_init(struct mo_claims *c, const struct mo_env *env, struct mo_cla
 void mo_claims_begin(struct mo_claims *c, int n_steps, int width);
 /* Members come or go; from the next step on. */
 void mo_claims_resize(struct mo_claims *c, int width);
+int mo_claims_width(const struct mo_claims *c);
 /* Before a member comes; it is not in a team. */
 void mo_claims_seat(struct mo_claims_member *m, int seat);
+/* At any time: it gets another seat; it is asked to leave. */
+void mo_claims_move(struct mo_claims_member *m, int seat);
+void mo_claims_leave(struct mo_claims_member *m);
+int mo_claims_seat_of(const struct mo_claims_member *m);
 /* Works until the block is over or the member is asked to leave.  *code is set unless it left: 0, or what a
  * step has returned. */
 enum mo_claims_end mo_claims_work(struct mo_claims *c, struct mo_claims_member *m,

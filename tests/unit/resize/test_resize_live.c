@@ -1,0 +1,222 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * test_resize_live.c - the live engine under a policy that gives running blocks other cores all the time:
+ * every piece of every layer is run once and in order, every query is answered once, the history is sound,
+ * and a core that stands still holds nobody up. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "runtime/base/lock.h"
+#include "runtime/device/topology.h"
+#include "runtime/engine/engine.h"
+#include "runtime/engine/engine_cores.h"
+#include "tests/history/recorded.h"
+#include "tests/unit/resize/restless.h"
+
+enum { CORES = 4, LAYERS = 9, PIECES = 24, INSTANCES = 6, TENANTS = 3, QUERIES = 900 };
+
+/* A model whose layers check that the one before them is complete; each third is for one core. */
+struct toy {
+    struct bed *bed;
+    int layer[INSTANCES];               /* that was begun last */
+    int ran[INSTANCES][LAYERS][PIECES]; /* plain memory: the team has to order what its members do */
+    int index;
+};
+
+struct query {
+    _Atomic int answers, releases;
+    int code;
+};
+
+struct bed {
+    struct mo_env env;
+    struct mo_topology *topology;
+    struct mo_profile *profile;
+    struct mo_engine *engine;
+    struct mo_device *device;
+    struct toy toy[TENANTS];
+    struct query query[QUERIES];
+    _Atomic int wrong;
+    int fails_at; /* a layer of tenant 0 that fails; -1 = none */
+};
+
+static void answer(void *model, const struct mo_answer *a) {
+    struct query *q = a->user;
+    (void)model;
+    q->code = a->code;
+    atomic_fetch_add(&q->answers, 1);
+}
+
+static void release(void *model, void *user) {
+    (void)model;
+    atomic_fetch_add(&((struct query *)user)->releases, 1);
+}
+
+static int begin_query(void *model, int instance, void *user) {
+    struct toy *t = model;
+    (void)user;
+    t->layer[instance] = -1;
+    memset(t->ran[instance], 0, sizeof t->ran[instance]);
+    return MOIRE_OK;
+}
+
+static void spend(int n) {
+    for (int i = 0; i < n; i++)
+        mo_cpu_relax();
+}
+
+static int step(void *model, int instance, int layer, int width, void *scratch) {
+    struct toy *t = model;
+    (void)scratch;
+    bool once = layer == t->layer[instance] + 1 && width >= 1 && width <= CORES;
+    for (int i = 0; layer && once && (layer - 1) % 3 && i < PIECES; i++)
+        once = t->ran[instance][layer - 1][i] == 1;
+    if (!once) atomic_fetch_add(&t->bed->wrong, 1);
+    t->layer[instance] = layer;
+    if (t->index == 0 && layer == t->bed->fails_at) return MOIRE_EFAILED;
+    if (layer % 3 && width > 1) return PIECES;
+    spend(100);
+    for (int i = 0; i < PIECES; i++)
+        t->ran[instance][layer][i]++;
+    return 0;
+}
+
+static void pieces(void *model, int instance, int layer, int from, int to, int of, void *scratch) {
+    struct toy *t = model;
+    (void)scratch;
+    if (of != PIECES || layer != t->layer[instance]) atomic_fetch_add(&t->bed->wrong, 1);
+    for (int i = from; i < to; i++) {
+        spend((i * 7 + layer) % 40);
+        t->ran[instance][layer][i]++;
+    }
+}
+
+static const struct mo_model_ops ops = {
+    .answer = answer, .release = release, .begin = begin_query, .step = step, .pieces = pieces};
+
+static struct bed *lay(const struct mo_sys *sys) {
+    static const char *const cores = "core:4 pu:1";
+    struct bed *b = calloc(1, sizeof *b);
+    moire_error err = {0};
+    assert_non_null(b);
+    b->env = mo_env_default();
+    if (sys) b->env.sys = sys;
+    b->fails_at = -1;
+    if (mo_topology_create(&b->env, cores, CORES, "", &b->topology, &err)) fail_msg("%s", err.message);
+    b->profile = mo_profile_create(&b->env, LAYERS, CORES);
+    int64_t layer[LAYERS];
+    for (int n = 1; n <= CORES; n++) {
+        for (int k = 0; k < LAYERS; k++)
+            layer[k] = k % 3 ? 20000 / n : 5000;
+        mo_profile_record(b->profile, n, layer);
+    }
+    mo_profile_finish(b->profile);
+    struct mo_engine_cores_options o = {.topology = b->topology, .no_pin = true};
+    struct mo_engine_config c = {.env = &b->env, .n_devices = 1};
+    c.device[0] = (struct mo_device_config){.env = &b->env,
+                                            .calls = &mo_engine_cores,
+                                            .options = &o,
+                                            .policy = &restless,
+                                            .max_queries = QUERIES,
+                                            .max_tenants = TENANTS,
+                                            .block_ns = 100000,
+                                            .events = 1 << 18};
+    if (mo_engine_create(&c, &b->engine, &err)) fail_msg("%s", err.message);
+    b->device = mo_engine_device(b->engine, 0);
+    return b;
+}
+
+static int open_tenant(struct bed *b, int i) {
+    const struct mo_device_tenant t = {.sched = {.qos_ns = INT64_C(1000000000),
+                                                 .queue = QUERIES,
+                                                 .instances = INSTANCES,
+                                                 .profile = b->profile},
+                                       .ops = &ops,
+                                       .model = &b->toy[i]};
+    int tenant;
+    b->toy[i].bed = b;
+    b->toy[i].index = i;
+    assert_int_equal(mo_engine_open(b->engine, 0, &t, &tenant, NULL), MOIRE_OK);
+    return tenant;
+}
+
+static void strike(struct bed *b) {
+    mo_engine_destroy(b->engine);
+    mo_profile_destroy(b->profile);
+    mo_topology_destroy(b->topology);
+    free(b);
+}
+
+static void serve(struct bed *b, struct mo_sched_stats *stats) {
+    int tenant[TENANTS];
+    for (int i = 0; i < TENANTS; i++)
+        tenant[i] = open_tenant(b, i);
+    for (int i = 0; i < QUERIES; i++) {
+        uint64_t handle;
+        assert_int_equal(mo_engine_submit(b->engine, tenant[i % TENANTS], 0, &b->query[i], &handle, NULL),
+                         MOIRE_OK);
+        if (i % 10 == 0) b->env.sys->sleep_until(b->env.sys->self, mo_now(&b->env) + 200000);
+    }
+    mo_engine_drain(b->engine);
+    for (int i = 0; i < TENANTS; i++)
+        mo_engine_close(b->engine, tenant[i], MOIRE_EUNLOADED);
+    mo_device_stats(b->device, stats);
+    assert_int_equal(b->wrong, 0);
+    assert_int_equal(stats->refused, 0);
+    for (int i = 0; i < QUERIES; i++) {
+        assert_int_equal(b->query[i].answers, 1);
+        assert_int_equal(b->query[i].releases, 1);
+        bool fails = b->fails_at >= 0 && i % TENANTS == 0;
+        assert_int_equal(b->query[i].code, fails ? MOIRE_EFAILED : MOIRE_OK);
+    }
+    history_of_events(mo_device_events(b->device), CORES, QUERIES);
+}
+
+static void blocks_are_right_whoever_comes_and_goes(void **state) {
+    struct mo_sched_stats stats;
+    (void)state;
+    for (int fails_at = -1; fails_at < LAYERS; fails_at += 5) {
+        struct bed *b = lay(NULL);
+        b->fails_at = fails_at;
+        serve(b, &stats);
+        assert_true(stats.resized > 20);
+        strike(b);
+    }
+}
+
+/* A system in which every few waits take some milliseconds longer, so that workers are late for their blocks.
+ */
+struct slow {
+    struct mo_sys table; /* first: its self points to this struct */
+    const struct mo_sys *real;
+    _Atomic int waits;
+};
+
+static void slow_wait(void *self, _Atomic uint32_t *word, uint32_t value, int64_t deadline) {
+    struct slow *s = self;
+    s->real->futex_wait(s->real->self, word, value, deadline);
+    if (atomic_fetch_add(&s->waits, 1) % 16 == 0)
+        s->real->sleep_until(s->real->self, s->real->now(s->real->self) + 3000000);
+}
+
+static void late_cores_hold_nobody_up(void **state) {
+    struct slow slow = {.real = mo_sys_posix()};
+    struct mo_sched_stats stats;
+    (void)state;
+    slow.table = *slow.real;
+    slow.table.self = &slow;
+    slow.table.futex_wait = slow_wait;
+    struct bed *b = lay(&slow.table);
+    serve(b, &stats);
+    strike(b);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(blocks_are_right_whoever_comes_and_goes),
+                                       cmocka_unit_test(late_cores_hold_nobody_up)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
