@@ -67,7 +67,7 @@ static const json_t *best_rival(const json_t *piece) {
 }
 
 static void sentence(const json_t *piece, char out[MO_HEADLINE]) {
-    static const char key[] = "max_load_every_tenant";
+    static const char key[] = "max_load_every_tenant", all[] = "max_load_overall";
     const json_t *own = row_of(piece, "moire"), *rival = best_rival(piece), *bound = row_of(piece, "bound");
     struct mo_text t = mo_text_in(out, MO_HEADLINE);
     mo_text_put(&t, "%s, %s arrivals: ", mo_json_text(piece, "scenario"), mo_json_text(piece, "arrivals"));
@@ -76,11 +76,13 @@ static void sentence(const json_t *piece, char out[MO_HEADLINE]) {
                     100 * mo_json_number(piece, "goal"), mean_of(own, key));
     else
         mo_text_put(&t, "moire was not simulated");
+    if (mean_of(own, all) >= 0) mo_text_put(&t, ", and of all queries up to %.2f", mean_of(own, all));
     if (rival)
         mo_text_put(&t, "; best of the other policies (%s) up to %.2f", mo_json_text(rival, "policy"),
                     mean_of(rival, key));
     if (mean_of(bound, key) >= 0)
         mo_text_put(&t, "; no scheduler that answers all beyond %.2f", mean_of(bound, key));
+    if (mean_of(bound, all) >= 0) mo_text_put(&t, " and %.2f", mean_of(bound, all));
     mo_text_put(&t, ".");
 }
 

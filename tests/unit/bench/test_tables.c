@@ -93,6 +93,22 @@ static void open_table(struct table *t) {
     serve->n_policies = 4;
 }
 
+/* The page of a document with this piece, the caller's. */
+static char *page_of(const struct table *t, json_t *piece) {
+    char path[280];
+    static char text[65536];
+    json_t *document = json_pack("{s:[O], s:{s:s}}", "results", piece, "experiment", "command", "test");
+    snprintf(path, sizeof path, "%s/t.html", t->bed.folder);
+    assert_int_equal(mo_bench_tables_html(&t->bed.env, document, path, NULL), MOIRE_OK);
+    json_decref(document);
+    FILE *f = fopen(path, "r");
+    assert_non_null(f);
+    text[fread(text, 1, sizeof text - 1, f)] = 0;
+    fclose(f);
+    unlink(path);
+    return text;
+}
+
 static void close_table(struct table *t) {
     unlink(t->path);
     mo_bench_session_close(&t->session);
@@ -134,6 +150,15 @@ static void a_table_has_a_row_a_policy(void **state) {
     assert_true(mean(moire, "over_layerwise") > 0);
     assert_true(json_is_object(json_object_get(moire, "core_use_gap")));
     assert_int_equal(json_array_size(json_object_get(moire, "tenants")), 2);
+    const char *page = page_of(&t, piece),
+               *tenants = strstr(page, "In time at the highest load of every tenant");
+    const char *end = tenants ? strstr(tenants, "</table>") : NULL;
+    assert_non_null(end);
+    assert_non_null(strstr(page, "of the bound,<br>all"));
+    assert_true(strstr(tenants, ">x/b.onnx<") && strstr(tenants, ">x/b.onnx<") < end);
+    assert_true(strstr(tenants, "layerwise") < end);
+    const char *bound_row = strstr(tenants, ">bound"); /* its tenants are those of another schedule each */
+    assert_true(!bound_row || bound_row > end);
     json_decref(piece);
     close_table(&t);
 }
