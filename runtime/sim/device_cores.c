@@ -66,15 +66,20 @@ static void ask(struct mo_sim *s) {
     }
 }
 
-/* The set of running blocks has changed: what is left of each goes on at its new pace. */
-static void revise(struct mo_sim *s) {
+/* The set of running blocks has changed: what is left of each goes on at its new pace.  False: all ran alone
+ * before, as far as that goes, and still do. */
+static bool revise(struct mo_sim *s) {
     double part = INFINITY;
     if (s->machine.bytes_ns > 0) ask(s);
     if (s->machine.bytes_ns > 0 && s->demand > s->machine.bytes_ns) part = fair_part(s);
+    bool slowed = part < INFINITY || s->machine.corun > 0 || mo_contention_crowds(&s->machine.contention);
+    if (!slowed && !s->slowed) return false;
+    s->slowed = slowed;
     for (int i = 0; i < s->n_running; i++) {
         struct mo_sim_work *w = &s->work[s->running[i]];
         mo_sim_repace(s, w, pace_of(s, w, part));
     }
+    return true;
 }
 
 /* Solo time of a block in the versions chosen for it, and what it reads a ns of that. */
@@ -103,8 +108,7 @@ static int64_t begin(struct mo_sim *s, const struct mo_run *run, const struct mo
 
 static bool changed(struct mo_sim *s, const struct mo_sim_work *w, int change) {
     note_active(s, w->run.tenant, change);
-    if (contended(s)) revise(s);
-    return contended(s);
+    return contended(s) && revise(s);
 }
 
 const struct mo_sim_device mo_sim_cores = {block_time, begin, NULL, changed};

@@ -71,7 +71,7 @@ struct mo_sim_config {
     const struct mo_policy *policy;
     struct mo_sim_machine machine;
     int max_queries, max_tenants;
-    int64_t block_ns;                   /* bound on blocks, as mo_sched_config.block_ns */
+    int64_t block_ns; /* bound on blocks, as mo_sched_config.block_ns */
     enum mo_objective objective;
     uint64_t seed;                      /* of the noise */
     const struct mo_sim_spread *spread; /* by tenant: takes the place of slowdown and noise; NULL = none */

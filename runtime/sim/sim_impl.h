@@ -54,6 +54,7 @@ struct mo_sim {
     int *running;                      /* lead cores of running blocks */
     int n_running, first;              /* first: of them, the one whose phase ends first; -1 = none */
     bool moved;                        /* ends have moved: which one is first is to be found */
+    bool slowed;                       /* on cores: blocks slow each other down */
     int n_busy;                        /* cores */
     struct mo_cores all, busy;
     int64_t *idle_since; /* by core */
