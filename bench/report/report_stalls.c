@@ -47,13 +47,13 @@ int mo_doc_stalls(const json_t *document, char (*lines)[MO_HEADLINE], int most) 
         const struct seen s = sum_of(results, name);
         if (n == most || !(s.stalls > 0 || s.pace >= SLOW) || !is_first(results, i)) continue;
         struct mo_text text = mo_text_in(lines[n++], MO_HEADLINE);
-        mo_text_put(&text, "%s: the machine was not steady:", name);
+        mo_text_put(&text, "%s:", name);
         if (s.stalls > 0)
-            mo_text_put(
-                &text,
-                " cores stood still in %.0f blocks, %.0f ms in all, and %.0f queries were shed meanwhile%s",
-                s.stalls, s.ms, s.sheds, s.pace >= SLOW ? ";" : "");
-        if (s.pace >= SLOW) mo_text_put(&text, " blocks took up to %.1f times their time", s.pace);
+            mo_text_put(&text,
+                        " cores stood still in %.0f blocks, %.0f ms in all, and %.0f queries were shed "
+                        "meanwhile%s",
+                        s.stalls, s.ms, s.sheds, s.pace >= SLOW ? ";" : "");
+        if (s.pace >= SLOW) mo_text_put(&text, " at worst blocks took %.1f times their time", s.pace);
         mo_text_put(&text, ".");
     }
     return n;
