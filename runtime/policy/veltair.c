@@ -17,14 +17,15 @@
  * free, the oldest block first and before new ones; no query holds back those behind it.  Where blocks cannot
  * grow its first layer runs alone, and the rest asks again after it.
  *
- * Where the paper leaves a choice or prints what serves less, the better is done.  Which query comes first it
- * does not say: the one with the earliest deadline, those that cannot be in time last, now and then the
- * oldest so that nobody starves.  The cores of a block go by its share of the time that is left, not of the
- * whole target, with which every wait makes a query late. */
+ * Where the paper leaves a choice, the better is done.  Which query comes first it does not say: the one with
+ * the earliest deadline, those that cannot be in time last, now and then the oldest so that nobody starves.
+ * With shares of the whole target every wait would make a query late: shares are of 70 % of it, and a query
+ * that is behind its plan asks for cores enough to catch up, for twice its pace at most. */
 #include "runtime/policy/allocation.h"
 #include "runtime/policy/veltair_blocks.h"
 
-enum { OLDEST_EVERY = 40 }; /* blocks from one turn of the oldest query to the next */
+static const double MOST_HASTE = 0.5; /* of the time that is planned for layers */
+enum { OLDEST_EVERY = 40 };           /* blocks from one turn of the oldest query to the next */
 
 struct options {
     int size;      /* layers of a unit; 0 = by pivots */
@@ -83,22 +84,28 @@ static int end_of(struct serving *v, const struct mo_view_query *q, const struct
     return mo_blocks_pivot(b, q->next_layer, mo_blocks_limit(b->cores, v->sum, average));
 }
 
-/* Cores for layers [next_layer, end): within their share of the time left to the deadline; once that has
- * passed, of the whole target. */
-static int cores_of(const struct serving *v, const struct mo_view_query *q, const struct mo_blocks *b,
-                    int end) {
+/* What a query that is behind its plan makes up for: its time to the planned end over what is planned for the
+ * layers that are left, from MOST_HASTE to 1.  One that is past its deadline makes up for nothing. */
+static double haste(const struct serving *v, const struct mo_view_query *q, const struct mo_blocks *b) {
     const struct mo_view_tenant *t = &v->view->tenants[q->tenant];
-    double left = mo_blocks_planned((double)(q->deadline - v->view->now)) / slower(v, t);
-    if (q->deadline == MO_NEVER || left <= 0) return mo_blocks_need(b, q->next_layer, end);
-    double rest = mo_blocks_share(b, q->next_layer, b->profile->n_layers);
-    double part = rest > 0 ? mo_blocks_share(b, q->next_layer, end) / rest : 1;
-    return mo_blocks_core(b->profile, b->pressure, b->cores, q->next_layer, end, left * part);
+    double rest =
+        mo_blocks_share(b, q->next_layer, b->profile->n_layers) * mo_blocks_planned((double)t->qos_ns);
+    double reserve = (double)t->qos_ns - mo_blocks_planned((double)t->qos_ns);
+    if (q->deadline == MO_NEVER || q->deadline <= v->view->now || rest <= 0) return 1;
+    double left = (double)(q->deadline - v->view->now) - reserve;
+    return left >= rest ? 1 : left > MOST_HASTE * rest ? left / rest : MOST_HASTE;
+}
+
+/* Cores for layers [next_layer, end). */
+static int cores_of(const struct serving *v, const struct mo_view_query *q, struct mo_blocks b, int end) {
+    b.target *= haste(v, q, &b);
+    return mo_blocks_need(&b, q->next_layer, end);
 }
 
 static void start(struct serving *v, int query) {
     const struct mo_view_query *q = &v->view->queries[query];
     struct mo_blocks b = model_of(v, &v->view->tenants[q->tenant]);
-    int end = end_of(v, q, &b), n = cores_of(v, q, &b, end), wanted = n;
+    int end = end_of(v, q, &b), n = cores_of(v, q, b, end), wanted = n;
     enum mo_cut cut = v->options->size ? MO_CUT_SIZE : MO_CUT_PIVOT;
     if (n > v->h->idle) {
         n = v->h->idle;

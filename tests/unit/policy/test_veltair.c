@@ -285,7 +285,7 @@ static void check_run(const struct mo_run *run, int begin, int end, int cores) {
 
 /* The second query finds two cores for the five that its first block needs, the third finds none.  When the
  * first query is done, the second block grows to five, and the third query begins on the three cores that
- * are left, though it needs five too. */
+ * are left, though it needs more. */
 static void blocks_grow_and_hold_nobody_back(void **state) {
     (void)state;
     struct fixture f;
@@ -349,6 +349,25 @@ static void units_of_fixed_size(void **state) {
     }
 }
 
+/* Layer 0 has 400 of 1000 ns.  A query that has waited 400 ns has 600 ns for 1000, and needs seven cores
+ * (228 of 240 ns); after 900 ns it asks for twice its pace, eight (200 ns); past its deadline for no more
+ * than in the beginning. */
+static void who_has_waited_catches_up(void **state) {
+    (void)state;
+    static const struct {
+        int64_t waited;
+        int cores;
+    } rows[] = {{0, 4}, {400, 7}, {900, 8}, {2000, 4}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct fixture f;
+        int slot;
+        set_up(&f, "layerwise", &growing);
+        assert_int_equal(mo_sched_arrival(f.s, f.tenant, 1, NULL, 1 + rows[i].waited, &slot, NULL), MOIRE_OK);
+        check_run(&f.engine.run[0], 0, 1, rows[i].cores);
+        tear_down(&f);
+    }
+}
+
 /* Each query has the fixed count on which it meets its target, 6 of 8: the second waits for the first. */
 static void whole_models_wait_for_their_cores(void **state) {
     (void)state;
@@ -377,6 +396,7 @@ int main(void) {
         cmocka_unit_test(without_growth_one_layer_begins),
         cmocka_unit_test(what_ends_soon_does_not_grow),
         cmocka_unit_test(units_of_fixed_size),
+        cmocka_unit_test(who_has_waited_catches_up),
         cmocka_unit_test(whole_models_wait_for_their_cores),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
