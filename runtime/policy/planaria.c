@@ -166,6 +166,12 @@ static void start(struct state *s, const struct mo_view *view, struct mo_decisio
     s->starts = s->starts >= OLDEST_EVERY ? 0 : s->starts + 1;
 }
 
+/* A change costs a running block something: it grows by a quarter or more, and not shortly before its end. */
+static bool may_grow(const struct mo_view *view, const struct dealt *c) {
+    const struct mo_view_run *run = &view->runs[view->queries[c->query].run];
+    return view->resizes && 4 * (c->gets - c->has) >= c->has && !mo_view_ends_soon(view, run);
+}
+
 static void dispatch(void *state, const struct mo_view *view, const struct mo_event *event,
                      struct mo_decisions *out) {
     (void)event;
@@ -179,7 +185,7 @@ static void dispatch(void *state, const struct mo_view *view, const struct mo_ev
     for (int i = 0; i < s->n && s->idle > 0; i++) {
         const struct dealt *c = &s->list[i];
         int more = c->gets - c->has;
-        if (more <= 0 || (c->has && !view->resizes)) continue;
+        if (more <= 0 || (c->has && !may_grow(view, c))) continue;
         if (more > s->idle) more = s->idle;
         if (c->has)
             resize(s, view, out, c, c->has + more);

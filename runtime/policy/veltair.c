@@ -131,11 +131,13 @@ static const struct mo_view_run *next_short(const struct mo_view *view, const st
     return best;
 }
 
+/* A change costs a running block something: it grows by a quarter or more. */
 static void grow(struct serving *v) {
     const struct mo_view_run *r = NULL;
     while (v->h->idle > 0 && (r = next_short(v->view, r))) {
         int more = r->wanted - (r->n_cores - r->n_leaving);
         if (more > v->h->idle) more = v->h->idle;
+        if (4 * more < r->n_cores - r->n_leaving) continue;
         struct mo_cores cores = r->cores, join = mo_cores_take(&v->h->pool, more, -1);
         mo_cores_subtract(&cores, &r->leaving);
         mo_cores_join(&cores, &join);

@@ -8,7 +8,7 @@
  *   thres       of the cores that the active models leave over, the model's part, in proportion to Avg_C
  *   pivot       a layer whose Core is Avg_C + thres or more: it begins a block
  *
- * The printed algorithm has two gaps.  Where no core count is enough Core is not defined: here it is the
+ * Algorithm 2 says "or more", as here; the text says "exceeds".  The algorithm has two gaps.  Where no core count is enough Core is not defined: here it is the
  * fewest cores whose time is within 5 % of the least, for the last few per cent cost cores by the dozen, and
  * a layer that nothing helps needs one.  And its loops leave the pivot itself out of every block; the text
  * calls it the beginning of one. */

@@ -333,7 +333,32 @@ static void what_ends_soon_does_not_grow(void **state) {
     tear_down(&f);
 }
 
-/* On four cores both layers 0 and 1 of 400 and 100 ns; six layers are more than there are. */
+/* The second query is behind and wants all eight cores; it has two.  Those of the first come free one by one:
+ * it takes one at two, three and four cores, but at five waits for two. */
+static void growth_is_by_a_quarter(void **state) {
+    (void)state;
+    static const int inside[] = {3, 4, 5, 5, 7, 7};
+    struct fixture f;
+    int slot;
+    set_up(&f, "veltair", &growing);
+    submit(&f, 1);
+    assert_int_equal(mo_sched_arrival(f.s, f.tenant, 1, NULL, 901, &slot, NULL), MOIRE_OK);
+    check_run(&f.engine.run[1], 0, 3, 2);
+    const struct mo_view_run *run = &mo_sched_view(f.s)->runs[f.engine.run[1].lead];
+    assert_int_equal(run->wanted, CORES);
+    struct mo_cores left = f.engine.run[0].cores;
+    for (int i = 0; i < 6; i++) {
+        struct mo_cores one = mo_cores_take(&left, 1, -1);
+        if (i)
+            mo_sched_cores_back(f.s, -1, &one, 910 + i);
+        else
+            mo_sched_block_done(f.s, f.engine.run[0].lead, true, MOIRE_OK, 1, 910, &left, 910);
+        assert_int_equal(run->n_cores, inside[i]);
+    }
+    tear_down(&f);
+}
+
+/* Layer 0 needs four cores, the whole model six. */
 static void units_of_fixed_size(void **state) {
     (void)state;
     static const struct {
@@ -395,6 +420,7 @@ int main(void) {
         cmocka_unit_test(blocks_grow_and_hold_nobody_back),
         cmocka_unit_test(without_growth_one_layer_begins),
         cmocka_unit_test(what_ends_soon_does_not_grow),
+        cmocka_unit_test(growth_is_by_a_quarter),
         cmocka_unit_test(units_of_fixed_size),
         cmocka_unit_test(who_has_waited_catches_up),
         cmocka_unit_test(whole_models_wait_for_their_cores),
