@@ -614,6 +614,10 @@ struct history_verdict history_check(const char *text, size_t n) {
         size_t length = end ? (size_t)(end - text) - at : n - at;
         char line[LINE];
         k->v.line++;
+        if (end && length >= sizeof line && text[at] == '#') { /* a recording's: profiles of its tenants */
+            at += length + 1;
+            continue;
+        }
         if (length >= sizeof line || !end) {
             ok = fail(k, "FORM", end ? "a line is too long" : "the last line is cut");
             break;

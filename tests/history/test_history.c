@@ -210,6 +210,14 @@ static void the_good_history_passes(void **state) {
     if (v.rule[0]) print_message("line %ld: %s %s\n", v.line, v.rule, v.message);
     assert_string_equal(v.rule, "");
     assert_int_equal(v.queries, 2);
+    char remark[600]; /* a recording has long ones */
+    memset(remark, '7', sizeof remark);
+    remark[0] = '#', remark[sizeof remark - 1] = 0;
+    v = history_check(text, assemble(text, sizeof text, 3, 2, remark));
+    assert_string_equal(v.rule, "");
+    remark[0] = '1';
+    v = history_check(text, assemble(text, sizeof text, 3, 2, remark));
+    assert_string_equal(v.rule, "FORM");
 }
 
 static void every_bad_history_is_refused_for_its_reason(void **state) {
