@@ -1,21 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * test_veltair.c - layer blocks by dynamic threshold: worked by hand, on published profiles, and served.
- *
- * The example: five layers, 8 cores, a target of 1000 ns.
- *
- *   layer  operations  share   ns on n cores   Core
- *   0          40       400       1600 / n       4     1600 / 4 = 400
- *   1          10       100        100 / n       1
- *   2          10       100        250           1     in time on no count, and none is faster than one
- *   3          30       300       2100 / n       7     2100 / 7 = 300
- *   4          10       100        200 / n       2
- *
- * The whole model takes 4000 / n + 250 ns: 1050 on five cores, 916 on six, so Avg_C = 6.
- *
- *   alone        thres = (8 - 6) x 6 / 6 = 2: no layer has a Core of 8 or more; one block, 6 cores
- *   two of them  6 + 6 > 8, thres = 0: layer 3 is a pivot, 7 >= 6; two blocks
- *                layers 0 to 2: 600 ns for 1700 / n + 250: 675 on four cores, 590 on five: 5 cores
- *                layers 3, 4:   400 ns for 2300 / n:       460 on five cores, 383 on six:  6 cores */
+ * test_veltair.c - layer blocks by dynamic threshold: on an example (veltair_example.h) and on the authors'
+ * published profiles. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -23,27 +8,8 @@
 #include <cmocka.h>
 #include "runtime/policy/veltair_blocks.h"
 #include "runtime/profile/profile_table.h"
-#include "runtime/sched/policy.h"
-#include "runtime/sched/sched.h"
-
-enum { CORES = 8, LAYERS = 5, TARGET = 1000 };
-static const int64_t operations[LAYERS] = {40, 10, 10, 30, 10};
-
-static const struct mo_env *the_env(void) {
-    static struct mo_env env;
-    if (!env.sys) env = mo_env_default();
-    return &env;
-}
-
-static struct mo_profile *example(void) {
-    struct mo_profile *p = mo_profile_create(the_env(), LAYERS, CORES);
-    assert_non_null(p);
-    for (int n = 1; n <= CORES; n++)
-        mo_profile_record(p, n, (const int64_t[]){1600 / n, 100 / n, 250, 2100 / n, 200 / n});
-    mo_profile_operations(p, operations);
-    mo_profile_finish(p);
-    return p;
-}
+#include "tests/unit/policy/policy_bed.h"
+#include "tests/unit/policy/veltair_example.h"
 
 static struct mo_blocks blocks_of(const struct mo_profile *p) {
     return (struct mo_blocks){.profile = p, .cores = CORES, .target = TARGET, .pressure = -1};
@@ -52,7 +18,7 @@ static struct mo_blocks blocks_of(const struct mo_profile *p) {
 static void each_layer_needs_its_cores(void **state) {
     (void)state;
     static const int core[LAYERS] = {4, 1, 1, 7, 2};
-    struct mo_profile *p = example();
+    struct mo_profile *p = veltair_example();
     struct mo_blocks b = blocks_of(p);
     for (int i = 0; i < LAYERS; i++)
         assert_int_equal(mo_blocks_need(&b, i, i + 1), core[i]);
@@ -63,7 +29,7 @@ static void each_layer_needs_its_cores(void **state) {
 /* By one-core time layer 3 has 2100 / 4250 of the target, 494 ns: five cores, 420 ns. */
 static void shares_go_by_time_where_asked_or_unknown(void **state) {
     (void)state;
-    struct mo_profile *p = example();
+    struct mo_profile *p = veltair_example();
     struct mo_blocks b = blocks_of(p);
     b.by_time = true;
     assert_int_equal(mo_blocks_need(&b, 3, 4), 5);
@@ -77,7 +43,7 @@ static void shares_go_by_time_where_asked_or_unknown(void **state) {
 /* 1000, 520, 300, 296, 295, ... for 200 ns: no count is enough; 300 is within 5 % of the least. */
 static void where_no_count_is_enough_few_are_taken(void **state) {
     (void)state;
-    struct mo_profile *p = mo_profile_create(the_env(), 1, CORES);
+    struct mo_profile *p = mo_profile_create(policy_bed_env(), 1, CORES);
     static const int64_t ns[CORES] = {1000, 520, 300, 296, 295, 294, 293, 292};
     for (int n = 1; n <= CORES; n++)
         mo_profile_record(p, n, &ns[n - 1]);
@@ -99,7 +65,7 @@ static void spare_cores_are_shared_in_proportion(void **state) {
 
 static void a_pivot_needs_the_limit_or_more(void **state) {
     (void)state;
-    struct mo_profile *p = example();
+    struct mo_profile *p = veltair_example();
     struct mo_blocks b = blocks_of(p);
     int end[LAYERS];
     assert_int_equal(mo_blocks_pivot(&b, 0, 8), LAYERS);
@@ -119,9 +85,9 @@ static void a_pivot_needs_the_limit_or_more(void **state) {
 /* Under full pressure layer 0 takes twice as long in the version that is best there: eight cores, 400 ns. */
 static void versions_change_what_layers_need(void **state) {
     (void)state;
-    struct mo_profile *p = example();
+    struct mo_profile *p = veltair_example();
     size_t row = LAYERS + 1;
-    p->level = mo_alloc(the_env(), MO_PROFILE_LEVELS * (CORES + 1) * row * sizeof *p->level);
+    p->level = mo_alloc(policy_bed_env(), MO_PROFILE_LEVELS * (CORES + 1) * row * sizeof *p->level);
     assert_non_null(p->level);
     for (int level = 0; level < MO_PROFILE_LEVELS; level++)
         for (int n = 1; n <= CORES; n++)
@@ -146,8 +112,8 @@ static void versions_change_what_layers_need(void **state) {
 static struct mo_profile *published(const char *path) {
     struct mo_profile_table t;
     struct mo_profile *p;
-    assert_int_equal(mo_profile_table_read(the_env(), path, &t, NULL), MOIRE_OK);
-    assert_int_equal(mo_profile_table_profile(the_env(), &t, 0, 64, &p, NULL), MOIRE_OK);
+    assert_int_equal(mo_profile_table_read(policy_bed_env(), path, &t, NULL), MOIRE_OK);
+    assert_int_equal(mo_profile_table_profile(policy_bed_env(), &t, 0, 64, &p, NULL), MOIRE_OK);
     mo_profile_table_free(&t);
     return p;
 }
@@ -205,208 +171,6 @@ static void published_googlenet(void **state) {
     mo_profile_destroy(p);
 }
 
-/* --- served --- */
-struct engine {
-    struct mo_run run[16];
-    struct mo_resize resize;
-    int starts, resizes, n_resolved, resolved[16];
-};
-
-static void start(void *self, const struct mo_run *run) {
-    struct engine *e = self;
-    e->run[e->starts++] = *run;
-}
-static void resize(void *self, const struct mo_resize *r) {
-    struct engine *e = self;
-    e->resize = *r;
-    e->resizes++;
-}
-static void set_timer(void *self, int64_t when) {
-    (void)self, (void)when;
-}
-static void resolved(void *self, int slot) {
-    struct engine *e = self;
-    e->resolved[e->n_resolved++] = slot;
-}
-static void released(void *self, int tenant, void *user) {
-    (void)self, (void)tenant, (void)user;
-}
-
-static const struct mo_engine_ops rigid = {
-    .start = start, .set_timer = set_timer, .resolved = resolved, .released = released};
-static const struct mo_engine_ops growing = {
-    .start = start, .set_timer = set_timer, .resolved = resolved, .released = released, .resize = resize};
-
-struct fixture {
-    struct engine engine;
-    struct mo_sched *s;
-    struct mo_profile *profile;
-    int tenant;
-};
-
-/* Policies keep 70 % of a target for work: 1429 ns leave the example's 1000. */
-static void set_up(struct fixture *f, const char *policy, const struct mo_engine_ops *ops) {
-    *f = (struct fixture){.profile = example()};
-    struct mo_sched_config c = {.env = the_env(),
-                                .policy = mo_policy_find(policy),
-                                .n_cores = CORES,
-                                .max_queries = 16,
-                                .max_tenants = 1,
-                                .ops = ops,
-                                .engine = &f->engine};
-    assert_int_equal(mo_sched_create(&c, &f->s, NULL), MOIRE_OK);
-    struct mo_sched_tenant_config tc = {.qos_ns = 1429, .queue = 8, .instances = 8, .profile = f->profile};
-    assert_int_equal(mo_sched_tenant_open(f->s, &tc, 0, &f->tenant, NULL), MOIRE_OK);
-}
-
-static void tear_down(struct fixture *f) {
-    assert_int_equal(mo_sched_stats(f->s)->refused, 0);
-    mo_sched_destroy(f->s);
-    mo_profile_destroy(f->profile);
-}
-
-static void submit(struct fixture *f, int64_t now) {
-    int slot;
-    assert_int_equal(mo_sched_arrival(f->s, f->tenant, now, NULL, now, &slot, NULL), MOIRE_OK);
-}
-
-static void finish(struct fixture *f, int lead, int64_t now) {
-    int64_t begun = mo_sched_view(f->s)->runs[lead].start;
-    mo_sched_block_done(f->s, lead, true, MOIRE_OK, begun, now, NULL, now);
-    while (f->engine.n_resolved)
-        mo_sched_answered(f->s, f->engine.resolved[--f->engine.n_resolved], now);
-}
-
-static void check_run(const struct mo_run *run, int begin, int end, int cores) {
-    assert_int_equal(run->begin, begin);
-    assert_int_equal(run->end, end);
-    assert_int_equal(run->n_cores, cores);
-}
-
-/* The second query finds two cores for the five that its first block needs, the third finds none.  When the
- * first query is done, the second block grows to five, and the third query begins on the three cores that
- * are left, though it needs more. */
-static void blocks_grow_and_hold_nobody_back(void **state) {
-    (void)state;
-    struct fixture f;
-    set_up(&f, "veltair", &growing);
-    submit(&f, 1);
-    check_run(&f.engine.run[0], 0, LAYERS, 6);
-    submit(&f, 2);
-    assert_int_equal(f.engine.starts, 2);
-    check_run(&f.engine.run[1], 0, 3, 2);
-    assert_int_equal(mo_sched_stats(f.s)->conflicts, 1);
-    submit(&f, 3);
-    assert_int_equal(f.engine.starts, 2);
-    finish(&f, f.engine.run[0].lead, 500);
-    assert_int_equal(f.engine.resizes, 1);
-    assert_int_equal(f.engine.resize.lead, f.engine.run[1].lead);
-    assert_int_equal(f.engine.resize.n_cores, 5);
-    assert_int_equal(f.engine.starts, 3);
-    check_run(&f.engine.run[2], 0, 3, 3);
-    tear_down(&f);
-}
-
-/* Where blocks keep their cores the first layer runs alone. */
-static void without_growth_one_layer_begins(void **state) {
-    (void)state;
-    struct fixture f;
-    set_up(&f, "veltair", &rigid);
-    submit(&f, 1);
-    submit(&f, 2);
-    check_run(&f.engine.run[1], 0, 1, 2);
-    tear_down(&f);
-}
-
-/* A block with a tenth of its time left or less gets no more cores; they begin the next query. */
-static void what_ends_soon_does_not_grow(void **state) {
-    (void)state;
-    struct fixture f;
-    set_up(&f, "veltair", &growing);
-    submit(&f, 1);
-    submit(&f, 2);
-    submit(&f, 3);
-    int64_t end = mo_sched_view(f.s)->runs[f.engine.run[1].lead].predicted_end;
-    finish(&f, f.engine.run[0].lead, end - 50);
-    assert_int_equal(f.engine.resizes, 0);
-    assert_int_equal(f.engine.starts, 3);
-    tear_down(&f);
-}
-
-/* The second query is behind and wants all eight cores; it has two.  Those of the first come free one by one:
- * it takes one at two, three and four cores, but at five waits for two. */
-static void growth_is_by_a_quarter(void **state) {
-    (void)state;
-    static const int inside[] = {3, 4, 5, 5, 7, 7};
-    struct fixture f;
-    int slot;
-    set_up(&f, "veltair", &growing);
-    submit(&f, 1);
-    assert_int_equal(mo_sched_arrival(f.s, f.tenant, 1, NULL, 901, &slot, NULL), MOIRE_OK);
-    check_run(&f.engine.run[1], 0, 3, 2);
-    const struct mo_view_run *run = &mo_sched_view(f.s)->runs[f.engine.run[1].lead];
-    assert_int_equal(run->wanted, CORES);
-    struct mo_cores left = f.engine.run[0].cores;
-    for (int i = 0; i < 6; i++) {
-        struct mo_cores one = mo_cores_take(&left, 1, -1);
-        if (i)
-            mo_sched_cores_back(f.s, -1, &one, 910 + i);
-        else
-            mo_sched_block_done(f.s, f.engine.run[0].lead, true, MOIRE_OK, 1, 910, &left, 910);
-        assert_int_equal(run->n_cores, inside[i]);
-    }
-    tear_down(&f);
-}
-
-/* Layer 0 needs four cores, the whole model six. */
-static void units_of_fixed_size(void **state) {
-    (void)state;
-    static const struct {
-        const char *policy;
-        int end, cores;
-    } rows[] = {{"layerwise", 1, 4}, {"veltair-ac", 1, 4}, {"fixed6", LAYERS, 6}, {"veltair-as", LAYERS, 6}};
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        struct fixture f;
-        set_up(&f, rows[i].policy, &growing);
-        submit(&f, 1);
-        check_run(&f.engine.run[0], 0, rows[i].end, rows[i].cores);
-        tear_down(&f);
-    }
-}
-
-/* Layer 0 has 400 of 1000 ns.  A query that has waited 400 ns has 600 ns for 1000, and needs seven cores
- * (228 of 240 ns); after 900 ns it asks for twice its pace, eight (200 ns); past its deadline for no more
- * than in the beginning. */
-static void who_has_waited_catches_up(void **state) {
-    (void)state;
-    static const struct {
-        int64_t waited;
-        int cores;
-    } rows[] = {{0, 4}, {400, 7}, {900, 8}, {2000, 4}};
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        struct fixture f;
-        int slot;
-        set_up(&f, "layerwise", &growing);
-        assert_int_equal(mo_sched_arrival(f.s, f.tenant, 1, NULL, 1 + rows[i].waited, &slot, NULL), MOIRE_OK);
-        check_run(&f.engine.run[0], 0, 1, rows[i].cores);
-        tear_down(&f);
-    }
-}
-
-/* Each query has the fixed count on which it meets its target, 6 of 8: the second waits for the first. */
-static void whole_models_wait_for_their_cores(void **state) {
-    (void)state;
-    struct fixture f;
-    set_up(&f, "model-wise", &growing);
-    submit(&f, 1);
-    check_run(&f.engine.run[0], 0, LAYERS, 6);
-    submit(&f, 2);
-    assert_int_equal(f.engine.starts, 1);
-    finish(&f, f.engine.run[0].lead, 900);
-    check_run(&f.engine.run[1], 0, LAYERS, 6);
-    tear_down(&f);
-}
-
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(each_layer_needs_its_cores),
@@ -417,13 +181,6 @@ int main(void) {
         cmocka_unit_test(versions_change_what_layers_need),
         cmocka_unit_test(published_resnet50),
         cmocka_unit_test(published_googlenet),
-        cmocka_unit_test(blocks_grow_and_hold_nobody_back),
-        cmocka_unit_test(without_growth_one_layer_begins),
-        cmocka_unit_test(what_ends_soon_does_not_grow),
-        cmocka_unit_test(growth_is_by_a_quarter),
-        cmocka_unit_test(units_of_fixed_size),
-        cmocka_unit_test(who_has_waited_catches_up),
-        cmocka_unit_test(whole_models_wait_for_their_cores),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
