@@ -11,6 +11,12 @@ struct mo_slot_list {
     int *slot;
 };
 
+/* How much slower blocks are than their profile says. */
+struct mo_observed {
+    double slowdown;            /* recent mean */
+    double deviation, pressure; /* of single blocks from that mean; where it lies on the tenant's curve */
+};
+
 struct mo_sched_tenant {
     bool used;
     int queue, pending, instances;
@@ -18,12 +24,12 @@ struct mo_sched_tenant {
     int *free_instance;
     struct mo_slot_list waiting, paused;
     int64_t last_arrival;
-    double gap;                                 /* recent mean of the time between arrivals */
-    double own;                                 /* residual at the machine's profiled pace */
-    bool tuned;                                 /* curve is known: slowdown at each level of pressure */
-    double curve[MO_PRESSURE_LEVELS], slowdown; /* the latter observed, recent mean */
-    double deviation, pressure; /* of single blocks from that mean; where it lies on the curve */
-    bool cut_runs;              /* on GPUs: a block of the batch that is cut into several */
+    double gap; /* recent mean of the time between arrivals */
+    double own; /* residual at the machine's profiled pace */
+    bool tuned; /* curve is known: slowdown at each level of pressure */
+    double curve[MO_PRESSURE_LEVELS];
+    struct mo_observed observed, alone; /* of all blocks; of those that had no other beside them */
+    bool cut_runs;                      /* on GPUs: a block of the batch that is cut into several */
     void *memory;
 };
 
@@ -95,6 +101,7 @@ struct mo_sched {
     struct mo_sched_stats stats;
     struct mo_pressure_source source; /* read NULL: observed slowdown */
     double logged;                    /* pressure of the latest event */
+    double outside;                   /* pressure while nothing else ran here, the latest that was observed */
     int tuned;                        /* tenants with a curve */
     struct mo_sched_lets *lets;       /* of mo_sched_on_lets */
 };
@@ -157,8 +164,9 @@ void mo_sched_watch_from(struct mo_sched *s, int64_t now);
 bool mo_sched_watch(struct mo_sched *s, int64_t now);
 void mo_sched_late_ended(struct mo_sched *s, const struct mo_view_run *run, int64_t now);
 void mo_sched_count_late(struct mo_sched *s);
-/* core_pressure.c: takes a block's observed over its profiled time; brings the view's pressure up to date. */
-void mo_sched_note_slowdown(struct mo_sched_tenant *t, double ratio, int64_t base_ns);
+/* core_pressure.c: takes a block's observed over its profiled time, alone where no other ran beside it;
+ * brings the view's pressure up to date. */
+void mo_sched_note_slowdown(struct mo_sched *s, int tenant, bool alone, double ratio, int64_t base_ns);
 void mo_sched_read_pressure(struct mo_sched *s);
 void mo_sched_log(struct mo_sched *s, int64_t now, int kind, int slot, int tenant, int64_t a, int64_t b,
                   int64_t c);

@@ -17,18 +17,28 @@ double mo_pressure_of(const double curve[MO_PRESSURE_LEVELS], double observed) {
     return 1;
 }
 
-void mo_sched_note_slowdown(struct mo_sched_tenant *t, double ratio, int64_t base_ns) {
+/* curve: NULL where the model is not tuned. */
+static void observe(struct mo_observed *o, const double *curve, double ratio, int64_t base_ns) {
     double gain = GAIN * (base_ns < 1000000 ? (double)base_ns / 1e6 : 1); /* long blocks tell more */
-    t->deviation += gain * (fabs(ratio - t->slowdown) - t->deviation);
-    t->slowdown += gain * (ratio - t->slowdown);
-    if (!t->tuned) return;
-    double uncertainty = UNCERTAINTY * t->deviation;
-    if (t->pressure < mo_pressure_of(t->curve, t->slowdown - uncertainty) ||
-        t->pressure > mo_pressure_of(t->curve, t->slowdown + uncertainty))
-        t->pressure = mo_pressure_of(t->curve, t->slowdown);
+    o->deviation += gain * (fabs(ratio - o->slowdown) - o->deviation);
+    o->slowdown += gain * (ratio - o->slowdown);
+    if (!curve) return;
+    double uncertainty = UNCERTAINTY * o->deviation;
+    if (o->pressure < mo_pressure_of(curve, o->slowdown - uncertainty) ||
+        o->pressure > mo_pressure_of(curve, o->slowdown + uncertainty))
+        o->pressure = mo_pressure_of(curve, o->slowdown);
 }
 
-/* Mean over the blocks that run and do not end soon: those will interfere with nobody. */
+void mo_sched_note_slowdown(struct mo_sched *s, int tenant, bool alone, double ratio, int64_t base_ns) {
+    struct mo_sched_tenant *t = &s->tenants[tenant];
+    observe(&t->observed, t->tuned ? t->curve : NULL, ratio, base_ns);
+    if (!alone || !t->tuned) return;
+    observe(&t->alone, t->curve, ratio, base_ns);
+    s->outside = t->alone.pressure;
+}
+
+/* Mean over the blocks that run and do not end soon: those will interfere with nobody.  Where there is none,
+ * what slowed blocks that ran alone. */
 static double from_slowdown(const struct mo_sched *s) {
     double sum = 0;
     int n = 0;
@@ -37,10 +47,10 @@ static double from_slowdown(const struct mo_sched *s) {
         if (mo_view_ends_soon(&s->view, r)) continue;
         const struct mo_sched_tenant *t = &s->tenants[s->queries.view[r->query].tenant];
         if (!t->tuned) continue;
-        sum += t->pressure;
+        sum += t->observed.pressure;
         n++;
     }
-    return n ? sum / n : 0;
+    return n ? sum / n : s->outside;
 }
 
 /* What the source says, 0 when it has no value any more. */

@@ -9,6 +9,9 @@
  * be handed to the core; once it says that it has no value any more, the slowdown takes its place for good,
  * with one line in the log and no query touched.
  *
+ * A block that no other ran beside tells what comes from outside the runtime; that is the pressure where
+ * nothing runs, else a runtime on one core would never see a neighbour.
+ *
  * Blocks with at most a tenth of their time left are left out (VELTAIR, section 4.3): what begins now will
  * hardly meet them. */
 #ifndef MO_PRESSURE_H

@@ -104,6 +104,8 @@ void mo_sched_add_running(struct mo_sched *s, int lead, int tenant) {
     for (; at > 0 && s->running[at - 1] > lead; at--)
         s->running[at] = s->running[at - 1];
     s->running[at] = (short)lead;
+    for (int i = 0; s->view.n_running > 1 && i < s->view.n_running; i++)
+        s->runs[s->running[i]].alone = false;
     const struct mo_profile *p = s->tenant_views[tenant].profile;
     if (s->tenant_views[tenant].n_running++ == 0)
         s->view.resident += (double)mo_profile_bytes(p, 0, p->n_layers);
@@ -133,7 +135,8 @@ static void start_run(struct mo_sched *s, const struct mo_decision *d, int64_t n
                                .pace = s->view.pace,
                                .since = begin,
                                .at = q->next_layer,
-                               .pressure = d->pressure};
+                               .pressure = d->pressure,
+                               .alone = !s->view.n_running};
     if (!behind) {
         mo_sched_add_running(s, lead, q->tenant);
         mo_cores_subtract(&s->view.idle, &d->cores);

@@ -25,10 +25,10 @@ void mo_sched_forget_pace(struct mo_sched *s, int64_t now) {
 }
 
 /* Of a block as it was begun: its layers at the pace that is noted here. */
-static void learn_own(struct mo_sched *s, int tenant, int64_t base, int64_t took) {
+static void learn_own(struct mo_sched *s, int tenant, bool alone, int64_t base, int64_t took) {
     struct mo_sched_tenant *t = &s->tenants[tenant];
     double ratio = (double)took / (double)base;
-    mo_sched_note_slowdown(t, ratio < MOST ? ratio : MOST, base);
+    mo_sched_note_slowdown(s, tenant, alone, ratio < MOST ? ratio : MOST, base);
     ratio /= s->pace.value;
     if (ratio > 2 * t->own) ratio = 2 * t->own; /* one stall does not poison the estimate */
     /* long blocks tell more */
@@ -47,5 +47,5 @@ void mo_sched_learn(struct mo_sched *s, const struct mo_view_run *run, int lead,
         run->resized ? (double)(due - run->start) / run->pace : (double)base * s->tenants[tenant].own;
     if (follows_pace(s) && expected > 0 && mo_pace_note(&s->pace, run->n_cores, (double)took, expected, now))
         apply_pace(s);
-    if (!run->resized && base > 0) learn_own(s, tenant, base, took);
+    if (!run->resized && base > 0) learn_own(s, tenant, run->alone, base, took);
 }

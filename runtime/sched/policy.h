@@ -60,6 +60,7 @@ struct mo_view_run {
     int64_t late_since; /* when it should have ended: long ago, a core of it stands still, and predicted_end
                            is a guess; 0 = it is not late.  On cores only */
     double pressure;    /* for which its versions were chosen */
+    bool alone;         /* no other block has run since it began */
     int64_t unhindered; /* what it was predicted to take on the cores it wanted; 0 = it began on as many */
     int64_t since; /* as predicted it was at `at` then: layers, and the part that was done of the next, */
     double at;     /* of which the rest runs on n_cores, and what follows on those that stay */

@@ -174,37 +174,57 @@ static void a_vanished_source_loses_nothing(void **state) {
     tear_down(&f);
 }
 
-/* Two queries; blocks take `ratio` times their profile.  Returns the pressure seen while one block has long
- * to go. */
-static double pressure_at(double ratio, bool tuned, int64_t rest) {
-    struct fixture f;
-    double seen = -1;
+/* Rounds of so many queries at once; blocks take `together` times their profile while others run, and `alone`
+ * times by themselves. */
+static int64_t serve_rounds(struct fixture *f, int at_once, double together, double alone) {
     int64_t now = 1;
-    set_up(&f, "veltair-ac", NULL, tuned);
     for (int round = 0; round < 40; round++) {
-        submit(&f, now);
-        while (mo_sched_view(f.s)->n_in_system) {
-            int lead = mo_sched_view(f.s)->runs[0].query >= 0 ? 0 : 1;
-            int64_t end = now + (int64_t)(ratio * LAYER_NS);
-            finish(&f, lead, now, end, end);
+        for (int i = 0; i < at_once; i++)
+            submit(f, now);
+        while (mo_sched_view(f->s)->n_in_system) {
+            const struct mo_view_run *runs = mo_sched_view(f->s)->runs;
+            const int lead = runs[0].query >= 0 ? 0 : 1;
+            const int64_t end = now + (int64_t)((runs[lead].alone ? alone : together) * LAYER_NS);
+            finish(f, lead, now, end, end);
             now = end;
         }
     }
-    submit(&f, now); /* its block begins alone */
-    assert_true(near(f.manual.last.pressure, 0));
-    int64_t predicted = mo_sched_view(f.s)->runs[f.manual.last.lead].predicted_end;
-    submit(&f, predicted - rest);
-    seen = f.manual.last.pressure;
+    return now;
+}
+
+/* Pressure after such rounds: first for a block that begins alone, then for one that begins when that has
+ * `rest` to go. */
+static void pressures_at(int at_once, double together, double alone, bool tuned, int64_t rest,
+                         double seen[2]) {
+    struct fixture f;
+    set_up(&f, "veltair-ac", NULL, tuned);
+    const int64_t now = serve_rounds(&f, at_once, together, alone);
+    submit(&f, now);
+    seen[0] = f.manual.last.pressure;
+    submit(&f, mo_sched_view(f.s)->runs[f.manual.last.lead].predicted_end - rest);
+    seen[1] = f.manual.last.pressure;
     tear_down(&f);
-    return seen;
 }
 
 static void slowdown_makes_pressure(void **state) {
     (void)state;
-    assert_true(fabs(pressure_at(1.25, true, LAYER_NS) - 0.5) < 0.02);
-    assert_true(near(pressure_at(1, true, LAYER_NS), 0));
-    assert_true(near(pressure_at(1.25, false, LAYER_NS), 0));      /* not tuned: nothing to compare with */
-    assert_true(near(pressure_at(1.25, true, LAYER_NS / 100), 0)); /* about to end: left out */
+    double seen[2];
+    pressures_at(2, 1.25, 1, true, LAYER_NS, seen);
+    assert_true(near(seen[0], 0) && seen[1] > 0.1); /* alone there is none */
+    pressures_at(2, 1.25, 1, true, LAYER_NS / 100, seen);
+    assert_true(near(seen[1], 0)); /* about to end: left out */
+    pressures_at(2, 1.25, 1, false, LAYER_NS, seen);
+    assert_true(near(seen[1], 0)); /* not tuned: nothing to compare with */
+}
+
+/* What slows blocks that run alone is outside, and stays when nothing runs. */
+static void a_neighbour_outside_is_seen_alone(void **state) {
+    (void)state;
+    double seen[2];
+    pressures_at(1, 1, 1.25, true, LAYER_NS, seen);
+    assert_true(fabs(seen[0] - 0.5) < 0.02 && fabs(seen[1] - 0.5) < 0.02);
+    pressures_at(1, 1, 1, true, LAYER_NS, seen);
+    assert_true(near(seen[0], 0) && near(seen[1], 0));
 }
 
 static bool read_ending(void *self, int64_t now, const struct mo_cores *ending, double *pressure) {
@@ -371,6 +391,7 @@ int main(void) {
         cmocka_unit_test(decisions_carry_the_pressure),
         cmocka_unit_test(a_vanished_source_loses_nothing),
         cmocka_unit_test(slowdown_makes_pressure),
+        cmocka_unit_test(a_neighbour_outside_is_seen_alone),
         cmocka_unit_test(sources_know_what_ends_soon),
         cmocka_unit_test(scatter_does_not_move_the_pressure),
         cmocka_unit_test(the_version_of_the_pressure_runs),
