@@ -261,6 +261,22 @@ static void versions_legend(FILE *out, const json_t *choices) {
     fprintf(out, "</p>\n");
 }
 
+/* How often a layer ran in another version than the time before. */
+static void changes(FILE *out, const json_t *choices) {
+    double again = 0, changed = 0;
+    size_t i;
+    json_t *tenant;
+    json_array_foreach(json_object_get(choices, "tenants"), i, tenant) {
+        again += mo_json_number(tenant, "again");
+        changed += mo_json_number(tenant, "changed");
+    }
+    if (again > 0)
+        fprintf(
+            out,
+            "<p>Of %.0f layers with a choice that had run before, %.1f %% ran in another version then.</p>\n",
+            again, 100 * changed / again);
+}
+
 static void pressure(FILE *out, const json_t *choices) {
     fprintf(out, "<h3 style=\"margin-top:18px\">Pressure, and the versions that ran under it</h3>");
     fprintf(out, "<div class=\"row\"><div class=\"card\">");
@@ -270,6 +286,7 @@ static void pressure(FILE *out, const json_t *choices) {
         "<p>Blue: every layer in its first version; orange: some in another.</p></div><div class=\"card\">");
     mo_plot_bins(out, choices);
     fprintf(out, "</div></div>\n");
+    changes(out, choices);
 }
 
 void mo_page_choices(FILE *out, const struct mo_page_view *view) {

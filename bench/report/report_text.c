@@ -234,6 +234,17 @@ static void memory(const json_t *document) {
     }
 }
 
+/* Memory of started queries, where the system tells. */
+static void activations(const json_t *document) {
+    size_t i;
+    json_t *r, *a;
+    json_array_foreach(json_object_get(document, "results"), i, r) {
+        if ((a = json_object_get(r, "activations")))
+            printf("%-28.28s %9.1f MiB of activations at most; %.0f times a paused query gave up its arena\n",
+                   mo_json_text(r, "name"), mo_json_number(a, "most_mib"), mo_json_number(a, "spills"));
+    }
+}
+
 /* What each model of a system takes, of the last result that tells. */
 static void models(const struct mo_page_view *view) {
     static const char *const keys[] = {"weights_mib", "weights_resident_mib", "code_resident_mib",
@@ -280,6 +291,7 @@ void mo_bench_serve_print(const json_t *document) {
         remarks(view.document, mo_doc_few);
         remarks(view.document, mo_doc_stalls);
         memory(document);
+        activations(document);
         models(&view);
         mo_text_neighbour(stdout, document);
         if (json_array_size(json_object_get(document, "seeds")) > 1 && json_object_get(document, "summary"))

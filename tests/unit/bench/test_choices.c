@@ -295,6 +295,8 @@ static void the_page_has_fronts_blocks_and_reasons(void **state) {
     expect(document(&env, measure(-1, 0, 1), measure(0.9, 1, 1.1)),
            "1 of its 4 layers take longer than the bound");
     expect(document(&env, measure(-1, 0, 1), measure(0.9, 1, 1.1)), "none is a pivot");
+    expect(document(&env, measure(-1, 0, 1), measure(0.9, 1, 1.1)),
+           "Of 2 layers with a choice that had run before, 100.0 % ran in another version then.");
 }
 
 /* Of many layers and models those with most to choose among are shown, each once. */

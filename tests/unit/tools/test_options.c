@@ -30,8 +30,10 @@ static const struct {
     {{"bench", "latency", "m", "--threads", "nan"}, "--threads nan"},
     {{"bench", "latency", "m", "--threads", ","}, "--threads: needs values"},
     {{"bench", "latency", "m", "--threads=1,1,1,1,1,1,1,1,1"}, "--threads: has more values"},
-    {{"bench", "serve", "m", "--threads", "2"},
-     "no flag '--threads' of `moire bench serve`; `moire bench latency` has"}, /* serve takes all cores */
+    {{"bench", "serve", "m", "--profile"},
+     "no flag '--profile' of `moire bench serve`; `moire bench latency` has"},
+    {{"bench", "serve", "m", "--threads", "2", "--neighbour", "1,3,5"}, NULL},
+    {{"bench", "serve", "m", "--neighbour", "6"}, "--neighbour 6: must be a whole number from 1 to 5"},
     {{"bench", "serve", "m", "--seed", "9000000000000000"}, NULL},
     {{"bench", "serve", "m", "--seed", "0.5"}, "--seed 0.5"},
     {{"bench", "latency", "m", "--shape", "x=1,3,8,8"}, NULL},
