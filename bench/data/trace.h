@@ -23,6 +23,7 @@ struct mo_trace_tenant {
     int counts[64];        /* core counts with times, rising */
     int64_t *times[64];    /* n_layers each, ns */
     int64_t *bytes, *cold; /* by layer: traffic, ns besides when caches are cold; NULL = not known */
+    int64_t *ops;          /* by layer: arithmetic operations; NULL = not known */
     /* On GPUs: by kind, NULL = none; queries/s that it was said to expect, 0 = nothing was said.  The parts
      * in which time falls to its segments are `times` of one core. */
     struct mo_share_profile *share[MO_PLAN_KINDS];

@@ -84,6 +84,20 @@ static int read_cold(struct mo_trace_reader *r, const char *at) {
     return *at ? mo_trace_fail(r, "more pairs of bytes and times than the tenant has layers") : MOIRE_OK;
 }
 
+static int read_operations(struct mo_trace_reader *r, const char *at) {
+    int64_t index;
+    if (!mo_trace_number(&at, 0, r->t->n_tenants - 1, &index))
+        return mo_trace_fail(r, "not \"# operations INDEX N,...\" of a tenant named before");
+    struct mo_trace_tenant *t = &r->t->tenants[index];
+    if (t->ops) return mo_trace_fail(r, "a second '# operations' line of a tenant");
+    t->ops = mo_region_array(r->t->region, (size_t)t->n_layers, sizeof *t->ops);
+    if (!t->ops) return mo_fail(r->err, MOIRE_ENOMEM, "%s: out of memory", r->path);
+    for (int l = 0; l < t->n_layers; l++)
+        if (!mo_trace_number(&at, 0, INT64_MAX / MO_TRACE_LAYERS, &t->ops[l]))
+            return mo_trace_fail(r, "fewer operation counts than the tenant has layers, or one below 0");
+    return *at ? mo_trace_fail(r, "more operation counts than the tenant has layers") : MOIRE_OK;
+}
+
 /* "SOURCE NAME,NAME": what this version calls them, too. */
 static int read_counters(struct mo_trace_reader *r, const char *at) {
     for (const struct mo_source *const *s = mo_sources(); *s; s++) {
@@ -109,6 +123,7 @@ int mo_trace_remark(struct mo_trace_reader *r, const char *at) {
     if (mo_trace_starts(&at, "# tenant ")) return read_tenant(r, at);
     if (mo_trace_starts(&at, "# profile ")) return read_profile(r, at);
     if (mo_trace_starts(&at, "# cold ")) return read_cold(r, at);
+    if (mo_trace_starts(&at, "# operations ")) return read_operations(r, at);
     if (mo_trace_starts(&at, "# counters ")) return read_counters(r, at);
     if (mo_trace_starts(&at, "# policy ")) {
         strncpy(r->t->policy, at, sizeof r->t->policy - 1);

@@ -38,6 +38,7 @@ int mo_trace_profile(const struct mo_env *env, const struct mo_trace_tenant *t, 
         mo_profile_traffic(p, t->bytes);
         mo_profile_cold(p, t->cold);
     }
+    if (!code && t->ops) mo_profile_operations(p, t->ops);
     mo_free(env, row);
     if (code) {
         mo_profile_destroy(p);

@@ -9,6 +9,7 @@
  *   # profile INDEX CORES NS,NS,...               the solo time of each layer, a line a measured core count
  *   # cold INDEX BYTES:NS,BYTES:NS,...            of each layer: traffic, and what it takes besides on cold
  *                                                 caches
+ *   # operations INDEX N,N,...                  of each layer, a multiply-add is two; only when known
  *   # cache BYTES                                 of the last level; only when known
  *
  * Of a runtime whose tenants run on GPUs (record_gpus.c) the history is that of the GPUs, its cores are
@@ -50,6 +51,13 @@ static void put_cold(FILE *f, const moire_tenant *t) {
                 l + 1 < p->n_layers ? ',' : '\n');
 }
 
+static void put_operations(FILE *f, const moire_tenant *t) {
+    const struct mo_profile *p = t->profile;
+    fprintf(f, "# operations %d ", mo_tenant_index(t, t));
+    for (int l = 0; l < p->n_layers; l++)
+        fprintf(f, "%" PRId64 "%c", mo_profile_ops(p, l, l + 1), l + 1 < p->n_layers ? ',' : '\n');
+}
+
 static void put_counters(FILE *f, const struct mo_source *s) {
     fprintf(f, "# counters %s ", s->name);
     for (int i = 0; i < s->n; i++)
@@ -63,6 +71,7 @@ static void put_cores(FILE *f, const moire_runtime *rt) {
     for (const moire_tenant *t = rt->tenants; t; t = t->next) {
         mo_record_tenant(f, mo_tenant_index(t, t), t->name, &t->serving);
         if (t->profile->cold[t->profile->n_layers] > 0) put_cold(f, t);
+        if (mo_profile_ops(t->profile, 0, t->profile->n_layers) > 0) put_operations(f, t);
     }
 }
 

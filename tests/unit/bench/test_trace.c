@@ -133,17 +133,17 @@ static void cold_times_are_read(void **state) {
     struct mo_trace t;
     struct mo_profile *p;
     moire_error err;
+    const char *more =
+        "# counters papi l3_miss_rate,l3_accesses,ipc\n# cold 0 500:60,70:8\n# operations 0 7,9";
     static const char *const bad[] = {"# cold 0 5:6", "# cold 0 5:6,7:8,9:1", "# cold 0 5:6,7:-8",
-                                      "# cold 1 5:6"};
+                                      "# cold 1 5:6", "# operations 0 5",     "# operations 0 5,6,7"};
     assert_int_equal(parse_with(3, "# cache 33554432\n# policy moire", &t, NULL), MOIRE_OK);
     assert_true(t.cache == 33554432 && !t.tenants[0].cold);
     mo_trace_free(&t);
-    assert_int_equal(
-        parse_with(8, "# counters papi l3_miss_rate,l3_accesses,ipc\n# cold 0 500:60,70:8", &t, NULL),
-        MOIRE_OK);
+    assert_int_equal(parse_with(8, more, &t, NULL), MOIRE_OK);
     assert_int_equal(mo_trace_profile(the_env(), &t.tenants[0], 2, &p, NULL), MOIRE_OK);
     assert_int_equal(mo_profile_bytes(p, 0, 2), 570);
-    assert_true(near(mo_profile_extra(p, 2, 0, 2), 34));
+    assert_true(near(mo_profile_extra(p, 2, 0, 2), 34) && mo_profile_ops(p, 0, 2) == 16);
     mo_profile_destroy(p);
     mo_trace_free(&t);
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
