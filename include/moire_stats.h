@@ -127,7 +127,7 @@ typedef struct moire_runtime_stats {
      * arena. */
     int arenas_taken, spilled; /* queries of each kind */
     int64_t spilled_bytes;     /* of such buffers, free ones too */
-    int64_t arenas_most;       /* bytes of arenas and buffers, each at its highest so far */
+    int64_t arenas_most;       /* bytes of arenas and buffers together, at their highest so far */
     int64_t spills;            /* so far */
 } moire_runtime_stats;
 /* Statistics of a runtime since it was made.  *out is the caller's, out->size set.

@@ -102,7 +102,6 @@ static void count_taken(struct mo_arenas *arenas, const struct mo_arena *arena) 
     arenas->state.n++;
     arenas->state.bytes += arena->bytes;
     arenas->state.taken++;
-    if (arenas->state.bytes > arenas->state.most) arenas->state.most = arenas->state.bytes;
 }
 
 /* The lock is not held: others need not wait for the zeros. */

@@ -40,7 +40,6 @@ void mo_arenas_give(struct mo_arenas *arenas, struct mo_arena *arena);
 struct mo_arenas_state {
     int n, taken;
     size_t bytes;     /* of all; resident is what of them was touched */
-    size_t most;      /* bytes at their highest */
     int64_t scrubbed; /* bytes that changed their owner, ever */
 };
 struct mo_arenas_state mo_arenas_state(struct mo_arenas *arenas);

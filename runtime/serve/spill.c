@@ -28,10 +28,10 @@ static void take_out(struct mo_spiller *s, struct mo_spill *q, enum mo_spill_sta
     q->state = state;
 }
 
-/* Who leaves at the least cost; NULL: nobody rests of whom less than half an arena lives. */
+/* Who leaves at the least cost; NULL: nobody rests of whom less than three quarters of an arena live. */
 static struct mo_spill *cheapest(const struct mo_spiller *s) {
     struct mo_spill *best = NULL;
-    size_t least = s->bytes / 2;
+    size_t least = s->bytes / 4 * 3;
     for (struct mo_spill *q = s->resting; q; q = q->behind) {
         const size_t bytes = mo_live_bytes(s->live, q->next);
         if (bytes >= least) continue;
@@ -46,6 +46,13 @@ static void give_back(struct mo_spiller *s, struct mo_spill *q) {
     if (q->arena) mo_arenas_give(s->pools->arenas, q->arena);
     if (q->kept) mo_arenas_give(s->pools->kept, q->kept);
     q->arena = q->kept = NULL;
+}
+
+static void note_most(struct mo_spill_pools *pools) {
+    const size_t now = mo_arenas_state(pools->arenas).bytes + mo_arenas_state(pools->kept).bytes;
+    size_t most = atomic_load_explicit(&pools->most, memory_order_relaxed);
+    while (now > most && !atomic_compare_exchange_weak(&pools->most, &most, now))
+        continue;
 }
 
 /* It has left, with `kept` or without success; those that wait for it go on. */
@@ -111,6 +118,7 @@ int mo_spill_begin(struct mo_spiller *s, struct mo_spill *q) {
     struct mo_arena *arena = take_over(s);
     if (!arena) arena = mo_arenas_take(s->pools->arenas, s->bytes, s->owner);
     if (!arena) return MOIRE_ENOMEM;
+    note_most(s->pools);
     if (q->kept) {
         mo_live_restore(s->live, q->next, arena->at, q->kept->at);
         mo_arenas_give(s->pools->kept, q->kept);

@@ -38,6 +38,7 @@ struct mo_spill {
 struct mo_spill_pools {
     struct mo_arenas *arenas, *kept;
     _Atomic int64_t spills; /* so far */
+    _Atomic size_t most;    /* bytes of both at their highest */
 };
 
 /* Of a tenant.  All zeros but env, pools, live, bytes, owner and freed, which are set before use. */

@@ -113,7 +113,7 @@ static void sum_tenants(moire_runtime *rt, moire_runtime_stats *s) {
                                  kept = mo_arenas_state(rt->pools.kept);
     s->memory.activations = (int64_t)(arenas.bytes + kept.bytes);
     s->spilled_bytes = (int64_t)kept.bytes;
-    s->arenas_most = (int64_t)(arenas.most + kept.most);
+    s->arenas_most = (int64_t)atomic_load_explicit(&rt->pools.most, memory_order_relaxed);
     s->arenas_taken = arenas.taken;
     s->spilled = kept.taken;
     s->spills = atomic_load_explicit(&rt->pools.spills, memory_order_relaxed);
