@@ -37,6 +37,13 @@ void mo_claims_init(struct mo_claims *c, const struct mo_env *env, struct mo_cla
     atomic_store_explicit(&c->now, numbered(1, OVER), memory_order_relaxed);
 }
 
+/* Whoever sleeps looks again. */
+static void ring(struct mo_claims *c) {
+    const struct mo_sys *sys = c->env->sys;
+    atomic_fetch_add(&c->rung, 1);
+    sys->futex_wake(sys->self, &c->rung, INT32_MAX);
+}
+
 void mo_claims_begin(struct mo_claims *c, int n_steps, int width) {
     uint32_t serial = serial_of(atomic_load_explicit(&c->now, memory_order_relaxed));
     if (serial > UINT32_MAX / 2) { /* numbers begin anew long before they could wrap within a block */
@@ -67,7 +74,12 @@ void mo_claims_move(struct mo_claims_member *m, int seat) {
 }
 
 void mo_claims_leave(struct mo_claims_member *m) {
-    atomic_store_explicit(&m->leave, 1, memory_order_relaxed);
+    atomic_store(&m->leave, 1);
+}
+
+/* A sleeper counts itself, then looks whether it leaves; here it is asked first, then it is counted. */
+void mo_claims_rouse(struct mo_claims *c) {
+    if (atomic_load(&c->asleep)) ring(c);
 }
 
 int mo_claims_seat_of(const struct mo_claims_member *m) {
@@ -80,12 +92,9 @@ static bool leaves(const struct mo_claims_member *m) {
 }
 
 static void announce(struct mo_claims *c, uint32_t what) {
-    const struct mo_sys *sys = c->env->sys;
     uint32_t serial = serial_of(atomic_load_explicit(&c->now, memory_order_relaxed)) + 1;
     atomic_store(&c->now, numbered(serial, what));
-    if (!atomic_load(&c->asleep)) return;
-    atomic_fetch_add(&c->rung, 1);
-    sys->futex_wake(sys->self, &c->rung, INT32_MAX);
+    if (atomic_load(&c->asleep)) ring(c);
 }
 
 static bool changed(struct mo_claims *c, uint64_t seen) {
@@ -105,9 +114,10 @@ static void await(struct mo_claims *c, const struct mo_claims_member *m, uint64_
     const struct mo_sys *sys = c->env->sys;
     if (poll(c, m, seen, c->spin)) return;
     atomic_fetch_add(&c->asleep, 1);
-    while (atomic_load(&c->now) == seen) {
+    while (atomic_load(&c->now) == seen && !atomic_load(&m->leave)) {
         uint32_t rung = atomic_load(&c->rung);
-        if (atomic_load(&c->now) == seen) sys->futex_wait(sys->self, &c->rung, rung, 0);
+        if (atomic_load(&c->now) == seen && !atomic_load(&m->leave))
+            sys->futex_wait(sys->self, &c->rung, rung, 0);
     }
     atomic_fetch_sub(&c->asleep, 1);
 }

@@ -78,6 +78,9 @@ void mo_claims_seat(struct mo_claims_member *m, int seat);
 /* At any time: it gets another seat; it is asked to leave. */
 void mo_claims_move(struct mo_claims_member *m, int seat);
 void mo_claims_leave(struct mo_claims_member *m);
+/* After members were asked to leave: those that sleep, because another holds the last piece of a step, go,
+ * too. */
+void mo_claims_rouse(struct mo_claims *c);
 int mo_claims_seat_of(const struct mo_claims_member *m);
 /* Works until the block is over or the member is asked to leave.  *code is set unless it left: 0, or what a
  * step has returned. */

@@ -134,6 +134,7 @@ static void resize(void *self, const struct mo_resize *r) {
     mo_claims_resize(&block->claims, r->n_cores);
     for (int core = mo_cores_next(&r->leave, -1); core >= 0; core = mo_cores_next(&r->leave, core))
         mo_claims_leave(&c->place[core].member);
+    if (mo_cores_next(&r->leave, -1) >= 0) mo_claims_rouse(&block->claims);
     join(block, &stay, &r->join, r->n_cores);
 }
 

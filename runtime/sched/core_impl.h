@@ -158,12 +158,12 @@ bool mo_sched_try_release(struct mo_sched *s, int slot, int64_t now);
 void mo_sched_learn(struct mo_sched *s, const struct mo_view_run *run, int lead, int tenant, int64_t took_ns,
                     int64_t now);
 void mo_sched_forget_pace(struct mo_sched *s, int64_t now);
-/* late.c: a block begins; a look at those that run: true while one is late; one that was late has ended;
- * cores of late blocks are counted anew. */
+/* late.c: a block begins; a look at those that run: true while one is late; one that was late has ended, or
+ * goes on with other cores. */
 void mo_sched_watch_from(struct mo_sched *s, int64_t now);
 bool mo_sched_watch(struct mo_sched *s, int64_t now);
 void mo_sched_late_ended(struct mo_sched *s, const struct mo_view_run *run, int64_t now);
-void mo_sched_count_late(struct mo_sched *s);
+void mo_sched_late_on(struct mo_sched *s, struct mo_view_run *run, int64_t now);
 /* core_pressure.c: takes a block's observed over its profiled time, alone where no other ran beside it;
  * brings the view's pressure up to date. */
 void mo_sched_note_slowdown(struct mo_sched *s, int tenant, bool alone, double ratio, int64_t base_ns);

@@ -5,7 +5,8 @@
  * Nobody knows for how long; as good a guess as any is that it goes on for as long as it has lasted.  So the
  * block's predicted end moves there, and moves on when that has passed.  Policies see it by `late_since` and
  * view.n_late: they count neither on its cores nor on its query, and those that will be late for it may be
- * told so at once, the query itself too.
+ * told so at once, the query itself too.  Of a team, all cores but the lead are let go: the others would wait
+ * for the one that stands still.
  *
  * While blocks run they are looked at every few milliseconds: with the decisions that are made anyway, or by
  * the engine's timer where none is. */
@@ -17,12 +18,22 @@ static bool watches(const struct mo_sched *s) {
     return !s->view.gpus && !s->policy->no_watch;
 }
 
-void mo_sched_count_late(struct mo_sched *s) {
+static void count_late(struct mo_sched *s) {
     s->view.n_late = 0;
     for (int i = 0; i < s->view.n_running; i++) {
         const struct mo_view_run *r = &s->runs[s->running[i]];
         if (r->late_since) s->view.n_late += r->n_cores;
     }
+}
+
+/* It goes on for as long as it has lasted. */
+static int64_t guess_end(const struct mo_view_run *r, int64_t now) {
+    return now + (now - r->late_since);
+}
+
+void mo_sched_late_on(struct mo_sched *s, struct mo_view_run *run, int64_t now) {
+    run->predicted_end = guess_end(run, now);
+    count_late(s);
 }
 
 void mo_sched_watch_from(struct mo_sched *s, int64_t now) {
@@ -38,8 +49,19 @@ static bool is_overdue(const struct mo_view_run *r, int64_t now) {
     return now - r->predicted_end > grace;
 }
 
+/* The others of the team have nothing to do until the core is back: all but the lead may go.  Which core it
+ * is that stands still nobody knows; should it be one of these, it leaves when it is back. */
+static void let_go(struct mo_sched *s, struct mo_view_run *r, int64_t now) {
+    struct mo_decision alone = {.kind = MO_RESIZE, .query = r->query, .wanted = r->wanted};
+    int lead = s->queries.view[r->query].run;
+    mo_cores_add(&alone.cores, lead);
+    if (r->n_cores - r->n_leaving > 1) mo_sched_resize(s, &alone, now);
+}
+
 static void begin_late(struct mo_sched *s, struct mo_view_run *r, int64_t now) {
-    r->late_since = r->predicted_end;
+    const int64_t due = r->predicted_end;
+    let_go(s, r, now);
+    r->late_since = due;
     int64_t n = ++s->stats.stalls;
     if (n & (n - 1)) return; /* one line each time that they have doubled: many may come */
     mo_log(s->env, MOIRE_LOG_WARN,
@@ -53,10 +75,10 @@ bool mo_sched_watch(struct mo_sched *s, int64_t now) {
         struct mo_view_run *r = &s->runs[s->running[i]];
         if (!is_overdue(r, now)) continue;
         if (!r->late_since) begin_late(s, r, now);
-        r->predicted_end = now + (now - r->late_since);
+        r->predicted_end = guess_end(r, now);
         any = true;
     }
-    if (any) mo_sched_count_late(s);
+    if (any) count_late(s);
     s->watch_at = s->view.n_running ? now + EVERY_NS : MO_NEVER;
     mo_sched_set_alarm(s);
     return s->view.n_late > 0;
@@ -64,5 +86,5 @@ bool mo_sched_watch(struct mo_sched *s, int64_t now) {
 
 void mo_sched_late_ended(struct mo_sched *s, const struct mo_view_run *run, int64_t now) {
     s->stats.stall_ns += now - run->late_since;
-    mo_sched_count_late(s);
+    count_late(s);
 }

@@ -78,7 +78,7 @@ static void change(struct mo_sched *s, struct mo_view_run *run, const struct mo_
     double left = left_from(t->profile, run, run->at, run->n_cores, run->n_cores - run->n_leaving);
     run->predicted_end = now + (int64_t)(left * batch_of(run) * t->residual);
     run->pace = s->view.pace;
-    if (run->late_since) mo_sched_count_late(s);
+    if (run->late_since) mo_sched_late_on(s, run, now);
 }
 
 static struct mo_view_run *block_of(struct mo_sched *s, const struct mo_decision *d) {

@@ -41,14 +41,23 @@ int64_t mo_sim_pace_end(const struct mo_sim_pace *p, int core, int64_t from, dou
     return end > from ? end : from;
 }
 
+static double rate_of(const struct mo_sim_pace *p, int core, int64_t i) {
+    const double *done = row_of(p, core);
+    return (done[i + 1] - done[i]) / (double)p->step_ns;
+}
+
+bool mo_sim_pace_stands(const struct mo_sim_pace *p, int core, int64_t at) {
+    int64_t i = at / p->step_ns;
+    return i < p->n_steps && rate_of(p, core, i) < STANDS;
+}
+
 /* Profile time a ns that a team does in a step; 1 behind the last. */
 static double team_rate(const struct mo_sim_pace *p, const struct mo_cores *cores, int64_t i) {
     double sum = 0, least = INFINITY;
     int n = 0;
     if (i >= p->n_steps) return 1;
     for (int c = mo_cores_next(cores, -1); c >= 0; c = mo_cores_next(cores, c), n++) {
-        const double *done = row_of(p, c);
-        double rate = (done[i + 1] - done[i]) / (double)p->step_ns;
+        double rate = rate_of(p, c, i);
         sum += rate;
         least = fmin(least, rate);
     }

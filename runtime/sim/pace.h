@@ -22,6 +22,8 @@ struct mo_sim_pace {
 double mo_sim_pace_work(const struct mo_sim_pace *pace, int core, int64_t from, int64_t to);
 /* When a core that begins at `from` has done `work` ns of profile time. */
 int64_t mo_sim_pace_end(const struct mo_sim_pace *pace, int core, int64_t from, double work);
+/* Whether a core stands still. */
+bool mo_sim_pace_stands(const struct mo_sim_pace *pace, int core, int64_t at);
 /* The same of a team, of at least one core; `work` is profile time on so many. */
 double mo_sim_pace_team_work(const struct mo_sim_pace *pace, const struct mo_cores *cores, int64_t from,
                              int64_t to);

@@ -72,6 +72,19 @@ static bool possible(const struct mo_sim *s, const struct mo_sim_work *w, const 
            !mo_cores_meet(&r->leave, &w->leaving);
 }
 
+/* Of cores that leave, those that have nothing to do in the layer any more: one of the team stands still, and
+ * the others have done its rest. */
+static struct mo_cores free_to_go(const struct mo_sim *s, const struct mo_sim_work *w,
+                                  const struct mo_cores *leave) {
+    struct mo_cores still = {{0}}, go = *leave;
+    for (int c = mo_cores_next(&w->run.cores, -1); s->config.pace && c >= 0;
+         c = mo_cores_next(&w->run.cores, c))
+        if (mo_sim_pace_stands(s->config.pace, c, s->now)) mo_cores_add(&still, c);
+    if (mo_cores_next(&still, -1) < 0) return still;
+    mo_cores_subtract(&go, &still);
+    return go;
+}
+
 void mo_sim_resize(void *self, const struct mo_resize *r) {
     static const struct mo_cores none;
     struct mo_sim *s = self;
@@ -83,11 +96,27 @@ void mo_sim_resize(void *self, const struct mo_resize *r) {
     change_cores(s, w, &r->join, &none);
     mo_cores_join(&w->leaving, &r->leave);
     if (goes_on) {
+        w->going = free_to_go(s, w, &r->leave);
         if (s->now >= w->begin && mo_cores_next(&r->join, -1) >= 0) w->seen += s->machine.resize_ns;
         begin_phase(s, w);
     }
     s->device->changed(s, w, 0);
     s->moved = true;
+}
+
+void mo_sim_let_go(struct mo_sim *s, int lead) {
+    static const struct mo_cores none;
+    struct mo_sim_work *w = &s->work[lead];
+    const struct mo_cores out = w->going;
+    mo_sim_catch_up(s, w);
+    w->at = place_of(s, w);
+    mo_cores_subtract(&w->leaving, &out);
+    w->going = none;
+    change_cores(s, w, &none, &out);
+    begin_phase(s, w);
+    s->device->changed(s, w, 0);
+    s->moved = true;
+    mo_sched_cores_back(s->sched, lead, &out, s->now);
 }
 
 void mo_sim_end_phase(struct mo_sim *s, int lead) {

@@ -22,7 +22,8 @@ struct mo_sim_work {
     bool ran;
     double factor;           /* its time over what profile and caches say */
     int64_t counted;         /* its cores' time up to then is in the statistics */
-    struct mo_cores leaving; /* cores that go out when its phase ends */
+    struct mo_cores leaving; /* cores that go out when its phase ends; */
+    struct mo_cores going;   /* of these, some that go at once: they wait for one that stands still */
     double part;             /* of its model: bytes in each slice it touches */
     int gpu;                 /* on GPUs: which, */
     struct mo_share_use use; /* and what it uses of it, alone */
@@ -86,4 +87,5 @@ void mo_sim_count(struct mo_sim *s, struct mo_sim_work *w);
 /* resized.c: mo_engine_ops.resize; and the phase of a block ends that goes on without those who leave it. */
 void mo_sim_resize(void *sim, const struct mo_resize *resize);
 void mo_sim_end_phase(struct mo_sim *s, int lead);
+void mo_sim_let_go(struct mo_sim *s, int lead);
 #endif

@@ -213,6 +213,51 @@ static void nobody_waits_for_who_holds_no_piece(void **state) {
     claims_strike(&b);
 }
 
+/* A first step that lasts until the test lets it end. */
+struct held {
+    struct steps s;
+    _Atomic bool begun, go;
+};
+
+static int begin_held_step(void *ctx, int step, int width, void *scratch) {
+    struct held *h = ctx;
+    atomic_store(&h->begun, true);
+    while (!atomic_load(&h->go))
+        mo_cpu_relax();
+    return begin_step(&h->s, step, width, scratch);
+}
+
+static void run_held_pieces(void *ctx, const struct mo_pieces *pieces, void *scratch) {
+    run_pieces(&((struct held *)ctx)->s, pieces, scratch);
+}
+
+/* Core 0 stands still in its step and core 1 sleeps: asked to, it leaves at once. */
+static void who_sleeps_leaves_when_asked(void **state) {
+    (void)state;
+    static const struct mo_claims_calls held_calls = {begin_held_step, run_held_pieces};
+    static struct claims_bed b;
+    static struct held h;
+    uint64_t rng = seed;
+    claims_lay(&b, 10, &held_calls, &h);
+    draw_steps(&h.s, &rng);
+    claims_begin(&b, STEPS, 2);
+    claims_enter(&b, 0, 0);
+    while (!atomic_load(&h.begun))
+        b.env.sys->sleep_until(b.env.sys->self, mo_now(&b.env) + 20000);
+    claims_enter(&b, 1, 1);
+    while (!atomic_load(&b.claims.asleep))
+        b.env.sys->sleep_until(b.env.sys->self, mo_now(&b.env) + 20000);
+    mo_claims_resize(&b.claims, 1);
+    mo_claims_leave(&b.members[1]);
+    mo_claims_rouse(&b.claims);
+    claims_await(&b, &b.out, 1);
+    assert_int_equal(atomic_load(&b.ended), 0);
+    atomic_store(&h.go, true);
+    claims_await(&b, &b.out, 2);
+    check_block(&b, &h.s);
+    claims_strike(&b);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_piece_is_run_once_and_in_order),
@@ -220,6 +265,7 @@ int main(void) {
         cmocka_unit_test(members_come_and_go),
         cmocka_unit_test(numbers_begin_anew),
         cmocka_unit_test(nobody_waits_for_who_holds_no_piece),
+        cmocka_unit_test(who_sleeps_leaves_when_asked),
     };
     printf("seed %d\n", (int)seed);
     return cmocka_run_group_tests(tests, NULL, NULL);
