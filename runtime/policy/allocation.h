@@ -35,6 +35,10 @@ bool mo_allocation_shed(struct mo_allocation *allocation, int query);
 /* late_blocks.c: sheds the first queries of late blocks that could not be in time if their block ended this
  * moment, where their tenant allows that. */
 void mo_shed_from_late(const struct mo_view *view, struct mo_decisions *out);
+/* And where others wait, leaves a late block its lead: the rest of its team has nothing to do until the core
+ * that stands still is back.  Which one that is nobody knows; should it be one of these, it leaves when it is
+ * back. */
+void mo_let_go_late(const struct mo_view *view, struct mo_decisions *out);
 /* Fewest cores on which layers [begin, end) take at most `budget` ns; when none is enough, those that
  * mo_blocks_core() takes then. */
 int mo_need(const struct mo_view *view, const struct mo_view_tenant *tenant, int begin, int end,

@@ -356,6 +356,7 @@ static bool anyone_waits(const struct mo_view *view) {
 static void decide(struct mo_moire_state *s, const struct mo_view *view, struct mo_decisions *out) {
     shed_infeasible(view, out);
     mo_shed_from_late(view, out);
+    mo_let_go_late(view, out);
     if (!view->n_idle || !anyone_waits(view)) return;
     gather(s, view);
     mo_moire_prices(s, view);

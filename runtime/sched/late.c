@@ -5,8 +5,8 @@
  * Nobody knows for how long; as good a guess as any is that it goes on for as long as it has lasted.  So the
  * block's predicted end moves there, and moves on when that has passed.  Policies see it by `late_since` and
  * view.n_late: they count neither on its cores nor on its query, and those that will be late for it may be
- * told so at once, the query itself too.  Of a team, all cores but the lead are let go: the others would wait
- * for the one that stands still.
+ * told so at once, the query itself too.  Of a team, they may let all cores but the lead go, which
+ * wait for the one that stands still.
  *
  * While blocks run they are looked at every few milliseconds: with the decisions that are made anyway, or by
  * the engine's timer where none is. */
@@ -49,19 +49,8 @@ static bool is_overdue(const struct mo_view_run *r, int64_t now) {
     return now - r->predicted_end > grace;
 }
 
-/* The others of the team have nothing to do until the core is back: all but the lead may go.  Which core it
- * is that stands still nobody knows; should it be one of these, it leaves when it is back. */
-static void let_go(struct mo_sched *s, struct mo_view_run *r, int64_t now) {
-    struct mo_decision alone = {.kind = MO_RESIZE, .query = r->query, .wanted = r->wanted};
-    int lead = s->queries.view[r->query].run;
-    mo_cores_add(&alone.cores, lead);
-    if (r->n_cores - r->n_leaving > 1) mo_sched_resize(s, &alone, now);
-}
-
 static void begin_late(struct mo_sched *s, struct mo_view_run *r, int64_t now) {
-    const int64_t due = r->predicted_end;
-    let_go(s, r, now);
-    r->late_since = due;
+    r->late_since = r->predicted_end;
     int64_t n = ++s->stats.stalls;
     if (n & (n - 1)) return; /* one line each time that they have doubled: many may come */
     mo_log(s->env, MOIRE_LOG_WARN,

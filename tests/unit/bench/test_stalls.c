@@ -8,6 +8,7 @@
 #include <math.h>
 #include <stdio.h>
 #include "bench/data/stalls.h"
+#include "runtime/policy/allocation.h"
 #include "runtime/sim/sim.h"
 
 enum { MS = 1000000, CORES = 3, STEPS = 4 };
@@ -171,6 +172,7 @@ static void a_teams_end_undoes_its_work(void **state) {
 static void take_all(void *state, const struct mo_view *view, const struct mo_event *event,
                      struct mo_decisions *out) {
     (void)state, (void)event;
+    mo_let_go_late(view, out);
     for (int t = 0; t < view->n_tenants && view->n_idle; t++)
         if (view->tenants[t].n_waiting) {
             mo_decide_run(out, view->tenants[t].waiting[0], view->tenants[t].profile->n_layers, view->idle);
