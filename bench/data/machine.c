@@ -11,7 +11,7 @@
 struct machine_raw {
     const char *name, *about, *profiles, *contention, *last_level, *stalls, *slow;
     int64_t cores, versions;
-    json_t *caches, *isa, *ceilings, *gpus;
+    json_t *caches, *isa, *ceilings, *team, *gpus;
     double memory_gib_s, block_us, query_us, resize_us, ahead_us, noise, corun, interference_error;
 };
 
@@ -89,6 +89,7 @@ static int read_machine(struct mo_bench_machine *m, moire_error *err) {
         {"isa", MO_JSON_ARRAY, false, offsetof(struct machine_raw, isa), 0, 0},
         {"memory_gib_s", MO_JSON_NUMBER, false, offsetof(struct machine_raw, memory_gib_s), 0, 1e5},
         {"ceilings", MO_JSON_ARRAY, false, offsetof(struct machine_raw, ceilings), 0, 0},
+        {"team", MO_JSON_OBJECT, false, offsetof(struct machine_raw, team), 0, 0},
         {"profiles", MO_JSON_STRING, false, offsetof(struct machine_raw, profiles), 0, 0},
         {"block_us", MO_JSON_NUMBER, false, offsetof(struct machine_raw, block_us), 0, 1e5},
         {"query_us", MO_JSON_NUMBER, false, offsetof(struct machine_raw, query_us), 0, 1e6},

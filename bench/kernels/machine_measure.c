@@ -6,6 +6,7 @@
 #include "bench/kernels/ceiling.h"
 #include "bench/data/experiment.h"
 #include "bench/kernels/machine_measure.h"
+#include "bench/kernels/team_cost.h"
 
 enum { INDICES = 8 };
 
@@ -50,7 +51,8 @@ static json_t *caches(void) {
     return list;
 }
 
-static json_t *describe(const struct mo_bench_session *s, json_t *ceilings, double memory_gib_s) {
+static json_t *describe(const struct mo_bench_session *s, json_t *ceilings, double memory_gib_s,
+                        json_t *team) {
     json_t *experiment = mo_bench_experiment(s->command, s->cores), *isa = json_array();
     const char *cpu = json_string_value(json_object_get(experiment, "cpu"));
     const char *date = json_string_value(json_object_get(experiment, "date"));
@@ -60,8 +62,9 @@ static json_t *describe(const struct mo_bench_session *s, json_t *ceilings, doub
     for (int i = mo_isa_next(-1); i < MO_ISA_COUNT; i = mo_isa_next(i))
         json_array_append_new(isa, json_string(mo_isa_name((enum mo_isa)i)));
     json_decref(experiment);
-    return json_pack("{s:s, s:s, s:i, s:o, s:o, s:f, s:o}", "name", name, "about", about, "cores", s->cores,
-                     "caches", caches(), "isa", isa, "memory_gib_s", memory_gib_s, "ceilings", ceilings);
+    return json_pack("{s:s, s:s, s:i, s:o, s:o, s:f, s:o, s:o*}", "name", name, "about", about, "cores",
+                     s->cores, "caches", caches(), "isa", isa, "memory_gib_s", memory_gib_s, "ceilings",
+                     ceilings, "team", team);
 }
 
 int mo_bench_machine(struct mo_bench_session *session, json_t **out, moire_error *err) {
@@ -76,10 +79,13 @@ int mo_bench_machine(struct mo_bench_session *session, json_t **out, moire_error
         if (!code) code = mo_ceiling_measure(session->env, mo_isa_detect(), n, &c, err);
         if (!code) json_array_append_new(ceilings, mo_ceiling_json(&c));
     }
+    struct mo_team_cost team;
+    if (!code && session->cores > 1) code = mo_team_cost_measure(session->env, &team, err);
     if (code) {
         json_decref(ceilings);
         return code;
     }
-    *out = describe(session, ceilings, c.level[MO_LEVEL_MEMORY].read_gb / 1.073741824);
+    *out = describe(session, ceilings, c.level[MO_LEVEL_MEMORY].read_gb / 1.073741824,
+                    session->cores > 1 ? mo_team_cost_json(&team) : NULL);
     return *out ? MOIRE_OK : mo_fail(err, MOIRE_ENOMEM, "out of memory");
 }

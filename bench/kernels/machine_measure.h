@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * machine_measure.h - this machine's ceilings as a file for bench/machines. */
+ * machine_measure.h - this machine's ceilings, and what its teams cost, as a file for bench/machines. */
 #ifndef MO_BENCH_MACHINE_MEASURE_H
 #define MO_BENCH_MACHINE_MEASURE_H
 #include "bench/load/session.h"

@@ -152,7 +152,7 @@ static bool claim_own(struct mo_claims *c, const struct mo_claims_member *m, str
     return false;
 }
 
-/* Half of what is left of the range with most left, from its end. */
+/* The last piece of the range with most left. */
 static bool claim_others(struct mo_claims *c, const struct mo_claims_member *m, struct mo_pieces *out) {
     for (;;) {
         uint32_t most = 0, from = 0, next, end;
@@ -166,12 +166,11 @@ static bool claim_others(struct mo_claims *c, const struct mo_claims_member *m, 
             old = word;
         }
         if (!most || !left(m, old, from, &next, &end)) return false;
-        uint32_t middle = end - (most + 1) / 2;
-        uint64_t rest = numbered(m->serial, pair(next, middle));
+        uint64_t rest = numbered(m->serial, pair(next, end - 1));
         if (!atomic_compare_exchange_strong_explicit(&c->range[from].left, &old, rest, memory_order_relaxed,
                                                      memory_order_relaxed))
             continue;
-        out->from = (int)middle;
+        out->from = (int)end - 1;
         out->to = (int)end;
         return true;
     }
@@ -204,17 +203,16 @@ static bool work_on(const struct work *w, uint64_t now) {
     m->pieces = (uint32_t)cut & 0xffff;
     struct mo_pieces p = {.step = (int)(uint32_t)now, .of = (int)m->pieces};
     uint32_t finished = 0;
-    for (;;) {
+    do {
         for (; !leaves(m) && claim_own(c, m, &p); finished++)
             w->calls->run(w->ctx, &p, w->scratch);
         if (finished &&
             atomic_fetch_add_explicit(&c->done, finished, memory_order_acq_rel) + finished == m->pieces)
             return true;
         if (leaves(m) || poll(c, m, now, STEAL_POLLS)) return false;
-        if (!claim_others(c, m, &p)) break;
-        w->calls->run(w->ctx, &p, w->scratch);
-        finished = (uint32_t)(p.to - p.from);
-    }
+        for (finished = 0; !leaves(m) && claim_others(c, m, &p); finished++)
+            w->calls->run(w->ctx, &p, w->scratch);
+    } while (finished);
     await(c, m, now);
     return false;
 }

@@ -3,7 +3,7 @@
  *
  * A block is a sequence of steps.  A step is run by one member alone, or cut into pieces that all share:
  * every member begins with its own range of pieces, the same one for the same seat, so that its caches stay
- * warm; whoever has finished takes half of what is left of the range with most left.  Whoever finishes the
+ * warm; whoever has finished takes pieces of the range with most left.  Whoever finishes the
  * last piece of a step goes on with the next one: runs it alone, or shares it.  So nobody waits for a member
  * that does not hold a piece, however late it is, and no count of members has to be met.
  *

@@ -13,6 +13,7 @@
 #include <string.h>
 #include <unistd.h>
 #include "bench/kernels/layer_profile.h"
+#include "bench/kernels/team_cost.h"
 #include "runtime/device/topology.h"
 #include "tests/unit/base/fault_sys.h"
 #include "tests/unit/kernels/layer_case.h"
@@ -195,6 +196,24 @@ static void layers_are_timed_on_one_core_and_on_two(void **state) {
     close_place(&p);
 }
 
+static void a_team_of_two_is_timed(void **state) {
+    (void)state;
+    struct mo_env env = mo_env_default();
+    struct mo_topology *topology;
+    struct mo_team_cost cost;
+    moire_error err = {0};
+    assert_int_equal(mo_topology_create(&env, NULL, 2, "", &topology, &err), MOIRE_OK);
+    const bool two = topology->n_cores > 1;
+    mo_topology_destroy(topology);
+    assert_int_equal(mo_team_cost_measure(&env, &cost, &err), two ? MOIRE_OK : MOIRE_EINVAL);
+    if (!two) return;
+    json_t *json = mo_team_cost_json(&cost);
+    assert_true(number(json, "step_us") > 0);
+    assert_true(number(json, "join_us") > 0 && number(json, "join_us") < INFINITY); /* there were changes */
+    assert_true(number(json, "leave_us") > 0 && number(json, "leave_us") < INFINITY);
+    json_decref(json);
+}
+
 static void more_threads_than_cores_is_an_error(void **state) {
     (void)state;
     struct mo_env env = mo_env_default();
@@ -253,6 +272,7 @@ int main(void) {
         cmocka_unit_test(probes_compute_what_they_count),
         cmocka_unit_test(the_roofline_names_its_limit),
         cmocka_unit_test(layers_are_timed_on_one_core_and_on_two),
+        cmocka_unit_test(a_team_of_two_is_timed),
         cmocka_unit_test(more_threads_than_cores_is_an_error),
         cmocka_unit_test(memory_may_run_out),
     };

@@ -15,7 +15,7 @@ static const char about[] =
     "         files in the page cache\n"
     "kernels  every distinct layer alone: rates, share of the ceilings measured at the start, roofline, and\n"
     "         the same layer on oneDNN beside\n"
-    "machine  those ceilings, as a file for bench/machines\n"
+    "machine  those ceilings, and what it takes two cores to share work, as a file for bench/machines\n"
     "serve    open-loop Poisson arrivals on several models; latency counts from the scheduled arrival\n"
     "plans    planners of lets on GPUs, by their model: the 1,023 loads of gpu-let (every N-th, times L), "
     "the\n"
