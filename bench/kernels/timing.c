@@ -25,7 +25,9 @@ struct session {
     int64_t started, fastest;
     int64_t since;        /* the layer that runs began then */
     int64_t begun, ended; /* the repetition */
-    _Atomic int stop, rc;
+    /* the block that nobody runs any more; a late worker may still be on its way into the one before */
+    _Atomic int last;
+    _Atomic int rc;
 };
 
 /* One worker in one repetition. */
@@ -113,9 +115,9 @@ static void run_all(void *ctx, struct mo_together *team, int worker) {
     for (int block = 0; !rc; block++, walk.sample++) {
         const int i = walk.sample;
         if (worker == 0 && i == 0) s->started = mo_now(s->env);
-        if (worker == 0 && i >= 0 && enough(s, i)) atomic_store(&s->stop, 1);
+        if (worker == 0 && i >= 0 && enough(s, i)) atomic_store(&s->last, block);
         struct mo_claims *claims = mo_together_begin(team, worker, s->plan->n_steps + 1, block);
-        if (atomic_load(&s->stop)) break;
+        if (atomic_load(&s->last) == block) break;
         mo_claims_work(claims, &team->member[worker], s->options->by_layer ? &by_layer : &whole, &walk,
                        s->scratch + (size_t)worker * s->stride, &rc);
         if (worker || rc || i < 0) continue;
@@ -162,7 +164,8 @@ static bool allocate(struct session *s) {
 int mo_timing_run(const struct mo_env *env, const struct mo_plan *plan, struct mo_instance *instance,
                   const struct mo_timing_options *options, struct mo_timing *out, moire_error *err) {
     *out = (struct mo_timing){.threads = options->threads, .n_layers = plan->n_steps};
-    struct session s = {.env = env, .plan = plan, .instance = instance, .timing = out, .options = options};
+    struct session s = {
+        .env = env, .plan = plan, .instance = instance, .timing = out, .options = options, .last = -1};
     s.most = options->repeat ? options->repeat : MOST_TIMED;
     if (s.most > MAX_REPEAT) s.most = MAX_REPEAT;
     int rc = MOIRE_OK;
