@@ -22,23 +22,24 @@ struct mo_moire_account {
 struct mo_moire_candidate {
     int query, tenant;
     bool running, keep, started;
-    int begin, wide, cores;  /* layer after its block; cores on which the rest is fastest; of the block */
-    int64_t rest;            /* what is left of its block */
-    int64_t deadline, order; /* order: of acceptance */
-    int share;               /* cores of the allotment; what is not kept has none */
-    double left;             /* core time to finish just in time */
+    /* Where it is: the plans from its layer on, and the part of that layer that is done. */
+    const struct mo_ladder_step *plan;
+    double part, residual;
+    int top;             /* last rung that this machine can climb */
+    int rung, low, high; /* of the deal: at the fraction in hand, and where it lies between */
+    double slack;        /* ns until its deadline */
+    int64_t deadline, order;
+    int begin, cores; /* layer after its block; cores that stay in the block */
+    int64_t rest;     /* what is left of its block */
+    int share;        /* cores of the deal; what is not kept has none */
+    double left;      /* core time to finish just in time */
 };
 
 /* The options of a row: which parts are left out. */
 struct mo_moire_parts {
     bool no_fit;        /* what cannot all make it is thinned out */
-    bool no_reserve;    /* room is kept for tenants with tighter targets */
-    bool no_share;      /* cores that nobody needs are allotted */
-    bool no_meet;       /* waits for cores that come free in a moment */
-    bool no_brief;      /* the more cores, the shorter the blocks */
-    bool no_ease;       /* what is set aside waits until the others have time to spare */
-    bool no_room;       /* cores are kept free of what is set aside */
-    bool no_quick;      /* what is set aside holds no core for longer than a block's time */
+    bool no_share;      /* cores that nobody needs are dealt out */
+    bool no_resize;     /* blocks gain and lose cores while they run, where the engine can do it */
     bool no_versions;   /* layers run in the versions that suit the pressure */
     bool no_neighbours; /* that pressure is predicted, not only measured */
 };
@@ -47,20 +48,29 @@ struct mo_moire_state {
     struct mo_moire_candidate list[MO_MOIRE_CANDIDATES];
     const struct mo_moire_parts *parts;
     int n, n_aside;
-    short by_deadline[MO_MOIRE_CANDIDATES], aside[MO_MOIRE_CANDIDATES]; /* indices into list */
-    double fraction; /* of their time to the deadline that kept queries take in the allotment; 1: all of it */
-    double debt;     /* core time, ns, that others get before the next turn of what has waited too long */
+    double debt; /* core time, ns, that others get before the next turn of what has waited too long */
     struct mo_moire_account account[MO_MOIRE_TENANTS];
     int64_t turned_at, seen_at;
+    short by_deadline[MO_MOIRE_CANDIDATES], aside[MO_MOIRE_CANDIDATES]; /* indices into list */
 };
 
-/* Fewest cores on which layers [begin, end of the model) take at most `budget` ns; `wide` when none is
- * enough, and none beyond it. */
-int mo_moire_fewest(const struct mo_view_tenant *tenant, int begin, double budget, int wide);
+/* ns that are left of a query by the plan of a rung, and the core time of that. */
+static inline double mo_moire_time(const struct mo_moire_candidate *c, int rung) {
+    const struct mo_ladder_step *here = &c->plan[rung], *next = here + MO_LADDER_RUNGS;
+    return c->residual * ((double)here->time - c->part * (double)(here->time - next->time));
+}
+static inline double mo_moire_work(const struct mo_moire_candidate *c, int rung) {
+    const struct mo_ladder_step *here = &c->plan[rung], *next = here + MO_LADDER_RUNGS;
+    return c->residual * ((double)here->work - c->part * (double)(here->work - next->work));
+}
+/* First rung by which the rest takes at most `budget` ns; its top when none does. */
+int mo_moire_rung(const struct mo_moire_candidate *c, double budget);
 /* moire_prices.c: the price of a miss of every tenant, by what of theirs is late. */
 void mo_moire_prices(struct mo_moire_state *state, const struct mo_view *view);
-/* moire_allot.c: the share of every candidate that is kept. */
-void mo_moire_allot(struct mo_moire_state *state, const struct mo_view *view);
+/* moire_deal.c: the share of every candidate that is kept. */
+void mo_moire_deal(struct mo_moire_state *state, const struct mo_view *view);
+/* moire_give.c: who starts, grows and shrinks. */
+void mo_moire_give(struct mo_moire_state *state, const struct mo_view *view, struct mo_decisions *out);
 /* moire_pressure.c: the blocks of the dispatch get the pressure that they will meet. */
 void mo_moire_predict_pressure(const struct mo_moire_state *state, const struct mo_view *view,
                                struct mo_decisions *out);

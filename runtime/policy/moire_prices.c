@@ -19,7 +19,7 @@ static const int64_t WINDOW_NS = 20000000000;
 static const double ALLOWED = 0.03, STEEPNESS = 8;
 /* A tenant with queries at hand has this part of its even share of the cores, whatever others ask for.  One
  * that had more has to wait at most so long for that to count again. */
-static const double FLOOR = 0.1, MOST_OWED_NS = 1e8, MOST_AHEAD_NS = 1e9;
+static const double FLOOR = 0.2, MOST_OWED_NS = 1e8, MOST_AHEAD_NS = 1e9;
 static const double PRIOR =
     30; /* answers in time that a tenant begins with: its first miss is within budget */
 

@@ -19,13 +19,14 @@ struct mo_profile *mo_profile_create(const struct mo_env *env, int n_layers, int
     p->cold = mo_alloc(env, ((size_t)n_layers + 1) * sizeof *p->cold);
     p->ops = mo_alloc(env, ((size_t)n_layers + 1) * sizeof *p->ops);
     p->fastest = mo_alloc(env, (size_t)n_layers * sizeof *p->fastest);
-    if (p->sum && p->rest && p->measured && p->bytes && p->cold && p->ops && p->fastest) return p;
+    if (mo_ladder_open(p) && p->sum && p->rest && p->measured && p->bytes && p->cold && p->ops && p->fastest) return p;
     mo_profile_destroy(p);
     return NULL;
 }
 
 void mo_profile_destroy(struct mo_profile *p) {
     if (!p) return;
+    mo_ladder_close(p);
     mo_free(p->env, p->level);
     mo_free(p->env, p->sum);
     mo_free(p->env, p->rest);
@@ -114,6 +115,7 @@ void mo_profile_finish(struct mo_profile *p) {
             p->rest[(int64_t)i * (p->max_cores + 1) + c] = mo_profile_time(p, c, i, p->n_layers);
     for (int i = 0; i < p->n_layers; i++)
         p->fastest[i] = find_fastest(p, i, p->max_cores);
+    mo_ladder_fill(p);
 }
 
 int mo_profile_fastest(const struct mo_profile *p, int begin, int limit) {

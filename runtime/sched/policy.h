@@ -277,6 +277,8 @@ static inline int64_t mo_view_left(const struct mo_view *view, int query, int co
 static inline bool mo_view_ends_soon(const struct mo_view *view, const struct mo_view_run *run) {
     return 10 * (run->predicted_end - view->now) <= run->predicted_end - run->start;
 }
+/* Where a running block is by now, as predicted: layers that are done, and the part of the next one. */
+double mo_view_place(const struct mo_view *view, const struct mo_view_run *run);
 /* The layer that a running block is in by now, as predicted; its last one when it should have ended. */
 int mo_view_layer(const struct mo_view *view, const struct mo_view_run *run);
 /* What is left of a running block, as predicted, were it on n cores from now on; with the residual.  0 when

@@ -49,6 +49,10 @@ static const struct mo_view_tenant *tenant_of(const struct mo_view *view, const 
     return &view->tenants[view->queries[run->query].tenant];
 }
 
+double mo_view_place(const struct mo_view *view, const struct mo_view_run *run) {
+    return place(tenant_of(view, run)->profile, run, view->now);
+}
+
 int mo_view_layer(const struct mo_view *view, const struct mo_view_run *run) {
     int layer = (int)place(tenant_of(view, run)->profile, run, view->now);
     return layer < run->end ? layer : run->end - 1;

@@ -94,7 +94,7 @@ static void other_objectives_remember_nothing(void **state) {
     assert_true(b.state.account[1].price == 0.5 && b.state.account[2].price == 1);
 }
 
-/* A tenth of an even share of six cores, 0.2 cores for each of three tenants, and at most 0.1 s of it. */
+/* A fifth of an even share of six cores, 0.4 cores for each of three tenants, and at most 0.1 s of it. */
 static void floors_grow_with_time(void **state) {
     (void)state;
     static struct books b;
@@ -102,12 +102,12 @@ static void floors_grow_with_time(void **state) {
     price(&b, SECOND, 0, 0, 0);
     b.state.account[0].owed = -1e6;
     price(&b, SECOND + 10 * MS, 0, 0, 0);
-    assert_true(fabs(b.state.account[0].owed - (0.2 * 10 * MS - 1e6)) < 1);
+    assert_true(fabs(b.state.account[0].owed - (0.4 * 10 * MS - 1e6)) < 1);
     price(&b, 9 * SECOND, 0, 0, 0);
-    assert_true(fabs(b.state.account[0].owed - 0.2 * 100 * MS) < 1);
+    assert_true(fabs(b.state.account[0].owed - 0.4 * 100 * MS) < 1);
     b.state.account[0].owed = -1e15;
     price(&b, 9 * SECOND, 0, 0, 0);
-    assert_true(fabs(b.state.account[0].owed + 0.2 * (double)SECOND) < 1);
+    assert_true(fabs(b.state.account[0].owed + 0.4 * (double)SECOND) < 1);
 }
 
 /* --- one dispatch --- */
@@ -248,7 +248,7 @@ static void every_tenant_has_its_share_in_overload(void **state) {
         print_message("seed %d: every %.3f, worst %.3f; all %.3f, worst %.3f\n", (int)seed, every.overall,
                       every.worst, all.overall, all.worst);
         assert_true(every.worst > all.worst + 0.05);
-        assert_true(every.worst > every.overall - 0.1);
+        assert_true(every.worst > every.overall - 0.2);
         assert_true(all.overall > every.overall);
     }
 }

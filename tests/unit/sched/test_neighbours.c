@@ -99,6 +99,8 @@ static void other_runs(struct bed *b, int begin, int64_t rest) {
                                              .end = begin + 1,
                                              .n_cores = 1,
                                              .start = b->view.now + rest - MS,
+                                             .since = b->view.now + rest - MS,
+                                             .at = begin,
                                              .predicted_end = b->view.now + rest};
     mo_cores_add(&b->run[CORES - 1].cores, CORES - 1);
     mo_cores_remove(&b->view.idle, CORES - 1);

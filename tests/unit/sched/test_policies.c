@@ -49,7 +49,7 @@ static void research_policies_are_for_studies(void **state) {
     assert_int_equal(moire_runtime_create(&c, &rt, &err), MOIRE_EINVAL);
     assert_non_null(strstr(err.message, "'moire-no-fit' is for research"));
     assert_non_null(strstr(err.message, "moire, fcfs, fcfs-1"));
-    assert_null(strstr(err.message, "moire-no-reserve"));
+    assert_null(strstr(err.message, "moire-no-share"));
     assert_int_equal(moire_research_create(&c, &rt, &err), MOIRE_OK);
     assert_string_equal(rt->policy->name, "moire-no-fit");
     moire_runtime_destroy(rt, 1);

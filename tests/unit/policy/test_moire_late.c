@@ -1,20 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0
- * test_allotment.c - how `moire` allots cores: on random queries every share is the least that keeps pace
- * with the common fraction, no core is allotted twice while there are enough, and each part left out leaves a
- * policy that still answers everything.  Late queries neither hide the others nor take more than their
- * part. */
+ * test_moire_late.c - `moire` with more than fits: each part left out leaves a policy that still answers
+ * everything, and late queries neither hide the others nor take more than their part. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <cmocka.h>
-#include <math.h>
-#include <stdlib.h>
 #include <string.h>
 #include "runtime/policy/moire_parts.h"
 #include "tests/unit/sched/sim_engine.h"
 
-enum { CORES = 24, LAYERS = 7, QUERIES = 9 };
+enum { CORES = 24, LAYERS = 7 };
 
 /* Layers with a serial part, so that cores help less and less. */
 static struct mo_profile *profile(const struct mo_env *env, unsigned seed) {
@@ -28,77 +24,6 @@ static struct mo_profile *profile(const struct mo_env *env, unsigned seed) {
     }
     mo_profile_finish(p);
     return p;
-}
-
-static void fewest_is_least(void **state) {
-    (void)state;
-    struct mo_env env = mo_env_default();
-    struct mo_profile *p = profile(&env, 3);
-    const struct mo_view_tenant t = {.profile = p, .residual = 1.25};
-    for (int begin = 0; begin < LAYERS; begin++)
-        for (int step = 0; step < 35; step++) {
-            double budget = 1e4 * pow(1.3, step);
-            int n = mo_moire_fewest(&t, begin, budget, CORES);
-            assert_true(n >= 1 && n <= CORES);
-            if (n < CORES) assert_true((double)mo_view_time(&t, n, begin, LAYERS) <= budget + 2);
-            if (n > 1) assert_true((double)mo_view_time(&t, n - 1, begin, LAYERS) > budget - 2);
-        }
-    mo_profile_destroy(p);
-}
-
-/* Kept queries with random progress and slack; every fourth is set aside, every third has a block. */
-static void random_queries(struct mo_moire_state *s, const struct mo_view_tenant *t) {
-    memset(s, 0, sizeof *s);
-    s->n = 1 + rand() % QUERIES;
-    for (int i = 0; i < s->n; i++) {
-        int begin = rand() % LAYERS;
-        int64_t whole = mo_view_time(t, CORES, begin, LAYERS);
-        s->list[i] = (struct mo_moire_candidate){.keep = rand() % 4 != 0,
-                                                 .running = rand() % 3 == 0,
-                                                 .begin = begin,
-                                                 .wide = CORES,
-                                                 .cores = 1 + rand() % 4,
-                                                 .deadline = whole + rand() % (40 * whole)};
-    }
-}
-
-static int sum_of(const struct mo_moire_state *s) {
-    int sum = 0;
-    for (int i = 0; i < s->n; i++)
-        sum += s->list[i].keep ? s->list[i].share : 0;
-    return sum;
-}
-
-static void shares_fill_the_machine(void **state) {
-    (void)state;
-    static const struct mo_moire_parts whole = {0}, thrifty = {.no_share = true};
-    struct mo_env env = mo_env_default();
-    struct mo_profile *p = profile(&env, 5);
-    const struct mo_view_tenant t = {.profile = p, .residual = 1};
-    const struct mo_view view = {.n_cores = CORES, .tenants = &t};
-    static struct mo_moire_state s;
-    int eased = 0;
-    srand(11);
-    for (int round = 0; round < 500; round++) {
-        random_queries(&s, &t);
-        s.parts = &thrifty;
-        mo_moire_allot(&s, &view);
-        int least = sum_of(&s), shares[QUERIES] = {0};
-        for (int i = 0; i < s.n; i++)
-            shares[i] = s.list[i].share;
-        s.parts = &whole;
-        mo_moire_allot(&s, &view);
-        int sum = sum_of(&s);
-        for (int i = 0; i < s.n; i++) {
-            if (!s.list[i].keep) assert_int_equal(s.list[i].share, 0);
-            assert_true(s.list[i].share >= shares[i]);
-        }
-        if (least <= CORES) assert_true(sum <= CORES);
-        if (least > CORES) assert_int_equal(sum, least);
-        eased += sum > least;
-    }
-    assert_true(eased > 100);
-    mo_profile_destroy(p);
 }
 
 /* With less than it takes, every row answers all queries and breaks no rule of the core. */
@@ -220,8 +145,6 @@ static void the_starved_get_a_small_part(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(fewest_is_least),
-        cmocka_unit_test(shares_fill_the_machine),
         cmocka_unit_test(every_row_serves),
         cmocka_unit_test(late_queries_do_not_crowd_out),
         cmocka_unit_test(the_starved_get_a_small_part),
