@@ -338,8 +338,28 @@ static void versions_suit_the_pressure(void **state) {
     }
 }
 
+static void profiles_interpolate_and_find_blocks(void **state) {
+    (void)state;
+    struct mo_env env = mo_env_default();
+    struct mo_profile *p = mo_profile_create(&env, 4, 4);
+    mo_profile_record(p, 1, (int64_t[]){400, 800, 40, 400});
+    mo_profile_record(p, 1, (int64_t[]){500, 700, 40, 400}); /* minima are kept */
+    mo_profile_record(p, 4, (int64_t[]){100, 175, 40, 100});
+    mo_profile_finish(p);
+    assert_int_equal(mo_profile_time(p, 1, 0, 4), 1540);
+    assert_int_equal(mo_profile_time(p, 4, 0, 4), 415);
+    assert_int_equal(mo_profile_time(p, 2, 0, 1), 200);
+    assert_int_equal(mo_profile_time(p, 9, 0, 4), 415);
+    assert_int_equal(mo_profile_fastest(p, 0, 4), 4);
+    assert_int_equal(mo_profile_block(p, 1, 0, 1100), 2);
+    assert_int_equal(mo_profile_block(p, 1, 0, 1), 1); /* at least one layer */
+    assert_int_equal(mo_profile_block(p, 1, 1, 100000), 4);
+    mo_profile_destroy(p);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(profiles_interpolate_and_find_blocks),
         cmocka_unit_test(a_table_becomes_a_profile),
         cmocka_unit_test(what_is_written_reads_the_same),
         cmocka_unit_test(cold_times_come_along),

@@ -387,26 +387,7 @@ static void old_handles_name_nobody(void **state) {
     mo_queries_free(&t);
 }
 
-/* --- profiles and histograms --- */
-static void profiles_interpolate_and_find_blocks(void **state) {
-    (void)state;
-    struct mo_env env = mo_env_default();
-    struct mo_profile *p = mo_profile_create(&env, 4, 4);
-    mo_profile_record(p, 1, (int64_t[]){400, 800, 40, 400});
-    mo_profile_record(p, 1, (int64_t[]){500, 700, 40, 400}); /* minima are kept */
-    mo_profile_record(p, 4, (int64_t[]){100, 175, 40, 100});
-    mo_profile_finish(p);
-    assert_int_equal(mo_profile_time(p, 1, 0, 4), 1540);
-    assert_int_equal(mo_profile_time(p, 4, 0, 4), 415);
-    assert_int_equal(mo_profile_time(p, 2, 0, 1), 200);
-    assert_int_equal(mo_profile_time(p, 9, 0, 4), 415);
-    assert_int_equal(mo_profile_fastest(p, 0, 4), 4);
-    assert_int_equal(mo_profile_block(p, 1, 0, 1100), 2);
-    assert_int_equal(mo_profile_block(p, 1, 0, 1), 1); /* at least one layer */
-    assert_int_equal(mo_profile_block(p, 1, 1, 100000), 4);
-    mo_profile_destroy(p);
-}
-
+/* --- histograms --- */
 static void histogram_quantiles_are_close(void **state) {
     (void)state;
     static moire_histogram h;
@@ -438,7 +419,6 @@ int main(void) {
         cmocka_unit_test(a_late_block_goes_back_to_its_query),
         cmocka_unit_test(hold_keeps_cores_free),
         cmocka_unit_test(old_handles_name_nobody),
-        cmocka_unit_test(profiles_interpolate_and_find_blocks),
         cmocka_unit_test(histogram_quantiles_are_close),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
