@@ -107,9 +107,13 @@ static int find_fastest(const struct mo_profile *p, int begin, int top) {
     return best;
 }
 
-void mo_profile_finish(struct mo_profile *p) {
+void mo_profile_interpolate(struct mo_profile *p) {
     for (int c = 1; c <= p->max_cores; c++)
         if (!p->measured[c]) fill_row(p, c);
+}
+
+void mo_profile_finish(struct mo_profile *p) {
+    mo_profile_interpolate(p);
     for (int c = 1; c <= p->max_cores; c++)
         for (int i = 0; i <= p->n_layers; i++)
             p->rest[(int64_t)i * (p->max_cores + 1) + c] = mo_profile_time(p, c, i, p->n_layers);

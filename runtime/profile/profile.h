@@ -54,7 +54,9 @@ void mo_profile_cold(struct mo_profile *profile, const int64_t *layer_ns);
 void mo_profile_operations(struct mo_profile *profile, const int64_t *layer_ops);
 /* Which layers run in one version or another.  MOIRE_OK or MOIRE_ENOMEM. */
 int mo_profile_choices(struct mo_profile *profile, const bool *layer_has_some);
-/* Fills the rows that were not measured. */
+/* Fills the rows that were not measured: enough for mo_profile_time(). */
+void mo_profile_interpolate(struct mo_profile *profile);
+/* Does that and works out what follows from all rows, the ladder of plans too. */
 void mo_profile_finish(struct mo_profile *profile);
 
 static inline const int64_t *mo_profile_row(const struct mo_profile *p, int cores) {

@@ -63,7 +63,7 @@ static struct mo_profile *measured(const struct builder *b, int variant, int lev
         }
         mo_profile_record(p, cores, ns);
     }
-    if (ok) mo_profile_finish(p);
+    if (ok) mo_profile_interpolate(p);
     mo_free(b->out->env, ns);
     if (ok && *whole) return p;
     mo_profile_destroy(p);
