@@ -125,7 +125,7 @@ struct piece {
     double goal;                 /* share in time that is strived for */
     struct mo_sched_stats stats; /* of the last run */
     double load;                 /* of that, when it was played to its end; else 0 */
-    int64_t decisions;           /* of all runs */
+    int64_t decisions;           /* of all runs: blocks that began, and blocks that got other cores */
     struct mo_bench_run_counters counters;
 };
 
@@ -135,7 +135,7 @@ static int play(void *self, const struct mo_bench_schedule *schedule, const stru
     int code = mo_bench_simulate_play(p->simulation, p->policy, p->seed, schedule, budget, records, cut_ns,
                                       &p->stats, err);
     p->load = *cut_ns == INT64_MAX ? schedule->load : 0;
-    p->decisions += p->stats.blocks;
+    p->decisions += p->stats.blocks + p->stats.resized;
     mo_bench_run_counters_note(&p->counters, schedule->load, &p->stats);
     return code;
 }
@@ -315,8 +315,8 @@ static int run_workers(struct mo_bench_session *session, const struct mo_bench_s
     if (!code && !answer && seconds > 0)
         mo_bench_say(
             session,
-            "sim: %lld blocks decided in %.1f s of CPU time: %.2f million a second, %.2f us a block with all "
-            "that simulates it",
+            "sim: %lld decisions (blocks begun or given other cores) in %.1f s of CPU time: %.2f million a "
+            "second, %.2f us each with all that simulates it",
             (long long)decisions, seconds, (double)decisions * 1e-6 / seconds,
             decisions ? seconds * 1e6 / (double)decisions : 0.0);
     return code ? code : answer;
