@@ -68,8 +68,9 @@ void mo_instance_reset(struct mo_instance *instance);
  * message is kept in the instance, and layers after it are skipped until it is reset. */
 int mo_instance_run(struct mo_instance *instance, int begin, int end, void *scratch);
 
-/* A layer by a team of `width` cores (runtime/device/work_claims.h).  0: the caller, alone, has run it.  Above 0:
- * it is to be cut into so many pieces, for the team to run.  Below 0: the code of the layer that failed. */
+/* A layer by a team of `width` cores (runtime/device/work_claims.h).  0: the caller, alone, has run it. Above
+ * 0: it is to be cut into so many pieces, for the team to run.  Below 0: the code of the layer that failed.
+ */
 int mo_instance_step(struct mo_instance *instance, int layer, int width, void *scratch);
 /* Pieces [from, to) of a layer that is cut into `of`, in the version picked last. */
 void mo_instance_pieces(struct mo_instance *instance, int layer, int from, int to, int of, void *scratch);

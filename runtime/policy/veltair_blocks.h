@@ -8,10 +8,10 @@
  *   thres       of the cores that the active models leave over, the model's part, in proportion to Avg_C
  *   pivot       a layer whose Core is Avg_C + thres or more: it begins a block
  *
- * Algorithm 2 says "or more", as here; the text says "exceeds".  The algorithm has two gaps.  Where no core count is enough Core is not defined: here it is the
- * fewest cores whose time is within 5 % of the least, for the last few per cent cost cores by the dozen, and
- * a layer that nothing helps needs one.  And its loops leave the pivot itself out of every block; the text
- * calls it the beginning of one. */
+ * Algorithm 2 says "or more", as here; the text says "exceeds".  The algorithm has two gaps.  Where no core
+ * count is enough Core is not defined: here it is the fewest cores whose time is within 5 % of the least, for
+ * the last few per cent cost cores by the dozen, and a layer that nothing helps needs one.  And its loops
+ * leave the pivot itself out of every block; the text calls it the beginning of one. */
 #ifndef MO_VELTAIR_BLOCKS_H
 #define MO_VELTAIR_BLOCKS_H
 #include "runtime/profile/profile.h"

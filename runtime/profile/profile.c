@@ -19,7 +19,8 @@ struct mo_profile *mo_profile_create(const struct mo_env *env, int n_layers, int
     p->cold = mo_alloc(env, ((size_t)n_layers + 1) * sizeof *p->cold);
     p->ops = mo_alloc(env, ((size_t)n_layers + 1) * sizeof *p->ops);
     p->fastest = mo_alloc(env, (size_t)n_layers * sizeof *p->fastest);
-    if (mo_ladder_open(p) && p->sum && p->rest && p->measured && p->bytes && p->cold && p->ops && p->fastest) return p;
+    if (mo_ladder_open(p) && p->sum && p->rest && p->measured && p->bytes && p->cold && p->ops && p->fastest)
+        return p;
     mo_profile_destroy(p);
     return NULL;
 }

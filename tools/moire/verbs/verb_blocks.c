@@ -7,7 +7,8 @@ static const char about[] =
     "How policy `veltair` cuts the models of a scenario into blocks of layers on a simulated machine, with\n"
     "targets shared among layers by operations (`veltair`) and by one-core time (`veltair-time`).\n"
     "\n"
-    "Avg_C: cores that the whole model needs for its target.  limit: Avg_C and the model's part of the cores\n"
+    "Avg_C: cores that the whole model needs for its target.  limit: Avg_C and the model's part of the "
+    "cores\n"
     "that active queries leave over.  A layer that alone needs as many is a pivot and begins a block.  "
     "Active:\n"
     "the query alone, queries that need half of the cores, or all of them.\n";
