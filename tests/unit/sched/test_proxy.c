@@ -19,6 +19,7 @@
 #include "runtime/proxy/papi.h"
 #include "runtime/engine/device_impl.h"
 #include "runtime/serve/runtime.h"
+#include "tests/unit/base/machine_lines.h"
 #include "tests/unit/sched/counters_sys.h"
 
 static bool near(double a, double b) {
@@ -39,8 +40,7 @@ static void keep_line(void *user, int level, const char *line) {
     mo_lock_take(m->sys.fault.real, &m->lock);
     size_t n = strlen(m->log);
     snprintf(m->log + n, sizeof m->log - n, "%s\n", line);
-    /* on a busy machine the scheduler warns of cores that stand still */
-    m->warnings += level == MOIRE_LOG_WARN && strncmp(line, "scheduler: ", 11) != 0;
+    m->warnings += level == MOIRE_LOG_WARN && !is_of_the_machine(line);
     mo_lock_drop(m->sys.fault.real, &m->lock);
 }
 

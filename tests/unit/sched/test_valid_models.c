@@ -16,15 +16,15 @@
 #include <unistd.h>
 #include "runtime/serve/runtime.h"
 #include "tests/unit/base/fault_sys.h"
+#include "tests/unit/base/machine_lines.h"
 #include "tests/unit/codegen/onnx_build.h"
 
 static char path[] = "/tmp/moire-valid-XXXXXX", last_warning[512];
 static int warnings;
 
-/* That layers are slow is measured, and so depends on the machine: it says nothing of a trial run. */
 static void note_line(void *user, int level, const char *line) {
     (void)user;
-    if (level > MOIRE_LOG_WARN || strstr(line, "slow reference")) return;
+    if (level > MOIRE_LOG_WARN || is_of_the_machine(line)) return;
     warnings++;
     snprintf(last_warning, sizeof last_warning, "%s", line);
 }
