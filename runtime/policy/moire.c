@@ -9,7 +9,7 @@
  * 2. What fits.  In order of deadline, the core time that the cheapest sufficient plans still take must fit
  *    the cores until each deadline.  Where it does not, the query is set aside that frees most core time for
  *    the price of a miss (Moore and Hodgson's rule).  That price makes the difference between objectives
- *    (moire_prices.c).  What has begun goes last.
+ *    (moire_prices.c); under `every` what has begun goes last.
  * 3. How much.  All cores are dealt to what is kept, so that everybody ends after the same part of the time
  *    to his deadline (moire_deal.c).
  * 4. From whom to whom.  By deadline, idle cores start what waits and join what runs on less than its share;
@@ -33,7 +33,9 @@ static const double MARGIN = 0.02, SPARE = 0.1;
 /* Part of the cores' time that plans count on; the rest is lost to layers that leave cores idle.  With more
  * the light mix is worse, with less the mix of all models. */
 static const double FULL = 0.9;
-/* So many times is it worse to set a query aside that has begun: its activations stay, and its instance. */
+/* Under `every`, so many times is it worse to set a query aside that has begun: its activations stay, and its
+ * instance, and its tenant pays for both.  Where only the number of misses counts, what it still needs
+ * counts. */
 static const double BEGUN = 1e6;
 
 /* --- 1. candidates --- */
@@ -145,12 +147,12 @@ static void gather(struct mo_moire_state *s, const struct mo_view *view) {
 }
 
 /* --- 2. what fits --- */
-static int costliest(const struct mo_moire_state *s, int last) {
+static int costliest(const struct mo_moire_state *s, int last, double begun) {
     int worst = -1;
     double most = 0;
     for (int k = 0; k <= last; k++) {
         const struct mo_moire_candidate *c = &s->list[s->by_deadline[k]];
-        double frees = c->left / s->account[c->tenant].price / (c->started ? BEGUN : 1);
+        double frees = c->left / s->account[c->tenant].price / (c->started ? begun : 1);
         if (!c->keep || frees <= most) continue;
         most = frees;
         worst = s->by_deadline[k];
@@ -159,14 +161,14 @@ static int costliest(const struct mo_moire_state *s, int last) {
 }
 
 static void fit(struct mo_moire_state *s, const struct mo_view *view) {
-    double load = 0;
+    double load = 0, begun = view->objective == MO_OBJECTIVE_EVERY ? BEGUN : 1;
     for (int i = 0; i < s->n; i++) {
         const struct mo_moire_candidate *c = &s->list[s->by_deadline[i]];
         if (!c->keep) continue;
         load += c->left;
         double room = c->slack * view->n_cores * FULL;
         while (load > room) {
-            int victim = costliest(s, i);
+            int victim = costliest(s, i, begun);
             if (victim < 0) break;
             load -= s->list[victim].left;
             set_aside(s, victim);
