@@ -13,7 +13,7 @@
 #include <string.h>
 #include <unistd.h>
 #include "bench/fit/proxy_fit.h"
-#include "tests/unit/sched/counters_sys.h"
+#include "tests/unit/proxy/counters_sys.h"
 
 static bool near(double a, double b) {
     return fabs(a - b) < 1e-9;

@@ -13,6 +13,18 @@ const struct mo_env *policy_bed_env(void) {
     return &env;
 }
 
+struct mo_view_tenant policy_bed_waits(const struct mo_profile *profile, int64_t qos_ns, const int *waiting) {
+    return (struct mo_view_tenant){.open = true,
+                                   .qos_ns = qos_ns,
+                                   .profile = profile,
+                                   .residual = 1,
+                                   .attained = 1,
+                                   .free_instances = 1,
+                                   .n_waiting = 1,
+                                   .waiting = waiting,
+                                   .paused_gpu = -1};
+}
+
 static void start(void *self, const struct mo_run *run) {
     struct policy_bed *b = self;
     assert_true(b->starts < BED_RUNS);

@@ -17,6 +17,8 @@ struct policy_bed {
 };
 
 const struct mo_env *policy_bed_env(void);
+/* A tenant of a view without a scheduler behind it: the query *waiting waits, and an instance is free. */
+struct mo_view_tenant policy_bed_waits(const struct mo_profile *profile, int64_t qos_ns, const int *waiting);
 /* resizes: blocks can gain and lose cores. */
 void policy_bed_open(struct policy_bed *bed, const char *policy, bool resizes);
 /* No decision was refused. */

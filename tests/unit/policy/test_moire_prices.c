@@ -10,6 +10,7 @@
 #include <string.h>
 #include "runtime/policy/moire_parts.h"
 #include "tests/unit/sched/sim_engine.h"
+#include "tests/unit/policy/policy_bed.h"
 
 enum { TENANTS = 3, MS = 1000000 };
 static const int64_t SECOND = 1000000000;
@@ -134,15 +135,7 @@ static void set_up(struct bench *b, enum mo_objective objective) {
         mo_profile_record(b->profile[i], 1, &takes[i]);
         mo_profile_finish(b->profile[i]);
         b->waiting[i] = i;
-        b->tenant[i] = (struct mo_view_tenant){.open = true,
-                                               .qos_ns = i < 2 ? 8 * MS : 0,
-                                               .profile = b->profile[i],
-                                               .residual = 1,
-                                               .attained = 1,
-                                               .free_instances = 1,
-                                               .n_waiting = 1,
-                                               .waiting = &b->waiting[i],
-                                               .paused_gpu = -1};
+        b->tenant[i] = policy_bed_waits(b->profile[i], i < 2 ? 8 * MS : 0, &b->waiting[i]);
         b->query[i] = (struct mo_view_query){.tenant = i,
                                              .arrival = SECOND,
                                              .deadline = i < 2 ? SECOND + 8 * MS : MO_NEVER,

@@ -60,11 +60,22 @@ static json_t *say_first(const struct mo_tabulated *how, json_t *document) {
     return said;
 }
 
+static int make_document(struct mo_bench_session *session, const struct mo_options *o,
+                         const struct mo_tabulated *how, json_t **document, moire_error *err) {
+    struct mo_tabulated_paths *paths = mo_alloc(session->env, sizeof *paths);
+    void *work = mo_alloc(session->env, how->bytes);
+    int code = paths && work ? how->fill(o, work, paths, err) : mo_fail(err, MOIRE_ENOMEM, "out of memory");
+    if (!code) code = how->make(session, work, document, err);
+    mo_free(session->env, work);
+    mo_free(session->env, paths);
+    return code;
+}
+
 static int make(struct mo_bench_session *session, const struct mo_options *o,
                 const struct mo_tabulated *how) {
     json_t *document = NULL;
     moire_error err = {0}, why = {0};
-    int code = how->make(session, o, &document, &err);
+    int code = make_document(session, o, how, &document, &err);
     if (document) document = say_first(how, document);
     if (document && !o->json) how->print(document);
     if (document && write_files(session->env, o, how, document, &why) && !code) {

@@ -16,10 +16,12 @@ int mo_tabulated_fill(const struct mo_options *options, struct mo_tabulated_path
                       struct mo_bench_simulate_options *simulate, const char **scenarios, int *n,
                       moire_error *err);
 
-/* One of them: makes its document (also when interrupted), and shows it. */
+/* One of them: fills what is asked for, makes its document (also when interrupted), and shows it. */
 struct mo_tabulated {
-    int (*make)(struct mo_bench_session *session, const struct mo_options *options, json_t **document,
+    size_t bytes; /* of what is asked for, `work`; zeroed */
+    int (*fill)(const struct mo_options *options, void *work, struct mo_tabulated_paths *paths,
                 moire_error *err);
+    int (*make)(struct mo_bench_session *session, const void *work, json_t **document, moire_error *err);
     json_t *(*headline)(const json_t *document);
     void (*print)(const json_t *document);
     int (*html)(const struct mo_env *env, const json_t *document, const char *path, moire_error *err);

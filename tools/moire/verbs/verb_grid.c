@@ -17,12 +17,6 @@ static const char notes[] =
     "  moire grid --seeds 3 --seconds 10 --output grid.json --report grid.html --resume\n"
     "  moire grid veltair-mix --vary versions=1,2,3,4,5 --with contention=versions:7\n";
 
-/* What is asked for, and where it is kept. */
-struct work {
-    struct mo_bench_grid_options grid;
-    struct mo_tabulated_paths paths;
-};
-
 static int fill_axes(const struct mo_options *o, struct mo_bench_grid_options *g, moire_error *err) {
     static const char *const usual[] = {"contention=none,memory,factor:1.8,versions:1.8,versions:7",
                                         "last_level=pooled,sliced", "resize_us=3,50,220"};
@@ -44,9 +38,9 @@ static void choose_policies(struct mo_bench_serve_options *s) {
     memcpy(s->policies, papers, sizeof papers);
 }
 
-static int fill(const struct mo_options *o, struct work *w, moire_error *err) {
-    struct mo_bench_grid_options *g = &w->grid;
-    int code = mo_tabulated_fill(o, &w->paths, &g->simulate, g->scenarios, &g->n_scenarios, err);
+static int fill(const struct mo_options *o, void *work, struct mo_tabulated_paths *paths, moire_error *err) {
+    struct mo_bench_grid_options *g = work;
+    int code = mo_tabulated_fill(o, paths, &g->simulate, g->scenarios, &g->n_scenarios, err);
     if (!o->policies.n) choose_policies(&g->simulate.serve);
     if (!code) code = fill_axes(o, g, err);
     g->output = o->output;
@@ -54,18 +48,16 @@ static int fill(const struct mo_options *o, struct work *w, moire_error *err) {
     return code;
 }
 
-static int make(struct mo_bench_session *session, const struct mo_options *o, json_t **document,
-                moire_error *err) {
-    struct work *w = mo_alloc(session->env, sizeof *w);
-    if (!w) return mo_fail(err, MOIRE_ENOMEM, "out of memory");
-    int code = fill(o, w, err);
-    if (!code) code = mo_bench_grid(session, &w->grid, document, err);
-    mo_free(session->env, w);
-    return code;
+static int make(struct mo_bench_session *session, const void *work, json_t **document, moire_error *err) {
+    return mo_bench_grid(session, work, document, err);
 }
 
 static int run(const struct mo_env *env, const struct mo_options *o) {
-    static const struct mo_tabulated how = {make, mo_bench_grid_headline, mo_bench_grid_print,
+    static const struct mo_tabulated how = {sizeof(struct mo_bench_grid_options),
+                                            fill,
+                                            make,
+                                            mo_bench_grid_headline,
+                                            mo_bench_grid_print,
                                             mo_bench_grid_html};
     return mo_tabulated_run(env, o, &how);
 }

@@ -42,15 +42,9 @@ static int choose_policies(const struct mo_options *o, struct mo_bench_serve_opt
     return MOIRE_OK;
 }
 
-/* What the tables are asked for, and where it is kept. */
-struct work {
-    struct mo_bench_tables_options tables;
-    struct mo_tabulated_paths paths;
-};
-
-static int fill(const struct mo_options *o, struct work *w, moire_error *err) {
-    struct mo_bench_tables_options *t = &w->tables;
-    int code = mo_tabulated_fill(o, &w->paths, &t->simulate, t->scenarios, &t->n_scenarios, err);
+static int fill(const struct mo_options *o, void *work, struct mo_tabulated_paths *paths, moire_error *err) {
+    struct mo_bench_tables_options *t = work;
+    int code = mo_tabulated_fill(o, paths, &t->simulate, t->scenarios, &t->n_scenarios, err);
     if (!code) code = choose_policies(o, &t->simulate.serve, err);
     for (int i = 0; !code && i < o->processes.n; i++)
         if (!mo_process_parse(o->processes.word[i], &t->processes[t->n_processes++]))
@@ -63,18 +57,16 @@ static int fill(const struct mo_options *o, struct work *w, moire_error *err) {
     return code;
 }
 
-static int make(struct mo_bench_session *session, const struct mo_options *o, json_t **document,
-                moire_error *err) {
-    struct work *w = mo_alloc(session->env, sizeof *w);
-    if (!w) return mo_fail(err, MOIRE_ENOMEM, "out of memory");
-    int code = fill(o, w, err);
-    if (!code) code = mo_bench_tables(session, &w->tables, document, err);
-    mo_free(session->env, w);
-    return code;
+static int make(struct mo_bench_session *session, const void *work, json_t **document, moire_error *err) {
+    return mo_bench_tables(session, work, document, err);
 }
 
 static int run(const struct mo_env *env, const struct mo_options *o) {
-    static const struct mo_tabulated how = {make, mo_bench_tables_headline, mo_bench_tables_print,
+    static const struct mo_tabulated how = {sizeof(struct mo_bench_tables_options),
+                                            fill,
+                                            make,
+                                            mo_bench_tables_headline,
+                                            mo_bench_tables_print,
                                             mo_bench_tables_html};
     return mo_tabulated_run(env, o, &how);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * counters_sys.c - a machine with counters; see counters_sys.h. */
 #define _GNU_SOURCE
-#include "tests/unit/sched/counters_sys.h"
+#include "tests/unit/proxy/counters_sys.h"
 
 #include <errno.h>
 #include <ftw.h>

@@ -20,7 +20,7 @@
 #include "runtime/engine/device_impl.h"
 #include "runtime/serve/runtime.h"
 #include "tests/unit/base/machine_lines.h"
-#include "tests/unit/sched/counters_sys.h"
+#include "tests/unit/proxy/counters_sys.h"
 
 static bool near(double a, double b) {
     return fabs(a - b) < 1e-9;

@@ -13,6 +13,7 @@
 #include "runtime/engine/calibrate.h"
 #include "runtime/profile/profile_versions.h"
 #include "runtime/serve/runtime.h"
+#include "tests/unit/policy/policy_bed.h"
 
 /* Four cores; memory gives 4 bytes a ns, and no cache holds anything. */
 enum { CORES = 4, QUERIES = 2, MS = 1000000 };
@@ -54,15 +55,7 @@ static void set_up(struct bed *b, int64_t bytes) {
     *b = (struct bed){.env = mo_env_default(), .waiting = {0, 1}};
     for (int i = 0; i < 2; i++) {
         b->profile[i] = profile(&b->env, i ? bytes : 0, i == 0);
-        b->tenant[i] = (struct mo_view_tenant){.open = true,
-                                               .qos_ns = 10 * MS,
-                                               .profile = b->profile[i],
-                                               .residual = 1,
-                                               .attained = 1,
-                                               .free_instances = 1,
-                                               .n_waiting = 1,
-                                               .waiting = &b->waiting[i],
-                                               .paused_gpu = -1};
+        b->tenant[i] = policy_bed_waits(b->profile[i], 10 * MS, &b->waiting[i]);
         b->query[i] = (struct mo_view_query){
             .tenant = i, .arrival = 100 * MS, .deadline = 110 * MS, .order = i, .last_core = -1, .run = -1};
     }
