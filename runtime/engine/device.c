@@ -208,6 +208,13 @@ struct mo_events *mo_device_events(struct mo_device *d) {
     return d->events;
 }
 
+int mo_device_dump(struct mo_device *d, const char *preface, const char *path, moire_error *err) {
+    mo_device_take(d);
+    int code = mo_events_dump(d->events, d->n_units, preface, path, err);
+    mo_device_drop(d);
+    return code;
+}
+
 struct mo_ring *mo_device_guest_ring(struct mo_device *d) {
     return mo_device_ring(d, d->n_units + MO_RING_EXTERNAL);
 }

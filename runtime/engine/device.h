@@ -133,8 +133,11 @@ int mo_device_units(const struct mo_device *device);
 void mo_device_set_memory(struct mo_device *device, const struct mo_memory *memory);
 void mo_device_stats(struct mo_device *device, struct mo_sched_stats *out);
 void mo_device_stats_reset(struct mo_device *device);
-/* NULL when events are off.  Read or dump it when the engine is drained. */
+/* NULL when events are off.  Read it when the engine is drained. */
 struct mo_events *mo_device_events(struct mo_device *device);
+/* As mo_events_dump() of the device's events, which must be on.  The engine must be drained; what it does by
+ * itself meanwhile (a GPU that comes back, a changed plan of lets) waits until the file is written. */
+int mo_device_dump(struct mo_device *device, const char *preface, const char *path, moire_error *err);
 /* The ring of one thread that is not the engine's; NULL when events are off. */
 struct mo_ring *mo_device_guest_ring(struct mo_device *device);
 #endif

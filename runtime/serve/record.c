@@ -84,10 +84,10 @@ static bool on_gpus(const moire_runtime *rt) {
 int mo_runtime_dump(moire_runtime *rt, int64_t since, const char *path, moire_error *err) {
     bool gpus = on_gpus(rt);
     struct mo_device *device = gpus ? mo_engine_device(rt->engine, rt->device->number) : rt->cores;
-    struct mo_events *events = mo_device_events(device);
     char *text = NULL;
     size_t n = 0;
-    if (!events) return mo_fail(err, MOIRE_EINVAL, "the runtime records nothing: set `record` in its config");
+    if (!mo_device_events(device))
+        return mo_fail(err, MOIRE_EINVAL, "the runtime records nothing: set `record` in its config");
     FILE *f = open_memstream(&text, &n);
     if (f) {
         fprintf(f, "# since %" PRId64 "\n", since);
@@ -99,8 +99,8 @@ int mo_runtime_dump(moire_runtime *rt, int64_t since, const char *path, moire_er
     bool bad = !f || ferror(f);
     if (f && fclose(f)) bad = true;
     mo_sampler_hold(rt->sampler);
-    int code = bad ? mo_fail(err, MOIRE_ENOMEM, "%s: out of memory", path)
-                   : mo_events_dump(events, mo_device_units(device), text, path, err);
+    int code =
+        bad ? mo_fail(err, MOIRE_ENOMEM, "%s: out of memory", path) : mo_device_dump(device, text, path, err);
     mo_sampler_unhold(rt->sampler);
     free(text);
     return code;

@@ -13,12 +13,23 @@
 #include <unistd.h>
 #include "tests/history/check.h"
 
-void history_of_events(struct mo_events *events, int n_cores, int64_t queries) {
+struct source { /* one of the two */
+    struct mo_device *device;
+    struct mo_events *events;
+    int n_cores;
+};
+
+static int dump(const struct source *from, const char *path) {
+    return from->device ? mo_device_dump(from->device, "", path, NULL)
+                        : mo_events_dump(from->events, from->n_cores, "", path, NULL);
+}
+
+static void check(const struct source *from, int64_t queries) {
     char path[] = "/tmp/moire-history-XXXXXX";
     int fd = mkstemp(path);
     assert_true(fd >= 0);
     close(fd);
-    assert_int_equal(mo_events_dump(events, n_cores, "", path, NULL), MOIRE_OK);
+    assert_int_equal(dump(from, path), MOIRE_OK);
     FILE *file = fopen(path, "re");
     assert_non_null(file);
     fseek(file, 0, SEEK_END);
@@ -34,4 +45,12 @@ void history_of_events(struct mo_events *events, int n_cores, int64_t queries) {
     if (v.rule[0]) print_message("line %ld: %s %s\n", v.line, v.rule, v.message);
     assert_string_equal(v.rule, "");
     assert_int_equal(v.queries, queries);
+}
+
+void history_of_events(struct mo_events *events, int n_cores, int64_t queries) {
+    check(&(struct source){.events = events, .n_cores = n_cores}, queries);
+}
+
+void history_of_device(struct mo_device *device, int64_t queries) {
+    check(&(struct source){.device = device}, queries);
 }

@@ -173,7 +173,7 @@ static void serve(struct bed *b, struct mo_sched_stats *stats) {
         bool fails = b->fails_at >= 0 && i % TENANTS == 0;
         assert_int_equal(b->query[i].code, fails ? MOIRE_EFAILED : MOIRE_OK);
     }
-    history_of_events(mo_device_events(b->device), CORES, QUERIES);
+    history_of_device(b->device, QUERIES);
 }
 
 static void blocks_are_right_whoever_comes_and_goes(void **state) {

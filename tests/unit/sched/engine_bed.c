@@ -7,7 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include "tests/unit/sched/engine_bed.h"
-#include "runtime/engine/device_impl.h"
 #include "tests/history/recorded.h"
 
 static const int64_t MS = 1000000;
@@ -280,12 +279,6 @@ void bed_wait(struct bed *b, struct bed_query *q) {
         b->env.sys->sleep_until(NULL, mo_now(&b->env) + MS / 10);
 }
 
-/* Lets that were asked for are in force: the thread that prepares them reports nothing more. */
-static bool no_lets_are_coming(struct mo_device *device, int arg) {
-    (void)arg;
-    return !mo_sched_view(device->sched)->lets_coming;
-}
-
 /* Once each, right, and nothing is left behind. */
 void bed_close(struct bed *b) {
     mo_engine_drain(b->engine);
@@ -297,11 +290,10 @@ void bed_close(struct bed *b) {
     }
     for (int i = 0; i < BED_TENANTS; i++)
         if (b->tenant[i] >= 0) mo_engine_close(b->engine, b->tenant[i], MOIRE_EUNLOADED);
-    mo_device_wait(b->device, no_lets_are_coming, 0);
     struct mo_sched_stats stats;
     mo_engine_stats(b->engine, &stats);
     assert_int_equal(stats.refused, 0);
-    history_of_events(mo_device_events(b->device), BED_GPUS * BED_UNITS, b->accepted);
+    history_of_device(b->device, b->accepted);
     mo_engine_destroy(b->engine);
     put_toy_away(b);
     mo_share_destroy(b->share);

@@ -131,7 +131,7 @@ static void check_history(struct toys *b, int device) {
     struct mo_sched_stats stats;
     mo_device_stats(d, &stats);
     assert_int_equal(stats.refused, 0);
-    history_of_events(mo_device_events(d), mo_device_units(d), device ? b->moved : b->n);
+    history_of_device(d, device ? b->moved : b->n);
 }
 
 /* Answered once, under its handle, and released by every device that had it; nothing is left behind. */
