@@ -3,8 +3,9 @@
  *
  * All input shapes are static, so most shape arithmetic (Shape, Gather, Concat, Reshape...) folds away: a
  * node whose inputs are all constants is computed by its reference, and Shape and Size need no more than a
- * static shape.  Where an output shape needs contents that are known only at run time, the tensor is
- * `dynamic`, and so is all that follows from it. */
+ * static shape.  What would take more steps than the limit fold_steps leaves is computed in every query
+ * instead, so that no file keeps a loading program busy for hours.  Where an output shape needs contents that
+ * are known only at run time, the tensor is `dynamic`, and so is all that follows from it. */
 #include <string.h>
 #include "codegen/prepare.h"
 #include "runtime/ops/op.h"
@@ -14,6 +15,7 @@ enum { SPARE = 16 }; /* absent operands after the last, so that an operator may 
 /* Values of one node's operands; room for the widest node, used again for every node. */
 struct operands {
     struct mo_value *in, *out;
+    int64_t steps; /* that folding may still take */
 };
 
 static bool make_operands(struct mo_region *tmp, int n_in, int n_out, struct operands *ops) {
@@ -135,6 +137,24 @@ static void answer_shape_query(const struct mo_graph *g, struct mo_node *node) {
         data[i] = in->d[start + i];
 }
 
+static bool affordable(const struct mo_graph *g, const struct mo_node *node, struct operands *ops) {
+    int64_t steps = mo_fold_steps(g, node);
+    if (steps > ops->steps) return false;
+    ops->steps -= steps;
+    return true;
+}
+
+/* The one whose shape is known only when all of its work is done, and more than a few steps an element. */
+static bool computes_to_infer(const struct mo_node *node) {
+    return !strcmp(node->op_type, "NonMaxSuppression");
+}
+
+/* Without contents it says that it needs them. */
+static void hide_contents(const struct mo_node *node, struct operands *ops) {
+    for (int k = 0; k < node->n_in; k++)
+        ops->in[k].data = NULL;
+}
+
 static int fold(struct mo_graph *g, struct mo_node *node, struct operands *ops, moire_error *err) {
     for (int k = 0; k < node->n_out; k++) {
         if (node->out[k] < 0) continue;
@@ -159,10 +179,13 @@ static int visit(struct mo_graph *g, struct mo_node *node, struct operands *ops,
         return MOIRE_OK;
     }
     gather_operands(g, node, ops);
+    bool counted = all_constant(g, node) && computes_to_infer(node);
+    if (counted && !affordable(g, node, ops)) hide_contents(node, ops);
     int rc = infer_with(g, node, ops, err);
     if (rc) return rc == MO_NEED_DATA ? MOIRE_OK : rc;
     bool known = is_shape_query(node) || (all_constant(g, node) && !(node->op->flags & MO_OP_RANDOM));
-    return known && outputs_fit(g, node) ? fold(g, node, ops, err) : MOIRE_OK;
+    return known && outputs_fit(g, node) && (counted || affordable(g, node, ops)) ? fold(g, node, ops, err)
+                                                                                  : MOIRE_OK;
 }
 
 /* Nodes that nobody reads are dropped, last to first so that chains go at once. */
@@ -182,7 +205,7 @@ static void drop_unread(struct mo_graph *g) {
 }
 
 static int visit_all(struct mo_graph *g, struct mo_region *tmp, moire_error *err) {
-    struct operands ops;
+    struct operands ops = {.steps = g->env->limits.fold_steps};
     int n_in = 0, n_out = 0, rc = MOIRE_OK;
     for (int i = 0; i < g->n_nodes; i++) {
         if (g->nodes[i]->n_in > n_in) n_in = g->nodes[i]->n_in;

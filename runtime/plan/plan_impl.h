@@ -3,6 +3,7 @@
 #ifndef MO_PLAN_INTERNAL_H
 #define MO_PLAN_INTERNAL_H
 #include "runtime/ops/op.h"
+#include "runtime/plan/cost.h"
 #include "runtime/plan/plan.h"
 
 /* Absent operands after the last, so that an operator may look at optional ones that a node does not list. */
@@ -28,11 +29,7 @@ struct mo_instance {
 /* memory.c: storage groups, lifetimes, offsets.  Fills offset, image, arena_bytes and arena_lower. */
 int mo_plan_memory(struct mo_plan *plan, moire_error *err);
 
-/* cost.c: nominal work and bytes of a layer. */
-void mo_plan_cost(const struct mo_graph *graph, const struct mo_node *node, int64_t *flops, int64_t *bytes);
-/* An operator that multiplies and adds: its flops are twice its multiply-adds. */
-bool mo_plan_multiplies(const struct mo_node *node);
-/* True when the layer moves no bytes: its outputs already lie where its inputs are. */
+/* cost.c: true when the layer moves no bytes: its outputs already lie where its inputs are. */
 bool mo_plan_is_view(const struct mo_graph *graph, const struct mo_node *node);
 
 /* trim.c: releases constants that no step reads any more because it has packed its own copy. */

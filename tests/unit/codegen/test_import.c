@@ -110,6 +110,53 @@ static void shape_arithmetic_folds(void **state) {
     ob_destroy(b);
 }
 
+/* Nodes that remain of one that reads constants, and of a Cast of its result. */
+static int left_of(const char *op, const char *shapes[2], int64_t fold_steps) {
+    struct ob *b = ob_create(17);
+    b->env.limits.fold_steps = fold_steps;
+    ob_random(b, "a", shapes[0]);
+    if (shapes[1]) ob_random(b, "b", shapes[1]);
+    ob_int64s(b, "most", "9");
+    ob_input(b, "x", MOIRE_F32, "1");
+    ob_node(b, op, !strcmp(op, "NonMaxSuppression") ? "a b most" : shapes[1] ? "a b" : "a", "y");
+    if (!strcmp(op, "Einsum")) ob_string(b, "equation", "i,j->");
+    if (!strcmp(op, "MaxPool")) ob_ints(b, "kernel_shape", "32");
+    if (!strcmp(op, "LRN")) ob_int(b, "size", 31);
+    ob_node(b, "Cast", "y", "z");
+    ob_int(b, "to", ONNX__TENSOR_PROTO__DATA_TYPE__FLOAT);
+    ob_output(b, "z");
+    ob_node(b, "Neg", "x", "w");
+    ob_output(b, "w");
+    struct mo_graph *g = parse(b, &bare, NULL);
+    int n = g->n_nodes - 1;
+    mo_graph_destroy(g);
+    ob_destroy(b);
+    return n;
+}
+
+/* What takes long is left to the queries, so that no file makes loading take hours. */
+static void long_work_is_not_folded(void **state) {
+    (void)state;
+    static const struct {
+        const char *op, *shapes[2];
+    } rows[] = {
+        {"Einsum", {"64", "64"}},
+        {"MatMul", {"16,16", "16,16"}},
+        {"Conv", {"1,8,64", "8,8,3"}},
+        {"MaxPool", {"1,1,128"}},
+        {"LRN", {"1,64,4,4"}},
+        {"DFT", {"1,64,1"}},
+        {"NonMaxSuppression", {"1,64,4", "1,1,64"}},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        const char *shapes[2] = {rows[i].shapes[0], rows[i].shapes[1]};
+        int all = left_of(rows[i].op, shapes, 1 << 20), some = left_of(rows[i].op, shapes, 1000);
+        if (all || some != 2) fail_msg("%s: %d and %d nodes are left", rows[i].op, all, some);
+    }
+    const char *pair[] = {"16", "16"};
+    assert_int_equal(left_of("Add", pair, 0), 0);
+}
+
 static void data_dependent_shapes_are_dynamic(void **state) {
     (void)state;
     struct ob *b = ob_create(13);
@@ -272,6 +319,7 @@ int main(void) {
         cmocka_unit_test(nodes_may_come_in_any_order),
         cmocka_unit_test(listed_initializers_are_no_inputs),
         cmocka_unit_test(shape_arithmetic_folds),
+        cmocka_unit_test(long_work_is_not_folded),
         cmocka_unit_test(data_dependent_shapes_are_dynamic),
         cmocka_unit_test(constants_in_all_forms),
         cmocka_unit_test(metadata_is_kept),
