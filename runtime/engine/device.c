@@ -40,6 +40,10 @@ static void prepare(void *self, int64_t expected_ns) {
     d->calls->prepare(d->self, expected_ns);
 }
 
+static void say(void *self, int level, const char *line) {
+    mo_device_say(self, level, "%s", line);
+}
+
 static const struct mo_engine_ops core_calls = {
     .start = start,
     .resize = resize,
@@ -47,6 +51,7 @@ static const struct mo_engine_ops core_calls = {
     .resolved = resolved,
     .released = released,
     .prepare = prepare,
+    .say = say,
 };
 
 /* --- create, destroy ------------------------------------------------------------------------------------ */
@@ -122,6 +127,7 @@ void mo_device_destroy(struct mo_device *d) {
         env->sys->thread_join(env->sys->self, d->service);
     }
     if (d->self) d->calls->close(d->self);
+    mo_device_write_lines(d); /* of threads that were there until now */
     mo_sched_destroy(d->sched);
     mo_events_destroy(d->events);
     mo_free(env, d->tenants);

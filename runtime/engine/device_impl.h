@@ -7,11 +7,19 @@
 
 /* Event rings beside one a unit: of the lock's holder, of the service thread, of a thread of the user's. */
 enum { MO_RING_LOCKED, MO_RING_SERVICE, MO_RING_EXTERNAL, MO_RINGS_EXTRA };
+/* Most lines for the log that wait to be written, those beyond are lost; and bytes of one. */
+enum { MO_DEVICE_LINES = 16, MO_DEVICE_LINE = 320 };
 
 /* A tenant as its device delivers to it. */
 struct mo_device_model {
     const struct mo_model_ops *ops;
     void *model;
+};
+
+/* A line for the log. */
+struct mo_device_line {
+    int level;
+    char text[MO_DEVICE_LINE];
 };
 
 struct mo_device {
@@ -27,8 +35,10 @@ struct mo_device {
     int number; /* its place in the engine, which handles carry */
     int64_t timer_at, since, cpu_before;
     struct mo_query_list resolved;
-    int n_late;     /* units that are still inside of a block that has ended */
-    int taken_over; /* open queries that another device has failed */
+    int n_late;                                  /* units that are still inside of a block that has ended */
+    int taken_over;                              /* open queries that another device has failed */
+    struct mo_device_line line[MO_DEVICE_LINES]; /* what was said under the lock, oldest first */
+    int n_lines;
     struct mo_thread service;
     bool service_started, stop;
     bool doorbell_due;         /* the service thread is to be rung when the lock is let go */
@@ -60,6 +70,8 @@ static inline uint64_t mo_device_tag(const struct mo_device *device, uint64_t ha
 }
 /* The service thread's function. */
 void *mo_device_serve(void *device);
+/* Without the lock: writes what was said under it. */
+void mo_device_write_lines(struct mo_device *device);
 
 /* --- for tables of devices --- */
 void mo_device_take(struct mo_device *device);
@@ -70,6 +82,9 @@ bool mo_device_unlock(struct mo_device *device);
 void mo_device_ring_doorbell(struct mo_device *device);
 /* Under the lock: answers that are due are the service thread's to deliver. */
 void mo_device_leave_answers(struct mo_device *device);
+/* Under the lock: a line for the log, which the service thread writes without it. */
+void mo_device_say(struct mo_device *device, int level, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
 /* Lets the lock go as mo_device_drop(), and delivers what is due on this thread, which owns `ring`. */
 void mo_device_drop_and_deliver(struct mo_device *device, struct mo_ring *ring);
 /* Tells threads that wait for a change of the core's state; after the lock was let go. */

@@ -1,8 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  * device_serve.c - the lock of a device, the answers it owes, and its service thread, which serves the
- * policy's timer and delivers what no thread of the device delivers itself (cancelled, shed, unloaded).
- * Wake-up calls wait until the lock is let go: a futex call may cost many microseconds on a virtual machine.
- */
+ * policy's timer, delivers what no thread of the device delivers itself (cancelled, shed, unloaded), and
+ * writes the log.
+ * Wake-up calls wait until the lock is let go: a futex call may cost many microseconds on a virtual machine,
+ * and what a user's log does nobody knows. */
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
 #include "runtime/device/fpu.h"
 #include "runtime/device/usdt.h"
 #include "runtime/engine/device_impl.h"
@@ -104,6 +108,33 @@ void mo_device_drop_and_deliver(struct mo_device *d, struct mo_ring *ring) {
     if (due) deliver(d, ring);
 }
 
+/* --- the log -------------------------------------------------------------------------------------------- */
+void mo_device_say(struct mo_device *d, int level, const char *format, ...) {
+    if (!d->env->log || d->n_lines == MO_DEVICE_LINES) return;
+    struct mo_device_line *line = &d->line[d->n_lines++];
+    va_list ap;
+    va_start(ap, format);
+    vsnprintf(line->text, sizeof line->text, format, ap);
+    va_end(ap);
+    line->level = level;
+    d->doorbell_due = true;
+}
+
+void mo_device_write_lines(struct mo_device *d) {
+    struct mo_device_line line;
+    for (;;) {
+        mo_device_take(d);
+        const bool any = d->n_lines > 0;
+        if (any) {
+            line = d->line[0];
+            memmove(&d->line[0], &d->line[1], (size_t)--d->n_lines * sizeof line);
+        }
+        mo_lock_drop(d->env->sys, &d->lock); /* nothing else was done under it */
+        if (!any) return;
+        mo_log(d->env, line.level, "%s", line.text);
+    }
+}
+
 /* --- service thread ------------------------------------------------------------------------------------- */
 void *mo_device_serve(void *arg) {
     struct mo_device *d = arg;
@@ -118,8 +149,9 @@ void *mo_device_serve(void *arg) {
             mo_sched_timer(d->sched, mo_now(d->env));
         }
         int64_t wake = d->timer_at == MO_NEVER ? 0 : d->timer_at;
-        bool due = d->resolved.first >= 0, stop = d->stop;
+        bool due = d->resolved.first >= 0, stop = d->stop, lines = d->n_lines > 0;
         d->calls->leave(d->self);
+        if (lines) mo_device_write_lines(d);
         if (due)
             deliver(d, ring);
         else if (stop)

@@ -155,7 +155,7 @@ static void note_failure(struct mo_engine_gpu *g, const struct mo_gpu_work *w, i
     g->stats.failed++;
     snprintf(g->tenant[w->run.tenant].why, MO_ENGINE_WHY, "GPU %d: %s", w->gpu, message);
     if (code == MOIRE_EDEVICE && !g->lost[w->gpu])
-        mo_log(g->env, MOIRE_LOG_ERROR, "GPU %d is lost: %s", w->gpu, message);
+        mo_device_say(g->device, MOIRE_LOG_ERROR, "GPU %d is lost: %s", w->gpu, message);
     g->lost[w->gpu] = code == MOIRE_EDEVICE;
     if (!g->lost[w->gpu]) return;
     mo_sched_gpu_lost(g->device->sched, w->gpu, true, now);

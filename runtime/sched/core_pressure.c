@@ -3,8 +3,10 @@
 #include "runtime/sched/core_pressure.h"
 
 #include <math.h>
+#include <stdio.h>
 #include "runtime/sched/core_impl.h"
 
+enum { LINE = 160 };
 /* UNCERTAINTY: how uncertain the mean is against its samples; sqrt(GAIN / (2 - GAIN)), and 1.25 to turn a
  * mean deviation into a standard one. */
 static const double LEAST_RISE = 1.02, GAIN = 0.25, UNCERTAINTY = 0.47, LOG_STEP = 0.01;
@@ -62,8 +64,10 @@ static double from_source(struct mo_sched *s) {
         if (mo_view_ends_soon(&s->view, r)) mo_cores_join(&ending, &r->cores);
     }
     if (!s->source.read(s->source.self, s->view.now, &ending, &p)) {
-        mo_log(s->env, MOIRE_LOG_WARN, "pressure: %s has no value any more, observed slowdown takes over",
-               s->source.name);
+        char line[LINE];
+        snprintf(line, sizeof line, "pressure: %s has no value any more, observed slowdown takes over",
+                 s->source.name);
+        if (s->ops->say) s->ops->say(s->engine, MOIRE_LOG_WARN, line);
         s->source.read = NULL;
     }
     return p;

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  * late.c - blocks that have not ended long after they should have.
  *
- * A core of such a block stands still, or does next to nothing: its host has given it to another guest.
+ * As a rule a core of such a block stands still, or does next to nothing: its host has given it to another
+ * guest.  It may as well be that all are slow, because memory is short or neighbours take it; from here the
+ * two look alike.
  * Nobody knows for how long; as good a guess as any is that it goes on for as long as it has lasted.  So the
  * block's predicted end moves there, and moves on when that has passed.  Policies see it by `late_since` and
  * view.n_late: they count neither on its cores nor on its query, and those that will be late for it may be
@@ -10,8 +12,10 @@
  *
  * While blocks run they are looked at every few milliseconds: with the decisions that are made anyway, or by
  * the engine's timer where none is. */
+#include <stdio.h>
 #include "runtime/sched/core_impl.h"
 
+enum { LINE = 200 };
 static const int64_t GRACE_NS = 2000000, EVERY_NS = 3000000;
 
 static bool watches(const struct mo_sched *s) {
@@ -50,12 +54,17 @@ static bool is_overdue(const struct mo_view_run *r, int64_t now) {
 }
 
 static void begin_late(struct mo_sched *s, struct mo_view_run *r, int64_t now) {
+    char line[LINE];
     r->late_since = r->predicted_end;
     int64_t n = ++s->stats.stalls;
-    if (n & (n - 1)) return; /* one line each time that they have doubled: many may come */
-    mo_log(s->env, MOIRE_LOG_WARN,
-           "scheduler: a core of a block stands still or crawls: %.1f ms late; stalls so far: %lld",
-           (double)(now - r->late_since) * 1e-6, (long long)n);
+    if (!s->ops->say || n & (n - 1)) return; /* each time that they have doubled: many may come */
+    snprintf(
+        line, sizeof line,
+        "scheduler: a block is %.1f ms late: a core stands still, or what cores share is short (pressure "
+        "%.2f, pace %.2f); late so far: %lld",
+        (double)(now - r->late_since) * 1e-6, s->view.pressure[MO_PRESSURE_CACHE], s->view.pace,
+        (long long)n);
+    s->ops->say(s->engine, MOIRE_LOG_WARN, line);
 }
 
 bool mo_sched_watch(struct mo_sched *s, int64_t now) {

@@ -52,6 +52,9 @@ struct mo_engine_ops {
     /* GPUs: prepare the lets that the policy has asked for, which should take so long; blocks go on starting
      * on those in force until the engine calls mo_sched_prepared().  NULL on an engine of cores. */
     void (*prepare)(void *engine, int64_t expected_ns);
+    /* A line for the log (level: MOIRE_LOG_*), to be written when the engine has let its lock go.  NULL:
+     * nobody reads it. */
+    void (*say)(void *engine, int level, const char *line);
 };
 
 struct mo_sched_config {

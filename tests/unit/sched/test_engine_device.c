@@ -10,6 +10,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include "runtime/engine/device_impl.h"
 #include "tests/unit/sched/toys.h"
 
 /* --- one device ----------------------------------------------------------------------------------------- */
@@ -135,6 +136,51 @@ static void failures_are_answered_once(void **state) {
     }
 }
 
+/* Whoever writes the log may take long: nobody has the device's lock then. */
+struct heard {
+    struct mo_device *_Atomic device;
+    _Atomic int lines, locked;
+};
+
+static void hear(void *user, int level, const char *line) {
+    struct heard *h = user;
+    struct mo_device *d = atomic_load(&h->device);
+    const struct mo_sys *sys = d->env->sys;
+    int tries = 1000;
+    while (tries && !mo_lock_try(&d->lock)) {
+        sys->sleep_until(sys->self, sys->now(sys->self) + 1000000);
+        tries--;
+    }
+    if (tries)
+        mo_lock_drop(sys, &d->lock);
+    else
+        atomic_fetch_add(&h->locked, 1);
+    assert_true(level == MOIRE_LOG_WARN && strstr(line, "late"));
+    atomic_fetch_add(&h->lines, 1);
+}
+
+static void the_log_is_written_without_the_lock(void **state) {
+    (void)state;
+    struct heard heard = {.lines = 0};
+    struct toys *b = toys_make(1);
+    b->env.log = hear;
+    b->env.log_user = &heard;
+    assert_int_equal(toys_start(b, NULL), MOIRE_OK);
+    atomic_store(&heard.device, mo_engine_device(b->engine, 0));
+    for (int i = 0; i < TOYS_TENANTS; i++) {
+        assert_int_equal(toys_open(b, i, 0, NULL), MOIRE_OK);
+        b->tenant[i].index[1] = -1;
+    }
+    toy_hold(&b->toy[0], true);
+    toys_submit(b); /* its block is late, and nothing else happens */
+    while (!atomic_load(&heard.lines))
+        b->env.sys->sleep_until(NULL, mo_now(&b->env) + 1000000);
+    toy_hold(&b->toy[0], false);
+    mo_engine_drain(b->engine);
+    assert_int_equal(heard.locked, 0);
+    toys_strike(b);
+}
+
 /* --- two devices ---------------------------------------------------------------------------------------- */
 static void what_the_first_loses_the_second_answers(void **state) {
     (void)state;
@@ -242,6 +288,7 @@ int main(void) {
         cmocka_unit_test(an_abort_answers_what_is_open),
         cmocka_unit_test(a_tenant_that_leaves_is_waited_for),
         cmocka_unit_test(failures_are_answered_once),
+        cmocka_unit_test(the_log_is_written_without_the_lock),
         cmocka_unit_test(what_the_first_loses_the_second_answers),
         cmocka_unit_test(a_query_that_was_taken_over_can_be_cancelled),
         cmocka_unit_test(both_may_lose_a_query),

@@ -65,15 +65,16 @@ static bool read_trace(void *self, int64_t now, const struct mo_cores *ending, d
 }
 
 struct fixture {
+    struct manual manual; /* first: the engine */
     struct mo_env env;
-    struct manual manual;
     struct mo_sched *s;
     struct mo_profile *profile;
     int tenant, warnings;
 };
 
-static void count_warning(void *user, int level, const char *line) {
-    struct fixture *f = user;
+/* The fixture begins with its engine. */
+static void count_warning(void *engine, int level, const char *line) {
+    struct fixture *f = engine;
     f->warnings += level == MOIRE_LOG_WARN && strstr(line, "observed slowdown takes over") != NULL;
 }
 
@@ -84,10 +85,9 @@ static void set_up(struct fixture *f, const char *policy, const struct mo_pressu
     static const struct mo_engine_ops ops = {.start = manual_start,
                                              .set_timer = manual_timer,
                                              .resolved = manual_resolved,
-                                             .released = manual_released};
+                                             .released = manual_released,
+                                             .say = count_warning};
     *f = (struct fixture){.env = mo_env_default()};
-    f->env.log = count_warning;
-    f->env.log_user = f;
     struct mo_sched_config c = {.env = &f->env,
                                 .policy = mo_policy_find(policy),
                                 .n_cores = 2,
