@@ -134,22 +134,33 @@ static void resize(void *self, const struct mo_resize *r) {
     mo_claims_resize(&block->claims, r->n_cores);
     for (int core = mo_cores_next(&r->leave, -1); core >= 0; core = mo_cores_next(&r->leave, core))
         mo_claims_leave(&c->place[core].member);
-    if (mo_cores_next(&r->leave, -1) >= 0) mo_claims_rouse(&block->claims);
+    if (mo_cores_next(&r->leave, -1) >= 0) {
+        mo_cores_add(&c->rouse, (int)(block - c->blocks));
+        c->any_wake = true;
+    }
     join(block, &stay, &r->join, r->n_cores);
+}
+
+/* A team that is roused may be over by then, or be the next one: its members look, and sleep again. */
+static void wake_all(struct mo_cores_engine *c, const struct mo_cores *wake, const struct mo_cores *rouse) {
+    for (int core = mo_cores_next(wake, -1); core >= 0; core = mo_cores_next(wake, core))
+        mo_team_wake(c->team, core);
+    for (int i = mo_cores_next(rouse, -1); i >= 0; i = mo_cores_next(rouse, i))
+        mo_claims_rouse(&c->blocks[i].claims);
 }
 
 static void leave(void *self) {
     struct mo_cores_engine *c = self;
     bool any = c->any_wake;
-    struct mo_cores wake = {{0}};
+    struct mo_cores wake, rouse;
     if (any) {
         wake = c->wake;
-        c->wake = (struct mo_cores){{0}};
+        rouse = c->rouse;
+        c->wake = c->rouse = (struct mo_cores){{0}};
     }
     c->any_wake = false;
     bool doorbell = mo_device_unlock(c->device);
-    for (int core = any ? mo_cores_next(&wake, -1) : -1; core >= 0; core = mo_cores_next(&wake, core))
-        mo_team_wake(c->team, core);
+    if (any) wake_all(c, &wake, &rouse);
     if (doorbell) mo_device_ring_doorbell(c->device);
 }
 

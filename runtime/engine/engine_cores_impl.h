@@ -50,9 +50,10 @@ struct mo_cores_engine {
     int64_t scratch_bytes;
     int n;
     struct mo_lock exclusive; /* one exclusive job at a time */
-    /* sleeping workers with a job: woken when the lock has been let go */
-    struct mo_cores wake;
-    bool any_wake;
+    /* What is done when the lock has been let go: sleeping workers with a job are woken, and teams (by block)
+     * in which one that is asked to leave may sleep are roused. */
+    struct mo_cores wake, rouse;
+    bool any_wake; /* or team to rouse */
 };
 
 /* The job of a member of a block. */

@@ -12,6 +12,7 @@
 #include <string.h>
 #include "runtime/base/lock.h"
 #include "runtime/device/topology.h"
+#include "runtime/engine/device_impl.h"
 #include "runtime/engine/engine.h"
 #include "runtime/engine/engine_cores.h"
 #include "tests/history/recorded.h"
@@ -215,8 +216,48 @@ static void late_cores_hold_nobody_up(void **state) {
     strike(b);
 }
 
+/* A system that tells of calls that wake somebody while the device's lock is held by who calls. */
+struct watchful {
+    struct mo_sys table; /* first: its self points to this struct */
+    const struct mo_sys *real;
+    struct mo_device *_Atomic device;
+    _Atomic int woken, locked;
+};
+
+static void watched_wake(void *self, _Atomic uint32_t *word, int n) {
+    struct watchful *w = self;
+    struct mo_device *d = atomic_load(&w->device);
+    int tries = d && word != &d->lock.word && !atomic_load(&w->locked) ? 1000 : 0;
+    for (; tries && !mo_lock_try(&d->lock); tries--) {
+        if (tries == 1) atomic_fetch_add(&w->locked, 1);
+        w->real->sleep_until(w->real->self, w->real->now(w->real->self) + 1000000);
+    }
+    if (tries) {
+        mo_lock_drop(w->real, &d->lock);
+        atomic_fetch_add(&w->woken, 1);
+    }
+    w->real->futex_wake(w->real->self, word, n);
+}
+
+static void nobody_is_woken_under_the_lock(void **state) {
+    struct watchful watchful = {.real = mo_sys_posix()};
+    struct mo_sched_stats stats;
+    (void)state;
+    watchful.table = *watchful.real;
+    watchful.table.self = &watchful;
+    watchful.table.futex_wake = watched_wake;
+    struct bed *b = lay(&watchful.table);
+    atomic_store(&watchful.device, b->device);
+    serve(b, &stats);
+    assert_true(stats.resized > 20 && watchful.woken > 0);
+    assert_int_equal(watchful.locked, 0);
+    atomic_store(&watchful.device, NULL);
+    strike(b);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(blocks_are_right_whoever_comes_and_goes),
-                                       cmocka_unit_test(late_cores_hold_nobody_up)};
+                                       cmocka_unit_test(late_cores_hold_nobody_up),
+                                       cmocka_unit_test(nobody_is_woken_under_the_lock)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
