@@ -17,6 +17,7 @@ struct range {
 
 struct mo_live {
     const struct mo_env *env;
+    size_t *bytes; /* of what lives before each layer, and behind the last */
     int n;
     struct range range[];
 };
@@ -51,27 +52,38 @@ static void find_lifetimes(const struct mo_plan *plan, struct range *of) {
     }
 }
 
+static void sum_bytes(const struct mo_live *live) {
+    for (int i = 0; i < live->n; i++)
+        for (int next = live->range[i].first + 1; next <= live->range[i].last; next++)
+            live->bytes[next] += mo_round_up_bytes(live->range[i].bytes, ALIGN);
+}
+
 int mo_live_create(const struct mo_plan *plan, struct mo_live **out, moire_error *err) {
     const struct mo_env *env = plan->env;
     const size_t tensors = (size_t)plan->graph->n_tensors;
     struct range *of = mo_alloc(env, (tensors + 1) * sizeof *of);
     struct mo_live *live = mo_alloc(env, sizeof *live + tensors * sizeof *live->range);
+    size_t *bytes = mo_alloc(env, ((size_t)plan->graph->n_nodes + 1) * sizeof *bytes);
     *out = NULL;
-    if (of && live) {
-        *live = (struct mo_live){.env = env};
+    if (of && live && bytes) {
+        *live = (struct mo_live){.env = env, .bytes = bytes};
         find_lifetimes(plan, of);
         for (size_t i = 0; i < tensors; i++)
             if (of[i].bytes && of[i].first < of[i].last) live->range[live->n++] = of[i];
+        sum_bytes(live);
         *out = live;
     } else {
         mo_free(env, live);
+        mo_free(env, bytes);
     }
     mo_free(env, of);
     return *out ? MOIRE_OK : mo_fail(err, MOIRE_ENOMEM, "out of memory for a plan's lifetimes");
 }
 
 void mo_live_destroy(struct mo_live *live) {
-    if (live) mo_free(live->env, live);
+    if (!live) return;
+    mo_free(live->env, live->bytes);
+    mo_free(live->env, live);
 }
 
 static bool lives(const struct range *r, int next) {
@@ -79,10 +91,7 @@ static bool lives(const struct range *r, int next) {
 }
 
 size_t mo_live_bytes(const struct mo_live *live, int next) {
-    size_t bytes = 0;
-    for (int i = 0; i < live->n; i++)
-        if (lives(&live->range[i], next)) bytes += mo_round_up_bytes(live->range[i].bytes, ALIGN);
-    return bytes;
+    return live->bytes[next];
 }
 
 void mo_live_save(const struct mo_live *live, int next, const char *arena, char *kept) {

@@ -14,7 +14,8 @@ struct mo_live;
 int mo_live_create(const struct mo_plan *plan, struct mo_live **out, moire_error *err);
 void mo_live_destroy(struct mo_live *live); /* NULL is fine */
 
-/* Bytes that live before layer `next`, when all layers below it have run; 0 <= next <= n_steps. */
+/* Bytes that live before layer `next`, when all layers below it have run; 0 <= next <= n_steps.  Known: it is
+ * asked under locks. */
 size_t mo_live_bytes(const struct mo_live *live, int next);
 /* Copies them out of an arena and into one; `kept` has room for mo_live_bytes(). */
 void mo_live_save(const struct mo_live *live, int next, const char *arena, char *kept);
