@@ -52,6 +52,7 @@ void mo_claims_begin(struct mo_claims *c, int n_steps, int width) {
         serial = 0;
     }
     c->n_steps = n_steps;
+    c->code = 0;
     atomic_store_explicit(&c->width, (uint32_t)width, memory_order_relaxed);
     atomic_store_explicit(&c->now, numbered(serial + 1, FREE), memory_order_release);
 }
@@ -220,7 +221,7 @@ static bool work_on(const struct work *w, uint64_t now) {
 /* Goes on from a step, alone, up to one that is shared (true), the end, or its leave. */
 static bool go_on(const struct work *w, int step, enum mo_claims_end *end, int *code) {
     struct mo_claims *c = w->c;
-    for (c->code = 0; step < c->n_steps; step++) {
+    for (; step < c->n_steps; step++) {
         if (leaves(w->m)) {
             announce(c, FREE | (uint32_t)step);
             *end = MO_CLAIMS_LEFT;

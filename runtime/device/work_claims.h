@@ -49,14 +49,13 @@ struct mo_claims_range {
 struct mo_claims {
     const struct mo_env *env;
     struct mo_claims_range *range; /* of every seat */
-    int n, spin, n_steps, code;
+    int n, spin, n_steps;
+    int code; /* that the block ended with; the members' caches keep this line: nobody writes it before */
     _Atomic uint32_t width; /* members that the team should have, and ranges of the next step */
-    char pad[28];
     /* what all look at: one cache line */
-    _Atomic uint64_t now; /* serial number, and what is done: work_claims.c */
-    _Atomic uint64_t cut; /* serial number, ranges and pieces of the step that is shared */
+    _Alignas(64) _Atomic uint64_t now; /* serial number, and what is done: work_claims.c */
+    _Atomic uint64_t cut;              /* serial number, ranges and pieces of the step that is shared */
     _Atomic uint32_t done, asleep, rung;
-    char pad_[36];
 };
 
 enum mo_claims_end {
