@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
- * barrier.h - barrier of a let: each worker raises its own flag, worker 0 gathers them and opens the gate.
- * Waiting spins for a bounded time, then sleeps on the futex; a wake-up costs a call only when one sleeps.
- * Every atomic is sequentially consistent where sleeping is decided; there are no bare fences. */
+ * barrier.h - barrier of workers that measure together: each worker raises its own flag, worker 0 gathers
+ * them and opens the gate. Waiting spins for a bounded time, then sleeps on the futex; a wake-up costs a call
+ * only when one sleeps. Every atomic is sequentially consistent where sleeping is decided; there are no bare
+ * fences. */
 #ifndef MO_BARRIER_H
 #define MO_BARRIER_H
 #include "runtime/base/env.h"
@@ -26,6 +27,6 @@ void mo_barrier_init(struct mo_barrier *b, const struct mo_env *env, struct mo_b
 /* Sets the number of members for the next rounds.  Nobody may be before or in mo_barrier_wait() but for
  * members of a finished round that have yet to see its gate open: nothing they read is touched. */
 void mo_barrier_begin(struct mo_barrier *b, int n);
-/* Returns when all n workers have called it.  The signature is that of mo_instance_run(). */
+/* Returns when all n workers have called it. */
 void mo_barrier_wait(void *barrier, int worker);
 #endif

@@ -10,7 +10,7 @@
 #include <stdbool.h>
 #include "runtime/base/env.h"
 
-/* run(ctx, core, worker, n_workers) on the worker thread of `core`; worker 0 leads. */
+/* run(ctx, core, worker, n_workers) on the worker thread of `core`. */
 struct mo_job {
     void (*run)(void *ctx, int core, int worker, int n_workers);
     void *ctx;

@@ -3,7 +3,8 @@
  *
  * A plan is immutable and shared by every query of a tenant.  An instance is what one query needs besides:
  * kernel arguments, resolved to one arena for its activations, laid out by the plan.  The arena is the
- * instance's own, or comes and goes with queries (runtime/serve/arenas.h).  A preempted query keeps both.
+ * instance's own, or comes and goes with queries (runtime/serve/arenas.h).  A preempted query keeps its
+ * instance; another may take over its arena (runtime/serve/spill.h).
  * Threads: any number of instances run at once; one instance is run by one team at a time. */
 #ifndef MO_PLAN_H
 #define MO_PLAN_H

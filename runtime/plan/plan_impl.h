@@ -19,7 +19,7 @@ struct mo_instance {
     struct mo_value *value; /* of every tensor, as operators see it */
     bool *placed;           /* of every tensor: lies in the arena */
     void **owned;           /* of every tensor: storage of dynamic layers, freed by reset */
-    struct mo_value *io;    /* inputs and outputs of the reference step that runs now (worker 0 only), each
+    struct mo_value *io;    /* inputs and outputs of the reference step that runs now, on one worker, each
                                followed by MO_SPARE_OPERANDS absent ones */
     void **temp;            /* of every entry of io: a plain contiguous copy, or NULL */
     int rc;                 /* first failure; layers after it are skipped */
@@ -39,7 +39,7 @@ int mo_plan_check_packed(const struct mo_plan *plan, moire_error *err);
 
 /* reference.c: the operands of a layer, all absent yet, in io. */
 struct mo_op_ctx mo_instance_operands(struct mo_instance *instance, const struct mo_node *node);
-/* reference.c: runs a layer by its operator's plain C; worker 0 only. */
+/* reference.c: runs a layer by its operator's plain C; one worker at a time. */
 int mo_reference_run(struct mo_instance *instance, const struct mo_step *step);
 /* dynamic.c: the same for layers whose shapes are known only now. */
 int mo_dynamic_run(struct mo_instance *instance, const struct mo_step *step);

@@ -3,7 +3,7 @@
  *
  * Operators see plain, contiguous tensors.  Where the plan put a blocked tensor or a slice of a concat, a
  * copy stands in: gathered before the operator runs, scattered after.  Slow and always right: the seam that
- * lets any operator stand anywhere in a graph.  Worker 0 only. */
+ * lets any operator stand anywhere in a graph.  One worker at a time. */
 #include <string.h>
 #include "runtime/plan/plan_impl.h"
 
