@@ -119,9 +119,9 @@ typedef struct moire_runtime_stats {
     int64_t blocks_run, blocks_refused; /* blocks that were started; decisions that broke a rule */
     moire_histogram block, decision;    /* times of blocks; of the scheduler's decisions */
     double pace;         /* times their usual time that blocks take at the moment, on cores; 1 = as usual */
-    int64_t stalls;      /* blocks whose cores stood still: that had not ended long after they should have */
+    int64_t stalls;      /* blocks that were late by far: a core stood still, or memory was short */
     int64_t stall_ns;    /* by which those of them that have ended were late */
-    int64_t stall_sheds; /* of shed and expired: given up by the policy while cores stood still */
+    int64_t stall_sheds; /* of shed and expired: given up by the policy while a block was late */
     /* Activations on cores, a part of memory.activations.  A started query has an arena, or is spilled:
      * paused, with what it still needs in a buffer of that size, because another query of its tenant took its
      * arena. */

@@ -23,6 +23,6 @@ const struct mo_curve *mo_headline_lead(const struct mo_curve *curves, int n);
 /* A sentence for each system whose highest load rests on few queries of some tenant, of its first such seed;
  * returns how many, `most` at most. */
 int mo_doc_few(const json_t *document, char (*lines)[MO_HEADLINE], int most);
-/* Likewise, for each system during whose runs cores stood still or the machine was slow. */
+/* Likewise, for each system during whose runs blocks were late or the machine was slow. */
 int mo_doc_stalls(const json_t *document, char (*lines)[MO_HEADLINE], int most);
 #endif

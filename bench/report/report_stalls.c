@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * report_stalls.c - machines that stood still or were slow while a system was measured; see headline.h. */
+ * report_stalls.c - blocks that were late and machines that were slow while a system was measured; see
+ * headline.h. */
 #include <string.h>
 #include "bench/report/headline.h"
 #include "runtime/base/text.h"
@@ -50,8 +51,8 @@ int mo_doc_stalls(const json_t *document, char (*lines)[MO_HEADLINE], int most) 
         mo_text_put(&text, "%s:", name);
         if (s.stalls > 0)
             mo_text_put(&text,
-                        " cores stood still in %.0f blocks, %.0f ms in all, and %.0f queries were shed "
-                        "meanwhile%s",
+                        " %.0f blocks were late by %.0f ms in all, as cores stood still or memory was short, "
+                        "and %.0f queries were shed meanwhile%s",
                         s.stalls, s.ms, s.sheds, s.pace >= SLOW ? ";" : "");
         if (s.pace >= SLOW) mo_text_put(&text, " at worst blocks took %.1f times their time", s.pace);
         mo_text_put(&text, ".");

@@ -57,8 +57,8 @@ struct mo_view_run {
     int n_leaving, wanted; /* wanted: cores it would have liked; more than stay: it may grow */
     int resized;           /* times */
     int64_t start, predicted_end;
-    int64_t late_since; /* when it should have ended: long ago, a core of it stands still, and predicted_end
-                           is a guess; 0 = it is not late.  On cores only */
+    int64_t late_since; /* when it should have ended: long ago, as a rule a core of it stands still, and
+                           predicted_end is a guess; 0 = it is not late.  On cores only */
     double pressure;    /* for which its versions were chosen */
     bool alone;         /* no other block has run since it began */
     int64_t unhindered; /* what it was predicted to take on the cores it wanted; 0 = it began on as many */

@@ -311,9 +311,9 @@ static void a_machine_that_stood_still_is_told(void **state) {
                             json_pack("{s:i, s:f, s:i, s:f}", "stalls", i < 2 ? 3 : 0, "stall_ms", 41.0,
                                       "stall_sheds", 2, "pace_max", i == 1 ? 1.8 : 1.2));
     assert_int_equal(mo_doc_stalls(doc, lines, MO_HEADLINES), 1);
-    assert_string_equal(lines[0],
-                        "moire/moire: cores stood still in 6 blocks, 82 ms in all, and 4 queries were shed "
-                        "meanwhile; at worst blocks took 1.8 times their time.");
+    assert_string_equal(
+        lines[0], "moire/moire: 6 blocks were late by 82 ms in all, as cores stood still or memory was "
+                  "short, and 4 queries were shed meanwhile; at worst blocks took 1.8 times their time.");
     assert_int_equal(mo_doc_stalls(doc, lines, 0), 0);
     json_decref(doc);
 }
