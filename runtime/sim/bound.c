@@ -26,6 +26,18 @@ struct solver {
     int n_kept;
 };
 
+/* Least time of a layer alone, in whatever version runs at any pressure: which one is the fastest depends on
+ * the core count, and the profile's own rows are those of the first version. */
+static double layer_time(const struct mo_profile *p, int cores, int layer) {
+    int64_t least = mo_profile_time(p, cores, layer, layer + 1);
+    for (int k = 0; p->level && k < MO_PROFILE_LEVELS; k++) {
+        const struct mo_profile_does *sum = mo_profile_level(p, k, cores);
+        int64_t time = sum[layer + 1].solo - sum[layer].solo;
+        if (time < least) least = time;
+    }
+    return (double)least;
+}
+
 /* min over core counts of (cores + price) x time, summed over the layers; *time: how long those counts take.
  * `price`: cores that a unit of time is worth. */
 static double cheapest(const struct mo_profile *p, int cores, double price, double *time) {
@@ -34,7 +46,7 @@ static double cheapest(const struct mo_profile *p, int cores, double price, doub
     for (int l = 0; l < p->n_layers; l++) {
         double least = INFINITY, takes = 0;
         for (int c = 1; c <= cores; c++) {
-            double t = (double)mo_profile_time(p, c, l, l + 1);
+            double t = layer_time(p, c, l);
             if ((c + price) * t >= least) continue;
             least = (c + price) * t;
             takes = t;
@@ -62,14 +74,14 @@ double mo_bound_need(const struct mo_profile *p, int cores, double target) {
 }
 
 int64_t mo_bound_least_time(const struct mo_profile *p, int cores) {
-    int64_t sum = 0;
+    double sum = 0;
     for (int l = 0; l < p->n_layers; l++) {
-        int64_t least = INT64_MAX;
+        double least = INFINITY;
         for (int c = 1; c <= cores; c++)
-            if (mo_profile_time(p, c, l, l + 1) < least) least = mo_profile_time(p, c, l, l + 1);
+            least = fmin(least, layer_time(p, c, l));
         sum += least;
     }
-    return sum;
+    return (int64_t)sum;
 }
 
 /* --- the most work of a set of tenants ------------------------------------------------------------------ */

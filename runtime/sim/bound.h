@@ -58,8 +58,9 @@ struct mo_bound_shares {
 };
 
 /* Least core time of a model that finishes within `target` ns on at most `cores` cores; layers may change
- * their count while they run.  Computed from below (Lagrange's dual), so it never exceeds the true minimum.
- * INFINITY as the target: of an answer however late. */
+ * their count while they run, and each has the version that is fastest on it.  Computed from below
+ * (Lagrange's dual), so it never exceeds the true minimum.  INFINITY as the target: of an answer however
+ * late. */
 double mo_bound_need(const struct mo_profile *profile, int cores, double target);
 /* Least time of a model. */
 int64_t mo_bound_least_time(const struct mo_profile *profile, int cores);

@@ -9,7 +9,9 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include "runtime/profile/profile_versions.h"
 #include "runtime/sim/bound.h"
+#include "runtime/sim/sim.h"
 #include "tests/unit/sched/sim_engine.h"
 
 static struct mo_bound_shares answering; /* of the last case */
@@ -97,6 +99,48 @@ static void late_queries_have_to_be_answered(void **state) {
     assert_true(near(answering.overall, 0) && near(answering.every, 0));
     solve(q, 10, &of, 1, 1, -1);
     assert_true(answering.overall < 0 && answering.every < 0);
+}
+
+static int64_t answered_at;
+
+static void note_answer(void *ctx, int tenant, const struct mo_answer *answer) {
+    (void)ctx, (void)tenant;
+    answered_at = answer->end;
+}
+
+/* The first version takes 300 us on four cores, the second 240: a block alone runs that one, so the least
+ * time is 240 us, and within 250 a query takes 960 of core time. */
+static void the_fastest_version_on_so_many_cores_counts(void **state) {
+    (void)state;
+    struct mo_env env = mo_env_default();
+    static const char text[] = "# moire-profile 1\nlayer,name,variant,batch,pressure,kib,1,4\n"
+                               "0,x,0,1,0,100,1000,300\n0,x,1,1,0,100,1100,240\n";
+    const struct mo_profile_machine m = {.cores = 4};
+    struct mo_profile_table table;
+    struct mo_profile *p;
+    struct mo_sim *sim;
+    int tenant;
+    assert_int_equal(mo_profile_table_parse(&env, "t.csv", text, sizeof text - 1, &table, NULL), MOIRE_OK);
+    assert_int_equal(mo_profile_table_profile(&env, &table, 0, 4, &p, NULL), MOIRE_OK);
+    assert_int_equal(mo_profile_versions(&m, &table, p, NULL), MOIRE_OK);
+    const struct mo_sim_config c = {.env = &env,
+                                    .policy = mo_policy_find("fcfs"),
+                                    .machine = {.n_cores = 4},
+                                    .max_queries = 1,
+                                    .max_tenants = 1,
+                                    .answer = note_answer};
+    const struct mo_sched_tenant_config tc = {.qos_ns = 250000, .queue = 1, .instances = 1, .profile = p};
+    assert_int_equal(mo_sim_create(&c, &sim, NULL), MOIRE_OK);
+    assert_int_equal(mo_sim_open(sim, &tc, &tenant, NULL), MOIRE_OK);
+    assert_int_equal(mo_sim_submit(sim, tenant, NULL, NULL, NULL), MOIRE_OK);
+    assert_int_equal(mo_sim_drain(sim), 0);
+    assert_int_equal(answered_at, 240000);
+    assert_int_equal(mo_bound_least_time(p, 4), 240000);
+    assert_true(mo_bound_need(p, 4, 250000) <= 4 * 240000.0 + 1e-3);
+    assert_true(fabs(mo_bound_need(p, 4, INFINITY) - 960000) < 1e-3); /* one core takes 1000 */
+    mo_sim_destroy(sim);
+    mo_profile_destroy(p);
+    mo_profile_table_free(&table);
 }
 
 static uint64_t next(uint64_t *s) {
@@ -234,6 +278,7 @@ int main(void) {
         cmocka_unit_test(a_tight_target_costs_core_time),
         cmocka_unit_test(the_worst_tenant_has_a_limit_of_its_own),
         cmocka_unit_test(late_queries_have_to_be_answered),
+        cmocka_unit_test(the_fastest_version_on_so_many_cores_counts),
         cmocka_unit_test(no_choice_of_queries_beats_the_bound),
         cmocka_unit_test(no_policy_beats_the_bound),
     };
