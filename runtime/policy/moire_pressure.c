@@ -18,18 +18,19 @@ struct neighbours {
     const struct mo_moire_state *state;
     const struct mo_view *view;
     const struct mo_decisions *out;
-    double missed, busy; /* demand.h */
-    double outside;      /* pressure from outside the runtime */
-    double waits;        /* of all that wait for cores in vain: what they will ask for, */
-    int wanted;          /* and their cores */
-    int spare;           /* cores that this dispatch leaves idle */
+    double missed;  /* demand.h */
+    int taken;      /* cores that run blocks, when this dispatch is carried out */
+    double outside; /* pressure from outside the runtime */
+    double waits;   /* of all that wait for cores in vain: what they will ask for, */
+    int wanted;     /* and their cores */
+    int spare;      /* cores that this dispatch leaves idle */
 };
 
 static double demand(const struct neighbours *nb, int query, int cores, int begin, int end, double pressure) {
     const struct mo_profile *p = nb->view->tenants[nb->view->queries[query].tenant].profile;
     double solo;
     struct mo_demand d = mo_demand_of(p, pressure, cores, begin, end, &solo);
-    return mo_demand_now(&d, nb->missed, nb->busy);
+    return mo_demand_now(&d, nb->missed, mo_demand_beside(nb->taken, cores, nb->view->n_cores));
 }
 
 /* Of what a query does in about `ns` from a layer on. */
@@ -70,19 +71,17 @@ static double explained(const struct neighbours *nb) {
 static void meet(struct neighbours *nb) {
     const struct mo_view *view = nb->view;
     double resident = view->resident;
-    int taken = view->n_cores - view->n_idle;
+    nb->taken = view->n_cores - view->n_idle;
     nb->missed = mo_demand_missed(view->memory.cache_bytes, resident);
-    nb->busy = (double)taken / view->n_cores;
     nb->outside = view->pressure[MO_PRESSURE_CACHE] - explained(nb);
     if (nb->outside < 0) nb->outside = 0;
     for (int i = 0; i < nb->out->n; i++) {
         if (nb->out->list[i].kind != MO_RUN) continue;
-        taken += mo_cores_count(&nb->out->list[i].cores);
+        nb->taken += mo_cores_count(&nb->out->list[i].cores);
         resident += newly_resident(nb, i);
     }
     nb->missed = mo_demand_missed(view->memory.cache_bytes, resident);
-    nb->busy = (double)taken / view->n_cores;
-    nb->spare = view->n_cores - taken;
+    nb->spare = view->n_cores - nb->taken;
     for (int i = 0; i < nb->state->n; i++) {
         const struct mo_moire_candidate *c = &nb->state->list[i];
         if (!c->keep || c->running || decision_of(nb, c->query)) continue;

@@ -38,6 +38,11 @@ static inline double mo_demand_missed(double cache_bytes, double resident) {
     return cache_bytes <= 0 ? 1 : resident > cache_bytes ? 1 - cache_bytes / resident : 0;
 }
 
+/* Of `cores`, `taken` run blocks, that one on `own` among them: the share of the other cores that do. */
+static inline double mo_demand_beside(int taken, int own, int cores) {
+    return taken > own && cores > own ? (double)(taken - own) / (cores - own) : 0;
+}
+
 /* busy: share of the other cores that run blocks. */
 static inline double mo_demand_now(const struct mo_demand *d, double missed, double busy) {
     return d->once * missed + d->alone + busy * (d->shared - d->alone);

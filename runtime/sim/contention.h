@@ -3,14 +3,15 @@
  *
  *   memory        they share the memory ceiling (demand.h): what was measured here, and the rule by default
  *   none          they do not
- *   factor:M      a block takes up to M times its time, in proportion to the share of the other cores that
- *                 are busy; every version alike
+ *   factor:M      a block takes up to M times its time, in proportion to the share of the machine's cores
+ *                 that run other blocks; every version alike
  *   versions:M    likewise, but layers have the assumed versions of assumed_versions.h: the one that is
  *                 fastest alone takes up to M times its time, at most 7, and others are less sensitive
  *
  * The last two are made from what VELTAIR's paper prints, to see what its policy gains in such a world: no
- * machine was measured.  The pressure that policies see is the share of the ceiling that is asked for under
- * `memory`; else it follows from the share of all cores that are busy. */
+ * machine was measured.  What neighbours do to a block depends on how much of the machine they have, not on
+ * how large it is itself.  So the pressure that policies see, from the share of all cores that are busy, is
+ * what a block suffers that begins now.  Under `memory` it is the share of the ceiling that is asked for. */
 #ifndef MO_CONTENTION_H
 #define MO_CONTENTION_H
 #include <stdbool.h>
@@ -35,9 +36,9 @@ bool mo_contention_parse(const char *text, struct mo_contention *out);
 static inline bool mo_contention_crowds(const struct mo_contention *c) {
     return c->kind == MO_CONTENTION_FACTOR || c->kind == MO_CONTENTION_VERSIONS;
 }
-/* Pressure from 0 to 1 where that share of cores is busy. */
+/* Pressure from 0 to 1 where other blocks have that share of all cores. */
 double mo_contention_pressure(const struct mo_contention *contention, double busy);
-/* Times its time alone that a block takes where that share of the other cores is busy; `chosen`: the pressure
+/* Times its time alone that a block takes where others have that share of all cores; `chosen`: the pressure
  * that its versions were chosen for. */
 double mo_contention_pace(const struct mo_contention *contention, double busy, double chosen);
 #endif

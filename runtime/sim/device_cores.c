@@ -11,10 +11,9 @@ static bool contended(const struct mo_sim *s) {
     return s->machine.corun > 0 || s->machine.bytes_ns > 0 || mo_contention_crowds(&s->machine.contention);
 }
 
-/* Share of the cores beside a block's that run blocks. */
-static double busy_beside(const struct mo_sim *s, const struct mo_sim_work *w) {
-    int others = s->machine.n_cores - w->run.n_cores;
-    return others > 0 ? (double)(s->n_busy - w->run.n_cores) / others : 0;
+/* Share of all cores that run other blocks. */
+static double neighbours(const struct mo_sim *s, const struct mo_sim_work *w) {
+    return (double)(s->n_busy - w->run.n_cores) / s->machine.n_cores;
 }
 
 /* Bytes a ns that a core may have when all blocks together ask for more than there is: those that ask for
@@ -40,7 +39,7 @@ static double fair_part(const struct mo_sim *s) {
 static double pace_of(const struct mo_sim *s, const struct mo_sim_work *w, double part) {
     double pace = s->n_running > 1 ? 1 + s->machine.corun : 1, share = part * w->run.n_cores;
     if (mo_contention_crowds(&s->machine.contention))
-        pace *= mo_contention_pace(&s->machine.contention, busy_beside(s, w), w->run.pressure);
+        pace *= mo_contention_pace(&s->machine.contention, neighbours(s, w), w->run.pressure);
     return w->demand > share ? pace * w->demand / share : pace;
 }
 
@@ -61,7 +60,8 @@ static void ask(struct mo_sim *s) {
         struct mo_sim_work *w = &s->work[s->running[i]];
         if (!s->machine.slice_cores) w->missed = missed;
         bool more = w->asks.shared != w->asks.alone; /* beside others */
-        w->demand = mo_demand_now(&w->asks, w->missed, more ? busy_beside(s, w) : 0);
+        w->demand = mo_demand_now(&w->asks, w->missed,
+                                  more ? mo_demand_beside(s->n_busy, w->run.n_cores, s->machine.n_cores) : 0);
         s->demand += w->demand;
     }
 }

@@ -170,6 +170,26 @@ static void what_comes_from_outside_is_added(void **state) {
     tear_down(&b);
 }
 
+/* The same block reads nothing once, and 2 bytes a ns again when all other cores are busy.  It has run alone,
+ * so all that was measured is from outside; beside one of three it will read a third, for half of the time.
+ */
+static void what_is_read_again_goes_by_the_other_cores(void **state) {
+    (void)state;
+    struct bed b;
+    set_up(&b, 0);
+    struct mo_profile *p = b.profile[1];
+    p->level = mo_alloc(&b.env, (size_t)MO_PROFILE_LEVELS * (CORES + 1) * 3 * sizeof *p->level);
+    assert_non_null(p->level);
+    for (int level = 0; level < MO_PROFILE_LEVELS; level++)
+        for (int c = 1; c <= CORES; c++)
+            for (int l = 1; l <= 2; l++)
+                mo_profile_level(p, level, c)[l] =
+                    (struct mo_profile_does){.solo = l * MS, .under = l * MS, .shared = 2 * l * MS};
+    other_runs(&b, 1, MS / 2);
+    assert_true(fabs(pressure(&b, "moire", 0.5) - (0.5 + 2.0 / 3 / 4 / 2)) < 1e-6);
+    tear_down(&b);
+}
+
 static void measured_pressure_stands_where_memory_is_unknown(void **state) {
     (void)state;
     struct bed b;
@@ -196,6 +216,7 @@ int main(void) {
         cmocka_unit_test(what_is_about_to_end_does_not),
         cmocka_unit_test(what_follows_it_does),
         cmocka_unit_test(what_comes_from_outside_is_added),
+        cmocka_unit_test(what_is_read_again_goes_by_the_other_cores),
         cmocka_unit_test(measured_pressure_stands_where_memory_is_unknown),
         cmocka_unit_test(the_ceiling_is_measured),
     };
