@@ -91,8 +91,10 @@ void mo_sim_resize(void *self, const struct mo_resize *r) {
     struct mo_sim_work *w = &s->work[r->lead];
     s->broken += !possible(s, w, r);
     mo_sim_catch_up(s, w);
-    bool goes_on = w->ran && w->left > 0; /* else it ends, or cores leave it, in this very moment */
-    if (goes_on) w->at = place_of(s, w);
+    double at = place_of(s, w);
+    /* else it ends, or cores leave it, in this very moment: a rest of a rounding error is none */
+    bool goes_on = w->ran && w->left > 0 && at < w->stop;
+    if (goes_on) w->at = at;
     change_cores(s, w, &r->join, &none);
     mo_cores_join(&w->leaving, &r->leave);
     if (goes_on) {

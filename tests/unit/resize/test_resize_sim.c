@@ -54,6 +54,7 @@ static void play(void *self, const struct mo_view *view, const struct mo_event *
 static void answer(void *ctx, int tenant, const struct mo_answer *a) {
     struct bed *b = ctx;
     (void)tenant;
+    assert_true(mo_sim_next(b->sim) >= mo_sim_now(b->sim));
     if (b->answered < MOST) b->end[b->answered] = a->end;
     b->answered++;
 }
@@ -192,6 +193,26 @@ static void memory_is_shared_anew(void **state) {
     assert_int_equal(end, 4000);
 }
 
+/* Two blocks of 3000 ns on two cores each end at one time, and so that rounding leaves the second a rest of
+ * next to nothing: their pace changes when a third begins.  The second is asked to let a core go when the
+ * first has ended; it is at its end, and nothing behind its last layer is looked at. */
+static void a_block_at_its_end_has_no_next_layer(void **state) {
+    (void)state;
+    const struct mo_sim_machine machine = {.contention = {MO_CONTENTION_FACTOR, 1.6, 0}};
+    static const int64_t moments[] = {2392, 2438, 2484, 2898, 2944}; /* at which it does */
+    for (size_t i = 0; i < sizeof moments / sizeof *moments; i++) {
+        int64_t begins = moments[i], end[3], again[3];
+        struct step steps[] = {{0, run_on(0, 0, 2)},
+                               {0, run_on(1, 2, 2)},
+                               {begins, run_on(2, 4, 1)},
+                               {INT64_MAX - 2, resize_to(1, 2, 1)}};
+        play_steps(steps, 3, 3, &machine, NULL, end);
+        steps[3].when = end[0];
+        play_steps(steps, 4, 3, &machine, NULL, again);
+        assert_memory_equal(end, again, sizeof end);
+    }
+}
+
 /* --- at random --- */
 /* Goes on until `to`; a block that ends does so when the core said, but for `most_off` ns. */
 static void advance(struct bed *b, int64_t to, int64_t most_off) {
@@ -251,6 +272,7 @@ int main(void) {
         cmocka_unit_test(who_joins_works_at_once),
         cmocka_unit_test(who_leaves_goes_at_the_end_of_the_layer),
         cmocka_unit_test(memory_is_shared_anew),
+        cmocka_unit_test(a_block_at_its_end_has_no_next_layer),
         cmocka_unit_test(nothing_is_lost_when_cores_change_at_random),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
