@@ -121,29 +121,52 @@ static int first_feasible(const struct mo_view *view, const struct mo_view_tenan
     return lo;
 }
 
+/* The k-th that is paused of every tenant; of what is late, the first few. */
+static void gather_paused(struct mo_moire_state *s, const struct mo_view *view, int k) {
+    for (int i = 0; i < view->n_tenants; i++) {
+        const struct mo_view_tenant *t = &view->tenants[i];
+        if (!t->open || k >= t->n_paused) continue;
+        if (view->queries[t->paused[k]].deadline > view->now || k < PER_TENANT_LATE)
+            add(s, view, t->paused[k], mo_ladder_top(t->profile, view->n_cores), NULL);
+    }
+}
+
+/* Of what waits, the oldest that is late, and the k-th that is not. */
+static void gather_waiting(struct mo_moire_state *s, const struct mo_view *view, int k) {
+    for (int i = 0; i < view->n_tenants; i++) {
+        const struct mo_view_tenant *t = &view->tenants[i];
+        struct mo_moire_account *a = &s->account[i];
+        if (!t->open || !t->free_instances || !t->n_waiting) continue;
+        int top = mo_ladder_top(t->profile, view->n_cores);
+        if (!k) {
+            a->first = first_feasible(view, t, top);
+            a->late += a->first;
+            if (a->first > 0) add(s, view, t->waiting[0], top, NULL);
+        }
+        if (a->first + k < t->n_waiting) add(s, view, t->waiting[a->first + k], top, NULL);
+    }
+}
+
+/* Where there are more than the list holds every tenant has some there: all tenants' first ones come before
+ * anybody's second. */
 static void gather(struct mo_moire_state *s, const struct mo_view *view) {
+    int paused = 0, waiting = 0;
     s->n = s->n_aside = 0;
-    for (int i = 0; i < view->n_tenants; i++)
+    for (int i = 0; i < view->n_tenants; i++) {
+        const struct mo_view_tenant *t = &view->tenants[i];
         s->account[i].late = 0;
+        if (t->n_paused > paused) paused = t->n_paused;
+        if (t->n_waiting > waiting) waiting = t->n_waiting;
+    }
     for (int i = 0; i < view->n_running; i++) {
         const struct mo_view_run *run = &view->runs[view->running[i]];
         add(s, view, run->query,
             mo_ladder_top(view->tenants[view->queries[run->query].tenant].profile, view->n_cores), run);
     }
-    for (int i = 0; i < view->n_tenants; i++) {
-        const struct mo_view_tenant *t = &view->tenants[i];
-        if (!t->open || (!t->n_waiting && !t->n_paused)) continue;
-        int top = mo_ladder_top(t->profile, view->n_cores);
-        for (int k = 0, late = 0; k < t->n_paused; k++)
-            if (view->queries[t->paused[k]].deadline > view->now || late++ < PER_TENANT_LATE)
-                add(s, view, t->paused[k], top, NULL);
-        if (!t->free_instances || !t->n_waiting) continue;
-        int first = first_feasible(view, t, top);
-        s->account[i].late += first;
-        if (first > 0) add(s, view, t->waiting[0], top, NULL);
-        for (int k = first; k < t->n_waiting && k < first + PER_TENANT; k++)
-            add(s, view, t->waiting[k], top, NULL);
-    }
+    for (int k = 0; k < paused && s->n < MO_MOIRE_CANDIDATES; k++)
+        gather_paused(s, view, k);
+    for (int k = 0; k < waiting && k < PER_TENANT && (!k || s->n < MO_MOIRE_CANDIDATES); k++)
+        gather_waiting(s, view, k);
 }
 
 /* --- 2. what fits --- */

@@ -15,6 +15,7 @@ struct mo_moire_count {
 struct mo_moire_account {
     struct mo_moire_count since, turned; /* at the beginnings of the window and of its second half */
     int late;                            /* queries at hand that cannot be in time any more */
+    int first;                           /* of those that wait, the first that can */
     double price;                        /* of a miss */
     double owed;                         /* core time, ns, that its floor is ahead of what it had */
 };
