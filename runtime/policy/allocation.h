@@ -51,5 +51,6 @@ bool mo_infeasible(const struct mo_view *view, int query);
 
 /* Scores. */
 double mo_by_arrival(const struct mo_view *view, int query);
-double mo_by_deadline(const struct mo_view *view, int query); /* infeasible ones last */
+/* Infeasible ones behind all others that have a deadline. */
+double mo_by_deadline(const struct mo_view *view, int query);
 #endif

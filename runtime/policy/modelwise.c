@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
- * modelwise.c - whole models, each on a fixed number of cores: the fewest on which it meets its target.
+ * modelwise.c - whole models, each on a fixed number of cores: the fewest on which it takes 70 % of its
+ * target.
  *
  * VELTAIR's model-wise baseline (Liu et al., ASPLOS 2022, section 3.2): first come first served; a query
- * begins when its model's cores are free, and waits otherwise.  Those behind it may pass as long as it can
- * be in time, which serves more than to let them wait. */
+ * begins when its model's cores are free, and waits otherwise.  The rest of the target is for waiting, and
+ * the count follows what was observed of the model's times.  Those behind it may pass until its deadline,
+ * which serves more than to let them wait. */
 #include "runtime/policy/allocation.h"
 #include "runtime/policy/veltair_blocks.h"
 

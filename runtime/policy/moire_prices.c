@@ -39,7 +39,7 @@ static double price_of(const struct mo_moire_account *a, const struct mo_view_te
     return overdraft <= 1 ? 1 : pow(overdraft, STEEPNESS);
 }
 
-/* What it is owed of its floor grows with time, and shrinks by what its blocks take (moire.c). */
+/* What it is owed of its floor grows with time, and shrinks by what its blocks take (moire_give.c). */
 static void owe(struct mo_moire_account *a, double floor, int64_t since) {
     a->owed += floor * (double)since;
     if (a->owed > floor * MOST_OWED_NS) a->owed = floor * MOST_OWED_NS;

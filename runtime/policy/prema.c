@@ -14,7 +14,7 @@ static const double LEVEL_STEP = 3, TOP_LEVEL = 9;
 
 struct state {
     struct mo_allocation allocation;
-    int blocks;
+    int blocks; /* since the oldest query had its turn */
 };
 
 enum { OLDEST_EVERY = 12 };
@@ -56,7 +56,8 @@ static void dispatch(void *state, const struct mo_view *view, const struct mo_ev
     mo_allocation_open(h, view, out);
     int query = mo_allocation_best(h, most_first);
     if (query < 0) return;
-    if (++s->blocks % OLDEST_EVERY == 0) {
+    if (++s->blocks == OLDEST_EVERY) {
+        s->blocks = 0;
         serve(h, mo_allocation_best(h, mo_by_arrival));
         return;
     }

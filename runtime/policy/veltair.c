@@ -10,8 +10,8 @@
  *   veltair-time  both; targets are shared among layers by one-core time, not by operations
  *
  * Where versions adapt, so do core counts: blocks are formed of the versions for the pressure at hand, which
- * leaves out the blocks that will end soon (runtime/sched/core_pressure.h).  Pivots go by shares of the whole
- * target.  Active are the queries that have begun.
+ * leaves out the blocks that will end soon (runtime/sched/core_pressure.h).  Active are the queries that have
+ * begun.
  *
  * On a conflict (fewer cores free than needed) a block starts on all that are free and grows as more come
  * free, the oldest block first and before new ones; no query holds back those behind it.  Where blocks cannot
@@ -19,8 +19,9 @@
  *
  * Where the paper leaves a choice, the better is done.  Which query comes first it does not say: the one with
  * the earliest deadline, those that cannot be in time last, now and then the oldest so that nobody starves.
- * With shares of the whole target every wait would make a query late: shares are of 70 % of it, and a query
- * that is behind its plan asks for cores enough to catch up, for twice its pace at most. */
+ * With shares of the whole target every wait would make a query late: shares are of 70 % of it, those that
+ * pivots go by, too, and a query that is behind its plan asks for cores enough to catch up, for twice its
+ * pace at most. */
 #include "runtime/policy/allocation.h"
 #include "runtime/policy/veltair_blocks.h"
 

@@ -54,10 +54,12 @@ void mo_profile_record(struct mo_profile *p, int cores, const int64_t *layer_ns)
     p->measured[cores] = true;
 }
 
-/* Prefix sums of what layers have; negative values count as 0. */
+/* Prefix sums of what layers have; negative values count as 0, and sums end at the largest number there is.
+ */
 static void add_up(const struct mo_profile *p, const int64_t *of_layer, int64_t *sum) {
     for (int i = 0; i < p->n_layers; i++)
-        sum[i + 1] = sum[i] + (of_layer[i] > 0 ? of_layer[i] : 0);
+        if (__builtin_add_overflow(sum[i], of_layer[i] > 0 ? of_layer[i] : 0, &sum[i + 1]))
+            sum[i + 1] = INT64_MAX;
 }
 
 void mo_profile_traffic(struct mo_profile *p, const int64_t *layer_bytes) {

@@ -357,6 +357,20 @@ static void profiles_interpolate_and_find_blocks(void **state) {
     mo_profile_destroy(p);
 }
 
+/* A file may say that each layer has 1e18 operations; ten of them are more than there are numbers. */
+static void sums_end_at_the_largest_number(void **state) {
+    (void)state;
+    struct mo_env env = mo_env_default();
+    struct mo_profile *p = mo_profile_create(&env, 10, 1);
+    int64_t ops[10];
+    for (int i = 0; i < 10; i++)
+        ops[i] = INT64_C(1000000000000000000);
+    mo_profile_operations(p, ops);
+    assert_true(mo_profile_ops(p, 0, 9) == 9 * ops[0]);
+    assert_true(mo_profile_ops(p, 0, 10) == INT64_MAX);
+    mo_profile_destroy(p);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(profiles_interpolate_and_find_blocks),
@@ -370,6 +384,7 @@ int main(void) {
         cmocka_unit_test(every_cut_and_flip_is_survived),
         cmocka_unit_test(every_cut_is_refused),
         cmocka_unit_test(versions_suit_the_pressure),
+        cmocka_unit_test(sums_end_at_the_largest_number),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
