@@ -5,9 +5,9 @@
 #define MO_BENCH_SERVE_H
 #include "bench/load/budget.h"
 #include "bench/load/latency.h"
-#include "bench/load/stalling.h"
-#include "bench/sim/limit.h"
+#include "bench/load/limit.h"
 #include "bench/load/score.h"
+#include "bench/load/stalling.h"
 
 enum {
     MO_BENCH_MAX_LOADS = 32,
@@ -97,7 +97,7 @@ struct mo_bench_player mo_bench_child_player(struct mo_bench_child *child);
  * reach; NULL = it is played to its end.  *out is NULL when by a proved limit no scheduler reaches the goal
  * and keeps up: nothing was played.
  *
- * A run that was not stopped early has "backlog" and "keeps_up" (bench/sim/backlog.h), and where the mix
+ * A run that was not stopped early has "backlog" and "keeps_up" (bench/load/backlog.h), and where the mix
  * knows what its queries need "bound" and "bound_worst": what no scheduler exceeds, of those that keep up
  * when this run did. */
 int mo_bench_point(const struct mo_env *env, const struct mo_bench_player *player,

@@ -25,7 +25,7 @@ struct mo_merged_load {
     double load;
     int seeds;
     bool stopped;         /* some seed was stopped early: it could not reach the goal any more */
-    int behind;           /* seeds in which it fell behind (bench/sim/backlog.h) */
+    int behind;           /* seeds in which it fell behind (bench/load/backlog.h) */
     double overdue;       /* queries of theirs that were due and have no answer */
     struct mo_merged all; /* every tenant's queries; its percentiles and waits are -1 */
     struct mo_merged tenants[MO_MERGED_TENANTS];

@@ -13,7 +13,7 @@ enum { MO_BENCH_ENOUGH_QUERIES = 100, MO_BENCH_LONGEST_PROBE = 4 };
 double mo_bench_probe_seconds(const struct mo_bench_serve_options *options, const double *rates, int n);
 /* True when every tenant with a rate had queries in this run: one without says nothing of its target. */
 bool mo_bench_all_asked(const json_t *point);
-/* False when the run left more unanswered than one may that keeps up (bench/sim/backlog.h). */
+/* False when the run left more unanswered than one may that keeps up (bench/load/backlog.h). */
 bool mo_bench_kept_up(const json_t *point);
 
 /* Highest load that held the goal, by criterion (load_search.h): -1 = not searched, 0 = none did. */

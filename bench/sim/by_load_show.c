@@ -2,7 +2,7 @@
  * by_load_show.c - policies at the same loads as text and as a part of a page; see by_load.h. */
 #include "bench/report/report_page.h"
 #include "bench/sim/by_load.h"
-#include "bench/sim/cell.h"
+#include "bench/sim/column.h"
 
 static const struct mo_bench_column columns[] = {
     {"in time, %", "in time,|%", "in_time", 100, 1},
@@ -25,7 +25,7 @@ void mo_bench_by_load_print(const json_t *list) {
         json_array_foreach(json_object_get(at, "rows"), k, row) {
             printf("%-14.14s", mo_json_text(row, "policy"));
             for (int c = 0; c < COLUMNS; c++)
-                mo_bench_cell_print(row, &columns[c], 15);
+                mo_bench_column_print(row, &columns[c], 15);
             printf("\n");
         }
     }
@@ -40,13 +40,13 @@ void mo_bench_by_load_page(FILE *out, const json_t *list) {
                 "class=\"dense\"><tr><th>policy</th>",
                 mo_json_number(at, "load"), mo_json_number(at, "qps"));
         for (int c = 0; c < COLUMNS; c++)
-            mo_bench_cell_head(out, columns[c].head);
+            mo_bench_column_head(out, columns[c].head);
         fprintf(out, "</tr>\n");
         json_array_foreach(json_object_get(at, "rows"), k, row) {
             fprintf(out, "<tr>");
             mo_page_system_cell(out, mo_json_text(row, "policy"));
             for (int c = 0; c < COLUMNS; c++)
-                mo_bench_cell_page(out, row, &columns[c], false);
+                mo_bench_column_page(out, row, &columns[c], false);
             fprintf(out, "</tr>\n");
         }
         fprintf(out, "</table></div>\n");

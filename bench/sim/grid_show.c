@@ -6,7 +6,7 @@
 #include <string.h>
 #include "bench/report/headline.h"
 #include "bench/report/plot.h"
-#include "bench/sim/cell.h"
+#include "bench/sim/column.h"
 #include "bench/sim/paper_claims.h"
 #include "bench/sim/grid.h"
 #include "runtime/base/text.h"
@@ -137,7 +137,7 @@ static void text_line(const json_t *result, const struct mo_bench_column *value)
     json_object_foreach(json_object_get(result, "cell"), key, v)
         printf("%-*s ", AXIS_WIDTH, json_string_value(v));
     json_array_foreach(json_object_get(result, "rows"), i, row) {
-        mo_bench_cell_print(row, value, WIDTH);
+        mo_bench_column_print(row, value, WIDTH);
         printf("%s", reached(result, mo_json_text(row, "policy"), value->key) ? "*" : " ");
     }
     printf("\n");
@@ -193,7 +193,7 @@ static void page_line(FILE *out, const json_t *result, const struct mo_bench_col
         fprintf(out, "</td>");
     }
     json_array_foreach(json_object_get(result, "rows"), i, row)
-        mo_bench_cell_page(out, row, value, reached(result, mo_json_text(row, "policy"), value->key));
+        mo_bench_column_page(out, row, value, reached(result, mo_json_text(row, "policy"), value->key));
     fprintf(out, "</tr>\n");
 }
 

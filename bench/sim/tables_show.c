@@ -6,7 +6,7 @@
 #include "bench/report/plot.h"
 #include "bench/report/series.h"
 #include "bench/sim/by_load.h"
-#include "bench/sim/cell.h"
+#include "bench/sim/column.h"
 #include "bench/sim/paper_claims.h"
 #include "bench/sim/tables.h"
 #include "runtime/base/text.h"
@@ -111,7 +111,7 @@ enum { ATTAINED = sizeof attained / sizeof *attained };
 static bool attains(const json_t *row, int which) {
     const json_t *tenants = json_object_get(row, "tenants");
     return !mo_series_is_limit(mo_json_text(row, "policy")) &&
-           mo_bench_cell_known(json_array_get(tenants, 0), &attained[which].column);
+           mo_bench_column_known(json_array_get(tenants, 0), &attained[which].column);
 }
 
 static const json_t *first_that_attains(const json_t *piece, int which) {
@@ -133,7 +133,7 @@ static void tenants_print(const json_t *piece, int which) {
         if (!attains(row, which)) continue;
         printf("%-14.14s", mo_json_text(row, "policy"));
         json_array_foreach(json_object_get(row, "tenants"), k, t)
-            mo_bench_cell_print(t, &attained[which].column, 16);
+            mo_bench_column_print(t, &attained[which].column, 16);
         printf("\n");
     }
 }
@@ -156,7 +156,7 @@ static void tenants_page(FILE *out, const json_t *piece, int which) {
         fprintf(out, "<tr>");
         mo_page_system_cell(out, mo_json_text(row, "policy"));
         json_array_foreach(json_object_get(row, "tenants"), k, t)
-            mo_bench_cell_page(out, t, &attained[which].column, false);
+            mo_bench_column_page(out, t, &attained[which].column, false);
         fprintf(out, "</tr>\n");
     }
     fprintf(out, "</table></div>\n");
@@ -185,7 +185,7 @@ void mo_bench_tables_print(const json_t *document) {
         json_array_foreach(json_object_get(piece, "rows"), k, row) {
             printf("%-14.14s", mo_json_text(row, "policy"));
             for (int c = 0; c < COLUMNS; c++)
-                mo_bench_cell_print(row, &columns[c], 12);
+                mo_bench_column_print(row, &columns[c], 12);
             printf("\n");
         }
         for (int which = 0; which < ATTAINED; which++)
@@ -204,7 +204,7 @@ static bool used(const json_t *piece, int column) {
     size_t k;
     json_t *row;
     json_array_foreach(json_object_get(piece, "rows"), k,
-                       row) if (mo_bench_cell_known(row, &columns[column])) return true;
+                       row) if (mo_bench_column_known(row, &columns[column])) return true;
     return false;
 }
 
@@ -219,13 +219,13 @@ static void piece_page(FILE *out, const json_t *piece) {
     mo_html_text(out, mo_json_text(piece, "objective"));
     fprintf(out, "</h2><div class=\"card\"><table class=\"dense\"><tr><th>policy</th>");
     for (int c = 0; c < COLUMNS; c++)
-        if (used(piece, c)) mo_bench_cell_head(out, columns[c].head);
+        if (used(piece, c)) mo_bench_column_head(out, columns[c].head);
     fprintf(out, "</tr>\n");
     json_array_foreach(json_object_get(piece, "rows"), k, row) {
         fprintf(out, "<tr>");
         mo_page_system_cell(out, mo_json_text(row, "policy"));
         for (int c = 0; c < COLUMNS; c++)
-            if (used(piece, c)) mo_bench_cell_page(out, row, &columns[c], false);
+            if (used(piece, c)) mo_bench_column_page(out, row, &columns[c], false);
         fprintf(out, "</tr>\n");
     }
     fprintf(out, "</table></div>\n");

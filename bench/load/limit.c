@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * limit.c - the counted queries of a schedule as the bound sees them; see limit.h. */
-#include "bench/sim/limit.h"
+#include "bench/load/limit.h"
 
 int mo_bench_limit(const struct mo_env *env, const struct mo_bench_schedule *s,
                    const struct mo_bench_need *need, int n_tenants, const int64_t *qos_ns, int cores,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * cell.c - cells of tables over seeds; see cell.h. */
-#include "bench/sim/cell.h"
+ * column.c - columns of tables over seeds; see column.h. */
+#include "bench/sim/column.h"
 
 static const json_t *mean_of(const json_t *row, const struct mo_bench_column *c) {
     const json_t *v = json_object_get(row, c->key);
@@ -12,22 +12,22 @@ static const json_t *interval_of(const json_t *row, const struct mo_bench_column
     return json_is_object(v) ? json_object_get(v, "ci95") : NULL;
 }
 
-bool mo_bench_cell_known(const json_t *row, const struct mo_bench_column *column) {
+bool mo_bench_column_known(const json_t *row, const struct mo_bench_column *column) {
     return json_is_number(mean_of(row, column));
 }
 
-void mo_bench_cell_print(const json_t *row, const struct mo_bench_column *c, int width) {
+void mo_bench_column_print(const json_t *row, const struct mo_bench_column *c, int width) {
     const json_t *ci = interval_of(row, c);
     char text[48] = "-";
-    if (mo_bench_cell_known(row, c) && json_is_number(ci))
+    if (mo_bench_column_known(row, c) && json_is_number(ci))
         snprintf(text, sizeof text, "%.*f+-%.*f", c->digits, c->scale * json_number_value(mean_of(row, c)),
                  c->digits, c->scale * json_number_value(ci));
-    else if (mo_bench_cell_known(row, c))
+    else if (mo_bench_column_known(row, c))
         snprintf(text, sizeof text, "%.*f", c->digits, c->scale * json_number_value(mean_of(row, c)));
     printf(" %*s", width, text);
 }
 
-void mo_bench_cell_head(FILE *out, const char *head) {
+void mo_bench_column_head(FILE *out, const char *head) {
     fprintf(out, "<th>");
     for (const char *p = head; *p; p++)
         if (*p == '|')
@@ -37,9 +37,9 @@ void mo_bench_cell_head(FILE *out, const char *head) {
     fprintf(out, "</th>");
 }
 
-void mo_bench_cell_page(FILE *out, const json_t *row, const struct mo_bench_column *c, bool bold) {
+void mo_bench_column_page(FILE *out, const json_t *row, const struct mo_bench_column *c, bool bold) {
     const json_t *ci = interval_of(row, c);
-    if (!mo_bench_cell_known(row, c)) {
+    if (!mo_bench_column_known(row, c)) {
         fprintf(out, "<td>&ndash;</td>");
         return;
     }

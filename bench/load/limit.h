@@ -4,7 +4,7 @@
  * that calibration measured: as a proof it is as good as those. */
 #ifndef MO_BENCH_LIMIT_H
 #define MO_BENCH_LIMIT_H
-#include "bench/sim/backlog.h"
+#include "bench/load/backlog.h"
 #include "runtime/sim/bound.h"
 
 /* Of any run, and of those that keep up (backlog.h). */

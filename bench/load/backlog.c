@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * backlog.c - what a run leaves unanswered; see backlog.h. */
-#include "bench/sim/backlog.h"
+#include "bench/load/backlog.h"
 
 #include <math.h>
 
