@@ -6,6 +6,7 @@
 #ifndef MO_BENCH_JSON_READ_H
 #define MO_BENCH_JSON_READ_H
 #include <jansson.h>
+#include <math.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include "runtime/base/env.h"
@@ -60,6 +61,11 @@ static inline const char *mo_json_text(const json_t *object, const char *key) {
 }
 static inline double mo_json_number(const json_t *object, const char *key) {
     return json_number_value(json_object_get(object, key));
+}
+/* For what is counted or divided, where a 0 would read like a measurement. */
+static inline double mo_json_number_or_nan(const json_t *object, const char *key) {
+    const json_t *v = json_object_get(object, key);
+    return json_is_number(v) ? json_number_value(v) : NAN;
 }
 /* A share as " 98.75 %", eight columns wide; where it is null a dash.  text has room for 16 bytes. */
 static inline const char *mo_json_percent(const json_t *object, const char *key, char *text) {

@@ -10,6 +10,10 @@ void mo_mean_add(struct mo_mean *s, double v) {
     s->m2 += d * (v - s->mean);
 }
 
+void mo_mean_add_known(struct mo_mean *s, double v) {
+    if (isfinite(v)) mo_mean_add(s, v);
+}
+
 /* 97.5 % quantile of Student's t with so many degrees of freedom (table; Fisher's expansion beyond it). */
 static double student(int degrees) {
     static const double table[] = {12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228};

@@ -9,6 +9,8 @@ struct mo_mean {
 };
 
 void mo_mean_add(struct mo_mean *mean, double value);
+/* The same of a value that may not be known: NAN and infinities are left out. */
+void mo_mean_add_known(struct mo_mean *mean, double value);
 /* Half the width of the interval; -1: fewer than two values. */
 double mo_mean_ci95(const struct mo_mean *mean);
 #endif

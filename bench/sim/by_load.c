@@ -11,15 +11,23 @@
 
 static const char reference[] = "layerwise";
 
-double mo_bench_over_solo(const json_t *simulation, const json_t *point) {
+/* The queries that a tenant's mean is of: those that were answered, and those that still waited in the end.
+ */
+static double with_latency(const json_t *tenant) {
+    return mo_json_number(tenant, "n") - mo_json_number(tenant, "shed") - mo_json_number(tenant, "failed");
+}
+
+double mo_bench_over_solo(const json_t *simulation, const json_t *result, const json_t *point) {
     const json_t *solo = json_object_get(json_object_get(simulation, "calibration"), "tenants");
     double sum = 0, n = 0;
     size_t i;
     json_t *t;
+    if (!mo_series_has_latency(mo_json_text(result, "name"))) return NAN;
     json_array_foreach(json_object_get(point, "tenants"), i, t) {
-        double alone = mo_json_number(json_array_get(solo, i), "fastest_ms"), count = mo_json_number(t, "n");
-        if (!(alone > 0)) continue;
-        sum += count * mo_json_number(t, "mean_ms") / alone;
+        double alone = mo_json_number(json_array_get(solo, i), "fastest_ms"), count = with_latency(t),
+               mean = mo_json_number_or_nan(t, "mean_ms");
+        if (!(alone > 0) || !isfinite(mean)) continue;
+        sum += count * mean / alone;
         n += count;
     }
     return n > 0 ? sum / n : NAN;
@@ -31,7 +39,7 @@ double mo_bench_held(const json_t *simulation, const char *policy) {
     json_t *row;
     json_array_foreach(json_object_get(simulation, "results"), i, row) {
         if (!strcmp(mo_json_text(row, "policy"), policy))
-            mo_mean_add(&held, mo_json_number(row, "max_load_overall"));
+            mo_mean_add_known(&held, mo_json_number_or_nan(row, "max_load_overall"));
     }
     return held.n ? held.mean : 0;
 }
@@ -53,15 +61,6 @@ static const char *const keys[VALUES] = {[IN_TIME] = "in_time",
                                          [CONFLICT_US] = "conflict_us",
                                          [CORE_GAP] = "core_use_gap"};
 
-static void add(struct mo_mean *mean, double v) {
-    if (isfinite(v)) mo_mean_add(mean, v);
-}
-
-static double number(const json_t *point, const char *key) {
-    const json_t *v = json_object_get(point, key);
-    return json_is_number(v) ? json_number_value(v) : NAN;
-}
-
 static json_t *row_of(const json_t *simulation, const char *policy, double load) {
     struct mo_mean mean[VALUES] = {{0}};
     json_t *out = json_pack("{s:s}", "policy", policy), *row;
@@ -71,12 +70,13 @@ static json_t *row_of(const json_t *simulation, const char *policy, double load)
         if (!point || strcmp(mo_json_text(row, "policy"), policy) != 0) continue;
         const json_t *first = mo_bench_result(simulation, reference, seed);
         const json_t *other = first ? mo_doc_point(first, load) : NULL;
-        add(&mean[IN_TIME], number(point, "overall"));
-        if (mo_series_has_latency(mo_json_text(row, "name")))
-            add(&mean[LATENCY], mo_bench_over_solo(simulation, point));
-        add(&mean[CONFLICT_RATE], number(point, "conflict_rate"));
-        add(&mean[CONFLICT_US], number(point, "conflict_us"));
-        add(&mean[CORE_GAP], number(point, "core_ms") / number(other, "core_ms") - 1);
+        mo_mean_add_known(&mean[IN_TIME], mo_json_number_or_nan(point, "overall"));
+        mo_mean_add_known(&mean[LATENCY], mo_bench_over_solo(simulation, row, point));
+        mo_mean_add_known(&mean[CONFLICT_RATE], mo_json_number_or_nan(point, "conflict_rate"));
+        mo_mean_add_known(&mean[CONFLICT_US], mo_json_number_or_nan(point, "conflict_us"));
+        mo_mean_add_known(&mean[CORE_GAP],
+                          mo_json_number_or_nan(point, "core_ms") / mo_json_number_or_nan(other, "core_ms") -
+                              1);
     }
     for (int v = 0; v < VALUES; v++)
         json_object_set_new(out, keys[v], mo_bench_mean_json(&mean[v]));
@@ -92,8 +92,8 @@ json_t *mo_bench_by_load_rows(const json_t *simulation) {
         double load = mo_json_number(point, "load");
         json_t *rows = json_array();
         json_array_foreach(summary, k, one) {
-            const char *name = mo_json_text(one, "name"), *slash = strchr(name, '/');
-            json_array_append_new(rows, row_of(simulation, slash ? slash + 1 : name, load));
+            const char *policy = mo_series_policy(mo_json_text(one, "name"));
+            json_array_append_new(rows, row_of(simulation, policy, load));
         }
         json_array_append_new(list, json_pack("{s:f, s:f, s:o}", "load", load, "qps",
                                               mo_json_number(point, "qps"), "rows", rows));

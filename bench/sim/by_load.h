@@ -10,9 +10,9 @@
 
 /* The result of a policy and a seed; NULL = not simulated. */
 const json_t *mo_bench_result(const json_t *simulation, const char *policy, const json_t *seed);
-/* Of a point of a simulation: mean latency over the shortest solo time on any number of cores, over queries;
- * NAN without queries. */
-double mo_bench_over_solo(const json_t *simulation, const json_t *point);
+/* Of a point of one of the simulation's results: mean latency over the shortest solo time on any number of
+ * cores, over the queries that have a latency; NAN when none has, or the result answers nothing (a bound). */
+double mo_bench_over_solo(const json_t *simulation, const json_t *result, const json_t *point);
 /* Mean over seeds of the highest load of all queries that a policy held; 0 = not simulated, or none. */
 double mo_bench_held(const json_t *simulation, const char *policy);
 

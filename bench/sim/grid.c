@@ -7,6 +7,7 @@
 #include <string.h>
 #include "bench/data/journal.h"
 #include "bench/report/report_page.h"
+#include "bench/report/series.h"
 #include "bench/sim/by_load.h"
 #include "bench/sim/simulate_summary.h"
 #include "runtime/base/text.h"
@@ -159,21 +160,16 @@ static const char *const keys[VALUES] = {[LOAD] = held,
                                          [LATENCY] = "latency_over_solo",
                                          [CONFLICT_RATE] = "conflict_rate"};
 
-static void add(struct mo_mean *mean, double v) {
-    if (isfinite(v)) mo_mean_add(mean, v);
-}
-
 /* No load held is a load of 0, and no latency. */
 static void add_seed(struct mo_mean mean[VALUES], const json_t *simulation, const json_t *row) {
     const json_t *other = mo_bench_result(simulation, "layerwise", json_object_get(row, "seed"));
-    double load = mo_json_number(row, held), below = mo_json_number(other, held);
+    double load = mo_json_number_or_nan(row, held), below = mo_json_number_or_nan(other, held);
     const json_t *point = mo_doc_point(row, load);
-    add(&mean[LOAD], load);
-    add(&mean[OVER_LAYERWISE], below > 0 ? load / below : NAN);
-    add(&mean[QPS], load > 0 ? mo_json_number(point, "qps") : 0);
-    if (!point) return;
-    add(&mean[LATENCY], mo_bench_over_solo(simulation, point));
-    add(&mean[CONFLICT_RATE], mo_json_number(point, "conflict_rate"));
+    mo_mean_add_known(&mean[LOAD], load);
+    mo_mean_add_known(&mean[OVER_LAYERWISE], below > 0 ? load / below : NAN);
+    mo_mean_add_known(&mean[QPS], load > 0 ? mo_json_number_or_nan(point, "qps") : load);
+    mo_mean_add_known(&mean[LATENCY], mo_bench_over_solo(simulation, row, point));
+    mo_mean_add_known(&mean[CONFLICT_RATE], mo_json_number_or_nan(point, "conflict_rate"));
 }
 
 json_t *mo_bench_grid_rows(const json_t *simulation) {
@@ -185,8 +181,7 @@ json_t *mo_bench_grid_rows(const json_t *simulation) {
             if (!strcmp(mo_json_text(row, "name"), mo_json_text(one, "name")))
                 add_seed(mean, simulation, row);
         }
-        const char *name = mo_json_text(one, "name"), *slash = strchr(name, '/');
-        json_t *out = json_pack("{s:s}", "policy", slash ? slash + 1 : name);
+        json_t *out = json_pack("{s:s}", "policy", mo_series_policy(mo_json_text(one, "name")));
         for (int v = 0; v < VALUES; v++)
             json_object_set_new(out, keys[v], mo_bench_mean_json(&mean[v]));
         json_array_append_new(rows, out);

@@ -6,6 +6,7 @@
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
+#include "bench/data/json_read.h"
 
 static const double same_load = 1e-9;
 
@@ -27,10 +28,9 @@ static json_t *of_rows(const json_t *results, const char *name, const char *key,
     json_t *row;
     *rows = 0;
     json_array_foreach((json_t *)results, i, row) {
-        const json_t *v = json_object_get(row, key);
         if (!same_name(row, name)) continue;
         ++*rows;
-        if (json_is_number(v)) mo_mean_add(&s, json_number_value(v));
+        mo_mean_add_known(&s, mo_json_number_or_nan(row, key));
     }
     return mo_bench_mean_json(&s);
 }
@@ -43,10 +43,8 @@ static json_t *of_points(const json_t *results, const char *name, double load, c
         if (!same_name(row, name)) continue;
         json_array_foreach(json_object_get(row, "loads"), k, point) {
             bool cut = json_is_true(json_object_get(point, "stopped_early"));
-            const json_t *share = json_object_get(point, key); /* null: it had no queries */
-            if (!cut && json_is_number(share) &&
-                fabs(json_number_value(json_object_get(point, "load")) - load) < same_load)
-                mo_mean_add(&s, json_number_value(share));
+            if (!cut && fabs(json_number_value(json_object_get(point, "load")) - load) < same_load)
+                mo_mean_add_known(&s, mo_json_number_or_nan(point, key)); /* null: it had no queries */
         }
     }
     return mo_bench_mean_json(&s);

@@ -9,23 +9,20 @@
 #include <string.h>
 #include "bench/data/mean.h"
 #include "bench/report/report_page.h"
+#include "bench/report/series.h"
 #include "bench/sim/by_load.h"
 #include "bench/sim/simulate_summary.h"
 
 static const char overall[] = "max_load_overall", every[] = "max_load_every_tenant";
 
-static void add(struct mo_mean *mean, double v) {
-    if (isfinite(v)) mo_mean_add(mean, v);
-}
-
 static double ratio(const json_t *row, const json_t *other, const char *key) {
-    double below = other ? mo_json_number(other, key) : 0;
-    return below > 0 ? mo_json_number(row, key) / below : NAN;
+    double below = mo_json_number(other, key);
+    return below > 0 ? mo_json_number_or_nan(row, key) / below : NAN;
 }
 
 static double per(const json_t *counters, const char *key, const char *each) {
     double n = mo_json_number(counters, each);
-    return n > 0 ? mo_json_number(counters, key) / n : NAN;
+    return n > 0 ? mo_json_number_or_nan(counters, key) / n : NAN;
 }
 
 /* The columns of a table that are means over seeds. */
@@ -65,18 +62,18 @@ static void add_seed(struct mo_mean m[COLUMNS], const json_t *simulation, const 
                  *veltair = mo_bench_result(simulation, "veltair", seed);
     const json_t *counters = json_object_get(row, "scheduling");
     const json_t *point = mo_doc_point(row, mo_json_number(row, overall));
-    add(&m[OF_BOUND], ratio(row, bound, overall));
-    add(&m[OF_BOUND_EVERY], ratio(row, bound, every));
-    add(&m[OF_OFFLINE], ratio(row, offline, overall));
-    add(&m[OF_OFFLINE_EVERY], ratio(row, offline, every));
-    add(&m[OVER_LAYERWISE], ratio(row, layer, overall));
-    add(&m[OVER_VELTAIR], ratio(row, veltair, overall));
-    add(&m[OVER_VELTAIR_EVERY], ratio(row, veltair, every));
-    add(&m[LATENCY], mo_bench_over_solo(simulation, point));
-    add(&m[CONFLICTS], per(counters, "conflicts", "accepted"));
-    add(&m[CONFLICT_RATE], per(counters, "conflicts", "blocks"));
+    mo_mean_add_known(&m[OF_BOUND], ratio(row, bound, overall));
+    mo_mean_add_known(&m[OF_BOUND_EVERY], ratio(row, bound, every));
+    mo_mean_add_known(&m[OF_OFFLINE], ratio(row, offline, overall));
+    mo_mean_add_known(&m[OF_OFFLINE_EVERY], ratio(row, offline, every));
+    mo_mean_add_known(&m[OVER_LAYERWISE], ratio(row, layer, overall));
+    mo_mean_add_known(&m[OVER_VELTAIR], ratio(row, veltair, overall));
+    mo_mean_add_known(&m[OVER_VELTAIR_EVERY], ratio(row, veltair, every));
+    mo_mean_add_known(&m[LATENCY], mo_bench_over_solo(simulation, row, point));
+    mo_mean_add_known(&m[CONFLICTS], per(counters, "conflicts", "accepted"));
+    mo_mean_add_known(&m[CONFLICT_RATE], per(counters, "conflicts", "blocks"));
     if (mo_json_number(counters, "conflicts") > 0)
-        add(&m[CONFLICT_US], mo_json_number(counters, "conflict_mean_us"));
+        mo_mean_add_known(&m[CONFLICT_US], mo_json_number_or_nan(counters, "conflict_mean_us"));
 }
 
 static json_t *reduce(const json_t *simulation, const char *policy) {
@@ -110,10 +107,9 @@ static json_t *attained(const json_t *simulation, const char *policy, const char
     json_array_foreach(json_object_get(simulation, "results"), i, row) {
         const json_t *point = mo_doc_point(row, mo_json_number(row, key));
         const json_t *t = json_array_get(json_object_get(point, "tenants"), index);
-        const json_t *share = json_object_get(t, "within_qos");
-        if (strcmp(mo_json_text(row, "policy"), policy) != 0 || !json_is_number(share)) continue;
+        if (!t || strcmp(mo_json_text(row, "policy"), policy) != 0) continue;
         *name = mo_json_text(t, "name");
-        mo_mean_add(&mean, json_number_value(share));
+        mo_mean_add_known(&mean, mo_json_number_or_nan(t, "within_qos"));
     }
     return mo_bench_mean_json(&mean);
 }
@@ -135,8 +131,7 @@ json_t *mo_bench_tables_rows(const json_t *simulation) {
     json_t *rows = json_array(), *one, *summary = mo_bench_summary(json_object_get(simulation, "results"));
     size_t i;
     json_array_foreach(summary, i, one) {
-        const char *name = mo_json_text(one, "name"), *slash = strchr(name, '/');
-        const char *policy = slash ? slash + 1 : name;
+        const char *policy = mo_series_policy(mo_json_text(one, "name"));
         json_t *row = reduce(simulation, policy);
         json_object_set(row, "seeds", json_object_get(one, "seeds"));
         json_object_set(row, overall, json_object_get(one, overall));

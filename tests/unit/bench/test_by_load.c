@@ -156,11 +156,25 @@ static void pages_show_what_was_counted(void **state) {
     json_decref(doc);
 }
 
-static void latency_needs_queries(void **state) {
+/* Refused and failed queries have no latency, and a tenant of which all are so has none at all. */
+static void latency_is_of_the_queries_that_have_one(void **state) {
     (void)state;
-    json_t *doc = document(), *empty = json_pack("{s:[{s:i, s:n}]}", "tenants", "n", 0, "mean_ms");
-    assert_true(isnan(mo_bench_over_solo(doc, empty)));
+    json_t *doc = document(), *row = json_pack("{s:s}", "name", "moire/other"),
+           *bound = json_pack("{s:s}", "name", "moire/bound");
+    json_t *empty = json_pack("{s:[{s:i, s:n}]}", "tenants", "n", 0, "mean_ms");
+    json_t *shed = json_pack("{s:[{s:i, s:i, s:n}, {s:i, s:f}]}", "tenants", "n", 6, "shed", 6, "mean_ms",
+                             "n", 1, "mean_ms", 30.0);
+    json_t *some = json_pack("{s:[{s:i, s:i, s:i, s:i, s:f}, {s:i, s:f}]}", "tenants", "n", 6, "shed", 2,
+                             "failed", 1, "unfinished", 1, "mean_ms", 4.0, "n", 1, "mean_ms", 30.0);
+    assert_true(isnan(mo_bench_over_solo(doc, row, empty)));
+    assert_true(isnan(mo_bench_over_solo(doc, bound, some)));
+    near(mo_bench_over_solo(doc, row, shed), 3);
+    near(mo_bench_over_solo(doc, row, some), (3 * 2.0 + 3) / 4); /* one that still waits has waited */
+    json_decref(some);
+    json_decref(shed);
     json_decref(empty);
+    json_decref(bound);
+    json_decref(row);
     json_decref(doc);
 }
 
@@ -170,7 +184,7 @@ int main(void) {
         cmocka_unit_test(a_conflict_costs_what_its_block_takes_longer),
         cmocka_unit_test(rows_are_means_over_seeds_and_gaps_are_paired),
         cmocka_unit_test(pages_show_what_was_counted),
-        cmocka_unit_test(latency_needs_queries),
+        cmocka_unit_test(latency_is_of_the_queries_that_have_one),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

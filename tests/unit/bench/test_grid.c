@@ -69,6 +69,26 @@ static void rows_are_paired_by_seed(void **state) {
     json_decref(doc);
 }
 
+/* The bound decides nothing and answers nothing; who was not searched for has no load. */
+static void what_is_not_there_is_not_zero(void **state) {
+    (void)state;
+    json_t *bound = result("bound", 1, 0.9), *unsearched = result("fcfs", 1, 0.5);
+    json_object_del(json_array_get(json_object_get(bound, "loads"), 0), "conflict_rate");
+    json_object_set_new(unsearched, "max_load_overall", json_null());
+    json_t *doc =
+        json_pack("{s:{s:[{s:f}]}, s:[{s:s}, {s:s}], s:[o,o]}", "calibration", "tenants", "fastest_ms", 2.0,
+                  "summary", "name", "moire/bound", "name", "moire/fcfs", "results", bound, unsearched);
+    json_t *rows = mo_bench_grid_rows(doc), *first = json_array_get(rows, 0),
+           *second = json_array_get(rows, 1);
+    near(mean(rows, 0, "max_load_overall"), 0.9);
+    assert_true(json_is_null(json_object_get(first, "latency_over_solo")));
+    assert_true(json_is_null(json_object_get(first, "conflict_rate")));
+    assert_true(json_is_null(json_object_get(second, "max_load_overall")));
+    assert_true(json_is_null(json_object_get(second, "qps")));
+    json_decref(rows);
+    json_decref(doc);
+}
+
 static void claims_are_the_papers(void **state) {
     (void)state;
     near(mo_bench_claim("veltair-light", "veltair", "over_layerwise"), 1.71);
@@ -221,6 +241,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(axes_are_read_or_refused),
         cmocka_unit_test(rows_are_paired_by_seed),
+        cmocka_unit_test(what_is_not_there_is_not_zero),
         cmocka_unit_test(claims_are_the_papers),
         cmocka_unit_test(the_headline_counts_cells_that_reach_a_claim),
         cmocka_unit_test(cells_are_machines_and_a_run_resumes),

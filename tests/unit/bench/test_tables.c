@@ -146,6 +146,7 @@ static void a_table_has_a_row_a_policy(void **state) {
     const json_t *moire = json_array_get(rows, 0), *bound = json_array_get(rows, 3);
     assert_true(mean(moire, "of_bound_overall") > 0.1 && mean(moire, "of_bound_overall") <= 1);
     near(mean(bound, "of_bound_every_tenant"), 1);
+    assert_true(json_is_null(json_object_get(bound, "latency_over_solo"))); /* it answers nothing */
     assert_true(mean(moire, "latency_over_solo") > 1);
     assert_true(mean(moire, "over_layerwise") > 0);
     assert_true(json_is_object(json_object_get(moire, "core_use_gap")));
