@@ -39,10 +39,11 @@ static void say_point(const struct run *r, double load, const json_t *point) {
 }
 
 /* *point: borrowed; NULL when no scheduler reaches the goal. */
-static int measure(struct run *r, double load, const struct mo_bench_goal *goal, json_t **point,
-                   moire_error *err) {
-    int code =
-        mo_bench_point(r->session->env, r->player, r->mix, r->options, load, r->seed, goal, point, err);
+static int measure(struct run *r, double load, double seconds, const struct mo_bench_goal *goal,
+                   json_t **point, moire_error *err) {
+    struct mo_bench_serve_options o = *r->options;
+    o.seconds = seconds;
+    int code = mo_bench_point(r->session->env, r->player, r->mix, &o, load, r->seed, goal, point, err);
     if (code) return code;
     if (*point) {
         json_array_append_new(r->loads, *point);
@@ -88,23 +89,33 @@ double mo_bench_probe_seconds(const struct mo_bench_serve_options *o, const doub
     return fmin(fmax(o->seconds, o->enough / least), MO_BENCH_LONGEST_PROBE * o->seconds);
 }
 
+/* How long a probe at this load lasts. */
+static double lasts(const struct run *r, double load) {
+    double rates[MO_BENCH_MAX_TENANTS];
+    mo_bench_rates(r->mix, load, rates);
+    return mo_bench_probe_seconds(r->options, rates, r->mix->scenario.n_tenants);
+}
+
 static int probe(void *user, int i, struct mo_bench_search *search, moire_error *err) {
     struct run *r = user;
-    const struct mo_bench_serve_options *given = r->options;
-    const struct mo_bench_goal goal = {given->find_max, search->criterion == MO_BENCH_EVERY_TENANT};
-    struct mo_bench_serve_options longer = *given;
-    double rates[MO_BENCH_MAX_TENANTS];
+    const struct mo_bench_goal goal = {r->options->find_max, search->criterion == MO_BENCH_EVERY_TENANT};
+    const double load = mo_bench_grid_load(r->options, i);
     json_t *point;
-    mo_bench_rates(r->mix, mo_bench_grid_load(given, i), rates);
-    longer.seconds = mo_bench_probe_seconds(given, rates, r->mix->scenario.n_tenants);
-    r->options = &longer;
-    int code = measure(r, mo_bench_grid_load(given, i), &goal, &point, err);
-    r->options = given;
+    int code = measure(r, load, lasts(r, load), &goal, &point, err);
     if (!code) remember(r, search, i, goal.every, point);
     return code;
 }
 
-/* All loads of one seed; found carries the answers from seed to seed. */
+/* The point of the grid that the search would probe at this load; -1 = none. */
+static int probed(const struct run *r, const struct mo_bench_search *search, double load) {
+    const struct mo_bench_serve_options *o = r->options;
+    int at = (int)(load / o->step + 0.5) - 1;
+    bool on = at >= 0 && at < search->n && fabs(mo_bench_grid_load(o, at) - load) < 1e-9;
+    return on && o->find_max > 0 ? at : -1;
+}
+
+/* All loads of one seed, those that the search knows then for as long as it would probe them; found carries
+ * the answers from seed to seed. */
 static int run_seed(struct run *r, struct mo_bench_found *found, moire_error *err) {
     const struct mo_bench_serve_options *o = r->options;
     struct mo_bench_search search;
@@ -112,10 +123,9 @@ static int run_seed(struct run *r, struct mo_bench_found *found, moire_error *er
     mo_bench_search_init(&search, (int)(o->max_load / o->step + 1e-9), probe, r);
     for (int i = 0; !code && i < o->n_loads; i++) {
         json_t *point;
-        code = measure(r, o->loads[i], NULL, &point, err);
-        int at = (int)(o->loads[i] / o->step + 0.5) - 1;
-        if (!code && at >= 0 && at < search.n && fabs(mo_bench_grid_load(o, at) - o->loads[i]) < 1e-9)
-            remember(r, &search, at, false, point);
+        int at = probed(r, &search, o->loads[i]);
+        code = measure(r, o->loads[i], at < 0 ? o->seconds : lasts(r, o->loads[i]), NULL, &point, err);
+        if (!code && at >= 0) remember(r, &search, at, false, point);
     }
     for (int c = 0; c < MO_BENCH_CRITERIA; c++)
         found->max_load[c] = -1;

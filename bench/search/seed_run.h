@@ -9,7 +9,8 @@
  * `seconds`. */
 enum { MO_BENCH_ENOUGH_QUERIES = 100, MO_BENCH_LONGEST_PROBE = 4 };
 
-/* How long a probe lasts at these rates: until the rarest tenant has queries enough, within its limits. */
+/* How long a probe lasts at these rates, and with a search a load that was asked for on its grid: until the
+ * rarest tenant has queries enough, within its limits. */
 double mo_bench_probe_seconds(const struct mo_bench_serve_options *options, const double *rates, int n);
 /* True when every tenant with a rate had queries in this run: one without says nothing of its target. */
 bool mo_bench_all_asked(const json_t *point);

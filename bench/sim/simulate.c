@@ -15,6 +15,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 #include "bench/load/moire_report.h"
+#include "bench/report/report_page.h"
 #include "bench/search/seed_run.h"
 #include "bench/sim/run_counters.h"
 #include "bench/sim/simulate_summary.h"
@@ -157,13 +158,17 @@ static int play_offline(void *self, const struct mo_bench_schedule *schedule,
     return mo_bench_simulate_offline(p->simulation, p->seed, p->goal, schedule, records, err);
 }
 
-/* Counters of a run as a live system reports them, into row[key]. */
+/* Counters of a run as a live system reports them, into row[key]; one that has to be played again lasts as
+ * long as it did. */
 static void report(struct piece *p, const struct mo_bench_player *player,
                    const struct mo_bench_serve_options *o, double load, const char *key, json_t *row) {
     json_t *point = NULL;
     moire_error ignored;
-    if (p->load != load && mo_bench_point(p->simulation->env, player, &p->simulation->mix, o, load, p->seed,
-                                          NULL, &point, &ignored))
+    struct mo_bench_serve_options again = *o;
+    const double lasted = mo_json_number(mo_doc_point(row, load), "seconds");
+    if (lasted > 0) again.seconds = lasted;
+    if (p->load != load && mo_bench_point(p->simulation->env, player, &p->simulation->mix, &again, load,
+                                          p->seed, NULL, &point, &ignored))
         return;
     json_decref(point);
     json_t *counters = mo_bench_scheduling_json(&p->stats);

@@ -11,6 +11,7 @@
 #include "bench/load/score.h"
 #include "bench/search/load_search.h"
 #include "bench/search/seed_run.h"
+#include "tests/unit/bench/simulate_bed.h"
 #include "bench/load/serve.h"
 
 /* The smallest value that at least p percent of the values do not exceed, by counting. */
@@ -136,6 +137,43 @@ static void probes_last_until_the_rarest_tenant_has_enough(void **state) {
     assert_true(mo_bench_probe_seconds(&o, rare, 2) == 10);
 }
 
+/* A load that was asked for is a verdict of the search, so it lasts as long as a probe, and no load is played
+ * twice; the counters beside the answer are of a whole run. */
+static void verdicts_are_of_whole_probes(void **state) {
+    (void)state;
+    struct simulate_bed p;
+    struct mo_bench_session session = {.env = &p.env, .cores = 1, .command = "moire sim test", .quiet = true};
+    json_t *doc = NULL, *row, *point;
+    moire_error err = {0};
+    size_t i, k;
+    simulate_bed_open(&p, FOUR_CORES, TWO_TENANTS);
+    struct mo_bench_simulate_options o = simulate_bed_options(&p);
+    o.serve.find_max = 0.9;
+    o.serve.seconds = 0.25;
+    o.serve.enough = 1000;
+    snprintf(session.folder, sizeof session.folder, "%.60s", p.folder);
+    session.signal_fd = -1;
+    if (mo_bench_simulate(&session, &o, &doc, &err)) fail_msg("%s", err.message);
+    json_array_foreach(json_object_get(doc, "results"), i, row) {
+        const json_t *counters = json_object_get(row, "scheduling");
+        double before = 0, told = mo_json_number(counters, "load");
+        json_array_foreach(json_object_get(row, "loads"), k, point) {
+            const json_t *tenants = json_object_get(point, "tenants");
+            const double rates[] = {mo_json_number(json_array_get(tenants, 0), "qps"),
+                                    mo_json_number(json_array_get(tenants, 1), "qps")};
+            double load = mo_json_number(point, "load");
+            assert_true(load > before);
+            before = load;
+            assert_true(fabs(mo_json_number(point, "seconds") - mo_bench_probe_seconds(&o.serve, rates, 2)) <
+                        1e-6);
+            if (load == told) assert_true(mo_json_number(counters, "accepted") >= mo_json_number(point, "n"));
+        }
+    }
+    assert_int_equal(i, 6);
+    json_decref(doc);
+    simulate_bed_close(&p);
+}
+
 static void a_tenant_without_queries_proves_nothing(void **state) {
     (void)state;
     json_t *point =
@@ -237,6 +275,7 @@ int main(void) {
         cmocka_unit_test(intervals_of_shares),
         cmocka_unit_test(no_queries_are_not_a_share),
         cmocka_unit_test(probes_last_until_the_rarest_tenant_has_enough),
+        cmocka_unit_test(verdicts_are_of_whole_probes),
         cmocka_unit_test(a_tenant_without_queries_proves_nothing),
         cmocka_unit_test(search_finds_the_edge),
         cmocka_unit_test(search_survives_one_hiccup),
