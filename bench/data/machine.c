@@ -141,6 +141,7 @@ static int replace(struct mo_json_file *file, const char *with, moire_error *err
         return mo_fail(err, MOIRE_EINVAL, "'%s' is no KEY=VALUE of a machine file", with);
     snprintf(key, sizeof key, "%.*s", (int)(sign - with), with);
     double number = strtod(sign + 1, &end);
+    if (!*end && !isfinite(number)) return mo_fail(err, MOIRE_EINVAL, "'%s': not a finite number", with);
     json_t *value = *end                                             ? json_string(sign + 1)
                     : number == floor(number) && fabs(number) < 1e15 ? json_integer((json_int_t)number)
                                                                      : json_real(number);

@@ -199,7 +199,9 @@ static int measure(const struct mo_env *env, const struct mo_bench_player *playe
     if (!*out) return mo_fail(err, MOIRE_ENOMEM, "out of memory");
     note_others(*out, &others);
     if (cut_ns == INT64_MAX) code = add_judgement(mix, schedule, records, limits, player->limit, *out, err);
-    if (code) json_decref(*out);
+    if (!code) return MOIRE_OK;
+    json_decref(*out);
+    *out = NULL;
     return code;
 }
 

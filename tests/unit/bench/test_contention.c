@@ -342,11 +342,19 @@ static void bad_values_are_refused_by_name(void **state) {
     (void)state;
     static const struct {
         const char *with, *why;
-    } rows[] = {{"contention", "no KEY=VALUE"},   {"=3", "no KEY=VALUE"},
-                {"block_us=", "no KEY=VALUE"},    {"contention=factor:0", "factor:M"},
-                {"contention=7", "contention"},   {"last_level=cut", "pooled or sliced"},
-                {"versions=9", "versions"},       {"colour=red", "colour"},
-                {"stalls=2:", "stalls a second"}, {"slow=2:1", "mean seconds"}};
+    } rows[] = {{"contention", "no KEY=VALUE"},
+                {"=3", "no KEY=VALUE"},
+                {"block_us=", "no KEY=VALUE"},
+                {"contention=factor:0", "factor:M"},
+                {"contention=7", "contention"},
+                {"last_level=cut", "pooled or sliced"},
+                {"versions=9", "versions"},
+                {"colour=red", "colour"},
+                {"stalls=2:", "stalls a second"},
+                {"slow=2:1", "mean seconds"},
+                {"noise=nan", "not a finite number"},
+                {"cores=-inf", "not a finite number"},
+                {"corun=1e999", "not a finite number"}};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         struct mo_bench_machine m;
         moire_error err = {0};

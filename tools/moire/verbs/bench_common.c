@@ -9,6 +9,7 @@
 #include "bench/load/cold.h"
 #include "bench/report/headline.h"
 #include "bench/report/report.h"
+#include "bench/search/load_search.h"
 #include "bench/search/seed_run.h"
 #include "runtime/sched/policy.h"
 #include "tools/moire/command_line/known.h"
@@ -100,8 +101,14 @@ int mo_bench_serve_options(const struct mo_options *o, bool simulated, struct mo
     return code ? code : take_seeds(o, s, err);
 }
 
+int mo_bench_check_grid(const struct mo_bench_serve_options *s, moire_error *err) {
+    if (s->max_load / s->step <= MO_BENCH_MAX_GRID) return MOIRE_OK;
+    return mo_fail(err, MOIRE_EINVAL, "--step: over %d steps to --max-load", MO_BENCH_MAX_GRID);
+}
+
 int mo_bench_check_serve(const struct mo_bench_serve_options *s, moire_error *err) {
-    if (s->max_load / s->step > 64) return mo_fail(err, MOIRE_EINVAL, "--step: over 64 steps to --max-load");
+    int code = mo_bench_check_grid(s, err);
+    if (code) return code;
     if (!s->n_policies && !s->n_peers) return mo_fail(err, MOIRE_EINVAL, "neither a policy nor a peer");
     return MOIRE_OK;
 }

@@ -22,7 +22,9 @@ int mo_bench_open(const struct mo_env *env, const struct mo_options *options,
  * policies too.  MOIRE_EINVAL: an unknown policy or process of arrivals, --seeds beside --seed. */
 int mo_bench_serve_options(const struct mo_options *options, bool simulated,
                            struct mo_bench_serve_options *out, moire_error *err);
-/* A policy or a peer, and a grid that fits. */
+/* A grid of loads that a search can hold. */
+int mo_bench_check_grid(const struct mo_bench_serve_options *serve, moire_error *err);
+/* That, and a policy or a peer. */
 int mo_bench_check_serve(const struct mo_bench_serve_options *serve, moire_error *err);
 /* Policies in place of what `out` has; "none" is none.  MOIRE_EINVAL names those that there are. */
 int mo_bench_policies(const struct mo_words *names, bool simulated, const char **out, int *n,

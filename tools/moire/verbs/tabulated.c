@@ -3,7 +3,6 @@
 #include "tools/moire/verbs/tabulated.h"
 
 #include <string.h>
-#include "bench/search/load_search.h"
 #include "bench/report/headline.h"
 #include "bench/report/report.h"
 
@@ -17,9 +16,7 @@ static int fill_serve(const struct mo_options *o, struct mo_bench_serve_options 
         s->seeds[i] = (uint64_t)i + 1;
     if (!o->seed_count) s->n_seeds = SEEDS;
     s->n_loads = 0; /* those of --load are not points of the search */
-    if (!code && s->max_load / s->step > MO_BENCH_MAX_GRID)
-        code = mo_fail(err, MOIRE_EINVAL, "--step: over %d steps to --max-load", MO_BENCH_MAX_GRID);
-    return code;
+    return code ? code : mo_bench_check_grid(s, err);
 }
 
 int mo_tabulated_fill(const struct mo_options *o, struct mo_tabulated_paths *paths,
