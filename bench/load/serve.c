@@ -134,6 +134,11 @@ static int run_system(struct mo_bench_session *session, const struct mo_bench_se
     return code;
 }
 
+static void leave_out(const struct mo_bench_session *s, json_t *left_out, const char *name, const char *why) {
+    mo_bench_say(s, "bench: left out: %s: %s", name, why);
+    json_array_append_new(left_out, json_pack("{s:s, s:s}", "system", name, "why", why));
+}
+
 static int run_peers(struct mo_bench_session *s, const struct mo_bench_serve_options *o,
                      const struct mo_bench_mix *mix, json_t *results, json_t *left_out, moire_error *err) {
     int code = MOIRE_OK;
@@ -146,8 +151,7 @@ static int run_peers(struct mo_bench_session *s, const struct mo_bench_serve_opt
             code = MOIRE_OK;
         }
         if (!why) continue;
-        mo_bench_say(s, "bench: left out: %s: %s", o->peers[i]->name, why);
-        json_array_append_new(left_out, json_pack("{s:s, s:s}", "system", o->peers[i]->name, "why", why));
+        leave_out(s, left_out, o->peers[i]->name, why);
     }
     return code;
 }
@@ -176,19 +180,32 @@ json_t *mo_bench_process_json(const struct mo_bench_serve_options *o) {
     return o->process.cv > 0 ? json_sprintf("%s:%g", name, o->process.cv) : json_string(name);
 }
 
-/* Comparisons with other policies, and beside a neighbour.  That one fails is a finding, and no reason to
- * lose the rest. */
+/* A comparison with another policy, or beside a neighbour.  That it fails is a finding, which the document
+ * tells, and no reason to lose the rest. */
 static int compare(struct mo_bench_session *s, const struct mo_bench_serve_options *o,
-                   const struct mo_bench_mix *mix, bool wanted,
+                   const struct mo_bench_mix *mix, const char *name,
                    int (*play)(struct mo_bench_session *, const struct mo_bench_serve_options *,
                                const struct mo_bench_mix *, json_t **, moire_error *),
-                   json_t **out, moire_error *err) {
-    *out = NULL;
-    int code = wanted ? play(s, o, mix, out, err) : MOIRE_OK;
-    if (!*out) *out = json_null();
+                   json_t **out, json_t *left_out, moire_error *err) {
+    int code = play(s, o, mix, out, err);
     if (!code || code == MOIRE_EINTERRUPTED) return code;
-    mo_bench_say(s, "bench: not compared: %s", err->message);
+    leave_out(s, left_out, name, err->message);
     return MOIRE_OK;
+}
+
+/* Both of them, as far as they are asked for. */
+static int compare_all(struct mo_bench_session *s, const struct mo_bench_serve_options *o,
+                       const struct mo_bench_mix *mix, json_t **versus, json_t **beside, json_t *left_out,
+                       moire_error *err) {
+    char name[80];
+    int code = MOIRE_OK;
+    if (o->against) {
+        snprintf(name, sizeof name, "comparison with %.60s", o->against);
+        code = compare(s, o, mix, name, mo_bench_versus, versus, left_out, err);
+    }
+    if (!code && o->n_neighbour)
+        code = compare(s, o, mix, "comparison beside a neighbour", mo_bench_beside, beside, left_out, err);
+    return code;
 }
 
 int mo_bench_serve(struct mo_bench_session *session, const struct mo_bench_serve_options *options,
@@ -202,8 +219,7 @@ int mo_bench_serve(struct mo_bench_session *session, const struct mo_bench_serve
     }
     json_t *results = json_array(), *left_out = json_array(), *versus = NULL, *beside = NULL;
     code = run_policies(session, options, &mix, results, err);
-    if (!code) code = compare(session, options, &mix, options->against, mo_bench_versus, &versus, err);
-    if (!code) code = compare(session, options, &mix, options->n_neighbour, mo_bench_beside, &beside, err);
+    if (!code) code = compare_all(session, options, &mix, &versus, &beside, left_out, err);
     if (!code) code = run_peers(session, options, &mix, results, left_out, err);
     json_t *why = json_array();
     mo_bench_doubt_runs(results, why);

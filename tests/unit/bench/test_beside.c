@@ -7,6 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <cmocka.h>
+#include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,6 +16,7 @@
 #include "bench/choice/serve_neighbour.h"
 #include "bench/report/report_page.h"
 #include "runtime/sched/policy.h"
+#include "tests/unit/bench/simulate_bed.h"
 
 #define EVIL "<b>\"&"
 
@@ -161,12 +163,60 @@ static void a_neighbour_is_told_with_gains_and_losses(void **state) {
     free(text);
 }
 
+/* --- a comparison that fails -------------------------------------------------------------------------- */
+static int no_thread(void *self, struct mo_thread *thread, void *(*run)(void *), void *arg) {
+    (void)self;
+    (void)thread;
+    (void)run;
+    (void)arg;
+    return -EAGAIN;
+}
+
+static void a_comparison_that_fails_is_told_in_the_document(void **state) {
+    (void)state;
+    struct simulate_bed p;
+    struct mo_bench_session session;
+    char *argv[] = {"moire", "bench"}, calibration[128], scenario[256];
+    json_t *doc = NULL;
+    moire_error err = {0};
+    simulate_bed_open(&p, ONE_CORE, ONE_TENANT);
+    snprintf(
+        scenario, sizeof scenario,
+        "{\"name\": \"s\", \"qos\": {\"ms\": 4}, \"tenants\": [{\"model\": \"%s/a.csv\", \"name\": \"a\"}]}",
+        p.folder);
+    simulate_bed_put(&p, "s.json", scenario);
+    simulate_bed_put(&p, "m.json",
+                     "{\"calibration\": {\"tenants\": [{\"name\": \"a\", \"qos_ms\": 4, \"solo_ms\": 1}]}}");
+    snprintf(calibration, sizeof calibration, "%s", p.machine);
+    struct mo_sys sys = *p.env.sys;
+    sys.thread_start = no_thread;
+    p.env.sys = &sys;
+    assert_int_equal(mo_bench_session_open(&p.env, 2, argv, &session, NULL), MOIRE_OK);
+    session.quiet = true;
+    const struct mo_bench_serve_options o = {.scenario = p.scenario,
+                                             .calibration = calibration,
+                                             .seeds = {1},
+                                             .n_seeds = 1,
+                                             .neighbour = {1},
+                                             .n_neighbour = 1,
+                                             .pairs = 1};
+    if (mo_bench_serve(&session, &o, &doc, &err)) fail_msg("%s", err.message);
+    const json_t *why = json_array_get(json_object_get(doc, "left_out"), 0);
+    assert_true(json_is_null(json_object_get(doc, "neighbour")));
+    assert_string_equal(mo_json_text(why, "system"), "comparison beside a neighbour");
+    assert_string_not_equal(mo_json_text(why, "why"), "");
+    json_decref(doc);
+    mo_bench_session_close(&session);
+    simulate_bed_close(&p);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(policies_are_known_less_their_choice),
         cmocka_unit_test(what_turns_chose_is_added_up),
         cmocka_unit_test(a_neighbour_keeps_and_changes_its_level),
         cmocka_unit_test(a_neighbour_is_told_with_gains_and_losses),
+        cmocka_unit_test(a_comparison_that_fails_is_told_in_the_document),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
