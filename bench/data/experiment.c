@@ -9,14 +9,16 @@
 #include <unistd.h>
 #include "bench/data/experiment.h"
 #include "moire.h"
+#include "runtime/base/text.h"
 #if defined(__has_include)
 #if __has_include("commit.h")
 #include "commit.h"
-#include "runtime/base/text.h"
 #endif
 #endif
 #ifndef MO_COMMIT
-#define MO_COMMIT "unknown"
+#define MO_COMMIT    "unknown"
+#define MO_SOURCES   "unknown"
+#define MO_SIMULATOR "unknown"
 #endif
 
 /* Value of the first "key : value" line of /proc/cpuinfo. */
@@ -85,12 +87,13 @@ json_t *mo_bench_experiment(const char *command, int cores) {
 #else
     const char *compiler = "gcc " __VERSION__;
 #endif
-    return json_pack("{s:s, s:i, s:i, s:o, s:o, s:I, s:s, s:s, s:s, s:s, s:s, s:s, s:f}", "cpu", model,
-                     "cores", cores, "cores_online", (int)sysconf(_SC_NPROCESSORS_ONLN), "caches", caches(),
-                     "flags", vector_flags(), "memory_mib",
+    return json_pack("{s:s, s:i, s:i, s:o, s:o, s:I, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:f}", "cpu",
+                     model, "cores", cores, "cores_online", (int)sysconf(_SC_NPROCESSORS_ONLN), "caches",
+                     caches(), "flags", vector_flags(), "memory_mib",
                      (json_int_t)((double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGESIZE) / 1048576),
                      "kernel", host.release, "compiler", compiler, "moire", moire_version(), "commit",
-                     MO_COMMIT, "command", command, "date", when, "load_average_before", load[0]);
+                     MO_COMMIT, "sources", MO_SOURCES, "simulator", MO_SIMULATOR, "command", command, "date",
+                     when, "load_average_before", load[0]);
 }
 
 char *mo_bench_command(const struct mo_env *env, int argc, char **argv) {

@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
- * experiment.h - the block that every result carries: machine, build, command, load of the machine. */
+ * experiment.h - the block that every result carries: machine, build, command, load of the machine.
+ *
+ * The build is named by its commit and by digests of its code: "sources" of all that measured times depend
+ * on, "simulator" of what simulations do (tools/make/commit.mk).  They stay the same where a commit changes
+ * neither, and differ where code was changed and not committed. */
 #ifndef MO_BENCH_EXPERIMENT_H
 #define MO_BENCH_EXPERIMENT_H
 #include <jansson.h>

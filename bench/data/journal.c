@@ -15,22 +15,34 @@ static json_t *fresh(const struct mo_bench_session *s, const char *kind) {
                      "left_out", "done", "complete", 0);
 }
 
-/* The experiment's entries that times depend on. */
-static const char *differs(const json_t *a, const json_t *b) {
-    static const char *const keys[] = {"cpu", "cores", "commit", "peers"};
-    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
-        if (!json_equal(json_object_get(a, keys[i]), json_object_get(b, keys[i]))) return keys[i];
+/* The experiment's entries that results depend on, as a reader calls them. */
+static const struct {
+    enum mo_bench_basis basis;
+    const char *key, *what;
+} grounds[] = {{MO_BENCH_MEASURED, "cpu", "on another processor"},
+               {MO_BENCH_MEASURED, "cores", "on another number of cores"},
+               {MO_BENCH_MEASURED, "compiler", "by a build of another compiler"},
+               {MO_BENCH_MEASURED, "sources", "by a build with other code"},
+               {MO_BENCH_MEASURED, "peers", "beside other versions of peers"},
+               {MO_BENCH_SIMULATED, "simulator", "by a build whose simulator or policies differ"}};
+
+/* What an earlier experiment was that this one is not; NULL = they compare. */
+static const char *differs(enum mo_bench_basis basis, const json_t *a, const json_t *b) {
+    for (size_t i = 0; i < sizeof grounds / sizeof *grounds; i++)
+        if (grounds[i].basis == basis &&
+            !json_equal(json_object_get(a, grounds[i].key), json_object_get(b, grounds[i].key)))
+            return grounds[i].what;
     return NULL;
 }
 
 /* Puts the earlier document in the place of the fresh one. */
-static int take_up(struct mo_bench_journal *j, moire_error *err) {
+static int take_up(struct mo_bench_journal *j, enum mo_bench_basis basis, moire_error *err) {
     struct mo_json_file file;
     int code = mo_json_load(j->session->env, j->path, &file, err);
     if (code) return code;
     json_t *old = file.root;
-    const char *other =
-        differs(json_object_get(old, "experiment"), json_object_get(j->document, "experiment"));
+    const json_t *then = json_object_get(old, "experiment");
+    const char *other = differs(basis, then, json_object_get(j->document, "experiment"));
     bool fits = json_equal(json_object_get(old, "kind"), json_object_get(j->document, "kind")) &&
                 json_is_array(json_object_get(old, "results")) &&
                 json_is_array(json_object_get(old, "left_out")) &&
@@ -40,8 +52,9 @@ static int take_up(struct mo_bench_journal *j, moire_error *err) {
                        j->path);
     else if (other)
         code = mo_fail(err, MOIRE_EINVAL,
-                       "%s: was measured with another '%s', times would not compare; name another --output",
-                       j->path, other);
+                       "%s: was made %s (commit %s), so its results and new ones would not compare; name "
+                       "another --output",
+                       j->path, other, mo_json_text(then, "commit"));
     if (!code) {
         json_decref(j->document);
         j->document = json_incref(old);
@@ -50,8 +63,8 @@ static int take_up(struct mo_bench_journal *j, moire_error *err) {
     return code;
 }
 
-int mo_bench_journal_open(const struct mo_bench_session *session, const char *kind, const char *path,
-                          bool resume, struct mo_bench_journal *out, moire_error *err) {
+int mo_bench_journal_open(const struct mo_bench_session *session, const char *kind, enum mo_bench_basis basis,
+                          const char *path, bool resume, struct mo_bench_journal *out, moire_error *err) {
     *out = (struct mo_bench_journal){.session = session, .path = path, .document = fresh(session, kind)};
     if (!out->document) return mo_fail(err, MOIRE_ENOMEM, "out of memory");
     int code = MOIRE_OK;
@@ -59,7 +72,7 @@ int mo_bench_journal_open(const struct mo_bench_session *session, const char *ki
     out->keeps = path && mo_output_replaces(session->env, path);
     if (!code && resume && !path)
         code = mo_fail(err, MOIRE_EINVAL, "--resume needs --output F.json to go on with");
-    if (!code && resume && out->keeps && access(path, F_OK) == 0) code = take_up(out, err);
+    if (!code && resume && out->keeps && access(path, F_OK) == 0) code = take_up(out, basis, err);
     if (!code) return MOIRE_OK;
     json_decref(out->document);
     out->document = NULL;
@@ -72,6 +85,15 @@ json_t *mo_bench_journal_results(const struct mo_bench_journal *journal) {
 
 json_t *mo_bench_journal_left_out(const struct mo_bench_journal *journal) {
     return json_object_get(journal->document, "left_out");
+}
+
+json_t *mo_bench_journal_result(const struct mo_bench_journal *journal, const char *piece) {
+    size_t i;
+    json_t *one;
+    json_array_foreach(mo_bench_journal_results(journal), i, one) {
+        if (!strcmp(mo_json_text(one, "piece"), piece)) return one;
+    }
+    return NULL;
 }
 
 bool mo_bench_journal_has(struct mo_bench_journal *journal, const char *piece) {

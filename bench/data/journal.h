@@ -1,9 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  * journal.h - a result document that grows by finished pieces: written after each one, and taken up again by
- * a later run of the same build on the same machine. */
+ * a later run.
+ *
+ * Pieces of several runs stand beside each other, so a run takes up only what it would have made alike.
+ * Measured times depend on the machine, its cores, the peers and all of moire's code; simulated results on
+ * the code of the simulator and the policies alone (tools/make/commit.mk). */
 #ifndef MO_BENCH_JOURNAL_H
 #define MO_BENCH_JOURNAL_H
 #include "bench/load/session.h"
+
+enum mo_bench_basis { MO_BENCH_MEASURED, MO_BENCH_SIMULATED };
 
 struct mo_bench_journal {
     const struct mo_bench_session *session;
@@ -14,12 +20,14 @@ struct mo_bench_journal {
 };
 
 /* kind: "latency", "kernels".  resume: take up what `path` holds, if it is there; MOIRE_EINVAL when that is
- * another kind of document, or from another build, machine or number of cores. */
-int mo_bench_journal_open(const struct mo_bench_session *session, const char *kind, const char *path,
-                          bool resume, struct mo_bench_journal *out, moire_error *err);
+ * another kind of document, or made with another of what its basis depends on. */
+int mo_bench_journal_open(const struct mo_bench_session *session, const char *kind, enum mo_bench_basis basis,
+                          const char *path, bool resume, struct mo_bench_journal *out, moire_error *err);
 /* The list of results, and of what was left out and why; owned by the document. */
 json_t *mo_bench_journal_results(const struct mo_bench_journal *journal);
 json_t *mo_bench_journal_left_out(const struct mo_bench_journal *journal);
+/* The result whose "piece" it is; NULL = there is none. */
+json_t *mo_bench_journal_result(const struct mo_bench_journal *journal, const char *piece);
 /* True when the piece is done; counted. */
 bool mo_bench_journal_has(struct mo_bench_journal *journal, const char *piece);
 /* The piece's results are in the document: notes so, and writes the file. */

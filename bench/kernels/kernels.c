@@ -229,7 +229,8 @@ int mo_bench_kernels(struct mo_bench_session *session, const struct mo_bench_ker
     struct command *c = mo_alloc(session->env, sizeof *c);
     if (!c) return mo_fail(err, MOIRE_ENOMEM, "out of memory");
     *c = (struct command){.session = session, .options = options};
-    int code = mo_bench_journal_open(session, "kernels", options->save, options->resume, &c->journal, err);
+    int code = mo_bench_journal_open(session, "kernels", MO_BENCH_MEASURED, options->save, options->resume,
+                                     &c->journal, err);
     if (!code) {
         code = measure_ceilings(c, "ceilings", false, err);
         if (!code) code = start_peers(c, err);

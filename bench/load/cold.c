@@ -119,7 +119,7 @@ int mo_bench_cold(struct mo_bench_session *session, const struct mo_bench_latenc
     struct mo_bench_journal journal;
     int n = 0, code = region && mix ? MOIRE_OK : mo_fail(err, MOIRE_ENOMEM, "out of memory");
     if (!code) code = resolve(session, options, region, mix, err);
-    if (!code) code = mo_bench_journal_open(session, "cold", NULL, false, &journal, err);
+    if (!code) code = mo_bench_journal_open(session, "cold", MO_BENCH_MEASURED, NULL, false, &journal, err);
     if (!code) {
         n = line_up(session, &options->spec, systems);
         for (int round = 0; !code && round < ROUNDS; round++)

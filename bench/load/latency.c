@@ -154,7 +154,8 @@ static json_t *summarize(json_t *results, const struct mo_bench_latency_options 
 int mo_bench_latency(struct mo_bench_session *session, const struct mo_bench_latency_options *options,
                      json_t **out, moire_error *err) {
     struct mo_bench_journal journal;
-    int code = mo_bench_journal_open(session, "latency", options->save, options->resume, &journal, err);
+    int code = mo_bench_journal_open(session, "latency", MO_BENCH_MEASURED, options->save, options->resume,
+                                     &journal, err);
     if (code) return code;
     for (int i = 0; !code && i < options->n_models; i++)
         code = measure_model(&journal, session, options, options->models[i], err);

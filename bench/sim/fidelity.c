@@ -179,7 +179,8 @@ int mo_bench_fidelity(struct mo_bench_session *session, const struct mo_bench_fi
                       json_t **out, moire_error *err) {
     struct work w = {.session = session, .options = o};
     int n_loads = o->serve.n_loads ? o->serve.n_loads : (int)(sizeof of_limit / sizeof *of_limit);
-    int code = mo_bench_journal_open(session, "fidelity", o->output, o->resume, &w.journal, err);
+    int code =
+        mo_bench_journal_open(session, "fidelity", MO_BENCH_MEASURED, o->output, o->resume, &w.journal, err);
     if (code) return code;
     code = prepare(&w, err);
     bool open = !code;

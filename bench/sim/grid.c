@@ -9,6 +9,7 @@
 #include "bench/report/report_page.h"
 #include "bench/report/series.h"
 #include "bench/sim/by_load.h"
+#include "bench/sim/settings.h"
 #include "bench/sim/simulate_summary.h"
 #include "runtime/base/text.h"
 
@@ -62,18 +63,18 @@ static bool repeats(const struct mo_bench_grid_options *o, const struct cell *c)
 
 /* --- a cell ----------------------------------------------------------------------------------------------
  */
-struct settings {
+struct values {
     char text[MO_BENCH_AXES][2 * MO_BENCH_AXIS_TEXT]; /* "KEY=VALUE" */
 };
 
-/* The options of a cell; they point into *settings. */
-static void set(const struct mo_bench_grid_options *o, const struct cell *c, struct settings *settings,
+/* The options of a cell; they point into *values. */
+static void set(const struct mo_bench_grid_options *o, const struct cell *c, struct values *values,
                 struct mo_bench_simulate_options *out) {
     *out = o->simulate;
     for (int a = 0; a < o->n_axes && out->n_with < MO_BENCH_WITH; a++) {
-        snprintf(settings->text[a], sizeof settings->text[a], "%s=%s", o->axes[a].key,
+        snprintf(values->text[a], sizeof values->text[a], "%s=%s", o->axes[a].key,
                  o->axes[a].value[c->at[a]]);
-        out->with[out->n_with++] = settings->text[a];
+        out->with[out->n_with++] = values->text[a];
     }
 }
 
@@ -81,10 +82,10 @@ static int check(const struct mo_env *env, const struct mo_bench_grid_options *o
     struct cell c = {{0}};
     int code = MOIRE_OK;
     do {
-        struct settings settings;
+        struct values values;
         struct mo_bench_simulate_options s;
         struct mo_bench_machine machine;
-        set(o, &c, &settings, &s);
+        set(o, &c, &values, &s);
         code = mo_bench_machine_open_with(env, s.machine, s.with, s.n_with, &machine, err);
         if (!code) mo_bench_machine_close(&machine);
     } while (!code && next(o, &c));
@@ -98,32 +99,38 @@ static json_t *cell_json(const struct mo_bench_grid_options *o, const struct cel
     return out;
 }
 
-static void label(const struct settings *settings, int n, const char *scenario, char *out, size_t size) {
+static void label(const struct values *values, int n, const char *scenario, char *out, size_t size) {
     const char *slash = strrchr(scenario, '/');
     struct mo_text t = mo_text_in(out, size);
     mo_text_put(&t, "%s", slash ? slash + 1 : scenario);
     for (int a = 0; a < n; a++)
-        mo_text_put(&t, " %s", settings->text[a]);
+        mo_text_put(&t, " %s", values->text[a]);
 }
 
-static int one_cell(struct mo_bench_session *session, const struct mo_bench_grid_options *o,
-                    const char *scenario, const struct cell *c, struct mo_bench_journal *journal,
-                    moire_error *err) {
-    struct settings settings;
-    struct mo_bench_simulate_options s;
-    char piece[512];
+/* A cell is one simulation of all policies, so they are settings of it, too. */
+static json_t *cell_settings(const struct mo_bench_simulate_options *s) {
+    json_t *out = mo_bench_settings(s), *policies = json_array();
+    for (int i = 0; i < s->serve.n_policies; i++)
+        json_array_append_new(policies, json_string(s->serve.policies[i]));
+    return out && !json_object_set_new(out, "policies", policies) ? out : NULL;
+}
+
+static json_t *result_json(const struct mo_bench_grid_options *o, const struct cell *c, const char *piece,
+                           json_t *made, const json_t *simulation) {
+    return json_pack("{s:O, s:O, s:O, s:o, s:o, s:s, s:O}", "scenario",
+                     json_object_get(simulation, "scenario"), "goal", json_object_get(simulation, "goal"),
+                     "arrivals", json_object_get(simulation, "arrivals"), "cell", cell_json(o, c), "rows",
+                     mo_bench_grid_rows(simulation), "piece", piece, "settings", made);
+}
+
+static int play_cell(struct mo_bench_session *session, const struct mo_bench_grid_options *o,
+                     const struct mo_bench_simulate_options *s, const struct cell *c, const char *piece,
+                     json_t *made, struct mo_bench_journal *journal, moire_error *err) {
     json_t *simulation = NULL;
-    set(o, c, &settings, &s);
-    s.serve.scenario = scenario;
-    label(&settings, o->n_axes, scenario, piece, sizeof piece);
-    if (mo_bench_journal_has(journal, piece)) return MOIRE_OK;
     mo_bench_say(session, "grid: %s", piece);
-    int code = mo_bench_simulate(session, &s, &simulation, err);
+    int code = mo_bench_simulate(session, s, &simulation, err);
     if (!code) {
-        json_t *result = json_pack(
-            "{s:O, s:O, s:O, s:o, s:o}", "scenario", json_object_get(simulation, "scenario"), "goal",
-            json_object_get(simulation, "goal"), "arrivals", json_object_get(simulation, "arrivals"), "cell",
-            cell_json(o, c), "rows", mo_bench_grid_rows(simulation));
+        json_t *result = result_json(o, c, piece, made, simulation);
         code = result && !json_array_append_new(mo_bench_journal_results(journal), result)
                    ? mo_bench_journal_note(journal, piece, err)
                    : mo_fail(err, MOIRE_ENOMEM, "out of memory");
@@ -132,12 +139,32 @@ static int one_cell(struct mo_bench_session *session, const struct mo_bench_grid
     return code;
 }
 
+static int one_cell(struct mo_bench_session *session, const struct mo_bench_grid_options *o,
+                    const char *scenario, const struct cell *c, struct mo_bench_journal *journal,
+                    moire_error *err) {
+    struct values values;
+    struct mo_bench_simulate_options s;
+    char piece[512];
+    set(o, c, &values, &s);
+    s.serve.scenario = scenario;
+    label(&values, o->n_axes, scenario, piece, sizeof piece);
+    json_t *made = cell_settings(&s);
+    if (!made) return mo_fail(err, MOIRE_ENOMEM, "out of memory");
+    int code = mo_bench_journal_has(journal, piece)
+                   ? mo_bench_settings_check(mo_bench_journal_result(journal, piece), made, err)
+                   : play_cell(session, o, &s, c, piece, made, journal, err);
+    json_decref(made);
+    return code;
+}
+
 int mo_bench_grid(struct mo_bench_session *session, const struct mo_bench_grid_options *o, json_t **out,
                   moire_error *err) {
     struct mo_bench_journal journal;
     *out = NULL;
     int code = check(session->env, o, err);
-    if (!code) code = mo_bench_journal_open(session, "grid", o->output, o->resume, &journal, err);
+    if (!code)
+        code =
+            mo_bench_journal_open(session, "grid", MO_BENCH_SIMULATED, o->output, o->resume, &journal, err);
     if (code) return code;
     for (int s = 0; !code && s < o->n_scenarios; s++) {
         struct cell c = {{0}};

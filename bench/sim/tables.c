@@ -7,11 +7,11 @@
 #include "bench/data/journal.h"
 #include "bench/report/report_page.h"
 #include "bench/sim/by_load.h"
+#include "bench/sim/settings.h"
 #include "bench/sim/simulate_summary.h"
-#include "runtime/base/text.h"
 #include "runtime/sched/policy.h"
 
-enum { LABEL = 256, SETTINGS = 1024 };
+enum { LABEL = 256 };
 /* Of the load that layer-wise scheduling holds; the paper's table is at the one of index PAPERS. */
 static const double parts[] = {0.25, 0.5, 0.75, 1};
 enum { PARTS = sizeof parts / sizeof *parts, PAPERS = 2 };
@@ -55,39 +55,28 @@ static void keep(const json_t *simulation, bool all, json_t *list) {
 
 /* --- the document of a piece -----------------------------------------------------------------------------
  */
-/* What results depend on beside the policy. */
-static void settings(const struct piece *p, char out[SETTINGS]) {
-    const struct mo_bench_simulate_options *s = &p->simulate;
-    const struct mo_bench_serve_options *o = &s->serve;
-    struct mo_text t = mo_text_in(out, SETTINGS);
-    mo_text_put(&t, "%s, %g of queries in time, loads by %g to %g, %g s after %g s, seeds", s->machine,
-                o->find_max, o->step, o->max_load, o->seconds, o->warmup);
-    for (int i = 0; i < o->n_seeds; i++)
-        mo_text_put(&t, " %llu", (unsigned long long)o->seeds[i]);
-    if (o->objective) mo_text_put(&t, ", for %s", o->objective);
-    for (int i = 0; i < s->n_with; i++)
-        mo_text_put(&t, ", %s", s->with[i]);
+/* Policies are results of their own: another list of them goes on with the document. */
+static json_t *settings(const struct piece *p) {
+    json_t *out = mo_bench_settings(&p->simulate), *loads = json_array();
     for (int i = 0; i < p->options->n_loads; i++)
-        mo_text_put(&t, "%s %g", i ? "" : ", all at loads", p->options->loads[i]);
+        json_array_append_new(loads, json_sprintf("%.9g", p->options->loads[i]));
+    return out && !json_object_set_new(out, "loads", loads) ? out : NULL;
+}
+
+static json_t *new_document(struct piece *p, json_t *made) {
+    json_t *out = json_pack("{s:s, s:O, s:[], s:[], s:[], s:[]}", "piece", p->label, "settings", made,
+                            "results", "same_loads", "rows", "by_load");
+    return out && !json_array_append_new(mo_bench_journal_results(p->journal), out) ? out : NULL;
 }
 
 /* The one that an earlier run began, or a new one. */
 static int find_document(struct piece *p, moire_error *err) {
-    json_t *results = mo_bench_journal_results(p->journal);
-    char made[SETTINGS];
-    size_t i;
-    json_t *one;
-    settings(p, made);
-    json_array_foreach(results, i, one) if (!strcmp(mo_json_text(one, "piece"), p->label)) p->document = one;
-    if (!p->document) {
-        p->document = json_pack("{s:s, s:s, s:[], s:[], s:[], s:[]}", "piece", p->label, "settings", made,
-                                "results", "same_loads", "rows", "by_load");
-        if (!p->document || json_array_append_new(results, p->document))
-            return mo_fail(err, MOIRE_ENOMEM, "out of memory");
-    }
-    if (!strcmp(mo_json_text(p->document, "settings"), made)) return MOIRE_OK;
-    return mo_fail(err, MOIRE_EINVAL, "%s was simulated with other settings (%s); name another --output",
-                   p->label, mo_json_text(p->document, "settings"));
+    json_t *made = settings(p);
+    p->document = mo_bench_journal_result(p->journal, p->label);
+    int code = made && p->document ? mo_bench_settings_check(p->document, made, err) : MOIRE_OK;
+    if (made && !p->document) p->document = new_document(p, made);
+    json_decref(made);
+    return p->document || code ? code : mo_fail(err, MOIRE_ENOMEM, "out of memory");
 }
 
 static void describe(json_t *document, const json_t *simulation) {
@@ -194,7 +183,8 @@ static int one_piece(struct mo_bench_session *session, const struct mo_bench_tab
 int mo_bench_tables(struct mo_bench_session *session, const struct mo_bench_tables_options *o, json_t **out,
                     moire_error *err) {
     struct mo_bench_journal journal;
-    int code = mo_bench_journal_open(session, "tables", o->output, o->resume, &journal, err);
+    int code =
+        mo_bench_journal_open(session, "tables", MO_BENCH_SIMULATED, o->output, o->resume, &journal, err);
     if (code) return code;
     for (int at = 0; !code && at < o->n_scenarios * o->n_processes; at++)
         code = one_piece(session, o, at, &journal, err);

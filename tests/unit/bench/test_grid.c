@@ -186,7 +186,17 @@ static const char *in_cell(const json_t *doc, size_t i, const char *key) {
     return json_string_value(json_object_get(json_object_get(one, "cell"), key));
 }
 
-/* Three kinds of contention, of which one knows caches: four cells; the second run plays none of them. */
+static void refused(struct mo_bench_session *session, const struct mo_bench_grid_options *o,
+                    const char *why) {
+    json_t *doc = NULL;
+    moire_error err = {0};
+    assert_int_equal(mo_bench_grid(session, o, &doc, &err), MOIRE_EINVAL);
+    if (!strstr(err.message, why)) fail_msg("'%s' is not in: %s", why, err.message);
+    json_decref(doc);
+}
+
+/* Three kinds of contention, of which one knows caches: four cells; the second run plays none of them, and
+ * one with other settings is not mixed with them. */
 static void cells_are_machines_and_a_run_resumes(void **state) {
     (void)state;
     struct place p;
@@ -209,11 +219,19 @@ static void cells_are_machines_and_a_run_resumes(void **state) {
     double slow = mean(json_object_get(json_array_get(results, 3), "rows"), 1, "max_load_overall");
     assert_true(slow > 0 && slow < calm); /* three times slower where all cores are busy */
     o.resume = true;
-    o.simulate.serve.policies[0] = "nobody"; /* would fail if a cell were played again */
+    put(p.scenario, "no scenario"); /* would fail if a cell were played again */
     if (mo_bench_grid(&session, &o, &again, &err)) fail_msg("%s", err.message);
     assert_int_equal(json_array_size(json_object_get(again, "results")), 4);
-    json_decref(doc);
     json_decref(again);
+    o.simulate.serve.policies[1] = "lanes";
+    refused(&session, &o, "\"policies\" [\"layerwise\",\"fcfs-1\"] in place of [\"layerwise\",\"lanes\"]");
+    o.simulate.serve.policies[1] = "fcfs-1";
+    o.simulate.serve.process = (struct mo_process){MO_PROCESS_GAMMA, 4};
+    refused(&session, &o, "\"arrivals\" \"poisson\" in place of \"gamma:4\"");
+    o.simulate.serve.process = (struct mo_process){MO_PROCESS_POISSON, 0};
+    o.simulate.serve.seconds = 4;
+    refused(&session, &o, "\"seconds\" \"0.5\" in place of \"4\"");
+    json_decref(doc);
     mo_bench_session_close(&session);
     tear_down(&p);
 }

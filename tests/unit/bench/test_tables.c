@@ -164,6 +164,15 @@ static void a_table_has_a_row_a_policy(void **state) {
     close_table(&t);
 }
 
+/* As if the table had been made where that entry was another. */
+static void change_experiment(const struct table *t, const char *key) {
+    json_t *document = json_load_file(t->path, 0, NULL);
+    assert_non_null(json_object_get(json_object_get(document, "experiment"), key));
+    json_object_set_new(json_object_get(document, "experiment"), key, json_string("another"));
+    assert_int_equal(json_dump_file(document, t->path, 0), 0);
+    json_decref(document);
+}
+
 /* Stopped after the first policy, the table is in the end what it is in one go; what is done is not done
  * again, and what was made otherwise is not mixed with it. */
 static void a_table_goes_on_policy_by_policy(void **state) {
@@ -187,8 +196,15 @@ static void a_table_goes_on_policy_by_policy(void **state) {
     same_text(json_object_get(whole, "by_load"), json_object_get(later, "by_load"));
     t.options.simulate.serve.seconds = 3;
     assert_int_equal(mo_bench_tables(&t.session, &t.options, &document, &err), MOIRE_EINVAL);
-    assert_non_null(strstr(err.message, "other settings"));
+    assert_non_null(strstr(err.message, "other settings, \"seconds\" \"2\" in place of \"3\""));
     json_decref(document);
+    t.options.simulate.serve.seconds = 2;
+    change_experiment(&t, "commit"); /* which says nothing of the simulator */
+    change_experiment(&t, "cpu");
+    json_decref(piece_of(&t));
+    change_experiment(&t, "simulator");
+    assert_int_equal(mo_bench_tables(&t.session, &t.options, &document, &err), MOIRE_EINVAL);
+    assert_non_null(strstr(err.message, "whose simulator or policies differ (commit another)"));
     json_decref(later);
     json_decref(whole);
     close_table(&t);

@@ -268,10 +268,10 @@ static void runs_are_resumed_and_interrupted(void **state) {
                      json_array_size(json_object_get(second, "results")));
     json_decref(third);
     /* another build's times would not compare */
-    json_object_set_new(json_object_get(first, "experiment"), "commit", json_string("another"));
+    json_object_set_new(json_object_get(first, "experiment"), "sources", json_string("another"));
     assert_int_equal(mo_bench_write_json(&p.env, first, p.output, &err), MOIRE_OK);
     assert_int_equal(run_kernels(&p, false, true, true, &third, &err), MOIRE_EINVAL);
-    assert_non_null(strstr(err.message, "another 'commit'"));
+    assert_non_null(strstr(err.message, "by a build with other code (commit "));
     assert_int_equal(run_kernels(&p, false, false, true, &third, &err), MOIRE_EINVAL);
     assert_non_null(strstr(err.message, "--output"));
     write_file(p.output, "{}");
