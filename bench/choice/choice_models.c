@@ -34,7 +34,10 @@ static json_t *choices_of(const struct mo_runtime_parts *parts, const struct mo_
                           int64_t from, int64_t to) {
     struct mo_choices choices;
     struct mo_device_now now;
-    if (mo_choices_gather(parts->env, mo_device_events(parts->cores), from, models, n, &choices)) return NULL;
+    mo_device_take(parts->cores);
+    int bad = mo_choices_gather(parts->env, mo_device_events(parts->cores), from, models, n, &choices);
+    mo_device_drop(parts->cores);
+    if (bad) return NULL;
     mo_device_now(parts->cores, -1, &now);
     json_t *out = mo_choices_json(&choices, models, n, from, to, now.block_ns);
     mo_choices_free(&choices);

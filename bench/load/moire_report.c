@@ -77,26 +77,37 @@ static json_t *track_names(const struct mo_gpus *g, int cores) {
     return list;
 }
 
+static void span_of(struct mo_device *device, int64_t *from, int64_t *to) {
+    mo_device_take(device);
+    span(mo_device_events(device), from, to);
+    mo_device_drop(device);
+}
+
+/* The blocks of one device from there on; its changes of pressure into *pressure, where that is asked for. */
+static void add_spans(struct mo_device *device, int64_t from, int track, json_t *blocks, json_t **pressure) {
+    mo_device_take(device);
+    const struct mo_events *events = mo_device_events(device);
+    const struct mo_ring *decided = &events->ring[mo_device_units(device)];
+    mo_bench_core_spans(events, decided, from, track, MAX_BLOCKS, blocks);
+    if (pressure) *pressure = pressures(decided, from);
+    mo_device_drop(device);
+}
+
 /* Of the cores, and of the GPUs' units below them. */
 static json_t *timeline(const struct mo_runtime_parts *parts) {
-    const struct mo_events *events = mo_device_events(parts->cores);
     struct mo_device *device = parts->device;
-    if (!events) return NULL;
+    if (!mo_device_events(parts->cores)) return NULL;
     int64_t from = INT64_MIN, to = INT64_MIN;
-    json_t *blocks = json_array();
-    span(events, &from, &to);
-    if (device) span(mo_device_events(device), &from, &to);
+    json_t *blocks = json_array(), *pressure = NULL;
+    span_of(parts->cores, &from, &to);
+    if (device) span_of(device, &from, &to);
     int64_t last = to - (int64_t)2e9; /* the last two seconds are plenty */
     if (from < last) from = last;
     const int cores = mo_device_units(parts->cores), units = device ? mo_device_units(device) : 0;
-    const struct mo_ring *decided = &events->ring[cores], *shown = decided;
-    if (device) {
-        shown = &mo_device_events(device)->ring[units];
-        mo_bench_core_spans(mo_device_events(device), shown, from, cores, MAX_BLOCKS, blocks);
-    }
-    mo_bench_core_spans(events, decided, from, 0, MAX_BLOCKS, blocks);
+    if (device) add_spans(device, from, cores, blocks, &pressure);
+    add_spans(parts->cores, from, 0, blocks, device ? NULL : &pressure);
     return json_pack("{s:i, s:o, s:o, s:o}", "cores", cores + units, "lanes", track_names(parts->gpus, cores),
-                     "blocks", blocks, "pressure", pressures(shown, from));
+                     "blocks", blocks, "pressure", pressure);
 }
 
 /* How much of each tenant's work runs in specialised kernels, how many layers in references, and its
@@ -141,10 +152,10 @@ static void add_lets(struct mo_device *device, json_t *scheduling) {
 /* Decisions on cores since then. */
 static void add_choices(moire_runtime *runtime, const struct mo_runtime_parts *parts, int64_t since,
                         json_t *report) {
-    const struct mo_events *events = mo_device_events(parts->cores);
     int64_t from = since, to = INT64_MIN;
-    if (!events || parts->device) return; /* blocks on GPUs have neither versions nor reasons */
-    span(events, &from, &to);
+    if (!mo_device_events(parts->cores) || parts->device)
+        return; /* blocks on GPUs have no versions or reasons */
+    span_of(parts->cores, &from, &to);
     json_t *choices = mo_bench_choices(runtime, from, to);
     if (choices) json_object_set_new(report, "choices", choices);
 }

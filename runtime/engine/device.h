@@ -133,10 +133,15 @@ int mo_device_units(const struct mo_device *device);
 void mo_device_set_memory(struct mo_device *device, const struct mo_memory *memory);
 void mo_device_stats(struct mo_device *device, struct mo_sched_stats *out);
 void mo_device_stats_reset(struct mo_device *device);
-/* NULL when events are off.  Read it when the engine is drained. */
+/* Its lock, of one device at a time.  Dropping it also does what was put off under it; answers that are due
+ * are the service thread's to deliver. */
+void mo_device_take(struct mo_device *device);
+void mo_device_drop(struct mo_device *device);
+/* NULL when events are off.  Read it when the engine is drained, under the lock: what the engine does by
+ * itself meanwhile (a GPU that comes back, a changed plan of lets) logs, too. */
 struct mo_events *mo_device_events(struct mo_device *device);
-/* As mo_events_dump() of the device's events, which must be on.  The engine must be drained; what it does by
- * itself meanwhile (a GPU that comes back, a changed plan of lets) waits until the file is written. */
+/* As mo_events_dump() of the device's events, which must be on, under the lock.  The engine must be drained.
+ */
 int mo_device_dump(struct mo_device *device, const char *preface, const char *path, moire_error *err);
 /* The ring of one thread that is not the engine's; NULL when events are off. */
 struct mo_ring *mo_device_guest_ring(struct mo_device *device);

@@ -74,9 +74,6 @@ void *mo_device_serve(void *device);
 void mo_device_write_lines(struct mo_device *device);
 
 /* --- for tables of devices --- */
-void mo_device_take(struct mo_device *device);
-/* Lets the lock go by calls->leave(); the service thread delivers what is due. */
-void mo_device_drop(struct mo_device *device);
 /* For calls->leave() only: lets the lock go and nothing else.  True: mo_device_ring_doorbell() is owed. */
 bool mo_device_unlock(struct mo_device *device);
 void mo_device_ring_doorbell(struct mo_device *device);
