@@ -2,15 +2,16 @@
  * nvrtc.c - libnvrtc.so.13 without CUDA: compiles generated sources as C for the host, with `cc`.
  *
  * The "machine code" is an image of fake.h: a shared object that has one function a kernel.  The header that
- * the program brings along is not used; the one beside this file stands in for it.  Objects are compiled in a
- * folder of their own under /tmp, which is there until the process ends.
+ * the program brings along is not used; the one beside this file stands in for it.  Each is compiled in a
+ * folder of its own under /tmp, which is gone before the call returns: processes that load this one are
+ * killed.
  *
  * The environment may name MO_FAKE_NVRTC_CACHE, a folder where objects stay, so that a source is compiled
  * once; MO_FAKE_NVRTC_COUNT, a file that gets a byte for every call of nvrtcCompileProgram(), also of one
  * that the cache spares the compiler; MO_FAKE_NVRTC_MINOR, a minor version. */
 #define _GNU_SOURCE
 #include <fcntl.h>
-#include <pthread.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -31,27 +32,6 @@ struct _nvrtcProgram {
     size_t image_bytes;
     char log[2000];
 };
-
-static char folder[64];
-static pthread_mutex_t making = PTHREAD_MUTEX_INITIALIZER;
-static _Atomic unsigned made;
-
-static void forget(void) {
-    char command[128];
-    snprintf(command, sizeof command, "rm -rf '%s'", folder);
-    if (system(command)) fprintf(stderr, "fake nvrtc: %s stays behind\n", folder);
-}
-
-static int make_folder(void) {
-    int rc = 0;
-    pthread_mutex_lock(&making);
-    if (!*folder) {
-        snprintf(folder, sizeof folder, "/tmp/moire-fake-nvrtc-XXXXXX");
-        rc = mkdtemp(folder) ? atexit(forget) : -1;
-    }
-    pthread_mutex_unlock(&making);
-    return rc;
-}
 
 unsigned nvrtcVersion(int *major, int *minor) {
     const char *other = getenv("MO_FAKE_NVRTC_MINOR");
@@ -113,20 +93,35 @@ static void read_log(mo_rtc_program program, const char *path) {
     if (f) fclose(f);
 }
 
-/* The object to `path`. */
-static unsigned compile(mo_rtc_program program, char path[128]) {
-    char stem[96], command[700], log[136];
-    if (make_folder()) return OUT_OF_MEMORY;
-    snprintf(stem, sizeof stem, "%s/%u", folder, made++);
-    snprintf(path, 128, "%s.so", stem);
-    snprintf(log, sizeof log, "%s.log", stem);
-    snprintf(command, sizeof command, "%s.c", stem);
-    if (write_module(command, program->source)) return OUT_OF_MEMORY;
+/* Where one source is compiled. */
+struct room {
+    char folder[64], source[80], object[80], log[80];
+};
+
+static bool open_room(struct room *r) {
+    strcpy(r->folder, "/tmp/moire-fake-nvrtc-XXXXXX");
+    if (!mkdtemp(r->folder)) return false;
+    snprintf(r->source, sizeof r->source, "%s/a.c", r->folder);
+    snprintf(r->object, sizeof r->object, "%s/a.so", r->folder);
+    snprintf(r->log, sizeof r->log, "%s/a.log", r->folder);
+    return true;
+}
+
+static void close_room(const struct room *r) {
+    unlink(r->source);
+    unlink(r->object);
+    unlink(r->log);
+    if (rmdir(r->folder)) fprintf(stderr, "fake nvrtc: %s stays behind\n", r->folder);
+}
+
+static unsigned compile(mo_rtc_program program, const struct room *r) {
+    char command[700];
+    if (write_module(r->source, program->source)) return OUT_OF_MEMORY;
     snprintf(command, sizeof command,
-             "cc -std=gnu11 -O1 -shared -fPIC -w -fno-strict-aliasing -I'%s' -o %s %s.c -lm >%s 2>&1",
-             MO_FAKE_INCLUDE, path, stem, log);
+             "cc -std=gnu11 -O1 -shared -fPIC -w -fno-strict-aliasing -I'%s' -o %s %s -lm >%s 2>&1",
+             MO_FAKE_INCLUDE, r->object, r->source, r->log);
     if (!system(command)) return 0;
-    read_log(program, log);
+    read_log(program, r->log);
     return COMPILATION;
 }
 
@@ -165,21 +160,27 @@ static void count_call(void) {
     close(fd);
 }
 
+static void keep(const char *object, const char *kept) {
+    char command[500];
+    snprintf(command, sizeof command, "cp '%s' '%s.%d' && mv '%s.%d' '%s'", object, kept, (int)getpid(), kept,
+             (int)getpid(), kept);
+    if (system(command)) fprintf(stderr, "fake nvrtc: %s is not kept\n", kept);
+}
+
 unsigned nvrtcCompileProgram(mo_rtc_program program, int n, const char *const *options) {
-    char kept[160], path[128], command[500];
+    char kept[160];
+    struct room room;
     (void)n;
     (void)options;
     count_call();
     kept_at(program->source, kept, sizeof kept);
     if (*kept && !access(kept, R_OK)) return take_image(program, kept);
-    const unsigned r = compile(program, path);
-    if (r) return r;
-    snprintf(command, sizeof command, "cp '%s' '%s.%d' && mv '%s.%d' '%s'", path, kept, (int)getpid(), kept,
-             (int)getpid(), kept);
-    if (*kept && system(command)) fprintf(stderr, "fake nvrtc: %s is not kept\n", kept);
-    const unsigned taken = take_image(program, path);
-    unlink(path);
-    return taken;
+    if (!open_room(&room)) return OUT_OF_MEMORY;
+    unsigned r = compile(program, &room);
+    if (!r && *kept) keep(room.object, kept);
+    if (!r) r = take_image(program, room.object);
+    close_room(&room);
+    return r;
 }
 
 unsigned nvrtcGetCUBINSize(mo_rtc_program program, size_t *bytes) {
