@@ -17,7 +17,7 @@ static struct mo_layer_sums sums_of(const struct mo_sim *s, const struct mo_sim_
 static double cold_from(const struct mo_sim *s, const struct mo_sim_work *w) {
     const struct mo_run *run = &w->run;
     int layer = (int)w->at;
-    if (s->config.spread) return 0;
+    if (s->config.spread || layer >= w->stop) return 0;
     double first = mo_sim_reuse_extra(&s->reuse, run->tenant, run->n_cores, layer, layer + 1);
     return (1 - (w->at - layer)) * first +
            mo_sim_reuse_extra(&s->reuse, run->tenant, run->n_cores, layer + 1, w->stop);
@@ -28,7 +28,8 @@ static void begin_phase(struct mo_sim *s, struct mo_sim_work *w) {
     const struct mo_run *run = &w->run;
     int layer = (int)w->at;
     double solo;
-    w->stop = mo_cores_next(&w->leaving, -1) >= 0 ? layer + 1 : run->end;
+    bool until_next = mo_cores_next(&w->leaving, -1) >= 0 && layer < run->end;
+    w->stop = until_next ? layer + 1 : run->end;
     w->asks = mo_demand_of(s->profile[run->tenant], run->pressure, run->n_cores, layer, w->stop, &solo);
     struct mo_layer_sums sums = sums_of(s, w);
     w->whole = w->left = w->factor * (mo_place_left(&sums, w->at, w->stop) + cold_from(s, w));

@@ -74,14 +74,19 @@ static struct mo_decision resize_to(int query, int from, int n) {
     return (struct mo_decision){.kind = MO_RESIZE, .query = query, .cores = range(from, n)};
 }
 
+/* The layers' times on one core; they divide evenly. */
+static const int64_t one_core[LAYERS] = {1000, 4000, 1000};
+
 static void make(struct bed *b, const struct mo_policy *policy, const struct mo_sim_machine *machine,
-                 const int64_t *bytes) {
-    const int64_t ns[4][LAYERS] = {
-        {1000, 4000, 1000}, {500, 2000, 500}, {250, 1000, 250}, {125, 500, 125}}; /* 1, 2, 4, 8 cores */
+                 const int64_t *ns, const int64_t *bytes) {
     *b = (struct bed){.env = mo_env_default()};
     b->profile = mo_profile_create(&b->env, LAYERS, CORES);
-    for (int i = 0; i < 4; i++)
-        mo_profile_record(b->profile, 1 << i, ns[i]);
+    for (int c = 1; c <= CORES; c *= 2) {
+        int64_t part[LAYERS];
+        for (int l = 0; l < LAYERS; l++)
+            part[l] = ns[l] / c;
+        mo_profile_record(b->profile, c, part);
+    }
     if (bytes) mo_profile_traffic(b->profile, bytes);
     mo_profile_finish(b->profile);
     b->events = mo_events_create(&b->env, 1, 1 << 18);
@@ -117,9 +122,9 @@ static void finish(struct bed *b, int64_t queries) {
     mo_profile_destroy(b->profile);
 }
 
-/* Plays steps on `queries` queries that come at time 0; their ends go to end[]. */
-static void play_steps(const struct step *steps, int n, int queries, const struct mo_sim_machine *machine,
-                       const int64_t *bytes, int64_t *end) {
+/* Plays steps on `queries` queries of a model that come at time 0; their ends go to end[]. */
+static void play_model(const struct step *steps, int n, int queries, const struct mo_sim_machine *machine,
+                       const int64_t *ns, const int64_t *bytes, int64_t *end) {
     const struct script script = {steps, n};
     const struct mo_policy policy = {.name = "script",
                                      .description = "",
@@ -127,7 +132,7 @@ static void play_steps(const struct step *steps, int n, int queries, const struc
                                      .state_bytes = sizeof(struct played),
                                      .dispatch = play};
     struct bed b;
-    make(&b, &policy, machine, bytes);
+    make(&b, &policy, machine, ns, bytes);
     mo_sched_hold(mo_sim_sched(b.sim));
     for (int i = 0; i < queries; i++)
         assert_int_equal(mo_sim_submit(b.sim, i % 2, NULL, NULL, NULL), MOIRE_OK);
@@ -137,6 +142,11 @@ static void play_steps(const struct step *steps, int n, int queries, const struc
     for (int i = 0; i < queries; i++)
         end[i] = b.end[i];
     finish(&b, queries);
+}
+
+static void play_steps(const struct step *steps, int n, int queries, const struct mo_sim_machine *machine,
+                       const int64_t *bytes, int64_t *end) {
+    play_model(steps, n, queries, machine, one_core, bytes, end);
 }
 
 static void who_joins_works_at_once(void **state) {
@@ -179,6 +189,17 @@ static void who_leaves_goes_at_the_end_of_the_layer(void **state) {
                                 {2000, {.kind = MO_RESIZE, .query = 0, .cores = others}}};
     play_steps(both, 3, 1, &(struct mo_sim_machine){0}, NULL, end);
     assert_int_equal(end[0], 2000 + 250 + 333);
+}
+
+/* A block that takes half its time, and the least more that a double tells, has so little left then that its
+ * place in the layers is behind the last.  It ends, and there is no layer to go on with. */
+static void a_rest_of_nothing_is_the_end(void **state) {
+    (void)state;
+    const int64_t ns[LAYERS] = {8, 8, 8 << 20}, half = 1 + 1 + (1 << 20); /* on four cores */
+    const struct step steps[] = {{0, run_on(0, 0, 2)}, {0, resize_to(0, 0, 4)}, {half, resize_to(0, 0, 1)}};
+    int64_t end;
+    play_model(steps, 3, 1, &(struct mo_sim_machine){.slowdown = 0.5 + 0x1p-53}, ns, NULL, &end);
+    assert_int_equal(end, half);
 }
 
 static void memory_is_shared_anew(void **state) {
@@ -247,7 +268,7 @@ static void nothing_is_lost_when_cores_change_at_random(void **state) {
         struct bed b;
         uint64_t rng = SEED + m;
         int accepted = 0;
-        make(&b, &restless, &cases[m].machine, bytes);
+        make(&b, &restless, &cases[m].machine, one_core, bytes);
         for (int i = 0; i < 2000; i++) {
             uint64_t handle;
             advance(&b, mo_sim_now(b.sim) + (int64_t)(mo_splitmix(&rng) % 2500), cases[m].most_off);
@@ -271,6 +292,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(who_joins_works_at_once),
         cmocka_unit_test(who_leaves_goes_at_the_end_of_the_layer),
+        cmocka_unit_test(a_rest_of_nothing_is_the_end),
         cmocka_unit_test(memory_is_shared_anew),
         cmocka_unit_test(a_block_at_its_end_has_no_next_layer),
         cmocka_unit_test(nothing_is_lost_when_cores_change_at_random),
