@@ -120,3 +120,8 @@ json_t *mo_bench_journal_finish(struct mo_bench_journal *journal, bool complete)
     journal->document = NULL;
     return document;
 }
+
+void mo_bench_journal_drop(struct mo_bench_journal *journal) {
+    json_decref(journal->document);
+    journal->document = NULL;
+}

@@ -34,4 +34,6 @@ bool mo_bench_journal_has(struct mo_bench_journal *journal, const char *piece);
 int mo_bench_journal_note(struct mo_bench_journal *journal, const char *piece, moire_error *err);
 /* Gives the document away, marked as complete or not. */
 json_t *mo_bench_journal_finish(struct mo_bench_journal *journal, bool complete);
+/* In place of that: there is no document, and the file stays as it is. */
+void mo_bench_journal_drop(struct mo_bench_journal *journal);
 #endif

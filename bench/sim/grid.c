@@ -139,8 +139,9 @@ static int play_cell(struct mo_bench_session *session, const struct mo_bench_gri
     return code;
 }
 
+/* Checks a cell that is there; plays one that is not, if it is to play at all. */
 static int one_cell(struct mo_bench_session *session, const struct mo_bench_grid_options *o,
-                    const char *scenario, const struct cell *c, struct mo_bench_journal *journal,
+                    const char *scenario, const struct cell *c, bool plays, struct mo_bench_journal *journal,
                     moire_error *err) {
     struct values values;
     struct mo_bench_simulate_options s;
@@ -150,10 +151,24 @@ static int one_cell(struct mo_bench_session *session, const struct mo_bench_grid
     label(&values, o->n_axes, scenario, piece, sizeof piece);
     json_t *made = cell_settings(&s);
     if (!made) return mo_fail(err, MOIRE_ENOMEM, "out of memory");
-    int code = mo_bench_journal_has(journal, piece)
-                   ? mo_bench_settings_check(mo_bench_journal_result(journal, piece), made, err)
-                   : play_cell(session, o, &s, c, piece, made, journal, err);
+    int code = MOIRE_OK;
+    if (mo_bench_journal_has(journal, piece))
+        code = mo_bench_settings_check(mo_bench_journal_result(journal, piece), made, err);
+    else if (plays)
+        code = play_cell(session, o, &s, c, piece, made, journal, err);
     json_decref(made);
+    return code;
+}
+
+static int all_cells(struct mo_bench_session *session, const struct mo_bench_grid_options *o, bool plays,
+                     struct mo_bench_journal *journal, moire_error *err) {
+    int code = MOIRE_OK;
+    for (int s = 0; !code && s < o->n_scenarios; s++) {
+        struct cell c = {{0}};
+        do {
+            if (!repeats(o, &c)) code = one_cell(session, o, o->scenarios[s], &c, plays, journal, err);
+        } while (!code && next(o, &c));
+    }
     return code;
 }
 
@@ -166,12 +181,11 @@ int mo_bench_grid(struct mo_bench_session *session, const struct mo_bench_grid_o
         code =
             mo_bench_journal_open(session, "grid", MO_BENCH_SIMULATED, o->output, o->resume, &journal, err);
     if (code) return code;
-    for (int s = 0; !code && s < o->n_scenarios; s++) {
-        struct cell c = {{0}};
-        do {
-            if (!repeats(o, &c)) code = one_cell(session, o, o->scenarios[s], &c, &journal, err);
-        } while (!code && next(o, &c));
+    if ((code = all_cells(session, o, false, &journal, err))) {
+        mo_bench_journal_drop(&journal);
+        return code;
     }
+    code = all_cells(session, o, true, &journal, err);
     *out = mo_bench_journal_finish(&journal, code == MOIRE_OK);
     return code;
 }

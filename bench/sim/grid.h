@@ -33,7 +33,8 @@ struct mo_bench_grid_options {
 bool mo_bench_axis_parse(const char *text, struct mo_bench_axis *out);
 
 /* Fills *out with the document {"kind": "grid", "results": [{"scenario", "cell": {KEY: VALUE}, "rows"}]},
- * also when interrupted.  A machine that cannot be made is refused before anything is played. */
+ * also when interrupted; NULL where it is refused to resume, and the file stays as it is.  A machine that
+ * cannot be made is refused before anything is played. */
 int mo_bench_grid(struct mo_bench_session *session, const struct mo_bench_grid_options *options, json_t **out,
                   moire_error *err);
 

@@ -69,14 +69,16 @@ static json_t *new_document(struct piece *p, json_t *made) {
     return out && !json_array_append_new(mo_bench_journal_results(p->journal), out) ? out : NULL;
 }
 
-/* The one that an earlier run began, or a new one. */
-static int find_document(struct piece *p, moire_error *err) {
+/* The one that an earlier run began; if there is none and it is to play, a new one. */
+static int find_document(struct piece *p, bool plays, moire_error *err) {
     json_t *made = settings(p);
+    int code = made ? MOIRE_OK : mo_fail(err, MOIRE_ENOMEM, "out of memory");
     p->document = mo_bench_journal_result(p->journal, p->label);
-    int code = made && p->document ? mo_bench_settings_check(p->document, made, err) : MOIRE_OK;
-    if (made && !p->document) p->document = new_document(p, made);
+    if (!code && p->document) code = mo_bench_settings_check(p->document, made, err);
+    if (!code && plays && !p->document && !(p->document = new_document(p, made)))
+        code = mo_fail(err, MOIRE_ENOMEM, "out of memory");
     json_decref(made);
-    return p->document || code ? code : mo_fail(err, MOIRE_ENOMEM, "out of memory");
+    return code;
 }
 
 static void describe(json_t *document, const json_t *simulation) {
@@ -160,8 +162,8 @@ static int same_loads(const struct piece *p, moire_error *err) {
     return code;
 }
 
-static int one_piece(struct mo_bench_session *session, const struct mo_bench_tables_options *o, int at,
-                     struct mo_bench_journal *journal, moire_error *err) {
+static struct piece piece_at(struct mo_bench_session *session, const struct mo_bench_tables_options *o,
+                             int at, struct mo_bench_journal *journal) {
     const char *scenario = o->scenarios[at % o->n_scenarios], *slash = strrchr(scenario, '/');
     const struct mo_process *process = &o->processes[at / o->n_scenarios];
     struct piece p = {.session = session,
@@ -174,20 +176,39 @@ static int one_piece(struct mo_bench_session *session, const struct mo_bench_tab
              mo_process_name(process->kind), process->cv);
     p.simulate.serve.scenario = scenario;
     p.simulate.serve.process = *process;
-    int code = find_document(&p, err);
-    for (int i = 0; !code && i < o->simulate.serve.n_policies; i++)
-        code = one_policy(&p, i, NULL, 0, err);
-    return code ? code : same_loads(&p, err);
+    return p;
+}
+
+static int one_piece(struct piece *p, moire_error *err) {
+    int code = find_document(p, true, err);
+    for (int i = 0; !code && i < p->simulate.serve.n_policies; i++)
+        code = one_policy(p, i, NULL, 0, err);
+    return code ? code : same_loads(p, err);
+}
+
+/* Checks what an earlier run made of all pieces, or plays them. */
+static int all_pieces(struct mo_bench_session *session, const struct mo_bench_tables_options *o, bool plays,
+                      struct mo_bench_journal *journal, moire_error *err) {
+    int code = MOIRE_OK;
+    for (int at = 0; !code && at < o->n_scenarios * o->n_processes; at++) {
+        struct piece p = piece_at(session, o, at, journal);
+        code = plays ? one_piece(&p, err) : find_document(&p, false, err);
+    }
+    return code;
 }
 
 int mo_bench_tables(struct mo_bench_session *session, const struct mo_bench_tables_options *o, json_t **out,
                     moire_error *err) {
     struct mo_bench_journal journal;
+    *out = NULL;
     int code =
         mo_bench_journal_open(session, "tables", MO_BENCH_SIMULATED, o->output, o->resume, &journal, err);
     if (code) return code;
-    for (int at = 0; !code && at < o->n_scenarios * o->n_processes; at++)
-        code = one_piece(session, o, at, &journal, err);
+    if ((code = all_pieces(session, o, false, &journal, err))) {
+        mo_bench_journal_drop(&journal);
+        return code;
+    }
+    code = all_pieces(session, o, true, &journal, err);
     *out = mo_bench_journal_finish(&journal, code == MOIRE_OK);
     return code;
 }

@@ -24,8 +24,8 @@ struct mo_bench_tables_options {
 };
 
 /* Fills *out with the document {"kind": "tables", "results": [{"scenario", "arrivals", "rows", "by_load",
- * "results", "same_loads"}]}, also when interrupted; the last two are results of `moire sim` without the
- * points that no row is made of. */
+ * "results", "same_loads"}]}, also when interrupted; NULL where it is refused to resume, and the file stays
+ * as it is.  The last two are results of `moire sim` without the points that no row is made of. */
 int mo_bench_tables(struct mo_bench_session *session, const struct mo_bench_tables_options *options,
                     json_t **out, moire_error *err);
 
