@@ -93,8 +93,11 @@ void mo_sim_resize(void *self, const struct mo_resize *r) {
     s->broken += !possible(s, w, r);
     mo_sim_catch_up(s, w);
     double at = place_of(s, w);
-    /* else it ends, or cores leave it, in this very moment: a rest of a rounding error is none */
-    bool goes_on = w->ran && w->left > 0 && at < w->stop;
+    if (at >= w->stop) { /* what is left is a rounding error */
+        w->left = 0;
+        w->end = s->now;
+    }
+    bool goes_on = w->ran && w->left > 0; /* else it ends, or cores leave it, in this very moment */
     if (goes_on) w->at = at;
     change_cores(s, w, &r->join, &none);
     mo_cores_join(&w->leaving, &r->leave);

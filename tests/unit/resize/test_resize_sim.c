@@ -230,7 +230,8 @@ static void a_block_at_its_end_has_no_next_layer(void **state) {
         play_steps(steps, 3, 3, &machine, NULL, end);
         steps[3].when = end[0];
         play_steps(steps, 4, 3, &machine, NULL, again);
-        assert_memory_equal(end, again, sizeof end);
+        for (int k = 0; k < 3; k++)
+            assert_true(llabs(again[k] - end[k]) <= 1);
     }
 }
 
