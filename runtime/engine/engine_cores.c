@@ -80,7 +80,7 @@ static void start(void *self, const struct mo_run *run) {
     c->free = block->next_free;
     block->run = *run;
     block->inside = run->cores;
-    block->leaving = (struct mo_cores){{0}};
+    block->leaving = (struct mo_cores){0};
     block->n_inside = run->n_cores;
     block->changes_ns = 0;
     block->tenant = c->device->tenants[run->tenant];
@@ -102,7 +102,7 @@ static void start(void *self, const struct mo_run *run) {
 static void join(struct mo_team_block *block, const struct mo_cores *stay, const struct mo_cores *joining,
                  int n) {
     struct mo_core_place *place = block->cores->place;
-    struct mo_cores taken = {{0}}, moved = *joining;
+    struct mo_cores taken = {0}, moved = *joining;
     for (int core = mo_cores_next(stay, -1); core >= 0; core = mo_cores_next(stay, core)) {
         int seat = mo_claims_seat_of(&place[core].member);
         if (seat < n && !mo_cores_has(&taken, seat))
@@ -134,7 +134,7 @@ static void resize(void *self, const struct mo_resize *r) {
     mo_claims_resize(&block->claims, r->n_cores);
     for (int core = mo_cores_next(&r->leave, -1); core >= 0; core = mo_cores_next(&r->leave, core))
         mo_claims_leave(&c->place[core].member);
-    if (mo_cores_next(&r->leave, -1) >= 0) {
+    if (!mo_cores_none(&r->leave)) {
         mo_cores_add(&c->rouse, (int)(block - c->blocks));
         c->any_wake = true;
     }
@@ -156,7 +156,7 @@ static void leave(void *self) {
     if (any) {
         wake = c->wake;
         rouse = c->rouse;
-        c->wake = c->rouse = (struct mo_cores){{0}};
+        c->wake = c->rouse = (struct mo_cores){0};
     }
     c->any_wake = false;
     bool doorbell = mo_device_unlock(c->device);

@@ -118,7 +118,7 @@ static void come_back(const struct part *p, enum mo_claims_end end) {
     struct mo_team_block *block = p->block;
     struct mo_cores_engine *c = block->cores;
     struct mo_device *d = c->device;
-    struct mo_cores core = {{0}};
+    struct mo_cores core = {0};
     mo_cores_add(&core, p->core);
     mo_device_take(d);
     bool late = atomic_exchange(&p->place->state, MO_CORE_OUT) == MO_CORE_LATE;
@@ -147,7 +147,7 @@ static bool is_inside(const struct mo_team_block *block, const struct mo_cores *
 /* The lock is held and the block has ended: those that are still inside are told to come back on their own.
  */
 static struct mo_cores cores_late(struct mo_team_block *block) {
-    struct mo_cores late = {{0}};
+    struct mo_cores late = {0};
     const struct mo_cores cores = block->inside;
     for (int core = mo_cores_next(&cores, -1); core >= 0; core = mo_cores_next(&cores, core)) {
         uint32_t in = MO_CORE_IN;

@@ -27,7 +27,7 @@ void mo_let_go_late(const struct mo_view *view, struct mo_decisions *out) {
     for (int i = 0; i < view->n_running; i++) {
         const struct mo_view_run *run = &view->runs[view->running[i]];
         if (!run->late_since || run->n_cores - run->n_leaving < 2) continue;
-        struct mo_cores lead = {{0}};
+        struct mo_cores lead = {0};
         mo_cores_add(&lead, view->running[i]);
         mo_decide_resize(out, run->query, lead, run->wanted);
     }

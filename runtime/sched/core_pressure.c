@@ -57,7 +57,7 @@ static double from_slowdown(const struct mo_sched *s) {
 
 /* What the source says, 0 when it has no value any more. */
 static double from_source(struct mo_sched *s) {
-    struct mo_cores ending = {{0}};
+    struct mo_cores ending = {0};
     double p = 0;
     for (int i = 0; i < s->view.n_running; i++) {
         const struct mo_view_run *r = &s->runs[s->running[i]];

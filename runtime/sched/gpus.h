@@ -33,7 +33,7 @@ static inline const struct mo_plan_kind *mo_gpus_kind(const struct mo_gpus *g, i
 }
 /* The units of a let of a plan. */
 static inline struct mo_cores mo_gpus_let(const struct mo_gpus *g, const struct mo_planned_let *let) {
-    struct mo_cores c = {{0}};
+    struct mo_cores c = {0};
     for (int i = 0; i < let->units; i++)
         mo_cores_add(&c, g->first[let->gpu] + let->first + i);
     return c;

@@ -28,7 +28,7 @@ static void begin_phase(struct mo_sim *s, struct mo_sim_work *w) {
     const struct mo_run *run = &w->run;
     int layer = (int)w->at;
     double solo;
-    bool until_next = mo_cores_next(&w->leaving, -1) >= 0 && layer < run->end;
+    bool until_next = !mo_cores_none(&w->leaving) && layer < run->end;
     w->stop = until_next ? layer + 1 : run->end;
     w->asks = mo_demand_of(s->profile[run->tenant], run->pressure, run->n_cores, layer, w->stop, &solo);
     struct mo_layer_sums sums = sums_of(s, w);
@@ -77,11 +77,11 @@ static bool possible(const struct mo_sim *s, const struct mo_sim_work *w, const 
  * the others have done its rest. */
 static struct mo_cores free_to_go(const struct mo_sim *s, const struct mo_sim_work *w,
                                   const struct mo_cores *leave) {
-    struct mo_cores still = {{0}}, go = *leave;
+    struct mo_cores still = {0}, go = *leave;
     for (int c = mo_cores_next(&w->run.cores, -1); s->config.pace && c >= 0;
          c = mo_cores_next(&w->run.cores, c))
         if (mo_sim_pace_stands(s->config.pace, c, s->now)) mo_cores_add(&still, c);
-    if (mo_cores_next(&still, -1) < 0) return still;
+    if (mo_cores_none(&still)) return still;
     mo_cores_subtract(&go, &still);
     return go;
 }
@@ -103,7 +103,7 @@ void mo_sim_resize(void *self, const struct mo_resize *r) {
     mo_cores_join(&w->leaving, &r->leave);
     if (goes_on) {
         w->going = free_to_go(s, w, &r->leave);
-        if (s->now >= w->begin && mo_cores_next(&r->join, -1) >= 0) w->seen += s->machine.resize_ns;
+        if (s->now >= w->begin && !mo_cores_none(&r->join)) w->seen += s->machine.resize_ns;
         begin_phase(s, w);
     }
     s->device->changed(s, w, 0);

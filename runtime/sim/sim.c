@@ -36,7 +36,7 @@ int64_t mo_sim_start(struct mo_sim *s, const struct mo_run *run, bool asleep) {
 
 int64_t mo_sim_end_of(const struct mo_sim *s, const struct mo_sim_work *w) {
     double rest = w->left * w->pace;
-    if (mo_cores_next(&w->going, -1) >= 0) return s->now;
+    if (!mo_cores_none(&w->going)) return s->now;
     return s->config.pace ? mo_sim_pace_team_end(s->config.pace, &w->run.cores, w->seen, rest)
                           : w->seen + (int64_t)ceil(rest);
 }
@@ -99,7 +99,7 @@ static void begin_block(struct mo_sim *s, const struct mo_run *run, int64_t aske
     w->factor = profiled > 0 ? solo / profiled : 1;
     w->at = run->begin;
     w->stop = run->end;
-    w->leaving = w->going = (struct mo_cores){{0}};
+    w->leaving = w->going = (struct mo_cores){0};
     w->pace = 1;
     w->end = s->config.pace ? mo_sim_end_of(s, w) : begin + (int64_t)w->left;
     w->order = s->order++;
@@ -196,7 +196,7 @@ static void step(struct mo_sim *s, int64_t when) {
     s->now = when;
     const struct mo_sim_work *first = s->first >= 0 ? &s->work[s->first] : NULL;
     if (first && first->end == when) {
-        if (mo_cores_next(&first->going, -1) >= 0)
+        if (!mo_cores_none(&first->going))
             mo_sim_let_go(s, s->first);
         else if (first->stop < first->run.end)
             mo_sim_end_phase(s, s->first);

@@ -215,7 +215,7 @@ static void core_sets(void **state) {
     assert_int_equal(mo_cores_next(&pool, 69), -1);
     mo_cores_remove(&pool, 0);
     assert_int_equal(mo_cores_next(&pool, -1), 1);
-    struct mo_cores last = {{0}};
+    struct mo_cores last = {0};
     mo_cores_add(&last, MO_MAX_CORES - 1);
     assert_int_equal(mo_cores_next(&last, -1), MO_MAX_CORES - 1);
     assert_int_equal(mo_cores_next(&last, MO_MAX_CORES - 1), -1);

@@ -116,7 +116,7 @@ static struct mo_sim_pace by_hand(double done[CORES][STEPS + 1]) {
 }
 
 static struct mo_cores team(int mask) {
-    struct mo_cores cores = {{0}};
+    struct mo_cores cores = {0};
     for (int c = 0; c < CORES; c++)
         if (mask >> c & 1) mo_cores_add(&cores, c);
     return cores;

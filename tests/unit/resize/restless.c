@@ -24,7 +24,7 @@ static void resize(struct state *s, const struct mo_view *view, struct mo_cores 
                    struct mo_decisions *out) {
     int lead = view->running[draw(s, (uint64_t)view->n_running)];
     const struct mo_view_run *run = &view->runs[lead];
-    struct mo_cores to = {{0}};
+    struct mo_cores to = {0};
     for (int c = 0; c < view->n_cores; c++) {
         bool own = mo_cores_has(&run->cores, c) && !mo_cores_has(&run->leaving, c);
         if (!(own && (c == lead || draw(s, 3))) && !(mo_cores_has(idle, c) && !draw(s, 2))) continue;

@@ -73,7 +73,7 @@ static const struct mo_engine_ops rigid = {
     .start = start, .set_timer = set_timer, .resolved = resolved, .released = released};
 
 static struct mo_cores range(int from, int n) {
-    struct mo_cores set = {{0}};
+    struct mo_cores set = {0};
     for (int i = 0; i < n; i++)
         mo_cores_add(&set, from + i);
     return set;
@@ -119,7 +119,7 @@ static int submit(struct bed *b, int64_t now) {
 }
 
 static void dispatch(struct bed *b, int64_t now) {
-    mo_sched_cores_back(b->sched, -1, &(struct mo_cores){{0}}, now);
+    mo_sched_cores_back(b->sched, -1, &(struct mo_cores){0}, now);
 }
 
 static int64_t decide(struct bed *b, struct mo_decision d, int64_t now) {

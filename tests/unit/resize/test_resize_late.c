@@ -57,7 +57,7 @@ static void send(struct bed *b, const struct mo_run *run, const struct mo_cores 
 static void start(void *self, const struct mo_run *run) {
     struct bed *b = self;
     b->run[run->lead] = *run;
-    b->leaving[run->lead] = (struct mo_cores){{0}};
+    b->leaving[run->lead] = (struct mo_cores){0};
     send(b, run, &run->cores, false);
 }
 
@@ -108,7 +108,7 @@ static void enter(struct bed *b, int c) {
 /* It is out, of a block that runs or of one that ended without it. */
 static void leave(struct bed *b, int c) {
     struct sent *s = &b->core[c];
-    struct mo_cores one = {{0}};
+    struct mo_cores one = {0};
     int lead = s->over ? -1 : s->lead;
     if (!s->inside && !s->over) enter(b, c);
     if (s->inside) put(b, MO_LOG_LEAVE, s, c, 0, s->begin);
@@ -126,7 +126,7 @@ static void leave(struct bed *b, int c) {
 static void end(struct bed *b, int c) {
     const int lead = b->core[c].lead;
     struct mo_run *run = &b->run[lead];
-    struct mo_cores late = {{0}};
+    struct mo_cores late = {0};
     for (int o = mo_cores_next(&run->cores, -1); o >= 0; o = mo_cores_next(&run->cores, o)) {
         struct sent *s = &b->core[o];
         if (o != c && (!s->inside || draw(b, 3) == 0)) {

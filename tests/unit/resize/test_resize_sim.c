@@ -60,7 +60,7 @@ static void answer(void *ctx, int tenant, const struct mo_answer *a) {
 }
 
 static struct mo_cores range(int from, int n) {
-    struct mo_cores set = {{0}};
+    struct mo_cores set = {0};
     for (int i = 0; i < n; i++)
         mo_cores_add(&set, from + i);
     return set;

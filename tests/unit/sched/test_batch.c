@@ -257,7 +257,8 @@ static void decisions_that_break_a_rule_of_batches_are_refused(void **state) {
     /* instances: 8, so two batches of four and no third */
     for (int i = 0; i < 3; i++) {
         script[0] = run_of(f, 0, i < 2 ? 4 : 1, i + 1);
-        script[0].cores = (struct mo_cores){{(uint64_t)1 << i}};
+        script[0].cores = (struct mo_cores){0};
+        mo_cores_add(&script[0].cores, i);
         n_script = 1;
         assert_int_equal(refusals(f), i == 2);
     }

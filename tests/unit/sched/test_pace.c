@@ -66,7 +66,7 @@ static void serve(void *state, const struct mo_view *view, const struct mo_event
         if (!q->decided && r->predicted_end > q->deadline) mo_decide_shed(out, r->query);
     }
     for (int t = 0; t < view->n_tenants; t++)
-        for (int k = 0; k < view->tenants[t].n_waiting && mo_cores_next(&idle, -1) >= 0; k++)
+        for (int k = 0; k < view->tenants[t].n_waiting && !mo_cores_none(&idle); k++)
             mo_decide_run(out, view->tenants[t].waiting[k], view->tenants[t].profile->n_layers,
                           mo_cores_take(&idle, counted->block_cores > 1 ? counted->block_cores : 1, -1));
 }

@@ -149,7 +149,7 @@ static void nonsense(void *state, const struct mo_view *view, const struct mo_ev
     (void)event;
     struct dice *d = state;
     for (int i = roll(d, 6); i > 0; i--) {
-        struct mo_cores cores = {{0}};
+        struct mo_cores cores = {0};
         for (int k = roll(d, 3); k > 0; k--)
             mo_cores_add(&cores, (int)roll(d, 70));
         int query = (int)roll(d, 5000) - 500;
