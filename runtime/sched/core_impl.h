@@ -117,8 +117,9 @@ bool mo_slot_remove(struct mo_slot_list *list, const struct mo_view_query *view,
 int mo_slot_find(const struct mo_slot_list *list, const struct mo_view_query *view, int slot);
 void mo_slot_cut(struct mo_slot_list *list, int at, int n);
 
-/* resizing.c: carries a RESIZE out, if it may be. */
+/* resizing.c: carries a RESIZE out, if it may be; a block is at `at` now, its cores and its end are known. */
 bool mo_sched_resize(struct mo_sched *s, const struct mo_decision *d, int64_t now);
+void mo_sched_run_from(const struct mo_profile *profile, struct mo_view_run *run, double at, int64_t now);
 
 /* lets.c */
 int mo_sched_lets_create(struct mo_sched *s, const struct mo_gpus *gpus);

@@ -133,10 +133,9 @@ static void start_run(struct mo_sched *s, const struct mo_decision *d, int64_t n
                                .predicted_end = begin + predicted,
                                .unhindered = d->wanted > n ? predict(s, d, q, lead, d->wanted) : 0,
                                .pace = s->view.pace,
-                               .since = begin,
-                               .at = q->next_layer,
                                .pressure = d->pressure,
                                .alone = !s->view.n_running};
+    mo_sched_run_from(s->tenant_views[q->tenant].profile, at, q->next_layer, begin);
     if (!behind) {
         mo_sched_add_running(s, lead, q->tenant);
         mo_cores_subtract(&s->view.idle, &d->cores);

@@ -63,8 +63,9 @@ struct mo_view_run {
     bool alone;         /* no other block has run since it began */
     int64_t unhindered; /* what it was predicted to take on the cores it wanted; 0 = it began on as many */
     int64_t since; /* as predicted it was at `at` then: layers, and the part that was done of the next, */
-    double at;     /* of which the rest runs on n_cores, and what follows on those that stay */
-    double pace;   /* of the machine, by which that was predicted */
+    double at;     /* of which the rest runs on n_cores, and what follows on those that stay; */
+    double layer_left, left; /* profiled ns from there to the end of that layer, and of the block */
+    double pace;             /* of the machine, by which its end was predicted */
     struct mo_cores cores;
     struct mo_cores leaving; /* asked to leave and still inside; part of cores */
 };

@@ -28,21 +28,30 @@ static double left_from(const struct mo_profile *p, const struct mo_view_run *ru
     return mo_place_left(&first, at, layer + 1) + mo_place_left(&later, layer + 1, run->end);
 }
 
-/* Where the block is after `done` ns of that time. */
+void mo_sched_run_from(const struct mo_profile *p, struct mo_view_run *run, double at, int64_t now) {
+    const struct mo_layer_sums here = mo_layer_sums(p, run->n_cores);
+    run->at = at;
+    run->since = now;
+    run->layer_left = at < run->end ? mo_place_left(&here, at, (int)at + 1) : 0;
+    run->left = left_from(p, run, at, run->n_cores, run->n_cores - run->n_leaving);
+}
+
+/* Where the block is after `done` ns of what was left. */
 static double go_from(const struct mo_profile *p, const struct mo_view_run *run, double done) {
-    const struct mo_layer_sums first = mo_layer_sums(p, run->n_cores),
-                               later = mo_layer_sums(p, run->n_cores - run->n_leaving);
-    int layer = (int)run->at;
-    double rest = mo_place_left(&first, run->at, layer + 1);
-    if (done < rest) return mo_place_after(&first, run->at, layer + 1, done);
-    return mo_place_after(&later, layer + 1, run->end, done - rest);
+    const int layer = (int)run->at;
+    if (done < run->layer_left) {
+        const struct mo_layer_sums here = mo_layer_sums(p, run->n_cores);
+        return mo_place_after(&here, run->at, layer + 1, done);
+    }
+    const struct mo_layer_sums later = mo_layer_sums(p, run->n_cores - run->n_leaving);
+    return mo_place_after(&later, layer + 1, run->end, done - run->layer_left);
 }
 
 static double place(const struct mo_profile *p, const struct mo_view_run *run, int64_t now) {
     if (now >= run->predicted_end) return run->end;
     if (now <= run->since) return run->at;
-    double whole = left_from(p, run, run->at, run->n_cores, run->n_cores - run->n_leaving);
-    return go_from(p, run, whole * (double)(now - run->since) / (double)(run->predicted_end - run->since));
+    return go_from(p, run,
+                   run->left * (double)(now - run->since) / (double)(run->predicted_end - run->since));
 }
 
 static const struct mo_view_tenant *tenant_of(const struct mo_view *view, const struct mo_view_run *run) {
@@ -71,16 +80,15 @@ static const struct mo_cores nobody;
 static void change(struct mo_sched *s, struct mo_view_run *run, const struct mo_cores *join,
                    const struct mo_cores *leave, const struct mo_cores *out, int64_t now) {
     const struct mo_view_tenant *t = tenant_of(&s->view, run);
-    run->at = place(t->profile, run, now);
-    run->since = now;
+    const double at = place(t->profile, run, now);
     mo_cores_join(&run->cores, join);
     mo_cores_join(&run->leaving, leave);
     mo_cores_subtract(&run->cores, out);
     mo_cores_subtract(&run->leaving, out);
     run->n_cores = mo_cores_count(&run->cores);
     run->n_leaving = mo_cores_count(&run->leaving);
-    double left = left_from(t->profile, run, run->at, run->n_cores, run->n_cores - run->n_leaving);
-    run->predicted_end = now + (int64_t)(left * batch_of(run) * t->residual);
+    mo_sched_run_from(t->profile, run, at, now);
+    run->predicted_end = now + (int64_t)(run->left * batch_of(run) * t->residual);
     run->pace = s->view.pace;
     if (run->late_since) mo_sched_late_on(s, run, now);
 }
