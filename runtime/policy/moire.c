@@ -94,7 +94,8 @@ static void add(struct mo_moire_state *s, const struct mo_view *view, int slot, 
     }
     c->plan = mo_ladder_from(t->profile, layer);
     c->keep = !t->best_effort && q->deadline != MO_NEVER && mo_moire_time(c, top) * (1 + MARGIN) <= c->slack;
-    c->left = mo_moire_work(c, c->keep ? mo_moire_rung(c, c->slack / (1 + SPARE)) : 0);
+    if (c->keep) mo_moire_climb(c, c->slack / (1 + SPARE));
+    c->left = mo_moire_work(c, c->rung);
     insert(s, s->by_deadline, at, at, earlier);
     if (c->keep) return;
     s->account[q->tenant].late += q->started && q->deadline != MO_NEVER;

@@ -7,6 +7,7 @@
  * that takes f of its slack, layer by layer (ladder.h); its share is what that plan has for its present
  * layer.  The sum of shares falls as f grows; the search begins where the last deal ended, for from one event
  * to the next little changes. */
+#include <math.h>
 #include "runtime/policy/moire_parts.h"
 
 enum { STEPS = 64 }; /* fractions from EARLIEST to LATEST that are told apart */
@@ -14,39 +15,49 @@ enum { STEPS = 64 }; /* fractions from EARLIEST to LATEST that are told apart */
  * queries would miss it.  Where LATEST still leaves too few cores, the deal is not made for all. */
 static const double EARLIEST = 0.15, LATEST = 0.9;
 
-/* The same of rungs low to high, where high is enough, or the top. */
-static int rung_between(const struct mo_moire_candidate *c, double budget, int low, int high) {
+void mo_moire_climb(struct mo_moire_candidate *c, double budget) {
+    int low = 0, high = c->top;
+    c->slower = INFINITY;
     while (low < high) {
         int mid = (low + high) / 2;
-        if (mo_moire_time(c, mid) <= budget)
+        double time = mo_moire_time(c, mid);
+        if (time <= budget) {
+            c->takes = time;
             high = mid;
-        else
+        } else {
+            c->slower = time;
             low = mid + 1;
+        }
     }
-    return low;
+    if (low == c->top) c->takes = mo_moire_time(c, low);
+    c->rung = low;
 }
 
-int mo_moire_rung(const struct mo_moire_candidate *c, double budget) {
-    return rung_between(c, budget, 0, c->top);
+/* The same from the rung that it is on: from one budget to the next most stay there. */
+static void step_to(struct mo_moire_candidate *c, double budget) {
+    while (c->takes > budget && c->rung < c->top) {
+        c->slower = c->takes;
+        c->takes = mo_moire_time(c, ++c->rung);
+    }
+    while (c->slower <= budget) {
+        c->takes = c->slower;
+        c->rung--;
+        c->slower = c->rung > 0 ? mo_moire_time(c, c->rung - 1) : INFINITY;
+    }
 }
 
-/* Sets the shares for a fraction of the slack, that of a step; returns whether the cores are enough.  Rungs
- * rise as the fraction falls, so what they are narrows the search between the largest fraction that was too
- * small and the smallest that was not. */
-static bool enough_at(struct mo_moire_state *s, int cores, int step) {
+/* Sets the shares for a fraction of the slack, that of a step; returns the cores that they take. */
+static int deal_at(struct mo_moire_state *s, int step) {
     double fraction = EARLIEST + (LATEST - EARLIEST) * step / STEPS;
     int sum = 0;
     for (int i = 0; i < s->n; i++) {
         struct mo_moire_candidate *c = &s->list[i];
         if (!c->keep) continue;
-        c->rung = rung_between(c, c->slack * fraction, c->low, c->high);
+        step_to(c, c->slack * fraction);
         c->share = c->plan[c->rung].cores;
         sum += c->share;
     }
-    bool enough = sum <= cores;
-    for (int i = 0; i < s->n; i++)
-        *(enough ? &s->list[i].low : &s->list[i].high) = s->list[i].rung;
-    return enough;
+    return sum;
 }
 
 /* The first step that is enough is above `few` and at most `many`, one behind the last when none may be.
@@ -60,17 +71,12 @@ static int next_step(int few, int many, int *stride) {
 }
 
 void mo_moire_deal(struct mo_moire_state *s, const struct mo_view *view) {
-    int few = -1, many = STEPS + 1, stride = 1, at = s->parts->no_share ? STEPS : s->step;
-    for (int i = 0; i < s->n; i++) {
-        s->list[i].low = 0;
-        s->list[i].high = s->list[i].top;
-    }
+    int few = -1, many = STEPS + 1, stride = 1, at = s->parts->no_share ? STEPS : s->step, dealt = at;
     while (many - few > 1) {
-        *(enough_at(s, view->n_cores, at) ? &many : &few) = at;
+        *(deal_at(s, at) <= view->n_cores ? &many : &few) = dealt = at;
         if (s->parts->no_share) return;
         at = next_step(few, many, &stride);
     }
     s->step = many < STEPS ? many : STEPS;
-    for (int i = 0; i < s->n && many <= STEPS; i++)
-        if (s->list[i].keep) s->list[i].share = s->list[i].plan[s->list[i].low].cores;
+    if (dealt != s->step) deal_at(s, s->step);
 }

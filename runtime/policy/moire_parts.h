@@ -26,9 +26,9 @@ struct mo_moire_candidate {
     /* Where it is: the plans from its layer on, and the part of that layer that is done. */
     const struct mo_ladder_step *plan;
     double part, residual;
-    int top;             /* last rung that this machine can climb */
-    int rung, low, high; /* of the deal: at the fraction in hand, and where it lies between */
-    double slack;        /* ns until its deadline */
+    int top, rung;        /* last rung that this machine can climb; and the one that it is on, */
+    double takes, slower; /* by which the rest takes so long; and by the one before */
+    double slack;         /* ns until its deadline */
     int64_t deadline, order;
     int begin, cores; /* layer after its block; cores that stay in the block */
     int64_t rest;     /* what is left of its block */
@@ -65,8 +65,8 @@ static inline double mo_moire_work(const struct mo_moire_candidate *c, int rung)
     const struct mo_ladder_step *here = &c->plan[rung], *next = here + MO_LADDER_RUNGS;
     return c->residual * ((double)here->work - c->part * (double)(here->work - next->work));
 }
-/* First rung by which the rest takes at most `budget` ns; its top when none does. */
-int mo_moire_rung(const struct mo_moire_candidate *c, double budget);
+/* Puts it on the first rung by which the rest takes at most `budget` ns; on its top when none does. */
+void mo_moire_climb(struct mo_moire_candidate *c, double budget);
 /* moire_prices.c: the price of a miss of every tenant, by what of theirs is late. */
 void mo_moire_prices(struct mo_moire_state *state, const struct mo_view *view);
 /* moire_deal.c: the share of every candidate that is kept. */

@@ -6,6 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <cmocka.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include "runtime/policy/moire_parts.h"
@@ -52,20 +53,26 @@ static void shares_fill_the_machine(void **state) {
         int least[5] = {0};
         memset(&s, 0, sizeof s);
         s.n = 1 + rand() % 5;
-        for (int i = 0; i < s.n; i++)
+        for (int i = 0; i < s.n; i++) {
             s.list[i] = (struct mo_moire_candidate){.keep = rand() % 4 != 0,
                                                     .plan = mo_ladder_from(p, rand() % 4),
                                                     .part = (rand() % 10) / 10.0,
                                                     .residual = 1,
                                                     .top = mo_ladder_top(p, CORES),
                                                     .slack = (double)(8 * MS + rand() % (60 * MS))};
+            mo_moire_climb(&s.list[i], s.list[i].slack);
+        }
         deal(&s, &thrifty);
         int sum = sum_of(&s);
         for (int i = 0; i < s.n; i++)
             least[i] = s.list[i].share;
         deal(&s, &whole);
         for (int i = 0; i < s.n; i++) {
-            if (!s.list[i].keep) assert_int_equal(s.list[i].share, 0);
+            const struct mo_moire_candidate *c = &s.list[i];
+            if (!c->keep) assert_int_equal(c->share, 0);
+            if (c->keep) assert_int_equal(c->share, c->plan[c->rung].cores);
+            assert_true(c->takes == mo_moire_time(c, c->rung));
+            assert_true(c->slower == (c->rung ? mo_moire_time(c, c->rung - 1) : INFINITY));
             assert_true(s.list[i].share >= least[i]);
         }
         if (sum <= CORES) assert_true(sum_of(&s) <= CORES);
@@ -83,13 +90,17 @@ static void the_cheapest_plan_that_is_fast_enough(void **state) {
     struct mo_moire_candidate c = {
         .plan = mo_ladder_from(p, 1), .part = 0.5, .residual = 1.25, .top = mo_ladder_top(p, CORES)};
     for (int64_t budget = MS; budget < 50 * MS; budget += MS / 2) {
-        int r = mo_moire_rung(&c, (double)budget);
-        if (r < c.top) assert_true(mo_moire_time(&c, r) <= (double)budget);
-        if (r > 0) assert_true(mo_moire_time(&c, r - 1) > (double)budget);
+        mo_moire_climb(&c, (double)budget);
+        assert_true(c.takes == mo_moire_time(&c, c.rung));
+        assert_true(c.slower == (c.rung ? mo_moire_time(&c, c.rung - 1) : INFINITY));
+        if (c.rung < c.top) assert_true(c.takes <= (double)budget);
+        assert_true(c.slower > (double)budget);
     }
     /* two and a half layers are left: 20 ms on a core, 25 with the residual */
-    assert_int_equal(c.plan[mo_moire_rung(&c, 25.1 * MS)].cores, 1);
-    assert_true(c.plan[mo_moire_rung(&c, 24.9 * MS)].cores > 1);
+    mo_moire_climb(&c, 25.1 * MS);
+    assert_int_equal(c.plan[c.rung].cores, 1);
+    mo_moire_climb(&c, 24.9 * MS);
+    assert_true(c.plan[c.rung].cores > 1);
     mo_profile_destroy(p);
 }
 
