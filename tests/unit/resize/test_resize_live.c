@@ -131,18 +131,22 @@ static struct bed *lay(const struct mo_sys *sys) {
     return b;
 }
 
-static int open_tenant(struct bed *b, int i) {
+static int open_model(struct bed *b, struct toy *toy) {
     const struct mo_device_tenant t = {.sched = {.qos_ns = INT64_C(1000000000),
                                                  .queue = QUERIES,
                                                  .instances = INSTANCES,
                                                  .profile = b->profile},
                                        .ops = &ops,
-                                       .model = &b->toy[i]};
+                                       .model = toy};
     int tenant;
-    b->toy[i].bed = b;
-    b->toy[i].index = i;
+    toy->bed = b;
     assert_int_equal(mo_engine_open(b->engine, 0, &t, &tenant, NULL), MOIRE_OK);
     return tenant;
+}
+
+static int open_tenant(struct bed *b, int i) {
+    b->toy[i].index = i;
+    return open_model(b, &b->toy[i]);
 }
 
 static void strike(struct bed *b) {
@@ -216,6 +220,53 @@ static void late_cores_hold_nobody_up(void **state) {
     strike(b);
 }
 
+/* Tenants come and leave while their blocks run: those that are late for a block find its model gone. */
+enum { ROUNDS = 60, PER_ROUND = QUERIES / ROUNDS };
+
+static void submit_round(struct bed *b, int tenant, int round) {
+    for (int i = 0; i < PER_ROUND; i++) {
+        uint64_t handle;
+        struct query *q = &b->query[round * PER_ROUND + i];
+        assert_int_equal(mo_engine_submit(b->engine, tenant, 0, q, &handle, NULL), MOIRE_OK);
+        if (i % 4 == 1) mo_engine_cancel(b->engine, handle); /* it may have been answered before */
+    }
+}
+
+static void close_round(struct bed *b, int tenant, struct toy *toy, int round) {
+    mo_engine_close(b->engine, tenant, MOIRE_EUNLOADED);
+    free(toy);
+    for (int i = 0; i < PER_ROUND; i++) {
+        const struct query *q = &b->query[round * PER_ROUND + i];
+        assert_int_equal(q->answers, 1);
+        assert_int_equal(q->releases, 1);
+        assert_true(q->code == MOIRE_OK || q->code == MOIRE_ECANCELLED || q->code == MOIRE_EUNLOADED);
+    }
+}
+
+static void who_is_late_needs_no_tenant(void **state) {
+    struct slow slow = {.real = mo_sys_posix()};
+    struct toy *toy[ROUNDS];
+    int tenant[ROUNDS];
+    (void)state;
+    slow.table = *slow.real;
+    slow.table.self = &slow;
+    slow.table.futex_wait = slow_wait;
+    struct bed *b = lay(&slow.table);
+    for (int i = 0; i <= ROUNDS; i++) { /* two at a time */
+        if (i < ROUNDS) {
+            toy[i] = calloc(1, sizeof *toy[i]);
+            assert_non_null(toy[i]);
+            tenant[i] = open_model(b, toy[i]);
+            submit_round(b, tenant[i], i);
+        }
+        if (i) close_round(b, tenant[i - 1], toy[i - 1], i - 1);
+    }
+    mo_engine_drain(b->engine);
+    assert_int_equal(b->wrong, 0);
+    history_of_device(b->device, QUERIES);
+    strike(b);
+}
+
 /* A system that tells of calls that wake somebody while the device's lock is held by who calls. */
 struct watchful {
     struct mo_sys table; /* first: its self points to this struct */
@@ -258,6 +309,7 @@ static void nobody_is_woken_under_the_lock(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(blocks_are_right_whoever_comes_and_goes),
                                        cmocka_unit_test(late_cores_hold_nobody_up),
+                                       cmocka_unit_test(who_is_late_needs_no_tenant),
                                        cmocka_unit_test(nobody_is_woken_under_the_lock)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
