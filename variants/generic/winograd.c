@@ -101,14 +101,14 @@ static void choose_parts(struct mo_winograd_params *p) {
     if (p->transforms) p->u_plane += 16; /* planes in different sets, as below */
 }
 
-/* Chunks of tiles as large as a private cache allows; groups of sets where the chunks are few. */
+/* Chunks of tiles as large as a private cache allows; groups of output blocks where the chunks are few. */
 static void choose_units(struct mo_winograd_params *p) {
     int64_t square = (p->m + 2) * (p->m + 2), most = V_BYTES / (square * p->blocks_in * 64);
     int64_t least = p->transforms ? REUSE_CHUNK : MIN_CHUNK;
     if (most < least) most = least;
     p->chunks = (p->total + most - 1) / most;
     p->groups = (MIN_UNITS + p->chunks - 1) / p->chunks;
-    if (p->groups > p->sets) p->groups = p->sets;
+    if (p->groups > p->blocks_out) p->groups = p->blocks_out;
     /* an odd number of lines between blocks, one more between planes: no two planes in the same cache sets */
     int64_t tiles = (p->total + p->chunks - 1) / p->chunks | 1;
     p->v_block = p->m_block = tiles * 16;
@@ -155,7 +155,6 @@ static struct mo_winograd_params *describe(const struct mo_binder *binder, const
     p->image_tiles = tiles_along(c->oh, w.m) * p->columns;
     p->total = c->n * p->image_tiles;
     p->set = c->ocb > 1 && p->tiles->max_pixels[2] ? 2 : 1;
-    p->sets = (c->ocb + p->set - 1) / p->set;
     for (int i = 0; i < MO_WINO_BUILT_ALPHA; i++)
         for (int j = 0; j < MO_WINO_BUILT_ALPHA; j++) {
             if (j < 3) p->g[i][j] = (float)w.g[i][j];

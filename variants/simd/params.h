@@ -230,14 +230,15 @@ enum { MO_WINO_BUILT_M = 4, MO_WINO_BUILT_ALPHA = MO_WINO_BUILT_M + 2 };
 
 /* winograd: 3x3 convolution of stride 1 in MO_C16, F(m x m, 3 x 3), m = 2 or 4, weights as
  * mo_winograd_packing() names them, or MO_PACK_CONV16 when the kernel transforms them.  Tiles are numbered
- * over all images.  unit = (chunk of tiles, group of sets of output blocks), group innermost. */
+ * over all images.  unit = (chunk of tiles, group of output blocks), group innermost; a call takes the blocks
+ * of its groups in sets. */
 struct mo_winograd_params {
     const struct mo_tiles *tiles; /* micro-kernels of the products */
     struct mo_tile tile;          /* what all products have in common */
     int m, set;                   /* side of a tile; output blocks of a product */
     int64_t blocks_in, blocks_out, h, w, oh, ow, pt, pl;
     int64_t columns, image_tiles, total, chunks; /* tiles of a row, of an image, of all; chunks of them */
-    int64_t sets, groups;
+    int64_t groups;
     bool transforms; /* filters are as the model has them */
     int64_t parts;   /* of the input blocks; their products are added one after the other */
     /* floats; *_at: where it begins in the scratch; u_plane: of transformed filters, packed or in the scratch

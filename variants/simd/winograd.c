@@ -5,11 +5,11 @@
  * A unit takes a block of tiles (alpha x alpha input pixels, overlapping by two) and some blocks of output
  * channels through three steps: BT d BT^T of every tile to V[alpha^2][IC/16][tile][16]; for every set of
  * output blocks alpha^2 products with the packed weights, by the micro-kernels of the 1x1 convolution, to
- * M[alpha^2][block][tile][16]; AT M AT^T, bias and epilogue to the output.  V stays as it is for the next
- * unit of the same tiles.  Filters that come as the model has them (p->transforms) become U = G g G^T in the
- * scratch, for one set of output blocks and some input blocks at a time: U stays in a private cache, and only
- * the model's nine taps of a filter come from memory, ahead of time.  Tiles at the border are copied with
- * zeros around first, and store what exists. */
+ * M[alpha^2][block][tile][16]; AT M AT^T, bias and epilogue to the output.  V serves all units of a call that
+ * have the same tiles, and their blocks come in sets whatever the units are.  Filters that come as the model
+ * has them (p->transforms) become U = G g G^T in the scratch, for one set of output blocks and some input
+ * blocks at a time: U stays in a private cache, and only the model's nine taps of a filter come from memory,
+ * ahead of time.  Tiles at the border are copied with zeros around first, and store what exists. */
 #include <string.h>
 #include "variants/simd/math.h"
 #include "variants/simd/params.h"
@@ -241,14 +241,14 @@ struct ahead {
     int count;
 };
 
-/* The part after the part-th of `count` output blocks from `block` on. */
-static struct ahead next_filters(const struct mo_winograd_params *p, const struct mo_kargs *args,
-                                 int64_t block, int count, int64_t part) {
-    if (++part == p->parts) block += count, part = 0;
+/* The part-th part of a set of output blocks from `block` on, which ends before `last`. */
+static struct ahead filters_of(const struct mo_winograd_params *p, const struct mo_kargs *args, int64_t block,
+                               int64_t last, int64_t part) {
+    if (!p->transforms || block >= last) return (struct ahead){.count = 0};
     int64_t from = p->blocks_in * part / p->parts, end = p->blocks_in * (part + 1) / p->parts;
     struct ahead next = {.stride = p->blocks_in * FILTERS, .lines = (end - from) * FILTERS / 16};
     next.from = (const float *)args->weights + block * next.stride + from * FILTERS;
-    next.count = p->blocks_out - block < count ? (int)(p->blocks_out - block) : count;
+    next.count = last - block < p->set ? (int)(last - block) : p->set;
     return next;
 }
 
@@ -283,46 +283,47 @@ static void multiply(const struct mo_winograd_params *p, const float *u, const f
     }
 }
 
-/* M of `n` tiles for the `count` blocks from `block` on.  Filters that come as the model has them are
- * transformed for some input blocks at a time, so that U stays in a private cache. */
+/* M of `n` tiles for the `count` blocks from `block` on; those up to `last` are next.  Filters that come as
+ * the model has them are transformed for some input blocks at a time, so that U stays in a private cache. */
 static inline __attribute__((always_inline)) void products(const struct mo_winograd_params *p,
                                                            const int alpha, const struct mo_kargs *args,
                                                            const float *v, int64_t n, int64_t block,
-                                                           int count, float *m, float *u) {
+                                                           int64_t last, int count, float *m, float *u) {
     const float *packed = (const float *)args->weights + block * alpha * alpha * p->u_plane;
     for (int64_t k = 0; k < p->parts; k++) {
         int64_t from = p->blocks_in * k / p->parts, end = p->blocks_in * (k + 1) / p->parts;
-        struct ahead next = {.count = 0};
-        if (p->transforms) {
-            transform_filters(p, alpha, args, block, count, from, end, u);
-            next = next_filters(p, args, block, count, k);
-        }
+        struct ahead next = k + 1 < p->parts ? filters_of(p, args, block, last, k + 1)
+                                             : filters_of(p, args, block + count, last, 0);
+        if (p->transforms) transform_filters(p, alpha, args, block, count, from, end, u);
         multiply(p, p->transforms ? u : packed, v + from * p->v_block, end - from, k > 0, n, count, m, &next);
+    }
+}
+
+/* A chunk of tiles, groups [group, groups_end) of output blocks. */
+static inline __attribute__((always_inline)) void run_chunk(const struct mo_winograd_params *p,
+                                                            const int alpha, const struct mo_kargs *args,
+                                                            int64_t chunk, int64_t group, int64_t groups_end,
+                                                            float *scratch) {
+    float *v = scratch, *m = v + p->m_at, *u = v + p->u_at;
+    int64_t first = chunk * p->total / p->chunks, n = (chunk + 1) * p->total / p->chunks - first, count;
+    int64_t block = group * p->blocks_out / p->groups, last = groups_end * p->blocks_out / p->groups;
+    transform_in(p, alpha, args, first, n, v);
+    for (; block < last; block += count) {
+        count = last - block < p->set ? last - block : p->set;
+        products(p, alpha, args, v, n, block, last, (int)count, m, u);
+        transform_out(p, alpha, args, first, n, block, (int)count, m);
     }
 }
 
 void MO_SIMD(winograd)(const struct mo_kargs *args, int64_t begin, int64_t end, void *scratch) {
     const struct mo_winograd_params *p = args->params;
-    float *v = scratch, *m = v + p->m_at, *u = v + p->u_at;
-    int64_t ready = -1;
-    for (int64_t unit = begin; unit < end; unit++) {
-        int64_t chunk = unit / p->groups, group = unit % p->groups;
-        int64_t first = chunk * p->total / p->chunks, n = (chunk + 1) * p->total / p->chunks - first;
-        if (chunk != ready && p->m == MO_WINO_BUILT_M)
-            transform_in(p, MO_WINO_BUILT_ALPHA, args, first, n, v);
-        else if (chunk != ready)
-            transform_in(p, 4, args, first, n, v);
-        ready = chunk;
-        for (int64_t set = group * p->sets / p->groups; set < (group + 1) * p->sets / p->groups; set++) {
-            int64_t block = set * p->set;
-            int count = p->blocks_out - block < p->set ? (int)(p->blocks_out - block) : p->set;
-            if (p->m == MO_WINO_BUILT_M) {
-                products(p, MO_WINO_BUILT_ALPHA, args, v, n, block, count, m, u);
-                transform_out(p, MO_WINO_BUILT_ALPHA, args, first, n, block, count, m);
-            } else {
-                products(p, 4, args, v, n, block, count, m, u);
-                transform_out(p, 4, args, first, n, block, count, m);
-            }
-        }
+    while (begin < end) {
+        int64_t chunk = begin / p->groups, group = begin % p->groups;
+        int64_t groups_end = end - begin < p->groups - group ? group + (end - begin) : p->groups;
+        if (p->m == MO_WINO_BUILT_M)
+            run_chunk(p, MO_WINO_BUILT_ALPHA, args, chunk, group, groups_end, scratch);
+        else
+            run_chunk(p, 4, args, chunk, group, groups_end, scratch);
+        begin += groups_end - group;
     }
 }
