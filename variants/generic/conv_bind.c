@@ -73,6 +73,9 @@ static void choose_units(struct mo_conv_walk *c, const struct mo_conv *v) {
     c->chunks = (int64_t)ceil(want / ((double)c->n * (double)c->sets));
     if (c->chunks > c->grid) c->chunks = c->grid;
     if (c->chunks < 1) c->chunks = 1;
+    /* units of one size, where it takes few more: two halves of them take the same time */
+    int64_t tiles = c->grid / c->chunks, even = (c->grid + tiles - 1) / tiles;
+    if (even * 4 <= c->chunks * 5) c->chunks = even;
     if (c->kind == MO_CONV_DEPTHWISE) c->chunks = c->grid / c->cols;
     double weights = (double)v->o * (double)v->cg * (double)(v->kh * v->kw),
            in = (double)v->c * (double)v->h * (double)v->w;
