@@ -3,7 +3,7 @@
  *
  * Small layers and references run on one core alone.  Any other has a range of units for every member, as
  * long as it is worth it in several pieces: the more of them, the sooner a core can join, leave or take over
- * from a slow one in the middle of a layer.  A piece is some 10 us of work at least, against 0.05 us for
+ * from a slow one in the middle of a layer.  A piece is some 5 us of work at least, against 0.05 us for
  * claiming it.  Where the units of one call share what it prepares first (transformed tiles, packed rows),
  * a second piece would prepare it again: there a range is one piece.  The layers after a failed one are
  * skipped. */
@@ -14,10 +14,10 @@ enum {
     /* Below this, the others cost more than they save (handing a layer over takes some 0.3 us). */
     SMALL_FLOPS = 40000,
     SMALL_BYTES = 16384,
-    /* A piece: some 10 us. */
-    PIECE_FLOPS = 1000000,
-    PIECE_BYTES = 128 << 10,
-    MOST_PIECES = 8 /* of one member */
+    /* A piece: some 5 us. */
+    PIECE_FLOPS = 500000,
+    PIECE_BYTES = 64 << 10,
+    MOST_PIECES = 16 /* of one member */
 };
 
 /* What runs a step of this instance, and in how many units. */
