@@ -12,18 +12,30 @@ void mo_pace_init(struct mo_pace *p, int n_cores) {
     *p = (struct mo_pace){.quota = QUOTA_NS * n_cores, .value = 1};
 }
 
+/* A new sample, in place of the oldest when the ring is full. */
+static void put(struct mo_pace *p, double sample) {
+    int k = p->n;
+    if (p->n == MO_PACE_SAMPLES) {
+        for (k = 0; p->rising[k] < p->sample[p->at]; k++)
+            ;
+        for (; k + 1 < p->n; k++)
+            p->rising[k] = p->rising[k + 1];
+    } else {
+        p->n++;
+    }
+    for (; k > 0 && p->rising[k - 1] > sample; k--)
+        p->rising[k] = p->rising[k - 1];
+    p->rising[k] = sample;
+    p->sample[p->at] = sample;
+    p->at = (p->at + 1) % MO_PACE_SAMPLES;
+}
+
 /* Mean of the middle half. */
 static double middle_of(const struct mo_pace *p) {
-    double sorted[MO_PACE_SAMPLES], sum = 0;
+    double sum = 0;
     int skip = p->n / 4;
-    for (int i = 0; i < p->n; i++) {
-        int k = i;
-        for (; k > 0 && sorted[k - 1] > p->sample[i]; k--)
-            sorted[k] = sorted[k - 1];
-        sorted[k] = p->sample[i];
-    }
     for (int i = skip; i < p->n - skip; i++)
-        sum += sorted[i];
+        sum += p->rising[i];
     return sum / (p->n - 2 * skip);
 }
 
@@ -48,9 +60,7 @@ bool mo_pace_note(struct mo_pace *p, int cores, double took, double expected, in
     p->took += ratio * expected * cores;
     p->expected += expected * cores;
     if (p->expected < p->quota) return changed;
-    p->sample[p->at] = p->took / p->expected;
-    p->at = (p->at + 1) % MO_PACE_SAMPLES;
-    p->n += p->n < MO_PACE_SAMPLES;
+    put(p, p->took / p->expected);
     p->took = p->expected = 0;
     if (p->n < FEWEST) return changed;
     double value = middle_of(p);

@@ -20,6 +20,7 @@ enum { MO_PACE_SAMPLES = 16 };
 
 struct mo_pace {
     double sample[MO_PACE_SAMPLES]; /* the last n, in a ring; `at` is the next one's place */
+    double rising[MO_PACE_SAMPLES]; /* the same in order */
     int n, at;
     double took, expected; /* core ns of the sample that is being made up */
     double quota;          /* core ns expected that are a sample */

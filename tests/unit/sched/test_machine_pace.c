@@ -6,6 +6,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 #include <math.h>
+#include <stdlib.h>
 #include "runtime/sched/machine_pace.h"
 
 enum { MS = 1000000, BLOCK = 1 * MS, CORES = 2 };
@@ -92,6 +93,32 @@ static void absurd_times_are_bounded(void **state) {
     assert_true(near(run_blocks(&p, MO_PACE_SAMPLES, 1e-6, &now), 0.25));
 }
 
+static int rising(const void *a, const void *b) {
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+/* On samples at random, some of them alike: the mean of the middle half of the last ones. */
+static void it_is_the_middle_of_the_last(void **state) {
+    (void)state;
+    struct mo_pace p;
+    double seen[300], last[MO_PACE_SAMPLES];
+    int64_t now = 0;
+    mo_pace_init(&p, CORES);
+    srand(3);
+    for (int i = 0; i < 300; i++) {
+        seen[i] = 1.5 + (rand() % 20) / 10.0;
+        double pace = run_blocks(&p, 1, seen[i], &now), sum = 0;
+        int n = i + 1 < MO_PACE_SAMPLES ? i + 1 : MO_PACE_SAMPLES, skip = n / 4;
+        for (int k = 0; k < n; k++)
+            last[k] = seen[i - k];
+        qsort(last, (size_t)n, sizeof *last, rising);
+        for (int k = skip; k < n - skip; k++)
+            sum += last[k];
+        if (n >= 4) assert_true(near(pace, sum / (n - 2 * skip)));
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_constant_machine_has_pace_1),
@@ -99,6 +126,7 @@ int main(void) {
         cmocka_unit_test(a_change_is_followed_and_so_is_its_end),
         cmocka_unit_test(short_blocks_make_up_samples),
         cmocka_unit_test(what_is_old_is_forgotten),
+        cmocka_unit_test(it_is_the_middle_of_the_last),
         cmocka_unit_test(absurd_times_are_bounded),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
