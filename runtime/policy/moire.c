@@ -4,8 +4,9 @@
  * Whenever cores are idle or queries wait:
  * 1. Who.  Candidates are the queries that run, are paused, or stand first in their tenant's queue among
  * those that can still be in time.  Each has a ladder of plans (runtime/profile/ladder.h): core counts layer
- * by layer, from the cheapest to the fastest.  What not even the fastest brings in time, what has no target
- *    and what is best-effort is set aside.
+ * by layer, from the cheapest to the fastest.  Where the shared cache holds less than half of the models,
+ * plans count with neighbours that fill the memory now and then.  What not even the fastest brings in time,
+ * what has no target and what is best-effort is set aside.
  * 2. What fits.  In order of deadline, the core time that the cheapest sufficient plans still take must fit
  *    the cores until each deadline.  Where it does not, the query is set aside that frees most core time for
  *    the price of a miss (Moore and Hodgson's rule).  That price makes the difference between objectives
@@ -92,7 +93,7 @@ static void add(struct mo_moire_state *s, const struct mo_view *view, int slot, 
         c->cores = run->n_cores - run->n_leaving;
         c->rest = run->predicted_end > view->now ? run->predicted_end - view->now : 0;
     }
-    c->plan = mo_ladder_from(t->profile, layer);
+    c->plan = mo_ladder_from(t->profile, s->crowded, layer);
     c->keep = !t->best_effort && q->deadline != MO_NEVER && mo_moire_time(c, top) * (1 + MARGIN) <= c->slack;
     if (c->keep) mo_moire_climb(c, c->slack / (1 + SPARE));
     c->left = mo_moire_work(c, c->rung);
@@ -103,14 +104,15 @@ static void add(struct mo_moire_state *s, const struct mo_view *view, int slot, 
 }
 
 /* Least time that a tenant's layers take from one on. */
-static int64_t left_of(const struct mo_view_tenant *t, int layer, int top) {
-    return (int64_t)((double)mo_ladder_from(t->profile, layer)[top].time * t->residual);
+static int64_t left_of(const struct mo_moire_state *s, const struct mo_view_tenant *t, int layer, int top) {
+    return (int64_t)((double)mo_ladder_from(t->profile, s->crowded, layer)[top].time * t->residual);
 }
 
 /* First waiting query of a tenant that can make it on an empty machine; all share one time, and deadlines
  * come in order, so the infeasible ones are in front. */
-static int first_feasible(const struct mo_view *view, const struct mo_view_tenant *t, int top) {
-    int64_t whole = left_of(t, 0, top);
+static int first_feasible(const struct mo_moire_state *s, const struct mo_view *view,
+                          const struct mo_view_tenant *t, int top) {
+    int64_t whole = left_of(s, t, 0, top);
     int lo = 0, hi = t->n_waiting;
     while (lo < hi) {
         int mid = (lo + hi) / 2;
@@ -128,7 +130,7 @@ static void gather_paused(struct mo_moire_state *s, const struct mo_view *view, 
         const struct mo_view_tenant *t = &view->tenants[i];
         if (!t->open || k >= t->n_paused) continue;
         if (view->queries[t->paused[k]].deadline > view->now || k < PER_TENANT_LATE)
-            add(s, view, t->paused[k], mo_ladder_top(t->profile, view->n_cores), NULL);
+            add(s, view, t->paused[k], mo_ladder_top(t->profile, s->crowded, view->n_cores), NULL);
     }
 }
 
@@ -138,9 +140,9 @@ static void gather_waiting(struct mo_moire_state *s, const struct mo_view *view,
         const struct mo_view_tenant *t = &view->tenants[i];
         struct mo_moire_account *a = &s->account[i];
         if (!t->open || !t->free_instances || !t->n_waiting) continue;
-        int top = mo_ladder_top(t->profile, view->n_cores);
+        int top = mo_ladder_top(t->profile, s->crowded, view->n_cores);
         if (!k) {
-            a->first = first_feasible(view, t, top);
+            a->first = first_feasible(s, view, t, top);
             a->late += a->first;
             if (a->first > 0) add(s, view, t->waiting[0], top, NULL);
         }
@@ -162,7 +164,8 @@ static void gather(struct mo_moire_state *s, const struct mo_view *view) {
     for (int i = 0; i < view->n_running; i++) {
         const struct mo_view_run *run = &view->runs[view->running[i]];
         add(s, view, run->query,
-            mo_ladder_top(view->tenants[view->queries[run->query].tenant].profile, view->n_cores), run);
+            mo_ladder_top(view->tenants[view->queries[run->query].tenant].profile, s->crowded, view->n_cores),
+            run);
     }
     for (int k = 0; k < paused && s->n < MO_MOIRE_CANDIDATES; k++)
         gather_paused(s, view, k);
@@ -200,19 +203,32 @@ static void fit(struct mo_moire_state *s, const struct mo_view *view) {
     }
 }
 
-static void shed_infeasible(const struct mo_view *view, struct mo_decisions *out) {
+static void shed_infeasible(const struct mo_moire_state *s, const struct mo_view *view,
+                            struct mo_decisions *out) {
     for (int i = 0; i < view->n_tenants; i++) {
         const struct mo_view_tenant *t = &view->tenants[i];
         if (!t->open || !t->shed_late || !t->qos_ns) continue;
-        int top = mo_ladder_top(t->profile, view->n_cores);
-        int n = first_feasible(view, t, top);
+        int top = mo_ladder_top(t->profile, s->crowded, view->n_cores);
+        int n = first_feasible(s, view, t, top);
         for (int k = 0; k < n && k < SHED_AT_ONCE; k++)
             mo_decide_shed(out, t->waiting[k]);
         for (int k = 0; k < t->n_paused; k++) {
             const struct mo_view_query *q = &view->queries[t->paused[k]];
-            if (left_of(t, q->next_layer, top) > q->deadline - view->now) mo_decide_shed(out, t->paused[k]);
+            if (left_of(s, t, q->next_layer, top) > q->deadline - view->now)
+                mo_decide_shed(out, t->paused[k]);
         }
     }
+}
+
+/* Whether the shared cache holds less than half of the models, so that most of what they read comes from
+ * memory. */
+static bool is_crowded(const struct mo_view *view) {
+    double bytes = 0;
+    for (int i = 0; i < view->n_tenants; i++) {
+        const struct mo_profile *p = view->tenants[i].open ? view->tenants[i].profile : NULL;
+        if (p) bytes += (double)mo_profile_bytes(p, 0, p->n_layers);
+    }
+    return bytes > 2 * view->memory.cache_bytes;
 }
 
 static bool anyone_waits(const struct mo_view *view) {
@@ -222,7 +238,8 @@ static bool anyone_waits(const struct mo_view *view) {
 }
 
 static void decide(struct mo_moire_state *s, const struct mo_view *view, struct mo_decisions *out) {
-    shed_infeasible(view, out);
+    s->crowded = is_crowded(view);
+    shed_infeasible(s, view, out);
     mo_shed_from_late(view, out);
     mo_let_go_late(view, out);
     if (!view->n_idle && !anyone_waits(view)) return;

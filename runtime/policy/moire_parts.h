@@ -49,8 +49,9 @@ struct mo_moire_state {
     struct mo_moire_candidate list[MO_MOIRE_CANDIDATES];
     const struct mo_moire_parts *parts;
     int n, n_aside;
-    int step;    /* of the deal before this one, moire_deal.c */
-    double debt; /* core time, ns, that others get before the next turn of what has waited too long */
+    bool crowded; /* the shared cache holds little of the models: which plans count, ladder.h */
+    int step;     /* of the deal before this one, moire_deal.c */
+    double debt;  /* core time, ns, that others get before the next turn of what has waited too long */
     struct mo_moire_account account[MO_MOIRE_TENANTS];
     int64_t turned_at, seen_at;
     short by_deadline[MO_MOIRE_CANDIDATES], aside[MO_MOIRE_CANDIDATES]; /* indices into list */

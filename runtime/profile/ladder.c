@@ -6,6 +6,8 @@
 #include "runtime/profile/profile.h"
 
 static const double LEAST_PRICE = 0x1p-6, MOST_PRICE = 1e9;
+/* Of the time, the part in which plans take memory to be full. */
+static const double CROWDED = 0.2;
 
 /* The best plan from a layer on that begins on so many cores. */
 struct mo_ladder_path {
@@ -30,8 +32,17 @@ static int cheapest(const struct mo_ladder_path *path, int most, double per_core
     return best;
 }
 
+/* A layer's mean time; crowded: beside neighbours that fill the memory now and then. */
+static double time_of(const struct mo_profile *p, bool crowded, int cores, int layer) {
+    double alone = (double)mo_profile_time(p, cores, layer, layer + 1);
+    if (!crowded) return alone;
+    double full = (double)mo_profile_at(p, 1, cores, layer, layer + 1).under;
+    return full > alone ? alone + CROWDED * (full - alone) : alone;
+}
+
 /* From the plans behind a layer to those from it on. */
-static void step_back(const struct mo_profile *p, int layer, double price, struct mo_ladder_path *path) {
+static void step_back(const struct mo_profile *p, bool crowded, int layer, double price,
+                      struct mo_ladder_path *path) {
     const double lost = MO_LADDER_SWITCH_NS;
     int other = cheapest(path, p->max_cores, lost);
     struct mo_ladder_path next = path[other];
@@ -39,7 +50,7 @@ static void step_back(const struct mo_profile *p, int layer, double price, struc
     next.time += lost;
     next.work += lost * other;
     for (int c = 1; c <= p->max_cores; c++) {
-        double t = (double)mo_profile_time(p, c, layer, layer + 1);
+        double t = time_of(p, crowded, c, layer);
         struct mo_ladder_path *to = &path[c];
         if (next.cost < to->cost && layer < p->n_layers - 1) *to = next;
         to->cost += (c + price) * t;
@@ -48,8 +59,8 @@ static void step_back(const struct mo_profile *p, int layer, double price, struc
     }
 }
 
-static void fill_rung(struct mo_profile *p, int rung) {
-    struct mo_ladder *ladder = &p->ladder;
+static void fill_rung(struct mo_profile *p, bool crowded, int rung) {
+    struct mo_ladder *ladder = crowded ? &p->crowded : &p->ladder;
     struct mo_ladder_path *path = ladder->path;
     double price = price_of(rung);
     ladder->most[rung] = 1;
@@ -59,7 +70,7 @@ static void fill_rung(struct mo_profile *p, int rung) {
         ladder->step[((int64_t)p->n_layers + behind) * MO_LADDER_RUNGS + rung] =
             (struct mo_ladder_step){.cores = 1};
     for (int layer = p->n_layers - 1; layer >= 0; layer--) {
-        step_back(p, layer, price, path);
+        step_back(p, crowded, layer, price, path);
         int best = cheapest(path, p->max_cores, 0);
         ladder->step[(int64_t)layer * MO_LADDER_RUNGS + rung] = (struct mo_ladder_step){
             .time = (float)path[best].time, .work = (float)path[best].work, .cores = best};
@@ -67,33 +78,51 @@ static void fill_rung(struct mo_profile *p, int rung) {
     }
 }
 
-bool mo_ladder_open(struct mo_profile *p) {
+static bool open_one(const struct mo_profile *p, struct mo_ladder *ladder) {
     size_t steps;
     if (__builtin_mul_overflow((size_t)p->n_layers + 2, (size_t)MO_LADDER_RUNGS, &steps) ||
-        steps > SIZE_MAX / sizeof *p->ladder.step)
+        steps > SIZE_MAX / sizeof *ladder->step)
         return false;
-    p->ladder.step = mo_alloc(p->env, steps * sizeof *p->ladder.step);
-    p->ladder.path = mo_alloc(p->env, ((size_t)p->max_cores + 1) * sizeof *p->ladder.path);
-    return p->ladder.step && p->ladder.path;
+    ladder->step = mo_alloc(p->env, steps * sizeof *ladder->step);
+    ladder->path = mo_alloc(p->env, ((size_t)p->max_cores + 1) * sizeof *ladder->path);
+    return ladder->step && ladder->path;
+}
+
+bool mo_ladder_open(struct mo_profile *p) {
+    return open_one(p, &p->ladder);
 }
 
 void mo_ladder_close(struct mo_profile *p) {
     mo_free(p->env, p->ladder.step);
     mo_free(p->env, p->ladder.path);
+    mo_free(p->env, p->crowded.step);
+    mo_free(p->env, p->crowded.path);
 }
 
 void mo_ladder_fill(struct mo_profile *p) {
     for (int rung = 0; rung < MO_LADDER_RUNGS; rung++)
-        fill_rung(p, rung);
+        fill_rung(p, false, rung);
 }
 
-const struct mo_ladder_step *mo_ladder_from(const struct mo_profile *p, int layer) {
-    return p->ladder.step + (int64_t)layer * MO_LADDER_RUNGS;
+bool mo_ladder_crowd(struct mo_profile *p) {
+    if (!open_one(p, &p->crowded)) return false;
+    for (int rung = 0; rung < MO_LADDER_RUNGS; rung++)
+        fill_rung(p, true, rung);
+    return true;
 }
 
-int mo_ladder_top(const struct mo_profile *p, int cores) {
+static const struct mo_ladder *which(const struct mo_profile *p, bool crowded) {
+    return crowded && p->crowded.step ? &p->crowded : &p->ladder;
+}
+
+const struct mo_ladder_step *mo_ladder_from(const struct mo_profile *p, bool crowded, int layer) {
+    return which(p, crowded)->step + (int64_t)layer * MO_LADDER_RUNGS;
+}
+
+int mo_ladder_top(const struct mo_profile *p, bool crowded, int cores) {
+    const struct mo_ladder *ladder = which(p, crowded);
     int top = MO_LADDER_RUNGS - 1;
-    while (top > 0 && p->ladder.most[top] > cores)
+    while (top > 0 && ladder->most[top] > cores)
         top--;
     return top;
 }

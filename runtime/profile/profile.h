@@ -32,7 +32,8 @@ struct mo_profile {
     int64_t *ops;   /* [n_layers + 1]: prefix sums of arithmetic operations; zeros = not known */
     bool *measured; /* [max_cores + 1] */
     int *fastest;   /* [n_layers]: core count with the least time from that layer to the end */
-    struct mo_ladder ladder;       /* core counts layer by layer, by price of time */
+    struct mo_ladder ladder,
+        crowded;                   /* core counts layer by layer, by price of time; with `level` the second */
     struct mo_profile_does *level; /* [MO_PROFILE_LEVELS][max_cores + 1][n_layers + 1]: prefix sums by
                                       profile_versions.h, or NULL: one version a layer */
     int *

@@ -149,7 +149,7 @@ static int fill_all(struct builder *b, moire_error *err) {
         p->needed[__builtin_popcount(used[l])]++;
         some[l] = used[l] & (used[l] - 1);
     }
-    ok = ok && !mo_profile_choices(p, some);
+    ok = ok && !mo_profile_choices(p, some) && mo_ladder_crowd(p);
     mo_free(p->env, some);
     mo_free(p->env, used);
     return ok ? MOIRE_OK

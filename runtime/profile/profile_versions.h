@@ -44,7 +44,8 @@ double mo_profile_reread(const struct mo_profile_machine *machine, const struct 
                          int cores, bool shared);
 
 /* Adds levels to the finished profile of a table's variant 0; nothing to do when the table knows neither
- * other variants nor locality.  Also counts how many versions a layer needs. */
+ * other variants nor locality.  Also counts how many versions a layer needs, and makes
+ * the plans for crowded memory (ladder.h). */
 int mo_profile_versions(const struct mo_profile_machine *machine, const struct mo_profile_table *table,
                         struct mo_profile *profile, moire_error *err);
 #endif

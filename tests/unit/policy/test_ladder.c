@@ -8,6 +8,7 @@
 #include <cmocka.h>
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 #include "runtime/profile/profile.h"
 
 enum { MS = 1000000 };
@@ -35,16 +36,16 @@ static void narrow_layers_get_few_cores(void **state) {
     static const int64_t ns[4][2] = {{12 * MS, 6 * MS}, {6 * MS, 6 * MS}, {4 * MS, 6 * MS}, {3 * MS, 6 * MS}};
     struct mo_env env = mo_env_default();
     struct mo_profile *p = profile(&env, 4, 2, &ns[0][0]);
-    int top = mo_ladder_top(p, 4);
+    int top = mo_ladder_top(p, false, 4);
     assert_int_equal(top, MO_LADDER_RUNGS - 1);
-    const struct mo_ladder_step *first = mo_ladder_from(p, 0), *second = mo_ladder_from(p, 1);
+    const struct mo_ladder_step *first = mo_ladder_from(p, false, 0), *second = mo_ladder_from(p, false, 1);
     assert_true(is(&first[0], 1, 18 * MS, 18 * MS));
     assert_true(is(&second[0], 1, 6 * MS, 6 * MS) && is(&second[5], 1, 6 * MS, 6 * MS));
     bool found = false; /* at prices that are neither nothing nor all */
     for (int r = 1; r < top; r++)
         found = found || is(&first[r], 4, 9 * MS + MO_LADDER_SWITCH_NS, 18 * MS + MO_LADDER_SWITCH_NS);
     assert_true(found);
-    const struct mo_ladder_step *behind = mo_ladder_from(p, 2);
+    const struct mo_ladder_step *behind = mo_ladder_from(p, false, 2);
     assert_true(is(&behind[0], 1, 0, 0) && is(&behind[top + MO_LADDER_RUNGS], 1, 0, 0));
     mo_profile_destroy(p);
 }
@@ -56,10 +57,33 @@ static void short_layers_keep_the_cores(void **state) {
     struct mo_env env = mo_env_default();
     struct mo_profile *p = profile(&env, 2, 3, &ns[0][0]);
     for (int r = 0; r < MO_LADDER_RUNGS; r++) {
-        const struct mo_ladder_step *first = &mo_ladder_from(p, 0)[r];
+        const struct mo_ladder_step *first = &mo_ladder_from(p, false, 0)[r];
         if (first->cores == 2) assert_true(is(first, 2, 8 * MS + 30000, 16 * MS + 60000));
     }
-    assert_int_equal(mo_ladder_from(p, 0)[MO_LADDER_RUNGS - 1].cores, 2);
+    assert_int_equal(mo_ladder_from(p, false, 0)[MO_LADDER_RUNGS - 1].cores, 2);
+    mo_profile_destroy(p);
+}
+
+/* Two cores do not make this layer faster as long as it is alone: 8 ms.  When memory is full it takes 48 ms
+ * on one and 24 on two, their parts of it: 8 + 40 / 5 and 8 + 16 / 5 ms in the mean, where both are known. */
+static void what_reads_much_counts_with_full_memory(void **state) {
+    (void)state;
+    static const int64_t ns[2] = {8 * MS, 8 * MS};
+    struct mo_env env = mo_env_default();
+    struct mo_profile *p = profile(&env, 2, 1, ns);
+    const struct mo_ladder_step *first = mo_ladder_from(p, false, 0), *top = &first[MO_LADDER_RUNGS - 1];
+    assert_true(is(top, 1, 8 * MS, 8 * MS) && mo_ladder_from(p, true, 0) == first);
+    size_t bytes = (size_t)MO_PROFILE_LEVELS * 3 * 2 * sizeof *p->level;
+    p->level = mo_alloc(&env, bytes);
+    memset(p->level, 0, bytes);
+    for (int c = 1; c <= 2; c++)
+        mo_profile_level(p, MO_PROFILE_LEVELS - 1, c)[1] =
+            (struct mo_profile_does){.solo = 8 * MS, .under = 48 * MS / c};
+    assert_true(mo_ladder_crowd(p));
+    assert_true(is(top, 1, 8 * MS, 8 * MS));
+    const struct mo_ladder_step *crowded = mo_ladder_from(p, true, 0);
+    assert_true(is(&crowded[0], 1, 16 * MS, 16 * MS));
+    assert_true(is(&crowded[mo_ladder_top(p, true, 2)], 2, 11.2 * MS, 22.4 * MS));
     mo_profile_destroy(p);
 }
 
@@ -70,11 +94,11 @@ static void a_smaller_machine_has_fewer_rungs(void **state) {
     struct mo_env env = mo_env_default();
     struct mo_profile *p = profile(&env, 3, 1, ns);
     for (int cores = 1; cores <= 3; cores++) {
-        int top = mo_ladder_top(p, cores);
-        assert_true(mo_ladder_from(p, 0)[top].cores <= cores);
-        if (top < MO_LADDER_RUNGS - 1) assert_true(mo_ladder_from(p, 0)[top + 1].cores > cores);
+        int top = mo_ladder_top(p, false, cores);
+        assert_true(mo_ladder_from(p, false, 0)[top].cores <= cores);
+        if (top < MO_LADDER_RUNGS - 1) assert_true(mo_ladder_from(p, false, 0)[top + 1].cores > cores);
     }
-    assert_int_equal(mo_ladder_top(p, 3), MO_LADDER_RUNGS - 1);
+    assert_int_equal(mo_ladder_top(p, false, 3), MO_LADDER_RUNGS - 1);
     mo_profile_destroy(p);
 }
 
@@ -92,7 +116,7 @@ static void no_plan_is_dearer_than_one_count(void **state) {
                 ns[c - 1][l] = serial + even / c;
         }
         struct mo_profile *p = profile(&env, CORES, LAYERS, &ns[0][0]);
-        const struct mo_ladder_step *plan = mo_ladder_from(p, 0);
+        const struct mo_ladder_step *plan = mo_ladder_from(p, false, 0);
         for (int r = 1; r < MO_LADDER_RUNGS - 1; r++) {
             double price = pow(2, (r - 1) / 2.0) / 64;
             double cost = (double)plan[r].work + price * (double)plan[r].time;
@@ -109,6 +133,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(narrow_layers_get_few_cores),
         cmocka_unit_test(short_layers_keep_the_cores),
+        cmocka_unit_test(what_reads_much_counts_with_full_memory),
         cmocka_unit_test(a_smaller_machine_has_fewer_rungs),
         cmocka_unit_test(no_plan_is_dearer_than_one_count),
     };

@@ -55,10 +55,10 @@ static void shares_fill_the_machine(void **state) {
         s.n = 1 + rand() % 5;
         for (int i = 0; i < s.n; i++) {
             s.list[i] = (struct mo_moire_candidate){.keep = rand() % 4 != 0,
-                                                    .plan = mo_ladder_from(p, rand() % 4),
+                                                    .plan = mo_ladder_from(p, false, rand() % 4),
                                                     .part = (rand() % 10) / 10.0,
                                                     .residual = 1,
-                                                    .top = mo_ladder_top(p, CORES),
+                                                    .top = mo_ladder_top(p, false, CORES),
                                                     .slack = (double)(8 * MS + rand() % (60 * MS))};
             mo_moire_climb(&s.list[i], s.list[i].slack);
         }
@@ -87,8 +87,10 @@ static void the_cheapest_plan_that_is_fast_enough(void **state) {
     (void)state;
     struct mo_env env = mo_env_default();
     struct mo_profile *p = profile(&env);
-    struct mo_moire_candidate c = {
-        .plan = mo_ladder_from(p, 1), .part = 0.5, .residual = 1.25, .top = mo_ladder_top(p, CORES)};
+    struct mo_moire_candidate c = {.plan = mo_ladder_from(p, false, 1),
+                                   .part = 0.5,
+                                   .residual = 1.25,
+                                   .top = mo_ladder_top(p, false, CORES)};
     for (int64_t budget = MS; budget < 50 * MS; budget += MS / 2) {
         mo_moire_climb(&c, (double)budget);
         assert_true(c.takes == mo_moire_time(&c, c.rung));
