@@ -19,16 +19,6 @@ static const struct {
     {"Det", MATRIX},     {"RoiAlign", UNBOUNDED}, {"NonMaxSuppression", BOXES},
 };
 
-static int64_t times(int64_t a, int64_t b) {
-    int64_t product;
-    return __builtin_mul_overflow(a, b, &product) ? INT64_MAX : product;
-}
-
-static int64_t elements(const struct mo_tensor *t) {
-    int64_t n = t ? mo_shape_count(&t->shape) : 0;
-    return n > 0 ? n : 0;
-}
-
 static int64_t longest(const struct mo_tensor *t) {
     int64_t n = 1;
     for (int i = 0; t && i < t->shape.rank; i++)
@@ -40,7 +30,7 @@ static int64_t window(const struct mo_node *node) {
     int64_t n = 1, size[MOIRE_MAX_RANK];
     int rank = mo_attr_ints(node, "kernel_shape", size, MOIRE_MAX_RANK);
     for (int i = 0; i < rank && i < MOIRE_MAX_RANK; i++)
-        n = times(n, size[i] > 0 ? size[i] : 1);
+        n = mo_cost_times(n, size[i] > 0 ? size[i] : 1);
     return n;
 }
 
@@ -48,20 +38,21 @@ static int64_t window(const struct mo_node *node) {
 static int64_t pairs_of_boxes(const struct mo_graph *g, const struct mo_node *node) {
     const struct mo_tensor *boxes = mo_node_in(g, node, 0), *scores = mo_node_in(g, node, 1);
     int64_t n = boxes && boxes->shape.rank == 3 ? boxes->shape.d[1] : 0;
-    return times(elements(scores), n);
+    return mo_cost_times(mo_cost_elements(scores), n);
 }
 
 static int64_t steps_of(const struct mo_graph *g, const struct mo_node *node, enum kind kind) {
     const struct mo_tensor *x = mo_node_in(g, node, 0), *y = mo_node_out(g, node, 0);
     switch (kind) {
     case WINDOW:
-        return times(elements(y), window(node));
+        return mo_cost_times(mo_cost_elements(y), window(node));
     case ACROSS:
-        return times(elements(y), longest(x));
+        return mo_cost_times(mo_cost_elements(y), longest(x));
     case TRANSFORM: /* half of a spectrum may be left out */
-        return times(elements(y), times(2, longest(x) > longest(y) ? longest(x) : longest(y)));
+        return mo_cost_times(mo_cost_elements(y),
+                             mo_cost_times(2, longest(x) > longest(y) ? longest(x) : longest(y)));
     case MATRIX:
-        return times(elements(x), longest(x));
+        return mo_cost_times(mo_cost_elements(x), longest(x));
     case BOXES:
         return pairs_of_boxes(g, node);
     case UNBOUNDED: /* what it takes is in the contents */

@@ -9,16 +9,6 @@ static int64_t dim(const struct mo_tensor *t, int i) {
     return t->shape.rank > i && t->shape.d[i] > 0 ? t->shape.d[i] : 1;
 }
 
-static int64_t saturating(int64_t a, int64_t b) {
-    int64_t product;
-    return __builtin_mul_overflow(a, b, &product) ? INT64_MAX / 4 : product;
-}
-
-static int64_t elements(const struct mo_tensor *t) {
-    int64_t n = mo_shape_count(&t->shape);
-    return n > 0 ? n : 0;
-}
-
 /* --- multiply-adds ---------------------------------------------------------------------------------------
  */
 /* Operators that multiply and add, and which of their inputs is the right factor. */
@@ -50,7 +40,7 @@ bool mo_plan_multiplies(const struct mo_node *node) {
 static int64_t span(const struct mo_tensor *t, int first) {
     int64_t n = 1;
     for (int i = first; i < t->shape.rank; i++)
-        n = saturating(n, dim(t, i));
+        n = mo_cost_times(n, dim(t, i));
     return n;
 }
 
@@ -63,7 +53,7 @@ static int64_t attention_macs(const struct mo_graph *graph, const struct mo_node
         s[i] = &graph->tensors[node->in[i]]->shape;
     }
     if (!mo_attention_view_of(node, s[0], s[1], s[2], &w) || w.width < 1) return 0;
-    return saturating(w.keys, (w.depth + w.width) / w.width);
+    return mo_cost_times(w.keys, (w.depth + w.width) / w.width);
 }
 
 /* All directions: every step of every sequence meets all weights W and R once. */
@@ -71,8 +61,8 @@ static int64_t recurrent_macs(const struct mo_graph *graph, const struct mo_node
     const struct mo_tensor *x = mo_node_in(graph, node, 0), *w = mo_node_in(graph, node, 1),
                            *r = mo_node_in(graph, node, 2);
     if (!x || !w || !r) return 0;
-    int64_t each = elements(w) + elements(r);
-    return saturating(saturating(dim(x, 0), dim(x, 1)), each);
+    int64_t each = mo_cost_elements(w) + mo_cost_elements(r);
+    return mo_cost_times(mo_cost_times(dim(x, 0), dim(x, 1)), each);
 }
 
 /* One product for each combination of the labels. */
@@ -83,12 +73,12 @@ static int64_t einsum_macs(const struct mo_graph *graph, const struct mo_node *n
     int64_t n = 1;
     for (int i = 0; i < node->n_in && i < MO_EINSUM_OPERANDS; i++) {
         const struct mo_tensor *t = mo_node_in(graph, node, i);
-        if (!t || elements(t) < 1) return 0;
+        if (!t || mo_cost_elements(t) < 1) return 0;
         in[i] = (struct mo_value){.dtype = t->dtype, .shape = t->shape};
     }
     if (mo_einsum_describe(&ctx, &e)) return 0;
     for (int i = 0; i < e.n_labels; i++)
-        n = saturating(n, e.size[i]);
+        n = mo_cost_times(n, e.size[i]);
     return n;
 }
 
@@ -99,15 +89,15 @@ static int64_t macs_of(const struct mo_graph *graph, const struct mo_node *node,
     if (!p || !a || !b) return 0;
     switch (p->form) {
     case CONV:
-        return saturating(span(b, 1), out);
+        return mo_cost_times(span(b, 1), out);
     case CONV_TRANSPOSE: /* every pixel of the *input* meets all taps of [IC, OC/g, kh, kw], counted once */
-        return saturating(saturating(dim(a, 0), span(a, 2)), span(b, 0));
+        return mo_cost_times(mo_cost_times(dim(a, 0), span(a, 2)), span(b, 0));
     case MATMUL:
-        return saturating(a->shape.rank > 0 ? dim(a, a->shape.rank - 1) : 1, out);
+        return mo_cost_times(a->shape.rank > 0 ? dim(a, a->shape.rank - 1) : 1, out);
     case GEMM:
-        return saturating(mo_attr_int(node, "transA", 0) ? dim(a, 0) : dim(a, 1), out);
+        return mo_cost_times(mo_attr_int(node, "transA", 0) ? dim(a, 0) : dim(a, 1), out);
     case ATTENTION:
-        return saturating(attention_macs(graph, node), out);
+        return mo_cost_times(attention_macs(graph, node), out);
     case RECURRENT:
         return recurrent_macs(graph, node);
     case EINSUM:
@@ -130,10 +120,10 @@ void mo_plan_cost(const struct mo_graph *graph, const struct mo_node *node, int6
         if (id < 0 || is_repeated(node, i)) continue;
         int64_t size = mo_tensor_bytes(graph->tensors[id]);
         if (size > 0) moved += size;
-        if (i >= node->n_in) out += elements(graph->tensors[id]);
+        if (i >= node->n_in) out += mo_cost_elements(graph->tensors[id]);
     }
     int64_t macs = macs_of(graph, node, out);
-    *flops = macs ? saturating(2, macs) : out;
+    *flops = macs ? mo_cost_times(2, macs) : out;
     /* a gather reads what it writes, not its whole table */
     if (!strcmp(node->op_type, "Gather") && node->n_out && node->out[0] >= 0)
         moved = 2 * mo_tensor_bytes(graph->tensors[node->out[0]]);

@@ -12,14 +12,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+#include "tests/unit/base/put_file.h"
 
 void simulate_bed_put(const struct simulate_bed *p, const char *name, const char *text) {
-    char path[256];
-    snprintf(path, sizeof path, "%s/%s", p->folder, name);
-    FILE *f = fopen(path, "w");
-    assert_non_null(f);
-    fputs(text, f);
-    fclose(f);
+    put_file(p->folder, name, text, 0644);
 }
 
 void simulate_bed_open(struct simulate_bed *p, const char *machine, const char *scenario) {

@@ -13,20 +13,11 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#include "tests/unit/base/put_file.h"
 
 struct place {
     char folder[64];
 };
-
-static void put(const struct place *p, const char *name, const char *text) {
-    char path[128];
-    snprintf(path, sizeof path, "%s/%s", p->folder, name);
-    FILE *f = fopen(path, "w");
-    assert_non_null(f);
-    fputs(text, f);
-    fclose(f);
-    assert_int_equal(chmod(path, 0755), 0);
-}
 
 static bool there(const struct place *p, const char *name) {
     char path[128];
@@ -54,8 +45,8 @@ static const char moire[] =
 static void set_up(struct place *p) {
     strcpy(p->folder, "/tmp/moire-tuned-XXXXXX");
     assert_non_null(mkdtemp(p->folder));
-    put(p, "moire", moire);
-    put(p, "s.json", "{\"tenants\": [{\"model\": \"a\"}]}");
+    put_file(p->folder, "moire", moire, 0755);
+    put_file(p->folder, "s.json", "{\"tenants\": [{\"model\": \"a\"}]}", 0644);
 }
 
 static void tear_down(const struct place *p) {
@@ -81,10 +72,10 @@ static void what_failed_is_done_anew(void **state) {
     char said[4096], broken[128];
     set_up(&p);
     snprintf(broken, sizeof broken, "%s/broken", p.folder);
-    put(&p, "broken", "");
+    put_file(p.folder, "broken", "", 0644);
     assert_false(run(&p, said)); /* the fit */
     assert_true(there(&p, "samples.csv") && !there(&p, "proxy.csv"));
-    put(&p, "out/proxy.csv", "x");
+    put_file(p.folder, "out/proxy.csv", "x", 0644);
     assert_false(run(&p, said)); /* the comparison */
     assert_non_null(strstr(said, "left out: comparison beside a neighbour: no thread"));
     assert_false(there(&p, "moire.json") || there(&p, "first.json"));
