@@ -11,53 +11,47 @@
 #include "runtime/base/csv.h"
 #include "runtime/base/file.h"
 #include "runtime/base/numbers.h"
-#include "runtime/profile/share_table.h"
 
-enum {
-    MODELS = 64,
-    NAME = 128, /* as many and as long as `moire profile --pairs` writes */
-    MOST_LINES = 1 << 20
-};
+enum { MOST_LINES = 1 << 20 };
 enum { L2_OTHER = 1, DRAM_OTHER = 3, CONSTANT, TERMS }; /* columns of the fit, see term() */
 static const double most_us = 1e9;
 
-/* The profiles that the parser needed so far. */
 struct reader {
     const char *path;
-    int n_models;
     struct mo_pairs *out;
-    char name[MODELS][NAME];
-    struct mo_share_table model[MODELS];
 };
 
-static int read_model(struct mo_csv *c, struct reader *r, const struct mo_share_profile **out) {
-    char path[1200], name[NAME];
+/* The index of the model that the next cell names; its profile is read when it is the first time. */
+static int read_model(struct mo_csv *c, struct reader *r, int *out) {
+    char path[1200], name[MO_PAIR_NAME];
     const char *slash = strrchr(r->path, '/');
     int n = mo_csv_cell(c, name, sizeof name);
-    for (int i = 0; n > 0 && i < r->n_models; i++)
-        if (!strcmp(r->name[i], name)) {
-            *out = r->model[i].profile;
+    struct mo_pair_model *model = &r->out->model[r->out->n_models];
+    for (int i = 0; n > 0 && i < r->out->n_models; i++)
+        if (!strcmp(r->out->model[i].name, name)) {
+            *out = i;
             return MOIRE_OK;
         }
-    if (n <= 0 || n >= NAME || strchr(name, '/')) return mo_csv_fail_cell(c, "not the name of a model");
-    if (r->n_models == MODELS) return mo_csv_fail_cell(c, "more than 64 models");
+    if (n <= 0 || n >= MO_PAIR_NAME || strchr(name, '/'))
+        return mo_csv_fail_cell(c, "not the name of a model");
+    if (r->out->n_models == MO_PAIR_MODELS) return mo_csv_fail_cell(c, "more than 64 models");
     snprintf(path, sizeof path, "%.*s%s.csv", slash ? (int)(slash - r->path + 1) : 0, r->path, name);
-    int code = mo_share_table_read(r->out->env, path, &r->model[r->n_models], c->err);
+    int code = mo_share_table_read(r->out->env, path, &model->table, c->err);
     if (code) return code;
-    memcpy(r->name[r->n_models], name, sizeof name);
-    *out = r->model[r->n_models++].profile;
+    memcpy(model->name, name, sizeof name);
+    *out = r->out->n_models++;
     return MOIRE_OK;
 }
 
 static int read_row(struct mo_csv *c, void *self) {
     struct reader *r = self;
-    const struct mo_share_profile *p[2];
     const double most[6] = {MO_SHARE_BATCH, MO_SHARE_BATCH, MO_SHARE_WHOLE, MO_SHARE_WHOLE, most_us, most_us};
     struct mo_pair_sample *s = &r->out->sample[r->out->n];
+    struct mo_pair_side *side = &r->out->side[r->out->n];
     double v[6];
     int code = MOIRE_OK;
     for (int i = 0; !code && i < 2; i++)
-        code = read_model(c, r, &p[i]);
+        code = read_model(c, r, &side[i].model);
     for (int i = 0; !code && i < 6; i++)
         if (!mo_csv_number(c, i < 4 ? 1 : 1e-3, most[i], &v[i]))
             return mo_csv_fail_cell(
@@ -67,10 +61,12 @@ static int read_row(struct mo_csv *c, void *self) {
     if (mo_csv_more(c)) return mo_csv_fail(c, "more cells than columns");
     if (v[2] + v[3] > MO_SHARE_WHOLE) return mo_csv_fail(c, "the two shares exceed the GPU");
     for (int i = 0; i < 2; i++) {
-        int batch = (int)v[i], share = (int)v[2 + i];
-        if (batch > p[i]->max_batch) return mo_csv_fail(c, "a batch larger than the model's profile has");
-        s[i].slowdown = v[4 + i] * 1e3 / (double)mo_share_latency(p[i], batch, share);
-        s[i].self = s[1 - i].other = mo_share_use_at(p[i], batch, share);
+        const struct mo_share_profile *p = r->out->model[side[i].model].table.profile;
+        int batch = side[i].batch = (int)v[i], share = side[i].share = (int)v[2 + i];
+        side[i].us = v[4 + i];
+        if (batch > p->max_batch) return mo_csv_fail(c, "a batch larger than the model's profile has");
+        s[i].slowdown = v[4 + i] * 1e3 / (double)mo_share_latency(p, batch, share);
+        s[i].self = s[1 - i].other = mo_share_use_at(p, batch, share);
     }
     r->out->n += 2;
     return MOIRE_OK;
@@ -92,17 +88,12 @@ int mo_pairs_parse(const struct mo_env *env, const char *path, const char *text,
     const size_t lines = mo_csv_lines(text, n);
     *out = (struct mo_pairs){.env = env};
     if (lines > MOST_LINES) return mo_fail(err, MOIRE_EFORMAT, "%s:1: no pairs: too long", path);
-    struct reader *r = mo_alloc(env, sizeof *r);
+    struct reader r = {path, out};
     out->sample = mo_alloc(env, 2 * lines * sizeof *out->sample);
-    int code = r && out->sample ? MOIRE_OK : mo_fail(err, MOIRE_ENOMEM, "%s: out of memory", path);
-    if (!code) {
-        r->path = path;
-        r->out = out;
-        code = mo_csv_read(&form, path, text, n, r, err);
-    }
-    for (int i = 0; r && i < r->n_models; i++)
-        mo_share_table_free(&r->model[i]);
-    mo_free(env, r);
+    out->side = mo_alloc(env, 2 * lines * sizeof *out->side);
+    out->model = mo_alloc(env, (MO_PAIR_MODELS + 1) * sizeof *out->model); /* one is being read */
+    int code = out->sample && out->side && out->model ? mo_csv_read(&form, path, text, n, &r, err)
+                                                      : mo_fail(err, MOIRE_ENOMEM, "%s: out of memory", path);
     if (code) mo_pairs_free(out);
     return code;
 }
@@ -118,7 +109,13 @@ int mo_pairs_load(const struct mo_env *env, const char *path, struct mo_pairs *o
 }
 
 void mo_pairs_free(struct mo_pairs *pairs) {
-    if (pairs->env) mo_free(pairs->env, pairs->sample);
+    for (int i = 0; i < pairs->n_models; i++)
+        mo_share_table_free(&pairs->model[i].table);
+    if (pairs->env) {
+        mo_free(pairs->env, pairs->sample);
+        mo_free(pairs->env, pairs->side);
+        mo_free(pairs->env, pairs->model);
+    }
     *pairs = (struct mo_pairs){0};
 }
 

@@ -11,20 +11,42 @@
  * shares that exceed the GPU together.
  *
  * Each pair gives two samples, one a side: the slowdown against the solo profile (the files MODEL.csv in the
- * same folder), and the use of L2 and memory of both sides alone. */
+ * same folder), and the use of L2 and memory of both sides alone.  What was measured and the profiles stay
+ * with the pairs, for models of their own. */
 #ifndef MO_BENCH_PAIRS_H
 #define MO_BENCH_PAIRS_H
 #include "runtime/planner/interference.h"
+#include "runtime/profile/share_table.h"
+
+enum {
+    MO_PAIR_MODELS = 64,
+    MO_PAIR_NAME = 128 /* as many and as long as `moire profile --pairs` writes */
+};
 
 struct mo_pair_sample {
     struct mo_share_use self, other;
     double slowdown;
 };
 
+/* One side of a pair as the file has it. */
+struct mo_pair_side {
+    int model; /* index into mo_pairs.model */
+    int batch, share;
+    double us;
+};
+
+struct mo_pair_model {
+    char name[MO_PAIR_NAME];
+    struct mo_share_table table;
+};
+
 struct mo_pairs {
     const struct mo_env *env;
     int n;                         /* samples; pair i has 2 i and 2 i + 1 */
     struct mo_pair_sample *sample; /* owned */
+    struct mo_pair_side *side;     /* [n], owned; NULL for pairs that no file has */
+    int n_models;
+    struct mo_pair_model *model; /* owned, in the order in which the file names them */
 };
 
 /* Reads the pairs at `path` and the profiles beside it; free with mo_pairs_free(). */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * inss_latency.h - the latency model of InSS (Han et al., "InSS: An Intelligent Scheduling Orchestrator for
- * Multi-GPU Inference with Spatio-Temporal Sharing", section 4): what a batch takes on a share of a GPU, alone
- * and beside others, and what a query then waits, from 16 solo runs and 3 runs beside others a model.
+ * Multi-GPU Inference with Spatio-Temporal Sharing", section 4): what a batch takes on a share of a GPU,
+ * alone and beside others, and what a query then waits, from 16 solo runs and 3 runs beside others a model.
  *
  *   t_inf = upload + t_alone (1 + a_cache sum l_j + a_dram sum e_j + a_beside) + download
  *
@@ -11,12 +11,12 @@
  * l_j, e_j          use of L2 and memory bandwidth of the neighbour j alone, linear in its throughput.
  * a_beside          not in the paper: what any neighbour costs.  0 unless the fit asked for it.
  *
- * What was left open by the paper and is chosen here, by leaving out each fitted point in turn (never by points
- * that a test uses): the terms of the plane, the width of the weights (struct mo_inss_shape), and how far the
- * coefficients of a model are drawn to those of all (struct mo_inss_pull).
+ * What was left open by the paper and is chosen here, by leaving out each fitted point in turn (never by
+ * points that a test uses): the terms of the plane, the width of the weights (struct mo_inss_shape), and how
+ * far the coefficients of a model are drawn to those of all (struct mo_inss_pull).
  *
- * A share is in permille as everywhere (share_profile.h); times are ms on the GPU; rates are queries a ms
- * or a second as said.  Models are plain values: copy them freely.  No function here allocates, reads a clock
+ * A share is in permille as everywhere (share_profile.h); times are ms on the GPU; rates are
+ * queries a second.  Models are plain values: copy them freely.  No function here allocates, reads a clock
  * or keeps state, so any number of threads may ask at once; those below the fits are total. */
 #ifndef MO_INSS_LATENCY_H
 #define MO_INSS_LATENCY_H
@@ -39,7 +39,8 @@ struct mo_inss_grid mo_inss_grid(void);
 enum mo_inss_terms {
     MO_INSS_LINEAR,  /* 1, b, s: the regression as the paper names it */
     MO_INSS_INVERSE, /* 1, b, 1/s */
-    MO_INSS_AMDAHL,  /* 1, b, 1/s, b/s: each query has a part that the share divides and a part that it does not */
+    MO_INSS_AMDAHL,  /* 1, b, 1/s, b/s: each query has a part that the share divides and a part that it does
+                        not */
     MO_INSS_TERMS    /* how many forms there are */
 };
 struct mo_inss_shape {
@@ -59,24 +60,29 @@ struct mo_inss_model {
     } upload, download;
     struct mo_inss_shape shape;
     double shape_error; /* mean relative error of the 16 points, each left out of its own prediction */
-    double b[MO_INSS_POINTS], u[MO_INSS_POINTS];         /* batch; 1/s or s, s a fraction */
-    double log_b[MO_INSS_POINTS], log_s[MO_INSS_POINTS]; /* in deviations, for the weights */
-    double ms[MO_INSS_POINTS];
-    double per_log_b, per_log_s, least_ms;
+    struct mo_inss_grid grid;
+    double ms[MO_INSS_POINTS]; /* by batch, then by share */
+    /* for quick answers: of each batch and share its logarithm in deviations of the four, and the share as
+     * the plane has it; the deviations; half of the shortest time, below which nothing is predicted */
+    double log_b[MO_INSS_SIDE], log_s[MO_INSS_SIDE], u[MO_INSS_SIDE];
+    double per_log_b, per_log_s, floor_ms;
     /* use = slope * (queries a ms) + base */
     struct mo_inss_use slope, base;
     /* how well that fits the 16 points: share of their variance, 1 = all */
     struct mo_inss_use use_explained;
+    int use_filled; /* points of the 16 whose use was not measured but follows from another share's */
     struct {
         double cache, dram, beside;
     } alpha; /* >= 0 */
 };
 
-/* --- fitting --------------------------------------------------------------------------------------------- */
-/* Transfers, time alone and use from the grid's points of a profile as measured (holes are not filled in).
+/* --- fitting -------------------------------------------------------------------------------------------- */
+/* Transfers, time alone and use from the grid's points of a profile.  A time must have been measured at each
+ * point; use may have been measured at any share of the batch (share_profile.h says how it is carried over).
  * shape NULL: chosen among all forms and widths of 0.3 to 3 by leaving out each point in turn.  alpha is 0.
  * Transfers take profile->copy_bytes_ns; a profile has no fixed part.  MOIRE_EINVAL names what is missing: a
- * batch or a share that the profile does not have, or a point without a time or without use of L2 or memory. */
+ * batch or a share that the profile does not have, a point without a time, a batch without use of L2 or of
+ * memory; a grid or a shape that is none. */
 int mo_inss_fit_alone(const struct mo_share_profile *profile, const struct mo_inss_grid *grid,
                       const struct mo_inss_shape *shape, struct mo_inss_model *out, moire_error *err);
 
@@ -100,11 +106,11 @@ struct mo_inss_pull {
 
 /* Fits alpha of n models (1..MO_INSS_MODELS) to runs between them.  pull NULL: chosen by leaving out each run
  * in turn; *chosen (NULL = not wanted) says what was taken.  A model without runs gets the coefficients of
- * all.  MOIRE_EINVAL: a run that names a model out of range, itself as its neighbour, or no time. */
+ * all.  MOIRE_EINVAL: a run that names a model out of range, has no neighbour, or has no time. */
 int mo_inss_fit_beside(struct mo_inss_model *models, int n, const struct mo_inss_run *runs, int n_runs,
                        const struct mo_inss_pull *pull, struct mo_inss_pull *chosen, moire_error *err);
 
-/* --- predicting ------------------------------------------------------------------------------------------ */
+/* --- predicting ----------------------------------------------------------------------------------------- */
 /* ms on the GPU alone, without copies: > 0.  Batches below 1 are 1; shares are clamped to 1..1000. */
 double mo_inss_alone_ms(const struct mo_inss_model *model, int batch, int share);
 /* Use of L2 and memory at that batch when it takes alone_ms alone; 0 to 1 each. */
@@ -123,10 +129,10 @@ double mo_inss_batch_ms(const struct mo_inss_model *model, int batch, int share,
  * while the batch before still runs for left_ms, and `rate` more come a second.  INFINITY when it waits for
  * queries that never come (rate 0, batch not full). */
 double mo_inss_task_ms(int batch, double waiting, double rate, double left_ms, double batch_ms);
-/* The mean of equation 3 over the queries of a steady Poisson stream, full batches only: a query waits for the
- * rest of its batch, (batch - 1) / 2 arrivals in the mean, and for batches before it, of which equation 3 takes
- * the number as given; here it is Kingman's approximation of arrivals in bunches of `batch`.  INFINITY when
- * the stream is faster than the batches. */
+/* The mean of equation 3 over the queries of a steady Poisson stream, full batches only: a query waits for
+ * the rest of its batch, (batch - 1) / 2 arrivals in the mean, and for batches before it, of which equation 3
+ * takes the number as given; here it is Kingman's approximation of arrivals in bunches of `batch`.  INFINITY
+ * when the stream is faster than the batches. */
 double mo_inss_mean_ms(int batch, double rate, double batch_ms);
 /* The share of such queries, 0 to 1, that are answered later than limit_ms; the wait for batches before
  * counts with its mean. */
