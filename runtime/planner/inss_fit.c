@@ -77,12 +77,14 @@ static double shape_error(struct mo_inss_model *m, struct mo_inss_shape shape) {
     return sum / MO_INSS_POINTS;
 }
 
-static void choose_shape(struct mo_inss_model *m) {
+/* The shape with the least error among these terms (MO_INSS_TERMS: all) and, for 0, all widths. */
+static void choose_shape(struct mo_inss_model *m, enum mo_inss_terms terms, double width) {
     struct mo_inss_shape best = {.width = 1};
     double least = INFINITY;
-    for (int terms = 0; terms < MO_INSS_TERMS; terms++)
+    for (int t = 0; t < MO_INSS_TERMS; t++)
         for (int w = 0; w < WIDTHS; w++) {
-            struct mo_inss_shape shape = {(enum mo_inss_terms)terms, widths[w]};
+            struct mo_inss_shape shape = {(enum mo_inss_terms)t, width > 0 ? width : widths[w]};
+            if (terms != MO_INSS_TERMS && shape.terms != terms) continue;
             double error = shape_error(m, shape);
             if (error < least) {
                 least = error;
@@ -129,7 +131,7 @@ int mo_inss_fit_alone(const struct mo_share_profile *p, const struct mo_inss_gri
                       const struct mo_inss_shape *shape, struct mo_inss_model *out, moire_error *err) {
     int code = check_grid(p, grid, err);
     if (code) return code;
-    if (shape && (!(shape->width > 0) || (int)shape->terms < 0 || shape->terms >= MO_INSS_TERMS))
+    if (shape && (!(shape->width >= 0) || (int)shape->terms < 0 || shape->terms >= MO_INSS_TERMS))
         return mo_fail(err, MOIRE_EINVAL, "no such shape of the regression");
     *out = (struct mo_inss_model){.grid = *grid, .floor_ms = INFINITY};
     if (p->copy_bytes_ns > 0) {
@@ -144,10 +146,7 @@ int mo_inss_fit_alone(const struct mo_share_profile *p, const struct mo_inss_gri
     }
     out->per_log_b = in_deviations(grid->batch, out->log_b);
     out->per_log_s = in_deviations(grid->share, out->log_s);
-    if (shape)
-        out->shape_error = shape_error(out, *shape);
-    else
-        choose_shape(out);
+    choose_shape(out, shape ? shape->terms : MO_INSS_TERMS, shape ? shape->width : 0);
     fit_use(p, out);
     return MOIRE_OK;
 }

@@ -79,10 +79,10 @@ struct mo_inss_model {
 /* --- fitting -------------------------------------------------------------------------------------------- */
 /* Transfers, time alone and use from the grid's points of a profile.  A time must have been measured at each
  * point; use may have been measured at any share of the batch (share_profile.h says how it is carried over).
- * shape NULL: chosen among all forms and widths of 0.3 to 3 by leaving out each point in turn.  alpha is 0.
- * Transfers take profile->copy_bytes_ns; a profile has no fixed part.  MOIRE_EINVAL names what is missing: a
- * batch or a share that the profile does not have, a point without a time, a batch without use of L2 or of
- * memory; a grid or a shape that is none. */
+ * shape NULL: chosen among all forms and widths of 0.3 to 3 by leaving out each point in turn; a shape of
+ * width 0: the width only.  alpha is 0. Transfers take profile->copy_bytes_ns; a profile has no fixed part.
+ * MOIRE_EINVAL names what is missing: a batch or a share that the profile does not have, a point without a
+ * time, a batch without use of L2 or of memory; a grid or a shape that is none. */
 int mo_inss_fit_alone(const struct mo_share_profile *profile, const struct mo_inss_grid *grid,
                       const struct mo_inss_shape *shape, struct mo_inss_model *out, moire_error *err);
 

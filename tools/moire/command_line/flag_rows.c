@@ -157,6 +157,8 @@ static const struct mo_flag rows[] = {
     {"--to", "MACHINE", ON(EXTEND), TO(to), "the machine to write profiles for", .needed = ON(EXTEND)},
     {"--tie", "MODEL,...", ON(EXTEND), TO(ties), "models that are known on both", .needed = ON(EXTEND),
      .room = 8},
+    {"--model", "M", ON(INTERFERENCE), TO(model), "gpu-let's linear model, or InSS's latency model",
+     .initial = "linear", .choices = "linear inss"},
     {"--against", "MACHINE", ON(INTERFERENCE), TO(against),
      "tests the constants of that machine's GPUs on the same pairs; may be given again", .repeats = true,
      .room = MO_INTERFERENCE_MODELS},

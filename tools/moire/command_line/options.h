@@ -88,9 +88,9 @@ struct mo_options {
     double budget, burst, byte_price, calibrate, expect, find_max, load, max_load, qos_ms, qps, seconds, step,
         target, tolerance, warmup;
     const char *arrivals, *cache, *calibration, *cc, *classifier, *columns, *costs, *data, *detector, *device,
-        *dump, *from, *gpus, *html, *isa, *kind, *machine, *models, *objective, *output, *output_dir, *pairs,
-        *planner, *plot, *precision, *pressure, *process, *proxy, *recogniser, *record, *replay, *report,
-        *source, *slow, *stalls, *store, *svg, *to, *trace;
+        *dump, *from, *gpus, *html, *isa, *kind, *machine, *model, *models, *objective, *output, *output_dir,
+        *pairs, *planner, *plot, *precision, *pressure, *process, *proxy, *recogniser, *record, *replay,
+        *report, *source, *slow, *stalls, *store, *svg, *to, *trace;
     struct mo_words against, inputs, machines, peers, planners, policies, processes, ties, vary, with;
     struct mo_wholes levels, neighbour, seeds, thread_counts, units;
     struct mo_numbers loads;

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
- * verb_interference.c - `moire interference`: the linear model of models side by side on a GPU, fitted to
- * measured pairs. */
+ * verb_interference.c - `moire interference`: the linear model of models side by side on a GPU, or InSS's
+ * latency model, fitted to measured pairs. */
 #include <stdio.h>
+#include <string.h>
 #include "bench/data/experiment.h"
+#include "bench/fit/inss_check.h"
 #include "bench/fit/interference_fit.h"
 #include "bench/data/machine.h"
 #include "bench/report/report.h"
@@ -12,13 +14,15 @@ static const char about[] =
     "Fits slowdown = c1 l2_self + c2 l2_other + c3 memory_self + c4 memory_other + c5 to half of the "
     "measured\n"
     "pairs by least squares and tests it on the other half.  PAIRS.csv (bench/data/pairs.h) lies beside the\n"
-    "profiles of its models.\n";
+    "profiles of its models.  --model inss fits InSS's latency model to 16 solo runs (batches 1, 4, 16, 32\n"
+    "on 20, 40, 60, 80 % of the GPU) and 3 runs beside others of each model, and tests it on all else.\n";
 
 static const char notes[] =
     "Exit code 4: also when there is no LAPACK (libopenblas0-pthread).\n"
     "\n"
     "Examples:\n"
-    "  moire interference fit bench/gpus/v100/pairs.csv --against gpus4-2080ti --plot errors.svg\n";
+    "  moire interference fit bench/gpus/v100/pairs.csv --against gpus4-2080ti --plot errors.svg\n"
+    "  moire interference fit bench/gpus/v100/pairs.csv --model inss\n";
 
 struct work {
     const struct mo_options *o;
@@ -45,14 +49,28 @@ static int read_others(const struct mo_bench_session *s, struct work *w, moire_e
     return code;
 }
 
+static bool inss(const struct mo_options *o) {
+    return !strcmp(o->model, "inss");
+}
+
 static int write_out(const struct mo_env *env, const struct mo_options *o, const json_t *d,
                      moire_error *err) {
     int code = o->output ? mo_bench_write_json(env, d, o->output, err) : MOIRE_OK;
     if (!code && o->plot) code = mo_interference_plot(env, d, o->plot, err);
     if (code) return code;
     if (o->json) return mo_print_json(d, err);
-    mo_interference_print(d);
+    (inss(o) ? mo_inss_print : mo_interference_print)(d);
     return MOIRE_OK;
+}
+
+static int fit_inss(const struct mo_pairs *pairs, const struct mo_options *o, json_t **out,
+                    moire_error *err) {
+    const struct mo_inss_options options = {(uint64_t)o->seed, o->splits, mo_inss_grid()};
+    moire_error why = {0};
+    if (o->plot || o->against.n)
+        return mo_fail(err, MOIRE_EINVAL, "--plot and --against go with --model linear, not with inss");
+    int code = mo_inss_document(pairs, &options, out, &why);
+    return code ? mo_fail(err, code, "%s: %s", o->operands.word[0], why.message) : MOIRE_OK;
 }
 
 static int fit(const struct mo_bench_session *s, struct work *w, moire_error *err) {
@@ -60,7 +78,9 @@ static int fit(const struct mo_bench_session *s, struct work *w, moire_error *er
     json_t *d = NULL;
     int code = read_others(s, w, err);
     if (!code) code = mo_pairs_load(s->env, w->o->operands.word[0], &pairs, err);
-    if (!code) code = mo_interference_document(&pairs, &w->fit, &d, err);
+    if (!code)
+        code =
+            inss(w->o) ? fit_inss(&pairs, w->o, &d, err) : mo_interference_document(&pairs, &w->fit, &d, err);
     if (!code) code = mo_bench_describe(s->env, d, w->o->argc, w->o->argv, err);
     if (!code) code = write_out(s->env, w->o, d, err);
     json_decref(d);
