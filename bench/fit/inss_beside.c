@@ -76,7 +76,7 @@ struct halves {
     struct mo_inss_test *test;
     bool *chosen, *few; /* by pair: the half of the fits; the pairs that the runs belong to */
     struct by_model error[PREDICTORS];
-    double range[PREDICTORS][MO_PAIR_MODELS][2];
+    struct mo_inss_spread spread[PREDICTORS][MO_PAIR_MODELS];
 };
 
 /* Fits to three runs a model, of which `self` has none beside `without`. */
@@ -149,21 +149,25 @@ static int test_half(struct halves *h, moire_error *err) {
     for (int p = 0; !code && p < PREDICTORS; p++)
         for (int m = 0; m < t->pairs->n_models; m++) {
             double mean = mo_inss_mean_error(&h->error[p].of[m]);
-            h->range[p][m][0] = fmin(h->range[p][m][0], mean);
-            h->range[p][m][1] = fmax(h->range[p][m][1], mean);
+            struct mo_inss_spread *spread = &h->spread[p][m];
+            spread->least = spread->n ? fmin(spread->least, mean) : mean;
+            spread->most = fmax(spread->most, mean);
+            spread->sum += mean;
+            spread->n++;
         }
     return code;
 }
 
-/* Predictions to look at, as the paper's Tables 3 and 4 have them: beside a neighbour at a batch of 8, shares
- * equal and the batch rising, or the batch 8 and the share rising. */
+/* Predictions to look at, as the paper's Tables 3 and 4 have them: each model beside the next at a batch of
+ * 8, shares equal and the batch rising, or the batch 8 and the share rising. */
 static int add_points(struct halves *h, moire_error *err) {
     struct mo_inss_test *t = h->test;
     int code = MOIRE_OK;
     for (int i = 0; !code && i < t->pairs->n; i++) {
         const struct mo_pair_side *s = &t->pairs->side[i], *o = &t->pairs->side[i ^ 1];
         bool equal = s->share == o->share, eight = s->batch == 8;
-        if (h->chosen[i / 2] || o->batch != 8 || (!equal && !eight)) continue;
+        bool next = o->model == (s->model + 1) % t->pairs->n_models;
+        if (h->chosen[i / 2] || !next || o->batch != 8 || (!equal && !eight)) continue;
         code = mo_inss_add_point(t, equal ? "beside, by batch" : "beside, by share", s,
                                  t->pairs->model[o->model].name, s->us * 1e-3,
                                  mo_inss_predict(t->pairs, t->model, i), err);
@@ -174,9 +178,6 @@ static int add_points(struct halves *h, moire_error *err) {
 static int all_halves(struct halves *h, moire_error *err) {
     struct mo_inss_test *t = h->test;
     int code = MOIRE_OK;
-    for (int p = 0; p < PREDICTORS; p++)
-        for (int m = 0; m < t->pairs->n_models; m++)
-            h->range[p][m][0] = INFINITY;
     for (int s = t->o->splits - 1; !code && s >= 0; s--) { /* the first last: its errors are the rows' */
         mo_pairs_split(t->pairs, t->o->seed + (uint64_t)s, h->chosen);
         code = test_half(h, err);
@@ -184,7 +185,7 @@ static int all_halves(struct halves *h, moire_error *err) {
     for (int p = 0; !code && p < PREDICTORS; p++)
         for (int m = 0; !code && m < t->pairs->n_models; m++)
             code = mo_inss_add_row(t, t->pairs->model[m].name, rows[p].what, rows[p].predictor,
-                                   &h->error[p].of[m], h->range[p][m], err);
+                                   &h->error[p].of[m], &h->spread[p][m], err);
     return code ? code : add_points(h, err);
 }
 

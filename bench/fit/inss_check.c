@@ -4,21 +4,24 @@
 #include "bench/fit/inss_check.h"
 
 #include <math.h>
-#include <stdio.h>
+#include <string.h>
 #include "bench/fit/inss_errors.h"
 
 /* What the paper says of its own model: the worst single error in Tables 3 and 4, and its claim. */
 static const double paper_worst_pct = 4.971, paper_claim_pct = 5;
 
 int mo_inss_add_row(struct mo_inss_test *t, const char *model, const char *what, const char *predictor,
-                    const struct mo_inss_errors *e, const double range[2], moire_error *err) {
+                    const struct mo_inss_errors *e, const struct mo_inss_spread *spread, moire_error *err) {
     if (!e->n) return MOIRE_OK;
-    json_t *row = json_pack("{s:s, s:s, s:s, s:i, s:f, s:f, s:b}", "model", model, "case", what, "predictor",
-                            predictor, "n", e->n, "mean_error_pct", 100 * mo_inss_mean_error(e),
-                            "max_error_pct", 100 * e->worst, "held_out", 1);
+    json_t *row =
+        json_pack("{s:s, s:s, s:s, s:i, s:f, s:f, s:b}", "model", model, "case", what, "predictor", predictor,
+                  "n", e->n, "mean_error_pct", 100 * mo_inss_mean_error(e), "max_error_pct", 100 * e->worst,
+                  "held_out", !!strcmp(predictor, MO_INSS_MODEL_ONLY));
     int bad = !row;
-    if (row && range)
-        bad = json_object_set_new(row, "mean_range_pct", json_pack("[f,f]", 100 * range[0], 100 * range[1]));
+    if (row && spread)
+        bad = json_object_set_new(row, "mean_range_pct",
+                                  json_pack("[f,f]", 100 * spread->least, 100 * spread->most)) ||
+              json_object_set_new(row, "mean_of_splits_pct", json_real(100 * spread->sum / spread->n));
     if (bad) json_decref(row);
     return bad || json_array_append_new(t->rows, row) ? mo_fail(err, MOIRE_ENOMEM, "out of memory")
                                                       : MOIRE_OK;
@@ -67,10 +70,15 @@ static int alone_points(struct mo_inss_test *t, int m, const struct mo_pair_side
     return code;
 }
 
-static int alone_model(struct mo_inss_test *t, int m, const struct mo_share_profile *q, moire_error *err) {
+/* By predictor and model; all held out, and those that lie inside the grid. */
+struct alone {
+    struct mo_inss_errors all[PREDICTORS][MO_PAIR_MODELS], inside[PREDICTORS][MO_PAIR_MODELS];
+};
+
+static int alone_model(struct mo_inss_test *t, int m, const struct mo_share_profile *q, struct alone *out,
+                       moire_error *err) {
     const struct mo_share_profile *p = t->pairs->model[m].table.profile;
     const struct mo_inss_grid *g = &t->o->grid;
-    struct mo_inss_errors all[PREDICTORS] = {0}, inside[PREDICTORS] = {0};
     int code = MOIRE_OK;
     for (int i = 0; !code && i < p->n_batches * p->n_shares; i++) {
         struct mo_pair_side at = {m, p->batch[i / p->n_shares], p->share[i % p->n_shares], 0};
@@ -82,26 +90,34 @@ static int alone_model(struct mo_inss_test *t, int m, const struct mo_share_prof
                                               mo_inss_alone_ms(&t->printed[m], at.batch, at.share),
                                               (double)mo_share_latency(q, at.batch, at.share) * 1e-6};
         for (int k = 0; k < PREDICTORS; k++) {
-            mo_inss_count(&all[k], predicted[k], ms);
-            if (in) mo_inss_count(&inside[k], predicted[k], ms);
+            mo_inss_count(&out->all[k][m], predicted[k], ms);
+            if (in) mo_inss_count(&out->inside[k][m], predicted[k], ms);
         }
         code = alone_points(t, m, &at, ms, err);
     }
-    const char *name = t->pairs->model[m].name;
-    for (int k = 0; !code && k < PREDICTORS; k++)
-        code = mo_inss_add_row(t, name, "solo", predictors[k], &all[k], NULL, err);
-    for (int k = 0; !code && k < PREDICTORS; k++)
-        code = mo_inss_add_row(t, name, "solo, inside the grid", predictors[k], &inside[k], NULL, err);
+    return code;
+}
+
+static int alone_rows(struct mo_inss_test *t, const char *what,
+                      struct mo_inss_errors errors[PREDICTORS][MO_PAIR_MODELS], moire_error *err) {
+    int code = MOIRE_OK;
+    for (int k = 0; k < PREDICTORS; k++)
+        for (int m = 0; !code && m < t->pairs->n_models; m++)
+            code = mo_inss_add_row(t, t->pairs->model[m].name, what, predictors[k], &errors[k][m], NULL, err);
     return code;
 }
 
 int mo_inss_test_alone(struct mo_inss_test *t, moire_error *err) {
-    int code = MOIRE_OK;
+    struct alone *found = mo_alloc(t->pairs->env, sizeof *found);
+    int code = found ? MOIRE_OK : mo_fail(err, MOIRE_ENOMEM, "out of memory");
     for (int m = 0; !code && m < t->pairs->n_models; m++) {
         struct mo_share_profile *q = sixteen(t->pairs->model[m].table.profile, &t->o->grid);
-        code = q ? alone_model(t, m, q, err) : mo_fail(err, MOIRE_ENOMEM, "out of memory");
+        code = q ? alone_model(t, m, q, found, err) : mo_fail(err, MOIRE_ENOMEM, "out of memory");
         mo_share_destroy(q);
     }
+    if (!code) code = alone_rows(t, "solo", found->all, err);
+    if (!code) code = alone_rows(t, "solo, inside the grid", found->inside, err);
+    mo_free(t->pairs->env, found);
     return code;
 }
 
@@ -134,6 +150,7 @@ static int fill(struct mo_inss_test *t, json_t *models, moire_error *err) {
     int code = fit_all(t, err);
     if (!code) code = mo_inss_test_alone(t, err);
     if (!code) code = mo_inss_test_beside(t, err);
+    if (!code) code = mo_inss_test_several(t, err);
     if (!code) code = mo_inss_test_queue(t, err);
     for (int m = 0; !code && m < t->pairs->n_models; m++)
         if (json_array_append_new(models, model_json(t->pairs->model[m].name, &t->model[m])))

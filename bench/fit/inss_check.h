@@ -8,9 +8,13 @@
  *                   to the whole first half, and to both sides of the pairs that InSS's three runs belong to.
  *   beside a model never seen
  *                   the same, with no run beside the neighbour that the test has.
- *   queue           mean latency of a Poisson stream in full batches, alone on half a GPU, against a discrete
- *                   simulation of that queue (inss_queue.h) with the measured time of the batch.
- *   equation 3      the same queries, one by one, given what the buffer held when each came.
+ *   beside two, three, four
+ *                   random batches on equal shares against gpu-let's linear model, which is what the
+ * simulator slows models down by: no data here has three models on a GPU, so these rows compare two models
+ * and no measurement ("held_out" is false there). queue           mean latency of a Poisson stream in full
+ * batches, alone on half a GPU, against a discrete simulation of that queue (inss_queue.h) with the measured
+ * time of the batch. waiting         the same, with the measured time given to both. equation 3      the same
+ * queries, one by one, given what the buffer held when each came.
  *
  * The three runs are chosen by what is run, never by how long it took: beside as many different neighbours as
  * there are, next to a batch of 8 on half of the GPU each, as the paper holds its neighbours at a batch of 8.
@@ -31,7 +35,8 @@ struct mo_inss_options {
 };
 
 /* {"experiment": {...}, "models": [...], "latency_model": [{"model", "case", "predictor", "n",
- * "mean_error_pct", "max_error_pct", "held_out": true, "mean_range_pct": [least, most over the splits]}],
+ * "mean_error_pct", "max_error_pct", "held_out": true, "mean_range_pct": [least, most over the splits],
+ * "mean_of_splits_pct"}],
  * "points": [{"case", "model", "beside", "batch", "share", "observed_ms", "predicted_ms", "error_pct"}]}.
  * Errors are |predicted / measured - 1|.  Predictors: "inss"; "inss as printed" (a plane in batch and share,
  * each model's two coefficients from its own runs alone); "gpu-let"; "gpu-let, same pairs"; "none".

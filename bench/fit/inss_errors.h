@@ -3,6 +3,7 @@
  * InSS's latency model (inss_check.h). */
 #ifndef MO_BENCH_INSS_ERRORS_H
 #define MO_BENCH_INSS_ERRORS_H
+#include <math.h>
 #include "bench/fit/inss_check.h"
 
 /* Relative errors of one model's predictions. */
@@ -21,6 +22,12 @@ static inline double mo_inss_mean_error(const struct mo_inss_errors *e) {
     return e->n ? e->sum / e->n : 0;
 }
 
+/* Their means over several draws of what is fitted. */
+struct mo_inss_spread {
+    int n;
+    double least, most, sum;
+};
+
 /* What the parts of the test share. */
 struct mo_inss_test {
     const struct mo_pairs *pairs;
@@ -29,9 +36,13 @@ struct mo_inss_test {
     json_t *rows, *points;
 };
 
-/* One row; range NULL: not drawn more than once. */
+/* The predictor of rows that no measurement stands behind; all others are held out. */
+#define MO_INSS_MODEL_ONLY "inss, against gpu-let"
+
+/* One row; spread NULL: not drawn more than once. */
 int mo_inss_add_row(struct mo_inss_test *test, const char *model, const char *what, const char *predictor,
-                    const struct mo_inss_errors *errors, const double range[2], moire_error *err);
+                    const struct mo_inss_errors *errors, const struct mo_inss_spread *spread,
+                    moire_error *err);
 /* One prediction to look at; beside NULL: alone. */
 int mo_inss_add_point(struct mo_inss_test *test, const char *what, const struct mo_pair_side *self,
                       const char *beside, double observed_ms, double predicted_ms, moire_error *err);
@@ -39,6 +50,7 @@ int mo_inss_add_point(struct mo_inss_test *test, const char *what, const struct 
 /* The parts, each of which adds rows and points. */
 int mo_inss_test_alone(struct mo_inss_test *test, moire_error *err);
 int mo_inss_test_beside(struct mo_inss_test *test, moire_error *err);
+int mo_inss_test_several(struct mo_inss_test *test, moire_error *err);
 int mo_inss_test_queue(struct mo_inss_test *test, moire_error *err);
 
 /* The runs of model `self` among the pairs with chosen[i] == want, none beside `without` (-1: any neighbour):

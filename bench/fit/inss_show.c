@@ -24,17 +24,19 @@ static void print_rows(const json_t *rows) {
     const json_t *row;
     size_t i;
     const char *last = "";
-    printf("\nerror %% on what was not fitted; in brackets the least and the largest mean over the halves\n\n"
-           "case                       predictor           model                 n    mean   worst\n");
+    printf("\nerror in %% on what was not fitted\n\n"
+           "case                       predictor              model                 n    mean   worst  mean "
+           "of all "
+           "halves\n");
     json_array_foreach((json_t *)rows, i, row) {
         const json_t *range = json_object_get(row, "mean_range_pct");
         const char *what = mo_json_text(row, "case");
-        printf("%-26s %-19s %-16.16s %6.0f  %6.2f  %6.2f", strcmp(what, last) ? what : "",
+        printf("%-26s %-22s %-16.16s %6.0f  %6.2f  %6.2f", strcmp(what, last) ? what : "",
                mo_json_text(row, "predictor"), mo_json_text(row, "model"), mo_json_number(row, "n"),
                mo_json_number(row, "mean_error_pct"), mo_json_number(row, "max_error_pct"));
         if (range)
-            printf("  (%.2f-%.2f)", json_number_value(json_array_get(range, 0)),
-                   json_number_value(json_array_get(range, 1)));
+            printf("  %.2f (%.2f-%.2f)", mo_json_number(row, "mean_of_splits_pct"),
+                   json_number_value(json_array_get(range, 0)), json_number_value(json_array_get(range, 1)));
         printf("\n");
         last = what;
     }

@@ -38,11 +38,11 @@ static int check_grid(const struct mo_share_profile *p, const struct mo_inss_gri
             return mo_fail(err, MOIRE_EINVAL, "no batch %d, which the grid of solo runs needs", g->batch[i]);
         if (to[i] < 0)
             return mo_fail(err, MOIRE_EINVAL, "no share %d, which the grid of solo runs needs", g->share[i]);
-        for (int k = 0; k < 2; k++)
-            if (!measured(p, at[i], k == 0))
-                return mo_fail(err, MOIRE_EINVAL, "batch %d has no use of %s at any share", g->batch[i],
-                               k ? "memory" : "L2");
     }
+    for (int i = 0; i < 2 * MO_INSS_SIDE; i++)
+        if (!measured(p, at[i / 2], i % 2 == 0))
+            return mo_fail(err, MOIRE_EINVAL, "batch %d has no use of %s at any share", g->batch[i / 2],
+                           i % 2 ? "memory" : "L2");
     for (int i = 0; i < MO_INSS_POINTS; i++) {
         int b = i / MO_INSS_SIDE, s = i % MO_INSS_SIDE;
         if (p->cell[at[b] * p->n_shares + to[s]].ns <= 0)

@@ -127,37 +127,56 @@ double mo_inss_task_ms(int batch, double waiting, double rate, double left_ms, d
     return fmax(left_ms, rate > 0 ? (batch - waiting) / rate * 1e3 : INFINITY) + batch_ms;
 }
 
-/* Mean wait of a full batch for those before it; INFINITY when they come faster than they run.  Kingman's
- * approximation for queues of evenly long services, with the correction of Kraemer and Langenbach-Belz for
- * arrivals more even than a Poisson process, as bunches of several are: the squared variation of their
- * distances is 1/batch.  Exact for batches of one. */
-static double backlog_ms(int batch, double per_ms, double batch_ms) {
+/* What a full batch waits for those before it: not at all, or, with `some`, mean_ms on average. */
+struct backlog {
+    double some, mean_ms;
+};
+
+/* Queues of evenly long services whose arrivals are more even than a Poisson process, as full batches are:
+ * the squared variation of their distances is 1/batch.  Kingman's mean wait with the correction of Kraemer
+ * and Langenbach-Belz, and their chance of waiting at all; exact for batches of one.  INFINITY when batches
+ * come faster than they run. */
+static struct backlog backlog_of(int batch, double per_ms, double batch_ms) {
     double load = per_ms * batch_ms / batch, even = 1.0 / batch;
-    if (!(load > 0)) return 0;
-    if (load >= 1) return INFINITY;
+    if (!(load > 0)) return (struct backlog){0, 0};
+    if (load >= 1) return (struct backlog){1, INFINITY};
     double less = exp(-2 * (1 - load) * (1 - even) * (1 - even) / (3 * load * even));
-    return batch_ms * load / (1 - load) * even / 2 * less;
+    double some = load * (1 - (1 - load) * (1 - even * even) / (1 - load + 4 * load * load * even));
+    return (struct backlog){fmax(some, 0), batch_ms * load / (1 - load) * even / 2 * less};
 }
 
 double mo_inss_mean_ms(int batch, double rate, double batch_ms) {
     double per_ms = rate > 0 ? rate / 1e3 : 0;
-    if (batch > 1 && !(per_ms > 0)) return INFINITY;
+    if (batch < 1 || (batch > 1 && !(per_ms > 0))) return INFINITY;
     double filling = batch > 1 ? (batch - 1) / (2 * per_ms) : 0;
-    return filling + backlog_ms(batch, per_ms, batch_ms) + batch_ms;
+    return filling + backlog_of(batch, per_ms, batch_ms).mean_ms + batch_ms;
 }
 
 /* The query that is w-th of its batch waits for batch - w more, and is late when fewer than these come while
  * it can wait: the mean over w of a Poisson distribution's lower tail. */
-double mo_inss_late(int batch, double rate, double batch_ms, double limit_ms) {
-    double per_ms = rate > 0 ? rate / 1e3 : 0, spare = limit_ms - batch_ms;
-    if (batch < 1) return 1;
-    spare -= backlog_ms(batch, per_ms, batch_ms);
-    if (!(spare >= 0)) return 1;
-    double p = exp(-per_ms * spare), below = 0, late = 0;
+static double too_few(int batch, double per_ms, double spare_ms) {
+    double p = exp(-per_ms * spare_ms), below = 0, late = 0;
+    if (!(spare_ms >= 0)) return 1;
     for (int k = 0; k < batch; k++) { /* below: that fewer than k come */
         late += below;
         below += p;
-        p *= per_ms * spare / (k + 1);
+        p *= per_ms * spare_ms / (k + 1);
     }
     return fmin(1, late / batch);
+}
+
+double mo_inss_late(int batch, double rate, double batch_ms, double limit_ms) {
+    /* -ln of what is left of an exponential distribution in the middle of each of eight equal parts */
+    static const double parts[] = {0.064538521137571, 0.207639364778244, 0.374693449441411,
+                                   0.575364144903562, 0.826678573184468, 1.163150809805681,
+                                   1.673976433571672, 2.772588722239781};
+    enum { PARTS = sizeof parts / sizeof *parts };
+    double per_ms = rate > 0 ? rate / 1e3 : 0, spare = limit_ms - batch_ms;
+    if (batch < 1) return 1;
+    struct backlog before = backlog_of(batch, per_ms, batch_ms);
+    if (isinf(before.mean_ms)) return 1;
+    double late = (1 - before.some) * too_few(batch, per_ms, spare);
+    for (int k = 0; k < PARTS && before.some > 0; k++)
+        late += before.some / PARTS * too_few(batch, per_ms, spare - parts[k] * before.mean_ms / before.some);
+    return late;
 }

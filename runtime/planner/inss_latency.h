@@ -134,7 +134,7 @@ double mo_inss_task_ms(int batch, double waiting, double rate, double left_ms, d
  * takes the number as given; here it is Kingman's approximation of arrivals in bunches of `batch`.  INFINITY
  * when the stream is faster than the batches. */
 double mo_inss_mean_ms(int batch, double rate, double batch_ms);
-/* The share of such queries, 0 to 1, that are answered later than limit_ms; the wait for batches before
- * counts with its mean. */
+/* The share of such queries, 0 to 1, that are answered later than limit_ms.  The wait for batches before is
+ * taken to be none or distributed exponentially, with the chance and the mean of the same approximation. */
 double mo_inss_late(int batch, double rate, double batch_ms, double limit_ms);
 #endif
