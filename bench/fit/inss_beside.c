@@ -55,13 +55,15 @@ double mo_inss_predict(const struct mo_pairs *pairs, const struct mo_inss_model 
 }
 
 /* --- the errors ----------------------------------------------------------------------------------------- */
-enum { CHOSEN, PRINTED, UNSEEN, GPULET, GPULET_FEW, NONE, PREDICTORS };
+enum { CHOSEN, PRINTED, WHOLE_HALF, FACTORS, UNSEEN, GPULET, GPULET_FEW, NONE, PREDICTORS };
 
 static const struct {
     const char *what, *predictor;
 } rows[PREDICTORS] = {
     [CHOSEN] = {"beside one", "inss"},
     [PRINTED] = {"beside one", "inss as printed"},
+    [WHOLE_HALF] = {"beside one", "inss, the whole half"},
+    [FACTORS] = {"beside one", "a factor a neighbour"},
     [UNSEEN] = {"beside a model never seen", "inss"},
     [GPULET] = {"beside one", "gpu-let"},
     [GPULET_FEW] = {"beside one", "gpu-let, same pairs"},
@@ -74,7 +76,8 @@ struct by_model {
 
 struct halves {
     struct mo_inss_test *test;
-    bool *chosen, *few; /* by pair: the half of the fits; the pairs that the runs belong to */
+    bool *chosen, *few;      /* by pair: the half of the fits; the pairs that the runs belong to */
+    struct mo_inss_run *run; /* [pairs->n] */
     struct by_model error[PREDICTORS];
     struct mo_inss_spread spread[PREDICTORS][MO_PAIR_MODELS];
 };
@@ -83,17 +86,16 @@ struct halves {
 static int fit_runs(struct halves *h, struct mo_inss_model *models, int self, int without,
                     const struct mo_inss_pull *pull, moire_error *err) {
     const struct mo_pairs *pairs = h->test->pairs;
-    struct mo_inss_run run[MO_INSS_RUNS * MO_PAIR_MODELS];
     int n = 0, at[MO_INSS_RUNS];
     memset(h->few, 0, (size_t)pairs->n / 2 * sizeof *h->few);
     for (int m = 0; m < pairs->n_models; m++) {
         int k = mo_inss_pick_runs(pairs, h->chosen, true, m, m == self ? without : -1, at);
         for (int i = 0; i < k; i++) {
             h->few[at[i] / 2] = true;
-            run[n++] = mo_inss_run_of(pairs, at[i]);
+            h->run[n++] = mo_inss_run_of(pairs, at[i]);
         }
     }
-    return mo_inss_fit_beside(models, pairs->n_models, run, n, pull, NULL, err);
+    return mo_inss_fit_beside(models, pairs->n_models, h->run, n, pull, NULL, err);
 }
 
 /* Errors of the samples of the other half, of one model beside one other (-1: of any). */
@@ -118,6 +120,41 @@ static void test_linear(struct halves *h, const struct mo_interference *model, s
     }
 }
 
+/* What the paper's formula could do at best: the coefficients of each model fitted to all of the half. */
+static int test_whole_half(struct halves *h, moire_error *err) {
+    const struct mo_inss_pull printed = {0};
+    const struct mo_inss_test *t = h->test;
+    int n = 0;
+    for (int i = 0; i < t->pairs->n; i++)
+        if (h->chosen[i / 2]) h->run[n++] = mo_inss_run_of(t->pairs, i);
+    int code = mo_inss_fit_beside(t->model, t->pairs->n_models, h->run, n, &printed, NULL, err);
+    if (!code) test_inss(h, t->model, -1, -1, &h->error[WHOLE_HALF]);
+    return code;
+}
+
+/* What knowing the neighbour's name alone would do: the mean slowdown of each model beside each other. */
+static void test_factors(struct halves *h) {
+    const struct mo_inss_test *t = h->test;
+    const struct mo_pairs *pairs = t->pairs;
+    for (int self = 0; self < pairs->n_models; self++)
+        for (int other = 0; other < pairs->n_models; other++) {
+            double sum = 0;
+            int n = 0;
+            for (int pass = 0; pass < 2; pass++)
+                for (int i = 0; i < pairs->n; i++) {
+                    const struct mo_pair_side *s = &pairs->side[i];
+                    if (s->model != self || pairs->side[i ^ 1].model != other) continue;
+                    double alone = mo_inss_alone_ms(&t->model[self], s->batch, s->share), ms = s->us * 1e-3;
+                    if (!pass && h->chosen[i / 2]) {
+                        sum += ms / alone;
+                        n++;
+                    } else if (pass && !h->chosen[i / 2] && n) {
+                        mo_inss_count(&h->error[FACTORS].of[self], alone * sum / n, ms);
+                    }
+                }
+        }
+}
+
 static int test_unseen(struct halves *h, moire_error *err) {
     const struct mo_inss_test *t = h->test;
     int n = t->pairs->n_models, code = MOIRE_OK;
@@ -137,6 +174,8 @@ static int test_half(struct halves *h, moire_error *err) {
     const struct mo_inss_test *t = h->test;
     memset(h->error, 0, sizeof h->error);
     int code = test_unseen(h, err);
+    test_factors(h);
+    if (!code) code = test_whole_half(h, err);
     if (!code) code = fit_runs(h, t->printed, -1, -1, &printed, err);
     if (!code) test_inss(h, t->printed, -1, -1, &h->error[PRINTED]);
     if (!code) code = fit_runs(h, t->model, -1, -1, NULL, err);
@@ -198,12 +237,15 @@ int mo_inss_test_beside(struct mo_inss_test *test, moire_error *err) {
         h->test = test;
         h->chosen = mo_alloc(env, n * sizeof *h->chosen);
         h->few = mo_alloc(env, n * sizeof *h->few);
+        h->run = mo_alloc(env, 2 * n * sizeof *h->run);
     }
-    if (!h || !h->chosen || !h->few) code = mo_fail(err, MOIRE_ENOMEM, "out of memory for %zu pairs", n);
+    if (!h || !h->chosen || !h->few || !h->run)
+        code = mo_fail(err, MOIRE_ENOMEM, "out of memory for %zu pairs", n);
     if (!code) code = all_halves(h, err);
     if (h) {
         mo_free(env, h->chosen);
         mo_free(env, h->few);
+        mo_free(env, h->run);
     }
     mo_free(env, h);
     return code;

@@ -39,8 +39,11 @@ struct mo_inss_options {
  * "mean_of_splits_pct"}],
  * "points": [{"case", "model", "beside", "batch", "share", "observed_ms", "predicted_ms", "error_pct"}]}.
  * Errors are |predicted / measured - 1|.  Predictors: "inss"; "inss as printed" (a plane in batch and share,
- * each model's two coefficients from its own runs alone); "gpu-let"; "gpu-let, same pairs"; "none".
- * MOIRE_EINVAL: a profile without what the grid needs, named by its file; too few pairs. */
+ * each model's two coefficients from its own runs alone); "inss, the whole half" (those coefficients from
+ * all runs of the half: the best that the formula can do); "a factor a neighbour" (no formula, the mean
+ * slowdown beside each); "gpu-let"; "gpu-let, same pairs"; "none"; for solo runs "interpolation"
+ * (share_profile.h from the same 16). MOIRE_EINVAL: a profile without what the grid needs, named by its file;
+ * too few pairs. */
 int mo_inss_document(const struct mo_pairs *pairs, const struct mo_inss_options *options, json_t **out,
                      moire_error *err);
 void mo_inss_print(const json_t *document);
