@@ -23,6 +23,7 @@
     X(trace_bytes, 2LL << 30, "bytes", 1LL << 40, ELIMIT, "size of a recorded run")                          \
     X(variant_bytes, 8LL << 20, "bytes", 1LL << 40, ELIMIT, "size of a compiled variant in the store")       \
     X(model_image_bytes, 64LL << 30, "bytes", 1LL << 40, ELIMIT, "size of a compiled model in the store")    \
+    X(learned_bytes, 1LL << 30, "bytes", 1LL << 40, ELIMIT, "size of a trained policy or a checkpoint")      \
     X(variant_json_bytes, 256LL << 10, "bytes", 1LL << 40, ELIMIT, "size of a description in the store")     \
     X(tenants, 256, "models", 256, ELIMIT, "loaded models")                                                  \
     X(queue, 1024, "queries", 1 << 14, EBUSY, "accepted and waiting queries of one tenant")                  \
