@@ -96,16 +96,16 @@ float *mo_net_forward(const struct mo_sgemm *sgemm, const struct mo_net *net, co
         float *y = pass->out[l];
         for (int r = 0; r < rows; r++)
             memcpy(y + (size_t)r * (size_t)out, b, (size_t)out * sizeof *b);
-        mo_multiply(sgemm, &(struct mo_product){.m = rows,
-                                                .n = out,
-                                                .k = in,
-                                                .a = x,
-                                                .lda = ldx,
-                                                .b = w,
-                                                .ldb = out,
-                                                .c = y,
-                                                .ldc = out,
-                                                .add = true});
+        mo_multiply(sgemm, &(struct mo_matrix_product){.m = rows,
+                                                       .n = out,
+                                                       .k = in,
+                                                       .a = x,
+                                                       .lda = ldx,
+                                                       .b = w,
+                                                       .ldb = out,
+                                                       .c = y,
+                                                       .ldc = out,
+                                                       .add = true});
         if (l == MO_NET_LAYERS - 1) break;
         rectify(y, (size_t)rows * (size_t)out);
         x = y;
@@ -124,16 +124,16 @@ static void slope_of_values(const struct mo_sgemm *sgemm, const struct mo_net *n
     const int in = net->size[layer], out = net->size[layer + 1];
     const float *y = pass->slope[layer];
     float *bias = to + n_weights(net, layer);
-    mo_multiply(sgemm, &(struct mo_product){.m = in,
-                                            .n = out,
-                                            .k = pass->rows,
-                                            .a = x,
-                                            .lda = ldx,
-                                            .a_across = true,
-                                            .b = y,
-                                            .ldb = out,
-                                            .c = to,
-                                            .ldc = out});
+    mo_multiply(sgemm, &(struct mo_matrix_product){.m = in,
+                                                   .n = out,
+                                                   .k = pass->rows,
+                                                   .a = x,
+                                                   .lda = ldx,
+                                                   .a_across = true,
+                                                   .b = y,
+                                                   .ldb = out,
+                                                   .c = to,
+                                                   .ldc = out});
     memset(bias, 0, (size_t)out * sizeof *bias);
     for (int r = 0; r < pass->rows; r++)
         for (int j = 0; j < out; j++)
@@ -143,16 +143,16 @@ static void slope_of_values(const struct mo_sgemm *sgemm, const struct mo_net *n
 static void slope_of_inputs(const struct mo_sgemm *sgemm, const struct mo_net *net, int layer,
                             const struct mo_pass *pass, float *to) {
     const int in = net->size[layer], out = net->size[layer + 1];
-    mo_multiply(sgemm, &(struct mo_product){.m = pass->rows,
-                                            .n = in,
-                                            .k = out,
-                                            .a = pass->slope[layer],
-                                            .lda = out,
-                                            .b = weights_of(net, layer),
-                                            .ldb = out,
-                                            .b_across = true,
-                                            .c = to,
-                                            .ldc = in});
+    mo_multiply(sgemm, &(struct mo_matrix_product){.m = pass->rows,
+                                                   .n = in,
+                                                   .k = out,
+                                                   .a = pass->slope[layer],
+                                                   .lda = out,
+                                                   .b = weights_of(net, layer),
+                                                   .ldb = out,
+                                                   .b_across = true,
+                                                   .c = to,
+                                                   .ldc = in});
 }
 
 void mo_net_backward(const struct mo_sgemm *sgemm, const struct mo_net *net, const float *x, int ldx,

@@ -132,7 +132,7 @@ static float *over_batch(struct mo_sacd *a, const struct mo_net *net, int at, st
 
 void mo_sacd_goals(struct mo_sacd *a) {
     const int n = a->options.n_actions;
-    const double tau = exp(a->log_tau);
+    const double tau = exp((double)a->log_tau);
     const float *scores = over_batch(a, &a->actor, next_at(a), &a->pass[0]);
     const float *q0 = over_batch(a, &a->target[0], next_at(a), &a->pass[1]);
     const float *q1 = over_batch(a, &a->target[1], next_at(a), &a->pass[2]);
@@ -141,7 +141,7 @@ void mo_sacd_goals(struct mo_sacd *a) {
         double value = 0;
         mo_masked_softmax(n, scores, row + next_mask_at(a), a->p, a->log_p);
         for (int j = 0; j < n; j++) /* what is not allowed has p 0 */
-            value += a->p[j] * (fmin(q0[j], q1[j]) - tau * a->log_p[j]);
+            value += a->p[j] * (fminf(q0[j], q1[j]) - tau * a->log_p[j]);
         a->goal[i] = (float)(tail[1] + (tail[2] > 0 ? 0 : a->options.gamma * value));
     }
 }
@@ -173,7 +173,7 @@ static int n_allowed(const struct mo_sacd *a, const float *row) {
 
 double mo_sacd_actor_slope(struct mo_sacd *a, float *slope, double *by_log_tau, double *entropy) {
     const int n = a->options.n_actions, batch = a->options.batch;
-    const double tau = exp(a->log_tau);
+    const double tau = exp((double)a->log_tau);
     const float *scores = over_batch(a, &a->actor, 0, &a->pass[0]);
     const float *q0 = over_batch(a, &a->critic[0], 0, &a->pass[1]);
     const float *q1 = over_batch(a, &a->critic[1], 0, &a->pass[2]);
@@ -184,11 +184,11 @@ double mo_sacd_actor_slope(struct mo_sacd *a, float *slope, double *by_log_tau, 
         double mean = 0, own = 0;
         mo_masked_softmax(n, scores, row_of(a, i) + mask_at(a), a->p, a->log_p);
         for (int j = 0; j < n; j++) {
-            mean += a->p[j] * (tau * a->log_p[j] - fmin(q0[j], q1[j]));
+            mean += a->p[j] * (tau * a->log_p[j] - fminf(q0[j], q1[j]));
             own -= (double)a->p[j] * a->log_p[j];
         }
         for (int j = 0; j < n; j++)
-            by_score[j] = (float)(a->p[j] * (tau * a->log_p[j] - fmin(q0[j], q1[j]) - mean) / batch);
+            by_score[j] = (float)(a->p[j] * (tau * a->log_p[j] - fminf(q0[j], q1[j]) - mean) / batch);
         loss += mean;
         *entropy += own / batch;
         short_of += (own - a->options.entropy * log(fmax(n_allowed(a, row_of(a, i)), 1))) / batch;

@@ -50,7 +50,7 @@ static void add_rows(float *restrict to, int n, const float x[AT_ONCE], const fl
 }
 
 /* One row of C when rows of B lie one after the other. */
-static void row_of_rows(const struct mo_product *p, const float *a, int step, float *to) {
+static void row_of_rows(const struct mo_matrix_product *p, const float *a, int step, float *to) {
     const float *rows[AT_ONCE];
     float x[AT_ONCE];
     int n = 0;
@@ -72,7 +72,7 @@ static void row_of_rows(const struct mo_product *p, const float *a, int step, fl
 }
 
 /* One row of C when columns of B do. */
-static void row_of_columns(const struct mo_product *p, const float *a, int step, float *to) {
+static void row_of_columns(const struct mo_matrix_product *p, const float *a, int step, float *to) {
     for (int j = 0; j < p->n; j++) {
         const float *b = p->b + (size_t)j * (size_t)p->ldb;
         float sum = 0;
@@ -82,7 +82,7 @@ static void row_of_columns(const struct mo_product *p, const float *a, int step,
     }
 }
 
-static void plain(const struct mo_product *p) {
+static void plain(const struct mo_matrix_product *p) {
     for (int i = 0; i < p->m; i++) {
         const float *a = p->a + (size_t)i * (size_t)(p->a_across ? 1 : p->lda);
         const int step = p->a_across ? p->lda : 1;
@@ -95,7 +95,7 @@ static void plain(const struct mo_product *p) {
     }
 }
 
-void mo_multiply(const struct mo_sgemm *sgemm, const struct mo_product *p) {
+void mo_multiply(const struct mo_sgemm *sgemm, const struct mo_matrix_product *p) {
     const float one = 1, keep = p->add ? 1 : 0;
     if (!sgemm->call) {
         plain(p);

@@ -30,7 +30,7 @@ void mo_sgemm_close(struct mo_sgemm *sgemm); /* all zeros is fine */
 /* C = op(A) op(B), or C + that: C has m rows of n floats, the inner dimension is k.  A row of a matrix as it
  * is stored begins lda (ldb, ldc) floats after the one before; with `a_across` A is stored as k rows of m,
  * with `b_across` B as n rows of k.  m, n, k >= 1.  C overlaps neither A nor B. */
-struct mo_product {
+struct mo_matrix_product {
     int m, n, k;
     const float *a, *b;
     int lda, ldb;
@@ -39,5 +39,5 @@ struct mo_product {
     int ldc;
     bool add; /* false: what C held is not read */
 };
-void mo_multiply(const struct mo_sgemm *sgemm, const struct mo_product *p);
+void mo_multiply(const struct mo_sgemm *sgemm, const struct mo_matrix_product *p);
 #endif

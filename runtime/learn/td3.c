@@ -112,7 +112,7 @@ static void head(int n, const float *outputs, const float *mask, double deviatio
         scores[j] = outputs[j] + noise[j];
     mo_masked_softmax(n, scores, mask, action, NULL);
     for (int j = n; j < 2 * n; j++) {
-        double turn = mo_within(-1, 1, tanh(outputs[j]) + noise[j]);
+        double turn = mo_within(-1, 1, tanh((double)outputs[j]) + noise[j]);
         action[j] = mask[j - n] > 0 ? (float)turn : 0;
     }
 }
@@ -168,7 +168,7 @@ void mo_td3_goals(struct mo_td3 *a) {
     const float *q1 = mo_net_forward(&a->sgemm, &a->target[1], a->inputs, width, batch, &a->pass[1]);
     for (int i = 0; i < batch; i++) {
         const float *tail = row_of(a, i) + tail_at(a);
-        a->goal[i] = (float)(tail[0] + (tail[1] > 0 ? 0 : a->options.gamma * fmin(q0[i], q1[i])));
+        a->goal[i] = (float)(tail[0] + (tail[1] > 0 ? 0 : a->options.gamma * fminf(q0[i], q1[i])));
     }
 }
 

@@ -10,6 +10,8 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n);
 
+static const char magic[8] = "moLearn\n";
+
 /* One decision of each net, from zeros. */
 static void decide(const struct mo_env *env, const struct mo_policy_file *p) {
     const struct mo_sgemm plain = {0};
@@ -48,7 +50,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n) {
     struct mo_sha256 hash;
     uint8_t *file = malloc(all);
     if (!file) return 0;
-    memcpy(file, "moLearn\n", 8);
+    memcpy(file, magic, sizeof magic);
     memcpy(file + 8, &version, 4);
     memcpy(file + 12, &kind, 4);
     memcpy(file + 16, &all, 8);

@@ -24,7 +24,7 @@ enum { MOST = 40 };
 /* Largest difference to the definition, in doubles; rows of all matrices are longer than they need be. */
 static double product_is_off(const struct mo_sgemm *sgemm, int m, int n, int k, int form, uint64_t *rng) {
     static float a[MOST * MOST], b[MOST * MOST], c[MOST * MOST], before[MOST * MOST];
-    struct mo_product p = {
+    struct mo_matrix_product p = {
         .m = m, .n = n, .k = k, .a = a, .b = b, .c = c, .lda = MOST, .ldb = MOST, .ldc = MOST};
     double off = 0;
     p.a_across = form & 1;
@@ -206,7 +206,8 @@ static void a_target_follows_by_its_part(void **state) {
     struct mo_region *region = mo_region_create(learn_env());
     const int size[] = {1, 1, 1, 1};
     struct mo_net a, b;
-    assert_true(mo_net_make(region, size, &a) && mo_net_make(region, size, &b));
+    assert_true(mo_net_make(region, size, &a));
+    assert_true(mo_net_make(region, size, &b));
     for (size_t i = 0; i < a.n; i++) {
         a.values[i] = (float)i;
         b.values[i] = 10;
@@ -291,7 +292,8 @@ static void draws_come_as_often_as_they_are_probable(void **state) {
     const double sum = 1 + exp(1) + exp(2);
     for (int i = 0; i < 4; i++)
         if (i != 2)
-            assert_true(fabs(p[i] - exp(scores[i]) / sum) < 1e-6 && fabs(exp(log_p[i]) - p[i]) < 1e-6);
+            assert_true(fabs(p[i] - exp((double)scores[i]) / sum) < 1e-6 &&
+                        fabsf(expf(log_p[i]) - p[i]) < 1e-6F);
     for (int n = 0; n < 100000; n++)
         count[mo_masked_draw(4, p, mask, &rng)]++;
     for (int i = 0; i < 4; i++)

@@ -268,7 +268,7 @@ static void the_shortest_ways_are_learned(void **state) {
         if (world[from] == '.' && steps != best[from])
             fail_msg("seed %d: %d steps from field %d, %d would do", SEED, steps, from, best[from]);
     }
-    assert_true(exp(agent->log_tau) < 0.19); /* the temperature has been learned too */
+    assert_true(expf(agent->log_tau) < 0.19F); /* the temperature has been learned too */
     mo_sacd_destroy(agent);
 }
 

@@ -30,7 +30,7 @@ static void shares_sum_to_one_whatever_comes(void **state) {
         mo_td3_head(SLOTS, z, mask, action);
         for (int j = 0; j < SLOTS; j++) {
             sum += action[j];
-            assert_true(action[j] >= 0 && fabs(action[SLOTS + j]) <= 1);
+            assert_true(action[j] >= 0 && fabsf(action[SLOTS + j]) <= 1);
             if (!(mask[j] > 0)) assert_true(action[j] == 0 && action[SLOTS + j] == 0);
         }
         assert_true(n_allowed ? fabs(sum - 1) < 1e-6 : sum == 0);
@@ -47,8 +47,8 @@ static void turns_are_batches(void **state) {
     assert_int_equal(mo_td3_batch(NAN, 32), 1);
     assert_int_equal(mo_td3_batch(0.7F, 1), 1);
     bool seen[33] = {false};
-    for (float turn = -1; turn <= 1; turn += 1.0F / 1024)
-        seen[mo_td3_batch(turn, 32)] = true;
+    for (int i = -1024; i <= 1024; i++)
+        seen[mo_td3_batch((float)i / 1024, 32)] = true;
     for (int b = 1; b <= 32; b++)
         assert_true(seen[b]);
 }
