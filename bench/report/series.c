@@ -37,6 +37,7 @@ static const struct {
     {"gpulet", "#2f9fd0", false},
     {"gpulet-int", "#1b6fae", false},
     {"selftune", "#d18f2c", false},
+    {"igniter", "#8f6b2c", false},
     {"sbp", "#9a62d8", false},
     {"sbp-half", "#c4a3ea", false},
     {"ideal", "#7d8ca0", false},

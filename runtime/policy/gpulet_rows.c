@@ -8,6 +8,7 @@ enum {
     SBP,
     SBP_HALF,
     SELFTUNE,
+    IGNITER,
     GPULET,
     GPULET_INT,
     IDEAL,
@@ -26,6 +27,7 @@ static const struct mo_gpulet_options options[] = {
     [SBP] = {.planner = "sbp"},
     [SBP_HALF] = {.planner = "sbp-half"},
     [SELFTUNE] = {.planner = "selftune"},
+    [IGNITER] = {.planner = "igniter"},
     [GPULET] = {.planner = "gpulet"},
     [GPULET_INT] = {.planner = "gpulet-int"},
     [IDEAL] = {.planner = "ideal"},
@@ -65,6 +67,7 @@ static const struct mo_policy servers[] = {
            true),
     SERVER("gpulet", "lets by gpu-let's algorithm", GPULET, 20, false),
     SERVER("selftune", "lets by guided self-tuning", SELFTUNE, 20, false),
+    SERVER("igniter", "lets by iGniter's formulas and placement", IGNITER, 20, false),
     SERVER("sbp", "squishy bin packing, whole GPUs", SBP, 20, false),
     SERVER("sbp-half", "squishy bin packing, half GPUs", SBP_HALF, 20, false),
     SERVER("moire-gpu-careful", "moire-gpu, best-effort batches by Orion's rule", CAREFUL, 20, true),
@@ -77,8 +80,8 @@ static const struct mo_policy servers[] = {
 const struct mo_policy *const *mo_policy_servers(void) {
     enum { N = sizeof servers / sizeof *servers };
     static const struct mo_policy *const rows[N + 1] = {
-        &servers[0],  &servers[1],  &servers[2],  &servers[3],  &servers[4],  &servers[5],
-        &servers[6],  &servers[7],  &servers[8],  &servers[9],  &servers[10], &servers[11],
-        &servers[12], &servers[13], &servers[14], &servers[15], &servers[16], &servers[17]};
+        &servers[0],  &servers[1],  &servers[2],  &servers[3],  &servers[4],  &servers[5],  &servers[6],
+        &servers[7],  &servers[8],  &servers[9],  &servers[10], &servers[11], &servers[12], &servers[13],
+        &servers[14], &servers[15], &servers[16], &servers[17], &servers[18]};
     return rows;
 }

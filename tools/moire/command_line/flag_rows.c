@@ -202,7 +202,7 @@ static const struct mo_flag rows[] = {
     {"--ablation", NULL, ON(TABLES), TO(ablation),
      "the policies are moire, moire less one part each, and the bound"},
     {"--planner", "P", ON(PLAN), TO(planner),
-     "moire-gpu, ideal, gpulet-int, gpulet, selftune, sbp-half or sbp", .initial = "moire-gpu"},
+     "moire-gpu, ideal, gpulet-int, gpulet, igniter, selftune, sbp-half or sbp", .initial = "moire-gpu"},
     {"--planner", "P,...", ON(PLANS), TO(planners), "all by default", .room = MO_PLANS_PLANNERS},
     {"--burst", "Z", ON(PLAN), TO(burst),
      "a batch holds the mean of a duty cycle and Z standard deviations, 0 by default", .most = 1e9},
