@@ -3,8 +3,9 @@
  *
  * All input shapes are static, so most shape arithmetic (Shape, Gather, Concat, Reshape...) folds away: a
  * node whose inputs are all constants is computed by its reference, and Shape and Size need no more than a
- * static shape.  What would take more steps than the limit fold_steps leaves is computed in every query
- * instead, so that no file keeps a loading program busy for hours.  Where an output shape needs contents that
+ * static shape.  What would take more steps than the limit fold_steps leaves, or more memory than
+ * folded_bytes, is computed in every query instead, so that no file keeps a loading program busy for hours or
+ * fills the memory.  Where an output shape needs contents that
  * are known only at run time, the tensor is `dynamic`, and so is all that follows from it. */
 #include <string.h>
 #include "codegen/prepare.h"
@@ -15,7 +16,7 @@ enum { SPARE = 16 }; /* absent operands after the last, so that an operator may 
 /* Values of one node's operands; room for the widest node, used again for every node. */
 struct operands {
     struct mo_value *in, *out;
-    int64_t steps; /* that folding may still take */
+    int64_t steps, bytes; /* that folding may still take */
 };
 
 static bool make_operands(struct mo_region *tmp, int n_in, int n_out, struct operands *ops) {
@@ -107,10 +108,17 @@ static bool all_constant(const struct mo_graph *g, const struct mo_node *node) {
     return true;
 }
 
-static bool outputs_fit(const struct mo_graph *g, const struct mo_node *node) {
-    for (int k = 0; k < node->n_out; k++)
-        if (node->out[k] >= 0 && mo_tensor_bytes(g->tensors[node->out[k]]) > g->env->limits.fold_bytes)
-            return false;
+/* Each output is small enough, and so are all that were folded with them: results that only other folded
+ * nodes read count too, for they stay as long as the graph. */
+static bool outputs_fit(const struct mo_graph *g, const struct mo_node *node, struct operands *ops) {
+    int64_t left = ops->bytes;
+    for (int k = 0; k < node->n_out; k++) {
+        if (node->out[k] < 0) continue;
+        int64_t bytes = mo_tensor_bytes(g->tensors[node->out[k]]);
+        if (bytes > g->env->limits.fold_bytes || bytes > left) return false;
+        left -= bytes;
+    }
+    ops->bytes = left;
     return true;
 }
 
@@ -184,8 +192,8 @@ static int visit(struct mo_graph *g, struct mo_node *node, struct operands *ops,
     int rc = infer_with(g, node, ops, err);
     if (rc) return rc == MO_NEED_DATA ? MOIRE_OK : rc;
     bool known = is_shape_query(node) || (all_constant(g, node) && !(node->op->flags & MO_OP_RANDOM));
-    return known && outputs_fit(g, node) && (counted || affordable(g, node, ops)) ? fold(g, node, ops, err)
-                                                                                  : MOIRE_OK;
+    bool folds = known && (counted || affordable(g, node, ops)) && outputs_fit(g, node, ops);
+    return folds ? fold(g, node, ops, err) : MOIRE_OK;
 }
 
 /* Nodes that nobody reads are dropped, last to first so that chains go at once. */
@@ -205,7 +213,7 @@ static void drop_unread(struct mo_graph *g) {
 }
 
 static int visit_all(struct mo_graph *g, struct mo_region *tmp, moire_error *err) {
-    struct operands ops = {.steps = g->env->limits.fold_steps};
+    struct operands ops = {.steps = g->env->limits.fold_steps, .bytes = g->env->limits.folded_bytes};
     int n_in = 0, n_out = 0, rc = MOIRE_OK;
     for (int i = 0; i < g->n_nodes; i++) {
         if (g->nodes[i]->n_in > n_in) n_in = g->nodes[i]->n_in;

@@ -12,6 +12,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n) {
     moire_error err = {0};
     env.limits.tensor_bytes = 1 << 20;
     env.limits.fold_bytes = 64 << 10;
+    env.limits.folded_bytes = 4 << 20;
     env.limits.fold_steps = 1 << 22;
     env.limits.nodes = 200;
     env.limits.tensors = 1000;

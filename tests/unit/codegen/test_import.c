@@ -157,6 +157,29 @@ static void long_work_is_not_folded(void **state) {
     assert_int_equal(left_of("Add", pair, 0), 0);
 }
 
+/* A chain of results of 64 bytes each: two fit 128 bytes, and what reads the third is left too. */
+static void constants_are_bounded_in_sum(void **state) {
+    (void)state;
+    static const int64_t bound[] = {256, 255, 128, 0};
+    static const int left[] = {0, 1, 2, 4};
+    for (size_t i = 0; i < sizeof bound / sizeof *bound; i++) {
+        struct ob *b = ob_create(17);
+        b->env.limits.folded_bytes = bound[i];
+        ob_random(b, "a", "16");
+        ob_input(b, "x", MOIRE_F32, "16");
+        ob_node(b, "Neg", "a", "b");
+        ob_node(b, "Abs", "b", "c");
+        ob_node(b, "Neg", "c", "d");
+        ob_node(b, "Abs", "d", "e");
+        ob_node(b, "Add", "x e", "y");
+        ob_output(b, "y");
+        struct mo_graph *g = parse(b, &bare, NULL);
+        assert_int_equal(g->n_nodes - 1, left[i]);
+        mo_graph_destroy(g);
+        ob_destroy(b);
+    }
+}
+
 static void data_dependent_shapes_are_dynamic(void **state) {
     (void)state;
     struct ob *b = ob_create(13);
@@ -320,6 +343,7 @@ int main(void) {
         cmocka_unit_test(listed_initializers_are_no_inputs),
         cmocka_unit_test(shape_arithmetic_folds),
         cmocka_unit_test(long_work_is_not_folded),
+        cmocka_unit_test(constants_are_bounded_in_sum),
         cmocka_unit_test(data_dependent_shapes_are_dynamic),
         cmocka_unit_test(constants_in_all_forms),
         cmocka_unit_test(metadata_is_kept),
