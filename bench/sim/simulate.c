@@ -1,26 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0
- * simulate.c - `moire sim`: policies x seeds in worker processes, and the document; see simulate.h.
- *
- * Worker k does the pieces k, k + jobs, ... and writes one line of JSON a piece; the lines are put together
- * in the order of the pieces, so the number of workers shows in nothing but the time. */
+ * simulate.c - `moire sim`: policies x seeds in worker processes, and the document; see simulate.h. */
 #define _GNU_SOURCE
 #include "bench/sim/simulate.h"
 
-#include <errno.h>
-#include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
-#include <sys/wait.h>
-#include <unistd.h>
 #include "bench/load/moire_report.h"
 #include "bench/report/report_page.h"
 #include "bench/search/seed_run.h"
 #include "bench/sim/run_counters.h"
 #include "bench/sim/simulate_summary.h"
-
-enum { MAX_JOBS = 64, MAX_PATH = 128 };
+#include "bench/sim/workers.h"
 
 /* --- what a run needs to know --------------------------------------------------------------------------- */
 /* Solo times come from the profile: one core for the load's unit, the scenario's count for the target. */
@@ -218,78 +209,16 @@ static int work(struct mo_bench_session *session, const struct mo_bench_simulati
     return code;
 }
 
-/* --- worker processes ----------------------------------------------------------------------------------- */
-struct workers {
+/* What the pieces have in common. */
+struct pieces {
     struct mo_bench_session *session;
     const struct mo_bench_simulation *simulation;
     const struct mo_bench_serve_options *options;
-    int n_jobs, n_pieces;
-    pid_t pid[MAX_JOBS];
-    char path[MAX_JOBS][MAX_PATH];
 };
 
-/* Writes {"row": ..., "code": ..., "message": ...} a piece; stops at the first failure. */
-static int worker(const struct workers *workers, int k) {
-    FILE *f = fopen(workers->path[k], "we");
-    workers->session->quiet = true; /* workers would talk all at once */
-    int code = f ? MOIRE_OK : MOIRE_EIO;
-    for (int i = k; f && !code && i < workers->n_pieces; i += workers->n_jobs) {
-        moire_error err = {0};
-        json_t *row = NULL;
-        int64_t decisions = 0;
-        if (mo_bench_interrupted(workers->session))
-            code = mo_fail(&err, MOIRE_EINTERRUPTED, "interrupted");
-        else
-            code = work(workers->session, workers->simulation, workers->options, i, &row, &decisions, &err);
-        json_t *line = json_pack("{s:o?, s:i, s:s, s:I}", "row", code == MOIRE_EINTERRUPTED ? NULL : row,
-                                 "code", code, "message", err.message, "decisions", (json_int_t)decisions);
-        if (!line || json_dumpf(line, f, JSON_COMPACT | JSON_REAL_PRECISION(12)) || fputc('\n', f) == EOF)
-            code = MOIRE_EIO;
-        json_decref(line);
-    }
-    return (f && fclose(f)) || code ? 1 : 0;
-}
-
-static int start(struct workers *workers, moire_error *err) {
-    fflush(NULL); /* or each worker would write it again */
-    for (int k = 0; k < workers->n_jobs; k++) {
-        mo_bench_temporary(workers->session, ".sim", workers->path[k], sizeof workers->path[k]);
-        workers->pid[k] = fork();
-        if (workers->pid[k] < 0) return mo_fail(err, MOIRE_EIO, "fork: %s", strerror(errno));
-        if (workers->pid[k] == 0) _exit(worker(workers, k));
-    }
-    return MOIRE_OK;
-}
-
-static void finish(struct workers *workers) {
-    for (int k = 0; k < workers->n_jobs; k++)
-        while (workers->pid[k] > 0 && waitpid(workers->pid[k], NULL, 0) < 0 && errno == EINTR)
-            continue;
-}
-
-/* The pieces' lines in their order; an error is the first piece's that has one. */
-static int collect(struct workers *workers, json_t *results, int64_t *decisions, moire_error *err) {
-    FILE *files[MAX_JOBS] = {NULL};
-    int code = MOIRE_OK;
-    for (int k = 0; k < workers->n_jobs; k++)
-        files[k] = fopen(workers->path[k], "re");
-    for (int i = 0; !code && i < workers->n_pieces; i++) {
-        FILE *f = files[i % workers->n_jobs];
-        json_t *line = f ? json_loadf(f, JSON_DISABLE_EOF_CHECK, NULL) : NULL;
-        json_t *row = json_object_get(line, "row");
-        if (json_is_object(row)) json_array_append(results, row);
-        if (!line)
-            code = mo_fail(err, MOIRE_EFAILED, "a worker process ended without an answer");
-        else if ((code = (int)json_integer_value(json_object_get(line, "code"))))
-            mo_fail(err, code, "%s", json_string_value(json_object_get(line, "message")));
-        *decisions += json_integer_value(json_object_get(line, "decisions"));
-        json_decref(line);
-    }
-    for (int k = 0; k < workers->n_jobs; k++) {
-        if (files[k]) fclose(files[k]);
-        unlink(workers->path[k]);
-    }
-    return code;
+static int work_piece(void *self, int index, json_t **row, int64_t *decisions, moire_error *err) {
+    const struct pieces *p = self;
+    return work(p->session, p->simulation, p->options, index, row, decisions, err);
 }
 
 /* CPU time of all processes that were waited for. */
@@ -302,29 +231,24 @@ static double children_seconds(void) {
 
 static int run_workers(struct mo_bench_session *session, const struct mo_bench_simulate_options *o,
                        const struct mo_bench_simulation *m, json_t *results, moire_error *err) {
-    struct workers workers = {.session = session,
-                              .simulation = m,
-                              .options = &o->serve,
-                              .n_pieces = o->serve.n_policies * o->serve.n_seeds};
+    struct pieces pieces = {.session = session, .simulation = m, .options = &o->serve};
+    const struct mo_bench_workers workers = {.session = session,
+                                             .n_jobs = o->jobs > 0 ? o->jobs : session->cores,
+                                             .n_pieces = o->serve.n_policies * o->serve.n_seeds,
+                                             .piece = work_piece,
+                                             .self = &pieces};
     int64_t decisions = 0;
     const double before = children_seconds();
-    workers.n_jobs = o->jobs > 0 ? o->jobs : session->cores;
-    if (workers.n_jobs > workers.n_pieces) workers.n_jobs = workers.n_pieces;
-    if (workers.n_jobs > MAX_JOBS) workers.n_jobs = MAX_JOBS;
-    int code = start(&workers, err);
-    finish(&workers);
-    moire_error why;
-    int answer = collect(&workers, results, &decisions, &why);
-    if (answer && !code) *err = why;
+    int code = mo_bench_workers_run(&workers, results, &decisions, err);
     double seconds = children_seconds() - before;
-    if (!code && !answer && seconds > 0)
+    if (!code && seconds > 0)
         mo_bench_say(
             session,
             "sim: %lld decisions (blocks begun or given other cores) in %.1f s of CPU time: %.2f million a "
             "second, %.2f us each with all that simulates it",
             (long long)decisions, seconds, (double)decisions * 1e-6 / seconds,
             decisions ? seconds * 1e6 / (double)decisions : 0.0);
-    return code ? code : answer;
+    return code;
 }
 
 static json_t *machine_json(const struct mo_bench_simulation *m) {
