@@ -7,6 +7,7 @@
 #include "bench/data/json_read.h"
 #include "bench/kernels/kernels.h"
 #include "bench/load/latency.h"
+#include "bench/load/scaling.h"
 #include "bench/kernels/layer_profile.h"
 
 enum { PROFILE_NS = 500000000 };
@@ -99,6 +100,7 @@ static int measure_model(struct mo_bench_journal *journal, struct mo_bench_sessi
     int code = mo_bench_latency_tenant(s, o, model, region, &tenant, err);
     for (int i = 0; !code && i < o->n_threads; i++)
         code = measure_piece(journal, s, o, &tenant, o->threads[i], err);
+    if (!code) code = mo_bench_scaling(journal, s, o, &tenant, err);
     mo_region_destroy(region);
     return code;
 }
@@ -186,6 +188,7 @@ void mo_bench_latency_print(const json_t *document) {
                mo_json_text(row, "kind"), (int)mo_json_number(row, "threads"),
                mo_json_number(row, "threads") > 1 ? "s" : "", (int)mo_json_number(row, "models"),
                mo_json_number(row, "geomean_speed_vs_best_peer"));
+    mo_bench_scaling_print(document);
     json_array_foreach(json_object_get(document, "profiles"), i, row) {
         printf("\n%s, %d thread%s", mo_json_text(row, "model"), (int)mo_json_number(row, "threads"),
                mo_json_number(row, "threads") > 1 ? "s" : "");

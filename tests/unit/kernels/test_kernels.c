@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * test_kernels.c - `moire bench kernels` and `latency` with peers made of shell: documents, peers that are
- * missing, refuse or die, and runs that are resumed.  No times are asserted. */
+ * test_kernels.c - `moire bench kernels` with peers made of shell: documents, peers that are missing, refuse
+ * or die, and runs that are resumed; and the machine's file.  No times are asserted. */
 #define _GNU_SOURCE
 #include <setjmp.h>
 #include <stdarg.h>
@@ -13,92 +13,18 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
-#include "bench/load/cold.h"
 #include "bench/kernels/kernels.h"
-#include "bench/load/latency.h"
 #include "bench/data/layer_spec.h"
 #include "bench/data/machine.h"
 #include "bench/kernels/machine_measure.h"
 #include "bench/report/report.h"
+#include "tests/unit/kernels/bench_place.h"
 #include "tests/unit/kernels/layer_case.h"
 
 /* Answers as a runner does; ANSWER is what it says to `layer`. */
 #define PEER(answer)                                                                                         \
     "#!/bin/sh\necho ready\nwhile read w l; do case $w in quit) exit;; layer) " answer                       \
     ";; solo) echo solo 3 2000000 1000000 3000000;; esac; done\n"
-
-struct place {
-    struct mo_bench_session session;
-    struct mo_env env;
-    char folder[64], output[96];
-};
-
-static void write_file(const char *path, const char *text) {
-    FILE *f = fopen(path, "w");
-    assert_non_null(f);
-    fputs(text, f);
-    fclose(f);
-    assert_int_equal(chmod(path, 0755), 0);
-}
-
-/* A program's folder with a peer beside it, a models folder and an environment with a Python of our own. */
-static void open_place(struct place *p, const char *peer) {
-    moire_error err = {0};
-    char *argv[] = {"bench"}, path[128];
-    p->env = mo_env_default();
-    if (mo_bench_session_open(&p->env, 1, argv, &p->session, &err)) fail_msg("%s", err.message);
-    snprintf(p->folder, sizeof p->folder, "/tmp/moire-kernels-XXXXXX");
-    assert_non_null(mkdtemp(p->folder));
-    snprintf(p->output, sizeof p->output, "%s/out.json", p->folder);
-    snprintf(p->session.exe, sizeof p->session.exe, "%s/moire", p->folder);
-    snprintf(path, sizeof path, "%s/peers", p->folder);
-    assert_int_equal(mkdir(path, 0755), 0);
-    snprintf(path, sizeof path, "%s/bin", p->folder);
-    assert_int_equal(mkdir(path, 0755), 0);
-    snprintf(path, sizeof path, "%s/peers/onednn-runner", p->folder);
-    if (peer) write_file(path, peer);
-    snprintf(path, sizeof path, "%s/bin/python", p->folder);
-    if (peer) write_file(path, peer);
-    p->session.venv = p->session.models = p->folder;
-    p->session.store = NULL;
-    p->session.quiet = true;
-}
-
-static void close_place(struct place *p) {
-    static const char *const made[] = {
-        "peers/onednn-runner", "bin/python", "bin/rounds", "peers", "bin", "out.json"};
-    char path[128], command[128];
-    for (size_t i = 0; i < sizeof made / sizeof *made; i++) {
-        snprintf(path, sizeof path, "%s/%s", p->folder, made[i]);
-        remove(path);
-    }
-    snprintf(command, sizeof command, "rm -f %s/lenet*", p->folder);
-    assert_int_equal(system(command), 0);
-    rmdir(p->folder);
-    mo_bench_session_close(&p->session);
-}
-
-static double number(const json_t *row, const char *key) {
-    const json_t *v = json_object_get(row, key);
-    if (!json_is_number(v)) fail_msg("no number '%s'", key);
-    return json_number_value(v);
-}
-
-static const char *text(const json_t *row, const char *key) {
-    const char *s = json_string_value(json_object_get(row, key));
-    if (!s) fail_msg("no text '%s'", key);
-    return s;
-}
-
-/* The same measurements; numbers in files are rounded. */
-static void assert_same(const json_t *a, const json_t *b) {
-    assert_int_equal(json_array_size(a), json_array_size(b));
-    for (size_t i = 0; i < json_array_size(a); i++) {
-        const json_t *x = json_array_get(a, i), *y = json_array_get(b, i);
-        assert_string_equal(text(x, "model"), text(y, "model"));
-        assert_float_equal(number(x, "min_ms") / number(y, "min_ms"), 1, 1e-6);
-    }
-}
 
 /* --- layers in numbers ---------------------------------------------------------------------------------- */
 static void layers_survive_their_line(void **state) {
@@ -164,7 +90,8 @@ static void nonsense_is_no_layer(void **state) {
 /* --- kernels -------------------------------------------------------------------------------------------- */
 static const char *const lenet[] = {"lenet"};
 
-static int run_kernels(struct place *p, bool peer, bool save, bool resume, json_t **out, moire_error *err) {
+static int run_kernels(struct bench_place *p, bool peer, bool save, bool resume, json_t **out,
+                       moire_error *err) {
     const struct mo_bench_kernels_options o = {.models = lenet,
                                                .n_models = 1,
                                                .threads = {1},
@@ -181,53 +108,57 @@ static int run_kernels(struct place *p, bool peer, bool save, bool resume, json_
 
 static void kernels_are_judged_and_compared(void **state) {
     (void)state;
-    struct place p;
+    struct bench_place p;
     json_t *doc, *row;
     moire_error err;
     size_t i;
     int compared = 0;
-    open_place(&p, PEER("echo layer jit:made-up"));
+    bench_place_open(&p, PEER("echo layer jit:made-up"));
     if (run_kernels(&p, true, false, false, &doc, &err)) fail_msg("%s", err.message);
     assert_true(json_is_true(json_object_get(doc, "complete")));
     assert_int_equal(json_array_size(json_object_get(doc, "ceilings")), 1);
     assert_int_equal(json_array_size(json_object_get(doc, "ceilings_after")), 1);
-    const double fma = number(json_array_get(json_object_get(doc, "ceilings"), 0), "fma_gflops");
+    const double fma = bench_place_number(json_array_get(json_object_get(doc, "ceilings"), 0), "fma_gflops");
     json_array_foreach(json_object_get(doc, "results"), i, row) {
-        assert_string_equal(text(row, "model"), "lenet");
-        assert_true(number(row, "min_ms") > 0 && number(row, "median_ms") >= number(row, "min_ms"));
-        assert_float_equal(number(row, "fma_share") * fma / number(row, "executed_gflops"), 1, 1e-6);
-        assert_true(number(row, "roofline_share") > 0 && number(row, "uses") >= 1);
-        text(row, "kernel"), text(row, "kind"), text(row, "limit"), text(row, "signature");
+        assert_string_equal(bench_place_text(row, "model"), "lenet");
+        assert_true(bench_place_number(row, "min_ms") > 0 &&
+                    bench_place_number(row, "median_ms") >= bench_place_number(row, "min_ms"));
+        assert_float_equal(
+            bench_place_number(row, "fma_share") * fma / bench_place_number(row, "executed_gflops"), 1, 1e-6);
+        assert_true(bench_place_number(row, "roofline_share") > 0 && bench_place_number(row, "uses") >= 1);
+        bench_place_text(row, "kernel"), bench_place_text(row, "kind"), bench_place_text(row, "limit"),
+            bench_place_text(row, "signature");
         const json_t *onednn = json_object_get(row, "onednn");
         if (json_object_get(onednn, "why")) continue;
         compared++;
-        assert_string_equal(text(onednn, "kernel"), "jit:made-up");
-        assert_float_equal(number(onednn, "min_ms"), 1, 1e-9);
-        assert_float_equal(number(onednn, "speed_of_moire") * number(row, "min_ms"), 1, 1e-6);
+        assert_string_equal(bench_place_text(onednn, "kernel"), "jit:made-up");
+        assert_float_equal(bench_place_number(onednn, "min_ms"), 1, 1e-9);
+        assert_float_equal(bench_place_number(onednn, "speed_of_moire") * bench_place_number(row, "min_ms"),
+                           1, 1e-6);
     }
     assert_true(compared >= 4); /* two convolutions, two or three products; not the pools */
     row = json_array_get(json_object_get(doc, "summary"), 0);
-    assert_int_equal(number(row, "compared"), compared);
-    assert_true(number(row, "geomean_speed_vs_onednn") > 0);
+    assert_int_equal(bench_place_number(row, "compared"), compared);
+    assert_true(bench_place_number(row, "geomean_speed_vs_onednn") > 0);
     mo_bench_kernels_print(doc);
     json_decref(doc);
-    close_place(&p);
+    bench_place_close(&p);
 }
 
 static void a_layer_the_peer_refuses_is_measured_alone(void **state) {
     (void)state;
-    struct place p;
+    struct bench_place p;
     json_t *doc, *row;
     moire_error err;
     size_t i;
     int why = 0;
-    open_place(&p, PEER("echo error -5 oneDNN has no such layer"));
+    bench_place_open(&p, PEER("echo error -5 oneDNN has no such layer"));
     if (run_kernels(&p, true, false, false, &doc, &err)) fail_msg("%s", err.message);
     json_array_foreach(json_object_get(doc, "results"), i, row) why +=
-        strstr(text(json_object_get(row, "onednn"), "why"), "no such layer") != NULL;
+        strstr(bench_place_text(json_object_get(row, "onednn"), "why"), "no such layer") != NULL;
     assert_int_equal(why, json_array_size(json_object_get(doc, "results")));
     json_decref(doc);
-    close_place(&p);
+    bench_place_close(&p);
 }
 
 static void a_peer_that_is_missing_or_dies_is_named(void **state) {
@@ -238,27 +169,27 @@ static void a_peer_that_is_missing_or_dies_is_named(void **state) {
                 {"#!/bin/sh\nexit 1\n", "onednn: its runner died"},
                 {PEER("exit"), "onednn: its runner died"}};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        struct place p;
+        struct bench_place p;
         json_t *doc;
         moire_error err;
-        open_place(&p, rows[i].peer);
+        bench_place_open(&p, rows[i].peer);
         assert_int_not_equal(run_kernels(&p, true, false, false, &doc, &err), MOIRE_OK);
         if (!strstr(err.message, rows[i].text)) fail_msg("%s", err.message);
         assert_true(json_is_false(json_object_get(doc, "complete")));
         json_decref(doc);
-        close_place(&p);
+        bench_place_close(&p);
     }
 }
 
 static void runs_are_resumed_and_interrupted(void **state) {
     (void)state;
-    struct place p;
+    struct bench_place p;
     json_t *first, *second, *third;
     moire_error err;
-    open_place(&p, NULL);
+    bench_place_open(&p, NULL);
     if (run_kernels(&p, false, true, false, &first, &err)) fail_msg("%s", err.message);
     if (run_kernels(&p, false, true, true, &second, &err)) fail_msg("%s", err.message);
-    assert_same(json_object_get(first, "results"), json_object_get(second, "results"));
+    bench_place_same(json_object_get(first, "results"), json_object_get(second, "results"));
     /* as if half of it were there: only the rest is measured again */
     json_array_remove(json_object_get(first, "done"), 0);
     json_array_remove(json_object_get(first, "results"), 0);
@@ -274,9 +205,9 @@ static void runs_are_resumed_and_interrupted(void **state) {
     assert_non_null(strstr(err.message, "by a build with other code (commit "));
     assert_int_equal(run_kernels(&p, false, false, true, &third, &err), MOIRE_EINVAL);
     assert_non_null(strstr(err.message, "--output"));
-    write_file(p.output, "{}");
+    bench_place_write(p.output, "{}");
     assert_int_equal(run_kernels(&p, false, true, true, &third, &err), MOIRE_EINVAL);
-    write_file(p.output, "[");
+    bench_place_write(p.output, "[");
     assert_int_not_equal(run_kernels(&p, false, true, true, &third, &err), MOIRE_OK);
     kill(getpid(), SIGINT); /* blocked by the session, read from its descriptor */
     assert_int_equal(run_kernels(&p, false, true, false, &third, &err), MOIRE_EINTERRUPTED);
@@ -284,99 +215,27 @@ static void runs_are_resumed_and_interrupted(void **state) {
     json_decref(first);
     json_decref(second);
     json_decref(third);
-    close_place(&p);
-}
-
-/* --- latency -------------------------------------------------------------------------------------------- */
-static void latency_keeps_what_peers_cannot_do(void **state) {
-    (void)state;
-    static const char *const families[] = {"mnn", "onnxruntime"};
-    struct place p;
-    json_t *doc, *again, *row;
-    moire_error err = {0};
-    open_place(&p,
-               "#!/bin/sh\ncase $1 in *mnn*) echo error -12 MNN could not convert this model; exit;; esac\n"
-               "echo ready\nwhile read w l; do case $w in quit) exit;; solo) echo solo 2 2000000 1000000;; "
-               "esac; done\n");
-    struct mo_bench_latency_options o = {
-        .models = lenet,
-        .n_models = 1,
-        .threads = {1, 2},
-        .n_threads = 2,
-        .save = p.output,
-        .spec = {.families = families, .n_families = 2, .seconds = 0.01, .slices = 2}};
-    if (mo_bench_latency(&p.session, &o, &doc, &err)) fail_msg("%s", err.message);
-    assert_int_equal(json_array_size(json_object_get(doc, "results")), 2);
-    row = json_array_get(json_object_get(doc, "results"), 1);
-    assert_string_equal(text(row, "model"), "lenet");
-    assert_string_equal(text(row, "system"), "onnxruntime");
-    assert_string_equal(text(row, "kind"), "peer");
-    assert_string_equal(text(row, "precision"), "fp32");
-    assert_int_equal(number(row, "threads"), 2);
-    assert_float_equal(number(row, "min_ms"), 1, 1e-9);
-    assert_true(number(row, "median_ms") >= 1);
-    row = json_array_get(json_object_get(doc, "left_out"), 0);
-    assert_string_equal(text(row, "system"), "mnn");
-    assert_non_null(strstr(text(row, "why"), "could not convert"));
-    mo_bench_latency_print(doc);
-    o.resume = true;
-    if (mo_bench_latency(&p.session, &o, &again, &err)) fail_msg("%s", err.message);
-    assert_same(json_object_get(doc, "results"), json_object_get(again, "results"));
-    json_decref(doc);
-    json_decref(again);
-    close_place(&p);
-}
-
-/* --- cold start ----------------------------------------------------------------------------------------- */
-static void cold_starts_keep_the_best_round(void **state) {
-    (void)state;
-    static const char *const models[] = {"lenet", "lenet"}, *const families[] = {"mnn", "onnxruntime"};
-    struct place p;
-    json_t *doc, *row;
-    moire_error err = {0};
-    /* each round is a new process; from the third on it is slower */
-    open_place(&p, "#!/bin/sh\ncase $1 in *mnn*) exit 1;; esac\n"
-                   "f=$(dirname $0)/rounds; echo >>$f; n=$(grep -c '' $f)\necho ready\n"
-                   "while read w l; do case $w in quit) exit;; first) [ $n -lt 3 ] && "
-                   "echo first $((9 - n))000000 2000000 || echo first 9000000 9000000;; esac; done\n");
-    struct mo_bench_latency_options o = {.models = models,
-                                         .n_models = 2,
-                                         .threads = {1},
-                                         .n_threads = 1,
-                                         .spec = {.families = families, .n_families = 2}};
-    if (mo_bench_cold(&p.session, &o, &doc, &err)) fail_msg("%s", err.message);
-    assert_true(json_is_true(json_object_get(doc, "complete")));
-    assert_int_equal(json_array_size(json_object_get(doc, "results")), 1);
-    row = json_array_get(json_object_get(doc, "results"), 0);
-    assert_string_equal(text(row, "system"), "onnxruntime");
-    assert_int_equal(number(row, "rounds"), 5);
-    assert_float_equal(number(row, "load_ms"), 7, 1e-9); /* of the second */
-    assert_float_equal(number(row, "total_ms"), 9, 1e-9);
-    assert_true(number(row, "process_ms") > 0);
-    row = json_array_get(json_object_get(doc, "left_out"), 0);
-    assert_non_null(strstr(text(row, "why"), "died"));
-    mo_bench_cold_print(doc);
-    json_decref(doc);
-    close_place(&p);
+    bench_place_close(&p);
 }
 
 /* --- the machine's file --------------------------------------------------------------------------------- */
 static void the_machine_file_is_one_the_reader_takes(void **state) {
     (void)state;
-    struct place p;
+    struct bench_place p;
     json_t *doc = NULL;
     moire_error err = {0};
     struct mo_bench_machine machine;
-    open_place(&p, NULL);
+    bench_place_open(&p, NULL);
     if (mo_bench_machine(&p.session, &doc, &err)) fail_msg("%s", err.message);
-    assert_true(number(doc, "memory_gib_s") > 0 && number(doc, "cores") == p.session.cores);
+    assert_true(bench_place_number(doc, "memory_gib_s") > 0 &&
+                bench_place_number(doc, "cores") == p.session.cores);
     assert_true(json_array_size(json_object_get(doc, "ceilings")) >= 1);
     assert_int_equal(mo_bench_write_json(&p.env, doc, p.output, &err), MOIRE_OK);
     if (mo_bench_machine_load(&p.env, p.output, &machine, &err)) fail_msg("%s", err.message);
     assert_int_equal(machine.sim.n_cores, p.session.cores);
     mo_bench_machine_close(&machine);
     json_decref(doc);
-    close_place(&p);
+    bench_place_close(&p);
 }
 
 int main(void) {
@@ -387,8 +246,6 @@ int main(void) {
         cmocka_unit_test(a_layer_the_peer_refuses_is_measured_alone),
         cmocka_unit_test(a_peer_that_is_missing_or_dies_is_named),
         cmocka_unit_test(runs_are_resumed_and_interrupted),
-        cmocka_unit_test(cold_starts_keep_the_best_round),
-        cmocka_unit_test(latency_keeps_what_peers_cannot_do),
         cmocka_unit_test(the_machine_file_is_one_the_reader_takes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
