@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-enum { LOOK_EVERY = 32, START_NS = 1, INSTANCES_SPARE = 2 };
+enum { LOOK_EVERY = 32, START_NS = 1, INSTANCES_SPARE = 8 };
 
 /* One run.  Times of the engine are those of the schedule plus START_NS, for 0 means "never" to the core. */
 struct run {

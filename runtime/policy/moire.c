@@ -67,10 +67,10 @@ static void set_aside(struct mo_moire_state *s, int at) {
     if (!s->list[at].running) insert(s, s->aside, s->n_aside++, at, older);
 }
 
-/* run: the block that runs, or NULL. */
+/* run: the block that runs, or NULL.  The list has room for all that are looked at. */
 static void add(struct mo_moire_state *s, const struct mo_view *view, int slot, int top,
                 const struct mo_view_run *run) {
-    if (s->n == MO_MOIRE_CANDIDATES) return;
+    s->n_others += !run;
     const struct mo_view_query *q = &view->queries[slot];
     const struct mo_view_tenant *t = &view->tenants[q->tenant];
     int at = s->n++, layer = q->next_layer;
@@ -99,6 +99,8 @@ static void add(struct mo_moire_state *s, const struct mo_view *view, int slot, 
     c->left = mo_moire_work(c, c->rung);
     insert(s, s->by_deadline, at, at, earlier);
     if (c->keep) return;
+    c->late = true;
+    s->account[q->tenant].begun += c->started;
     s->account[q->tenant].late += q->started && q->deadline != MO_NEVER;
     set_aside(s, at);
 }
@@ -128,6 +130,7 @@ static int first_feasible(const struct mo_moire_state *s, const struct mo_view *
 static void gather_paused(struct mo_moire_state *s, const struct mo_view *view, int k) {
     for (int i = 0; i < view->n_tenants; i++) {
         const struct mo_view_tenant *t = &view->tenants[i];
+        if (k && s->n_others >= MO_MOIRE_OTHERS) return;
         if (!t->open || k >= t->n_paused) continue;
         if (view->queries[t->paused[k]].deadline > view->now || k < PER_TENANT_LATE)
             add(s, view, t->paused[k], mo_ladder_top(t->profile, s->crowded, view->n_cores), NULL);
@@ -139,6 +142,7 @@ static void gather_waiting(struct mo_moire_state *s, const struct mo_view *view,
     for (int i = 0; i < view->n_tenants; i++) {
         const struct mo_view_tenant *t = &view->tenants[i];
         struct mo_moire_account *a = &s->account[i];
+        if (k && s->n_others >= MO_MOIRE_OTHERS) return;
         if (!t->open || !t->free_instances || !t->n_waiting) continue;
         int top = mo_ladder_top(t->profile, s->crowded, view->n_cores);
         if (!k) {
@@ -150,14 +154,13 @@ static void gather_waiting(struct mo_moire_state *s, const struct mo_view *view,
     }
 }
 
-/* Where there are more than the list holds every tenant has some there: all tenants' first ones come before
- * anybody's second. */
+/* All tenants' first ones come before anybody's second, and are looked at however many there are. */
 static void gather(struct mo_moire_state *s, const struct mo_view *view) {
     int paused = 0, waiting = 0;
-    s->n = s->n_aside = 0;
+    s->n = s->n_others = s->n_aside = 0;
     for (int i = 0; i < view->n_tenants; i++) {
         const struct mo_view_tenant *t = &view->tenants[i];
-        s->account[i].late = 0;
+        s->account[i].late = s->account[i].begun = 0;
         if (t->n_paused > paused) paused = t->n_paused;
         if (t->n_waiting > waiting) waiting = t->n_waiting;
     }
@@ -167,9 +170,9 @@ static void gather(struct mo_moire_state *s, const struct mo_view *view) {
             mo_ladder_top(view->tenants[view->queries[run->query].tenant].profile, s->crowded, view->n_cores),
             run);
     }
-    for (int k = 0; k < paused && s->n < MO_MOIRE_CANDIDATES; k++)
+    for (int k = 0; k < paused; k++)
         gather_paused(s, view, k);
-    for (int k = 0; k < waiting && k < PER_TENANT && (!k || s->n < MO_MOIRE_CANDIDATES); k++)
+    for (int k = 0; k < waiting && k < PER_TENANT; k++)
         gather_waiting(s, view, k);
 }
 

@@ -5,7 +5,14 @@
 #define MO_POLICY_MOIRE_H
 #include "runtime/sched/policy.h"
 
-enum { MO_MOIRE_CANDIDATES = 128, MO_MOIRE_TENANTS = 256 };
+/* Looked at are all queries that run, each tenant's first ones, and MO_MOIRE_OTHERS in all that do not run:
+ * on a large machine with many tenants a decision must end, too. */
+enum {
+    MO_MOIRE_TENANTS = 256,
+    MO_MOIRE_FIRST = 3, /* of a tenant: paused, waiting and late, waiting and not late */
+    MO_MOIRE_OTHERS = 128,
+    MO_MOIRE_CANDIDATES = MO_MAX_CORES + MO_MOIRE_FIRST * MO_MOIRE_TENANTS + MO_MOIRE_OTHERS
+};
 
 /* Answers of a tenant. */
 struct mo_moire_count {
@@ -16,13 +23,14 @@ struct mo_moire_account {
     struct mo_moire_count since, turned; /* at the beginnings of the window and of its second half */
     int late;                            /* queries at hand that cannot be in time any more */
     int first;                           /* of those that wait, the first that can */
+    int begun;                           /* of those that are late, how many have begun */
     double price;                        /* of a miss */
     double owed;                         /* core time, ns, that its floor is ahead of what it had */
 };
 
 struct mo_moire_candidate {
     int query, tenant;
-    bool running, keep, started;
+    bool running, keep, started, late; /* late: it cannot be in time, or has no target */
     /* Where it is: the plans from its layer on, and the part of that layer that is done. */
     const struct mo_ladder_step *plan;
     double part, residual;
@@ -48,10 +56,10 @@ struct mo_moire_parts {
 struct mo_moire_state {
     struct mo_moire_candidate list[MO_MOIRE_CANDIDATES];
     const struct mo_moire_parts *parts;
-    int n, n_aside;
-    bool crowded; /* the shared cache holds little of the models: which plans count, ladder.h */
-    int step;     /* of the deal before this one, moire_deal.c */
-    double debt;  /* core time, ns, that others get before the next turn of what has waited too long */
+    int n, n_others, n_aside; /* n_others: of the n that do not run */
+    bool crowded;             /* the shared cache holds little of the models: which plans count, ladder.h */
+    int step;                 /* of the deal before this one, moire_deal.c */
+    double debt; /* core time, ns, that others get before the next turn of what has waited too long */
     struct mo_moire_account account[MO_MOIRE_TENANTS];
     int64_t turned_at, seen_at;
     short by_deadline[MO_MOIRE_CANDIDATES], aside[MO_MOIRE_CANDIDATES]; /* indices into list */

@@ -9,7 +9,7 @@
 #include "runtime/engine/calibrate.h"
 #include "runtime/serve/gpu.h"
 
-enum { REPETITIONS = 3, SPARE_INSTANCES = 2, MAX_NAME = 200, LEAST_INSTANCES = 3 };
+enum { REPETITIONS = 3, SPARE_INSTANCES = 8, MAX_NAME = 200, LEAST_INSTANCES = 3 };
 static const int64_t POOL_BYTES = INT64_C(1) << 30; /* arenas of one tenant */
 
 void moire_tenant_config_init(moire_tenant_config *config) {

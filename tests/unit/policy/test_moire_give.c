@@ -272,6 +272,47 @@ static void late_queries_make_room_first(void **state) {
     tear_down(&b);
 }
 
+/* One that is late has begun: the next that is late waits although cores are idle, and one that can be in
+ * time begins; not so where the tenant had less than its floor. */
+static void late_queries_begin_one_at_a_time(void **state) {
+    (void)state;
+    static struct bed b;
+    for (int owed = 0; owed < 2; owed++) {
+        set_up(&b);
+        b.state.account[0].owed = owed * 100.0 * MS;
+        runs(&b, 0, -2 * MS, 0, 4);
+        waits(&b, 1, -MS);
+        waits(&b, 2, 40 * MS);
+        dispatch(&b);
+        assert_int_equal(decided(&b, MO_RUN, 1) > 0, owed);
+        assert_true(decided(&b, MO_RUN, 2) > 0);
+        tear_down(&b);
+    }
+}
+
+/* Without a target: what has begun ends first, and where nothing is paused the next one begins. */
+static void queries_without_a_target_end_what_has_begun(void **state) {
+    (void)state;
+    static struct bed b;
+    const int paused = 1;
+    for (int n_paused = 0; n_paused < 2; n_paused++) {
+        set_up(&b);
+        b.tenant.qos_ns = 0;
+        runs(&b, 0, 40 * MS, 0, 4);
+        if (n_paused)
+            b.query[1] = (struct mo_view_query){.order = 1, .started = NOW, .last_core = -1, .run = -1};
+        b.tenant.paused = &paused;
+        b.tenant.n_paused = n_paused;
+        waits(&b, 2, 40 * MS);
+        for (int i = 0; i < QUERIES; i++)
+            b.query[i].deadline = MO_NEVER;
+        dispatch(&b);
+        assert_int_equal(decided(&b, MO_RUN, 1) > 0, n_paused);
+        assert_int_equal(decided(&b, MO_RUN, 2) > 0, !n_paused);
+        tear_down(&b);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(shares_fill_the_machine),
@@ -281,6 +322,8 @@ int main(void) {
         cmocka_unit_test(nothing_is_asked_of_blocks_that_keep_their_cores),
         cmocka_unit_test(a_query_begins_on_what_there_is),
         cmocka_unit_test(late_queries_make_room_first),
+        cmocka_unit_test(late_queries_begin_one_at_a_time),
+        cmocka_unit_test(queries_without_a_target_end_what_has_begun),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -79,7 +79,7 @@ static void nobody_starves(void **state) {
 }
 
 /* A machine in which the first tenant has many late queries under way and the second one that is due. */
-enum { LATE = MO_MOIRE_CANDIDATES + 50, FRESH = LATE };
+enum { LATE = MO_MOIRE_OTHERS + 50, FRESH = LATE };
 struct crowd {
     struct mo_view view;
     struct mo_view_tenant tenant[2];
