@@ -51,7 +51,7 @@ int mo_policy_read(const struct mo_env *env, const char *path, struct mo_policy_
 }
 
 void mo_policy_close(struct mo_policy_file *policy) {
-    mo_region_destroy(policy->region);
+    mo_region_destroy(policy->region); /* NULL is fine */
     policy->region = NULL;
 }
 

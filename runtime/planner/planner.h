@@ -56,6 +56,7 @@ struct mo_plan_tenant {
 };
 
 struct mo_lets_plan;
+struct mo_policy_file;
 
 struct mo_plan_view {
     int n_tenants, n_kinds, n_gpus;
@@ -70,7 +71,8 @@ struct mo_plan_view {
      * it is when it is valid and complete and every rate lies in [(1 - keep) x, 1 x] of what it was made for.
      * Else GPUs of the new plan are numbered so that few lets change. */
     const struct mo_lets_plan *in_force;
-    double keep;    /* 0..1 */
+    double keep;                          /* 0..1 */
+    const struct mo_policy_file *learned; /* for mo_planner_inss (inss_plan.h); borrowed */
     int64_t budget; /* let evaluations of a bounded search; 0 = the planner's own bound.  `ideal` has none. */
 };
 

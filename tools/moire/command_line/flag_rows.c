@@ -8,6 +8,7 @@
 #include "bench/data/loads.h"
 #include "bench/data/scenario.h"
 #include "bench/fit/interference_fit.h"
+#include "bench/learn/inss_train.h"
 #include "bench/load/serve.h"
 #include "bench/plans/plans.h"
 #include "bench/sim/grid.h"
@@ -134,8 +135,8 @@ static const struct mo_flag rows[] = {
      "what lies there for other processors, and only that; it asks nothing"},
 
     /* --- machines, policies and planners --- */
-    {"--machine", "FILE|NAME", ON(SIM) | ON(CAPACITY) | ON(PLAN), TO(machine),
-     "the machine: a file, or a name in bench/machines", .needed = ON(CAPACITY) | ON(PLAN)},
+    {"--machine", "FILE|NAME", ON(SIM) | ON(CAPACITY) | ON(PLAN) | ON(TRAIN), TO(machine),
+     "the machine: a file, or a name in bench/machines", .needed = ON(CAPACITY) | ON(PLAN) | ON(TRAIN)},
     {"--machine", "FILE|NAME", TABULATES | ON(BLOCKS), TO(machine),
      "the machine: a file, or a name in bench/machines", .initial = "cores64"},
     {"--machine", "FILE|NAME", ON(WHATIF), TO(machine),
@@ -202,7 +203,15 @@ static const struct mo_flag rows[] = {
     {"--ablation", NULL, ON(TABLES), TO(ablation),
      "the policies are moire, moire less one part each, and the bound"},
     {"--planner", "P", ON(PLAN), TO(planner),
-     "moire-gpu, ideal, gpulet-int, gpulet, igniter, selftune, sbp-half or sbp", .initial = "moire-gpu"},
+     "moire-gpu, ideal, gpulet-int, gpulet, igniter, selftune, sbp-half, sbp, or inss, which was trained",
+     .initial = "moire-gpu", .other = "--policy"},
+    {"--weights", "FILE.mo", ON(PLAN), TO(weights),
+     "what inss was trained to (`moire train`); MACHINE.mo beside the machine file by default"},
+    {"--models", "A,B,...", ON(TRAIN), TO(learned),
+     "models to learn with: names of profiles of the machine's GPUs", .needed = ON(TRAIN),
+     .room = MO_INSS_WORLD_MODELS},
+    {"--episodes", "N", ON(TRAIN), TO(episodes), "episodes of 100 decisions, those before --resume included",
+     .initial = "1600", .least = 1, .most = MO_INSS_EPISODES},
     {"--planner", "P,...", ON(PLANS), TO(planners), "all by default", .room = MO_PLANS_PLANNERS},
     {"--burst", "Z", ON(PLAN), TO(burst),
      "a batch holds the mean of a duty cycle and Z standard deviations, 0 by default", .most = 1e9},
@@ -286,6 +295,7 @@ static const struct mo_flag rows[] = {
      .initial = "1", .most = MO_FLAG_UNBOUNDED},
     {"--seed", "S", ON(PLANS), TO(seed), "seed of the models whose plans are timed", .initial = "1",
      .most = MO_FLAG_UNBOUNDED},
+    {"--seed", "S", ON(TRAIN), TO(seed), "seed of the training", .initial = "1", .most = 1LL << 53},
     {"--seed", "N", ON(INTERFERENCE), TO(seed), "seed of the split", .initial = "1", .least = 1,
      .most = MO_FLAG_UNBOUNDED},
     {"--splits", "N", ON(INTERFERENCE), TO(splits),
@@ -411,6 +421,8 @@ static const struct mo_flag rows[] = {
      "where the samples or the proxy go; the runtime takes the proxy: `moire bench serve --proxy`, "
      "config.proxy of an embedding",
      .needed = ON(PROXY_MEASURE), .names = MO_NAMES_OUTPUT, .other = "-o"},
+    {"--output", "FILE.mo", ON(TRAIN), TO(output), "the policy", .needed = ON(TRAIN),
+     .names = MO_NAMES_OUTPUT, .other = "-o"},
     {"--output", "FILE.json",
      ALONE | ON(MACHINE) | ON(SERVE) | ON(PLANS) | ON(SIM) | TABULATES | ON(WHATIF) | ON(FIDELITY) |
          ON(PLAN) | ON(INTERFERENCE),
@@ -418,8 +430,9 @@ static const struct mo_flag rows[] = {
      .names = MO_NAMES_OUTPUT, .other = "-o"},
     {"--resume", NULL, ON(LATENCY) | ON(KERNELS) | TABULATES | ON(FIDELITY) | ON(PROFILE), TO(resume),
      "skip what the file of --output holds already"},
+    {"--resume", NULL, ON(TRAIN), TO(resume), "go on from the checkpoint beside the policy"},
     {"--json", NULL, ALL & ~ON(RUNNER), TO(json), "the result as JSON on standard output"},
-    {"--quiet", NULL, ALONE | SCENARIO | ON(MACHINE) | ON(PLANS) | ON(REPORT), TO(quiet),
+    {"--quiet", NULL, ALONE | SCENARIO | ON(MACHINE) | ON(PLANS) | ON(REPORT) | ON(TRAIN), TO(quiet),
      "no progress on standard error"},
 };
 

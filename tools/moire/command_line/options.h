@@ -47,6 +47,7 @@ enum mo_command {
     MO_DO_PROXY_FIT,
     MO_DO_INTERFERENCE,
     MO_DO_SHARES,
+    MO_DO_TRAIN,
     MO_DO_DEVICES,
     MO_DO_LIMITS,
     MO_COMMANDS
@@ -82,16 +83,17 @@ struct mo_options {
     bool ablation, all, cost, dry_run, every, exact, generic, json, keep_covered, layers, measured, no_passes,
         other_cpus, no_scaling, only_generic, probe, profile, quiet, reference, refine, resume, same_core,
         speed, verbose, verify;
-    int candidates, cores, draws, every_nth, gpu, jobs, level, max_batch, predict, repeat, repetitions,
-        rounds, seed_count, splits, threads, versions;
+    int candidates, cores, draws, episodes, every_nth, gpu, jobs, level, max_batch, predict, repeat,
+        repetitions, rounds, seed_count, splits, threads, versions;
     int64_t batch, seed;
     double budget, burst, byte_price, calibrate, expect, find_max, load, max_load, qos_ms, qps, seconds, step,
         target, tolerance, warmup;
     const char *arrivals, *cache, *calibration, *cc, *classifier, *columns, *costs, *data, *detector, *device,
         *dump, *from, *gpus, *html, *isa, *kind, *machine, *model, *models, *objective, *output, *output_dir,
         *pairs, *planner, *plot, *precision, *pressure, *process, *proxy, *recogniser, *record, *replay,
-        *report, *source, *slow, *stalls, *store, *svg, *to, *trace;
-    struct mo_words against, inputs, machines, peers, planners, policies, processes, ties, vary, with;
+        *report, *source, *slow, *stalls, *store, *svg, *to, *trace, *weights;
+    struct mo_words against, inputs, learned, machines, peers, planners, policies, processes, ties, vary,
+        with;
     struct mo_wholes levels, neighbour, seeds, thread_counts, units;
     struct mo_numbers loads;
     struct mo_shapes shapes;

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  * verb_plan.c - `moire plan`: how a planner cuts the GPUs of a machine into lets for a scenario. */
 #include <stdio.h>
+#include <string.h>
 #include "bench/plans/plan_show.h"
 #include "bench/report/report.h"
 #include "bench/load/session.h"
+#include "runtime/planner/inss_plan.h"
 #include "tools/moire/verbs/bench_common.h"
 
 static const char about[] =
@@ -16,6 +18,7 @@ static const char notes[] =
     "\n"
     "Examples:\n"
     "  moire plan gpulet-equal --machine gpus4-v100\n"
+    "  moire plan inss-four --machine gpus4-v100-mps --policy inss --weights policy.mo\n"
     "  moire plan game --machine gpus4-2080ti --planner gpulet-int --load 8 --svg game.svg\n";
 
 static int write_outputs(const struct mo_env *env, const struct mo_options *o, json_t *document,
@@ -35,23 +38,41 @@ struct work {
     struct mo_bench_plan_view view;
     struct mo_lets_plan plan, spare;
     double nearest[MO_PLAN_TENANTS];
+    struct mo_policy_file policy;
     char scenario[1024], machine[1024];
 };
+
+/* The policy of --weights, or the one beside the machine file. */
+static int read_policy(const struct mo_env *env, const struct mo_options *o, struct work *w,
+                       moire_error *err) {
+    char path[sizeof w->machine + 8];
+    const size_t n = strlen(w->machine);
+    const bool json = n > 5 && !strcmp(w->machine + n - 5, ".json");
+    snprintf(path, sizeof path, "%.*s.mo", (int)(json ? n - 5 : n), w->machine);
+    const char *from = o->weights ? o->weights : path;
+    int code = mo_policy_read(env, from, &w->policy, err);
+    if (!code) code = mo_policy_fits(&w->policy, from, w->view.machine.name, err);
+    if (!code) w->view.view.learned = &w->policy;
+    return code;
+}
 
 static int plan(const struct mo_bench_session *session, const struct mo_options *o, struct work *w,
                 bool *complete, moire_error *err) {
     const struct mo_env *env = session->env;
-    const struct mo_planner *planner = mo_planner_find(o->planner);
+    const bool learned = !strcmp(o->planner, mo_planner_inss.name);
+    const struct mo_planner *planner = learned ? &mo_planner_inss : mo_planner_find(o->planner);
     if (!planner) return mo_known_fail(MO_KNOWN_PLANNERS, "--planner", o->planner, err);
     int code =
         mo_known_find_data(MO_KNOWN_SCENARIOS, o->operands.word[0], w->scenario, sizeof w->scenario, err);
     if (!code) code = mo_known_find_data(MO_KNOWN_MACHINES, o->machine, w->machine, sizeof w->machine, err);
     if (!code) code = mo_bench_plan_open(env, w->machine, w->scenario, &w->view, err);
     if (code) return code;
+    if (learned) code = read_policy(env, o, w, err);
     w->view.view.burst = o->burst;
     w->view.view.budget = (int64_t)o->budget;
     mo_bench_plan_load(&w->view, o->load);
-    code = mo_plan_make(planner, &w->view.view, w->view.scratch, w->view.scratch_bytes, &w->plan, err);
+    if (!code)
+        code = mo_plan_make(planner, &w->view.view, w->view.scratch, w->view.scratch_bytes, &w->plan, err);
     if (!code) code = mo_bench_plan_nearest(&w->view, planner, &w->plan, &w->spare, w->nearest, err);
     if (!code) {
         json_t *document = mo_bench_plan_json(&w->view, &w->plan, planner->name, o->load, w->nearest);
@@ -60,6 +81,7 @@ static int plan(const struct mo_bench_session *session, const struct mo_options 
         json_decref(document);
         *complete = w->plan.complete;
     }
+    mo_policy_close(&w->policy);
     mo_bench_plan_close(env, &w->view);
     return code;
 }

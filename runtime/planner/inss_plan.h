@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * inss_plan.h - the learned planner, InSS (Han et al.): a trained policy (runtime/learn/policy_file.h)
+ * decides.
+ *
+ * It is no row of mo_planners(), for it plans nothing without a policy, which comes with the view
+ * (mo_plan_view.learned).  Machines have GPUs of one kind.  More GPUs than the policy's group are cut into
+ * groups of that many, and models are dealt to groups by falling demand, each to the group with least so far;
+ * groups then decide for themselves (the paper's section 5.1, "grouping both GPUs and models").
+ *
+ * A model gets one let, as in the paper.  Its batch there is the one that the let's duty cycle brings at the
+ * rate that the let can hold by the model of planner.h; the policy's batch is used in training only. */
+#ifndef MO_INSS_PLAN_H
+#define MO_INSS_PLAN_H
+#include "runtime/learn/policy_file.h"
+#include "runtime/planner/inss_scene.h"
+
+extern const struct mo_planner mo_planner_inss;
+
+/* Room for the nets' layers while they decide. */
+struct mo_inss_work {
+    float layer[MO_NET_LAYERS][MO_NET_WIDTH];
+};
+
+/* MOIRE_EINVAL, with the reason: the policy's nets are not made for scenes of GPUs of that kind and so many
+ * of them a group. */
+int mo_inss_policy_fits(const struct mo_policy_file *policy, const struct mo_plan_kind *kind,
+                        moire_error *err);
+/* Fills gpu, units and batch of every party of a scene of at most policy->n_gpus GPUs: Algorithm 1, lines
+ * 7-14, without exploring. */
+void mo_inss_decide(const struct mo_policy_file *policy, struct mo_inss_scene *scene,
+                    struct mo_inss_work *work);
+#endif
