@@ -129,11 +129,10 @@ int mo_inss_divide_state(const struct mo_inss_scene *scene, int gpu, float *stat
 void mo_inss_divide(struct mo_inss_scene *scene, const int *member, int n, const float *action) {
     const struct mo_plan_kind *k = scene->kind;
     double off[MO_INSS_SLOTS + 1][MO_PLAN_UNITS + 1];
-    int last[MO_INSS_SLOTS + 1][MO_PLAN_UNITS + 1], best = 0;
+    int last[MO_INSS_SLOTS + 1][MO_PLAN_UNITS + 1] = {{0}}, best = 0;
     for (int j = 0; j <= n; j++)
         for (int u = 0; u <= k->units; u++) {
             off[j][u] = j ? INFINITY : u == 0 ? 0 : INFINITY;
-            last[j][u] = 0;
             for (int s = 0; j && s < k->n_sizes && k->sizes[s] <= u; s++) {
                 const double miss = k->sizes[s] - (double)action[j - 1] * k->units;
                 const double sum = off[j - 1][u - k->sizes[s]] + miss * miss;

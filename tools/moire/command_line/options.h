@@ -36,6 +36,7 @@ enum mo_command {
     MO_DO_CAPACITY,
     MO_DO_BLOCKS,
     MO_DO_PLAN,
+    MO_DO_TRAIN,
     MO_DO_ZOO_LIST,
     MO_DO_ZOO_BUILD,
     MO_DO_CHECK_MODEL,
@@ -47,7 +48,6 @@ enum mo_command {
     MO_DO_PROXY_FIT,
     MO_DO_INTERFERENCE,
     MO_DO_SHARES,
-    MO_DO_TRAIN,
     MO_DO_DEVICES,
     MO_DO_LIMITS,
     MO_COMMANDS
