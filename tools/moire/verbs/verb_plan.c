@@ -62,6 +62,8 @@ static int plan(const struct mo_bench_session *session, const struct mo_options 
     const bool learned = !strcmp(o->planner, mo_planner_inss.name);
     const struct mo_planner *planner = learned ? &mo_planner_inss : mo_planner_find(o->planner);
     if (!planner) return mo_known_fail(MO_KNOWN_PLANNERS, "--planner", o->planner, err);
+    if (o->weights && !learned)
+        return mo_fail(err, MOIRE_EINVAL, "--weights goes with --policy inss, not with %s", planner->name);
     int code =
         mo_known_find_data(MO_KNOWN_SCENARIOS, o->operands.word[0], w->scenario, sizeof w->scenario, err);
     if (!code) code = mo_known_find_data(MO_KNOWN_MACHINES, o->machine, w->machine, sizeof w->machine, err);
