@@ -30,16 +30,14 @@ static int fit_beside(struct mo_inss_world *w, moire_error *err) {
     return mo_inss_fit_beside(w->latency, w->n_models, runs, w->n_models * RUNS, NULL, NULL, err);
 }
 
-static void fill_model(const struct mo_inss_world *w, int i, struct mo_inss_world_model *m) {
+/* Root mean square of queries/s over all batches and all sizes of lets. */
+static double rms_of(const struct mo_inss_world *w, int i) {
     const int units = w->kind->units;
     double sum = 0;
     for (int b = 1; b <= MO_INSS_BATCH; b++)
-        for (int u = 1; u <= units; u++) {
-            m->ms[b][u] = mo_inss_alone_ms(&w->latency[i], b, mo_share_of_units(u, units));
-            sum += pow(1e3 * b / m->ms[b][u], 2);
-        }
-    m->rms = sqrt(sum / (MO_INSS_BATCH * units));
-    m->target_ns = (int64_t)(1e6 * usual_target * mo_inss_alone_ms(&w->latency[i], 8, MO_SHARE_WHOLE / 5));
+        for (int u = 1; u <= units; u++)
+            sum += pow(1e3 * b / mo_inss_alone_ms(&w->latency[i], b, mo_share_of_units(u, units)), 2);
+    return sqrt(sum / (MO_INSS_BATCH * units));
 }
 
 int mo_inss_world_open(struct mo_inss_world *w, const struct mo_plan_kind *kind, int n_gpus,
@@ -64,8 +62,11 @@ int mo_inss_world_open(struct mo_inss_world *w, const struct mo_plan_kind *kind,
         if (code) return mo_fail(err, code, "'%s' on '%s': %.300s", names[i], kind->name, why.message);
     }
     int code = fit_beside(w, err);
-    for (int i = 0; !code && i < n; i++)
-        fill_model(w, i, &w->model[i]);
+    for (int i = 0; !code && i < n; i++) {
+        w->model[i].rms = rms_of(w, i);
+        w->model[i].target_ns =
+            (int64_t)(1e6 * usual_target * mo_inss_alone_ms(&w->latency[i], 8, MO_SHARE_WHOLE / 5));
+    }
     return code;
 }
 
@@ -114,16 +115,14 @@ void mo_inss_world_move(struct mo_inss_world *w) {
 /* Time of a party's batch on its GPU, transfers included, beside the others there. */
 static double batch_ms(const struct mo_inss_world *w, const struct mo_inss_party *p) {
     struct mo_inss_use others[MO_INSS_SLOTS];
-    const struct mo_inss_model *own = &w->latency[w->of[p->at]];
     int n = 0;
     for (int i = 0; i < w->scene.n; i++) {
         const struct mo_inss_party *q = &w->scene.party[i];
-        if (q == p || q->gpu != p->gpu) continue;
-        const int m = w->of[q->at];
-        others[n++] = mo_inss_use_of(&w->latency[m], q->batch, w->model[m].ms[q->batch][q->units]);
+        const struct mo_inss_model *its = &w->latency[w->of[q->at]];
+        if (q != p && q->gpu == p->gpu)
+            others[n++] = mo_inss_use_of(its, q->batch, mo_inss_alone_ms(its, q->batch, q->share));
     }
-    return w->model[w->of[p->at]].ms[p->batch][p->units] * mo_inss_slowdown(own, others, n) +
-           mo_inss_copy_ms(own, p->batch);
+    return mo_inss_batch_ms(&w->latency[w->of[p->at]], p->batch, p->share, others, n);
 }
 
 void mo_inss_world_apply(struct mo_inss_world *w, struct mo_inss_outcome *out) {
@@ -132,7 +131,7 @@ void mo_inss_world_apply(struct mo_inss_world *w, struct mo_inss_outcome *out) {
         struct mo_inss_party *p = &w->scene.party[i];
         const double comes = p->rate + p->queued;
         double served = 0, late = 1;
-        if (p->gpu >= 0 && p->units > 0) {
+        if (p->gpu >= 0 && p->share > 0) {
             const double ms = batch_ms(w, p);
             served = fmin(comes, 1e3 * p->batch / ms);
             late = mo_within(0, 1, mo_inss_late(p->batch, comes, ms, (double)p->target_ns * 1e-6));
@@ -145,7 +144,7 @@ void mo_inss_world_apply(struct mo_inss_world *w, struct mo_inss_outcome *out) {
     for (int i = 0; i < w->scene.n; i++) { /* no more waits than comes in a step: older ones are dropped */
         struct mo_inss_party *p = &w->scene.party[i];
         const double comes = p->rate + p->queued;
-        const double most = p->gpu >= 0 && p->units > 0 ? 1e3 * p->batch / batch_ms(w, p) : 0;
+        const double most = p->gpu >= 0 && p->share > 0 ? 1e3 * p->batch / batch_ms(w, p) : 0;
         p->queued = mo_within(0, p->rate, comes - most);
     }
 }

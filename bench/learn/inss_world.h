@@ -7,11 +7,14 @@
  * a decision is applied for mo_inss_step_s seconds, and what is not served waits for the next step.  The
  * reward of a model is equation 2,
  *
- *   r = h / (root mean square of h over batches and shares) - omega v,   h = queries/s served, v = part of
- * them late
+ *   r = h / (root mean square of h over batches and shares) - omega v
  *
- * where the paper has for h what its GPU could serve: here a model is worth no more than what comes.  A model
- * that is not placed has v = 1.
+ * with h queries/s served and v the part of them that is late, where the paper has for h what its GPU could
+ * serve: here a model is worth no more than what comes.  A model that is not placed has v = 1.
+ *
+ * Shares count as the policy says them, not rounded to lets: MPS divides an A100 in steps of 2 %, and what is
+ * rounded to steps of a tenth hardly ever changes with the noise of exploring, so nothing is learned from
+ * that.
  *
  * Time alone and use come from 16 points of a profile.  The coefficients of slowdown are fitted to three runs
  * a model beside another; for these the machine's own model of interference answers (that of machine files,
@@ -27,9 +30,8 @@ extern const double mo_inss_omega, mo_inss_step_s;
 struct mo_inss_world_model {
     const char *name;
     const struct mo_share_profile *profile;
-    int64_t target_ns;                               /* the target that episodes vary */
-    double ms[MO_INSS_BATCH + 1][MO_PLAN_UNITS + 1]; /* alone, without copies */
-    double rms;                                      /* of queries/s over all of them */
+    int64_t target_ns; /* the target that episodes vary */
+    double rms;        /* of queries/s over batches and shares */
 };
 
 /* What a step came to. */

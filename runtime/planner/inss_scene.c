@@ -50,7 +50,7 @@ void mo_inss_party_look(struct mo_inss_party *p, const struct mo_plan_kind *kind
     p->trait[7] = trait(over(f->memory_bytes, kind->memory_bytes));
     p->trait[8] = trait(p->rate * (double)target * 1e-9 / MO_INSS_BATCH);
     p->gpu = -1;
-    p->units = p->batch = 0;
+    p->units = p->share = p->batch = 0;
 }
 
 static int by_demand(const void *a, const void *b) {
@@ -145,6 +145,7 @@ void mo_inss_divide(struct mo_inss_scene *scene, const int *member, int n, const
         if (off[n][u] <= off[n][best] || !best) best = u;
     for (int j = n; j > 0; j--) {
         struct mo_inss_party *p = &scene->party[member[j - 1]];
+        p->share = (int)mo_within(1, MO_SHARE_WHOLE, MO_SHARE_WHOLE * (double)action[j - 1] + 0.5);
         p->units = last[j][best];
         best -= p->units;
         p->batch = mo_td3_batch(action[scene->n_slots + j - 1], MO_INSS_BATCH);

@@ -32,6 +32,7 @@ struct mo_inss_party {
     float trait[MO_INSS_TRAITS];
     int at;         /* the caller's number */
     int gpu, units; /* decided: gpu -1: not placed; units of it */
+    int share;      /* permille, what the policy said before it became units */
     int batch;      /* 1..MO_INSS_BATCH */
 };
 

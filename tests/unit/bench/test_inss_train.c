@@ -53,6 +53,7 @@ static void shares_become_sizes_that_fit(void **state) {
             assert_true(u == 2 || u == 4 || u == 5 || u == 6 || u == 8 || u == 10);
             assert_true(s.party[i].batch >= 1 && s.party[i].batch <= MO_INSS_BATCH);
             units += u;
+            assert_true(fabs(s.party[i].share - 1000.0 * (double)action[i]) <= 1);
         }
         assert_true(units <= 10 && (s.n > 1 || units == 10));
     }
@@ -107,7 +108,7 @@ static void a_decision_is_worth_equation_2(void **state) {
         for (int i = 0; i < w->scene.n;
              i++) { /* the first alone on GPU 0, the rest together, the last nowhere */
             w->scene.party[i].gpu = i == 0 ? 0 : i == w->scene.n - 1 ? -1 : 1;
-            w->scene.party[i].units = i ? 5 : 10;
+            w->scene.party[i].share = i ? 500 : MO_SHARE_WHOLE;
             w->scene.party[i].batch = 1 + round % 32;
             if (i)
                 assert_true(w->scene.party[i].rate * w->scene.party[i].cost <=
