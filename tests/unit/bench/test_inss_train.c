@@ -32,7 +32,7 @@ static void shares_become_sizes_that_fit(void **state) {
     plan_case_paper(&c, 1);
     for (int round = 0; round < 2000; round++) {
         struct mo_inss_scene s = {.kind = &c.kinds[0], .n_gpus = 1, .n_there = 1};
-        float action[2 * MO_INSS_SLOTS], sum = 0;
+        float action[2 * MO_INSS_SLOTS] = {0}, sum = 0;
         int member[MO_INSS_SLOTS], units = 0;
         c.kinds[0].max_lets = 1 + mo_draw_below(&rng, 7);
         s.n_slots = mo_inss_slots(&c.kinds[0]);

@@ -134,6 +134,9 @@ void mo_verb_words(FILE *to, const struct mo_verb *verb, const char *command) {
     }
     for (int i = 0; i < n; i++) {
         const char *value = rows[i].choices ? rows[i].choices : rows[i].value ? "VALUE" : "";
-        if (rows[i].on & on) fprintf(to, "%s%s%s\n", rows[i].name, *value ? " " : "", value);
+        if (!(rows[i].on & on)) continue;
+        fprintf(to, "%s%s%s\n", rows[i].name, *value ? " " : "", value);
+        if (rows[i].other && !strncmp(rows[i].other, "--", 2)) /* a name of its own, not a letter */
+            fprintf(to, "%s%s%s\n", rows[i].other, *value ? " " : "", value);
     }
 }
