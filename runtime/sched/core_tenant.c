@@ -42,7 +42,7 @@ int mo_sched_tenant_open(struct mo_sched *s, const struct mo_sched_tenant_config
     struct mo_sched_tenant *t = &s->tenants[at];
     *t = (struct mo_sched_tenant){
         .used = true, .queue = c->queue, .instances = c->instances, .memory = memory};
-    t->observed.slowdown = t->alone.slowdown = t->own = 1;
+    t->observed.slowdown = t->alone.slowdown = t->own = t->usual = 1;
     t->tuned = c->slowdown[0] > 0;
     s->tuned += t->tuned;
     for (int i = 0; i < MO_PRESSURE_LEVELS; i++)
