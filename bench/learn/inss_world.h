@@ -12,7 +12,7 @@
  * with h queries/s served and v the part of them that is late, where the paper has for h what its GPU could
  * serve: here a model is worth no more than what comes.  A model that is not placed has v = 1.
  *
- * Shares count as the policy says them, not rounded to lets: MPS divides an A100 in steps of 2 %, and what is
+ * Shares are not rounded to lets: MPS divides an A100 in steps of 2 %, and what is
  * rounded to steps of a tenth hardly ever changes with the noise of exploring, so nothing is learned from
  * that.
  *

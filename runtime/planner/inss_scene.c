@@ -125,6 +125,13 @@ int mo_inss_divide_state(const struct mo_inss_scene *scene, int gpu, float *stat
     return n;
 }
 
+/* Of n models on a GPU each has the smallest let at least, and of the rest the share that the policy gives
+ * it. */
+static double part_of(const struct mo_plan_kind *kind, int n, float share) {
+    const double least = (double)kind->sizes[0] / kind->units;
+    return least + (1 - n * least) * mo_within(0, 1, share);
+}
+
 /* off[j][u]: how far the first j shares are from sizes that take u units together, in squared units. */
 void mo_inss_divide(struct mo_inss_scene *scene, const int *member, int n, const float *action) {
     const struct mo_plan_kind *k = scene->kind;
@@ -134,7 +141,7 @@ void mo_inss_divide(struct mo_inss_scene *scene, const int *member, int n, const
         for (int u = 0; u <= k->units; u++) {
             off[j][u] = j ? INFINITY : u == 0 ? 0 : INFINITY;
             for (int s = 0; j && s < k->n_sizes && k->sizes[s] <= u; s++) {
-                const double miss = k->sizes[s] - (double)action[j - 1] * k->units;
+                const double miss = k->sizes[s] - part_of(k, n, action[j - 1]) * k->units;
                 const double sum = off[j - 1][u - k->sizes[s]] + miss * miss;
                 if (!(sum < off[j][u])) continue;
                 off[j][u] = sum;
@@ -145,7 +152,7 @@ void mo_inss_divide(struct mo_inss_scene *scene, const int *member, int n, const
         if (off[n][u] <= off[n][best] || !best) best = u;
     for (int j = n; j > 0; j--) {
         struct mo_inss_party *p = &scene->party[member[j - 1]];
-        p->share = (int)mo_within(1, MO_SHARE_WHOLE, MO_SHARE_WHOLE * (double)action[j - 1] + 0.5);
+        p->share = (int)(MO_SHARE_WHOLE * part_of(k, n, action[j - 1]) + 0.5);
         p->units = last[j][best];
         best -= p->units;
         p->batch = mo_td3_batch(action[scene->n_slots + j - 1], MO_INSS_BATCH);

@@ -58,7 +58,7 @@ void mo_inss_sort(struct mo_inss_party *party, int n);
 bool mo_inss_place_state(const struct mo_inss_scene *scene, int i, float *state, float *mask);
 /* What the second stage sees of a GPU; member[slot] is the party.  Returns how many there are. */
 int mo_inss_divide_state(const struct mo_inss_scene *scene, int gpu, float *state, float *mask, int *member);
-/* Units and batches of those from the action (td3.h): sizes that the kind allows, as near to the shares as
- * they can be together. */
+/* Units and batches of those from the action (td3.h): each has the smallest let, its share is of the rest,
+ * and units are sizes that the kind allows, as near to the shares as they can be together. */
 void mo_inss_divide(struct mo_inss_scene *scene, const int *member, int n, const float *action);
 #endif

@@ -53,7 +53,7 @@ static void shares_become_sizes_that_fit(void **state) {
             assert_true(u == 2 || u == 4 || u == 5 || u == 6 || u == 8 || u == 10);
             assert_true(s.party[i].batch >= 1 && s.party[i].batch <= MO_INSS_BATCH);
             units += u;
-            assert_true(fabs(s.party[i].share - 1000.0 * (double)action[i]) <= 1);
+            assert_true(fabs(s.party[i].share - 200 - (1000 - 200.0 * s.n) * (double)action[i]) <= 1);
         }
         assert_true(units <= 10 && (s.n > 1 || units == 10));
     }
