@@ -24,9 +24,9 @@ struct mo_sched_tenant {
     int *free_instance;
     struct mo_slot_list waiting, paused;
     int64_t last_arrival;
-    double gap; /* recent mean of the time between arrivals */
+    double gap;        /* recent mean of the time between arrivals */
     double own, usual; /* residual at the machine's profiled pace; and what it was when that was last */
-    bool tuned; /* curve is known: slowdown at each level of pressure */
+    bool tuned;        /* curve is known: slowdown at each level of pressure */
     double curve[MO_PRESSURE_LEVELS];
     struct mo_observed observed, alone; /* of all blocks; of those that had no other beside them */
     bool cut_runs;                      /* on GPUs: a block of the batch that is cut into several */
