@@ -20,7 +20,7 @@ ARCH     := $(shell $(CC) -dumpmachine | cut -d- -f1)
 WARN     := -Wall -Wextra -Werror -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wvla
 CPPFLAGS += -I. -Iinclude -I$(B)/gen -D_FILE_OFFSET_BITS=64
 CFLAGS   += -std=c11 $(O) $(DEBUG) -fPIC -fvisibility=hidden -fno-math-errno $(WARN) $(SAN)
-LDFLAGS  += $(SAN)
+LDFLAGS  += $(SAN) $(LINKER)
 LDLIBS   += -lprotobuf-c -lhwloc -ljansson -ldl -lpthread -lm
 
 LIB_SRC  := $(wildcard runtime/*/*.c runtime/gpu/lower/*.c runtime/gpu/child/*.c codegen/*.c codegen/import/*.c codegen/passes/*.c variants/*.c variants/generic/*.c)
@@ -48,7 +48,7 @@ TOOL_OBJ := $(TOOL_SRC:%.c=$(B)/obj/%.o)
 MAIN_OBJ := $(B)/obj/tools/moire/main.o
 HELP_OBJ := $(HELP_SRC:%.c=$(B)/obj/%.o)
 UNIT     := $(foreach t,$(TEST_SRC),$(B)/tests/$(notdir $(t:.c=)))
-TESTS    := $(UNIT)
+TESTS    := $(filter-out $(addprefix $(B)/tests/test_,$(LEFT_OUT)),$(UNIT))
 
 .PHONY: all help
 all: $(B)/moire $(B)/libmoire.a $(B)/libmoire.so
