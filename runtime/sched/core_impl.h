@@ -84,6 +84,7 @@ struct mo_sched {
     int64_t block_config, order, timer_at, planned_at;
     int64_t watch_at; /* when blocks that run are looked at next; MO_NEVER = none runs */
     struct mo_pace pace;
+    double common;         /* recent mean, over blocks, of own - usual of their tenants (learn.c) */
     int64_t replanned_for; /* order + 1 of the latest query that a plan was asked for early */
     int n_cores, max_tenants, held;
     bool missed; /* something happened while held */

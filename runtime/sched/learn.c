@@ -6,12 +6,15 @@
  * learned beside the pace, so that a slow second of the machine does not count against whoever ran in it.
  *
  * Only the product is observed: with every own four times as large and the pace a quarter it is the same, and
- * as one is a mean and the other leaves outliers out, they would part for ever.  So own values are learned
- * while the pace is 1, and beside another pace they stay near what they were then. */
+ * as one is a mean and the other leaves outliers out, they would part for ever.  So beside another pace than
+ * 1 tenants learn how they differ from each other (a slow machine does not slow all alike), while what all
+ * their own values have moved by since the pace was 1, `common`, is drawn back to nothing: that is the
+ * pace's. */
 #include "runtime/sched/core_impl.h"
 
 static const double GAIN = 0.05, LEAST = 0.5, MOST = 4;
-/* Beside another pace than 1 an own value goes one part in 1 + HOLD of the way that it would go. */
+/* Beside another pace than 1 all own values together go one part in 1 + HOLD of the way that they would go.
+ */
 static const double HOLD = 4;
 
 static bool follows_pace(const struct mo_sched *s) {
@@ -40,10 +43,9 @@ static void learn_own(struct mo_sched *s, int tenant, bool alone, int64_t base, 
     /* long blocks tell more */
     double gain = GAIN * (base < 1000000 ? (double)base / 1e6 : 1);
     t->own += gain * (ratio - t->own);
-    if (s->pace.value != 1)
-        t->own += HOLD * gain * (t->usual - t->own);
-    else
-        t->usual = t->own;
+    if (s->pace.value == 1) t->usual = t->own;
+    s->common += gain * (t->own - t->usual - s->common);
+    if (s->pace.value != 1) t->own -= HOLD * gain * s->common;
     t->own = t->own < LEAST ? LEAST : t->own < MOST ? t->own : MOST;
     s->tenant_views[tenant].residual = t->own * s->pace.value;
 }

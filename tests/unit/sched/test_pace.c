@@ -186,6 +186,23 @@ static void residual_and_pace_do_not_part(void **state) {
     tear_down(&b);
 }
 
+/* A slow machine that slows one tenant by a tenth and the other by two fifths, for good. */
+static void beside_a_pace_tenants_learn_how_they_differ(void **state) {
+    (void)state;
+    struct bed b;
+    set_up(&b, false, false);
+    const struct mo_view *view = mo_sched_view(b.s);
+    int64_t now = 1;
+    for (int i = 0; i < 400; i++) {
+        now = serve_some(&b, 0, 1, 1.1, now);
+        now = serve_some(&b, 1, 1, 1.4, now);
+    }
+    assert_true(view->pace > 1.1 && view->pace < 1.4);
+    assert_in_range((int)(view->tenants[0].residual * 100), 107, 113);
+    assert_in_range((int)(view->tenants[1].residual * 100), 137, 143);
+    tear_down(&b);
+}
+
 static void without_pace_only_the_residual_moves(void **state) {
     (void)state;
     struct bed b;
@@ -358,6 +375,7 @@ int main(void) {
         cmocka_unit_test(the_pace_is_everybodys),
         cmocka_unit_test(a_tenant_keeps_its_own_residual),
         cmocka_unit_test(residual_and_pace_do_not_part),
+        cmocka_unit_test(beside_a_pace_tenants_learn_how_they_differ),
         cmocka_unit_test(without_pace_only_the_residual_moves),
         cmocka_unit_test(a_stalled_block_is_late_and_its_end_moves),
         cmocka_unit_test(a_late_team_lets_its_cores_go),
