@@ -13,8 +13,7 @@
 #include "runtime/sched/core_impl.h"
 
 static const double GAIN = 0.05, LEAST = 0.5, MOST = 4;
-/* Beside another pace than 1 all own values together go one part in 1 + HOLD of the way that they would go.
- */
+/* Beside another pace than 1 all own values together go one part in 1 + HOLD of the way they would go. */
 static const double HOLD = 4;
 
 static bool follows_pace(const struct mo_sched *s) {
