@@ -306,7 +306,7 @@ static int remove_model(void **state) {
     return rmdir(folder);
 }
 
-enum { ARRIVALS = 60 };
+enum { ARRIVALS = 60, RUNS = 100 };
 
 static const char cores[] = "\"arrangement\": \"moire\"";
 
@@ -371,17 +371,20 @@ static void applications_are_shed_live(void **state) {
     are_shed_live(toy);
 }
 
-/* The run ends while applications are under way: each is cancelled once, and the runtime is empty. */
+/* The run ends while applications are under way: each is cancelled once, and the runtime is empty.  Where the
+ * driver loses its core between the last arrival and the end, all may have been answered: it runs again. */
 static void a_run_ends(const char *where) {
     struct mo_bench_record r[ARRIVALS];
     struct mo_bench_schedule s;
     int cancelled = 0;
-    play_live(where, 20 * second, 1, 0, r, &s);
-    for (int i = 0; i < ARRIVALS; i++)
-        cancelled += r[i].code == MOIRE_ECANCELLED;
+    for (int run = 0; run < RUNS && !cancelled; run++) {
+        play_live(where, 20 * second, 1, 0, r, &s);
+        for (int i = 0; i < ARRIVALS; i++) {
+            cancelled += r[i].code == MOIRE_ECANCELLED;
+            assert_true(r[i].code == MOIRE_ECANCELLED || (r[i].code == MOIRE_OK && r[i].end_ns >= 0));
+        }
+    }
     assert_true(cancelled > 0);
-    for (int i = 0; i < ARRIVALS; i++)
-        assert_true(r[i].code == MOIRE_ECANCELLED || (r[i].code == MOIRE_OK && r[i].end_ns >= 0));
 }
 
 static void applications_run_live(void **state) {
