@@ -7,8 +7,8 @@
 #include <poll.h>
 #include <stdio.h>
 #include <string.h>
+#include "bench/alone/latency.h"
 #include "bench/kernels/kernels.h"
-#include "bench/load/latency.h"
 #include "bench/kernels/timing.h"
 
 enum { PAUSE_MS = 20, ASK_TIMEOUT_S = 120, MAX_SLICES = 16 };

@@ -3,8 +3,8 @@
  * peers, all fed the same arrivals. */
 #ifndef MO_BENCH_SERVE_H
 #define MO_BENCH_SERVE_H
+#include "bench/alone/latency.h"
 #include "bench/load/budget.h"
-#include "bench/load/latency.h"
 #include "bench/load/limit.h"
 #include "bench/load/score.h"
 #include "bench/load/stalling.h"

@@ -9,8 +9,8 @@
 #include <cmocka.h>
 #include <stdio.h>
 #include <string.h>
-#include "bench/load/cold.h"
-#include "bench/load/latency.h"
+#include "bench/alone/cold.h"
+#include "bench/alone/latency.h"
 #include "tests/unit/kernels/bench_place.h"
 
 static const char *const lenet[] = {"lenet"};

@@ -2,7 +2,7 @@
  * bench_alone.c - the commands of `moire bench` that run one thing at a time: models, layers, the machine. */
 #define _GNU_SOURCE
 #include <string.h>
-#include "bench/load/cold.h"
+#include "bench/alone/cold.h"
 #include "bench/kernels/kernels.h"
 #include "bench/kernels/machine_measure.h"
 #include "models/zoo.h"

@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 #include "bench/kernels/kernels.h"
-#include "bench/load/cold.h"
+#include "bench/alone/cold.h"
 #include "bench/report/headline.h"
 #include "bench/report/report.h"
 #include "bench/search/load_search.h"

@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include "bench/load/latency.h"
+#include "bench/alone/latency.h"
 #include "bench/load/score.h"
 #include "runtime/base/numbers.h"
 

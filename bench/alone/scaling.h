@@ -3,7 +3,7 @@
 #ifndef MO_BENCH_SCALING_H
 #define MO_BENCH_SCALING_H
 #include "bench/data/journal.h"
-#include "bench/load/latency.h"
+#include "bench/alone/latency.h"
 
 /* Appends a row for each number of threads but the smallest to the list "scaling" of the document: {"model",
  * "threads", "from", "gain", "gain_median", "rounds"}.  gain: shortest time on `from` threads over the

@@ -3,11 +3,11 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
+#include "bench/alone/latency.h"
+#include "bench/alone/scaling.h"
 #include "bench/data/journal.h"
 #include "bench/data/json_read.h"
 #include "bench/kernels/kernels.h"
-#include "bench/load/latency.h"
-#include "bench/load/scaling.h"
 #include "bench/kernels/layer_profile.h"
 
 enum { PROFILE_NS = 500000000 };

@@ -5,7 +5,7 @@
  * is loaded once for each number of threads, and in each round every one of them has a short slice.  A round
  * is over in a fraction of a second, so its ratio is of one pace; the median over rounds forgets those in
  * which it changed. */
-#include "bench/load/scaling.h"
+#include "bench/alone/scaling.h"
 
 #include <math.h>
 #include <stdio.h>

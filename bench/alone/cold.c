@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * cold.c - time to the first answers, systems in turn; see cold.h. */
 #define _GNU_SOURCE
-#include "bench/load/cold.h"
+#include "bench/alone/cold.h"
 
 #include <stdio.h>
 #include <stdlib.h>

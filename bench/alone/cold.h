@@ -6,7 +6,7 @@
  * has them).  Files are in the page cache after the first round, so disks do not count either. */
 #ifndef MO_BENCH_COLD_H
 #define MO_BENCH_COLD_H
-#include "bench/load/latency.h"
+#include "bench/alone/latency.h"
 
 /* options: models, shapes, the first of threads, families, moire and generic of spec.  Fills *out with the
  * document, also when interrupted (what has been measured). */
