@@ -2,10 +2,10 @@
  * tidy.h - what the analyzer of `make lint` cannot see for itself, because it reads one file at a time;
  * run-tidy includes it before every file, no build does.
  *
- *   mo_fail, mo_fail_context        return the code that they are given, so after `if (!x) rc = mo_fail(...)`
- * rc is set mo_csv_fail, mo_csv_fail_cell   return MOIRE_EFORMAT _fail                           cmocka's
- * fail_msg does not return
- */
+ *   mo_fail, mo_fail_context        return the code that they are given: after `if (!x) rc = mo_fail(...)`
+ *                                   rc is set
+ *   mo_csv_fail, mo_csv_fail_cell   return MOIRE_EFORMAT
+ *   _fail                           cmocka's fail_msg does not return */
 #ifndef MO_TIDY_H
 #define MO_TIDY_H
 #define _GNU_SOURCE /* before the first system header, for the files that ask for it */

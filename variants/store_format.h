@@ -7,8 +7,8 @@
  *   <store>/v1/<cpu folder>/<hh>/<key>.model          a compiled model (runtime/plan/image.h)
  *   <store>/v1/<cpu folder>/<hh>/<stamp>.stamp.json   the compiled model of one version of one ONNX file
  *   <store>/v1/<cpu folder>/lock, work-<n>/           the writer's
- *   <store>/v1/models/<name>.json                     a model that was compiled here
- * (codegen/search/known_models.h)
+ *   <store>/v1/models/<name>.json                     a model that was compiled here: known_models.h of
+ *                                                     codegen/search
  *
  * <key> is the SHA-256 of everything the object depends on, <layer> that of signature and ISA level.  Every
  * JSON file is an envelope: {"sha256":"<digest of the body's bytes>",\n"body":<body>}\n, so that each byte

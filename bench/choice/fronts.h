@@ -8,7 +8,8 @@
 /* Of the tenants whose layers had versions to choose among in any of the results:
  *   [{"tenant", "index", "layers": [{"layer": signature, "uses", "points": [{"state", "version": place among
  *     those kept or null, "kernel", "parallelism", "block_kib", "beyond_kib", "us": [by level of
- * pressure]}]}]}] Empty where there is no store or nothing is tuned. */
+ *     pressure]}]}]}]
+ * Empty where there is no store or nothing is tuned. */
 json_t *mo_bench_fronts(const struct mo_bench_session *session, const struct mo_bench_mix *mix,
                         const json_t *results);
 #endif

@@ -10,16 +10,17 @@
  *                   the same, with no run beside the neighbour that the test has.
  *   beside two, three, four
  *                   random batches on equal shares against gpu-let's linear model, which is what the
- * simulator slows models down by: no data here has three models on a GPU, so these rows compare two models
- * and no measurement ("held_out" is false there). queue           mean latency of a Poisson stream in full
- * batches, alone on half a GPU, against a discrete simulation of that queue (inss_queue.h) with the measured
- * time of the batch. waiting         the same, with the measured time given to both. equation 3      the same
- * queries, one by one, given what the buffer held when each came.
+ *                   simulator slows models down by: no data here has three models on a GPU, so these rows
+ *                   compare two models and no measurement ("held_out" is false there).
+ *   queue           mean latency of a Poisson stream in full batches, alone on half a GPU, against a
+ *                   discrete simulation of that queue (inss_queue.h) with the measured time of the batch.
+ *   waiting         the same, with the measured time given to both.
+ *   equation 3      the same queries, one by one, given what the buffer held when each came.
  *
  * The three runs are chosen by what is run, never by how long it took: beside as many different neighbours as
  * there are, next to a batch of 8 on half of the GPU each, as the paper holds its neighbours at a batch of 8.
  * Nothing measured three models or more on a GPU, so nothing here says how well the sum over neighbours
- * holds.*/
+ * holds. */
 #ifndef MO_BENCH_INSS_CHECK_H
 #define MO_BENCH_INSS_CHECK_H
 #include <jansson.h>
@@ -42,8 +43,8 @@ struct mo_inss_options {
  * each model's two coefficients from its own runs alone); "inss, the whole half" (those coefficients from
  * all runs of the half: the best that the formula can do); "a factor a neighbour" (no formula, the mean
  * slowdown beside each); "gpu-let"; "gpu-let, same pairs"; "none"; for solo runs "interpolation"
- * (share_profile.h from the same 16). MOIRE_EINVAL: a profile without what the grid needs, named by its file;
- * too few pairs. */
+ * (share_profile.h from the same 16).  MOIRE_EINVAL: a profile without what the grid needs, which is named by
+ * its file; too few pairs. */
 int mo_inss_document(const struct mo_pairs *pairs, const struct mo_inss_options *options, json_t **out,
                      moire_error *err);
 void mo_inss_print(const json_t *document);

@@ -3,8 +3,8 @@
  *
  * A decision about a model leads to the one about the next model, and that about the last to the first of the
  * next step (Algorithm 1, lines 7-10 and 16), so the last one waits until that is known; and so does what
- * each GPU did. Rewards are kept a tenth of their size, for a temperature of 1 to be neither nothing nor all.
- * Checkpoints are written between episodes, when nothing waits.
+ * each GPU did.  Rewards are kept a tenth of their size, for a temperature of 1 to be neither nothing nor
+ * all.  Checkpoints are written between episodes, when nothing waits.
  *
  * The two agents are updated on two threads, for half of the time.  Each has its own nets, steps and stream
  * of random numbers, so the bytes are those of one thread. */
@@ -54,8 +54,7 @@ struct mo_inss_train_options mo_inss_train_options(void) {
         .seed = 1, .episodes = 1600, .steps = 100, .hidden = 256, .batch = 256, .room = 100000, .every = 50};
 }
 
-/* --- a step ----------------------------------------------------------------------------------------------
- */
+/* --- a step --------------------------------------------------------------------------------------------- */
 static void keep_placing(struct trainer *t, const struct placing *p, const struct placing *next) {
     mo_sacd_keep(t->sacd, &(struct mo_sacd_step){p->state, p->mask, p->action, p->reward * reward_scale,
                                                  !next, next ? next->state : NULL, next ? next->mask : NULL});
@@ -180,8 +179,7 @@ static int episode(struct trainer *t, struct mo_inss_point *out, moire_error *er
     return code;
 }
 
-/* --- files -----------------------------------------------------------------------------------------------
- */
+/* --- files ---------------------------------------------------------------------------------------------- */
 static void walk(void *data, struct mo_learn_io *io) {
     struct trainer *t = data;
     char machine[MO_POLICY_NAME], name[MO_POLICY_NAME];
@@ -232,8 +230,7 @@ static int write_all(struct trainer *t, moire_error *err) {
     return code;
 }
 
-/* --- all of it -------------------------------------------------------------------------------------------
- */
+/* --- all of it ------------------------------------------------------------------------------------------ */
 static int open_trainer(struct trainer *t, moire_error *err) {
     const struct mo_inss_train_options *o = t->o;
     if (o->n_gpus < 1 || o->n_gpus > MO_INSS_GROUP || o->episodes < 1 || o->episodes > MO_INSS_EPISODES ||

@@ -12,9 +12,8 @@
  * with h queries/s served and v the part of them that is late, where the paper has for h what its GPU could
  * serve: here a model is worth no more than what comes.  A model that is not placed has v = 1.
  *
- * Shares are not rounded to lets: MPS divides an A100 in steps of 2 %, and what is
- * rounded to steps of a tenth hardly ever changes with the noise of exploring, so nothing is learned from
- * that.
+ * Shares are not rounded to lets: MPS divides an A100 in steps of 2 %, and what is rounded to steps of a
+ * tenth hardly ever changes with the noise of exploring, so nothing is learned from that.
  *
  * Time alone and use come from 16 points of a profile.  The coefficients of slowdown are fitted to three runs
  * a model beside another; for these the machine's own model of interference answers (that of machine files,

@@ -6,7 +6,7 @@
  *   gamma:CV    renewal process; gaps from a Gamma distribution with that coefficient of variation
  *   mmpp:CV     Poisson whose rate switches between a high and a low level of equal mean duration
  *               (Markov-modulated); the durations are chosen so that its limiting index of dispersion of
- * counts is CV^2, that of the Gamma process of the same CV
+ *               counts is CV^2, that of the Gamma process of the same CV
  *
  * The last two burst to the same degree and queue differently: gaps of a renewal process forget each other,
  * a modulated process stays high for a while. */

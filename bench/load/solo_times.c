@@ -140,8 +140,7 @@ static int conclude(struct calibration *c, int tenant, moire_error *err) {
     return MOIRE_OK;
 }
 
-/* --- tenants in turns ------------------------------------------------------------------------------------
- */
+/* --- tenants in turns ----------------------------------------------------------------------------------- */
 static int slice(void *self, int i, struct mo_solo_slice *out, moire_error *err) {
     struct calibration *c = self;
     const int at = c->measured[c->first].first + i;
@@ -243,8 +242,7 @@ static int measure_all(struct calibration *c, moire_error *err) {
     return code;
 }
 
-/* --- all -------------------------------------------------------------------------------------------------
- */
+/* --- all ------------------------------------------------------------------------------------------------ */
 static json_t *others_json(const struct calibration *c) {
     const double before = mo_others_cores(&c->before), during = mo_others_cores(&c->during);
     return json_pack("{s:o, s:o, s:i, s:f}", "before_cores", mo_json_known(before >= 0, before),

@@ -13,8 +13,7 @@
 #include "bench/sim/simulate_summary.h"
 #include "runtime/base/text.h"
 
-/* --- axes ------------------------------------------------------------------------------------------------
- */
+/* --- axes ----------------------------------------------------------------------------------------------- */
 bool mo_bench_axis_parse(const char *text, struct mo_bench_axis *out) {
     const char *sign = strchr(text, '=');
     memset(out, 0, sizeof *out);
@@ -61,8 +60,7 @@ static bool repeats(const struct mo_bench_grid_options *o, const struct cell *c)
     return contention && strcmp(contention, "memory") != 0 && index > 0;
 }
 
-/* --- a cell ----------------------------------------------------------------------------------------------
- */
+/* --- a cell --------------------------------------------------------------------------------------------- */
 struct values {
     char text[MO_BENCH_AXES][2 * MO_BENCH_AXIS_TEXT]; /* "KEY=VALUE" */
 };
@@ -190,8 +188,7 @@ int mo_bench_grid(struct mo_bench_session *session, const struct mo_bench_grid_o
     return code;
 }
 
-/* --- rows ------------------------------------------------------------------------------------------------
- */
+/* --- rows ----------------------------------------------------------------------------------------------- */
 static const char held[] = "max_load_overall";
 
 enum value { LOAD, QPS, OVER_LAYERWISE, LATENCY, CONFLICT_RATE, VALUES };

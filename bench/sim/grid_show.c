@@ -22,8 +22,7 @@ static const struct mo_bench_column values[] = {
 };
 enum { VALUES = sizeof values / sizeof *values, WIDTH = 13, AXIS_WIDTH = 14 };
 
-/* --- reading ---------------------------------------------------------------------------------------------
- */
+/* --- reading -------------------------------------------------------------------------------------------- */
 static const json_t *row_of(const json_t *result, const char *policy) {
     size_t i;
     json_t *row;
@@ -60,8 +59,7 @@ static void put_cell(struct mo_text *t, const json_t *result) {
     }
 }
 
-/* --- what it says ----------------------------------------------------------------------------------------
- */
+/* --- what it says --------------------------------------------------------------------------------------- */
 static void sentence(const json_t *results, const char *scenario, const char *policy, char out[MO_HEADLINE]) {
     double claim = mo_bench_claim(scenario, policy, over_layerwise), best = 0;
     const json_t *at = NULL;
@@ -112,8 +110,7 @@ static void each_sentence(const json_t *document, void (*say)(void *to, const ch
     json_decref(lines);
 }
 
-/* --- text ------------------------------------------------------------------------------------------------
- */
+/* --- text ----------------------------------------------------------------------------------------------- */
 static void say_text(void *to, const char *text, bool first) {
     (void)first;
     fprintf(to, "%s\n", text);
@@ -158,8 +155,7 @@ void mo_bench_grid_print(const json_t *document) {
     printf("\n*: as much as VELTAIR's paper claims.  +- is half the 95 %% confidence interval over seeds.\n");
 }
 
-/* --- page ------------------------------------------------------------------------------------------------
- */
+/* --- page ----------------------------------------------------------------------------------------------- */
 static void say_page(void *to, const char *text, bool first) {
     mo_page_answer(to, text, first);
 }

@@ -28,8 +28,7 @@ struct piece {
     json_t *document; /* borrowed from the journal */
 };
 
-/* --- what is kept of a simulation ------------------------------------------------------------------------
- */
+/* --- what is kept of a simulation ----------------------------------------------------------------------- */
 /* The points at the highest loads, or all, without their distributions: they are most of the bytes. */
 static json_t *pruned(const json_t *row, bool all) {
     json_t *out = json_copy((json_t *)row), *points = json_array(), *point, *tenant;
@@ -53,8 +52,7 @@ static void keep(const json_t *simulation, bool all, json_t *list) {
         json_array_append_new(list, pruned(row, all));
 }
 
-/* --- the document of a piece -----------------------------------------------------------------------------
- */
+/* --- the document of a piece ---------------------------------------------------------------------------- */
 /* Policies are results of their own: another list of them goes on with the document. */
 static json_t *settings(const struct piece *p) {
     json_t *out = mo_bench_settings(&p->simulate), *loads = json_array();
@@ -119,8 +117,7 @@ static void tabulate(const struct piece *p) {
     json_decref(same);
 }
 
-/* --- a policy ---------------------------------------------------------------------------------------------
- */
+/* --- a policy ------------------------------------------------------------------------------------------- */
 /* The search of one policy, or with n > 0 its runs at these loads. */
 static int one_policy(const struct piece *p, int index, const double *loads, int n, moire_error *err) {
     const char *policy = p->options->simulate.serve.policies[index];

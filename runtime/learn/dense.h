@@ -42,8 +42,7 @@ void mo_net_copy(struct mo_net *to, const struct mo_net *from); /* of equal size
 void mo_net_follow(struct mo_net *to, const struct mo_net *from, double part);
 
 bool mo_pass_make(struct mo_region *region, const struct mo_net *net, int rows, struct mo_pass *out);
-/* x: rows of net->size[0] floats, ldx apart.  Returns the outputs, [rows][size of the last layer], in `pass`.
- */
+/* x: rows of net->size[0] floats, ldx apart.  Returns the outputs in `pass`, [rows][size of last layer]. */
 float *mo_net_forward(const struct mo_sgemm *sgemm, const struct mo_net *net, const float *x, int ldx,
                       int rows, struct mo_pass *pass);
 /* Where the slope of the loss by those outputs goes, [rows][outputs], before mo_net_backward(). */

@@ -2,8 +2,8 @@
  * learn_io.h - files of what was learned: policies (weights to decide with) and checkpoints (all that
  * training needs to go on).
  *
- *   8 bytes "moLearn\n", version (4), kind (4), bytes of the whole file (8), the body, SHA-256 of all before
- * (32)
+ *   8 bytes "moLearn\n", version (4), kind (4), bytes of the whole file (8), the body,
+ *   SHA-256 of all before (32)
  *
  * Numbers are little-endian, floats and doubles IEEE 754.  Nobody but this code reads a body, so it has no
  * names: it is what one walk over the data says, and the same walk writes and reads it.  A file is refused

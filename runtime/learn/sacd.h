@@ -3,13 +3,14 @@
  * 17-19): an actor whose softmax gives the probabilities of n_actions, two critics that give their values,
  * two targets that follow these, and a temperature that is learned.
  *
- *   y         = r + gamma sum_a pi(a|s') (min_v Q^_v(s',a) - tau log pi(a|s')),   r alone behind the last
- * step critics   minimise mean (Q_v(s,a) - y)^2 / 2 actor     minimises mean sum_a pi(a|s) (tau log pi(a|s) -
- * min_v Q_v(s,a)) tau       minimises mean tau (H(pi(.|s)) - H^(s)), in log tau
+ *   critics   minimise mean (Q_v(s,a) - y)^2 / 2
+ *             y = r + gamma sum_a pi(a|s') (min_v Q^_v(s',a) - tau log pi(a|s')); r behind the last step
+ *   actor     minimises mean sum_a pi(a|s) (tau log pi(a|s) - min_v Q_v(s,a))
+ *   tau       minimises mean tau (H(pi(.|s)) - H^(s)), in log tau
  *
- * Sums are over the actions that the state's mask allows.  H^(s) is options.entropy x log(actions allowed).
- * The paper's Table 2 has H^ = -log(1 + iota) and does not say what iota is; that is negative and no entropy
- * of choices is, so its temperature could only fall to 0.
+ * Means are over a mini-batch, sums over the actions that the state's mask allows.  H^(s) is options.entropy
+ * times log(actions allowed).  The paper's Table 2 has H^ = -log(1 + iota) and does not say what iota is;
+ * that is negative and no entropy of choices is, so its temperature could only fall to 0.
  *
  * Everything random comes from the agent's own stream: a seed and the same calls give the same bytes. */
 #ifndef MO_SACD_H

@@ -5,15 +5,15 @@
  *
  * The actor's 2 n_slots outputs z become an action by the head
  *
- *   share_j = softmax of z_j + noise over the slots that the mask allows: they sum to 1, so that nothing is
- * left turn_j  = tanh(z_{n+j}) + noise, within -1 .. 1; a batch size when mo_td3_batch() has read it
+ *   share_j   = softmax of z_j + noise over the slots that the mask allows: nothing is left over
+ *   turn_j    = tanh(z_{n+j}) + noise, within -1 .. 1: mo_td3_batch() reads it as a batch size
  *
  * and what the mask does not allow has 0 in both.  Noise is n_1 of section 5.2 when exploring and the clipped
  * n_2 in targets; it comes before the softmax, so that the sum stays 1.
  *
- *   y        = r + gamma min_v Q^_v(s', head(actor^(s') + n_2)),   r alone behind the last step
- *   critics  minimise mean (Q_v(s,a) - y)^2 / 2
- *   actor    minimises - mean Q_0(s, head(actor(s))), every `every` updates, and then the targets follow
+ *   critics   minimise mean (Q_v(s,a) - y)^2 / 2
+ *             y = r + gamma min_v Q^_v(s', head(actor^(s') + n_2)); r behind the last step
+ *   actor     minimises - mean Q_0(s, head(actor(s))), every `every` updates, and then the targets follow
  *
  * Everything random comes from the agent's own stream: a seed and the same calls give the same bytes. */
 #ifndef MO_TD3_H

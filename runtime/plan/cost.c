@@ -9,8 +9,7 @@ static int64_t dim(const struct mo_tensor *t, int i) {
     return t->shape.rank > i && t->shape.d[i] > 0 ? t->shape.d[i] : 1;
 }
 
-/* --- multiply-adds ---------------------------------------------------------------------------------------
- */
+/* --- multiply-adds -------------------------------------------------------------------------------------- */
 /* Operators that multiply and add, and which of their inputs is the right factor. */
 enum form { CONV, CONV_TRANSPOSE, MATMUL, GEMM, ATTENTION, RECURRENT, EINSUM };
 struct product {

@@ -10,14 +10,14 @@
  * What keeps it finite and short, all proved to lose no feasible plan:
  *   - GPUs of a kind are alike: their types come in rising order;
  *   - a type that serves every tenant no better than another one is left out, where more than a tenant asks
- * for is no better than what it asks for;
+ *     for is no better than what it asks for;
  *   - prices: for any w >= 0, a let on which tenants i take turns at rates r_i has sum r_i / cap_i <= 1 with
  *     cap_i what the let serves of i alone (its batches take turns, and twice its batch meets the target), so
  *     it is worth at most max w_i cap_i.  What is still needed, priced, must not exceed what the GPUs that
  *     are left can be worth.  w are the dual prices of the linear program over types, the sharpest there are;
  *   - turns: those who take turns in a block all run in every cycle, so a member's batch must leave time for
- * one query of each other one before the tightest target; of that batch it has at most so many queries/s, and
- *     the parts of the time that the members need so at least must not exceed one;
+ *     one query of each other one before the tightest target; of that batch it has at most so many
+ *     queries/s, and the parts of the time that the members need so at least must not exceed one;
  *   - the lets that tenants and blocks still need at their best, and those lets' units, must not be more than
  *     are left (exact_need.c);
  *   - a block that cannot take turns even with one query each is no block.

@@ -3,7 +3,9 @@
  * then the GPU where placing it costs the fewest shares in all.
  *
  * With T half of the target, R the rate and d the time to bring a query in, its Theorem 1 gives
- *     batch = ceil(T R / (1 + R d)),
+ *
+ *   batch = ceil(T R / (1 + R d)),
+ *
  * the queries that come while a batch is not being loaded, and as share the least on which that batch takes
  * no longer than T alone.  Workloads are placed by falling share: on each GPU in use the new one gets its
  * least share, and while anybody there would take too long beside the others, he gets a step more; the GPU
@@ -86,8 +88,7 @@ static bool set_least_size(struct work *w, int kind, struct placed *let) {
     return false;
 }
 
-/* --- placement -------------------------------------------------------------------------------------------
- */
+/* --- placement ------------------------------------------------------------------------------------------ */
 static int units_of(const struct work *w, const struct gpu *gpu) {
     int sum = 0;
     for (int l = 0; l < gpu->n; l++)

@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  * inss_fit_beside.c - the coefficients of InSS's interference from runs beside others; see inss_latency.h.
  *
- * A run says: time alone x (1 + alpha . x) = measured, x being what its neighbours use, and 1 for the
- * constant. Divided by the measured time that is a row of a least-squares problem in relative errors.  Rows
- * are few (the paper takes three for two coefficients), so a model may be drawn to the coefficients of all
- * models. The best coefficients >= 0 are found by trying every set of them that is not zero: there are at
- * most eight. */
+ * A run says
+ *
+ *   time alone x (1 + alpha . u) = measured
+ *
+ * with u what its neighbours use, and 1 for the constant.  Divided by the measured time that is a row of a
+ * least-squares problem in relative errors.  Rows are few (the paper takes three for two coefficients), so a
+ * model may be drawn to the coefficients of all models.  The best coefficients >= 0 are found by trying every
+ * set of them that is not zero: there are at most eight. */
 #include <math.h>
 #include <string.h>
 #include "runtime/planner/inss_impl.h"

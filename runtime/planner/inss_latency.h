@@ -15,9 +15,9 @@
  * points that a test uses): the terms of the plane, the width of the weights (struct mo_inss_shape), and how
  * far the coefficients of a model are drawn to those of all (struct mo_inss_pull).
  *
- * A share is in permille as everywhere (share_profile.h); times are ms on the GPU; rates are
- * queries a second.  Models are plain values: copy them freely.  No function here allocates, reads a clock
- * or keeps state, so any number of threads may ask at once; those below the fits are total. */
+ * A share is in permille as everywhere (share_profile.h); times are ms on the GPU; rates are queries a
+ * second.  Models are plain values: copy them freely.  No function here allocates, reads a clock or keeps
+ * state, so any number of threads may ask at once; those below the fits are total. */
 #ifndef MO_INSS_LATENCY_H
 #define MO_INSS_LATENCY_H
 #include "runtime/profile/share_profile.h"
@@ -80,7 +80,7 @@ struct mo_inss_model {
 /* Transfers, time alone and use from the grid's points of a profile.  A time must have been measured at each
  * point; use may have been measured at any share of the batch (share_profile.h says how it is carried over).
  * shape NULL: chosen among all forms and widths of 0.3 to 3 by leaving out each point in turn; a shape of
- * width 0: the width only.  alpha is 0. Transfers take profile->copy_bytes_ns; a profile has no fixed part.
+ * width 0: the width only.  alpha is 0.  Transfers take profile->copy_bytes_ns; a profile has no fixed part.
  * MOIRE_EINVAL names what is missing: a batch or a share that the profile does not have, a point without a
  * time, a batch without use of L2 or of memory; a grid or a shape that is none. */
 int mo_inss_fit_alone(const struct mo_share_profile *profile, const struct mo_inss_grid *grid,

@@ -41,8 +41,7 @@ void mo_inss_decide(const struct mo_policy_file *policy, struct mo_inss_scene *s
     }
 }
 
-/* --- the planner -----------------------------------------------------------------------------------------
- */
+/* --- the planner ---------------------------------------------------------------------------------------- */
 static struct mo_inss_party party_of(const struct mo_space *space, int tenant) {
     const struct mo_plan_tenant *t = &space->view->tenants[space->index[tenant]];
     struct mo_inss_party p = {.profile = t->profile[0],

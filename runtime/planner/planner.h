@@ -5,7 +5,9 @@
  * of length D each of them runs one batch, of all its queries that came since its last turn.  By the model
  * (model.h) a query waits at most D for the turn and then takes the time of the batch, so a let serves its
  * tenants when
- *     the batches of one cycle take at most D, and D + the time of a tenant's batch <= the tenant's target,
+ *
+ *   the batches of one cycle take at most D, and D + the time of a tenant's batch <= the tenant's target,
+ *
  * with times as they are beside what runs on the other lets of the GPU (interference.h).
  *
  * A planner is a pure function of the view: no clock, no allocation, no state.  It gets scratch memory from

@@ -135,11 +135,14 @@ static int batch_within(const struct mo_plan_cell *cell, double slow, int64_t mo
     return low;
 }
 
-/* With x queries in a cycle of D a
- * batch b holds them for x <= mean[b]; the others take one query's time at least, so
- *     time(b) + others <= D <= every target - that tenant's time,   and x / D <= time(b) / D mean[b] /
- * time(b). Over batches up to the largest so allowed, time(b) / mean[b] is at least slow lean[b] + copy b /
- * mean[b]. false: there is no time for one query each. */
+/* With x queries in a cycle of D a batch b holds them for x <= mean[b]; the others take one query's time at
+ * least, so
+ *
+ *   time(b) + others <= D <= every target - that tenant's time
+ *   x / D <= time(b) / D mean[b] / time(b)
+ *
+ * Over batches up to the largest so allowed, time(b) / mean[b] is at least slow lean[b] + copy b / mean[b].
+ * false: there is no time for one query each. */
 bool mo_type_turns(const struct mo_exact *e, int kind, int size, unsigned label, const double *slow,
                    double *turn) {
     int64_t time[MO_EXACT_TENANTS], sum = 0, latest = MO_SHARE_NEVER;

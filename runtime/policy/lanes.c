@@ -10,7 +10,7 @@
  *
  *   lanes         as planned
  *   lanes-reject  and what cannot be in time on a lane any more is shed, or served when nothing else waits
- * (now and then it has its turn all the same, so that nobody starves) */
+ *                 (now and then it has its turn all the same, so that nobody starves) */
 #include <math.h>
 #include "runtime/policy/allocation.h"
 

@@ -13,7 +13,8 @@
  * deadline what is unfinished does f(S), for it is Glover's matching of queries to moments (1967).  So
  *
  *   all:    the largest weighted sum of amounts is the greedy's, by falling weight over e_i, and takes as
- * many ranks as there are tenants.  How many are in time is the sum with all weights one, rounded down.
+ *           many ranks as there are tenants.  How many are in time is the sum with all weights one, rounded
+ *           down.
  *   every:  if each tenant has the share v, it has at least ceil(v n_i) of its n_i queries, so for every set
  *           S: sum over S of e_i ceil(v n_i) <= f(S).  The largest v that no set forbids is the limit.
  *           Tried are the single tenants and the prefixes and suffixes by rising e_i: leaving sets out

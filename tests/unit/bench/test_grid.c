@@ -122,8 +122,7 @@ static void the_headline_counts_cells_that_reach_a_claim(void **state) {
     json_decref(doc);
 }
 
-/* --- whole runs -------------------------------------------------------------------------------------------
- */
+/* --- whole runs ----------------------------------------------------------------------------------------- */
 struct place {
     struct mo_env env;
     char folder[64], machine[128], scenario[128], output[128];

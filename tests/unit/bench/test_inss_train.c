@@ -23,8 +23,7 @@ enum { CASES = 300 };
 static const char *const names[] = {"lenet", "googlenet", "resnet50", "ssd", "vgg16"};
 static struct mo_lets_plan plans[2];
 
-/* --- scenes ----------------------------------------------------------------------------------------------
- */
+/* --- scenes --------------------------------------------------------------------------------------------- */
 static void shares_become_sizes_that_fit(void **state) {
     (void)state;
     struct plan_case c;
@@ -89,8 +88,7 @@ static void what_does_not_fit_is_masked(void **state) {
     plan_case_close(&c);
 }
 
-/* --- the world -------------------------------------------------------------------------------------------
- */
+/* --- the world ------------------------------------------------------------------------------------------ */
 static void a_decision_is_worth_equation_2(void **state) {
     (void)state;
     struct plan_case c;
@@ -157,8 +155,7 @@ static void a_profile_that_cannot_be_learned_from_is_named(void **state) {
     plan_case_close(&c);
 }
 
-/* --- training --------------------------------------------------------------------------------------------
- */
+/* --- training ------------------------------------------------------------------------------------------- */
 struct bed {
     struct plan_case c;
     const struct mo_share_profile *profiles[5];
@@ -288,8 +285,7 @@ static void a_checkpoint_of_something_else_is_refused(void **state) {
     assert_non_null(strstr(err.message, "has the model 'vgg16' where this has 'vgg19'"));
 }
 
-/* --- plans -----------------------------------------------------------------------------------------------
- */
+/* --- plans ---------------------------------------------------------------------------------------------- */
 /* Nets with weights as they come, for scenes of so many GPUs and slots. */
 static struct mo_policy_file any_policy(struct mo_region *region, int n_gpus, int n_slots, uint64_t seed) {
     struct mo_policy_file p = {

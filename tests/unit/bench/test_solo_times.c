@@ -24,8 +24,7 @@ static struct mo_solo_series series(const char *system, int threads, int n, cons
     return s;
 }
 
-/* --- the judgement ---------------------------------------------------------------------------------------
- */
+/* --- the judgement -------------------------------------------------------------------------------------- */
 static void two_shortest_times_must_agree(void **state) {
     (void)state;
     const struct mo_solo_rule r = rule();
@@ -90,8 +89,7 @@ static void busy_slices_do_not_count_as_quiet(void **state) {
     assert_int_equal(mo_solo_judge(&s, 1, 0, &r), MO_SOLO_AGREED);
 }
 
-/* --- rounds ----------------------------------------------------------------------------------------------
- */
+/* --- rounds --------------------------------------------------------------------------------------------- */
 struct machine {
     struct mo_solo_series *series;
     const double (*ms)[8]; /* of series i in its k-th slice; negative: it fails */
@@ -198,8 +196,7 @@ static void spare_time_is_bounded(void **state) {
     assert_int_equal(s[0].n, 0);
 }
 
-/* --- the processors --------------------------------------------------------------------------------------
- */
+/* --- the processors ------------------------------------------------------------------------------------- */
 static bool parse(const char *text, const bool *allowed, int room, struct mo_cpu_time *out) {
     FILE *f = fmemopen((void *)text, strlen(text), "r");
     assert_non_null(f);

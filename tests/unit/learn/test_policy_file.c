@@ -85,8 +85,7 @@ static void refused_as_written(char *bytes, size_t n, const char *reason) {
     refused(reason);
 }
 
-/* --- policies --------------------------------------------------------------------------------------------
- */
+/* --- policies ------------------------------------------------------------------------------------------- */
 static void what_is_written_is_read(void **state) {
     (void)state;
     struct mo_region *region = mo_region_create(learn_env());
@@ -223,8 +222,7 @@ static void memory_that_runs_out_leaks_nothing(void **state) {
     mo_region_destroy(region);
 }
 
-/* --- checkpoints -----------------------------------------------------------------------------------------
- */
+/* --- checkpoints ---------------------------------------------------------------------------------------- */
 enum { STATE = 3, CHOICES = 3 };
 struct pair {
     struct mo_sacd *sacd;

@@ -14,8 +14,7 @@
 enum { STATE = 5, ACTIONS = 4, BATCH = 12, SEED = 3 };
 static const struct mo_sgemm plain = {0};
 
-/* --- the formulas ----------------------------------------------------------------------------------------
- */
+/* --- the formulas --------------------------------------------------------------------------------------- */
 struct formulas {
     struct double_net actor, critic[2], target[2];
     double log_tau, entropy, gamma;
@@ -153,8 +152,7 @@ static void goals_and_slopes_are_those_of_the_formulas(void **state) {
     }
 }
 
-/* --- masks -----------------------------------------------------------------------------------------------
- */
+/* --- masks ---------------------------------------------------------------------------------------------- */
 static void what_is_masked_is_never_chosen(void **state) {
     (void)state;
     enum { N = 8, DECISIONS = 1000000 };
@@ -184,8 +182,7 @@ static void what_is_masked_is_never_chosen(void **state) {
     mo_sacd_destroy(agent);
 }
 
-/* --- a world ---------------------------------------------------------------------------------------------
- */
+/* --- a world -------------------------------------------------------------------------------------------- */
 /* Fields of 4 x 4; S is where the way ends, X cannot be entered.  A step costs 0.1; the end brings 1. */
 enum { SIDE = 4, FIELDS = SIDE * SIDE };
 static const char world[] = "...."
@@ -294,8 +291,7 @@ static void a_seed_gives_the_same_bytes(void **state) {
     mo_sgemm_close(&blas);
 }
 
-/* --- what goes wrong -------------------------------------------------------------------------------------
- */
+/* --- what goes wrong ------------------------------------------------------------------------------------ */
 static void what_diverges_is_said(void **state) {
     (void)state;
     static struct formulas f;

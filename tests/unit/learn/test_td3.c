@@ -13,8 +13,7 @@
 enum { STATE = 4, SLOTS = 3, BATCH = 10, SEED = 4 };
 static const struct mo_sgemm plain = {0};
 
-/* --- the head --------------------------------------------------------------------------------------------
- */
+/* --- the head ------------------------------------------------------------------------------------------- */
 static void shares_sum_to_one_whatever_comes(void **state) {
     (void)state;
     const float odd[] = {1e30F, -1e30F, 0, 88, -88};
@@ -53,8 +52,7 @@ static void turns_are_batches(void **state) {
         assert_true(seen[b]);
 }
 
-/* --- the formulas ----------------------------------------------------------------------------------------
- */
+/* --- the formulas --------------------------------------------------------------------------------------- */
 struct formulas {
     struct double_net actor, actor_target, critic[2], target[2];
     const struct mo_td3_options *options;
@@ -221,8 +219,7 @@ static void actor_and_targets_wait_for_their_turn(void **state) {
     mo_td3_destroy(agent);
 }
 
-/* --- a quadratic over the simplex ------------------------------------------------------------------------
- */
+/* --- a quadratic over the simplex ----------------------------------------------------------------------- */
 enum { CASES = 3 };
 static const float best_share[CASES][SLOTS] = {{0.5F, 0.3F, 0.2F}, {0.8F, 0, 0.2F}, {0, 0.35F, 0.65F}};
 static const float best_turn[CASES][SLOTS] = {{-0.5F, 0.2F, 0.6F}, {0.4F, 0, -0.8F}, {0, 0, 0.3F}};

@@ -137,8 +137,7 @@ static void every_code_has_one_exit(void **state) {
     assert_int_equal(mo_exit_of(-1000), 4);
 }
 
-/* --- documents -------------------------------------------------------------------------------------------
- */
+/* --- documents ------------------------------------------------------------------------------------------ */
 /* What `fail` printed on standard output, parsed; NULL: nothing. */
 static json_t *printed(const struct mo_options *o, const moire_error *err, json_t *result) {
     char name[] = "/tmp/moire-failure-XXXXXX";

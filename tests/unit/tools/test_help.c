@@ -93,8 +93,7 @@ static void lines_have_eighty_columns(void **state) {
     assert_null(strstr(page, " \n"));
 }
 
-/* --- completion ------------------------------------------------------------------------------------------
- */
+/* --- completion ----------------------------------------------------------------------------------------- */
 struct typed {
     char *words[8];
     int n;
@@ -162,8 +161,7 @@ static void flags_are_offered_once(void **state) {
         }
 }
 
-/* --- man pages -------------------------------------------------------------------------------------------
- */
+/* --- man pages ------------------------------------------------------------------------------------------ */
 static void print_man(FILE *to, const void *what) {
     mo_man_page(to, what);
 }
@@ -196,8 +194,7 @@ static void every_verb_has_a_man_page(void **state) {
         check_man(mo_verbs[v]);
 }
 
-/* --- pages -----------------------------------------------------------------------------------------------
- */
+/* --- pages ---------------------------------------------------------------------------------------------- */
 static void print_verb(FILE *to, const void *what) {
     if (what)
         mo_verb_page(to, what, NULL);

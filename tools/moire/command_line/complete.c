@@ -22,8 +22,7 @@ static void offer(void *ctx, const char *name) {
     if (!strncmp(name, rest, strlen(rest))) fprintf(s->to, "%.*s%s\n", (int)s->typed, s->word, name);
 }
 
-/* --- values ----------------------------------------------------------------------------------------------
- */
+/* --- values --------------------------------------------------------------------------------------------- */
 /* Names by the field that a flag sets, and where one field is several things by the help's word for the
  * value. */
 static const struct {
@@ -70,8 +69,7 @@ static void offer_value(struct spot *s, const struct mo_flag *f) {
     offer_paths(s, f->value);
 }
 
-/* --- operands --------------------------------------------------------------------------------------------
- */
+/* --- operands ------------------------------------------------------------------------------------------- */
 static void offer_operand(struct spot *s, const struct mo_verb_command *c, int at) {
     const char *what = c->operands ? c->operands : "", *last = what;
     for (int i = 0; *what && i < at; i++) {
@@ -92,8 +90,7 @@ static void offer_operand(struct spot *s, const struct mo_verb_command *c, int a
     offer_paths(s, one);
 }
 
-/* --- the line --------------------------------------------------------------------------------------------
- */
+/* --- the line ------------------------------------------------------------------------------------------- */
 static const struct mo_flag *flag_of(const struct mo_verb *verb, const struct mo_verb_command *c,
                                      const char *word) {
     const struct mo_flag *f = NULL;

@@ -8,8 +8,7 @@
 #include "tools/moire/command_line/flags.h"
 #include "tools/moire/command_line/prose.h"
 
-/* --- topics ----------------------------------------------------------------------------------------------
- */
+/* --- topics --------------------------------------------------------------------------------------------- */
 static void each_exit(void (*take)(void *ctx, const char *head, const char *text), void *ctx) {
     for (const struct mo_exit_row *row = mo_exits(); row->name; row++) {
         char head[16], text[600];
@@ -65,8 +64,7 @@ static void print_topic(const struct mo_topic *topic) {
                "too.\n");
 }
 
-/* --- the list of verbs -----------------------------------------------------------------------------------
- */
+/* --- the list of verbs ---------------------------------------------------------------------------------- */
 static void print_row(FILE *to, const char *name, const char *summary) {
     enum { INDENT = 16 };
     fprintf(to, "  %-*s", INDENT - 2, name);
@@ -98,8 +96,7 @@ void mo_help_print(FILE *to) {
         0, 0);
 }
 
-/* --- the verb --------------------------------------------------------------------------------------------
- */
+/* --- the verb ------------------------------------------------------------------------------------------- */
 static int unknown(const char *word) {
     moire_error err;
     char hint[80];

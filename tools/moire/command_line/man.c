@@ -46,8 +46,7 @@ static void put_entry(void *ctx, const char *head, const char *text) {
     put(to, text);
 }
 
-/* --- a verb ----------------------------------------------------------------------------------------------
- */
+/* --- a verb --------------------------------------------------------------------------------------------- */
 struct pieces {
     FILE *to;
     bool examples; /* what is to be put: the commands below "Examples:", or all else */
@@ -135,8 +134,7 @@ static void put_verb(FILE *to, const struct mo_verb *verb) {
     put_see_also(to, verb);
 }
 
-/* --- moire(1) --------------------------------------------------------------------------------------------
- */
+/* --- moire(1) ------------------------------------------------------------------------------------------- */
 static const char description[] =
     "moire runs many neural networks on one machine, each within its own latency target.  It takes ONNX "
     "models, "

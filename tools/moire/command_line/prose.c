@@ -8,8 +8,7 @@
 
 enum { MOST = 4096, WORD = 32 };
 
-/* --- reading ---------------------------------------------------------------------------------------------
- */
+/* --- reading -------------------------------------------------------------------------------------------- */
 /* The piece that is being read. */
 struct reader {
     mo_prose_taker take;
@@ -90,8 +89,7 @@ void mo_prose_each(const char *source, mo_prose_taker take, void *ctx) {
     flush(&r);
 }
 
-/* --- printing --------------------------------------------------------------------------------------------
- */
+/* --- printing ------------------------------------------------------------------------------------------- */
 void mo_prose_wrap(FILE *to, const char *text, int at, int indent) {
     while (*text) {
         int n = (int)strcspn(text, " "), gap = (int)strspn(text + n, " ");

@@ -6,8 +6,7 @@
 #include "bench/report/headline.h"
 #include "bench/report/report.h"
 
-/* --- options ----------------------------------------------------------------------------------------------
- */
+/* --- options -------------------------------------------------------------------------------------------- */
 /* Defaults that differ from those of one simulation. */
 static int fill_serve(const struct mo_options *o, struct mo_bench_serve_options *s, moire_error *err) {
     enum { SEEDS = 10 };
@@ -40,8 +39,7 @@ int mo_tabulated_fill(const struct mo_options *o, struct mo_tabulated_paths *pat
     return code;
 }
 
-/* --- the document -----------------------------------------------------------------------------------------
- */
+/* --- the document --------------------------------------------------------------------------------------- */
 static int write_files(const struct mo_env *env, const struct mo_options *o, const struct mo_tabulated *how,
                        const json_t *document, moire_error *err) {
     int code = o->output ? mo_bench_write_json(env, document, o->output, err) : MOIRE_OK;
