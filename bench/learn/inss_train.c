@@ -243,9 +243,9 @@ static int open_trainer(struct trainer *t, moire_error *err) {
     struct mo_sacd_options s = mo_sacd_options(mo_inss_place_state_size(o->n_gpus), o->n_gpus);
     struct mo_td3_options d =
         mo_td3_options(mo_inss_divide_state_size(t->world.scene.n_slots), t->world.scene.n_slots);
-    s.hidden = d.hidden = o->hidden;
-    s.batch = d.batch = o->batch;
-    s.room = d.room = o->room;
+    s.learn.hidden = d.learn.hidden = o->hidden;
+    s.learn.batch = d.learn.batch = o->batch;
+    s.learn.room = d.learn.room = o->room;
     code = mo_sacd_create(t->env, &t->sgemm, &s, o->seed, &t->sacd, err);
     if (!code) code = mo_td3_create(t->env, &t->sgemm, &d, o->seed, &t->td3, err);
     if (code) return code;

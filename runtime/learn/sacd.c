@@ -7,55 +7,45 @@
 #include "runtime/learn/masked.h"
 
 struct mo_sacd_options mo_sacd_options(int n_state, int n_actions) {
-    return (struct mo_sacd_options){.n_state = n_state,
+    return (struct mo_sacd_options){.learn = mo_learn_options(n_state, 0.01, 1e-4),
                                     .n_actions = n_actions,
-                                    .hidden = 256,
-                                    .batch = 256,
-                                    .room = 100000,
-                                    .gamma = 0.99,
-                                    .soft = 0.01,
-                                    .rate = 1e-4,
                                     .temperature = 1,
                                     .entropy = 0.1};
 }
 
 /* Where the parts of a row begin. */
 static int mask_at(const struct mo_sacd *a) {
-    return a->options.n_state;
+    return a->options.learn.n_state;
 }
 static int next_at(const struct mo_sacd *a) {
-    return a->options.n_state + a->options.n_actions;
+    return a->options.learn.n_state + a->options.n_actions;
 }
 static int next_mask_at(const struct mo_sacd *a) {
-    return 2 * a->options.n_state + a->options.n_actions;
+    return 2 * a->options.learn.n_state + a->options.n_actions;
 }
 static int tail_at(const struct mo_sacd *a) { /* action, reward, last */
-    return 2 * (a->options.n_state + a->options.n_actions);
+    return 2 * (a->options.learn.n_state + a->options.n_actions);
 }
 static const float *row_of(const struct mo_sacd *a, int i) {
     return a->rows + (size_t)i * (size_t)a->experience.width;
 }
 
 static bool valid(const struct mo_sacd_options *o) {
-    return o->n_state >= 1 && o->n_state <= MO_NET_WIDTH && o->n_actions >= 1 &&
-           o->n_actions <= MO_SACD_ACTIONS && o->hidden >= 1 && o->hidden <= MO_NET_WIDTH && o->batch >= 1 &&
-           o->batch <= 1 << 16 && o->room >= 1 && o->room <= 1 << 24 && o->gamma >= 0 && o->gamma < 1 &&
-           o->soft > 0 && o->soft <= 1 && o->rate > 0 && o->rate < 1 && o->temperature > 0 &&
-           o->temperature <= 1e6 && o->entropy >= 0 && o->entropy <= 1;
+    return mo_learn_options_valid(&o->learn) && o->n_actions >= 1 && o->n_actions <= MO_SACD_ACTIONS &&
+           o->temperature > 0 && o->temperature <= 1e6 && o->entropy >= 0 && o->entropy <= 1;
 }
 
 static bool make_parts(struct mo_sacd *a) {
     const struct mo_sacd_options *o = &a->options;
-    const int size[MO_NET_LAYERS + 1] = {o->n_state, o->hidden, o->hidden, o->n_actions};
-    const size_t batch = (size_t)o->batch, width = (size_t)tail_at(a) + 3, actions = (size_t)o->n_actions;
+    const int size[MO_NET_LAYERS + 1] = {o->learn.n_state, o->learn.hidden, o->learn.hidden, o->n_actions};
+    const size_t batch = (size_t)o->learn.batch, width = (size_t)tail_at(a) + 3,
+                 actions = (size_t)o->n_actions;
     struct mo_region *r = a->region;
     bool ok = mo_net_make(r, size, &a->actor) && mo_adam_make(r, a->actor.n, &a->actor_adam) &&
-              mo_adam_make(r, 1, &a->tau_adam) && mo_experience_make(r, (int)width, o->room, &a->experience);
-    for (int v = 0; ok && v < 2; v++)
-        ok = mo_net_make(r, size, &a->critic[v]) && mo_net_make(r, size, &a->target[v]) &&
-             mo_adam_make(r, a->critic[v].n, &a->critic_adam[v]);
-    for (int i = 0; ok && i < 3; i++)
-        ok = mo_pass_make(r, &a->actor, o->batch, &a->pass[i]);
+              mo_adam_make(r, 1, &a->tau_adam) &&
+              mo_pass_make(r, &a->actor, o->learn.batch, &a->actor_pass) &&
+              mo_twin_make(r, size, o->learn.batch, &a->twin) &&
+              mo_experience_make(r, (int)width, o->learn.room, &a->experience);
     if (!ok) return false;
     a->rows = mo_region_array(r, batch * width, sizeof *a->rows);
     a->goal = mo_region_array(r, batch, sizeof *a->goal);
@@ -80,10 +70,7 @@ int mo_sacd_create(const struct mo_env *env, const struct mo_sgemm *sgemm,
     }
     a->log_tau = (float)log(options->temperature);
     mo_net_draw(&a->actor, &a->rng);
-    for (int v = 0; v < 2; v++) {
-        mo_net_draw(&a->critic[v], &a->rng);
-        mo_net_copy(&a->target[v], &a->critic[v]);
-    }
+    mo_twin_draw(&a->twin, &a->rng);
     *out = a;
     return MOIRE_OK;
 }
@@ -96,13 +83,13 @@ int mo_sacd_explore(struct mo_sacd *agent, const float *state, const float *mask
     const struct mo_sgemm plain = {0};
     const int n = agent->options.n_actions;
     const float *scores =
-        mo_net_forward(&plain, &agent->actor, state, agent->options.n_state, 1, &agent->pass[0]);
+        mo_net_forward(&plain, &agent->actor, state, agent->options.learn.n_state, 1, &agent->actor_pass);
     mo_masked_softmax(n, scores, mask, agent->p, NULL);
     return mo_masked_draw(n, agent->p, mask, &agent->rng);
 }
 
 void mo_sacd_keep(struct mo_sacd *agent, const struct mo_sacd_step *step) {
-    const size_t state = (size_t)agent->options.n_state, actions = (size_t)agent->options.n_actions;
+    const size_t state = (size_t)agent->options.learn.n_state, actions = (size_t)agent->options.n_actions;
     float *row = mo_experience_add(&agent->experience), *tail = row + tail_at(agent);
     memset(row, 0, (size_t)agent->experience.width * sizeof *row);
     memcpy(row, step->state, state * sizeof *row);
@@ -127,40 +114,37 @@ bool mo_sacd_rows_valid(const struct mo_sacd *agent) {
 
 /* The outputs of a net for the batch, from where in its rows the states are. */
 static float *over_batch(struct mo_sacd *a, const struct mo_net *net, int at, struct mo_pass *pass) {
-    return mo_net_forward(&a->sgemm, net, a->rows + at, a->experience.width, a->options.batch, pass);
+    return mo_net_forward(&a->sgemm, net, a->rows + at, a->experience.width, a->options.learn.batch, pass);
 }
 
 void mo_sacd_goals(struct mo_sacd *a) {
     const int n = a->options.n_actions;
     const double tau = exp((double)a->log_tau);
-    const float *scores = over_batch(a, &a->actor, next_at(a), &a->pass[0]);
-    const float *q0 = over_batch(a, &a->target[0], next_at(a), &a->pass[1]);
-    const float *q1 = over_batch(a, &a->target[1], next_at(a), &a->pass[2]);
-    for (int i = 0; i < a->options.batch; i++, scores += n, q0 += n, q1 += n) {
+    const float *scores = over_batch(a, &a->actor, next_at(a), &a->actor_pass);
+    const float *q0 = over_batch(a, &a->twin.target[0], next_at(a), &a->twin.pass[0]);
+    const float *q1 = over_batch(a, &a->twin.target[1], next_at(a), &a->twin.pass[1]);
+    for (int i = 0; i < a->options.learn.batch; i++, scores += n, q0 += n, q1 += n) {
         const float *row = row_of(a, i), *tail = row + tail_at(a);
         double value = 0;
         mo_masked_softmax(n, scores, row + next_mask_at(a), a->p, a->log_p);
         for (int j = 0; j < n; j++) /* what is not allowed has p 0 */
             value += a->p[j] * (fminf(q0[j], q1[j]) - tau * a->log_p[j]);
-        a->goal[i] = (float)(tail[1] + (tail[2] > 0 ? 0 : a->options.gamma * value));
+        a->goal[i] = (float)(tail[1] + (tail[2] > 0 ? 0 : a->options.learn.gamma * value));
     }
 }
 
+static struct mo_twin_batch batch_of(const struct mo_sacd *a) {
+    return (struct mo_twin_batch){.sgemm = &a->sgemm,
+                                  .rows = a->rows,
+                                  .goal = a->goal,
+                                  .n = a->options.learn.batch,
+                                  .width = a->experience.width,
+                                  .output_at = tail_at(a)};
+}
+
 double mo_sacd_critic_slope(struct mo_sacd *a, int critic, float *slope) {
-    const int n = a->options.n_actions, batch = a->options.batch;
-    struct mo_pass *pass = &a->pass[1 + critic];
-    const float *q = over_batch(a, &a->critic[critic], 0, pass);
-    float *by_q = mo_pass_slope(pass);
-    double loss = 0;
-    memset(by_q, 0, (size_t)batch * (size_t)n * sizeof *by_q);
-    for (int i = 0; i < batch; i++, q += n, by_q += n) {
-        const int action = (int)row_of(a, i)[tail_at(a)];
-        const double off = (double)q[action] - a->goal[i];
-        loss += off * off / 2;
-        by_q[action] = (float)(off / batch);
-    }
-    mo_net_backward(&a->sgemm, &a->critic[critic], a->rows, a->experience.width, pass, slope, NULL);
-    return loss / batch;
+    const struct mo_twin_batch batch = batch_of(a);
+    return mo_twin_slope(&a->twin, critic, &batch, slope);
 }
 
 /* How many actions a row's state allows. */
@@ -172,12 +156,12 @@ static int n_allowed(const struct mo_sacd *a, const float *row) {
 }
 
 double mo_sacd_actor_slope(struct mo_sacd *a, float *slope, double *by_log_tau, double *entropy) {
-    const int n = a->options.n_actions, batch = a->options.batch;
+    const int n = a->options.n_actions, batch = a->options.learn.batch;
     const double tau = exp((double)a->log_tau);
-    const float *scores = over_batch(a, &a->actor, 0, &a->pass[0]);
-    const float *q0 = over_batch(a, &a->critic[0], 0, &a->pass[1]);
-    const float *q1 = over_batch(a, &a->critic[1], 0, &a->pass[2]);
-    float *by_score = mo_pass_slope(&a->pass[0]);
+    const float *scores = over_batch(a, &a->actor, 0, &a->actor_pass);
+    const float *q0 = over_batch(a, &a->twin.critic[0], 0, &a->twin.pass[0]);
+    const float *q1 = over_batch(a, &a->twin.critic[1], 0, &a->twin.pass[1]);
+    float *by_score = mo_pass_slope(&a->actor_pass);
     double loss = 0, short_of = 0;
     *entropy = 0;
     for (int i = 0; i < batch; i++, scores += n, q0 += n, q1 += n, by_score += n) {
@@ -194,25 +178,22 @@ double mo_sacd_actor_slope(struct mo_sacd *a, float *slope, double *by_log_tau, 
         short_of += (own - a->options.entropy * log(fmax(n_allowed(a, row_of(a, i)), 1))) / batch;
     }
     *by_log_tau = tau * short_of;
-    mo_net_backward(&a->sgemm, &a->actor, a->rows, a->experience.width, &a->pass[0], slope, NULL);
+    mo_net_backward(&a->sgemm, &a->actor, a->rows, a->experience.width, &a->actor_pass, slope, NULL);
     return loss / batch;
 }
 
 int mo_sacd_update(struct mo_sacd *a, struct mo_sacd_losses *losses, moire_error *err) {
-    const double rate = a->options.rate;
+    const double rate = a->options.learn.rate;
+    const struct mo_twin_batch batch = batch_of(a);
     double by_log_tau;
-    mo_experience_draw(&a->experience, &a->rng, a->options.batch, a->rows);
+    mo_experience_draw(&a->experience, &a->rng, a->options.learn.batch, a->rows);
     mo_sacd_goals(a);
-    for (int v = 0; v < 2; v++) {
-        losses->critic[v] = mo_sacd_critic_slope(a, v, a->slope);
-        mo_adam_step(&a->critic_adam[v], a->critic[v].values, a->slope, rate);
-    }
+    mo_twin_step(&a->twin, &batch, rate, a->slope, losses->critic);
     losses->actor = mo_sacd_actor_slope(a, a->slope, &by_log_tau, &losses->entropy);
     mo_adam_step(&a->actor_adam, a->actor.values, a->slope, rate);
     const float tau_slope = (float)by_log_tau;
     mo_adam_step(&a->tau_adam, &a->log_tau, &tau_slope, rate);
-    for (int v = 0; v < 2; v++)
-        mo_net_follow(&a->target[v], &a->critic[v], a->options.soft);
+    mo_twin_follow(&a->twin, a->options.learn.soft);
     a->updates++;
     if (!isfinite(losses->critic[0] + losses->critic[1] + losses->actor + by_log_tau))
         return mo_fail(err, MOIRE_EFAILED, "training diverged: in update %lld a loss is no number",

@@ -15,20 +15,16 @@
  * Everything random comes from the agent's own stream: a seed and the same calls give the same bytes. */
 #ifndef MO_SACD_H
 #define MO_SACD_H
-#include "runtime/learn/dense.h"
 #include "runtime/learn/experience.h"
+#include "runtime/learn/twin.h"
 
 enum { MO_SACD_ACTIONS = 64 };
 
 struct mo_sacd_options {
-    int n_state, n_actions; /* floats of a state; actions, at most MO_SACD_ACTIONS */
-    int hidden;             /* width of both hidden layers: 256 */
-    int batch, room;        /* rows of a mini-batch (256), of the replay buffer (100000) */
-    double gamma;           /* 0.99 */
-    double soft;            /* kappa', 0.01 */
-    double rate;            /* l', 1e-4: of actor, critics and temperature */
-    double temperature;     /* tau at the beginning, 1 */
-    double entropy;         /* of an even choice's that the temperature aims at, 0 to 1 */
+    struct mo_learn_options learn; /* kappa' 0.01; l' 1e-4, of the temperature, too */
+    int n_actions;                 /* at most MO_SACD_ACTIONS */
+    double temperature;            /* tau at the beginning, 1 */
+    double entropy;                /* of an even choice's that the temperature aims at, 0 to 1 */
 };
 
 /* Table 2 of the paper, and an entropy of 0.1. */
@@ -49,12 +45,13 @@ struct mo_sacd {
     struct mo_sacd_options options;
     uint64_t rng;
     int64_t updates;
-    struct mo_net actor, critic[2], target[2];
-    struct mo_adam actor_adam, critic_adam[2], tau_adam;
+    struct mo_net actor;
+    struct mo_adam actor_adam, tau_adam;
+    struct mo_twin twin;
     float log_tau;
     struct mo_experience experience;
     /* scratch of one update; not kept from one to the next */
-    struct mo_pass pass[3]; /* of the actor, of either critic */
+    struct mo_pass actor_pass;
     float *rows, *goal, *slope, *p, *log_p;
 };
 

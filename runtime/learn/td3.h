@@ -18,18 +18,14 @@
  * Everything random comes from the agent's own stream: a seed and the same calls give the same bytes. */
 #ifndef MO_TD3_H
 #define MO_TD3_H
-#include "runtime/learn/dense.h"
 #include "runtime/learn/experience.h"
+#include "runtime/learn/twin.h"
 
 enum { MO_TD3_SLOTS = 64 };
 
 struct mo_td3_options {
-    int n_state, n_slots;          /* floats of a state; slots, at most MO_TD3_SLOTS */
-    int hidden;                    /* width of both hidden layers: 256 */
-    int batch, room;               /* rows of a mini-batch (256), of the replay buffer (100000) */
-    double gamma;                  /* 0.99 */
-    double soft;                   /* kappa'', 0.005 */
-    double rate;                   /* l'', 3e-4 */
+    struct mo_learn_options learn; /* kappa'' 0.005, l'' 3e-4 */
+    int n_slots;                   /* at most MO_TD3_SLOTS */
     double explore, smooth, limit; /* sigma_1 0.1, sigma_2 0.2, c 0.5 */
     int every;                     /* nu, 2 */
 };
@@ -52,11 +48,12 @@ struct mo_td3 {
     struct mo_td3_options options;
     uint64_t rng;
     int64_t updates;
-    struct mo_net actor, actor_target, critic[2], target[2];
-    struct mo_adam actor_adam, critic_adam[2];
+    struct mo_net actor, actor_target;
+    struct mo_adam actor_adam;
+    struct mo_twin twin;
     struct mo_experience experience;
     /* scratch of one update; not kept from one to the next */
-    struct mo_pass actor_pass, pass[2];
+    struct mo_pass actor_pass;
     float *rows, *inputs, *by_input, *goal, *slope; /* inputs: of a critic, [batch][n_state + 2 n_slots] */
 };
 

@@ -240,10 +240,10 @@ static void walk_pair(void *data, struct mo_learn_io *io) {
 static int make_pair(const struct mo_env *env, uint64_t seed, int room, struct pair *p) {
     struct mo_sacd_options s = mo_sacd_options(STATE, CHOICES);
     struct mo_td3_options t = mo_td3_options(STATE, CHOICES);
-    s.hidden = t.hidden = 6;
-    s.batch = t.batch = 8;
-    s.room = t.room = room;
-    s.rate = t.rate = 1e-2;
+    s.learn.hidden = t.learn.hidden = 6;
+    s.learn.batch = t.learn.batch = 8;
+    s.learn.room = t.learn.room = room;
+    s.learn.rate = t.learn.rate = 1e-2;
     *p = (struct pair){.rng = seed};
     int code = mo_sacd_create(env, &plain, &s, seed, &p->sacd, NULL);
     if (!code) code = mo_td3_create(env, &plain, &t, seed, &p->td3, NULL);

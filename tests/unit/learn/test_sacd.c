@@ -89,13 +89,13 @@ static struct mo_sacd *agent_with_steps(struct formulas *f, uint64_t seed) {
     struct mo_sacd_options options = mo_sacd_options(STATE, ACTIONS);
     struct mo_sacd *agent;
     uint64_t rng = seed;
-    options.hidden = 9;
-    options.batch = options.room = BATCH;
+    options.learn.hidden = 9;
+    options.learn.batch = options.learn.room = BATCH;
     options.entropy = 0.4;
     options.temperature = 0.7;
     assert_int_equal(mo_sacd_create(learn_env(), &plain, &options, seed, &agent, NULL), MOIRE_OK);
     for (int v = 0; v < 2; v++) /* as after some updates */
-        mo_net_draw(&agent->target[v], &agent->rng);
+        mo_net_draw(&agent->twin.target[v], &agent->rng);
     for (int i = 0; i < BATCH; i++) {
         float state[STATE], next[STATE];
         for (int j = 0; j < STATE; j++) {
@@ -117,12 +117,12 @@ static struct mo_sacd *agent_with_steps(struct formulas *f, uint64_t seed) {
     memcpy(agent->rows, agent->experience.rows, sizeof(float) * BATCH * (size_t)agent->experience.width);
     f->actor = double_net_of(&agent->actor);
     for (int v = 0; v < 2; v++) {
-        f->critic[v] = double_net_of(&agent->critic[v]);
-        f->target[v] = double_net_of(&agent->target[v]);
+        f->critic[v] = double_net_of(&agent->twin.critic[v]);
+        f->target[v] = double_net_of(&agent->twin.target[v]);
     }
     f->log_tau = agent->log_tau;
     f->entropy = options.entropy;
-    f->gamma = options.gamma;
+    f->gamma = options.learn.gamma;
     return agent;
 }
 
@@ -161,8 +161,8 @@ static void what_is_masked_is_never_chosen(void **state) {
     float mask[N], seen[2];
     uint64_t rng = SEED;
     long of_few = 0;
-    options.hidden = 4;
-    options.batch = options.room = 1;
+    options.learn.hidden = 4;
+    options.learn.batch = options.learn.room = 1;
     assert_int_equal(mo_sacd_create(learn_env(), &plain, &options, SEED, &agent, NULL), MOIRE_OK);
     for (size_t i = 0; i < agent->actor.n; i++)
         agent->actor.values[i] *= 20; /* as sure of itself as a trained one */
@@ -221,11 +221,11 @@ static struct mo_sacd *learn_the_world(const struct mo_sgemm *sgemm, uint64_t se
     moire_error err;
     int field = 0, steps = 0;
     uint64_t rng = seed;
-    options.hidden = 32;
-    options.batch = 32;
-    options.room = 2000;
-    options.gamma = 0.95;
-    options.rate = 3e-3;
+    options.learn.hidden = 32;
+    options.learn.batch = 32;
+    options.learn.room = 2000;
+    options.learn.gamma = 0.95;
+    options.learn.rate = 3e-3;
     options.temperature = 0.2;
     assert_int_equal(mo_sacd_create(learn_env(), sgemm, &options, seed, &agent, &err), MOIRE_OK);
     for (int n = 0; n < updates; n++) {
@@ -251,7 +251,7 @@ static void the_shortest_ways_are_learned(void **state) {
     int best[FIELDS];
     struct mo_pass *pass;
     struct mo_sacd *agent = learn_the_world(&plain, SEED, 2500);
-    pass = &agent->pass[0];
+    pass = &agent->actor_pass;
     shortest_ways(best);
     assert_int_equal(best[2 * SIDE + 1], 4); /* round the wall */
     for (int from = 0; from < FIELDS; from++) {
@@ -274,7 +274,7 @@ static void a_seed_gives_the_same_bytes(void **state) {
     struct mo_sacd *a = learn_the_world(&plain, 5, 60), *b = learn_the_world(&plain, 5, 60),
                    *c = learn_the_world(&plain, 6, 60);
     assert_memory_equal(a->actor.values, b->actor.values, a->actor.n * sizeof(float));
-    assert_memory_equal(a->target[1].values, b->target[1].values, a->actor.n * sizeof(float));
+    assert_memory_equal(a->twin.target[1].values, b->twin.target[1].values, a->actor.n * sizeof(float));
     assert_memory_equal(a->experience.rows, b->experience.rows,
                         sizeof(float) * 60 * (size_t)a->experience.width);
     assert_true(memcmp(a->actor.values, c->actor.values, a->actor.n * sizeof(float)) != 0);
@@ -298,7 +298,7 @@ static void what_diverges_is_said(void **state) {
     struct mo_sacd *agent = agent_with_steps(&f, SEED);
     struct mo_sacd_losses losses;
     moire_error err = {0};
-    agent->critic[1].values[0] = NAN;
+    agent->twin.critic[1].values[0] = NAN;
     assert_int_equal(mo_sacd_update(agent, &losses, &err), MOIRE_EFAILED);
     assert_non_null(strstr(err.message, "diverged: in update 1 "));
     mo_sacd_destroy(agent);
@@ -309,13 +309,13 @@ static void options_out_of_range_are_refused(void **state) {
     struct mo_sacd *agent;
     for (int i = 0; i < 9; i++) {
         struct mo_sacd_options o = mo_sacd_options(STATE, ACTIONS);
-        *(i == 0   ? &o.n_state
+        *(i == 0   ? &o.learn.n_state
           : i == 1 ? &o.n_actions
-          : i == 2 ? &o.hidden
-          : i == 3 ? &o.batch
-                   : &o.room) = i < 5 ? 0 : 10;
-        if (i == 5) o.gamma = 1;
-        if (i == 6) o.rate = NAN;
+          : i == 2 ? &o.learn.hidden
+          : i == 3 ? &o.learn.batch
+                   : &o.learn.room) = i < 5 ? 0 : 10;
+        if (i == 5) o.learn.gamma = 1;
+        if (i == 6) o.learn.rate = NAN;
         if (i == 7) o.temperature = 0;
         if (i == 8) o.n_actions = MO_SACD_ACTIONS + 1;
         assert_int_equal(mo_sacd_create(learn_env(), &plain, &o, 0, &agent, NULL), MOIRE_EINVAL);

@@ -94,7 +94,7 @@ static void goals(struct formulas *f, uint64_t *rng) {
         f->goal[i] = f->reward[i];
         if (!f->last[i])
             f->goal[i] +=
-                f->options->gamma * fmin(value(&f->target[0], inputs), value(&f->target[1], inputs));
+                f->options->learn.gamma * fmin(value(&f->target[0], inputs), value(&f->target[1], inputs));
     }
 }
 
@@ -150,13 +150,13 @@ static struct mo_td3 *agent_with_steps(struct formulas *f, uint64_t seed) {
     struct mo_td3_options options = mo_td3_options(STATE, SLOTS);
     struct mo_td3 *agent;
     uint64_t rng = seed;
-    options.hidden = 8;
-    options.batch = options.room = BATCH;
+    options.learn.hidden = 8;
+    options.learn.batch = options.learn.room = BATCH;
     options.smooth = 0.4;
     assert_int_equal(mo_td3_create(learn_env(), &plain, &options, seed, &agent, NULL), MOIRE_OK);
     mo_net_draw(&agent->actor_target, &agent->rng); /* as after some updates */
     for (int v = 0; v < 2; v++)
-        mo_net_draw(&agent->target[v], &agent->rng);
+        mo_net_draw(&agent->twin.target[v], &agent->rng);
     for (int i = 0; i < BATCH; i++)
         random_step(f, i, &rng, agent);
     memcpy(agent->rows, agent->experience.rows, sizeof(float) * BATCH * (size_t)agent->experience.width);
@@ -164,8 +164,8 @@ static struct mo_td3 *agent_with_steps(struct formulas *f, uint64_t seed) {
     f->actor = double_net_of(&agent->actor);
     f->actor_target = double_net_of(&agent->actor_target);
     for (int v = 0; v < 2; v++) {
-        f->critic[v] = double_net_of(&agent->critic[v]);
-        f->target[v] = double_net_of(&agent->target[v]);
+        f->critic[v] = double_net_of(&agent->twin.critic[v]);
+        f->target[v] = double_net_of(&agent->twin.target[v]);
     }
     return agent;
 }
@@ -185,8 +185,8 @@ static void goals_and_slopes_are_those_of_the_formulas(void **state) {
         for (f.which = 0; f.which < 2; f.which++) {
             exact = critic_loss(&f);
             assert_true(fabs(mo_td3_critic_slope(agent, f.which, agent->slope) - exact) < 1e-4);
-            check_slope("a critic", f.critic[f.which].values, agent->critic[0].n, agent->slope, critic_loss,
-                        &f);
+            check_slope("a critic", f.critic[f.which].values, agent->twin.critic[0].n, agent->slope,
+                        critic_loss, &f);
         }
         exact = actor_loss(&f);
         assert_true(fabs(mo_td3_actor_slope(agent, agent->slope) - exact) < 1e-4);
@@ -204,15 +204,15 @@ static void actor_and_targets_wait_for_their_turn(void **state) {
     agent->options.every = 3;
     for (int n = 1; n <= 9; n++) {
         was[0] = agent->actor.values[0];
-        was[1] = agent->target[0].values[0];
-        was[2] = agent->critic[0].values[0];
+        was[1] = agent->twin.target[0].values[0];
+        was[2] = agent->twin.critic[0].values[0];
         assert_int_equal(mo_td3_update(agent, &losses, NULL), MOIRE_OK);
         assert_int_equal(losses.delayed, n % 3 != 0);
         assert_int_equal(was[0] == agent->actor.values[0], n % 3 != 0);
-        assert_int_equal(was[1] == agent->target[0].values[0], n % 3 != 0);
-        assert_true(was[2] != agent->critic[0].values[0]);
+        assert_int_equal(was[1] == agent->twin.target[0].values[0], n % 3 != 0);
+        assert_true(was[2] != agent->twin.critic[0].values[0]);
     }
-    agent->critic[0].values[3] = INFINITY;
+    agent->twin.critic[0].values[3] = INFINITY;
     moire_error err = {0};
     assert_int_equal(mo_td3_update(agent, &losses, &err), MOIRE_EFAILED);
     assert_non_null(strstr(err.message, "diverged: in update 10 "));
@@ -241,11 +241,11 @@ static struct mo_td3 *learn_the_quadratic(uint64_t seed, int updates) {
     moire_error err;
     uint64_t rng = seed;
     int now = 0;
-    options.hidden = 32;
-    options.batch = 32;
-    options.room = 4000;
-    options.gamma = 0.5; /* cases come by chance, so the best action is that of the moment */
-    options.rate = 2e-3;
+    options.learn.hidden = 32;
+    options.learn.batch = 32;
+    options.learn.room = 4000;
+    options.learn.gamma = 0.5; /* cases come by chance, so the best action is that of the moment */
+    options.learn.rate = 2e-3;
     assert_int_equal(mo_td3_create(learn_env(), &plain, &options, seed, &agent, &err), MOIRE_OK);
     for (int n = 0; n < updates; n++) {
         const int then = mo_draw_below(&rng, CASES);
@@ -283,7 +283,8 @@ static void a_seed_gives_the_same_bytes(void **state) {
     struct mo_td3 *a = learn_the_quadratic(5, 60), *b = learn_the_quadratic(5, 60),
                   *c = learn_the_quadratic(6, 60);
     assert_memory_equal(a->actor.values, b->actor.values, a->actor.n * sizeof(float));
-    assert_memory_equal(a->target[1].values, b->target[1].values, a->target[1].n * sizeof(float));
+    assert_memory_equal(a->twin.target[1].values, b->twin.target[1].values,
+                        a->twin.target[1].n * sizeof(float));
     assert_true(memcmp(a->actor.values, c->actor.values, a->actor.n * sizeof(float)) != 0);
     mo_td3_destroy(a);
     mo_td3_destroy(b);
@@ -295,14 +296,14 @@ static void options_out_of_range_are_refused(void **state) {
     struct mo_td3 *agent;
     for (int i = 0; i < 8; i++) {
         struct mo_td3_options o = mo_td3_options(STATE, SLOTS);
-        if (i == 0) o.n_state = MO_NET_WIDTH;
+        if (i == 0) o.learn.n_state = MO_NET_WIDTH;
         if (i == 1) o.n_slots = MO_TD3_SLOTS + 1;
-        if (i == 2) o.hidden = 0;
-        if (i == 3) o.batch = 0;
-        if (i == 4) o.room = 0;
+        if (i == 2) o.learn.hidden = 0;
+        if (i == 3) o.learn.batch = 0;
+        if (i == 4) o.learn.room = 0;
         if (i == 5) o.every = 0;
         if (i == 6) o.smooth = NAN;
-        if (i == 7) o.soft = 0;
+        if (i == 7) o.learn.soft = 0;
         assert_int_equal(mo_td3_create(learn_env(), &plain, &o, 0, &agent, NULL), MOIRE_EINVAL);
         assert_null(agent);
     }
