@@ -133,16 +133,22 @@ static struct mo_share_profile *even(double l2) {
     return p;
 }
 
+/* Plans one GPU for 100 and 380 queries/s of models that use so much L2, which slows down by that use. */
+static void plan_two(struct bed *b, double l2) {
+    set_up(b, 1);
+    b->kind.interference = (struct mo_interference){.l2_other = 1, .constant = 1};
+    add(b, "slow", even(l2), 100, 40);
+    add(b, "fast", even(l2), 380, 40);
+    make(b);
+    assert_true(the_plan.complete);
+}
+
 /* T = 20 ms.  100 queries/s: 2 of them in 20 ms, 2 ms of a whole GPU, so a tenth suffices just.  380: 8, of
  * which 7.6 come in 20 ms; 8 ms at 40 % take 20 ms. */
 static void batch_and_share_follow_the_formulas(void **state) {
     (void)state;
     struct bed b;
-    set_up(&b, 1);
-    add(&b, "slow", even(0), 100, 40);
-    add(&b, "fast", even(0), 380, 40);
-    make(&b);
-    assert_true(the_plan.complete);
+    plan_two(&b, 0);
     expect(0, 0, 1, 2);
     expect(1, 0, 4, 8);
     /* 1 ms to bring a query in: in 20 ms only 20 / (1 + 0.38) of those 20 count, so 5.5 come: 6 */
@@ -158,12 +164,7 @@ static void batch_and_share_follow_the_formulas(void **state) {
 static void neighbours_widen_each_other(void **state) {
     (void)state;
     struct bed b;
-    set_up(&b, 1);
-    b.kind.interference = (struct mo_interference){.l2_other = 1, .constant = 1};
-    add(&b, "slow", even(0.5), 100, 40);
-    add(&b, "fast", even(0.5), 380, 40);
-    make(&b);
-    assert_true(the_plan.complete);
+    plan_two(&b, 0.5);
     expect(0, 0, 2, 2);
     expect(1, 0, 6, 8);
     tear_down(&b);
