@@ -175,9 +175,17 @@ static const struct {
 } clairvoyant[] = {{"bound", "upper limit for any scheduler", play_bound},
                    {"offline", "best schedule found with all arrivals known", play_offline}};
 
-static int work(struct mo_bench_session *session, const struct mo_bench_simulation *m,
-                const struct mo_bench_serve_options *o, int index, json_t **row, int64_t *decisions,
-                moire_error *err) {
+/* What the pieces have in common. */
+struct pieces {
+    struct mo_bench_session *session;
+    const struct mo_bench_simulation *simulation;
+    const struct mo_bench_serve_options *options;
+};
+
+static int work(void *self, int index, json_t **row, int64_t *decisions, moire_error *err) {
+    const struct pieces *all = self;
+    const struct mo_bench_simulation *m = all->simulation;
+    const struct mo_bench_serve_options *o = all->options;
     const char *name = o->policies[index / o->n_seeds];
     struct piece piece = {.simulation = m,
                           .policy = mo_policy_find(name),
@@ -199,7 +207,7 @@ static int work(struct mo_bench_session *session, const struct mo_bench_simulati
         return mo_fail(err, MOIRE_EINVAL, "'%s' knows machines of cores only, '%s' has GPUs", name,
                        m->machine.name);
     if (!player.play) return mo_fail(err, MOIRE_EINVAL, "no policy '%s'", name);
-    int code = mo_bench_seed(session, &player, &m->mix, o, piece.seed, &found, row, err);
+    int code = mo_bench_seed(all->session, &player, &m->mix, o, piece.seed, &found, row, err);
     double load = code ? 0 : mo_bench_telling_load(o, &found);
     if (!code && piece.policy) {
         report(&piece, &player, o, load, "scheduling", *row);
@@ -207,18 +215,6 @@ static int work(struct mo_bench_session *session, const struct mo_bench_simulati
     }
     *decisions += piece.decisions;
     return code;
-}
-
-/* What the pieces have in common. */
-struct pieces {
-    struct mo_bench_session *session;
-    const struct mo_bench_simulation *simulation;
-    const struct mo_bench_serve_options *options;
-};
-
-static int work_piece(void *self, int index, json_t **row, int64_t *decisions, moire_error *err) {
-    const struct pieces *p = self;
-    return work(p->session, p->simulation, p->options, index, row, decisions, err);
 }
 
 /* CPU time of all processes that were waited for. */
@@ -235,7 +231,7 @@ static int run_workers(struct mo_bench_session *session, const struct mo_bench_s
     const struct mo_bench_workers workers = {.session = session,
                                              .n_jobs = o->jobs > 0 ? o->jobs : session->cores,
                                              .n_pieces = o->serve.n_policies * o->serve.n_seeds,
-                                             .piece = work_piece,
+                                             .piece = work,
                                              .self = &pieces};
     int64_t decisions = 0;
     const double before = children_seconds();
