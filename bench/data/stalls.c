@@ -46,12 +46,8 @@ bool mo_bench_slow_parse(const char *text, struct mo_bench_stalls *out) {
 }
 
 /* --- drawing -------------------------------------------------------------------------------------------- */
-static double uniform(uint64_t *state) {
-    return (double)(mo_splitmix(state) >> 11) * 0x1p-53;
-}
-
 static double exponential(uint64_t *state) {
-    return -log1p(-uniform(state));
+    return -log1p(-mo_draw_unit(state));
 }
 
 /* In [from, to) steps of the row do `share` of what they would. */
@@ -80,7 +76,7 @@ static void draw_stalls(const struct mo_bench_stalls *s, double *rate, int n_ste
     double gap = 1e9 / s->a_second, length = (double)n_steps * (double)STEP_NS;
     double at = gap * exponential(&rng);
     while (at < length) {
-        double until = at + s->least_ns + (s->most_ns - s->least_ns) * uniform(&rng);
+        double until = at + s->least_ns + (s->most_ns - s->least_ns) * mo_draw_unit(&rng);
         slow_down(rate, n_steps, at, until, 0);
         at = until + gap * exponential(&rng);
     }

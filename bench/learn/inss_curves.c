@@ -3,6 +3,7 @@
 #define _GNU_SOURCE
 #include "bench/learn/inss_curves.h"
 
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include "bench/report/plot.h"
@@ -17,23 +18,36 @@ static void put_csv(FILE *out, const struct mo_inss_point *points, int n) {
                 points[i].late_pct, points[i].temperature);
 }
 
-/* Field `which` of the points, each the mean of as many before it as there are, MO_INSS_SMOOTH at most. */
-static void smooth(const struct mo_inss_point *points, int n, int which, double *y) {
+static const struct chart {
+    const char *title, *label;
+    size_t offset; /* of its double in struct mo_inss_point */
+} charts[] = {{"reward of a model and step", "reward", offsetof(struct mo_inss_point, reward)},
+              {"queries served", "%", offsetof(struct mo_inss_point, served_pct)},
+              {"queries late or lost", "%", offsetof(struct mo_inss_point, late_pct)},
+              {"temperature", "tau", offsetof(struct mo_inss_point, temperature)}};
+enum { CHARTS = sizeof charts / sizeof *charts };
+
+static double value(const struct chart *chart, const struct mo_inss_point *point) {
+    double v;
+    memcpy(&v, (const char *)point + chart->offset, sizeof v);
+    return v;
+}
+
+/* Each point with as many before it as there are, MO_INSS_SMOOTH at most: their mean. */
+static void smooth(const struct chart *chart, const struct mo_inss_point *points, int n, double *y) {
     double sum = 0;
     for (int i = 0; i < n; i++) {
-        const double *at = &points[i].reward + which;
         const int of = i + 1 < MO_INSS_SMOOTH ? i + 1 : MO_INSS_SMOOTH;
-        sum += *at;
-        if (i >= MO_INSS_SMOOTH) sum -= *(&points[i - MO_INSS_SMOOTH].reward + which);
+        sum += value(chart, &points[i]);
+        if (i >= MO_INSS_SMOOTH) sum -= value(chart, &points[i - MO_INSS_SMOOTH]);
         y[i] = sum / of;
     }
 }
 
-static void put_chart(FILE *out, const char *title, const char *label, const double *x, const double *y,
-                      int n, int at) {
-    struct mo_plot p = {.title = title,
+static void put_chart(FILE *out, int at, const double *x, const double *y, int n) {
+    struct mo_plot p = {.title = charts[at].title,
                         .x_label = "episode",
-                        .y_label = label,
+                        .y_label = charts[at].label,
                         .x0 = 0,
                         .x1 = n,
                         .width = WIDTH,
@@ -45,24 +59,21 @@ static void put_chart(FILE *out, const char *title, const char *label, const dou
     }
     fprintf(out, "<g transform=\"translate(0,%d)\">\n", at * (HEIGHT + GAP));
     mo_plot_begin(&p, out);
-    mo_plot_line(&p, x, y, n, mo_plot_colour(at), false, false, title);
+    mo_plot_line(&p, x, y, n, mo_plot_colour(at), false, false, p.title);
     mo_plot_end(&p);
     fprintf(out, "</g>\n");
 }
 
 static void put_svg(FILE *out, const struct mo_inss_point *points, int n, double *x, double *y) {
-    static const char *const titles[] = {"reward of a model and step", "queries served",
-                                         "queries late or lost", "temperature"};
-    static const char *const labels[] = {"reward", "%", "%", "tau"};
     fprintf(out,
             "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%d\" height=\"%d\" font-family=\"sans-serif\" "
             "font-size=\"11\">\n<style>.g{stroke:#8884}.t{font-weight:bold}</style>\n",
-            WIDTH, 4 * (HEIGHT + GAP));
+            WIDTH, CHARTS * (HEIGHT + GAP));
     for (int i = 0; i < n; i++)
         x[i] = i + 1;
-    for (int c = 0; c < 4; c++) {
-        smooth(points, n, c, y);
-        put_chart(out, titles[c], labels[c], x, y, n, c);
+    for (int c = 0; c < CHARTS; c++) {
+        smooth(&charts[c], points, n, y);
+        put_chart(out, c, x, y, n);
     }
     fprintf(out, "</svg>\n");
 }

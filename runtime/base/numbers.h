@@ -44,6 +44,10 @@ static inline uint64_t mo_mix(uint64_t z) {
 static inline uint64_t mo_splitmix(uint64_t *state) {
     return mo_mix(*state += MO_GOLDEN);
 }
+/* Evenly from [0, 1), of that stream. */
+static inline double mo_draw_unit(uint64_t *state) {
+    return (double)(mo_splitmix(state) >> 11) * 0x1p-53;
+}
 
 /* A plain congruence, for test data: 31 bits. */
 static inline uint64_t mo_lcg(uint64_t *state) {

@@ -3,7 +3,7 @@
 #include "runtime/learn/dense.h"
 
 #include <string.h>
-#include "runtime/learn/draws.h"
+#include "runtime/base/numbers.h"
 
 /* Loops over so many at once are what compilers turn into vectors. */
 enum { LANES = 16 };

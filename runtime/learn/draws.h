@@ -1,14 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
- * draws.h - random numbers for learning, from one word of state (mo_splitmix()), so that a seed gives the
- * same run and a checkpoint holds all of it. */
+ * draws.h - random numbers for learning, from one word of state as mo_draw_unit() has it, so that a seed
+ * gives the same run and a checkpoint holds all of it. */
 #ifndef MO_DRAWS_H
 #define MO_DRAWS_H
 #include "runtime/base/numbers.h"
 
-/* Evenly from [0, 1). */
-static inline double mo_draw_unit(uint64_t *rng) {
-    return (double)(mo_splitmix(rng) >> 11) * 0x1p-53;
-}
 /* One of 0 .. n - 1, n >= 1; the bias is below n / 2^53. */
 static inline int mo_draw_below(uint64_t *rng, int n) {
     return (int)(mo_draw_unit(rng) * n);

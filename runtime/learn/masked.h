@@ -5,7 +5,7 @@
  * is never chosen, whatever the scores are: also when they are huge or no numbers. */
 #ifndef MO_MASKED_H
 #define MO_MASKED_H
-#include "runtime/learn/draws.h"
+#include "runtime/base/numbers.h"
 
 /* Softmax of the scores of the allowed ones; zeros for all when none is.  log_p (NULL: not wanted) gets the
  * logarithms, 0 where p is 0. */

@@ -13,10 +13,6 @@
 #include "runtime/sim/sim_impl.h"
 
 /* --- blocks --------------------------------------------------------------------------------------------- */
-static double uniform(uint64_t *state) {
-    return (double)(mo_splitmix(state) >> 11) * 0x1p-53;
-}
-
 static bool sooner(const struct mo_sim_work *a, const struct mo_sim_work *b) {
     return a->end != b->end ? a->end < b->end : a->order < b->order;
 }
@@ -31,7 +27,7 @@ static void find_first(struct mo_sim *s) {
 
 int64_t mo_sim_start(struct mo_sim *s, const struct mo_run *run, bool asleep) {
     const double *parts = s->config.spread[run->tenant].start[run->first][asleep];
-    return (int64_t)parts[(int)(uniform(&s->rng) * MO_SIM_PARTS)];
+    return (int64_t)parts[(int)(mo_draw_unit(&s->rng) * MO_SIM_PARTS)];
 }
 
 int64_t mo_sim_end_of(const struct mo_sim *s, const struct mo_sim_work *w) {
@@ -87,10 +83,12 @@ static void begin_block(struct mo_sim *s, const struct mo_run *run, int64_t aske
     w->asked = asked;
     double solo = s->device->time(s, run, w), profiled = solo;
     if (s->config.spread)
-        solo *= s->config.spread[run->tenant].ratio[run->n_cores > 1][(int)(uniform(&s->rng) * MO_SIM_PARTS)];
+        solo *= s->config.spread[run->tenant]
+                    .ratio[run->n_cores > 1][(int)(mo_draw_unit(&s->rng) * MO_SIM_PARTS)];
     else if (s->machine.slowdown > 0)
         solo *= s->machine.slowdown;
-    if (s->machine.noise > 0 && !s->config.spread) solo *= 1 + s->machine.noise * (uniform(&s->rng) - 0.5);
+    if (s->machine.noise > 0 && !s->config.spread)
+        solo *= 1 + s->machine.noise * (mo_draw_unit(&s->rng) - 0.5);
     w->run = *run;
     int64_t begin = s->device->begin(s, run, w);
     w->ran = begin <= run->latest_start;
