@@ -14,7 +14,7 @@ enum { MOST_POINTS = 16 };
 static const struct {
     const char *planner;
     double missed, over_ideal, over_sbp;
-} paper[] = {{"gpulet-int", 18, 0.923, 2.026}, {"gpulet", -1, -1, 2.06}, {"selftune", -1, -1, 2.026 / 1.748}};
+} paper[] = {{"gpulet-int", 18, 0.923, 2.026}, {"gpulet", -1, -1, 2.06}, {"gslice", -1, -1, 2.026 / 1.748}};
 
 /* A member as percent or count, "-" when it is null. */
 static const char *cell(char text[32], const json_t *row, const char *key, const char *format, double times) {

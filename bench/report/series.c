@@ -36,7 +36,7 @@ static const struct {
     {"moire-gpu-cut", "#ee8d9c", false},
     {"gpulet", "#2f9fd0", false},
     {"gpulet-int", "#1b6fae", false},
-    {"selftune", "#d18f2c", false},
+    {"gslice", "#d18f2c", false},
     {"igniter", "#8f6b2c", false},
     {"sbp", "#9a62d8", false},
     {"sbp-half", "#c4a3ea", false},

@@ -11,7 +11,7 @@
 
 static const struct mo_planner *const planners[] = {
     &mo_planner_moire,    &mo_planner_ideal,   &mo_planner_gpulet_int,
-    &mo_planner_gpulet,   &mo_planner_igniter, &mo_planner_selftune,
+    &mo_planner_gpulet,   &mo_planner_igniter, &mo_planner_gslice,
     &mo_planner_sbp_half, &mo_planner_sbp,     NULL};
 
 const struct mo_planner *const *mo_planners(void) {

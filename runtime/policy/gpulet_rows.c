@@ -7,7 +7,7 @@
 enum {
     SBP,
     SBP_HALF,
-    SELFTUNE,
+    GSLICE,
     IGNITER,
     GPULET,
     GPULET_INT,
@@ -26,7 +26,7 @@ enum {
 static const struct mo_gpulet_options options[] = {
     [SBP] = {.planner = "sbp"},
     [SBP_HALF] = {.planner = "sbp-half"},
-    [SELFTUNE] = {.planner = "selftune"},
+    [GSLICE] = {.planner = "gslice"},
     [IGNITER] = {.planner = "igniter"},
     [GPULET] = {.planner = "gpulet"},
     [GPULET_INT] = {.planner = "gpulet-int"},
@@ -66,7 +66,7 @@ static const struct mo_policy servers[] = {
     SERVER("gpulet-int-stretched", "gpulet-int, rates stretched as far as the GPUs serve", STRETCHED, 20,
            true),
     SERVER("gpulet", "lets by gpu-let's algorithm", GPULET, 20, false),
-    SERVER("selftune", "lets by guided self-tuning", SELFTUNE, 20, false),
+    SERVER("gslice", "lets by guided self-tuning, as in GSLICE", GSLICE, 20, false),
     SERVER("igniter", "lets by iGniter's formulas and placement", IGNITER, 20, false),
     SERVER("sbp", "squishy bin packing, whole GPUs", SBP, 20, false),
     SERVER("sbp-half", "squishy bin packing, half GPUs", SBP_HALF, 20, false),

@@ -77,7 +77,7 @@ static void an_unknown_name_lists_the_names(void **state) {
                 {MO_KNOWN_SCENARIOS, "mxi", "no scenario 'mxi'; did you mean 'mix'?", "veltair-heavy"},
                 {MO_KNOWN_MACHINES, "core64", "no machine 'core64'; did you mean 'cores64'?", "gpus4-v100"},
                 {MO_KNOWN_POLICIES, "fcsf", "no policy 'fcsf'; did you mean 'fcfs'?", "moire-gpu"},
-                {MO_KNOWN_PLANNERS, "gpulett", "no planner 'gpulett'; did you mean 'gpulet'?", "selftune"},
+                {MO_KNOWN_PLANNERS, "gpulett", "no planner 'gpulett'; did you mean 'gpulet'?", "gslice"},
                 {MO_KNOWN_SOURCES, "papy", "no source of pressure 'papy'; did you mean 'papi'?", "slowdown"},
                 {MO_KNOWN_PEERS, "openvin", "no peer 'openvin'; did you mean 'openvino'?", "onnxruntime"}};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * selftune.c - guided self-tuning: GSLICE (SoCC 2020) as gpu-let's authors compare with it, given the
+ * gslice.c - guided self-tuning: GSLICE (SoCC 2020) as gpu-let's authors compare with it, given the
  * profiles instead of searching while it serves.
  *
  * Each tenant, by falling rate, gets the smallest let that serves its whole rate alone, or a whole GPU and
@@ -53,5 +53,5 @@ static int plan(const struct mo_plan_view *view, struct mo_plan_scratch *scratch
     return MOIRE_OK;
 }
 
-const struct mo_planner mo_planner_selftune = {
-    .name = "selftune", .description = "guided self-tuning: one let a tenant, as in GSLICE", .plan = plan};
+const struct mo_planner mo_planner_gslice = {
+    .name = "gslice", .description = "guided self-tuning: one let a tenant, as in GSLICE", .plan = plan};
