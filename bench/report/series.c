@@ -38,6 +38,8 @@ static const struct {
     {"gpulet-int", "#1b6fae", false},
     {"gslice", "#d18f2c", false},
     {"igniter", "#8f6b2c", false},
+    {"beam", "#2fa88f", false},
+    {"beam-x10", "#7fd0bf", false},
     {"sbp", "#9a62d8", false},
     {"sbp-half", "#c4a3ea", false},
     {"ideal", "#7d8ca0", false},

@@ -55,8 +55,7 @@ static void sum_use(const struct mo_space *space, int kind, struct mo_placement_
     }
 }
 
-/* What runs beside a let; returns how many. */
-static int others_of(const struct mo_placement_gpu *gpu, int let, struct mo_share_use *others) {
+int mo_placement_beside(const struct mo_placement_gpu *gpu, int let, struct mo_share_use *others) {
     int n = 0;
     for (int l = 0; l < gpu->n; l++)
         if (l != let) others[n++] = gpu->lets[l].use;
@@ -67,18 +66,23 @@ static bool let_fits(struct mo_placement *placement, struct mo_placement_gpu *gp
     struct mo_share_use others[MO_PLAN_UNITS];
     struct mo_placement_let *let = &gpu->lets[l];
     return mo_let_fits(placement->space, gpu->kind, let->size, let->pieces, let->n, others,
-                       others_of(gpu, l, others), &let->duty_ns);
+                       mo_placement_beside(gpu, l, others), &let->duty_ns);
 }
 
-bool mo_placement_fits(struct mo_placement *placement, int g) {
+int mo_placement_misfit(struct mo_placement *placement, int g) {
     struct mo_placement_gpu *gpu = &placement->gpus[g];
-    if (gpu->n > placement->space->view->kinds[gpu->kind].max_lets || gpu->free_units < 0) return false;
-    if (!memory_fits(placement, gpu)) return false;
+    if (gpu->n > placement->space->view->kinds[gpu->kind].max_lets || gpu->free_units < 0)
+        return MO_PLACEMENT_FULL;
+    if (!memory_fits(placement, gpu)) return MO_PLACEMENT_FULL;
     for (int l = 0; l < gpu->n; l++)
         sum_use(placement->space, gpu->kind, &gpu->lets[l]);
     for (int l = 0; l < gpu->n; l++)
-        if (!let_fits(placement, gpu, l)) return false;
-    return true;
+        if (!let_fits(placement, gpu, l)) return l;
+    return MO_PLACEMENT_FITS;
+}
+
+bool mo_placement_fits(struct mo_placement *placement, int g) {
+    return mo_placement_misfit(placement, g) == MO_PLACEMENT_FITS;
 }
 
 static void push_let(struct mo_placement *placement, struct mo_placement_gpu *gpu, int size, int tenant,
@@ -101,7 +105,7 @@ double mo_placement_alone(const struct mo_placement *placement, int g, int size,
     struct mo_share_use others[MO_PLAN_UNITS];
     if (gpu->n >= kind->max_lets || kind->sizes[size] > gpu->free_units) return 0;
     if (gpu->n == 0) return mo_space_cell(placement->space, gpu->kind, size, tenant)->rate;
-    int n = others_of(gpu, -1, others);
+    int n = mo_placement_beside(gpu, -1, others);
     double slowdown = mo_space_slowdown(placement->space, gpu->kind, size, tenant, others, n);
     return mo_space_rate(placement->space, gpu->kind, size, tenant, slowdown);
 }

@@ -34,6 +34,12 @@ void mo_placement_clear(struct mo_placement *placement);
 
 /* Evaluates one GPU: batches, duty cycles, memory. */
 bool mo_placement_fits(struct mo_placement *placement, int gpu);
+/* The same, and which let does not fit its pieces, or one of: everything fits; not the lets but the GPU has
+ * too little room for them. */
+enum { MO_PLACEMENT_FITS = -1, MO_PLACEMENT_FULL = -2 };
+int mo_placement_misfit(struct mo_placement *placement, int gpu);
+/* What runs beside a let of a GPU that was evaluated; let -1: beside one more.  Returns how many. */
+int mo_placement_beside(const struct mo_placement_gpu *gpu, int let, struct mo_share_use *others);
 /* Most queries/s of a tenant alone on a new let of that size there, beside the neighbours as they are; 0: no
  * room for the let. */
 double mo_placement_alone(const struct mo_placement *placement, int gpu, int size, int tenant);

@@ -3,6 +3,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
+#include "runtime/planner/beam.h"
 #include "runtime/planner/check.h"
 #include "runtime/planner/model.h"
 #include "runtime/planner/exact.h"
@@ -10,9 +11,8 @@
 #include "runtime/planner/settle.h"
 
 static const struct mo_planner *const planners[] = {
-    &mo_planner_moire,    &mo_planner_ideal,   &mo_planner_gpulet_int,
-    &mo_planner_gpulet,   &mo_planner_igniter, &mo_planner_gslice,
-    &mo_planner_sbp_half, &mo_planner_sbp,     NULL};
+    &mo_planner_moire,   &mo_planner_ideal,  &mo_planner_beam,     &mo_planner_gpulet_int, &mo_planner_gpulet,
+    &mo_planner_igniter, &mo_planner_gslice, &mo_planner_sbp_half, &mo_planner_sbp,        NULL};
 
 const struct mo_planner *const *mo_planners(void) {
     return planners;
@@ -36,7 +36,8 @@ size_t mo_plan_scratch_bytes(int n_tenants, int n_kinds, int n_gpus) {
     size_t t = (size_t)n_tenants + 1, k = (size_t)n_kinds, g = (size_t)n_gpus + 1;
     size_t cells = t * k * MO_PLAN_SIZES;
     size_t tables = cells * ((MO_SHARE_BATCH + 1) * sizeof(int64_t) + 64 + sizeof(struct mo_plan_cell));
-    return tables + g * (96 << 10) + t * (4 << 10) + k * (64 << 10) + mo_exact_scratch_bytes(n_kinds);
+    size_t exact = mo_exact_scratch_bytes(n_kinds), beam = mo_beam_scratch_bytes(n_gpus);
+    return tables + g * (96 << 10) + t * (4 << 10) + k * (64 << 10) + (exact > beam ? exact : beam);
 }
 
 static int check_kind(const struct mo_plan_kind *k, moire_error *err) {

@@ -203,7 +203,7 @@ static const struct mo_flag rows[] = {
     {"--ablation", NULL, ON(TABLES), TO(ablation),
      "the policies are moire, moire less one part each, and the bound"},
     {"--planner", "P", ON(PLAN), TO(planner),
-     "moire-gpu, ideal, gpulet-int, gpulet, igniter, gslice, sbp-half, sbp, or inss, which was trained",
+     "moire-gpu, ideal, beam, gpulet-int, gpulet, igniter, gslice, sbp-half, sbp, or inss, which was trained",
      .initial = "moire-gpu", .other = "--policy"},
     {"--weights", "FILE.mo", ON(PLAN), TO(weights),
      "what inss was trained to (`moire train`); MACHINE.mo beside the machine file by default"},
