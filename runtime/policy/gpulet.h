@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  * gpulet.h - serving on lets of GPUs: a planner cuts the GPUs each period, the server fills the lets.
  *
- * One server, seven knobs (struct mo_gpulet_options): which planner; whether a batch begins as soon as its
+ * One server, eight knobs (struct mo_gpulet_options): which planner; whether a batch begins as soon as its
  * let is idle (eager) or at the last moment at which it and one query more are still in time (deferred,
  * Symphony); whether an idle let is lent to a tenant of the same GPU whose own lets are busy; whether
  * rates are stretched, up to twofold, as far as the GPUs can serve, and targets tightened, so that no let is
  * planned to be busy all the time while others lie idle; how much variation of a batch the planner leaves
- * room for; whether best-effort batches wait until they do no harm; and whether long batches are cut at layer
- * boundaries so that urgent ones may enter.  The period is the policy's plan_period_ns.
+ * room for; how long it may search; whether best-effort batches wait until they do no harm; and whether long
+ * batches are cut at layer boundaries so that urgent ones may enter.  The period is the policy's
+ * plan_period_ns.
  *
  * gpulet_plan.c estimates rates and plans, gpulet.c fills lets, gpulet_cut.c cuts, gpulet_rows.c holds the
  * rows of the table. */
@@ -19,6 +20,7 @@ struct mo_gpulet_options {
     const char *planner;
     bool deferred, lend, stretch;
     double burst; /* mo_plan_view.burst */
+    int steps;    /* let evaluations a tenant for mo_plan_view.budget; 0: the planner's own */
     bool careful; /* best-effort batches begin by Orion's rule (gpulet_orion.c), else like any other */
     bool cut;     /* at layer boundaries, where an urgent tenant of the let gains by it (gpulet_cut.c) */
 };

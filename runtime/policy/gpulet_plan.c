@@ -119,6 +119,7 @@ static int make(struct mo_gpulet_state *s, const struct mo_view *view, double fa
                               .gpu_kind = s->gpu_kind,
                               .max_share = MO_LET_TENANTS,
                               .burst = o->burst,
+                              .budget = (int64_t)o->steps * count_tenants(view),
                               .in_force = in_force};
     int code = mo_plan_make(s->planner, &pv, view->scratch, view->scratch_bytes, &s->fresh, &ignored);
     for (int i = 0; !code && i < s->fresh.n_lets; i++)

@@ -9,6 +9,8 @@ enum {
     SBP_HALF,
     GSLICE,
     IGNITER,
+    BEAM,
+    BEAM_10,
     GPULET,
     GPULET_INT,
     IDEAL,
@@ -28,6 +30,8 @@ static const struct mo_gpulet_options options[] = {
     [SBP_HALF] = {.planner = "sbp-half"},
     [GSLICE] = {.planner = "gslice"},
     [IGNITER] = {.planner = "igniter"},
+    [BEAM] = {.planner = "beam"},
+    [BEAM_10] = {.planner = "beam", .steps = 800},
     [GPULET] = {.planner = "gpulet"},
     [GPULET_INT] = {.planner = "gpulet-int"},
     [IDEAL] = {.planner = "ideal"},
@@ -68,6 +72,8 @@ static const struct mo_policy servers[] = {
     SERVER("gpulet", "lets by gpu-let's algorithm", GPULET, 20, false),
     SERVER("gslice", "lets by guided self-tuning, as in GSLICE", GSLICE, 20, false),
     SERVER("igniter", "lets by iGniter's formulas and placement", IGNITER, 20, false),
+    SERVER("beam", "lets by search with a simulator in the loop, as AlpaServe's", BEAM, 20, false),
+    SERVER("beam-x10", "the same with ten times the time to plan", BEAM_10, 20, false),
     SERVER("sbp", "squishy bin packing, whole GPUs", SBP, 20, false),
     SERVER("sbp-half", "squishy bin packing, half GPUs", SBP_HALF, 20, false),
     SERVER("moire-gpu-careful", "moire-gpu, best-effort batches by Orion's rule", CAREFUL, 20, true),
@@ -82,6 +88,6 @@ const struct mo_policy *const *mo_policy_servers(void) {
     static const struct mo_policy *const rows[N + 1] = {
         &servers[0],  &servers[1],  &servers[2],  &servers[3],  &servers[4],  &servers[5],  &servers[6],
         &servers[7],  &servers[8],  &servers[9],  &servers[10], &servers[11], &servers[12], &servers[13],
-        &servers[14], &servers[15], &servers[16], &servers[17], &servers[18]};
+        &servers[14], &servers[15], &servers[16], &servers[17], &servers[18], &servers[19], &servers[20]};
     return rows;
 }
