@@ -9,7 +9,7 @@
 #include "runtime/profile/assumed_versions.h"
 
 struct machine_raw {
-    const char *name, *about, *profiles, *contention, *last_level, *stalls, *slow;
+    const char *name, *about, *profiles, *policy, *contention, *last_level, *stalls, *slow;
     int64_t cores, versions;
     json_t *caches, *isa, *ceilings, *team, *gpus;
     double memory_gib_s, block_us, query_us, resize_us, ahead_us, noise, corun, interference_error;
@@ -91,6 +91,7 @@ static int read_machine(struct mo_bench_machine *m, moire_error *err) {
         {"ceilings", MO_JSON_ARRAY, false, offsetof(struct machine_raw, ceilings), 0, 0},
         {"team", MO_JSON_OBJECT, false, offsetof(struct machine_raw, team), 0, 0},
         {"profiles", MO_JSON_STRING, false, offsetof(struct machine_raw, profiles), 0, 0},
+        {"policy", MO_JSON_STRING, false, offsetof(struct machine_raw, policy), 0, 0},
         {"block_us", MO_JSON_NUMBER, false, offsetof(struct machine_raw, block_us), 0, 1e5},
         {"query_us", MO_JSON_NUMBER, false, offsetof(struct machine_raw, query_us), 0, 1e6},
         {"resize_us", MO_JSON_NUMBER, false, offsetof(struct machine_raw, resize_us), 0, 1e5},
@@ -117,6 +118,7 @@ static int read_machine(struct mo_bench_machine *m, moire_error *err) {
     m->name = raw.name;
     m->about = raw.about ? raw.about : "";
     m->profiles = raw.cores ? mo_bench_machine_folder(f->region, f->path, raw.profiles) : "";
+    m->policy = mo_bench_machine_policy(f->region, f->path, raw.policy);
     m->sim = (struct mo_sim_machine){.n_cores = (int)raw.cores,
                                      .block_ns = (int64_t)(raw.block_us * 1e3),
                                      .query_ns = (int64_t)(raw.query_us * 1e3),
@@ -130,7 +132,7 @@ static int read_machine(struct mo_bench_machine *m, moire_error *err) {
     if (m->caches.slice_cores)
         m->sim.cache_bytes = m->caches.slice_bytes * ceil((double)m->sim.n_cores / m->caches.slice_cores);
     if ((code = read_contention(m, &raw, err)) || (code = read_stalls(m, &raw, err))) return code;
-    return m->profiles ? MOIRE_OK : mo_fail(err, MOIRE_ENOMEM, "%s: out of memory", f->path);
+    return m->profiles && m->policy ? MOIRE_OK : mo_fail(err, MOIRE_ENOMEM, "%s: out of memory", f->path);
 }
 
 /* Puts "KEY=VALUE" into the document; what reads as a number is one. */

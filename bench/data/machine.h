@@ -5,7 +5,7 @@
 #define MO_BENCH_MACHINE_H
 #include "bench/data/scenario.h"
 #include "bench/data/stalls.h"
-#include "runtime/planner/planner.h"
+#include "runtime/planner/inss_plan.h"
 #include "runtime/profile/share_table.h"
 #include "runtime/profile/profile_versions.h"
 #include "runtime/sim/sim.h"
@@ -22,6 +22,7 @@ struct mo_bench_gpus {
 struct mo_bench_machine {
     const char *name, *about;
     const char *profiles; /* folder of NAME.csv files */
+    const char *policy;   /* file of a trained policy for its GPUs; it need not be there */
     int n_gpus;           /* types; GPUs are numbered type by type, in the order of the file */
     struct mo_bench_gpus gpus[MO_PLAN_KINDS];
     struct mo_sim_machine sim;
@@ -50,12 +51,21 @@ int mo_bench_machine_table(const struct mo_env *env, const struct mo_bench_machi
 int mo_bench_machine_profile(const struct mo_env *env, const struct mo_bench_machine *machine,
                              const char *model, struct mo_profile **out, moire_error *err);
 
+/* The trained policy of a machine of GPUs: `weights`, or machine->policy where that is NULL.  Close *out;
+ * also zeros after an error.  MOIRE_EINVAL: it is not there, it was trained for other GPUs, the machine has
+ * GPUs of several types; those of mo_policy_read(). */
+int mo_bench_machine_learned(const struct mo_env *env, const struct mo_bench_machine *machine,
+                             const char *weights, struct mo_policy_file *out, moire_error *err);
+
 /* The folder beside the machine file: "dir/cores64.json" keeps its profiles in "dir/cores64" unless it says
  * another.  NULL: out of memory. */
 const char *mo_bench_machine_folder(struct mo_region *region, const char *path, const char *given);
 /* FOLDER/MODEL.csv, MODEL without folder and ".onnx". */
 enum { MO_BENCH_PROFILE_PATH = 1200 };
 void mo_bench_machine_file(const char *folder, const char *model, char path[MO_BENCH_PROFILE_PATH]);
+/* The file of its trained policy: `given` beside the machine file, "dir/cores64.mo" when that is NULL.  NULL:
+ * out of memory. */
+const char *mo_bench_machine_policy(struct mo_region *region, const char *path, const char *given);
 /* Reads the list "gpus" of a machine file into machine->gpus. */
 int mo_bench_machine_gpus(struct mo_bench_machine *machine, const json_t *list, moire_error *err);
 /* The profile of a model on shares of the GPUs of that index, with their link; freed by the caller. */

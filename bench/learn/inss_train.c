@@ -14,7 +14,7 @@
 #include <string.h>
 #include "bench/learn/inss_curves.h"
 #include "runtime/learn/checkpoint.h"
-#include "runtime/learn/policy_file.h"
+#include "runtime/planner/inss_plan.h"
 
 static const double reward_scale = 0.1;
 
@@ -217,7 +217,7 @@ static int write_policy(const struct trainer *t, moire_error *err) {
                                .updates = t->sacd->updates,
                                .place = t->sacd->actor,
                                .divide = t->td3->actor};
-    snprintf(p.machine, sizeof p.machine, "%s", t->o->machine);
+    mo_inss_gpus(t->o->kind, p.gpus);
     for (int i = 0; i < p.n_models; i++)
         snprintf(p.model[i], sizeof p.model[i], "%s", t->o->names[i]);
     return mo_policy_write(t->env, t->o->output, &p, err);

@@ -19,6 +19,10 @@ static const char *kind_name(uint32_t kind) {
                                          : "something else";
 }
 
+static uint32_t version_of(enum mo_learn_kind kind) {
+    return kind == MO_LEARN_POLICY ? MO_LEARN_POLICY_VERSION : MO_LEARN_CHECKPOINT_VERSION;
+}
+
 void mo_learn_refuse(struct mo_learn_io *io, int code, const char *format, ...) {
     char reason[400];
     va_list args;
@@ -102,7 +106,7 @@ int mo_learn_write(const struct mo_env *env, const char *path, enum mo_learn_kin
                    void *data, moire_error *err) {
     struct mo_output out;
     unsigned char header[MO_LEARN_HEADER], digest[MO_SHA256_BYTES];
-    const uint32_t version = MO_LEARN_VERSION, kind_word = kind;
+    const uint32_t version = version_of(kind), kind_word = kind;
     struct mo_learn_io io = {.way = MO_LEARN_MEASURE, .path = path, .err = err};
     walk(data, &io);
     if (io.code) return io.code;
@@ -137,11 +141,11 @@ static void check_frame(struct mo_learn_io *io, const unsigned char *file, size_
     memcpy(&version, file + 8, 4);
     memcpy(&kind_word, file + 12, 4);
     memcpy(&bytes, file + 16, 8);
-    if (version != MO_LEARN_VERSION)
-        mo_learn_refuse(io, MOIRE_EFORMAT, "is of version %u, and this moire reads version %d: train again",
-                        (unsigned)version, MO_LEARN_VERSION);
-    else if (kind_word != (uint32_t)kind)
+    if (kind_word != (uint32_t)kind)
         mo_learn_refuse(io, MOIRE_EFORMAT, "is %s, not %s", kind_name(kind_word), kind_name(kind));
+    else if (version != version_of(kind))
+        mo_learn_refuse(io, MOIRE_EFORMAT, "is of version %u, and this moire reads version %u: train again",
+                        (unsigned)version, (unsigned)version_of(kind));
     else if (bytes != n || n < MO_LEARN_HEADER + MO_SHA256_BYTES)
         mo_learn_refuse(io, MOIRE_EFORMAT, "is cut or has too much: %llu bytes, and %llu were written",
                         (unsigned long long)n, (unsigned long long)bytes);

@@ -22,7 +22,7 @@ static void walk_net(struct mo_learn_io *io, struct mo_region *region, const cha
 
 static void walk_policy(void *data, struct mo_learn_io *io) {
     struct mo_policy_file *p = data;
-    mo_learn_text(io, "the machine's name", p->machine, sizeof p->machine);
+    mo_learn_text(io, "the type of GPU", p->gpus, sizeof p->gpus);
     mo_learn_int(io, "the number of models", &p->n_models, 1, MO_POLICY_MODELS);
     for (int i = 0; !io->code && i < p->n_models; i++)
         mo_learn_text(io, "a model's name", p->model[i], sizeof p->model[i]);
@@ -59,11 +59,4 @@ int mo_policy_model(const struct mo_policy_file *policy, const char *model) {
     for (int i = 0; i < policy->n_models; i++)
         if (!strcmp(policy->model[i], model)) return i;
     return -1;
-}
-
-int mo_policy_fits(const struct mo_policy_file *policy, const char *path, const char *machine,
-                   moire_error *err) {
-    if (!strcmp(policy->machine, machine)) return MOIRE_OK;
-    return mo_fail(err, MOIRE_EINVAL, "'%.300s' was trained for the machine '%s', and this is '%.64s'", path,
-                   policy->machine, machine);
 }

@@ -6,11 +6,11 @@
 #include "runtime/learn/dense.h"
 #include "runtime/learn/learn_io.h"
 
-enum { MO_POLICY_MODELS = 64, MO_POLICY_NAME = 64 };
+enum { MO_POLICY_MODELS = 64, MO_POLICY_NAME = 64, MO_POLICY_GPUS = 192 };
 
 struct mo_policy_file {
-    struct mo_region *region; /* owns the nets; NULL: somebody else does */
-    char machine[MO_POLICY_NAME];
+    struct mo_region *region;  /* owns the nets; NULL: somebody else does */
+    char gpus[MO_POLICY_GPUS]; /* the type of GPU and how it is cut: mo_inss_gpus() of inss_plan.h */
     int n_models;
     char model[MO_POLICY_MODELS][MO_POLICY_NAME];
     int n_gpus,
@@ -28,7 +28,4 @@ void mo_policy_close(struct mo_policy_file *policy); /* all zeros is fine */
 
 /* Index of a model that it was trained for; -1: it was not. */
 int mo_policy_model(const struct mo_policy_file *policy, const char *model);
-/* MOIRE_EINVAL: it was trained for another machine; both and the file are named. */
-int mo_policy_fits(const struct mo_policy_file *policy, const char *path, const char *machine,
-                   moire_error *err);
 #endif

@@ -2,20 +2,32 @@
  * inss_plan.c - see inss_plan.h. */
 #include "runtime/planner/inss_plan.h"
 
+#include <stdio.h>
 #include <string.h>
 #include "runtime/learn/masked.h"
 #include "runtime/learn/td3.h"
 #include "runtime/planner/placement.h"
 
-int mo_inss_policy_fits(const struct mo_policy_file *policy, const struct mo_plan_kind *kind,
-                        moire_error *err) {
-    if (policy->n_slots != mo_inss_slots(kind))
-        return mo_fail(err, MOIRE_EINVAL, "the policy was trained with %d models on a GPU, and '%s' takes %d",
-                       policy->n_slots, kind->name, mo_inss_slots(kind));
-    if (policy->n_gpus > MO_INSS_GROUP || policy->place.size[0] != mo_inss_place_state_size(policy->n_gpus) ||
+void mo_inss_gpus(const struct mo_plan_kind *kind, char *text) {
+    size_t n = (size_t)snprintf(text, MO_POLICY_GPUS, "%.64s of %d units, lets of", kind->name, kind->units);
+    for (int i = 0; i < kind->n_sizes; i++)
+        n += (size_t)snprintf(text + n, MO_POLICY_GPUS - n, " %d", kind->sizes[i]);
+    snprintf(text + n, MO_POLICY_GPUS - n, ", %d at a time", kind->max_lets);
+}
+
+int mo_inss_policy_fits(const struct mo_policy_file *policy, const char *path,
+                        const struct mo_plan_kind *kind, moire_error *err) {
+    char here[MO_POLICY_GPUS];
+    mo_inss_gpus(kind, here);
+    if (strcmp(policy->gpus, here) != 0)
+        return mo_fail(err, MOIRE_EINVAL, "'%.200s' was trained for '%s', and here is '%s'",
+                       path ? path : "the policy", policy->gpus, here);
+    if (policy->n_slots != mo_inss_slots(kind) || policy->n_gpus > MO_INSS_GROUP ||
+        policy->place.size[0] != mo_inss_place_state_size(policy->n_gpus) ||
         policy->divide.size[0] != mo_inss_divide_state_size(policy->n_slots))
         return mo_fail(err, MOIRE_EINVAL,
-                       "the policy's nets see other things than this moire shows: train again");
+                       "'%.200s': its nets see other things than this moire shows: train again",
+                       path ? path : "the policy");
     return MOIRE_OK;
 }
 
@@ -86,7 +98,7 @@ static int check(const struct mo_plan_view *view, moire_error *err) {
         return mo_fail(err, MOIRE_EINVAL, "inss plans with a trained policy, and none was given");
     if (view->n_kinds > 1)
         return mo_fail(err, MOIRE_ELIMIT, "inss plans for GPUs of one kind, and here are %d", view->n_kinds);
-    return mo_inss_policy_fits(view->learned, &view->kinds[0], err);
+    return mo_inss_policy_fits(view->learned, NULL, &view->kinds[0], err);
 }
 
 static int plan(const struct mo_plan_view *view, struct mo_plan_scratch *scratch, struct mo_lets_plan *out,

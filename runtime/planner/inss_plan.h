@@ -21,10 +21,13 @@ struct mo_inss_work {
     float layer[MO_NET_LAYERS][MO_NET_WIDTH];
 };
 
-/* MOIRE_EINVAL, with the reason: the policy's nets are not made for scenes of GPUs of that kind and so many
- * of them a group. */
-int mo_inss_policy_fits(const struct mo_policy_file *policy, const struct mo_plan_kind *kind,
-                        moire_error *err);
+/* What a policy is tied to, into text[MO_POLICY_GPUS]: "v100 of 10 units, lets of 1 2 5 10, 5 at a time".
+ * How many GPUs there are is not part of it. */
+void mo_inss_gpus(const struct mo_plan_kind *kind, char *text);
+/* MOIRE_EINVAL, with the reason: the policy was trained for another type of GPU, or its nets are made for
+ * other scenes.  path: its file, for the message; NULL: not known. */
+int mo_inss_policy_fits(const struct mo_policy_file *policy, const char *path,
+                        const struct mo_plan_kind *kind, moire_error *err);
 /* Fills gpu, units and batch of every party of a scene of at most policy->n_gpus GPUs: Algorithm 1, lines
  * 7-14, without exploring. */
 void mo_inss_decide(const struct mo_policy_file *policy, struct mo_inss_scene *scene,

@@ -45,7 +45,7 @@ static void read_file(const uint8_t *bytes, size_t n) {
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n) {
     if (n > 1 << 18) return 0;
     read_file(bytes, n);
-    const uint32_t version = MO_LEARN_VERSION, kind = MO_LEARN_POLICY;
+    const uint32_t version = MO_LEARN_POLICY_VERSION, kind = MO_LEARN_POLICY;
     const uint64_t all = MO_LEARN_HEADER + n + MO_SHA256_BYTES;
     struct mo_sha256 hash;
     uint8_t *file = malloc(all);

@@ -285,11 +285,14 @@ static void a_checkpoint_of_something_else_is_refused(void **state) {
     assert_non_null(strstr(err.message, "has the model 'vgg16' where this has 'vgg19'"));
 }
 
-/* --- plans ---------------------------------------------------------------------------------------------- */
-/* Nets with weights as they come, for scenes of so many GPUs and slots. */
-static struct mo_policy_file any_policy(struct mo_region *region, int n_gpus, int n_slots, uint64_t seed) {
-    struct mo_policy_file p = {
-        .machine = "any", .n_models = 1, .model = {"any"}, .n_gpus = n_gpus, .n_slots = n_slots};
+/* --- plans -----------------------------------------------------------------------------------------------
+ */
+/* Nets with weights as they come, for scenes of so many GPUs of that kind. */
+static struct mo_policy_file any_policy(struct mo_region *region, const struct mo_plan_kind *kind, int n_gpus,
+                                        uint64_t seed) {
+    const int n_slots = mo_inss_slots(kind);
+    struct mo_policy_file p = {.n_models = 1, .model = {"any"}, .n_gpus = n_gpus, .n_slots = n_slots};
+    mo_inss_gpus(kind, p.gpus);
     assert_true(
         mo_net_make(region, (const int[]){mo_inss_place_state_size(n_gpus), 16, 16, n_gpus}, &p.place));
     assert_true(mo_net_make(region, (const int[]){mo_inss_divide_state_size(n_slots), 16, 16, 2 * n_slots},
@@ -314,7 +317,7 @@ static void plans_hold_whatever_the_weights_are(void **state) {
         memset(c.gpu_kind, 0, sizeof c.gpu_kind);
         struct mo_region *region = mo_region_create(&c.env);
         const int per = 1 + (int)(seed % MO_INSS_GROUP);
-        const struct mo_policy_file policy = any_policy(region, per, mo_inss_slots(&c.kinds[0]), seed);
+        const struct mo_policy_file policy = any_policy(region, &c.kinds[0], per, seed);
         c.view.learned = &policy;
         if (plan_case_make(&mo_planner_inss, &c, &plans[0], &err) || mo_plan_check(&c.view, &plans[0], &err))
             fail_msg("seed %d: %s", (int)seed, err.message);
@@ -336,13 +339,18 @@ static void policies_that_do_not_fit_are_refused(void **state) {
     moire_error err = {0};
     plan_case_paper(&c, 4);
     struct mo_region *region = mo_region_create(&c.env);
-    struct mo_policy_file policy = any_policy(region, 4, 3, 1);
+    struct mo_policy_file policy = any_policy(region, &c.kinds[0], 4, 1);
     assert_int_equal(plan_case_make(&mo_planner_inss, &c, &plans[0], &err), MOIRE_EINVAL);
     assert_non_null(strstr(err.message, "none was given"));
     c.view.learned = &policy;
+    const struct mo_plan_kind kind = c.kinds[0];
+    c.kinds[0].max_lets++;
     assert_int_equal(plan_case_make(&mo_planner_inss, &c, &plans[0], &err), MOIRE_EINVAL);
-    assert_non_null(strstr(err.message, "was trained with 3 models on a GPU, and 'gpu' takes 2"));
-    policy = any_policy(region, 4, 2, 1);
+    assert_non_null(strstr(err.message, "'gpu of 10 units, lets of 2 4 5 6 8 10, 2 at a time', and here is"));
+    assert_non_null(strstr(err.message, "3 at a time'"));
+    assert_int_equal(mo_inss_policy_fits(&policy, "a.mo", &c.kinds[0], &err), MOIRE_EINVAL);
+    assert_non_null(strstr(err.message, "'a.mo' was trained for"));
+    c.kinds[0] = kind;
     policy.place.size[0]--;
     assert_int_equal(plan_case_make(&mo_planner_inss, &c, &plans[0], &err), MOIRE_EINVAL);
     assert_non_null(strstr(err.message, "train again"));

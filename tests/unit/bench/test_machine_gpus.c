@@ -72,6 +72,30 @@ static void shipped_machines_have_their_profiles(void **state) {
 #define GPU(more)                                                                                            \
     "{\"name\": \"m\", \"gpus\": [{\"type\": \"a\", \"units\": 16, \"memory_mib\": 100" more "}]}"
 
+static void a_policy_lies_beside_the_machine_or_where_it_says(void **state) {
+    (void)state;
+    struct mo_bench_machine m;
+    struct mo_policy_file policy;
+    moire_error err = {0};
+    if (mo_bench_machine_open(the_env(), "bench/machines/gpus64-v100-mps.json", &m, &err))
+        fail_msg("%s", err.message);
+    assert_string_equal(m.policy, "bench/machines/gpus4-v100-mps.mo");
+    mo_bench_machine_close(&m);
+    assert_int_equal(load(GPU(""), false, &m, &err), MOIRE_OK);
+    assert_true(strstr(m.policy, "/tmp/moire-machine-gpus.json") && strstr(m.policy, ".mo") &&
+                !strstr(m.policy, ".json.mo"));
+    assert_int_equal(mo_bench_machine_learned(the_env(), &m, NULL, &policy, &err), MOIRE_EINVAL);
+    assert_true(strstr(err.message, m.policy) && strstr(err.message, "--weights"));
+    assert_int_equal(mo_bench_machine_learned(the_env(), &m, "/none.mo", &policy, &err), MOIRE_EIO);
+    assert_non_null(strstr(err.message, "'/none.mo'"));
+    mo_bench_machine_close(&m);
+    if (mo_bench_machine_open(the_env(), "bench/machines/gpus-mixed.json", &m, &err))
+        fail_msg("%s", err.message);
+    assert_int_equal(mo_bench_machine_learned(the_env(), &m, NULL, &policy, &err), MOIRE_EINVAL);
+    assert_non_null(strstr(err.message, "here are 2 types"));
+    mo_bench_machine_close(&m);
+}
+
 static void sizes_come_from_a_list_or_a_rule(void **state) {
     (void)state;
     struct mo_bench_machine m;
@@ -136,6 +160,7 @@ static void bad_machines_are_refused_with_a_place(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(shipped_machines_have_their_profiles),
+        cmocka_unit_test(a_policy_lies_beside_the_machine_or_where_it_says),
         cmocka_unit_test(sizes_come_from_a_list_or_a_rule),
         cmocka_unit_test(bad_machines_are_refused_with_a_place),
     };

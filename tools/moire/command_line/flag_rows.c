@@ -206,7 +206,7 @@ static const struct mo_flag rows[] = {
      "moire-gpu, ideal, beam, gpulet-int, gpulet, igniter, gslice, sbp-half, sbp, or inss, which was trained",
      .initial = "moire-gpu", .other = "--policy"},
     {"--weights", "FILE.mo", ON(PLAN), TO(weights),
-     "what inss was trained to (`moire train`); MACHINE.mo beside the machine file by default"},
+     "what inss was trained to (`moire train`); the machine's own by default"},
     {"--models", "A,B,...", ON(TRAIN), TO(learned),
      "models to learn with: names of profiles of the machine's GPUs", .needed = ON(TRAIN),
      .room = MO_INSS_WORLD_MODELS},

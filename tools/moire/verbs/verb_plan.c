@@ -42,20 +42,6 @@ struct work {
     char scenario[1024], machine[1024];
 };
 
-/* The policy of --weights, or the one beside the machine file. */
-static int read_policy(const struct mo_env *env, const struct mo_options *o, struct work *w,
-                       moire_error *err) {
-    char path[sizeof w->machine + 8];
-    const size_t n = strlen(w->machine);
-    const bool json = n > 5 && !strcmp(w->machine + n - 5, ".json");
-    snprintf(path, sizeof path, "%.*s.mo", (int)(json ? n - 5 : n), w->machine);
-    const char *from = o->weights ? o->weights : path;
-    int code = mo_policy_read(env, from, &w->policy, err);
-    if (!code) code = mo_policy_fits(&w->policy, from, w->view.machine.name, err);
-    if (!code) w->view.view.learned = &w->policy;
-    return code;
-}
-
 static int plan(const struct mo_bench_session *session, const struct mo_options *o, struct work *w,
                 bool *complete, moire_error *err) {
     const struct mo_env *env = session->env;
@@ -69,7 +55,8 @@ static int plan(const struct mo_bench_session *session, const struct mo_options 
     if (!code) code = mo_known_find_data(MO_KNOWN_MACHINES, o->machine, w->machine, sizeof w->machine, err);
     if (!code) code = mo_bench_plan_open(env, w->machine, w->scenario, &w->view, err);
     if (code) return code;
-    if (learned) code = read_policy(env, o, w, err);
+    if (learned) code = mo_bench_machine_learned(env, &w->view.machine, o->weights, &w->policy, err);
+    if (learned && !code) w->view.view.learned = &w->policy;
     w->view.view.burst = o->burst;
     w->view.view.budget = (int64_t)o->budget;
     mo_bench_plan_load(&w->view, o->load);
