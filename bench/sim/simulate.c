@@ -70,6 +70,16 @@ static int open_cores(struct mo_bench_simulation *m, const struct mo_bench_simul
     return code;
 }
 
+/* Once, whoever else asks for it. */
+static int read_learned(struct mo_bench_simulation *m, const struct mo_bench_simulate_options *o,
+                        moire_error *err) {
+    if (m->learned) return MOIRE_OK;
+    m->learned = mo_alloc(m->env, sizeof *m->learned);
+    m->side->gpus.learned = m->learned;
+    return m->learned ? mo_bench_machine_learned(m->env, &m->machine, o->weights, m->learned, err)
+                      : mo_fail(err, MOIRE_ENOMEM, "out of memory");
+}
+
 static int open_gpus(struct mo_bench_simulation *m, const struct mo_bench_simulate_options *o,
                      moire_error *err) {
     if (o->serve.calibration)
@@ -80,6 +90,10 @@ static int open_gpus(struct mo_bench_simulation *m, const struct mo_bench_simula
     int code = mo_bench_gpu_side_open(m->env, &m->machine, &m->mix, m->side, err);
     m->machine.sim.gpus = &m->side->gpus;
     m->machine.sim.n_cores = m->side->gpus.n_units;
+    for (int i = 0; !code && i < o->serve.n_policies; i++) {
+        const struct mo_policy *p = mo_policy_find(o->serve.policies[i]);
+        if (p && p->learned) code = read_learned(m, o, err);
+    }
     return code;
 }
 
@@ -103,6 +117,8 @@ void mo_bench_simulation_close(struct mo_bench_simulation *m) {
         mo_profile_destroy(m->profile[i]);
     if (m->side) mo_bench_gpu_side_close(m->side);
     if (m->side) mo_free(m->env, m->side);
+    if (m->learned) mo_policy_close(m->learned);
+    mo_free(m->env, m->learned);
     mo_bench_mix_close(&m->mix);
     mo_bench_machine_close(&m->machine);
     memset(m, 0, sizeof *m);

@@ -18,6 +18,7 @@ struct mo_bench_simulate_options {
     const char *with[MO_BENCH_WITH];     /* and n_with keys of it replaced: mo_bench_machine_open_with() */
     int n_with;
     int jobs;                              /* worker processes; 0 = as many as cores here */
+    const char *weights;                   /* of a policy that learned; NULL = the machine's own */
     bool cost;                             /* measure what decisions cost in real time */
     struct mo_bench_replay_options replay; /* .trace NULL: the scenario; else that recording in its place */
 };
@@ -29,6 +30,7 @@ struct mo_bench_simulation {
     struct mo_bench_mix mix;
     struct mo_profile *profile[MO_BENCH_MAX_TENANTS]; /* on cores */
     struct mo_bench_gpu_side *side;                   /* on GPUs; NULL = on cores */
+    struct mo_policy_file *learned;                   /* for side->gpus; NULL = nobody needs it */
     struct mo_ring *ring;                             /* events of the next run; NULL = none */
     const struct mo_sim_spread *spread;               /* these three: as in mo_sim_config */
     const struct mo_sim_pace *pace;

@@ -101,13 +101,13 @@ static int check(const struct mo_plan_view *view, moire_error *err) {
     return mo_inss_policy_fits(view->learned, NULL, &view->kinds[0], err);
 }
 
-static int plan(const struct mo_plan_view *view, struct mo_plan_scratch *scratch, struct mo_lets_plan *out,
-                moire_error *err) {
+static int plan_with(const struct mo_plan_view *view, struct mo_plan_scratch *scratch, bool interference,
+                     struct mo_lets_plan *out, moire_error *err) {
     struct mo_space space;
     struct mo_placement placement;
     double demand[MO_PLAN_GPUS] = {0};
     int code = check(view, err);
-    if (!code) code = mo_space_open(&space, view, scratch, true, err);
+    if (!code) code = mo_space_open(&space, view, scratch, interference, err);
     if (!code) code = mo_placement_open(&placement, &space, scratch, err);
     if (code) return code;
     const int per = view->learned->n_gpus, n_groups = (view->n_gpus + per - 1) / per;
@@ -136,5 +136,24 @@ static int plan(const struct mo_plan_view *view, struct mo_plan_scratch *scratch
     return MOIRE_OK;
 }
 
+static int plan(const struct mo_plan_view *view, struct mo_plan_scratch *scratch, struct mo_lets_plan *out,
+                moire_error *err) {
+    return plan_with(view, scratch, true, out, err);
+}
+
+static int plan_alone(const struct mo_plan_view *view, struct mo_plan_scratch *scratch,
+                      struct mo_lets_plan *out, moire_error *err) {
+    return plan_with(view, scratch, false, out, err);
+}
+
 const struct mo_planner mo_planner_inss = {
     .name = "inss", .description = "InSS: a trained policy places and divides", .plan = plan};
+static const struct mo_planner alone = {
+    .name = "inss-ni", .description = "inss, as if neighbours did no harm", .plan = plan_alone};
+
+const struct mo_planner *mo_inss_planner(const char *name) {
+    const struct mo_planner *const rows[] = {&mo_planner_inss, &alone};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        if (!strcmp(rows[i]->name, name)) return rows[i];
+    return NULL;
+}

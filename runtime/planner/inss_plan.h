@@ -15,6 +15,9 @@
 #include "runtime/planner/inss_scene.h"
 
 extern const struct mo_planner mo_planner_inss;
+/* Planners that decide by a policy: "inss", and "inss-ni", the paper's InSS without interference.  Its nets
+ * are the same; their lets are filled as if what runs beside did no harm.  NULL: another name. */
+const struct mo_planner *mo_inss_planner(const char *name);
 
 /* Room for the nets' layers while they decide. */
 struct mo_inss_work {

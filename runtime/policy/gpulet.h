@@ -17,7 +17,7 @@
 #include "runtime/sched/policy.h"
 
 struct mo_gpulet_options {
-    const char *planner;
+    const char *planner; /* a row of mo_planners(), or of mo_inss_planner() */
     bool deferred, lend, stretch;
     double burst; /* mo_plan_view.burst */
     int steps;    /* let evaluations a tenant for mo_plan_view.budget; 0: the planner's own */

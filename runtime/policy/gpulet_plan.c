@@ -10,6 +10,7 @@
  * first query of a tenant that came after the latest plan. */
 #include <math.h>
 #include <stdio.h>
+#include "runtime/planner/inss_plan.h"
 #include "runtime/policy/gpulet.h"
 
 static const double MEMORY_S = 10, KEEP = 0.25, TOLERATED = 3, HEADROOM = 2, TIGHT = 0.85;
@@ -18,6 +19,7 @@ void mo_gpulet_init(void *state, const struct mo_view *view) {
     struct mo_gpulet_state *s = state;
     const struct mo_gpulet_options *o = view->options;
     s->planner = mo_planner_find(o->planner);
+    if (!s->planner) s->planner = mo_inss_planner(o->planner);
     for (int i = 0; i < MO_PLAN_TENANTS; i++) {
         s->rate[i] = -1;
         s->best_ns[i] = MO_SHARE_NEVER;
@@ -120,7 +122,8 @@ static int make(struct mo_gpulet_state *s, const struct mo_view *view, double fa
                               .max_share = MO_LET_TENANTS,
                               .burst = o->burst,
                               .budget = (int64_t)o->steps * count_tenants(view),
-                              .in_force = in_force};
+                              .in_force = in_force,
+                              .learned = view->gpus->learned};
     int code = mo_plan_make(s->planner, &pv, view->scratch, view->scratch_bytes, &s->fresh, &ignored);
     for (int i = 0; !code && i < s->fresh.n_lets; i++)
         s->fresh.lets[i].gpu = s->gpu[s->fresh.lets[i].gpu];

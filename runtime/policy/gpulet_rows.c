@@ -23,7 +23,9 @@ enum {
     STRETCHED,
     CAREFUL,
     CUT,
-    SBP_CUT
+    SBP_CUT,
+    INSS,
+    INSS_NI
 };
 static const struct mo_gpulet_options options[] = {
     [SBP] = {.planner = "sbp"},
@@ -45,6 +47,8 @@ static const struct mo_gpulet_options options[] = {
     [CAREFUL] = {.planner = "moire-gpu", .lend = true, .stretch = true, .careful = true},
     [CUT] = {.planner = "moire-gpu", .lend = true, .stretch = true, .cut = true},
     [SBP_CUT] = {.planner = "sbp", .cut = true},
+    [INSS] = {.planner = "inss"},
+    [INSS_NI] = {.planner = "inss-ni"},
 };
 
 #define SERVER(label, text, which, seconds, study)                                                           \
@@ -53,6 +57,14 @@ static const struct mo_gpulet_options options[] = {
         .options = &options[which], .state_bytes = sizeof(struct mo_gpulet_state), .init = mo_gpulet_init,   \
         .plan = mo_gpulet_plan, .plan_period_ns = (seconds)*INT64_C(1000000000),                             \
         .dispatch = mo_gpulet_dispatch                                                                       \
+    }
+
+/* No server is handed what was trained but the simulated one, so these are for studies. */
+#define LEARNED(label, text, which)                                                                          \
+    {                                                                                                        \
+        .name = (label), .description = (text), .gpus = true, .research = true, .learned = true,             \
+        .options = &options[which], .state_bytes = sizeof(struct mo_gpulet_state), .init = mo_gpulet_init,   \
+        .plan = mo_gpulet_plan, .plan_period_ns = INT64_C(20000000000), .dispatch = mo_gpulet_dispatch       \
     }
 
 static const struct mo_policy servers[] = {
@@ -81,6 +93,8 @@ static const struct mo_policy servers[] = {
            false),
     SERVER("sbp-cut", "sbp, long batches cut at layers so that urgent ones may enter", SBP_CUT, 20, true),
     SERVER("ideal", "lets by exhaustive search", IDEAL, 20, true),
+    LEARNED("inss", "lets by InSS's trained policy", INSS),
+    LEARNED("inss-ni", "inss, lets planned as if neighbours did no harm", INSS_NI),
 };
 
 const struct mo_policy *const *mo_policy_servers(void) {

@@ -19,6 +19,8 @@ struct mo_gpus {
     /* So long before the block of a let should end the next one may be queued behind it, which hides what the
      * host takes between two blocks; 0 = never: blocks begin on idle lets only. */
     int64_t ahead_ns;
+    const struct mo_policy_file *learned; /* for policies that learned (mo_policy.learned); borrowed, lives as
+                                             long as these GPUs.  NULL = none */
     /* by mo_gpus_finish(): */
     int n_units;
     int first[MO_PLAN_GPUS];

@@ -50,6 +50,10 @@ static bool allocate(struct mo_sched *s, const struct mo_sched_config *c) {
 
 /* Policies of lets want GPUs to cut, and the others know nothing of lets. */
 static int check_policy(const struct mo_sched_config *c, moire_error *err) {
+    if (c->policy->learned && c->gpus && !c->gpus->learned)
+        return mo_fail(err, MOIRE_EINVAL,
+                       "policy '%s' decides by what was trained (moire train), and none of that is given",
+                       c->policy->name);
     if (c->policy->gpus == (c->gpus != NULL)) return MOIRE_OK;
     return mo_fail(err, MOIRE_EINVAL,
                    c->gpus ? "policy '%s' is for machines of cores: take one for GPUs"

@@ -287,25 +287,6 @@ static void a_checkpoint_of_something_else_is_refused(void **state) {
 
 /* --- plans -----------------------------------------------------------------------------------------------
  */
-/* Nets with weights as they come, for scenes of so many GPUs of that kind. */
-static struct mo_policy_file any_policy(struct mo_region *region, const struct mo_plan_kind *kind, int n_gpus,
-                                        uint64_t seed) {
-    const int n_slots = mo_inss_slots(kind);
-    struct mo_policy_file p = {.n_models = 1, .model = {"any"}, .n_gpus = n_gpus, .n_slots = n_slots};
-    mo_inss_gpus(kind, p.gpus);
-    assert_true(
-        mo_net_make(region, (const int[]){mo_inss_place_state_size(n_gpus), 16, 16, n_gpus}, &p.place));
-    assert_true(mo_net_make(region, (const int[]){mo_inss_divide_state_size(n_slots), 16, 16, 2 * n_slots},
-                            &p.divide));
-    mo_net_draw(&p.place, &seed);
-    mo_net_draw(&p.divide, &seed);
-    for (size_t i = 0; i < p.place.n; i++)
-        p.place.values[i] *= 3;
-    for (size_t i = 0; i < p.divide.n; i++)
-        p.divide.values[i] *= 3;
-    return p;
-}
-
 static void plans_hold_whatever_the_weights_are(void **state) {
     (void)state;
     int placed = 0, groups = 0;
@@ -317,7 +298,7 @@ static void plans_hold_whatever_the_weights_are(void **state) {
         memset(c.gpu_kind, 0, sizeof c.gpu_kind);
         struct mo_region *region = mo_region_create(&c.env);
         const int per = 1 + (int)(seed % MO_INSS_GROUP);
-        const struct mo_policy_file policy = any_policy(region, &c.kinds[0], per, seed);
+        const struct mo_policy_file policy = plan_case_policy(region, &c.kinds[0], per, seed);
         c.view.learned = &policy;
         if (plan_case_make(&mo_planner_inss, &c, &plans[0], &err) || mo_plan_check(&c.view, &plans[0], &err))
             fail_msg("seed %d: %s", (int)seed, err.message);
@@ -339,7 +320,7 @@ static void policies_that_do_not_fit_are_refused(void **state) {
     moire_error err = {0};
     plan_case_paper(&c, 4);
     struct mo_region *region = mo_region_create(&c.env);
-    struct mo_policy_file policy = any_policy(region, &c.kinds[0], 4, 1);
+    struct mo_policy_file policy = plan_case_policy(region, &c.kinds[0], 4, 1);
     assert_int_equal(plan_case_make(&mo_planner_inss, &c, &plans[0], &err), MOIRE_EINVAL);
     assert_non_null(strstr(err.message, "none was given"));
     c.view.learned = &policy;

@@ -121,6 +121,24 @@ int plan_case_make(const struct mo_planner *p, struct plan_case *c, struct mo_le
     return mo_plan_make(p, &c->view, c->scratch, c->scratch_bytes, out, err);
 }
 
+struct mo_policy_file plan_case_policy(struct mo_region *region, const struct mo_plan_kind *kind, int n_gpus,
+                                       uint64_t seed) {
+    const int n_slots = mo_inss_slots(kind);
+    struct mo_policy_file p = {.n_models = 1, .model = {"any"}, .n_gpus = n_gpus, .n_slots = n_slots};
+    mo_inss_gpus(kind, p.gpus);
+    assert_true(
+        mo_net_make(region, (const int[]){mo_inss_place_state_size(n_gpus), 16, 16, n_gpus}, &p.place));
+    assert_true(mo_net_make(region, (const int[]){mo_inss_divide_state_size(n_slots), 16, 16, 2 * n_slots},
+                            &p.divide));
+    mo_net_draw(&p.place, &seed);
+    mo_net_draw(&p.divide, &seed);
+    for (size_t i = 0; i < p.place.n; i++)
+        p.place.values[i] *= 3;
+    for (size_t i = 0; i < p.divide.n; i++)
+        p.divide.values[i] *= 3;
+    return p;
+}
+
 void plan_case_close(struct plan_case *c) {
     for (int i = 0; i < c->n_profiles; i++)
         mo_share_destroy(c->profiles[i]);

@@ -2,7 +2,7 @@
  * plan_case.h - views for tests of planners: five models with profiles by a formula, and random machines. */
 #ifndef MO_TEST_PLAN_CASE_H
 #define MO_TEST_PLAN_CASE_H
-#include "runtime/planner/planner.h"
+#include "runtime/planner/inss_plan.h"
 
 struct plan_case {
     struct mo_env env;
@@ -28,6 +28,9 @@ void plan_case_random(struct plan_case *c, uint64_t seed, bool small);
 /* mo_plan_make() with scratch that is not zero. */
 int plan_case_make(const struct mo_planner *planner, struct plan_case *c, struct mo_lets_plan *out,
                    moire_error *err);
+/* Nets of two small layers with weights as they come, in `region`, for groups of n GPUs of that kind. */
+struct mo_policy_file plan_case_policy(struct mo_region *region, const struct mo_plan_kind *kind, int n_gpus,
+                                       uint64_t seed);
 void plan_case_close(struct plan_case *c);
 uint64_t plan_case_next(uint64_t *seed);
 #endif

@@ -205,7 +205,7 @@ static const struct mo_flag rows[] = {
     {"--planner", "P", ON(PLAN), TO(planner),
      "moire-gpu, ideal, beam, gpulet-int, gpulet, igniter, gslice, sbp-half, sbp, or inss, which was trained",
      .initial = "moire-gpu", .other = "--policy"},
-    {"--weights", "FILE.mo", ON(PLAN), TO(weights),
+    {"--weights", "FILE.mo", ON(PLAN) | ON(SIM), TO(weights),
      "what inss was trained to (`moire train`); the machine's own by default"},
     {"--models", "A,B,...", ON(TRAIN), TO(learned),
      "models to learn with: names of profiles of the machine's GPUs", .needed = ON(TRAIN),

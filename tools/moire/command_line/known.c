@@ -84,7 +84,8 @@ static void each_policy(mo_known_taker take, void *ctx) {
 static void each_planner(mo_known_taker take, void *ctx) {
     for (const struct mo_planner *const *p = mo_planners(); *p; p++)
         take(ctx, (*p)->name);
-    take(ctx, "inss"); /* not in that table: it needs what it was trained to */
+    take(ctx, "inss"); /* not in that table: they need what was trained */
+    take(ctx, "inss-ni");
 }
 
 static void each_source(mo_known_taker take, void *ctx) {

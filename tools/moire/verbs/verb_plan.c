@@ -45,8 +45,8 @@ struct work {
 static int plan(const struct mo_bench_session *session, const struct mo_options *o, struct work *w,
                 bool *complete, moire_error *err) {
     const struct mo_env *env = session->env;
-    const bool learned = !strcmp(o->planner, mo_planner_inss.name);
-    const struct mo_planner *planner = learned ? &mo_planner_inss : mo_planner_find(o->planner);
+    const struct mo_planner *learned = mo_inss_planner(o->planner);
+    const struct mo_planner *planner = learned ? learned : mo_planner_find(o->planner);
     if (!planner) return mo_known_fail(MO_KNOWN_PLANNERS, "--planner", o->planner, err);
     if (o->weights && !learned)
         return mo_fail(err, MOIRE_EINVAL, "--weights goes with --policy inss, not with %s", planner->name);

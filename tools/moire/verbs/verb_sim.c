@@ -2,6 +2,7 @@
  * verb_sim.c - `moire sim`: a scenario under load on a simulated machine. */
 #include <string.h>
 #include "bench/sim/simulate.h"
+#include "runtime/sched/policy.h"
 #include "tools/moire/verbs/bench_common.h"
 
 static const char about[] =
@@ -18,7 +19,7 @@ static const char about[] =
     "cores are the recording's; with --machine the profiles, by the tenants' names, and the cores of that.\n"
     "\n"
     "On machines with GPUs: lets of them by a planner, batches, applications (bench/scenarios/README.md);\n"
-    "policies moire-gpu, gpulet-int, sbp, ...  With rates in the scenario load 1.0 is those.\n";
+    "policies moire-gpu, gpulet-int, sbp, inss, ...  With rates in the scenario load 1.0 is those.\n";
 
 static const char notes[] =
     "Examples:\n"
@@ -40,6 +41,13 @@ static int check_replay(const struct mo_options *o, const struct mo_bench_serve_
 }
 
 static int check(const struct mo_options *o, const struct mo_bench_serve_options *s, moire_error *err) {
+    bool learned = false;
+    for (int i = 0; i < s->n_policies; i++) {
+        const struct mo_policy *p = mo_policy_find(s->policies[i]);
+        learned |= p && p->learned;
+    }
+    if (o->weights && !learned)
+        return mo_fail(err, MOIRE_EINVAL, "--weights goes with a --policy that learned: inss, inss-ni");
     if (o->replay) return check_replay(o, s, err);
     if (mo_bench_replay_pieces(o))
         return mo_fail(err, MOIRE_EINVAL, "--measured, --costs and --speed need --replay TRACE");
@@ -54,6 +62,7 @@ static int simulate(struct mo_bench_session *session, const struct mo_options *o
     struct mo_bench_simulate_options s = {
         .machine = machine,
         .jobs = o->jobs,
+        .weights = o->weights,
         .cost = o->cost,
         .replay = {.trace = o->replay, .pieces = mo_bench_replay_pieces(o), .costs = o->costs}};
     int code = mo_bench_serve_options(o, true, &s.serve, err);
