@@ -8,6 +8,7 @@
 #include "bench/data/loads.h"
 #include "bench/data/scenario.h"
 #include "bench/fit/interference_fit.h"
+#include "bench/inss/inss_bench.h"
 #include "bench/learn/inss_train.h"
 #include "bench/load/serve.h"
 #include "bench/plans/plans.h"
@@ -181,6 +182,10 @@ static const struct mo_flag rows[] = {
      .room = MO_BENCH_MAX_POLICIES},
     {"--policy", "P,...", ON(FIDELITY), TO(policies), "policies", .initial = "moire,lanes,fcfs",
      .room = MO_BENCH_MAX_POLICIES},
+    {"--policy", "P,...", ON(INSS), TO(policies),
+     "systems: policies on GPUs, or planners with the plain server; by default inss, its rivals and "
+     "moire-gpu",
+     .room = MO_INSS_BENCH_SYSTEMS},
     {"--policy", "P", ON(CAPACITY), TO(policies), "the policy", .initial = "moire", .room = 1},
     {"--policy", "P,...", ON(WHATIF), TO(policies), "policies, as recorded by default",
      .room = MO_BENCH_MAX_POLICIES},
@@ -205,7 +210,7 @@ static const struct mo_flag rows[] = {
     {"--planner", "P", ON(PLAN), TO(planner),
      "moire-gpu, ideal, beam, gpulet-int, gpulet, igniter, gslice, sbp-half, sbp, or inss, which was trained",
      .initial = "moire-gpu", .other = "--policy"},
-    {"--weights", "FILE.mo", ON(PLAN) | ON(SIM), TO(weights),
+    {"--weights", "FILE.mo", ON(PLAN) | ON(SIM) | ON(INSS), TO(weights),
      "what inss was trained to (`moire train`); the machine's own by default"},
     {"--models", "A,B,...", ON(TRAIN), TO(learned),
      "models to learn with: names of profiles of the machine's GPUs", .needed = ON(TRAIN),
@@ -239,6 +244,9 @@ static const struct mo_flag rows[] = {
      "by default 0.5, 0.7 and 0.9 of the highest load at which 95 % are in time, which is simulated for each "
      "policy with what blocks took in its recording",
      .least = 0.001, .most = 1000, .room = MO_BENCH_MAX_LOADS},
+    {"--load", "L,...", ON(INSS), TO(loads),
+     "GPUs that a model needs in the mean, rising; 0.1, 0.2, 0.3 by default, the middle one on 64 GPUs",
+     .least = 0.001, .most = 10, .room = MO_INSS_BENCH_LOADS},
     {"--load", "L", ON(PLAN), TO(load), "multiple of the scenario's rates", .initial = "1", .most = 1e9},
     {"--load", "L", ON(PLANS), TO(load), "multiple of the loads", .initial = "1", .least = 0.01, .most = 100},
     {"--qps", "R", ON(CAPACITY), TO(qps), "queries a second of all tenants together", .needed = ON(CAPACITY),
@@ -269,6 +277,9 @@ static const struct mo_flag rows[] = {
     {"--seconds", "S", ON(SIM) | ON(CAPACITY), TO(seconds),
      "simulated time that counts, 10 by default; a probe of `sim --find-max` 60, or more for rare tenants",
      .least = 0.001, .most = 86400},
+    {"--seconds", "S", ON(INSS), TO(seconds),
+     "simulated time that counts, of each run: 300 by default, on 64 GPUs 60; the paper's is 1800",
+     .least = 0.001, .most = 86400},
     {"--seconds", "S", TABULATES, TO(seconds), "simulated time of a probe, 60 by default", .least = 0.001,
      .most = 86400},
     {"--seconds", "S", ON(FIDELITY), TO(seconds), "time of a run that counts, 12 by default", .least = 0.001,
@@ -284,6 +295,8 @@ static const struct mo_flag rows[] = {
     {"--seeds", "N", ON(SIM), TO(seed_count),
      "seeds 1 to N; the summary then has means and 95 % confidence intervals", .least = 1,
      .most = MO_BENCH_MAX_SEEDS},
+    {"--seeds", "N", ON(INSS), TO(seed_count), "seeds 1 to N, 10 by default", .least = 1,
+     .most = MO_INSS_BENCH_SEEDS},
     {"--seeds", "N", TABULATES, TO(seed_count), "seeds 1 to N, 10 by default", .least = 1,
      .most = MO_BENCH_MAX_SEEDS},
     {"--seed", "K,...", SCENARIO & ~TABULATES, TO(seeds),
@@ -364,7 +377,7 @@ static const struct mo_flag rows[] = {
      .least = 1, .most = 10000},
     {"--use", "C,...", ON(PROXY_FIT), TO(columns), "only these columns; all that change by default"},
     {"--cost", NULL, ON(SIM), TO(cost), "measure what decisions cost (real time, so not the same each time)"},
-    {"--jobs", "N", ON(SIM) | TABULATES | ON(PLANS), TO(jobs),
+    {"--jobs", "N", ON(SIM) | TABULATES | ON(PLANS) | ON(INSS), TO(jobs),
      "worker processes, one a core of this machine by default", .least = 1, .most = 64},
 
     /* --- GPUs --- */
@@ -382,6 +395,8 @@ static const struct mo_flag rows[] = {
     {"--gpus", "MACHINE", ON(SERVE), TO(gpus),
      "with --device: the machine file of these GPUs, whose profiles plans, targets and rates rest on, as in "
      "`moire sim`"},
+    {"--gpus", "N", ON(INSS), TO(gpus), "GPUs: 4, with ten models, or 64, with 8 to 160 models",
+     .initial = "4", .choices = "4 64"},
     {"--gpu", "N", ON(PROFILE), TO(gpu), "which of its GPUs", .initial = "0", .most = 63},
     {"--max-batch", "N", ON(PROFILE), TO(max_batch), "largest batch on a GPU", .initial = "32", .least = 1,
      .most = 256},
@@ -396,7 +411,7 @@ static const struct mo_flag rows[] = {
     /* --- results --- */
     {"--record", "FILE", ON(SERVE), TO(record), "the trace of moire's last run, for `moire whatif`",
      .names = MO_NAMES_OUTPUT},
-    {"--report", "FILE.html", ON(SERVE) | ON(SIM) | TABULATES | ON(PLANS) | ON(REPORT), TO(report),
+    {"--report", "FILE.html", ON(SERVE) | ON(SIM) | TABULATES | ON(PLANS) | ON(INSS) | ON(REPORT), TO(report),
      "a self-contained page with plots", .names = MO_NAMES_OUTPUT},
     {"--trace", "FILE.json", ON(SERVE) | ON(REPORT), TO(trace),
      "the timeline as a Chrome trace (opens in Perfetto)", .names = MO_NAMES_OUTPUT},
@@ -424,16 +439,16 @@ static const struct mo_flag rows[] = {
     {"--output", "FILE.mo", ON(TRAIN), TO(output), "the policy", .needed = ON(TRAIN),
      .names = MO_NAMES_OUTPUT, .other = "-o"},
     {"--output", "FILE.json",
-     ALONE | ON(MACHINE) | ON(SERVE) | ON(PLANS) | ON(SIM) | TABULATES | ON(WHATIF) | ON(FIDELITY) |
-         ON(PLAN) | ON(INTERFERENCE),
+     ALONE | ON(MACHINE) | ON(SERVE) | ON(PLANS) | ON(INSS) | ON(SIM) | TABULATES | ON(WHATIF) |
+         ON(FIDELITY) | ON(PLAN) | ON(INTERFERENCE),
      TO(output), "the result document to a file besides; one that takes long grows step by step",
      .names = MO_NAMES_OUTPUT, .other = "-o"},
-    {"--resume", NULL, ON(LATENCY) | ON(KERNELS) | TABULATES | ON(FIDELITY) | ON(PROFILE), TO(resume),
-     "skip what the file of --output holds already"},
+    {"--resume", NULL, ON(LATENCY) | ON(KERNELS) | ON(INSS) | TABULATES | ON(FIDELITY) | ON(PROFILE),
+     TO(resume), "skip what the file of --output holds already"},
     {"--resume", NULL, ON(TRAIN), TO(resume), "go on from the checkpoint beside the policy"},
     {"--json", NULL, ALL & ~ON(RUNNER), TO(json), "the result as JSON on standard output"},
-    {"--quiet", NULL, ALONE | SCENARIO | ON(MACHINE) | ON(PLANS) | ON(REPORT) | ON(TRAIN), TO(quiet),
-     "no progress on standard error"},
+    {"--quiet", NULL, ALONE | SCENARIO | ON(MACHINE) | ON(PLANS) | ON(INSS) | ON(REPORT) | ON(TRAIN),
+     TO(quiet), "no progress on standard error"},
 };
 
 const struct mo_flag *mo_flags(int *n) {

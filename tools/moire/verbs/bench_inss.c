@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * bench_inss.c - `moire bench inss`: the experiments of InSS's paper; see bench/inss/inss_bench.h. */
+#include <string.h>
+#include "bench/inss/inss_bench.h"
+#include "bench/report/headline.h"
+#include "bench/report/report.h"
+#include "tools/moire/verbs/bench_common.h"
+
+enum { SEEDS = 10 };
+
+static int write_out(const struct mo_env *env, const struct mo_options *o, const json_t *d,
+                     moire_error *err) {
+    int code = o->output ? mo_bench_write_json(env, d, o->output, err) : MOIRE_OK;
+    if (!code && o->report) code = mo_inss_bench_report(env, d, o->report, err);
+    if (!code && o->json) return mo_print_json(d, err);
+    if (!code) mo_inss_bench_print(d);
+    return code;
+}
+
+int mo_bench_run_inss(struct mo_bench_session *session, const struct mo_options *o, json_t **document,
+                      moire_error *err) {
+    char machine[1200];
+    struct mo_inss_bench_options b = {.machine = machine,
+                                      .weights = o->weights,
+                                      .n_systems = o->policies.n,
+                                      .n_loads = o->loads.n,
+                                      .n_seeds = o->seed_count ? o->seed_count : SEEDS,
+                                      .jobs = o->jobs,
+                                      .seconds = o->seconds,
+                                      .resume = o->resume,
+                                      .output = o->output};
+    json_t *d = NULL;
+    (void)document; /* what it writes is not a table of policies */
+    memcpy(b.system, o->policies.word, (size_t)o->policies.n * sizeof *b.system);
+    memcpy(b.load, o->loads.value, (size_t)o->loads.n * sizeof *b.load);
+    int code =
+        mo_known_find_data(MO_KNOWN_MACHINES, !strcmp(o->gpus, "64") ? "gpus64-v100-mps" : "gpus4-v100-mps",
+                           machine, sizeof machine, err);
+    if (!code) code = mo_inss_bench(session, &b, &d, err);
+    json_t *said = d ? mo_headline_before(mo_inss_bench_headline(d), d) : NULL;
+    if (said) {
+        json_decref(d);
+        d = said;
+    }
+    moire_error why = {0};
+    if (d && write_out(session->env, o, d, &why) && !code) {
+        code = why.code;
+        *err = why;
+    }
+    json_decref(d);
+    return code;
+}
