@@ -6,7 +6,7 @@
 #include <string.h>
 #include "bench/data/device_kinds.h"
 #include "bench/data/journal.h"
-#include "bench/inss/inss_rows.h"
+#include "bench/inss/inss_bench_rows.h"
 #include "bench/sim/settings.h"
 #include "bench/sim/workers.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * inss_show.c - the experiments as tables and as a page; see inss_bench.h. */
+ * inss_bench_show.c - the experiments as tables and as a page; see inss_bench.h. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>

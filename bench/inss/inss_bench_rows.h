@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * inss_rows.h - what the runs of `moire bench inss` come to: results, comparisons, and the latency model. */
-#ifndef MO_INSS_ROWS_H
-#define MO_INSS_ROWS_H
+ * inss_bench_rows.h - what the runs of `moire bench inss` come to: results, comparisons, and the latency model. */
+#ifndef MO_INSS_BENCH_ROWS_H
+#define MO_INSS_BENCH_ROWS_H
 #include <jansson.h>
 #include "bench/inss/inss_run.h"
 
