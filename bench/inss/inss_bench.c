@@ -16,8 +16,8 @@ static const char *const models[MODELS] = {"alexnet", "resnet50",  "vgg19",     
 static const double default_loads[] = {0.1, 0.2, 0.3}, warmup_s = 20, usual_cv = 4;
 
 /* By default, of these all that there are. */
-static const char *const systems[] = {"inss",     "inss-ni", "gpulet", "gpulet-int", "gslice",
-                                      "selftune", "igniter", "beam",   "beam-x10",   "moire-gpu"};
+static const char *const systems[] = {"inss",    "inss-ni", "gpulet",   "gpulet-int", "gslice",
+                                      "igniter", "beam",    "beam-x10", "moire-gpu"};
 enum { SYSTEMS = sizeof systems / sizeof *systems };
 
 struct kind_of_case {
@@ -140,6 +140,25 @@ static int all_systems(struct bench *b, const struct kind_of_case *kind, double 
     return code;
 }
 
+static bool is_wanted(const struct mo_inss_bench_options *o, const char *name) {
+    bool wanted = !o->n_only;
+    for (int i = 0; i < o->n_only; i++)
+        wanted |= !strcmp(o->only[i], name);
+    return wanted;
+}
+
+static int check_cases(const struct mo_inss_bench_options *o, moire_error *err) {
+    for (int i = 0; i < o->n_only; i++) {
+        bool known = false;
+        for (int c = 0; c < CASES; c++)
+            known |= !strcmp(o->only[i], cases[c].name);
+        if (!known)
+            return mo_fail(err, MOIRE_EINVAL,
+                           "no case '%s'; there are steps, bursts, longer, shorter and unseen", o->only[i]);
+    }
+    return MOIRE_OK;
+}
+
 static int all_pieces(struct bench *b, bool plays, moire_error *err) {
     static const int many[] = {8, 40, 80, 160};
     const double middle = b->load[b->n_loads / 2];
@@ -148,7 +167,7 @@ static int all_pieces(struct bench *b, bool plays, moire_error *err) {
         code = all_systems(b, &cases[0], middle, many[i], plays, err);
     for (int c = 0; b->n_gpus <= SMALL && !code && c < CASES; c++)
         for (int l = 0; !code && l < b->n_loads; l++)
-            if (cases[c].each_load || b->load[l] == middle)
+            if (is_wanted(b->o, cases[c].name) && (cases[c].each_load || b->load[l] == middle))
                 code = all_systems(b, &cases[c], b->load[l], 10, plays, err);
     return code;
 }
@@ -178,7 +197,8 @@ static int find_systems(struct bench *b, moire_error *err) {
 static int open_bench(struct bench *b, moire_error *err) {
     const struct mo_env *env = b->session->env;
     bool learned = false;
-    int code = mo_bench_machine_open(env, b->o->machine, &b->machine, err);
+    int code = check_cases(b->o, err);
+    if (!code) code = mo_bench_machine_open(env, b->o->machine, &b->machine, err);
     if (!code && b->machine.n_gpus != 1)
         code = mo_fail(err, MOIRE_EINVAL, "%s: needs GPUs of one type, and here are %d types", b->o->machine,
                        b->machine.n_gpus);

@@ -17,14 +17,20 @@
 #include <jansson.h>
 #include "bench/load/session.h"
 
-enum { MO_INSS_BENCH_SYSTEMS = 16, MO_INSS_BENCH_LOADS = 16, MO_INSS_BENCH_SEEDS = 64 };
+enum {
+    MO_INSS_BENCH_SYSTEMS = 16,
+    MO_INSS_BENCH_LOADS = 16,
+    MO_INSS_BENCH_CASES = 8,
+    MO_INSS_BENCH_SEEDS = 64
+};
 
 struct mo_inss_bench_options {
-    const char *machine;                       /* file; its GPUs are of one type */
-    const char *weights;                       /* of the trained policy; NULL = the machine's own */
-    const char *system[MO_INSS_BENCH_SYSTEMS]; /* none: all there are */
-    double load[MO_INSS_BENCH_LOADS];          /* none: 0.1, 0.2, 0.3 */
-    int n_systems, n_loads, n_seeds, jobs;     /* seeds 1 to n_seeds */
+    const char *machine;                           /* file; its GPUs are of one type */
+    const char *weights;                           /* of the trained policy; NULL = the machine's own */
+    const char *system[MO_INSS_BENCH_SYSTEMS];     /* none: all there are */
+    const char *only[MO_INSS_BENCH_CASES];         /* these cases; none: all */
+    double load[MO_INSS_BENCH_LOADS];              /* none: 0.1, 0.2, 0.3 */
+    int n_systems, n_only, n_loads, n_seeds, jobs; /* seeds 1 to n_seeds */
     double seconds; /* that count, of a run; 20 before them do not.  0 = 300 on up to 4 GPUs, else 60 */
     bool resume;
     const char *output; /* the document as it grows; NULL: in memory only */
@@ -39,8 +45,8 @@ struct mo_inss_bench_options {
  * "claimed_pct"}] (inss over each other system, by seed), "capacity": [{"system", "gpus", "load"}] (the
  * highest load of `steps` up to which violations are below 1 %), "latency_model": [{"model", "case", "n",
  * "mean_error_pct", "max_error_pct", "held_out"}], "left_out", "complete"}; NULL where nothing was begun.
- * MOIRE_EINVAL names an unknown system, or what the trained policy lacks; MOIRE_EINTERRUPTED comes with what
- * is done. */
+ * MOIRE_EINVAL names an unknown system or case, or what the trained policy lacks; MOIRE_EINTERRUPTED comes
+ * with what is done. */
 int mo_inss_bench(struct mo_bench_session *session, const struct mo_inss_bench_options *options, json_t **out,
                   moire_error *err);
 /* A new list with what the results say, a sentence each. */

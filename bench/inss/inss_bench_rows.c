@@ -17,7 +17,7 @@ static const double most_violations_pct = 1;
 static const struct {
     const char *system;
     double four, many;
-} claims[] = {{"gpulet", 52.8, 66}, {"gslice", 26.4, 66}, {"selftune", 26.4, 66}, {"igniter", 86.1, 66}};
+} claims[] = {{"gpulet", 52.8, 66}, {"gslice", 26.4, 66}, {"igniter", 86.1, 66}};
 
 static double per_cent(double part, double of) {
     return of > 0 ? 100 * part / of : 0;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * inss_bench_rows.h - what the runs of `moire bench inss` come to: results, comparisons, and the latency model. */
+ * inss_bench_rows.h - what the runs of `moire bench inss` come to: results, comparisons, and the latency
+ * model. */
 #ifndef MO_INSS_BENCH_ROWS_H
 #define MO_INSS_BENCH_ROWS_H
 #include <jansson.h>

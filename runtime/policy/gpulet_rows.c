@@ -100,8 +100,9 @@ static const struct mo_policy servers[] = {
 const struct mo_policy *const *mo_policy_servers(void) {
     enum { N = sizeof servers / sizeof *servers };
     static const struct mo_policy *const rows[N + 1] = {
-        &servers[0],  &servers[1],  &servers[2],  &servers[3],  &servers[4],  &servers[5],  &servers[6],
-        &servers[7],  &servers[8],  &servers[9],  &servers[10], &servers[11], &servers[12], &servers[13],
-        &servers[14], &servers[15], &servers[16], &servers[17], &servers[18], &servers[19], &servers[20]};
+        &servers[0],  &servers[1],  &servers[2],  &servers[3],  &servers[4],  &servers[5],
+        &servers[6],  &servers[7],  &servers[8],  &servers[9],  &servers[10], &servers[11],
+        &servers[12], &servers[13], &servers[14], &servers[15], &servers[16], &servers[17],
+        &servers[18], &servers[19], &servers[20], &servers[21], &servers[22]};
     return rows;
 }

@@ -140,9 +140,12 @@ static void a_document_is_taken_up_if_it_was_made_alike(void **state) {
     struct mo_inss_bench_options o = small();
     json_t *first, *again;
     moire_error err = {0};
-    o.n_systems = 1;
+    o.n_systems = o.n_only = 1;
+    o.only[0] = "steps";
     assert_int_equal(bench(&o, &first, &err), MOIRE_OK);
+    assert_int_equal(json_array_size(json_object_get(first, "results")), 1);
     o.n_systems = 2;
+    o.n_only = 0;
     o.resume = true;
     if (bench(&o, &again, &err)) fail_msg("%s", err.message);
     const json_t *own = json_array_get(json_object_get(first, "results"), 0);
@@ -163,7 +166,11 @@ static void what_cannot_be_compared_is_named(void **state) {
     o.system[1] = "nobody";
     assert_int_equal(bench(&o, &d, &err), MOIRE_EINVAL);
     assert_non_null(strstr(err.message, "'nobody'"));
-    o.n_systems = 1;
+    o.n_systems = o.n_only = 1;
+    o.only[0] = "none";
+    assert_int_equal(bench(&o, &d, &err), MOIRE_EINVAL);
+    assert_non_null(strstr(err.message, "no case 'none'"));
+    o.n_only = 0;
     o.machine = "bench/machines/gpus4-v100.json"; /* other lets */
     assert_int_equal(bench(&o, &d, &err), MOIRE_EINVAL);
     assert_true(strstr(err.message, weights) && strstr(err.message, "2 at a time"));

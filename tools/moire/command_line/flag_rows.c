@@ -244,6 +244,9 @@ static const struct mo_flag rows[] = {
      "by default 0.5, 0.7 and 0.9 of the highest load at which 95 % are in time, which is simulated for each "
      "policy with what blocks took in its recording",
      .least = 0.001, .most = 1000, .room = MO_BENCH_MAX_LOADS},
+    {"--case", "C,...", ON(INSS), TO(cases),
+     "steps, bursts, longer, shorter, unseen: all by default; on 64 GPUs there is steps alone",
+     .room = MO_INSS_BENCH_CASES},
     {"--load", "L,...", ON(INSS), TO(loads),
      "GPUs that a model needs in the mean, rising; 0.1, 0.2, 0.3 by default, the middle one on 64 GPUs",
      .least = 0.001, .most = 10, .room = MO_INSS_BENCH_LOADS},

@@ -23,6 +23,7 @@ int mo_bench_run_inss(struct mo_bench_session *session, const struct mo_options 
     struct mo_inss_bench_options b = {.machine = machine,
                                       .weights = o->weights,
                                       .n_systems = o->policies.n,
+                                      .n_only = o->cases.n,
                                       .n_loads = o->loads.n,
                                       .n_seeds = o->seed_count ? o->seed_count : SEEDS,
                                       .jobs = o->jobs,
@@ -32,6 +33,7 @@ int mo_bench_run_inss(struct mo_bench_session *session, const struct mo_options 
     json_t *d = NULL;
     (void)document; /* what it writes is not a table of policies */
     memcpy(b.system, o->policies.word, (size_t)o->policies.n * sizeof *b.system);
+    memcpy(b.only, o->cases.word, (size_t)o->cases.n * sizeof *b.only);
     memcpy(b.load, o->loads.value, (size_t)o->loads.n * sizeof *b.load);
     int code =
         mo_known_find_data(MO_KNOWN_MACHINES, !strcmp(o->gpus, "64") ? "gpus64-v100-mps" : "gpus4-v100-mps",
