@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * inss_bench_rows.c - see inss_rows.h. */
+ * inss_bench_rows.c - see inss_bench_rows.h. */
 #include "bench/inss/inss_bench_rows.h"
 
 #include <stdio.h>

@@ -93,8 +93,8 @@ struct mo_options {
         *dump, *from, *gpus, *html, *isa, *kind, *machine, *model, *models, *objective, *output, *output_dir,
         *pairs, *planner, *plot, *precision, *pressure, *process, *proxy, *recogniser, *record, *replay,
         *report, *source, *slow, *stalls, *store, *svg, *to, *trace, *weights;
-    struct mo_words against, cases, inputs, learned, machines, peers, planners, policies, processes, ties, vary,
-        with;
+    struct mo_words against, cases, inputs, learned, machines, peers, planners, policies, processes, ties,
+        vary, with;
     struct mo_wholes levels, neighbour, seeds, thread_counts, units;
     struct mo_numbers loads;
     struct mo_shapes shapes;
