@@ -8,11 +8,12 @@
 
 enum { SEEDS = 10 };
 
-static int write_out(const struct mo_env *env, const struct mo_options *o, const json_t *d,
+/* whole: else it is written and shown, but is not the answer in JSON, which is the error. */
+static int write_out(const struct mo_env *env, const struct mo_options *o, const json_t *d, bool whole,
                      moire_error *err) {
     int code = o->output ? mo_bench_write_json(env, d, o->output, err) : MOIRE_OK;
     if (!code && o->report) code = mo_inss_bench_report(env, d, o->report, err);
-    if (!code && o->json) return mo_print_json(d, err);
+    if (!code && o->json) return whole ? mo_print_json(d, err) : MOIRE_OK;
     if (!code) mo_inss_bench_print(d);
     return code;
 }
@@ -45,7 +46,7 @@ int mo_bench_run_inss(struct mo_bench_session *session, const struct mo_options 
         d = said;
     }
     moire_error why = {0};
-    if (d && write_out(session->env, o, d, &why) && !code) {
+    if (d && write_out(session->env, o, d, code == MOIRE_OK, &why) && !code) {
         code = why.code;
         *err = why;
     }
