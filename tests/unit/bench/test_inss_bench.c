@@ -13,6 +13,7 @@
 #include <string.h>
 #include <unistd.h>
 #include "bench/inss/inss_bench.h"
+#include "bench/inss/inss_bench_rows.h"
 #include "bench/inss/inss_run.h"
 #include "runtime/learn/masked.h"
 #include "runtime/sim/sim.h"
@@ -107,23 +108,23 @@ static void check_row(const json_t *row) {
 static void a_document_has_its_form_and_repeats_itself(void **state) {
     (void)state;
     const struct mo_inss_bench_options o = small();
-    json_t *first, *again, *row;
+    json_t *first, *again, *one;
     moire_error err = {0};
     size_t i;
     if (bench(&o, &first, &err)) fail_msg("%s", err.message);
     const json_t *results = json_object_get(first, "results"), *fit = json_object_get(first, "latency_model");
     assert_int_equal(json_array_size(results), 5 * 2); /* cases x systems */
-    json_array_foreach((json_t *)results, i, row) check_row(row);
+    json_array_foreach((json_t *)results, i, one) check_row(one);
     has(first, "experiment", JSON_OBJECT);
     assert_int_equal(json_array_size(json_object_get(first, "comparison")), 5);
     assert_true(json_array_size(fit) > 0 || json_array_size(json_object_get(first, "left_out")) > 0);
-    json_array_foreach((json_t *)fit, i, row) {
-        has(row, "model", JSON_STRING);
-        has(row, "case", JSON_STRING);
-        has(row, "n", JSON_INTEGER);
-        has(row, "mean_error_pct", JSON_REAL);
-        has(row, "max_error_pct", JSON_REAL);
-        assert_true(json_is_true(json_object_get(row, "held_out")));
+    json_array_foreach((json_t *)fit, i, one) {
+        has(one, "model", JSON_STRING);
+        has(one, "case", JSON_STRING);
+        has(one, "n", JSON_INTEGER);
+        has(one, "mean_error_pct", JSON_REAL);
+        has(one, "max_error_pct", JSON_REAL);
+        assert_true(json_is_true(json_object_get(one, "held_out")));
     }
     unlink(output);
     assert_int_equal(bench(&o, &again, &err), MOIRE_OK);
@@ -182,6 +183,33 @@ static void what_cannot_be_compared_is_named(void **state) {
     assert_int_equal(bench(&o, &d, &err), MOIRE_EFORMAT);
     assert_true(strstr(err.message, weights) && strstr(err.message, "cut"));
     assert_null(d);
+}
+
+static json_t *row(const char *system, double load, double violations, double one, double two) {
+    return json_pack("{s:s, s:i, s:i, s:s, s:f, s:f, s:[f, f]}", "system", system, "gpus", 4, "models", 10,
+                     "case", "steps", "load", load, "violations_pct", violations, "by_seed", one, two);
+}
+
+/* Gains are of equal seeds, in the mean 50 %; a load counts as served if no lower one is too much. */
+static void rows_are_compared_seed_by_seed(void **state) {
+    (void)state;
+    struct mo_env own = mo_env_default();
+    json_t *d =
+        json_pack("{s:[o,o,o,o,o,o], s:[]}", "results", row("inss", 0.1, 0.2, 20, 40),
+                  row("gpulet", 0.1, 3, 10, 40), row("inss", 0.3, 0.1, 1, 1), row("gpulet", 0.3, 0.1, 2, 2),
+                  row("inss", 0.2, 1.5, 3, 3), row("inss", 0.15, 0.9, 3, 3), "left_out");
+    assert_int_equal(mo_inss_rows_conclude(&own, "/none", d, NULL), MOIRE_OK);
+    const json_t *gain = json_array_get(json_object_get(d, "comparison"), 0),
+                 *can = json_object_get(d, "capacity");
+    assert_int_equal(json_array_size(json_object_get(d, "comparison")), 2);
+    assert_float_equal(json_number_value(json_object_get(gain, "gain_pct")), 50, 1e-9);
+    assert_float_equal(json_number_value(json_object_get(gain, "gain_ci")), 12.706 * 50, 0.1);
+    assert_float_equal(json_number_value(json_object_get(gain, "claimed_pct")), 52.8, 1e-9);
+    assert_int_equal(json_array_size(can), 2);
+    assert_float_equal(json_number_value(json_object_get(json_array_get(can, 0), "load")), 0.15, 0);
+    assert_float_equal(json_number_value(json_object_get(json_array_get(can, 1), "load")), 0, 0);
+    assert_int_equal(json_array_size(json_object_get(d, "left_out")), 1); /* there are no pairs */
+    json_decref(d);
 }
 
 /* --- demand ----------------------------------------------------------------------------------------------
@@ -313,6 +341,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(a_document_has_its_form_and_repeats_itself, enter, leave),
         cmocka_unit_test_setup_teardown(a_document_is_taken_up_if_it_was_made_alike, enter, leave),
         cmocka_unit_test_setup_teardown(what_cannot_be_compared_is_named, enter, leave),
+        cmocka_unit_test(rows_are_compared_seed_by_seed),
         cmocka_unit_test(demand_is_what_was_asked_for),
         cmocka_unit_test(what_is_masked_is_never_chosen),
         cmocka_unit_test(what_is_left_out_has_a_reason),
