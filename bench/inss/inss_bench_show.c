@@ -168,11 +168,8 @@ static void page_chart(FILE *out, const json_t *document) {
 
 static void page(FILE *out, const void *what) {
     const json_t *document = what;
-    json_t *line, *lines = mo_inss_bench_headline(document);
-    size_t i;
     mo_page_begin(out, "InSS in simulation", "");
-    json_array_foreach(lines, i, line) mo_page_answer(out, json_string_value(line), i == 0);
-    json_decref(lines);
+    mo_page_lines(out, mo_inss_bench_headline(document));
     fprintf(out,
             "<p>Every system serves the same arrivals. Late or dropped are queries that came and were not "
             "answered within their target; fragments are the share of used GPUs that is in no let; a "

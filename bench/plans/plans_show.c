@@ -267,11 +267,8 @@ static void page_scaling(FILE *out, const json_t *document) {
 
 static void page(FILE *out, const void *what) {
     const json_t *document = what;
-    json_t *line, *lines = mo_plans_headline(document);
-    size_t i;
     mo_page_begin(out, "planners of lets", "");
-    json_array_foreach(lines, i, line) mo_page_answer(out, json_string_value(line), i == 0);
-    json_decref(lines);
+    mo_page_lines(out, mo_plans_headline(document));
     fprintf(
         out,
         "<p>Placed are the loads of the grid that a planner says it serves; a plan holds when the checker's "

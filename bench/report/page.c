@@ -67,6 +67,13 @@ void mo_page_answer(FILE *out, const char *sentence, bool first) {
     fprintf(out, "</p>\n");
 }
 
+void mo_page_lines(FILE *out, json_t *lines) {
+    json_t *line;
+    size_t i;
+    json_array_foreach(lines, i, line) mo_page_answer(out, json_string_value(line), i == 0);
+    json_decref(lines);
+}
+
 void mo_page_end(FILE *out) {
     fprintf(out, "</body></html>\n");
 }

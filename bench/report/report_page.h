@@ -81,6 +81,8 @@ void mo_page_begin(FILE *out, const char *title, const char *about);
 void mo_page_end(FILE *out);
 /* A sentence of the answer: the first is large. */
 void mo_page_answer(FILE *out, const char *sentence, bool first);
+/* All sentences of a list, which it releases. */
+void mo_page_lines(FILE *out, json_t *lines);
 /* The document's "experiment" in words: machine, software, command. */
 void mo_page_experiment(FILE *out, const json_t *document);
 /* The line that stands for a system in a legend or table, and a cell with it and the system's name. */
