@@ -38,10 +38,11 @@ struct mo_gpulet_state {
     bool met[MO_PLAN_TENANTS];        /* a plan was made since the tenant was opened */
     bool begun, ask;                  /* a first plan was made; `fresh` waits to be asked for */
     bool stale;                       /* GPUs or tenants have gone or come since the latest plan */
-    struct mo_lets_plan fresh;
+    struct mo_lets_plan fresh, spare;
     /* the planner's view */
     struct mo_plan_tenant tenants[MO_PLAN_TENANTS];
     char names[MO_PLAN_TENANTS][MO_GPULET_NAME];
+    struct mo_plan_kind kinds[MO_PLAN_KINDS];
     int n_gpus, gpu[MO_PLAN_GPUS], gpu_kind[MO_PLAN_GPUS]; /* those that are not lost */
     struct mo_lets_plan known;                             /* the plan in force, on them */
 };

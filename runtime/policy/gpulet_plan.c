@@ -7,9 +7,13 @@
  * one is made for two deviations more than the estimate, and for the estimate itself where the GPUs cannot
  * serve that much.  The declared rates of the first plan are no estimate and are taken as they are.  A new
  * plan is made, too, when a GPU is lost or back, where the planner sees those that are there, and with the
- * first query of a tenant that came after the latest plan. */
+ * first query of a tenant that came after the latest plan.
+ *
+ * Lets serve while the next plan's are prepared, on every GPU whose memory holds both.  So a plan fills no
+ * more than half of a GPU's memory, where such a plan serves all rates. */
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
 #include "runtime/planner/inss_plan.h"
 #include "runtime/policy/gpulet.h"
 
@@ -117,7 +121,7 @@ static int make(struct mo_gpulet_state *s, const struct mo_view *view, double fa
                               .n_kinds = view->gpus->n_kinds,
                               .n_gpus = s->n_gpus,
                               .tenants = s->tenants,
-                              .kinds = view->gpus->kinds,
+                              .kinds = s->kinds,
                               .gpu_kind = s->gpu_kind,
                               .max_share = MO_LET_TENANTS,
                               .burst = o->burst,
@@ -165,6 +169,45 @@ static int make_for(struct mo_gpulet_state *s, const struct mo_view *view, doubl
     return code;
 }
 
+/* For what is asked with some room, or else without. */
+static int make_with(struct mo_gpulet_state *s, const struct mo_view *view, int64_t memory_parts,
+                     double headroom) {
+    for (int k = 0; k < view->gpus->n_kinds; k++) {
+        s->kinds[k] = view->gpus->kinds[k];
+        if (!s->kinds[k].shared_weights) s->kinds[k].memory_bytes /= memory_parts;
+    }
+    int code = make_for(s, view, headroom);
+    return code || s->fresh.complete || !(headroom > 0) ? code : make_for(s, view, 0);
+}
+
+/* Does a GPU hold so much of the plan that another one cannot be prepared beside it?  What lets share needs
+ * no second place. */
+static bool is_heavy(const struct mo_gpulet_state *s, const struct mo_view *view) {
+    int64_t held[MO_PLAN_GPUS] = {0};
+    bool heavy = false;
+    for (int i = 0; i < s->fresh.n_lets; i++) {
+        const struct mo_planned_let *let = &s->fresh.lets[i];
+        const struct mo_plan_kind *kind = mo_gpus_kind(view->gpus, let->gpu);
+        for (int e = 0; e < let->n_entries && !kind->shared_weights; e++)
+            held[let->gpu] += mo_view_share(view, let->entries[e].tenant, let->gpu)->memory_bytes;
+        heavy |= held[let->gpu] > kind->memory_bytes / 2;
+    }
+    return heavy;
+}
+
+static int make_light(struct mo_gpulet_state *s, const struct mo_view *view, double headroom) {
+    int code = make_with(s, view, 1, headroom);
+    if (code || !is_heavy(s, view)) return code;
+    double planned[MO_PLAN_TENANTS];
+    s->spare = s->fresh;
+    memcpy(planned, s->planned, sizeof planned);
+    code = make_with(s, view, 2, headroom);
+    if (code || s->fresh.complete) return code;
+    s->fresh = s->spare;
+    memcpy(s->planned, planned, sizeof planned);
+    return MOIRE_OK;
+}
+
 void mo_gpulet_forget(struct mo_gpulet_state *s, int tenant) {
     s->rate[tenant] = -1;
     s->arrivals[tenant] = 0;
@@ -182,8 +225,7 @@ void mo_gpulet_plan(void *state, const struct mo_view *view) {
     double headroom = s->begun ? HEADROOM : 0; /* what is declared is not an estimate */
     count(s, view);
     if (!s->planner || view->lets_coming || fits(s, view)) return;
-    int code = make_for(s, view, headroom);
-    if (!code && !s->fresh.complete && headroom > 0) code = make_for(s, view, 0);
+    const int code = make_light(s, view, headroom);
     for (int i = 0; i < count_tenants(view); i++)
         s->met[i] = view->tenants[i].open;
     s->ask = !code && !s->fresh.kept;

@@ -34,16 +34,18 @@ static void answer(void *ctx, int tenant, const struct mo_answer *a) {
     if (a->code && a->end - a->deadline > b->latest) b->latest = a->end - a->deadline;
 }
 
-static struct bed *lay(const struct mo_policy *policy) {
+static struct bed *lay_with(const struct mo_policy *policy, int n_gpus, bool shared_weights,
+                            int64_t memory_bytes, int64_t prepare_ns) {
     struct bed *b = calloc(1, sizeof *b);
-    plan_case_paper(&b->c, 1);
+    plan_case_paper(&b->c, n_gpus);
     b->gpus = (struct mo_gpus){
         .n_kinds = 1,
-        .n_gpus = 1,
+        .n_gpus = n_gpus,
         .kinds = {b->c.kinds[0]},
     };
-    b->gpus.prepare_ns[0] = 5 * MS;
-    b->gpus.kinds[0].shared_weights = true;
+    b->gpus.prepare_ns[0] = prepare_ns;
+    b->gpus.kinds[0].shared_weights = shared_weights;
+    if (memory_bytes) b->gpus.kinds[0].memory_bytes = memory_bytes;
     assert_int_equal(mo_gpus_finish(&b->gpus, NULL), MOIRE_OK);
     b->profile = mo_profile_create(&b->c.env, 1, MO_PLAN_UNITS);
     mo_profile_record(b->profile, 1, &MS);
@@ -60,6 +62,10 @@ static struct bed *lay(const struct mo_policy *policy) {
     assert_int_equal(mo_sim_create(&config, &b->sim, NULL), MOIRE_OK);
     mo_sim_advance(b->sim, 1);
     return b;
+}
+
+static struct bed *lay(const struct mo_policy *policy) {
+    return lay_with(policy, 1, true, 0, 5 * MS);
 }
 
 static void open_tenant(struct bed *b, int i, int model, int64_t qos_ns, double rate) {
@@ -172,11 +178,37 @@ static void a_new_tenant_is_planned_for_at_once(void **state) {
     }
 }
 
+/* Where each let has weights of its own, a plan leaves room for the next one's: while that is prepared, for
+ * seconds, everybody is served. */
+static void nobody_waits_for_the_next_plan(void **state) {
+    (void)state;
+    struct plan_case c;
+    plan_case_paper(&c, 1);
+    const int64_t googlenet = c.tenants[GOOGLENET].profile[0]->memory_bytes,
+                  resnet = c.tenants[RESNET].profile[0]->memory_bytes;
+    const int64_t room = 21 * (googlenet > resnet ? googlenet : resnet) / 10;
+    plan_case_close(&c);
+    struct bed *b = lay_with(mo_policy_find("moire-gpu"), 2, false, room, 5 * SECOND);
+    open_tenant(b, 0, GOOGLENET, 200 * MS, 40);
+    open_tenant(b, 1, RESNET, 300 * MS, 20);
+    for (int k = 0; k < 1000; k++) {
+        submit(b, 0, k < 200 ? 2 : 4);
+        submit(b, 1, k < 200 ? 1 : 2);
+        mo_sim_advance(b->sim, mo_sim_now(b->sim) + 50 * MS);
+    }
+    mo_sim_drain(b->sim);
+    assert_true(mo_sched_stats(mo_sim_sched(b->sim))->reorganised > 1);
+    assert_int_equal(b->ok[0], 200 * 2 + 800 * 4);
+    assert_int_equal(b->ok[1], 200 + 800 * 2);
+    strike(b);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(an_impossible_target_is_shed_in_time),
         cmocka_unit_test(odd_tenants_do_not_stop_the_others),
         cmocka_unit_test(a_new_tenant_is_planned_for_at_once),
+        cmocka_unit_test(nobody_waits_for_the_next_plan),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
