@@ -193,6 +193,7 @@ typedef struct moire_config {
      * has a smaller share in time than it must; "all", as many queries as possible, whosever they are;
      * "weighted", the same, a query of priority p > 0 counting p + 1 times, one of p < 0 1 / (1 - p). */
     const char *objective;
+    const char *device_weights; /* of `moire train`, for device_policy "inss" (docs/inss.md); NULL = none */
 } moire_config;
 /* Sets every field to its default, and size.  Returns: nothing. */
 MOIRE_API void moire_config_init(moire_config *config);

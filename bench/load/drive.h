@@ -15,7 +15,7 @@ struct mo_bench_job {
     const char *arrangement;                  /* policy of moire, mode of a peer; "solo" for latency alone */
     const char *store;                        /* moire: folder of variants, NULL = default */
     const char *objective, *pressure, *proxy; /* moire: as in moire_config */
-    const char *device, *device_process, *device_cache, *device_profiles,
+    const char *device, *device_process, *device_cache, *device_profiles, *device_weights,
         *precision;     /* moire: as in moire_config; NULL = cores */
     const char *record; /* moire: file for the trace of each run, the last one stays; NULL = none */
     int64_t threads;

@@ -201,6 +201,7 @@ static int backend_open(const struct mo_env *env, const struct mo_bench_job *job
     config.device_process = job->device_process;
     config.device_cache = job->device_cache;
     config.device_profiles = job->device_profiles;
+    config.device_weights = job->device_weights;
     config.device_precision = job->precision;
     config.store = job->store;
     config.generic_only = job->generic;

@@ -78,6 +78,7 @@ static int read_job(struct mo_bench_job *job, moire_error *err) {
         {"device_process", MO_JSON_STRING, false, offsetof(struct mo_bench_job, device_process), 0, 0},
         {"device_cache", MO_JSON_STRING, false, offsetof(struct mo_bench_job, device_cache), 0, 0},
         {"device_profiles", MO_JSON_STRING, false, offsetof(struct mo_bench_job, device_profiles), 0, 0},
+        {"device_weights", MO_JSON_STRING, false, offsetof(struct mo_bench_job, device_weights), 0, 0},
         {"precision", MO_JSON_STRING, false, offsetof(struct mo_bench_job, precision), 0, 0},
         {"threads", MO_JSON_INT, true, offsetof(struct mo_bench_job, threads), 1, 1024},
         {"generic", MO_JSON_BOOL, false, offsetof(struct mo_bench_job, generic), 0, 0},

@@ -17,6 +17,7 @@
 #include <time.h>
 #include <unistd.h>
 #include "bench/load/session.h"
+#include "runtime/sched/policy.h"
 
 enum { LOAD_TIMEOUT_S = 600, MAX_ANSWER = 1 << 20 };
 
@@ -109,6 +110,8 @@ static int write_job(struct mo_bench_session *s, const char *path, const struct 
     json_t *job =
         json_pack("{s:s, s:i, s:b, s:b, s:b, s:o}", "arrangement", system->arrangement, "threads", threads,
                   "generic", (int)generic, "exact", (int)s->exact, "trace", (int)trace, "tenants", list);
+    const struct mo_policy *policy = mo_policy_find(system->arrangement);
+    const char *weights = s->gpu_weights ? s->gpu_weights : s->weights;
     const struct {
         const char *key, *value;
     } texts[] = {{"store", s->store},
@@ -120,6 +123,7 @@ static int write_job(struct mo_bench_session *s, const char *path, const struct 
                  {"device_process", s->process},
                  {"precision", s->precision},
                  {"device_profiles", s->gpu_profiles},
+                 {"device_weights", policy && policy->learned ? weights : NULL},
                  {"device_cache", s->device_cache}};
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
         if (texts[i].value) json_object_set_new(job, texts[i].key, json_string(texts[i].value));

@@ -32,6 +32,8 @@ struct mo_bench_session {
     const char *process;            /* that their plugin runs in, as moire_config.device_process */
     const char *device_cache;       /* of compiled programs, as moire_config.device_cache */
     const char *gpu_profiles;       /* folder of share profiles, filled in from: */
+    const char *weights;            /* of policies for GPUs that learned; NULL = those of `gpus` */
+    const char *gpu_weights;        /* likewise, filled in */
     const char *gpus;               /* machine file with their profiles; NULL = measured at load */
     const char *command;            /* the command line, for the report */
     bool generic, exact, quiet;

@@ -90,7 +90,9 @@ static int aim_on_gpus(struct mo_bench_session *s, struct mo_bench_mix *mix, moi
         mo_bench_gpu_side_close(side);
         const char *folder = machine.gpus[0].profiles;
         s->gpu_profiles = mo_region_string(mix->region, folder, strlen(folder));
-        if (!code && !s->gpu_profiles) code = mo_fail(err, MOIRE_ENOMEM, "out of memory");
+        s->gpu_weights =
+            s->weights ? s->weights : mo_region_string(mix->region, machine.policy, strlen(machine.policy));
+        if (!code && !(s->gpu_profiles && s->gpu_weights)) code = mo_fail(err, MOIRE_ENOMEM, "out of memory");
     }
     if (machine.file.root) mo_bench_machine_close(&machine);
     mo_free(s->env, side);

@@ -4,6 +4,7 @@
  * search of all plans. */
 #include "runtime/policy/gpulet.h"
 
+/* Planners from INSS on decide by what was trained. */
 enum {
     SBP,
     SBP_HALF,
@@ -54,17 +55,9 @@ static const struct mo_gpulet_options options[] = {
 #define SERVER(label, text, which, seconds, study)                                                           \
     {                                                                                                        \
         .name = (label), .description = (text), .gpus = true, .research = (study),                           \
-        .options = &options[which], .state_bytes = sizeof(struct mo_gpulet_state), .init = mo_gpulet_init,   \
-        .plan = mo_gpulet_plan, .plan_period_ns = (seconds)*INT64_C(1000000000),                             \
-        .dispatch = mo_gpulet_dispatch                                                                       \
-    }
-
-/* No server is handed what was trained but the simulated one, so these are for studies. */
-#define LEARNED(label, text, which)                                                                          \
-    {                                                                                                        \
-        .name = (label), .description = (text), .gpus = true, .research = true, .learned = true,             \
-        .options = &options[which], .state_bytes = sizeof(struct mo_gpulet_state), .init = mo_gpulet_init,   \
-        .plan = mo_gpulet_plan, .plan_period_ns = INT64_C(20000000000), .dispatch = mo_gpulet_dispatch       \
+        .learned = (which) >= INSS, .options = &options[which],                                              \
+        .state_bytes = sizeof(struct mo_gpulet_state), .init = mo_gpulet_init, .plan = mo_gpulet_plan,       \
+        .plan_period_ns = (seconds)*INT64_C(1000000000), .dispatch = mo_gpulet_dispatch                      \
     }
 
 static const struct mo_policy servers[] = {
@@ -93,8 +86,8 @@ static const struct mo_policy servers[] = {
            false),
     SERVER("sbp-cut", "sbp, long batches cut at layers so that urgent ones may enter", SBP_CUT, 20, true),
     SERVER("ideal", "lets by exhaustive search", IDEAL, 20, true),
-    LEARNED("inss", "lets by InSS's trained policy", INSS),
-    LEARNED("inss-ni", "inss, lets planned as if neighbours did no harm", INSS_NI),
+    SERVER("inss", "lets by InSS's trained policy", INSS, 20, false),
+    SERVER("inss-ni", "inss, lets planned as if neighbours did no harm", INSS_NI, 20, true),
 };
 
 const struct mo_policy *const *mo_policy_servers(void) {

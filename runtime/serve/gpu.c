@@ -43,6 +43,29 @@ static const char *cache_of(const moire_runtime *rt, const moire_config *c, char
     return mo_caches_folder(rt->env.sys, "gpu", room, n, NULL) ? NULL : room;
 }
 
+/* What the policy was trained to, where it is one that learned. */
+static int read_learned(moire_runtime *rt, const moire_config *c, struct mo_serve_device *d,
+                        moire_error *err) {
+    if (!d->policy->learned)
+        return c->device_weights ? mo_fail(err, MOIRE_EINVAL,
+                                           "config: device_weights '%.200s' go with a policy that learned, "
+                                           "and '%s' did not",
+                                           c->device_weights, d->policy->name)
+                                 : MOIRE_OK;
+    if (!c->device_weights)
+        return mo_fail(
+            err, MOIRE_EINVAL,
+            "config: policy '%s' decides by what `moire train` writes: device_weights must name it",
+            d->policy->name);
+    if (d->gpus.n_kinds > 1)
+        return mo_fail(err, MOIRE_EINVAL, "config: policy '%s' plans for GPUs of one type; here are %d types",
+                       d->policy->name, d->gpus.n_kinds);
+    int code = mo_policy_read(&rt->env, c->device_weights, &d->learned, err);
+    if (!code) code = mo_inss_policy_fits(&d->learned, c->device_weights, &d->gpus.kinds[0], err);
+    if (!code) d->gpus.learned = &d->learned;
+    return code;
+}
+
 int mo_serve_device_open(moire_runtime *rt, const moire_config *c, const struct mo_device_config *device,
                          struct mo_engine_config *engine, moire_error *err) {
     if (!c->device) return MOIRE_OK;
@@ -61,6 +84,7 @@ int mo_serve_device_open(moire_runtime *rt, const moire_config *c, const struct 
                                       .cache = cache_of(rt, c, cache, sizeof cache)};
     if (!code) code = mo_gpu_device_open(&rt->env, c->device, &gpu, &d->device, err);
     if (!code) code = mo_gpu_device_gpus(&d->device, c->device_lets, &d->gpus, err);
+    if (!code) code = read_learned(rt, c, d, err);
     if (!code) describe(device, d, engine);
     return code;
 }
@@ -69,6 +93,7 @@ void mo_serve_device_close(moire_runtime *rt) {
     struct mo_serve_device *d = rt->device;
     if (!d) return;
     mo_gpu_device_close(&d->device);
+    mo_policy_close(&d->learned);
     mo_free(&rt->env, d->folder);
     mo_free(&rt->env, d);
     rt->device = NULL;

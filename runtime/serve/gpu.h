@@ -13,6 +13,7 @@
 #define MO_SERVE_GPU_H
 #include "runtime/gpu/loader.h"
 #include "runtime/engine/engine_gpu.h"
+#include "runtime/planner/inss_plan.h"
 #include "runtime/serve/gpu_programs.h"
 #include "runtime/serve/runtime.h"
 
@@ -23,7 +24,8 @@ struct mo_serve_device {
     struct mo_engine_gpu_options options;
     int number; /* in the engine */
     const struct mo_policy *policy;
-    char *folder; /* of profiles, owned; NULL = measured at load */
+    struct mo_policy_file learned; /* that `gpus` names where the policy decides by one; else all zeros */
+    char *folder;                  /* of profiles, owned; NULL = measured at load */
     enum mo_gpu_precision precision;
     int max_batch;
     uint64_t models; /* loaded so far */

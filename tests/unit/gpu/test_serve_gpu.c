@@ -19,6 +19,7 @@
 #include "runtime/serve/gpu.h"
 #include "tests/unit/codegen/onnx_build.h"
 #include "tests/unit/gpu/toy_gpu.h"
+#include "tests/unit/sched/plan_case.h"
 
 enum { SIDE = 32, PIXELS = SIDE * SIDE, QUERIES = 120, CLASSES = 10 };
 
@@ -92,10 +93,8 @@ static void dl_close(void *self, void *object) {
     (void)self, (void)object;
 }
 
-static moire_runtime *start_with(const char *profiles) {
+static void set_up(moire_config *c) {
     struct toy_gpu toy;
-    moire_runtime *rt = NULL;
-    moire_error err = {0};
     machine.sys = *mo_sys_posix();
     machine.env = mo_env_default();
     toy_gpu_open(&toy, &machine.env, 1, 1);
@@ -108,12 +107,18 @@ static moire_runtime *start_with(const char *profiles) {
     machine.sys.dl_sym = dl_sym;
     machine.sys.dl_close = dl_close;
     machine.env.sys = &machine.sys;
+    moire_config_init(c);
+    c->generic_only = 1;
+    c->threads = 2;
+    c->device = "cuda";
+    c->device_batch = 8;
+}
+
+static moire_runtime *start_with(const char *profiles) {
+    moire_runtime *rt = NULL;
+    moire_error err = {0};
     moire_config c;
-    moire_config_init(&c);
-    c.generic_only = 1;
-    c.threads = 2;
-    c.device = "cuda";
-    c.device_batch = 8;
+    set_up(&c);
     c.device_profiles = profiles;
     int rc = mo_runtime_create(&c, &machine.env, 1 << 12, &rt, &err);
     if (rc) print_message("%s\n", err.message);
@@ -462,6 +467,63 @@ static void a_device_that_is_not_there_is_said(void **state) {
     assert_non_null(strstr(err.message, "fp12"));
 }
 
+static void fail_with(const moire_config *c, const char *part, int code) {
+    moire_runtime *rt = NULL;
+    moire_error err = {0};
+    assert_int_equal(mo_runtime_create(c, &machine.env, 0, &rt, &err), code);
+    if (!strstr(err.message, part)) fail_msg("\"%s\" lacks \"%s\"", err.message, part);
+    assert_int_equal(machine.open, 0);
+}
+
+/* A trained policy plans the lets of a live runtime; one that is missing, of other GPUs or no file is said.
+ */
+static void what_was_trained_serves(void **state) {
+    (void)state;
+    static struct record r[QUERIES];
+    char path[600], other[600];
+    moire_config c;
+    moire_runtime *rt = NULL;
+    moire_error err = {0};
+    set_up(&c);
+    struct mo_plan_kind kind = {.name = "toy", .units = TOY_UNITS, .max_lets = TOY_UNITS};
+    struct mo_region *region = mo_region_create(&machine.env);
+    mo_plan_sizes(&kind, 1, 1);
+    struct mo_policy_file policy = plan_case_policy(region, &kind, 1, 1);
+    snprintf(path, sizeof path, "%s/toy.mo", folder);
+    snprintf(other, sizeof other, "%s/other.mo", folder);
+    assert_int_equal(mo_policy_write(&machine.env, path, &policy, &err), MOIRE_OK);
+    snprintf(policy.gpus, sizeof policy.gpus, "another");
+    assert_int_equal(mo_policy_write(&machine.env, other, &policy, &err), MOIRE_OK);
+    mo_region_destroy(region);
+
+    c.device_policy = "inss";
+    fail_with(&c, "device_weights must name it", MOIRE_EINVAL);
+    c.device_weights = other;
+    fail_with(&c, "was trained for 'another', and here is 'toy of 4 units", MOIRE_EINVAL);
+    c.device_weights = model;
+    fail_with(&c, "lenet", MOIRE_EFORMAT);
+    c.device_weights = "/nowhere.mo";
+    fail_with(&c, "/nowhere.mo", MOIRE_EIO);
+    c.device_weights = path;
+    c.device_policy = NULL;
+    fail_with(&c, "go with a policy that learned, and 'moire-gpu' did not", MOIRE_EINVAL);
+
+    c.device_policy = "inss";
+    if (mo_runtime_create(&c, &machine.env, 1 << 12, &rt, &err)) fail_msg("%s", err.message);
+    moire_tenant *t[] = {load(rt, 1), load(rt, 1)};
+    for (int i = 0; i < 2; i++) {
+        ask_all(rt, t[i], r);
+        for (int k = 0; k < QUERIES; k++) {
+            assert_int_equal(r[k].code, MOIRE_OK);
+            assert_true(r[k].out[0] == toy_gpu_answer(first_pixel(k), t[i]->gpu->profile->n_layers));
+        }
+    }
+    moire_runtime_destroy(rt, 1);
+    assert_int_equal(machine.open, 0);
+    unlink(path);
+    unlink(other);
+}
+
 /* The plan in force knows nothing of it, and nothing else happens that would make a new one. */
 static void a_tenant_that_comes_later_is_served(void **state) {
     (void)state;
@@ -577,6 +639,7 @@ int main(void) {
         cmocka_unit_test(a_run_is_recorded_and_played_again),
         cmocka_unit_test(a_destroyed_runtime_answers_all),
         cmocka_unit_test(a_device_that_is_not_there_is_said),
+        cmocka_unit_test(what_was_trained_serves),
     };
     return cmocka_run_group_tests(tests, make_model, remove_model);
 }

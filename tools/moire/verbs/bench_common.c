@@ -30,6 +30,7 @@ int mo_bench_open(const struct mo_env *env, const struct mo_options *o, struct m
     s->device = o->device;
     s->process = o->process;
     s->precision = o->precision;
+    s->weights = o->weights;
     if (o->device) s->gpus = o->gpus;
     if (o->models) s->models = o->models;
     if (mo_flag_find(o->command, "--device-cache", 14))
@@ -56,6 +57,18 @@ int mo_bench_policies(const struct mo_words *names, bool simulated, const char *
         out[(*n)++] = name;
     }
     return MOIRE_OK;
+}
+
+int mo_bench_check_weights(const struct mo_options *o, const struct mo_bench_serve_options *s,
+                           moire_error *err) {
+    bool learned = false;
+    for (int i = 0; i < s->n_policies; i++) {
+        const struct mo_policy *p = mo_policy_find(s->policies[i]);
+        learned |= p && p->learned;
+    }
+    return o->weights && !learned
+               ? mo_fail(err, MOIRE_EINVAL, "--weights goes with a --policy that learned: inss, inss-ni")
+               : MOIRE_OK;
 }
 
 /* Seeds 1 to --seeds, or those of --seed, or as it was. */

@@ -29,6 +29,9 @@ int mo_bench_check_serve(const struct mo_bench_serve_options *serve, moire_error
 /* Policies in place of what `out` has; "none" is none.  MOIRE_EINVAL names those that there are. */
 int mo_bench_policies(const struct mo_words *names, bool simulated, const char **out, int *n,
                       moire_error *err);
+/* --weights without a policy that learned is MOIRE_EINVAL. */
+int mo_bench_check_weights(const struct mo_options *options, const struct mo_bench_serve_options *serve,
+                           moire_error *err);
 /* --measured, --costs and --speed as MO_REPLAY_... */
 unsigned mo_bench_replay_pieces(const struct mo_options *options);
 

@@ -103,6 +103,7 @@ static int serve(struct mo_bench_session *s, const struct mo_options *o, json_t 
     if (!code && o->neighbour.n) code = choose_neighbour(o, &serve, err);
     if (!code) code = choose_stalls(o, &serve, err);
     if (!code) code = mo_bench_check_serve(&serve, err);
+    if (!code) code = mo_bench_check_weights(o, &serve, err);
     if (!code) code = mo_known_find_data(MO_KNOWN_SCENARIOS, o->operands.word[0], path, sizeof path, err);
     if (code) return code;
     if (!serve.n_loads && !(serve.find_max > 0)) serve.loads[serve.n_loads++] = 0.5;

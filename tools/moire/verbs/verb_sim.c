@@ -41,13 +41,8 @@ static int check_replay(const struct mo_options *o, const struct mo_bench_serve_
 }
 
 static int check(const struct mo_options *o, const struct mo_bench_serve_options *s, moire_error *err) {
-    bool learned = false;
-    for (int i = 0; i < s->n_policies; i++) {
-        const struct mo_policy *p = mo_policy_find(s->policies[i]);
-        learned |= p && p->learned;
-    }
-    if (o->weights && !learned)
-        return mo_fail(err, MOIRE_EINVAL, "--weights goes with a --policy that learned: inss, inss-ni");
+    const int code = mo_bench_check_weights(o, s, err);
+    if (code) return code;
     if (o->replay) return check_replay(o, s, err);
     if (mo_bench_replay_pieces(o))
         return mo_fail(err, MOIRE_EINVAL, "--measured, --costs and --speed need --replay TRACE");
