@@ -74,7 +74,8 @@ static int run_seed(void *self, int index, json_t **row, int64_t *decisions, moi
                                           .process = p->kind->process,
                                           .warmup_s = warmup_s,
                                           .seconds = b->seconds,
-                                          .seed = (uint64_t)index + 1};
+                                          .seed = (uint64_t)index + 1,
+                                          .needs = b->o->needs};
     struct mo_inss_ran ran;
     int code = mo_inss_run(&bed, p->system, &o, &ran, err);
     if (code) return code;
@@ -86,9 +87,9 @@ static int run_seed(void *self, int index, json_t **row, int64_t *decisions, moi
 /* What a result depends on beside the code. */
 static json_t *settings(const struct piece *p) {
     const struct bench *b = p->b;
-    return json_pack("{s:s, s:i, s:o, s:s, s:I}", "machine", b->machine.name, "seeds", b->o->n_seeds,
+    return json_pack("{s:s, s:i, s:o, s:s, s:I, s:I}", "machine", b->machine.name, "seeds", b->o->n_seeds,
                      "seconds", json_sprintf("%.9g", b->seconds), "policy", b->learned.gpus, "updates",
-                     (json_int_t)b->learned.updates);
+                     (json_int_t)b->learned.updates, "needs", (json_int_t)b->o->needs);
 }
 
 static int play(struct piece *p, json_t *made, moire_error *err) {

@@ -10,6 +10,9 @@
  * tenants on 64 GPUs have `steps` at the middle load.  A load is the part of a GPU that a tenant needs in the
  * mean.
  *
+ * Who needs how much is drawn for each seed, or (`needs`) once for all of them, as the paper serves one mix
+ * of models.
+ *
  * A system and a case are a piece: its seeds are runs on worker processes, and a finished piece is in the
  * document, which a later command may take up.  All but decision times is the same for the same command. */
 #ifndef MO_INSS_BENCH_H
@@ -31,6 +34,7 @@ struct mo_inss_bench_options {
     const char *only[MO_INSS_BENCH_CASES];         /* these cases; none: all */
     double load[MO_INSS_BENCH_LOADS];              /* none: 0.1, 0.2, 0.3 */
     int n_systems, n_only, n_loads, n_seeds, jobs; /* seeds 1 to n_seeds */
+    uint64_t needs; /* seed of who needs how much in all runs; 0: each run's own */
     double seconds; /* that count, of a run; 20 before them do not.  0 = 300 on up to 4 GPUs, else 60 */
     bool resume;
     const char *output; /* the document as it grows; NULL: in memory only */

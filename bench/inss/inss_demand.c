@@ -34,18 +34,32 @@ static void go_on(const struct mo_inss_demand *demand, struct mo_inss_demand_ten
     if (t->at_ns >= (double)demand->total_ns) t->at_ns = INFINITY;
 }
 
+/* The stream that the steps are drawn from goes on where the needs end, as long as both have one seed. */
+static void draw_needs(const struct mo_inss_demand_options *o, uint64_t seed, struct mo_rng *rng,
+                       double *rate) {
+    double sum = 0;
+    mo_rng_seed(rng, seed, MO_PLAN_TENANTS);
+    for (int i = 0; i < o->n_tenants; i++)
+        sum += rate[i] = least_need + mo_rng_exponential(rng);
+    for (int i = 0; i < o->n_tenants; i++)
+        rate[i] = o->gpus_a_tenant * o->n_tenants * rate[i] / sum / o->model[i % o->n_models].cost;
+}
+
+void mo_inss_demand_rates(const struct mo_inss_demand_options *o, double *rate) {
+    struct mo_rng rng;
+    draw_needs(o, o->needs ? o->needs : o->seed, &rng, rate);
+}
+
 void mo_inss_demand_begin(struct mo_inss_demand *demand, const struct mo_inss_demand_options *o) {
-    double part[MO_PLAN_TENANTS], sum = 0;
+    double rate[MO_PLAN_TENANTS];
     struct mo_rng rng;
     demand->n = o->n_tenants;
     demand->total_ns = o->total_ns;
-    mo_rng_seed(&rng, o->seed, MO_PLAN_TENANTS);
-    for (int i = 0; i < demand->n; i++)
-        sum += part[i] = least_need + mo_rng_exponential(&rng);
+    draw_needs(o, o->seed, &rng, rate);
+    if (o->needs) mo_inss_demand_rates(o, rate);
     for (int i = 0; i < demand->n; i++) {
         struct mo_inss_demand_tenant *t = &demand->tenant[i];
-        *t = (struct mo_inss_demand_tenant){.model = &o->model[i % o->n_models]};
-        t->rate = o->gpus_a_tenant * demand->n * part[i] / sum / t->model->cost;
+        *t = (struct mo_inss_demand_tenant){.model = &o->model[i % o->n_models], .rate = rate[i]};
         for (int s = 0; s < MO_INSS_DEMAND_STEPS; s++)
             t->factor[s] = least_factor + (most_factor - least_factor) * mo_rng_uniform(&rng);
         mo_process_start(&t->process, &o->process, o->seed, (uint64_t)i);

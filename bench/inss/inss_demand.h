@@ -34,6 +34,7 @@ struct mo_inss_demand_options {
     struct mo_process process; /* of each tenant's arrivals */
     int64_t total_ns;          /* they end then */
     uint64_t seed;
+    uint64_t needs; /* seed of who needs how much; 0: `seed` */
 };
 
 struct mo_inss_demand_tenant {
@@ -49,6 +50,8 @@ struct mo_inss_demand {
     int64_t total_ns;
     struct mo_inss_demand_tenant tenant[MO_PLAN_TENANTS];
 };
+/* Draws each tenant's mean rate (queries/s) into rate[n_tenants]; tenant i has model i % n_models. */
+void mo_inss_demand_rates(const struct mo_inss_demand_options *options, double *rate);
 /* Draws tenants, steps and first arrivals. */
 void mo_inss_demand_begin(struct mo_inss_demand *demand, const struct mo_inss_demand_options *options);
 /* The tenant whose query comes next, and when (ns); -1: none any more. */

@@ -210,7 +210,8 @@ int mo_inss_run(const struct mo_inss_bed *bed, const struct mo_inss_system *syst
                                                                       .gpus_a_tenant = o->load,
                                                                       .process = o->process,
                                                                       .total_ns = r->to - START_NS,
-                                                                      .seed = o->seed});
+                                                                      .seed = o->seed,
+                                                                      .needs = o->needs});
     int code = describe(r, err);
     if (!code) code = make_profiles(r, err);
     if (!code) code = play(r, &policy, err);

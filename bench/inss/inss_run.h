@@ -35,7 +35,7 @@ struct mo_inss_run_options {
     double true_time; /* of the profiles' that batches take in truth: 1.2 = a fifth longer */
     struct mo_process process;
     double warmup_s, seconds; /* before queries count; while they do */
-    uint64_t seed;
+    uint64_t seed, needs;     /* needs: seed of who needs how much; 0: `seed` */
 };
 
 enum { MO_INSS_DECISIONS = 512 };

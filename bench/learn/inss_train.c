@@ -194,6 +194,9 @@ static void walk(void *data, struct mo_learn_io *io) {
         if (!io->code && strcmp(name, t->o->names[i]) != 0)
             mo_learn_refuse(io, MOIRE_EINVAL, "has the model '%s' where this has '%s'", name, t->o->names[i]);
     }
+    mo_learn_same(io, "tenants", t->o->n_tenants);
+    for (int i = 0; i < t->o->n_tenants; i++)
+        mo_learn_same(io, "a tenant's rate", t->o->tenants[i].rate);
     mo_learn_same(io, "seed", (double)t->o->seed);
     mo_learn_same(io, "steps", t->o->steps);
     mo_learn_word(io, &t->world.rng);
@@ -238,6 +241,11 @@ static int open_trainer(struct trainer *t, moire_error *err) {
         return mo_fail(err, MOIRE_EINVAL, "train inss: an option is out of its range");
     int code =
         mo_inss_world_open(&t->world, o->kind, o->n_gpus, o->names, o->profiles, o->n_models, o->seed, err);
+    if (!code && o->n_tenants > o->n_gpus * t->world.scene.n_slots)
+        code = mo_fail(err, MOIRE_EINVAL, "%d tenants, and %d GPUs hold %d", o->n_tenants, o->n_gpus,
+                       o->n_gpus * t->world.scene.n_slots);
+    t->world.tenants = o->n_tenants ? o->tenants : NULL;
+    t->world.n_tenants = o->n_tenants;
     if (!code && !o->plain) code = mo_sgemm_open(t->env, &t->sgemm, err);
     if (code) return code;
     struct mo_sacd_options s = mo_sacd_options(mo_inss_place_state_size(o->n_gpus), o->n_gpus);

@@ -25,6 +25,8 @@ struct mo_inss_train_options {
     int n_gpus, n_models;
     const char *const *names;
     const struct mo_share_profile *const *profiles;
+    const struct mo_inss_world_tenant *tenants; /* the ones of every episode; NULL: drawn */
+    int n_tenants;                              /* 1 to what the group has slots for */
     uint64_t seed;
     int episodes, steps;     /* Table 2: 1600 of 100 */
     int hidden, batch, room; /* 256, 256, 100000 */

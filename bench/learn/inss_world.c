@@ -12,6 +12,9 @@ const double mo_inss_omega = 40, mo_inss_step_s = 10;
 static const double usual_target = 3.5, least_target = 0.5, most_target = 2, least_load = 0.1,
                     most_load = 0.8;
 static const double unrest = 0.15, most_change = 2; /* of rates, from step to step and from the first */
+/* Of tenants that are given. */
+enum { STEPS_ALIKE = 15 };
+static const double least_part = 0.5, least_factor = 0.7, most_factor = 1.3;
 
 /* Three runs of each model, beside three others. */
 static int fit_beside(struct mo_inss_world *w, moire_error *err) {
@@ -80,7 +83,22 @@ static double between(uint64_t *rng, double least, double most) {
     return least + (most - least) * mo_draw_unit(rng);
 }
 
-void mo_inss_world_begin(struct mo_inss_world *w) {
+static void begin_given(struct mo_inss_world *w) {
+    struct mo_inss_scene *s = &w->scene;
+    const double part = between(&w->rng, least_part, 1);
+    s->n = w->n_tenants;
+    for (int i = 0; i < s->n; i++) {
+        const struct mo_inss_world_tenant *t = &w->tenants[i];
+        w->of[i] = t->model;
+        w->first_rate[i] = part * t->rate;
+        s->party[i] =
+            (struct mo_inss_party){.profile = w->model[t->model].profile, .target_ns = t->target_ns, .at = i};
+        s->party[i].rate = w->first_rate[i] * between(&w->rng, least_factor, most_factor);
+    }
+    look(w);
+}
+
+static void begin_drawn(struct mo_inss_world *w) {
     struct mo_inss_scene *s = &w->scene;
     const int most = s->n_there * s->n_slots;
     double part[MO_INSS_CROWD], sum = 0;
@@ -100,14 +118,30 @@ void mo_inss_world_begin(struct mo_inss_world *w) {
     look(w);
 }
 
+void mo_inss_world_begin(struct mo_inss_world *w) {
+    w->step = 0;
+    if (w->tenants)
+        begin_given(w);
+    else
+        begin_drawn(w);
+}
+
+/* The rate of a party in the next step. */
+static double next_rate(struct mo_inss_world *w, const struct mo_inss_party *p) {
+    const double first = w->first_rate[p->at];
+    if (!w->tenants)
+        return mo_within(first / most_change, first * most_change,
+                         p->rate * exp(unrest * mo_draw_normal(&w->rng)));
+    return w->step % STEPS_ALIKE ? p->rate : first * between(&w->rng, least_factor, most_factor);
+}
+
 void mo_inss_world_move(struct mo_inss_world *w) {
+    w->step++;
     for (int i = 0; i < w->scene.n; i++) { /* in the order of `at`, whatever the order of the scene */
         struct mo_inss_party *p = w->scene.party;
         while (p->at != i)
             p++;
-        const double first = w->first_rate[i];
-        p->rate = mo_within(first / most_change, first * most_change,
-                            p->rate * exp(unrest * mo_draw_normal(&w->rng)));
+        p->rate = next_rate(w, p);
     }
     look(w);
 }

@@ -12,6 +12,10 @@
  * with h queries/s served and v the part of them that is late, where the paper has for h what its GPU could
  * serve: here a model is worth no more than what comes.  A model that is not placed has v = 1.
  *
+ * Or its tenants are given (struct mo_inss_world_tenant), as the paper trains on the ten models that it then
+ * serves: an episode draws only how much of their rates comes, between a half and all of it, and every 15
+ * steps each rate becomes another multiple of that, 0.7 to 1.3.
+ *
  * Shares are not rounded to lets: MPS divides an A100 in steps of 2 %, and what is rounded to steps of a
  * tenth hardly ever changes with the noise of exploring, so nothing is learned from that.
  *
@@ -33,6 +37,13 @@ struct mo_inss_world_model {
     double rms;        /* of queries/s over batches and shares */
 };
 
+/* One that every episode has. */
+struct mo_inss_world_tenant {
+    int model; /* index */
+    int64_t target_ns;
+    double rate; /* queries/s, at most but for the steps */
+};
+
 /* What a step came to. */
 struct mo_inss_outcome {
     double reward[MO_INSS_CROWD]; /* by party */
@@ -44,11 +55,14 @@ struct mo_inss_world {
     int n_models;
     struct mo_inss_world_model model[MO_INSS_WORLD_MODELS];
     struct mo_inss_model latency[MO_INSS_WORLD_MODELS];
+    const struct mo_inss_world_tenant *tenants; /* borrowed; NULL: drawn anew for each episode */
+    int n_tenants;                              /* up to the slots of the group */
     uint64_t rng;
     /* the episode */
     struct mo_inss_scene scene;
     int of[MO_INSS_CROWD]; /* model of a party, by its `at` */
     double first_rate[MO_INSS_CROWD];
+    int step;
 };
 
 /* kind, names and profiles are borrowed.  MOIRE_EINVAL: a model cannot be learned from its profile, which is

@@ -15,7 +15,7 @@
 #include "runtime/base/sha256.h"
 
 /* Versions count by kind. */
-enum { MO_LEARN_POLICY_VERSION = 2, MO_LEARN_CHECKPOINT_VERSION = 1, MO_LEARN_HEADER = 24 };
+enum { MO_LEARN_POLICY_VERSION = 2, MO_LEARN_CHECKPOINT_VERSION = 2, MO_LEARN_HEADER = 24 };
 enum mo_learn_kind { MO_LEARN_POLICY = 1, MO_LEARN_CHECKPOINT = 2 };
 
 /* One way over a body.  After the first failure every call does nothing. */

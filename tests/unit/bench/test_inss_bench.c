@@ -250,6 +250,37 @@ static void demand_is_what_was_asked_for(void **state) {
     plan_case_close(&c);
 }
 
+/* With a seed of their own, needs are the same in every run; all else is the run's own. */
+static void needs_may_be_the_same_in_all_runs(void **state) {
+    (void)state;
+    static struct mo_inss_demand demand[3];
+    struct plan_case c;
+    double rate[5];
+    plan_case_paper(&c, 1);
+    struct mo_inss_demand_model model = {.profile = c.tenants[0].profile[0]};
+    mo_inss_demand_look(&model, &c.kinds[0]);
+    struct mo_inss_demand_options o = {.model = &model,
+                                       .n_models = 1,
+                                       .n_tenants = 5,
+                                       .gpus_a_tenant = 0.1,
+                                       .total_ns = 1000000000,
+                                       .seed = 7};
+    mo_inss_demand_begin(&demand[0], &o);
+    o.needs = 7;
+    mo_inss_demand_begin(&demand[1], &o);
+    assert_memory_equal(&demand[0], &demand[1], sizeof demand[0]);
+    o.seed = 8;
+    mo_inss_demand_begin(&demand[2], &o);
+    mo_inss_demand_rates(&o, rate);
+    for (int i = 0; i < 5; i++) {
+        assert_true(demand[2].tenant[i].rate == demand[0].tenant[i].rate &&
+                    rate[i] == demand[0].tenant[i].rate);
+        assert_true(demand[2].tenant[i].factor[0] != demand[0].tenant[i].factor[0]);
+        assert_true(demand[2].tenant[i].at_ns != demand[0].tenant[i].at_ns);
+    }
+    plan_case_close(&c);
+}
+
 /* --- the planner -----------------------------------------------------------------------------------------
  */
 /* A choice among random scores, some of them huge or no numbers, is never of what is masked. */
@@ -343,6 +374,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(what_cannot_be_compared_is_named, enter, leave),
         cmocka_unit_test(rows_are_compared_seed_by_seed),
         cmocka_unit_test(demand_is_what_was_asked_for),
+        cmocka_unit_test(needs_may_be_the_same_in_all_runs),
         cmocka_unit_test(what_is_masked_is_never_chosen),
         cmocka_unit_test(what_is_left_out_has_a_reason),
         cmocka_unit_test(a_learned_server_needs_what_was_trained),

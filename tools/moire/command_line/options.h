@@ -85,8 +85,8 @@ struct mo_options {
         other_cpus, no_scaling, only_generic, probe, profile, quiet, reference, refine, resume, same_core,
         speed, verbose, verify;
     int candidates, cores, draws, episodes, every_nth, gpu, jobs, level, max_batch, predict, repeat,
-        repetitions, rounds, seed_count, splits, threads, versions;
-    int64_t batch, seed;
+        repetitions, rounds, seed_count, splits, tenants, threads, versions;
+    int64_t batch, needs, seed;
     double budget, burst, byte_price, calibrate, expect, find_max, load, max_load, qos_ms, qps, seconds, step,
         target, tolerance, warmup;
     const char *arrivals, *cache, *calibration, *cc, *classifier, *columns, *costs, *data, *detector, *device,

@@ -28,6 +28,7 @@ int mo_bench_run_inss(struct mo_bench_session *session, const struct mo_options 
                                       .n_loads = o->loads.n,
                                       .n_seeds = o->seed_count ? o->seed_count : SEEDS,
                                       .jobs = o->jobs,
+                                      .needs = (uint64_t)o->needs,
                                       .seconds = o->seconds,
                                       .resume = o->resume,
                                       .output = o->output};

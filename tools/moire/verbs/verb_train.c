@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 #include "bench/data/experiment.h"
+#include "bench/inss/inss_demand.h"
 #include "bench/learn/inss_train.h"
 #include "bench/data/machine.h"
 #include "bench/load/session.h"
@@ -21,6 +22,8 @@ static const char notes[] =
     "\n"
     "Examples:\n"
     "  moire train inss --machine gpus4-v100-mps --models alexnet,resnet50,vgg19,ssd300 -o policy.mo\n"
+    "  moire train inss --machine gpus4-v100-mps --models alexnet,resnet50,vgg19,ssd300 --tenants 10 -o "
+    "ten.mo\n"
     "  moire plan inss-four --machine gpus4-v100-mps --policy inss --weights policy.mo\n";
 
 struct training {
@@ -30,6 +33,7 @@ struct training {
     struct mo_share_table table[MO_INSS_WORLD_MODELS];
     const struct mo_share_profile *profile[MO_INSS_WORLD_MODELS];
     int n_tables;
+    struct mo_inss_world_tenant tenant[MO_INSS_CROWD];
     int64_t begun;
     int first; /* episode of this run */
     struct mo_inss_trained result;
@@ -59,6 +63,7 @@ static int read_inputs(struct training *t, moire_error *err) {
     if (t->machine.n_gpus != 1)
         return mo_fail(err, MOIRE_EINVAL, "%s: inss needs GPUs of one type, and here are %d", t->path,
                        t->machine.n_gpus);
+    if (t->o->needs && !t->o->tenants) return mo_fail(err, MOIRE_EINVAL, "--needs goes with --tenants");
     if (t->o->learned.n > MO_INSS_WORLD_MODELS)
         return mo_fail(err, MOIRE_EINVAL, "--models: %d of them; %d at most", t->o->learned.n,
                        MO_INSS_WORLD_MODELS);
@@ -74,6 +79,25 @@ static int read_inputs(struct training *t, moire_error *err) {
     return code;
 }
 
+/* As `moire bench inss` draws them. */
+static void draw_tenants(struct training *t) {
+    struct mo_inss_demand_model model[MO_INSS_WORLD_MODELS];
+    double rate[MO_INSS_CROWD];
+    for (int i = 0; i < t->n_tables; i++) {
+        model[i] = (struct mo_inss_demand_model){.profile = t->profile[i]};
+        mo_inss_demand_look(&model[i], &t->machine.gpus[0].kind);
+    }
+    mo_inss_demand_rates(&(struct mo_inss_demand_options){.model = model,
+                                                          .n_models = t->n_tables,
+                                                          .n_tenants = t->o->tenants,
+                                                          .gpus_a_tenant = t->o->load,
+                                                          .needs = t->o->needs ? (uint64_t)t->o->needs : 1},
+                         rate);
+    for (int i = 0; i < t->o->tenants; i++)
+        t->tenant[i] = (struct mo_inss_world_tenant){
+            .model = i % t->n_tables, .target_ns = model[i % t->n_tables].target_ns, .rate = rate[i]};
+}
+
 static int train(struct training *t, moire_error *err) {
     int code = read_inputs(t, err);
     if (code) return code;
@@ -85,6 +109,9 @@ static int train(struct training *t, moire_error *err) {
     o.n_models = t->o->learned.n;
     o.names = t->o->learned.word;
     o.profiles = t->profile;
+    draw_tenants(t);
+    o.tenants = t->tenant;
+    o.n_tenants = t->o->tenants;
     o.seed = (uint64_t)t->o->seed;
     o.episodes = t->o->episodes;
     o.resume = t->o->resume;
