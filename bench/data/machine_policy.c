@@ -26,14 +26,12 @@ int mo_bench_machine_learned(const struct mo_env *env, const struct mo_bench_mac
     if (machine->n_gpus != 1)
         return mo_fail(err, MOIRE_EINVAL, "'%.200s': inss needs GPUs of one type, and here are %d types",
                        machine->name, machine->n_gpus);
-    int code = mo_policy_read(env, from, out, err);
+    int code = mo_inss_policy_open(env, from, &machine->gpus[0].kind, out, err);
     if (code == MOIRE_EIO && !weights)
         return mo_fail(
             err, MOIRE_EINVAL,
             "'%.300s' cannot be read: inss decides by a policy that `moire train inss` makes; name "
             "one with --weights",
             from);
-    if (!code) code = mo_inss_policy_fits(out, from, &machine->gpus[0].kind, err);
-    if (code) mo_policy_close(out);
     return code;
 }

@@ -5,7 +5,8 @@
 #include <math.h>
 
 enum { TARGET_BATCH = 8, FIFTH = MO_SHARE_WHOLE / 5 };
-static const double usual_target = 3.5, least_need = 0.1, least_factor = 0.7, most_factor = 1.3;
+static const double usual_target = 3.5, least_need = 0.1;
+const double mo_inss_least_factor = 0.7, mo_inss_most_factor = 1.3;
 
 void mo_inss_demand_look(struct mo_inss_demand_model *m, const struct mo_plan_kind *kind) {
     m->target_ns = (int64_t)(usual_target * (double)mo_share_latency(m->profile, TARGET_BATCH, FIFTH));
@@ -34,7 +35,7 @@ static void go_on(const struct mo_inss_demand *demand, struct mo_inss_demand_ten
     if (t->at_ns >= (double)demand->total_ns) t->at_ns = INFINITY;
 }
 
-/* The stream that the steps are drawn from goes on where the needs end, as long as both have one seed. */
+/* Leaves the stream where the draws of the steps begin. */
 static void draw_needs(const struct mo_inss_demand_options *o, uint64_t seed, struct mo_rng *rng,
                        double *rate) {
     double sum = 0;
@@ -61,7 +62,8 @@ void mo_inss_demand_begin(struct mo_inss_demand *demand, const struct mo_inss_de
         struct mo_inss_demand_tenant *t = &demand->tenant[i];
         *t = (struct mo_inss_demand_tenant){.model = &o->model[i % o->n_models], .rate = rate[i]};
         for (int s = 0; s < MO_INSS_DEMAND_STEPS; s++)
-            t->factor[s] = least_factor + (most_factor - least_factor) * mo_rng_uniform(&rng);
+            t->factor[s] =
+                mo_inss_least_factor + (mo_inss_most_factor - mo_inss_least_factor) * mo_rng_uniform(&rng);
         mo_process_start(&t->process, &o->process, o->seed, (uint64_t)i);
         go_on(demand, t);
     }

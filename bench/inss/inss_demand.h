@@ -16,6 +16,7 @@
 
 enum { MO_INSS_DEMAND_STEPS = 64 };
 #define MO_INSS_DEMAND_STEP_NS INT64_C(150000000000)
+extern const double mo_inss_least_factor, mo_inss_most_factor; /* of the mean rate, in a step */
 
 /* What does not depend on a system. */
 struct mo_inss_demand_model {

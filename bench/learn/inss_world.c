@@ -3,6 +3,7 @@
 #include "bench/learn/inss_world.h"
 
 #include <string.h>
+#include "bench/inss/inss_demand.h"
 #include "runtime/learn/draws.h"
 
 enum { RUNS = 3, RUN_BATCH = 8, RUN_SHARE = 500 };
@@ -12,9 +13,7 @@ const double mo_inss_omega = 40, mo_inss_step_s = 10;
 static const double usual_target = 3.5, least_target = 0.5, most_target = 2, least_load = 0.1,
                     most_load = 0.8;
 static const double unrest = 0.15, most_change = 2; /* of rates, from step to step and from the first */
-/* Of tenants that are given. */
-enum { STEPS_ALIKE = 15 };
-static const double least_part = 0.5, least_factor = 0.7, most_factor = 1.3;
+static const double least_part = 0.5;               /* of the rates of tenants that are given */
 
 /* Three runs of each model, beside three others. */
 static int fit_beside(struct mo_inss_world *w, moire_error *err) {
@@ -83,6 +82,10 @@ static double between(uint64_t *rng, double least, double most) {
     return least + (most - least) * mo_draw_unit(rng);
 }
 
+static double factor_of_step(uint64_t *rng) {
+    return between(rng, mo_inss_least_factor, mo_inss_most_factor);
+}
+
 static void begin_given(struct mo_inss_world *w) {
     struct mo_inss_scene *s = &w->scene;
     const double part = between(&w->rng, least_part, 1);
@@ -93,7 +96,7 @@ static void begin_given(struct mo_inss_world *w) {
         w->first_rate[i] = part * t->rate;
         s->party[i] =
             (struct mo_inss_party){.profile = w->model[t->model].profile, .target_ns = t->target_ns, .at = i};
-        s->party[i].rate = w->first_rate[i] * between(&w->rng, least_factor, most_factor);
+        s->party[i].rate = w->first_rate[i] * factor_of_step(&w->rng);
     }
     look(w);
 }
@@ -132,7 +135,8 @@ static double next_rate(struct mo_inss_world *w, const struct mo_inss_party *p) 
     if (!w->tenants)
         return mo_within(first / most_change, first * most_change,
                          p->rate * exp(unrest * mo_draw_normal(&w->rng)));
-    return w->step % STEPS_ALIKE ? p->rate : first * between(&w->rng, least_factor, most_factor);
+    const int steps_alike = (int)((double)MO_INSS_DEMAND_STEP_NS * 1e-9 / mo_inss_step_s);
+    return w->step % steps_alike ? p->rate : first * factor_of_step(&w->rng);
 }
 
 void mo_inss_world_move(struct mo_inss_world *w) {

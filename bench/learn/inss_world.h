@@ -13,8 +13,8 @@
  * serve: here a model is worth no more than what comes.  A model that is not placed has v = 1.
  *
  * Or its tenants are given (struct mo_inss_world_tenant), as the paper trains on the ten models that it then
- * serves: an episode draws only how much of their rates comes, between a half and all of it, and every 15
- * steps each rate becomes another multiple of that, 0.7 to 1.3.
+ * serves: an episode draws only how much of their rates comes, between a half and all of it, and rates step
+ * as those of bench/inss/inss_demand.h do.
  *
  * Shares are not rounded to lets: MPS divides an A100 in steps of 2 %, and what is rounded to steps of a
  * tenth hardly ever changes with the noise of exploring, so nothing is learned from that.

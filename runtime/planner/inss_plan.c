@@ -31,6 +31,17 @@ int mo_inss_policy_fits(const struct mo_policy_file *policy, const char *path,
     return MOIRE_OK;
 }
 
+int mo_inss_policy_open(const struct mo_env *env, const char *path, const struct mo_plan_kind *kind,
+                        struct mo_policy_file *out, moire_error *err) {
+    memset(out, 0, sizeof *out);
+    int code = mo_policy_read(env, path, out, err);
+    if (!code) code = mo_inss_policy_fits(out, path, kind, err);
+    if (!code) return MOIRE_OK;
+    mo_policy_close(out);
+    memset(out, 0, sizeof *out);
+    return code;
+}
+
 static const float *answer(const struct mo_net *net, const float *state, struct mo_inss_work *work) {
     const struct mo_sgemm plain = {0};
     struct mo_pass pass = {.out = {work->layer[0], work->layer[1], work->layer[2]}};

@@ -31,6 +31,10 @@ void mo_inss_gpus(const struct mo_plan_kind *kind, char *text);
  * other scenes.  path: its file, for the message; NULL: not known. */
 int mo_inss_policy_fits(const struct mo_policy_file *policy, const char *path,
                         const struct mo_plan_kind *kind, moire_error *err);
+/* Reads a policy for GPUs of that kind.  Errors as mo_policy_read() and mo_inss_policy_fits(); then *out is
+ * all zeros. */
+int mo_inss_policy_open(const struct mo_env *env, const char *path, const struct mo_plan_kind *kind,
+                        struct mo_policy_file *out, moire_error *err);
 /* Fills gpu, units and batch of every party of a scene of at most policy->n_gpus GPUs: Algorithm 1, lines
  * 7-14, without exploring. */
 void mo_inss_decide(const struct mo_policy_file *policy, struct mo_inss_scene *scene,

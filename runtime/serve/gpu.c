@@ -60,8 +60,7 @@ static int read_learned(moire_runtime *rt, const moire_config *c, struct mo_serv
     if (d->gpus.n_kinds > 1)
         return mo_fail(err, MOIRE_EINVAL, "config: policy '%s' plans for GPUs of one type; here are %d types",
                        d->policy->name, d->gpus.n_kinds);
-    int code = mo_policy_read(&rt->env, c->device_weights, &d->learned, err);
-    if (!code) code = mo_inss_policy_fits(&d->learned, c->device_weights, &d->gpus.kinds[0], err);
+    int code = mo_inss_policy_open(&rt->env, c->device_weights, &d->gpus.kinds[0], &d->learned, err);
     if (!code) d->gpus.learned = &d->learned;
     return code;
 }

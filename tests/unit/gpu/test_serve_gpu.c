@@ -19,6 +19,7 @@
 #include "runtime/serve/gpu.h"
 #include "tests/unit/codegen/onnx_build.h"
 #include "tests/unit/gpu/toy_gpu.h"
+#include "tests/unit/gpu/toy_machine.h"
 #include "tests/unit/sched/plan_case.h"
 
 enum { SIDE = 32, PIXELS = SIDE * SIDE, QUERIES = 120, CLASSES = 10 };
@@ -39,88 +40,13 @@ static int remove_model(void **state) {
     return rmdir(folder);
 }
 
-/* A machine whose shared objects are the toy plugin. */
-struct machine {
-    struct mo_sys sys;
-    struct mo_env env;
-    struct mo_gpu_ops ops;
-    struct mo_gpu_system *system; /* the one that was opened */
-    int open;
-    _Atomic int64_t taken; /* bytes of memory, given back or not */
-};
-static struct machine machine;
-
-static int open_system(const struct mo_gpu_config *config, struct mo_gpu_system **out, moire_error *err) {
-    struct toy_gpu toy;
-    (void)err;
-    toy_gpu_open(&toy, config->env, 1, TOY_UNITS);
-    *out = machine.system = toy.system;
-    machine.open++;
-    return MOIRE_OK;
-}
-
-static void close_system(struct mo_gpu_system *system) {
-    struct toy_gpu toy = {&machine.ops, system};
-    struct toy_gpu_counts c = toy_gpu_counts(&toy);
-    assert_int_equal(c.broken, 0);
-    assert_int_equal(c.lets, 0);
-    assert_int_equal(c.programs, 0);
-    assert_int_equal(c.staging, 0);
-    toy_gpu_close(&toy);
-    machine.open--;
-}
-
-static void *count_alloc(void *self, size_t align, size_t bytes) {
-    atomic_fetch_add(&machine.taken, (int64_t)bytes);
-    return mo_sys_posix()->alloc(self, align, bytes);
-}
-
-static const struct mo_gpu_ops *plugin(void) {
-    return &machine.ops;
-}
-static void *dl_open(void *self, const char *path, char *reason, size_t n) {
-    (void)self, (void)reason, (void)n;
-    return strstr(path, "libmoire-cuda.so") ? &machine : NULL;
-}
-static void *dl_sym(void *self, void *object, const char *symbol) {
-    mo_gpu_plugin_function *f = plugin;
-    void *out;
-    (void)self, (void)object, (void)symbol;
-    memcpy(&out, &f, sizeof out);
-    return out;
-}
-static void dl_close(void *self, void *object) {
-    (void)self, (void)object;
-}
-
-static void set_up(moire_config *c) {
-    struct toy_gpu toy;
-    machine.sys = *mo_sys_posix();
-    machine.env = mo_env_default();
-    toy_gpu_open(&toy, &machine.env, 1, 1);
-    machine.ops = *toy.ops;
-    toy_gpu_close(&toy);
-    machine.ops.open = open_system;
-    machine.ops.close = close_system;
-    machine.sys.alloc = count_alloc;
-    machine.sys.dl_open = dl_open;
-    machine.sys.dl_sym = dl_sym;
-    machine.sys.dl_close = dl_close;
-    machine.env.sys = &machine.sys;
-    moire_config_init(c);
-    c->generic_only = 1;
-    c->threads = 2;
-    c->device = "cuda";
-    c->device_batch = 8;
-}
-
 static moire_runtime *start_with(const char *profiles) {
     moire_runtime *rt = NULL;
     moire_error err = {0};
     moire_config c;
-    set_up(&c);
+    toy_machine_set_up(&c);
     c.device_profiles = profiles;
-    int rc = mo_runtime_create(&c, &machine.env, 1 << 12, &rt, &err);
+    int rc = mo_runtime_create(&c, &toy_machine.env, 1 << 12, &rt, &err);
     if (rc) print_message("%s\n", err.message);
     assert_int_equal(rc, MOIRE_OK);
     return rt;
@@ -212,7 +138,7 @@ static void queries_run_in_batches_on_the_gpu(void **state) {
     assert_true(s.memory.device_weights > 0 && s.memory.device_staging >= t->gpu->staging_bytes);
     assert_int_equal(moire_unload(t, NULL), MOIRE_OK);
     moire_runtime_destroy(rt, 1);
-    assert_int_equal(machine.open, 0);
+    assert_int_equal(toy_machine.open, 0);
 }
 
 /* What the cores say of the same inputs. */
@@ -245,7 +171,7 @@ static void cores_take_over_what_the_gpu_fails(void **state) {
     for (size_t k = 0; k < sizeof codes / sizeof *codes; k++) {
         moire_runtime *rt = start();
         moire_tenant *t = load(rt, 0);
-        struct toy_gpu toy = {&machine.ops, machine.system};
+        struct toy_gpu toy = {&toy_machine.ops, toy_machine.system};
         toy_gpu_fail(&toy, &(struct toy_gpu_faults){.work = 3, .code = codes[k]});
         ask_all(rt, t, r);
         int moved = 0;
@@ -258,7 +184,7 @@ static void cores_take_over_what_the_gpu_fails(void **state) {
         const moire_counts c = stats_of(t).counts; /* who has moved counts once, as what he was answered */
         assert_true(c.submitted == QUERIES && c.ok == QUERIES && c.failed == 0);
         moire_runtime_destroy(rt, 1);
-        assert_int_equal(machine.open, 0);
+        assert_int_equal(toy_machine.open, 0);
     }
 }
 
@@ -270,7 +196,7 @@ static void a_query_that_has_moved_can_be_cancelled(void **state) {
     memset(r, 0, sizeof r);
     moire_runtime *rt = start();
     moire_tenant *t = load(rt, 0);
-    struct toy_gpu toy = {&machine.ops, machine.system};
+    struct toy_gpu toy = {&toy_machine.ops, toy_machine.system};
     toy_gpu_fail(&toy, &(struct toy_gpu_faults){.work = 1, .code = MOIRE_EDEVICE});
     mo_device_take(rt->cores);
     mo_sched_hold(rt->cores->sched);
@@ -294,7 +220,7 @@ static void a_query_that_has_moved_can_be_cancelled(void **state) {
         assert_int_equal(moire_cancel(rt, r[i].handle), MOIRE_ESTALE);
     }
     moire_runtime_destroy(rt, 1);
-    assert_int_equal(machine.open, 0);
+    assert_int_equal(toy_machine.open, 0);
 }
 
 static void many_at_once_come_to_the_gpu(void **state) {
@@ -325,7 +251,7 @@ static void without_cores_the_failure_is_the_answer(void **state) {
     static struct record r[QUERIES];
     moire_runtime *rt = start();
     moire_tenant *t = load(rt, 1);
-    struct toy_gpu toy = {&machine.ops, machine.system};
+    struct toy_gpu toy = {&toy_machine.ops, toy_machine.system};
     toy_gpu_fail(&toy, &(struct toy_gpu_faults){.work = 2, .hangs = true, .code = MOIRE_EDEVICE});
     ask_all(rt, t, r);
     int failed = 0;
@@ -340,9 +266,9 @@ static void without_cores_the_failure_is_the_answer(void **state) {
 /* Bytes that loading the model takes. */
 static int64_t memory_of_load(int device_only, int64_t *weights) {
     moire_runtime *rt = start();
-    int64_t before = atomic_load(&machine.taken);
+    int64_t before = atomic_load(&toy_machine.taken);
     const moire_tenant *t = load(rt, device_only);
-    int64_t taken = atomic_load(&machine.taken) - before;
+    int64_t taken = atomic_load(&toy_machine.taken) - before;
     if (t->plan) *weights = t->plan->weight_bytes;
     moire_runtime_destroy(rt, 1);
     return taken;
@@ -381,7 +307,7 @@ static void device_only_prepares_nothing_for_cores(void **state) {
     mo_device_stats(rt->cores, &stats);
     assert_int_equal(stats.accepted, 0);
     moire_runtime_destroy(rt, 1);
-    assert_int_equal(machine.open, 0);
+    assert_int_equal(toy_machine.open, 0);
 }
 
 /* An operator that no GPU takes: its name, or cores. */
@@ -411,7 +337,7 @@ static void a_profile_in_the_folder_is_taken(void **state) {
     assert_non_null(strstr(err.message, "lenet.csv"));
     moire_runtime_destroy(rt, 1);
     unlink(path);
-    assert_int_equal(machine.open, 0);
+    assert_int_equal(toy_machine.open, 0);
 }
 
 static void what_cannot_be_lowered_is_named(void **state) {
@@ -443,7 +369,7 @@ static void what_cannot_be_lowered_is_named(void **state) {
     assert_int_equal(moire_load(rt, path, &c, &t, &err), MOIRE_EIO);
     assert_non_null(strstr(err.message, path));
     moire_runtime_destroy(rt, 1);
-    assert_int_equal(machine.open, 0);
+    assert_int_equal(toy_machine.open, 0);
 }
 
 static void a_device_that_is_not_there_is_said(void **state) {
@@ -459,20 +385,20 @@ static void a_device_that_is_not_there_is_said(void **state) {
     moire_runtime_destroy(start(), 1);
     c.device = "cuda";
     c.device_policy = "fcfs";
-    assert_int_equal(mo_runtime_create(&c, &machine.env, 0, &rt, &err), MOIRE_EINVAL);
+    assert_int_equal(mo_runtime_create(&c, &toy_machine.env, 0, &rt, &err), MOIRE_EINVAL);
     assert_non_null(strstr(err.message, "no policy 'fcfs' for GPUs"));
     c.device_policy = NULL;
     c.device_precision = "fp12";
-    assert_int_equal(mo_runtime_create(&c, &machine.env, 0, &rt, &err), MOIRE_EINVAL);
+    assert_int_equal(mo_runtime_create(&c, &toy_machine.env, 0, &rt, &err), MOIRE_EINVAL);
     assert_non_null(strstr(err.message, "fp12"));
 }
 
 static void fail_with(const moire_config *c, const char *part, int code) {
     moire_runtime *rt = NULL;
     moire_error err = {0};
-    assert_int_equal(mo_runtime_create(c, &machine.env, 0, &rt, &err), code);
+    assert_int_equal(mo_runtime_create(c, &toy_machine.env, 0, &rt, &err), code);
     if (!strstr(err.message, part)) fail_msg("\"%s\" lacks \"%s\"", err.message, part);
-    assert_int_equal(machine.open, 0);
+    assert_int_equal(toy_machine.open, 0);
 }
 
 /* A trained policy plans the lets of a live runtime; one that is missing, of other GPUs or no file is said.
@@ -484,16 +410,16 @@ static void what_was_trained_serves(void **state) {
     moire_config c;
     moire_runtime *rt = NULL;
     moire_error err = {0};
-    set_up(&c);
+    toy_machine_set_up(&c);
     struct mo_plan_kind kind = {.name = "toy", .units = TOY_UNITS, .max_lets = TOY_UNITS};
-    struct mo_region *region = mo_region_create(&machine.env);
+    struct mo_region *region = mo_region_create(&toy_machine.env);
     mo_plan_sizes(&kind, 1, 1);
     struct mo_policy_file policy = plan_case_policy(region, &kind, 1, 1);
     snprintf(path, sizeof path, "%s/toy.mo", folder);
     snprintf(other, sizeof other, "%s/other.mo", folder);
-    assert_int_equal(mo_policy_write(&machine.env, path, &policy, &err), MOIRE_OK);
+    assert_int_equal(mo_policy_write(&toy_machine.env, path, &policy, &err), MOIRE_OK);
     snprintf(policy.gpus, sizeof policy.gpus, "another");
-    assert_int_equal(mo_policy_write(&machine.env, other, &policy, &err), MOIRE_OK);
+    assert_int_equal(mo_policy_write(&toy_machine.env, other, &policy, &err), MOIRE_OK);
     mo_region_destroy(region);
 
     c.device_policy = "inss";
@@ -509,7 +435,7 @@ static void what_was_trained_serves(void **state) {
     fail_with(&c, "go with a policy that learned, and 'moire-gpu' did not", MOIRE_EINVAL);
 
     c.device_policy = "inss";
-    if (mo_runtime_create(&c, &machine.env, 1 << 12, &rt, &err)) fail_msg("%s", err.message);
+    if (mo_runtime_create(&c, &toy_machine.env, 1 << 12, &rt, &err)) fail_msg("%s", err.message);
     moire_tenant *t[] = {load(rt, 1), load(rt, 1)};
     for (int i = 0; i < 2; i++) {
         ask_all(rt, t[i], r);
@@ -519,7 +445,7 @@ static void what_was_trained_serves(void **state) {
         }
     }
     moire_runtime_destroy(rt, 1);
-    assert_int_equal(machine.open, 0);
+    assert_int_equal(toy_machine.open, 0);
     unlink(path);
     unlink(other);
 }
@@ -537,7 +463,7 @@ static void a_tenant_that_comes_later_is_served(void **state) {
     assert_int_equal(r[0].answers, 1);
     assert_int_equal(r[0].code, MOIRE_OK);
     moire_runtime_destroy(rt, 1);
-    assert_int_equal(machine.open, 0);
+    assert_int_equal(toy_machine.open, 0);
 }
 
 static void a_destroyed_runtime_answers_all(void **state) {
@@ -545,7 +471,7 @@ static void a_destroyed_runtime_answers_all(void **state) {
     static struct record r[QUERIES];
     moire_runtime *rt = start();
     moire_tenant *t = load(rt, 0);
-    struct toy_gpu toy = {&machine.ops, machine.system};
+    struct toy_gpu toy = {&toy_machine.ops, toy_machine.system};
     toy_gpu_stretch(&toy, 50);
     memset(r, 0, sizeof r);
     for (int i = 0; i < QUERIES; i++)
@@ -553,7 +479,7 @@ static void a_destroyed_runtime_answers_all(void **state) {
     moire_runtime_destroy(rt, 0);
     for (int i = 0; i < QUERIES; i++)
         assert_int_equal(r[i].answers, 1);
-    assert_int_equal(machine.open, 0);
+    assert_int_equal(toy_machine.open, 0);
 }
 
 /* Every query with what became of it, every block with its GPU, let and times, and the tenant's profile. */

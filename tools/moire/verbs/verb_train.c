@@ -26,6 +26,8 @@ static const char notes[] =
     "ten.mo\n"
     "  moire plan inss-four --machine gpus4-v100-mps --policy inss --weights policy.mo\n";
 
+static const double usual_load = 0.2;
+
 struct training {
     struct mo_bench_session session;
     const struct mo_options *o;
@@ -63,7 +65,8 @@ static int read_inputs(struct training *t, moire_error *err) {
     if (t->machine.n_gpus != 1)
         return mo_fail(err, MOIRE_EINVAL, "%s: inss needs GPUs of one type, and here are %d", t->path,
                        t->machine.n_gpus);
-    if (t->o->needs && !t->o->tenants) return mo_fail(err, MOIRE_EINVAL, "--needs goes with --tenants");
+    if (!t->o->tenants && (t->o->needs || t->o->load > 0))
+        return mo_fail(err, MOIRE_EINVAL, "--needs and --load go with --tenants");
     if (t->o->learned.n > MO_INSS_WORLD_MODELS)
         return mo_fail(err, MOIRE_EINVAL, "--models: %d of them; %d at most", t->o->learned.n,
                        MO_INSS_WORLD_MODELS);
@@ -87,12 +90,13 @@ static void draw_tenants(struct training *t) {
         model[i] = (struct mo_inss_demand_model){.profile = t->profile[i]};
         mo_inss_demand_look(&model[i], &t->machine.gpus[0].kind);
     }
-    mo_inss_demand_rates(&(struct mo_inss_demand_options){.model = model,
-                                                          .n_models = t->n_tables,
-                                                          .n_tenants = t->o->tenants,
-                                                          .gpus_a_tenant = t->o->load,
-                                                          .needs = t->o->needs ? (uint64_t)t->o->needs : 1},
-                         rate);
+    mo_inss_demand_rates(
+        &(struct mo_inss_demand_options){.model = model,
+                                         .n_models = t->n_tables,
+                                         .n_tenants = t->o->tenants,
+                                         .gpus_a_tenant = t->o->load > 0 ? t->o->load : usual_load,
+                                         .needs = t->o->needs ? (uint64_t)t->o->needs : 1},
+        rate);
     for (int i = 0; i < t->o->tenants; i++)
         t->tenant[i] = (struct mo_inss_world_tenant){
             .model = i % t->n_tables, .target_ns = model[i % t->n_tables].target_ns, .rate = rate[i]};
