@@ -11,7 +11,7 @@
 struct machine_raw {
     const char *name, *about, *profiles, *policy, *contention, *last_level, *stalls, *slow;
     int64_t cores, versions;
-    json_t *caches, *isa, *ceilings, *team, *gpus;
+    json_t *caches, *isa, *ceilings, *team, *gpus, *power;
     double memory_gib_s, block_us, query_us, resize_us, ahead_us, noise, corun, interference_error;
 };
 
@@ -105,11 +105,15 @@ static int read_machine(struct mo_bench_machine *m, moire_error *err) {
         {"stalls", MO_JSON_STRING, false, offsetof(struct machine_raw, stalls), 0, 0},
         {"slow", MO_JSON_STRING, false, offsetof(struct machine_raw, slow), 0, 0},
         {"gpus", MO_JSON_ARRAY, false, offsetof(struct machine_raw, gpus), 0, 0},
+        {"power", MO_JSON_OBJECT, false, offsetof(struct machine_raw, power), 0, 0},
     };
     struct machine_raw raw = {0};
     const struct mo_json_file *f = &m->file;
     int code = mo_json_fields(f, "", f->root, fields, (int)(sizeof fields / sizeof fields[0]), &raw, err);
     if (code) return code;
+    if (raw.power && !raw.cores) return mo_json_fail(f, "power", err, "is of cores; GPUs have their own");
+    m->has_power = raw.power != NULL;
+    if (raw.power && (code = mo_bench_machine_power(f, "power", raw.power, &m->power, err))) return code;
     if (raw.gpus && (code = mo_bench_machine_gpus(m, raw.gpus, err))) return code;
     if (!raw.cores && !m->n_gpus) return mo_json_fail(f, "", err, "needs \"cores\", or \"gpus\"");
     size_t n = strlen(f->path);

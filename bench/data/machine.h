@@ -17,6 +17,8 @@ struct mo_bench_gpus {
     double copy_bytes_ns;  /* what the link to one GPU moves */
     int64_t reorganise_ns; /* from the wish for a let to its first batch: it is made, models are loaded */
     const char *profiles;  /* folder of NAME.csv files of shares */
+    bool has_power;
+    struct mo_power_kind power; /* of one GPU */
 };
 
 struct mo_bench_machine {
@@ -29,7 +31,9 @@ struct mo_bench_machine {
     int64_t ahead_ns; /* mo_gpus.ahead_ns */
     struct mo_profile_machine caches;
     struct mo_bench_stalls stalls; /* of its cores */
-    struct mo_json_file file;      /* owns the strings */
+    bool has_power;
+    struct mo_power_kind power; /* of all its cores */
+    struct mo_json_file file;   /* owns the strings */
 };
 
 /* Reads a machine file.  On success *out must be closed; `path` must outlive it.  `load` refuses a machine
@@ -66,6 +70,13 @@ void mo_bench_machine_file(const char *folder, const char *model, char path[MO_B
 /* The file of its trained policy: `given` beside the machine file, "dir/cores64.mo" when that is NULL.  NULL:
  * out of memory. */
 const char *mo_bench_machine_policy(struct mo_region *region, const char *path, const char *given);
+/* Reads an object "power"; its texts are the file's. */
+int mo_bench_machine_power(const struct mo_json_file *file, const char *where, const json_t *object,
+                           struct mo_power_kind *out, moire_error *err);
+/* The devices of its GPUs, or of its cores; false: the file does not say what they draw.  *out borrows from
+ * the machine. */
+bool mo_bench_machine_powered(const struct mo_bench_machine *machine, bool gpus,
+                              struct mo_power_machine *out);
 /* Reads the list "gpus" of a machine file into machine->gpus. */
 int mo_bench_machine_gpus(struct mo_bench_machine *machine, const json_t *list, moire_error *err);
 /* The profile of a model on shares of the GPUs of that index, with their link; freed by the caller. */

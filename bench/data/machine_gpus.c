@@ -13,7 +13,7 @@ struct gpus_raw {
     int64_t count, units, min, align, max_lets;
     double memory_mib, copy_gib_s, reorganise_ms;
     bool shared_weights;
-    json_t *sizes, *interference;
+    json_t *sizes, *interference, *power;
 };
 
 /* "gpus[1].sizes" */
@@ -71,6 +71,7 @@ static int read_fields(const struct mo_json_file *f, const char *where, const js
         {"shared_weights", MO_JSON_BOOL, false, offsetof(struct gpus_raw, shared_weights), 0, 0},
         {"interference", MO_JSON_OBJECT, false, offsetof(struct gpus_raw, interference), 0, 0},
         {"profiles", MO_JSON_STRING, false, offsetof(struct gpus_raw, profiles), 0, 0},
+        {"power", MO_JSON_OBJECT, false, offsetof(struct gpus_raw, power), 0, 0},
     };
     int code = mo_json_fields(f, where, object, fields, COUNT(fields), raw, err);
     if (code) return code;
@@ -104,6 +105,11 @@ static int read_gpus(const struct mo_json_file *f, const char *where, const json
         mo_plan_sizes(&out->kind, raw.min ? (int)raw.min : 1, raw.align ? (int)raw.align : 1);
     if (!code && raw.interference)
         code = read_interference(f, where, raw.interference, &out->kind.interference, err);
+    if (!code && raw.power) {
+        char path[96];
+        out->has_power = true;
+        code = mo_bench_machine_power(f, below(path, where, "power"), raw.power, &out->power, err);
+    }
     if (code) return code;
     snprintf(folder, sizeof folder, "../gpus/%.100s", raw.type);
     out->profiles = mo_bench_machine_folder(f->region, f->path, raw.profiles ? raw.profiles : folder);

@@ -201,6 +201,9 @@ const struct mo_policy *const *mo_policy_servers(void);
 /* `moire` less one part each, for the ablation table, all for research; NULL-terminated.  mo_policy_find()
  * knows them too. */
 const struct mo_policy *const *mo_policy_ablations(void);
+/* Those that choose which GPUs serve: WattWiser's, and moire-energy; NULL-terminated.  mo_policy_find() knows
+ * them too. */
+const struct mo_policy *const *mo_policy_wattwisers(void);
 const struct mo_policy *mo_policy_find(const char *name);
 /* One to serve with, on GPUs or on cores; rows for research only where `research` says so.  MOIRE_EINVAL
  * names those there are. */

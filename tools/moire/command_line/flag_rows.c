@@ -10,6 +10,7 @@
 #include "bench/fit/interference_fit.h"
 #include "bench/inss/inss_bench.h"
 #include "bench/learn/inss_train.h"
+#include "bench/wattwiser/watt_bench.h"
 #include "bench/load/serve.h"
 #include "bench/plans/plans.h"
 #include "bench/sim/grid.h"
@@ -140,6 +141,8 @@ static const struct mo_flag rows[] = {
      "the machine: a file, or a name in bench/machines", .needed = ON(CAPACITY) | ON(PLAN) | ON(TRAIN)},
     {"--machine", "FILE|NAME", TABULATES | ON(BLOCKS), TO(machine),
      "the machine: a file, or a name in bench/machines", .initial = "cores64"},
+    {"--machine", "FILE|NAME", ON(WATTWISER), TO(machine),
+     "GPUs of one type, a file or a name in bench/machines", .initial = "gpus4-mi50"},
     {"--machine", "FILE|NAME", ON(WHATIF), TO(machine),
      "a file or a name in bench/machines: its costs beside the kernels; else 3 us a block"},
     {"--machine", "M", ON(PLANS), TO(machines),
@@ -182,6 +185,8 @@ static const struct mo_flag rows[] = {
      .room = MO_BENCH_MAX_POLICIES},
     {"--policy", "P,...", ON(FIDELITY), TO(policies), "policies", .initial = "moire,lanes,fcfs",
      .room = MO_BENCH_MAX_POLICIES},
+    {"--policy", "P,...", ON(WATTWISER), TO(policies),
+     "policies on GPUs; by default WattWiser's four and moire-energy", .room = MO_WATT_POLICIES},
     {"--policy", "P,...", ON(INSS), TO(policies),
      "systems: policies on GPUs, or planners with the plain server; by default inss, its rivals and "
      "moire-gpu",
@@ -288,6 +293,8 @@ static const struct mo_flag rows[] = {
     {"--seconds", "S", ON(SIM) | ON(CAPACITY), TO(seconds),
      "simulated time that counts, 10 by default; a probe of `sim --find-max` 60, or more for rare tenants",
      .least = 0.001, .most = 86400},
+    {"--seconds", "S", ON(WATTWISER), TO(seconds),
+     "simulated time of a run, its steps equally long; 20 a step by default", .least = 0.001, .most = 86400},
     {"--seconds", "S", ON(INSS), TO(seconds),
      "simulated time that counts, of each run: 300 by default, on 64 GPUs 60; the paper's is 1800",
      .least = 0.001, .most = 86400},
@@ -306,7 +313,7 @@ static const struct mo_flag rows[] = {
     {"--seeds", "N", ON(SIM), TO(seed_count),
      "seeds 1 to N; the summary then has means and 95 % confidence intervals", .least = 1,
      .most = MO_BENCH_MAX_SEEDS},
-    {"--seeds", "N", ON(INSS), TO(seed_count), "seeds 1 to N, 10 by default", .least = 1,
+    {"--seeds", "N", ON(INSS) | ON(WATTWISER), TO(seed_count), "seeds 1 to N, 10 by default", .least = 1,
      .most = MO_INSS_BENCH_SEEDS},
     {"--seeds", "N", TABULATES, TO(seed_count), "seeds 1 to N, 10 by default", .least = 1,
      .most = MO_BENCH_MAX_SEEDS},
@@ -388,7 +395,7 @@ static const struct mo_flag rows[] = {
      .least = 1, .most = 10000},
     {"--use", "C,...", ON(PROXY_FIT), TO(columns), "only these columns; all that change by default"},
     {"--cost", NULL, ON(SIM), TO(cost), "measure what decisions cost (real time, so not the same each time)"},
-    {"--jobs", "N", ON(SIM) | TABULATES | ON(PLANS) | ON(INSS), TO(jobs),
+    {"--jobs", "N", ON(SIM) | TABULATES | ON(PLANS) | ON(INSS) | ON(WATTWISER), TO(jobs),
      "worker processes, one a core of this machine by default", .least = 1, .most = 64},
 
     /* --- GPUs --- */
@@ -422,7 +429,8 @@ static const struct mo_flag rows[] = {
     /* --- results --- */
     {"--record", "FILE", ON(SERVE), TO(record), "the trace of moire's last run, for `moire whatif`",
      .names = MO_NAMES_OUTPUT},
-    {"--report", "FILE.html", ON(SERVE) | ON(SIM) | TABULATES | ON(PLANS) | ON(INSS) | ON(REPORT), TO(report),
+    {"--report", "FILE.html",
+     ON(SERVE) | ON(SIM) | TABULATES | ON(PLANS) | ON(INSS) | ON(WATTWISER) | ON(REPORT), TO(report),
      "a self-contained page with plots", .names = MO_NAMES_OUTPUT},
     {"--trace", "FILE.json", ON(SERVE) | ON(REPORT), TO(trace),
      "the timeline as a Chrome trace (opens in Perfetto)", .names = MO_NAMES_OUTPUT},
@@ -450,15 +458,17 @@ static const struct mo_flag rows[] = {
     {"--output", "FILE.mo", ON(TRAIN), TO(output), "the policy", .needed = ON(TRAIN),
      .names = MO_NAMES_OUTPUT, .other = "-o"},
     {"--output", "FILE.json",
-     ALONE | ON(MACHINE) | ON(SERVE) | ON(PLANS) | ON(INSS) | ON(SIM) | TABULATES | ON(WHATIF) |
-         ON(FIDELITY) | ON(PLAN) | ON(INTERFERENCE),
+     ALONE | ON(MACHINE) | ON(SERVE) | ON(PLANS) | ON(INSS) | ON(WATTWISER) | ON(SIM) | TABULATES |
+         ON(WHATIF) | ON(FIDELITY) | ON(PLAN) | ON(INTERFERENCE),
      TO(output), "the result document to a file besides; one that takes long grows step by step",
      .names = MO_NAMES_OUTPUT, .other = "-o"},
-    {"--resume", NULL, ON(LATENCY) | ON(KERNELS) | ON(INSS) | TABULATES | ON(FIDELITY) | ON(PROFILE),
+    {"--resume", NULL,
+     ON(LATENCY) | ON(KERNELS) | ON(INSS) | ON(WATTWISER) | TABULATES | ON(FIDELITY) | ON(PROFILE),
      TO(resume), "skip what the file of --output holds already"},
     {"--resume", NULL, ON(TRAIN), TO(resume), "go on from the checkpoint beside the policy"},
     {"--json", NULL, ALL & ~ON(RUNNER), TO(json), "the result as JSON on standard output"},
-    {"--quiet", NULL, ALONE | SCENARIO | ON(MACHINE) | ON(PLANS) | ON(INSS) | ON(REPORT) | ON(TRAIN),
+    {"--quiet", NULL,
+     ALONE | SCENARIO | ON(MACHINE) | ON(PLANS) | ON(INSS) | ON(WATTWISER) | ON(REPORT) | ON(TRAIN),
      TO(quiet), "no progress on standard error"},
 };
 
