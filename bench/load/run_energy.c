@@ -17,7 +17,7 @@ static const char *basis(int measured, int rows) {
 
 json_t *mo_run_energy_json(moire_runtime *runtime, const struct mo_run_look *from,
                            const struct mo_run_look *to, int64_t queries) {
-    char line[1300] = "";
+    char line[MO_RUNTIME_ENERGY_LINE] = "";
     double sum = 0;
     int whole = 0, measured = 0;
     if (to->n < 1 || to->n != from->n || to->at <= from->at) return NULL;

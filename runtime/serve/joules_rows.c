@@ -15,21 +15,24 @@ void mo_serve_power_of_cores(moire_runtime *rt, struct mo_device_config *device)
     device->power = &rt->energy.machine;
 }
 
-/* One line of a kind of device: measured, or modelled and why. */
-static void describe(const struct mo_serve_energy *e, char *out, size_t n) {
-    const bool measured = mo_joules_measured(&e->joules, MO_JOULES_CORES);
+/* One line: measured, or modelled and why; and what is known of the GPUs. */
+static void describe(const moire_runtime *rt, char *out, size_t n) {
+    const struct mo_serve_energy *e = &rt->energy;
     const char *line = mo_joules_line(&e->joules, MO_JOULES_CORES);
-    if (measured)
-        snprintf(out, n, "cores: %s", line);
+    int used;
+    if (mo_joules_measured(&e->joules, MO_JOULES_CORES))
+        used = snprintf(out, n, "cores: %s", line);
     else
-        snprintf(out, n, "cores: modelled (%s: %s); %s", mo_power_basis_name(e->kind.basis), e->kind.source,
-                 line);
+        used = snprintf(out, n, "cores: modelled (%s: %s); %s", mo_power_basis_name(e->kind.basis),
+                        e->kind.source, line);
+    if (rt->device && used >= 0 && (size_t)used < n)
+        snprintf(out + used, n - (size_t)used, "; GPUs: %s", mo_joules_line(&e->joules, MO_JOULES_BOARDS));
 }
 
 /* Under the lock. */
 static int open_counters(moire_runtime *rt, moire_error *err) {
     struct mo_serve_energy *e = &rt->energy;
-    char line[2 * MO_JOULES_LINE];
+    char line[MO_RUNTIME_ENERGY_LINE];
     if (e->opened) return MOIRE_OK;
     if (rt->device) e->boards = mo_gpu_energy_boards(&rt->device->device);
     const struct mo_energy_config config = {
@@ -38,10 +41,8 @@ static int open_counters(moire_runtime *rt, moire_error *err) {
     if (code) return code;
     e->before = mo_device_joules(rt->cores);
     e->opened = true;
-    describe(e, line, sizeof line);
+    describe(rt, line, sizeof line);
     mo_log(&rt->env, MOIRE_LOG_INFO, "energy: %s", line);
-    if (rt->device)
-        mo_log(&rt->env, MOIRE_LOG_INFO, "energy: GPUs: %s", mo_joules_line(&e->joules, MO_JOULES_BOARDS));
     return MOIRE_OK;
 }
 
@@ -75,7 +76,7 @@ int moire_energy(moire_runtime *rt, moire_energy_row *out, int room, int *n, moi
 int mo_runtime_energy_line(moire_runtime *rt, char *out, size_t n, moire_error *err) {
     mo_lock_take(rt->env.sys, &rt->energy.lock);
     const int code = open_counters(rt, err);
-    if (!code) describe(&rt->energy, out, n);
+    if (!code) describe(rt, out, n);
     mo_lock_drop(rt->env.sys, &rt->energy.lock);
     return code;
 }
