@@ -54,15 +54,27 @@ static void file_of(const struct rapl *r, const struct zone *z, const char *file
     snprintf(out, n, "%s/sys/class/powercap/intel-rapl:%d%s/%s", r->root, z->package, sub, file);
 }
 
+/* A number of at most four digits at *s, and past it; false when there is none. */
+static bool digits(const char **s, int *out) {
+    const char *from = *s;
+    for (*out = 0; **s >= '0' && **s <= '9' && *s - from < 4; (*s)++)
+        *out = *out * 10 + (**s - '0');
+    return *s > from;
+}
+
 /* A folder's name; others (constraints, intel-rapl-mmio, which repeats the packages) are passed over. */
 static int add_zone(void *ctx, const char *name) {
+    static const char prefix[] = "intel-rapl:";
     struct rapl *r = ctx;
     struct zone z = {.sub = -1};
-    int at = 0;
-    const bool top = sscanf(name, "intel-rapl:%d%n", &z.package, &at) == 1 && !name[at];
-    const bool below =
-        !top && sscanf(name, "intel-rapl:%d:%d%n", &z.package, &z.sub, &at) == 2 && !name[at] && z.sub >= 0;
-    if ((top || below) && z.package >= 0 && r->n < MO_ENERGY_ROWS) r->zone[r->n++] = z;
+    if (strncmp(name, prefix, sizeof prefix - 1) != 0 || r->n == MO_ENERGY_ROWS) return 0;
+    name += sizeof prefix - 1;
+    if (!digits(&name, &z.package)) return 0;
+    if (*name == ':') {
+        name++;
+        if (!digits(&name, &z.sub)) return 0;
+    }
+    if (!*name) r->zone[r->n++] = z;
     return 0;
 }
 

@@ -64,7 +64,10 @@ static void two_packages_with_memory(struct power_tree *t) {
     power_zone(t, "intel-rapl:0:1", "dram", "70", RANGE);
     power_zone(t, "intel-rapl:2", "psys", "9", RANGE);
     power_zone(t, "intel-rapl-mmio:0", "package-0", "1", RANGE);
-    power_put(t, "/sys/class/powercap/intel-rapl/enabled", "1\n");
+    static const char *const others[] = {
+        "intel-rapl", "intel-rapl:", "intel-rapl:0:", "intel-rapl:x", "intel-rapl:0:0:0", "intel-rapl:12345"};
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+        power_zone(t, others[i], "package-9", "1", RANGE);
 }
 
 static void packages_count_by_themselves(void **state) {

@@ -10,7 +10,7 @@
 #include "tests/history/check.h"
 #include "tests/unit/sched/serve_bed.h"
 
-enum { ROWS = 8, ENERGY_ROWS = 80 };
+enum { ROWS = 8 };
 
 /* --- statistics ----------------------------------------------------------------------------------------- */
 struct crowd {
@@ -124,38 +124,6 @@ static void statistics_add_up_under_load(void **state) {
     assert_memory_equal(&after.counts, &all.counts, sizeof after.counts);
     assert_int_equal(after.tenants, 1);
     moire_runtime_destroy(c.runtime, 1);
-}
-
-/* Whatever this machine measures or does not: some row, whose joules grow and never go back. */
-static void joules_only_grow(void **state) {
-    (void)state;
-    struct serve_bed b;
-    serve_open(&b, 0, 0);
-    moire_energy_row before[ENERGY_ROWS], now[ENERGY_ROWS];
-    int n = 0, more = 0;
-    assert_int_equal(moire_energy(b.runtime, before, ENERGY_ROWS, &n, NULL), MOIRE_OK);
-    assert_true(n >= 1 && n <= ENERGY_ROWS);
-    assert_string_equal(before[0].device, "cpu");
-    for (int i = 0; i < 20; i++) {
-        struct serve_back back = {0};
-        const moire_query_options o = serve_options();
-        assert_int_equal(serve_ask(&b, &o, &back), MOIRE_OK);
-        serve_await(&back);
-        assert_int_equal(moire_energy(b.runtime, now, ENERGY_ROWS, &more, NULL), MOIRE_OK);
-        assert_int_equal(more, n);
-        for (int k = 0; k < n; k++)
-            assert_true(now[k].joules >= before[k].joules);
-        memcpy(before, now, sizeof before);
-    }
-    assert_true(now[0].measured || now[0].joules > 0);
-    assert_string_equal(now[0].measured ? "" : now[0].source, now[0].measured ? "" : "model");
-    assert_int_equal(moire_energy(b.runtime, NULL, 0, &n, NULL), MOIRE_OK);
-    assert_int_equal(n, more);
-    assert_int_equal(moire_energy(b.runtime, now, -1, &n, NULL), MOIRE_EINVAL);
-    assert_int_equal(moire_energy(b.runtime, NULL, 1, &n, NULL), MOIRE_EINVAL);
-    assert_int_equal(moire_energy(b.runtime, now, ENERGY_ROWS, NULL, NULL), MOIRE_EINVAL);
-    assert_int_equal(moire_energy(NULL, now, ENERGY_ROWS, &n, NULL), MOIRE_EINVAL);
-    moire_runtime_destroy(b.runtime, 1);
 }
 
 static void statistics_are_checked_and_cut_to_size(void **state) {
@@ -406,7 +374,6 @@ static void a_forked_child_is_told(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(statistics_add_up_under_load),
-        cmocka_unit_test(joules_only_grow),
         cmocka_unit_test(statistics_are_checked_and_cut_to_size),
         cmocka_unit_test(histograms_have_the_bounds_of_the_header),
         cmocka_unit_test(tenants_are_listed_with_their_states),
