@@ -245,22 +245,6 @@ static void activations(const json_t *document) {
     }
 }
 
-/* Joules of a short run, where the system tells; the basis is part of the number. */
-static void energy(const json_t *document) {
-    const char *line = "";
-    size_t i;
-    json_t *r, *e;
-    json_array_foreach(json_object_get(document, "results"), i, r) {
-        if (!(e = json_object_get(r, "energy"))) continue;
-        printf("%-28.28s %9.2f J %s in %.1f s at load %.2f: %.2f W, %.4g J a query\n",
-               mo_json_text(r, "name"), mo_json_number(e, "joules"), mo_json_text(e, "basis"),
-               mo_json_number(e, "seconds"), mo_json_number(e, "load"), mo_json_number(e, "watts"),
-               mo_json_number(e, "joules_query"));
-        line = mo_json_text(e, "line");
-    }
-    if (*line) printf("energy of %s\n", line);
-}
-
 /* What each model of a system takes, of the last result that tells. */
 static void models(const struct mo_page_view *view) {
     static const char *const keys[] = {"weights_mib", "weights_resident_mib", "code_resident_mib",
@@ -306,9 +290,9 @@ void mo_bench_serve_print(const json_t *document) {
         left_out(document);
         remarks(view.document, mo_doc_few);
         remarks(view.document, mo_doc_stalls);
+        remarks(view.document, mo_doc_energy);
         memory(document);
         activations(document);
-        energy(document);
         models(&view);
         mo_text_neighbour(stdout, document);
         if (json_array_size(json_object_get(document, "seeds")) > 1 && json_object_get(document, "summary"))

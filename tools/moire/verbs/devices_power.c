@@ -63,6 +63,17 @@ static void add_clock(const struct mo_env *env, json_t *row) {
     json_object_set_new(row, "clock", clock);
 }
 
+/* A GPU that counts no energy, and tells what it draws at the moment. */
+static void add_moment(const json_t *row, json_t *power) {
+    const double watts = mo_json_number(row, "power_w");
+    if (!json_object_get(row, "power_w") || watts < 0) return;
+    json_object_set_new(power, "line", json_string("measured by nvml, at one moment: it counts no energy"));
+    json_object_set_new(power, "source", json_string("measured"));
+    json_array_append_new(
+        json_object_get(power, "domains"),
+        json_pack("{s:s, s:s, s:f, s:b}", "domain", "board", "source", "nvml", "watts", watts, "part", 0));
+}
+
 /* Of the cores, or of a GPU. */
 static void add_row(const struct mo_env *env, const struct mo_joules *j, const struct looks *l, json_t *row) {
     const bool cores = json_object_get(row, "cores") != NULL;
@@ -79,6 +90,7 @@ static void add_row(const struct mo_env *env, const struct mo_joules *j, const s
                            : "none",
                   "line", mo_joules_line(j, cores ? MO_JOULES_CORES : MO_JOULES_BOARDS), "domains", list);
     if (!measured && cores) add_model(row, power);
+    if (!measured && !cores) add_moment(row, power);
     json_object_set_new(row, "power", power);
     if (cores) add_clock(env, row);
 }
