@@ -296,6 +296,37 @@ static void events_that_cannot_be_had_say_why(void **state) {
     power_tree_close(&t);
 }
 
+/* The real call, on an event that every kernel has: the clock of cpu 0, ns, as if they were nanojoules. */
+static void the_kernel_counts_what_it_is_asked_for(void **state) {
+    (void)state;
+    struct power_tree t;
+    moire_energy_row r[MO_ENERGY_ROWS];
+    moire_error err = {0};
+    void *m;
+    power_tree_open(&t);
+    put_events(&t);
+    power_put(&t, UNIT "type", "1\n"); /* PERF_TYPE_SOFTWARE */
+    power_put(&t, UNIT "cpumask", "0\n");
+    power_put(&t, UNIT "events/energy-pkg", "event=0\n"); /* PERF_COUNT_SW_CPU_CLOCK */
+    power_put(&t, UNIT "events/energy-pkg.scale", "1e-9\n");
+    struct mo_energy_config c = config_of(&t);
+    const struct mo_env real = mo_env_default();
+    c.env = &real;
+    if (mo_energy_perf.open(&c, &m, &err)) {
+        assert_non_null(strstr(err.message, "it takes root")); /* it may be forbidden here */
+    } else {
+        double before = 0;
+        for (int i = 0; i < 100; i++) {
+            assert_int_equal(mo_energy_perf.read(m, r), 1);
+            assert_true(!r[0].gone && r[0].joules >= before);
+            before = r[0].joules;
+        }
+        assert_true(before > 0);
+        mo_energy_perf.close(m);
+    }
+    power_tree_close(&t);
+}
+
 static int open_both(void *ctx) {
     struct power_tree *t = ctx;
     const struct mo_energy_config c = config_of(t);
@@ -330,6 +361,7 @@ int main(void) {
         cmocka_unit_test(a_package_that_vanishes_keeps_its_joules),
         cmocka_unit_test(events_count_each_package),
         cmocka_unit_test(events_that_cannot_be_had_say_why),
+        cmocka_unit_test(the_kernel_counts_what_it_is_asked_for),
         cmocka_unit_test(memory_may_run_out),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
