@@ -155,6 +155,28 @@ MOIRE_API int moire_tenant_get_state(moire_runtime *runtime, uint64_t id, int *s
 /* A tenant's id.  Returns: the id; 0 when tenant is NULL. */
 MOIRE_API uint64_t moire_tenant_id(const moire_tenant *tenant);
 
+/* --- energy --------------------------------------------------------------------------------------------- */
+/* Joules of a part of the machine since the runtime's first call of moire_energy().  A measured one is of
+ * everything that ran there, other processes too; a modelled one is of this runtime's work and of the
+ * device's idling. */
+typedef struct moire_energy_row {
+    char device[32]; /* "cpu", or "cuda:0" and so on */
+    char domain[64]; /* of the device: "package-0", "package-0/dram", "board" */
+    char source[16]; /* "rapl", "perf", "nvml": counters of the hardware; "model": computed */
+    int measured;    /* 0: computed from assumed or published watts */
+    int part;        /* 1: another row has it, or some of it; a sum leaves it out */
+    int gone;        /* 1: its counter cannot be read any more; joules are those up to then */
+    double joules;   /* never goes back */
+} moire_energy_row;
+/* Lists what is known of the energy of a runtime's devices: at most `room` rows into rows (NULL when room is
+ * 0), which are the caller's, and how many there are into *n; 0 where nothing measures and nothing is
+ * modelled.  The first call opens the counters, and the log says which, or why none.  They begin anew every
+ * few minutes: two calls should not be further apart than a minute.  Returns: MOIRE_OK, also when *n > room;
+ * MOIRE_EINVAL: runtime or n is NULL, room is negative, or rows is NULL and room is not 0; MOIRE_ENOMEM;
+ * MOIRE_EFORKED. */
+MOIRE_API int moire_energy(moire_runtime *runtime, moire_energy_row *rows, int room, int *n,
+                           moire_error *err);
+
 /* --- limits --------------------------------------------------------------------------------------------- */
 typedef struct moire_limit_row {
     const char *name; /* for moire_config.limits, and in messages */

@@ -46,7 +46,8 @@ struct self {
     bool trace;
     const char *record; /* the job's */
     int64_t since;
-    struct request *requests; /* grown between runs only */
+    struct mo_run_look look[2]; /* at the begin and the end of this run */
+    struct request *requests;   /* grown between runs only */
     int n_requests;
     atomic_int issued;
     sem_t solo_done;
@@ -293,6 +294,7 @@ static int backend_begin(void *opaque, int n) {
     self->drive = NULL;
     self->since = mo_now(self->env);
     mo_runtime_stats_reset(self->runtime);
+    mo_run_look(self->runtime, &self->look[0]);
     mo_bench_flow_destroy(self->flow);
     self->flow = NULL;
     if (has_applications(self)) {
@@ -330,6 +332,7 @@ static void backend_stop(void *opaque) {
     for (int i = 0; i < self->issued; i++)
         if (self->requests[i].query) moire_cancel(self->runtime, self->requests[i].query);
     moire_drain(self->runtime);
+    mo_run_look(self->runtime, &self->look[1]);
     moire_error err;
     if (self->record && mo_runtime_dump(self->runtime, self->since, self->record, &err))
         fprintf(stderr, "moire: %s\n", err.message);
@@ -337,7 +340,7 @@ static void backend_stop(void *opaque) {
 
 static int backend_report(void *opaque, const char *path, moire_error *err) {
     const struct self *self = opaque;
-    return mo_bench_moire_report(self->runtime, self->trace, self->since, path, err);
+    return mo_bench_moire_report(self->runtime, self->trace, self->since, self->look, path, err);
 }
 
 const struct mo_bench_backend *mo_bench_moire_backend(void) {

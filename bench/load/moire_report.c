@@ -160,13 +160,14 @@ static void add_choices(moire_runtime *runtime, const struct mo_runtime_parts *p
     if (choices) json_object_set_new(report, "choices", choices);
 }
 
-int mo_bench_moire_report(moire_runtime *runtime, bool with_timeline, int64_t since, const char *path,
-                          moire_error *err) {
+int mo_bench_moire_report(moire_runtime *runtime, bool with_timeline, int64_t since,
+                          const struct mo_run_look look[2], const char *path, moire_error *err) {
     const struct mo_runtime_parts parts = mo_runtime_parts(runtime);
     struct mo_sched_stats stats;
     mo_runtime_stats(runtime, &stats);
-    json_t *report = json_pack("{s:o, s:o, s:o*}", "scheduling", mo_bench_scheduling_json(&stats), "kernels",
-                               kernels(runtime), "activations", activations(runtime));
+    json_t *report = json_pack("{s:o, s:o, s:o*, s:o*}", "scheduling", mo_bench_scheduling_json(&stats),
+                               "kernels", kernels(runtime), "activations", activations(runtime), "energy",
+                               mo_run_energy_json(runtime, &look[0], &look[1], stats.ok));
     add_lets(parts.device, json_object_get(report, "scheduling"));
     mo_sampler_hold(parts.sampler); /* it has a ring of its own */
     json_t *line = with_timeline ? timeline(&parts) : NULL;

@@ -25,4 +25,6 @@ const struct mo_curve *mo_headline_lead(const struct mo_curve *curves, int n);
 int mo_doc_few(const json_t *document, char (*lines)[MO_HEADLINE], int most);
 /* Likewise, for each system during whose runs blocks were late or the machine was slow. */
 int mo_doc_stalls(const json_t *document, char (*lines)[MO_HEADLINE], int most);
+/* Joules of a run of each system that tells them, measured or modelled, and by what: likewise. */
+int mo_doc_energy(const json_t *document, char (*lines)[MO_HEADLINE], int most);
 #endif

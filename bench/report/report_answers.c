@@ -113,5 +113,6 @@ void mo_page_answers(FILE *out, const struct mo_page_view *view) {
         fprintf(out, "the 95 %% interval of a share, by the number of its queries (Wilson).</p></div>\n");
     remarks(out, document, mo_doc_few);
     remarks(out, document, mo_doc_stalls);
+    remarks(out, document, mo_doc_energy);
     left_out(out, document);
 }

@@ -290,6 +290,7 @@ void mo_bench_serve_print(const json_t *document) {
         left_out(document);
         remarks(view.document, mo_doc_few);
         remarks(view.document, mo_doc_stalls);
+        remarks(view.document, mo_doc_energy);
         memory(document);
         activations(document);
         models(&view);

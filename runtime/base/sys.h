@@ -137,6 +137,9 @@ struct mo_sys {
     /* zeroed memory that a forked copy writes to and we read; NULL when there is none */
     void *(*share)(void *self, size_t bytes);
     void (*unshare)(void *self, void *shared, size_t bytes);
+    /* a counter of the kernel's (perf_event_open(2): the type of its unit and its event) over everything that
+     * runs on a cpu: a descriptor from which the count so far is read, 8 bytes, or -errno */
+    int (*count_on_cpu)(void *self, uint32_t type, uint64_t event, int cpu);
 };
 
 /* The real machine. */

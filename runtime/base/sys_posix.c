@@ -382,6 +382,7 @@ static const struct mo_sys posix = {
     .fork = mo_px_fork,
     .share = mo_px_share,
     .unshare = mo_px_unshare,
+    .count_on_cpu = mo_px_count_on_cpu,
 };
 
 const struct mo_sys *mo_sys_posix(void) {

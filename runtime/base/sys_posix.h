@@ -36,6 +36,9 @@ int mo_px_end_process(void *self, struct mo_child *process, int64_t deadline);
 int mo_px_own_folder(void *self, char *out, size_t n);
 int mo_px_own_program(void *self, char *out, size_t n);
 
+/* sys_counters.c */
+int mo_px_count_on_cpu(void *self, uint32_t type, uint64_t event, int cpu);
+
 /* sys_user.c */
 int mo_px_caches(void *self, char *out, size_t n);
 int mo_px_real_path(void *self, const char *path, char *out, size_t n);

@@ -80,6 +80,7 @@ static int make_scheduler(struct mo_device *d, const struct mo_device_config *c,
                                  .engine = d,
                                  .cost_clock = cost_clock,
                                  .source = c->source,
+                                 .power = c->power,
                                  .ring = mo_device_locked_ring(d)};
     return mo_sched_create(&sc, &d->sched, err);
 }
@@ -228,6 +229,14 @@ struct mo_ring *mo_device_guest_ring(struct mo_device *d) {
 static int64_t cpu_ns(struct mo_device *d) {
     return (d->calls->cpu_ns ? d->calls->cpu_ns(d->self) : 0) +
            d->env->sys->thread_cpu(d->env->sys->self, d->service);
+}
+
+double mo_device_joules(struct mo_device *d) {
+    mo_device_take(d);
+    const struct mo_power_meter *meter = mo_sched_power_meter(d->sched);
+    const double joules = meter ? mo_power_meter_joules(meter, mo_now(d->env)) : 0;
+    mo_device_drop(d);
+    return joules;
 }
 
 void mo_device_stats(struct mo_device *d, struct mo_sched_stats *out) {

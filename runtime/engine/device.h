@@ -108,7 +108,8 @@ struct mo_device_config {
     int64_t block_ns;
     enum mo_objective objective;
     int64_t events;                   /* entries of each event ring, 0 = no events */
-    struct mo_pressure_source source; /* as in struct mo_sched_config */
+    struct mo_pressure_source source; /* as in struct mo_sched_config, as is power */
+    const struct mo_power_machine *power;
 };
 
 /* A query for a device. */
@@ -131,6 +132,8 @@ void mo_device_now(struct mo_device *device, int tenant, struct mo_device_now *o
 int mo_device_units(const struct mo_device *device);
 /* As mo_sched_set_memory(). */
 void mo_device_set_memory(struct mo_device *device, const struct mo_memory *memory);
+/* Joules so far by the model of mo_device_config.power; 0 where that is NULL. */
+double mo_device_joules(struct mo_device *device);
 void mo_device_stats(struct mo_device *device, struct mo_sched_stats *out);
 void mo_device_stats_reset(struct mo_device *device);
 /* Its lock, of one device at a time.  Dropping it also does what was put off under it; answers that are due

@@ -76,6 +76,7 @@ static int start_engine(moire_runtime *rt, const moire_config *c, int64_t events
     device.options = &cores;
     device.policy = rt->policy;
     device.block_ns = c->block_ns;
+    mo_serve_power_of_cores(rt, &device);
     ec.device[ec.n_devices++] = device;
     rc = mo_engine_create(&ec, &rt->engine, err);
     if (!rc) rt->cores = mo_engine_device(rt->engine, ec.n_devices - 1);
@@ -117,6 +118,7 @@ static void release(moire_runtime *rt) {
     if (rt->here) sys->unmap(sys->self, (const void *)(uintptr_t)rt->here, MO_MARK_BYTES);
     mo_sampler_stop(rt->sampler); /* it writes into a ring of the engine's, which reads its value */
     mo_engine_destroy(rt->engine);
+    mo_joules_close(&rt->energy.joules);
     mo_serve_device_close(rt);
     mo_sampler_destroy(rt->sampler);
     mo_store_close(rt->store);

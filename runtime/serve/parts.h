@@ -47,6 +47,9 @@ int mo_runtime_create(const moire_config *config, const struct mo_env *env, int6
 void mo_runtime_set_recording(moire_runtime *runtime, bool recording);
 void mo_runtime_stats(moire_runtime *runtime, struct mo_sched_stats *out);
 void mo_runtime_stats_reset(moire_runtime *runtime);
+enum { MO_RUNTIME_ENERGY_LINE = 1600 };
+/* Where moire_energy() has its joules from, and why not from elsewhere: one line, so long at most. */
+int mo_runtime_energy_line(moire_runtime *runtime, char *out, size_t n, moire_error *err);
 /* As moire_record(); what happened before `since` is marked as not of interest. */
 int mo_runtime_dump(moire_runtime *runtime, int64_t since, const char *path, moire_error *err);
 

@@ -3,6 +3,8 @@
  * bench have parts.h. */
 #ifndef MO_SERVE_RUNTIME_H
 #define MO_SERVE_RUNTIME_H
+#include "runtime/power/cores_power.h"
+#include "runtime/power/joules.h"
 #include "runtime/proxy/sampler.h"
 #include "runtime/serve/accounting.h"
 #include "runtime/serve/parts.h"
@@ -10,6 +12,17 @@
 
 struct mo_serve_device;
 struct mo_serve_gpu;
+
+/* What moire_energy() tells (joules_rows.c). */
+struct mo_serve_energy {
+    struct mo_power_kind kind; /* of the cores, as their scheduler's meter models them */
+    struct mo_power_machine machine;
+    struct mo_lock lock; /* guards what follows */
+    bool opened;
+    double before; /* modelled joules when it was opened */
+    struct mo_energy_boards boards;
+    struct mo_joules joules;
+};
 
 struct moire_runtime {
     struct mo_env env;
@@ -22,11 +35,12 @@ struct moire_runtime {
     struct mo_spill_pools pools;    /* of activations */
     enum mo_isa isa;
     struct mo_serve_device *device; /* GPUs (serve/gpu.h); NULL = none */
-    struct mo_sampler *sampler;     /* of counters; NULL: observed slowdown only */
-    bool memory_known;              /* its ceiling has been measured, or cannot be */
-    bool recording;                 /* plans are to be stored: always from ONNX, see mo_image_record() */
-    struct mo_lock loading;         /* one load or unload at a time */
-    struct mo_lock listing;         /* guards what follows up to `past`; held for list work and copies only */
+    struct mo_serve_energy energy;
+    struct mo_sampler *sampler; /* of counters; NULL: observed slowdown only */
+    bool memory_known;          /* its ceiling has been measured, or cannot be */
+    bool recording;             /* plans are to be stored: always from ONNX, see mo_image_record() */
+    struct mo_lock loading;     /* one load or unload at a time */
+    struct mo_lock listing;     /* guards what follows up to `past`; held for list work and copies only */
     int n_tenants;
     uint64_t loads;                  /* ever begun */
     moire_tenant *tenants;           /* linked by next */
@@ -110,6 +124,8 @@ int mo_runtime_here(const moire_runtime *runtime, moire_error *err);
  * MOIRE_EIO: the proxy. */
 int mo_pressure_open(moire_runtime *runtime, const moire_config *config, bool recorded,
                      struct mo_pressure_source *out, moire_error *err);
+/* joules_rows.c: the model of the cores' power, for their scheduler. */
+void mo_serve_power_of_cores(moire_runtime *runtime, struct mo_device_config *device);
 /* tenants.c: the list of tenants.  A load is in it from its beginning, on the stack of its caller; it becomes
  * a tenant, or is taken out.  A tenant that is gone leaves its counts. */
 void mo_tenants_load(moire_runtime *runtime, struct mo_loading *loading);

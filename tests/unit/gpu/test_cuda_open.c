@@ -6,8 +6,11 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <cmocka.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
+#include "runtime/gpu/gpu_energy.h"
+#include "runtime/power/boards.h"
 #include "tests/unit/gpu/cuda_case.h"
 
 mo_gpu_plugin_function mo_gpu_plugin;
@@ -192,6 +195,32 @@ static void counters_and_what_is_missing(void **state) {
     cuda_case_end(&c);
 }
 
+static void boards_tell_their_energy(void **state) {
+    (void)state;
+    struct cuda_case c;
+    moire_energy_row rows[MO_ENERGY_ROWS];
+    moire_error err;
+    void *meter;
+    for (int gpus = 1; gpus < 3; gpus++) {
+        cuda_case_begin(&c, &(struct mo_fake_config){.gpus = gpus});
+        cuda_case_open(&c, mo_gpu_plugin(), &(struct mo_gpu_config){0});
+        const struct mo_gpu_device device = {.env = &c.env, .ops = c.ops, .system = c.system};
+        struct mo_energy_boards boards = mo_gpu_energy_boards(&device);
+        const struct mo_energy_config config = {.env = &c.env, .root = "", .boards = &boards};
+        const int code = mo_energy_boards.open(&config, &meter, &err);
+        assert_int_equal(code, gpus == 1 ? MOIRE_EUNSUPPORTED : MOIRE_OK);
+        if (code) {
+            assert_string_equal(err.message, "cuda 0: NVML: energy: Not Supported");
+        } else {
+            assert_int_equal(mo_energy_boards.read(meter, rows), 1);
+            assert_string_equal(rows[0].device, "cuda:1");
+            assert_true(fabs(rows[0].joules - 7) < 1e-9);
+            mo_energy_boards.close(meter);
+        }
+        cuda_case_end(&c);
+    }
+}
+
 /* --- everything may fail
  * ------------------------------------------------------------------------------------ */
 
@@ -259,9 +288,13 @@ static void every_call_of_the_driver_may_fail(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(an_h200_is_sixteen_units_of_eight), cmocka_unit_test(units_of_odd_devices),
-        cmocka_unit_test(a_machine_without_a_gpu_says_why),  cmocka_unit_test(mps_gives_one_size_of_let),
-        cmocka_unit_test(counters_and_what_is_missing),      cmocka_unit_test(every_allocation_may_fail),
+        cmocka_unit_test(an_h200_is_sixteen_units_of_eight),
+        cmocka_unit_test(units_of_odd_devices),
+        cmocka_unit_test(a_machine_without_a_gpu_says_why),
+        cmocka_unit_test(mps_gives_one_size_of_let),
+        cmocka_unit_test(counters_and_what_is_missing),
+        cmocka_unit_test(boards_tell_their_energy),
+        cmocka_unit_test(every_allocation_may_fail),
         cmocka_unit_test(every_call_of_the_driver_may_fail),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -297,6 +297,29 @@ static void loads_that_rest_on_few_queries_say_so(void **state) {
     json_decref(doc);
 }
 
+static void joules_are_told_with_their_basis(void **state) {
+    (void)state;
+    char lines[MO_HEADLINES][MO_HEADLINE];
+    json_t *list =
+        json_pack("[o,o]", of_system("moire", "moire/moire", -1, json_pack("[o]", run(0.4, 80, 80, 0))),
+                  of_system("moire", "moire/fcfs", -1, json_pack("[o]", run(0.4, 80, 80, 0))));
+    json_t *doc = made(0, list);
+    assert_int_equal(mo_doc_energy(doc, lines, MO_HEADLINES), 0); /* an old result, or a peer's */
+    for (size_t i = 0; i < 2; i++)
+        json_object_set_new(json_array_get(list, i), "energy",
+                            json_pack("{s:f, s:f, s:f, s:f, s:f, s:s}", "joules", 24.0, "seconds", 3.0,
+                                      "watts", 8.0, "joules_query", 0.125, "load", 0.4, "basis",
+                                      i ? "modelled" : "measured"));
+    assert_int_equal(mo_doc_energy(doc, lines, MO_HEADLINES), 2);
+    assert_string_equal(lines[0],
+                        "moire/moire: 24.00 J measured in 3.0 s at load 0.40: 8.00 W, 0.125 J a query.");
+    assert_string_equal(
+        lines[1], "moire/fcfs: 24.00 J modelled in 3.0 s at load 0.40: 8.00 W, 0.125 J a query. Modelled "
+                  "joules rest on assumed watts, which `moire devices --power` names.");
+    assert_int_equal(mo_doc_energy(doc, lines, 0), 0);
+    json_decref(doc);
+}
+
 static void a_machine_that_stood_still_is_told(void **state) {
     (void)state;
     char lines[MO_HEADLINES][MO_HEADLINE];
@@ -357,6 +380,7 @@ int main(void) {
         cmocka_unit_test(given_loads_name_the_shares),
         cmocka_unit_test(one_tenant_is_not_called_every),
         cmocka_unit_test(loads_that_rest_on_few_queries_say_so),
+        cmocka_unit_test(joules_are_told_with_their_basis),
         cmocka_unit_test(a_machine_that_stood_still_is_told),
         cmocka_unit_test(the_json_begins_with_it),
         cmocka_unit_test(nothing_is_said_of_nothing),

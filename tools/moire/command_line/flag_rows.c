@@ -306,6 +306,8 @@ static const struct mo_flag rows[] = {
      "measured time of one run (serve, 10; a probe of --find-max 30, up to 4 times that until each tenant "
      "expects 100 queries), of each system (latency, 2) or of a layer (kernels, 0.15)",
      .least = 0.001, .most = 86400},
+    {"--seconds", "S", ON(DEVICES), TO(seconds), "between the two looks of --power", .initial = "1",
+     .least = 0.001, .most = 3600},
     {"--seconds", "S", ON(STRESS), TO(seconds), "stop after S seconds; without it on SIGINT or SIGTERM",
      .least = 0.001, .most = 1e7},
     {"--warmup", "S", ON(SERVE) | ON(SIM), TO(warmup), "time before it that does not count", .initial = "1",
@@ -423,6 +425,8 @@ static const struct mo_flag rows[] = {
      .least = 1, .most = MO_GPU_UNITS, .room = MO_GPU_UNITS},
     {"--pairs", "FILE.csv", ON(PROFILE), TO(pairs), "measure pairs of models on the GPU too",
      .names = MO_NAMES_OUTPUT},
+    {"--power", NULL, ON(DEVICES), TO(power),
+     "shows what each device draws and by what that is known, and what clocks the cores may have"},
     {"--probe", NULL, ON(DEVICES), TO(probe),
      "opens a let on every unit and runs a kernel that notes its SMs: shows that lets share none"},
 

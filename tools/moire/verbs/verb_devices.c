@@ -7,15 +7,19 @@
 #include "runtime/device/topology.h"
 #include "runtime/gpu/loader.h"
 #include "tools/moire/verb.h"
+#include "tools/moire/verbs/devices_power.h"
 
 static const char about[] = "Lists the cores and the GPUs that moire can use, with the units that lets are "
                             "made of.  Without a GPU one\n"
-                            "line says what is missing: the plugin, the driver, or the GPU.\n";
+                            "line says what is missing: the plugin, the driver, or the GPU.  --power adds "
+                            "what each of them draws, measured\n"
+                            "where the machine has counters, or else modelled, and why.\n";
 
 static const char notes[] = "Exit code 3: the device that was asked for is not there; 5: lets share SMs.\n"
                             "\n"
                             "Examples:\n"
                             "  moire devices\n"
+                            "  moire devices --power --seconds 2\n"
                             "  moire devices --device cuda:build/libmoire-cuda.so --probe\n";
 
 static const double gib = 1073741824;
@@ -93,16 +97,18 @@ static void print(const json_t *row) {
     printf("; %s\n", json_is_true(json_object_get(row, "lets_share_sms")) ? "lets SHARE SMs" : "none shared");
 }
 
-static int list_gpus(const struct mo_env *env, const char *device, const char *process, struct probe *p,
-                     json_t *list, moire_error *err) {
+static int list_gpus(const struct mo_env *env, const struct mo_options *o, struct probe *p, json_t *list,
+                     moire_error *err) {
     struct mo_gpu_device d;
-    int code = mo_gpu_device_open(env, device, &(struct mo_gpu_config){.process = process}, &d, err);
+    int code = mo_gpu_device_open(env, o->device ? o->device : "cuda",
+                                  &(struct mo_gpu_config){.process = o->process}, &d, err);
     if (code) return code;
     for (int g = 0; g < d.ops->count(d.system) && !code; g++) {
         memset(p->seen, 0, sizeof p->seen);
         json_t *row = describe(&d, g, p, err);
         if (!row || json_array_append_new(list, row)) code = err->code ? err->code : MOIRE_ENOMEM;
     }
+    if (!code && o->power) code = mo_devices_add_power(env, &d, o->seconds, list, err);
     mo_gpu_device_close(&d);
     return code;
 }
@@ -126,7 +132,8 @@ static int run(const struct mo_env *env, const struct mo_options *o) {
         json_decref(list);
         return mo_verb_fail(o, &err);
     }
-    code = list_gpus(env, o->device ? o->device : "cuda", o->process, &p, list, &err);
+    code = list_gpus(env, o, &p, list, &err);
+    if (code && o->power) (void)mo_devices_add_power(env, NULL, o->seconds, list, NULL);
     if (code) json_array_append_new(list, json_pack("{s:s, s:s}", "device", "cuda", "missing", err.message));
     /* who asks for no device takes what there is */
     const bool failed = (code && o->device) || p.shared;
@@ -140,6 +147,7 @@ static int run(const struct mo_env *env, const struct mo_options *o) {
             printf("cuda: none: %s\n", mo_json_text(row, "missing"));
         else
             print(row);
+        mo_devices_print_power(row);
     }
     if (failed) code = mo_verb_fail_with(o, &err, list);
     json_decref(list);

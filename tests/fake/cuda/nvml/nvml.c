@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * nvml.c - a libnvidia-ml.so.1 for tests: an H200 that draws 350 W and counts no energy. */
+ * nvml.c - a libnvidia-ml.so.1 for tests: H200s that draw 350 W.  The first one counts no energy; the others
+ * have taken 7 J more at every look. */
 #include <string.h>
 
 #define ENTRY __attribute__((visibility("default")))
@@ -19,6 +20,9 @@ ENTRY unsigned nvmlDeviceGetUtilizationRates(void *d, struct utilisation *out);
 ENTRY unsigned nvmlDeviceGetClockInfo(void *d, unsigned kind, unsigned *mhz);
 ENTRY unsigned nvmlDeviceGetTemperature(void *d, unsigned sensor, unsigned *celsius);
 
+/* By whether they count energy. */
+static unsigned long long device[2];
+
 unsigned nvmlInit_v2(void) {
     return OK;
 }
@@ -29,9 +33,8 @@ const char *nvmlErrorString(unsigned result) {
     return result == OK ? "Success" : result == NOT_SUPPORTED ? "Not Supported" : "Invalid Argument";
 }
 unsigned nvmlDeviceGetHandleByPciBusId_v2(const char *bus, void **out) {
-    static int device;
     if (strncmp(bus, "0000:", 5) != 0) return INVALID_ARGUMENT;
-    *out = &device;
+    *out = &device[strncmp(bus + 5, "01:", 3) != 0];
     return OK;
 }
 unsigned nvmlDeviceGetPowerUsage(void *d, unsigned *milliwatt) {
@@ -40,7 +43,9 @@ unsigned nvmlDeviceGetPowerUsage(void *d, unsigned *milliwatt) {
 }
 unsigned nvmlDeviceGetTotalEnergyConsumption(void *d, unsigned long long *millijoule) {
     *millijoule = 0;
-    return d ? NOT_SUPPORTED : INVALID_ARGUMENT;
+    if (d == &device[0]) return NOT_SUPPORTED;
+    *millijoule = device[1] += 7000;
+    return d ? OK : INVALID_ARGUMENT;
 }
 unsigned nvmlDeviceGetUtilizationRates(void *d, struct utilisation *out) {
     *out = (struct utilisation){.gpu = 75, .memory = 40};
