@@ -10,9 +10,10 @@
  * devices for user-facing tasks, at least K and at most all: le is the mean execution time of the last RECENT
  * user-facing tasks (before one has ended, what those at hand should take), q counts those that wait or run,
  * SLA is the tightest target among their tenants (none: any one task is worth all devices).  They are
- * those that run such tasks now, and of the others the ones that should be free soonest, ties by number: the
- * figures pack user-facing tasks on few devices, while to sort all by time alone, as the algorithm reads,
- * would take each idle device before them.  What is not among the U devices is for batch tasks alone.
+ * the U devices that should be free soonest, ties by number; the others are for batch tasks alone.  With
+ * `packs` those that run such tasks come first, as in the paper's figures: tasks share few devices, and
+ * batch tasks have what is idle.  The algorithm reads otherwise, and its results are like the other's
+ * (docs/classes.md).
  *
  * Where the machine can kill a running block (view.resets), priority-reset kills a batch task for every
  * user-facing one that waits and for which no device is being reset yet, those with the most left first;
@@ -78,16 +79,16 @@ static void look_at_devices(struct state *s, const struct mo_view *view) {
     }
 }
 
-static bool before(const struct device *a, const struct device *b) {
-    return a->serves != b->serves ? a->serves : a->free_at < b->free_at;
+static bool before(const struct device *a, const struct device *b, bool packs) {
+    return packs && a->serves != b->serves ? a->serves : a->free_at < b->free_at;
 }
 
 /* Stable: devices stand by number before. */
-static void sort_devices(struct state *s, int n) {
+static void sort_devices(struct state *s, int n, bool packs) {
     for (int i = 1; i < n; i++) {
         struct device *d = s->sorted[i];
         int at = i;
-        for (; at > 0 && before(d, s->sorted[at - 1]); at--)
+        for (; at > 0 && before(d, s->sorted[at - 1], packs); at--)
             s->sorted[at] = s->sorted[at - 1];
         s->sorted[at] = d;
     }
@@ -128,7 +129,7 @@ static int share_devices(struct state *s, const struct mo_view *view) {
     const struct mo_flexy_options *o = view->options;
     const int n = view->n_cores;
     int u = o->order == MO_FLEXY_ELASTIC ? wanted_devices(s, view) : n;
-    if (o->order == MO_FLEXY_ELASTIC) sort_devices(s, n);
+    if (o->order == MO_FLEXY_ELASTIC) sort_devices(s, n, o->packs);
     for (int i = 0; i < n; i++) {
         struct device *d = s->sorted[i];
         if (o->order == MO_FLEXY_ELASTIC)
@@ -237,39 +238,39 @@ static void dispatch(void *state, const struct mo_view *view, const struct mo_ev
 static const struct mo_policy rows[] = {
     {.name = "round-robin",
      .description = "two classes on devices: the next tenant's oldest task, of either class",
-     .options = &(const struct mo_flexy_options){MO_FLEXY_ROUND_ROBIN, 0, false},
+     .options = &(const struct mo_flexy_options){.order = MO_FLEXY_ROUND_ROBIN},
      .state_bytes = sizeof(struct state),
      .dispatch = dispatch},
     {.name = "priority",
      .description = "two classes on devices: best-effort tasks when no other waits",
-     .options = &(const struct mo_flexy_options){MO_FLEXY_PRIORITY, 0, false},
+     .options = &(const struct mo_flexy_options){.order = MO_FLEXY_PRIORITY},
      .state_bytes = sizeof(struct state),
      .dispatch = dispatch},
     {.name = "priority-1",
      .description = "priority, and one device takes no best-effort tasks",
-     .options = &(const struct mo_flexy_options){MO_FLEXY_PRIORITY, 1, false},
+     .options = &(const struct mo_flexy_options){.order = MO_FLEXY_PRIORITY, .keep = 1},
      .state_bytes = sizeof(struct state),
      .dispatch = dispatch},
     {.name = "priority-reset",
      .description = "priority, and a best-effort task is killed for each other that waits",
      .research = true,
-     .options = &(const struct mo_flexy_options){MO_FLEXY_PRIORITY, 0, true},
+     .options = &(const struct mo_flexy_options){.order = MO_FLEXY_PRIORITY, .resets = true},
      .state_bytes = sizeof(struct state),
      .dispatch = dispatch},
     {.name = "flexy-0",
      .description = "as many devices as tasks with a target need, the others for best-effort ones (Flexy)",
-     .options = &(const struct mo_flexy_options){MO_FLEXY_ELASTIC, 0, false},
+     .options = &(const struct mo_flexy_options){.order = MO_FLEXY_ELASTIC},
      .state_bytes = sizeof(struct state),
      .dispatch = dispatch},
     {.name = "flexy-1",
      .description = "flexy-0, and at least one device (Flexy with its minimum reservation)",
-     .options = &(const struct mo_flexy_options){MO_FLEXY_ELASTIC, 1, false},
+     .options = &(const struct mo_flexy_options){.order = MO_FLEXY_ELASTIC, .keep = 1},
      .state_bytes = sizeof(struct state),
      .dispatch = dispatch},
     {.name = "flexy-reset",
      .description = "flexy-0, and best-effort tasks on those devices are killed (Flexy with resets)",
      .research = true,
-     .options = &(const struct mo_flexy_options){MO_FLEXY_ELASTIC, 0, true},
+     .options = &(const struct mo_flexy_options){.order = MO_FLEXY_ELASTIC, .resets = true},
      .state_bytes = sizeof(struct state),
      .dispatch = dispatch},
 };
