@@ -162,6 +162,7 @@ static int next_task(struct state *s, const struct mo_view *view, int class) {
 
 /* Idle devices that may take a class get its tasks, as long as there are any. */
 static void serve(struct state *s, const struct mo_view *view, int class, struct mo_decisions *out) {
+    const struct mo_flexy_options *o = view->options;
     for (int c = 0; c < view->n_cores; c++) {
         struct device *d = &s->device[c];
         if (!d->idle || !(d->takes & class)) continue;
@@ -170,7 +171,10 @@ static void serve(struct state *s, const struct mo_view *view, int class, struct
         struct mo_cores core = {0};
         mo_cores_add(&core, c);
         d->idle = false;
-        mo_decide_run(out, query, view->tenants[view->queries[query].tenant].profile->n_layers, core);
+        const struct mo_view_tenant *t = &view->tenants[view->queries[query].tenant];
+        const bool cut = o->cuts && t->best_effort;
+        mo_decide_run(out, query, cut ? mo_view_block(view, query, 1) : t->profile->n_layers, core);
+        if (cut) mo_decide_cut(out, MO_CUT_BOUND);
     }
 }
 
@@ -275,9 +279,11 @@ static const struct mo_policy rows[] = {
      .dispatch = dispatch},
 };
 
+extern const struct mo_policy mo_policy_moire_classes;
+
 const struct mo_policy *const *mo_policy_classes(void) {
-    static const struct mo_policy *const list[] = {&rows[0], &rows[1], &rows[2], &rows[3],
-                                                   &rows[4], &rows[5], &rows[6], NULL};
+    static const struct mo_policy *const list[] = {
+        &rows[0], &rows[1], &rows[2], &rows[3], &rows[4], &rows[5], &rows[6], &mo_policy_moire_classes, NULL};
     return list;
 }
 

@@ -11,6 +11,7 @@ struct mo_flexy_options {
     enum mo_flexy_order order;
     int keep;    /* K: devices that are kept for user-facing tasks; at most all but one count */
     bool resets; /* kills batch tasks */
+    bool cuts;   /* batch tasks run block by block (view.block_ns), not whole */
     bool packs;  /* ELASTIC: devices that serve user-facing tasks go on to, before idle ones do */
 };
 
