@@ -9,11 +9,10 @@
  * Three kinds of tasks, in this order: urgent ones, which can still be in time, by deadline; best-effort
  * ones; and late ones, which cannot be in time any more, by age.  Within a tenant an urgent task passes those
  * that are late.  Nobody starves: while best-effort or late tasks wait, each of these two kinds has at least
- * `share` of the time of all devices: what it has had less is owed to it.  As long as more than a block is
- * owed to best-effort tasks they come before urgent ones, and what is owed to late ones comes before
- * best-effort ones.  Of the blocks of best-effort tasks every TURNS-th goes to their tenants in turn, the
- * others to the task that is nearest to its end: a tenant among n has share / (TURNS * n) of the time or
- * more. */
+ * `share` of the time of all devices: what it has had less is owed to it, and a task (of best-effort ones, a
+ * block) for which enough is owed comes before urgent ones.  Of the blocks of best-effort tasks every
+ * TURNS-th goes to their tenants in turn, the others to the task that is nearest to its end: a tenant among n
+ * has share / (TURNS * n) of the time or more. */
 #include "runtime/policy/classes.h"
 
 #include <math.h>
@@ -185,11 +184,11 @@ static void dispatch(void *state, const struct mo_view *view, const struct mo_ev
     const double block = (double)view->block_ns * units_of(view);
     for (double owed = s->owed[BATCH]; owed > block && serve(s, view, BATCH, out);)
         owed -= block;
-    while (serve(s, view, URGENT, out)) {
-    }
     for (double owed = s->owed[LATE], time;
          owed > (time = time_of(view, next_of(s, view, LATE))) && serve(s, view, LATE, out);)
         owed -= time;
+    while (serve(s, view, URGENT, out)) {
+    }
     while (serve(s, view, BATCH, out)) {
     }
     while (serve(s, view, LATE, out)) {
@@ -201,7 +200,7 @@ static void dispatch(void *state, const struct mo_view *view, const struct mo_ev
 const struct mo_policy mo_policy_moire_classes = {
     .name = "moire-classes",
     .description = "two classes on devices: best-effort tasks block by block, a minimum share of time theirs",
-    .options = &(const struct mo_classes_options){.share = 0.1},
+    .options = &(const struct mo_classes_options){.share = 0.05},
     .state_bytes = sizeof(struct state),
     .dispatch = dispatch,
 };

@@ -56,8 +56,8 @@ static void what_is_late_waits(void **state) {
     assert_int_equal(in_time, 12);
 }
 
-/* Urgent tasks that would fill five of four devices: each best-effort tenant has its part of the tenth all
- * the same, of which the documented least is a fourth, and late tasks have theirs. */
+/* Urgent tasks that would fill five of four devices: each best-effort tenant has its part of the twentieth
+ * all the same, of which the documented least is a fourth, and late tasks have theirs. */
 static void nobody_starves(void **state) {
     struct classes_bed b;
     int64_t had[3] = {0}, late = 0;
@@ -78,17 +78,17 @@ static void nobody_starves(void **state) {
     for (int i = 0; i < b.n_ends; i++)
         late += b.ends[i].end - b.ends[i].arrival > SLA;
     const int64_t all = 2000 * DEVICES;
-    assert_true(had[0] + had[1] > all / 10 * 9 / 10);
-    assert_true(had[0] + had[1] < all / 5);
+    assert_true(had[0] + had[1] > all / 20 * 9 / 10);
+    assert_true(had[0] + had[1] < all / 10);
     for (int i = 0; i < 2; i++)
-        assert_true(had[i] > all / 10 / 4 / 2 * 9 / 10);
+        assert_true(had[i] > all / 20 / 4 / 2 * 9 / 10);
     assert_true(late > 5);
     classes_bed_close(&b);
 }
 
 /* Two devices of four units, one unit kept: best-effort tasks have the other seven, a task begins at once. */
 static void a_part_may_be_kept(void **state) {
-    static const struct mo_classes_options o = {.units = 4, .kept = 1, .share = 0.1};
+    static const struct mo_classes_options o = {.units = 4, .kept = 1, .share = 0.05};
     struct mo_policy p = *mo_policy_find("moire-classes");
     struct classes_bed b;
     (void)state;
