@@ -61,7 +61,7 @@ static json_t *settings(const struct bench *b) {
 static int append(struct piece *p, const json_t *runs, json_t *made, moire_error *err) {
     struct bench *b = p->b;
     for (int l = 0; l < b->n_loads; l++) {
-        json_t *row = mo_flexy_rows_result(runs, (size_t)(l * b->o->n_seeds), b->o->n_seeds,
+        json_t *row = mo_flexy_rows_result(runs, (size_t)l * (size_t)b->o->n_seeds, b->o->n_seeds,
                                            p->workload->name, p->system->name, b->load[l]);
         if (row) json_object_set_new(row, "piece", json_string(p->label));
         if (row) json_object_set(row, "settings", made);

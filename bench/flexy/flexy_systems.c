@@ -3,6 +3,7 @@
 #include "bench/flexy/flexy_systems.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include "runtime/policy/classes.h"
 
@@ -52,13 +53,17 @@ static void open_row(int i, struct mo_flexy_chosen *out) {
 
 /* "flexy-2": Flexy or priority with that many kept devices. */
 static bool open_kept(const char *name, struct mo_flexy_chosen *out) {
-    int keep, end = 0;
-    enum mo_flexy_order order = MO_FLEXY_ELASTIC;
-    if (sscanf(name, "flexy-%3d%n", &keep, &end) != 1 || name[end]) {
-        order = MO_FLEXY_PRIORITY;
-        if (sscanf(name, "priority-%3d%n", &keep, &end) != 1 || name[end]) return false;
-    }
-    if (keep < 0) return false;
+    static const char *const stems[] = {"flexy-", "priority-"};
+    static const enum mo_flexy_order orders[] = {MO_FLEXY_ELASTIC, MO_FLEXY_PRIORITY};
+    int which = 0;
+    while (which < 2 && strncmp(name, stems[which], strlen(stems[which])) != 0)
+        which++;
+    if (which == 2) return false;
+    const char *digits = name + strlen(stems[which]);
+    const size_t n = strlen(digits);
+    if (n < 1 || n > 3 || strspn(digits, "0123456789") != n) return false;
+    const int keep = (int)strtol(digits, NULL, 10);
+    const enum mo_flexy_order order = orders[which];
     out->own = (struct mo_flexy_options){.order = order, .keep = keep};
     out->system.policy = mo_policy_flexy(&out->own);
     out->system.units = 1;
