@@ -105,6 +105,7 @@ struct mo_sched {
     double outside;                   /* pressure while nothing else ran here, the latest that was observed */
     int tuned;                        /* tenants with a curve */
     struct mo_sched_lets *lets;       /* of mo_sched_on_lets */
+    struct mo_sched_power *power;     /* NULL: what devices draw is not known */
 };
 
 /* list of slots (slots.c) */
@@ -124,6 +125,14 @@ void mo_sched_run_from(const struct mo_profile *profile, struct mo_view_run *run
 
 /* reset.c: carries a RESET out, if it may be. */
 bool mo_sched_reset(struct mo_sched *s, const struct mo_decision *d, int64_t now);
+
+/* powering.c: 0 or MOIRE_ENOMEM, with NULL nothing is made; brings the meter up to date after blocks have
+ * begun or ended; carries PARK and CLOCK out, if they may be. */
+int mo_sched_power_create(struct mo_sched *s, const struct mo_power_machine *machine);
+void mo_sched_power_destroy(struct mo_sched *s);
+void mo_sched_power_note(struct mo_sched *s, int64_t now);
+bool mo_sched_park(struct mo_sched *s, const struct mo_cores *units, int64_t now);
+bool mo_sched_clock(struct mo_sched *s, int device, int clock, int64_t now);
 
 /* lets.c */
 int mo_sched_lets_create(struct mo_sched *s, const struct mo_gpus *gpus);

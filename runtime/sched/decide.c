@@ -7,8 +7,8 @@
  * engine takes, its members stand behind the query in the same list at the same layer, and there is an
  * instance for each; what else units ask is in on_cores.c and on_lets.c.  SHED names a waiting or
  * paused query of a tenant that allows it, or one whose block is late.  TIMER lies in the future.  RESIZE has
- * its rules in resizing.c, RESET in reset.c.  Whatever breaks a rule is refused and counted; nothing else is
- * disturbed by it.
+ * its rules in resizing.c, RESET in reset.c, PARK and CLOCK in powering.c.  Whatever breaks a rule is refused
+ * and counted; nothing else is disturbed by it.
  */
 #include "runtime/sched/core_impl.h"
 
@@ -194,6 +194,10 @@ static bool apply(struct mo_sched *s, const struct mo_decision *d, int64_t now) 
         return mo_sched_resize(s, d, now);
     case MO_RESET:
         return mo_sched_reset(s, d, now);
+    case MO_PARK:
+        return mo_sched_park(s, &d->cores, now);
+    case MO_CLOCK:
+        return mo_sched_clock(s, d->device, d->clock, now);
     }
     return false;
 }
@@ -213,12 +217,16 @@ static int oldest_runnable(const struct mo_sched *s) {
     return best;
 }
 
-/* Liveness whatever the policy does: with all idle, no timer asked for and work at hand, the oldest query
- * runs. */
+/* Liveness whatever the policy does: with all idle, or parked, no timer asked for and work at hand, the
+ * oldest query runs. */
 static void ensure_progress(struct mo_sched *s, int64_t now) {
-    if (s->view.n_idle < s->n_cores || s->timer_at != MO_NEVER) return;
+    const struct mo_cores none = {0};
+    const int parked = mo_cores_count(&s->view.parked);
+    if (s->view.n_idle + parked < s->n_cores || s->timer_at != MO_NEVER) return;
     struct mo_decision d = {.kind = MO_RUN, .query = oldest_runnable(s), .when = MO_NEVER};
-    if (d.query < 0 || !s->units->ensure_progress(s, &d, now)) return;
+    if (d.query < 0) return;
+    if (parked) mo_sched_park(s, &none, now);
+    if (!s->units->ensure_progress(s, &d, now)) return;
     s->stats.forced_runs++;
     start_run(s, &d, now);
 }
@@ -244,5 +252,6 @@ void mo_sched_dispatch(struct mo_sched *s, enum mo_event_kind kind, int query, i
     for (int i = 0; i < n; i++)
         if (!apply(s, &s->decisions.list[i], now)) s->stats.refused++;
     ensure_progress(s, now);
+    mo_sched_power_note(s, now);
     if (s->cost_clock) mo_histogram_add(&s->stats.decision_ns, s->cost_clock(s->engine) - begin);
 }

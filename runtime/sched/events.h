@@ -46,6 +46,7 @@
       "a = first layer, b = versions of c layers, octal digits from the lowest; before their block")         \
     X(COUNTERS, "a, b, c = what the source observed since the last sample, in millionths of its units")      \
     X(SAMPLE, "a = accepted so far, b = resolved so far, c = in flight")                                     \
+    X(POWER, "device a runs at clock b; c = 1: it wakes up; neither: it is parked")                          \
     X(DRAINED, "nothing accepted is unanswered")                                                             \
     X(SHUTDOWN, "")
 

@@ -9,6 +9,7 @@
 #ifndef MO_POLICY_H
 #define MO_POLICY_H
 #include "runtime/base/cores.h"
+#include "runtime/power/power.h"
 #include "runtime/sched/gpus.h"
 #include "runtime/sched/objective.h"
 #include "runtime/sched/demand.h"
@@ -126,6 +127,10 @@ struct mo_view {
     const bool *gpu_lost; /* by GPU: no plan may have a let on it */
     void *scratch;        /* for planners, mo_plan_scratch_bytes() of it */
     size_t scratch_bytes;
+    /* Where the machine's power is known; else NULL, and neither PARK nor CLOCK may be decided. */
+    const struct mo_power_machine *power;
+    struct mo_cores parked;     /* units; not among `idle` */
+    const unsigned char *clock; /* by device of power */
 };
 
 enum mo_decision_kind {
@@ -145,6 +150,9 @@ enum mo_decision_kind {
      * again, from their first layer on, in their old places.  Its cores are idle after view.reset_ns.  Only
      * where view.resets, and only blocks of best-effort tenants. */
     MO_RESET,
+    /* Exactly `cores` are parked from now on: each is idle or parked already.  The others wake up. */
+    MO_PARK,
+    MO_CLOCK, /* blocks that begin on `device` of view.power from now on run at `clock` */
 };
 
 /* Why a block ends where it does; told to whoever looks, nothing rests on it. */
@@ -169,6 +177,7 @@ struct mo_decision {
     enum mo_cut cut; /* RUN: why it ends at `end` */
     double pressure; /* RUN: for which the versions of the layers are chosen; 0 = the fastest alone */
     const struct mo_lets_plan *plan; /* LETS: copied when it is taken */
+    int device, clock;               /* CLOCK */
 };
 
 struct mo_decisions {
@@ -244,6 +253,13 @@ static inline void mo_decide_reset(struct mo_decisions *out, int query) {
 }
 static inline void mo_decide_lets(struct mo_decisions *out, const struct mo_lets_plan *plan) {
     if (out->n < out->cap) out->list[out->n++] = (struct mo_decision){.kind = MO_LETS, .plan = plan};
+}
+static inline void mo_decide_park(struct mo_decisions *out, struct mo_cores parked) {
+    if (out->n < out->cap) out->list[out->n++] = (struct mo_decision){.kind = MO_PARK, .cores = parked};
+}
+static inline void mo_decide_clock(struct mo_decisions *out, int device, int clock) {
+    if (out->n < out->cap)
+        out->list[out->n++] = (struct mo_decision){.kind = MO_CLOCK, .device = device, .clock = clock};
 }
 static inline void mo_decide_timer(struct mo_decisions *out, int64_t when) {
     if (out->n < out->cap) out->list[out->n++] = (struct mo_decision){.kind = MO_TIMER, .when = when};

@@ -85,7 +85,7 @@ int mo_sched_create(const struct mo_sched_config *c, struct mo_sched **out, moir
     bool ok = s && allocate(s, c);
     if (ok) {
         fill_view(s, c);
-        ok = s->units->create(s, c->gpus) == MOIRE_OK;
+        ok = s->units->create(s, c->gpus) == MOIRE_OK && !mo_sched_power_create(s, c->power);
     }
     if (!ok) {
         mo_sched_destroy(s);
@@ -102,6 +102,7 @@ void mo_sched_destroy(struct mo_sched *s) {
     for (int i = 0; s->tenants && i < s->max_tenants; i++)
         mo_free(s->env, s->tenants[i].memory);
     s->units->destroy(s);
+    mo_sched_power_destroy(s);
     mo_queries_free(&s->queries);
     mo_free(s->env, s->policy_state);
     mo_free(s->env, s->decisions.list);

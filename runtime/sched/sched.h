@@ -38,6 +38,14 @@ struct mo_resize {
     struct mo_cores join, leave;
 };
 
+/* A device of mo_sched_config.power runs at another clock, or wakes up: what begins there from now on begins
+ * after ready_in_ns at the earliest and at that part of the profiles' speed. */
+struct mo_power_change {
+    int device, clock;
+    double speed;
+    int64_t ready_in_ns;
+};
+
 struct mo_engine_ops {
     void (*start)(void *engine, const struct mo_run *run);
     /* Cores of `join` enter the block as soon as they can; those of `leave` go out by the end of its present
@@ -55,6 +63,8 @@ struct mo_engine_ops {
     /* GPUs: prepare the lets that the policy has asked for, which should take so long; blocks go on starting
      * on those in force until the engine calls mo_sched_prepared().  NULL on an engine of cores. */
     void (*prepare)(void *engine, int64_t expected_ns);
+    /* NULL: nothing is to be done, units that are not used save what they save by themselves. */
+    void (*power)(void *engine, const struct mo_power_change *change);
     /* A line for the log (level: MOIRE_LOG_*), to be written when the engine has let its lock go.  NULL:
      * nobody reads it. */
     void (*say)(void *engine, int level, const char *line);
@@ -71,10 +81,11 @@ struct mo_sched_config {
     const struct mo_gpus *gpus; /* finished; the cores are their units.  NULL = a machine of cores */
     const struct mo_engine_ops *ops;
     void *engine;
-    struct mo_ring *ring;                /* events of the core; NULL = none */
-    int64_t (*cost_clock)(void *engine); /* for decision cost; NULL = not measured */
-    struct mo_pressure_source source;    /* read NULL: observed slowdown */
-    struct mo_memory memory;             /* zeros = not known (yet), mo_sched_set_memory() */
+    struct mo_ring *ring;                 /* events of the core; NULL = none */
+    int64_t (*cost_clock)(void *engine);  /* for decision cost; NULL = not measured */
+    struct mo_pressure_source source;     /* read NULL: observed slowdown */
+    const struct mo_power_machine *power; /* of the same units; borrowed.  NULL = not known */
+    struct mo_memory memory;              /* zeros = not known (yet), mo_sched_set_memory() */
 };
 
 struct mo_sched_tenant_config {
@@ -160,4 +171,6 @@ int64_t mo_sched_accepted(const struct mo_sched *sched);
 const struct mo_view *mo_sched_view(const struct mo_sched *sched);
 struct mo_queries *mo_sched_queries(struct mo_sched *sched);
 struct mo_sched_stats *mo_sched_stats(struct mo_sched *sched);
+/* What the devices draw by their model; NULL where mo_sched_config.power was. */
+const struct mo_power_meter *mo_sched_power_meter(const struct mo_sched *sched);
 #endif

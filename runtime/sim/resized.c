@@ -86,6 +86,12 @@ static struct mo_cores free_to_go(const struct mo_sim *s, const struct mo_sim_wo
     return go;
 }
 
+void mo_sim_count(struct mo_sim *s, struct mo_sim_work *w) {
+    if (!w->ran || s->now <= w->counted) return;
+    mo_sched_stats(s->sched)->kernel_core_ns += (s->now - w->counted) * w->run.n_cores;
+    w->counted = s->now;
+}
+
 void mo_sim_resize(void *self, const struct mo_resize *r) {
     static const struct mo_cores none;
     struct mo_sim *s = self;

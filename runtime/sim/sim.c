@@ -53,12 +53,6 @@ void mo_sim_repace(struct mo_sim *s, struct mo_sim_work *w, double pace) {
     w->end = mo_sim_end_of(s, w);
 }
 
-void mo_sim_count(struct mo_sim *s, struct mo_sim_work *w) {
-    if (!w->ran || s->now <= w->counted) return;
-    mo_sched_stats(s->sched)->kernel_core_ns += (s->now - w->counted) * w->run.n_cores;
-    w->counted = s->now;
-}
-
 /* --- the core's calls ----------------------------------------------------------------------------------- */
 static void log_members(const struct mo_sim *s, int kind, const struct mo_run *run, int64_t when) {
     if (!s->config.ring) return;
@@ -91,6 +85,7 @@ static void begin_block(struct mo_sim *s, const struct mo_run *run, int64_t aske
         solo *= 1 + s->machine.noise * (mo_draw_unit(&s->rng) - 0.5);
     w->run = *run;
     int64_t begin = s->device->begin(s, run, w);
+    if (s->machine.power) mo_sim_power_begin(s, run, &begin, &solo);
     w->ran = begin <= run->latest_start;
     w->begin = w->seen = w->counted = begin;
     w->left = w->whole = w->ran ? solo : 0;
@@ -281,7 +276,8 @@ int mo_sim_create(const struct mo_sim_config *c, struct mo_sim **out, moire_erro
                                              .set_timer = set_timer,
                                              .resolved = resolved,
                                              .released = released,
-                                             .prepare = prepare};
+                                             .prepare = prepare,
+                                             .power = mo_sim_power};
     struct mo_sim *s = mo_alloc(c->env, sizeof *s);
     if (!s) return mo_fail(err, MOIRE_ENOMEM, "out of memory for a simulated engine");
     size_t n = (size_t)c->machine.n_cores;
@@ -320,6 +316,7 @@ int mo_sim_create(const struct mo_sim_config *c, struct mo_sim **out, moire_erro
         .reset_ns = c->machine.reset_ns,
         .objective = c->objective,
         .gpus = c->machine.gpus,
+        .power = c->machine.power,
         .max_batch = c->machine.gpus ? MO_SHARE_BATCH : 1,
         .ops = &ops,
         .engine = s,
@@ -328,10 +325,8 @@ int mo_sim_create(const struct mo_sim_config *c, struct mo_sim **out, moire_erro
         .source = {"simulated counters", mo_sim_has_counters(&c->machine) ? mo_sim_read_pressure : NULL, s},
         .cost_clock = c->cost_clock ? cost_clock : NULL};
     if (!code) code = mo_sched_create(&sc, &s->sched, err);
-    if (code)
-        mo_sim_destroy(s);
-    else
-        *out = s;
+    if (!code) *out = s;
+    if (code) mo_sim_destroy(s);
     return code;
 }
 

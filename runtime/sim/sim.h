@@ -55,6 +55,7 @@ struct mo_sim_machine {
     /* Finished, and n_cores are its units; NULL = a machine of cores.  Of the above it knows block_ns,
      * query_ns, noise and slowdown. */
     const struct mo_gpus *gpus;
+    const struct mo_power_machine *power; /* of the same units; NULL = not known, and none is reported */
     double interference_error; /* true slowdowns lie within this share of the kinds' model, by who runs beside
                                   whom: the model that planners and policies use is not the truth */
 };
@@ -117,6 +118,8 @@ void mo_sim_advance(struct mo_sim *sim, int64_t to);
 int64_t mo_sim_drain(struct mo_sim *sim);
 
 struct mo_sched *mo_sim_sched(struct mo_sim *sim);
+/* Joules that the machine's devices drew until now by their model; 0 where that is not known. */
+double mo_sim_joules(const struct mo_sim *sim);
 /* Decisions that the core let through and that no machine could carry out: a core twice, none, beyond the
  * last.  Anything but 0 is a defect of the core. */
 int64_t mo_sim_broken(const struct mo_sim *sim);

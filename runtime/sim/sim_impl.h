@@ -73,6 +73,9 @@ struct mo_sim {
     const struct mo_share_profile *const **share; /* by tenant */
     int64_t prepared;                             /* when the lets asked for are there; MO_NEVER = none are */
     int64_t copied[MO_PLAN_GPUS];                 /* when the link to the GPU is free */
+    /* Power, by device: when it is awake, and its clock's speed; 0 = the profiles' */
+    int64_t awake[MO_POWER_DEVICES];
+    double speed[MO_POWER_DEVICES];
 };
 
 /* What a start costs, drawn from what was measured. */
@@ -95,6 +98,10 @@ void mo_sim_take_out(struct mo_sim *s, int lead);
 /* killed.c: mo_engine_ops.reset; and the first cores that were reset are usable again. */
 void mo_sim_reset(void *sim, int lead);
 void mo_sim_restore(struct mo_sim *s);
+
+/* powered.c: mo_engine_ops.power; and what a block's begin and solo time are on its device as that is now. */
+void mo_sim_power(void *sim, const struct mo_power_change *change);
+void mo_sim_power_begin(const struct mo_sim *s, const struct mo_run *run, int64_t *begin, double *solo);
 
 /* resized.c: mo_engine_ops.resize; and the phase of a block ends that goes on without those who leave it. */
 void mo_sim_resize(void *sim, const struct mo_resize *resize);

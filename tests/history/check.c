@@ -590,7 +590,7 @@ static bool event(struct check *k, const char *line) {
         ok = on_drained(k);
     else if (!strcmp(e.kind, "SAMPLE"))
         ok = on_sample(k, &e);
-    else if (!strcmp(e.kind, "SHUTDOWN") || !strcmp(e.kind, "COUNTERS"))
+    else if (!strcmp(e.kind, "SHUTDOWN") || !strcmp(e.kind, "COUNTERS") || !strcmp(e.kind, "POWER"))
         ok = true;
     else if (!strcmp(e.kind, "PRESSURE"))
         ok = e.a >= 0 && e.a <= 1000000 ? true : fail(k, "FORM", "pressure %lld", (long long)e.a);
