@@ -8,6 +8,7 @@
 #include "bench/data/loads.h"
 #include "bench/data/scenario.h"
 #include "bench/fit/interference_fit.h"
+#include "bench/flexy/flexy_bench.h"
 #include "bench/inss/inss_bench.h"
 #include "bench/learn/inss_train.h"
 #include "bench/wattwiser/watt_bench.h"
@@ -191,6 +192,9 @@ static const struct mo_flag rows[] = {
      "systems: policies on GPUs, or planners with the plain server; by default inss, its rivals and "
      "moire-gpu",
      .room = MO_INSS_BENCH_SYSTEMS},
+    {"--policy", "P,...", ON(FLEXY), TO(policies),
+     "systems: those of the paper and of moire, all by default; flexy-K and priority-K keep K devices",
+     .room = MO_FLEXY_BENCH_SYSTEMS},
     {"--policy", "P", ON(CAPACITY), TO(policies), "the policy", .initial = "moire", .room = 1},
     {"--policy", "P,...", ON(WHATIF), TO(policies), "policies, as recorded by default",
      .room = MO_BENCH_MAX_POLICIES},
@@ -260,6 +264,11 @@ static const struct mo_flag rows[] = {
     {"--case", "C,...", ON(INSS), TO(cases),
      "steps, bursts, longer, shorter, unseen: all by default; on 64 GPUs there is steps alone",
      .room = MO_INSS_BENCH_CASES},
+    {"--case", "C,...", ON(FLEXY), TO(cases), "W1, W2, W3, bursts: all by default",
+     .room = MO_FLEXY_BENCH_CASES},
+    {"--load", "F,...", ON(FLEXY), TO(loads),
+     "load factors: at 1 the jobs need one of the four devices, at 0.25 all; ten of 0.125 to 4 by default",
+     .least = 0.01, .most = 100, .room = MO_FLEXY_BENCH_LOADS},
     {"--load", "L,...", ON(INSS), TO(loads),
      "GPUs that a model needs in the mean, rising; 0.1, 0.2, 0.3 by default, the middle one on 64 GPUs",
      .least = 0.001, .most = 10, .room = MO_INSS_BENCH_LOADS},
@@ -315,8 +324,8 @@ static const struct mo_flag rows[] = {
     {"--seeds", "N", ON(SIM), TO(seed_count),
      "seeds 1 to N; the summary then has means and 95 % confidence intervals", .least = 1,
      .most = MO_BENCH_MAX_SEEDS},
-    {"--seeds", "N", ON(INSS) | ON(WATTWISER), TO(seed_count), "seeds 1 to N, 10 by default", .least = 1,
-     .most = MO_INSS_BENCH_SEEDS},
+    {"--seeds", "N", ON(INSS) | ON(WATTWISER) | ON(FLEXY), TO(seed_count), "seeds 1 to N, 10 by default",
+     .least = 1, .most = MO_INSS_BENCH_SEEDS},
     {"--seeds", "N", TABULATES, TO(seed_count), "seeds 1 to N, 10 by default", .least = 1,
      .most = MO_BENCH_MAX_SEEDS},
     {"--seed", "K,...", SCENARIO & ~TABULATES, TO(seeds),
@@ -397,7 +406,7 @@ static const struct mo_flag rows[] = {
      .least = 1, .most = 10000},
     {"--use", "C,...", ON(PROXY_FIT), TO(columns), "only these columns; all that change by default"},
     {"--cost", NULL, ON(SIM), TO(cost), "measure what decisions cost (real time, so not the same each time)"},
-    {"--jobs", "N", ON(SIM) | TABULATES | ON(PLANS) | ON(INSS) | ON(WATTWISER), TO(jobs),
+    {"--jobs", "N", ON(SIM) | TABULATES | ON(PLANS) | ON(INSS) | ON(WATTWISER) | ON(FLEXY), TO(jobs),
      "worker processes, one a core of this machine by default", .least = 1, .most = 64},
 
     /* --- GPUs --- */
@@ -434,8 +443,8 @@ static const struct mo_flag rows[] = {
     {"--record", "FILE", ON(SERVE), TO(record), "the trace of moire's last run, for `moire whatif`",
      .names = MO_NAMES_OUTPUT},
     {"--report", "FILE.html",
-     ON(SERVE) | ON(SIM) | TABULATES | ON(PLANS) | ON(INSS) | ON(WATTWISER) | ON(REPORT), TO(report),
-     "a self-contained page with plots", .names = MO_NAMES_OUTPUT},
+     ON(SERVE) | ON(SIM) | TABULATES | ON(PLANS) | ON(INSS) | ON(WATTWISER) | ON(FLEXY) | ON(REPORT),
+     TO(report), "a self-contained page with plots", .names = MO_NAMES_OUTPUT},
     {"--trace", "FILE.json", ON(SERVE) | ON(REPORT), TO(trace),
      "the timeline as a Chrome trace (opens in Perfetto)", .names = MO_NAMES_OUTPUT},
     {"--trace", "FILE.json", ON(RUN), TO(trace),
@@ -462,17 +471,19 @@ static const struct mo_flag rows[] = {
     {"--output", "FILE.mo", ON(TRAIN), TO(output), "the policy", .needed = ON(TRAIN),
      .names = MO_NAMES_OUTPUT, .other = "-o"},
     {"--output", "FILE.json",
-     ALONE | ON(MACHINE) | ON(SERVE) | ON(PLANS) | ON(INSS) | ON(WATTWISER) | ON(SIM) | TABULATES |
-         ON(WHATIF) | ON(FIDELITY) | ON(PLAN) | ON(INTERFERENCE),
+     ALONE | ON(MACHINE) | ON(SERVE) | ON(PLANS) | ON(INSS) | ON(WATTWISER) | ON(FLEXY) | ON(SIM) |
+         TABULATES | ON(WHATIF) | ON(FIDELITY) | ON(PLAN) | ON(INTERFERENCE),
      TO(output), "the result document to a file besides; one that takes long grows step by step",
      .names = MO_NAMES_OUTPUT, .other = "-o"},
     {"--resume", NULL,
-     ON(LATENCY) | ON(KERNELS) | ON(INSS) | ON(WATTWISER) | TABULATES | ON(FIDELITY) | ON(PROFILE),
+     ON(LATENCY) | ON(KERNELS) | ON(INSS) | ON(WATTWISER) | ON(FLEXY) | TABULATES | ON(FIDELITY) |
+         ON(PROFILE),
      TO(resume), "skip what the file of --output holds already"},
     {"--resume", NULL, ON(TRAIN), TO(resume), "go on from the checkpoint beside the policy"},
     {"--json", NULL, ALL & ~ON(RUNNER), TO(json), "the result as JSON on standard output"},
     {"--quiet", NULL,
-     ALONE | SCENARIO | ON(MACHINE) | ON(PLANS) | ON(INSS) | ON(WATTWISER) | ON(REPORT) | ON(TRAIN),
+     ALONE | SCENARIO | ON(MACHINE) | ON(PLANS) | ON(INSS) | ON(WATTWISER) | ON(FLEXY) | ON(REPORT) |
+         ON(TRAIN),
      TO(quiet), "no progress on standard error"},
 };
 

@@ -26,6 +26,7 @@ enum mo_command {
     MO_DO_PLANS,
     MO_DO_INSS,
     MO_DO_WATTWISER,
+    MO_DO_FLEXY,
     MO_DO_REPORT,
     MO_DO_RUNNER,
     MO_DO_SIM,

@@ -49,6 +49,9 @@ int mo_bench_run_inss(struct mo_bench_session *session, const struct mo_options 
 /* bench_wattwiser.c: `moire bench wattwiser`. */
 int mo_bench_run_wattwiser(struct mo_bench_session *session, const struct mo_options *options,
                            json_t **document, moire_error *err);
+/* bench_flexy.c: `moire bench flexy`. */
+int mo_bench_run_flexy(struct mo_bench_session *session, const struct mo_options *options, json_t **document,
+                       moire_error *err);
 /* bench_alone.c: the commands that run one thing at a time. */
 int mo_bench_run_latency(struct mo_bench_session *session, const struct mo_options *options,
                          json_t **document, moire_error *err);

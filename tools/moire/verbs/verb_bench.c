@@ -25,6 +25,8 @@ static const char about[] =
     "         its trained policy and of its rivals (docs/inss.md)\n"
     "wattwiser  WattWiser's experiments in simulation: power and tail of five pairs of models on four GPUs\n"
     "         (docs/energy.md)\n"
+    "flexy    Flexy's experiments in simulation: tasks with a target beside long ones on four devices, by\n"
+    "         its policies, what it was compared with, and moire (docs/classes.md)\n"
     "report   draws the page of an earlier `serve --json` again\n"
     "\n"
     "SCENARIO is a file, or the name of one in bench/scenarios (mix, light, medium, heavy, ocr).\n"
@@ -149,10 +151,11 @@ static int run_command(struct mo_bench_session *s, const struct mo_options *o, j
                                                                    [MO_DO_PLANS] = mo_bench_run_plans,
                                                                    [MO_DO_INSS] = mo_bench_run_inss,
                                                                    [MO_DO_WATTWISER] = mo_bench_run_wattwiser,
+                                                                   [MO_DO_FLEXY] = mo_bench_run_flexy,
                                                                    [MO_DO_REPORT] = again};
     /* serve looks by itself: what disturbs its calibration is part of its result */
     if (o->command != MO_DO_REPORT && o->command != MO_DO_PLANS && o->command != MO_DO_INSS &&
-        o->command != MO_DO_WATTWISER && o->command != MO_DO_SERVE)
+        o->command != MO_DO_WATTWISER && o->command != MO_DO_FLEXY && o->command != MO_DO_SERVE)
         mo_bench_warn_busy(s);
     return commands[o->command](s, o, document, err);
 }
@@ -187,6 +190,7 @@ const struct mo_verb mo_verb_bench = {
                  {.name = "plans", .command = MO_DO_PLANS},
                  {.name = "inss", .command = MO_DO_INSS},
                  {.name = "wattwiser", .command = MO_DO_WATTWISER},
+                 {.name = "flexy", .command = MO_DO_FLEXY},
                  {.name = "report", .command = MO_DO_REPORT, .operands = "RESULT.json"},
                  {.name = "runner", .command = MO_DO_RUNNER, .operands = "ARRANGEMENT", .hidden = true}},
     .run = run,
