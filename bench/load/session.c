@@ -32,6 +32,10 @@ static const struct mo_bench_system peers[] = {
      "ONNX Runtime, every query at once on all threads"},
     {"ort-all-at-once-nt-nospin", "onnxruntime", "all-at-once-nt-nospin",
      "the same without spinning workers"},
+    {"ort-split", "onnxruntime", "split", "ONNX Runtime, half of the cores for each class"},
+    {"ort-split-all", "onnxruntime", "split-all", "ONNX Runtime, a pool of all cores for each class"},
+    {"ort-split-nice", "onnxruntime", "split-nice", "the same, best-effort threads at nice 19"},
+    {"ort-split-idle", "onnxruntime", "split-idle", "the same, best-effort threads under SCHED_IDLE"},
     {"openvino-latency", "openvino", "latency", "OpenVINO, latency mode"},
     {"openvino-throughput", "openvino", "throughput", "OpenVINO, throughput mode"},
 };

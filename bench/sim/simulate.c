@@ -27,10 +27,10 @@ static int aim(struct mo_bench_simulation *m, int i, json_t *list) {
     m->mix.solo_ms[i] = one;
     int few = p->level ? p->needed[1] + p->needed[2] + p->needed[3] : p->n_layers;
     return json_array_append_new(
-        list, json_pack("{s:s, s:i, s:i, s:f, s:f, s:f, s:[{s:s, s:i, s:f, s:f}]}", "name", t->name, "layers",
-                        p->n_layers, "layers_of_three_versions", few, "qos_ms", qos, "solo_ms", one,
-                        "fastest_ms", (double)mo_profile_time(p, wide, 0, p->n_layers) * 1e-6, "solo",
-                        "system", "moire", "threads", cores, "min_ms", solo, "median_ms", solo));
+        list, json_pack("{s:s, s:i, s:i, s:o, s:f, s:f, s:[{s:s, s:i, s:f, s:f}]}", "name", t->name, "layers",
+                        p->n_layers, "layers_of_three_versions", few, "qos_ms", mo_json_known(qos > 0, qos),
+                        "solo_ms", one, "fastest_ms", (double)mo_profile_time(p, wide, 0, p->n_layers) * 1e-6,
+                        "solo", "system", "moire", "threads", cores, "min_ms", solo, "median_ms", solo));
 }
 
 int mo_bench_simulation_aim(struct mo_bench_simulation *m, moire_error *err) {
@@ -40,6 +40,7 @@ int mo_bench_simulation_aim(struct mo_bench_simulation *m, moire_error *err) {
         bad |= aim(m, i, list);
     m->mix.calibration = json_pack("{s:o}", "tenants", list);
     mo_bench_simulation_needs(m, m->mix.qos_ns, m->mix.need);
+    mo_bench_note_alone(&m->mix);
     m->mix.proved = true;
     return bad || !m->mix.calibration ? mo_fail(err, MOIRE_ENOMEM, "out of memory") : MOIRE_OK;
 }
@@ -66,6 +67,7 @@ static int open_cores(struct mo_bench_simulation *m, const struct mo_bench_simul
     if (!o->serve.calibration) return mo_bench_simulation_aim(m, err);
     code = mo_bench_reuse(m->env, o->serve.calibration, &m->mix, err);
     if (!code) mo_bench_simulation_needs(m, m->mix.qos_ns, m->mix.need);
+    if (!code) mo_bench_note_alone(&m->mix);
     m->mix.proved = !code;
     return code;
 }
@@ -85,9 +87,11 @@ static int open_gpus(struct mo_bench_simulation *m, const struct mo_bench_simula
     if (o->serve.calibration)
         return mo_fail(err, MOIRE_EINVAL,
                        "--calibration is for machines of cores: on GPUs targets are the scenario's");
+    int code = mo_bench_no_closed_loops(&m->mix.scenario, "a machine of GPUs", err);
+    if (code) return code;
     m->side = mo_alloc(m->env, sizeof *m->side);
     if (!m->side) return mo_fail(err, MOIRE_ENOMEM, "out of memory");
-    int code = mo_bench_gpu_side_open(m->env, &m->machine, &m->mix, m->side, err);
+    code = mo_bench_gpu_side_open(m->env, &m->machine, &m->mix, m->side, err);
     m->machine.sim.gpus = &m->side->gpus;
     m->machine.sim.n_cores = m->side->gpus.n_units;
     for (int i = 0; !code && i < o->serve.n_policies; i++) {
