@@ -38,7 +38,7 @@ const struct mo_policy *const *mo_policies(void) {
 }
 
 typedef const struct mo_policy *const *(*table_fn)(void);
-static const table_fn tables[] = {mo_policies, mo_policy_ablations, mo_policy_servers};
+static const table_fn tables[] = {mo_policies, mo_policy_ablations, mo_policy_servers, mo_policy_classes};
 enum { TABLES = sizeof tables / sizeof *tables };
 
 const struct mo_policy *mo_policy_find(const char *name) {
@@ -61,7 +61,7 @@ const char *mo_policy_names(bool gpus, bool research, char *out, size_t n) {
 int mo_policy_choose(const char *name, bool gpus, bool research, const struct mo_policy **out,
                      moire_error *err) {
     const struct mo_policy *p = mo_policy_find(name);
-    char known[300];
+    char known[400];
     *out = p;
     if (!p || p->gpus != gpus)
         return mo_fail(err, MOIRE_EINVAL, "no policy '%s' for %s; there are: %s", name,

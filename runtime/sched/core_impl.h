@@ -122,6 +122,9 @@ void mo_slot_cut(struct mo_slot_list *list, int at, int n);
 bool mo_sched_resize(struct mo_sched *s, const struct mo_decision *d, int64_t now);
 void mo_sched_run_from(const struct mo_profile *profile, struct mo_view_run *run, double at, int64_t now);
 
+/* reset.c: carries a RESET out, if it may be. */
+bool mo_sched_reset(struct mo_sched *s, const struct mo_decision *d, int64_t now);
+
 /* lets.c */
 int mo_sched_lets_create(struct mo_sched *s, const struct mo_gpus *gpus);
 void mo_sched_lets_destroy(struct mo_sched *s);
@@ -141,6 +144,8 @@ static inline int mo_sched_batch_of(const struct mo_decision *d) {
 }
 /* The block of a lead core is among those that run. */
 void mo_sched_add_running(struct mo_sched *s, int lead, int tenant);
+/* It is no longer. */
+void mo_sched_drop_running(struct mo_sched *s, int lead);
 /* Mirrors a tenant's lists and instances into its view. */
 void mo_sched_mirror(struct mo_sched *s, int tenant);
 /* Asks the engine for the earliest of the policy's time, the first deadline of expiring, and the next look

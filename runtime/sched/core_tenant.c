@@ -37,7 +37,7 @@ int mo_sched_tenant_open(struct mo_sched *s, const struct mo_sched_tenant_config
         return mo_fail(err, MOIRE_ELIMIT, "limit 'tenants' (%d) reached: unload a model first",
                        s->max_tenants);
     size_t queue = (size_t)c->queue, pool = (size_t)c->instances;
-    int *memory = mo_alloc(s->env, (queue + 2 * pool) * sizeof *memory);
+    int *memory = mo_alloc(s->env, (queue + 3 * pool) * sizeof *memory);
     if (!memory) return mo_fail(err, MOIRE_ENOMEM, "out of memory for the queue of a tenant");
     struct mo_sched_tenant *t = &s->tenants[at];
     *t = (struct mo_sched_tenant){
@@ -47,9 +47,10 @@ int mo_sched_tenant_open(struct mo_sched *s, const struct mo_sched_tenant_config
     s->tuned += t->tuned;
     for (int i = 0; i < MO_PRESSURE_LEVELS; i++)
         t->curve[i] = c->slowdown[i];
-    t->waiting = (struct mo_slot_list){.cap = c->queue, .slot = memory};
-    t->paused = (struct mo_slot_list){.cap = c->instances, .slot = memory + queue};
-    t->free_instance = memory + queue + pool;
+    /* all that run may come back to those that wait (reset.c) */
+    t->waiting = (struct mo_slot_list){.cap = c->queue + c->instances, .slot = memory};
+    t->paused = (struct mo_slot_list){.cap = c->instances, .slot = memory + queue + pool};
+    t->free_instance = memory + queue + 2 * pool;
     for (t->n_free = 0; t->n_free < c->instances; t->n_free++)
         t->free_instance[t->n_free] = c->instances - 1 - t->n_free;
     s->tenant_views[at] = (struct mo_view_tenant){.open = true,

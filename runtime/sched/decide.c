@@ -7,7 +7,8 @@
  * engine takes, its members stand behind the query in the same list at the same layer, and there is an
  * instance for each; what else units ask is in on_cores.c and on_lets.c.  SHED names a waiting or
  * paused query of a tenant that allows it, or one whose block is late.  TIMER lies in the future.  RESIZE has
- * its rules in resizing.c.  Whatever breaks a rule is refused and counted; nothing else is disturbed by it.
+ * its rules in resizing.c, RESET in reset.c.  Whatever breaks a rule is refused and counted; nothing else is
+ * disturbed by it.
  */
 #include "runtime/sched/core_impl.h"
 
@@ -191,6 +192,8 @@ static bool apply(struct mo_sched *s, const struct mo_decision *d, int64_t now) 
         return s->units->ask(s, d->plan);
     case MO_RESIZE:
         return mo_sched_resize(s, d, now);
+    case MO_RESET:
+        return mo_sched_reset(s, d, now);
     }
     return false;
 }

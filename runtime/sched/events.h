@@ -30,6 +30,8 @@
     X(LEAVE,                                                                                                 \
       "core a is out of a block, b = cores left in it, c = its first layer: asked to, or late for its end")  \
     X(BLOCK_DONE, "a, b = layers, c = cores still to come out; of blocks that were resized or left some in") \
+    X(RESET, "the running block is killed: a, b = layers, c = ns of its work that are lost; it waits again") \
+    X(RESTORED, "core a of a block that was killed can be used again")                                       \
     X(BLOCK_DROP, "a, b = layers, c = core; came after its latest start")                                    \
     X(CANCEL, "a = 1 when the query was still open")                                                         \
     X(RESOLVE, "a = code, b = deadline")                                                                     \

@@ -23,7 +23,8 @@ enum mo_event_kind {
     MO_EVENT_ARRIVAL, /* query was accepted */
     MO_EVENT_DONE,    /* a block of query ended: its let is idle */
     MO_EVENT_TIMER,   /* the time the policy asked for has come */
-    MO_EVENT_FREED,   /* an instance or cores came free, a query was cancelled, a tenant went */
+    MO_EVENT_FREED,   /* an instance or cores came free (after a reset, too), a query was cancelled, a tenant
+                         went */
     MO_EVENT_LETS,    /* the lets that were asked for are in force */
     MO_EVENT_GPUS,    /* a GPU is lost, or is back */
     MO_EVENT_LATE,    /* a block is late; again every few milliseconds until it ends */
@@ -99,6 +100,8 @@ struct mo_view {
     double pace;   /* ns that blocks take now for each that they should, whoever's they are; 1 on GPUs */
     int max_batch; /* queries that one block may take; 1 where shapes are fixed */
     bool resizes;  /* blocks may gain and lose cores while they run */
+    bool resets; /* running blocks of best-effort tenants may be killed (MO_RESET); their cores are out of */
+    int64_t reset_ns; /* use for so long then, and in no block and not idle */
     struct mo_cores idle;
     int n_tenants;      /* entries of tenants, open or not */
     int n_in_system;    /* accepted and not answered */
@@ -138,6 +141,10 @@ enum mo_decision_kind {
      * are left out leave it at the end of its present layer at the latest.  Its lead stays, and who was asked
      * to leave is not called back.  Only where view.resizes. */
     MO_RESIZE,
+    /* The block that `query` runs is killed, and what its queries have computed so far is lost: they wait
+     * again, from their first layer on, in their old places.  Its cores are idle after view.reset_ns.  Only
+     * where view.resets, and only blocks of best-effort tenants. */
+    MO_RESET,
 };
 
 /* Why a block ends where it does; told to whoever looks, nothing rests on it. */
@@ -192,6 +199,9 @@ const struct mo_policy *const *mo_policy_servers(void);
 /* `moire` less one part each, for the ablation table, all for research; NULL-terminated.  mo_policy_find()
  * knows them too. */
 const struct mo_policy *const *mo_policy_ablations(void);
+/* Those of two classes of tasks on machines of cores (flexy.c), some for research; NULL-terminated.
+ * mo_policy_find() knows them too. */
+const struct mo_policy *const *mo_policy_classes(void);
 const struct mo_policy *mo_policy_find(const char *name);
 /* One to serve with, on GPUs or on cores; rows for research only where `research` says so.  MOIRE_EINVAL
  * names those there are. */
@@ -228,6 +238,9 @@ static inline void mo_decide_resize(struct mo_decisions *out, int query, struct 
     if (out->n < out->cap)
         out->list[out->n++] =
             (struct mo_decision){.kind = MO_RESIZE, .query = query, .cores = cores, .wanted = wanted};
+}
+static inline void mo_decide_reset(struct mo_decisions *out, int query) {
+    if (out->n < out->cap) out->list[out->n++] = (struct mo_decision){.kind = MO_RESET, .query = query};
 }
 static inline void mo_decide_lets(struct mo_decisions *out, const struct mo_lets_plan *plan) {
     if (out->n < out->cap) out->list[out->n++] = (struct mo_decision){.kind = MO_LETS, .plan = plan};

@@ -19,6 +19,8 @@ static void fill_view(struct mo_sched *s, const struct mo_sched_config *c) {
                                .block_ns = c->block_ns ? c->block_ns : 1000000,
                                .max_batch = c->max_batch > 1 ? c->max_batch : 1,
                                .resizes = c->ops->resize && !c->gpus,
+                               .resets = c->ops->reset && c->reset_ns > 0 && !c->gpus,
+                               .reset_ns = c->ops->reset && !c->gpus ? c->reset_ns : 0,
                                .n_cores = c->n_cores,
                                .n_idle = c->n_cores,
                                .idle = mo_cores_first(c->n_cores),
@@ -269,7 +271,7 @@ static void leave_run(struct mo_sched *s, int slot, int code, int64_t now) {
 }
 
 /* The block of a lead core is no longer among those that run. */
-static void drop_running(struct mo_sched *s, int lead) {
+void mo_sched_drop_running(struct mo_sched *s, int lead) {
     int at = 0;
     while (s->running[at] != lead)
         at++;
@@ -285,7 +287,7 @@ static void drop_running(struct mo_sched *s, int lead) {
 static void go_on(struct mo_sched *s, int lead, const struct mo_cores *cores, int64_t now) {
     struct mo_view_run *run = &s->runs[lead];
     int64_t predicted = s->behind[lead].predicted_end - s->behind[lead].start;
-    drop_running(s, lead);
+    mo_sched_drop_running(s, lead);
     if (s->behind[lead].query < 0) {
         run->query = -1;
         mo_cores_join(&s->view.idle, cores);

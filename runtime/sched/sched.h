@@ -43,6 +43,9 @@ struct mo_engine_ops {
     /* Cores of `join` enter the block as soon as they can; those of `leave` go out by the end of its present
      * layer: mo_sched_cores_back().  NULL: blocks keep their cores. */
     void (*resize)(void *engine, const struct mo_resize *resize);
+    /* Kills the running block of `lead`, for which nothing is called any more; its cores come back after
+     * mo_sched_config.reset_ns: mo_sched_cores_back() with lead -1.  NULL: blocks end by themselves only. */
+    void (*reset)(void *engine, int lead);
     /* The core wants mo_sched_timer() at `when`; replaces an earlier wish; MO_NEVER = none. */
     void (*set_timer)(void *engine, int64_t when);
     /* The outcome of a query is decided: deliver the answer, then call mo_sched_answered(). */
@@ -62,8 +65,9 @@ struct mo_sched_config {
     const struct mo_policy *policy;
     int n_cores, max_queries, max_tenants;
     enum mo_objective objective;
-    int64_t block_ns;           /* 0 = from the tightest QoS, see mo_sched_block_bound() */
-    int max_batch;              /* queries that a block of the engine can take; 0 = 1 */
+    int64_t block_ns; /* 0 = from the tightest QoS, see mo_sched_block_bound() */
+    int64_t reset_ns; /* cores are out of use for so long after ops.reset; 0 = it cannot be asked for */
+    int max_batch;    /* queries that a block of the engine can take; 0 = 1 */
     const struct mo_gpus *gpus; /* finished; the cores are their units.  NULL = a machine of cores */
     const struct mo_engine_ops *ops;
     void *engine;

@@ -72,6 +72,8 @@ void mo_sched_stats_add(struct mo_sched_stats *sum, const struct mo_sched_stats 
     sum->conflicts += part->conflicts;
     sum->conflict_ns += part->conflict_ns;
     sum->resized += part->resized;
+    sum->resets += part->resets;
+    sum->reset_lost_ns += part->reset_lost_ns;
     sum->late_drops += part->late_drops;
     sum->refused += part->refused;
     sum->reorganised += part->reorganised;

@@ -19,6 +19,8 @@ struct mo_sched_stats {
     int64_t conflicts;        /* blocks that began on fewer cores than the policy wanted for them */
     int64_t conflict_ns;      /* by which they took longer than predicted on the cores that were wanted */
     int64_t resized;          /* times that a running block was given other cores */
+    int64_t resets;           /* blocks that were killed (reset.c), */
+    int64_t reset_lost_ns;    /* and what their queries had run until then, which is lost */
     int64_t late_drops;       /* blocks that came after their latest start and were not run */
     int64_t refused;          /* decisions that broke a rule */
     int64_t reorganised; /* plans of lets that came into force; of these, without room for all tenants: */

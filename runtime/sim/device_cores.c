@@ -111,4 +111,26 @@ static bool changed(struct mo_sim *s, const struct mo_sim_work *w, int change) {
     return contended(s) && revise(s);
 }
 
+bool mo_sim_read_pressure(void *self, int64_t now, const struct mo_cores *ending, double *pressure) {
+    const struct mo_sim *s = self;
+    double demand = s->demand;
+    int busy = s->n_busy;
+    (void)now;
+    for (int i = 0; i < s->n_running; i++) {
+        const struct mo_sim_work *w = &s->work[s->running[i]];
+        if (!mo_cores_has(ending, s->running[i])) continue;
+        demand -= w->demand;
+        busy -= w->run.n_cores;
+    }
+    if (mo_contention_crowds(&s->machine.contention))
+        *pressure = mo_contention_pressure(&s->machine.contention, (double)busy / s->machine.n_cores);
+    else
+        *pressure = demand / s->machine.bytes_ns;
+    return true;
+}
+
+bool mo_sim_has_counters(const struct mo_sim_machine *machine) {
+    return machine->bytes_ns > 0 || mo_contention_crowds(&machine->contention);
+}
+
 const struct mo_sim_device mo_sim_cores = {block_time, begin, NULL, changed};

@@ -74,7 +74,7 @@ static bool possible(const struct mo_sim *s, const struct mo_run *run) {
         return mo_cores_subset(&run->cores, &s->busy) && now->lead == run->lead && now->n_cores == n &&
                mo_cores_subset(&run->cores, &now->cores) && !s->queued[run->lead].run.batch;
     return n > 0 && n == run->n_cores && mo_cores_subset(&run->cores, &s->all) && run->begin < run->end &&
-           !mo_cores_meet(&run->cores, &s->busy);
+           !mo_cores_meet(&run->cores, &s->busy) && !mo_cores_meet(&run->cores, &s->resetting);
 }
 
 /* The cores are idle; the block was decided at `asked`. */
@@ -156,11 +156,9 @@ static void deliver(struct mo_sim *s) {
     }
 }
 
-static void end_block(struct mo_sim *s, int lead, int code) {
+void mo_sim_take_out(struct mo_sim *s, int lead) {
     int i = 0;
-    struct mo_sim_work *w = &s->work[lead], *next = &s->queued[lead];
-    const bool ran = w->ran;
-    const int64_t begin = w->begin;
+    const struct mo_sim_work *w = &s->work[lead];
     while (s->running[i] != lead)
         i++;
     s->running[i] = s->running[--s->n_running];
@@ -171,6 +169,13 @@ static void end_block(struct mo_sim *s, int lead, int code) {
     s->n_busy -= w->run.n_cores;
     s->device->changed(s, w, -1);
     s->moved = true;
+}
+
+static void end_block(struct mo_sim *s, int lead, int code) {
+    struct mo_sim_work *w = &s->work[lead], *next = &s->queued[lead];
+    const bool ran = w->ran;
+    const int64_t begin = w->begin;
+    mo_sim_take_out(s, lead);
     if (w->ran) {
         mo_sim_reuse_ran(&s->reuse, w->run.tenant, w->run.begin, w->run.end);
         if (s->device->ends && !code)
@@ -187,6 +192,7 @@ int64_t mo_sim_next(struct mo_sim *s) {
     if (s->moved) find_first(s);
     int64_t end = s->first >= 0 ? s->work[s->first].end : MO_NEVER;
     int64_t next = end < s->timer ? end : s->timer;
+    if (s->restored < next) next = s->restored;
     return next < s->prepared ? next : s->prepared;
 }
 
@@ -200,6 +206,8 @@ static void step(struct mo_sim *s, int64_t when) {
             mo_sim_end_phase(s, s->first);
         else
             end_block(s, s->first, MOIRE_OK);
+    } else if (s->restored <= when) {
+        mo_sim_restore(s);
     } else if (s->prepared <= when) {
         s->prepared = MO_NEVER;
         mo_sched_prepared(s->sched, when);
@@ -260,29 +268,6 @@ int mo_sim_cancel(struct mo_sim *s, uint64_t handle) {
     return code;
 }
 
-/* What counters would say: the share of the memory ceiling that is asked for, or how crowded it is. */
-static bool read_pressure(void *self, int64_t now, const struct mo_cores *ending, double *pressure) {
-    const struct mo_sim *s = self;
-    double demand = s->demand;
-    int busy = s->n_busy;
-    (void)now;
-    for (int i = 0; i < s->n_running; i++) {
-        const struct mo_sim_work *w = &s->work[s->running[i]];
-        if (!mo_cores_has(ending, s->running[i])) continue;
-        demand -= w->demand;
-        busy -= w->run.n_cores;
-    }
-    if (mo_contention_crowds(&s->machine.contention))
-        *pressure = mo_contention_pressure(&s->machine.contention, (double)busy / s->machine.n_cores);
-    else
-        *pressure = demand / s->machine.bytes_ns;
-    return true;
-}
-
-static bool has_counters(const struct mo_sim_machine *machine) {
-    return machine->bytes_ns > 0 || mo_contention_crowds(&machine->contention);
-}
-
 static int64_t cost_clock(void *self) {
     const struct mo_sim *s = self;
     return s->config.cost_clock(s->config.ctx);
@@ -292,6 +277,7 @@ static int64_t cost_clock(void *self) {
 int mo_sim_create(const struct mo_sim_config *c, struct mo_sim **out, moire_error *err) {
     static const struct mo_engine_ops ops = {.start = start,
                                              .resize = mo_sim_resize,
+                                             .reset = mo_sim_reset,
                                              .set_timer = set_timer,
                                              .resolved = resolved,
                                              .released = released,
@@ -307,6 +293,7 @@ int mo_sim_create(const struct mo_sim_config *c, struct mo_sim **out, moire_erro
                          .resolved = MO_QUERY_LIST_EMPTY,
                          .timer = MO_NEVER,
                          .prepared = MO_NEVER,
+                         .restored = MO_NEVER,
                          .device = c->machine.gpus ? &mo_sim_gpus : &mo_sim_cores,
                          .rng = c->seed};
     s->profile = mo_alloc(c->env, (size_t)c->max_tenants * sizeof *s->profile);
@@ -314,12 +301,13 @@ int mo_sim_create(const struct mo_sim_config *c, struct mo_sim **out, moire_erro
     s->active = mo_alloc(c->env, (size_t)c->max_tenants * sizeof *s->active);
     s->work = mo_alloc(c->env, n * sizeof *s->work);
     s->queued = mo_alloc(c->env, n * sizeof *s->queued);
+    s->restored_at = mo_alloc(c->env, n * sizeof *s->restored_at);
     s->running = mo_alloc(c->env, n * sizeof *s->running);
     s->brought = mo_alloc(c->env, (size_t)c->max_tenants * sizeof *s->brought);
     s->idle_since = mo_alloc(c->env, n * sizeof *s->idle_since);
     int none = mo_sim_reuse_init(&s->reuse, c->env, c->machine.cache_bytes, c->max_tenants);
-    int code = !none && s->profile && s->share && s->active && s->work && s->queued && s->running &&
-                       s->brought && s->idle_since
+    int code = !none && s->profile && s->share && s->active && s->work && s->queued && s->restored_at &&
+                       s->running && s->brought && s->idle_since
                    ? MOIRE_OK
                    : mo_fail(err, MOIRE_ENOMEM, "out of memory for %d simulated cores", c->machine.n_cores);
     struct mo_sched_config sc = {
@@ -329,6 +317,7 @@ int mo_sim_create(const struct mo_sim_config *c, struct mo_sim **out, moire_erro
         .max_queries = c->max_queries,
         .max_tenants = c->max_tenants,
         .block_ns = c->block_ns,
+        .reset_ns = c->machine.reset_ns,
         .objective = c->objective,
         .gpus = c->machine.gpus,
         .max_batch = c->machine.gpus ? MO_SHARE_BATCH : 1,
@@ -336,7 +325,7 @@ int mo_sim_create(const struct mo_sim_config *c, struct mo_sim **out, moire_erro
         .engine = s,
         .ring = c->ring,
         .memory = {c->machine.bytes_ns, c->machine.cache_bytes},
-        .source = {"simulated counters", has_counters(&c->machine) ? read_pressure : NULL, s},
+        .source = {"simulated counters", mo_sim_has_counters(&c->machine) ? mo_sim_read_pressure : NULL, s},
         .cost_clock = c->cost_clock ? cost_clock : NULL};
     if (!code) code = mo_sched_create(&sc, &s->sched, err);
     if (code)
@@ -351,6 +340,7 @@ void mo_sim_destroy(struct mo_sim *s) {
     mo_sched_destroy(s->sched);
     mo_sim_reuse_free(&s->reuse);
     mo_free(s->env, s->active);
+    mo_free(s->env, s->restored_at);
     mo_free(s->env, s->running);
     mo_free(s->env, s->brought);
     mo_free(s->env, s->idle_since);

@@ -22,6 +22,9 @@
  * A running block may gain and lose cores (resized.c): those that join it work at once, those that leave it
  * go at the end of the layer that it is in.
  *
+ * Where reset_ns is given, a running block may be killed (killed.c): nothing of it remains but the time that
+ * its cores were busy, and they are out of use for that long.
+ *
  * On GPUs (device_gpus.c) a block is a batch of a whole model on a let.  Its input and output pass the GPU's
  * one link first come, first served; then it takes the profile's latency of its batch and share, times a draw
  * of the noise, times the interference with what runs on the other lets of that GPU, revised whenever that
@@ -39,6 +42,7 @@ struct mo_sim_machine {
     int n_cores;
     int64_t block_ns;   /* from a decision to the block's first layer, and from its last layer to the core */
     int64_t resize_ns;  /* a running block stands still for so long when cores join it */
+    int64_t reset_ns;   /* cores whose block was killed are out of use for so long; 0 = none can be */
     int64_t query_ns;   /* once a query, with its first block: its input is brought in */
     double noise;       /* block times are uniform within this relative width around the profile */
     double slowdown;    /* true times are this multiple of the profile; 0 = 1 */

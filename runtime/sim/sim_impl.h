@@ -52,12 +52,14 @@ struct mo_sim {
     const struct mo_profile **profile; /* by tenant */
     struct mo_sim_work *work;          /* by lead core */
     struct mo_sim_work *queued;        /* likewise: `run` and `asked` of what begins then; batch 0 = none */
-    int *running;                      /* lead cores of running blocks */
-    int n_running, first;              /* first: of them, the one whose phase ends first; -1 = none */
-    bool moved;                        /* ends have moved: which one is first is to be found */
-    bool slowed;                       /* on cores: blocks slow each other down */
-    int n_busy;                        /* cores */
-    struct mo_cores all, busy;
+    int64_t *restored_at; /* by lead core: when the cores of its killed block are back; 0 = none was killed */
+    int *running;         /* lead cores of running blocks */
+    int n_running, first; /* first: of them, the one whose phase ends first; -1 = none */
+    bool moved;           /* ends have moved: which one is first is to be found */
+    bool slowed;          /* on cores: blocks slow each other down */
+    int n_busy;           /* cores */
+    struct mo_cores all, busy, resetting;
+    int64_t restored;    /* the first of restored_at; MO_NEVER = nothing is reset */
     int64_t *idle_since; /* by core */
     struct mo_sim_reuse reuse;
     struct mo_query_list resolved;
@@ -81,8 +83,18 @@ void mo_sim_repace(struct mo_sim *s, struct mo_sim_work *w, double pace);
 void mo_sim_catch_up(const struct mo_sim *s, struct mo_sim_work *w);
 /* When what is left of its phase is done if nothing changes. */
 int64_t mo_sim_end_of(const struct mo_sim *s, const struct mo_sim_work *w);
+/* What counters would say: the share of the memory ceiling that is asked for, or how crowded it is; and
+ * whether the machine has such counters.  device_cores.c */
+bool mo_sim_read_pressure(void *sim, int64_t now, const struct mo_cores *ending, double *pressure);
+bool mo_sim_has_counters(const struct mo_sim_machine *machine);
 /* Its cores' time so far goes into the statistics. */
 void mo_sim_count(struct mo_sim *s, struct mo_sim_work *w);
+
+/* The block of `lead` is no longer among those that run; its place stands until another begins there. */
+void mo_sim_take_out(struct mo_sim *s, int lead);
+/* killed.c: mo_engine_ops.reset; and the first cores that were reset are usable again. */
+void mo_sim_reset(void *sim, int lead);
+void mo_sim_restore(struct mo_sim *s);
 
 /* resized.c: mo_engine_ops.resize; and the phase of a block ends that goes on without those who leave it. */
 void mo_sim_resize(void *sim, const struct mo_resize *resize);

@@ -43,6 +43,7 @@ struct tenant {
 struct core {
     uint64_t query; /* 0 = idle */
     uint64_t next;  /* the first query of the block that is queued behind, 0 = none */
+    bool resetting; /* its block was killed and it is not usable yet; it counts as busy */
     int64_t begin, end;
 };
 
@@ -55,8 +56,8 @@ struct late {
 
 struct check {
     struct history_verdict v;
-    int n_cores, busy;
-    bool submitted; /* the last event of the lock's ring was SUBMIT */
+    int n_cores, busy, resetting; /* busy: with those that are reset */
+    bool submitted;               /* the last event of the lock's ring was SUBMIT */
     int submit_ring;
     uint64_t last_seq;
     bool any;
@@ -267,6 +268,7 @@ static bool enter(struct check *k, const struct event *e, int64_t at, int64_t be
     if (at < 0 || at >= k->n_cores) return fail(k, "H4", "core %lld does not exist", (long long)at);
     struct core *core = &k->core[at];
     if (core->query) return fail(k, "H4", "core %lld enters a block while it runs another", (long long)at);
+    if (core->resetting) return fail(k, "H4", "core %lld runs while it is reset", (long long)at);
     if (core->next && core->next != e->query)
         return fail(k, "H4", "core %lld starts a block before the one that is queued", (long long)at);
     *core = (struct core){.query = e->query, .begin = begin, .end = end};
@@ -332,6 +334,38 @@ static bool on_block_done(struct check *k, const struct event *e, struct query *
     if (late && k->n_late < MAX_CORES) k->late[k->n_late++] = (struct late){e->query, q->begin, q->end, late};
     q->resized = false;
     if (!over) close_block(k, q);
+    return true;
+}
+
+/* The block is killed: its queries wait again from the first layer on, and its cores are out of use. */
+static bool on_reset(struct check *k, const struct event *e, struct query *q) {
+    struct tenant *t = &k->tenant[e->tenant];
+    if (e->c < 0) return fail(k, "FORM", "negative work is lost");
+    if (!is_current(q, e)) return fail(k, "H3", "a block is killed that does not run");
+    for (int i = 0; i < k->n_cores; i++)
+        if (k->core[i].query == e->query) {
+            k->core[i] = (struct core){.resetting = true};
+            k->resetting++;
+        }
+    for (uint64_t joined_before = q->latest; q; joined_before = q ? q->joined_before : 0) {
+        q->want = 0;
+        if (!q->resolved) {
+            q->next = 0;
+            q->started = q->resized = false;
+            t->waiting++;
+            t->holding--;
+        }
+        q = find(k, joined_before);
+    }
+    return true;
+}
+
+static bool on_restored(struct check *k, const struct event *e) {
+    if (e->a < 0 || e->a >= k->n_cores || !k->core[e->a].resetting)
+        return fail(k, "H4", "core %lld is back and was not reset", (long long)e->a);
+    k->core[e->a].resetting = false;
+    k->resetting--;
+    k->busy--;
     return true;
 }
 
@@ -467,6 +501,7 @@ static const struct {
     {"GROW", on_grow},
     {"LEAVE", on_leave},
     {"BLOCK_DONE", on_block_done},
+    {"RESET", on_reset},
 };
 
 static bool dispatch_query_event(struct check *k, const struct event *e, bool *known) {
@@ -565,6 +600,8 @@ static bool event(struct check *k, const char *line) {
         ok = on_open(k, &e);
     else if (!strcmp(e.kind, "CLOSE"))
         ok = on_close(k, &e);
+    else if (!strcmp(e.kind, "RESTORED"))
+        ok = on_restored(k, &e);
     else if (!strcmp(e.kind, "SUBMIT"))
         ok = on_submit(k, &e);
     else if (!strcmp(e.kind, "ACCEPT"))
@@ -600,7 +637,8 @@ static bool at_end(struct check *k) {
     }
     if (k->accepted != k->released)
         return fail(k, "H5", "%ld queries were never released", k->accepted - k->released);
-    return k->busy ? fail(k, "H4", "%d cores still run blocks", k->busy) : true;
+    const int running = k->busy - k->resetting;
+    return running ? fail(k, "H4", "%d cores still run blocks", running) : true;
 }
 
 struct history_verdict history_check(const char *text, size_t n) {

@@ -189,6 +189,35 @@ static const struct spoilt bad_queue[] = {
      "25 116 2 RELEASE 12 0 0 0 0"},
 };
 
+/* The block of query 11 is killed; the query runs again from its first layer, on the other core. */
+static const char *const good_reset[] = {
+    /* 0 */ "# moire-history 1\n# cores 2",
+    /* 1 */ "0 100 2 OPEN 0 0 2 4 1",
+    /* 2 */ "1 100 2 SUBMIT 0 0 100 0 0\n2 100 2 ACCEPT 11 0 100 900 0",
+    /* 3 */ "10 110 2 DISPATCH 11 0 0 1 1\n11 110 0 BLOCK_START 11 0 0 1 0\n12 115 0 BLOCK_END 11 0 0 1 0",
+    /* 4 */ "20 115 2 DISPATCH 11 0 1 2 1\n21 115 0 BLOCK_START 11 0 1 2 0",
+    /* 5 */ "30 120 2 RESET 11 0 1 2 10",
+    /* 6 */ "40 130 2 DISPATCH 11 0 0 2 1\n41 130 1 BLOCK_START 11 0 0 2 1",
+    /* 7 */ "50 140 1 BLOCK_END 11 0 0 2 1",
+    /* 8 */ "51 141 2 RESOLVE 11 0 0 900 0",
+    /* 9 */ "60 142 1 CALLBACK_IN 11 0 0 0 0\n61 142 1 CALLBACK_OUT 11 0 0 0 0\n62 142 2 RELEASE 11 0 0 0 0",
+    /* 10 */ "70 150 2 RESTORED 0 0 0 0 0",
+};
+enum { GOOD_RESET = sizeof good_reset / sizeof *good_reset };
+
+static const struct spoilt bad_reset[] = {
+    {"H3", "a second block of it at once", 5, 5, NULL},
+    {"H3", "killed when it does not run", 7, 6, "45 131 2 RESET 11 0 1 2 10"},
+    {"H3", "other layers killed", 5, 5, "30 120 2 RESET 11 0 0 2 10"},
+    {"H3", "it goes on where it was", 6, 6, "40 130 2 DISPATCH 11 0 1 2 1\n41 130 1 BLOCK_START 11 0 1 2 1"},
+    {"H4", "on the core that is reset", 6, 6,
+     "40 130 2 DISPATCH 11 0 0 2 1\n41 130 0 BLOCK_START 11 0 0 2 0"},
+    {"H4", "its old core tells of an end", 6, 5, "31 121 0 BLOCK_END 11 0 1 2 0"},
+    {"H4", "another core is back", 10, 10, "70 150 2 RESTORED 0 0 1 0 0"},
+    {"H4", "back twice", 11, 10, "71 151 2 RESTORED 0 0 0 0 0"},
+    {"FORM", "negative work", 5, 5, "30 120 2 RESET 11 0 1 2 -1"},
+};
+
 static size_t assemble(char *out, size_t size, int from, int to, const char *text) {
     return history_spoil(good, GOOD, out, size, from, to, text);
 }
@@ -201,6 +230,11 @@ static void batches_keep_the_same_promises(void **state) {
 static void one_block_is_queued_behind_another(void **state) {
     (void)state;
     history_compare(good_queue, GOOD_QUEUE, bad_queue, sizeof bad_queue / sizeof *bad_queue);
+}
+
+static void a_killed_block_starts_over(void **state) {
+    (void)state;
+    history_compare(good_reset, GOOD_RESET, bad_reset, sizeof bad_reset / sizeof *bad_reset);
 }
 
 static void the_good_history_passes(void **state) {
@@ -350,6 +384,7 @@ int main(void) {
         cmocka_unit_test(the_good_history_passes),
         cmocka_unit_test(batches_keep_the_same_promises),
         cmocka_unit_test(one_block_is_queued_behind_another),
+        cmocka_unit_test(a_killed_block_starts_over),
         cmocka_unit_test(every_bad_history_is_refused_for_its_reason),
         cmocka_unit_test(cut_and_random_text_is_refused),
         cmocka_unit_test(virtual_runs_keep_the_promises),

@@ -14,9 +14,9 @@
 static void policies_say_what_they_are_for(void **state) {
     (void)state;
     const struct mo_policy *const *const tables[] = {mo_policies(), mo_policy_ablations(),
-                                                     mo_policy_servers()};
-    int n[3][2] = {{0}};
-    for (int i = 0; i < 3; i++)
+                                                     mo_policy_servers(), mo_policy_classes()};
+    int n[4][2] = {{0}};
+    for (int i = 0; i < 4; i++)
         for (const struct mo_policy *const *p = tables[i]; *p; p++) {
             const struct mo_policy *found;
             moire_error err;
@@ -29,7 +29,8 @@ static void policies_say_what_they_are_for(void **state) {
             assert_int_equal(mo_policy_choose((*p)->name, i == 2, true, &found, NULL), MOIRE_OK);
             assert_int_equal(mo_policy_choose((*p)->name, i != 2, true, &found, NULL), MOIRE_EINVAL);
         }
-    assert_true(n[0][0] > 1 && !n[0][1] && !n[1][0] && n[1][1] > 1 && n[2][0] > 1 && n[2][1] > 1);
+    assert_true(n[0][0] > 1 && !n[0][1] && !n[1][0] && n[1][1] > 1 && n[2][0] > 1 && n[2][1] > 1 &&
+                n[3][0] > 1 && n[3][1] > 1);
     char names[300], cut[8];
     assert_null(strstr(mo_policy_names(true, false, names, sizeof names), "moire-gpu-own"));
     assert_non_null(strstr(mo_policy_names(true, true, names, sizeof names), "moire-gpu-own"));
@@ -74,8 +75,8 @@ static void the_page_lists_every_row(void **state) {
     page[fread(page, 1, sizeof page - 1, f)] = 0;
     fclose(f);
     const struct mo_policy *const *const tables[] = {mo_policies(), mo_policy_ablations(),
-                                                     mo_policy_servers()};
-    for (int i = 0; i < 3; i++)
+                                                     mo_policy_servers(), mo_policy_classes()};
+    for (int i = 0; i < 4; i++)
         for (const struct mo_policy *const *p = tables[i]; *p; p++) {
             char row[100];
             snprintf(row, sizeof row, "\n| `%s` |", (*p)->name);

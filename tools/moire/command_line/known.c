@@ -72,7 +72,7 @@ static void each_model(mo_known_taker take, void *ctx) {
 }
 
 static void each_policy(mo_known_taker take, void *ctx) {
-    const struct mo_policy *const *const tables[] = {mo_policies(), mo_policy_servers()};
+    const struct mo_policy *const *const tables[] = {mo_policies(), mo_policy_classes(), mo_policy_servers()};
     for (size_t i = 0; i < sizeof tables / sizeof *tables; i++)
         for (const struct mo_policy *const *p = tables[i]; *p; p++)
             take(ctx, (*p)->name);
