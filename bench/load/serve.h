@@ -40,6 +40,8 @@ struct mo_bench_serve_options {
      * none = no such comparison.  pairs: of turns under each of its conditions. */
     int neighbour[MO_BENCH_MAX_NEIGHBOUR], n_neighbour, pairs;
     struct mo_bench_stalls stalls;         /* that runs on this machine are given; zeros = none */
+    bool in_turns;                         /* all systems with a seed before the next seed */
+    bool comes_again;                      /* filled in: a system's next turn, with its report, comes */
     bool timeline;                         /* record cores and blocks of moire's policies */
     const struct mo_bench_schedule *given; /* arrivals in place of drawn ones; NULL = none */
 };

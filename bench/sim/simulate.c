@@ -7,6 +7,7 @@
 #include <string.h>
 #include <sys/resource.h>
 #include "bench/load/moire_report.h"
+#include "bench/report/frontier.h"
 #include "bench/report/report_page.h"
 #include "bench/search/seed_run.h"
 #include "bench/sim/run_counters.h"
@@ -278,13 +279,14 @@ static json_t *document_of(const struct mo_bench_session *session, const struct 
     json_t *experiment =
         json_pack("{s:o, s:s, s:s, s:o}", "machine", machine_json(m), "moire", moire_version(), "command",
                   session->command, "seeds", mo_bench_seeds_json(o));
-    return json_pack("{s:o, s:s, s:s, s:s, s:I, s:o, s:f, s:f, s:f, s:o, s:O, s:o, s:o, s:[], s:b}",
+    return json_pack("{s:o, s:s, s:s, s:s, s:I, s:o, s:f, s:f, s:f, s:o, s:O, s:o, s:o, s:o, s:[], s:b}",
                      "experiment", experiment, "scenario", m->mix.scenario.name, "about",
                      m->mix.scenario.about, "objective", mo_objective_name(m->mix.scenario.objective), "seed",
                      (json_int_t)o->seeds[0], "seeds", mo_bench_seeds_json(o), "seconds", o->seconds,
                      "warmup_s", o->warmup, "goal", o->find_max, "arrivals", mo_bench_process_json(o),
-                     "calibration", m->mix.calibration, "summary", mo_bench_summary(results), "results",
-                     results, "left_out", "complete", complete);
+                     "calibration", m->mix.calibration, "summary", mo_bench_summary(results), "frontier",
+                     mo_frontier_json(&m->mix.scenario, results), "results", results, "left_out", "complete",
+                     complete);
 }
 
 /* What happened as the first result, then the policies, all on the recorded arrivals. */

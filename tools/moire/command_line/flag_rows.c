@@ -233,10 +233,13 @@ static const struct mo_flag rows[] = {
      .most = MO_LOADS_GRID},
     {"--no-scaling", NULL, ON(PLANS), TO(no_scaling), "without the time of a plan by GPUs and models"},
     {"--peers", "P,...", ON(LATENCY) | ON(COLD), TO(peers), "openvino, onnxruntime, ncnn, mnn or all"},
+    {"--in-turns", NULL, ON(SERVE), TO(in_turns),
+     "all systems with one seed, then all with the next, so that a machine that changes is the same for all"},
     {"--peers", "P,...", ON(SERVE), TO(peers),
      "openvino, onnxruntime, all, or single arrangements (ort-fcfs-all, ort-core-per-query, "
      "ort-all-at-once-1t, ort-all-at-once-nt, ort-all-at-once-nt-nospin, openvino-latency, "
-     "openvino-throughput)"},
+     "openvino-throughput; with a pool for each class, and not among all: ort-split, ort-split-all, "
+     "ort-split-nice, ort-split-idle)"},
     {"--peer", "onednn", ON(KERNELS), TO(peers), "the same layers on oneDNN beside", .choices = "onednn none",
      .other = "--peers"},
 
