@@ -5,7 +5,7 @@
 #include <math.h>
 #include <string.h>
 
-static const double same = 1e-6;
+static const double same = 1e-6, tie = 1e-9;
 
 /* What is added up for a point. */
 struct sum {
@@ -85,7 +85,7 @@ static bool is_there(const json_t *list, const char *system, double load) {
 static bool beats(const json_t *a, const json_t *b) {
     const double critical = mo_json_number(a, "critical") - mo_json_number(b, "critical");
     const double throughput = mo_json_number(a, "of_alone") - mo_json_number(b, "of_alone");
-    return critical >= 0 && throughput >= 0 && critical + throughput > 0;
+    return critical >= -tie && throughput >= -tie && critical + throughput > 2 * tie;
 }
 
 static void mark_best(json_t *list) {
