@@ -15,9 +15,10 @@ int mo_bench_answers(const struct mo_bench_schedule *schedule, const struct mo_b
 /* Seconds of the measure window that were played before cut_ns. */
 double mo_bench_window_s(const struct mo_bench_schedule *schedule, int64_t cut_ns);
 /* "classes" of a point: {"critical": {"n", "met", "within_qos", "within_interval"}, "best_effort":
- * {"answers", "qps", "of_alone", "tenants": [{"name", "answers", "qps", "alone_qps", "of_alone"}]}}.  What is
- * not known is null.  NULL for a scenario with one class only, or without memory. */
-json_t *mo_bench_classes_json(const struct mo_bench_mix *mix, const struct mo_bench_schedule *schedule,
-                              const struct mo_bench_record *records, const struct mo_bench_score *score,
-                              int64_t cut_ns);
+ * {"answers", "qps", "of_alone", "of_own_alone", "tenants": [{"name", "answers", "qps", "alone_qps",
+ * "of_alone", "of_own_alone"}]}}; "own": alone on the family of systems that was measured.  What is not known
+ * is null.  NULL for a scenario with one class only, or without memory. */
+json_t *mo_bench_classes_json(const struct mo_bench_mix *mix, const char *family,
+                              const struct mo_bench_schedule *schedule, const struct mo_bench_record *records,
+                              const struct mo_bench_score *score, int64_t cut_ns);
 #endif

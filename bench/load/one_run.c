@@ -158,6 +158,16 @@ void mo_bench_doubt_runs(const json_t *results, json_t *why) {
                                            busy, runs, most));
 }
 
+/* A runner that was built before there were closed loops plays the arrivals only. */
+static int check_loops(const struct mo_bench_child *child, const struct mo_bench_schedule *s,
+                       const struct mo_bench_record *records, moire_error *err) {
+    for (int k = 0; k < s->n_closed; k++)
+        if (records[s->n + k * s->room].issue_ns < 0)
+            return mo_fail(err, MOIRE_EFAILED, "%s: its runner knows no closed loops; run `make peers`",
+                           child->system->name);
+    return MOIRE_OK;
+}
+
 /* Has the runner play the schedule; fills records. */
 static int play(void *self, const struct mo_bench_schedule *schedule, const struct mo_bench_budget *budget,
                 struct mo_bench_record *records, int64_t *cut_ns, moire_error *err) {
@@ -172,6 +182,7 @@ static int play(void *self, const struct mo_bench_schedule *schedule, const stru
     int timeout_s = (int)(schedule->total_ns / 1000000000) + 120;
     if (!code) code = mo_bench_child_ask(child, command, timeout_s, &answer, err);
     if (!code) code = mo_bench_records_read(to, records, mo_bench_slots(schedule), cut_ns, err);
+    if (!code) code = check_loops(child, schedule, records, err);
     unlink(from);
     unlink(to);
     return code;
@@ -197,7 +208,8 @@ static int measure(const struct mo_env *env, const struct mo_bench_player *playe
             mo_bench_score(env, schedule, records, mix->qos_ns, mix->scenario.n_tenants, cut_ns, &score, err);
     if (code) return code;
     *out = point_json(mix, &score, schedule->load, seed, rates, (double)schedule->window_ns * 1e-9);
-    json_t *classes = *out ? mo_bench_classes_json(mix, schedule, records, &score, cut_ns) : NULL;
+    json_t *classes =
+        *out ? mo_bench_classes_json(mix, player->system->family, schedule, records, &score, cut_ns) : NULL;
     if (classes) json_object_set_new(*out, "classes", classes);
     mo_bench_score_free(env, &score);
     if (!*out) return mo_fail(err, MOIRE_ENOMEM, "out of memory");

@@ -51,8 +51,7 @@ struct mo_bench_mix {
     struct mo_bench_scenario scenario;
     struct mo_region *region;
     int64_t qos_ns[MO_BENCH_MAX_TENANTS];
-    double solo_ms[MO_BENCH_MAX_TENANTS];  /* one core, fastest system measured */
-    double alone_ms[MO_BENCH_MAX_TENANTS]; /* the least with any number of cores; 0 = not known */
+    double solo_ms[MO_BENCH_MAX_TENANTS]; /* one core, fastest system measured */
     double weight[MO_BENCH_MAX_TENANTS];
     struct mo_bench_need need[MO_BENCH_MAX_TENANTS];
     bool proved; /* nothing takes less than its need: the limit by needs is one, not an estimate */
@@ -65,8 +64,9 @@ struct mo_bench_mix {
 int mo_bench_calibrate(struct mo_bench_session *session, const struct mo_bench_serve_options *options,
                        struct mo_bench_mix *out, moire_error *err);
 void mo_bench_mix_close(struct mo_bench_mix *mix);
-/* Fills alone_ms from the rows of the calibration. */
-void mo_bench_note_alone(struct mo_bench_mix *mix);
+/* The least time of a tenant's query alone, with any number of cores, on a family of systems or the fastest
+ * one (NULL), as the calibration has it; 0 = not known. */
+double mo_bench_alone_ms(const struct mo_bench_mix *mix, int tenant, const char *family);
 /* The closed loops of the mix, and room for four times what all cores would answer at the solo time. */
 void mo_bench_close_loops(const struct mo_bench_mix *mix, struct mo_bench_schedule *schedule);
 /* Arrival rates, queries a second, that make the given load, 0 in a closed loop: sum of rate x solo one-core

@@ -61,25 +61,27 @@ static void note_needs(struct mo_bench_mix *mix) {
     }
 }
 
-static double least_alone(const json_t *tenant) {
-    double least = mo_json_number(tenant, "fastest_ms");
+/* Of one family of systems, or of all (NULL); 0 = none was measured. */
+static double least_alone(const json_t *tenant, const char *family) {
+    double least = family ? 0 : mo_json_number(tenant, "fastest_ms");
     size_t k;
     json_t *row;
     json_array_foreach(json_object_get(tenant, "solo"), k, row) {
         const double ms = mo_json_number(row, "min_ms");
+        if (family && strcmp(mo_json_text(row, "system"), family) != 0) continue;
         if (ms > 0 && (!(least > 0) || ms < least)) least = ms;
     }
     return least;
 }
 
-void mo_bench_note_alone(struct mo_bench_mix *mix) {
+double mo_bench_alone_ms(const struct mo_bench_mix *mix, int tenant, const char *family) {
     size_t i;
-    json_t *tenant;
-    json_array_foreach(json_object_get(mix->calibration, "tenants"), i, tenant) {
-        for (int t = 0; t < mix->scenario.n_tenants; t++)
-            if (!strcmp(mo_json_text(tenant, "name"), mix->scenario.tenants[t].name))
-                mix->alone_ms[t] = least_alone(tenant);
+    json_t *row;
+    json_array_foreach(json_object_get(mix->calibration, "tenants"), i, row) {
+        if (!strcmp(mo_json_text(row, "name"), mix->scenario.tenants[tenant].name))
+            return least_alone(row, family);
     }
+    return 0;
 }
 
 void mo_bench_close_loops(const struct mo_bench_mix *mix, struct mo_bench_schedule *s) {
@@ -157,7 +159,6 @@ int mo_bench_calibrate(struct mo_bench_session *session, const struct mo_bench_s
         code = mo_bench_measure_targets(session, options, out, err);
     }
     if (!code && !session->gpus) note_needs(out);
-    if (!code) mo_bench_note_alone(out);
     if (code)
         mo_bench_mix_close(out);
     else

@@ -10,7 +10,7 @@ static const double same = 1e-6, tie = 1e-9;
 /* What is added up for a point. */
 struct sum {
     int seeds;
-    double n, met, qps, of_alone;
+    double n, met, qps, of_alone, of_own;
     double critical_range[2], of_alone_range[2];
     double tenant_n[MO_BENCH_MAX_TENANTS], tenant_met[MO_BENCH_MAX_TENANTS];
 };
@@ -44,6 +44,7 @@ static void add_point(struct sum *s, const struct mo_bench_scenario *scenario, c
     s->met += mo_json_number(critical, "met");
     s->qps += mo_json_number(rest, "qps");
     s->of_alone += of_alone;
+    s->of_own += mo_json_number(rest, "of_own_alone");
     add_tenants(s, scenario, point);
     s->seeds++;
 }
@@ -65,10 +66,11 @@ static json_t *point_json(const struct mo_bench_scenario *scenario, const json_t
         if (point && !strcmp(mo_json_text(result, "name"), system)) add_point(&s, scenario, point);
     }
     if (!s.seeds) return NULL;
-    return json_pack("{s:s, s:f, s:i, s:f, s:[f,f], s:f, s:f, s:f, s:[f,f]}", "system", system, "load", load,
-                     "seeds", s.seeds, "critical", s.met / s.n, "critical_range", s.critical_range[0],
+    return json_pack("{s:s, s:f, s:i, s:f, s:[f,f], s:f, s:f, s:f, s:[f,f], s:f}", "system", system, "load",
+                     load, "seeds", s.seeds, "critical", s.met / s.n, "critical_range", s.critical_range[0],
                      s.critical_range[1], "worst_critical", worst(&s), "qps", s.qps / s.seeds, "of_alone",
-                     s.of_alone / s.seeds, "of_alone_range", s.of_alone_range[0], s.of_alone_range[1]);
+                     s.of_alone / s.seeds, "of_alone_range", s.of_alone_range[0], s.of_alone_range[1],
+                     "of_own_alone", s.of_own / s.seeds);
 }
 
 static bool is_there(const json_t *list, const char *system, double load) {

@@ -11,9 +11,9 @@
 #include "bench/report/report_page.h"
 
 /* "frontier" of a document: a list of {"system", "load", "seeds", "critical", "critical_range",
- * "worst_critical", "qps", "of_alone", "of_alone_range", "best"} in order of load; ranges are those of the
- * seeds.  Runs that were stopped early are left out.  null for results without two classes; NULL without
- * memory. */
+ * "worst_critical", "qps", "of_alone", "of_alone_range", "of_own_alone", "best"} in order of load; ranges are
+ * those of the seeds.  Runs that were stopped early are left out.  null for results without two classes; NULL
+ * without memory. */
 json_t *mo_frontier_json(const struct mo_bench_scenario *scenario, const json_t *results);
 /* The table for the terminal, and the section of the page; nothing without a frontier. */
 void mo_text_frontier(FILE *out, const json_t *document);

@@ -30,16 +30,20 @@ void mo_text_frontier(FILE *out, const json_t *document) {
     size_t i;
     json_t *p;
     if (!json_array_size(points(document))) return;
-    fprintf(out, "\n%-5s %-28s %-25s %10s %13s %-25s\n", "load", "system", " critical in time (seeds)",
-            "worst", "best-effort/s", " of what it gets alone");
+    fprintf(out, "\n%-5s %-28s %-25s %10s %13s %-25s %9s\n", "load", "system", " critical in time (seeds)",
+            "worst", "best-effort/s", " of what it gets alone", "by itself");
     json_array_foreach(points(document), i, p) {
         fprintf(out, "%-5.2f %-28.28s", mo_json_number(p, "load"), mo_json_text(p, "system"));
         share(out, p, "critical", "critical_range");
         fprintf(out, " %8.1f %% %13.2f", 100 * mo_json_number(p, "worst_critical"), mo_json_number(p, "qps"));
         share(out, p, "of_alone", "of_alone_range");
-        fprintf(out, "%s\n", json_is_true(json_object_get(p, "best")) ? " *" : "");
+        fprintf(out, " %7.1f %%%s\n", 100 * mo_json_number(p, "of_own_alone"),
+                json_is_true(json_object_get(p, "best")) ? " *" : "");
     }
-    fprintf(out, "* no other system has at this load as much of both, and more of one\n");
+    fprintf(
+        out,
+        "* no other system has at this load as much of both, and more of one; alone: on the fastest system "
+        "that was measured, by itself: on this one\n");
 }
 
 /* --- the page ----------------------------------------------------------------------------------------- */
@@ -101,7 +105,8 @@ static void row(FILE *out, const json_t *p) {
             100 * mo_json_number(p, "worst_critical"), mo_json_number(p, "qps"),
             100 * mo_json_number(p, "of_alone"));
     mo_page_interval(out, alone);
-    fprintf(out, "</span></td><td>%s</td></tr>\n", best ? "yes" : "");
+    fprintf(out, "</span></td><td>%.1f %%</td><td>%s</td></tr>\n", 100 * mo_json_number(p, "of_own_alone"),
+            best ? "yes" : "");
 }
 
 void mo_page_frontier(FILE *out, const struct mo_page_view *view) {
@@ -124,7 +129,8 @@ void mo_page_frontier(FILE *out, const struct mo_page_view *view) {
             "seeds together; upright lines and small figures: from the lowest to the highest seed. Right and "
             "up is better.</p>\n<details><summary>The points</summary><div class=\"card\"><table "
             "class=\"dense\"><tr><th>load</th><th class=\"l\">system</th><th>critical, in time</th><th>worst "
-            "critical tenant</th><th>best-effort,<br>answers a second</th><th>of what it gets alone</th>"
+            "critical tenant</th><th>best-effort,<br>answers a second</th><th>of what it gets "
+            "alone,<br>fastest system</th><th>alone on<br>this one</th>"
             "<th>on the frontier<br>of its load</th></tr>\n");
     json_array_foreach(list, i, p) row(out, p);
     fprintf(out, "</table></div></details>\n");

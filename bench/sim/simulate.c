@@ -41,7 +41,6 @@ int mo_bench_simulation_aim(struct mo_bench_simulation *m, moire_error *err) {
         bad |= aim(m, i, list);
     m->mix.calibration = json_pack("{s:o}", "tenants", list);
     mo_bench_simulation_needs(m, m->mix.qos_ns, m->mix.need);
-    mo_bench_note_alone(&m->mix);
     m->mix.proved = true;
     return bad || !m->mix.calibration ? mo_fail(err, MOIRE_ENOMEM, "out of memory") : MOIRE_OK;
 }
@@ -68,7 +67,6 @@ static int open_cores(struct mo_bench_simulation *m, const struct mo_bench_simul
     if (!o->serve.calibration) return mo_bench_simulation_aim(m, err);
     code = mo_bench_reuse(m->env, o->serve.calibration, &m->mix, err);
     if (!code) mo_bench_simulation_needs(m, m->mix.qos_ns, m->mix.need);
-    if (!code) mo_bench_note_alone(&m->mix);
     m->mix.proved = !code;
     return code;
 }
