@@ -57,7 +57,7 @@ int mo_bench_read_shapes(const struct mo_json_file *f, const char *where, const 
 struct tenant_raw {
     const char *name, *model, *cls;
     double weight, rate;
-    int64_t priority;
+    int64_t priority, outstanding;
     bool shed_late;
     json_t *qos, *shapes, *curve, *stages;
 };
@@ -70,6 +70,7 @@ static int read_tenant(const struct mo_json_file *f, const char *where, const js
         {"stages", MO_JSON_ARRAY, false, offsetof(struct tenant_raw, stages), 0, 0},
         {"rate", MO_JSON_NUMBER, false, offsetof(struct tenant_raw, rate), 0, most_rate},
         {"curve", MO_JSON_ARRAY, false, offsetof(struct tenant_raw, curve), 0, 0},
+        {"outstanding", MO_JSON_INT, false, offsetof(struct tenant_raw, outstanding), 1, 64},
         {"class", MO_JSON_STRING, false, offsetof(struct tenant_raw, cls), 0, 0},
         {"weight", MO_JSON_NUMBER, false, offsetof(struct tenant_raw, weight), 1e-9, most_weight},
         {"priority", MO_JSON_INT, false, offsetof(struct tenant_raw, priority), -1000, 1000},
@@ -100,7 +101,9 @@ static int read_tenant(const struct mo_json_file *f, const char *where, const js
         return mo_json_fail(f, path, err, "must be \"latency-critical\" or \"best-effort\"");
     snprintf(path, sizeof path, "%s.qos", where);
     if (raw.qos && (code = read_qos(f, path, raw.qos, &out->qos, err))) return code;
-    if (!(out->qos.ms > 0 || out->qos.times_solo > 0))
+    if (raw.outstanding && (code = mo_bench_read_outstanding(f, where, object, raw.outstanding, out, err)))
+        return code;
+    if (!out->outstanding && !(out->qos.ms > 0 || out->qos.times_solo > 0))
         return mo_json_fail(f, where, err, "has no \"qos\", and the scenario gives none either");
     snprintf(path, sizeof path, "%s.shapes", where);
     return raw.shapes ? mo_bench_read_shapes(f, path, raw.shapes, out, err) : MOIRE_OK;
@@ -110,22 +113,6 @@ struct scenario_raw {
     const char *name, *about, *objective;
     json_t *qos, *tenants;
 };
-
-/* Load means one thing in a scenario: a share of the machine, or a multiple of the rates. */
-static int check_rates(struct mo_bench_scenario *s, moire_error *err) {
-    int rated = 0;
-    for (int i = 0; i < s->n_tenants; i++)
-        rated += s->tenants[i].rate > 0;
-    s->rated = rated > 0;
-    if (rated && rated < s->n_tenants)
-        return mo_json_fail(&s->file, "tenants", err, "some have a \"rate\" or a \"curve\", some have none");
-    for (int i = 0; i < s->n_tenants; i++)
-        if (s->tenants[i].app && !(s->tenants[i].qos.ms > 0 && rated))
-            return mo_json_fail(&s->file, "tenants", err,
-                                "the application '%s' needs a rate and a target in \"ms\"",
-                                s->tenants[i].name);
-    return MOIRE_OK;
-}
 
 static int check_names(const struct mo_bench_scenario *s, moire_error *err) {
     for (int i = 0; i < s->n_tenants; i++) {
@@ -168,7 +155,7 @@ static int read_scenario(struct mo_bench_scenario *s, moire_error *err) {
         code = read_tenant(&s->file, path, json_array_get(raw.tenants, i), &qos, &s->tenants[i], err);
         if (code) return code;
     }
-    code = check_rates(s, err);
+    code = mo_bench_check_rates(s, err);
     return code ? code : check_names(s, err);
 }
 

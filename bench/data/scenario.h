@@ -39,6 +39,7 @@ struct mo_bench_tenant {
     double weight;               /* relative arrival frequency; 0 = 1 / QoS */
     double rate;                 /* queries/s at load 1, of a curve the largest; 0 = by weight */
     struct mo_bench_curve curve; /* n 0 = constant */
+    int outstanding;             /* queries always on their way in place of arrivals; 0 = it has arrivals */
     double declared;             /* of a run: queries/s that the runtime is told to expect; 0 = none */
     struct mo_bench_qos qos;
     enum moire_class cls;
@@ -53,7 +54,7 @@ struct mo_bench_scenario {
     struct mo_bench_tenant tenants[MO_BENCH_MAX_TENANTS];
     int n_tenants;
     enum mo_objective objective;
-    bool rated;               /* every tenant has a rate, and load is a multiple of it; else none has */
+    bool rated;               /* all that have arrivals have a rate, and load is a multiple; else none has */
     struct mo_json_file file; /* owns every string above */
 };
 
@@ -66,12 +67,18 @@ int mo_bench_scenario_parse(const struct mo_env *env, const char *path, const ch
 void mo_bench_scenario_strive(struct mo_bench_scenario *scenario, const char *objective);
 /* MOIRE_EINVAL for a scenario with applications: their target is divided by profiles of GPUs. */
 int mo_bench_no_applications(const struct mo_bench_scenario *scenario, moire_error *err);
+/* MOIRE_EINVAL for a scenario with closed loops; `where`: what has none of them. */
+int mo_bench_no_closed_loops(const struct mo_bench_scenario *scenario, const char *where, moire_error *err);
 /* Reads {"input": [dims], ...} into t->shapes. */
 int mo_bench_read_shapes(const struct mo_json_file *file, const char *where, const json_t *object,
                          struct mo_bench_tenant *t, moire_error *err);
-/* Parts of reading (scenario.c, scenario_rates.c). */
+/* Parts of reading (scenario.c, scenario_rates.c, scenario_closed.c).  Load means one thing in a scenario, a
+ * share of the machine or a multiple of the rates: that is checked. */
 int mo_bench_read_rate(const struct mo_json_file *file, const char *where, const json_t *curve, double rate,
                        struct mo_bench_tenant *out, moire_error *err);
+int mo_bench_read_outstanding(const struct mo_json_file *file, const char *where, const json_t *tenant,
+                              int64_t outstanding, struct mo_bench_tenant *out, moire_error *err);
+int mo_bench_check_rates(struct mo_bench_scenario *scenario, moire_error *err);
 int mo_bench_read_stages(const struct mo_json_file *file, const char *where, const json_t *stages,
                          struct mo_bench_tenant *out, moire_error *err);
 void mo_bench_scenario_close(struct mo_bench_scenario *scenario);

@@ -37,6 +37,7 @@ static double full_rate(const struct mo_bench_curve *curve) {
 static int walk(const struct mo_process *process, uint64_t seed, int tenant, double rate,
                 const struct mo_bench_curve *curve, int64_t total_ns, struct mo_bench_arrival *to) {
     struct mo_process_state state;
+    if (!(rate > 0)) return 0;
     mo_process_start(&state, process, seed, (uint64_t)tenant);
     int n = 0;
     double at = 0, full = full_rate(curve);
@@ -62,8 +63,8 @@ int mo_bench_schedule_draw(const struct mo_env *env, const struct mo_process *pr
     memset(out, 0, sizeof *out);
     int64_t n = 0;
     for (int i = 0; i < n_tenants; i++) {
-        if (!(rates[i] > 0) || !isfinite(rates[i]))
-            return mo_fail(err, MOIRE_EINVAL, "tenant %d: the arrival rate must be positive", i);
+        if (!(rates[i] >= 0) || !isfinite(rates[i]))
+            return mo_fail(err, MOIRE_EINVAL, "tenant %d: the arrival rate must not be negative", i);
         int k = walk(process, seed, i, rates[i], curves ? &curves[i] : NULL, total_ns, NULL);
         if (k < 0 || (n += k) > MAX_ARRIVALS)
             return mo_fail(err, MOIRE_ELIMIT, "more than %d arrivals; lower the load or the seconds",
@@ -97,8 +98,12 @@ void mo_bench_schedule_free(const struct mo_env *env, struct mo_bench_schedule *
 int mo_bench_schedule_write(const struct mo_bench_schedule *s, const char *path, moire_error *err) {
     FILE *f = fopen(path, "we");
     if (!f) return mo_fail(err, MOIRE_EIO, "%s: %s", path, strerror(errno));
-    fprintf(f, "# moire schedule 1 warmup_ns %lld window_ns %lld total_ns %lld n %d\n",
-            (long long)s->warmup_ns, (long long)s->window_ns, (long long)s->total_ns, s->n);
+    fprintf(f, "# moire schedule 1 warmup_ns %lld window_ns %lld total_ns %lld n %d", (long long)s->warmup_ns,
+            (long long)s->window_ns, (long long)s->total_ns, s->n);
+    if (s->n_closed) fprintf(f, " room %d closed ", s->room);
+    for (int i = 0; i < s->n_closed; i++)
+        fprintf(f, "%s%d:%d", i ? "," : "", s->closed[i].tenant, s->closed[i].outstanding);
+    fprintf(f, "\n");
     for (int i = 0; i < s->n; i++)
         fprintf(f, "%lld,%d\n", (long long)s->items[i].at_ns, s->items[i].tenant);
     bool bad = ferror(f) != 0;
@@ -130,17 +135,39 @@ static int64_t header_number(const char *line, const char *key) {
     return errno || end == at || v < 0 ? -1 : v;
 }
 
-static int read_header(FILE *f, const char *path, struct mo_bench_schedule *out, int64_t *n,
+/* "2:4,5:1" behind " closed " in a header line; nothing there: no closed loops. */
+static int read_closed(const char *line, int n_tenants, struct mo_bench_schedule *out) {
+    static const char key[] = " closed ";
+    const char *at = strstr(line, key);
+    if (!at) return 0;
+    out->room = (int)header_number(line, " room ");
+    for (at += sizeof key - 1; out->n_closed < MO_BENCH_MAX_CLOSED;) {
+        char *end;
+        struct mo_bench_closed *c = &out->closed[out->n_closed++];
+        c->tenant = (int)strtol(at, &end, 10);
+        if (end == at || *end != ':' || c->tenant < 0 || c->tenant >= n_tenants) return -1;
+        c->outstanding = (int)strtol(at = end + 1, &end, 10);
+        if (end == at || c->outstanding < 1 || c->outstanding > out->room) return -1;
+        if (*end == '\n') return out->room <= MAX_ARRIVALS ? 0 : -1;
+        if (*end != ',') return -1;
+        at = end + 1;
+    }
+    return -1;
+}
+
+static int read_header(FILE *f, const char *path, int n_tenants, struct mo_bench_schedule *out, int64_t *n,
                        moire_error *err) {
     char line[256];
+    bool bad = true;
     *n = -1;
     if (fgets(line, sizeof line, f) && !strncmp(line, "# moire schedule 1 ", 19)) {
         out->warmup_ns = header_number(line, " warmup_ns ");
         out->window_ns = header_number(line, " window_ns ");
         out->total_ns = header_number(line, " total_ns ");
         *n = header_number(line, " n ");
+        bad = read_closed(line, n_tenants, out) != 0;
     }
-    if (*n < 0 || *n > MAX_ARRIVALS || out->warmup_ns < 0 || out->window_ns < 0 || out->total_ns < 0)
+    if (bad || *n < 0 || *n > MAX_ARRIVALS || out->warmup_ns < 0 || out->window_ns < 0 || out->total_ns < 0)
         return mo_fail(err, MOIRE_EFORMAT, "%s:1: not a moire schedule", path);
     return MOIRE_OK;
 }
@@ -162,7 +189,7 @@ int mo_bench_schedule_read(const struct mo_env *env, const char *path, int n_ten
     FILE *f = fopen(path, "re");
     if (!f) return mo_fail(err, MOIRE_EIO, "%s: %s", path, strerror(errno));
     int64_t n;
-    int code = read_header(f, path, out, &n, err);
+    int code = read_header(f, path, n_tenants, out, &n, err);
     if (!code) out->items = mo_alloc(env, ((size_t)n + 1) * sizeof *out->items);
     if (!code && !out->items) code = mo_fail(err, MOIRE_ENOMEM, "%s: out of memory", path);
     if (out->items) code = read_lines(f, path, n_tenants, n, out, err);

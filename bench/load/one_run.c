@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-#include "bench/load/serve.h"
+#include "bench/load/worth.h"
 
 /* Latency quantiles kept for the distribution plots. */
 static const double quantiles[] = {1,  5,  10, 15, 20, 25, 30, 35, 40, 45, 50, 55, 60,   65,
@@ -67,8 +67,10 @@ static int draw(const struct mo_env *env, const struct mo_bench_mix *mix,
     struct mo_bench_curve curves[MO_BENCH_MAX_TENANTS];
     for (int i = 0; i < mix->scenario.n_tenants; i++)
         curves[i] = mix->scenario.tenants[i].curve;
-    return mo_bench_schedule_draw(env, &o->process, seed, rates, curves, mix->scenario.n_tenants, warmup,
-                                  window, warmup + window + longest, out, err);
+    int code = mo_bench_schedule_draw(env, &o->process, seed, rates, curves, mix->scenario.n_tenants, warmup,
+                                      window, warmup + window + longest, out, err);
+    if (!code) mo_bench_close_loops(mix, out);
+    return code;
 }
 
 /* What was left unanswered, and what no scheduler exceeds, beside what was reached. */
@@ -156,6 +158,16 @@ void mo_bench_doubt_runs(const json_t *results, json_t *why) {
                                            busy, runs, most));
 }
 
+/* A runner that was built before there were closed loops plays the arrivals only. */
+static int check_loops(const struct mo_bench_child *child, const struct mo_bench_schedule *s,
+                       const struct mo_bench_record *records, moire_error *err) {
+    for (int k = 0; k < s->n_closed; k++)
+        if (records[s->n + k * s->room].issue_ns < 0)
+            return mo_fail(err, MOIRE_EFAILED, "%s: its runner knows no closed loops; run `make peers`",
+                           child->system->name);
+    return MOIRE_OK;
+}
+
 /* Has the runner play the schedule; fills records. */
 static int play(void *self, const struct mo_bench_schedule *schedule, const struct mo_bench_budget *budget,
                 struct mo_bench_record *records, int64_t *cut_ns, moire_error *err) {
@@ -169,7 +181,8 @@ static int play(void *self, const struct mo_bench_schedule *schedule, const stru
     snprintf(command, sizeof command, "serve %s\t%s\t%s", from, to, misses);
     int timeout_s = (int)(schedule->total_ns / 1000000000) + 120;
     if (!code) code = mo_bench_child_ask(child, command, timeout_s, &answer, err);
-    if (!code) code = mo_bench_records_read(to, records, schedule->n, cut_ns, err);
+    if (!code) code = mo_bench_records_read(to, records, mo_bench_slots(schedule), cut_ns, err);
+    if (!code) code = check_loops(child, schedule, records, err);
     unlink(from);
     unlink(to);
     return code;
@@ -195,6 +208,9 @@ static int measure(const struct mo_env *env, const struct mo_bench_player *playe
             mo_bench_score(env, schedule, records, mix->qos_ns, mix->scenario.n_tenants, cut_ns, &score, err);
     if (code) return code;
     *out = point_json(mix, &score, schedule->load, seed, rates, (double)schedule->window_ns * 1e-9);
+    json_t *classes =
+        *out ? mo_bench_classes_json(mix, player->system->family, schedule, records, &score, cut_ns) : NULL;
+    if (classes) json_object_set_new(*out, "classes", classes);
     mo_bench_score_free(env, &score);
     if (!*out) return mo_fail(err, MOIRE_ENOMEM, "out of memory");
     note_others(*out, &others);
@@ -227,7 +243,9 @@ int mo_bench_point(const struct mo_env *env, const struct mo_bench_player *playe
     code = mo_bench_limit(env, &schedule, mix->need, mix->scenario.n_tenants, mix->qos_ns, mix->cores,
                           &limits, err);
     if (!code && !hopeless(mix, &limits, goal)) {
-        struct mo_bench_record *records = mo_alloc(env, ((size_t)schedule.n + 1) * sizeof *records);
+        const int slots = mo_bench_slots(&schedule);
+        struct mo_bench_record *records = mo_alloc(env, ((size_t)slots + 1) * sizeof *records);
+        if (records) mo_bench_records_clear(records, slots);
         const struct mo_bench_stalling_config bad_day = {.env = env,
                                                          .stalls = &options->stalls,
                                                          .n_cores = mix->cores,

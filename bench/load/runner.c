@@ -163,13 +163,14 @@ static int play(struct runner *r, const char *schedule_path, const char *records
     int64_t cut;
     int code = mo_bench_schedule_read(r->env, schedule_path, r->job.n_tenants, &schedule, err);
     if (code) return code;
-    struct mo_bench_record *records = mo_alloc(r->env, ((size_t)schedule.n + 1) * sizeof *records);
-    if (!records) code = mo_fail(err, MOIRE_ENOMEM, "no memory for %d queries", schedule.n);
+    const int slots = mo_bench_slots(&schedule);
+    struct mo_bench_record *records = mo_alloc(r->env, ((size_t)slots + 1) * sizeof *records);
+    if (!records) code = mo_fail(err, MOIRE_ENOMEM, "no memory for %d queries", slots);
     if (!code)
         code =
             mo_bench_play(r->env, r->backend, r->self, &schedule, r->job.qos_ns, budget, records, &cut, err);
-    if (!code) code = mo_bench_records_write(records, schedule.n, cut, records_path, err);
-    if (!code) printf("served %d\n", schedule.n);
+    if (!code) code = mo_bench_records_write(records, slots, cut, records_path, err);
+    if (!code) printf("served %d\n", slots);
     mo_free(r->env, records);
     mo_bench_schedule_free(r->env, &schedule);
     return code;

@@ -156,8 +156,7 @@ static int parse_record(const char *line, long long v[5]) {
 
 int mo_bench_records_read(const char *path, struct mo_bench_record *records, int n, int64_t *cut_ns,
                           moire_error *err) {
-    for (int i = 0; i < n; i++)
-        records[i] = (struct mo_bench_record){-1, -1, -1, MOIRE_OK};
+    mo_bench_records_clear(records, n);
     FILE *f = fopen(path, "re");
     if (!f) return mo_fail(err, MOIRE_EIO, "%s: %s", path, strerror(errno));
     char line[256];

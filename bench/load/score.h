@@ -39,6 +39,12 @@ struct mo_bench_score {
     int n_tenants;
 };
 
+/* n records of queries that nobody has asked yet. */
+static inline void mo_bench_records_clear(struct mo_bench_record *records, int n) {
+    for (int i = 0; i < n; i++)
+        records[i] = (struct mo_bench_record){-1, -1, -1, MOIRE_OK};
+}
+
 /* The share that may lie behind met of n independent queries: Wilson's 95 % interval[0] to interval[1]; 0 to
  * 1 when n = 0.  Queries of one run wait for one another, so the true interval is rather wider. */
 void mo_bench_wilson(int met, int n, double interval[2]);

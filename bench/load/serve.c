@@ -2,8 +2,8 @@
  * serve.c - the `moire bench serve` command: systems x seeds x loads, and the search for the highest load.
  *
  * One system is up at a time.  All its seeds and loads run in one process, whose memory is read at the end;
- * on GPUs, where the planner is told the rates to expect at the start, as the simulator tells it, another
- * load has a process of its own. */
+ * where systems take turns, those of one seed, before the next system begins.  On GPUs, where the planner is
+ * told the rates to expect at the start, as the simulator tells it, another load has a process of its own. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,6 +11,7 @@
 #include "bench/data/experiment.h"
 #include "bench/choice/beside.h"
 #include "bench/choice/fronts.h"
+#include "bench/report/frontier.h"
 #include "bench/search/seed_run.h"
 
 /* --- a system that is up ------------------------------------------------------------------------------ */
@@ -123,7 +124,7 @@ static int run_system(struct mo_bench_session *session, const struct mo_bench_se
     for (int i = 0; !code && i < options->n_seeds; i++) {
         json_t *row;
         code = mo_bench_seed(session, &player, mix, options, options->seeds[i], &found, &row, err);
-        if (code || i + 1 == options->n_seeds) {
+        if (code || (i + 1 == options->n_seeds && !options->comes_again)) {
             add_memory(&live.child, row);
             if (!code && moire)
                 self_report(&live.child, &player, mix, options, &found, options->seeds[i], row);
@@ -134,7 +135,13 @@ static int run_system(struct mo_bench_session *session, const struct mo_bench_se
     return code;
 }
 
+/* Said once, however often it is tried. */
 static void leave_out(const struct mo_bench_session *s, json_t *left_out, const char *name, const char *why) {
+    size_t i;
+    json_t *row;
+    json_array_foreach(left_out, i, row) {
+        if (!strcmp(mo_json_text(row, "system"), name)) return;
+    }
     mo_bench_say(s, "bench: left out: %s: %s", name, why);
     json_array_append_new(left_out, json_pack("{s:s, s:s}", "system", name, "why", why));
 }
@@ -164,6 +171,21 @@ static int run_policies(struct mo_bench_session *s, const struct mo_bench_serve_
         snprintf(name, sizeof name, "moire/%.40s", o->policies[i]);
         const struct mo_bench_system system = {name, "moire", o->policies[i], "policy of moire"};
         code = run_system(s, o, mix, &system, results, err);
+    }
+    return code;
+}
+
+/* All systems with one seed after the other, so that a machine that changes meanwhile is the same for all. */
+static int run_turns(struct mo_bench_session *s, const struct mo_bench_serve_options *o,
+                     const struct mo_bench_mix *mix, json_t *results, json_t *left_out, moire_error *err) {
+    int code = MOIRE_OK;
+    for (int i = 0; !code && i < o->n_seeds; i++) {
+        struct mo_bench_serve_options one = *o;
+        one.seeds[0] = o->seeds[i];
+        one.n_seeds = 1;
+        one.comes_again = i + 1 < o->n_seeds;
+        code = run_policies(s, &one, mix, results, err);
+        if (!code) code = run_peers(s, &one, mix, results, left_out, err);
     }
     return code;
 }
@@ -218,9 +240,10 @@ int mo_bench_serve(struct mo_bench_session *session, const struct mo_bench_serve
         return code;
     }
     json_t *results = json_array(), *left_out = json_array(), *versus = NULL, *beside = NULL;
-    code = run_policies(session, options, &mix, results, err);
+    code = options->in_turns ? run_turns(session, options, &mix, results, left_out, err)
+                             : run_policies(session, options, &mix, results, err);
     if (!code) code = compare_all(session, options, &mix, &versus, &beside, left_out, err);
-    if (!code) code = run_peers(session, options, &mix, results, left_out, err);
+    if (!code && !options->in_turns) code = run_peers(session, options, &mix, results, left_out, err);
     json_t *why = json_array();
     mo_bench_doubt_runs(results, why);
     json_object_set_new(experiment, "seeds", mo_bench_seeds_json(options));
@@ -235,6 +258,7 @@ int mo_bench_serve(struct mo_bench_session *session, const struct mo_bench_serve
     json_object_set_new(*out, "versus", versus ? versus : json_null());
     json_object_set_new(*out, "neighbour", beside ? beside : json_null());
     json_object_set_new(*out, "objective", json_string(session->objective));
+    json_object_set_new(*out, "frontier", mo_frontier_json(&mix.scenario, results));
     json_object_set_new(*out, "fronts", mo_bench_fronts(session, &mix, results));
     mo_bench_mix_close(&mix);
     return !*out && !code ? mo_fail(err, MOIRE_ENOMEM, "out of memory") : code;

@@ -40,6 +40,8 @@ struct mo_bench_serve_options {
      * none = no such comparison.  pairs: of turns under each of its conditions. */
     int neighbour[MO_BENCH_MAX_NEIGHBOUR], n_neighbour, pairs;
     struct mo_bench_stalls stalls;         /* that runs on this machine are given; zeros = none */
+    bool in_turns;                         /* all systems with a seed before the next seed */
+    bool comes_again;                      /* filled in: a system's next turn, with its report, comes */
     bool timeline;                         /* record cores and blocks of moire's policies */
     const struct mo_bench_schedule *given; /* arrivals in place of drawn ones; NULL = none */
 };
@@ -62,8 +64,13 @@ struct mo_bench_mix {
 int mo_bench_calibrate(struct mo_bench_session *session, const struct mo_bench_serve_options *options,
                        struct mo_bench_mix *out, moire_error *err);
 void mo_bench_mix_close(struct mo_bench_mix *mix);
-/* Arrival rates, queries a second, that make the given load: sum of rate x solo one-core time = load x cores;
- * in a scenario with rates, these times the load.
+/* The least time of a tenant's query alone, with any number of cores, on a family of systems or the fastest
+ * one (NULL), as the calibration has it; 0 = not known. */
+double mo_bench_alone_ms(const struct mo_bench_mix *mix, int tenant, const char *family);
+/* The closed loops of the mix, and room for four times what all cores would answer at the solo time. */
+void mo_bench_close_loops(const struct mo_bench_mix *mix, struct mo_bench_schedule *schedule);
+/* Arrival rates, queries a second, that make the given load, 0 in a closed loop: sum of rate x solo one-core
+ * time = load x cores; in a scenario with rates, these times the load.
  */
 void mo_bench_rates(const struct mo_bench_mix *mix, double load, double *rates);
 /* What an operator would declare of a tenant with such a rate: that at the beginning of its curve.  Simulated

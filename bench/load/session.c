@@ -23,6 +23,8 @@
 
 enum { WATCH_MS = 300 };
 
+/* The last BY_CLASS of them have a pool of threads for each class. */
+enum { BY_CLASS = 4 };
 static const struct mo_bench_system peers[] = {
     {"ort-fcfs-all", "onnxruntime", "fcfs-all", "ONNX Runtime, FCFS, each query on all cores"},
     {"ort-core-per-query", "onnxruntime", "core-per-query", "ONNX Runtime, FCFS, each query on one core"},
@@ -34,11 +36,20 @@ static const struct mo_bench_system peers[] = {
      "the same without spinning workers"},
     {"openvino-latency", "openvino", "latency", "OpenVINO, latency mode"},
     {"openvino-throughput", "openvino", "throughput", "OpenVINO, throughput mode"},
+    {"ort-split", "onnxruntime", "split", "ONNX Runtime, half of the cores for each class"},
+    {"ort-split-all", "onnxruntime", "split-all", "ONNX Runtime, a pool of all cores for each class"},
+    {"ort-split-nice", "onnxruntime", "split-nice", "the same, best-effort threads at nice 19"},
+    {"ort-split-idle", "onnxruntime", "split-idle", "the same, best-effort threads under SCHED_IDLE"},
 };
 
 const struct mo_bench_system *mo_bench_peers(int *n) {
     *n = (int)(sizeof peers / sizeof peers[0]);
     return peers;
+}
+
+bool mo_bench_by_class(const struct mo_bench_system *peer) {
+    return peer >= peers + sizeof peers / sizeof *peers - BY_CLASS &&
+           peer < peers + sizeof peers / sizeof *peers;
 }
 
 /* A bare container may have no /tmp. */

@@ -17,6 +17,10 @@ struct mo_bench_system {
 /* The peers' arrangements under load; *n rows. */
 const struct mo_bench_system *mo_bench_peers(int *n);
 
+/* Whether a row of that table deals with classes apart: it is measured where it is named, not as one of all.
+ */
+bool mo_bench_by_class(const struct mo_bench_system *peer);
+
 struct mo_bench_session {
     const struct mo_env *env;
     char exe[512];      /* this program */

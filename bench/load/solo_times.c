@@ -135,8 +135,9 @@ static int conclude(struct calibration *c, int tenant, moire_error *err) {
     c->mix->qos_ns[tenant] = (int64_t)(qos_ms * 1e6);
     c->mix->solo_ms[tenant] = solo_ms;
     mo_bench_doubt_series(t->name, series, m->set.n, &c->rule, c->why);
-    json_array_append_new(c->tenants, json_pack("{s:s, s:f, s:f, s:o}", "name", t->name, "qos_ms", qos_ms,
-                                                "solo_ms", solo_ms, "solo", rows_json(c, m)));
+    json_array_append_new(c->tenants, json_pack("{s:s, s:o, s:f, s:o}", "name", t->name, "qos_ms",
+                                                mo_json_known(qos_ms > 0, qos_ms), "solo_ms", solo_ms, "solo",
+                                                rows_json(c, m)));
     return MOIRE_OK;
 }
 
@@ -179,8 +180,8 @@ static int open_tenant(struct calibration *c, int tenant, moire_error *err) {
                                             .n_families = families(o, names)};
     const int most = most_threads(c, t), threads[] = {1, most};
     mo_bench_say(c->session, "bench: solo latency of %s: loading it on every system", t->name);
-    int code = mo_bench_solo_open(c->session, t, threads, most != 1 && t->qos.times_solo > 0 ? 2 : 1, &spec,
-                                  &m->set, err);
+    const bool wide = most != 1 && (t->qos.times_solo > 0 || t->outstanding);
+    int code = mo_bench_solo_open(c->session, t, threads, wide ? 2 : 1, &spec, &m->set, err);
     m->first = c->n_series;
     for (int i = 0; i < m->set.n; i++)
         c->series[c->n_series++] = (struct mo_solo_series){.model = tenant,

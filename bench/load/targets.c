@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * targets.c - QoS targets and arrival rates of a scenario, measured (solo_times.c), taken from an earlier
  * result or from profiles of GPUs; see serve.h. */
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 #include "bench/load/solo_times.h"
@@ -17,7 +18,8 @@ static int reuse_tenant(const struct mo_json_file *f, struct mo_bench_mix *mix, 
         if (!name || strcmp(name, mix->scenario.tenants[i].name) != 0) continue;
         double qos = json_number_value(json_object_get(row, "qos_ms"));
         double solo = json_number_value(json_object_get(row, "solo_ms"));
-        if (!(qos > 0 && qos < 1e7 && solo > 0 && solo < 1e7))
+        if (mix->scenario.tenants[i].outstanding) qos = 0;
+        if (!((qos > 0 || mix->scenario.tenants[i].outstanding) && qos < 1e7 && solo > 0 && solo < 1e7))
             return mo_json_fail(f, "calibration.tenants", err, "'%s' has no usable qos_ms and solo_ms", name);
         mix->qos_ns[i] = (int64_t)(qos * 1e6);
         mix->solo_ms[i] = solo;
@@ -53,10 +55,46 @@ static void note_needs(struct mo_bench_mix *mix) {
             if (ms > 0 && ms < least) least = ms;
         }
         for (int t = 0; name && t < mix->scenario.n_tenants; t++)
-            if (!strcmp(name, mix->scenario.tenants[t].name))
+            if (!strcmp(name, mix->scenario.tenants[t].name) && !mix->scenario.tenants[t].outstanding)
                 mix->need[t] = (struct mo_bench_need){
                     .core_ns = least * 1e6, .late_ns = mix->scenario.tenants[t].shed_late ? 0 : least * 1e6};
     }
+}
+
+/* Of one family of systems, or of all (NULL); 0 = none was measured. */
+static double least_alone(const json_t *tenant, const char *family) {
+    double least = family ? 0 : mo_json_number(tenant, "fastest_ms");
+    size_t k;
+    json_t *row;
+    json_array_foreach(json_object_get(tenant, "solo"), k, row) {
+        const double ms = mo_json_number(row, "min_ms");
+        if (family && strcmp(mo_json_text(row, "system"), family) != 0) continue;
+        if (ms > 0 && (!(least > 0) || ms < least)) least = ms;
+    }
+    return least;
+}
+
+double mo_bench_alone_ms(const struct mo_bench_mix *mix, int tenant, const char *family) {
+    size_t i;
+    json_t *row;
+    json_array_foreach(json_object_get(mix->calibration, "tenants"), i, row) {
+        if (!strcmp(mo_json_text(row, "name"), mix->scenario.tenants[tenant].name))
+            return least_alone(row, family);
+    }
+    return 0;
+}
+
+void mo_bench_close_loops(const struct mo_bench_mix *mix, struct mo_bench_schedule *s) {
+    static const double spare = 4;
+    double most = 0;
+    s->n_closed = 0;
+    for (int i = 0; i < mix->scenario.n_tenants && s->n_closed < MO_BENCH_MAX_CLOSED; i++) {
+        const int outstanding = mix->scenario.tenants[i].outstanding;
+        if (!outstanding) continue;
+        s->closed[s->n_closed++] = (struct mo_bench_closed){i, outstanding};
+        most = fmax(most, outstanding + spare * mix->cores * (double)s->total_ns * 1e-6 / mix->solo_ms[i]);
+    }
+    s->room = (int)fmin(ceil(most), 1e6);
 }
 
 static void note_splits(const struct mo_bench_gpu_side *side, struct mo_bench_mix *mix) {
@@ -110,6 +148,7 @@ int mo_bench_calibrate(struct mo_bench_session *session, const struct mo_bench_s
     out->region = mo_region_create(session->env);
     if (!out->region) code = mo_fail(err, MOIRE_ENOMEM, "out of memory");
     if (!code && !session->gpus) code = mo_bench_no_applications(&out->scenario, err);
+    if (!code && session->gpus) code = mo_bench_no_closed_loops(&out->scenario, "a machine of GPUs", err);
     if (!code && session->gpus) code = aim_on_gpus(session, out, err);
     for (int i = 0; !code && i < out->scenario.n_tenants; i++)
         code = find_models(session, out, &out->scenario.tenants[i], err);
@@ -130,7 +169,9 @@ int mo_bench_calibrate(struct mo_bench_session *session, const struct mo_bench_s
 void mo_bench_weigh(struct mo_bench_mix *mix) {
     for (int i = 0; i < mix->scenario.n_tenants; i++) {
         double weight = mix->scenario.tenants[i].weight;
-        mix->weight[i] = weight > 0 ? weight : 1e9 / (double)mix->qos_ns[i];
+        mix->weight[i] = mix->scenario.tenants[i].outstanding ? 0
+                         : weight > 0                         ? weight
+                                                              : 1e9 / (double)mix->qos_ns[i];
     }
 }
 

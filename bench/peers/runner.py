@@ -7,6 +7,7 @@ may be called from any thread."""
 import ctypes
 import json
 import os
+import queue
 import sys
 import threading
 import time
@@ -18,22 +19,32 @@ OVER, MISSED = 1, 2  # bits of Drive.over
 
 
 class Drive:
-    """Plays one schedule, open loop; latency is counted by the conductor from the scheduled arrival."""
+    """Plays one schedule, open loop, and closed loops beside it; latency is counted by the conductor from the
+    scheduled arrival.  Queries of the k-th closed loop have indices from n + k room on."""
 
     def __init__(self, backend, path, qos):
         with open(path) as f:
             head = f.readline().split()
             self.arrivals = [tuple(map(int, line.split(","))) for line in f]
         self.warmup, self.window, self.total = (int(head[i]) for i in (5, 7, 9))
+        self.room, closed = (int(head[13]), head[15]) if len(head) > 15 else (0, "")
+        self.loops = [tuple(map(int, loop.split(":"))) for loop in closed.split(",") if loop]
+        self.n = len(self.arrivals)
+        slots = self.n + len(self.loops) * self.room
         self.backend, self.qos = backend, qos
-        self.records = [[-1, -1, -1, 0] for _ in self.arrivals]
-        self.over = bytearray(len(self.arrivals))
+        self.records = [[-1, -1, -1, 0] for _ in range(slots)]
+        self.over = bytearray(slots)
         self.n_done = self.misses = self.first = 0
         self.missed_of = [0] * len(qos)
         self.lock = threading.Lock()
+        self.owed = queue.SimpleQueue()  # numbers of loops that may ask
+        self.asked = [0] * len(self.loops)
+        for k, (_, outstanding) in enumerate(self.loops):
+            for _ in range(outstanding):
+                self.owed.put(k)
 
     def counts(self, i):
-        return self.warmup <= self.arrivals[i][0] < self.warmup + self.window
+        return i < self.n and self.warmup <= self.arrivals[i][0] < self.warmup + self.window
 
     def due(self, i):
         return self.arrivals[i][0] + self.qos[self.arrivals[i][1]]
@@ -43,9 +54,11 @@ class Drive:
         record[1], record[2], record[3] = start - self.t0, end - self.t0 if code == 0 else -1, code
         with self.lock:
             self.n_done += 1
-            if code != 0 or record[2] > self.due(i):
+            if self.counts(i) and (code != 0 or record[2] > self.due(i)):
                 self.miss(i)
             self.over[i] |= OVER
+        if i >= self.n and code == 0:  # one that fails is not asked again
+            self.owed.put((i - self.n) // self.room)
 
     def miss(self, i):
         """Once a query, whoever sees it first; with the lock held."""
@@ -73,20 +86,44 @@ class Drive:
         finally:
             step_ahead(False)
 
+    def now(self):
+        return time.monotonic_ns() - self.t0
+
+    def ask(self, k):
+        """The next query of a closed loop."""
+        if self.asked[k] == self.room:
+            raise RuntimeError(f"a closed loop had more than {self.room} answers")
+        i = self.n + k * self.room + self.asked[k]
+        self.asked[k] += 1
+        self.records[i][0] = self.now()
+        self.backend.issue(i, self.loops[k][0], self.done)
+
+    def sleep_until(self, at):
+        """Closed loops go on meanwhile.  Returns the time."""
+        while (now := self.now()) < 0 or now < at or not self.owed.empty():
+            if not self.loops or now < 0:
+                time.sleep((at - now if now >= 0 else -now) * 1e-9)
+                continue
+            try:
+                self.ask(self.owed.get(timeout=max(at - now, 0) * 1e-9))
+            except queue.Empty:
+                pass
+        return now
+
     def generate(self, give_up):
         self.t0 = time.monotonic_ns() + LEAD_NS
         cut = NEVER
         for i, (at, tenant) in enumerate(self.arrivals):
-            while (left := self.t0 + at - time.monotonic_ns()) > 0:
-                time.sleep(left * 1e-9)
-            now = time.monotonic_ns() - self.t0
+            now = self.sleep_until(at)
             if i % LOOK_EVERY == 0 and self.is_lost(give_up, i, now):
                 cut = now
                 break
             self.records[i][0] = now
             self.backend.issue(i, tenant, self.done)
         else:
-            while self.n_done < len(self.arrivals) and time.monotonic_ns() - self.t0 < self.total:
+            if self.loops:
+                self.sleep_until(self.total)
+            while self.n_done < self.n + sum(self.asked) and self.now() < self.total:
                 time.sleep(TICK_S)
         self.backend.stop()
         return cut

@@ -133,6 +133,9 @@ void mo_page_latency(FILE *out, const struct mo_page_view *view) {
     fprintf(out, "<h2>Latency from the scheduled arrival, at load %.2f</h2>\n", loads[0]);
     mo_page_legend(out, view, false);
     fprintf(out, "<div class=\"row small\">\n");
-    json_array_foreach(mo_page_tenant_list(view), i, target) latency_chart(out, view, target, loads[0]);
+    json_array_foreach(mo_page_tenant_list(view), i, target) {
+        if (mo_doc_has_target(view->document, mo_json_text(target, "name")))
+            latency_chart(out, view, target, loads[0]);
+    }
     fprintf(out, "</div>\n");
 }

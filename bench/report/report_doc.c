@@ -114,6 +114,15 @@ const char *mo_doc_load_one(const json_t *document) {
     return "all cores busy at the fastest system's speed";
 }
 
+bool mo_doc_has_target(const json_t *document, const char *tenant) {
+    size_t i;
+    json_t *t;
+    json_array_foreach(json_object_get(json_object_get(document, "calibration"), "tenants"), i, t) {
+        if (!strcmp(mo_json_text(t, "name"), tenant)) return !json_is_null(json_object_get(t, "qos_ms"));
+    }
+    return true;
+}
+
 const json_t *mo_doc_point(const json_t *result, double load) {
     size_t k;
     json_t *point;

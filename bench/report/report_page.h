@@ -34,6 +34,8 @@ double mo_doc_common_load(const json_t *document);
 bool mo_doc_one_tenant(const json_t *document);
 /* What load 1 is: "all cores busy at the fastest system's speed". */
 const char *mo_doc_load_one(const json_t *document);
+/* Whether queries of a tenant have a target; those of one in a closed loop have none, and are not scored. */
+bool mo_doc_has_target(const json_t *document, const char *tenant);
 /* The point of a result at a load; NULL = not measured there. */
 const json_t *mo_doc_point(const json_t *result, double load);
 

@@ -18,7 +18,7 @@ void mo_page_targets(FILE *out, const struct mo_page_view *view) {
         fprintf(out, "<tr><td>");
         mo_html_text(out, mo_json_text(t, "name"));
         fprintf(out, "</td>");
-        mo_page_number(out, mo_json_number(t, "qos_ms"), 1);
+        mo_page_number(out, mo_json_number(t, "qos_ms") > 0 ? mo_json_number(t, "qos_ms") : -1, 1);
         mo_page_number(out, mo_json_number(t, "solo_ms"), 2);
         fprintf(out, "<td class=\"l wrap soft\">");
         mo_html_text(out, mo_json_text(t, "given_name"));

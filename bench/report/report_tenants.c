@@ -143,8 +143,11 @@ static void draw_table(FILE *out, const struct table *t) {
             "<th>p99,<br>ms</th><th>answers<br>a second</th><th>shed</th>%s<th>unanswered</th>"
             "<th>queueing delay,<br>p50, p99, ms</th></tr>\n",
             t->failures ? "<th>failed</th>" : "");
-    json_array_foreach(mo_page_tenant_list(t->view), i, tenant) for (int s = 0; s < t->n; s++)
-        row(out, t, tenant, s);
+    json_array_foreach(mo_page_tenant_list(t->view), i, tenant) {
+        const bool scored = mo_doc_has_target(t->view->document, mo_json_text(tenant, "name"));
+        for (int s = 0; scored && s < t->n; s++)
+            row(out, t, tenant, s);
+    }
     fprintf(out, "</table></div>\n");
 }
 
@@ -154,7 +157,7 @@ static void silent(FILE *out, const struct table *t) {
     int named = 0;
     if (!t->n || !mo_merge_load(t->view->document, t->systems[0], t->load, &at)) return;
     for (int i = 0; i < at.n_tenants; i++) {
-        if (at.tenants[i].n > 0) continue;
+        if (at.tenants[i].n > 0 || !mo_doc_has_target(t->view->document, at.tenants[i].name)) continue;
         fprintf(out,
                 named++ ? ", " : "<p class=\"soft\">No query came in this time (a longer --seconds helps): ");
         mo_html_text(out, at.tenants[i].name);

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 #include "bench/load/score.h"
+#include "bench/report/frontier.h"
 #include "bench/report/headline.h"
 #include "bench/report/report.h"
 #include "bench/report/series.h"
@@ -38,7 +39,11 @@ static void targets(const struct mo_page_view *view) {
     printf("%-32s %10s %18s\n", "tenant", "target ms", gpus ? "least GPU ms" : "alone, 1 core ms");
     json_array_foreach(json_object_get(calibration, "tenants"), i, t) {
         name(mo_json_text(t, "name"));
-        printf(" %10.2f %18.2f\n", mo_json_number(t, "qos_ms"), mo_json_number(t, "solo_ms"));
+        if (mo_json_number(t, "qos_ms") > 0)
+            printf(" %10.2f", mo_json_number(t, "qos_ms"));
+        else
+            printf(" %10s", "-");
+        printf(" %18.2f\n", mo_json_number(t, "solo_ms"));
     }
 }
 
@@ -108,7 +113,7 @@ static void one_load(const struct mo_page_view *view, const struct mo_curve *c,
            "(95 %)", "p50 ms", "p95 ms", "p99 ms", "answers/s", "shed", "failed", "unanswered",
            "queueing delay p50, p99 ms");
     for (int i = 0; i < at->n_tenants; i++)
-        tenant_row(&at->tenants[i]);
+        if (mo_doc_has_target(view->document, at->tenants[i].name)) tenant_row(&at->tenants[i]);
 }
 
 /* Loads asked for are shown tenant by tenant; the probes of a search only as one line each while they run. */
@@ -285,6 +290,7 @@ void mo_bench_serve_print(const json_t *document) {
         headline(&view);
         targets(&view);
         loads(&view);
+        mo_text_frontier(stdout, view.document);
         mo_bench_by_load_print_of(document);
         summary(&view);
         left_out(document);

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <sys/resource.h>
 #include "bench/load/moire_report.h"
+#include "bench/report/frontier.h"
 #include "bench/report/report_page.h"
 #include "bench/search/seed_run.h"
 #include "bench/sim/run_counters.h"
@@ -27,10 +28,10 @@ static int aim(struct mo_bench_simulation *m, int i, json_t *list) {
     m->mix.solo_ms[i] = one;
     int few = p->level ? p->needed[1] + p->needed[2] + p->needed[3] : p->n_layers;
     return json_array_append_new(
-        list, json_pack("{s:s, s:i, s:i, s:f, s:f, s:f, s:[{s:s, s:i, s:f, s:f}]}", "name", t->name, "layers",
-                        p->n_layers, "layers_of_three_versions", few, "qos_ms", qos, "solo_ms", one,
-                        "fastest_ms", (double)mo_profile_time(p, wide, 0, p->n_layers) * 1e-6, "solo",
-                        "system", "moire", "threads", cores, "min_ms", solo, "median_ms", solo));
+        list, json_pack("{s:s, s:i, s:i, s:o, s:f, s:f, s:[{s:s, s:i, s:f, s:f}]}", "name", t->name, "layers",
+                        p->n_layers, "layers_of_three_versions", few, "qos_ms", mo_json_known(qos > 0, qos),
+                        "solo_ms", one, "fastest_ms", (double)mo_profile_time(p, wide, 0, p->n_layers) * 1e-6,
+                        "solo", "system", "moire", "threads", cores, "min_ms", solo, "median_ms", solo));
 }
 
 int mo_bench_simulation_aim(struct mo_bench_simulation *m, moire_error *err) {
@@ -85,9 +86,11 @@ static int open_gpus(struct mo_bench_simulation *m, const struct mo_bench_simula
     if (o->serve.calibration)
         return mo_fail(err, MOIRE_EINVAL,
                        "--calibration is for machines of cores: on GPUs targets are the scenario's");
+    int code = mo_bench_no_closed_loops(&m->mix.scenario, "a machine of GPUs", err);
+    if (code) return code;
     m->side = mo_alloc(m->env, sizeof *m->side);
     if (!m->side) return mo_fail(err, MOIRE_ENOMEM, "out of memory");
-    int code = mo_bench_gpu_side_open(m->env, &m->machine, &m->mix, m->side, err);
+    code = mo_bench_gpu_side_open(m->env, &m->machine, &m->mix, m->side, err);
     m->machine.sim.gpus = &m->side->gpus;
     m->machine.sim.n_cores = m->side->gpus.n_units;
     for (int i = 0; !code && i < o->serve.n_policies; i++) {
@@ -274,13 +277,14 @@ static json_t *document_of(const struct mo_bench_session *session, const struct 
     json_t *experiment =
         json_pack("{s:o, s:s, s:s, s:o}", "machine", machine_json(m), "moire", moire_version(), "command",
                   session->command, "seeds", mo_bench_seeds_json(o));
-    return json_pack("{s:o, s:s, s:s, s:s, s:I, s:o, s:f, s:f, s:f, s:o, s:O, s:o, s:o, s:[], s:b}",
+    return json_pack("{s:o, s:s, s:s, s:s, s:I, s:o, s:f, s:f, s:f, s:o, s:O, s:o, s:o, s:o, s:[], s:b}",
                      "experiment", experiment, "scenario", m->mix.scenario.name, "about",
                      m->mix.scenario.about, "objective", mo_objective_name(m->mix.scenario.objective), "seed",
                      (json_int_t)o->seeds[0], "seeds", mo_bench_seeds_json(o), "seconds", o->seconds,
                      "warmup_s", o->warmup, "goal", o->find_max, "arrivals", mo_bench_process_json(o),
-                     "calibration", m->mix.calibration, "summary", mo_bench_summary(results), "results",
-                     results, "left_out", "complete", complete);
+                     "calibration", m->mix.calibration, "summary", mo_bench_summary(results), "frontier",
+                     mo_frontier_json(&m->mix.scenario, results), "results", results, "left_out", "complete",
+                     complete);
 }
 
 /* What happened as the first result, then the policies, all on the recorded arrivals. */

@@ -26,6 +26,8 @@ void mo_bench_simulation_needs(const struct mo_bench_simulation *m, const int64_
     int cores = m->machine.sim.n_cores;
     for (int i = 0; i < m->mix.scenario.n_tenants; i++) {
         double fast = fast_end(m, i);
+        out[i] = (struct mo_bench_need){0};
+        if (m->mix.scenario.tenants[i].outstanding) continue;
         const struct mo_profile *p = m->profile[i];
         out[i] = (struct mo_bench_need){
             .core_ns = fast * mo_bound_need(p, cores, (double)qos_ns[i] / fast),

@@ -116,6 +116,7 @@ int mo_bench_simulate_offline(const struct mo_bench_simulation *m, uint64_t seed
                        .best_value = -10};
     bool room = s.put_off && s.best_put_off && s.now;
     int code = room ? MOIRE_OK : mo_fail(err, MOIRE_ENOMEM, "out of memory for an offline schedule");
+    if (!code) code = mo_bench_no_closed_loops(&m->mix.scenario, "the policy 'offline'", err);
     for (size_t i = 0; !code && i < sizeof around / sizeof *around; i++) {
         const struct mo_policy *policy = mo_policy_find(around[i]);
         code = thin(&s, policy, err);

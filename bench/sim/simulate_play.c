@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * simulate_play.c - one schedule on the simulated engine; see simulate.h. */
+#include "bench/load/closed_loop.h"
 #include "bench/load/flow.h"
 #include "bench/sim/simulate.h"
 
@@ -14,7 +15,8 @@ struct run {
     struct mo_bench_record *records;
     struct mo_sim *sim;
     struct mo_bench_flow_app apps[MO_BENCH_MAX_TENANTS];
-    struct mo_bench_flow *flow;               /* of applications; NULL = there are none */
+    struct mo_bench_flow *flow; /* of applications; NULL = there are none */
+    struct mo_bench_loops loops;
     const struct mo_bench_budget *budget;     /* NULL = it is played to its end */
     int misses, missed[MO_BENCH_MAX_TENANTS]; /* of all, and of each tenant's queries */
     int64_t judged_ns;                        /* what was due before and open is among them */
@@ -42,6 +44,8 @@ static void note(struct run *run, int index, int code, int64_t start_ns, int64_t
     r->code = code;
     r->start_ns = start_ns;
     if (code == MOIRE_OK) r->end_ns = end_ns;
+    if (code == MOIRE_OK) mo_bench_loops_answered(&run->loops, index);
+    if (index >= run->schedule->n) return;
     if (due(run, index) >= run->judged_ns && (code != MOIRE_OK || end_ns > due(run, index))) miss(run, index);
 }
 
@@ -90,12 +94,25 @@ static int64_t sim_clock(void *ctx) {
     return mo_sim_now(((struct run *)ctx)->sim);
 }
 
-/* Lets the clock come to `to`; stages of applications begin when they become ready, after the simulator's
- * answers, which must not call it back. */
+/* What closed loops ask by now. */
+static void ask(struct run *run, struct mo_sim *sim) {
+    for (int i; (i = mo_bench_loops_next(&run->loops)) >= 0;) {
+        const int64_t now = mo_sim_now(sim);
+        run->records[i].issue_ns = now - START_NS;
+        int code =
+            mo_sim_submit_late(sim, mo_bench_tenant_of(run->schedule, i), now, &run->records[i], NULL, NULL);
+        if (code) note(run, i, code, -1, now - START_NS);
+    }
+}
+
+/* Lets the clock come to `to`; stages of applications begin when they become ready, and closed loops go on,
+ * after the simulator's answers, which must not call it back. */
 static void advance(struct run *run, struct mo_sim *sim, int64_t to) {
-    for (int64_t next; run->flow && (next = mo_sim_next(sim)) <= to && next != MO_NEVER;) {
+    const bool stops = run->flow || run->schedule->n_closed;
+    for (int64_t next; stops && (next = mo_sim_next(sim)) <= to && next != MO_NEVER;) {
         mo_sim_advance(sim, next);
-        mo_bench_flow_go_on(run->flow);
+        if (run->flow) mo_bench_flow_go_on(run->flow);
+        ask(run, sim);
     }
     mo_sim_advance(sim, to);
 }
@@ -119,6 +136,8 @@ static void issue(struct run *run, struct mo_sim *sim, int i, int64_t late) {
 /* The drawn schedule against the engine; the answer to what is still open at its end is "unfinished". */
 static void drive(struct run *run, struct mo_sim *sim, int64_t *cut_ns) {
     const struct mo_bench_schedule *s = run->schedule;
+    mo_sim_advance(sim, START_NS);
+    ask(run, sim);
     for (int i = 0; i < s->n; i++) {
         int64_t at = s->items[i].at_ns;
         int64_t late = run->simulation->late_ns ? run->simulation->late_ns[i] : 0;
@@ -252,13 +271,14 @@ int mo_bench_simulate_play(const struct mo_bench_simulation *m, const struct mo_
     int code = draw_stalls(m, seed, schedule, &config, &drawn, err);
     if (!code && (code = mo_sim_create(&config, &sim, err))) mo_free(m->env, drawn.done);
     if (code) return code;
-    for (int i = 0; i < schedule->n; i++)
-        records[i] = (struct mo_bench_record){-1, -1, -1, MOIRE_OK};
+    mo_bench_records_clear(records, mo_bench_slots(schedule));
+    mo_bench_loops_begin(&run.loops, schedule);
     *cut_ns = INT64_MAX;
     code = open_tenants(m, sim, schedule->load, err);
     run.sim = sim;
     if (!code) code = make_flow(&run, err);
     if (!code) drive(&run, sim, cut_ns);
+    if (!code) code = mo_bench_loops_check(&run.loops, err);
     if (!code && mo_sim_broken(sim))
         code = mo_fail(err, MOIRE_EFAILED, "policy '%s': %lld blocks that no machine could run", policy->name,
                        (long long)mo_sim_broken(sim));

@@ -49,6 +49,8 @@ static void reads_all_keys(void **state) {
 }
 
 #define TENANTS(list)     "{\"name\": \"n\", \"qos\": {\"ms\": 1}, \"tenants\": [" list "]}"
+#define BEST_EFFORT       "\"class\": \"best-effort\""
+#define CLOSED(keys)      TENANTS("{\"model\": \"m\"}, {\"model\": \"o\", \"outstanding\": 4, " keys "}")
 #define APPLICATION(list) TENANTS("{\"name\": \"a\", \"rate\": 1, \"stages\": [" list "]}")
 
 static void reads_rates_and_applications(void **state) {
@@ -109,6 +111,14 @@ static const struct {
     {TENANTS("{\"model\": \"m\", \"rate\": 1}, {\"model\": \"o\"}"), "some have none"},
     {TENANTS("{\"rate\": 1, \"stages\": [{\"model\": \"m\"}]}"), "an application needs a \"name\""},
     {TENANTS("{\"name\": \"a\", \"stages\": [{\"model\": \"m\"}]}"), "'a' needs a rate and a target"},
+    {CLOSED("\"class\": \"besteffort\""), "tenants[1].class: must be \"latency-critical\" or"},
+    {CLOSED("\"class\": \"latency-critical\""), "tenants[1]: has \"outstanding\" and no target, so it needs"},
+    {CLOSED("\"rate\": 1, " BEST_EFFORT), "cannot have \"rate\""},
+    {CLOSED("\"weight\": 1, " BEST_EFFORT), "cannot have \"weight\""},
+    {CLOSED("\"qos\": {\"ms\": 1}, " BEST_EFFORT), "cannot have \"qos\""},
+    {CLOSED("\"shed_late\": true, " BEST_EFFORT), "cannot have \"shed_late\""},
+    {TENANTS("{\"model\": \"m\", \"outstanding\": 0}"), "tenants[0].outstanding: must lie between 1 and 64"},
+    {TENANTS("{\"model\": \"m\", \"outstanding\": 1, " BEST_EFFORT "}"), "tenants: some must have arrivals"},
     {APPLICATION(""), "stages: needs 1 to"},
     {APPLICATION("{\"model\": \"m\"}, {\"model\": \"m\"}"), "stages[1]: a second stage of that name"},
     {APPLICATION("{\"model\": \"m\", \"after\": [\"x\"]}"), "application 'a' has no stage 'x'"},
@@ -162,11 +172,25 @@ static void refuses_unreadable_and_oversized(void **state) {
     assert_non_null(strstr(err.message, "json_bytes"));
 }
 
+static void a_closed_loop_has_neither_rate_nor_target(void **state) {
+    (void)state;
+    struct mo_bench_scenario s;
+    moire_error err = {0};
+    if (parse(CLOSED(BEST_EFFORT), &s, &err)) fail_msg("%s", err.message);
+    assert_int_equal(s.tenants[1].outstanding, 4);
+    assert_int_equal(s.tenants[0].outstanding, 0);
+    assert_true(s.tenants[1].qos.ms == 0 && s.tenants[1].qos.times_solo == 0); /* nor that of the scenario */
+    assert_false(s.rated);
+    assert_int_equal(mo_bench_no_closed_loops(&s, "it", &err), MOIRE_EINVAL);
+    assert_string_equal(err.message, "n: 'o' has \"outstanding\" queries, which it does not know");
+    mo_bench_scenario_close(&s);
+}
+
 static void shipped_scenarios_are_valid(void **state) {
     (void)state;
-    static const char *const names[] = {"mix",        "light",         "medium",         "heavy",
-                                        "ocr",        "veltair-light", "veltair-medium", "veltair-heavy",
-                                        "veltair-mix"};
+    static const char *const names[] = {"mix",           "light",      "medium",        "heavy",
+                                        "ocr",           "classes",    "veltair-light", "veltair-medium",
+                                        "veltair-heavy", "veltair-mix"};
     struct mo_env env = mo_env_default();
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         char path[64];
@@ -259,6 +283,7 @@ int main(void) {
         cmocka_unit_test(reads_rates_and_applications),
         cmocka_unit_test(names_place_of_errors),
         cmocka_unit_test(refuses_unreadable_and_oversized),
+        cmocka_unit_test(a_closed_loop_has_neither_rate_nor_target),
         cmocka_unit_test(shipped_scenarios_are_valid),
         cmocka_unit_test(loads_of_the_gpulet_paper_are_there),
         cmocka_unit_test(the_waves_rise_twice),

@@ -242,10 +242,11 @@ static const struct mo_flag rows[] = {
      .most = MO_LOADS_GRID},
     {"--no-scaling", NULL, ON(PLANS), TO(no_scaling), "without the time of a plan by GPUs and models"},
     {"--peers", "P,...", ON(LATENCY) | ON(COLD), TO(peers), "openvino, onnxruntime, ncnn, mnn or all"},
+    {"--in-turns", NULL, ON(SERVE), TO(in_turns), "all systems with a seed before the next"},
     {"--peers", "P,...", ON(SERVE), TO(peers),
-     "openvino, onnxruntime, all, or single arrangements (ort-fcfs-all, ort-core-per-query, "
-     "ort-all-at-once-1t, ort-all-at-once-nt, ort-all-at-once-nt-nospin, openvino-latency, "
-     "openvino-throughput)"},
+     "openvino, onnxruntime, all, or single ones: openvino-{latency,throughput}, "
+     "ort-{fcfs-all,core-per-query,"
+     "all-at-once-1t,all-at-once-nt,all-at-once-nt-nospin} and, by class, ort-split{,-all,-nice,-idle}"},
     {"--peer", "onednn", ON(KERNELS), TO(peers), "the same layers on oneDNN beside", .choices = "onednn none",
      .other = "--peers"},
 

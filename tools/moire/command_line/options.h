@@ -83,9 +83,9 @@ struct mo_options {
     struct mo_words operands;
 
     /* One field a flag, or for all flags that mean the same; units as in the flag's row. */
-    bool ablation, all, cost, dry_run, every, exact, generic, json, keep_covered, layers, measured, no_passes,
-        other_cpus, no_scaling, only_generic, power, probe, profile, quiet, reference, refine, resume,
-        same_core, speed, verbose, verify;
+    bool ablation, all, cost, dry_run, every, exact, generic, in_turns, json, keep_covered, layers, measured,
+        no_passes, other_cpus, no_scaling, only_generic, power, probe, profile, quiet, reference, refine,
+        resume, same_core, speed, verbose, verify;
     int candidates, cores, draws, episodes, every_nth, gpu, jobs, level, max_batch, predict, repeat,
         repetitions, rounds, seed_count, splits, tenants, threads, versions;
     int64_t batch, needs, seed;

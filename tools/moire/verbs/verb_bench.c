@@ -49,7 +49,8 @@ static int add_peers(struct mo_bench_serve_options *serve, const char *word, moi
     int n, before = serve->n_peers;
     const struct mo_bench_system *all = mo_bench_peers(&n);
     for (int i = 0; i < n && serve->n_peers < MO_BENCH_MAX_SYSTEMS; i++)
-        if (!strcmp(word, "all") || !strcmp(word, all[i].family) || !strcmp(word, all[i].name))
+        if (!strcmp(word, all[i].name) ||
+            (!mo_bench_by_class(&all[i]) && (!strcmp(word, "all") || !strcmp(word, all[i].family))))
             serve->peers[serve->n_peers++] = &all[i];
     if (serve->n_peers == before && strcmp(word, "none") != 0)
         return mo_known_fail(MO_KNOWN_PEERS, "--peers", word, err);
@@ -114,6 +115,7 @@ static int serve(struct mo_bench_session *s, const struct mo_options *o, json_t 
     serve.scenario = path;
     serve.timeline = o->report || o->trace;
     serve.pairs = o->rounds;
+    serve.in_turns = o->in_turns;
     if (o->threads && o->threads < s->cores) s->cores = o->threads;
     return mo_bench_serve(s, &serve, document, err);
 }
