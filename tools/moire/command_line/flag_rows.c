@@ -245,8 +245,8 @@ static const struct mo_flag rows[] = {
     {"--in-turns", NULL, ON(SERVE), TO(in_turns), "all systems with a seed before the next"},
     {"--peers", "P,...", ON(SERVE), TO(peers),
      "openvino, onnxruntime, all, or single ones: openvino-{latency,throughput}, "
-     "ort-{fcfs-all,core-per-query,"
-     "all-at-once-1t,all-at-once-nt,all-at-once-nt-nospin} and, by class, ort-split{,-all,-nice,-idle}"},
+     "ort-{fcfs-all,core-per-query}, ort-all-at-once-{1t,nt,nt-nospin} and, by class, "
+     "ort-split{,-all,-nice,-idle}"},
     {"--peer", "onednn", ON(KERNELS), TO(peers), "the same layers on oneDNN beside", .choices = "onednn none",
      .other = "--peers"},
 
