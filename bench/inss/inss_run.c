@@ -39,7 +39,7 @@ bool mo_inss_system_find(const char *name, struct mo_inss_system *out) {
     const struct mo_policy *p = mo_policy_find(name);
     const struct mo_planner *planner = mo_planner_find(name);
     memset(out, 0, sizeof *out);
-    if (p && p->gpus) {
+    if (p && p->plan == mo_gpulet_plan) {
         out->policy = *p;
         out->options = *(const struct mo_gpulet_options *)p->options;
     } else if (planner) {
