@@ -58,8 +58,11 @@ void classes_bed_tenant(struct classes_bed *b, int ms, int layers, int sla_ms) {
     assert_non_null(p);
     mo_profile_record(p, 1, layer);
     mo_profile_finish(p);
-    const struct mo_sched_tenant_config c = {
-        .qos_ns = (int64_t)sla_ms * MS, .best_effort = !sla_ms, .queue = CLASSES_ENDS, .instances = 64, .profile = p};
+    const struct mo_sched_tenant_config c = {.qos_ns = (int64_t)sla_ms * MS,
+                                             .best_effort = !sla_ms,
+                                             .queue = CLASSES_ENDS,
+                                             .instances = 64,
+                                             .profile = p};
     assert_int_equal(mo_sim_open(b->sim, &c, &tenant, NULL), MOIRE_OK);
     assert_int_equal(tenant, b->n++);
 }
