@@ -125,3 +125,20 @@ void mo_bench_journal_drop(struct mo_bench_journal *journal) {
     json_decref(journal->document);
     journal->document = NULL;
 }
+
+int mo_bench_journal_make(const struct mo_bench_session *session, const struct mo_bench_journal_work *work,
+                          struct mo_bench_journal *journal, json_t **out, moire_error *err) {
+    int code = mo_bench_journal_open(session, work->kind, MO_BENCH_SIMULATED, work->output, work->resume,
+                                     journal, err);
+    if (code) return code;
+    if ((code = work->pieces(work->self, false, err))) {
+        mo_bench_journal_drop(journal);
+        return code;
+    }
+    code = work->pieces(work->self, true, err);
+    *out = mo_bench_journal_finish(journal, code == MOIRE_OK);
+    moire_error why = {0};
+    const int rest = work->conclude(work->self, *out, &why);
+    if (rest && !code && err) *err = why;
+    return code ? code : rest;
+}

@@ -36,4 +36,19 @@ int mo_bench_journal_note(struct mo_bench_journal *journal, const char *piece, m
 json_t *mo_bench_journal_finish(struct mo_bench_journal *journal, bool complete);
 /* In place of that: there is no document, and the file stays as it is. */
 void mo_bench_journal_drop(struct mo_bench_journal *journal);
+
+/* A simulated document from its beginning to its end. */
+struct mo_bench_journal_work {
+    const char *kind, *output; /* as of open() */
+    bool resume;
+    /* Checks the pieces that are there; and (plays) makes those that are not. */
+    int (*pieces)(void *self, bool plays, moire_error *err);
+    /* Adds to the document what follows from its results. */
+    int (*conclude)(void *self, json_t *document, moire_error *err);
+    void *self;
+};
+/* It takes up what is there only if all of it was made alike.  *out stays as it is where nothing was begun;
+ * with an error it has what was done until then. */
+int mo_bench_journal_make(const struct mo_bench_session *session, const struct mo_bench_journal_work *work,
+                          struct mo_bench_journal *journal, json_t **out, moire_error *err);
 #endif

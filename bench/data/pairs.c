@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "bench/fit/lapack.h"
-#include "bench/load/process.h"
+#include "bench/data/process.h"
 #include "runtime/base/csv.h"
 #include "runtime/base/file.h"
 #include "runtime/base/numbers.h"

@@ -6,7 +6,7 @@
 #include "bench/fit/inss_queue.h"
 
 #include <math.h>
-#include "bench/load/process.h"
+#include "bench/data/process.h"
 
 /* Which batches had started when query i came: the first that had not. */
 static int first_waiting(const double *start, int from, int n, double now) {

@@ -3,7 +3,7 @@
  * the linear model by which the simulator slows models down; see inss_check.h. */
 #include <math.h>
 #include "bench/fit/inss_errors.h"
-#include "bench/load/process.h"
+#include "bench/data/process.h"
 
 enum { DRAWS = 500, MOST = 4 };
 

@@ -88,7 +88,8 @@ static int play(struct piece *p, json_t *made, moire_error *err) {
 }
 
 /* Checks pieces that are there; plays those that are not. */
-static int all_pieces(struct bench *b, bool plays, moire_error *err) {
+static int all_pieces(void *self, bool plays, moire_error *err) {
+    struct bench *b = self;
     struct mo_bench_journal *journal = &b->journal;
     json_t *made = settings(b);
     int code = made ? MOIRE_OK : mo_fail(err, MOIRE_ENOMEM, "out of memory");
@@ -124,21 +125,19 @@ static int open_bench(struct bench *b, moire_error *err) {
     return code;
 }
 
-/* The journal takes up what is there only if all of it was made alike. */
+static int conclude(void *self, json_t *document, moire_error *err) {
+    (void)self;
+    return mo_flexy_rows_conclude(document, err);
+}
+
 static int make(struct bench *b, json_t **out, moire_error *err) {
-    int code = mo_bench_journal_open(b->session, "flexy", MO_BENCH_SIMULATED, b->o->output, b->o->resume,
-                                     &b->journal, err);
-    if (code) return code;
-    if ((code = all_pieces(b, false, err))) {
-        mo_bench_journal_drop(&b->journal);
-        return code;
-    }
-    code = all_pieces(b, true, err);
-    *out = mo_bench_journal_finish(&b->journal, code == MOIRE_OK);
-    moire_error why = {0};
-    const int rest = mo_flexy_rows_conclude(*out, &why);
-    if (rest && !code && err) *err = why;
-    return code ? code : rest;
+    const struct mo_bench_journal_work work = {.kind = "flexy",
+                                               .output = b->o->output,
+                                               .resume = b->o->resume,
+                                               .pieces = all_pieces,
+                                               .conclude = conclude,
+                                               .self = b};
+    return mo_bench_journal_make(b->session, &work, &b->journal, out, err);
 }
 
 int mo_flexy_bench(struct mo_bench_session *session, const struct mo_flexy_bench_options *o, json_t **out,

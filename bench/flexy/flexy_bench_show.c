@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 #include "bench/flexy/flexy_bench.h"
+#include "bench/report/columns.h"
 #include "bench/report/headline.h"
 #include "bench/report/plot.h"
 #include "bench/report/series.h"
@@ -10,30 +11,15 @@
 
 enum { MOST_POINTS = 32, CELL = 48 };
 
-static const struct {
-    const char *key, *title, *head; /* title: in text; head: on the page */
-    double scale;
-    int digits;
-} columns[] = {
-    {"utilisation", "busy, %", "busy, %", 100, 1},
-    {"within_sla_pct", "in time, %", "user-facing tasks<br>in time, %", 1, 1},
-    {"resets", "resets", "resets", 1, 1},
-    {"lost_ms", "lost, s", "work thrown<br>away, s", 1e-3, 1},
-    {"batch_slowdown", "batch slower", "batch tasks,<br>times their own time", 1, 2},
+static const struct mo_column columns[] = {
+    {"utilisation", "utilisation_ci", "busy, %", "busy, %", 1, 100, false},
+    {"within_sla_pct", "within_sla_pct_ci", "in time, %", "user-facing tasks<br>in time, %", 1, 1, false},
+    {"resets", "resets_ci", "resets", "resets", 1, 1, false},
+    {"lost_ms", "lost_ms_ci", "lost, s", "work thrown<br>away, s", 1, 1e-3, false},
+    {"batch_slowdown", "batch_slowdown_ci", "batch slower", "batch tasks,<br>times their own time", 2, 1,
+     false},
 };
 enum { COLUMNS = sizeof columns / sizeof *columns };
-
-/* "12.3+-0.4". */
-static const char *cell(char text[CELL], const json_t *row, int c) {
-    char key[CELL];
-    snprintf(key, sizeof key, "%s_ci", columns[c].key);
-    const json_t *ci = json_object_get(row, key);
-    struct mo_text t = mo_text_in(text, CELL);
-    mo_text_put(&t, "%.*f", columns[c].digits, columns[c].scale * mo_json_number(row, columns[c].key));
-    if (json_is_number(ci))
-        mo_text_put(&t, "+-%.*f", columns[c].digits, columns[c].scale * json_number_value(ci));
-    return text;
-}
 
 /* "97.9", or a dash. */
 static const char *number(char text[CELL], const json_t *row, const char *key, double scale) {
@@ -116,20 +102,15 @@ static void print_summary(const json_t *document) {
 
 void mo_flexy_bench_print(const json_t *document) {
     const json_t *row, *before = NULL;
-    char text[CELL];
     size_t i;
     json_array_foreach(json_object_get(document, "results"), i, row) {
         if (!same(row, before, "workload") || !same(row, before, "policy")) {
             printf("%s%s, %s\n%8s", i ? "\n" : "", mo_json_text(row, "workload"), mo_json_text(row, "policy"),
                    "f");
-            for (int c = 0; c < COLUMNS; c++)
-                printf(" %15s", columns[c].title);
-            printf("\n");
+            mo_columns_print_titles(columns, COLUMNS, 15);
         }
         printf("%8g", mo_json_number(row, "f"));
-        for (int c = 0; c < COLUMNS; c++)
-            printf(" %15s", cell(text, row, c));
-        printf("\n");
+        mo_columns_print(row, columns, COLUMNS, 15);
         before = row;
     }
     print_summary(document);
@@ -210,20 +191,15 @@ static void page_claims(FILE *out, const json_t *document) {
 
 static void page_rows(FILE *out, const json_t *document, const char *workload) {
     const json_t *row;
-    char text[CELL];
     size_t i;
     fprintf(out, "<div class=\"card\"><table>\n<tr><th>policy</th><th>f</th>");
-    for (int c = 0; c < COLUMNS; c++)
-        fprintf(out, "<th>%s</th>", columns[c].head);
-    fprintf(out, "</tr>\n");
+    mo_columns_page_heads(out, columns, COLUMNS);
     json_array_foreach(json_object_get(document, "results"), i, row) {
         if (strcmp(mo_json_text(row, "workload"), workload) != 0) continue;
         fprintf(out, "<tr>");
         mo_page_system_cell(out, mo_json_text(row, "policy"));
         fprintf(out, "<td>%g</td>", mo_json_number(row, "f"));
-        for (int c = 0; c < COLUMNS; c++)
-            fprintf(out, "<td>%s</td>", cell(text, row, c));
-        fprintf(out, "</tr>\n");
+        mo_columns_page(out, row, columns, COLUMNS);
     }
     fprintf(out, "</table></div>\n");
 }

@@ -15,7 +15,7 @@
  */
 #ifndef MO_BENCH_FLEXY_LOAD_H
 #define MO_BENCH_FLEXY_LOAD_H
-#include "bench/load/process.h"
+#include "bench/data/process.h"
 
 enum { MO_FLEXY_TASKS = 14, MO_FLEXY_JOBS = 100, MO_FLEXY_SLA_MS = 200 };
 

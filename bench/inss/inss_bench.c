@@ -160,7 +160,8 @@ static int check_cases(const struct mo_inss_bench_options *o, moire_error *err) 
     return MOIRE_OK;
 }
 
-static int all_pieces(struct bench *b, bool plays, moire_error *err) {
+static int all_pieces(void *self, bool plays, moire_error *err) {
+    struct bench *b = self;
     static const int many[] = {8, 40, 80, 160};
     const double middle = b->load[b->n_loads / 2];
     int code = MOIRE_OK;
@@ -223,21 +224,19 @@ static void close_bench(struct bench *b) {
     mo_bench_machine_close(&b->machine);
 }
 
-/* The journal takes up what is there only if all of it was made alike. */
+static int conclude(void *self, json_t *document, moire_error *err) {
+    const struct bench *b = self;
+    return mo_inss_rows_conclude(b->session->env, b->machine.gpus[0].profiles, document, err);
+}
+
 static int make(struct bench *b, json_t **out, moire_error *err) {
-    int code = mo_bench_journal_open(b->session, "inss", MO_BENCH_SIMULATED, b->o->output, b->o->resume,
-                                     &b->journal, err);
-    if (code) return code;
-    if ((code = all_pieces(b, false, err))) {
-        mo_bench_journal_drop(&b->journal);
-        return code;
-    }
-    code = all_pieces(b, true, err);
-    *out = mo_bench_journal_finish(&b->journal, code == MOIRE_OK);
-    moire_error why = {0};
-    const int rest = mo_inss_rows_conclude(b->session->env, b->machine.gpus[0].profiles, *out, &why);
-    if (rest && !code && err) *err = why;
-    return code ? code : rest;
+    const struct mo_bench_journal_work work = {.kind = "inss",
+                                               .output = b->o->output,
+                                               .resume = b->o->resume,
+                                               .pieces = all_pieces,
+                                               .conclude = conclude,
+                                               .self = b};
+    return mo_bench_journal_make(b->session, &work, &b->journal, out, err);
 }
 
 int mo_inss_bench(struct mo_bench_session *session, const struct mo_inss_bench_options *o, json_t **out,

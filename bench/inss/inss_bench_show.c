@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 #include "bench/inss/inss_bench.h"
+#include "bench/report/columns.h"
 #include "bench/report/headline.h"
 #include "bench/report/plot.h"
 #include "bench/report/series.h"
@@ -11,33 +12,17 @@
 
 enum { MOST_POINTS = 16 };
 
-static const struct {
-    const char *key, *interval, *title, *head; /* title: in text; head: on the page */
-    int digits;
-} columns[] = {
-    {"arrivals", NULL, "came/s", "came,<br>queries/s", 1},
-    {"throughput", "throughput_ci", "in time/s", "in time,<br>queries/s", 1},
-    {"violations_pct", "violations_ci", "late, %", "late or<br>dropped, %", 2},
-    {"late_pct", NULL, "answered late", "late of those<br>answered, %", 2},
-    {"fragments_pct", NULL, "fragments, %", "fragments,<br>%", 1},
-    {"plans", NULL, "plans", "plans<br>a run", 1},
-    {"decision_ms_p50", NULL, "ms p50", "a decision,<br>ms", 3},
-    {"decision_ms_max", NULL, "ms max", "the longest,<br>ms", 2},
+static const struct mo_column columns[] = {
+    {"arrivals", NULL, "came/s", "came,<br>queries/s", 1, 1, false},
+    {"throughput", "throughput_ci", "in time/s", "in time,<br>queries/s", 1, 1, false},
+    {"violations_pct", "violations_ci", "late, %", "late or<br>dropped, %", 2, 1, false},
+    {"late_pct", NULL, "answered late", "late of those<br>answered, %", 2, 1, false},
+    {"fragments_pct", NULL, "fragments, %", "fragments,<br>%", 1, 1, false},
+    {"plans", NULL, "plans", "plans<br>a run", 1, 1, false},
+    {"decision_ms_p50", NULL, "ms p50", "a decision,<br>ms", 3, 1, false},
+    {"decision_ms_max", NULL, "ms max", "the longest,<br>ms", 2, 1, false},
 };
 enum { COLUMNS = sizeof columns / sizeof *columns };
-
-/* "12.3+-0.4", or a dash. */
-static const char *cell(char text[48], const json_t *row, int c) {
-    const json_t *v = json_object_get(row, columns[c].key),
-                 *ci = columns[c].interval ? json_object_get(row, columns[c].interval) : NULL;
-    struct mo_text t = mo_text_in(text, 48);
-    if (json_is_number(v))
-        mo_text_put(&t, "%.*f", columns[c].digits, json_number_value(v));
-    else
-        mo_text_put(&t, "-");
-    if (json_is_number(ci)) mo_text_put(&t, "+-%.*f", columns[c].digits, json_number_value(ci));
-    return text;
-}
 
 /* Whether the row opens a case: the one before is of another. */
 static bool opens(const json_t *row, const json_t *before) {
@@ -81,14 +66,10 @@ void mo_inss_bench_print(const json_t *document) {
     json_array_foreach(json_object_get(document, "results"), i, row) {
         if (opens(row, before)) {
             printf("%s%s\n%-12s", i ? "\n" : "", heading(text, row), "system");
-            for (int c = 0; c < COLUMNS; c++)
-                printf(" %15s", columns[c].title);
-            printf("\n");
+            mo_columns_print_titles(columns, COLUMNS, 15);
         }
         printf("%-12s", mo_json_text(row, "system"));
-        for (int c = 0; c < COLUMNS; c++)
-            printf(" %15s", cell(text, row, c));
-        printf("\n");
+        mo_columns_print(row, columns, COLUMNS, 15);
         before = row;
     }
     json_t *line, *lines = mo_inss_bench_headline(document);
@@ -108,15 +89,11 @@ static void page_results(FILE *out, const json_t *document) {
             fprintf(out, "%s<h2>", before ? "</table></div>\n" : "");
             mo_html_text(out, heading(text, row));
             fprintf(out, "</h2><div class=\"card\"><table>\n<tr><th>system</th>");
-            for (int c = 0; c < COLUMNS; c++)
-                fprintf(out, "<th>%s</th>", columns[c].head);
-            fprintf(out, "</tr>\n");
+            mo_columns_page_heads(out, columns, COLUMNS);
         }
         fprintf(out, "<tr>");
         mo_page_system_cell(out, mo_json_text(row, "system"));
-        for (int c = 0; c < COLUMNS; c++)
-            fprintf(out, "<td>%s</td>", cell(text, row, c));
-        fprintf(out, "</tr>\n");
+        mo_columns_page(out, row, columns, COLUMNS);
         before = row;
     }
     if (before) fprintf(out, "</table></div>\n");

@@ -11,7 +11,7 @@
  * tenant's arrivals depend on the seed and on nothing that a system does. */
 #ifndef MO_INSS_DEMAND_H
 #define MO_INSS_DEMAND_H
-#include "bench/load/process.h"
+#include "bench/data/process.h"
 #include "runtime/planner/planner.h"
 
 enum { MO_INSS_DEMAND_STEPS = 64 };

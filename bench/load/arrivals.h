@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * arrivals.h - open-loop arrivals, Poisson or burstier (bench/load/process.h), drawn ahead of the run from a
+ * arrivals.h - open-loop arrivals, Poisson or burstier (bench/data/process.h), drawn ahead of the run from a
  * printed seed.
  *
  * Every tenant has its own random stream, so a tenant's arrivals do not depend on who else is there, and the
@@ -10,7 +10,7 @@
 #ifndef MO_BENCH_ARRIVALS_H
 #define MO_BENCH_ARRIVALS_H
 #include <stdbool.h>
-#include "bench/load/process.h"
+#include "bench/data/process.h"
 #include "runtime/base/env.h"
 
 struct mo_bench_curve;

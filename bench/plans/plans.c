@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "bench/plans/plans_impl.h"
-#include "bench/load/process.h"
+#include "bench/data/process.h"
 #include "runtime/planner/rate_bound.h"
 #include "runtime/planner/check.h"
 

@@ -111,7 +111,8 @@ static int one_piece(struct bench *b, int pair, const struct mo_policy *policy, 
     return code;
 }
 
-static int all_pieces(struct bench *b, bool plays, moire_error *err) {
+static int all_pieces(void *self, bool plays, moire_error *err) {
+    struct bench *b = self;
     int code = MOIRE_OK;
     for (int i = 0; i < PAIRS && !code; i++)
         for (int p = 0; p < b->n_policies && !code; p++)
@@ -159,22 +160,20 @@ static int open_bench(struct bench *b, moire_error *err) {
     return code;
 }
 
-/* The journal takes up what is there only if all of it was made alike. */
+static int conclude(void *self, json_t *document, moire_error *err) {
+    const struct bench *b = self;
+    json_object_set_new(document, "power", mo_watt_rows_power(&b->machine.gpus[0].power));
+    return mo_watt_rows_conclude(document, err);
+}
+
 static int make(struct bench *b, json_t **out, moire_error *err) {
-    int code = mo_bench_journal_open(b->session, "wattwiser", MO_BENCH_SIMULATED, b->o->output, b->o->resume,
-                                     &b->journal, err);
-    if (code) return code;
-    if ((code = all_pieces(b, false, err))) {
-        mo_bench_journal_drop(&b->journal);
-        return code;
-    }
-    code = all_pieces(b, true, err);
-    *out = mo_bench_journal_finish(&b->journal, code == MOIRE_OK);
-    json_object_set_new(*out, "power", mo_watt_rows_power(&b->machine.gpus[0].power));
-    moire_error why = {0};
-    const int rest = mo_watt_rows_conclude(*out, &why);
-    if (rest && !code && err) *err = why;
-    return code ? code : rest;
+    const struct mo_bench_journal_work work = {.kind = "wattwiser",
+                                               .output = b->o->output,
+                                               .resume = b->o->resume,
+                                               .pieces = all_pieces,
+                                               .conclude = conclude,
+                                               .self = b};
+    return mo_bench_journal_make(b->session, &work, &b->journal, out, err);
 }
 
 int mo_watt_bench(struct mo_bench_session *session, const struct mo_watt_bench_options *o, json_t **out,

@@ -4,7 +4,7 @@
 #ifndef MO_BENCH_WATT_RUN_H
 #define MO_BENCH_WATT_RUN_H
 #include "bench/data/machine.h"
-#include "bench/load/process.h"
+#include "bench/data/process.h"
 
 enum { MO_WATT_MODELS = 2, MO_WATT_STEPS = 64, MO_WATT_GPUS = 2 };
 

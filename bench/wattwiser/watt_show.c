@@ -3,6 +3,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
+#include "bench/report/columns.h"
 #include "bench/report/headline.h"
 #include "bench/report/plot.h"
 #include "bench/report/series.h"
@@ -10,38 +11,18 @@
 #include "bench/wattwiser/watt_run.h"
 #include "runtime/base/text.h"
 
-static const struct {
-    const char *key, *interval, *title, *head; /* title: in text; head: on the page */
-    int digits;
-    bool pair; /* a value for each model */
-} columns[] = {
-    {"watts", "watts_ci", "watts", "watts", 1, false},
-    {"saved_vs_uniform_pct", "saved_ci", "saved, %", "saved,<br>%", 1, false},
-    {"p95_over_slo", NULL, "p95/SLO", "p95 / SLO", 2, true},
-    {"worst_step_over_slo", NULL, "worst step", "p95 / SLO,<br>worst step", 2, true},
-    {"violations_pct", "violations_ci", "late, %", "late, %", 2, false},
-    {"awake", NULL, "awake", "GPUs<br>awake", 2, false},
-    {"joules_per_query", NULL, "J/query", "J a query", 4, false},
-    {"bound_joules_per_query", NULL, "bound", "bound,<br>J a query", 4, false},
-    {"over_bound_pct", NULL, "over it, %", "over<br>bound, %", 0, false},
+static const struct mo_column columns[] = {
+    {"watts", "watts_ci", "watts", "watts", 1, 1, false},
+    {"saved_vs_uniform_pct", "saved_ci", "saved, %", "saved,<br>%", 1, 1, false},
+    {"p95_over_slo", NULL, "p95/SLO", "p95 / SLO", 2, 1, true},
+    {"worst_step_over_slo", NULL, "worst step", "p95 / SLO,<br>worst step", 2, 1, true},
+    {"violations_pct", "violations_ci", "late, %", "late, %", 2, 1, false},
+    {"awake", NULL, "awake", "GPUs<br>awake", 2, 1, false},
+    {"joules_per_query", NULL, "J/query", "J a query", 4, 1, false},
+    {"bound_joules_per_query", NULL, "bound", "bound,<br>J a query", 4, 1, false},
+    {"over_bound_pct", NULL, "over it, %", "over<br>bound, %", 0, 1, false},
 };
 enum { COLUMNS = sizeof columns / sizeof *columns };
-
-/* "12.3+-0.4", "0.81 0.93", or a dash. */
-static const char *cell(char text[48], const json_t *row, int c) {
-    const json_t *v = json_object_get(row, columns[c].key),
-                 *ci = columns[c].interval ? json_object_get(row, columns[c].interval) : NULL;
-    struct mo_text t = mo_text_in(text, 48);
-    if (columns[c].pair)
-        mo_text_put(&t, "%.*f %.*f", columns[c].digits, json_number_value(json_array_get(v, 0)),
-                    columns[c].digits, json_number_value(json_array_get(v, 1)));
-    else if (json_is_number(v))
-        mo_text_put(&t, "%.*f", columns[c].digits, json_number_value(v));
-    else
-        mo_text_put(&t, "-");
-    if (json_is_number(ci)) mo_text_put(&t, "+-%.*f", columns[c].digits, json_number_value(ci));
-    return text;
-}
 
 /* Whether the row opens a pair: the one before is of another. */
 static bool opens(const json_t *row, const json_t *before) {
@@ -84,14 +65,10 @@ void mo_watt_bench_print(const json_t *document) {
     json_array_foreach(json_object_get(document, "results"), i, row) {
         if (opens(row, before)) {
             printf("%s%s\n%-29s", i ? "\n" : "", mo_json_text(row, "pair"), "policy");
-            for (int c = 0; c < COLUMNS; c++)
-                printf(" %12s", columns[c].title);
-            printf("\n");
+            mo_columns_print_titles(columns, COLUMNS, 12);
         }
         printf("%-29s", mo_json_text(row, "policy"));
-        for (int c = 0; c < COLUMNS; c++)
-            printf(" %12s", cell(text, row, c));
-        printf("\n");
+        mo_columns_print(row, columns, COLUMNS, 12);
         before = row;
     }
     printf("\n%s\n", power_line(text, document));
@@ -103,22 +80,17 @@ void mo_watt_bench_print(const json_t *document) {
 /* --- the page ------------------------------------------------------------------------------------------- */
 static void page_results(FILE *out, const json_t *document) {
     const json_t *row, *before = NULL;
-    char text[48];
     size_t i;
     json_array_foreach(json_object_get(document, "results"), i, row) {
         if (opens(row, before)) {
             fprintf(out, "%s<h2>", before ? "</table></div>\n" : "");
             mo_html_text(out, mo_json_text(row, "pair"));
             fprintf(out, "</h2><div class=\"card\"><table>\n<tr><th>policy</th>");
-            for (int c = 0; c < COLUMNS; c++)
-                fprintf(out, "<th>%s</th>", columns[c].head);
-            fprintf(out, "</tr>\n");
+            mo_columns_page_heads(out, columns, COLUMNS);
         }
         fprintf(out, "<tr>");
         mo_page_system_cell(out, mo_json_text(row, "policy"));
-        for (int c = 0; c < COLUMNS; c++)
-            fprintf(out, "<td>%s</td>", cell(text, row, c));
-        fprintf(out, "</tr>\n");
+        mo_columns_page(out, row, columns, COLUMNS);
         before = row;
     }
     if (before) fprintf(out, "</table></div>\n");

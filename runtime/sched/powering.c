@@ -14,6 +14,7 @@ struct mo_sched_power {
     const struct mo_power_machine *machine;
     struct mo_power_meter meter;
     unsigned char clock[MO_POWER_DEVICES];
+    int awake[MO_POWER_DEVICES]; /* units that are not parked */
 };
 
 int mo_sched_power_create(struct mo_sched *s, const struct mo_power_machine *machine) {
@@ -22,8 +23,10 @@ int mo_sched_power_create(struct mo_sched *s, const struct mo_power_machine *mac
     if (!p) return MOIRE_ENOMEM;
     p->machine = s->view.power = machine;
     s->view.clock = p->clock;
-    for (int d = 0; d < machine->n_devices; d++)
+    for (int d = 0; d < machine->n_devices; d++) {
         p->clock[d] = (unsigned char)mo_power_top_clock(machine->kind[d]);
+        p->awake[d] = machine->first[d + 1] - machine->first[d];
+    }
     mo_power_meter_begin(&p->meter, machine, INT64_MAX);
     return MOIRE_OK;
 }
@@ -69,18 +72,17 @@ void mo_sched_power_note(struct mo_sched *s, int64_t now) {
     for (int i = 0; i < s->view.n_running; i++)
         add_use(s, &s->runs[s->running[i]], busy);
     for (int d = 0; d < p->machine->n_devices; d++) {
-        int units = p->machine->first[d + 1] - p->machine->first[d], awake = units;
-        for (int u = p->machine->first[d]; u < p->machine->first[d + 1]; u++)
-            awake -= mo_cores_has(&s->view.parked, u);
-        p->meter.watts[d] = mo_power_watts(p->machine->kind[d], (double)awake / units, busy[d], p->clock[d]);
+        const double units = p->machine->first[d + 1] - p->machine->first[d];
+        p->meter.watts[d] = mo_power_watts(p->machine->kind[d], p->awake[d] / units, busy[d], p->clock[d]);
     }
 }
 
-static bool is_parked(const struct mo_sched *s, int device) {
+static int awake_units(const struct mo_sched *s, int device) {
     const struct mo_power_machine *m = s->power->machine;
+    int n = m->first[device + 1] - m->first[device];
     for (int u = m->first[device]; u < m->first[device + 1]; u++)
-        if (!mo_cores_has(&s->view.parked, u)) return false;
-    return true;
+        n -= mo_cores_has(&s->view.parked, u);
+    return n;
 }
 
 static void tell(struct mo_sched *s, int device, bool wakes, int64_t now) {
@@ -95,22 +97,21 @@ static void tell(struct mo_sched *s, int device, bool wakes, int64_t now) {
 
 bool mo_sched_park(struct mo_sched *s, const struct mo_cores *units, int64_t now) {
     struct mo_cores rest = s->view.idle;
-    bool was[MO_POWER_DEVICES];
     if (!s->power) return false;
-    const struct mo_power_machine *m = s->power->machine;
+    struct mo_sched_power *p = s->power;
     mo_cores_join(&rest, &s->view.parked);
     if (!mo_cores_subset(units, &rest)) return false;
     mo_sched_power_note(s, now);
-    for (int d = 0; d < m->n_devices; d++)
-        was[d] = is_parked(s, d);
     mo_cores_subtract(&rest, units);
     s->view.idle = rest;
     s->view.parked = *units;
     s->view.n_idle = mo_cores_count(&rest);
-    for (int d = 0; d < m->n_devices; d++) {
-        if (was[d] == is_parked(s, d)) continue;
-        if (was[d]) s->power->meter.joules[d] += m->kind[d]->wake_j;
-        tell(s, d, was[d], now);
+    for (int d = 0; d < p->machine->n_devices; d++) {
+        const int before = p->awake[d];
+        p->awake[d] = awake_units(s, d);
+        if (!before == !p->awake[d]) continue;
+        if (!before) p->meter.joules[d] += p->machine->kind[d]->wake_j;
+        tell(s, d, !before, now);
     }
     mo_sched_power_note(s, now);
     return true;

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <cmocka.h>
-#include "bench/load/process.h"
+#include "bench/data/process.h"
 #include "runtime/base/csv.h"
 
 enum { CELLS = 8, LENGTH = 64 };

@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include "bench/load/process.h"
+#include "bench/data/process.h"
 #include "runtime/profile/profile_versions.h"
 
 #define COUNT(a) (sizeof(a) / sizeof(a)[0])

@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include "bench/load/process.h"
+#include "bench/data/process.h"
 #include "runtime/profile/share_table.h"
 #include "tests/unit/base/fault_sys.h"
 

@@ -40,6 +40,18 @@ unsigned mo_bench_replay_pieces(const struct mo_options *options);
 int mo_bench_conclude(struct mo_bench_session *session, const struct mo_options *options, json_t *document,
                       moire_error *err);
 
+/* bench_shown.c: the document of a simulated experiment of its own kind, told as it wants it. */
+struct mo_bench_shown {
+    json_t *(*headline)(const json_t *document); /* a new list of sentences */
+    void (*print)(const json_t *document);
+    int (*report)(const struct mo_env *env, const json_t *document, const char *path, moire_error *err);
+};
+/* Writes the files that were asked for, and the table or JSON to standard output; frees the document (NULL is
+ * fine).  code: of making it; with an error a part of it is written and shown, but is not the answer in JSON,
+ * which is the error.  The code, or why writing failed. */
+int mo_bench_show(const struct mo_env *env, const struct mo_options *options,
+                  const struct mo_bench_shown *shown, json_t *document, int code, moire_error *err);
+
 /* bench_plans.c: `moire bench plans`. */
 int mo_bench_run_plans(struct mo_bench_session *session, const struct mo_options *options, json_t **document,
                        moire_error *err);

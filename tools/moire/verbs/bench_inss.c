@@ -2,21 +2,9 @@
  * bench_inss.c - `moire bench inss`: the experiments of InSS's paper; see bench/inss/inss_bench.h. */
 #include <string.h>
 #include "bench/inss/inss_bench.h"
-#include "bench/report/headline.h"
-#include "bench/report/report.h"
 #include "tools/moire/verbs/bench_common.h"
 
 enum { SEEDS = 10 };
-
-/* whole: else it is written and shown, but is not the answer in JSON, which is the error. */
-static int write_out(const struct mo_env *env, const struct mo_options *o, const json_t *d, bool whole,
-                     moire_error *err) {
-    int code = o->output ? mo_bench_write_json(env, d, o->output, err) : MOIRE_OK;
-    if (!code && o->report) code = mo_inss_bench_report(env, d, o->report, err);
-    if (!code && o->json) return whole ? mo_print_json(d, err) : MOIRE_OK;
-    if (!code) mo_inss_bench_print(d);
-    return code;
-}
 
 int mo_bench_run_inss(struct mo_bench_session *session, const struct mo_options *o, json_t **document,
                       moire_error *err) {
@@ -41,16 +29,6 @@ int mo_bench_run_inss(struct mo_bench_session *session, const struct mo_options 
         mo_known_find_data(MO_KNOWN_MACHINES, !strcmp(o->gpus, "64") ? "gpus64-v100-mps" : "gpus4-v100-mps",
                            machine, sizeof machine, err);
     if (!code) code = mo_inss_bench(session, &b, &d, err);
-    json_t *said = d ? mo_headline_before(mo_inss_bench_headline(d), d) : NULL;
-    if (said) {
-        json_decref(d);
-        d = said;
-    }
-    moire_error why = {0};
-    if (d && write_out(session->env, o, d, code == MOIRE_OK, &why) && !code) {
-        code = why.code;
-        *err = why;
-    }
-    json_decref(d);
-    return code;
+    const struct mo_bench_shown shown = {mo_inss_bench_headline, mo_inss_bench_print, mo_inss_bench_report};
+    return mo_bench_show(session->env, o, &shown, d, code, err);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * process.c - gaps between arrivals; see process.h. */
 #define _GNU_SOURCE
-#include "bench/load/process.h"
+#include "bench/data/process.h"
 #include "runtime/base/numbers.h"
 
 #include <math.h>
