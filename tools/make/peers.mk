@@ -1,8 +1,8 @@
 # peers.mk - the systems that moire is compared with; they live in $(VENV) and are never a dependency.
 OV_ROOT = $(firstword $(wildcard $(VENV)/lib/python3*/site-packages/openvino))
 OV_C    = $(firstword $(wildcard $(OV_ROOT)/libs/libopenvino_c.so*))
-PEER_OBJ = $(addprefix $(B)/obj/bench/,data/json_read.o data/scenario.o data/scenario_rates.o data/scenario_closed.o load/arrivals.o \
-           load/process.o load/closed_loop.o load/score.o load/drive.o load/budget.o load/runner.o)
+PEER_OBJ = $(addprefix $(B)/obj/bench/,data/json_read.o data/scenario.o data/scenario_rates.o data/scenario_closed.o data/process.o load/arrivals.o \
+           load/closed_loop.o load/score.o load/drive.o load/budget.o load/runner.o)
 
 DNNL_LIB     ?= $(firstword $(wildcard $(VENV)/lib/libdnnl.so.*))
 DNNL_INCLUDE ?= $(VENV)/include
