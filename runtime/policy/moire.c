@@ -19,6 +19,7 @@
  * 5. What is set aside takes what is left, and gives it back likewise.  A tenant that had less core time than
  *    its floor comes before all others, and a small share always goes to the oldest that waits far beyond its
  *    target, so nothing starves.  What cannot be in time is shed where its tenant allows it.
+ *    Of best-effort work with long layers so much runs that a core can be had soon (moire_room.c).
  * 6. Layers run in the versions that suit the neighbours that they will have (moire_pressure.c).
  *
  * It remembers what tenants may still miss and what they are owed, and nothing of single queries: stability
@@ -43,8 +44,9 @@ static const double BEGUN = 1e6;
 static bool earlier(const struct mo_moire_candidate *a, const struct mo_moire_candidate *b) {
     return a->deadline != b->deadline ? a->deadline < b->deadline : a->order < b->order;
 }
+/* Of what is set aside: queries that have missed their targets come before those that have none. */
 static bool older(const struct mo_moire_candidate *a, const struct mo_moire_candidate *b) {
-    return a->order < b->order;
+    return a->best_effort != b->best_effort ? b->best_effort : a->order < b->order;
 }
 
 /* Inserts index `at` into a sorted list of n indices. */
@@ -79,6 +81,7 @@ static void add(struct mo_moire_state *s, const struct mo_view *view, int slot, 
                                      .tenant = q->tenant,
                                      .running = run != NULL,
                                      .started = q->started != 0,
+                                     .best_effort = t->best_effort || !t->qos_ns,
                                      .residual = t->residual,
                                      .top = top,
                                      .slack = (double)(q->deadline - view->now),
