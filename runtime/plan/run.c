@@ -5,8 +5,8 @@
  * long as it is worth it in several pieces: the more of them, the sooner a core can join, leave or take over
  * from a slow one in the middle of a layer.  A piece is some 5 us of work at least, against 0.05 us for
  * claiming it.  Where the units of one call share what it prepares first (transformed tiles, packed rows),
- * a second piece would prepare it again: there a range is one piece.  The layers after a failed one are
- * skipped. */
+ * a second piece would prepare it again: there a range is one piece.  A member that is alone cuts long layers
+ * likewise, for those who join it.  The layers after a failed one are skipped. */
 #include "runtime/plan/plan_impl.h"
 #include "runtime/plan/versions.h"
 
@@ -17,7 +17,10 @@ enum {
     /* A piece: some 5 us. */
     PIECE_FLOPS = 500000,
     PIECE_BYTES = 64 << 10,
-    MOST_PIECES = 16 /* of one member */
+    MOST_PIECES = 16, /* of one member */
+    /* From some 200 us on one core cuts a layer, too, so that others can join it. */
+    LONG_FLOPS = 20000000,
+    LONG_BYTES = 2 << 20
 };
 
 /* What runs a step of this instance, and in how many units. */
@@ -71,6 +74,10 @@ static bool is_joint(const struct mo_instance *instance, int k) {
     return step->joint || step->node->fuse.gated || packing > MO_PACK_GEMM16; /* Winograd, Strassen */
 }
 
+static bool is_long(const struct mo_step *step) {
+    return step->flops >= LONG_FLOPS || step->bytes >= LONG_BYTES;
+}
+
 static int pieces_of(const struct mo_instance *instance, int k, int width) {
     const struct mo_step *step = &instance->plan->steps[k];
     int64_t units, flops = step->flops / PIECE_FLOPS, bytes = step->bytes / PIECE_BYTES;
@@ -83,7 +90,11 @@ static int pieces_of(const struct mo_instance *instance, int k, int width) {
 
 int mo_instance_step(struct mo_instance *instance, int layer, int width, void *scratch) {
     if (instance->rc) return instance->rc;
-    if (width > 1 && !is_single(&instance->plan->steps[layer])) return pieces_of(instance, layer, width);
+    const struct mo_step *step = &instance->plan->steps[layer];
+    if (!is_single(step) && (width > 1 || is_long(step))) {
+        const int pieces = pieces_of(instance, layer, width);
+        if (width > 1 || pieces > 1) return pieces;
+    }
     return run_alone(instance, layer, scratch);
 }
 

@@ -19,7 +19,6 @@
  * 5. What is set aside takes what is left, and gives it back likewise.  A tenant that had less core time than
  *    its floor comes before all others, and a small share always goes to the oldest that waits far beyond its
  *    target, so nothing starves.  What cannot be in time is shed where its tenant allows it.
- *    Of best-effort work with long layers so much runs that a core can be had soon (moire_room.c).
  * 6. Layers run in the versions that suit the neighbours that they will have (moire_pressure.c).
  *
  * It remembers what tenants may still miss and what they are owed, and nothing of single queries: stability

@@ -11,6 +11,9 @@ enum { STARVED_SHARE = 40 };
 static const int64_t STARVED_NS = 1000000000;
 /* Cores join a block when they are at least one in so many of it: fewer are not worth the call. */
 static const int WORTH = 16;
+/* Blocks are so many times shorter than the core's bound: only at its end a block can make room altogether.
+ */
+static const int BRIEF = 2;
 /* One late query of a tenant may have begun, and one more for so many instances.  With fewer, 64 cores do not
  * get done what is late; with more, it is in the way: the mix of all models at load 0.84 has 91 % in time in
  * place of 89, and two cores at load 1.2 have 79 % in place of 61. */
@@ -67,7 +70,8 @@ static void start(struct giving *g, const struct mo_moire_candidate *c, int n) {
     g->state->account[c->tenant].begun += c->late && !c->started;
     int wanted = n;
     if (n > g->idle) n = g->idle;
-    int end = mo_moire_block(view, c->query, n);
+    int64_t bound = (int64_t)((double)view->block_ns / BRIEF / t->residual);
+    int end = mo_profile_block(t->profile, n, q->next_layer, bound);
     mo_decide_want(g->out, c->query, end, mo_cores_take(&g->pool, n, q->last_core), wanted);
     mo_decide_cut(g->out, MO_CUT_BOUND);
     g->idle -= n;
@@ -172,31 +176,15 @@ static void take_back(struct giving *g) {
         }
 }
 
-/* Idle cores that best-effort work may not begin on join what of it runs: they come back between two layers. */
-static void widen(struct giving *g) {
-    struct mo_moire_state *s = g->state;
-    for (int i = 0; i < s->n && g->idle > 0; i++) {
-        struct mo_moire_candidate *c = &s->list[i];
-        if (!c->running || c->keep || !c->best_effort || is_decided(g, c->query)) continue;
-        int most = c->plan[c->top].cores, all = c->cores + g->idle;
-        c->share = all < most ? all : most;
-        if (c->share > c->cores) grow(g, c);
-        c->share = 0;
-    }
-}
-
-/* Even parts of what nobody has a share in, in the order of what is set aside. */
+/* Even parts of what nobody has a share in, oldest first. */
 static void give_rest(struct giving *g) {
     struct mo_moire_state *s = g->state;
-    int held = mo_moire_hold(s, g->view), rest = s->n_aside - held;
     for (int i = 0; i < s->n_aside && g->idle > 0; i++) {
         const struct mo_moire_candidate *c = &s->list[s->aside[i]];
-        if (c->held) continue;
-        int even = g->idle / rest--, most = c->plan[c->top].cores;
+        int even = g->idle / (s->n_aside - i), most = c->plan[c->top].cores;
         int n = even < 1 ? 1 : even < most ? even : most;
         if (!is_decided(g, c->query)) start(g, c, n);
     }
-    if (held && g->resizes) widen(g);
 }
 
 void mo_moire_give(struct mo_moire_state *s, const struct mo_view *view, struct mo_decisions *out) {

@@ -31,7 +31,7 @@ struct mo_moire_account {
 struct mo_moire_candidate {
     int query, tenant;
     bool running, keep, started, late; /* late: it cannot be in time, or has no target */
-    bool best_effort, held;            /* held: moire_room.c */
+    bool best_effort;                  /* it has none */
     /* Where it is: the plans from its layer on, and the part of that layer that is done. */
     const struct mo_ladder_step *plan;
     double part, residual;
@@ -51,7 +51,6 @@ struct mo_moire_parts {
     bool no_share;      /* cores that nobody needs are dealt out */
     bool no_resize;     /* blocks gain and lose cores while they run, where the engine can do it */
     bool no_versions;   /* layers run in the versions that suit the pressure */
-    bool no_room;       /* long best-effort work leaves a core that can be had back soon */
     bool no_neighbours; /* that pressure is predicted, not only measured */
 };
 
@@ -84,10 +83,6 @@ void mo_moire_prices(struct mo_moire_state *state, const struct mo_view *view);
 void mo_moire_deal(struct mo_moire_state *state, const struct mo_view *view);
 /* moire_give.c: who starts, grows and shrinks. */
 void mo_moire_give(struct mo_moire_state *state, const struct mo_view *view, struct mo_decisions *out);
-/* moire_room.c: the layer behind a query's next block on n cores. */
-int mo_moire_block(const struct mo_view *view, int query, int n);
-/* Marks what is set aside and may not begin now, so that a core can be had soon; returns how many. */
-int mo_moire_hold(struct mo_moire_state *state, const struct mo_view *view);
 /* moire_pressure.c: the blocks of the dispatch get the pressure that they will meet. */
 void mo_moire_predict_pressure(const struct mo_moire_state *state, const struct mo_view *view,
                                struct mo_decisions *out);

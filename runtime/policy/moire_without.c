@@ -21,12 +21,6 @@ static const struct mo_policy without[] = {
      .options = &(const struct mo_moire_parts){.no_share = true},
      .state_bytes = sizeof(struct mo_moire_state),
      .dispatch = mo_moire_dispatch},
-    {.name = "moire-no-room",
-     .description = "moire, best-effort work on every core that is idle",
-     .research = true,
-     .options = &(const struct mo_moire_parts){.no_room = true},
-     .state_bytes = sizeof(struct mo_moire_state),
-     .dispatch = mo_moire_dispatch},
     {.name = "moire-no-versions",
      .description = "moire, every layer in its fastest version",
      .research = true,
@@ -66,7 +60,6 @@ static const struct mo_policy without[] = {
 const struct mo_policy *const *mo_policy_ablations(void) {
     static const struct mo_policy *const list[] = {&without[0], &without[1], &without[2],
                                                    &without[3], &without[4], &without[5],
-                                                   &without[6], &without[7],
-                                                   &without[8], NULL};
+                                                   &without[6], &without[7], NULL};
     return list;
 }
