@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * report_html.c - the page of a served or simulated scenario: its sections, the answer first. */
+#include "bench/report/energy_by_load.h"
 #include "bench/report/frontier.h"
 #include "bench/report/report.h"
 #include "bench/report/report_page.h"
@@ -17,7 +18,7 @@ static void same_loads(FILE *out, const struct mo_page_view *view) {
 static const mo_page_section sections[] = {
     mo_page_headline, mo_page_answers, mo_page_frontier,  mo_page_tenants,  mo_page_loads,
     mo_page_latency,  mo_page_choices, mo_page_neighbour, mo_page_timeline, mo_page_targets,
-    mo_page_cost,     same_loads,      experiment,
+    mo_page_energy,   mo_page_cost,    same_loads,        experiment,
 };
 
 int mo_page_view_open(const struct mo_env *env, const json_t *document, struct mo_page_view *view,

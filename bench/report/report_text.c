@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 #include "bench/load/score.h"
+#include "bench/report/energy_by_load.h"
 #include "bench/report/frontier.h"
 #include "bench/report/headline.h"
 #include "bench/report/report.h"
@@ -291,6 +292,7 @@ void mo_bench_serve_print(const json_t *document) {
         targets(&view);
         loads(&view);
         mo_text_frontier(stdout, view.document);
+        mo_text_energy(stdout, &view);
         mo_bench_by_load_print_of(document);
         summary(&view);
         left_out(document);

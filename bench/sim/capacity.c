@@ -41,6 +41,7 @@ static int probe(struct search *s, int cores, bool *holds, moire_error *err) {
     double overall = 0, worst = 0;
     bool keeps_up = true;
     s->simulation.machine.sim.n_cores = s->simulation.mix.cores = cores;
+    s->simulation.machine.sim.power = NULL; /* that of all cores of the file; nobody asks for it */
     for (int i = 0; i < o->n_seeds; i++) {
         json_t *point;
         if (mo_bench_interrupted(s->session)) return mo_fail(err, MOIRE_EINTERRUPTED, "interrupted");

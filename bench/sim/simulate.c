@@ -111,6 +111,8 @@ int mo_bench_simulation_open(const struct mo_env *env, const struct mo_bench_sim
     if (!code)
         code = mo_bench_on_gpus(&out->machine, &o->serve) ? open_gpus(out, o, err) : open_cores(out, o, err);
     if (!code) mo_bench_weigh(&out->mix);
+    if (!code && mo_bench_machine_powered(&out->machine, out->side != NULL, &out->power))
+        out->machine.sim.power = &out->power;
     if (code) mo_bench_simulation_close(out);
     return code;
 }
@@ -134,7 +136,7 @@ struct piece {
     const struct mo_policy *policy;
     uint64_t seed;
     double goal;                 /* share in time that is strived for */
-    struct mo_sched_stats stats; /* of the last run */
+    struct mo_bench_played last; /* run; */
     double load;                 /* of that, when it was played to its end; else 0 */
     int64_t decisions;           /* of all runs: blocks that began, and blocks that got other cores */
     struct mo_bench_run_counters counters;
@@ -144,10 +146,10 @@ static int play(void *self, const struct mo_bench_schedule *schedule, const stru
                 struct mo_bench_record *records, int64_t *cut_ns, moire_error *err) {
     struct piece *p = self;
     int code = mo_bench_simulate_play(p->simulation, p->policy, p->seed, schedule, budget, records, cut_ns,
-                                      &p->stats, err);
+                                      &p->last, err);
     p->load = *cut_ns == INT64_MAX ? schedule->load : 0;
-    p->decisions += p->stats.blocks + p->stats.resized;
-    mo_bench_run_counters_note(&p->counters, schedule->load, &p->stats);
+    p->decisions += p->last.stats.blocks + p->last.stats.resized;
+    mo_bench_run_counters_note(&p->counters, schedule->load, &p->last);
     return code;
 }
 
@@ -181,7 +183,7 @@ static void report(struct piece *p, const struct mo_bench_player *player,
                                           p->seed, NULL, &point, &ignored))
         return;
     json_decref(point);
-    json_t *counters = mo_bench_scheduling_json(&p->stats);
+    json_t *counters = mo_bench_scheduling_json(&p->last.stats);
     json_object_set_new(counters, "load", json_real(load));
     json_object_set_new(row, key, counters);
 }

@@ -27,6 +27,7 @@ struct mo_bench_simulate_options {
 struct mo_bench_simulation {
     const struct mo_env *env;
     struct mo_bench_machine machine;
+    struct mo_power_machine power; /* machine.sim.power, where the file says it */
     struct mo_bench_mix mix;
     struct mo_profile *profile[MO_BENCH_MAX_TENANTS]; /* on cores */
     struct mo_bench_gpu_side *side;                   /* on GPUs; NULL = on cores */
@@ -52,12 +53,17 @@ int mo_bench_simulation_aim(struct mo_bench_simulation *simulation, moire_error 
 void mo_bench_simulation_needs(const struct mo_bench_simulation *simulation, const int64_t *qos_ns,
                                struct mo_bench_need *out);
 
-/* Plays a schedule in virtual time, as mo_bench_play() does in real time; stats may be NULL, and so may
+/* What a run counted; of energy zeros where the machine's power is not known. */
+struct mo_bench_played {
+    struct mo_sched_stats stats;
+    double joules, seconds; /* of the whole run, its warm-up too */
+};
+/* Plays a schedule in virtual time, as mo_bench_play() does in real time; out may be NULL, and so may
  * budget: it is played to its end. */
 int mo_bench_simulate_play(const struct mo_bench_simulation *simulation, const struct mo_policy *policy,
                            uint64_t seed, const struct mo_bench_schedule *schedule,
                            const struct mo_bench_budget *budget, struct mo_bench_record *records,
-                           int64_t *cut_ns, struct mo_sched_stats *stats, moire_error *err);
+                           int64_t *cut_ns, struct mo_bench_played *out, moire_error *err);
 
 /* The upper limit of runtime/sim/bound.h for all queries as if it were a run: so many are in time, the
  * lightest first, with the target as their latency, and the others are answered late.  Where no run keeps up

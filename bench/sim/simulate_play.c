@@ -249,7 +249,7 @@ static int draw_stalls(const struct mo_bench_simulation *m, uint64_t seed,
 
 int mo_bench_simulate_play(const struct mo_bench_simulation *m, const struct mo_policy *policy, uint64_t seed,
                            const struct mo_bench_schedule *schedule, const struct mo_bench_budget *budget,
-                           struct mo_bench_record *records, int64_t *cut_ns, struct mo_sched_stats *stats,
+                           struct mo_bench_record *records, int64_t *cut_ns, struct mo_bench_played *out,
                            moire_error *err) {
     struct run run = {.simulation = m, .schedule = schedule, .records = records, .budget = budget};
     struct mo_sim_config config = {.env = m->env,
@@ -282,7 +282,10 @@ int mo_bench_simulate_play(const struct mo_bench_simulation *m, const struct mo_
     if (!code && mo_sim_broken(sim))
         code = mo_fail(err, MOIRE_EFAILED, "policy '%s': %lld blocks that no machine could run", policy->name,
                        (long long)mo_sim_broken(sim));
-    if (!code && stats) *stats = *mo_sched_stats(mo_sim_sched(sim));
+    if (!code && out)
+        *out = (struct mo_bench_played){.stats = *mo_sched_stats(mo_sim_sched(sim)),
+                                        .joules = mo_sim_joules(sim),
+                                        .seconds = (double)(mo_sim_now(sim) - START_NS) * 1e-9};
     mo_bench_flow_destroy(run.flow);
     mo_sim_destroy(sim);
     mo_free(m->env, drawn.done);

@@ -214,6 +214,8 @@ const struct mo_policy *const *mo_policy_wattwisers(void);
 /* Those of two classes of tasks on machines of cores (flexy.c), some for research; NULL-terminated.
  * mo_policy_find() knows them too. */
 const struct mo_policy *const *mo_policy_classes(void);
+/* On cores, with some of them parked and at lower clocks (moire_packed.c). */
+const struct mo_policy *const *mo_policy_packed(void);
 const struct mo_policy *mo_policy_find(const char *name);
 /* One to serve with, on GPUs or on cores; rows for research only where `research` says so.  MOIRE_EINVAL
  * names those there are. */

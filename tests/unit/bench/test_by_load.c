@@ -21,13 +21,17 @@ static void near(double a, double b) {
 static void counters_go_to_their_points(void **state) {
     (void)state;
     struct mo_bench_run_counters c = {.n = 0};
-    const struct mo_sched_stats none = {.blocks = 10, .accepted = 5, .kernel_core_ns = 20000000},
-                                some = {.blocks = 40,
-                                        .accepted = 5,
-                                        .conflicts = 4,
-                                        .conflict_ns = 880000,
-                                        .kernel_core_ns = 30000000},
-                                nothing = {0};
+    const struct mo_bench_played
+        none = {.stats = {.blocks = 10, .accepted = 5, .kernel_core_ns = 20000000}, .joules = 0, .seconds = 0.5},
+        some = {.stats = {.blocks = 40,
+                          .accepted = 5,
+                          .ok = 4,
+                          .conflicts = 4,
+                          .conflict_ns = 880000,
+                          .kernel_core_ns = 30000000},
+                .joules = 60,
+                .seconds = 0.5},
+        nothing = {.stats = {0}, .joules = 0, .seconds = 0.5};
     mo_bench_run_counters_note(&c, 0.5, &some);
     mo_bench_run_counters_note(&c, 0.5, &none); /* the later one counts */
     mo_bench_run_counters_note(&c, 0.7, &some);
@@ -40,10 +44,13 @@ static void counters_go_to_their_points(void **state) {
     near(mo_json_number(at, "conflict_rate"), 0);
     assert_true(json_is_null(json_object_get(at, "conflict_us")));
     near(mo_json_number(at, "core_ms"), 4);
+    assert_null(json_object_get(at, "watts")); /* nothing is known of its power */
     at = json_array_get(loads, 1);
     near(mo_json_number(at, "conflict_rate"), 0.1);
     near(mo_json_number(at, "conflict_us"), 220);
     near(mo_json_number(at, "core_ms"), 6);
+    near(mo_json_number(at, "watts"), 120);
+    near(mo_json_number(at, "joules_query"), 15);
     assert_null(json_object_get(json_array_get(loads, 2), "core_ms")); /* it ended early */
     near(mo_json_number(json_array_get(loads, 3), "conflict_rate"), 0);
     assert_null(json_object_get(json_array_get(loads, 4), "core_ms")); /* it was not played */

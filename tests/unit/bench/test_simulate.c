@@ -225,7 +225,7 @@ static void versions_are_chosen_by_pressure(void **state) {
     struct simulate_bed p;
     moire_error err;
     struct mo_bench_simulation m;
-    struct mo_sched_stats stats[2];
+    struct mo_bench_played played[2];
     static const char *const policies[] = {"veltair-as", "veltair"};
     simulate_bed_open(&p,
                       "{\"name\": \"m\", \"cores\": 4, \"profiles\": \".\", \"memory_gib_s\": 2, \"caches\": "
@@ -250,10 +250,10 @@ static void versions_are_chosen_by_pressure(void **state) {
         for (int k = 0; k < s.n; k++)
             items[k] = (struct mo_bench_arrival){k * 250000, 0};
         assert_int_equal(mo_bench_simulate_play(&m, mo_policy_find(policies[i]), 1, &s, NULL, records, &cut,
-                                                &stats[i], &err),
+                                                &played[i], &err),
                          MOIRE_OK);
     }
-    assert_true(stats[1].kernel_core_ns < stats[0].kernel_core_ns);
+    assert_true(played[1].stats.kernel_core_ns < played[0].stats.kernel_core_ns);
     mo_bench_simulation_close(&m);
     simulate_bed_close(&p);
 }

@@ -47,13 +47,13 @@ static void applications_go_through_their_stages(void **state) {
                     mo_share_latency(m.side->tenant[2].share[0], 1, MO_SHARE_WHOLE);
     for (int k = 0; k < 3; k++) {
         struct mo_bench_schedule s;
-        struct mo_sched_stats stats;
+        struct mo_bench_played played;
         draw(&m, loads[k], &s);
         struct mo_bench_record *r = calloc((size_t)s.n, sizeof *r);
         int64_t cut;
         int ok = 0, in_time = 0, open = 0;
         assert_int_equal(
-            mo_bench_simulate_play(&m, mo_policy_find("moire-gpu"), 1, &s, NULL, r, &cut, &stats, NULL),
+            mo_bench_simulate_play(&m, mo_policy_find("moire-gpu"), 1, &s, NULL, r, &cut, &played, NULL),
             MOIRE_OK);
         for (int i = 0; i < s.n; i++) {
             open += r[i].code == MOIRE_OK && r[i].end_ns < 0;
@@ -65,11 +65,11 @@ static void applications_go_through_their_stages(void **state) {
         }
         print_message("load %.1f: %d queries, %d answered, %d in time, %d open\n", loads[k], s.n, ok, in_time,
                       open);
-        assert_int_equal(stats.refused, 0);
-        assert_true(stats.accepted <= 3 * (int64_t)s.n);
+        assert_int_equal(played.stats.refused, 0);
+        assert_true(played.stats.accepted <= 3 * (int64_t)s.n);
         assert_true(open < s.n / 8);
         if (k == 0) assert_true(in_time > 0.99 * s.n - open);
-        if (k == 0) assert_true(stats.accepted >= 3 * (int64_t)(s.n - open));
+        if (k == 0) assert_true(played.stats.accepted >= 3 * (int64_t)(s.n - open));
         if (k == 2) assert_true(ok < s.n && in_time > s.n / 4); /* not all can be served, but some are */
         free(r);
         mo_bench_schedule_free(the_env(), &s);
