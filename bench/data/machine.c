@@ -139,20 +139,32 @@ static int read_machine(struct mo_bench_machine *m, moire_error *err) {
     return m->profiles && m->policy ? MOIRE_OK : mo_fail(err, MOIRE_ENOMEM, "%s: out of memory", f->path);
 }
 
+/* The object that a key "power.idle_w" is in, and what it is called there; NULL = there is no such object. */
+static json_t *holder(json_t *root, char *key, char **name) {
+    char *dot = strchr(key, '.');
+    *name = dot ? dot + 1 : key;
+    if (!dot) return root;
+    *dot = 0;
+    json_t *part = json_object_get(root, key);
+    *dot = '.';
+    return json_is_object(part) && **name ? part : NULL;
+}
+
 /* Puts "KEY=VALUE" into the document; what reads as a number is one. */
 static int replace(struct mo_json_file *file, const char *with, moire_error *err) {
     const char *sign = strchr(with, '=');
-    char key[32], *end;
+    char key[32], *end, *name;
     if (!sign || sign == with || !sign[1] || sign - with >= (int)sizeof key)
         return mo_fail(err, MOIRE_EINVAL, "'%s' is no KEY=VALUE of a machine file", with);
     snprintf(key, sizeof key, "%.*s", (int)(sign - with), with);
+    json_t *in = holder(file->root, key, &name);
+    if (!in) return mo_fail(err, MOIRE_EINVAL, "'%s': the machine file has no object for '%s'", with, key);
     double number = strtod(sign + 1, &end);
     if (!*end && !isfinite(number)) return mo_fail(err, MOIRE_EINVAL, "'%s': not a finite number", with);
     json_t *value = *end                                             ? json_string(sign + 1)
                     : number == floor(number) && fabs(number) < 1e15 ? json_integer((json_int_t)number)
                                                                      : json_real(number);
-    return json_object_set_new(file->root, key, value) ? mo_fail(err, MOIRE_ENOMEM, "out of memory")
-                                                       : MOIRE_OK;
+    return json_object_set_new(in, name, value) ? mo_fail(err, MOIRE_ENOMEM, "out of memory") : MOIRE_OK;
 }
 
 int mo_bench_machine_open_with(const struct mo_env *env, const char *path, const char *const *with, int n,

@@ -43,9 +43,8 @@ static const double BEGUN = 1e6;
 static bool earlier(const struct mo_moire_candidate *a, const struct mo_moire_candidate *b) {
     return a->deadline != b->deadline ? a->deadline < b->deadline : a->order < b->order;
 }
-/* Of what is set aside: queries that have missed their targets come before those that have none. */
 static bool older(const struct mo_moire_candidate *a, const struct mo_moire_candidate *b) {
-    return a->best_effort != b->best_effort ? b->best_effort : a->order < b->order;
+    return a->order < b->order;
 }
 
 /* Inserts index `at` into a sorted list of n indices. */
