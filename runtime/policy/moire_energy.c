@@ -24,6 +24,10 @@ static const double DEVIATIONS = 2;
 static const int64_t second = 1000000000;
 enum { STAYS = 3 }; /* seconds that a GPU stays awake once it woke up in need */
 
+struct options {
+    bool full_speed; /* clocks stay where they are */
+};
+
 struct model {
     int64_t arrivals;
     double level, trend; /* queries/s, and a second */
@@ -144,10 +148,11 @@ static double need_of(const struct state *s, const struct mo_view *view, int gro
 
 static void size_group(struct state *s, const struct mo_view *view, int group) {
     const struct mo_power_kind *kind = view->power->kind[group];
+    const bool full_speed = ((const struct options *)view->options)->full_speed;
     const int all = group_gpus(s, view, group), top = mo_power_top_clock(kind);
     struct group *now = &s->group[group], best = {all, top, 0};
     double use, least = INFINITY;
-    for (int clock = top; clock >= 0; clock--) {
+    for (int clock = top; clock >= (full_speed ? top : 0); clock--) {
         const double busy = need_of(s, view, group, mo_power_clock_at(kind, clock).speed, &use);
         if (busy > all * FULL) continue;
         const int n = busy > 0 ? (int)ceil(busy / FULL) : 1;
@@ -325,6 +330,18 @@ const struct mo_policy mo_policy_moire_energy = {
     .name = "moire-energy",
     .description = "as few GPUs awake, at as low a clock and in as large batches as every target allows",
     .gpus = true,
+    .options = &(const struct options){.full_speed = false},
+    .state_bytes = sizeof(struct state),
+    .plan = plan,
+    .plan_period_ns = 1000000000,
+    .dispatch = dispatch};
+
+const struct mo_policy mo_policy_moire_energy_full_speed = {
+    .name = "moire-energy-full-speed",
+    .description = "moire-energy with all clocks at their highest",
+    .gpus = true,
+    .research = true,
+    .options = &(const struct options){.full_speed = true},
     .state_bytes = sizeof(struct state),
     .plan = plan,
     .plan_period_ns = 1000000000,

@@ -349,10 +349,16 @@ static const struct mo_policy policies[] = {
     ROW("printed", "sharing-load-aware by the paper's Algorithm 2 to the letter", 4, true),
 };
 
-extern const struct mo_policy mo_policy_moire_energy;
+extern const struct mo_policy mo_policy_moire_energy, mo_policy_moire_energy_full_speed;
 
 const struct mo_policy *const *mo_policy_wattwisers(void) {
-    static const struct mo_policy *const rows[] = {
-        &policies[0], &policies[1], &policies[2], &policies[3], &policies[4], &mo_policy_moire_energy, NULL};
+    static const struct mo_policy *const rows[] = {&policies[0],
+                                                   &policies[1],
+                                                   &policies[2],
+                                                   &policies[3],
+                                                   &policies[4],
+                                                   &mo_policy_moire_energy,
+                                                   &mo_policy_moire_energy_full_speed,
+                                                   NULL};
     return rows;
 }
