@@ -44,6 +44,11 @@ static void say(void *self, int level, const char *line) {
     mo_device_say(self, level, "%s", line);
 }
 
+static void power(void *self, const struct mo_power_change *change) {
+    struct mo_device *d = self;
+    d->clock(d->clock_self, change->speed);
+}
+
 static const struct mo_engine_ops core_calls = {
     .start = start,
     .resize = resize,
@@ -52,6 +57,7 @@ static const struct mo_engine_ops core_calls = {
     .released = released,
     .prepare = prepare,
     .say = say,
+    .power = power,
 };
 
 /* --- create, destroy ------------------------------------------------------------------------------------ */
@@ -66,7 +72,10 @@ static int make_scheduler(struct mo_device *d, const struct mo_device_config *c,
     if (!d->tenants || (c->events && !d->events))
         return mo_fail(err, MOIRE_ENOMEM, "out of memory for an engine of %d units", d->n_units);
     d->ops = core_calls;
+    d->clock = c->clock;
+    d->clock_self = c->clock_self;
     if (!d->calls->resize) d->ops.resize = NULL;
+    if (!d->clock) d->ops.power = NULL;
     struct mo_sched_config sc = {.env = c->env,
                                  .policy = c->policy,
                                  .n_cores = d->n_units,

@@ -110,6 +110,8 @@ struct mo_device_config {
     int64_t events;                   /* entries of each event ring, 0 = no events */
     struct mo_pressure_source source; /* as in struct mo_sched_config, as is power */
     const struct mo_power_machine *power;
+    void (*clock)(void *self, double speed); /* sets the clock of all units; NULL: nothing does */
+    void *clock_self;
 };
 
 /* A query for a device. */

@@ -27,6 +27,8 @@ struct mo_device {
     const struct mo_device_calls *calls;
     void *self; /* of the calls */
     struct mo_engine_ops ops;
+    void (*clock)(void *self, double speed); /* as in mo_device_config */
+    void *clock_self;
     struct mo_lock lock;
     struct mo_sched *sched;
     struct mo_events *events;

@@ -19,6 +19,7 @@ static const int64_t LOOK_NS = 100000000, STAYS_NS = 200000000;
 static const double FULL = 0.9;    /* of the time of cores that a plan may fill */
 static const double LONGEST = 0.7; /* of a target that a query may take alone */
 static const double DEVIATIONS = 2;
+static const double EARLY = 0.15; /* of its target: by then `moire` ends a query where cores are idle */
 
 struct options {
     struct mo_moire_parts parts; /* first: `moire` reads them */
@@ -37,12 +38,16 @@ struct choice {
     double watts;
 };
 
-/* Fewest cores on which a query of the tenant takes at most `budget` ns; n + 1: none. */
+static double time_on(const struct mo_profile *p, int n) {
+    return (double)mo_profile_time(p, n, 0, p->n_layers);
+}
+
+/* Fewest of n cores on which a query takes at most `budget` ns; n + 1: none. */
 static int cores_within(const struct mo_profile *p, int n, double budget) {
     int low = 1, high = n + 1;
     while (low < high) {
-        const int mid = (low + high) / 2, fastest = mo_profile_fastest(p, 0, mid < n ? mid : n);
-        if ((double)mo_profile_time(p, fastest, 0, p->n_layers) <= budget)
+        const int mid = (low + high) / 2;
+        if (mid > n || time_on(p, mid) <= budget)
             high = mid;
         else
             low = mid + 1;
@@ -55,57 +60,59 @@ static double slower_by(const struct mo_view *view, const struct mo_view_tenant 
     return t->residual * mo_power_clock_at(view->power->kind[0], view->clock[0]).speed;
 }
 
-/* Cores that hold the load at a clock of that speed; view->n_cores + 1 or more: it is too slow.  *busy: how
- * many of them are busy in the mean. */
-static int cores_at(const struct mo_view *view, double speed, double *busy) {
-    double variance = 0;
+/* Cores that hold the load at a clock of that speed; view->n_cores + 1 or more: it is too slow. */
+static int cores_at(const struct mo_view *view, double speed) {
+    double variance = 0, busy = 0;
     int least = 1;
-    *busy = 0;
     for (int i = 0; i < view->n_tenants; i++) {
         const struct mo_view_tenant *t = &view->tenants[i];
         if (!t->open) continue;
         const double slower = slower_by(view, t), load = t->load * slower / speed;
-        *busy += load;
+        busy += load;
         if (t->best_effort || !t->qos_ns) continue;
-        const double alone = (double)mo_profile_time(t->profile, 1, 0, t->profile->n_layers) * slower / speed;
+        const double alone = time_on(t->profile, 1) * slower / speed;
         const int need =
             cores_within(t->profile, view->n_cores, LONGEST * (double)t->qos_ns * speed / slower);
         variance += load * alone / (double)t->qos_ns;
         if (need > least) least = need;
     }
-    const int all = (int)ceil((*busy + DEVIATIONS * sqrt(variance)) / FULL);
+    const int all = (int)ceil((busy + DEVIATIONS * sqrt(variance)) / FULL);
     return all > least ? all : least;
 }
 
-/* Mean watts.  Queries that share n cores leave them empty for 1 - the load on these (processor sharing);
- * then all sleep. */
-static double watts_of(const struct mo_view *view, int n, int clock, double busy) {
+/* Mean watts.  A query alone has as many cores as bring it to its end by EARLY of its target, or all n: it is
+ * there for so long and takes that core time.  Queries that share n cores leave them empty for 1 - the sum of
+ * these (processor sharing); then all sleep. */
+static double watts_of(const struct mo_view *view, int n, int clock) {
     const struct mo_power_kind *kind = view->power->kind[0];
     const double speed = mo_power_clock_at(kind, clock).speed, all = view->n_cores;
-    double used = 0;
+    double there = 0, busy = 0;
     for (int i = 0; i < view->n_tenants; i++) {
         const struct mo_view_tenant *t = &view->tenants[i];
-        if (!t->open) continue;
-        const int layers = t->profile->n_layers, fastest = mo_profile_fastest(t->profile, 0, n);
-        used += t->load * slower_by(view, t) / speed *
-                (double)mo_profile_time(t->profile, fastest, 0, layers) /
-                (double)mo_profile_time(t->profile, 1, 0, layers);
+        if (!t->open || !(t->load > 0)) continue;
+        const double slower = slower_by(view, t) / speed;
+        const int enough = cores_within(t->profile, n, EARLY * (double)t->qos_ns / slower),
+                  cores = enough < n ? enough : n;
+        const double part = t->load * slower * time_on(t->profile, cores) / time_on(t->profile, 1);
+        there += part;
+        busy += part * cores;
     }
-    if (used >= 1) return mo_power_watts(kind, n / all, busy / all, clock);
-    if (!(used > 0)) return kind->off_w;
-    return (1 - used) * kind->off_w + used * mo_power_watts(kind, n / all, n / all, clock);
+    if (busy > n) busy = n;
+    if (there >= 1) return mo_power_watts(kind, n / all, busy / all, clock);
+    if (!(there > 0)) return kind->off_w;
+    return (1 - there) * kind->off_w +
+           there * mo_power_watts(kind, n / all, fmin(n, busy / there) / all, clock);
 }
 
 /* The best number of cores at a clock: those that are needed, or twice as many, and so on. */
 static struct choice at_clock(const struct mo_view *view, const struct options *o, int clock) {
-    double busy;
     const int all = view->n_cores,
-              need = cores_at(view, mo_power_clock_at(view->power->kind[0], clock).speed, &busy);
+              need = cores_at(view, mo_power_clock_at(view->power->kind[0], clock).speed);
     struct choice best = {.cores = all, .clock = clock, .watts = INFINITY};
     if (need > all) return best;
-    best.watts = watts_of(view, all, clock, busy);
+    best.watts = watts_of(view, all, clock);
     for (int n = need; o->parks && n < all; n *= 2) {
-        const struct choice c = {n, clock, watts_of(view, n, clock, busy)};
+        const struct choice c = {n, clock, watts_of(view, n, clock)};
         if (c.watts < best.watts) best = c;
     }
     return best;
@@ -185,6 +192,7 @@ static void dispatch(void *state, const struct mo_view *view, const struct mo_ev
 static const struct mo_policy rows[] = {
     {.name = "moire-packed",
      .description = "moire on as few cores and at as low a clock as every target allows, the rest parked",
+     .clocks = true,
      .options = &(const struct options){.parks = true, .slows = true},
      .state_bytes = sizeof(struct state),
      .dispatch = dispatch},
@@ -203,6 +211,7 @@ static const struct mo_policy rows[] = {
     {.name = "moire-slow",
      .description = "moire on all cores, at as low a clock as every target allows: slow and steady",
      .research = true,
+     .clocks = true,
      .options = &(const struct options){.slows = true},
      .state_bytes = sizeof(struct state),
      .dispatch = dispatch},

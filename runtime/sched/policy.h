@@ -189,6 +189,7 @@ struct mo_policy {
     const char *name, *description;
     bool gpus;              /* for machines of GPUs, and for no others */
     bool research;          /* for studies, not for service */
+    bool clocks;            /* chooses clocks of cores (MO_CLOCK) */
     bool learned;           /* decides by mo_gpus.learned, and only where that is given */
     bool no_pace, no_watch; /* for studies: the core follows no pace; no block counts as late */
     const void *options;    /* handed through view.options */

@@ -118,6 +118,7 @@ static void release(moire_runtime *rt) {
     if (rt->here) sys->unmap(sys->self, (const void *)(uintptr_t)rt->here, MO_MARK_BYTES);
     mo_sampler_stop(rt->sampler); /* it writes into a ring of the engine's, which reads its value */
     mo_engine_destroy(rt->engine);
+    mo_core_clock_close(rt->energy.clock);
     mo_joules_close(&rt->energy.joules);
     mo_serve_device_close(rt);
     mo_sampler_destroy(rt->sampler);

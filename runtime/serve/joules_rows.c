@@ -7,12 +7,28 @@
 #include "runtime/gpu/gpu_energy.h"
 #include "runtime/serve/gpu.h"
 
+/* For a policy that chooses clocks, where this machine lets it. */
+static void open_clock(moire_runtime *rt, struct mo_device_config *device) {
+    struct mo_serve_energy *e = &rt->energy;
+    const struct mo_topology *t = rt->topology;
+    moire_error err;
+    if (!rt->policy->clocks) return;
+    if (mo_core_clock_open(&rt->env, "", t->cpu, t->n_cores, &e->clock, &err)) {
+        mo_log(&rt->env, MOIRE_LOG_WARN, "clocks of cores stay as they are: %s", err.message);
+        return;
+    }
+    mo_core_clock_describe(e->clock, &e->kind);
+    device->clock = mo_core_clock_want;
+    device->clock_self = e->clock;
+}
+
 void mo_serve_power_of_cores(moire_runtime *rt, struct mo_device_config *device) {
     const int n = rt->topology->n_cores;
     rt->energy.kind = mo_power_of_cores(n);
     rt->energy.machine =
         (struct mo_power_machine){.n_devices = 1, .n_units = n, .first = {0, n}, .kind = {&rt->energy.kind}};
     device->power = &rt->energy.machine;
+    open_clock(rt, device);
 }
 
 /* One line: measured, or modelled and why; and what is known of the GPUs. */

@@ -3,6 +3,7 @@
  * bench have parts.h. */
 #ifndef MO_SERVE_RUNTIME_H
 #define MO_SERVE_RUNTIME_H
+#include "runtime/power/core_clock.h"
 #include "runtime/power/cores_power.h"
 #include "runtime/power/joules.h"
 #include "runtime/proxy/sampler.h"
@@ -17,6 +18,7 @@ struct mo_serve_gpu;
 struct mo_serve_energy {
     struct mo_power_kind kind; /* of the cores, as their scheduler's meter models them */
     struct mo_power_machine machine;
+    struct mo_core_clock *clock; /* NULL: clocks stay as they are */
     struct mo_lock lock; /* guards what follows */
     bool opened;
     double before; /* modelled joules when it was opened */

@@ -159,3 +159,18 @@ void power_zone(const struct power_tree *t, const char *folder, const char *name
         power_put(t, path, rows[i].text ? line : NULL);
     }
 }
+
+void power_clock(const struct power_tree *t, int cpu, const char *ceiling) {
+    const struct {
+        const char *file, *text;
+    } rows[] = {{"cpuinfo_min_freq", "800000\n"},
+                {"cpuinfo_max_freq", "3500000\n"},
+                {"scaling_max_freq", ceiling},
+                {"scaling_governor", "schedutil\n"},
+                {"scaling_driver", "acpi-cpufreq\n"}};
+    for (int i = 0; i < 5; i++) {
+        char path[200];
+        snprintf(path, sizeof path, "/sys/devices/system/cpu/cpu%d/cpufreq/%s", cpu, rows[i].file);
+        power_put(t, path, rows[i].text);
+    }
+}

@@ -39,4 +39,6 @@ const char *power_text(const struct power_tree *tree, const char *path);
 /* A zone of powercap; a NULL takes that file away. */
 void power_zone(const struct power_tree *tree, const char *folder, const char *name, const char *energy,
                 const char *range);
+/* The clock of a CPU: 800 to 3500 MHz, with that ceiling ("3000000\n"). */
+void power_clock(const struct power_tree *tree, int cpu, const char *ceiling);
 #endif

@@ -138,21 +138,6 @@ static void what_is_assumed_of_cores_is_called_so(void **state) {
 /* --- clocks --------------------------------------------------------------------------------------------- */
 #define CPU "/sys/devices/system/cpu/cpu"
 
-static void put_clock(const struct power_tree *t, int cpu, const char *ceiling) {
-    const struct {
-        const char *file, *text;
-    } rows[] = {{"cpuinfo_min_freq", "800000\n"},
-                {"cpuinfo_max_freq", "3500000\n"},
-                {"scaling_max_freq", ceiling},
-                {"scaling_governor", "schedutil\n"},
-                {"scaling_driver", "acpi-cpufreq\n"}};
-    for (int i = 0; i < 5; i++) {
-        char path[200];
-        snprintf(path, sizeof path, CPU "%d/cpufreq/%s", cpu, rows[i].file);
-        power_put(t, path, rows[i].text);
-    }
-}
-
 static void clocks_are_seen(void **state) {
     (void)state;
     struct power_tree t;
@@ -161,7 +146,7 @@ static void clocks_are_seen(void **state) {
     power_tree_open(&t);
     assert_int_equal(mo_cpufreq_look(&t.env, t.root, 0, &f, &err), MOIRE_EUNSUPPORTED);
     assert_non_null(strstr(err.message, "cpu0/cpufreq/cpuinfo_min_freq: No such file"));
-    put_clock(&t, 0, "3000000\n");
+    power_clock(&t, 0, "3000000\n");
     assert_int_equal(mo_cpufreq_look(&t.env, t.root, 0, &f, &err), MOIRE_OK);
     assert_string_equal(f.governor, "schedutil");
     assert_string_equal(f.driver, "acpi-cpufreq");
@@ -182,8 +167,8 @@ static void a_ceiling_is_set_and_put_back(void **state) {
     struct power_tree t;
     moire_error err;
     power_tree_open(&t);
-    put_clock(&t, 0, "3500000\n");
-    put_clock(&t, 2, "3000000\n");
+    power_clock(&t, 0, "3500000\n");
+    power_clock(&t, 2, "3000000\n");
     assert_int_equal(mo_cpufreq_limit(&t.env, t.root, cpus, 2, 1200000, &c, &err), MOIRE_OK);
     assert_string_equal(power_text(&t, CPU "0/cpufreq/scaling_max_freq"), "1200000\n");
     assert_string_equal(power_text(&t, CPU "2/cpufreq/scaling_max_freq"), "1200000\n");
