@@ -4,7 +4,8 @@
  *   conflict_rate  blocks that began on fewer cores than the policy wanted, of all
  *   conflict_us    by how much such a block took longer than predicted on the cores it wanted, mean
  *   core_ms        core time of a query inside kernels, mean
- *   watts, joules_query  where the machine's power is known: mean of the run, and a query that was answered */
+ *   watts, joules_query  where the machine's power is known: mean of the run, and a query that was answered
+ */
 #ifndef MO_BENCH_RUN_COUNTERS_H
 #define MO_BENCH_RUN_COUNTERS_H
 #include "bench/sim/simulate.h"

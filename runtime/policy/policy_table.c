@@ -38,8 +38,8 @@ const struct mo_policy *const *mo_policies(void) {
 }
 
 typedef const struct mo_policy *const *(*table_fn)(void);
-static const table_fn tables[] = {mo_policies, mo_policy_ablations, mo_policy_servers, mo_policy_wattwisers,
-                                  mo_policy_classes, mo_policy_packed};
+static const table_fn tables[] = {mo_policies,          mo_policy_ablations, mo_policy_servers,
+                                  mo_policy_wattwisers, mo_policy_classes,   mo_policy_packed};
 enum { TABLES = sizeof tables / sizeof *tables };
 
 const struct mo_policy *mo_policy_find(const char *name) {

@@ -19,7 +19,7 @@ struct mo_serve_energy {
     struct mo_power_kind kind; /* of the cores, as their scheduler's meter models them */
     struct mo_power_machine machine;
     struct mo_core_clock *clock; /* NULL: clocks stay as they are */
-    struct mo_lock lock; /* guards what follows */
+    struct mo_lock lock;         /* guards what follows */
     bool opened;
     double before; /* modelled joules when it was opened */
     struct mo_energy_boards boards;

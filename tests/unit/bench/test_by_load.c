@@ -21,17 +21,18 @@ static void near(double a, double b) {
 static void counters_go_to_their_points(void **state) {
     (void)state;
     struct mo_bench_run_counters c = {.n = 0};
-    const struct mo_bench_played
-        none = {.stats = {.blocks = 10, .accepted = 5, .kernel_core_ns = 20000000}, .joules = 0, .seconds = 0.5},
-        some = {.stats = {.blocks = 40,
-                          .accepted = 5,
-                          .ok = 4,
-                          .conflicts = 4,
-                          .conflict_ns = 880000,
-                          .kernel_core_ns = 30000000},
-                .joules = 60,
-                .seconds = 0.5},
-        nothing = {.stats = {0}, .joules = 0, .seconds = 0.5};
+    const struct mo_bench_played none = {.stats = {.blocks = 10, .accepted = 5, .kernel_core_ns = 20000000},
+                                         .joules = 0,
+                                         .seconds = 0.5},
+                                 some = {.stats = {.blocks = 40,
+                                                   .accepted = 5,
+                                                   .ok = 4,
+                                                   .conflicts = 4,
+                                                   .conflict_ns = 880000,
+                                                   .kernel_core_ns = 30000000},
+                                         .joules = 60,
+                                         .seconds = 0.5},
+                                 nothing = {.stats = {0}, .joules = 0, .seconds = 0.5};
     mo_bench_run_counters_note(&c, 0.5, &some);
     mo_bench_run_counters_note(&c, 0.5, &none); /* the later one counts */
     mo_bench_run_counters_note(&c, 0.7, &some);
