@@ -4,9 +4,9 @@
  * Workloads W1, W2, W3 and `bursts` (flexy_load.h) on four devices, an SLA of 200 ms and resets of 1000 ms,
  * each by every policy at every load factor, ten instances a point: figure 5, and with flexy-2 and flexy-3
  * figure 6.  Beyond the paper, with batch tasks that can be cut every 10 ms (assumed; a task is a sequence of
- * kernels): priority-cut          priority, batch tasks cut: what cutting alone brings moire the policy for
- * service, as it is moire-classes         classes.c moire-classes-parts   the same, each device four units,
- * and one unit of the first kept and flexy-1-packed, which is flexy-1 as its figures read (flexy.c).
+ * kernels): `priority-cut`, what cutting alone brings; `reef`, which kills such a piece at once where a
+ * user-facing task waits; `moire`; `moire-classes`, and -parts, where each device has four units and one of
+ * the first is kept.  `flexy-1-packed` is flexy-1 as its figures read (flexy.c).
  *
  * A policy and a workload are a piece: its instances are runs on worker processes, and a finished piece is in
  * the document, which a later command may take up.  The same command gives the same results. */

@@ -131,7 +131,7 @@ static const struct figure figures[] = {
      {"round-robin", "priority", "priority-1", "priority-reset", "flexy-0", "flexy-1", "flexy-reset"}},
     {"as figure 6", {"flexy-0", "flexy-1", "flexy-2", "flexy-3"}},
     {"beyond",
-     {"flexy-1", "flexy-1-packed", "priority-cut", "moire", "moire-classes", "moire-classes-parts"}},
+     {"flexy-1", "flexy-1-packed", "priority-cut", "reef", "moire", "moire-classes", "moire-classes-parts"}},
 };
 enum { FIGURES = sizeof figures / sizeof *figures };
 

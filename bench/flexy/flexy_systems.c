@@ -18,21 +18,23 @@ static const struct {
     const void *options; /* in place of the policy's; NULL = its own */
     int units;
     bool cut;
+    double reset_ms; /* 0 = the machine's; REEF kills a kernel in some tens of microseconds */
 } rows[] = {
-    {"round-robin", "round-robin", {0}, NULL, 1, false},
-    {"priority", "priority", {0}, NULL, 1, false},
-    {"priority-1", "priority-1", {0}, NULL, 1, false},
-    {"priority-reset", "priority-reset", {0}, NULL, 1, false},
-    {"flexy-0", "flexy-0", {0}, NULL, 1, false},
-    {"flexy-1", "flexy-1", {0}, NULL, 1, false},
-    {"flexy-2", NULL, {.order = MO_FLEXY_ELASTIC, .keep = 2}, NULL, 1, false},
-    {"flexy-3", NULL, {.order = MO_FLEXY_ELASTIC, .keep = 3}, NULL, 1, false},
-    {"flexy-reset", "flexy-reset", {0}, NULL, 1, false},
-    {"flexy-1-packed", NULL, {.order = MO_FLEXY_ELASTIC, .keep = 1, .packs = true}, NULL, 1, false},
-    {"priority-cut", NULL, {.order = MO_FLEXY_PRIORITY, .cuts = true}, NULL, 1, true},
-    {"moire", "moire", {0}, NULL, 1, true},
-    {"moire-classes", "moire-classes", {0}, NULL, 1, true},
-    {"moire-classes-parts", "moire-classes", {0}, &with_parts, PARTS, true},
+    {"round-robin", "round-robin", {0}, NULL, 1, false, 0},
+    {"priority", "priority", {0}, NULL, 1, false, 0},
+    {"priority-1", "priority-1", {0}, NULL, 1, false, 0},
+    {"priority-reset", "priority-reset", {0}, NULL, 1, false, 0},
+    {"flexy-0", "flexy-0", {0}, NULL, 1, false, 0},
+    {"flexy-1", "flexy-1", {0}, NULL, 1, false, 0},
+    {"flexy-2", NULL, {.order = MO_FLEXY_ELASTIC, .keep = 2}, NULL, 1, false, 0},
+    {"flexy-3", NULL, {.order = MO_FLEXY_ELASTIC, .keep = 3}, NULL, 1, false, 0},
+    {"flexy-reset", "flexy-reset", {0}, NULL, 1, false, 0},
+    {"flexy-1-packed", NULL, {.order = MO_FLEXY_ELASTIC, .keep = 1, .packs = true}, NULL, 1, false, 0},
+    {"priority-cut", NULL, {.order = MO_FLEXY_PRIORITY, .cuts = true}, NULL, 1, true, 0},
+    {"reef", NULL, {.order = MO_FLEXY_PRIORITY, .cuts = true, .resets = true}, NULL, 1, true, 0.04},
+    {"moire", "moire", {0}, NULL, 1, true, 0},
+    {"moire-classes", "moire-classes", {0}, NULL, 1, true, 0},
+    {"moire-classes-parts", "moire-classes", {0}, &with_parts, PARTS, true, 0},
 };
 enum { ROWS = sizeof rows / sizeof *rows };
 
@@ -49,6 +51,7 @@ static void open_row(int i, struct mo_flexy_chosen *out) {
     if (rows[i].options) out->system.policy.options = rows[i].options;
     out->system.units = rows[i].units;
     out->system.cut_ms = rows[i].cut ? cut_ms : 0;
+    out->system.reset_ms = rows[i].reset_ms;
 }
 
 /* "flexy-2": Flexy or priority with that many kept devices. */

@@ -41,6 +41,7 @@ static const struct {
     {"flexy-reset", "#7fb08f", true},
     {"flexy-1-packed", "#5f9f7f", true},
     {"priority-cut", "#3f6f9f", true},
+    {"reef", "#b8862f", true},
     {"moire-classes", "#e8604f", false},
     {"moire-classes-parts", "#f09f8f", true},
     {"bound", "#6b7a8f", false},

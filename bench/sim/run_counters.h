@@ -8,7 +8,8 @@
  */
 #ifndef MO_BENCH_RUN_COUNTERS_H
 #define MO_BENCH_RUN_COUNTERS_H
-#include "bench/sim/simulate.h"
+#include <jansson.h>
+#include "bench/sim/played.h"
 
 enum { MO_BENCH_RUNS = 128 }; /* later ones are not kept */
 

@@ -7,6 +7,7 @@
 #ifndef MO_BENCH_SIMULATE_H
 #define MO_BENCH_SIMULATE_H
 #include "bench/data/machine.h"
+#include "bench/sim/played.h"
 #include "bench/sim/replay.h"
 #include "bench/sim/simulate_gpus.h"
 
@@ -53,11 +54,6 @@ int mo_bench_simulation_aim(struct mo_bench_simulation *simulation, moire_error 
 void mo_bench_simulation_needs(const struct mo_bench_simulation *simulation, const int64_t *qos_ns,
                                struct mo_bench_need *out);
 
-/* What a run counted; of energy zeros where the machine's power is not known. */
-struct mo_bench_played {
-    struct mo_sched_stats stats;
-    double joules, seconds; /* of the whole run, its warm-up too */
-};
 /* Plays a schedule in virtual time, as mo_bench_play() does in real time; out may be NULL, and so may
  * budget: it is played to its end. */
 int mo_bench_simulate_play(const struct mo_bench_simulation *simulation, const struct mo_policy *policy,

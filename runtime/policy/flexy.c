@@ -17,7 +17,8 @@
  *
  * Where the machine can kill a running block (view.resets), priority-reset kills a batch task for every
  * user-facing one that waits and for which no device is being reset yet, those with the most left first;
- * flexy-reset only those on its U devices that would run longer than a reset takes.
+ * flexy-reset only those on its U devices that would run longer than a reset takes.  With `cuts` batch tasks
+ * run block by block, and of a killed one the block alone is lost: priority with both is REEF's rule.
  *
  * K is cut to all devices but one, or batch tasks would never run. */
 #include "runtime/policy/flexy.h"
@@ -180,7 +181,10 @@ static void serve(struct state *s, const struct mo_view *view, int class, struct
 
 /* --- resets --------------------------------------------------------------------------------------------- */
 static void reset(struct state *s, const struct mo_view *view, struct device *d, struct mo_decisions *out) {
-    mo_decide_reset(out, d->batch_query);
+    if (((const struct mo_flexy_options *)view->options)->cuts)
+        mo_decide_reset_block(out, d->batch_query);
+    else
+        mo_decide_reset(out, d->batch_query);
     s->restored[d->core] = view->now + view->reset_ns;
     d->batch_query = -1;
     d->resetting = true;

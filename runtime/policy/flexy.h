@@ -10,7 +10,7 @@ enum mo_flexy_order { MO_FLEXY_ROUND_ROBIN, MO_FLEXY_PRIORITY, MO_FLEXY_ELASTIC 
 struct mo_flexy_options {
     enum mo_flexy_order order;
     int keep;    /* K: devices that are kept for user-facing tasks; at most all but one count */
-    bool resets; /* kills batch tasks */
+    bool resets; /* kills batch tasks; with cuts their blocks alone */
     bool cuts;   /* batch tasks run block by block (view.block_ns), not whole */
     bool packs;  /* ELASTIC: devices that serve user-facing tasks go on to, before idle ones do */
 };

@@ -193,6 +193,7 @@ static bool apply(struct mo_sched *s, const struct mo_decision *d, int64_t now) 
     case MO_RESIZE:
         return mo_sched_resize(s, d, now);
     case MO_RESET:
+    case MO_RESET_BLOCK:
         return mo_sched_reset(s, d, now);
     case MO_PARK:
         return mo_sched_park(s, &d->cores, now);

@@ -150,6 +150,9 @@ enum mo_decision_kind {
      * again, from their first layer on, in their old places.  Its cores are idle after view.reset_ns.  Only
      * where view.resets, and only blocks of best-effort tenants. */
     MO_RESET,
+    /* The same for work that consists of short pieces which may run twice (REEF's kernels): what earlier
+     * blocks have computed stays, and the query is paused before the block's first layer.  Cores only. */
+    MO_RESET_BLOCK,
     /* Exactly `cores` are parked from now on: each is idle or parked already.  The others wake up. */
     MO_PARK,
     MO_CLOCK, /* blocks that begin on `device` of view.power from now on run at `clock` */
@@ -256,6 +259,9 @@ static inline void mo_decide_resize(struct mo_decisions *out, int query, struct 
 }
 static inline void mo_decide_reset(struct mo_decisions *out, int query) {
     if (out->n < out->cap) out->list[out->n++] = (struct mo_decision){.kind = MO_RESET, .query = query};
+}
+static inline void mo_decide_reset_block(struct mo_decisions *out, int query) {
+    if (out->n < out->cap) out->list[out->n++] = (struct mo_decision){.kind = MO_RESET_BLOCK, .query = query};
 }
 static inline void mo_decide_lets(struct mo_decisions *out, const struct mo_lets_plan *plan) {
     if (out->n < out->cap) out->list[out->n++] = (struct mo_decision){.kind = MO_LETS, .plan = plan};

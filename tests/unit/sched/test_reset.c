@@ -13,6 +13,8 @@ enum { CORES = 2, MS = 1000000, RESET_MS = 5, TENANTS = 2, LAYERS = 4, QUERIES =
 struct script {
     int kill; /* slot, -1 = none */
     int tries;
+    bool block;  /* its block alone */
+    int at_once; /* layers of a block, 0 = all */
 };
 static struct script script;
 
@@ -22,14 +24,21 @@ static void dispatch(void *state, const struct mo_view *view, const struct mo_ev
     struct mo_cores idle = view->idle;
     if (script.kill >= 0) {
         script.tries++;
-        mo_decide_reset(out, script.kill);
+        if (script.block)
+            mo_decide_reset_block(out, script.kill);
+        else
+            mo_decide_reset(out, script.kill);
         script.kill = -1;
         return;
     }
     for (int i = 0; i < view->n_tenants; i++) {
         const struct mo_view_tenant *t = &view->tenants[i];
+        const int n = script.at_once ? script.at_once : LAYERS;
+        for (int k = 0; k < t->n_paused && !mo_cores_none(&idle); k++)
+            mo_decide_run(out, t->paused[k], view->queries[t->paused[k]].next_layer + n,
+                          mo_cores_take(&idle, 1, -1));
         for (int k = 0; k < t->n_waiting && k < t->free_instances && !mo_cores_none(&idle); k++)
-            mo_decide_run(out, t->waiting[k], LAYERS, mo_cores_take(&idle, 1, -1));
+            mo_decide_run(out, t->waiting[k], n, mo_cores_take(&idle, 1, -1));
     }
 }
 
@@ -136,6 +145,53 @@ static void a_killed_query_starts_over(void **state) {
     assert_int_equal(b.ran[1], 4 * MS); /* lost work is not counted to it */
 }
 
+/* Blocks of 2 ms.  The second one is killed at 4, after 1 ms: the first one's work stays. */
+static void of_a_killed_block_the_block_alone_is_lost(void **state) {
+    struct bed b;
+    (void)state;
+    open_bed(&b, 1, 4);
+    script.block = true;
+    script.at_once = 2;
+    const int first = submit(&b, 0), other = submit(&b, 0);
+    kill_at(&b, first, 4);
+    const struct mo_view *v = view_of(&b);
+    assert_int_equal(v->queries[first].run, -1);
+    assert_int_equal(v->queries[first].next_layer, 2);
+    assert_int_equal(v->tenants[0].n_paused, 1);
+    assert_int_equal(v->tenants[0].paused[0], first);
+    assert_int_equal(v->tenants[0].n_waiting, 0);
+    assert_int_equal(v->tenants[0].free_instances, 0); /* it keeps its own */
+    assert_int_equal(v->n_idle, 0);
+    assert_int_equal(stats_of(&b)->resets, 1);
+    assert_int_equal(stats_of(&b)->reset_lost_ns, MS);
+    kill_at(&b, first, 4); /* it runs no more */
+    assert_int_equal(stats_of(&b)->refused, 1);
+    assert_true(v->queries[other].run >= 0);
+    close_bed(&b);
+    assert_int_equal(b.n, 4);
+    int64_t ran = 0;
+    for (int i = 0; i < b.n; i++)
+        ran += b.ran[i];
+    assert_int_equal(ran, 4 * 4 * MS); /* none of it the lost one */
+}
+
+/* In its first block there is nothing to keep: it waits again. */
+static void a_first_block_is_begun_anew(void **state) {
+    struct bed b;
+    (void)state;
+    open_bed(&b, 1, 4);
+    script.block = true;
+    script.at_once = 2;
+    const int first = submit(&b, 0);
+    kill_at(&b, first, 2);
+    assert_int_equal(view_of(&b)->tenants[0].n_waiting, 1);
+    assert_int_equal(view_of(&b)->tenants[0].n_paused, 0);
+    assert_int_equal(view_of(&b)->tenants[0].free_instances, CORES);
+    assert_int_equal(view_of(&b)->queries[first].started, 0);
+    close_bed(&b);
+    assert_int_equal(b.n, 2);
+}
+
 /* Only running blocks of best-effort tenants, and only where the machine can. */
 static void others_are_not_killed(void **state) {
     (void)state;
@@ -177,6 +233,8 @@ static void a_full_queue_takes_them_back(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_killed_query_starts_over),
+        cmocka_unit_test(of_a_killed_block_the_block_alone_is_lost),
+        cmocka_unit_test(a_first_block_is_begun_anew),
         cmocka_unit_test(others_are_not_killed),
         cmocka_unit_test(a_full_queue_takes_them_back),
     };
