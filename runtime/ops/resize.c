@@ -39,7 +39,9 @@ static bool has_elements(const struct mo_op_ctx *ctx, int i) {
 
 static int scaled_size(const struct mo_op_ctx *ctx, struct resize *r, int axis, double scale) {
     double size = floor((double)ctx->in[0].shape.d[axis] * scale);
-    if (!(scale > 0) || size > 1e9) return mo_op_fail(ctx, MOIRE_EINVAL, "scale %g is out of range", scale);
+    /* an infinite scale of an empty axis is no number */
+    if (!(scale > 0) || !(size <= 1e9))
+        return mo_op_fail(ctx, MOIRE_EINVAL, "scale %g is out of range", scale);
     r->scale[axis] = scale;
     r->y.d[axis] = (int64_t)size;
     return MOIRE_OK;
@@ -61,8 +63,9 @@ static int read_scales(const struct mo_op_ctx *ctx, struct resize *r, int slot, 
 }
 
 /* keep_aspect_ratio_policy: one scale for all axes, the smallest or largest that the sizes imply. */
-static void keep_aspect(struct resize *r, const struct mo_shape *x, const int *axes, int n,
-                        const char *policy) {
+static int keep_aspect(const struct mo_op_ctx *ctx, struct resize *r, const int *axes, int n,
+                       const char *policy) {
+    const struct mo_shape *x = &ctx->in[0].shape;
     bool larger = !strcmp(policy, "not_smaller");
     double scale = larger ? 0 : INFINITY;
     for (int i = 0; i < n; i++) {
@@ -70,9 +73,14 @@ static void keep_aspect(struct resize *r, const struct mo_shape *x, const int *a
         scale = larger ? fmax(scale, s) : fmin(scale, s);
     }
     for (int i = 0; i < n; i++) {
+        const double size = floor(scale * (double)x->d[axes[i]] + 0.5);
+        if (!(size <= 1e9))
+            return mo_op_fail(ctx, MOIRE_EINVAL, "sizes that keep the aspect ratio scale by %g, out of range",
+                              scale);
         r->scale[axes[i]] = scale;
-        r->y.d[axes[i]] = (int64_t)floor(scale * (double)x->d[axes[i]] + 0.5);
+        r->y.d[axes[i]] = (int64_t)size;
     }
+    return MOIRE_OK;
 }
 
 static int read_sizes(const struct mo_op_ctx *ctx, struct resize *r, int slot, const int *axes, int n_axes) {
@@ -89,8 +97,7 @@ static int read_sizes(const struct mo_op_ctx *ctx, struct resize *r, int slot, c
         r->scale[axes[i]] = (double)sizes[i] / (double)x->d[axes[i]];
     }
     const char *policy = mo_attr_string(ctx->node, "keep_aspect_ratio_policy", "stretch");
-    if (strcmp(policy, "stretch")) keep_aspect(r, x, axes, n, policy);
-    return MOIRE_OK;
+    return strcmp(policy, "stretch") ? keep_aspect(ctx, r, axes, n, policy) : MOIRE_OK;
 }
 
 /* How many axes scales, sizes and roi are of.  An empty list is a list where what it is of is empty as well;
