@@ -9,7 +9,13 @@
 #ifndef MO_BENCH_RUN_COUNTERS_H
 #define MO_BENCH_RUN_COUNTERS_H
 #include <jansson.h>
-#include "bench/sim/played.h"
+#include "runtime/sched/stats.h"
+
+/* What a simulated run counted; of energy zeros where the machine's power is not known. */
+struct mo_bench_played {
+    struct mo_sched_stats stats;
+    double joules, seconds; /* of the whole run, its warm-up too */
+};
 
 enum { MO_BENCH_RUNS = 128 }; /* later ones are not kept */
 

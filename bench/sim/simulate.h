@@ -7,8 +7,8 @@
 #ifndef MO_BENCH_SIMULATE_H
 #define MO_BENCH_SIMULATE_H
 #include "bench/data/machine.h"
-#include "bench/sim/played.h"
 #include "bench/sim/replay.h"
+#include "bench/sim/run_counters.h"
 #include "bench/sim/simulate_gpus.h"
 
 enum { MO_BENCH_WITH = 16 };
