@@ -72,7 +72,7 @@ static int import_bound(const struct mo_env *env, struct mo_graph *g, struct mo_
                         const struct mo_frontend_options *options, moire_error *err) {
     struct mo_import im = {.env = env, .graph = g, .tmp = tmp, .model = model, .folder = folder, .err = err};
     int rc = mo_import_model(&im);
-    if (!rc) rc = mo_bind_shapes(g, im.symbols, options, err);
+    if (!rc && !options->only_import) rc = mo_bind_shapes(g, im.symbols, options, err);
     return rc;
 }
 
@@ -93,7 +93,8 @@ static int finish(const struct mo_env *env, struct mo_graph *g, const Onnx__Mode
     if (!tmp) return mo_fail(err, MOIRE_ENOMEM, "out of memory importing the model");
     int rc = import_bound(env, g, tmp, model, folder, options, err);
     mo_region_destroy(tmp);
-    if (!rc) rc = mo_widen_halves(g, err);
+    if (rc || options->only_import) return rc;
+    rc = mo_widen_halves(g, err);
     if (!rc) rc = mo_infer_and_fold(g, err);
     if (!rc && !options->no_passes) rc = mo_run_passes(g, options, err);
     if (!rc) rc = mo_graph_check(g, err);

@@ -7,10 +7,11 @@
 struct mo_frontend_options {
     const moire_shape *shapes; /* bindings of symbolic or unknown input shapes */
     int n_shapes;
-    int64_t batch;  /* value of an otherwise unbound first dimension; 0 = 1 */
-    bool no_passes; /* only import, inference and folding (what `inspect` shows as "before") */
-    bool no_layout; /* all passes but the layout ones */
-    bool exact;     /* of the graph: see moire_tenant_config.exact */
+    int64_t batch;    /* value of an otherwise unbound first dimension; 0 = 1 */
+    bool only_import; /* inputs and outputs as the file declares them; nothing is bound or inferred */
+    bool no_passes;   /* only import, inference and folding (what `inspect` shows as "before") */
+    bool no_layout;   /* all passes but the layout ones */
+    bool exact;       /* of the graph: see moire_tenant_config.exact */
 };
 
 /* Reads and prepares `path`.  Errors name file, node, operator and what to do. */

@@ -3,9 +3,9 @@
  * moire.h - the public interface of libmoire, a multi-tenant DNN inference runtime.
  *
  * A program creates a runtime, loads ONNX files as tenants, submits queries and is called back with their
- * answers.  This page has those calls; moire_stats.h, which it includes, has what a server shows of them:
- * statistics, the list of tenants, limits.  Each call says what it does, who owns what, and at its end under
- * "Returns" every code that it gives and when.
+ * answers.  This page has those calls; of those it includes, moire_stats.h has what a server shows of them
+ * (statistics, the list of tenants, limits) and moire_model.h what a file says before it is loaded.  Each
+ * call says what it does, who owns what, and at its end under "Returns" every code that it gives and when.
  *
  * Errors.  Every call that can fail returns 0 (MOIRE_OK) or a negative `enum moire_code`.  One whose last
  * argument is a `moire_error` fills it, unless it is NULL, with a line that says what is wrong and what to
@@ -291,7 +291,7 @@ MOIRE_API int moire_unload(moire_tenant *tenant, moire_error *err);
  * Returns: MOIRE_OK when every callback of it has returned; MOIRE_EINVAL: tenant is NULL; MOIRE_EFORKED. */
 MOIRE_API int moire_tenant_drain(moire_tenant *tenant, moire_error *err);
 
-/* An input or output of a loaded model; the name stays valid while the tenant lives. */
+/* An input or output of a model; the name stays valid while the tenant, or the model, does. */
 typedef struct moire_port {
     const char *name;
     moire_dtype dtype;
@@ -395,6 +395,6 @@ MOIRE_API int moire_cancel(moire_runtime *runtime, moire_query query);
 #ifdef __cplusplus
 }
 #endif
-
-#include "moire_stats.h" /* statistics, list of tenants, limits */
+#include "moire_model.h"
+#include "moire_stats.h"
 #endif

@@ -10,6 +10,7 @@
 /* clang-format off */ /* One row a verb. */
 const struct mo_verb *const mo_verbs[] = {
     &mo_verb_run,
+    &mo_verb_serve,
     &mo_verb_inspect,
     &mo_verb_check_model,
     &mo_verb_compile,

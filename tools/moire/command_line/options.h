@@ -45,6 +45,7 @@ enum mo_command {
     MO_DO_CHECK_MODEL,
     MO_DO_CHECK_DEVICE,
     MO_DO_OCR,
+    MO_DO_SERVER,
     MO_DO_STRESS,
     MO_DO_PROXY_LIST,
     MO_DO_PROXY_MEASURE,
@@ -83,18 +84,19 @@ struct mo_options {
     struct mo_words operands;
 
     /* One field a flag, or for all flags that mean the same; units as in the flag's row. */
-    bool ablation, all, cost, dry_run, every, exact, generic, in_turns, json, keep_covered, layers, measured,
-        no_passes, other_cpus, no_scaling, only_generic, power, probe, profile, quiet, reference, refine,
-        resume, same_core, speed, verbose, verify;
-    int candidates, cores, draws, episodes, every_nth, gpu, jobs, level, max_batch, predict, repeat,
-        repetitions, rounds, seed_count, splits, tenants, threads, versions;
-    int64_t batch, needs, seed;
+    bool ablation, all, cost, dry_run, every, exact, generic, in_turns, insecure, json, json_log,
+        keep_covered, layers, measured, no_passes, other_cpus, no_scaling, only_generic, power, probe,
+        profile, quiet, reference, refine, resume, same_core, speed, verbose, verify;
+    int candidates, cores, draws, episodes, every_nth, gpu, http_port, jobs, level, max_batch, metrics_port,
+        poll_seconds, predict, repeat, repetitions, rounds, seed_count, splits, tenants, threads, versions;
+    int64_t batch, body_bytes, needs, seed;
     double budget, burst, byte_price, calibrate, expect, find_max, load, max_load, qos_ms, qps, seconds, step,
         target, tolerance, warmup;
-    const char *arrivals, *cache, *calibration, *cc, *classifier, *columns, *costs, *data, *detector, *device,
-        *dump, *from, *gpus, *html, *isa, *kind, *machine, *model, *models, *objective, *output, *output_dir,
-        *pairs, *planner, *plot, *precision, *pressure, *process, *proxy, *recogniser, *record, *replay,
-        *report, *source, *slow, *stalls, *store, *svg, *to, *trace, *weights;
+    const char *arrivals, *cache, *calibration, *cc, *check, *classifier, *control_mode, *columns, *costs,
+        *data, *detector, *device, *dump, *from, *gpus, *host, *html, *isa, *kind, *machine, *model, *models,
+        *objective, *output, *output_dir, *pairs, *planner, *plot, *precision, *pressure, *process, *proxy,
+        *recogniser, *record, *replay, *report, *repository, *source, *slow, *stalls, *store, *svg, *to,
+        *trace, *unix_path, *weights;
     struct mo_words against, cases, inputs, learned, machines, peers, planners, policies, processes, ties,
         vary, with;
     struct mo_wholes levels, neighbour, seeds, thread_counts, units;

@@ -1,0 +1,183 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * http.c - listeners and exchanges; see http.h. */
+#define _GNU_SOURCE
+#include "serve/http/http.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include "serve/protocol/fault.h"
+
+/* Bounds of a connection; docs/serving.md has them in its table of limits. */
+enum { CONNECTIONS = 1000, HEADER_BYTES = 64 << 10, IDLE_SECONDS = 60 };
+
+const char *ms_http_header(const struct ms_exchange *x, const char *name) {
+    return x->http->mhd.lookup_connection_value(x->connection, MHD_HEADER_KIND, name);
+}
+
+void ms_http_suspend(struct ms_exchange *x) {
+    x->http->mhd.suspend_connection(x->connection);
+}
+
+void ms_http_resume(void *exchange) {
+    struct ms_exchange *x = exchange;
+    x->http->mhd.resume_connection(x->connection);
+}
+
+void ms_http_answer(struct ms_exchange *x, json_t *document) {
+    char *text = document ? json_dumps(document, JSON_COMPACT) : NULL;
+    x->status = text ? 200 : 500;
+    x->type = "application/json";
+    if (text) ms_bytes_put(&x->answer, text, strlen(text));
+    free(text);
+    json_decref(document);
+}
+
+void ms_http_fail(struct ms_exchange *x, const moire_error *err) {
+    const int status = ms_http_status(err->code);
+    ms_bytes_free(&x->answer);
+    ms_http_answer(x, json_pack("{s:s}", "error", err->message));
+    x->status = status == 200 ? 500 : status;
+}
+
+static void fail_status(struct ms_exchange *x, int status, const char *what) {
+    moire_error err = {.code = MOIRE_EINVAL};
+    ms_fail(&err, MOIRE_EINVAL, "%s", what);
+    ms_http_fail(x, &err);
+    x->status = status;
+}
+
+/* --- answering --- */
+static void add(struct ms_exchange *x, struct MHD_Response *r, const char *name, const char *value) {
+    x->http->mhd.add_response_header(r, name, value);
+}
+
+static enum MHD_Result send_answer(struct ms_exchange *x) {
+    const struct ms_mhd *mhd = &x->http->mhd;
+    if (x->answer.failed) {
+        ms_bytes_free(&x->answer);
+        x->status = 500;
+    }
+    struct MHD_Response *r =
+        mhd->create_response_from_buffer(x->answer.n, x->answer.at, MHD_RESPMEM_MUST_FREE);
+    if (!r) return MHD_NO;
+    x->answer = (struct ms_bytes){0}; /* the response's now */
+    if (x->type) add(x, r, "Content-Type", x->type);
+    if (x->status == 429 || x->status == 503) add(x, r, "Retry-After", "1");
+    if (x->json_bytes) {
+        char text[32];
+        snprintf(text, sizeof text, "%zu", x->json_bytes);
+        add(x, r, "Inference-Header-Content-Length", text);
+    }
+    const enum MHD_Result sent = mhd->queue_response(x->connection, (unsigned)x->status, r);
+    mhd->destroy_response(r);
+    return sent;
+}
+
+/* --- receiving --- */
+static struct ms_exchange *begin(struct ms_http *h, struct MHD_Connection *connection, const char *url,
+                                 const char *method) {
+    struct ms_exchange *x = calloc(1, sizeof *x);
+    if (!x) return NULL;
+    x->http = h;
+    x->connection = connection;
+    int status = 0;
+    x->route = ms_http_route(x, method, url, &status);
+    const char *length = ms_http_header(x, "Content-Length");
+    if (!x->route)
+        fail_status(x, status, status == 405 ? "that path has another method" : "there is no such path");
+    else if (length && strtoull(length, NULL, 10) > h->body_bytes)
+        fail_status(x, 413, "the request is larger than --http-max-input-size");
+    if (x->status) x->phase = MS_REFUSED;
+    return x;
+}
+
+static void receive(struct ms_exchange *x, const char *data, size_t n) {
+    if (x->phase == MS_REFUSED) return; /* what else comes is thrown away */
+    if (x->body.n + n <= x->http->body_bytes) ms_bytes_put(&x->body, data, n);
+    if (x->body.n + n > x->http->body_bytes || x->body.failed) {
+        const bool no_memory = x->body.failed;
+        ms_bytes_free(&x->body);
+        fail_status(x, no_memory ? 503 : 413,
+                    no_memory ? "no memory for the request"
+                              : "the request is larger than --http-max-input-size");
+        x->phase = MS_REFUSED;
+    }
+}
+
+static enum MHD_Result handle(void *user, struct MHD_Connection *connection, const char *url,
+                              const char *method, const char *version, const char *data, size_t *n,
+                              void **state) {
+    struct ms_exchange *x = *state;
+    (void)version;
+    if (!x) {
+        *state = x = begin(user, connection, url, method);
+        if (!x) return MHD_NO;
+        return x->status == 413 ? send_answer(x) : MHD_YES; /* what is too large is not even received */
+    }
+    if (*n) {
+        receive(x, data, *n);
+        *n = 0;
+        return MHD_YES;
+    }
+    if (x->phase == MS_REFUSED) return send_answer(x);
+    if (x->phase == MS_WORKING) {
+        x->route->finish(x);
+        return send_answer(x);
+    }
+    x->phase = MS_WORKING;
+    x->counted = true;
+    atomic_fetch_add(&x->http->active, 1);
+    x->route->begin(x); /* may suspend, and be resumed already: then x is finished by the next call */
+    if (!x->route->finish || x->status) return send_answer(x);
+    return MHD_YES;
+}
+
+static void completed(void *user, struct MHD_Connection *connection, void **state,
+                      enum MHD_RequestTerminationCode why) {
+    struct ms_exchange *x = *state;
+    (void)user, (void)connection, (void)why;
+    if (!x) return;
+    if (x->query) {
+        ms_query_close(x->query);
+        ms_request_close(&x->query->request);
+        free(x->query);
+    }
+    if (x->counted) atomic_fetch_sub(&x->http->active, 1);
+    ms_bytes_free(&x->body);
+    ms_bytes_free(&x->answer);
+    free(x);
+    *state = NULL;
+}
+
+/* --- listeners --- */
+int ms_http_open(struct ms_http *h, moire_error *err) {
+    return ms_mhd_open(&h->mhd, err);
+}
+
+int ms_http_listen(struct ms_http *h, int socket, moire_error *err) {
+    struct MHD_Daemon *d = h->mhd.start_daemon(
+        MHD_USE_EPOLL | MHD_USE_INTERNAL_POLLING_THREAD | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ITC, 0, NULL,
+        NULL, handle, h, MHD_OPTION_LISTEN_SOCKET, socket, MHD_OPTION_NOTIFY_COMPLETED, completed, h,
+        MHD_OPTION_CONNECTION_LIMIT, (unsigned)CONNECTIONS, MHD_OPTION_CONNECTION_MEMORY_LIMIT,
+        (size_t)HEADER_BYTES, MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)IDLE_SECONDS, MHD_OPTION_END);
+    if (!d) return ms_fail(err, MOIRE_EIO, "the HTTP server does not start");
+    h->daemon[h->n++] = d;
+    return MOIRE_OK;
+}
+
+void ms_http_close(struct ms_http *h, int seconds) {
+    int sockets[MS_LISTENERS] = {-1, -1, -1};
+    const int n = h->n < MS_LISTENERS ? h->n : MS_LISTENERS;
+    atomic_store(&h->draining, true);
+    for (int i = 0; i < n; i++)
+        sockets[i] = h->mhd.quiesce_daemon(h->daemon[i]);
+    for (int ms = 0; ms < seconds * 1000 && atomic_load(&h->active); ms += 2)
+        usleep(2000);
+    for (int i = 0; i < n; i++) {
+        h->mhd.stop_daemon(h->daemon[i]);
+        if (sockets[i] >= 0) close(sockets[i]);
+    }
+    h->n = 0;
+    ms_mhd_close(&h->mhd);
+}

@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * http.h - the HTTP/1.1 door: listeners, and exchanges (a request and its answer).
+ *
+ * libmicrohttpd's one thread reads, parses and writes.  A request that takes time (a query, a load) suspends
+ * its connection; whoever ends it resumes that, and the answer is written by the same one thread.
+ *
+ * Invariant.  A suspended connection is resumed exactly once, and nothing of its exchange is touched by
+ * others after that. */
+#ifndef MS_HTTP_H
+#define MS_HTTP_H
+#include <stdatomic.h>
+#include "serve/http/mhd.h"
+#include "serve/repository/infer_query.h"
+
+enum { MS_LISTENERS = 3 };
+
+struct ms_http {
+    struct ms_mhd mhd;
+    struct ms_repository *repository;
+    moire_runtime *runtime;
+    size_t body_bytes; /* most of a request */
+    struct MHD_Daemon *daemon[MS_LISTENERS];
+    int n;
+    atomic_int active;    /* requests that are whole and not answered to the end */
+    atomic_bool draining; /* no new work */
+};
+
+enum ms_phase { MS_RECEIVING, MS_WORKING, MS_REFUSED };
+struct ms_exchange {
+    struct ms_http *http;
+    struct MHD_Connection *connection;
+    const struct ms_route *route;
+    char model[MS_NAME], version[MS_VERSION]; /* of the path; version "": the newest */
+    enum ms_phase phase;
+    bool counted;
+    struct ms_bytes body;
+    struct ms_query *query; /* of an infer request, else NULL */
+    /* the answer, once status is not 0 */
+    int status;
+    struct ms_bytes answer;
+    const char *type;
+    size_t json_bytes; /* of a binary answer */
+    moire_error error; /* of a job */
+};
+
+/* http.c.  Listens on a socket that is bound already; it is the daemon's from now on. */
+int ms_http_open(struct ms_http *http, moire_error *err);
+int ms_http_listen(struct ms_http *http, int socket, moire_error *err);
+/* Takes no further connection, answers what is under way (at most `seconds`), closes all. */
+void ms_http_close(struct ms_http *http, int seconds);
+const char *ms_http_header(const struct ms_exchange *x, const char *name); /* NULL: not given */
+void ms_http_suspend(struct ms_exchange *x);
+void ms_http_resume(void *exchange);
+/* The answer is an error of that code; or that document, which is taken over. */
+void ms_http_fail(struct ms_exchange *x, const moire_error *err);
+void ms_http_answer(struct ms_exchange *x, json_t *document);
+
+/* http_routes.c */
+struct ms_route {
+    const char *method, *path; /* "*": a model's name or its version */
+    void (*begin)(struct ms_exchange *x);
+    void (*finish)(struct ms_exchange *x); /* after it was suspended */
+};
+/* The route, and the words that stars stand for.  NULL: none; *status says why (404, 405). */
+const struct ms_route *ms_http_route(struct ms_exchange *x, const char *method, const char *path,
+                                     int *status);
+
+/* http_infer.c, http_control.c, http_documents.c: what routes do. */
+void ms_http_infer(struct ms_exchange *x);
+void ms_http_inferred(struct ms_exchange *x);
+void ms_http_load(struct ms_exchange *x);
+void ms_http_unload(struct ms_exchange *x);
+void ms_http_job_done(struct ms_exchange *x);
+void ms_http_index(struct ms_exchange *x);
+void ms_http_live(struct ms_exchange *x);
+void ms_http_ready(struct ms_exchange *x);
+void ms_http_server(struct ms_exchange *x);
+void ms_http_model(struct ms_exchange *x);
+void ms_http_model_ready(struct ms_exchange *x);
+void ms_http_config(struct ms_exchange *x);
+void ms_http_stats(struct ms_exchange *x);
+void ms_http_metrics(struct ms_exchange *x);
+#endif

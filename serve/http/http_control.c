@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * http_control.c - health, and loading and unloading by clients; see http.h. */
+#include <string.h>
+#include "serve/http/http.h"
+#include "serve/protocol/fault.h"
+
+void ms_http_live(struct ms_exchange *x) {
+    x->status = 200;
+}
+
+void ms_http_ready(struct ms_exchange *x) {
+    x->status = !atomic_load(&x->http->draining) && ms_repository_is_ready(x->http->repository) ? 200 : 400;
+}
+
+void ms_http_model_ready(struct ms_exchange *x) {
+    struct ms_model *m;
+    moire_error err = {0};
+    if (ms_repository_take(x->http->repository, x->model, *x->version ? x->version : NULL, &m, &err)) {
+        ms_http_fail(x, &err);
+        return;
+    }
+    x->status = !atomic_load(&x->http->draining) && m->state == MS_READY ? 200 : 400;
+    ms_repository_give(m);
+}
+
+static void ended(void *user, int code, const char *message) {
+    struct ms_exchange *x = user;
+    if (code) ms_fail(&x->error, code, "%s", message);
+    ms_http_resume(x);
+}
+
+/* Parameters that would change what is loaded are refused, not passed over. */
+static int check_parameters(const struct ms_exchange *x, moire_error *err) {
+    json_error_t why;
+    if (!x->body.n) return MOIRE_OK;
+    json_t *document = json_loadb(x->body.at, x->body.n, JSON_REJECT_DUPLICATES, &why);
+    if (!document)
+        return ms_fail(err, MOIRE_EINVAL, "the request is no JSON: line %d: %.200s", why.line, why.text);
+    const json_t *parameters = json_object_get(document, "parameters");
+    const char *key;
+    const json_t *value;
+    int rc = MOIRE_OK;
+    json_object_foreach((json_t *)(uintptr_t)parameters, key, value) {
+        if (!strcmp(key, "unload_dependents")) continue; /* nothing depends on a model here */
+        rc = ms_fail(err, MOIRE_EUNSUPPORTED,
+                     "the parameter '%.60s' is not served; models come from the repository", key);
+    }
+    json_decref(document);
+    return rc;
+}
+
+typedef int (*starter)(struct ms_repository *repository, const char *name, ms_job_done done, void *user);
+
+static void start(struct ms_exchange *x, starter starts) {
+    moire_error err = {0};
+    int rc = MOIRE_OK;
+    if (!x->http->repository->options.control)
+        rc = ms_fail(&err, MOIRE_EINVAL,
+                     "models are loaded and unloaded by clients with --model-control-mode explicit only");
+    if (!rc) rc = check_parameters(x, &err);
+    if (rc) {
+        ms_http_fail(x, &err);
+        return;
+    }
+    ms_http_suspend(x);
+    rc = starts(x->http->repository, x->model, ended, x);
+    if (rc) ended(x, rc, moire_code_text(rc));
+}
+
+void ms_http_load(struct ms_exchange *x) {
+    start(x, ms_repository_load);
+}
+void ms_http_unload(struct ms_exchange *x) {
+    start(x, ms_repository_unload);
+}
+void ms_http_job_done(struct ms_exchange *x) {
+    if (x->error.code)
+        ms_http_fail(x, &x->error);
+    else
+        x->status = 200;
+}

@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * http_routes.c - the paths that are served; see http.h. */
+#include <string.h>
+#include "serve/http/http.h"
+
+/* The first that fits counts. */
+static const struct ms_route routes[] = {
+    {"GET", "/v2/health/live", ms_http_live, NULL},
+    {"GET", "/v2/health/ready", ms_http_ready, NULL},
+    {"GET", "/v2", ms_http_server, NULL},
+    {"GET", "/v2/models/stats", ms_http_stats, NULL},
+    {"GET", "/v2/models/*", ms_http_model, NULL},
+    {"GET", "/v2/models/*/versions/*", ms_http_model, NULL},
+    {"GET", "/v2/models/*/ready", ms_http_model_ready, NULL},
+    {"GET", "/v2/models/*/versions/*/ready", ms_http_model_ready, NULL},
+    {"GET", "/v2/models/*/config", ms_http_config, NULL},
+    {"GET", "/v2/models/*/versions/*/config", ms_http_config, NULL},
+    {"GET", "/v2/models/*/stats", ms_http_stats, NULL},
+    {"GET", "/v2/models/*/versions/*/stats", ms_http_stats, NULL},
+    {"POST", "/v2/models/*/infer", ms_http_infer, ms_http_inferred},
+    {"POST", "/v2/models/*/versions/*/infer", ms_http_infer, ms_http_inferred},
+    {"POST", "/v2/repository/index", ms_http_index, NULL},
+    {"POST", "/v2/repository/models/*/load", ms_http_load, ms_http_job_done},
+    {"POST", "/v2/repository/models/*/unload", ms_http_unload, ms_http_job_done},
+    {"GET", "/metrics", ms_http_metrics, NULL},
+};
+
+/* A word of the path into its room; false: too long. */
+static bool keep(char *to, size_t room, const char *word, size_t n) {
+    if (!n || n >= room) return false;
+    memcpy(to, word, n);
+    to[n] = 0;
+    return true;
+}
+
+static bool fits(struct ms_exchange *x, const char *pattern, const char *path) {
+    x->model[0] = x->version[0] = 0;
+    while (*pattern) {
+        if (*pattern != '*') {
+            if (*pattern++ != *path++) return false;
+            continue;
+        }
+        const size_t n = strcspn(path, "/");
+        if (!(x->model[0] ? keep(x->version, sizeof x->version, path, n)
+                          : keep(x->model, sizeof x->model, path, n)))
+            return false;
+        path += n;
+        pattern++;
+    }
+    return !*path;
+}
+
+const struct ms_route *ms_http_route(struct ms_exchange *x, const char *method, const char *path,
+                                     int *status) {
+    if (!strcmp(method, "HEAD")) method = "GET";
+    *status = 404;
+    for (size_t i = 0; i < sizeof routes / sizeof *routes; i++) {
+        if (!fits(x, routes[i].path, path)) continue;
+        if (!strcmp(routes[i].method, method)) return &routes[i];
+        *status = 405;
+    }
+    return NULL;
+}

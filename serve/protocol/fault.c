@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * fault.c - errors of the server; see fault.h. */
+#include "serve/protocol/fault.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+
+int ms_fail(moire_error *err, int code, const char *format, ...) {
+    if (!err) return code;
+    err->code = code;
+    va_list values;
+    va_start(values, format);
+    vsnprintf(err->message, sizeof err->message, format, values);
+    va_end(values);
+    return code;
+}
+
+int ms_http_status(int code) {
+    switch (code) {
+    case MOIRE_OK:
+        return 200;
+    case MOIRE_EINVAL:
+    case MOIRE_ESHAPE:
+    case MOIRE_EFORMAT:
+    case MOIRE_ELIMIT:
+        return 400;
+    case MOIRE_ESTALE:
+        return 404; /* what is asked for is not there */
+    case MOIRE_EBUSY:
+        return 429;
+    case MOIRE_ECANCELLED:
+        return 499;
+    case MOIRE_EUNSUPPORTED:
+        return 501;
+    case MOIRE_EEXPIRED:
+    case MOIRE_ESHED:
+    case MOIRE_EUNLOADED:
+    case MOIRE_ESHUTDOWN:
+    case MOIRE_EDEVICE:
+        return 503;
+    default:
+        return 500;
+    }
+}

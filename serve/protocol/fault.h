@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * fault.h - errors of the server: a moire_error, and the HTTP status that says the same. */
+#ifndef MS_FAULT_H
+#define MS_FAULT_H
+#include "moire.h"
+
+/* Fills err (unless NULL).  Returns: code. */
+int ms_fail(moire_error *err, int code, const char *format, ...) __attribute__((format(printf, 3, 4)));
+
+/* The status of HTTP for a code of moire; 200 for MOIRE_OK.  Triton's, and beyond it 429 for a tenant's own
+ * full queue: that client is too fast, while 503 says that the server cannot. */
+int ms_http_status(int code);
+#endif

@@ -1,0 +1,238 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * infer_query.c - infer requests on their way through the runtime; see infer_query.h. */
+#define _GNU_SOURCE
+#include "serve/repository/infer_query.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include "serve/protocol/fault.h"
+
+static int64_t now(const struct ms_query *q) {
+    return moire_now(q->model->repository->options.runtime);
+}
+
+/* The last step, whatever happened: counted, the model given back, the caller told. */
+static void end(struct ms_query *q, bool in_time) {
+    struct ms_model *m = q->model;
+    struct ms_tally *t = m->tally;
+    const int64_t ended = now(q);
+    const int code = -q->error.code;
+    struct timespec wall;
+    clock_gettime(CLOCK_REALTIME, &wall);
+    pthread_mutex_lock(&m->repository->lock);
+    t->pending--;
+    t->ended[code >= 0 && code < MS_CODES ? code : -MOIRE_EINTERNAL]++;
+    if (code) {
+        t->fail_ns += ended - q->begun_ns;
+    } else {
+        t->in_time += in_time;
+        t->last_ms = (int64_t)wall.tv_sec * 1000 + wall.tv_nsec / 1000000;
+        t->input_ns += q->submitted_ns - q->begun_ns;
+        t->output_ns += q->copied_ns;
+        ms_times_add(&t->request, ended - q->begun_ns);
+        ms_times_add(&t->queue, q->queue_ns);
+        ms_times_add(&t->compute, q->compute_ns);
+    }
+    if (q->binding) q->binding->users--;
+    pthread_cond_broadcast(&m->repository->changed);
+    pthread_mutex_unlock(&m->repository->lock);
+    q->model = NULL;
+    ms_repository_give(m);
+    q->done(q->user);
+}
+
+/* --- what the model takes --- */
+static int input_index(const struct ms_model *m, const char *name) {
+    for (int i = 0; i < m->n_inputs; i++)
+        if (!strcmp(m->input[i].name, name)) return i;
+    return -1;
+}
+
+static void shape_text(int rank, const int64_t *shape, char *text, size_t room) {
+    size_t n = 0;
+    text[n++] = '[';
+    for (int i = 0; i < rank && n + 24 < room; i++)
+        n += (size_t)snprintf(text + n, room - n, "%s%" PRId64, i ? "," : "", shape[i]);
+    snprintf(text + n, room - n, "]");
+}
+
+static int check_shape(struct ms_query *q, const moire_port *port, const moire_tensor *t) {
+    bool fits = port->rank < 0 || port->rank == t->rank;
+    for (int i = 0; i < t->rank && fits && port->rank >= 0; i++)
+        fits = port->shape[i] < 0 || port->shape[i] == t->shape[i];
+    if (fits && q->model->settings.max_batch && t->rank && t->shape[0] > q->model->settings.max_batch)
+        return ms_fail(&q->error, MOIRE_ESHAPE,
+                       "input '%.100s': a batch of %" PRId64 " is more than max_batch_size %" PRId64,
+                       port->name, t->shape[0], q->model->settings.max_batch);
+    if (fits) return MOIRE_OK;
+    char has[200], wants[200];
+    shape_text(t->rank, t->shape, has, sizeof has);
+    shape_text(port->rank < 0 ? 0 : port->rank, port->shape, wants, sizeof wants);
+    return ms_fail(&q->error, MOIRE_ESHAPE,
+                   "input '%.100s' of model '%.100s' has shape %s, the model takes %s (-1: any)", port->name,
+                   q->model->found.name, has, wants);
+}
+
+/* Inputs come by name, in any order; the model takes them in its own. */
+static int order_inputs(struct ms_query *q) {
+    bool given[MS_PORTS] = {false};
+    const struct ms_model *m = q->model;
+    for (int i = 0; i < q->request.n_inputs; i++) {
+        const struct ms_input *in = &q->request.input[i];
+        const int at = input_index(m, in->name);
+        if (at < 0)
+            return ms_fail(&q->error, MOIRE_EINVAL, "model '%.100s' has no input '%.100s'", m->found.name,
+                           in->name);
+        if (given[at]) return ms_fail(&q->error, MOIRE_EINVAL, "input '%.100s' is given twice", in->name);
+        if (in->tensor.dtype != m->input[at].dtype)
+            return ms_fail(&q->error, MOIRE_ESHAPE, "input '%.100s' is %s, model '%.100s' takes %s", in->name,
+                           ms_type_name(in->tensor.dtype), m->found.name, ms_type_name(m->input[at].dtype));
+        const int rc = check_shape(q, &m->input[at], &in->tensor);
+        if (rc) return rc;
+        given[at] = true;
+        q->ordered[at] = in->tensor;
+        q->shapes[at] = (moire_shape){.input = m->input[at].name, .rank = in->tensor.rank};
+        memcpy(q->shapes[at].shape, in->tensor.shape, sizeof in->tensor.shape);
+    }
+    for (int i = 0; i < m->n_inputs; i++)
+        if (!given[i])
+            return ms_fail(&q->error, MOIRE_EINVAL, "input '%.100s' of model '%.100s' is missing",
+                           m->input[i].name, m->found.name);
+    return MOIRE_OK;
+}
+
+static int check_outputs(struct ms_query *q) {
+    for (int i = 0; i < q->request.n_outputs; i++) {
+        int k = 0;
+        while (k < q->model->n_outputs && strcmp(q->model->output[k].name, q->request.output[i].name) != 0)
+            k++;
+        if (k == q->model->n_outputs)
+            return ms_fail(&q->error, MOIRE_EINVAL, "model '%.100s' has no output '%.100s'",
+                           q->model->found.name, q->request.output[i].name);
+    }
+    return MOIRE_OK;
+}
+
+/* --- the answer --- */
+/* A copy of output `index`, at `*at` of the query's memory. */
+static void copy_output(struct ms_query *q, const moire_answer *a, int index, bool binary, char **at) {
+    const char *name = q->model->output[index].name;
+    struct ms_output *out = &q->output[q->n_outputs++];
+    *out = (struct ms_output){.tensor = a->outputs[index], .binary = binary};
+    out->tensor.data = *at;
+    if (out->tensor.bytes) memcpy(*at, a->outputs[index].data, out->tensor.bytes);
+    *at += out->tensor.bytes;
+    out->name = *at;
+    memcpy(*at, name, strlen(name) + 1);
+    *at += strlen(name) + 1;
+}
+
+static int wanted_index(const struct ms_query *q, const char *name) {
+    int k = 0;
+    while (strcmp(q->model->output[k].name, name) != 0) /* check_outputs() has found it */
+        k++;
+    return k;
+}
+
+static void copy_answer(struct ms_query *q, const moire_answer *a) {
+    const int n = q->request.n_outputs ? q->request.n_outputs : q->model->n_outputs;
+    size_t bytes = 1;
+    for (int i = 0; i < n; i++) {
+        const int k = q->request.n_outputs ? wanted_index(q, q->request.output[i].name) : i;
+        bytes += a->outputs[k].bytes + strlen(q->model->output[k].name) + 1;
+    }
+    char *at = q->memory = malloc(bytes);
+    if (!at) {
+        ms_fail(&q->error, MOIRE_ENOMEM, "no memory for the answer");
+        return;
+    }
+    for (int i = 0; i < n; i++)
+        if (q->request.n_outputs)
+            copy_output(q, a, wanted_index(q, q->request.output[i].name), q->request.output[i].binary, &at);
+        else
+            copy_output(q, a, i, q->request.binary, &at);
+}
+
+/* On a thread of the runtime. */
+static void answered(void *user, const moire_answer *a) {
+    struct ms_query *q = user;
+    if (a->code) {
+        ms_fail(&q->error, a->code, "model '%.100s': %s", q->model->found.name,
+                a->message ? a->message : moire_code_text(a->code));
+    } else {
+        const int64_t began = now(q);
+        copy_answer(q, a);
+        q->copied_ns = now(q) - began;
+        q->queue_ns = a->start_ns - a->arrival_ns;
+        q->compute_ns = a->compute_ns;
+    }
+    end(q, !a->deadline_ns || a->deadline_ns == MOIRE_NO_DEADLINE || a->end_ns <= a->deadline_ns);
+}
+
+/* --- on its way --- */
+static void set_options(const struct ms_query *q, moire_query_options *o) {
+    const struct ms_settings *s = &q->model->settings;
+    moire_query_options_init(o);
+    o->arrival_ns = q->begun_ns;
+    const int64_t own = s->timeout_is_fixed ? 0 : q->request.timeout_us;
+    const int64_t timeout = own ? own : s->timeout_us;
+    if (timeout > 0 && timeout < INT64_C(1) << 50 && !s->delays)
+        o->deadline_ns = q->begun_ns + timeout * 1000;
+    if (!s->levels || !q->request.priority) return;
+    const int64_t level = q->request.priority < s->levels ? q->request.priority : s->levels;
+    o->own_priority = 1;
+    o->priority = s->priority + (int)(s->level - level); /* Triton's 1 is the highest */
+}
+
+static void submit(struct ms_query *q) {
+    moire_query_options options;
+    set_options(q, &options);
+    q->submitted_ns = now(q);
+    if (moire_submit_with(q->binding->tenant, q->ordered, q->model->n_inputs, &options, answered, q, NULL,
+                          &q->error))
+        end(q, false);
+}
+
+void ms_query_bound(struct ms_query *q, struct ms_binding *binding) {
+    q->binding = binding;
+    if (binding)
+        submit(q);
+    else
+        end(q, false);
+}
+
+void ms_query_start(struct ms_query *q) {
+    struct ms_model *m = q->model;
+    q->begun_ns = now(q);
+    memcpy(q->model_name, m->found.name, sizeof q->model_name);
+    memcpy(q->model_version, m->found.version, sizeof q->model_version);
+    pthread_mutex_lock(&m->repository->lock);
+    m->tally->pending++;
+    const enum ms_state state = m->state;
+    pthread_mutex_unlock(&m->repository->lock);
+    int rc = MOIRE_OK;
+    if (state != MS_READY)
+        rc = ms_fail(&q->error, MOIRE_EUNLOADED, "model '%.100s' is not ready: %.300s", m->found.name,
+                     m->reason);
+    if (!rc) rc = order_inputs(q);
+    if (!rc) rc = check_outputs(q);
+    if (rc) {
+        end(q, false);
+        return;
+    }
+    pthread_mutex_lock(&m->repository->lock);
+    q->binding = ms_binding_find(m, q->shapes);
+    pthread_mutex_unlock(&m->repository->lock);
+    if (q->binding)
+        submit(q);
+    else if (ms_repository_bind(m->repository, q))
+        end(q, false);
+}
+
+void ms_query_close(struct ms_query *q) {
+    free(q->memory);
+    q->memory = NULL;
+}

@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * infer_query.h - one infer request on its way: checked against the model, submitted, answered. */
+#ifndef MS_INFER_QUERY_H
+#define MS_INFER_QUERY_H
+#include "serve/repository/repository.h"
+
+struct ms_query {
+    /* The caller's: a model that it has taken (given back before `done`), and what to call at the end, on any
+     * thread, perhaps before ms_query_start() returns. */
+    struct ms_model *model;
+    struct ms_request request; /* closed by the caller */
+    void (*done)(void *user);
+    void *user;
+
+    /* The answer, when `done` is called. */
+    moire_error error; /* code MOIRE_OK: there is one */
+    char model_name[MS_NAME], model_version[MS_VERSION];
+    struct ms_output output[MS_PORTS]; /* those that were asked for, in that order */
+    int n_outputs;
+    char *memory; /* their data and names; freed by ms_query_close() */
+    int64_t queue_ns, compute_ns;
+
+    /* Its own. */
+    struct ms_binding *binding;
+    moire_tensor ordered[MS_PORTS];
+    moire_shape shapes[MS_PORTS];
+    int64_t begun_ns, submitted_ns;
+    int64_t copied_ns; /* that copying the answer took */
+};
+
+void ms_query_start(struct ms_query *query);
+void ms_query_close(struct ms_query *query);
+/* The loader's: a binding was made, or not. */
+void ms_query_bound(struct ms_query *query, struct ms_binding *binding);
+#endif

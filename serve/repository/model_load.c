@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * model_load.c - makes a model of a file that was found, and frees it; see repository_impl.h. */
+#include <stdlib.h>
+#include <string.h>
+#include "serve/protocol/fault.h"
+#include "serve/repository/repository_impl.h"
+
+void ms_model_destroy(struct ms_model *m) {
+    for (int i = 0; i < MS_BINDINGS; i++)
+        if (m->binding[i].tenant) moire_unload(m->binding[i].tenant, NULL);
+    struct ms_repository *r = m->repository;
+    pthread_mutex_lock(&r->lock);
+    const bool last = m->tally && !--m->tally->holders;
+    pthread_mutex_unlock(&r->lock);
+    if (last) free(m->tally);
+    moire_model_close(m->file);
+    ms_settings_close(&m->settings);
+    free(m);
+}
+
+struct ms_model *ms_model_blank(struct ms_repository *r) {
+    struct ms_model *m = calloc(1, sizeof *m);
+    if (!m) return NULL;
+    *m = (struct ms_model){.repository = r, .state = MS_UNAVAILABLE, .tally = calloc(1, sizeof *m->tally)};
+    if (m->tally) {
+        m->tally->holders = 1;
+        return m;
+    }
+    free(m);
+    return NULL;
+}
+
+static int read_ports(struct ms_model *m, moire_error *err) {
+    m->n_inputs = moire_model_n_inputs(m->file);
+    m->n_outputs = moire_model_n_outputs(m->file);
+    if (m->n_inputs > MS_PORTS || m->n_outputs > MS_PORTS)
+        return ms_fail(err, MOIRE_ELIMIT, "%.100s has more than %d inputs or outputs", m->found.name,
+                       MS_PORTS);
+    for (int i = 0; i < m->n_inputs; i++)
+        moire_model_input(m->file, i, &m->input[i]);
+    for (int i = 0; i < m->n_outputs; i++)
+        moire_model_output(m->file, i, &m->output[i]);
+    return MOIRE_OK;
+}
+
+static bool has_open_batch(const struct ms_model *m) {
+    for (int i = 0; i < m->n_inputs; i++)
+        if (m->input[i].rank > 0 && m->input[i].shape[0] < 0) return true;
+    return false;
+}
+
+/* Exporters leave out shapes of outputs; the tenant knows them, for a batch of one. */
+static void learn_outputs(struct ms_model *m, moire_tenant *tenant) {
+    for (int i = 0; i < m->n_outputs; i++) {
+        moire_port known;
+        if (m->output[i].rank >= 0 || moire_output(tenant, i, &known) || known.rank < 0) continue;
+        m->output[i].rank = known.rank;
+        memcpy(m->output[i].shape, known.shape, sizeof known.shape);
+        if (known.rank && known.shape[0] == 1 && has_open_batch(m)) m->output[i].shape[0] = -1;
+    }
+}
+
+/* Where only first dimensions are open, the model is loaded for a batch of one before it is ready; else the
+ * first query of a shape loads it. */
+static int warm(struct ms_model *m, moire_error *err) {
+    moire_shape shape[MS_PORTS];
+    struct ms_binding *b;
+    for (int i = 0; i < m->n_inputs; i++) {
+        shape[i] = (moire_shape){.input = m->input[i].name, .rank = m->input[i].rank};
+        if (m->input[i].rank < 0) return MOIRE_OK;
+        for (int k = 0; k < m->input[i].rank; k++) {
+            shape[i].shape[k] = m->input[i].shape[k] < 0 ? 1 : m->input[i].shape[k];
+            if (k && m->input[i].shape[k] < 0) return MOIRE_OK;
+        }
+    }
+    const int rc = ms_binding_make(m, shape, &b, err);
+    if (rc) return rc;
+    learn_outputs(m, b->tenant);
+    pthread_mutex_lock(&m->repository->lock);
+    b->users--;
+    pthread_mutex_unlock(&m->repository->lock);
+    return MOIRE_OK;
+}
+
+struct ms_model *ms_model_make(struct ms_repository *r, const struct ms_found *found,
+                               const struct ms_settings *settings, moire_error *err) {
+    struct ms_model *m = ms_model_blank(r);
+    if (!m) return NULL;
+    m->found = *found;
+    m->settings = *settings;
+    m->settings.config = json_deep_copy(settings->config);
+    m->state = MS_LOADING;
+    int rc = m->settings.config ? moire_model_open(found->path, &m->file, err) : MOIRE_ENOMEM;
+    if (!rc) rc = read_ports(m, err);
+    if (!rc) rc = warm(m, err);
+    m->state = rc ? MS_UNAVAILABLE : MS_READY;
+    if (rc) memcpy(m->reason, err->message, sizeof m->reason);
+    return m;
+}

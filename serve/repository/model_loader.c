@@ -1,0 +1,239 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * model_loader.c - the thread that loads, reloads and unloads models, and prepares shapes; see repository.h.
+ *
+ * It never waits for queries: some of them wait for it. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "serve/protocol/fault.h"
+#include "serve/repository/infer_query.h"
+#include "serve/repository/repository_impl.h"
+
+enum job_kind { JOB_LOAD, JOB_UNLOAD, JOB_BIND, JOB_REFRESH };
+struct ms_job {
+    struct ms_job *next;
+    enum job_kind kind;
+    char name[MS_NAME];
+    struct ms_query *query;
+    ms_job_done done;
+    void *user;
+};
+
+struct first_fault {
+    struct ms_repository *r;
+    char line[500];
+};
+static void keep_first(void *user, bool fault, const char *line) {
+    struct first_fault *f = user;
+    ms_say(f->r, fault ? MOIRE_LOG_ERROR : MOIRE_LOG_INFO, "%s", line);
+    if (fault && !*f->line) snprintf(f->line, sizeof f->line, "%s", line);
+}
+
+static void remember_failed(struct ms_repository *r, const char *name, const struct ms_scan *scan,
+                            const char *why) {
+    struct ms_model *m = ms_model_blank(r);
+    if (!m) return;
+    m->settings.config = json_object();
+    if (scan && scan->n) m->found = scan->found[0];
+    snprintf(m->found.name, sizeof m->found.name, "%s", name);
+    if (!*m->found.version) snprintf(m->found.version, sizeof m->found.version, "1");
+    snprintf(m->reason, sizeof m->reason, "%s", why);
+    struct ms_model *old = ms_repository_place(r, m);
+    if (old) ms_repository_retire(old);
+}
+
+static int load_versions(struct ms_repository *r, const char *name, const struct ms_scan *scan,
+                         moire_error *err) {
+    int rc = MOIRE_OK;
+    for (int i = 0; i < scan->n; i++) {
+        moire_error why = {0};
+        struct ms_model *m = ms_model_make(r, &scan->found[i], &scan->settings, &why);
+        if (!m) return ms_fail(err, MOIRE_ENOMEM, "no memory for model '%.100s'", name);
+        const bool ready = m->state == MS_READY;
+        if (ready)
+            ms_say(r, MOIRE_LOG_INFO, "model '%.100s' version %s: ready", name, scan->found[i].version);
+        else
+            ms_say(r, MOIRE_LOG_ERROR, "model '%.100s' version %s: %s", name, scan->found[i].version,
+                   why.message);
+        if (!ready) rc = ms_fail(err, why.code, "%s", why.message);
+        struct ms_model *old = ms_repository_place(r, m);
+        if (old) ms_repository_retire(old);
+    }
+    return rc;
+}
+
+static int load_name(struct ms_repository *r, const char *name, moire_error *err) {
+    struct first_fault first = {.r = r};
+    struct ms_faults faults = {.say = keep_first, .user = &first};
+    struct ms_scan scan;
+    int rc = ms_scan_open(r->options.folder, name, &scan, &faults, err);
+    if (rc) return rc;
+    if (faults.n)
+        rc = ms_fail(err, MOIRE_EINVAL, "%s", first.line);
+    else if (!scan.n)
+        rc = ms_fail(err, MOIRE_ESTALE, "the repository has no model '%.100s'", name);
+    if (!rc) {
+        rc = load_versions(r, name, &scan, err);
+        ms_repository_drop(r, name, &scan);
+    } else if (rc == MOIRE_EINVAL) {
+        remember_failed(r, name, &scan, first.line);
+    }
+    ms_scan_close(&scan);
+    return rc;
+}
+
+static int unload_name(struct ms_repository *r, const char *name, moire_error *err) {
+    struct ms_model *m;
+    const int rc = ms_repository_take(r, name, NULL, &m, err);
+    if (rc) return rc;
+    ms_repository_give(m);
+    ms_repository_drop(r, name, NULL);
+    return MOIRE_OK;
+}
+
+static bool is_current(struct ms_repository *r, const struct ms_found *f) {
+    bool same = false;
+    pthread_mutex_lock(&r->lock);
+    for (int i = 0; i < r->n && !same; i++)
+        same = !strcmp(r->model[i]->found.name, f->name) && !strcmp(r->model[i]->found.version, f->version) &&
+               r->model[i]->found.stamp == f->stamp;
+    pthread_mutex_unlock(&r->lock);
+    return same;
+}
+
+static void drop_vanished(struct ms_repository *r, const struct ms_scan *scan) {
+    struct ms_model *all[MS_MODELS];
+    char gone[MS_NAME];
+    int n;
+    for (bool more = true; more;) {
+        more = false;
+        ms_repository_take_all(r, all, &n);
+        for (int i = 0; i < n; i++) {
+            bool there = false;
+            for (int k = 0; k < scan->n && !there; k++)
+                there = !strcmp(scan->found[k].name, all[i]->found.name);
+            if (!there && !more && all[i]->state == MS_READY) {
+                memcpy(gone, all[i]->found.name, sizeof gone);
+                more = true;
+            }
+            ms_repository_give(all[i]);
+        }
+        if (more) ms_repository_drop(r, gone, NULL);
+    }
+}
+
+static void refresh(struct ms_repository *r) {
+    struct ms_faults quiet = {0}; /* load_name() says them */
+    struct ms_scan scan;
+    moire_error err = {0};
+    const int rc = ms_scan_open(r->options.folder, NULL, &scan, &quiet, &err);
+    if (rc) ms_say(r, MOIRE_LOG_ERROR, "%s", err.message);
+    int64_t failed = rc || quiet.n;
+    for (int i = 0; i < (rc ? 0 : scan.n); i++) {
+        const bool seen = i && !strcmp(scan.found[i].name, scan.found[i - 1].name);
+        if (seen || is_current(r, &scan.found[i])) continue;
+        if (load_name(r, scan.found[i].name, &err)) failed++;
+    }
+    if (quiet.n)
+        ms_say(r, MOIRE_LOG_ERROR, "the repository has %d faults; `moire serve --check` lists them", quiet.n);
+    pthread_mutex_lock(&r->lock);
+    r->failed_loads = failed;
+    pthread_mutex_unlock(&r->lock);
+    if (rc) return;
+    drop_vanished(r, &scan);
+    ms_scan_close(&scan);
+}
+
+static void do_job(struct ms_repository *r, struct ms_job *job) {
+    moire_error err = {0};
+    struct ms_binding *binding = NULL;
+    int rc = MOIRE_OK;
+    switch (job->kind) {
+    case JOB_LOAD:
+        rc = load_name(r, job->name, &err);
+        break;
+    case JOB_UNLOAD:
+        rc = unload_name(r, job->name, &err);
+        break;
+    case JOB_REFRESH:
+        refresh(r);
+        break;
+    case JOB_BIND:
+        ms_binding_make(job->query->model, job->query->shapes, &binding, &job->query->error);
+        ms_query_bound(job->query, binding);
+        break;
+    }
+    if (job->done) job->done(job->user, rc, rc ? err.message : "");
+}
+
+static bool can_sweep(const struct ms_repository *r) {
+    const struct ms_model *m = r->retired;
+    while (m && m->users)
+        m = m->retired;
+    return m != NULL;
+}
+
+void *ms_loader(void *user) {
+    struct ms_repository *r = user;
+    pthread_mutex_lock(&r->lock);
+    for (;;) {
+        while (!r->first && !r->stops && !can_sweep(r))
+            pthread_cond_wait(&r->changed, &r->lock);
+        if (!r->first && !r->stops) {
+            pthread_mutex_unlock(&r->lock);
+            ms_repository_sweep(r);
+            pthread_mutex_lock(&r->lock);
+            continue;
+        }
+        struct ms_job *job = r->first;
+        if (!job) break; /* every job is done before the end */
+        r->first = job->next;
+        if (!r->first) r->last = NULL;
+        pthread_mutex_unlock(&r->lock);
+        do_job(r, job);
+        const bool loads = job->kind != JOB_BIND;
+        free(job);
+        pthread_mutex_lock(&r->lock);
+        r->busy -= loads;
+    }
+    pthread_mutex_unlock(&r->lock);
+    return NULL;
+}
+
+static int add_job(struct ms_repository *r, struct ms_job wanted) {
+    struct ms_job *job = malloc(sizeof *job);
+    if (!job) return MOIRE_ENOMEM;
+    *job = wanted;
+    pthread_mutex_lock(&r->lock);
+    if (r->last)
+        r->last->next = job;
+    else
+        r->first = job;
+    r->last = job;
+    r->busy += job->kind != JOB_BIND;
+    pthread_cond_broadcast(&r->changed);
+    pthread_mutex_unlock(&r->lock);
+    return MOIRE_OK;
+}
+
+void ms_repository_refresh(struct ms_repository *r) {
+    add_job(r, (struct ms_job){.kind = JOB_REFRESH});
+}
+
+static int add_named(struct ms_repository *r, enum job_kind kind, const char *name, ms_job_done done,
+                     void *user) {
+    struct ms_job job = {.kind = kind, .done = done, .user = user};
+    if (strlen(name) >= sizeof job.name) return MOIRE_ESTALE;
+    memcpy(job.name, name, strlen(name) + 1);
+    return add_job(r, job);
+}
+int ms_repository_load(struct ms_repository *r, const char *name, ms_job_done done, void *user) {
+    return add_named(r, JOB_LOAD, name, done, user);
+}
+int ms_repository_unload(struct ms_repository *r, const char *name, ms_job_done done, void *user) {
+    return add_named(r, JOB_UNLOAD, name, done, user);
+}
+int ms_repository_bind(struct ms_repository *r, struct ms_query *query) {
+    const int rc = add_job(r, (struct ms_job){.kind = JOB_BIND, .query = query});
+    return rc ? ms_fail(&query->error, rc, "no memory to prepare a shape") : MOIRE_OK;
+}

@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * repository.h - the models that a server serves: loads, unloads and reloads them, and runs queries on them.
+ *
+ * One thread, the loader, does all that takes long, so that neither protocols nor queries wait for it.  A
+ * model is a tenant of the runtime for each set of input shapes that it is asked for: the first query of a
+ * new set waits until the loader has made that tenant, and those least lately used make room (MS_BINDINGS).
+ *
+ * Invariants.  Whoever uses a model holds it (ms_repository_take) and gives it back; a model that was
+ * replaced or unloaded goes when nobody holds it.  Every query that is started ends in exactly one call of
+ * its `done`. */
+#ifndef MS_REPOSITORY_H
+#define MS_REPOSITORY_H
+#include <pthread.h>
+#include "serve/protocol/kserve.h"
+#include "serve/repository/scan.h"
+#include "serve/repository/tally.h"
+
+enum { MS_BINDINGS = 16 };
+enum ms_state { MS_LOADING, MS_READY, MS_UNLOADING, MS_UNAVAILABLE };
+
+/* A tenant for one set of input shapes. */
+struct ms_binding {
+    moire_tenant *tenant; /* NULL: free */
+    int users;            /* queries */
+    uint64_t used;        /* counts uses; the least makes room */
+    moire_shape shape[MS_PORTS];
+};
+
+struct ms_model {
+    struct ms_repository *repository;
+    struct ms_found found;
+    struct ms_settings settings;
+    moire_model *file; /* NULL: it could not be loaded */
+    moire_port input[MS_PORTS], output[MS_PORTS];
+    int n_inputs, n_outputs;
+    enum ms_state state;
+    char reason[500];
+    int users;
+    struct ms_binding binding[MS_BINDINGS];
+    struct ms_tally *tally;   /* one for all that had this name and version */
+    struct ms_model *retired; /* the next one of that list */
+};
+
+struct ms_repository_options {
+    const char *folder;
+    moire_runtime *runtime;
+    bool is_explicit; /* nothing is loaded until it is asked for */
+    bool control;     /* clients may load and unload */
+    void (*log)(void *user, int level, const char *line);
+    void *log_user;
+};
+
+struct ms_job;
+struct ms_repository {
+    struct ms_repository_options options;
+    pthread_mutex_t lock;
+    pthread_cond_t changed; /* a job came, a user left */
+    pthread_t loader;
+    struct ms_model *model[MS_MODELS];
+    int n;
+    struct ms_model *retired; /* not in the table any more, but held */
+    int64_t failed_loads;     /* of models that are not ready now, at the last look */
+    struct ms_job *first, *last;
+    int busy; /* jobs that are not done */
+    bool stops;
+    uint64_t uses;
+};
+
+/* Starts the loader, which begins to load everything unless is_explicit.
+ * Returns: MOIRE_OK, and the repository is to be stopped; MOIRE_ENOMEM; MOIRE_EIO: no thread. */
+int ms_repository_start(const struct ms_repository_options *options, struct ms_repository **out,
+                        moire_error *err);
+/* Ends the loader and unloads all.  Nobody may hold a model any more. */
+void ms_repository_stop(struct ms_repository *repository);
+
+/* Looks at the folder again: what is new or changed is loaded, what is gone unloaded.  Returns at once. */
+void ms_repository_refresh(struct ms_repository *repository);
+/* Loads or unloads by name; done (not NULL) is called by the loader when that has ended. */
+typedef void (*ms_job_done)(void *user, int code, const char *message);
+int ms_repository_load(struct ms_repository *repository, const char *name, ms_job_done done, void *user);
+int ms_repository_unload(struct ms_repository *repository, const char *name, ms_job_done done, void *user);
+/* Nothing is being loaded and nothing has failed to. */
+bool ms_repository_is_ready(struct ms_repository *repository);
+
+/* Takes a model, ready or not, to be given back; version NULL: the newest.
+ * Returns: MOIRE_OK; MOIRE_ESTALE: there is none of that name and version. */
+int ms_repository_take(struct ms_repository *repository, const char *name, const char *version,
+                       struct ms_model **out, moire_error *err);
+void ms_repository_give(struct ms_model *model);
+/* Takes all; *n of them. */
+void ms_repository_take_all(struct ms_repository *repository, struct ms_model *out[MS_MODELS], int *n);
+
+/* --- for infer_query.c
+ * ---------------------------------------------------------------------------------------- */
+struct ms_query;
+/* Queues a query for which the loader is to make a binding.  MOIRE_ENOMEM. */
+int ms_repository_bind(struct ms_repository *repository, struct ms_query *query);
+/* The binding for those shapes, used once more; NULL: none yet.  Under the lock. */
+struct ms_binding *ms_binding_find(struct ms_model *model, const moire_shape *shapes);
+/* The loader's: makes one, or finds it made meanwhile. */
+int ms_binding_make(struct ms_model *model, const moire_shape *shapes, struct ms_binding **out,
+                    moire_error *err);
+#endif

@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * repository_impl.h - inside the repository: the table, the loader, models. */
+#ifndef MS_REPOSITORY_IMPL_H
+#define MS_REPOSITORY_IMPL_H
+#include "serve/repository/repository.h"
+
+void ms_say(struct ms_repository *r, int level, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+/* repository.c.  Puts a model in the place of the one of its name and version, which it returns, or behind
+ * all (NULL). One that could not be loaded does not replace one that serves: it is returned itself. */
+struct ms_model *ms_repository_place(struct ms_repository *r, struct ms_model *m);
+/* Takes the models of that name out of the table, but for versions that `keep` (NULL: none) has. */
+void ms_repository_drop(struct ms_repository *r, const char *name, const struct ms_scan *keep);
+/* A model that is not in the table any more: destroyed as soon as nobody holds it. */
+void ms_repository_retire(struct ms_model *m);
+/* Destroys one that nobody holds; false: there is none. */
+bool ms_repository_sweep(struct ms_repository *r);
+
+/* model_load.c.  Loads a model; its state says whether that went well.  NULL: no memory. */
+struct ms_model *ms_model_make(struct ms_repository *r, const struct ms_found *found,
+                               const struct ms_settings *settings, moire_error *err);
+struct ms_model *ms_model_blank(struct ms_repository *r);
+void ms_model_destroy(struct ms_model *m);
+
+/* model_loader.c */
+void *ms_loader(void *repository);
+#endif

@@ -1,0 +1,185 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * scan.c - finds the models in a folder; see scan.h. */
+#define _GNU_SOURCE
+#include "serve/repository/scan.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include "serve/protocol/fault.h"
+#include "serve/repository/pbtxt.h"
+
+struct scanner {
+    struct ms_scan *to;
+    struct ms_faults *faults;
+    moire_error *err;
+};
+
+static int64_t stamp_of(const char *path) {
+    struct stat s;
+    if (stat(path, &s)) return 0;
+    return (int64_t)s.st_mtim.tv_sec * 1000000007 + s.st_mtim.tv_nsec + (int64_t)s.st_size * 31 +
+           (int64_t)s.st_ino;
+}
+
+static bool is_file(const char *path) {
+    struct stat s;
+    return stat(path, &s) == 0 && S_ISREG(s.st_mode);
+}
+
+/* A whole file of at most MS_PBTXT_BYTES; a pipe or a device is none. */
+static int read_config(const char *path, json_t **out, moire_error *err) {
+    *out = NULL;
+    FILE *file = is_file(path) ? fopen(path, "re") : NULL;
+    if (!file) return ms_fail(err, MOIRE_EIO, "cannot be read: %s", strerror(errno));
+    char *text = malloc(MS_PBTXT_BYTES + 1);
+    const size_t n = text ? fread(text, 1, MS_PBTXT_BYTES + 1, file) : 0;
+    int rc = text ? MOIRE_OK : ms_fail(err, MOIRE_ENOMEM, "out of memory");
+    if (ferror(file)) rc = ms_fail(err, MOIRE_EIO, "cannot be read: %s", strerror(errno));
+    fclose(file);
+    if (!rc) rc = ms_pbtxt_parse(text, n, out, err);
+    free(text);
+    return rc;
+}
+
+static int add(struct scanner *s, const char *name, const char *version, const char *path, int64_t stamp) {
+    if (s->to->n == MS_MODELS)
+        return ms_fail(s->err, MOIRE_ELIMIT, "more than %d models and versions", MS_MODELS);
+    if (strlen(name) >= MS_NAME || strlen(path) >= MS_PATH) {
+        ms_fault_say(s->faults, "%.100s: the name or the path is too long", name);
+        return MOIRE_OK;
+    }
+    struct ms_found *f = &s->to->found[s->to->n++];
+    *f = (struct ms_found){.stamp = stamp};
+    memcpy(f->name, name, strlen(name));
+    memcpy(f->path, path, strlen(path));
+    snprintf(f->version, sizeof f->version, "%s", version);
+    return MOIRE_OK;
+}
+
+static bool is_version(const char *name) {
+    const size_t n = strlen(name);
+    return n && n < MS_VERSION - 4 && strspn(name, "0123456789") == n && name[0] != '0';
+}
+
+long long ms_version_number(const char *version) {
+    return strtoll(version, NULL, 10);
+}
+
+static int newest_first(const struct dirent **a, const struct dirent **b) {
+    const long long x = ms_version_number((*a)->d_name), y = ms_version_number((*b)->d_name);
+    return (x < y) - (x > y);
+}
+static int keeps_versions(const struct dirent *e) {
+    return is_version(e->d_name);
+}
+
+static bool is_chosen(const struct ms_settings *s, const char *version, int rank) {
+    if (!s->only) return !s->versions || rank < s->versions;
+    for (size_t i = 0; i < json_array_size(s->only); i++)
+        if (json_integer_value(json_array_get(s->only, i)) == ms_version_number(version)) return true;
+    return false;
+}
+
+static int add_versions(struct scanner *s, const char *folder, const char *name,
+                        const struct ms_settings *settings, int64_t stamp) {
+    struct dirent **list;
+    const char *own = json_string_value(json_object_get(settings->config, "default_model_filename"));
+    if (own && (strchr(own, '/') || !*own)) {
+        ms_fault_say(s->faults,
+                     "%s: config.pbtxt: default_model_filename must name a file of the version's folder",
+                     name);
+        own = NULL;
+    }
+    const int n = scandir(folder, &list, keeps_versions, newest_first), before = s->to->n;
+    int rc = MOIRE_OK, rank = 0;
+    for (int i = 0; i < n; i++) {
+        char path[MS_PATH + 600];
+        snprintf(path, sizeof path, "%s/%s/%.200s", folder, list[i]->d_name, own ? own : "model.onnx");
+        if (!rc && is_chosen(settings, list[i]->d_name, rank++)) {
+            if (is_file(path))
+                rc = add(s, name, list[i]->d_name, path, stamp ^ stamp_of(path));
+            else
+                ms_fault_say(s->faults, "%s: there is no %s", name, path);
+        }
+        free(list[i]);
+    }
+    if (n >= 0) free(list);
+    if (!rc && s->to->n == before)
+        ms_fault_say(s->faults, "%s: no version to serve: a model lies at %s/%s/1/model.onnx", name,
+                     "REPOSITORY", name);
+    return rc;
+}
+
+/* A folder of Triton's layout. */
+static int add_folder(struct scanner *s, const char *folder, const char *name, bool keep) {
+    char path[MS_PATH], config[MS_PATH + 20];
+    struct ms_settings settings;
+    json_t *read = NULL;
+    moire_error why = {0};
+    if (snprintf(path, sizeof path, "%s/%s", folder, name) >= (int)sizeof path) return MOIRE_OK;
+    snprintf(config, sizeof config, "%s/config.pbtxt", path);
+    if (is_file(config) && read_config(config, &read, &why)) {
+        ms_fault_say(s->faults, "%s: config.pbtxt: %s", name, why.message);
+        return MOIRE_OK;
+    }
+    ms_settings_read(read, name, &settings, s->faults);
+    const int rc = add_versions(s, path, name, &settings, stamp_of(config));
+    if (keep)
+        s->to->settings = settings;
+    else
+        ms_settings_close(&settings);
+    return rc;
+}
+
+static int add_entry(struct scanner *s, const char *folder, const char *entry, const char *only) {
+    char name[300], path[MS_PATH];
+    struct stat st;
+    snprintf(name, sizeof name, "%s", entry);
+    if (snprintf(path, sizeof path, "%s/%s", folder, entry) >= (int)sizeof path || stat(path, &st))
+        return MOIRE_OK;
+    char *dot = strrchr(name, '.');
+    const bool bare = S_ISREG(st.st_mode) && dot && dot != name && !strcmp(dot, ".onnx");
+    if (bare) *dot = 0;
+    if (only && strcmp(only, name) != 0) return MOIRE_OK;
+    if (S_ISDIR(st.st_mode)) return add_folder(s, folder, name, only != NULL);
+    if (!bare) return MOIRE_OK; /* a README is no fault */
+    for (int i = 0; i < s->to->n; i++)
+        if (!strcmp(s->to->found[i].name, name)) {
+            ms_fault_say(s->faults, "%s: there is a folder and a file of that name", name);
+            return MOIRE_OK;
+        }
+    if (only) ms_settings_read(NULL, name, &s->to->settings, s->faults);
+    return add(s, name, "1", path, stamp_of(path));
+}
+
+static int keeps_visible(const struct dirent *e) {
+    return e->d_name[0] != '.';
+}
+
+int ms_scan_open(const char *folder, const char *only, struct ms_scan *out, struct ms_faults *faults,
+                 moire_error *err) {
+    struct scanner s = {.to = out, .faults = faults, .err = err};
+    struct dirent **list;
+    *out = (struct ms_scan){.found = calloc(MS_MODELS, sizeof *out->found)};
+    if (!out->found) return ms_fail(err, MOIRE_ENOMEM, "out of memory");
+    const int n = scandir(folder, &list, keeps_visible, alphasort);
+    int rc = n < 0 ? ms_fail(err, MOIRE_EIO, "%.300s cannot be read: %s", folder, strerror(errno)) : MOIRE_OK;
+    for (int i = 0; i < n; i++) {
+        if (!rc) rc = add_entry(&s, folder, list[i]->d_name, only);
+        free(list[i]);
+    }
+    if (n >= 0) free(list);
+    if (rc) ms_scan_close(out);
+    return rc;
+}
+
+void ms_scan_close(struct ms_scan *scan) {
+    free(scan->found);
+    ms_settings_close(&scan->settings);
+    *scan = (struct ms_scan){0};
+}

@@ -1,0 +1,179 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * server.c - starts, runs and stops `moire serve`; see server.h. */
+#define _GNU_SOURCE
+#include "serve/server.h"
+
+#include <jansson.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+#include "serve/http/http.h"
+#include "serve/http/sockets.h"
+#include "serve/protocol/fault.h"
+
+enum { DRAIN_SECONDS = 30 };
+
+struct ms_server {
+    struct ms_server_options options;
+    moire_runtime *runtime;
+    struct ms_repository *repository;
+    struct ms_http http;
+    int port[MS_LISTENERS];
+    bool owns_unix; /* the socket file is this server's */
+};
+
+/* --- log --- */
+static void log_line(void *user, int level, const char *line) {
+    static const char *const names[] = {"error", "warning", "info", "debug"};
+    const struct ms_server *s = user;
+    if (level < 0 || level >= MOIRE_LOG_DEBUG) return;
+    if (!s->options.json_log) {
+        fprintf(stderr, "moire serve: %s%s%s\n", level < MOIRE_LOG_INFO ? names[level] : "",
+                level < MOIRE_LOG_INFO ? ": " : "", line);
+        return;
+    }
+    struct timespec t;
+    struct tm utc;
+    char at[32];
+    clock_gettime(CLOCK_REALTIME, &t);
+    strftime(at, sizeof at, "%Y-%m-%dT%H:%M:%S", gmtime_r(&t.tv_sec, &utc));
+    struct ms_bytes b = {0};
+    ms_bytes_print(&b, "{\"time\":\"%s.%03ldZ\",\"level\":\"%s\",\"message\":", at, t.tv_nsec / 1000000,
+                   names[level]);
+    ms_bytes_quote(&b, line);
+    ms_bytes_print(&b, "}\n");
+    if (!b.failed) fwrite(b.at, 1, b.n, stderr);
+    ms_bytes_free(&b);
+}
+
+/* --- start and stop --- */
+static int start_runtime(struct ms_server *s, moire_error *err) {
+    moire_config c;
+    moire_config_init(&c);
+    c.threads = s->options.threads;
+    c.policy = s->options.policy;
+    c.store = s->options.store;
+    c.log = log_line;
+    c.log_user = s;
+    return moire_runtime_create(&c, &s->runtime, err);
+}
+
+static int start_repository(struct ms_server *s, moire_error *err) {
+    const struct ms_repository_options o = {.folder = s->options.repository,
+                                            .runtime = s->runtime,
+                                            .is_explicit = !strcmp(s->options.mode, "explicit"),
+                                            .control = !strcmp(s->options.mode, "explicit"),
+                                            .log = log_line,
+                                            .log_user = s};
+    return ms_repository_start(&o, &s->repository, err);
+}
+
+static int listen_tcp(struct ms_server *s, int index, int port, moire_error *err) {
+    int fd;
+    if (port < 0) return MOIRE_OK;
+    int rc = ms_socket_tcp(s->options.host, port, s->options.insecure, &fd, &s->port[index], err);
+    if (!rc) rc = ms_http_listen(&s->http, fd, err);
+    return rc;
+}
+
+static int listen_all(struct ms_server *s, moire_error *err) {
+    int fd, rc = ms_http_open(&s->http, err);
+    s->http.repository = s->repository;
+    s->http.runtime = s->runtime;
+    s->http.body_bytes = (size_t)s->options.body_bytes;
+    if (!rc) rc = listen_tcp(s, 0, s->options.http_port, err);
+    if (!rc) rc = listen_tcp(s, 1, s->options.metrics_port, err);
+    if (!rc && s->options.unix_path) {
+        rc = ms_socket_unix(s->options.unix_path, &fd, err);
+        s->owns_unix = !rc;
+        if (!rc) rc = ms_http_listen(&s->http, fd, err);
+    }
+    return rc;
+}
+
+int ms_server_start(const struct ms_server_options *options, struct ms_server **out, moire_error *err) {
+    struct ms_server *s = *out = calloc(1, sizeof *s);
+    if (!s) return ms_fail(err, MOIRE_ENOMEM, "no memory for the server");
+    s->options = *options;
+    if (access(options->repository, R_OK | X_OK)) {
+        free(s);
+        *out = NULL;
+        return ms_fail(err, MOIRE_EIO, "the model repository %.300s is no folder that can be read",
+                       options->repository);
+    }
+    int rc = start_runtime(s, err);
+    if (!rc) rc = start_repository(s, err);
+    if (!rc) rc = listen_all(s, err);
+    if (!rc) return MOIRE_OK;
+    ms_server_stop(s);
+    *out = NULL;
+    return rc;
+}
+
+void ms_server_stop(struct ms_server *s) {
+    ms_http_close(&s->http, DRAIN_SECONDS);
+    if (s->runtime) moire_drain(s->runtime);
+    if (s->repository) ms_repository_stop(s->repository);
+    moire_runtime_destroy(s->runtime, 1);
+    if (s->owns_unix) unlink(s->options.unix_path);
+    free(s);
+}
+
+int ms_server_port(const struct ms_server *s, int index) {
+    return index >= 0 && index < MS_LISTENERS ? s->port[index] : 0;
+}
+
+bool ms_server_is_ready(struct ms_server *s) {
+    return ms_repository_is_ready(s->repository);
+}
+
+/* --- running --- */
+static void announce(const struct ms_server *s) {
+    const struct ms_server_options *o = &s->options;
+    if (o->json) {
+        json_t *line = json_pack("{s:s, s:i, s:i, s:s?}", "host", o->host, "http_port", s->port[0],
+                                 "metrics_port", s->port[1], "unix", o->unix_path);
+        json_dumpf(line, stdout, JSON_COMPACT);
+        putchar('\n');
+        json_decref(line);
+    } else {
+        if (s->port[0]) printf("HTTP on http://%s:%d/v2\n", o->host, s->port[0]);
+        if (s->port[1]) printf("metrics on http://%s:%d/metrics\n", o->host, s->port[1]);
+        if (o->unix_path) printf("HTTP on the socket %s\n", o->unix_path);
+    }
+    fflush(stdout);
+}
+
+/* Until a signal to end. */
+static void wait_for_end(struct ms_server *s, const sigset_t *signals) {
+    const bool polls = !strcmp(s->options.mode, "poll");
+    const struct timespec pause = {.tv_sec = polls ? s->options.poll_seconds : 3600};
+    for (;;) {
+        const int signal = sigtimedwait(signals, NULL, &pause);
+        if (signal == SIGTERM || signal == SIGINT) return;
+        if (signal == SIGHUP || (signal < 0 && polls)) ms_repository_refresh(s->repository);
+    }
+}
+
+int ms_server_run(const struct ms_server_options *options, moire_error *err) {
+    struct ms_server *s = NULL;
+    sigset_t signals, before;
+    sigemptyset(&signals);
+    sigaddset(&signals, SIGTERM);
+    sigaddset(&signals, SIGINT);
+    sigaddset(&signals, SIGHUP);
+    signal(SIGPIPE, SIG_IGN);
+    pthread_sigmask(SIG_BLOCK, &signals, &before); /* threads that start now inherit it */
+    const int rc = ms_server_start(options, &s, err);
+    if (s) {
+        announce(s);
+        wait_for_end(s, &signals);
+        log_line(s, MOIRE_LOG_INFO,
+                 "ends when what it has taken is answered; a second signal ends it at once");
+    }
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (s) ms_server_stop(s);
+    return rc;
+}

@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * server.h - `moire serve`: a runtime, a repository of models and the doors to them.  Links libmoire through
+ * moire.h. */
+#ifndef MS_SERVER_H
+#define MS_SERVER_H
+#include <stdbool.h>
+#include <stdio.h>
+#include "moire.h"
+
+struct ms_server_options {
+    const char *repository, *host, *unix_path, *policy, *store, *mode; /* mode: none, poll, explicit */
+    int http_port, metrics_port;                                       /* 0: any that is free; -1: none */
+    int threads, poll_seconds;
+    int64_t body_bytes;
+    bool insecure, json_log, json;
+};
+
+struct ms_server;
+/* Starts all and returns; models load in the background.
+ * Returns: MOIRE_OK, and the server is to be stopped; MOIRE_EINVAL: an option, or an address that is not
+ * loopback without `insecure`; MOIRE_EIO: an address cannot be used; MOIRE_EUNSUPPORTED: libmicrohttpd is
+ * missing; what moire_runtime_create() returns. */
+int ms_server_start(const struct ms_server_options *options, struct ms_server **out, moire_error *err);
+/* Answers what it has taken, takes nothing more, and frees all. */
+void ms_server_stop(struct ms_server *server);
+/* Port of a TCP listener, in the order of the options.  Returns: 0: there is none. */
+int ms_server_port(const struct ms_server *server, int index);
+bool ms_server_is_ready(struct ms_server *server);
+
+/* Serves until SIGTERM or SIGINT; a second one ends the process at once.  SIGHUP looks at the repository
+ * again. */
+int ms_server_run(const struct ms_server_options *options, moire_error *err);
+
+/* server_check.c: says to `out` what would be served, and every fault.  *faults: how many. */
+int ms_server_check(const char *repository, FILE *out, int *faults, moire_error *err);
+#endif

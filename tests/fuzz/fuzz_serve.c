@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * fuzz_serve.c - what strangers send to moire serve: infer requests with binary tensors, and config.pbtxt. */
+#include <stdint.h>
+#include <stdlib.h>
+#include "serve/protocol/kserve.h"
+#include "serve/repository/model_settings.h"
+#include "serve/repository/pbtxt.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n);
+
+static void request(const char *text, size_t n, size_t json_bytes) {
+    struct ms_request r;
+    moire_error err;
+    if (ms_request_parse(text, n, json_bytes, &r, &err)) return;
+    /* every byte that a tensor claims can be read, and an answer can be made of it */
+    struct ms_response answer = {.model = "m", .version = "1", .id = r.id};
+    for (int i = 0; i < r.n_inputs; i++)
+        answer.output[answer.n_outputs++] =
+            (struct ms_output){.name = r.input[i].name, .tensor = r.input[i].tensor, .binary = r.binary};
+    struct ms_bytes to = {0};
+    size_t json;
+    if (!ms_response_write(&answer, &to, &json, &err) && (!to.n || json > to.n)) abort();
+    ms_bytes_free(&to);
+    ms_request_close(&r);
+}
+
+static void config(const char *text, size_t n) {
+    struct ms_faults faults = {0};
+    struct ms_settings s;
+    moire_error err;
+    json_t *read;
+    if (ms_pbtxt_parse(text, n, &read, &err)) return;
+    ms_settings_read(read, "m", &s, &faults);
+    ms_settings_close(&s);
+}
+
+/* The first byte chooses; of a request the second says how long its binary part is. */
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n) {
+    if (n < 2) return 0;
+    const char *text = (const char *)data + 2;
+    n -= 2;
+    if (data[0] & 1)
+        config(text, n);
+    else
+        request(text, n, data[1] > n ? n : n - data[1]);
+    return 0;
+}

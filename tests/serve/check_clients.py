@@ -1,0 +1,329 @@
+#!/usr/bin/env python3
+"""check_clients.py - `moire serve` answers stock clients: tritonclient, and urllib where a request must be odd.
+
+Answers are compared with ONNX Runtime's.  Prints a line for each case and one with the sum.
+
+    check_clients.py --moire build/moire
+"""
+import argparse
+import concurrent.futures
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import urllib.error
+import urllib.request
+
+import numpy
+import onnxruntime
+import tritonclient.http as client
+from tritonclient.utils import InferenceServerException
+
+CASES = []
+
+
+def case(function):
+    CASES.append(function)
+    return function
+
+
+class Bed:
+    """A server on a folder with one model, in Triton's layout and as a bare file."""
+
+    def __init__(self, moire, folder, *flags):
+        self.process = subprocess.Popen(
+            [moire, "serve", "--model-repository", folder, "--http-port", "0", "--metrics-port", "0", "--json", *flags],
+            stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+        self.port = json.loads(self.process.stdout.readline())["http_port"]
+        self.url = f"http://127.0.0.1:{self.port}"
+        self.client = client.InferenceServerClient(f"127.0.0.1:{self.port}", concurrency=8)
+
+    def wait(self, seconds=60):
+        end = time.monotonic() + seconds
+        while not self.client.is_server_ready():
+            assert time.monotonic() < end, "not ready"
+            time.sleep(0.01)
+
+    def status(self, path, data=None):
+        try:
+            with urllib.request.urlopen(self.url + path, data) as answer:
+                return answer.status
+        except urllib.error.HTTPError as e:
+            return e.code
+
+    def stop(self):
+        if self.process.poll() is None:
+            self.process.send_signal(signal.SIGTERM)
+        return self.process.wait(40)
+
+
+def tensor(x, binary=True):
+    t = client.InferInput("input", list(x.shape), "FP32")
+    t.set_data_from_numpy(x, binary_data=binary)
+    return t
+
+
+def ask(bed, x, binary=True, **options):
+    wanted = [client.InferRequestedOutput("output", binary_data=binary)]
+    return bed.client.infer(options.pop("model", "lenet"), [tensor(x, binary)], outputs=wanted,
+                            **options).as_numpy("output")
+
+
+def images(n, seed):
+    return numpy.random.default_rng(seed).random((n, 1, 32, 32), dtype=numpy.float32)
+
+
+def near(a, b):
+    return a.shape == b.shape and numpy.abs(a - b).max() <= 1e-4 * max(1, numpy.abs(b).max())
+
+
+@case
+def metadata_and_configuration(bed, reference):
+    assert bed.client.is_server_live()
+    assert bed.client.is_model_ready("lenet") and bed.client.is_model_ready("lenet", "1")
+    assert bed.client.get_server_metadata()["name"] == "moire"
+    m = bed.client.get_model_metadata("lenet")
+    assert m["inputs"] == [{"name": "input", "datatype": "FP32", "shape": [-1, 1, 32, 32]}], m
+    assert m["outputs"][0]["shape"] == [-1, 10], m
+    c = bed.client.get_model_config("configured")
+    assert c["max_batch_size"] == 8 and c["input"][0]["dims"] == [1, 32, 32], c
+
+
+@case
+def answers_are_onnx_runtimes(bed, reference):
+    for seed in range(20):
+        x = images(1, seed)
+        assert near(ask(bed, x), reference(x))
+        assert near(ask(bed, x, binary=False), reference(x))
+
+
+@case
+def any_batch(bed, reference):
+    for n in (2, 3, 5, 8):
+        assert near(ask(bed, images(n, n)), reference(images(n, n)))
+
+
+@case
+def more_shapes_than_are_kept(bed, reference):
+    for n in list(range(1, 21)) + [1, 20, 3]:
+        assert near(ask(bed, images(n, n)), reference(images(n, n)))
+
+
+@case
+def a_batch_beyond_max_batch_size(bed, reference):
+    assert near(ask(bed, images(8, 1), model="configured"), reference(images(8, 1)))
+    try:
+        ask(bed, images(9, 1), model="configured")
+        raise AssertionError("a batch of 9 was answered")
+    except InferenceServerException as e:
+        assert "max_batch_size" in e.message(), e
+
+
+@case
+def asynchronous_requests(bed, reference):
+    xs = [images(1, 100 + i) for i in range(200)]
+    running = [bed.client.async_infer("lenet", [tensor(x)]) for x in xs]
+    for x, r in zip(xs, running):
+        assert near(r.get_result().as_numpy("output"), reference(x))
+
+
+@case
+def nobody_gets_anothers_answer(bed, reference):
+    xs = [images(1 + i % 3, 1000 + i) for i in range(60)]
+    right = [reference(x) for x in xs]
+
+    def walk(k):
+        with client.InferenceServerClient(f"127.0.0.1:{bed.port}") as c:
+            for i in range(300):
+                at = (i * 7 + k * 13) % len(xs)
+                y = c.infer("lenet", [tensor(xs[at])], request_id=f"{k}-{i}")
+                assert y.get_response()["id"] == f"{k}-{i}"
+                assert near(y.as_numpy("output"), right[at])
+
+    with concurrent.futures.ThreadPoolExecutor(8) as pool:
+        list(pool.map(walk, range(8)))
+
+
+@case
+def a_raw_body(bed, reference):
+    x = images(2, 5)
+    request = urllib.request.Request(bed.url + "/v2/models/lenet/infer", x.tobytes(),
+                                     {"Inference-Header-Content-Length": "0"})
+    with urllib.request.urlopen(request) as answer:
+        n = int(answer.headers["Inference-Header-Content-Length"])
+        body = answer.read()
+    shape = json.loads(body[:n])["outputs"][0]["shape"]
+    assert near(numpy.frombuffer(body[n:], numpy.float32).reshape(shape), reference(x))
+
+
+@case
+def timeouts_and_priorities(bed, reference):
+    x = images(1, 1)
+    assert near(ask(bed, x, model="configured", timeout=5_000_000, priority=1), reference(x))
+    try:
+        ask(bed, images(8, 1), model="configured", timeout=1)
+        raise AssertionError("a timeout of a microsecond was kept")
+    except InferenceServerException as e:
+        assert "deadline" in e.message(), e
+
+
+@case
+def errors_have_their_status(bed, reference):
+    assert bed.status("/v2/models/nope") == 404
+    assert bed.status("/v2/models/lenet/versions/9/ready") == 404
+    assert bed.status("/v2/health/live", b"") == 405
+    assert bed.status("/v2/models/lenet/infer", b"{") == 400
+    for name in ("input", "other"):
+        try:
+            t = client.InferInput(name, [1, 2], "FP32")
+            t.set_data_from_numpy(numpy.zeros((1, 2), numpy.float32))
+            bed.client.infer("lenet", [t])
+            raise AssertionError("a wrong input was answered")
+        except InferenceServerException as e:
+            assert name in e.message()
+
+
+@case
+def statistics(bed, reference):
+    before = bed.client.get_inference_statistics("configured")["model_stats"][0]["inference_stats"]["success"]["count"]
+    ask(bed, images(1, 1), model="configured")
+    after = bed.client.get_inference_statistics("configured")["model_stats"][0]
+    assert after["inference_stats"]["success"]["count"] == before + 1
+    assert {m["name"] for m in bed.client.get_inference_statistics()["model_stats"]} == {"lenet", "configured"}
+
+
+@case
+def the_repository(bed, reference):
+    assert {m["name"]: m["state"] for m in bed.client.get_model_repository_index()} == {
+        "lenet": "READY", "configured": "READY"}
+
+
+def control(moire, folder):
+    bed = Bed(moire, folder, "--model-control-mode", "explicit")
+    try:
+        assert not bed.client.is_model_ready("lenet")
+        bed.client.load_model("lenet")
+        assert bed.client.is_model_ready("lenet")
+        bed.client.unload_model("lenet")
+        assert not bed.client.is_model_ready("lenet")
+        try:
+            bed.client.load_model("nope")
+            raise AssertionError("a model that is not there was loaded")
+        except InferenceServerException as e:
+            assert "nope" in e.message()
+    finally:
+        assert bed.stop() == 0
+
+
+def reload_under_load(moire, folder, reference):
+    """SIGHUP with a file that is touched: every request is answered, and right."""
+    bed = Bed(moire, folder)
+    bed.wait()
+    x, stop, wrong = images(1, 1), threading.Event(), []
+    right = reference(x)
+
+    def walk(_):
+        with client.InferenceServerClient(f"127.0.0.1:{bed.port}") as c:
+            while not stop.is_set():
+                try:
+                    if not near(c.infer("lenet", [tensor(x)]).as_numpy("output"), right):
+                        wrong.append("another answer")
+                except InferenceServerException as e:
+                    wrong.append(e.message())
+
+    with concurrent.futures.ThreadPoolExecutor(4) as pool:
+        walks = [pool.submit(walk, i) for i in range(4)]
+        for _ in range(10):
+            os.utime(os.path.join(folder, "lenet.onnx"))
+            bed.process.send_signal(signal.SIGHUP)
+            time.sleep(0.1)
+        stop.set()
+        for w in walks:
+            w.result()
+    assert bed.stop() == 0
+    assert not wrong, wrong[:3]
+
+
+def end_under_load(moire, folder, reference):
+    """SIGTERM: what was taken is answered; what was not is refused, never lost in silence."""
+    bed = Bed(moire, folder)
+    bed.wait()
+    x, lost, answered = images(1, 1), [], []
+    right = reference(x)
+
+    def walk(_):
+        body = json.dumps({"inputs": [{"name": "input", "datatype": "FP32", "shape": list(x.shape),
+                                       "data": x.ravel().tolist()}]}).encode()
+        while True:
+            try:
+                with urllib.request.urlopen(bed.url + "/v2/models/lenet/infer", body) as answer:
+                    y = numpy.array(json.load(answer)["outputs"][0]["data"], numpy.float32)
+                    (answered if near(y.reshape(right.shape), right) else lost).append(1)
+            except urllib.error.HTTPError as e:
+                if e.code != 503:
+                    lost.append(e.code)
+                return
+            except OSError:
+                return  # the connection was refused or closed before anything was taken
+
+    with concurrent.futures.ThreadPoolExecutor(4) as pool:
+        walks = [pool.submit(walk, i) for i in range(4)]
+        time.sleep(0.5)
+        code = bed.stop()
+        for w in walks:
+            w.result()
+    assert code == 0 and answered and not lost, (code, len(answered), lost[:3])
+
+
+CONFIG = """name: "configured"
+max_batch_size: 8
+dynamic_batching { priority_levels: 3 default_priority_level: 2
+  default_queue_policy { max_queue_size: 512 allow_timeout_override: true } }
+parameters { key: "qos_ms" value: { string_value: "50" } }
+"""
+
+
+def make_repository(moire, folder):
+    path = os.path.join(folder, "lenet.onnx")
+    subprocess.run([moire, "zoo", "build", "lenet", "-o", path], check=True, stdout=subprocess.DEVNULL)
+    os.makedirs(os.path.join(folder, "configured", "1"))
+    os.symlink(path, os.path.join(folder, "configured", "1", "model.onnx"))
+    with open(os.path.join(folder, "configured", "config.pbtxt"), "w", encoding="utf-8") as f:
+        f.write(CONFIG)
+    session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
+    return lambda x: session.run(None, {"input": x})[0]
+
+
+def run(name, call):
+    try:
+        call()
+        print(f"ok      {name}")
+        return True
+    except Exception as e:  # whatever it is, the other cases run
+        print(f"FAILED  {name}: {type(e).__name__}: {e}")
+        return False
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--moire", default="build/moire")
+    moire = os.path.abspath(parser.parse_args().moire)
+    with tempfile.TemporaryDirectory() as folder:
+        reference = make_repository(moire, folder)
+        bed = Bed(moire, folder)
+        bed.wait()
+        good = [run(c.__name__, lambda c=c: c(bed, reference)) for c in CASES]
+        good.append(run("it ends when asked", lambda: [None][bed.stop()]))
+        good.append(run("control", lambda: control(moire, folder)))
+        good.append(run("reload_under_load", lambda: reload_under_load(moire, folder, reference)))
+        good.append(run("end_under_load", lambda: end_under_load(moire, folder, reference)))
+    print(f"{sum(good)} passed, {len(good) - sum(good)} failed")
+    return 0 if all(good) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
