@@ -219,6 +219,41 @@ def control(moire, folder):
         assert bed.stop() == 0
 
 
+def memory_is_given_back(moire, folder, reference):
+    """Loads that go well and loads that fail: no memory, file or mapping is left behind."""
+    with open(os.path.join(folder, "lenet.onnx"), "rb") as whole, open(os.path.join(folder, "broken.onnx"), "wb") as f:
+        f.write(whole.read(3000))
+    bed = Bed(moire, folder, "--model-control-mode", "explicit")
+    proc = f"/proc/{bed.process.pid}"
+
+    def held():
+        with open(f"{proc}/status", encoding="utf-8") as f, open(f"{proc}/maps", encoding="utf-8") as m:
+            rss = next(int(line.split()[1]) for line in f if line.startswith("VmRSS"))
+            return rss, len(os.listdir(f"{proc}/fd")), len(m.readlines())
+
+    def cycle():
+        bed.client.load_model("lenet")
+        assert near(ask(bed, images(1, 1)), reference(images(1, 1)))
+        bed.client.unload_model("lenet")
+        try:
+            bed.client.load_model("broken")
+            raise AssertionError("a broken model was loaded")
+        except InferenceServerException as e:
+            assert "broken.onnx" in e.message()
+
+    try:
+        for _ in range(50):
+            cycle()
+        first = held()
+        for _ in range(450):
+            cycle()
+        last = held()
+        assert last[0] - first[0] <= 1024 and last[1] <= first[1] and last[2] <= first[2] + 2, (first, last)
+    finally:
+        os.unlink(os.path.join(folder, "broken.onnx"))
+        bed.stop()
+
+
 def reload_under_load(moire, folder, reference):
     """SIGHUP with a file that is touched: every request is answered, and right."""
     bed = Bed(moire, folder)
@@ -319,6 +354,7 @@ def main():
         good = [run(c.__name__, lambda c=c: c(bed, reference)) for c in CASES]
         good.append(run("it ends when asked", lambda: [None][bed.stop()]))
         good.append(run("control", lambda: control(moire, folder)))
+        good.append(run("memory_is_given_back", lambda: memory_is_given_back(moire, folder, reference)))
         good.append(run("reload_under_load", lambda: reload_under_load(moire, folder, reference)))
         good.append(run("end_under_load", lambda: end_under_load(moire, folder, reference)))
     print(f"{sum(good)} passed, {len(good) - sum(good)} failed")
