@@ -113,6 +113,7 @@ int ms_server_start(const struct ms_server_options *options, struct ms_server **
 }
 
 void ms_server_stop(struct ms_server *s) {
+    if (s->repository) ms_repository_quiesce(s->repository);
     ms_http_close(&s->http, DRAIN_SECONDS);
     if (s->runtime) moire_drain(s->runtime);
     if (s->repository) ms_repository_stop(s->repository);
@@ -127,6 +128,10 @@ int ms_server_port(const struct ms_server *s, int index) {
 
 bool ms_server_is_ready(struct ms_server *s) {
     return ms_repository_is_ready(s->repository);
+}
+
+void ms_server_refresh(struct ms_server *s) {
+    ms_repository_refresh(s->repository);
 }
 
 /* --- running --- */

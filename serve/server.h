@@ -26,6 +26,8 @@ void ms_server_stop(struct ms_server *server);
 /* Port of a TCP listener, in the order of the options.  Returns: 0: there is none. */
 int ms_server_port(const struct ms_server *server, int index);
 bool ms_server_is_ready(struct ms_server *server);
+/* Looks at the repository again.  Returns at once. */
+void ms_server_refresh(struct ms_server *server);
 
 /* Serves until SIGTERM or SIGINT; a second one ends the process at once.  SIGHUP looks at the repository
  * again. */

@@ -26,6 +26,7 @@ static void check_model(const struct ms_found *f, FILE *out, struct ms_faults *f
     moire_model *m;
     moire_error err = {0};
     moire_port p;
+    if (!*f->path) return; /* the scan has said why */
     if (moire_model_open(f->path, &m, &err)) {
         ms_fault_say(faults, "%s: %s", f->name, err.message);
         return;

@@ -16,6 +16,7 @@ const char *ms_http_header(const struct ms_exchange *x, const char *name) {
 }
 
 void ms_http_suspend(struct ms_exchange *x) {
+    atomic_fetch_add(&x->http->suspended, 1);
     x->http->mhd.suspend_connection(x->connection);
 }
 
@@ -122,6 +123,7 @@ static enum MHD_Result handle(void *user, struct MHD_Connection *connection, con
     }
     if (x->phase == MS_REFUSED) return send_answer(x);
     if (x->phase == MS_WORKING) {
+        atomic_fetch_sub(&x->http->suspended, 1);
         x->route->finish(x);
         return send_answer(x);
     }
@@ -172,7 +174,7 @@ void ms_http_close(struct ms_http *h, int seconds) {
     atomic_store(&h->draining, true);
     for (int i = 0; i < n; i++)
         sockets[i] = h->mhd.quiesce_daemon(h->daemon[i]);
-    for (int ms = 0; ms < seconds * 1000 && atomic_load(&h->active); ms += 2)
+    for (int ms = 0; atomic_load(&h->suspended) || (ms < seconds * 1000 && atomic_load(&h->active)); ms += 2)
         usleep(2000);
     for (int i = 0; i < n; i++) {
         h->mhd.stop_daemon(h->daemon[i]);

@@ -21,6 +21,7 @@ struct ms_http {
     size_t body_bytes; /* most of a request */
     struct MHD_Daemon *daemon[MS_LISTENERS];
     int n;
+    atomic_int suspended; /* libmicrohttpd cannot stop while there is one */
     atomic_int active;    /* requests that are whole and not answered to the end */
     atomic_bool draining; /* no new work */
 };
@@ -46,7 +47,7 @@ struct ms_exchange {
 /* http.c.  Listens on a socket that is bound already; it is the daemon's from now on. */
 int ms_http_open(struct ms_http *http, moire_error *err);
 int ms_http_listen(struct ms_http *http, int socket, moire_error *err);
-/* Takes no further connection, answers what is under way (at most `seconds`), closes all. */
+/* Takes no further connection, answers what is under way (clients have `seconds` to read it), closes all. */
 void ms_http_close(struct ms_http *http, int seconds);
 const char *ms_http_header(const struct ms_exchange *x, const char *name); /* NULL: not given */
 void ms_http_suspend(struct ms_exchange *x);

@@ -19,7 +19,7 @@ void ms_http_model_ready(struct ms_exchange *x) {
         ms_http_fail(x, &err);
         return;
     }
-    x->status = !atomic_load(&x->http->draining) && m->state == MS_READY ? 200 : 400;
+    x->status = !atomic_load(&x->http->draining) && ms_model_state(m) == MS_READY ? 200 : 400;
     ms_repository_give(m);
 }
 

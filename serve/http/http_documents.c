@@ -19,7 +19,7 @@ static struct ms_model *take(struct ms_exchange *x) {
 static struct ms_model *take_ready(struct ms_exchange *x) {
     struct ms_model *m = take(x);
     moire_error err = {0};
-    if (!m || m->state == MS_READY) return m;
+    if (!m || ms_model_state(m) == MS_READY) return m;
     ms_fail(&err, MOIRE_EINVAL, "model '%.100s' is not ready: %.300s", m->found.name, m->reason);
     ms_repository_give(m);
     ms_http_fail(x, &err);
@@ -174,10 +174,11 @@ void ms_http_index(struct ms_exchange *x) {
     json_t *list = json_array();
     ms_repository_take_all(x->http->repository, all, &n);
     for (int i = 0; i < n; i++) {
-        if (!ready || all[i]->state == MS_READY)
+        const enum ms_state state = ms_model_state(all[i]);
+        if (!ready || state == MS_READY)
             json_array_append_new(list, json_pack("{s:s, s:s, s:s, s:s}", "name", all[i]->found.name,
                                                   "version", all[i]->found.version, "state",
-                                                  state_text(all[i]->state), "reason", all[i]->reason));
+                                                  state_text(state), "reason", all[i]->reason));
         ms_repository_give(all[i]);
     }
     if (!ready) add_others(x, list);

@@ -112,7 +112,7 @@ static void drop_vanished(struct ms_repository *r, const struct ms_scan *scan) {
             bool there = false;
             for (int k = 0; k < scan->n && !there; k++)
                 there = !strcmp(scan->found[k].name, all[i]->found.name);
-            if (!there && !more && all[i]->state == MS_READY) {
+            if (!there && !more) {
                 memcpy(gone, all[i]->found.name, sizeof gone);
                 more = true;
             }
@@ -122,6 +122,13 @@ static void drop_vanished(struct ms_repository *r, const struct ms_scan *scan) {
     }
 }
 
+static bool stops(struct ms_repository *r) {
+    pthread_mutex_lock(&r->lock);
+    const bool it_does = r->stops;
+    pthread_mutex_unlock(&r->lock);
+    return it_does;
+}
+
 static void refresh(struct ms_repository *r) {
     struct ms_faults quiet = {0}; /* load_name() says them */
     struct ms_scan scan;
@@ -129,7 +136,7 @@ static void refresh(struct ms_repository *r) {
     const int rc = ms_scan_open(r->options.folder, NULL, &scan, &quiet, &err);
     if (rc) ms_say(r, MOIRE_LOG_ERROR, "%s", err.message);
     int64_t failed = rc || quiet.n;
-    for (int i = 0; i < (rc ? 0 : scan.n); i++) {
+    for (int i = 0; i < (rc ? 0 : scan.n) && !stops(r); i++) {
         const bool seen = i && !strcmp(scan.found[i].name, scan.found[i - 1].name);
         if (seen || is_current(r, &scan.found[i])) continue;
         if (load_name(r, scan.found[i].name, &err)) failed++;
@@ -144,10 +151,15 @@ static void refresh(struct ms_repository *r) {
     ms_scan_close(&scan);
 }
 
+/* Loads that nobody waits for any more are left out; a query's shape is not. */
 static void do_job(struct ms_repository *r, struct ms_job *job) {
     moire_error err = {0};
     struct ms_binding *binding = NULL;
     int rc = MOIRE_OK;
+    if (job->kind != JOB_BIND && stops(r)) {
+        if (job->done) job->done(job->user, MOIRE_ESHUTDOWN, "the server is shutting down");
+        return;
+    }
     switch (job->kind) {
     case JOB_LOAD:
         rc = load_name(r, job->name, &err);
@@ -177,9 +189,9 @@ void *ms_loader(void *user) {
     struct ms_repository *r = user;
     pthread_mutex_lock(&r->lock);
     for (;;) {
-        while (!r->first && !r->stops && !can_sweep(r))
+        while (!r->first && !r->ends && !can_sweep(r))
             pthread_cond_wait(&r->changed, &r->lock);
-        if (!r->first && !r->stops) {
+        if (!r->first && !r->ends) {
             pthread_mutex_unlock(&r->lock);
             ms_repository_sweep(r);
             pthread_mutex_lock(&r->lock);

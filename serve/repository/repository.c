@@ -56,6 +56,13 @@ void ms_repository_take_all(struct ms_repository *r, struct ms_model *out[MS_MOD
     pthread_mutex_unlock(&r->lock);
 }
 
+enum ms_state ms_model_state(struct ms_model *m) {
+    pthread_mutex_lock(&m->repository->lock);
+    const enum ms_state state = m->state;
+    pthread_mutex_unlock(&m->repository->lock);
+    return state;
+}
+
 bool ms_repository_is_ready(struct ms_repository *r) {
     pthread_mutex_lock(&r->lock);
     bool ready = !r->busy && !r->stops && !r->failed_loads;
@@ -154,9 +161,15 @@ int ms_repository_start(const struct ms_repository_options *options, struct ms_r
     return ms_fail(err, MOIRE_EIO, "no thread to load models: %s", strerror(rc));
 }
 
-void ms_repository_stop(struct ms_repository *r) {
+void ms_repository_quiesce(struct ms_repository *r) {
     pthread_mutex_lock(&r->lock);
     r->stops = true;
+    pthread_mutex_unlock(&r->lock);
+}
+
+void ms_repository_stop(struct ms_repository *r) {
+    pthread_mutex_lock(&r->lock);
+    r->stops = r->ends = true;
     pthread_cond_broadcast(&r->changed);
     pthread_mutex_unlock(&r->lock);
     pthread_join(r->loader, NULL);

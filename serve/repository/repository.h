@@ -61,8 +61,9 @@ struct ms_repository {
     struct ms_model *retired; /* not in the table any more, but held */
     int64_t failed_loads;     /* of models that are not ready now, at the last look */
     struct ms_job *first, *last;
-    int busy; /* jobs that are not done */
-    bool stops;
+    int busy;   /* jobs that are not done */
+    bool stops; /* no further loads */
+    bool ends;  /* nor anything else */
     uint64_t uses;
 };
 
@@ -73,6 +74,8 @@ int ms_repository_start(const struct ms_repository_options *options, struct ms_r
 /* Ends the loader and unloads all.  Nobody may hold a model any more. */
 void ms_repository_stop(struct ms_repository *repository);
 
+/* No further load begins; queries go on. */
+void ms_repository_quiesce(struct ms_repository *repository);
 /* Looks at the folder again: what is new or changed is loaded, what is gone unloaded.  Returns at once. */
 void ms_repository_refresh(struct ms_repository *repository);
 /* Loads or unloads by name; done (not NULL) is called by the loader when that has ended. */
@@ -87,6 +90,7 @@ bool ms_repository_is_ready(struct ms_repository *repository);
 int ms_repository_take(struct ms_repository *repository, const char *name, const char *version,
                        struct ms_model **out, moire_error *err);
 void ms_repository_give(struct ms_model *model);
+enum ms_state ms_model_state(struct ms_model *model);
 /* Takes all; *n of them. */
 void ms_repository_take_all(struct ms_repository *repository, struct ms_model *out[MS_MODELS], int *n);
 

@@ -109,9 +109,10 @@ static int add_versions(struct scanner *s, const char *folder, const char *name,
         free(list[i]);
     }
     if (n >= 0) free(list);
-    if (!rc && s->to->n == before)
-        ms_fault_say(s->faults, "%s: no version to serve: a model lies at %s/%s/1/model.onnx", name,
-                     "REPOSITORY", name);
+    if (!rc && s->to->n == before) {
+        ms_fault_say(s->faults, "%s: no version to serve: a model lies at %s/1/model.onnx", name, folder);
+        rc = add(s, name, "1", "", stamp);
+    }
     return rc;
 }
 
@@ -125,7 +126,7 @@ static int add_folder(struct scanner *s, const char *folder, const char *name, b
     snprintf(config, sizeof config, "%s/config.pbtxt", path);
     if (is_file(config) && read_config(config, &read, &why)) {
         ms_fault_say(s->faults, "%s: config.pbtxt: %s", name, why.message);
-        return MOIRE_OK;
+        return add(s, name, "1", "", stamp_of(config));
     }
     ms_settings_read(read, name, &settings, s->faults);
     const int rc = add_versions(s, path, name, &settings, stamp_of(config));

@@ -229,6 +229,35 @@ static void test_loading_and_unloading(void **state) {
     free(request);
 }
 
+/* A model that cannot be served is named, keeps the server from being ready, and is forgotten with its file.
+ */
+static void test_faults_come_and_go(void **state) {
+    (void)state;
+    static char answer[ANSWER];
+    char bad[600];
+    ms_server_stop(server);
+    snprintf(bad, sizeof bad, "%s/bad.onnx", folder);
+    FILE *f = fopen(bad, "w");
+    fputs("no model", f);
+    fclose(f);
+    const struct ms_server_options o = options("poll");
+    moire_error err;
+    assert_int_equal(ms_server_start(&o, &server, &err), MOIRE_OK);
+    port = ms_server_port(server, 0);
+    do
+        assert_int_equal(ask("POST", "/v2/repository/index", "{}", answer), 200);
+    while (!strstr(answer, "READY") || !strstr(answer, "UNAVAILABLE"));
+    assert_non_null(strstr(answer, "bad.onnx: malformed ONNX data"));
+    assert_int_equal(ask("GET", "/v2/health/ready", "", answer), 400);
+    assert_int_equal(ask("GET", "/v2/models/lenet/ready", "", answer), 200);
+    unlink(bad);
+    ms_server_refresh(server);
+    while (!ms_server_is_ready(server))
+        usleep(1000);
+    assert_int_equal(ask("GET", "/v2/health/ready", "", answer), 200);
+    assert_int_equal(ask("GET", "/v2/models/bad", "", answer), 404);
+}
+
 static void test_addresses_that_are_refused(void **state) {
     (void)state;
     struct ms_server_options o = options("none");
@@ -248,10 +277,11 @@ static void test_addresses_that_are_refused(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_health_and_metadata),    cmocka_unit_test(test_paths_that_are_not_there),
-        cmocka_unit_test(test_answers_are_alike),      cmocka_unit_test(test_bad_requests),
-        cmocka_unit_test(test_metrics_and_statistics), cmocka_unit_test(test_many_clients),
-        cmocka_unit_test(test_loading_and_unloading),  cmocka_unit_test(test_addresses_that_are_refused),
+        cmocka_unit_test(test_health_and_metadata),        cmocka_unit_test(test_paths_that_are_not_there),
+        cmocka_unit_test(test_answers_are_alike),          cmocka_unit_test(test_bad_requests),
+        cmocka_unit_test(test_metrics_and_statistics),     cmocka_unit_test(test_many_clients),
+        cmocka_unit_test(test_loading_and_unloading),      cmocka_unit_test(test_faults_come_and_go),
+        cmocka_unit_test(test_addresses_that_are_refused),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }
