@@ -65,6 +65,7 @@ static enum MHD_Result send_answer(struct ms_exchange *x) {
     x->answer = (struct ms_bytes){0}; /* the response's now */
     if (x->type) add(x, r, "Content-Type", x->type);
     if (x->status == 429 || x->status == 503) add(x, r, "Retry-After", "1");
+    if (x->coding) add(x, r, "Content-Encoding", x->coding == MS_CODING_GZIP ? "gzip" : "deflate");
     if (x->json_bytes) {
         char text[32];
         snprintf(text, sizeof text, "%zu", x->json_bytes);
@@ -154,6 +155,7 @@ static void completed(void *user, struct MHD_Connection *connection, void **stat
 
 /* --- listeners --- */
 int ms_http_open(struct ms_http *h, moire_error *err) {
+    ms_zlib_open(&h->zlib, NULL);
     return ms_mhd_open(&h->mhd, err);
 }
 
@@ -182,4 +184,5 @@ void ms_http_close(struct ms_http *h, int seconds) {
     }
     h->n = 0;
     ms_mhd_close(&h->mhd);
+    ms_zlib_close(&h->zlib);
 }

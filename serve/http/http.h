@@ -9,6 +9,7 @@
 #ifndef MS_HTTP_H
 #define MS_HTTP_H
 #include <stdatomic.h>
+#include "serve/http/coding.h"
 #include "serve/http/mhd.h"
 #include "serve/repository/infer_query.h"
 
@@ -16,6 +17,7 @@ enum { MS_LISTENERS = 3 };
 
 struct ms_http {
     struct ms_mhd mhd;
+    struct ms_zlib zlib; /* without it nothing is compressed */
     struct ms_repository *repository;
     moire_runtime *runtime;
     size_t body_bytes; /* most of a request */
@@ -41,6 +43,7 @@ struct ms_exchange {
     struct ms_bytes answer;
     const char *type;
     size_t json_bytes; /* of a binary answer */
+    enum ms_coding coding;
     moire_error error; /* of a job */
 };
 

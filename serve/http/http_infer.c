@@ -5,6 +5,9 @@
 #include "serve/http/http.h"
 #include "serve/protocol/fault.h"
 
+/* A shorter answer goes as it is. */
+enum { WORTH_BYTES = 1024 };
+
 /* A body without JSON: the one input, whole.  At most one dimension may be open; the size says it. */
 static int raw_request(struct ms_exchange *x, const struct ms_model *m, struct ms_request *r,
                        moire_error *err) {
@@ -33,10 +36,15 @@ static int raw_request(struct ms_exchange *x, const struct ms_model *m, struct m
 
 static int parse(struct ms_exchange *x, const struct ms_model *m, struct ms_request *out, moire_error *err) {
     const char *length = ms_http_header(x, "Inference-Header-Content-Length"),
-               *coding = ms_http_header(x, "Content-Encoding");
+               *sent = ms_http_header(x, "Content-Encoding");
+    const enum ms_coding coding = ms_coding_of(sent);
     char *end = NULL;
-    if (coding && strcmp(coding, "identity") != 0)
-        return ms_fail(err, MOIRE_EUNSUPPORTED, "Content-Encoding '%.40s' is not served", coding);
+    if (coding == MS_CODING_UNKNOWN)
+        return ms_fail(err, MOIRE_EUNSUPPORTED, "Content-Encoding '%.40s' is not served", sent);
+    if (coding) {
+        const int rc = ms_coding_expand(&x->http->zlib, &x->body, x->http->body_bytes, err);
+        if (rc) return rc;
+    }
     const unsigned long long n = length ? strtoull(length, &end, 10) : x->body.n;
     if (length && (end == length || *end || length[0] == '-'))
         return ms_fail(err, MOIRE_EINVAL, "Inference-Header-Content-Length '%.40s' is no number", length);
@@ -84,5 +92,8 @@ void ms_http_inferred(struct ms_exchange *x) {
         return;
     }
     x->status = 200;
+    const enum ms_coding coding = ms_coding_accepted(ms_http_header(x, "Accept-Encoding"));
+    if (coding && x->answer.n >= WORTH_BYTES && ms_coding_compress(&x->http->zlib, coding, &x->answer))
+        x->coding = coding;
     x->type = x->json_bytes ? "application/octet-stream" : "application/json";
 }

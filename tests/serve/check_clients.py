@@ -7,6 +7,7 @@ Answers are compared with ONNX Runtime's.  Prints a line for each case and one w
 """
 import argparse
 import concurrent.futures
+import gzip
 import json
 import os
 import signal
@@ -158,6 +159,27 @@ def a_raw_body(bed, reference):
         body = answer.read()
     shape = json.loads(body[:n])["outputs"][0]["shape"]
     assert near(numpy.frombuffer(body[n:], numpy.float32).reshape(shape), reference(x))
+
+
+@case
+def compressed_bodies(bed, reference):
+    x = images(8, 3)
+    for coding in ("gzip", "deflate"):
+        y = bed.client.infer("lenet", [tensor(x, binary=False)], request_compression_algorithm=coding,
+                             response_compression_algorithm=coding,
+                             outputs=[client.InferRequestedOutput("output", binary_data=False)])
+        assert near(y.as_numpy("output"), reference(x))
+        y = bed.client.infer("lenet", [tensor(x)], request_compression_algorithm=coding,
+                             response_compression_algorithm=coding)
+        assert near(y.as_numpy("output"), reference(x))
+    for coding, body, status in (("gzip", gzip.compress(b"{}") + b"x", 400), ("gzip", gzip.compress(b"{}")[:-9], 400),
+                                 ("gzip", gzip.compress(bytes(80 << 20)), 400), ("br", b"{}", 501)):
+        request = urllib.request.Request(bed.url + "/v2/models/lenet/infer", body, {"Content-Encoding": coding})
+        try:
+            urllib.request.urlopen(request)
+            raise AssertionError(f"{coding}: {body[:9]} was answered")
+        except urllib.error.HTTPError as e:
+            assert e.code == status, (coding, e.code, e.read())
 
 
 @case
