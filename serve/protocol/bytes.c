@@ -14,7 +14,7 @@ char *ms_bytes_extend(struct ms_bytes *b, size_t more) {
         b->failed = true;
         return NULL;
     }
-    if (b->n + more > b->room) {
+    if (!b->at || b->n + more > b->room) {
         size_t room = b->room ? b->room : 256;
         while (room < b->n + more)
             room *= 2;
