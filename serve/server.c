@@ -64,7 +64,6 @@ static int start_repository(struct ms_server *s, moire_error *err) {
     const struct ms_repository_options o = {.folder = s->options.repository,
                                             .runtime = s->runtime,
                                             .is_explicit = !strcmp(s->options.mode, "explicit"),
-                                            .control = !strcmp(s->options.mode, "explicit"),
                                             .log = log_line,
                                             .log_user = s};
     return ms_repository_start(&o, &s->repository, err);

@@ -54,7 +54,7 @@ typedef int (*starter)(struct ms_repository *repository, const char *name, ms_jo
 static void start(struct ms_exchange *x, starter starts) {
     moire_error err = {0};
     int rc = MOIRE_OK;
-    if (!x->http->repository->options.control)
+    if (!x->http->repository->options.is_explicit)
         rc = ms_fail(&err, MOIRE_EINVAL,
                      "models are loaded and unloaded by clients with --model-control-mode explicit only");
     if (!rc) rc = check_parameters(x, &err);

@@ -129,16 +129,25 @@ static bool stops(struct ms_repository *r) {
     return it_does;
 }
 
+/* Where clients say what is loaded, a look at the folder loads nothing that they did not. */
+static bool is_wanted(struct ms_repository *r, const char *name) {
+    struct ms_model *m;
+    if (!r->options.is_explicit) return true;
+    if (ms_repository_take(r, name, NULL, &m, NULL)) return false;
+    ms_repository_give(m);
+    return true;
+}
+
 static void refresh(struct ms_repository *r) {
     struct ms_faults quiet = {0}; /* load_name() says them */
     struct ms_scan scan;
     moire_error err = {0};
     const int rc = ms_scan_open(r->options.folder, NULL, &scan, &quiet, &err);
     if (rc) ms_say(r, MOIRE_LOG_ERROR, "%s", err.message);
-    int64_t failed = rc || quiet.n;
+    int64_t failed = rc || (quiet.n && !r->options.is_explicit);
     for (int i = 0; i < (rc ? 0 : scan.n) && !stops(r); i++) {
         const bool seen = i && !strcmp(scan.found[i].name, scan.found[i - 1].name);
-        if (seen || is_current(r, &scan.found[i])) continue;
+        if (seen || !is_wanted(r, scan.found[i].name) || is_current(r, &scan.found[i])) continue;
         if (load_name(r, scan.found[i].name, &err)) failed++;
     }
     if (quiet.n)

@@ -44,8 +44,7 @@ struct ms_model {
 struct ms_repository_options {
     const char *folder;
     moire_runtime *runtime;
-    bool is_explicit; /* nothing is loaded until it is asked for */
-    bool control;     /* clients may load and unload */
+    bool is_explicit; /* clients load and unload; nothing is loaded until one does */
     void (*log)(void *user, int level, const char *line);
     void *log_user;
 };

@@ -226,6 +226,10 @@ static void test_loading_and_unloading(void **state) {
         ask("POST", "/v2/repository/models/lenet/load", "{\"parameters\":{\"config\":\"{}\"}}", answer), 501);
     assert_int_equal(ask("POST", "/v2/repository/index", "{}", answer), 200);
     assert_non_null(strstr(answer, "[{\"name\":\"lenet\"}]"));
+    ms_server_refresh(server); /* loads nothing that no client has */
+    while (!ms_server_is_ready(server))
+        usleep(1000);
+    assert_int_equal(ask("POST", "/v2/models/lenet/infer", request, answer), 404);
     free(request);
 }
 
