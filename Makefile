@@ -45,7 +45,7 @@ endif
 
 LIB_OBJ  := $(LIB_SRC:%.c=$(B)/obj/%.o) $(foreach i,$(ISAS),$(SIMD_SRC:%.c=$(B)/obj/$(i)/%.o)) $(B)/obj/onnx.pb-c.o
 GEN_OBJ  := $(GEN_SRC:%.c=$(B)/obj/%.o)
-TOOL_OBJ := $(TOOL_SRC:%.c=$(B)/obj/%.o)
+TOOL_OBJ := $(TOOL_SRC:%.c=$(B)/obj/%.o) $(B)/obj/inference.pb-c.o $(B)/obj/health.pb-c.o
 MAIN_OBJ := $(B)/obj/tools/moire/main.o
 HELP_OBJ := $(HELP_SRC:%.c=$(B)/obj/%.o)
 UNIT     := $(foreach t,$(TEST_SRC),$(B)/tests/$(notdir $(t:.c=)))
@@ -59,14 +59,18 @@ help: ## list the targets
 
 include $(wildcard tools/make/*.mk)
 
-# --- generated: ONNX messages from Debian's onnx.proto -------------------------------------------------
+# --- generated: ONNX messages from Debian's onnx.proto, gRPC's from serve/grpc -------------------------
 $(B)/gen/onnx.pb-c.c $(B)/gen/onnx.pb-c.h &: $(ONNX_PROTO)
 	@mkdir -p $(B)/gen
 	protoc-c --c_out=$(B)/gen -I$(dir $(ONNX_PROTO)) $(notdir $(ONNX_PROTO))
-$(B)/obj/onnx.pb-c.o: $(B)/gen/onnx.pb-c.c
+$(B)/gen/%.pb-c.c $(B)/gen/%.pb-c.h: serve/grpc/%.proto
+	@mkdir -p $(B)/gen
+	protoc-c --c_out=$(B)/gen -Iserve/grpc $(notdir $<)
+$(B)/obj/%.pb-c.o: $(B)/gen/%.pb-c.c
 	@mkdir -p $(@D)
 	$(CC) $(CPPFLAGS) $(filter-out $(WARN),$(CFLAGS)) -c $< -o $@
 $(LIB_OBJ) $(GEN_OBJ) $(TOOL_OBJ) $(HELP_OBJ): | $(B)/gen/onnx.pb-c.h
+$(TOOL_OBJ): | $(B)/gen/inference.pb-c.h $(B)/gen/health.pb-c.h
 
 # --- objects -------------------------------------------------------------------------------------------
 $(B)/obj/%.o: %.c

@@ -9,8 +9,9 @@
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
+#include "serve/grpc/grpc.h"
 #include "serve/http/http.h"
-#include "serve/http/sockets.h"
+#include "serve/net/sockets.h"
 #include "serve/protocol/fault.h"
 
 enum { DRAIN_SECONDS = 30 };
@@ -20,7 +21,8 @@ struct ms_server {
     moire_runtime *runtime;
     struct ms_repository *repository;
     struct ms_http http;
-    int port[MS_LISTENERS];
+    struct ms_grpc grpc;
+    int port[MS_TCP_PORTS];
     bool owns_unix; /* the socket file is this server's */
 };
 
@@ -77,18 +79,38 @@ static int listen_tcp(struct ms_server *s, int index, int port, moire_error *err
     return rc;
 }
 
-static int listen_all(struct ms_server *s, moire_error *err) {
+static int listen_http(struct ms_server *s, moire_error *err) {
     int fd, rc = ms_http_open(&s->http, err);
     s->http.repository = s->repository;
     s->http.runtime = s->runtime;
     s->http.body_bytes = (size_t)s->options.body_bytes;
-    if (!rc) rc = listen_tcp(s, 0, s->options.http_port, err);
-    if (!rc) rc = listen_tcp(s, 1, s->options.metrics_port, err);
+    if (!rc) rc = listen_tcp(s, MS_PORT_HTTP, s->options.http_port, err);
+    if (!rc) rc = listen_tcp(s, MS_PORT_METRICS, s->options.metrics_port, err);
     if (!rc && s->options.unix_path) {
         rc = ms_socket_unix(s->options.unix_path, &fd, err);
         s->owns_unix = !rc;
         if (!rc) rc = ms_http_listen(&s->http, fd, err);
     }
+    return rc;
+}
+
+static int listen_grpc(struct ms_server *s, moire_error *err) {
+    int fd;
+    if (s->options.grpc_port < 0) return MOIRE_OK;
+    int rc = ms_grpc_open(&s->grpc, err);
+    if (rc == MOIRE_EUNSUPPORTED) {
+        char line[sizeof err->message + 40];
+        snprintf(line, sizeof line, "no gRPC, HTTP only: %s", err->message);
+        log_line(s, MOIRE_LOG_WARN, line);
+        return MOIRE_OK;
+    }
+    s->grpc.repository = s->repository;
+    s->grpc.runtime = s->runtime;
+    s->grpc.body_bytes = (size_t)s->options.body_bytes;
+    if (!rc)
+        rc = ms_socket_tcp(s->options.host, s->options.grpc_port, s->options.insecure, &fd,
+                           &s->port[MS_PORT_GRPC], err);
+    if (!rc) rc = ms_grpc_listen(&s->grpc, fd, err);
     return rc;
 }
 
@@ -104,7 +126,8 @@ int ms_server_start(const struct ms_server_options *options, struct ms_server **
     }
     int rc = start_runtime(s, err);
     if (!rc) rc = start_repository(s, err);
-    if (!rc) rc = listen_all(s, err);
+    if (!rc) rc = listen_http(s, err);
+    if (!rc) rc = listen_grpc(s, err);
     if (!rc) return MOIRE_OK;
     ms_server_stop(s);
     *out = NULL;
@@ -113,7 +136,9 @@ int ms_server_start(const struct ms_server_options *options, struct ms_server **
 
 void ms_server_stop(struct ms_server *s) {
     if (s->repository) ms_repository_quiesce(s->repository);
+    ms_grpc_quiesce(&s->grpc);
     ms_http_close(&s->http, DRAIN_SECONDS);
+    ms_grpc_close(&s->grpc, DRAIN_SECONDS);
     if (s->runtime) moire_drain(s->runtime);
     if (s->repository) ms_repository_stop(s->repository);
     moire_runtime_destroy(s->runtime, 1);
@@ -121,8 +146,8 @@ void ms_server_stop(struct ms_server *s) {
     free(s);
 }
 
-int ms_server_port(const struct ms_server *s, int index) {
-    return index >= 0 && index < MS_LISTENERS ? s->port[index] : 0;
+int ms_server_port(const struct ms_server *s, enum ms_port which) {
+    return s->port[which];
 }
 
 bool ms_server_is_ready(struct ms_server *s) {
@@ -137,14 +162,17 @@ void ms_server_refresh(struct ms_server *s) {
 static void announce(const struct ms_server *s) {
     const struct ms_server_options *o = &s->options;
     if (o->json) {
-        json_t *line = json_pack("{s:s, s:i, s:i, s:s?}", "host", o->host, "http_port", s->port[0],
-                                 "metrics_port", s->port[1], "unix", o->unix_path);
+        json_t *line = json_pack("{s:s, s:i, s:i, s:i, s:s?}", "host", o->host, "http_port",
+                                 s->port[MS_PORT_HTTP], "metrics_port", s->port[MS_PORT_METRICS], "grpc_port",
+                                 s->port[MS_PORT_GRPC], "unix", o->unix_path);
         json_dumpf(line, stdout, JSON_COMPACT);
         putchar('\n');
         json_decref(line);
     } else {
-        if (s->port[0]) printf("HTTP on http://%s:%d/v2\n", o->host, s->port[0]);
-        if (s->port[1]) printf("metrics on http://%s:%d/metrics\n", o->host, s->port[1]);
+        if (s->port[MS_PORT_HTTP]) printf("HTTP on http://%s:%d/v2\n", o->host, s->port[MS_PORT_HTTP]);
+        if (s->port[MS_PORT_METRICS])
+            printf("metrics on http://%s:%d/metrics\n", o->host, s->port[MS_PORT_METRICS]);
+        if (s->port[MS_PORT_GRPC]) printf("gRPC on %s:%d\n", o->host, s->port[MS_PORT_GRPC]);
         if (o->unix_path) printf("HTTP on the socket %s\n", o->unix_path);
     }
     fflush(stdout);

@@ -9,7 +9,7 @@
 
 struct ms_server_options {
     const char *repository, *host, *unix_path, *policy, *store, *mode; /* mode: none, poll, explicit */
-    int http_port, metrics_port;                                       /* 0: any that is free; -1: none */
+    int http_port, metrics_port, grpc_port;                            /* 0: any that is free; -1: none */
     int threads, poll_seconds;
     int64_t body_bytes;
     bool insecure, json_log, json;
@@ -24,7 +24,8 @@ int ms_server_start(const struct ms_server_options *options, struct ms_server **
 /* Answers what it has taken, takes nothing more, and frees all. */
 void ms_server_stop(struct ms_server *server);
 /* Port of a TCP listener, in the order of the options.  Returns: 0: there is none. */
-int ms_server_port(const struct ms_server *server, int index);
+enum ms_port { MS_PORT_HTTP, MS_PORT_METRICS, MS_PORT_GRPC, MS_TCP_PORTS };
+int ms_server_port(const struct ms_server *server, enum ms_port which);
 bool ms_server_is_ready(struct ms_server *server);
 /* Looks at the repository again.  Returns at once. */
 void ms_server_refresh(struct ms_server *server);

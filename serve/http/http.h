@@ -9,7 +9,7 @@
 #ifndef MS_HTTP_H
 #define MS_HTTP_H
 #include <stdatomic.h>
-#include "serve/http/coding.h"
+#include "serve/net/coding.h"
 #include "serve/http/mhd.h"
 #include "serve/repository/infer_query.h"
 

@@ -49,22 +49,14 @@ static int check_parameters(const struct ms_exchange *x, moire_error *err) {
     return rc;
 }
 
-typedef int (*starter)(struct ms_repository *repository, const char *name, ms_job_done done, void *user);
-
-static void start(struct ms_exchange *x, starter starts) {
+static void start(struct ms_exchange *x, ms_job_start starts) {
     moire_error err = {0};
-    int rc = MOIRE_OK;
-    if (!x->http->repository->options.is_explicit)
-        rc = ms_fail(&err, MOIRE_EINVAL,
-                     "models are loaded and unloaded by clients with --model-control-mode explicit only");
-    if (!rc) rc = check_parameters(x, &err);
-    if (rc) {
+    if (check_parameters(x, &err)) {
         ms_http_fail(x, &err);
         return;
     }
     ms_http_suspend(x);
-    rc = starts(x->http->repository, x->model, ended, x);
-    if (rc) ended(x, rc, moire_code_text(rc));
+    if (starts(x->http->repository, x->model, ended, x, &err)) ended(x, err.code, err.message);
 }
 
 void ms_http_load(struct ms_exchange *x) {

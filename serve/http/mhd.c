@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * mhd.c - finds libmicrohttpd; see mhd.h. */
 #include "serve/http/mhd.h"
-#include "serve/http/library.h"
+#include "serve/net/library.h"
 
 int ms_mhd_open(struct ms_mhd *out, moire_error *err) {
     static const struct ms_symbol symbols[] = {

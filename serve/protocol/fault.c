@@ -15,6 +15,36 @@ int ms_fail(moire_error *err, int code, const char *format, ...) {
     return code;
 }
 
+int ms_grpc_status(int code) {
+    switch (code) {
+    case MOIRE_OK:
+        return MS_GRPC_OK;
+    case MOIRE_ECANCELLED:
+        return MS_GRPC_CANCELLED;
+    case MOIRE_EINVAL:
+    case MOIRE_ESHAPE:
+    case MOIRE_EFORMAT:
+        return MS_GRPC_INVALID_ARGUMENT;
+    case MOIRE_EEXPIRED:
+        return MS_GRPC_DEADLINE_EXCEEDED;
+    case MOIRE_ESTALE:
+        return MS_GRPC_NOT_FOUND;
+    case MOIRE_EBUSY:
+    case MOIRE_ELIMIT:
+    case MOIRE_ENOMEM:
+        return MS_GRPC_RESOURCE_EXHAUSTED;
+    case MOIRE_EUNSUPPORTED:
+        return MS_GRPC_UNIMPLEMENTED;
+    case MOIRE_ESHED:
+    case MOIRE_EUNLOADED:
+    case MOIRE_ESHUTDOWN:
+    case MOIRE_EDEVICE:
+        return MS_GRPC_UNAVAILABLE;
+    default:
+        return MS_GRPC_INTERNAL;
+    }
+}
+
 int ms_http_status(int code) {
     switch (code) {
     case MOIRE_OK:

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * fault.h - errors of the server: a moire_error, and the HTTP status that says the same. */
+ * fault.h - errors of the server: a moire_error, and the statuses of HTTP and gRPC that say the same. */
 #ifndef MS_FAULT_H
 #define MS_FAULT_H
 #include "moire.h"
@@ -10,4 +10,18 @@ int ms_fail(moire_error *err, int code, const char *format, ...) __attribute__((
 /* The status of HTTP for a code of moire; 200 for MOIRE_OK.  Triton's, and beyond it 429 for a tenant's own
  * full queue: that client is too fast, while 503 says that the server cannot. */
 int ms_http_status(int code);
+
+/* The status of gRPC for a code of moire. */
+enum {
+    MS_GRPC_OK = 0,
+    MS_GRPC_CANCELLED = 1,
+    MS_GRPC_INVALID_ARGUMENT = 3,
+    MS_GRPC_DEADLINE_EXCEEDED = 4,
+    MS_GRPC_NOT_FOUND = 5,
+    MS_GRPC_RESOURCE_EXHAUSTED = 8,
+    MS_GRPC_UNIMPLEMENTED = 12,
+    MS_GRPC_INTERNAL = 13,
+    MS_GRPC_UNAVAILABLE = 14
+};
+int ms_grpc_status(int code);
 #endif

@@ -18,6 +18,8 @@ enum { MS_PORTS = 64 }; /* inputs or outputs of a request */
 const char *ms_type_name(moire_dtype type);
 moire_dtype ms_type_find(const char *name);
 size_t ms_type_bytes(moire_dtype type);
+/* Elements of its shape; -1: a dimension is negative, or they are more than any memory holds. */
+int64_t ms_elements(const moire_tensor *tensor);
 
 struct ms_input {
     const char *name;

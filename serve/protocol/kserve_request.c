@@ -29,14 +29,6 @@ static int text_of(const struct parser *p, const json_t *object, const char *key
     return rc;
 }
 
-/* Elements of a shape; -1: negative, too many. */
-static int64_t elements(const moire_tensor *t) {
-    int64_t n = 1;
-    for (int i = 0; i < t->rank; i++)
-        if (t->shape[i] < 0 || __builtin_mul_overflow(n, t->shape[i], &n) || n > INT64_C(1) << 48) return -1;
-    return n;
-}
-
 static int read_shape(const struct parser *p, const json_t *object, struct ms_input *in) {
     const json_t *shape;
     int rc = member(p, object, "shape", JSON_ARRAY, &shape);
@@ -107,7 +99,7 @@ static int read_input(struct parser *p, const json_t *object, size_t body) {
                        in->name);
     rc = read_shape(p, object, in);
     if (rc) return rc;
-    const int64_t count = elements(&in->tensor);
+    const int64_t count = ms_elements(&in->tensor);
     const int64_t size = (int64_t)ms_type_bytes(in->tensor.dtype);
     if (count < 0 || count > (int64_t)body * 8 / size)
         return ms_fail(p->err, MOIRE_EINVAL,

@@ -32,3 +32,10 @@ size_t ms_type_bytes(moire_dtype type) {
         if (rows[i].type == type) return rows[i].bytes;
     return 0;
 }
+
+int64_t ms_elements(const moire_tensor *t) {
+    int64_t n = 1;
+    for (int i = 0; i < t->rank; i++)
+        if (t->shape[i] < 0 || __builtin_mul_overflow(n, t->shape[i], &n) || n > INT64_C(1) << 48) return -1;
+    return n;
+}

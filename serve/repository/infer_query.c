@@ -15,7 +15,7 @@ static int64_t now(const struct ms_query *q) {
 }
 
 /* The last step, whatever happened: counted, the model given back, the caller told. */
-static void end(struct ms_query *q, bool in_time) {
+static void end(struct ms_query *q) {
     struct ms_model *m = q->model;
     struct ms_tally *t = m->tally;
     const int64_t ended = now(q);
@@ -28,7 +28,7 @@ static void end(struct ms_query *q, bool in_time) {
     if (code) {
         t->fail_ns += ended - q->begun_ns;
     } else {
-        t->in_time += in_time;
+        t->in_time += q->in_time;
         t->last_ms = (int64_t)wall.tv_sec * 1000 + wall.tv_nsec / 1000000;
         t->input_ns += q->submitted_ns - q->begun_ns;
         t->output_ns += q->copied_ns;
@@ -156,6 +156,11 @@ static void copy_answer(struct ms_query *q, const moire_answer *a) {
             copy_output(q, a, i, q->request.binary, &at);
 }
 
+/* The call that submits looks at the query after it was answered, perhaps: the last of both ends it. */
+static void leave(struct ms_query *q) {
+    if (atomic_fetch_sub(&q->parts, 1) == 1) end(q);
+}
+
 /* On a thread of the runtime. */
 static void answered(void *user, const moire_answer *a) {
     struct ms_query *q = user;
@@ -169,7 +174,8 @@ static void answered(void *user, const moire_answer *a) {
         q->queue_ns = a->start_ns - a->arrival_ns;
         q->compute_ns = a->compute_ns;
     }
-    end(q, !a->deadline_ns || a->deadline_ns == MOIRE_NO_DEADLINE || a->end_ns <= a->deadline_ns);
+    q->in_time = !a->deadline_ns || a->deadline_ns == MOIRE_NO_DEADLINE || a->end_ns <= a->deadline_ns;
+    leave(q);
 }
 
 /* --- on its way --- */
@@ -181,6 +187,11 @@ static void set_options(const struct ms_query *q, moire_query_options *o) {
     const int64_t timeout = own ? own : s->timeout_us;
     if (timeout > 0 && timeout < INT64_C(1) << 50 && !s->delays)
         o->deadline_ns = q->begun_ns + timeout * 1000;
+    /* A client's patience is no target: it counts where it ends before the target does.  Else the client
+     * cancels when it has none left. */
+    const int64_t target = o->deadline_ns ? o->deadline_ns - q->begun_ns : s->qos_ns;
+    if (q->patience_us && target && q->patience_us < target / 1000)
+        o->deadline_ns = q->begun_ns + q->patience_us * 1000;
     if (!s->levels || !q->request.priority) return;
     const int64_t level = q->request.priority < s->levels ? q->request.priority : s->levels;
     o->own_priority = 1;
@@ -189,11 +200,27 @@ static void set_options(const struct ms_query *q, moire_query_options *o) {
 
 static void submit(struct ms_query *q) {
     moire_query_options options;
+    moire_query handle = 0;
     set_options(q, &options);
     q->submitted_ns = now(q);
-    if (moire_submit_with(q->binding->tenant, q->ordered, q->model->n_inputs, &options, answered, q, NULL,
-                          &q->error))
-        end(q, false);
+    atomic_store(&q->parts, 2);
+    int rc = atomic_load(&q->cancelled) ? ms_fail(&q->error, MOIRE_ECANCELLED, "cancelled by the client")
+                                        : MOIRE_OK;
+    if (!rc)
+        rc = moire_submit_with(q->binding->tenant, q->ordered, q->model->n_inputs, &options, answered, q,
+                               &handle, &q->error);
+    atomic_store(&q->handle, handle);
+    if (rc)
+        atomic_store(&q->parts, 1);
+    else if (atomic_load(&q->cancelled))
+        moire_cancel(q->runtime, handle);
+    leave(q);
+}
+
+void ms_query_cancel(struct ms_query *q) {
+    atomic_store(&q->cancelled, true);
+    const moire_query handle = atomic_load(&q->handle);
+    if (handle) moire_cancel(q->runtime, handle);
 }
 
 void ms_query_bound(struct ms_query *q, struct ms_binding *binding) {
@@ -201,11 +228,12 @@ void ms_query_bound(struct ms_query *q, struct ms_binding *binding) {
     if (binding)
         submit(q);
     else
-        end(q, false);
+        end(q);
 }
 
 void ms_query_start(struct ms_query *q) {
     struct ms_model *m = q->model;
+    q->runtime = m->repository->options.runtime;
     q->begun_ns = now(q);
     memcpy(q->model_name, m->found.name, sizeof q->model_name);
     memcpy(q->model_version, m->found.version, sizeof q->model_version);
@@ -220,7 +248,7 @@ void ms_query_start(struct ms_query *q) {
     if (!rc) rc = order_inputs(q);
     if (!rc) rc = check_outputs(q);
     if (rc) {
-        end(q, false);
+        end(q);
         return;
     }
     pthread_mutex_lock(&m->repository->lock);
@@ -229,7 +257,7 @@ void ms_query_start(struct ms_query *q) {
     if (q->binding)
         submit(q);
     else if (ms_repository_bind(m->repository, q))
-        end(q, false);
+        end(q);
 }
 
 void ms_query_close(struct ms_query *q) {

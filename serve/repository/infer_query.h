@@ -2,6 +2,7 @@
  * infer_query.h - one infer request on its way: checked against the model, submitted, answered. */
 #ifndef MS_INFER_QUERY_H
 #define MS_INFER_QUERY_H
+#include <stdatomic.h>
 #include "serve/repository/repository.h"
 
 struct ms_query {
@@ -9,6 +10,7 @@ struct ms_query {
      * thread, perhaps before ms_query_start() returns. */
     struct ms_model *model;
     struct ms_request request; /* closed by the caller */
+    int64_t patience_us;       /* after that nobody waits for the answer; 0: no such time */
     void (*done)(void *user);
     void *user;
 
@@ -21,14 +23,22 @@ struct ms_query {
     int64_t queue_ns, compute_ns;
 
     /* Its own. */
+    moire_runtime *runtime; /* the model may be gone when it is cancelled */
     struct ms_binding *binding;
     moire_tensor ordered[MS_PORTS];
     moire_shape shapes[MS_PORTS];
     int64_t begun_ns, submitted_ns;
     int64_t copied_ns; /* that copying the answer took */
+    atomic_int parts;  /* who still uses it: the call that submits, the runtime */
+    bool in_time;
+    atomic_bool cancelled;
+    _Atomic moire_query handle;
 };
 
 void ms_query_start(struct ms_query *query);
+/* Nobody wants the answer any more; `done` is called all the same.  By one thread, before it has looked at
+ * what `done` says. */
+void ms_query_cancel(struct ms_query *query);
 void ms_query_close(struct ms_query *query);
 /* The loader's: a binding was made, or not. */
 void ms_query_bound(struct ms_query *query, struct ms_binding *binding);

@@ -242,17 +242,23 @@ void ms_repository_refresh(struct ms_repository *r) {
 }
 
 static int add_named(struct ms_repository *r, enum job_kind kind, const char *name, ms_job_done done,
-                     void *user) {
+                     void *user, moire_error *err) {
     struct ms_job job = {.kind = kind, .done = done, .user = user};
-    if (strlen(name) >= sizeof job.name) return MOIRE_ESTALE;
+    if (!r->options.is_explicit)
+        return ms_fail(err, MOIRE_EINVAL,
+                       "models are loaded and unloaded by clients with --model-control-mode explicit only");
+    if (strlen(name) >= sizeof job.name)
+        return ms_fail(err, MOIRE_ESTALE, "there is no model '%.100s...'", name);
     memcpy(job.name, name, strlen(name) + 1);
-    return add_job(r, job);
+    return add_job(r, job) ? ms_fail(err, MOIRE_ENOMEM, "no memory for the load") : MOIRE_OK;
 }
-int ms_repository_load(struct ms_repository *r, const char *name, ms_job_done done, void *user) {
-    return add_named(r, JOB_LOAD, name, done, user);
+int ms_repository_load(struct ms_repository *r, const char *name, ms_job_done done, void *user,
+                       moire_error *err) {
+    return add_named(r, JOB_LOAD, name, done, user, err);
 }
-int ms_repository_unload(struct ms_repository *r, const char *name, ms_job_done done, void *user) {
-    return add_named(r, JOB_UNLOAD, name, done, user);
+int ms_repository_unload(struct ms_repository *r, const char *name, ms_job_done done, void *user,
+                         moire_error *err) {
+    return add_named(r, JOB_UNLOAD, name, done, user, err);
 }
 int ms_repository_bind(struct ms_repository *r, struct ms_query *query) {
     const int rc = add_job(r, (struct ms_job){.kind = JOB_BIND, .query = query});

@@ -77,10 +77,16 @@ void ms_repository_stop(struct ms_repository *repository);
 void ms_repository_quiesce(struct ms_repository *repository);
 /* Looks at the folder again: what is new or changed is loaded, what is gone unloaded.  Returns at once. */
 void ms_repository_refresh(struct ms_repository *repository);
-/* Loads or unloads by name; done (not NULL) is called by the loader when that has ended. */
+/* Loads or unloads by name; done (not NULL) is called by the loader when that has ended.
+ * Returns: MOIRE_OK: it will be called; MOIRE_EINVAL: the repository is not is_explicit; MOIRE_ESTALE: no
+ * model has such a name; MOIRE_ENOMEM. */
 typedef void (*ms_job_done)(void *user, int code, const char *message);
-int ms_repository_load(struct ms_repository *repository, const char *name, ms_job_done done, void *user);
-int ms_repository_unload(struct ms_repository *repository, const char *name, ms_job_done done, void *user);
+typedef int (*ms_job_start)(struct ms_repository *repository, const char *name, ms_job_done done, void *user,
+                            moire_error *err);
+int ms_repository_load(struct ms_repository *repository, const char *name, ms_job_done done, void *user,
+                       moire_error *err);
+int ms_repository_unload(struct ms_repository *repository, const char *name, ms_job_done done, void *user,
+                         moire_error *err);
 /* Nothing is being loaded and nothing has failed to. */
 bool ms_repository_is_ready(struct ms_repository *repository);
 

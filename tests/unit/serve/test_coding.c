@@ -6,7 +6,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 #include <string.h>
-#include "serve/http/coding.h"
+#include "serve/net/coding.h"
 
 static void test_headers(void **state) {
     (void)state;

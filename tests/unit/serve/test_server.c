@@ -31,6 +31,7 @@ static struct ms_server_options options(const char *mode) {
                                       .store = "/nonexistent",
                                       .mode = mode,
                                       .metrics_port = -1,
+                                      .grpc_port = -1,
                                       .threads = 2,
                                       .body_bytes = 1 << 20};
 }
@@ -42,7 +43,7 @@ static int start(const char *mode) {
         print_message("%s\n", err.message);
         return -1;
     }
-    port = ms_server_port(server, 0);
+    port = ms_server_port(server, MS_PORT_HTTP);
     while (strcmp(mode, "explicit") != 0 && !ms_server_is_ready(server))
         usleep(1000);
     return 0;
@@ -247,7 +248,7 @@ static void test_faults_come_and_go(void **state) {
     const struct ms_server_options o = options("poll");
     moire_error err;
     assert_int_equal(ms_server_start(&o, &server, &err), MOIRE_OK);
-    port = ms_server_port(server, 0);
+    port = ms_server_port(server, MS_PORT_HTTP);
     do
         assert_int_equal(ask("POST", "/v2/repository/index", "{}", answer), 200);
     while (!strstr(answer, "READY") || !strstr(answer, "UNAVAILABLE"));

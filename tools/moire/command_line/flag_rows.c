@@ -79,6 +79,8 @@ static const struct mo_flag rows[] = {
     {"--host", "ADDRESS", ON(SERVER), TO(host), "address to listen on", .initial = "127.0.0.1"},
     {"--http-port", "PORT", ON(SERVER), TO(http_port), "0: any that is free; -1: no TCP", .initial = "8000",
      .least = -1, .most = 65535},
+    {"--grpc-port", "PORT", ON(SERVER), TO(grpc_port), "0: any that is free; -1: none", .initial = "8001",
+     .least = -1, .most = 65535},
     {"--metrics-port", "PORT", ON(SERVER), TO(metrics_port), "another door to /metrics; 0: any; -1: none",
      .initial = "8002", .least = -1, .most = 65535},
     {"--unix", "PATH", ON(SERVER), TO(unix_path), "a socket file besides, for its owner only"},

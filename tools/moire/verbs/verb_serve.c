@@ -5,7 +5,7 @@
 #include "tools/moire/verb.h"
 
 static const char about[] =
-    "Serves a folder of models over HTTP by the Open Inference Protocol (KServe v2), as Triton\n"
+    "Serves a folder of models over HTTP and gRPC by the Open Inference Protocol (KServe v2), as Triton\n"
     "and OpenVINO Model Server do: clients of these need no change.  A folder has Triton's layout\n"
     "(NAME/config.pbtxt, NAME/1/model.onnx), or ONNX files.  Latency targets stand in\n"
     "config.pbtxt: parameters { key: \"qos_ms\" value: { string_value: \"15\" } }.\n";
@@ -40,6 +40,7 @@ static int run(const struct mo_env *env, const struct mo_options *o) {
                                         .store = o->store,
                                         .mode = o->control_mode,
                                         .http_port = o->http_port,
+                                        .grpc_port = o->grpc_port,
                                         .metrics_port = o->metrics_port,
                                         .threads = o->threads,
                                         .poll_seconds = o->poll_seconds,
@@ -53,7 +54,7 @@ static int run(const struct mo_env *env, const struct mo_options *o) {
 const struct mo_verb mo_verb_serve = {
     .name = "serve",
     .group = MO_GROUP_MODELS,
-    .summary = "serve a folder of models over HTTP (Open Inference Protocol)",
+    .summary = "serve a folder of models over HTTP and gRPC (Open Inference Protocol)",
     .about = about,
     .notes = notes,
     .commands = {{.command = MO_DO_SERVER}},

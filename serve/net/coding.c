@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  * coding.c - compressed bodies; see coding.h. */
-#include "serve/http/coding.h"
+#include "serve/net/coding.h"
 
 #include <limits.h>
 #include <string.h>
 #include <strings.h>
-#include "serve/http/library.h"
+#include "serve/net/library.h"
 #include "serve/protocol/fault.h"
 
 /* Of windows: zlib's largest; more for gzip's frame, or for either. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * library.c - shared libraries that are loaded at run time; see library.h. */
-#include "serve/http/library.h"
+#include "serve/net/library.h"
 
 #include <dlfcn.h>
 #include <string.h>

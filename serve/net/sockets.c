@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * sockets.c - sockets to listen on; see sockets.h. */
 #define _GNU_SOURCE
-#include "serve/http/sockets.h"
+#include "serve/net/sockets.h"
 
 #include <arpa/inet.h>
 #include <errno.h>

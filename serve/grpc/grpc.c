@@ -1,0 +1,195 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * grpc.c - the gRPC door's thread; see grpc.h. */
+#define _GNU_SOURCE
+#include "serve/grpc/grpc.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+#include "serve/protocol/fault.h"
+
+enum { EVENTS = 64, SWEEP_MS = 1000, DRAIN_MS = 5 };
+
+int64_t ms_grpc_now(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}
+
+static void wake(const struct ms_grpc *door) {
+    const uint64_t one = 1;
+    if (write(door->wake, &one, sizeof one) < 0) return; /* it is awake already */
+}
+
+/* --- items that others have ended --- */
+void ms_item_ended(void *ended) {
+    struct ms_item *item = ended;
+    struct ms_grpc *door = item->call->connection->door;
+    pthread_mutex_lock(&door->lock);
+    const bool was_empty = !door->ended_first;
+    if (was_empty)
+        door->ended_first = item;
+    else
+        door->ended_last->next_ended = item;
+    door->ended_last = item;
+    if (was_empty) wake(door); /* under the lock: the door does not close before this is over */
+    pthread_mutex_unlock(&door->lock);
+}
+
+static void take_ended(struct ms_grpc *door) {
+    pthread_mutex_lock(&door->lock);
+    struct ms_item *item = door->ended_first;
+    door->ended_first = door->ended_last = NULL;
+    pthread_mutex_unlock(&door->lock);
+    while (item) {
+        struct ms_item *next = item->next_ended;
+        ms_call_item_ended(item);
+        item = next;
+    }
+}
+
+/* --- the loop --- */
+static void accept_all(struct ms_grpc *door) {
+    for (;;) {
+        const int fd = accept4(door->listener, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+        if (fd < 0) {
+            /* no descriptor is left: clients wait, and the sweep looks again, rather than this loop at once
+             */
+            if (errno == EMFILE || errno == ENFILE)
+                epoll_ctl(door->epoll, EPOLL_CTL_DEL, door->listener, NULL);
+            return;
+        }
+        ms_connection_new(door, fd);
+    }
+}
+
+static int watch_listener(struct ms_grpc *door) {
+    struct epoll_event e = {.events = EPOLLIN, .data.ptr = &door->listener};
+    return epoll_ctl(door->epoll, EPOLL_CTL_ADD, door->listener, &e) && errno != EEXIST ? -1 : 0;
+}
+
+static void sweep(struct ms_grpc *door) {
+    const int64_t now = ms_grpc_now();
+    if (now - door->swept_ns < (int64_t)SWEEP_MS * 1000000) return;
+    door->swept_ns = now;
+    if (door->listener >= 0) watch_listener(door);
+    for (struct ms_connection *c = door->first, *next; c; c = next) {
+        next = c->next;
+        ms_connection_sweep(c, now);
+    }
+}
+
+static void start_draining(struct ms_grpc *door) {
+    close(door->listener);
+    door->listener = -1;
+    for (struct ms_connection *c = door->first, *next; c; c = next) {
+        next = c->next;
+        ms_connection_say_goodbye(c);
+    }
+}
+
+static void handle(struct ms_grpc *door, const struct epoll_event *e) {
+    uint64_t count;
+    if (!e->data.ptr) {
+        if (read(door->wake, &count, sizeof count) < 0) return;
+    } else if (e->data.ptr == &door->listener) {
+        if (door->listener >= 0) accept_all(door);
+    } else {
+        struct ms_connection *c = e->data.ptr;
+        if (e->events & EPOLLOUT)
+            ms_connection_write(c);
+        else
+            ms_connection_read(c);
+    }
+}
+
+/* Until nothing is left of what came before draining; nothing waits for clients once `ends` is set. */
+static bool is_over(struct ms_grpc *door) {
+    if (atomic_load(&door->ends))
+        for (struct ms_connection *c = door->first, *next; c; c = next) {
+            next = c->next;
+            ms_connection_close(c);
+            ms_connection_release(c);
+        }
+    return atomic_load(&door->draining) && door->listener < 0 && !door->first;
+}
+
+static void *loop(void *user) {
+    struct ms_grpc *door = user;
+    struct epoll_event events[EVENTS];
+    while (!is_over(door)) {
+        const bool draining = atomic_load(&door->draining);
+        if (draining && door->listener >= 0) start_draining(door);
+        const int n = epoll_wait(door->epoll, events, EVENTS, draining ? DRAIN_MS : SWEEP_MS);
+        for (int i = 0; i < n; i++)
+            handle(door, &events[i]);
+        take_ended(door);
+        sweep(door);
+    }
+    return NULL;
+}
+
+/* --- open and close --- */
+int ms_grpc_open(struct ms_grpc *door, moire_error *err) {
+    const int rc = ms_h2_open(&door->h2, err);
+    door->listener = door->epoll = door->wake = -1;
+    if (rc) return rc;
+    ms_zlib_open(&door->zlib, NULL);
+    pthread_mutex_init(&door->lock, NULL);
+    door->callbacks = ms_connection_callbacks(&door->h2);
+    if (!door->callbacks || door->h2.option_new(&door->option))
+        return ms_fail(err, MOIRE_ENOMEM, "no memory for the gRPC server");
+    door->h2.option_set_no_auto_window_update(door->option, 1);
+    return MOIRE_OK;
+}
+
+int ms_grpc_listen(struct ms_grpc *door, int socket, moire_error *err) {
+    struct epoll_event e = {.events = EPOLLIN, .data.ptr = NULL};
+    door->listener = socket;
+    door->epoll = epoll_create1(EPOLL_CLOEXEC);
+    door->wake = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+    const int flags = fcntl(socket, F_GETFL);
+    int rc = flags < 0 || fcntl(socket, F_SETFL, flags | O_NONBLOCK) || door->epoll < 0 || door->wake < 0 || epoll_ctl(door->epoll, EPOLL_CTL_ADD, door->wake, &e) ||
+             watch_listener(door);
+    if (rc) return ms_fail(err, MOIRE_EIO, "the gRPC server does not start: %s", strerror(errno));
+    rc = pthread_create(&door->thread, NULL, loop, door);
+    if (rc) return ms_fail(err, MOIRE_EIO, "the gRPC server does not start: %s", strerror(rc));
+    door->runs = true;
+    return MOIRE_OK;
+}
+
+void ms_grpc_quiesce(struct ms_grpc *door) {
+    atomic_store(&door->draining, true);
+    if (door->runs) wake(door);
+}
+
+void ms_grpc_close(struct ms_grpc *door, int seconds) {
+    if (!door->h2.library) return;
+    if (door->runs) {
+        struct timespec end;
+        ms_grpc_quiesce(door);
+        clock_gettime(CLOCK_REALTIME, &end);
+        end.tv_sec += seconds;
+        if (pthread_timedjoin_np(door->thread, NULL, &end)) {
+            atomic_store(&door->ends, true);
+            wake(door);
+            pthread_join(door->thread, NULL);
+        }
+    }
+    const int fds[] = {door->listener, door->epoll, door->wake};
+    for (size_t i = 0; i < sizeof fds / sizeof *fds; i++)
+        if (fds[i] >= 0) close(fds[i]);
+    pthread_mutex_lock(&door->lock); /* who ended the last item may still be leaving */
+    pthread_mutex_unlock(&door->lock);
+    pthread_mutex_destroy(&door->lock);
+    if (door->option) door->h2.option_del(door->option);
+    if (door->callbacks) door->h2.session_callbacks_del(door->callbacks);
+    ms_zlib_close(&door->zlib);
+    ms_h2_close(&door->h2);
+    *door = (struct ms_grpc){.listener = -1};
+}

@@ -1,0 +1,168 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * grpc_methods.c - the methods that are served, and all but infer; see grpc.h. */
+#include <string.h>
+#include "health.pb-c.h"
+#include "inference.pb-c.h"
+#include "serve/grpc/grpc.h"
+#include "serve/grpc/messages.h"
+#include "serve/protocol/fault.h"
+#include "serve/repository/documents.h"
+
+static struct ms_repository *repository_of(const struct ms_item *item) {
+    return item->call->connection->door->repository;
+}
+
+/* The answer is that document, which is taken over. */
+static int answer(struct ms_item *item, json_t *document, moire_error *err) {
+    item->answer = document ? ms_message_of_json(item->call->method->answer, document) : NULL;
+    json_decref(document);
+    return item->answer ? MOIRE_OK : ms_fail(err, MOIRE_ENOMEM, "no memory for the answer");
+}
+
+/* --- health --- */
+static bool is_serving(const struct ms_item *item) {
+    return !atomic_load(&item->call->connection->door->draining) &&
+           ms_repository_is_ready(repository_of(item));
+}
+
+static bool is_model_serving(const struct ms_item *item, struct ms_model *m) {
+    const bool ready = !atomic_load(&item->call->connection->door->draining) && ms_model_state(m) == MS_READY;
+    ms_repository_give(m);
+    return ready;
+}
+
+static int live(struct ms_item *item, moire_error *err) {
+    return answer(item, json_pack("{s:b}", "live", 1), err);
+}
+
+static int ready(struct ms_item *item, moire_error *err) {
+    return answer(item, json_pack("{s:b}", "ready", is_serving(item)), err);
+}
+
+/* The three requests that name a model have the same fields. */
+static const char *version_of(const char *version) {
+    return *version ? version : NULL;
+}
+
+static int model_ready(struct ms_item *item, moire_error *err) {
+    const Inference__ModelReadyRequest *r = (const void *)item->request;
+    struct ms_model *m;
+    const int rc = ms_repository_take(repository_of(item), r->name, version_of(r->version), &m, err);
+    return rc ? rc : answer(item, json_pack("{s:b}", "ready", is_model_serving(item, m)), err);
+}
+
+/* Service "": the server; else a model's name, or this protocol's. */
+static int health(struct ms_item *item, moire_error *err) {
+    const Grpc__Health__V1__HealthCheckRequest *r = (const void *)item->request;
+    bool serving;
+    struct ms_model *m;
+    if (!*r->service || !strcmp(r->service, "inference.GRPCInferenceService")) {
+        serving = is_serving(item);
+    } else {
+        const int rc = ms_repository_take(repository_of(item), r->service, NULL, &m, err);
+        if (rc) return rc;
+        serving = is_model_serving(item, m);
+    }
+    return answer(item, json_pack("{s:s}", "status", serving ? "SERVING" : "NOT_SERVING"), err);
+}
+
+/* --- documents --- */
+static int server(struct ms_item *item, moire_error *err) {
+    return answer(item, ms_document_server(), err);
+}
+
+static int model(struct ms_item *item, moire_error *err) {
+    const Inference__ModelMetadataRequest *r = (const void *)item->request;
+    json_t *made;
+    const int rc = ms_document_model(repository_of(item), r->name, version_of(r->version), &made, err);
+    return rc ? rc : answer(item, made, err);
+}
+
+static int config(struct ms_item *item, moire_error *err) {
+    const Inference__ModelConfigRequest *r = (const void *)item->request;
+    json_t *made;
+    const int rc = ms_document_config(repository_of(item), r->name, version_of(r->version), &made, err);
+    return rc ? rc : answer(item, json_pack("{s:o}", "config", made), err);
+}
+
+static int statistics(struct ms_item *item, moire_error *err) {
+    const Inference__ModelStatisticsRequest *r = (const void *)item->request;
+    json_t *made;
+    const int rc = ms_document_stats(repository_of(item), r->name, version_of(r->version), &made, err);
+    return rc ? rc : answer(item, made, err);
+}
+
+static int index_of(struct ms_item *item, moire_error *err) {
+    const Inference__RepositoryIndexRequest *r = (const void *)item->request;
+    return answer(item, json_pack("{s:o}", "models", ms_document_index(repository_of(item), r->ready)), err);
+}
+
+/* --- loads --- */
+static void job_ended(void *user, int code, const char *message) {
+    struct ms_item *item = user;
+    if (code) ms_fail(&item->error, code, "%s", message);
+    ms_item_ended(item);
+}
+
+/* RepositoryModelLoadRequest and RepositoryModelUnloadRequest have the same fields. */
+static int start(struct ms_item *item, ms_job_start starts, moire_error *err) {
+    const Inference__RepositoryModelLoadRequest *r = (const void *)item->request;
+    for (size_t i = 0; i < r->n_parameters; i++)
+        if (strcmp(r->parameters[i]->key, "unload_dependents") != 0)
+            return ms_fail(err, MOIRE_EUNSUPPORTED,
+                           "the parameter '%.60s' is not served; models come from the repository",
+                           r->parameters[i]->key);
+    return starts(repository_of(item), r->model_name, job_ended, item, err);
+}
+
+static int load(struct ms_item *item, moire_error *err) {
+    return start(item, ms_repository_load, err);
+}
+static int unload(struct ms_item *item, moire_error *err) {
+    return start(item, ms_repository_unload, err);
+}
+/* A message without fields. */
+static void pack_nothing(struct ms_item *item) {
+    Inference__RepositoryModelLoadResponse nothing = INFERENCE__REPOSITORY_MODEL_LOAD_RESPONSE__INIT;
+    ms_call_put(item->call, &nothing.base);
+}
+
+/* --- the table --- */
+#define TYPES(name) &inference__##name##_request__descriptor, &inference__##name##_response__descriptor
+static const struct ms_method methods[] = {
+    {"ModelInfer", TYPES(model_infer), false, ms_grpc_infer, ms_grpc_pack_infer},
+    {"ModelStreamInfer", &inference__model_infer_request__descriptor,
+     &inference__model_stream_infer_response__descriptor, true, ms_grpc_infer, ms_grpc_pack_stream},
+    {"ServerLive", TYPES(server_live), false, live, NULL},
+    {"ServerReady", TYPES(server_ready), false, ready, NULL},
+    {"ServerMetadata", TYPES(server_metadata), false, server, NULL},
+    {"ModelReady", TYPES(model_ready), false, model_ready, NULL},
+    {"ModelMetadata", TYPES(model_metadata), false, model, NULL},
+    {"ModelConfig", TYPES(model_config), false, config, NULL},
+    {"ModelStatistics", TYPES(model_statistics), false, statistics, NULL},
+    {"RepositoryIndex", TYPES(repository_index), false, index_of, NULL},
+    {"RepositoryModelLoad", TYPES(repository_model_load), false, load, pack_nothing},
+    {"RepositoryModelUnload", TYPES(repository_model_unload), false, unload, pack_nothing},
+};
+#undef TYPES
+static const struct ms_method check = {"Check",
+                                       &grpc__health__v1__health_check_request__descriptor,
+                                       &grpc__health__v1__health_check_response__descriptor,
+                                       false,
+                                       health,
+                                       NULL};
+
+/* What stands behind the prefix, or NULL. */
+static const char *behind(const char *path, const char *prefix) {
+    const size_t n = strlen(prefix);
+    return strncmp(path, prefix, n) ? NULL : path + n;
+}
+
+const struct ms_method *ms_method_find(const char *path) {
+    const char *name = behind(path, "/grpc.health.v1.Health/");
+    if (name) return strcmp(name, check.name) ? NULL : &check;
+    name = behind(path, "/inference.GRPCInferenceService/");
+    for (size_t i = 0; name && i < sizeof methods / sizeof *methods; i++)
+        if (!strcmp(methods[i].name, name)) return &methods[i];
+    return NULL;
+}

@@ -1,0 +1,173 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * grpc_receive.c - the messages that a call receives, and what becomes of them; see grpc.h. */
+#include <stdlib.h>
+#include <string.h>
+#include "serve/grpc/grpc.h"
+#include "serve/grpc/messages.h"
+#include "serve/protocol/fault.h"
+
+/* --- a message --- */
+static int expand(const struct ms_call *call, struct ms_bytes *body, moire_error *err) {
+    const struct ms_grpc *door = call->connection->door;
+    if (body->failed) return ms_fail(err, MOIRE_ENOMEM, "no memory for the message");
+    if (call->coding == MS_CODING_NONE || call->coding == MS_CODING_UNKNOWN)
+        return ms_fail(err, MOIRE_EUNSUPPORTED, "messages may be compressed by gzip and deflate only");
+    return ms_coding_expand(&door->zlib, body, door->body_bytes, err);
+}
+
+static int read_message(struct ms_item *item, bool compressed, const char *from, size_t n, moire_error *err) {
+    const struct ms_call *call = item->call;
+    struct ms_bytes body = {0};
+    int rc = MOIRE_OK;
+    if (compressed) {
+        ms_bytes_put(&body, from, n);
+        rc = expand(call, &body, err);
+        from = body.at;
+        n = body.n;
+    }
+    if (!rc) rc = ms_message_read(call->method->request, from, n, &item->request, err);
+    if (!rc) {
+        item->bytes = n;
+        call->connection->door->held += n;
+    }
+    ms_bytes_free(&body);
+    return rc;
+}
+
+static void begin_item(struct ms_call *call, bool compressed, const char *from, size_t n) {
+    struct ms_item *item = calloc(1, sizeof *item);
+    if (!item) {
+        ms_call_finish(call, MOIRE_ENOMEM, "no memory for the message");
+        return;
+    }
+    item->call = call;
+    if (call->last)
+        call->last->next = item;
+    else
+        call->first = item;
+    call->last = item;
+    call->n_items++;
+    int rc = read_message(item, compressed, from, n, &item->error);
+    if (!rc) rc = call->method->begin(item, &item->error);
+    item->has_ended = rc || item->answer;
+}
+
+/* Bytes of the whole message at p, of which n have come; 0: more must come; -1: it is refused. */
+static int64_t whole(struct ms_call *call, const char *p, size_t n) {
+    if (n < MS_GRPC_PREFIX) return 0;
+    uint32_t length = 0;
+    for (int i = 1; i < MS_GRPC_PREFIX; i++)
+        length = length << 8 | (uint8_t)p[i];
+    const char *why = NULL;
+    int code = MOIRE_EINVAL;
+    if ((uint8_t)p[0] > 1) {
+        why = "the prefix of a message is malformed";
+    } else if (length > call->connection->door->body_bytes) {
+        code = MOIRE_ELIMIT;
+        why = "the message is larger than --http-max-input-size";
+    } else if (call->has_message && !call->method->is_stream) {
+        why = "the method takes one message";
+    }
+    if (why) ms_call_finish(call, code, why);
+    if (why) return -1;
+    return n < (size_t)length + MS_GRPC_PREFIX ? 0 : (int64_t)length + MS_GRPC_PREFIX;
+}
+
+/* --- all of them --- */
+/* The first n bytes of what came are done with. */
+static void forget(struct ms_call *call, size_t n) {
+    if (!n) return;
+    memmove(call->in.at, call->in.at + n, call->in.n - n);
+    call->in.n -= n;
+    call->connection->door->held -= n;
+    if (!call->in.n) ms_bytes_free(&call->in);
+}
+
+/* Begins what has come whole, as long as not too much is under way. */
+static void take_messages(struct ms_call *call) {
+    size_t at = 0;
+    while (!call->finished && call->n_items < MS_GRPC_ITEMS && at < call->in.n) {
+        const char *p = call->in.at + at;
+        const int64_t n = whole(call, p, call->in.n - at);
+        if (n <= 0) break;
+        call->has_message = true;
+        begin_item(call, p[0], p + MS_GRPC_PREFIX, (size_t)n - MS_GRPC_PREFIX);
+        at += (size_t)n;
+    }
+    forget(call, call->finished ? call->in.n : at);
+    if (call->unread && call->stream && (call->finished || call->n_items < MS_GRPC_ITEMS)) {
+        const struct ms_connection *c = call->connection;
+        c->door->h2.session_consume_stream(c->session, call->stream, call->unread);
+        call->unread = 0;
+    }
+}
+
+/* Answers the items at the head of the call that are done; false: there is none. */
+static bool answer_items(struct ms_call *call) {
+    const bool is_stream = call->method && call->method->is_stream;
+    bool any = false;
+    for (; call->first && call->first->has_ended; any = true) {
+        struct ms_item *item = call->first;
+        if (!call->finished && item->error.code && !is_stream) {
+            ms_call_finish(call, item->error.code, item->error.message);
+        } else if (!call->finished) {
+            if (item->answer)
+                ms_call_put(call, item->answer);
+            else
+                call->method->pack(item);
+            if (!is_stream) ms_call_finish(call, MOIRE_OK, "");
+        }
+        ms_call_drop_item(call);
+    }
+    return any;
+}
+
+static void go_on(struct ms_call *call) {
+    do
+        take_messages(call);
+    while (answer_items(call) && call->in.n);
+    if (!call->finished && !call->first) {
+        if (call->received_all && (call->in.n || !call->method->is_stream))
+            ms_call_finish(call, MOIRE_EINVAL, "the call ended before its message did");
+        else if (call->received_all)
+            ms_call_finish(call, MOIRE_OK, "");
+        else if (call->method->is_stream && atomic_load(&call->connection->door->draining))
+            ms_call_finish(call, MOIRE_ESHUTDOWN, "the server is shutting down");
+    }
+    ms_call_send(call);
+}
+
+void ms_call_receive(struct ms_call *call, const uint8_t *data, size_t n) {
+    struct ms_grpc *door = call->connection->door;
+    call->moved_ns = ms_grpc_now();
+    call->unread += n;
+    if (!call->finished && door->held + n > door->body_bytes * MS_GRPC_BUDGET_BODIES)
+        ms_call_finish(call, MOIRE_ELIMIT, "the server holds as much of requests as it may");
+    if (!call->finished) {
+        const size_t before = call->in.n;
+        ms_bytes_put(&call->in, data, n);
+        door->held += call->in.n - before;
+        if (call->in.failed) ms_call_finish(call, MOIRE_ENOMEM, "no memory for the message");
+    }
+    go_on(call);
+}
+
+void ms_call_received_all(struct ms_call *call) {
+    call->received_all = true;
+    go_on(call);
+}
+
+void ms_call_item_ended(struct ms_item *item) {
+    struct ms_call *call = item->call;
+    struct ms_connection *c = call->connection;
+    item->has_ended = true;
+    if (item->query && item->query->error.code) item->error = item->query->error;
+    if (call->stream) {
+        go_on(call);
+    } else {
+        while (call->first && call->first->has_ended)
+            ms_call_drop_item(call);
+        ms_call_release(call);
+    }
+    ms_connection_write(c);
+}
