@@ -154,8 +154,8 @@ int ms_grpc_listen(struct ms_grpc *door, int socket, moire_error *err) {
     door->epoll = epoll_create1(EPOLL_CLOEXEC);
     door->wake = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
     const int flags = fcntl(socket, F_GETFL);
-    int rc = flags < 0 || fcntl(socket, F_SETFL, flags | O_NONBLOCK) || door->epoll < 0 || door->wake < 0 || epoll_ctl(door->epoll, EPOLL_CTL_ADD, door->wake, &e) ||
-             watch_listener(door);
+    int rc = flags < 0 || fcntl(socket, F_SETFL, flags | O_NONBLOCK) || door->epoll < 0 || door->wake < 0 ||
+             epoll_ctl(door->epoll, EPOLL_CTL_ADD, door->wake, &e) || watch_listener(door);
     if (rc) return ms_fail(err, MOIRE_EIO, "the gRPC server does not start: %s", strerror(errno));
     rc = pthread_create(&door->thread, NULL, loop, door);
     if (rc) return ms_fail(err, MOIRE_EIO, "the gRPC server does not start: %s", strerror(rc));

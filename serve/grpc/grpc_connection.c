@@ -127,11 +127,8 @@ void ms_connection_new(struct ms_grpc *door, int fd) {
     if (door->first) door->first->previous = c;
     door->first = c;
     door->n_connections++;
-    if (start(c))
-        ms_connection_close(c);
-    else
-        ms_connection_write(c);
-    ms_connection_release(c);
+    if (start(c)) ms_connection_close(c);
+    ms_connection_write(c);
 }
 
 void ms_connection_close(struct ms_connection *c) {

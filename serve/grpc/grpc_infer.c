@@ -18,7 +18,7 @@ int ms_grpc_infer(struct ms_item *item, moire_error *err) {
     struct ms_query *q = item->query = calloc(1, sizeof *q);
     rc = q ? ms_infer_message_read(m, &q->request, err)
            : ms_fail(err, MOIRE_ENOMEM, "no memory for the request");
-    if (rc) {
+    if (rc || !q) {
         ms_repository_give(model);
         return rc;
     }

@@ -104,8 +104,9 @@ static void take_messages(struct ms_call *call) {
 
 /* Answers the items at the head of the call that are done; false: there is none. */
 static bool answer_items(struct ms_call *call) {
-    const bool is_stream = call->method && call->method->is_stream;
     bool any = false;
+    if (!call->method) return false;
+    const bool is_stream = call->method->is_stream;
     for (; call->first && call->first->has_ended; any = true) {
         struct ms_item *item = call->first;
         if (!call->finished && item->error.code && !is_stream) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * documents.h - what the server tells of itself and of its models, as the JSON of the Open Inference
- * Protocol. HTTP sends it as it is; gRPC makes messages of it (serve/grpc/json_message.h), whose fields have
+ * Protocol. HTTP sends it as it is; gRPC makes messages of it (serve/grpc/messages.h), whose fields have
  * its names.
  *
  * version NULL: the newest.  Documents are the caller's; one may be NULL where there was no memory. */

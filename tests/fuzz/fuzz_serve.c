@@ -1,18 +1,42 @@
 /* SPDX-License-Identifier: Apache-2.0
- * fuzz_serve.c - what strangers send to moire serve: infer requests with binary tensors, and config.pbtxt. */
+ * fuzz_serve.c - what strangers send to moire serve: infer requests as JSON with binary tensors and as gRPC
+ * has them, and config.pbtxt. */
 #include <stdint.h>
 #include <stdlib.h>
+#include "serve/grpc/infer_message.h"
+#include "serve/grpc/messages.h"
 #include "serve/protocol/kserve.h"
 #include "serve/repository/model_settings.h"
 #include "serve/repository/pbtxt.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n);
 
+/* Every byte that a tensor claims can be read. */
+static void read_all(const struct ms_request *r) {
+    volatile uint8_t sum = 0;
+    for (int i = 0; i < r->n_inputs; i++)
+        for (size_t k = 0; k < r->input[i].tensor.bytes; k++)
+            sum = (uint8_t)(sum + ((const uint8_t *)r->input[i].tensor.data)[k]);
+}
+
+static void message(const char *bytes, size_t n) {
+    ProtobufCMessage *m;
+    struct ms_request r;
+    moire_error err;
+    if (ms_message_read(&inference__model_infer_request__descriptor, bytes, n, &m, &err)) return;
+    if (!ms_infer_message_read((const void *)m, &r, &err)) {
+        read_all(&r);
+        ms_request_close(&r);
+    }
+    protobuf_c_message_free_unpacked(m, NULL);
+}
+
 static void request(const char *text, size_t n, size_t json_bytes) {
     struct ms_request r;
     moire_error err;
     if (ms_request_parse(text, n, json_bytes, &r, &err)) return;
-    /* every byte that a tensor claims can be read, and an answer can be made of it */
+    read_all(&r);
+    /* an answer can be made of it */
     struct ms_response answer = {.model = "m", .version = "1", .id = r.id};
     for (int i = 0; i < r.n_inputs; i++)
         answer.output[answer.n_outputs++] =
@@ -39,7 +63,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n) {
     if (n < 2) return 0;
     const char *text = (const char *)data + 2;
     n -= 2;
-    if (data[0] & 1)
+    if (data[0] == 'm')
+        message(text, n);
+    else if (data[0] & 1)
         config(text, n);
     else
         request(text, n, data[1] > n ? n : n - data[1]);

@@ -11,18 +11,17 @@ import gzip
 import json
 import os
 import signal
-import subprocess
 import sys
-import tempfile
 import threading
 import time
 import urllib.error
 import urllib.request
 
 import numpy
-import onnxruntime
 import tritonclient.http as client
 from tritonclient.utils import InferenceServerException
+
+from serve_bed import Bed, images, near, run, running
 
 CASES = []
 
@@ -30,36 +29,6 @@ CASES = []
 def case(function):
     CASES.append(function)
     return function
-
-
-class Bed:
-    """A server on a folder with one model, in Triton's layout and as a bare file."""
-
-    def __init__(self, moire, folder, *flags):
-        self.process = subprocess.Popen(
-            [moire, "serve", "--model-repository", folder, "--http-port", "0", "--metrics-port", "0", "--json", *flags],
-            stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
-        self.port = json.loads(self.process.stdout.readline())["http_port"]
-        self.url = f"http://127.0.0.1:{self.port}"
-        self.client = client.InferenceServerClient(f"127.0.0.1:{self.port}", concurrency=8)
-
-    def wait(self, seconds=60):
-        end = time.monotonic() + seconds
-        while not self.client.is_server_ready():
-            assert time.monotonic() < end, "not ready"
-            time.sleep(0.01)
-
-    def status(self, path, data=None):
-        try:
-            with urllib.request.urlopen(self.url + path, data) as answer:
-                return answer.status
-        except urllib.error.HTTPError as e:
-            return e.code
-
-    def stop(self):
-        if self.process.poll() is None:
-            self.process.send_signal(signal.SIGTERM)
-        return self.process.wait(40)
 
 
 def tensor(x, binary=True):
@@ -70,27 +39,19 @@ def tensor(x, binary=True):
 
 def ask(bed, x, binary=True, **options):
     wanted = [client.InferRequestedOutput("output", binary_data=binary)]
-    return bed.client.infer(options.pop("model", "lenet"), [tensor(x, binary)], outputs=wanted,
+    return bed.http.infer(options.pop("model", "lenet"), [tensor(x, binary)], outputs=wanted,
                             **options).as_numpy("output")
-
-
-def images(n, seed):
-    return numpy.random.default_rng(seed).random((n, 1, 32, 32), dtype=numpy.float32)
-
-
-def near(a, b):
-    return a.shape == b.shape and numpy.abs(a - b).max() <= 1e-4 * max(1, numpy.abs(b).max())
 
 
 @case
 def metadata_and_configuration(bed, reference):
-    assert bed.client.is_server_live()
-    assert bed.client.is_model_ready("lenet") and bed.client.is_model_ready("lenet", "1")
-    assert bed.client.get_server_metadata()["name"] == "moire"
-    m = bed.client.get_model_metadata("lenet")
+    assert bed.http.is_server_live()
+    assert bed.http.is_model_ready("lenet") and bed.http.is_model_ready("lenet", "1")
+    assert bed.http.get_server_metadata()["name"] == "moire"
+    m = bed.http.get_model_metadata("lenet")
     assert m["inputs"] == [{"name": "input", "datatype": "FP32", "shape": [-1, 1, 32, 32]}], m
     assert m["outputs"][0]["shape"] == [-1, 10], m
-    c = bed.client.get_model_config("configured")
+    c = bed.http.get_model_config("configured")
     assert c["max_batch_size"] == 8 and c["input"][0]["dims"] == [1, 32, 32], c
 
 
@@ -127,7 +88,7 @@ def a_batch_beyond_max_batch_size(bed, reference):
 @case
 def asynchronous_requests(bed, reference):
     xs = [images(1, 100 + i) for i in range(200)]
-    running = [bed.client.async_infer("lenet", [tensor(x)]) for x in xs]
+    running = [bed.http.async_infer("lenet", [tensor(x)]) for x in xs]
     for x, r in zip(xs, running):
         assert near(r.get_result().as_numpy("output"), reference(x))
 
@@ -138,7 +99,7 @@ def nobody_gets_anothers_answer(bed, reference):
     right = [reference(x) for x in xs]
 
     def walk(k):
-        with client.InferenceServerClient(f"127.0.0.1:{bed.port}") as c:
+        with client.InferenceServerClient(f"127.0.0.1:{bed.http_port}") as c:
             for i in range(300):
                 at = (i * 7 + k * 13) % len(xs)
                 y = c.infer("lenet", [tensor(xs[at])], request_id=f"{k}-{i}")
@@ -165,11 +126,11 @@ def a_raw_body(bed, reference):
 def compressed_bodies(bed, reference):
     x = images(8, 3)
     for coding in ("gzip", "deflate"):
-        y = bed.client.infer("lenet", [tensor(x, binary=False)], request_compression_algorithm=coding,
+        y = bed.http.infer("lenet", [tensor(x, binary=False)], request_compression_algorithm=coding,
                              response_compression_algorithm=coding,
                              outputs=[client.InferRequestedOutput("output", binary_data=False)])
         assert near(y.as_numpy("output"), reference(x))
-        y = bed.client.infer("lenet", [tensor(x)], request_compression_algorithm=coding,
+        y = bed.http.infer("lenet", [tensor(x)], request_compression_algorithm=coding,
                              response_compression_algorithm=coding)
         assert near(y.as_numpy("output"), reference(x))
     for coding, body, status in (("gzip", gzip.compress(b"{}") + b"x", 400), ("gzip", gzip.compress(b"{}")[:-9], 400),
@@ -203,7 +164,7 @@ def errors_have_their_status(bed, reference):
         try:
             t = client.InferInput(name, [1, 2], "FP32")
             t.set_data_from_numpy(numpy.zeros((1, 2), numpy.float32))
-            bed.client.infer("lenet", [t])
+            bed.http.infer("lenet", [t])
             raise AssertionError("a wrong input was answered")
         except InferenceServerException as e:
             assert name in e.message()
@@ -211,29 +172,29 @@ def errors_have_their_status(bed, reference):
 
 @case
 def statistics(bed, reference):
-    before = bed.client.get_inference_statistics("configured")["model_stats"][0]["inference_stats"]["success"]["count"]
+    before = bed.http.get_inference_statistics("configured")["model_stats"][0]["inference_stats"]["success"]["count"]
     ask(bed, images(1, 1), model="configured")
-    after = bed.client.get_inference_statistics("configured")["model_stats"][0]
+    after = bed.http.get_inference_statistics("configured")["model_stats"][0]
     assert after["inference_stats"]["success"]["count"] == before + 1
-    assert {m["name"] for m in bed.client.get_inference_statistics()["model_stats"]} == {"lenet", "configured"}
+    assert {m["name"] for m in bed.http.get_inference_statistics()["model_stats"]} == {"lenet", "configured"}
 
 
 @case
 def the_repository(bed, reference):
-    assert {m["name"]: m["state"] for m in bed.client.get_model_repository_index()} == {
+    assert {m["name"]: m["state"] for m in bed.http.get_model_repository_index()} == {
         "lenet": "READY", "configured": "READY"}
 
 
 def control(moire, folder):
     bed = Bed(moire, folder, "--model-control-mode", "explicit")
     try:
-        assert not bed.client.is_model_ready("lenet")
-        bed.client.load_model("lenet")
-        assert bed.client.is_model_ready("lenet")
-        bed.client.unload_model("lenet")
-        assert not bed.client.is_model_ready("lenet")
+        assert not bed.http.is_model_ready("lenet")
+        bed.http.load_model("lenet")
+        assert bed.http.is_model_ready("lenet")
+        bed.http.unload_model("lenet")
+        assert not bed.http.is_model_ready("lenet")
         try:
-            bed.client.load_model("nope")
+            bed.http.load_model("nope")
             raise AssertionError("a model that is not there was loaded")
         except InferenceServerException as e:
             assert "nope" in e.message()
@@ -254,11 +215,11 @@ def memory_is_given_back(moire, folder, reference):
             return rss, len(os.listdir(f"{proc}/fd")), len(m.readlines())
 
     def cycle():
-        bed.client.load_model("lenet")
+        bed.http.load_model("lenet")
         assert near(ask(bed, images(1, 1)), reference(images(1, 1)))
-        bed.client.unload_model("lenet")
+        bed.http.unload_model("lenet")
         try:
-            bed.client.load_model("broken")
+            bed.http.load_model("broken")
             raise AssertionError("a broken model was loaded")
         except InferenceServerException as e:
             assert "broken.onnx" in e.message()
@@ -284,7 +245,7 @@ def reload_under_load(moire, folder, reference):
     right = reference(x)
 
     def walk(_):
-        with client.InferenceServerClient(f"127.0.0.1:{bed.port}") as c:
+        with client.InferenceServerClient(f"127.0.0.1:{bed.http_port}") as c:
             while not stop.is_set():
                 try:
                     if not near(c.infer("lenet", [tensor(x)]).as_numpy("output"), right):
@@ -336,43 +297,11 @@ def end_under_load(moire, folder, reference):
     assert code == 0 and answered and not lost, (code, len(answered), lost[:3])
 
 
-CONFIG = """name: "configured"
-max_batch_size: 8
-dynamic_batching { priority_levels: 3 default_priority_level: 2
-  default_queue_policy { max_queue_size: 512 allow_timeout_override: true } }
-parameters { key: "qos_ms" value: { string_value: "50" } }
-"""
-
-
-def make_repository(moire, folder):
-    path = os.path.join(folder, "lenet.onnx")
-    subprocess.run([moire, "zoo", "build", "lenet", "-o", path], check=True, stdout=subprocess.DEVNULL)
-    os.makedirs(os.path.join(folder, "configured", "1"))
-    os.symlink(path, os.path.join(folder, "configured", "1", "model.onnx"))
-    with open(os.path.join(folder, "configured", "config.pbtxt"), "w", encoding="utf-8") as f:
-        f.write(CONFIG)
-    session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
-    return lambda x: session.run(None, {"input": x})[0]
-
-
-def run(name, call):
-    try:
-        call()
-        print(f"ok      {name}")
-        return True
-    except Exception as e:  # whatever it is, the other cases run
-        print(f"FAILED  {name}: {type(e).__name__}: {e}")
-        return False
-
-
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--moire", default="build/moire")
     moire = os.path.abspath(parser.parse_args().moire)
-    with tempfile.TemporaryDirectory() as folder:
-        reference = make_repository(moire, folder)
-        bed = Bed(moire, folder)
-        bed.wait()
+    with running(moire) as (bed, folder, reference):
         good = [run(c.__name__, lambda c=c: c(bed, reference)) for c in CASES]
         good.append(run("it ends when asked", lambda: [None][bed.stop()]))
         good.append(run("control", lambda: control(moire, folder)))
