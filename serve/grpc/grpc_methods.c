@@ -39,7 +39,7 @@ static int ready(struct ms_item *item, moire_error *err) {
     return answer(item, json_pack("{s:b}", "ready", is_serving(item)), err);
 }
 
-/* The three requests that name a model have the same fields. */
+/* The requests that name a model have the same fields, but for those of loads. */
 static const char *version_of(const char *version) {
     return *version ? version : NULL;
 }
@@ -71,24 +71,28 @@ static int server(struct ms_item *item, moire_error *err) {
     return answer(item, ms_document_server(), err);
 }
 
-static int model(struct ms_item *item, moire_error *err) {
+typedef int (*of_model)(struct ms_repository *repository, const char *name, const char *version, json_t **out,
+                        moire_error *err);
+static int document(struct ms_item *item, of_model makes, json_t **out, moire_error *err) {
     const Inference__ModelMetadataRequest *r = (const void *)item->request;
+    return makes(repository_of(item), r->name, version_of(r->version), out, err);
+}
+
+static int model(struct ms_item *item, moire_error *err) {
     json_t *made;
-    const int rc = ms_document_model(repository_of(item), r->name, version_of(r->version), &made, err);
+    const int rc = document(item, ms_document_model, &made, err);
     return rc ? rc : answer(item, made, err);
 }
 
 static int config(struct ms_item *item, moire_error *err) {
-    const Inference__ModelConfigRequest *r = (const void *)item->request;
     json_t *made;
-    const int rc = ms_document_config(repository_of(item), r->name, version_of(r->version), &made, err);
+    const int rc = document(item, ms_document_config, &made, err);
     return rc ? rc : answer(item, json_pack("{s:o}", "config", made), err);
 }
 
 static int statistics(struct ms_item *item, moire_error *err) {
-    const Inference__ModelStatisticsRequest *r = (const void *)item->request;
     json_t *made;
-    const int rc = ms_document_stats(repository_of(item), r->name, version_of(r->version), &made, err);
+    const int rc = document(item, ms_document_stats, &made, err);
     return rc ? rc : answer(item, made, err);
 }
 

@@ -162,6 +162,7 @@ void ms_call_item_ended(struct ms_item *item) {
     struct ms_call *call = item->call;
     struct ms_connection *c = call->connection;
     item->has_ended = true;
+    call->moved_ns = ms_grpc_now(); /* its client could do nothing meanwhile */
     if (item->query && item->query->error.code) item->error = item->query->error;
     if (call->stream) {
         go_on(call);

@@ -18,7 +18,6 @@
     X(option_new)                                                                                            \
     X(option_del)                                                                                            \
     X(option_set_no_auto_window_update)                                                                      \
-    X(option_set_max_send_header_block_length)                                                               \
     X(session_server_new2)                                                                                   \
     X(session_del)                                                                                           \
     X(session_mem_recv)                                                                                      \
