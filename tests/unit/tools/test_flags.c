@@ -50,17 +50,17 @@ static bool is_on(const struct mo_flag *f, enum mo_command command) {
 
 static struct line whole_line(const struct mo_verb *verb, const struct mo_verb_command *c) {
     struct line l = {.verb = verb, .command = c};
-    int n, least, most;
-    const struct mo_flag *rows = mo_flags(&n);
+    int least, most;
+    const int n = mo_n_flags();
     add(&l, verb->name);
     if (c->name) add(&l, c->name);
     mo_operands_count(c, &least, &most);
     for (int i = 0; i < least; i++)
         add(&l, "operand");
     for (int i = 0; i < n; i++)
-        if (rows[i].needed >> c->command & 1) {
-            add(&l, rows[i].name);
-            add(&l, sample(&rows[i], 0));
+        if (mo_flag_at(i)->needed >> c->command & 1) {
+            add(&l, mo_flag_at(i)->name);
+            add(&l, sample(mo_flag_at(i), 0));
         }
     return l;
 }
@@ -105,25 +105,25 @@ static bool holds_texts(enum mo_flag_kind kind) {
 /* The same line with and without the flag: what differs lies in its field. */
 static void check_sets(const struct mo_verb *verb, const struct mo_verb_command *c) {
     static struct mo_options without, with;
-    int n;
-    const struct mo_flag *rows = mo_flags(&n);
+    const int n = mo_n_flags();
     for (int i = 0; i < n; i++) {
-        if (!is_on(&rows[i], c->command)) continue;
-        const size_t at = rows[i].to, size = size_of(rows[i].kind);
+        if (!is_on(mo_flag_at(i), c->command)) continue;
+        const size_t at = mo_flag_at(i)->to, size = size_of(mo_flag_at(i)->kind);
         struct line l = whole_line(verb, c);
         moire_error err = {0};
         assert_int_equal(parse(&l, &without, &err), MOIRE_OK);
-        add(&l, rows[i].name);
-        if (rows[i].value) add(&l, sample(&rows[i], 1));
-        if (parse(&l, &with, &err)) fail_msg("%s %s: %s", verb->name, rows[i].name, err.message);
+        add(&l, mo_flag_at(i)->name);
+        if (mo_flag_at(i)->value) add(&l, sample(mo_flag_at(i), 1));
+        if (parse(&l, &with, &err)) fail_msg("%s %s: %s", verb->name, mo_flag_at(i)->name, err.message);
         if (!memcmp((char *)&without + at, (char *)&with + at, size))
-            fail_msg("%s %s sets nothing", verb->name, rows[i].name);
+            fail_msg("%s %s sets nothing", verb->name, mo_flag_at(i)->name);
         memcpy((char *)&with + at, (char *)&without + at, size);
         for (int k = 0; k < n; k++) {
-            if (holds_texts(rows[k].kind) ||
-                !memcmp((char *)&without + rows[k].to, (char *)&with + rows[k].to, size_of(rows[k].kind)))
+            if (holds_texts(mo_flag_at(k)->kind) ||
+                !memcmp((char *)&without + mo_flag_at(k)->to, (char *)&with + mo_flag_at(k)->to,
+                        size_of(mo_flag_at(k)->kind)))
                 continue;
-            fail_msg("%s %s sets %s too", verb->name, rows[i].name, rows[k].field);
+            fail_msg("%s %s sets %s too", verb->name, mo_flag_at(i)->name, mo_flag_at(k)->field);
         }
     }
 }
@@ -135,9 +135,8 @@ static void every_flag_sets_its_field(void **state) {
 
 static void rows_are_well_formed(void **state) {
     (void)state;
-    int n;
     uint64_t all = 0;
-    const struct mo_flag *rows = mo_flags(&n);
+    const int n = mo_n_flags();
     for (int v = 0; mo_verbs[v]; v++)
         for (const struct mo_verb_command *c = mo_verbs[v]->commands; c->command; c++) {
             assert_false(all >> c->command & 1); /* no two verbs have a command */
@@ -145,14 +144,15 @@ static void rows_are_well_formed(void **state) {
         }
     assert_int_equal(__builtin_popcountll(all), MO_COMMANDS - 1);
     for (int i = 0; i < n; i++) {
-        const struct mo_flag *f = &rows[i];
+        const struct mo_flag *f = mo_flag_at(i);
         const bool bad = strncmp(f->name, "--", 2) || !(f->on & all) || (f->needed & ~f->on) ||
                          (f->needed && f->initial) || !f->value != (f->kind == MO_FLAG_SWITCH) || !*f->help ||
                          f->help[strlen(f->help) - 1] == '.' || f->least > f->most;
         if (bad) fail_msg("the row of %s (%s)", f->name, f->field);
         for (int k = 0; k < i; k++)
-            if ((!strcmp(rows[k].name, f->name) || rows[k].to == f->to) && (rows[k].on & f->on & all))
-                fail_msg("%s and %s of one command set %s", rows[k].name, f->name, f->field);
+            if ((!strcmp(mo_flag_at(k)->name, f->name) || mo_flag_at(k)->to == f->to) &&
+                (mo_flag_at(k)->on & f->on & all))
+                fail_msg("%s and %s of one command set %s", mo_flag_at(k)->name, f->name, f->field);
     }
 }
 
@@ -172,19 +172,18 @@ static void text_of(const struct mo_verb *verb, const struct mo_verb_command *wo
 }
 
 static void check_help(const struct mo_verb *verb, const struct mo_verb_command *c) {
-    int n;
-    const struct mo_flag *rows = mo_flags(&n);
+    const int n = mo_n_flags();
     static char page[PAGE], words[PAGE];
     char line[80];
     text_of(verb, NULL, page);
     text_of(verb, c, words);
     if (!c->hidden && c->name) assert_non_null(strstr(page, c->name));
     for (int i = 0; i < n; i++) {
-        if (!is_on(&rows[i], c->command)) continue;
-        snprintf(line, sizeof line, "%s%s%s  ", rows[i].name, rows[i].value ? " " : "",
-                 rows[i].value ? rows[i].value : "");
+        if (!is_on(mo_flag_at(i), c->command)) continue;
+        snprintf(line, sizeof line, "%s%s%s  ", mo_flag_at(i)->name, mo_flag_at(i)->value ? " " : "",
+                 mo_flag_at(i)->value ? mo_flag_at(i)->value : "");
         if (!strstr(page, line)) fail_msg("the help of %s lacks '%s'", verb->name, line);
-        snprintf(line, sizeof line, "%s%c", rows[i].name, rows[i].value ? ' ' : '\n');
+        snprintf(line, sizeof line, "%s%c", mo_flag_at(i)->name, mo_flag_at(i)->value ? ' ' : '\n');
         if (!strstr(words, line)) fail_msg("the words of %s lack '%s'", verb->name, line);
     }
     for (const char *at = page; *at; at += strcspn(at, "\n") + 1)
@@ -216,16 +215,17 @@ static void check_read(const struct mo_verb *verb, const struct mo_verb_command 
                                          "bench_flexy",  "bench_plans", "tabulated"};
     const struct mo_verb *by = verb == &mo_verb_tune ? &mo_verb_compile : verb;
     char file[64];
-    int n;
-    const struct mo_flag *rows = mo_flags(&n);
+    const int n = mo_n_flags();
     snprintf(file, sizeof file, "verb_%s", by->name);
     for (char *dash = file; (dash = strchr(dash, '-'));)
         *dash = '_';
     for (int i = 0; i < n; i++) {
-        bool found = !is_on(&rows[i], c->command) || reads(file, rows[i].field);
+        bool found = !is_on(mo_flag_at(i), c->command) || reads(file, mo_flag_at(i)->field);
         for (size_t k = 0; !found && k < sizeof shared / sizeof *shared; k++)
-            found = reads(shared[k], rows[i].field);
-        if (!found) fail_msg("%s takes %s, but does not read %s", verb->name, rows[i].name, rows[i].field);
+            found = reads(shared[k], mo_flag_at(i)->field);
+        if (!found)
+            fail_msg("%s takes %s, but does not read %s", verb->name, mo_flag_at(i)->name,
+                     mo_flag_at(i)->field);
     }
 }
 
@@ -239,16 +239,15 @@ static void every_flag_is_read(void **state) {
 /* --- refusals ------------------------------------------------------------------------------------------- */
 static void check_refuses(const struct mo_verb *verb, const struct mo_verb_command *c) {
     static struct mo_options o;
-    int n;
-    const struct mo_flag *rows = mo_flags(&n);
+    const int n = mo_n_flags();
     for (int i = 0; i < n; i++) {
-        if (mo_flag_find(c->command, rows[i].name, strlen(rows[i].name))) continue;
+        if (mo_flag_find(c->command, mo_flag_at(i)->name, strlen(mo_flag_at(i)->name))) continue;
         struct line l = whole_line(verb, c);
         moire_error err = {0};
-        add(&l, rows[i].name);
-        if (rows[i].value) add(&l, sample(&rows[i], 0));
+        add(&l, mo_flag_at(i)->name);
+        if (mo_flag_at(i)->value) add(&l, sample(mo_flag_at(i), 0));
         assert_int_equal(parse(&l, &o, &err), MOIRE_EINVAL);
-        assert_non_null(strstr(err.message, rows[i].name));
+        assert_non_null(strstr(err.message, mo_flag_at(i)->name));
         assert_non_null(strstr(err.message, "no flag '"));
     }
 }

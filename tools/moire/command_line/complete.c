@@ -107,14 +107,13 @@ static bool is_taken(const struct mo_verb *verb, const struct mo_verb_command *c
 }
 
 static void offer_flags(struct spot *s, const struct mo_verb *verb, const struct mo_verb_command *c) {
-    int n;
-    const struct mo_flag *rows = mo_flags(&n);
+    const int n = mo_n_flags();
     for (int i = 0; i < n; i++) {
-        bool offered = !is_taken(verb, c, &rows[i]);
+        bool offered = !is_taken(verb, c, mo_flag_at(i));
         for (int k = 0; k < i && !offered;
              k++) /* one that means different things to commands has several rows */
-            offered = !strcmp(rows[k].name, rows[i].name) && is_taken(verb, c, &rows[k]);
-        if (!offered) offer(s, rows[i].name);
+            offered = !strcmp(mo_flag_at(k)->name, mo_flag_at(i)->name) && is_taken(verb, c, mo_flag_at(k));
+        if (!offered) offer(s, mo_flag_at(i)->name);
     }
     offer(s, "--help");
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * flag_rows.c - the table of flags: name, value, the commands that take it, the field that it sets, and its
- * help.  A new flag is a row here and a field of struct mo_options.
+ * help.  A new flag is a row here, or for `moire serve` in flag_rows_serve.c, and a field of struct
+ * mo_options.
  *
  * Help pages list flags in this order.  A flag that means different things to commands has several rows. Help
  * sentences begin in lower case and end without a full stop: the choices and the initial value come behind.
@@ -18,23 +19,8 @@
 #include "codegen/tune/stress.h"
 #include "runtime/base/cores.h"
 #include "runtime/gpu/gpu_ops.h"
-#include "tools/moire/command_line/flags.h"
+#include "tools/moire/command_line/flag_rows.h"
 #include "variants/store.h"
-
-/* The field, and the kind of value that its type asks for. */
-#define TO(target)                                                                                           \
-    .kind = _Generic(((struct mo_options *)0)->target, bool                                                  \
-                     : MO_FLAG_SWITCH, int                                                                   \
-                     : MO_FLAG_INT, int64_t                                                                  \
-                     : MO_FLAG_INT64, double                                                                 \
-                     : MO_FLAG_REAL, const char *                                                            \
-                     : MO_FLAG_TEXT, struct mo_words                                                         \
-                     : MO_FLAG_WORDS, struct mo_wholes                                                       \
-                     : MO_FLAG_WHOLES, struct mo_numbers                                                     \
-                     : MO_FLAG_NUMBERS, struct mo_shapes                                                     \
-                     : MO_FLAG_SHAPES),                                                                      \
-    .to = offsetof(struct mo_options, target), .field = #target
-#define ON(command) (UINT64_C(1) << MO_DO_##command)
 
 /* Commands that share flags. */
 #define COMPILES    (ON(COMPILE) | ON(TUNE))
@@ -67,29 +53,7 @@ static const struct mo_flag rows[] = {
     {"--models", "DIR", LIVE | ON(CHECK_DEVICE), TO(models), "folder of zoo files, built on first use"},
     {"--store", "DIR", ON(CHECK_MODEL), TO(store),
      "with --verify and --layers: compiled variants of that folder as well"},
-    {"--model-repository", "DIR", ON(SERVER), TO(repository),
-     "folder of models: NAME/config.pbtxt with NAME/1/model.onnx, or ONNX files"},
-    {"--check", "DIR", ON(SERVER), TO(check),
-     "serves nothing: says what would be served of that folder, and every fault; exit code 2 on any"},
-    {"--model-control-mode", "MODE", ON(SERVER), TO(control_mode),
-     "none: what is there at the start; poll: changes too; explicit: what clients load", .initial = "none",
-     .choices = "none poll explicit"},
-    {"--repository-poll-secs", "SECONDS", ON(SERVER), TO(poll_seconds), "time between two looks",
-     .initial = "15", .least = 1, .most = 86400},
-    {"--host", "ADDRESS", ON(SERVER), TO(host), "address to listen on", .initial = "127.0.0.1"},
-    {"--http-port", "PORT", ON(SERVER), TO(http_port), "0: any that is free; -1: no TCP", .initial = "8000",
-     .least = -1, .most = 65535},
-    {"--grpc-port", "PORT", ON(SERVER), TO(grpc_port), "0: any that is free; -1: none", .initial = "8001",
-     .least = -1, .most = 65535},
-    {"--metrics-port", "PORT", ON(SERVER), TO(metrics_port), "another door to /metrics; 0: any; -1: none",
-     .initial = "8002", .least = -1, .most = 65535},
-    {"--unix", "PATH", ON(SERVER), TO(unix_path), "a socket file besides, for its owner only"},
-    {"--insecure", NULL, ON(SERVER), TO(insecure),
-     "allow an address that other machines reach: there is no encryption and no token yet"},
-    {"--http-max-input-size", "BYTES", ON(SERVER), TO(body_bytes), "largest request", .initial = "67108864",
-     .least = 1024, .most = 1e12},
-    {"--json-log", NULL, ON(SERVER), TO(json_log), "log lines on standard error as JSON"},
-    {"--store", "DIR", ON(SERVER) | LIVE | (IMPORTS & ~ON(CHECK_MODEL)) | STORES | ON(OCR), TO(store),
+    {"--store", "DIR", LIVE | (IMPORTS & ~ON(CHECK_MODEL)) | STORES | ON(OCR), TO(store),
      "folder of compiled variants; $XDG_CACHE_HOME/moire/store or ~/.cache/moire/store by default"},
     {"--verify", NULL, ON(CHECK_MODEL), TO(verify),
      "runs on random inputs and compares the kernels with the reference"},
@@ -217,7 +181,6 @@ static const struct mo_flag rows[] = {
     {"--policy", "P,...", ON(FLEXY), TO(policies),
      "systems: those of the paper and of moire, all by default; flexy-K and priority-K keep K devices",
      .room = MO_FLEXY_BENCH_SYSTEMS},
-    {"--policy", "P", ON(SERVER), TO(policies), "the policy", .initial = "moire", .room = 1},
     {"--policy", "P", ON(CAPACITY), TO(policies), "the policy", .initial = "moire", .room = 1},
     {"--policy", "P,...", ON(WHATIF), TO(policies), "policies, as recorded by default",
      .room = MO_BENCH_MAX_POLICIES},
@@ -390,8 +353,7 @@ static const struct mo_flag rows[] = {
      .most = 1024, .room = 8},
     {"--threads", "N", ON(RUN), TO(threads), "cores that work on the query together", .initial = "1",
      .least = 1, .most = 1024},
-    {"--threads", "N", ON(OCR) | ON(SERVER), TO(threads), "cores to use; all by default", .least = 1,
-     .most = 1024},
+    {"--threads", "N", ON(OCR), TO(threads), "cores to use; all by default", .least = 1, .most = 1024},
     {"--threads", "N", ON(SERVE), TO(threads),
      "cores that every system may use, all by default; a neighbour has those that are left", .least = 1,
      .most = MO_MAX_CORES},
@@ -512,8 +474,22 @@ static const struct mo_flag rows[] = {
      TO(quiet), "no progress on standard error"},
 };
 
-const struct mo_flag *mo_flags(int *n) {
-    _Static_assert(sizeof rows / sizeof *rows <= MO_FLAGS_MOST, "flags");
-    *n = (int)(sizeof rows / sizeof *rows);
-    return rows;
+const struct mo_flag_rows mo_flag_rows = {rows, (int)(sizeof rows / sizeof *rows)};
+
+/* --- all of them --- */
+static const struct mo_flag_rows *const tables[] = {&mo_flag_rows, &mo_flag_rows_serve};
+enum { TABLES = sizeof tables / sizeof *tables };
+
+int mo_n_flags(void) {
+    int n = 0;
+    for (int i = 0; i < TABLES; i++)
+        n += tables[i]->n;
+    return n;
+}
+
+const struct mo_flag *mo_flag_at(int index) {
+    int i = 0;
+    for (; index >= tables[i]->n; i++)
+        index -= tables[i]->n;
+    return &tables[i]->row[index];
 }

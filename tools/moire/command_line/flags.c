@@ -169,7 +169,7 @@ struct line {
     struct mo_options *options;
     char *free;                /* of options->text */
     int at, named_at;          /* the word that is read; the one that names the command, 0: none */
-    bool given[MO_FLAGS_MOST]; /* rows */
+    bool given[MO_FLAGS_MOST]; /* by index */
 };
 
 static bool is_on(const struct mo_flag *f, enum mo_command command) {
@@ -182,10 +182,9 @@ static bool has_name(const struct mo_flag *f, const char *name, size_t n) {
 }
 
 const struct mo_flag *mo_flag_find(enum mo_command command, const char *name, size_t length) {
-    int n;
-    const struct mo_flag *rows = mo_flags(&n);
+    const int n = mo_n_flags();
     for (int i = 0; i < n; i++)
-        if (is_on(&rows[i], command) && has_name(&rows[i], name, length)) return &rows[i];
+        if (is_on(mo_flag_at(i), command) && has_name(mo_flag_at(i), name, length)) return mo_flag_at(i);
     return NULL;
 }
 
@@ -209,14 +208,13 @@ static const struct mo_verb_command *taker_of(const struct line *l, const char *
 
 /* What comes nearest among the flags of the command, else who takes it. */
 static int unknown_flag(const struct line *l, const char *word, size_t length, moire_error *err) {
-    int n;
-    const struct mo_flag *rows = mo_flags(&n);
+    const int n = mo_n_flags();
     const struct mo_verb *verb;
     char name[64], hint[100];
     snprintf(name, sizeof name, "%.*s", (int)length, word);
     struct mo_nearest nearest = {.word = name};
     for (int i = 0; i < n; i++)
-        if (is_on(&rows[i], l->options->command)) mo_nearest_offer(&nearest, rows[i].name);
+        if (is_on(mo_flag_at(i), l->options->command)) mo_nearest_offer(&nearest, mo_flag_at(i)->name);
     const struct mo_verb_command *taker = taker_of(l, word, length, &verb);
     mo_nearest_text(&nearest, hint, sizeof hint);
     if (!nearest.name && taker)
@@ -232,11 +230,10 @@ static int take_flag(struct line *l, moire_error *err) {
     struct mo_options *o = l->options;
     const char *word = o->argv[l->at++];
     size_t length = strcspn(word, "=");
-    const struct mo_flag *f = mo_flag_find(o->command, word, length), *rows;
-    int n;
+    const struct mo_flag *f = mo_flag_find(o->command, word, length);
     if (!f) return unknown_flag(l, word, length, err);
-    rows = mo_flags(&n);
-    l->given[f - rows] = true;
+    for (int i = 0; i < mo_n_flags(); i++)
+        l->given[i] |= mo_flag_at(i) == f;
     const char *value = word[length] ? word + length + 1 : NULL;
     if (!f->value) return value ? mo_flag_bad(err, f->name, value, "takes no value") : put(f, NULL, o, err);
     if (!value && l->at < o->argc) value = o->argv[l->at++];
@@ -271,11 +268,11 @@ static int take_operand(struct line *l, moire_error *err) {
 /* What stands where nothing is given; then all words; then what is missing. */
 static int read_line(struct line *l, moire_error *err) {
     struct mo_options *o = l->options;
-    int n, least, most, code = MOIRE_OK;
-    const struct mo_flag *rows = mo_flags(&n);
+    int least, most, code = MOIRE_OK;
+    const int n = mo_n_flags();
     for (int i = 0; i < n && !code; i++)
-        if (rows[i].initial && is_on(&rows[i], o->command))
-            code = put(&rows[i], copy(l, rows[i].initial), o, err);
+        if (mo_flag_at(i)->initial && is_on(mo_flag_at(i), o->command))
+            code = put(mo_flag_at(i), copy(l, mo_flag_at(i)->initial), o, err);
     while (!code && l->at < o->argc) {
         /* a lone "-" is no file of ours either */
         if (l->at == l->named_at && ++l->at == o->argc) break;
@@ -286,9 +283,9 @@ static int read_line(struct line *l, moire_error *err) {
     if (o->operands.n < least)
         return mo_fail(err, MOIRE_EINVAL, "needs %s; see moire help %s", l->command->operands, l->verb->name);
     for (int i = 0; i < n; i++)
-        if (rows[i].needed >> o->command & 1 && !l->given[i])
-            return mo_fail(err, MOIRE_EINVAL, "needs %s %s; see moire help %s", rows[i].name, rows[i].value,
-                           l->verb->name);
+        if (mo_flag_at(i)->needed >> o->command & 1 && !l->given[i])
+            return mo_fail(err, MOIRE_EINVAL, "needs %s %s; see moire help %s", mo_flag_at(i)->name,
+                           mo_flag_at(i)->value, l->verb->name);
     return MOIRE_OK;
 }
 
@@ -337,8 +334,7 @@ int mo_options_open(const struct mo_env *env, const struct mo_verb *verb, int ar
                     struct mo_options *out, moire_error *err) {
     struct line l = {.verb = verb, .options = out, .at = 1};
     size_t bytes = 1;
-    int n;
-    const struct mo_flag *rows = mo_flags(&n);
+    const int n = mo_n_flags();
     *out = (struct mo_options){.argc = argc, .argv = argv};
     int code = find_command(&l, argc, argv, err);
     if (code) return code;
@@ -346,7 +342,7 @@ int mo_options_open(const struct mo_env *env, const struct mo_verb *verb, int ar
     for (int i = 0; i < argc; i++)
         bytes += strlen(argv[i]) + 1;
     for (int i = 0; i < n; i++)
-        bytes += rows[i].initial ? strlen(rows[i].initial) + 1 : 0;
+        bytes += mo_flag_at(i)->initial ? strlen(mo_flag_at(i)->initial) + 1 : 0;
     l.free = out->text = mo_alloc(env, bytes);
     return out->text ? read_line(&l, err) : mo_fail(err, MOIRE_ENOMEM, "out of memory");
 }
@@ -369,13 +365,13 @@ static int check_folder(const struct mo_env *env, const char *folder, moire_erro
 }
 
 int mo_options_check_outputs(const struct mo_env *env, const struct mo_options *o, moire_error *err) {
-    int n, code = MOIRE_OK;
-    const struct mo_flag *rows = mo_flags(&n);
+    int code = MOIRE_OK;
+    const int n = mo_n_flags();
     for (int i = 0; i < n && !code; i++) {
-        if (!is_on(&rows[i], o->command) || rows[i].names == MO_NAMES_NOTHING) continue;
-        const char *path = *(const char *const *)((const char *)o + rows[i].to);
-        if (path && rows[i].names == MO_NAMES_OUTPUT) code = mo_output_check(env, path, err);
-        if (path && rows[i].names == MO_NAMES_OUTPUT_FOLDER) code = check_folder(env, path, err);
+        if (!is_on(mo_flag_at(i), o->command) || mo_flag_at(i)->names == MO_NAMES_NOTHING) continue;
+        const char *path = *(const char *const *)((const char *)o + mo_flag_at(i)->to);
+        if (path && mo_flag_at(i)->names == MO_NAMES_OUTPUT) code = mo_output_check(env, path, err);
+        if (path && mo_flag_at(i)->names == MO_NAMES_OUTPUT_FOLDER) code = check_folder(env, path, err);
     }
     return code;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * flags.h - the flags of all verbs as one table.  A row of flag_rows.c is all there is to a flag: parser,
+ * flags.h - the flags of all verbs as one table.  A row of flag_rows*.c is all there is to a flag: parser,
  * help page, man page and completion work from it, and tests/unit/tools/test_flags.c holds every row to
  * setting its field. */
 #ifndef MO_FLAGS_H
@@ -47,7 +47,8 @@ struct mo_flag {
 
 enum { MO_FLAGS_MOST = 256 };
 /* The table: at most MO_FLAGS_MOST rows; no two of a command have the same name or field. */
-const struct mo_flag *mo_flags(int *n);
+int mo_n_flags(void);
+const struct mo_flag *mo_flag_at(int index); /* from 0 */
 
 /* Reads argv, whose first word is the verb.  MOIRE_EINVAL, with what is wrong: an unknown command or flag,
  * one of another command, a value that is missing or is not of its kind, a needed flag or operand that is

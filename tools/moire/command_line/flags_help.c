@@ -46,33 +46,33 @@ static int head_of(const struct mo_flag *f, char out[HEAD]) {
 }
 
 static void print_flags(FILE *to, const struct mo_verb *verb, uint64_t all) {
-    int n, indent = 0;
-    const struct mo_flag *rows = mo_flags(&n);
+    int indent = 0;
+    const int n = mo_n_flags();
     char head[HEAD], text[SENTENCE];
     for (int i = 0; i < n; i++) {
-        int width = rows[i].on & all ? head_of(&rows[i], head) : 0;
+        int width = mo_flag_at(i)->on & all ? head_of(mo_flag_at(i), head) : 0;
         if (width > indent && width <= MOST_INDENT) indent = width;
     }
     for (int i = 0; i < n; i++) {
-        if (!(rows[i].on & all)) continue;
-        int width = head_of(&rows[i], head);
-        describe(verb, all, &rows[i], text, sizeof text);
+        if (!(mo_flag_at(i)->on & all)) continue;
+        int width = head_of(mo_flag_at(i), head);
+        describe(verb, all, mo_flag_at(i), text, sizeof text);
         fprintf(to, "%-*s", indent, head);
         mo_prose_wrap(to, text, width > indent ? width : indent, indent);
     }
 }
 
 void mo_verb_usage(const struct mo_verb *verb, const struct mo_verb_command *c, char *out, size_t size) {
-    int n;
     bool others = false;
-    const struct mo_flag *rows = mo_flags(&n);
+    const int n = mo_n_flags();
     struct mo_text t = mo_text_in(out, size);
     mo_text_put(&t, "moire %s", verb->name);
     if (c->name) mo_text_put(&t, c == verb->commands && verb->first_is_default ? " [%s]" : " %s", c->name);
     if (c->operands) mo_text_put(&t, " %s", c->operands);
     for (int i = 0; i < n; i++) {
-        if (rows[i].needed >> c->command & 1) mo_text_put(&t, " %s %s", rows[i].name, rows[i].value);
-        others |= (rows[i].on & ~rows[i].needed) >> c->command & 1;
+        if (mo_flag_at(i)->needed >> c->command & 1)
+            mo_text_put(&t, " %s %s", mo_flag_at(i)->name, mo_flag_at(i)->value);
+        others |= (mo_flag_at(i)->on & ~mo_flag_at(i)->needed) >> c->command & 1;
     }
     if (others) mo_text_put(&t, " [FLAG...]");
 }
@@ -91,13 +91,12 @@ static void print_usage(FILE *to, const struct mo_verb *verb, uint64_t all) {
 
 void mo_verb_each_flag(const struct mo_verb *verb,
                        void (*take)(void *ctx, const char *head, const char *text), void *ctx) {
-    int n;
-    const struct mo_flag *rows = mo_flags(&n);
+    const int n = mo_n_flags();
     for (int i = 0; i < n; i++) {
         char head[HEAD], text[SENTENCE];
-        if (!(rows[i].on & commands_of(verb))) continue;
-        head_of(&rows[i], head);
-        describe(verb, commands_of(verb), &rows[i], text, sizeof text);
+        if (!(mo_flag_at(i)->on & commands_of(verb))) continue;
+        head_of(mo_flag_at(i), head);
+        describe(verb, commands_of(verb), mo_flag_at(i), text, sizeof text);
         take(ctx, head, text);
     }
 }
@@ -125,18 +124,20 @@ void mo_verb_page(FILE *to, const struct mo_verb *verb, const struct mo_verb_com
 }
 
 void mo_verb_words(FILE *to, const struct mo_verb *verb, const char *command) {
-    int n;
-    const struct mo_flag *rows = mo_flags(&n);
+    const int n = mo_n_flags();
     uint64_t on = commands_of(verb);
     for (const struct mo_verb_command *c = verb->commands; c->name; c++) {
         if (command && !strcmp(command, c->name)) on = UINT64_C(1) << c->command;
         if (!command && !c->hidden) fprintf(to, "%s\n", c->name);
     }
     for (int i = 0; i < n; i++) {
-        const char *value = rows[i].choices ? rows[i].choices : rows[i].value ? "VALUE" : "";
-        if (!(rows[i].on & on)) continue;
-        fprintf(to, "%s%s%s\n", rows[i].name, *value ? " " : "", value);
-        if (rows[i].other && !strncmp(rows[i].other, "--", 2)) /* a name of its own, not a letter */
-            fprintf(to, "%s%s%s\n", rows[i].other, *value ? " " : "", value);
+        const char *value = mo_flag_at(i)->choices ? mo_flag_at(i)->choices
+                            : mo_flag_at(i)->value ? "VALUE"
+                                                   : "";
+        if (!(mo_flag_at(i)->on & on)) continue;
+        fprintf(to, "%s%s%s\n", mo_flag_at(i)->name, *value ? " " : "", value);
+        if (mo_flag_at(i)->other &&
+            !strncmp(mo_flag_at(i)->other, "--", 2)) /* a name of its own, not a letter */
+            fprintf(to, "%s%s%s\n", mo_flag_at(i)->other, *value ? " " : "", value);
     }
 }

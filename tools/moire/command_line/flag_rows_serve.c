@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * flag_rows_serve.c - the flags of `moire serve`; see flag_rows.c. */
+#include "tools/moire/command_line/flag_rows.h"
+
+static const struct mo_flag rows[] = {
+    /* --- what is served --- */
+    {"--model-repository", "DIR", ON(SERVER), TO(repository),
+     "folder of models: NAME/config.pbtxt with NAME/1/model.onnx, or ONNX files"},
+    {"--check", "DIR", ON(SERVER), TO(check),
+     "serves nothing: says what would be served of that folder, and every fault; exit code 2 on any"},
+    {"--model-control-mode", "MODE", ON(SERVER), TO(control_mode),
+     "none: what is there at the start; poll: changes too; explicit: what clients load", .initial = "none",
+     .choices = "none poll explicit"},
+    {"--repository-poll-secs", "SECONDS", ON(SERVER), TO(poll_seconds), "time between two looks",
+     .initial = "15", .least = 1, .most = 86400},
+    {"--host", "ADDRESS", ON(SERVER), TO(host), "address to listen on", .initial = "127.0.0.1"},
+    {"--http-port", "PORT", ON(SERVER), TO(http_port), "0: any that is free; -1: no TCP", .initial = "8000",
+     .least = -1, .most = 65535},
+    {"--grpc-port", "PORT", ON(SERVER), TO(grpc_port), "0: any that is free; -1: none", .initial = "8001",
+     .least = -1, .most = 65535},
+    {"--metrics-port", "PORT", ON(SERVER), TO(metrics_port), "another door to /metrics; 0: any; -1: none",
+     .initial = "8002", .least = -1, .most = 65535},
+    {"--unix", "PATH", ON(SERVER), TO(unix_path), "a socket file besides, for its owner only"},
+    {"--insecure", NULL, ON(SERVER), TO(insecure),
+     "allow an address that other machines reach: there is no encryption and no token yet"},
+    {"--http-max-input-size", "BYTES", ON(SERVER), TO(body_bytes), "largest request", .initial = "67108864",
+     .least = 1024, .most = 1e12},
+    {"--json-log", NULL, ON(SERVER), TO(json_log), "log lines on standard error as JSON"},
+    {"--policy", "P", ON(SERVER), TO(policies), "the policy", .initial = "moire", .room = 1},
+    {"--threads", "N", ON(SERVER), TO(threads), "cores to use; all by default", .least = 1, .most = 1024},
+    {"--store", "DIR", ON(SERVER), TO(store),
+     "folder of compiled variants; $XDG_CACHE_HOME/moire/store or ~/.cache/moire/store by default"},
+};
+
+const struct mo_flag_rows mo_flag_rows_serve = {rows, (int)(sizeof rows / sizeof *rows)};
