@@ -32,6 +32,18 @@ MOIRE_API int moire_model_input(const moire_model *model, int index, moire_port 
  * Returns: MOIRE_OK; MOIRE_EINVAL: model or out is NULL, or there is no such output. */
 MOIRE_API int moire_model_output(const moire_model *model, int index, moire_port *out);
 
+/* Whether queries may be joined to a batch: `shapes` (n_shapes of them, of all inputs) are those of the
+ * batch, with the number of its rows, 2 or more, as first dimension of each.  Row i of every output then
+ * depends on row i of the inputs only, and is what a run of that row alone gives, by the definitions of the
+ * operators; kernels may sum in another order.  It is shown from operator to operator (docs/legality.md) for
+ * this number of rows, so that a "no" may be wrong and a "yes" is not.  Reads the file twice. Returns:
+ * MOIRE_OK: rows are separate; MOIRE_EUNSUPPORTED: they are not, or it could not be shown, and err names the
+ * first operator in question; MOIRE_EINVAL: model or shapes are NULL, n_shapes is less than 1, a shape has no
+ * input, another number of rows, or less than 2; MOIRE_ESHAPE: the model cannot have these shapes; MOIRE_EIO,
+ * MOIRE_EFORMAT, MOIRE_ELIMIT, MOIRE_ENOMEM: as moire_load(). */
+MOIRE_API int moire_model_rows_are_separate(const moire_model *model, const moire_shape *shapes, int n_shapes,
+                                            moire_error *err);
+
 #ifdef __cplusplus
 }
 #endif

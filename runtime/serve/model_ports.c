@@ -1,26 +1,35 @@
 /* SPDX-License-Identifier: Apache-2.0
- * model_ports.c - what an ONNX file says of its inputs and outputs (moire_model_*).
+ * model_ports.c - what an ONNX file says of its inputs and outputs, and whether queries may be joined
+ * (moire_model_*).
  *
- * The file is imported and nothing more; ports and their names are copied, so that its weights go at once. */
+ * The file is imported and nothing more; ports and their names are copied, so that its weights go at once.
+ * Whether rows are separate is asked seldom, and reads the file again. */
 #include <string.h>
 #include "codegen/frontend.h"
+#include "codegen/rows.h"
 #include "runtime/serve/runtime.h"
 
 struct moire_model {
     struct mo_env env;
     struct mo_region *region;
+    char *path;
     int n_inputs, n_outputs;
     moire_port *inputs, *outputs;
 };
+
+static char *copy_text(struct mo_region *region, const char *text) {
+    const size_t bytes = strlen(text) + 1;
+    char *copy = mo_region_alloc(region, bytes);
+    if (copy) memcpy(copy, text, bytes);
+    return copy;
+}
 
 static moire_port *copy_ports(struct mo_region *region, const struct mo_graph *g, int n, const int *ids) {
     moire_port *ports = mo_region_alloc(region, (size_t)(n ? n : 1) * sizeof *ports);
     for (int i = 0; i < n && ports; i++) {
         const struct mo_tensor *t = g->tensors[ids[i]];
-        const size_t bytes = strlen(t->name) + 1;
-        char *name = mo_region_alloc(region, bytes);
+        const char *name = copy_text(region, t->name);
         if (!name) return NULL;
-        memcpy(name, t->name, bytes);
         ports[i] = (moire_port){.name = name, .dtype = t->dtype, .rank = t->shape.rank};
         for (int k = 0; k < t->shape.rank; k++)
             ports[i].shape[k] = t->shape.d[k] < 0 ? -1 : t->shape.d[k];
@@ -29,7 +38,7 @@ static moire_port *copy_ports(struct mo_region *region, const struct mo_graph *g
     return ports;
 }
 
-static moire_model *make(const struct mo_env *env, const struct mo_graph *g) {
+static moire_model *make(const struct mo_env *env, const char *path, const struct mo_graph *g) {
     moire_model *m = mo_alloc(env, sizeof *m);
     if (!m) return NULL;
     *m = (moire_model){.env = *env, .n_inputs = g->n_inputs, .n_outputs = g->n_outputs};
@@ -37,8 +46,9 @@ static moire_model *make(const struct mo_env *env, const struct mo_graph *g) {
     if (m->region) {
         m->inputs = copy_ports(m->region, g, g->n_inputs, g->inputs);
         m->outputs = copy_ports(m->region, g, g->n_outputs, g->outputs);
+        m->path = copy_text(m->region, path);
     }
-    if (m->inputs && m->outputs) return m;
+    if (m->inputs && m->outputs && m->path) return m;
     moire_model_close(m);
     return NULL;
 }
@@ -51,7 +61,7 @@ int moire_model_open(const char *path, moire_model **out, moire_error *err) {
     *out = NULL;
     const int rc = mo_frontend_load(&env, path, &only_import, &g, err);
     if (rc) return rc;
-    *out = make(&env, g);
+    *out = make(&env, path, g);
     mo_graph_destroy(g);
     return *out ? MOIRE_OK : mo_fail(err, MOIRE_ENOMEM, "out of memory describing %.300s", path);
 }
@@ -80,4 +90,38 @@ int moire_model_input(const moire_model *m, int index, moire_port *out) {
 }
 int moire_model_output(const moire_model *m, int index, moire_port *out) {
     return m ? describe(m->outputs, m->n_outputs, index, out) : MOIRE_EINVAL;
+}
+
+/* --- rows --- */
+static int load_rows(const moire_model *m, const moire_shape *shapes, int n_shapes, bool one,
+                     struct mo_graph **out, moire_error *err) {
+    moire_shape *own = mo_alloc(&m->env, (size_t)n_shapes * sizeof *own);
+    *out = NULL;
+    if (!own) return mo_fail(err, MOIRE_ENOMEM, "out of memory looking for rows of a batch");
+    memcpy(own, shapes, (size_t)n_shapes * sizeof *own);
+    for (int i = 0; one && i < n_shapes; i++)
+        own[i].shape[0] = 1;
+    const struct mo_frontend_options options = {.shapes = own, .n_shapes = n_shapes, .no_passes = true};
+    const int rc = mo_frontend_load(&m->env, m->path, &options, out, err);
+    mo_free(&m->env, own);
+    return rc;
+}
+
+int moire_model_rows_are_separate(const moire_model *m, const moire_shape *shapes, int n_shapes,
+                                  moire_error *err) {
+    struct mo_graph *one = NULL, *many = NULL;
+    if (!m || !shapes || n_shapes < 1)
+        return mo_fail(err, MOIRE_EINVAL, "moire_model_rows_are_separate: model and shapes must be given");
+    for (int i = 0; i < n_shapes; i++)
+        if (!shapes[i].input || shapes[i].rank < 1 || shapes[i].rank > MOIRE_MAX_RANK ||
+            shapes[i].shape[0] != shapes[0].shape[0] || shapes[0].shape[0] < 2)
+            return mo_fail(err, MOIRE_EINVAL,
+                           "moire_model_rows_are_separate: every shape needs an input, and one and the same "
+                           "first dimension, 2 or more");
+    int rc = load_rows(m, shapes, n_shapes, true, &one, err);
+    if (!rc) rc = load_rows(m, shapes, n_shapes, false, &many, err);
+    if (!rc) rc = mo_rows_are_separate(one, many, shapes[0].shape[0], err);
+    mo_graph_destroy(one);
+    mo_graph_destroy(many);
+    return rc;
 }

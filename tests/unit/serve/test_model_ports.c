@@ -85,8 +85,60 @@ static void test_files_that_are_no_models(void **state) {
     unlink(path);
 }
 
+static int rows_of(const char *name, int64_t rows, moire_error *err) {
+    moire_model *m = open_zoo(name);
+    moire_shape shapes[4];
+    moire_port p;
+    const int n = moire_model_n_inputs(m);
+    assert_in_range(n, 1, 4);
+    for (int i = 0; i < n; i++) {
+        assert_int_equal(moire_model_input(m, i, &p), MOIRE_OK);
+        shapes[i] = (moire_shape){.input = p.name, .rank = p.rank};
+        memcpy(shapes[i].shape, p.shape, sizeof p.shape);
+        shapes[i].shape[0] = rows;
+    }
+    *err = (moire_error){0};
+    assert_int_equal(moire_model_rows_are_separate(m, shapes, n, err), MOIRE_EIO); /* open_zoo removed it */
+    struct mo_env env = mo_env_default();
+    assert_int_equal(mo_zoo_path(&env, name, folder, path, sizeof path, NULL), MOIRE_OK);
+    *err = (moire_error){0};
+    const int rc = moire_model_rows_are_separate(m, shapes, n, err);
+    unlink(path);
+    moire_model_close(m);
+    return rc;
+}
+
+static void test_rows_are_separate(void **state) {
+    (void)state;
+    static const char *const names[] = {"lenet", "resnet18", "mobilenet-v2", "googlenet", "efficientnet-b0"};
+    moire_error err;
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        const int rc = rows_of(names[i], 2 + (int64_t)i, &err);
+        if (rc) print_message("%s: %s\n", names[i], err.message);
+        assert_int_equal(rc, MOIRE_OK);
+    }
+}
+
+static void test_rows_need_one_batch(void **state) {
+    (void)state;
+    struct mo_env env = mo_env_default();
+    moire_model *m = open_zoo("lenet");
+    moire_shape shape = {.input = "input", .rank = 4, .shape = {1, 1, 32, 32}};
+    moire_error err = {0};
+    assert_int_equal(moire_model_rows_are_separate(m, &shape, 1, &err), MOIRE_EINVAL);
+    assert_int_equal(moire_model_rows_are_separate(NULL, &shape, 1, &err), MOIRE_EINVAL);
+    assert_int_equal(moire_model_rows_are_separate(m, NULL, 1, &err), MOIRE_EINVAL);
+    assert_int_equal(mo_zoo_path(&env, "lenet", folder, path, sizeof path, NULL), MOIRE_OK);
+    shape = (moire_shape){.input = "input", .rank = 4, .shape = {4, 3, 32, 32}};
+    assert_int_equal(moire_model_rows_are_separate(m, &shape, 1, &err), MOIRE_ESHAPE);
+    unlink(path);
+    moire_model_close(m);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_rows_are_separate),
+        cmocka_unit_test(test_rows_need_one_batch),
         cmocka_unit_test(test_ports),
         cmocka_unit_test(test_wrong_arguments),
         cmocka_unit_test(test_files_that_are_no_models),
