@@ -6,7 +6,7 @@
  * Whether rows are separate is asked seldom, and reads the file again. */
 #include <string.h>
 #include "codegen/frontend.h"
-#include "codegen/rows.h"
+#include "codegen/batch_rows.h"
 #include "runtime/serve/runtime.h"
 
 struct moire_model {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * test_rows.c - which models keep the rows of a batch apart.  What is said to is run by the references, for a
+ * test_batch_rows.c - which models keep the rows of a batch apart.  What is said to is run by the references, for a
  * batch and row by row, and must agree bit by bit. */
 #define _GNU_SOURCE
 #include <setjmp.h>
@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "codegen/frontend.h"
-#include "codegen/rows.h"
+#include "codegen/batch_rows.h"
 #include "runtime/ops/interpret.h"
 #include "tests/unit/codegen/onnx_build.h"
 

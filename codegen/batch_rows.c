@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
- * rows.c - carries where tensors have their rows from inputs to outputs; see rows.h. */
-#include "codegen/rows.h"
+ * batch_rows.c - carries where tensors have their rows from inputs to outputs; see batch_rows.h. */
+#include "codegen/batch_rows.h"
 
 #include <string.h>
-#include "codegen/rows_rules.h"
+#include "codegen/batch_rows_rules.h"
 
 /* --- the two graphs side by side --- */
 /* The tensor of the other graph: files give both the same tensors in the same order. */

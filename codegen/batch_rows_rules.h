@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * rows_rules.h - inside rows.c: what a rule sees, and the rule of an operator. */
-#ifndef MO_ROWS_RULES_H
-#define MO_ROWS_RULES_H
+ * batch_rows_rules.h - inside batch_rows.c: what a rule sees, and the rule of an operator. */
+#ifndef MO_BATCH_ROWS_RULES_H
+#define MO_BATCH_ROWS_RULES_H
 #include "runtime/ops/op.h"
 
 /* Where a tensor has its rows: an axis from 0, or one of these. */
