@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * batch_rows.h - whether a model computes every row of a batch from that row alone, so that queries may be joined.
+ * batch_rows.h - whether a model computes every row of a batch from that row alone, so that queries may be
+ * joined.
  *
  * The same file is prepared twice, without passes: for inputs of one row, and of n.  A tensor of the second
  * graph `has its rows at axis a` when it can be cut there into n equal parts, of which part i is, bit by bit,

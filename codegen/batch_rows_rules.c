@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * batch_rows_rules.c - for each kind of operator: where its results have their rows when its operands have them
- * somewhere; see batch_rows.h.
+ * batch_rows_rules.c - for each kind of operator: where its results have their rows when its operands have
+ * them somewhere; see batch_rows.h.
  *
  * A rule sets out[k] only where it holds for every row by itself.  It need not look at what the shapes of
  * results show: the caller compares these.  A constant operand must be looked at by its contents, unless all
