@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * test_batch_rows.c - which models keep the rows of a batch apart.  What is said to is run by the references, for a
- * batch and row by row, and must agree bit by bit. */
+ * test_batch_rows.c - which models keep the rows of a batch apart.  What is said to is run by the references,
+ * for a batch and row by row, and must agree bit by bit. */
 #define _GNU_SOURCE
 #include <setjmp.h>
 #include <stdarg.h>
