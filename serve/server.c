@@ -20,6 +20,7 @@ struct ms_server {
     struct ms_server_options options;
     moire_runtime *runtime;
     struct ms_repository *repository;
+    struct ms_tls *tls; /* NULL: none */
     struct ms_http http;
     struct ms_grpc grpc;
     int port[MS_TCP_PORTS];
@@ -50,6 +51,13 @@ static void log_line(void *user, int level, const char *line) {
     ms_bytes_free(&b);
 }
 
+/* A file that was to be read again, and cannot be. */
+static void log_kept(struct ms_server *s, const moire_error *err) {
+    char line[sizeof err->message + 40];
+    snprintf(line, sizeof line, "what was read before stays in use: %s", err->message);
+    log_line(s, MOIRE_LOG_ERROR, line);
+}
+
 /* --- start and stop --- */
 static int start_runtime(struct ms_server *s, moire_error *err) {
     moire_config c;
@@ -71,16 +79,30 @@ static int start_repository(struct ms_server *s, moire_error *err) {
     return ms_repository_start(&o, &s->repository, err);
 }
 
+static int start_tls(struct ms_server *s, moire_error *err) {
+    const struct ms_tls_files *f = &s->options.tls;
+    if (!f->certificate && !f->key && !f->client_ca) return MOIRE_OK;
+    if (!f->certificate || !f->key)
+        return ms_fail(err, MOIRE_EINVAL, "TLS needs both --tls-cert and --tls-key");
+    return ms_tls_open(f, &s->tls, err);
+}
+
+/* Other machines may reach the server: strangers are kept out, or that is asked for. */
+static bool is_guarded(const struct ms_server *s) {
+    return s->options.insecure || (s->tls && s->options.tls.client_ca);
+}
+
 static int listen_tcp(struct ms_server *s, int index, int port, moire_error *err) {
     int fd;
     if (port < 0) return MOIRE_OK;
-    int rc = ms_socket_tcp(s->options.host, port, s->options.insecure, &fd, &s->port[index], err);
-    if (!rc) rc = ms_http_listen(&s->http, fd, err);
+    int rc = ms_socket_tcp(s->options.host, port, is_guarded(s), &fd, &s->port[index], err);
+    if (!rc) rc = ms_http_listen(&s->http, fd, MS_LISTEN_TCP, err);
     return rc;
 }
 
 static int listen_http(struct ms_server *s, moire_error *err) {
     int fd, rc = ms_http_open(&s->http, err);
+    s->http.tls = s->tls;
     s->http.repository = s->repository;
     s->http.runtime = s->runtime;
     s->http.body_bytes = (size_t)s->options.body_bytes;
@@ -89,7 +111,7 @@ static int listen_http(struct ms_server *s, moire_error *err) {
     if (!rc && s->options.unix_path) {
         rc = ms_socket_unix(s->options.unix_path, &fd, err);
         s->owns_unix = !rc;
-        if (!rc) rc = ms_http_listen(&s->http, fd, err);
+        if (!rc) rc = ms_http_listen(&s->http, fd, MS_LISTEN_FILE, err);
     }
     return rc;
 }
@@ -104,13 +126,15 @@ static int listen_grpc(struct ms_server *s, moire_error *err) {
         log_line(s, MOIRE_LOG_WARN, line);
         return MOIRE_OK;
     }
+    s->grpc.tls = s->tls;
     s->grpc.repository = s->repository;
     s->grpc.runtime = s->runtime;
     s->grpc.body_bytes = (size_t)s->options.body_bytes;
     if (!rc)
-        rc = ms_socket_tcp(s->options.host, s->options.grpc_port, s->options.insecure, &fd,
-                           &s->port[MS_PORT_GRPC], err);
-    if (!rc) rc = ms_grpc_listen(&s->grpc, fd, err);
+        rc = ms_socket_tcp(s->options.host, s->options.grpc_port, is_guarded(s), &fd, &s->port[MS_PORT_GRPC],
+                           err);
+    if (!rc) rc = ms_grpc_listen(&s->grpc, fd, s->tls != NULL, err);
+    if (!rc) rc = ms_grpc_start(&s->grpc, err);
     return rc;
 }
 
@@ -124,7 +148,8 @@ int ms_server_start(const struct ms_server_options *options, struct ms_server **
         return ms_fail(err, MOIRE_EIO, "the model repository %.300s is no folder that can be read",
                        options->repository);
     }
-    int rc = start_runtime(s, err);
+    int rc = start_tls(s, err);
+    if (!rc) rc = start_runtime(s, err);
     if (!rc) rc = start_repository(s, err);
     if (!rc) rc = listen_http(s, err);
     if (!rc) rc = listen_grpc(s, err);
@@ -139,6 +164,7 @@ void ms_server_stop(struct ms_server *s) {
     ms_grpc_quiesce(&s->grpc);
     ms_http_close(&s->http, DRAIN_SECONDS);
     ms_grpc_close(&s->grpc, DRAIN_SECONDS);
+    ms_tls_close(s->tls);
     if (s->runtime) moire_drain(s->runtime);
     if (s->repository) ms_repository_stop(s->repository);
     moire_runtime_destroy(s->runtime, 1);
@@ -158,9 +184,16 @@ void ms_server_refresh(struct ms_server *s) {
     ms_repository_refresh(s->repository);
 }
 
+void ms_server_reload(struct ms_server *s) {
+    moire_error err;
+    if (s->tls && ms_tls_reload(s->tls, &err)) log_kept(s, &err);
+    ms_repository_refresh(s->repository);
+}
+
 /* --- running --- */
 static void announce(const struct ms_server *s) {
     const struct ms_server_options *o = &s->options;
+    const char *scheme = s->tls ? "https" : "http";
     if (o->json) {
         json_t *line = json_pack("{s:s, s:i, s:i, s:i, s:s?}", "host", o->host, "http_port",
                                  s->port[MS_PORT_HTTP], "metrics_port", s->port[MS_PORT_METRICS], "grpc_port",
@@ -169,9 +202,9 @@ static void announce(const struct ms_server *s) {
         putchar('\n');
         json_decref(line);
     } else {
-        if (s->port[MS_PORT_HTTP]) printf("HTTP on http://%s:%d/v2\n", o->host, s->port[MS_PORT_HTTP]);
+        if (s->port[MS_PORT_HTTP]) printf("HTTP on %s://%s:%d/v2\n", scheme, o->host, s->port[MS_PORT_HTTP]);
         if (s->port[MS_PORT_METRICS])
-            printf("metrics on http://%s:%d/metrics\n", o->host, s->port[MS_PORT_METRICS]);
+            printf("metrics on %s://%s:%d/metrics\n", scheme, o->host, s->port[MS_PORT_METRICS]);
         if (s->port[MS_PORT_GRPC]) printf("gRPC on %s:%d\n", o->host, s->port[MS_PORT_GRPC]);
         if (o->unix_path) printf("HTTP on the socket %s\n", o->unix_path);
     }
@@ -185,7 +218,8 @@ static void wait_for_end(struct ms_server *s, const sigset_t *signals) {
     for (;;) {
         const int signal = sigtimedwait(signals, NULL, &pause);
         if (signal == SIGTERM || signal == SIGINT) return;
-        if (signal == SIGHUP || (signal < 0 && polls)) ms_repository_refresh(s->repository);
+        if (signal == SIGHUP) ms_server_reload(s);
+        if (signal < 0 && polls) ms_server_refresh(s);
     }
 }
 

@@ -6,10 +6,12 @@
 #include <stdbool.h>
 #include <stdio.h>
 #include "moire.h"
+#include "serve/net/tls.h"
 
 struct ms_server_options {
     const char *repository, *host, *unix_path, *policy, *store, *mode; /* mode: none, poll, explicit */
     int http_port, metrics_port, grpc_port;                            /* 0: any that is free; -1: none */
+    struct ms_tls_files tls;                                           /* certificate NULL: none */
     int threads, poll_seconds;
     int64_t body_bytes;
     bool insecure, json_log, json;
@@ -29,9 +31,11 @@ int ms_server_port(const struct ms_server *server, enum ms_port which);
 bool ms_server_is_ready(struct ms_server *server);
 /* Looks at the repository again.  Returns at once. */
 void ms_server_refresh(struct ms_server *server);
+/* And at certificates, which stay as they are where a file is no good; the log says that. */
+void ms_server_reload(struct ms_server *server);
 
-/* Serves until SIGTERM or SIGINT; a second one ends the process at once.  SIGHUP looks at the repository
- * again. */
+/* Serves until SIGTERM or SIGINT; a second one ends the process at once.  SIGHUP is
+ * ms_server_reload(). */
 int ms_server_run(const struct ms_server_options *options, moire_error *err);
 
 /* server_check.c: says to `out` what would be served, and every fault.  *faults: how many. */

@@ -21,7 +21,7 @@ int64_t ms_grpc_now(void) {
     return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
 }
 
-static void wake(const struct ms_grpc *door) {
+void ms_grpc_wake(const struct ms_grpc *door) {
     const uint64_t one = 1;
     if (write(door->wake, &one, sizeof one) < 0) return; /* it is awake already */
 }
@@ -37,7 +37,7 @@ void ms_item_ended(void *ended) {
     else
         door->ended_last->next_ended = item;
     door->ended_last = item;
-    if (was_empty) wake(door); /* under the lock: the door does not close before this is over */
+    if (was_empty) ms_grpc_wake(door); /* under the lock: the door does not close before this is over */
     pthread_mutex_unlock(&door->lock);
 }
 
@@ -54,30 +54,11 @@ static void take_ended(struct ms_grpc *door) {
 }
 
 /* --- the loop --- */
-static void accept_all(struct ms_grpc *door) {
-    for (;;) {
-        const int fd = accept4(door->listener, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
-        if (fd < 0) {
-            /* no descriptor is left: clients wait, and the sweep looks again, rather than this loop at once
-             */
-            if (errno == EMFILE || errno == ENFILE)
-                epoll_ctl(door->epoll, EPOLL_CTL_DEL, door->listener, NULL);
-            return;
-        }
-        ms_connection_new(door, fd);
-    }
-}
-
-static int watch_listener(struct ms_grpc *door) {
-    struct epoll_event e = {.events = EPOLLIN, .data.ptr = &door->listener};
-    return epoll_ctl(door->epoll, EPOLL_CTL_ADD, door->listener, &e) && errno != EEXIST ? -1 : 0;
-}
-
 static void sweep(struct ms_grpc *door) {
     const int64_t now = ms_grpc_now();
     if (now - door->swept_ns < (int64_t)SWEEP_MS * 1000000) return;
     door->swept_ns = now;
-    if (door->listener >= 0) watch_listener(door);
+    ms_grpc_watch(door);
     for (struct ms_connection *c = door->first, *next; c; c = next) {
         next = c->next;
         ms_connection_sweep(c, now);
@@ -85,8 +66,7 @@ static void sweep(struct ms_grpc *door) {
 }
 
 static void start_draining(struct ms_grpc *door) {
-    close(door->listener);
-    door->listener = -1;
+    ms_grpc_unlisten(door);
     for (struct ms_connection *c = door->first, *next; c; c = next) {
         next = c->next;
         ms_connection_say_goodbye(c);
@@ -95,10 +75,11 @@ static void start_draining(struct ms_grpc *door) {
 
 static void handle(struct ms_grpc *door, const struct epoll_event *e) {
     uint64_t count;
-    if (!e->data.ptr) {
+    const void *what = e->data.ptr;
+    if (!what) {
         if (read(door->wake, &count, sizeof count) < 0) return;
-    } else if (e->data.ptr == &door->listener) {
-        if (door->listener >= 0) accept_all(door);
+    } else if (what == &door->listener[0] || what == &door->listener[1]) {
+        if (door->n_listeners) ms_grpc_accept(door, what);
     } else {
         struct ms_connection *c = e->data.ptr;
         if (e->events & EPOLLOUT)
@@ -116,7 +97,7 @@ static bool is_over(struct ms_grpc *door) {
             ms_connection_close(c);
             ms_connection_release(c);
         }
-    return atomic_load(&door->draining) && door->listener < 0 && !door->first;
+    return atomic_load(&door->draining) && !door->n_listeners && !door->first;
 }
 
 static void *loop(void *user) {
@@ -124,11 +105,12 @@ static void *loop(void *user) {
     struct epoll_event events[EVENTS];
     while (!is_over(door)) {
         const bool draining = atomic_load(&door->draining);
-        if (draining && door->listener >= 0) start_draining(door);
+        if (draining && door->n_listeners) start_draining(door);
         const int n = epoll_wait(door->epoll, events, EVENTS, draining ? DRAIN_MS : SWEEP_MS);
         for (int i = 0; i < n; i++)
             handle(door, &events[i]);
         take_ended(door);
+        ms_grpc_take_arrived(door);
         sweep(door);
     }
     return NULL;
@@ -137,7 +119,7 @@ static void *loop(void *user) {
 /* --- open and close --- */
 int ms_grpc_open(struct ms_grpc *door, moire_error *err) {
     const int rc = ms_h2_open(&door->h2, err);
-    door->listener = door->epoll = door->wake = -1;
+    door->epoll = door->wake = -1;
     if (rc) return rc;
     ms_zlib_open(&door->zlib, NULL);
     pthread_mutex_init(&door->lock, NULL);
@@ -148,15 +130,25 @@ int ms_grpc_open(struct ms_grpc *door, moire_error *err) {
     return MOIRE_OK;
 }
 
-int ms_grpc_listen(struct ms_grpc *door, int socket, moire_error *err) {
+int ms_grpc_listen(struct ms_grpc *door, int socket, bool by_tls, moire_error *err) {
+    const int flags = fcntl(socket, F_GETFL);
+    if (flags < 0 || fcntl(socket, F_SETFL, flags | O_NONBLOCK))
+        return ms_fail(err, MOIRE_EIO, "the gRPC server does not start: %s", strerror(errno));
+    door->listener[door->n_listeners++] = (struct ms_grpc_listener){.fd = socket, .by_tls = by_tls};
+    return MOIRE_OK;
+}
+
+int ms_grpc_start(struct ms_grpc *door, moire_error *err) {
     struct epoll_event e = {.events = EPOLLIN, .data.ptr = NULL};
-    door->listener = socket;
+    const struct ms_handshake_options h = {
+        .tls = door->tls, .protocol = "h2", .done = ms_grpc_arrived, .user = door};
     door->epoll = epoll_create1(EPOLL_CLOEXEC);
     door->wake = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
-    const int flags = fcntl(socket, F_GETFL);
-    int rc = flags < 0 || fcntl(socket, F_SETFL, flags | O_NONBLOCK) || door->epoll < 0 || door->wake < 0 ||
-             epoll_ctl(door->epoll, EPOLL_CTL_ADD, door->wake, &e) || watch_listener(door);
+    int rc = door->epoll < 0 || door->wake < 0 || epoll_ctl(door->epoll, EPOLL_CTL_ADD, door->wake, &e) ||
+             ms_grpc_watch(door);
     if (rc) return ms_fail(err, MOIRE_EIO, "the gRPC server does not start: %s", strerror(errno));
+    rc = door->tls ? ms_handshakes_start(&h, &door->handshakes, err) : MOIRE_OK;
+    if (rc) return rc;
     rc = pthread_create(&door->thread, NULL, loop, door);
     if (rc) return ms_fail(err, MOIRE_EIO, "the gRPC server does not start: %s", strerror(rc));
     door->runs = true;
@@ -165,7 +157,7 @@ int ms_grpc_listen(struct ms_grpc *door, int socket, moire_error *err) {
 
 void ms_grpc_quiesce(struct ms_grpc *door) {
     atomic_store(&door->draining, true);
-    if (door->runs) wake(door);
+    if (door->runs) ms_grpc_wake(door);
 }
 
 void ms_grpc_close(struct ms_grpc *door, int seconds) {
@@ -177,13 +169,15 @@ void ms_grpc_close(struct ms_grpc *door, int seconds) {
         end.tv_sec += seconds;
         if (pthread_timedjoin_np(door->thread, NULL, &end)) {
             atomic_store(&door->ends, true);
-            wake(door);
+            ms_grpc_wake(door);
             pthread_join(door->thread, NULL);
         }
     }
-    const int fds[] = {door->listener, door->epoll, door->wake};
-    for (size_t i = 0; i < sizeof fds / sizeof *fds; i++)
-        if (fds[i] >= 0) close(fds[i]);
+    ms_handshakes_stop(door->handshakes);
+    ms_grpc_take_arrived(door); /* closes them */
+    ms_grpc_unlisten(door);
+    if (door->epoll >= 0) close(door->epoll);
+    if (door->wake >= 0) close(door->wake);
     pthread_mutex_lock(&door->lock); /* who ended the last item may still be leaving */
     pthread_mutex_unlock(&door->lock);
     pthread_mutex_destroy(&door->lock);
@@ -191,5 +185,5 @@ void ms_grpc_close(struct ms_grpc *door, int seconds) {
     if (door->callbacks) door->h2.session_callbacks_del(door->callbacks);
     ms_zlib_close(&door->zlib);
     ms_h2_close(&door->h2);
-    *door = (struct ms_grpc){.listener = -1};
+    *door = (struct ms_grpc){.epoll = -1};
 }

@@ -15,10 +15,12 @@
 #include <stdatomic.h>
 #include "serve/grpc/h2.h"
 #include "serve/net/coding.h"
+#include "serve/net/handshake.h"
 #include "serve/repository/infer_query.h"
 
 /* Bounds; docs/serving.md has them in its table of limits. */
 enum {
+    MS_GRPC_LISTENERS = 2, /* TCP, a file */
     MS_GRPC_CONNECTIONS = 1000,
     MS_GRPC_STREAMS = 128,        /* open at once, a connection */
     MS_GRPC_CALLS = 256,          /* the same, and those that clients left while they were worked on */
@@ -31,13 +33,29 @@ enum {
     MS_GRPC_PREFIX = 5            /* bytes before a message: whether it is compressed, its length */
 };
 
+/* A socket on which clients come. */
+struct ms_grpc_listener {
+    int fd; /* -1: none */
+    bool by_tls;
+};
+/* A client whose handshake is over. */
+struct ms_arrival {
+    int fd;
+    struct ms_channel *channel;
+    struct ms_arrival *next;
+};
+
 struct ms_grpc {
     struct ms_h2 h2;
     struct ms_zlib zlib; /* without it compressed messages are refused */
     struct ms_repository *repository;
     moire_runtime *runtime;
-    size_t body_bytes; /* most of a message */
-    int listener, epoll, wake;
+    size_t body_bytes;  /* most of a message */
+    struct ms_tls *tls; /* NULL: sockets of TCP are plain, too */
+    struct ms_handshakes *handshakes;
+    struct ms_grpc_listener listener[MS_GRPC_LISTENERS];
+    int n_listeners; /* 0 once it drains */
+    int epoll, wake;
     nghttp2_session_callbacks *callbacks;
     nghttp2_option *option;
     pthread_t thread;
@@ -47,14 +65,16 @@ struct ms_grpc {
     size_t held; /* bytes of all messages that are being received or worked on */
     int64_t swept_ns;
     atomic_bool draining, ends;
-    pthread_mutex_t lock; /* of the list of items that ended */
+    pthread_mutex_t lock; /* of the two lists */
     struct ms_item *ended_first, *ended_last;
+    struct ms_arrival *arrived;
 };
 
 struct ms_connection {
     struct ms_grpc *door;
     struct ms_connection *next, *previous;
-    int fd; /* -1: closed */
+    int fd;                     /* -1: closed */
+    struct ms_channel *channel; /* NULL: plain */
     nghttp2_session *session;
     struct ms_bytes out; /* goes to the socket, from `sent` */
     size_t sent;
@@ -99,9 +119,11 @@ struct ms_item {
     bool has_ended;
 };
 
-/* grpc.c.  Opens the library; listens on a socket that is bound already, the door's from now on. */
+/* grpc.c.  Opens the library; takes sockets that are bound already, which are the door's from now on; starts.
+ * The door's options are set between the first two. */
 int ms_grpc_open(struct ms_grpc *door, moire_error *err);
-int ms_grpc_listen(struct ms_grpc *door, int socket, moire_error *err);
+int ms_grpc_listen(struct ms_grpc *door, int socket, bool by_tls, moire_error *err);
+int ms_grpc_start(struct ms_grpc *door, moire_error *err);
 /* Takes no further call; open ones go on. */
 void ms_grpc_quiesce(struct ms_grpc *door);
 /* Answers what is under way (clients have `seconds` to read it) and closes all.  Fine if never opened. */
@@ -109,9 +131,19 @@ void ms_grpc_close(struct ms_grpc *door, int seconds);
 /* From any thread. */
 void ms_item_ended(void *item);
 int64_t ms_grpc_now(void); /* of the monotonic clock */
+void ms_grpc_wake(const struct ms_grpc *door);
+
+/* grpc_accept.c */
+void ms_grpc_accept(struct ms_grpc *door, const struct ms_grpc_listener *listener);
+int ms_grpc_watch(struct ms_grpc *door); /* its listeners, where they are not watched */
+void ms_grpc_unlisten(struct ms_grpc *door);
+/* From any thread: a client is ready (struct ms_handshake_options). */
+void ms_grpc_arrived(void *door, int socket, struct ms_channel *channel);
+void ms_grpc_take_arrived(struct ms_grpc *door);
 
 /* grpc_connection.c */
-void ms_connection_new(struct ms_grpc *door, int fd); /* closes it where there is no room */
+/* Takes over both; closes them where there is no room. */
+void ms_connection_new(struct ms_grpc *door, int fd, struct ms_channel *channel);
 void ms_connection_read(struct ms_connection *c);
 void ms_connection_write(struct ms_connection *c);
 /* What stands still too long is ended. */

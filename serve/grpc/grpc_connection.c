@@ -115,15 +115,18 @@ static int start(struct ms_connection *c) {
            epoll_ctl(door->epoll, EPOLL_CTL_ADD, c->fd, &e);
 }
 
-void ms_connection_new(struct ms_grpc *door, int fd) {
+void ms_connection_new(struct ms_grpc *door, int fd, struct ms_channel *channel) {
     const int on = 1;
-    struct ms_connection *c = door->n_connections < MS_GRPC_CONNECTIONS ? calloc(1, sizeof *c) : NULL;
+    const bool room = door->n_connections < MS_GRPC_CONNECTIONS && !atomic_load(&door->draining);
+    struct ms_connection *c = room ? calloc(1, sizeof *c) : NULL;
     if (!c) {
+        ms_channel_free(channel);
         close(fd);
         return;
     }
     setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-    *c = (struct ms_connection){.door = door, .next = door->first, .fd = fd, .moved_ns = ms_grpc_now()};
+    *c = (struct ms_connection){
+        .door = door, .next = door->first, .fd = fd, .channel = channel, .moved_ns = ms_grpc_now()};
     if (door->first) door->first->previous = c;
     door->first = c;
     door->n_connections++;
@@ -133,6 +136,8 @@ void ms_connection_new(struct ms_grpc *door, int fd) {
 
 void ms_connection_close(struct ms_connection *c) {
     if (c->fd < 0) return;
+    ms_channel_free(c->channel);
+    c->channel = NULL;
     close(c->fd);
     c->fd = -1;
     if (c->session) h2_of(c)->session_del(c->session);
@@ -179,7 +184,7 @@ static bool write_some(struct ms_connection *c) {
         gather(c);
         if (c->out.failed) return false;
         if (!c->out.n) break;
-        const ssize_t n = send(c->fd, c->out.at + c->sent, c->out.n - c->sent, MSG_NOSIGNAL);
+        const ssize_t n = ms_channel_send(c->channel, c->fd, c->out.at + c->sent, c->out.n - c->sent);
         if (n < 0 && errno != EAGAIN && errno != EINTR) return false;
         if (n < 0) {
             wait_to_write(c, true);
@@ -202,7 +207,7 @@ void ms_connection_read(struct ms_connection *c) {
     uint8_t buffer[READ_BYTES];
     bool open = c->fd >= 0;
     for (int i = 0; i < READS && open; i++) {
-        const ssize_t n = recv(c->fd, buffer, sizeof buffer, 0);
+        const ssize_t n = ms_channel_receive(c->channel, c->fd, buffer, sizeof buffer);
         if (n < 0 && (errno == EAGAIN || errno == EINTR)) break;
         open = n > 0;
         if (!open) break;

@@ -77,18 +77,19 @@ static enum MHD_Result send_answer(struct ms_exchange *x) {
 }
 
 /* --- receiving --- */
-static struct ms_exchange *begin(struct ms_http *h, struct MHD_Connection *connection, const char *url,
-                                 const char *method) {
+static struct ms_exchange *begin(const struct ms_listener *l, struct MHD_Connection *connection,
+                                 const char *url, const char *method) {
     struct ms_exchange *x = calloc(1, sizeof *x);
     if (!x) return NULL;
-    x->http = h;
+    x->http = l->http;
+    x->listener = l;
     x->connection = connection;
     int status = 0;
     x->route = ms_http_route(x, method, url, &status);
     const char *length = ms_http_header(x, "Content-Length");
     if (!x->route)
         fail_status(x, status, status == 405 ? "that path has another method" : "there is no such path");
-    else if (length && strtoull(length, NULL, 10) > h->body_bytes)
+    else if (length && strtoull(length, NULL, 10) > x->http->body_bytes)
         fail_status(x, 413, "the request is larger than --http-max-input-size");
     if (x->status) x->phase = MS_REFUSED;
     return x;
@@ -159,27 +160,41 @@ int ms_http_open(struct ms_http *h, moire_error *err) {
     return ms_mhd_open(&h->mhd, err);
 }
 
-int ms_http_listen(struct ms_http *h, int socket, moire_error *err) {
-    struct MHD_Daemon *d = h->mhd.start_daemon(
-        MHD_USE_EPOLL | MHD_USE_INTERNAL_POLLING_THREAD | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ITC, 0, NULL,
-        NULL, handle, h, MHD_OPTION_LISTEN_SOCKET, socket, MHD_OPTION_NOTIFY_COMPLETED, completed, h,
+int ms_http_listen(struct ms_http *h, int socket, int how, moire_error *err) {
+    const bool by_tls = h->tls && how & MS_LISTEN_TCP;
+    struct ms_listener *l = &h->listener[h->n];
+    struct MHD_OptionItem tls[] = {
+        {MHD_OPTION_NOTIFY_CONNECTION, (intptr_t)ms_http_tls_notify, l},
+        {MHD_OPTION_HTTPS_CERT_CALLBACK, 0, (void *)(intptr_t)ms_http_tls_refuse},
+        {MHD_OPTION_END, 0, NULL},
+    };
+    if (!by_tls) tls[0] = tls[2];
+    if (by_tls && h->mhd.is_feature_supported(MHD_FEATURE_TLS) != MHD_YES)
+        return ms_fail(err, MOIRE_EUNSUPPORTED, "libmicrohttpd was built without TLS");
+    *l = (struct ms_listener){.http = h, .is_control = how & MS_LISTEN_CONTROL};
+    /* with epoll libmicrohttpd 0.9.75 spins until a client has ended its handshake */
+    l->daemon = h->mhd.start_daemon(
+        (by_tls ? MHD_USE_POLL : MHD_USE_EPOLL) | MHD_USE_INTERNAL_POLLING_THREAD | MHD_ALLOW_SUSPEND_RESUME |
+            MHD_USE_ITC | (by_tls ? MHD_USE_TLS : 0),
+        0, NULL, NULL, handle, l, MHD_OPTION_LISTEN_SOCKET, socket, MHD_OPTION_NOTIFY_COMPLETED, completed, h,
         MHD_OPTION_CONNECTION_LIMIT, (unsigned)CONNECTIONS, MHD_OPTION_CONNECTION_MEMORY_LIMIT,
-        (size_t)HEADER_BYTES, MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)IDLE_SECONDS, MHD_OPTION_END);
-    if (!d) return ms_fail(err, MOIRE_EIO, "the HTTP server does not start");
-    h->daemon[h->n++] = d;
+        (size_t)HEADER_BYTES, MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)IDLE_SECONDS, MHD_OPTION_ARRAY, tls,
+        MHD_OPTION_END);
+    if (!l->daemon) return ms_fail(err, MOIRE_EIO, "the HTTP server does not start");
+    h->n++;
     return MOIRE_OK;
 }
 
 void ms_http_close(struct ms_http *h, int seconds) {
-    int sockets[MS_LISTENERS] = {-1, -1, -1};
+    int sockets[MS_LISTENERS] = {0};
     const int n = h->n < MS_LISTENERS ? h->n : MS_LISTENERS;
     atomic_store(&h->draining, true);
     for (int i = 0; i < n; i++)
-        sockets[i] = h->mhd.quiesce_daemon(h->daemon[i]);
+        sockets[i] = h->mhd.quiesce_daemon(h->listener[i].daemon);
     for (int ms = 0; atomic_load(&h->suspended) || (ms < seconds * 1000 && atomic_load(&h->active)); ms += 2)
         usleep(2000);
     for (int i = 0; i < n; i++) {
-        h->mhd.stop_daemon(h->daemon[i]);
+        h->mhd.stop_daemon(h->listener[i].daemon);
         if (sockets[i] >= 0) close(sockets[i]);
     }
     h->n = 0;

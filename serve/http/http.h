@@ -10,18 +10,27 @@
 #define MS_HTTP_H
 #include <stdatomic.h>
 #include "serve/net/coding.h"
+#include "serve/net/tls.h"
 #include "serve/http/mhd.h"
 #include "serve/repository/infer_query.h"
 
-enum { MS_LISTENERS = 3 };
+enum { MS_LISTENERS = 5 };
+
+/* A socket on which clients come. */
+struct ms_listener {
+    struct ms_http *http;
+    struct MHD_Daemon *daemon;
+    bool is_control; /* who loads and unloads comes this way */
+};
 
 struct ms_http {
     struct ms_mhd mhd;
     struct ms_zlib zlib; /* without it nothing is compressed */
+    struct ms_tls *tls;  /* NULL: sockets of TCP are plain, too */
     struct ms_repository *repository;
     moire_runtime *runtime;
     size_t body_bytes; /* most of a request */
-    struct MHD_Daemon *daemon[MS_LISTENERS];
+    struct ms_listener listener[MS_LISTENERS];
     int n;
     atomic_int suspended; /* libmicrohttpd cannot stop while there is one */
     atomic_int active;    /* requests that are whole and not answered to the end */
@@ -31,6 +40,7 @@ struct ms_http {
 enum ms_phase { MS_RECEIVING, MS_WORKING, MS_REFUSED };
 struct ms_exchange {
     struct ms_http *http;
+    const struct ms_listener *listener;
     struct MHD_Connection *connection;
     const struct ms_route *route;
     char model[MS_NAME], version[MS_VERSION]; /* of the path; version "": the newest */
@@ -49,7 +59,12 @@ struct ms_exchange {
 
 /* http.c.  Listens on a socket that is bound already; it is the daemon's from now on. */
 int ms_http_open(struct ms_http *http, moire_error *err);
-int ms_http_listen(struct ms_http *http, int socket, moire_error *err);
+enum ms_listen {
+    MS_LISTEN_FILE = 0,
+    MS_LISTEN_TCP = 1,
+    MS_LISTEN_CONTROL = 2
+}; /* TCP: by TLS, if there is */
+int ms_http_listen(struct ms_http *http, int socket, int how, moire_error *err);
 /* Takes no further connection, answers what is under way (clients have `seconds` to read it), closes all. */
 void ms_http_close(struct ms_http *http, int seconds);
 const char *ms_http_header(const struct ms_exchange *x, const char *name); /* NULL: not given */
@@ -58,6 +73,14 @@ void ms_http_resume(void *exchange);
 /* The answer is an error of that code; or that document, which is taken over. */
 void ms_http_fail(struct ms_exchange *x, const moire_error *err);
 void ms_http_answer(struct ms_exchange *x, json_t *document);
+
+/* http_tls.c, for libmicrohttpd: a connection by TLS comes and goes; the certificate of one that was not
+ * armed when it came, which has none. */
+void ms_http_tls_notify(void *listener, struct MHD_Connection *connection, void **keys,
+                        enum MHD_ConnectionNotificationCode what);
+int ms_http_tls_refuse(gnutls_session_t session, const gnutls_datum_t *authorities, int n,
+                       const gnutls_pk_algorithm_t *algorithms, int n_algorithms,
+                       gnutls_pcert_st **certificate, unsigned *n_certificates, gnutls_privkey_t *key);
 
 /* http_routes.c */
 struct ms_route {

@@ -11,6 +11,8 @@
     X(start_daemon)                                                                                          \
     X(stop_daemon)                                                                                           \
     X(quiesce_daemon)                                                                                        \
+    X(is_feature_supported)                                                                                  \
+    X(get_connection_info)                                                                                   \
     X(suspend_connection)                                                                                    \
     X(resume_connection)                                                                                     \
     X(lookup_connection_value)                                                                               \

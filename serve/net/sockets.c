@@ -43,7 +43,7 @@ static int close_failed(int fd, const char *where, moire_error *err) {
     return rc;
 }
 
-int ms_socket_tcp(const char *host, int port, bool insecure, int *fd, int *bound, moire_error *err) {
+int ms_socket_tcp(const char *host, int port, bool guarded, int *fd, int *bound, moire_error *err) {
     union address a;
     socklen_t n;
     bool loopback;
@@ -52,10 +52,10 @@ int ms_socket_tcp(const char *host, int port, bool insecure, int *fd, int *bound
     snprintf(where, sizeof where, "%.80s, port %d", host, port);
     if (!read_address(host, port, &a, &n, &loopback))
         return ms_fail(err, MOIRE_EINVAL, "--host %.80s is no address (127.0.0.1, ::1, 0.0.0.0)", host);
-    if (!loopback && !insecure)
+    if (!loopback && !guarded)
         return ms_fail(err, MOIRE_EINVAL,
-                       "--host %.80s is reached by other machines, and nothing keeps strangers out; "
-                       "--insecure says that you know",
+                       "--host %.80s is reached by other machines, and nothing keeps strangers out: give "
+                       "--tls-cert, --tls-key and --tls-client-ca, or --insecure if you know better",
                        host);
     *fd = socket(a.any.sa_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
     if (*fd < 0 || setsockopt(*fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on) ||

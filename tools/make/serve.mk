@@ -3,5 +3,6 @@
 check-clients: $(B)/moire ## moire serve answers tritonclient as ONNX Runtime does; reload and end under load
 	@$(VENV)/bin/python tests/serve/check_clients.py --moire $(B)/moire
 	@$(VENV)/bin/python tests/serve/check_grpc.py --moire $(B)/moire
+	@$(VENV)/bin/python tests/serve/check_tls.py --moire $(B)/moire
 # test_grpc is a client by nghttp2.
 $(B)/tests/test_grpc: LDLIBS += -lnghttp2

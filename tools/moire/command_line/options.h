@@ -96,8 +96,8 @@ struct mo_options {
     const char *arrivals, *cache, *calibration, *cc, *check, *classifier, *control_mode, *columns, *costs,
         *data, *detector, *device, *dump, *from, *gpus, *host, *html, *isa, *kind, *machine, *model, *models,
         *objective, *output, *output_dir, *pairs, *planner, *plot, *precision, *pressure, *process, *proxy,
-        *recogniser, *record, *replay, *report, *repository, *source, *slow, *stalls, *store, *svg, *to,
-        *trace, *unix_path, *weights;
+        *recogniser, *record, *replay, *report, *repository, *source, *slow, *stalls, *store, *svg, *tls_cert,
+        *tls_client_ca, *tls_key, *to, *trace, *unix_path, *weights;
     struct mo_words against, cases, inputs, learned, machines, peers, planners, policies, processes, ties,
         vary, with;
     struct mo_wholes levels, neighbour, seeds, thread_counts, units;

@@ -33,21 +33,23 @@ static int run(const struct mo_env *env, const struct mo_options *o) {
         mo_fail(&err, MOIRE_EINVAL, "needs --model-repository DIR; see moire help serve");
         return mo_verb_fail(o, &err);
     }
-    const struct ms_server_options s = {.repository = o->repository,
-                                        .host = o->host,
-                                        .unix_path = o->unix_path,
-                                        .policy = o->policies.n ? o->policies.word[0] : NULL,
-                                        .store = o->store,
-                                        .mode = o->control_mode,
-                                        .http_port = o->http_port,
-                                        .grpc_port = o->grpc_port,
-                                        .metrics_port = o->metrics_port,
-                                        .threads = o->threads,
-                                        .poll_seconds = o->poll_seconds,
-                                        .body_bytes = o->body_bytes,
-                                        .insecure = o->insecure,
-                                        .json_log = o->json_log,
-                                        .json = o->json};
+    const struct ms_server_options s = {
+        .repository = o->repository,
+        .host = o->host,
+        .unix_path = o->unix_path,
+        .policy = o->policies.n ? o->policies.word[0] : NULL,
+        .store = o->store,
+        .mode = o->control_mode,
+        .http_port = o->http_port,
+        .grpc_port = o->grpc_port,
+        .metrics_port = o->metrics_port,
+        .tls = {.certificate = o->tls_cert, .key = o->tls_key, .client_ca = o->tls_client_ca},
+        .threads = o->threads,
+        .poll_seconds = o->poll_seconds,
+        .body_bytes = o->body_bytes,
+        .insecure = o->insecure,
+        .json_log = o->json_log,
+        .json = o->json};
     return ms_server_run(&s, &err) ? mo_verb_fail(o, &err) : MO_EXIT_OK;
 }
 
