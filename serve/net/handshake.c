@@ -42,7 +42,13 @@ static time_t now(void) {
 }
 
 /* --- the list --- */
-static void drop(struct ms_handshakes *h, struct pending *p, bool close_it) {
+static void end(struct pending *p) {
+    ms_channel_free(p->channel);
+    close(p->socket); /* leaves epoll by itself */
+    free(p);
+}
+
+static void take_out(struct ms_handshakes *h, struct pending *p) {
     if (p->previous)
         p->previous->next = p->next;
     else
@@ -52,17 +58,17 @@ static void drop(struct ms_handshakes *h, struct pending *p, bool close_it) {
     else
         h->last = p->previous;
     h->n--;
-    if (close_it) {
-        ms_channel_free(p->channel);
-        close(p->socket); /* leaves epoll by itself */
-    }
-    free(p);
+}
+
+static void drop(struct ms_handshakes *h, struct pending *p) {
+    take_out(h, p);
+    end(p);
 }
 
 static void begin(struct ms_handshakes *h, int socket) {
     struct pending *p = calloc(1, sizeof *p);
     struct epoll_event e = {.events = EPOLLIN, .data.ptr = p};
-    if (h->n >= MS_HANDSHAKES) drop(h, h->first, true);
+    if (h->n >= MS_HANDSHAKES) drop(h, h->first);
     if (p) p->channel = ms_channel_new(h->options.tls, socket, h->options.protocol);
     if (!p || !p->channel || epoll_ctl(h->epoll, EPOLL_CTL_ADD, socket, &e)) {
         if (p) ms_channel_free(p->channel);
@@ -84,11 +90,12 @@ static void begin(struct ms_handshakes *h, int socket) {
 static void step(struct ms_handshakes *h, struct pending *p) {
     const enum ms_handshake state = ms_channel_handshake(p->channel);
     if (state == MS_HANDSHAKE_FAILED) {
-        drop(h, p, true);
+        drop(h, p);
     } else if (state == MS_HANDSHAKE_DONE) {
         epoll_ctl(h->epoll, EPOLL_CTL_DEL, p->socket, NULL);
+        take_out(h, p);
         h->options.done(h->options.user, p->socket, p->channel);
-        drop(h, p, false);
+        free(p);
     } else if ((state == MS_HANDSHAKE_WRITES) != p->writes) {
         p->writes = !p->writes;
         struct epoll_event e = {.events = p->writes ? EPOLLOUT : EPOLLIN, .data.ptr = p};
@@ -123,8 +130,11 @@ static void *loop(void *user) {
             else
                 any_came = true;
         if (any_came) take_came(h); /* last: it may drop whom an event was for */
-        for (const time_t t = now(); h->first && h->first->end < t;)
-            drop(h, h->first, true);
+        const time_t t = now();
+        for (struct pending *p = h->first, *next; p && p->end < t; p = next) {
+            next = p->next;
+            drop(h, p);
+        }
     }
     return NULL;
 }
@@ -167,8 +177,10 @@ void ms_handshakes_stop(struct ms_handshakes *h) {
     atomic_store(&h->ends, true);
     if (write(h->wake, &one, sizeof one) < 0) atomic_store(&h->ends, true); /* it is awake already */
     pthread_join(h->thread, NULL);
-    while (h->first)
-        drop(h, h->first, true);
+    for (struct pending *p = h->first, *next; p; p = next) {
+        next = p->next;
+        end(p);
+    }
     for (int i = 0; i < h->n_came; i++)
         close(h->came[i]);
     close(h->epoll);
