@@ -57,6 +57,7 @@ void ms_grpc_pack_stream(struct ms_item *item) {
         if (asked) failed.id = asked->id; /* says whose error it is */
         r.infer_response = &failed;
     } else {
+        ms_infer_message_is_last(&m);
         r.infer_response = &m.message;
     }
     ms_call_put(item->call, &r.base);

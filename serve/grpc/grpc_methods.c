@@ -48,7 +48,9 @@ static int model_ready(struct ms_item *item, moire_error *err) {
     const Inference__ModelReadyRequest *r = (const void *)item->request;
     struct ms_model *m;
     const int rc = ms_repository_take(repository_of(item), r->name, version_of(r->version), &m, err);
-    return rc ? rc : answer(item, json_pack("{s:b}", "ready", is_model_serving(item, m)), err);
+    if (rc == MOIRE_EINVAL) return rc;
+    *err = (moire_error){0};
+    return answer(item, json_pack("{s:b}", "ready", !rc && is_model_serving(item, m)), err); /* none: not */
 }
 
 /* Service "": the server; else a model's name, or this protocol's. */

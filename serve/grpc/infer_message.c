@@ -86,7 +86,7 @@ static int read_type(const input_message *m, struct ms_input *in, moire_error *e
         return ms_fail(err, MOIRE_EINVAL, "input '%.100s': there is no datatype '%.40s'", m->name,
                        m->datatype);
     if (in->tensor.dtype == MOIRE_STRING)
-        return ms_fail(err, MOIRE_EUNSUPPORTED, "input '%.100s': tensors of BYTES are not served", m->name);
+        return ms_fail(err, MOIRE_EINVAL, "input '%.100s': no model here takes BYTES", m->name);
     if (m->n_shape > MOIRE_MAX_RANK)
         return ms_fail(err, MOIRE_EINVAL, "input '%.100s' has more than %d dimensions", m->name,
                        MOIRE_MAX_RANK);
@@ -131,15 +131,31 @@ static int read_inputs(const Inference__ModelInferRequest *m, struct ms_request 
     return rc;
 }
 
+static int read_output_parameters(const Inference__ModelInferRequest__InferRequestedOutputTensor *o,
+                                  struct ms_wanted *wanted, moire_error *err) {
+    for (size_t k = 0; k < o->n_parameters; k++) {
+        const char *key = o->parameters[k]->key;
+        const Inference__InferParameter *v = o->parameters[k]->value;
+        if (!strncmp(key, "shared_memory", 13))
+            return ms_fail(err, MOIRE_EUNSUPPORTED, "output '%.100s': shared memory is not served", o->name);
+        if (strcmp(key, "classification") != 0) continue;
+        if (!v || v->parameter_choice_case != INFERENCE__INFER_PARAMETER__PARAMETER_CHOICE_INT64_PARAM ||
+            v->int64_param < 1)
+            return ms_fail(err, MOIRE_EINVAL,
+                           "output '%.100s': \"classification\" must be an int64_param of 1 or more",
+                           o->name);
+        wanted->classes = v->int64_param;
+    }
+    return MOIRE_OK;
+}
+
 static int read_outputs(const Inference__ModelInferRequest *m, struct ms_request *out, moire_error *err) {
     for (size_t i = 0; i < m->n_outputs; i++) {
         const Inference__ModelInferRequest__InferRequestedOutputTensor *o = m->outputs[i];
-        for (size_t k = 0; k < o->n_parameters; k++)
-            if (!strncmp(o->parameters[k]->key, "shared_memory", 13) ||
-                !strcmp(o->parameters[k]->key, "classification"))
-                return ms_fail(err, MOIRE_EUNSUPPORTED,
-                               "output '%.100s': classification and shared memory are not served", o->name);
-        out->output[out->n_outputs++] = (struct ms_wanted){.name = o->name, .binary = true};
+        struct ms_wanted *wanted = &out->output[out->n_outputs++];
+        *wanted = (struct ms_wanted){.name = o->name, .binary = true};
+        const int rc = read_output_parameters(o, wanted, err);
+        if (rc) return rc;
     }
     return MOIRE_OK;
 }
@@ -157,6 +173,13 @@ static int whole_of(const Inference__ModelInferRequest__ParametersEntry *e, int6
                     : MOIRE_OK;
 }
 
+/* Number 0: no sequence. */
+static int check_sequence(const Inference__ModelInferRequest__ParametersEntry *e, moire_error *err) {
+    int64_t id;
+    if (!whole_of(e, &id, NULL) && !id) return MOIRE_OK;
+    return ms_fail(err, MOIRE_EUNSUPPORTED, "sequences are not served: leave \"sequence_id\" out");
+}
+
 static int read_parameters(const Inference__ModelInferRequest *m, struct ms_request *out, moire_error *err) {
     int rc = MOIRE_OK;
     for (size_t i = 0; i < m->n_parameters && !rc; i++) {
@@ -166,7 +189,9 @@ static int read_parameters(const Inference__ModelInferRequest *m, struct ms_requ
         else if (!strcmp(e->key, "timeout"))
             rc = whole_of(e, &out->timeout_us, err);
         else if (!strcmp(e->key, "sequence_id"))
-            rc = ms_fail(err, MOIRE_EUNSUPPORTED, "sequences are not served");
+            rc = check_sequence(e, err);
+        else
+            rc = ms_parameter_check(e->key, err);
     }
     return rc;
 }
@@ -192,7 +217,7 @@ int ms_infer_message_write(const struct ms_response *r, struct ms_infer_message 
     out->message.id = text(r->id);
     for (int i = 0; i < r->n_outputs; i++) {
         const moire_tensor *t = &r->output[i].tensor;
-        if (!ms_type_name(t->dtype) || !ms_type_bytes(t->dtype))
+        if (!ms_type_name(t->dtype))
             return ms_fail(err, MOIRE_EUNSUPPORTED, "output '%.100s' is of a type that is not served",
                            r->output[i].name);
         inference__model_infer_response__infer_output_tensor__init(&out->tensor[i]);
@@ -207,4 +232,16 @@ int ms_infer_message_write(const struct ms_response *r, struct ms_infer_message 
     out->message.outputs = out->tensors;
     out->message.raw_output_contents = out->raw;
     return MOIRE_OK;
+}
+
+void ms_infer_message_is_last(struct ms_infer_message *m) {
+    inference__infer_parameter__init(&m->last);
+    inference__model_infer_response__parameters_entry__init(&m->entry);
+    m->last.parameter_choice_case = INFERENCE__INFER_PARAMETER__PARAMETER_CHOICE_BOOL_PARAM;
+    m->last.bool_param = true;
+    m->entry.key = text("triton_final_response");
+    m->entry.value = &m->last;
+    m->entries[0] = &m->entry;
+    m->message.parameters = m->entries;
+    m->message.n_parameters = 1;
 }

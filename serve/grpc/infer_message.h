@@ -17,7 +17,11 @@ struct ms_infer_message {
     Inference__ModelInferResponse message;
     Inference__ModelInferResponse__InferOutputTensor tensor[MS_PORTS], *tensors[MS_PORTS];
     ProtobufCBinaryData raw[MS_PORTS];
+    Inference__InferParameter last;
+    Inference__ModelInferResponse__ParametersEntry entry, *entries[1];
 };
+/* Says that no further answer to the request comes, as Triton does on streams. */
+void ms_infer_message_is_last(struct ms_infer_message *message);
 int ms_infer_message_write(const struct ms_response *response, struct ms_infer_message *out,
                            moire_error *err);
 #endif

@@ -42,6 +42,7 @@ static size_t size_of(const ProtobufCFieldDescriptor *f) {
     case PROTOBUF_C_TYPE_ENUM:
         return sizeof(int);
     case PROTOBUF_C_TYPE_INT32:
+    case PROTOBUF_C_TYPE_UINT32:
         return sizeof(int32_t);
     case PROTOBUF_C_TYPE_INT64:
     case PROTOBUF_C_TYPE_UINT64:
@@ -57,6 +58,8 @@ static size_t size_of(const ProtobufCFieldDescriptor *f) {
 static bool put_whole(const ProtobufCFieldDescriptor *f, json_int_t v, void *at) {
     if (f->type == PROTOBUF_C_TYPE_INT32)
         *(int32_t *)at = (int32_t)v;
+    else if (f->type == PROTOBUF_C_TYPE_UINT32)
+        *(uint32_t *)at = (uint32_t)v;
     else if (f->type == PROTOBUF_C_TYPE_INT64)
         *(int64_t *)at = v;
     else if (f->type == PROTOBUF_C_TYPE_UINT64)
@@ -119,8 +122,8 @@ ProtobufCMessage *ms_message_of_json(const ProtobufCMessageDescriptor *type, con
         if (!v) continue;
         if (f->label == PROTOBUF_C_LABEL_REPEATED)
             put_list(f, v, message);
-        else
-            put(f, v, message + f->offset);
+        else if (put(f, v, message + f->offset) && (f->flags & PROTOBUF_C_FIELD_FLAG_ONEOF))
+            *(uint32_t *)(void *)(message + f->quantifier_offset) = f->id; /* which of them there is */
     }
     return (ProtobufCMessage *)(void *)message;
 }

@@ -31,12 +31,12 @@ void ms_http_stats(struct ms_exchange *x) {
 
 void ms_http_index(struct ms_exchange *x) {
     json_t *request = x->body.n ? json_loadb(x->body.at, x->body.n, 0, NULL) : json_object();
-    if (json_is_object(request)) {
-        const bool ready = json_is_true(json_object_get(request, "ready"));
-        ms_http_answer(x, ms_document_index(x->http->repository, ready));
+    const json_t *ready = json_object_get(request, "ready");
+    if (json_is_object(request) && (!ready || json_is_boolean(ready))) {
+        ms_http_answer(x, ms_document_index(x->http->repository, json_is_true(ready)));
     } else {
         moire_error err = {0};
-        ms_fail(&err, MOIRE_EINVAL, "the request is no JSON object");
+        ms_fail(&err, MOIRE_EINVAL, "the request must be an object, its \"ready\" true or false");
         ms_http_fail(x, &err);
     }
     json_decref(request);

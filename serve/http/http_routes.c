@@ -41,6 +41,7 @@ static bool fits(struct ms_exchange *x, const char *pattern, const char *path) {
             continue;
         }
         const size_t n = strcspn(path, "/");
+        if (x->model[0] && strspn(path, "0123456789") != n) return false; /* a version is a number */
         if (!(x->model[0] ? keep(x->version, sizeof x->version, path, n)
                           : keep(x->model, sizeof x->model, path, n)))
             return false;

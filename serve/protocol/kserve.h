@@ -30,6 +30,7 @@ struct ms_input {
 struct ms_wanted {
     const char *name;
     bool binary;
+    int64_t classes; /* that many of its highest values, as text; 0: the tensor */
 };
 
 struct ms_request {
@@ -48,6 +49,8 @@ struct ms_request {
  * extension that is not served; MOIRE_ENOMEM. */
 int ms_request_parse(const char *body, size_t n, size_t json_bytes, struct ms_request *out, moire_error *err);
 void ms_request_close(struct ms_request *request);
+/* MOIRE_EINVAL: the name of a request's parameter is one that Triton keeps for itself. */
+int ms_parameter_check(const char *name, moire_error *err);
 
 /* An output as it goes out; data are not owned. */
 struct ms_output {

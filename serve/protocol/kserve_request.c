@@ -95,8 +95,7 @@ static int read_input(struct parser *p, const json_t *object, size_t body) {
     if (in->tensor.dtype == MOIRE_NONE)
         return ms_fail(p->err, MOIRE_EINVAL, "input '%.100s': there is no datatype '%.40s'", in->name, type);
     if (in->tensor.dtype == MOIRE_STRING)
-        return ms_fail(p->err, MOIRE_EUNSUPPORTED, "input '%.100s': tensors of BYTES are not served",
-                       in->name);
+        return ms_fail(p->err, MOIRE_EINVAL, "input '%.100s': no model here takes BYTES", in->name);
     rc = read_shape(p, object, in);
     if (rc) return rc;
     const int64_t count = ms_elements(&in->tensor);
@@ -109,20 +108,11 @@ static int read_input(struct parser *p, const json_t *object, size_t body) {
     return read_data(p, object, in, count);
 }
 
-static int read_output(struct parser *p, const json_t *object) {
-    struct ms_wanted *out = &p->r->output[p->r->n_outputs++];
-    const json_t *parameters;
-    int rc = text_of(p, object, "name", &out->name);
-    if (!rc) rc = member(p, object, "parameters", JSON_OBJECT, &parameters);
-    if (rc) return rc;
-    if (!out->name) return ms_fail(p->err, MOIRE_EINVAL, "an output needs a \"name\"");
-    if (json_object_get(parameters, "shared_memory_region") ||
-        json_integer_value(json_object_get(parameters, "classification")))
-        return ms_fail(p->err, MOIRE_EUNSUPPORTED,
-                       "output '%.100s': classification and shared memory are not served", out->name);
-    const json_t *binary = json_object_get(parameters, "binary_data");
-    out->binary = binary ? json_is_true(binary) : p->r->binary;
-    return MOIRE_OK;
+static int flag_of(const struct parser *p, const json_t *object, const char *key, bool standard, bool *out) {
+    const json_t *v = json_object_get(object, key);
+    *out = v ? json_is_true(v) : standard;
+    if (!v || json_is_boolean(v)) return MOIRE_OK;
+    return ms_fail(p->err, MOIRE_EINVAL, "\"%s\" of the request must be true or false", key);
 }
 
 static int whole_of(const struct parser *p, const json_t *object, const char *key, int64_t *out) {
@@ -132,6 +122,20 @@ static int whole_of(const struct parser *p, const json_t *object, const char *ke
     *out = json_integer_value(v);
     if (*out < 0) return ms_fail(p->err, MOIRE_EINVAL, "\"%s\" of the request is negative", key);
     return MOIRE_OK;
+}
+
+static int read_output(struct parser *p, const json_t *object) {
+    struct ms_wanted *out = &p->r->output[p->r->n_outputs++];
+    const json_t *parameters;
+    int rc = text_of(p, object, "name", &out->name);
+    if (!rc) rc = member(p, object, "parameters", JSON_OBJECT, &parameters);
+    if (rc) return rc;
+    if (!out->name) return ms_fail(p->err, MOIRE_EINVAL, "an output needs a \"name\"");
+    if (json_object_get(parameters, "shared_memory_region"))
+        return ms_fail(p->err, MOIRE_EUNSUPPORTED, "output '%.100s': shared memory is not served", out->name);
+    rc = whole_of(p, parameters, "classification", &out->classes);
+    if (rc) return rc;
+    return flag_of(p, parameters, "binary_data", p->r->binary, &out->binary);
 }
 
 static int read_list(struct parser *p, const char *key, size_t body) {
@@ -146,14 +150,31 @@ static int read_list(struct parser *p, const char *key, size_t body) {
     return rc;
 }
 
+/* Parameters that have no meaning here are the client's own: passed over, if they are of a kind that the
+ * protocol has. */
+static int check_parameters(const struct parser *p, const json_t *parameters) {
+    const char *key;
+    const json_t *v;
+    json_object_foreach((json_t *)(uintptr_t)parameters, key, v) {
+        if (!json_is_boolean(v) && !json_is_number(v) && !json_is_string(v))
+            return ms_fail(p->err, MOIRE_EINVAL,
+                           "the parameter '%.60s' of the request is no boolean, number or string", key);
+        const int rc = ms_parameter_check(key, p->err);
+        if (rc) return rc;
+    }
+    const json_t *sequence = json_object_get(parameters, "sequence_id");
+    if (!sequence || (json_is_integer(sequence) && !json_integer_value(sequence))) return MOIRE_OK;
+    return ms_fail(p->err, MOIRE_EUNSUPPORTED, "sequences are not served: leave \"sequence_id\" out");
+}
+
 static int read_document(struct parser *p, size_t body) {
     const json_t *parameters;
     int rc = text_of(p, p->r->document, "id", &p->r->id);
+    if (!rc && p->r->id && !*p->r->id) p->r->id = NULL;
     if (!rc) rc = member(p, p->r->document, "parameters", JSON_OBJECT, &parameters);
+    if (!rc) rc = check_parameters(p, parameters);
+    if (!rc) rc = flag_of(p, parameters, "binary_data_output", false, &p->r->binary);
     if (rc) return rc;
-    p->r->binary = json_is_true(json_object_get(parameters, "binary_data_output"));
-    if (json_object_get(parameters, "sequence_id"))
-        return ms_fail(p->err, MOIRE_EUNSUPPORTED, "sequences are not served");
     rc = whole_of(p, parameters, "priority", &p->r->priority);
     if (!rc) rc = whole_of(p, parameters, "timeout", &p->r->timeout_us);
     if (!rc) rc = read_list(p, "inputs", body);
@@ -161,6 +182,13 @@ static int read_document(struct parser *p, size_t body) {
     if (!rc && p->left)
         return ms_fail(p->err, MOIRE_EINVAL, "%zu bytes stand behind the last input of the request", p->left);
     return rc;
+}
+
+int ms_parameter_check(const char *name, moire_error *err) {
+    if (strncmp(name, "triton_", 7) != 0 || !strcmp(name, "triton_enable_empty_final_response"))
+        return MOIRE_OK;
+    return ms_fail(err, MOIRE_EINVAL,
+                   "the parameter '%.60s': names that begin with triton_ are the protocol's own", name);
 }
 
 int ms_request_parse(const char *body, size_t n, size_t json_bytes, struct ms_request *out,

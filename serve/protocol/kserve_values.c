@@ -5,6 +5,8 @@
 #include <float.h>
 #include <inttypes.h>
 #include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include "serve/protocol/fault.h"
 
@@ -152,9 +154,57 @@ static double real_at(const moire_tensor *t, size_t i) {
     return single;
 }
 
+bool ms_values_have_order(moire_dtype type) {
+    int64_t least, most;
+    return type != MOIRE_BOOL && (type == MOIRE_F32 || type == MOIRE_F64 || whole_range(type, &least, &most));
+}
+
+int ms_values_compare(const moire_tensor *t, size_t a, size_t b) {
+    int64_t least, most;
+    if (whole_range(t->dtype, &least, &most)) {
+        const int64_t x = whole_at(t, a), y = whole_at(t, b);
+        if (t->dtype == MOIRE_U64) return ((uint64_t)x > (uint64_t)y) - ((uint64_t)x < (uint64_t)y);
+        return (x > y) - (x < y);
+    }
+    const double x = real_at(t, a), y = real_at(t, b);
+    if (isnan(x) || isnan(y)) return isnan(y) - isnan(x);
+    return (x > y) - (x < y);
+}
+
+void ms_values_text(const moire_tensor *t, size_t i, char *text, size_t room) {
+    if (t->dtype == MOIRE_F32 || t->dtype == MOIRE_F64)
+        snprintf(text, room, "%f", real_at(t, i));
+    else if (t->dtype == MOIRE_U64)
+        snprintf(text, room, "%" PRIu64, (uint64_t)whole_at(t, i));
+    else
+        snprintf(text, room, "%" PRId64, whole_at(t, i));
+}
+
+static int write_strings(const moire_tensor *t, const char *name, struct ms_bytes *to, moire_error *err) {
+    const char *at = t->data, *end = at + t->bytes;
+    ms_bytes_put(to, "[", 1);
+    for (bool first = true; end - at >= 4; first = false) {
+        uint32_t n;
+        memcpy(&n, at, sizeof n);
+        json_t *string = n <= end - at - 4 ? json_stringn(at + 4, n) : NULL;
+        char *quoted = string ? json_dumps(string, JSON_ENCODE_ANY) : NULL;
+        json_decref(string);
+        if (!quoted)
+            return ms_fail(err, MOIRE_EINVAL,
+                           "output '%.100s' has a string that is not UTF-8; ask for binary data", name);
+        if (!first) ms_bytes_put(to, ",", 1);
+        ms_bytes_put(to, quoted, strlen(quoted));
+        free(quoted);
+        at += 4 + n;
+    }
+    ms_bytes_put(to, "]", 1);
+    return MOIRE_OK;
+}
+
 int ms_values_write(const moire_tensor *t, const char *name, struct ms_bytes *to, moire_error *err) {
     int64_t least, most;
     const bool whole = whole_range(t->dtype, &least, &most);
+    if (t->dtype == MOIRE_STRING) return write_strings(t, name, to, err);
     if (!whole && t->dtype != MOIRE_F32 && t->dtype != MOIRE_F64)
         return ms_fail(err, MOIRE_EINVAL,
                        "output '%.100s' is %s, which JSON has no form for; ask for binary data", name,

@@ -31,6 +31,24 @@ static json_t *shape_of(const moire_port *p, int from) {
     return shape;
 }
 
+/* The versions of a name that are loaded, least first. */
+static json_t *versions_of(struct ms_repository *r, const char *name) {
+    struct ms_model *all[MS_MODELS];
+    int n;
+    json_t *list = json_array();
+    ms_repository_take_all(r, all, &n);
+    for (int i = 0; i < n; i++) {
+        size_t at = json_array_size(list);
+        while (at && ms_version_number(json_string_value(json_array_get(list, at - 1))) >
+                         ms_version_number(all[i]->found.version))
+            at--;
+        if (!strcmp(all[i]->found.name, name))
+            json_array_insert_new(list, at, json_string(all[i]->found.version));
+        ms_repository_give(all[i]);
+    }
+    return list;
+}
+
 static json_t *metadata(const moire_port *ports, int n) {
     json_t *list = json_array();
     for (int i = 0; i < n; i++)
@@ -41,26 +59,40 @@ static json_t *metadata(const moire_port *ports, int n) {
 
 int ms_document_model(struct ms_repository *r, const char *name, const char *version, json_t **out,
                       moire_error *err) {
-    struct ms_model *all[MS_MODELS], *m;
-    int n;
+    struct ms_model *m;
     const int rc = take_ready(r, name, version, &m, err);
     if (rc) return rc;
-    json_t *versions = json_array();
-    ms_repository_take_all(r, all, &n);
-    for (int i = 0; i < n; i++) {
-        if (!strcmp(all[i]->found.name, m->found.name))
-            json_array_append_new(versions, json_string(all[i]->found.version));
-        ms_repository_give(all[i]);
-    }
-    *out = json_pack("{s:s, s:o, s:s, s:o, s:o}", "name", m->found.name, "versions", versions, "platform",
-                     "onnxruntime_onnx", "inputs", metadata(m->input, m->n_inputs), "outputs",
-                     metadata(m->output, m->n_outputs));
+    *out = json_pack("{s:s, s:o, s:s, s:o, s:o}", "name", m->found.name, "versions",
+                     versions_of(r, m->found.name), "platform", "onnxruntime_onnx", "inputs",
+                     metadata(m->input, m->n_inputs), "outputs", metadata(m->output, m->n_outputs));
     ms_repository_give(m);
     return MOIRE_OK;
 }
 
+/* The name of the file that has an output's labels, of the configuration. */
+static const char *labels_of(const json_t *config, const char *output) {
+    const json_t *list = json_object_get(config, "output");
+    for (size_t i = 0; i < json_array_size(list); i++) {
+        const json_t *o = json_array_get(list, i), *name = json_object_get(o, "name");
+        const char *file = json_string_value(json_object_get(o, "label_filename"));
+        if (file && json_is_string(name) && !strcmp(json_string_value(name), output)) return file;
+    }
+    return "";
+}
+
+/* What Triton's clients find in any configuration, and what it means where config.pbtxt is silent. */
+static void add_standard(json_t *config) {
+    json_t *standard = json_pack("{s:s, s:{s:{s:i}}, s:s, s:{}, s:{}, s:{}, s:[], s:[], s:[]}", "runtime", "",
+                                 "version_policy", "latest", "num_versions", 1, "default_model_filename",
+                                 "model.onnx", "cc_model_filenames", "metric_tags", "parameters",
+                                 "model_warmup", "batch_input", "batch_output");
+    json_object_update_missing(config, standard);
+    json_decref(standard);
+}
+
 /* As config.pbtxt has them: no batch dimension where max_batch_size says that there is one. */
 static json_t *configured(const struct ms_model *m, const moire_port *ports, int n) {
+    const bool inputs = ports == m->input;
     json_t *list = json_array();
     for (int i = 0; i < n; i++) {
         char type[32];
@@ -69,8 +101,16 @@ static json_t *configured(const struct ms_model *m, const moire_port *ports, int
                  name && !strcmp(name, "BYTES") ? "STRING"
                  : name                         ? name
                                                 : "INVALID");
-        json_array_append_new(list, json_pack("{s:s, s:s, s:o}", "name", ports[i].name, "data_type", type,
-                                              "dims", shape_of(&ports[i], m->settings.max_batch > 0)));
+        json_t *port = json_pack("{s:s, s:s, s:o, s:b, s:b}", "name", ports[i].name, "data_type", type,
+                                 "dims", shape_of(&ports[i], m->settings.max_batch > 0), "is_shape_tensor", 0,
+                                 "is_non_linear_format_io", 0);
+        json_t *more =
+            inputs ? json_pack("{s:s, s:b, s:b}", "format", "FORMAT_NONE", "allow_ragged_batch", 0,
+                               "optional", 0)
+                   : json_pack("{s:s}", "label_filename", labels_of(m->settings.config, ports[i].name));
+        json_object_update(port, more);
+        json_decref(more);
+        json_array_append_new(list, port);
     }
     return list;
 }
@@ -87,6 +127,7 @@ int ms_document_config(struct ms_repository *r, const char *name, const char *ve
     json_object_set_new(config, "max_batch_size", json_integer(m->settings.max_batch));
     json_object_set_new(config, "input", configured(m, m->input, m->n_inputs));
     json_object_set_new(config, "output", configured(m, m->output, m->n_outputs));
+    add_standard(config);
     *out = config;
     ms_repository_give(m);
     return MOIRE_OK;
@@ -107,10 +148,10 @@ static json_t *stats_of(struct ms_model *m) {
         duration(ms_tally_failed(&t), t.fail_ns), "queue", duration(ok, t.queue.sum_ns), "compute_input",
         duration(ok, t.input_ns), "compute_infer", duration(ok, t.compute.sum_ns), "compute_output",
         duration(ok, t.output_ns), "cache_hit", duration(0, 0), "cache_miss", duration(0, 0));
-    return json_pack("{s:s, s:s, s:I, s:I, s:I, s:o, s:[], s:[]}", "name", m->found.name, "version",
+    return json_pack("{s:s, s:s, s:I, s:I, s:I, s:o, s:{}, s:[], s:[]}", "name", m->found.name, "version",
                      m->found.version, "last_inference", (json_int_t)t.last_ms, "inference_count",
                      (json_int_t)ok, "execution_count", (json_int_t)ok, "inference_stats", inference,
-                     "batch_stats", "memory_usage");
+                     "response_stats", "batch_stats", "memory_usage");
 }
 
 int ms_document_stats(struct ms_repository *r, const char *name, const char *version, json_t **out,
@@ -165,9 +206,10 @@ json_t *ms_document_index(struct ms_repository *r, bool ready) {
     for (int i = 0; i < n; i++) {
         const enum ms_state state = ms_model_state(all[i]);
         if (!ready || state == MS_READY)
-            json_array_append_new(list, json_pack("{s:s, s:s, s:s, s:s}", "name", all[i]->found.name,
-                                                  "version", all[i]->found.version, "state",
-                                                  state_text(state), "reason", all[i]->reason));
+            json_array_append_new(list,
+                                  json_pack("{s:s, s:s, s:s, s:s*}", "name", all[i]->found.name, "version",
+                                            all[i]->found.version, "state", state_text(state), "reason",
+                                            *all[i]->reason ? all[i]->reason : NULL));
         ms_repository_give(all[i]);
     }
     if (!ready) add_others(r, list);

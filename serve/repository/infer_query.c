@@ -9,6 +9,7 @@
 #include <string.h>
 #include <time.h>
 #include "serve/protocol/fault.h"
+#include "serve/repository/classes.h"
 
 static int64_t now(const struct ms_query *q) {
     return moire_now(q->model->repository->options.runtime);
@@ -63,6 +64,8 @@ static int check_shape(struct ms_query *q, const moire_port *port, const moire_t
     bool fits = port->rank < 0 || port->rank == t->rank;
     for (int i = 0; i < t->rank && fits && port->rank >= 0; i++)
         fits = port->shape[i] < 0 || port->shape[i] == t->shape[i];
+    if (fits && q->model->settings.max_batch && t->rank && !t->shape[0])
+        return ms_fail(&q->error, MOIRE_ESHAPE, "input '%.100s': a batch of none", port->name);
     if (fits && q->model->settings.max_batch && t->rank && t->shape[0] > q->model->settings.max_batch)
         return ms_fail(&q->error, MOIRE_ESHAPE,
                        "input '%.100s': a batch of %" PRId64 " is more than max_batch_size %" PRId64,
@@ -104,7 +107,18 @@ static int order_inputs(struct ms_query *q) {
     return MOIRE_OK;
 }
 
+static bool is_wanted_before(const struct ms_request *r, int index) {
+    for (int i = 0; i < index; i++)
+        if (!strcmp(r->output[i].name, r->output[index].name)) return true;
+    return false;
+}
+
+/* Every output exists; one that is asked for again is answered once. */
 static int check_outputs(struct ms_query *q) {
+    int n = 0;
+    for (int i = 0; i < q->request.n_outputs; i++)
+        if (!is_wanted_before(&q->request, i)) q->request.output[n++] = q->request.output[i];
+    q->request.n_outputs = n;
     for (int i = 0; i < q->request.n_outputs; i++) {
         int k = 0;
         while (k < q->model->n_outputs && strcmp(q->model->output[k].name, q->request.output[i].name) != 0)
@@ -156,6 +170,22 @@ static void copy_answer(struct ms_query *q, const moire_answer *a) {
             copy_output(q, a, i, q->request.binary, &at);
 }
 
+/* Outputs of which the classes are wanted become these. */
+static void classify(struct ms_query *q) {
+    const struct ms_model *m = q->model;
+    size_t begin[MS_PORTS];
+    for (int i = 0; i < q->request.n_outputs && !q->error.code; i++) {
+        const int64_t top = q->request.output[i].classes;
+        struct ms_output *out = &q->output[i];
+        begin[i] = q->classes.n;
+        if (top)
+            ms_classes_write(&out->tensor, out->name, top, m->settings.max_batch > 0,
+                             &m->labels[wanted_index(q, out->name)], &q->classes, &out->tensor, &q->error);
+    }
+    for (int i = 0; i < q->request.n_outputs && !q->error.code; i++)
+        if (q->request.output[i].classes) q->output[i].tensor.data = q->classes.at + begin[i];
+}
+
 /* The call that submits looks at the query after it was answered, perhaps: the last of both ends it. */
 static void leave(struct ms_query *q) {
     if (atomic_fetch_sub(&q->parts, 1) == 1) end(q);
@@ -170,6 +200,7 @@ static void answered(void *user, const moire_answer *a) {
     } else {
         const int64_t began = now(q);
         copy_answer(q, a);
+        if (!q->error.code) classify(q);
         q->copied_ns = now(q) - began;
         q->queue_ns = a->start_ns - a->arrival_ns;
         q->compute_ns = a->compute_ns;
@@ -263,4 +294,5 @@ void ms_query_start(struct ms_query *q) {
 void ms_query_close(struct ms_query *q) {
     free(q->memory);
     q->memory = NULL;
+    ms_bytes_free(&q->classes);
 }

@@ -19,7 +19,8 @@ struct ms_query {
     char model_name[MS_NAME], model_version[MS_VERSION];
     struct ms_output output[MS_PORTS]; /* those that were asked for, in that order */
     int n_outputs;
-    char *memory; /* their data and names; freed by ms_query_close() */
+    char *memory;            /* their data and names; freed by ms_query_close() */
+    struct ms_bytes classes; /* data of those that are classes; as well */
     int64_t queue_ns, compute_ns;
 
     /* Its own. */

@@ -15,6 +15,8 @@ void ms_model_destroy(struct ms_model *m) {
     if (last) free(m->tally);
     moire_model_close(m->file);
     ms_settings_close(&m->settings);
+    for (int i = 0; i < MS_PORTS; i++)
+        ms_labels_close(&m->labels[i]);
     free(m);
 }
 
@@ -41,6 +43,21 @@ static int read_ports(struct ms_model *m, moire_error *err) {
     for (int i = 0; i < m->n_outputs; i++)
         moire_model_output(m->file, i, &m->output[i]);
     return MOIRE_OK;
+}
+
+/* They lie beside the folder of the version. */
+static int read_labels(struct ms_model *m, moire_error *err) {
+    char folder[MS_PATH];
+    int rc = MOIRE_OK;
+    memcpy(folder, m->found.path, sizeof folder);
+    for (int up = 0; up < 2; up++) {
+        char *slash = strrchr(folder, '/');
+        if (!slash) return MOIRE_OK;
+        *slash = 0;
+    }
+    for (int i = 0; i < m->n_outputs && !rc; i++)
+        rc = ms_labels_open(folder, m->settings.config, m->output[i].name, &m->labels[i], err);
+    return rc;
 }
 
 static bool has_open_batch(const struct ms_model *m) {
@@ -92,6 +109,7 @@ struct ms_model *ms_model_make(struct ms_repository *r, const struct ms_found *f
     m->state = MS_LOADING;
     int rc = m->settings.config ? moire_model_open(found->path, &m->file, err) : MOIRE_ENOMEM;
     if (!rc) rc = read_ports(m, err);
+    if (!rc) rc = read_labels(m, err);
     if (!rc) rc = warm(m, err);
     m->state = rc ? MS_UNAVAILABLE : MS_READY;
     if (rc) memcpy(m->reason, err->message, sizeof m->reason);

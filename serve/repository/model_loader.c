@@ -84,11 +84,19 @@ static int load_name(struct ms_repository *r, const char *name, moire_error *err
 
 static int unload_name(struct ms_repository *r, const char *name, moire_error *err) {
     struct ms_model *m;
-    const int rc = ms_repository_take(r, name, NULL, &m, err);
+    struct ms_faults quiet = {0};
+    struct ms_scan scan;
+    if (!ms_repository_take(r, name, NULL, &m, NULL)) {
+        ms_repository_give(m);
+        ms_repository_drop(r, name, NULL);
+        return MOIRE_OK;
+    }
+    const int rc = ms_scan_open(r->options.folder, name, &scan, &quiet, err);
     if (rc) return rc;
-    ms_repository_give(m);
-    ms_repository_drop(r, name, NULL);
-    return MOIRE_OK;
+    const bool is_there = scan.n > 0;
+    ms_scan_close(&scan);
+    return is_there ? MOIRE_OK /* it is not loaded: as it should be */
+                    : ms_fail(err, MOIRE_ESTALE, "the repository has no model '%.100s'", name);
 }
 
 static bool is_current(struct ms_repository *r, const struct ms_found *f) {

@@ -24,10 +24,16 @@ void ms_say(struct ms_repository *r, int level, const char *format, ...) {
 int ms_repository_take(struct ms_repository *r, const char *name, const char *version, struct ms_model **out,
                        moire_error *err) {
     struct ms_model *best = NULL;
+    *out = NULL;
+    if (version && !ms_version_is_one(version))
+        return ms_fail(err, MOIRE_EINVAL, "'%.30s' is no version; versions are whole numbers from 1",
+                       version);
+    const long long wanted = version ? ms_version_number(version) : 0;
     pthread_mutex_lock(&r->lock);
     for (int i = 0; i < r->n; i++) {
         struct ms_model *m = r->model[i];
-        if (strcmp(m->found.name, name) != 0 || (version && strcmp(m->found.version, version) != 0)) continue;
+        if (strcmp(m->found.name, name) != 0) continue;
+        if (version && ms_version_number(m->found.version) != wanted) continue;
         if (!best || ms_version_number(m->found.version) > ms_version_number(best->found.version)) best = m;
     }
     if (best) best->users++;

@@ -12,6 +12,7 @@
 #define MS_REPOSITORY_H
 #include <pthread.h>
 #include "serve/protocol/kserve.h"
+#include "serve/repository/labels.h"
 #include "serve/repository/scan.h"
 #include "serve/repository/tally.h"
 
@@ -33,6 +34,7 @@ struct ms_model {
     moire_model *file; /* NULL: it could not be loaded */
     moire_port input[MS_PORTS], output[MS_PORTS];
     int n_inputs, n_outputs;
+    struct ms_labels labels[MS_PORTS]; /* of outputs */
     enum ms_state state;
     char reason[500];
     int users;
@@ -91,7 +93,8 @@ int ms_repository_unload(struct ms_repository *repository, const char *name, ms_
 bool ms_repository_is_ready(struct ms_repository *repository);
 
 /* Takes a model, ready or not, to be given back; version NULL: the newest.
- * Returns: MOIRE_OK; MOIRE_ESTALE: there is none of that name and version. */
+ * Returns: MOIRE_OK; MOIRE_ESTALE: there is none of that name and version; MOIRE_EINVAL: that is no version.
+ */
 int ms_repository_take(struct ms_repository *repository, const char *name, const char *version,
                        struct ms_model **out, moire_error *err);
 void ms_repository_give(struct ms_model *model);

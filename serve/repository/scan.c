@@ -11,6 +11,7 @@
 #include <string.h>
 #include <sys/stat.h>
 #include "serve/protocol/fault.h"
+#include "serve/repository/labels.h"
 #include "serve/repository/pbtxt.h"
 
 struct scanner {
@@ -61,9 +62,13 @@ static int add(struct scanner *s, const char *name, const char *version, const c
     return MOIRE_OK;
 }
 
+bool ms_version_is_one(const char *text) {
+    const size_t n = strlen(text);
+    return n && n < MS_VERSION - 4 && strspn(text, "0123456789") == n;
+}
+
 static bool is_version(const char *name) {
-    const size_t n = strlen(name);
-    return n && n < MS_VERSION - 4 && strspn(name, "0123456789") == n && name[0] != '0';
+    return ms_version_is_one(name) && name[0] != '0';
 }
 
 long long ms_version_number(const char *version) {
@@ -116,6 +121,21 @@ static int add_versions(struct scanner *s, const char *folder, const char *name,
     return rc;
 }
 
+/* A fault of the model before it is loaded. */
+static void check_labels(const struct scanner *s, const char *folder, const char *name,
+                         const json_t *config) {
+    const json_t *outputs = json_object_get(config, "output");
+    for (size_t i = 0; i < json_array_size(outputs); i++) {
+        const char *output = json_string_value(json_object_get(json_array_get(outputs, i), "name"));
+        struct ms_labels labels;
+        moire_error why = {0};
+        if (!output) continue;
+        if (ms_labels_open(folder, config, output, &labels, &why))
+            ms_fault_say(s->faults, "%s: %s", name, why.message);
+        ms_labels_close(&labels);
+    }
+}
+
 /* A folder of Triton's layout. */
 static int add_folder(struct scanner *s, const char *folder, const char *name, bool keep) {
     char path[MS_PATH], config[MS_PATH + 20];
@@ -129,6 +149,7 @@ static int add_folder(struct scanner *s, const char *folder, const char *name, b
         return add(s, name, "1", "", stamp_of(config));
     }
     ms_settings_read(read, name, &settings, s->faults);
+    check_labels(s, path, name, settings.config);
     const int rc = add_versions(s, path, name, &settings, stamp_of(config));
     if (keep)
         s->to->settings = settings;

@@ -18,7 +18,8 @@ struct ms_scan {
     struct ms_settings settings; /* of the one model that was asked for */
 };
 
-/* Of a name of digits, at most 19 digits long. */
+/* Whether it is digits only, at most 19 of them ("007" is 7); the number. */
+bool ms_version_is_one(const char *text);
 long long ms_version_number(const char *version);
 /* Lists what `folder` has (only: that model alone, with its settings; NULL: all).  Faults go to `faults`.
  * Returns: MOIRE_OK, and *out is to be closed; MOIRE_EIO: the folder cannot be read; MOIRE_ENOMEM;

@@ -372,7 +372,7 @@ def control(moire, folder):
         c.load_model("lenet")
         assert c.is_model_ready("lenet")
         c.unload_model("lenet")
-        refused(lambda: c.is_model_ready("lenet"), "NOT_FOUND")
+        assert not c.is_model_ready("lenet")
         refused(lambda: c.load_model("nope"), "NOT_FOUND", "nope")
         refused(lambda: c.load_model("lenet", config="{}"), "UNIMPLEMENTED", "config")
     finally:

@@ -86,7 +86,7 @@ static void test_what_is_refused(void **state) {
     refuses("{\"id\":\"a\",\"id\":\"b\"}", "no JSON");
     refuses("{\"inputs\":[{}]}", "needs \"name\" and \"datatype\"");
     refuses(INPUT("\"datatype\":\"FP31\",\"shape\":[1]"), "no datatype 'FP31'");
-    refuses(INPUT("\"datatype\":\"BYTES\",\"shape\":[1],\"data\":[\"a\"]"), "BYTES are not served");
+    refuses(INPUT("\"datatype\":\"BYTES\",\"shape\":[1],\"data\":[\"a\"]"), "takes BYTES");
     refuses(INPUT("\"datatype\":\"FP32\",\"shape\":[-1]"), "dimension 0");
     refuses(INPUT("\"datatype\":\"FP32\",\"shape\":[1.5]"), "dimension 0");
     refuses(INPUT("\"datatype\":\"FP32\",\"shape\":[2],\"data\":[1]"), "has 1 elements, its shape 2");
@@ -100,7 +100,12 @@ static void test_what_is_refused(void **state) {
     refuses(INPUT("\"datatype\":\"FP32\",\"shape\":[1]"), "has no \"data\"");
     refuses(INPUT("\"datatype\":\"FP32\",\"shape\":[1],\"data\":[[[[[[[[[[1]]]]]]]]]]"), "nested deeper");
     refuses("{\"parameters\":{\"timeout\":-1}}", "negative");
-    refuses("{\"outputs\":[{\"name\":\"y\",\"parameters\":{\"classification\":3}}]}", "not served");
+    refuses("{\"outputs\":[{\"name\":\"y\",\"parameters\":{\"classification\":-1}}]}", "negative");
+    refuses("{\"outputs\":[{\"name\":\"y\",\"parameters\":{\"classification\":\"1\"}}]}", "wrong JSON type");
+    refuses("{\"outputs\":[{\"name\":\"y\",\"parameters\":{\"binary_data\":1}}]}", "true or false");
+    refuses("{\"parameters\":{\"a\":[]}}", "'a'");
+    refuses("{\"parameters\":{\"triton_x\":1}}", "'triton_x'");
+    refuses("{\"parameters\":{\"sequence_id\":1}}", "sequences are not served");
 }
 
 static void test_answers(void **state) {
