@@ -9,7 +9,7 @@
 #include <string.h>
 #include <time.h>
 #include "serve/protocol/fault.h"
-#include "serve/repository/classes.h"
+#include "serve/repository/classification.h"
 
 static int64_t now(const struct ms_query *q) {
     return moire_now(q->model->repository->options.runtime);

@@ -12,7 +12,7 @@
 #define MS_REPOSITORY_H
 #include <pthread.h>
 #include "serve/protocol/kserve.h"
-#include "serve/repository/labels.h"
+#include "serve/repository/class_labels.h"
 #include "serve/repository/scan.h"
 #include "serve/repository/tally.h"
 

@@ -11,7 +11,7 @@
 #include <string.h>
 #include <sys/stat.h>
 #include "serve/protocol/fault.h"
-#include "serve/repository/labels.h"
+#include "serve/repository/class_labels.h"
 #include "serve/repository/pbtxt.h"
 
 struct scanner {

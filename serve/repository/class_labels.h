@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
- * labels.h - names of classes: the file that an output's `label_filename` in config.pbtxt names, a line for
- * each class, in the model's folder. */
-#ifndef MS_LABELS_H
-#define MS_LABELS_H
+ * class_labels.h - names of classes: the file that an output's `label_filename` in config.pbtxt names, a line
+ * for each class, in the model's folder. */
+#ifndef MS_CLASS_LABELS_H
+#define MS_CLASS_LABELS_H
 #include <jansson.h>
 #include "moire.h"
 

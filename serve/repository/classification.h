@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
- * classes.h - Triton's classification extension: an output's highest values as text, VALUE:INDEX[:LABEL]. */
-#ifndef MS_CLASSES_H
-#define MS_CLASSES_H
+ * classification.h - Triton's classification extension: an output's highest values as text,
+ * VALUE:INDEX[:LABEL]. */
+#ifndef MS_CLASSIFICATION_H
+#define MS_CLASSIFICATION_H
 #include <stdbool.h>
 #include "serve/protocol/bytes.h"
-#include "serve/repository/labels.h"
+#include "serve/repository/class_labels.h"
 
 /* Appends to `text` the `top` highest of `scores`, or all where they are fewer: of each row where the first
  * dimension is a batch, highest first, equals by index, NaN last.  out: the tensor of BYTES that they are;

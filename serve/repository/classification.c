@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * classes.c - the highest values of an output; see classes.h. */
-#include "serve/repository/classes.h"
+ * classification.c - the highest values of an output; see classification.h. */
+#include "serve/repository/classification.h"
 
 #include <inttypes.h>
 #include <math.h>
