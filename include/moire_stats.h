@@ -70,7 +70,7 @@ typedef struct moire_memory {
     int64_t device_staging; /* host memory that GPUs read inputs from and write outputs to */
 } moire_memory;
 
-enum { MOIRE_LINE_BYTES = 400 };
+enum { MOIRE_LINE_BYTES = 400, MOIRE_VERSIONS = 8 };
 
 enum moire_tenant_state {
     MOIRE_TENANT_LOADING = 0,  /* moire_load() has not returned */
@@ -100,6 +100,9 @@ typedef struct moire_tenant_stats {
     int slow_layers;
     double slow_share;
     char slow[MOIRE_LINE_BYTES];
+    /* Runs of layers that have several compiled versions (moire tune), by the version that was chosen: 0 is
+     * the fastest on a quiet machine, the others are for pressure and for other numbers of cores. */
+    int64_t version_runs[MOIRE_VERSIONS];
 } moire_tenant_stats;
 /* Statistics of a tenant since its load.  *out is the caller's, out->size set.
  * Returns: MOIRE_OK; MOIRE_EINVAL: an argument is NULL, or out->size is none; MOIRE_EFORKED. */
@@ -154,6 +157,25 @@ MOIRE_API int moire_tenants(moire_runtime *runtime, moire_tenant_row *rows, int 
 MOIRE_API int moire_tenant_get_state(moire_runtime *runtime, uint64_t id, int *state, moire_error *err);
 /* A tenant's id.  Returns: the id; 0 when tenant is NULL. */
 MOIRE_API uint64_t moire_tenant_id(const moire_tenant *tenant);
+
+/* --- blocks ----------------------------------------------------------------------------------------------
+ */
+/* A core's share of a block of layers. */
+typedef struct moire_block_row {
+    uint64_t tenant;            /* its id; it may be gone */
+    int core;                   /* 0 .. cores - 1 of the runtime */
+    int first_layer, end_layer; /* of the block: the layer after its last */
+    int64_t start_ns, end_ns; /* when the core began and ended, as moire_now() tells it; end_ns 0: not yet */
+} moire_block_row;
+/* Lists what cores have worked on lately: shares that were not over before since_ns, core by core, oldest
+ * first.  At most `room` of them go into rows (NULL when room is 0), which are the caller's, and how many
+ * there are into *n.  The runtime begins to remember with the first call, which therefore gives none, and
+ * ends when nobody has called for ten seconds; of each core it keeps the last 4096.  Until somebody calls it
+ * costs nothing; then some 50 ns a block and 160 KiB a core.  Work on GPUs is not in it.
+ * Returns: MOIRE_OK, also when *n > room; MOIRE_EINVAL: runtime or n is NULL, room is negative, or rows is
+ * NULL and room is not 0; MOIRE_ENOMEM; MOIRE_EFORKED. */
+MOIRE_API int moire_recent_blocks(moire_runtime *runtime, int64_t since_ns, moire_block_row *rows, int room,
+                                  int *n, moire_error *err);
 
 /* --- energy --------------------------------------------------------------------------------------------- */
 /* Joules of a part of the machine since the runtime's first call of moire_energy().  A measured one is of

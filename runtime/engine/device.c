@@ -149,7 +149,7 @@ int mo_device_admit(struct mo_device *d, const struct mo_device_tenant *config, 
                     moire_error *err) {
     mo_device_take(d);
     int rc = mo_sched_tenant_open(d->sched, &config->sched, mo_now(d->env), tenant, err);
-    if (!rc) d->tenants[*tenant] = (struct mo_device_model){config->ops, config->model};
+    if (!rc) d->tenants[*tenant] = (struct mo_device_model){config->ops, config->model, config->owner};
     mo_device_drop(d);
     return rc;
 }

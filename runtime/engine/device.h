@@ -56,6 +56,7 @@ struct mo_device_tenant {
     const struct mo_model_ops *ops;
     void *model;
     const void *programs; /* what the device wants of it beside, e.g. struct mo_engine_gpu_programs */
+    uint64_t owner;       /* what recent blocks call it (recent.h) */
 };
 
 /* What the scheduler is to know of a device; valid as long as that is open. */

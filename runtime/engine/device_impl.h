@@ -14,6 +14,7 @@ enum { MO_DEVICE_LINES = 16, MO_DEVICE_LINE = 320 };
 struct mo_device_model {
     const struct mo_model_ops *ops;
     void *model;
+    uint64_t owner;
 };
 
 /* A line for the log. */

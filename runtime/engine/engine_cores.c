@@ -15,6 +15,7 @@ static int open_cores(struct mo_device *device, const void *options, void **self
     c->device = device;
     c->env = env;
     c->n = about->n_units = o->topology->n_cores;
+    mo_recent_init(&c->recent, env, c->n);
     c->team_config = (struct mo_team_config){.env = env,
                                              .n = c->n,
                                              .spin_ns = MO_SPIN_NS,
@@ -50,10 +51,15 @@ static void close_cores(void *self) {
         if (c->blocks) mo_free(c->env, c->blocks[i].ranges);
         if (c->scratch) mo_free(c->env, c->scratch[i]);
     }
+    mo_recent_close(&c->recent);
     void *const parts[] = {c->blocks, c->led, c->place, c->scratch, c};
     const struct mo_env *env = c->env;
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
         mo_free(env, parts[i]);
+}
+
+struct mo_recent *mo_engine_cores_recent(struct mo_device *device) {
+    return &((struct mo_cores_engine *)device->self)->recent;
 }
 
 static int64_t cpu_ns(void *self) {

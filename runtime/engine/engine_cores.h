@@ -7,6 +7,7 @@
 #define MO_ENGINE_CORES_H
 #include "runtime/device/topology.h"
 #include "runtime/engine/device.h"
+#include "runtime/engine/recent.h"
 
 extern const struct mo_device_calls mo_engine_cores;
 
@@ -24,6 +25,8 @@ void *mo_engine_cores_scratch_of(struct mo_device *device, int core);
  * neighbours wait meanwhile, so keep it short. */
 void mo_engine_cores_exclusive(struct mo_device *device, int n,
                                void (*fn)(void *ctx, int core, int worker, int n_workers), void *ctx);
+/* What its cores have worked on lately. */
+struct mo_recent *mo_engine_cores_recent(struct mo_device *device);
 /* The calling thread becomes the worker of a core; see mo_team_work(). */
 int mo_engine_cores_work(struct mo_device *device, int core);
 #endif

@@ -50,6 +50,7 @@ struct mo_cores_engine {
     int64_t scratch_bytes;
     int n;
     struct mo_lock exclusive; /* one exclusive job at a time */
+    struct mo_recent recent;
     /* What is done when the lock has been let go: sleeping workers with a job are woken, and teams (by block)
      * in which one that is asked to leave may sleep are roused. */
     struct mo_cores wake, rouse;

@@ -18,6 +18,7 @@ struct part {
     struct mo_ring *ring;
     int core;
     bool begun;
+    int64_t entry; /* of the core's recent blocks; -1: none */
 };
 
 /* --- events --------------------------------------------------------------------------------------------- */
@@ -39,11 +40,20 @@ static void begin_part(struct part *p) {
     const struct mo_run *run = &p->block->run;
     if (p->begun) return;
     p->begun = true;
+    if (mo_recent_is_on(&p->block->cores->recent))
+        p->entry =
+            mo_recent_begin(&p->block->cores->recent, p->core, p->block->tenant.owner, run->begin, run->end);
     mo_probe_block_start(p->block->handle, run->tenant, run->begin, run->end, p->core);
     if (p->place->joined)
         log_change(p, MO_LOG_GROW, mo_claims_width(&p->block->claims));
     else
         log_part(p, MO_LOG_BLOCK_START);
+}
+
+/* The core is out of the block. */
+static void end_recent(struct part *p) {
+    if (p->entry >= 0) mo_recent_end(&p->block->cores->recent, p->core, p->entry);
+    p->entry = -1;
 }
 
 /* The block has ended. */
@@ -55,6 +65,7 @@ static void end_part(struct part *p) {
     }
     begin_part(p);
     log_part(p, MO_LOG_BLOCK_END);
+    end_recent(p);
     mo_probe_block_end(p->block->handle, run->tenant, run->begin, run->end, p->core);
 }
 
@@ -114,12 +125,13 @@ static void go_out(struct mo_team_block *block, int core) {
 }
 
 /* A core that is not in the block when that ends, or that is late for it. */
-static void come_back(const struct part *p, enum mo_claims_end end) {
+static void come_back(struct part *p, enum mo_claims_end end) {
     struct mo_team_block *block = p->block;
     struct mo_cores_engine *c = block->cores;
     struct mo_device *d = c->device;
     struct mo_cores core = {0};
     mo_cores_add(&core, p->core);
+    end_recent(p);
     mo_device_take(d);
     bool late = atomic_exchange(&p->place->state, MO_CORE_OUT) == MO_CORE_LATE;
     int64_t now = mo_now(d->env);
@@ -196,7 +208,7 @@ void mo_team_block_work(void *ctx, int core, int worker, int n_workers) {
     static const struct mo_claims_calls calls = {run_step, run_pieces};
     struct mo_team_block *block = ctx;
     struct mo_cores_engine *c = block->cores;
-    struct part part = {block, &c->place[core], mo_device_ring(c->device, core), core, false};
+    struct part part = {block, &c->place[core], mo_device_ring(c->device, core), core, false, -1};
     int code = MOIRE_OK;
     (void)worker, (void)n_workers;
     enum mo_claims_end end =

@@ -184,8 +184,12 @@ void mo_request_left(void *tenant, struct mo_spill *spill) {
 }
 
 static void model_select_versions(void *model, int instance, int begin, int end, double pressure, int cores) {
-    const moire_tenant *t = model;
+    moire_tenant *t = model;
     mo_instance_select_versions(t->instances[instance], begin, end, pressure, cores);
+    for (int k = begin; k < end; k++)
+        if (t->plan->steps[k].n_versions > 1)
+            atomic_fetch_add_explicit(&t->version_runs[mo_instance_picked(t->instances[instance], k)], 1,
+                                      memory_order_relaxed);
 }
 
 static int model_version(void *model, int instance, int layer) {

@@ -112,6 +112,7 @@ struct moire_tenant {
     struct mo_arenas *requests;
     struct mo_live *live;
     struct mo_spiller spiller;
+    _Atomic int64_t version_runs[MOIRE_VERSIONS];
     struct mo_serve_gpu *gpu; /* what it has on GPUs; NULL = nothing */
     /* Where it is loaded: its queries go to the first, and to the next when that has failed them. */
     int n_places;

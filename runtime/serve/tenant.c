@@ -251,7 +251,8 @@ static int open_tenant(moire_tenant *t, const moire_tenant_config *c, moire_erro
                                                  .instances = t->n_instances,
                                                  .profile = t->profile};
     if (!mo_plan_slowdown(t->plan, t->serving.slowdown)) t->serving.slowdown[0] = 0;
-    const struct mo_device_tenant tenant = {.sched = t->serving, .ops = &mo_serve_model, .model = t};
+    const struct mo_device_tenant tenant = {
+        .sched = t->serving, .ops = &mo_serve_model, .model = t, .owner = t->number};
     const struct mo_place place = {.calls = &mo_place_on_cores, .self = t};
     return mo_tenant_open_place(t, mo_engine_devices(t->runtime->engine) - 1, &tenant, &place, err);
 }
