@@ -106,6 +106,7 @@ static int listen_http(struct ms_server *s, moire_error *err) {
     s->http.repository = s->repository;
     s->http.runtime = s->runtime;
     s->http.body_bytes = (size_t)s->options.body_bytes;
+    s->http.nv_metrics = s->options.nv_metrics;
     if (!rc) rc = listen_tcp(s, MS_PORT_HTTP, s->options.http_port, err);
     if (!rc) rc = listen_tcp(s, MS_PORT_METRICS, s->options.metrics_port, err);
     if (!rc && s->options.unix_path) {

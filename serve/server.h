@@ -14,7 +14,7 @@ struct ms_server_options {
     struct ms_tls_files tls;                                           /* certificate NULL: none */
     int threads, poll_seconds;
     int64_t body_bytes;
-    bool insecure, json_log, json;
+    bool insecure, json_log, json, nv_metrics;
 };
 
 struct ms_server;

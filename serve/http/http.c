@@ -15,6 +15,10 @@ const char *ms_http_header(const struct ms_exchange *x, const char *name) {
     return x->http->mhd.lookup_connection_value(x->connection, MHD_HEADER_KIND, name);
 }
 
+const char *ms_http_argument(const struct ms_exchange *x, const char *name) {
+    return x->http->mhd.lookup_connection_value(x->connection, MHD_GET_ARGUMENT_KIND, name);
+}
+
 void ms_http_suspend(struct ms_exchange *x) {
     atomic_fetch_add(&x->http->suspended, 1);
     x->http->mhd.suspend_connection(x->connection);
@@ -53,6 +57,16 @@ static void add(struct ms_exchange *x, struct MHD_Response *r, const char *name,
     x->http->mhd.add_response_header(r, name, value);
 }
 
+/* A browser runs nothing of the page but its own script, and keeps and frames nothing of it. */
+static void add_policy(struct ms_exchange *x, struct MHD_Response *r) {
+    char policy[MS_PAGE_POLICY];
+    ms_page_policy(x->nonce, policy);
+    add(x, r, "Content-Security-Policy", policy);
+    add(x, r, "Referrer-Policy", "no-referrer");
+    add(x, r, "X-Content-Type-Options", "nosniff");
+    add(x, r, "Cache-Control", "no-store");
+}
+
 static enum MHD_Result send_answer(struct ms_exchange *x) {
     const struct ms_mhd *mhd = &x->http->mhd;
     if (x->answer.failed) {
@@ -66,6 +80,7 @@ static enum MHD_Result send_answer(struct ms_exchange *x) {
     if (x->type) add(x, r, "Content-Type", x->type);
     if (x->status == 429 || x->status == 503) add(x, r, "Retry-After", "1");
     if (x->coding) add(x, r, "Content-Encoding", x->coding == MS_CODING_GZIP ? "gzip" : "deflate");
+    if (*x->nonce) add_policy(x, r);
     if (x->json_bytes) {
         char text[32];
         snprintf(text, sizeof text, "%zu", x->json_bytes);

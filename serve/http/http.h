@@ -12,6 +12,7 @@
 #include "serve/net/coding.h"
 #include "serve/net/tls.h"
 #include "serve/http/mhd.h"
+#include "serve/page/page.h"
 #include "serve/repository/infer_query.h"
 
 enum { MS_LISTENERS = 5 };
@@ -31,6 +32,7 @@ struct ms_http {
     moire_runtime *runtime;
     size_t body_bytes; /* most of a request */
     struct ms_listener listener[MS_LISTENERS];
+    bool nv_metrics; /* with the names of Triton, too */
     int n;
     atomic_int suspended; /* libmicrohttpd cannot stop while there is one */
     atomic_int active;    /* requests that are whole and not answered to the end */
@@ -54,7 +56,8 @@ struct ms_exchange {
     const char *type;
     size_t json_bytes; /* of a binary answer */
     enum ms_coding coding;
-    moire_error error; /* of a job */
+    char nonce[MS_NONCE]; /* of the live page; "": it is another answer */
+    moire_error error;    /* of a job */
 };
 
 /* http.c.  Listens on a socket that is bound already; it is the daemon's from now on. */
@@ -67,7 +70,8 @@ enum ms_listen {
 int ms_http_listen(struct ms_http *http, int socket, int how, moire_error *err);
 /* Takes no further connection, answers what is under way (clients have `seconds` to read it), closes all. */
 void ms_http_close(struct ms_http *http, int seconds);
-const char *ms_http_header(const struct ms_exchange *x, const char *name); /* NULL: not given */
+const char *ms_http_header(const struct ms_exchange *x, const char *name);   /* NULL: not given */
+const char *ms_http_argument(const struct ms_exchange *x, const char *name); /* "?name=", NULL: not given */
 void ms_http_suspend(struct ms_exchange *x);
 void ms_http_resume(void *exchange);
 /* The answer is an error of that code; or that document, which is taken over. */
@@ -106,5 +110,8 @@ void ms_http_model(struct ms_exchange *x);
 void ms_http_model_ready(struct ms_exchange *x);
 void ms_http_config(struct ms_exchange *x);
 void ms_http_stats(struct ms_exchange *x);
+/* http_page.c */
+void ms_http_page(struct ms_exchange *x);
+void ms_http_watch(struct ms_exchange *x);
 void ms_http_metrics(struct ms_exchange *x);
 #endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * http_documents.c - what the server tells of itself and of its models; see http.h. */
 #include "serve/http/http.h"
-#include "serve/page/exposition.h"
 #include "serve/protocol/fault.h"
 #include "serve/repository/documents.h"
 
@@ -40,10 +39,4 @@ void ms_http_index(struct ms_exchange *x) {
         ms_http_fail(x, &err);
     }
     json_decref(request);
-}
-
-void ms_http_metrics(struct ms_exchange *x) {
-    ms_exposition_write(x->http->repository, x->http->runtime, &x->answer);
-    x->status = 200;
-    x->type = "text/plain; version=0.0.4; charset=utf-8";
 }

@@ -23,6 +23,8 @@ static const struct ms_route routes[] = {
     {"POST", "/v2/repository/models/*/load", ms_http_load, ms_http_job_done},
     {"POST", "/v2/repository/models/*/unload", ms_http_unload, ms_http_job_done},
     {"GET", "/metrics", ms_http_metrics, NULL},
+    {"GET", "/v2/moire/live", ms_http_watch, NULL},
+    {"GET", "/", ms_http_page, NULL},
 };
 
 /* A word of the path into its room; false: too long. */

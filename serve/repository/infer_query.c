@@ -25,11 +25,10 @@ static void end(struct ms_query *q) {
     clock_gettime(CLOCK_REALTIME, &wall);
     pthread_mutex_lock(&m->repository->lock);
     t->pending--;
-    t->ended[code >= 0 && code < MS_CODES ? code : -MOIRE_EINTERNAL]++;
+    ms_tally_end(t, q->error.code, q->in_time, ended);
     if (code) {
         t->fail_ns += ended - q->begun_ns;
     } else {
-        t->in_time += q->in_time;
         t->last_ms = (int64_t)wall.tv_sec * 1000 + wall.tv_nsec / 1000000;
         t->input_ns += q->submitted_ns - q->begun_ns;
         t->output_ns += q->copied_ns;

@@ -9,3 +9,11 @@ check-conformance: $(B)/moire ## moire serve answers 450 requests as Triton did,
 	@$(VENV)/bin/python tests/serve/check_conformance.py --moire $(B)/moire
 # test_grpc is a client by nghttp2.
 $(B)/tests/test_grpc: LDLIBS += -lnghttp2
+# The live page: its parts as one file, as the numbers of a C array.
+LIVE_PAGE := serve/page/live.html serve/page/live.css serve/page/live.js
+$(B)/gen/live_page.h: $(LIVE_PAGE)
+	@mkdir -p $(@D)
+	sed -e '/@style@/{r serve/page/live.css' -e 'd}' -e '/@script@/{r serve/page/live.js' -e 'd}' $< | \
+	    od -An -v -tx1 | sed 's/ \(..\)/0x\1,/g' > $@.part
+	@mv $@.part $@
+$(B)/obj/serve/page/page.o: $(B)/gen/live_page.h

@@ -20,6 +20,8 @@ static const struct mo_flag rows[] = {
      .least = -1, .most = 65535},
     {"--metrics-port", "PORT", ON(SERVER), TO(metrics_port), "another door to /metrics; 0: any; -1: none",
      .initial = "8002", .least = -1, .most = 65535},
+    {"--metrics-nv", NULL, ON(SERVER), TO(nv_metrics),
+     "metrics by the names that Triton gives them (nv_...), too"},
     {"--unix", "PATH", ON(SERVER), TO(unix_path), "a socket file besides, for its owner only"},
     /* --- who may reach it --- */
     {"--tls-cert", "FILE", ON(SERVER), TO(tls_cert), "the server's certificate, PEM: TCP is by TLS"},

@@ -84,7 +84,7 @@ struct mo_options {
     struct mo_words operands;
 
     /* One field a flag, or for all flags that mean the same; units as in the flag's row. */
-    bool ablation, all, cost, dry_run, every, exact, generic, in_turns, insecure, json, json_log,
+    bool ablation, all, cost, dry_run, every, exact, generic, in_turns, insecure, json, json_log, nv_metrics,
         keep_covered, layers, measured, no_passes, other_cpus, no_scaling, only_generic, power, probe,
         profile, quiet, reference, refine, resume, same_core, speed, verbose, verify;
     int candidates, cores, draws, episodes, every_nth, gpu, grpc_port, http_port, jobs, level, max_batch,

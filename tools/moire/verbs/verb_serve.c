@@ -49,6 +49,7 @@ static int run(const struct mo_env *env, const struct mo_options *o) {
         .body_bytes = o->body_bytes,
         .insecure = o->insecure,
         .json_log = o->json_log,
+        .nv_metrics = o->nv_metrics,
         .json = o->json};
     return ms_server_run(&s, &err) ? mo_verb_fail(o, &err) : MO_EXIT_OK;
 }
