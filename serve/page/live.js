@@ -28,7 +28,8 @@ function bytes(x) {
 }
 const rate = x => x >= 99.5 ? x.toFixed(0) : x >= 0.05 ? x.toFixed(1) : "0";
 // Never "100 %" of something that was missed, nor "95 %" of what is below it.
-const percent = x => x >= 1 ? "100 %" : (Math.floor(x * 1000) / 10).toFixed(1) + " %";
+const percent = x => x >= 1 ? "100\u00a0%" : (Math.floor(x * 1000) / 10).toFixed(1) + "\u00a0%";
+const part = x => (x < .0995 ? (x * 100).toFixed(1) : (x * 100).toFixed(0)) + "\u00a0%";
 function list(words) {
   return words.length < 2 ? words.join("") : words.slice(0, -1).join(", ") + " and " + words[words.length - 1];
 }
@@ -97,7 +98,7 @@ function verdict(d) {
   const share = m => m.minute.in_time / m.minute.due;
   if (below.length) {
     const names = below.sort((a, b) => share(a) - share(b)).slice(0, 4)
-      .map(m => `${label(m, d.models)} (${percent(share(m))} in time)`);
+      .map(m => `${label(m, d.models)} (${percent(share(m))}\u00a0in\u00a0time)`);
     const more = below.length > 4 ? [`${below.length - 4} more`] : [];
     return ["bad", `Below ${below.length > 1 ? "their targets" : "its target"}: ${list([...names, ...more])}`];
   }
@@ -110,7 +111,7 @@ function verdict(d) {
 }
 function say(state, text) {
   const h = $("verdict");
-  if (h.textContent !== text) h.textContent = text;
+  if (h.textContent !== text) h.replaceChildren(...text.split(" ").flatMap(w => [node("span", {}, w), " "]).slice(0, -1));
   h.dataset.state = state;
   document.title = (state === "bad" ? "⚠ " : "") + "moire: " + text;
 }
@@ -149,7 +150,7 @@ function keep(d) {
 }
 function drawLanes() {
   const canvas = $("lanes"), n = lanes.cores.length, many = n > 16;
-  const height = many ? 11 : n > 6 ? 18 : 30, gap = many ? 2 : 5, foot = 20, side = n > 1 ? 26 : 0;
+  const height = many ? 11 : n > 4 ? 20 : 42, gap = many ? 2 : 5, foot = 20, side = n > 1 ? 26 : 0;
   const width = canvas.clientWidth, tall = n * (height + gap) - gap + foot, ratio = devicePixelRatio || 1;
   canvas.style.height = tall + "px";
   canvas.width = width * ratio;
@@ -187,9 +188,9 @@ function drawLegend(d) {
   const names = new Map(d.models.map(m => [keyOf(m), label(m, d.models)]));
   const sorted = [...sums].sort((a, b) => b[1] - a[1]);
   const items = sorted.slice(0, 16).map(([key, sum]) =>
-    node("li", {}, chip(key), names.get(key) || "unloaded", node("b", {}, Math.round(sum / all * 100) + " %")));
+    node("li", {}, chip(key), names.get(key) || "unloaded", node("b", {}, part(sum / all))));
   const rest = sorted.slice(16).reduce((a, r) => a + r[1], 0);
-  if (rest) items.push(node("li", {}, `${sorted.length - 16} others`, node("b", {}, Math.round(rest / all * 100) + " %")));
+  if (rest) items.push(node("li", {}, `${sorted.length - 16} others`, node("b", {}, part(rest / all))));
   if (!items.length) items.push(node("li", {}, looks.length < 2 ? "Begins with this page" : "No core has worked"));
   $("legend").replaceChildren(...items);
   $("cores-note").textContent = `the last ten seconds, ${lanes.cores.length} cores`;
@@ -197,11 +198,11 @@ function drawLegend(d) {
 
 // --- tenants
 // Bars of equal width for buckets of a geometric scale; those behind the target in another colour.
-function histogram(buckets, bounds, target, h, axis) {
+function histogram(buckets, bounds, target, W, h, axis) {
   const shown = [0.2, 5000].map(b => bounds.findIndex(x => x >= b)), n = shown[1] - shown[0] + 1;
   const cells = new Array(n).fill(0);
   buckets.forEach((v, i) => { cells[Math.min(n - 1, Math.max(0, i - shown[0]))] += v; });
-  const top = Math.max(1, ...cells), W = 150, w = W / n, foot = axis ? 14 : 0, H = h - foot;
+  const top = Math.max(1, ...cells), w = W / n, foot = axis ? 14 : 0, H = h - foot;
   const place = x => {
     const i = bounds.findIndex(b => b >= x), low = i > 0 ? bounds[i - 1] : 0;
     return ((i < 0 ? bounds.length : i + (x - low) / (bounds[i] - low) - 1) - shown[0] + 1) * w;
@@ -225,7 +226,7 @@ function details(m, d) {
   for (const [what, name] of [["request", "From request to answer"], ["queue", "Waiting"], ["compute", "Computing"]]) {
     const b = recent(m, what);
     facts.append(node("div", {}, node("h3", {}, `${name}: p50 ${ms(quantile(b, d.bounds_ms, .5))}, p99 ${ms(quantile(b, d.bounds_ms, .99))}`),
-      histogram(b, d.bounds_ms, what === "request" ? m.target_ms : 0, 74, true)));
+      histogram(b, d.bounds_ms, what === "request" ? m.target_ms : 0, 300, 74, true)));
   }
   facts.append(node("div", {}, node("h3", {}, "Since the start"), node("p", {},
     `${e.ok} answered, ${m.total.in_time} of ${m.total.due} in time; turned away: ${e.queue_full} for a full queue, ` +
@@ -245,10 +246,10 @@ function row(m, d) {
   const small = m.state !== "READY" ? m.state.toLowerCase() : m.class === "best-effort" ? "best effort" : "";
   const cell = (text, what) => node("td", {class: "n", "data-label": what}, text);
   const p50 = quantile(buckets, d.bounds_ms, .5), p99 = quantile(buckets, d.bounds_ms, .99);
-  const shape = histogram(buckets, d.bounds_ms, m.target_ms, 30, false);
+  const shape = histogram(buckets, d.bounds_ms, m.target_ms, 150, 30, false);
   shape.append(node("title", {}, `latency of ${name}: half within ${ms(p50)}, 99 of 100 within ${ms(p99)}`));
   const text = share === null ? "–" : percent(share);
-  const tr = node("tr", {class: m.below ? "below" : ""}, node("td", {class: "name"}, button, node("small", {}, small)),
+  const tr = node("tr", {class: m.below ? "below" : share === null ? "idle" : ""}, node("td", {class: "name"}, button, node("small", {}, small)),
     node("td", {class: "in"}, node("div", {class: "share"}, node("span", {class: "bar", "aria-hidden": "true"}, fill), node("b", {}, text))),
     cell(m.target_ms ? ms(m.target_ms) : "none", "Target"), node("td", {class: "shape"}, shape),
     cell(ms(p50), "p50"), cell(ms(p99), "p99"), cell(rate(perSecond(m)), "Per second"), cell(String(m.waiting), "Waiting"), cell(String(m.cores), "Cores"));
@@ -256,15 +257,16 @@ function row(m, d) {
 }
 function drawRows(d) {
   const focused = document.activeElement && document.activeElement.dataset ? document.activeElement.dataset.key : null;
-  const order = [...d.models].sort((a, b) => b.below - a.below);
+  const share = m => m.below ? m.minute.in_time / m.minute.due : 1; // those below first, the worst at the top
+  const order = [...d.models].sort((a, b) => b.below - a.below || share(a) - share(b));
   $("rows").replaceChildren(...order.flatMap(m => row(m, d)));
   if (focused) for (const b of $("rows").querySelectorAll("button")) if (b.dataset.key === focused) b.focus({preventScroll: true});
 }
 
 // --- memory
 function drawMemory(d) {
-  const m = d.server.memory, all = PARTS.reduce((sum, p) => sum + m[p], 0), tint = [222, 190, 158, 48, 28];
-  const paint = (e, i) => { e.style.background = `hsl(${tint[i]} 50% 55%)`; return e; };
+  const m = d.server.memory, all = PARTS.reduce((sum, p) => sum + m[p], 0), tint = [48, 58, 68, 77, 85];
+  const paint = (e, i) => { e.style.background = `hsl(222 32% ${tint[i]}%)`; return e; };
   $("stack").replaceChildren(...PARTS.map((p, i) => { const e = paint(node("i"), i); e.style.flex = m[p] + " 0 0"; return e; }));
   $("parts").replaceChildren(...PARTS.map((p, i) =>
     node("li", {}, paint(node("span", {class: "chip"}), i), p, node("b", {}, bytes(m[p]).join(" ")))));
