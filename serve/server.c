@@ -14,7 +14,8 @@
 #include "serve/net/sockets.h"
 #include "serve/protocol/fault.h"
 
-enum { DRAIN_SECONDS = 30 };
+/* RECORDED: events that each core remembers with --record, 64 bytes each. */
+enum { DRAIN_SECONDS = 30, RECORDED = 1 << 20 };
 
 struct ms_server {
     struct ms_server_options options;
@@ -67,6 +68,7 @@ static int start_runtime(struct ms_server *s, moire_error *err) {
     c.store = s->options.store;
     c.log = log_line;
     c.log_user = s;
+    c.record = s->options.record ? RECORDED : 0;
     return moire_runtime_create(&c, &s->runtime, err);
 }
 
@@ -160,6 +162,14 @@ int ms_server_start(const struct ms_server_options *options, struct ms_server **
     return rc;
 }
 
+static void write_record(struct ms_server *s) {
+    moire_error err = {0};
+    char line[sizeof err.message];
+    const int rc = moire_record(s->runtime, s->options.record, &err);
+    snprintf(line, sizeof line, "recorded in %.300s; `moire whatif` replays it", s->options.record);
+    log_line(s, rc ? MOIRE_LOG_ERROR : MOIRE_LOG_INFO, rc ? err.message : line);
+}
+
 void ms_server_stop(struct ms_server *s) {
     if (s->repository) ms_repository_quiesce(s->repository);
     ms_grpc_quiesce(&s->grpc);
@@ -167,6 +177,7 @@ void ms_server_stop(struct ms_server *s) {
     ms_grpc_close(&s->grpc, DRAIN_SECONDS);
     ms_tls_close(s->tls);
     if (s->runtime) moire_drain(s->runtime);
+    if (s->runtime && s->options.record) write_record(s);
     if (s->repository) ms_repository_stop(s->repository);
     moire_runtime_destroy(s->runtime, 1);
     if (s->owns_unix) unlink(s->options.unix_path);

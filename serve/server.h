@@ -12,6 +12,7 @@ struct ms_server_options {
     const char *repository, *host, *unix_path, *policy, *store, *mode; /* mode: none, poll, explicit */
     int http_port, metrics_port, grpc_port;                            /* 0: any that is free; -1: none */
     struct ms_tls_files tls;                                           /* certificate NULL: none */
+    const char *record;                                                /* NULL: nothing is recorded */
     int threads, poll_seconds;
     int64_t body_bytes;
     bool insecure, json_log, json, nv_metrics;

@@ -159,7 +159,9 @@ def main():
     p.add_argument("--load", type=float, default=0.5, help="share of the machine's time that the models need alone")
     p.add_argument("--http-port", type=int, default=8000, help="0: any that is free")
     p.add_argument("--dark", action="store_true", help="the picture in dark colours")
+    p.add_argument("--no-browser", action="store_true", help="no picture, though Chromium is there")
     a = p.parse_args()
+    looks = browser.find() is not None and not a.no_browser
     say("models, each alone")
     solo = make_repository(a.moire, os.path.join(a.out, "models"))
     server = Server(a.moire, os.path.join(a.out, "models"), a.http_port)
@@ -170,7 +172,7 @@ def main():
         for name in solo:
             stub.infer(name, inputs[name])
         say(f"a mixed load of tritonclient for {a.seconds:g} s; look at it: {server.url}/")
-        page = browser.Browser(scale=2, dark=a.dark) if browser.find() else None
+        page = browser.Browser(scale=2, dark=a.dark) if looks else None
         if page:
             page.open(server.url + "/")
             page.wait("document.querySelector('#rows tr') !== null")
@@ -191,7 +193,7 @@ def main():
         stub.close()
     finally:
         code = server.stop()
-    say(f"the server has ended with {code}" + (f"; the page: {a.out}/page.png" if browser.find() else
+    say(f"the server has ended with {code}" + (f"; the page: {a.out}/page.png" if looks else
                                              f"; the data: {a.out}/live.json"))
     sys.exit(code)
 

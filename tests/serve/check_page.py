@@ -264,6 +264,21 @@ def a_server_that_is_gone_is_told(bed, page):
         page.complaints.clear()  # of the connection that was refused
 
 
+# --- recordings
+@case
+def a_recorded_run_is_replayed(bed):
+    with tempfile.TemporaryDirectory() as folder:
+        make_repository(bed.moire, folder)
+        trace = os.path.join(folder, "run.trace")
+        other = Bed(bed.moire, folder, "--record", trace)
+        other.wait()
+        ask(other, "lenet", 40)
+        assert other.stop() == 0
+        done = subprocess.run([bed.moire, "whatif", trace], capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+        assert "lenet" in done.stdout and "40" in done.stdout, done.stdout
+
+
 def main():
     p = argparse.ArgumentParser()
     p.add_argument("--moire", default="build/moire")

@@ -10,6 +10,9 @@ check-conformance: $(B)/moire ## moire serve answers 450 requests as Triton did,
 	@$(VENV)/bin/python tests/serve/check_conformance.py --moire $(B)/moire
 # test_grpc is a client by nghttp2.
 $(B)/tests/test_grpc: LDLIBS += -lnghttp2
+.PHONY: serve-demo
+serve-demo: ## serves nine real models under a mixed load of a stock client, with a page to watch
+	@B=$(B) VENV=$(VENV) tools/serve-demo
 # The live page: its parts as one file, as the numbers of a C array.
 LIVE_PAGE := serve/page/live.html serve/page/live.css serve/page/live.js
 $(B)/gen/live_page.h: $(LIVE_PAGE)

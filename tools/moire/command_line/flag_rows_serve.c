@@ -33,6 +33,8 @@ static const struct mo_flag rows[] = {
     {"--http-max-input-size", "BYTES", ON(SERVER), TO(body_bytes), "largest request", .initial = "67108864",
      .least = 1024, .most = 1e12},
     {"--json-log", NULL, ON(SERVER), TO(json_log), "log lines on standard error as JSON"},
+    {"--record", "FILE", ON(SERVER), TO(record),
+     "writes what the server did to a trace when it ends, for `moire whatif`"},
     {"--policy", "P", ON(SERVER), TO(policies), "the policy", .initial = "moire", .room = 1},
     {"--threads", "N", ON(SERVER), TO(threads), "cores to use; all by default", .least = 1, .most = 1024},
     {"--store", "DIR", ON(SERVER), TO(store),

@@ -40,6 +40,7 @@ static int run(const struct mo_env *env, const struct mo_options *o) {
         .policy = o->policies.n ? o->policies.word[0] : NULL,
         .store = o->store,
         .mode = o->control_mode,
+        .record = o->record,
         .http_port = o->http_port,
         .grpc_port = o->grpc_port,
         .metrics_port = o->metrics_port,
