@@ -12,7 +12,7 @@
 #include "serve/net/coding.h"
 #include "serve/net/tls.h"
 #include "serve/http/mhd.h"
-#include "serve/page/page.h"
+#include "serve/page/live_page.h"
 #include "serve/repository/infer_query.h"
 
 enum { MS_LISTENERS = 5 };

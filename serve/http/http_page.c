@@ -4,7 +4,7 @@
 #include <string.h>
 #include "serve/http/http.h"
 #include "serve/page/exposition.h"
-#include "serve/page/live.h"
+#include "serve/page/live_data.h"
 #include "serve/protocol/fault.h"
 
 void ms_http_page(struct ms_exchange *x) {

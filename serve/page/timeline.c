@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * timeline.c - which model's blocks each core has run, in bins of time; see live.h.
+ * timeline.c - which model's blocks each core has run, in bins of time; see live_data.h.
  *
  * Blocks may be as short as 20 microseconds; a page has a pixel for some milliseconds.  A bin names the model
  * that had most of it, and says how much of it was busy, in eighths.  Runs of equal bins are one entry:
@@ -7,7 +7,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
-#include "serve/page/live.h"
+#include "serve/page/live_data.h"
 
 enum { MOST_BLOCKS = 4096, EIGHTHS = 8 };
 

@@ -15,9 +15,9 @@ serve-demo: ## serves nine real models under a mixed load of a stock client, wit
 	@B=$(B) VENV=$(VENV) tools/serve-demo
 # The live page: its parts as one file, as the numbers of a C array.
 LIVE_PAGE := serve/page/live.html serve/page/live.css serve/page/live.js
-$(B)/gen/live_page.h: $(LIVE_PAGE)
+$(B)/gen/live_page_text.h: $(LIVE_PAGE)
 	@mkdir -p $(@D)
 	sed -e '/@style@/{r serve/page/live.css' -e 'd}' -e '/@script@/{r serve/page/live.js' -e 'd}' $< | \
 	    od -An -v -tx1 | sed 's/ \(..\)/0x\1,/g' > $@.part
 	@mv $@.part $@
-$(B)/obj/serve/page/page.o: $(B)/gen/live_page.h
+$(B)/obj/serve/page/live_page.o: $(B)/gen/live_page_text.h

@@ -7,7 +7,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 #include <string.h>
-#include "serve/page/page.h"
+#include "serve/page/live_page.h"
 #include "serve/repository/tally.h"
 
 static const int64_t SECOND = 1000000000;

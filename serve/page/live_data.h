@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * live.h - what happens in the server now, as the JSON of GET /v2/moire/live: the live page and `moire top`
- * read it.  docs/serving-metrics.md has its fields. */
+ * live_data.h - what happens in the server now, as the JSON of GET /v2/moire/live: the live page and `moire
+ * top` read it.  docs/serving-metrics.md has its fields. */
 #ifndef MS_LIVE_H
 #define MS_LIVE_H
 #include "serve/page/look.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * page.c - the live page; see page.h. */
-#include "serve/page/page.h"
+ * live_page.c - the live page; see live_page.h. */
+#include "serve/page/live_page.h"
 
 #include <stdint.h>
 #include <stdio.h>
@@ -8,7 +8,7 @@
 #include <sys/random.h>
 
 static const uint8_t text[] = {
-#include "live_page.h"
+#include "live_page_text.h"
     0};
 static const char place[] = "@nonce@";
 

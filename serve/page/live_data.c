@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * live.c - what happens in the server now, as JSON; see live.h. */
-#include "serve/page/live.h"
+ * live_data.c - what happens in the server now, as JSON; see live_data.h. */
+#include "serve/page/live_data.h"
 
 #include <inttypes.h>
 #include <stdlib.h>

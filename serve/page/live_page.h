@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * page.h - the live page, GET /: one file of HTML, styles and script that reads GET /v2/moire/live.
+ * live_page.h - the live page, GET /: one file of HTML, styles and script that reads GET /v2/moire/live.
  *
  * Its parts are serve/page/live.{html,css,js}; the build puts them together (tools/make/serve.mk).  It loads
  * nothing from anywhere, and its policy forbids that: only what carries the nonce of this answer runs. */
