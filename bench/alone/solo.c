@@ -20,11 +20,11 @@ enum { REST_STEP_MS = 20, REST_MS = 2000, SLICE_TIMEOUT_S = 300, MAX_SAMPLES = 1
 static const double asleep_s = 0.001;
 
 static const struct mo_bench_system solo_systems[] = {
-    {"moire", "moire", "fcfs", "moire"},
-    {"openvino", "openvino", "solo", "OpenVINO"},
-    {"onnxruntime", "onnxruntime", "solo", "ONNX Runtime"},
-    {"ncnn", "ncnn", "solo", "ncnn"},
-    {"mnn", "mnn", "solo", "MNN"},
+    {"moire", "moire", "fcfs", "moire", NULL},
+    {"openvino", "openvino", "solo", "OpenVINO", NULL},
+    {"onnxruntime", "onnxruntime", "solo", "ONNX Runtime", NULL},
+    {"ncnn", "ncnn", "solo", "ncnn", NULL},
+    {"mnn", "mnn", "solo", "MNN", NULL},
 };
 
 const struct mo_bench_system *mo_bench_solo_system(const char *family) {

@@ -57,7 +57,7 @@ json_t *mo_versus_json(const struct mo_versus_turn *a, const struct mo_versus_tu
 int mo_versus_begin(struct mo_bench_session *s, const struct mo_bench_mix *mix, const char *policy,
                     bool trace, struct mo_versus_side *side, moire_error *err) {
     snprintf(side->name, sizeof side->name, "moire/%.40s", policy);
-    side->system = (struct mo_bench_system){side->name, "moire", policy, "policy of moire"};
+    side->system = (struct mo_bench_system){side->name, "moire", policy, "policy of moire", NULL};
     return mo_bench_child_start(s, &side->system, mix->scenario.tenants, mix->qos_ns, mix->scenario.n_tenants,
                                 mix->cores, s->generic, trace, &side->child, err);
 }

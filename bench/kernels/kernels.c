@@ -13,7 +13,7 @@
 
 enum { PAUSE_MS = 20, ASK_TIMEOUT_S = 120, MAX_SLICES = 16 };
 
-static const struct mo_bench_system onednn = {"onednn", "onednn", "layers", "oneDNN"};
+static const struct mo_bench_system onednn = {"onednn", "onednn", "layers", "oneDNN", NULL};
 
 struct command {
     struct mo_bench_session *session;

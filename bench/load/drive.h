@@ -16,10 +16,13 @@ struct mo_bench_job {
     const char *store;                        /* moire: folder of variants, NULL = default */
     const char *objective, *pressure, *proxy; /* moire: as in moire_config */
     const char *device, *device_process, *device_cache, *device_profiles, *device_weights,
-        *precision;     /* moire: as in moire_config; NULL = cores */
-    const char *record; /* moire: file for the trace of each run, the last one stays; NULL = none */
+        *precision;            /* moire: as in moire_config; NULL = cores */
+    const char *family, *over; /* a model server behind a network: whose, and "http" or "grpc" */
+    const json_t *server;      /* its command, a list of words */
+    const char *record;        /* moire: file for the trace of each run, the last one stays; NULL = none */
     int64_t threads;
     bool generic, exact, trace;
+    bool json; /* the server knows tensors as JSON only, over HTTP */
     struct mo_bench_tenant tenants[MO_BENCH_MAX_TENANTS];
     int64_t qos_ns[MO_BENCH_MAX_TENANTS];
     int n_tenants;

@@ -119,23 +119,39 @@ static bool hopeless(const struct mo_bench_mix *mix, const struct mo_bench_limit
     return (goal->every ? limits->keeping.every : limits->keeping.overall) < goal->share;
 }
 
-/* Has the schedule played, and notes what others used of the processors meanwhile. */
+/* What a run took of the processors. */
+struct usage {
+    struct mo_others others;
+    double client_cores, server_cores; /* of a system behind a network; -1 = it is none */
+};
+
+/* Has the schedule played, and notes what others used of the processors meanwhile, and who asked. */
 static int play_watched(const struct mo_bench_player *player, const struct mo_bench_schedule *schedule,
                         const struct mo_bench_budget *budget, struct mo_bench_record *records,
-                        int64_t *cut_ns, struct mo_others *others, moire_error *err) {
+                        int64_t *cut_ns, struct usage *used, moire_error *err) {
     const pid_t pid = player->pid ? player->pid(player->self) : 0;
+    const pid_t client = player->client ? player->client(player->self) : 0;
+    *used = (struct usage){.client_cores = -1, .server_cores = -1};
     if (!pid) return player->play(player->self, schedule, budget, records, cut_ns, err);
+    const double asked = mo_cpu_time_of(client), all = mo_cpu_time_of(pid);
     const struct mo_cpu_moment from = mo_cpu_moment_now(pid);
     int code = player->play(player->self, schedule, budget, records, cut_ns, err);
     const struct mo_cpu_moment to = mo_cpu_moment_now(pid);
-    mo_others_add(others, &from, &to);
+    mo_others_add(&used->others, &from, &to);
+    if (!client || !(to.now_s > from.now_s)) return code;
+    used->client_cores = (mo_cpu_time_of(client) - asked) / (to.now_s - from.now_s);
+    used->server_cores = (mo_cpu_time_of(pid) - all) / (to.now_s - from.now_s) - used->client_cores;
     return code;
 }
 
-static void note_others(json_t *point, const struct mo_others *others) {
-    if (!(others->seconds > 0)) return;
-    json_object_set_new(point, "others_cores", json_real(mo_others_cores(others)));
-    json_object_set_new(point, "others_busy", json_boolean(mo_others_busy(others)));
+static void note_usage(json_t *point, const struct usage *used) {
+    if (used->client_cores >= 0) {
+        json_object_set_new(point, "client_cores", json_real(used->client_cores));
+        json_object_set_new(point, "server_cores", json_real(used->server_cores));
+    }
+    if (!(used->others.seconds > 0)) return;
+    json_object_set_new(point, "others_cores", json_real(mo_others_cores(&used->others)));
+    json_object_set_new(point, "others_busy", json_boolean(mo_others_busy(&used->others)));
 }
 
 void mo_bench_doubt_runs(const json_t *results, json_t *why) {
@@ -199,10 +215,10 @@ static int measure(const struct mo_env *env, const struct mo_bench_player *playe
                    struct mo_bench_record *records, json_t **out, moire_error *err) {
     double rates[MO_BENCH_MAX_TENANTS];
     struct mo_bench_score score;
-    struct mo_others others = {0};
+    struct usage used;
     int64_t cut_ns;
     mo_bench_rates(mix, schedule->load, rates);
-    int code = play_watched(player, schedule, budget, records, &cut_ns, &others, err);
+    int code = play_watched(player, schedule, budget, records, &cut_ns, &used, err);
     if (!code)
         code =
             mo_bench_score(env, schedule, records, mix->qos_ns, mix->scenario.n_tenants, cut_ns, &score, err);
@@ -213,7 +229,7 @@ static int measure(const struct mo_env *env, const struct mo_bench_player *playe
     if (classes) json_object_set_new(*out, "classes", classes);
     mo_bench_score_free(env, &score);
     if (!*out) return mo_fail(err, MOIRE_ENOMEM, "out of memory");
-    note_others(*out, &others);
+    note_usage(*out, &used);
     if (cut_ns == INT64_MAX) code = add_judgement(mix, schedule, records, limits, player->limit, *out, err);
     if (!code) return MOIRE_OK;
     json_decref(*out);

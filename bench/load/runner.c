@@ -80,9 +80,13 @@ static int read_job(struct mo_bench_job *job, moire_error *err) {
         {"device_profiles", MO_JSON_STRING, false, offsetof(struct mo_bench_job, device_profiles), 0, 0},
         {"device_weights", MO_JSON_STRING, false, offsetof(struct mo_bench_job, device_weights), 0, 0},
         {"precision", MO_JSON_STRING, false, offsetof(struct mo_bench_job, precision), 0, 0},
+        {"family", MO_JSON_STRING, false, offsetof(struct mo_bench_job, family), 0, 0},
+        {"over", MO_JSON_STRING, false, offsetof(struct mo_bench_job, over), 0, 0},
+        {"server", MO_JSON_ARRAY, false, offsetof(struct mo_bench_job, server), 0, 0},
         {"threads", MO_JSON_INT, true, offsetof(struct mo_bench_job, threads), 1, 1024},
         {"generic", MO_JSON_BOOL, false, offsetof(struct mo_bench_job, generic), 0, 0},
         {"exact", MO_JSON_BOOL, false, offsetof(struct mo_bench_job, exact), 0, 0},
+        {"json", MO_JSON_BOOL, false, offsetof(struct mo_bench_job, json), 0, 0},
         {"trace", MO_JSON_BOOL, false, offsetof(struct mo_bench_job, trace), 0, 0},
         {"tenants", MO_JSON_ARRAY, true, offsetof(struct mo_bench_job, raw_tenants), 0, 0},
     };

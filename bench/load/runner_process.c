@@ -16,7 +16,7 @@
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
-#include "bench/load/session.h"
+#include "bench/client/server_table.h"
 #include "runtime/sched/policy.h"
 
 enum { LOAD_TIMEOUT_S = 600, MAX_ANSWER = 1 << 20 };
@@ -38,15 +38,18 @@ static bool find_script(const struct mo_bench_session *s, const char *name, char
     return access(out, R_OK) == 0;
 }
 
+/* This program as a runner; a client is one, too. */
+static bool own_argv(const struct mo_bench_session *s, const char *command, char a[3][1024]) {
+    snprintf(a[0], sizeof a[0], "%s", s->exe);
+    snprintf(a[1], sizeof a[1], "bench");
+    snprintf(a[2], sizeof a[2], "%s", command);
+    return true;
+}
+
 /* argv of a family's runner, without the job; false = not here. */
 static bool runner_argv(const struct mo_bench_session *s, const char *family, char a[3][1024]) {
     a[0][0] = a[1][0] = a[2][0] = 0;
-    if (!strcmp(family, "moire")) {
-        snprintf(a[0], sizeof a[0], "%s", s->exe);
-        snprintf(a[1], sizeof a[1], "bench");
-        snprintf(a[2], sizeof a[2], "runner");
-        return true;
-    }
+    if (!strcmp(family, "moire")) return own_argv(s, "runner", a);
     char script[64];
     static const char *const in_c[] = {"openvino", "onednn"};
     for (size_t i = 0; i < sizeof in_c / sizeof *in_c; i++) {
@@ -62,6 +65,27 @@ static bool runner_argv(const struct mo_bench_session *s, const char *family, ch
 const char *mo_bench_missing(const struct mo_bench_session *session, const char *family) {
     char a[3][1024];
     return runner_argv(session, family, a) ? NULL : "not set up here; run `make peers`";
+}
+
+/* The command of a model server; NULL = not here. */
+static json_t *server_argv(const struct mo_bench_session *s, const char *family) {
+    char python[1024], script[1024];
+    if (!strcmp(family, "moire")) return json_pack("[s, s]", s->exe, "serve");
+    const struct mo_server_family *row = mo_server_family(family);
+    if (!row) return NULL;
+    snprintf(python, sizeof python, "%s/%s/bin/python", s->servers ? s->servers : "", row->environment);
+    if (access(python, X_OK) != 0 || !find_script(s, row->script, script, sizeof script)) return NULL;
+    return json_pack("[s, s]", python, script);
+}
+
+const char *mo_bench_system_missing(const struct mo_bench_session *session,
+                                    const struct mo_bench_system *system) {
+    if (!system->over) return mo_bench_missing(session, system->family);
+    const struct mo_server_family *row = mo_server_family(system->family);
+    if (row && row->only_over && strcmp(row->only_over, system->over) != 0) return "speaks HTTP only";
+    json_t *argv = server_argv(session, system->family);
+    json_decref(argv);
+    return argv ? NULL : "not set up here; run `bench/serve-peers setup`";
 }
 
 /* --- the job file ------------------------------------------------------------------------------------- */
@@ -124,9 +148,14 @@ static int write_job(struct mo_bench_session *s, const char *path, const struct 
                  {"precision", s->precision},
                  {"device_profiles", s->gpu_profiles},
                  {"device_weights", policy && policy->learned ? weights : NULL},
-                 {"device_cache", s->device_cache}};
+                 {"device_cache", s->device_cache},
+                 {"over", system->over},
+                 {"family", system->over ? system->family : NULL}};
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
         if (texts[i].value) json_object_set_new(job, texts[i].key, json_string(texts[i].value));
+    if (system->over) json_object_set_new(job, "server", server_argv(s, system->family));
+    const struct mo_server_family *family = mo_server_family(system->family);
+    if (family && family->json) json_object_set_new(job, "json", json_true());
     int bad = !job || json_dump_file(job, path, JSON_INDENT(1));
     json_decref(job);
     return bad ? mo_fail(err, MOIRE_EIO, "%s: cannot be written", path) : MOIRE_OK;
@@ -227,8 +256,12 @@ int mo_bench_child_start(struct mo_bench_session *session, const struct mo_bench
                          moire_error *err) {
     *out = (struct mo_bench_child){.session = session, .system = system};
     char a[3][1024], job[256];
-    if (!runner_argv(session, system->family, a))
-        return mo_fail(err, MOIRE_EIO, "%s: not set up here; run `make peers`", system->family);
+    const char *missing = mo_bench_system_missing(session, system);
+    if (missing) return mo_fail(err, MOIRE_EIO, "%s: %s", system->family, missing);
+    if (system->over)
+        (void)own_argv(session, "client", a);
+    else
+        (void)runner_argv(session, system->family, a);
     mo_bench_temporary(session, ".json", job, sizeof job);
     int code = write_job(session, job, system, tenants, qos_ns, n_tenants, threads, generic, trace, err);
     if (!code) code = start_process(out, a, job, err);
@@ -249,35 +282,15 @@ int mo_bench_child_ask(struct mo_bench_child *child, const char *command, int ti
     return code;
 }
 
-void mo_bench_child_memory(const struct mo_bench_child *child, double *now_mib, double *peak_mib) {
-    char path[64], line[256];
-    *now_mib = *peak_mib = 0;
-    snprintf(path, sizeof path, "/proc/%d/status", (int)child->pid);
-    FILE *f = fopen(path, "re");
-    while (f && fgets(line, sizeof line, f)) {
-        if (!strncmp(line, "VmRSS:", 6)) *now_mib = strtod(line + 6, NULL) / 1024;
-        if (!strncmp(line, "VmHWM:", 6)) *peak_mib = strtod(line + 6, NULL) / 1024;
-    }
-    if (f) fclose(f);
-}
-
-void mo_bench_child_resident(const struct mo_bench_child *child, struct mo_resident *out) {
-    char path[64];
-    *out = (struct mo_resident){.file_mib = 0};
-    snprintf(path, sizeof path, "/proc/%d/smaps", (int)child->pid);
-    FILE *f = fopen(path, "re");
-    if (!f) return;
-    mo_resident_read(f, out);
-    fclose(f);
-}
-
 void mo_bench_child_stop(struct mo_bench_child *child) {
     if (!child->pid) return;
+    /* a model server has time to end by itself */
+    const int patience = child->system && child->system->over ? 3000 : 150;
     if (!child->session->interrupted) dprintf(child->to, "quit\n");
     close(child->to);
-    for (int i = 0; i < 200 && child->pid; i++) {
+    for (int i = 0; i < patience + 50 && child->pid; i++) {
         if (waitpid(child->pid, NULL, WNOHANG) == child->pid) child->pid = 0;
-        if (child->pid && (child->session->interrupted || i == 150)) kill(-child->pid, SIGKILL);
+        if (child->pid && (child->session->interrupted || i == patience)) kill(-child->pid, SIGKILL);
         if (child->pid) poll(NULL, 0, 10);
     }
     if (child->pid) waitpid(child->pid, NULL, 0);

@@ -11,6 +11,7 @@
 #include "bench/data/experiment.h"
 #include "bench/choice/beside.h"
 #include "bench/choice/fronts.h"
+#include "bench/client/server_table.h"
 #include "bench/report/frontier.h"
 #include "bench/search/seed_run.h"
 
@@ -56,7 +57,14 @@ static int play_live(void *self, const struct mo_bench_schedule *schedule,
 /* On GPUs a run has a second process, and perhaps a new one for each load. */
 static pid_t live_pid(void *self) {
     const struct live *l = self;
-    return l->session->device ? 0 : l->child.pid;
+    if (l->session->device) return 0;
+    return l->system->over ? -l->child.pid : l->child.pid;
+}
+
+/* Behind a network the load generator is a process beside the server's. */
+static pid_t live_client(void *self) {
+    const struct live *l = self;
+    return l->system->over ? l->child.pid : 0;
 }
 
 /* The load of the first run. */
@@ -113,20 +121,20 @@ static int run_system(struct mo_bench_session *session, const struct mo_bench_se
     struct live live = {.session = session,
                         .mix = mix,
                         .system = system,
-                        .timeline = moire && options->timeline,
+                        .timeline = moire && !system->over && options->timeline,
                         .declares = moire && session->device};
     mo_bench_say(session, "bench: starting %s", system->name);
     int code = start_live(&live, first_load(options), err);
     if (code) return code;
     const struct mo_bench_player player = {
-        .system = system, .play = play_live, .self = &live, .pid = live_pid};
+        .system = system, .play = play_live, .self = &live, .pid = live_pid, .client = live_client};
     struct mo_bench_found found = mo_bench_no_guess(options);
     for (int i = 0; !code && i < options->n_seeds; i++) {
         json_t *row;
         code = mo_bench_seed(session, &player, mix, options, options->seeds[i], &found, &row, err);
         if (code || (i + 1 == options->n_seeds && !options->comes_again)) {
             add_memory(&live.child, row);
-            if (!code && moire)
+            if (!code && moire && !system->over)
                 self_report(&live.child, &player, mix, options, &found, options->seeds[i], row);
         }
         json_array_append_new(results, row);
@@ -146,32 +154,46 @@ static void leave_out(const struct mo_bench_session *s, json_t *left_out, const 
     json_array_append_new(left_out, json_pack("{s:s, s:s}", "system", name, "why", why));
 }
 
+static int run_peer(struct mo_bench_session *s, const struct mo_bench_serve_options *o,
+                    const struct mo_bench_mix *mix, const struct mo_bench_system *peer, json_t *results,
+                    json_t *left_out, moire_error *err) {
+    const char *why = mo_bench_no_applications(&mix->scenario, NULL) ? "knows no applications"
+                                                                     : mo_bench_system_missing(s, peer);
+    int code = why ? MOIRE_OK : run_system(s, o, mix, peer, results, err);
+    if (code == MOIRE_EINTERRUPTED) return code;
+    if (code) why = err->message; /* a peer's failure is a finding, not ours */
+    if (why) leave_out(s, left_out, peer->name, why);
+    return MOIRE_OK;
+}
+
+/* Each where it belongs: model servers behind a network, and others in one process. */
 static int run_peers(struct mo_bench_session *s, const struct mo_bench_serve_options *o,
                      const struct mo_bench_mix *mix, json_t *results, json_t *left_out, moire_error *err) {
     int code = MOIRE_OK;
-    for (int i = 0; !code && i < o->n_peers; i++) {
-        const char *why = mo_bench_no_applications(&mix->scenario, NULL)
-                              ? "knows no applications"
-                              : mo_bench_missing(s, o->peers[i]->family);
-        if (!why && (code = run_system(s, o, mix, o->peers[i], results, err)) && code != MOIRE_EINTERRUPTED) {
-            why = err->message; /* a peer's failure is a finding, not ours */
-            code = MOIRE_OK;
+    for (int k = 0; k < (o->n_over ? o->n_over : 1); k++)
+        for (int i = 0; !code && i < o->n_peers; i++) {
+            char name[64];
+            struct mo_bench_system peer = *o->peers[i];
+            peer.over = o->over[k];
+            if (mo_server_is(&peer) != (peer.over != NULL)) continue;
+            if (peer.over) snprintf(name, sizeof name, "%.48s/%s", o->peers[i]->name, peer.over);
+            if (peer.over) peer.name = name;
+            code = run_peer(s, o, mix, &peer, results, left_out, err);
         }
-        if (!why) continue;
-        leave_out(s, left_out, o->peers[i]->name, why);
-    }
     return code;
 }
 
 static int run_policies(struct mo_bench_session *s, const struct mo_bench_serve_options *o,
                         const struct mo_bench_mix *mix, json_t *results, moire_error *err) {
     int code = MOIRE_OK;
-    for (int i = 0; !code && i < o->n_policies; i++) {
-        char name[64];
-        snprintf(name, sizeof name, "moire/%.40s", o->policies[i]);
-        const struct mo_bench_system system = {name, "moire", o->policies[i], "policy of moire"};
-        code = run_system(s, o, mix, &system, results, err);
-    }
+    for (int i = 0; !code && i < o->n_policies; i++)
+        for (int k = 0; !code && k < (o->n_over ? o->n_over : 1); k++) {
+            char name[64];
+            const char *over = o->over[k];
+            snprintf(name, sizeof name, "moire/%.40s%s%s", o->policies[i], over ? "/" : "", over ? over : "");
+            const struct mo_bench_system system = {name, "moire", o->policies[i], "policy of moire", over};
+            code = run_system(s, o, mix, &system, results, err);
+        }
     return code;
 }
 

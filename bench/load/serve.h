@@ -13,7 +13,8 @@ enum {
     MO_BENCH_MAX_LOADS = 32,
     MO_BENCH_MAX_SEEDS = 64,
     MO_BENCH_MAX_NEIGHBOUR = 8,
-    MO_BENCH_MAX_POLICIES = 64
+    MO_BENCH_MAX_POLICIES = 64,
+    MO_BENCH_MAX_OVER = 3
 };
 
 struct mo_bench_serve_options {
@@ -23,6 +24,8 @@ struct mo_bench_serve_options {
     int n_policies;
     const struct mo_bench_system *peers[MO_BENCH_MAX_SYSTEMS];
     int n_peers;
+    const char *over[MO_BENCH_MAX_OVER]; /* NULL: in one process; "http", "grpc": its server's network */
+    int n_over;                          /* 0: in one process */
     double loads[MO_BENCH_MAX_LOADS];
     int n_loads;
     double find_max; /* share within QoS that must hold; 0 = no search */
@@ -90,9 +93,11 @@ struct mo_bench_player {
     int (*play)(void *self, const struct mo_bench_schedule *schedule, const struct mo_bench_budget *budget,
                 struct mo_bench_record *records, int64_t *cut_ns, moire_error *err);
     void *self;
-    /* The process that plays, all of it, for others' use of the processors meanwhile; NULL = not one that
-     * runs here alone. */
+    /* The process that plays, or less than 0 its group, all of it, for others' use of the processors
+     * meanwhile; NULL or 0 = not one that runs here alone. */
     pid_t (*pid)(void *self);
+    /* The one of them that asks and is no part of the system; NULL or 0 = there is none. */
+    pid_t (*client)(void *self);
     /* What it plays is the limit of all queries, and that of every tenant is another run's: both shares of
      * the point are the limits. */
     bool limit;

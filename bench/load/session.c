@@ -26,20 +26,21 @@ enum { WATCH_MS = 300 };
 /* The last BY_CLASS of them have a pool of threads for each class. */
 enum { BY_CLASS = 4 };
 static const struct mo_bench_system peers[] = {
-    {"ort-fcfs-all", "onnxruntime", "fcfs-all", "ONNX Runtime, FCFS, each query on all cores"},
-    {"ort-core-per-query", "onnxruntime", "core-per-query", "ONNX Runtime, FCFS, each query on one core"},
-    {"ort-all-at-once-1t", "onnxruntime", "all-at-once-1t",
-     "ONNX Runtime, every query at once on one thread"},
+    {"ort-fcfs-all", "onnxruntime", "fcfs-all", "ONNX Runtime, FCFS, each query on all cores", NULL},
+    {"ort-core-per-query", "onnxruntime", "core-per-query", "ONNX Runtime, FCFS, each query on one core",
+     NULL},
+    {"ort-all-at-once-1t", "onnxruntime", "all-at-once-1t", "ONNX Runtime, every query at once on one thread",
+     NULL},
     {"ort-all-at-once-nt", "onnxruntime", "all-at-once-nt",
-     "ONNX Runtime, every query at once on all threads"},
-    {"ort-all-at-once-nt-nospin", "onnxruntime", "all-at-once-nt-nospin",
-     "the same without spinning workers"},
-    {"openvino-latency", "openvino", "latency", "OpenVINO, latency mode"},
-    {"openvino-throughput", "openvino", "throughput", "OpenVINO, throughput mode"},
-    {"ort-split", "onnxruntime", "split", "ONNX Runtime, half of the cores for each class"},
-    {"ort-split-all", "onnxruntime", "split-all", "ONNX Runtime, a pool of all cores for each class"},
-    {"ort-split-nice", "onnxruntime", "split-nice", "the same, best-effort threads at nice 19"},
-    {"ort-split-idle", "onnxruntime", "split-idle", "the same, best-effort threads under SCHED_IDLE"},
+     "ONNX Runtime, every query at once on all threads", NULL},
+    {"ort-all-at-once-nt-nospin", "onnxruntime", "all-at-once-nt-nospin", "the same without spinning workers",
+     NULL},
+    {"openvino-latency", "openvino", "latency", "OpenVINO, latency mode", NULL},
+    {"openvino-throughput", "openvino", "throughput", "OpenVINO, throughput mode", NULL},
+    {"ort-split", "onnxruntime", "split", "ONNX Runtime, half of the cores for each class", NULL},
+    {"ort-split-all", "onnxruntime", "split-all", "ONNX Runtime, a pool of all cores for each class", NULL},
+    {"ort-split-nice", "onnxruntime", "split-nice", "the same, best-effort threads at nice 19", NULL},
+    {"ort-split-idle", "onnxruntime", "split-idle", "the same, best-effort threads under SCHED_IDLE", NULL},
 };
 
 const struct mo_bench_system *mo_bench_peers(int *n) {

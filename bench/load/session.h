@@ -13,6 +13,8 @@ struct mo_bench_system {
     const char *family;      /* "moire", "openvino", "onnxruntime", "ncnn", "mnn", "onednn" */
     const char *arrangement; /* what the runner is told */
     const char *about;
+    const char
+        *over; /* the network that its queries come by, "http" or "grpc"; NULL = none, in its process */
 };
 /* The peers' arrangements under load; *n rows. */
 const struct mo_bench_system *mo_bench_peers(int *n);
@@ -20,13 +22,16 @@ const struct mo_bench_system *mo_bench_peers(int *n);
 /* Whether a row of that table deals with classes apart: it is measured where it is named, not as one of all.
  */
 bool mo_bench_by_class(const struct mo_bench_system *peer);
+/* The model servers' arrangements, of bench/client/server_table.c; *n rows. */
+const struct mo_bench_system *mo_bench_servers(int *n);
 
 struct mo_bench_session {
     const struct mo_env *env;
-    char exe[512];      /* this program */
-    char folder[64];    /* temporary; removed at the end */
-    const char *venv;   /* where the peers live */
-    const char *models; /* folder of zoo files; NULL = the user's */
+    char exe[512];       /* this program */
+    char folder[64];     /* temporary; removed at the end */
+    const char *venv;    /* where the peers live */
+    const char *servers; /* where model servers live, as bench/serve-peers sets them up */
+    const char *models;  /* folder of zoo files; NULL = the user's */
     char models_default[MO_CACHES_PATH];
     const char *store;              /* NULL = default */
     const char *record;             /* file for the trace of moire's runs; NULL = none */
@@ -79,6 +84,9 @@ struct mo_bench_child {
 
 /* NULL when the system can be run here, else why not and what to do. */
 const char *mo_bench_missing(const struct mo_bench_session *session, const char *family);
+/* The same of a system, which a network may come before. */
+const char *mo_bench_system_missing(const struct mo_bench_session *session,
+                                    const struct mo_bench_system *system);
 /* Starts a runner for tenants and waits until it has loaded them. */
 int mo_bench_child_start(struct mo_bench_session *session, const struct mo_bench_system *system,
                          const struct mo_bench_tenant *tenants, const int64_t *qos_ns, int n_tenants,
@@ -86,7 +94,8 @@ int mo_bench_child_start(struct mo_bench_session *session, const struct mo_bench
 /* Sends one command and waits for its answer; *answer stays valid until the next call. */
 int mo_bench_child_ask(struct mo_bench_child *child, const char *command, int timeout_s, const char **answer,
                        moire_error *err);
-/* Resident memory in MiB, now and at its highest; 0 = unknown. */
+/* Resident memory in MiB, now and at its highest; 0 = unknown.  Of a system behind a network it is the
+ * server's, all its processes, and not the load generator's. */
 void mo_bench_child_memory(const struct mo_bench_child *child, double *now_mib, double *peak_mib);
 /* What the former consists of; all zero where it cannot be read. */
 void mo_bench_child_resident(const struct mo_bench_child *child, struct mo_resident *out);

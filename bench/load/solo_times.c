@@ -7,6 +7,7 @@
 
 #include <math.h>
 #include <string.h>
+#include "bench/client/server_table.h"
 #include "bench/trust/others.h"
 
 /* Least and most slices of a series; each of the least has its part of the calibration's seconds.  Five, as
@@ -38,14 +39,16 @@ struct calibration {
     int round;       /* that was said */
 };
 
-/* The families of the peers asked for, each once. */
+/* The families of the peers asked for, each once; of a model server, what runs its models. */
 static int families(const struct mo_bench_serve_options *o, const char **out) {
     int n = 0;
     for (int i = 0; i < o->n_peers; i++) {
+        const struct mo_server_family *server = mo_server_family(o->peers[i]->family);
+        const char *family = server ? server->engine : o->peers[i]->family;
         bool seen = false;
         for (int k = 0; k < n; k++)
-            seen |= !strcmp(out[k], o->peers[i]->family);
-        if (!seen && n < MO_BENCH_MAX_SYSTEMS / 2 - 2) out[n++] = o->peers[i]->family;
+            seen |= !strcmp(out[k], family);
+        if (!seen && n < MO_BENCH_MAX_SYSTEMS / 2 - 2) out[n++] = family;
     }
     return n;
 }

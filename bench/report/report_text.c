@@ -175,6 +175,31 @@ static void cost(const json_t *memory, const json_t *decisions) {
         printf(" %11s %9s %9s %11s", "-", "-", "-", "-");
 }
 
+/* The run of a system in which its load generator took most of the processors; NULL = it has none beside it.
+ */
+static const json_t *busiest_client(const json_t *document, const char *system) {
+    const json_t *most = NULL;
+    size_t i, k;
+    json_t *r, *point;
+    json_array_foreach(json_object_get(document, "results"), i, r) {
+        if (strcmp(mo_json_text(r, "name"), system) != 0) continue;
+        json_array_foreach(json_object_get(r, "loads"), k, point) {
+            if (!json_object_get(point, "client_cores")) continue;
+            if (!most || mo_json_number(point, "client_cores") > mo_json_number(most, "client_cores"))
+                most = point;
+        }
+    }
+    return most;
+}
+
+/* Of that run: cores that the load generator took, and the server. */
+static void cores(const json_t *point) {
+    if (point)
+        printf(" %9.2f %9.2f", mo_json_number(point, "client_cores"), mo_json_number(point, "server_cores"));
+    else
+        printf(" %9s %9s", "-", "-");
+}
+
 static void left_out(const json_t *document) {
     size_t i;
     json_t *r;
@@ -185,16 +210,19 @@ static void left_out(const json_t *document) {
 /* Found loads, and costs where they were measured: a simulation has none. */
 static void summary(const struct mo_page_view *view) {
     const json_t *document = view->document;
-    bool costs = false;
+    bool costs = false, clients = false;
     double goal = mo_json_number(document, "goal");
     for (int c = 0; c < view->n_curves; c++)
         costs |= last_part(document, view->curves[c].name, "memory") != NULL;
+    for (int c = 0; c < view->n_curves; c++)
+        clients |= busiest_client(document, view->curves[c].name) != NULL;
     if (goal > 0)
         printf("\nhighest load with %.4g %% in time (1.00 = %s)\n", 100 * goal, mo_doc_load_one(document));
     if (goal > 0 || costs) printf("%s%-28s", goal > 0 ? "" : "\n", "system");
     if (goal > 0) printf(" %18s %10s %18s %10s", "every tenant", "bound", "all queries", "bound");
     if (costs) printf(" %9s %11s %9s %9s %11s", "RSS MiB", "decision us", "p99 us", "query us", "outside");
-    if (goal > 0 || costs) printf("\n");
+    if (clients) printf(" %9s %9s", "client", "server");
+    if (goal > 0 || costs) printf("%s\n", clients ? " cores" : "");
     for (int c = 0; (goal > 0 || costs) && c < view->n_curves; c++) {
         const struct mo_curve *one = &view->curves[c];
         printf("%-28s", one->name);
@@ -206,6 +234,7 @@ static void summary(const struct mo_page_view *view) {
         }
         if (costs)
             cost(last_part(document, one->name, "memory"), last_part(document, one->name, "scheduling"));
+        if (clients) cores(busiest_client(document, one->name));
         printf("\n");
     }
 }

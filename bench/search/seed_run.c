@@ -182,6 +182,7 @@ static json_t *result_json(struct run *r, const struct mo_bench_found *found) {
                             found->max_load[c] >= 0 ? json_real(found->max_load[c]) : json_null());
     json_object_set_new(row, "loads", sorted(r->loads));
     if (r->mix->scenario.rated) json_object_set_new(row, "rated", json_true()); /* loads multiply its rates */
+    if (system->over) json_object_set_new(row, "over", json_string(system->over));
     r->loads = NULL;
     return row;
 }

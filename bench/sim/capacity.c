@@ -36,7 +36,7 @@ static double load_of(const struct search *s, int cores) {
 /* *holds: the share is in time on so many cores, in the mean over the seeds, and no run falls behind. */
 static int probe(struct search *s, int cores, bool *holds, moire_error *err) {
     const struct mo_bench_serve_options *o = &s->options->simulate.serve;
-    const struct mo_bench_system system = {"moire", "moire", s->options->policy, ""};
+    const struct mo_bench_system system = {"moire", "moire", s->options->policy, "", NULL};
     const struct mo_bench_player player = {.system = &system, .play = play, .self = s};
     double overall = 0, worst = 0;
     bool keeps_up = true;

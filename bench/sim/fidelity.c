@@ -40,7 +40,7 @@ static int record(struct work *w, const char *policy, double load, uint64_t seed
                   moire_error *err) {
     struct mo_bench_session *s = w->session;
     const struct mo_bench_mix *mix = &w->mix;
-    const struct mo_bench_system system = {policy, "moire", policy, "policy of moire"};
+    const struct mo_bench_system system = {policy, "moire", policy, "policy of moire", NULL};
     struct mo_bench_child child;
     json_t *point = NULL;
     mo_bench_say(s, "fidelity: policy %s at load %.2f", policy, load);

@@ -329,9 +329,10 @@ static int open_replay(struct mo_bench_replay *r, const struct mo_bench_replay_o
     if (code) return code;
     code = find_policy(p, name, &r->policy, err);
     if (code) return code;
-    r->system = (struct mo_bench_system){r->policy->name, "moire", r->policy->name, r->policy->description};
+    r->system =
+        (struct mo_bench_system){r->policy->name, "moire", r->policy->name, r->policy->description, NULL};
     snprintf(r->label, sizeof r->label, "recorded/%.47s", p->trace.policy);
-    r->recorded = (struct mo_bench_system){r->label, "moire", p->trace.policy, "what happened"};
+    r->recorded = (struct mo_bench_system){r->label, "moire", p->trace.policy, "what happened", NULL};
     code = choose_costs(p, o, err);
     if (!code) code = make_schedule(p, o, err);
     if (!code) real_records(p);

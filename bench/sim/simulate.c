@@ -214,7 +214,7 @@ static int work(void *self, int index, json_t **row, int64_t *decisions, moire_e
                           .goal = o->find_max > 0 ? o->find_max : 1};
     char label[64];
     snprintf(label, sizeof label, "moire/%.40s", name);
-    struct mo_bench_system system = {label, "moire", name, "policy of moire, simulated"};
+    struct mo_bench_system system = {label, "moire", name, "policy of moire, simulated", NULL};
     struct mo_bench_player player = {.system = &system, .play = piece.policy ? play : NULL, .self = &piece};
     for (size_t i = 0; i < sizeof clairvoyant / sizeof *clairvoyant; i++)
         if (!strcmp(name, clairvoyant[i].name)) {

@@ -9,6 +9,7 @@
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
+#include "bench/trust/process_group.h"
 
 enum { MAX_LINE = 512, MAX_CPUS = CPU_SETSIZE };
 
@@ -56,15 +57,25 @@ static double seconds_of(clockid_t clock) {
     return clock_gettime(clock, &t) ? 0 : (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
 }
 
+/* Processes that have ended and were not awaited are not among them. */
+static double group_time(pid_t group) {
+    pid_t pid[MO_GROUP_MOST];
+    double sum = 0;
+    for (int i = mo_process_group(group, pid) - 1; i >= 0; i--)
+        sum += mo_cpu_time_of(pid[i]);
+    return sum;
+}
+
 double mo_cpu_time_of(pid_t pid) {
     clockid_t clock;
+    if (pid < 0) return group_time(-pid);
     return clock_getcpuclockid(pid, &clock) ? 0 : seconds_of(clock);
 }
 
 struct mo_cpu_moment mo_cpu_moment_now(pid_t pid) {
     struct mo_cpu_moment m = {.now_s = seconds_of(CLOCK_MONOTONIC),
                               .own_s = seconds_of(CLOCK_PROCESS_CPUTIME_ID)};
-    if (pid > 0) m.own_s += mo_cpu_time_of(pid);
+    if (pid) m.own_s += mo_cpu_time_of(pid);
     m.known = mo_cpu_time_read(&m.all);
     return m;
 }

@@ -22,7 +22,8 @@ bool mo_cpu_time_parse(FILE *stat, const bool *allowed, int room, double ticks_a
                        struct mo_cpu_time *out);
 /* Of this machine now; false where the kernel does not tell. */
 bool mo_cpu_time_read(struct mo_cpu_time *out);
-/* Processor time of a process and all its threads, in seconds; 0 when there is no such process. */
+/* Processor time of a process and all its threads, in seconds; 0 when there is no such process.  Below 0: of
+ * all processes of that group, as kill(2) has it. */
 double mo_cpu_time_of(pid_t pid);
 
 /* One moment: what was used until then. */
@@ -31,7 +32,7 @@ struct mo_cpu_moment {
     double now_s, own_s; /* own: of this process and the one that it measures */
     struct mo_cpu_time all;
 };
-/* pid: the measured process; 0 = none. */
+/* pid: the measured process, or group as above; 0 = none. */
 struct mo_cpu_moment mo_cpu_moment_now(pid_t pid);
 
 /* What others took between moments; spans add up. */

@@ -19,6 +19,7 @@
     X(option_del)                                                                                            \
     X(option_set_no_auto_window_update)                                                                      \
     X(session_server_new2)                                                                                   \
+    X(session_client_new2)                                                                                   \
     X(session_del)                                                                                           \
     X(session_mem_recv)                                                                                      \
     X(session_mem_send)                                                                                      \
@@ -28,11 +29,13 @@
     X(session_consume_connection)                                                                            \
     X(session_consume_stream)                                                                                \
     X(session_get_last_proc_stream_id)                                                                       \
+    X(session_get_remote_settings)                                                                           \
     X(session_get_stream_user_data)                                                                          \
     X(session_set_stream_user_data)                                                                          \
     X(session_get_stream_remote_close)                                                                       \
     X(session_set_local_window_size)                                                                         \
     X(submit_settings)                                                                                       \
+    X(submit_request)                                                                                        \
     X(submit_response)                                                                                       \
     X(submit_trailer)                                                                                        \
     X(submit_rst_stream)                                                                                     \

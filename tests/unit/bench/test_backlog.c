@@ -111,7 +111,7 @@ static void starving_a_tenant_is_no_way_to_a_higher_load(void **state) {
     session.quiet = true;
     assert_int_equal(mo_bench_simulation_open(&p.env, &o, &m, NULL), MOIRE_OK);
     struct simulated self = {&m, NULL};
-    const struct mo_bench_system system = {"bound", "moire", "bound", ""};
+    const struct mo_bench_system system = {"bound", "moire", "bound", "", NULL};
     const struct mo_bench_player player = {
         .system = &system, .play = play_bound, .self = &self, .limit = true};
     struct mo_bench_found found = mo_bench_no_guess(&o.serve);
@@ -157,7 +157,7 @@ static void an_early_end_changes_no_verdict(void **state) {
     for (size_t k = 0; k < sizeof names / sizeof *names; k++)
         for (int i = 4; i <= 13; i++) {
             struct simulated self = {&m, mo_policy_find(names[k])};
-            const struct mo_bench_system system = {names[k], "moire", names[k], ""};
+            const struct mo_bench_system system = {names[k], "moire", names[k], "", NULL};
             const struct mo_bench_player player = {.system = &system, .play = play, .self = &self};
             json_t *whole = point_of(&m, &player, &o.serve, 0.1 * i, NULL);
             for (int every = 0; every < 2; every++) {
@@ -199,7 +199,7 @@ static void the_offline_schedule_answers_all(void **state) {
     struct mo_bench_simulate_options o = simulate_bed_options(&p);
     assert_int_equal(mo_bench_simulation_open(&p.env, &o, &m, NULL), MOIRE_OK);
     struct simulated self = {&m, mo_policy_find("moire")};
-    const struct mo_bench_system system = {"x", "moire", "x", ""};
+    const struct mo_bench_system system = {"x", "moire", "x", "", NULL};
     for (int i = 0; i < 2; i++) {
         const struct mo_bench_player player = {
             .system = &system, .play = i ? play_offline : play, .self = &self};

@@ -16,7 +16,7 @@
 #include "bench/load/drive.h"
 #include "bench/load/session.h"
 
-static const struct mo_bench_system system_row = {"a-peer", "onnxruntime", "solo", "a made-up peer"};
+static const struct mo_bench_system system_row = {"a-peer", "onnxruntime", "solo", "a made-up peer", NULL};
 
 struct place {
     struct mo_bench_session session;

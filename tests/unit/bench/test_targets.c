@@ -16,7 +16,8 @@
 #include <unistd.h>
 #include "bench/load/solo_times.h"
 
-static const struct mo_bench_system peer = {"ort-fcfs-all", "onnxruntime", "fcfs-all", "a made-up peer"};
+static const struct mo_bench_system peer = {"ort-fcfs-all", "onnxruntime", "fcfs-all", "a made-up peer",
+                                            NULL};
 
 struct place {
     struct mo_env env;

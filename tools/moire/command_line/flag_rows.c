@@ -232,7 +232,13 @@ static const struct mo_flag rows[] = {
     {"--peers", "P,...", ON(SERVE), TO(peers),
      "openvino, onnxruntime, all, or single ones: openvino-{latency,throughput}, "
      "ort-{fcfs-all,core-per-query}, ort-all-at-once-{1t,nt,nt-nospin} and, by class, "
-     "ort-split{,-all,-nice,-idle}"},
+     "ort-split{,-all,-nice,-idle}; with --over triton, mlserver, onnxruntime-uvicorn, or an arrangement of "
+     "them"},
+    {"--over", "NET,...", ON(SERVE), TO(over),
+     "networks that queries come by, http and grpc, to servers that are started for it; none: in one process",
+     .room = MO_BENCH_MAX_OVER},
+    {"--server-peers", "DIR", ON(SERVE), TO(server_peers), "where bench/serve-peers has set up model servers",
+     .initial = ".venv-serve-peers"},
     {"--peer", "onednn", ON(KERNELS), TO(peers), "the same layers on oneDNN beside", .choices = "onednn none",
      .other = "--peers"},
 

@@ -29,6 +29,7 @@ enum mo_command {
     MO_DO_FLEXY,
     MO_DO_REPORT,
     MO_DO_RUNNER,
+    MO_DO_CLIENT,
     MO_DO_SIM,
     MO_DO_PROFILE,
     MO_DO_EXTEND,
@@ -96,10 +97,10 @@ struct mo_options {
     const char *arrivals, *cache, *calibration, *cc, *check, *classifier, *control_mode, *columns, *costs,
         *data, *detector, *device, *dump, *from, *gpus, *host, *html, *isa, *kind, *machine, *model, *models,
         *objective, *output, *output_dir, *pairs, *planner, *plot, *precision, *pressure, *process, *proxy,
-        *recogniser, *record, *replay, *report, *repository, *source, *slow, *stalls, *store, *svg, *tls_cert,
-        *tls_client_ca, *tls_key, *to, *trace, *unix_path, *weights;
-    struct mo_words against, cases, inputs, learned, machines, peers, planners, policies, processes, ties,
-        vary, with;
+        *recogniser, *record, *replay, *report, *repository, *server_peers, *source, *slow, *stalls, *store,
+        *svg, *tls_cert, *tls_client_ca, *tls_key, *to, *trace, *unix_path, *weights;
+    struct mo_words against, cases, inputs, learned, machines, over, peers, planners, policies, processes,
+        ties, vary, with;
     struct mo_wholes levels, neighbour, seeds, thread_counts, units;
     struct mo_numbers loads;
     struct mo_shapes shapes;

@@ -4,6 +4,9 @@
 #include <stdio.h>
 #include <string.h>
 #include "bench/choice/beside.h"
+#include "bench/client/net_backend.h"
+#include "bench/client/client.h"
+#include "bench/client/server_table.h"
 #include "bench/load/drive.h"
 #include "bench/load/moire_backend.h"
 #include "bench/report/report.h"
@@ -16,7 +19,8 @@ static const char about[] =
     "kernels  every distinct layer alone: rates, share of the ceilings measured at the start, roofline, and\n"
     "         the same layer on oneDNN beside\n"
     "machine  those ceilings, and what it takes two cores to share work, as a file for bench/machines\n"
-    "serve    open-loop Poisson arrivals on several models; latency counts from the scheduled arrival\n"
+    "serve    open-loop Poisson arrivals on several models; latency counts from the scheduled arrival;\n"
+    "         with --over http or grpc as clients of a model server see it\n"
     "plans    planners of lets on GPUs, by their model: the 1,023 loads of gpu-let (every N-th, times L), "
     "the\n"
     "         highest rates of its scenarios and applications, the time of a plan by GPUs and models\n"
@@ -45,16 +49,65 @@ static const char notes[] =
     "  moire bench serve mix --find-max 0.95 --peers all --seed 1,2,3 --output mix.json --report mix.html\n";
 
 /* --- serve -------------------------------------------------------------------------------------------- */
-static int add_peers(struct mo_bench_serve_options *serve, const char *word, moire_error *err) {
-    int n, before = serve->n_peers;
-    const struct mo_bench_system *all = mo_bench_peers(&n);
+/* By name or family, or all of them, of the peers or of the model servers. */
+static void add_named(struct mo_bench_serve_options *serve, const struct mo_bench_system *all, int n,
+                      const char *word) {
     for (int i = 0; i < n && serve->n_peers < MO_BENCH_MAX_SYSTEMS; i++)
         if (!strcmp(word, all[i].name) ||
             (!mo_bench_by_class(&all[i]) && (!strcmp(word, "all") || !strcmp(word, all[i].family))))
             serve->peers[serve->n_peers++] = &all[i];
-    if (serve->n_peers == before && strcmp(word, "none") != 0)
-        return mo_known_fail(MO_KNOWN_PEERS, "--peers", word, err);
+}
+
+/* Whether any system of --over is behind a network, or none of them. */
+static bool goes_over(const struct mo_bench_serve_options *serve, bool network) {
+    bool any = !serve->n_over && !network;
+    for (int i = 0; i < serve->n_over; i++)
+        any |= (serve->over[i] != NULL) == network;
+    return any;
+}
+
+static int add_peers(struct mo_bench_serve_options *serve, const char *word, moire_error *err) {
+    int n, before = serve->n_peers;
+    const struct mo_bench_system *rows = mo_bench_peers(&n);
+    if (goes_over(serve, false)) add_named(serve, rows, n, word);
+    rows = mo_bench_servers(&n);
+    if (goes_over(serve, true)) add_named(serve, rows, n, word);
+    if (serve->n_peers > before || !strcmp(word, "none")) return MOIRE_OK;
+    for (int i = 0; i < n; i++)
+        if (!strcmp(word, rows[i].name) || !strcmp(word, rows[i].family))
+            return mo_flag_bad(err, "--peers", word, "is a model server: say --over http or grpc, too");
+    if (!goes_over(serve, false))
+        return mo_flag_bad(err, "--peers", word,
+                           "is no model server (triton, mlserver, onnxruntime-uvicorn)");
+    return mo_known_fail(MO_KNOWN_PEERS, "--peers", word, err);
+}
+
+/* What a server is not told, and comparisons of which it has no part. */
+static int check_over(const struct mo_options *o, const struct mo_bench_serve_options *serve,
+                      moire_error *err) {
+    const struct {
+        const char *flag;
+        bool given;
+    } flags[] = {{"--against", o->against.n > 0},       {"--neighbour", o->neighbour.n > 0},
+                 {"--gpus", o->gpus != NULL},           {"--record", o->record != NULL},
+                 {"--pressure", o->pressure != NULL},   {"--proxy", o->proxy != NULL},
+                 {"--objective", o->objective != NULL}, {"--exact", o->exact}};
+    for (size_t i = 0; goes_over(serve, true) && i < sizeof flags / sizeof *flags; i++)
+        if (flags[i].given)
+            return mo_fail(err, MOIRE_EINVAL, "%s does not go with --over: the server is not told of it",
+                           flags[i].flag);
     return MOIRE_OK;
+}
+
+static int choose_over(const struct mo_options *o, struct mo_bench_serve_options *serve, moire_error *err) {
+    for (int i = 0; i < o->over.n; i++) {
+        const char *word = o->over.word[i];
+        const bool none = !strcmp(word, "none");
+        if (!none && !mo_client_protocol(word))
+            return mo_flag_bad(err, "--over", word, "must be none, http or grpc");
+        serve->over[serve->n_over++] = none ? NULL : word;
+    }
+    return check_over(o, serve, err);
 }
 
 static int choose_against(const struct mo_options *o, struct mo_bench_serve_options *serve,
@@ -102,6 +155,7 @@ static int serve(struct mo_bench_session *s, const struct mo_options *o, json_t 
         return mo_fail(err, MOIRE_EINVAL,
                        "--device needs --gpus: a machine file with profiles (moire profile --device)");
     int code = mo_bench_serve_options(o, false, &serve, err);
+    if (!code) code = choose_over(o, &serve, err);
     for (int i = 0; !code && i < o->peers.n; i++)
         code = add_peers(&serve, o->peers.word[i], err);
     if (!code && o->against.n) code = choose_against(o, &serve, err);
@@ -113,6 +167,7 @@ static int serve(struct mo_bench_session *s, const struct mo_options *o, json_t 
     if (code) return code;
     if (!serve.n_loads && !(serve.find_max > 0)) serve.loads[serve.n_loads++] = 0.5;
     serve.scenario = path;
+    s->servers = o->server_peers;
     serve.timeline = o->report || o->trace;
     serve.pairs = o->rounds;
     serve.in_turns = o->in_turns;
@@ -167,8 +222,9 @@ static int run(const struct mo_env *env, const struct mo_options *o) {
     struct mo_bench_session session;
     struct mo_bench_paths paths;
     json_t *document = NULL;
-    if (o->command == MO_DO_RUNNER)
-        return mo_bench_runner(env, mo_bench_moire_backend(), o->operands.word[0]);
+    if (o->command == MO_DO_RUNNER || o->command == MO_DO_CLIENT)
+        return mo_bench_runner(env, o->command == MO_DO_CLIENT ? mo_net_backend() : mo_bench_moire_backend(),
+                               o->operands.word[0]);
     int code = mo_bench_open(env, o, &session, &paths, &err);
     if (code) return mo_verb_fail(o, &err);
     (void)run_command(&session, o, &document, &err);
@@ -194,6 +250,7 @@ const struct mo_verb mo_verb_bench = {
                  {.name = "wattwiser", .command = MO_DO_WATTWISER},
                  {.name = "flexy", .command = MO_DO_FLEXY},
                  {.name = "report", .command = MO_DO_REPORT, .operands = "RESULT.json"},
-                 {.name = "runner", .command = MO_DO_RUNNER, .operands = "ARRANGEMENT", .hidden = true}},
+                 {.name = "runner", .command = MO_DO_RUNNER, .operands = "ARRANGEMENT", .hidden = true},
+                 {.name = "client", .command = MO_DO_CLIENT, .operands = "ARRANGEMENT", .hidden = true}},
     .run = run,
 };
